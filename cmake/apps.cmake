@@ -1,0 +1,7 @@
+# The command.
+file(GLOB TERN_APP_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/apps/*.c)
+if(TERN_APP_SOURCES)
+  pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
+  add_executable(tern ${TERN_APP_SOURCES})
+  target_link_libraries(tern PRIVATE tern_static PkgConfig::EDIT)
+endif()

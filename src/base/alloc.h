@@ -1,0 +1,53 @@
+/* Every heap allocation of the library goes through these, so that tests can count and fail them. */
+#ifndef TERN_BASE_ALLOC_H
+#define TERN_BASE_ALLOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Checked size arithmetic: false, with *out untouched, when the result does not fit. */
+static inline bool tern_size_mul(size_t a, size_t b, size_t *out)
+{
+    size_t r;
+    if (__builtin_mul_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+static inline bool tern_size_add(size_t a, size_t b, size_t *out)
+{
+    size_t r;
+    if (__builtin_add_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+/* malloc, zeroing calloc (count * bytes, checked), realloc, free. 0 bytes gives a non-NULL pointer.
+ * NULL when out of memory. */
+void *tern_alloc(size_t bytes);
+void *tern_calloc(size_t count, size_t bytes);
+void *tern_realloc(void *p, size_t bytes);
+void tern_free(void *p);
+char *tern_strdup(const char *s);
+char *tern_strndup(const char *s, size_t n);
+
+/* Zeroed memory aligned to `alignment` (a power of two); freed with tern_free_aligned. Blocks of 2 MiB and more ask
+ * the kernel for huge pages. */
+void *tern_alloc_aligned(size_t bytes, size_t alignment);
+void tern_free_aligned(void *p);
+
+/* Grows *items to hold at least `need` items of item_bytes each; doubles *cap.
+ * On failure everything is unchanged. */
+tern_status tern_grow(void **items, size_t *cap, size_t need, size_t item_bytes, tern_error *err);
+
+/* How many allocations were made since the program started; for tests. */
+uint64_t tern_alloc_count(void);
+/* How many blocks are alive now; for leak tests. */
+int64_t tern_alloc_live(void);
+/* The n-th allocation from now fails, and all after it while `sticky`; 0 switches it off. For tests. */
+void tern_alloc_fail_after(uint64_t n, bool sticky);
+
+#endif

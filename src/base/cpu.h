@@ -1,0 +1,42 @@
+/* What the CPU that runs us can do, as a set of named features. */
+#ifndef TERN_BASE_CPU_H
+#define TERN_BASE_CPU_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* One list: X(NAME, bit, "name"). A kernel level needs a set of these. */
+#define TERN_CPU_FEATURE_LIST(X)                                               \
+    X(SSE41, 0, "sse4.1")                                                      \
+    X(AVX2, 1, "avx2")           /* with FMA and F16C */                       \
+    X(AVX_VNNI, 2, "avx-vnni")                                                 \
+    X(AVX512, 3, "avx512")       /* F, BW, VL, DQ, CD */                       \
+    X(AVX512_VNNI, 4, "avx512-vnni")                                           \
+    X(AVX512_VBMI, 5, "avx512-vbmi")                                           \
+    X(NEON, 6, "neon")                                                         \
+    X(NEON_DOTPROD, 7, "neon-dotprod")
+
+typedef enum tern_cpu_feature {
+#define TERN_CPU_ENUM(name, bit, words) TERN_CPU_##name = 1 << (bit),
+    TERN_CPU_FEATURE_LIST(TERN_CPU_ENUM)
+#undef TERN_CPU_ENUM
+} tern_cpu_feature;
+
+/* The features of this machine, as a set of tern_cpu_feature bits; asks the CPU and the operating system. */
+uint32_t tern_cpu_features(void);
+
+/* Parses a --cpu-features value: a level ("scalar", "avx2", "avx-vnni", "avx512-vnni", "avx512-vbmi", "neon",
+ * "neon-dotprod": that level and all below it), "native", or "-name" lists that remove features from the native set
+ * ("-avx512-vbmi,-avx-vnni"). The result never holds a feature that `native` lacks: asking for one is an error. */
+tern_status tern_cpu_features_parse(const char *text, uint32_t native, uint32_t *features, tern_error *err);
+
+/* Writes "avx2 avx-vnni ..." or "scalar" to out. */
+void tern_cpu_features_print(uint32_t features, char *out, uint32_t out_bytes);
+
+/* The CPU's name from the operating system, or "unknown". */
+void tern_cpu_name(char *out, uint32_t out_bytes);
+/* Physical cores this process may run on; at least 1. */
+uint32_t tern_cpu_cores(void);
+
+#endif

@@ -1,0 +1,146 @@
+/* Files: read-only maps, and writes that appear whole or not at all. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+static tern_status fail_errno(tern_error *err, const char *what, const char *path)
+{
+    tern_status code = errno == ENOENT ? TERN_NOT_FOUND : TERN_IO;
+    return tern_fail(err, code, "%s: %s: %s", path, what, strerror(errno));
+}
+
+tern_status tern_file_map_open(tern_file_map *map, const char *path, tern_error *err)
+{
+    *map = (tern_file_map){0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail_errno(err, "cannot open", path);
+    struct stat st;
+    tern_status status = TERN_OK;
+    if (fstat(fd, &st) != 0) {
+        status = fail_errno(err, "cannot stat", path);
+    } else if (!S_ISREG(st.st_mode)) {
+        status = tern_fail(err, TERN_IO, "%s: not a regular file", path);
+    } else if (st.st_size > 0) {
+        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        if (p == MAP_FAILED) status = fail_errno(err, "cannot map", path);
+        else *map = (tern_file_map){.data = p, .size = (size_t)st.st_size, .mapped = true};
+    }
+    close(fd);
+    return status;
+}
+
+void tern_file_map_close(tern_file_map *map)
+{
+    if (map->mapped) munmap((void *)(uintptr_t)map->data, map->size);
+    *map = (tern_file_map){0};
+}
+
+void tern_file_map_drop(const tern_file_map *map, const void *start, size_t bytes)
+{
+    if (!map->mapped || bytes == 0) return;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t from = (size_t)((const uint8_t *)start - map->data), to = from + bytes;
+    from = (from + page - 1) / page * page;
+    to = to / page * page;
+    if (from < to) madvise((void *)(uintptr_t)(map->data + from), to - from, MADV_DONTNEED);
+}
+
+tern_status tern_file_read(tern_buf *buf, const char *path, size_t max_bytes, tern_error *err)
+{
+    tern_file_map map;
+    TERN_TRY(tern_file_map_open(&map, path, err));
+    buf->size = 0;
+    tern_status status = TERN_OK;
+    if (map.size > max_bytes)
+        status = tern_fail(err, TERN_LIMIT, "%s: %zu bytes, at most %zu expected", path, map.size, max_bytes);
+    else
+        status = tern_buf_add(buf, map.data, map.size, err);
+    tern_file_map_close(&map);
+    return status;
+}
+
+bool tern_file_is_dir(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool tern_file_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+char *tern_path_join(const char *dir, const char *name)
+{
+    size_t n = strlen(dir), bytes = n + strlen(name) + 2;
+    char *path = tern_alloc(bytes);
+    if (path) snprintf(path, bytes, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
+    return path;
+}
+
+tern_status tern_file_writer_open(tern_file_writer *w, const char *path, tern_error *err)
+{
+    *w = (tern_file_writer){0};
+    size_t bytes = strlen(path) + 32;
+    w->path = tern_strdup(path);
+    w->temp_path = tern_alloc(bytes);
+    if (!w->path || !w->temp_path) {
+        tern_file_writer_abort(w);
+        return tern_fail_alloc(err, bytes);
+    }
+    snprintf(w->temp_path, bytes, "%s.tmp-%ld", path, (long)getpid());
+    w->stream = fopen(w->temp_path, "wbe");
+    if (w->stream) return TERN_OK;
+    tern_status status = fail_errno(err, "cannot create", w->temp_path);
+    tern_file_writer_abort(w);
+    return status;
+}
+
+void tern_file_writer_add(tern_file_writer *w, const void *bytes, size_t n)
+{
+    if (n && fwrite(bytes, 1, n, w->stream) != n) w->failed = true;
+    w->written += n;
+}
+
+void tern_file_writer_pad(tern_file_writer *w, size_t alignment)
+{
+    static const uint8_t zeros[64];
+    size_t left = (alignment - w->written % alignment) % alignment;
+    while (left) {
+        size_t n = left < sizeof zeros ? left : sizeof zeros;
+        tern_file_writer_add(w, zeros, n);
+        left -= n;
+    }
+}
+
+tern_status tern_file_writer_commit(tern_file_writer *w, tern_error *err)
+{
+    bool bad = w->failed || fflush(w->stream) != 0 || fsync(fileno(w->stream)) != 0;
+    tern_status status = TERN_OK;
+    if (bad) status = fail_errno(err, "cannot write", w->temp_path);
+    fclose(w->stream);
+    w->stream = NULL;
+    if (status == TERN_OK && rename(w->temp_path, w->path) != 0) status = fail_errno(err, "cannot rename to", w->path);
+    if (status == TERN_OK) {
+        tern_free(w->temp_path);
+        w->temp_path = NULL;
+    }
+    tern_file_writer_abort(w);
+    return status;
+}
+
+void tern_file_writer_abort(tern_file_writer *w)
+{
+    if (w->stream) fclose(w->stream);
+    if (w->temp_path) unlink(w->temp_path);
+    tern_free(w->temp_path);
+    tern_free(w->path);
+    *w = (tern_file_writer){0};
+}

@@ -1,0 +1,49 @@
+/* Files: read-only maps, and writes that appear whole or not at all. */
+#ifndef TERN_BASE_FILE_H
+#define TERN_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/bytes.h"
+
+/* A file mapped (or, where it cannot be mapped, read) into memory; zero-initialised is closed. */
+typedef struct tern_file_map {
+    const uint8_t *data;
+    size_t size;
+    bool mapped;
+} tern_file_map;
+
+/* Maps `path` whole and read-only. Errors: TERN_NOT_FOUND, TERN_IO. */
+tern_status tern_file_map_open(tern_file_map *map, const char *path, tern_error *err);
+void tern_file_map_close(tern_file_map *map);
+/* Tells the kernel that these pages will not be needed soon; they can be read again. */
+void tern_file_map_drop(const tern_file_map *map, const void *start, size_t bytes);
+
+/* Reads a whole file of at most max_bytes into buf (replacing it). Errors: also TERN_LIMIT. */
+tern_status tern_file_read(tern_buf *buf, const char *path, size_t max_bytes, tern_error *err);
+bool tern_file_is_dir(const char *path);
+bool tern_file_exists(const char *path);
+/* dir + "/" + name in storage of tern_alloc; NULL when out of memory. */
+char *tern_path_join(const char *dir, const char *name);
+
+/* Writes to "<path>.tmp-<pid>"; commit syncs and renames it to `path`, abort removes it.
+ * Write errors are kept and reported by commit. */
+typedef struct tern_file_writer {
+    FILE *stream;
+    char *path, *temp_path;
+    uint64_t written;
+    bool failed;
+} tern_file_writer;
+
+tern_status tern_file_writer_open(tern_file_writer *w, const char *path, tern_error *err);
+void tern_file_writer_add(tern_file_writer *w, const void *bytes, size_t n);
+/* Zero bytes up to the next multiple of `alignment`. */
+void tern_file_writer_pad(tern_file_writer *w, size_t alignment);
+tern_status tern_file_writer_commit(tern_file_writer *w, tern_error *err);
+/* Safe on a zeroed, a failed and a committed writer. */
+void tern_file_writer_abort(tern_file_writer *w);
+
+#endif

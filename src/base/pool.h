@@ -1,0 +1,25 @@
+/* One pool of threads, and a parallel-for over it. */
+#ifndef TERN_BASE_POOL_H
+#define TERN_BASE_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct tern_pool tern_pool;
+
+/* One piece of work: `task` counts from 0 to n_tasks - 1; `thread` is the worker that runs it, below n_threads. */
+typedef void (*tern_task_fn)(void *context, uint32_t task, uint32_t thread);
+
+/* Starts n_threads - 1 workers (the caller is the last one). n_threads 0: one for each physical core that this
+ * process may run on. `pin` ties each worker to a core. Errors: OUT_OF_MEMORY, INVALID_ARGUMENT above 1024, IO. */
+tern_status tern_pool_open(tern_pool **pool, uint32_t n_threads, bool pin, tern_error *err);
+void tern_pool_close(tern_pool *pool);
+uint32_t tern_pool_threads(const tern_pool *pool);
+
+/* Runs fn for every task and returns when all are done; one caller at a time. Which thread takes which task is not
+ * fixed, so results must depend on `task` alone. Workers spin for a short while between calls, then park. No allocation. */
+void tern_pool_for(tern_pool *pool, uint32_t n_tasks, tern_task_fn fn, void *context);
+
+#endif

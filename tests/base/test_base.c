@@ -1,0 +1,85 @@
+/* The base layer: half floats, cursor, arena, atomic writes, allocation failure. */
+#include "support/test.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "base/file.h"
+#include "base/half.h"
+
+static void half_round_trips(void **state)
+{
+    (void)state;
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        float v = tern_f16_to_f32((uint16_t)h);
+        if (isnan(v)) assert_true(isnan(tern_f16_to_f32(tern_f32_to_f16(v))));
+        else assert_int_equal(tern_f32_to_f16(v), h);
+        float b = tern_bf16_to_f32((uint16_t)h);
+        if (!isnan(b)) assert_int_equal(tern_f32_to_bf16(b), h);
+    }
+    assert_int_equal(tern_f32_to_f16(65520.0f), 0x7c00);
+    assert_int_equal(tern_f32_to_f16(65519.0f), 0x7bff);
+    assert_int_equal(tern_f32_to_f16(0x1p-25f), 0);
+    assert_int_equal(tern_f32_to_f16(0x1.8p-25f), 1);
+    assert_int_equal(tern_f32_to_bf16(1.00390625f), 0x3f80); /* half way: to even */
+}
+
+static void cursor_stays_bad(void **state)
+{
+    (void)state;
+    const uint8_t bytes[] = {1, 2, 3, 4, 5};
+    tern_cursor c = tern_cursor_open(bytes, sizeof bytes);
+    assert_int_equal(tern_cursor_u32(&c), 0x04030201);
+    assert_int_equal(tern_cursor_u16(&c), 0);
+    assert_true(c.bad);
+    assert_int_equal(tern_cursor_u8(&c), 0);
+}
+
+static void writer_is_atomic(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    const char *path = test_scratch("atomic.bin");
+    tern_file_writer w;
+    assert_ok(tern_file_writer_open(&w, path, &err), err);
+    tern_file_writer_add(&w, "abc", 3);
+    tern_file_writer_pad(&w, 8);
+    remove(path);
+    assert_false(tern_file_exists(path));
+    assert_ok(tern_file_writer_commit(&w, &err), err);
+    tern_file_map map;
+    assert_ok(tern_file_map_open(&map, path, &err), err);
+    assert_int_equal(map.size, 8);
+    assert_memory_equal(map.data, "abc\0\0\0\0\0", 8);
+    tern_file_map_close(&map);
+}
+
+static void failed_allocation_is_reported(void **state)
+{
+    (void)state;
+    int64_t live = tern_alloc_live();
+    tern_buf buf = {0};
+    tern_error err = {0};
+    tern_alloc_fail_after(1, false);
+    assert_int_equal(tern_buf_add(&buf, "x", 1, &err), TERN_OUT_OF_MEMORY);
+    assert_ok(tern_buf_add(&buf, "x", 1, &err), err);
+    assert_string_equal(buf.data, "x");
+    tern_buf_deinit(&buf);
+    tern_arena arena = {0};
+    for (size_t i = 1; i < 100; i++) assert_non_null(tern_arena_alloc(&arena, i, 1000));
+    tern_arena_deinit(&arena);
+    assert_int_equal(tern_alloc_live(), live);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(half_round_trips),
+        cmocka_unit_test(cursor_stays_bad),
+        cmocka_unit_test(writer_is_atomic),
+        cmocka_unit_test(failed_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

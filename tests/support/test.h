@@ -1,0 +1,31 @@
+/* What every test program includes: cmocka in its order, and paths. */
+#ifndef TERN_TESTS_SUPPORT_TEST_H
+#define TERN_TESTS_SUPPORT_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tern/status.h"
+
+/* Path of a file in the shared fixtures ("bitnet/config.json") or models folder; storage is static, eight calls deep.
+ * The folder is $TERN_SHARED, or ../shared beside the repository. */
+const char *test_fixture(const char *name);
+const char *test_model(const char *name);
+/* A path for a scratch file under the build folder. */
+const char *test_scratch(const char *name);
+
+/* Fails the test with err's message when status is not TERN_OK. */
+#define assert_ok(status, err)                                                 \
+    do {                                                                       \
+        if ((status) != TERN_OK) fail_msg("%s", (err).message);                \
+    } while (0)
+
+#endif

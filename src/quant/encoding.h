@@ -1,0 +1,102 @@
+/* How weights are stored: one table of encodings, and conversions between bytes and numbers.
+ *
+ * A matrix is [rows][cols] row-major, fastest index last (checklist X-12: GGUF and HF order). The bytes of a file never depend
+ * on the CPU or on the build. Layouts: docs/formats/encodings.md. */
+#ifndef TERN_QUANT_ENCODING_H
+#define TERN_QUANT_ENCODING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* X(NAME, GGUF type id). Ids are those of GGUF files; T160 is Tern's own. */
+#define TERN_ENCODING_LIST(X)                                                  \
+    X(F32, 0)                                                                  \
+    X(F16, 1)                                                                  \
+    X(Q8_0, 8)                                                                 \
+    X(Q4_K, 12)                                                                \
+    X(Q6_K, 14)                                                                \
+    X(BF16, 30)                                                                \
+    X(TQ1_0, 34)                                                               \
+    X(TQ2_0, 35)                                                               \
+    X(I2_S, 36)                                                                \
+    X(T160, 160)
+
+typedef enum tern_encoding_id {
+#define TERN_ENCODING_ENUM(name, id) TERN_ENC_##name = (id),
+    TERN_ENCODING_LIST(TERN_ENCODING_ENUM)
+#undef TERN_ENCODING_ENUM
+} tern_encoding_id;
+
+typedef struct tern_encoding tern_encoding;
+
+struct tern_encoding {
+    const char *name;        /* as in --type: "i2_s" */
+    tern_encoding_id id;     /* GGUF type id */
+    uint32_t block_elements; /* columns must be a multiple of this unless `linear` */
+    uint32_t block_bytes;
+    uint32_t tail_bytes;     /* once, after the blocks of the whole tensor (i2_s: 32) */
+    bool linear;             /* blocks run on across row ends: only rows * cols must be a multiple (i2_s) */
+    bool ternary;            /* codes -1, 0, +1 times a scale */
+
+    /* n_blocks blocks of f32 in x to bytes, and back. For a ternary encoding pack takes values that are already
+     * -s, 0 or +s (s the largest magnitude in the block, or 0); i2_s and t160 keep s outside the blocks: see codes below. */
+    void (*pack)(const float *x, size_t n_blocks, void *out);
+    void (*unpack)(const void *in, size_t n_blocks, float *x);
+
+    /* Ternary encodings only (else NULL): n_blocks blocks of codes -1, 0, +1, and back. `scale` is written to each block
+     * by encodings with block scales (tq1_0, tq2_0: as f16) and ignored by the others. unpack_codes yields the code
+     * with the block's scale in scales[block] (1 for encodings without block scales); the unused code 11 (and a
+     * base-3 byte out of range) yields 0 and is counted in the result (checklist X-7). */
+    void (*pack_codes)(const int8_t *codes, size_t n_blocks, float scale, void *out);
+    size_t (*unpack_codes)(const void *in, size_t n_blocks, int8_t *codes, float *scales);
+};
+
+/* NULL when there is none. Names are matched without regard to case. */
+const tern_encoding *tern_encoding_find(uint32_t gguf_type);
+const tern_encoding *tern_encoding_by_name(const char *name);
+/* The i-th encoding of the table, NULL past the end. */
+const tern_encoding *tern_encoding_at(size_t i);
+
+/* Bytes of a [rows][cols] tensor, tail included. Errors: INVALID_ARGUMENT (shape does not fit the block; the message says
+ * found and expected), LIMIT (overflow). */
+tern_status tern_encoding_bytes(const tern_encoding *e, uint64_t rows, uint64_t cols, size_t *bytes, tern_error *err);
+
+/* f32 [rows][cols] to the whole tensor's bytes (tern_encoding_bytes of them). For ternary encodings: `x` is ternarised first
+ * (tern_ternarise over the whole tensor) and the scale stored where the encoding keeps it (i2_s: f32 in the tail;
+ * t160: f32 in the tail; tq*: f16 in each block).
+ * Errors: INVALID_ARGUMENT (shape, NaN or infinity in x), OUT_OF_MEMORY. */
+tern_status tern_encode(const tern_encoding *e, const float *x, uint64_t rows, uint64_t cols, void *out, tern_error *err);
+/* The same from codes [rows][cols] and one scale. */
+tern_status tern_encode_codes(const tern_encoding *e, const int8_t *codes, float scale, uint64_t rows, uint64_t cols,
+                              void *out, tern_error *err);
+
+/* Rows first .. first + n - 1 of a tensor to f32 [n][cols], scale applied. `in` is the whole tensor (tail included).
+ * Errors: INVALID_ARGUMENT (shape), OUT_OF_MEMORY. */
+tern_status tern_decode_rows(const tern_encoding *e, const void *in, uint64_t rows, uint64_t cols, uint64_t first,
+                             uint64_t n, float *out, tern_error *err);
+/* The codes of rows first .. first + n - 1 of a ternary tensor, [n][cols], and *n_bad = how many had no valid code
+ * (those read as 0). When row_scales is not NULL (f32 [n]) it gets each row's scale (tail or block scale); *uniform tells
+ * whether every row had one scale throughout (all-zero blocks with d = 0 match any scale). */
+tern_status tern_decode_codes(const tern_encoding *e, const void *in, uint64_t rows, uint64_t cols, uint64_t first,
+                              uint64_t n, int8_t *codes, float *row_scales, bool *uniform, size_t *n_bad, tern_error *err);
+
+/* Looks at every code (and block scale) of a tensor. MALFORMED with the element's index when a code is invalid
+ * ("code 11 at element 1234 (row 4, column 210)"), or when a scale is NaN or infinite. For non-ternary encodings only
+ * scales and, for f32/f16/bf16, the values are checked for NaN and infinity. Reads the whole tensor. */
+tern_status tern_encoding_check(const tern_encoding *e, const void *in, uint64_t rows, uint64_t cols, tern_error *err);
+
+/* Ternary quantisation of n weights: scale = max(mean |w|, 1e-5); code = clamp(round_half_even(w / scale), -1, 1), computed as
+ * in the public BitNet code: s = 1 / max(mean, 1e-5); code = clamp(round(w * s)). The mean is summed in f64 by
+ * fixed-size chunks, so the same on every machine. Source: microsoft/BitNet weight_quant; transformers bitnet.py. */
+void tern_ternarise(const float *w, size_t n, int8_t *codes, float *scale);
+
+/* HF packed BitNet weights: uint8 [rows / 4][cols], row block i (of rows / 4 rows) in bits 2i, value = code - 1
+ * (checklist X-3; transformers integrations/bitnet.py unpack_weights; rows are padded up to a multiple of 4 by the packer).
+ * in: [(rows + 3) / 4][cols]; codes out: [rows][cols]. Returns how many codes were 11 (read as 0). */
+size_t tern_hf_unpack(const uint8_t *in, uint64_t rows, uint64_t cols, int8_t *codes);
+void tern_hf_pack(const int8_t *codes, uint64_t rows, uint64_t cols, uint8_t *out);
+
+#endif

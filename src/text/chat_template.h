@@ -1,0 +1,35 @@
+/* Chat templates: the model's own Jinja text, for the subset that published templates use. */
+#ifndef TERN_TEXT_CHAT_TEMPLATE_H
+#define TERN_TEXT_CHAT_TEMPLATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "text/tokenizer.h"
+
+typedef struct tern_chat_message {
+    const char *role;    /* "system", "user", "assistant", ... */
+    const char *content; /* n_content bytes, any bytes */
+    size_t n_content;
+} tern_chat_message;
+
+typedef struct tern_chat_template tern_chat_template; /* immutable after parsing */
+
+/* Parses n bytes of Jinja. UNSUPPORTED names the construct and its line; LIMIT for nesting deeper than 64. */
+tern_status tern_chat_template_parse(tern_chat_template **t, const char *source, size_t n, tern_error *err);
+void tern_chat_template_close(tern_chat_template *t);
+
+/* Renders to text pieces and then to tokens: text that came from a message (content, role) is tokenised with
+ * allow_special = false, so that it can never become a special token; text of the template itself with true. Taint survives
+ * filters and concatenation. bos_token and eos_token are the tokenizer's. Output at most 16 MiB, at most 10 million steps.
+ * Errors: INVALID_ARGUMENT (raise_exception from the template, its message), LIMIT, UNSUPPORTED. */
+tern_status tern_chat_template_tokens(const tern_chat_template *c, const tern_tokenizer *t, const tern_chat_message *messages,
+                                      size_t n, bool add_generation_prompt, tern_tokens *out, tern_error *err);
+/* The rendered text alone (tests, `tern chat --verbose`). bos/eos may be "". */
+tern_status tern_chat_template_text(const tern_chat_template *c, const char *bos, const char *eos,
+                                    const tern_chat_message *messages, size_t n, bool add_generation_prompt, tern_buf *out,
+                                    tern_error *err);
+
+#endif

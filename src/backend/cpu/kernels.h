@@ -1,0 +1,54 @@
+/* The CPU kernels: one slot for each function of ops/ref, filled at run time by the best level that the CPU has. */
+#ifndef TERN_BACKEND_CPU_KERNELS_H
+#define TERN_BACKEND_CPU_KERNELS_H
+
+#include "base/cpu.h"
+#include "ops/ref/ref.h"
+
+/* X(slot, function type): what a table of kernels holds; the scalar level is tern_ref_<slot>. */
+#define TERN_CPU_SLOT_LIST(X)                                                  \
+    X(i2_s, tern_ternary_fn)                                                   \
+    X(tq2_0, tern_ternary_fn)                                                  \
+    X(tq1_0, tern_ternary_fn)                                                  \
+    X(t160, tern_ternary_fn)                                                   \
+    X(f32, tern_dense_fn)                                                      \
+    X(f16, tern_dense_fn)                                                      \
+    X(bf16, tern_dense_fn)                                                     \
+    X(q8_0, tern_dense_fn)                                                     \
+    X(q6_k, tern_dense_fn)                                                     \
+    X(q4_k, tern_dense_fn)                                                     \
+    X(rms_norm, tern_rms_norm_fn)                                              \
+    X(quantize, tern_quantize_fn)                                              \
+    X(relu2, tern_gate_fn)                                                     \
+    X(silu, tern_gate_fn)                                                      \
+    X(add, tern_add_fn)                                                        \
+    X(rope_halves, tern_rope_fn)                                               \
+    X(rope_adjacent, tern_rope_fn)                                             \
+    X(kv_store_f16, tern_kv_store_fn)                                          \
+    X(kv_store_f32, tern_kv_store_fn)                                          \
+    X(attention_f16, tern_attention_fn)                                        \
+    X(attention_f32, tern_attention_fn)
+
+/* Levels in the order of preference, later beats earlier: X(LEVEL, "name", needed feature bits). kernels.def lists the kernels:
+ * KERNEL(slot, LEVEL) stands for the function tern_cpu__<slot>_<LEVEL>. */
+#define TERN_CPU_LEVEL_LIST(X)                                                                      \
+    X(avx2, "avx2", TERN_CPU_AVX2)                                                                  \
+    X(avxvnni, "avx-vnni", TERN_CPU_AVX2 | TERN_CPU_AVX_VNNI)                                       \
+    X(avx512, "avx512-vnni", TERN_CPU_AVX2 | TERN_CPU_AVX512 | TERN_CPU_AVX512_VNNI)                \
+    X(avx512vbmi, "avx512-vbmi", TERN_CPU_AVX2 | TERN_CPU_AVX512 | TERN_CPU_AVX512_VNNI | TERN_CPU_AVX512_VBMI) \
+    X(neon, "neon", TERN_CPU_NEON)                                                                  \
+    X(dotprod, "neon-dotprod", TERN_CPU_NEON | TERN_CPU_NEON_DOTPROD)
+
+typedef struct tern_cpu_kernels {
+#define TERN_CPU_SLOT(slot, type) type slot;
+    TERN_CPU_SLOT_LIST(TERN_CPU_SLOT)
+#undef TERN_CPU_SLOT
+#define TERN_CPU_SLOT(slot, type) const char *slot##_level;
+    TERN_CPU_SLOT_LIST(TERN_CPU_SLOT)
+#undef TERN_CPU_SLOT
+} tern_cpu_kernels;
+
+/* Fills every slot with the best kernel for a set of tern_cpu_feature bits (a subset of the machine's). */
+void tern_cpu_kernels_choose(uint32_t features, tern_cpu_kernels *out);
+
+#endif

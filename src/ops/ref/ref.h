@@ -1,0 +1,146 @@
+/* The definition of every op, in plain C: what each kernel on each device must compute.
+ *
+ * Floats are defined to the bit. Every sum over a row is taken in 16 lanes and one tree, so that a scalar loop, SSE, AVX2, AVX-512 and NEON
+ * all give the same bits, one row at a time or many, on any number of threads; prefill therefore equals decode exactly, and
+ * the same seed gives the same text on every CPU (docs/decisions/0010-same-bits.md). GPU backends, which cannot promise this, are held to a budget.
+ *
+ *   lanes:  lane[i mod 16] = fmaf(a[i], b[i], lane[i mod 16]) for i = 0, 1, ..., starting from +0
+ *   tree:   lane[l] += lane[l + 8] for l < 8; then 4, 2, 1; the sum is lane[0]
+ *
+ * Elements past the end of a row add nothing (as if a = b = +0). */
+#ifndef TERN_OPS_REF_H
+#define TERN_OPS_REF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TERN_LANES = 16, TERN_PAGE_POSITIONS = 32, TERN_ATTENTION_CHUNK = 512 };
+
+/* int8 activations: row t is x + t * stride, `cols` values followed by zeros up to stride (a multiple of 64); x is aligned to
+ * 64 bytes. */
+typedef struct tern_q8_rows {
+    const int8_t *x;
+    size_t stride;
+    const int32_t *sums; /* [n] the sum of each row, for kernels that multiply codes 0..2 and correct at the end */
+    uint32_t n;
+} tern_q8_rows;
+
+/* Ternary weights times int8 activations, exact integers (checklist F-14: int32 accumulation).
+ *
+ *   dots[t][r] = sum_c code(w[r][c]) * x[t][c],   code in {-1, 0, +1}
+ *
+ *   w          in   n_rows rows of `row_bytes` bytes each in the encoding's own layout (i2_s, tq2_0, tq1_0, t160); block
+ *                   scales in w are ignored (they are applied with the scale of the tensor afterwards)
+ *   x          in   [n] rows, see tern_q8_rows; any int8 values, -128 included
+ *   dots       out  dots[t * dots_stride + r]
+ *
+ * n >= 1, n_rows >= 1; cols a multiple of what the encoding's rows need (i2_s 128, tq1_0 and tq2_0 256, t160 any).
+ * No int16 or int8 accumulator may wrap or saturate for any input. Thread-safe on distinct dots. No allocation. */
+typedef void (*tern_ternary_fn)(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x,
+                                int32_t *dots, size_t dots_stride);
+
+/* Dense weights times f32 activations.
+ *
+ *   y[t][r] = sum_c value(w[r][c]) * x[t][c],   lanes and tree as above, value() decoded to f32 as the encoding defines
+ *
+ *   w  in   n_rows rows of `row_bytes` bytes each (f32, f16, bf16, q8_0, q6_k, q4_k)
+ *   x  in   x[t * x_stride + c], f32; aligned to 4 bytes only; nothing past cols is read
+ *   y  out  y[t * y_stride + r]
+ *
+ * Exact bits. Thread-safe on distinct y. No allocation. */
+typedef void (*tern_dense_fn)(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x,
+                              size_t x_stride, uint32_t n, float *y, size_t y_stride);
+
+/* Root-mean-square norm of one row (checklist H-35).
+ *
+ *   s = lanes-and-tree sum of x[c]^2;  r = 1 / sqrtf(s / cols + eps);  y[c] = (x[c] * r) * g[c]
+ *
+ *   y  out  [cols] f32; may be the same buffer as x        x, g  in  [cols] f32        Exact bits. */
+typedef void (*tern_rms_norm_fn)(const float *x, const float *g, float eps, uint32_t cols, float *y);
+
+/* Per-token absmax quantiser of one row (DESIGN 3; W1.58A8; checklist X-5).
+ *
+ *   m = max(max_c |x[c]|, 1e-5);  s = 127 / m;  q[c] = clamp(round_half_even(x[c] * s), -128, 127)
+ *   *inv_scale = 1 / s;  *sum = sum_c q[c]
+ *
+ *   q  out  [stride] int8: zeros from cols to stride. A NaN in x quantises to 0 and is ignored by the maximum; +-inf counts as the largest
+ *           finite f32. Exact bits. */
+typedef void (*tern_quantize_fn)(const float *x, uint32_t cols, int8_t *q, size_t stride, float *inv_scale, int32_t *sum);
+
+/* Gated activations, elementwise on n values; y may alias gate or up. Exact bits.
+ *   relu2:  r = max(g, 0);  y = (r * r) * u                 (checklist H-11)
+ *   silu:   y = (g / (1 + tern_ref_exp(-g))) * u             (checklist X-1) */
+typedef void (*tern_gate_fn)(const float *gate, const float *up, size_t n, float *y);
+
+/* y[i] = a[i] + b[i]; y may alias a or b. */
+typedef void (*tern_add_fn)(const float *a, const float *b, size_t n, float *y);
+
+/* Rotary embedding of n_heads heads of one token, in place. cs = [head_dim / 2] pairs (cos, sin) for the position.
+ *   split halves (NeoX, checklist X-2): a = x[i], b = x[i + head_dim / 2];  adjacent: a = x[2i], b = x[2i + 1]
+ *   a' = a * cos - b * sin;  b' = b * cos + a * sin   (each product rounded, then the sum: no fma) */
+typedef void (*tern_rope_fn)(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs);
+
+/* n f32 values to f16 (round to nearest even) or f32 (copy): what is stored in the KV cache. */
+typedef void (*tern_kv_store_fn)(const float *x, size_t n, void *out);
+
+/* Attention of n_queries queries that share one KV head over one chunk of positions, softmax kept online.
+ * The KV cache holds pages of 32 positions: K and V of page p start at k + p * page_bytes and v + p * page_bytes, each [32][head_dim]
+ * f16 or f32. Logical position i lives in page pages[i / 32] at row i % 32.
+ *
+ * For each query i with its visible positions [lo[i], hi[i]) cut to [first, first + n), page by page in order:
+ *   s_j = dot(q_i, k_j) * scale              lanes and tree over head_dim; the product rounded once
+ *   m' = max(m, max_j s_j);  c = exp(m - m') (0 while m = -inf)
+ *   p_j = exp(s_j - m');  l = l * c + (p_0 + p_1 + ... in order j, starting from +0)
+ *   acc[d] = acc[d] * c, then acc[d] = fmaf(p_j, v_j[d], acc[d]) for j in order
+ * exp is tern_ref_exp. Pages without a visible position are skipped.
+ *
+ *   q    in      [n_queries] rows of q_stride floats
+ *   m    in/out  [n_queries], starts at -inf        l  in/out  [n_queries], starts at 0
+ *   acc  in/out  [n_queries][head_dim], starts at 0
+ * first is a multiple of TERN_ATTENTION_CHUNK. head_dim <= 512, a multiple of 8. Exact bits. No allocation. */
+typedef struct tern_attention_args {
+    const float *q;
+    size_t q_stride;
+    uint32_t n_queries, head_dim;
+    const uint8_t *k, *v;
+    size_t page_bytes;
+    const uint32_t *pages;
+    const uint32_t *lo, *hi;
+    uint32_t first, n;
+    float scale;
+    float *m, *l, *acc;
+} tern_attention_args;
+
+typedef void (*tern_attention_fn)(const tern_attention_args *args);
+
+/* e^x in f32 from a fixed sequence of IEEE operations, so that every level can repeat it to the bit: within 2 ulp of the true value for
+ * x in [-87, 88]; x < -87.3 gives 0, x > 88.7 gives inf, NaN gives NaN. */
+float tern_ref_exp(float x);
+
+/* The plain definitions. */
+void tern_ref_i2_s(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x, int32_t *dots, size_t dots_stride);
+void tern_ref_tq2_0(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x, int32_t *dots, size_t dots_stride);
+void tern_ref_tq1_0(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x, int32_t *dots, size_t dots_stride);
+void tern_ref_t160(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x, int32_t *dots, size_t dots_stride);
+void tern_ref_f32(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
+void tern_ref_f16(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
+void tern_ref_bf16(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
+void tern_ref_q8_0(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
+void tern_ref_q6_k(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
+void tern_ref_q4_k(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
+void tern_ref_rms_norm(const float *x, const float *g, float eps, uint32_t cols, float *y);
+void tern_ref_quantize(const float *x, uint32_t cols, int8_t *q, size_t stride, float *inv_scale, int32_t *sum);
+void tern_ref_relu2(const float *gate, const float *up, size_t n, float *y);
+void tern_ref_silu(const float *gate, const float *up, size_t n, float *y);
+void tern_ref_add(const float *a, const float *b, size_t n, float *y);
+void tern_ref_rope_halves(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs);
+void tern_ref_rope_adjacent(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs);
+void tern_ref_kv_store_f16(const float *x, size_t n, void *out);
+void tern_ref_kv_store_f32(const float *x, size_t n, void *out);
+void tern_ref_attention_f16(const tern_attention_args *args);
+void tern_ref_attention_f32(const tern_attention_args *args);
+
+/* lanes and tree over cols elements. */
+float tern_ref_dot(const float *a, const float *b, size_t cols);
+
+#endif

@@ -13,7 +13,7 @@
     X(AVX_VNNI, 2, "avx-vnni")                                                 \
     X(AVX512, 3, "avx512")       /* F, BW, VL, DQ, CD */                       \
     X(AVX512_VNNI, 4, "avx512-vnni")                                           \
-    X(AVX512_VBMI, 5, "avx512-vbmi")                                           \
+    X(AVX512_VBMI, 5, "avx512-vbmi") /* with VBMI2 */                           \
     X(NEON, 6, "neon")                                                         \
     X(NEON_DOTPROD, 7, "neon-dotprod")
 
@@ -38,5 +38,9 @@ void tern_cpu_features_print(uint32_t features, char *out, uint32_t out_bytes);
 void tern_cpu_name(char *out, uint32_t out_bytes);
 /* Physical cores this process may run on; at least 1. */
 uint32_t tern_cpu_cores(void);
+/* Logical CPUs (hardware threads) this process may run on; at least 1. */
+uint32_t tern_cpu_threads(void);
+/* Writes one logical CPU number for each physical core, at most cap, to ids; returns how many (0: not known here). */
+uint32_t tern_cpu_core_ids(uint32_t *ids, uint32_t cap);
 
 #endif

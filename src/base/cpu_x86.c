@@ -1,0 +1,61 @@
+/* CPU features of x86-64, from CPUID and from what the operating system saves (XCR0). */
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <stdbool.h>
+
+#include "base/cpu.h"
+
+/* Bits of CPUID as in the Intel SDM, volume 2A, CPUID. */
+enum {
+    LEAF1_ECX_FMA = 1 << 12,
+    LEAF1_ECX_SSE41 = 1 << 19,
+    LEAF1_ECX_OSXSAVE = 1 << 27,
+    LEAF1_ECX_AVX = 1 << 28,
+    LEAF1_ECX_F16C = 1 << 29,
+    LEAF7_EBX_AVX2 = 1 << 5,
+    LEAF7_ECX_VBMI = 1 << 1,
+    LEAF7_ECX_VBMI2 = 1 << 6,
+    LEAF7_ECX_VNNI = 1 << 11,
+    LEAF7_1_EAX_AVX_VNNI = 1 << 4,
+    XCR0_YMM = 0x06,
+    XCR0_ZMM = 0xe6,
+};
+static const uint32_t leaf7_ebx_avx512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31; /* F, DQ, CD, BW, VL */
+
+static bool has(uint32_t word, uint32_t bits)
+{
+    return (word & bits) == bits;
+}
+
+static uint32_t xcr0(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+/* CPUID says what the CPU can do; the state bits of XCR0 say which registers survive a task switch. */
+static uint32_t vector_features(uint32_t state)
+{
+    uint32_t a, b, c, d, features = 0;
+    if (!has(state, XCR0_YMM) || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !has(b, LEAF7_EBX_AVX2)) return 0;
+    uint32_t last_subleaf = a;
+    features |= TERN_CPU_AVX2;
+    if (has(state, XCR0_ZMM) && has(b, leaf7_ebx_avx512)) {
+        features |= TERN_CPU_AVX512;
+        if (has(c, LEAF7_ECX_VNNI)) features |= TERN_CPU_AVX512_VNNI;
+        if (has(c, LEAF7_ECX_VNNI | LEAF7_ECX_VBMI | LEAF7_ECX_VBMI2)) features |= TERN_CPU_AVX512_VBMI;
+    }
+    if (last_subleaf >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && has(a, LEAF7_1_EAX_AVX_VNNI))
+        features |= TERN_CPU_AVX_VNNI;
+    return features;
+}
+
+uint32_t tern_cpu_features(void)
+{
+    uint32_t a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has(c, LEAF1_ECX_SSE41)) return 0;
+    uint32_t avx = LEAF1_ECX_OSXSAVE | LEAF1_ECX_AVX | LEAF1_ECX_FMA | LEAF1_ECX_F16C;
+    return TERN_CPU_SSE41 | (has(c, avx) ? vector_features(xcr0()) : 0);
+}
+#endif

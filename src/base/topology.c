@@ -1,0 +1,98 @@
+/* The CPU's name and its cores, as the operating system tells them. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cpu.h"
+
+void tern_cpu_name(char *out, uint32_t out_bytes)
+{
+    if (out_bytes == 0) return;
+    snprintf(out, out_bytes, "unknown");
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    if (!f) return;
+    char line[512];
+    while (fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (!colon || strncmp(line, "model name", 10) != 0) continue;
+        colon += 1 + strspn(colon + 1, " \t");
+        colon[strcspn(colon, "\n")] = 0;
+        if (*colon) snprintf(out, out_bytes, "%s", colon);
+        break;
+    }
+    fclose(f);
+}
+
+static uint32_t online_cpus(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (uint32_t)n : 1;
+}
+
+#if defined(__linux__)
+#include <sched.h>
+
+/* Does the kernel's list "0-1,64" hold a CPU below `cpu` that this process may use as well? */
+static bool lower_sibling(const char *list, uint32_t cpu, const cpu_set_t *mask)
+{
+    for (const char *at = list; *at >= '0' && *at <= '9';) {
+        char *end;
+        unsigned long first = strtoul(at, &end, 10), last = first;
+        if (*end == '-') last = strtoul(end + 1, &end, 10);
+        for (unsigned long i = first; i <= last && i < cpu; i++)
+            if (CPU_ISSET(i, mask)) return true;
+        at = end + (*end == ',');
+    }
+    return false;
+}
+
+/* The first usable hardware thread of a core stands for the core. An unreadable topology makes every thread a core. */
+static bool leads_core(uint32_t cpu, const cpu_set_t *mask)
+{
+    char path[96], list[1024] = "";
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/topology/thread_siblings_list", cpu);
+    FILE *f = fopen(path, "re");
+    if (!f) return true;
+    bool got = fgets(list, sizeof list, f) != NULL;
+    fclose(f);
+    return !got || !lower_sibling(list, cpu, mask);
+}
+
+uint32_t tern_cpu_core_ids(uint32_t *ids, uint32_t cap)
+{
+    cpu_set_t mask;
+    if (sched_getaffinity(0, sizeof mask, &mask) != 0) return 0;
+    uint32_t n = 0;
+    for (uint32_t cpu = 0; cpu < CPU_SETSIZE && n < cap; cpu++)
+        if (CPU_ISSET(cpu, &mask) && leads_core(cpu, &mask)) ids[n++] = cpu;
+    return n;
+}
+
+uint32_t tern_cpu_threads(void)
+{
+    cpu_set_t mask;
+    if (sched_getaffinity(0, sizeof mask, &mask) != 0) return online_cpus();
+    return (uint32_t)CPU_COUNT(&mask);
+}
+#else
+uint32_t tern_cpu_core_ids(uint32_t *ids, uint32_t cap)
+{
+    (void)ids;
+    (void)cap;
+    return 0;
+}
+
+uint32_t tern_cpu_threads(void)
+{
+    return online_cpus();
+}
+#endif
+
+uint32_t tern_cpu_cores(void)
+{
+    uint32_t ids[1024];
+    uint32_t n = tern_cpu_core_ids(ids, 1024);
+    return n ? n : tern_cpu_threads();
+}

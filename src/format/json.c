@@ -175,7 +175,7 @@ static tern_status find(const json_t *object, const char *key, const json_t **va
 
 tern_status tern_json_get_i64(const json_t *object, const char *key, int64_t *out, tern_error *err)
 {
-    const json_t *value;
+    const json_t *value = NULL;
     TERN_TRY(find(object, key, &value, err));
     if (!json_is_number(value)) return fail_kind(value, key, "a whole number", err);
     if (tern_json_int(value, out)) return TERN_OK;
@@ -185,7 +185,7 @@ tern_status tern_json_get_i64(const json_t *object, const char *key, int64_t *ou
 
 tern_status tern_json_get_u32(const json_t *object, const char *key, uint32_t *out, tern_error *err)
 {
-    int64_t v;
+    int64_t v = 0;
     TERN_TRY(tern_json_get_i64(object, key, &v, err));
     if (v < 0 || v > UINT32_MAX)
         return tern_fail(err, TERN_MALFORMED, "%s: %lld found, 0 to %u expected", key, (long long)v, UINT32_MAX);
@@ -195,7 +195,7 @@ tern_status tern_json_get_u32(const json_t *object, const char *key, uint32_t *o
 
 tern_status tern_json_get_f64(const json_t *object, const char *key, double *out, tern_error *err)
 {
-    const json_t *value;
+    const json_t *value = NULL;
     TERN_TRY(find(object, key, &value, err));
     if (!json_is_number(value)) return fail_kind(value, key, "a number", err);
     *out = json_number_value(value);
@@ -204,7 +204,7 @@ tern_status tern_json_get_f64(const json_t *object, const char *key, double *out
 
 tern_status tern_json_get_f32(const json_t *object, const char *key, float *out, tern_error *err)
 {
-    double v;
+    double v = 0;
     TERN_TRY(tern_json_get_f64(object, key, &v, err));
     if (!isfinite((float)v)) return tern_fail(err, TERN_MALFORMED, "%s: %.17g found, a 32-bit float expected", key, v);
     *out = (float)v;
@@ -213,7 +213,7 @@ tern_status tern_json_get_f32(const json_t *object, const char *key, float *out,
 
 tern_status tern_json_get_bool(const json_t *object, const char *key, bool *out, tern_error *err)
 {
-    const json_t *value;
+    const json_t *value = NULL;
     TERN_TRY(find(object, key, &value, err));
     if (!json_is_boolean(value)) return fail_kind(value, key, "true or false", err);
     *out = json_is_true(value);
@@ -222,7 +222,7 @@ tern_status tern_json_get_bool(const json_t *object, const char *key, bool *out,
 
 tern_status tern_json_get_string(const json_t *object, const char *key, tern_span *out, tern_error *err)
 {
-    const json_t *value;
+    const json_t *value = NULL;
     TERN_TRY(find(object, key, &value, err));
     if (!json_is_string(value)) return fail_kind(value, key, "a string", err);
     *out = (tern_span){(const uint8_t *)json_string_value(value), json_string_length(value)};
@@ -231,7 +231,7 @@ tern_status tern_json_get_string(const json_t *object, const char *key, tern_spa
 
 tern_status tern_json_get_array(const json_t *object, const char *key, const json_t **out, tern_error *err)
 {
-    const json_t *value;
+    const json_t *value = NULL;
     TERN_TRY(find(object, key, &value, err));
     if (!json_is_array(value)) return fail_kind(value, key, "an array", err);
     *out = value;
@@ -240,7 +240,7 @@ tern_status tern_json_get_array(const json_t *object, const char *key, const jso
 
 tern_status tern_json_get_object(const json_t *object, const char *key, const json_t **out, tern_error *err)
 {
-    const json_t *value;
+    const json_t *value = NULL;
     TERN_TRY(find(object, key, &value, err));
     if (!json_is_object(value)) return fail_kind(value, key, "an object", err);
     *out = value;

@@ -3,11 +3,6 @@
 
 #include <stdbool.h>
 
-/* Declares every kernel with its slot's type, so that a wrong signature does not compile. */
-#define KERNEL(slot, level) extern __typeof__(*((tern_cpu_kernels *)0)->slot) tern_cpu__##slot##_##level;
-#include "backend/cpu/kernels.def"
-#undef KERNEL
-
 static bool has(uint32_t features, uint32_t needed)
 {
     return (features & needed) == needed;

@@ -48,6 +48,11 @@ typedef struct tern_cpu_kernels {
 #undef TERN_CPU_SLOT
 } tern_cpu_kernels;
 
+/* Declares every kernel with its slot's type, so that a wrong signature does not compile. */
+#define KERNEL(slot, level) extern __typeof__(*((tern_cpu_kernels *)0)->slot) tern_cpu__##slot##_##level;
+#include "backend/cpu/kernels.def"
+#undef KERNEL
+
 /* Fills every slot with the best kernel for a set of tern_cpu_feature bits (a subset of the machine's). */
 void tern_cpu_kernels_choose(uint32_t features, tern_cpu_kernels *out);
 

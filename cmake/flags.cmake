@@ -4,7 +4,7 @@ target_compile_options(tern_flags INTERFACE
   -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
   -Wno-missing-field-initializers
   -ffp-contract=off -fno-math-errno -fvisibility=hidden -fno-strict-aliasing)
-target_compile_definitions(tern_flags INTERFACE _GNU_SOURCE)
+target_compile_definitions(tern_flags INTERFACE _GNU_SOURCE TERN_VERSION="${PROJECT_VERSION}")
 if(TERN_WERROR)
   target_compile_options(tern_flags INTERFACE -Werror)
 endif()

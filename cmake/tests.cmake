@@ -10,8 +10,27 @@ target_compile_definitions(tern_test_support PUBLIC
 file(GLOB_RECURSE TERN_TESTS_FOUND CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
 foreach(file ${TERN_TESTS_FOUND})
   get_filename_component(name ${file} NAME_WE)
+  cmake_path(GET file PARENT_PATH folder)
+  cmake_path(GET folder FILENAME folder)
   add_executable(${name} ${file})
   target_link_libraries(${name} PRIVATE tern_test_support)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS ${folder} ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
 endforeach()
+
+# Checks of the tree and of what was built, in shell.
+function(tern_check name)
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS checks)
+endfunction()
+tern_check(check_includes ${PROJECT_SOURCE_DIR}/scripts/check-includes.sh ${PROJECT_SOURCE_DIR})
+tern_check(check_includes_fails ${PROJECT_SOURCE_DIR}/tests/checks/includes-self-test.sh)
+if(NOT TERN_SANITIZE)
+  tern_check(check_symbols ${PROJECT_SOURCE_DIR}/tests/checks/symbols.sh
+    ${CMAKE_NM} $<TARGET_FILE:tern_shared> $<TARGET_FILE:tern_static>)
+endif()
+if(NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+  tern_check(check_symbols_fails ${PROJECT_SOURCE_DIR}/tests/checks/symbols-self-test.sh ${CMAKE_C_COMPILER})
+  tern_check(check_install ${PROJECT_SOURCE_DIR}/tests/checks/install.sh
+    ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
+endif()

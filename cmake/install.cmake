@@ -1,0 +1,17 @@
+# What `make install` puts where.
+include(GNUInstallDirs)
+
+# The pkg-config file finds its prefix from its own place, so that an installed tree can be moved.
+file(RELATIVE_PATH TERN_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" TERN_PC_PREFIX "${TERN_PC_PREFIX}")
+configure_file(${PROJECT_SOURCE_DIR}/cmake/tern.pc.in ${PROJECT_BINARY_DIR}/tern.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tern.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(TARGETS tern_static tern_shared ARCHIVE LIBRARY)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/models DESTINATION ${CMAKE_INSTALL_DATADIR}/tern
+  OPTIONAL FILES_MATCHING PATTERN "*.gguf")
+install(FILES ${PROJECT_SOURCE_DIR}/docs/tern.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
+if(TARGET tern)
+  install(TARGETS tern RUNTIME)
+endif()

@@ -1,0 +1,67 @@
+#!/bin/sh
+# Checks that every quoted include under src/ and include/ points to the same or an earlier layer of scripts/layers.txt.
+# Usage: check-includes.sh [REPOSITORY]
+set -eu
+root=${1:-$(dirname "$0")/..}
+cd "$root"
+
+find src include -type f \( -name '*.c' -o -name '*.h' -o -name '*.def' -o -name '*.cu' -o -name '*.cuh' \) | sort |
+    awk '
+function layer_of(path,   part) {
+    if (path == "tern.h") return "api"
+    split(path, part, "/")
+    return part[1] == "tern" ? "base" : part[1]
+}
+function complain(file, line, words) {
+    printf "%s:%d: %s\n", file, line, words
+    n_bad++
+}
+function exists(path,   got, ignored) {
+    got = (getline ignored < path) >= 0
+    close(path)
+    return got
+}
+function check(file, line, from, target,   to, i) {
+    to = layer_of(target)
+    if (!(to in rank))
+        complain(file, line, "\"" target "\": " to " is not a layer; includes are written from src/")
+    else if (!exists("src/" target) && !exists("include/" target))
+        complain(file, line, "\"" target "\": there is no such file in src/ or include/")
+    else if (rank[to] > rank[from])
+        complain(file, line, from " includes \"" target "\" of " to ", a later layer")
+    for (i = 1; i <= n_denied[from]; i++)
+        if (index(target, denied[from, i] "/") == 1 || target == denied[from, i])
+            complain(file, line, from " includes \"" target "\", which scripts/layers.txt forbids")
+}
+BEGIN {
+    table = "scripts/layers.txt"
+    while ((getline row < table) > 0) {
+        sub(/#.*/, "", row)
+        n = split(row, word, " ")
+        if (n == 0) continue
+        rank[word[1]] = ++n_layers
+        for (i = 2; i <= n; i++) denied[word[1], ++n_denied[word[1]]] = substr(word[i], 2)
+    }
+    if (n_layers == 0) { print table ": no layers found"; exit 2 }
+}
+{
+    file = $0
+    from = file
+    sub(/^(src|include)\//, "", from)
+    from = layer_of(from)
+    if (!(from in rank)) complain(file, 1, from " is not a layer of " table)
+    for (line = 1; (getline text < file) > 0; line++)
+        if (text ~ /^[ \t]*#[ \t]*include[ \t]*"/) {
+            split(text, quoted, "\"")
+            check(file, line, from, quoted[2])
+            n_includes++
+        } else if (text ~ /^[ \t]*#[ \t]*include[ \t]*<tern[.\/]/) {
+            complain(file, line, "own headers are included with quotes")
+        }
+    close(file)
+}
+END {
+    if (n_layers == 0) exit 2
+    printf "%d files, %d includes, %d wrong\n", NR, n_includes, n_bad
+    exit n_bad > 0 || NR == 0
+}'

@@ -1,0 +1,51 @@
+#!/bin/sh
+# Installs what Tern needs, on Debian: to build it, with --test also to test it, with --ci all that .ci/run uses.
+# Does nothing when it is all there; then neither the network nor root is needed.
+# Usage: install-deps.sh [--test | --ci]
+set -eu
+
+build='gcc libc6-dev make cmake ninja-build pkg-config libpcre2-dev libjansson-dev libedit-dev'
+test='libcmocka-dev'
+ci='clang clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
+    libpcre2-dev:arm64 libjansson-dev:arm64 libcmocka-dev:arm64 libedit-dev:arm64'
+
+case ${1-} in
+    '') wanted=$build ;;
+    --test) wanted="$build $test" ;;
+    --ci) wanted="$build $test $ci" ;;
+    *) echo "usage: install-deps.sh [--test | --ci]" >&2; exit 2 ;;
+esac
+
+# Whatever system this is: are the tools and libraries of a plain build there?
+tools_present() {
+    for tool in cc cmake ninja pkg-config; do command -v "$tool" >/dev/null || return 1; done
+    pkg-config --exists libpcre2-8 jansson libedit || return 1
+    [ "${1-}" = '' ] || pkg-config --exists cmocka
+}
+
+missing_packages() {
+    for package in $wanted; do
+        state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+        case $state in installed*) ;; *) printf '%s ' "$package" ;; esac
+    done
+}
+
+if [ "${1-}" != --ci ] && tools_present "${1-}"; then exit 0; fi
+if ! command -v apt-get >/dev/null; then
+    echo "This is not Debian, so nothing was installed. Tern needs a C11 compiler, CMake 3.25, ninja, pkg-config," >&2
+    echo "PCRE2, jansson and libedit with their headers; its tests need cmocka as well." >&2
+    exit 1
+fi
+missing=$(missing_packages)
+[ -n "$missing" ] || exit 0
+
+echo "Installing: $missing"
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || { echo "Run as root, or install sudo: apt-get install $missing" >&2; exit 1; }
+    as_root=sudo
+fi
+case $missing in *:arm64*) $as_root dpkg --add-architecture arm64 ;; esac
+$as_root apt-get update -qq
+# shellcheck disable=SC2086 # package names are words
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing </dev/null

@@ -31,14 +31,16 @@ typedef enum tern_encoding_id {
 } tern_encoding_id;
 
 typedef struct tern_encoding tern_encoding;
+struct tern_ternary; /* quant/ternary.h: how one block of codes is stored; private to this folder */
 
 struct tern_encoding {
     const char *name;        /* as in --type: "i2_s" */
     tern_encoding_id id;     /* GGUF type id */
-    uint32_t block_elements; /* columns must be a multiple of this unless `linear` */
+    uint32_t block_elements; /* columns must be a multiple of this unless `linear` or `ragged` */
     uint32_t block_bytes;
     uint32_t tail_bytes;     /* once, after the blocks of the whole tensor (i2_s: 32) */
     bool linear;             /* blocks run on across row ends: only rows * cols must be a multiple (i2_s) */
+    bool ragged;             /* any number of columns: a row may end in a shorter block (t160) */
     bool ternary;            /* codes -1, 0, +1 times a scale */
 
     /* n_blocks blocks of f32 in x to bytes, and back. For a ternary encoding pack takes values that are already
@@ -52,6 +54,11 @@ struct tern_encoding {
      * base-3 byte out of range) yields 0 and is counted in the result (checklist X-7). */
     void (*pack_codes)(const int8_t *codes, size_t n_blocks, float scale, void *out);
     size_t (*unpack_codes)(const void *in, size_t n_blocks, int8_t *codes, float *scales);
+
+    /* The first of n_blocks blocks with a NaN or infinite scale (f32, f16, bf16: value), n_blocks when there is none.
+     * NULL for encodings without block scales. */
+    size_t (*find_nonfinite)(const void *in, size_t n_blocks);
+    const struct tern_ternary *codec; /* ternary encodings only */
 };
 
 /* NULL when there is none. Names are matched without regard to case. */
@@ -64,12 +71,19 @@ const tern_encoding *tern_encoding_at(size_t i);
  * found and expected), LIMIT (overflow). */
 tern_status tern_encoding_bytes(const tern_encoding *e, uint64_t rows, uint64_t cols, size_t *bytes, tern_error *err);
 
+/* Bytes from one row to the next, for encodings that are not linear. Errors: as tern_encoding_bytes. For i2_s it holds
+ * (cols / 4) only when cols is a multiple of 128; otherwise INVALID_ARGUMENT. */
+tern_status tern_encoding_row_bytes(const tern_encoding *e, uint64_t cols, size_t *bytes, tern_error *err);
+
 /* f32 [rows][cols] to the whole tensor's bytes (tern_encoding_bytes of them). For ternary encodings: `x` is ternarised first
  * (tern_ternarise over the whole tensor) and the scale stored where the encoding keeps it (i2_s: f32 in the tail;
  * t160: f32 in the tail; tq*: f16 in each block).
- * Errors: INVALID_ARGUMENT (shape, NaN or infinity in x), OUT_OF_MEMORY. */
+ * Rows of the other encodings are independent: a tensor may be encoded in slices of rows.
+ * Errors: INVALID_ARGUMENT (shape; NaN or infinity in x, or a value too large for the encoding, with the element's index;
+ * `out` is then zeroed or untouched), OUT_OF_MEMORY. */
 tern_status tern_encode(const tern_encoding *e, const float *x, uint64_t rows, uint64_t cols, void *out, tern_error *err);
-/* The same from codes [rows][cols] and one scale. */
+/* The same from codes [rows][cols] and one scale. Errors: INVALID_ARGUMENT (shape, not a ternary encoding, a code outside
+ * -1..1 with its index, a scale that is not finite in the encoding). */
 tern_status tern_encode_codes(const tern_encoding *e, const int8_t *codes, float scale, uint64_t rows, uint64_t cols,
                               void *out, tern_error *err);
 
@@ -79,7 +93,7 @@ tern_status tern_decode_rows(const tern_encoding *e, const void *in, uint64_t ro
                              uint64_t n, float *out, tern_error *err);
 /* The codes of rows first .. first + n - 1 of a ternary tensor, [n][cols], and *n_bad = how many had no valid code
  * (those read as 0). When row_scales is not NULL (f32 [n]) it gets each row's scale (tail or block scale); *uniform tells
- * whether every row had one scale throughout (all-zero blocks with d = 0 match any scale). */
+ * whether every row had one scale throughout (blocks with scale 0 match any scale, and read as codes 0). n_bad, uniform and row_scales may be NULL. */
 tern_status tern_decode_codes(const tern_encoding *e, const void *in, uint64_t rows, uint64_t cols, uint64_t first,
                               uint64_t n, int8_t *codes, float *row_scales, bool *uniform, size_t *n_bad, tern_error *err);
 

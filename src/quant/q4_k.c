@@ -1,0 +1,224 @@
+/* Q4_K: 256 four-bit values in 8 groups of 32, with a six-bit scale and minimum for each group. */
+#include <math.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/half.h"
+#include "quant/table.h"
+
+enum { ELEMENTS = 256, BYTES = 144, GROUP = 32, N_GROUPS = 8, LANES = 8, SCALES_AT = 4, LEVELS_AT = 16 };
+
+/* A group is read as x = scale * q - min with q in 0 .. 15; neither number is negative. */
+typedef struct fit {
+    float scale, min;
+} fit;
+
+/* Below this a group's scale vanishes in the f16 of the block. */
+static const float TINY = 0x1p-40f;
+
+static float clamp_level(float q)
+{
+    return !(q > 0) ? 0 : q > 15 ? 15 : q;
+}
+
+static void levels_of(const float *x, fit f, float *q)
+{
+    float inverse = f.scale > TINY ? 1 / f.scale : 0;
+    for (int i = 0; i < GROUP; i++)
+        q[i] = clamp_level(tern_round__even((x[i] + f.min) * inverse));
+}
+
+/* Sums run in eight lanes, so that they vectorise and still give the same bits everywhere. */
+static float add_lanes(const float *lanes)
+{
+    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+static float dot(const float *a, const float *b)
+{
+    float lanes[LANES] = {0};
+    for (int i = 0; i < GROUP; i += LANES)
+        for (int l = 0; l < LANES; l++)
+            lanes[l] += a[i + l] * b[i + l];
+    return add_lanes(lanes);
+}
+
+static float sum(const float *a)
+{
+    float lanes[LANES] = {0};
+    for (int i = 0; i < GROUP; i += LANES)
+        for (int l = 0; l < LANES; l++)
+            lanes[l] += a[i + l];
+    return add_lanes(lanes);
+}
+
+static float error_of(const float *x, fit f, const float *q)
+{
+    float left[GROUP];
+    for (int i = 0; i < GROUP; i++)
+        left[i] = x[i] - (f.scale * q[i] - f.min);
+    return dot(left, left);
+}
+
+/* The least-squares line through (q, x), with its offset held at 0 where it would be above. */
+static fit fit_line(const float *x, const float *q)
+{
+    float n = GROUP, sq = sum(q), sx = sum(x), sqq = dot(q, q), sxq = dot(x, q);
+    float det = n * sqq - sq * sq;
+    if (det > 0) {
+        fit f = {(n * sxq - sq * sx) / det, (sq * sxq - sqq * sx) / det};
+        if (f.scale > 0 && f.min >= 0) return f;
+    }
+    return (fit){sqq > 0 && sxq > 0 ? sxq / sqq : 0, 0};
+}
+
+static void range_of(const float *x, float *low, float *high)
+{
+    *low = fminf(x[0], 0);
+    *high = x[0];
+    for (int i = 1; i < GROUP; i++) {
+        *low = fminf(*low, x[i]);
+        *high = fmaxf(*high, x[i]);
+    }
+}
+
+/* Tries ranges a little narrower and wider than the values', each refined by a line fit; least squared error wins. */
+static fit group_fit(const float *x)
+{
+    float low, high, q[GROUP];
+    range_of(x, &low, &high);
+    fit best = {0, -low};
+    if (!(high - low > TINY)) return best;
+    levels_of(x, best, q);
+    float least = error_of(x, best, q);
+    for (int c = 0; c < 12; c++) {
+        fit f = {(high - low) / (13.5f + 0.25f * (float)c), -low};
+        for (int round = 0; round < 2; round++) {
+            levels_of(x, f, q);
+            f = fit_line(x, q);
+        }
+        levels_of(x, f, q);
+        float error = error_of(x, f, q);
+        if (error < least) least = error, best = f;
+    }
+    return best;
+}
+
+static int six_bits(float v, float unit)
+{
+    float m = unit > 0 ? tern_round__even(v / unit) : 0;
+    return !(m > 0) ? 0 : m > 63 ? 63 : (int)m;
+}
+
+/* The six-bit scale and minimum that serve the group best: those nearest to its fit, or neighbours; with their levels. */
+static void group_multiples(const float *x, fit f, fit unit, int *scale, int *min, float *q)
+{
+    int near_scale = six_bits(f.scale, unit.scale), near_min = six_bits(f.min, unit.min);
+    float least = INFINITY, trial[GROUP];
+    *scale = near_scale;
+    *min = near_min;
+    memset(q, 0, GROUP * sizeof *q);
+    for (int s = near_scale - 1; s <= near_scale + 1; s++)
+        for (int m = near_min - 1; m <= near_min + 1; m++) {
+            if (s < 0 || s > 63 || m < 0 || m > 63) continue;
+            fit stored = {unit.scale * (float)s, unit.min * (float)m};
+            levels_of(x, stored, trial);
+            float error = error_of(x, stored, trial);
+            if (!(error < least)) continue;
+            least = error, *scale = s, *min = m;
+            memcpy(q, trial, sizeof trial);
+        }
+}
+
+/* Twelve bytes: groups 0 .. 3 have scale and min in the low six bits of bytes g and g + 4; groups 4 .. 7 have the low four bits
+ * of scale and min in the two nibbles of byte g + 4, and the high two in the top bits of bytes g - 4 and g. */
+static void put_multiples(uint8_t *out, unsigned g, unsigned scale, unsigned min)
+{
+    if (g < 4) {
+        out[g] |= (uint8_t)scale;
+        out[g + 4] |= (uint8_t)min;
+    } else {
+        out[g + 4] |= (uint8_t)((scale & 15) | (min & 15) << 4);
+        out[g - 4] |= (uint8_t)(scale >> 4 << 6);
+        out[g] |= (uint8_t)(min >> 4 << 6);
+    }
+}
+
+static void get_multiples(const uint8_t *in, unsigned g, unsigned *scale, unsigned *min)
+{
+    if (g < 4) {
+        *scale = in[g] & 63u;
+        *min = in[g + 4] & 63u;
+    } else {
+        *scale = (in[g + 4] & 15u) | (unsigned)(in[g - 4] >> 6) << 4;
+        *min = (unsigned)(in[g + 4] >> 4) | (unsigned)(in[g] >> 6) << 4;
+    }
+}
+
+/* Groups 2k and 2k + 1 share 32 bytes: the even one has the low nibbles. */
+static void pack_group(const float *x, unsigned g, fit f, fit unit, uint8_t *out)
+{
+    int scale, min;
+    float q[GROUP];
+    group_multiples(x, f, unit, &scale, &min, q);
+    put_multiples(out + SCALES_AT, g, (unsigned)scale, (unsigned)min);
+    for (unsigned i = 0; i < GROUP; i++)
+        out[LEVELS_AT + g / 2 * GROUP + i] |= (uint8_t)((unsigned)q[i] << (g % 2 * 4));
+}
+
+static void pack_block(const float *x, uint8_t *out)
+{
+    fit fits[N_GROUPS], most = {0, 0};
+    for (unsigned g = 0; g < N_GROUPS; g++) {
+        fits[g] = group_fit(x + g * GROUP);
+        most.scale = fmaxf(most.scale, fits[g].scale);
+        most.min = fmaxf(most.min, fits[g].min);
+    }
+    uint16_t d = tern_f32_to_f16(most.scale / 63), d_min = tern_f32_to_f16(most.min / 63);
+    fit unit = {tern_f16_to_f32(d), tern_f16_to_f32(d_min)};
+    memset(out, 0, BYTES);
+    tern_store_u16(out, d);
+    tern_store_u16(out + 2, d_min);
+    for (unsigned g = 0; g < N_GROUPS; g++)
+        pack_group(x + g * GROUP, g, fits[g], unit, out);
+}
+
+static void unpack_block(const uint8_t *in, float *x)
+{
+    float d = tern_f16_to_f32(tern_load_u16(in)), d_min = tern_f16_to_f32(tern_load_u16(in + 2));
+    for (unsigned g = 0; g < N_GROUPS; g++) {
+        unsigned scale, min;
+        get_multiples(in + SCALES_AT, g, &scale, &min);
+        float step = d * (float)scale, low = d_min * (float)min;
+        for (unsigned i = 0; i < GROUP; i++)
+            x[g * GROUP + i] = step * (float)(in[LEVELS_AT + g / 2 * GROUP + i] >> (g % 2 * 4) & 15) - low;
+    }
+}
+
+static void pack(const float *x, size_t n_blocks, void *out)
+{
+    for (size_t b = 0; b < n_blocks; b++)
+        pack_block(x + b * ELEMENTS, (uint8_t *)out + b * BYTES);
+}
+
+static void unpack(const void *in, size_t n_blocks, float *x)
+{
+    for (size_t b = 0; b < n_blocks; b++)
+        unpack_block((const uint8_t *)in + b * BYTES, x + b * ELEMENTS);
+}
+
+static size_t find_nonfinite(const void *in, size_t n_blocks)
+{
+    size_t d = tern_f16__find_nonfinite(in, BYTES, n_blocks);
+    return tern_f16__find_nonfinite((const uint8_t *)in + 2, BYTES, d);
+}
+
+const tern_encoding tern_encoding__q4_k = {
+    .name = "q4_k",
+    .id = TERN_ENC_Q4_K,
+    .block_elements = ELEMENTS,
+    .block_bytes = BYTES,
+    .pack = pack,
+    .unpack = unpack,
+    .find_nonfinite = find_nonfinite,
+};

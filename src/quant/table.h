@@ -1,0 +1,32 @@
+/* The rows of the encoding table, one for each file of this folder that defines one; and the scans they share. */
+#ifndef TERN_QUANT_TABLE_H
+#define TERN_QUANT_TABLE_H
+
+#include "quant/encoding.h"
+
+extern const tern_encoding tern_encoding__f32;
+extern const tern_encoding tern_encoding__f16;
+extern const tern_encoding tern_encoding__bf16;
+extern const tern_encoding tern_encoding__q8_0;
+extern const tern_encoding tern_encoding__q4_k;
+extern const tern_encoding tern_encoding__q6_k;
+extern const tern_encoding tern_encoding__tq1_0;
+extern const tern_encoding tern_encoding__tq2_0;
+extern const tern_encoding tern_encoding__i2_s;
+extern const tern_encoding tern_encoding__t160;
+
+/* The first of n f16 values, `stride` bytes apart, that is NaN or infinite; n when there is none. */
+size_t tern_f16__find_nonfinite(const uint8_t *first, size_t stride, size_t n);
+/* The same for values without gaps. */
+size_t tern_f16__find_nonfinite_packed(const uint8_t *values, size_t n);
+/* Whether any of the 2-bit fields of n bytes is 11. */
+bool tern_bits__any_11(const uint8_t *bytes, size_t n);
+
+/* x rounded half to even, for |x| < 2^22, in a form that every compiler vectorises. */
+static inline float tern_round__even(float x)
+{
+    const float shift = 12582912.0f; /* 1.5 * 2^23: what is added has no fraction bits left */
+    return (x + shift) - shift;
+}
+
+#endif

@@ -1,0 +1,60 @@
+# A thin front for CMake: every target installs what it needs (Debian), configures a preset and builds it.
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+CMAKE_QUIET = cmake --log-level=NOTICE
+TERN = build/release/tern
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test bench install asan tsan fuzz arm64 clang lint clean deps deps-test deps-ci
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+deps:
+	@scripts/install-deps.sh
+deps-test:
+	@scripts/install-deps.sh --test
+deps-ci:
+	@scripts/install-deps.sh --ci
+
+build: deps ## Build build/release/tern alone
+	@$(CMAKE_QUIET) --preset release -DTERN_TESTS=OFF
+	@cmake --build --preset release --target tern
+
+run: build ## Build, then let the bundled model write a story
+	@$(TERN) run -p "Once upon a time" $(ARGS)
+
+test: deps-test ## Build everything and run all tests
+	@$(CMAKE_QUIET) --preset release -DTERN_TESTS=ON
+	@cmake --build --preset release
+	@ctest --preset release -j $(JOBS)
+
+bench: build ## Measure speed as a share of this machine's memory bandwidth
+	@scripts/bench.sh $(ARGS)
+
+install: deps ## Install the command, the libraries and the bundled model (PREFIX, DESTDIR)
+	@$(CMAKE_QUIET) --preset release
+	@cmake --build --preset release --target tern tern_static tern_shared
+	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
+
+asan tsan clang: deps-ci ## Build and test with sanitizers, or with clang
+	@$(CMAKE_QUIET) --preset $@
+	@cmake --build --preset $@
+	@ctest --preset $@ -j $(JOBS)
+
+fuzz: deps-ci ## Run every fuzzer for FUZZ_SECONDS (10)
+	@$(CMAKE_QUIET) --preset fuzz -DTERN_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
+	@cmake --build --preset fuzz
+	@ctest --preset fuzz -j $(JOBS)
+
+arm64: deps-ci ## Build for 64-bit ARM and test under qemu
+	@$(CMAKE_QUIET) --preset arm64
+	@cmake --build --preset arm64
+	@ctest --preset arm64 -j $(JOBS)
+
+lint: deps-ci ## Run clang-tidy over the sources, and the include check
+	@$(CMAKE_QUIET) --preset clang
+	@scripts/lint.sh build/clang
+
+clean: ## Remove everything that was built
+	@rm -rf build

@@ -9,8 +9,8 @@
 #define FOUR(p, q) (PAIR(p) | PAIR(q) << 4)
 #define LOW(i) FOUR((i) & 7, (i) >> 3)
 #define ESCAPE(k) ((k) < 8 ? FOUR(8, (k) & 7) : FOUR((k) & 7, 8))
-#define HIGH(i) ((i) < 48 ? ESCAPE((i) & 15) : (i) < 51 ? FOUR(8, 8) : 0x55)
-#define HIGH_FIFTH(i) ((i) < 48 ? (i) >> 4 : (i) < 51 ? (i) - 48 : 1)
+#define HIGH(i) (uint8_t)((i) < 48 ? ESCAPE((i) & 15) : (i) < 51 ? FOUR(8, 8) : 0x55)
+#define HIGH_FIFTH(i) (uint8_t)((i) < 48 ? (i) >> 4 : (i) < 51 ? (i) - 48 : 1)
 
 #define TIMES_4(f, i) f(i), f((i) + 1), f((i) + 2), f((i) + 3)
 #define TIMES_16(f, i) TIMES_4(f, i), TIMES_4(f, (i) + 4), TIMES_4(f, (i) + 8), TIMES_4(f, (i) + 12)

@@ -7,6 +7,10 @@ target_include_directories(tern_test_support PUBLIC ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(tern_test_support PUBLIC
   TERN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TERN_BUILD_DIR="${PROJECT_BINARY_DIR}")
 
+if(NOT DEFINED ENV{TERN_SHARED} AND NOT EXISTS ${PROJECT_SOURCE_DIR}/../shared)
+  message(NOTICE "No golden files in ../shared or in TERN_SHARED: tests that compare with them will be skipped.")
+endif()
+
 file(GLOB_RECURSE TERN_TESTS_FOUND CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
 foreach(file ${TERN_TESTS_FOUND})
   get_filename_component(name ${file} NAME_WE)

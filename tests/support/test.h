@@ -16,7 +16,7 @@
 #include "tern/status.h"
 
 /* Path of a file in the shared fixtures ("bitnet/config.json") or models folder; storage is static, eight calls deep.
- * The folder is $TERN_SHARED, or ../shared beside the repository. */
+ * The folder is $TERN_SHARED, or ../shared beside the repository; where neither is there, the calling test is skipped. */
 const char *test_fixture(const char *name);
 const char *test_model(const char *name);
 /* A path for a scratch file under the build folder. */

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Measures every ternary encoding, and the ways to store the output head, on weights larger than the caches.
+# Prints Markdown; docs/bench.md is this script's output.
+# Usage: bench.sh [ARGUMENT OF tern bench ...]
+set -eu
+cd "$(dirname "$0")/.."
+tern=build/release/tern
+files=build/bench
+mkdir -p "$files"
+[ $# -gt 0 ] || set -- -p 512 -n 128 -t 1,2 -r 5
+
+# measure TITLE FILE ARGUMENTS: one section.
+measure() {
+    printf '\n## %s\n\n```\n' "$1"
+    file=$2
+    shift 2
+    "$tern" bench -m "$file" "$@"
+    printf '```\n'
+}
+
+printf '# Benchmarks\n\nMade by `make bench` at commit %s on %s.\n' \
+    "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" \
+    "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+printf 'The file has the shapes of the 2B4T model and random weights (`tern synth --preset bitnet-2b4t`).\n'
+for type in i2_s tq2_0 tq1_0 t160; do
+    file=$files/bitnet-2b4t-$type.gguf
+    [ -e "$file" ] || "$tern" synth --preset bitnet-2b4t -o "$file" --type "$type" >&2
+    measure "$type, head as in the file" "$file" "$@"
+done
+for head in q8_0 q6_k q4_k exact; do
+    measure "i2_s, head $head" "$files/bitnet-2b4t-i2_s.gguf" --head "$head" "$@"
+done

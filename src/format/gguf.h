@@ -40,9 +40,11 @@ typedef struct tern_gguf_tensor {
 
 /* Parses `size` bytes (kept by the caller for the life of *gguf). Versions 2 and 3, little endian. Every count is compared with
  * what the remaining bytes can hold before anything is allocated; offsets, sizes and alignment (a power of two, 1 to
- * 2^20) are checked; tensors must lie inside the file and not overlap; duplicate names and keys, unknown tensor types
- * (without an encoding of ours) and arrays nested deeper than 4 are refused. Memory: at most twice the file plus 64 MiB. The message
- * names the key or tensor. */
+ * 2^20) are checked; tensors must lie inside the file and not overlap; duplicate names and keys and arrays nested deeper
+ * than 4 are refused. Plain integers and F64 are listed beside our encodings.
+ *
+ * Errors, each naming the key or tensor: MALFORMED; UNSUPPORTED (version, byte order, a tensor type of other programs); LIMIT (more
+ * than 65,536 keys or 262,144 tensors, an array nested too deep); OUT_OF_MEMORY. Memory: at most 64 MiB. */
 tern_status tern_gguf_parse(tern_gguf **gguf, const void *data, size_t size, tern_error *err);
 void tern_gguf_close(tern_gguf *gguf);
 
@@ -55,6 +57,11 @@ size_t tern_gguf_n_tensors(const tern_gguf *g);
 const tern_gguf_tensor *tern_gguf_tensor_at(const tern_gguf *g, size_t i);
 const tern_gguf_tensor *tern_gguf_find_tensor(const tern_gguf *g, const char *name);
 
+/* "u32", "string", ...; "unknown" past the last kind. */
+const char *tern_gguf_kind_name(uint32_t kind);
+/* "i2_s", "Q4_0", ...: the name of a tensor type, ours or of other programs; "unknown" for others. */
+const char *tern_gguf_type_name(uint32_t type);
+
 /* Typed getters. NOT_FOUND when the key is missing, MALFORMED (key, kind found, kind expected) when the type or range does not fit.
  * Integers accept any integer kind whose value fits; f32 accepts f32, f64 and integers. Outputs are untouched on failure. */
 tern_status tern_gguf_get_u32(const tern_gguf *g, const char *key, uint32_t *out, tern_error *err);
@@ -66,11 +73,12 @@ tern_status tern_gguf_get_array(const tern_gguf *g, const char *key, tern_gguf_k
                                 tern_error *err);
 /* Walks an array of strings: cursor = tern_cursor_open(kv->value.data, kv->value.size), then one call for each element. */
 tern_span tern_gguf_next_string(tern_cursor *c);
-/* One scalar element of an integer or bool array. */
+/* One scalar element of an integer or bool array; 0 for other arrays and past the end. */
 int64_t tern_gguf_array_int(const tern_gguf_kv *kv, uint64_t i);
 
 /* The writer collects metadata and tensor descriptions, then streams the data in order, so that no model is ever whole in
- * memory. Version 3, alignment 32. Strings and names are copied. */
+ * memory. Version 3, alignment 32 unless general.alignment is added before the first tensor. Strings and names are copied. The same calls
+ * give the same bytes. Errors: INVALID_ARGUMENT (a duplicate, a shape, a type or a piece of data that does not fit), OUT_OF_MEMORY, IO. */
 typedef struct tern_gguf_writer tern_gguf_writer;
 
 tern_status tern_gguf_writer_open(tern_gguf_writer **w, const char *path, tern_error *err);

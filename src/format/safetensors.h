@@ -26,11 +26,16 @@ typedef struct tern_st_tensor {
 
 typedef struct tern_safetensors tern_safetensors;
 
-/* Parses one file's bytes (kept by the caller). Checks: header length inside the file and at most 100 MB, JSON well-formed,
- * dtype known, offsets inside the file, in order, not overlapping, begin <= end, shape * size = end - begin, no duplicates. */
+/* Parses one file's bytes (kept by the caller). Tensors are listed in the order of their data. Checks, as the reference does: header
+ * length inside the file and at most 100 MB, JSON well-formed, shape * size = end - begin, data without holes or overlaps, from the first byte after the
+ * header to the last of the file; no duplicates. Memory: at most twice the file plus 64 MiB.
+ *
+ * Errors, each naming the tensor: MALFORMED; UNSUPPORTED (a dtype or a number of dimensions that is not read here); LIMIT (more
+ * than 262,144 tensors, a description of more than 64 KiB); OUT_OF_MEMORY. */
 tern_status tern_safetensors_parse(tern_safetensors **st, const void *data, size_t size, tern_error *err);
 /* Opens a model folder: model.safetensors, or the shards named by model.safetensors.index.json (names with a path separator are
- * refused; a tensor that the index promises and no shard holds is an error), or a single .safetensors path. Owns its maps. */
+ * refused; a tensor that the index promises and its shard lacks is an error), or a single .safetensors path. Owns its
+ * maps. Errors: also NOT_FOUND, IO; each names the file. */
 tern_status tern_safetensors_open(tern_safetensors **st, const char *path, tern_error *err);
 void tern_safetensors_close(tern_safetensors *st);
 size_t tern_safetensors_count(const tern_safetensors *st);

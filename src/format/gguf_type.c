@@ -1,0 +1,72 @@
+/* GGUF tensor types: ours, plain numbers, and the names of those that only other programs read. */
+#include "base/alloc.h"
+#include "format/gguf_internal.h"
+#include "quant/encoding.h"
+
+typedef struct tensor_type {
+    uint32_t id;
+    uint32_t element_bytes; /* plain numbers; else 0: not read here */
+    const char *name;
+} tensor_type;
+
+/* Ids: ggml.h of llama.cpp, enum ggml_type. */
+static const tensor_type types[] = {
+    {2, 0, "Q4_0"},      {3, 0, "Q4_1"},      {4, 0, "Q4_2"},      {5, 0, "Q4_3"},        {6, 0, "Q5_0"},
+    {7, 0, "Q5_1"},      {9, 0, "Q8_1"},      {10, 0, "Q2_K"},     {11, 0, "Q3_K"},       {13, 0, "Q5_K"},
+    {15, 0, "Q8_K"},     {16, 0, "IQ2_XXS"},  {17, 0, "IQ2_XS"},   {18, 0, "IQ3_XXS"},    {19, 0, "IQ1_S"},
+    {20, 0, "IQ4_NL"},   {21, 0, "IQ3_S"},    {22, 0, "IQ2_S"},    {23, 0, "IQ4_XS"},     {24, 1, "I8"},
+    {25, 2, "I16"},      {26, 4, "I32"},      {27, 8, "I64"},      {28, 8, "F64"},        {29, 0, "IQ1_M"},
+    {31, 0, "Q4_0_4_4"}, {32, 0, "Q4_0_4_8"}, {33, 0, "Q4_0_8_8"}, {37, 0, "IQ4_NL_4_8"}, {38, 0, "IQ4_NL_8_8"},
+    {39, 0, "MXFP4"},    {40, 0, "NVFP4"},
+};
+
+static const tensor_type *find_type(uint32_t id)
+{
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].id == id) return &types[i];
+    return NULL;
+}
+
+const char *tern_gguf_type_name(uint32_t type)
+{
+    const tern_encoding *encoding = tern_encoding_find(type);
+    if (encoding) return encoding->name;
+    const tensor_type *other = find_type(type);
+    return other ? other->name : "unknown";
+}
+
+static tern_status plain_bytes(tern_gguf_tensor *t, tern_error *err)
+{
+    const tensor_type *type = find_type(t->type);
+    if (!type) return tern_fail(err, TERN_UNSUPPORTED, "unknown tensor type %u", t->type);
+    if (!type->element_bytes)
+        return tern_fail(err, TERN_UNSUPPORTED, "tensor type %s (%u) cannot be read here", type->name, t->type);
+    size_t elements;
+    if (!tern_size_mul(t->rows, t->cols, &elements) || !tern_size_mul(elements, type->element_bytes, &t->bytes))
+        return tern_fail(err, TERN_LIMIT, "%llu rows of %llu %s overflow", (unsigned long long)t->rows,
+                         (unsigned long long)t->cols, type->name);
+    return TERN_OK;
+}
+
+static tern_status count_rows(tern_gguf_tensor *t, tern_error *err)
+{
+    t->cols = t->n_dims ? t->dims[0] : 1;
+    t->rows = 1;
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        if (t->dims[i] == 0) return tern_fail(err, TERN_MALFORMED, "dimension %u is 0, at least 1 expected", i);
+    for (uint32_t i = 1; i < t->n_dims; i++)
+        if (__builtin_mul_overflow(t->rows, t->dims[i], &t->rows))
+            return tern_fail(err, TERN_LIMIT, "dimension %u is %llu: the number of rows overflows", i,
+                             (unsigned long long)t->dims[i]);
+    return TERN_OK;
+}
+
+tern_status tern_gguf__tensor_size(tern_gguf_tensor *t, tern_error *err)
+{
+    TERN_TRY(count_rows(t, err));
+    const tern_encoding *encoding = tern_encoding_find(t->type);
+    if (!encoding) return plain_bytes(t, err);
+    tern_status status = tern_encoding_bytes(encoding, t->rows, t->cols, &t->bytes, err);
+    if (status == TERN_INVALID_ARGUMENT) err->code = status = TERN_MALFORMED;
+    return status;
+}

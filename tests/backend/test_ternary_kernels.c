@@ -54,8 +54,8 @@ static uint8_t any_byte(uint8_t byte)
 
 static const uint32_t cols_128[] = {128, 256, 384, 640, 896, 1152, 2560, 6912, 0};
 static const uint32_t cols_256[] = {256, 512, 768, 1280, 2560, 6912, 0};
-static const uint32_t cols_any[] = {1,   3,   4,   5,   16,  19,  63,  64,   65,   127,  128,  192,  255,  256,  319, 320,
-                                    321, 324, 383, 500, 639, 640, 641, 835,  960,  1000, 1279, 1281, 2560, 6912, 0};
+static const uint32_t cols_any[] = {1,   3,   4,   5,   16,  19,  63,  64,  65,  127,  128,  192,  255,  256,  319, 320,
+                                    321, 324, 383, 500, 639, 640, 641, 835, 960, 1000, 1279, 1281, 2560, 6912, 0};
 
 static const layout layouts[] = {
     {"i2_s", tern_ref_i2_s, 128, bytes_i2_s, {0x00, 0x55, 0xaa}, without_11, cols_128},
@@ -145,8 +145,7 @@ static void fill_weights(product *p, weights_fill fill, bool at_begin)
     p->row_bytes = packed + (between(0, 3) == 0 ? between(1, 70) : 0);
     const size_t bytes = (p->n_rows - 1) * p->row_bytes + packed;
     uint8_t *w = test_guard_lend(&p->w_guard, bytes, at_begin);
-    for (size_t i = 0; i < bytes; i++)
-        w[i] = weight_byte(p->layout, fill);
+    for (size_t i = 0; i < bytes; i++) w[i] = weight_byte(p->layout, fill);
     p->w = w;
 }
 
@@ -168,19 +167,18 @@ static void fill_x(product *p, uint32_t n, x_fill fill, bool at_begin)
     memset(x, 0, n * stride);
     for (uint32_t t = 0; t < n; t++) {
         p->sums[t] = 0;
-        for (uint32_t c = 0; c < p->cols; c++)
-            p->sums[t] += x[t * stride + c] = activation(fill, c);
+        for (uint32_t c = 0; c < p->cols; c++) p->sums[t] += x[t * stride + c] = activation(fill, c);
     }
     p->x = (tern_q8_rows){x, stride, p->sums, n};
 }
 
 static void poison(int32_t *dots, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        dots[i] = POISON;
+    for (size_t i = 0; i < n; i++) dots[i] = POISON;
 }
 
-static void fill_product(product *p, const layout *l, uint32_t n_rows, uint32_t cols, uint32_t n, weights_fill w, x_fill x)
+static void fill_product(product *p, const layout *l, uint32_t n_rows, uint32_t cols, uint32_t n, weights_fill w,
+                         x_fill x)
 {
     p->layout = l;
     p->n_rows = n_rows;
@@ -207,9 +205,10 @@ static void check_kernels(product *p, const char *fills)
 {
     const uint32_t features = tern_cpu_features();
     for (const kernel *k = kernels; k->slot; k++)
-        if (!strcmp(k->slot, p->layout->slot) && (features & k->needed) == k->needed && !agrees(p, (tern_ternary_fn)k->fn))
-            fail_msg("%s %s: %u rows of %u columns (%zu bytes), %u tokens (stride %zu), %s", k->slot, k->level, p->n_rows,
-                     p->cols, p->row_bytes, p->x.n, p->x.stride, fills);
+        if (!strcmp(k->slot, p->layout->slot) && (features & k->needed) == k->needed &&
+            !agrees(p, (tern_ternary_fn)k->fn))
+            fail_msg("%s %s: %u rows of %u columns (%zu bytes), %u tokens (stride %zu), %s", k->slot, k->level,
+                     p->n_rows, p->cols, p->row_bytes, p->x.n, p->x.stride, fills);
 }
 
 static void check(product *p, const layout *l, uint32_t n_rows, uint32_t cols, uint32_t n, weights_fill w, x_fill x)
@@ -260,8 +259,7 @@ static void sums_in_int16(const uint8_t *w, size_t row_bytes, uint32_t n_rows, u
 {
     tern_ref_i2_s(w, row_bytes, n_rows, cols, x, dots, dots_stride);
     for (uint32_t t = 0; t < x->n; t++)
-        for (uint32_t r = 0; r < n_rows; r++)
-            dots[t * dots_stride + r] = (int16_t)dots[t * dots_stride + r];
+        for (uint32_t r = 0; r < n_rows; r++) dots[t * dots_stride + r] = (int16_t)dots[t * dots_stride + r];
 }
 
 static void forgets_last_row(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x,
@@ -277,8 +275,8 @@ static void writes_past_rows(const uint8_t *w, size_t row_bytes, uint32_t n_rows
     if (x->n > 1 && dots_stride > n_rows) dots[n_rows] = 0;
 }
 
-static void forgets_last_group(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x,
-                               int32_t *dots, size_t dots_stride)
+static void forgets_last_group(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols,
+                               const tern_q8_rows *x, int32_t *dots, size_t dots_stride)
 {
     tern_ref_i2_s(w, row_bytes, n_rows, cols - 128, x, dots, dots_stride);
 }

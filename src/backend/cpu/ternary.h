@@ -1,8 +1,8 @@
 /* What the ternary kernels share: how a product over many rows and tokens is cut up, and what an encoding hands to it.
  *
  * All kernels multiply raw codes (0, 1, 2 for -1, 0, +1) and take the sum of the activations away at the end:
- * sum (raw - 1) * x = sum raw * x - sum x. With one token, or a few, rows are multiplied straight from their packed bytes;
- * with more, a panel of rows is decoded once for all tokens. */
+ * sum (raw - 1) * x = sum raw * x - sum x. With one token, or a few, rows are multiplied straight from their packed
+ * bytes; with more, a panel of rows is decoded once for all tokens. */
 #ifndef TERN_BACKEND_CPU_TERNARY_H
 #define TERN_BACKEND_CPU_TERNARY_H
 
@@ -10,9 +10,15 @@
 
 #include "backend/cpu/kernels.h"
 
-/* How far ahead of the bytes in use a row is prefetched. Measured: 2 to 4 KiB read a mapped file as fast as the
- * memory can, nearer or none loses up to half. */
-enum { TERN_PREFETCH_BYTES = 3072 };
+/* How far ahead to prefetch when `n_rows` rows at a time are read side by side: the same rows of the next such group,
+ * or of a later one for short rows. (A fixed distance would often hit rows of the same group that were read already.)
+ */
+static inline size_t tern_cpu__prefetch_bytes(size_t row_bytes, uint32_t n_rows)
+{
+    enum { NEAREST = 2048 };
+    const size_t group = row_bytes * n_rows;
+    return (NEAREST + group - 1) / group * group;
+}
 
 /* Arguments of tern_ternary_fn. */
 typedef struct tern_cpu__product {
@@ -24,15 +30,15 @@ typedef struct tern_cpu__product {
     size_t dots_stride;
 } tern_cpu__product;
 
-/* Raw codes of columns first .. first + n - 1 of a row of `cols` columns to codes[0 .. n - 1]; may write on to the next multiple of 64.
- * first is a multiple of the panel_cols
- * of the gemm it is given to, n at most that. */
+/* Raw codes of columns first .. first + n - 1 of a row of `cols` columns to codes[0 .. n - 1]; may write on to the next
+ * multiple of 64. first is a multiple of the panel_cols of the gemm it is given to, n at most that. */
 typedef void (*tern_cpu__codes_fn)(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n, uint8_t *codes);
 
 /* dots[r] = sum_c code(w[r][c]) * x[c] for all rows of p and one token. */
 typedef void (*tern_cpu__gemv_fn)(const tern_cpu__product *p, const int8_t *x, int32_t sum, int32_t *dots);
 
-/* Columns decoded at a time into a panel, a multiple of the encoding's block: what fits the first cache beside the tokens. */
+/* Columns decoded at a time into a panel, a multiple of the encoding's block: what fits the first cache beside the
+ * tokens. */
 enum { TERN_PANEL_COLS = 512, TERN_PANEL_COLS_T160 = 640, TERN_PANEL_COLS_MAX = 640 };
 
 /* The product for many tokens (any number is right), on rows decoded by `codes`, panel_cols columns at a time. */
@@ -41,15 +47,13 @@ extern tern_cpu__gemm tern_cpu__ternary_gemm_avx2, tern_cpu__ternary_gemm_avxvnn
     tern_cpu__ternary_gemm_neon, tern_cpu__ternary_gemm_dotprod;
 
 /* Defines the kernel of a slot at a level: `gemv` below min_tokens tokens, the level's gemm from there. */
-#define TERN_TERNARY_KERNEL(slot, level, gemm, gemv, codes, panel_cols, min_tokens)                                 \
-    void tern_cpu__##slot##_##level(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols,             \
-                                    const tern_q8_rows *x, int32_t *dots, size_t dots_stride)                       \
-    {                                                                                                               \
-        const tern_cpu__product p = {w, row_bytes, n_rows, cols, x, dots, dots_stride};                             \
-        if (x->n < (min_tokens))                                                                                    \
-            tern_cpu__gemv_tokens(gemv, &p);                                                                        \
-        else                                                                                                        \
-            gemm(&p, codes, panel_cols);                                                                            \
+#define TERN_TERNARY_KERNEL(slot, level, gemm, gemv, codes, panel_cols, min_tokens)                                    \
+    void tern_cpu__##slot##_##level(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols,                \
+                                    const tern_q8_rows *x, int32_t *dots, size_t dots_stride)                          \
+    {                                                                                                                  \
+        const tern_cpu__product p = {w, row_bytes, n_rows, cols, x, dots, dots_stride};                                \
+        if (x->n < (min_tokens)) tern_cpu__gemv_tokens(gemv, &p);                                                      \
+        else gemm(&p, codes, panel_cols);                                                                              \
     }
 
 /* Rows that stay in the first caches while one token after the other is multiplied with them. */

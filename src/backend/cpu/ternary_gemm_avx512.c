@@ -1,13 +1,14 @@
 /* Ternary rows times many tokens on AVX-512 with VNNI.
  *
- * 64 rows by up to 640 columns are decoded into a panel that stays in the first cache, laid out so that one register holds four
- * columns of 16 rows; six tokens at a time run over it, four activations broadcast to all lanes, 24 sums in registers. A lane is
- * then a row, so sums leave without a reduction. */
+ * 64 rows by up to 640 columns are decoded into a panel that stays in the first cache, laid out so that one register
+ * holds four columns of 16 rows; six tokens at a time run over it, four activations broadcast to all lanes, 24 sums in
+ * registers. A lane is then a row, so sums leave without a reduction. */
 #include <immintrin.h>
 #include <string.h>
 
 #include "backend/cpu/ternary.h"
 
+#define UNROLL _Pragma("GCC unroll 8")
 enum { ROWS = 64, LANES = 16, VECTORS = ROWS / LANES, TOKENS = 6, STEP = 4 };
 
 typedef struct panel {
@@ -27,7 +28,8 @@ typedef struct tile {
     bool first;
 } tile;
 
-/* Four rows of 16 bytes, of which each lane of 128 bits holds one: in[i] lane l is row 4 l + i. Out: out[j] has dword j of each row. */
+/* Four rows of 16 bytes, of which each lane of 128 bits holds one: in[i] lane l is row 4 l + i. Out: out[j] has dword j
+ * of each row. */
 static inline void transpose_dwords(const __m512i in[4], __m512i out[4])
 {
     const __m512i a = _mm512_unpacklo_epi32(in[0], in[1]), b = _mm512_unpackhi_epi32(in[0], in[1]);
@@ -49,13 +51,12 @@ static inline void interleave_16(uint8_t rows[LANES][TERN_PANEL_COLS_MAX], uint3
         in[i] = _mm512_inserti32x4(in[i], _mm_load_si128((const void *)(rows[12 + i] + c)), 3);
     }
     transpose_dwords(in, columns);
-    for (int j = 0; j < 4; j++)
-        _mm512_store_si512(out[c / STEP + (uint32_t)j], columns[j]);
+    for (int j = 0; j < 4; j++) _mm512_store_si512(out[c / STEP + (uint32_t)j], columns[j]);
 }
 
 /* Decodes columns first .. first + n - 1 of n_rows rows; rows past n_rows repeat the last one. */
-static void fill_panel(const tern_cpu__product *p, tern_cpu__codes_fn codes, uint32_t row, uint32_t n_rows, uint32_t first,
-                       uint32_t n, panel *to)
+static void fill_panel(const tern_cpu__product *p, tern_cpu__codes_fn codes, uint32_t row, uint32_t n_rows,
+                       uint32_t first, uint32_t n, panel *to)
 {
     _Alignas(64) uint8_t rows[LANES][TERN_PANEL_COLS_MAX];
     const uint32_t padded = (n + 63) & ~63u;
@@ -66,8 +67,7 @@ static void fill_panel(const tern_cpu__product *p, tern_cpu__codes_fn codes, uin
             memset(rows[i] + padded - 64, 0, 64);
             codes(p->w + (row + from) * p->row_bytes, p->cols, first, n, rows[i]);
         }
-        for (uint32_t c = 0; c < padded; c += 16)
-            interleave_16(rows, c, (uint8_t(*)[ROWS][STEP])&to->codes[0][r]);
+        for (uint32_t c = 0; c < padded; c += 16) interleave_16(rows, c, (uint8_t(*)[ROWS][STEP]) & to->codes[0][r]);
     }
 }
 
@@ -78,7 +78,8 @@ static inline __m512i broadcast_4(const int8_t *x)
     return _mm512_set1_epi32(four);
 }
 
-static inline void store_rows(const tile *t, int32_t *dots, int32_t sum, uint32_t row, __m512i total)
+static inline __attribute__((always_inline)) void store_rows(const tile *t, int32_t *dots, int32_t sum, uint32_t row,
+                                                             __m512i total)
 {
     if (row >= t->n_rows) return;
     const __mmask16 rows = t->n_rows - row >= LANES ? 0xffff : (__mmask16)((1u << (t->n_rows - row)) - 1);
@@ -86,36 +87,38 @@ static inline void store_rows(const tile *t, int32_t *dots, int32_t sum, uint32_
     _mm512_mask_storeu_epi32(dots + row, rows, _mm512_add_epi32(before, total));
 }
 
-/* n_tokens and n_vectors are constants: all sums live in registers. */
+/* n_tokens and n_vectors are constants: with every loop over them unrolled, all sums live in registers. */
 static inline __attribute__((always_inline)) void multiply(const panel *from, const tile *t, const int n_tokens,
                                                            const int n_vectors)
 {
     __m512i sums[TOKENS][VECTORS];
-    for (int i = 0; i < n_tokens; i++)
-        for (int v = 0; v < n_vectors; v++)
-            sums[i][v] = _mm512_setzero_si512();
-    for (uint32_t s = 0; s < from->steps; s++) {
+    const int8_t *x[TOKENS];
+    UNROLL for (int i = 0; i < n_tokens; i++)
+    {
+        x[i] = t->x + (size_t)i * t->stride;
+        UNROLL for (int v = 0; v < n_vectors; v++) sums[i][v] = _mm512_setzero_si512();
+    }
+    for (size_t s = 0; s < from->steps; s++) {
         __m512i w[VECTORS];
-        for (int v = 0; v < n_vectors; v++)
-            w[v] = _mm512_load_si512(from->codes[s][LANES * v]);
-        for (int i = 0; i < n_tokens; i++) {
-            const __m512i x = broadcast_4(t->x + (size_t)i * t->stride + STEP * s);
-            for (int v = 0; v < n_vectors; v++)
-                sums[i][v] = _mm512_dpbusd_epi32(sums[i][v], w[v], x);
+        UNROLL for (int v = 0; v < n_vectors; v++) w[v] = _mm512_load_si512(from->codes[s][LANES * v]);
+        UNROLL for (int i = 0; i < n_tokens; i++)
+        {
+            const __m512i four = broadcast_4(x[i] + STEP * s);
+            UNROLL for (int v = 0; v < n_vectors; v++) sums[i][v] = _mm512_dpbusd_epi32(sums[i][v], w[v], four);
         }
     }
-    for (int i = 0; i < n_tokens; i++)
-        for (int v = 0; v < n_vectors; v++)
+    UNROLL for (int i = 0; i < n_tokens; i++)
+    {
+        UNROLL for (int v = 0; v < n_vectors; v++)
             store_rows(t, t->dots + (size_t)i * t->dots_stride, t->sums[i], (uint32_t)(LANES * v), sums[i][v]);
+    }
 }
 
-#define DEFINE_TILE(tokens)                                                                                       \
-    static void multiply_##tokens(const panel *from, const tile *t)                                             \
-    {                                                                                                           \
-        if (t->n_rows > LANES)                                                                                  \
-            multiply(from, t, tokens, VECTORS);                                                                 \
-        else                                                                                                    \
-            multiply(from, t, tokens, 1);                                                                       \
+#define DEFINE_TILE(tokens)                                                                                            \
+    static void multiply_##tokens(const panel *from, const tile *t)                                                    \
+    {                                                                                                                  \
+        if (t->n_rows > LANES) multiply(from, t, tokens, VECTORS);                                                     \
+        else multiply(from, t, tokens, 1);                                                                             \
     }
 DEFINE_TILE(1)
 DEFINE_TILE(2)

@@ -1,15 +1,16 @@
 /* The encodings with four codes in a byte (i2_s, tq2_0) on AVX-512 with VNNI.
  *
- * A group is 32 bytes, 128 codes: bits of one significance of all its bytes are 32 elements in a row. The group is copied to both
- * halves of a register and masked, one field in each half, so that it meets 64 activations in natural order. Fields are not shifted
- * down: a lane's sum comes out 1, 4, 16 or 64 times too large and is shifted once at the end, exactly. A lane grows by at most
- * 4 * 192 * 128 for each group: it cannot wrap below 2.7 million columns. */
+ * A group is 32 bytes, 128 codes: bits of one significance of all its bytes are 32 elements in a row. The group is
+ * copied to both halves of a register and masked, one field in each half, so that it meets 64 activations in natural
+ * order. Fields are not shifted down: a lane's sum comes out 1, 4, 16 or 64 times too large and is shifted once at the
+ * end, exactly. A lane grows by at most 4 * 192 * 128 for each group: it cannot wrap below 2.7 million columns. */
 #include <immintrin.h>
 
 #include "backend/cpu/ternary.h"
 #include "backend/cpu/vectors_avx512.h"
 
-/* Where groups lie, two and two, and the fields (masks and shifts of the lower and upper half) of elements 0-63 and 64-127. */
+/* Where groups lie, two and two, and the fields (masks and shifts of the lower and upper half) of elements 0-63 and
+ * 64-127. */
 typedef struct two_bit {
     uint32_t pair_bytes;
     uint8_t shift[4];
@@ -48,20 +49,20 @@ static inline void add_groups(const uint8_t *w, size_t row_bytes, int n_rows, co
                               __m512i sums[][2])
 {
     const __m512i x0 = _mm512_loadu_si512(x), x1 = _mm512_loadu_si512(x + 64);
-    for (int r = 0; r < n_rows; r++)
-        add_group(w + (size_t)r * row_bytes, f, x0, x1, sums[r]);
+    for (int r = 0; r < n_rows; r++) add_group(w + (size_t)r * row_bytes, f, x0, x1, sums[r]);
 }
 
 /* Sums of n_rows rows (a constant, 1 to 4) before the activations' own sum is taken away. */
-static inline __attribute__((always_inline)) void rows_dot(const two_bit *e, const uint8_t *w, size_t row_bytes, int n_rows,
-                                                           uint32_t cols, const int8_t *x, __m512i out[4])
+static inline __attribute__((always_inline)) void rows_dot(const two_bit *e, const uint8_t *w, size_t row_bytes,
+                                                           int n_rows, uint32_t cols, const int8_t *x, __m512i out[4])
 {
     const fields f = fields_of(e);
     __m512i sums[4][2] = {{_mm512_setzero_si512()}};
+    const size_t ahead = tern_cpu__prefetch_bytes(row_bytes, (uint32_t)n_rows);
     const uint32_t n_pairs = cols / 256;
     for (uint32_t i = 0; i < n_pairs; i++, w += e->pair_bytes, x += 256) {
         for (int r = 0; r < n_rows; r++)
-            _mm_prefetch((const char *)w + (size_t)r * row_bytes + TERN_PREFETCH_BYTES, _MM_HINT_T0);
+            _mm_prefetch((const char *)w + (size_t)r * row_bytes + ahead, _MM_HINT_T0);
         add_groups(w, row_bytes, n_rows, &f, x, sums);
         add_groups(w + 32, row_bytes, n_rows, &f, x + 128, sums);
     }
@@ -86,8 +87,8 @@ static inline __attribute__((always_inline)) void gemv(const two_bit *e, const t
 }
 
 /* Raw codes of n columns from `first` (a multiple of 256), group by group. */
-static inline __attribute__((always_inline)) void codes(const two_bit *e, const uint8_t *row, uint32_t first, uint32_t n,
-                                                        uint8_t *out)
+static inline __attribute__((always_inline)) void codes(const two_bit *e, const uint8_t *row, uint32_t first,
+                                                        uint32_t n, uint8_t *out)
 {
     const __m512i shift[2] = {halves(e->shift[0], e->shift[1]), halves(e->shift[2], e->shift[3])};
     const __m512i low = _mm512_set1_epi8(3);
@@ -99,16 +100,16 @@ static inline __attribute__((always_inline)) void codes(const two_bit *e, const 
     }
 }
 
-#define DEFINE(slot)                                                                                             \
-    static void gemv_##slot(const tern_cpu__product *p, const int8_t *x, int32_t sum, int32_t *dots)            \
-    {                                                                                                           \
-        gemv(&slot, p, x, sum, dots);                                                                           \
-    }                                                                                                           \
-    static void codes_##slot(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n, uint8_t *out)       \
-    {                                                                                                           \
-        (void)cols;                                                                                             \
-        codes(&slot, row, first, n, out);                                                                       \
-    }                                                                                                           \
+#define DEFINE(slot)                                                                                                   \
+    static void gemv_##slot(const tern_cpu__product *p, const int8_t *x, int32_t sum, int32_t *dots)                   \
+    {                                                                                                                  \
+        gemv(&slot, p, x, sum, dots);                                                                                  \
+    }                                                                                                                  \
+    static void codes_##slot(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n, uint8_t *out)              \
+    {                                                                                                                  \
+        (void)cols;                                                                                                    \
+        codes(&slot, row, first, n, out);                                                                              \
+    }                                                                                                                  \
     TERN_TERNARY_KERNEL(slot, avx512, tern_cpu__ternary_gemm_avx512, gemv_##slot, codes_##slot, TERN_PANEL_COLS, 6)
 DEFINE(i2_s)
 DEFINE(tq2_0)

@@ -55,17 +55,16 @@ static void multiply(code_fn code, const uint8_t *w, size_t row_bytes, uint32_t 
     for (uint32_t t = 0; t < x->n; t++)
         for (uint32_t r = 0; r < n_rows; r++) {
             int32_t dot = 0;
-            for (uint32_t c = 0; c < cols; c++)
-                dot += code(w + r * row_bytes, c, cols) * x->x[t * x->stride + c];
+            for (uint32_t c = 0; c < cols; c++) dot += code(w + r * row_bytes, c, cols) * x->x[t * x->stride + c];
             dots[t * dots_stride + r] = dot;
         }
 }
 
-#define DEFINE(slot)                                                                                             \
-    void tern_ref_##slot(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x, \
-                         int32_t *dots, size_t dots_stride)                                                     \
-    {                                                                                                           \
-        multiply(code_##slot, w, row_bytes, n_rows, cols, x, dots, dots_stride);                                 \
+#define DEFINE(slot)                                                                                                   \
+    void tern_ref_##slot(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x,    \
+                         int32_t *dots, size_t dots_stride)                                                            \
+    {                                                                                                                  \
+        multiply(code_##slot, w, row_bytes, n_rows, cols, x, dots, dots_stride);                                       \
     }
 DEFINE(i2_s)
 DEFINE(tq2_0)

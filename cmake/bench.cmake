@@ -1,0 +1,5 @@
+# The kernel benchmark (target bench_kernels; built on request only).
+file(GLOB TERN_BENCH_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.c)
+tern_level_sources(TERN_BENCH_SOURCES)
+add_executable(bench_kernels EXCLUDE_FROM_ALL ${TERN_BENCH_SOURCES})
+target_link_libraries(bench_kernels PRIVATE tern_static)

@@ -13,7 +13,8 @@ enum { MAX_DEPTH = 64 };
 static const size_t MAX_BYTES = (size_t)1 << 30;
 static const double MAX_WHOLE = 9007199254740992.0; /* 2^53 */
 
-/* Jansson reports some failed allocations as syntax errors; this tells them apart. */
+/* Jansson 2.14 reports some failed allocations as syntax errors, and others (of its token buffer) not at all, giving a
+ * shortened string: this tells. */
 static _Thread_local bool out_of_memory;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -94,8 +95,12 @@ tern_status tern_json_parse(json_t **root, const void *data, size_t size, const 
     out_of_memory = false;
     *root = json_loadb(size ? data : "", size,
                        JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &error);
+    if (out_of_memory) {
+        json_decref(*root);
+        *root = NULL;
+        return tern_fail(err, TERN_OUT_OF_MEMORY, "%s: out of memory while parsing JSON", what);
+    }
     if (*root) return TERN_OK;
-    if (out_of_memory) return tern_fail(err, TERN_OUT_OF_MEMORY, "%s: out of memory while parsing JSON", what);
     return tern_fail(err, TERN_MALFORMED, "%s: line %d, column %d: %s", what, error.line, error.column,
                      tern_show_z(error.text).text);
 }

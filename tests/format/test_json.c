@@ -179,7 +179,8 @@ static void strings_are_quoted(void **state)
 static void failed_allocations_are_clean(void **state)
 {
     (void)state;
-    const char *text = "{\"model\": {\"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": [[\"a\", \"b\"], \"c d\", 1.5, true]}}";
+    const char *text = "{\"model\": {\"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": [[\"a\", \"b\"], \"c d, a text longer than the"
+                       " first token buffer\", 1.5, true]}}";
     int64_t live = tern_alloc_live();
     tern_status status = TERN_OUT_OF_MEMORY;
     for (uint64_t n = 1; status != TERN_OK; n++) {

@@ -123,7 +123,7 @@ static const struct {
     {"{} x", 0, TERN_MALFORMED, "header: 'x' at byte 3 of the JSON, the end expected"},
     {"{}", 1, TERN_MALFORMED, "1 bytes of data and no tensor"},
     {"{\"t\":1}", 0, TERN_MALFORMED, "t: number found, an object expected"},
-    {"{\"t\":{]}", 0, TERN_MALFORMED, "header: JSON ends at byte 8, a value and '}' expected"},
+    {"{\"t\":{}", 0, TERN_MALFORMED, "header: JSON ends at byte 7, a value and '}' expected"},
     {"{\"t\":{]}}", 0, TERN_MALFORMED, "t: its entry: line 1, column 2: string or '}' expected near ']'"},
     {"{\"t\\q\":{}}", 0, TERN_MALFORMED, "a tensor's name: line 1, column 3: invalid escape near '\"t\\\\q'"},
     {"{\"t\\u0000\":{}}", 0, TERN_MALFORMED, "\"t\\\\u0000\": a tensor name with a NUL"},
@@ -426,7 +426,7 @@ static void failed_allocations_of_shards_are_clean(void **state)
         tern_alloc_fail_after(n, false);
         status = tern_safetensors_open(&st, test_scratch("starved-shards"), &err);
         tern_alloc_fail_after(0, false);
-        if (status != TERN_OK) assert_int_equal(status, TERN_OUT_OF_MEMORY);
+        if (status != TERN_OK && status != TERN_OUT_OF_MEMORY) fail_msg("%s", err.message);
         tern_safetensors_close(st);
         assert_int_equal(tern_alloc_live(), live);
     }

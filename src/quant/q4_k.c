@@ -4,9 +4,10 @@
 
 #include "base/bytes.h"
 #include "base/half.h"
+#include "quant/fit.h"
 #include "quant/table.h"
 
-enum { ELEMENTS = 256, BYTES = 144, GROUP = 32, N_GROUPS = 8, LANES = 8, SCALES_AT = 4, LEVELS_AT = 16 };
+enum { ELEMENTS = 256, BYTES = 144, GROUP = 32, N_GROUPS = 8, SCALES_AT = 4, LEVELS_AT = 16, CANDIDATES = 8 };
 
 /* A group is read as x = scale * q - min with q in 0 .. 15; neither number is negative. */
 typedef struct fit {
@@ -16,54 +17,21 @@ typedef struct fit {
 /* Below this a group's scale vanishes in the f16 of the block. */
 static const float TINY = 0x1p-40f;
 
-static float clamp_level(float q)
-{
-    return !(q > 0) ? 0 : q > 15 ? 15 : q;
-}
-
 static void levels_of(const float *x, fit f, float *q)
 {
-    float inverse = f.scale > TINY ? 1 / f.scale : 0;
-    for (int i = 0; i < GROUP; i++)
-        q[i] = clamp_level(tern_round__even((x[i] + f.min) * inverse));
-}
-
-/* Sums run in eight lanes, so that they vectorise and still give the same bits everywhere. */
-static float add_lanes(const float *lanes)
-{
-    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-}
-
-static float dot(const float *a, const float *b)
-{
-    float lanes[LANES] = {0};
-    for (int i = 0; i < GROUP; i += LANES)
-        for (int l = 0; l < LANES; l++)
-            lanes[l] += a[i + l] * b[i + l];
-    return add_lanes(lanes);
-}
-
-static float sum(const float *a)
-{
-    float lanes[LANES] = {0};
-    for (int i = 0; i < GROUP; i += LANES)
-        for (int l = 0; l < LANES; l++)
-            lanes[l] += a[i + l];
-    return add_lanes(lanes);
+    tern_fit__levels(x, GROUP, f.min, f.scale > TINY ? 1 / f.scale : 0, 0, 15, q);
 }
 
 static float error_of(const float *x, fit f, const float *q)
 {
-    float left[GROUP];
-    for (int i = 0; i < GROUP; i++)
-        left[i] = x[i] - (f.scale * q[i] - f.min);
-    return dot(left, left);
+    return tern_fit__error(x, q, GROUP, f.scale, f.min);
 }
 
 /* The least-squares line through (q, x), with its offset held at 0 where it would be above. */
 static fit fit_line(const float *x, const float *q)
 {
-    float n = GROUP, sq = sum(q), sx = sum(x), sqq = dot(q, q), sxq = dot(x, q);
+    float n = GROUP, sq = tern_fit__sum(q, GROUP), sx = tern_fit__sum(x, GROUP);
+    float sqq = tern_fit__dot(q, q, GROUP), sxq = tern_fit__dot(x, q, GROUP);
     float det = n * sqq - sq * sq;
     if (det > 0) {
         fit f = {(n * sxq - sq * sx) / det, (sq * sxq - sqq * sx) / det};
@@ -82,7 +50,7 @@ static void range_of(const float *x, float *low, float *high)
     }
 }
 
-/* Tries ranges a little narrower and wider than the values', each refined by a line fit; least squared error wins. */
+/* Tries ranges a little narrower and wider than the values', each refined by a line fit; the least squared error wins. */
 static fit group_fit(const float *x)
 {
     float low, high, q[GROUP];
@@ -91,13 +59,10 @@ static fit group_fit(const float *x)
     if (!(high - low > TINY)) return best;
     levels_of(x, best, q);
     float least = error_of(x, best, q);
-    for (int c = 0; c < 12; c++) {
-        fit f = {(high - low) / (13.5f + 0.25f * (float)c), -low};
-        for (int round = 0; round < 2; round++) {
-            levels_of(x, f, q);
-            f = fit_line(x, q);
-        }
+    for (int c = 0; c < CANDIDATES; c++) {
+        fit f = {(high - low) / (14.0f + 0.4f * (float)c), -low};
         levels_of(x, f, q);
+        f = fit_line(x, q);
         float error = error_of(x, f, q);
         if (error < least) least = error, best = f;
     }
@@ -106,7 +71,7 @@ static fit group_fit(const float *x)
 
 static int six_bits(float v, float unit)
 {
-    float m = unit > 0 ? tern_round__even(v / unit) : 0;
+    float m = unit > 0 ? rintf(v / unit) : 0;
     return !(m > 0) ? 0 : m > 63 ? 63 : (int)m;
 }
 

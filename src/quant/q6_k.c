@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/half.h"
+#include "quant/fit.h"
 #include "quant/table.h"
 
 enum { ELEMENTS = 256, BYTES = 210, GROUP = 16, N_GROUPS = 16, QH_AT = 128, SCALES_AT = 192, D_AT = 208 };
@@ -11,11 +12,10 @@ enum { ELEMENTS = 256, BYTES = 210, GROUP = 16, N_GROUPS = 16, QH_AT = 128, SCAL
 /* Below this a group's scale vanishes in the f16 of the block. */
 static const float TINY = 0x1p-40f;
 
-/* x in steps of 1 / inverse, clamped to the six bits: -32 .. 31, NaN to -32. */
-static float level(float x, float inverse)
+/* x in steps of 1 / inverse, clamped to the six bits. */
+static void levels_of(const float *x, float inverse, float *q)
 {
-    float q = tern_round__even(x * inverse);
-    return !(q > -32) ? -32 : q > 31 ? 31 : q;
+    tern_fit__levels(x, GROUP, 0, inverse, -32, 31, q);
 }
 
 static float largest(const float *x)
@@ -30,35 +30,28 @@ static float largest(const float *x)
  * levels q the best is s = sum(x q) / sum(q q), and the error then falls with sum(x q)^2 / sum(q q). */
 static float group_scale(const float *x)
 {
-    float most = largest(x), best_scale = 0, best = 0;
+    float most = largest(x), best_scale = 0, best = 0, q[GROUP];
     if (fabsf(most) < TINY) return 0;
-    for (int c = -8; c <= 8; c++) {
-        float inverse = -(32 + 0.25f * (float)c) / most, xq = 0, qq = 0;
-        for (int i = 0; i < GROUP; i++) {
-            float q = level(x[i], inverse);
-            xq += x[i] * q;
-            qq += q * q;
-        }
-        float score = xq / qq * xq;
-        if (score > best) best = score, best_scale = xq / qq;
+    for (int c = -4; c <= 4; c++) {
+        float inverse = -(32 + 0.5f * (float)c) / most;
+        levels_of(x, inverse, q);
+        float xq = tern_fit__dot(x, q, GROUP), qq = tern_fit__dot(q, q, GROUP), scale = xq / qq;
+        if (scale * xq > best) best = scale * xq, best_scale = scale;
     }
     return best_scale;
 }
 
 static float group_error(const float *x, float scale)
 {
-    float inverse = scale != 0 ? 1 / scale : 0, error = 0;
-    for (int i = 0; i < GROUP; i++) {
-        float left = x[i] - scale * level(x[i], inverse);
-        error += left * left;
-    }
-    return error;
+    float q[GROUP];
+    levels_of(x, scale != 0 ? 1 / scale : 0, q);
+    return tern_fit__error(x, q, GROUP, scale, 0);
 }
 
 /* The int8 multiple of d that serves the group best: the nearest to its scale, or a neighbour. */
 static int group_multiple(const float *x, float d, float scale)
 {
-    float nearest = tern_round__even(scale / d), best = INFINITY;
+    float nearest = rintf(scale / d), best = INFINITY;
     int multiple = 0;
     for (float m = nearest - 1; m <= nearest + 1; m++) {
         if (m < -128 || m > 127) continue;
@@ -88,10 +81,11 @@ static int get_level(const uint8_t *in, unsigned i)
 static void pack_group(const float *x, unsigned group, float d, float scale, uint8_t *out)
 {
     int multiple = d != 0 ? group_multiple(x, d, scale) : 0;
-    float step = d * (float)multiple, inverse = step != 0 ? 1 / step : 0;
+    float step = d * (float)multiple, q[GROUP];
+    levels_of(x, step != 0 ? 1 / step : 0, q);
     out[SCALES_AT + group] = (uint8_t)(int8_t)multiple;
     for (unsigned i = 0; i < GROUP; i++)
-        put_level(out, group * GROUP + i, (unsigned)((int)level(x[i], inverse) + 32));
+        put_level(out, group * GROUP + i, (unsigned)((int)q[i] + 32));
 }
 
 static void pack_block(const float *x, uint8_t *out)

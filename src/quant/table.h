@@ -22,11 +22,4 @@ size_t tern_f16__find_nonfinite_packed(const uint8_t *values, size_t n);
 /* Whether any of the 2-bit fields of n bytes is 11. */
 bool tern_bits__any_11(const uint8_t *bytes, size_t n);
 
-/* x rounded half to even, for |x| < 2^22, in a form that every compiler vectorises. */
-static inline float tern_round__even(float x)
-{
-    const float shift = 12582912.0f; /* 1.5 * 2^23: what is added has no fraction bits left */
-    return (x + shift) - shift;
-}
-
 #endif

@@ -12,7 +12,8 @@
 #define HIGH(i) (uint8_t)((i) < 48 ? ESCAPE((i) & 15) : (i) < 51 ? FOUR(8, 8) : 0x55)
 #define HIGH_FIFTH(i) (uint8_t)((i) < 48 ? (i) >> 4 : (i) < 51 ? (i) - 48 : 1)
 
-#define TIMES_4(f, i) f(i), f((i) + 1), f((i) + 2), f((i) + 3)
+#define ENTRY(f, i) (uint8_t)(f(i))
+#define TIMES_4(f, i) ENTRY(f, i), ENTRY(f, (i) + 1), ENTRY(f, (i) + 2), ENTRY(f, (i) + 3)
 #define TIMES_16(f, i) TIMES_4(f, i), TIMES_4(f, (i) + 4), TIMES_4(f, (i) + 8), TIMES_4(f, (i) + 12)
 #define TIMES_64(f) TIMES_16(f, 0), TIMES_16(f, 16), TIMES_16(f, 32), TIMES_16(f, 48)
 

@@ -18,9 +18,11 @@ measure() {
     printf '```\n'
 }
 
+# shellcheck disable=SC2016 # the backticks are Markdown
 printf '# Benchmarks\n\nMade by `make bench` at commit %s on %s.\n' \
     "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" \
     "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+# shellcheck disable=SC2016
 printf 'The file has the shapes of the 2B4T model and random weights (`tern synth --preset bitnet-2b4t`).\n'
 for type in i2_s tq2_0 tq1_0 t160; do
     file=$files/bitnet-2b4t-$type.gguf

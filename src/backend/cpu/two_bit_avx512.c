@@ -31,7 +31,7 @@ static inline fields fields_of(const two_bit *e)
 {
     fields f;
     for (int i = 0; i < 2; i++) {
-        f.mask[i] = halves(0x03030303 << e->shift[2 * i], 0x03030303 << e->shift[2 * i + 1]);
+        f.mask[i] = halves((int)(0x03030303u << e->shift[2 * i]), (int)(0x03030303u << e->shift[2 * i + 1]));
         f.shift[i] = halves(e->shift[2 * i], e->shift[2 * i + 1]);
     }
     return f;

@@ -26,6 +26,7 @@ typedef struct tern_config {
     tern_rope_scaling rope_scaling;
     float rope_factor, rope_low_freq_factor, rope_high_freq_factor;
     uint32_t rope_original_ctx;
+    const float *rope_factors; /* [head_dim / 2] or NULL: what each frequency is divided by (GGUF's rope_freqs.weight); the model's */
 } tern_config;
 
 /* X(NAME, GGUF name, HF name, kind): kind L is a linear layer's matrix, N a norm's vector, T a table. "%u" is the layer. */
@@ -96,7 +97,8 @@ const tern_weight *tern_model_weight(const tern_model *model, tern_role role, ui
 uint64_t tern_model_bytes(const tern_model *model);
 uint64_t tern_model_parameters(const tern_model *model);
 
-/* Fills freq[head_dim / 2] with the inverse frequencies in f32, scaling applied (llama3: Meta's rule; the same f32 steps as transformers' modeling_rope_utils). */
+/* Fills freq[head_dim / 2] with the inverse frequencies in f32, scaling and rope_factors applied (llama3: Meta's rule; the same f32 steps as
+ * transformers' modeling_rope_utils). */
 void tern_config_rope_frequencies(const tern_config *config, float *freq);
 
 /* Writes the model as GGUF. `linear` is the encoding of the layers' matrices (NULL keeps what each has), `head` that of the embedding and output

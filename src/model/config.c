@@ -1,0 +1,68 @@
+/* Checks that any configuration must pass, whatever file it came from. */
+#include <math.h>
+#include <string.h>
+
+#include "model/parts.h"
+
+void tern_config__set_name(tern_config *config, tern_span name)
+{
+    size_t n = name.size < sizeof config->name ? name.size : sizeof config->name - 1;
+    if (n < name.size)
+        while (n > 0 && (name.data[n] & 0xc0) == 0x80) n--;
+    for (size_t i = 0; i < n; i++)
+        config->name[i] = (char)(name.data[i] < 0x20 || name.data[i] == 0x7f ? '?' : name.data[i]);
+    config->name[n] = 0;
+}
+
+static tern_status check_range(const char *what, uint32_t value, uint32_t most, tern_error *err)
+{
+    if (value >= 1 && value <= most) return TERN_OK;
+    return tern_fail(err, TERN_LIMIT, "%s: %u found, 1 to %u expected", what, value, most);
+}
+
+static tern_status check_ranges(const tern_config *c, tern_error *err)
+{
+    TERN_TRY(check_range("vocabulary", c->n_vocab, TERN_MODEL__MAX_VOCAB, err));
+    TERN_TRY(check_range("embedding length", c->n_embd, TERN_MODEL__MAX_DIM, err));
+    TERN_TRY(check_range("layers", c->n_layers, TERN_MODEL__MAX_LAYERS, err));
+    TERN_TRY(check_range("attention heads", c->n_heads, TERN_MODEL__MAX_DIM, err));
+    TERN_TRY(check_range("KV heads", c->n_kv_heads, TERN_MODEL__MAX_DIM, err));
+    TERN_TRY(check_range("head dimension", c->head_dim, TERN_MODEL__MAX_HEAD_DIM, err));
+    TERN_TRY(check_range("feed-forward length", c->n_ff, TERN_MODEL__MAX_DIM, err));
+    TERN_TRY(check_range("context length", c->n_ctx_train, TERN_MODEL__MAX_CTX, err));
+    uint64_t width = (uint64_t)c->n_heads * c->head_dim;
+    if (width > TERN_MODEL__MAX_DIM)
+        return tern_fail(err, TERN_LIMIT, "attention: %u heads of %u found, at most %d elements in all expected", c->n_heads,
+                         c->head_dim, TERN_MODEL__MAX_DIM);
+    return TERN_OK;
+}
+
+static tern_status check_rope(const tern_config *c, tern_error *err)
+{
+    if (!(c->rope_base >= 1.0f && isfinite(c->rope_base)))
+        return tern_fail(err, TERN_MALFORMED, "RoPE base: %g found, at least 1 expected", (double)c->rope_base);
+    if (c->rope_scaling == TERN_ROPE_PLAIN) return TERN_OK;
+    if (!(c->rope_factor >= 1.0f && isfinite(c->rope_factor)))
+        return tern_fail(err, TERN_MALFORMED, "RoPE scaling factor: %g found, at least 1 expected", (double)c->rope_factor);
+    if (c->rope_scaling == TERN_ROPE_LINEAR) return TERN_OK;
+    float low = c->rope_low_freq_factor, high = c->rope_high_freq_factor;
+    if (!(low > 0.0f && high > low && isfinite(high)))
+        return tern_fail(err, TERN_MALFORMED, "RoPE frequency factors: low %g and high %g found, 0 < low < high expected",
+                         (double)low, (double)high);
+    return check_range("RoPE original context length", c->rope_original_ctx, TERN_MODEL__MAX_CTX, err);
+}
+
+tern_status tern_config__check(const tern_config *config, tern_error *err)
+{
+    const tern_config *c = config;
+    TERN_TRY(check_ranges(c, err));
+    if (c->head_dim % 8 != 0)
+        return tern_fail(err, TERN_UNSUPPORTED, "head dimension: %u found, a multiple of 8 expected", c->head_dim);
+    if (c->n_heads % c->n_kv_heads != 0)
+        return tern_fail(err, TERN_MALFORMED, "attention: %u heads and %u KV heads found, a whole ratio expected", c->n_heads,
+                         c->n_kv_heads);
+    if (!(c->rms_eps > 0.0f && c->rms_eps < 1.0f))
+        return tern_fail(err, TERN_MALFORMED, "RMS norm epsilon: %g found, more than 0 and less than 1 expected",
+                         (double)c->rms_eps);
+    return check_rope(c, err);
+}

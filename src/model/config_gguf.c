@@ -1,0 +1,145 @@
+/* A configuration from GGUF metadata. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/show.h"
+#include "model/parts.h"
+
+/* "<architecture>.<key>", in storage of the caller. */
+typedef struct key_text {
+    char text[96];
+} key_text;
+
+static key_text key_of(const tern_config *config, const char *key)
+{
+    key_text k;
+    snprintf(k.text, sizeof k.text, "%s.%s", config->architecture, key);
+    return k;
+}
+
+static tern_status need_u32(const tern_gguf *g, const tern_config *config, const char *key, uint32_t *out, tern_error *err)
+{
+    return tern_gguf_get_u32(g, key_of(config, key).text, out, err);
+}
+
+static tern_status maybe_u32(const tern_gguf *g, const tern_config *config, const char *key, uint32_t *out, tern_error *err)
+{
+    TERN_TRY_OPTIONAL(need_u32(g, config, key, out, err));
+    return TERN_OK;
+}
+
+static tern_status maybe_f32(const tern_gguf *g, const tern_config *config, const char *key, float *out, tern_error *err)
+{
+    TERN_TRY_OPTIONAL(tern_gguf_get_f32(g, key_of(config, key).text, out, err));
+    return TERN_OK;
+}
+
+static tern_status read_family(tern_config *config, const tern_gguf *g, const tern_family **out, tern_error *err)
+{
+    tern_span word = {0};
+    TERN_TRY(tern_gguf_get_string(g, "general.architecture", &word, err));
+    if (word.size < sizeof config->architecture) memcpy(config->architecture, word.data, word.size);
+    const tern_family *family = tern_family__find(config->architecture);
+    if (!family || strlen(config->architecture) != word.size)
+        return tern_fail(err, TERN_UNSUPPORTED, "general.architecture: \"%s\" found, %s expected", tern_show(word).text,
+                         tern_family__list());
+    *out = family;
+    config->activation = family->activation;
+    config->rope_adjacent = family->rope_adjacent;
+    return TERN_OK;
+}
+
+/* The vocabulary's size is a key of its own, else the number of rows of the embedding table. */
+static tern_status read_vocabulary(tern_config *config, const tern_gguf *g, tern_error *err)
+{
+    const tern_gguf_tensor *table = tern_gguf_find_tensor(g, "token_embd.weight");
+    if (!table) return tern_fail(err, TERN_MALFORMED, "token_embd.weight: no such tensor found, the embedding table expected");
+    config->n_vocab = table->rows < UINT32_MAX ? (uint32_t)table->rows : UINT32_MAX;
+    return maybe_u32(g, config, "vocab_size", &config->n_vocab, err);
+}
+
+/* The length of a head is attention.key_length, else embedding length / heads. */
+static tern_status read_head_dim(tern_config *config, const tern_gguf *g, tern_error *err)
+{
+    if (config->n_heads == 0) return tern_fail(err, TERN_MALFORMED, "attention.head_count: 0 found, at least 1 expected");
+    config->head_dim = config->n_embd / config->n_heads;
+    TERN_TRY(maybe_u32(g, config, "attention.key_length", &config->head_dim, err));
+    uint32_t value_length = config->head_dim, rotated = config->head_dim;
+    TERN_TRY(maybe_u32(g, config, "attention.value_length", &value_length, err));
+    TERN_TRY(maybe_u32(g, config, "rope.dimension_count", &rotated, err));
+    if (value_length != config->head_dim)
+        return tern_fail(err, TERN_UNSUPPORTED, "attention.value_length: %u found, the key length %u expected", value_length,
+                         config->head_dim);
+    if (rotated != config->head_dim)
+        return tern_fail(err, TERN_UNSUPPORTED, "rope.dimension_count: %u found, the head dimension %u expected", rotated,
+                         config->head_dim);
+    return TERN_OK;
+}
+
+static tern_status read_dimensions(tern_config *config, const tern_gguf *g, const tern_family *family, tern_error *err)
+{
+    TERN_TRY(read_vocabulary(config, g, err));
+    TERN_TRY(need_u32(g, config, "embedding_length", &config->n_embd, err));
+    TERN_TRY(need_u32(g, config, "block_count", &config->n_layers, err));
+    TERN_TRY(need_u32(g, config, "feed_forward_length", &config->n_ff, err));
+    TERN_TRY(need_u32(g, config, "attention.head_count", &config->n_heads, err));
+    config->n_kv_heads = config->n_heads;
+    TERN_TRY(maybe_u32(g, config, "attention.head_count_kv", &config->n_kv_heads, err));
+    config->n_ctx_train = family->n_ctx_train;
+    if (family->n_ctx_train) TERN_TRY(maybe_u32(g, config, "context_length", &config->n_ctx_train, err));
+    else TERN_TRY(need_u32(g, config, "context_length", &config->n_ctx_train, err));
+    return read_head_dim(config, g, err);
+}
+
+/* Only linear scaling has keys that are read; llama3 scaling comes as the tensor rope_freqs.weight. */
+static tern_status read_rope(tern_config *config, const tern_gguf *g, const tern_family *family, tern_error *err)
+{
+    config->rope_base = family->rope_base;
+    TERN_TRY(maybe_f32(g, config, "rope.freq_base", &config->rope_base, err));
+    tern_span type = {(const uint8_t *)"none", 4};
+    TERN_TRY_OPTIONAL(tern_gguf_get_string(g, key_of(config, "rope.scaling.type").text, &type, err));
+    if (type.size == 4 && memcmp(type.data, "none", 4) == 0) return TERN_OK;
+    if (type.size != 6 || memcmp(type.data, "linear", 6) != 0)
+        return tern_fail(err, TERN_UNSUPPORTED, "rope.scaling.type: \"%s\" found, none or linear expected",
+                         tern_show(type).text);
+    config->rope_scaling = TERN_ROPE_LINEAR;
+    config->rope_factor = 1.0f;
+    return maybe_f32(g, config, "rope.scaling.factor", &config->rope_factor, err);
+}
+
+/* Features that the graph does not have: a number other than 0 is refused. */
+static tern_status refuse_extras(const tern_config *config, const tern_gguf *g, tern_error *err)
+{
+    static const char *const keys[] = {"expert_count", "attention.sliding_window"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        uint32_t n = 0;
+        TERN_TRY(maybe_u32(g, config, keys[i], &n, err));
+        if (n) return tern_fail(err, TERN_UNSUPPORTED, "%s: %u found, 0 expected", key_of(config, keys[i]).text, n);
+    }
+    return TERN_OK;
+}
+
+static tern_status read_name(tern_config *config, const tern_gguf *g, tern_error *err)
+{
+    tern_span name = {(const uint8_t *)config->architecture, strlen(config->architecture)};
+    TERN_TRY_OPTIONAL(tern_gguf_get_string(g, "general.name", &name, err));
+    tern_config__set_name(config, name);
+    return TERN_OK;
+}
+
+tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *g, tern_error *err)
+{
+    tern_config c = {.rms_eps = 1e-5f};
+    const tern_family *family = NULL;
+    TERN_TRY(read_family(&c, g, &family, err));
+    TERN_TRY(refuse_extras(&c, g, err));
+    TERN_TRY(read_dimensions(&c, g, family, err));
+    TERN_TRY(maybe_f32(g, &c, "attention.layer_norm_rms_epsilon", &c.rms_eps, err));
+    TERN_TRY(read_rope(&c, g, family, err));
+    TERN_TRY(read_name(&c, g, err));
+    c.tied_head = !tern_gguf_find_tensor(g, "output.weight");
+    c.sub_norms = family->needs_sub_norms || tern_gguf_find_tensor(g, "blk.0.attn_sub_norm.weight");
+    TERN_TRY(tern_config__check(&c, err));
+    *config = c;
+    return TERN_OK;
+}

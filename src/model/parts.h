@@ -1,0 +1,118 @@
+/* The inside of a model, and what the files of this folder share: families, roles, checks and the steps of opening. */
+#ifndef TERN_MODEL_PARTS_H
+#define TERN_MODEL_PARTS_H
+
+#include "base/file.h"
+#include "format/gguf.h"
+#include "format/json.h"
+#include "format/safetensors.h"
+#include "model/model.h"
+
+/* Like TERN_TRY for the typed getters, but a missing key leaves the output as it is. */
+#define TERN_TRY_OPTIONAL(call)                                                \
+    do {                                                                       \
+        tern_status optional_ = (call);                                        \
+        if (optional_ != TERN_OK && optional_ != TERN_NOT_FOUND) return optional_; \
+    } while (0)
+
+enum {
+    TERN_MODEL__MAX_LAYERS = 1024,
+    TERN_MODEL__MAX_DIM = 1 << 20,
+    TERN_MODEL__MAX_VOCAB = 1 << 24,
+    TERN_MODEL__MAX_CTX = 1 << 24,
+    TERN_MODEL__MAX_HEAD_DIM = 512,
+    TERN_MODEL__NAME_BYTES = 72
+};
+
+struct tern_model {
+    tern_config config;
+    tern_tokenizer *tokenizer;
+    tern_weight *weights; /* [n_layers][TERN_ROLE_COUNT]; roles outside the layers live in row 0 */
+    uint64_t bytes, parameters;
+
+    tern_file_map map;             /* a GGUF file that we opened */
+    tern_safetensors *safetensors; /* an HF folder */
+    void **owned;                  /* aligned blocks */
+    size_t n_owned, cap_owned;
+
+    const tern_model_options *options; /* only while opening */
+    uint64_t bytes_expected;           /* only while opening: what progress is measured against */
+};
+
+/* ---- families: what an architecture's name means beyond its numbers */
+
+typedef struct tern_family {
+    const char *architecture; /* GGUF's word */
+    tern_activation activation;
+    bool ternary;         /* its linear layers were trained as ternary ones */
+    bool needs_sub_norms; /* sub-norms must be there; in other families they are used when they are */
+    bool rope_adjacent;   /* GGUF files hold Q and K permuted to adjacent pairs */
+    float rope_base;      /* where the file does not say */
+    uint32_t n_ctx_train; /* where the file does not say; 0: it must */
+} tern_family;
+
+/* NULL when there is none. */
+const tern_family *tern_family__find(const char *architecture);
+/* The family of a Hugging Face class ("BitNetForCausalLM") with this activation; NULL when there is none. */
+const tern_family *tern_family__of_hf(tern_span class_name, tern_activation activation);
+/* The GGUF words of all families, for messages: "bitnet-b1.58, bitnet-25, ...". */
+const char *tern_family__list(void);
+
+/* ---- roles */
+
+typedef enum tern_role_kind { TERN_KIND_L, TERN_KIND_N, TERN_KIND_T } tern_role_kind;
+
+tern_role_kind tern_role__kind(tern_role role);
+/* True for the roles that every layer has its own tensor of. */
+bool tern_role__in_layer(tern_role role);
+bool tern_role__is_sub_norm(tern_role role);
+/* The tensor's name in each kind of file; out holds TERN_MODEL__NAME_BYTES. */
+void tern_role__gguf_name(tern_role role, uint32_t layer, char *out);
+/* The i-th name that HF folders use, false past the last one. */
+bool tern_role__hf_name(tern_role role, uint32_t layer, unsigned i, char *out);
+/* The shape that a role must have; a norm is [1][cols]. */
+void tern_role__shape(tern_role role, const tern_config *config, uint32_t *rows, uint32_t *cols);
+
+/* ---- configurations: all that the metadata says, checked */
+
+tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *gguf, tern_error *err);
+
+/* What config.json says beyond the configuration: how the linear layers are stored. */
+typedef struct tern_hf_layout {
+    bool ternary;    /* float matrices are master weights, to be ternarised */
+    bool packed;     /* uint8 matrices are packed codes */
+    bool reciprocal; /* weight_scale divides (linear_class "bitlinear") instead of multiplying */
+} tern_hf_layout;
+
+/* `name` is what the model is called when the file does not say. */
+tern_status tern_config__from_hf(tern_config *config, tern_hf_layout *layout, const json_t *root, const char *name,
+                                 tern_error *err);
+/* Dimensions in range and in step with each other, numbers finite. Errors: MALFORMED, LIMIT. */
+tern_status tern_config__check(const tern_config *config, tern_error *err);
+/* Copies a name: control characters become '?', what does not fit is cut at a character. */
+void tern_config__set_name(tern_config *config, tern_span name);
+
+/* ---- the steps of opening */
+
+/* Sets up the table of weights for model->config, which must have been checked. */
+tern_status tern_model__init_weights(tern_model *model, tern_error *err);
+tern_weight *tern_model__slot(tern_model *model, tern_role role, uint32_t layer);
+/* Zeroed memory aligned to 64 bytes that lives as long as the model. */
+tern_status tern_model__own(tern_model *model, size_t bytes, void **out, tern_error *err);
+/* Counts the weight, and reports progress. Errors: CANCELLED. */
+tern_status tern_model__added(tern_model *model, const tern_weight *weight, tern_error *err);
+/* Shape, encoding, codes and scales of one weight that has been filled in. Errors name the tensor. */
+tern_status tern_model__check_weight(const tern_model *model, tern_role role, const tern_weight *weight, tern_error *err);
+/* Fills scale and row_scales of a ternary weight from the bytes of its tensor. UNSUPPORTED when one row has several. */
+tern_status tern_model__find_scales(tern_model *model, tern_weight *weight, tern_error *err);
+/* Multiplies the weight's scales by n factors: 1, or one for each row. MALFORMED when one is not finite. */
+tern_status tern_model__apply_scales(tern_model *model, tern_weight *weight, const float *factors, uint64_t n,
+                                     tern_error *err);
+/* The tokenizer fits the table of embeddings. */
+tern_status tern_model__check_tokenizer(const tern_model *model, tern_error *err);
+
+tern_status tern_model__open_gguf(tern_model *model, const void *data, size_t size, tern_error *err);
+/* `weights` is the folder, or the one .safetensors file in it to be read. */
+tern_status tern_model__open_hf(tern_model *model, const char *dir, const char *weights, tern_error *err);
+
+#endif

@@ -1,0 +1,88 @@
+/* The roles of tensors: their kinds, their names in both kinds of file, and their shapes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/parts.h"
+
+static const struct {
+    const char *gguf, *hf;
+    tern_role_kind kind;
+} roles[TERN_ROLE_COUNT] = {
+#define ROLE_ROW(name, gguf, hf, kind) [TERN_ROLE_##name] = {gguf, hf, TERN_KIND_##kind},
+    TERN_ROLE_LIST(ROLE_ROW)
+#undef ROLE_ROW
+};
+
+/* Names of the first public BitNet checkpoints (BitnetForCausalLM). */
+static const struct {
+    tern_role role;
+    const char *hf;
+} older_names[] = {
+    {TERN_ROLE_ATTN_SUB_NORM, "model.layers.%u.self_attn.inner_attn_ln.weight"},
+    {TERN_ROLE_FFN_SUB_NORM, "model.layers.%u.mlp.ffn_layernorm.weight"},
+};
+
+tern_role_kind tern_role__kind(tern_role role)
+{
+    return roles[role].kind;
+}
+
+bool tern_role__in_layer(tern_role role)
+{
+    return strstr(roles[role].gguf, "%u") != NULL;
+}
+
+bool tern_role__is_sub_norm(tern_role role)
+{
+    return role == TERN_ROLE_ATTN_SUB_NORM || role == TERN_ROLE_FFN_SUB_NORM;
+}
+
+/* Writes `pattern` with its "%u" replaced by the layer. */
+static void fill_in(const char *pattern, uint32_t layer, char *out)
+{
+    const char *mark = strstr(pattern, "%u");
+    if (!mark) snprintf(out, TERN_MODEL__NAME_BYTES, "%s", pattern);
+    else snprintf(out, TERN_MODEL__NAME_BYTES, "%.*s%u%s", (int)(mark - pattern), pattern, layer, mark + 2);
+}
+
+void tern_role__gguf_name(tern_role role, uint32_t layer, char *out)
+{
+    fill_in(roles[role].gguf, layer, out);
+}
+
+bool tern_role__hf_name(tern_role role, uint32_t layer, unsigned i, char *out)
+{
+    if (i == 0) {
+        fill_in(roles[role].hf, layer, out);
+        return true;
+    }
+    for (size_t k = 0; k < sizeof older_names / sizeof *older_names; k++) {
+        if (older_names[k].role != role || --i > 0) continue;
+        fill_in(older_names[k].hf, layer, out);
+        return true;
+    }
+    return false;
+}
+
+void tern_role__shape(tern_role role, const tern_config *config, uint32_t *rows, uint32_t *cols)
+{
+    const tern_config *c = config;
+    uint32_t q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
+    uint32_t r = 1, n = c->n_embd;
+    switch (role) {
+    case TERN_ROLE_TOKEN_EMBD:
+    case TERN_ROLE_OUTPUT: r = c->n_vocab; break;
+    case TERN_ROLE_ATTN_Q: r = q; break;
+    case TERN_ROLE_ATTN_K:
+    case TERN_ROLE_ATTN_V: r = kv; break;
+    case TERN_ROLE_ATTN_OUTPUT: r = c->n_embd, n = q; break;
+    case TERN_ROLE_ATTN_SUB_NORM: n = q; break;
+    case TERN_ROLE_FFN_GATE:
+    case TERN_ROLE_FFN_UP: r = c->n_ff; break;
+    case TERN_ROLE_FFN_DOWN: r = c->n_embd, n = c->n_ff; break;
+    case TERN_ROLE_FFN_SUB_NORM: n = c->n_ff; break;
+    default: break;
+    }
+    *rows = r;
+    *cols = n;
+}

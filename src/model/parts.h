@@ -66,6 +66,19 @@ tern_role_kind tern_role__kind(tern_role role);
 /* True for the roles that every layer has its own tensor of. */
 bool tern_role__in_layer(tern_role role);
 bool tern_role__is_sub_norm(tern_role role);
+/* True when a model with this configuration has no tensor of its own for the role. */
+bool tern_role__may_lack(tern_role role, const tern_config *config);
+
+/* Walks all roles of all layers in the order of files: embedding, output norm, head, then layer by layer. Zero-initialised is the start. */
+typedef struct tern_role_walk {
+    tern_role role;
+    uint32_t layer;
+    uint64_t at;
+} tern_role_walk;
+
+/* False after the last one. Roles that may lack are skipped. */
+bool tern_role__next(tern_role_walk *walk, const tern_config *config);
+
 /* The tensor's name in each kind of file; out holds TERN_MODEL__NAME_BYTES. */
 void tern_role__gguf_name(tern_role role, uint32_t layer, char *out);
 /* The i-th name that HF folders use, false past the last one. */
@@ -101,8 +114,17 @@ tern_weight *tern_model__slot(tern_model *model, tern_role role, uint32_t layer)
 tern_status tern_model__own(tern_model *model, size_t bytes, void **out, tern_error *err);
 /* Counts the weight, and reports progress. Errors: CANCELLED. */
 tern_status tern_model__added(tern_model *model, const tern_weight *weight, tern_error *err);
-/* Shape, encoding, codes and scales of one weight that has been filled in. Errors name the tensor. */
-tern_status tern_model__check_weight(const tern_model *model, tern_role role, const tern_weight *weight, tern_error *err);
+/* Errors name the tensor. */
+tern_status tern_model__check_shape(const tern_config *config, tern_role role, const char *name, uint64_t rows, uint64_t cols,
+                                    tern_error *err);
+tern_status tern_model__check_encoding(tern_role role, const char *name, const tern_encoding *e, tern_error *err);
+/* Codes, scales and values of one weight that has been filled in; reads all of it unless the options say no. */
+tern_status tern_model__check_data(const tern_model *model, const tern_weight *weight, tern_error *err);
+/* The graph has no biases (checklist F-3): a file with some means something else. */
+bool tern_model__is_bias(const char *name, size_t n);
+/* Gives the weight, whose cols are set, an f32 copy of the norm's vector at `data`. */
+tern_status tern_model__set_norm(tern_model *model, tern_weight *weight, const tern_encoding *e, const uint8_t *data,
+                                 tern_error *err);
 /* Fills scale and row_scales of a ternary weight from the bytes of its tensor. UNSUPPORTED when one row has several. */
 tern_status tern_model__find_scales(tern_model *model, tern_weight *weight, tern_error *err);
 /* Multiplies the weight's scales by n factors: 1, or one for each row. MALFORMED when one is not finite. */

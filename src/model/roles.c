@@ -37,6 +37,25 @@ bool tern_role__is_sub_norm(tern_role role)
     return role == TERN_ROLE_ATTN_SUB_NORM || role == TERN_ROLE_FFN_SUB_NORM;
 }
 
+bool tern_role__may_lack(tern_role role, const tern_config *config)
+{
+    return role == TERN_ROLE_OUTPUT ? config->tied_head : tern_role__is_sub_norm(role) && !config->sub_norms;
+}
+
+bool tern_role__next(tern_role_walk *walk, const tern_config *config)
+{
+    for (uint64_t end = ((uint64_t)config->n_layers + 1) * TERN_ROLE_COUNT; walk->at < end;) {
+        uint64_t at = walk->at++;
+        tern_role role = (tern_role)(at % TERN_ROLE_COUNT);
+        bool in_layer = at >= TERN_ROLE_COUNT;
+        if (tern_role__in_layer(role) != in_layer || tern_role__may_lack(role, config)) continue;
+        walk->role = role;
+        walk->layer = in_layer ? (uint32_t)(at / TERN_ROLE_COUNT - 1) : 0;
+        return true;
+    }
+    return false;
+}
+
 /* Writes `pattern` with its "%u" replaced by the layer. */
 static void fill_in(const char *pattern, uint32_t layer, char *out)
 {

@@ -1,0 +1,141 @@
+/* Opening and closing a model, and looking at what it holds. */
+#include "model/model.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/parts.h"
+
+static bool ends_with(const char *s, const char *suffix)
+{
+    size_t n = strlen(s), m = strlen(suffix);
+    return n >= m && memcmp(s + n - m, suffix, m) == 0;
+}
+
+/* The folder that holds `path`; the caller's to free. NULL when out of memory. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash) return tern_strdup(".");
+    return slash == path ? tern_strdup("/") : tern_strndup(path, (size_t)(slash - path));
+}
+
+static tern_status open_hf_dir(tern_model *model, const char *dir, const char *weights, tern_error *err)
+{
+    if (tern_model__open_hf(model, dir, weights, err) != TERN_OK) return tern_error_prefix(err, "%s", dir);
+    return TERN_OK;
+}
+
+/* `path` is config.json, an index or a .safetensors file. One shard of several stands for all of them. */
+static tern_status open_hf_file(tern_model *model, const char *path, tern_error *err)
+{
+    if (!tern_file_exists(path)) return tern_fail(err, TERN_NOT_FOUND, "%s: no such file", path);
+    char *dir = folder_of(path);
+    char *index = dir ? tern_path_join(dir, "model.safetensors.index.json") : NULL;
+    tern_status status = TERN_OK;
+    if (!index) status = tern_fail_alloc(err, strlen(path) + 32);
+    else status = open_hf_dir(model, dir, ends_with(path, ".safetensors") && !tern_file_exists(index) ? path : dir, err);
+    tern_free(index);
+    tern_free(dir);
+    return status;
+}
+
+static tern_status open_gguf_file(tern_model *model, const char *path, tern_error *err)
+{
+    TERN_TRY(tern_file_map_open(&model->map, path, err));
+    if (tern_model__open_gguf(model, model->map.data, model->map.size, err) != TERN_OK)
+        return tern_error_prefix(err, "%s", path);
+    for (size_t i = 0; i < (size_t)model->config.n_layers * TERN_ROLE_COUNT; i++) {
+        tern_weight *w = &model->weights[i];
+        w->mapped = w->data >= model->map.data && w->data < model->map.data + model->map.size;
+    }
+    return TERN_OK;
+}
+
+static tern_status open_path(tern_model *model, const char *path, tern_error *err)
+{
+    if (tern_file_is_dir(path)) return open_hf_dir(model, path, path, err);
+    if (ends_with(path, ".json") || ends_with(path, ".safetensors")) return open_hf_file(model, path, err);
+    return open_gguf_file(model, path, err);
+}
+
+static tern_status begin(tern_model **model, const tern_model_options *options, tern_error *err)
+{
+    static const tern_model_options none;
+    *model = tern_calloc(1, sizeof **model);
+    if (!*model) return tern_fail_alloc(err, sizeof **model);
+    (*model)->options = options ? options : &none;
+    return TERN_OK;
+}
+
+/* Closes half a model, or hands out a whole one. A missing optional key is no error: what it left in err is cleared. */
+static tern_status end(tern_model *made, tern_status status, tern_model **model, tern_error *err)
+{
+    if (status != TERN_OK) {
+        tern_model_close(made);
+        return status;
+    }
+    *err = (tern_error){0};
+    made->options = NULL;
+    *model = made;
+    return TERN_OK;
+}
+
+tern_status tern_model_open(tern_model **model, const char *path, const tern_model_options *options, tern_error *err)
+{
+    *model = NULL;
+    tern_error local = {0};
+    tern_error *e = err ? err : &local;
+    tern_model *made = NULL;
+    TERN_TRY(begin(&made, options, e));
+    return end(made, open_path(made, path, e), model, e);
+}
+
+tern_status tern_model_open_memory(tern_model **model, const void *data, size_t size, const tern_model_options *options,
+                                   tern_error *err)
+{
+    *model = NULL;
+    tern_error local = {0};
+    tern_error *e = err ? err : &local;
+    tern_model *made = NULL;
+    TERN_TRY(begin(&made, options, e));
+    return end(made, tern_model__open_gguf(made, data, size, e), model, e);
+}
+
+void tern_model_close(tern_model *model)
+{
+    if (!model) return;
+    tern_tokenizer_close(model->tokenizer);
+    tern_safetensors_close(model->safetensors);
+    tern_file_map_close(&model->map);
+    for (size_t i = 0; i < model->n_owned; i++) tern_free_aligned(model->owned[i]);
+    tern_free(model->owned);
+    tern_free(model->weights);
+    tern_free(model);
+}
+
+const tern_config *tern_model_config(const tern_model *model)
+{
+    return &model->config;
+}
+
+const tern_tokenizer *tern_model_tokenizer(const tern_model *model)
+{
+    return model->tokenizer;
+}
+
+const tern_weight *tern_model_weight(const tern_model *model, tern_role role, uint32_t layer)
+{
+    if (role == TERN_ROLE_OUTPUT && model->config.tied_head) role = TERN_ROLE_TOKEN_EMBD;
+    return &model->weights[(size_t)layer * TERN_ROLE_COUNT + role];
+}
+
+uint64_t tern_model_bytes(const tern_model *model)
+{
+    return model->bytes;
+}
+
+uint64_t tern_model_parameters(const tern_model *model)
+{
+    return model->parameters;
+}

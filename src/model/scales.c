@@ -1,0 +1,106 @@
+/* The scales of a ternary weight: from the tail or the blocks of its tensor, and from tensors beside it. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/half.h"
+#include "model/parts.h"
+
+/* tq1_0 and tq2_0 end every block with its scale, an f16. */
+static uint16_t block_scale(const tern_encoding *e, const uint8_t *block)
+{
+    return tern_load_u16(block + e->block_bytes - 2);
+}
+
+static bool all_codes_zero(const tern_encoding *e, const uint8_t *block)
+{
+    int8_t codes[256];
+    float scale;
+    e->unpack_codes(block, 1, codes, &scale);
+    for (uint32_t i = 0; i < e->block_elements; i++)
+        if (codes[i] != 0) return false;
+    return true;
+}
+
+/* The one scale (f16 bits) of a row's n blocks; blocks of zeros with scale 0 go with any. False when there is none. */
+static bool row_scale(const tern_encoding *e, const uint8_t *row, size_t n, uint16_t *bits)
+{
+    uint16_t found = 0;
+    for (size_t b = 0; b < n; b++) {
+        const uint8_t *block = row + b * e->block_bytes;
+        uint16_t d = block_scale(e, block);
+        if (d == found && d != 0) continue;
+        if ((d & 0x7fff) == 0 && all_codes_zero(e, block)) continue;
+        if (found != 0 || (d & 0x7fff) == 0) return false;
+        found = d;
+    }
+    *bits = found;
+    return true;
+}
+
+static tern_status several_scales(const tern_weight *w, uint32_t row, tern_error *err)
+{
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "%s: several scales found in row %u, one expected; such a %s tensor can be converted to q8_0", w->name, row,
+                     w->encoding->name);
+}
+
+/* Keeps `values` [rows] only when they differ: rows of zeros (scale 0) go with any. */
+static void keep_row_scales(tern_weight *w, const float *values)
+{
+    w->scale = 0.0f;
+    for (uint32_t r = 0; r < w->rows; r++) {
+        if (values[r] == 0.0f || values[r] == w->scale) continue;
+        if (w->scale != 0.0f) {
+            w->row_scales = values;
+            w->scale = 1.0f;
+            return;
+        }
+        w->scale = values[r];
+    }
+}
+
+static tern_status read_block_scales(tern_model *model, tern_weight *w, tern_error *err)
+{
+    size_t n = w->cols / w->encoding->block_elements, row_bytes = n * w->encoding->block_bytes;
+    void *storage;
+    TERN_TRY(tern_model__own(model, w->rows * sizeof(float), &storage, err));
+    float *values = storage;
+    for (uint32_t r = 0; r < w->rows; r++) {
+        uint16_t bits = 0;
+        if (!row_scale(w->encoding, w->data + r * row_bytes, n, &bits)) return several_scales(w, r, err);
+        values[r] = tern_f16_to_f32(bits);
+    }
+    keep_row_scales(w, values);
+    return TERN_OK;
+}
+
+tern_status tern_model__find_scales(tern_model *model, tern_weight *weight, tern_error *err)
+{
+    const tern_encoding *e = weight->encoding;
+    weight->scale = 1.0f;
+    if (!e->ternary) return TERN_OK;
+    if (e->tail_bytes == 0) return read_block_scales(model, weight, err);
+    weight->scale = tern_load_f32(weight->data + weight->bytes - e->tail_bytes);
+    return TERN_OK;
+}
+
+tern_status tern_model__apply_scales(tern_model *model, tern_weight *weight, const float *factors, uint64_t n,
+                                     tern_error *err)
+{
+    if (n != 1 && n != weight->rows)
+        return tern_fail(err, TERN_MALFORMED, "%s: %llu scales found, 1 or one for each of %u rows expected", weight->name,
+                         (unsigned long long)n, weight->rows);
+    if (n == 1 && !weight->row_scales) {
+        weight->scale *= factors[0];
+        return TERN_OK;
+    }
+    void *storage;
+    TERN_TRY(tern_model__own(model, weight->rows * sizeof(float), &storage, err));
+    float *values = storage;
+    for (uint32_t r = 0; r < weight->rows; r++)
+        values[r] = (weight->row_scales ? weight->row_scales[r] : weight->scale) * factors[n == 1 ? 0 : r];
+    weight->row_scales = values;
+    weight->scale = 1.0f;
+    return TERN_OK;
+}

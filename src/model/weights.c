@@ -1,0 +1,104 @@
+/* The table of weights while a model is opened: memory, shapes, and the check of what the tensors hold. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/parts.h"
+
+tern_status tern_model__init_weights(tern_model *model, tern_error *err)
+{
+    size_t n = (size_t)model->config.n_layers * TERN_ROLE_COUNT;
+    model->weights = tern_calloc(n, sizeof *model->weights);
+    return model->weights ? TERN_OK : tern_fail_alloc(err, n * sizeof *model->weights);
+}
+
+tern_weight *tern_model__slot(tern_model *model, tern_role role, uint32_t layer)
+{
+    return &model->weights[(size_t)layer * TERN_ROLE_COUNT + role];
+}
+
+tern_status tern_model__own(tern_model *model, size_t bytes, void **out, tern_error *err)
+{
+    TERN_TRY(tern_grow((void **)&model->owned, &model->cap_owned, model->n_owned + 1, sizeof *model->owned, err));
+    void *block = tern_alloc_aligned(bytes, 64);
+    if (!block) return tern_fail_alloc(err, bytes);
+    model->owned[model->n_owned++] = block;
+    *out = block;
+    return TERN_OK;
+}
+
+tern_status tern_model__added(tern_model *model, const tern_weight *weight, tern_error *err)
+{
+    model->bytes += weight->bytes;
+    model->parameters += (uint64_t)weight->rows * weight->cols;
+    const tern_model_options *o = model->options;
+    if (!o->progress || model->bytes_expected == 0) return TERN_OK;
+    float done = (float)((double)model->bytes / (double)model->bytes_expected);
+    if (o->progress(o->progress_context, done < 1.0f ? done : 1.0f)) return TERN_OK;
+    return tern_fail(err, TERN_CANCELLED, "opening the model was cancelled");
+}
+
+tern_status tern_model__check_shape(const tern_config *config, tern_role role, const char *name, uint64_t rows, uint64_t cols,
+                                    tern_error *err)
+{
+    uint32_t want_rows, want_cols;
+    tern_role__shape(role, config, &want_rows, &want_cols);
+    if (rows == want_rows && cols == want_cols) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "%s: %llu rows of %llu found, %u rows of %u expected", name,
+                     (unsigned long long)rows, (unsigned long long)cols, want_rows, want_cols);
+}
+
+tern_status tern_model__check_encoding(tern_role role, const char *name, const tern_encoding *e, tern_error *err)
+{
+    static const char *const expected[] = {[TERN_KIND_N] = "f32, f16 or bf16", [TERN_KIND_T] = "an encoding that is not ternary"};
+    tern_role_kind kind = tern_role__kind(role);
+    bool plain = e->id == TERN_ENC_F32 || e->id == TERN_ENC_F16 || e->id == TERN_ENC_BF16;
+    if (kind == TERN_KIND_L || (kind == TERN_KIND_T && !e->ternary) || (kind == TERN_KIND_N && plain)) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, %s expected", name, e->name, expected[kind]);
+}
+
+static tern_status check_scales(const tern_weight *w, tern_error *err)
+{
+    if (!w->encoding->ternary) return TERN_OK;
+    if (!w->row_scales && isfinite(w->scale)) return TERN_OK;
+    if (!w->row_scales) return tern_fail(err, TERN_MALFORMED, "%s: scale %g found, a finite one expected", w->name, (double)w->scale);
+    for (uint32_t r = 0; r < w->rows; r++)
+        if (!isfinite(w->row_scales[r]))
+            return tern_fail(err, TERN_MALFORMED, "%s: scale %g found in row %u, a finite one expected", w->name,
+                             (double)w->row_scales[r], r);
+    return TERN_OK;
+}
+
+tern_status tern_model__check_data(const tern_model *model, const tern_weight *weight, tern_error *err)
+{
+    TERN_TRY(check_scales(weight, err));
+    if (model->options->no_check) return TERN_OK;
+    if (tern_encoding_check(weight->encoding, weight->data, weight->rows, weight->cols, err) == TERN_OK) return TERN_OK;
+    return tern_error_prefix(err, "%s", weight->name);
+}
+
+bool tern_model__is_bias(const char *name, size_t n)
+{
+    return n > 5 && memcmp(name + n - 5, ".bias", 5) == 0;
+}
+
+tern_status tern_model__set_norm(tern_model *model, tern_weight *weight, const tern_encoding *e, const uint8_t *data,
+                                 tern_error *err)
+{
+    void *values;
+    TERN_TRY(tern_model__own(model, weight->cols * sizeof(float), &values, err));
+    TERN_TRY(tern_decode_rows(e, data, 1, weight->cols, 0, 1, values, err));
+    weight->encoding = tern_encoding_find(TERN_ENC_F32);
+    weight->data = values;
+    weight->bytes = weight->cols * sizeof(float);
+    weight->mapped = false;
+    return TERN_OK;
+}
+
+tern_status tern_model__check_tokenizer(const tern_model *model, tern_error *err)
+{
+    uint32_t n = tern_tokenizer_size(model->tokenizer);
+    if (n <= model->config.n_vocab) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "tokenizer: %u tokens found, at most the %u rows of the embedding table expected", n,
+                     model->config.n_vocab);
+}

@@ -36,7 +36,7 @@ static tern_status read_rope_factors(tern_model *model, const tern_gguf *g, tern
     if (t->rows != 1 || t->cols != n)
         return tern_fail(err, TERN_MALFORMED, "%s: %llu x %llu found, %u values expected", name, (unsigned long long)t->rows,
                          (unsigned long long)t->cols, n);
-    void *factors;
+    void *factors = NULL;
     TERN_TRY(tern_model__own(model, n * sizeof(float), &factors, err));
     TERN_TRY(read_f32(t, name, factors, n, err));
     model->config.rope_factors = factors;

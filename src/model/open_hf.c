@@ -44,7 +44,7 @@ static const tern_encoding *ternary_encoding(uint64_t cols)
 static tern_status own_ternary(const source *s, uint8_t **out, tern_error *err)
 {
     tern_weight *w = s->weight;
-    void *data;
+    void *data = NULL;
     w->encoding = ternary_encoding(w->cols);
     TERN_TRY(tern_encoding_bytes(w->encoding, w->rows, w->cols, &w->bytes, err));
     TERN_TRY(tern_model__own(s->model, w->bytes, &data, err));
@@ -56,7 +56,7 @@ static tern_status add_master(const source *s, tern_error *err)
 {
     tern_weight *w = s->weight;
     size_t n;
-    uint8_t *out;
+    uint8_t *out = NULL;
     TERN_TRY(own_ternary(s, &out, err));
     if (!tern_size_mul((size_t)w->rows * w->cols, sizeof(float), &n)) return tern_fail_alloc(err, SIZE_MAX);
     float *values = tern_alloc(n);
@@ -121,7 +121,7 @@ static tern_status read_weight_scale(const source *s, tern_error *err)
 static tern_status add_packed(const source *s, tern_error *err)
 {
     tern_weight *w = s->weight;
-    uint8_t *out;
+    uint8_t *out = NULL;
     TERN_TRY(own_ternary(s, &out, err));
     TERN_TRY(unpack_codes(s, out, err));
     TERN_TRY(read_weight_scale(s, err));

@@ -63,7 +63,7 @@ static void keep_row_scales(tern_weight *w, const float *values)
 static tern_status read_block_scales(tern_model *model, tern_weight *w, tern_error *err)
 {
     size_t n = w->cols / w->encoding->block_elements, row_bytes = n * w->encoding->block_bytes;
-    void *storage;
+    void *storage = NULL;
     TERN_TRY(tern_model__own(model, w->rows * sizeof(float), &storage, err));
     float *values = storage;
     for (uint32_t r = 0; r < w->rows; r++) {
@@ -95,7 +95,7 @@ tern_status tern_model__apply_scales(tern_model *model, tern_weight *weight, con
         weight->scale *= factors[0];
         return TERN_OK;
     }
-    void *storage;
+    void *storage = NULL;
     TERN_TRY(tern_model__own(model, weight->rows * sizeof(float), &storage, err));
     float *values = storage;
     for (uint32_t r = 0; r < weight->rows; r++)

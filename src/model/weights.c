@@ -85,7 +85,7 @@ bool tern_model__is_bias(const char *name, size_t n)
 tern_status tern_model__set_norm(tern_model *model, tern_weight *weight, const tern_encoding *e, const uint8_t *data,
                                  tern_error *err)
 {
-    void *values;
+    void *values = NULL;
     TERN_TRY(tern_model__own(model, weight->cols * sizeof(float), &values, err));
     TERN_TRY(tern_decode_rows(e, data, 1, weight->cols, 0, 1, values, err));
     weight->encoding = tern_encoding_find(TERN_ENC_F32);

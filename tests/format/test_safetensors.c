@@ -125,7 +125,7 @@ static const struct {
     {"{\"t\":1}", 0, TERN_MALFORMED, "t: number found, an object expected"},
     {"{\"t\":{}", 0, TERN_MALFORMED, "header: JSON ends at byte 7, a value and '}' expected"},
     {"{\"t\":{]}}", 0, TERN_MALFORMED, "t: its entry: line 1, column 2: string or '}' expected near ']'"},
-    {"{\"t\\q\":{}}", 0, TERN_MALFORMED, "a tensor's name: line 1, column 3: invalid escape near '\"t\\\\q'"},
+    {"{\"t\\q\":{}}", 0, TERN_MALFORMED, "a tensor's name: line 1, column 4: invalid escape near '\"t\\\\q'"},
     {"{\"t\\u0000\":{}}", 0, TERN_MALFORMED, "\"t\\\\u0000\": a tensor name with a NUL"},
     {"{\"t\xff\":{}}", 0, TERN_MALFORMED, "a tensor's name: line 1, column 2: unable to decode byte 0xff near '\"t'"},
     {"{\"__metadata__\":1}", 0, TERN_MALFORMED, "__metadata__: '1' at byte 0 of the JSON, '{' expected"},
@@ -158,7 +158,7 @@ static const struct {
     {"{\"t\":" ENTRY("U8", "[2]", "[0,2]") ",\"u\":" ENTRY("U8", "[2]", "[1,3]") "}", 3, TERN_MALFORMED, "u: overlaps t"},
     {"{\"t\":" ENTRY("U8", "[1]", "[0,1]") ",\"t\":" ENTRY("U8", "[1]", "[1,2]") "}", 2, TERN_MALFORMED, "t: duplicate tensor"},
     {"{\"t\":{\"dtype\":\"U8\",\"dtype\":\"U8\"}}", 2, TERN_MALFORMED,
-     "t: its entry: line 1, column 20: duplicate object key near '\"dtype\"'"},
+     "t: its entry: line 1, column 21: duplicate object key near '\"dtype\"'"},
 };
 
 static void check_refused(const tern_buf *file, tern_status status, const char *message)

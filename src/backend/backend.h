@@ -1,0 +1,52 @@
+/* What a device must offer: buffers, and prepared graphs to run. About ten functions; fusion is never one of them. */
+#ifndef TERN_BACKEND_BACKEND_H
+#define TERN_BACKEND_BACKEND_H
+
+#include "base/error.h"
+#include "ops/op.h"
+
+typedef struct tern_backend tern_backend;
+typedef struct tern_buffer tern_buffer;
+typedef struct tern_prepared tern_prepared;
+
+/* Where a value of a graph lives: a buffer of the backend and a byte offset into it. */
+typedef struct tern_binding {
+    tern_buffer *buffer;
+    uint64_t offset;
+} tern_binding;
+
+/* Counters since opening; a backend fills what it has. */
+typedef struct tern_backend_counters {
+    uint64_t runs, ops, weight_bytes; /* weight_bytes: bytes of weights read by the runs so far */
+} tern_backend_counters;
+
+struct tern_backend {
+    const char *name;
+
+    void (*close)(tern_backend *b);
+
+    /* A zeroed buffer. Errors: OUT_OF_MEMORY. */
+    tern_status (*buffer_create)(tern_backend *b, uint64_t bytes, tern_buffer **out, tern_error *err);
+    /* A weight, in its file layout; the backend may read w->data in place for as long as the buffer lives, or copy it. */
+    tern_status (*weight_create)(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
+    void (*buffer_free)(tern_backend *b, tern_buffer *buffer);
+    tern_status (*buffer_write)(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
+                                tern_error *err);
+    /* Waits for what was run before. */
+    tern_status (*buffer_read)(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
+                               tern_error *err);
+
+    /* UNSUPPORTED with the op, its shape and the flag that would move it, when this backend cannot run it. */
+    tern_status (*supports)(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err);
+    /* Makes a graph ready to run any number of times; bindings[n_values]. graph and buffers must outlive *out. */
+    tern_status (*prepare)(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
+                           tern_error *err);
+    void (*prepared_free)(tern_backend *b, tern_prepared *prepared);
+    /* Starts one step; no allocation. */
+    tern_status (*run)(tern_backend *b, tern_prepared *prepared, tern_error *err);
+    tern_status (*wait)(tern_backend *b, tern_error *err);
+
+    void (*counters)(const tern_backend *b, tern_backend_counters *out);
+};
+
+#endif

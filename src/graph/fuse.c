@@ -1,0 +1,177 @@
+/* The fusion pass: fewer, larger ops that compute the same bits. */
+#include "base/alloc.h"
+#include "graph/graph.h"
+
+typedef struct fusion {
+    tern_graph *graph;
+    uint32_t *uses;
+    tern_error *err;
+} fusion;
+
+static void drop(tern_op *op)
+{
+    op->kind = TERN_OP_COUNT;
+}
+
+static bool whole(const fusion *f, tern_view view)
+{
+    return view.first_col == 0 && view.cols == f->graph->values[view.value].cols;
+}
+
+static bool internal(const fusion *f, uint32_t value)
+{
+    return f->graph->values[value].kind == TERN_VALUE_ACTIVATION;
+}
+
+/* RMS_NORM whose only reader is QUANTIZE. */
+static tern_status fuse_norm_quant(fusion *f, size_t at)
+{
+    tern_op *quant = &f->graph->ops[at];
+    if (quant->kind != TERN_OP_QUANTIZE) return TERN_OK;
+    tern_op *norm = tern_graph__maker(f->graph, quant->in[0].value);
+    if (!norm || norm->kind != TERN_OP_RMS_NORM || f->uses[norm->out.value] != 1 || !internal(f, norm->out.value))
+        return TERN_OK;
+    quant->kind = TERN_OP_NORM_QUANT;
+    quant->in[0] = norm->in[0];
+    quant->in[1] = norm->in[1];
+    quant->n_in = 2;
+    quant->eps = norm->eps;
+    drop(norm);
+    return TERN_OK;
+}
+
+static void redirect(tern_view *view, uint32_t from, uint32_t to, uint32_t first_col)
+{
+    if (view->value != from) return;
+    view->value = to;
+    view->first_col += first_col;
+}
+
+static void redirect_all(tern_graph *g, uint32_t from, uint32_t to, uint32_t first_col)
+{
+    for (size_t i = 0; i < g->n_ops; i++) {
+        for (uint32_t k = 0; k < g->ops[i].n_in; k++) redirect(&g->ops[i].in[k], from, to, first_col);
+        redirect(&g->ops[i].out, from, to, first_col);
+        redirect(&g->ops[i].residual, from, to, first_col);
+    }
+}
+
+static bool plain_linear(const fusion *f, const tern_op *op)
+{
+    return op->kind == TERN_OP_LINEAR && op->n_parts == 1 && !op->gated && op->residual.value == TERN_NO_VALUE &&
+           internal(f, op->out.value);
+}
+
+/* Linear layers that follow each other and read the same input become one: q|k|v and gate|up. */
+static tern_status fuse_siblings(fusion *f, size_t at)
+{
+    tern_graph *g = f->graph;
+    uint32_t n = 0, cols = 0;
+    while (n < TERN_LINEAR_MAX_PARTS && at + n < g->n_ops && plain_linear(f, &g->ops[at + n]) &&
+           g->ops[at + n].in[0].value == g->ops[at].in[0].value)
+        cols += g->values[g->ops[at + n++].out.value].cols;
+    if (n < 2) return TERN_OK;
+    tern_value joined = g->values[g->ops[at].out.value];
+    joined.cols = cols;
+    joined.bytes = tern_row_bytes(joined.dtype, cols, joined.rows == TERN_ROWS_TOKENS ? g->max_tokens : g->max_outputs);
+    uint32_t id;
+    TERN_TRY(tern_graph__add_value(g, joined, &id, f->err));
+    tern_op *first = &g->ops[at];
+    for (uint32_t i = 0, col = 0; i < n; i++) {
+        uint32_t part = g->ops[at + i].out.value;
+        first->in[1 + i] = g->ops[at + i].in[1];
+        if (i) drop(&g->ops[at + i]);
+        redirect_all(g, part, id, col);
+        col += g->values[part].cols;
+    }
+    first->n_parts = n;
+    first->n_in = 1 + n;
+    first->out = (tern_view){.value = id, .cols = cols};
+    return TERN_OK;
+}
+
+/* The next op after `at` that is still there. */
+static tern_op *following(tern_graph *g, size_t *at)
+{
+    while (++*at < g->n_ops)
+        if (g->ops[*at].kind != TERN_OP_COUNT) return &g->ops[*at];
+    return NULL;
+}
+
+/* ROPE of q, ROPE of k, KV_WRITE of k and v that are neighbours in one row. */
+static tern_status fuse_rope_kv(fusion *f, size_t at)
+{
+    tern_graph *g = f->graph;
+    tern_op *q = &g->ops[at], *k = q->kind == TERN_OP_ROPE ? following(g, &at) : NULL;
+    tern_op *kv = k && k->kind == TERN_OP_ROPE ? following(g, &at) : NULL;
+    if (!kv || kv->kind != TERN_OP_KV_WRITE) return TERN_OK;
+    tern_view vq = q->in[0], vk = k->in[0], vv = kv->in[1];
+    bool neighbours = kv->in[0].value == vk.value && vq.value == vk.value && vk.value == vv.value && vq.first_col == 0 &&
+                      vk.first_col == vq.cols && vv.first_col == vq.cols + vk.cols;
+    if (!neighbours) return TERN_OK;
+    tern_op fused = *kv;
+    fused.kind = TERN_OP_ROPE_KV;
+    fused.rope_adjacent = q->rope_adjacent;
+    tern_view row = {.value = vq.value, .cols = vq.cols + vk.cols + vv.cols};
+    fused.in[0] = row;
+    fused.in[1] = q->in[1];
+    fused.in[2] = q->in[2];
+    fused.in[3] = kv->in[2];
+    fused.in[4] = kv->in[3];
+    fused.in[5] = kv->in[5];
+    fused.in[6] = kv->in[6];
+    fused.n_in = 7;
+    drop(q);
+    drop(k);
+    *kv = fused;
+    return TERN_OK;
+}
+
+/* GATE over the two halves of one linear op's row. */
+static tern_status fuse_gate(fusion *f, size_t at)
+{
+    tern_op *gate = &f->graph->ops[at];
+    if (gate->kind != TERN_OP_GATE || gate->in[0].value != gate->in[1].value) return TERN_OK;
+    tern_op *linear = tern_graph__maker(f->graph, gate->in[0].value);
+    bool halves = linear && linear->kind == TERN_OP_LINEAR && linear->n_parts == 2 && !linear->gated &&
+                  gate->in[0].first_col == 0 && gate->in[1].first_col == gate->in[0].cols;
+    if (!halves || f->uses[linear->out.value] != 2) return TERN_OK;
+    linear->gated = true;
+    linear->activation = gate->activation;
+    linear->out = gate->out;
+    drop(gate);
+    return TERN_OK;
+}
+
+/* ADD of what a linear op made to something made before it. */
+static tern_status fuse_residual(fusion *f, size_t at)
+{
+    tern_op *add = &f->graph->ops[at];
+    if (add->kind != TERN_OP_ADD) return TERN_OK;
+    tern_op *linear = tern_graph__maker(f->graph, add->in[1].value);
+    tern_op *other = tern_graph__maker(f->graph, add->in[0].value);
+    if (!linear || linear->kind != TERN_OP_LINEAR || linear->gated || linear->residual.value != TERN_NO_VALUE ||
+        f->uses[linear->out.value] != 1 || !whole(f, add->in[1]) || !other || other > linear)
+        return TERN_OK;
+    linear->residual = add->in[0];
+    linear->out = add->out;
+    drop(add);
+    return TERN_OK;
+}
+
+tern_status tern_graph_fuse(tern_graph *graph, tern_error *err)
+{
+    tern_status (*const rules[])(fusion *, size_t) = {fuse_norm_quant, fuse_siblings, fuse_rope_kv, fuse_gate, fuse_residual};
+    fusion f = {.graph = graph, .err = err};
+    tern_status status = TERN_OK;
+    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+        /* siblings add values: at most one for two ops */
+        f.uses = tern_calloc(graph->n_values + graph->n_ops, sizeof *f.uses);
+        if (!f.uses) return tern_fail_alloc(err, graph->n_values * sizeof *f.uses);
+        tern_graph__count_uses(graph, f.uses);
+        for (size_t i = 0; i < graph->n_ops && status == TERN_OK; i++) status = rules[r](&f, i);
+        tern_graph__compact(graph);
+        tern_free(f.uses);
+    }
+    return status;
+}

@@ -1,0 +1,50 @@
+/* Building the graph of a model, and the passes over it: fuse, plan memory, print. */
+#ifndef TERN_GRAPH_GRAPH_H
+#define TERN_GRAPH_GRAPH_H
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "ops/op.h"
+
+typedef struct tern_graph_options {
+    uint32_t max_tokens;     /* rows of the largest step; at least 1 */
+    uint32_t max_outputs;    /* logits rows of a step; at least 1, at most max_tokens */
+    uint32_t n_ctx;          /* positions of a sequence; rounded up to whole pages */
+    uint32_t n_sequences;    /* at least 1 */
+    uint32_t n_pages;        /* physical pages of each cache */
+    bool kv_f32;             /* F32 instead of F16 in the cache */
+    bool f32_activations;    /* no activation quantiser before ternary weights (checklist H-68) */
+    bool keep_hidden;        /* every layer's output is an output of the graph */
+    const tern_weight *head; /* stands in for the model's output table; NULL: the model's own */
+} tern_graph_options;
+
+/* The decoder of `model`, one op for each step of the definition, unfused. The model must outlive the graph.
+ * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, LIMIT. */
+tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const tern_graph_options *options, tern_error *err);
+void tern_graph_deinit(tern_graph *graph);
+
+/* The passes; each leaves a graph that computes the same bits. */
+tern_status tern_graph_fuse(tern_graph *graph, tern_error *err);
+/* Gives every activation its offset: values whose lives overlap never share memory, a sum takes its residual's place. */
+tern_status tern_graph_plan(tern_graph *graph, tern_error *err);
+
+/* The value ids of the layers + 1 hidden states (keep_hidden graphs), by name: 0 is the embedding's output. TERN_NO_VALUE when absent. */
+uint32_t tern_graph_hidden(const tern_graph *graph, uint32_t index);
+
+/* Text for people: one line for each op with shapes; the memory plan with offsets and sizes. */
+tern_status tern_graph_print(const tern_graph *graph, tern_buf *out, tern_error *err);
+tern_status tern_graph_print_memory(const tern_graph *graph, tern_buf *out, tern_error *err);
+
+/* Shared by the passes. */
+tern_status tern_graph__add_value(tern_graph *graph, tern_value value, uint32_t *id, tern_error *err);
+tern_status tern_graph__add_op(tern_graph *graph, const tern_op *op, tern_error *err);
+/* How many ops read each value (the in-place rope counts as a reader too); counts[n_values]. */
+void tern_graph__count_uses(const tern_graph *graph, uint32_t *counts);
+/* The op that makes a value, or NULL. */
+tern_op *tern_graph__maker(const tern_graph *graph, uint32_t value);
+/* Removes the ops whose kind is TERN_OP_COUNT. */
+void tern_graph__compact(tern_graph *graph);
+/* true when op reads `value` in one of its inputs or as its residual. */
+bool tern_graph__reads(const tern_op *op, uint32_t value);
+
+#endif

@@ -1,0 +1,176 @@
+/* Steps of computation as plain data: operations on values (buffers by number), and the straight list of them that a backend runs.
+ *
+ * A graph is built for one (model, largest batch). What changes from step to step (ids, positions, page table, counts) is read from
+ * parameter values when the graph runs, so a prepared graph is replayed without any rebuilding. */
+#ifndef TERN_OPS_OP_H
+#define TERN_OPS_OP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "model/model.h"
+
+/* Which rows a value or an op has: one for each token of the step, or one for each token whose logits are wanted. */
+typedef enum tern_rows { TERN_ROWS_TOKENS, TERN_ROWS_OUTPUTS } tern_rows;
+
+typedef enum tern_value_kind {
+    TERN_VALUE_WEIGHT,     /* a tensor of the model */
+    TERN_VALUE_PARAM,      /* written by the host before each run */
+    TERN_VALUE_CACHE,      /* K or V of one layer: [pages][kv heads][32][head_dim], f16 or f32; lives as long as the session */
+    TERN_VALUE_CONSTANT,   /* written once by the host (RoPE table) */
+    TERN_VALUE_ACTIVATION, /* rows made by one op and read by later ones; memory is planned */
+    TERN_VALUE_OUTPUT      /* rows that the host reads after a run */
+} tern_value_kind;
+
+typedef enum tern_dtype {
+    TERN_DTYPE_F32,
+    TERN_DTYPE_F16,
+    TERN_DTYPE_U32,
+    TERN_DTYPE_Q8 /* int8 rows with an f32 scale and an i32 sum for each: see tern_q8_bytes */
+} tern_dtype;
+
+#define TERN_NO_VALUE UINT32_MAX
+
+enum { TERN_PAGE_SIZE = 32 }; /* positions of a KV page */
+
+typedef struct tern_value {
+    tern_value_kind kind;
+    tern_dtype dtype;
+    tern_rows rows;            /* activations and outputs */
+    uint32_t cols;             /* elements of a row */
+    const tern_weight *weight; /* weights */
+    uint64_t bytes;            /* caches, parameters and constants; activations and outputs at the largest batch */
+    uint64_t offset;           /* activations: place in the activation memory, set by the planner */
+    char name[32];             /* "ffn_norm-3": llama.cpp's names, as people know them */
+} tern_value;
+
+/* X(NAME, "word"): inputs and outputs by position; t runs over the op's rows.
+ *  EMBED        out[t] = row ids[t] of the table                          in: table, ids
+ *  RMS_NORM     out[t] = norm(in[t]) * g                                  in: x, g
+ *  QUANTIZE     out[t] = int8(in[t])                                      in: x
+ *  LINEAR       out[t] = concat_p(W_p in[t])                              in: x, W_0..W_2; extra: residual
+ *               with a gate (2 parts): out[t] = act(W_0 x) * (W_1 x); with a residual: out[t] += residual[t]
+ *  ROPE         x[t] rotated in place by positions[t]                     in: x, positions, rope table
+ *  KV_WRITE     cache[page of positions[t]] = k[t], v[t]                  in: k, v, K cache, V cache, positions, sequences, pages
+ *  ATTENTION    out[t] = softmax(q[t] K / sqrt(head_dim)) V, causal       in: q, K cache, V cache, positions, sequences, pages
+ *  GATE         out[t] = act(gate[t]) * up[t]                             in: gate, up
+ *  ADD          out[t] = a[t] + b[t]                                      in: a, b
+ *  GATHER       out[i] = in[outputs[i]]                                   in: x, outputs
+ *  made by the fusion pass:
+ *  NORM_QUANT   out[t] = int8(norm(in[t]) * g)                            in: x, g
+ *  ROPE_KV      q, k of qkv[t] rotated in place, then k, v written        in: qkv, positions, rope table, K cache, V cache, sequences, pages */
+#define TERN_OP_LIST(X)                                                        \
+    X(EMBED, "embed")                                                          \
+    X(RMS_NORM, "rms_norm")                                                    \
+    X(QUANTIZE, "quantize")                                                    \
+    X(LINEAR, "linear")                                                        \
+    X(ROPE, "rope")                                                            \
+    X(KV_WRITE, "kv_write")                                                    \
+    X(ATTENTION, "attention")                                                  \
+    X(GATE, "gate")                                                            \
+    X(ADD, "add")                                                              \
+    X(GATHER, "gather")                                                        \
+    X(NORM_QUANT, "norm_quant")                                                \
+    X(ROPE_KV, "rope_kv")
+
+typedef enum tern_op_kind {
+#define TERN_OP_ENUM(name, word) TERN_OP_##name,
+    TERN_OP_LIST(TERN_OP_ENUM)
+#undef TERN_OP_ENUM
+    TERN_OP_COUNT
+} tern_op_kind;
+
+enum { TERN_OP_MAX_INPUTS = 7, TERN_LINEAR_MAX_PARTS = 3 };
+
+/* A run of columns of a value: q, k and v are views of one row after the fusion of the three. */
+typedef struct tern_view {
+    uint32_t value; /* index in the graph, or TERN_NO_VALUE */
+    uint32_t first_col, cols;
+} tern_view;
+
+typedef struct tern_op {
+    tern_op_kind kind;
+    tern_rows rows;
+    uint32_t layer; /* for messages and profiles; UINT32_MAX outside the layers */
+    uint32_t n_in;
+    tern_view in[TERN_OP_MAX_INPUTS];
+    tern_view out;
+    /* LINEAR */
+    uint32_t n_parts; /* in[1 .. n_parts] are the weights */
+    bool gated;       /* out = activation(part 0) * part 1 */
+    tern_view residual;
+    tern_activation activation; /* GATE and gated LINEAR */
+    /* RMS_NORM, NORM_QUANT */
+    float eps;
+    /* ROPE, ROPE_KV, KV_WRITE, ATTENTION */
+    uint32_t n_heads, n_kv_heads, head_dim;
+    bool rope_adjacent;
+} tern_op;
+
+/* The parameter values that every graph has, filled before each run (u32 each unless said):
+ *   COUNTS     [2]  tokens in this step, outputs in this step
+ *   IDS        [batch] i32 token ids
+ *   POSITIONS  [batch] position of each token in its sequence
+ *   SEQUENCES  [batch] which row of PAGES the token's sequence uses
+ *   OUTPUTS    [batch] rows whose logits are wanted
+ *   PAGES      [sequences][max_pages] physical page of each 32 positions */
+typedef enum tern_param {
+    TERN_PARAM_COUNTS,
+    TERN_PARAM_IDS,
+    TERN_PARAM_POSITIONS,
+    TERN_PARAM_SEQUENCES,
+    TERN_PARAM_OUTPUTS,
+    TERN_PARAM_PAGES,
+    TERN_PARAM_COUNT
+} tern_param;
+
+typedef struct tern_graph {
+    tern_arena arena;
+    tern_op *ops;
+    size_t n_ops, cap_ops;
+    tern_value *values;
+    size_t n_values, cap_values;
+    uint32_t max_tokens;  /* the largest step */
+    uint32_t max_outputs; /* the most logits rows of a step */
+    uint32_t max_pages;   /* row length of PAGES */
+    uint32_t n_sequences; /* rows of PAGES */
+    uint32_t params[TERN_PARAM_COUNT];
+    uint32_t rope_table;              /* constant: [max_pages * 32][head_dim / 2] pairs (cos, sin) f32 */
+    uint32_t logits;                  /* output */
+
+    uint64_t activation_bytes;        /* set by the planner */
+    const tern_config *config;
+} tern_graph;
+
+/* Bytes of n rows of a value, and of the parts of a Q8 value: int8 rows of stride bytes, then n f32 inverse scales, then n i32
+ * sums, each part aligned to 64 bytes. */
+static inline uint64_t tern_q8_stride(uint32_t cols)
+{
+    return ((uint64_t)cols + 63) / 64 * 64;
+}
+
+static inline uint64_t tern_q8_scales_offset(uint32_t cols, uint64_t n)
+{
+    return tern_q8_stride(cols) * n;
+}
+
+static inline uint64_t tern_q8_sums_offset(uint32_t cols, uint64_t n)
+{
+    return tern_q8_scales_offset(cols, n) + (n * 4 + 63) / 64 * 64;
+}
+
+static inline uint64_t tern_row_bytes(tern_dtype dtype, uint32_t cols, uint64_t n)
+{
+    switch (dtype) {
+    case TERN_DTYPE_Q8: return tern_q8_sums_offset(cols, n) + (n * 4 + 63) / 64 * 64;
+    case TERN_DTYPE_F16: return n * cols * 2;
+    case TERN_DTYPE_F32:
+    case TERN_DTYPE_U32: break;
+    }
+    return n * cols * 4;
+}
+
+const char *tern_op_name(tern_op_kind kind);
+
+#endif

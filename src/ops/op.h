@@ -147,7 +147,7 @@ typedef struct tern_graph {
  * sums, each part aligned to 64 bytes. */
 static inline uint64_t tern_q8_stride(uint32_t cols)
 {
-    return ((uint64_t)cols + 63) / 64 * 64;
+    return ((uint64_t)cols + 127) / 128 * 128; /* whole i2_s groups */
 }
 
 static inline uint64_t tern_q8_scales_offset(uint32_t cols, uint64_t n)

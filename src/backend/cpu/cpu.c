@@ -1,0 +1,130 @@
+/* The CPU backend: opening, buffers, and running a prepared graph. */
+#include "backend/cpu/cpu.h"
+
+#include <string.h>
+
+#include "backend/cpu/exec.h"
+#include "base/alloc.h"
+
+static tern_cpu *self(tern_backend *b)
+{
+    return (tern_cpu *)b;
+}
+
+static void cpu_close(tern_backend *b)
+{
+    if (!b) return;
+    tern_pool_close(self(b)->pool);
+    pthread_mutex_destroy(&self(b)->running);
+    tern_free(b);
+}
+
+static tern_status buffer_create(tern_backend *b, uint64_t bytes, tern_buffer **out, tern_error *err)
+{
+    (void)b;
+    tern_buffer *buffer = tern_calloc(1, sizeof *buffer);
+    if (!buffer) return tern_fail_alloc(err, sizeof *buffer);
+    buffer->data = bytes <= SIZE_MAX - 64 ? tern_alloc_aligned((size_t)bytes, 64) : NULL;
+    if (!buffer->data) {
+        tern_free(buffer);
+        return tern_fail_alloc(err, bytes);
+    }
+    buffer->bytes = bytes;
+    buffer->owned = true;
+    *out = buffer;
+    return TERN_OK;
+}
+
+static void buffer_free(tern_backend *b, tern_buffer *buffer)
+{
+    (void)b;
+    if (!buffer) return;
+    if (buffer->owned) tern_free_aligned(buffer->data);
+    tern_free(buffer);
+}
+
+static tern_status check_range(const tern_buffer *buffer, uint64_t offset, uint64_t bytes, tern_error *err)
+{
+    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "buffer of %llu bytes: no %llu bytes at %llu", (unsigned long long)buffer->bytes,
+                     (unsigned long long)bytes, (unsigned long long)offset);
+}
+
+static tern_status buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
+                                tern_error *err)
+{
+    (void)b;
+    TERN_TRY(check_range(buffer, offset, bytes, err));
+    if (bytes) memcpy(buffer->data + offset, data, (size_t)bytes);
+    return TERN_OK;
+}
+
+static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
+                               tern_error *err)
+{
+    (void)b;
+    TERN_TRY(check_range(buffer, offset, bytes, err));
+    if (bytes) memcpy(data, buffer->data + offset, (size_t)bytes);
+    return TERN_OK;
+}
+
+static tern_status run(tern_backend *b, tern_prepared *prepared, tern_error *err)
+{
+    tern_cpu *cpu = self(b);
+    const uint8_t *counts = prepared->params[TERN_PARAM_COUNTS];
+    tern_cpu_step step = {.cpu = cpu, .prepared = prepared};
+    memcpy(&step.n_tokens, counts, 4);
+    memcpy(&step.n_outputs, counts + 4, 4);
+    const tern_graph *g = prepared->graph;
+    if (step.n_tokens == 0 || step.n_tokens > g->max_tokens || step.n_outputs > g->max_outputs)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "step of %u tokens and %u outputs: 1 to %u and at most %u expected", step.n_tokens,
+                         step.n_outputs, g->max_tokens, g->max_outputs);
+    pthread_mutex_lock(&cpu->running);
+    for (size_t i = 0; i < g->n_ops; i++)
+        if (tern_cpu__rows(&step, g->ops[i].rows)) prepared->ops[i].exec(&step, &prepared->ops[i]);
+    cpu->counters.runs++;
+    cpu->counters.ops += g->n_ops;
+    cpu->counters.weight_bytes += prepared->weight_bytes;
+    pthread_mutex_unlock(&cpu->running);
+    return TERN_OK;
+}
+
+static tern_status wait(tern_backend *b, tern_error *err)
+{
+    (void)b;
+    (void)err;
+    return TERN_OK;
+}
+
+static void counters(const tern_backend *b, tern_backend_counters *out)
+{
+    *out = ((const tern_cpu *)b)->counters;
+}
+
+uint32_t tern_cpu_n_threads(const tern_backend *backend)
+{
+    return tern_pool_threads(((const tern_cpu *)backend)->pool);
+}
+
+const tern_cpu_kernels *tern_cpu_kernels_of(const tern_backend *backend)
+{
+    return &((const tern_cpu *)backend)->kernels;
+}
+
+tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *options, tern_error *err)
+{
+    *backend = NULL;
+    tern_cpu *cpu = tern_calloc(1, sizeof *cpu);
+    if (!cpu) return tern_fail_alloc(err, sizeof *cpu);
+    pthread_mutex_init(&cpu->running, NULL);
+    cpu->base = (tern_backend){
+        .name = "cpu", .close = cpu_close, .buffer_create = buffer_create, .weight_create = tern_cpu__weight_create,
+        .buffer_free = buffer_free, .buffer_write = buffer_write, .buffer_read = buffer_read, .supports = tern_cpu__supports,
+        .prepare = tern_cpu__prepare, .prepared_free = tern_cpu__prepared_free, .run = run, .wait = wait, .counters = counters};
+    tern_cpu_kernels_choose(options->features_set ? options->features : tern_cpu_features(), &cpu->kernels);
+    tern_status status = tern_cpu__self_test(&cpu->kernels, err);
+    if (status == TERN_OK) status = tern_pool_open(&cpu->pool, options->n_threads, options->pin, err);
+    if (status == TERN_OK) *backend = &cpu->base;
+    else cpu_close(&cpu->base);
+    return status;
+}

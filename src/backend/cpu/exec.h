@@ -1,0 +1,107 @@
+/* Inside the CPU backend: its buffers, prepared ops, and how each op is run. */
+#ifndef TERN_BACKEND_CPU_EXEC_H
+#define TERN_BACKEND_CPU_EXEC_H
+
+#include <pthread.h>
+
+#include "backend/cpu/cpu.h"
+#include "base/pool.h"
+
+typedef struct tern_cpu {
+    tern_backend base;
+    tern_pool *pool;
+    tern_cpu_kernels kernels;
+    pthread_mutex_t running; /* the pool serves one step at a time */
+    tern_backend_counters counters;
+} tern_cpu;
+
+/* Memory, or a weight. */
+struct tern_buffer {
+    uint8_t *data;
+    uint64_t bytes;
+    bool owned;
+    const tern_weight *weight;
+    size_t row_bytes;
+    uint32_t cols;           /* of the weight; padded to whole blocks when it was repacked */
+    tern_ternary_fn ternary; /* one of the two, by encoding */
+    tern_dense_fn dense;
+};
+
+/* Rows of an f32 value: row t starts at data + t * stride. */
+typedef struct tern_cpu_rows {
+    float *data;
+    size_t stride;
+} tern_cpu_rows;
+
+typedef struct tern_cpu_op tern_cpu_op;
+typedef struct tern_cpu_step tern_cpu_step;
+
+struct tern_cpu_op {
+    void (*exec)(tern_cpu_step *step, const tern_cpu_op *op);
+    const tern_op *op;
+    uint8_t *base[TERN_OP_MAX_INPUTS]; /* each input's memory (its first column for rows) */
+    const tern_buffer *weight[TERN_OP_MAX_INPUTS];
+    tern_cpu_rows in[TERN_OP_MAX_INPUTS];
+    tern_cpu_rows out, residual;
+    uint8_t *out_base;
+    uint32_t in_cols, max_rows; /* of in[0] */
+    bool in_q8;
+};
+
+struct tern_prepared {
+    const tern_graph *graph;
+    tern_cpu_op *ops;
+    const uint8_t *params[TERN_PARAM_COUNT];
+    uint8_t *scratch; /* scratch_bytes for each thread */
+    size_t scratch_bytes;
+    float *partials; /* decode attention: [heads][chunks] of (m, l, acc) */
+    uint64_t weight_bytes;
+};
+
+/* One run: what the ops need beside their operands. */
+struct tern_cpu_step {
+    tern_cpu *cpu;
+    struct tern_prepared *prepared;
+    uint32_t n_tokens, n_outputs;
+};
+
+static inline uint32_t tern_cpu__rows(const tern_cpu_step *step, tern_rows rows)
+{
+    return rows == TERN_ROWS_TOKENS ? step->n_tokens : step->n_outputs;
+}
+
+static inline uint8_t *tern_cpu__scratch(const tern_cpu_step *step, uint32_t thread)
+{
+    return step->prepared->scratch + thread * step->prepared->scratch_bytes;
+}
+
+/* Runs fn for each row; few rows stay on the calling thread. */
+void tern_cpu__for_rows(tern_cpu_step *step, uint32_t n_rows, tern_task_fn fn, void *context);
+
+void tern_cpu__embed(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__rms_norm(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__quantize(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__norm_quant(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__gate(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__add(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__gather(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__rope(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__kv_write(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__rope_kv(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__attention(tern_cpu_step *step, const tern_cpu_op *op);
+
+/* Bytes of scratch that one thread needs for an op of this graph. */
+size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op);
+size_t tern_cpu__attention_scratch(const tern_graph *graph, const tern_op *op);
+size_t tern_cpu__attention_partials(const tern_graph *graph, const tern_op *op);
+
+tern_status tern_cpu__weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
+tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
+                              tern_error *err);
+void tern_cpu__prepared_free(tern_backend *b, tern_prepared *prepared);
+tern_status tern_cpu__supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err);
+/* Tries every chosen kernel once. */
+tern_status tern_cpu__self_test(const tern_cpu_kernels *kernels, tern_error *err);
+
+#endif

@@ -1,0 +1,212 @@
+/* Running attention: one token splits its positions over the threads, many tokens are cut in tiles; both give the same bits. */
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/exec.h"
+
+enum { TILE_QUERIES = 64 };
+
+typedef struct attention_job {
+    tern_cpu_step *step;
+    const tern_cpu_op *op;
+    uint32_t group;      /* query heads that share a KV head */
+    uint32_t tile;       /* tokens of a tile */
+    uint32_t n_chunks;   /* decode: pieces of TERN_ATTENTION_CHUNK positions */
+    size_t row_bytes;    /* one position of one head in the cache */
+    tern_attention_fn kernel;
+    float scale;
+} attention_job;
+
+/* Per-query state of the online softmax. */
+typedef struct softmax_state {
+    float *m, *l, *acc;
+} softmax_state;
+
+static uint32_t u32_at(const uint8_t *base, size_t i)
+{
+    uint32_t v;
+    memcpy(&v, base + i * 4, 4);
+    return v;
+}
+
+static uint32_t tile_tokens(const tern_op *op)
+{
+    uint32_t group = op->n_heads / op->n_kv_heads;
+    return group >= TILE_QUERIES ? 1 : TILE_QUERIES / group;
+}
+
+size_t tern_cpu__attention_scratch(const tern_graph *graph, const tern_op *op)
+{
+    (void)graph;
+    size_t queries = (size_t)tile_tokens(op) * (op->n_heads / op->n_kv_heads);
+    return queries * ((size_t)op->head_dim * 3 + 6) * sizeof(float) + 256;
+}
+
+static uint32_t max_chunks(const tern_graph *graph)
+{
+    return (graph->max_pages * TERN_PAGE_SIZE + TERN_ATTENTION_CHUNK - 1) / TERN_ATTENTION_CHUNK;
+}
+
+size_t tern_cpu__attention_partials(const tern_graph *graph, const tern_op *op)
+{
+    return (size_t)op->n_heads * max_chunks(graph) * (op->head_dim + 2) * sizeof(float);
+}
+
+static void reset(softmax_state *s, uint32_t n, uint32_t head_dim)
+{
+    for (uint32_t i = 0; i < n; i++) s->m[i] = -INFINITY;
+    memset(s->l, 0, n * sizeof(float));
+    memset(s->acc, 0, (size_t)n * head_dim * sizeof(float));
+}
+
+/* Adds a chunk's state to the running one, chunks in order. */
+static void merge(softmax_state *into, const softmax_state *from, uint32_t i, uint32_t head_dim)
+{
+    float m = into->m[i] > from->m[i] ? into->m[i] : from->m[i];
+    if (m == -INFINITY) return;
+    float a = into->m[i] == -INFINITY ? 0.0f : tern_ref_exp(into->m[i] - m);
+    float b = from->m[i] == -INFINITY ? 0.0f : tern_ref_exp(from->m[i] - m);
+    into->m[i] = m;
+    into->l[i] = into->l[i] * a + from->l[i] * b;
+    float *x = into->acc + (size_t)i * head_dim;
+    const float *y = from->acc + (size_t)i * head_dim;
+    for (uint32_t d = 0; d < head_dim; d++) x[d] = x[d] * a + y[d] * b;
+}
+
+static void finish(const softmax_state *s, uint32_t i, uint32_t head_dim, float *out)
+{
+    float inverse = 1.0f / s->l[i];
+    const float *acc = s->acc + (size_t)i * head_dim;
+    for (uint32_t d = 0; d < head_dim; d++) out[d] = acc[d] * inverse;
+}
+
+static tern_attention_args args_for(const attention_job *j, uint32_t kv_head, uint32_t sequence, const softmax_state *s)
+{
+    const tern_op *op = j->op->op;
+    size_t head_bytes = TERN_PAGE_SIZE * j->row_bytes;
+    const uint8_t *pages = j->step->prepared->params[TERN_PARAM_PAGES];
+    return (tern_attention_args){
+        .head_dim = op->head_dim, .scale = j->scale, .page_bytes = op->n_kv_heads * head_bytes,
+        .k = j->op->base[1] + kv_head * head_bytes, .v = j->op->base[2] + kv_head * head_bytes,
+        .pages = (const uint32_t *)(const void *)pages + (size_t)sequence * j->step->prepared->graph->max_pages,
+        .m = s->m, .l = s->l, .acc = s->acc};
+}
+
+static const float *query(const attention_job *j, uint32_t token, uint32_t head)
+{
+    return j->op->in[0].data + token * j->op->in[0].stride + (size_t)head * j->op->op->head_dim;
+}
+
+/* Tokens first .. first + n - 1, which share a sequence, for one KV head. Queries are (token, head of the group). */
+static void run_tile(const attention_job *j, uint32_t first, uint32_t n, uint32_t kv_head, uint32_t thread)
+{
+    uint32_t dim = j->op->op->head_dim, n_queries = n * j->group, capacity = j->tile * j->group, last = 0;
+    float *memory = (float *)(void *)tern_cpu__scratch(j->step, thread);
+    float *q = memory;
+    softmax_state total = {.acc = q + (size_t)capacity * dim}, part = {.acc = total.acc + (size_t)capacity * dim};
+    total.m = part.acc + (size_t)capacity * dim;
+    total.l = total.m + capacity;
+    part.m = total.l + capacity;
+    part.l = part.m + capacity;
+    uint32_t *lo = (uint32_t *)(void *)(part.l + capacity), *hi = lo + capacity;
+    for (uint32_t i = 0; i < n_queries; i++) {
+        uint32_t token = first + i / j->group;
+        memcpy(q + (size_t)i * dim, query(j, token, kv_head * j->group + i % j->group), dim * sizeof(float));
+        lo[i] = 0;
+        hi[i] = u32_at(j->op->base[3], token) + 1;
+        if (hi[i] > last) last = hi[i];
+    }
+    reset(&total, n_queries, dim);
+    tern_attention_args args = args_for(j, kv_head, u32_at(j->op->base[4], first), &part);
+    args.q = q;
+    args.q_stride = dim;
+    args.n_queries = n_queries;
+    args.lo = lo;
+    args.hi = hi;
+    for (args.first = 0; args.first < last; args.first += TERN_ATTENTION_CHUNK) {
+        args.n = last - args.first < TERN_ATTENTION_CHUNK ? last - args.first : TERN_ATTENTION_CHUNK;
+        reset(&part, n_queries, dim);
+        j->kernel(&args);
+        for (uint32_t i = 0; i < n_queries; i++) merge(&total, &part, i, dim);
+    }
+    for (uint32_t i = 0; i < n_queries; i++)
+        finish(&total, i, dim, j->op->out.data + (first + i / j->group) * j->op->out.stride +
+                                   (size_t)(kv_head * j->group + i % j->group) * dim);
+}
+
+static void tile_task(void *context, uint32_t task, uint32_t thread)
+{
+    const attention_job *j = context;
+    uint32_t kv_heads = j->op->op->n_kv_heads, first = task / kv_heads * j->tile;
+    uint32_t end = first + j->tile < j->step->n_tokens ? first + j->tile : j->step->n_tokens;
+    while (first < end) {
+        uint32_t n = 1;
+        while (first + n < end && u32_at(j->op->base[4], first + n) == u32_at(j->op->base[4], first)) n++;
+        run_tile(j, first, n, task % kv_heads, thread);
+        first += n;
+    }
+}
+
+/* The state of one (KV head, chunk) of a single token. */
+static softmax_state partial(const attention_job *j, uint32_t kv_head, uint32_t chunk)
+{
+    size_t per_query = j->op->op->head_dim + 2;
+    float *at = j->step->prepared->partials + ((size_t)kv_head * j->n_chunks + chunk) * j->group * per_query;
+    return (softmax_state){.m = at, .l = at + j->group, .acc = at + 2 * j->group};
+}
+
+static void chunk_task(void *context, uint32_t task, uint32_t thread)
+{
+    (void)thread;
+    const attention_job *j = context;
+    uint32_t kv_head = task / j->n_chunks, chunk = task % j->n_chunks;
+    uint32_t n_positions = u32_at(j->op->base[3], 0) + 1, lo[TILE_QUERIES] = {0}, hi[TILE_QUERIES];
+    softmax_state s = partial(j, kv_head, chunk);
+    reset(&s, j->group, j->op->op->head_dim);
+    for (uint32_t i = 0; i < j->group; i++) hi[i] = n_positions;
+    tern_attention_args args = args_for(j, kv_head, u32_at(j->op->base[4], 0), &s);
+    args.q = query(j, 0, kv_head * j->group);
+    args.q_stride = args.head_dim;
+    args.n_queries = j->group;
+    args.lo = lo;
+    args.hi = hi;
+    args.first = chunk * TERN_ATTENTION_CHUNK;
+    args.n = n_positions - args.first < TERN_ATTENTION_CHUNK ? n_positions - args.first : TERN_ATTENTION_CHUNK;
+    j->kernel(&args);
+}
+
+static void decode(attention_job *j)
+{
+    const tern_op *op = j->op->op;
+    uint32_t dim = op->head_dim, n_positions = u32_at(j->op->base[3], 0) + 1;
+    j->n_chunks = (n_positions + TERN_ATTENTION_CHUNK - 1) / TERN_ATTENTION_CHUNK;
+    tern_pool_for(j->step->cpu->pool, op->n_kv_heads * j->n_chunks, chunk_task, j);
+    softmax_state total;
+    float memory[512 + 2];
+    total = (softmax_state){.m = memory, .l = memory + 1, .acc = memory + 2};
+    for (uint32_t head = 0; head < op->n_heads; head++) {
+        reset(&total, 1, dim);
+        for (uint32_t c = 0; c < j->n_chunks; c++) {
+            softmax_state s = partial(j, head / j->group, c);
+            uint32_t i = head % j->group;
+            softmax_state one = {.m = s.m + i, .l = s.l + i, .acc = s.acc + (size_t)i * dim};
+            merge(&total, &one, 0, dim);
+        }
+        finish(&total, 0, dim, j->op->out.data + (size_t)head * dim);
+    }
+}
+
+void tern_cpu__attention(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    bool f32 = step->prepared->graph->values[op->op->in[1].value].dtype == TERN_DTYPE_F32;
+    attention_job j = {.step = step, .op = op, .group = op->op->n_heads / op->op->n_kv_heads, .tile = tile_tokens(op->op),
+                       .row_bytes = (size_t)op->op->head_dim * (f32 ? 4 : 2),
+                       .kernel = f32 ? step->cpu->kernels.attention_f32 : step->cpu->kernels.attention_f16,
+                       .scale = 1.0f / sqrtf((float)op->op->head_dim)};
+    if (step->n_tokens == 1 && j.group <= TILE_QUERIES) {
+        decode(&j);
+        return;
+    }
+    uint32_t n_tiles = (step->n_tokens + j.tile - 1) / j.tile;
+    tern_pool_for(step->cpu->pool, n_tiles * op->op->n_kv_heads, tile_task, &j);
+}

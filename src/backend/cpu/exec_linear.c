@@ -1,0 +1,162 @@
+/* Running linear layers: rows of the weights are shared out over the threads, each task ends with its own scales, gate and sum. */
+#include <string.h>
+
+#include "backend/cpu/exec.h"
+
+enum {
+    DECODE_TASK_BYTES = 64 << 10, /* weights of one task when few tokens share them */
+    PREFILL_TASK_ROWS = 64,       /* rows of one task when many do */
+    FEW_TOKENS = 8
+};
+
+typedef struct linear_job {
+    tern_cpu_step *step;
+    const tern_cpu_op *op;
+    uint32_t n;                                   /* tokens */
+    uint32_t task_rows[TERN_LINEAR_MAX_PARTS];    /* rows of a task of each part */
+    uint32_t first_task[TERN_LINEAR_MAX_PARTS];
+    uint32_t first_col[TERN_LINEAR_MAX_PARTS];    /* of the part in the output row */
+} linear_job;
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t rows_of_task(const tern_buffer *w, uint32_t n)
+{
+    if (n > FEW_TOKENS) return PREFILL_TASK_ROWS;
+    uint32_t rows = (uint32_t)(DECODE_TASK_BYTES / w->row_bytes) / 16 * 16;
+    return rows < 16 ? 16 : min_u32(rows, 1024);
+}
+
+/* The most floats that one task holds for each token: for a gated op both halves. */
+static size_t max_task_floats(const tern_graph *graph)
+{
+    size_t few = (size_t)1024 * FEW_TOKENS, many = (size_t)PREFILL_TASK_ROWS * graph->max_tokens;
+    return few > many ? few : many;
+}
+
+size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op)
+{
+    size_t row = (size_t)op->in[0].cols * 5 + 128; /* one decoded row: f32 and its codes; also a normed row */
+    size_t out = 0;
+    for (uint32_t i = 1; i <= op->n_parts; i++) out = op->in[i].cols > out ? op->in[i].cols : out;
+    return (row > out * 5 ? row : out * 5) + 3 * max_task_floats(graph) * sizeof(float) + 256;
+}
+
+static tern_q8_rows q8_rows(const linear_job *j)
+{
+    const tern_cpu_op *op = j->op;
+    const uint8_t *base = op->base[0];
+    return (tern_q8_rows){
+        .x = (const int8_t *)base, .stride = tern_q8_stride(op->in_cols), .n = j->n,
+        .sums = (const int32_t *)(const void *)(base + tern_q8_sums_offset(op->in_cols, op->max_rows))};
+}
+
+/* The epilogue of W1.58A8: one f32 multiply for each integer (DESIGN 3). dots and y may be the same memory. */
+static void scale_dots(const linear_job *j, const tern_weight *w, uint32_t first, uint32_t n_rows, const int32_t *dots, float *y,
+                       size_t y_stride)
+{
+    const tern_cpu_op *op = j->op;
+    const float *x_scales = (const float *)(const void *)(op->base[0] + tern_q8_scales_offset(op->in_cols, op->max_rows));
+    for (uint32_t t = 0; t < j->n; t++) {
+        const int32_t *d = dots + (size_t)t * n_rows;
+        float *out = y + t * y_stride, scale = x_scales[t] * w->scale;
+        if (!w->row_scales)
+            for (uint32_t r = 0; r < n_rows; r++) out[r] = (float)d[r] * scale;
+        else
+            for (uint32_t r = 0; r < n_rows; r++) out[r] = (float)d[r] * (x_scales[t] * w->row_scales[first + r]);
+    }
+}
+
+/* Ternary weights on f32 activations (checklist H-68): each row is decoded and multiplied as f32. */
+static void ternary_f32(const linear_job *j, const tern_weight *w, uint32_t first, uint32_t n_rows, uint8_t *scratch, float *y,
+                        size_t y_stride)
+{
+    float *values = (float *)(void *)scratch;
+    int8_t *codes = (int8_t *)(values + w->cols);
+    for (uint32_t r = 0; r < n_rows; r++) {
+        bool uniform;
+        size_t bad;
+        tern_decode_codes(w->encoding, w->data, w->rows, w->cols, first + r, 1, codes, NULL, &uniform, &bad, NULL);
+        float scale = w->row_scales ? w->row_scales[first + r] : w->scale;
+        for (uint32_t c = 0; c < w->cols; c++) values[c] = (float)codes[c] * scale;
+        j->step->cpu->kernels.f32((const uint8_t *)values, (size_t)w->cols * 4, 1, w->cols, j->op->in[0].data,
+                                  j->op->in[0].stride, j->n, y + r, y_stride);
+    }
+}
+
+/* y[t][r] = row first + r of weight `part` times token t. */
+static void multiply(const linear_job *j, uint32_t part, uint32_t first, uint32_t n_rows, uint32_t thread, float *y, size_t y_stride)
+{
+    const tern_buffer *buffer = j->op->weight[1 + part];
+    const tern_weight *w = buffer->weight;
+    const uint8_t *rows = buffer->data + first * buffer->row_bytes;
+    uint8_t *scratch = tern_cpu__scratch(j->step, thread);
+    if (buffer->dense) {
+        buffer->dense(rows, buffer->row_bytes, n_rows, buffer->cols, j->op->in[0].data, j->op->in[0].stride, j->n, y, y_stride);
+    } else if (j->op->in_q8) {
+        tern_q8_rows x = q8_rows(j);
+        int32_t *dots = (int32_t *)(void *)scratch;
+        buffer->ternary(rows, buffer->row_bytes, n_rows, buffer->cols, &x, dots, n_rows);
+        scale_dots(j, w, first, n_rows, dots, y, y_stride);
+    } else {
+        ternary_f32(j, w, first, n_rows, scratch, y, y_stride);
+    }
+}
+
+static void gated_task(void *context, uint32_t task, uint32_t thread)
+{
+    const linear_job *j = context;
+    const tern_cpu_op *op = j->op;
+    uint32_t total = op->weight[1]->weight->rows, first = task * j->task_rows[0];
+    uint32_t n_rows = min_u32(j->task_rows[0], total - first);
+    size_t slot = max_task_floats(j->step->prepared->graph);
+    float *gate = (float *)(void *)(tern_cpu__scratch(j->step, thread) + j->step->prepared->scratch_bytes) - 2 * slot;
+    float *up = gate + slot;
+    multiply(j, 0, first, n_rows, thread, gate, n_rows);
+    multiply(j, 1, first, n_rows, thread, up, n_rows);
+    const tern_cpu_kernels *k = &j->step->cpu->kernels;
+    tern_gate_fn fn = op->op->activation == TERN_ACT_RELU2 ? k->relu2 : k->silu;
+    for (uint32_t t = 0; t < j->n; t++)
+        fn(gate + (size_t)t * n_rows, up + (size_t)t * n_rows, n_rows, op->out.data + t * op->out.stride + first);
+}
+
+static void plain_task(void *context, uint32_t task, uint32_t thread)
+{
+    const linear_job *j = context;
+    const tern_cpu_op *op = j->op;
+    uint32_t part = op->op->n_parts - 1;
+    while (j->first_task[part] > task) part--;
+    uint32_t first = (task - j->first_task[part]) * j->task_rows[part];
+    uint32_t n_rows = min_u32(j->task_rows[part], op->weight[1 + part]->weight->rows - first);
+    uint32_t col = j->first_col[part] + first;
+    float *y = op->out.data + col;
+    if (!op->residual.data) {
+        multiply(j, part, first, n_rows, thread, y, op->out.stride);
+        return;
+    }
+    size_t slot = max_task_floats(j->step->prepared->graph);
+    float *sum = (float *)(void *)(tern_cpu__scratch(j->step, thread) + j->step->prepared->scratch_bytes) - slot;
+    multiply(j, part, first, n_rows, thread, sum, n_rows);
+    for (uint32_t t = 0; t < j->n; t++)
+        j->step->cpu->kernels.add(op->residual.data + t * op->residual.stride + col, sum + (size_t)t * n_rows, n_rows,
+                                  y + t * op->out.stride);
+}
+
+void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    linear_job j = {.step = step, .op = op, .n = tern_cpu__rows(step, op->op->rows)};
+    uint32_t n_tasks = 0, col = 0;
+    for (uint32_t p = 0; p < op->op->n_parts; p++) {
+        const tern_buffer *w = op->weight[1 + p];
+        j.task_rows[p] = rows_of_task(w, j.n);
+        j.first_task[p] = n_tasks;
+        j.first_col[p] = col;
+        col += w->weight->rows;
+        n_tasks += (w->weight->rows + j.task_rows[p] - 1) / j.task_rows[p];
+        if (op->op->gated) break; /* both parts are done by the tasks of the first */
+    }
+    tern_pool_for(step->cpu->pool, n_tasks, op->op->gated ? gated_task : plain_task, &j);
+}

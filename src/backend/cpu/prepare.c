@@ -1,0 +1,129 @@
+/* Preparing a graph for the CPU: every operand becomes a pointer, once. */
+#include <string.h>
+
+#include "backend/cpu/exec.h"
+#include "base/alloc.h"
+
+typedef void (*exec_fn)(tern_cpu_step *, const tern_cpu_op *);
+
+static exec_fn exec_of(tern_op_kind kind)
+{
+    switch (kind) {
+    case TERN_OP_EMBED: return tern_cpu__embed;
+    case TERN_OP_RMS_NORM: return tern_cpu__rms_norm;
+    case TERN_OP_QUANTIZE: return tern_cpu__quantize;
+    case TERN_OP_NORM_QUANT: return tern_cpu__norm_quant;
+    case TERN_OP_LINEAR: return tern_cpu__linear;
+    case TERN_OP_ROPE: return tern_cpu__rope;
+    case TERN_OP_KV_WRITE: return tern_cpu__kv_write;
+    case TERN_OP_ROPE_KV: return tern_cpu__rope_kv;
+    case TERN_OP_ATTENTION: return tern_cpu__attention;
+    case TERN_OP_GATE: return tern_cpu__gate;
+    case TERN_OP_ADD: return tern_cpu__add;
+    case TERN_OP_GATHER: return tern_cpu__gather;
+    case TERN_OP_COUNT: break;
+    }
+    return NULL;
+}
+
+tern_status tern_cpu__supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    (void)b;
+    (void)graph;
+    if (!exec_of(op->kind)) return tern_fail(err, TERN_UNSUPPORTED, "cpu: op %s", tern_op_name(op->kind));
+    if (op->kind == TERN_OP_ATTENTION && (op->head_dim > 512 || op->head_dim % 8))
+        return tern_fail(err, TERN_UNSUPPORTED, "cpu: attention with head_dim %u: a multiple of 8 up to 512 expected", op->head_dim);
+    return TERN_OK;
+}
+
+static uint8_t *address(const tern_graph *g, const tern_binding *bindings, tern_view view)
+{
+    const tern_binding *at = &bindings[view.value];
+    (void)g;
+    return at->buffer->data + at->offset;
+}
+
+static tern_cpu_rows rows_at(const tern_graph *g, const tern_binding *bindings, tern_view view)
+{
+    if (view.value == TERN_NO_VALUE) return (tern_cpu_rows){0};
+    float *data = (float *)(void *)address(g, bindings, view);
+    return (tern_cpu_rows){.data = data + view.first_col, .stride = g->values[view.value].cols};
+}
+
+static void resolve(const tern_graph *g, const tern_binding *bindings, const tern_op *op, tern_cpu_op *out)
+{
+    *out = (tern_cpu_op){.exec = exec_of(op->kind), .op = op, .out = rows_at(g, bindings, op->out),
+                         .residual = rows_at(g, bindings, op->residual)};
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const tern_buffer *buffer = bindings[op->in[i].value].buffer;
+        out->base[i] = address(g, bindings, op->in[i]);
+        out->weight[i] = buffer->weight ? buffer : NULL;
+        if (!buffer->weight) out->in[i] = rows_at(g, bindings, op->in[i]);
+    }
+    if (op->out.value != TERN_NO_VALUE) out->out_base = address(g, bindings, op->out);
+    out->in_cols = op->in[0].cols;
+    out->in_q8 = g->values[op->in[0].value].dtype == TERN_DTYPE_Q8;
+    out->max_rows = op->rows == TERN_ROWS_TOKENS ? g->max_tokens : g->max_outputs;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t bytes_read(const tern_cpu_op *op)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 1; op->op->kind == TERN_OP_LINEAR && i <= op->op->n_parts; i++) total += op->weight[i]->bytes;
+    return total;
+}
+
+static tern_status allocate(tern_cpu *cpu, tern_prepared *p, tern_error *err)
+{
+    size_t partials = 0;
+    for (size_t i = 0; i < p->graph->n_ops; i++) {
+        const tern_op *op = &p->graph->ops[i];
+        if (op->kind == TERN_OP_LINEAR) p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__linear_scratch(p->graph, op));
+        if (op->kind != TERN_OP_ATTENTION) continue;
+        p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__attention_scratch(p->graph, op));
+        partials = larger(partials, tern_cpu__attention_partials(p->graph, op));
+    }
+    p->scratch_bytes = (p->scratch_bytes + 4095) / 4096 * 4096;
+    size_t scratch = p->scratch_bytes * tern_pool_threads(cpu->pool);
+    p->scratch = tern_alloc_aligned(scratch, 4096);
+    p->partials = tern_alloc_aligned(partials, 64);
+    return p->scratch && p->partials ? TERN_OK : tern_fail_alloc(err, scratch + partials);
+}
+
+tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
+                              tern_error *err)
+{
+    for (size_t i = 0; i < graph->n_ops; i++) TERN_TRY(b->supports(b, graph, &graph->ops[i], err));
+    tern_prepared *p = tern_calloc(1, sizeof *p);
+    if (!p) return tern_fail_alloc(err, sizeof *p);
+    p->graph = graph;
+    p->ops = tern_calloc(graph->n_ops, sizeof *p->ops);
+    tern_status status = p->ops ? allocate((tern_cpu *)b, p, err) : tern_fail_alloc(err, graph->n_ops * sizeof *p->ops);
+    if (status != TERN_OK) {
+        tern_cpu__prepared_free(b, p);
+        return status;
+    }
+    for (size_t i = 0; i < graph->n_ops; i++) {
+        resolve(graph, bindings, &graph->ops[i], &p->ops[i]);
+        p->weight_bytes += bytes_read(&p->ops[i]);
+    }
+    for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++)
+        p->params[i] = address(graph, bindings, (tern_view){.value = graph->params[i]});
+    *out = p;
+    return TERN_OK;
+}
+
+void tern_cpu__prepared_free(tern_backend *b, tern_prepared *prepared)
+{
+    (void)b;
+    if (!prepared) return;
+    tern_free_aligned(prepared->scratch);
+    tern_free_aligned(prepared->partials);
+    tern_free(prepared->ops);
+    tern_free(prepared);
+}

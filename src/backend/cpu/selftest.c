@@ -1,0 +1,173 @@
+/* Every chosen kernel is tried once when the backend opens: an instruction that the CPU only claims to have, or a wrong result, becomes
+ * an error message. */
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cpu/exec.h"
+#include "base/rng.h"
+
+enum { ROWS = 5, COLS = 512, TOKENS = 3, BYTES = ROWS * COLS * 4 + 64 };
+
+/* One small problem, and room for two answers. */
+typedef struct trial {
+    _Alignas(64) float x[TOKENS][COLS];
+    _Alignas(64) int8_t q[TOKENS][COLS];
+    _Alignas(64) uint8_t w[BYTES];
+    _Alignas(64) uint8_t answer[2][BYTES];
+    int32_t sums[TOKENS];
+    size_t row_bytes;
+    const tern_cpu_kernels *kernels;
+} trial;
+
+static sigjmp_buf escape;
+
+static void on_signal(int signal)
+{
+    siglongjmp(escape, signal);
+}
+
+static void fill(trial *t)
+{
+    tern_rng rng = {.state = 1};
+    for (uint32_t r = 0; r < TOKENS; r++) {
+        t->sums[r] = 0;
+        for (uint32_t c = 0; c < COLS; c++) {
+            t->x[r][c] = tern_rng_f32(&rng) * 4.0f - 2.0f;
+            t->q[r][c] = (int8_t)(tern_rng_u64(&rng) & 0xff);
+            t->sums[r] += t->q[r][c];
+        }
+    }
+}
+
+static void encode(trial *t, tern_encoding_id id)
+{
+    const tern_encoding *e = tern_encoding_find(id);
+    static float values[ROWS * COLS];
+    tern_rng rng = {.state = id + 2u};
+    for (size_t i = 0; i < ROWS * COLS; i++) values[i] = tern_rng_f32(&rng) - 0.5f;
+    memset(t->w, 0, sizeof t->w);
+    tern_encode(e, values, ROWS, COLS, t->w, NULL);
+    tern_encoding_row_bytes(e, COLS, &t->row_bytes, NULL);
+}
+
+static void try_ternary(trial *t, tern_ternary_fn fn, tern_encoding_id id, void *out)
+{
+    encode(t, id);
+    tern_q8_rows x = {.x = t->q[0], .stride = COLS, .sums = t->sums, .n = TOKENS};
+    fn(t->w, t->row_bytes, ROWS, COLS, &x, out, ROWS);
+    x.n = 1;
+    fn(t->w, t->row_bytes, ROWS, COLS, &x, (int32_t *)out + TOKENS * ROWS, ROWS);
+}
+
+static void try_dense(trial *t, tern_dense_fn fn, tern_encoding_id id, void *out)
+{
+    encode(t, id);
+    fn(t->w, t->row_bytes, ROWS, COLS, t->x[0], COLS, TOKENS, out, ROWS);
+    fn(t->w, t->row_bytes, ROWS, COLS, t->x[0], COLS, 1, (float *)out + TOKENS * ROWS, ROWS);
+}
+
+static void try_attention(trial *t, tern_attention_fn fn, tern_kv_store_fn store, size_t element, void *out)
+{
+    static uint8_t cache[2][TERN_PAGE_SIZE * 16 * 4];
+    for (uint32_t i = 0; i < TERN_PAGE_SIZE; i++) {
+        store(t->x[0] + i, 16, cache[0] + i * 16 * element);
+        store(t->x[1] + i, 16, cache[1] + i * 16 * element);
+    }
+    float *m = out, *l = m + 2, *acc = l + 2;
+    uint32_t page = 0, lo[2] = {0, 3}, hi[2] = {20, 32};
+    m[0] = m[1] = -INFINITY;
+    tern_attention_args args = {.q = t->x[2], .q_stride = 16, .n_queries = 2, .head_dim = 16, .k = cache[0], .v = cache[1],
+                                .page_bytes = sizeof cache[0], .pages = &page, .lo = lo, .hi = hi, .n = TERN_PAGE_SIZE,
+                                .scale = 0.25f, .m = m, .l = l, .acc = acc};
+    fn(&args);
+}
+
+static void try_quantize(trial *t, tern_quantize_fn fn, uint8_t *out)
+{
+    fn(t->x[0], COLS - 3, (int8_t *)out, COLS, (float *)(void *)(out + COLS), (int32_t *)(void *)(out + COLS + 4));
+}
+
+static void try_rope(trial *t, tern_rope_fn fn, void *out)
+{
+    memcpy(out, t->x[0], sizeof t->x[0]);
+    fn(out, COLS / 64, 64, t->x[1]);
+}
+
+/* One line for each slot: what to run with the chosen kernel, and with the definition. */
+#define TERN_TRIALS(X)                                                         \
+    X(i2_s, try_ternary(t, k->i2_s, TERN_ENC_I2_S, out))                       \
+    X(tq2_0, try_ternary(t, k->tq2_0, TERN_ENC_TQ2_0, out))                    \
+    X(tq1_0, try_ternary(t, k->tq1_0, TERN_ENC_TQ1_0, out))                    \
+    X(t160, try_ternary(t, k->t160, TERN_ENC_T160, out))                       \
+    X(f32, try_dense(t, k->f32, TERN_ENC_F32, out))                            \
+    X(f16, try_dense(t, k->f16, TERN_ENC_F16, out))                            \
+    X(bf16, try_dense(t, k->bf16, TERN_ENC_BF16, out))                         \
+    X(q8_0, try_dense(t, k->q8_0, TERN_ENC_Q8_0, out))                         \
+    X(q6_k, try_dense(t, k->q6_k, TERN_ENC_Q6_K, out))                         \
+    X(q4_k, try_dense(t, k->q4_k, TERN_ENC_Q4_K, out))                         \
+    X(rms_norm, k->rms_norm(t->x[0], t->x[1], 1e-5f, COLS - 3, out))           \
+    X(quantize, try_quantize(t, k->quantize, out))                             \
+    X(relu2, k->relu2(t->x[0], t->x[1], COLS - 3, out))                        \
+    X(silu, k->silu(t->x[0], t->x[1], COLS - 3, out))                          \
+    X(add, k->add(t->x[0], t->x[1], COLS - 3, out))                            \
+    X(rope_halves, try_rope(t, k->rope_halves, out))                           \
+    X(rope_adjacent, try_rope(t, k->rope_adjacent, out))                       \
+    X(kv_store_f16, k->kv_store_f16(t->x[0], COLS - 3, out))                   \
+    X(kv_store_f32, k->kv_store_f32(t->x[0], COLS - 3, out))                   \
+    X(attention_f16, try_attention(t, k->attention_f16, k->kv_store_f16, 2, out)) \
+    X(attention_f32, try_attention(t, k->attention_f32, k->kv_store_f32, 4, out))
+
+#define TERN_TRIAL(slot, call)                                                 \
+    static void trial_##slot(trial *t, const tern_cpu_kernels *k, void *out)   \
+    {                                                                          \
+        call;                                                                  \
+    }
+TERN_TRIALS(TERN_TRIAL)
+#undef TERN_TRIAL
+
+typedef struct trial_row {
+    const char *slot;
+    void (*run)(trial *t, const tern_cpu_kernels *k, void *out);
+    size_t level; /* offset of the level's name in the table */
+} trial_row;
+
+static const trial_row rows[] = {
+#define TERN_TRIAL(slot, call) {#slot, trial_##slot, offsetof(tern_cpu_kernels, slot##_level)},
+    TERN_TRIALS(TERN_TRIAL)
+#undef TERN_TRIAL
+};
+
+static tern_status try_row(trial *t, const trial_row *row, const tern_cpu_kernels *definition, tern_error *err)
+{
+    const char *level;
+    memcpy(&level, (const char *)t->kernels + row->level, sizeof level);
+    if (strcmp(level, "scalar") == 0) return TERN_OK;
+    memset(t->answer, 0, sizeof t->answer);
+    row->run(t, definition, t->answer[0]);
+    if (sigsetjmp(escape, 1))
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "kernel %s (%s): illegal instruction, though the CPU claims to have it; choose a lower level with --cpu-features",
+                         row->slot, level);
+    row->run(t, t->kernels, t->answer[1]);
+    if (memcmp(t->answer[0], t->answer[1], sizeof t->answer[0]) == 0) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "kernel %s (%s): wrong result on this CPU; choose a lower level with --cpu-features",
+                     row->slot, level);
+}
+
+tern_status tern_cpu__self_test(const tern_cpu_kernels *kernels, tern_error *err)
+{
+    static trial t; /* one opening at a time, as the handler of a signal is one for the process */
+    tern_cpu_kernels definition;
+    tern_cpu_kernels_choose(0, &definition);
+    t.kernels = kernels;
+    fill(&t);
+    struct sigaction action = {.sa_handler = on_signal}, before;
+    sigaction(SIGILL, &action, &before);
+    tern_status status = TERN_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == TERN_OK; i++) status = try_row(&t, &rows[i], &definition, err);
+    sigaction(SIGILL, &before, NULL);
+    return status;
+}

@@ -1,0 +1,159 @@
+/* One opened model on one backend. */
+#include "infer/engine.h"
+
+#include <string.h>
+
+#include "backend/cpu/cpu.h"
+#include "base/alloc.h"
+
+typedef struct weight_slot {
+    const tern_weight *weight;
+    tern_buffer *buffer;
+} weight_slot;
+
+struct tern_engine {
+    tern_model *model;
+    tern_backend *backend;
+    weight_slot *slots;
+    size_t n_slots;
+    tern_weight head; /* the requantised table, when asked for */
+    bool own_head, f32_activations;
+};
+
+static tern_status open_backend(tern_engine *e, const tern_engine_params *p, tern_error *err)
+{
+    const char *name = p->backend ? p->backend : "cpu";
+    if (strcmp(name, "cpu") != 0)
+        return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": this build has \"cpu\"", name);
+    tern_cpu_options options = {.n_threads = p->n_threads, .pin = p->pin};
+    if (p->cpu_features) {
+        options.features_set = true;
+        TERN_TRY(tern_cpu_features_parse(p->cpu_features, tern_cpu_features(), &options.features, err));
+    }
+    return tern_cpu_open(&e->backend, &options, err);
+}
+
+/* The head in another encoding, a slice of rows at a time. */
+static tern_status requantize(tern_weight *out, const tern_weight *in, const tern_encoding *to, tern_error *err)
+{
+    enum { SLICE_ROWS = 64 };
+    size_t slice_bytes;
+    *out = *in;
+    out->encoding = to;
+    out->mapped = false;
+    TERN_TRY(tern_encoding_bytes(to, in->rows, in->cols, &out->bytes, err));
+    TERN_TRY(tern_encoding_row_bytes(to, in->cols, &slice_bytes, err));
+    uint8_t *data = tern_alloc_aligned(out->bytes, 64);
+    float *values = tern_alloc(SLICE_ROWS * (size_t)in->cols * sizeof *values);
+    tern_status status = data && values ? TERN_OK : tern_fail_alloc(err, out->bytes);
+    for (uint32_t r = 0; r < in->rows && status == TERN_OK; r += SLICE_ROWS) {
+        uint32_t n = in->rows - r < SLICE_ROWS ? in->rows - r : SLICE_ROWS;
+        status = tern_decode_rows(in->encoding, in->data, in->rows, in->cols, r, n, values, err);
+        if (status == TERN_OK) status = tern_encode(to, values, n, in->cols, data + r * slice_bytes, err);
+    }
+    tern_free(values);
+    if (status != TERN_OK) tern_free_aligned(data);
+    else out->data = data;
+    return status;
+}
+
+static tern_status open_head(tern_engine *e, const tern_encoding *to, tern_error *err)
+{
+    const tern_weight *head = tern_model_weight(e->model, TERN_ROLE_OUTPUT, 0);
+    if (!to || to == head->encoding) return TERN_OK;
+    if (to->ternary) return tern_fail(err, TERN_UNSUPPORTED, "head in %s: q8_0, q6_k, q4_k, f16, bf16 or f32 expected", to->name);
+    tern_status status = requantize(&e->head, head, to, err);
+    if (status != TERN_OK) return tern_error_prefix(err, "head %s", head->name);
+    e->own_head = true;
+    return TERN_OK;
+}
+
+static tern_status add_weight(tern_engine *e, const tern_weight *w, tern_error *err)
+{
+    if (!w->encoding || tern_engine__weight_buffer(e, w)) return TERN_OK;
+    weight_slot *slot = &e->slots[e->n_slots];
+    TERN_TRY(e->backend->weight_create(e->backend, w, &slot->buffer, err));
+    slot->weight = w;
+    e->n_slots++;
+    return TERN_OK;
+}
+
+static tern_status add_weights(tern_engine *e, tern_error *err)
+{
+    uint32_t n_layers = tern_model_config(e->model)->n_layers;
+    size_t max = (size_t)(n_layers + 1) * TERN_ROLE_COUNT + 1;
+    e->slots = tern_calloc(max, sizeof *e->slots);
+    if (!e->slots) return tern_fail_alloc(err, max * sizeof *e->slots);
+    TERN_TRY(add_weight(e, tern_engine_head(e), err));
+    for (uint32_t layer = 0; layer < n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
+            bool outside = role == TERN_ROLE_TOKEN_EMBD || role == TERN_ROLE_OUTPUT_NORM || role == TERN_ROLE_OUTPUT;
+            if (role == TERN_ROLE_OUTPUT || (outside && layer)) continue;
+            TERN_TRY(add_weight(e, tern_model_weight(e->model, (tern_role)role, layer), err));
+        }
+    return TERN_OK;
+}
+
+tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern_engine_params *params, tern_error *err)
+{
+    tern_engine *e = tern_calloc(1, sizeof *e);
+    *engine = NULL;
+    if (!e) {
+        tern_model_close(model);
+        return tern_fail_alloc(err, sizeof *e);
+    }
+    e->model = model;
+    e->f32_activations = params->f32_activations;
+    tern_status status;
+    TERN_GOTO(open_backend(e, params, err));
+    TERN_GOTO(open_head(e, params->head, err));
+    TERN_GOTO(add_weights(e, err));
+    *engine = e;
+    return TERN_OK;
+fail:
+    tern_engine_close(e);
+    return status;
+}
+
+void tern_engine_close(tern_engine *engine)
+{
+    if (!engine) return;
+    for (size_t i = 0; i < engine->n_slots; i++) engine->backend->buffer_free(engine->backend, engine->slots[i].buffer);
+    if (engine->backend) engine->backend->close(engine->backend);
+    if (engine->own_head) tern_free_aligned((void *)(uintptr_t)engine->head.data);
+    tern_free(engine->slots);
+    tern_model_close(engine->model);
+    tern_free(engine);
+}
+
+const tern_model *tern_engine_model(const tern_engine *engine)
+{
+    return engine->model;
+}
+
+const tern_config *tern_engine_config(const tern_engine *engine)
+{
+    return tern_model_config(engine->model);
+}
+
+tern_backend *tern_engine_backend(const tern_engine *engine)
+{
+    return engine->backend;
+}
+
+const tern_weight *tern_engine_head(const tern_engine *engine)
+{
+    return engine->own_head ? &engine->head : tern_model_weight(engine->model, TERN_ROLE_OUTPUT, 0);
+}
+
+bool tern_engine_f32_activations(const tern_engine *engine)
+{
+    return engine->f32_activations;
+}
+
+tern_buffer *tern_engine__weight_buffer(const tern_engine *engine, const tern_weight *weight)
+{
+    for (size_t i = 0; i < engine->n_slots; i++)
+        if (engine->slots[i].weight == weight) return engine->slots[i].buffer;
+    return NULL;
+}

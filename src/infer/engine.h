@@ -1,0 +1,33 @@
+/* One opened model on one backend: immutable after opening, shared by threads. */
+#ifndef TERN_INFER_ENGINE_H
+#define TERN_INFER_ENGINE_H
+
+#include "backend/backend.h"
+#include "graph/graph.h"
+#include "model/model.h"
+
+typedef struct tern_engine tern_engine;
+
+/* Zero-initialised means sensible defaults. */
+typedef struct tern_engine_params {
+    const char *backend;      /* NULL: "cpu" */
+    uint32_t n_threads;       /* 0: physical cores */
+    bool pin;                 /* tie each thread to a core */
+    const char *cpu_features; /* NULL: all; else as tern_cpu_features_parse */
+    const tern_encoding *head; /* requantise the output table when opening; NULL: as the file has it */
+    bool f32_activations;     /* ternary layers without the int8 quantiser (checklist H-68) */
+} tern_engine_params;
+
+/* Opens a backend and gives it the model's weights. The engine owns `model` from here on, also when this fails. */
+tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern_engine_params *params, tern_error *err);
+void tern_engine_close(tern_engine *engine);
+
+const tern_model *tern_engine_model(const tern_engine *engine);
+const tern_config *tern_engine_config(const tern_engine *engine);
+tern_backend *tern_engine_backend(const tern_engine *engine);
+const tern_weight *tern_engine_head(const tern_engine *engine);
+bool tern_engine_f32_activations(const tern_engine *engine);
+/* The backend's buffer of a weight of the model (or of the engine's head); never NULL for weights that are there. */
+tern_buffer *tern_engine__weight_buffer(const tern_engine *engine, const tern_weight *weight);
+
+#endif

@@ -1,0 +1,50 @@
+/* The graphs of a session: built, bound to memory, prepared, and run step by step. */
+#ifndef TERN_INFER_RUNNER_H
+#define TERN_INFER_RUNNER_H
+
+#include "infer/engine.h"
+
+typedef struct tern_runner_params {
+    uint32_t n_ctx, n_batch, max_outputs;
+    bool kv_f32, keep_hidden;
+} tern_runner_params;
+
+/* A graph ready to run. */
+typedef struct tern_runner_graph {
+    tern_graph graph;
+    tern_binding *bindings;
+    tern_prepared *prepared;
+} tern_runner_graph;
+
+/* The memory of one sequence and the two graphs over it: one token, and up to n_batch tokens. */
+typedef struct tern_runner {
+    tern_engine *engine;
+    tern_runner_params params;
+    tern_runner_graph decode, prefill;
+    tern_buffer **owned; /* every buffer made here */
+    size_t n_owned, cap_owned;
+    tern_buffer *activations;
+    tern_buffer *rope_table;
+    tern_buffer **caches; /* in the order of the graph's cache values */
+    size_t n_caches;
+    tern_buffer *params_buffer[2][TERN_PARAM_COUNT];
+    uint32_t *positions; /* staging for one step: positions, sequences, outputs */
+    uint32_t n_pages;
+} tern_runner;
+
+/* What one step evaluates. */
+typedef struct tern_runner_step {
+    const int32_t *ids;
+    uint32_t n_tokens, first_position;
+    uint32_t n_outputs; /* logits of the last n_outputs tokens */
+} tern_runner_step;
+
+tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params, tern_error *err);
+void tern_runner_deinit(tern_runner *runner);
+/* Runs a step of at most n_batch tokens; logits [n_outputs][n_vocab] are read into `logits`. No allocation. */
+tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err);
+/* Rows of an output value after a step. */
+tern_status tern_runner_read(tern_runner *runner, const tern_runner_graph *graph, uint32_t value, uint32_t n_rows, float *out,
+                             tern_error *err);
+
+#endif

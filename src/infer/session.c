@@ -1,0 +1,150 @@
+/* One sequence: appending tokens, forgetting them, making room. */
+#include "infer/session.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "infer/session_state.h"
+
+enum { DEFAULT_CTX = 2048, DEFAULT_BATCH = 512 };
+
+static tern_status resolve_params(const tern_config *c, const tern_session_params *in, tern_runner_params *out, tern_error *err)
+{
+    uint32_t n_ctx = in->n_ctx;
+    if (n_ctx == 0) n_ctx = c->n_ctx_train < DEFAULT_CTX ? c->n_ctx_train : DEFAULT_CTX;
+    if (n_ctx > c->n_ctx_train)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "context of %u tokens: the model was trained for at most %u", n_ctx, c->n_ctx_train);
+    uint32_t n_batch = in->n_batch ? in->n_batch : DEFAULT_BATCH;
+    if (n_batch > n_ctx) n_batch = n_ctx;
+    uint32_t max_outputs = in->max_outputs ? in->max_outputs : 1;
+    *out = (tern_runner_params){.n_ctx = n_ctx, .n_batch = n_batch, .max_outputs = max_outputs < n_batch ? max_outputs : n_batch,
+                                .kv_f32 = in->kv_f32, .keep_hidden = in->keep_hidden};
+    return TERN_OK;
+}
+
+tern_status tern_session_open(tern_session **session, tern_engine *engine, const tern_session_params *params, tern_error *err)
+{
+    *session = NULL;
+    const tern_config *c = tern_engine_config(engine);
+    tern_runner_params resolved;
+    TERN_TRY(resolve_params(c, params, &resolved, err));
+    tern_session *s = tern_calloc(1, sizeof *s);
+    if (!s) return tern_fail_alloc(err, sizeof *s);
+    tern_status status = tern_runner_open(&s->runner, engine, &resolved, err);
+    if (status == TERN_OK) {
+        s->tokens = tern_calloc(resolved.n_ctx, sizeof *s->tokens);
+        s->logits = tern_calloc((size_t)resolved.max_outputs * c->n_vocab, sizeof(float));
+        if (!s->tokens || !s->logits) status = tern_fail_alloc(err, (uint64_t)resolved.max_outputs * c->n_vocab * 4);
+    }
+    if (status == TERN_OK) *session = s;
+    else tern_session_close(s);
+    return status;
+}
+
+void tern_session_close(tern_session *session)
+{
+    if (!session) return;
+    tern_runner_deinit(&session->runner);
+    tern_free(session->tokens);
+    tern_free(session->logits);
+    tern_free(session);
+}
+
+tern_engine *tern_session_engine(const tern_session *session)
+{
+    return session->runner.engine;
+}
+
+uint32_t tern_session_n_ctx(const tern_session *session)
+{
+    return session->runner.params.n_ctx;
+}
+
+const int32_t *tern_session_tokens(const tern_session *session)
+{
+    return session->tokens;
+}
+
+uint32_t tern_session_n_tokens(const tern_session *session)
+{
+    return session->n_tokens;
+}
+
+float *tern_session_logits(const tern_session *session, uint32_t row)
+{
+    return session->logits + (size_t)row * tern_engine_config(session->runner.engine)->n_vocab;
+}
+
+const tern_graph *tern_session_graph(const tern_session *session, bool prefill)
+{
+    return prefill ? &session->runner.prefill.graph : &session->runner.decode.graph;
+}
+
+static tern_status check(const tern_session *s, const int32_t *ids, uint32_t n, tern_error *err)
+{
+    uint32_t n_vocab = tern_engine_config(s->runner.engine)->n_vocab, n_ctx = s->runner.params.n_ctx;
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= n_vocab)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "token %u is id %d: 0 to %u expected", i, ids[i], n_vocab - 1);
+    if (n > n_ctx - s->n_tokens)
+        return tern_fail(err, TERN_CONTEXT_FULL, "context full: %u tokens and %u more, of %u", s->n_tokens, n, n_ctx);
+    return TERN_OK;
+}
+
+static tern_status step(tern_session *s, const int32_t *ids, uint32_t n, uint32_t n_outputs, tern_error *err)
+{
+    tern_runner_step one = {.ids = ids, .n_tokens = n, .first_position = s->n_tokens, .n_outputs = n_outputs};
+    TERN_TRY(tern_runner_run(&s->runner, &one, s->logits, err));
+    memcpy(s->tokens + s->n_tokens, ids, n * sizeof *ids);
+    s->n_tokens += n;
+    return TERN_OK;
+}
+
+tern_status tern_session_append(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)
+{
+    TERN_TRY(check(session, ids, n, err));
+    for (uint32_t at = 0; at < n;) {
+        uint32_t left = n - at, size = left < session->runner.params.n_batch ? left : session->runner.params.n_batch;
+        TERN_TRY(step(session, ids + at, size, size == left, err));
+        at += size;
+    }
+    return TERN_OK;
+}
+
+tern_status tern_session_append_all(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)
+{
+    if (n == 0 || n > session->runner.params.max_outputs)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "logits of %u tokens: 1 to %u expected", n, session->runner.params.max_outputs);
+    TERN_TRY(check(session, ids, n, err));
+    return step(session, ids, n, n, err);
+}
+
+tern_status tern_session_hidden(const tern_session *session, uint32_t index, uint32_t n, float *out, tern_error *err)
+{
+    tern_runner *r = (tern_runner *)(uintptr_t)&session->runner;
+    const tern_runner_graph *g = n == 1 ? &r->decode : &r->prefill;
+    uint32_t value = tern_graph_hidden(&g->graph, index);
+    if (value == TERN_NO_VALUE)
+        return tern_fail(err, TERN_NOT_FOUND, "hidden state %u: the session keeps %s", index,
+                         r->params.keep_hidden ? "one for each layer and the embedding's" : "none");
+    return tern_runner_read(r, g, value, n, out, err);
+}
+
+void tern_session_truncate(tern_session *session, uint32_t n)
+{
+    if (n < session->n_tokens) session->n_tokens = n;
+}
+
+tern_status tern_session_shift(tern_session *session, uint32_t n_keep, tern_error *err)
+{
+    if (n_keep >= session->n_tokens)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "context shift: %u tokens to keep, of %u", n_keep, session->n_tokens);
+    uint32_t n_moved = (session->n_tokens - n_keep) / 2;
+    int32_t *moved = tern_alloc((n_moved + 1) * sizeof *moved);
+    if (!moved) return tern_fail_alloc(err, n_moved * sizeof *moved);
+    memcpy(moved, session->tokens + session->n_tokens - n_moved, n_moved * sizeof *moved);
+    session->n_tokens = n_keep;
+    tern_status status = tern_session_append(session, moved, n_moved, err);
+    tern_free(moved);
+    return status;
+}

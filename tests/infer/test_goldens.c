@@ -1,0 +1,98 @@
+/* Whole models against PyTorch's numbers, at every CPU level, and sequential decoding against the batch. */
+#include "support/golden.h"
+#include "support/test.h"
+
+static const char *const levels[] = {"scalar", "avx2", "avx-vnni", "avx512-vnni", "avx512-vbmi", "neon", "neon-dotprod"};
+
+static bool available(const char *level)
+{
+    uint32_t features;
+    return tern_cpu_features_parse(level, tern_cpu_features(), &features, NULL) == TERN_OK;
+}
+
+static void check_model(const char *name, double max_rms)
+{
+    char golden[64];
+    snprintf(golden, sizeof golden, "%s/golden.safetensors", name);
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        if (available(levels[i])) test_golden_check(test_fixture(name), test_fixture(golden), levels[i], max_rms);
+}
+
+static void bitnet(void **state)
+{
+    (void)state;
+    check_model("bitnet", 2e-3);
+}
+
+static void bitnet_packed(void **state)
+{
+    (void)state;
+    check_model("bitnet-packed", 2e-3);
+}
+
+static void llama(void **state)
+{
+    (void)state;
+    check_model("llama", 5e-4);
+}
+
+static void trained_model(void **state)
+{
+    (void)state;
+    test_golden_check(test_model("tiny-stories-bitnet"), test_model("tiny-stories-bitnet/golden_logits.safetensors"), NULL, 2e-3);
+}
+
+/* Prefill, one token at a time, and every CPU level: the same bits. */
+static void same_bits(const char *name)
+{
+    tern_error err = {0};
+    test_golden golden;
+    char path[64];
+    snprintf(path, sizeof path, "%s/golden.safetensors", name);
+    test_golden_open(&golden, test_fixture(path));
+    uint32_t n;
+    const int32_t *ids = test_golden_ids(&golden, 2, &n);
+    float *first = NULL;
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        if (!available(levels[i])) continue;
+        tern_engine *engine = test_engine(test_fixture(name), levels[i]);
+        tern_session *session = test_session(engine, false);
+        size_t n_vocab = tern_engine_config(engine)->n_vocab;
+        assert_ok(tern_session_append_all(session, ids, n, &err), err);
+        if (!first) {
+            first = malloc(n * n_vocab * sizeof *first);
+            memcpy(first, tern_session_logits(session, 0), n * n_vocab * sizeof *first);
+        }
+        assert_memory_equal(first, tern_session_logits(session, 0), n * n_vocab * sizeof *first);
+        tern_session_truncate(session, 0);
+        for (uint32_t t = 0; t < n; t++) {
+            assert_ok(tern_session_append(session, &ids[t], 1, &err), err);
+            assert_memory_equal(first + t * n_vocab, tern_session_logits(session, 0), n_vocab * sizeof *first);
+        }
+        tern_session_close(session);
+        tern_engine_close(engine);
+    }
+    free(first);
+    test_golden_close(&golden);
+}
+
+static void same_bits_bitnet(void **state)
+{
+    (void)state;
+    same_bits("bitnet");
+}
+
+static void same_bits_llama(void **state)
+{
+    (void)state;
+    same_bits("llama");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bitnet),        cmocka_unit_test(bitnet_packed),    cmocka_unit_test(llama),
+        cmocka_unit_test(trained_model), cmocka_unit_test(same_bits_bitnet), cmocka_unit_test(same_bits_llama),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

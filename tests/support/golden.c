@@ -1,0 +1,149 @@
+/* Golden files of whole models. */
+#include "support/golden.h"
+
+#include <math.h>
+
+#include "support/test.h"
+
+enum { CONTEXT = 128 };
+static const double clear_margin = 0.05;
+
+void test_golden_open(test_golden *golden, const char *path)
+{
+    tern_error err = {0};
+    assert_ok(tern_safetensors_open(&golden->file, path, &err), err);
+    char name[32];
+    for (golden->n_inputs = 0;; golden->n_inputs++) {
+        snprintf(name, sizeof name, "%u.input_ids", golden->n_inputs);
+        if (!tern_safetensors_find(golden->file, name)) break;
+    }
+    assert_true(golden->n_inputs > 0);
+}
+
+void test_golden_close(test_golden *golden)
+{
+    tern_safetensors_close(golden->file);
+}
+
+const int32_t *test_golden_ids(const test_golden *golden, uint32_t i, uint32_t *n)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%u.input_ids", i);
+    const tern_st_tensor *t = tern_safetensors_find(golden->file, name);
+    assert_int_equal(t->dtype, TERN_ST_I32);
+    *n = (uint32_t)t->n_elements;
+    return (const int32_t *)(const void *)t->data;
+}
+
+double test_rms_error(const float *got, const float *want, size_t n)
+{
+    double mean = 0, variance = 0, error = 0;
+    for (size_t i = 0; i < n; i++) mean += (double)want[i] / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        double d = (double)want[i] - mean, e = (double)got[i] - (double)want[i];
+        variance += d * d;
+        error += e * e;
+    }
+    return sqrt(error / variance);
+}
+
+tern_engine *test_engine(const char *path, const char *features)
+{
+    tern_error err = {0};
+    tern_model *model;
+    tern_engine *engine;
+    assert_ok(tern_model_open(&model, path, &(tern_model_options){.no_tokenizer = true}, &err), err);
+    assert_ok(tern_engine_open(&engine, model, &(tern_engine_params){.n_threads = 2, .cpu_features = features}, &err), err);
+    return engine;
+}
+
+tern_session *test_session(tern_engine *engine, bool keep_hidden)
+{
+    tern_error err = {0};
+    tern_session *session;
+    tern_session_params params = {.n_ctx = CONTEXT, .max_outputs = CONTEXT, .kv_f32 = true, .keep_hidden = keep_hidden};
+    assert_ok(tern_session_open(&session, engine, &params, &err), err);
+    return session;
+}
+
+static uint32_t top(const float *logits, uint32_t n, float *margin)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (logits[i] > logits[best]) best = i;
+    *margin = INFINITY;
+    for (uint32_t i = 0; i < n; i++)
+        if (i != best && logits[best] - logits[i] < *margin) *margin = logits[best] - logits[i];
+    return best;
+}
+
+static void check_rows(const float *got, const float *want, uint32_t n, uint32_t n_vocab, double max_rms, const char *what)
+{
+    double error = test_rms_error(got, want, (size_t)n * n_vocab);
+    if (!(error <= max_rms)) fail_msg("%s: relative rms error %g, at most %g expected", what, error, max_rms);
+    for (uint32_t t = 0; t < n; t++) {
+        float margin, ignored;
+        uint32_t expected = top(want + (size_t)t * n_vocab, n_vocab, &margin);
+        if (margin > clear_margin) assert_int_equal(top(got + (size_t)t * n_vocab, n_vocab, &ignored), expected);
+    }
+}
+
+static void check_hidden(const test_golden *golden, tern_session *session, uint32_t n, double max_rms, const char *what)
+{
+    const tern_st_tensor *want = tern_safetensors_find(golden->file, "0.hidden");
+    if (!want) return;
+    tern_error err = {0};
+    uint32_t n_states = (uint32_t)want->dims[0], dim = (uint32_t)want->dims[2];
+    float *got = malloc((size_t)n * dim * sizeof *got);
+    for (uint32_t i = 0; i < n_states; i++) {
+        assert_ok(tern_session_hidden(session, i, n, got, &err), err);
+        double error = test_rms_error(got, (const float *)(const void *)want->data + (size_t)i * n * dim, (size_t)n * dim);
+        if (!(error <= max_rms)) fail_msg("%s: hidden state %u: relative rms error %g, at most %g expected", what, i, error, max_rms);
+    }
+    free(got);
+}
+
+static void check_greedy(const test_golden *golden, tern_session *session, uint32_t n_vocab)
+{
+    const tern_st_tensor *ids = tern_safetensors_find(golden->file, "greedy.ids");
+    const tern_st_tensor *margins = tern_safetensors_find(golden->file, "greedy.margins");
+    if (!ids) return;
+    tern_error err = {0};
+    const int32_t *want = (const int32_t *)(const void *)ids->data;
+    const float *margin = (const float *)(const void *)margins->data;
+    uint32_t n = (uint32_t)ids->n_elements, prompt = n - (uint32_t)margins->n_elements;
+    tern_session_truncate(session, 0);
+    assert_ok(tern_session_append(session, want, prompt, &err), err);
+    for (uint32_t i = prompt; i < n; i++) {
+        float ignored;
+        if ((double)margin[i - prompt] > clear_margin)
+            assert_int_equal(top(tern_session_logits(session, 0), n_vocab, &ignored), want[i]);
+        assert_ok(tern_session_append(session, &want[i], 1, &err), err);
+    }
+}
+
+void test_golden_check(const char *path, const char *golden_path, const char *features, double max_rms)
+{
+    tern_error err = {0};
+    test_golden golden;
+    test_golden_open(&golden, golden_path);
+    tern_engine *engine = test_engine(path, features);
+    tern_session *session = test_session(engine, true);
+    uint32_t n_vocab = tern_engine_config(engine)->n_vocab;
+    for (uint32_t i = 0; i < golden.n_inputs; i++) {
+        uint32_t n;
+        const int32_t *ids = test_golden_ids(&golden, i, &n);
+        char name[32];
+        snprintf(name, sizeof name, "%u.logits", i);
+        tern_session_truncate(session, 0);
+        assert_ok(tern_session_append_all(session, ids, n, &err), err);
+        const tern_st_tensor *want = tern_safetensors_find(golden.file, name);
+        assert_int_equal(want->n_elements, (uint64_t)n * n_vocab);
+        check_rows(tern_session_logits(session, 0), (const float *)(const void *)want->data, n, n_vocab, max_rms, path);
+        if (i == 0) check_hidden(&golden, session, n, max_rms, path);
+    }
+    check_greedy(&golden, session, n_vocab);
+    tern_session_close(session);
+    tern_engine_close(engine);
+    test_golden_close(&golden);
+}

@@ -1,0 +1,30 @@
+/* Golden files of whole models (fixtures/README: how they were made, and what "equal" means). */
+#ifndef TERN_TESTS_SUPPORT_GOLDEN_H
+#define TERN_TESTS_SUPPORT_GOLDEN_H
+
+#include "format/safetensors.h"
+#include "infer/session.h"
+
+typedef struct test_golden {
+    tern_safetensors *file;
+    uint32_t n_inputs;
+} test_golden;
+
+/* Loads golden.safetensors (or golden_logits.safetensors) of a model folder. */
+void test_golden_open(test_golden *golden, const char *path);
+void test_golden_close(test_golden *golden);
+/* The i32 ids of input i; *n gets their number. Borrowed. */
+const int32_t *test_golden_ids(const test_golden *golden, uint32_t i, uint32_t *n);
+
+/* rms(got - want) / std(want); NaN when anything is NaN. */
+double test_rms_error(const float *got, const float *want, size_t n);
+
+/* Opens an engine on a model path with `features` (NULL: all) and no tokenizer; fails the test on error. */
+tern_engine *test_engine(const char *path, const char *features);
+tern_session *test_session(tern_engine *engine, bool keep_hidden);
+
+/* Compares the logits of every input (and hidden states and greedy text where the file has them) with what the model at `path`
+ * computes. Fails the test when rms > max_rms or a clear top token differs. */
+void test_golden_check(const char *path, const char *golden_path, const char *features, double max_rms);
+
+#endif

@@ -5,9 +5,10 @@
  * the same seed gives the same text on every CPU (docs/decisions/0010-same-bits.md). GPU backends, which cannot promise this, are held to a budget.
  *
  *   lanes:  lane[i mod 16] = fmaf(a[i], b[i], lane[i mod 16]) for i = 0, 1, ..., starting from +0
- *   tree:   lane[l] += lane[l + 8] for l < 8; then 4, 2, 1; the sum is lane[0]
+ *   tree:   lane[l] += lane[l + 8] for l < 8; then 4, 2, 1; the sum is lane[0] + (+0)
  *
- * Elements past the end of a row add nothing (as if a = b = +0). */
+ * Elements past the end of a row add nothing, and the sign of a zero among the terms never shows: a sum that is zero is +0.
+ * "Exact bits" means bits equal to this definition, except that any NaN equals any NaN. */
 #ifndef TERN_OPS_REF_H
 #define TERN_OPS_REF_H
 
@@ -68,7 +69,7 @@ typedef void (*tern_rms_norm_fn)(const float *x, const float *g, float eps, uint
 typedef void (*tern_quantize_fn)(const float *x, uint32_t cols, int8_t *q, size_t stride, float *inv_scale, int32_t *sum);
 
 /* Gated activations, elementwise on n values; y may alias gate or up. Exact bits.
- *   relu2:  r = max(g, 0);  y = (r * r) * u                 (checklist H-11)
+ *   relu2:  r = g > 0 ? g : 0;  y = (r * r) * u                 (checklist H-11)
  *   silu:   y = (g / (1 + tern_ref_exp(-g))) * u             (checklist X-1) */
 typedef void (*tern_gate_fn)(const float *gate, const float *up, size_t n, float *y);
 
@@ -89,10 +90,11 @@ typedef void (*tern_kv_store_fn)(const float *x, size_t n, void *out);
  *
  * For each query i with its visible positions [lo[i], hi[i]) cut to [first, first + n), page by page in order:
  *   s_j = dot(q_i, k_j) * scale              lanes and tree over head_dim; the product rounded once
- *   m' = max(m, max_j s_j);  c = exp(m - m') (0 while m = -inf)
- *   p_j = exp(s_j - m');  l = l * c + (p_0 + p_1 + ... in order j, starting from +0)
+ *   m' = max(m, max_j s_j) + (+0), a NaN s_j ignored;  c = exp(m - m') (0 while m = -inf)
+ *   p_j = exp(s_j - m');  l = l * c + (p_j + p_(j+16) in lane j, 0 for a position not visible, then the tree)
  *   acc[d] = acc[d] * c, then acc[d] = fmaf(p_j, v_j[d], acc[d]) for j in order
- * exp is tern_ref_exp. Pages without a visible position are skipped.
+ * exp is tern_ref_exp. Pages without a visible position are skipped
+ * for that query; K and V of a position that no query sees may hold anything.
  *
  *   q    in      [n_queries] rows of q_stride floats
  *   m    in/out  [n_queries], starts at -inf        l  in/out  [n_queries], starts at 0
@@ -116,6 +118,18 @@ typedef void (*tern_attention_fn)(const tern_attention_args *args);
 /* e^x in f32 from a fixed sequence of IEEE operations, so that every level can repeat it to the bit: within 2 ulp of the true value for
  * x in [-87, 88]; x < -87.3 gives 0, x > 88.7 gives inf, NaN gives NaN. */
 float tern_ref_exp(float x);
+
+/* The constants of tern_ref_exp, for the levels that repeat it. */
+#define TERN_EXP_LOW -87.3f
+#define TERN_EXP_HIGH 88.7f
+#define TERN_EXP_LOG2E 0x1.715476p+0f
+#define TERN_EXP_ROUND 0x1.8p23f
+#define TERN_EXP_LN2_HIGH 0x1.62p-1f
+#define TERN_EXP_LN2_LOW 0x1.c85fe0p-10f
+#define TERN_EXP_C3 0x1.5554dcp-3f
+#define TERN_EXP_C4 0x1.55551ap-5f
+#define TERN_EXP_C5 0x1.120b72p-7f
+#define TERN_EXP_C6 0x1.6d110ep-10f
 
 /* The plain definitions. */
 void tern_ref_i2_s(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x, int32_t *dots, size_t dots_stride);

@@ -36,9 +36,9 @@ void tern_cpu_features_print(uint32_t features, char *out, uint32_t out_bytes);
 
 /* The CPU's name from the operating system, or "unknown". */
 void tern_cpu_name(char *out, uint32_t out_bytes);
-/* Physical cores this process may run on; at least 1. */
+/* Physical cores this process may run on, no more than a container's CPU limit; at least 1. */
 uint32_t tern_cpu_cores(void);
-/* Logical CPUs (hardware threads) this process may run on; at least 1. */
+/* Logical CPUs (hardware threads) this process may run on, limited in the same way; at least 1. */
 uint32_t tern_cpu_threads(void);
 /* Writes one logical CPU number for each physical core, at most cap, to ids; returns how many (0: not known here). */
 uint32_t tern_cpu_core_ids(uint32_t *ids, uint32_t cap);

@@ -34,6 +34,19 @@ static uint32_t online_cpus(void)
 #if defined(__linux__)
 #include <sched.h>
 
+/* CPUs' worth of time that the container may use in a period, rounded up; no limit is UINT32_MAX. */
+static uint32_t container_cpus(void)
+{
+    char line[64] = "", *end;
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (!f) return UINT32_MAX;
+    bool got = fgets(line, sizeof line, f) != NULL;
+    fclose(f);
+    unsigned long long quota = strtoull(line, &end, 10), period = strtoull(end, NULL, 10); /* "max 100000": 0 and 0 */
+    if (!got || quota == 0 || period == 0 || quota / period >= UINT32_MAX) return UINT32_MAX;
+    return (uint32_t)((quota + period - 1) / period);
+}
+
 /* Does the kernel's list "0-1,64" hold a CPU below `cpu` that this process may use as well? */
 static bool lower_sibling(const char *list, uint32_t cpu, const cpu_set_t *mask)
 {
@@ -73,8 +86,9 @@ uint32_t tern_cpu_core_ids(uint32_t *ids, uint32_t cap)
 uint32_t tern_cpu_threads(void)
 {
     cpu_set_t mask;
-    if (sched_getaffinity(0, sizeof mask, &mask) != 0) return online_cpus();
-    return (uint32_t)CPU_COUNT(&mask);
+    bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
+    uint32_t n = known ? (uint32_t)CPU_COUNT(&mask) : online_cpus(), limit = container_cpus();
+    return n < limit ? n : limit;
 }
 #else
 uint32_t tern_cpu_core_ids(uint32_t *ids, uint32_t cap)
@@ -93,6 +107,6 @@ uint32_t tern_cpu_threads(void)
 uint32_t tern_cpu_cores(void)
 {
     uint32_t ids[1024];
-    uint32_t n = tern_cpu_core_ids(ids, 1024);
-    return n ? n : tern_cpu_threads();
+    uint32_t n = tern_cpu_core_ids(ids, 1024), threads = tern_cpu_threads();
+    return n && n < threads ? n : threads;
 }

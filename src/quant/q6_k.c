@@ -53,8 +53,9 @@ static int group_multiple(const float *x, float d, float scale)
 {
     float nearest = rintf(scale / d), best = INFINITY;
     int multiple = 0;
-    for (float m = nearest - 1; m <= nearest + 1; m++) {
-        if (m < -128 || m > 127) continue;
+    for (int step = -1; step <= 1; step++) {
+        float m = nearest + (float)step;
+        if (!(m >= -128 && m <= 127)) continue;
         float error = group_error(x, d * m);
         if (error < best) best = error, multiple = (int)m;
     }

@@ -42,7 +42,7 @@ typedef struct tern_value {
     const tern_weight *weight; /* weights */
     uint64_t bytes;            /* caches, parameters and constants; activations and outputs at the largest batch */
     uint64_t offset;           /* activations: place in the activation memory, set by the planner */
-    char name[32];             /* "ffn_norm-3": llama.cpp's names, as people know them */
+    char name[80];             /* "ffn_norm-3": llama.cpp's names, as people know them */
 } tern_value;
 
 /* X(NAME, "word"): inputs and outputs by position; t runs over the op's rows.

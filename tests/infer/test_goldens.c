@@ -1,5 +1,7 @@
 /* Whole models against PyTorch's numbers, at every CPU level, and sequential decoding against the batch. */
 #include "support/golden.h"
+
+#include "base/cpu.h"
 #include "support/test.h"
 
 static const char *const levels[] = {"scalar", "avx2", "avx-vnni", "avx512-vnni", "avx512-vbmi", "neon", "neon-dotprod"};

@@ -1,56 +1,8 @@
 /* Opening models: the fixtures' configurations and weights, and files that must be refused. */
-#include "support/test.h"
-
 #include <math.h>
 
-#include "base/alloc.h"
-#include "base/bytes.h"
 #include "format/safetensors.h"
-#include "model/model.h"
-
-/* Stand-ins while there is no tokenizer: the fixtures have none. */
-__attribute__((weak)) tern_status tern_tokenizer_open_gguf(tern_tokenizer **t, const tern_gguf *g, tern_error *err)
-{
-    (void)t, (void)g, (void)err;
-    return TERN_NOT_FOUND;
-}
-
-__attribute__((weak)) tern_status tern_tokenizer_open_hf(tern_tokenizer **t, const char *dir, tern_error *err)
-{
-    (void)t, (void)dir, (void)err;
-    return TERN_NOT_FOUND;
-}
-
-__attribute__((weak)) void tern_tokenizer_close(tern_tokenizer *t)
-{
-    (void)t;
-}
-
-__attribute__((weak)) uint32_t tern_tokenizer_size(const tern_tokenizer *t)
-{
-    (void)t;
-    return 0;
-}
-
-static const tern_model_options no_tokenizer = {.no_tokenizer = true};
-
-static tern_model *open_model(const char *path)
-{
-    tern_error err = {0};
-    tern_model *model = NULL;
-    assert_ok(tern_model_open(&model, path, &no_tokenizer, &err), err);
-    return model;
-}
-
-static int8_t *codes_of(const tern_weight *w)
-{
-    tern_error err = {0};
-    size_t n_bad = 0;
-    int8_t *codes = malloc((size_t)w->rows * w->cols);
-    assert_ok(tern_decode_codes(w->encoding, w->data, w->rows, w->cols, 0, w->rows, codes, NULL, NULL, &n_bad, &err), err);
-    assert_int_equal(n_bad, 0);
-    return codes;
-}
+#include "model/support.h"
 
 static void bitnet_config(void **state)
 {
@@ -110,11 +62,8 @@ static void packed_equals_master(void **state)
             const tern_weight *b = tern_model_weight(packed, (tern_role)role, layer);
             if (!a->encoding || !a->encoding->ternary) continue;
             assert_int_equal(a->encoding->id, TERN_ENC_I2_S);
-            int8_t *x = codes_of(a), *y = codes_of(b);
-            assert_memory_equal(x, y, (size_t)a->rows * a->cols);
+            assert_same_codes(a, b);
             assert_true(fabsf(a->scale - b->scale) <= a->scale * 0x1p-8f);
-            free(x);
-            free(y);
         }
     }
     assert_int_equal(tern_model_parameters(master), tern_model_parameters(packed));

@@ -1,0 +1,108 @@
+/* Writing a whole model as a GGUF file. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/export_parts.h"
+
+typedef struct exporter {
+    const tern_model *model;
+    const tern_export_options *options;
+    tern_gguf_writer *writer;
+} exporter;
+
+static tern_status add_scale_tensor(const exporter *x, tern_role role, uint32_t layer, uint32_t n, tern_error *err)
+{
+    char name[TERN_MODEL__NAME_BYTES], scale_name[TERN_MODEL__NAME_BYTES + 8];
+    tern_role__gguf_name(role, layer, name);
+    snprintf(scale_name, sizeof scale_name, "%.*s.scale", (int)(strlen(name) - strlen(".weight")), name);
+    uint64_t dims[1] = {n};
+    return tern_gguf_add_tensor(x->writer, scale_name, TERN_ENC_F32, dims, 1, err);
+}
+
+static bool has_rope_factors(const tern_config *c)
+{
+    return c->rope_scaling == TERN_ROPE_LLAMA3 || c->rope_factors;
+}
+
+static tern_status add_tensors(const exporter *x, tern_error *err)
+{
+    const tern_config *c = &x->model->config;
+    uint64_t dims[1] = {c->head_dim / 2};
+    if (has_rope_factors(c)) TERN_TRY(tern_gguf_add_tensor(x->writer, "rope_freqs.weight", TERN_ENC_F32, dims, 1, err));
+    tern_role_walk walk = {0};
+    while (tern_role__next(&walk, c)) {
+        tern_export_plan plan;
+        TERN_TRY(tern_export__plan(x->model, x->options, walk.role, walk.layer, &plan, err));
+        TERN_TRY(tern_export__tensor(x->writer, walk.role, walk.layer, c, plan.encoding, err));
+        if (plan.n_scales) TERN_TRY(add_scale_tensor(x, walk.role, walk.layer, plan.n_scales, err));
+    }
+    return TERN_OK;
+}
+
+/* What the plain frequencies are divided by to give the model's; llama.cpp's tensor for LLaMA 3 scaling. */
+static tern_status write_rope_factors(const exporter *x, tern_error *err)
+{
+    tern_config plain = x->model->config;
+    if (!has_rope_factors(&plain)) return TERN_OK;
+    float before[TERN_MODEL__MAX_HEAD_DIM / 2], after[TERN_MODEL__MAX_HEAD_DIM / 2];
+    tern_config_rope_frequencies(&plain, after);
+    plain.rope_factors = NULL;
+    if (plain.rope_scaling == TERN_ROPE_LLAMA3) plain.rope_scaling = TERN_ROPE_PLAIN;
+    tern_config_rope_frequencies(&plain, before);
+    for (uint32_t i = 0; i < plain.head_dim / 2; i++) {
+        uint8_t bytes[4];
+        const float *given = x->model->config.rope_factors;
+        bool as_given = given && x->model->config.rope_scaling != TERN_ROPE_LLAMA3;
+        tern_store_f32(bytes, as_given ? given[i] : before[i] / after[i]);
+        TERN_TRY(tern_gguf_writer_data(x->writer, bytes, sizeof bytes, err));
+    }
+    return TERN_OK;
+}
+
+static tern_status report(const exporter *x, uint64_t done, tern_error *err)
+{
+    const tern_export_options *o = x->options;
+    float share = (float)((double)done / (double)x->model->parameters);
+    if (!o->progress || o->progress(o->progress_context, share)) return TERN_OK;
+    return tern_fail(err, TERN_CANCELLED, "writing the model was cancelled");
+}
+
+static tern_status write_tensors(const exporter *x, tern_error *err)
+{
+    TERN_TRY(write_rope_factors(x, err));
+    uint64_t done = 0;
+    tern_role_walk walk = {0};
+    while (tern_role__next(&walk, &x->model->config)) {
+        tern_export_plan plan;
+        TERN_TRY(tern_export__plan(x->model, x->options, walk.role, walk.layer, &plan, err));
+        TERN_TRY(tern_export__write(&plan, x->writer, err));
+        done += (uint64_t)plan.weight->rows * plan.weight->cols;
+        TERN_TRY(report(x, done, err));
+    }
+    return TERN_OK;
+}
+
+static tern_status write_all(const exporter *x, tern_error *err)
+{
+    tern_export_plan first;
+    TERN_TRY(tern_export__plan(x->model, x->options, TERN_ROLE_ATTN_Q, 0, &first, err));
+    TERN_TRY(tern_export__config(&x->model->config, first.encoding, x->writer, err));
+    if (x->model->tokenizer) TERN_TRY(tern_tokenizer_write_gguf(x->model->tokenizer, x->writer, err));
+    TERN_TRY(add_tensors(x, err));
+    TERN_TRY(tern_gguf_writer_begin_data(x->writer, err));
+    return write_tensors(x, err);
+}
+
+tern_status tern_model_write_gguf(const tern_model *model, const char *path, const tern_export_options *options, tern_error *err)
+{
+    static const tern_export_options none;
+    tern_error local = {0};
+    tern_error *e = err ? err : &local;
+    exporter x = {model, options ? options : &none, NULL};
+    TERN_TRY(tern_gguf_writer_open(&x.writer, path, e));
+    tern_status status = write_all(&x, e);
+    if (status == TERN_OK) return tern_gguf_writer_commit(x.writer, e);
+    tern_gguf_writer_abort(x.writer);
+    return status;
+}

@@ -1,0 +1,96 @@
+/* The metadata and the tensor list of the GGUF files that we write. */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/export_parts.h"
+
+/* Source: llama.cpp's llama_ftype; 40 is bitnet.cpp's; t160 is our own. */
+static const struct {
+    tern_encoding_id encoding;
+    uint32_t file_type;
+} file_types[] = {
+    {TERN_ENC_F32, 0},   {TERN_ENC_F16, 1},    {TERN_ENC_Q8_0, 7},   {TERN_ENC_Q4_K, 15}, {TERN_ENC_Q6_K, 18},
+    {TERN_ENC_BF16, 32}, {TERN_ENC_TQ1_0, 36}, {TERN_ENC_TQ2_0, 37}, {TERN_ENC_I2_S, 40}, {TERN_ENC_T160, 160},
+};
+
+uint32_t tern_export__file_type(const tern_encoding *e)
+{
+    for (size_t i = 0; i < sizeof file_types / sizeof *file_types; i++)
+        if (file_types[i].encoding == e->id) return file_types[i].file_type;
+    return 0;
+}
+
+static tern_status add_text(tern_gguf_writer *w, const char *key, const char *text, tern_error *err)
+{
+    return tern_gguf_add_string(w, key, text, strlen(text), err);
+}
+
+static tern_status add_general(const tern_config *c, const tern_encoding *linear, tern_gguf_writer *w, tern_error *err)
+{
+    TERN_TRY(add_text(w, "general.architecture", c->architecture, err));
+    TERN_TRY(add_text(w, "general.type", "model", err));
+    TERN_TRY(add_text(w, "general.name", c->name, err));
+    TERN_TRY(tern_gguf_add_u32(w, "general.file_type", tern_export__file_type(linear), err));
+    return tern_gguf_add_u32(w, "general.quantization_version", 2, err);
+}
+
+static tern_status add_dimensions(const tern_config *c, tern_gguf_writer *w, tern_error *err)
+{
+    const struct {
+        const char *key;
+        uint32_t value;
+    } rows[] = {
+        {"vocab_size", c->n_vocab},
+        {"context_length", c->n_ctx_train},
+        {"embedding_length", c->n_embd},
+        {"block_count", c->n_layers},
+        {"feed_forward_length", c->n_ff},
+        {"attention.head_count", c->n_heads},
+        {"attention.head_count_kv", c->n_kv_heads},
+        {"attention.key_length", c->head_dim},
+        {"attention.value_length", c->head_dim},
+        {"rope.dimension_count", c->head_dim},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char key[96];
+        snprintf(key, sizeof key, "%s.%s", c->architecture, rows[i].key);
+        TERN_TRY(tern_gguf_add_u32(w, key, rows[i].value, err));
+    }
+    return TERN_OK;
+}
+
+static tern_status add_f32(const tern_config *c, const char *name, float value, tern_gguf_writer *w, tern_error *err)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s.%s", c->architecture, name);
+    return tern_gguf_add_f32(w, key, value, err);
+}
+
+static tern_status add_rope(const tern_config *c, tern_gguf_writer *w, tern_error *err)
+{
+    TERN_TRY(add_f32(c, "rope.freq_base", c->rope_base, w, err));
+    if (c->rope_scaling != TERN_ROPE_LINEAR) return TERN_OK;
+    char key[96];
+    snprintf(key, sizeof key, "%s.rope.scaling.type", c->architecture);
+    TERN_TRY(add_text(w, key, "linear", err));
+    return add_f32(c, "rope.scaling.factor", c->rope_factor, w, err);
+}
+
+tern_status tern_export__config(const tern_config *config, const tern_encoding *linear, tern_gguf_writer *w, tern_error *err)
+{
+    TERN_TRY(add_general(config, linear, w, err));
+    TERN_TRY(add_dimensions(config, w, err));
+    TERN_TRY(add_f32(config, "attention.layer_norm_rms_epsilon", config->rms_eps, w, err));
+    return add_rope(config, w, err);
+}
+
+tern_status tern_export__tensor(tern_gguf_writer *w, tern_role role, uint32_t layer, const tern_config *config,
+                                const tern_encoding *e, tern_error *err)
+{
+    char name[TERN_MODEL__NAME_BYTES];
+    uint32_t rows, cols;
+    tern_role__gguf_name(role, layer, name);
+    tern_role__shape(role, config, &rows, &cols);
+    uint64_t dims[2] = {cols, rows};
+    return tern_gguf_add_tensor(w, name, (uint32_t)e->id, dims, tern_role__kind(role) == TERN_KIND_N ? 1 : 2, err);
+}

@@ -1,0 +1,31 @@
+/* Writing a model as GGUF: what the plan of a tensor says to the code that converts it. */
+#ifndef TERN_MODEL_EXPORT_PARTS_H
+#define TERN_MODEL_EXPORT_PARTS_H
+
+#include "model/parts.h"
+
+/* How one tensor will be stored. */
+typedef struct tern_export_plan {
+    const tern_weight *weight;
+    const tern_encoding *encoding;
+    uint32_t permuted_heads; /* of a Q or K matrix whose rows go from split halves to adjacent pairs; else 0 */
+    bool ternarise;          /* a dense weight into a ternary encoding */
+    float scale;             /* for the encoding's own place; not known yet when `ternarise` */
+    uint32_t n_scales;       /* values in the tensor of scales beside this one; 0: there is none */
+} tern_export_plan;
+
+/* Errors: INVALID_ARGUMENT (the encoding does not fit the role or the shape), UNSUPPORTED (not trained for it). Each names the tensor. */
+tern_status tern_export__plan(const tern_model *model, const tern_export_options *options, tern_role role, uint32_t layer,
+                              tern_export_plan *plan, tern_error *err);
+/* Writes the tensor's data, then that of its tensor of scales. */
+tern_status tern_export__write(const tern_export_plan *plan, tern_gguf_writer *w, tern_error *err);
+
+/* general.file_type for layers in this encoding. */
+uint32_t tern_export__file_type(const tern_encoding *e);
+/* All metadata that a configuration gives, general.* included. */
+tern_status tern_export__config(const tern_config *config, const tern_encoding *linear, tern_gguf_writer *w, tern_error *err);
+/* Name and shape of a role's tensor. */
+tern_status tern_export__tensor(tern_gguf_writer *w, tern_role role, uint32_t layer, const tern_config *config,
+                                const tern_encoding *e, tern_error *err);
+
+#endif

@@ -1,0 +1,157 @@
+/* Converting one tensor from the encoding it has to the one it gets. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/export_parts.h"
+
+enum { SLICE_ELEMENTS = 1 << 20 };
+
+/* Where output row `row` comes from. Split halves hold a pair's two rows half a head apart, adjacent pairs next to each other:
+ * out[head][pair][half] = in[head][half][pair]. */
+static uint32_t source_row(const tern_export_plan *p, uint32_t row)
+{
+    if (p->permuted_heads == 0) return row;
+    uint32_t head_dim = p->weight->rows / p->permuted_heads, at = row % head_dim;
+    return row - at + at % 2 * (head_dim / 2) + at / 2;
+}
+
+static tern_status rows_to_codes(const tern_export_plan *p, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    if (p->permuted_heads == 0)
+        return tern_decode_codes(w->encoding, w->data, w->rows, w->cols, first, n, codes, NULL, NULL, NULL, err);
+    for (uint32_t i = 0; i < n; i++)
+        TERN_TRY(tern_decode_codes(w->encoding, w->data, w->rows, w->cols, source_row(p, first + i), 1,
+                                   codes + (size_t)i * w->cols, NULL, NULL, NULL, err));
+    return TERN_OK;
+}
+
+/* The codes wait in the last quarter of `values`, each read before its place is overwritten. */
+static tern_status codes_to_values(const tern_export_plan *p, uint32_t first, uint32_t n, float *values, tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    size_t total = (size_t)n * w->cols;
+    const int8_t *codes = (int8_t *)(values + total) - total;
+    TERN_TRY(rows_to_codes(p, first, n, (int8_t *)(values + total) - total, err));
+    for (uint32_t row = 0; row < n; row++) {
+        float scale = w->row_scales ? w->row_scales[source_row(p, first + row)] : w->scale;
+        for (uint32_t col = 0; col < w->cols; col++) *values++ = (float)*codes++ * scale;
+    }
+    return TERN_OK;
+}
+
+static tern_status rows_to_values(const tern_export_plan *p, uint32_t first, uint32_t n, float *values, tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    if (w->encoding->ternary) return codes_to_values(p, first, n, values, err);
+    if (p->permuted_heads == 0) return tern_decode_rows(w->encoding, w->data, w->rows, w->cols, first, n, values, err);
+    for (uint32_t i = 0; i < n; i++)
+        TERN_TRY(tern_decode_rows(w->encoding, w->data, w->rows, w->cols, source_row(p, first + i), 1,
+                                  values + (size_t)i * w->cols, err));
+    return TERN_OK;
+}
+
+/* The encoding stays: bytes are copied row by row. */
+static tern_status write_same(const tern_export_plan *p, tern_gguf_writer *out, tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    size_t row_bytes;
+    if (p->permuted_heads == 0) return tern_gguf_writer_data(out, w->data, w->bytes, err);
+    TERN_TRY(tern_encoding_row_bytes(p->encoding, w->cols, &row_bytes, err));
+    for (uint32_t row = 0; row < w->rows; row++)
+        TERN_TRY(tern_gguf_writer_data(out, w->data + source_row(p, row) * row_bytes, row_bytes, err));
+    return TERN_OK;
+}
+
+static tern_status write_slices(const tern_export_plan *p, tern_gguf_writer *out, uint32_t n_slice, float *values,
+                                uint8_t *bytes, size_t row_bytes, tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    for (uint32_t first = 0; first < w->rows; first += n_slice) {
+        uint32_t n = w->rows - first < n_slice ? w->rows - first : n_slice;
+        TERN_TRY(rows_to_values(p, first, n, values, err));
+        if (tern_encode(p->encoding, values, n, w->cols, bytes, err) != TERN_OK) return tern_error_prefix(err, "%s", w->name);
+        TERN_TRY(tern_gguf_writer_data(out, bytes, n * row_bytes, err));
+    }
+    return TERN_OK;
+}
+
+static tern_status write_dense(const tern_export_plan *p, tern_gguf_writer *out, tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    if (p->encoding == w->encoding) return write_same(p, out, err);
+    size_t row_bytes;
+    TERN_TRY(tern_encoding_row_bytes(p->encoding, w->cols, &row_bytes, err));
+    uint32_t n_slice = w->cols < SLICE_ELEMENTS ? SLICE_ELEMENTS / w->cols : 1;
+    if (n_slice > w->rows) n_slice = w->rows;
+    float *values = tern_alloc((size_t)n_slice * w->cols * sizeof *values);
+    uint8_t *bytes = tern_alloc(n_slice * row_bytes);
+    tern_status status = TERN_OK;
+    if (!values || !bytes) status = tern_fail_alloc(err, (size_t)n_slice * w->cols * sizeof *values + n_slice * row_bytes);
+    else status = write_slices(p, out, n_slice, values, bytes, row_bytes, err);
+    tern_free(values);
+    tern_free(bytes);
+    return status;
+}
+
+static tern_status ternarise(const tern_export_plan *p, int8_t *codes, float *scale, tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    size_t bytes;
+    if (!tern_size_mul((size_t)w->rows * w->cols, sizeof(float), &bytes)) return tern_fail_alloc(err, SIZE_MAX);
+    float *values = tern_alloc(bytes);
+    if (!values) return tern_fail_alloc(err, bytes);
+    tern_status status = rows_to_values(p, 0, w->rows, values, err);
+    if (status == TERN_OK) tern_ternarise(values, (size_t)w->rows * w->cols, codes, scale);
+    tern_free(values);
+    if (status == TERN_OK && !isfinite(*scale))
+        return tern_fail(err, TERN_MALFORMED, "%s: a mean magnitude of %g found, a finite one expected", w->name, (double)*scale);
+    return status;
+}
+
+static tern_status write_scales(const tern_export_plan *p, float ternarised, tern_gguf_writer *out, tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    for (uint32_t i = 0; i < p->n_scales; i++) {
+        uint8_t bytes[4];
+        float one = p->ternarise ? ternarised : w->scale;
+        tern_store_f32(bytes, w->row_scales ? w->row_scales[source_row(p, i)] : one);
+        TERN_TRY(tern_gguf_writer_data(out, bytes, sizeof bytes, err));
+    }
+    return TERN_OK;
+}
+
+static tern_status encode_codes(const tern_export_plan *p, tern_gguf_writer *out, int8_t *codes, uint8_t *bytes,
+                                size_t n_bytes, tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    float scale = p->scale, found = 0.0f;
+    if (p->ternarise) TERN_TRY(ternarise(p, codes, &found, err));
+    else TERN_TRY(rows_to_codes(p, 0, w->rows, codes, err));
+    if (p->ternarise && p->n_scales == 0) scale = found;
+    if (tern_encode_codes(p->encoding, codes, scale, w->rows, w->cols, bytes, err) != TERN_OK)
+        return tern_error_prefix(err, "%s", w->name);
+    TERN_TRY(tern_gguf_writer_data(out, bytes, n_bytes, err));
+    return write_scales(p, found, out, err);
+}
+
+static tern_status write_ternary(const tern_export_plan *p, tern_gguf_writer *out, tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    size_t n_codes = (size_t)w->rows * w->cols, n_bytes;
+    TERN_TRY(tern_encoding_bytes(p->encoding, w->rows, w->cols, &n_bytes, err));
+    int8_t *codes = tern_alloc(n_codes);
+    uint8_t *bytes = tern_alloc(n_bytes);
+    tern_status status = TERN_OK;
+    if (!codes || !bytes) status = tern_fail_alloc(err, n_codes + n_bytes);
+    else status = encode_codes(p, out, codes, bytes, n_bytes, err);
+    tern_free(codes);
+    tern_free(bytes);
+    return status;
+}
+
+tern_status tern_export__write(const tern_export_plan *plan, tern_gguf_writer *w, tern_error *err)
+{
+    return plan->encoding->ternary ? write_ternary(plan, w, err) : write_dense(plan, w, err);
+}

@@ -15,7 +15,7 @@ const char *tern_status_words(tern_status code)
     return "unknown status";
 }
 
-tern_status tern_fail(tern_error *err, tern_status code, const char *format, ...)
+tern_status (tern_fail)(tern_error *err, tern_status code, const char *format, ...)
 {
     if (!err) return code;
     va_list args;
@@ -41,7 +41,7 @@ tern_status tern_error_prefix(tern_error *err, const char *format, ...)
     return err->code;
 }
 
-tern_status tern_fail_alloc(tern_error *err, unsigned long long bytes)
+tern_status (tern_fail_alloc)(tern_error *err, unsigned long long bytes)
 {
     return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory: could not allocate %llu bytes", bytes);
 }

@@ -18,6 +18,13 @@ tern_status tern_error_prefix(tern_error *err, const char *format, ...)
 /* The out-of-memory error, with the number of bytes asked for. */
 tern_status tern_fail_alloc(tern_error *err, unsigned long long bytes);
 
+/* The static analyzer sees one file at a time; this tells it which status these return. Their definitions stand in
+ * parentheses, which keeps a macro from being expanded. */
+#if defined(__clang_analyzer__)
+#define tern_fail(err, code, ...) (tern_fail(err, code, __VA_ARGS__), (code))
+#define tern_fail_alloc(err, bytes) (tern_fail_alloc(err, bytes), TERN_OUT_OF_MEMORY)
+#endif
+
 /* Runs a call and leaves the function with its status when it failed. */
 #define TERN_TRY(call)                                                         \
     do {                                                                       \

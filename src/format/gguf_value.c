@@ -1,5 +1,6 @@
 /* GGUF metadata values: checking them in the file, and typed getters. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/show.h"
@@ -193,8 +194,8 @@ tern_status tern_gguf_get_array(const tern_gguf *g, const char *key, tern_gguf_k
     const tern_gguf_kv *kv = NULL;
     TERN_TRY(find(g, key, &kv, err));
     if (kv->kind != TERN_GGUF_ARRAY || kv->element != element) {
-        char expected[32] = "array of ";
-        strcat(expected, tern_gguf_kind_name(element));
+        char expected[32];
+        snprintf(expected, sizeof expected, "array of %s", tern_gguf_kind_name(element));
         return fail_kind(kv, key, expected, err);
     }
     *out = kv;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/cpu.h"
+#include "backend/open.h"
 #include "base/alloc.h"
 
 typedef struct weight_slot {
@@ -19,19 +19,6 @@ struct tern_engine {
     tern_weight head; /* the requantised table, when asked for */
     bool own_head, f32_activations;
 };
-
-static tern_status open_backend(tern_engine *e, const tern_engine_params *p, tern_error *err)
-{
-    const char *name = p->backend ? p->backend : "cpu";
-    if (strcmp(name, "cpu") != 0)
-        return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": this build has \"cpu\"", name);
-    tern_cpu_options options = {.n_threads = p->n_threads, .pin = p->pin};
-    if (p->cpu_features) {
-        options.features_set = true;
-        TERN_TRY(tern_cpu_features_parse(p->cpu_features, tern_cpu_features(), &options.features, err));
-    }
-    return tern_cpu_open(&e->backend, &options, err);
-}
 
 /* The head in another encoding, a slice of rows at a time. */
 static tern_status requantize(tern_weight *out, const tern_weight *in, const tern_encoding *to, tern_error *err)
@@ -105,7 +92,11 @@ tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern
     e->model = model;
     e->f32_activations = params->f32_activations;
     tern_status status;
-    TERN_GOTO(open_backend(e, params, err));
+    const tern_backend_options device = {.name = params->backend,
+                                         .n_threads = params->n_threads,
+                                         .pin = params->pin,
+                                         .cpu_features = params->cpu_features};
+    TERN_GOTO(tern_backend_open(&e->backend, &device, err));
     TERN_GOTO(open_head(e, params->head, err));
     TERN_GOTO(add_weights(e, err));
     *engine = e;

@@ -1,0 +1,87 @@
+/* The vocabulary: what each token id is called, which bytes it stands for, and the id of given bytes. */
+#ifndef TERN_TEXT_VOCAB_H
+#define TERN_TEXT_VOCAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+/* The values are those of tokenizer.ggml.token_type. */
+typedef enum tern_token_type {
+    TERN_TOKEN_NORMAL = 1,
+    TERN_TOKEN_UNKNOWN = 2,
+    TERN_TOKEN_CONTROL = 3, /* markup: never made from plain text, not shown */
+    TERN_TOKEN_USER = 4,    /* user-defined: matched whole in any text, shown */
+    TERN_TOKEN_UNUSED = 5,
+    TERN_TOKEN_BYTE = 6     /* "<0x0A>" */
+} tern_token_type;
+
+/* How pieces are written. */
+typedef enum tern_alphabet {
+    TERN_ALPHABET_BYTES,  /* as they are: "▁the", "<0x0A>" */
+    TERN_ALPHABET_GPT2    /* each byte as one printable character: "Ġthe" */
+} tern_alphabet;
+
+typedef struct tern_vocab_entry {
+    uint32_t piece_at, piece_size; /* the name, in `bytes` */
+    uint32_t text_at, text_size;   /* what it puts into the text */
+    float score;
+    uint8_t type;
+} tern_vocab_entry;
+
+/* Zero-initialised is empty. */
+typedef struct tern_vocab {
+    tern_alphabet alphabet;
+    tern_vocab_entry *entries; /* [n] */
+    uint32_t n;
+    size_t cap;
+    tern_buf bytes;
+    int32_t *slots; /* hash table over keys, -1 is free */
+    size_t n_slots; /* a power of two */
+    uint32_t max_key;
+    int32_t byte_ids[256]; /* the token of each single byte, or -1 */
+} tern_vocab;
+
+enum { TERN_VOCAB_MAX = 1 << 22 };
+
+/* Makes the vocabulary at least n entries large; those that were not there are UNUSED with an empty piece. LIMIT above TERN_VOCAB_MAX. */
+tern_status tern_vocab__resize(tern_vocab *v, size_t n, tern_error *err);
+/* Room for the pieces of a file of about this many bytes, so that adding does not copy them over and over. */
+tern_status tern_vocab__reserve(tern_vocab *v, size_t bytes, tern_error *err);
+/* Names entry `id` < n, which must be unnamed. Scores must be finite. Errors: MALFORMED, naming id and piece. */
+tern_status tern_vocab__set(tern_vocab *v, uint32_t id, const void *piece, size_t size, tern_token_type type, float score,
+                            tern_error *err);
+/* The same for a token that is given by the bytes it stands for; its piece is written in the vocabulary's alphabet. */
+tern_status tern_vocab__set_text(tern_vocab *v, uint32_t id, const void *text, size_t size, tern_token_type type,
+                                 tern_error *err);
+/* Builds the table and byte_ids, after all entries are set. Errors: MALFORMED for duplicate pieces, naming both ids. */
+tern_status tern_vocab__index(tern_vocab *v, tern_error *err);
+void tern_vocab__deinit(tern_vocab *v);
+
+/* The id whose key is exactly these bytes, or -1. A key is the text under GPT-2's alphabet and else the piece. */
+int32_t tern_vocab__find(const tern_vocab *v, const void *key, size_t size);
+/* The id with this piece, or -1. */
+int32_t tern_vocab__find_piece(const tern_vocab *v, const void *piece, size_t size);
+
+static inline tern_span tern_vocab__piece(const tern_vocab *v, uint32_t id)
+{
+    const tern_vocab_entry *e = &v->entries[id];
+    return (tern_span){(const uint8_t *)v->bytes.data + e->piece_at, e->piece_size};
+}
+
+static inline tern_span tern_vocab__text(const tern_vocab *v, uint32_t id)
+{
+    const tern_vocab_entry *e = &v->entries[id];
+    return (tern_span){(const uint8_t *)v->bytes.data + e->text_at, e->text_size};
+}
+
+/* For messages: at most 40 bytes of s with anything unprintable escaped; storage is the caller's. */
+typedef struct tern_quoted {
+    char text[176];
+} tern_quoted;
+tern_quoted tern_quote(const void *s, size_t n);
+
+#endif

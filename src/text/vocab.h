@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/map.h"
 
 /* The values are those of tokenizer.ggml.token_type. */
 typedef enum tern_token_type {
@@ -30,6 +31,7 @@ typedef struct tern_vocab_entry {
     uint32_t text_at, text_size;   /* what it puts into the text */
     float score;
     uint8_t type;
+    uint8_t flags; /* TERN_ADDED_*: how a CONTROL or USER token is matched */
 } tern_vocab_entry;
 
 /* Zero-initialised is empty. */
@@ -39,13 +41,12 @@ typedef struct tern_vocab {
     uint32_t n;
     size_t cap;
     tern_buf bytes;
-    int32_t *slots; /* hash table over keys, -1 is free */
-    size_t n_slots; /* a power of two */
-    uint32_t max_key;
+    tern_map ids;     /* from keys */
+    uint32_t max_key; /* bytes */
     int32_t byte_ids[256]; /* the token of each single byte, or -1 */
 } tern_vocab;
 
-enum { TERN_VOCAB_MAX = 1 << 22 };
+enum { TERN_VOCAB_MAX = 1 << 20 };
 
 /* Makes the vocabulary at least n entries large; those that were not there are UNUSED with an empty piece. LIMIT above TERN_VOCAB_MAX. */
 tern_status tern_vocab__resize(tern_vocab *v, size_t n, tern_error *err);
@@ -57,7 +58,9 @@ tern_status tern_vocab__set(tern_vocab *v, uint32_t id, const void *piece, size_
 /* The same for a token that is given by the bytes it stands for; its piece is written in the vocabulary's alphabet. */
 tern_status tern_vocab__set_text(tern_vocab *v, uint32_t id, const void *text, size_t size, tern_token_type type,
                                  tern_error *err);
-/* Builds the table and byte_ids, after all entries are set. Errors: MALFORMED for duplicate pieces, naming both ids. */
+/* Makes a named entry CONTROL or USER: it stands for its piece as it is written. */
+void tern_vocab__mark(tern_vocab *v, uint32_t id, tern_token_type type, unsigned flags);
+/* Builds the table and byte_ids, after all entries are set; may be called again after changes. Errors: MALFORMED for duplicate pieces, naming both ids. */
 tern_status tern_vocab__index(tern_vocab *v, tern_error *err);
 void tern_vocab__deinit(tern_vocab *v);
 
@@ -77,11 +80,5 @@ static inline tern_span tern_vocab__text(const tern_vocab *v, uint32_t id)
     const tern_vocab_entry *e = &v->entries[id];
     return (tern_span){(const uint8_t *)v->bytes.data + e->text_at, e->text_size};
 }
-
-/* For messages: at most 40 bytes of s with anything unprintable escaped; storage is the caller's. */
-typedef struct tern_quoted {
-    char text[176];
-} tern_quoted;
-tern_quoted tern_quote(const void *s, size_t n);
 
 #endif

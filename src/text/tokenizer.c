@@ -1,0 +1,245 @@
+/* The tokenizer object: its tables, special tokens and properties. */
+#include "text/tokenizer.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/show.h"
+#include "text/tokenizer_parts.h"
+
+/* Tokens that end a turn or a text in published models, whatever their file says of them. */
+static const char *const END_NAMES[] = {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<end_of_turn>", "<|end|>", "<|endoftext|>",
+                                        "<|end_of_text|>", "<|eot|>", "</s>", "<eos>", "<EOT>", "<|end_of_turn|>"};
+enum { N_END_NAMES = sizeof END_NAMES / sizeof END_NAMES[0] };
+
+tern_status tern_tokenizer__alloc(tern_tokenizer **t, tern_error *err)
+{
+    tern_tokenizer *made = tern_calloc(1, sizeof *made);
+    if (!made) return tern_fail_alloc(err, sizeof *made);
+    made->bos = made->eos = made->eot = made->eom = made->unk = made->pad = -1;
+    *t = made;
+    return TERN_OK;
+}
+
+void tern_tokenizer_close(tern_tokenizer *t)
+{
+    if (!t) return;
+    tern_vocab__deinit(&t->vocab);
+    tern_pairs__deinit(&t->pairs);
+    tern_added__deinit(&t->added);
+    tern_added__deinit(&t->frozen);
+    tern_pretokenizer__deinit(&t->pre);
+    tern_charsmap__deinit(&t->norm.charsmap);
+    tern_free(t->chat_template);
+    tern_free(t);
+}
+
+static bool equals(tern_span s, const char *text)
+{
+    return s.size == strlen(text) && memcmp(s.data, text, s.size) == 0;
+}
+
+static bool starts_with(tern_span s, const char *text)
+{
+    size_t n = strlen(text);
+    return s.size >= n && memcmp(s.data, text, n) == 0;
+}
+
+static bool is_end_name(tern_span piece)
+{
+    for (int i = 0; i < N_END_NAMES; i++)
+        if (equals(piece, END_NAMES[i])) return true;
+    return false;
+}
+
+/* User-defined symbols that structure a conversation: a user's words must never become one. */
+static bool is_markup(tern_span piece)
+{
+    static const char *const NAMES[] = {"<start_of_turn>", "<start_of_image>", "<end_of_image>", "<bos>", "<s>", "<pad>", "<unk>",
+                                        "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
+                                        "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        if (equals(piece, NAMES[i])) return true;
+    bool bars = piece.size > 4 && starts_with(piece, "<|") && memcmp(piece.data + piece.size - 2, "|>", 2) == 0;
+    return bars || is_end_name(piece);
+}
+
+/* Files call some control tokens user-defined or plain. */
+static void mark_control(tern_vocab *v)
+{
+    for (uint32_t id = 0; id < v->n; id++) {
+        const tern_vocab_entry *e = &v->entries[id];
+        if (e->piece_size < 3 || v->bytes.data[e->piece_at + e->piece_size - 1] == 0) continue;
+        if (e->type != TERN_TOKEN_USER && e->type != TERN_TOKEN_NORMAL) continue;
+        tern_span piece = tern_vocab__piece(v, id);
+        if (e->type == TERN_TOKEN_USER ? is_markup(piece) : piece.data[0] == '<' && is_end_name(piece))
+            tern_vocab__mark(v, id, TERN_TOKEN_CONTROL, e->flags);
+    }
+}
+
+static tern_status collect_added(tern_tokenizer *t, tern_error *err)
+{
+    tern_added__deinit(&t->added);
+    tern_added__deinit(&t->frozen);
+    for (uint32_t id = 0; id < t->vocab.n; id++) {
+        const tern_vocab_entry *e = &t->vocab.entries[id];
+        if (e->type != TERN_TOKEN_CONTROL && e->type != TERN_TOKEN_USER) continue;
+        bool control = e->type == TERN_TOKEN_CONTROL;
+        tern_added *list = !control && t->rule == TERN_MERGE_SCORES ? &t->frozen : &t->added;
+        unsigned flags = e->flags | (control ? TERN_ADDED_CONTROL : 0u);
+        TERN_TRY(tern_added__add(list, tern_vocab__piece(&t->vocab, id), (int32_t)id, flags, err));
+    }
+    tern_added__index(&t->added);
+    tern_added__index(&t->frozen);
+    return TERN_OK;
+}
+
+tern_status tern_tokenizer__index(tern_tokenizer *t, tern_error *err)
+{
+    if (t->vocab.n == 0) return tern_fail(err, TERN_MALFORMED, "the vocabulary is empty");
+    mark_control(&t->vocab);
+    TERN_TRY(tern_vocab__index(&t->vocab, err));
+    return collect_added(t, err);
+}
+
+tern_status tern_tokenizer__split_merge(tern_span merge, uint32_t index, tern_span *left, tern_span *right, tern_error *err)
+{
+    const uint8_t *space = merge.size > 1 ? memchr(merge.data + 1, ' ', merge.size - 1) : NULL;
+    if (!space)
+        return tern_fail(err, TERN_MALFORMED, "merge %u \"%s\": two pieces with a space between expected", index,
+                         tern_show(merge).text);
+    *left = (tern_span){merge.data, (size_t)(space - merge.data)};
+    *right = (tern_span){space + 1, merge.size - left->size - 1};
+    return TERN_OK;
+}
+
+static tern_status fail_merge(uint32_t index, tern_span left, tern_span right, const char *which, tern_error *err)
+{
+    return tern_fail(err, TERN_MALFORMED, "merge %u, \"%s\" and \"%s\": %s is not in the vocabulary", index, tern_show(left).text,
+                     tern_show(right).text, which);
+}
+
+/* Pieces that the file holds in short form fit here; the rare longer one goes to the heap. */
+static int32_t find_joined(const tern_vocab *v, tern_span left, tern_span right)
+{
+    uint8_t local[256];
+    size_t size = left.size + right.size;
+    uint8_t *both = size <= sizeof local ? local : tern_alloc(size);
+    if (!both) return -1;
+    memcpy(both, left.data, left.size);
+    memcpy(both + left.size, right.data, right.size);
+    int32_t id = tern_vocab__find(v, both, size);
+    if (both != local) tern_free(both);
+    return id;
+}
+
+/* By the keys of left and right, so that a byte-level merge costs one decoding of each piece. */
+static int32_t find_merged(const tern_vocab *v, int32_t left, int32_t right)
+{
+    if (v->alphabet == TERN_ALPHABET_GPT2)
+        return find_joined(v, tern_vocab__text(v, (uint32_t)left), tern_vocab__text(v, (uint32_t)right));
+    return find_joined(v, tern_vocab__piece(v, (uint32_t)left), tern_vocab__piece(v, (uint32_t)right));
+}
+
+tern_status tern_tokenizer__add_merge(tern_tokenizer *t, uint32_t index, tern_span left, tern_span right, tern_error *err)
+{
+    const tern_vocab *v = &t->vocab;
+    tern_pair pair = {.rank = index};
+    pair.left = tern_vocab__find_piece(v, left.data, left.size);
+    pair.right = tern_vocab__find_piece(v, right.data, right.size);
+    if (pair.left < 0) return fail_merge(index, left, right, "the first", err);
+    if (pair.right < 0) return fail_merge(index, left, right, "the second", err);
+    pair.merged = find_merged(v, pair.left, pair.right);
+    if (pair.merged < 0) return fail_merge(index, left, right, "what they make together", err);
+    tern_token_type type = (tern_token_type)v->entries[pair.merged].type;
+    if (type != TERN_TOKEN_NORMAL && type != TERN_TOKEN_USER) return TERN_OK; /* plain text never becomes markup */
+    return tern_pairs__add(&t->pairs, pair, err);
+}
+
+tern_status tern_tokenizer__add_end(tern_tokenizer *t, int64_t id, tern_error *err)
+{
+    if (id < 0 || id >= t->vocab.n)
+        return tern_fail(err, TERN_MALFORMED, "end-of-text token id %lld: 0 to %u expected", (long long)id, t->vocab.n - 1);
+    for (size_t i = 0; i < t->n_ends; i++)
+        if (t->ends[i] == id) return TERN_OK;
+    if (t->n_ends == TERN_MAX_END_TOKENS)
+        return tern_fail(err, TERN_LIMIT, "more than %d end-of-text tokens", TERN_MAX_END_TOKENS);
+    t->ends[t->n_ends++] = (int32_t)id;
+    return TERN_OK;
+}
+
+static tern_status check_id(const tern_tokenizer *t, const char *what, int32_t id, tern_error *err)
+{
+    if (id < (int64_t)t->vocab.n) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "%s token id %d: below %u expected", what, id, t->vocab.n);
+}
+
+tern_status tern_tokenizer__finish(tern_tokenizer *t, tern_error *err)
+{
+    const int32_t ids[] = {t->eos, t->eot, t->eom};
+    TERN_TRY(check_id(t, "BOS", t->bos, err));
+    TERN_TRY(check_id(t, "unknown", t->unk, err));
+    TERN_TRY(check_id(t, "padding", t->pad, err));
+    for (int i = 0; i < 3; i++)
+        if (ids[i] >= 0) TERN_TRY(tern_tokenizer__add_end(t, ids[i], err));
+    for (int i = 0; i < N_END_NAMES; i++) {
+        int32_t id = tern_vocab__find_piece(&t->vocab, END_NAMES[i], strlen(END_NAMES[i]));
+        if (id < 0 || t->vocab.entries[id].type != TERN_TOKEN_CONTROL) continue;
+        TERN_TRY(tern_tokenizer__add_end(t, id, err));
+        if (t->eos < 0) t->eos = id;
+    }
+    if (!t->bos_decided) t->adds_bos = t->bos != t->eos;
+    t->bos_decided = true;
+    if (t->bos < 0) t->adds_bos = false;
+    return TERN_OK;
+}
+
+tern_span tern_token_piece(const tern_tokenizer *t, int32_t id)
+{
+    if (id < 0 || (uint32_t)id >= t->vocab.n) return (tern_span){(const uint8_t *)"", 0};
+    return tern_vocab__piece(&t->vocab, (uint32_t)id);
+}
+
+int32_t tern_token_find(const tern_tokenizer *t, const char *piece, size_t n)
+{
+    return tern_vocab__find_piece(&t->vocab, piece, n);
+}
+
+uint32_t tern_tokenizer_size(const tern_tokenizer *t)
+{
+    return t->vocab.n;
+}
+
+int32_t tern_tokenizer_bos(const tern_tokenizer *t)
+{
+    return t->bos;
+}
+
+int32_t tern_tokenizer_eos(const tern_tokenizer *t)
+{
+    return t->eos;
+}
+
+bool tern_tokenizer_adds_bos(const tern_tokenizer *t)
+{
+    return t->adds_bos;
+}
+
+bool tern_token_is_end(const tern_tokenizer *t, int32_t id)
+{
+    for (size_t i = 0; i < t->n_ends; i++)
+        if (t->ends[i] == id) return true;
+    return false;
+}
+
+bool tern_token_is_special(const tern_tokenizer *t, int32_t id)
+{
+    if (id < 0 || (uint32_t)id >= t->vocab.n) return false;
+    tern_token_type type = (tern_token_type)t->vocab.entries[id].type;
+    return type == TERN_TOKEN_CONTROL || type == TERN_TOKEN_UNKNOWN;
+}
+
+const char *tern_tokenizer_chat_template(const tern_tokenizer *t)
+{
+    return t->chat_template;
+}

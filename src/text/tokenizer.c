@@ -7,9 +7,10 @@
 #include "base/show.h"
 #include "text/tokenizer_parts.h"
 
-/* Tokens that end a turn or a text in published models, whatever their file says of them. */
-static const char *const END_NAMES[] = {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<end_of_turn>", "<|end|>", "<|endoftext|>",
-                                        "<|end_of_text|>", "<|eot|>", "</s>", "<eos>", "<EOT>", "<|end_of_turn|>"};
+/* Tokens that end a text or a turn in published models, whatever their file says of them; a text's end comes first, since
+ * the first one found is the EOS of a file that names none. */
+static const char *const END_NAMES[] = {"<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>", "<|eot_id|>", "<|eom_id|>",
+                                        "<|im_end|>", "<end_of_turn>", "<|end|>", "<|eot|>", "<EOT>", "<|end_of_turn|>"};
 enum { N_END_NAMES = sizeof END_NAMES / sizeof END_NAMES[0] };
 
 tern_status tern_tokenizer__alloc(tern_tokenizer **t, tern_error *err)
@@ -32,6 +33,15 @@ void tern_tokenizer_close(tern_tokenizer *t)
     tern_charsmap__deinit(&t->norm.charsmap);
     tern_free(t->chat_template);
     tern_free(t);
+}
+
+tern_status tern_tokenizer__set_template(tern_tokenizer *t, const void *text, size_t n, tern_error *err)
+{
+    char *copy = tern_strndup(text, n);
+    if (!copy) return tern_fail_alloc(err, n);
+    tern_free(t->chat_template);
+    t->chat_template = copy;
+    return TERN_OK;
 }
 
 static bool equals(tern_span s, const char *text)

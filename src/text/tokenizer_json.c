@@ -314,6 +314,7 @@ tern_status tern_tokenizer__add_token(tern_tokenizer *t, uint32_t id, const json
     TERN_TRY(tern_vocab__resize(v, (size_t)id + 1, err));
     tern_span there = tern_vocab__piece(v, id);
     bool same = there.size == piece.size && memcmp(there.data, piece.data, piece.size) == 0;
+    if (!same && v->entries[id].type == TERN_TOKEN_CONTROL) v->entries[id].piece_size = 0; /* a reserved one gets its name */
     if (!same) TERN_TRY(tern_vocab__set(v, id, piece.data, piece.size, type, 0, err));
     if (piece.size) tern_vocab__mark(v, id, type, added_flags(token));
     return TERN_OK;

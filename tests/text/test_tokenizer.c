@@ -1,0 +1,169 @@
+/* Tokenizers against the ids of tiktoken, tokenizers, SentencePiece and llama.cpp. */
+#include "text/goldens.h"
+
+static void test_demo(void **state)
+{
+    (void)state;
+    tern_tokenizer *t = open_demo();
+    goldens g = goldens_of_json("demo_golden.json");
+    check_goldens(t, &g, true);
+    assert_int_equal(tern_tokenizer_size(t), 4096);
+    assert_true(tern_token_is_end(t, 4092));
+    assert_true(tern_token_is_end(t, 4095));
+    assert_true(tern_token_is_special(t, 4091));
+    assert_false(tern_token_is_end(t, 4091));
+    goldens_free(&g);
+    tern_tokenizer_close(t);
+}
+
+static void test_llama3(void **state)
+{
+    (void)state;
+    tern_tokenizer *t = open_llama3();
+    goldens g = goldens_of_json("llama3_golden.json"), h = goldens_of_inp("ggml-vocab-llama-bpe.gguf");
+    check_goldens(t, &g, false);
+    check_goldens(t, &h, false);
+    assert_int_equal(tern_tokenizer_size(t), 128256);
+    assert_int_equal(tern_token_find(t, "<|start_header_id|>", 19), 128006);
+    assert_int_equal(tern_token_find(t, "<|reserved_special_token_250|>", 30), 128255);
+    assert_int_equal(tern_token_find(t, "\xC4\xA0the", 5), 279);
+    assert_int_equal(tern_tokenizer_bos(t), 128000);
+    assert_true(tern_token_is_end(t, 128001));
+    assert_true(tern_token_is_end(t, 128009));
+    goldens_free(&g);
+    goldens_free(&h);
+    tern_tokenizer_close(t);
+}
+
+static void test_sentencepiece(void **state)
+{
+    (void)state;
+    tern_tokenizer *t = open_spm1024();
+    goldens g = goldens_of_json("spm1024_golden.json");
+    check_goldens(t, &g, false);
+    check_goldens(t, &g, true);
+    assert_int_equal(tern_tokenizer_bos(t), 2);
+    assert_int_equal(tern_tokenizer_eos(t), 1);
+    assert_true(tern_token_is_end(t, 1));
+    assert_true(tern_token_is_end(t, 5)); /* <end_of_turn> */
+    goldens_free(&g);
+    tern_tokenizer_close(t);
+}
+
+/* Opens the metadata of a GGUF file. */
+static tern_tokenizer *open_gguf(const char *path)
+{
+    tern_error err = {0};
+    tern_gguf *g = NULL;
+    tern_tokenizer *t = NULL;
+    tern_buf file = read_whole(path);
+    assert_ok(tern_gguf_parse(&g, file.data, file.size, &err), err);
+    assert_ok(tern_tokenizer_open_gguf(&t, g, &err), err);
+    tern_gguf_close(g);
+    tern_buf_deinit(&file);
+    return t;
+}
+
+/* Writes it, reads it back, closes the original. */
+static tern_tokenizer *through_gguf(tern_tokenizer *t, const char *name)
+{
+    tern_error err = {0};
+    tern_gguf_writer *w = NULL;
+    const char *path = test_scratch(name);
+    assert_ok(tern_gguf_writer_open(&w, path, &err), err);
+    assert_ok(tern_tokenizer_write_gguf(t, w, &err), err);
+    assert_ok(tern_gguf_writer_begin_data(w, &err), err);
+    assert_ok(tern_gguf_writer_commit(w, &err), err);
+    tern_tokenizer *back = open_gguf(path);
+    assert_int_equal(tern_tokenizer_size(back), tern_tokenizer_size(t));
+    assert_int_equal(tern_tokenizer_bos(back), tern_tokenizer_bos(t));
+    assert_int_equal(tern_tokenizer_eos(back), tern_tokenizer_eos(t));
+    assert_int_equal(tern_tokenizer_adds_bos(back), tern_tokenizer_adds_bos(t));
+    for (int32_t id = 0; id < (int32_t)tern_tokenizer_size(t); id++) {
+        tern_span a = tern_token_bytes(t, id, true), b = tern_token_bytes(back, id, true);
+        assert_int_equal(a.size, b.size);
+        assert_memory_equal(a.data, b.data, a.size);
+        assert_int_equal(tern_token_is_special(t, id), tern_token_is_special(back, id));
+        assert_int_equal(tern_token_is_end(t, id), tern_token_is_end(back, id));
+    }
+    tern_tokenizer_close(t);
+    return back;
+}
+
+static void test_gguf_gpt2(void **state)
+{
+    (void)state;
+    tern_tokenizer *t = open_gguf(test_fixture("tokenizers/ggml-vocab-gpt-2.gguf"));
+    goldens g = goldens_of_inp("ggml-vocab-gpt-2.gguf");
+    check_goldens(t, &g, true);
+    assert_false(tern_tokenizer_adds_bos(t));
+    assert_int_equal(tern_tokenizer_eos(t), 50256);
+    t = through_gguf(t, "gpt2.gguf");
+    check_goldens(t, &g, true);
+    goldens_free(&g);
+    tern_tokenizer_close(t);
+}
+
+static void test_gguf_llama_spm(void **state)
+{
+    (void)state;
+    tern_tokenizer *t = open_gguf(test_fixture("tokenizers/ggml-vocab-llama-spm.gguf"));
+    goldens g = goldens_of_inp("ggml-vocab-llama-spm.gguf");
+    check_goldens(t, &g, true);
+    assert_true(tern_tokenizer_adds_bos(t));
+    t = through_gguf(t, "llama-spm.gguf");
+    check_goldens(t, &g, true);
+    goldens_free(&g);
+    tern_tokenizer_close(t);
+}
+
+static void test_written_llama3(void **state)
+{
+    (void)state;
+    tern_tokenizer *t = through_gguf(open_llama3(), "llama3.gguf");
+    goldens g = goldens_of_json("llama3_golden.json");
+    check_goldens(t, &g, false);
+    goldens_free(&g);
+    tern_tokenizer_close(t);
+}
+
+static void test_written_demo(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_tokenizer *t = NULL;
+    assert_ok(tern_tokenizer_open_hf(&t, test_model("tiny-stories-bitnet"), &err), err);
+    assert_int_equal(tern_tokenizer_bos(t), 4091);
+    assert_int_equal(tern_tokenizer_eos(t), 4092);
+    assert_true(tern_tokenizer_adds_bos(t));
+    t = through_gguf(t, "demo.gguf");
+    goldens g = goldens_of_json("demo_golden.json");
+    check_goldens(t, &g, true);
+    goldens_free(&g);
+    tern_tokenizer_close(t);
+}
+
+static void test_written_spm1024(void **state)
+{
+    (void)state;
+    tern_tokenizer *t = through_gguf(open_spm1024(), "spm1024.gguf");
+    goldens g = goldens_of_json("spm1024_golden.json");
+    check_goldens(t, &g, false);
+    goldens_free(&g);
+    tern_tokenizer_close(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_demo),
+        cmocka_unit_test(test_llama3),
+        cmocka_unit_test(test_sentencepiece),
+        cmocka_unit_test(test_gguf_gpt2),
+        cmocka_unit_test(test_gguf_llama_spm),
+        cmocka_unit_test(test_written_llama3),
+        cmocka_unit_test(test_written_demo),
+        cmocka_unit_test(test_written_spm1024),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -79,7 +79,7 @@ static tern_status check_limits(const void *data, size_t size, const char *what,
     shape s = measure(data, size);
     if (s.deepest > MAX_DEPTH)
         return tern_fail(err, TERN_LIMIT, "%s: JSON nested %zu deep, at most %d expected", what, s.deepest, MAX_DEPTH);
-    size_t most = 16 * size + ((size_t)64 << 20);
+    size_t most = 24 * size + ((size_t)64 << 20);
     if (s.bytes > most)
         return tern_fail(err, TERN_LIMIT, "%s: this JSON would take %zu bytes of memory, at most %zu expected", what, s.bytes,
                          most);

@@ -15,7 +15,7 @@
  * Every number becomes a json_real (config files hold integers beyond 64 bits): read them with the getters or
  * tern_json_int, never with json_is_integer. Strings may hold NULs (use json_string_length); keys may not.
  * Errors: MALFORMED (syntax, UTF-8, duplicate keys), LIMIT (nested deeper than 64; more than 1 GiB; a tree that would take more than
- * 16 times the text plus 64 MiB), OUT_OF_MEMORY. Thread-safe. Jansson's allocator is base/alloc.h from the first call on. */
+ * 24 times the text plus 64 MiB), OUT_OF_MEMORY. Thread-safe. Jansson's allocator is base/alloc.h from the first call on. */
 tern_status tern_json_parse(json_t **root, const void *data, size_t size, const char *what, tern_error *err);
 /* The same for a file of at most max_bytes. Errors: also NOT_FOUND, IO. */
 tern_status tern_json_read(json_t **root, const char *path, size_t max_bytes, tern_error *err);

@@ -65,14 +65,16 @@ tern_status tern_map_reserve(tern_map *map, size_t n, tern_error *err)
 
 tern_status tern_map_add(tern_map *map, tern_span key, uint32_t value, bool *added, tern_error *err)
 {
-    if (key.size > UINT32_MAX) return tern_fail(err, TERN_LIMIT, "a key of %zu bytes, at most %u expected", key.size, UINT32_MAX);
+    if (key.size > UINT32_MAX)
+        return tern_fail(err, TERN_LIMIT, "a key of %zu bytes, at most %u expected", key.size, UINT32_MAX);
     if (!key.data) key.data = (const uint8_t *)"";
     TERN_TRY(tern_map_reserve(map, map->count + 1, err));
     uint32_t hash = hash_key(map->seed, key);
     tern_map_slot *slot = probe(map, key, hash);
     *added = !slot->used;
     if (slot->used) return TERN_OK;
-    *slot = (tern_map_slot){.key = key.data, .key_bytes = (uint32_t)key.size, .hash = hash, .value = value, .used = true};
+    *slot =
+        (tern_map_slot){.key = key.data, .key_bytes = (uint32_t)key.size, .hash = hash, .value = value, .used = true};
     map->count++;
     return TERN_OK;
 }

@@ -8,8 +8,8 @@
 #include "base/show.h"
 #include "format/gguf_internal.h"
 
-/* The fewest bytes that one pair (key length, a letter, kind, u8) and one tensor (name length, a letter, number of dimensions, type,
- * offset) can take. */
+/* The fewest bytes that one pair (key length, a letter, kind, u8) and one tensor (name length, a letter, number of
+ * dimensions, type, offset) can take. */
 enum { MIN_KV_BYTES = 8 + 1 + 4 + 1, MIN_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8 };
 
 static tern_status check_count(const tern_cursor *c, const char *what, uint64_t n, size_t each, size_t most,
@@ -17,9 +17,10 @@ static tern_status check_count(const tern_cursor *c, const char *what, uint64_t 
 {
     size_t left = tern_cursor_left(c);
     if (n > left / each)
-        return tern_fail(err, TERN_MALFORMED, "header: %llu %s do not fit in the %zu bytes left", (unsigned long long)n, what,
-                         left);
-    if (n > most) return tern_fail(err, TERN_LIMIT, "header: %llu %s, at most %zu expected", (unsigned long long)n, what, most);
+        return tern_fail(err, TERN_MALFORMED, "header: %llu %s do not fit in the %zu bytes left", (unsigned long long)n,
+                         what, left);
+    if (n > most)
+        return tern_fail(err, TERN_LIMIT, "header: %llu %s, at most %zu expected", (unsigned long long)n, what, most);
     return TERN_OK;
 }
 
@@ -28,11 +29,13 @@ static tern_status read_version(tern_gguf *g, tern_cursor *c, tern_error *err)
     const uint8_t *magic = tern_cursor_take(c, 4);
     if (!magic) return tern_fail(err, TERN_MALFORMED, "header: %zu bytes, a GGUF file has at least 24", c->size);
     if (memcmp(magic, "GGUF", 4) != 0)
-        return tern_fail(err, TERN_MALFORMED, "header: magic '%s' found, 'GGUF' expected", tern_show((tern_span){magic, 4}).text);
+        return tern_fail(err, TERN_MALFORMED, "header: magic '%s' found, 'GGUF' expected",
+                         tern_show((tern_span){magic, 4}).text);
     g->version = tern_cursor_u32(c);
     if (c->bad) return tern_fail(err, TERN_MALFORMED, "header: the file ends after %zu bytes", c->size);
     if (g->version && (g->version & 0xffff) == 0)
-        return tern_fail(err, TERN_UNSUPPORTED, "header: big-endian GGUF (version word 0x%08x), little-endian expected", g->version);
+        return tern_fail(err, TERN_UNSUPPORTED, "header: big-endian GGUF (version word 0x%08x), little-endian expected",
+                         g->version);
     if (g->version != 2 && g->version != 3)
         return tern_fail(err, TERN_UNSUPPORTED, "header: GGUF version %u, 2 or 3 expected", g->version);
     return TERN_OK;
@@ -55,12 +58,13 @@ static tern_status read_header(tern_gguf *g, tern_cursor *c, tern_error *err)
 }
 
 /* A key or tensor name, 1 to 65,535 bytes, not seen before. */
-static tern_status read_name(tern_cursor *c, const char *what, size_t i, tern_map *seen, tern_span *name, tern_error *err)
+static tern_status read_name(tern_cursor *c, const char *what, size_t i, tern_map *seen, tern_span *name,
+                             tern_error *err)
 {
     uint64_t bytes = tern_cursor_u64(c);
     if (c->bad || bytes > tern_cursor_left(c))
-        return tern_fail(err, TERN_MALFORMED, "%s %zu: a name of %llu bytes, %zu left", what, i, (unsigned long long)bytes,
-                         tern_cursor_left(c));
+        return tern_fail(err, TERN_MALFORMED, "%s %zu: a name of %llu bytes, %zu left", what, i,
+                         (unsigned long long)bytes, tern_cursor_left(c));
     if (bytes == 0 || bytes > TERN_GGUF_MAX_NAME_BYTES)
         return tern_fail(err, TERN_MALFORMED, "%s %zu: a name of %llu bytes, 1 to %d expected", what, i,
                          (unsigned long long)bytes, TERN_GGUF_MAX_NAME_BYTES);
@@ -87,7 +91,8 @@ static tern_status read_value(tern_cursor *c, tern_gguf_kv *kv, tern_error *err)
 {
     uint32_t kind = tern_cursor_u32(c);
     if (c->bad) return tern_fail(err, TERN_MALFORMED, "the file ends before its kind");
-    if (kind > TERN_GGUF_F64) return tern_fail(err, TERN_MALFORMED, "kind %u, at most %d expected", kind, TERN_GGUF_F64);
+    if (kind > TERN_GGUF_F64)
+        return tern_fail(err, TERN_MALFORMED, "kind %u, at most %d expected", kind, TERN_GGUF_F64);
     kv->kind = (tern_gguf_kind)kind;
     kv->count = 1;
     if (kind == TERN_GGUF_ARRAY) return read_array(c, kv, err);
@@ -125,13 +130,15 @@ static tern_status read_tensor(tern_gguf *g, tern_cursor *c, size_t i, uint64_t 
     return TERN_OK;
 }
 
-static tern_status place_tensor(const tern_gguf *g, tern_gguf_tensor *t, tern_span data, uint64_t offset, tern_error *err)
+static tern_status place_tensor(const tern_gguf *g, tern_gguf_tensor *t, tern_span data, uint64_t offset,
+                                tern_error *err)
 {
     if (offset % g->alignment)
         return tern_fail(err, TERN_MALFORMED, "%s: offset %llu, a multiple of %zu expected", tern_show(t->name).text,
                          (unsigned long long)offset, g->alignment);
     if (offset > data.size || t->bytes > data.size - offset)
-        return tern_fail(err, TERN_MALFORMED, "%s: %zu bytes at offset %llu are outside the file, which has %zu bytes of data",
+        return tern_fail(err, TERN_MALFORMED,
+                         "%s: %zu bytes at offset %llu are outside the file, which has %zu bytes of data",
                          tern_show(t->name).text, t->bytes, (unsigned long long)offset, data.size);
     t->data = data.data + offset;
     return TERN_OK;

@@ -10,8 +10,19 @@
 #include "base/error.h"
 
 typedef enum tern_gguf_kind {
-    TERN_GGUF_U8 = 0, TERN_GGUF_I8, TERN_GGUF_U16, TERN_GGUF_I16, TERN_GGUF_U32, TERN_GGUF_I32, TERN_GGUF_F32,
-    TERN_GGUF_BOOL, TERN_GGUF_STRING, TERN_GGUF_ARRAY, TERN_GGUF_U64, TERN_GGUF_I64, TERN_GGUF_F64
+    TERN_GGUF_U8 = 0,
+    TERN_GGUF_I8,
+    TERN_GGUF_U16,
+    TERN_GGUF_I16,
+    TERN_GGUF_U32,
+    TERN_GGUF_I32,
+    TERN_GGUF_F32,
+    TERN_GGUF_BOOL,
+    TERN_GGUF_STRING,
+    TERN_GGUF_ARRAY,
+    TERN_GGUF_U64,
+    TERN_GGUF_I64,
+    TERN_GGUF_F64
 } tern_gguf_kind;
 
 typedef struct tern_gguf tern_gguf;
@@ -38,13 +49,13 @@ typedef struct tern_gguf_tensor {
     size_t bytes;
 } tern_gguf_tensor;
 
-/* Parses `size` bytes (kept by the caller for the life of *gguf). Versions 2 and 3, little endian. Every count is compared with
- * what the remaining bytes can hold before anything is allocated; offsets, sizes and alignment (a power of two, 1 to
- * 2^20) are checked; tensors must lie inside the file and not overlap; duplicate names and keys and arrays nested deeper
- * than 4 are refused. Plain integers and F64 are listed beside our encodings.
+/* Parses `size` bytes (kept by the caller for the life of *gguf). Versions 2 and 3, little endian. Every count is
+ * compared with what the remaining bytes can hold before anything is allocated; offsets, sizes and alignment (a power
+ * of two, 1 to 2^20) are checked; tensors must lie inside the file and not overlap; duplicate names and keys and arrays
+ * nested deeper than 4 are refused. Plain integers and F64 are listed beside our encodings.
  *
- * Errors, each naming the key or tensor: MALFORMED; UNSUPPORTED (version, byte order, a tensor type of other programs); LIMIT (more
- * than 65,536 keys or 262,144 tensors, an array nested too deep); OUT_OF_MEMORY. Memory: at most 64 MiB. */
+ * Errors, each naming the key or tensor: MALFORMED; UNSUPPORTED (version, byte order, a tensor type of other programs);
+ * LIMIT (more than 65,536 keys or 262,144 tensors, an array nested too deep); OUT_OF_MEMORY. Memory: at most 64 MiB. */
 tern_status tern_gguf_parse(tern_gguf **gguf, const void *data, size_t size, tern_error *err);
 void tern_gguf_close(tern_gguf *gguf);
 
@@ -62,23 +73,27 @@ const char *tern_gguf_kind_name(uint32_t kind);
 /* "i2_s", "Q4_0", ...: the name of a tensor type, ours or of other programs; "unknown" for others. */
 const char *tern_gguf_type_name(uint32_t type);
 
-/* Typed getters. NOT_FOUND when the key is missing, MALFORMED (key, kind found, kind expected) when the type or range does not fit.
- * Integers accept any integer kind whose value fits; f32 accepts f32, f64 and integers. Outputs are untouched on failure. */
+/* Typed getters. NOT_FOUND when the key is missing, MALFORMED (key, kind found, kind expected) when the type or range
+ * does not fit. Integers accept any integer kind whose value fits; f32 accepts f32, f64 and integers. Outputs are
+ * untouched on failure. */
 tern_status tern_gguf_get_u32(const tern_gguf *g, const char *key, uint32_t *out, tern_error *err);
 tern_status tern_gguf_get_f32(const tern_gguf *g, const char *key, float *out, tern_error *err);
 tern_status tern_gguf_get_bool(const tern_gguf *g, const char *key, bool *out, tern_error *err);
 tern_status tern_gguf_get_string(const tern_gguf *g, const char *key, tern_span *out, tern_error *err);
-/* The array under `key` whose elements are of `element` kind (for integers of any width use get_array + tern_gguf_array_int). */
+/* The array under `key` whose elements are of `element` kind (for integers of any width use get_array +
+ * tern_gguf_array_int). */
 tern_status tern_gguf_get_array(const tern_gguf *g, const char *key, tern_gguf_kind element, const tern_gguf_kv **out,
                                 tern_error *err);
-/* Walks an array of strings: cursor = tern_cursor_open(kv->value.data, kv->value.size), then one call for each element. */
+/* Walks an array of strings: cursor = tern_cursor_open(kv->value.data, kv->value.size), then one call for each element.
+ */
 tern_span tern_gguf_next_string(tern_cursor *c);
 /* One scalar element of an integer or bool array; 0 for other arrays and past the end. */
 int64_t tern_gguf_array_int(const tern_gguf_kv *kv, uint64_t i);
 
-/* The writer collects metadata and tensor descriptions, then streams the data in order, so that no model is ever whole in
- * memory. Version 3, alignment 32 unless general.alignment is added before the first tensor. Strings and names are copied. The same calls
- * give the same bytes. Errors: INVALID_ARGUMENT (a duplicate, a shape, a type or a piece of data that does not fit), OUT_OF_MEMORY, IO. */
+/* The writer collects metadata and tensor descriptions, then streams the data in order, so that no model is ever whole
+ * in memory. Version 3, alignment 32 unless general.alignment is added before the first tensor. Strings and names are
+ * copied. The same calls give the same bytes. Errors: INVALID_ARGUMENT (a duplicate, a shape, a type or a piece of data
+ * that does not fit), OUT_OF_MEMORY, IO. */
 typedef struct tern_gguf_writer tern_gguf_writer;
 
 tern_status tern_gguf_writer_open(tern_gguf_writer **w, const char *path, tern_error *err);

@@ -35,7 +35,8 @@ size_t tern_gguf__kind_bytes(uint32_t kind);
 tern_status tern_gguf__skip_values(tern_cursor *c, uint32_t kind, uint64_t count, uint32_t depth, tern_error *err);
 /* Alignment from the value of general.alignment. Errors: MALFORMED (kind, power of two, range). */
 tern_status tern_gguf__alignment(const tern_gguf_kv *kv, size_t *alignment, tern_error *err);
-/* Fills rows, cols and bytes from n_dims, dims and type. Errors: MALFORMED (shape), UNSUPPORTED (type), LIMIT (overflow). */
+/* Fills rows, cols and bytes from n_dims, dims and type. Errors: MALFORMED (shape), UNSUPPORTED (type), LIMIT
+ * (overflow). */
 tern_status tern_gguf__tensor_size(tern_gguf_tensor *t, tern_error *err);
 
 #endif

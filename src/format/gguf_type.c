@@ -10,6 +10,7 @@ typedef struct tensor_type {
 } tensor_type;
 
 /* Ids: ggml.h of llama.cpp, enum ggml_type. */
+/* clang-format off */
 static const tensor_type types[] = {
     {2, 0, "Q4_0"},      {3, 0, "Q4_1"},      {4, 0, "Q4_2"},      {5, 0, "Q4_3"},        {6, 0, "Q5_0"},
     {7, 0, "Q5_1"},      {9, 0, "Q8_1"},      {10, 0, "Q2_K"},     {11, 0, "Q3_K"},       {13, 0, "Q5_K"},
@@ -19,6 +20,7 @@ static const tensor_type types[] = {
     {31, 0, "Q4_0_4_4"}, {32, 0, "Q4_0_4_8"}, {33, 0, "Q4_0_8_8"}, {37, 0, "IQ4_NL_4_8"}, {38, 0, "IQ4_NL_8_8"},
     {39, 0, "MXFP4"},    {40, 0, "NVFP4"},
 };
+/* clang-format on */
 
 static const tensor_type *find_type(uint32_t id)
 {

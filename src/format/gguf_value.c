@@ -6,6 +6,7 @@
 #include "base/show.h"
 #include "format/gguf_internal.h"
 
+/* clang-format off */
 static const struct {
     const char *name;
     size_t bytes;
@@ -13,6 +14,7 @@ static const struct {
     {"u8", 1},  {"i8", 1},   {"u16", 2},    {"i16", 2},   {"u32", 4}, {"i32", 4}, {"f32", 4},
     {"bool", 1}, {"string", 0}, {"array", 0}, {"u64", 8}, {"i64", 8}, {"f64", 8},
 };
+/* clang-format on */
 
 enum { N_KINDS = sizeof kinds / sizeof *kinds, STRING_HEADER_BYTES = 8, ARRAY_HEADER_BYTES = 12 };
 
@@ -70,7 +72,9 @@ static tern_status skip_arrays(tern_cursor *c, uint64_t count, uint32_t depth, t
 tern_status tern_gguf__skip_values(tern_cursor *c, uint32_t kind, uint64_t count, uint32_t depth, tern_error *err)
 {
     if (kind >= N_KINDS) return tern_fail(err, TERN_MALFORMED, "kind %u, at most %d expected", kind, N_KINDS - 1);
-    size_t least = kind == TERN_GGUF_STRING ? STRING_HEADER_BYTES : kind == TERN_GGUF_ARRAY ? ARRAY_HEADER_BYTES : kinds[kind].bytes;
+    size_t least = kind == TERN_GGUF_STRING  ? STRING_HEADER_BYTES
+                   : kind == TERN_GGUF_ARRAY ? ARRAY_HEADER_BYTES
+                                             : kinds[kind].bytes;
     if (count > tern_cursor_left(c) / least) return fail_end(c, count, kinds[kind].name, err);
     if (kind == TERN_GGUF_STRING) return skip_strings(c, count, err);
     if (kind == TERN_GGUF_ARRAY) return skip_arrays(c, count, depth, err);
@@ -83,13 +87,15 @@ tern_status tern_gguf__skip_values(tern_cursor *c, uint32_t kind, uint64_t count
 static bool load_int(uint32_t kind, const uint8_t *p, int64_t *out)
 {
     switch (kind) {
-    case TERN_GGUF_U8: case TERN_GGUF_BOOL: *out = *p; return true;
-    case TERN_GGUF_I8: *out = (int8_t)*p; return true;
+    case TERN_GGUF_U8:
+    case TERN_GGUF_BOOL: *out = *p; return true;
+    case TERN_GGUF_I8: *out = *p - (*p & 0x80) * 2; return true;
     case TERN_GGUF_U16: *out = tern_load_u16(p); return true;
     case TERN_GGUF_I16: *out = (int16_t)tern_load_u16(p); return true;
     case TERN_GGUF_U32: *out = tern_load_u32(p); return true;
     case TERN_GGUF_I32: *out = (int32_t)tern_load_u32(p); return true;
-    case TERN_GGUF_U64: case TERN_GGUF_I64: *out = (int64_t)tern_load_u64(p); return kind == TERN_GGUF_I64 || *out >= 0;
+    case TERN_GGUF_U64:
+    case TERN_GGUF_I64: *out = (int64_t)tern_load_u64(p); return kind == TERN_GGUF_I64 || *out >= 0;
     default: return false;
     }
 }
@@ -103,11 +109,13 @@ tern_status tern_gguf__alignment(const tern_gguf_kv *kv, size_t *alignment, tern
 {
     int64_t v;
     if (!is_int(kv->kind))
-        return tern_fail(err, TERN_MALFORMED, TERN_GGUF_ALIGNMENT_KEY ": %s found, u32 expected", tern_gguf_kind_name(kv->kind));
+        return tern_fail(err, TERN_MALFORMED, TERN_GGUF_ALIGNMENT_KEY ": %s found, u32 expected",
+                         tern_gguf_kind_name(kv->kind));
     if (!load_int(kv->kind, kv->value.data, &v)) v = INT64_MAX;
     if (v < 1 || v > TERN_GGUF_MAX_ALIGNMENT || (v & (v - 1)))
-        return tern_fail(err, TERN_MALFORMED, TERN_GGUF_ALIGNMENT_KEY ": %lld found, a power of two from 1 to %d expected",
-                         (long long)v, TERN_GGUF_MAX_ALIGNMENT);
+        return tern_fail(err, TERN_MALFORMED,
+                         TERN_GGUF_ALIGNMENT_KEY ": %lld found, a power of two from 1 to %d expected", (long long)v,
+                         TERN_GGUF_MAX_ALIGNMENT);
     *alignment = (size_t)v;
     return TERN_OK;
 }

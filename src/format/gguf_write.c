@@ -1,4 +1,5 @@
-/* The GGUF writer: metadata and tensor list gathered in memory, data streamed to a file that appears whole or not at all. */
+/* The GGUF writer: metadata and tensor list gathered in memory, data streamed to a file that appears whole or not at
+ * all. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -22,7 +23,7 @@ struct tern_gguf_writer {
     size_t n_tensors, cap_tensors;
     size_t alignment;
     uint64_t data_bytes; /* of the tensors added so far, padding included */
-    bool broken; /* an allocation failed half-way through a header record */
+    bool broken;         /* an allocation failed half-way through a header record */
     bool writing;
     size_t at;   /* the tensor whose data comes next */
     size_t done; /* bytes of it already written */
@@ -60,12 +61,13 @@ static tern_status add_text(tern_buf *buf, tern_span text, tern_error *err)
     return tern_buf_add(buf, text.data, text.size, err);
 }
 
-/* Remembers a key or name that was not used before, and points *name to a copy. What fails after this leaves the header half
- * written, so the file is given up: see `broken`. */
+/* Remembers a key or name that was not used before, and points *name to a copy. What fails after this leaves the header
+ * half written, so the file is given up: see `broken`. */
 static tern_status claim(tern_gguf_writer *w, tern_map *seen, const char *what, tern_span *claimed, tern_error *err)
 {
     tern_span name = *claimed;
-    if (w->writing) return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: added after the data was begun", tern_show(name).text);
+    if (w->writing)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: added after the data was begun", tern_show(name).text);
     if (name.size == 0 || name.size > TERN_GGUF_MAX_NAME_BYTES)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "a %s of %zu bytes, 1 to %d expected", what, name.size,
                          TERN_GGUF_MAX_NAME_BYTES);
@@ -86,8 +88,8 @@ static tern_status check_value(const tern_gguf_kv *kv, tern_error *err)
     tern_cursor c = tern_cursor_open(kv->value.data, kv->value.size);
     tern_status status = tern_gguf__skip_values(&c, array ? kv->element : kv->kind, array ? kv->count : 1, array, err);
     if (status == TERN_OK && c.at == c.size) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: its %zu bytes are not a value of kind %s", tern_show(kv->key).text,
-                     kv->value.size, tern_gguf_kind_name(kv->kind));
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: its %zu bytes are not a value of kind %s",
+                     tern_show(kv->key).text, kv->value.size, tern_gguf_kind_name(kv->kind));
 }
 
 static tern_status note_alignment(tern_gguf_writer *w, const tern_gguf_kv *kv, tern_error *err)
@@ -123,7 +125,8 @@ tern_status tern_gguf_add_kv(tern_gguf_writer *w, const tern_gguf_kv *kv, tern_e
 
 static tern_gguf_kv pair(const char *key, tern_gguf_kind kind, const void *value, size_t bytes)
 {
-    return (tern_gguf_kv){.key = {(const uint8_t *)key, strlen(key)}, .kind = kind, .count = 1, .value = {value, bytes}};
+    return (tern_gguf_kv){
+        .key = {(const uint8_t *)key, strlen(key)}, .kind = kind, .count = 1, .value = {value, bytes}};
 }
 
 tern_status tern_gguf_add_u32(tern_gguf_writer *w, const char *key, uint32_t v, tern_error *err)
@@ -217,7 +220,8 @@ tern_status tern_gguf_add_tensor(tern_gguf_writer *w, const char *name, uint32_t
     tern_gguf_tensor t = {.name = {(const uint8_t *)name, strlen(name)}, .n_dims = n_dims, .type = type};
     TERN_TRY(shape_of(&t, dims, err));
     uint64_t next;
-    if (!next_offset(w, t.bytes, &next)) return tern_fail(err, TERN_LIMIT, "%s: %zu bytes overflow the file", name, t.bytes);
+    if (!next_offset(w, t.bytes, &next))
+        return tern_fail(err, TERN_LIMIT, "%s: %zu bytes overflow the file", name, t.bytes);
     void *tensors = w->tensors;
     TERN_TRY(tern_grow(&tensors, &w->cap_tensors, w->n_tensors + 1, sizeof *w->tensors, err));
     w->tensors = tensors;
@@ -271,8 +275,8 @@ static tern_status check_complete(const tern_gguf_writer *w, tern_error *err)
     if (w->broken) return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: an addition to it failed", w->file.path);
     if (w->at == w->n_tensors) return TERN_OK;
     const pending_tensor *t = &w->tensors[w->at];
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %zu bytes of data written, %zu expected", tern_show(t->name).text, w->done,
-                     t->bytes);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %zu bytes of data written, %zu expected", tern_show(t->name).text,
+                     w->done, t->bytes);
 }
 
 tern_status tern_gguf_writer_commit(tern_gguf_writer *w, tern_error *err)

@@ -30,7 +30,8 @@ static void set_allocator(void)
     json_set_alloc_funcs(json_alloc, tern_free);
 }
 
-/* What a document would cost as a tree, and how deep it is: counted over its punctuation, so valid only if it parses. */
+/* What a document would cost as a tree, and how deep it is: counted over its punctuation, so valid only if it parses.
+ */
 typedef struct shape {
     size_t bytes;
     size_t depth, deepest;
@@ -48,9 +49,18 @@ static size_t end_of_string(const uint8_t *data, size_t size, size_t at)
 static void count_byte(shape *s, uint8_t byte)
 {
     switch (byte) {
-    case '{': s->bytes += 240; s->depth++; break;
-    case '[': s->bytes += 130; s->depth++; break;
-    case '}': case ']': if (s->depth) s->depth--; break;
+    case '{':
+        s->bytes += 240;
+        s->depth++;
+        break;
+    case '[':
+        s->bytes += 130;
+        s->depth++;
+        break;
+    case '}':
+    case ']':
+        if (s->depth) s->depth--;
+        break;
     case ',': s->bytes += 56; break;
     case ':': s->bytes += 96; break;
     default: return;
@@ -81,8 +91,8 @@ static tern_status check_limits(const void *data, size_t size, const char *what,
         return tern_fail(err, TERN_LIMIT, "%s: JSON nested %zu deep, at most %d expected", what, s.deepest, MAX_DEPTH);
     size_t most = 24 * size + ((size_t)64 << 20);
     if (s.bytes > most)
-        return tern_fail(err, TERN_LIMIT, "%s: this JSON would take %zu bytes of memory, at most %zu expected", what, s.bytes,
-                         most);
+        return tern_fail(err, TERN_LIMIT, "%s: this JSON would take %zu bytes of memory, at most %zu expected", what,
+                         s.bytes, most);
     return TERN_OK;
 }
 
@@ -113,8 +123,7 @@ tern_status tern_json_read(json_t **root, const char *path, size_t max_bytes, te
     tern_status status;
     if (map.size > max_bytes)
         status = tern_fail(err, TERN_LIMIT, "%s: %zu bytes, at most %zu expected", path, map.size, max_bytes);
-    else
-        status = tern_json_parse(root, map.data, map.size, path, err);
+    else status = tern_json_parse(root, map.data, map.size, path, err);
     tern_file_map_close(&map);
     return status;
 }
@@ -141,7 +150,8 @@ const char *tern_json_kind(const json_t *value)
     case JSON_OBJECT: return "object";
     case JSON_ARRAY: return "array";
     case JSON_STRING: return "string";
-    case JSON_INTEGER: case JSON_REAL: return "number";
+    case JSON_INTEGER:
+    case JSON_REAL: return "number";
     case JSON_TRUE: return "true";
     case JSON_FALSE: return "false";
     case JSON_NULL: return "null";
@@ -273,8 +283,7 @@ tern_status tern_json_add_string(tern_buf *buf, const void *s, size_t n, tern_er
     out_of_memory = false;
     bool valid = is_utf8(bytes, n);
     if (out_of_memory) return tern_fail_alloc(err, n);
-    if (!valid)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: not UTF-8", tern_show((tern_span){bytes, n}).text);
+    if (!valid) return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: not UTF-8", tern_show((tern_span){bytes, n}).text);
     TERN_TRY(tern_buf_add(buf, "\"", 1, err));
     for (size_t i = 0; i < n; i++) TERN_TRY(add_char(buf, bytes[i], err));
     return tern_buf_add(buf, "\"", 1, err);
@@ -287,7 +296,8 @@ static void skip_space(tern_json_walk *w)
 
 static tern_status fail_walk(const tern_json_walk *w, const char *expected, tern_error *err)
 {
-    if (w->at >= w->size) return tern_fail(err, TERN_MALFORMED, "JSON ends at byte %zu, %s expected", w->size, expected);
+    if (w->at >= w->size)
+        return tern_fail(err, TERN_MALFORMED, "JSON ends at byte %zu, %s expected", w->size, expected);
     return tern_fail(err, TERN_MALFORMED, "'%s' at byte %zu of the JSON, %s expected",
                      tern_show((tern_span){w->data + w->at, 1}).text, w->at, expected);
 }

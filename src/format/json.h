@@ -1,4 +1,5 @@
-/* JSON documents as jansson values: parsing of untrusted bytes under limits, and typed getters whose errors name the key. */
+/* JSON documents as jansson values: parsing of untrusted bytes under limits, and typed getters whose errors name the
+ * key. */
 #ifndef TERN_FORMAT_JSON_H
 #define TERN_FORMAT_JSON_H
 
@@ -10,12 +11,14 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-/* Parses `size` bytes of UTF-8 JSON, any kind of value at the top. `what` names the document in messages, which give line and column.
+/* Parses `size` bytes of UTF-8 JSON, any kind of value at the top. `what` names the document in messages, which give
+ * line and column.
  *
  * Every number becomes a json_real (config files hold integers beyond 64 bits): read them with the getters or
  * tern_json_int, never with json_is_integer. Strings may hold NULs (use json_string_length); keys may not.
- * Errors: MALFORMED (syntax, UTF-8, duplicate keys), LIMIT (nested deeper than 64; more than 1 GiB; a tree that would take more than
- * 24 times the text plus 64 MiB), OUT_OF_MEMORY. Thread-safe. Jansson's allocator is base/alloc.h from the first call on. */
+ * Errors: MALFORMED (syntax, UTF-8, duplicate keys), LIMIT (nested deeper than 64; more than 1 GiB; a tree that would
+ * take more than 24 times the text plus 64 MiB), OUT_OF_MEMORY. Thread-safe. Jansson's allocator is base/alloc.h from
+ * the first call on. */
 tern_status tern_json_parse(json_t **root, const void *data, size_t size, const char *what, tern_error *err);
 /* The same for a file of at most max_bytes. Errors: also NOT_FOUND, IO. */
 tern_status tern_json_read(json_t **root, const char *path, size_t max_bytes, tern_error *err);
@@ -33,7 +36,8 @@ bool tern_json_int(const json_t *value, int64_t *out);
 bool tern_json_has(const json_t *object, const char *key);
 
 /* Typed getters. NOT_FOUND when `object` lacks the key or it is null, MALFORMED (key, kind or value found and
- * expected) when it does not fit or `object` is none. Outputs are untouched on failure; what they borrow lives as long as the root. */
+ * expected) when it does not fit or `object` is none. Outputs are untouched on failure; what they borrow lives as long
+ * as the root. */
 tern_status tern_json_get_u32(const json_t *object, const char *key, uint32_t *out, tern_error *err);
 tern_status tern_json_get_i64(const json_t *object, const char *key, int64_t *out, tern_error *err);
 tern_status tern_json_get_f64(const json_t *object, const char *key, double *out, tern_error *err);
@@ -54,8 +58,9 @@ typedef struct tern_json_walk {
     bool started;
 } tern_json_walk;
 
-/* The next member: *more is false after the last one, when only white space follows the object. Errors: MALFORMED (byte found and expected, with its
- * place). A bracket, quote or comma that is out of place inside a value is left for its parser to find. */
+/* The next member: *more is false after the last one, when only white space follows the object. Errors: MALFORMED (byte
+ * found and expected, with its place). A bracket, quote or comma that is out of place inside a value is left for its
+ * parser to find. */
 tern_status tern_json_walk_next(tern_json_walk *walk, bool *more, tern_span *key, tern_span *value, tern_error *err);
 
 #endif

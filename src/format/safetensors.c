@@ -64,7 +64,8 @@ static tern_status read_offsets(const json_t *entry, tern_st_tensor *t, tern_spa
     TERN_TRY(read_count(offsets, 0, "data_offsets", &begin, err));
     TERN_TRY(read_count(offsets, 1, "data_offsets", &end, err));
     if (begin > end || end > data.size)
-        return tern_fail(err, TERN_MALFORMED, "data_offsets %llu to %llu are outside the file, which has %zu bytes of data",
+        return tern_fail(err, TERN_MALFORMED,
+                         "data_offsets %llu to %llu are outside the file, which has %zu bytes of data",
                          (unsigned long long)begin, (unsigned long long)end, data.size);
     if (end - begin != t->bytes)
         return tern_fail(err, TERN_MALFORMED, "data_offsets hold %llu bytes, its shape needs %zu",
@@ -75,7 +76,8 @@ static tern_status read_offsets(const json_t *entry, tern_st_tensor *t, tern_spa
 
 static tern_status read_entry(const json_t *entry, tern_st_tensor *t, tern_span data, tern_error *err)
 {
-    if (!json_is_object(entry)) return tern_fail(err, TERN_MALFORMED, "%s found, an object expected", tern_json_kind(entry));
+    if (!json_is_object(entry))
+        return tern_fail(err, TERN_MALFORMED, "%s found, an object expected", tern_json_kind(entry));
     tern_span dtype = {0};
     TERN_TRY(tern_json_get_string(entry, "dtype", &dtype, err));
     TERN_TRY(find_dtype(dtype, &t->dtype, err));
@@ -107,8 +109,7 @@ static tern_status read_name(tern_safetensors *st, tern_span key, const char **n
     tern_status status = TERN_OK;
     if (memchr(json_string_value(text), 0, n))
         status = tern_fail(err, TERN_MALFORMED, "%s: a tensor name with a NUL", tern_show(key).text);
-    else if (!(*name = tern_arena_strndup(&st->strings, json_string_value(text), n)))
-        status = tern_fail_alloc(err, n);
+    else if (!(*name = tern_arena_strndup(&st->strings, json_string_value(text), n))) status = tern_fail_alloc(err, n);
     tern_json_free(text);
     return status;
 }
@@ -118,7 +119,8 @@ static tern_status add_tensor(tern_safetensors *st, tern_span key, tern_span val
     tern_st_tensor t = {0};
     TERN_TRY(read_name(st, key, &t.name, err));
     if (read_tensor(value, &t, data, err) != TERN_OK) return tern_error_prefix(err, "%s", tern_show_z(t.name).text);
-    if (st->count == TERN_ST_MAX_TENSORS) return tern_fail(err, TERN_LIMIT, "more than %d tensors", TERN_ST_MAX_TENSORS);
+    if (st->count == TERN_ST_MAX_TENSORS)
+        return tern_fail(err, TERN_LIMIT, "more than %d tensors", TERN_ST_MAX_TENSORS);
     void *tensors = st->tensors;
     TERN_TRY(tern_grow(&tensors, &st->cap, st->count + 1, sizeof t, err));
     st->tensors = tensors;
@@ -136,7 +138,8 @@ static tern_status check_text(tern_span key, tern_span value, tern_error *err)
         const char *kind = tern_json_kind(parsed);
         tern_json_free(parsed);
         if (!is_string)
-            return tern_fail(err, TERN_MALFORMED, "__metadata__: %s: %s found, a string expected", tern_show(key).text, kind);
+            return tern_fail(err, TERN_MALFORMED, "__metadata__: %s: %s found, a string expected", tern_show(key).text,
+                             kind);
     }
     return TERN_OK;
 }
@@ -148,7 +151,8 @@ static tern_status check_metadata(tern_span object, tern_error *err)
     tern_span key, value;
     bool more = true;
     while (more) {
-        if (tern_json_walk_next(&walk, &more, &key, &value, err) != TERN_OK) return tern_error_prefix(err, "__metadata__");
+        if (tern_json_walk_next(&walk, &more, &key, &value, err) != TERN_OK)
+            return tern_error_prefix(err, "__metadata__");
         if (more) TERN_TRY(check_text(key, value, err));
     }
     return TERN_OK;
@@ -192,8 +196,8 @@ static tern_status check_places(tern_st_tensor *tensors, size_t n, tern_span dat
             return tern_fail(err, TERN_MALFORMED, "%s: overlaps %s", tern_show_z(tensors[i].name).text,
                              tern_show_z(tensors[i - 1].name).text);
         if (begin > end)
-            return tern_fail(err, TERN_MALFORMED, "%s: a hole of %zu bytes before it", tern_show_z(tensors[i].name).text,
-                             begin - end);
+            return tern_fail(err, TERN_MALFORMED, "%s: a hole of %zu bytes before it",
+                             tern_show_z(tensors[i].name).text, begin - end);
         end = begin + tensors[i].bytes;
     }
     if (end != data.size)
@@ -222,8 +226,8 @@ static tern_status find_header(const uint8_t *bytes, size_t size, tern_span *hea
         return tern_fail(err, TERN_MALFORMED, "header: length %llu, at most %d expected", (unsigned long long)n,
                          TERN_ST_MAX_HEADER_BYTES);
     if (n > size - LENGTH_BYTES)
-        return tern_fail(err, TERN_MALFORMED, "header: length %llu, the file has %zu bytes after it", (unsigned long long)n,
-                         size - LENGTH_BYTES);
+        return tern_fail(err, TERN_MALFORMED, "header: length %llu, the file has %zu bytes after it",
+                         (unsigned long long)n, size - LENGTH_BYTES);
     *header = (tern_span){bytes + LENGTH_BYTES, n};
     return TERN_OK;
 }

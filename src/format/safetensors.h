@@ -10,8 +10,19 @@
 #include "base/file.h"
 
 typedef enum tern_st_dtype {
-    TERN_ST_BOOL, TERN_ST_U8, TERN_ST_I8, TERN_ST_I16, TERN_ST_U16, TERN_ST_F16, TERN_ST_BF16, TERN_ST_I32,
-    TERN_ST_U32, TERN_ST_F32, TERN_ST_F64, TERN_ST_I64, TERN_ST_U64
+    TERN_ST_BOOL,
+    TERN_ST_U8,
+    TERN_ST_I8,
+    TERN_ST_I16,
+    TERN_ST_U16,
+    TERN_ST_F16,
+    TERN_ST_BF16,
+    TERN_ST_I32,
+    TERN_ST_U32,
+    TERN_ST_F32,
+    TERN_ST_F64,
+    TERN_ST_I64,
+    TERN_ST_U64
 } tern_st_dtype;
 
 typedef struct tern_st_tensor {
@@ -26,16 +37,17 @@ typedef struct tern_st_tensor {
 
 typedef struct tern_safetensors tern_safetensors;
 
-/* Parses one file's bytes (kept by the caller). Tensors are listed in the order of their data. Checks, as the reference does: header
- * length inside the file and at most 100 MB, JSON well-formed, shape * size = end - begin, data without holes or overlaps, from the first byte after the
- * header to the last of the file; no duplicates. Memory: at most twice the file plus 64 MiB.
+/* Parses one file's bytes (kept by the caller). Tensors are listed in the order of their data. Checks, as the reference
+ * does: header length inside the file and at most 100 MB, JSON well-formed, shape * size = end - begin, data without
+ * holes or overlaps, from the first byte after the header to the last of the file; no duplicates. Memory: at most twice
+ * the file plus 64 MiB.
  *
- * Errors, each naming the tensor: MALFORMED; UNSUPPORTED (a dtype or a number of dimensions that is not read here); LIMIT (more
- * than 262,144 tensors, a description of more than 64 KiB); OUT_OF_MEMORY. */
+ * Errors, each naming the tensor: MALFORMED; UNSUPPORTED (a dtype or a number of dimensions that is not read here);
+ * LIMIT (more than 262,144 tensors, a description of more than 64 KiB); OUT_OF_MEMORY. */
 tern_status tern_safetensors_parse(tern_safetensors **st, const void *data, size_t size, tern_error *err);
-/* Opens a model folder: model.safetensors, or the shards named by model.safetensors.index.json (names with a path separator are
- * refused; a tensor that the index promises and its shard lacks is an error), or a single .safetensors path. Owns its
- * maps. Errors: also NOT_FOUND, IO; each names the file. */
+/* Opens a model folder: model.safetensors, or the shards named by model.safetensors.index.json (names with a path
+ * separator are refused; a tensor that the index promises and its shard lacks is an error), or a single .safetensors
+ * path. Owns its maps. Errors: also NOT_FOUND, IO; each names the file. */
 tern_status tern_safetensors_open(tern_safetensors **st, const char *path, tern_error *err);
 void tern_safetensors_close(tern_safetensors *st);
 size_t tern_safetensors_count(const tern_safetensors *st);
@@ -46,9 +58,9 @@ size_t tern_st_dtype_bytes(tern_st_dtype dtype);
 /* n elements from `first` on to f32 (F32, F16, BF16, F64, integers and BOOL). */
 void tern_st_to_f32(const tern_st_tensor *t, uint64_t first, size_t n, float *out);
 
-/* Writes one file atomically: tensors in the order given, data from each tensor's `data` pointer; `metadata` is a list of
- * key, value, ..., NULL, or NULL. */
-tern_status tern_safetensors_write(const char *path, const tern_st_tensor *tensors, size_t n, const char *const *metadata,
-                                   tern_error *err);
+/* Writes one file atomically: tensors in the order given, data from each tensor's `data` pointer; `metadata` is a list
+ * of key, value, ..., NULL, or NULL. */
+tern_status tern_safetensors_write(const char *path, const tern_st_tensor *tensors, size_t n,
+                                   const char *const *metadata, tern_error *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/half.h"
 #include "format/safetensors_internal.h"
 
+/* clang-format off */
 static const struct {
     const char *name;
     size_t bytes;
@@ -14,6 +15,7 @@ static const struct {
     [TERN_ST_U32] = {"U32", 4},   [TERN_ST_F32] = {"F32", 4}, [TERN_ST_F64] = {"F64", 8},   [TERN_ST_I64] = {"I64", 8},
     [TERN_ST_U64] = {"U64", 8},
 };
+/* clang-format on */
 
 const char *tern_st_dtype_name(tern_st_dtype dtype)
 {

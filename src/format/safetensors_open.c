@@ -8,7 +8,7 @@
 #include "format/safetensors_internal.h"
 
 #define SINGLE_NAME "model.safetensors"
-#define INDEX_NAME "model.safetensors.index.json"
+#define INDEX_NAME  "model.safetensors.index.json"
 enum { MAX_SHARDS = 4096, MAX_INDEX_BYTES = 100000000 };
 
 static tern_status open_file(tern_safetensors *st, const char *path, tern_error *err)
@@ -18,7 +18,8 @@ static tern_status open_file(tern_safetensors *st, const char *path, tern_error 
     st->n_files++;
     tern_error local;
     tern_error *inner = err ? err : &local;
-    if (tern_safetensors__add_file(st, file->data, file->size, inner) != TERN_OK) return tern_error_prefix(inner, "%s", path);
+    if (tern_safetensors__add_file(st, file->data, file->size, inner) != TERN_OK)
+        return tern_error_prefix(inner, "%s", path);
     return TERN_OK;
 }
 
@@ -45,8 +46,8 @@ static int by_name(const void *a, const void *b)
 static tern_status check_shard_name(const char *tensor, const json_t *file, tern_error *err)
 {
     if (!json_is_string(file))
-        return tern_fail(err, TERN_MALFORMED, INDEX_NAME ": %s: %s found, a file name expected", tern_show_z(tensor).text,
-                         tern_json_kind(file));
+        return tern_fail(err, TERN_MALFORMED, INDEX_NAME ": %s: %s found, a file name expected",
+                         tern_show_z(tensor).text, tern_json_kind(file));
     const char *name = json_string_value(file);
     size_t n = json_string_length(file);
     if (n == 0 || strlen(name) != n || strpbrk(name, "/\\") || !strcmp(name, ".") || !strcmp(name, ".."))
@@ -61,7 +62,8 @@ static tern_status shard_names(json_t *weight_map, const char **names, size_t *n
     const char *tensor;
     json_t *file;
     size_t all = 0;
-    json_object_foreach(weight_map, tensor, file) {
+    json_object_foreach(weight_map, tensor, file)
+    {
         TERN_TRY(check_shard_name(tensor, file, err));
         names[all++] = json_string_value(file);
     }
@@ -69,7 +71,8 @@ static tern_status shard_names(json_t *weight_map, const char **names, size_t *n
     *n = 0;
     for (size_t i = 0; i < all; i++)
         if (*n == 0 || strcmp(names[*n - 1], names[i]) != 0) names[(*n)++] = names[i];
-    if (*n > MAX_SHARDS) return tern_fail(err, TERN_LIMIT, INDEX_NAME ": %zu shards, at most %d expected", *n, MAX_SHARDS);
+    if (*n > MAX_SHARDS)
+        return tern_fail(err, TERN_LIMIT, INDEX_NAME ": %zu shards, at most %d expected", *n, MAX_SHARDS);
     return TERN_OK;
 }
 
@@ -83,18 +86,20 @@ static tern_status check_promises(const tern_safetensors *st, json_t *weight_map
 {
     const char *tensor;
     json_t *file;
-    json_object_foreach(weight_map, tensor, file) {
+    json_object_foreach(weight_map, tensor, file)
+    {
         const char *shard = json_string_value(file);
         const char **found = bsearch(&shard, names, st->n_files, sizeof *names, by_name);
         const tern_st_tensor *t = tern_safetensors_find(st, tensor);
         if (!t || !found || !inside(&st->files[found - names], t->data))
-            return tern_fail(err, TERN_MALFORMED, INDEX_NAME ": %s: not in %s, where it is promised", tern_show_z(tensor).text,
-                             tern_show_z(shard).text);
+            return tern_fail(err, TERN_MALFORMED, INDEX_NAME ": %s: not in %s, where it is promised",
+                             tern_show_z(tensor).text, tern_show_z(shard).text);
     }
     return TERN_OK;
 }
 
-static tern_status open_shards(tern_safetensors *st, const char *dir, json_t *weight_map, const char **names, tern_error *err)
+static tern_status open_shards(tern_safetensors *st, const char *dir, json_t *weight_map, const char **names,
+                               tern_error *err)
 {
     size_t n = 0;
     TERN_TRY(shard_names(weight_map, names, &n, err));
@@ -107,7 +112,8 @@ static tern_status open_weight_map(tern_safetensors *st, const char *dir, const 
 {
     json_t *weight_map = json_object_get(index, "weight_map");
     if (!json_is_object(weight_map))
-        return tern_fail(err, TERN_MALFORMED, INDEX_NAME ": weight_map: %s found, an object expected", tern_json_kind(weight_map));
+        return tern_fail(err, TERN_MALFORMED, INDEX_NAME ": weight_map: %s found, an object expected",
+                         tern_json_kind(weight_map));
     size_t n = json_object_size(weight_map);
     const char **names = tern_alloc(n * sizeof *names);
     if (!names) return tern_fail_alloc(err, n * sizeof *names);

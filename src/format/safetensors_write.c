@@ -25,11 +25,12 @@ static tern_status check_tensor(const tern_st_tensor *t, tern_error *err)
 {
     tern_st_tensor sized = *t;
     if ((unsigned)t->dtype > TERN_ST_U64 || t->n_dims > TERN_ST_MAX_DIMS || !tern_safetensors__size(&sized))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: dtype %d, %u dimensions: at most %d and %d and no overflow expected",
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "%s: dtype %d, %u dimensions: at most %d and %d and no overflow expected",
                          tern_show_z(t->name).text, t->dtype, t->n_dims, TERN_ST_U64, TERN_ST_MAX_DIMS);
     if (sized.bytes != t->bytes)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %zu bytes, its shape needs %zu", tern_show_z(t->name).text, t->bytes,
-                         sized.bytes);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %zu bytes, its shape needs %zu", tern_show_z(t->name).text,
+                         t->bytes, sized.bytes);
     return TERN_OK;
 }
 
@@ -40,7 +41,7 @@ static tern_status add_entry(tern_buf *header, const tern_st_tensor *t, uint64_t
     for (uint32_t i = 0; i < t->n_dims; i++)
         TERN_TRY(tern_buf_addf(header, err, "%s%llu", i ? "," : "", (unsigned long long)t->dims[i]));
     return tern_buf_addf(header, err, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin,
-                         (unsigned long long)(begin + t->bytes));
+                         (unsigned long long)begin + t->bytes);
 }
 
 static tern_status claim_name(tern_map *names, const tern_st_tensor *t, tern_error *err)
@@ -77,7 +78,8 @@ static tern_status build_header(tern_buf *header, const tern_st_tensor *tensors,
     TERN_TRY(tern_buf_add(header, "}", 1, err));
     while (header->size % HEADER_ALIGNMENT) TERN_TRY(tern_buf_add(header, " ", 1, err));
     if (header->size > TERN_ST_MAX_HEADER_BYTES)
-        return tern_fail(err, TERN_LIMIT, "a header of %zu bytes, at most %d expected", header->size, TERN_ST_MAX_HEADER_BYTES);
+        return tern_fail(err, TERN_LIMIT, "a header of %zu bytes, at most %d expected", header->size,
+                         TERN_ST_MAX_HEADER_BYTES);
     return TERN_OK;
 }
 
@@ -94,8 +96,8 @@ static tern_status write_file(const char *path, const tern_buf *header, const te
     return tern_file_writer_commit(&w, err);
 }
 
-tern_status tern_safetensors_write(const char *path, const tern_st_tensor *tensors, size_t n, const char *const *metadata,
-                                   tern_error *err)
+tern_status tern_safetensors_write(const char *path, const tern_st_tensor *tensors, size_t n,
+                                   const char *const *metadata, tern_error *err)
 {
     tern_buf header = {0};
     tern_status status = build_header(&header, tensors, n, metadata, err);

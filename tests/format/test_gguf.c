@@ -137,8 +137,8 @@ static void getters_name_the_key(void **state)
     bool flag = true;
     tern_span s = {0};
     const tern_gguf_kv *kv = NULL;
-#define REFUSED(call, code, text)                                              \
-    assert_int_equal(call, code);                                              \
+#define REFUSED(call, code, text)                                                                                      \
+    assert_int_equal(call, code);                                                                                      \
     assert_string_equal(err.message, text)
     REFUSED(tern_gguf_get_u32(g, "gone", &u, &err), TERN_NOT_FOUND, "gone: missing");
     REFUSED(tern_gguf_get_u32(g, "i32", &u, &err), TERN_MALFORMED, "i32: -3 found, 0 to 4294967295 expected");
@@ -149,10 +149,12 @@ static void getters_name_the_key(void **state)
     REFUSED(tern_gguf_get_u32(g, "ints", &u, &err), TERN_MALFORMED, "ints: array of i16 found, u32 expected");
     REFUSED(tern_gguf_get_f32(g, "bool", &f, &err), TERN_MALFORMED, "bool: bool found, f32 expected");
     REFUSED(tern_gguf_get_bool(g, "u8", &flag, &err), TERN_MALFORMED, "u8: u8 found, bool expected");
-    REFUSED(tern_gguf_get_string(g, "strings", &s, &err), TERN_MALFORMED, "strings: array of string found, string expected");
+    REFUSED(tern_gguf_get_string(g, "strings", &s, &err), TERN_MALFORMED,
+            "strings: array of string found, string expected");
     REFUSED(tern_gguf_get_array(g, "ints", TERN_GGUF_STRING, &kv, &err), TERN_MALFORMED,
             "ints: array of i16 found, array of string expected");
-    REFUSED(tern_gguf_get_array(g, "u8", TERN_GGUF_U8, &kv, &err), TERN_MALFORMED, "u8: u8 found, array of u8 expected");
+    REFUSED(tern_gguf_get_array(g, "u8", TERN_GGUF_U8, &kv, &err), TERN_MALFORMED,
+            "u8: u8 found, array of u8 expected");
     assert_int_equal(u, 99);
     assert_true(f == 99 && flag && !s.data && !kv);
     tern_gguf_close(g);
@@ -190,50 +192,134 @@ static void real_files(void **state)
 
 /* Files that are refused, each with the whole message. */
 
-static void no_magic(tern_buf *b) { put(b, "GGML\3\0\0\0", 8), put64(b, 0), put64(b, 0); }
-static void only_magic(tern_buf *b) { put(b, "GGUF", 4); }
-static void empty(tern_buf *b) { (void)b; }
-static void version_1(tern_buf *b) { put_header(b, 1, 0, 0); }
-static void version_4(tern_buf *b) { put_header(b, 4, 0, 0); }
-static void version_0(tern_buf *b) { put_header(b, 0, 0, 0); }
-static void big_endian(tern_buf *b) { put_header(b, 0x03000000, 0, 0); }
-static void max_tensors(tern_buf *b) { put_header(b, 3, UINT64_MAX, 0); }
-static void max_kv(tern_buf *b) { put_header(b, 3, 0, UINT64_MAX - 1); }
-static void one_kv_missing(tern_buf *b) { put_header(b, 3, 0, 1); }
+static void no_magic(tern_buf *b)
+{
+    put(b, "GGML\3\0\0\0", 8), put64(b, 0), put64(b, 0);
+}
+static void only_magic(tern_buf *b)
+{
+    put(b, "GGUF", 4);
+}
+static void empty(tern_buf *b)
+{
+    (void)b;
+}
+static void version_1(tern_buf *b)
+{
+    put_header(b, 1, 0, 0);
+}
+static void version_4(tern_buf *b)
+{
+    put_header(b, 4, 0, 0);
+}
+static void version_0(tern_buf *b)
+{
+    put_header(b, 0, 0, 0);
+}
+static void big_endian(tern_buf *b)
+{
+    put_header(b, 0x03000000, 0, 0);
+}
+static void max_tensors(tern_buf *b)
+{
+    put_header(b, 3, UINT64_MAX, 0);
+}
+static void max_kv(tern_buf *b)
+{
+    put_header(b, 3, 0, UINT64_MAX - 1);
+}
+static void one_kv_missing(tern_buf *b)
+{
+    put_header(b, 3, 0, 1);
+}
 static void many_kv(tern_buf *b)
 {
     put_header(b, 3, 0, 65537);
     for (size_t i = 0; i < 65537 * 14; i++) put8(b, 0);
 }
-static void empty_key(tern_buf *b) { put_header(b, 3, 0, 1), put_key(b, "", 0), put64(b, 0); }
-static void huge_key(tern_buf *b) { put_header(b, 3, 0, 1), put64(b, UINT64_MAX), put64(b, 0), put64(b, 0); }
-static void kind_13(tern_buf *b) { put_header(b, 3, 0, 1), put_key(b, "a.key", 13), put64(b, 0); }
-static void kind_max(tern_buf *b) { put_header(b, 3, 0, 1), put_key(b, "a.key", UINT32_MAX), put64(b, 0); }
-static void bool_2(tern_buf *b) { put_header(b, 3, 0, 1), put_key(b, "flag", 7), put8(b, 2), put64(b, 0); }
-static void short_value(tern_buf *b) { put_header(b, 3, 0, 1), put_key(b, "value", 10), put32(b, 2); }
-static void long_string(tern_buf *b) { put_header(b, 3, 0, 1), put_key(b, "text", 8), put64(b, 100), put8(b, 'x'); }
-static void array_kind(tern_buf *b) { put_header(b, 3, 0, 1), put_key(b, "list", 9), put_array(b, 99, 0); }
-static void array_count(tern_buf *b) { put_header(b, 3, 0, 1), put_key(b, "list", 9), put_array(b, 10, UINT64_MAX / 8 + 2); }
-static void array_strings(tern_buf *b) { put_header(b, 3, 0, 1), put_key(b, "list", 9), put_array(b, 8, 2), put64(b, 9), put64(b, 9); }
-static void array_cut(tern_buf *b) { put_header(b, 3, 0, 1), put_key(b, "list", 9), put64(b, 0); }
+static void empty_key(tern_buf *b)
+{
+    put_header(b, 3, 0, 1), put_key(b, "", 0), put64(b, 0);
+}
+static void huge_key(tern_buf *b)
+{
+    put_header(b, 3, 0, 1), put64(b, UINT64_MAX), put64(b, 0), put64(b, 0);
+}
+static void kind_13(tern_buf *b)
+{
+    put_header(b, 3, 0, 1), put_key(b, "a.key", 13), put64(b, 0);
+}
+static void kind_max(tern_buf *b)
+{
+    put_header(b, 3, 0, 1), put_key(b, "a.key", UINT32_MAX), put64(b, 0);
+}
+static void bool_2(tern_buf *b)
+{
+    put_header(b, 3, 0, 1), put_key(b, "flag", 7), put8(b, 2), put64(b, 0);
+}
+static void short_value(tern_buf *b)
+{
+    put_header(b, 3, 0, 1), put_key(b, "value", 10), put32(b, 2);
+}
+static void long_string(tern_buf *b)
+{
+    put_header(b, 3, 0, 1), put_key(b, "text", 8), put64(b, 100), put8(b, 'x');
+}
+static void array_kind(tern_buf *b)
+{
+    put_header(b, 3, 0, 1), put_key(b, "list", 9), put_array(b, 99, 0);
+}
+static void array_count(tern_buf *b)
+{
+    put_header(b, 3, 0, 1), put_key(b, "list", 9), put_array(b, 10, UINT64_MAX / 8 + 2);
+}
+static void array_strings(tern_buf *b)
+{
+    put_header(b, 3, 0, 1), put_key(b, "list", 9), put_array(b, 8, 2), put64(b, 9), put64(b, 9);
+}
+static void array_cut(tern_buf *b)
+{
+    put_header(b, 3, 0, 1), put_key(b, "list", 9), put64(b, 0);
+}
 static void too_deep(tern_buf *b)
 {
     put_header(b, 3, 0, 1), put_key(b, "list", 9);
     for (int i = 0; i < 4; i++) put_array(b, 9, 1);
     put_array(b, 0, 0);
 }
-static void duplicate_key(tern_buf *b) { put_header(b, 3, 0, 2), put_key(b, "twice", 0), put8(b, 1), put_key(b, "twice", 0), put8(b, 1); }
-static void odd_key(tern_buf *b) { put_header(b, 3, 0, 1), put_key(b, "a\nb\xff", 7), put8(b, 3); }
+static void duplicate_key(tern_buf *b)
+{
+    put_header(b, 3, 0, 2), put_key(b, "twice", 0), put8(b, 1), put_key(b, "twice", 0), put8(b, 1);
+}
+static void odd_key(tern_buf *b)
+{
+    put_header(b, 3, 0, 1), put_key(b, "a\nb\xff", 7), put8(b, 3);
+}
 
 static void aligned(tern_buf *b, uint32_t alignment)
 {
     put_header(b, 3, 0, 1), put_key(b, "general.alignment", 4), put32(b, alignment);
 }
-static void alignment_0(tern_buf *b) { aligned(b, 0); }
-static void alignment_3(tern_buf *b) { aligned(b, 3); }
-static void alignment_2g(tern_buf *b) { aligned(b, 1u << 31); }
-static void alignment_text(tern_buf *b) { put_header(b, 3, 0, 1), put_key(b, "general.alignment", 8), put_text(b, "32"); }
-static void alignment_list(tern_buf *b) { put_header(b, 3, 0, 1), put_key(b, "general.alignment", 9), put_array(b, 4, 1), put32(b, 32); }
+static void alignment_0(tern_buf *b)
+{
+    aligned(b, 0);
+}
+static void alignment_3(tern_buf *b)
+{
+    aligned(b, 3);
+}
+static void alignment_2g(tern_buf *b)
+{
+    aligned(b, 1u << 31);
+}
+static void alignment_text(tern_buf *b)
+{
+    put_header(b, 3, 0, 1), put_key(b, "general.alignment", 8), put_text(b, "32");
+}
+static void alignment_list(tern_buf *b)
+{
+    put_header(b, 3, 0, 1), put_key(b, "general.alignment", 9), put_array(b, 4, 1), put32(b, 32);
+}
 
 /* One tensor "t" with 64 bytes of data. */
 static void tensor(tern_buf *b, uint32_t type, uint64_t offset, uint32_t n_dims, const uint64_t *dims)
@@ -243,18 +329,62 @@ static void tensor(tern_buf *b, uint32_t type, uint64_t offset, uint32_t n_dims,
     put_pad(b, 32);
     for (int i = 0; i < 8; i++) put64(b, 0);
 }
-static void tensor_q4_0(tern_buf *b) { tensor(b, 2, 0, 1, (uint64_t[]){32}); }
-static void tensor_iq3(tern_buf *b) { tensor(b, 21, 0, 1, (uint64_t[]){256}); }
-static void tensor_type_77(tern_buf *b) { tensor(b, 77, 0, 1, (uint64_t[]){32}); }
-static void tensor_type_max(tern_buf *b) { tensor(b, UINT32_MAX, 0, 1, (uint64_t[]){32}); }
-static void tensor_5_dims(tern_buf *b) { tensor(b, 0, 0, 5, (uint64_t[]){1, 1, 1, 1, 1}); }
-static void tensor_zero(tern_buf *b) { tensor(b, 0, 0, 2, (uint64_t[]){4, 0}); }
-static void tensor_huge_rows(tern_buf *b) { tensor(b, 0, 0, 3, (uint64_t[]){1, UINT64_MAX, 2}); }
-static void tensor_huge_plain(tern_buf *b) { tensor(b, 26, 0, 2, (uint64_t[]){UINT64_MAX, 2}); }
-static void tensor_far(tern_buf *b) { tensor(b, 24, 96, 1, (uint64_t[]){1}); }
-static void tensor_long(tern_buf *b) { tensor(b, 24, 32, 1, (uint64_t[]){33}); }
-static void tensor_max_offset(tern_buf *b) { tensor(b, 24, UINT64_MAX - 31, 1, (uint64_t[]){32}); }
-static void tensor_odd_offset(tern_buf *b) { tensor(b, 24, 33, 1, (uint64_t[]){1}); }
+static void tensor_q4_0(tern_buf *b)
+{
+    tensor(b, 2, 0, 1, (uint64_t[]){32});
+}
+static void tensor_iq3(tern_buf *b)
+{
+    tensor(b, 21, 0, 1, (uint64_t[]){256});
+}
+static void tensor_type_77(tern_buf *b)
+{
+    tensor(b, 77, 0, 1, (uint64_t[]){32});
+}
+static void tensor_type_max(tern_buf *b)
+{
+    tensor(b, UINT32_MAX, 0, 1, (uint64_t[]){32});
+}
+static void tensor_q8_0_33(tern_buf *b)
+{
+    tensor(b, 8, 0, 1, (uint64_t[]){33});
+}
+static void tensor_i2_s_short(tern_buf *b)
+{
+    tensor(b, 36, 32, 1, (uint64_t[]){128}); /* 32 bytes of codes and the 32 of the tail: one too many for 32 left */
+}
+static void tensor_5_dims(tern_buf *b)
+{
+    tensor(b, 0, 0, 5, (uint64_t[]){1, 1, 1, 1, 1});
+}
+static void tensor_zero(tern_buf *b)
+{
+    tensor(b, 0, 0, 2, (uint64_t[]){4, 0});
+}
+static void tensor_huge_rows(tern_buf *b)
+{
+    tensor(b, 0, 0, 3, (uint64_t[]){1, UINT64_MAX, 2});
+}
+static void tensor_huge_plain(tern_buf *b)
+{
+    tensor(b, 26, 0, 2, (uint64_t[]){UINT64_MAX, 2});
+}
+static void tensor_far(tern_buf *b)
+{
+    tensor(b, 24, 96, 1, (uint64_t[]){1});
+}
+static void tensor_long(tern_buf *b)
+{
+    tensor(b, 24, 32, 1, (uint64_t[]){33});
+}
+static void tensor_max_offset(tern_buf *b)
+{
+    tensor(b, 24, UINT64_MAX - 31, 1, (uint64_t[]){32});
+}
+static void tensor_odd_offset(tern_buf *b)
+{
+    tensor(b, 24, 33, 1, (uint64_t[]){1});
+}
 static void tensor_no_name(tern_buf *b)
 {
     put_header(b, 3, 1, 0);
@@ -275,9 +405,18 @@ static void two_tensors(tern_buf *b, const char *a, uint64_t at_a, const char *z
     put_pad(b, 32);
     for (int i = 0; i < 16; i++) put64(b, 0);
 }
-static void tensors_overlap(tern_buf *b) { two_tensors(b, "one", 0, "two", 32); }
-static void tensors_same(tern_buf *b) { two_tensors(b, "one", 32, "two", 32); }
-static void tensors_twice(tern_buf *b) { two_tensors(b, "one", 0, "one", 64); }
+static void tensors_overlap(tern_buf *b)
+{
+    two_tensors(b, "one", 0, "two", 32);
+}
+static void tensors_same(tern_buf *b)
+{
+    two_tensors(b, "one", 32, "two", 32);
+}
+static void tensors_twice(tern_buf *b)
+{
+    two_tensors(b, "one", 0, "one", 64);
+}
 
 static const struct {
     void (*build)(tern_buf *b);
@@ -318,6 +457,8 @@ static const struct {
     {tensor_iq3, TERN_UNSUPPORTED, "t: tensor type IQ3_S (21) cannot be read here"},
     {tensor_type_77, TERN_UNSUPPORTED, "t: unknown tensor type 77"},
     {tensor_type_max, TERN_UNSUPPORTED, "t: unknown tensor type 4294967295"},
+    {tensor_q8_0_33, TERN_MALFORMED, "t: q8_0: found 33 columns, expected a multiple of 32"},
+    {tensor_i2_s_short, TERN_MALFORMED, "t: 64 bytes at offset 32 are outside the file, which has 64 bytes of data"},
     {tensor_5_dims, TERN_MALFORMED, "t: 5 dimensions, at most 4 expected"},
     {tensor_zero, TERN_MALFORMED, "t: dimension 1 is 0, at least 1 expected"},
     {tensor_huge_rows, TERN_LIMIT, "t: dimension 2 is 2: the number of rows overflows"},
@@ -372,8 +513,7 @@ static void truncated_anywhere(void **state)
 {
     (void)state;
     tern_buf file = small_file(3);
-    for (size_t size = 0; size < file.size; size++)
-        assert_int_equal(parse_copy(file.data, size), TERN_MALFORMED);
+    for (size_t size = 0; size < file.size; size++) assert_int_equal(parse_copy(file.data, size), TERN_MALFORMED);
     assert_int_equal(parse_copy(file.data, file.size), TERN_OK);
     tern_buf_deinit(&file);
 }
@@ -423,6 +563,9 @@ static void accepted_edges(void **state)
     tensor(&file, 0, 32, 4, (uint64_t[]){1, 2, 2, 2});
     assert_int_equal(parse_copy(file.data, file.size), TERN_OK);
     file.size = 0;
+    tensor(&file, 36, 0, 1, (uint64_t[]){128}); /* i2_s: 32 bytes of codes, 32 of tail */
+    assert_int_equal(parse_copy(file.data, file.size), TERN_OK);
+    file.size = 0;
     tensor(&file, 28, 0, 0, NULL); /* a scalar */
     assert_int_equal(parse_copy(file.data, file.size), TERN_OK);
     tern_buf_deinit(&file);
@@ -465,9 +608,14 @@ static void names_of_kinds_and_types(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_bytes),     cmocka_unit_test(getters_name_the_key), cmocka_unit_test(real_files),
-        cmocka_unit_test(refused_files),    cmocka_unit_test(truncated_anywhere),   cmocka_unit_test(damaged_anywhere),
-        cmocka_unit_test(accepted_edges),   cmocka_unit_test(failed_allocations_are_clean),
+        cmocka_unit_test(golden_bytes),
+        cmocka_unit_test(getters_name_the_key),
+        cmocka_unit_test(real_files),
+        cmocka_unit_test(refused_files),
+        cmocka_unit_test(truncated_anywhere),
+        cmocka_unit_test(damaged_anywhere),
+        cmocka_unit_test(accepted_edges),
+        cmocka_unit_test(failed_allocations_are_clean),
         cmocka_unit_test(names_of_kinds_and_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

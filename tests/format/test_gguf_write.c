@@ -79,7 +79,8 @@ static void copy_pairs(const tern_gguf *from, const char *path)
     tern_error err = {0};
     tern_gguf_writer *w = NULL;
     assert_ok(tern_gguf_writer_open(&w, path, &err), err);
-    for (size_t i = 0; i < tern_gguf_n_kv(from); i++) assert_ok(tern_gguf_add_kv(w, tern_gguf_kv_at(from, i), &err), err);
+    for (size_t i = 0; i < tern_gguf_n_kv(from); i++)
+        assert_ok(tern_gguf_add_kv(w, tern_gguf_kv_at(from, i), &err), err);
     assert_ok(tern_gguf_writer_commit(w, &err), err);
 }
 
@@ -152,8 +153,8 @@ static void refused_calls(void **state)
     remove(path);
     assert_ok(tern_gguf_writer_open(&w, path, &err), err);
     assert_ok(tern_gguf_add_u32(w, "n", 1, &err), err);
-#define REFUSED(call, code, text)                                              \
-    assert_int_equal(call, code);                                              \
+#define REFUSED(call, code, text)                                                                                      \
+    assert_int_equal(call, code);                                                                                      \
     assert_string_equal(err.message, text)
     REFUSED(tern_gguf_add_u32(w, "n", 2, &err), TERN_INVALID_ARGUMENT, "n: duplicate key");
     REFUSED(tern_gguf_add_u32(w, "", 2, &err), TERN_INVALID_ARGUMENT, "a key of 0 bytes, 1 to 65535 expected");
@@ -168,7 +169,8 @@ static void refused_calls(void **state)
             "t: dimension 1 is 0, at least 1 expected");
     REFUSED(tern_gguf_add_tensor(w, "t", 2, (uint64_t[]){32}, 1, &err), TERN_UNSUPPORTED,
             "t: tensor type Q4_0 (2) cannot be read here");
-    REFUSED(tern_gguf_add_tensor(w, "t", 0, NULL, 5, &err), TERN_INVALID_ARGUMENT, "t: 5 dimensions, at most 4 expected");
+    REFUSED(tern_gguf_add_tensor(w, "t", 0, NULL, 5, &err), TERN_INVALID_ARGUMENT,
+            "t: 5 dimensions, at most 4 expected");
     assert_ok(tern_gguf_add_tensor(w, "t", 24, (uint64_t[]){4}, 1, &err), err);
     REFUSED(tern_gguf_add_tensor(w, "t", 24, (uint64_t[]){4}, 1, &err), TERN_INVALID_ARGUMENT, "t: duplicate tensor");
     REFUSED(tern_gguf_add_u32(w, "general.alignment", 64, &err), TERN_INVALID_ARGUMENT,
@@ -226,9 +228,12 @@ static void broken_header_is_not_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_bytes),        cmocka_unit_test(real_metadata_round_trips),
-        cmocka_unit_test(alignment_is_kept),   cmocka_unit_test(refused_calls),
-        cmocka_unit_test(failed_allocations_are_clean), cmocka_unit_test(broken_header_is_not_written),
+        cmocka_unit_test(golden_bytes),
+        cmocka_unit_test(real_metadata_round_trips),
+        cmocka_unit_test(alignment_is_kept),
+        cmocka_unit_test(refused_calls),
+        cmocka_unit_test(failed_allocations_are_clean),
+        cmocka_unit_test(broken_header_is_not_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,9 +61,12 @@ static void getters_name_the_key(void **state)
     (void)state;
     json_t *root;
     tern_error err = {0};
-    assert_ok(parse(&root,
-                    "{\"n\": 7, \"neg\": -1, \"half\": 0.5, \"huge\": 1000000000000000019884624838656, \"s\": \"x\\u0000y\","
-                    " \"t\": true, \"none\": null, \"list\": [1], \"o\": {}, \"big\": 4294967296, \"whole\": 3.0}", &err), err);
+    assert_ok(
+        parse(&root,
+              "{\"n\": 7, \"neg\": -1, \"half\": 0.5, \"huge\": 1000000000000000019884624838656, \"s\": \"x\\u0000y\","
+              " \"t\": true, \"none\": null, \"list\": [1], \"o\": {}, \"big\": 4294967296, \"whole\": 3.0}",
+              &err),
+        err);
     uint32_t u = 99;
     int64_t i;
     double d;
@@ -87,14 +90,15 @@ static void getters_name_the_key(void **state)
     assert_false(tern_json_has(root, "none"));
     assert_true(tern_json_has(root, "t"));
     u = 99;
-#define REFUSED(call, code, text)                                              \
-    assert_int_equal(call, code);                                              \
+#define REFUSED(call, code, text)                                                                                      \
+    assert_int_equal(call, code);                                                                                      \
     assert_string_equal(err.message, text)
     REFUSED(tern_json_get_u32(root, "gone", &u, &err), TERN_NOT_FOUND, "gone: missing");
     REFUSED(tern_json_get_u32(root, "none", &u, &err), TERN_NOT_FOUND, "none: missing");
     REFUSED(tern_json_get_u32(root, "s", &u, &err), TERN_MALFORMED, "s: string found, a whole number expected");
     REFUSED(tern_json_get_u32(root, "neg", &u, &err), TERN_MALFORMED, "neg: -1 found, 0 to 4294967295 expected");
-    REFUSED(tern_json_get_u32(root, "big", &u, &err), TERN_MALFORMED, "big: 4294967296 found, 0 to 4294967295 expected");
+    REFUSED(tern_json_get_u32(root, "big", &u, &err), TERN_MALFORMED,
+            "big: 4294967296 found, 0 to 4294967295 expected");
     REFUSED(tern_json_get_u32(root, "half", &u, &err), TERN_MALFORMED,
             "half: 0.5 found, a whole number of at most 2^53 in size expected");
     REFUSED(tern_json_get_f64(root, "t", &d, &err), TERN_MALFORMED, "t: true found, a number expected");
@@ -179,8 +183,9 @@ static void strings_are_quoted(void **state)
 static void failed_allocations_are_clean(void **state)
 {
     (void)state;
-    const char *text = "{\"model\": {\"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": [[\"a\", \"b\"], \"c d, a text longer than the"
-                       " first token buffer\", 1.5, true]}}";
+    const char *text =
+        "{\"model\": {\"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": [[\"a\", \"b\"], \"c d, a text longer than the"
+        " first token buffer\", 1.5, true]}}";
     int64_t live = tern_alloc_live();
     tern_status status = TERN_OUT_OF_MEMORY;
     for (uint64_t n = 1; status != TERN_OK; n++) {
@@ -234,10 +239,14 @@ static void files_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refused_documents),       cmocka_unit_test(depth_and_memory_are_bounded),
-        cmocka_unit_test(getters_name_the_key),    cmocka_unit_test(walk_yields_members),
-        cmocka_unit_test(walk_refuses),            cmocka_unit_test(strings_are_quoted),
-        cmocka_unit_test(failed_allocations_are_clean), cmocka_unit_test(large_vocabulary),
+        cmocka_unit_test(refused_documents),
+        cmocka_unit_test(depth_and_memory_are_bounded),
+        cmocka_unit_test(getters_name_the_key),
+        cmocka_unit_test(walk_yields_members),
+        cmocka_unit_test(walk_refuses),
+        cmocka_unit_test(strings_are_quoted),
+        cmocka_unit_test(failed_allocations_are_clean),
+        cmocka_unit_test(large_vocabulary),
         cmocka_unit_test(files_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,8 @@ static tern_buf file_of(const char *header, size_t data_bytes)
 
 static const char small_header[] =
     "{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[8,10]},"
-    "\"a\\u00e9\":{\"dtype\":\"BF16\",\"shape\":[2,2],\"data_offsets\":[0,8]},\"none\":{\"dtype\":\"F32\",\"shape\":[0,3],"
+    "\"a\\u00e9\":{\"dtype\":\"BF16\",\"shape\":[2,2],\"data_offsets\":[0,8]},\"none\":{\"dtype\":\"F32\",\"shape\":[0,"
+    "3],"
     "\"data_offsets\":[8,8],\"extra\":null}}  ";
 
 static void golden_bytes(void **state)
@@ -51,12 +52,25 @@ static void fixtures_parse(void **state)
 {
     (void)state;
     static const char *const files[] = {
-        "bitnet/golden.safetensors",  "bitnet/model.safetensors",  "bitnet-packed/golden.safetensors",
-        "bitnet-packed/model.safetensors", "bitnet-train/golden_lora.safetensors", "bitnet-train/golden_train.safetensors",
-        "bitnet-train/model.safetensors",  "gemma2/golden.safetensors", "gemma2/model.safetensors",
-        "gemma3/golden.safetensors",  "gemma3/model.safetensors",  "gpt-oss/golden.safetensors",
-        "gpt-oss/model.safetensors",  "llama/golden.safetensors",  "llama/model.safetensors",
-        "mixtral/golden.safetensors", "mixtral/model.safetensors", "bitnet", "llama",
+        "bitnet/golden.safetensors",
+        "bitnet/model.safetensors",
+        "bitnet-packed/golden.safetensors",
+        "bitnet-packed/model.safetensors",
+        "bitnet-train/golden_lora.safetensors",
+        "bitnet-train/golden_train.safetensors",
+        "bitnet-train/model.safetensors",
+        "gemma2/golden.safetensors",
+        "gemma2/model.safetensors",
+        "gemma3/golden.safetensors",
+        "gemma3/model.safetensors",
+        "gpt-oss/golden.safetensors",
+        "gpt-oss/model.safetensors",
+        "llama/golden.safetensors",
+        "llama/model.safetensors",
+        "mixtral/golden.safetensors",
+        "mixtral/model.safetensors",
+        "bitnet",
+        "llama",
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         tern_safetensors *st = NULL;
@@ -74,7 +88,8 @@ static void fixture_values(void **state)
     tern_safetensors *st = NULL;
     tern_error err = {0};
     assert_ok(tern_safetensors_open(&st, test_fixture("llama/golden.safetensors"), &err), err);
-    const tern_st_tensor *ids = tern_safetensors_find(st, "greedy.ids"), *logits = tern_safetensors_find(st, "0.logits");
+    const tern_st_tensor *ids = tern_safetensors_find(st, "greedy.ids"),
+                         *logits = tern_safetensors_find(st, "0.logits");
     assert_non_null(ids);
     assert_int_equal(ids->n_elements, 32);
     assert_int_equal(logits->n_dims, 2);
@@ -94,10 +109,16 @@ static void conversions(void **state)
         const char *bytes; /* two elements; the second is looked at */
         float value;
     } cases[] = {
-        {TERN_ST_BOOL, "\0\1", 1},       {TERN_ST_U8, "\0\xff", 255},           {TERN_ST_I8, "\0\xff", -1},
-        {TERN_ST_U16, "\0\0\xff\xff", 65535}, {TERN_ST_I16, "\0\0\xfe\xff", -2}, {TERN_ST_F16, "\0\0\0\xc0", -2},
-        {TERN_ST_BF16, "\0\0\x20\x40", 2.5f}, {TERN_ST_I32, "\0\0\0\0\xfd\xff\xff\xff", -3},
-        {TERN_ST_U32, "\0\0\0\0\0\0\0\x80", 0x1p31f},  {TERN_ST_F32, "\0\0\0\0\0\0\x20\x41", 10},
+        {TERN_ST_BOOL, "\0\1", 1},
+        {TERN_ST_U8, "\0\xff", 255},
+        {TERN_ST_I8, "\0\xff", -1},
+        {TERN_ST_U16, "\0\0\xff\xff", 65535},
+        {TERN_ST_I16, "\0\0\xfe\xff", -2},
+        {TERN_ST_F16, "\0\0\0\xc0", -2},
+        {TERN_ST_BF16, "\0\0\x20\x40", 2.5f},
+        {TERN_ST_I32, "\0\0\0\0\xfd\xff\xff\xff", -3},
+        {TERN_ST_U32, "\0\0\0\0\0\0\0\x80", 0x1p31f},
+        {TERN_ST_F32, "\0\0\0\0\0\0\x20\x41", 10},
         {TERN_ST_F64, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\xe0\xbf", -0.5f},
         {TERN_ST_I64, "\0\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff", -1},
         {TERN_ST_U64, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80", 0x1p63f},
@@ -134,17 +155,22 @@ static const struct {
     {"{\"t\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, TERN_MALFORMED, "t: data_offsets: missing"},
     {"{\"t\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, TERN_MALFORMED, "t: shape: missing"},
     {"{\"t\":{\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TERN_MALFORMED, "t: dtype: missing"},
-    {"{\"t\":{\"dtype\":8,\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TERN_MALFORMED, "t: dtype: number found, a string expected"},
+    {"{\"t\":{\"dtype\":8,\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TERN_MALFORMED,
+     "t: dtype: number found, a string expected"},
     {"{\"t\":" ENTRY("U9", "[1]", "[0,1]") "}", 1, TERN_MALFORMED, "t: dtype 'U9' is unknown"},
     {"{\"t\":" ENTRY("F8_E4M3", "[1]", "[0,1]") "}", 1, TERN_UNSUPPORTED, "t: dtype F8_E4M3 cannot be read here"},
     {"{\"t\":" ENTRY("U8", "1", "[0,1]") "}", 1, TERN_MALFORMED, "t: shape: number found, an array expected"},
     {"{\"t\":" ENTRY("U8", "[-1]", "[0,1]") "}", 1, TERN_MALFORMED, "t: shape[0] is not a whole number from 0 to 2^53"},
-    {"{\"t\":" ENTRY("U8", "[1,0.5]", "[0,1]") "}", 1, TERN_MALFORMED, "t: shape[1] is not a whole number from 0 to 2^53"},
+    {"{\"t\":" ENTRY("U8", "[1,0.5]", "[0,1]") "}", 1, TERN_MALFORMED,
+     "t: shape[1] is not a whole number from 0 to 2^53"},
     {"{\"t\":" ENTRY("U8", "[18446744073709551615]", "[0,1]") "}", 1, TERN_MALFORMED,
      "t: shape[0] is not a whole number from 0 to 2^53"},
-    {"{\"t\":" ENTRY("U8", "[4294967296,4294967296]", "[0,1]") "}", 1, TERN_MALFORMED, "t: the product of its shape overflows"},
-    {"{\"t\":" ENTRY("F64", "[4294967296,1073741824]", "[0,1]") "}", 1, TERN_MALFORMED, "t: the product of its shape overflows"},
-    {"{\"t\":" ENTRY("U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", 1, TERN_UNSUPPORTED, "t: 9 dimensions, at most 8 expected"},
+    {"{\"t\":" ENTRY("U8", "[4294967296,4294967296]", "[0,1]") "}", 1, TERN_MALFORMED,
+     "t: the product of its shape overflows"},
+    {"{\"t\":" ENTRY("F64", "[4294967296,1073741824]", "[0,1]") "}", 1, TERN_MALFORMED,
+     "t: the product of its shape overflows"},
+    {"{\"t\":" ENTRY("U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", 1, TERN_UNSUPPORTED,
+     "t: 9 dimensions, at most 8 expected"},
     {"{\"t\":" ENTRY("U8", "[1]", "[0]") "}", 1, TERN_MALFORMED, "t: data_offsets has 1 numbers, 2 expected"},
     {"{\"t\":" ENTRY("U8", "[1]", "[1,0]") "}", 1, TERN_MALFORMED,
      "t: data_offsets 1 to 0 are outside the file, which has 1 bytes of data"},
@@ -155,8 +181,10 @@ static const struct {
     {"{\"t\":" ENTRY("U16", "[1]", "[0,1]") "}", 1, TERN_MALFORMED, "t: data_offsets hold 1 bytes, its shape needs 2"},
     {"{\"t\":" ENTRY("U8", "[1]", "[1,2]") "}", 2, TERN_MALFORMED, "t: a hole of 1 bytes before it"},
     {"{\"t\":" ENTRY("U8", "[1]", "[0,1]") "}", 3, TERN_MALFORMED, "2 bytes after the last tensor, none expected"},
-    {"{\"t\":" ENTRY("U8", "[2]", "[0,2]") ",\"u\":" ENTRY("U8", "[2]", "[1,3]") "}", 3, TERN_MALFORMED, "u: overlaps t"},
-    {"{\"t\":" ENTRY("U8", "[1]", "[0,1]") ",\"t\":" ENTRY("U8", "[1]", "[1,2]") "}", 2, TERN_MALFORMED, "t: duplicate tensor"},
+    {"{\"t\":" ENTRY("U8", "[2]", "[0,2]") ",\"u\":" ENTRY("U8", "[2]", "[1,3]") "}", 3, TERN_MALFORMED,
+     "u: overlaps t"},
+    {"{\"t\":" ENTRY("U8", "[1]", "[0,1]") ",\"t\":" ENTRY("U8", "[1]", "[1,2]") "}", 2, TERN_MALFORMED,
+     "t: duplicate tensor"},
     {"{\"t\":{\"dtype\":\"U8\",\"dtype\":\"U8\"}}", 2, TERN_MALFORMED,
      "t: its entry: line 1, column 21: duplicate object key near '\"dtype\"'"},
 };
@@ -242,7 +270,12 @@ static void truncated_and_damaged_anywhere(void **state)
 
 static tern_st_tensor tensor_of(const char *name, tern_st_dtype dtype, uint64_t n, const void *data)
 {
-    return (tern_st_tensor){.name = name, .dtype = dtype, .n_dims = 1, .dims = {n}, .n_elements = n, .data = data,
+    return (tern_st_tensor){.name = name,
+                            .dtype = dtype,
+                            .n_dims = 1,
+                            .dims = {n},
+                            .n_elements = n,
+                            .data = data,
                             .bytes = n * tern_st_dtype_bytes(dtype)};
 }
 
@@ -257,9 +290,10 @@ static void writer_round_trips(void **state)
     assert_ok(tern_safetensors_write(path, in, 3, metadata, &err), err);
     tern_buf file = {0};
     assert_ok(tern_file_read(&file, path, 4096, &err), err);
-    const char *expected = "{\"__metadata__\":{\"format\":\"pt\"},\"x\\\"y\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
-                           "\"empty\":{\"dtype\":\"F16\",\"shape\":[0],\"data_offsets\":[8,8]},"
-                           "\"z\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[8,11]}}";
+    const char *expected =
+        "{\"__metadata__\":{\"format\":\"pt\"},\"x\\\"y\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+        "\"empty\":{\"dtype\":\"F16\",\"shape\":[0],\"data_offsets\":[8,8]},"
+        "\"z\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[8,11]}}";
     size_t header = tern_load_u64(file.data);
     assert_int_equal(header % 8, 0);
     assert_memory_equal(file.data + 8, expected, strlen(expected));
@@ -341,8 +375,10 @@ static void refused_shards(void **state)
         const char *message;
     } cases[] = {
         {"{}", TERN_MALFORMED, "model.safetensors.index.json: weight_map: nothing found, an object expected"},
-        {"{\"weight_map\":[]}", TERN_MALFORMED, "model.safetensors.index.json: weight_map: array found, an object expected"},
-        {"{\"weight_map\":{\"a\":1}}", TERN_MALFORMED, "model.safetensors.index.json: a: number found, a file name expected"},
+        {"{\"weight_map\":[]}", TERN_MALFORMED,
+         "model.safetensors.index.json: weight_map: array found, an object expected"},
+        {"{\"weight_map\":{\"a\":1}}", TERN_MALFORMED,
+         "model.safetensors.index.json: a: number found, a file name expected"},
         {"{\"weight_map\":{\"a\":\"../one.safetensors\"}}", TERN_MALFORMED,
          "model.safetensors.index.json: a: '../one.safetensors' found, a file name without a folder expected"},
         {"{\"weight_map\":{\"a\":\"x\\\\y\"}}", TERN_MALFORMED,
@@ -380,7 +416,8 @@ static void missing_files(void **state)
     assert_int_equal(tern_safetensors_open(&st, test_scratch("nothing"), &err), TERN_NOT_FOUND);
     assert_non_null(strstr(err.message, "nothing: neither model.safetensors nor model.safetensors.index.json found"));
     assert_int_equal(tern_safetensors_open(&st, test_scratch("nothing/x"), &err), TERN_NOT_FOUND);
-    write_text(in_folder("nothing-else", "model.safetensors.index.json"), "{\"weight_map\":{\"a\":\"gone.safetensors\"}}");
+    write_text(in_folder("nothing-else", "model.safetensors.index.json"),
+               "{\"weight_map\":{\"a\":\"gone.safetensors\"}}");
     assert_int_equal(tern_safetensors_open(&st, test_scratch("nothing-else"), &err), TERN_NOT_FOUND);
     assert_non_null(strstr(err.message, "gone.safetensors"));
     write_text(test_scratch("bad.safetensors"), "xx");
@@ -435,11 +472,19 @@ static void failed_allocations_of_shards_are_clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_bytes),      cmocka_unit_test(fixtures_parse),  cmocka_unit_test(fixture_values),
-        cmocka_unit_test(conversions),       cmocka_unit_test(refused_files),   cmocka_unit_test(header_length),
-        cmocka_unit_test(truncated_and_damaged_anywhere), cmocka_unit_test(writer_round_trips),
-        cmocka_unit_test(writer_refuses),    cmocka_unit_test(shards_are_opened), cmocka_unit_test(refused_shards),
-        cmocka_unit_test(missing_files),     cmocka_unit_test(failed_allocations_are_clean),
+        cmocka_unit_test(golden_bytes),
+        cmocka_unit_test(fixtures_parse),
+        cmocka_unit_test(fixture_values),
+        cmocka_unit_test(conversions),
+        cmocka_unit_test(refused_files),
+        cmocka_unit_test(header_length),
+        cmocka_unit_test(truncated_and_damaged_anywhere),
+        cmocka_unit_test(writer_round_trips),
+        cmocka_unit_test(writer_refuses),
+        cmocka_unit_test(shards_are_opened),
+        cmocka_unit_test(refused_shards),
+        cmocka_unit_test(missing_files),
+        cmocka_unit_test(failed_allocations_are_clean),
         cmocka_unit_test(failed_allocations_of_shards_are_clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tern_status status = tern_safetensors_parse(&st, data, size, &err);
     FUZZ_CHECK((status == TERN_OK) == (st != NULL));
     FUZZ_CHECK(status == TERN_OK || (err.code == status && err.message[0]));
-    for (size_t i = 0; st && i < tern_safetensors_count(st); i++) read_tensor(st, tern_safetensors_at(st, i), data, size);
+    for (size_t i = 0; st && i < tern_safetensors_count(st); i++)
+        read_tensor(st, tern_safetensors_at(st, i), data, size);
     tern_safetensors_close(st);
     FUZZ_CHECK(tern_alloc_live() == live);
     return 0;

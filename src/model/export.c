@@ -25,6 +25,11 @@ static bool has_rope_factors(const tern_config *c)
     return c->rope_scaling == TERN_ROPE_LLAMA3 || c->rope_factors;
 }
 
+static tern_status plan_of(const exporter *x, tern_role role, uint32_t layer, tern_export_plan *plan, tern_error *err)
+{
+    return tern_export__plan(&x->model->config, x->options, role, tern_model_weight(x->model, role, layer), plan, err);
+}
+
 static tern_status add_tensors(const exporter *x, tern_error *err)
 {
     const tern_config *c = &x->model->config;
@@ -33,7 +38,7 @@ static tern_status add_tensors(const exporter *x, tern_error *err)
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, c)) {
         tern_export_plan plan;
-        TERN_TRY(tern_export__plan(x->model, x->options, walk.role, walk.layer, &plan, err));
+        TERN_TRY(plan_of(x, walk.role, walk.layer, &plan, err));
         TERN_TRY(tern_export__tensor(x->writer, walk.role, walk.layer, c, plan.encoding, err));
         if (plan.n_scales) TERN_TRY(add_scale_tensor(x, walk.role, walk.layer, plan.n_scales, err));
     }
@@ -75,7 +80,7 @@ static tern_status write_tensors(const exporter *x, tern_error *err)
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, &x->model->config)) {
         tern_export_plan plan;
-        TERN_TRY(tern_export__plan(x->model, x->options, walk.role, walk.layer, &plan, err));
+        TERN_TRY(plan_of(x, walk.role, walk.layer, &plan, err));
         TERN_TRY(tern_export__write(&plan, x->writer, err));
         done += (uint64_t)plan.weight->rows * plan.weight->cols;
         TERN_TRY(report(x, done, err));
@@ -86,7 +91,7 @@ static tern_status write_tensors(const exporter *x, tern_error *err)
 static tern_status write_all(const exporter *x, tern_error *err)
 {
     tern_export_plan first;
-    TERN_TRY(tern_export__plan(x->model, x->options, TERN_ROLE_ATTN_Q, 0, &first, err));
+    TERN_TRY(plan_of(x, TERN_ROLE_ATTN_Q, 0, &first, err));
     TERN_TRY(tern_export__config(&x->model->config, first.encoding, x->writer, err));
     if (x->model->tokenizer) TERN_TRY(tern_tokenizer_write_gguf(x->model->tokenizer, x->writer, err));
     TERN_TRY(add_tensors(x, err));

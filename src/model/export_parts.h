@@ -14,9 +14,10 @@ typedef struct tern_export_plan {
     uint32_t n_scales;       /* values in the tensor of scales beside this one; 0: there is none */
 } tern_export_plan;
 
-/* Errors: INVALID_ARGUMENT (the encoding does not fit the role or the shape), UNSUPPORTED (not trained for it). Each names the tensor. */
-tern_status tern_export__plan(const tern_model *model, const tern_export_options *options, tern_role role, uint32_t layer,
-                              tern_export_plan *plan, tern_error *err);
+/* Errors: INVALID_ARGUMENT (the encoding does not fit the role or the shape), UNSUPPORTED (not trained for it). Each names the
+ * tensor. The weight is looked at, not its data. */
+tern_status tern_export__plan(const tern_config *config, const tern_export_options *options, tern_role role,
+                              const tern_weight *weight, tern_export_plan *plan, tern_error *err);
 /* Writes the tensor's data, then that of its tensor of scales. */
 tern_status tern_export__write(const tern_export_plan *plan, tern_gguf_writer *w, tern_error *err);
 

@@ -36,11 +36,11 @@ static void plan_scale(tern_export_plan *p)
     if (p->n_scales) p->scale = 1.0f;
 }
 
-tern_status tern_export__plan(const tern_model *model, const tern_export_options *options, tern_role role, uint32_t layer,
-                              tern_export_plan *plan, tern_error *err)
+tern_status tern_export__plan(const tern_config *config, const tern_export_options *options, tern_role role,
+                              const tern_weight *weight, tern_export_plan *plan, tern_error *err)
 {
-    const tern_config *c = &model->config;
-    const tern_weight *w = tern_model_weight(model, role, layer);
+    const tern_config *c = config;
+    const tern_weight *w = weight;
     tern_export_plan p = {.weight = w, .encoding = target_of(options, role, w)};
     TERN_TRY(check_target(options, role, w, p.encoding, err));
     p.ternarise = p.encoding->ternary && !w->encoding->ternary;

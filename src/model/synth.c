@@ -1,0 +1,235 @@
+/* Models of random weights with real shapes, for benchmarks and tests. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/half.h"
+#include "base/rng.h"
+#include "model/export_parts.h"
+#include "model/synth_parts.h"
+
+enum { TABLE_SIZE = 1 << 14, SLICE_ROWS = 1024 };
+
+static const struct {
+    const char *preset;
+    tern_config config;
+    uint32_t n_special;
+} presets[] = {
+    /* The shapes of BitNet b1.58 2B4T (checklist H-9, H-10). */
+    {"bitnet-2b4t",
+     {.architecture = "bitnet-b1.58", .n_vocab = 128256, .n_embd = 2560, .n_layers = 30, .n_heads = 20, .n_kv_heads = 5,
+      .head_dim = 128, .n_ff = 6912, .n_ctx_train = 4096, .rms_eps = 1e-5f, .activation = TERN_ACT_RELU2, .sub_norms = true,
+      .tied_head = true, .rope_base = 500000.0f},
+     256},
+    {"bitnet-tiny",
+     {.architecture = "bitnet-b1.58", .n_vocab = 512, .n_embd = 256, .n_layers = 2, .n_heads = 4, .n_kv_heads = 2,
+      .head_dim = 64, .n_ff = 512, .n_ctx_train = 256, .rms_eps = 1e-5f, .activation = TERN_ACT_RELU2, .sub_norms = true,
+      .tied_head = true, .rope_base = 500000.0f},
+     16},
+};
+
+typedef struct maker {
+    const tern_config *config;
+    tern_export_options encodings;
+    const tern_synth_options *options;
+    tern_gguf_writer *writer;
+    tern_rng rng;
+    uint16_t *normal; /* [TABLE_SIZE] f16 values of a normal distribution */
+    uint64_t done, total; /* parameters */
+} maker;
+
+/* The n-th of the 81 bytes of i2_s: four codes, none of them 11. */
+static uint8_t four_codes(uint32_t n)
+{
+    return (uint8_t)(n % 3 | n / 3 % 3 << 2 | n / 9 % 3 << 4 | n / 27 << 6);
+}
+
+static void fill_codes(tern_rng *rng, const uint8_t table[static 81], uint8_t *out, size_t n)
+{
+    for (size_t i = 0; i < n; i += 4) {
+        uint64_t r = tern_rng_u64(rng);
+        for (unsigned k = 0; k < 4; k++) out[i + k] = table[(uint32_t)(r >> 16 * k & 0xffff) * 81 >> 16];
+    }
+}
+
+/* Of standard deviation 0.02: a sum of twelve uniform numbers is close to normal. */
+static void fill_normal_table(tern_rng *rng, uint16_t *table)
+{
+    for (size_t i = 0; i < TABLE_SIZE; i++) {
+        float sum = -6.0f;
+        for (int k = 0; k < 12; k++) sum += tern_rng_f32(rng);
+        table[i] = tern_f32_to_f16(0.02f * sum);
+    }
+}
+
+static void fill_normal(tern_rng *rng, const uint16_t *table, uint8_t *out, size_t n)
+{
+    for (size_t i = 0; i < n; i += 4) {
+        uint64_t r = tern_rng_u64(rng);
+        for (unsigned k = 0; k < 4 && i + k < n; k++) tern_store_u16(out + 2 * (i + k), table[r >> 16 * k & (TABLE_SIZE - 1)]);
+    }
+}
+
+/* A weight of `encoding` in n bytes that are to be filled; freed by the caller. */
+static tern_status start_weight(tern_weight *w, tern_encoding_id encoding, uint32_t rows, uint32_t cols, uint8_t **bytes,
+                                tern_error *err)
+{
+    *w = (tern_weight){.encoding = tern_encoding_find(encoding), .rows = rows, .cols = cols, .scale = 1.0f};
+    TERN_TRY(tern_encoding_bytes(w->encoding, rows, cols, &w->bytes, err));
+    *bytes = tern_alloc(w->bytes);
+    if (!*bytes) return tern_fail_alloc(err, w->bytes);
+    w->data = *bytes;
+    return TERN_OK;
+}
+
+static tern_status report(maker *m, uint64_t n, tern_error *err)
+{
+    const tern_synth_options *o = m->options;
+    m->done += n;
+    if (!o->progress || o->progress(o->progress_context, (float)((double)m->done / (double)m->total))) return TERN_OK;
+    return tern_fail(err, TERN_CANCELLED, "writing the model was cancelled");
+}
+
+static tern_status write_weight(const maker *m, tern_role role, tern_weight *w, tern_error *err)
+{
+    tern_export_plan plan;
+    tern_role__gguf_name(role, 0, w->name);
+    TERN_TRY(tern_export__plan(m->config, &m->encodings, role, w, &plan, err));
+    return tern_export__write(&plan, m->writer, err);
+}
+
+/* A scale that keeps the size of activations, and is exact in every ternary encoding: an f16. */
+static float ternary_scale(uint32_t cols)
+{
+    return tern_f16_to_f32(tern_f32_to_f16(sqrtf(1.5f / (float)cols)));
+}
+
+static tern_status write_linear(maker *m, tern_role role, tern_error *err)
+{
+    uint32_t rows, cols;
+    tern_weight w;
+    uint8_t *bytes = NULL, table[81];
+    for (uint32_t i = 0; i < 81; i++) table[i] = four_codes(i);
+    tern_role__shape(role, m->config, &rows, &cols);
+    tern_status status = start_weight(&w, TERN_ENC_I2_S, rows, cols, &bytes, err);
+    if (status == TERN_OK) {
+        size_t n = w.bytes - w.encoding->tail_bytes;
+        fill_codes(&m->rng, table, bytes, n);
+        memset(bytes + n, 0, w.encoding->tail_bytes);
+        w.scale = ternary_scale(cols);
+        tern_store_f32(bytes + n, w.scale);
+        status = write_weight(m, role, &w, err);
+    }
+    tern_free(bytes);
+    return status == TERN_OK ? report(m, (uint64_t)rows * cols, err) : status;
+}
+
+/* Rows of a table do not depend on each other: a slice is written as a table of its own. */
+static tern_status write_table_slice(maker *m, tern_role role, uint32_t rows, uint32_t cols, tern_error *err)
+{
+    tern_weight w;
+    uint8_t *bytes = NULL;
+    tern_status status = start_weight(&w, TERN_ENC_F16, rows, cols, &bytes, err);
+    if (status == TERN_OK) {
+        fill_normal(&m->rng, m->normal, bytes, (size_t)rows * cols);
+        status = write_weight(m, role, &w, err);
+    }
+    tern_free(bytes);
+    return status == TERN_OK ? report(m, (uint64_t)rows * cols, err) : status;
+}
+
+static tern_status write_table(maker *m, tern_role role, tern_error *err)
+{
+    uint32_t rows, cols;
+    tern_role__shape(role, m->config, &rows, &cols);
+    for (uint32_t first = 0; first < rows; first += SLICE_ROWS) {
+        uint32_t n = rows - first < SLICE_ROWS ? rows - first : SLICE_ROWS;
+        TERN_TRY(write_table_slice(m, role, n, cols, err));
+    }
+    return TERN_OK;
+}
+
+static tern_status write_norm(maker *m, tern_role role, tern_error *err)
+{
+    uint32_t rows, cols;
+    uint8_t one[4];
+    tern_store_f32(one, 1.0f);
+    tern_role__shape(role, m->config, &rows, &cols);
+    for (uint32_t i = 0; i < cols; i++) TERN_TRY(tern_gguf_writer_data(m->writer, one, sizeof one, err));
+    return report(m, cols, err);
+}
+
+static tern_status write_role(maker *m, tern_role role, tern_error *err)
+{
+    switch (tern_role__kind(role)) {
+    case TERN_KIND_L: return write_linear(m, role, err);
+    case TERN_KIND_T: return write_table(m, role, err);
+    default: return write_norm(m, role, err);
+    }
+}
+
+/* The tensor list; the plan of a weight that is not there yet tells whether its encoding fits. */
+static tern_status add_tensors(maker *m, tern_error *err)
+{
+    tern_role_walk walk = {0};
+    while (tern_role__next(&walk, m->config)) {
+        tern_export_plan plan;
+        tern_role_kind kind = tern_role__kind(walk.role);
+        tern_weight w = {.encoding = tern_encoding_find(kind == TERN_KIND_L ? TERN_ENC_I2_S : TERN_ENC_F16)};
+        tern_role__shape(walk.role, m->config, &w.rows, &w.cols);
+        tern_role__gguf_name(walk.role, walk.layer, w.name);
+        TERN_TRY(tern_export__plan(m->config, &m->encodings, walk.role, &w, &plan, err));
+        TERN_TRY(tern_export__tensor(m->writer, walk.role, walk.layer, m->config, plan.encoding, err));
+        m->total += (uint64_t)w.rows * w.cols;
+    }
+    return TERN_OK;
+}
+
+static tern_status write_all(maker *m, uint32_t n_special, tern_error *err)
+{
+    TERN_TRY(tern_export__config(m->config, m->encodings.linear, m->writer, err));
+    TERN_TRY(tern_synth__vocab(m->config->n_vocab, n_special, m->writer, err));
+    TERN_TRY(add_tensors(m, err));
+    TERN_TRY(tern_gguf_writer_begin_data(m->writer, err));
+    fill_normal_table(&m->rng, m->normal);
+    tern_role_walk walk = {0};
+    while (tern_role__next(&walk, m->config)) TERN_TRY(write_role(m, walk.role, err));
+    return TERN_OK;
+}
+
+static tern_status write_file(maker *m, const char *path, uint32_t n_special, tern_error *err)
+{
+    TERN_TRY(tern_gguf_writer_open(&m->writer, path, err));
+    tern_status status = write_all(m, n_special, err);
+    if (status == TERN_OK) return tern_gguf_writer_commit(m->writer, err);
+    tern_gguf_writer_abort(m->writer);
+    return status;
+}
+
+static tern_status find_preset(const char *name, size_t *found, tern_error *err)
+{
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
+        *found = i;
+        if (name && strcmp(presets[i].preset, name) == 0) return TERN_OK;
+    }
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "preset \"%s\": not known, bitnet-2b4t or bitnet-tiny expected",
+                     name ? name : "");
+}
+
+tern_status tern_synth_write(const char *path, const tern_synth_options *options, tern_error *err)
+{
+    tern_error local = {0};
+    tern_error *e = err ? err : &local;
+    size_t preset = 0;
+    TERN_TRY(find_preset(options->preset, &preset, e));
+    tern_config config = presets[preset].config;
+    tern_config__set_name(&config, (tern_span){(const uint8_t *)options->preset, strlen(options->preset)});
+    maker m = {.config = &config, .options = options, .rng = {options->seed}};
+    m.encodings.linear = options->linear ? options->linear : tern_encoding_find(TERN_ENC_I2_S);
+    m.encodings.head = options->head ? options->head : tern_encoding_find(TERN_ENC_F16);
+    m.normal = tern_alloc(TABLE_SIZE * sizeof *m.normal);
+    if (!m.normal) return tern_fail_alloc(e, TABLE_SIZE * sizeof *m.normal);
+    tern_status status = write_file(&m, path, presets[preset].n_special, e);
+    tern_free(m.normal);
+    return status;
+}

@@ -1,0 +1,124 @@
+/* Random models: valid files with the promised shapes, the same for the same seed. */
+#include "base/file.h"
+#include "model/support.h"
+
+static void write_synth(const char *path, const char *linear, const char *head, uint64_t seed)
+{
+    tern_error err = {0};
+    tern_synth_options options = {.preset = "bitnet-tiny", .seed = seed};
+    if (linear) options.linear = tern_encoding_by_name(linear);
+    if (head) options.head = tern_encoding_by_name(head);
+    assert_ok(tern_synth_write(path, &options, &err), err);
+}
+
+static void opens(void **state)
+{
+    (void)state;
+    const char *path = test_scratch("synth.gguf");
+    write_synth(path, NULL, NULL, 1);
+    tern_model *model = open_model(path);
+    const tern_config *c = tern_model_config(model);
+    assert_string_equal(c->architecture, "bitnet-b1.58");
+    assert_string_equal(c->name, "bitnet-tiny");
+    assert_int_equal(c->n_vocab, 512);
+    assert_true(c->tied_head && c->sub_norms);
+    assert_int_equal(tern_model_weight(model, TERN_ROLE_TOKEN_EMBD, 0)->encoding->id, TERN_ENC_F16);
+    const tern_weight *w = tern_model_weight(model, TERN_ROLE_FFN_UP, 1);
+    assert_int_equal(w->encoding->id, TERN_ENC_I2_S);
+    int8_t *codes = codes_of(w);
+    size_t n[3] = {0}, total = (size_t)w->rows * w->cols;
+    for (size_t i = 0; i < total; i++) n[codes[i] + 1]++;
+    for (int i = 0; i < 3; i++) assert_in_range(n[i], total * 32 / 100, total * 35 / 100);
+    free(codes);
+    tern_model_close(model);
+}
+
+static void vocabulary_encodes(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    const char *path = test_scratch("synth-vocab.gguf");
+    const char text[] = "To eat or not \xc3\xa9 <|eot_id|>\n\x01";
+    write_synth(path, NULL, NULL, 1);
+    tern_model *model = open_model(path);
+    const tern_tokenizer *t = tern_model_tokenizer(model);
+    assert_non_null(t);
+    assert_int_equal(tern_tokenizer_size(t), 512);
+    assert_int_equal(tern_tokenizer_bos(t), 496);
+    assert_int_equal(tern_tokenizer_eos(t), 497);
+    assert_true(tern_tokenizer_adds_bos(t));
+    assert_true(tern_token_is_end(t, tern_token_find(t, "<|eot_id|>", 10)));
+    tern_tokens plain = {0}, special = {0};
+    tern_buf back = {0};
+    assert_ok(tern_tokenize(t, text, sizeof text - 1, false, &plain, &err), err);
+    assert_ok(tern_tokenize(t, text, sizeof text - 1, true, &special, &err), err);
+    assert_true(special.n < plain.n && plain.n < sizeof text - 1); /* a special token; merges */
+    assert_ok(tern_detokenize(t, plain.ids, plain.n, false, &back, &err), err);
+    assert_int_equal(back.size, sizeof text - 1);
+    assert_memory_equal(back.data, text, back.size);
+    tern_buf_deinit(&back);
+    tern_tokens_deinit(&plain);
+    tern_tokens_deinit(&special);
+    tern_model_close(model);
+}
+
+/* The seed decides the codes, the encoding does not. */
+static void same_model_in_every_encoding(void **state)
+{
+    (void)state;
+    static const char *const encodings[] = {"tq1_0", "tq2_0", "t160"};
+    write_synth(test_scratch("synth-i2_s.gguf"), "i2_s", NULL, 7);
+    tern_model *first = open_model(test_scratch("synth-i2_s.gguf"));
+    for (size_t i = 0; i < 3; i++) {
+        write_synth(test_scratch("synth-other.gguf"), encodings[i], "q6_k", 7);
+        tern_model *other = open_model(test_scratch("synth-other.gguf"));
+        const tern_weight *a = tern_model_weight(first, TERN_ROLE_FFN_DOWN, 1);
+        const tern_weight *b = tern_model_weight(other, TERN_ROLE_FFN_DOWN, 1);
+        assert_same_codes(a, b);
+        assert_float_equal(a->scale, b->scale, 0);
+        assert_string_equal(b->encoding->name, encodings[i]);
+        assert_int_equal(tern_model_weight(other, TERN_ROLE_OUTPUT, 0)->encoding->id, TERN_ENC_Q6_K);
+        tern_model_close(other);
+    }
+    tern_model_close(first);
+}
+
+static tern_buf file_of_seed(uint64_t seed)
+{
+    tern_error err = {0};
+    tern_buf bytes = {0};
+    write_synth(test_scratch("synth-seed.gguf"), NULL, NULL, seed);
+    assert_ok(tern_file_read(&bytes, test_scratch("synth-seed.gguf"), 1 << 26, &err), err);
+    return bytes;
+}
+
+static void seed_decides(void **state)
+{
+    (void)state;
+    tern_buf a = file_of_seed(3), b = file_of_seed(3), c = file_of_seed(4);
+    assert_int_equal(a.size, b.size);
+    assert_int_equal(a.size, c.size);
+    assert_memory_equal(a.data, b.data, a.size);
+    assert_memory_not_equal(a.data, c.data, a.size);
+    tern_buf_deinit(&a);
+    tern_buf_deinit(&b);
+    tern_buf_deinit(&c);
+}
+
+static void unknown_preset(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_synth_options options = {.preset = "bitnet-9t"};
+    assert_int_equal(tern_synth_write(test_scratch("synth-no.gguf"), &options, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "bitnet-9t"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opens),        cmocka_unit_test(vocabulary_encodes), cmocka_unit_test(same_model_in_every_encoding),
+        cmocka_unit_test(seed_decides), cmocka_unit_test(unknown_preset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -19,6 +19,7 @@
 #define TERN_BACKEND_CPU_FLOATS_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "backend/cpu/kernels.h"

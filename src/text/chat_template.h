@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -20,10 +21,13 @@ typedef struct tern_chat_template tern_chat_template; /* immutable after parsing
 /* Parses n bytes of Jinja. UNSUPPORTED names the construct and its line; LIMIT for nesting deeper than 64. */
 tern_status tern_chat_template_parse(tern_chat_template **t, const char *source, size_t n, tern_error *err);
 void tern_chat_template_close(tern_chat_template *t);
+/* Fixes what strftime_now sees, in seconds since 1970 (UTC); without it, the clock at each render. Before the template is shared. */
+void tern_chat_template_set_now(tern_chat_template *t, int64_t seconds);
 
-/* Renders to text pieces and then to tokens: text that came from a message (content, role) is tokenised with
- * allow_special = false, so that it can never become a special token; text of the template itself with true. Taint survives
- * filters and concatenation. bos_token and eos_token are the tokenizer's. Output at most 16 MiB, at most 10 million steps.
+/* Renders to text and then to tokens, appended to *out. A special token is one that the template's own text spells, bytes of
+ * bos_token and eos_token (the tokenizer's) included; every byte that came from a message (content, role) is marked through
+ * filters, slices and concatenation, and text with such a byte in it never becomes a special token. What stands between special
+ * tokens is tokenised as one text. Output at most 16 MiB, at most 10 million steps, 64 MiB of memory.
  * Errors: INVALID_ARGUMENT (raise_exception from the template, its message), LIMIT, UNSUPPORTED. */
 tern_status tern_chat_template_tokens(const tern_chat_template *c, const tern_tokenizer *t, const tern_chat_message *messages,
                                       size_t n, bool add_generation_prompt, tern_tokens *out, tern_error *err);

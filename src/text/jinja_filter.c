@@ -38,7 +38,7 @@ static tern_status filter_lower(tern_jinja_render *r, operand self, const operan
 static tern_status filter_title(tern_jinja_render *r, operand self, const operand *arg, tern_jinja_value *out)
 {
     (void)arg;
-    return with_case(r, self, TERN_JINJA_TITLE, out);
+    return with_case(r, self, TERN_JINJA_HEADLINE, out);
 }
 
 static tern_status filter_capitalize(tern_jinja_render *r, operand self, const operand *arg, tern_jinja_value *out)

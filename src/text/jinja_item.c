@@ -25,7 +25,7 @@ static tern_jinja_value loop_attribute(const tern_jinja_loop *loop, tern_jinja_s
         const char *name;
         int64_t value;
     } counts[] = {{"index", i + 1}, {"index0", i}, {"revindex", n - i}, {"revindex0", n - i - 1}, {"length", n},
-                  {"depth", loop->depth}, {"depth0", (int64_t)loop->depth - 1}};
+                  {"depth", 1}, {"depth0", 0}};
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
         if (tern_jinja__str_is(name, counts[c].name)) return tern_jinja__int(counts[c].value);
     if (tern_jinja__str_is(name, "first")) return tern_jinja__bool(i == 0);

@@ -101,8 +101,16 @@ tern_status tern_jinja__parse_tuple(tern_jinja_parser *p, bool conditional, tern
     return at_op(p, ",") ? parse_rest(p, conditional, out) : TERN_OK;
 }
 
-static tern_status parse_target_name(tern_jinja_parser *p, bool attributes, tern_jinja_node **out)
+/* A name, name.attribute, or names in parentheses. */
+static tern_status parse_target_item(tern_jinja_parser *p, bool attributes, tern_jinja_node **out)
 {
+    if (at_op(p, "(")) {
+        TERN_TRY(tern_jinja__enter(p, &p->expressions));
+        TERN_TRY(tern_jinja__advance(p));
+        TERN_TRY(tern_jinja__parse_target(p, attributes, out));
+        p->expressions--;
+        return tern_jinja__expect(p, TERN_JINJA_OPERATOR, ")");
+    }
     TERN_TRY(tern_jinja__node(p, TERN_JINJA_NAME, out));
     TERN_TRY(tern_jinja__take_name(p, &(*out)->name));
     if (!attributes || !at_op(p, ".")) return TERN_OK;
@@ -111,9 +119,9 @@ static tern_status parse_target_name(tern_jinja_parser *p, bool attributes, tern
     return tern_jinja__take_name(p, &(*out)->name);
 }
 
-static tern_status parse_target_list(tern_jinja_parser *p, bool attributes, tern_jinja_node **out)
+tern_status tern_jinja__parse_target(tern_jinja_parser *p, bool attributes, tern_jinja_node **out)
 {
-    TERN_TRY(parse_target_name(p, attributes, out));
+    TERN_TRY(parse_target_item(p, attributes, out));
     if (!at_op(p, ",")) return TERN_OK;
     tern_jinja_node *last = *out;
     TERN_TRY(tern_jinja__node(p, TERN_JINJA_ITEMS, out));
@@ -121,18 +129,10 @@ static tern_status parse_target_list(tern_jinja_parser *p, bool attributes, tern
     while (at_op(p, ",")) {
         TERN_TRY(tern_jinja__advance(p));
         if (ends_tuple(p)) break;
-        TERN_TRY(parse_target_name(p, attributes, &last->next));
+        TERN_TRY(parse_target_item(p, attributes, &last->next));
         last = last->next;
     }
     return TERN_OK;
-}
-
-tern_status tern_jinja__parse_target(tern_jinja_parser *p, bool attributes, tern_jinja_node **out)
-{
-    bool parenthesis;
-    TERN_TRY(tern_jinja__accept(p, TERN_JINJA_OPERATOR, "(", &parenthesis));
-    TERN_TRY(parse_target_list(p, attributes, out));
-    return parenthesis ? tern_jinja__expect(p, TERN_JINJA_OPERATOR, ")") : TERN_OK;
 }
 
 static tern_status parse_pow(tern_jinja_parser *p, tern_jinja_node **out)

@@ -46,7 +46,6 @@ struct tern_jinja_macro {
 struct tern_jinja_loop {
     const tern_jinja_list *items;
     size_t index;
-    unsigned depth;
 };
 
 /* Evaluated arguments of a call. */

@@ -127,22 +127,14 @@ static tern_status run_pass(tern_jinja_render *r, const tern_jinja_node *node, t
     return tern_jinja__run(r, node->list);
 }
 
-/* How many loops are around the current scope. */
-static unsigned loop_depth(const tern_jinja_render *r)
-{
-    const tern_jinja_value *outer = tern_jinja__scope_find(r->scope, tern_jinja__words("loop"));
-    return outer && outer->kind == TERN_JINJA_LOOP ? outer->loop->depth + 1 : 1;
-}
-
 static tern_status run_passes(tern_jinja_render *r, const tern_jinja_node *node, const tern_jinja_list *items)
 {
-    unsigned depth = loop_depth(r);
     if (node->c) TERN_TRY(filter_items(r, node, &items));
     if (items->n == 0) return tern_jinja__run(r, node->other);
     for (size_t i = 0; i < items->n; i++) {
         tern_jinja_loop *loop = tern_jinja__alloc(&r->pool, 1, sizeof *loop);
         if (!loop) return tern_jinja__status(&r->pool);
-        *loop = (tern_jinja_loop){.items = items, .index = i, .depth = depth};
+        *loop = (tern_jinja_loop){.items = items, .index = i};
         TERN_TRY(run_pass(r, node, loop));
         tern_jinja_jump jump = r->jump;
         r->jump = TERN_JINJA_GO_ON;

@@ -71,12 +71,18 @@ static bool is_letter(char c)
     return tern_jinja__is_upper(c) || tern_jinja__is_lower(c) || (uint8_t)c >= 0x80;
 }
 
+static bool parts_words(char c)
+{
+    return c != 0 && strchr("-({[< \t\n\r\f\v", c);
+}
+
 tern_status tern_jinja__change_case(tern_jinja_render *r, tern_jinja_str s, tern_jinja_case how, tern_jinja_value *out)
 {
     char *data = tern_jinja__alloc(&r->pool, s.n, 1);
     if (!data) return tern_jinja__status(&r->pool);
     for (size_t i = 0; i < s.n; i++) {
-        bool starts = how == TERN_JINJA_TITLE ? i == 0 || !is_letter(s.data[i - 1]) : i == 0;
+        bool starts = i == 0 || (how == TERN_JINJA_TITLE && !is_letter(s.data[i - 1])) ||
+                      (how == TERN_JINJA_HEADLINE && parts_words(s.data[i - 1]));
         bool upper = how == TERN_JINJA_UPPER || (how != TERN_JINJA_LOWER && starts);
         data[i] = upper ? tern_jinja__to_upper(s.data[i]) : tern_jinja__to_lower(s.data[i]);
     }
@@ -150,8 +156,7 @@ static tern_status split_parts(tern_jinja_render *r, tern_jinja_str s, tern_jinj
         TERN_TRY(add_part(r, parts, words ? take_word(&s, &last) : take_part(&s, separator, &last)));
     }
     if (last) return TERN_OK;
-    size_t cut = words ? tern_jinja__trailing_space(s.data, s.n) : 0;
-    return add_part(r, parts, tern_jinja__slice(s, 0, s.n - cut));
+    return add_part(r, parts, s);
 }
 
 tern_status tern_jinja__split(tern_jinja_render *r, tern_jinja_str s, tern_jinja_str separator, int64_t most,

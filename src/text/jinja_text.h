@@ -7,8 +7,15 @@
 /* Strips white space, or the characters in `chars` when it is not NULL, from the sides asked for. */
 tern_status tern_jinja__strip(tern_jinja_render *r, tern_jinja_str s, const tern_jinja_value *chars, bool left, bool right,
                               tern_jinja_value *out);
-/* Upper case, lower case, title case, capitalised: ASCII letters only. */
-typedef enum tern_jinja_case { TERN_JINJA_UPPER, TERN_JINJA_LOWER, TERN_JINJA_TITLE, TERN_JINJA_CAPITAL } tern_jinja_case;
+/* Of ASCII letters only. Title starts a word after anything that is no letter (Python's title()), headline after white space,
+ * "-" and opening brackets (Jinja's title filter). */
+typedef enum tern_jinja_case {
+    TERN_JINJA_UPPER,
+    TERN_JINJA_LOWER,
+    TERN_JINJA_TITLE,
+    TERN_JINJA_HEADLINE,
+    TERN_JINJA_CAPITAL
+} tern_jinja_case;
 tern_status tern_jinja__change_case(tern_jinja_render *r, tern_jinja_str s, tern_jinja_case how, tern_jinja_value *out);
 /* The first `most` (negative: all) occurrences of `from` become `to`. */
 tern_status tern_jinja__replace(tern_jinja_render *r, tern_jinja_str s, tern_jinja_str from, tern_jinja_str to, int64_t most,

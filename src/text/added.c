@@ -93,13 +93,25 @@ static size_t skip_space_back(const uint8_t *text, size_t from, size_t end)
     return end;
 }
 
-bool tern_added__next(const tern_added *added, const uint8_t *text, size_t n, size_t from, bool control,
-                      tern_added_match *match)
+/* The longest token at p; control tokens only in the bytes before the first untrusted one. */
+static const tern_added_token *trusted_at(const tern_added *added, const uint8_t *p, const uint8_t *untrusted, size_t n)
+{
+    size_t trusted = 0, most = n < TERN_ADDED_MAX_BYTES ? n : TERN_ADDED_MAX_BYTES;
+    while (trusted < most && !untrusted[trusted]) trusted++;
+    const tern_added_token *plain = tern_added__at(added, p, n, false);
+    const tern_added_token *any = trusted ? tern_added__at(added, p, trusted, true) : NULL;
+    return !plain || (any && any->text.size > plain->text.size) ? any : plain;
+}
+
+bool tern_added__next(const tern_added *added, const uint8_t *text, const uint8_t *untrusted, size_t n, size_t from,
+                      bool control, tern_added_match *match)
 {
     if (added->n == 0) return false;
     for (size_t at = from; at < n; at++) {
         if (added->first[text[at]] == added->first[text[at] + 1u]) continue;
-        const tern_added_token *token = tern_added__at(added, text + at, n - at, control);
+        bool marked = control && untrusted;
+        const tern_added_token *token = marked ? trusted_at(added, text + at, untrusted + at, n - at)
+                                               : tern_added__at(added, text + at, n - at, control);
         if (!token) continue;
         size_t end = at + token->text.size;
         if (token->flags & TERN_ADDED_SINGLE_WORD && ((at && is_word(text, n, at - 1)) || is_word(text, n, end))) continue;

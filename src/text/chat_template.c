@@ -133,3 +133,23 @@ tern_status tern_chat_template_text(const tern_chat_template *c, const char *bos
     tern_chat__text_deinit(&text);
     return status;
 }
+
+/* A special token as text; empty when the tokenizer has none. */
+static tern_jinja_str token_text(const tern_tokenizer *t, int32_t id)
+{
+    tern_span bytes = {0};
+    if (id >= 0) bytes = tern_token_bytes(t, id, true);
+    return (tern_jinja_str){.data = bytes.size ? (const char *)bytes.data : "", .n = bytes.size};
+}
+
+tern_status tern_chat_template_tokens(const tern_chat_template *c, const tern_tokenizer *t, const tern_chat_message *messages,
+                                      size_t n, bool add_generation_prompt, tern_tokens *out, tern_error *err)
+{
+    tern_chat__text text = {0};
+    tern_chat__input in = {.bos = token_text(t, tern_tokenizer_bos(t)), .eos = token_text(t, tern_tokenizer_eos(t)),
+                           .messages = messages, .n = n, .add_generation_prompt = add_generation_prompt};
+    tern_status status = tern_chat__render(c, &in, &text, err);
+    if (status == TERN_OK) status = tern_tokenize_marked(t, text.text, text.untrusted, text.n, out, err);
+    tern_chat__text_deinit(&text);
+    return status;
+}

@@ -73,7 +73,7 @@ tern_status tern_jinja__item(tern_jinja_render *r, const tern_jinja_value *objec
 {
     size_t index;
     bool whole = key->kind == TERN_JINJA_INT || key->kind == TERN_JINJA_BOOL;
-    *out = tern_jinja__undefined(key->kind == TERN_JINJA_STRING ? key->str : tern_jinja__words("item"));
+    *out = tern_jinja__undefined(key->kind == TERN_JINJA_STRING ? key->str : tern_jinja__words("element out of range"));
     if (object->kind == TERN_JINJA_UNDEFINED) return undefined_object(r, object, out->str);
     if (object->kind == TERN_JINJA_DICT) {
         const tern_jinja_value *found = tern_jinja__dict_find(&r->pool, object->dict, key);

@@ -77,7 +77,8 @@ static tern_status end_tag(tern_jinja_parser *p)
 /* "{% word %}" as a whole; the body before it stopped at its "{%". */
 static tern_status close_tag(tern_jinja_parser *p, const char *word)
 {
-    TERN_TRY(tern_jinja__expect(p, TERN_JINJA_BLOCK_BEGIN, NULL));
+    if (p->now.kind != TERN_JINJA_BLOCK_BEGIN) return tern_jinja__unexpected(p, word);
+    TERN_TRY(tern_jinja__advance(p));
     TERN_TRY(tern_jinja__expect(p, TERN_JINJA_WORD, word));
     return end_tag(p);
 }

@@ -219,7 +219,8 @@ static bool numbers_equal(const tern_jinja_value *a, const tern_jinja_value *b)
 
 static bool equal_at(tern_jinja_pool *p, const tern_jinja_value *a, const tern_jinja_value *b, int depth)
 {
-    if (depth > MAX_VALUE_DEPTH || ++p->steps > p->max_steps) return false;
+    if (depth > MAX_VALUE_DEPTH) p->steps = p->max_steps; /* the caller's next charge fails */
+    if (++p->steps > p->max_steps) return false;
     if (tern_jinja__is_number(a) && tern_jinja__is_number(b)) return numbers_equal(a, b);
     if (a->kind != b->kind) return false;
     switch (a->kind) {

@@ -131,7 +131,7 @@ int64_t tern_jinja__as_int(const tern_jinja_value *v); /* of an int or bool */
 bool tern_jinja__truth(const tern_jinja_value *v);
 /* The word for a kind in messages: "string", "list", ... */
 const char *tern_jinja__kind_words(tern_jinja_kind kind);
-/* Python's ==. Nesting beyond 64, and all that is left when the steps are used up, counts as different. */
+/* Python's ==. Nesting beyond 64 uses up all steps; without steps everything counts as different, until the next charge fails. */
 bool tern_jinja__equal(tern_jinja_pool *p, const tern_jinja_value *a, const tern_jinja_value *b);
 
 /* Dicts. */

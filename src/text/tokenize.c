@@ -137,11 +137,11 @@ static tern_status add_plain(work *w, tern_span text, bool first, tern_error *er
     return tern_pretokenizer__run(&t->pre, (const uint8_t *)w->normal.data, w->normal.size, add_piece, w, err);
 }
 
-static tern_status add_all(work *w, tern_span text, bool allow_special, tern_error *err)
+static tern_status add_all(work *w, tern_span text, const uint8_t *untrusted, bool allow_special, tern_error *err)
 {
     tern_added_match match;
     size_t at = 0;
-    while (at < text.size && tern_added__next(&w->t->added, text.data, text.size, at, allow_special, &match)) {
+    while (at < text.size && tern_added__next(&w->t->added, text.data, untrusted, text.size, at, allow_special, &match)) {
         TERN_TRY(add_plain(w, (tern_span){text.data + at, match.start - at}, at == 0, err));
         TERN_TRY(add_id(w, match.id, err));
         at = match.end;
@@ -149,15 +149,27 @@ static tern_status add_all(work *w, tern_span text, bool allow_special, tern_err
     return add_plain(w, (tern_span){text.data + at, text.size - at}, at == 0, err);
 }
 
-tern_status tern_tokenize(const tern_tokenizer *t, const void *text, size_t n, bool allow_special, tern_tokens *out,
-                          tern_error *err)
+static tern_status tokenize(const tern_tokenizer *t, const void *text, const uint8_t *untrusted, size_t n, bool allow_special,
+                            tern_tokens *out, tern_error *err)
 {
     if (n > UINT32_MAX / 4) return tern_fail(err, TERN_LIMIT, "text of %zu bytes: at most 1 GiB expected", n);
     work w = {.t = t, .out = out};
     size_t before = out->n;
-    tern_status status = add_all(&w, (tern_span){text, n}, allow_special, err);
+    tern_status status = add_all(&w, (tern_span){text, n}, untrusted, allow_special, err);
     if (status != TERN_OK) out->n = before;
     tern_bpe__deinit(&w.bpe);
     tern_buf_deinit(&w.normal);
     return status;
+}
+
+tern_status tern_tokenize(const tern_tokenizer *t, const void *text, size_t n, bool allow_special, tern_tokens *out,
+                          tern_error *err)
+{
+    return tokenize(t, text, NULL, n, allow_special, out, err);
+}
+
+tern_status tern_tokenize_marked(const tern_tokenizer *t, const void *text, const uint8_t *untrusted, size_t n,
+                                 tern_tokens *out, tern_error *err)
+{
+    return tokenize(t, text, untrusted, n, true, out, err);
 }

@@ -35,6 +35,9 @@ typedef struct tern_tokens {
 
 tern_status tern_tokenize(const tern_tokenizer *t, const void *text, size_t n, bool allow_special, tern_tokens *out,
                           tern_error *err);
+/* The same with special tokens, except those that have a byte i in them with untrusted[i] not 0: that is plain text. */
+tern_status tern_tokenize_marked(const tern_tokenizer *t, const void *text, const uint8_t *untrusted, size_t n,
+                                 tern_tokens *out, tern_error *err);
 void tern_tokens_deinit(tern_tokens *tokens);
 tern_status tern_tokens_add(tern_tokens *tokens, int32_t id, tern_error *err);
 

@@ -20,6 +20,9 @@ static inline size_t tern_cpu__prefetch_bytes(size_t row_bytes, uint32_t n_rows)
     return (NEAREST + group - 1) / group * group;
 }
 
+/* Before a loop over the registers of a tile: only unrolled do they stay registers. */
+#define TERN_UNROLL _Pragma("GCC unroll 10")
+
 /* Arguments of tern_ternary_fn. */
 typedef struct tern_cpu__product {
     const uint8_t *w;
@@ -47,7 +50,8 @@ extern tern_cpu__gemm tern_cpu__ternary_gemm_avx2, tern_cpu__ternary_gemm_avxvnn
     tern_cpu__ternary_gemm_neon, tern_cpu__ternary_gemm_dotprod;
 
 /* Defines the kernel of a slot at a level: `gemv` below min_tokens tokens, the level's gemm from there. */
-#define TERN_TERNARY_KERNEL(slot, level, gemm, gemv, codes, panel_cols, min_tokens)                                    \
+#define TERN_TERNARY_KERNEL(...) TERN_TERNARY_KERNEL_(__VA_ARGS__)
+#define TERN_TERNARY_KERNEL_(slot, level, gemm, gemv, codes, panel_cols, min_tokens)                                   \
     void tern_cpu__##slot##_##level(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols,                \
                                     const tern_q8_rows *x, int32_t *dots, size_t dots_stride)                          \
     {                                                                                                                  \

@@ -8,7 +8,6 @@
 
 #include "backend/cpu/ternary.h"
 
-#define UNROLL _Pragma("GCC unroll 8")
 enum { ROWS = 64, LANES = 16, VECTORS = ROWS / LANES, TOKENS = 6, STEP = 4 };
 
 typedef struct panel {
@@ -93,23 +92,23 @@ static inline __attribute__((always_inline)) void multiply(const panel *from, co
 {
     __m512i sums[TOKENS][VECTORS];
     const int8_t *x[TOKENS];
-    UNROLL for (int i = 0; i < n_tokens; i++)
+    TERN_UNROLL for (int i = 0; i < n_tokens; i++)
     {
         x[i] = t->x + (size_t)i * t->stride;
-        UNROLL for (int v = 0; v < n_vectors; v++) sums[i][v] = _mm512_setzero_si512();
+        TERN_UNROLL for (int v = 0; v < n_vectors; v++) sums[i][v] = _mm512_setzero_si512();
     }
     for (size_t s = 0; s < from->steps; s++) {
         __m512i w[VECTORS];
-        UNROLL for (int v = 0; v < n_vectors; v++) w[v] = _mm512_load_si512(from->codes[s][LANES * v]);
-        UNROLL for (int i = 0; i < n_tokens; i++)
+        TERN_UNROLL for (int v = 0; v < n_vectors; v++) w[v] = _mm512_load_si512(from->codes[s][LANES * v]);
+        TERN_UNROLL for (int i = 0; i < n_tokens; i++)
         {
             const __m512i four = broadcast_4(x[i] + STEP * s);
-            UNROLL for (int v = 0; v < n_vectors; v++) sums[i][v] = _mm512_dpbusd_epi32(sums[i][v], w[v], four);
+            TERN_UNROLL for (int v = 0; v < n_vectors; v++) sums[i][v] = _mm512_dpbusd_epi32(sums[i][v], w[v], four);
         }
     }
-    UNROLL for (int i = 0; i < n_tokens; i++)
+    TERN_UNROLL for (int i = 0; i < n_tokens; i++)
     {
-        UNROLL for (int v = 0; v < n_vectors; v++)
+        TERN_UNROLL for (int v = 0; v < n_vectors; v++)
             store_rows(t, t->dots + (size_t)i * t->dots_stride, t->sums[i], (uint32_t)(LANES * v), sums[i][v]);
     }
 }

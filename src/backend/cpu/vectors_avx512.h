@@ -4,6 +4,12 @@
 
 #include <immintrin.h>
 
+/* 64 bytes of t160 as the product wants them: the first four codes in fields of two bits, the fifth in the top two
+ * bits. */
+typedef struct tern_avx512__t160 {
+    __m512i four, fifth_64;
+} tern_avx512__t160;
+
 /* The sums of the 16 lanes of four vectors. */
 static inline __m128i tern_avx512__sum_4(const __m512i v[4])
 {

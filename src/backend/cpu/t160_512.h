@@ -1,0 +1,115 @@
+/* T160 on 512-bit registers, for the levels that differ in how a byte is looked up.
+ *
+ * Included at the end of one file for each level, which defines before
+ *
+ *   #define TERN_LEVEL;  typedef struct tables;  static inline tables load_tables(void);
+ *   static inline tern_avx512__t160 look_up(const tables *t, __m512i bytes);
+ *
+ * A block is one register: field k of its 64 bytes are 64 elements in a row. As in two_bit_avx512.c, fields are masked
+ * and not shifted; each lane's sum is shifted once, exactly, at the end. It grows by at most 4 * 128 * 128 for each
+ * block. */
+#include <immintrin.h>
+
+#include "backend/cpu/ternary.h"
+#include "backend/cpu/vectors_avx512.h"
+#include "quant/t160.h"
+
+/* Block n of a row: which of its bytes exist, and which of the elements of each code. */
+typedef struct t160_masks {
+    uint32_t lanes;
+    __mmask64 bytes, elements[5];
+} t160_masks;
+
+static inline __mmask64 first_64(uint32_t n)
+{
+    return n >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << n) - 1;
+}
+
+/* Masks of a block of n elements, 1 to 320. */
+static inline t160_masks masks_of(uint32_t n)
+{
+    t160_masks m = {.lanes = (uint32_t)tern_t160_lanes(n)};
+    m.bytes = first_64(m.lanes);
+    for (uint32_t k = 0; k < 5; k++) {
+        const uint32_t begin = k * m.lanes, left = n > begin ? n - begin : 0;
+        m.elements[k] = first_64(left < m.lanes ? left : m.lanes);
+    }
+    return m;
+}
+
+/* Adds a block times five vectors of activations to the sums of fields 0 to 3; the fifth code counts like field 3. */
+static inline __attribute__((always_inline)) void add_block(tern_avx512__t160 c, const __m512i x[5], __m512i sums[4])
+{
+    for (int k = 0; k < 4; k++) {
+        const __m512i field = _mm512_and_si512(c.four, _mm512_set1_epi8((char)(3 << 2 * k)));
+        sums[k] = _mm512_dpbusd_epi32(sums[k], field, x[k]);
+    }
+    sums[3] = _mm512_dpbusd_epi32(sums[3], c.fifth_64, x[4]);
+}
+
+/* Sums of n_rows rows (a constant, 1 to 4) before the activations' own sum is taken away. */
+static inline __attribute__((always_inline)) void rows_dot(const uint8_t *w, size_t row_bytes, int n_rows,
+                                                           uint32_t cols, const int8_t *x, __m512i out[4])
+{
+    const tables t = load_tables();
+    const size_t ahead = tern_cpu__prefetch_bytes(row_bytes, (uint32_t)n_rows);
+    __m512i sums[4][4] = {{_mm512_setzero_si512()}}, xs[5];
+    for (uint32_t left = cols / TERN_T160_ELEMENTS; left; left--, w += TERN_T160_BYTES, x += TERN_T160_ELEMENTS) {
+        TERN_UNROLL for (int k = 0; k < 5; k++) xs[k] = _mm512_loadu_si512(x + 64 * k);
+        TERN_UNROLL for (int r = 0; r < n_rows; r++)
+        {
+            const uint8_t *block = w + (size_t)r * row_bytes;
+            _mm_prefetch((const char *)block + ahead, _MM_HINT_T0);
+            add_block(look_up(&t, _mm512_loadu_si512(block)), xs, sums[r]);
+        }
+    }
+    if (cols % TERN_T160_ELEMENTS) {
+        const t160_masks m = masks_of(cols % TERN_T160_ELEMENTS);
+        TERN_UNROLL for (uint32_t k = 0; k < 5; k++) xs[k] = _mm512_maskz_loadu_epi8(m.elements[k], x + k * m.lanes);
+        TERN_UNROLL for (int r = 0; r < n_rows; r++)
+            add_block(look_up(&t, _mm512_maskz_loadu_epi8(m.bytes, w + (size_t)r * row_bytes)), xs, sums[r]);
+    }
+    TERN_UNROLL for (int r = 0; r < n_rows; r++)
+    {
+        out[r] = sums[r][0];
+        for (unsigned k = 1; k < 4; k++) out[r] = _mm512_add_epi32(out[r], _mm512_srai_epi32(sums[r][k], 2 * k));
+    }
+}
+
+static void gemv(const tern_cpu__product *p, const int8_t *x, int32_t sum, int32_t *dots)
+{
+    uint32_t r = 0;
+    __m512i sums[4];
+    for (; r + 4 <= p->n_rows; r += 4) {
+        rows_dot(p->w + r * p->row_bytes, p->row_bytes, 4, p->cols, x, sums);
+        _mm_storeu_si128((void *)(dots + r), _mm_sub_epi32(tern_avx512__sum_4(sums), _mm_set1_epi32(sum)));
+    }
+    for (; r < p->n_rows; r++) {
+        rows_dot(p->w + r * p->row_bytes, p->row_bytes, 1, p->cols, x, sums);
+        dots[r] = _mm512_reduce_add_epi32(sums[0]) - sum;
+    }
+}
+
+/* Raw codes of one block of n elements. */
+static inline void block_codes(const tables *t, const uint8_t *block, uint32_t n, uint8_t *out)
+{
+    const t160_masks m = masks_of(n);
+    const tern_avx512__t160 c = look_up(t, _mm512_maskz_loadu_epi8(m.bytes, block));
+    const __m512i low = _mm512_set1_epi8(3);
+    for (uint32_t k = 0; k < 4; k++) {
+        const __m512i field = _mm512_srlv_epi16(c.four, _mm512_set1_epi16((int16_t)(2 * k)));
+        _mm512_mask_storeu_epi8(out + k * m.lanes, m.elements[k], _mm512_and_si512(field, low));
+    }
+    _mm512_mask_storeu_epi8(out + 4 * m.lanes, m.elements[4], _mm512_and_si512(_mm512_srli_epi16(c.fifth_64, 6), low));
+}
+
+static void codes(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n, uint8_t *out)
+{
+    (void)cols;
+    const tables t = load_tables();
+    row += first / TERN_T160_ELEMENTS * TERN_T160_BYTES;
+    for (uint32_t c = 0; c < n; c += TERN_T160_ELEMENTS, row += TERN_T160_BYTES)
+        block_codes(&t, row, n - c < TERN_T160_ELEMENTS ? n - c : TERN_T160_ELEMENTS, out + c);
+}
+
+TERN_TERNARY_KERNEL(t160, TERN_LEVEL, tern_cpu__ternary_gemm_avx512, gemv, codes, TERN_PANEL_COLS_T160, 6)

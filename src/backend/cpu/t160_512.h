@@ -40,21 +40,31 @@ static inline t160_masks masks_of(uint32_t n)
 /* Adds a block times five vectors of activations to the sums of fields 0 to 3; the fifth code counts like field 3. */
 static inline __attribute__((always_inline)) void add_block(tern_avx512__t160 c, const __m512i x[5], __m512i sums[4])
 {
-    for (int k = 0; k < 4; k++) {
+    TERN_UNROLL for (int k = 0; k < 4; k++)
+    {
         const __m512i field = _mm512_and_si512(c.four, _mm512_set1_epi8((char)(3 << 2 * k)));
         sums[k] = _mm512_dpbusd_epi32(sums[k], field, x[k]);
     }
     sums[3] = _mm512_dpbusd_epi32(sums[3], c.fifth_64, x[4]);
 }
 
-/* Sums of n_rows rows (a constant, 1 to 4) before the activations' own sum is taken away. */
-static inline __attribute__((always_inline)) void rows_dot(const uint8_t *w, size_t row_bytes, int n_rows,
-                                                           uint32_t cols, const int8_t *x, __m512i out[4])
+/* The sum of the fields, each shifted down. */
+static inline __attribute__((always_inline)) __m512i sum_fields(const __m512i sums[4])
+{
+    __m512i all = sums[0];
+    TERN_UNROLL for (unsigned k = 1; k < 4; k++) all = _mm512_add_epi32(all, _mm512_srai_epi32(sums[k], 2 * k));
+    return all;
+}
+
+/* Sums of the whole blocks of n_rows rows (a constant, 1 to 4). */
+static inline __attribute__((always_inline)) void blocks_dot(const uint8_t *w, size_t row_bytes, int n_rows,
+                                                             uint32_t n_blocks, const int8_t *x, __m512i out[4])
 {
     const tables t = load_tables();
     const size_t ahead = tern_cpu__prefetch_bytes(row_bytes, (uint32_t)n_rows);
-    __m512i sums[4][4] = {{_mm512_setzero_si512()}}, xs[5];
-    for (uint32_t left = cols / TERN_T160_ELEMENTS; left; left--, w += TERN_T160_BYTES, x += TERN_T160_ELEMENTS) {
+    __m512i sums[4][4], xs[5];
+    TERN_UNROLL for (int i = 0; i < 4 * n_rows; i++) sums[i / 4][i % 4] = _mm512_setzero_si512();
+    for (; n_blocks; n_blocks--, w += TERN_T160_BYTES, x += TERN_T160_ELEMENTS) {
         TERN_UNROLL for (int k = 0; k < 5; k++) xs[k] = _mm512_loadu_si512(x + 64 * k);
         TERN_UNROLL for (int r = 0; r < n_rows; r++)
         {
@@ -63,17 +73,33 @@ static inline __attribute__((always_inline)) void rows_dot(const uint8_t *w, siz
             add_block(look_up(&t, _mm512_loadu_si512(block)), xs, sums[r]);
         }
     }
-    if (cols % TERN_T160_ELEMENTS) {
-        const t160_masks m = masks_of(cols % TERN_T160_ELEMENTS);
-        TERN_UNROLL for (uint32_t k = 0; k < 5; k++) xs[k] = _mm512_maskz_loadu_epi8(m.elements[k], x + k * m.lanes);
-        TERN_UNROLL for (int r = 0; r < n_rows; r++)
-            add_block(look_up(&t, _mm512_maskz_loadu_epi8(m.bytes, w + (size_t)r * row_bytes)), xs, sums[r]);
+    TERN_UNROLL for (int r = 0; r < n_rows; r++) out[r] = sum_fields(sums[r]);
+}
+
+/* Adds the last n elements, fewer than a block, of n_rows rows. */
+static void add_short_block(const uint8_t *w, size_t row_bytes, int n_rows, uint32_t n, const int8_t *x, __m512i out[4])
+{
+    const tables t = load_tables();
+    const t160_masks m = masks_of(n);
+    __m512i xs[5];
+    for (uint32_t k = 0; k < 5; k++) xs[k] = _mm512_maskz_loadu_epi8(m.elements[k], x + k * m.lanes);
+    for (int r = 0; r < n_rows; r++) {
+        __m512i sums[4] = {0};
+        add_block(look_up(&t, _mm512_maskz_loadu_epi8(m.bytes, w + (size_t)r * row_bytes)), xs, sums);
+        out[r] = _mm512_add_epi32(out[r], sum_fields(sums));
     }
-    TERN_UNROLL for (int r = 0; r < n_rows; r++)
-    {
-        out[r] = sums[r][0];
-        for (unsigned k = 1; k < 4; k++) out[r] = _mm512_add_epi32(out[r], _mm512_srai_epi32(sums[r][k], 2 * k));
-    }
+}
+
+/* Sums of n_rows rows (a constant, 1 to 4) before the activations' own sum is taken away. */
+static inline __attribute__((always_inline)) void rows_dot(const tern_cpu__product *p, uint32_t row, int n_rows,
+                                                           const int8_t *x, __m512i out[4])
+{
+    const uint8_t *w = p->w + row * p->row_bytes;
+    const uint32_t n_blocks = p->cols / TERN_T160_ELEMENTS, rest = p->cols % TERN_T160_ELEMENTS;
+    blocks_dot(w, p->row_bytes, n_rows, n_blocks, x, out);
+    if (rest)
+        add_short_block(w + n_blocks * TERN_T160_BYTES, p->row_bytes, n_rows, rest, x + n_blocks * TERN_T160_ELEMENTS,
+                        out);
 }
 
 static void gemv(const tern_cpu__product *p, const int8_t *x, int32_t sum, int32_t *dots)
@@ -81,11 +107,11 @@ static void gemv(const tern_cpu__product *p, const int8_t *x, int32_t sum, int32
     uint32_t r = 0;
     __m512i sums[4];
     for (; r + 4 <= p->n_rows; r += 4) {
-        rows_dot(p->w + r * p->row_bytes, p->row_bytes, 4, p->cols, x, sums);
+        rows_dot(p, r, 4, x, sums);
         _mm_storeu_si128((void *)(dots + r), _mm_sub_epi32(tern_avx512__sum_4(sums), _mm_set1_epi32(sum)));
     }
     for (; r < p->n_rows; r++) {
-        rows_dot(p->w + r * p->row_bytes, p->row_bytes, 1, p->cols, x, sums);
+        rows_dot(p, r, 1, x, sums);
         dots[r] = _mm512_reduce_add_epi32(sums[0]) - sum;
     }
 }

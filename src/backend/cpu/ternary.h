@@ -15,13 +15,13 @@
  */
 static inline size_t tern_cpu__prefetch_bytes(size_t row_bytes, uint32_t n_rows)
 {
-    enum { NEAREST = 2048 };
+    enum { NEAREST = 4096 };
     const size_t group = row_bytes * n_rows;
     return (NEAREST + group - 1) / group * group;
 }
 
 /* Before a loop over the registers of a tile: only unrolled do they stay registers. */
-#define TERN_UNROLL _Pragma("GCC unroll 10")
+#define TERN_UNROLL _Pragma("GCC unroll 16")
 
 /* Arguments of tern_ternary_fn. */
 typedef struct tern_cpu__product {

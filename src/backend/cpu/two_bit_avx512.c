@@ -38,18 +38,19 @@ static inline fields fields_of(const two_bit *e)
 }
 
 /* Adds one group times 128 activations to two sums. */
-static inline void add_group(const uint8_t *group, const fields *f, __m512i x0, __m512i x1, __m512i sum[2])
+static inline __attribute__((always_inline)) void add_group(const uint8_t *group, const fields *f, __m512i x0,
+                                                            __m512i x1, __m512i sum[2])
 {
     const __m512i bytes = _mm512_broadcast_i64x4(_mm256_loadu_si256((const void *)group));
     sum[0] = _mm512_dpbusd_epi32(sum[0], _mm512_and_si512(bytes, f->mask[0]), x0);
     sum[1] = _mm512_dpbusd_epi32(sum[1], _mm512_and_si512(bytes, f->mask[1]), x1);
 }
 
-static inline void add_groups(const uint8_t *w, size_t row_bytes, int n_rows, const fields *f, const int8_t *x,
-                              __m512i sums[][2])
+static inline __attribute__((always_inline)) void add_groups(const uint8_t *w, size_t row_bytes, int n_rows,
+                                                             const fields *f, const int8_t *x, __m512i sums[][2])
 {
     const __m512i x0 = _mm512_loadu_si512(x), x1 = _mm512_loadu_si512(x + 64);
-    for (int r = 0; r < n_rows; r++) add_group(w + (size_t)r * row_bytes, f, x0, x1, sums[r]);
+    TERN_UNROLL for (int r = 0; r < n_rows; r++) add_group(w + (size_t)r * row_bytes, f, x0, x1, sums[r]);
 }
 
 /* Sums of n_rows rows (a constant, 1 to 4) before the activations' own sum is taken away. */
@@ -57,18 +58,19 @@ static inline __attribute__((always_inline)) void rows_dot(const two_bit *e, con
                                                            int n_rows, uint32_t cols, const int8_t *x, __m512i out[4])
 {
     const fields f = fields_of(e);
-    __m512i sums[4][2] = {{_mm512_setzero_si512()}};
+    __m512i sums[4][2];
+    TERN_UNROLL for (int i = 0; i < 8; i++) sums[i / 2][i % 2] = _mm512_setzero_si512();
     const size_t ahead = tern_cpu__prefetch_bytes(row_bytes, (uint32_t)n_rows);
     const uint32_t n_pairs = cols / 256;
     for (uint32_t i = 0; i < n_pairs; i++, w += e->pair_bytes, x += 256) {
-        for (int r = 0; r < n_rows; r++)
+        TERN_UNROLL for (int r = 0; r < n_rows; r++)
             _mm_prefetch((const char *)w + (size_t)r * row_bytes + ahead, _MM_HINT_T0);
         add_groups(w, row_bytes, n_rows, &f, x, sums);
         add_groups(w + 32, row_bytes, n_rows, &f, x + 128, sums);
     }
     if (cols % 256) add_groups(w, row_bytes, n_rows, &f, x, sums);
-    for (int r = 0; r < n_rows; r++)
-        out[r] = _mm512_add_epi32(_mm512_srav_epi32(sums[r][0], f.shift[0]), _mm512_srav_epi32(sums[r][1], f.shift[1]));
+    TERN_UNROLL for (int r = 0; r < n_rows; r++) out[r] =
+        _mm512_add_epi32(_mm512_srav_epi32(sums[r][0], f.shift[0]), _mm512_srav_epi32(sums[r][1], f.shift[1]));
 }
 
 static inline __attribute__((always_inline)) void gemv(const two_bit *e, const tern_cpu__product *p, const int8_t *x,

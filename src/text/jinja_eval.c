@@ -3,7 +3,7 @@
 
 static tern_status eval_name(tern_jinja_render *r, const tern_jinja_node *node, tern_jinja_value *out)
 {
-    const tern_jinja_value *found = tern_jinja__scope_find(r->scope, node->name);
+    const tern_jinja_value *found = tern_jinja__scope_find(r, node->name);
     const tern_jinja_function *function = found ? NULL : tern_jinja__find_function(node->name);
     if (found) *out = *found;
     else if (function) *out = (tern_jinja_value){.kind = TERN_JINJA_FUNCTION, .function = function};

@@ -95,6 +95,7 @@ static tern_status filter_indent(tern_jinja_render *r, operand self, const opera
     bool first = arg[1] && tern_jinja__truth(arg[1]), blank = arg[2] && tern_jinja__truth(arg[2]);
     TERN_TRY(tern_jinja__str(r, self, &s));
     TERN_TRY(indent_width(r, arg[0], &indent));
+    TERN_TRY(tern_jinja__charge(&r->pool, s.n / 64));
     for (size_t from = 0, line = 0; from <= s.n; line++) {
         size_t to = tern_jinja__str_find(s, tern_jinja__words("\n"), from);
         bool last = to == SIZE_MAX;

@@ -88,6 +88,7 @@ static tern_status match_affix(tern_jinja_render *r, operand self, operand arg, 
         tern_jinja_str affix;
         TERN_TRY(tern_jinja__charge(&r->pool, 1));
         TERN_TRY(tern_jinja__string_arg(r, &affixes->items[i], at_end ? "suffix" : "prefix", tern_jinja__words(""), &affix));
+        TERN_TRY(tern_jinja__charge(&r->pool, affix.n / 64));
         found = has_affix(self->str, affix, at_end);
     }
     *out = tern_jinja__bool(found);
@@ -109,6 +110,7 @@ static tern_status remove_affix(tern_jinja_render *r, operand self, operand arg,
     tern_jinja_str affix, s = self->str;
     TERN_TRY(tern_jinja__string_arg(r, arg, at_end ? "suffix" : "prefix", tern_jinja__words(""), &affix));
     *out = *self;
+    TERN_TRY(tern_jinja__charge(&r->pool, affix.n / 64));
     if (has_affix(s, affix, at_end))
         out->str = at_end ? tern_jinja__slice(s, 0, s.n - affix.n) : tern_jinja__slice(s, affix.n, s.n);
     return TERN_OK;

@@ -85,7 +85,8 @@ tern_status tern_jinja__enter_render(tern_jinja_render *r); /* one level deeper 
 tern_status tern_jinja__scope_open(tern_jinja_render *r, tern_jinja_scope *parent, tern_jinja_scope **scope);
 tern_status tern_jinja__scope_set(tern_jinja_render *r, tern_jinja_scope *scope, tern_jinja_str name,
                                   const tern_jinja_value *value);
-const tern_jinja_value *tern_jinja__scope_find(const tern_jinja_scope *scope, tern_jinja_str name);
+/* The value of a name seen from the current scope, or NULL. */
+const tern_jinja_value *tern_jinja__scope_find(tern_jinja_render *r, tern_jinja_str name);
 
 /* Operators: op as in the BINARY and COMPARE nodes. */
 tern_status tern_jinja__binary(tern_jinja_render *r, int op, const tern_jinja_value *a, const tern_jinja_value *b,

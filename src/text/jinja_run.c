@@ -22,17 +22,20 @@ tern_status tern_jinja__scope_open(tern_jinja_render *r, tern_jinja_scope *paren
     return TERN_OK;
 }
 
-static tern_jinja_variable *find_here(const tern_jinja_scope *scope, tern_jinja_str name)
+/* A step for every few variables passed: the next charge sees them. */
+static tern_jinja_variable *find_here(tern_jinja_render *r, const tern_jinja_scope *scope, tern_jinja_str name)
 {
+    uint64_t passed = 0;
     tern_jinja_variable *v = scope->variables;
-    while (v && !tern_jinja__str_equal(v->name, name)) v = v->next;
+    for (; v && !tern_jinja__str_equal(v->name, name); v = v->next) passed++;
+    r->pool.steps += passed / 8;
     return v;
 }
 
 tern_status tern_jinja__scope_set(tern_jinja_render *r, tern_jinja_scope *scope, tern_jinja_str name,
                                   const tern_jinja_value *value)
 {
-    tern_jinja_variable *v = find_here(scope, name);
+    tern_jinja_variable *v = find_here(r, scope, name);
     if (!v) {
         v = tern_jinja__alloc(&r->pool, 1, sizeof *v);
         if (!v) return tern_jinja__status(&r->pool);
@@ -44,10 +47,10 @@ tern_status tern_jinja__scope_set(tern_jinja_render *r, tern_jinja_scope *scope,
     return TERN_OK;
 }
 
-const tern_jinja_value *tern_jinja__scope_find(const tern_jinja_scope *scope, tern_jinja_str name)
+const tern_jinja_value *tern_jinja__scope_find(tern_jinja_render *r, tern_jinja_str name)
 {
-    for (; scope; scope = scope->parent) {
-        const tern_jinja_variable *v = find_here(scope, name);
+    for (const tern_jinja_scope *scope = r->scope; scope; scope = scope->parent) {
+        const tern_jinja_variable *v = find_here(r, scope, name);
         if (v) return &v->value;
     }
     return NULL;

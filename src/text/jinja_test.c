@@ -65,9 +65,10 @@ static tern_status is_odd(tern_jinja_render *r, operand v, operand argument, boo
 }
 
 /* Whether a string has a letter of ASCII and none in the other case. */
-static bool all_in_case(tern_jinja_str s, bool upper)
+static bool all_in_case(tern_jinja_render *r, tern_jinja_str s, bool upper)
 {
     bool found = false;
+    r->pool.steps += s.n / 16;
     for (size_t i = 0; i < s.n; i++) {
         if (upper ? tern_jinja__is_lower(s.data[i]) : tern_jinja__is_upper(s.data[i])) return false;
         if (upper ? tern_jinja__is_upper(s.data[i]) : tern_jinja__is_lower(s.data[i])) found = true;
@@ -75,8 +76,8 @@ static bool all_in_case(tern_jinja_str s, bool upper)
     return found;
 }
 
-KIND_TEST(is_upper_case, v->kind == TERN_JINJA_STRING && all_in_case(v->str, true))
-KIND_TEST(is_lower_case, v->kind == TERN_JINJA_STRING && all_in_case(v->str, false))
+KIND_TEST(is_upper_case, v->kind == TERN_JINJA_STRING && all_in_case(r, v->str, true))
+KIND_TEST(is_lower_case, v->kind == TERN_JINJA_STRING && all_in_case(r, v->str, false))
 
 /* The comparisons under their names. */
 #define COMPARE_TEST(name, op)                                                                                               \

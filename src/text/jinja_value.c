@@ -11,8 +11,10 @@ enum { MAX_VALUE_DEPTH = 64, BYTES_A_STEP = 64 };
 
 void *tern_jinja__alloc(tern_jinja_pool *p, size_t count, size_t bytes)
 {
-    size_t total;
-    if (!tern_size_mul(count, bytes, &total) || total > p->max_bytes - p->used) {
+    size_t total = 0;
+    bool fits = tern_size_mul(count, bytes, &total) && tern_size_add(total, 15, &total);
+    total = total / 16 * 16; /* as the arena rounds it */
+    if (!fits || total > p->max_bytes - p->used) {
         p->status = tern_jinja__fail(p, TERN_LIMIT, "needs more than %zu MiB of memory", p->max_bytes >> 20);
         return NULL;
     }

@@ -3,6 +3,9 @@
  * Page by page: K and V become floats in the first caches, then the queries that see the page, four at a time, take their
  * scores (tiles of four queries by four positions), exponentials and shares of V. Queries of a tile that see different
  * positions of the page take V one by one. */
+#ifndef TERN_BACKEND_CPU_ATTENTION_BODY_H
+#define TERN_BACKEND_CPU_ATTENTION_BODY_H
+
 #include "backend/cpu/floats.h"
 
 enum { PAGE = TERN_PAGE_POSITIONS, QUERIES = 4, POSITIONS = 4, MAX_HEAD_DIM = 512 };
@@ -286,3 +289,5 @@ void KERNEL_NAME(attention_f32)(const tern_attention_args *args)
 {
     attention((store){vec_load, 4}, args);
 }
+
+#endif

@@ -4,6 +4,9 @@
  * row of the same stream. More tokens: eight rows by 512 columns are decoded to floats once for 64 tokens, and tiles of
  * TILE_ROWS rows by four tokens run over them from the first cache; sums wait in memory as 16 lanes. Both take the
  * lanes in the order of ref.h, so they give the same bits. */
+#ifndef TERN_BACKEND_CPU_DENSE_BODY_H
+#define TERN_BACKEND_CPU_DENSE_BODY_H
+
 #include "backend/cpu/floats.h"
 
 enum {
@@ -234,3 +237,5 @@ INLINE void many_tokens(const dense e, const product *p)
         else                                                                                                           \
             many_tokens(e, &p);                                                                                        \
     }
+
+#endif

@@ -1,4 +1,7 @@
 /* Dense kernels whose blocks are unpacked alike at all levels: f32, f16, bf16 and q8_0. */
+#ifndef TERN_BACKEND_CPU_DENSE_PLAIN_H
+#define TERN_BACKEND_CPU_DENSE_PLAIN_H
+
 #include "backend/cpu/dense_body.h"
 
 #define UNPACK_FLOATS(name, load, bytes)                                                                               \
@@ -26,3 +29,5 @@ DENSE(f32, unpack_f32, 32, 128, 4)
 DENSE(f16, unpack_f16, 32, 64, 2)
 DENSE(bf16, unpack_bf16, 32, 64, 2)
 DENSE(q8_0, unpack_q8_0, 32, 34, 0)
+
+#endif

@@ -1,4 +1,7 @@
 /* Kernels over the floats of one row, for the level whose vectors are included before. */
+#ifndef TERN_BACKEND_CPU_VECTOR_BODY_H
+#define TERN_BACKEND_CPU_VECTOR_BODY_H
+
 #include "base/half.h"
 
 #include "backend/cpu/floats.h"
@@ -171,3 +174,5 @@ void KERNEL_NAME(kv_store_f16)(const float *x, size_t n, void *out)
         memcpy(to + 2 * at, &h, sizeof h);
     }
 }
+
+#endif

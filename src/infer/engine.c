@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "backend/open.h"
 #include "base/alloc.h"
 
 typedef struct weight_slot {
@@ -92,11 +91,7 @@ tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern
     e->model = model;
     e->f32_activations = params->f32_activations;
     tern_status status;
-    const tern_backend_options device = {.name = params->backend,
-                                         .n_threads = params->n_threads,
-                                         .pin = params->pin,
-                                         .cpu_features = params->cpu_features};
-    TERN_GOTO(tern_backend_open(&e->backend, &device, err));
+    TERN_GOTO(tern_backend_open(&e->backend, &params->backend, err));
     TERN_GOTO(open_head(e, params->head, err));
     TERN_GOTO(add_weights(e, err));
     *engine = e;

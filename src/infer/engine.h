@@ -2,7 +2,7 @@
 #ifndef TERN_INFER_ENGINE_H
 #define TERN_INFER_ENGINE_H
 
-#include "backend/backend.h"
+#include "backend/open.h"
 #include "graph/graph.h"
 #include "model/model.h"
 
@@ -10,10 +10,7 @@ typedef struct tern_engine tern_engine;
 
 /* Zero-initialised means sensible defaults. */
 typedef struct tern_engine_params {
-    const char *backend;      /* NULL: "cpu" */
-    uint32_t n_threads;       /* 0: physical cores */
-    bool pin;                 /* tie each thread to a core */
-    const char *cpu_features; /* NULL: all; else as tern_cpu_features_parse */
+    tern_backend_options backend;
     const tern_encoding *head; /* requantise the output table when opening; NULL: as the file has it */
     bool f32_activations;     /* ternary layers without the int8 quantiser (checklist H-68) */
 } tern_engine_params;

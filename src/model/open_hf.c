@@ -75,7 +75,7 @@ static tern_status refuse_code_11(const tern_weight *w, const uint8_t *packed, t
     for (uint64_t row = 0; row < w->rows; row++)
         for (uint64_t col = 0; col < w->cols; col++)
             if ((packed[row % quarter * w->cols + col] >> (row / quarter * 2) & 3) == 3)
-                return tern_fail(err, TERN_MALFORMED, "%s: code 11 at element %llu (row %llu, column %llu)", w->name,
+                return tern_fail(err, TERN_MALFORMED, "%s: found code 11 at element %llu (row %llu, column %llu), expected -1, 0 or 1", w->name,
                                  (unsigned long long)(row * w->cols + col), (unsigned long long)row, (unsigned long long)col);
     return TERN_OK;
 }

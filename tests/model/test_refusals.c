@@ -30,7 +30,7 @@ static const refusal refusals[] = {
     {{.key = "attention.head_count", .value = 3}, TERN_UNSUPPORTED, "head dimension: 5 found, a multiple of 8 expected"},
     {{.key = "attention.head_count_kv", .value = 0}, TERN_LIMIT, "KV heads: 0 found"},
     {{.key = "attention.head_count_kv", .value = 4}, TERN_MALFORMED, "2 heads and 4 KV heads found"},
-    {{.key = "attention.key_length", .value = 1024}, TERN_UNSUPPORTED, "head dimension"},
+    {{.key = "attention.key_length", .value = 1024}, TERN_LIMIT, "head dimension: 1024 found"},
     {{.key = "rope.dimension_count", .value = 4}, TERN_UNSUPPORTED, "rope.dimension_count: 4 found, the head dimension 8 expected"},
     {{.key = "rope.scaling.type", .string = "yarn"}, TERN_UNSUPPORTED, "rope.scaling.type: \"yarn\" found"},
     {{.key = "expert_count", .value = 8}, TERN_UNSUPPORTED, "bitnet-b1.58.expert_count: 8 found, 0 expected"},
@@ -48,7 +48,7 @@ static const refusal refusals[] = {
     {{.tensor = "blk.0.attn_norm.weight", .type = 36, .cols = 16, .rows = 8}, TERN_MALFORMED, "blk.0.attn_norm.weight"},
     {{.tensor = "token_embd.weight", .type = 36}, TERN_UNSUPPORTED, "token_embd.weight: i2_s found"},
     {{.tensor = "blk.0.ffn_up.weight", .at = 3, .n = 1, .bytes = {0x03}}, TERN_MALFORMED,
-     "blk.0.ffn_up.weight: code 11 at element 99 (row 6, column 3)"},
+     "blk.0.ffn_up.weight: i2_s: found code 11 at element 99 (row 6, column 3)"},
     {{.tensor = "blk.0.ffn_up.weight", .at = 64, .n = 4, .bytes = {0, 0, 0xc0, 0x7f}}, TERN_MALFORMED, "blk.0.ffn_up.weight: scale"},
     {{.tensor = "blk.0.ffn_up.weight", .at = 64, .n = 4, .bytes = {0, 0, 0x80, 0xff}}, TERN_MALFORMED, "blk.0.ffn_up.weight: scale"},
     {{.tensor = "output_norm.weight", .at = 4, .n = 4, .bytes = {0, 0, 0xc0, 0x7f}}, TERN_MALFORMED, "output_norm.weight"},
@@ -58,8 +58,8 @@ static const refusal refusals[] = {
     {{.extra = "rope_freqs.weight", .extra_cols = 5}, TERN_MALFORMED, "rope_freqs.weight: 1 x 5 found, 4 values expected"},
     {{.extra = "output.weight", .extra_cols = 16}, TERN_MALFORMED, "output.weight: 1 rows of 16 found, 8 rows of 16 expected"},
     /* tq2_0: the first block's codes stay, its scale becomes 0 or another one than that of the second block of its row. */
-    {{.width = 512, .tensor = "blk.0.ffn_up.weight", .type = 35, .rows = 8, .at = 64, .n = 2, .bytes = {0, 0x40}}, TERN_MALFORMED,
-     "blk.0.ffn_up.weight: 8 rows of 512"},
+    {{.width = 512, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0x40}}, TERN_UNSUPPORTED,
+     "blk.0.ffn_up.weight: several scales found in row 0"},
     {{.width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0}}, TERN_UNSUPPORTED,
      "blk.0.ffn_up.weight: several scales found in row 0"},
     {{.width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0x7c}}, TERN_MALFORMED,
@@ -251,7 +251,7 @@ static void cancelled(void **state)
     tern_buf_deinit(&bytes);
 }
 
-/* Every allocation of an opening fails once: a clean error, and nothing is left behind. */
+/* Every allocation of an opening fails once: a clean error (or none is needed), and nothing is left behind. */
 static void allocation_failures(void **state)
 {
     (void)state;
@@ -260,7 +260,7 @@ static void allocation_failures(void **state)
     assert_ok(tern_synth_write(path, &(tern_synth_options){.preset = "bitnet-tiny"}, &err), err);
     uint64_t before = tern_alloc_count();
     tern_model_close(open_model(path));
-    uint64_t n = tern_alloc_count() - before;
+    uint64_t n = tern_alloc_count() - before, n_spared = 0;
     int64_t live = tern_alloc_live();
     assert_true(n > 20);
     for (uint64_t i = 1; i <= n; i++) {
@@ -268,10 +268,13 @@ static void allocation_failures(void **state)
         tern_alloc_fail_after(i, false);
         tern_status status = tern_model_open(&model, path, NULL, &err);
         tern_alloc_fail_after(0, false);
-        assert_int_equal(status, TERN_OUT_OF_MEMORY);
-        assert_null(model);
+        n_spared += status == TERN_OK;
+        if (status != TERN_OK && status != TERN_OUT_OF_MEMORY) fail_msg("allocation %u: %s", (unsigned)i, err.message);
+        assert_int_equal(!model, status != TERN_OK);
+        tern_model_close(model);
         assert_int_equal(tern_alloc_live(), live);
     }
+    assert_true(n_spared <= 2); /* the compiler of the pre-tokenizer's pattern is optional */
 }
 
 int main(void)

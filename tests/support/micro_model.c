@@ -6,7 +6,7 @@
 #include "quant/encoding.h"
 #include "support/test.h"
 
-enum { N_VOCAB = 8, MAX_ELEMENTS = 1 << 17 };
+enum { N_VOCAB = 8, MAX_ELEMENTS = 1 << 18 };
 
 static tern_error err;
 

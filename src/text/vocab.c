@@ -219,9 +219,9 @@ int32_t tern_vocab__find_piece(const tern_vocab *v, const void *piece, size_t si
     int32_t id = tern_vocab__find(v, piece, size);
     if (has_piece(v, id, wanted) || v->alphabet == TERN_ALPHABET_BYTES) return id;
     if (size > (size_t)v->max_key * 2) return -1;
-    uint8_t *text = tern_alloc(size);
+    uint8_t room[256], *text = size <= sizeof room ? room : tern_alloc(size);
     size_t text_size = text ? tern_alphabet__decode(text, piece, size) : SIZE_MAX;
     id = text_size != SIZE_MAX ? tern_vocab__find(v, text, text_size) : -1;
-    tern_free(text);
+    if (text != room) tern_free(text);
     return has_piece(v, id, wanted) ? id : -1;
 }

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
+#include "text/alphabet.h"
 #include "text/tokenizer_parts.h"
 
 /* Tokens that end a text or a turn in published models, whatever their file says of them; a text's end comes first, since
@@ -129,39 +130,42 @@ static tern_status fail_merge(uint32_t index, tern_span left, tern_span right, c
                      tern_show(right).text, which);
 }
 
-/* Pieces that the file holds in short form fit here; the rare longer one goes to the heap. */
-static int32_t find_joined(const tern_vocab *v, tern_span left, tern_span right)
+/* The ids of left, right and both together, by their keys, which lie one behind the other in `keys`. */
+static void find_by_keys(const tern_vocab *v, const uint8_t *keys, size_t n_left, size_t n_right, tern_pair *pair)
 {
-    uint8_t local[256];
-    size_t size = left.size + right.size;
-    uint8_t *both = size <= sizeof local ? local : tern_alloc(size);
-    if (!both) return -1;
-    memcpy(both, left.data, left.size);
-    memcpy(both + left.size, right.data, right.size);
-    int32_t id = tern_vocab__find(v, both, size);
-    if (both != local) tern_free(both);
-    return id;
+    pair->left = tern_vocab__find(v, keys, n_left);
+    pair->right = tern_vocab__find(v, keys + n_left, n_right);
+    pair->merged = tern_vocab__find(v, keys, n_left + n_right);
 }
 
-/* By the keys of left and right, so that a byte-level merge costs one decoding of each piece. */
-static int32_t find_merged(const tern_vocab *v, int32_t left, int32_t right)
+/* A byte-level piece is looked up by the bytes it stands for, or as it is when it is written in other characters. */
+static size_t put_key(const tern_vocab *v, uint8_t *out, tern_span piece)
 {
-    if (v->alphabet == TERN_ALPHABET_GPT2)
-        return find_joined(v, tern_vocab__text(v, (uint32_t)left), tern_vocab__text(v, (uint32_t)right));
-    return find_joined(v, tern_vocab__piece(v, (uint32_t)left), tern_vocab__piece(v, (uint32_t)right));
+    size_t n = v->alphabet == TERN_ALPHABET_GPT2 ? tern_alphabet__decode(out, piece.data, piece.size) : SIZE_MAX;
+    if (n == SIZE_MAX) memcpy(out, piece.data, n = piece.size);
+    return n;
+}
+
+static tern_status find_pair(const tern_vocab *v, tern_span left, tern_span right, tern_pair *pair, tern_error *err)
+{
+    uint8_t local[512];
+    size_t size = left.size + right.size;
+    uint8_t *keys = size <= sizeof local ? local : tern_alloc(size);
+    if (!keys) return tern_fail_alloc(err, size);
+    size_t n_left = put_key(v, keys, left);
+    find_by_keys(v, keys, n_left, put_key(v, keys + n_left, right), pair);
+    if (keys != local) tern_free(keys);
+    return TERN_OK;
 }
 
 tern_status tern_tokenizer__add_merge(tern_tokenizer *t, uint32_t index, tern_span left, tern_span right, tern_error *err)
 {
-    const tern_vocab *v = &t->vocab;
     tern_pair pair = {.rank = index};
-    pair.left = tern_vocab__find_piece(v, left.data, left.size);
-    pair.right = tern_vocab__find_piece(v, right.data, right.size);
+    TERN_TRY(find_pair(&t->vocab, left, right, &pair, err));
     if (pair.left < 0) return fail_merge(index, left, right, "the first", err);
     if (pair.right < 0) return fail_merge(index, left, right, "the second", err);
-    pair.merged = find_merged(v, pair.left, pair.right);
     if (pair.merged < 0) return fail_merge(index, left, right, "what they make together", err);
-    tern_token_type type = (tern_token_type)v->entries[pair.merged].type;
+    tern_token_type type = (tern_token_type)t->vocab.entries[pair.merged].type;
     if (type != TERN_TOKEN_NORMAL && type != TERN_TOKEN_USER) return TERN_OK; /* plain text never becomes markup */
     return tern_pairs__add(&t->pairs, pair, err);
 }

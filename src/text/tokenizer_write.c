@@ -125,16 +125,18 @@ static tern_status list_pairs(strings *s, const tern_tokenizer *t, tern_error *e
     return status;
 }
 
+enum { MAX_SPLIT_BYTES = 1024 };
+
 /* Every way to make the token of two others, those of the lowest left id first: what tokenizer.json files of tiktoken
- * vocabularies hold. */
+ * vocabularies hold. Tokens beyond MAX_SPLIT_BYTES are left to KEY_RULE. */
 static tern_status list_splits(strings *s, const tern_vocab *v, uint32_t id, tern_error *err)
 {
-    tern_pair found[64];
+    tern_pair found[MAX_SPLIT_BYTES];
     size_t n = 0;
     tern_span text = tern_vocab__text(v, id);
-    for (size_t at = 1; at < text.size; at++) {
+    for (size_t at = 1; at < text.size && text.size <= MAX_SPLIT_BYTES; at++) {
         tern_pair pair = {.left = tern_vocab__find(v, text.data, at), .right = tern_vocab__find(v, text.data + at, text.size - at)};
-        if (pair.left < 0 || pair.right < 0 || n == 64) continue;
+        if (pair.left < 0 || pair.right < 0) continue;
         if (v->entries[pair.left].type != TERN_TOKEN_NORMAL || v->entries[pair.right].type != TERN_TOKEN_NORMAL) continue;
         size_t place = n++;
         for (; place > 0 && found[place - 1].left > pair.left; place--) found[place] = found[place - 1];

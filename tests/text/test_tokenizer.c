@@ -127,6 +127,66 @@ static void test_written_llama3(void **state)
     tern_tokenizer_close(t);
 }
 
+/* As other converters write it: merges by their rank alone. */
+static void test_llama3_by_merges(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_tokenizer_close(through_gguf(open_llama3(), "llama3.gguf"));
+    tern_buf file = read_whole(test_scratch("llama3.gguf"));
+    char *key = memmem(file.data, file.size, "tern.tokenizer.merge_rule", 25);
+    assert_non_null(key);
+    memcpy(memmem(key, 64, "ranks", 5), "pairs", 5);
+    tern_gguf *gguf = NULL;
+    tern_tokenizer *t = NULL;
+    assert_ok(tern_gguf_parse(&gguf, file.data, file.size, &err), err);
+    assert_ok(tern_tokenizer_open_gguf(&t, gguf, &err), err);
+    goldens g = goldens_of_json("llama3_golden.json"), h = goldens_of_inp("ggml-vocab-llama-bpe.gguf");
+    check_goldens(t, &g, false);
+    check_goldens(t, &h, false);
+    goldens_free(&g);
+    goldens_free(&h);
+    tern_gguf_close(gguf);
+    tern_buf_deinit(&file);
+    tern_tokenizer_close(t);
+}
+
+static void check_same_ids(const tern_tokenizer *a, const tern_tokenizer *b, const goldens *texts)
+{
+    tern_error err = {0};
+    for (size_t i = 0; i < texts->n; i++) {
+        tern_tokens x = {0}, y = {0};
+        tern_span text = texts->items[i].text;
+        tern_status status = tern_tokenize(a, text.data, text.size, true, &x, &err);
+        assert_int_equal(tern_tokenize(b, text.data, text.size, true, &y, &err), status);
+        assert_int_equal(x.n, y.n);
+        if (x.n) assert_memory_equal(x.ids, y.ids, x.n * sizeof *x.ids);
+        tern_tokens_deinit(&x);
+        tern_tokens_deinit(&y);
+    }
+}
+
+/* Pipelines that no tokenizer.ggml.pre name describes. */
+static void test_written_pipelines(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"byte_level.json", "byte_fallback.json", "small.json", "prefix_space.json"};
+    goldens texts = goldens_of_json("demo_golden.json");
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
+        tern_error err = {0};
+        char path[512];
+        tern_tokenizer *t = NULL, *again = NULL;
+        snprintf(path, sizeof path, "%s/tests/fuzz/corpus/tokenizer_json/%s", TERN_SOURCE_DIR, NAMES[i]);
+        assert_ok(tern_tokenizer_open_hf(&t, path, &err), err);
+        assert_ok(tern_tokenizer_open_hf(&again, path, &err), err);
+        tern_tokenizer *back = through_gguf(again, "pipeline.gguf");
+        check_same_ids(t, back, &texts);
+        tern_tokenizer_close(t);
+        tern_tokenizer_close(back);
+    }
+    goldens_free(&texts);
+}
+
 static void test_written_demo(void **state)
 {
     (void)state;
@@ -162,6 +222,8 @@ int main(void)
         cmocka_unit_test(test_gguf_gpt2),
         cmocka_unit_test(test_gguf_llama_spm),
         cmocka_unit_test(test_written_llama3),
+        cmocka_unit_test(test_llama3_by_merges),
+        cmocka_unit_test(test_written_pipelines),
         cmocka_unit_test(test_written_demo),
         cmocka_unit_test(test_written_spm1024),
     };

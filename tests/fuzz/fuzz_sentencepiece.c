@@ -1,0 +1,9 @@
+/* Untrusted SentencePiece models: opening, then text to ids and back. */
+#include "fuzz/round_trip.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    tern_tokenizer *t = NULL;
+    if (tern_tokenizer_parse_sentencepiece(&t, data, size, NULL) == TERN_OK) round_trip(t, data, size);
+    return 0;
+}

@@ -31,12 +31,12 @@ tern_status tern_jinja__charge(tern_jinja_pool *p, uint64_t n)
     return tern_jinja__fail(p, TERN_LIMIT, "takes more than %llu steps", (unsigned long long)p->max_steps);
 }
 
-tern_status tern_jinja__status(const tern_jinja_pool *p)
+tern_status (tern_jinja__status)(const tern_jinja_pool *p)
 {
     return p->status;
 }
 
-tern_status tern_jinja__fail(tern_jinja_pool *p, tern_status code, const char *format, ...)
+tern_status (tern_jinja__fail)(tern_jinja_pool *p, tern_status code, const char *format, ...)
 {
     if (!p->err) return code;
     char message[sizeof p->err->message];

@@ -29,6 +29,11 @@ tern_status tern_jinja__status(const tern_jinja_pool *p);
 /* Sets the error "chat template line N: ..." and returns code. */
 tern_status tern_jinja__fail(tern_jinja_pool *p, tern_status code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* As in base/error.h: tells the static analyzer that these are never OK. */
+#if defined(__clang_analyzer__)
+#define tern_jinja__fail(p, code, ...) (tern_jinja__fail(p, code, __VA_ARGS__), (code))
+#define tern_jinja__status(p) (tern_jinja__status(p), TERN_LIMIT)
+#endif
 
 /* A borrowed run of bytes (UTF-8, or any bytes). Byte i came from a message when `untrusted`, or, when mask is not NULL,
  * when mask[i] is 1; `untrusted` is then true too and means "some of them". */

@@ -13,9 +13,9 @@ enum { SLICE_ELEMENTS = 1 << 20 };
 static uint32_t source_row(const tern_export_plan *p, uint32_t row)
 {
     if (p->permuted_heads == 0) return row;
-    uint32_t head_dim = p->weight->rows / p->permuted_heads, at;
-    assert(head_dim > 0); /* configurations are checked: heads divide rows */
-    at = row % head_dim;
+    uint32_t head_dim = p->weight->rows / p->permuted_heads;
+    assert(head_dim > 0); /* heads divide the rows of a checked configuration */
+    uint32_t at = row % head_dim;
     return row - at + at % 2 * (head_dim / 2) + at / 2;
 }
 

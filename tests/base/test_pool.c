@@ -53,8 +53,8 @@ static void many_short_calls(void **state)
 {
     (void)state;
     const uint32_t size = 3;
-    check_calls(2, &size, 1, 20000);
-    check_calls(5, &size, 1, 2000);
+    check_calls(2, &size, 1, 5000);
+    check_calls(5, &size, 1, 500);
 }
 
 typedef struct siege {

@@ -19,7 +19,7 @@ foreach(file ${TERN_TESTS_FOUND})
   add_executable(${name} ${file})
   target_link_libraries(${name} PRIVATE tern_test_support)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS ${folder} ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT 1200 LABELS ${folder} ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
 endforeach()
 
 # Checks of the tree and of what was built, in shell.

@@ -41,7 +41,7 @@ static void shortest_digits(double v, char digits[32], int *exponent)
         if (strtod(text, NULL) == v) break;
     }
     char *e = strchr(text, 'e');
-    *exponent = atoi(e + 1);
+    *exponent = (int)strtol(e + 1, NULL, 10);
     size_t n = 0;
     for (char *c = text; c < e; c++) /* the locale decides what the point is */
         if (*c >= '0' && *c <= '9') digits[n++] = *c;
@@ -59,7 +59,7 @@ static void write_fixed(char *out, size_t size, const char *digits, int exponent
 
 tern_status tern_jinja__emit_float(tern_jinja_render *r, tern_jinja_rope *rope, double v)
 {
-    char digits[32], text[64];
+    char digits[32] = "", text[64];
     int exponent;
     if (isnan(v)) return tern_jinja__emit_words(r, rope, "nan", false);
     if (signbit(v)) TERN_TRY(tern_jinja__emit_words(r, rope, "-", false));

@@ -36,7 +36,7 @@ tern_status tern_pairs__reserve(tern_pairs *pairs, size_t n, tern_error *err)
     if (!grown.slots) return tern_fail_alloc(err, grown.n_slots * sizeof *grown.slots);
     if (!pairs->slots) grown.seed = (uint64_t)(uintptr_t)grown.slots * 0x9E3779B97F4A7C15u;
     memset(grown.slots, 0xFF, grown.n_slots * sizeof *grown.slots);
-    for (size_t i = 0; i < pairs->n_slots; i++)
+    for (size_t i = 0; pairs->slots && i < pairs->n_slots; i++)
         if (pairs->slots[i].left >= 0) *probe(&grown, pairs->slots[i].left, pairs->slots[i].right) = pairs->slots[i];
     tern_free(pairs->slots);
     *pairs = grown;
@@ -71,7 +71,7 @@ tern_status tern_pairs__sorted(const tern_pairs *pairs, tern_pair **out, tern_er
     tern_pair *all = tern_alloc(pairs->n * sizeof *all);
     if (!all) return tern_fail_alloc(err, pairs->n * sizeof *all);
     size_t n = 0;
-    for (size_t i = 0; i < pairs->n_slots; i++)
+    for (size_t i = 0; pairs->slots && i < pairs->n_slots; i++)
         if (pairs->slots[i].left >= 0) all[n++] = pairs->slots[i];
     if (n) qsort(all, n, sizeof *all, by_rank);
     *out = all;

@@ -73,25 +73,32 @@ char *tern_strdup(const char *s)
     return tern_strndup(s, strlen(s));
 }
 
+/* The block that calloc gave stands right before the aligned address. Large blocks are never touched here: their pages come zeroed from
+ * the system when they are first used. */
 void *tern_alloc_aligned(size_t bytes, size_t alignment)
 {
     if (must_fail()) return NULL;
     if (bytes >= HUGE_PAGE_BYTES && alignment < HUGE_PAGE_BYTES) alignment = HUGE_PAGE_BYTES;
-    size_t rounded;
-    if (!tern_size_add(bytes, alignment - 1, &rounded)) return NULL;
-    rounded = rounded / alignment * alignment;
-    void *p = aligned_alloc(alignment, rounded ? rounded : alignment);
-    if (!p) return NULL;
+    if (alignment < sizeof(void *)) alignment = sizeof(void *);
+    size_t total;
+    if (!tern_size_add(bytes, alignment + sizeof(void *), &total)) return NULL;
+    char *block = calloc(1, total);
+    if (!block) return NULL;
+    size_t misplaced = ((uintptr_t)block + sizeof(void *)) % alignment;
+    char *p = block + sizeof(void *) + (misplaced ? alignment - misplaced : 0);
+    memcpy(p - sizeof(void *), &block, sizeof block);
 #if defined(__linux__)
-    if (rounded >= HUGE_PAGE_BYTES) madvise(p, rounded, MADV_HUGEPAGE);
+    if (bytes >= HUGE_PAGE_BYTES) madvise(p, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE);
 #endif
-    memset(p, 0, rounded ? rounded : alignment);
     return counted(p);
 }
 
 void tern_free_aligned(void *p)
 {
-    tern_free(p);
+    if (!p) return;
+    char *block;
+    memcpy(&block, (char *)p - sizeof block, sizeof block);
+    tern_free(block);
 }
 
 tern_status tern_grow(void **items, size_t *cap, size_t need, size_t item_bytes, tern_error *err)

@@ -42,14 +42,12 @@ void tern_file_map_close(tern_file_map *map)
     *map = (tern_file_map){0};
 }
 
-void tern_file_map_drop(const tern_file_map *map, const void *start, size_t bytes)
+void tern_file_drop(const void *start, size_t bytes)
 {
-    if (!map->mapped || bytes == 0) return;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t from = (size_t)((const uint8_t *)start - map->data), to = from + bytes;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)start, to = from + bytes;
     from = (from + page - 1) / page * page;
     to = to / page * page;
-    if (from < to) madvise((void *)(uintptr_t)(map->data + from), to - from, MADV_DONTNEED);
+    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
 tern_status tern_file_read(tern_buf *buf, const char *path, size_t max_bytes, tern_error *err)

@@ -19,8 +19,8 @@ typedef struct tern_file_map {
 /* Maps `path` whole and read-only. Errors: TERN_NOT_FOUND, TERN_IO. */
 tern_status tern_file_map_open(tern_file_map *map, const char *path, tern_error *err);
 void tern_file_map_close(tern_file_map *map);
-/* Tells the kernel that these pages will not be needed soon; they can be read again. */
-void tern_file_map_drop(const tern_file_map *map, const void *start, size_t bytes);
+/* Gives back the memory of whole pages within a part of a map; they are read from the file again when touched. */
+void tern_file_drop(const void *start, size_t bytes);
 
 /* Reads a whole file of at most max_bytes into buf (replacing it). Errors: also TERN_LIMIT. */
 tern_status tern_file_read(tern_buf *buf, const char *path, size_t max_bytes, tern_error *err);

@@ -184,7 +184,7 @@ static void add_params(builder *b)
     static const char *const names[] = {"counts", "ids", "positions", "sequences", "outputs", "pages"};
     tern_graph *g = b->graph;
     uint64_t pages = (uint64_t)g->max_pages * g->n_sequences;
-    uint64_t items[TERN_PARAM_COUNT] = {2, g->max_tokens, g->max_tokens, g->max_tokens, g->max_tokens, pages};
+    uint64_t items[TERN_PARAM_COUNT] = {3, g->max_tokens, g->max_tokens, g->max_tokens, g->max_tokens, pages};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         tern_value value = {.kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = items[i] * 4};
         g->params[i] = add_value(b, value, names[i]).value;
@@ -214,7 +214,9 @@ static void build(builder *b)
     mark_hidden(b, in.x, c->n_layers);
     const tern_weight *head = b->options->head ? b->options->head : tern_model_weight(b->model, TERN_ROLE_OUTPUT, 0);
     b->graph->logits = linear_with(b, "logits", &in, head).value;
-    if (b->status == TERN_OK) b->graph->values[b->graph->logits].kind = TERN_VALUE_OUTPUT;
+    if (b->status != TERN_OK) return;
+    b->graph->values[b->graph->logits].kind = TERN_VALUE_OUTPUT;
+    b->graph->ops[b->graph->n_ops - 1].screened = b->options->screened_head;
 }
 
 tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const tern_graph_options *options, tern_error *err)

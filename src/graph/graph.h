@@ -15,6 +15,7 @@ typedef struct tern_graph_options {
     bool kv_f32;             /* F32 instead of F16 in the cache */
     bool f32_activations;    /* no activation quantiser before ternary weights (checklist H-68) */
     bool keep_hidden;        /* every layer's output is an output of the graph */
+    bool screened_head;      /* logits that cannot be among the wanted ones may be left out */
     const tern_weight *head; /* stands in for the model's output table; NULL: the model's own */
 } tern_graph_options;
 

@@ -16,7 +16,7 @@ struct tern_engine {
     weight_slot *slots;
     size_t n_slots;
     tern_weight head; /* the requantised table, when asked for */
-    bool own_head, f32_activations;
+    bool own_head, head_exact, f32_activations;
 };
 
 /* The head in another encoding, a slice of rows at a time. */
@@ -90,6 +90,7 @@ tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern
     }
     e->model = model;
     e->f32_activations = params->f32_activations;
+    e->head_exact = params->head_exact;
     tern_status status;
     TERN_GOTO(tern_backend_open(&e->backend, &params->backend, err));
     TERN_GOTO(open_head(e, params->head, err));
@@ -130,6 +131,11 @@ tern_backend *tern_engine_backend(const tern_engine *engine)
 const tern_weight *tern_engine_head(const tern_engine *engine)
 {
     return engine->own_head ? &engine->head : tern_model_weight(engine->model, TERN_ROLE_OUTPUT, 0);
+}
+
+bool tern_engine_head_exact(const tern_engine *engine)
+{
+    return engine->head_exact;
 }
 
 bool tern_engine_f32_activations(const tern_engine *engine)

@@ -12,6 +12,7 @@ typedef struct tern_engine tern_engine;
 typedef struct tern_engine_params {
     tern_backend_options backend;
     const tern_encoding *head; /* requantise the output table when opening; NULL: as the file has it */
+    bool head_exact;           /* read only the rows of the output table that can be among the logits wanted (docs/decisions/0011) */
     bool f32_activations;     /* ternary layers without the int8 quantiser (checklist H-68) */
 } tern_engine_params;
 
@@ -23,6 +24,7 @@ const tern_model *tern_engine_model(const tern_engine *engine);
 const tern_config *tern_engine_config(const tern_engine *engine);
 tern_backend *tern_engine_backend(const tern_engine *engine);
 const tern_weight *tern_engine_head(const tern_engine *engine);
+bool tern_engine_head_exact(const tern_engine *engine);
 bool tern_engine_f32_activations(const tern_engine *engine);
 /* The backend's buffer of a weight of the model (or of the engine's head); never NULL for weights that are there. */
 tern_buffer *tern_engine__weight_buffer(const tern_engine *engine, const tern_weight *weight);

@@ -23,7 +23,7 @@ static tern_status build(tern_runner *r, tern_runner_graph *g, uint32_t max_toke
     tern_graph_options options = {
         .max_tokens = max_tokens, .max_outputs = p->max_outputs < max_tokens ? p->max_outputs : max_tokens, .n_ctx = p->n_ctx,
         .n_sequences = 1, .n_pages = r->n_pages, .kv_f32 = p->kv_f32, .keep_hidden = p->keep_hidden,
-        .f32_activations = tern_engine_f32_activations(r->engine), .head = tern_engine_head(r->engine)};
+        .f32_activations = tern_engine_f32_activations(r->engine), .head = tern_engine_head(r->engine), .screened_head = tern_engine_head_exact(r->engine)};
     TERN_TRY(tern_graph_build(&g->graph, tern_engine_model(r->engine), &options, err));
     TERN_TRY(tern_graph_fuse(&g->graph, err));
     return tern_graph_plan(&g->graph, err);
@@ -144,7 +144,7 @@ void tern_runner_deinit(tern_runner *runner)
 static tern_status write_params(tern_runner *r, const tern_runner_step *step, tern_buffer **params, tern_error *err)
 {
     tern_backend *b = tern_engine_backend(r->engine);
-    uint32_t n = step->n_tokens, counts[2] = {n, step->n_outputs};
+    uint32_t n = step->n_tokens, counts[3] = {n, step->n_outputs, step->n_wanted};
     uint32_t *positions = r->positions, *sequences = positions + r->params.n_batch, *outputs = sequences + r->params.n_batch;
     for (uint32_t i = 0; i < n; i++) positions[i] = step->first_position + i;
     for (uint32_t i = 0; i < step->n_outputs; i++) outputs[i] = n - step->n_outputs + i;

@@ -37,6 +37,7 @@ typedef struct tern_runner_step {
     const int32_t *ids;
     uint32_t n_tokens, first_position;
     uint32_t n_outputs; /* logits of the last n_outputs tokens */
+    uint32_t n_wanted;  /* the highest logits that are needed; 0: all */
 } tern_runner_step;
 
 tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params, tern_error *err);

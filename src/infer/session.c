@@ -93,11 +93,16 @@ static tern_status check(const tern_session *s, const int32_t *ids, uint32_t n, 
 
 static tern_status step(tern_session *s, const int32_t *ids, uint32_t n, uint32_t n_outputs, tern_error *err)
 {
-    tern_runner_step one = {.ids = ids, .n_tokens = n, .first_position = s->n_tokens, .n_outputs = n_outputs};
+    tern_runner_step one = {.ids = ids, .n_tokens = n, .first_position = s->n_tokens, .n_outputs = n_outputs, .n_wanted = s->n_wanted};
     TERN_TRY(tern_runner_run(&s->runner, &one, s->logits, err));
     memcpy(s->tokens + s->n_tokens, ids, n * sizeof *ids);
     s->n_tokens += n;
     return TERN_OK;
+}
+
+void tern_session_want(tern_session *session, uint32_t n)
+{
+    session->n_wanted = n;
 }
 
 tern_status tern_session_append(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)

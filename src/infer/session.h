@@ -29,6 +29,8 @@ uint32_t tern_session_n_tokens(const tern_session *session);
 tern_status tern_session_append(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
 /* The same with the logits of all n tokens: at most max_outputs of them. */
 tern_status tern_session_append_all(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
+/* From now on only the n highest logits are needed (0: all, as at first): with `head_exact` the others may be -INFINITY. */
+void tern_session_want(tern_session *session, uint32_t n);
 /* Row i of the last append: append has one row, append_all n. f32 [n_vocab], valid until the next append. */
 float *tern_session_logits(const tern_session *session, uint32_t row);
 /* The hidden states of the last append_all (keep_hidden sessions): state `index` (0: embedding, then each layer; the last after the

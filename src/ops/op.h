@@ -98,6 +98,7 @@ typedef struct tern_op {
     tern_view out;
     /* LINEAR */
     uint32_t n_parts; /* in[1 .. n_parts] are the weights */
+    bool screened;    /* rows of the output that cannot be among the top wanted ones may be -inf instead (COUNTS) */
     bool gated;       /* out = activation(part 0) * part 1 */
     tern_view residual;
     tern_activation activation; /* GATE and gated LINEAR */
@@ -109,7 +110,7 @@ typedef struct tern_op {
 } tern_op;
 
 /* The parameter values that every graph has, filled before each run (u32 each unless said):
- *   COUNTS     [2]  tokens in this step, outputs in this step
+ *   COUNTS     [3]  tokens in this step, outputs in this step, how many of the highest logits are wanted (0: all)
  *   IDS        [batch] i32 token ids
  *   POSITIONS  [batch] position of each token in its sequence
  *   SEQUENCES  [batch] which row of PAGES the token's sequence uses

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/exec.h"
+#include "backend/cpu/screen.h"
 #include "base/alloc.h"
 
 static tern_cpu *self(tern_backend *b)
@@ -40,6 +40,7 @@ static void buffer_free(tern_backend *b, tern_buffer *buffer)
     (void)b;
     if (!buffer) return;
     if (buffer->owned) tern_free_aligned(buffer->data);
+    tern_screen__free(buffer->screen);
     tern_free(buffer);
 }
 
@@ -75,6 +76,7 @@ static tern_status run(tern_backend *b, tern_prepared *prepared, tern_error *err
     tern_cpu_step step = {.cpu = cpu, .prepared = prepared};
     memcpy(&step.n_tokens, counts, 4);
     memcpy(&step.n_outputs, counts + 4, 4);
+    memcpy(&step.n_wanted, counts + 8, 4);
     const tern_graph *g = prepared->graph;
     if (step.n_tokens == 0 || step.n_tokens > g->max_tokens || step.n_outputs > g->max_outputs)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "step of %u tokens and %u outputs: 1 to %u and at most %u expected", step.n_tokens,
@@ -84,7 +86,7 @@ static tern_status run(tern_backend *b, tern_prepared *prepared, tern_error *err
         if (tern_cpu__rows(&step, g->ops[i].rows)) prepared->ops[i].exec(&step, &prepared->ops[i]);
     cpu->counters.runs++;
     cpu->counters.ops += g->n_ops;
-    cpu->counters.weight_bytes += prepared->weight_bytes;
+    cpu->counters.weight_bytes += step.weight_bytes;
     pthread_mutex_unlock(&cpu->running);
     return TERN_OK;
 }

@@ -25,6 +25,7 @@ struct tern_buffer {
     uint32_t cols;           /* of the weight; padded to whole blocks when it was repacked */
     tern_ternary_fn ternary; /* one of the two, by encoding */
     tern_dense_fn dense;
+    struct tern_screen *screen; /* of an output table, once a graph has asked for it */
 };
 
 /* Rows of an f32 value: row t starts at data + t * stride. */
@@ -46,6 +47,7 @@ struct tern_cpu_op {
     uint8_t *out_base;
     uint32_t in_cols, max_rows; /* of in[0] */
     bool in_q8;
+    uint64_t weight_bytes; /* LINEAR: read by one run */
 };
 
 struct tern_prepared {
@@ -55,7 +57,7 @@ struct tern_prepared {
     uint8_t *scratch; /* scratch_bytes for each thread */
     size_t scratch_bytes;
     float *partials; /* decode attention: [heads][chunks] of (m, l, acc) */
-    uint64_t weight_bytes;
+    uint8_t *screen_memory;
 };
 
 /* One run: what the ops need beside their operands. */
@@ -63,6 +65,8 @@ struct tern_cpu_step {
     tern_cpu *cpu;
     struct tern_prepared *prepared;
     uint32_t n_tokens, n_outputs;
+    uint32_t n_wanted;     /* the highest logits that are wanted; 0: all */
+    uint64_t weight_bytes; /* read so far in this run */
 };
 
 static inline uint32_t tern_cpu__rows(const tern_cpu_step *step, tern_rows rows)
@@ -89,6 +93,8 @@ void tern_cpu__rope(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__kv_write(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__rope_kv(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op);
+/* A screened LINEAR (see screen.h) when a number of logits is wanted; false: it has to be run in full. */
+bool tern_cpu__screened(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__attention(tern_cpu_step *step, const tern_cpu_op *op);
 
 /* Bytes of scratch that one thread needs for an op of this graph. */

@@ -147,7 +147,9 @@ static void plain_task(void *context, uint32_t task, uint32_t thread)
 
 void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
 {
+    if (op->op->screened && tern_cpu__screened(step, op)) return;
     linear_job j = {.step = step, .op = op, .n = tern_cpu__rows(step, op->op->rows)};
+    step->weight_bytes += op->weight_bytes;
     uint32_t n_tasks = 0, col = 0;
     for (uint32_t p = 0; p < op->op->n_parts; p++) {
         const tern_buffer *w = op->weight[1 + p];

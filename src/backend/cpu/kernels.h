@@ -17,6 +17,7 @@
     X(q8_0, tern_dense_fn)                                                     \
     X(q6_k, tern_dense_fn)                                                     \
     X(q4_k, tern_dense_fn)                                                     \
+    X(screen, tern_screen_fn)                                                  \
     X(rms_norm, tern_rms_norm_fn)                                              \
     X(quantize, tern_quantize_fn)                                              \
     X(relu2, tern_gate_fn)                                                     \

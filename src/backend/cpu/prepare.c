@@ -1,7 +1,7 @@
 /* Preparing a graph for the CPU: every operand becomes a pointer, once. */
 #include <string.h>
 
-#include "backend/cpu/exec.h"
+#include "backend/cpu/screen.h"
 #include "base/alloc.h"
 
 typedef void (*exec_fn)(tern_cpu_step *, const tern_cpu_op *);
@@ -95,6 +95,16 @@ static tern_status allocate(tern_cpu *cpu, tern_prepared *p, tern_error *err)
     return p->scratch && p->partials ? TERN_OK : tern_fail_alloc(err, scratch + partials);
 }
 
+/* The screen belongs to the weight: the second graph that asks finds it there. */
+static tern_status add_screen(tern_cpu *cpu, tern_prepared *p, const tern_cpu_op *op, tern_error *err)
+{
+    tern_buffer *weight = (tern_buffer *)(uintptr_t)op->weight[1];
+    if (!weight->screen) TERN_TRY(tern_screen__build(cpu, weight, &weight->screen, err));
+    size_t bytes = tern_screen__scratch(weight->screen->n_rows, weight->screen->groups);
+    p->screen_memory = tern_alloc_aligned(bytes, 64);
+    return p->screen_memory ? TERN_OK : tern_fail_alloc(err, bytes);
+}
+
 tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
                               tern_error *err)
 {
@@ -110,7 +120,12 @@ tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const te
     }
     for (size_t i = 0; i < graph->n_ops; i++) {
         resolve(graph, bindings, &graph->ops[i], &p->ops[i]);
-        p->weight_bytes += bytes_read(&p->ops[i]);
+        p->ops[i].weight_bytes = bytes_read(&p->ops[i]);
+        if (status == TERN_OK && graph->ops[i].screened) status = add_screen((tern_cpu *)b, p, &p->ops[i], err);
+    }
+    if (status != TERN_OK) {
+        tern_cpu__prepared_free(b, p);
+        return status;
     }
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++)
         p->params[i] = address(graph, bindings, (tern_view){.value = graph->params[i]});
@@ -124,6 +139,7 @@ void tern_cpu__prepared_free(tern_backend *b, tern_prepared *prepared)
     if (!prepared) return;
     tern_free_aligned(prepared->scratch);
     tern_free_aligned(prepared->partials);
+    tern_free_aligned(prepared->screen_memory);
     tern_free(prepared->ops);
     tern_free(prepared);
 }

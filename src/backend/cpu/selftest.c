@@ -108,6 +108,7 @@ static void try_rope(trial *t, tern_rope_fn fn, void *out)
     X(q8_0, try_dense(t, k->q8_0, TERN_ENC_Q8_0, out))                         \
     X(q6_k, try_dense(t, k->q6_k, TERN_ENC_Q6_K, out))                         \
     X(q4_k, try_dense(t, k->q4_k, TERN_ENC_Q4_K, out))                         \
+    X(screen, k->screen(t->w, ROWS, 1, t->q[0], t->q[1], out))           \
     X(rms_norm, k->rms_norm(t->x[0], t->x[1], 1e-5f, COLS - 3, out))           \
     X(quantize, try_quantize(t, k->quantize, out))                             \
     X(relu2, k->relu2(t->x[0], t->x[1], COLS - 3, out))                        \

@@ -115,6 +115,19 @@ typedef struct tern_attention_args {
 
 typedef void (*tern_attention_fn)(const tern_attention_args *args);
 
+/* The screen of an output table (docs/decisions/0011-exact-head.md): weights of 7 bits, u = code + 63 in 0..126, in groups of 512
+ * columns and 448 bytes. Byte j of plane p (0..6, 64 bytes each) holds u of column 64 p + j in its low bits and bit p of u of column
+ * 448 + j in its top bit. Columns past the row's end hold 63.
+ *
+ *   dots[r] = sum_c u(w[r][c]) * high[c],   dots[n_rows + r] = sum_c u(w[r][c]) * low[c]
+ *
+ *   w          in   n_rows rows of groups * 448 bytes       high, low  in  [groups * 512] int8, -127..127 and -128..127
+ *   dots       out  [2][n_rows] exact integers. No allocation. */
+enum { TERN_SCREEN_GROUP = 512, TERN_SCREEN_BYTES = 448, TERN_SCREEN_ZERO = 63 };
+
+typedef void (*tern_screen_fn)(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high, const int8_t *low,
+                               int32_t *dots);
+
 /* e^x in f32 from a fixed sequence of IEEE operations, so that every level can repeat it to the bit: within 2 ulp of the true value for
  * x in [-87, 88]; x < -87.3 gives 0, x > 88.7 gives inf, NaN gives NaN. */
 float tern_ref_exp(float x);
@@ -142,6 +155,7 @@ void tern_ref_bf16(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t
 void tern_ref_q8_0(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
 void tern_ref_q6_k(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
 void tern_ref_q4_k(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
+void tern_ref_screen(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high, const int8_t *low, int32_t *dots);
 void tern_ref_rms_norm(const float *x, const float *g, float eps, uint32_t cols, float *y);
 void tern_ref_quantize(const float *x, uint32_t cols, int8_t *q, size_t stride, float *inv_scale, int32_t *sum);
 void tern_ref_relu2(const float *gate, const float *up, size_t n, float *y);

@@ -224,12 +224,24 @@ static tern_status look_at_tensors(tern_model *model, tern_error *err)
     return TERN_OK;
 }
 
+static tern_status look_for(const char *dir, const char *name, bool *found, tern_error *err)
+{
+    char *path = tern_path_join(dir, name);
+    if (!path) return tern_fail_alloc(err, strlen(dir) + strlen(name) + 2);
+    *found = *found || tern_file_exists(path);
+    tern_free(path);
+    return TERN_OK;
+}
+
 static tern_status open_tokenizer(tern_model *model, const char *dir, tern_error *err)
 {
+    bool found = false;
     if (model->options->no_tokenizer) return TERN_OK;
-    tern_status status = tern_tokenizer_open_hf(&model->tokenizer, dir, err);
-    if (status == TERN_NOT_FOUND) return TERN_OK;
-    return status == TERN_OK ? tern_model__check_tokenizer(model, err) : status;
+    TERN_TRY(look_for(dir, "tokenizer.json", &found, err));
+    TERN_TRY(look_for(dir, "tokenizer.model", &found, err));
+    if (!found) return TERN_OK;
+    TERN_TRY(tern_tokenizer_open_hf(&model->tokenizer, dir, err));
+    return tern_model__check_tokenizer(model, err);
 }
 
 /* The last part of a path, trailing slashes aside. */

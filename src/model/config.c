@@ -32,8 +32,8 @@ static tern_status check_ranges(const tern_config *c, tern_error *err)
     TERN_TRY(check_range("context length", c->n_ctx_train, TERN_MODEL__MAX_CTX, err));
     uint64_t width = (uint64_t)c->n_heads * c->head_dim;
     if (width > TERN_MODEL__MAX_DIM)
-        return tern_fail(err, TERN_LIMIT, "attention: %u heads of %u found, at most %d elements in all expected", c->n_heads,
-                         c->head_dim, TERN_MODEL__MAX_DIM);
+        return tern_fail(err, TERN_LIMIT, "attention: %u heads of %u found, at most %d elements in all expected",
+                         c->n_heads, c->head_dim, TERN_MODEL__MAX_DIM);
     return TERN_OK;
 }
 
@@ -43,12 +43,14 @@ static tern_status check_rope(const tern_config *c, tern_error *err)
         return tern_fail(err, TERN_MALFORMED, "RoPE base: %g found, at least 1 expected", (double)c->rope_base);
     if (c->rope_scaling == TERN_ROPE_PLAIN) return TERN_OK;
     if (!(c->rope_factor >= 1.0f && isfinite(c->rope_factor)))
-        return tern_fail(err, TERN_MALFORMED, "RoPE scaling factor: %g found, at least 1 expected", (double)c->rope_factor);
+        return tern_fail(err, TERN_MALFORMED, "RoPE scaling factor: %g found, at least 1 expected",
+                         (double)c->rope_factor);
     if (c->rope_scaling == TERN_ROPE_LINEAR) return TERN_OK;
     float low = c->rope_low_freq_factor, high = c->rope_high_freq_factor;
     if (!(low > 0.0f && high > low && isfinite(high)))
-        return tern_fail(err, TERN_MALFORMED, "RoPE frequency factors: low %g and high %g found, 0 < low < high expected",
-                         (double)low, (double)high);
+        return tern_fail(err, TERN_MALFORMED,
+                         "RoPE frequency factors: low %g and high %g found, 0 < low < high expected", (double)low,
+                         (double)high);
     return check_range("RoPE original context length", c->rope_original_ctx, TERN_MODEL__MAX_CTX, err);
 }
 
@@ -59,8 +61,8 @@ tern_status tern_config__check(const tern_config *config, tern_error *err)
     if (c->head_dim % 8 != 0)
         return tern_fail(err, TERN_UNSUPPORTED, "head dimension: %u found, a multiple of 8 expected", c->head_dim);
     if (c->n_heads % c->n_kv_heads != 0)
-        return tern_fail(err, TERN_MALFORMED, "attention: %u heads and %u KV heads found, a whole ratio expected", c->n_heads,
-                         c->n_kv_heads);
+        return tern_fail(err, TERN_MALFORMED, "attention: %u heads and %u KV heads found, a whole ratio expected",
+                         c->n_heads, c->n_kv_heads);
     if (!(c->rms_eps > 0.0f && c->rms_eps < 1.0f))
         return tern_fail(err, TERN_MALFORMED, "RMS norm epsilon: %g found, more than 0 and less than 1 expected",
                          (double)c->rms_eps);

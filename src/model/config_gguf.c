@@ -17,18 +17,21 @@ static key_text key_of(const tern_config *config, const char *key)
     return k;
 }
 
-static tern_status need_u32(const tern_gguf *g, const tern_config *config, const char *key, uint32_t *out, tern_error *err)
+static tern_status need_u32(const tern_gguf *g, const tern_config *config, const char *key, uint32_t *out,
+                            tern_error *err)
 {
     return tern_gguf_get_u32(g, key_of(config, key).text, out, err);
 }
 
-static tern_status maybe_u32(const tern_gguf *g, const tern_config *config, const char *key, uint32_t *out, tern_error *err)
+static tern_status maybe_u32(const tern_gguf *g, const tern_config *config, const char *key, uint32_t *out,
+                             tern_error *err)
 {
     TERN_TRY_OPTIONAL(need_u32(g, config, key, out, err));
     return TERN_OK;
 }
 
-static tern_status maybe_f32(const tern_gguf *g, const tern_config *config, const char *key, float *out, tern_error *err)
+static tern_status maybe_f32(const tern_gguf *g, const tern_config *config, const char *key, float *out,
+                             tern_error *err)
 {
     TERN_TRY_OPTIONAL(tern_gguf_get_f32(g, key_of(config, key).text, out, err));
     return TERN_OK;
@@ -53,7 +56,8 @@ static tern_status read_family(tern_config *config, const tern_gguf *g, const te
 static tern_status read_vocabulary(tern_config *config, const tern_gguf *g, tern_error *err)
 {
     const tern_gguf_tensor *table = tern_gguf_find_tensor(g, "token_embd.weight");
-    if (!table) return tern_fail(err, TERN_MALFORMED, "token_embd.weight: no such tensor found, the embedding table expected");
+    if (!table)
+        return tern_fail(err, TERN_MALFORMED, "token_embd.weight: no such tensor found, the embedding table expected");
     config->n_vocab = table->rows < UINT32_MAX ? (uint32_t)table->rows : UINT32_MAX;
     return maybe_u32(g, config, "vocab_size", &config->n_vocab, err);
 }
@@ -61,18 +65,19 @@ static tern_status read_vocabulary(tern_config *config, const tern_gguf *g, tern
 /* The length of a head is attention.key_length, else embedding length / heads. */
 static tern_status read_head_dim(tern_config *config, const tern_gguf *g, tern_error *err)
 {
-    if (config->n_heads == 0) return tern_fail(err, TERN_MALFORMED, "attention.head_count: 0 found, at least 1 expected");
+    if (config->n_heads == 0)
+        return tern_fail(err, TERN_MALFORMED, "attention.head_count: 0 found, at least 1 expected");
     config->head_dim = config->n_embd / config->n_heads;
     TERN_TRY(maybe_u32(g, config, "attention.key_length", &config->head_dim, err));
     uint32_t value_length = config->head_dim, rotated = config->head_dim;
     TERN_TRY(maybe_u32(g, config, "attention.value_length", &value_length, err));
     TERN_TRY(maybe_u32(g, config, "rope.dimension_count", &rotated, err));
     if (value_length != config->head_dim)
-        return tern_fail(err, TERN_UNSUPPORTED, "attention.value_length: %u found, the key length %u expected", value_length,
-                         config->head_dim);
+        return tern_fail(err, TERN_UNSUPPORTED, "attention.value_length: %u found, the key length %u expected",
+                         value_length, config->head_dim);
     if (rotated != config->head_dim)
-        return tern_fail(err, TERN_UNSUPPORTED, "rope.dimension_count: %u found, the head dimension %u expected", rotated,
-                         config->head_dim);
+        return tern_fail(err, TERN_UNSUPPORTED, "rope.dimension_count: %u found, the head dimension %u expected",
+                         rotated, config->head_dim);
     return TERN_OK;
 }
 

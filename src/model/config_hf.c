@@ -16,7 +16,9 @@ static tern_status read_activation(const json_t *root, tern_activation *out, ter
     TERN_TRY(tern_json_get_string(root, "hidden_act", &word, err));
     if (says(word, "relu2")) *out = TERN_ACT_RELU2;
     else if (says(word, "silu") || says(word, "swish")) *out = TERN_ACT_SILU;
-    else return tern_fail(err, TERN_UNSUPPORTED, "hidden_act: \"%s\" found, silu or relu2 expected", tern_show(word).text);
+    else
+        return tern_fail(err, TERN_UNSUPPORTED, "hidden_act: \"%s\" found, silu or relu2 expected",
+                         tern_show(word).text);
     return TERN_OK;
 }
 
@@ -27,7 +29,8 @@ static tern_status read_class(const json_t *root, tern_span *out, tern_error *er
     TERN_TRY(tern_json_get_array(root, "architectures", &list, err));
     const json_t *first = json_array_get(list, 0);
     if (!json_is_string(first))
-        return tern_fail(err, TERN_MALFORMED, "architectures: %s found as its first, a string expected", tern_json_kind(first));
+        return tern_fail(err, TERN_MALFORMED, "architectures: %s found as its first, a string expected",
+                         tern_json_kind(first));
     *out = (tern_span){(const uint8_t *)json_string_value(first), json_string_length(first)};
     return TERN_OK;
 }
@@ -39,9 +42,10 @@ static tern_status read_family(tern_config *config, const json_t *root, const te
     TERN_TRY(read_activation(root, &config->activation, err));
     const tern_family *family = tern_family__of_hf(class_name, config->activation);
     if (!family)
-        return tern_fail(err, TERN_UNSUPPORTED,
-                         "architectures: %s with %s found; BitNetForCausalLM, LlamaForCausalLM or MistralForCausalLM expected",
-                         tern_show(class_name).text, config->activation == TERN_ACT_RELU2 ? "relu2" : "silu");
+        return tern_fail(
+            err, TERN_UNSUPPORTED,
+            "architectures: %s with %s found; BitNetForCausalLM, LlamaForCausalLM or MistralForCausalLM expected",
+            tern_show(class_name).text, config->activation == TERN_ACT_RELU2 ? "relu2" : "silu");
     snprintf(config->architecture, sizeof config->architecture, "%s", family->architecture);
     *out = family;
     return TERN_OK;

@@ -99,7 +99,8 @@ static tern_status write_all(const exporter *x, tern_error *err)
     return write_tensors(x, err);
 }
 
-tern_status tern_model_write_gguf(const tern_model *model, const char *path, const tern_export_options *options, tern_error *err)
+tern_status tern_model_write_gguf(const tern_model *model, const char *path, const tern_export_options *options,
+                                  tern_error *err)
 {
     static const tern_export_options none;
     tern_error local = {0};

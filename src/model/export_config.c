@@ -76,7 +76,8 @@ static tern_status add_rope(const tern_config *c, tern_gguf_writer *w, tern_erro
     return add_f32(c, "rope.scaling.factor", c->rope_factor, w, err);
 }
 
-tern_status tern_export__config(const tern_config *config, const tern_encoding *linear, tern_gguf_writer *w, tern_error *err)
+tern_status tern_export__config(const tern_config *config, const tern_encoding *linear, tern_gguf_writer *w,
+                                tern_error *err)
 {
     TERN_TRY(add_general(config, linear, w, err));
     TERN_TRY(add_dimensions(config, w, err));

@@ -14,8 +14,8 @@ typedef struct tern_export_plan {
     uint32_t n_scales;       /* values in the tensor of scales beside this one; 0: there is none */
 } tern_export_plan;
 
-/* Errors: INVALID_ARGUMENT (the encoding does not fit the role or the shape), UNSUPPORTED (not trained for it). Each names the
- * tensor. The weight is looked at, not its data. */
+/* Errors: INVALID_ARGUMENT (the encoding does not fit the role or the shape), UNSUPPORTED (not trained for it). Each
+ * names the tensor. The weight is looked at, not its data. */
 tern_status tern_export__plan(const tern_config *config, const tern_export_options *options, tern_role role,
                               const tern_weight *weight, tern_export_plan *plan, tern_error *err);
 /* Writes the tensor's data, then that of its tensor of scales. */
@@ -24,7 +24,8 @@ tern_status tern_export__write(const tern_export_plan *plan, tern_gguf_writer *w
 /* general.file_type for layers in this encoding. */
 uint32_t tern_export__file_type(const tern_encoding *e);
 /* All metadata that a configuration gives, general.* included. */
-tern_status tern_export__config(const tern_config *config, const tern_encoding *linear, tern_gguf_writer *w, tern_error *err);
+tern_status tern_export__config(const tern_config *config, const tern_encoding *linear, tern_gguf_writer *w,
+                                tern_error *err);
 /* Name and shape of a role's tensor. */
 tern_status tern_export__tensor(tern_gguf_writer *w, tern_role role, uint32_t layer, const tern_config *config,
                                 const tern_encoding *e, tern_error *err);

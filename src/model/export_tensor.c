@@ -8,8 +8,8 @@
 
 enum { SLICE_ELEMENTS = 1 << 20 };
 
-/* Where output row `row` comes from. Split halves hold a pair's two rows half a head apart, adjacent pairs next to each other:
- * out[head][pair][half] = in[head][half][pair]. */
+/* Where output row `row` comes from. Split halves hold a pair's two rows half a head apart, adjacent pairs next to each
+ * other: out[head][pair][half] = in[head][half][pair]. */
 static uint32_t source_row(const tern_export_plan *p, uint32_t row)
 {
     if (p->permuted_heads == 0) return row;
@@ -31,7 +31,8 @@ static tern_status rows_to_codes(const tern_export_plan *p, uint32_t first, uint
 }
 
 /* The codes wait in the last quarter of `values`, each read before its place is overwritten. */
-static tern_status codes_to_values(const tern_export_plan *p, uint32_t first, uint32_t n, float *values, tern_error *err)
+static tern_status codes_to_values(const tern_export_plan *p, uint32_t first, uint32_t n, float *values,
+                                   tern_error *err)
 {
     const tern_weight *w = p->weight;
     size_t total = (size_t)n * w->cols;
@@ -74,7 +75,8 @@ static tern_status write_slices(const tern_export_plan *p, tern_gguf_writer *out
     for (uint32_t first = 0; first < w->rows; first += n_slice) {
         uint32_t n = w->rows - first < n_slice ? w->rows - first : n_slice;
         TERN_TRY(rows_to_values(p, first, n, values, err));
-        if (tern_encode(p->encoding, values, n, w->cols, bytes, err) != TERN_OK) return tern_error_prefix(err, "%s", w->name);
+        if (tern_encode(p->encoding, values, n, w->cols, bytes, err) != TERN_OK)
+            return tern_error_prefix(err, "%s", w->name);
         TERN_TRY(tern_gguf_writer_data(out, bytes, n * row_bytes, err));
     }
     return TERN_OK;
@@ -91,7 +93,8 @@ static tern_status write_dense(const tern_export_plan *p, tern_gguf_writer *out,
     float *values = tern_alloc((size_t)n_slice * w->cols * sizeof *values);
     uint8_t *bytes = tern_alloc(n_slice * row_bytes);
     tern_status status = TERN_OK;
-    if (!values || !bytes) status = tern_fail_alloc(err, (size_t)n_slice * w->cols * sizeof *values + n_slice * row_bytes);
+    if (!values || !bytes)
+        status = tern_fail_alloc(err, (size_t)n_slice * w->cols * sizeof *values + n_slice * row_bytes);
     else status = write_slices(p, out, n_slice, values, bytes, row_bytes, err);
     tern_free(values);
     tern_free(bytes);
@@ -109,7 +112,8 @@ static tern_status ternarise(const tern_export_plan *p, int8_t *codes, float *sc
     if (status == TERN_OK) tern_ternarise(values, (size_t)w->rows * w->cols, codes, scale);
     tern_free(values);
     if (status == TERN_OK && !isfinite(*scale))
-        return tern_fail(err, TERN_MALFORMED, "%s: a mean magnitude of %g found, a finite one expected", w->name, (double)*scale);
+        return tern_fail(err, TERN_MALFORMED, "%s: a mean magnitude of %g found, a finite one expected", w->name,
+                         (double)*scale);
     return status;
 }
 

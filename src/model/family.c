@@ -3,11 +3,13 @@
 
 #include "model/parts.h"
 
-/* Sources: bitnet.cpp (bitnet-b1.58, bitnet-25: the 2B4T graph); llama.cpp (bitnet: the SiLU-gated graph of 2024, llama);
- * checklist X-1, X-2, H-10. */
+/* Sources: bitnet.cpp (bitnet-b1.58, bitnet-25: the 2B4T graph); llama.cpp (bitnet: the SiLU-gated graph of 2024,
+ * llama); checklist X-1, X-2, H-10. */
 static const tern_family families[] = {
-    {"bitnet-b1.58", TERN_ACT_RELU2, .ternary = true, .needs_sub_norms = true, .rope_base = 500000.0f, .n_ctx_train = 4096},
-    {"bitnet-25", TERN_ACT_RELU2, .ternary = true, .needs_sub_norms = true, .rope_base = 500000.0f, .n_ctx_train = 4096},
+    {"bitnet-b1.58", TERN_ACT_RELU2, .ternary = true, .needs_sub_norms = true, .rope_base = 500000.0f,
+     .n_ctx_train = 4096},
+    {"bitnet-25", TERN_ACT_RELU2, .ternary = true, .needs_sub_norms = true, .rope_base = 500000.0f,
+     .n_ctx_train = 4096},
     {"bitnet", TERN_ACT_SILU, .ternary = true, .rope_base = 10000.0f},
     {"llama", TERN_ACT_SILU, .rope_adjacent = true, .rope_base = 10000.0f},
 };

@@ -34,7 +34,8 @@ static tern_status open_hf_file(tern_model *model, const char *path, tern_error 
     char *index = dir ? tern_path_join(dir, "model.safetensors.index.json") : NULL;
     tern_status status = TERN_OK;
     if (!index) status = tern_fail_alloc(err, strlen(path) + 32);
-    else status = open_hf_dir(model, dir, ends_with(path, ".safetensors") && !tern_file_exists(index) ? path : dir, err);
+    else
+        status = open_hf_dir(model, dir, ends_with(path, ".safetensors") && !tern_file_exists(index) ? path : dir, err);
     tern_free(index);
     tern_free(dir);
     return status;

@@ -1,4 +1,5 @@
-/* A model in memory: its configuration, its tokenizer and its weights by role; from a GGUF file or a Hugging Face folder. */
+/* A model in memory: its configuration, its tokenizer and its weights by role; from a GGUF file or a Hugging Face
+ * folder. */
 #ifndef TERN_MODEL_MODEL_H
 #define TERN_MODEL_MODEL_H
 
@@ -26,24 +27,26 @@ typedef struct tern_config {
     tern_rope_scaling rope_scaling;
     float rope_factor, rope_low_freq_factor, rope_high_freq_factor;
     uint32_t rope_original_ctx;
-    const float *rope_factors; /* [head_dim / 2] or NULL: what each frequency is divided by (GGUF's rope_freqs.weight); the model's */
+    /* [head_dim / 2] or NULL: what each frequency is divided by (GGUF's rope_freqs.weight); owned by the model. */
+    const float *rope_factors;
 } tern_config;
 
+/* clang-format off */
 /* X(NAME, GGUF name, HF name, kind): kind L is a linear layer's matrix, N a norm's vector, T a table. "%u" is the layer. */
-#define TERN_ROLE_LIST(X)                                                                                                   \
-    X(TOKEN_EMBD, "token_embd.weight", "model.embed_tokens.weight", T)                                                     \
-    X(OUTPUT_NORM, "output_norm.weight", "model.norm.weight", N)                                                           \
-    X(OUTPUT, "output.weight", "lm_head.weight", T)                                                                        \
-    X(ATTN_NORM, "blk.%u.attn_norm.weight", "model.layers.%u.input_layernorm.weight", N)                                   \
-    X(ATTN_Q, "blk.%u.attn_q.weight", "model.layers.%u.self_attn.q_proj.weight", L)                                        \
-    X(ATTN_K, "blk.%u.attn_k.weight", "model.layers.%u.self_attn.k_proj.weight", L)                                        \
-    X(ATTN_V, "blk.%u.attn_v.weight", "model.layers.%u.self_attn.v_proj.weight", L)                                        \
-    X(ATTN_OUTPUT, "blk.%u.attn_output.weight", "model.layers.%u.self_attn.o_proj.weight", L)                              \
-    X(ATTN_SUB_NORM, "blk.%u.attn_sub_norm.weight", "model.layers.%u.self_attn.attn_sub_norm.weight", N)                   \
-    X(FFN_NORM, "blk.%u.ffn_norm.weight", "model.layers.%u.post_attention_layernorm.weight", N)                            \
-    X(FFN_GATE, "blk.%u.ffn_gate.weight", "model.layers.%u.mlp.gate_proj.weight", L)                                       \
-    X(FFN_UP, "blk.%u.ffn_up.weight", "model.layers.%u.mlp.up_proj.weight", L)                                             \
-    X(FFN_DOWN, "blk.%u.ffn_down.weight", "model.layers.%u.mlp.down_proj.weight", L)                                       \
+#define TERN_ROLE_LIST(X)                                                                                             \
+    X(TOKEN_EMBD, "token_embd.weight", "model.embed_tokens.weight", T)                                                \
+    X(OUTPUT_NORM, "output_norm.weight", "model.norm.weight", N)                                                      \
+    X(OUTPUT, "output.weight", "lm_head.weight", T)                                                                   \
+    X(ATTN_NORM, "blk.%u.attn_norm.weight", "model.layers.%u.input_layernorm.weight", N)                              \
+    X(ATTN_Q, "blk.%u.attn_q.weight", "model.layers.%u.self_attn.q_proj.weight", L)                                   \
+    X(ATTN_K, "blk.%u.attn_k.weight", "model.layers.%u.self_attn.k_proj.weight", L)                                   \
+    X(ATTN_V, "blk.%u.attn_v.weight", "model.layers.%u.self_attn.v_proj.weight", L)                                   \
+    X(ATTN_OUTPUT, "blk.%u.attn_output.weight", "model.layers.%u.self_attn.o_proj.weight", L)                         \
+    X(ATTN_SUB_NORM, "blk.%u.attn_sub_norm.weight", "model.layers.%u.self_attn.attn_sub_norm.weight", N)              \
+    X(FFN_NORM, "blk.%u.ffn_norm.weight", "model.layers.%u.post_attention_layernorm.weight", N)                       \
+    X(FFN_GATE, "blk.%u.ffn_gate.weight", "model.layers.%u.mlp.gate_proj.weight", L)                                  \
+    X(FFN_UP, "blk.%u.ffn_up.weight", "model.layers.%u.mlp.up_proj.weight", L)                                        \
+    X(FFN_DOWN, "blk.%u.ffn_down.weight", "model.layers.%u.mlp.down_proj.weight", L)                                  \
     X(FFN_SUB_NORM, "blk.%u.ffn_sub_norm.weight", "model.layers.%u.mlp.ffn_sub_norm.weight", N)
 
 typedef enum tern_role {
@@ -52,10 +55,11 @@ typedef enum tern_role {
 #undef TERN_ROLE_ENUM
     TERN_ROLE_COUNT
 } tern_role;
+/* clang-format on */
 
 /* One tensor. `data` lies in the mapped file or in memory of the model, in the encoding's file layout, tail included.
- * A ternary weight's value is code * scale, or code * row_scales[row] where row_scales is not NULL; block scales inside the data
- * (tq1_0, tq2_0) are already in scale/row_scales and must not be applied again. Norms are always F32. */
+ * A ternary weight's value is code * scale, or code * row_scales[row] where row_scales is not NULL; block scales inside
+ * the data (tq1_0, tq2_0) are already in scale/row_scales and must not be applied again. Norms are always F32. */
 typedef struct tern_weight {
     const tern_encoding *encoding; /* NULL: the model has no such tensor */
     uint32_t rows, cols;
@@ -77,11 +81,12 @@ typedef struct tern_model_options {
     void *progress_context;
 } tern_model_options;
 
-/* Opens a GGUF file or an HF folder (or its config.json / a .safetensors file in it). In HF folders of BitNet models, bf16/f16/f32 master
- * weights are ternarised (tern_ternarise) to i2_s in memory and packed uint8 weights unpacked to i2_s with their weight_scale (multiplied for
- * linear_class "autobitlinear", reciprocal for "bitlinear": checklist X-4).
- * A folder without tokenizer files opens, with tern_model_tokenizer NULL. Every dimension, shape, encoding and code is checked here: what
- * gets past cannot crash a backend. Errors name the tensor or key, the value found and the value expected. */
+/* Opens a GGUF file or an HF folder (or its config.json / a .safetensors file in it). In HF folders of BitNet models,
+ * bf16/f16/f32 master weights are ternarised (tern_ternarise) to i2_s in memory and packed uint8 weights unpacked to
+ * i2_s with their weight_scale (multiplied for linear_class "autobitlinear", reciprocal for "bitlinear": checklist
+ * X-4). A folder without tokenizer files opens, with tern_model_tokenizer NULL. Every dimension, shape, encoding and
+ * code is checked here: what gets past cannot crash a backend. Errors name the tensor or key, the value found and the
+ * value expected. */
 tern_status tern_model_open(tern_model **model, const char *path, const tern_model_options *options, tern_error *err);
 /* The same from GGUF bytes in memory (kept by the caller): tests, fuzzers, the browser. */
 tern_status tern_model_open_memory(tern_model **model, const void *data, size_t size, const tern_model_options *options,
@@ -91,20 +96,22 @@ void tern_model_close(tern_model *model);
 const tern_config *tern_model_config(const tern_model *model);
 /* NULL when the model has none. */
 const tern_tokenizer *tern_model_tokenizer(const tern_model *model);
-/* The weight of a role (layer 0 for those outside the layers). For OUTPUT of a tied model: the embedding's. encoding NULL when absent. */
+/* The weight of a role (layer 0 for those outside the layers). For OUTPUT of a tied model: the embedding's. encoding
+ * NULL when absent. */
 const tern_weight *tern_model_weight(const tern_model *model, tern_role role, uint32_t layer);
 /* Bytes of all weights; parameters (elements of all weights). */
 uint64_t tern_model_bytes(const tern_model *model);
 uint64_t tern_model_parameters(const tern_model *model);
 
-/* Fills freq[head_dim / 2] with the inverse frequencies in f32, scaling and rope_factors applied (llama3: Meta's rule; the same f32 steps as
- * transformers' modeling_rope_utils). */
+/* Fills freq[head_dim / 2] with the inverse frequencies in f32, scaling and rope_factors applied (llama3: Meta's rule;
+ * the same f32 steps as transformers' modeling_rope_utils). */
 void tern_config_rope_frequencies(const tern_config *config, float *freq);
 
-/* Writes the model as GGUF. `linear` is the encoding of the layers' matrices (NULL keeps what each has), `head` that of the embedding and output
- * tables (NULL keeps; bf16/f16 tables stay). Ternary weights into a ternary encoding keep their exact scale: where a format's f16 block scale cannot hold
- * it, d = 1 and an f32 tensor "<name without .weight>.scale" [1] (or [rows]) holds it, which open reads back (and llama.cpp knows for its bitnet
- * architecture). Dense weights into a ternary encoding are refused (UNSUPPORTED, "the model was not trained for it") unless `force`.
+/* Writes the model as GGUF. `linear` is the encoding of the layers' matrices (NULL keeps what each has), `head` that of
+ * the embedding and output tables (NULL keeps; bf16/f16 tables stay). Ternary weights into a ternary encoding keep
+ * their exact scale: where a format's f16 block scale cannot hold it, d = 1 and an f32 tensor "<name without
+ * .weight>.scale" [1] (or [rows]) holds it, which open reads back (and llama.cpp knows for its bitnet architecture).
+ * Dense weights into a ternary encoding are refused (UNSUPPORTED, "the model was not trained for it") unless `force`.
  * llama models get their Q/K rows permuted to adjacent pairs, as GGUF's llama architecture means. */
 typedef struct tern_export_options {
     const tern_encoding *linear, *head;
@@ -113,7 +120,8 @@ typedef struct tern_export_options {
     void *progress_context;
 } tern_export_options;
 
-tern_status tern_model_write_gguf(const tern_model *model, const char *path, const tern_export_options *options, tern_error *err);
+tern_status tern_model_write_gguf(const tern_model *model, const char *path, const tern_export_options *options,
+                                  tern_error *err);
 
 /* A model of random ternary weights (about a third each of -1, 0, +1) with a valid vocabulary, streamed to a GGUF file.
  * Presets: "bitnet-2b4t" (H-9: real shapes, F16 table), "bitnet-tiny" for tests. Deterministic in seed. */

@@ -34,8 +34,8 @@ static tern_status read_rope_factors(tern_model *model, const tern_gguf *g, tern
     if (!t) return TERN_OK;
     uint32_t n = model->config.head_dim / 2;
     if (t->rows != 1 || t->cols != n)
-        return tern_fail(err, TERN_MALFORMED, "%s: %llu x %llu found, %u values expected", name, (unsigned long long)t->rows,
-                         (unsigned long long)t->cols, n);
+        return tern_fail(err, TERN_MALFORMED, "%s: %llu x %llu found, %u values expected", name,
+                         (unsigned long long)t->rows, (unsigned long long)t->cols, n);
     void *factors = NULL;
     TERN_TRY(tern_model__own(model, n * sizeof(float), &factors, err));
     TERN_TRY(read_f32(t, name, factors, n, err));
@@ -73,8 +73,9 @@ static tern_status add_tensor(tern_model *model, const tern_gguf *g, tern_role r
                               tern_weight *w, tern_error *err)
 {
     const tern_encoding *e = tern_encoding_find(t->type);
-    if (!e) return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, an encoding of weights expected", w->name,
-                             tern_gguf_type_name(t->type));
+    if (!e)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, an encoding of weights expected", w->name,
+                         tern_gguf_type_name(t->type));
     TERN_TRY(tern_model__check_shape(&model->config, role, w->name, t->rows, t->cols, err));
     TERN_TRY(tern_model__check_encoding(role, w->name, e, err));
     w->encoding = e;

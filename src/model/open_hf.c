@@ -75,8 +75,10 @@ static tern_status refuse_code_11(const tern_weight *w, const uint8_t *packed, t
     for (uint64_t row = 0; row < w->rows; row++)
         for (uint64_t col = 0; col < w->cols; col++)
             if ((packed[row % quarter * w->cols + col] >> (row / quarter * 2) & 3) == 3)
-                return tern_fail(err, TERN_MALFORMED, "%s: found code 11 at element %llu (row %llu, column %llu), expected -1, 0 or 1", w->name,
-                                 (unsigned long long)(row * w->cols + col), (unsigned long long)row, (unsigned long long)col);
+                return tern_fail(err, TERN_MALFORMED,
+                                 "%s: found code 11 at element %llu (row %llu, column %llu), expected -1, 0 or 1",
+                                 w->name, (unsigned long long)(row * w->cols + col), (unsigned long long)row,
+                                 (unsigned long long)col);
     return TERN_OK;
 }
 
@@ -105,7 +107,9 @@ static tern_status read_weight_scale(const source *s, tern_error *err)
     tern_weight *w = s->weight;
     w->scale = 1.0f;
     const tern_st_tensor *t = scale_tensor(s);
-    if (!t) return tern_fail(err, TERN_MALFORMED, "%s_scale: no such tensor found, one expected beside packed weights", w->name);
+    if (!t)
+        return tern_fail(err, TERN_MALFORMED, "%s_scale: no such tensor found, one expected beside packed weights",
+                         w->name);
     if ((t->n_elements != 1 && t->n_elements != w->rows) || !float_encoding(t->dtype))
         return tern_fail(err, TERN_MALFORMED, "%s_scale: %llu values of %s found, 1 or %u floats expected", w->name,
                          (unsigned long long)t->n_elements, tern_st_dtype_name(t->dtype), w->rows);
@@ -140,8 +144,9 @@ static tern_status add_uint8(const source *s, tern_error *err)
     if (!s->layout.packed || tern_role__kind(s->role) != TERN_KIND_L)
         return tern_fail(err, TERN_UNSUPPORTED, "%s: U8 found, F32, F16 or BF16 expected", w->name);
     if (packed_rows != (rows + 3) / 4 || packed_cols != cols)
-        return tern_fail(err, TERN_MALFORMED, "%s: %llu rows of %llu found, %u rows of %u (four rows to a byte) expected",
-                         w->name, (unsigned long long)packed_rows, (unsigned long long)packed_cols, (rows + 3) / 4, cols);
+        return tern_fail(err, TERN_MALFORMED,
+                         "%s: %llu rows of %llu found, %u rows of %u (four rows to a byte) expected", w->name,
+                         (unsigned long long)packed_rows, (unsigned long long)packed_cols, (rows + 3) / 4, cols);
     w->rows = rows;
     w->cols = cols;
     return add_packed(s, err);
@@ -180,7 +185,7 @@ static tern_status add_tensor(const source *s, tern_error *err)
     return tern_model__added(s->model, s->weight, err);
 }
 
-/* The tensor of a role under any of its names, which is left in `name`; NULL, with the first name, when there is none. */
+/* The tensor of a role under any of its names, which is left in `name`; NULL, with the first name, when it has none. */
 static const tern_st_tensor *find_tensor(const tern_safetensors *st, tern_role role, uint32_t layer, char *name)
 {
     for (unsigned i = 0; tern_role__hf_name(role, layer, i, name); i++) {
@@ -217,10 +222,12 @@ static tern_status look_at_tensors(tern_model *model, tern_error *err)
         const tern_st_tensor *t = tern_safetensors_at(st, i);
         model->bytes_expected += t->bytes;
         if (tern_model__is_bias(t->name, strlen(t->name)))
-            return tern_fail(err, TERN_UNSUPPORTED, "%s: found, a model without biases expected", tern_show_z(t->name).text);
+            return tern_fail(err, TERN_UNSUPPORTED, "%s: found, a model without biases expected",
+                             tern_show_z(t->name).text);
     }
     c->tied_head = c->tied_head || !find_tensor(st, TERN_ROLE_OUTPUT, 0, name);
-    c->sub_norms = tern_family__find(c->architecture)->needs_sub_norms || find_tensor(st, TERN_ROLE_ATTN_SUB_NORM, 0, name);
+    c->sub_norms =
+        tern_family__find(c->architecture)->needs_sub_norms || find_tensor(st, TERN_ROLE_ATTN_SUB_NORM, 0, name);
     return TERN_OK;
 }
 

@@ -9,10 +9,10 @@
 #include "model/model.h"
 
 /* Like TERN_TRY for the typed getters, but a missing key leaves the output as it is. */
-#define TERN_TRY_OPTIONAL(call)                                                \
-    do {                                                                       \
-        tern_status optional_ = (call);                                        \
-        if (optional_ != TERN_OK && optional_ != TERN_NOT_FOUND) return optional_; \
+#define TERN_TRY_OPTIONAL(call)                                                                                        \
+    do {                                                                                                               \
+        tern_status optional_ = (call);                                                                                \
+        if (optional_ != TERN_OK && optional_ != TERN_NOT_FOUND) return optional_;                                     \
     } while (0)
 
 enum {
@@ -69,7 +69,8 @@ bool tern_role__is_sub_norm(tern_role role);
 /* True when a model with this configuration has no tensor of its own for the role. */
 bool tern_role__may_lack(tern_role role, const tern_config *config);
 
-/* Walks all roles of all layers in the order of files: embedding, output norm, head, then layer by layer. Zero-initialised is the start. */
+/* Walks all roles of all layers in the order of files: embedding, output norm, head, then layer by layer.
+ * Zero-initialised is the start. */
 typedef struct tern_role_walk {
     tern_role role;
     uint32_t layer;
@@ -115,8 +116,8 @@ tern_status tern_model__own(tern_model *model, size_t bytes, void **out, tern_er
 /* Counts the weight, and reports progress. Errors: CANCELLED. */
 tern_status tern_model__added(tern_model *model, const tern_weight *weight, tern_error *err);
 /* Errors name the tensor. */
-tern_status tern_model__check_shape(const tern_config *config, tern_role role, const char *name, uint64_t rows, uint64_t cols,
-                                    tern_error *err);
+tern_status tern_model__check_shape(const tern_config *config, tern_role role, const char *name, uint64_t rows,
+                                    uint64_t cols, tern_error *err);
 tern_status tern_model__check_encoding(tern_role role, const char *name, const tern_encoding *e, tern_error *err);
 /* Codes, scales and values of one weight that has been filled in; reads all of it unless the options say no. */
 tern_status tern_model__check_data(const tern_model *model, const tern_weight *weight, tern_error *err);

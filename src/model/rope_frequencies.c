@@ -13,8 +13,8 @@ static float llama3_frequency(const tern_config *c, float freq)
     float wavelength = 6.283185307179586f / freq;
     float scaled = wavelength > low_wavelength ? freq / c->rope_factor : freq;
     if (wavelength < high_wavelength || wavelength > low_wavelength) return scaled;
-    float smooth = ((float)original / wavelength - c->rope_low_freq_factor) /
-                   (c->rope_high_freq_factor - c->rope_low_freq_factor);
+    float smooth =
+        ((float)original / wavelength - c->rope_low_freq_factor) / (c->rope_high_freq_factor - c->rope_low_freq_factor);
     return (1.0f - smooth) * scaled / c->rope_factor + smooth * scaled;
 }
 

@@ -41,8 +41,8 @@ static bool row_scale(const tern_encoding *e, const uint8_t *row, size_t n, uint
 static tern_status several_scales(const tern_weight *w, uint32_t row, tern_error *err)
 {
     return tern_fail(err, TERN_UNSUPPORTED,
-                     "%s: several scales found in row %u, one expected; such a %s tensor can be converted to q8_0", w->name, row,
-                     w->encoding->name);
+                     "%s: several scales found in row %u, one expected; such a %s tensor can be converted to q8_0",
+                     w->name, row, w->encoding->name);
 }
 
 /* Keeps `values` [rows] only when they differ: rows of zeros (scale 0) go with any. */
@@ -89,8 +89,8 @@ tern_status tern_model__apply_scales(tern_model *model, tern_weight *weight, con
                                      tern_error *err)
 {
     if (n != 1 && n != weight->rows)
-        return tern_fail(err, TERN_MALFORMED, "%s: %llu scales found, 1 or one for each of %u rows expected", weight->name,
-                         (unsigned long long)n, weight->rows);
+        return tern_fail(err, TERN_MALFORMED, "%s: %llu scales found, 1 or one for each of %u rows expected",
+                         weight->name, (unsigned long long)n, weight->rows);
     if (n == 1 && !weight->row_scales) {
         weight->scale *= factors[0];
         return TERN_OK;

@@ -17,14 +17,36 @@ static const struct {
 } presets[] = {
     /* The shapes of BitNet b1.58 2B4T (checklist H-9, H-10). */
     {"bitnet-2b4t",
-     {.architecture = "bitnet-b1.58", .n_vocab = 128256, .n_embd = 2560, .n_layers = 30, .n_heads = 20, .n_kv_heads = 5,
-      .head_dim = 128, .n_ff = 6912, .n_ctx_train = 4096, .rms_eps = 1e-5f, .activation = TERN_ACT_RELU2, .sub_norms = true,
-      .tied_head = true, .rope_base = 500000.0f},
+     {.architecture = "bitnet-b1.58",
+      .n_vocab = 128256,
+      .n_embd = 2560,
+      .n_layers = 30,
+      .n_heads = 20,
+      .n_kv_heads = 5,
+      .head_dim = 128,
+      .n_ff = 6912,
+      .n_ctx_train = 4096,
+      .rms_eps = 1e-5f,
+      .activation = TERN_ACT_RELU2,
+      .sub_norms = true,
+      .tied_head = true,
+      .rope_base = 500000.0f},
      256},
     {"bitnet-tiny",
-     {.architecture = "bitnet-b1.58", .n_vocab = 512, .n_embd = 256, .n_layers = 2, .n_heads = 4, .n_kv_heads = 2,
-      .head_dim = 64, .n_ff = 512, .n_ctx_train = 256, .rms_eps = 1e-5f, .activation = TERN_ACT_RELU2, .sub_norms = true,
-      .tied_head = true, .rope_base = 500000.0f},
+     {.architecture = "bitnet-b1.58",
+      .n_vocab = 512,
+      .n_embd = 256,
+      .n_layers = 2,
+      .n_heads = 4,
+      .n_kv_heads = 2,
+      .head_dim = 64,
+      .n_ff = 512,
+      .n_ctx_train = 256,
+      .rms_eps = 1e-5f,
+      .activation = TERN_ACT_RELU2,
+      .sub_norms = true,
+      .tied_head = true,
+      .rope_base = 500000.0f},
      16},
 };
 
@@ -34,7 +56,7 @@ typedef struct maker {
     const tern_synth_options *options;
     tern_gguf_writer *writer;
     tern_rng rng;
-    uint16_t *normal; /* [TABLE_SIZE] f16 values of a normal distribution */
+    uint16_t *normal;     /* [TABLE_SIZE] f16 values of a normal distribution */
     uint64_t done, total; /* parameters */
 } maker;
 
@@ -66,13 +88,14 @@ static void fill_normal(tern_rng *rng, const uint16_t *table, uint8_t *out, size
 {
     for (size_t i = 0; i < n; i += 4) {
         uint64_t r = tern_rng_u64(rng);
-        for (unsigned k = 0; k < 4 && i + k < n; k++) tern_store_u16(out + 2 * (i + k), table[r >> 16 * k & (TABLE_SIZE - 1)]);
+        for (unsigned k = 0; k < 4 && i + k < n; k++)
+            tern_store_u16(out + 2 * (i + k), table[r >> 16 * k & (TABLE_SIZE - 1)]);
     }
 }
 
 /* A weight of `encoding` in n bytes that are to be filled; freed by the caller. */
-static tern_status start_weight(tern_weight *w, tern_encoding_id encoding, uint32_t rows, uint32_t cols, uint8_t **bytes,
-                                tern_error *err)
+static tern_status start_weight(tern_weight *w, tern_encoding_id encoding, uint32_t rows, uint32_t cols,
+                                uint8_t **bytes, tern_error *err)
 {
     *w = (tern_weight){.encoding = tern_encoding_find(encoding), .rows = rows, .cols = cols, .scale = 1.0f};
     TERN_TRY(tern_encoding_bytes(w->encoding, rows, cols, &w->bytes, err));

@@ -13,7 +13,7 @@ static const char common[N_COMMON + 1] = " etaoinshrdlucmfwygpbvkxqjzETAOIS.,'!?
 typedef struct vocab {
     uint8_t order[N_BYTES]; /* bytes, common ones first */
     tern_buf text;
-    size_t *ends;           /* [n_vocab + n_merges] where each piece and each merge ends in text */
+    size_t *ends; /* [n_vocab + n_merges] where each piece and each merge ends in text */
     size_t n;
     tern_span *spans;
     int32_t *types;
@@ -31,13 +31,13 @@ static void order_bytes(vocab *v)
         if (!seen[b]) v->order[n++] = (uint8_t)b;
 }
 
-/* GPT-2's alphabet: printable Latin-1 bytes stand for themselves, the others for the characters from 256 on. Source: openai/gpt-2. */
+/* GPT-2's alphabet: printable Latin-1 bytes stand for themselves, the others for the characters from 256 on. Source:
+ * openai/gpt-2. */
 static unsigned add_byte(char *out, uint8_t byte)
 {
     unsigned code = 256;
     bool plain = (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
-    for (unsigned b = 0; !plain && b < byte; b++)
-        code += !((b >= 33 && b <= 126) || (b >= 161 && b != 173));
+    for (unsigned b = 0; !plain && b < byte; b++) code += !((b >= 33 && b <= 126) || (b >= 161 && b != 173));
     if (plain) code = byte;
     if (code < 0x80) {
         out[0] = (char)code;
@@ -98,8 +98,11 @@ static tern_status add_piece(vocab *v, uint32_t id, bool split, tern_error *err)
 /* Names as LLaMA 3 has them; the ids between hold reserved tokens. */
 static tern_status add_special(vocab *v, uint32_t i, tern_error *err)
 {
-    static const char *const named[] = {[0] = "<|begin_of_text|>", [1] = "<|end_of_text|>", [6] = "<|start_header_id|>",
-                                        [7] = "<|end_header_id|>", [9] = "<|eot_id|>"};
+    static const char *const named[] = {[0] = "<|begin_of_text|>",
+                                        [1] = "<|end_of_text|>",
+                                        [6] = "<|start_header_id|>",
+                                        [7] = "<|end_header_id|>",
+                                        [9] = "<|eot_id|>"};
     char text[MAX_PIECE];
     bool has_name = i < sizeof named / sizeof *named && named[i];
     if (has_name) snprintf(text, sizeof text, "%s", named[i]);
@@ -122,13 +125,15 @@ static tern_status fill(vocab *v, uint32_t n_vocab, uint32_t n_special, tern_err
     return TERN_OK;
 }
 
-static tern_status write_keys(const vocab *v, uint32_t n_vocab, uint32_t n_special, tern_gguf_writer *w, tern_error *err)
+static tern_status write_keys(const vocab *v, uint32_t n_vocab, uint32_t n_special, tern_gguf_writer *w,
+                              tern_error *err)
 {
     TERN_TRY(tern_gguf_add_string(w, "tokenizer.ggml.model", "gpt2", 4, err));
     TERN_TRY(tern_gguf_add_string(w, "tokenizer.ggml.pre", "llama-bpe", 9, err));
     TERN_TRY(tern_gguf_add_array(w, "tokenizer.ggml.tokens", TERN_GGUF_STRING, v->spans, n_vocab, err));
     TERN_TRY(tern_gguf_add_array(w, "tokenizer.ggml.token_type", TERN_GGUF_I32, v->types, n_vocab, err));
-    TERN_TRY(tern_gguf_add_array(w, "tokenizer.ggml.merges", TERN_GGUF_STRING, v->spans + n_vocab, v->n - n_vocab, err));
+    TERN_TRY(
+        tern_gguf_add_array(w, "tokenizer.ggml.merges", TERN_GGUF_STRING, v->spans + n_vocab, v->n - n_vocab, err));
     TERN_TRY(tern_gguf_add_u32(w, "tokenizer.ggml.bos_token_id", n_vocab - n_special, err));
     TERN_TRY(tern_gguf_add_u32(w, "tokenizer.ggml.eos_token_id", n_vocab - n_special + 1, err));
     return tern_gguf_add_bool(w, "tokenizer.ggml.add_bos_token", true, err);

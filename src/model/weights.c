@@ -38,8 +38,8 @@ tern_status tern_model__added(tern_model *model, const tern_weight *weight, tern
     return tern_fail(err, TERN_CANCELLED, "opening the model was cancelled");
 }
 
-tern_status tern_model__check_shape(const tern_config *config, tern_role role, const char *name, uint64_t rows, uint64_t cols,
-                                    tern_error *err)
+tern_status tern_model__check_shape(const tern_config *config, tern_role role, const char *name, uint64_t rows,
+                                    uint64_t cols, tern_error *err)
 {
     uint32_t want_rows, want_cols;
     tern_role__shape(role, config, &want_rows, &want_cols);
@@ -50,7 +50,8 @@ tern_status tern_model__check_shape(const tern_config *config, tern_role role, c
 
 tern_status tern_model__check_encoding(tern_role role, const char *name, const tern_encoding *e, tern_error *err)
 {
-    static const char *const expected[] = {[TERN_KIND_N] = "f32, f16 or bf16", [TERN_KIND_T] = "an encoding that is not ternary"};
+    static const char *const expected[] = {
+        [TERN_KIND_N] = "f32, f16 or bf16", [TERN_KIND_T] = "an encoding that is not ternary"};
     tern_role_kind kind = tern_role__kind(role);
     bool plain = e->id == TERN_ENC_F32 || e->id == TERN_ENC_F16 || e->id == TERN_ENC_BF16;
     if (kind == TERN_KIND_L || (kind == TERN_KIND_T && !e->ternary) || (kind == TERN_KIND_N && plain)) return TERN_OK;
@@ -61,7 +62,8 @@ static tern_status check_scales(const tern_weight *w, tern_error *err)
 {
     if (!w->encoding->ternary) return TERN_OK;
     if (!w->row_scales && isfinite(w->scale)) return TERN_OK;
-    if (!w->row_scales) return tern_fail(err, TERN_MALFORMED, "%s: scale %g found, a finite one expected", w->name, (double)w->scale);
+    if (!w->row_scales)
+        return tern_fail(err, TERN_MALFORMED, "%s: scale %g found, a finite one expected", w->name, (double)w->scale);
     for (uint32_t r = 0; r < w->rows; r++)
         if (!isfinite(w->row_scales[r]))
             return tern_fail(err, TERN_MALFORMED, "%s: scale %g found in row %u, a finite one expected", w->name,
@@ -99,6 +101,7 @@ tern_status tern_model__check_tokenizer(const tern_model *model, tern_error *err
 {
     uint32_t n = tern_tokenizer_size(model->tokenizer);
     if (n <= model->config.n_vocab) return TERN_OK;
-    return tern_fail(err, TERN_MALFORMED, "tokenizer: %u tokens found, at most the %u rows of the embedding table expected", n,
+    return tern_fail(err, TERN_MALFORMED,
+                     "tokenizer: %u tokens found, at most the %u rows of the embedding table expected", n,
                      model->config.n_vocab);
 }

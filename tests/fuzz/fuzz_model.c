@@ -1,4 +1,5 @@
-/* Any bytes as a GGUF model: what is accepted holds weights of the promised sizes inside the file, and nothing leaks. */
+/* Any bytes as a GGUF model: what is accepted holds weights of the promised sizes inside the file, and nothing leaks.
+ */
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
 #include "model/model.h"

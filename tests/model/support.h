@@ -21,7 +21,8 @@ static inline int8_t *codes_of(const tern_weight *w)
     size_t n_bad = 0;
     int8_t *codes = malloc((size_t)w->rows * w->cols);
     assert_non_null(codes);
-    assert_ok(tern_decode_codes(w->encoding, w->data, w->rows, w->cols, 0, w->rows, codes, NULL, NULL, &n_bad, &err), err);
+    assert_ok(tern_decode_codes(w->encoding, w->data, w->rows, w->cols, 0, w->rows, codes, NULL, NULL, &n_bad, &err),
+              err);
     assert_int_equal(n_bad, 0);
     return codes;
 }

@@ -16,8 +16,10 @@ static void assert_same_config(const tern_config *a, const tern_config *b)
 {
     assert_string_equal(a->architecture, b->architecture);
     assert_string_equal(a->name, b->name);
-    const uint32_t x[] = {a->n_vocab, a->n_embd, a->n_layers, a->n_heads, a->n_kv_heads, a->head_dim, a->n_ff, a->n_ctx_train};
-    const uint32_t y[] = {b->n_vocab, b->n_embd, b->n_layers, b->n_heads, b->n_kv_heads, b->head_dim, b->n_ff, b->n_ctx_train};
+    const uint32_t x[] = {a->n_vocab,    a->n_embd,   a->n_layers, a->n_heads,
+                          a->n_kv_heads, a->head_dim, a->n_ff,     a->n_ctx_train};
+    const uint32_t y[] = {b->n_vocab,    b->n_embd,   b->n_layers, b->n_heads,
+                          b->n_kv_heads, b->head_dim, b->n_ff,     b->n_ctx_train};
     assert_memory_equal(x, y, sizeof x);
     assert_float_equal(a->rms_eps, b->rms_eps, 0);
     assert_float_equal(a->rope_base, b->rope_base, 0);
@@ -147,7 +149,8 @@ static void bundled_model(void **state)
     tern_buf_deinit(&bundled);
 }
 
-/* GGUF's llama architecture rotates adjacent pairs: row 2i + j of a head is row i + j * head_dim / 2 of the HF matrix. */
+/* GGUF's llama architecture rotates adjacent pairs: row 2i + j of a head is row i + j * head_dim / 2 of the HF matrix.
+ */
 static void llama_is_permuted(void **state)
 {
     (void)state;
@@ -158,12 +161,14 @@ static void llama_is_permuted(void **state)
     assert_same_config(tern_model_config(model), tern_model_config(back));
     assert_false(tern_model_config(model)->rope_adjacent);
     assert_true(tern_model_config(back)->rope_adjacent);
-    const tern_weight *x = tern_model_weight(model, TERN_ROLE_ATTN_K, 1), *y = tern_model_weight(back, TERN_ROLE_ATTN_K, 1);
+    const tern_weight *x = tern_model_weight(model, TERN_ROLE_ATTN_K, 1),
+                      *y = tern_model_weight(back, TERN_ROLE_ATTN_K, 1);
     float *a = values_of(x), *b = values_of(y);
     for (size_t head = 0; head < 2; head++)
         for (size_t pair = 0; pair < 32; pair++)
             for (size_t half = 0; half < 2; half++)
-                assert_memory_equal(b + (head * 64 + pair * 2 + half) * 256, a + (head * 64 + half * 32 + pair) * 256, 1024);
+                assert_memory_equal(b + (head * 64 + pair * 2 + half) * 256, a + (head * 64 + half * 32 + pair) * 256,
+                                    1024);
     free(a);
     free(b);
     assert_same_dense(tern_model_weight(model, TERN_ROLE_ATTN_V, 1), tern_model_weight(back, TERN_ROLE_ATTN_V, 1));
@@ -221,7 +226,8 @@ static void ternary_to_dense(void **state)
     tern_export_options options = {.linear = tern_encoding_by_name("f16"), .head = tern_encoding_by_name("f32")};
     write_model(model, path, &options);
     tern_model *back = open_model(path);
-    const tern_weight *w = tern_model_weight(model, TERN_ROLE_FFN_UP, 0), *v = tern_model_weight(back, TERN_ROLE_FFN_UP, 0);
+    const tern_weight *w = tern_model_weight(model, TERN_ROLE_FFN_UP, 0),
+                      *v = tern_model_weight(back, TERN_ROLE_FFN_UP, 0);
     int8_t *codes = codes_of(w);
     float *values = values_of(v);
     float scale = tern_f16_to_f32(tern_f32_to_f16(w->scale));
@@ -259,7 +265,8 @@ static void refusals(void **state)
     const tern_export_options head = {.head = tern_encoding_by_name("tq1_0")};
     const tern_export_options blocks = {.linear = tern_encoding_by_name("tq2_0")};
     const tern_export_options cancelled = {.progress = cancel};
-    assert_refused(test_fixture("llama"), &i2_s, TERN_UNSUPPORTED, "q_proj.weight: bf16 weights into i2_s: the model was not trained");
+    assert_refused(test_fixture("llama"), &i2_s, TERN_UNSUPPORTED,
+                   "q_proj.weight: bf16 weights into i2_s: the model was not trained");
     assert_refused(test_fixture("bitnet"), &head, TERN_INVALID_ARGUMENT, "model.embed_tokens.weight: tq1_0 asked for");
     assert_refused(test_fixture("bitnet-train"), &blocks, TERN_INVALID_ARGUMENT, "t160 takes any shape");
     assert_refused(test_fixture("bitnet"), &cancelled, TERN_CANCELLED, "cancelled");
@@ -292,11 +299,16 @@ static void forced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ternary_round_trips),  cmocka_unit_test(metadata),
-        cmocka_unit_test(same_bytes_twice),     cmocka_unit_test(llama_is_permuted),
-        cmocka_unit_test(gguf_to_gguf_is_the_same), cmocka_unit_test(rope_factors_come_back),
-        cmocka_unit_test(ternary_to_dense),     cmocka_unit_test(refusals),
-        cmocka_unit_test(forced),               cmocka_unit_test(bundled_model),
+        cmocka_unit_test(ternary_round_trips),
+        cmocka_unit_test(metadata),
+        cmocka_unit_test(same_bytes_twice),
+        cmocka_unit_test(llama_is_permuted),
+        cmocka_unit_test(gguf_to_gguf_is_the_same),
+        cmocka_unit_test(rope_factors_come_back),
+        cmocka_unit_test(ternary_to_dense),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(forced),
+        cmocka_unit_test(bundled_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

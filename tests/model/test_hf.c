@@ -9,16 +9,18 @@
 
 enum { N_VOCAB = 8, MAX_TENSORS = 32, ROOM = 1 << 16 };
 
-#define BITNET                                                                                                        \
-    "\"architectures\": [\"BitNetForCausalLM\"], \"hidden_act\": \"relu2\", \"vocab_size\": 8, \"num_hidden_layers\": 1, "  \
+#define BITNET                                                                                                         \
+    "\"architectures\": [\"BitNetForCausalLM\"], \"hidden_act\": \"relu2\", \"vocab_size\": 8, "                       \
+    "\"num_hidden_layers\": 1, "                                                                                       \
     "\"max_position_embeddings\": 64, \"tie_word_embeddings\": true, "
-#define LLAMA                                                                                                         \
-    "\"architectures\": [\"LlamaForCausalLM\"], \"hidden_act\": \"silu\", \"vocab_size\": 8, \"num_hidden_layers\": 1, "    \
+#define LLAMA                                                                                                          \
+    "\"architectures\": [\"LlamaForCausalLM\"], \"hidden_act\": \"silu\", \"vocab_size\": 8, \"num_hidden_layers\": "  \
+    "1, "                                                                                                              \
     "\"max_position_embeddings\": 64, \"tie_word_embeddings\": true, "
-#define SMALL "\"hidden_size\": 16, \"intermediate_size\": 16, \"num_attention_heads\": 2, \"num_key_value_heads\": 1"
-#define ODD "\"hidden_size\": 40, \"intermediate_size\": 22, \"num_attention_heads\": 5, \"num_key_value_heads\": 5"
+#define SMALL          "\"hidden_size\": 16, \"intermediate_size\": 16, \"num_attention_heads\": 2, \"num_key_value_heads\": 1"
+#define ODD            "\"hidden_size\": 40, \"intermediate_size\": 22, \"num_attention_heads\": 5, \"num_key_value_heads\": 5"
 #define PACKED(linear) ", \"quantization_config\": {\"quant_method\": \"bitnet\"" linear "}"
-#define AUTO ", \"linear_class\": \"autobitlinear\", \"quantization_mode\": \"offline\""
+#define AUTO           ", \"linear_class\": \"autobitlinear\", \"quantization_mode\": \"offline\""
 
 /* A folder while it is made. */
 typedef struct folder {
@@ -72,7 +74,8 @@ static void add_linear(folder *f, const char *name, uint32_t rows, uint32_t cols
     if (f->first_byte) data[0] = f->first_byte;
     snprintf(scale, sizeof scale, "%s_scale", full);
     uint8_t *scales = add(f, scale, TERN_ST_BF16, 0, f->n_scales == 1 ? 1 : rows);
-    for (uint32_t r = 0; r < (f->n_scales == 1 ? 1 : rows); r++) tern_store_u16(scales + 2 * r, tern_f32_to_bf16(0.25f));
+    for (uint32_t r = 0; r < (f->n_scales == 1 ? 1 : rows); r++)
+        tern_store_u16(scales + 2 * r, tern_f32_to_bf16(0.25f));
 }
 
 static void add_layer(folder *f)
@@ -87,9 +90,12 @@ static void add_layer(folder *f)
     add_floats(f, "model.layers.0.input_layernorm.weight", 0, f->n_embd);
     add_floats(f, "model.layers.0.post_attention_layernorm.weight", 0, f->n_embd);
     if (!f->sub_norms) return;
-    add_floats(f, f->older_names ? "model.layers.0.self_attn.inner_attn_ln.weight" : "model.layers.0.self_attn.attn_sub_norm.weight",
+    add_floats(f,
+               f->older_names ? "model.layers.0.self_attn.inner_attn_ln.weight"
+                              : "model.layers.0.self_attn.attn_sub_norm.weight",
                0, f->n_embd);
-    add_floats(f, f->older_names ? "model.layers.0.mlp.ffn_layernorm.weight" : "model.layers.0.mlp.ffn_sub_norm.weight", 0, f->n_ff);
+    add_floats(f, f->older_names ? "model.layers.0.mlp.ffn_layernorm.weight" : "model.layers.0.mlp.ffn_sub_norm.weight",
+               0, f->n_ff);
 }
 
 static const char *write_folder(folder *f, const char *json)
@@ -166,13 +172,15 @@ static void older_names(void **state)
 {
     (void)state;
     folder f = {.sub_norms = true, .older_names = true};
-    tern_model *model = open_folder(&f, "\"architectures\": [\"BitnetForCausalLM\"], \"model_type\": \"llama\", \"hidden_act\": \"silu\", "
-                                        "\"vocab_size\": 8, \"num_hidden_layers\": 1, \"max_position_embeddings\": 64, " SMALL);
+    tern_model *model = open_folder(
+        &f, "\"architectures\": [\"BitnetForCausalLM\"], \"model_type\": \"llama\", \"hidden_act\": \"silu\", "
+            "\"vocab_size\": 8, \"num_hidden_layers\": 1, \"max_position_embeddings\": 64, " SMALL);
     assert_string_equal(tern_model_config(model)->architecture, "bitnet");
     assert_true(tern_model_config(model)->sub_norms);
     assert_true(tern_model_config(model)->tied_head); /* there is no lm_head */
     assert_true(q_of(model)->encoding->ternary);
-    assert_string_equal(tern_model_weight(model, TERN_ROLE_FFN_SUB_NORM, 0)->name, "model.layers.0.mlp.ffn_layernorm.weight");
+    assert_string_equal(tern_model_weight(model, TERN_ROLE_FFN_SUB_NORM, 0)->name,
+                        "model.layers.0.mlp.ffn_layernorm.weight");
     tern_model_close(model);
 }
 
@@ -243,24 +251,30 @@ static const struct {
     {"\"a\": 1", false, 0, TERN_NOT_FOUND, "architectures"},
     {"\"architectures\": [7], \"hidden_act\": \"silu\"", false, 0, TERN_MALFORMED, "architectures: number found"},
     {"\"architectures\": [\"GPTForCausalLM\"], \"hidden_act\": \"silu\"", false, 0, TERN_UNSUPPORTED, "GPTForCausalLM"},
-    {"\"architectures\": [\"LlamaForCausalLM\"], \"hidden_act\": \"gelu\"", false, 0, TERN_UNSUPPORTED, "hidden_act: \"gelu\" found"},
+    {"\"architectures\": [\"LlamaForCausalLM\"], \"hidden_act\": \"gelu\"", false, 0, TERN_UNSUPPORTED,
+     "hidden_act: \"gelu\" found"},
     {LLAMA "\"hidden_size\": 16", false, 0, TERN_NOT_FOUND, "num_attention_heads"},
     {LLAMA SMALL ", \"attention_bias\": true", false, 0, TERN_UNSUPPORTED, "attention_bias: true found"},
     {LLAMA SMALL ", \"mlp_bias\": true", false, 0, TERN_UNSUPPORTED, "mlp_bias: true found"},
     {LLAMA SMALL ", \"sliding_window\": 4096", false, 0, TERN_UNSUPPORTED, "sliding_window: number found"},
     {LLAMA SMALL ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}", false, 0, TERN_UNSUPPORTED,
      "rope_type: \"yarn\" found"},
-    {LLAMA SMALL ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 4}", false, 0, TERN_NOT_FOUND, "low_freq_factor"},
+    {LLAMA SMALL ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 4}", false, 0, TERN_NOT_FOUND,
+     "low_freq_factor"},
     {LLAMA SMALL ", \"head_dim\": 1024", false, 0, TERN_LIMIT, "head dimension: 1024 found"},
     {LLAMA SMALL ", \"rms_norm_eps\": 0", false, 0, TERN_MALFORMED, "epsilon: 0 found"},
     {LLAMA SMALL PACKED(", \"linear_class\": \"other\""), false, 0, TERN_UNSUPPORTED, "linear_class: \"other\" found"},
     {LLAMA SMALL PACKED(", \"use_rms_norm\": true"), false, 0, TERN_UNSUPPORTED, "use_rms_norm: true found"},
-    {LLAMA SMALL ", \"quantization_config\": {\"quant_method\": \"gptq\"}", false, 0, TERN_UNSUPPORTED, "quant_method: \"gptq\" found"},
+    {LLAMA SMALL ", \"quantization_config\": {\"quant_method\": \"gptq\"}", false, 0, TERN_UNSUPPORTED,
+     "quant_method: \"gptq\" found"},
     {LLAMA SMALL, true, 0, TERN_UNSUPPORTED, "q_proj.weight: U8 found"},
     {BITNET SMALL, false, 0, TERN_MALFORMED, "attn_sub_norm.weight: no such tensor found"},
-    {LLAMA SMALL ", \"head_dim\": 16", false, 0, TERN_MALFORMED, "q_proj.weight: 16 rows of 16 found, 32 rows of 16 expected"},
-    {LLAMA SMALL ", \"head_dim\": 24" PACKED(""), true, 0, TERN_MALFORMED, "q_proj.weight: 4 rows of 16 found, 12 rows of 16"},
-    {LLAMA SMALL PACKED(""), true, 0x0d, TERN_MALFORMED, "q_proj.weight: found code 11 at element 64 (row 4, column 0)"},
+    {LLAMA SMALL ", \"head_dim\": 16", false, 0, TERN_MALFORMED,
+     "q_proj.weight: 16 rows of 16 found, 32 rows of 16 expected"},
+    {LLAMA SMALL ", \"head_dim\": 24" PACKED(""), true, 0, TERN_MALFORMED,
+     "q_proj.weight: 4 rows of 16 found, 12 rows of 16"},
+    {LLAMA SMALL PACKED(""), true, 0x0d, TERN_MALFORMED,
+     "q_proj.weight: found code 11 at element 64 (row 4, column 0)"},
 };
 
 static void refuses(void **state)
@@ -280,10 +294,14 @@ static void refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scale_multiplies_or_divides), cmocka_unit_test(scales_of_rows),
-        cmocka_unit_test(odd_shapes),                  cmocka_unit_test(older_names),
-        cmocka_unit_test(ternary_llama),               cmocka_unit_test(both_spellings_of_rope),
-        cmocka_unit_test(opens_by_any_of_its_files),   cmocka_unit_test(refuses),
+        cmocka_unit_test(scale_multiplies_or_divides),
+        cmocka_unit_test(scales_of_rows),
+        cmocka_unit_test(odd_shapes),
+        cmocka_unit_test(older_names),
+        cmocka_unit_test(ternary_llama),
+        cmocka_unit_test(both_spellings_of_rope),
+        cmocka_unit_test(opens_by_any_of_its_files),
+        cmocka_unit_test(refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,8 @@ static void llama_config(void **state)
     tern_model_close(model);
 }
 
-/* bf16 master weights and packed uint8 weights of one model are the same codes; their scales differ by bf16's rounding. */
+/* bf16 master weights and packed uint8 weights of one model are the same codes; their scales differ by bf16's rounding.
+ */
 static void packed_equals_master(void **state)
 {
     (void)state;

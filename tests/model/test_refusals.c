@@ -22,16 +22,22 @@ static const refusal refusals[] = {
     {{.key = "vocab_size", .value = UINT32_MAX}, TERN_LIMIT, "vocabulary: 4294967295 found"},
     {{.key = "embedding_length", .value = 0}, TERN_LIMIT, "embedding length: 0 found"},
     {{.key = "embedding_length", .value = UINT32_MAX}, TERN_LIMIT, "embedding length: 4294967295 found"},
-    {{.key = "embedding_length", .value = 32}, TERN_MALFORMED, "token_embd.weight: 8 rows of 16 found, 8 rows of 32 expected"},
+    {{.key = "embedding_length", .value = 32},
+     TERN_MALFORMED,
+     "token_embd.weight: 8 rows of 16 found, 8 rows of 32 expected"},
     {{.key = "block_count", .value = 0}, TERN_LIMIT, "layers: 0 found"},
     {{.key = "block_count", .value = UINT32_MAX - 1}, TERN_LIMIT, "layers: 4294967294 found"},
     {{.key = "block_count", .value = 2}, TERN_MALFORMED, "blk.1.attn_norm.weight: no such tensor found"},
     {{.key = "attention.head_count", .value = 0}, TERN_MALFORMED, "attention.head_count: 0 found"},
-    {{.key = "attention.head_count", .value = 3}, TERN_UNSUPPORTED, "head dimension: 5 found, a multiple of 8 expected"},
+    {{.key = "attention.head_count", .value = 3},
+     TERN_UNSUPPORTED,
+     "head dimension: 5 found, a multiple of 8 expected"},
     {{.key = "attention.head_count_kv", .value = 0}, TERN_LIMIT, "KV heads: 0 found"},
     {{.key = "attention.head_count_kv", .value = 4}, TERN_MALFORMED, "2 heads and 4 KV heads found"},
     {{.key = "attention.key_length", .value = 1024}, TERN_LIMIT, "head dimension: 1024 found"},
-    {{.key = "rope.dimension_count", .value = 4}, TERN_UNSUPPORTED, "rope.dimension_count: 4 found, the head dimension 8 expected"},
+    {{.key = "rope.dimension_count", .value = 4},
+     TERN_UNSUPPORTED,
+     "rope.dimension_count: 4 found, the head dimension 8 expected"},
     {{.key = "rope.scaling.type", .string = "yarn"}, TERN_UNSUPPORTED, "rope.scaling.type: \"yarn\" found"},
     {{.key = "expert_count", .value = 8}, TERN_UNSUPPORTED, "bitnet-b1.58.expert_count: 8 found, 0 expected"},
     {{.key = "context_length", .value = 0}, TERN_LIMIT, "context length: 0 found"},
@@ -43,26 +49,49 @@ static const refusal refusals[] = {
     {{.drop = "output_norm.weight"}, TERN_MALFORMED, "output_norm.weight: no such tensor found"},
     {{.drop = "blk.0.ffn_down.weight"}, TERN_MALFORMED, "blk.0.ffn_down.weight: no such tensor found"},
     {{.drop = "blk.0.ffn_sub_norm.weight"}, TERN_MALFORMED, "blk.0.ffn_sub_norm.weight: no such tensor found"},
-    {{.tensor = "blk.0.attn_k.weight", .rows = 16}, TERN_MALFORMED, "blk.0.attn_k.weight: 16 rows of 16 found, 8 rows of 16"},
+    {{.tensor = "blk.0.attn_k.weight", .rows = 16},
+     TERN_MALFORMED,
+     "blk.0.attn_k.weight: 16 rows of 16 found, 8 rows of 16"},
     {{.tensor = "blk.0.attn_norm.weight", .cols = 15}, TERN_MALFORMED, "blk.0.attn_norm.weight: 1 rows of 15 found"},
     {{.tensor = "blk.0.attn_norm.weight", .type = 36, .cols = 16, .rows = 8}, TERN_MALFORMED, "blk.0.attn_norm.weight"},
     {{.tensor = "token_embd.weight", .type = 36}, TERN_UNSUPPORTED, "token_embd.weight: i2_s found"},
-    {{.tensor = "blk.0.ffn_up.weight", .at = 3, .n = 1, .bytes = {0x03}}, TERN_MALFORMED,
+    {{.tensor = "blk.0.ffn_up.weight", .at = 3, .n = 1, .bytes = {0x03}},
+     TERN_MALFORMED,
      "blk.0.ffn_up.weight: i2_s: found code 11 at element 99 (row 6, column 3)"},
-    {{.tensor = "blk.0.ffn_up.weight", .at = 64, .n = 4, .bytes = {0, 0, 0xc0, 0x7f}}, TERN_MALFORMED, "blk.0.ffn_up.weight: scale"},
-    {{.tensor = "blk.0.ffn_up.weight", .at = 64, .n = 4, .bytes = {0, 0, 0x80, 0xff}}, TERN_MALFORMED, "blk.0.ffn_up.weight: scale"},
-    {{.tensor = "output_norm.weight", .at = 4, .n = 4, .bytes = {0, 0, 0xc0, 0x7f}}, TERN_MALFORMED, "output_norm.weight"},
-    {{.tensor = "token_embd.weight", .at = 8, .n = 4, .bytes = {0, 0, 0x80, 0x7f}}, TERN_MALFORMED, "token_embd.weight"},
-    {{.extra = "blk.0.attn_q.bias", .extra_cols = 16}, TERN_UNSUPPORTED, "blk.0.attn_q.bias: found, a model without biases"},
-    {{.extra = "blk.0.attn_q.scale", .extra_cols = 3}, TERN_MALFORMED, "blk.0.attn_q.scale: 3 values found, 1 or one for each of 16"},
-    {{.extra = "rope_freqs.weight", .extra_cols = 5}, TERN_MALFORMED, "rope_freqs.weight: 1 x 5 found, 4 values expected"},
-    {{.extra = "output.weight", .extra_cols = 16}, TERN_MALFORMED, "output.weight: 1 rows of 16 found, 8 rows of 16 expected"},
-    /* tq2_0: the first block's codes stay, its scale becomes 0 or another one than that of the second block of its row. */
-    {{.width = 512, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0x40}}, TERN_UNSUPPORTED,
+    {{.tensor = "blk.0.ffn_up.weight", .at = 64, .n = 4, .bytes = {0, 0, 0xc0, 0x7f}},
+     TERN_MALFORMED,
+     "blk.0.ffn_up.weight: scale"},
+    {{.tensor = "blk.0.ffn_up.weight", .at = 64, .n = 4, .bytes = {0, 0, 0x80, 0xff}},
+     TERN_MALFORMED,
+     "blk.0.ffn_up.weight: scale"},
+    {{.tensor = "output_norm.weight", .at = 4, .n = 4, .bytes = {0, 0, 0xc0, 0x7f}},
+     TERN_MALFORMED,
+     "output_norm.weight"},
+    {{.tensor = "token_embd.weight", .at = 8, .n = 4, .bytes = {0, 0, 0x80, 0x7f}},
+     TERN_MALFORMED,
+     "token_embd.weight"},
+    {{.extra = "blk.0.attn_q.bias", .extra_cols = 16},
+     TERN_UNSUPPORTED,
+     "blk.0.attn_q.bias: found, a model without biases"},
+    {{.extra = "blk.0.attn_q.scale", .extra_cols = 3},
+     TERN_MALFORMED,
+     "blk.0.attn_q.scale: 3 values found, 1 or one for each of 16"},
+    {{.extra = "rope_freqs.weight", .extra_cols = 5},
+     TERN_MALFORMED,
+     "rope_freqs.weight: 1 x 5 found, 4 values expected"},
+    {{.extra = "output.weight", .extra_cols = 16},
+     TERN_MALFORMED,
+     "output.weight: 1 rows of 16 found, 8 rows of 16 expected"},
+    /* tq2_0: the first block's codes stay, its scale becomes 0 or another one than that of the second block of its row.
+     */
+    {{.width = 512, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0x40}},
+     TERN_UNSUPPORTED,
      "blk.0.ffn_up.weight: several scales found in row 0"},
-    {{.width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0}}, TERN_UNSUPPORTED,
+    {{.width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0}},
+     TERN_UNSUPPORTED,
      "blk.0.ffn_up.weight: several scales found in row 0"},
-    {{.width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0x7c}}, TERN_MALFORMED,
+    {{.width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0x7c}},
+     TERN_MALFORMED,
      "blk.0.ffn_up.weight"},
 };
 
@@ -175,7 +204,8 @@ static void block_scales_by_row(void **state)
 {
     (void)state;
     tern_buf bytes;
-    micro_change change = {.width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 66 + 64, .n = 2, .bytes = {0, 0x40}};
+    micro_change change = {
+        .width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 66 + 64, .n = 2, .bytes = {0, 0x40}};
     tern_model *model = open_micro(&change, &bytes);
     const tern_weight *w = tern_model_weight(model, TERN_ROLE_FFN_UP, 0);
     assert_non_null(w->row_scales);
@@ -192,7 +222,8 @@ static void row_scales_round_trip(void **state)
     static const char *const encodings[] = {"i2_s", "tq1_0", "tq2_0", "t160"};
     tern_buf bytes;
     tern_error err = {0};
-    micro_change change = {.width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 66 + 64, .n = 2, .bytes = {0, 0x40}};
+    micro_change change = {
+        .width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 66 + 64, .n = 2, .bytes = {0, 0x40}};
     tern_model *model = open_micro(&change, &bytes);
     const tern_weight *a = tern_model_weight(model, TERN_ROLE_FFN_UP, 0);
     for (size_t i = 0; i < 4; i++) {
@@ -251,8 +282,8 @@ static void cancelled(void **state)
     tern_buf_deinit(&bytes);
 }
 
-/* Every allocation of an opening fails once: a clean error, or none where the memory was not needed, and nothing is left
- * behind. Returns in how many of 100 cases there was no error. */
+/* Every allocation of an opening fails once: a clean error, or none where the memory was not needed, and nothing is
+ * left behind. Returns in how many of 100 cases there was no error. */
 static unsigned sweep_failures(const char *path, const tern_model_options *options)
 {
     tern_error err = {0};
@@ -284,7 +315,8 @@ static void allocation_failures(void **state)
     const char *path = test_scratch("alloc-model.gguf");
     assert_ok(tern_synth_write(path, &(tern_synth_options){.preset = "bitnet-tiny"}, &err), err);
     assert_int_equal(sweep_failures(path, &no_tokenizer), 0);
-    assert_true(sweep_failures(path, NULL) < 25); /* compiling the pre-tokenizer's pattern to machine code is optional */
+    assert_true(sweep_failures(path, NULL) <
+                25); /* compiling the pre-tokenizer's pattern to machine code is optional */
     assert_int_equal(sweep_failures(test_fixture("bitnet-packed"), &no_tokenizer), 0);
 }
 

@@ -15,7 +15,8 @@ static bool is(const char *name, const char *other)
     return name && other && strcmp(name, other) == 0;
 }
 
-static void add_key(tern_gguf_writer *w, const micro_change *c, const char *prefix, const char *key, float f32, uint32_t value)
+static void add_key(tern_gguf_writer *w, const micro_change *c, const char *prefix, const char *key, float f32,
+                    uint32_t value)
 {
     char full[96];
     snprintf(full, sizeof full, "%s.%s", prefix, key);
@@ -35,12 +36,16 @@ static void add_keys(tern_gguf_writer *w, const micro_change *c, uint32_t width)
         float f32;
         uint32_t value;
     } keys[] = {
-        {"vocab_size", 0, N_VOCAB}, {"context_length", 0, 64}, {"embedding_length", 0, width}, {"block_count", 0, 1},
-        {"feed_forward_length", 0, width}, {"attention.head_count", 0, 2}, {"attention.head_count_kv", 0, 1},
-        {"attention.layer_norm_rms_epsilon", 1e-5f, 0}, {"rope.freq_base", 10000.0f, 0},
+        {"vocab_size", 0, N_VOCAB},        {"context_length", 0, 64},
+        {"embedding_length", 0, width},    {"block_count", 0, 1},
+        {"feed_forward_length", 0, width}, {"attention.head_count", 0, 2},
+        {"attention.head_count_kv", 0, 1}, {"attention.layer_norm_rms_epsilon", 1e-5f, 0},
+        {"rope.freq_base", 10000.0f, 0},
     };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) add_key(w, c, architecture, keys[i].key, keys[i].f32, keys[i].value);
-    static const char *const optional[] = {"rope.scaling.type", "rope.dimension_count", "attention.key_length", "expert_count"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        add_key(w, c, architecture, keys[i].key, keys[i].f32, keys[i].value);
+    static const char *const optional[] = {"rope.scaling.type", "rope.dimension_count", "attention.key_length",
+                                           "expert_count"};
     for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
         if (is(c->key, optional[i])) add_key(w, c, architecture, optional[i], 0, 0);
 }
@@ -54,12 +59,12 @@ typedef struct micro_tensor {
 static size_t tensor_list(const micro_change *c, uint32_t n, micro_tensor *out)
 {
     const micro_tensor all[] = {
-        {"token_embd.weight", TERN_ENC_F32, N_VOCAB, n},    {"output_norm.weight", TERN_ENC_F32, 1, n},
-        {"blk.0.attn_norm.weight", TERN_ENC_F32, 1, n},     {"blk.0.attn_q.weight", TERN_ENC_I2_S, n, n},
-        {"blk.0.attn_k.weight", TERN_ENC_I2_S, n / 2, n},   {"blk.0.attn_v.weight", TERN_ENC_I2_S, n / 2, n},
-        {"blk.0.attn_output.weight", TERN_ENC_I2_S, n, n},  {"blk.0.attn_sub_norm.weight", TERN_ENC_F32, 1, n},
-        {"blk.0.ffn_norm.weight", TERN_ENC_F32, 1, n},      {"blk.0.ffn_gate.weight", TERN_ENC_I2_S, n, n},
-        {"blk.0.ffn_up.weight", TERN_ENC_I2_S, n, n},       {"blk.0.ffn_down.weight", TERN_ENC_I2_S, n, n},
+        {"token_embd.weight", TERN_ENC_F32, N_VOCAB, n},   {"output_norm.weight", TERN_ENC_F32, 1, n},
+        {"blk.0.attn_norm.weight", TERN_ENC_F32, 1, n},    {"blk.0.attn_q.weight", TERN_ENC_I2_S, n, n},
+        {"blk.0.attn_k.weight", TERN_ENC_I2_S, n / 2, n},  {"blk.0.attn_v.weight", TERN_ENC_I2_S, n / 2, n},
+        {"blk.0.attn_output.weight", TERN_ENC_I2_S, n, n}, {"blk.0.attn_sub_norm.weight", TERN_ENC_F32, 1, n},
+        {"blk.0.ffn_norm.weight", TERN_ENC_F32, 1, n},     {"blk.0.ffn_gate.weight", TERN_ENC_I2_S, n, n},
+        {"blk.0.ffn_up.weight", TERN_ENC_I2_S, n, n},      {"blk.0.ffn_down.weight", TERN_ENC_I2_S, n, n},
         {"blk.0.ffn_sub_norm.weight", TERN_ENC_F32, 1, n},
     };
     size_t count = 0;

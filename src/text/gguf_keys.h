@@ -31,6 +31,7 @@
 #define KEY_ESCAPE "tern.tokenizer.escape_whitespaces"
 #define KEY_BYTE_FALLBACK "tern.tokenizer.byte_fallback"
 #define KEY_FUSE_UNK "tern.tokenizer.fuse_unknown"
+#define KEY_NFC "tern.tokenizer.nfc"
 #define KEY_FLAGS "tern.tokenizer.added_flags"       /* pairs of token id and TERN_ADDED_* */
 #define KEY_ENDS "tern.tokenizer.end_token_ids"
 

@@ -106,7 +106,7 @@ static bool is_row(const tern_pretokenizer *p, const tern_pretokenizer_row *row)
         if (n >= p->n) return false;
         tern_span pattern = tern_splitter__pattern(p->stages[n]);
         if (p->stages[n]->behavior != TERN_SPLIT_ISOLATED) return false;
-        if (pattern.size != strlen(row->patterns[n]) || memcmp(pattern.data, row->patterns[n], pattern.size)) return false;
+        if (pattern.size != strlen(row->patterns[n]) || memcmp(pattern.data, row->patterns[n], pattern.size) != 0) return false;
     }
     return n == p->n;
 }

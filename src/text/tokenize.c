@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "text/nfc.h"
 #include "text/tokenizer_parts.h"
 #include "text/utf8.h"
 
@@ -10,7 +11,7 @@ typedef struct work {
     const tern_tokenizer *t;
     tern_tokens *out;
     tern_bpe bpe;
-    tern_buf normal;
+    tern_buf composed, normal;
     bool after_unk;
 } work;
 
@@ -129,6 +130,11 @@ static tern_status add_plain(work *w, tern_span text, bool first, tern_error *er
 {
     const tern_tokenizer *t = w->t;
     w->after_unk = false;
+    if (t->nfc) {
+        w->composed.size = 0;
+        TERN_TRY(tern_nfc__normalize(text, &w->composed, err));
+        text = (tern_span){(const uint8_t *)w->composed.data, w->composed.size};
+    }
     if (t->vocab.alphabet == TERN_ALPHABET_GPT2)
         return tern_pretokenizer__run(&t->pre, text.data, text.size, add_piece, w, err);
     w->normal.size = 0;
@@ -158,6 +164,7 @@ static tern_status tokenize(const tern_tokenizer *t, const void *text, const uin
     tern_status status = add_all(&w, (tern_span){text, n}, untrusted, allow_special, err);
     if (status != TERN_OK) out->n = before;
     tern_bpe__deinit(&w.bpe);
+    tern_buf_deinit(&w.composed);
     tern_buf_deinit(&w.normal);
     return status;
 }

@@ -16,7 +16,8 @@ typedef struct tern_tokenizer tern_tokenizer; /* immutable after opening; shared
  * bitnet-b1.58 or bitnet-25, else the GPT-2 pattern. Copies what it needs. */
 tern_status tern_tokenizer_open_gguf(tern_tokenizer **t, const tern_gguf *gguf, tern_error *err);
 /* From a folder in the HF layout: tokenizer.json, else tokenizer.model (SentencePiece, or tiktoken ranks when it is text);
- * tokenizer_config.json, config.json, generation_config.json and special_tokens_map.json add BOS, EOS and chat template. */
+ * tokenizer_config.json, config.json, generation_config.json and special_tokens_map.json add BOS, EOS and chat template. `dir` may also
+ * be one such vocabulary file, told apart by what it holds. */
 tern_status tern_tokenizer_open_hf(tern_tokenizer **t, const char *dir, tern_error *err);
 /* From one file's bytes: for tests and fuzzers. `pattern` NULL takes LLaMA-3's. */
 tern_status tern_tokenizer_parse_json(tern_tokenizer **t, const void *data, size_t size, tern_error *err);

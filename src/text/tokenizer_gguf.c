@@ -246,6 +246,7 @@ static tern_status build(tern_tokenizer *t, const tern_gguf *g, tern_error *err)
     TERN_TRY(get_bool(g, KEY_IGNORE_MERGES, &t->ignore_merges, err));
     TERN_TRY(get_bool(g, KEY_BYTE_FALLBACK, &t->byte_fallback, err));
     TERN_TRY(get_bool(g, KEY_FUSE_UNK, &t->fuse_unk, err));
+    TERN_TRY(get_bool(g, KEY_NFC, &t->nfc, err));
     TERN_TRY(read_vocab(t, g, err));
     TERN_TRY(read_ids(t, g, err));
     TERN_TRY(read_flags(t, g, err));

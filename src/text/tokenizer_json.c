@@ -99,7 +99,7 @@ static bool is_type(const json_t *node, const char *type)
     return strcmp(text_of(node, "type"), type) == 0;
 }
 
-/* "▁" in front, and for each space. */
+/* NFC; "▁" in front, and for each space. */
 static tern_status read_normalizer(tern_tokenizer *t, const json_t *node, tern_error *err)
 {
     if (!node || json_is_null(node)) return TERN_OK;
@@ -108,6 +108,10 @@ static tern_status read_normalizer(tern_tokenizer *t, const json_t *node, tern_e
         TERN_TRY(read_normalizer(t, json_array_get(members, i), err));
     if (is_type(node, "Sequence")) return TERN_OK;
     bool chars = t->vocab.alphabet == TERN_ALPHABET_BYTES;
+    if (is_type(node, "NFC")) {
+        t->nfc = true;
+        return TERN_OK;
+    }
     if (chars && is_type(node, "Prepend") && !strcmp(text_of(node, "prepend"), "▁")) {
         t->norm.prefix = TERN_PREFIX_ALWAYS;
         return TERN_OK;

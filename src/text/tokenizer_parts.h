@@ -20,6 +20,7 @@ struct tern_tokenizer {
     tern_added added;  /* cut out of the text first */
     tern_added frozen; /* TERN_MERGE_SCORES: user-defined symbols, which stay part of the text around them */
     tern_pretokenizer pre;
+    bool nfc;             /* text is brought to NFC first */
     tern_normalizer norm; /* TERN_ALPHABET_BYTES only */
     bool byte_fallback, fuse_unk;
     int32_t bos, eos, eot, eom, unk, pad; /* or -1 */

@@ -259,6 +259,7 @@ tern_status tern_tokenizer_write_gguf(const tern_tokenizer *t, tern_gguf_writer 
     const char *model = t->vocab.alphabet == TERN_ALPHABET_GPT2 ? "gpt2" : "llama";
     TERN_TRY(tern_gguf_add_string(w, KEY_MODEL, model, strlen(model), err));
     TERN_TRY(write_pre(t, w, err));
+    if (t->nfc) TERN_TRY(tern_gguf_add_bool(w, KEY_NFC, true, err));
     if (t->vocab.alphabet == TERN_ALPHABET_BYTES) TERN_TRY(write_normalizer(t, w, err));
     TERN_TRY(write_vocab(t, w, err));
     return write_specials(t, w, err);

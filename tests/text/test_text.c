@@ -90,6 +90,7 @@ static void check_stream(const tern_tokenizer *t, const tern_tokens *tokens)
     tern_text_stream stream = {0};
     tern_buf whole = {0}, shown = {0};
     assert_ok(tern_detokenize(t, tokens->ids, tokens->n, false, &whole, &err), err);
+    assert_ok(tern_buf_add(&shown, "", 0, &err), err);
     for (size_t i = 0; i < tokens->n; i++) {
         size_t before = shown.size;
         assert_ok(tern_text_stream_add(&stream, t, tokens->ids[i], false, &shown, &err), err);
@@ -240,6 +241,15 @@ static void test_json_byte_fallback(void **state)
     assert_ok(tern_detokenize(t, ids, 5, false, &text, &err), err);
     assert_string_equal(text.data, "aaé a");
     tern_buf_deinit(&text);
+    tern_tokenizer_close(t);
+}
+
+static void test_json_nfc(void **state)
+{
+    (void)state;
+    tern_tokenizer *t = of_json("{\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+                                "\"model\":{\"type\":\"BPE\",\"vocab\":{\"\u00C3\":0,\"\u00A9\":1,\"a\":2,\"\u00C3\u00A9\":3},\"merges\":[\"\u00C3 \u00A9\"]}}");
+    ASSERT_IDS(ids_of_z(t, "ae\u0301\u00E9", false), 2, 3, 3);
     tern_tokenizer_close(t);
 }
 
@@ -416,6 +426,7 @@ int main(void)
         cmocka_unit_test(test_long_runs),
         cmocka_unit_test(test_json_prefix_space),
         cmocka_unit_test(test_json_byte_fallback),
+        cmocka_unit_test(test_json_nfc),
         cmocka_unit_test(test_json_splits),
         cmocka_unit_test(test_json_added_flags),
         cmocka_unit_test(test_json_cycles),

@@ -1,0 +1,18 @@
+/* Ternary rows times many tokens on AVX2. Two products of at most 256 make a 16-bit sum; 64 of those reach -32768 at
+ * worst, so sums are widened after 64 steps. */
+#include "backend/cpu/ternary_gemm_256.h"
+
+enum { RUN = 64 };
+#define TERN_GEMM tern_cpu__ternary_gemm_avx2
+
+static inline sum add_step(sum s, vector codes, vector x)
+{
+    return _mm256_add_epi16(s, _mm256_maddubs_epi16(codes, x));
+}
+
+static inline void widen(sum s, int32_t rows[LANES])
+{
+    _mm256_storeu_si256((void *)rows, _mm256_madd_epi16(s, _mm256_set1_epi16(1)));
+}
+
+#include "backend/cpu/ternary_gemm.h"

@@ -7,10 +7,12 @@
  *
  *   enum { LANES, VECTORS, TOKENS, RUN };   RUN: steps after which sums must be widened
  *   #define TERN_GEMM                       the function's name
+ *   #define TERN_TILES(X)                   X(1) ... X(TOKENS)
  *   typedef vector; typedef sum;            LANES x STEP bytes; the sums of LANES rows
  *   vector load(const uint8_t *aligned);  vector broadcast(const int8_t *four);
  *   sum zero(void);  sum add_step(sum s, vector codes, vector x);
- *   void widen(sum s, int32_t rows[LANES]);
+ *   void add_sums(int32_t *dots, uint32_t n, bool first, int32_t start, sum s);
+ *       adds to min(n, LANES) rows of one token; `start` stands for what dots held before when this is the first run
  *   void interleave(uint8_t rows[LANES][TERN_PANEL_COLS_MAX], uint32_t c, uint8_t out[][VECTORS * LANES][STEP]);
  *       columns c .. c + 15 of LANES rows to four steps */
 #include <string.h>
@@ -54,21 +56,21 @@ static void fill_panel(const tern_cpu__product *p, tern_cpu__codes_fn codes, uin
     }
 }
 
-/* Adds LANES sums to the rows that there are; `start` replaces what dots held when this is the first run. */
-static inline __attribute__((always_inline)) void add_rows(int32_t *dots, uint32_t n, bool first, int32_t start, sum s)
+/* Adds the sums of a tile's rows to dots; the first run starts from minus the sum of the token's activations. */
+static __attribute__((noinline)) void add_tile(const tile *t, bool first, int n_tokens, int n_vectors,
+                                               sum sums[TOKENS][VECTORS])
 {
-    int32_t rows[LANES];
-    widen(s, rows);
-    if (n >= LANES)
-        for (uint32_t i = 0; i < LANES; i++) dots[i] = rows[i] + (first ? start : dots[i]);
-    else
-        for (uint32_t i = 0; i < n; i++) dots[i] = rows[i] + (first ? start : dots[i]);
+    for (int i = 0; i < n_tokens; i++)
+        for (int v = 0; v < n_vectors; v++) {
+            const uint32_t row = (uint32_t)(LANES * v), n = t->n_rows > row ? t->n_rows - row : 0;
+            add_sums(t->dots + (size_t)i * t->dots_stride + row, n, first, -t->sums[i], sums[i][v]);
+        }
 }
 
-/* Steps begin .. end - 1. n_tokens and n_vectors are constants: with loops over them unrolled, all sums live in
- * registers. */
+/* Steps begin .. end - 1. n_tokens and n_vectors are constants: with loops over them unrolled, and nothing else in the
+ * function, all sums live in registers. */
 static inline __attribute__((always_inline)) void multiply_run(const panel *from, const tile *t, const int n_tokens,
-                                                               const int n_vectors, uint32_t begin, uint32_t end)
+                                                               const int n_vectors, size_t begin, size_t end)
 {
     sum sums[TOKENS][VECTORS];
     const int8_t *x[TOKENS];
@@ -86,15 +88,12 @@ static inline __attribute__((always_inline)) void multiply_run(const panel *from
             TERN_UNROLL for (int v = 0; v < n_vectors; v++) sums[i][v] = add_step(sums[i][v], w[v], four);
         }
     }
-    const bool first = t->first && begin == 0;
+    sum out[TOKENS][VECTORS];
     TERN_UNROLL for (int i = 0; i < n_tokens; i++)
     {
-        TERN_UNROLL for (int v = 0; v < n_vectors; v++)
-        {
-            const uint32_t row = (uint32_t)(LANES * v), n = t->n_rows > row ? t->n_rows - row : 0;
-            add_rows(t->dots + (size_t)i * t->dots_stride + row, n, first, -t->sums[i], sums[i][v]);
-        }
+        TERN_UNROLL for (int v = 0; v < n_vectors; v++) out[i][v] = sums[i][v];
     }
+    add_tile(t, t->first && begin == 0, n_tokens, n_vectors, out);
 }
 
 static inline __attribute__((always_inline)) void multiply(const panel *from, const tile *t, const int n_tokens,
@@ -110,19 +109,13 @@ static inline __attribute__((always_inline)) void multiply(const panel *from, co
         if (t->n_rows > LANES) multiply(from, t, tokens, VECTORS);                                                     \
         else multiply(from, t, tokens, 1);                                                                             \
     }
-DEFINE_TILE(1)
-DEFINE_TILE(2)
-DEFINE_TILE(3)
-DEFINE_TILE(4)
-DEFINE_TILE(5)
-DEFINE_TILE(6)
+#define NAME_TILE(tokens) multiply_##tokens,
+TERN_TILES(DEFINE_TILE)
 
 /* One panel of rows and columns for all tokens. */
 static void multiply_panel(const panel *from, const tern_cpu__product *p, uint32_t row, uint32_t n_rows, uint32_t first)
 {
-    static void (*const tiles[TOKENS])(const panel *, const tile *) = {
-        multiply_1, multiply_2, multiply_3, multiply_4, multiply_5, multiply_6,
-    };
+    static void (*const tiles[TOKENS])(const panel *, const tile *) = {TERN_TILES(NAME_TILE)};
     const tern_q8_rows *x = p->x;
     for (uint32_t t = 0; t < x->n; t += TOKENS) {
         const tile at = {

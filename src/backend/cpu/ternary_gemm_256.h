@@ -1,4 +1,4 @@
-/* Pieces of the 256-bit gemms: four columns of eight rows in a vector, tiles of 16 rows by six tokens. */
+/* Pieces of the 256-bit gemms: four columns of eight rows in a vector, tiles of 16 rows. */
 #ifndef TERN_BACKEND_CPU_TERNARY_GEMM_256_H
 #define TERN_BACKEND_CPU_TERNARY_GEMM_256_H
 
@@ -7,7 +7,7 @@
 
 #include "backend/cpu/ternary.h"
 
-enum { LANES = 8, VECTORS = 2, TOKENS = 6 };
+enum { LANES = 8, VECTORS = 2 };
 
 typedef __m256i vector, sum;
 
@@ -26,6 +26,15 @@ static inline vector broadcast(const int8_t *x)
 static inline sum zero(void)
 {
     return _mm256_setzero_si256();
+}
+
+/* add_sums of ternary_gemm.h, for sums of 32 bits. */
+static inline void add_sums_32(int32_t *dots, uint32_t n, bool first, int32_t start, __m256i s)
+{
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i rows = _mm256_cmpgt_epi32(_mm256_set1_epi32(n < LANES ? (int32_t)n : LANES), lanes);
+    const __m256i before = first ? _mm256_set1_epi32(start) : _mm256_maskload_epi32(dots, rows);
+    _mm256_maskstore_epi32(dots, rows, _mm256_add_epi32(before, s));
 }
 
 static inline void interleave(uint8_t rows[LANES][TERN_PANEL_COLS_MAX], uint32_t c, uint8_t out[][LANES * VECTORS][4])

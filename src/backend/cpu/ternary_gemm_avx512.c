@@ -5,7 +5,8 @@
 #include "backend/cpu/ternary.h"
 
 enum { LANES = 16, VECTORS = 4, TOKENS = 6, RUN = TERN_PANEL_COLS_MAX };
-#define TERN_GEMM tern_cpu__ternary_gemm_avx512
+#define TERN_GEMM     tern_cpu__ternary_gemm_avx512
+#define TERN_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6)
 
 typedef __m512i vector, sum;
 
@@ -31,9 +32,11 @@ static inline sum add_step(sum s, vector codes, vector x)
     return _mm512_dpbusd_epi32(s, codes, x);
 }
 
-static inline void widen(sum s, int32_t rows[16])
+static inline void add_sums(int32_t *dots, uint32_t n, bool first, int32_t start, sum s)
 {
-    _mm512_storeu_si512(rows, s);
+    const __mmask16 rows = n >= LANES ? 0xffff : (__mmask16)((1u << n) - 1);
+    const __m512i before = first ? _mm512_set1_epi32(start) : _mm512_maskz_loadu_epi32(rows, dots);
+    _mm512_mask_storeu_epi32(dots, rows, _mm512_add_epi32(before, s));
 }
 
 /* Four rows of 16 bytes in each register, one in each lane of 128 bits: in[i] lane l is row 4 l + i. Out: out[j] has

@@ -1,0 +1,116 @@
+/* A sampler: its parameters, its memory and its random numbers. */
+#include "infer/sampler.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "infer/sampler_parts.h"
+
+struct tern_sampler {
+    tern_sampler_params params;
+    uint32_t n_vocab;
+    tern_rng rng;
+    tern_candidates candidates;
+    uint32_t *counts; /* [n_vocab], all zero between calls */
+};
+
+static tern_status check_range(const char *name, float value, float low, float high, tern_error *err)
+{
+    if (value >= low && value <= high) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is %g: %g to %g expected", name, (double)value, (double)low, (double)high);
+}
+
+static tern_status check_biases(const tern_sampler_params *p, uint32_t n_vocab, tern_error *err)
+{
+    for (uint32_t i = 0; i < p->n_biases; i++) {
+        tern_logit_bias b = p->biases[i];
+        if (b.id < 0 || (uint32_t)b.id >= n_vocab)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "logit bias %u is for id %d: 0 to %u expected", i, b.id, n_vocab - 1);
+        if (isnan(b.bias)) return tern_fail(err, TERN_INVALID_ARGUMENT, "logit bias %u (id %d) is not a number", i, b.id);
+    }
+    return TERN_OK;
+}
+
+static tern_status check(const tern_sampler_params *p, uint32_t n_vocab, tern_error *err)
+{
+    if (n_vocab == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "vocabulary of 0 tokens: at least 1 expected");
+    TERN_TRY(check_range("temperature", p->temperature, 0, 1e6f, err));
+    TERN_TRY(check_range("top-p", p->top_p, 0, 1, err));
+    TERN_TRY(check_range("min-p", p->min_p, 0, 1, err));
+    TERN_TRY(check_range("typical-p", p->typical_p, 0, 1, err));
+    TERN_TRY(check_range("repetition penalty", p->repetition_penalty, 1e-3f, 1e3f, err));
+    TERN_TRY(check_range("presence penalty", p->presence_penalty, -1e3f, 1e3f, err));
+    TERN_TRY(check_range("frequency penalty", p->frequency_penalty, -1e3f, 1e3f, err));
+    return check_biases(p, n_vocab, err);
+}
+
+static bool allocate(tern_sampler *s)
+{
+    size_t n = s->n_vocab;
+    tern_candidates *c = &s->candidates;
+    if (tern_sampler__has_penalties(&s->params) && !(s->counts = tern_calloc(n, sizeof *s->counts))) return false;
+    if (s->params.temperature == 0) return true;
+    c->ids = tern_calloc(n, sizeof *c->ids);
+    c->x = tern_calloc(n, sizeof *c->x);
+    c->weights = tern_calloc(n, sizeof *c->weights);
+    c->keys = tern_calloc(n, sizeof *c->keys);
+    c->mass = tern_calloc(TERN_SELECT_BUCKETS, sizeof *c->mass);
+    return c->ids && c->x && c->weights && c->keys && c->mass;
+}
+
+tern_status tern_sampler_open(tern_sampler **sampler, uint32_t n_vocab, const tern_sampler_params *params, tern_error *err)
+{
+    *sampler = NULL;
+    TERN_TRY(check(params, n_vocab, err));
+    tern_sampler *s = tern_calloc(1, sizeof *s);
+    if (!s) return tern_fail_alloc(err, sizeof *s);
+    s->params = *params;
+    s->n_vocab = n_vocab;
+    tern_sampler_reset(s);
+    if (!allocate(s)) {
+        tern_sampler_close(s);
+        return tern_fail_alloc(err, (uint64_t)n_vocab * 20);
+    }
+    *sampler = s;
+    return TERN_OK;
+}
+
+void tern_sampler_close(tern_sampler *sampler)
+{
+    if (!sampler) return;
+    tern_free(sampler->candidates.ids);
+    tern_free(sampler->candidates.x);
+    tern_free(sampler->candidates.weights);
+    tern_free(sampler->candidates.keys);
+    tern_free(sampler->candidates.mass);
+    tern_free(sampler->counts);
+    tern_free(sampler);
+}
+
+void tern_sampler_reset(tern_sampler *sampler)
+{
+    sampler->rng.state = sampler->params.seed;
+}
+
+static double uniform(tern_rng *rng)
+{
+    return (double)(tern_rng_u64(rng) >> 11) * 0x1p-53;
+}
+
+int32_t tern_sampler_next(tern_sampler *sampler, float *logits, const int32_t *history, uint32_t n_history)
+{
+    const tern_sampler_params *p = &sampler->params;
+    tern_candidates *c = &sampler->candidates;
+    tern_sampler__bias(logits, p);
+    if (sampler->counts) tern_sampler__penalise(logits, sampler->n_vocab, p, history, n_history, sampler->counts);
+    if (p->temperature == 0) return (int32_t)tern_logits__argmax(logits, sampler->n_vocab);
+    double u = uniform(&sampler->rng);
+    tern_candidates__gather(c, logits, sampler->n_vocab, p->top_k);
+    if (c->n == 0) return 0;
+    tern_candidates__weigh(c, p->temperature);
+    tern_candidates__typical(c, p->typical_p);
+    tern_candidates__top_p(c, p->top_p);
+    tern_candidates__min_p(c, p->min_p);
+    return tern_candidates__draw(c, u);
+}

@@ -1,0 +1,156 @@
+/* The cuts: which tokens stay candidates. */
+#include <float.h>
+#include <math.h>
+
+#include "base/half.h"
+#include "infer/sampler_parts.h"
+#include "ops/ref/ref.h"
+
+enum { BLOCK = 64, LANES = 16 };
+
+float tern_logits__max(const float *logits, uint32_t n)
+{
+    float lanes[LANES], max = -INFINITY;
+    uint32_t i = 0;
+    for (uint32_t l = 0; l < LANES; l++) lanes[l] = -INFINITY;
+    for (; i + LANES <= n; i += LANES)
+        for (uint32_t l = 0; l < LANES; l++) lanes[l] = logits[i + l] > lanes[l] ? logits[i + l] : lanes[l];
+    for (; i < n; i++) max = logits[i] > max ? logits[i] : max;
+    for (uint32_t l = 0; l < LANES; l++) max = lanes[l] > max ? lanes[l] : max;
+    return max;
+}
+
+uint32_t tern_logits__argmax(const float *logits, uint32_t n)
+{
+    float max = tern_logits__max(logits, n);
+    for (uint32_t i = 0; i < n && max > -INFINITY; i++)
+        if (logits[i] == max) return i;
+    return 0;
+}
+
+/* Higher values get lower keys; both zeros get the same. */
+static uint32_t key_of(float x)
+{
+    uint32_t bits = tern_f32_bits(x + 0.0f);
+    return bits & 0x80000000u ? bits : ~(bits | 0x80000000u);
+}
+
+static float value_of(uint32_t key)
+{
+    return tern_f32_from_bits(key & 0x80000000u ? key : ~key & 0x7fffffffu);
+}
+
+/* Moves the candidates that `cut` keeps to the front. */
+static void keep(tern_candidates *c, const float *weights, tern_cut cut, double target)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (c->keys[i] > cut.key || (c->keys[i] == cut.key && cut.before > target)) continue;
+        if (c->keys[i] == cut.key) cut.before += weights ? (double)weights[i] : 1;
+        c->ids[kept] = c->ids[i];
+        c->x[kept] = c->x[i];
+        c->weights[kept++] = c->weights[i];
+    }
+    c->n = kept;
+}
+
+/* A value that at least top_k logits reach: top_k blocks of logits have a highest one that does. */
+static float lower_bound(tern_candidates *c, const float *logits, uint32_t n_vocab, uint32_t top_k)
+{
+    uint32_t n_blocks = n_vocab / BLOCK;
+    if (top_k == 0 || top_k > n_blocks) return -INFINITY;
+    for (uint32_t b = 0; b < n_blocks; b++) c->keys[b] = key_of(tern_logits__max(logits + (size_t)b * BLOCK, BLOCK));
+    return value_of(tern_select__cut(c->keys, NULL, n_blocks, top_k - 1, c->mass).key);
+}
+
+void tern_candidates__gather(tern_candidates *c, const float *logits, uint32_t n_vocab, uint32_t top_k)
+{
+    float bound = fmaxf(lower_bound(c, logits, n_vocab, top_k), -FLT_MAX);
+    c->n = 0;
+    for (uint32_t i = 0; i < n_vocab; i++) {
+        if (!(logits[i] >= bound)) continue;
+        c->ids[c->n] = (int32_t)i;
+        c->x[c->n++] = logits[i] > FLT_MAX ? FLT_MAX : logits[i];
+    }
+    if (top_k == 0 || c->n <= top_k) return;
+    for (uint32_t i = 0; i < c->n; i++) c->keys[i] = key_of(c->x[i]);
+    keep(c, NULL, tern_select__cut(c->keys, NULL, c->n, top_k - 1, c->mass), top_k - 1);
+}
+
+/* tern_ref_exp for x <= 0 with products and sums in place of fma: compilers turn it into vectors on any CPU. */
+static float exponential(float x)
+{
+    float t = x * TERN_EXP_LOG2E + TERN_EXP_ROUND;
+    float n = t - TERN_EXP_ROUND;
+    float r = (x - n * TERN_EXP_LN2_HIGH) - n * TERN_EXP_LN2_LOW;
+    float p = ((TERN_EXP_C6 * r + TERN_EXP_C5) * r + TERN_EXP_C4) * r + TERN_EXP_C3;
+    p = ((p * r + 0.5f) * r + 1) * r + 1;
+    return tern_f32_from_bits(tern_f32_bits(p) + (tern_f32_bits(t) << 23));
+}
+
+static void drop_below(tern_candidates *c, double least)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        bool stays = (double)c->weights[i] >= least;
+        c->ids[kept] = c->ids[i];
+        c->x[kept] = c->x[i];
+        c->weights[kept] = c->weights[i];
+        kept += stays;
+    }
+    c->n = kept;
+}
+
+void tern_candidates__weigh(tern_candidates *c, float temperature)
+{
+    float max = tern_logits__max(c->x, c->n);
+    for (uint32_t i = 0; i < c->n; i++) {
+        float x = (c->x[i] - max) / temperature, weight = exponential(x < TERN_EXP_LOW ? TERN_EXP_LOW : x);
+        c->x[i] = x;
+        c->weights[i] = x < TERN_EXP_LOW ? 0 : weight;
+    }
+    drop_below(c, FLT_TRUE_MIN);
+}
+
+static double total(const tern_candidates *c)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < c->n; i++) sum += (double)c->weights[i];
+    return sum;
+}
+
+/* log p = x - log sum e^x and entropy = log sum e^x - mean x, so that |log p + entropy| = |x - mean x|: no logarithm is needed. */
+void tern_candidates__typical(tern_candidates *c, float typical_p)
+{
+    if (typical_p >= 1) return;
+    double sum = total(c), mean = 0;
+    for (uint32_t i = 0; i < c->n; i++) mean += (double)c->weights[i] * (double)c->x[i];
+    mean /= sum;
+    for (uint32_t i = 0; i < c->n; i++) c->keys[i] = tern_f32_bits((float)fabs((double)c->x[i] - mean));
+    double target = (double)typical_p * sum;
+    keep(c, c->weights, tern_select__cut(c->keys, c->weights, c->n, target, c->mass), target);
+}
+
+void tern_candidates__top_p(tern_candidates *c, float top_p)
+{
+    if (top_p >= 1) return;
+    double sum = total(c), target = (double)top_p * sum;
+    drop_below(c, (sum - target) / (2.0 * c->n)); /* all of them together: half of what goes */
+    for (uint32_t i = 0; i < c->n; i++) c->keys[i] = key_of(c->x[i]);
+    keep(c, c->weights, tern_select__cut(c->keys, c->weights, c->n, target, c->mass), target);
+}
+
+void tern_candidates__min_p(tern_candidates *c, float min_p)
+{
+    drop_below(c, (double)min_p * (double)tern_logits__max(c->weights, c->n));
+}
+
+int32_t tern_candidates__draw(const tern_candidates *c, double u)
+{
+    double target = u * total(c), sum = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        sum += (double)c->weights[i];
+        if (sum > target) return c->ids[i];
+    }
+    return c->ids[c->n - 1];
+}

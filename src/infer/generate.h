@@ -13,7 +13,8 @@ typedef enum tern_stop_reason {
     TERN_STOP_CALLER     /* the callback said so */
 } tern_stop_reason;
 
-/* What the callback gets: text that can be shown now (whole UTF-8; empty while a sequence or a possible stop string is incomplete). */
+/* What the callback gets for each token: text that can be shown now (whole UTF-8; empty while a sequence or a possible stop string is
+ * incomplete). When text was held back until the end, one more piece with id -1 brings it. */
 typedef struct tern_piece {
     int32_t id;
     const char *text;
@@ -42,9 +43,11 @@ typedef struct tern_generate_result {
     double prefill_ms, decode_ms; /* decode: from the first token on */
 } tern_generate_result;
 
-/* Evaluates the prompt (n >= 1 unless the session already holds logits from an earlier append) and generates. The session keeps all tokens.
+/* Evaluates the prompt and generates. n_prompt may be 0 when the session holds tokens: it goes on after them. The session keeps the prompt and
+ * all generated tokens, evaluated (not an end token, which is not counted either), also when generation was stopped.
  * Works without a tokenizer (pieces then have no text; end tokens are unknown). No allocation for each token after the first.
- * Errors: those of append and the sampler; CONTEXT_FULL when the prompt itself does not fit. */
+ * Errors: those of append and the sampler; INVALID_ARGUMENT (no tokens at all, n_keep or draft_tokens too large for the session);
+ * CONTEXT_FULL when the prompt itself does not fit. */
 tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t n_prompt, const tern_generate_params *params,
                           tern_generate_result *result, tern_error *err);
 

@@ -60,6 +60,11 @@ uint32_t tern_session_n_ctx(const tern_session *session)
     return session->runner.params.n_ctx;
 }
 
+uint32_t tern_session_max_outputs(const tern_session *session)
+{
+    return session->runner.params.max_outputs;
+}
+
 const int32_t *tern_session_tokens(const tern_session *session)
 {
     return session->tokens;
@@ -95,7 +100,7 @@ static tern_status step(tern_session *s, const int32_t *ids, uint32_t n, uint32_
 {
     tern_runner_step one = {.ids = ids, .n_tokens = n, .first_position = s->n_tokens, .n_outputs = n_outputs, .n_wanted = s->n_wanted};
     TERN_TRY(tern_runner_run(&s->runner, &one, s->logits, err));
-    memcpy(s->tokens + s->n_tokens, ids, n * sizeof *ids);
+    memmove(s->tokens + s->n_tokens, ids, n * sizeof *ids); /* a shift appends what already lies there */
     s->n_tokens += n;
     return TERN_OK;
 }
@@ -142,14 +147,12 @@ void tern_session_truncate(tern_session *session, uint32_t n)
 
 tern_status tern_session_shift(tern_session *session, uint32_t n_keep, tern_error *err)
 {
-    if (n_keep >= session->n_tokens)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "context shift: %u tokens to keep, of %u", n_keep, session->n_tokens);
-    uint32_t n_moved = (session->n_tokens - n_keep) / 2;
-    int32_t *moved = tern_alloc((n_moved + 1) * sizeof *moved);
-    if (!moved) return tern_fail_alloc(err, n_moved * sizeof *moved);
-    memcpy(moved, session->tokens + session->n_tokens - n_moved, n_moved * sizeof *moved);
+    uint32_t n = session->n_tokens;
+    if (n < 2 || n_keep > n - 2)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "context shift: %u tokens to keep, of %u: two fewer at most expected", n_keep, n);
+    uint32_t n_moved = (n - n_keep) / 2;
+    int32_t *moved = session->tokens + n_keep;
+    memmove(moved, session->tokens + n - n_moved, n_moved * sizeof *moved);
     session->n_tokens = n_keep;
-    tern_status status = tern_session_append(session, moved, n_moved, err);
-    tern_free(moved);
-    return status;
+    return tern_session_append(session, moved, n_moved, err);
 }

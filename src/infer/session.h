@@ -20,6 +20,8 @@ void tern_session_close(tern_session *session);
 
 tern_engine *tern_session_engine(const tern_session *session);
 uint32_t tern_session_n_ctx(const tern_session *session);
+/* How many logits rows one append_all can give. */
+uint32_t tern_session_max_outputs(const tern_session *session);
 /* Tokens evaluated so far, and how many. Borrowed until the next call that changes the session. */
 const int32_t *tern_session_tokens(const tern_session *session);
 uint32_t tern_session_n_tokens(const tern_session *session);
@@ -40,7 +42,8 @@ tern_status tern_session_hidden(const tern_session *session, uint32_t index, uin
 /* Forgets all tokens from position n on. */
 void tern_session_truncate(tern_session *session, uint32_t n);
 /* Makes room: forgets the tokens between n_keep and the newer half of the rest and evaluates the newer half again at its new
- * positions, exactly as if the text had been that from the start. */
+ * positions, exactly as if the text had been that from the start. Leaves the logits of the last token. No allocation.
+ * Errors: INVALID_ARGUMENT (fewer than two tokens after n_keep). */
 tern_status tern_session_shift(tern_session *session, uint32_t n_keep, tern_error *err);
 
 /* The graph of a decode step, for `tern inspect`. */

@@ -25,7 +25,7 @@ static tern_status build(tern_runner *r, tern_runner_graph *g, uint32_t max_toke
         .n_sequences = 1, .n_pages = r->n_pages, .kv_f32 = p->kv_f32, .keep_hidden = p->keep_hidden,
         .f32_activations = tern_engine_f32_activations(r->engine), .head = tern_engine_head(r->engine), .screened_head = tern_engine_head_exact(r->engine)};
     TERN_TRY(tern_graph_build(&g->graph, tern_engine_model(r->engine), &options, err));
-    TERN_TRY(tern_graph_fuse(&g->graph, err));
+    if (!p->unfused) TERN_TRY(tern_graph_fuse(&g->graph, err));
     return tern_graph_plan(&g->graph, err);
 }
 

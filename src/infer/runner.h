@@ -7,6 +7,7 @@
 typedef struct tern_runner_params {
     uint32_t n_ctx, n_batch, max_outputs;
     bool kv_f32, keep_hidden;
+    bool unfused; /* the graph as it was built, to compare with */
 } tern_runner_params;
 
 /* A graph ready to run. */

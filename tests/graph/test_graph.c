@@ -1,0 +1,153 @@
+/* Graphs: what fusion leaves, that it changes no bit, and that the memory plan never lets two live values meet. */
+#include "support/golden.h"
+#include "support/test.h"
+
+#include "infer/runner.h"
+
+enum { CONTEXT = 96, BATCH = 48 };
+
+static const char *const models[] = {"bitnet", "llama"};
+
+static void build(tern_graph *g, const tern_engine *engine, bool fused)
+{
+    tern_error err = {0};
+    tern_graph_options options = {.max_tokens = BATCH, .max_outputs = 3, .n_ctx = CONTEXT, .n_sequences = 1, .n_pages = 3};
+    assert_ok(tern_graph_build(g, tern_engine_model(engine), &options, &err), err);
+    if (fused) assert_ok(tern_graph_fuse(g, &err), err);
+    assert_ok(tern_graph_plan(g, &err), err);
+}
+
+static size_t count(const tern_graph *g, tern_op_kind kind)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->n_ops; i++) n += g->ops[i].kind == kind;
+    return n;
+}
+
+static void fusion_leaves_few_ops(void **state)
+{
+    (void)state;
+    tern_engine *engine = test_engine(test_fixture("bitnet"), NULL);
+    uint32_t layers = tern_engine_config(engine)->n_layers;
+    tern_graph g;
+    build(&g, engine, true);
+    assert_int_equal(count(&g, TERN_OP_LINEAR), 4 * layers + 1); /* q|k|v, o, gate|up, down; the head */
+    assert_int_equal(count(&g, TERN_OP_NORM_QUANT), 4 * layers);
+    assert_int_equal(count(&g, TERN_OP_ROPE_KV), layers);
+    assert_int_equal(count(&g, TERN_OP_ATTENTION), layers);
+    assert_int_equal(g.n_ops, 10 * layers + 4); /* and embed, gather, norm, head */
+    tern_buf text = {0};
+    tern_error err = {0};
+    assert_ok(tern_graph_print(&g, &text, &err), err);
+    assert_non_null(strstr(text.data, "rope_kv"));
+    assert_ok(tern_graph_print_memory(&g, &text, &err), err);
+    assert_non_null(strstr(text.data, "KV cache"));
+    tern_buf_deinit(&text);
+    tern_graph_deinit(&g);
+    tern_engine_close(engine);
+}
+
+static bool touches(const tern_op *op, uint32_t value)
+{
+    return op->out.value == value || tern_graph__reads(op, value);
+}
+
+/* The ops from the first that touches a value to the last. */
+static bool life(const tern_graph *g, uint32_t value, size_t *first, size_t *last)
+{
+    bool found = false;
+    for (size_t i = 0; i < g->n_ops; i++) {
+        if (!touches(&g->ops[i], value)) continue;
+        if (!found) *first = i;
+        *last = i;
+        found = true;
+    }
+    return found;
+}
+
+/* b may take a's place when the op that ends a's life adds to it and makes b. */
+static bool replaces(const tern_graph *g, uint32_t a, uint32_t b, size_t last_of_a)
+{
+    const tern_op *op = &g->ops[last_of_a];
+    return op->out.value == b && (op->residual.value == a || (op->kind == TERN_OP_ADD && op->in[0].value == a));
+}
+
+static void check_plan(const tern_graph *g)
+{
+    for (uint32_t a = 0; a < g->n_values; a++)
+        for (uint32_t b = 0; b < g->n_values; b++) {
+            const tern_value *x = &g->values[a], *y = &g->values[b];
+            size_t a0 = 0, a1 = 0, b0 = 0, b1 = 0;
+            if (a == b || x->kind != TERN_VALUE_ACTIVATION || y->kind != TERN_VALUE_ACTIVATION) continue;
+            if (!life(g, a, &a0, &a1) || !life(g, b, &b0, &b1) || a0 > b0 || b0 > a1) continue;
+            bool apart = x->offset + x->bytes <= y->offset || y->offset + y->bytes <= x->offset;
+            bool taken_over = b0 == a1 && x->offset == y->offset && replaces(g, a, b, a1);
+            if (!apart && !taken_over) fail_msg("%s and %s share memory while both are alive", x->name, y->name);
+        }
+}
+
+static void plan_keeps_values_apart(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int fused = 0; fused < 2; fused++) {
+            tern_engine *engine = test_engine(test_fixture(models[m]), NULL);
+            tern_graph g;
+            build(&g, engine, fused);
+            check_plan(&g);
+            uint64_t apart = 0;
+            for (size_t i = 0; i < g.n_values; i++)
+                if (g.values[i].kind == TERN_VALUE_ACTIVATION) apart += g.values[i].bytes;
+            assert_true(g.activation_bytes * 4 < apart);
+            tern_graph_deinit(&g);
+            tern_engine_close(engine);
+        }
+}
+
+static void fusion_changes_no_bit(void **state)
+{
+    (void)state;
+    int32_t ids[BATCH];
+    for (int i = 0; i < BATCH; i++) ids[i] = i * 7 % 500;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        tern_error err = {0};
+        tern_engine *engine = test_engine(test_fixture(models[m]), NULL);
+        size_t n = (size_t)BATCH * tern_engine_config(engine)->n_vocab;
+        float *logits[2] = {malloc(n * sizeof(float)), malloc(n * sizeof(float))};
+        for (int unfused = 0; unfused < 2; unfused++) {
+            tern_runner runner;
+            tern_runner_params params = {.n_ctx = CONTEXT, .n_batch = BATCH, .max_outputs = BATCH, .unfused = unfused};
+            tern_runner_step step = {.ids = ids, .n_tokens = BATCH, .n_outputs = BATCH};
+            assert_ok(tern_runner_open(&runner, engine, &params, &err), err);
+            assert_ok(tern_runner_run(&runner, &step, logits[unfused], &err), err);
+            tern_runner_deinit(&runner);
+        }
+        assert_memory_equal(logits[0], logits[1], n * sizeof(float));
+        free(logits[0]);
+        free(logits[1]);
+        tern_engine_close(engine);
+    }
+}
+
+static void bad_options_are_refused(void **state)
+{
+    (void)state;
+    tern_engine *engine = test_engine(test_fixture("bitnet"), NULL);
+    tern_error err = {0};
+    tern_graph g;
+    tern_graph_options options = {.max_tokens = 1, .max_outputs = 2, .n_ctx = 8, .n_sequences = 1, .n_pages = 1};
+    assert_int_equal(tern_graph_build(&g, tern_engine_model(engine), &options, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "outputs"));
+    tern_engine_close(engine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fusion_leaves_few_ops),
+        cmocka_unit_test(plan_keeps_values_apart),
+        cmocka_unit_test(fusion_changes_no_bit),
+        cmocka_unit_test(bad_options_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

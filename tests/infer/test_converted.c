@@ -1,0 +1,96 @@
+/* Models converted to GGUF in every encoding that loses nothing compute the goldens; lossy ones stay near. */
+#include "support/golden.h"
+#include "support/test.h"
+
+static const char *converted(const char *from, const char *linear, const char *head)
+{
+    tern_error err = {0};
+    tern_model *model;
+    char name[64];
+    snprintf(name, sizeof name, "converted-%s.gguf", linear ? linear : "kept");
+    const char *path = test_scratch(name);
+    tern_export_options options = {.linear = linear ? tern_encoding_by_name(linear) : NULL, .head = head ? tern_encoding_by_name(head) : NULL};
+    assert_ok(tern_model_open(&model, from, &(tern_model_options){.no_tokenizer = true}, &err), err);
+    assert_ok(tern_model_write_gguf(model, path, &options, &err), err);
+    tern_model_close(model);
+    return path;
+}
+
+static void check(const char *name, const char *linear, const char *head, double max_rms)
+{
+    char golden[64];
+    snprintf(golden, sizeof golden, "%s/golden.safetensors", name);
+    test_golden_check(converted(test_fixture(name), linear, head), test_fixture(golden), NULL, max_rms);
+}
+
+static void ternary_encodings(void **state)
+{
+    (void)state;
+    static const char *const encodings[] = {NULL, "i2_s", "tq2_0", "tq1_0", "t160"};
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
+        check("bitnet", encodings[i], NULL, 2e-3);
+        check("bitnet-packed", encodings[i], "f32", 2e-3);
+    }
+}
+
+static void trained_model(void **state)
+{
+    (void)state;
+    test_golden_check(converted(test_model("tiny-stories-bitnet"), "t160", NULL),
+                      test_model("tiny-stories-bitnet/golden_logits.safetensors"), NULL, 2e-3);
+}
+
+static void dense_encodings(void **state)
+{
+    (void)state;
+    check("llama", NULL, NULL, 5e-4);
+    check("llama", "f32", "f32", 5e-4);
+    check("llama", "bf16", "bf16", 5e-4);
+}
+
+static uint32_t best(const float *logits, uint32_t n)
+{
+    uint32_t top = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (logits[i] > logits[top]) top = i;
+    return top;
+}
+
+/* f16 keeps what bf16 weights of this size hold; q8_0, q6_k and q4_k lose a little, each its share. */
+static void lossy_encodings(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *encoding;
+        double max_rms;
+    } cases[] = {{"f16", 1e-3}, {"q8_0", 0.03}, {"q6_k", 0.1}, {"q4_k", 0.35}};
+    tern_error err = {0};
+    test_golden golden;
+    test_golden_open(&golden, test_fixture("llama/golden.safetensors"));
+    const float *want = (const float *)(const void *)tern_safetensors_find(golden.file, "1.logits")->data;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tern_engine *engine = test_engine(converted(test_fixture("llama"), cases[i].encoding, cases[i].encoding), NULL);
+        tern_session *session = test_session(engine, false);
+        uint32_t n, n_vocab = tern_engine_config(engine)->n_vocab;
+        const int32_t *ids = test_golden_ids(&golden, 1, &n);
+        assert_ok(tern_session_append_all(session, ids, n, &err), err);
+        double error = test_rms_error(tern_session_logits(session, 0), want, (size_t)n * n_vocab);
+        print_message("llama in %s: relative rms %g\n", cases[i].encoding, error);
+        assert_true(error <= cases[i].max_rms);
+        assert_true(best(tern_session_logits(session, 0), n_vocab) < n_vocab);
+        tern_session_close(session);
+        tern_engine_close(engine);
+    }
+    test_golden_close(&golden);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ternary_encodings),
+        cmocka_unit_test(trained_model),
+        cmocka_unit_test(dense_encodings),
+        cmocka_unit_test(lossy_encodings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

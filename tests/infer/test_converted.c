@@ -48,14 +48,6 @@ static void dense_encodings(void **state)
     check("llama", "bf16", "bf16", 5e-4);
 }
 
-static uint32_t best(const float *logits, uint32_t n)
-{
-    uint32_t top = 0;
-    for (uint32_t i = 1; i < n; i++)
-        if (logits[i] > logits[top]) top = i;
-    return top;
-}
-
 /* f16 keeps what bf16 weights of this size hold; q8_0, q6_k and q4_k lose a little, each its share. */
 static void lossy_encodings(void **state)
 {
@@ -77,7 +69,6 @@ static void lossy_encodings(void **state)
         double error = test_rms_error(tern_session_logits(session, 0), want, (size_t)n * n_vocab);
         print_message("llama in %s: relative rms %g\n", cases[i].encoding, error);
         assert_true(error <= cases[i].max_rms);
-        assert_true(best(tern_session_logits(session, 0), n_vocab) < n_vocab);
         tern_session_close(session);
         tern_engine_close(engine);
     }

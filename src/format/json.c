@@ -30,6 +30,11 @@ static void set_allocator(void)
     json_set_alloc_funcs(json_alloc, tern_free);
 }
 
+void tern_json_use_allocator(void)
+{
+    pthread_once(&once, set_allocator);
+}
+
 /* What a document would cost as a tree, and how deep it is: counted over its punctuation, so valid only if it parses.
  */
 typedef struct shape {
@@ -99,7 +104,7 @@ static tern_status check_limits(const void *data, size_t size, const char *what,
 tern_status tern_json_parse(json_t **root, const void *data, size_t size, const char *what, tern_error *err)
 {
     *root = NULL;
-    pthread_once(&once, set_allocator);
+    tern_json_use_allocator();
     TERN_TRY(check_limits(data, size, what, err));
     json_error_t error = {0};
     out_of_memory = false;
@@ -279,7 +284,7 @@ static tern_status add_char(tern_buf *buf, uint8_t c, tern_error *err)
 tern_status tern_json_add_string(tern_buf *buf, const void *s, size_t n, tern_error *err)
 {
     const uint8_t *bytes = s;
-    pthread_once(&once, set_allocator);
+    tern_json_use_allocator();
     out_of_memory = false;
     bool valid = is_utf8(bytes, n);
     if (out_of_memory) return tern_fail_alloc(err, n);

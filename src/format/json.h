@@ -11,6 +11,9 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
+/* Gives jansson the allocator of base/alloc.h; before the first value that is not parsed but made. */
+void tern_json_use_allocator(void);
+
 /* Parses `size` bytes of UTF-8 JSON, any kind of value at the top. `what` names the document in messages, which give
  * line and column.
  *

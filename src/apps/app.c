@@ -1,0 +1,177 @@
+/* Interrupts, time, text in and out. */
+#include "apps/app.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/show.h"
+
+double tern_app_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static volatile sig_atomic_t interrupts;
+
+static void on_interrupt(int number)
+{
+    if (!interrupts) {
+        interrupts = 1;
+        return;
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void tern_app_catch_interrupts(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+bool tern_app_interrupted(void)
+{
+    return interrupts != 0;
+}
+
+bool tern_app_take_interrupt(void)
+{
+    bool was = interrupts != 0;
+    interrupts = 0;
+    return was;
+}
+
+tern_status tern_app_fail_interrupted(tern_error *err)
+{
+    return tern_fail(err, TERN_CANCELLED, "interrupted");
+}
+
+tern_status tern_app_encoding(const char *flag, const char *name, const tern_encoding **encoding, tern_error *err)
+{
+    *encoding = NULL;
+    if (!name || (*encoding = tern_encoding_by_name(name))) return TERN_OK;
+    tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: no such encoding; expected one of", flag, tern_show_z(name).text);
+    for (size_t i = 0; tern_encoding_at(i); i++) {
+        size_t at = strlen(err->message);
+        snprintf(err->message + at, sizeof err->message - at, "%s %s", i ? "," : "", tern_encoding_at(i)->name);
+    }
+    return TERN_INVALID_ARGUMENT;
+}
+
+tern_status tern_app_parse_ids(const char *text, tern_tokens *ids, tern_error *err)
+{
+    static const char between[] = " ,;[]\t\r\n";
+    for (const char *at = text + strspn(text, between); *at; at += strspn(at, between)) {
+        char *end;
+        errno = 0;
+        long v = strtol(at, &end, 10);
+        if (end == at || errno || v < 0 || v > INT32_MAX || (*end && !strchr(between, *end)))
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "token %zu of the ids is \"%.*s\": a whole number from 0 expected", ids->n,
+                             (int)strcspn(at, between), at);
+        TERN_TRY(tern_tokens_add(ids, (int32_t)v, err));
+        at = end;
+    }
+    if (ids->n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "no token ids given: numbers like 1,2,3 expected");
+    return TERN_OK;
+}
+
+tern_status tern_app_parse_list(const char *flag, const char *text, uint32_t max, uint32_t *out, uint32_t cap, uint32_t *n, tern_error *err)
+{
+    *n = 0;
+    for (const char *at = text;; at++) {
+        char *end;
+        unsigned long v = strtoul(at, &end, 10);
+        if (*at < '0' || *at > '9' || (*end && *end != ',') || v < 1 || v > max || *n == cap)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s from 1 to %u expected", flag, text,
+                             cap == 1 ? "a whole number" : "whole numbers with commas between, each", max);
+        out[(*n)++] = (uint32_t)v;
+        at = end;
+        if (*at == 0) return TERN_OK;
+    }
+}
+
+static tern_status read_stream(FILE *in, tern_buf *text, tern_error *err)
+{
+    char piece[4096];
+    size_t n;
+    while ((n = fread(piece, 1, sizeof piece, in)) > 0) TERN_TRY(tern_buf_add(text, piece, n, err));
+    if (tern_app_interrupted()) return tern_app_fail_interrupted(err);
+    return ferror(in) ? tern_fail(err, TERN_IO, "standard input: %s", strerror(errno)) : tern_buf_add(text, "", 0, err);
+}
+
+tern_status tern_app_read_text(const char *path, tern_buf *text, tern_error *err)
+{
+    if (strcmp(path, "-") == 0) return read_stream(stdin, text, err);
+    return tern_file_read(text, path, (size_t)1 << 30, err);
+}
+
+static int print_piece(const char *bytes, size_t n, void *stream)
+{
+    return fwrite(bytes, 1, n, stream) == n ? 0 : -1;
+}
+
+tern_status tern_app_print_json(json_t *document, tern_error *err)
+{
+    if (!document) return tern_fail_alloc(err, 0);
+    json_dump_callback(document, print_piece, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    json_decref(document);
+    putchar('\n');
+    return tern_app_flush(err);
+}
+
+json_t *tern_app_json_text(const void *bytes, size_t n)
+{
+    json_t *text = json_stringn(bytes, n);
+    return text ? text : json_string(tern_show((tern_span){bytes, n}).text);
+}
+
+tern_status tern_app_flush(tern_error *err)
+{
+    errno = 0;
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || errno == EPIPE) return TERN_OK;
+    return tern_fail(err, TERN_IO, "standard output: %s", strerror(errno));
+}
+
+const char *tern_app_bytes(uint64_t bytes, char out[16])
+{
+    static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB"};
+    double v = (double)bytes;
+    size_t unit = 0;
+    for (; v >= 999.5 && unit < 4; unit++) v /= 1000;
+    snprintf(out, 16, "%.*f %s", unit && v < 9.995 ? 2 : unit && v < 99.95 ? 1 : 0, v, units[unit]);
+    return out;
+}
+
+static bool is_weights(const char *name)
+{
+    size_t n = strlen(name);
+    return n > 12 && strcmp(name + n - 12, ".safetensors") == 0 && strncmp(name, "golden", 6) != 0;
+}
+
+uint64_t tern_app_file_bytes(const char *path)
+{
+    struct stat s;
+    if (stat(path, &s) != 0) return 0;
+    if (!S_ISDIR(s.st_mode)) return (uint64_t)s.st_size;
+    uint64_t bytes = 0;
+    DIR *dir = opendir(path);
+    for (const struct dirent *e; dir && (e = readdir(dir));) {
+        char *file = is_weights(e->d_name) ? tern_path_join(path, e->d_name) : NULL;
+        if (file && stat(file, &s) == 0) bytes += (uint64_t)s.st_size;
+        tern_free(file);
+    }
+    if (dir) closedir(dir);
+    return bytes;
+}

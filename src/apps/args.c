@@ -1,0 +1,200 @@
+/* Parsing a command line by a command's table of flags. */
+#include "apps/args.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+static const tern_flag help_flag = {"help", 'h', TERN_FLAG_BOOL, NULL, offsetof(tern_options, help), 0, 0, "Show this help"};
+
+const tern_flag *tern_args_flag_at(const tern_command *command, size_t i)
+{
+    for (const tern_flag_group *g = command->groups; g && g->flags; g++)
+        for (const tern_flag *f = g->flags; f->name; f++)
+            if (i-- == 0) return f;
+    return i == 0 ? &help_flag : NULL;
+}
+
+static const char *flag_name_at(const void *command, size_t i)
+{
+    const tern_flag *f = tern_args_flag_at(command, i);
+    return f ? f->name : NULL;
+}
+
+static const tern_flag *find_letter(const tern_command *command, char letter)
+{
+    for (size_t i = 0;; i++) {
+        const tern_flag *f = tern_args_flag_at(command, i);
+        if (!f || f->letter == letter) return f;
+    }
+}
+
+/* The flag of this name, or the only one that begins with it. */
+static tern_status find_name(const tern_command *command, const char *name, size_t n, const tern_flag **out, tern_error *err)
+{
+    const tern_flag *found = NULL, *second = NULL;
+    for (size_t i = 0;; i++) {
+        const tern_flag *f = tern_args_flag_at(command, i);
+        if (!f) break;
+        if (n == 0 || strncmp(f->name, name, n) != 0) continue;
+        if (f->name[n] == 0) {
+            *out = f;
+            return TERN_OK;
+        }
+        if (found) second = f;
+        else found = f;
+    }
+    if (second)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "flag --%.*s is ambiguous: --%s or --%s?", (int)n, name, found->name, second->name);
+    *out = found;
+    return TERN_OK;
+}
+
+static tern_status fail_unknown(const tern_command *command, const char *name, size_t n, tern_error *err)
+{
+    char *word = tern_strndup(name, n < 64 ? n : 64);
+    const char *nearest = word ? tern_args_nearest(word, flag_name_at, command) : NULL;
+    tern_status status = nearest
+                             ? tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag --%s: did you mean --%s?", word, nearest)
+                             : tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag --%s (tern %s --help lists the flags)",
+                                         word ? word : "", command->name);
+    tern_free(word);
+    return status;
+}
+
+static tern_status fail_number(const tern_flag *f, const char *value, tern_error *err)
+{
+    const char *kind = f->kind == TERN_FLAG_F32 ? "a number" : "a whole number";
+    if (f->max >= (double)UINT32_MAX)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s from %g on expected", f->name, value, kind, f->min);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s from %g to %g expected", f->name, value, kind, f->min, f->max);
+}
+
+static tern_status set_whole(const tern_flag *f, const char *value, void *field, tern_error *err)
+{
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(value, &end, 10);
+    bool in_range = (double)v >= f->min && (f->max <= 0 || (double)v <= f->max) && (f->kind == TERN_FLAG_U64 || v <= UINT32_MAX);
+    if (*value < '0' || *value > '9' || *end || errno || !in_range) return fail_number(f, value, err);
+    if (f->kind == TERN_FLAG_U64) *(uint64_t *)field = v;
+    else *(uint32_t *)field = (uint32_t)v;
+    return TERN_OK;
+}
+
+static tern_status set_float(const tern_flag *f, const char *value, void *field, tern_error *err)
+{
+    char *end;
+    double v = strtod(value, &end);
+    if (end == value || *end || !isfinite(v) || v < f->min || v > f->max) return fail_number(f, value, err);
+    *(float *)field = (float)v;
+    return TERN_OK;
+}
+
+static bool is_choice(const char *choices, const char *value)
+{
+    size_t n = strlen(value);
+    for (const char *at = choices; n; at++) {
+        size_t length = strcspn(at, "|");
+        if (length == n && memcmp(at, value, n) == 0) return true;
+        at += length;
+        if (*at == 0) break;
+    }
+    return false;
+}
+
+static tern_status add_text(tern_texts *texts, const char *text, tern_error *err)
+{
+    void *items = texts->items;
+    TERN_TRY(tern_grow(&items, &texts->cap, texts->n + 1, sizeof *texts->items, err));
+    texts->items = items;
+    texts->items[texts->n++] = text;
+    return TERN_OK;
+}
+
+static tern_status set_value(const tern_flag *f, const char *value, tern_options *options, tern_error *err)
+{
+    void *field = (char *)options + f->field;
+    switch (f->kind) {
+    case TERN_FLAG_BOOL: *(bool *)field = true; return TERN_OK;
+    case TERN_FLAG_U32:
+    case TERN_FLAG_U64: return set_whole(f, value, field, err);
+    case TERN_FLAG_F32: return set_float(f, value, field, err);
+    case TERN_FLAG_TEXTS: return add_text(field, value, err);
+    case TERN_FLAG_CHOICE:
+        if (!is_choice(f->metavar, value))
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s expected", f->name, value, f->metavar);
+        break;
+    case TERN_FLAG_TEXT: break;
+    }
+    *(const char **)field = value;
+    return TERN_OK;
+}
+
+/* The words being read, and where. */
+typedef struct reader {
+    const tern_command *command;
+    char **words;
+    int n, at;
+} reader;
+
+/* Gives the flag its value: what stands behind "=" or the letter, or the next word. */
+static tern_status take_value(reader *r, const tern_flag *f, const char *attached, tern_options *options, tern_error *err)
+{
+    if (f->kind == TERN_FLAG_BOOL && attached)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s takes no value, found \"%s\"", f->name, attached);
+    if (f->kind != TERN_FLAG_BOOL && !attached) {
+        if (r->at >= r->n) return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s needs a value: %s", f->name, f->metavar);
+        attached = r->words[r->at++];
+    }
+    return set_value(f, attached, options, err);
+}
+
+static tern_status read_long(reader *r, const char *word, tern_options *options, tern_error *err)
+{
+    size_t n = strcspn(word, "=");
+    const tern_flag *f;
+    TERN_TRY(find_name(r->command, word, n, &f, err));
+    if (!f) return fail_unknown(r->command, word, n, err);
+    return take_value(r, f, word[n] ? word + n + 1 : NULL, options, err);
+}
+
+/* "-l", "-lvalue", "-l=value"; "-temp" is read as a long flag that lost a dash. */
+static tern_status read_short(reader *r, const char *word, tern_options *options, tern_error *err)
+{
+    const tern_flag *f = find_letter(r->command, word[0]), *longer = NULL;
+    if (word[1] && find_name(r->command, word, strcspn(word, "="), &longer, err) == TERN_OK && longer)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag -%s: did you mean --%s?", word, longer->name);
+    if (!f) return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag -%s (tern %s --help lists the flags)", word, r->command->name);
+    const char *attached = word[1] == '=' ? word + 2 : word + 1;
+    return take_value(r, f, word[1] ? attached : NULL, options, err);
+}
+
+tern_status tern_args_parse(const tern_command *command, int n, char **words, tern_options *options, tern_error *err)
+{
+    reader r = {command, words, n, 0};
+    for (bool flags = true; r.at < n;) {
+        const char *word = words[r.at++];
+        if (flags && strcmp(word, "--") == 0) flags = false;
+        else if (flags && word[0] == '-' && word[1] == '-') TERN_TRY(read_long(&r, word + 2, options, err));
+        else if (flags && word[0] == '-' && word[1]) TERN_TRY(read_short(&r, word + 1, options, err));
+        else TERN_TRY(add_text(&options->args, word, err));
+    }
+    if (options->help) return TERN_OK;
+    if (options->args.n > command->max_args)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "\"%s\" is one word too many (usage: tern %s %s)",
+                         options->args.items[command->max_args], command->name, command->usage);
+    if (options->args.n < command->min_args)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "a word is missing (usage: tern %s %s)", command->name, command->usage);
+    return TERN_OK;
+}
+
+void tern_args_deinit(tern_options *options)
+{
+    tern_free(options->args.items);
+    tern_free(options->stops.items);
+    tern_free(options->biases.items);
+}

@@ -1,0 +1,98 @@
+/* tern inspect: what a model file holds, and what running it would do. */
+#include <string.h>
+
+#include "apps/app.h"
+#include "apps/inspect.h"
+#include "base/file.h"
+#include "base/show.h"
+#include "graph/graph.h"
+
+static const tern_flag flags[] = {
+    {"graph", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, graph), 0, 0, "The steps of a token, after fusion"},
+    {"memory", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, memory), 0, 0, "The memory plan of a step"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
+    {0},
+};
+
+static const tern_flag_group groups[] = {{"Flags", flags}, {"Context (for --graph and --memory)", tern_flags_session}, {0}};
+
+/* The graph of a step of --batch tokens (1 when not given), fused and planned as a session does it. */
+static tern_status build_graph(tern_graph *graph, const tern_model *model, const tern_options *o, tern_error *err)
+{
+    const tern_config *c = tern_model_config(model);
+    uint32_t n_ctx = o->ctx ? o->ctx : c->n_ctx_train < 2048 ? c->n_ctx_train : 2048;
+    tern_graph_options how = {.max_tokens = o->batch ? o->batch : 1, .max_outputs = 1, .n_ctx = n_ctx, .n_sequences = 1,
+                              .n_pages = (n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE, .kv_f32 = o->kv && strcmp(o->kv, "f32") == 0};
+    TERN_TRY(tern_graph_build(graph, model, &how, err));
+    TERN_TRY(tern_graph_fuse(graph, err));
+    return tern_graph_plan(graph, err);
+}
+
+static tern_status print_graph(const tern_model *model, const tern_options *o, tern_error *err)
+{
+    tern_graph graph = {0};
+    tern_buf text = {0};
+    tern_status status = build_graph(&graph, model, o, err);
+    if (status == TERN_OK && o->graph) status = tern_graph_print(&graph, &text, err);
+    if (status == TERN_OK && o->memory) status = tern_graph_print_memory(&graph, &text, err);
+    if (status == TERN_OK) fwrite(text.data, 1, text.size, stdout);
+    tern_buf_deinit(&text);
+    tern_graph_deinit(&graph);
+    return status;
+}
+
+static tern_status inspect_graph(const tern_options *o, const char *path, tern_error *err)
+{
+    tern_model *model;
+    tern_options input = {.model = path};
+    TERN_TRY(tern_app_open_model(&model, &input, false, err));
+    tern_status status = print_graph(model, o, err);
+    tern_model_close(model);
+    return status;
+}
+
+/* What a model would be; a file that cannot run is described all the same, with the reason. */
+static tern_status describe(const char *path, json_t *out, tern_error *err)
+{
+    tern_model *model = NULL;
+    tern_error problem = {0};
+    tern_model_options how = {.no_tokenizer = true, .no_check = true};
+    tern_status status = tern_model_open(&model, path, &how, &problem);
+    bool folder = tern_file_is_dir(path);
+    if (status != TERN_OK && (folder || tern_app_describe_gguf(path, out, err) != TERN_OK)) {
+        *err = problem;
+        return status;
+    }
+    if (status != TERN_OK) json_object_set_new(out, "problem", json_string(problem.message));
+    else tern_app_describe_model(model, out);
+    if (status == TERN_OK && !folder && tern_app_describe_gguf(path, out, err) != TERN_OK) *err = (tern_error){0};
+    tern_model_close(model);
+    return TERN_OK;
+}
+
+static tern_status run(const tern_options *o, tern_error *err)
+{
+    tern_app_path path;
+    tern_options input = {.model = o->args.n ? o->args.items[0] : NULL};
+    TERN_TRY(tern_app_find_model(&input, &path, err));
+    if (o->graph || o->memory) {
+        if (o->json) return tern_fail(err, TERN_INVALID_ARGUMENT, "--json does not go with --graph or --memory");
+        return inspect_graph(o, path.text, err);
+    }
+    json_t *out = json_pack("{s:o, s:I}", "file", tern_app_json_text(path.text, strlen(path.text)), "file_bytes",
+                            (json_int_t)tern_app_file_bytes(path.text));
+    tern_status status = describe(path.text, out, err);
+    if (status == TERN_OK && o->json) return tern_app_print_json(out, err);
+    if (status == TERN_OK) tern_app_print_description(out);
+    json_decref(out);
+    return status;
+}
+
+const tern_command tern_command_inspect = {
+    .name = "inspect",
+    .usage = "[MODEL] [--graph | --memory | --json]",
+    .summary = "Show what a model file holds",
+    .groups = groups,
+    .max_args = 1,
+    .run = run,
+};

@@ -1,0 +1,172 @@
+/* tern run: a prompt, and what the model makes of it. */
+#include <string.h>
+
+#include "apps/app.h"
+#include "apps/generation.h"
+#include "apps/progress.h"
+
+static const char bundled_prompt[] = "Once upon a time";
+
+#define FIELD(name) offsetof(tern_options, name)
+
+static const tern_flag flags[] = {
+    {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", FIELD(prompt), 0, 0, "What the text begins with"},
+    {"file", 'f', TERN_FLAG_TEXT, "FILE", FIELD(file), 0, 0, "The same from a file; - is standard input"},
+    {"no-special", 0, TERN_FLAG_BOOL, NULL, FIELD(no_special), 0, 0, "What spells a special token in the prompt is plain text"},
+    {"no-bos", 0, TERN_FLAG_BOOL, NULL, FIELD(no_bos), 0, 0, "No token for the beginning of text"},
+    {"special", 0, TERN_FLAG_BOOL, NULL, FIELD(special), 0, 0, "Show special tokens that the model writes"},
+    {"save", 0, TERN_FLAG_TEXT, "FILE", FIELD(save), 0, 0, "Save the session at the end"},
+    {"restore", 0, TERN_FLAG_TEXT, "FILE", FIELD(restore), 0, 0, "Go on from a saved session"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "JSON, at the end"},
+    {"quiet", 'q', TERN_FLAG_BOOL, NULL, FIELD(quiet), 0, 0, "Neither the prompt nor statistics"},
+    {0},
+};
+
+static const tern_flag_group groups[] = {{"Flags", flags},
+                                         {"Model", tern_flags_model},
+                                         {"Generation", tern_flags_generation},
+                                         {"Sampling", tern_flags_sampling},
+                                         {"Context", tern_flags_session},
+                                         {"Backend", tern_flags_backend},
+                                         {0}};
+
+/* One run: what it needs, and what its text goes to. */
+typedef struct story {
+    const tern_options *options;
+    tern_engine *engine;
+    const tern_tokenizer *tokenizer;
+    tern_session *session;
+    tern_buf prompt, text; /* text: for --json */
+    tern_tokens ids;
+    uint64_t weight_bytes; /* counted when the first piece came */
+    bool started, failed;
+    char last; /* shown */
+} story;
+
+static void defaults(tern_options *o)
+{
+    tern_app_generation_defaults(o);
+    o->n_tokens = 256;
+}
+
+static bool is_bundled(const tern_options *o)
+{
+    tern_app_path path;
+    tern_error ignored;
+    return tern_app_find_model(o, &path, &ignored) == TERN_OK && strstr(path.text, "tiny-stories-bitnet") != NULL;
+}
+
+static tern_status read_prompt(story *s, tern_error *err)
+{
+    const tern_options *o = s->options;
+    const char *text = o->prompt;
+    if (text && o->file) return tern_fail(err, TERN_INVALID_ARGUMENT, "--prompt and --file: one of them expected");
+    if (o->file) return tern_app_read_text(o->file, &s->prompt, err);
+    if (!text && !o->restore && is_bundled(o)) text = bundled_prompt;
+    if (!text && !o->restore) return tern_fail(err, TERN_INVALID_ARGUMENT, "no prompt: give it with -p TEXT or -f FILE");
+    return text ? tern_buf_add(&s->prompt, text, strlen(text), err) : TERN_OK;
+}
+
+/* The prompt's ids: with BOS where the tokenizer wants it, at the start of a text only. */
+static tern_status tokenize_prompt(story *s, tern_error *err)
+{
+    const tern_options *o = s->options;
+    bool bos = !o->no_bos && tern_session_n_tokens(s->session) == 0 && tern_tokenizer_adds_bos(s->tokenizer);
+    if (bos) TERN_TRY(tern_tokens_add(&s->ids, tern_tokenizer_bos(s->tokenizer), err));
+    TERN_TRY(tern_tokenize(s->tokenizer, s->prompt.data, s->prompt.size, !o->no_special, &s->ids, err));
+    if (s->ids.n || tern_session_n_tokens(s->session)) return TERN_OK;
+    if (tern_tokenizer_bos(s->tokenizer) < 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "the prompt is empty: some text expected");
+    return tern_tokens_add(&s->ids, tern_tokenizer_bos(s->tokenizer), err);
+}
+
+static void show(story *s, const char *text, size_t n)
+{
+    if (n == 0) return;
+    if (fwrite(text, 1, n, stdout) != n || fflush(stdout) != 0) s->failed = true;
+    s->last = text[n - 1];
+}
+
+static bool on_piece(void *context, const tern_piece *piece)
+{
+    story *s = context;
+    tern_error err;
+    if (!s->started) s->weight_bytes = tern_app_weight_bytes(s->engine);
+    s->started = true;
+    if (!s->options->json) show(s, piece->text, piece->n_text);
+    else if (tern_buf_add(&s->text, piece->text, piece->n_text, &err) != TERN_OK) s->failed = true;
+    return !s->failed && !tern_app_interrupted();
+}
+
+static tern_status open_session(story *s, const tern_app_generation *g, tern_error *err)
+{
+    const tern_options *o = s->options;
+    tern_session_params params = {.max_outputs = g->params.draft_tokens + 1};
+    TERN_TRY(tern_app_open_session(&s->session, s->engine, o, params, err));
+    if (!o->restore) return TERN_OK;
+    TERN_TRY(tern_session_restore(s->session, o->restore, err));
+    if (s->prompt.size) return TERN_OK;
+    uint32_t n = tern_session_n_tokens(s->session); /* the last token is evaluated again, for its logits */
+    if (n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "%s holds no tokens: give a prompt with -p", o->restore);
+    TERN_TRY(tern_tokens_add(&s->ids, tern_session_tokens(s->session)[n - 1], err));
+    tern_session_truncate(s->session, n - 1);
+    return TERN_OK;
+}
+
+static tern_status finish(story *s, tern_app_cost *cost, tern_error *err)
+{
+    const tern_options *o = s->options;
+    if (s->started) cost->weight_bytes = tern_app_weight_bytes(s->engine) - s->weight_bytes;
+    if (!o->json && s->last != '\n') show(s, "\n", 1);
+    if (o->save) TERN_TRY(tern_session_save(s->session, o->save, err));
+    if (!o->quiet && !tern_app_interrupted()) tern_app_measure_cost(cost, s->engine);
+    if (o->json)
+        return tern_app_print_json(json_pack("{s:o, s:o, s:o}", "prompt", tern_app_json_text(s->prompt.data, s->prompt.size), "text",
+                                             tern_app_json_text(s->text.data, s->text.size), "statistics", tern_app_cost_json(cost)),
+                                   err);
+    if (!o->quiet) tern_app_print_cost(cost);
+    return TERN_OK;
+}
+
+static tern_status generate(story *s, tern_app_generation *g, tern_error *err)
+{
+    tern_app_cost cost = {.seed = g->params.sampler.seed};
+    g->params.on_piece = on_piece;
+    g->params.context = s;
+    g->params.show_special = s->options->special;
+    TERN_TRY(open_session(s, g, err));
+    if (s->ids.n == 0) TERN_TRY(tokenize_prompt(s, err));
+    if (!s->options->json && !s->options->quiet) show(s, s->prompt.data, s->prompt.size);
+    TERN_TRY(tern_generate(s->session, s->ids.ids, (uint32_t)s->ids.n, &g->params, &cost.result, err));
+    TERN_TRY(finish(s, &cost, err));
+    return tern_app_interrupted() ? tern_app_fail_interrupted(err) : TERN_OK;
+}
+
+static tern_status run(const tern_options *o, tern_error *err)
+{
+    story s = {.options = o};
+    tern_app_generation g;
+    tern_status status;
+    TERN_GOTO(tern_app_generation_init(&g, o, err));
+    TERN_GOTO(read_prompt(&s, err));
+    TERN_GOTO(tern_app_open_engine(&s.engine, o, true, err));
+    TERN_GOTO(tern_app_tokenizer(s.engine, &s.tokenizer, err));
+    TERN_GOTO(generate(&s, &g, err));
+fail:
+    tern_session_close(s.session);
+    tern_engine_close(s.engine);
+    tern_app_generation_deinit(&g);
+    tern_tokens_deinit(&s.ids);
+    tern_buf_deinit(&s.prompt);
+    tern_buf_deinit(&s.text);
+    return status;
+}
+
+const tern_command tern_command_run = {
+    .name = "run",
+    .usage = "[-m MODEL] [-p TEXT | -f FILE] [-n N]",
+    .summary = "Let a model continue a text",
+    .detail = "Without -m the bundled model writes a story. Statistics go to standard error.",
+    .groups = groups,
+    .defaults = defaults,
+    .run = run,
+};

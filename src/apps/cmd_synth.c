@@ -1,0 +1,42 @@
+/* tern synth: a model of random ternary weights. */
+#include "apps/app.h"
+#include "apps/progress.h"
+
+static const tern_flag flags[] = {
+    {"preset", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, preset), 0, 0, "Shapes: bitnet-2b4t, or bitnet-tiny"},
+    {"output", 'o', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, output), 0, 0, "The GGUF file to write"},
+    {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0, "Layers: i2_s (when not given), tq2_0, tq1_0, t160"},
+    {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0, "Embedding table: f16 (when not given), q8_0, q6_k, ..."},
+    {"seed", 0, TERN_FLAG_U64, "N", offsetof(tern_options, seed), 0, 0, "The same seed gives the same file"},
+    {0},
+};
+
+static const tern_flag_group groups[] = {{"Flags", flags}, {0}};
+
+static void defaults(tern_options *o)
+{
+    o->preset = "bitnet-2b4t";
+}
+
+static tern_status run(const tern_options *o, tern_error *err)
+{
+    tern_progress progress = {.label = "Writing"};
+    tern_synth_options how = {.preset = o->preset, .seed = o->seed, .progress = tern_progress_update, .progress_context = &progress};
+    if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the GGUF file to write with -o");
+    TERN_TRY(tern_app_encoding("type", o->type, &how.linear, err));
+    TERN_TRY(tern_app_encoding("head", o->head, &how.head, err));
+    tern_status status = tern_synth_write(o->output, &how, err);
+    tern_progress_end(&progress);
+    char size[16];
+    if (status == TERN_OK) fprintf(stderr, "%s: %s\n", o->output, tern_app_bytes(tern_app_file_bytes(o->output), size));
+    return status;
+}
+
+const tern_command tern_command_synth = {
+    .name = "synth",
+    .usage = "--preset bitnet-2b4t -o FILE [--type TYPE] [--seed N]",
+    .summary = "Write a model of random ternary weights, for measuring",
+    .groups = groups,
+    .defaults = defaults,
+    .run = run,
+};

@@ -1,0 +1,70 @@
+/* tern version: what was built, by what, with which kernels. */
+#include <string.h>
+
+#include "apps/app.h"
+#include "backend/cpu/kernels.h"
+
+static const tern_flag flags[] = {
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
+    {0},
+};
+
+static const tern_flag_group groups[] = {{"Flags", flags}, {0}};
+
+static const char compiler[] =
+#if defined(__clang__)
+    "clang " __clang_version__;
+#else
+    "gcc " __VERSION__;
+#endif
+
+/* The kernels of one level: how many, and what each is for. */
+typedef struct level_row {
+    const char *symbol, *name;
+} level_row;
+
+static const level_row levels[] = {
+#define TERN_CPU_LEVEL(level, words, needed) {#level, words},
+    TERN_CPU_LEVEL_LIST(TERN_CPU_LEVEL)
+#undef TERN_CPU_LEVEL
+};
+
+static const char *const built[] = {
+#define KERNEL(slot, level) #level,
+#include "backend/cpu/kernels.def"
+#undef KERNEL
+    NULL,
+};
+
+static int kernels_of(const char *symbol)
+{
+    int n = 0;
+    for (const char *const *level = built; *level; level++) n += strcmp(*level, symbol) == 0;
+    return n;
+}
+
+static json_t *describe(void)
+{
+    json_t *kernels = json_object();
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        if (kernels_of(levels[i].symbol)) json_object_set_new(kernels, levels[i].name, json_integer(kernels_of(levels[i].symbol)));
+    return json_pack("{s:s, s:s, s:[s], s:o}", "version", TERN_VERSION, "compiler", compiler, "backends", "cpu", "kernels", kernels);
+}
+
+static tern_status run(const tern_options *o, tern_error *err)
+{
+    if (o->json) return tern_app_print_json(describe(), err);
+    printf("tern %s (%s)\nbackends: cpu\nkernels: scalar", TERN_VERSION, compiler);
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        if (kernels_of(levels[i].symbol)) printf(", %s (%d)", levels[i].name, kernels_of(levels[i].symbol));
+    putchar('\n');
+    return TERN_OK;
+}
+
+const tern_command tern_command_version = {
+    .name = "version",
+    .usage = "[--json]",
+    .summary = "Show the version, the compiler and the kernels built in",
+    .groups = groups,
+    .run = run,
+};

@@ -1,0 +1,136 @@
+/* Flags to generation parameters, and what a generation cost. */
+#include "apps/generation.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "apps/measure.h"
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "base/show.h"
+
+static const uint64_t seed_not_given = UINT64_MAX;
+static const uint64_t cache_bytes = (uint64_t)128 << 20; /* below it, weights may stay in a cache */
+
+void tern_app_generation_defaults(tern_options *o)
+{
+    const tern_sampler_params d = TERN_SAMPLER_DEFAULTS;
+    o->temperature = d.temperature;
+    o->top_k = d.top_k;
+    o->top_p = d.top_p;
+    o->min_p = d.min_p;
+    o->typical_p = d.typical_p;
+    o->repetition_penalty = d.repetition_penalty;
+    o->presence_penalty = d.presence_penalty;
+    o->frequency_penalty = d.frequency_penalty;
+    o->penalty_last_n = d.penalty_last_n;
+    o->seed = seed_not_given;
+    o->draft_tokens = 8;
+}
+
+static uint64_t random_seed(void)
+{
+    tern_rng rng = {(uint64_t)time(NULL) ^ (uint64_t)getpid() << 32 ^ (uint64_t)(tern_app_seconds() * 1e9)};
+    return tern_rng_u64(&rng) >> 32;
+}
+
+static tern_status parse_bias(const char *text, tern_logit_bias *bias, tern_error *err)
+{
+    char *end;
+    long id = strtol(text, &end, 10);
+    char *number = *end == '=' ? end + 1 : end;
+    double value = strtod(number, &end);
+    if (number == text || end == number || *end || id < 0 || id > INT32_MAX || isnan(value) || value > 1e6)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--logit-bias %s: ID=NUMBER expected, as in 15=-1.5 or 15=-inf",
+                         tern_show_z(text).text);
+    *bias = (tern_logit_bias){(int32_t)id, (float)value};
+    return TERN_OK;
+}
+
+static tern_sampler_params sampler_of(const tern_options *o)
+{
+    return (tern_sampler_params){.temperature = o->greedy ? 0 : o->temperature, .top_k = o->top_k, .top_p = o->top_p, .min_p = o->min_p,
+                                 .typical_p = o->typical_p, .repetition_penalty = o->repetition_penalty,
+                                 .presence_penalty = o->presence_penalty, .frequency_penalty = o->frequency_penalty,
+                                 .penalty_last_n = o->penalty_last_n, .seed = o->seed == seed_not_given ? random_seed() : o->seed};
+}
+
+tern_status tern_app_generation_init(tern_app_generation *g, const tern_options *o, tern_error *err)
+{
+    *g = (tern_app_generation){0};
+    g->biases = tern_calloc(o->biases.n + 1, sizeof *g->biases);
+    if (!g->biases) return tern_fail_alloc(err, o->biases.n * sizeof *g->biases);
+    for (size_t i = 0; i < o->biases.n; i++) TERN_TRY(parse_bias(o->biases.items[i], &g->biases[i], err));
+    g->params = (tern_generate_params){.sampler = sampler_of(o), .max_tokens = o->n_tokens, .stops = o->stops.items,
+                                       .n_stops = (uint32_t)o->stops.n, .ignore_eos = o->ignore_eos, .context_shift = o->context_shift,
+                                       .n_keep = o->keep};
+    g->params.sampler.biases = g->biases;
+    g->params.sampler.n_biases = (uint32_t)o->biases.n;
+    if (o->draft && strcmp(o->draft, "ngram") == 0) g->params.draft_tokens = o->draft_tokens;
+    return TERN_OK;
+}
+
+void tern_app_generation_deinit(tern_app_generation *g)
+{
+    tern_free(g->biases);
+    *g = (tern_app_generation){0};
+}
+
+uint64_t tern_app_weight_bytes(const tern_engine *engine)
+{
+    tern_backend_counters counters = {0};
+    tern_backend *b = tern_engine_backend(engine);
+    b->counters(b, &counters);
+    return counters.weight_bytes;
+}
+
+void tern_app_measure_cost(tern_app_cost *cost, const tern_engine *engine)
+{
+    cost->in_cache = tern_model_bytes(tern_engine_model(engine)) < cache_bytes;
+    cost->read_bandwidth = tern_app_measure_read(engine, 0.15);
+}
+
+static double per_second(double n, double ms)
+{
+    return ms > 0 ? n * 1e3 / ms : 0;
+}
+
+/* Tokens that cost a decode step: the first one comes from the prompt's logits. */
+static double decoded(const tern_app_cost *c)
+{
+    return c->result.n_generated > 1 ? (double)c->result.n_generated - 1 : 0;
+}
+
+static double bytes_per_token(const tern_app_cost *c)
+{
+    return decoded(c) > 0 ? (double)c->weight_bytes / decoded(c) : 0;
+}
+
+void tern_app_print_cost(const tern_app_cost *c)
+{
+    const tern_generate_result *r = &c->result;
+    char per_token[16], used[16], possible[16];
+    double rate = per_second((double)c->weight_bytes, r->decode_ms);
+    fprintf(stderr, "prompt: %u tokens, %.1f tokens/s; generated: %u tokens, %.1f tokens/s; stopped by %s; seed %llu\n", r->n_prompt,
+            per_second(r->n_prompt, r->prefill_ms), r->n_generated, per_second(decoded(c), r->decode_ms),
+            tern_stop_reason_name(r->reason), (unsigned long long)c->seed);
+    if (r->n_drafted)
+        fprintf(stderr, "drafted: %u tokens, %u accepted (%.0f %%)\n", r->n_drafted, r->n_accepted, 100.0 * r->n_accepted / r->n_drafted);
+    if (!(rate > 0) || !(c->read_bandwidth > 0)) return;
+    fprintf(stderr, "memory: %s of weights a token, %s/s: %.0f %% of the %s/s that these threads can read%s\n",
+            tern_app_bytes((uint64_t)bytes_per_token(c), per_token), tern_app_bytes((uint64_t)rate, used), 100 * rate / c->read_bandwidth,
+            tern_app_bytes((uint64_t)c->read_bandwidth, possible), c->in_cache ? " (weights this small stay in the cache)" : "");
+}
+
+json_t *tern_app_cost_json(const tern_app_cost *c)
+{
+    const tern_generate_result *r = &c->result;
+    return json_pack("{s:i, s:f, s:i, s:f, s:s, s:I, s:i, s:i, s:f, s:f, s:b}", "prompt_tokens", (int)r->n_prompt,
+                     "prompt_tokens_per_second", per_second(r->n_prompt, r->prefill_ms), "generated_tokens", (int)r->n_generated,
+                     "generated_tokens_per_second", per_second(decoded(c), r->decode_ms), "stopped_by", tern_stop_reason_name(r->reason),
+                     "seed", (json_int_t)c->seed, "drafted", (int)r->n_drafted, "accepted", (int)r->n_accepted, "weight_bytes_per_token",
+                     bytes_per_token(c), "read_bandwidth", c->read_bandwidth, "weights_fit_in_cache", (int)c->in_cache);
+}

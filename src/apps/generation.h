@@ -1,0 +1,35 @@
+/* From flags to the parameters of a generation, and the numbers of a generation for people and machines. */
+#ifndef TERN_APPS_GENERATION_H
+#define TERN_APPS_GENERATION_H
+
+#include "apps/app.h"
+#include "infer/generate.h"
+
+typedef struct tern_app_generation {
+    tern_generate_params params; /* on_piece and context are the caller's */
+    tern_logit_bias *biases;
+} tern_app_generation;
+
+/* Defaults of the flags of sampling and generation. */
+void tern_app_generation_defaults(tern_options *options);
+/* Errors: INVALID_ARGUMENT (a logit bias that is no ID=B). The options must outlive it. */
+tern_status tern_app_generation_init(tern_app_generation *generation, const tern_options *options, tern_error *err);
+void tern_app_generation_deinit(tern_app_generation *generation);
+
+/* What a generation cost. */
+typedef struct tern_app_cost {
+    tern_generate_result result;
+    uint64_t seed;
+    uint64_t weight_bytes;  /* read while generating */
+    double read_bandwidth;  /* bytes/s that the same threads can read; 0: not measured */
+    bool in_cache;          /* the weights are smaller than the last-level cache may be */
+} tern_app_cost;
+
+/* The weight bytes read so far by the engine's backend. */
+uint64_t tern_app_weight_bytes(const tern_engine *engine);
+void tern_app_measure_cost(tern_app_cost *cost, const tern_engine *engine);
+/* One or two lines on standard error. */
+void tern_app_print_cost(const tern_app_cost *cost);
+json_t *tern_app_cost_json(const tern_app_cost *cost);
+
+#endif

@@ -1,0 +1,97 @@
+/* The command `tern`: finds the sub-command, parses its flags, reports its error. */
+#include <locale.h>
+#include <string.h>
+
+#include "apps/app.h"
+#include "format/json.h"
+
+enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 130 };
+
+const tern_command *const tern_commands[] = {
+    &tern_command_run,     &tern_command_convert, &tern_command_inspect, &tern_command_tokenize,
+    &tern_command_logits,  &tern_command_synth,   &tern_command_devices, &tern_command_version,
+    &tern_command_completion, NULL,
+};
+
+static const char *command_name_at(const void *context, size_t i)
+{
+    (void)context;
+    return tern_commands[i] ? tern_commands[i]->name : NULL;
+}
+
+static const tern_command *find_command(const char *name)
+{
+    for (const tern_command *const *c = tern_commands; *c; c++)
+        if (strcmp((*c)->name, name) == 0) return *c;
+    return NULL;
+}
+
+static void print_overview(FILE *out)
+{
+    fputs("Tern runs ternary (1.58-bit) language models.\n\nUsage: tern COMMAND [FLAGS]\n\nCommands:\n", out);
+    for (const tern_command *const *c = tern_commands; *c; c++) fprintf(out, "  %-12s%s\n", (*c)->name, (*c)->summary);
+    fputs("  help        Show this list, or the flags of a command\n\n"
+          "`tern run` alone lets the bundled model write a story. `tern COMMAND --help` lists the flags.\n", out);
+}
+
+static int fail_unknown_command(const char *name)
+{
+    const char *nearest = tern_args_nearest(name, command_name_at, NULL);
+    if (nearest) fprintf(stderr, "tern: unknown command \"%s\": did you mean \"%s\"?\n", name, nearest);
+    else fprintf(stderr, "tern: unknown command \"%s\" (tern help lists them)\n", name);
+    return EXIT_USAGE;
+}
+
+static int report(const tern_command *command, tern_status status, const tern_error *err)
+{
+    if (status == TERN_OK) return EXIT_OK;
+    if (status == TERN_CANCELLED && tern_app_interrupted()) return EXIT_INTERRUPTED;
+    fprintf(stderr, "tern %s: error: %s\n", command->name, err->message);
+    return EXIT_FAILED;
+}
+
+static int run_command(const tern_command *command, int n, char **words)
+{
+    tern_options options = {0};
+    tern_error err = {0};
+    int code;
+    if (command->defaults) command->defaults(&options);
+    if (tern_args_parse(command, n, words, &options, &err) != TERN_OK) {
+        fprintf(stderr, "tern %s: error: %s\n", command->name, err.message);
+        code = EXIT_USAGE;
+    } else if (options.help) {
+        tern_args_help(command, stdout);
+        code = EXIT_OK;
+    } else {
+        tern_status status = command->run(&options, &err);
+        tern_status flushed = status == TERN_OK ? tern_app_flush(&err) : status;
+        code = report(command, flushed, &err);
+    }
+    tern_args_deinit(&options);
+    return code;
+}
+
+static int help(const char *name)
+{
+    const tern_command *command = name ? find_command(name) : NULL;
+    if (name && !command) return fail_unknown_command(name);
+    if (command) tern_args_help(command, stdout);
+    else print_overview(stdout);
+    return EXIT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    setlocale(LC_CTYPE, "");
+    tern_app_catch_interrupts();
+    tern_json_use_allocator();
+    if (argc < 2) {
+        print_overview(stderr);
+        return EXIT_USAGE;
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return help(argc > 2 ? argv[2] : NULL);
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) word = "version";
+    const tern_command *command = find_command(word);
+    return command ? run_command(command, argc - 2, argv + 2) : fail_unknown_command(word);
+}

@@ -1,0 +1,55 @@
+/* What the flags of all sub-commands fill in: one plain struct, zero meaning "not given" unless a command's defaults say otherwise. */
+#ifndef TERN_APPS_OPTIONS_H
+#define TERN_APPS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct tern_texts {
+    const char **items;
+    size_t n, cap;
+} tern_texts;
+
+typedef struct tern_options {
+    tern_texts args; /* words that are no flags */
+    bool help, json, verbose, quiet;
+
+    /* the model and where it runs */
+    const char *model, *head, *kv, *cpu_features;
+    const char *threads; /* one number; a list for bench */
+    uint32_t ctx, batch;
+    bool pin;
+
+    /* text in */
+    const char *prompt, *file;
+    bool no_special, no_bos, special;
+
+    /* generation */
+    uint32_t n_tokens;
+    float temperature, top_p, min_p, typical_p;
+    float repetition_penalty, presence_penalty, frequency_penalty;
+    uint32_t top_k, penalty_last_n, keep, draft_tokens;
+    uint64_t seed;
+    bool greedy, ignore_eos, context_shift;
+    const char *draft;
+    tern_texts stops, biases;
+
+    /* sessions and chat */
+    const char *save, *restore, *system, *template, *history;
+
+    /* files out */
+    const char *output, *type, *preset;
+    bool force;
+
+    /* looking at a model */
+    bool graph, memory, show_ids, decode, hidden;
+    const char *ids, *against;
+    uint32_t window;
+
+    /* measuring */
+    uint32_t n_prompt, repeats;
+    bool measure;
+} tern_options;
+
+#endif

@@ -1,0 +1,106 @@
+/* Measuring how fast memory can be read. */
+#include "backend/cpu/measure.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "backend/cpu/exec.h"
+#include "base/alloc.h"
+
+enum { PIECE = 1 << 20, STREAMS = 4, AHEAD = 2048 };
+static const size_t least_bytes = (size_t)256 << 20;
+
+typedef struct reading {
+    tern_span *pieces; /* at most PIECE bytes each */
+    size_t n, cap;
+    _Atomic uint64_t seen; /* keeps the loads from being left out */
+} reading;
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Several places at once, so that more lines are under way than one stream of loads would ask for. */
+static uint64_t read_piece(const uint8_t *p, size_t bytes)
+{
+    const size_t part = bytes / STREAMS / 64 * 64;
+    uint64_t sums[STREAMS][8] = {0};
+    for (size_t at = 0; at < part; at += 64)
+        for (int s = 0; s < STREAMS; s++) {
+            uint64_t line[8];
+            const uint8_t *from = p + (size_t)s * part + at;
+            __builtin_prefetch(from + AHEAD);
+            memcpy(line, from, sizeof line);
+            for (int i = 0; i < 8; i++) sums[s][i] += line[i];
+        }
+    for (int s = 1; s < STREAMS; s++)
+        for (int i = 0; i < 8; i++) sums[0][i] ^= sums[s][i];
+    for (int i = 1; i < 8; i++) sums[0][0] ^= sums[0][i];
+    return sums[0][0];
+}
+
+static void read_task(void *context, uint32_t task, uint32_t thread)
+{
+    reading *r = context;
+    (void)thread;
+    r->seen ^= read_piece(r->pieces[task].data, r->pieces[task].size);
+}
+
+static size_t total(const tern_span *regions, size_t n)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++) bytes += regions[i].size;
+    return bytes;
+}
+
+static tern_status add_region(reading *r, tern_span region, tern_error *err)
+{
+    for (size_t at = 0; at < region.size; at += PIECE) {
+        void *pieces = r->pieces;
+        TERN_TRY(tern_grow(&pieces, &r->cap, r->n + 1, sizeof *r->pieces, err));
+        r->pieces = pieces;
+        r->pieces[r->n++] = (tern_span){region.data + at, region.size - at < PIECE ? region.size - at : PIECE};
+    }
+    return TERN_OK;
+}
+
+static double best_pass(tern_pool *pool, reading *r, double seconds)
+{
+    const double begun = seconds_now(), bytes = (double)total(r->pieces, r->n);
+    double best = 0;
+    for (int pass = 0; pass < 2 || seconds_now() - begun < seconds; pass++) {
+        const double start = seconds_now();
+        tern_pool_for(pool, (uint32_t)r->n, read_task, r);
+        const double rate = bytes / (seconds_now() - start);
+        if (rate > best) best = rate;
+    }
+    return best;
+}
+
+double tern_cpu_measure_read(tern_backend *backend, const tern_span *regions, size_t n, double seconds)
+{
+    tern_cpu *cpu = (tern_cpu *)backend;
+    reading r = {0};
+    tern_error err;
+    tern_span own = {NULL, least_bytes};
+    uint8_t *buffer = NULL;
+    if (total(regions, n) < least_bytes) {
+        buffer = tern_alloc_aligned(least_bytes, 64);
+        if (!buffer) return 0;
+        memset(buffer, 1, least_bytes); /* pages that were never written share one page of zeros */
+        own.data = buffer;
+        regions = &own;
+        n = 1;
+    }
+    tern_status status = TERN_OK;
+    for (size_t i = 0; i < n && status == TERN_OK; i++) status = add_region(&r, regions[i], &err);
+    pthread_mutex_lock(&cpu->running);
+    double best = status == TERN_OK ? best_pass(cpu->pool, &r, seconds) : 0;
+    pthread_mutex_unlock(&cpu->running);
+    tern_free_aligned(buffer);
+    tern_free(r.pieces);
+    return best;
+}

@@ -296,10 +296,21 @@ static void broken_kernels_are_caught(void **state)
     assert_false(agrees(p, writes_past_rows));
 }
 
+static void print_kernels(void)
+{
+    const uint32_t features = tern_cpu_features();
+    for (const kernel *k = kernels; k->slot; k++)
+        for (const layout *l = layouts; l < layouts + N_LAYOUTS; l++)
+            if (!strcmp(k->slot, l->slot))
+                print_message("%s %s%s\n", k->slot, k->level,
+                              (features & k->needed) == k->needed ? "" : ": not run, this CPU lacks the level");
+}
+
 static int open_state(void **state)
 {
     static product p;
     seed_rng();
+    print_kernels();
     open_product(&p);
     *state = &p;
     return 0;

@@ -29,7 +29,7 @@ static tern_pair *probe(const tern_pairs *pairs, int32_t left, int32_t right)
 
 tern_status tern_pairs__reserve(tern_pairs *pairs, size_t n, tern_error *err)
 {
-    if (pairs->slots && n <= pairs->n_slots / 2) return TERN_OK;
+    if (n <= pairs->n_slots / 2) return TERN_OK;
     tern_pairs grown = {.n_slots = FIRST_SLOTS, .n = pairs->n, .seed = pairs->seed};
     while (grown.n_slots / 2 < n) grown.n_slots *= 2;
     grown.slots = tern_alloc(grown.n_slots * sizeof *grown.slots);

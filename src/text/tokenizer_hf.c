@@ -6,7 +6,7 @@
 #include "base/show.h"
 #include "text/tokenizer_parts.h"
 
-enum { MAX_CONFIG_BYTES = 16 << 20 };
+enum { MAX_CONFIG_BYTES = 4 << 20 };
 
 /* The ids and names that the files around the vocabulary give; later files only fill what is still missing. */
 static tern_status set_id_of(tern_tokenizer *t, const json_t *object, const char *key, int32_t *out)

@@ -7,6 +7,8 @@
 #include "text/json_text.h"
 #include "text/tokenizer_parts.h"
 
+enum { MAX_PART_BYTES = 1 << 20 }; /* of those that are read as a tree */
+
 /* The parts of the document, raw; those that are missing have size 0. */
 typedef struct document {
     tern_span model, added, normalizer, pre_tokenizer, post_processor;
@@ -232,6 +234,8 @@ static bool has_type(const json_t *node, const char *type)
 static tern_status parse_part(json_t **root, tern_span raw, const char *what, tern_error *err)
 {
     *root = NULL;
+    if (raw.size > MAX_PART_BYTES)
+        return tern_fail(err, TERN_LIMIT, "tokenizer.json: %s of %zu bytes, at most %d expected", what, raw.size, MAX_PART_BYTES);
     return is_given(raw) ? tern_json_parse(root, raw.data, raw.size, what, err) : TERN_OK;
 }
 
@@ -260,7 +264,7 @@ static tern_status measure_vocab(const document *d, uint32_t *count, uint32_t *h
         uint32_t id;
         TERN_TRY(tern_json_walk_next(&walk, &more, &key, &value, err));
         if (!more) return TERN_OK;
-        if (tern_json__number(value, &id, err) != TERN_OK) return tern_error_prefix(err, "vocab %s", tern_show(key).text);
+        if (tern_json__number(value, &id, err) != TERN_OK) return tern_error_prefix(err, "vocab %s", tern_show(key).text), TERN_MALFORMED;
         if (id > *highest) *highest = id;
     }
 }
@@ -324,20 +328,29 @@ tern_status tern_tokenizer__add_token(tern_tokenizer *t, uint32_t id, const json
     return TERN_OK;
 }
 
+static tern_status read_added_item(tern_tokenizer *t, tern_span raw, tern_error *err)
+{
+    json_t *token = NULL;
+    uint32_t id;
+    TERN_TRY(tern_json_parse(&token, raw.data, raw.size, "token", err));
+    tern_status status = tern_json_get_u32(token, "id", &id, err);
+    if (status == TERN_OK) status = tern_tokenizer__add_token(t, id, token, err);
+    tern_json_free(token);
+    return status;
+}
+
 static tern_status read_added(tern_tokenizer *t, const document *d, tern_error *err)
 {
-    json_t *root = NULL;
-    TERN_TRY(parse_part(&root, d->added, "added_tokens", err));
-    tern_status status = TERN_OK;
-    for (size_t i = 0; status == TERN_OK && i < json_array_size(root); i++) {
-        const json_t *token = json_array_get(root, i);
-        uint32_t id;
-        status = tern_json_get_u32(token, "id", &id, err);
-        if (status == TERN_OK) status = tern_tokenizer__add_token(t, id, token, err);
-        if (status != TERN_OK) tern_error_prefix(err, "added_tokens[%zu]", i);
+    tern_json_items items = {.rest = d->added};
+    if (!is_given(d->added)) return TERN_OK;
+    for (size_t i = 0;; i++) {
+        bool more;
+        tern_span item;
+        TERN_TRY(tern_json__next_item(&items, &more, &item, err));
+        if (!more) return TERN_OK;
+        tern_status status = read_added_item(t, item, err);
+        if (status != TERN_OK) return tern_error_prefix(err, "added_tokens[%zu]", i), status;
     }
-    tern_json_free(root);
-    return status;
 }
 
 /* ["a", "b"] */

@@ -94,6 +94,7 @@ static void check_stream(const tern_tokenizer *t, const tern_tokens *tokens)
     for (size_t i = 0; i < tokens->n; i++) {
         size_t before = shown.size;
         assert_ok(tern_text_stream_add(&stream, t, tokens->ids[i], false, &shown, &err), err);
+        if (shown.size == before) continue;
         assert_int_equal(tern_utf8__valid_run((const uint8_t *)shown.data + before, shown.size - before), shown.size - before);
     }
     assert_ok(tern_text_stream_finish(&stream, &shown, &err), err);

@@ -38,3 +38,15 @@ if(NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   tern_check(check_install ${PROJECT_SOURCE_DIR}/tests/checks/install.sh
     ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
 endif()
+
+# Each examples/NAME.c becomes example_NAME, which is run on the bundled model; against an installed library check_install does the same.
+file(GLOB TERN_EXAMPLES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c)
+foreach(file ${TERN_EXAMPLES})
+  get_filename_component(name ${file} NAME_WE)
+  add_executable(example_${name} ${file})
+  target_link_libraries(example_${name} PRIVATE tern_shared)
+  target_include_directories(example_${name} PRIVATE)
+  add_test(NAME example_${name} COMMAND example_${name} ${PROJECT_SOURCE_DIR}/models/tiny-stories-bitnet.gguf)
+  set_tests_properties(example_${name} PROPERTIES TIMEOUT 600 LABELS checks ENVIRONMENT "${TERN_TEST_ENVIRONMENT}"
+    PASS_REGULAR_EXPRESSION "^Once upon a time[^\n]* [a-z]+")
+endforeach()

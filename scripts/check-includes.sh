@@ -7,10 +7,13 @@ cd "$root"
 
 find src include -type f \( -name '*.c' -o -name '*.h' -o -name '*.def' -o -name '*.cu' -o -name '*.cuh' \) | sort |
     awk '
+# include/tern/infer.h is of infer, include/tern/status.h (no such layer) of base.
 function layer_of(path,   part) {
     if (path == "tern.h") return "api"
     split(path, part, "/")
-    return part[1] == "tern" ? "base" : part[1]
+    if (part[1] != "tern") return part[1]
+    sub(/\.h$/, "", part[2])
+    return part[2] in rank ? part[2] : "base"
 }
 function complain(file, line, words) {
     printf "%s:%d: %s\n", file, line, words

@@ -60,14 +60,9 @@ tern_status tern_app_fail_interrupted(tern_error *err)
 
 tern_status tern_app_encoding(const char *flag, const char *name, const tern_encoding **encoding, tern_error *err)
 {
-    *encoding = NULL;
-    if (!name || (*encoding = tern_encoding_by_name(name))) return TERN_OK;
-    tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: no such encoding; expected one of", flag, tern_show_z(name).text);
-    for (size_t i = 0; tern_encoding_at(i); i++) {
-        size_t at = strlen(err->message);
-        snprintf(err->message + at, sizeof err->message - at, "%s %s", i ? "," : "", tern_encoding_at(i)->name);
-    }
-    return TERN_INVALID_ARGUMENT;
+    char what[32];
+    snprintf(what, sizeof what, "--%s", flag);
+    return tern_encoding_parse(what, name, encoding, err);
 }
 
 tern_status tern_app_parse_ids(const char *text, tern_tokens *ids, tern_error *err)

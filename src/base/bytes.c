@@ -46,6 +46,7 @@ tern_status tern_buf_addf(tern_buf *buf, tern_error *err, const char *format, ..
 
 void tern_buf_deinit(tern_buf *buf)
 {
+    if (!buf) return;
     tern_free(buf->data);
     *buf = (tern_buf){0};
 }

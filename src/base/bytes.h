@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "tern/bytes.h"
 
 /* A borrowed run of bytes, not NUL-terminated. */
 typedef struct tern_span {
@@ -14,16 +15,9 @@ typedef struct tern_span {
     size_t size;
 } tern_span;
 
-/* A growable byte string; zero-initialised is empty. `data` always has a NUL after `size` bytes once anything was added. */
-typedef struct tern_buf {
-    char *data;
-    size_t size, cap;
-} tern_buf;
-
 tern_status tern_buf_add(tern_buf *buf, const void *bytes, size_t n, tern_error *err);
 tern_status tern_buf_addf(tern_buf *buf, tern_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void tern_buf_deinit(tern_buf *buf);
 
 /* Reads little-endian values from untrusted bytes. After the first short read it stays bad and
  * yields zeros, so that a record is read straight through and checked once. */

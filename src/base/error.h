@@ -25,6 +25,12 @@ tern_status tern_fail_alloc(tern_error *err, unsigned long long bytes);
 #define tern_fail_alloc(err, bytes) (tern_fail_alloc(err, bytes), TERN_OUT_OF_MEMORY)
 #endif
 
+/* Leaves the function with INVALID_ARGUMENT when a pointer that the caller gave is NULL. */
+#define TERN_NEED(pointer, err)                                                \
+    do {                                                                       \
+        if (!(pointer)) return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is NULL", #pointer); \
+    } while (0)
+
 /* Runs a call and leaves the function with its status when it failed. */
 #define TERN_TRY(call)                                                         \
     do {                                                                       \

@@ -5,8 +5,7 @@
 #include "backend/open.h"
 #include "graph/graph.h"
 #include "model/model.h"
-
-typedef struct tern_engine tern_engine;
+#include "tern/infer.h"
 
 /* Zero-initialised means sensible defaults. */
 typedef struct tern_engine_params {
@@ -18,7 +17,6 @@ typedef struct tern_engine_params {
 
 /* Opens a backend and gives it the model's weights. The engine owns `model` from here on, also when this fails. */
 tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern_engine_params *params, tern_error *err);
-void tern_engine_close(tern_engine *engine);
 
 const tern_model *tern_engine_model(const tern_engine *engine);
 const tern_config *tern_engine_config(const tern_engine *engine);

@@ -215,6 +215,9 @@ static tern_status loop(generation *g, tern_error *err)
 tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t n_prompt, const tern_generate_params *params,
                           tern_generate_result *result, tern_error *err)
 {
+    TERN_NEED(session, err);
+    TERN_NEED(params, err);
+    TERN_NEED(result, err);
     *result = (tern_generate_result){0};
     generation g = {.session = session, .params = params, .result = result,
                     .tokenizer = tern_model_tokenizer(tern_engine_model(tern_session_engine(session)))};

@@ -2,35 +2,8 @@
 #ifndef TERN_INFER_SAMPLER_H
 #define TERN_INFER_SAMPLER_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/error.h"
-
-typedef struct tern_logit_bias {
-    int32_t id;
-    float bias; /* added to the logit; -INFINITY bans the token */
-} tern_logit_bias;
-
-/* Zero-initialised is not the default: start from TERN_SAMPLER_DEFAULTS. */
-typedef struct tern_sampler_params {
-    float temperature;        /* 0: greedy */
-    uint32_t top_k;           /* 0: off */
-    float top_p;              /* 1: off */
-    float min_p;              /* 0: off */
-    float typical_p;          /* 1: off */
-    float repetition_penalty; /* 1: off; divides positive logits, multiplies negative ones (Keskar et al., CTRL, 2019) */
-    float presence_penalty;   /* 0: off; subtracted once for each token seen */
-    float frequency_penalty;  /* 0: off; subtracted for each time it was seen */
-    uint32_t penalty_last_n;  /* how many of the last tokens count */
-    uint64_t seed;
-    const tern_logit_bias *biases; /* borrowed for the sampler's life */
-    uint32_t n_biases;
-} tern_sampler_params;
-
-#define TERN_SAMPLER_DEFAULTS                                                                                      \
-    ((tern_sampler_params){.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .typical_p = 1.0f,    \
-                           .repetition_penalty = 1.0f, .penalty_last_n = 64})
+#include "tern/infer.h"
 
 typedef struct tern_sampler tern_sampler;
 

@@ -24,10 +24,12 @@ static tern_status resolve_params(const tern_config *c, const tern_session_param
 
 tern_status tern_session_open(tern_session **session, tern_engine *engine, const tern_session_params *params, tern_error *err)
 {
+    TERN_NEED(session, err);
     *session = NULL;
+    TERN_NEED(engine, err);
     const tern_config *c = tern_engine_config(engine);
     tern_runner_params resolved;
-    TERN_TRY(resolve_params(c, params, &resolved, err));
+    TERN_TRY(resolve_params(c, params ? params : &(tern_session_params){0}, &resolved, err));
     tern_session *s = tern_calloc(1, sizeof *s);
     if (!s) return tern_fail_alloc(err, sizeof *s);
     tern_status status = tern_runner_open(&s->runner, engine, &resolved, err);
@@ -77,6 +79,7 @@ uint32_t tern_session_n_tokens(const tern_session *session)
 
 float *tern_session_logits(const tern_session *session, uint32_t row)
 {
+    if (row >= session->runner.params.max_outputs) return NULL;
     return session->logits + (size_t)row * tern_engine_config(session->runner.engine)->n_vocab;
 }
 
@@ -87,6 +90,7 @@ const tern_graph *tern_session_graph(const tern_session *session, bool prefill)
 
 static tern_status check(const tern_session *s, const int32_t *ids, uint32_t n, tern_error *err)
 {
+    if (n) TERN_NEED(ids, err);
     uint32_t n_vocab = tern_engine_config(s->runner.engine)->n_vocab, n_ctx = s->runner.params.n_ctx;
     for (uint32_t i = 0; i < n; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= n_vocab)
@@ -112,6 +116,7 @@ void tern_session_want(tern_session *session, uint32_t n)
 
 tern_status tern_session_append(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)
 {
+    TERN_NEED(session, err);
     TERN_TRY(check(session, ids, n, err));
     for (uint32_t at = 0; at < n;) {
         uint32_t left = n - at, size = left < session->runner.params.n_batch ? left : session->runner.params.n_batch;
@@ -123,6 +128,7 @@ tern_status tern_session_append(tern_session *session, const int32_t *ids, uint3
 
 tern_status tern_session_append_all(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)
 {
+    TERN_NEED(session, err);
     if (n == 0 || n > session->runner.params.max_outputs)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "logits of %u tokens: 1 to %u expected", n, session->runner.params.max_outputs);
     TERN_TRY(check(session, ids, n, err));
@@ -131,6 +137,8 @@ tern_status tern_session_append_all(tern_session *session, const int32_t *ids, u
 
 tern_status tern_session_hidden(const tern_session *session, uint32_t index, uint32_t n, float *out, tern_error *err)
 {
+    TERN_NEED(session, err);
+    TERN_NEED(out, err);
     tern_runner *r = (tern_runner *)(uintptr_t)&session->runner;
     const tern_runner_graph *g = n == 1 ? &r->decode : &r->prefill;
     uint32_t value = tern_graph_hidden(&g->graph, index);
@@ -147,6 +155,7 @@ void tern_session_truncate(tern_session *session, uint32_t n)
 
 tern_status tern_session_shift(tern_session *session, uint32_t n_keep, tern_error *err)
 {
+    TERN_NEED(session, err);
     uint32_t n = session->n_tokens;
     if (n < 2 || n_keep > n - 2)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "context shift: %u tokens to keep, of %u: two fewer at most expected", n_keep, n);

@@ -1,10 +1,12 @@
 /* The table of encodings, and the sizes of tensors. */
 #include "quant/encoding.h"
 
+#include <stdio.h>
 #include <strings.h>
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/show.h"
 #include "quant/layout.h"
 #include "quant/table.h"
 #include "quant/ternary.h"
@@ -31,6 +33,17 @@ const tern_encoding *tern_encoding_by_name(const char *name)
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcasecmp(table[i]->name, name) == 0) return table[i];
     return NULL;
+}
+
+tern_status tern_encoding_parse(const char *what, const char *name, const tern_encoding **encoding, tern_error *err)
+{
+    char names[160];
+    int at = 0;
+    *encoding = NULL;
+    if (!name || (*encoding = tern_encoding_by_name(name))) return TERN_OK;
+    for (size_t i = 0; i < sizeof table / sizeof *table && at >= 0 && (size_t)at < sizeof names; i++)
+        at += snprintf(names + at, sizeof names - (size_t)at, "%s %s", i ? "," : "", table[i]->name);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s %s: no such encoding; expected one of%s", what, tern_show_z(name).text, names);
 }
 
 static tern_status too_large(const tern_encoding *e, uint64_t rows, uint64_t cols, tern_error *err)

@@ -64,6 +64,8 @@ struct tern_encoding {
 /* NULL when there is none. Names are matched without regard to case. */
 const tern_encoding *tern_encoding_find(uint32_t gguf_type);
 const tern_encoding *tern_encoding_by_name(const char *name);
+/* The encoding that a person named as the value of `what`; NULL for NULL. Errors: INVALID_ARGUMENT, with all names. */
+tern_status tern_encoding_parse(const char *what, const char *name, const tern_encoding **encoding, tern_error *err);
 /* The i-th encoding of the table, NULL past the end. */
 const tern_encoding *tern_encoding_at(size_t i);
 

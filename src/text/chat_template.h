@@ -8,13 +8,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "tern/text.h"
 #include "text/tokenizer.h"
-
-typedef struct tern_chat_message {
-    const char *role;    /* "system", "user", "assistant", ... */
-    const char *content; /* n_content bytes, any bytes */
-    size_t n_content;
-} tern_chat_message;
 
 typedef struct tern_chat_template tern_chat_template; /* immutable after parsing */
 

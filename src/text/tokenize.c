@@ -17,6 +17,7 @@ typedef struct work {
 
 tern_status tern_tokens_add(tern_tokens *tokens, int32_t id, tern_error *err)
 {
+    TERN_NEED(tokens, err);
     if (tokens->n == tokens->cap) {
         void *ids = tokens->ids;
         TERN_TRY(tern_grow(&ids, &tokens->cap, tokens->n + 1, sizeof id, err));
@@ -28,6 +29,7 @@ tern_status tern_tokens_add(tern_tokens *tokens, int32_t id, tern_error *err)
 
 void tern_tokens_deinit(tern_tokens *tokens)
 {
+    if (!tokens) return;
     tern_free(tokens->ids);
     *tokens = (tern_tokens){0};
 }

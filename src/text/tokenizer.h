@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "format/gguf.h"
+#include "tern/text.h"
 
 typedef struct tern_tokenizer tern_tokenizer; /* immutable after opening; shared by threads */
 
@@ -29,18 +30,11 @@ void tern_tokenizer_close(tern_tokenizer *t);
 /* The token ids of n bytes of text (any bytes: invalid UTF-8 and NUL included), appended to *ids (storage of tern_grow).
  * allow_special: text that spells a special token becomes that token; false treats it as plain text (a user's words).
  * No BOS is added. */
-typedef struct tern_tokens {
-    int32_t *ids;
-    size_t n, cap;
-} tern_tokens;
-
 tern_status tern_tokenize(const tern_tokenizer *t, const void *text, size_t n, bool allow_special, tern_tokens *out,
                           tern_error *err);
 /* The same with special tokens, except those that have a byte i in them with untrusted[i] not 0: that is plain text. */
 tern_status tern_tokenize_marked(const tern_tokenizer *t, const void *text, const uint8_t *untrusted, size_t n,
                                  tern_tokens *out, tern_error *err);
-void tern_tokens_deinit(tern_tokens *tokens);
-tern_status tern_tokens_add(tern_tokens *tokens, int32_t id, tern_error *err);
 
 /* The bytes of one token, as they go into the text (borrowed; not NUL-terminated; may be part of a UTF-8 sequence).
  * Special (control) tokens give an empty span unless `special`. INVALID ids give an empty span. */

@@ -7,7 +7,7 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/scripts" "$tree/src/base" "$tree/src/quant" "$tree/src/backend/cpu" "$tree/src/model" "$tree/include/tern"
 printf 'base\nquant\nmodel\nbackend -model\napi\n' >"$tree/scripts/layers.txt"
-for header in src/base/a.h src/quant/q.h src/model/m.h src/backend/cpu/c.h include/tern/status.h include/tern.h; do
+for header in src/base/a.h src/quant/q.h src/model/m.h src/backend/cpu/c.h include/tern/status.h include/tern/model.h include/tern.h; do
     echo '/* A header. */' >"$tree/$header"
 done
 
@@ -31,6 +31,9 @@ try 0 '0 wrong' src/base/x.c '#include <string.h>'
 try 1 'base includes "quant/q.h" of quant, a later layer' src/base/x.c '#include "quant/q.h"'
 try 1 'a later layer' src/base/x.h ' #  include "backend/cpu/c.h"'
 try 1 'a later layer' src/quant/x.c '#include "tern.h"'
+try 0 '0 wrong' src/model/x.c '#include "tern/model.h"'
+try 1 'a later layer' src/quant/x.c '#include "tern/model.h"'
+try 1 'a later layer' include/tern/status.h '#include "model/m.h"'
 try 1 'which scripts/layers.txt forbids' src/backend/cpu/x.c '#include "model/m.h"'
 try 1 'includes are written from src/' src/base/x.c '#include "a.h"'
 try 1 'there is no such file' src/base/x.c '#include "base/b.h"'

@@ -1,0 +1,40 @@
+/* Loading a model by its path, and saying what it is. */
+#include <string.h>
+
+#include "infer/engine.h"
+#include "tern.h"
+
+static tern_status read_head(const char *head, tern_engine_params *params, tern_error *err)
+{
+    params->head_exact = head && strcmp(head, "exact") == 0;
+    return params->head_exact ? TERN_OK : tern_encoding_parse("head", head, &params->head, err);
+}
+
+tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_engine_options *options, tern_error *err)
+{
+    TERN_NEED(engine, err);
+    *engine = NULL;
+    TERN_NEED(path, err);
+    const tern_engine_options o = options ? *options : (tern_engine_options){0};
+    tern_engine_params params = {
+        .backend = {.name = o.backend, .n_threads = o.n_threads, .pin = o.pin, .cpu_features = o.cpu_features}};
+    tern_model *model;
+    TERN_TRY(read_head(o.head, &params, err));
+    TERN_TRY(tern_model_open(&model, path, &(tern_model_options){.progress = o.progress, .progress_context = o.progress_context}, err));
+    return tern_engine_open(engine, model, &params, err);
+}
+
+tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *info, tern_error *err)
+{
+    TERN_NEED(engine, err);
+    TERN_NEED(info, err);
+    const tern_model *model = tern_engine_model(engine);
+    const tern_config *c = tern_model_config(model);
+    const tern_tokenizer *t = tern_model_tokenizer(model);
+    *info = (tern_engine_info){.architecture = c->architecture, .name = c->name, .n_vocab = c->n_vocab, .n_ctx_train = c->n_ctx_train,
+                               .n_embd = c->n_embd, .n_layers = c->n_layers, .parameters = tern_model_parameters(model),
+                               .bytes = tern_model_bytes(model), .bos = t ? tern_tokenizer_bos(t) : -1,
+                               .eos = t ? tern_tokenizer_eos(t) : -1, .adds_bos = t && tern_tokenizer_adds_bos(t),
+                               .has_tokenizer = t != NULL, .has_chat_template = t && tern_tokenizer_chat_template(t)};
+    return TERN_OK;
+}

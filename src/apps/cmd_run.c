@@ -104,11 +104,8 @@ static tern_status open_session(story *s, const tern_app_generation *g, tern_err
     TERN_TRY(tern_app_open_session(&s->session, s->engine, o, params, err));
     if (!o->restore) return TERN_OK;
     TERN_TRY(tern_session_restore(s->session, o->restore, err));
-    if (s->prompt.size) return TERN_OK;
-    uint32_t n = tern_session_n_tokens(s->session); /* the last token is evaluated again, for its logits */
-    if (n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "%s holds no tokens: give a prompt with -p", o->restore);
-    TERN_TRY(tern_tokens_add(&s->ids, tern_session_tokens(s->session)[n - 1], err));
-    tern_session_truncate(s->session, n - 1);
+    if (s->prompt.size == 0 && tern_session_n_tokens(s->session) == 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s holds no tokens: give a prompt with -p", o->restore);
     return TERN_OK;
 }
 
@@ -134,7 +131,7 @@ static tern_status generate(story *s, tern_app_generation *g, tern_error *err)
     g->params.context = s;
     g->params.show_special = s->options->special;
     TERN_TRY(open_session(s, g, err));
-    if (s->ids.n == 0) TERN_TRY(tokenize_prompt(s, err));
+    TERN_TRY(tokenize_prompt(s, err));
     if (!s->options->json && !s->options->quiet) show(s, s->prompt.data, s->prompt.size);
     TERN_TRY(tern_generate(s->session, s->ids.ids, (uint32_t)s->ids.n, &g->params, &cost.result, err));
     TERN_TRY(finish(s, &cost, err));

@@ -12,7 +12,7 @@ const tern_flag tern_flags_backend[] = {
     {"threads", 't', TERN_FLAG_TEXT, "N", FIELD(threads), 0, 0, "Threads; one for each physical core when not given"},
     {"pin", 0, TERN_FLAG_BOOL, NULL, FIELD(pin), 0, 0, "Tie each thread to a core"},
     {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", FIELD(cpu_features), 0, 0, "scalar, avx2, ... at most, or -name,... to leave out"},
-    {"head", 0, TERN_FLAG_TEXT, "TYPE", FIELD(head), 0, 0, "Output head: q8_0, q6_k, q4_k, ... instead of the file's"},
+    {"head", 0, TERN_FLAG_TEXT, "TYPE", FIELD(head), 0, 0, "Output head: exact (only rows that can win), q8_0, q6_k, q4_k"},
     {0},
 };
 

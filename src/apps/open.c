@@ -65,7 +65,8 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
     tern_engine_params params = {.backend = {.n_threads = n_threads, .pin = options->pin, .cpu_features = options->cpu_features}};
     tern_model *model;
     *engine = NULL;
-    TERN_TRY(tern_app_encoding("head", options->head, &params.head, err));
+    params.head_exact = options->head && strcmp(options->head, "exact") == 0;
+    if (!params.head_exact) TERN_TRY(tern_app_encoding("head", options->head, &params.head, err));
     TERN_TRY(tern_app_open_model(&model, options, tokenizer, err));
     return tern_engine_open(engine, model, &params, err);
 }

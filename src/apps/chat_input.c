@@ -1,0 +1,89 @@
+/* Lines from a terminal or a pipe. */
+#include "apps/chat_input.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <editline/readline.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+enum { MAX_HISTORY = 1000 };
+
+/* Makes the folders of a path, private ones where they are missing. */
+static void make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+}
+
+static char *default_history(void)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    char *path = NULL;
+    if (state && *state == '/') path = tern_path_join(state, "tern/history");
+    else if (home && *home == '/') path = tern_path_join(home, ".local/state/tern/history");
+    return path;
+}
+
+tern_status tern_chat_input_open(tern_chat_input *input, const char *history, tern_error *err)
+{
+    *input = (tern_chat_input){.terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
+    if (!input->terminal || (history && !*history)) return TERN_OK;
+    input->history_path = history ? tern_strdup(history) : default_history();
+    if (history && !input->history_path) return tern_fail_alloc(err, strlen(history));
+    using_history();
+    stifle_history(MAX_HISTORY);
+    if (input->history_path) read_history(input->history_path);
+    return TERN_OK;
+}
+
+static void write_private(const char *path)
+{
+    char *temp = tern_alloc(strlen(path) + 32);
+    if (!temp) return;
+    sprintf(temp, "%s.tmp-%ld", path, (long)getpid());
+    mode_t mask = umask(077);
+    if (write_history(temp) != 0 || rename(temp, path) != 0) unlink(temp);
+    umask(mask);
+    tern_free(temp);
+}
+
+void tern_chat_input_close(tern_chat_input *input)
+{
+    if (input->history_path) {
+        make_folders(input->history_path);
+        write_private(input->history_path);
+    }
+    tern_free(input->history_path);
+    free(input->line);
+    *input = (tern_chat_input){0};
+}
+
+static char *read_pipe(void)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t n = getline(&line, &cap, stdin);
+    if (n < 0) {
+        free(line);
+        return NULL;
+    }
+    if (n > 0 && line[n - 1] == '\n') line[n - 1] = 0;
+    return line;
+}
+
+const char *tern_chat_input_next(tern_chat_input *input)
+{
+    free(input->line);
+    input->line = input->terminal ? readline("> ") : read_pipe();
+    if (input->terminal && input->line && *input->line) add_history(input->line);
+    return input->line;
+}

@@ -1,0 +1,22 @@
+/* Reading what a person types: with line editing and a history on a terminal, line by line elsewhere. */
+#ifndef TERN_APPS_CHAT_INPUT_H
+#define TERN_APPS_CHAT_INPUT_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+typedef struct tern_chat_input {
+    bool terminal;
+    char *history_path; /* NULL: none is kept */
+    char *line;         /* the last line read */
+} tern_chat_input;
+
+/* The history lies in `history`, or in $XDG_STATE_HOME/tern/history (~/.local/state when not set); "" keeps none. */
+tern_status tern_chat_input_open(tern_chat_input *input, const char *history, tern_error *err);
+/* Writes the history, private and whole or not at all; what goes wrong there is no error. */
+void tern_chat_input_close(tern_chat_input *input);
+/* The next line without its end, borrowed until the next call; NULL at the end of input or after Ctrl-C. */
+const char *tern_chat_input_next(tern_chat_input *input);
+
+#endif

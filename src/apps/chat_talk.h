@@ -1,0 +1,45 @@
+/* A conversation: its messages, and the session that has read them so far. */
+#ifndef TERN_APPS_CHAT_TALK_H
+#define TERN_APPS_CHAT_TALK_H
+
+#include "apps/generation.h"
+#include "text/chat_template.h"
+
+typedef struct tern_chat_talk {
+    tern_options *options;
+    tern_engine *engine;
+    const tern_tokenizer *tokenizer;
+    tern_session *session;
+    tern_chat_template *template;
+    tern_chat_message *messages; /* role: static words; content: owned */
+    size_t n, cap;
+    tern_tokens ids; /* the conversation as the template renders it */
+    tern_buf answer; /* being written */
+    tern_app_cost cost; /* of the last answer */
+    uint64_t weight_bytes;
+    bool started, failed;
+} tern_chat_talk;
+
+/* Opens model, session and template. Errors: also INVALID_ARGUMENT when the model has no template and --template names none. */
+tern_status tern_chat_talk_open(tern_chat_talk *talk, tern_options *options, tern_error *err);
+void tern_chat_talk_close(tern_chat_talk *talk);
+
+/* Appends a message; the content is copied. */
+tern_status tern_chat_talk_add(tern_chat_talk *talk, const char *role, const char *content, size_t n, tern_error *err);
+/* Forgets messages from the end until `keep` are left. */
+void tern_chat_talk_truncate(tern_chat_talk *talk, size_t keep);
+/* Sets, replaces or (n = 0) removes the system message. */
+tern_status tern_chat_talk_set_system(tern_chat_talk *talk, const char *content, size_t n, tern_error *err);
+/* Streams the answer to the last message to standard output and appends it. Only what the session does not hold already is evaluated.
+ * Errors: CONTEXT_FULL (with --context-shift the oldest messages are forgotten instead), and those of the template. */
+tern_status tern_chat_talk_answer(tern_chat_talk *talk, tern_error *err);
+
+/* The messages as JSON: [{"role": ..., "content": ...}, ...]. Written to a temporary name and renamed. */
+tern_status tern_chat_talk_save(const tern_chat_talk *talk, const char *path, tern_error *err);
+/* On failure the conversation is as it was. */
+tern_status tern_chat_talk_load(tern_chat_talk *talk, const char *path, tern_error *err);
+
+/* The Jinja text of a template that has a name; NULL when there is none. */
+const char *tern_chat_template_builtin(const char *name);
+
+#endif

@@ -1,0 +1,224 @@
+/* tern chat: a conversation with a model. */
+#include <string.h>
+
+#include "apps/app.h"
+#include "apps/chat_input.h"
+#include "apps/chat_talk.h"
+
+static const tern_flag flags[] = {
+    {"system", 0, TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, system), 0, 0, "What the model is told first"},
+    {"template", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, template), 0, 0,
+     "Chat template: chatml, llama3, bitnet, gemma, or a Jinja file"},
+    {"history", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, history), 0, 0, "Where typed lines are kept; \"\" keeps none"},
+    {"restore", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, restore), 0, 0, "Go on with a conversation that /save wrote"},
+    {"verbose", 'v', TERN_FLAG_BOOL, NULL, offsetof(tern_options, verbose), 0, 0, "Statistics after each answer"},
+    {0},
+};
+
+static const tern_flag_group groups[] = {{"Flags", flags},
+                                         {"Model", tern_flags_model},
+                                         {"Generation", tern_flags_generation},
+                                         {"Sampling", tern_flags_sampling},
+                                         {"Context", tern_flags_session},
+                                         {"Backend", tern_flags_backend},
+                                         {0}};
+
+/* Flags that can be set while talking: "/temp 0.5". */
+static const tern_flag_group live_groups[] = {{"Generation", tern_flags_generation}, {"Sampling", tern_flags_sampling}, {0}};
+static const tern_command live = {.name = "chat", .usage = "", .groups = live_groups, .max_args = 1};
+
+/* One /command: its word, what follows it, and what it does; CANCELLED leaves the chat. */
+typedef struct chat_command {
+    const char *name, *metavar, *help;
+    tern_status (*run)(tern_chat_talk *talk, char *rest, tern_error *err);
+} chat_command;
+
+static tern_status run_help(tern_chat_talk *talk, char *rest, tern_error *err);
+
+static tern_status run_exit(tern_chat_talk *talk, char *rest, tern_error *err)
+{
+    (void)talk;
+    (void)rest;
+    return tern_fail(err, TERN_CANCELLED, "bye");
+}
+
+static tern_status run_clear(tern_chat_talk *talk, char *rest, tern_error *err)
+{
+    (void)rest;
+    (void)err;
+    bool system = talk->n && strcmp(talk->messages[0].role, "system") == 0;
+    tern_chat_talk_truncate(talk, system);
+    return TERN_OK;
+}
+
+static tern_status run_system(tern_chat_talk *talk, char *rest, tern_error *err)
+{
+    return tern_chat_talk_set_system(talk, rest, strlen(rest), err);
+}
+
+static tern_status run_regenerate(tern_chat_talk *talk, char *rest, tern_error *err)
+{
+    (void)rest;
+    if (talk->n == 0 || strcmp(talk->messages[talk->n - 1].role, "assistant") != 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "there is no answer yet");
+    tern_chat_talk_truncate(talk, talk->n - 1);
+    return tern_chat_talk_answer(talk, err);
+}
+
+static tern_status run_stats(tern_chat_talk *talk, char *rest, tern_error *err)
+{
+    (void)rest;
+    (void)err;
+    fprintf(stderr, "%zu messages, %u of %u tokens of context\n", talk->n, tern_session_n_tokens(talk->session),
+            tern_session_n_ctx(talk->session));
+    if (!talk->started) return TERN_OK;
+    tern_app_measure_cost(&talk->cost, talk->engine);
+    tern_app_print_cost(&talk->cost);
+    return TERN_OK;
+}
+
+static tern_status need_file(const char *rest, tern_error *err)
+{
+    return *rest ? TERN_OK : tern_fail(err, TERN_INVALID_ARGUMENT, "the name of a file is missing");
+}
+
+static tern_status run_save(tern_chat_talk *talk, char *rest, tern_error *err)
+{
+    TERN_TRY(need_file(rest, err));
+    return tern_chat_talk_save(talk, rest, err);
+}
+
+static tern_status run_load(tern_chat_talk *talk, char *rest, tern_error *err)
+{
+    TERN_TRY(need_file(rest, err));
+    return tern_chat_talk_load(talk, rest, err);
+}
+
+static const chat_command commands[] = {
+    {"help", "", "Show this list", run_help},
+    {"exit", "", "Leave (Ctrl-D does the same)", run_exit},
+    {"quit", "", "Leave", run_exit},
+    {"clear", "", "Forget the conversation", run_clear},
+    {"system", " TEXT", "Tell the model something first; without TEXT: nothing", run_system},
+    {"regenerate", "", "Answer the last message again", run_regenerate},
+    {"stats", "", "Show context and speed", run_stats},
+    {"save", " FILE", "Save the conversation as JSON", run_save},
+    {"load", " FILE", "Go on with a saved conversation", run_load},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static tern_status run_help(tern_chat_talk *talk, char *rest, tern_error *err)
+{
+    (void)talk;
+    (void)rest;
+    (void)err;
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        int n = printf("  /%s%s", commands[i].name, commands[i].metavar);
+        printf("%*s%s\n", n < 20 ? 20 - n : 1, "", commands[i].help);
+    }
+    puts("  /temp T, /top-p P, /seed N, ...: any flag of generation and sampling\n"
+         "Ctrl-C stops an answer; at an empty line, twice, it leaves.");
+    return TERN_OK;
+}
+
+/* Names of commands, then of flags. */
+static const char *word_at(const void *context, size_t i)
+{
+    (void)context;
+    if (i < N_COMMANDS) return commands[i].name;
+    const tern_flag *f = tern_args_flag_at(&live, i - N_COMMANDS);
+    return f ? f->name : NULL;
+}
+
+static tern_status set_flag(tern_chat_talk *talk, const tern_flag *f, char *rest, tern_error *err)
+{
+    char flag[64];
+    snprintf(flag, sizeof flag, "--%s", f->name);
+    if (f->kind == TERN_FLAG_TEXTS || f->kind == TERN_FLAG_CHOICE)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s can be given at the start of `tern chat` only", f->name);
+    char *words[] = {flag, rest};
+    return tern_args_parse(&live, *rest ? 2 : 1, words, talk->options, err);
+}
+
+static tern_status run_command(tern_chat_talk *talk, char *line, tern_error *err)
+{
+    char *rest = line + strcspn(line, " ");
+    if (*rest) *rest++ = 0;
+    rest += strspn(rest, " ");
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i].name, line) == 0) return commands[i].run(talk, rest, err);
+    for (size_t i = 0; tern_args_flag_at(&live, i); i++)
+        if (strcmp(tern_args_flag_at(&live, i)->name, line) == 0) return set_flag(talk, tern_args_flag_at(&live, i), rest, err);
+    const char *nearest = tern_args_nearest(line, word_at, NULL);
+    if (nearest) return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown command /%s: did you mean /%s?", line, nearest);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown command /%s (/help lists them)", line);
+}
+
+static tern_status say(tern_chat_talk *talk, const char *line, tern_error *err)
+{
+    size_t before = talk->n;
+    tern_status status = tern_chat_talk_add(talk, "user", line, strlen(line), err);
+    if (status == TERN_OK) status = tern_chat_talk_answer(talk, err);
+    if (status != TERN_OK) tern_chat_talk_truncate(talk, before);
+    else if (talk->options->verbose) status = run_stats(talk, NULL, err);
+    return status;
+}
+
+/* After Ctrl-C at the prompt: the first time a hint, the second time the end. */
+static bool leaves(const tern_chat_input *input, bool *warned)
+{
+    if (!tern_app_take_interrupt() || !input->terminal || *warned) return true;
+    puts("\n(Ctrl-C again, Ctrl-D or /exit leaves)");
+    *warned = true;
+    return false;
+}
+
+/* Errors in a conversation on a terminal are shown and it goes on; elsewhere they end it. */
+static tern_status converse(tern_chat_talk *talk, tern_chat_input *input, tern_error *err)
+{
+    bool warned = false;
+    for (;;) {
+        char *line = (char *)(uintptr_t)tern_chat_input_next(input);
+        if (!line && leaves(input, &warned)) return TERN_OK;
+        if (!line || !*line) continue;
+        warned = false;
+        tern_status status = *line == '/' ? run_command(talk, line + 1, err) : say(talk, line, err);
+        tern_app_take_interrupt();
+        if (status == TERN_CANCELLED) return TERN_OK;
+        if (talk->failed) return tern_app_flush(err);
+        if (status != TERN_OK && !input->terminal) return status;
+        if (status != TERN_OK) fprintf(stderr, "error: %s\n", err->message);
+        *err = (tern_error){0};
+    }
+}
+
+static void defaults(tern_options *o)
+{
+    tern_app_generation_defaults(o);
+    o->n_tokens = 0;
+}
+
+static tern_status run(const tern_options *o, tern_error *err)
+{
+    tern_options options = *o;
+    tern_chat_talk talk;
+    tern_chat_input input = {0};
+    tern_status status = tern_chat_talk_open(&talk, &options, err);
+    if (status == TERN_OK && o->restore) status = tern_chat_talk_load(&talk, o->restore, err);
+    if (status == TERN_OK) status = tern_chat_input_open(&input, o->history, err);
+    if (status == TERN_OK && input.terminal) puts("Type a message; /help lists what else there is.");
+    if (status == TERN_OK) status = converse(&talk, &input, err);
+    tern_chat_input_close(&input);
+    tern_chat_talk_close(&talk);
+    return status;
+}
+
+const tern_command tern_command_chat = {
+    .name = "chat",
+    .usage = "-m MODEL [--system TEXT]",
+    .summary = "Talk with a model",
+    .detail = "Each line is a message; input that is no terminal works too. /help inside lists the commands.",
+    .groups = groups,
+    .defaults = defaults,
+    .run = run,
+};

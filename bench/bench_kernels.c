@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/peak.h"
 #include "base/pool.h"
 #include "base/rng.h"
-#include "peak.h"
 
 enum { REPEATS = 7, TOKENS = 512, ROWS_PER_TASK = 64, MAX_THREADS = 64, MAX_ROWS = 6912, MAX_COLS = 6912 };
 static const size_t FILE_BYTES = (size_t)640 << 20, READ_TASK_BYTES = 1 << 20;
@@ -54,7 +54,7 @@ typedef struct work {
     uint32_t rows, cols;
     size_t row_bytes;
     tern_q8_rows tokens;
-    tern_bench_peak_fn peak;
+    tern_cpu_peak_fn peak;
     volatile uint64_t seen[MAX_THREADS];
 } work;
 
@@ -126,7 +126,7 @@ static void peak_task(void *context, uint32_t task, uint32_t thread)
 /* Multiply-adds per second of registers alone, all threads together; 0 where nobody wrote the loop. */
 static double peak_rate(work *w, const char *level)
 {
-    w->peak = tern_bench_peak_of(level);
+    w->peak = tern_cpu_peak_of(level);
     if (!w->peak) return 0;
     const uint32_t n = tern_pool_threads(w->pool) * 8;
     return (double)w->peak(0) * 1e6 * n / time_tasks(w, n, peak_task);

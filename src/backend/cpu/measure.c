@@ -1,10 +1,11 @@
-/* Measuring how fast memory can be read. */
+/* Measuring how fast memory can be read, and integers multiplied. */
 #include "backend/cpu/measure.h"
 
 #include <string.h>
 #include <time.h>
 
 #include "backend/cpu/exec.h"
+#include "backend/cpu/peak.h"
 #include "base/alloc.h"
 
 enum { PIECE = 1 << 20, STREAMS = 4, AHEAD = 2048 };
@@ -102,5 +103,38 @@ double tern_cpu_measure_read(tern_backend *backend, const tern_span *regions, si
     pthread_mutex_unlock(&cpu->running);
     tern_free_aligned(buffer);
     tern_free(r.pieces);
+    return best;
+}
+
+typedef struct dots {
+    tern_cpu_peak_fn loop;
+    _Atomic uint64_t seen;
+} dots;
+
+enum { DOT_TURNS = 200000, DOT_TASKS = 8, DOT_RUNS = 5 };
+
+static void dots_task(void *context, uint32_t task, uint32_t thread)
+{
+    dots *d = context;
+    (void)task;
+    (void)thread;
+    d->seen ^= d->loop(DOT_TURNS);
+}
+
+double tern_cpu_measure_dots(tern_backend *backend)
+{
+    tern_cpu *cpu = (tern_cpu *)backend;
+    dots d = {.loop = tern_cpu_peak_of(cpu->kernels.i2_s_level)};
+    const uint32_t n_tasks = tern_pool_threads(cpu->pool) * DOT_TASKS;
+    double best = 0;
+    if (!d.loop) return 0;
+    pthread_mutex_lock(&cpu->running);
+    for (int i = 0; i < DOT_RUNS; i++) {
+        const double start = seconds_now();
+        tern_pool_for(cpu->pool, n_tasks, dots_task, &d);
+        const double rate = (double)d.loop(0) * DOT_TURNS * n_tasks / (seconds_now() - start);
+        if (rate > best) best = rate;
+    }
+    pthread_mutex_unlock(&cpu->running);
     return best;
 }

@@ -10,4 +10,8 @@
  * 0 when out of memory. */
 double tern_cpu_measure_read(tern_backend *backend, const tern_span *regions, size_t n, double seconds);
 
+/* Integer multiply-adds per second of all threads together at the level of the kernel that takes i2_s weights, in a loop that touches
+ * registers only: the best of a few short runs. */
+double tern_cpu_measure_dots(tern_backend *backend);
+
 #endif

@@ -1,9 +1,9 @@
 /* Peak of vpdpbusd on 256-bit registers. */
 #include <immintrin.h>
 
-#include "peak.h"
+#include "backend/cpu/peak.h"
 
-uint64_t tern_bench__peak_avxvnni(uint64_t n)
+uint64_t tern_cpu__peak_avxvnni(uint64_t n)
 {
     enum { SUMS = 12 };
     if (n == 0) return SUMS * 32;

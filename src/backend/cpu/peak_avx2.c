@@ -1,9 +1,9 @@
 /* Peak of vpmaddubsw alone: adding the products up costs more, so no kernel comes near. */
 #include <immintrin.h>
 
-#include "peak.h"
+#include "backend/cpu/peak.h"
 
-uint64_t tern_bench__peak_avx2(uint64_t n)
+uint64_t tern_cpu__peak_avx2(uint64_t n)
 {
     enum { SUMS = 12 };
     if (n == 0) return SUMS * 32;

@@ -1,0 +1,42 @@
+/* Which loop measures the peak of a level. */
+#include "backend/cpu/peak.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* Multiply-adds that the compiler may use any instruction of the base CPU for. */
+static uint64_t peak_scalar(uint64_t n)
+{
+    enum { SUMS = 64 };
+    if (n == 0) return SUMS;
+    int32_t sums[SUMS];
+    for (int i = 0; i < SUMS; i++) sums[i] = i;
+    for (int8_t b = (int8_t)n; n > 0; n--, b++)
+        for (int i = 0; i < SUMS; i++) sums[i] = (int32_t)((uint32_t)sums[i] * 3u + (uint32_t)b);
+    for (int i = 1; i < SUMS; i++) sums[0] ^= sums[i];
+    return (uint64_t)(uint32_t)sums[0];
+}
+
+static const struct {
+    const char *level;
+    tern_cpu_peak_fn fn;
+} peaks[] = {
+    {"scalar", peak_scalar},
+#if defined(__x86_64__)
+    {"avx2", tern_cpu__peak_avx2},
+    {"avxvnni", tern_cpu__peak_avxvnni},
+    {"avx512", tern_cpu__peak_avx512},
+    {"avx512vbmi", tern_cpu__peak_avx512},
+#elif defined(__aarch64__)
+    {"neon", tern_cpu__peak_neon},
+    {"dotprod", tern_cpu__peak_dotprod},
+#endif
+    {NULL, NULL},
+};
+
+tern_cpu_peak_fn tern_cpu_peak_of(const char *level)
+{
+    for (size_t i = 0; peaks[i].level; i++)
+        if (!strcmp(peaks[i].level, level)) return peaks[i].fn;
+    return NULL;
+}

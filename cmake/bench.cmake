@@ -3,3 +3,8 @@ file(GLOB TERN_BENCH_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.c)
 tern_level_sources(TERN_BENCH_SOURCES)
 add_executable(bench_kernels EXCLUDE_FROM_ALL ${TERN_BENCH_SOURCES})
 target_link_libraries(bench_kernels PRIVATE tern_static)
+
+# The same for the float kernels.
+file(GLOB TERN_BENCH_DENSE_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/dense/*.c)
+add_executable(bench_dense EXCLUDE_FROM_ALL ${TERN_BENCH_DENSE_SOURCES})
+target_link_libraries(bench_dense PRIVATE tern_static)

@@ -17,15 +17,26 @@ enum {
     TOKENS = 64,   /* that share a decoding */
     TILE_TOKENS = 4,
     MAX_BLOCK = 256,
+    MAX_PART = 64,
+    MAX_SHORT = 128, /* elements, where a row may end with less than is unpacked at once */
+    MAX_SHORT_BYTES = 136,
 };
 
-/* One block of an encoding to floats. */
-typedef void (*unpack_fn)(const uint8_t *block, lanes *out);
+/* What a block is prepared to: factors of its groups, and where a level wants them its values as bytes. */
+typedef struct block_state {
+    _Alignas(64) float scales[32];
+    int8_t values[MAX_BLOCK];
+} block_state;
 
-/* An encoding's block; the last block of a row may be short when elements may be any number (element_bytes > 0). */
+typedef void (*prepare_fn)(const uint8_t *block, block_state *state);
+/* Elements part * n .. part * n + n - 1 to floats, n = elements / parts. */
+typedef void (*unpack_fn)(const uint8_t *block, const block_state *state, uint32_t part, lanes *out);
+
+/* What is unpacked at once, and the smallest piece that a row may end with (block_bytes for block_elements). */
 typedef struct dense {
+    prepare_fn prepare;
     unpack_fn unpack;
-    uint32_t elements, bytes, element_bytes;
+    uint32_t elements, bytes, parts, block_elements, block_bytes;
 } dense;
 
 /* The arguments of a tern_dense_fn. */
@@ -40,16 +51,6 @@ typedef struct product {
     size_t y_stride;
 } product;
 
-INLINE lanes block_dot(const dense e, const uint8_t *block, const float *x, lanes acc)
-{
-    lanes values[MAX_BLOCK / TERN_LANES];
-    e.unpack(block, values);
-    UNROLL
-    for (uint32_t i = 0; i < e.elements / TERN_LANES; i++)
-        acc = lanes_fma(values[i], x + i * TERN_LANES, acc);
-    return acc;
-}
-
 INLINE void prefetch(const uint8_t *p, uint32_t bytes)
 {
     UNROLL
@@ -57,34 +58,61 @@ INLINE void prefetch(const uint8_t *p, uint32_t bytes)
         __builtin_prefetch(p + PREFETCH_BYTES + at, 0, 3);
 }
 
-/* The block of `left` elements at the end of a row. */
-INLINE lanes short_block_dot(const dense e, const uint8_t *block, const float *x, uint32_t left, lanes acc)
+/* One block of each of n streams times the same x. Parts alternate between the streams: the additions to one sum wait for
+ * each other, those of four do not. */
+INLINE void blocks_dot(const dense e, const uint8_t *const *block, int n, const float *x, lanes *acc)
 {
-    uint8_t padded[128] = {0};
-    float x_padded[32] = {0};
-    memcpy(padded, block, left * e.element_bytes);
+    block_state state[STREAMS];
+    const uint32_t n_lanes = e.elements / e.parts / TERN_LANES;
+    UNROLL
+    for (int s = 0; s < n; s++)
+        e.prepare(block[s], &state[s]);
+    UNROLL
+    for (uint32_t part = 0; part < e.parts; part++) {
+        UNROLL
+        for (int s = 0; s < n; s++) {
+            lanes values[MAX_PART / TERN_LANES];
+            e.unpack(block[s], &state[s], part, values);
+            UNROLL
+            for (uint32_t i = 0; i < n_lanes; i++)
+                acc[s] = lanes_fma(values[i], x + (part * n_lanes + i) * TERN_LANES, acc[s]);
+        }
+    }
+}
+
+/* The `left` elements at the end of a row, less than are unpacked at once. */
+INLINE void short_block_dot(const dense e, const uint8_t *block, const float *x, uint32_t left, lanes *acc)
+{
+    uint8_t padded[MAX_SHORT_BYTES] = {0};
+    const uint8_t *const blocks[1] = {padded};
+    float x_padded[MAX_SHORT] = {0};
+    memcpy(padded, block, left / e.block_elements * e.block_bytes);
     memcpy(x_padded, x, left * sizeof *x);
-    return block_dot(e, padded, x_padded, acc);
+    blocks_dot(e, blocks, 1, x_padded, acc);
 }
 
 /* One row of each of n streams, `apart` bytes from each other, times x. */
 INLINE void stream_rows(const dense e, const uint8_t *w, size_t apart, int n, uint32_t cols, const float *x, lanes *acc)
 {
+    const uint8_t *block[STREAMS];
     uint32_t at = 0;
     UNROLL
-    for (int s = 0; s < n; s++)
+    for (int s = 0; s < n; s++) {
+        block[s] = w + (size_t)s * apart;
         acc[s] = lanes_zero();
-    for (; cols - at >= e.elements; at += e.elements, w += e.bytes) {
-        UNROLL
-        for (int s = 0; s < n; s++) {
-            const uint8_t *block = w + (size_t)s * apart;
-            prefetch(block, e.bytes);
-            acc[s] = block_dot(e, block, x + at, acc[s]);
-        }
     }
-    if (!e.element_bytes || at == cols) return;
+    for (; cols - at >= e.elements; at += e.elements) {
+        UNROLL
+        for (int s = 0; s < n; s++)
+            prefetch(block[s], e.bytes);
+        blocks_dot(e, block, n, x + at, acc);
+        UNROLL
+        for (int s = 0; s < n; s++)
+            block[s] += e.bytes;
+    }
+    if (e.elements == e.block_elements || at == cols) return;
     for (int s = 0; s < n; s++)
-        acc[s] = short_block_dot(e, w + (size_t)s * apart, x + at, cols - at, acc[s]);
+        short_block_dot(e, block[s], x + at, cols - at, &acc[s]);
 }
 
 INLINE void one_token(const dense e, const product *p)
@@ -104,23 +132,33 @@ INLINE void one_token(const dense e, const product *p)
     }
 }
 
+INLINE void decode_block(const dense e, const uint8_t *in, float *out)
+{
+    block_state state;
+    const uint32_t n_lanes = e.elements / e.parts / TERN_LANES;
+    e.prepare(in, &state);
+    UNROLL
+    for (uint32_t part = 0; part < e.parts; part++) {
+        lanes values[MAX_PART / TERN_LANES];
+        e.unpack(in, &state, part, values);
+        UNROLL
+        for (uint32_t i = 0; i < n_lanes; i++)
+            lanes_store(out + (part * n_lanes + i) * TERN_LANES, values[i]);
+    }
+}
+
 /* `depth` elements to out, zeros up to a multiple of the lanes. */
 INLINE void decode_row(const dense e, const uint8_t *in, uint32_t depth, float *out)
 {
-    uint8_t padded[128] = {0};
-    lanes values[MAX_BLOCK / TERN_LANES];
-    for (uint32_t at = 0; at < depth; at += e.elements, in += e.bytes) {
-        if (depth - at < e.elements) {
-            memcpy(padded, in, (depth - at) * e.element_bytes);
-            in = padded;
-        } else {
-            prefetch(in, e.bytes);
-        }
-        e.unpack(in, values);
-        UNROLL
-        for (uint32_t i = 0; i < e.elements / TERN_LANES; i++)
-            lanes_store(out + at + i * TERN_LANES, values[i]);
+    uint8_t padded[MAX_SHORT_BYTES] = {0};
+    uint32_t at = 0;
+    for (; depth - at >= e.elements; at += e.elements, in += e.bytes) {
+        prefetch(in, e.bytes);
+        decode_block(e, in, out + at);
     }
+    if (e.elements == e.block_elements || at == depth) return;
+    memcpy(padded, in, (depth - at) / e.block_elements * e.block_bytes);
+    decode_block(e, padded, out + at);
 }
 
 /* Columns [0, depth) of TILE_ROWS rows of w and of n tokens, added to their lanes. Columns past `depth` of w are zeros. */
@@ -225,12 +263,12 @@ INLINE void many_tokens(const dense e, const product *p)
             row_block(e, &room, p, row, first, p->n - first < TOKENS ? p->n - first : TOKENS);
 }
 
-/* Defines the kernel of one encoding. */
-#define DENSE(slot, unpack, elements, bytes, element_bytes)                                                            \
+/* Defines the kernel of one encoding from the numbers of `dense`. */
+#define DENSE(slot, ...)                                                                                               \
     void KERNEL_NAME(slot)(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x,         \
                            size_t x_stride, uint32_t n, float *y, size_t y_stride)                                     \
     {                                                                                                                  \
-        const dense e = {unpack, elements, bytes, element_bytes};                                                      \
+        const dense e = {prepare_##slot, unpack_##slot, __VA_ARGS__};                                                  \
         const product p = {w, row_bytes, n_rows, cols, x, x_stride, n, y, y_stride};                                   \
         if (n == 1)                                                                                                    \
             one_token(e, &p);                                                                                          \

@@ -29,6 +29,9 @@
 
 #define JOIN_(slot, level) tern_cpu__##slot##_##level
 #define JOIN(slot, level) JOIN_(slot, level)
+/* Keeps an array in memory, where broadcasting an element costs no shuffle; compilers would rather keep a register. */
+#define IN_MEMORY(array) __asm__("" : "+m"(array))
+
 /* The name of this level's kernel for a slot. */
 #define KERNEL_NAME(slot) JOIN(slot, LEVEL)
 

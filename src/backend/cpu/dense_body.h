@@ -115,11 +115,20 @@ INLINE void stream_rows(const dense e, const uint8_t *w, size_t apart, int n, ui
         short_block_dot(e, block[s], x + at, cols - at, &acc[s]);
 }
 
+/* The start of every stream, which no earlier row prefetches. */
+static void prefetch_starts(const uint8_t *w, size_t apart)
+{
+    for (uint32_t s = 0; s < STREAMS; s++)
+        for (uint32_t at = 0; at < PREFETCH_BYTES; at += 64)
+            __builtin_prefetch(w + s * apart + at, 0, 3);
+}
+
 INLINE void one_token(const dense e, const product *p)
 {
     const uint32_t rows = p->n_rows / STREAMS;
     const size_t apart = rows * p->row_bytes;
     lanes acc[STREAMS];
+    prefetch_starts(p->w, apart);
     for (uint32_t r = 0; r < rows; r++) {
         stream_rows(e, p->w + r * p->row_bytes, apart, STREAMS, p->cols, p->x, acc);
         UNROLL

@@ -4,7 +4,9 @@
 #include "backend/cpu/exec.h"
 
 enum {
-    DECODE_TASK_BYTES = 64 << 10, /* weights of one task when few tokens share them */
+    MIN_TASK_BYTES = 64 << 10, /* weights of one task when few tokens share them */
+    MAX_TASK_BYTES = 1 << 20,  /* long tasks stream better; more than MATRIX_TASKS of them balance well enough */
+    MATRIX_TASKS = 64,
     PREFILL_TASK_ROWS = 64,       /* rows of one task when many do */
     FEW_TOKENS = 8
 };
@@ -26,7 +28,9 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
 static uint32_t rows_of_task(const tern_buffer *w, uint32_t n)
 {
     if (n > FEW_TOKENS) return PREFILL_TASK_ROWS;
-    uint32_t rows = (uint32_t)(DECODE_TASK_BYTES / w->row_bytes) / 16 * 16;
+    size_t bytes = w->weight->rows * w->row_bytes / MATRIX_TASKS;
+    bytes = bytes < MIN_TASK_BYTES ? MIN_TASK_BYTES : bytes > MAX_TASK_BYTES ? MAX_TASK_BYTES : bytes;
+    uint32_t rows = (uint32_t)(bytes / w->row_bytes) / 16 * 16;
     return rows < 16 ? 16 : min_u32(rows, 1024);
 }
 

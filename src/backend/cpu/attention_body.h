@@ -1,78 +1,92 @@
 /* Attention with an online softmax, for the level whose vectors are included before.
  *
- * Page by page: K and V become floats in the first caches, then the queries that see the page, four at a time, take their
- * scores (tiles of four queries by four positions), exponentials and shares of V. Queries of a tile that see different
- * positions of the page take V one by one. */
+ * Page by page, up to 16 queries that see the page at a time: scores (tiles of four queries by four positions), the
+ * softmax of all 16 side by side, then their shares of V, four queries at a time. When more than four queries share the
+ * cache, a page becomes floats in the first caches before they use it; a decoded token reads it where it lies. Queries
+ * of a tile that see different positions of the page take V one by one. */
 #ifndef TERN_BACKEND_CPU_ATTENTION_BODY_H
 #define TERN_BACKEND_CPU_ATTENTION_BODY_H
 
 #include "backend/cpu/floats.h"
 
-enum { PAGE = TERN_PAGE_POSITIONS, QUERIES = 4, POSITIONS = 4, MAX_HEAD_DIM = 512 };
+enum { PAGE = TERN_PAGE_POSITIONS, BATCH = 16, QUERIES = 4, POSITIONS = 4, MAX_HEAD_DIM = 512 };
 
 /* VEC stored values to floats. */
 typedef vec (*load_fn)(const void *p);
 
-/* How the cache stores values. */
+/* How values are stored. */
 typedef struct store {
     load_fn load;
-    size_t bytes;
+    uint32_t bytes;
 } store;
+
+/* K and V of one page, `row_bytes` from position to position; where those of the next page start, to be prefetched,
+ * or NULL. */
+typedef struct kv_page {
+    const uint8_t *k, *v, *next_k, *next_v;
+    size_t row_bytes;
+} kv_page;
 
 /* One page as floats, rows of `dim` (head_dim rounded up to the lanes, zeros after head_dim). */
 typedef struct page_room {
     _Alignas(64) float k[PAGE * MAX_HEAD_DIM];
     _Alignas(64) float v[PAGE * MAX_HEAD_DIM];
-    uint32_t dim;
 } page_room;
 
-/* Up to four queries that see the same page. */
-typedef struct query_tile {
-    _Alignas(64) float p[QUERIES][PAGE];         /* scores, then their exponentials */
-    _Alignas(64) float q[QUERIES][MAX_HEAD_DIM]; /* padded rows, where head_dim is not a multiple of the lanes */
-    const float *rows[QUERIES];                  /* the last one repeated when there are fewer */
-    float c[QUERIES];                            /* by which earlier sums shrink */
-    uint32_t n, index[QUERIES];
-    uint32_t from[QUERIES], to[QUERIES]; /* the positions of the page that each sees */
-} query_tile;
+/* Up to 16 queries that see the same page. */
+typedef struct batch {
+    _Alignas(64) float p[BATCH][PAGE];         /* scores, then their exponentials */
+    _Alignas(64) float lanes[BATCH][TERN_LANES];
+    _Alignas(64) float m[BATCH], c[BATCH];     /* the new maximum; by which earlier sums shrink */
+    _Alignas(64) float q[BATCH][MAX_HEAD_DIM]; /* padded rows, where head_dim is not a multiple of the lanes */
+    const float *rows[BATCH];
+    uint32_t dim, n, index[BATCH];
+    uint32_t from[BATCH], to[BATCH]; /* the positions of the page that each sees */
+} batch;
 
 INLINE void load_page(const store s, const uint8_t *in, uint32_t head_dim, uint32_t dim, float *out)
 {
-    if (head_dim == dim) {
-        for (uint32_t at = 0; at < PAGE * dim; at += VEC)
-            vec_store(out + at, s.load(in + at * s.bytes));
-        return;
-    }
     for (uint32_t row = 0; row < PAGE; row++, in += head_dim * s.bytes, out += dim) {
         uint8_t rest[TERN_LANES * 4] = {0};
         const uint32_t whole = head_dim / TERN_LANES * TERN_LANES;
         for (uint32_t at = 0; at < whole; at += VEC)
             vec_store(out + at, s.load(in + at * s.bytes));
+        if (whole == head_dim) continue;
         memcpy(rest, in + whole * s.bytes, (head_dim - whole) * s.bytes);
         for (uint32_t at = 0; at < TERN_LANES; at += VEC)
             vec_store(out + whole + at, s.load(rest + at * s.bytes));
     }
 }
 
-/* Scores of four queries at four positions: 16 lanes of sums for each pair, then all trees together. */
-INLINE void score_tile(const page_room *room, query_tile *t, uint32_t position)
+/* The next page's rows at the same positions. */
+INLINE void prefetch_rows(const kv_page *page, uint32_t position)
 {
-    _Alignas(64) float sums[QUERIES][POSITIONS][TERN_LANES];
-    _Alignas(64) float scores[QUERIES][POSITIONS];
-    const float *k = room->k + position * room->dim;
+    const size_t first = position * page->row_bytes, end = first + POSITIONS * page->row_bytes;
+    if (!page->next_k) return;
+    for (size_t at = first; at < end; at += 64) {
+        __builtin_prefetch(page->next_k + at, 0, 3);
+        __builtin_prefetch(page->next_v + at, 0, 3);
+    }
+}
+
+/* Scores of queries first .. first + 3 at four positions: 16 lanes of sums for each pair, then all trees together. */
+INLINE void score_tile(const store s, const kv_page *page, batch *b, uint32_t first, uint32_t position)
+{
+    _Alignas(64) float sums[QUERIES][POSITIONS][TERN_LANES], scores[QUERIES][POSITIONS];
+    const uint8_t *k = page->k + position * page->row_bytes;
     for (uint32_t part = 0; part < TERN_LANES; part += VEC) {
         vec acc[QUERIES][POSITIONS];
         UNROLL
         for (int i = 0; i < QUERIES * POSITIONS; i++)
             acc[i / POSITIONS][i % POSITIONS] = vec_set(0);
-        for (uint32_t at = part; at < room->dim; at += TERN_LANES) {
+        for (uint32_t at = part; at < b->dim; at += TERN_LANES) {
             vec row[POSITIONS];
             UNROLL
             for (uint32_t j = 0; j < POSITIONS; j++)
-                row[j] = vec_load(k + j * room->dim + at);
+                row[j] = s.load(k + j * page->row_bytes + at * s.bytes);
             UNROLL
             for (uint32_t i = 0; i < QUERIES; i++) {
-                const vec q = vec_load(t->rows[i] + at);
+                const vec q = vec_load(b->rows[first + i] + at);
                 UNROLL
                 for (uint32_t j = 0; j < POSITIONS; j++)
                     acc[i][j] = vec_fma(q, row[j], acc[i][j]);
@@ -84,77 +98,80 @@ INLINE void score_tile(const page_room *room, query_tile *t, uint32_t position)
     }
     lanes_sum_16(sums[0][0], scores[0]);
     for (int i = 0; i < QUERIES; i++)
-        memcpy(t->p[i] + position, scores[i], sizeof scores[i]);
+        memcpy(b->p[first + (uint32_t)i] + position, scores[i], sizeof scores[i]);
 }
 
-/* Positions that the i-th query of the tile does not see. */
-INLINE void hide(query_tile *t, uint32_t i, float value)
+/* Positions that the i-th query does not see. */
+INLINE void hide(batch *b, uint32_t i, float value)
 {
-    for (uint32_t j = 0; j < t->from[i]; j++)
-        t->p[i][j] = value;
-    for (uint32_t j = t->to[i]; j < PAGE; j++)
-        t->p[i][j] = value;
+    for (uint32_t j = 0; j < b->from[i]; j++)
+        b->p[i][j] = value;
+    for (uint32_t j = b->to[i]; j < PAGE; j++)
+        b->p[i][j] = value;
 }
 
-/* m' of one query, its scores scaled in place. */
-INLINE float scale_scores(query_tile *t, uint32_t i, float scale, float m)
+/* Scales the scores of all queries; their largest to m. */
+INLINE void scale_scores(batch *b, float scale)
 {
-    vec most = vec_set(m);
-    for (int j = 0; j < PAGE; j += VEC)
-        vec_store(t->p[i] + j, vec_mul(vec_load(t->p[i] + j), vec_set(scale)));
-    hide(t, i, -HUGE_VALF);
-    for (int j = 0; j < PAGE; j += VEC)
-        most = vec_max(vec_load(t->p[i] + j), most);
-    return vec_largest(most) + 0.0f;
-}
-
-/* Scores to exponentials; their sum. */
-INLINE float exponentials(query_tile *t, uint32_t i, float m)
-{
-    lanes sum;
-    for (int j = 0; j < PAGE; j += VEC)
-        vec_store(t->p[i] + j, vec_exp(vec_sub(vec_load(t->p[i] + j), vec_set(m))));
-    hide(t, i, 0);
-    for (int j = 0; j < PARTS; j++)
-        sum.v[j] = vec_add(vec_load(t->p[i] + j * VEC), vec_load(t->p[i] + TERN_LANES + j * VEC));
-    return lanes_sum(sum.v);
-}
-
-INLINE void softmax(query_tile *t, const tern_attention_args *a)
-{
-    float less[VEC] = {0}, shrink[VEC], sums[QUERIES];
-    for (uint32_t i = 0; i < t->n; i++) {
-        const float m = a->m[t->index[i]], next = scale_scores(t, i, a->scale, m);
-        sums[i] = exponentials(t, i, next);
-        less[i] = m == -HUGE_VALF ? -HUGE_VALF : m - next;
-        a->m[t->index[i]] = next;
+    for (uint32_t i = 0; i < b->n; i++) {
+        for (int j = 0; j < PAGE; j += VEC)
+            vec_store(b->p[i] + j, vec_mul(vec_load(b->p[i] + j), vec_set(scale)));
+        hide(b, i, -HUGE_VALF);
+        for (int j = 0; j < TERN_LANES; j += VEC) {
+            const vec low = vec_max(vec_load(b->p[i] + j), vec_set(-HUGE_VALF));
+            vec_store(b->lanes[i] + j, vec_max(vec_load(b->p[i] + TERN_LANES + j), low));
+        }
     }
-    vec_store(shrink, vec_exp(vec_load(less)));
-    for (uint32_t i = 0; i < t->n; i++) {
-        t->c[i] = shrink[i];
-        a->l[t->index[i]] = a->l[t->index[i]] * shrink[i] + sums[i];
+    lanes_max_16(b->lanes[0], b->m);
+}
+
+/* m and c of every query, from what it had. */
+INLINE void new_maxima(batch *b, const tern_attention_args *a)
+{
+    for (uint32_t i = 0; i < b->n; i++) {
+        const float old = a->m[b->index[i]], next = (b->m[i] > old ? b->m[i] : old) + 0.0f;
+        b->c[i] = old == -HUGE_VALF ? -HUGE_VALF : old - next;
+        b->m[i] = a->m[b->index[i]] = next;
     }
+    for (int i = 0; i < BATCH; i += VEC)
+        vec_store(b->c + i, vec_exp(vec_load(b->c + i)));
+}
+
+/* Scores to exponentials, and their sums to l. */
+INLINE void exponentials(batch *b, const tern_attention_args *a)
+{
+    float sums[BATCH];
+    for (uint32_t i = 0; i < b->n; i++) {
+        for (int j = 0; j < PAGE; j += VEC)
+            vec_store(b->p[i] + j, vec_exp(vec_sub(vec_load(b->p[i] + j), vec_set(b->m[i]))));
+        hide(b, i, 0);
+        for (int j = 0; j < TERN_LANES; j += VEC)
+            vec_store(b->lanes[i] + j, vec_add(vec_load(b->p[i] + j), vec_load(b->p[i] + TERN_LANES + j)));
+    }
+    lanes_sum_16(b->lanes[0], sums);
+    for (uint32_t i = 0; i < b->n; i++)
+        a->l[b->index[i]] = a->l[b->index[i]] * b->c[i] + sums[i];
 }
 
 /* n_vecs vectors of the accumulators of n queries, which see the same positions: shrunk, then V added row by row. */
-INLINE void add_strip(const query_tile *t, uint32_t first, uint32_t n, uint32_t n_vecs, const float *v, uint32_t dim,
-                      float *const *acc)
+INLINE void add_strip(const store s, const batch *b, uint32_t first, uint32_t n, uint32_t n_vecs, const uint8_t *v,
+                      size_t row_bytes, float *const *acc)
 {
     vec sums[QUERIES][VALUE_VECS];
     UNROLL
     for (uint32_t i = 0; i < n; i++) {
         UNROLL
         for (uint32_t d = 0; d < n_vecs; d++)
-            sums[i][d] = vec_mul(vec_load(acc[i] + d * VEC), vec_set(t->c[first + i]));
+            sums[i][d] = vec_mul(vec_load(acc[i] + d * VEC), vec_set(b->c[first + i]));
     }
-    for (uint32_t j = t->from[first]; j < t->to[first]; j++) {
+    for (uint32_t j = b->from[first]; j < b->to[first]; j++) {
         vec row[VALUE_VECS];
         UNROLL
         for (uint32_t d = 0; d < n_vecs; d++)
-            row[d] = vec_load(v + j * dim + d * VEC);
+            row[d] = s.load(v + j * row_bytes + d * VEC * s.bytes);
         UNROLL
         for (uint32_t i = 0; i < n; i++) {
-            const vec p = vec_set(t->p[first + i][j]);
+            const vec p = vec_set(b->p[first + i][j]);
             UNROLL
             for (uint32_t d = 0; d < n_vecs; d++)
                 sums[i][d] = vec_fma(p, row[d], sums[i][d]);
@@ -169,73 +186,83 @@ INLINE void add_strip(const query_tile *t, uint32_t first, uint32_t n, uint32_t 
 }
 
 /* The last floats of a head that fill no vector, through padded copies. */
-INLINE void add_rest(const query_tile *t, uint32_t first, uint32_t n, const page_room *room, uint32_t at, uint32_t left,
-                     float *const *acc)
+INLINE void add_rest(const store s, const batch *b, uint32_t first, uint32_t n, const kv_page *page, uint32_t at,
+                     uint32_t left, float *const *acc)
 {
     float copies[QUERIES][VEC] = {0}, *rows[QUERIES];
     for (uint32_t i = 0; i < n; i++) {
         memcpy(copies[i], acc[i] + at, left * sizeof(float));
         rows[i] = copies[i];
     }
-    add_strip(t, first, n, 1, room->v + at, room->dim, rows);
+    add_strip(s, b, first, n, 1, page->v + at * s.bytes, page->row_bytes, rows);
     for (uint32_t i = 0; i < n; i++)
         memcpy(acc[i] + at, copies[i], left * sizeof(float));
 }
 
-/* Queries first .. first + n - 1 of the tile, which see the same positions. */
-INLINE void add_values(const query_tile *t, uint32_t first, uint32_t n, const page_room *room,
+/* Queries first .. first + n - 1 of the batch, which see the same positions. */
+INLINE void add_values(const store s, const batch *b, uint32_t first, uint32_t n, const kv_page *page,
                        const tern_attention_args *a)
 {
     uint32_t at = 0;
     float *acc[QUERIES], *rows[QUERIES];
     for (uint32_t i = 0; i < n; i++)
-        acc[i] = a->acc + (size_t)t->index[first + i] * a->head_dim;
+        acc[i] = a->acc + (size_t)b->index[first + i] * a->head_dim;
     while (a->head_dim - at >= VEC) {
-        const uint32_t n_vecs = a->head_dim - at >= VALUE_VECS * VEC ? VALUE_VECS : 1;
+        const uint8_t *v = page->v + at * s.bytes;
         for (uint32_t i = 0; i < n; i++)
             rows[i] = acc[i] + at;
-        if (n_vecs == 1)
-            add_strip(t, first, n, 1, room->v + at, room->dim, rows);
-        else
-            add_strip(t, first, n, VALUE_VECS, room->v + at, room->dim, rows);
-        at += n_vecs * VEC;
+        if (a->head_dim - at >= VALUE_VECS * VEC) {
+            add_strip(s, b, first, n, VALUE_VECS, v, page->row_bytes, rows);
+            at += VALUE_VECS * VEC;
+        } else {
+            add_strip(s, b, first, n, 1, v, page->row_bytes, rows);
+            at += VEC;
+        }
     }
-    if (at < a->head_dim) add_rest(t, first, n, room, at, a->head_dim - at, acc);
+    if (at < a->head_dim) add_rest(s, b, first, n, page, at, a->head_dim - at, acc);
 }
 
-static bool same_positions(const query_tile *t)
+/* Whether four queries from `first` on see the same positions. */
+static bool same_positions(const batch *b, uint32_t first)
 {
-    bool same = t->n == QUERIES;
-    for (uint32_t i = 1; i < t->n; i++)
-        same = same && t->from[i] == t->from[0] && t->to[i] == t->to[0];
+    bool same = b->n - first >= QUERIES;
+    for (uint32_t i = first + 1; same && i < first + QUERIES; i++)
+        same = b->from[i] == b->from[first] && b->to[i] == b->to[first];
     return same;
 }
 
-static void run_tile(query_tile *t, const page_room *room, const tern_attention_args *a)
+INLINE void run_batch(const store s, batch *b, const kv_page *page, const tern_attention_args *a)
 {
-    for (uint32_t i = t->n; i < QUERIES; i++)
-        t->rows[i] = t->rows[t->n - 1];
-    for (uint32_t at = 0; at < PAGE; at += POSITIONS)
-        score_tile(room, t, at);
-    softmax(t, a);
-    if (same_positions(t)) {
-        add_values(t, 0, QUERIES, room, a);
-    } else {
-        for (uint32_t i = 0; i < t->n; i++)
-            add_values(t, i, 1, room, a);
+    for (uint32_t i = b->n; i % QUERIES; i++)
+        b->rows[i] = b->rows[b->n - 1];
+    for (uint32_t first = 0; first < b->n; first += QUERIES)
+        for (uint32_t at = 0; at < PAGE; at += POSITIONS) {
+            if (!first) prefetch_rows(page, at);
+            score_tile(s, page, b, first, at);
+        }
+    scale_scores(b, a->scale);
+    new_maxima(b, a);
+    exponentials(b, a);
+    for (uint32_t first = 0; first < b->n;) {
+        const bool four = same_positions(b, first);
+        if (four)
+            add_values(s, b, first, QUERIES, page, a);
+        else
+            add_values(s, b, first, 1, page, a);
+        first += four ? QUERIES : 1;
     }
-    t->n = 0;
+    b->n = 0;
 }
 
-static void add_query(query_tile *t, const tern_attention_args *a, uint32_t query, uint32_t dim)
+static void add_query(batch *b, const tern_attention_args *a, uint32_t query)
 {
     const float *q = a->q + query * a->q_stride;
-    if (a->head_dim != dim) {
-        memset(t->q[t->n] + a->head_dim, 0, (dim - a->head_dim) * sizeof *q);
-        q = memcpy(t->q[t->n], q, a->head_dim * sizeof *q);
+    if (a->head_dim != b->dim) {
+        memset(b->q[b->n] + a->head_dim, 0, (b->dim - a->head_dim) * sizeof *q);
+        q = memcpy(b->q[b->n], q, a->head_dim * sizeof *q);
     }
-    t->rows[t->n] = q;
-    t->index[t->n++] = query;
+    b->rows[b->n] = q;
+    b->index[b->n++] = query;
 }
 
 /* x cut to [low, high], less low. */
@@ -244,40 +271,55 @@ static uint32_t cut(uint32_t x, uint32_t low, uint32_t high)
     return (x < low ? low : x > high ? high : x) - low;
 }
 
-/* Whether the query sees any of the positions [at, end), with the range noted for the tile's next place. */
-static bool sees(query_tile *t, const tern_attention_args *a, uint32_t query, uint32_t at, uint32_t end)
+/* The first query from *query on that sees any of the positions [at, end) is added; false when there is none. */
+static bool take_query(batch *b, const tern_attention_args *a, uint32_t *query, uint32_t at, uint32_t end)
 {
-    t->from[t->n] = cut(a->lo[query], at, end);
-    t->to[t->n] = cut(a->hi[query], at, end);
-    return t->from[t->n] < t->to[t->n];
+    for (; *query < a->n_queries; ++*query) {
+        b->from[b->n] = cut(a->lo[*query], at, end);
+        b->to[b->n] = cut(a->hi[*query], at, end);
+        if (b->from[b->n] >= b->to[b->n]) continue;
+        add_query(b, a, (*query)++);
+        return true;
+    }
+    return false;
 }
 
-INLINE void run_page(const store s, page_room *room, query_tile *t, const tern_attention_args *a, uint32_t at)
+INLINE void run_page(const store s, page_room *room, batch *b, const tern_attention_args *a, uint32_t at)
 {
     const uint32_t last = a->first + a->n, end = last - at < PAGE ? last : at + PAGE;
-    const size_t page = (size_t)a->pages[at / PAGE] * a->page_bytes;
-    bool loaded = false;
-    t->n = 0;
-    for (uint32_t i = 0; i < a->n_queries; i++) {
-        if (!sees(t, a, i, at, end)) continue;
-        if (!loaded) {
-            load_page(s, a->k + page, a->head_dim, room->dim, room->k);
-            load_page(s, a->v + page, a->head_dim, room->dim, room->v);
-            loaded = true;
-        }
-        add_query(t, a, i, room->dim);
-        if (t->n == QUERIES) run_tile(t, room, a);
+    const size_t offset = (size_t)a->pages[at / PAGE] * a->page_bytes;
+    const bool direct = a->head_dim == b->dim && (s.bytes == 4 || a->n_queries <= QUERIES);
+    kv_page page = {a->k + offset, a->v + offset, .row_bytes = (size_t)a->head_dim * s.bytes};
+    uint32_t query = 0;
+    if (!take_query(b, a, &query, at, end)) return;
+    if (direct && end < last) {
+        page.next_k = a->k + (size_t)a->pages[end / PAGE] * a->page_bytes;
+        page.next_v = a->v + (size_t)a->pages[end / PAGE] * a->page_bytes;
     }
-    if (t->n) run_tile(t, room, a);
+    if (!direct) {
+        load_page(s, page.k, a->head_dim, b->dim, room->k);
+        load_page(s, page.v, a->head_dim, b->dim, room->v);
+        page = (kv_page){(const uint8_t *)room->k, (const uint8_t *)room->v, .row_bytes = b->dim * sizeof(float)};
+    }
+    do {
+        while (b->n < BATCH && take_query(b, a, &query, at, end)) {}
+        if (direct)
+            run_batch(s, b, &page, a);
+        else
+            run_batch((store){vec_load, 4}, b, &page, a);
+    } while (take_query(b, a, &query, at, end));
 }
 
 INLINE void attention(const store s, const tern_attention_args *a)
 {
     page_room room;
-    query_tile tile;
-    room.dim = (a->head_dim + TERN_LANES - 1) / TERN_LANES * TERN_LANES;
+    batch b;
+    b.n = 0;
+    b.dim = (a->head_dim + TERN_LANES - 1) / TERN_LANES * TERN_LANES;
+    memset(b.lanes, 0, sizeof b.lanes);
+    memset(b.c, 0, sizeof b.c);
     for (uint32_t at = a->first; at < a->first + a->n; at += PAGE)
-        run_page(s, &room, &tile, a, at);
+        run_page(s, &room, &b, a, at);
 }
 
 void KERNEL_NAME(attention_f16)(const tern_attention_args *args)

@@ -164,23 +164,38 @@ static inline float lanes_sum(const vec v[2])
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two))) + 0.0f;
 }
 
-/* Two rows of 16 lanes down to four floats each: the first in the lower half. */
-static inline vec two_rows(const float *lanes)
-{
-    vec a = vec_add(vec_load(lanes), vec_load(lanes + 8)), b = vec_add(vec_load(lanes + 16), vec_load(lanes + 24));
-    return vec_add(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
-}
+/* Defines the tree over 8 rows of 16 lanes, by add or max: result[i] belongs to row i. */
+#define TREE_8(name, op)                                                                                               \
+    static inline vec name##_two(const float *lanes)                                                                   \
+    {                                                                                                                  \
+        vec a = op(vec_load(lanes), vec_load(lanes + 8)), b = op(vec_load(lanes + 16), vec_load(lanes + 24));          \
+        return op(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));                             \
+    }                                                                                                                  \
+    static inline vec name##_four(const float *lanes)                                                                  \
+    {                                                                                                                  \
+        vec a = name##_two(lanes), b = name##_two(lanes + 32);                                                         \
+        return op(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));                                       \
+    }                                                                                                                  \
+    static inline vec name(const float *lanes)                                                                         \
+    {                                                                                                                  \
+        const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);                                               \
+        vec a = name##_four(lanes), b = name##_four(lanes + 64);                                                       \
+        return _mm256_permutevar8x32_ps(op(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd)), order);      \
+    }
+
+TREE_8(sum_tree, vec_add)
+TREE_8(max_tree, vec_max)
 
 static inline void lanes_sum_16(const float *lanes, float *sums)
 {
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    for (int i = 0; i < 16; i += 8, lanes += 128) {
-        vec a = two_rows(lanes), b = two_rows(lanes + 32), c = two_rows(lanes + 64), d = two_rows(lanes + 96);
-        vec ab = vec_add(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
-        vec cd = vec_add(_mm256_shuffle_ps(c, d, 0x44), _mm256_shuffle_ps(c, d, 0xee));
-        vec all = vec_add(_mm256_shuffle_ps(ab, cd, 0x88), _mm256_shuffle_ps(ab, cd, 0xdd));
-        vec_store(sums + i, vec_add(_mm256_permutevar8x32_ps(all, order), vec_set(0)));
-    }
+    vec_store(sums, vec_add(sum_tree(lanes), vec_set(0)));
+    vec_store(sums + 8, vec_add(sum_tree(lanes + 128), vec_set(0)));
+}
+
+static inline void lanes_max_16(const float *lanes, float *largest)
+{
+    vec_store(largest, max_tree(lanes));
+    vec_store(largest + 8, max_tree(lanes + 128));
 }
 
 #endif

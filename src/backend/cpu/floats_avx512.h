@@ -161,40 +161,40 @@ static inline float lanes_sum(const vec v[1])
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two))) + 0.0f;
 }
 
-/* Halves of a and b added: a's sums in the lower half of the result. */
-static inline vec fold_16(vec a, vec b)
-{
-    return vec_add(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
-}
+/* One step of the tree for two rows at a time, by add or max: halves of 16 lanes, of 8 (a's and b's 128-bit parts then
+ * alternate as a, a, b, b), of 4, of 2. */
+#define FOLD_16(op, a, b) op(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee))
+#define FOLD_8(op, a, b) op(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd))
+#define FOLD_4(op, a, b) op(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee))
+#define FOLD_2(op, a, b) op(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd))
 
-/* Quarters of each half added: lanes of 128 bits then belong to a, a, b, b's halves in the order they came. */
-static inline vec fold_8(vec a, vec b)
-{
-    return vec_add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
-}
+/* Defines the tree over 16 rows of 16 lanes: result[i] belongs to row i. */
+#define TREE_16(name, op)                                                                                              \
+    static inline vec name##_four(const float *lanes)                                                                  \
+    {                                                                                                                  \
+        vec low = FOLD_16(op, vec_load(lanes), vec_load(lanes + 16));                                                  \
+        vec high = FOLD_16(op, vec_load(lanes + 32), vec_load(lanes + 48));                                            \
+        return FOLD_8(op, low, high);                                                                                  \
+    }                                                                                                                  \
+    static inline vec name(const float *lanes)                                                                         \
+    {                                                                                                                  \
+        const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);                 \
+        vec low = FOLD_4(op, name##_four(lanes), name##_four(lanes + 64));                                             \
+        vec high = FOLD_4(op, name##_four(lanes + 128), name##_four(lanes + 192));                                     \
+        return _mm512_permutexvar_ps(order, FOLD_2(op, low, high));                                                    \
+    }
 
-static inline vec fold_4(vec a, vec b)
-{
-    return vec_add(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
-}
-
-static inline vec fold_2(vec a, vec b)
-{
-    return vec_add(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
-}
-
-/* Four rows: their sums down to four floats each, row i in 128-bit lane i. */
-static inline vec four_rows(const float *lanes)
-{
-    return fold_8(fold_16(vec_load(lanes), vec_load(lanes + 16)), fold_16(vec_load(lanes + 32), vec_load(lanes + 48)));
-}
+TREE_16(sum_tree, vec_add)
+TREE_16(max_tree, vec_max)
 
 static inline void lanes_sum_16(const float *lanes, float *sums)
 {
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    vec a = four_rows(lanes), b = four_rows(lanes + 64), c = four_rows(lanes + 128), d = four_rows(lanes + 192);
-    vec all = fold_2(fold_4(a, b), fold_4(c, d));
-    vec_store(sums, vec_add(_mm512_permutexvar_ps(order, all), vec_set(0)));
+    vec_store(sums, vec_add(sum_tree(lanes), vec_set(0)));
+}
+
+static inline void lanes_max_16(const float *lanes, float *largest)
+{
+    vec_store(largest, max_tree(lanes));
 }
 
 #endif

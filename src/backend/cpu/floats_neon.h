@@ -175,4 +175,13 @@ static inline void lanes_sum_16(const float *lanes, float *sums)
         vst1_f32(sums + i, vadd_f32(vpadd_f32(row_lanes(lanes), row_lanes(lanes + 16)), vdup_n_f32(0)));
 }
 
+static inline void lanes_max_16(const float *lanes, float *largest)
+{
+    for (int i = 0; i < 16; i++, lanes += 16) {
+        vec low = vmaxq_f32(vec_load(lanes), vec_load(lanes + 4));
+        vec high = vmaxq_f32(vec_load(lanes + 8), vec_load(lanes + 12));
+        largest[i] = vmaxvq_f32(vmaxq_f32(low, high));
+    }
+}
+
 #endif

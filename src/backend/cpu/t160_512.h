@@ -138,4 +138,4 @@ static void codes(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n,
         block_codes(&t, row, n - c < TERN_T160_ELEMENTS ? n - c : TERN_T160_ELEMENTS, out + c);
 }
 
-TERN_TERNARY_KERNEL(t160, TERN_LEVEL, tern_cpu__ternary_gemm_avx512, gemv, codes, TERN_PANEL_COLS_T160, 6)
+TERN_TERNARY_KERNEL(t160, TERN_LEVEL, tern_cpu__ternary_gemm_avx512, gemv, codes, TERN_PANEL_COLS_T160, 9)

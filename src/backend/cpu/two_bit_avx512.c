@@ -112,6 +112,6 @@ static inline __attribute__((always_inline)) void codes(const two_bit *e, const 
         (void)cols;                                                                                                    \
         codes(&slot, row, first, n, out);                                                                              \
     }                                                                                                                  \
-    TERN_TERNARY_KERNEL(slot, avx512, tern_cpu__ternary_gemm_avx512, gemv_##slot, codes_##slot, TERN_PANEL_COLS, 6)
+    TERN_TERNARY_KERNEL(slot, avx512, tern_cpu__ternary_gemm_avx512, gemv_##slot, codes_##slot, TERN_PANEL_COLS, 12)
 DEFINE(i2_s)
 DEFINE(tq2_0)

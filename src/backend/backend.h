@@ -17,7 +17,10 @@ typedef struct tern_binding {
 
 /* Counters since opening; a backend fills what it has. */
 typedef struct tern_backend_counters {
-    uint64_t runs, ops, weight_bytes; /* weight_bytes: bytes of weights read by the runs so far */
+    uint64_t runs, ops;
+    uint64_t weight_bytes;            /* of weights read by the runs so far */
+    uint64_t op_ns[TERN_OP_COUNT];    /* time spent in each kind of op; LINEAR without the output head */
+    uint64_t head_ns;
 } tern_backend_counters;
 
 struct tern_backend {

@@ -2,6 +2,7 @@
 #include "backend/cpu/cpu.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "backend/cpu/screen.h"
 #include "base/alloc.h"
@@ -69,6 +70,23 @@ static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint6
     return TERN_OK;
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void run_op(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    if (tern_cpu__rows(step, op->op->rows) == 0) return;
+    uint64_t start = now_ns();
+    op->exec(step, op);
+    tern_backend_counters *c = &step->cpu->counters;
+    bool head = op->op->kind == TERN_OP_LINEAR && op->op->rows == TERN_ROWS_OUTPUTS;
+    *(head ? &c->head_ns : &c->op_ns[op->op->kind]) += now_ns() - start;
+}
+
 static tern_status run(tern_backend *b, tern_prepared *prepared, tern_error *err)
 {
     tern_cpu *cpu = self(b);
@@ -82,8 +100,7 @@ static tern_status run(tern_backend *b, tern_prepared *prepared, tern_error *err
         return tern_fail(err, TERN_INVALID_ARGUMENT, "step of %u tokens and %u outputs: 1 to %u and at most %u expected", step.n_tokens,
                          step.n_outputs, g->max_tokens, g->max_outputs);
     pthread_mutex_lock(&cpu->running);
-    for (size_t i = 0; i < g->n_ops; i++)
-        if (tern_cpu__rows(&step, g->ops[i].rows)) prepared->ops[i].exec(&step, &prepared->ops[i]);
+    for (size_t i = 0; i < g->n_ops; i++) run_op(&step, &prepared->ops[i]);
     cpu->counters.runs++;
     cpu->counters.ops += g->n_ops;
     cpu->counters.weight_bytes += step.weight_bytes;

@@ -69,7 +69,7 @@ static inline __attribute__((always_inline)) void blocks_dot(const uint8_t *w, s
         TERN_UNROLL for (int r = 0; r < n_rows; r++)
         {
             const uint8_t *block = w + (size_t)r * row_bytes;
-            _mm_prefetch((const char *)block + ahead, _MM_HINT_T0);
+            _mm_prefetch((const char *)block + ahead, _MM_HINT_T1);
             add_block(look_up(&t, _mm512_loadu_si512(block)), xs, sums[r]);
         }
     }

@@ -64,7 +64,7 @@ static inline __attribute__((always_inline)) void rows_dot(const uint8_t *w, siz
         {
             __m512i codes[4];
             const uint8_t *block = w + (size_t)r * row_bytes;
-            _mm_prefetch((const char *)block + ahead, _MM_HINT_T0);
+            _mm_prefetch((const char *)block + ahead, _MM_HINT_T1);
             block_codes_64(&t, block, codes);
             TERN_UNROLL for (int i = 0; i < 4; i++) sums[r] =
                 _mm512_dpbusd_epi32(sums[r], codes[i], _mm512_loadu_si512(x + 64 * i));

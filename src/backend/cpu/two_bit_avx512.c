@@ -64,7 +64,7 @@ static inline __attribute__((always_inline)) void rows_dot(const two_bit *e, con
     const uint32_t n_pairs = cols / 256;
     for (uint32_t i = 0; i < n_pairs; i++, w += e->pair_bytes, x += 256) {
         TERN_UNROLL for (int r = 0; r < n_rows; r++)
-            _mm_prefetch((const char *)w + (size_t)r * row_bytes + ahead, _MM_HINT_T0);
+            _mm_prefetch((const char *)w + (size_t)r * row_bytes + ahead, _MM_HINT_T1);
         add_groups(w, row_bytes, n_rows, &f, x, sums);
         add_groups(w + 32, row_bytes, n_rows, &f, x + 128, sums);
     }

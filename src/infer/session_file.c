@@ -1,0 +1,216 @@
+/* A session in a file: its tokens and their keys and values.
+ *
+ * All numbers little-endian:
+ *   "TERNSESS", u32 version 1, u32 flags (bit 0: f32 cache), u64 fingerprint of the model,
+ *   u32 tokens n, u32 caches, u64 bytes of a cache's page, i32 ids [n], zeros up to a multiple of 64,
+ *   then of each cache (K and V of each layer) the pages that hold the first n - 1 positions.
+ * The last token is not among them: restoring evaluates it, which gives the logits. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "infer/session_state.h"
+
+enum { VERSION = 1, FLAG_KV_F32 = 1, HEADER_BYTES = 40, ALIGNMENT = 64, SAMPLE_BYTES = 64 };
+static const char magic[8] = {'T', 'E', 'R', 'N', 'S', 'E', 'S', 'S'};
+
+/* What a file must agree on with the session. */
+typedef struct file_shape {
+    uint32_t version, flags;
+    uint64_t fingerprint;
+    uint32_t n_tokens, n_caches;
+    uint64_t page_bytes;
+} file_shape;
+
+/* FNV-1a. */
+static void mix(uint64_t *hash, const void *data, size_t n)
+{
+    const uint8_t *bytes = data;
+    for (size_t i = 0; i < n; i++) *hash = (*hash ^ bytes[i]) * 0x100000001b3u;
+}
+
+static void mix_config(uint64_t *hash, const tern_config *c)
+{
+    const uint32_t dims[] = {c->n_vocab, c->n_embd, c->n_layers, c->n_heads, c->n_kv_heads, c->head_dim, c->n_ff,
+                             c->sub_norms, (uint32_t)c->activation, (uint32_t)c->rope_scaling, c->rope_original_ctx};
+    const float numbers[] = {c->rms_eps, c->rope_base, c->rope_factor, c->rope_low_freq_factor, c->rope_high_freq_factor};
+    mix(hash, dims, sizeof dims);
+    mix(hash, numbers, sizeof numbers);
+}
+
+/* The first and the last bytes, and the scale. */
+static void mix_weight(uint64_t *hash, const tern_weight *w)
+{
+    if (!w->encoding) return;
+    size_t n = w->bytes < SAMPLE_BYTES ? w->bytes : SAMPLE_BYTES;
+    mix(hash, w->data, n);
+    mix(hash, w->data + w->bytes - n, n);
+    mix(hash, &w->scale, sizeof w->scale);
+}
+
+/* Tells models apart, not who made them: a few bytes of every weight. */
+static uint64_t fingerprint(const tern_engine *engine)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    const tern_config *c = tern_engine_config(engine);
+    bool f32_activations = tern_engine_f32_activations(engine);
+    mix_config(&hash, c);
+    mix(&hash, &f32_activations, sizeof f32_activations);
+    for (uint32_t layer = 0; layer < c->n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++)
+            mix_weight(&hash, tern_model_weight(tern_engine_model(engine), (tern_role)role, layer));
+    return hash;
+}
+
+/* All caches of a session are of one size. */
+static uint64_t page_bytes(const tern_runner *r)
+{
+    const tern_graph *g = &r->prefill.graph;
+    for (size_t i = 0; i < g->n_values; i++)
+        if (g->values[i].kind == TERN_VALUE_CACHE) return g->values[i].bytes / r->n_pages;
+    return 0;
+}
+
+static file_shape shape_of(const tern_session *s)
+{
+    const tern_runner *r = &s->runner;
+    return (file_shape){.version = VERSION, .flags = r->params.kv_f32 ? FLAG_KV_F32 : 0, .fingerprint = fingerprint(r->engine),
+                        .n_tokens = s->n_tokens, .n_caches = (uint32_t)r->n_caches, .page_bytes = page_bytes(r)};
+}
+
+static uint32_t used_pages(uint32_t n_tokens)
+{
+    return n_tokens ? (n_tokens - 1 + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE : 0;
+}
+
+static void write_header(tern_file_writer *w, const tern_session *s, const file_shape *shape)
+{
+    uint8_t header[HEADER_BYTES], id[4];
+    memcpy(header, magic, sizeof magic);
+    tern_store_u32(header + 8, shape->version);
+    tern_store_u32(header + 12, shape->flags);
+    tern_store_u64(header + 16, shape->fingerprint);
+    tern_store_u32(header + 24, shape->n_tokens);
+    tern_store_u32(header + 28, shape->n_caches);
+    tern_store_u64(header + 32, shape->page_bytes);
+    tern_file_writer_add(w, header, sizeof header);
+    for (uint32_t i = 0; i < s->n_tokens; i++) {
+        tern_store_u32(id, (uint32_t)s->tokens[i]);
+        tern_file_writer_add(w, id, sizeof id);
+    }
+    tern_file_writer_pad(w, ALIGNMENT);
+}
+
+static tern_status write_caches(tern_file_writer *w, const tern_session *s, const file_shape *shape, tern_error *err)
+{
+    tern_backend *b = tern_engine_backend(s->runner.engine);
+    uint8_t *page = tern_alloc(shape->page_bytes);
+    if (!page) return tern_fail_alloc(err, shape->page_bytes);
+    tern_status status = TERN_OK;
+    for (uint32_t i = 0; i < shape->n_caches; i++)
+        for (uint32_t p = 0; p < used_pages(s->n_tokens) && status == TERN_OK; p++) {
+            status = b->buffer_read(b, s->runner.caches[i], p * shape->page_bytes, page, shape->page_bytes, err);
+            if (status == TERN_OK) tern_file_writer_add(w, page, shape->page_bytes);
+        }
+    tern_free(page);
+    return status;
+}
+
+tern_status tern_session_save(const tern_session *session, const char *path, tern_error *err)
+{
+    tern_file_writer w;
+    file_shape shape = shape_of(session);
+    TERN_TRY(tern_file_writer_open(&w, path, err));
+    write_header(&w, session, &shape);
+    tern_status status = write_caches(&w, session, &shape, err);
+    if (status == TERN_OK) return tern_file_writer_commit(&w, err);
+    tern_file_writer_abort(&w);
+    return status;
+}
+
+static tern_status read_header(tern_cursor *c, file_shape *out, tern_error *err)
+{
+    const uint8_t *found = tern_cursor_take(c, sizeof magic);
+    if (!found || memcmp(found, magic, sizeof magic) != 0) return tern_fail(err, TERN_MALFORMED, "not a session file");
+    out->version = tern_cursor_u32(c);
+    out->flags = tern_cursor_u32(c);
+    out->fingerprint = tern_cursor_u64(c);
+    out->n_tokens = tern_cursor_u32(c);
+    out->n_caches = tern_cursor_u32(c);
+    out->page_bytes = tern_cursor_u64(c);
+    if (c->bad) return tern_fail(err, TERN_MALFORMED, "%zu bytes: a header of %d expected", c->size, HEADER_BYTES);
+    return TERN_OK;
+}
+
+static const char *cache_name(uint32_t flags)
+{
+    return flags == 0 ? "f16" : flags == FLAG_KV_F32 ? "f32" : "unknown";
+}
+
+/* n_tokens aside, which is the file's own. */
+static tern_status check_shape(const file_shape *found, const file_shape *want, uint32_t n_ctx, tern_error *err)
+{
+    if (found->version != want->version)
+        return tern_fail(err, TERN_UNSUPPORTED, "session file version %u: %u expected", found->version, want->version);
+    if (found->flags != want->flags)
+        return tern_fail(err, TERN_MALFORMED, "the cache is %s: %s expected", cache_name(found->flags), cache_name(want->flags));
+    if (found->fingerprint != want->fingerprint)
+        return tern_fail(err, TERN_MALFORMED, "the model's fingerprint is %016llx: %016llx expected; another model wrote it",
+                         (unsigned long long)found->fingerprint, (unsigned long long)want->fingerprint);
+    if (found->n_caches != want->n_caches || found->page_bytes != want->page_bytes)
+        return tern_fail(err, TERN_MALFORMED, "%u caches with pages of %llu bytes: %u of %llu expected", found->n_caches,
+                         (unsigned long long)found->page_bytes, want->n_caches, (unsigned long long)want->page_bytes);
+    if (found->n_tokens > n_ctx)
+        return tern_fail(err, TERN_MALFORMED, "%u tokens: at most %u, the session's context, expected", found->n_tokens, n_ctx);
+    return TERN_OK;
+}
+
+static tern_status read_ids(tern_cursor *c, uint32_t n, uint32_t n_vocab, int32_t *out, tern_error *err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t id = tern_cursor_u32(c);
+        if (id >= n_vocab) return tern_fail(err, TERN_MALFORMED, "token %u is id %d: 0 to %u expected", i, (int32_t)id, n_vocab - 1);
+        out[i] = (int32_t)id;
+    }
+    tern_cursor_take(c, (ALIGNMENT - c->at % ALIGNMENT) % ALIGNMENT);
+    return TERN_OK;
+}
+
+/* What follows the ids: exactly the pages. The counts were checked, so that nothing here can wrap. */
+static tern_status read_caches(tern_session *s, tern_cursor *c, const file_shape *shape, tern_error *err)
+{
+    tern_backend *b = tern_engine_backend(s->runner.engine);
+    uint64_t bytes = used_pages(shape->n_tokens) * shape->page_bytes;
+    if (c->bad || tern_cursor_left(c) != bytes * shape->n_caches)
+        return tern_fail(err, TERN_MALFORMED, "%zu bytes of caches: %llu expected for %u tokens", tern_cursor_left(c),
+                         (unsigned long long)(bytes * shape->n_caches), shape->n_tokens);
+    for (uint32_t i = 0; i < shape->n_caches && bytes; i++)
+        TERN_TRY(b->buffer_write(b, s->runner.caches[i], 0, tern_cursor_take(c, (size_t)bytes), bytes, err));
+    return TERN_OK;
+}
+
+static tern_status restore(tern_session *s, tern_cursor *c, tern_error *err)
+{
+    file_shape found = {0}, want = shape_of(s);
+    TERN_TRY(read_header(c, &found, err));
+    TERN_TRY(check_shape(&found, &want, s->runner.params.n_ctx, err));
+    TERN_TRY(read_ids(c, found.n_tokens, tern_engine_config(s->runner.engine)->n_vocab, s->tokens, err));
+    TERN_TRY(read_caches(s, c, &found, err));
+    if (found.n_tokens == 0) return TERN_OK;
+    s->n_tokens = found.n_tokens - 1;
+    tern_status status = tern_session_append(s, s->tokens + s->n_tokens, 1, err);
+    if (status != TERN_OK) s->n_tokens = 0;
+    return status;
+}
+
+tern_status tern_session_restore(tern_session *session, const char *path, tern_error *err)
+{
+    tern_file_map map;
+    session->n_tokens = 0;
+    TERN_TRY(tern_file_map_open(&map, path, err));
+    tern_cursor c = tern_cursor_open(map.data, map.size);
+    tern_status status = restore(session, &c, err);
+    tern_file_map_close(&map);
+    if (status != TERN_OK) tern_error_prefix(err, "%s", path);
+    return status;
+}

@@ -6,10 +6,12 @@
 
 #include "base/alloc.h"
 
+enum { SPARSE = 4 }; /* places in a table for each token */
+
 tern_status tern_draft_init(tern_draft *draft, uint32_t capacity, tern_error *err)
 {
     *draft = (tern_draft){.capacity = capacity, .table_size = 16};
-    while (draft->table_size < capacity && draft->table_size < 1u << 30) draft->table_size *= 2;
+    while (draft->table_size / SPARSE < capacity && draft->table_size < 1u << 31) draft->table_size *= 2;
     draft->tokens = tern_calloc(capacity, sizeof *draft->tokens);
     draft->tables = tern_calloc(TERN_DRAFT_LONGEST * (size_t)draft->table_size, sizeof *draft->tables);
     if (draft->tokens && draft->tables) return TERN_OK;

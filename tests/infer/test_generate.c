@@ -57,10 +57,380 @@ static void golden_text(void **state)
     tern_json_free(root);
 }
 
+static const char story[] = "Once upon a time";
+
+/* The greedy continuation of the story, for the other tests to cut. */
+static void plain_text(fixture *f, seen *s, uint32_t n)
+{
+    *s = (seen){0};
+    tern_generate_params params = greedy_params(s, n);
+    generate(f->session, story, &params);
+}
+
+/* No piece may show a stop string, and what comes before it must be there whole, wherever tokens end. */
+static void stop_strings(void **state)
+{
+    fixture *f = *state;
+    seen whole;
+    plain_text(f, &whole, 40);
+    static const char *const stops[] = {" park. Ev", "ark. Every m", "p", "ning the cat", ".", "E", "Once", "zebra"};
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
+        seen s = {0};
+        tern_generate_params params = greedy_params(&s, 40);
+        params.stops = &stops[i];
+        params.n_stops = 1;
+        tern_generate_result result = generate(f->session, story, &params);
+        const char *at = strstr(whole.text.data, stops[i]);
+        assert_int_equal(result.reason, at ? TERN_STOP_STRING : TERN_STOP_LENGTH);
+        assert_int_equal(s.text.size, at ? (size_t)(at - whole.text.data) : whole.text.size);
+        assert_memory_equal(s.text.data, whole.text.data, s.text.size);
+        assert_memory_equal(s.ids, whole.ids, s.n_ids * sizeof *s.ids);
+        assert_int_equal(s.n_ids, result.n_generated);
+        assert_int_equal(tern_session_n_tokens(f->session), result.n_prompt + result.n_generated);
+        forget(&s);
+    }
+    forget(&whole);
+}
+
+/* Text that was held back for a stop string that never came is shown at the end. */
+static void held_back(void **state)
+{
+    fixture *f = *state;
+    seen whole;
+    plain_text(f, &whole, 30);
+    char stop[32];
+    const char *tail = whole.text.data + whole.text.size - 6;
+    snprintf(stop, sizeof stop, "%s#####", tail);
+    const char *const stops[] = {stop};
+    seen s = {0};
+    tern_generate_params params = greedy_params(&s, 30);
+    params.stops = stops;
+    params.n_stops = 1;
+    tern_generate_result result = generate(f->session, story, &params);
+    assert_int_equal(result.reason, TERN_STOP_LENGTH);
+    assert_int_equal(s.n_pieces, 31);
+    assert_string_equal(s.text.data, whole.text.data);
+    forget(&s);
+    forget(&whole);
+}
+
+/* A bias makes the end token the only choice, unless it is ignored. */
+static void end_token(void **state)
+{
+    fixture *f = *state;
+    const tern_tokenizer *t = tern_model_tokenizer(tern_engine_model(f->engine));
+    const tern_logit_bias bias = {tern_tokenizer_eos(t), 1e6f};
+    for (int ignore = 0; ignore < 2; ignore++) {
+        seen s = {0};
+        tern_generate_params params = greedy_params(&s, 5);
+        params.sampler.biases = &bias;
+        params.sampler.n_biases = 1;
+        params.ignore_eos = ignore;
+        tern_generate_result result = generate(f->session, story, &params);
+        assert_int_equal(result.reason, ignore ? TERN_STOP_LENGTH : TERN_STOP_END_TOKEN);
+        assert_int_equal(result.n_generated, ignore ? 5 : 0);
+        assert_int_equal(tern_session_n_tokens(f->session), result.n_prompt + result.n_generated);
+        assert_int_equal(s.text.size, 0);
+        forget(&s);
+    }
+    seen s = {0};
+    tern_generate_params params = greedy_params(&s, 2);
+    params.sampler.biases = &bias;
+    params.sampler.n_biases = params.ignore_eos = params.show_special = 1;
+    generate(f->session, story, &params);
+    tern_span piece = tern_token_piece(t, bias.id);
+    assert_int_equal(s.text.size, 2 * piece.size);
+    assert_memory_equal(s.text.data, piece.data, piece.size);
+    forget(&s);
+}
+
+/* Stopped by the caller and gone on with: the same text as in one go. */
+static void caller_stops(void **state)
+{
+    fixture *f = *state;
+    tern_error err = {0};
+    seen whole;
+    plain_text(f, &whole, 30);
+    seen s = {.stop_after = 11};
+    tern_generate_params params = greedy_params(&s, 30);
+    tern_generate_result result = generate(f->session, story, &params);
+    assert_int_equal(result.reason, TERN_STOP_CALLER);
+    assert_int_equal(result.n_generated, 11);
+    params.max_tokens = 19;
+    assert_ok(tern_generate(f->session, NULL, 0, &params, &result, &err), err);
+    assert_int_equal(result.reason, TERN_STOP_LENGTH);
+    assert_int_equal(result.n_prompt, 0);
+    assert_int_equal(s.n_ids, 30);
+    assert_memory_equal(s.ids, whole.ids, 30 * sizeof *s.ids);
+    forget(&s);
+    forget(&whole);
+}
+
+static void context_full(void **state)
+{
+    fixture *f = *state;
+    tern_error err = {0};
+    seen whole, s = {0};
+    plain_text(f, &whole, 60);
+    tern_session *session = open_session(f->engine, (tern_session_params){.n_ctx = 40, .kv_f32 = true, .max_outputs = 5});
+    tern_generate_params params = greedy_params(&s, 0);
+    for (params.draft_tokens = 0; params.draft_tokens <= 4; params.draft_tokens += 4) {
+        tern_generate_result result = generate(session, story, &params);
+        assert_int_equal(result.reason, TERN_STOP_CONTEXT);
+        assert_int_equal(result.n_prompt + result.n_generated, 40);
+        assert_int_equal(tern_session_n_tokens(session), 40);
+        assert_memory_equal(s.ids, whole.ids, result.n_generated * sizeof *s.ids);
+        s.n_ids = 0;
+    }
+    params.draft_tokens = 0;
+    int32_t ids[41] = {0};
+    tern_generate_result result;
+    tern_session_truncate(session, 0);
+    assert_int_equal(tern_generate(session, ids, 41, &params, &result, &err), TERN_CONTEXT_FULL);
+    assert_string_equal(err.message, "context full: 0 tokens and 41 more, of 40");
+    assert_int_equal(tern_session_n_tokens(session), 0);
+    tern_session_close(session);
+    forget(&s);
+    forget(&whole);
+}
+
+/* Greedy text with shifts, by the plain definition: whenever the context is full, a fresh session gets what is kept. */
+static void context_shift(void **state)
+{
+    fixture *f = *state;
+    enum { CTX = 32, KEEP = 3, LENGTH = 80 };
+    tern_error err = {0};
+    tern_session *session = open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv_f32 = true, .max_outputs = 6});
+    tern_session *other = open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv_f32 = true});
+    tern_tokens prompt = ids_of(f->engine, story);
+    int32_t kept[CTX], want[LENGTH];
+    uint32_t n = (uint32_t)prompt.n, n_vocab = tern_engine_config(f->engine)->n_vocab;
+    memcpy(kept, prompt.ids, n * sizeof *kept);
+    assert_ok(tern_session_append(other, kept, n, &err), err);
+    for (uint32_t i = 0; i < LENGTH; i++) {
+        if (n == CTX) {
+            uint32_t n_moved = (CTX - KEEP) / 2;
+            memmove(kept + KEEP, kept + CTX - n_moved, n_moved * sizeof *kept);
+            n = KEEP + n_moved;
+            tern_session_truncate(other, 0);
+            assert_ok(tern_session_append(other, kept, n, &err), err);
+        }
+        const float *logits = tern_session_logits(other, 0);
+        uint32_t best = 0;
+        for (uint32_t v = 1; v < n_vocab; v++)
+            if (logits[v] > logits[best]) best = v;
+        want[i] = kept[n++] = (int32_t)best;
+        assert_ok(tern_session_append(other, &want[i], 1, &err), err);
+    }
+    for (uint32_t n_drafted = 0; n_drafted <= 5; n_drafted += 5) {
+        seen s = {0};
+        tern_generate_params params = greedy_params(&s, LENGTH);
+        params.context_shift = true;
+        params.ignore_eos = true;
+        params.n_keep = KEEP;
+        params.draft_tokens = n_drafted;
+        generate(session, story, &params);
+        assert_int_equal(s.n_ids, LENGTH);
+        assert_memory_equal(s.ids, want, sizeof want);
+        assert_int_equal(tern_session_n_tokens(session), n);
+        assert_memory_equal(tern_session_tokens(session), kept, n * sizeof *kept);
+        forget(&s);
+    }
+    tern_tokens_deinit(&prompt);
+    tern_session_close(session);
+    tern_session_close(other);
+}
+
+/* Whatever the settings and the seed: the same tokens with and without drafts. */
+static void drafts_change_nothing(void **state)
+{
+    fixture *f = *state;
+    const char *const prompts[] = {"The cat sat. The cat ran. The cat sat. The cat", "ROMEO:"};
+    uint32_t n_drafted = 0, n_accepted = 0;
+    for (uint32_t i = 0; i < 8; i++) {
+        seen plain = {0}, s = {0};
+        tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 60, .on_piece = see, .context = &plain};
+        params.sampler.seed = i;
+        params.sampler.temperature = 0.25f * (float)(i / 2);
+        if (i & 1) params.sampler.repetition_penalty = 1.2f, params.sampler.top_k = 0, params.sampler.typical_p = 0.9f;
+        tern_generate_result without = generate(f->session, prompts[i & 1], &params), with;
+        params.context = &s;
+        params.draft_tokens = 1 + i;
+        with = generate(f->session, prompts[i & 1], &params);
+        assert_int_equal(without.n_drafted, 0);
+        assert_int_equal(with.n_generated, without.n_generated);
+        assert_int_equal(with.reason, without.reason);
+        assert_memory_equal(s.ids, plain.ids, plain.n_ids * sizeof *s.ids);
+        assert_int_equal(s.text.size, plain.text.size);
+        assert_memory_equal(s.text.data, plain.text.data, s.text.size);
+        assert_int_equal(tern_session_n_tokens(f->session), with.n_prompt + with.n_generated);
+        assert_true(with.n_accepted <= with.n_drafted && with.n_accepted < with.n_generated);
+        n_drafted += with.n_drafted;
+        n_accepted += with.n_accepted;
+        forget(&s);
+        forget(&plain);
+    }
+    printf("%u of %u drafted tokens accepted\n", n_accepted, n_drafted);
+    assert_true(n_accepted > 20);
+}
+
+/* A model forced to repeat itself accepts nearly every draft, and each step decides all of them. */
+static void drafts_are_accepted(void **state)
+{
+    fixture *f = *state;
+    const tern_logit_bias bias = {300, 1e6f};
+    seen s = {0};
+    tern_generate_params params = greedy_params(&s, 90);
+    params.sampler.biases = &bias;
+    params.sampler.n_biases = 1;
+    params.draft_tokens = 8;
+    tern_backend *b = tern_engine_backend(f->engine);
+    tern_backend_counters before, after;
+    b->counters(b, &before);
+    tern_generate_result result = generate(f->session, story, &params);
+    b->counters(b, &after);
+    for (uint32_t i = 0; i < 90; i++) assert_int_equal(s.ids[i], 300);
+    assert_int_equal(result.n_accepted, result.n_drafted);
+    assert_in_range(result.n_accepted, 78, 89);
+    assert_in_range(after.runs - before.runs, 10, 13);
+    forget(&s);
+}
+
+typedef struct watched {
+    uint64_t counts[64];
+    uint32_t n;
+} watched;
+
+static bool watch(void *context, const tern_piece *piece)
+{
+    (void)piece;
+    watched *w = context;
+    w->counts[w->n++] = tern_alloc_count();
+    return true;
+}
+
+static void no_allocation(void **state)
+{
+    fixture *f = *state;
+    const char *const stops[] = {"\n\n\n", "cat liked to swim"};
+    tern_session *session = open_session(f->engine, (tern_session_params){.n_ctx = 64, .max_outputs = 5});
+    for (uint32_t n_drafted = 0; n_drafted <= 4; n_drafted += 4) {
+        watched w = {.n = 0};
+        tern_generate_params params = greedy_params(NULL, 60); /* with a context shift on the way */
+        params.sampler.temperature = 0.7f;
+        params.sampler.repetition_penalty = 1.1f;
+        params.context_shift = params.ignore_eos = true;
+        params.n_keep = 4;
+        params.stops = stops;
+        params.n_stops = 2;
+        params.draft_tokens = n_drafted;
+        params.on_piece = watch;
+        params.context = &w;
+        generate(session, story, &params);
+        assert_in_range(w.n, 60, 61);
+        for (uint32_t i = 1; i < w.n; i++) assert_int_equal(w.counts[i], w.counts[0]);
+    }
+    tern_session_close(session);
+}
+
+static void refusals(void **state)
+{
+    fixture *f = *state;
+    tern_error err = {0};
+    tern_generate_result result;
+    int32_t ids[] = {5, 7, 4096};
+    tern_generate_params params = greedy_params(NULL, 1);
+    params.on_piece = NULL;
+    tern_session_truncate(f->session, 0);
+    assert_int_equal(tern_generate(f->session, ids, 0, &params, &result, &err), TERN_INVALID_ARGUMENT);
+    assert_string_equal(err.message, "prompt of 0 tokens, and none before: at least 1 expected");
+    assert_int_equal(tern_generate(f->session, ids, 3, &params, &result, &err), TERN_INVALID_ARGUMENT);
+    assert_string_equal(err.message, "token 2 is id 4096: 0 to 4095 expected");
+    params.draft_tokens = 9;
+    assert_int_equal(tern_generate(f->session, ids, 2, &params, &result, &err), TERN_INVALID_ARGUMENT);
+    assert_string_equal(err.message, "9 drafted tokens: at most 8 expected, one less than the session's logits rows");
+    params.draft_tokens = 0;
+    params.context_shift = true;
+    params.n_keep = 511;
+    assert_int_equal(tern_generate(f->session, ids, 2, &params, &result, &err), TERN_INVALID_ARGUMENT);
+    assert_string_equal(err.message, "context shift keeps 511 tokens: at most 510 of a context of 512 expected");
+    params.context_shift = false;
+    params.sampler.top_p = 7;
+    assert_int_equal(tern_generate(f->session, ids, 2, &params, &result, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_session_n_tokens(f->session), 0);
+    params.sampler.top_p = 1;
+    int64_t live = tern_alloc_live();
+    assert_ok(tern_generate(f->session, ids, 2, &params, &result, &err), err); /* no callback */
+    assert_int_equal(result.n_generated, 1);
+    assert_int_equal(tern_alloc_live(), live);
+}
+
+/* Every allocation of a generation fails once. */
+static void out_of_memory(void **state)
+{
+    fixture *f = *state;
+    tern_error err = {0};
+    const int32_t ids[] = {5, 7};
+    const char *const stops[] = {"x"};
+    tern_generate_params params = greedy_params(NULL, 3);
+    params.on_piece = NULL;
+    params.draft_tokens = 4;
+    params.stops = stops;
+    params.n_stops = 1;
+    params.sampler.temperature = 1;
+    int64_t live = tern_alloc_live();
+    tern_status status = TERN_OUT_OF_MEMORY;
+    uint64_t n = 0;
+    while (status != TERN_OK) {
+        tern_generate_result result;
+        tern_session_truncate(f->session, 0);
+        tern_alloc_fail_after(++n, false);
+        status = tern_generate(f->session, ids, 2, &params, &result, &err);
+        tern_alloc_fail_after(0, false);
+        if (status != TERN_OK) assert_int_equal(status, TERN_OUT_OF_MEMORY);
+        assert_int_equal(tern_alloc_live(), live);
+    }
+    assert_true(n > 8);
+}
+
+/* Models without a tokenizer generate ids. */
+static void no_tokenizer(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_model *model;
+    tern_engine *engine;
+    assert_ok(tern_model_open(&model, test_fixture("llama"), &(tern_model_options){.no_tokenizer = true}, &err), err);
+    assert_ok(tern_engine_open(&engine, model, &(tern_engine_params){.backend = {.n_threads = 1}}, &err), err);
+    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 64});
+    seen s = {0};
+    tern_generate_params params = greedy_params(&s, 10);
+    tern_generate_result result;
+    const int32_t prompt[] = {1, 2, 3};
+    assert_ok(tern_generate(session, prompt, 3, &params, &result, &err), err);
+    assert_int_equal(s.n_ids, 10);
+    assert_int_equal(s.text.size, 0);
+    assert_memory_equal(tern_session_tokens(session) + 3, s.ids, 10 * sizeof *s.ids);
+    tern_session_close(session);
+    tern_engine_close(engine);
+    forget(&s);
+}
+
+static void names(void **state)
+{
+    (void)state;
+    assert_string_equal(tern_stop_reason_name(TERN_STOP_STRING), "stop string");
+    assert_string_equal(tern_stop_reason_name((tern_stop_reason)99), "unknown");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_text),
+        cmocka_unit_test(golden_text),    cmocka_unit_test(stop_strings), cmocka_unit_test(held_back),
+        cmocka_unit_test(end_token),      cmocka_unit_test(caller_stops), cmocka_unit_test(context_full),
+        cmocka_unit_test(context_shift),  cmocka_unit_test(drafts_change_nothing),
+        cmocka_unit_test(drafts_are_accepted), cmocka_unit_test(no_allocation), cmocka_unit_test(refusals),
+        cmocka_unit_test(out_of_memory),  cmocka_unit_test(no_tokenizer), cmocka_unit_test(names),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "infer/draft.h"
+#include "infer/session_state.h"
 #include "infer/stop.h"
 
 /* `position` tokens of the session are decided. Beyond them it may hold drafted ones, evaluated already; the logits of the last decided token
@@ -223,8 +224,11 @@ tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t
                     .tokenizer = tern_model_tokenizer(tern_engine_model(tern_session_engine(session)))};
     TERN_TRY(check(&g, n_prompt, err));
     tern_status status = begin(&g, err);
+    uint32_t n_wanted = session->n_wanted;
+    tern_session_want(session, tern_sampler_wanted(&params->sampler));
     if (status == TERN_OK) status = prefill(&g, prompt, n_prompt, err);
     if (status == TERN_OK) status = loop(&g, err);
+    tern_session_want(session, n_wanted);
     end(&g);
     return status;
 }

@@ -31,3 +31,21 @@ void tern_sampler__penalise(float *logits, uint32_t n_vocab, const tern_sampler_
         counts[id] = 0;
     }
 }
+
+/* Whether a token from below can come up. */
+static bool can_raise(const tern_sampler_params *p)
+{
+    for (uint32_t i = 0; i < p->n_biases; i++)
+        if (p->biases[i].bias > 0) return true;
+    return tern_sampler__has_penalties(p) && (p->repetition_penalty < 1 || p->presence_penalty < 0 || p->frequency_penalty < 0);
+}
+
+/* Each bias and each penalised token can push one of the highest down, and the next one takes its place. */
+uint32_t tern_sampler_wanted(const tern_sampler_params *params)
+{
+    uint64_t n = params->temperature == 0 ? 1 : params->top_k;
+    if (n == 0 || can_raise(params)) return 0;
+    n += params->n_biases;
+    if (tern_sampler__has_penalties(params)) n += params->penalty_last_n;
+    return n > UINT32_MAX ? 0 : (uint32_t)n;
+}

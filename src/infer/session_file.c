@@ -118,6 +118,8 @@ static tern_status write_caches(tern_file_writer *w, const tern_session *s, cons
 
 tern_status tern_session_save(const tern_session *session, const char *path, tern_error *err)
 {
+    TERN_NEED(session, err);
+    TERN_NEED(path, err);
     tern_file_writer w;
     file_shape shape = shape_of(session);
     TERN_TRY(tern_file_writer_open(&w, path, err));
@@ -205,6 +207,8 @@ static tern_status restore(tern_session *s, tern_cursor *c, tern_error *err)
 
 tern_status tern_session_restore(tern_session *session, const char *path, tern_error *err)
 {
+    TERN_NEED(session, err);
+    TERN_NEED(path, err);
     tern_file_map map;
     session->n_tokens = 0;
     TERN_TRY(tern_file_map_open(&map, path, err));

@@ -9,7 +9,7 @@ struct tern_session {
     tern_runner runner;
     int32_t *tokens; /* [n_ctx] */
     uint32_t n_tokens;
-    uint32_t n_wanted;
+    uint32_t n_wanted; /* 0: all */
     float *logits; /* [max_outputs][n_vocab] */
 };
 

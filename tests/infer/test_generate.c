@@ -393,6 +393,37 @@ static void out_of_memory(void **state)
     assert_true(n > 8);
 }
 
+/* With the exact head the text is the same, and after it all logits are wanted again. */
+static void exact_head(void **state)
+{
+    fixture *f = *state;
+    tern_error err = {0};
+    tern_model *model;
+    tern_engine *engine;
+    assert_ok(tern_model_open(&model, test_model("tiny-stories-bitnet"), &(tern_model_options){0}, &err), err);
+    assert_ok(tern_engine_open(&engine, model, &(tern_engine_params){.backend = {.n_threads = 1}, .head_exact = true}, &err), err);
+    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 512, .kv_f32 = true, .max_outputs = 9});
+    for (uint32_t i = 0; i < 6; i++) {
+        seen full = {0}, exact = {0};
+        tern_generate_params params = greedy_params(&full, 50);
+        params.sampler.temperature = 0.5f * (float)(i / 2);
+        params.sampler.repetition_penalty = i & 1 ? 1.3f : 1;
+        params.draft_tokens = i & 1 ? 4 : 0;
+        generate(f->session, story, &params);
+        params.context = &exact;
+        generate(session, story, &params);
+        assert_int_equal(exact.n_ids, full.n_ids);
+        assert_memory_equal(exact.ids, full.ids, full.n_ids * sizeof *full.ids);
+        forget(&full);
+        forget(&exact);
+    }
+    const int32_t id = 5;
+    assert_ok(tern_session_append(session, &id, 1, &err), err);
+    for (uint32_t v = 0; v < tern_engine_config(engine)->n_vocab; v++) assert_true(tern_session_logits(session, 0)[v] > -1e30f);
+    tern_session_close(session);
+    tern_engine_close(engine);
+}
+
 /* Models without a tokenizer generate ids. */
 static void no_tokenizer(void **state)
 {
@@ -431,6 +462,7 @@ int main(void)
         cmocka_unit_test(context_shift),  cmocka_unit_test(drafts_change_nothing),
         cmocka_unit_test(drafts_are_accepted), cmocka_unit_test(no_allocation), cmocka_unit_test(refusals),
         cmocka_unit_test(out_of_memory),  cmocka_unit_test(no_tokenizer), cmocka_unit_test(names),
+        cmocka_unit_test(exact_head),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -335,9 +335,8 @@ static void penalties(void **state)
     const tern_logit_bias biases[] = {{3, 1.5f}, {3, 0.25f}, {4, -INFINITY}};
     float logits[] = {9, 2, -2, 0.5f, 8, 1};
     const float want[] = {9, 2 / 1.25f - 3 * 0.5f - 0.125f, -2 * 1.25f - 0.5f - 0.125f, 2.25f, -INFINITY, 1};
-    tern_sampler_params params = TERN_SAMPLER_DEFAULTS;
-    params = (tern_sampler_params){.repetition_penalty = 1.25f, .presence_penalty = 0.125f, .frequency_penalty = 0.5f, .penalty_last_n = 7,
-                                   .top_p = 1, .typical_p = 1, .biases = biases, .n_biases = 3};
+    tern_sampler_params params = {.repetition_penalty = 1.25f, .presence_penalty = 0.125f, .frequency_penalty = 0.5f, .penalty_last_n = 7,
+                                  .top_p = 1, .typical_p = 1, .biases = biases, .n_biases = 3};
     tern_sampler *s = open_sampler(6, params);
     for (int again = 0; again < 2; again++) {
         float copy[6];
@@ -414,12 +413,64 @@ static void allocations(void **state)
     assert_int_equal(tern_alloc_live(), live);
 }
 
+/* Only the wanted logits, the others -INFINITY: the same choice. */
+static void wanted(void **state)
+{
+    (void)state;
+    enum { N = 400, HISTORY = 20 };
+    tern_rng rng;
+    test_seed(&rng);
+    for (int round = 0; round < 300; round++) {
+        float logits[N], screened[N], sorted[N];
+        int32_t history[HISTORY];
+        random_logits(&rng, logits, N, 2, tern_rng_below(&rng, 2));
+        tern_logit_bias biases[2] = {{(int32_t)tern_rng_below(&rng, N), -3}, {(int32_t)tern_rng_below(&rng, N), -INFINITY}};
+        for (int i = 0; i < HISTORY; i++) history[i] = (int32_t)tern_rng_below(&rng, N);
+        tern_sampler_params params = {.temperature = (float)(round % 3), .top_k = test_between(&rng, 1, 30), .top_p = 0.95f, .typical_p = 1,
+                                      .repetition_penalty = 1.5f, .frequency_penalty = 1, .penalty_last_n = tern_rng_below(&rng, HISTORY),
+                                      .biases = biases, .n_biases = 2, .seed = (uint64_t)round};
+        biases[0].id = (int32_t)tern_logits__argmax(logits, N);
+        history[HISTORY - 1] = biases[0].id;
+        uint32_t n = tern_sampler_wanted(&params);
+        assert_in_range(n, 1, N / 4);
+        memcpy(sorted, logits, sizeof sorted);
+        for (uint32_t i = 0; i < n; i++) /* the n highest to the front */
+            for (uint32_t k = i + 1; k < N; k++)
+                if (sorted[k] > sorted[i]) {
+                    float t = sorted[i];
+                    sorted[i] = sorted[k];
+                    sorted[k] = t;
+                }
+        for (int i = 0; i < N; i++) screened[i] = logits[i] < sorted[n - 1] ? -INFINITY : logits[i];
+        tern_sampler *s = open_sampler(N, params);
+        int32_t id = tern_sampler_next(s, logits, history, HISTORY);
+        tern_sampler_reset(s);
+        assert_int_equal(tern_sampler_next(s, screened, history, HISTORY), id);
+        tern_sampler_close(s);
+    }
+    tern_sampler_params params = TERN_SAMPLER_DEFAULTS;
+    const tern_logit_bias up = {3, 0.5f};
+    assert_int_equal(tern_sampler_wanted(&params), 40);
+    params.repetition_penalty = 0.9f;
+    assert_int_equal(tern_sampler_wanted(&params), 0);
+    params.repetition_penalty = 1;
+    params.temperature = 0;
+    assert_int_equal(tern_sampler_wanted(&params), 1);
+    params.biases = &up;
+    params.n_biases = 1;
+    assert_int_equal(tern_sampler_wanted(&params), 0);
+    params.n_biases = 0;
+    params.temperature = 1;
+    params.top_k = 0;
+    assert_int_equal(tern_sampler_wanted(&params), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cuts),       cmocka_unit_test(cut_edges), cmocka_unit_test(distribution), cmocka_unit_test(seeds),
         cmocka_unit_test(pinned),     cmocka_unit_test(odd_logits), cmocka_unit_test(penalties),   cmocka_unit_test(refusals),
-        cmocka_unit_test(allocations),
+        cmocka_unit_test(allocations), cmocka_unit_test(wanted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Every chosen kernel is tried once when the backend opens: an instruction that the CPU only claims to have, or a wrong result, becomes
  * an error message. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@ typedef struct trial {
     int32_t sums[TOKENS];
     size_t row_bytes;
     const tern_cpu_kernels *kernels;
+    tern_status status; /* of making the problem */
+    tern_error *err;
 } trial;
 
 static sigjmp_buf escape;
@@ -49,13 +52,14 @@ static void encode(trial *t, tern_encoding_id id)
     tern_rng rng = {.state = id + 2u};
     for (size_t i = 0; i < ROWS * COLS; i++) values[i] = tern_rng_f32(&rng) - 0.5f;
     memset(t->w, 0, sizeof t->w);
-    tern_encode(e, values, ROWS, COLS, t->w, NULL);
-    tern_encoding_row_bytes(e, COLS, &t->row_bytes, NULL);
+    t->status = tern_encode(e, values, ROWS, COLS, t->w, t->err);
+    if (t->status == TERN_OK) t->status = tern_encoding_row_bytes(e, COLS, &t->row_bytes, t->err);
 }
 
 static void try_ternary(trial *t, tern_ternary_fn fn, tern_encoding_id id, void *out)
 {
     encode(t, id);
+    if (t->status != TERN_OK) return;
     tern_q8_rows x = {.x = t->q[0], .stride = COLS, .sums = t->sums, .n = TOKENS};
     fn(t->w, t->row_bytes, ROWS, COLS, &x, out, ROWS);
     x.n = 1;
@@ -65,6 +69,7 @@ static void try_ternary(trial *t, tern_ternary_fn fn, tern_encoding_id id, void 
 static void try_dense(trial *t, tern_dense_fn fn, tern_encoding_id id, void *out)
 {
     encode(t, id);
+    if (t->status != TERN_OK) return;
     fn(t->w, t->row_bytes, ROWS, COLS, t->x[0], COLS, TOKENS, out, ROWS);
     fn(t->w, t->row_bytes, ROWS, COLS, t->x[0], COLS, 1, (float *)out + TOKENS * ROWS, ROWS);
 }
@@ -148,11 +153,13 @@ static tern_status try_row(trial *t, const trial_row *row, const tern_cpu_kernel
     if (strcmp(level, "scalar") == 0) return TERN_OK;
     memset(t->answer, 0, sizeof t->answer);
     row->run(t, definition, t->answer[0]);
+    TERN_TRY(t->status);
     if (sigsetjmp(escape, 1))
         return tern_fail(err, TERN_UNSUPPORTED,
                          "kernel %s (%s): illegal instruction, though the CPU claims to have it; choose a lower level with --cpu-features",
                          row->slot, level);
     row->run(t, t->kernels, t->answer[1]);
+    TERN_TRY(t->status);
     if (memcmp(t->answer[0], t->answer[1], sizeof t->answer[0]) == 0) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "kernel %s (%s): wrong result on this CPU; choose a lower level with --cpu-features",
                      row->slot, level);
@@ -160,15 +167,20 @@ static tern_status try_row(trial *t, const trial_row *row, const tern_cpu_kernel
 
 tern_status tern_cpu__self_test(const tern_cpu_kernels *kernels, tern_error *err)
 {
-    static trial t; /* one opening at a time, as the handler of a signal is one for the process */
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* the handler of a signal is one for the process */
+    static trial t;
     tern_cpu_kernels definition;
     tern_cpu_kernels_choose(0, &definition);
+    pthread_mutex_lock(&one_at_a_time);
     t.kernels = kernels;
+    t.status = TERN_OK;
+    t.err = err;
     fill(&t);
     struct sigaction action = {.sa_handler = on_signal}, before;
     sigaction(SIGILL, &action, &before);
     tern_status status = TERN_OK;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && status == TERN_OK; i++) status = try_row(&t, &rows[i], &definition, err);
     sigaction(SIGILL, &before, NULL);
+    pthread_mutex_unlock(&one_at_a_time);
     return status;
 }

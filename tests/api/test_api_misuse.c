@@ -1,0 +1,225 @@
+/* The public API used wrongly: every mistake is a status with words; and memory that runs out is an error without a leak. */
+#include "api/support.h"
+
+#include "base/alloc.h"
+#include "support/micro_model.h"
+
+static tern_error err;
+
+/* The call fails with the status and the words. */
+#define assert_fails(status, words, call)                                                      \
+    do {                                                                                       \
+        err = (tern_error){0};                                                                 \
+        assert_int_equal(call, status);                                                        \
+        assert_int_equal(err.code, status);                                                    \
+        if (!strstr(err.message, words)) fail_msg("\"%s\" has no \"%s\"", err.message, words); \
+    } while (0)
+
+static void assert_load_fails(tern_status code, const char *words, const char *path, tern_engine_options options)
+{
+    tern_engine *engine = (tern_engine *)&err;
+    assert_fails(code, words, tern_engine_load(&engine, path, &options, &err));
+    assert_null(engine);
+    assert_int_equal(tern_engine_load(&engine, path, &options, NULL), code);
+}
+
+static bool never(void *context, float done)
+{
+    (void)context;
+    (void)done;
+    return false;
+}
+
+static void loading(void **state)
+{
+    (void)state;
+    assert_fails(TERN_INVALID_ARGUMENT, "engine is NULL", tern_engine_load(NULL, BUNDLED, NULL, &err));
+    assert_load_fails(TERN_INVALID_ARGUMENT, "path is NULL", NULL, (tern_engine_options){0});
+    assert_load_fails(TERN_NOT_FOUND, "no-such-model.gguf", "no-such-model.gguf", (tern_engine_options){0});
+    assert_load_fails(TERN_MALFORMED, "test_api_misuse.c", __FILE__, (tern_engine_options){0});
+    assert_load_fails(TERN_INVALID_ARGUMENT, "head q9: no such encoding", BUNDLED, (tern_engine_options){.head = "q9"});
+    assert_load_fails(TERN_UNSUPPORTED, "head in i2_s", BUNDLED, (tern_engine_options){.head = "i2_s"});
+    assert_load_fails(TERN_UNSUPPORTED, "backend \"abacus\"", BUNDLED, (tern_engine_options){.backend = "abacus"});
+    assert_load_fails(TERN_INVALID_ARGUMENT, "mmx", BUNDLED, (tern_engine_options){.cpu_features = "mmx"});
+    assert_load_fails(TERN_INVALID_ARGUMENT, "5000", BUNDLED, (tern_engine_options){.n_threads = 5000});
+    assert_load_fails(TERN_CANCELLED, "", BUNDLED, (tern_engine_options){.progress = never});
+    assert_fails(TERN_INVALID_ARGUMENT, "in_path is NULL", tern_convert(NULL, "x", NULL, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "out_path is NULL", tern_convert(BUNDLED, NULL, NULL, &err));
+    assert_fails(TERN_NOT_FOUND, "missing", tern_convert("missing", test_scratch("unused.gguf"), NULL, &err));
+}
+
+static void nothing(void **state)
+{
+    (void)state;
+    tern_engine_close(NULL);
+    tern_session_close(NULL);
+    tern_tokens_deinit(NULL);
+    tern_buf_deinit(NULL);
+    assert_false(tern_engine_is_end(NULL, 0));
+}
+
+static void sessions(void **state)
+{
+    tern_session *s = (tern_session *)&err;
+    float hidden[256];
+    const int32_t ids[] = {1, 2, 4096}, many[9] = {0};
+    assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_open(NULL, *state, NULL, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "engine is NULL", tern_session_open(&s, NULL, NULL, &err));
+    assert_null(s);
+    assert_fails(TERN_INVALID_ARGUMENT, "2000", tern_session_open(&s, *state, &(tern_session_params){.n_ctx = 2000}, &err));
+    s = open_session(*state, (tern_session_params){.n_ctx = 8, .max_outputs = 2});
+    assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_append(NULL, ids, 1, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "ids is NULL", tern_session_append(s, NULL, 1, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "token 2 is id 4096: 0 to 4095", tern_session_append(s, ids, 3, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "token 0 is id -1", tern_session_append(s, (int32_t[]){-1}, 1, &err));
+    assert_fails(TERN_CONTEXT_FULL, "9 more, of 8", tern_session_append(s, many, 9, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "1 to 2 expected", tern_session_append_all(s, many, 3, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_append_all(NULL, many, 1, &err));
+    assert_int_equal(tern_session_n_tokens(s), 0);
+    assert_null(tern_session_logits(s, 2));
+    assert_fails(TERN_NOT_FOUND, "the session keeps none", tern_session_hidden(s, 0, 1, hidden, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "out is NULL", tern_session_hidden(s, 0, 1, NULL, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_shift(NULL, 0, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "context shift", tern_session_shift(s, 0, &err));
+    tern_session_close(s);
+}
+
+static void text(void **state)
+{
+    tern_tokens tokens = {0};
+    tern_buf out = {0};
+    tern_engine_info info;
+    const tern_chat_message message = {"user", "hello", 5}, no_role = {NULL, "hello", 5}, no_content = {"user", NULL, 5};
+    const int32_t ids[] = {5, -7};
+    assert_fails(TERN_INVALID_ARGUMENT, "engine is NULL", tern_engine_describe(NULL, &info, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "info is NULL", tern_engine_describe(*state, NULL, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "engine is NULL", tern_engine_tokenize(NULL, "a", 1, 0, &tokens, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "text is NULL", tern_engine_tokenize(*state, NULL, 1, 0, &tokens, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "tokens is NULL", tern_engine_tokenize(*state, "a", 1, 0, NULL, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "how is 4", tern_engine_tokenize(*state, "a", 1, 4, &tokens, &err));
+    assert_ok(tern_engine_tokenize(*state, NULL, 0, 0, &tokens, &err), err);
+    assert_fails(TERN_INVALID_ARGUMENT, "token 1 is id -7: 0 to 4095", tern_engine_detokenize(*state, ids, 2, false, &out, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "text is NULL", tern_engine_detokenize(*state, ids, 1, false, NULL, &err));
+    assert_int_equal(out.size, 0);
+    assert_fails(TERN_NOT_FOUND, "no chat template", tern_engine_chat_prompt(*state, &message, 1, true, &tokens, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "message 0 has no role", tern_engine_chat_prompt(*state, &no_role, 1, true, &tokens, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "message 0 has no content", tern_engine_chat_prompt(*state, &no_content, 1, true, &tokens, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "messages is NULL", tern_engine_chat_prompt(*state, NULL, 1, true, &tokens, &err));
+    assert_int_equal(tokens.n, 0);
+    tern_tokens_deinit(&tokens);
+    tern_buf_deinit(&out);
+}
+
+static void generating(void **state)
+{
+    tern_session *s = open_session(*state, (tern_session_params){.n_ctx = 8});
+    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS};
+    tern_generate_result result;
+    const int32_t many[9] = {0}, bad = 5000;
+    assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_generate(NULL, many, 1, &params, &result, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "params is NULL", tern_generate(s, many, 1, NULL, &result, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "result is NULL", tern_generate(s, many, 1, &params, NULL, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "ids is NULL", tern_generate(s, NULL, 1, &params, &result, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "at least 1 expected", tern_generate(s, NULL, 0, &params, &result, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "id 5000", tern_generate(s, &bad, 1, &params, &result, &err));
+    assert_fails(TERN_CONTEXT_FULL, "context full", tern_generate(s, many, 9, &params, &result, &err));
+    params.draft_tokens = 1;
+    assert_fails(TERN_INVALID_ARGUMENT, "1 drafted tokens", tern_generate(s, many, 1, &params, &result, &err));
+    params = (tern_generate_params){.sampler = TERN_SAMPLER_DEFAULTS};
+    params.sampler.top_p = 2;
+    assert_fails(TERN_INVALID_ARGUMENT, "top-p is 2: 0 to 1 expected", tern_generate(s, many, 1, &params, &result, &err));
+    tern_session_close(s);
+}
+
+static const char *micro_path(void)
+{
+    const char *path = test_scratch("api-micro.gguf");
+    tern_buf bytes = micro_model(&(micro_change){0});
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes.data, 1, bytes.size, file), bytes.size);
+    fclose(file);
+    tern_buf_deinit(&bytes);
+    return path;
+}
+
+/* Fails each allocation of a loading once. */
+static void loading_without_memory(void **state)
+{
+    (void)state;
+    const char *path = micro_path();
+    tern_engine *engine;
+    const tern_engine_options options = {.n_threads = 2, .head = "f16"};
+    uint64_t before = tern_alloc_count();
+    int64_t live = tern_alloc_live();
+    assert_ok(tern_engine_load(&engine, path, &options, &err), err);
+    tern_engine_close(engine);
+    uint64_t n = tern_alloc_count() - before;
+    assert_true(n > 20);
+    for (uint64_t i = 1; i <= n; i++) {
+        tern_alloc_fail_after(i, false);
+        tern_status status = tern_engine_load(&engine, path, &options, &err);
+        tern_alloc_fail_after(0, false);
+        if (status == TERN_OK) tern_engine_close(engine);
+        else if (status != TERN_OUT_OF_MEMORY) fail_msg("allocation %u of %u: %s", (unsigned)i, (unsigned)n, err.message);
+        assert_int_equal(tern_alloc_live(), live);
+    }
+}
+
+/* The same for a session and a generation on it. */
+static tern_status write_three(tern_engine *engine)
+{
+    tern_session *s;
+    const char *stops[] = {"never"};
+    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 3, .stops = stops, .n_stops = 1, .draft_tokens = 2};
+    tern_generate_result result;
+    params.sampler.presence_penalty = 0.5f;
+    TERN_TRY(tern_session_open(&s, engine, &(tern_session_params){.n_ctx = 16, .max_outputs = 3}, &err));
+    tern_status status = tern_generate(s, (int32_t[]){1, 2, 1}, 3, &params, &result, &err);
+    if (status == TERN_OK) assert_int_equal(result.n_generated, 3);
+    tern_session_close(s);
+    return status;
+}
+
+static void generating_without_memory(void **state)
+{
+    (void)state;
+    tern_engine *engine = load(micro_path(), &(tern_engine_options){.n_threads = 1});
+    uint64_t before = tern_alloc_count();
+    assert_ok(write_three(engine), err);
+    uint64_t n = tern_alloc_count() - before;
+    int64_t live = tern_alloc_live();
+    assert_true(n > 20);
+    for (uint64_t i = 1; i <= n; i++) {
+        tern_alloc_fail_after(i, false);
+        tern_status status = write_three(engine);
+        tern_alloc_fail_after(0, false);
+        assert_int_equal(status, TERN_OUT_OF_MEMORY);
+        assert_int_equal(tern_alloc_live(), live);
+    }
+    assert_ok(write_three(engine), err);
+    tern_engine_close(engine);
+}
+
+static int setup(void **state)
+{
+    *state = load(BUNDLED, NULL);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    tern_engine_close(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loading),    cmocka_unit_test(nothing),
+        cmocka_unit_test(sessions),   cmocka_unit_test(text),
+        cmocka_unit_test(generating), cmocka_unit_test(loading_without_memory),
+        cmocka_unit_test(generating_without_memory),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

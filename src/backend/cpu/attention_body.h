@@ -36,7 +36,7 @@ typedef struct page_room {
 /* Up to 16 queries that see the same page. */
 typedef struct batch {
     _Alignas(64) float p[BATCH][PAGE];         /* scores, then their exponentials */
-    _Alignas(64) float lanes[BATCH][TERN_LANES];
+    vec lanes[BATCH][PARTS];
     _Alignas(64) float m[BATCH], c[BATCH];     /* the new maximum; by which earlier sums shrink */
     _Alignas(64) float q[BATCH][MAX_HEAD_DIM]; /* padded rows, where head_dim is not a multiple of the lanes */
     const float *rows[BATCH];
@@ -72,8 +72,10 @@ INLINE void prefetch_rows(const kv_page *page, uint32_t position)
 /* Scores of queries first .. first + 3 at four positions: 16 lanes of sums for each pair, then all trees together. */
 INLINE void score_tile(const store s, const kv_page *page, batch *b, uint32_t first, uint32_t position)
 {
-    _Alignas(64) float sums[QUERIES][POSITIONS][TERN_LANES], scores[QUERIES][POSITIONS];
+    _Alignas(64) float scores[QUERIES][POSITIONS];
+    vec sums[QUERIES * POSITIONS * PARTS];
     const uint8_t *k = page->k + position * page->row_bytes;
+    UNROLL
     for (uint32_t part = 0; part < TERN_LANES; part += VEC) {
         vec acc[QUERIES][POSITIONS];
         UNROLL
@@ -93,10 +95,10 @@ INLINE void score_tile(const store s, const kv_page *page, batch *b, uint32_t fi
             }
         }
         UNROLL
-        for (int i = 0; i < QUERIES * POSITIONS; i++)
-            vec_store(sums[i / POSITIONS][i % POSITIONS] + part, acc[i / POSITIONS][i % POSITIONS]);
+        for (uint32_t i = 0; i < QUERIES * POSITIONS; i++)
+            sums[i * PARTS + part / VEC] = acc[i / POSITIONS][i % POSITIONS];
     }
-    lanes_sum_16(sums[0][0], scores[0]);
+    lanes_sum_16(sums, scores[0]);
     for (int i = 0; i < QUERIES; i++)
         memcpy(b->p[first + (uint32_t)i] + position, scores[i], sizeof scores[i]);
 }
@@ -119,7 +121,7 @@ INLINE void scale_scores(batch *b, float scale)
         hide(b, i, -HUGE_VALF);
         for (int j = 0; j < TERN_LANES; j += VEC) {
             const vec low = vec_max(vec_load(b->p[i] + j), vec_set(-HUGE_VALF));
-            vec_store(b->lanes[i] + j, vec_max(vec_load(b->p[i] + TERN_LANES + j), low));
+            b->lanes[i][j / VEC] = vec_max(vec_load(b->p[i] + TERN_LANES + j), low);
         }
     }
     lanes_max_16(b->lanes[0], b->m);
@@ -146,7 +148,7 @@ INLINE void exponentials(batch *b, const tern_attention_args *a)
             vec_store(b->p[i] + j, vec_exp(vec_sub(vec_load(b->p[i] + j), vec_set(b->m[i]))));
         hide(b, i, 0);
         for (int j = 0; j < TERN_LANES; j += VEC)
-            vec_store(b->lanes[i] + j, vec_add(vec_load(b->p[i] + j), vec_load(b->p[i] + TERN_LANES + j)));
+            b->lanes[i][j / VEC] = vec_add(vec_load(b->p[i] + j), vec_load(b->p[i] + TERN_LANES + j));
     }
     lanes_sum_16(b->lanes[0], sums);
     for (uint32_t i = 0; i < b->n; i++)
@@ -288,7 +290,7 @@ INLINE void run_page(const store s, page_room *room, batch *b, const tern_attent
 {
     const uint32_t last = a->first + a->n, end = last - at < PAGE ? last : at + PAGE;
     const size_t offset = (size_t)a->pages[at / PAGE] * a->page_bytes;
-    const bool direct = a->head_dim == b->dim && (s.bytes == 4 || a->n_queries <= QUERIES);
+    const bool direct = a->head_dim == b->dim && (s.bytes == 4 || a->n_queries <= 2 * QUERIES);
     kv_page page = {a->k + offset, a->v + offset, .row_bytes = (size_t)a->head_dim * s.bytes};
     uint32_t query = 0;
     if (!take_query(b, a, &query, at, end)) return;

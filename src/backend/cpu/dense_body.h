@@ -239,13 +239,23 @@ static void tiles(block_room *room, const product *p, uint32_t first, uint32_t n
     }
 }
 
+/* The sums of two tokens. */
+INLINE void sum_two(float sums[2][ROWS], const float *memory)
+{
+    vec rows[2 * ROWS * PARTS];
+    UNROLL
+    for (int i = 0; i < 2 * ROWS * PARTS; i++)
+        rows[i] = vec_load(memory + i * VEC);
+    lanes_sum_16(rows, sums[0]);
+}
+
 /* The sums of two tokens at a time to y. */
 static void finish(block_room *room, const product *p, uint32_t row, uint32_t first, uint32_t n)
 {
     const uint32_t n_rows = p->n_rows - row < ROWS ? p->n_rows - row : ROWS;
     float sums[2][ROWS];
     for (uint32_t t = 0; t < n; t++) {
-        if (t % 2 == 0) lanes_sum_16(room->sums[t][0], sums[0]);
+        if (t % 2 == 0) sum_two(sums, room->sums[t][0]);
         memcpy(p->y + (first + t) * p->y_stride + row, sums[t % 2], n_rows * sizeof(float));
     }
 }

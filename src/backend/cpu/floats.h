@@ -13,7 +13,7 @@
  *   vec_exp_edges(x, y, ...)          y, but 0 for x < low, infinity for x > high, x for NaN
  *   vec_load_pairs, vec_store_pairs   2 * VEC floats, even ones in first, odd ones in second
  *   lanes_sum                         16 lanes to their sum by the tree of ref.h
- *   lanes_sum_16, lanes_max_16        the same for 16 rows of 16 lanes in memory; the largest, none NaN
+ *   lanes_sum_16, lanes_max_16        the same for 16 rows of 16 lanes; the largest of each row, none NaN
  *   TILE_ROWS, VALUE_VECS             how many rows of weights, and vectors of V, go with four tokens in registers */
 #ifndef TERN_BACKEND_CPU_FLOATS_H
 #define TERN_BACKEND_CPU_FLOATS_H

@@ -166,36 +166,36 @@ static inline float lanes_sum(const vec v[2])
 
 /* Defines the tree over 8 rows of 16 lanes, by add or max: result[i] belongs to row i. */
 #define TREE_8(name, op)                                                                                               \
-    static inline vec name##_two(const float *lanes)                                                                   \
+    static inline vec name##_two(const vec *rows)                                                                      \
     {                                                                                                                  \
-        vec a = op(vec_load(lanes), vec_load(lanes + 8)), b = op(vec_load(lanes + 16), vec_load(lanes + 24));          \
+        vec a = op(rows[0], rows[1]), b = op(rows[2], rows[3]);                                                        \
         return op(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));                             \
     }                                                                                                                  \
-    static inline vec name##_four(const float *lanes)                                                                  \
+    static inline vec name##_four(const vec *rows)                                                                     \
     {                                                                                                                  \
-        vec a = name##_two(lanes), b = name##_two(lanes + 32);                                                         \
+        vec a = name##_two(rows), b = name##_two(rows + 4);                                                            \
         return op(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));                                       \
     }                                                                                                                  \
-    static inline vec name(const float *lanes)                                                                         \
+    static inline vec name(const vec *rows)                                                                            \
     {                                                                                                                  \
         const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);                                               \
-        vec a = name##_four(lanes), b = name##_four(lanes + 64);                                                       \
+        vec a = name##_four(rows), b = name##_four(rows + 8);                                                          \
         return _mm256_permutevar8x32_ps(op(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd)), order);      \
     }
 
 TREE_8(sum_tree, vec_add)
 TREE_8(max_tree, vec_max)
 
-static inline void lanes_sum_16(const float *lanes, float *sums)
+static inline void lanes_sum_16(const vec *rows, float *sums)
 {
-    vec_store(sums, vec_add(sum_tree(lanes), vec_set(0)));
-    vec_store(sums + 8, vec_add(sum_tree(lanes + 128), vec_set(0)));
+    vec_store(sums, vec_add(sum_tree(rows), vec_set(0)));
+    vec_store(sums + 8, vec_add(sum_tree(rows + 16), vec_set(0)));
 }
 
-static inline void lanes_max_16(const float *lanes, float *largest)
+static inline void lanes_max_16(const vec *rows, float *largest)
 {
-    vec_store(largest, max_tree(lanes));
-    vec_store(largest + 8, max_tree(lanes + 128));
+    vec_store(largest, max_tree(rows));
+    vec_store(largest + 8, max_tree(rows + 16));
 }
 
 #endif

@@ -170,31 +170,30 @@ static inline float lanes_sum(const vec v[1])
 
 /* Defines the tree over 16 rows of 16 lanes: result[i] belongs to row i. */
 #define TREE_16(name, op)                                                                                              \
-    static inline vec name##_four(const float *lanes)                                                                  \
+    static inline __attribute__((always_inline)) vec name##_four(const vec *rows)                                      \
     {                                                                                                                  \
-        vec low = FOLD_16(op, vec_load(lanes), vec_load(lanes + 16));                                                  \
-        vec high = FOLD_16(op, vec_load(lanes + 32), vec_load(lanes + 48));                                            \
+        vec low = FOLD_16(op, rows[0], rows[1]), high = FOLD_16(op, rows[2], rows[3]);                                 \
         return FOLD_8(op, low, high);                                                                                  \
     }                                                                                                                  \
-    static inline vec name(const float *lanes)                                                                         \
+    static inline __attribute__((always_inline)) vec name(const vec *rows)                                             \
     {                                                                                                                  \
         const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);                 \
-        vec low = FOLD_4(op, name##_four(lanes), name##_four(lanes + 64));                                             \
-        vec high = FOLD_4(op, name##_four(lanes + 128), name##_four(lanes + 192));                                     \
+        vec low = FOLD_4(op, name##_four(rows), name##_four(rows + 4));                                                \
+        vec high = FOLD_4(op, name##_four(rows + 8), name##_four(rows + 12));                                          \
         return _mm512_permutexvar_ps(order, FOLD_2(op, low, high));                                                    \
     }
 
 TREE_16(sum_tree, vec_add)
 TREE_16(max_tree, vec_max)
 
-static inline void lanes_sum_16(const float *lanes, float *sums)
+static inline __attribute__((always_inline)) void lanes_sum_16(const vec *rows, float *sums)
 {
-    vec_store(sums, vec_add(sum_tree(lanes), vec_set(0)));
+    vec_store(sums, vec_add(sum_tree(rows), vec_set(0)));
 }
 
-static inline void lanes_max_16(const float *lanes, float *largest)
+static inline __attribute__((always_inline)) void lanes_max_16(const vec *rows, float *largest)
 {
-    vec_store(largest, max_tree(lanes));
+    vec_store(largest, max_tree(rows));
 }
 
 #endif

@@ -164,24 +164,18 @@ static inline float lanes_sum(const vec v[4])
     return vpadds_f32(two_lanes(v[0], v[1], v[2], v[3])) + 0.0f;
 }
 
-static inline float32x2_t row_lanes(const float *lanes)
+static inline void lanes_sum_16(const vec *rows, float *sums)
 {
-    return two_lanes(vec_load(lanes), vec_load(lanes + 4), vec_load(lanes + 8), vec_load(lanes + 12));
-}
-
-static inline void lanes_sum_16(const float *lanes, float *sums)
-{
-    for (int i = 0; i < 16; i += 2, lanes += 32)
-        vst1_f32(sums + i, vadd_f32(vpadd_f32(row_lanes(lanes), row_lanes(lanes + 16)), vdup_n_f32(0)));
-}
-
-static inline void lanes_max_16(const float *lanes, float *largest)
-{
-    for (int i = 0; i < 16; i++, lanes += 16) {
-        vec low = vmaxq_f32(vec_load(lanes), vec_load(lanes + 4));
-        vec high = vmaxq_f32(vec_load(lanes + 8), vec_load(lanes + 12));
-        largest[i] = vmaxvq_f32(vmaxq_f32(low, high));
+    for (int i = 0; i < 16; i += 2, rows += 8) {
+        float32x2_t a = two_lanes(rows[0], rows[1], rows[2], rows[3]), b = two_lanes(rows[4], rows[5], rows[6], rows[7]);
+        vst1_f32(sums + i, vadd_f32(vpadd_f32(a, b), vdup_n_f32(0)));
     }
+}
+
+static inline void lanes_max_16(const vec *rows, float *largest)
+{
+    for (int i = 0; i < 16; i++, rows += 4)
+        largest[i] = vmaxvq_f32(vmaxq_f32(vmaxq_f32(rows[0], rows[1]), vmaxq_f32(rows[2], rows[3])));
 }
 
 #endif

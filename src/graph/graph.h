@@ -13,7 +13,7 @@ typedef struct tern_graph_options {
     uint32_t n_sequences;    /* at least 1 */
     uint32_t n_pages;        /* physical pages of each cache */
     bool kv_f32;             /* F32 instead of F16 in the cache */
-    bool f32_activations;    /* no activation quantiser before ternary weights (checklist H-68) */
+    bool f32_activations;    /* no activation quantiser before ternary weights (W1.58A32; models are trained for W1.58A8) */
     bool keep_hidden;        /* every layer's output is an output of the graph */
     bool screened_head;      /* logits that cannot be among the wanted ones may be left out */
     const tern_weight *head; /* stands in for the model's output table; NULL: the model's own */

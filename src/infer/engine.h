@@ -12,7 +12,7 @@ typedef struct tern_engine_params {
     tern_backend_options backend;
     const tern_encoding *head; /* requantise the output table when opening; NULL: as the file has it */
     bool head_exact;           /* read only the rows of the output table that can be among the logits wanted (docs/decisions/0011) */
-    bool f32_activations;     /* ternary layers without the int8 quantiser (checklist H-68) */
+    bool f32_activations;     /* ternary layers without the int8 quantiser (W1.58A32) */
 } tern_engine_params;
 
 /* Opens a backend and gives it the model's weights. The engine owns `model` from here on, also when this fails. */

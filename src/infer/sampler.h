@@ -14,7 +14,7 @@ void tern_sampler_close(tern_sampler *sampler);
 void tern_sampler_reset(tern_sampler *sampler);
 
 /* Chooses a token. `logits` [n_vocab] is changed in place. `history` are the tokens so far (the last penalty_last_n count). Order: bias, penalties,
- * then greedy (lowest index of the maximum), or temperature, top-k, typical, top-p, min-p, softmax and a draw (checklist D-30). NaN logits never win,
+ * then greedy (lowest index of the maximum), or temperature, top-k, typical, top-p, min-p, softmax and a draw. NaN logits never win,
  * +INFINITY counts as the largest finite value, and where all are NaN or -INFINITY id 0 wins. Same seed and logits give the same token on every machine. No allocation. */
 int32_t tern_sampler_next(tern_sampler *sampler, float *logits, const int32_t *history, uint32_t n_history);
 

@@ -38,7 +38,7 @@ void tern_candidates__weigh(tern_candidates *c, float temperature);
 /* Locally typical: in order of |log p + entropy|, up to the first at which the running sum of p exceeds typical_p
  * (Meister, Pimentel, Wiher, Cotterell, "Locally typical sampling", 2022). */
 void tern_candidates__typical(tern_candidates *c, float typical_p);
-/* Nucleus: in order of p, up to the first at which the running sum exceeds top_p (checklist D-30). */
+/* Nucleus: in order of p, up to the first at which the running sum exceeds top_p (Holtzman et al., arXiv:1904.09751). */
 void tern_candidates__top_p(tern_candidates *c, float top_p);
 /* Those with p >= min_p times the highest p. */
 void tern_candidates__min_p(tern_candidates *c, float min_p);

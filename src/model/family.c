@@ -4,7 +4,7 @@
 #include "model/parts.h"
 
 /* Sources: bitnet.cpp (bitnet-b1.58, bitnet-25: the 2B4T graph); llama.cpp (bitnet: the SiLU-gated graph of 2024,
- * llama); checklist X-1, X-2, H-10. */
+ * llama). */
 static const tern_family families[] = {
     {"bitnet-b1.58", TERN_ACT_RELU2, .ternary = true, .needs_sub_norms = true, .rope_base = 500000.0f,
      .n_ctx_train = 4096},

@@ -20,10 +20,10 @@ typedef struct tern_config {
     uint32_t n_ctx_train;
     float rms_eps;
     tern_activation activation;
-    bool sub_norms; /* RMSNorm before o and before down (checklist H-12) */
+    bool sub_norms; /* RMSNorm before o and before down (BitNet b1.58 2B4T, arXiv:2504.12285) */
     bool tied_head; /* the head is the embedding table */
     float rope_base;
-    bool rope_adjacent; /* adjacent pairs (llama GGUF files) instead of split halves (checklist X-2) */
+    bool rope_adjacent; /* adjacent pairs (llama GGUF files) instead of split halves */
     tern_rope_scaling rope_scaling;
     float rope_factor, rope_low_freq_factor, rope_high_freq_factor;
     uint32_t rope_original_ctx;
@@ -83,8 +83,8 @@ typedef struct tern_model_options {
 
 /* Opens a GGUF file or an HF folder (or its config.json / a .safetensors file in it). In HF folders of BitNet models,
  * bf16/f16/f32 master weights are ternarised (tern_ternarise) to i2_s in memory and packed uint8 weights unpacked to
- * i2_s with their weight_scale (multiplied for linear_class "autobitlinear", reciprocal for "bitlinear": checklist
- * X-4). A folder without tokenizer files opens, with tern_model_tokenizer NULL. Every dimension, shape, encoding and
+ * i2_s with their weight_scale (multiplied for linear_class "autobitlinear", reciprocal for "bitlinear": transformers
+ * integrations/bitnet.py). A folder without tokenizer files opens, with tern_model_tokenizer NULL. Every dimension, shape, encoding and
  * code is checked here: what gets past cannot crash a backend. Errors name the tensor or key, the value found and the
  * value expected. */
 tern_status tern_model_open(tern_model **model, const char *path, const tern_model_options *options, tern_error *err);
@@ -124,7 +124,7 @@ tern_status tern_model_write_gguf(const tern_model *model, const char *path, con
                                   tern_error *err);
 
 /* A model of random ternary weights (about a third each of -1, 0, +1) with a valid vocabulary, streamed to a GGUF file.
- * Presets: "bitnet-2b4t" (H-9: real shapes, F16 table), "bitnet-tiny" for tests. Deterministic in seed. */
+ * Presets: "bitnet-2b4t" (the shapes of BitNet b1.58 2B4T, F16 table), "bitnet-tiny" for tests. Deterministic in seed. */
 typedef struct tern_synth_options {
     const char *preset;
     const tern_encoding *linear, *head; /* NULL: i2_s, f16 */

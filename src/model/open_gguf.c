@@ -7,7 +7,7 @@
 #include "base/show.h"
 #include "model/parts.h"
 
-/* The graph has no biases (checklist F-3): a file with some means something else. */
+/* The graph has no biases: a file with some means something else. */
 static tern_status refuse_biases(const tern_gguf *g, tern_error *err)
 {
     for (size_t i = 0; i < tern_gguf_n_tensors(g); i++) {

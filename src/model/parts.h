@@ -121,7 +121,7 @@ tern_status tern_model__check_shape(const tern_config *config, tern_role role, c
 tern_status tern_model__check_encoding(tern_role role, const char *name, const tern_encoding *e, tern_error *err);
 /* Codes, scales and values of one weight that has been filled in; reads all of it unless the options say no. */
 tern_status tern_model__check_data(const tern_model *model, const tern_weight *weight, tern_error *err);
-/* The graph has no biases (checklist F-3): a file with some means something else. */
+/* The graph has no biases: a file with some means something else. */
 bool tern_model__is_bias(const char *name, size_t n);
 /* Gives the weight, whose cols are set, an f32 copy of the norm's vector at `data`. */
 tern_status tern_model__set_norm(tern_model *model, tern_weight *weight, const tern_encoding *e, const uint8_t *data,

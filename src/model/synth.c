@@ -15,7 +15,7 @@ static const struct {
     tern_config config;
     uint32_t n_special;
 } presets[] = {
-    /* The shapes of BitNet b1.58 2B4T (checklist H-9, H-10). */
+    /* The shapes of BitNet b1.58 2B4T (its config.json on Hugging Face). */
     {"bitnet-2b4t",
      {.architecture = "bitnet-b1.58",
       .n_vocab = 128256,

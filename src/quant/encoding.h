@@ -1,6 +1,6 @@
 /* How weights are stored: one table of encodings, and conversions between bytes and numbers.
  *
- * A matrix is [rows][cols] row-major, fastest index last (checklist X-12: GGUF and HF order). The bytes of a file never depend
+ * A matrix is [rows][cols] row-major, fastest index last (the order of GGUF and HF files). The bytes of a file never depend
  * on the CPU or on the build. Layouts: docs/formats/encodings.md. */
 #ifndef TERN_QUANT_ENCODING_H
 #define TERN_QUANT_ENCODING_H
@@ -51,7 +51,7 @@ struct tern_encoding {
     /* Ternary encodings only (else NULL): n_blocks blocks of codes -1, 0, +1, and back. `scale` is written to each block
      * by encodings with block scales (tq1_0, tq2_0: as f16) and ignored by the others. unpack_codes yields the code
      * with the block's scale in scales[block] (1 for encodings without block scales); the unused code 11 (and a
-     * base-3 byte out of range) yields 0 and is counted in the result (checklist X-7). */
+     * base-3 byte out of range) yields 0 and is counted in the result (no packer writes them). */
     void (*pack_codes)(const int8_t *codes, size_t n_blocks, float scale, void *out);
     size_t (*unpack_codes)(const void *in, size_t n_blocks, int8_t *codes, float *scales);
 
@@ -110,7 +110,7 @@ tern_status tern_encoding_check(const tern_encoding *e, const void *in, uint64_t
 void tern_ternarise(const float *w, size_t n, int8_t *codes, float *scale);
 
 /* HF packed BitNet weights: uint8 [rows / 4][cols], row block i (of rows / 4 rows) in bits 2i, value = code - 1
- * (checklist X-3; transformers integrations/bitnet.py unpack_weights; rows are padded up to a multiple of 4 by the packer).
+ * (transformers integrations/bitnet.py unpack_weights; rows are padded up to a multiple of 4 by the packer).
  * in: [(rows + 3) / 4][cols]; codes out: [rows][cols]. Returns how many codes were 11 (read as 0). */
 size_t tern_hf_unpack(const uint8_t *in, uint64_t rows, uint64_t cols, int8_t *codes);
 void tern_hf_pack(const int8_t *codes, uint64_t rows, uint64_t cols, uint8_t *out);

@@ -1,4 +1,4 @@
-/* The packed BitNet weights of HF checkpoints: four row blocks in one uint8 tensor (checklist X-3). */
+/* The packed BitNet weights of HF checkpoints: four row blocks in one uint8 tensor (transformers integrations/bitnet.py). */
 #include <string.h>
 
 #include "quant/encoding.h"

@@ -1,4 +1,4 @@
-/* I2_S: 128 codes in 32 bytes, linear over the tensor, one f32 scale in the tail (checklist H-25 to H-28). */
+/* I2_S: 128 codes in 32 bytes, linear over the tensor, one f32 scale in the tail (as bitnet.cpp's x86 packer writes it). */
 #include <string.h>
 
 #include "quant/table.h"

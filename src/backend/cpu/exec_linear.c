@@ -58,7 +58,7 @@ static tern_q8_rows q8_rows(const linear_job *j)
         .sums = (const int32_t *)(const void *)(base + tern_q8_sums_offset(op->in_cols, op->max_rows))};
 }
 
-/* The epilogue of W1.58A8: one f32 multiply for each integer (DESIGN 3). dots and y may be the same memory. */
+/* The epilogue of W1.58A8: one f32 multiply for each integer (docs/architecture.md, 3). dots and y may be the same memory. */
 static void scale_dots(const linear_job *j, const tern_weight *w, uint32_t first, uint32_t n_rows, const int32_t *dots, float *y,
                        size_t y_stride)
 {
@@ -74,7 +74,7 @@ static void scale_dots(const linear_job *j, const tern_weight *w, uint32_t first
     }
 }
 
-/* Ternary weights on f32 activations (checklist H-68): each row is decoded and multiplied as f32. */
+/* Ternary weights on f32 activations (W1.58A32): each row is decoded and multiplied as f32. */
 static void ternary_f32(const linear_job *j, const tern_weight *w, uint32_t first, uint32_t n_rows, uint8_t *scratch, float *y,
                         size_t y_stride)
 {

@@ -26,7 +26,7 @@ typedef struct tern_q8_rows {
     uint32_t n;
 } tern_q8_rows;
 
-/* Ternary weights times int8 activations, exact integers (checklist F-14: int32 accumulation).
+/* Ternary weights times int8 activations, exact integers (int32 accumulation).
  *
  *   dots[t][r] = sum_c code(w[r][c]) * x[t][c],   code in {-1, 0, +1}
  *
@@ -52,14 +52,14 @@ typedef void (*tern_ternary_fn)(const uint8_t *w, size_t row_bytes, uint32_t n_r
 typedef void (*tern_dense_fn)(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x,
                               size_t x_stride, uint32_t n, float *y, size_t y_stride);
 
-/* Root-mean-square norm of one row (checklist H-35).
+/* Root-mean-square norm of one row (Zhang and Sennrich, arXiv:1910.07467).
  *
  *   s = lanes-and-tree sum of x[c]^2;  r = 1 / sqrtf(s / cols + eps);  y[c] = (x[c] * r) * g[c]
  *
  *   y  out  [cols] f32; may be the same buffer as x        x, g  in  [cols] f32        Exact bits. */
 typedef void (*tern_rms_norm_fn)(const float *x, const float *g, float eps, uint32_t cols, float *y);
 
-/* Per-token absmax quantiser of one row (DESIGN 3; W1.58A8; checklist X-5).
+/* Per-token absmax quantiser of one row (W1.58A8: docs/architecture.md, 3; arXiv:2402.17764).
  *
  *   m = max(max_c |x[c]|, 1e-5);  s = 127 / m;  q[c] = clamp(round_half_even(x[c] * s), -128, 127)
  *   *inv_scale = 1 / s;  *sum = sum_c q[c]
@@ -69,15 +69,15 @@ typedef void (*tern_rms_norm_fn)(const float *x, const float *g, float eps, uint
 typedef void (*tern_quantize_fn)(const float *x, uint32_t cols, int8_t *q, size_t stride, float *inv_scale, int32_t *sum);
 
 /* Gated activations, elementwise on n values; y may alias gate or up. Exact bits.
- *   relu2:  r = g > 0 ? g : 0;  y = (r * r) * u                 (checklist H-11)
- *   silu:   y = (g / (1 + tern_ref_exp(-g))) * u             (checklist X-1) */
+ *   relu2:  r = g > 0 ? g : 0;  y = (r * r) * u                 (BitNet b1.58 2B4T)
+ *   silu:   y = (g / (1 + tern_ref_exp(-g))) * u             (LLaMA's gate, with u the up projection) */
 typedef void (*tern_gate_fn)(const float *gate, const float *up, size_t n, float *y);
 
 /* y[i] = a[i] + b[i]; y may alias a or b. */
 typedef void (*tern_add_fn)(const float *a, const float *b, size_t n, float *y);
 
 /* Rotary embedding of n_heads heads of one token, in place. cs = [head_dim / 2] pairs (cos, sin) for the position.
- *   split halves (NeoX, checklist X-2): a = x[i], b = x[i + head_dim / 2];  adjacent: a = x[2i], b = x[2i + 1]
+ *   split halves (GPT-NeoX): a = x[i], b = x[i + head_dim / 2];  adjacent: a = x[2i], b = x[2i + 1]
  *   a' = a * cos - b * sin;  b' = b * cos + a * sin   (each product rounded, then the sum: no fma) */
 typedef void (*tern_rope_fn)(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs);
 

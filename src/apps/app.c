@@ -112,17 +112,34 @@ tern_status tern_app_read_text(const char *path, tern_buf *text, tern_error *err
     return tern_file_read(text, path, (size_t)1 << 30, err);
 }
 
-static int print_piece(const char *bytes, size_t n, void *stream)
+static int output_error; /* errno of the first write that failed */
+
+bool tern_app_write(const void *bytes, size_t n)
 {
-    return fwrite(bytes, 1, n, stream) == n ? 0 : -1;
+    errno = 0;
+    if (output_error == 0 && fwrite(bytes, 1, n, stdout) != n) output_error = errno ? errno : EIO;
+    return output_error == 0;
+}
+
+bool tern_app_flushed(void)
+{
+    errno = 0;
+    if (output_error == 0 && fflush(stdout) != 0) output_error = errno ? errno : EIO;
+    return output_error == 0;
+}
+
+static int print_piece(const char *bytes, size_t n, void *context)
+{
+    (void)context;
+    return tern_app_write(bytes, n) ? 0 : -1;
 }
 
 tern_status tern_app_print_json(json_t *document, tern_error *err)
 {
     if (!document) return tern_fail_alloc(err, 0);
-    json_dump_callback(document, print_piece, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    json_dump_callback(document, print_piece, NULL, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     json_decref(document);
-    putchar('\n');
+    tern_app_write("\n", 1);
     return tern_app_flush(err);
 }
 
@@ -134,9 +151,8 @@ json_t *tern_app_json_text(const void *bytes, size_t n)
 
 tern_status tern_app_flush(tern_error *err)
 {
-    errno = 0;
-    if ((fflush(stdout) == 0 && !ferror(stdout)) || errno == EPIPE) return TERN_OK;
-    return tern_fail(err, TERN_IO, "standard output: %s", strerror(errno));
+    if (tern_app_flushed() || output_error == EPIPE) return TERN_OK;
+    return tern_fail(err, TERN_IO, "standard output: %s", strerror(output_error));
 }
 
 const char *tern_app_bytes(uint64_t bytes, char out[16])

@@ -48,7 +48,10 @@ tern_status tern_app_read_text(const char *path, tern_buf *text, tern_error *err
 tern_status tern_app_print_json(json_t *document, tern_error *err);
 /* Bytes that may be no UTF-8, as a JSON string (those are then shown as \xNN). */
 json_t *tern_app_json_text(const void *bytes, size_t n);
-/* Flushes standard output. A reader that went away is no error. */
+/* Writes to standard output, and what was written out at once; false once anything failed. */
+bool tern_app_write(const void *bytes, size_t n);
+bool tern_app_flushed(void);
+/* The error of standard output so far, after writing all out. A reader that went away is no error. */
 tern_status tern_app_flush(tern_error *err);
 /* "1.2 GB". */
 const char *tern_app_bytes(uint64_t bytes, char out[16]);

@@ -68,9 +68,8 @@ static tern_status fail_unknown(const tern_command *command, const char *name, s
 static tern_status fail_number(const tern_flag *f, const char *value, tern_error *err)
 {
     const char *kind = f->kind == TERN_FLAG_F32 ? "a number" : "a whole number";
-    if (f->max >= (double)UINT32_MAX)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s from %g on expected", f->name, value, kind, f->min);
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s from %g to %g expected", f->name, value, kind, f->min, f->max);
+    if (f->max <= f->min) return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s expected", f->name, value, kind);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s from %.10g to %.10g expected", f->name, value, kind, f->min, f->max);
 }
 
 static tern_status set_whole(const tern_flag *f, const char *value, void *field, tern_error *err)
@@ -78,7 +77,7 @@ static tern_status set_whole(const tern_flag *f, const char *value, void *field,
     char *end;
     errno = 0;
     unsigned long long v = strtoull(value, &end, 10);
-    bool in_range = (double)v >= f->min && (f->max <= 0 || (double)v <= f->max) && (f->kind == TERN_FLAG_U64 || v <= UINT32_MAX);
+    bool in_range = (double)v >= f->min && (f->max <= f->min || (double)v <= f->max) && (f->kind == TERN_FLAG_U64 || v <= UINT32_MAX);
     if (*value < '0' || *value > '9' || *end || errno || !in_range) return fail_number(f, value, err);
     if (f->kind == TERN_FLAG_U64) *(uint64_t *)field = v;
     else *(uint32_t *)field = (uint32_t)v;
@@ -173,6 +172,18 @@ static tern_status read_short(reader *r, const char *word, tern_options *options
     return take_value(r, f, word[1] ? attached : NULL, options, err);
 }
 
+static tern_status check_count(const tern_command *command, const tern_options *options, tern_error *err)
+{
+    const size_t n = options->args.n;
+    if (n < command->min_args)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "a word is missing (usage: tern %s %s)", command->name, command->usage);
+    if (n <= command->max_args) return TERN_OK;
+    const char *word = options->args.items[command->max_args];
+    const char *hint = command->max_args == 0 && find_letter(command, 'm') ? "; a model is given with -m" : "";
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "\"%s\" is one word too many%s (usage: tern %s %s)", word, hint, command->name,
+                     command->usage);
+}
+
 tern_status tern_args_parse(const tern_command *command, int n, char **words, tern_options *options, tern_error *err)
 {
     reader r = {command, words, n, 0};
@@ -184,12 +195,7 @@ tern_status tern_args_parse(const tern_command *command, int n, char **words, te
         else TERN_TRY(add_text(&options->args, word, err));
     }
     if (options->help) return TERN_OK;
-    if (options->args.n > command->max_args)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "\"%s\" is one word too many (usage: tern %s %s)",
-                         options->args.items[command->max_args], command->name, command->usage);
-    if (options->args.n < command->min_args)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "a word is missing (usage: tern %s %s)", command->name, command->usage);
-    return TERN_OK;
+    return check_count(command, options, err);
 }
 
 void tern_args_deinit(tern_options *options)

@@ -27,7 +27,7 @@ typedef struct tern_flag {
     tern_flag_kind kind;
     const char *metavar;
     size_t field; /* offset in tern_options */
-    double min, max; /* numbers: both ends allowed */
+    double min, max; /* numbers: both ends allowed; max <= min: any */
     const char *help;
 } tern_flag;
 

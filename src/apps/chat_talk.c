@@ -130,8 +130,8 @@ static bool on_piece(void *context, const tern_piece *piece)
     if (!t->started) t->weight_bytes = tern_app_weight_bytes(t->engine);
     t->started = true;
     if (piece->n_text) {
-        fwrite(piece->text, 1, piece->n_text, stdout);
-        t->failed = fflush(stdout) != 0 || tern_buf_add(&t->answer, piece->text, piece->n_text, &err) != TERN_OK;
+        bool shown = tern_app_write(piece->text, piece->n_text) && tern_app_flushed();
+        t->failed = !shown || tern_buf_add(&t->answer, piece->text, piece->n_text, &err) != TERN_OK;
     }
     return !t->failed && !tern_app_interrupted();
 }

@@ -43,6 +43,10 @@ static tern_status write_model(const tern_model *model, const tern_options *o, t
     TERN_TRY(tern_app_encoding("head", o->head, &how.head, err));
     tern_status status = tern_model_write_gguf(model, o->output, &how, err);
     tern_progress_end(&progress);
+    if (status == TERN_UNSUPPORTED && how.linear && how.linear->ternary && !o->force) {
+        size_t n = strlen(err->message);
+        snprintf(err->message + n, sizeof err->message - n, " (--force does it all the same)");
+    }
     return status;
 }
 

@@ -14,7 +14,8 @@ static const tern_flag flags[] = {
     {0},
 };
 
-static const tern_flag_group groups[] = {{"Flags", flags}, {"Context (for --graph and --memory)", tern_flags_session}, {0}};
+static const tern_flag_group groups[] = {
+    {"Flags", flags}, {"Model", tern_flags_model}, {"Context (for --graph and --memory)", tern_flags_session}, {0}};
 
 /* The graph of a step of --batch tokens (1 when not given), fused and planned as a session does it. */
 static tern_status build_graph(tern_graph *graph, const tern_model *model, const tern_options *o, tern_error *err)
@@ -35,7 +36,7 @@ static tern_status print_graph(const tern_model *model, const tern_options *o, t
     tern_status status = build_graph(&graph, model, o, err);
     if (status == TERN_OK && o->graph) status = tern_graph_print(&graph, &text, err);
     if (status == TERN_OK && o->memory) status = tern_graph_print_memory(&graph, &text, err);
-    if (status == TERN_OK) fwrite(text.data, 1, text.size, stdout);
+    if (status == TERN_OK) tern_app_write(text.data, text.size);
     tern_buf_deinit(&text);
     tern_graph_deinit(&graph);
     return status;
@@ -73,7 +74,7 @@ static tern_status describe(const char *path, json_t *out, tern_error *err)
 static tern_status run(const tern_options *o, tern_error *err)
 {
     tern_app_path path;
-    tern_options input = {.model = o->args.n ? o->args.items[0] : NULL};
+    tern_options input = {.model = o->args.n ? o->args.items[0] : o->model};
     TERN_TRY(tern_app_find_model(&input, &path, err));
     if (o->graph || o->memory) {
         if (o->json) return tern_fail(err, TERN_INVALID_ARGUMENT, "--json does not go with --graph or --memory");

@@ -37,7 +37,7 @@ static tern_status write_floats(const float *x, size_t n, tern_error *err)
     for (size_t at = 0; at < n;) {
         size_t piece = n - at < sizeof bytes / 4 ? n - at : sizeof bytes / 4;
         for (size_t i = 0; i < piece; i++) tern_store_f32(bytes + 4 * i, x[at + i]);
-        if (fwrite(bytes, 4, piece, stdout) != piece) return tern_app_flush(err);
+        if (!tern_app_write(bytes, 4 * piece)) return tern_app_flush(err);
         at += piece;
     }
     return TERN_OK;
@@ -61,6 +61,7 @@ static tern_status evaluate(tern_session *s, const tern_tokens *ids, float *hidd
         TERN_TRY(tern_session_append_all(s, ids->ids + at, piece, err));
         if (hidden) TERN_TRY(keep_hidden(s, at, piece, n, hidden, err));
         else TERN_TRY(write_floats(tern_session_logits(s, 0), piece * n_vocab, err));
+        if (!tern_app_flushed()) return tern_app_flush(err);
         if (tern_app_interrupted()) return tern_app_fail_interrupted(err);
         at += piece;
     }

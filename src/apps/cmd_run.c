@@ -82,7 +82,7 @@ static tern_status tokenize_prompt(story *s, tern_error *err)
 static void show(story *s, const char *text, size_t n)
 {
     if (n == 0) return;
-    if (fwrite(text, 1, n, stdout) != n || fflush(stdout) != 0) s->failed = true;
+    if (!tern_app_write(text, n) || !tern_app_flushed()) s->failed = true;
     s->last = text[n - 1];
 }
 
@@ -114,6 +114,7 @@ static tern_status finish(story *s, tern_app_cost *cost, tern_error *err)
     const tern_options *o = s->options;
     if (s->started) cost->weight_bytes = tern_app_weight_bytes(s->engine) - s->weight_bytes;
     if (!o->json && s->last != '\n') show(s, "\n", 1);
+    if (s->failed) return tern_app_flush(err);
     if (o->save) TERN_TRY(tern_session_save(s->session, o->save, err));
     if (!o->quiet && !tern_app_interrupted()) tern_app_measure_cost(cost, s->engine);
     if (o->json)

@@ -77,7 +77,7 @@ static tern_status decode(const tern_tokenizer *t, const tern_options *o, const 
     if (status == TERN_OK) status = tern_detokenize(t, tokens.ids, tokens.n, o->special, &out, err);
     if (status == TERN_OK && o->json)
         status = tern_app_print_json(json_pack("{s:i, s:o}", "count", (int)tokens.n, "text", tern_app_json_text(out.data, out.size)), err);
-    else if (status == TERN_OK) fwrite(out.data, 1, out.size, stdout);
+    else if (status == TERN_OK) tern_app_write(out.data, out.size);
     tern_buf_deinit(&out);
     tern_tokens_deinit(&tokens);
     return status;

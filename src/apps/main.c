@@ -47,7 +47,7 @@ static int report(const tern_command *command, tern_status status, const tern_er
     if (status == TERN_OK) return EXIT_OK;
     if (status == TERN_CANCELLED && tern_app_interrupted()) return EXIT_INTERRUPTED;
     fprintf(stderr, "tern %s: error: %s\n", command->name, err->message);
-    return EXIT_FAILED;
+    return status == TERN_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
 }
 
 static int run_command(const tern_command *command, int n, char **words)

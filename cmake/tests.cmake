@@ -1,11 +1,17 @@
 # One cmocka program for each tests/**/test_*.c; helpers that several share are tests/support/*.c.
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 file(GLOB TERN_TEST_SUPPORT CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.c)
+if(CMAKE_CROSSCOMPILING) # tests of the command start it themselves
+  find_program(TERN_EMULATOR NAMES ${CMAKE_CROSSCOMPILING_EMULATOR} REQUIRED)
+endif()
 add_library(tern_test_support STATIC ${TERN_TEST_SUPPORT})
 target_link_libraries(tern_test_support PUBLIC tern_static PkgConfig::CMOCKA)
 target_include_directories(tern_test_support PUBLIC ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(tern_test_support PUBLIC
-  TERN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TERN_BUILD_DIR="${PROJECT_BINARY_DIR}")
+  TERN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TERN_BUILD_DIR="${PROJECT_BINARY_DIR}" TERN_EMULATOR="${TERN_EMULATOR}")
+if(TARGET tern)
+  add_dependencies(tern_test_support tern)
+endif()
 
 if(NOT DEFINED ENV{TERN_SHARED} AND NOT EXISTS ${PROJECT_SOURCE_DIR}/../shared)
   message(NOTICE "No golden files in ../shared or in TERN_SHARED: tests that compare with them will be skipped.")

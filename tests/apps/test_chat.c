@@ -1,0 +1,119 @@
+/* tern chat on a pipe: turns, /commands, saved conversations. */
+#include <unistd.h>
+
+#include "support/command.h"
+#include "support/test.h"
+
+static test_output chat(const char *input)
+{
+    return test_tern(input, TERN_WORDS("chat", "-m", test_bundled(), "--template", "chatml", "--greedy", "-n", "12"));
+}
+
+static size_t lines(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++) n += *text == '\n';
+    return n;
+}
+
+static void each_line_is_a_turn(void **state)
+{
+    (void)state;
+    test_output one = chat("Tell me about a cat.\n"), two = chat("Tell me about a cat.\nAnd a dog?\n");
+    assert_int_equal(one.code, 0);
+    assert_int_equal(two.code, 0);
+    assert_true(lines(one.out) >= 1);
+    assert_true(strlen(two.out) > strlen(one.out));
+    assert_memory_equal(one.out, two.out, strlen(one.out));
+    test_output_free(&one);
+    test_output_free(&two);
+}
+
+/* What the session still holds changes the work, never the words. */
+static void kept_tokens_do_not_change_the_text(void **state)
+{
+    (void)state;
+    test_output fresh = chat("A king.\n"), again = chat("A king.\n/regenerate\n/clear\nA king.\n");
+    char three[3 * 4096];
+    snprintf(three, sizeof three, "%s%s%s", fresh.out, fresh.out, fresh.out);
+    assert_string_equal(again.out, three);
+    test_output_free(&fresh);
+    test_output_free(&again);
+}
+
+static void conversations_are_saved_and_loaded(void **state)
+{
+    (void)state;
+    char input[2200], file[1024];
+    snprintf(file, sizeof file, "%s", test_scratch("cli-chat.json"));
+    unlink(file);
+    snprintf(input, sizeof input, "/system Be brief.\nA king.\n/save %s\n", file);
+    test_output saved = chat(input);
+    assert_int_equal(saved.code, 0);
+    json_error_t error;
+    json_t *list = json_load_file(file, 0, &error);
+    assert_int_equal(json_array_size(list), 3);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "content")), "Be brief.");
+    json_decref(list);
+    snprintf(input, sizeof input, "/load %s\n/regenerate\n", file);
+    test_output loaded = chat(input);
+    assert_string_equal(loaded.out, saved.out);
+    test_output_free(&saved);
+    test_output_free(&loaded);
+}
+
+static void wrong_commands_are_explained(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"/hlep\n", "unknown command /hlep: did you mean /help?"},
+        {"/temp hot\n", "--temp hot: a number from 0 to 100 expected"},
+        {"/save\n", "the name of a file is missing"},
+        {"/load /nothing/here.json\n", "/nothing/here.json"},
+        {"/regenerate\n", "there is no answer yet"},
+        {"/stop x\n", "--stop can be given at the start"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        test_output o = chat(cases[i][0]);
+        assert_int_not_equal(o.code, 0);
+        if (!strstr(o.err, cases[i][1])) fail_msg("%s: %s", cases[i][0], o.err);
+        test_output_free(&o);
+    }
+}
+
+static void a_model_without_a_template_says_so(void **state)
+{
+    (void)state;
+    test_output o = test_tern("hello\n", TERN_WORDS("chat", "-m", test_bundled()));
+    assert_int_equal(o.code, 2);
+    assert_non_null(strstr(o.err, "the model has no chat template; name one with --template"));
+    test_output_free(&o);
+}
+
+static void a_full_context_is_explained(void **state)
+{
+    (void)state;
+    const char *const words[] = {"chat", "-m", test_bundled(), "--template", "chatml", "--greedy", "-n", "12", "-c", "96", NULL};
+    const char *const shifting[] = {"chat", "-m", test_bundled(), "--template", "chatml", "--greedy", "-n", "12",
+                                    "-c",   "96", "--context-shift", NULL};
+    const char *input = "One king and his horse.\nTwo kings and horses.\nThree kings and horses.\nFour kings and horses.\n";
+    test_output full = test_tern(input, words), shifted = test_tern(input, shifting);
+    assert_int_equal(full.code, 1);
+    assert_non_null(strstr(full.err, "/clear forgets it, --ctx makes more room"));
+    assert_int_equal(shifted.code, 0);
+    test_output_free(&full);
+    test_output_free(&shifted);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_line_is_a_turn),
+        cmocka_unit_test(kept_tokens_do_not_change_the_text),
+        cmocka_unit_test(conversations_are_saved_and_loaded),
+        cmocka_unit_test(wrong_commands_are_explained),
+        cmocka_unit_test(a_model_without_a_template_says_so),
+        cmocka_unit_test(a_full_context_is_explained),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,373 @@
+/* Every sub-command once, on real files. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "format/json.h"
+#include "support/command.h"
+#include "support/golden.h"
+#include "support/test.h"
+
+static const char *text_at(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    if (!text) fail_msg("no string \"%s\"", key);
+    return text;
+}
+
+static double number_at(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+    if (!json_is_number(v)) fail_msg("no number \"%s\"", key);
+    return json_number_value(v);
+}
+
+static json_t *read_golden(const char *path)
+{
+    json_error_t error;
+    json_t *root = json_load_file(path, JSON_ALLOW_NUL, &error);
+    if (!root) fail_msg("%s: %s", path, error.text);
+    return root;
+}
+
+/* The golden texts: the prompt and 64 greedy tokens. */
+static void run_writes_the_golden_texts(void **state)
+{
+    (void)state;
+    json_t *golden = read_golden(test_model("tiny-stories-bitnet/golden_greedy.json"));
+    const char *prompt;
+    json_t *want;
+    json_object_foreach(golden, prompt, want)
+    {
+        test_output o = TERN("run", "-m", test_bundled(), "-p", prompt, "--greedy", "-n", "64", "-t", "2", "--kv", "f32");
+        assert_int_equal(o.code, 0);
+        const char *text = text_at(want, "text");
+        assert_memory_equal(o.out, text, strlen(text));
+        assert_string_equal(o.out + strlen(text), "\n");
+        assert_non_null(strstr(o.err, "64 tokens"));
+        test_output_free(&o);
+    }
+    json_decref(golden);
+}
+
+static void run_reports_as_json(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(TERN_WORDS("run", "-m", test_bundled(), "-n", "8", "--seed", "7", "--json"));
+    assert_string_equal(text_at(o, "prompt"), "Once upon a time");
+    const json_t *statistics = json_object_get(o, "statistics");
+    assert_true(number_at(statistics, "generated_tokens") == 8);
+    assert_true(number_at(statistics, "prompt_tokens") == 5);
+    assert_true(number_at(statistics, "seed") == 7);
+    assert_true(number_at(statistics, "weight_bytes_per_token") > 3e6);
+    assert_true(number_at(statistics, "read_bandwidth") > 0);
+    assert_string_equal(text_at(statistics, "stopped_by"), "length");
+    json_decref(o);
+}
+
+static void same_seed_same_text(void **state)
+{
+    (void)state;
+    test_output a = TERN("run", "-m", test_bundled(), "-n", "32", "--seed", "3", "-q"),
+                b = TERN("run", "-m", test_bundled(), "-n", "32", "--seed", "3", "-q", "-t", "1", "--draft", "ngram"),
+                c = TERN("run", "-m", test_bundled(), "-n", "32", "--seed", "4", "-q");
+    assert_int_equal(a.code, 0);
+    assert_string_equal(a.out, b.out);
+    assert_string_not_equal(a.out, c.out);
+    assert_string_equal(a.err, "");
+    test_output_free(&a);
+    test_output_free(&b);
+    test_output_free(&c);
+}
+
+static void stop_strings_end_the_text(void **state)
+{
+    (void)state;
+    test_output o = TERN("run", "-m", test_bundled(), "--greedy", "--stop", "park", "-t", "1");
+    assert_string_equal(o.out, "Once upon a time, a young cat lived in the \n");
+    assert_non_null(strstr(o.err, "stopped by stop string"));
+    test_output_free(&o);
+}
+
+static void ctrl_c_ends_a_generation_cleanly(void **state)
+{
+    (void)state;
+    int out, status;
+    char byte;
+    pid_t pid = test_tern_start(TERN_WORDS("run", "-m", test_bundled(), "-n", "0", "--ignore-eos", "--context-shift"), &out);
+    assert_int_equal(read(out, &byte, 1), 1);
+    kill(pid, SIGINT);
+    while (read(out, &byte, 1) == 1)
+        ;
+    assert_int_equal(byte, '\n');
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 130);
+    close(out);
+}
+
+/* Nobody reads: no signal, no complaint. */
+static void a_reader_may_go_away(void **state)
+{
+    (void)state;
+    int out, status;
+    pid_t pid = test_tern_start(TERN_WORDS("run", "-m", test_bundled(), "-n", "0", "--ignore-eos", "--context-shift"), &out);
+    close(out);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void convert_keeps_the_text(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"i2_s", "tq2_0", "tq1_0", "t160"};
+    test_output want = TERN("run", "-m", test_bundled(), "--greedy", "-n", "24", "-q");
+    for (size_t i = 0; i < 4; i++) {
+        const char *file = test_scratch("cli-converted.gguf");
+        test_output o = TERN("convert", test_bundled(), "-o", file, "--type", types[i]);
+        assert_int_equal(o.code, 0);
+        assert_string_equal(o.out, "");
+        assert_non_null(strstr(o.err, "bits per weight"));
+        test_output_free(&o);
+        o = TERN("run", "-m", file, "--greedy", "-n", "24", "-q", "-p", "Once upon a time");
+        assert_string_equal(o.out, want.out);
+        test_output_free(&o);
+    }
+    test_output_free(&want);
+}
+
+static void convert_refuses(void **state)
+{
+    (void)state;
+    test_output o = TERN("convert", test_bundled(), "-o", test_bundled());
+    assert_int_equal(o.code, 2);
+    assert_non_null(strstr(o.err, "input and output are the same file"));
+    test_output_free(&o);
+    o = TERN("convert", test_fixture("llama"), "-o", test_scratch("cli-forced.gguf"), "--type", "i2_s");
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.err, "the model was not trained for it (--force does it all the same)"));
+    test_output_free(&o);
+}
+
+static void truncated_files_are_refused(void **state)
+{
+    (void)state;
+    const char *path = test_scratch("cli-truncated.gguf");
+    tern_buf whole = {0};
+    tern_error err = {0};
+    assert_ok(tern_file_read(&whole, test_bundled(), 1 << 24, &err), err);
+    FILE *f = fopen(path, "wb");
+    fwrite(whole.data, 1, whole.size / 2, f);
+    fclose(f);
+    tern_buf_deinit(&whole);
+    static const char *const commands[] = {"run", "bench", "inspect"};
+    for (size_t i = 0; i < 3; i++) {
+        test_output o = i == 2 ? TERN(commands[i], path) : TERN(commands[i], "-m", path);
+        assert_int_equal(o.code, 1 + (i == 0)); /* run asks for a prompt first */
+        if (i > 0) assert_non_null(strstr(o.err, path));
+        test_output_free(&o);
+    }
+}
+
+/* Ids of a golden input as "1,2,3". */
+static char *ids_text(const int32_t *ids, uint32_t n)
+{
+    char *text = calloc(n + 1, 12), *at = text;
+    for (uint32_t i = 0; i < n; i++) at += sprintf(at, "%s%d", i ? "," : "", ids[i]);
+    return text;
+}
+
+static void check_logits(const char *model, const test_golden *golden, uint32_t input, bool hidden)
+{
+    uint32_t n;
+    char name[32];
+    const int32_t *ids = test_golden_ids(golden, input, &n);
+    char *text = ids_text(ids, n);
+    snprintf(name, sizeof name, "%u.%s", input, hidden ? "hidden" : "logits");
+    const tern_st_tensor *want = tern_safetensors_find(golden->file, name);
+    test_output o = hidden ? TERN("logits", "-m", model, "--ids", text, "--hidden") : TERN("logits", "-m", model, "--ids", text);
+    assert_int_equal(o.code, 0);
+    assert_int_equal(o.n_out, want->n_elements * 4);
+    double error = test_rms_error((const float *)(void *)o.out, (const float *)(const void *)want->data, want->n_elements);
+    if (!(error <= 2e-3)) fail_msg("%s of %s: off by %g", name, model, error);
+    test_output_free(&o);
+    free(text);
+}
+
+/* Folders without a tokenizer; the third input is longer than a piece of the output. */
+static void logits_are_the_golden_ones(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"bitnet", "llama"};
+    for (size_t m = 0; m < 2; m++) {
+        test_golden golden;
+        const char *path = test_fixture(models[m]);
+        char file[1200];
+        snprintf(file, sizeof file, "%s/golden.safetensors", path);
+        test_golden_open(&golden, file);
+        for (uint32_t i = 0; i < golden.n_inputs; i++) check_logits(path, &golden, i, false);
+        check_logits(path, &golden, 0, true);
+        test_golden_close(&golden);
+    }
+}
+
+static void ids_on_a_line(const json_t *ids, char *out)
+{
+    size_t i;
+    json_t *id;
+    *out = 0;
+    json_array_foreach(ids, i, id) out += sprintf(out, "%s%d", i ? " " : "", (int)json_integer_value(id));
+    strcat(out, "\n");
+}
+
+static void tokenize_gives_the_golden_ids(void **state)
+{
+    (void)state;
+    json_t *golden = read_golden(test_fixture("tokenizers/demo_golden.json"));
+    enum { CASES = 12 };
+    for (size_t i = 0; i < CASES && i < json_array_size(golden); i++) {
+        const json_t *one = json_array_get(golden, i);
+        char want[8192];
+        if (strlen(text_at(one, "text")) != json_string_length(json_object_get(one, "text"))) continue; /* holds a NUL */
+        ids_on_a_line(json_object_get(one, "ids"), want);
+        test_output o = test_tern(text_at(one, "text"), TERN_WORDS("tokenize", "-m", test_bundled(), "--ids"));
+        assert_string_equal(o.out, want);
+        test_output back = test_tern(want, TERN_WORDS("tokenize", "-m", test_bundled(), "--decode"));
+        if (strlen(want) > 1) assert_string_equal(back.out, text_at(one, "text"));
+        test_output_free(&o);
+        test_output_free(&back);
+    }
+    json_decref(golden);
+}
+
+static void tokenize_reports_as_json(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(TERN_WORDS("tokenize", "-m", test_bundled(), "Hello<|endoftext|>", "--json"));
+    const double plain = number_at(o, "count");
+    assert_true(plain == (double)json_array_size(json_object_get(o, "tokens")));
+    json_decref(o);
+    o = test_tern_json(TERN_WORDS("tokenize", "-m", test_bundled(), "Hello<|endoftext|>", "--json", "--special"));
+    assert_true(number_at(o, "count") < plain);
+    json_decref(o);
+    o = test_tern_json(TERN_WORDS("tokenize", "-m", test_bundled(), "--decode", "39 587", "--json"));
+    assert_string_equal(text_at(o, "text"), "Hell");
+    json_decref(o);
+}
+
+static void inspect_describes_files_and_folders(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(TERN_WORDS("inspect", test_bundled(), "--json"));
+    assert_string_equal(text_at(o, "architecture"), "bitnet-b1.58");
+    assert_string_equal(text_at(o, "format"), "GGUF version 3");
+    assert_true(number_at(json_object_get(o, "config"), "layers") == 8);
+    assert_int_equal(json_array_size(json_object_get(o, "tensors")), 2 + 8 * 11);
+    assert_non_null(json_object_get(json_object_get(o, "metadata"), "general.architecture"));
+    json_decref(o);
+    o = test_tern_json(TERN_WORDS("inspect", test_fixture("llama"), "--json"));
+    assert_string_equal(text_at(o, "architecture"), "llama");
+    json_decref(o);
+    o = test_tern_json(TERN_WORDS("inspect", test_fixture("tokenizers/ggml-vocab-gpt-2.gguf"), "--json"));
+    assert_non_null(strstr(text_at(o, "problem"), "gpt2"));
+    json_decref(o);
+}
+
+static void inspect_prints(void **state)
+{
+    (void)state;
+    static const char *const flags[][2] = {{"--graph", "attention"}, {"--memory", "bytes"}, {"--kv=f16", "blk.7.ffn_down.weight"}};
+    for (size_t i = 0; i < 3; i++) {
+        test_output o = TERN("inspect", test_bundled(), flags[i][0]);
+        assert_int_equal(o.code, 0);
+        assert_non_null(strstr(o.out, flags[i][1]));
+        test_output_free(&o);
+    }
+}
+
+static void bench_reports_as_json(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(
+        TERN_WORDS("bench", "-m", test_bundled(), "-p", "16", "-n", "4", "-r", "2", "-t", "1,2", "--json"));
+    const json_t *results = json_object_get(o, "results");
+    assert_int_equal(json_array_size(results), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *row = json_array_get(results, i);
+        const json_t *decode = json_object_get(row, "decode_tokens_per_second");
+        assert_true(number_at(row, "threads") == (double)(i + 1));
+        assert_true(number_at(row, "allocations_per_token") == 0);
+        assert_true(number_at(row, "weight_bytes_per_token") > 3e6);
+        assert_true(number_at(row, "read_bandwidth") > 0);
+        assert_true(number_at(row, "operations_share") > 0);
+        assert_true(number_at(decode, "min") <= number_at(decode, "median"));
+        assert_true(number_at(decode, "median") <= number_at(decode, "max"));
+    }
+    json_decref(o);
+}
+
+static void synth_writes_a_model_that_runs(void **state)
+{
+    (void)state;
+    const char *file = test_scratch("cli-synth.gguf");
+    test_output o = TERN("synth", "--preset", "bitnet-tiny", "-o", file, "--type", "t160", "--seed", "5");
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+    o = TERN("run", "-m", file, "-p", "a", "-n", "4");
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+}
+
+static void devices_and_version_report(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(TERN_WORDS("devices", "--json"));
+    assert_true(number_at(o, "cores") >= 1);
+    assert_non_null(json_object_get(json_object_get(o, "kernels"), "i2_s"));
+    json_decref(o);
+    o = test_tern_json(TERN_WORDS("version", "--json"));
+    assert_string_equal(text_at(o, "version"), TERN_VERSION);
+    json_decref(o);
+    test_output scalar = TERN("devices", "--cpu-features", "scalar");
+    assert_null(strstr(scalar.out, "  avx"));
+    test_output_free(&scalar);
+}
+
+static void completion_is_a_script(void **state)
+{
+    (void)state;
+    test_output o = TERN("completion", "bash");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, "complete -o filenames -F _tern tern"));
+    assert_non_null(strstr(o.out, "--top-k"));
+    test_output_free(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(run_writes_the_golden_texts),
+        cmocka_unit_test(run_reports_as_json),
+        cmocka_unit_test(same_seed_same_text),
+        cmocka_unit_test(stop_strings_end_the_text),
+        cmocka_unit_test(ctrl_c_ends_a_generation_cleanly),
+        cmocka_unit_test(a_reader_may_go_away),
+        cmocka_unit_test(convert_keeps_the_text),
+        cmocka_unit_test(convert_refuses),
+        cmocka_unit_test(truncated_files_are_refused),
+        cmocka_unit_test(logits_are_the_golden_ones),
+        cmocka_unit_test(tokenize_gives_the_golden_ids),
+        cmocka_unit_test(tokenize_reports_as_json),
+        cmocka_unit_test(inspect_describes_files_and_folders),
+        cmocka_unit_test(inspect_prints),
+        cmocka_unit_test(bench_reports_as_json),
+        cmocka_unit_test(synth_writes_a_model_that_runs),
+        cmocka_unit_test(devices_and_version_report),
+        cmocka_unit_test(completion_is_a_script),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+/* Wrong words, flags and values: what the command says, and its exit status. */
+#include "support/command.h"
+#include "support/test.h"
+
+typedef struct wrong {
+    const char *words[8];
+    int code;
+    const char *message; /* part of standard error */
+} wrong;
+
+static const wrong cases[] = {
+    {{"rnu"}, 2, "unknown command \"rnu\": did you mean \"run\"?"},
+    {{"frobnicate"}, 2, "unknown command \"frobnicate\" (tern help lists them)"},
+    {{"help", "tokenise"}, 2, "did you mean \"tokenize\"?"},
+    {{"run", "--tmep", "0.5"}, 2, "tern run: error: unknown flag --tmep: did you mean --temp?"},
+    {{"run", "-temp", "0.5"}, 2, "unknown flag -temp: did you mean --temp?"},
+    {{"run", "--zzzzzz"}, 2, "unknown flag --zzzzzz (tern run --help lists the flags)"},
+    {{"run", "-z"}, 2, "unknown flag -z"},
+    {{"run", "--top", "5"}, 2, "flag --top is ambiguous: --top-k or --top-p?"},
+    {{"run", "--temp"}, 2, "--temp needs a value: T"},
+    {{"run", "--temp", "hot"}, 2, "--temp hot: a number from 0 to 100 expected"},
+    {{"run", "--temp", "nan"}, 2, "--temp nan: a number from 0 to 100 expected"},
+    {{"run", "--temp=-1"}, 2, "--temp -1: a number from 0 to 100 expected"},
+    {{"run", "--top-p", "1.5"}, 2, "--top-p 1.5: a number from 0 to 1 expected"},
+    {{"run", "-n", "-5"}, 2, "--n-tokens -5: a whole number from 0 to 16777216 expected"},
+    {{"run", "-n", "99999999999999999999"}, 2, "a whole number from 0 to 16777216 expected"},
+    {{"run", "-n5x"}, 2, "--n-tokens 5x: a whole number"},
+    {{"run", "--seed", "x"}, 2, "--seed x: a whole number expected"},
+    {{"run", "--kv", "f64"}, 2, "--kv f64: f16|f32 expected"},
+    {{"run", "--kv", "f16|f32"}, 2, "--kv f16|f32: f16|f32 expected"},
+    {{"run", "--json=1"}, 2, "--json takes no value, found \"1\""},
+    {{"run", "model.gguf"}, 2, "\"model.gguf\" is one word too many; a model is given with -m"},
+    {{"run", "-t", "0"}, 2, "--threads 0: a whole number from 1 to 1024 expected"},
+    {{"run", "--head", "foo"}, 2, "--head foo: no such encoding; expected one of f32, f16,"},
+    {{"run", "--logit-bias", "5"}, 2, "--logit-bias 5: ID=NUMBER expected"},
+    {{"run", "--cpu-features", "avx9"}, 2, "CPU feature \"avx9\" is unknown"},
+    {{"run", "-p", "x", "-f", "y"}, 2, "--prompt and --file: one of them expected"},
+    {{"run", "-m", "/nothing/here.gguf", "-p", "x"}, 1, "/nothing/here.gguf"},
+    {{"convert"}, 2, "a word is missing (usage: tern convert IN -o OUT.gguf"},
+    {{"convert", "a.gguf"}, 2, "no output: give the GGUF file to write with -o"},
+    {{"convert", "a.gguf", "-o", "b.gguf", "--type", "q9"}, 2, "--type q9: no such encoding"},
+    {{"logits"}, 2, "no token ids: give them with --ids 1,2,3"},
+    {{"logits", "--ids", "1,x"}, 2, "token 1 of the ids is \"x\": a whole number from 0 expected"},
+    {{"logits", "--ids", ""}, 2, "no token ids given"},
+    {{"synth", "-o", "x.gguf", "--preset", "huge"}, 2, "preset \"huge\""},
+    {{"tokenize", "a", "-p", "b"}, 2, "the text is given twice"},
+    {{"bench", "-r", "0"}, 2, "--repeats 0: a whole number from 1 to 100 expected"},
+    {{"bench", "-t", "1,x"}, 2, "--threads 1,x: whole numbers with commas between, each from 1 to 1024 expected"},
+    {{"completion", "zsh"}, 2, "completion for \"zsh\": bash expected"},
+    {{"inspect", "/nothing/here.gguf"}, 1, "/nothing/here.gguf"},
+};
+
+static void wrong_words_are_explained(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        test_output o = test_tern(NULL, cases[i].words);
+        if (o.code != cases[i].code || !strstr(o.err, cases[i].message))
+            fail_msg("tern %s %s: exit status %d, %s: %d and \"%s\" expected", cases[i].words[0], cases[i].words[1], o.code, o.err,
+                     cases[i].code, cases[i].message);
+        assert_string_equal(o.out, "");
+        test_output_free(&o);
+    }
+}
+
+static void every_command_has_help(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"run",        "chat",  "convert", "inspect", "tokenize", "logits",
+                                        "perplexity", "bench", "synth",   "devices", "version",  "completion"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        test_output o = TERN(names[i], "--help"), same = TERN("help", names[i]);
+        assert_int_equal(o.code, 0);
+        assert_non_null(strstr(o.out, "Usage: tern"));
+        assert_non_null(strstr(o.out, names[i]));
+        assert_string_equal(o.out, same.out);
+        test_output_free(&o);
+        test_output_free(&same);
+    }
+}
+
+static void no_words_is_the_list(void **state)
+{
+    (void)state;
+    test_output o = test_tern(NULL, (const char *const[]){NULL}), help = TERN("--help");
+    assert_int_equal(o.code, 2);
+    assert_int_equal(help.code, 0);
+    assert_string_equal(o.err, help.out);
+    test_output_free(&o);
+    test_output_free(&help);
+}
+
+/* A long flag may be cut short, its value joined by "=", a short flag's value attached. */
+static void flags_have_several_forms(void **state)
+{
+    (void)state;
+    static const char *const forms[][4] = {
+        {"--n-tokens", "3", "--greedy"}, {"--n-tok=3", "--greedy"}, {"-n3", "--gre"}, {"-n=3", "--greedy"}};
+    char *first = NULL;
+    for (size_t i = 0; i < 4; i++) {
+        const char *words[8] = {"run", "-m", test_bundled(), forms[i][0], forms[i][1], forms[i][2]};
+        test_output o = test_tern(NULL, words);
+        assert_int_equal(o.code, 0);
+        if (!first) first = strdup(o.out);
+        assert_string_equal(o.out, first);
+        test_output_free(&o);
+    }
+    free(first);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_words_are_explained),
+        cmocka_unit_test(every_command_has_help),
+        cmocka_unit_test(no_words_is_the_list),
+        cmocka_unit_test(flags_have_several_forms),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

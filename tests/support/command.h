@@ -1,0 +1,35 @@
+/* Running the built command `tern` as a person would. */
+#ifndef TERN_TESTS_SUPPORT_COMMAND_H
+#define TERN_TESTS_SUPPORT_COMMAND_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { TEST_MAX_WORDS = 24 };
+
+/* What a finished command left behind. */
+typedef struct test_output {
+    int code; /* exit status, or 1000 + the signal that ended it */
+    char *out, *err; /* with a NUL behind */
+    size_t n_out;
+} test_output;
+
+/* Runs tern with these words (up to a NULL) and this text on standard input (NULL: none). Free the output. */
+test_output test_tern(const char *input, const char *const *words);
+void test_output_free(test_output *output);
+
+/* The words of a call: TERN("run", "-n", "5"). */
+#define TERN_WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define TERN(...) test_tern(NULL, TERN_WORDS(__VA_ARGS__))
+
+/* Runs it, expects exit status 0, and parses standard output. Free with json_decref. */
+json_t *test_tern_json(const char *const *words);
+
+/* Starts tern; its standard output is the file descriptor *out. */
+pid_t test_tern_start(const char *const *words, int *out);
+
+/* A small model to run: the bundled one. */
+const char *test_bundled(void);
+
+#endif

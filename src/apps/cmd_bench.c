@@ -85,10 +85,10 @@ static tern_status step_done(bench *b, tern_error *err)
 static uint64_t process_bytes(const char *key)
 {
     char line[256];
-    unsigned long long kb = 0;
+    uint64_t kb = 0;
     FILE *f = fopen("/proc/self/status", "r");
     while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, key, strlen(key)) == 0) sscanf(line + strlen(key), ": %llu", &kb);
+        if (strncmp(line, key, strlen(key)) == 0) kb = strtoull(line + strlen(key) + 1, NULL, 10);
     if (f) fclose(f);
     return kb * 1024;
 }

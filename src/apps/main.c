@@ -9,7 +9,7 @@ enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 130 };
 
 const tern_command *const tern_commands[] = {
     &tern_command_run,    &tern_command_chat,   &tern_command_convert, &tern_command_inspect,
-    &tern_command_tokenize, &tern_command_logits, &tern_command_bench, &tern_command_synth,   &tern_command_devices,
+    &tern_command_tokenize, &tern_command_logits, &tern_command_perplexity, &tern_command_bench, &tern_command_synth,   &tern_command_devices,
     &tern_command_version, &tern_command_completion, NULL,
 };
 

@@ -1,5 +1,6 @@
 /* Every sub-command once, on real files. */
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -289,6 +290,38 @@ static void inspect_prints(void **state)
     }
 }
 
+static void perplexity_is_the_golden_one(void **state)
+{
+    (void)state;
+    json_t *golden = read_golden(test_model("tiny-stories-bitnet/golden_ppl.json"));
+    json_t *o = test_tern_json(TERN_WORDS("perplexity", "-m", test_bundled(), test_model("tiny-stories-bitnet/heldout_shakespeare.txt"),
+                                          "--window", "512", "--against", test_bundled(), "--json"));
+    const double want = number_at(golden, "ppl"), got = number_at(o, "ppl");
+    if (!(fabs(got - want) <= 0.005 * want)) fail_msg("perplexity %g, %g expected", got, want);
+    assert_true(number_at(o, "windows") == 8);
+    assert_true(fabs(number_at(o, "kl")) < 1e-9);
+    assert_true(number_at(o, "same_top1") == 1);
+    json_decref(golden);
+    json_decref(o);
+}
+
+/* Two runs, the second from where the first was saved, write what one run writes. */
+static void sessions_are_saved_and_restored(void **state)
+{
+    (void)state;
+    const char *file = test_scratch("cli.session");
+    test_output whole = TERN("run", "-m", test_bundled(), "--greedy", "-n", "24", "-q"),
+                first = TERN("run", "-m", test_bundled(), "--greedy", "-n", "12", "-q", "--save", file),
+                second = TERN("run", "-m", test_bundled(), "--greedy", "-n", "12", "-q", "--restore", file);
+    assert_int_equal(second.code, 0);
+    first.out[first.n_out - 1] = 0; /* the newline at the end */
+    assert_memory_equal(whole.out, first.out, first.n_out - 1);
+    assert_string_equal(whole.out + first.n_out - 1, second.out);
+    test_output_free(&whole);
+    test_output_free(&first);
+    test_output_free(&second);
+}
+
 static void bench_reports_as_json(void **state)
 {
     (void)state;
@@ -364,6 +397,8 @@ int main(void)
         cmocka_unit_test(tokenize_reports_as_json),
         cmocka_unit_test(inspect_describes_files_and_folders),
         cmocka_unit_test(inspect_prints),
+        cmocka_unit_test(perplexity_is_the_golden_one),
+        cmocka_unit_test(sessions_are_saved_and_restored),
         cmocka_unit_test(bench_reports_as_json),
         cmocka_unit_test(synth_writes_a_model_that_runs),
         cmocka_unit_test(devices_and_version_report),

@@ -46,6 +46,7 @@ static const wrong cases[] = {
     {{"tokenize", "a", "-p", "b"}, 2, "the text is given twice"},
     {{"bench", "-r", "0"}, 2, "--repeats 0: a whole number from 1 to 100 expected"},
     {{"bench", "-t", "1,x"}, 2, "--threads 1,x: whole numbers with commas between, each from 1 to 1024 expected"},
+    {{"perplexity", "--window", "1", "x"}, 2, "--window 1: a whole number from 2 to 1048576 expected"},
     {{"completion", "zsh"}, 2, "completion for \"zsh\": bash expected"},
     {{"inspect", "/nothing/here.gguf"}, 1, "/nothing/here.gguf"},
 };

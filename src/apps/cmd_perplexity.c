@@ -1,0 +1,113 @@
+/* tern perplexity: how well a model predicts a text. */
+#include "infer/perplexity.h"
+
+#include "apps/app.h"
+#include "apps/progress.h"
+
+enum { OUTPUTS = 128, DEFAULT_WINDOW = 512 }; /* rows of logits a step; tokens */
+
+static const tern_flag flags[] = {
+    {"window", 0, TERN_FLAG_U32, "N", offsetof(tern_options, window), 2, 1 << 20, "Tokens of a window; each starts empty; 512 when not given"},
+    {"against", 0, TERN_FLAG_TEXT, "PATH", offsetof(tern_options, against), 0, 0, "Another model of the same vocabulary, for KL divergence"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
+    {0},
+};
+
+static const tern_flag_group groups[] = {
+    {"Flags", flags}, {"Model", tern_flags_model}, {"Context", tern_flags_session}, {"Backend", tern_flags_backend}, {0}};
+
+/* A model, or the one to compare with. */
+typedef struct reader {
+    tern_engine *engine;
+    tern_session *session;
+} reader;
+
+/* The window asked for, or 512 where the model's context is not smaller. */
+static uint32_t window_of(const tern_engine *engine, const tern_options *o)
+{
+    const uint32_t most = tern_engine_config(engine)->n_ctx_train;
+    if (o->window) return o->window;
+    return most < DEFAULT_WINDOW ? most : DEFAULT_WINDOW;
+}
+
+static tern_status open_reader(reader *r, const tern_options *o, const char *path, tern_error *err)
+{
+    tern_options input = *o;
+    if (path) input.model = path;
+    TERN_TRY(tern_app_open_engine(&r->engine, &input, true, err));
+    tern_session_params params = {.n_ctx = window_of(r->engine, o), .n_batch = OUTPUTS, .max_outputs = OUTPUTS};
+    return tern_app_open_session(&r->session, r->engine, &input, params, err);
+}
+
+static void close_reader(reader *r)
+{
+    tern_session_close(r->session);
+    tern_engine_close(r->engine);
+}
+
+static tern_status tokenize_file(const reader *r, const char *path, tern_tokens *ids, tern_error *err)
+{
+    const tern_tokenizer *t;
+    tern_buf text = {0};
+    TERN_TRY(tern_app_tokenizer(r->engine, &t, err));
+    tern_status status = tern_app_read_text(path, &text, err);
+    if (status == TERN_OK) status = tern_tokenize(t, text.data, text.size, false, ids, err);
+    tern_buf_deinit(&text);
+    return status;
+}
+
+static bool update(void *context, double done)
+{
+    return tern_progress_update(context, (float)done);
+}
+
+static tern_status print(const tern_perplexity_result *r, uint32_t window, const tern_options *o, tern_error *err)
+{
+    if (o->json) {
+        json_t *out = json_pack("{s:I, s:i, s:i, s:f, s:f, s:f}", "tokens_scored", (json_int_t)r->n_scored, "windows", (int)r->n_windows,
+                                "window", (int)window, "nll", r->nll, "ppl", r->ppl, "top1", r->top1);
+        if (o->against) json_object_update_new(out, json_pack("{s:f, s:f}", "kl", r->kl, "same_top1", r->same_top1));
+        return tern_app_print_json(out, err);
+    }
+    printf("tokens scored  %llu in %u windows of %u\nnll            %.5f\nppl            %.4f\ntop-1          %.2f %%\n",
+           (unsigned long long)r->n_scored, r->n_windows, window, r->nll, r->ppl, 100 * r->top1);
+    if (o->against) printf("kl             %.6g\nsame top-1     %.2f %%\n", r->kl, 100 * r->same_top1);
+    return TERN_OK;
+}
+
+static tern_status score(const reader *r, const reader *other, const tern_options *o, tern_error *err)
+{
+    tern_tokens ids = {0};
+    tern_progress progress = {.label = "Reading"};
+    tern_perplexity_result result;
+    const uint32_t window = window_of(r->engine, o);
+    tern_perplexity_params how = {.window = window, .against = other->session, .progress = update, .context = &progress};
+    tern_status status = tokenize_file(r, o->args.items[0], &ids, err);
+    if (status == TERN_OK) status = tern_perplexity(r->session, ids.ids, ids.n, &how, &result, err);
+    tern_progress_end(&progress);
+    if (status == TERN_OK) status = print(&result, window, o, err);
+    tern_tokens_deinit(&ids);
+    return status;
+}
+
+static tern_status run(const tern_options *o, tern_error *err)
+{
+    reader r = {0}, other = {0};
+    tern_status status = open_reader(&r, o, NULL, err);
+    if (status == TERN_OK && o->against) status = open_reader(&other, o, o->against, err);
+    if (status == TERN_OK) status = score(&r, &other, o, err);
+    close_reader(&other);
+    close_reader(&r);
+    return status;
+}
+
+const tern_command tern_command_perplexity = {
+    .name = "perplexity",
+    .usage = "-m MODEL TEXT [--window N] [--against MODEL]",
+    .summary = "Measure how well a model predicts a text",
+    .detail = "TEXT is a file, or - for standard input. The first token of each window is not scored.",
+    .groups = groups,
+    .min_args = 1,
+    .max_args = 1,
+    .run = run,
+};

@@ -40,13 +40,13 @@ static float value_of(uint32_t key)
     return tern_f32_from_bits(key & 0x80000000u ? key : ~key & 0x7fffffffu);
 }
 
-/* Moves the candidates that `cut` keeps to the front. */
-static void keep(tern_candidates *c, const float *weights, tern_cut cut, double target)
+/* Moves the candidates that `cut` keeps to the front: cut by their weights, or by their number. */
+static void keep(tern_candidates *c, bool by_weight, tern_cut cut, double target)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < c->n; i++) {
         if (c->keys[i] > cut.key || (c->keys[i] == cut.key && cut.before > target)) continue;
-        if (c->keys[i] == cut.key) cut.before += weights ? (double)weights[i] : 1;
+        if (c->keys[i] == cut.key) cut.before += by_weight ? (double)c->weights[i] : 1;
         c->ids[kept] = c->ids[i];
         c->x[kept] = c->x[i];
         c->weights[kept++] = c->weights[i];
@@ -74,7 +74,7 @@ void tern_candidates__gather(tern_candidates *c, const float *logits, uint32_t n
     }
     if (top_k == 0 || c->n <= top_k) return;
     for (uint32_t i = 0; i < c->n; i++) c->keys[i] = key_of(c->x[i]);
-    keep(c, NULL, tern_select__cut(c->keys, NULL, c->n, top_k - 1, c->mass), top_k - 1);
+    keep(c, false, tern_select__cut(c->keys, NULL, c->n, top_k - 1, c->mass), top_k - 1);
 }
 
 /* tern_ref_exp for x <= 0 with products and sums in place of fma: compilers turn it into vectors on any CPU. */
@@ -128,7 +128,7 @@ void tern_candidates__typical(tern_candidates *c, float typical_p)
     mean /= sum;
     for (uint32_t i = 0; i < c->n; i++) c->keys[i] = tern_f32_bits((float)fabs((double)c->x[i] - mean));
     double target = (double)typical_p * sum;
-    keep(c, c->weights, tern_select__cut(c->keys, c->weights, c->n, target, c->mass), target);
+    keep(c, true, tern_select__cut(c->keys, c->weights, c->n, target, c->mass), target);
 }
 
 void tern_candidates__top_p(tern_candidates *c, float top_p)
@@ -137,7 +137,7 @@ void tern_candidates__top_p(tern_candidates *c, float top_p)
     double sum = total(c), target = (double)top_p * sum;
     drop_below(c, (sum - target) / (2.0 * c->n)); /* all of them together: half of what goes */
     for (uint32_t i = 0; i < c->n; i++) c->keys[i] = key_of(c->x[i]);
-    keep(c, c->weights, tern_select__cut(c->keys, c->weights, c->n, target, c->mass), target);
+    keep(c, true, tern_select__cut(c->keys, c->weights, c->n, target, c->mass), target);
 }
 
 void tern_candidates__min_p(tern_candidates *c, float min_p)

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/half.h"
 #include "infer/session_state.h"
 
 enum { VERSION = 1, FLAG_KV_F32 = 1, HEADER_BYTES = 40, ALIGNMENT = 64, SAMPLE_BYTES = 64 };
@@ -22,20 +23,24 @@ typedef struct file_shape {
     uint64_t page_bytes;
 } file_shape;
 
-/* FNV-1a. */
-static void mix(uint64_t *hash, const void *data, size_t n)
+/* One step of FNV-1a with 32 bits in place of 8. */
+static void mix(uint64_t *hash, uint32_t v)
 {
-    const uint8_t *bytes = data;
-    for (size_t i = 0; i < n; i++) *hash = (*hash ^ bytes[i]) * 0x100000001b3u;
+    *hash = (*hash ^ v) * 0x100000001b3u;
+}
+
+static void mix_bytes(uint64_t *hash, const uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) mix(hash, bytes[i]);
 }
 
 static void mix_config(uint64_t *hash, const tern_config *c)
 {
-    const uint32_t dims[] = {c->n_vocab, c->n_embd, c->n_layers, c->n_heads, c->n_kv_heads, c->head_dim, c->n_ff,
-                             c->sub_norms, (uint32_t)c->activation, (uint32_t)c->rope_scaling, c->rope_original_ctx};
+    const uint32_t dims[] = {c->n_vocab, c->n_embd, c->n_layers, c->n_heads, c->n_kv_heads, c->head_dim, c->n_ff, c->sub_norms,
+                             (uint32_t)c->activation, c->rope_adjacent, (uint32_t)c->rope_scaling, c->rope_original_ctx};
     const float numbers[] = {c->rms_eps, c->rope_base, c->rope_factor, c->rope_low_freq_factor, c->rope_high_freq_factor};
-    mix(hash, dims, sizeof dims);
-    mix(hash, numbers, sizeof numbers);
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) mix(hash, dims[i]);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) mix(hash, tern_f32_bits(numbers[i]));
 }
 
 /* The first and the last bytes, and the scale. */
@@ -43,9 +48,9 @@ static void mix_weight(uint64_t *hash, const tern_weight *w)
 {
     if (!w->encoding) return;
     size_t n = w->bytes < SAMPLE_BYTES ? w->bytes : SAMPLE_BYTES;
-    mix(hash, w->data, n);
-    mix(hash, w->data + w->bytes - n, n);
-    mix(hash, &w->scale, sizeof w->scale);
+    mix_bytes(hash, w->data, n);
+    mix_bytes(hash, w->data + w->bytes - n, n);
+    mix(hash, tern_f32_bits(w->scale));
 }
 
 /* Tells models apart, not who made them: a few bytes of every weight. */
@@ -53,9 +58,8 @@ static uint64_t fingerprint(const tern_engine *engine)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     const tern_config *c = tern_engine_config(engine);
-    bool f32_activations = tern_engine_f32_activations(engine);
     mix_config(&hash, c);
-    mix(&hash, &f32_activations, sizeof f32_activations);
+    mix(&hash, tern_engine_f32_activations(engine));
     for (uint32_t layer = 0; layer < c->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++)
             mix_weight(&hash, tern_model_weight(tern_engine_model(engine), (tern_role)role, layer));

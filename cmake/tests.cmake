@@ -37,7 +37,7 @@ tern_check(check_includes ${PROJECT_SOURCE_DIR}/scripts/check-includes.sh ${PROJ
 tern_check(check_includes_fails ${PROJECT_SOURCE_DIR}/tests/checks/includes-self-test.sh)
 if(NOT TERN_SANITIZE)
   tern_check(check_symbols ${PROJECT_SOURCE_DIR}/tests/checks/symbols.sh
-    ${CMAKE_NM} $<TARGET_FILE:tern_shared> $<TARGET_FILE:tern_static>)
+    ${CMAKE_NM} $<TARGET_FILE:tern_shared> $<TARGET_FILE:tern_static> ${PROJECT_SOURCE_DIR}/include)
 endif()
 if(NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   tern_check(check_symbols_fails ${PROJECT_SOURCE_DIR}/tests/checks/symbols-self-test.sh ${CMAKE_C_COMPILER})

@@ -171,6 +171,28 @@ static void sessions(void **state)
     tern_session_close(s);
 }
 
+static void saved_sessions(void **state)
+{
+    tern_error err = {0};
+    const char *path = test_scratch("api-session");
+    tern_session *s = open_session(*state, (tern_session_params){0}), *t = open_session(*state, (tern_session_params){0});
+    tern_tokens tokens = tokens_of(*state, "The dog and", TERN_TOKENIZE_BOS);
+    shown whole = {0}, rest = {0};
+    tern_generate_params params = greedy(&whole, 20);
+    tern_generate_result result;
+    assert_ok(tern_session_append(s, tokens.ids, (uint32_t)tokens.n, &err), err);
+    assert_ok(tern_session_save(s, path, &err), err);
+    assert_ok(tern_generate(s, NULL, 0, &params, &result, &err), err);
+    params.context = &rest;
+    assert_ok(tern_session_restore(t, path, &err), err);
+    assert_int_equal(tern_session_n_tokens(t), tokens.n);
+    assert_ok(tern_generate(t, NULL, 0, &params, &result, &err), err);
+    assert_string_equal(rest.text, whole.text);
+    tern_tokens_deinit(&tokens);
+    tern_session_close(s);
+    tern_session_close(t);
+}
+
 static void tokens_and_text(void **state)
 {
     tern_error err = {0};
@@ -281,6 +303,7 @@ int main(void)
         cmocka_unit_test(version),         cmocka_unit_test(description), cmocka_unit_test(golden_text),
         cmocka_unit_test(engine_options),  cmocka_unit_test(threads),     cmocka_unit_test(sessions),
         cmocka_unit_test(tokens_and_text), cmocka_unit_test(chat_prompt), cmocka_unit_test(conversion),
+        cmocka_unit_test(saved_sessions),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

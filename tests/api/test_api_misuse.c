@@ -81,6 +81,9 @@ static void sessions(void **state)
     assert_fails(TERN_INVALID_ARGUMENT, "out is NULL", tern_session_hidden(s, 0, 1, NULL, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_shift(NULL, 0, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "context shift", tern_session_shift(s, 0, &err));
+    assert_fails(TERN_NOT_FOUND, "no-such-session", tern_session_restore(s, "no-such-session", &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_save(NULL, "x", &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "path is NULL", tern_session_restore(s, NULL, &err));
     tern_session_close(s);
 }
 

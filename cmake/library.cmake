@@ -43,6 +43,7 @@ target_link_libraries(tern_static PUBLIC tern_objects)
 set_target_properties(tern_static PROPERTIES OUTPUT_NAME tern)
 add_library(tern_shared SHARED $<TARGET_OBJECTS:tern_objects>)
 target_link_libraries(tern_shared PRIVATE tern_objects)
+target_include_directories(tern_shared INTERFACE ${PROJECT_SOURCE_DIR}/include)
 target_link_options(tern_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/tern.map)
 set_target_properties(tern_shared PROPERTIES OUTPUT_NAME tern VERSION ${PROJECT_VERSION} SOVERSION 0
   LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/tern.map)

@@ -51,7 +51,6 @@ foreach(file ${TERN_EXAMPLES})
   get_filename_component(name ${file} NAME_WE)
   add_executable(example_${name} ${file})
   target_link_libraries(example_${name} PRIVATE tern_shared)
-  target_include_directories(example_${name} PRIVATE)
   add_test(NAME example_${name} COMMAND example_${name} ${PROJECT_SOURCE_DIR}/models/tiny-stories-bitnet.gguf)
   set_tests_properties(example_${name} PROPERTIES TIMEOUT 600 LABELS checks ENVIRONMENT "${TERN_TEST_ENVIRONMENT}"
     PASS_REGULAR_EXPRESSION "^Once upon a time[^\n]* [a-z]+")

@@ -1,4 +1,5 @@
 /* Preparing a graph for the CPU: every operand becomes a pointer, once. */
+#include <assert.h>
 #include <string.h>
 
 #include "backend/cpu/screen.h"
@@ -99,6 +100,7 @@ static tern_status allocate(tern_cpu *cpu, tern_prepared *p, tern_error *err)
 static tern_status add_screen(tern_cpu *cpu, tern_prepared *p, const tern_cpu_op *op, tern_error *err)
 {
     tern_buffer *weight = (tern_buffer *)(uintptr_t)op->weight[1];
+    assert(weight); /* only a linear op is screened, and it has one */
     if (!weight->screen) TERN_TRY(tern_screen__build(cpu, weight, &weight->screen, err));
     size_t bytes = tern_screen__scratch(weight->screen->n_rows, weight->screen->groups);
     p->screen_memory = tern_alloc_aligned(bytes, 64);

@@ -22,6 +22,7 @@ typedef struct generation {
     tern_draft draft;
     int32_t *batch; /* a token and what is drafted after it */
     uint32_t position, row;
+    uint32_t n_right; /* of the last drafted tokens */
     bool stopped;
 } generation;
 
@@ -116,15 +117,17 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Drafts tokens after batch[0], as many as fit and are wanted. */
+/* Drafts tokens after batch[0], as many as fit and are wanted; after a bad draft few, for each costs time. */
 static uint32_t draft(generation *g)
 {
     const tern_generate_params *p = g->params;
     uint32_t n = smaller(p->draft_tokens, tern_session_n_ctx(g->session) - g->position - 1);
     if (p->max_tokens) n = smaller(n, p->max_tokens - g->result->n_generated);
+    if (g->result->n_drafted) n = smaller(n, 2 * g->n_right + 1);
     if (n == 0 || g->stopped) return 0;
     n = tern_draft_propose(&g->draft, g->batch + 1, n);
     g->result->n_drafted += n;
+    if (n) g->n_right = 0;
     return n;
 }
 
@@ -136,6 +139,7 @@ static tern_status decide(generation *g, int32_t id, tern_error *err)
         if (tern_session_tokens(g->session)[g->position] == id) {
             g->position++;
             g->row++;
+            g->n_right++;
             g->result->n_accepted++;
             return TERN_OK;
         }

@@ -20,7 +20,16 @@
 #include "base/rng.h"
 #include "fma_peak.h"
 
-enum { REPEATS = 7, TOKENS = 512, ROWS_PER_TASK = 64, FEW_ROWS = 16, MAX_THREADS = 64, MAX_COLS = 6912, COLS = 2560, QUERIES = 64 };
+enum {
+    REPEATS = 7,
+    TOKENS = 512,
+    ROWS_PER_TASK = 64,
+    FEW_ROWS = 256,
+    MAX_THREADS = 64,
+    MAX_COLS = 6912,
+    COLS = 2560,
+    QUERIES = 64
+};
 static const size_t FILE_BYTES = (size_t)640 << 20, READ_TASK_BYTES = 1 << 20;
 
 typedef struct kernel {
@@ -45,7 +54,8 @@ static const kernel kernels[] = {
 static const struct encoding {
     const char *slot;
     uint32_t block_cols, block_bytes;
-} encodings[] = {{"f32", 1, 4}, {"f16", 1, 2}, {"bf16", 1, 2}, {"q8_0", 32, 34}, {"q6_k", 256, 210}, {"q4_k", 256, 144}};
+} encodings[] = {{"f32", 1, 4},    {"f16", 1, 2},      {"bf16", 1, 2},
+                 {"q8_0", 32, 34}, {"q6_k", 256, 210}, {"q4_k", 256, 144}};
 
 /* Everything a task needs; written before the threads start. */
 typedef struct work {
@@ -94,11 +104,9 @@ static void read_task(void *context, uint32_t task, uint32_t thread)
             uint64_t line[8];
             memcpy(line, from + s * stream + i, sizeof line);
             __builtin_prefetch(from + s * stream + i + 3072);
-            for (int k = 0; k < 8; k++)
-                sums[k] += line[k];
+            for (int k = 0; k < 8; k++) sums[k] += line[k];
         }
-    for (int k = 0; k < 8; k++)
-        w->seen[thread] += sums[k];
+    for (int k = 0; k < 8; k++) w->seen[thread] += sums[k];
 }
 
 static void peak_task(void *context, uint32_t task, uint32_t thread)
@@ -136,9 +144,9 @@ static void bench_dense(work *w, const kernel *k, const struct encoding *e, doub
         const uint32_t n_tasks = w->n > 8 ? 32 : (uint32_t)(FILE_BYTES / (w->rows * w->row_bytes));
         const double taken = time_tasks(w, n_tasks, dense_task), rows = (double)n_tasks * w->rows;
         const double bytes = rows * (double)w->row_bytes / taken, products = rows * COLS * w->n / taken;
-        printf("%-6s %-10s %u thr  n=%-4u  %6.1f GB/s %5.1f %% of %.1f   %6.1f GMAC/s %5.1f %% of %.0f\n", k->slot, k->level,
-               tern_pool_threads(w->pool), w->n, bytes / 1e9, 100 * bytes / read_rate, read_rate / 1e9, products / 1e9,
-               100 * products / peak, peak / 1e9);
+        printf("%-6s %-10s %u thr  n=%-4u  %6.1f GB/s %5.1f %% of %.1f   %6.1f GMAC/s %5.1f %% of %.0f\n", k->slot,
+               k->level, tern_pool_threads(w->pool), w->n, bytes / 1e9, 100 * bytes / read_rate, read_rate / 1e9,
+               products / 1e9, 100 * products / peak, peak / 1e9);
     }
 }
 
@@ -149,15 +157,24 @@ static void attention_task(void *context, uint32_t task, uint32_t thread)
     float m[QUERIES], l[QUERIES] = {0}, *acc = w->y + thread * ROWS_PER_TASK * TOKENS;
     const size_t page_bytes = (size_t)TERN_PAGE_POSITIONS * w->head_dim * w->element;
     const size_t head = page_bytes * sizeof w->pages / sizeof *w->pages, n_heads = FILE_BYTES / 2 / head;
-    for (uint32_t i = 0; i < w->n_queries; i++)
-        m[i] = -HUGE_VALF;
+    for (uint32_t i = 0; i < w->n_queries; i++) m[i] = -HUGE_VALF;
     memset(acc, 0, w->n_queries * w->head_dim * sizeof *acc);
-    tern_attention_args a = {.q = w->x, .q_stride = w->head_dim, .n_queries = w->n_queries, .head_dim = w->head_dim,
-                             .k = w->file + task % n_heads * head, .page_bytes = page_bytes, .pages = w->pages,
-                             .lo = w->lo, .hi = w->hi, .n = TERN_ATTENTION_CHUNK, .scale = 0.1f, .m = m, .l = l, .acc = acc};
+    tern_attention_args a = {.q = w->x,
+                             .q_stride = w->head_dim,
+                             .n_queries = w->n_queries,
+                             .head_dim = w->head_dim,
+                             .k = w->file + task % n_heads * head,
+                             .page_bytes = page_bytes,
+                             .pages = w->pages,
+                             .lo = w->lo,
+                             .hi = w->hi,
+                             .n = TERN_ATTENTION_CHUNK,
+                             .scale = 0.1f,
+                             .m = m,
+                             .l = l,
+                             .acc = acc};
     a.v = a.k + FILE_BYTES / 2;
-    for (; a.first < 8 * TERN_ATTENTION_CHUNK; a.first += TERN_ATTENTION_CHUNK)
-        w->attention(&a);
+    for (; a.first < 8 * TERN_ATTENTION_CHUNK; a.first += TERN_ATTENTION_CHUNK) w->attention(&a);
 }
 
 static void bench_attention(work *w, const kernel *k, double read_rate)
@@ -174,7 +191,8 @@ static void bench_attention(work *w, const kernel *k, double read_rate)
             const uint32_t n_tasks = w->n_queries > 8 ? 64 : (uint32_t)(FILE_BYTES / bytes);
             const double taken = time_tasks(w, n_tasks, attention_task), rate = (double)bytes * n_tasks / taken,
                          products = 2.0 * (double)positions * head_dim * w->n_queries * n_tasks / taken;
-            printf("%-13s %-7s %u thr  head %3u, %2u queries  %6.1f GB/s %5.1f %% of %.1f   %6.1f GMAC/s %5.1f %% of %.0f\n",
+            printf("%-13s %-7s %u thr  head %3u, %2u queries  %6.1f GB/s %5.1f %% of %.1f   %6.1f GMAC/s %5.1f %% of "
+                   "%.0f\n",
                    k->slot, k->level, tern_pool_threads(w->pool), head_dim, w->n_queries, rate / 1e9,
                    100 * rate / read_rate, read_rate / 1e9, products / 1e9, 100 * products / peak, peak / 1e9);
         }
@@ -190,16 +208,13 @@ static void bench_row(work *w, const kernel *k)
     for (int i = 0; i < REPEATS; i++) {
         const double start = seconds(w);
         for (int j = 0; j < CALLS; j++) {
-            if (!strcmp(k->slot, "rms_norm"))
-                ((tern_rms_norm_fn)k->fn)(w->x, w->x + COLS, 1e-5f, COLS, w->y);
+            if (!strcmp(k->slot, "rms_norm")) ((tern_rms_norm_fn)k->fn)(w->x, w->x + COLS, 1e-5f, COLS, w->y);
             else if (!strcmp(k->slot, "quantize"))
                 ((tern_quantize_fn)k->fn)(w->x, COLS, (int8_t *)w->y, COLS, &inv, &sum);
             else if (!strcmp(k->slot, "silu") || !strcmp(k->slot, "relu2") || !strcmp(k->slot, "add"))
                 ((tern_gate_fn)k->fn)(w->x, w->x + COLS, COLS, w->y);
-            else if (!strcmp(k->slot, "kv_store_f16"))
-                ((tern_kv_store_fn)k->fn)(w->x, COLS, w->y);
-            else
-                ((tern_rope_fn)k->fn)(w->y, COLS / 128, 128, w->x);
+            else if (!strcmp(k->slot, "kv_store_f16")) ((tern_kv_store_fn)k->fn)(w->x, COLS, w->y);
+            else ((tern_rope_fn)k->fn)(w->y, COLS / 128, 128, w->x);
         }
         const double taken = seconds(w) - start;
         if (taken < best) best = taken;
@@ -209,8 +224,8 @@ static void bench_row(work *w, const kernel *k)
 
 static void bench_kernel(work *w, const kernel *k, double read_rate)
 {
-    static const char *const rows[] = {"rms_norm", "quantize", "relu2", "silu", "add", "rope_halves", "rope_adjacent",
-                                       "kv_store_f16"};
+    static const char *const rows[] = {"rms_norm", "quantize",    "relu2",         "silu",
+                                       "add",      "rope_halves", "rope_adjacent", "kv_store_f16"};
     for (size_t e = 0; e < sizeof encodings / sizeof *encodings; e++)
         if (!strcmp(k->slot, encodings[e].slot)) bench_dense(w, k, &encodings[e], read_rate);
     if (!strncmp(k->slot, "attention", 9)) bench_attention(w, k, read_rate);
@@ -255,8 +270,7 @@ int main(int argc, char **argv)
     static _Alignas(64) float x[TOKENS * MAX_COLS], y[MAX_THREADS * ROWS_PER_TASK * TOKENS];
     static work w;
     tern_rng rng = {2};
-    for (size_t i = 0; i < sizeof x / sizeof *x; i++)
-        x[i] = tern_rng_f32(&rng) - 0.5f;
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = tern_rng_f32(&rng) - 0.5f;
     w = (work){.file = make_file(), .x = x, .y = y};
     if (!w.file) {
         perror("a scratch file of 640 MiB");
@@ -264,8 +278,7 @@ int main(int argc, char **argv)
     }
     for (uint32_t i = 0; i < sizeof w.pages / sizeof *w.pages; i++)
         w.pages[i] = i * 37 % (sizeof w.pages / sizeof *w.pages);
-    for (uint32_t i = 0; i < QUERIES; i++)
-        w.hi[i] = UINT32_MAX;
+    for (uint32_t i = 0; i < QUERIES; i++) w.hi[i] = UINT32_MAX;
     const char *slot = argc > 1 ? argv[1] : NULL, *level = argc > 2 ? argv[2] : NULL;
     const uint32_t only = argc > 3 ? (uint32_t)atoi(argv[3]) : 0;
     for (uint32_t n = 1; n <= 2; n++)

@@ -14,13 +14,10 @@ __attribute__((target("avx2,fma"))) static uint64_t peak_avx2(uint64_t n)
     if (n == 0) return SUMS * 8;
     __m256 sums[SUMS];
     const __m256 a = _mm256_set1_ps(0.5f), b = _mm256_set1_ps((float)n);
-    for (int i = 0; i < SUMS; i++)
-        sums[i] = _mm256_set1_ps((float)i);
+    for (int i = 0; i < SUMS; i++) sums[i] = _mm256_set1_ps((float)i);
     while (n--)
-        for (int i = 0; i < SUMS; i++)
-            sums[i] = _mm256_fmadd_ps(sums[i], a, b);
-    for (int i = 1; i < SUMS; i++)
-        sums[0] = _mm256_add_ps(sums[0], sums[i]);
+        for (int i = 0; i < SUMS; i++) sums[i] = _mm256_fmadd_ps(sums[i], a, b);
+    for (int i = 1; i < SUMS; i++) sums[0] = _mm256_add_ps(sums[0], sums[i]);
     return (uint64_t)_mm_cvttss_si32(_mm256_castps256_ps128(sums[0]));
 }
 
@@ -29,13 +26,10 @@ __attribute__((target("avx512f"))) static uint64_t peak_avx512(uint64_t n)
     if (n == 0) return SUMS * 16;
     __m512 sums[SUMS];
     const __m512 a = _mm512_set1_ps(0.5f), b = _mm512_set1_ps((float)n);
-    for (int i = 0; i < SUMS; i++)
-        sums[i] = _mm512_set1_ps((float)i);
+    for (int i = 0; i < SUMS; i++) sums[i] = _mm512_set1_ps((float)i);
     while (n--)
-        for (int i = 0; i < SUMS; i++)
-            sums[i] = _mm512_fmadd_ps(sums[i], a, b);
-    for (int i = 1; i < SUMS; i++)
-        sums[0] = _mm512_add_ps(sums[0], sums[i]);
+        for (int i = 0; i < SUMS; i++) sums[i] = _mm512_fmadd_ps(sums[i], a, b);
+    for (int i = 1; i < SUMS; i++) sums[0] = _mm512_add_ps(sums[0], sums[i]);
     return (uint64_t)_mm_cvttss_si32(_mm512_castps512_ps128(sums[0]));
 }
 

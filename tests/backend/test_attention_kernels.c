@@ -7,8 +7,16 @@
 #include "support/guard.h"
 #include "support/kernels.h"
 
-enum { PAGE = TERN_PAGE_POSITIONS, N_PAGES = 6, MAX_POSITIONS = 5 * PAGE, MAX_QUERIES = 40, MAX_HEAD = 512, MAX_GAP = 5,
-       CHUNK_PAGES = TERN_ATTENTION_CHUNK / PAGE, N_ENTRIES = CHUNK_PAGES + N_PAGES };
+enum {
+    PAGE = TERN_PAGE_POSITIONS,
+    N_PAGES = 6,
+    MAX_POSITIONS = 5 * PAGE,
+    MAX_QUERIES = 40,
+    MAX_HEAD = 512,
+    MAX_GAP = 5,
+    CHUNK_PAGES = TERN_ATTENTION_CHUNK / PAGE,
+    N_ENTRIES = CHUNK_PAGES + N_PAGES
+};
 
 /* Which positions the queries of a call see. */
 typedef enum mask { MASK_ALL, MASK_CAUSAL, MASK_WINDOW, MASK_RANDOM, N_MASKS } mask_kind;
@@ -115,12 +123,17 @@ static void fill_problem(problem *p, bool f16, uint32_t head_dim, uint32_t n_que
     const uint32_t n_positions = between(1, MAX_POSITIONS), first = between(0, 1) * TERN_ATTENTION_CHUNK;
     const size_t stride = head_dim + between(0, MAX_GAP), n_q = (n_queries - 1) * stride + head_dim;
     p->f16 = f16;
-    p->args = (tern_attention_args){.n_queries = n_queries, .head_dim = head_dim, .q_stride = stride, .lo = p->lo,
-                                    .hi = p->hi, .first = first, .n = n_positions, .pages = p->pages,
+    p->args = (tern_attention_args){.n_queries = n_queries,
+                                    .head_dim = head_dim,
+                                    .q_stride = stride,
+                                    .lo = p->lo,
+                                    .hi = p->hi,
+                                    .first = first,
+                                    .n = n_positions,
+                                    .pages = p->pages,
                                     .scale = 1 / sqrtf((float)head_dim)};
     p->args.page_bytes = (size_t)PAGE * head_dim * (f16 ? 2 : 4) + 64 * between(0, 2);
-    for (size_t i = 0; i < N_ENTRIES; i++)
-        p->pages[i] = between(0, N_PAGES - 1);
+    for (size_t i = 0; i < N_ENTRIES; i++) p->pages[i] = between(0, N_PAGES - 1);
     p->args.k = fill_cache(p, &p->k_guard, fill);
     p->args.v = fill_cache(p, &p->v_guard, fill);
     float *q = test_guard_lend(&p->q_guard, n_q * sizeof *q, between(0, 3) == 0);
@@ -139,8 +152,8 @@ static bool agrees(problem *p, tern_attention_fn fn)
 {
     const size_t n = (size_t)p->args.n_queries * p->args.head_dim;
     run(p, fn, &p->found);
-    return test_same_bits(p->found.m, p->expected.m, MAX_QUERIES) && test_same_bits(p->found.l, p->expected.l, MAX_QUERIES) &&
-           test_same_bits(p->found.acc, p->expected.acc, n) &&
+    return test_same_bits(p->found.m, p->expected.m, MAX_QUERIES) &&
+           test_same_bits(p->found.l, p->expected.l, MAX_QUERIES) && test_same_bits(p->found.acc, p->expected.acc, n) &&
            test_guard_intact(&p->acc_guard, p->found.acc, n * sizeof(float));
 }
 
@@ -197,15 +210,13 @@ static void hidden_positions_may_hold_anything(void **state)
     for (const test_kernel *k; (k = test_kernel_next("attention_f16", &k_at));)
         for (int i = 0; i < 20; i++) {
             fill_problem(p, true, 64, 6, MASK_CAUSAL, TEST_ORDINARY);
-            for (uint32_t j = 0; j < N_ENTRIES; j++)
-                p->pages[j] = j % CHUNK_PAGES % N_PAGES;
+            for (uint32_t j = 0; j < N_ENTRIES; j++) p->pages[j] = j % CHUNK_PAGES % N_PAGES;
             fill_state(p);
             run(p, tern_ref_attention_f16, &p->expected);
             spoil(p, p->k_guard.begin, p->args.k);
             spoil(p, p->v_guard.begin, p->args.v);
             if (!agrees(p, (tern_attention_fn)k->fn)) fail_msg("attention_f16 %s: %u positions", k->level, p->args.n);
-            for (size_t j = 0; j < 6 * 64; j++)
-                assert_true(p->found.acc[j] == p->found.acc[j]);
+            for (size_t j = 0; j < 6 * 64; j++) assert_true(p->found.acc[j] == p->found.acc[j]);
         }
 }
 
@@ -214,8 +225,7 @@ static void hidden_positions_may_hold_anything(void **state)
 static void sees_one_more(const tern_attention_args *a)
 {
     uint32_t hi[MAX_QUERIES];
-    for (uint32_t i = 0; i < a->n_queries; i++)
-        hi[i] = a->hi[i] + 1;
+    for (uint32_t i = 0; i < a->n_queries; i++) hi[i] = a->hi[i] + 1;
     tern_attention_args more = *a;
     more.hi = hi;
     more.n += 1;
@@ -234,8 +244,7 @@ static void scales_the_query(const tern_attention_args *a)
 {
     float *q = malloc(a->n_queries * a->q_stride * sizeof *q);
     assert_non_null(q);
-    for (size_t i = 0; i < (a->n_queries - 1) * a->q_stride + a->head_dim; i++)
-        q[i] = a->q[i] * a->scale;
+    for (size_t i = 0; i < (a->n_queries - 1) * a->q_stride + a->head_dim; i++) q[i] = a->q[i] * a->scale;
     tern_attention_args scaled = *a;
     scaled.q = q;
     scaled.scale = 1;

@@ -20,7 +20,8 @@ typedef struct format {
     const uint32_t *cols;
 } format;
 
-static const uint32_t cols_any[] = {1, 2, 7, 15, 16, 17, 31, 32, 33, 47, 63, 64, 100, 511, 512, 513, 527, 530, 1025, 1600, 0};
+static const uint32_t cols_any[] = {1,  2,   7,   15,  16,  17,  31,  32,   33,   47, 63,
+                                    64, 100, 511, 512, 513, 527, 530, 1025, 1600, 0};
 static const uint32_t cols_32[] = {32, 64, 96, 256, 480, 512, 544, 992, 1024, 1056, 2560, 0};
 static const uint32_t cols_256[] = {256, 512, 768, 1024, 2560, 0};
 
@@ -91,8 +92,7 @@ static void fill_block(const format *f, test_fill fill, uint8_t *block)
     }
     const bool extreme = between(0, 7) == 0;
     const uint8_t byte = between(0, 1) ? 0xff : between(0, 1) ? 0x80 : 0;
-    for (uint32_t i = 0; i < f->bytes; i++)
-        block[i] = extreme ? byte : (uint8_t)between(0, 255);
+    for (uint32_t i = 0; i < f->bytes; i++) block[i] = extreme ? byte : (uint8_t)between(0, 255);
     for (uint32_t i = 0; i < f->n_halves; i++) {
         const uint16_t h = half_for(fill, f->block > 1);
         memcpy(block + f->halves[i], &h, sizeof h);
@@ -107,14 +107,20 @@ static void fill_weights(product *p, test_fill fill)
     const size_t bytes = (p->n_rows - 1) * p->row_bytes + packed;
     uint8_t *w = test_guard_lend(&p->w_guard, bytes, between(0, 3) == 0);
     for (uint32_t r = 0; r < p->n_rows; r++)
-        for (size_t at = 0; at < packed; at += p->format->bytes)
-            fill_block(p->format, fill, w + r * p->row_bytes + at);
+        for (size_t at = 0; at < packed; at += p->format->bytes) fill_block(p->format, fill, w + r * p->row_bytes + at);
     p->w = w;
 }
 
-static void fill_product(product *p, const format *f, uint32_t n_rows, uint32_t cols, uint32_t n, test_fill w, test_fill x)
+static void fill_product(product *p, const format *f, uint32_t n_rows, uint32_t cols, uint32_t n, test_fill w,
+                         test_fill x)
 {
-    *p = (product){f, n_rows, cols, n, .expected = p->expected, .w_guard = p->w_guard, .x_guard = p->x_guard,
+    *p = (product){f,
+                   n_rows,
+                   cols,
+                   n,
+                   .expected = p->expected,
+                   .w_guard = p->w_guard,
+                   .x_guard = p->x_guard,
                    .y_guard = p->y_guard};
     fill_weights(p, w);
     p->x_stride = cols + between(0, MAX_GAP);
@@ -124,8 +130,7 @@ static void fill_product(product *p, const format *f, uint32_t n_rows, uint32_t 
     p->x = values;
     p->y_stride = n_rows + between(0, MAX_GAP);
     p->n_y = (n - 1) * p->y_stride + n_rows;
-    for (size_t i = 0; i < p->n_y; i++)
-        p->expected[i] = tern_f32_from_bits(POISON);
+    for (size_t i = 0; i < p->n_y; i++) p->expected[i] = tern_f32_from_bits(POISON);
     f->ref(p->w, p->row_bytes, n_rows, cols, p->x, p->x_stride, n, p->expected, p->y_stride);
 }
 
@@ -142,8 +147,7 @@ static bool agrees(product *p, tern_dense_fn fn)
 {
     const size_t bytes = p->n_y * sizeof(float);
     float *y = test_guard_lend(&p->y_guard, bytes, between(0, 1));
-    for (size_t i = 0; i < p->n_y; i++)
-        y[i] = tern_f32_from_bits(POISON);
+    for (size_t i = 0; i < p->n_y; i++) y[i] = tern_f32_from_bits(POISON);
     fn(p->w, p->row_bytes, p->n_rows, p->cols, p->x, p->x_stride, p->n, y, p->y_stride);
     return test_same_bits(y, p->expected, p->n_y) && gaps_intact(p, y) && test_guard_intact(&p->y_guard, y, bytes);
 }
@@ -154,8 +158,8 @@ static void check(product *p, const format *f, uint32_t n_rows, uint32_t cols, u
     size_t at = 0;
     for (const test_kernel *k; (k = test_kernel_next(f->slot, &at));)
         if (!agrees(p, (tern_dense_fn)k->fn))
-            fail_msg("%s %s: %u rows of %u columns (%zu bytes), %u tokens (stride %zu), weights %s, x %s", k->slot, k->level,
-                     n_rows, cols, p->row_bytes, n, p->x_stride, test_fill_names[w], test_fill_names[x]);
+            fail_msg("%s %s: %u rows of %u columns (%zu bytes), %u tokens (stride %zu), weights %s, x %s", k->slot,
+                     k->level, n_rows, cols, p->row_bytes, n, p->x_stride, test_fill_names[w], test_fill_names[x]);
 }
 
 static void every_width(void **state)

@@ -130,8 +130,7 @@ static void gates(void **state)
         const char *slot;
         tern_gate_fn ref;
     } slots[] = {{"relu2", tern_ref_relu2}, {"silu", tern_ref_silu}, {"add", tern_ref_add}};
-    for (size_t s = 0; s < 3; s++)
-        FOR_EACH_KERNEL(k, slots[s].slot)
+    for (size_t s = 0; s < 3; s++) FOR_EACH_KERNEL(k, slots[s].slot)
         {
             const uint32_t n = any_size();
             if (!gate_agrees(*state, slots[s].ref, (tern_gate_fn)k->fn, n))
@@ -175,8 +174,7 @@ static void rope(void **state)
         const char *slot;
         tern_rope_fn ref;
     } slots[] = {{"rope_halves", tern_ref_rope_halves}, {"rope_adjacent", tern_ref_rope_adjacent}};
-    for (size_t s = 0; s < 2; s++)
-        FOR_EACH_KERNEL(k, slots[s].slot)
+    for (size_t s = 0; s < 2; s++) FOR_EACH_KERNEL(k, slots[s].slot)
         {
             const uint32_t head_dim = between(0, 2) ? 2 * between(1, 128) : 64 * between(1, 4);
             const uint32_t n_heads = between(1, MAX_N / head_dim);
@@ -247,8 +245,7 @@ static void uses_fma(float *x, uint32_t n_heads, uint32_t head_dim, const float 
 
 static void uses_the_library(const float *gate, const float *up, size_t n, float *y)
 {
-    for (size_t i = 0; i < n; i++)
-        y[i] = (gate[i] / (1 + expf(-gate[i]))) * up[i];
+    for (size_t i = 0; i < n; i++) y[i] = (gate[i] / (1 + expf(-gate[i]))) * up[i];
 }
 
 static void broken_kernels_are_caught(void **state)

@@ -17,13 +17,13 @@ static float uniform(tern_rng *rng, float low, float high)
 
 static void fill(tern_rng *rng, float *x, size_t n, float most)
 {
-    for (size_t i = 0; i < n; i++)
-        x[i] = uniform(rng, -most, most);
+    for (size_t i = 0; i < n; i++) x[i] = uniform(rng, -most, most);
 }
 
 static void assert_near(double found, double expected, double tolerance)
 {
-    if (!(fabs(found - expected) <= tolerance)) fail_msg("found %.9g, expected %.9g within %.3g", found, expected, tolerance);
+    if (!(fabs(found - expected) <= tolerance))
+        fail_msg("found %.9g, expected %.9g within %.3g", found, expected, tolerance);
 }
 
 /* Distance to the true value in units of the true value's last place. */
@@ -52,7 +52,8 @@ static void exp_at_the_edges(void **state)
     (void)state;
     assert_true(tern_ref_exp(0.0f) == 1 && tern_ref_exp(-0.0f) == 1);
     assert_true(tern_ref_exp(-87.31f) == 0 && tern_ref_exp(-FLT_MAX) == 0 && tern_ref_exp(-HUGE_VALF) == 0);
-    assert_true(tern_ref_exp(88.71f) == HUGE_VALF && tern_ref_exp(FLT_MAX) == HUGE_VALF && tern_ref_exp(HUGE_VALF) == HUGE_VALF);
+    assert_true(tern_ref_exp(88.71f) == HUGE_VALF && tern_ref_exp(FLT_MAX) == HUGE_VALF &&
+                tern_ref_exp(HUGE_VALF) == HUGE_VALF);
     assert_true(isnan(tern_ref_exp(NAN)));
     assert_true(tern_ref_exp(-87.29f) >= FLT_MIN && tern_ref_exp(88.69f) < HUGE_VALF);
 }
@@ -66,8 +67,7 @@ static void dot_is_a_sum_of_products(void **state)
         fill(&rng, a, n, 1);
         fill(&rng, b, n, 1);
         double sum = 0;
-        for (size_t i = 0; i < n; i++)
-            sum += (double)a[i] * b[i];
+        for (size_t i = 0; i < n; i++) sum += (double)a[i] * b[i];
         assert_near(tern_ref_dot(a, b, n), sum, 1e-5);
     }
     float zero[2] = {-0.0f, -0.0f}, one[2] = {1, 1};
@@ -79,8 +79,7 @@ static void dot_keeps_its_order(void **state)
 {
     (void)state;
     float a[32] = {0}, ones[32];
-    for (size_t i = 0; i < 32; i++)
-        ones[i] = 1;
+    for (size_t i = 0; i < 32; i++) ones[i] = 1;
     a[1] = 0x1p24f;
     a[17] = 1;
     a[9] = -0x1p24f;
@@ -104,8 +103,7 @@ static void rms_norm_follows_the_formula(void **state)
         fill(&rng, x, cols, 3);
         fill(&rng, g, cols, 2);
         double sum = 0;
-        for (uint32_t c = 0; c < cols; c++)
-            sum += (double)x[c] * x[c];
+        for (uint32_t c = 0; c < cols; c++) sum += (double)x[c] * x[c];
         tern_ref_rms_norm(x, g, 1e-5f, cols, y);
         for (uint32_t c = 0; c < cols; c++) {
             double expected = x[c] * (double)g[c] / sqrt(sum / cols + 1e-5);
@@ -132,8 +130,7 @@ static void quantize_scales_the_largest_to_127(void **state)
         total += q[i];
     }
     assert_int_equal(sum, total);
-    for (size_t i = 100; i < 128; i++)
-        assert_int_equal(q[i], 0);
+    for (size_t i = 100; i < 128; i++) assert_int_equal(q[i], 0);
 }
 
 static void quantize_rounds_half_to_even_and_takes_anything(void **state)
@@ -205,15 +202,12 @@ static void plain_attention(const tern_attention_args *a, uint32_t i, double *ou
     for (uint32_t at = a->lo[i]; at < a->hi[i]; at++) {
         size_t row = (a->pages[at / 32] * (size_t)32 + at % 32) * HEAD;
         double s = 0;
-        for (size_t d = 0; d < HEAD; d++)
-            s += (double)a->q[i * a->q_stride + d] * k[row + d];
+        for (size_t d = 0; d < HEAD; d++) s += (double)a->q[i * a->q_stride + d] * k[row + d];
         double p = exp(s * a->scale);
         sum += p;
-        for (size_t d = 0; d < HEAD; d++)
-            out[d] += p * v[row + d];
+        for (size_t d = 0; d < HEAD; d++) out[d] += p * v[row + d];
     }
-    for (size_t d = 0; d < HEAD; d++)
-        out[d] /= sum;
+    for (size_t d = 0; d < HEAD; d++) out[d] /= sum;
 }
 
 static void attention_is_a_softmax(void **state)
@@ -222,7 +216,8 @@ static void attention_is_a_softmax(void **state)
     tern_rng rng = {SEED};
     static float k[PAGES * 32 * HEAD], v[PAGES * 32 * HEAD];
     float q[QUERIES * HEAD], m[QUERIES], l[QUERIES], acc[QUERIES * HEAD] = {0};
-    const uint32_t pages[] = {3, 0, 6, 2, 5}, lo[QUERIES] = {0, 0, 37, 64, 149}, hi[QUERIES] = {POSITIONS, 1, 101, 96, 150};
+    const uint32_t pages[] = {3, 0, 6, 2, 5}, lo[QUERIES] = {0, 0, 37, 64, 149},
+                   hi[QUERIES] = {POSITIONS, 1, 101, 96, 150};
     fill(&rng, k, sizeof k / sizeof *k, 2);
     fill(&rng, v, sizeof v / sizeof *v, 2);
     fill(&rng, q, QUERIES * HEAD, 2);
@@ -230,15 +225,26 @@ static void attention_is_a_softmax(void **state)
         m[i] = -HUGE_VALF;
         l[i] = 0;
     }
-    tern_attention_args a = {.q = q, .q_stride = HEAD, .n_queries = QUERIES, .head_dim = HEAD, .k = (const uint8_t *)k,
-                             .v = (const uint8_t *)v, .page_bytes = 32 * HEAD * 4, .pages = pages, .lo = lo, .hi = hi,
-                             .n = POSITIONS, .scale = 0.2f, .m = m, .l = l, .acc = acc};
+    tern_attention_args a = {.q = q,
+                             .q_stride = HEAD,
+                             .n_queries = QUERIES,
+                             .head_dim = HEAD,
+                             .k = (const uint8_t *)k,
+                             .v = (const uint8_t *)v,
+                             .page_bytes = 32 * HEAD * 4,
+                             .pages = pages,
+                             .lo = lo,
+                             .hi = hi,
+                             .n = POSITIONS,
+                             .scale = 0.2f,
+                             .m = m,
+                             .l = l,
+                             .acc = acc};
     tern_ref_attention_f32(&a);
     for (uint32_t i = 0; i < QUERIES; i++) {
         double expected[HEAD];
         plain_attention(&a, i, expected);
-        for (size_t d = 0; d < HEAD; d++)
-            assert_near(acc[i * HEAD + d] / l[i], expected[d], 2e-6);
+        for (size_t d = 0; d < HEAD; d++) assert_near(acc[i * HEAD + d] / l[i], expected[d], 2e-6);
     }
 }
 

@@ -35,7 +35,7 @@ typedef struct page_room {
 
 /* Up to 16 queries that see the same page. */
 typedef struct batch {
-    _Alignas(64) float p[BATCH][PAGE];         /* scores, then their exponentials */
+    _Alignas(64) float p[BATCH][PAGE]; /* scores, then their exponentials */
     vec lanes[BATCH][PARTS];
     _Alignas(64) float m[BATCH], c[BATCH];     /* the new maximum; by which earlier sums shrink */
     _Alignas(64) float q[BATCH][MAX_HEAD_DIM]; /* padded rows, where head_dim is not a multiple of the lanes */
@@ -49,12 +49,10 @@ INLINE void load_page(const store s, const uint8_t *in, uint32_t head_dim, uint3
     for (uint32_t row = 0; row < PAGE; row++, in += head_dim * s.bytes, out += dim) {
         uint8_t rest[TERN_LANES * 4] = {0};
         const uint32_t whole = head_dim / TERN_LANES * TERN_LANES;
-        for (uint32_t at = 0; at < whole; at += VEC)
-            vec_store(out + at, s.load(in + at * s.bytes));
+        for (uint32_t at = 0; at < whole; at += VEC) vec_store(out + at, s.load(in + at * s.bytes));
         if (whole == head_dim) continue;
         memcpy(rest, in + whole * s.bytes, (head_dim - whole) * s.bytes);
-        for (uint32_t at = 0; at < TERN_LANES; at += VEC)
-            vec_store(out + whole + at, s.load(rest + at * s.bytes));
+        for (uint32_t at = 0; at < TERN_LANES; at += VEC) vec_store(out + whole + at, s.load(rest + at * s.bytes));
     }
 }
 
@@ -79,19 +77,16 @@ INLINE void score_tile(const store s, const kv_page *page, batch *b, uint32_t fi
     for (uint32_t part = 0; part < TERN_LANES; part += VEC) {
         vec acc[QUERIES][POSITIONS];
         UNROLL
-        for (int i = 0; i < QUERIES * POSITIONS; i++)
-            acc[i / POSITIONS][i % POSITIONS] = vec_set(0);
+        for (int i = 0; i < QUERIES * POSITIONS; i++) acc[i / POSITIONS][i % POSITIONS] = vec_set(0);
         for (uint32_t at = part; at < b->dim; at += TERN_LANES) {
             vec row[POSITIONS];
             UNROLL
-            for (uint32_t j = 0; j < POSITIONS; j++)
-                row[j] = s.load(k + j * page->row_bytes + at * s.bytes);
+            for (uint32_t j = 0; j < POSITIONS; j++) row[j] = s.load(k + j * page->row_bytes + at * s.bytes);
             UNROLL
             for (uint32_t i = 0; i < QUERIES; i++) {
                 const vec q = vec_load(b->rows[first + i] + at);
                 UNROLL
-                for (uint32_t j = 0; j < POSITIONS; j++)
-                    acc[i][j] = vec_fma(q, row[j], acc[i][j]);
+                for (uint32_t j = 0; j < POSITIONS; j++) acc[i][j] = vec_fma(q, row[j], acc[i][j]);
             }
         }
         UNROLL
@@ -99,25 +94,21 @@ INLINE void score_tile(const store s, const kv_page *page, batch *b, uint32_t fi
             sums[i * PARTS + part / VEC] = acc[i / POSITIONS][i % POSITIONS];
     }
     lanes_sum_16(sums, scores[0]);
-    for (int i = 0; i < QUERIES; i++)
-        memcpy(b->p[first + (uint32_t)i] + position, scores[i], sizeof scores[i]);
+    for (int i = 0; i < QUERIES; i++) memcpy(b->p[first + (uint32_t)i] + position, scores[i], sizeof scores[i]);
 }
 
 /* Positions that the i-th query does not see. */
 INLINE void hide(batch *b, uint32_t i, float value)
 {
-    for (uint32_t j = 0; j < b->from[i]; j++)
-        b->p[i][j] = value;
-    for (uint32_t j = b->to[i]; j < PAGE; j++)
-        b->p[i][j] = value;
+    for (uint32_t j = 0; j < b->from[i]; j++) b->p[i][j] = value;
+    for (uint32_t j = b->to[i]; j < PAGE; j++) b->p[i][j] = value;
 }
 
 /* Scales the scores of all queries; their largest to m. */
 INLINE void scale_scores(batch *b, float scale)
 {
     for (uint32_t i = 0; i < b->n; i++) {
-        for (int j = 0; j < PAGE; j += VEC)
-            vec_store(b->p[i] + j, vec_mul(vec_load(b->p[i] + j), vec_set(scale)));
+        for (int j = 0; j < PAGE; j += VEC) vec_store(b->p[i] + j, vec_mul(vec_load(b->p[i] + j), vec_set(scale)));
         hide(b, i, -HUGE_VALF);
         for (int j = 0; j < TERN_LANES; j += VEC) {
             const vec low = vec_max(vec_load(b->p[i] + j), vec_set(-HUGE_VALF));
@@ -135,8 +126,7 @@ INLINE void new_maxima(batch *b, const tern_attention_args *a)
         b->c[i] = old == -HUGE_VALF ? -HUGE_VALF : old - next;
         b->m[i] = a->m[b->index[i]] = next;
     }
-    for (int i = 0; i < BATCH; i += VEC)
-        vec_store(b->c + i, vec_exp(vec_load(b->c + i)));
+    for (int i = 0; i < BATCH; i += VEC) vec_store(b->c + i, vec_exp(vec_load(b->c + i)));
 }
 
 /* Scores to exponentials, and their sums to l. */
@@ -151,8 +141,7 @@ INLINE void exponentials(batch *b, const tern_attention_args *a)
             b->lanes[i][j / VEC] = vec_add(vec_load(b->p[i] + j), vec_load(b->p[i] + TERN_LANES + j));
     }
     lanes_sum_16(b->lanes[0], sums);
-    for (uint32_t i = 0; i < b->n; i++)
-        a->l[b->index[i]] = a->l[b->index[i]] * b->c[i] + sums[i];
+    for (uint32_t i = 0; i < b->n; i++) a->l[b->index[i]] = a->l[b->index[i]] * b->c[i] + sums[i];
 }
 
 /* n_vecs vectors of the accumulators of n queries, which see the same positions: shrunk, then V added row by row. */
@@ -169,21 +158,18 @@ INLINE void add_strip(const store s, const batch *b, uint32_t first, uint32_t n,
     for (uint32_t j = b->from[first]; j < b->to[first]; j++) {
         vec row[VALUE_VECS];
         UNROLL
-        for (uint32_t d = 0; d < n_vecs; d++)
-            row[d] = s.load(v + j * row_bytes + d * VEC * s.bytes);
+        for (uint32_t d = 0; d < n_vecs; d++) row[d] = s.load(v + j * row_bytes + d * VEC * s.bytes);
         UNROLL
         for (uint32_t i = 0; i < n; i++) {
             const vec p = vec_set(b->p[first + i][j]);
             UNROLL
-            for (uint32_t d = 0; d < n_vecs; d++)
-                sums[i][d] = vec_fma(p, row[d], sums[i][d]);
+            for (uint32_t d = 0; d < n_vecs; d++) sums[i][d] = vec_fma(p, row[d], sums[i][d]);
         }
     }
     UNROLL
     for (uint32_t i = 0; i < n; i++) {
         UNROLL
-        for (uint32_t d = 0; d < n_vecs; d++)
-            vec_store(acc[i] + d * VEC, sums[i][d]);
+        for (uint32_t d = 0; d < n_vecs; d++) vec_store(acc[i] + d * VEC, sums[i][d]);
     }
 }
 
@@ -197,8 +183,7 @@ INLINE void add_rest(const store s, const batch *b, uint32_t first, uint32_t n, 
         rows[i] = copies[i];
     }
     add_strip(s, b, first, n, 1, page->v + at * s.bytes, page->row_bytes, rows);
-    for (uint32_t i = 0; i < n; i++)
-        memcpy(acc[i] + at, copies[i], left * sizeof(float));
+    for (uint32_t i = 0; i < n; i++) memcpy(acc[i] + at, copies[i], left * sizeof(float));
 }
 
 /* Queries first .. first + n - 1 of the batch, which see the same positions. */
@@ -207,12 +192,10 @@ INLINE void add_values(const store s, const batch *b, uint32_t first, uint32_t n
 {
     uint32_t at = 0;
     float *acc[QUERIES], *rows[QUERIES];
-    for (uint32_t i = 0; i < n; i++)
-        acc[i] = a->acc + (size_t)b->index[first + i] * a->head_dim;
+    for (uint32_t i = 0; i < n; i++) acc[i] = a->acc + (size_t)b->index[first + i] * a->head_dim;
     while (a->head_dim - at >= VEC) {
         const uint8_t *v = page->v + at * s.bytes;
-        for (uint32_t i = 0; i < n; i++)
-            rows[i] = acc[i] + at;
+        for (uint32_t i = 0; i < n; i++) rows[i] = acc[i] + at;
         if (a->head_dim - at >= VALUE_VECS * VEC) {
             add_strip(s, b, first, n, VALUE_VECS, v, page->row_bytes, rows);
             at += VALUE_VECS * VEC;
@@ -235,8 +218,7 @@ static bool same_positions(const batch *b, uint32_t first)
 
 INLINE void run_batch(const store s, batch *b, const kv_page *page, const tern_attention_args *a)
 {
-    for (uint32_t i = b->n; i % QUERIES; i++)
-        b->rows[i] = b->rows[b->n - 1];
+    for (uint32_t i = b->n; i % QUERIES; i++) b->rows[i] = b->rows[b->n - 1];
     for (uint32_t first = 0; first < b->n; first += QUERIES)
         for (uint32_t at = 0; at < PAGE; at += POSITIONS) {
             if (!first) prefetch_rows(page, at);
@@ -247,10 +229,8 @@ INLINE void run_batch(const store s, batch *b, const kv_page *page, const tern_a
     exponentials(b, a);
     for (uint32_t first = 0; first < b->n;) {
         const bool four = same_positions(b, first);
-        if (four)
-            add_values(s, b, first, QUERIES, page, a);
-        else
-            add_values(s, b, first, 1, page, a);
+        if (four) add_values(s, b, first, QUERIES, page, a);
+        else add_values(s, b, first, 1, page, a);
         first += four ? QUERIES : 1;
     }
     b->n = 0;
@@ -305,10 +285,8 @@ INLINE void run_page(const store s, page_room *room, batch *b, const tern_attent
     }
     do {
         while (b->n < BATCH && take_query(b, a, &query, at, end)) {}
-        if (direct)
-            run_batch(s, b, &page, a);
-        else
-            run_batch((store){vec_load, 4}, b, &page, a);
+        if (direct) run_batch(s, b, &page, a);
+        else run_batch((store){vec_load, 4}, b, &page, a);
     } while (take_query(b, a, &query, at, end));
 }
 
@@ -320,8 +298,7 @@ INLINE void attention(const store s, const tern_attention_args *a)
     b.dim = (a->head_dim + TERN_LANES - 1) / TERN_LANES * TERN_LANES;
     memset(b.lanes, 0, sizeof b.lanes);
     memset(b.c, 0, sizeof b.c);
-    for (uint32_t at = a->first; at < a->first + a->n; at += PAGE)
-        run_page(s, &room, &b, a, at);
+    for (uint32_t at = a->first; at < a->first + a->n; at += PAGE) run_page(s, &room, &b, a, at);
 }
 
 void KERNEL_NAME(attention_f16)(const tern_attention_args *args)

@@ -12,9 +12,9 @@
 enum {
     PREFETCH_BYTES = 3072, /* measured: 2 to 4 KiB ahead read a mapped file as fast as memory allows */
     STREAMS = 4,
-    ROWS = 8,      /* decoded together */
-    DEPTH = 512,   /* columns decoded together: a multiple of every block */
-    TOKENS = 64,   /* that share a decoding */
+    ROWS = 8,    /* decoded together */
+    DEPTH = 512, /* columns decoded together: a multiple of every block */
+    TOKENS = 64, /* that share a decoding */
     TILE_TOKENS = 4,
     MAX_BLOCK = 256,
     MAX_PART = 64,
@@ -54,19 +54,17 @@ typedef struct product {
 INLINE void prefetch(const uint8_t *p, uint32_t bytes)
 {
     UNROLL
-    for (uint32_t at = 0; at < bytes; at += 64)
-        __builtin_prefetch(p + PREFETCH_BYTES + at, 0, 3);
+    for (uint32_t at = 0; at < bytes; at += 64) __builtin_prefetch(p + PREFETCH_BYTES + at, 0, 3);
 }
 
-/* One block of each of n streams times the same x. Parts alternate between the streams: the additions to one sum wait for
- * each other, those of four do not. */
+/* One block of each of n streams times the same x. Parts alternate between the streams: the additions to one sum wait
+ * for each other, those of four do not. */
 INLINE void blocks_dot(const dense e, const uint8_t *const *block, int n, const float *x, lanes *acc)
 {
     block_state state[STREAMS];
     const uint32_t n_lanes = e.elements / e.parts / TERN_LANES;
     UNROLL
-    for (int s = 0; s < n; s++)
-        e.prepare(block[s], &state[s]);
+    for (int s = 0; s < n; s++) e.prepare(block[s], &state[s]);
     UNROLL
     for (uint32_t part = 0; part < e.parts; part++) {
         UNROLL
@@ -103,24 +101,20 @@ INLINE void stream_rows(const dense e, const uint8_t *w, size_t apart, int n, ui
     }
     for (; cols - at >= e.elements; at += e.elements) {
         UNROLL
-        for (int s = 0; s < n; s++)
-            prefetch(block[s], e.bytes);
+        for (int s = 0; s < n; s++) prefetch(block[s], e.bytes);
         blocks_dot(e, block, n, x + at, acc);
         UNROLL
-        for (int s = 0; s < n; s++)
-            block[s] += e.bytes;
+        for (int s = 0; s < n; s++) block[s] += e.bytes;
     }
     if (e.elements == e.block_elements || at == cols) return;
-    for (int s = 0; s < n; s++)
-        short_block_dot(e, block[s], x + at, cols - at, &acc[s]);
+    for (int s = 0; s < n; s++) short_block_dot(e, block[s], x + at, cols - at, &acc[s]);
 }
 
 /* The start of every stream, which no earlier row prefetches. */
 static void prefetch_starts(const uint8_t *w, size_t apart)
 {
     for (uint32_t s = 0; s < STREAMS; s++)
-        for (uint32_t at = 0; at < PREFETCH_BYTES; at += 64)
-            __builtin_prefetch(w + s * apart + at, 0, 3);
+        for (uint32_t at = 0; at < PREFETCH_BYTES; at += 64) __builtin_prefetch(w + s * apart + at, 0, 3);
 }
 
 INLINE void one_token(const dense e, const product *p)
@@ -132,8 +126,7 @@ INLINE void one_token(const dense e, const product *p)
     for (uint32_t r = 0; r < rows; r++) {
         stream_rows(e, p->w + r * p->row_bytes, apart, STREAMS, p->cols, p->x, acc);
         UNROLL
-        for (uint32_t s = 0; s < STREAMS; s++)
-            p->y[s * rows + r] = lanes_sum(acc[s].v);
+        for (uint32_t s = 0; s < STREAMS; s++) p->y[s * rows + r] = lanes_sum(acc[s].v);
     }
     for (uint32_t r = rows * STREAMS; r < p->n_rows; r++) {
         stream_rows(e, p->w + r * p->row_bytes, 0, 1, p->cols, p->x, acc);
@@ -151,8 +144,7 @@ INLINE void decode_block(const dense e, const uint8_t *in, float *out)
         lanes values[MAX_PART / TERN_LANES];
         e.unpack(in, &state, part, values);
         UNROLL
-        for (uint32_t i = 0; i < n_lanes; i++)
-            lanes_store(out + (part * n_lanes + i) * TERN_LANES, values[i]);
+        for (uint32_t i = 0; i < n_lanes; i++) lanes_store(out + (part * n_lanes + i) * TERN_LANES, values[i]);
     }
 }
 
@@ -170,32 +162,29 @@ INLINE void decode_row(const dense e, const uint8_t *in, uint32_t depth, float *
     decode_block(e, padded, out + at);
 }
 
-/* Columns [0, depth) of TILE_ROWS rows of w and of n tokens, added to their lanes. Columns past `depth` of w are zeros. */
+/* Columns [0, depth) of TILE_ROWS rows of w and of n tokens, added to their lanes. Columns past `depth` of w are zeros.
+ */
 INLINE void tile(const float *w, const float *const *x, uint32_t n, uint32_t depth, float *sums)
 {
     float rest[TILE_TOKENS][TERN_LANES] = {0};
     const uint32_t whole = depth / TERN_LANES * TERN_LANES;
-    for (uint32_t t = 0; whole < depth && t < n; t++)
-        memcpy(rest[t], x[t] + whole, (depth - whole) * sizeof(float));
+    for (uint32_t t = 0; whole < depth && t < n; t++) memcpy(rest[t], x[t] + whole, (depth - whole) * sizeof(float));
     for (uint32_t part = 0; part < TERN_LANES; part += VEC) {
         vec acc[TILE_TOKENS][TILE_ROWS];
         UNROLL
         for (uint32_t t = 0; t < n; t++) {
             UNROLL
-            for (uint32_t r = 0; r < TILE_ROWS; r++)
-                acc[t][r] = vec_load(sums + (t * ROWS + r) * TERN_LANES + part);
+            for (uint32_t r = 0; r < TILE_ROWS; r++) acc[t][r] = vec_load(sums + (t * ROWS + r) * TERN_LANES + part);
         }
         for (uint32_t at = part; at < whole; at += TERN_LANES) {
             vec row[TILE_ROWS];
             UNROLL
-            for (uint32_t r = 0; r < TILE_ROWS; r++)
-                row[r] = vec_load(w + r * DEPTH + at);
+            for (uint32_t r = 0; r < TILE_ROWS; r++) row[r] = vec_load(w + r * DEPTH + at);
             UNROLL
             for (uint32_t t = 0; t < n; t++) {
                 const vec xt = vec_load(x[t] + at);
                 UNROLL
-                for (uint32_t r = 0; r < TILE_ROWS; r++)
-                    acc[t][r] = vec_fma(row[r], xt, acc[t][r]);
+                for (uint32_t r = 0; r < TILE_ROWS; r++) acc[t][r] = vec_fma(row[r], xt, acc[t][r]);
             }
         }
         UNROLL
@@ -232,10 +221,8 @@ static void tiles(block_room *room, const product *p, uint32_t first, uint32_t n
     for (uint32_t t = 0; t < n; t += TILE_TOKENS) {
         const float *x[TILE_TOKENS];
         const uint32_t n_tile = n - t < TILE_TOKENS ? n - t : TILE_TOKENS;
-        for (uint32_t i = 0; i < n_tile; i++)
-            x[i] = p->x + (first + t + i) * p->x_stride + at;
-        for (uint32_t r = 0; r < ROWS; r += TILE_ROWS)
-            tile_of(room->w[r], x, n_tile, depth, room->sums[t][r]);
+        for (uint32_t i = 0; i < n_tile; i++) x[i] = p->x + (first + t + i) * p->x_stride + at;
+        for (uint32_t r = 0; r < ROWS; r += TILE_ROWS) tile_of(room->w[r], x, n_tile, depth, room->sums[t][r]);
     }
 }
 
@@ -244,8 +231,7 @@ INLINE void sum_two(float sums[2][ROWS], const float *memory)
 {
     vec rows[2 * ROWS * PARTS];
     UNROLL
-    for (int i = 0; i < 2 * ROWS * PARTS; i++)
-        rows[i] = vec_load(memory + i * VEC);
+    for (int i = 0; i < 2 * ROWS * PARTS; i++) rows[i] = vec_load(memory + i * VEC);
     lanes_sum_16(rows, sums[0]);
 }
 
@@ -289,10 +275,8 @@ INLINE void many_tokens(const dense e, const product *p)
     {                                                                                                                  \
         const dense e = {prepare_##slot, unpack_##slot, __VA_ARGS__};                                                  \
         const product p = {w, row_bytes, n_rows, cols, x, x_stride, n, y, y_stride};                                   \
-        if (n == 1)                                                                                                    \
-            one_token(e, &p);                                                                                          \
-        else                                                                                                           \
-            many_tokens(e, &p);                                                                                        \
+        if (n == 1) one_token(e, &p);                                                                                  \
+        else many_tokens(e, &p);                                                                                       \
     }
 
 #endif

@@ -32,7 +32,7 @@
 #endif
 
 #define JOIN_(slot, level) tern_cpu__##slot##_##level
-#define JOIN(slot, level) JOIN_(slot, level)
+#define JOIN(slot, level)  JOIN_(slot, level)
 /* Keeps an array in memory, where broadcasting an element costs no shuffle; compilers would rather keep a register. */
 #define IN_MEMORY(array) __asm__("" : "+m"(array))
 
@@ -49,8 +49,7 @@ INLINE lanes lanes_zero(void)
 {
     lanes l;
     UNROLL
-    for (int i = 0; i < PARTS; i++)
-        l.v[i] = vec_set(0);
+    for (int i = 0; i < PARTS; i++) l.v[i] = vec_set(0);
     return l;
 }
 
@@ -58,16 +57,14 @@ INLINE lanes lanes_zero(void)
 INLINE lanes lanes_fma(lanes a, const float *x, lanes acc)
 {
     UNROLL
-    for (int i = 0; i < PARTS; i++)
-        acc.v[i] = vec_fma(a.v[i], vec_load(x + i * VEC), acc.v[i]);
+    for (int i = 0; i < PARTS; i++) acc.v[i] = vec_fma(a.v[i], vec_load(x + i * VEC), acc.v[i]);
     return acc;
 }
 
 INLINE void lanes_store(float *p, lanes l)
 {
     UNROLL
-    for (int i = 0; i < PARTS; i++)
-        vec_store(p + i * VEC, l.v[i]);
+    for (int i = 0; i < PARTS; i++) vec_store(p + i * VEC, l.v[i]);
 }
 
 /* tern_ref_exp of each element. */

@@ -164,9 +164,9 @@ static inline float lanes_sum(const vec v[1])
 /* One step of the tree for two rows at a time, by add or max: halves of 16 lanes, of 8 (a's and b's 128-bit parts then
  * alternate as a, a, b, b), of 4, of 2. */
 #define FOLD_16(op, a, b) op(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee))
-#define FOLD_8(op, a, b) op(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd))
-#define FOLD_4(op, a, b) op(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee))
-#define FOLD_2(op, a, b) op(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd))
+#define FOLD_8(op, a, b)  op(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd))
+#define FOLD_4(op, a, b)  op(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee))
+#define FOLD_2(op, a, b)  op(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd))
 
 /* Defines the tree over 16 rows of 16 lanes: result[i] belongs to row i. */
 #define TREE_16(name, op)                                                                                              \

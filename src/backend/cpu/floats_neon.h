@@ -167,7 +167,8 @@ static inline float lanes_sum(const vec v[4])
 static inline void lanes_sum_16(const vec *rows, float *sums)
 {
     for (int i = 0; i < 16; i += 2, rows += 8) {
-        float32x2_t a = two_lanes(rows[0], rows[1], rows[2], rows[3]), b = two_lanes(rows[4], rows[5], rows[6], rows[7]);
+        float32x2_t a = two_lanes(rows[0], rows[1], rows[2], rows[3]),
+                    b = two_lanes(rows[4], rows[5], rows[6], rows[7]);
         vst1_f32(sums + i, vadd_f32(vpadd_f32(a, b), vdup_n_f32(0)));
     }
 }

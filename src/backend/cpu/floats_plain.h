@@ -15,8 +15,7 @@
         (void)state;                                                                                                   \
         (void)part;                                                                                                    \
         UNROLL                                                                                                         \
-        for (int i = 0; i < 2 * PARTS; i++)                                                                            \
-            out[i / PARTS].v[i % PARTS] = load(block + i * VEC * (size));                                              \
+        for (int i = 0; i < 2 * PARTS; i++) out[i / PARTS].v[i % PARTS] = load(block + i * VEC * (size));              \
     }                                                                                                                  \
     DENSE(name, 32, 32 * (size), 1, 1, size)
 

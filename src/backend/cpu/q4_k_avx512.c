@@ -27,8 +27,8 @@ INLINE vec table_of(const float *scales, uint32_t part)
     return _mm512_fmsub_ps(vec_set(scales[part]), levels, vec_set(scales[8 + part]));
 }
 
-/* A pair of parts lies in the low and the high nibbles of 32 bytes. The look-up takes the lowest four bits of a dword and
- * ignores the rest. */
+/* A pair of parts lies in the low and the high nibbles of 32 bytes. The look-up takes the lowest four bits of a dword
+ * and ignores the rest. */
 INLINE void unpack_q4_k(const uint8_t *block, const block_state *state, uint32_t pair, lanes *out)
 {
     const vec low = table_of(state->scales, 2 * pair), high = table_of(state->scales, 2 * pair + 1);

@@ -1,4 +1,5 @@
-/* Q6_K rows on AVX-512, with and without VBMI: six-bit values are put into the mantissa of 128.0, and one fma scales them.
+/* Q6_K rows on AVX-512, with and without VBMI: six-bit values are put into the mantissa of 128.0, and one fma scales
+ * them.
  *
  * The file that includes this defines spread_groups: group i of 16 bytes to the floats 128 + u. */
 #ifndef TERN_BACKEND_CPU_Q6_K_AVX512_H
@@ -16,15 +17,16 @@ INLINE void prepare_q6_k(const uint8_t *block, block_state *state)
     IN_MEMORY(state->scales);
 }
 
-/* 64 values 0 .. 63 as bytes: low bits from the nibbles at the bottom of `low`, high ones from bits 4 and 5 of `high`. */
+/* 64 values 0 .. 63 as bytes: low bits from the nibbles at the bottom of `low`, high ones from bits 4 and 5 of `high`.
+ */
 INLINE __m512i join(__m512i low, __m512i high)
 {
     const __m512i two = _mm512_and_si512(high, _mm512_set1_epi8(0x30));
     return _mm512_ternarylogic_epi32(two, low, _mm512_set1_epi8(0x0f), 0xf8); /* two | (low & 0x0f) */
 }
 
-/* Each half: 64 bytes of low nibbles (elements 0-63 at the bottom, 64-127 on top), 32 bytes of high pairs (elements 0-31
- * in the lowest). */
+/* Each half: 64 bytes of low nibbles (elements 0-63 at the bottom, 64-127 on top), 32 bytes of high pairs (elements
+ * 0-31 in the lowest). */
 INLINE __m512i values_of(const uint8_t *block, uint32_t part)
 {
     const __m512i low = _mm512_loadu_si512(block + 64 * (part / 2));
@@ -42,8 +44,7 @@ INLINE void unpack_q6_k(const uint8_t *block, const block_state *state, uint32_t
     vec spread[4];
     spread_groups(values_of(block, part), spread);
     UNROLL
-    for (int i = 0; i < 4; i++)
-        out[i].v[0] = vec_fma(spread[i], vec_set(scales[i]), vec_set(scales[16 + i]));
+    for (int i = 0; i < 4; i++) out[i].v[0] = vec_fma(spread[i], vec_set(scales[i]), vec_set(scales[16 + i]));
 }
 
 DENSE(q6_k, 256, 210, 4, 256, 210)

@@ -7,8 +7,7 @@
 INLINE void prepare_q8_0(const uint8_t *blocks, block_state *state)
 {
     uint16_t d[4];
-    for (int i = 0; i < 4; i++)
-        memcpy(&d[i], blocks + 34 * i, 2);
+    for (int i = 0; i < 4; i++) memcpy(&d[i], blocks + 34 * i, 2);
     const uint64_t all = d[0] | (uint64_t)d[1] << 16 | (uint64_t)d[2] << 32 | (uint64_t)d[3] << 48;
     _mm_store_ps(state->scales, _mm_cvtph_ps(_mm_cvtsi64_si128((long long)all)));
     IN_MEMORY(state->scales);

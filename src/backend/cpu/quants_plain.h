@@ -30,8 +30,7 @@ INLINE void prepare_q6_k(const uint8_t *block, block_state *state)
 {
     const float d = half_at(block + 208);
     int8_t *values = state->values;
-    for (int group = 0; group < 16; group++)
-        state->scales[group] = d * (float)(int8_t)block[192 + group];
+    for (int group = 0; group < 16; group++) state->scales[group] = d * (float)(int8_t)block[192 + group];
     for (int half = 0; half < 2; half++, values += 128) {
         const uint8_t *low = block + 64 * half, *high = block + 128 + 32 * half;
         for (int i = 0; i < 32; i++) {

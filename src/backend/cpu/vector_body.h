@@ -37,8 +37,7 @@ void KERNEL_NAME(rms_norm)(const float *x, const float *g, float eps, uint32_t c
     uint32_t at = 0;
     for (; cols - at >= VEC; at += VEC)
         vec_store(y + at, vec_mul(vec_mul(vec_load(x + at), vec_set(r)), vec_load(g + at)));
-    for (; at < cols; at++)
-        y[at] = x[at] * r * g[at];
+    for (; at < cols; at++) y[at] = x[at] * r * g[at];
 }
 
 static float absmax(const float *x, uint32_t cols)
@@ -46,8 +45,7 @@ static float absmax(const float *x, uint32_t cols)
     vec most = vec_set(1e-5f);
     float rest[TERN_LANES];
     uint32_t at = 0;
-    for (; cols - at >= VEC; at += VEC)
-        most = vec_max(vec_abs(vec_finite(vec_load(x + at))), most);
+    for (; cols - at >= VEC; at += VEC) most = vec_max(vec_abs(vec_finite(vec_load(x + at))), most);
     pad(rest, x + at, cols - at);
     return vec_largest(vec_max(vec_abs(vec_finite(vec_load(rest))), most));
 }
@@ -67,8 +65,7 @@ void KERNEL_NAME(quantize)(const float *x, uint32_t cols, int8_t *q, size_t stri
     float rest[TERN_LANES];
     int8_t q_rest[VEC];
     uint32_t at = 0;
-    for (; cols - at >= VEC; at += VEC)
-        total = ivec_add(total, quantize_vec(x + at, scale, q + at));
+    for (; cols - at >= VEC; at += VEC) total = ivec_add(total, quantize_vec(x + at, scale, q + at));
     pad(rest, x + at, cols - at);
     total = ivec_add(total, quantize_vec(rest, scale, q_rest));
     memcpy(q + at, q_rest, cols - at);
@@ -95,8 +92,7 @@ INLINE vec silu_vec(vec g, vec u)
     {                                                                                                                  \
         float a_rest[TERN_LANES], b_rest[TERN_LANES];                                                                  \
         size_t at = 0;                                                                                                 \
-        for (; n - at >= VEC; at += VEC)                                                                               \
-            vec_store(y + at, op(vec_load(a + at), vec_load(b + at)));                                                 \
+        for (; n - at >= VEC; at += VEC) vec_store(y + at, op(vec_load(a + at), vec_load(b + at)));                    \
         if (at == n) return;                                                                                           \
         pad(a_rest, a + at, n - at);                                                                                   \
         pad(b_rest, b + at, n - at);                                                                                   \
@@ -133,8 +129,7 @@ static void rope_halves_head(float *x, uint32_t half, const float *cs)
         vec_store(x + i, a);
         vec_store(x + half + i, b);
     }
-    for (; i < half; i++)
-        rotate_one(x + i, x + half + i, cs + 2 * i);
+    for (; i < half; i++) rotate_one(x + i, x + half + i, cs + 2 * i);
 }
 
 static void rope_adjacent_head(float *x, uint32_t half, const float *cs)
@@ -147,28 +142,24 @@ static void rope_adjacent_head(float *x, uint32_t half, const float *cs)
         rotate(&a, &b, c, s);
         vec_store_pairs(x + 2 * i, a, b);
     }
-    for (; i < half; i++)
-        rotate_one(x + 2 * i, x + 2 * i + 1, cs + 2 * i);
+    for (; i < half; i++) rotate_one(x + 2 * i, x + 2 * i + 1, cs + 2 * i);
 }
 
 void KERNEL_NAME(rope_halves)(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs)
 {
-    for (uint32_t h = 0; h < n_heads; h++)
-        rope_halves_head(x + (size_t)h * head_dim, head_dim / 2, cs);
+    for (uint32_t h = 0; h < n_heads; h++) rope_halves_head(x + (size_t)h * head_dim, head_dim / 2, cs);
 }
 
 void KERNEL_NAME(rope_adjacent)(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs)
 {
-    for (uint32_t h = 0; h < n_heads; h++)
-        rope_adjacent_head(x + (size_t)h * head_dim, head_dim / 2, cs);
+    for (uint32_t h = 0; h < n_heads; h++) rope_adjacent_head(x + (size_t)h * head_dim, head_dim / 2, cs);
 }
 
 void KERNEL_NAME(kv_store_f16)(const float *x, size_t n, void *out)
 {
     uint8_t *to = out;
     size_t at = 0;
-    for (; n - at >= VEC; at += VEC)
-        vec_store_f16(to + 2 * at, vec_load(x + at));
+    for (; n - at >= VEC; at += VEC) vec_store_f16(to + 2 * at, vec_load(x + at));
     for (; at < n; at++) {
         const uint16_t h = tern_f32_to_f16(x[at]);
         memcpy(to + 2 * at, &h, sizeof h);

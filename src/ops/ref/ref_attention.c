@@ -12,14 +12,12 @@ typedef void (*load_fn)(const uint8_t *in, size_t n, float *out);
 
 static void load_f16(const uint8_t *in, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++)
-        out[i] = tern_f16_to_f32(tern_load_u16(in + 2 * i));
+    for (size_t i = 0; i < n; i++) out[i] = tern_f16_to_f32(tern_load_u16(in + 2 * i));
 }
 
 static void load_f32(const uint8_t *in, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++)
-        out[i] = tern_load_f32(in + 4 * i);
+    for (size_t i = 0; i < n; i++) out[i] = tern_load_f32(in + 4 * i);
 }
 
 /* How the cache stores a value. */
@@ -37,12 +35,10 @@ typedef struct page_view {
 static void add_values(const store *s, const page_view *view, uint32_t head_dim, const float *p, float c, float *acc)
 {
     float row[MAX_HEAD_DIM];
-    for (uint32_t d = 0; d < head_dim; d++)
-        acc[d] *= c;
+    for (uint32_t d = 0; d < head_dim; d++) acc[d] *= c;
     for (uint32_t j = view->from; j < view->to; j++) {
         s->load(view->v + j * s->bytes * head_dim, head_dim, row);
-        for (uint32_t d = 0; d < head_dim; d++)
-            acc[d] = fmaf(p[j], row[d], acc[d]);
+        for (uint32_t d = 0; d < head_dim; d++) acc[d] = fmaf(p[j], row[d], acc[d]);
     }
 }
 
@@ -57,10 +53,8 @@ static void query_page(const store *s, const tern_attention_args *a, uint32_t qu
     }
     m += 0.0f;
     float c = a->m[query] == -HUGE_VALF ? 0 : tern_ref_exp(a->m[query] - m);
-    for (uint32_t j = view->from; j < view->to; j++)
-        p[j] = tern_ref_exp(p[j] - m);
-    for (uint32_t j = 0; j < PAGE; j++)
-        lanes[j % TERN_LANES] += p[j];
+    for (uint32_t j = view->from; j < view->to; j++) p[j] = tern_ref_exp(p[j] - m);
+    for (uint32_t j = 0; j < PAGE; j++) lanes[j % TERN_LANES] += p[j];
     a->m[query] = m;
     a->l[query] = a->l[query] * c + tern_ref__lanes_sum(lanes);
     add_values(s, view, a->head_dim, p, c, a->acc + (size_t)query * a->head_dim);

@@ -27,20 +27,17 @@ static float row_dot(const codec *c, const uint8_t *row, const float *x, size_t 
 
 static void decode_f32(const uint8_t *in, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++)
-        out[i] = tern_load_f32(in + 4 * i);
+    for (size_t i = 0; i < n; i++) out[i] = tern_load_f32(in + 4 * i);
 }
 
 static void decode_f16(const uint8_t *in, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++)
-        out[i] = tern_f16_to_f32(tern_load_u16(in + 2 * i));
+    for (size_t i = 0; i < n; i++) out[i] = tern_f16_to_f32(tern_load_u16(in + 2 * i));
 }
 
 static void decode_bf16(const uint8_t *in, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++)
-        out[i] = tern_bf16_to_f32(tern_load_u16(in + 2 * i));
+    for (size_t i = 0; i < n; i++) out[i] = tern_bf16_to_f32(tern_load_u16(in + 2 * i));
 }
 
 /* Blocks of 32 in 34 bytes: f16 d, then int8 q; value d * q. */
@@ -52,8 +49,9 @@ static void decode_q8_0(const uint8_t *in, size_t n, float *out)
     }
 }
 
-/* Blocks of 256 in 210 bytes: low nibbles [2][64], high pairs [2][32], int8 scales of 16 elements [16], f16 d; value (d * sc) * (q - 32).
- * Half h, quarter k of 32: the low bits are nibble k / 2 of byte k % 2 * 32 + i, the high bits are pair k of byte i. */
+/* Blocks of 256 in 210 bytes: low nibbles [2][64], high pairs [2][32], int8 scales of 16 elements [16], f16 d; value (d
+ * * sc) * (q - 32). Half h, quarter k of 32: the low bits are nibble k / 2 of byte k % 2 * 32 + i, the high bits are
+ * pair k of byte i. */
 static void decode_q6_k(const uint8_t *in, size_t n, float *out)
 {
     (void)n;
@@ -68,8 +66,8 @@ static void decode_q6_k(const uint8_t *in, size_t n, float *out)
     }
 }
 
-/* The 6-bit scale sc and minimum m of part j (32 elements) from the 12 bytes at `in`: parts 0 to 3 in the low six bits of bytes j and j + 4,
- * parts 4 to 7 in the nibbles of byte j + 4 below the top two bits of bytes j - 4 and j. */
+/* The 6-bit scale sc and minimum m of part j (32 elements) from the 12 bytes at `in`: parts 0 to 3 in the low six bits
+ * of bytes j and j + 4, parts 4 to 7 in the nibbles of byte j + 4 below the top two bits of bytes j - 4 and j. */
 static void q4_k_part(const uint8_t *in, unsigned j, float *sc, float *m)
 {
     if (j < 4) {
@@ -81,8 +79,8 @@ static void q4_k_part(const uint8_t *in, unsigned j, float *sc, float *m)
     *m = (float)(in[j + 4] >> 4 | in[j] >> 6 << 4);
 }
 
-/* Blocks of 256 in 144 bytes: f16 d, f16 dmin, 12 bytes of scales, nibbles [4][32] (elements 64k + i low, 64k + 32 + i high);
- * value (d * sc) * q - (dmin * m). */
+/* Blocks of 256 in 144 bytes: f16 d, f16 dmin, 12 bytes of scales, nibbles [4][32] (elements 64k + i low, 64k + 32 + i
+ * high); value (d * sc) * q - (dmin * m). */
 static void decode_q4_k(const uint8_t *in, size_t n, float *out)
 {
     (void)n;
@@ -96,14 +94,14 @@ static void decode_q4_k(const uint8_t *in, size_t n, float *out)
     }
 }
 
-#define DENSE(name, bytes)                                                                                               \
-    void tern_ref_##name(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x,             \
-                         size_t x_stride, uint32_t n, float *y, size_t y_stride)                                         \
-    {                                                                                                                    \
-        static const codec c = {decode_##name, bytes};                                                                   \
-        for (size_t t = 0; t < n; t++)                                                                                   \
-            for (size_t r = 0; r < n_rows; r++)                                                                          \
-                y[t * y_stride + r] = row_dot(&c, w + r * row_bytes, x + t * x_stride, cols);                            \
+#define DENSE(name, bytes)                                                                                             \
+    void tern_ref_##name(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x,           \
+                         size_t x_stride, uint32_t n, float *y, size_t y_stride)                                       \
+    {                                                                                                                  \
+        static const codec c = {decode_##name, bytes};                                                                 \
+        for (size_t t = 0; t < n; t++)                                                                                 \
+            for (size_t r = 0; r < n_rows; r++)                                                                        \
+                y[t * y_stride + r] = row_dot(&c, w + r * row_bytes, x + t * x_stride, cols);                          \
     }
 
 DENSE(f32, 4 * CHUNK)

@@ -4,8 +4,8 @@
 #include "base/half.h"
 #include "ops/ref/ref.h"
 
-/* n = round(x / ln 2) by adding 1.5 * 2^23; r = x - n ln 2 with ln 2 in two parts; a polynomial that interpolates (e^r - 1 - r) / r^2 at
- * five Chebyshev nodes of |r| <= 0.3466 (relative error 1.1e-8); n added to the exponent. */
+/* n = round(x / ln 2) by adding 1.5 * 2^23; r = x - n ln 2 with ln 2 in two parts; a polynomial that interpolates (e^r
+ * - 1 - r) / r^2 at five Chebyshev nodes of |r| <= 0.3466 (relative error 1.1e-8); n added to the exponent. */
 float tern_ref_exp(float x)
 {
     if (x < TERN_EXP_LOW) return 0;

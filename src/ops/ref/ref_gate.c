@@ -15,20 +15,17 @@ void tern_ref_relu2(const float *gate, const float *up, size_t n, float *y)
 
 void tern_ref_silu(const float *gate, const float *up, size_t n, float *y)
 {
-    for (size_t i = 0; i < n; i++)
-        y[i] = (gate[i] / (1 + tern_ref_exp(-gate[i]))) * up[i];
+    for (size_t i = 0; i < n; i++) y[i] = (gate[i] / (1 + tern_ref_exp(-gate[i]))) * up[i];
 }
 
 void tern_ref_add(const float *a, const float *b, size_t n, float *y)
 {
-    for (size_t i = 0; i < n; i++)
-        y[i] = a[i] + b[i];
+    for (size_t i = 0; i < n; i++) y[i] = a[i] + b[i];
 }
 
 void tern_ref_kv_store_f16(const float *x, size_t n, void *out)
 {
-    for (size_t i = 0; i < n; i++)
-        tern_store_u16((uint8_t *)out + 2 * i, tern_f32_to_f16(x[i]));
+    for (size_t i = 0; i < n; i++) tern_store_u16((uint8_t *)out + 2 * i, tern_f32_to_f16(x[i]));
 }
 
 void tern_ref_kv_store_f32(const float *x, size_t n, void *out)

@@ -8,8 +8,7 @@
 void tern_ref_rms_norm(const float *x, const float *g, float eps, uint32_t cols, float *y)
 {
     float r = 1.0f / sqrtf(tern_ref_dot(x, x, cols) / (float)cols + eps);
-    for (uint32_t c = 0; c < cols; c++)
-        y[c] = x[c] * r * g[c];
+    for (uint32_t c = 0; c < cols; c++) y[c] = x[c] * r * g[c];
 }
 
 /* NaN to 0, infinities to the largest finite values. */
@@ -22,8 +21,7 @@ static float made_finite(float v)
 void tern_ref_quantize(const float *x, uint32_t cols, int8_t *q, size_t stride, float *inv_scale, int32_t *sum)
 {
     float most = 1e-5f;
-    for (uint32_t c = 0; c < cols; c++)
-        most = fmaxf(most, fabsf(made_finite(x[c])));
+    for (uint32_t c = 0; c < cols; c++) most = fmaxf(most, fabsf(made_finite(x[c])));
     float scale = 127.0f / most;
     int32_t total = 0;
     for (uint32_t c = 0; c < cols; c++) {

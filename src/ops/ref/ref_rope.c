@@ -12,13 +12,11 @@ void tern_ref_rope_halves(float *x, uint32_t n_heads, uint32_t head_dim, const f
 {
     uint32_t half = head_dim / 2;
     for (uint32_t h = 0; h < n_heads; h++, x += head_dim)
-        for (uint32_t i = 0; i < half; i++)
-            rotate(x + i, x + half + i, cs + 2 * i);
+        for (uint32_t i = 0; i < half; i++) rotate(x + i, x + half + i, cs + 2 * i);
 }
 
 void tern_ref_rope_adjacent(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs)
 {
     for (uint32_t h = 0; h < n_heads; h++, x += head_dim)
-        for (uint32_t i = 0; i < head_dim / 2; i++)
-            rotate(x + 2 * i, x + 2 * i + 1, cs + 2 * i);
+        for (uint32_t i = 0; i < head_dim / 2; i++) rotate(x + 2 * i, x + 2 * i + 1, cs + 2 * i);
 }

@@ -163,7 +163,7 @@ static tern_status tokenize(const tern_tokenizer *t, const void *text, const uin
     if (n > UINT32_MAX / 4) return tern_fail(err, TERN_LIMIT, "text of %zu bytes: at most 1 GiB expected", n);
     work w = {.t = t, .out = out};
     size_t before = out->n;
-    tern_status status = add_all(&w, (tern_span){text, n}, untrusted, allow_special, err);
+    tern_status status = add_all(&w, (tern_span){n ? text : "", n}, untrusted, allow_special, err);
     if (status != TERN_OK) out->n = before;
     tern_bpe__deinit(&w.bpe);
     tern_buf_deinit(&w.composed);

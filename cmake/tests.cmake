@@ -17,6 +17,8 @@ if(NOT DEFINED ENV{TERN_SHARED} AND NOT EXISTS ${PROJECT_SOURCE_DIR}/../shared)
   message(NOTICE "No golden files in ../shared or in TERN_SHARED: tests that compare with them will be skipped.")
 endif()
 
+# Tests that run code of ours on several threads: what the tsan preset takes.
+set(TERN_TESTS_THREADED test_api test_base test_generate test_goldens test_pool test_session)
 file(GLOB_RECURSE TERN_TESTS_FOUND CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
 foreach(file ${TERN_TESTS_FOUND})
   get_filename_component(name ${file} NAME_WE)
@@ -25,7 +27,11 @@ foreach(file ${TERN_TESTS_FOUND})
   add_executable(${name} ${file})
   target_link_libraries(${name} PRIVATE tern_test_support)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 1200 LABELS ${folder} ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
+  set(labels ${folder})
+  if(name IN_LIST TERN_TESTS_THREADED)
+    list(APPEND labels threads)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT 1200 LABELS "${labels}" ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
 endforeach()
 
 # Checks of the tree and of what was built, in shell.

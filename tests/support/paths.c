@@ -24,6 +24,12 @@ static const char *shared_dir(void)
     return dir;
 }
 
+bool test_quick(void)
+{
+    const char *text = getenv("TERN_TEST_QUICK");
+    return text && strcmp(text, "0") != 0;
+}
+
 const char *test_fixture(const char *name)
 {
     char *path = slot();

@@ -19,6 +19,9 @@
  * The folder is $TERN_SHARED, or ../shared beside the repository; where neither is there, the calling test is skipped. */
 const char *test_fixture(const char *name);
 const char *test_model(const char *name);
+/* Whether TERN_TEST_QUICK is set (CTest sets it in builds with sanitizers and for another CPU, where whole models are slow): a test then
+ * takes fewer cases of each kind, and leaves no kind out. */
+bool test_quick(void);
 /* A path for a scratch file under the build folder. */
 const char *test_scratch(const char *name);
 

@@ -69,7 +69,7 @@ static void print(const json_t *d)
            json_string_value(json_object_get(d, "features")));
     const json_t *rate = json_object_get(d, "read_bandwidth");
     if (rate)
-        printf("  memory reads at %s/s with %" JSON_INTEGER_FORMAT " threads\n", tern_app_bytes((uint64_t)json_real_value(rate), size),
+        printf("  memory reads at %s/s (threads: %" JSON_INTEGER_FORMAT ")\n", tern_app_bytes((uint64_t)json_real_value(rate), size),
                json_integer_value(json_object_get(d, "threads")));
     puts("kernels:");
     print_kernels(json_object_get(d, "kernels"));

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 
 /* Bytes per second at which all threads together read n regions of memory: the best of the passes that begin within `seconds`
- * (at least two). Regions of less than 256 MiB in all are replaced by a buffer of that size, which no cache holds.
+ * (at least two). Regions of less than 256 MiB in all are replaced by a buffer of that size, more than caches hold.
  * 0 when out of memory. */
 double tern_cpu_measure_read(tern_backend *backend, const tern_span *regions, size_t n, double seconds);
 

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TERN_LANES = 16, TERN_PAGE_POSITIONS = 32, TERN_ATTENTION_CHUNK = 512 };
+enum { TERN_LANES = 16, TERN_PAGE_POSITIONS = 32, TERN_ATTENTION_CHUNK = 256 };
 
 /* int8 activations: row t is x + t * stride, `cols` values followed by zeros up to stride (a multiple of 64); x is aligned to
  * 64 bytes. */

@@ -21,12 +21,16 @@ typedef struct tern_session tern_session;
 /* Frees the engine; all its sessions must be closed. NULL is fine. */
 TERN_API void tern_engine_close(tern_engine *engine);
 
+/* Numbers in the cache of keys and values. AUTO: f32 where the whole cache then takes at most 64 MiB, so that small models lose nothing,
+ * else f16. */
+typedef enum tern_kv_type { TERN_KV_AUTO, TERN_KV_F16, TERN_KV_F32 } tern_kv_type;
+
 /* Zero-initialised means sensible defaults. */
 typedef struct tern_session_params {
     uint32_t n_ctx;       /* positions; 0: the model's, at most 2048 */
     uint32_t n_batch;     /* tokens of a prefill step; 0: 512 */
     uint32_t max_outputs; /* logits rows that one step can give (speculation, perplexity); 0: 1 */
-    bool kv_f32;          /* keys and values in f32 instead of f16 */
+    tern_kv_type kv;      /* keys and values */
     bool keep_hidden;     /* for tern_session_hidden */
 } tern_session_params;
 
@@ -66,7 +70,7 @@ TERN_API void tern_session_truncate(tern_session *session, uint32_t n);
 TERN_API tern_status tern_session_shift(tern_session *session, uint32_t n_keep, tern_error *err);
 
 /* Saves tokens, keys and values to a file, which appears whole or not at all, and restores them into a session of the same model and the
- * same kv_f32. A restored session has the logits of its last token, which is evaluated again. Errors: MALFORMED (what does not match),
+ * same type of cache. A restored session has the logits of its last token, which is evaluated again. Errors: MALFORMED (what does not match),
  * UNSUPPORTED (the file's version), NOT_FOUND, IO. On a failed restore the session is empty. */
 TERN_API tern_status tern_session_save(const tern_session *session, const char *path, tern_error *err);
 TERN_API tern_status tern_session_restore(tern_session *session, const char *path, tern_error *err);

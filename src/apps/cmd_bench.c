@@ -22,7 +22,7 @@ static const tern_flag flags[] = {
     {"pin", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, pin), 0, 0, "Tie each thread to a core"},
     {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", offsetof(tern_options, cpu_features), 0, 0, "scalar, avx2, ... at most, or -name,..."},
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0, "Output head: exact, q8_0, q6_k, q4_k, ..."},
-    {"kv", 0, TERN_FLAG_CHOICE, "f16|f32", offsetof(tern_options, kv), 0, 0, "Numbers in the KV cache"},
+    {"kv", 0, TERN_FLAG_CHOICE, "auto|f16|f32", offsetof(tern_options, kv), 0, 0, "Numbers in the KV cache; auto: f32 up to 64 MiB, else f16"},
     {"batch", 'b', TERN_FLAG_U32, "N", offsetof(tern_options, batch), 1, 65536, "Tokens of a prefill step; 512 when not given"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
     {0},
@@ -128,6 +128,7 @@ static tern_status time_decode(bench *b, row *out, tern_error *err)
     if (n == 0) return TERN_OK;
     tern_session_truncate(b->session, 0);
     TERN_TRY(tern_session_append(b->session, b->ids, DECODE_AFTER, err));
+    tern_session_want(b->session, 1); /* as greedy decoding does; counts with --head exact */
     for (uint32_t i = 0; i < b->options->repeats; i++) {
         const uint64_t bytes = weight_bytes(b->engine), allocations = tern_alloc_count();
         tern_session_truncate(b->session, DECODE_AFTER);

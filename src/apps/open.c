@@ -79,12 +79,18 @@ tern_status tern_app_open_engine(tern_engine **engine, const tern_options *optio
     return tern_app_open_engine_with(engine, options, tokenizer, n_threads, err);
 }
 
+tern_kv_type tern_app_kv(const tern_options *options)
+{
+    if (!options->kv || strcmp(options->kv, "auto") == 0) return TERN_KV_AUTO;
+    return strcmp(options->kv, "f32") == 0 ? TERN_KV_F32 : TERN_KV_F16;
+}
+
 tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options, tern_session_params params,
                                   tern_error *err)
 {
     if (options->ctx) params.n_ctx = options->ctx;
     if (options->batch) params.n_batch = options->batch;
-    params.kv_f32 = options->kv && strcmp(options->kv, "f32") == 0;
+    params.kv = tern_app_kv(options);
     return tern_session_open(session, engine, &params, err);
 }
 

@@ -6,7 +6,13 @@
 #include "base/alloc.h"
 #include "infer/session_state.h"
 
-enum { DEFAULT_CTX = 2048, DEFAULT_BATCH = 512 };
+enum { DEFAULT_CTX = 2048, DEFAULT_BATCH = 512, SMALL_CACHE_BYTES = 64 << 20 };
+
+bool tern_kv_is_f32(tern_kv_type kv, const tern_config *config, uint32_t n_ctx)
+{
+    uint64_t bytes = 2ull * sizeof(float) * config->n_layers * config->n_kv_heads * config->head_dim * n_ctx;
+    return kv == TERN_KV_F32 || (kv == TERN_KV_AUTO && bytes <= SMALL_CACHE_BYTES);
+}
 
 static tern_status resolve_params(const tern_config *c, const tern_session_params *in, tern_runner_params *out, tern_error *err)
 {
@@ -18,7 +24,7 @@ static tern_status resolve_params(const tern_config *c, const tern_session_param
     if (n_batch > n_ctx) n_batch = n_ctx;
     uint32_t max_outputs = in->max_outputs ? in->max_outputs : 1;
     *out = (tern_runner_params){.n_ctx = n_ctx, .n_batch = n_batch, .max_outputs = max_outputs < n_batch ? max_outputs : n_batch,
-                                .kv_f32 = in->kv_f32, .keep_hidden = in->keep_hidden};
+                                .kv_f32 = tern_kv_is_f32(in->kv, c, n_ctx), .keep_hidden = in->keep_hidden};
     return TERN_OK;
 }
 

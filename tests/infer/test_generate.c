@@ -15,7 +15,7 @@ static int setup(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
     f->engine = open_trained(1);
-    f->session = open_session(f->engine, (tern_session_params){.n_ctx = 512, .kv_f32 = true, .max_outputs = 9});
+    f->session = open_session(f->engine, (tern_session_params){.n_ctx = 512, .kv = TERN_KV_F32, .max_outputs = 9});
     *state = f;
     return 0;
 }
@@ -172,7 +172,7 @@ static void context_full(void **state)
     tern_error err = {0};
     seen whole, s = {0};
     plain_text(f, &whole, 60);
-    tern_session *session = open_session(f->engine, (tern_session_params){.n_ctx = 40, .kv_f32 = true, .max_outputs = 5});
+    tern_session *session = open_session(f->engine, (tern_session_params){.n_ctx = 40, .kv = TERN_KV_F32, .max_outputs = 5});
     tern_generate_params params = greedy_params(&s, 0);
     for (params.draft_tokens = 0; params.draft_tokens <= 4; params.draft_tokens += 4) {
         tern_generate_result result = generate(session, story, &params);
@@ -200,8 +200,8 @@ static void context_shift(void **state)
     fixture *f = *state;
     enum { CTX = 32, KEEP = 3, LENGTH = 80 };
     tern_error err = {0};
-    tern_session *session = open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv_f32 = true, .max_outputs = 6});
-    tern_session *other = open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv_f32 = true});
+    tern_session *session = open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F32, .max_outputs = 6});
+    tern_session *other = open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F32});
     tern_tokens prompt = ids_of(f->engine, story);
     int32_t kept[CTX], want[LENGTH];
     uint32_t n = (uint32_t)prompt.n, n_vocab = tern_engine_config(f->engine)->n_vocab;
@@ -402,7 +402,7 @@ static void exact_head(void **state)
     tern_engine *engine;
     assert_ok(tern_model_open(&model, test_model("tiny-stories-bitnet"), &(tern_model_options){0}, &err), err);
     assert_ok(tern_engine_open(&engine, model, &(tern_engine_params){.backend = {.n_threads = 1}, .head_exact = true}, &err), err);
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 512, .kv_f32 = true, .max_outputs = 9});
+    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 512, .kv = TERN_KV_F32, .max_outputs = 9});
     for (uint32_t i = 0; i < 6; i++) {
         seen full = {0}, exact = {0};
         tern_generate_params params = greedy_params(&full, 50);

@@ -17,8 +17,8 @@ static int setup(void **state)
 {
     (void)state;
     engine = open_trained(1);
-    session = open_session(engine, (tern_session_params){.n_ctx = CTX, .n_batch = 33, .max_outputs = 5});
-    other = open_session(engine, (tern_session_params){.n_ctx = CTX, .max_outputs = 5});
+    session = open_session(engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F16, .n_batch = 33, .max_outputs = 5});
+    other = open_session(engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F16, .max_outputs = 5});
     logits_bytes = tern_engine_config(engine)->n_vocab * sizeof(float);
     for (int32_t i = 0; i < N_IDS; i++) ids[i] = (i * 577 + 31) % 4000;
     return 0;
@@ -250,7 +250,7 @@ static void other_model(void **state)
     const char *path = test_scratch("session-other");
     assert_ok(tern_model_open(&model, test_fixture("llama"), &(tern_model_options){.no_tokenizer = true}, &err), err);
     assert_ok(tern_engine_open(&llama, model, &(tern_engine_params){.backend = {.n_threads = 1}}, &err), err);
-    tern_session *s = open_session(llama, (tern_session_params){.n_ctx = 32});
+    tern_session *s = open_session(llama, (tern_session_params){.n_ctx = 32, .kv = TERN_KV_F16});
     append(s, (const int32_t[]){1, 2, 3}, 3);
     assert_ok(tern_session_save(s, path, &err), err);
     assert_refused(path, "another model wrote it");
@@ -268,7 +268,7 @@ typedef struct speaker {
 static void *speak(void *argument)
 {
     speaker *me = argument;
-    tern_session *s = open_session(engine, (tern_session_params){.n_ctx = CTX, .max_outputs = 4});
+    tern_session *s = open_session(engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F16, .max_outputs = 4});
     tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 40, .draft_tokens = 3, .on_piece = see, .context = &me->heard};
     params.sampler.seed = me->seed;
     generate(s, me->seed ? "ROMEO:" : "Once upon a time", &params);

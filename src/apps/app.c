@@ -73,7 +73,8 @@ tern_status tern_app_parse_ids(const char *text, tern_tokens *ids, tern_error *e
         errno = 0;
         long v = strtol(at, &end, 10);
         if (end == at || errno || v < 0 || v > INT32_MAX || (*end && !strchr(between, *end)))
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "token %zu of the ids is \"%.*s\": a whole number from 0 expected", ids->n,
+            return tern_fail(err, TERN_INVALID_ARGUMENT,
+                             "token %zu of the ids is \"%.*s\": a whole number from 0 expected", ids->n,
                              (int)strcspn(at, between), at);
         TERN_TRY(tern_tokens_add(ids, (int32_t)v, err));
         at = end;
@@ -82,7 +83,8 @@ tern_status tern_app_parse_ids(const char *text, tern_tokens *ids, tern_error *e
     return TERN_OK;
 }
 
-tern_status tern_app_parse_list(const char *flag, const char *text, uint32_t max, uint32_t *out, uint32_t cap, uint32_t *n, tern_error *err)
+tern_status tern_app_parse_list(const char *flag, const char *text, uint32_t max, uint32_t *out, uint32_t cap,
+                                uint32_t *n, tern_error *err)
 {
     *n = 0;
     for (const char *at = text;; at++) {

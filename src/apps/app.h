@@ -28,12 +28,13 @@ tern_status tern_app_find_model(const tern_options *options, tern_app_path *path
 tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err);
 tern_status tern_app_open_engine(tern_engine **engine, const tern_options *options, bool tokenizer, tern_error *err);
 /* An engine on its number of threads instead of --threads. */
-tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *options, bool tokenizer, uint32_t n_threads, tern_error *err);
+tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *options, bool tokenizer,
+                                      uint32_t n_threads, tern_error *err);
 /* What --kv says. */
 tern_kv_type tern_app_kv(const tern_options *options);
 /* A session by --ctx, --batch and --kv, over what `params` says beside. */
-tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options, tern_session_params params,
-                                  tern_error *err);
+tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options,
+                                  tern_session_params params, tern_error *err);
 /* INVALID_ARGUMENT when the model has no tokenizer. */
 tern_status tern_app_tokenizer(const tern_engine *engine, const tern_tokenizer **tokenizer, tern_error *err);
 
@@ -42,7 +43,8 @@ tern_status tern_app_encoding(const char *flag, const char *name, const tern_enc
 /* Ids separated by commas, spaces or brackets, appended to *ids. */
 tern_status tern_app_parse_ids(const char *text, tern_tokens *ids, tern_error *err);
 /* A list of numbers "1,2,4" of at most cap; each from 1 to max. */
-tern_status tern_app_parse_list(const char *flag, const char *text, uint32_t max, uint32_t *out, uint32_t cap, uint32_t *n, tern_error *err);
+tern_status tern_app_parse_list(const char *flag, const char *text, uint32_t max, uint32_t *out, uint32_t cap,
+                                uint32_t *n, tern_error *err);
 /* A whole file, or standard input for "-". */
 tern_status tern_app_read_text(const char *path, tern_buf *text, tern_error *err);
 
@@ -61,12 +63,13 @@ const char *tern_app_bytes(uint64_t bytes, char out[16]);
 uint64_t tern_app_file_bytes(const char *path);
 
 /* Groups of flags that several commands have. */
-extern const tern_flag tern_flags_model[], tern_flags_backend[], tern_flags_session[], tern_flags_sampling[], tern_flags_generation[];
+extern const tern_flag tern_flags_model[], tern_flags_backend[], tern_flags_session[], tern_flags_sampling[],
+    tern_flags_generation[];
 
 /* The sub-commands, ended by NULL. */
 extern const tern_command *const tern_commands[];
-extern const tern_command tern_command_run, tern_command_chat, tern_command_convert, tern_command_inspect, tern_command_tokenize,
-    tern_command_logits, tern_command_perplexity, tern_command_bench, tern_command_synth, tern_command_devices, tern_command_version,
-    tern_command_completion;
+extern const tern_command tern_command_run, tern_command_chat, tern_command_convert, tern_command_inspect,
+    tern_command_tokenize, tern_command_logits, tern_command_perplexity, tern_command_bench, tern_command_synth,
+    tern_command_devices, tern_command_version, tern_command_completion;
 
 #endif

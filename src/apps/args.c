@@ -8,7 +8,8 @@
 
 #include "base/alloc.h"
 
-static const tern_flag help_flag = {"help", 'h', TERN_FLAG_BOOL, NULL, offsetof(tern_options, help), 0, 0, "Show this help"};
+static const tern_flag help_flag = {"help", 'h', TERN_FLAG_BOOL,  NULL, offsetof(tern_options, help),
+                                    0,      0,   "Show this help"};
 
 const tern_flag *tern_args_flag_at(const tern_command *command, size_t i)
 {
@@ -33,7 +34,8 @@ static const tern_flag *find_letter(const tern_command *command, char letter)
 }
 
 /* The flag of this name, or the only one that begins with it. */
-static tern_status find_name(const tern_command *command, const char *name, size_t n, const tern_flag **out, tern_error *err)
+static tern_status find_name(const tern_command *command, const char *name, size_t n, const tern_flag **out,
+                             tern_error *err)
 {
     const tern_flag *found = NULL, *second = NULL;
     for (size_t i = 0;; i++) {
@@ -48,7 +50,8 @@ static tern_status find_name(const tern_command *command, const char *name, size
         else found = f;
     }
     if (second)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "flag --%.*s is ambiguous: --%s or --%s?", (int)n, name, found->name, second->name);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "flag --%.*s is ambiguous: --%s or --%s?", (int)n, name,
+                         found->name, second->name);
     *out = found;
     return TERN_OK;
 }
@@ -57,10 +60,10 @@ static tern_status fail_unknown(const tern_command *command, const char *name, s
 {
     char *word = tern_strndup(name, n < 64 ? n : 64);
     const char *nearest = word ? tern_args_nearest(word, flag_name_at, command) : NULL;
-    tern_status status = nearest
-                             ? tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag --%s: did you mean --%s?", word, nearest)
-                             : tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag --%s (tern %s --help lists the flags)",
-                                         word ? word : "", command->name);
+    tern_status status =
+        nearest ? tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag --%s: did you mean --%s?", word, nearest)
+                : tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag --%s (tern %s --help lists the flags)",
+                            word ? word : "", command->name);
     tern_free(word);
     return status;
 }
@@ -69,7 +72,8 @@ static tern_status fail_number(const tern_flag *f, const char *value, tern_error
 {
     const char *kind = f->kind == TERN_FLAG_F32 ? "a number" : "a whole number";
     if (f->max <= f->min) return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s expected", f->name, value, kind);
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s from %.10g to %.10g expected", f->name, value, kind, f->min, f->max);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s from %.10g to %.10g expected", f->name, value, kind,
+                     f->min, f->max);
 }
 
 static tern_status set_whole(const tern_flag *f, const char *value, void *field, tern_error *err)
@@ -77,7 +81,8 @@ static tern_status set_whole(const tern_flag *f, const char *value, void *field,
     char *end;
     errno = 0;
     unsigned long long v = strtoull(value, &end, 10);
-    bool in_range = (double)v >= f->min && (f->max <= f->min || (double)v <= f->max) && (f->kind == TERN_FLAG_U64 || v <= UINT32_MAX);
+    bool in_range = (double)v >= f->min && (f->max <= f->min || (double)v <= f->max) &&
+                    (f->kind == TERN_FLAG_U64 || v <= UINT32_MAX);
     if (*value < '0' || *value > '9' || *end || errno || !in_range) return fail_number(f, value, err);
     if (f->kind == TERN_FLAG_U64) *(uint64_t *)field = v;
     else *(uint32_t *)field = (uint32_t)v;
@@ -141,7 +146,8 @@ typedef struct reader {
 } reader;
 
 /* Gives the flag its value: what stands behind "=" or the letter, or the next word. */
-static tern_status take_value(reader *r, const tern_flag *f, const char *attached, tern_options *options, tern_error *err)
+static tern_status take_value(reader *r, const tern_flag *f, const char *attached, tern_options *options,
+                              tern_error *err)
 {
     if (f->kind == TERN_FLAG_BOOL && attached)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s takes no value, found \"%s\"", f->name, attached);
@@ -167,7 +173,9 @@ static tern_status read_short(reader *r, const char *word, tern_options *options
     const tern_flag *f = find_letter(r->command, word[0]), *longer = NULL;
     if (word[1] && find_name(r->command, word, strcspn(word, "="), &longer, err) == TERN_OK && longer)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag -%s: did you mean --%s?", word, longer->name);
-    if (!f) return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag -%s (tern %s --help lists the flags)", word, r->command->name);
+    if (!f)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag -%s (tern %s --help lists the flags)", word,
+                         r->command->name);
     const char *attached = word[1] == '=' ? word + 2 : word + 1;
     return take_value(r, f, word[1] ? attached : NULL, options, err);
 }
@@ -176,12 +184,13 @@ static tern_status check_count(const tern_command *command, const tern_options *
 {
     const size_t n = options->args.n;
     if (n < command->min_args)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "a word is missing (usage: tern %s %s)", command->name, command->usage);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "a word is missing (usage: tern %s %s)", command->name,
+                         command->usage);
     if (n <= command->max_args) return TERN_OK;
     const char *word = options->args.items[command->max_args];
     const char *hint = command->max_args == 0 && find_letter(command, 'm') ? "; a model is given with -m" : "";
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "\"%s\" is one word too many%s (usage: tern %s %s)", word, hint, command->name,
-                     command->usage);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "\"%s\" is one word too many%s (usage: tern %s %s)", word, hint,
+                     command->name, command->usage);
 }
 
 tern_status tern_args_parse(const tern_command *command, int n, char **words, tern_options *options, tern_error *err)

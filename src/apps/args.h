@@ -26,7 +26,7 @@ typedef struct tern_flag {
     char letter;      /* the short form, or 0 */
     tern_flag_kind kind;
     const char *metavar;
-    size_t field; /* offset in tern_options */
+    size_t field;    /* offset in tern_options */
     double min, max; /* numbers: both ends allowed; max <= min: any */
     const char *help;
 } tern_flag;
@@ -38,27 +38,30 @@ typedef struct tern_flag_group {
 
 typedef struct tern_command {
     const char *name;
-    const char *usage;   /* what follows the name */
-    const char *summary; /* one line */
-    const char *detail;  /* more lines, or NULL */
-    const tern_flag_group *groups; /* ends with one without flags */
-    uint32_t min_args, max_args;   /* words that are no flags */
+    const char *usage;                       /* what follows the name */
+    const char *summary;                     /* one line */
+    const char *detail;                      /* more lines, or NULL */
+    const tern_flag_group *groups;           /* ends with one without flags */
+    uint32_t min_args, max_args;             /* words that are no flags */
     void (*defaults)(tern_options *options); /* may be NULL: all zero */
     /* Does the work; an error is printed by the caller. CANCELLED after Ctrl-C. */
     tern_status (*run)(const tern_options *options, tern_error *err);
 } tern_command;
 
-/* Reads the words after the sub-command into *options, which holds the defaults. Flags are "--name value", "--name=value", "-l value",
- * "-lvalue"; a long name may be cut short where it stays unique; "--" ends the flags. Errors: INVALID_ARGUMENT with the flag, the value found
- * and what was expected, or the nearest flag for one that is unknown. */
+/* Reads the words after the sub-command into *options, which holds the defaults. Flags are "--name value",
+ * "--name=value", "-l value",
+ * "-lvalue"; a long name may be cut short where it stays unique; "--" ends the flags. Errors: INVALID_ARGUMENT with the
+ * flag, the value found and what was expected, or the nearest flag for one that is unknown. */
 tern_status tern_args_parse(const tern_command *command, int n, char **words, tern_options *options, tern_error *err);
 /* Frees what parsing allocated. */
 void tern_args_deinit(tern_options *options);
 
 /* The --help page of a command. */
 void tern_args_help(const tern_command *command, FILE *out);
-/* The candidate nearest to `word` by edit distance, NULL when none is near. `next` yields the i-th candidate, NULL at the end. */
-const char *tern_args_nearest(const char *word, const char *(*next)(const void *context, size_t i), const void *context);
+/* The candidate nearest to `word` by edit distance, NULL when none is near. `next` yields the i-th candidate, NULL at
+ * the end. */
+const char *tern_args_nearest(const char *word, const char *(*next)(const void *context, size_t i),
+                              const void *context);
 
 /* The i-th flag of a command over all its groups, then --help; NULL at the end. */
 const tern_flag *tern_args_flag_at(const tern_command *command, size_t i);

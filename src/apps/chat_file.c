@@ -54,7 +54,8 @@ tern_status tern_chat_talk_load(tern_chat_talk *t, const char *path, tern_error 
     tern_chat_talk loaded = {0};
     TERN_TRY(tern_json_read(&list, path, (size_t)64 << 20, err));
     tern_status status = TERN_OK;
-    if (!json_is_array(list)) status = tern_fail(err, TERN_MALFORMED, "%s found, a list of messages expected", tern_json_kind(list));
+    if (!json_is_array(list))
+        status = tern_fail(err, TERN_MALFORMED, "%s found, a list of messages expected", tern_json_kind(list));
     for (size_t i = 0; i < json_array_size(list) && status == TERN_OK; i++) {
         status = add_message(&loaded, json_array_get(list, i), err);
         if (status != TERN_OK) tern_error_prefix(err, "message %zu", i);

@@ -1,10 +1,10 @@
 /* Lines from a terminal or a pipe. */
 #include "apps/chat_input.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <editline/readline.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

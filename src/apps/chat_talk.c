@@ -10,17 +10,20 @@ enum { LEAST_ANSWER = 16 }; /* tokens of context that an answer should find free
 
 static tern_status parse_template(tern_chat_talk *t, const char *name, tern_error *err)
 {
-    const char *own = tern_tokenizer_chat_template(t->tokenizer), *source = name ? tern_chat_template_builtin(name) : own;
+    const char *own = tern_tokenizer_chat_template(t->tokenizer),
+               *source = name ? tern_chat_template_builtin(name) : own;
     tern_buf text = {0};
     tern_status status = TERN_OK;
     if (!source && !name)
-        return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "the model has no chat template; name one with --template (chatml, llama3, bitnet, gemma, or a file), "
-                         "or use `tern run`");
+        return tern_fail(
+            err, TERN_INVALID_ARGUMENT,
+            "the model has no chat template; name one with --template (chatml, llama3, bitnet, gemma, or a file), "
+            "or use `tern run`");
     if (!source) status = tern_app_read_text(name, &text, err);
     if (status == TERN_OK && !source) source = text.data;
     if (status == TERN_OK) status = tern_chat_template_parse(&t->template, source, strlen(source), err);
-    if (status != TERN_OK) tern_error_prefix(err, "chat template%s%s", name ? " " : "", name ? tern_show_z(name).text : "");
+    if (status != TERN_OK)
+        tern_error_prefix(err, "chat template%s%s", name ? " " : "", name ? tern_show_z(name).text : "");
     tern_buf_deinit(&text);
     return status;
 }
@@ -104,14 +107,17 @@ static tern_status render(tern_chat_talk *t, tern_error *err)
         const size_t first = has_system(t);
         t->ids.n = 0;
         TERN_TRY(tern_chat_template_tokens(t->template, t->tokenizer, t->messages, t->n, true, &t->ids, err));
-        if (t->ids.n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "the chat template renders this conversation to nothing");
+        if (t->ids.n == 0)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "the chat template renders this conversation to nothing");
         if (t->ids.n + LEAST_ANSWER <= n_ctx) return TERN_OK;
         if (!t->options->context_shift || t->n < first + 3) break;
         remove_message(t, first);
         remove_message(t, first);
     }
-    return tern_fail(err, TERN_CONTEXT_FULL, "the conversation has %zu tokens, the context %zu: /clear forgets it, --ctx makes more room, "
-                     "--context-shift forgets the oldest turns", t->ids.n, n_ctx);
+    return tern_fail(err, TERN_CONTEXT_FULL,
+                     "the conversation has %zu tokens, the context %zu: /clear forgets it, --ctx makes more room, "
+                     "--context-shift forgets the oldest turns",
+                     t->ids.n, n_ctx);
 }
 
 /* How many tokens the session and the conversation have in common; at least one token is left to evaluate. */
@@ -149,7 +155,8 @@ static tern_status generate(tern_chat_talk *t, tern_error *err)
     t->answer.size = 0;
     tern_session_truncate(t->session, common);
     if (status == TERN_OK)
-        status = tern_generate(t->session, t->ids.ids + common, (uint32_t)t->ids.n - common, &g.params, &t->cost.result, err);
+        status = tern_generate(t->session, t->ids.ids + common, (uint32_t)t->ids.n - common, &g.params, &t->cost.result,
+                               err);
     if (t->started) t->cost.weight_bytes = tern_app_weight_bytes(t->engine) - t->weight_bytes;
     tern_app_generation_deinit(&g);
     return status;

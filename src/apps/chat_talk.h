@@ -13,14 +13,15 @@ typedef struct tern_chat_talk {
     tern_chat_template *template;
     tern_chat_message *messages; /* role: static words; content: owned */
     size_t n, cap;
-    tern_tokens ids; /* the conversation as the template renders it */
-    tern_buf answer; /* being written */
+    tern_tokens ids;    /* the conversation as the template renders it */
+    tern_buf answer;    /* being written */
     tern_app_cost cost; /* of the last answer */
     uint64_t weight_bytes;
     bool started, failed;
 } tern_chat_talk;
 
-/* Opens model, session and template. Errors: also INVALID_ARGUMENT when the model has no template and --template names none. */
+/* Opens model, session and template. Errors: also INVALID_ARGUMENT when the model has no template and --template names
+ * none. */
 tern_status tern_chat_talk_open(tern_chat_talk *talk, tern_options *options, tern_error *err);
 void tern_chat_talk_close(tern_chat_talk *talk);
 
@@ -30,8 +31,9 @@ tern_status tern_chat_talk_add(tern_chat_talk *talk, const char *role, const cha
 void tern_chat_talk_truncate(tern_chat_talk *talk, size_t keep);
 /* Sets, replaces or (n = 0) removes the system message. */
 tern_status tern_chat_talk_set_system(tern_chat_talk *talk, const char *content, size_t n, tern_error *err);
-/* Streams the answer to the last message to standard output and appends it. Only what the session does not hold already is evaluated.
- * Errors: CONTEXT_FULL (with --context-shift the oldest messages are forgotten instead), and those of the template. */
+/* Streams the answer to the last message to standard output and appends it. Only what the session does not hold already
+ * is evaluated. Errors: CONTEXT_FULL (with --context-shift the oldest messages are forgotten instead), and those of the
+ * template. */
 tern_status tern_chat_talk_answer(tern_chat_talk *talk, tern_error *err);
 
 /* The messages as JSON: [{"role": ..., "content": ...}, ...]. Written to a temporary name and renamed. */

@@ -9,18 +9,17 @@ static const struct {
     {"chatml",
      "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>\\n' }}{% endfor %}"
      "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"},
-    {"llama3",
-     "{% for m in messages %}{% if loop.first %}{{ bos_token }}{% endif %}"
-     "{{ '<|start_header_id|>' + m['role'] + '<|end_header_id|>\\n\\n' + m['content'] | trim + '<|eot_id|>' }}{% endfor %}"
-     "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}"},
-    {"bitnet",
-     "{% for m in messages %}{% if loop.first %}{{ bos_token }}{% endif %}"
-     "{{ m['role'] | capitalize + ': ' + m['content'] | trim + '<|eot_id|>' }}{% endfor %}"
-     "{% if add_generation_prompt %}{{ 'Assistant: ' }}{% endif %}"},
-    {"gemma",
-     "{{ bos_token }}{% for m in messages %}"
-     "{{ '<start_of_turn>' + ('model' if m['role'] == 'assistant' else m['role']) + '\\n' + m['content'] | trim + '<end_of_turn>\\n' }}"
-     "{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}"},
+    {"llama3", "{% for m in messages %}{% if loop.first %}{{ bos_token }}{% endif %}"
+               "{{ '<|start_header_id|>' + m['role'] + '<|end_header_id|>\\n\\n' + m['content'] | trim + '<|eot_id|>' "
+               "}}{% endfor %}"
+               "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}"},
+    {"bitnet", "{% for m in messages %}{% if loop.first %}{{ bos_token }}{% endif %}"
+               "{{ m['role'] | capitalize + ': ' + m['content'] | trim + '<|eot_id|>' }}{% endfor %}"
+               "{% if add_generation_prompt %}{{ 'Assistant: ' }}{% endif %}"},
+    {"gemma", "{{ bos_token }}{% for m in messages %}"
+              "{{ '<start_of_turn>' + ('model' if m['role'] == 'assistant' else m['role']) + '\\n' + m['content'] | "
+              "trim + '<end_of_turn>\\n' }}"
+              "{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}"},
 };
 
 const char *tern_chat_template_builtin(const char *name)

@@ -15,15 +15,22 @@ enum { MAX_REPEATS = 100, MAX_COUNTS = 16, DECODE_AFTER = 64 };
 static const double measure_seconds = 0.5;
 
 static const tern_flag flags[] = {
-    {"prompt-tokens", 'p', TERN_FLAG_U32, "N", offsetof(tern_options, n_prompt), 0, 1 << 20, "Tokens of prefill; 0 skips it"},
+    {"prompt-tokens", 'p', TERN_FLAG_U32, "N", offsetof(tern_options, n_prompt), 0, 1 << 20,
+     "Tokens of prefill; 0 skips it"},
     {"n-tokens", 'n', TERN_FLAG_U32, "N", offsetof(tern_options, n_tokens), 0, 1 << 20, "Tokens of decode; 0 skips it"},
-    {"repeats", 'r', TERN_FLAG_U32, "N", offsetof(tern_options, repeats), 1, MAX_REPEATS, "Runs of each; the median counts"},
-    {"threads", 't', TERN_FLAG_TEXT, "LIST", offsetof(tern_options, threads), 0, 0, "Numbers of threads: 1,2; 1 and all cores when not given"},
+    {"repeats", 'r', TERN_FLAG_U32, "N", offsetof(tern_options, repeats), 1, MAX_REPEATS,
+     "Runs of each; the median counts"},
+    {"threads", 't', TERN_FLAG_TEXT, "LIST", offsetof(tern_options, threads), 0, 0,
+     "Numbers of threads: 1,2; 1 and all cores when not given"},
     {"pin", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, pin), 0, 0, "Tie each thread to a core"},
-    {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", offsetof(tern_options, cpu_features), 0, 0, "scalar, avx2, ... at most, or -name,..."},
-    {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0, "Output head: exact, q8_0, q6_k, q4_k, ..."},
-    {"kv", 0, TERN_FLAG_CHOICE, "auto|f16|f32", offsetof(tern_options, kv), 0, 0, "Numbers in the KV cache; auto: f32 up to 64 MiB, else f16"},
-    {"batch", 'b', TERN_FLAG_U32, "N", offsetof(tern_options, batch), 1, 65536, "Tokens of a prefill step; 512 when not given"},
+    {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", offsetof(tern_options, cpu_features), 0, 0,
+     "scalar, avx2, ... at most, or -name,..."},
+    {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
+     "Output head: exact, q8_0, q6_k, q4_k, ..."},
+    {"kv", 0, TERN_FLAG_CHOICE, "auto|f16|f32", offsetof(tern_options, kv), 0, 0,
+     "Numbers in the KV cache; auto: f32 up to 64 MiB, else f16"},
+    {"batch", 'b', TERN_FLAG_U32, "N", offsetof(tern_options, batch), 1, 65536,
+     "Tokens of a prefill step; 512 when not given"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
     {0},
 };
@@ -214,12 +221,13 @@ static double bandwidth_share(const row *r)
 static json_t *row_json(const row *r)
 {
     return json_pack("{s:i, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:f}", "threads", (int)r->n_threads,
-                     "prefill_tokens_per_second", rates_json(&r->prefill), "decode_tokens_per_second", rates_json(&r->decode),
-                     "operations_per_token", r->operations_per_token, "operations_per_second_possible", 2 * r->dot_rate,
-                     "operations_share", operations_share(r), "weight_bytes_per_token", r->weight_bytes_per_token, "read_bandwidth",
-                     r->read_bandwidth, "bandwidth_share", bandwidth_share(r), "allocations_per_token", r->allocations_per_token,
-                     "resident_bytes", (json_int_t)r->resident, "peak_resident_bytes", (json_int_t)r->peak_resident, "first_token_ms",
-                     r->first_token_ms);
+                     "prefill_tokens_per_second", rates_json(&r->prefill), "decode_tokens_per_second",
+                     rates_json(&r->decode), "operations_per_token", r->operations_per_token,
+                     "operations_per_second_possible", 2 * r->dot_rate, "operations_share", operations_share(r),
+                     "weight_bytes_per_token", r->weight_bytes_per_token, "read_bandwidth", r->read_bandwidth,
+                     "bandwidth_share", bandwidth_share(r), "allocations_per_token", r->allocations_per_token,
+                     "resident_bytes", (json_int_t)r->resident, "peak_resident_bytes", (json_int_t)r->peak_resident,
+                     "first_token_ms", r->first_token_ms);
 }
 
 static void print_row(const row *r, const tern_options *o)
@@ -240,8 +248,8 @@ static void print_row(const row *r, const tern_options *o)
                tern_app_bytes((uint64_t)r->weight_bytes_per_token, a),
                tern_app_bytes((uint64_t)(median(&r->decode) * r->weight_bytes_per_token), b),
                tern_app_bytes((uint64_t)r->read_bandwidth, c), 100 * bandwidth_share(r), r->allocations_per_token);
-    printf("  memory: %s resident, %s at most\n  from opening to the first token: %.0f ms\n", tern_app_bytes(r->resident, a),
-           tern_app_bytes(r->peak_resident, b), r->first_token_ms);
+    printf("  memory: %s resident, %s at most\n  from opening to the first token: %.0f ms\n",
+           tern_app_bytes(r->resident, a), tern_app_bytes(r->peak_resident, b), r->first_token_ms);
 }
 
 /* What is the same for every number of threads. */
@@ -259,7 +267,8 @@ static void describe(const bench *b, subject *out)
     out->parameters = tern_model_parameters(model);
     out->bytes = tern_model_bytes(model);
     out->head = tern_engine_head_exact(b->engine) ? "exact" : tern_engine_head(b->engine)->encoding->name;
-    snprintf(out->name, sizeof out->name, "%s %s", tern_show_z(c->architecture).text, layer->encoding ? layer->encoding->name : "");
+    snprintf(out->name, sizeof out->name, "%s %s", tern_show_z(c->architecture).text,
+             layer->encoding ? layer->encoding->name : "");
 }
 
 static tern_status print(const row *rows, uint32_t n, const subject *s, const tern_options *o, tern_error *err)
@@ -269,12 +278,15 @@ static tern_status print(const row *rows, uint32_t n, const subject *s, const te
     json_t *list = json_array();
     for (uint32_t i = 0; i < n; i++) json_array_append_new(list, row_json(&rows[i]));
     if (o->json)
-        return tern_app_print_json(json_pack("{s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:i, s:o}", "cpu", cpu, "model", s->name, "head", s->head,
-                                             "parameters", (json_int_t)s->parameters, "weight_bytes", (json_int_t)s->bytes,
-                                             "prompt_tokens", (int)o->n_prompt, "generated_tokens", (int)o->n_tokens, "repeats",
-                                             (int)o->repeats, "results", list), err);
+        return tern_app_print_json(json_pack("{s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:i, s:o}", "cpu", cpu, "model",
+                                             s->name, "head", s->head, "parameters", (json_int_t)s->parameters,
+                                             "weight_bytes", (json_int_t)s->bytes, "prompt_tokens", (int)o->n_prompt,
+                                             "generated_tokens", (int)o->n_tokens, "repeats", (int)o->repeats,
+                                             "results", list),
+                                   err);
     json_decref(list);
-    printf("%s\n%s, head %s: %.2f G parameters, %s\n", cpu, s->name, s->head, (double)s->parameters * 1e-9, tern_app_bytes(s->bytes, size));
+    printf("%s\n%s, head %s: %.2f G parameters, %s\n", cpu, s->name, s->head, (double)s->parameters * 1e-9,
+           tern_app_bytes(s->bytes, size));
     for (uint32_t i = 0; i < n; i++) print_row(&rows[i], o);
     return TERN_OK;
 }
@@ -317,7 +329,9 @@ static tern_status run(const tern_options *o, tern_error *err)
     uint32_t counts[MAX_COUNTS], n;
     subject s = {0};
     TERN_TRY(thread_counts(o, counts, &n, err));
-    bench b = {.options = o, .progress = {.label = "Measuring"}, .n_steps = n * o->repeats * ((o->n_prompt ? 1u : 0u) + (o->n_tokens ? 1u : 0u)) + 1};
+    bench b = {.options = o,
+               .progress = {.label = "Measuring"},
+               .n_steps = n * o->repeats * ((o->n_prompt ? 1u : 0u) + (o->n_tokens ? 1u : 0u)) + 1};
     row *rows = tern_calloc(n, sizeof *rows);
     if (!rows) return tern_fail_alloc(err, n * sizeof *rows);
     for (uint32_t i = 0; i < n; i++) rows[i].n_threads = counts[i];
@@ -338,8 +352,9 @@ const tern_command tern_command_bench = {
     .name = "bench",
     .usage = "-m MODEL [-p 512] [-n 128] [-t 1,2] [-r 5] [--json]",
     .summary = "Measure speed as a share of what this machine can do",
-    .detail = "Prefill is compared with the rate of integer dot products in registers, decode with the rate at which the\n"
-              "same threads read the same weights; both are measured in the same run.",
+    .detail =
+        "Prefill is compared with the rate of integer dot products in registers, decode with the rate at which the\n"
+        "same threads read the same weights; both are measured in the same run.",
     .groups = groups,
     .defaults = defaults,
     .run = run,

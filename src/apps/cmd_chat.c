@@ -9,8 +9,10 @@ static const tern_flag flags[] = {
     {"system", 0, TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, system), 0, 0, "What the model is told first"},
     {"template", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, template), 0, 0,
      "Chat template: chatml, llama3, bitnet, gemma, or a Jinja file"},
-    {"history", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, history), 0, 0, "Where typed lines are kept; \"\" keeps none"},
-    {"restore", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, restore), 0, 0, "Go on with a conversation that /save wrote"},
+    {"history", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, history), 0, 0,
+     "Where typed lines are kept; \"\" keeps none"},
+    {"restore", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, restore), 0, 0,
+     "Go on with a conversation that /save wrote"},
     {"verbose", 'v', TERN_FLAG_BOOL, NULL, offsetof(tern_options, verbose), 0, 0, "Statistics after each answer"},
     {0},
 };
@@ -24,7 +26,8 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {0}};
 
 /* Flags that can be set while talking: "/temp 0.5". */
-static const tern_flag_group live_groups[] = {{"Generation", tern_flags_generation}, {"Sampling", tern_flags_sampling}, {0}};
+static const tern_flag_group live_groups[] = {
+    {"Generation", tern_flags_generation}, {"Sampling", tern_flags_sampling}, {0}};
 static const tern_command live = {.name = "chat", .usage = "", .groups = live_groups, .max_args = 1};
 
 /* One /command: its word, what follows it, and what it does; CANCELLED leaves the chat. */
@@ -148,7 +151,8 @@ static tern_status run_command(tern_chat_talk *talk, char *line, tern_error *err
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (strcmp(commands[i].name, line) == 0) return commands[i].run(talk, rest, err);
     for (size_t i = 0; tern_args_flag_at(&live, i); i++)
-        if (strcmp(tern_args_flag_at(&live, i)->name, line) == 0) return set_flag(talk, tern_args_flag_at(&live, i), rest, err);
+        if (strcmp(tern_args_flag_at(&live, i)->name, line) == 0)
+            return set_flag(talk, tern_args_flag_at(&live, i), rest, err);
     const char *nearest = tern_args_nearest(line, word_at, NULL);
     if (nearest) return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown command /%s: did you mean /%s?", line, nearest);
     return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown command /%s (/help lists them)", line);

@@ -6,7 +6,8 @@
 static void print_flags(const tern_command *command)
 {
     printf("    %s) words=\"", command->name);
-    for (size_t i = 0; tern_args_flag_at(command, i); i++) printf("%s--%s", i ? " " : "", tern_args_flag_at(command, i)->name);
+    for (size_t i = 0; tern_args_flag_at(command, i); i++)
+        printf("%s--%s", i ? " " : "", tern_args_flag_at(command, i)->name);
     puts("\" ;;");
 }
 
@@ -19,7 +20,8 @@ static tern_status run(const tern_options *o, tern_error *err)
     for (const tern_command *const *c = tern_commands; *c; c++) print_flags(*c);
     puts("    esac\n    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words=\"help");
     for (const tern_command *const *c = tern_commands; *c; c++) printf(" %s", (*c)->name);
-    puts("\"\n    elif [ \"${word#-}\" = \"$word\" ]; then\n        mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n        return\n    fi\n"
+    puts("\"\n    elif [ \"${word#-}\" = \"$word\" ]; then\n        mapfile -t COMPREPLY < <(compgen -f -- "
+         "\"$word\")\n        return\n    fi\n"
          "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n}\ncomplete -o filenames -F _tern tern");
     return TERN_OK;
 }

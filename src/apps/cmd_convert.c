@@ -10,8 +10,10 @@ static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, output), 0, 0, "The GGUF file to write"},
     {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
      "Layers: i2_s, tq2_0, tq1_0, t160, f16, bf16, f32, q8_0, q6_k, q4_k"},
-    {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0, "Embedding and output tables; both as they are when not given"},
-    {"force", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, force), 0, 0, "Ternarise a model that was not trained for it"},
+    {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
+     "Embedding and output tables; both as they are when not given"},
+    {"force", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, force), 0, 0,
+     "Ternarise a model that was not trained for it"},
     {0},
 };
 
@@ -24,15 +26,18 @@ static tern_status check_names(const char *in, const char *out, tern_error *err)
     bool same = a && b && strcmp(a, b) == 0;
     free(a);
     free(b);
-    return same ? tern_fail(err, TERN_INVALID_ARGUMENT, "%s: input and output are the same file", tern_show_z(in).text) : TERN_OK;
+    return same ? tern_fail(err, TERN_INVALID_ARGUMENT, "%s: input and output are the same file", tern_show_z(in).text)
+                : TERN_OK;
 }
 
 static void print_sizes(const char *in, const char *out, const tern_model *model)
 {
     char before[16], after[16];
-    uint64_t n_before = tern_app_file_bytes(in), n_after = tern_app_file_bytes(out), parameters = tern_model_parameters(model);
-    fprintf(stderr, "%s: %s, %.2f bits per weight\n%s: %s, %.2f bits per weight\n", in, tern_app_bytes(n_before, before),
-            (double)n_before * 8 / (double)parameters, out, tern_app_bytes(n_after, after), (double)n_after * 8 / (double)parameters);
+    uint64_t n_before = tern_app_file_bytes(in), n_after = tern_app_file_bytes(out),
+             parameters = tern_model_parameters(model);
+    fprintf(stderr, "%s: %s, %.2f bits per weight\n%s: %s, %.2f bits per weight\n", in,
+            tern_app_bytes(n_before, before), (double)n_before * 8 / (double)parameters, out,
+            tern_app_bytes(n_after, after), (double)n_after * 8 / (double)parameters);
 }
 
 static tern_status write_model(const tern_model *model, const tern_options *o, tern_error *err)
@@ -69,8 +74,9 @@ const tern_command tern_command_convert = {
     .name = "convert",
     .usage = "IN -o OUT.gguf [--type TYPE] [--head TYPE]",
     .summary = "Write a model as one GGUF file",
-    .detail = "IN is a GGUF file or a Hugging Face folder. BF16 master weights of BitNet models are ternarised, packed\n"
-              "uint8 weights unpacked. Between ternary types nothing is lost.",
+    .detail =
+        "IN is a GGUF file or a Hugging Face folder. BF16 master weights of BitNet models are ternarised, packed\n"
+        "uint8 weights unpacked. Between ternary types nothing is lost.",
     .groups = groups,
     .min_args = 1,
     .max_args = 1,

@@ -10,8 +10,10 @@
 static const tern_flag flags[] = {
     {"measure", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, measure), 0, 0, "Measure how fast memory can be read"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
-    {"threads", 't', TERN_FLAG_TEXT, "N", offsetof(tern_options, threads), 0, 0, "Threads; one for each physical core when not given"},
-    {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", offsetof(tern_options, cpu_features), 0, 0, "As if the CPU had no more than this"},
+    {"threads", 't', TERN_FLAG_TEXT, "N", offsetof(tern_options, threads), 0, 0,
+     "Threads; one for each physical core when not given"},
+    {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", offsetof(tern_options, cpu_features), 0, 0,
+     "As if the CPU had no more than this"},
     {0},
 };
 
@@ -31,10 +33,11 @@ static json_t *describe(tern_backend *b, const tern_options *o)
     char name[128], features[128];
     tern_cpu_name(name, sizeof name);
     tern_cpu_features_print(tern_cpu_features(), features, sizeof features);
-    json_t *out = json_pack("{s:s, s:o, s:i, s:i, s:s, s:I, s:i, s:o}", "device", "cpu", "name", tern_app_json_text(name, strlen(name)),
-                            "cores", (int)tern_cpu_cores(), "hardware_threads", (int)tern_cpu_threads(), "features", features, "memory_bytes",
-                            (json_int_t)sysconf(_SC_PHYS_PAGES) * (json_int_t)sysconf(_SC_PAGESIZE), "threads", (int)tern_cpu_n_threads(b),
-                            "kernels", kernels_json(tern_cpu_kernels_of(b)));
+    json_t *out = json_pack("{s:s, s:o, s:i, s:i, s:s, s:I, s:i, s:o}", "device", "cpu", "name",
+                            tern_app_json_text(name, strlen(name)), "cores", (int)tern_cpu_cores(), "hardware_threads",
+                            (int)tern_cpu_threads(), "features", features, "memory_bytes",
+                            (json_int_t)sysconf(_SC_PHYS_PAGES) * (json_int_t)sysconf(_SC_PAGESIZE), "threads",
+                            (int)tern_cpu_n_threads(b), "kernels", kernels_json(tern_cpu_kernels_of(b)));
     if (o->measure) json_object_set_new(out, "read_bandwidth", json_real(tern_cpu_measure_read(b, NULL, 0, 0.5)));
     return out;
 }
@@ -62,14 +65,16 @@ static void print_kernels(json_t *kernels)
 static void print(const json_t *d)
 {
     char size[16];
-    printf("cpu: %s\n  %" JSON_INTEGER_FORMAT " cores, %" JSON_INTEGER_FORMAT " hardware threads, %s of memory\n  features: %s\n",
+    printf("cpu: %s\n  %" JSON_INTEGER_FORMAT " cores, %" JSON_INTEGER_FORMAT
+           " hardware threads, %s of memory\n  features: %s\n",
            json_string_value(json_object_get(d, "name")), json_integer_value(json_object_get(d, "cores")),
            json_integer_value(json_object_get(d, "hardware_threads")),
            tern_app_bytes((uint64_t)json_integer_value(json_object_get(d, "memory_bytes")), size),
            json_string_value(json_object_get(d, "features")));
     const json_t *rate = json_object_get(d, "read_bandwidth");
     if (rate)
-        printf("  memory reads at %s/s (threads: %" JSON_INTEGER_FORMAT ")\n", tern_app_bytes((uint64_t)json_real_value(rate), size),
+        printf("  memory reads at %s/s (threads: %" JSON_INTEGER_FORMAT ")\n",
+               tern_app_bytes((uint64_t)json_real_value(rate), size),
                json_integer_value(json_object_get(d, "threads")));
     puts("kernels:");
     print_kernels(json_object_get(d, "kernels"));

@@ -22,8 +22,12 @@ static tern_status build_graph(tern_graph *graph, const tern_model *model, const
 {
     const tern_config *c = tern_model_config(model);
     uint32_t n_ctx = o->ctx ? o->ctx : c->n_ctx_train < 2048 ? c->n_ctx_train : 2048;
-    tern_graph_options how = {.max_tokens = o->batch ? o->batch : 1, .max_outputs = 1, .n_ctx = n_ctx, .n_sequences = 1,
-                              .n_pages = (n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE, .kv_f32 = tern_kv_is_f32(tern_app_kv(o), c, n_ctx)};
+    tern_graph_options how = {.max_tokens = o->batch ? o->batch : 1,
+                              .max_outputs = 1,
+                              .n_ctx = n_ctx,
+                              .n_sequences = 1,
+                              .n_pages = (n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE,
+                              .kv_f32 = tern_kv_is_f32(tern_app_kv(o), c, n_ctx)};
     TERN_TRY(tern_graph_build(graph, model, &how, err));
     TERN_TRY(tern_graph_fuse(graph, err));
     return tern_graph_plan(graph, err);

@@ -7,13 +7,18 @@
 enum { PIECE_TOKENS = 64 }; /* rows of logits held at a time: a vocabulary has 128,256 columns */
 
 static const tern_flag flags[] = {
-    {"ids", 0, TERN_FLAG_TEXT, "IDS", offsetof(tern_options, ids), 0, 0, "Token ids: 1,2,3; - reads them from standard input"},
-    {"hidden", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, hidden), 0, 0, "Hidden states [layers + 1][n][hidden] instead of logits"},
+    {"ids", 0, TERN_FLAG_TEXT, "IDS", offsetof(tern_options, ids), 0, 0,
+     "Token ids: 1,2,3; - reads them from standard input"},
+    {"hidden", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, hidden), 0, 0,
+     "Hidden states [layers + 1][n][hidden] instead of logits"},
     {0},
 };
 
-static const tern_flag_group groups[] = {
-    {"Flags", flags}, {"Model", tern_flags_model}, {"Context", tern_flags_session}, {"Backend", tern_flags_backend}, {0}};
+static const tern_flag_group groups[] = {{"Flags", flags},
+                                         {"Model", tern_flags_model},
+                                         {"Context", tern_flags_session},
+                                         {"Backend", tern_flags_backend},
+                                         {0}};
 
 static void defaults(tern_options *o)
 {
@@ -44,7 +49,8 @@ static tern_status write_floats(const float *x, size_t n, tern_error *err)
 }
 
 /* The hidden states of every layer for a piece of the tokens, into their places in all[layers + 1][n][n_embd]. */
-static tern_status keep_hidden(const tern_session *s, uint32_t first, uint32_t piece, uint32_t n, float *all, tern_error *err)
+static tern_status keep_hidden(const tern_session *s, uint32_t first, uint32_t piece, uint32_t n, float *all,
+                               tern_error *err)
 {
     const tern_config *c = tern_engine_config(tern_session_engine(s));
     for (uint32_t i = 0; i <= c->n_layers; i++)
@@ -84,8 +90,10 @@ static tern_status run_engine(tern_engine *engine, const tern_options *o, const 
 {
     tern_session *session;
     uint32_t n_ctx = tern_engine_config(engine)->n_ctx_train;
-    if (ids->n > n_ctx) return tern_fail(err, TERN_CONTEXT_FULL, "%zu tokens: the model was trained for at most %u", ids->n, n_ctx);
-    tern_session_params params = {.n_ctx = (uint32_t)ids->n, .n_batch = PIECE_TOKENS, .max_outputs = PIECE_TOKENS, .keep_hidden = o->hidden};
+    if (ids->n > n_ctx)
+        return tern_fail(err, TERN_CONTEXT_FULL, "%zu tokens: the model was trained for at most %u", ids->n, n_ctx);
+    tern_session_params params = {
+        .n_ctx = (uint32_t)ids->n, .n_batch = PIECE_TOKENS, .max_outputs = PIECE_TOKENS, .keep_hidden = o->hidden};
     TERN_TRY(tern_app_open_session(&session, engine, o, params, err));
     tern_status status = o->hidden ? evaluate_hidden(session, ids, err) : evaluate(session, ids, NULL, err);
     tern_session_close(session);

@@ -7,14 +7,19 @@
 enum { OUTPUTS = 128, DEFAULT_WINDOW = 512 }; /* rows of logits a step; tokens */
 
 static const tern_flag flags[] = {
-    {"window", 0, TERN_FLAG_U32, "N", offsetof(tern_options, window), 2, 1 << 20, "Tokens of a window; each starts empty; 512 when not given"},
-    {"against", 0, TERN_FLAG_TEXT, "PATH", offsetof(tern_options, against), 0, 0, "Another model of the same vocabulary, for KL divergence"},
+    {"window", 0, TERN_FLAG_U32, "N", offsetof(tern_options, window), 2, 1 << 20,
+     "Tokens of a window; each starts empty; 512 when not given"},
+    {"against", 0, TERN_FLAG_TEXT, "PATH", offsetof(tern_options, against), 0, 0,
+     "Another model of the same vocabulary, for KL divergence"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
     {0},
 };
 
-static const tern_flag_group groups[] = {
-    {"Flags", flags}, {"Model", tern_flags_model}, {"Context", tern_flags_session}, {"Backend", tern_flags_backend}, {0}};
+static const tern_flag_group groups[] = {{"Flags", flags},
+                                         {"Model", tern_flags_model},
+                                         {"Context", tern_flags_session},
+                                         {"Backend", tern_flags_backend},
+                                         {0}};
 
 /* A model, or the one to compare with. */
 typedef struct reader {
@@ -64,13 +69,15 @@ static bool update(void *context, double done)
 static tern_status print(const tern_perplexity_result *r, uint32_t window, const tern_options *o, tern_error *err)
 {
     if (o->json) {
-        json_t *out = json_pack("{s:I, s:i, s:i, s:f, s:f, s:f}", "tokens_scored", (json_int_t)r->n_scored, "windows", (int)r->n_windows,
-                                "window", (int)window, "nll", r->nll, "ppl", r->ppl, "top1", r->top1);
+        json_t *out =
+            json_pack("{s:I, s:i, s:i, s:f, s:f, s:f}", "tokens_scored", (json_int_t)r->n_scored, "windows",
+                      (int)r->n_windows, "window", (int)window, "nll", r->nll, "ppl", r->ppl, "top1", r->top1);
         if (o->against) json_object_update_new(out, json_pack("{s:f, s:f}", "kl", r->kl, "same_top1", r->same_top1));
         return tern_app_print_json(out, err);
     }
-    printf("tokens scored  %llu in %u windows of %u\nnll            %.5f\nppl            %.4f\ntop-1          %.2f %%\n",
-           (unsigned long long)r->n_scored, r->n_windows, window, r->nll, r->ppl, 100 * r->top1);
+    printf(
+        "tokens scored  %llu in %u windows of %u\nnll            %.5f\nppl            %.4f\ntop-1          %.2f %%\n",
+        (unsigned long long)r->n_scored, r->n_windows, window, r->nll, r->ppl, 100 * r->top1);
     if (o->against) printf("kl             %.6g\nsame top-1     %.2f %%\n", r->kl, 100 * r->same_top1);
     return TERN_OK;
 }
@@ -81,7 +88,8 @@ static tern_status score(const reader *r, const reader *other, const tern_option
     tern_progress progress = {.label = "Reading"};
     tern_perplexity_result result;
     const uint32_t window = window_of(r->engine, o);
-    tern_perplexity_params how = {.window = window, .against = other->session, .progress = update, .context = &progress};
+    tern_perplexity_params how = {
+        .window = window, .against = other->session, .progress = update, .context = &progress};
     tern_status status = tokenize_file(r, o->args.items[0], &ids, err);
     if (status == TERN_OK) status = tern_perplexity(r->session, ids.ids, ids.n, &how, &result, err);
     tern_progress_end(&progress);

@@ -12,7 +12,8 @@ static const char bundled_prompt[] = "Once upon a time";
 static const tern_flag flags[] = {
     {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", FIELD(prompt), 0, 0, "What the text begins with"},
     {"file", 'f', TERN_FLAG_TEXT, "FILE", FIELD(file), 0, 0, "The same from a file; - is standard input"},
-    {"no-special", 0, TERN_FLAG_BOOL, NULL, FIELD(no_special), 0, 0, "What spells a special token in the prompt is plain text"},
+    {"no-special", 0, TERN_FLAG_BOOL, NULL, FIELD(no_special), 0, 0,
+     "What spells a special token in the prompt is plain text"},
     {"no-bos", 0, TERN_FLAG_BOOL, NULL, FIELD(no_bos), 0, 0, "No token for the beginning of text"},
     {"special", 0, TERN_FLAG_BOOL, NULL, FIELD(special), 0, 0, "Show special tokens that the model writes"},
     {"save", 0, TERN_FLAG_TEXT, "FILE", FIELD(save), 0, 0, "Save the session at the end"},
@@ -63,7 +64,8 @@ static tern_status read_prompt(story *s, tern_error *err)
     if (text && o->file) return tern_fail(err, TERN_INVALID_ARGUMENT, "--prompt and --file: one of them expected");
     if (o->file) return tern_app_read_text(o->file, &s->prompt, err);
     if (!text && !o->restore && is_bundled(o)) text = bundled_prompt;
-    if (!text && !o->restore) return tern_fail(err, TERN_INVALID_ARGUMENT, "no prompt: give it with -p TEXT or -f FILE");
+    if (!text && !o->restore)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "no prompt: give it with -p TEXT or -f FILE");
     return text ? tern_buf_add(&s->prompt, text, strlen(text), err) : TERN_OK;
 }
 
@@ -75,7 +77,8 @@ static tern_status tokenize_prompt(story *s, tern_error *err)
     if (bos) TERN_TRY(tern_tokens_add(&s->ids, tern_tokenizer_bos(s->tokenizer), err));
     TERN_TRY(tern_tokenize(s->tokenizer, s->prompt.data, s->prompt.size, !o->no_special, &s->ids, err));
     if (s->ids.n || tern_session_n_tokens(s->session)) return TERN_OK;
-    if (tern_tokenizer_bos(s->tokenizer) < 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "the prompt is empty: some text expected");
+    if (tern_tokenizer_bos(s->tokenizer) < 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "the prompt is empty: some text expected");
     return tern_tokens_add(&s->ids, tern_tokenizer_bos(s->tokenizer), err);
 }
 
@@ -118,9 +121,10 @@ static tern_status finish(story *s, tern_app_cost *cost, tern_error *err)
     if (o->save) TERN_TRY(tern_session_save(s->session, o->save, err));
     if (!o->quiet && !tern_app_interrupted()) tern_app_measure_cost(cost, s->engine);
     if (o->json)
-        return tern_app_print_json(json_pack("{s:o, s:o, s:o}", "prompt", tern_app_json_text(s->prompt.data, s->prompt.size), "text",
-                                             tern_app_json_text(s->text.data, s->text.size), "statistics", tern_app_cost_json(cost)),
-                                   err);
+        return tern_app_print_json(
+            json_pack("{s:o, s:o, s:o}", "prompt", tern_app_json_text(s->prompt.data, s->prompt.size), "text",
+                      tern_app_json_text(s->text.data, s->text.size), "statistics", tern_app_cost_json(cost)),
+            err);
     if (!o->quiet) tern_app_print_cost(cost);
     return TERN_OK;
 }

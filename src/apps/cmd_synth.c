@@ -5,8 +5,10 @@
 static const tern_flag flags[] = {
     {"preset", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, preset), 0, 0, "Shapes: bitnet-2b4t, or bitnet-tiny"},
     {"output", 'o', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, output), 0, 0, "The GGUF file to write"},
-    {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0, "Layers: i2_s (when not given), tq2_0, tq1_0, t160"},
-    {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0, "Embedding table: f16 (when not given), q8_0, q6_k, ..."},
+    {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
+     "Layers: i2_s (when not given), tq2_0, tq1_0, t160"},
+    {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
+     "Embedding table: f16 (when not given), q8_0, q6_k, ..."},
     {"seed", 0, TERN_FLAG_U64, "N", offsetof(tern_options, seed), 0, 0, "The same seed gives the same file"},
     {0},
 };
@@ -21,7 +23,8 @@ static void defaults(tern_options *o)
 static tern_status run(const tern_options *o, tern_error *err)
 {
     tern_progress progress = {.label = "Writing"};
-    tern_synth_options how = {.preset = o->preset, .seed = o->seed, .progress = tern_progress_update, .progress_context = &progress};
+    tern_synth_options how = {
+        .preset = o->preset, .seed = o->seed, .progress = tern_progress_update, .progress_context = &progress};
     if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the GGUF file to write with -o");
     TERN_TRY(tern_app_encoding("type", o->type, &how.linear, err));
     TERN_TRY(tern_app_encoding("head", o->head, &how.head, err));

@@ -6,11 +6,14 @@
 #include "base/show.h"
 
 static const tern_flag flags[] = {
-    {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, prompt), 0, 0, "The text (or the ids, with --decode)"},
-    {"file", 'f', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, file), 0, 0, "The text from a file; standard input when nothing is given"},
+    {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, prompt), 0, 0,
+     "The text (or the ids, with --decode)"},
+    {"file", 'f', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, file), 0, 0,
+     "The text from a file; standard input when nothing is given"},
     {"ids", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, show_ids), 0, 0, "Ids alone, on one line"},
     {"decode", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, decode), 0, 0, "Ids to text"},
-    {"special", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, special), 0, 0, "Special tokens are read in text, and shown by --decode"},
+    {"special", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, special), 0, 0,
+     "Special tokens are read in text, and shown by --decode"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
     {0},
 };
@@ -21,7 +24,8 @@ static tern_status read_text(const tern_options *o, tern_buf *text, tern_error *
 {
     const char *given = o->prompt ? o->prompt : o->args.n ? o->args.items[0] : NULL;
     if (given && (o->file || (o->prompt && o->args.n)))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "the text is given twice: one of TEXT, --prompt and --file expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "the text is given twice: one of TEXT, --prompt and --file expected");
     if (given) return tern_buf_add(text, given, strlen(given), err);
     return tern_app_read_text(o->file ? o->file : "-", text, err);
 }
@@ -64,7 +68,8 @@ static tern_status check_ids(const tern_tokenizer *t, const tern_tokens *tokens,
     uint32_t n = tern_tokenizer_size(t);
     for (size_t i = 0; i < tokens->n; i++)
         if ((uint32_t)tokens->ids[i] >= n)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "token %zu is id %d: 0 to %u expected", i, tokens->ids[i], n - 1);
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "token %zu is id %d: 0 to %u expected", i, tokens->ids[i],
+                             n - 1);
     return TERN_OK;
 }
 
@@ -76,7 +81,8 @@ static tern_status decode(const tern_tokenizer *t, const tern_options *o, const 
     if (status == TERN_OK) status = check_ids(t, &tokens, err);
     if (status == TERN_OK) status = tern_detokenize(t, tokens.ids, tokens.n, o->special, &out, err);
     if (status == TERN_OK && o->json)
-        status = tern_app_print_json(json_pack("{s:i, s:o}", "count", (int)tokens.n, "text", tern_app_json_text(out.data, out.size)), err);
+        status = tern_app_print_json(
+            json_pack("{s:i, s:o}", "count", (int)tokens.n, "text", tern_app_json_text(out.data, out.size)), err);
     else if (status == TERN_OK) tern_app_write(out.data, out.size);
     tern_buf_deinit(&out);
     tern_tokens_deinit(&tokens);

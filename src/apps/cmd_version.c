@@ -47,8 +47,10 @@ static json_t *describe(void)
 {
     json_t *kernels = json_object();
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
-        if (kernels_of(levels[i].symbol)) json_object_set_new(kernels, levels[i].name, json_integer(kernels_of(levels[i].symbol)));
-    return json_pack("{s:s, s:s, s:[s], s:o}", "version", TERN_VERSION, "compiler", compiler, "backends", "cpu", "kernels", kernels);
+        if (kernels_of(levels[i].symbol))
+            json_object_set_new(kernels, levels[i].name, json_integer(kernels_of(levels[i].symbol)));
+    return json_pack("{s:s, s:s, s:[s], s:o}", "version", TERN_VERSION, "compiler", compiler, "backends", "cpu",
+                     "kernels", kernels);
 }
 
 static tern_status run(const tern_options *o, tern_error *err)

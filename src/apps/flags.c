@@ -4,22 +4,27 @@
 #define FIELD(name) offsetof(tern_options, name)
 
 const tern_flag tern_flags_model[] = {
-    {"model", 'm', TERN_FLAG_TEXT, "PATH", FIELD(model), 0, 0, "GGUF file or Hugging Face folder (default: the bundled model)"},
+    {"model", 'm', TERN_FLAG_TEXT, "PATH", FIELD(model), 0, 0,
+     "GGUF file or Hugging Face folder (default: the bundled model)"},
     {0},
 };
 
 const tern_flag tern_flags_backend[] = {
     {"threads", 't', TERN_FLAG_TEXT, "N", FIELD(threads), 0, 0, "Threads; one for each physical core when not given"},
     {"pin", 0, TERN_FLAG_BOOL, NULL, FIELD(pin), 0, 0, "Tie each thread to a core"},
-    {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", FIELD(cpu_features), 0, 0, "scalar, avx2, ... at most, or -name,... to leave out"},
-    {"head", 0, TERN_FLAG_TEXT, "TYPE", FIELD(head), 0, 0, "Output head: exact (only rows that can win), q8_0, q6_k, q4_k"},
+    {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", FIELD(cpu_features), 0, 0,
+     "scalar, avx2, ... at most, or -name,... to leave out"},
+    {"head", 0, TERN_FLAG_TEXT, "TYPE", FIELD(head), 0, 0,
+     "Output head: exact (only rows that can win), q8_0, q6_k, q4_k"},
     {0},
 };
 
 const tern_flag tern_flags_session[] = {
-    {"ctx", 'c', TERN_FLAG_U32, "N", FIELD(ctx), 1, 1 << 24, "Positions of context; the model's, at most 2048, when not given"},
+    {"ctx", 'c', TERN_FLAG_U32, "N", FIELD(ctx), 1, 1 << 24,
+     "Positions of context; the model's, at most 2048, when not given"},
     {"batch", 'b', TERN_FLAG_U32, "N", FIELD(batch), 1, 65536, "Tokens of a prefill step; 512 when not given"},
-    {"kv", 0, TERN_FLAG_CHOICE, "auto|f16|f32", FIELD(kv), 0, 0, "Numbers in the KV cache; auto: f32 up to 64 MiB, else f16"},
+    {"kv", 0, TERN_FLAG_CHOICE, "auto|f16|f32", FIELD(kv), 0, 0,
+     "Numbers in the KV cache; auto: f32 up to 64 MiB, else f16"},
     {0},
 };
 
@@ -29,23 +34,31 @@ const tern_flag tern_flags_sampling[] = {
     {"top-p", 0, TERN_FLAG_F32, "P", FIELD(top_p), 0, 1, "The likeliest tokens that sum up to P; 1 is off"},
     {"min-p", 0, TERN_FLAG_F32, "P", FIELD(min_p), 0, 1, "Tokens at least P times as likely as the best; 0 is off"},
     {"typical-p", 0, TERN_FLAG_F32, "P", FIELD(typical_p), 0, 1, "Locally typical tokens that sum up to P; 1 is off"},
-    {"repetition-penalty", 0, TERN_FLAG_F32, "R", FIELD(repetition_penalty), 0.01, 100, "Divides what was said before; 1 is off"},
-    {"presence-penalty", 0, TERN_FLAG_F32, "A", FIELD(presence_penalty), -100, 100, "Subtracted once from what was said"},
-    {"frequency-penalty", 0, TERN_FLAG_F32, "A", FIELD(frequency_penalty), -100, 100, "Subtracted for each time it was said"},
-    {"penalty-last-n", 0, TERN_FLAG_U32, "N", FIELD(penalty_last_n), 0, 1 << 24, "How many last tokens the penalties look at"},
-    {"logit-bias", 0, TERN_FLAG_TEXTS, "ID=B", FIELD(biases), 0, 0, "Added to a token's logit; -inf bans it; may be repeated"},
+    {"repetition-penalty", 0, TERN_FLAG_F32, "R", FIELD(repetition_penalty), 0.01, 100,
+     "Divides what was said before; 1 is off"},
+    {"presence-penalty", 0, TERN_FLAG_F32, "A", FIELD(presence_penalty), -100, 100,
+     "Subtracted once from what was said"},
+    {"frequency-penalty", 0, TERN_FLAG_F32, "A", FIELD(frequency_penalty), -100, 100,
+     "Subtracted for each time it was said"},
+    {"penalty-last-n", 0, TERN_FLAG_U32, "N", FIELD(penalty_last_n), 0, 1 << 24,
+     "How many last tokens the penalties look at"},
+    {"logit-bias", 0, TERN_FLAG_TEXTS, "ID=B", FIELD(biases), 0, 0,
+     "Added to a token's logit; -inf bans it; may be repeated"},
     {"seed", 0, TERN_FLAG_U64, "N", FIELD(seed), 0, 0, "The same seed gives the same text; random when not given"},
     {"greedy", 0, TERN_FLAG_BOOL, NULL, FIELD(greedy), 0, 0, "Always the likeliest token"},
     {0},
 };
 
 const tern_flag tern_flags_generation[] = {
-    {"n-tokens", 'n', TERN_FLAG_U32, "N", FIELD(n_tokens), 0, 1 << 24, "Tokens to generate at most; 0: until the context is full"},
+    {"n-tokens", 'n', TERN_FLAG_U32, "N", FIELD(n_tokens), 0, 1 << 24,
+     "Tokens to generate at most; 0: until the context is full"},
     {"stop", 0, TERN_FLAG_TEXTS, "TEXT", FIELD(stops), 0, 0, "Ends the text where this appears; may be repeated"},
     {"ignore-eos", 0, TERN_FLAG_BOOL, NULL, FIELD(ignore_eos), 0, 0, "Goes on after the model ended its text"},
-    {"context-shift", 0, TERN_FLAG_BOOL, NULL, FIELD(context_shift), 0, 0, "Forgets the oldest half when the context is full"},
+    {"context-shift", 0, TERN_FLAG_BOOL, NULL, FIELD(context_shift), 0, 0,
+     "Forgets the oldest half when the context is full"},
     {"keep", 0, TERN_FLAG_U32, "N", FIELD(keep), 0, 1 << 24, "Tokens at the start that a shift keeps"},
-    {"draft", 0, TERN_FLAG_CHOICE, "none|ngram", FIELD(draft), 0, 0, "Speculation: guess from earlier text; the same text, sooner"},
+    {"draft", 0, TERN_FLAG_CHOICE, "none|ngram", FIELD(draft), 0, 0,
+     "Speculation: guess from earlier text; the same text, sooner"},
     {"draft-tokens", 0, TERN_FLAG_U32, "N", FIELD(draft_tokens), 1, 63, "Tokens that one guess has at most"},
     {0},
 };

@@ -52,10 +52,16 @@ static tern_status parse_bias(const char *text, tern_logit_bias *bias, tern_erro
 
 static tern_sampler_params sampler_of(const tern_options *o)
 {
-    return (tern_sampler_params){.temperature = o->greedy ? 0 : o->temperature, .top_k = o->top_k, .top_p = o->top_p, .min_p = o->min_p,
-                                 .typical_p = o->typical_p, .repetition_penalty = o->repetition_penalty,
-                                 .presence_penalty = o->presence_penalty, .frequency_penalty = o->frequency_penalty,
-                                 .penalty_last_n = o->penalty_last_n, .seed = o->seed == seed_not_given ? random_seed() : o->seed};
+    return (tern_sampler_params){.temperature = o->greedy ? 0 : o->temperature,
+                                 .top_k = o->top_k,
+                                 .top_p = o->top_p,
+                                 .min_p = o->min_p,
+                                 .typical_p = o->typical_p,
+                                 .repetition_penalty = o->repetition_penalty,
+                                 .presence_penalty = o->presence_penalty,
+                                 .frequency_penalty = o->frequency_penalty,
+                                 .penalty_last_n = o->penalty_last_n,
+                                 .seed = o->seed == seed_not_given ? random_seed() : o->seed};
 }
 
 tern_status tern_app_generation_init(tern_app_generation *g, const tern_options *o, tern_error *err)
@@ -64,8 +70,12 @@ tern_status tern_app_generation_init(tern_app_generation *g, const tern_options 
     g->biases = tern_calloc(o->biases.n + 1, sizeof *g->biases);
     if (!g->biases) return tern_fail_alloc(err, o->biases.n * sizeof *g->biases);
     for (size_t i = 0; i < o->biases.n; i++) TERN_TRY(parse_bias(o->biases.items[i], &g->biases[i], err));
-    g->params = (tern_generate_params){.sampler = sampler_of(o), .max_tokens = o->n_tokens, .stops = o->stops.items,
-                                       .n_stops = (uint32_t)o->stops.n, .ignore_eos = o->ignore_eos, .context_shift = o->context_shift,
+    g->params = (tern_generate_params){.sampler = sampler_of(o),
+                                       .max_tokens = o->n_tokens,
+                                       .stops = o->stops.items,
+                                       .n_stops = (uint32_t)o->stops.n,
+                                       .ignore_eos = o->ignore_eos,
+                                       .context_shift = o->context_shift,
                                        .n_keep = o->keep};
     g->params.sampler.biases = g->biases;
     g->params.sampler.n_biases = (uint32_t)o->biases.n;
@@ -114,23 +124,26 @@ void tern_app_print_cost(const tern_app_cost *c)
     const tern_generate_result *r = &c->result;
     char per_token[16], used[16], possible[16];
     double rate = per_second((double)c->weight_bytes, r->decode_ms);
-    fprintf(stderr, "prompt: %u tokens, %.1f tokens/s; generated: %u tokens, %.1f tokens/s; stopped by %s; seed %llu\n", r->n_prompt,
-            per_second(r->n_prompt, r->prefill_ms), r->n_generated, per_second(decoded(c), r->decode_ms),
+    fprintf(stderr, "prompt: %u tokens, %.1f tokens/s; generated: %u tokens, %.1f tokens/s; stopped by %s; seed %llu\n",
+            r->n_prompt, per_second(r->n_prompt, r->prefill_ms), r->n_generated, per_second(decoded(c), r->decode_ms),
             tern_stop_reason_name(r->reason), (unsigned long long)c->seed);
     if (r->n_drafted)
-        fprintf(stderr, "drafted: %u tokens, %u accepted (%.0f %%)\n", r->n_drafted, r->n_accepted, 100.0 * r->n_accepted / r->n_drafted);
+        fprintf(stderr, "drafted: %u tokens, %u accepted (%.0f %%)\n", r->n_drafted, r->n_accepted,
+                100.0 * r->n_accepted / r->n_drafted);
     if (!(rate > 0) || !(c->read_bandwidth > 0)) return;
     fprintf(stderr, "memory: %s of weights a token, %s/s: %.0f %% of the %s/s that these threads can read%s\n",
-            tern_app_bytes((uint64_t)bytes_per_token(c), per_token), tern_app_bytes((uint64_t)rate, used), 100 * rate / c->read_bandwidth,
-            tern_app_bytes((uint64_t)c->read_bandwidth, possible), c->in_cache ? " (weights this small stay in the cache)" : "");
+            tern_app_bytes((uint64_t)bytes_per_token(c), per_token), tern_app_bytes((uint64_t)rate, used),
+            100 * rate / c->read_bandwidth, tern_app_bytes((uint64_t)c->read_bandwidth, possible),
+            c->in_cache ? " (weights this small stay in the cache)" : "");
 }
 
 json_t *tern_app_cost_json(const tern_app_cost *c)
 {
     const tern_generate_result *r = &c->result;
     return json_pack("{s:i, s:f, s:i, s:f, s:s, s:I, s:i, s:i, s:f, s:f, s:b}", "prompt_tokens", (int)r->n_prompt,
-                     "prompt_tokens_per_second", per_second(r->n_prompt, r->prefill_ms), "generated_tokens", (int)r->n_generated,
-                     "generated_tokens_per_second", per_second(decoded(c), r->decode_ms), "stopped_by", tern_stop_reason_name(r->reason),
-                     "seed", (json_int_t)c->seed, "drafted", (int)r->n_drafted, "accepted", (int)r->n_accepted, "weight_bytes_per_token",
-                     bytes_per_token(c), "read_bandwidth", c->read_bandwidth, "weights_fit_in_cache", (int)c->in_cache);
+                     "prompt_tokens_per_second", per_second(r->n_prompt, r->prefill_ms), "generated_tokens",
+                     (int)r->n_generated, "generated_tokens_per_second", per_second(decoded(c), r->decode_ms),
+                     "stopped_by", tern_stop_reason_name(r->reason), "seed", (json_int_t)c->seed, "drafted",
+                     (int)r->n_drafted, "accepted", (int)r->n_accepted, "weight_bytes_per_token", bytes_per_token(c),
+                     "read_bandwidth", c->read_bandwidth, "weights_fit_in_cache", (int)c->in_cache);
 }

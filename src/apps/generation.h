@@ -20,9 +20,9 @@ void tern_app_generation_deinit(tern_app_generation *generation);
 typedef struct tern_app_cost {
     tern_generate_result result;
     uint64_t seed;
-    uint64_t weight_bytes;  /* read while generating */
-    double read_bandwidth;  /* bytes/s that the same threads can read; 0: not measured */
-    bool in_cache;          /* the weights are smaller than the last-level cache may be */
+    uint64_t weight_bytes; /* read while generating */
+    double read_bandwidth; /* bytes/s that the same threads can read; 0: not measured */
+    bool in_cache;         /* the weights are smaller than the last-level cache may be */
 } tern_app_cost;
 
 /* The weight bytes read so far by the engine's backend. */

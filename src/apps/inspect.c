@@ -52,8 +52,8 @@ static json_t *kv_value(const tern_gguf_kv *kv)
 
 static json_t *tensor_json(json_t *name, const char *encoding, uint64_t rows, uint64_t cols, uint64_t bytes)
 {
-    return json_pack("{s:o, s:s, s:[I, I], s:I}", "name", name, "encoding", encoding, "shape", (json_int_t)rows, (json_int_t)cols, "bytes",
-                     (json_int_t)bytes);
+    return json_pack("{s:o, s:s, s:[I, I], s:I}", "name", name, "encoding", encoding, "shape", (json_int_t)rows,
+                     (json_int_t)cols, "bytes", (json_int_t)bytes);
 }
 
 static void describe_file(const tern_gguf *g, json_t *out)
@@ -66,7 +66,8 @@ static void describe_file(const tern_gguf *g, json_t *out)
     }
     for (size_t i = 0; i < tern_gguf_n_tensors(g); i++) {
         const tern_gguf_tensor *t = tern_gguf_tensor_at(g, i);
-        json_array_append_new(tensors, tensor_json(text_of(t->name), tern_gguf_type_name(t->type), t->rows, t->cols, t->bytes));
+        json_array_append_new(tensors,
+                              tensor_json(text_of(t->name), tern_gguf_type_name(t->type), t->rows, t->cols, t->bytes));
     }
     char format[32];
     snprintf(format, sizeof format, "GGUF version %u", tern_gguf_version(g));
@@ -90,10 +91,11 @@ tern_status tern_app_describe_gguf(const char *path, json_t *out, tern_error *er
 
 static json_t *config_json(const tern_config *c)
 {
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:s, s:b, s:b, s:f}", "vocabulary", (int)c->n_vocab, "layers",
-                     (int)c->n_layers, "hidden", (int)c->n_embd, "feed_forward", (int)c->n_ff, "heads", (int)c->n_heads, "kv_heads",
-                     (int)c->n_kv_heads, "head_dim", (int)c->head_dim, "context", (int)c->n_ctx_train, "rms_eps", (double)c->rms_eps,
-                     "activation", c->activation == TERN_ACT_RELU2 ? "relu2" : "silu", "sub_norms", (int)c->sub_norms, "tied_head",
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:s, s:b, s:b, s:f}", "vocabulary", (int)c->n_vocab,
+                     "layers", (int)c->n_layers, "hidden", (int)c->n_embd, "feed_forward", (int)c->n_ff, "heads",
+                     (int)c->n_heads, "kv_heads", (int)c->n_kv_heads, "head_dim", (int)c->head_dim, "context",
+                     (int)c->n_ctx_train, "rms_eps", (double)c->rms_eps, "activation",
+                     c->activation == TERN_ACT_RELU2 ? "relu2" : "silu", "sub_norms", (int)c->sub_norms, "tied_head",
                      (int)c->tied_head, "rope_base", (double)c->rope_base);
 }
 
@@ -102,8 +104,8 @@ static void add_weight(const tern_model *model, int role, uint32_t layer, json_t
     const tern_weight *w = tern_model_weight(model, (tern_role)role, layer);
     bool tied = role == TERN_ROLE_OUTPUT && tern_model_config(model)->tied_head;
     if (!w->encoding || tied) return;
-    json_array_append_new(tensors,
-                          tensor_json(tern_app_json_text(w->name, strlen(w->name)), w->encoding->name, w->rows, w->cols, w->bytes));
+    json_array_append_new(tensors, tensor_json(tern_app_json_text(w->name, strlen(w->name)), w->encoding->name, w->rows,
+                                               w->cols, w->bytes));
 }
 
 static bool is_global(int role)
@@ -170,9 +172,9 @@ static void print_tensors(const json_t *tensors)
     {
         const json_t *shape = json_object_get(t, "shape");
         printf("  %-36s %-8s [%" JSON_INTEGER_FORMAT "][%" JSON_INTEGER_FORMAT "] %" JSON_INTEGER_FORMAT " bytes\n",
-               tern_show_z(json_string_value(json_object_get(t, "name"))).text, json_string_value(json_object_get(t, "encoding")),
-               json_integer_value(json_array_get(shape, 0)), json_integer_value(json_array_get(shape, 1)),
-               json_integer_value(json_object_get(t, "bytes")));
+               tern_show_z(json_string_value(json_object_get(t, "name"))).text,
+               json_string_value(json_object_get(t, "encoding")), json_integer_value(json_array_get(shape, 0)),
+               json_integer_value(json_array_get(shape, 1)), json_integer_value(json_object_get(t, "bytes")));
     }
 }
 
@@ -181,11 +183,14 @@ static void print_head(const json_t *d)
     static const char *const keys[] = {"file", "format", "architecture", "name", "problem"};
     char size[16];
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (json_string_length(json_object_get(d, keys[i]))) printf("%-14s %s\n", keys[i], json_string_value(json_object_get(d, keys[i])));
-    printf("%-14s %s\n", "file size", tern_app_bytes((uint64_t)json_integer_value(json_object_get(d, "file_bytes")), size));
+        if (json_string_length(json_object_get(d, keys[i])))
+            printf("%-14s %s\n", keys[i], json_string_value(json_object_get(d, keys[i])));
+    printf("%-14s %s\n", "file size",
+           tern_app_bytes((uint64_t)json_integer_value(json_object_get(d, "file_bytes")), size));
     if (!json_object_get(d, "parameters")) return;
     printf("%-14s %.2f million\n", "parameters", (double)json_integer_value(json_object_get(d, "parameters")) * 1e-6);
-    printf("%-14s %s, %.2f bits each\n", "weights", tern_app_bytes((uint64_t)json_integer_value(json_object_get(d, "weight_bytes")), size),
+    printf("%-14s %s, %.2f bits each\n", "weights",
+           tern_app_bytes((uint64_t)json_integer_value(json_object_get(d, "weight_bytes")), size),
            json_real_value(json_object_get(d, "bits_per_weight")));
 }
 

@@ -8,9 +8,19 @@
 enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 130 };
 
 const tern_command *const tern_commands[] = {
-    &tern_command_run,    &tern_command_chat,   &tern_command_convert, &tern_command_inspect,
-    &tern_command_tokenize, &tern_command_logits, &tern_command_perplexity, &tern_command_bench, &tern_command_synth,   &tern_command_devices,
-    &tern_command_version, &tern_command_completion, NULL,
+    &tern_command_run,
+    &tern_command_chat,
+    &tern_command_convert,
+    &tern_command_inspect,
+    &tern_command_tokenize,
+    &tern_command_logits,
+    &tern_command_perplexity,
+    &tern_command_bench,
+    &tern_command_synth,
+    &tern_command_devices,
+    &tern_command_version,
+    &tern_command_completion,
+    NULL,
 };
 
 static const char *command_name_at(const void *context, size_t i)
@@ -31,7 +41,8 @@ static void print_overview(FILE *out)
     fputs("Tern runs ternary (1.58-bit) language models.\n\nUsage: tern COMMAND [FLAGS]\n\nCommands:\n", out);
     for (const tern_command *const *c = tern_commands; *c; c++) fprintf(out, "  %-12s%s\n", (*c)->name, (*c)->summary);
     fputs("  help        Show this list, or the flags of a command\n\n"
-          "`tern run` alone lets the bundled model write a story. `tern COMMAND --help` lists the flags.\n", out);
+          "`tern run` alone lets the bundled model write a story. `tern COMMAND --help` lists the flags.\n",
+          out);
 }
 
 static int fail_unknown_command(const char *name)
@@ -90,7 +101,8 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     const char *word = argv[1];
-    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return help(argc > 2 ? argv[2] : NULL);
+    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return help(argc > 2 ? argv[2] : NULL);
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) word = "version";
     const tern_command *command = find_command(word);
     return command ? run_command(command, argc - 2, argv + 2) : fail_unknown_command(word);

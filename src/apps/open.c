@@ -43,10 +43,12 @@ tern_status tern_app_find_model(const tern_options *options, tern_app_path *path
     const char *given = options->model ? options->model : getenv("TERN_MODEL");
     if (given && *given) {
         if (snprintf(path->text, sizeof path->text, "%s", given) < (int)sizeof path->text) return TERN_OK;
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: the name is longer than %zu bytes", tern_show_z(given).text, sizeof path->text - 1);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: the name is longer than %zu bytes", tern_show_z(given).text,
+                         sizeof path->text - 1);
     }
     if (find_bundled(path)) return TERN_OK;
-    return tern_fail(err, TERN_NOT_FOUND, "no model: the bundled %s is not installed; give a GGUF file or a folder with -m", bundled_name);
+    return tern_fail(err, TERN_NOT_FOUND,
+                     "no model: the bundled %s is not installed; give a GGUF file or a folder with -m", bundled_name);
 }
 
 tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err)
@@ -54,15 +56,18 @@ tern_status tern_app_open_model(tern_model **model, const tern_options *options,
     tern_app_path path;
     TERN_TRY(tern_app_find_model(options, &path, err));
     tern_progress progress = {.label = "Opening"};
-    tern_model_options how = {.no_tokenizer = !tokenizer, .progress = tern_progress_update, .progress_context = &progress};
+    tern_model_options how = {
+        .no_tokenizer = !tokenizer, .progress = tern_progress_update, .progress_context = &progress};
     tern_status status = tern_model_open(model, path.text, &how, err);
     tern_progress_end(&progress);
     return status;
 }
 
-tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *options, bool tokenizer, uint32_t n_threads, tern_error *err)
+tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *options, bool tokenizer,
+                                      uint32_t n_threads, tern_error *err)
 {
-    tern_engine_params params = {.backend = {.n_threads = n_threads, .pin = options->pin, .cpu_features = options->cpu_features}};
+    tern_engine_params params = {
+        .backend = {.n_threads = n_threads, .pin = options->pin, .cpu_features = options->cpu_features}};
     tern_model *model;
     *engine = NULL;
     params.head_exact = options->head && strcmp(options->head, "exact") == 0;
@@ -85,8 +90,8 @@ tern_kv_type tern_app_kv(const tern_options *options)
     return strcmp(options->kv, "f32") == 0 ? TERN_KV_F32 : TERN_KV_F16;
 }
 
-tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options, tern_session_params params,
-                                  tern_error *err)
+tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options,
+                                  tern_session_params params, tern_error *err)
 {
     if (options->ctx) params.n_ctx = options->ctx;
     if (options->batch) params.n_batch = options->batch;
@@ -98,5 +103,6 @@ tern_status tern_app_tokenizer(const tern_engine *engine, const tern_tokenizer *
 {
     *tokenizer = tern_model_tokenizer(tern_engine_model(engine));
     if (*tokenizer) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "the model has no tokenizer (no tokenizer.json, tokenizer.model or tokenizer.ggml keys)");
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "the model has no tokenizer (no tokenizer.json, tokenizer.model or tokenizer.ggml keys)");
 }

@@ -1,4 +1,5 @@
-/* What the flags of all sub-commands fill in: one plain struct, zero meaning "not given" unless a command's defaults say otherwise. */
+/* What the flags of all sub-commands fill in: one plain struct, zero meaning "not given" unless a command's defaults
+ * say otherwise. */
 #ifndef TERN_APPS_OPTIONS_H
 #define TERN_APPS_OPTIONS_H
 

@@ -93,10 +93,12 @@ static void a_model_without_a_template_says_so(void **state)
 static void a_full_context_is_explained(void **state)
 {
     (void)state;
-    const char *const words[] = {"chat", "-m", test_bundled(), "--template", "chatml", "--greedy", "-n", "12", "-c", "96", NULL};
-    const char *const shifting[] = {"chat", "-m", test_bundled(), "--template", "chatml", "--greedy", "-n", "12",
-                                    "-c",   "96", "--context-shift", NULL};
-    const char *input = "One king and his horse.\nTwo kings and horses.\nThree kings and horses.\nFour kings and horses.\n";
+    const char *const words[] = {"chat", "-m", test_bundled(), "--template", "chatml", "--greedy",
+                                 "-n",   "12", "-c",           "96",         NULL};
+    const char *const shifting[] = {"chat", "-m", test_bundled(), "--template", "chatml",          "--greedy",
+                                    "-n",   "12", "-c",           "96",         "--context-shift", NULL};
+    const char *input =
+        "One king and his horse.\nTwo kings and horses.\nThree kings and horses.\nFour kings and horses.\n";
     test_output full = test_tern(input, words), shifted = test_tern(input, shifting);
     assert_int_equal(full.code, 1);
     assert_non_null(strstr(full.err, "/clear forgets it, --ctx makes more room"));

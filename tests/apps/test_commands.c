@@ -43,7 +43,8 @@ static void run_writes_the_golden_texts(void **state)
     json_t *want;
     json_object_foreach(golden, prompt, want)
     {
-        test_output o = TERN("run", "-m", test_bundled(), "-p", prompt, "--greedy", "-n", "64", "-t", "2", "--kv", "f32");
+        test_output o =
+            TERN("run", "-m", test_bundled(), "-p", prompt, "--greedy", "-n", "64", "-t", "2", "--kv", "f32");
         assert_int_equal(o.code, 0);
         const char *text = text_at(want, "text");
         assert_memory_equal(o.out, text, strlen(text));
@@ -98,7 +99,8 @@ static void ctrl_c_ends_a_generation_cleanly(void **state)
     (void)state;
     int out, status;
     char byte;
-    pid_t pid = test_tern_start(TERN_WORDS("run", "-m", test_bundled(), "-n", "0", "--ignore-eos", "--context-shift"), &out);
+    pid_t pid =
+        test_tern_start(TERN_WORDS("run", "-m", test_bundled(), "-n", "0", "--ignore-eos", "--context-shift"), &out);
     assert_int_equal(read(out, &byte, 1), 1);
     kill(pid, SIGINT);
     while (read(out, &byte, 1) == 1)
@@ -115,7 +117,8 @@ static void a_reader_may_go_away(void **state)
 {
     (void)state;
     int out, status;
-    pid_t pid = test_tern_start(TERN_WORDS("run", "-m", test_bundled(), "-n", "0", "--ignore-eos", "--context-shift"), &out);
+    pid_t pid =
+        test_tern_start(TERN_WORDS("run", "-m", test_bundled(), "-n", "0", "--ignore-eos", "--context-shift"), &out);
     close(out);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
@@ -190,10 +193,12 @@ static void check_logits(const char *model, const test_golden *golden, uint32_t 
     char *text = ids_text(ids, n);
     snprintf(name, sizeof name, "%u.%s", input, hidden ? "hidden" : "logits");
     const tern_st_tensor *want = tern_safetensors_find(golden->file, name);
-    test_output o = hidden ? TERN("logits", "-m", model, "--ids", text, "--hidden") : TERN("logits", "-m", model, "--ids", text);
+    test_output o =
+        hidden ? TERN("logits", "-m", model, "--ids", text, "--hidden") : TERN("logits", "-m", model, "--ids", text);
     assert_int_equal(o.code, 0);
     assert_int_equal(o.n_out, want->n_elements * 4);
-    double error = test_rms_error((const float *)(void *)o.out, (const float *)(const void *)want->data, want->n_elements);
+    double error =
+        test_rms_error((const float *)(void *)o.out, (const float *)(const void *)want->data, want->n_elements);
     if (!(error <= 2e-3)) fail_msg("%s of %s: off by %g", name, model, error);
     test_output_free(&o);
     free(text);
@@ -233,7 +238,8 @@ static void tokenize_gives_the_golden_ids(void **state)
     for (size_t i = 0; i < CASES && i < json_array_size(golden); i++) {
         const json_t *one = json_array_get(golden, i);
         char want[8192];
-        if (strlen(text_at(one, "text")) != json_string_length(json_object_get(one, "text"))) continue; /* holds a NUL */
+        if (strlen(text_at(one, "text")) != json_string_length(json_object_get(one, "text")))
+            continue; /* holds a NUL */
         ids_on_a_line(json_object_get(one, "ids"), want);
         test_output o = test_tern(text_at(one, "text"), TERN_WORDS("tokenize", "-m", test_bundled(), "--ids"));
         assert_string_equal(o.out, want);
@@ -281,7 +287,8 @@ static void inspect_describes_files_and_folders(void **state)
 static void inspect_prints(void **state)
 {
     (void)state;
-    static const char *const flags[][2] = {{"--graph", "attention"}, {"--memory", "bytes"}, {"--kv=f16", "blk.7.ffn_down.weight"}};
+    static const char *const flags[][2] = {
+        {"--graph", "attention"}, {"--memory", "bytes"}, {"--kv=f16", "blk.7.ffn_down.weight"}};
     for (size_t i = 0; i < 3; i++) {
         test_output o = TERN("inspect", test_bundled(), flags[i][0]);
         assert_int_equal(o.code, 0);
@@ -294,8 +301,9 @@ static void perplexity_is_the_golden_one(void **state)
 {
     (void)state;
     json_t *golden = read_golden(test_model("tiny-stories-bitnet/golden_ppl.json"));
-    json_t *o = test_tern_json(TERN_WORDS("perplexity", "-m", test_bundled(), test_model("tiny-stories-bitnet/heldout_shakespeare.txt"),
-                                          "--window", "512", "--against", test_bundled(), "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("perplexity", "-m", test_bundled(),
+                                          test_model("tiny-stories-bitnet/heldout_shakespeare.txt"), "--window", "512",
+                                          "--against", test_bundled(), "--json"));
     const double want = number_at(golden, "ppl"), got = number_at(o, "ppl");
     if (!(fabs(got - want) <= 0.005 * want)) fail_msg("perplexity %g, %g expected", got, want);
     assert_true(number_at(o, "windows") == 8);

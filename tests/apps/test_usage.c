@@ -57,8 +57,8 @@ static void wrong_words_are_explained(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         test_output o = test_tern(NULL, cases[i].words);
         if (o.code != cases[i].code || !strstr(o.err, cases[i].message))
-            fail_msg("tern %s %s: exit status %d, %s: %d and \"%s\" expected", cases[i].words[0], cases[i].words[1], o.code, o.err,
-                     cases[i].code, cases[i].message);
+            fail_msg("tern %s %s: exit status %d, %s: %d and \"%s\" expected", cases[i].words[0], cases[i].words[1],
+                     o.code, o.err, cases[i].code, cases[i].message);
         assert_string_equal(o.out, "");
         test_output_free(&o);
     }

@@ -10,7 +10,7 @@ enum { TEST_MAX_WORDS = 24 };
 
 /* What a finished command left behind. */
 typedef struct test_output {
-    int code; /* exit status, or 1000 + the signal that ended it */
+    int code;        /* exit status, or 1000 + the signal that ended it */
     char *out, *err; /* with a NUL behind */
     size_t n_out;
 } test_output;
@@ -21,7 +21,7 @@ void test_output_free(test_output *output);
 
 /* The words of a call: TERN("run", "-n", "5"). */
 #define TERN_WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
-#define TERN(...) test_tern(NULL, TERN_WORDS(__VA_ARGS__))
+#define TERN(...)       test_tern(NULL, TERN_WORDS(__VA_ARGS__))
 
 /* Runs it, expects exit status 0, and parses standard output. Free with json_decref. */
 json_t *test_tern_json(const char *const *words);

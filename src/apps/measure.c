@@ -18,7 +18,7 @@ double tern_app_measure_read(const tern_engine *engine, double seconds)
             if (once && w->encoding) regions[n++] = (tern_span){w->data, w->bytes};
         }
     const tern_weight *head = tern_engine_head(engine);
-    regions[n++] = (tern_span){head->data, head->bytes};
+    if (!tern_engine_head_exact(engine)) regions[n++] = (tern_span){head->data, head->bytes}; /* else it is hardly in memory */
     double rate = tern_cpu_measure_read(tern_engine_backend(engine), regions, n, seconds);
     tern_free(regions);
     return rate;

@@ -25,13 +25,13 @@ static const kernel kernels[] = {
 #undef KERNEL
 };
 
-/* fill 0: random; 1: all bits clear, digits at their least; 2: codes 126, digits at their least; 3: codes 126, digits at their most. */
+/* fill 0: random; 1: all bits clear, digits at their least; 2: codes 62, digits at their least; 3: codes 62, digits at their most. */
 static void fill_case(tern_rng *rng, int fill, uint8_t *w, size_t bytes, int8_t *high, int8_t *low, size_t n)
 {
     for (size_t i = 0; i < bytes; i++) {
         w[i] = (uint8_t)tern_rng_u64(rng);
         if (fill == 1) w[i] = 0;
-        if (fill >= 2) w[i] = (uint8_t)(126 | (i / 64 % 7 ? 0x80 : 0)); /* plane 0's top bit is bit 0 of the eighth plane: 126 is even */
+        if (fill >= 2) w[i] = (uint8_t)(62 | (i / 64 % 3 ? 0xc0 : 0x80)); /* 62 is 11 11 10, lowest bits in plane 0 */
     }
     for (size_t i = 0; i < n; i++) {
         high[i] = fill == 0 ? (int8_t)tern_rng_u64(rng) : fill == 3 ? 127 : -127;
@@ -69,20 +69,21 @@ static void every_level(void **state)
             check((tern_screen_fn)kernels[i].fn, kernels[i].name);
 }
 
-/* The definition itself, by hand: one weight in each plane, the eighth spread over the top bits. */
+/* The definition itself, by hand: a weight in a plane, and one in the top bits of all three. */
 static void definition(void **state)
 {
     (void)state;
     uint8_t w[TERN_SCREEN_BYTES] = {0};
     int8_t high[TERN_SCREEN_GROUP] = {0}, low[TERN_SCREEN_GROUP] = {0};
     int32_t dots[2];
-    w[2 * 64 + 5] = 77;
+    w[2 * 64 + 5] = 61;
     high[2 * 64 + 5] = 3;
-    w[0 * 64 + 9] = w[6 * 64 + 9] = 0x80; /* bits 0 and 6: 65 */
-    low[448 + 9] = -2;
+    w[0 * 64 + 9] = 0x40; /* bit 0 */
+    w[2 * 64 + 9] = 0x80; /* bit 5: 33 */
+    low[192 + 9] = -2;
     tern_ref_screen(w, 1, 1, high, low, dots);
-    assert_int_equal(dots[0], 231);
-    assert_int_equal(dots[1], -130);
+    assert_int_equal(dots[0], 183);
+    assert_int_equal(dots[1], -66);
 }
 
 int main(void)

@@ -10,27 +10,29 @@
 typedef struct build_job {
     const tern_buffer *weight;
     tern_screen *screen;
-    float *rows; /* one decoded row for each thread */
+    float *rows;    /* one decoded row for each thread */
+    uint32_t first; /* row of task 0 */
 } build_job;
 
-/* Puts one code (0..126) of a row at its place in the planes. */
+/* Puts one code (0..62) of a row at its place in the planes. */
 static void put(uint8_t *row, uint32_t c, uint32_t u)
 {
     uint8_t *group = row + (size_t)(c / TERN_SCREEN_GROUP) * TERN_SCREEN_BYTES;
     uint32_t at = c % TERN_SCREEN_GROUP;
-    if (at < 448) {
-        group[at] = (uint8_t)((group[at] & 0x80u) | u);
+    if (at < 192) {
+        group[at] = (uint8_t)((group[at] & 0xc0u) | u);
         return;
     }
-    for (uint32_t p = 0; p < 7; p++) {
-        uint8_t *byte = &group[p * 64 + (at - 448)];
-        *byte = (uint8_t)((*byte & 0x7fu) | ((u >> p & 1u) << 7));
+    for (uint32_t p = 0; p < 3; p++) {
+        uint8_t *byte = &group[p * 64 + (at - 192)];
+        *byte = (uint8_t)((*byte & 0x3fu) | ((u >> (2 * p) & 3u) << 6));
     }
 }
 
-static void build_row(void *context, uint32_t r, uint32_t thread)
+static void build_row(void *context, uint32_t task, uint32_t thread)
 {
     const build_job *j = context;
+    const uint32_t r = j->first + task;
     const tern_weight *w = j->weight->weight;
     tern_screen *s = j->screen;
     float *x = j->rows + (size_t)thread * s->cols;
@@ -55,6 +57,17 @@ static void build_row(void *context, uint32_t r, uint32_t thread)
                                    .norm = nextafterf((float)(sqrt(norm) * (1 + 1e-6)), INFINITY)};
 }
 
+/* Slice by slice, and what was read of the file is given back: the table is never in memory beside its screen. */
+static void build_rows(tern_cpu *cpu, build_job *j)
+{
+    enum { SLICE_ROWS = 4096 };
+    for (j->first = 0; j->first < j->screen->n_rows; j->first += SLICE_ROWS) {
+        uint32_t left = j->screen->n_rows - j->first, n = left < SLICE_ROWS ? left : SLICE_ROWS;
+        tern_pool_for(cpu->pool, n, build_row, j);
+        if (j->weight->weight->mapped) tern_file_drop(j->weight->data + j->first * j->weight->row_bytes, n * j->weight->row_bytes);
+    }
+}
+
 tern_status tern_screen__build(tern_cpu *cpu, const tern_buffer *weight, tern_screen **out, tern_error *err)
 {
     const tern_weight *w = weight->weight;
@@ -70,8 +83,7 @@ tern_status tern_screen__build(tern_cpu *cpu, const tern_buffer *weight, tern_sc
     j.rows = tern_calloc((size_t)tern_pool_threads(cpu->pool) * s->cols, sizeof *j.rows);
     tern_status status = s->codes && s->rows && j.rows ? TERN_OK : tern_fail_alloc(err, bytes);
     if (status == TERN_OK) {
-        tern_pool_for(cpu->pool, s->n_rows, build_row, &j);
-        if (w->mapped) tern_file_drop(w->data, w->bytes);
+        build_rows(cpu, &j);
         *out = s;
     } else {
         tern_screen__free(s);

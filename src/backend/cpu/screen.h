@@ -1,13 +1,13 @@
-/* `--head exact`: a screen of 7 bits a weight bounds every logit, and only rows that may be among the wanted ones are read in full. */
+/* `--head exact`: a screen of 6 bits a weight bounds every logit, and only rows that may be among the wanted ones are read in full. */
 #ifndef TERN_BACKEND_CPU_SCREEN_H
 #define TERN_BACKEND_CPU_SCREEN_H
 
 #include "backend/cpu/exec.h"
 
 /* The most logits that can be asked for by number; above it every row is computed. */
-enum { TERN_SCREEN_MAX_WANTED = 256, TERN_SCREEN_TASK_ROWS = 512 };
+enum { TERN_SCREEN_MAX_WANTED = 256, TERN_SCREEN_TASK_ROWS = 256 };
 
-/* For a row w with screen u = s * (code - 63) and a step's x with digits d = t * (256 high + low):
+/* For a row w with screen u = s * (code - 31) and a step's x with digits d = t * (256 high + low):
  *
  *   |full logit - u . d|  <=  |x| * (|w - u| + g * |w|) + |u| * |x - d|
  *
@@ -20,7 +20,7 @@ typedef struct tern_screen_row {
 } tern_screen_row;
 
 typedef struct tern_screen {
-    uint8_t *codes; /* [rows][groups * 448] */
+    uint8_t *codes; /* [rows][groups * 192] */
     tern_screen_row *rows;
     uint32_t n_rows, cols, groups;
 } tern_screen;

@@ -1,4 +1,4 @@
-/* The screen of the output table on AVX2. A pair of products is at least -126 * 128 * 2, which fits 16 bits. */
+/* The screen of the output table on AVX2. A pair of products is at least -62 * 128 * 2, which fits 16 bits. */
 #include <immintrin.h>
 
 #include "backend/cpu/kernels.h"
@@ -24,16 +24,17 @@ static inline void add(sums *s, __m256i u, const int8_t *high, const int8_t *low
 /* One half (32 columns of each plane) of a group. */
 static inline void add_half(sums *s, const uint8_t *w, const int8_t *high, const int8_t *low)
 {
-    const __m256i seven = _mm256_set1_epi8(0x7f);
-    __m256i last = _mm256_setzero_si256();
-    for (int p = 0; p < 7; p++) {
+    const __m256i six = _mm256_set1_epi8(0x3f);
+    __m256i bytes[3];
+    for (int p = 0; p < 3; p++) {
         _mm_prefetch((const char *)w + p * 64 + AHEAD, _MM_HINT_T0);
-        const __m256i bytes = _mm256_loadu_si256((const void *)(w + p * 64));
-        add(s, _mm256_and_si256(bytes, seven), high + p * 64, low + p * 64);
-        const __m256i bit = _mm256_and_si256(_mm256_srli_epi16(bytes, 7 - p), _mm256_set1_epi8((char)(1 << p)));
-        last = _mm256_or_si256(last, bit);
+        bytes[p] = _mm256_loadu_si256((const void *)(w + p * 64));
+        add(s, _mm256_and_si256(bytes[p], six), high + p * 64, low + p * 64);
     }
-    add(s, last, high + 448, low + 448);
+    const __m256i low_two = _mm256_and_si256(_mm256_srli_epi16(bytes[0], 6), _mm256_set1_epi8(0x03));
+    const __m256i middle_two = _mm256_and_si256(_mm256_srli_epi16(bytes[1], 4), _mm256_set1_epi8(0x0c));
+    const __m256i high_two = _mm256_and_si256(_mm256_srli_epi16(bytes[2], 2), _mm256_set1_epi8(0x30));
+    add(s, _mm256_or_si256(_mm256_or_si256(low_two, middle_two), high_two), high + 192, low + 192);
 }
 
 static inline int32_t total(__m256i v)

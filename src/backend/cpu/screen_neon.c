@@ -1,4 +1,4 @@
-/* The screen of the output table on NEON. Two products are at least -126 * 128 * 2, which fits 16 bits. */
+/* The screen of the output table on NEON. Two products are at least -62 * 128 * 2, which fits 16 bits. */
 #include <arm_neon.h>
 
 #include "backend/cpu/kernels.h"
@@ -23,13 +23,13 @@ static inline void add(sums *s, uint8x16_t u, const int8_t *high, const int8_t *
 /* One quarter (16 columns of each plane) of a group. */
 static inline void add_quarter(sums *s, const uint8_t *w, const int8_t *high, const int8_t *low)
 {
-    uint8x16_t last = vdupq_n_u8(0);
-    for (int p = 0; p < 7; p++) {
-        const uint8x16_t bytes = vld1q_u8(w + p * 64);
-        add(s, vandq_u8(bytes, vdupq_n_u8(0x7f)), high + p * 64, low + p * 64);
-        last = vorrq_u8(last, vshlq_u8(vshrq_n_u8(bytes, 7), vdupq_n_s8((int8_t)p)));
+    uint8x16_t bytes[3];
+    for (int p = 0; p < 3; p++) {
+        bytes[p] = vld1q_u8(w + p * 64);
+        add(s, vandq_u8(bytes[p], vdupq_n_u8(0x3f)), high + p * 64, low + p * 64);
     }
-    add(s, last, high + 448, low + 448);
+    const uint8x16_t last = vorrq_u8(vshrq_n_u8(bytes[0], 6), vshlq_n_u8(vshrq_n_u8(bytes[1], 6), 2));
+    add(s, vorrq_u8(last, vshlq_n_u8(vshrq_n_u8(bytes[2], 6), 4)), high + 192, low + 192);
 }
 
 void tern_cpu__screen_neon(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high, const int8_t *low,

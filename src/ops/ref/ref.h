@@ -116,15 +116,15 @@ typedef struct tern_attention_args {
 
 typedef void (*tern_attention_fn)(const tern_attention_args *args);
 
-/* The screen of an output table (docs/decisions/0011-exact-head.md): weights of 7 bits, u = code + 63 in 0..126, in groups of 512
- * columns and 448 bytes. Byte j of plane p (0..6, 64 bytes each) holds u of column 64 p + j in its low bits and bit p of u of column
- * 448 + j in its top bit. Columns past the row's end hold 63.
+/* The screen of an output table (docs/decisions/0011-exact-head.md): weights of 6 bits, u = code + 31 in 0..62, in groups of 256
+ * columns and 192 bytes. Byte j of plane p (0..2, 64 bytes each) holds u of column 64 p + j in its low six bits and bits 2p and
+ * 2p + 1 of u of column 192 + j in its top two. Columns past the row's end hold 31.
  *
  *   dots[r] = sum_c u(w[r][c]) * high[c],   dots[n_rows + r] = sum_c u(w[r][c]) * low[c]
  *
- *   w          in   n_rows rows of groups * 448 bytes       high, low  in  [groups * 512] int8, -127..127 and -128..127
+ *   w          in   n_rows rows of groups * 192 bytes       high, low  in  [groups * 256] int8, -127..127 and -128..127
  *   dots       out  [2][n_rows] exact integers. No allocation. */
-enum { TERN_SCREEN_GROUP = 512, TERN_SCREEN_BYTES = 448, TERN_SCREEN_ZERO = 63 };
+enum { TERN_SCREEN_GROUP = 256, TERN_SCREEN_BYTES = 192, TERN_SCREEN_ZERO = 31 };
 
 typedef void (*tern_screen_fn)(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high, const int8_t *low,
                                int32_t *dots);

@@ -1,13 +1,11 @@
-/* The screen of an output table: 7-bit weights times activations of two int8 digits. */
+/* The screen of an output table: 6-bit weights times activations of two int8 digits. */
 #include "ops/ref/ref.h"
 
 static uint32_t code(const uint8_t *group, uint32_t c)
 {
-    if (c < 448) return group[c] & 0x7fu;
-    uint32_t u = 0;
-    for (uint32_t p = 0; p < 7; p++)
-        u |= (uint32_t)(group[p * 64 + (c - 448)] >> 7) << p;
-    return u;
+    if (c < 192) return group[c] & 0x3fu;
+    uint32_t j = c - 192;
+    return group[j] >> 6 | (uint32_t)(group[64 + j] >> 6) << 2 | (uint32_t)(group[128 + j] >> 6) << 4;
 }
 
 void tern_ref_screen(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high, const int8_t *low, int32_t *dots)

@@ -141,6 +141,25 @@ static void threads(void **state)
     assert_string_not_equal(alone[0].shown.text, alone[1].shown.text);
 }
 
+static void *load_and_close(void *context)
+{
+    tern_engine *engine = NULL;
+    *(tern_status *)context = tern_engine_load(&engine, BUNDLED, &(tern_engine_options){.n_threads = 1}, NULL);
+    tern_engine_close(engine);
+    return NULL;
+}
+
+/* Engines can be opened at the same time (the trial of the kernels takes turns). */
+static void loading_together(void **state)
+{
+    (void)state;
+    pthread_t thread[2];
+    tern_status status[2] = {TERN_INTERNAL, TERN_INTERNAL};
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, load_and_close, &status[i]), 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(status[i], TERN_OK);
+}
+
 static uint32_t argmax(const float *x, uint32_t n)
 {
     uint32_t best = 0;
@@ -303,7 +322,7 @@ int main(void)
         cmocka_unit_test(version),         cmocka_unit_test(description), cmocka_unit_test(golden_text),
         cmocka_unit_test(engine_options),  cmocka_unit_test(threads),     cmocka_unit_test(sessions),
         cmocka_unit_test(tokens_and_text), cmocka_unit_test(chat_prompt), cmocka_unit_test(conversion),
-        cmocka_unit_test(saved_sessions),
+        cmocka_unit_test(saved_sessions),  cmocka_unit_test(loading_together),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -12,6 +12,7 @@
 #include "base/cpu.h"
 #include "base/park.h"
 
+static const uint32_t OPEN = 1u << 31;
 enum { MAX_THREADS = 1024, CACHE_LINE = 64, PAUSES_PER_LOOK = 16, YIELDS = 4 };
 static const int64_t spin_ns = 100 * 1000;
 
@@ -35,7 +36,7 @@ typedef struct worker {
 
 struct tern_pool {
     gate call;    /* counts calls; workers wait on it */
-    gate running; /* workers that have not finished this call; the caller waits on it */
+    gate inside;  /* OPEN while a call may be joined, and how many workers have joined; the caller waits on it */
     tern_task_fn fn;
     void *context;
     bool stopping;
@@ -120,15 +121,26 @@ static void run_tasks(tern_pool *pool, uint32_t thread)
         run_lane(pool, &pool->lanes[(thread + i) % pool->n_threads], thread);
 }
 
+/* A worker that comes when the caller has closed the call stays out: nobody waits for a thread that the system keeps from running. */
+static bool join(tern_pool *pool)
+{
+    uint32_t inside = atomic_load(&pool->inside.value);
+    while (inside & OPEN)
+        if (atomic_compare_exchange_weak(&pool->inside.value, &inside, inside + 1)) return true;
+    return false;
+}
+
 static void *worker_main(void *arg)
 {
     worker *self = arg;
     tern_pool *pool = self->pool;
-    for (uint32_t calls = 0;; calls++) {
+    for (uint32_t calls = 0;;) {
         gate_wait(&pool->call, calls, pool->crowded);
+        calls = atomic_load(&pool->call.value);
         if (pool->stopping) return NULL;
+        if (!join(pool)) continue;
         run_tasks(pool, self->thread);
-        if (atomic_fetch_sub(&pool->running.value, 1) == 1) gate_wake(&pool->running);
+        if (atomic_fetch_sub(&pool->inside.value, 1) == 1) gate_wake(&pool->inside);
     }
 }
 
@@ -232,10 +244,10 @@ void tern_pool_for(tern_pool *pool, uint32_t n_tasks, tern_task_fn fn, void *con
     pool->fn = fn;
     pool->context = context;
     split_tasks(pool, n_tasks);
-    atomic_store(&pool->running.value, pool->n_threads - 1);
+    atomic_store(&pool->inside.value, OPEN);
     atomic_fetch_add(&pool->call.value, 1);
     gate_wake(&pool->call);
     run_tasks(pool, 0);
-    uint32_t left;
-    while ((left = atomic_load(&pool->running.value)) != 0) gate_wait(&pool->running, left, pool->crowded);
+    uint32_t left = atomic_fetch_and(&pool->inside.value, ~OPEN) & ~OPEN;
+    for (; left != 0; left = atomic_load(&pool->inside.value)) gate_wait(&pool->inside, left, pool->crowded);
 }

@@ -82,9 +82,8 @@ typedef struct linear_input {
     tern_view x, quantized;
 } linear_input;
 
-static tern_view input_for(builder *b, linear_input *in, const tern_weight *w)
+static tern_view quantized(builder *b, linear_input *in)
 {
-    if (!w->encoding->ternary || b->options->f32_activations) return in->x;
     if (in->quantized.cols == 0) {
         tern_rows rows = rows_of(b, in->x);
         in->quantized = activation(b, "quantized", TERN_DTYPE_Q8, rows, in->x.cols);
@@ -93,9 +92,8 @@ static tern_view input_for(builder *b, linear_input *in, const tern_weight *w)
     return in->quantized;
 }
 
-static tern_view linear_with(builder *b, const char *name, linear_input *in, const tern_weight *w)
+static tern_view linear_of(builder *b, const char *name, tern_view x, const tern_weight *w)
 {
-    tern_view x = input_for(b, in, w);
     tern_view y = activation(b, name, TERN_DTYPE_F32, rows_of(b, x), w->rows);
     add_op(b, (tern_op){.kind = TERN_OP_LINEAR, .in = {x, weight_of(b, w)}, .n_parts = 1}, rows_of(b, x), 2, y);
     return y;
@@ -103,7 +101,9 @@ static tern_view linear_with(builder *b, const char *name, linear_input *in, con
 
 static tern_view linear(builder *b, const char *name, linear_input *in, tern_role role)
 {
-    return linear_with(b, name, in, tern_model_weight(b->model, role, b->layer));
+    const tern_weight *w = tern_model_weight(b->model, role, b->layer);
+    bool int8 = (w->encoding->ternary || b->config->bit_linear) && !b->options->f32_activations;
+    return linear_of(b, name, int8 ? quantized(b, in) : in->x, w);
 }
 
 static tern_view add(builder *b, const char *name, tern_view a, tern_view c)
@@ -213,7 +213,7 @@ static void build(builder *b)
     linear_input in = {.x = rms_norm(b, "result_norm", last, TERN_ROLE_OUTPUT_NORM)};
     mark_hidden(b, in.x, c->n_layers);
     const tern_weight *head = b->options->head ? b->options->head : tern_model_weight(b->model, TERN_ROLE_OUTPUT, 0);
-    b->graph->logits = linear_with(b, "logits", &in, head).value;
+    b->graph->logits = linear_of(b, "logits", in.x, head).value;
     if (b->status != TERN_OK) return;
     b->graph->values[b->graph->logits].kind = TERN_VALUE_OUTPUT;
     b->graph->ops[b->graph->n_ops - 1].screened = b->options->screened_head;

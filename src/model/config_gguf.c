@@ -143,6 +143,7 @@ tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *g, tern
     TERN_TRY(read_rope(&c, g, family, err));
     TERN_TRY(read_name(&c, g, err));
     c.tied_head = !tern_gguf_find_tensor(g, "output.weight");
+    c.bit_linear = family->ternary;
     c.sub_norms = family->needs_sub_norms || tern_gguf_find_tensor(g, "blk.0.attn_sub_norm.weight");
     TERN_TRY(tern_config__check(&c, err));
     *config = c;

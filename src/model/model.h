@@ -20,6 +20,7 @@ typedef struct tern_config {
     uint32_t n_ctx_train;
     float rms_eps;
     tern_activation activation;
+    bool bit_linear; /* inputs of the linear layers are int8 for each token, however the weights are stored */
     bool sub_norms; /* RMSNorm before o and before down (BitNet b1.58 2B4T, arXiv:2504.12285) */
     bool tied_head; /* the head is the embedding table */
     float rope_base;

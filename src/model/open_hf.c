@@ -226,6 +226,7 @@ static tern_status look_at_tensors(tern_model *model, tern_error *err)
                              tern_show_z(t->name).text);
     }
     c->tied_head = c->tied_head || !find_tensor(st, TERN_ROLE_OUTPUT, 0, name);
+    c->bit_linear = tern_family__find(c->architecture)->ternary;
     c->sub_norms =
         tern_family__find(c->architecture)->needs_sub_norms || find_tensor(st, TERN_ROLE_ATTN_SUB_NORM, 0, name);
     return TERN_OK;

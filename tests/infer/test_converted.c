@@ -33,6 +33,15 @@ static void ternary_encodings(void **state)
     }
 }
 
+/* BitNet layers stored as numbers: the inputs are int8 all the same. f16 rounds the scale. */
+static void bitnet_in_dense_encodings(void **state)
+{
+    (void)state;
+    check("bitnet", "f32", NULL, 2e-3);
+    check("bitnet-packed", "f32", NULL, 2e-3);
+    check("bitnet-packed", "f16", NULL, 2e-3);
+}
+
 static void trained_model(void **state)
 {
     (void)state;
@@ -79,6 +88,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ternary_encodings),
+        cmocka_unit_test(bitnet_in_dense_encodings),
         cmocka_unit_test(trained_model),
         cmocka_unit_test(dense_encodings),
         cmocka_unit_test(lossy_encodings),

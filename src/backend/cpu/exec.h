@@ -58,6 +58,7 @@ struct tern_prepared {
     size_t scratch_bytes;
     float *partials; /* decode attention: [heads][chunks] of (m, l, acc) */
     uint8_t *screen_memory;
+    float *widened; /* int8 rows as f32, for dense weights that multiply them */
 };
 
 /* One run: what the ops need beside their operands. */

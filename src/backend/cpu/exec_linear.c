@@ -15,6 +15,7 @@ typedef struct linear_job {
     tern_cpu_step *step;
     const tern_cpu_op *op;
     uint32_t n;                                   /* tokens */
+    tern_cpu_rows x;                              /* f32 rows, for dense weights */
     uint32_t task_rows[TERN_LINEAR_MAX_PARTS];    /* rows of a task of each part */
     uint32_t first_task[TERN_LINEAR_MAX_PARTS];
     uint32_t first_col[TERN_LINEAR_MAX_PARTS];    /* of the part in the output row */
@@ -86,8 +87,7 @@ static void ternary_f32(const linear_job *j, const tern_weight *w, uint32_t firs
         tern_decode_codes(w->encoding, w->data, w->rows, w->cols, first + r, 1, codes, NULL, &uniform, &bad, NULL);
         float scale = w->row_scales ? w->row_scales[first + r] : w->scale;
         for (uint32_t c = 0; c < w->cols; c++) values[c] = (float)codes[c] * scale;
-        j->step->cpu->kernels.f32((const uint8_t *)values, (size_t)w->cols * 4, 1, w->cols, j->op->in[0].data,
-                                  j->op->in[0].stride, j->n, y + r, y_stride);
+        j->step->cpu->kernels.f32((const uint8_t *)values, (size_t)w->cols * 4, 1, w->cols, j->x.data, j->x.stride, j->n, y + r, y_stride);
     }
 }
 
@@ -99,7 +99,7 @@ static void multiply(const linear_job *j, uint32_t part, uint32_t first, uint32_
     const uint8_t *rows = buffer->data + first * buffer->row_bytes;
     uint8_t *scratch = tern_cpu__scratch(j->step, thread);
     if (buffer->dense) {
-        buffer->dense(rows, buffer->row_bytes, n_rows, buffer->cols, j->op->in[0].data, j->op->in[0].stride, j->n, y, y_stride);
+        buffer->dense(rows, buffer->row_bytes, n_rows, buffer->cols, j->x.data, j->x.stride, j->n, y, y_stride);
     } else if (j->op->in_q8) {
         tern_q8_rows x = q8_rows(j);
         int32_t *dots = (int32_t *)(void *)scratch;
@@ -149,11 +149,32 @@ static void plain_task(void *context, uint32_t task, uint32_t thread)
                                   y + t * op->out.stride);
 }
 
+/* Token t of an int8 input as f32. */
+static void widen_row(void *context, uint32_t t, uint32_t thread)
+{
+    (void)thread;
+    const linear_job *j = context;
+    const tern_cpu_op *op = j->op;
+    const int8_t *q = (const int8_t *)op->base[0] + t * tern_q8_stride(op->in_cols);
+    const float *scales = (const float *)(const void *)(op->base[0] + tern_q8_scales_offset(op->in_cols, op->max_rows));
+    float *x = j->x.data + t * j->x.stride;
+    for (uint32_t c = 0; c < op->in_cols; c++) x[c] = (float)q[c] * scales[t];
+}
+
+static bool multiplies_dense(const tern_cpu_op *op)
+{
+    for (uint32_t p = 0; p < op->op->n_parts; p++)
+        if (op->weight[1 + p]->dense) return true;
+    return false;
+}
+
 void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
 {
     if (op->op->screened && tern_cpu__screened(step, op)) return;
     linear_job j = {.step = step, .op = op, .n = tern_cpu__rows(step, op->op->rows)};
     step->weight_bytes += op->weight_bytes;
+    j.x = op->in_q8 ? (tern_cpu_rows){step->prepared->widened, op->in_cols} : op->in[0];
+    if (op->in_q8 && multiplies_dense(op)) tern_cpu__for_rows(step, j.n, widen_row, &j);
     uint32_t n_tasks = 0, col = 0;
     for (uint32_t p = 0; p < op->op->n_parts; p++) {
         const tern_buffer *w = op->weight[1 + p];

@@ -79,11 +79,21 @@ static uint64_t bytes_read(const tern_cpu_op *op)
     return total;
 }
 
+/* Dense weights on int8 rows: the rows are widened to f32 first. */
+static bool widens(const tern_graph *g, const tern_op *op)
+{
+    if (op->kind != TERN_OP_LINEAR || g->values[op->in[0].value].dtype != TERN_DTYPE_Q8) return false;
+    for (uint32_t i = 1; i <= op->n_parts; i++)
+        if (!g->values[op->in[i].value].weight->encoding->ternary) return true;
+    return false;
+}
+
 static tern_status allocate(tern_cpu *cpu, tern_prepared *p, tern_error *err)
 {
-    size_t partials = 0;
+    size_t partials = 0, widened = 0;
     for (size_t i = 0; i < p->graph->n_ops; i++) {
         const tern_op *op = &p->graph->ops[i];
+        if (widens(p->graph, op)) widened = larger(widened, (size_t)p->graph->max_tokens * op->in[0].cols * sizeof(float));
         if (op->kind == TERN_OP_LINEAR) p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__linear_scratch(p->graph, op));
         if (op->kind != TERN_OP_ATTENTION) continue;
         p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__attention_scratch(p->graph, op));
@@ -93,7 +103,8 @@ static tern_status allocate(tern_cpu *cpu, tern_prepared *p, tern_error *err)
     size_t scratch = p->scratch_bytes * tern_pool_threads(cpu->pool);
     p->scratch = tern_alloc_aligned(scratch, 4096);
     p->partials = tern_alloc_aligned(partials, 64);
-    return p->scratch && p->partials ? TERN_OK : tern_fail_alloc(err, scratch + partials);
+    p->widened = tern_alloc_aligned(widened, 64);
+    return p->scratch && p->partials && p->widened ? TERN_OK : tern_fail_alloc(err, scratch + partials + widened);
 }
 
 /* The screen belongs to the weight: the second graph that asks finds it there. */
@@ -142,6 +153,7 @@ void tern_cpu__prepared_free(tern_backend *b, tern_prepared *prepared)
     tern_free_aligned(prepared->scratch);
     tern_free_aligned(prepared->partials);
     tern_free_aligned(prepared->screen_memory);
+    tern_free_aligned(prepared->widened);
     tern_free(prepared->ops);
     tern_free(prepared);
 }

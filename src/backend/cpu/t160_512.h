@@ -5,9 +5,9 @@
  *   #define TERN_LEVEL;  typedef struct tables;  static inline tables load_tables(void);
  *   static inline tern_avx512__t160 look_up(const tables *t, __m512i bytes);
  *
- * A block is one register: field k of its 64 bytes are 64 elements in a row. As in two_bit_avx512.c, fields are masked
- * and not shifted; each lane's sum is shifted once, exactly, at the end. It grows by at most 4 * 128 * 128 for each
- * block. */
+ * A block is one register: field k of its 64 bytes are 64 elements in a row. As in two_bit_avx512.c, most fields are
+ * masked and not shifted; each lane's sum is shifted once, exactly, at the end. It grows by at most 4 * 128 * 128 for
+ * each block. */
 #include <immintrin.h>
 
 #include "backend/cpu/ternary.h"
@@ -37,23 +37,23 @@ static inline t160_masks masks_of(uint32_t n)
     return m;
 }
 
-/* Adds a block times five vectors of activations to the sums of fields 0 to 3; the fifth code counts like field 3. */
-static inline __attribute__((always_inline)) void add_block(tern_avx512__t160 c, const __m512i x[5], __m512i sums[4])
+/* Adds a block times five vectors of activations: fields 0 and 2 to the first sum, 1 and 3 to the second, which counts four times, the
+ * fifth code to the third, which counts 64 times. (With a sum for each field gcc runs out of registers.) */
+static inline __attribute__((always_inline)) void add_block(tern_avx512__t160 c, const __m512i x[5], __m512i sums[3])
 {
-    TERN_UNROLL for (int k = 0; k < 4; k++)
-    {
-        const __m512i field = _mm512_and_si512(c.four, _mm512_set1_epi8((char)(3 << 2 * k)));
-        sums[k] = _mm512_dpbusd_epi32(sums[k], field, x[k]);
-    }
-    sums[3] = _mm512_dpbusd_epi32(sums[3], c.fifth_64, x[4]);
+    const __m512i even = _mm512_set1_epi8(0x03), odd = _mm512_set1_epi8(0x0c), upper = _mm512_srli_epi16(c.four, 4);
+    sums[0] = _mm512_dpbusd_epi32(sums[0], _mm512_and_si512(c.four, even), x[0]);
+    sums[1] = _mm512_dpbusd_epi32(sums[1], _mm512_and_si512(c.four, odd), x[1]);
+    sums[0] = _mm512_dpbusd_epi32(sums[0], _mm512_and_si512(upper, even), x[2]);
+    sums[1] = _mm512_dpbusd_epi32(sums[1], _mm512_and_si512(upper, odd), x[3]);
+    sums[2] = _mm512_dpbusd_epi32(sums[2], c.fifth_64, x[4]);
 }
 
-/* The sum of the fields, each shifted down. */
-static inline __attribute__((always_inline)) __m512i sum_fields(const __m512i sums[4])
+/* The sum of the three, each shifted down. */
+static inline __attribute__((always_inline)) __m512i sum_fields(const __m512i sums[3])
 {
-    __m512i all = sums[0];
-    TERN_UNROLL for (unsigned k = 1; k < 4; k++) all = _mm512_add_epi32(all, _mm512_srai_epi32(sums[k], 2 * k));
-    return all;
+    const __m512i odd = _mm512_srai_epi32(sums[1], 2), fifth = _mm512_srai_epi32(sums[2], 6);
+    return _mm512_add_epi32(sums[0], _mm512_add_epi32(odd, fifth));
 }
 
 /* Sums of the whole blocks of n_rows rows (a constant, 1 to 4). */
@@ -62,8 +62,8 @@ static inline __attribute__((always_inline)) void blocks_dot(const uint8_t *w, s
 {
     const tables t = load_tables();
     const size_t ahead = tern_cpu__prefetch_bytes(row_bytes, (uint32_t)n_rows);
-    __m512i sums[4][4], xs[5];
-    TERN_UNROLL for (int i = 0; i < 4 * n_rows; i++) sums[i / 4][i % 4] = _mm512_setzero_si512();
+    __m512i sums[4][3], xs[5];
+    TERN_UNROLL for (int i = 0; i < 3 * n_rows; i++) sums[i / 3][i % 3] = _mm512_setzero_si512();
     for (; n_blocks; n_blocks--, w += TERN_T160_BYTES, x += TERN_T160_ELEMENTS) {
         TERN_UNROLL for (int k = 0; k < 5; k++) xs[k] = _mm512_loadu_si512(x + 64 * k);
         TERN_UNROLL for (int r = 0; r < n_rows; r++)
@@ -84,7 +84,7 @@ static void add_short_block(const uint8_t *w, size_t row_bytes, int n_rows, uint
     __m512i xs[5];
     for (uint32_t k = 0; k < 5; k++) xs[k] = _mm512_maskz_loadu_epi8(m.elements[k], x + k * m.lanes);
     for (int r = 0; r < n_rows; r++) {
-        __m512i sums[4] = {0};
+        __m512i sums[3] = {0};
         add_block(look_up(&t, _mm512_maskz_loadu_epi8(m.bytes, w + (size_t)r * row_bytes)), xs, sums);
         out[r] = _mm512_add_epi32(out[r], sum_fields(sums));
     }

@@ -75,7 +75,9 @@ static size_t larger(size_t a, size_t b)
 static uint64_t bytes_read(const tern_cpu_op *op)
 {
     uint64_t total = 0;
-    for (uint32_t i = 1; op->op->kind == TERN_OP_LINEAR && i <= op->op->n_parts; i++) total += op->weight[i]->bytes;
+    if (op->op->kind != TERN_OP_LINEAR) return 0;
+    for (uint32_t i = 1; i <= op->op->n_parts; i++)
+        if (op->weight[i]) total += op->weight[i]->bytes;
     return total;
 }
 

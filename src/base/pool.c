@@ -39,7 +39,7 @@ struct tern_pool {
     gate inside;  /* OPEN while a call may be joined, and how many workers have joined; the caller waits on it */
     tern_task_fn fn;
     void *context;
-    bool stopping;
+    atomic_bool stopping;
     bool crowded; /* more threads than CPUs: spinning would keep the others from running */
     uint32_t n_threads;
     uint32_t n_started;

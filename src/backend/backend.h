@@ -21,10 +21,17 @@ typedef struct tern_backend_counters {
     uint64_t weight_bytes;            /* of weights read by the runs so far */
     uint64_t op_ns[TERN_OP_COUNT];    /* time spent in each kind of op; LINEAR without the output head */
     uint64_t head_ns;
+    /* of devices that are not the host */
+    uint64_t dispatches, barriers, submits;
+    uint64_t uploaded_bytes, downloaded_bytes;
+    uint64_t allocations;             /* of device memory and of objects made while running; 0 for each token is the aim */
+    uint64_t pipelines, pipeline_hits; /* made so far; of them found in the cache of an earlier start */
 } tern_backend_counters;
 
 struct tern_backend {
     const char *name;
+    uint32_t fusions;   /* tern_fusion: what it wants in graphs of one token */
+    uint32_t max_steps; /* of one run; 1 where graphs cannot hold SAMPLE */
 
     void (*close)(tern_backend *b);
 
@@ -45,8 +52,8 @@ struct tern_backend {
     tern_status (*prepare)(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
                            tern_error *err);
     void (*prepared_free)(tern_backend *b, tern_prepared *prepared);
-    /* Starts one step; no allocation. */
-    tern_status (*run)(tern_backend *b, tern_prepared *prepared, tern_error *err);
+    /* Starts n_steps steps, each after the one before; more than one only of a graph with SAMPLE. No allocation. */
+    tern_status (*run)(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err);
     tern_status (*wait)(tern_backend *b, tern_error *err);
 
     void (*counters)(const tern_backend *b, tern_backend_counters *out);

@@ -30,7 +30,7 @@ static tern_view add_value(builder *b, tern_value value, const char *name)
 static tern_view activation(builder *b, const char *name, tern_dtype dtype, tern_rows rows, uint32_t cols)
 {
     uint64_t n = rows == TERN_ROWS_TOKENS ? b->options->max_tokens : b->options->max_outputs;
-    tern_value value = {.kind = TERN_VALUE_ACTIVATION, .dtype = dtype, .rows = rows, .cols = cols,
+    tern_value value = {.kind = b->options->keep_all ? TERN_VALUE_OUTPUT : TERN_VALUE_ACTIVATION, .dtype = dtype, .rows = rows, .cols = cols,
                         .bytes = tern_row_bytes(dtype, cols, n)};
     return add_value(b, value, name);
 }
@@ -62,6 +62,7 @@ static void add_op(builder *b, tern_op op, tern_rows rows, uint32_t n_in, tern_v
     op.n_in = n_in;
     op.out = out;
     if (op.residual.cols == 0) op.residual = no_view;
+    if (op.gain.cols == 0) op.gain = no_view;
     if (b->status == TERN_OK) b->status = tern_graph__add_op(b->graph, &op, b->err);
 }
 
@@ -181,17 +182,32 @@ static void mark_hidden(builder *b, tern_view x, uint32_t index)
 
 static void add_params(builder *b)
 {
-    static const char *const names[] = {"counts", "ids", "positions", "sequences", "outputs", "pages"};
+    static const char *const names[] = {"counts", "ids", "positions", "sequences", "outputs", "pages", "sampler"};
     tern_graph *g = b->graph;
-    uint64_t pages = (uint64_t)g->max_pages * g->n_sequences;
-    uint64_t items[TERN_PARAM_COUNT] = {3, g->max_tokens, g->max_tokens, g->max_tokens, g->max_tokens, pages};
+    uint64_t pages = (uint64_t)g->max_pages * g->n_sequences, sampler = b->options->sampler ? sizeof(tern_sample_params) / 4 : 0;
+    uint64_t items[TERN_PARAM_COUNT] = {3, g->max_tokens, g->max_tokens, g->max_tokens, g->max_tokens, pages, sampler};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
-        tern_value value = {.kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = items[i] * 4};
+        g->params[i] = TERN_NO_VALUE;
+        if (items[i] == 0) continue;
+        tern_value value = {.kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = items[i] * 4, .offset = g->param_bytes};
         g->params[i] = add_value(b, value, names[i]).value;
+        g->param_bytes += (value.bytes + TERN_PARAM_ALIGNMENT - 1) / TERN_PARAM_ALIGNMENT * TERN_PARAM_ALIGNMENT;
     }
     tern_value table = {.kind = TERN_VALUE_CONSTANT, .dtype = TERN_DTYPE_F32, .cols = b->config->head_dim,
                         .bytes = (uint64_t)g->max_pages * TERN_PAGE_SIZE * b->config->head_dim * 4};
     g->rope_table = add_value(b, table, "rope_table").value;
+}
+
+static void sample(builder *b)
+{
+    tern_value tokens = {.kind = TERN_VALUE_OUTPUT, .dtype = TERN_DTYPE_U32, .rows = TERN_ROWS_OUTPUTS, .cols = 1 + TERN_SAMPLE_MAX_STEPS,
+                         .bytes = (1 + TERN_SAMPLE_MAX_STEPS) * 4};
+    tern_view out = add_value(b, tokens, "tokens"), logits = {.value = b->graph->logits, .cols = b->config->n_vocab};
+    tern_op op = {.kind = TERN_OP_SAMPLE,
+                  .in = {logits, param(b, TERN_PARAM_COUNTS), param(b, TERN_PARAM_IDS), param(b, TERN_PARAM_POSITIONS),
+                         param(b, TERN_PARAM_SAMPLER)}};
+    add_op(b, op, TERN_ROWS_OUTPUTS, 5, out);
+    b->graph->tokens = out.value;
 }
 
 static void build(builder *b)
@@ -217,12 +233,13 @@ static void build(builder *b)
     if (b->status != TERN_OK) return;
     b->graph->values[b->graph->logits].kind = TERN_VALUE_OUTPUT;
     b->graph->ops[b->graph->n_ops - 1].screened = b->options->screened_head;
+    if (b->options->sampler) sample(b);
 }
 
 tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const tern_graph_options *options, tern_error *err)
 {
     *graph = (tern_graph){.max_tokens = options->max_tokens, .max_outputs = options->max_outputs,
-                          .n_sequences = options->n_sequences, .config = tern_model_config(model)};
+                          .n_sequences = options->n_sequences, .tokens = TERN_NO_VALUE, .config = tern_model_config(model)};
     graph->max_pages = (uint32_t)(((uint64_t)options->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE);
     if (!options->max_tokens || !options->max_outputs || options->max_outputs > options->max_tokens || !options->n_ctx ||
         !options->n_sequences || !options->n_pages)

@@ -159,17 +159,59 @@ static tern_status fuse_residual(fusion *f, size_t at)
     return TERN_OK;
 }
 
-tern_status tern_graph_fuse(tern_graph *graph, tern_error *err)
+static bool ternary_parts(const fusion *f, const tern_op *linear)
 {
-    tern_status (*const rules[])(fusion *, size_t) = {fuse_norm_quant, fuse_siblings, fuse_rope_kv, fuse_gate, fuse_residual};
+    for (uint32_t i = 1; i <= linear->n_parts; i++)
+        if (!f->graph->values[linear->in[i].value].weight->encoding->ternary) return false;
+    return true;
+}
+
+/* NORM_QUANT whose only reader is a linear op with ternary weights. */
+static tern_status fuse_linear_norm(fusion *f, size_t at)
+{
+    tern_op *linear = &f->graph->ops[at];
+    tern_op *norm = linear->kind == TERN_OP_LINEAR ? tern_graph__maker(f->graph, linear->in[0].value) : NULL;
+    if (!norm || norm->kind != TERN_OP_NORM_QUANT || f->uses[norm->out.value] != 1 || !internal(f, norm->out.value) ||
+        !ternary_parts(f, linear))
+        return TERN_OK;
+    linear->in[0] = norm->in[0];
+    linear->gain = norm->in[1];
+    linear->eps = norm->eps;
+    drop(norm);
+    return TERN_OK;
+}
+
+/* ROPE_KV, and the attention of its q as the only other reader of the row. */
+static tern_status fuse_rope_attention(fusion *f, size_t at)
+{
+    tern_graph *g = f->graph;
+    tern_op *rope = &g->ops[at], *attention = rope->kind == TERN_OP_ROPE_KV ? following(g, &at) : NULL;
+    if (!attention || attention->kind != TERN_OP_ATTENTION || attention->in[0].value != rope->in[0].value ||
+        f->uses[rope->in[0].value] != 2 || !internal(f, rope->in[0].value))
+        return TERN_OK;
+    rope->out = attention->out;
+    rope->kind = TERN_OP_ROPE_ATTENTION;
+    drop(attention);
+    return TERN_OK;
+}
+
+tern_status tern_graph_fuse(tern_graph *graph, uint32_t fusions, tern_error *err)
+{
+    static const struct {
+        tern_status (*apply)(fusion *, size_t);
+        uint32_t wanted; /* 0: always */
+    } rules[] = {{fuse_norm_quant, 0}, {fuse_siblings, 0}, {fuse_rope_kv, 0}, {fuse_gate, 0}, {fuse_residual, 0},
+                 {fuse_linear_norm, TERN_FUSION_LINEAR_NORM}, {fuse_rope_attention, TERN_FUSION_ROPE_ATTENTION}};
     fusion f = {.graph = graph, .err = err};
     tern_status status = TERN_OK;
+    if (graph->max_tokens > 1) fusions = 0;
     for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+        if (rules[r].wanted & ~fusions) continue;
         /* siblings add values: at most one for two ops */
         f.uses = tern_calloc(graph->n_values + graph->n_ops, sizeof *f.uses);
         if (!f.uses) return tern_fail_alloc(err, graph->n_values * sizeof *f.uses);
         tern_graph__count_uses(graph, f.uses);
-        for (size_t i = 0; i < graph->n_ops && status == TERN_OK; i++) status = rules[r](&f, i);
+        for (size_t i = 0; i < graph->n_ops && status == TERN_OK; i++) status = rules[r].apply(&f, i);
         tern_graph__compact(graph);
         tern_free(f.uses);
     }

@@ -35,7 +35,7 @@ void tern_graph_deinit(tern_graph *graph)
 
 bool tern_graph__reads(const tern_op *op, uint32_t value)
 {
-    if (op->residual.value == value) return true;
+    if (op->residual.value == value || op->gain.value == value) return true;
     for (uint32_t i = 0; i < op->n_in; i++)
         if (op->in[i].value == value) return true;
     return false;
@@ -48,6 +48,7 @@ void tern_graph__count_uses(const tern_graph *graph, uint32_t *counts)
         const tern_op *op = &graph->ops[i];
         for (uint32_t k = 0; k < op->n_in; k++) counts[op->in[k].value]++;
         if (op->residual.value != TERN_NO_VALUE) counts[op->residual.value]++;
+        if (op->gain.value != TERN_NO_VALUE) counts[op->gain.value]++;
     }
 }
 

@@ -16,6 +16,8 @@ typedef struct tern_graph_options {
     bool f32_activations;    /* no activation quantiser before ternary weights (W1.58A32; models are trained for W1.58A8) */
     bool keep_hidden;        /* every layer's output is an output of the graph */
     bool screened_head;      /* logits that cannot be among the wanted ones may be left out */
+    bool sampler;            /* SAMPLE ends the graph; max_tokens is 1 */
+    bool keep_all;           /* every activation is an output of the graph, to be compared */
     const tern_weight *head; /* stands in for the model's output table; NULL: the model's own */
 } tern_graph_options;
 
@@ -25,9 +27,11 @@ tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const t
 void tern_graph_deinit(tern_graph *graph);
 
 /* The passes; each leaves a graph that computes the same bits. */
-tern_status tern_graph_fuse(tern_graph *graph, tern_error *err);
-/* Gives every activation its offset: values whose lives overlap never share memory, a sum takes its residual's place. */
-tern_status tern_graph_plan(tern_graph *graph, tern_error *err);
+/* `fusions`: those of tern_fusion that the backend wants besides; graphs of more than one token leave them out. */
+tern_status tern_graph_fuse(tern_graph *graph, uint32_t fusions, tern_error *err);
+/* Gives every activation its offset: values whose lives overlap never share memory, but for a sum that takes its addend's place
+ * (TERN_FUSION_IN_PLACE in `fusions`). */
+tern_status tern_graph_plan(tern_graph *graph, uint32_t fusions, tern_error *err);
 
 /* The value ids of the layers + 1 hidden states (keep_hidden graphs), by name: 0 is the embedding's output. TERN_NO_VALUE when absent. */
 uint32_t tern_graph_hidden(const tern_graph *graph, uint32_t index);

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "graph/graph.h"
 
-enum { PLAN_ALIGNMENT = 64 };
+enum { PLAN_ALIGNMENT = 256 /* what devices may want of a binding */ };
 
 typedef struct life {
     uint32_t value;
@@ -15,6 +15,7 @@ typedef struct plan {
     tern_graph *graph;
     life *lives; /* in order of `first` */
     size_t n;
+    bool in_place;
 } plan;
 
 static uint64_t padded(uint64_t bytes)
@@ -40,7 +41,7 @@ static bool takes_place_of(const plan *p, const life *l, const life *other)
 {
     const tern_op *op = &p->graph->ops[l->first];
     uint32_t addend = op->kind == TERN_OP_ADD ? op->in[0].value : op->residual.value;
-    return addend == other->value && other->last == l->first &&
+    return p->in_place && addend == other->value && other->last == l->first &&
            p->graph->values[l->value].bytes == p->graph->values[addend].bytes;
 }
 
@@ -67,9 +68,9 @@ static uint64_t place(const plan *p, size_t i)
     return offset;
 }
 
-tern_status tern_graph_plan(tern_graph *graph, tern_error *err)
+tern_status tern_graph_plan(tern_graph *graph, uint32_t fusions, tern_error *err)
 {
-    plan p = {.graph = graph, .lives = tern_calloc(graph->n_ops, sizeof(life))};
+    plan p = {.graph = graph, .in_place = fusions & TERN_FUSION_IN_PLACE, .lives = tern_calloc(graph->n_ops, sizeof(life))};
     if (!p.lives) return tern_fail_alloc(err, graph->n_ops * sizeof(life));
     find_lives(&p);
     graph->activation_bytes = 0;

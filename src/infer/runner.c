@@ -25,8 +25,8 @@ static tern_status build(tern_runner *r, tern_runner_graph *g, uint32_t max_toke
         .n_sequences = 1, .n_pages = r->n_pages, .kv_f32 = p->kv_f32, .keep_hidden = p->keep_hidden,
         .f32_activations = tern_engine_f32_activations(r->engine), .head = tern_engine_head(r->engine), .screened_head = tern_engine_head_exact(r->engine)};
     TERN_TRY(tern_graph_build(&g->graph, tern_engine_model(r->engine), &options, err));
-    if (!p->unfused) TERN_TRY(tern_graph_fuse(&g->graph, err));
-    return tern_graph_plan(&g->graph, err);
+    if (!p->unfused) TERN_TRY(tern_graph_fuse(&g->graph, tern_engine_backend(r->engine)->fusions, err));
+    return tern_graph_plan(&g->graph, tern_engine_backend(r->engine)->fusions, err);
 }
 
 /* cos and sin of every position and frequency. The angle is the f32 product, as transformers computes it. */
@@ -66,50 +66,47 @@ static tern_status create_shared(tern_runner *r, tern_error *err)
     return fill_rope_table(r, err);
 }
 
-static tern_status bind_value(tern_runner *r, const tern_value *v, size_t *cache, tern_binding *out, tern_error *err)
+static tern_status bind_value(tern_runner *r, const tern_runner_graph *g, const tern_value *v, size_t *cache, tern_binding *out,
+                              tern_error *err)
 {
     switch (v->kind) {
     case TERN_VALUE_WEIGHT: out->buffer = tern_engine__weight_buffer(r->engine, v->weight); break;
     case TERN_VALUE_CACHE: out->buffer = r->caches[(*cache)++]; break;
     case TERN_VALUE_CONSTANT: out->buffer = r->rope_table; break;
     case TERN_VALUE_ACTIVATION: *out = (tern_binding){.buffer = r->activations, .offset = v->offset}; break;
-    case TERN_VALUE_PARAM:
+    case TERN_VALUE_PARAM: *out = (tern_binding){.buffer = g->params, .offset = v->offset}; break;
     case TERN_VALUE_OUTPUT: return create(r, v->bytes, &out->buffer, err);
     }
     return TERN_OK;
 }
 
-static tern_status bind(tern_runner *r, tern_runner_graph *g, tern_buffer **params, tern_error *err)
+static void *param(const tern_runner_graph *g, tern_param which)
+{
+    return g->staging + g->graph.values[g->graph.params[which]].offset;
+}
+
+static tern_status bind(tern_runner *r, tern_runner_graph *g, tern_error *err)
 {
     size_t cache = 0;
     g->bindings = tern_calloc(g->graph.n_values, sizeof *g->bindings);
-    if (!g->bindings) return tern_fail_alloc(err, g->graph.n_values * sizeof *g->bindings);
+    g->staging = tern_calloc(1, g->graph.param_bytes);
+    if (!g->bindings || !g->staging) return tern_fail_alloc(err, g->graph.n_values * sizeof *g->bindings);
+    TERN_TRY(create(r, g->graph.param_bytes, &g->params, err));
     for (size_t i = 0; i < g->graph.n_values; i++)
-        TERN_TRY(bind_value(r, &g->graph.values[i], &cache, &g->bindings[i], err));
-    for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) params[i] = g->bindings[g->graph.params[i]].buffer;
+        TERN_TRY(bind_value(r, g, &g->graph.values[i], &cache, &g->bindings[i], err));
+    uint32_t *pages = param(g, TERN_PARAM_PAGES);
+    for (uint32_t page = 0; page < r->n_pages; page++) pages[page] = page;
     tern_backend *b = tern_engine_backend(r->engine);
     return b->prepare(b, &g->graph, g->bindings, &g->prepared, err);
 }
 
-static tern_status write_pages(tern_runner *r, tern_error *err)
-{
-    tern_backend *b = tern_engine_backend(r->engine);
-    for (uint32_t page = 0; page < r->n_pages; page++)
-        for (int g = 0; g < 2; g++)
-            TERN_TRY(b->buffer_write(b, r->params_buffer[g][TERN_PARAM_PAGES], page * 4, &page, 4, err));
-    return TERN_OK;
-}
-
 static tern_status open_all(tern_runner *r, tern_error *err)
 {
-    r->positions = tern_calloc(3 * (size_t)r->params.n_batch, sizeof *r->positions);
-    if (!r->positions) return tern_fail_alloc(err, r->params.n_batch * 12);
     TERN_TRY(build(r, &r->decode, 1, err));
     TERN_TRY(build(r, &r->prefill, r->params.n_batch, err));
     TERN_TRY(create_shared(r, err));
-    TERN_TRY(bind(r, &r->decode, r->params_buffer[0], err));
-    TERN_TRY(bind(r, &r->prefill, r->params_buffer[1], err));
-    return write_pages(r, err);
+    TERN_TRY(bind(r, &r->decode, err));
+    return bind(r, &r->prefill, err);
 }
 
 tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params, tern_error *err)
@@ -125,6 +122,7 @@ static void graph_deinit(tern_backend *b, tern_runner_graph *g)
 {
     b->prepared_free(b, g->prepared);
     tern_free(g->bindings);
+    tern_free(g->staging);
     tern_graph_deinit(&g->graph);
 }
 
@@ -137,22 +135,19 @@ void tern_runner_deinit(tern_runner *runner)
     for (size_t i = 0; i < runner->n_owned; i++) b->buffer_free(b, runner->owned[i]);
     tern_free(runner->owned);
     tern_free(runner->caches);
-    tern_free(runner->positions);
     *runner = (tern_runner){0};
 }
 
-static tern_status write_params(tern_runner *r, const tern_runner_step *step, tern_buffer **params, tern_error *err)
+static tern_status write_params(tern_runner *r, const tern_runner_step *step, const tern_runner_graph *g, tern_error *err)
 {
     tern_backend *b = tern_engine_backend(r->engine);
     uint32_t n = step->n_tokens, counts[3] = {n, step->n_outputs, step->n_wanted};
-    uint32_t *positions = r->positions, *sequences = positions + r->params.n_batch, *outputs = sequences + r->params.n_batch;
+    uint32_t *positions = param(g, TERN_PARAM_POSITIONS), *outputs = param(g, TERN_PARAM_OUTPUTS);
+    memcpy(param(g, TERN_PARAM_COUNTS), counts, sizeof counts);
+    memcpy(param(g, TERN_PARAM_IDS), step->ids, n * sizeof *step->ids);
     for (uint32_t i = 0; i < n; i++) positions[i] = step->first_position + i;
     for (uint32_t i = 0; i < step->n_outputs; i++) outputs[i] = n - step->n_outputs + i;
-    TERN_TRY(b->buffer_write(b, params[TERN_PARAM_COUNTS], 0, counts, sizeof counts, err));
-    TERN_TRY(b->buffer_write(b, params[TERN_PARAM_IDS], 0, step->ids, n * 4ull, err));
-    TERN_TRY(b->buffer_write(b, params[TERN_PARAM_POSITIONS], 0, positions, n * 4ull, err));
-    TERN_TRY(b->buffer_write(b, params[TERN_PARAM_SEQUENCES], 0, sequences, n * 4ull, err));
-    return b->buffer_write(b, params[TERN_PARAM_OUTPUTS], 0, outputs, step->n_outputs * 4ull, err);
+    return b->buffer_write(b, g->params, 0, g->staging, g->graph.param_bytes, err);
 }
 
 tern_status tern_runner_read(tern_runner *runner, const tern_runner_graph *graph, uint32_t value, uint32_t n_rows, float *out,
@@ -168,8 +163,8 @@ tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, f
     bool one = step->n_tokens == 1;
     tern_runner_graph *g = one ? &runner->decode : &runner->prefill;
     tern_backend *b = tern_engine_backend(runner->engine);
-    TERN_TRY(write_params(runner, step, runner->params_buffer[one ? 0 : 1], err));
-    TERN_TRY(b->run(b, g->prepared, err));
+    TERN_TRY(write_params(runner, step, g, err));
+    TERN_TRY(b->run(b, g->prepared, 1, err));
     TERN_TRY(b->wait(b, err));
     if (step->n_outputs == 0) return TERN_OK;
     return tern_runner_read(runner, g, g->graph.logits, step->n_outputs, logits, err);

@@ -15,6 +15,8 @@ typedef struct tern_runner_graph {
     tern_graph graph;
     tern_binding *bindings;
     tern_prepared *prepared;
+    tern_buffer *params; /* all parameter values, and what is written there before a step */
+    uint8_t *staging;
 } tern_runner_graph;
 
 /* The memory of one sequence and the two graphs over it: one token, and up to n_batch tokens. */
@@ -28,8 +30,6 @@ typedef struct tern_runner {
     tern_buffer *rope_table;
     tern_buffer **caches; /* in the order of the graph's cache values */
     size_t n_caches;
-    tern_buffer *params_buffer[2][TERN_PARAM_COUNT];
-    uint32_t *positions; /* staging for one step: positions, sequences, outputs */
     uint32_t n_pages;
 } tern_runner;
 

@@ -41,7 +41,7 @@ typedef struct tern_value {
     uint32_t cols;             /* elements of a row */
     const tern_weight *weight; /* weights */
     uint64_t bytes;            /* caches, parameters and constants; activations and outputs at the largest batch */
-    uint64_t offset;           /* activations: place in the activation memory, set by the planner */
+    uint64_t offset;           /* activations: place in the activation memory, set by the planner; parameters: in their buffer */
     char name[80];             /* "ffn_norm-3": llama.cpp's names, as people know them */
 } tern_value;
 
@@ -57,9 +57,14 @@ typedef struct tern_value {
  *  GATE         out[t] = act(gate[t]) * up[t]                             in: gate, up
  *  ADD          out[t] = a[t] + b[t]                                      in: a, b
  *  GATHER       out[i] = in[outputs[i]]                                   in: x, outputs
+ *  SAMPLE       chooses a token from logits[0] and gets the next step     in: logits, counts, ids, positions, sampler
+ *               ready: see tern_sample_params                             out: tokens
  *  made by the fusion pass:
  *  NORM_QUANT   out[t] = int8(norm(in[t]) * g)                            in: x, g
- *  ROPE_KV      q, k of qkv[t] rotated in place, then k, v written        in: qkv, positions, rope table, K cache, V cache, sequences, pages */
+ *  ROPE_KV      q, k of qkv[t] rotated in place, then k, v written        in: qkv, positions, rope table, K cache, V cache, sequences, pages
+ *  made for backends that ask for it (tern_fusion), in graphs of one token:
+ *  LINEAR       with `gain`: out = W int8(norm(x) * gain), x f32
+ *  ROPE_ATTENTION  ROPE_KV, then ATTENTION of its q; qkv is left as it was  in: as ROPE_KV */
 #define TERN_OP_LIST(X)                                                        \
     X(EMBED, "embed")                                                          \
     X(RMS_NORM, "rms_norm")                                                    \
@@ -71,8 +76,17 @@ typedef struct tern_value {
     X(GATE, "gate")                                                            \
     X(ADD, "add")                                                              \
     X(GATHER, "gather")                                                        \
+    X(SAMPLE, "sample")                                                        \
     X(NORM_QUANT, "norm_quant")                                                \
-    X(ROPE_KV, "rope_kv")
+    X(ROPE_KV, "rope_kv")                                                      \
+    X(ROPE_ATTENTION, "rope_attention")
+
+/* What only some backends want. */
+typedef enum tern_fusion {
+    TERN_FUSION_LINEAR_NORM = 1,    /* graphs of one token: NORM_QUANT into the linear op that reads it, a LINEAR with a gain */
+    TERN_FUSION_ROPE_ATTENTION = 2, /* graphs of one token: ROPE_KV and ATTENTION in one */
+    TERN_FUSION_IN_PLACE = 4        /* a sum takes its addend's place in memory (WebGPU refuses a buffer bound twice) */
+} tern_fusion;
 
 typedef enum tern_op_kind {
 #define TERN_OP_ENUM(name, word) TERN_OP_##name,
@@ -101,10 +115,11 @@ typedef struct tern_op {
     bool screened;    /* rows of the output that cannot be among the top wanted ones may be -inf instead (COUNTS) */
     bool gated;       /* out = activation(part 0) * part 1 */
     tern_view residual;
+    tern_view gain;             /* the input is normed with it and quantised first */
     tern_activation activation; /* GATE and gated LINEAR */
-    /* RMS_NORM, NORM_QUANT */
+    /* RMS_NORM, NORM_QUANT, LINEAR with a gain */
     float eps;
-    /* ROPE, ROPE_KV, KV_WRITE, ATTENTION */
+    /* ROPE, ROPE_KV, KV_WRITE, ATTENTION, ROPE_ATTENTION */
     uint32_t n_heads, n_kv_heads, head_dim;
     bool rope_adjacent;
 } tern_op;
@@ -115,7 +130,9 @@ typedef struct tern_op {
  *   POSITIONS  [batch] position of each token in its sequence
  *   SEQUENCES  [batch] which row of PAGES the token's sequence uses
  *   OUTPUTS    [batch] rows whose logits are wanted
- *   PAGES      [sequences][max_pages] physical page of each 32 positions */
+ *   PAGES      [sequences][max_pages] physical page of each 32 positions
+ *   SAMPLER    tern_sample_params; only graphs that sample have it
+ * They lie in one buffer, each at its value's offset (a multiple of TERN_PARAM_ALIGNMENT). */
 typedef enum tern_param {
     TERN_PARAM_COUNTS,
     TERN_PARAM_IDS,
@@ -123,8 +140,24 @@ typedef enum tern_param {
     TERN_PARAM_SEQUENCES,
     TERN_PARAM_OUTPUTS,
     TERN_PARAM_PAGES,
+    TERN_PARAM_SAMPLER,
     TERN_PARAM_COUNT
 } tern_param;
+
+enum { TERN_PARAM_ALIGNMENT = 256, TERN_SAMPLE_MAX_STEPS = 128, TERN_SAMPLE_MAX_ENDS = 16, TERN_SAMPLE_MAX_TOP_K = 64 };
+
+/* What SAMPLE reads, written by the host before each run, and what it leaves for the next step of the same run.
+ * It draws from the top_k highest logits (1: greedy, the lowest index of the maximum) as tern_sampler_next does: temperature,
+ * top-k, top-p, min-p, softmax, draws[n_done]. Then tokens[1 + n_done] = the token; n_done and tokens[0] count it; ids[0] = the
+ * token and positions[0] grows by one. After one of end_ids, or n_wanted tokens, counts[0] and counts[1] become 0: further steps do nothing. */
+typedef struct tern_sample_params {
+    uint32_t n_done, n_wanted;
+    uint32_t top_k; /* 1 .. TERN_SAMPLE_MAX_TOP_K */
+    float temperature, top_p, min_p;
+    uint32_t n_ends, reserved;
+    uint32_t end_ids[TERN_SAMPLE_MAX_ENDS];
+    float draws[TERN_SAMPLE_MAX_STEPS]; /* uniform in [0, 1) */
+} tern_sample_params;
 
 typedef struct tern_graph {
     tern_arena arena;
@@ -139,6 +172,8 @@ typedef struct tern_graph {
     uint32_t params[TERN_PARAM_COUNT];
     uint32_t rope_table;              /* constant: [max_pages * 32][head_dim / 2] pairs (cos, sin) f32 */
     uint32_t logits;                  /* output */
+    uint32_t tokens;                  /* output of SAMPLE, u32 [1 + TERN_SAMPLE_MAX_STEPS], or TERN_NO_VALUE */
+    uint64_t param_bytes;             /* of all parameter values together */
 
     uint64_t activation_bytes;        /* set by the planner */
     const tern_config *config;

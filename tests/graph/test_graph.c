@@ -13,8 +13,8 @@ static void build(tern_graph *g, const tern_engine *engine, bool fused)
     tern_error err = {0};
     tern_graph_options options = {.max_tokens = BATCH, .max_outputs = 3, .n_ctx = CONTEXT, .n_sequences = 1, .n_pages = 3};
     assert_ok(tern_graph_build(g, tern_engine_model(engine), &options, &err), err);
-    if (fused) assert_ok(tern_graph_fuse(g, &err), err);
-    assert_ok(tern_graph_plan(g, &err), err);
+    if (fused) assert_ok(tern_graph_fuse(g, 0, &err), err);
+    assert_ok(tern_graph_plan(g, TERN_FUSION_IN_PLACE, &err), err);
 }
 
 static size_t count(const tern_graph *g, tern_op_kind kind)

@@ -87,9 +87,10 @@ static void run_op(tern_cpu_step *step, const tern_cpu_op *op)
     *(head ? &c->head_ns : &c->op_ns[op->op->kind]) += now_ns() - start;
 }
 
-static tern_status run(tern_backend *b, tern_prepared *prepared, tern_error *err)
+static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err)
 {
     tern_cpu *cpu = self(b);
+    if (n_steps != 1) return tern_fail(err, TERN_INVALID_ARGUMENT, "run of %u steps: the CPU takes 1", n_steps);
     const uint8_t *counts = prepared->params[TERN_PARAM_COUNTS];
     tern_cpu_step step = {.cpu = cpu, .prepared = prepared};
     memcpy(&step.n_tokens, counts, 4);
@@ -137,7 +138,7 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
     if (!cpu) return tern_fail_alloc(err, sizeof *cpu);
     pthread_mutex_init(&cpu->running, NULL);
     cpu->base = (tern_backend){
-        .name = "cpu", .close = cpu_close, .buffer_create = buffer_create, .weight_create = tern_cpu__weight_create,
+        .name = "cpu", .fusions = TERN_FUSION_IN_PLACE, .max_steps = 1, .close = cpu_close, .buffer_create = buffer_create, .weight_create = tern_cpu__weight_create,
         .buffer_free = buffer_free, .buffer_write = buffer_write, .buffer_read = buffer_read, .supports = tern_cpu__supports,
         .prepare = tern_cpu__prepare, .prepared_free = tern_cpu__prepared_free, .run = run, .wait = wait, .counters = counters};
     tern_cpu_kernels_choose(options->features_set ? options->features : tern_cpu_features(), &cpu->kernels);

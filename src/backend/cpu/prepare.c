@@ -22,6 +22,8 @@ static exec_fn exec_of(tern_op_kind kind)
     case TERN_OP_GATE: return tern_cpu__gate;
     case TERN_OP_ADD: return tern_cpu__add;
     case TERN_OP_GATHER: return tern_cpu__gather;
+    case TERN_OP_SAMPLE: /* the host samples */
+    case TERN_OP_ROPE_ATTENTION:
     case TERN_OP_COUNT: break;
     }
     return NULL;
@@ -143,7 +145,7 @@ tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const te
         return status;
     }
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++)
-        p->params[i] = address(graph, bindings, (tern_view){.value = graph->params[i]});
+        if (graph->params[i] != TERN_NO_VALUE) p->params[i] = address(graph, bindings, (tern_view){.value = graph->params[i]});
     *out = p;
     return TERN_OK;
 }

@@ -1,0 +1,37 @@
+/* The pipeline table, and what may run where. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/gpu/gpu.h"
+
+const tern_gpu_pipeline_info tern_gpu_pipelines[TERN_GPU_PIPELINE_COUNT] = {
+#define X(name, file, signature, needs, subgroup, invocations, bytes, overrides) \
+    [TERN_GPU_##name] = {#name, file, signature, needs, subgroup, invocations, bytes, overrides},
+#include "backend/gpu/pipelines.def"
+#undef X
+};
+
+bool tern_gpu_pipeline_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps)
+{
+    const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[pipeline];
+    if (info->needs & TERN_GPU_NEEDS_SUBGROUPS && (caps->subgroup_min == 0 || caps->subgroup_min < info->subgroup)) return false;
+    return info->invocations <= caps->workgroup_invocations && info->workgroup_bytes <= caps->workgroup_bytes;
+}
+
+tern_gpu_pipeline tern_gpu_first_fit(const tern_gpu_pipeline *candidates, size_t n, const tern_gpu_caps *caps)
+{
+    for (size_t i = 0; i < n; i++)
+        if (tern_gpu_pipeline_fits(candidates[i], caps)) return candidates[i];
+    return TERN_GPU_PIPELINE_COUNT;
+}
+
+uint32_t tern_gpu_override(tern_gpu_pipeline pipeline, const char *key, uint32_t otherwise)
+{
+    size_t n = strlen(key);
+    for (const char *at = tern_gpu_pipelines[pipeline].overrides; *at;) {
+        if (strncmp(at, key, n) == 0 && at[n] == '=') return (uint32_t)strtoul(at + n + 1, NULL, 10);
+        at += strcspn(at, " ");
+        at += strspn(at, " ");
+    }
+    return otherwise;
+}

@@ -75,7 +75,10 @@ typedef struct tern_gpu_layout {
 
 /* Errors: UNSUPPORTED (the encoding; a row longer than a binding). */
 tern_status tern_gpu_layout_of(tern_gpu_layout *layout, const tern_weight *w, const tern_gpu_caps *caps, tern_error *err);
-/* Writes rows [first, first + n) of the weight in its layout, n * row_bytes bytes, to out. Any number of threads, on distinct rows. */
+/* Whether row r of the weight is, as it lies in the file, row r of the layout: w->data + r * row_bytes may then be copied as it is. */
+bool tern_gpu_layout_is_file(const tern_gpu_layout *layout, const tern_weight *w);
+/* Writes rows [first, first + n) of the weight in its layout, n * row_bytes bytes, to out; row scales are the caller's to copy
+ * (w->row_scales + first). Any number of threads, on distinct rows. Errors: OUT_OF_MEMORY. */
 tern_status tern_gpu_pack_rows(const tern_gpu_layout *layout, const tern_weight *w, uint32_t first, uint32_t n, uint8_t *out,
                                tern_error *err);
 
@@ -144,6 +147,8 @@ uint32_t tern_gpu__float_bits(float value);
 tern_status tern_gpu__unsupported(const tern_graph *graph, const tern_op *op, const char *why, tern_error *err);
 
 tern_status tern_gpu__lower_linear(tern_gpu_program *p, const tern_op *op, tern_error *err);    /* LINEAR */
+/* Part `part` of a LINEAR whose weights of that part are dense (every format but TERNARY); of a gated one, both parts at part 0. */
+tern_status tern_gpu__lower_linear_dense(tern_gpu_program *p, const tern_op *op, uint32_t part, tern_error *err);
 tern_status tern_gpu__lower_embed(tern_gpu_program *p, const tern_op *op, tern_error *err);     /* EMBED */
 tern_status tern_gpu__lower_rows(tern_gpu_program *p, const tern_op *op, tern_error *err);      /* RMS_NORM .. GATHER, NORM_QUANT */
 tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op, tern_error *err); /* ROPE, KV_WRITE, ROPE_KV, ATTENTION, ROPE_ATTENTION */

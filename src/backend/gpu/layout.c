@@ -1,0 +1,151 @@
+/* How weights lie in device memory: whole rows in slices that a binding can hold. */
+#include <string.h>
+
+#include "backend/gpu/gpu.h"
+#include "base/alloc.h"
+
+enum { ROW_ALIGNMENT = 16, SLICE_ALIGNMENT = 256, TILE_ROWS = 128 };
+enum { GROUP = 128, GROUP_BYTES = 32 }; /* i2_s */
+enum { Q8_0_BLOCK = 32, Q8_0_BYTES = 34, K_BLOCK = 256, Q6_K_BYTES = 210, Q6_K_BODY = 208, Q4_K_BYTES = 144 };
+
+static uint64_t round_up(uint64_t n, uint64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+static bool format_of(const tern_encoding *e, tern_gpu_format *format)
+{
+    switch (e->id) {
+    case TERN_ENC_F32: *format = TERN_GPU_F32; return true;
+    case TERN_ENC_F16: *format = TERN_GPU_F16; return true;
+    case TERN_ENC_BF16: *format = TERN_GPU_BF16; return true;
+    case TERN_ENC_Q8_0: *format = TERN_GPU_Q8_0; return true;
+    case TERN_ENC_Q6_K: *format = TERN_GPU_Q6_K; return true;
+    case TERN_ENC_Q4_K: *format = TERN_GPU_Q4_K; return true;
+    case TERN_ENC_TQ1_0:
+    case TERN_ENC_TQ2_0:
+    case TERN_ENC_I2_S:
+    case TERN_ENC_T160: *format = TERN_GPU_TERNARY; return true;
+    }
+    return false;
+}
+
+/* Bytes of a row before it is padded. */
+static uint64_t content_bytes(tern_gpu_format format, uint64_t cols)
+{
+    switch (format) {
+    case TERN_GPU_TERNARY: return round_up(cols, GROUP) / GROUP * GROUP_BYTES;
+    case TERN_GPU_F32: return cols * 4;
+    case TERN_GPU_F16:
+    case TERN_GPU_BF16: return cols * 2;
+    case TERN_GPU_Q8_0: return cols / Q8_0_BLOCK * Q8_0_BYTES;
+    case TERN_GPU_Q6_K: return cols / K_BLOCK * Q6_K_BYTES;
+    case TERN_GPU_Q4_K: return cols / K_BLOCK * Q4_K_BYTES;
+    case TERN_GPU_FORMAT_COUNT: break;
+    }
+    return 0;
+}
+
+/* The most rows that a binding holds, whole tiles of them when that many fit. */
+static uint32_t rows_of_slice(uint64_t max_binding, uint64_t row_bytes, bool row_scales, uint32_t rows)
+{
+    uint64_t most = max_binding / SLICE_ALIGNMENT * SLICE_ALIGNMENT / (row_bytes + (row_scales ? 4 : 0));
+    if (most >= rows) return rows;
+    if (most > TILE_ROWS) most -= most % TILE_ROWS;
+    return (uint32_t)most;
+}
+
+tern_status tern_gpu_layout_of(tern_gpu_layout *layout, const tern_weight *w, const tern_gpu_caps *caps, tern_error *err)
+{
+    tern_gpu_layout l = {.rows = w->rows, .cols = w->cols};
+    if (!format_of(w->encoding, &l.format))
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: encoding %s: the GPU backends read f32, f16, bf16, q8_0, q6_k, q4_k and the ternary ones",
+                         w->name, w->encoding->name);
+    uint64_t row_bytes = round_up(content_bytes(l.format, w->cols), ROW_ALIGNMENT);
+    if (row_bytes <= UINT32_MAX) l.slice_rows = rows_of_slice(caps->max_binding, row_bytes, w->row_scales != NULL, w->rows);
+    if (l.slice_rows == 0)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: rows of %llu bytes: the device binds at most %llu", w->name,
+                         (unsigned long long)row_bytes, (unsigned long long)caps->max_binding);
+    l.row_bytes = (uint32_t)row_bytes;
+    l.n_slices = (w->rows + l.slice_rows - 1) / l.slice_rows;
+    uint64_t bytes = l.slice_rows * row_bytes;
+    if (w->row_scales) {
+        l.scales_offset = bytes;
+        bytes += l.slice_rows * sizeof(float);
+    }
+    l.slice_bytes = round_up(bytes, SLICE_ALIGNMENT);
+    l.bytes = l.n_slices * l.slice_bytes;
+    *layout = l;
+    return TERN_OK;
+}
+
+bool tern_gpu_layout_is_file(const tern_gpu_layout *layout, const tern_weight *w)
+{
+    switch (layout->format) {
+    case TERN_GPU_TERNARY: return w->encoding->id == TERN_ENC_I2_S && w->cols % GROUP == 0;
+    case TERN_GPU_F32:
+    case TERN_GPU_F16:
+    case TERN_GPU_BF16: return content_bytes(layout->format, w->cols) == layout->row_bytes;
+    case TERN_GPU_Q4_K: return true;
+    case TERN_GPU_Q8_0:
+    case TERN_GPU_Q6_K:
+    case TERN_GPU_FORMAT_COUNT: break;
+    }
+    return false;
+}
+
+/* Rows of any ternary encoding as i2_s groups, the last one filled up with zero codes. */
+static tern_status pack_ternary(const tern_gpu_layout *layout, const tern_weight *w, uint32_t first, uint32_t n, uint8_t *out,
+                                tern_error *err)
+{
+    const tern_encoding *i2_s = tern_encoding_find(TERN_ENC_I2_S);
+    size_t n_groups = ((size_t)w->cols + GROUP - 1) / GROUP;
+    int8_t *codes = tern_calloc(n_groups, GROUP);
+    if (!codes) return tern_fail_alloc(err, n_groups * GROUP);
+    tern_status status = TERN_OK;
+    for (uint32_t r = 0; r < n && status == TERN_OK; r++) {
+        size_t bad;
+        status = tern_decode_codes(w->encoding, w->data, w->rows, w->cols, first + r, 1, codes, NULL, NULL, &bad, err);
+        i2_s->pack_codes(codes, n_groups, 1.0f, out + (size_t)r * layout->row_bytes);
+    }
+    tern_free(codes);
+    return status;
+}
+
+/* One row: the values of all blocks, then their scales. */
+static void split_q8_0(const uint8_t *in, size_t n_blocks, uint8_t *out)
+{
+    uint8_t *scales = out + n_blocks * Q8_0_BLOCK;
+    for (size_t b = 0; b < n_blocks; b++, in += Q8_0_BYTES) {
+        memcpy(out + b * Q8_0_BLOCK, in + 2, Q8_0_BLOCK);
+        memcpy(scales + b * 2, in, 2);
+    }
+}
+
+static void split_q6_k(const uint8_t *in, size_t n_blocks, uint8_t *out)
+{
+    uint8_t *scales = out + n_blocks * Q6_K_BODY;
+    for (size_t b = 0; b < n_blocks; b++, in += Q6_K_BYTES) {
+        memcpy(out + b * Q6_K_BODY, in, Q6_K_BODY);
+        memcpy(scales + b * 2, in + Q6_K_BODY, 2);
+    }
+}
+
+tern_status tern_gpu_pack_rows(const tern_gpu_layout *layout, const tern_weight *w, uint32_t first, uint32_t n, uint8_t *out,
+                               tern_error *err)
+{
+    size_t row = layout->row_bytes, content = (size_t)content_bytes(layout->format, w->cols);
+    if (tern_gpu_layout_is_file(layout, w)) {
+        memcpy(out, w->data + first * row, n * row);
+        return TERN_OK;
+    }
+    if (layout->format == TERN_GPU_TERNARY) return pack_ternary(layout, w, first, n, out, err);
+    for (uint32_t r = 0; r < n; r++, out += row) {
+        const uint8_t *in = w->data + (size_t)(first + r) * content;
+        if (layout->format == TERN_GPU_Q8_0) split_q8_0(in, w->cols / Q8_0_BLOCK, out);
+        else if (layout->format == TERN_GPU_Q6_K) split_q6_k(in, w->cols / K_BLOCK, out);
+        else memcpy(out, in, content);
+        memset(out + content, 0, row - content);
+    }
+    return TERN_OK;
+}

@@ -6,12 +6,19 @@
 
 #include "backend/backend.h"
 
-/* Zero-initialised: the CPU, with all its cores and features. */
+/* Zero-initialised: the CPU, with all its cores and features. Strings are borrowed for the call. */
 typedef struct tern_backend_options {
-    const char *name;         /* "cpu"; NULL is the same */
+    const char *name;         /* "cpu", "vulkan"; NULL: "cpu" */
     uint32_t n_threads;       /* 0: one for each physical core */
     bool pin;                 /* tie threads to cores */
     const char *cpu_features; /* as tern_cpu_features_parse reads them; NULL: all that the machine has */
+    /* of GPUs */
+    const char *device;    /* its index in the list of devices, or a part of its name; NULL: the one that should be fastest */
+    bool split;            /* only the last gpu_layers layers run on the device (and the output head, when there are that many and one), */
+    uint32_t gpu_layers;   /* the others on the CPU */
+    bool validation;       /* the driver's checking layers: what they say is an error */
+    bool profile;          /* time every dispatch */
+    const char *cache_dir; /* where compiled pipelines are kept; NULL: the user's cache folder */
 } tern_backend_options;
 
 /* Errors: UNSUPPORTED (no such backend in this build), and those of the backend. */

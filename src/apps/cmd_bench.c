@@ -3,9 +3,7 @@
 #include <string.h>
 
 #include "apps/app.h"
-#include "apps/measure.h"
 #include "apps/progress.h"
-#include "backend/cpu/measure.h"
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/rng.h"
@@ -192,8 +190,8 @@ static tern_status measure_row(bench *b, row *out, tern_error *err)
     out->resident = process_bytes("VmRSS");
     out->peak_resident = process_bytes("VmHWM");
     out->operations_per_token = operations_per_token(tern_engine_model(b->engine));
-    out->read_bandwidth = tern_app_measure_read(b->engine, measure_seconds);
-    out->dot_rate = tern_cpu_measure_dots(tern_engine_backend(b->engine));
+    out->read_bandwidth = tern_engine_measure(b->engine, TERN_MEASURE_READ, measure_seconds);
+    out->dot_rate = tern_engine_measure(b->engine, TERN_MEASURE_DOTS, measure_seconds);
     return TERN_OK;
 }
 

@@ -4,7 +4,6 @@
 
 #include "apps/app.h"
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/measure.h"
 #include "backend/open.h"
 
 static const tern_flag flags[] = {
@@ -38,7 +37,7 @@ static json_t *describe(tern_backend *b, const tern_options *o)
                             (int)tern_cpu_threads(), "features", features, "memory_bytes",
                             (json_int_t)sysconf(_SC_PHYS_PAGES) * (json_int_t)sysconf(_SC_PAGESIZE), "threads",
                             (int)tern_cpu_n_threads(b), "kernels", kernels_json(tern_cpu_kernels_of(b)));
-    if (o->measure) json_object_set_new(out, "read_bandwidth", json_real(tern_cpu_measure_read(b, NULL, 0, 0.5)));
+    if (o->measure) json_object_set_new(out, "read_bandwidth", json_real(b->measure(b, TERN_MEASURE_READ, NULL, 0, 0.5)));
     return out;
 }
 

@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apps/measure.h"
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "base/show.h"
@@ -100,7 +99,7 @@ uint64_t tern_app_weight_bytes(const tern_engine *engine)
 void tern_app_measure_cost(tern_app_cost *cost, const tern_engine *engine)
 {
     cost->in_cache = tern_model_bytes(tern_engine_model(engine)) < cache_bytes;
-    cost->read_bandwidth = tern_app_measure_read(engine, 0.15);
+    cost->read_bandwidth = tern_engine_measure(engine, TERN_MEASURE_READ, 0.15);
 }
 
 static double per_second(double n, double ms)

@@ -23,15 +23,31 @@ typedef struct tern_backend_counters {
     uint64_t head_ns;
     /* of devices that are not the host */
     uint64_t dispatches, barriers, submits;
+    uint64_t layer_dispatches;        /* of them for ops of a layer */
     uint64_t uploaded_bytes, downloaded_bytes;
     uint64_t allocations;             /* of device memory and of objects made while running; 0 for each token is the aim */
     uint64_t pipelines, pipeline_hits; /* made so far; of them found in the cache of an earlier start */
 } tern_backend_counters;
 
+/* What a device can do at most, with the loads and the products that its kernels use. */
+typedef enum tern_measure {
+    TERN_MEASURE_READ, /* bytes of memory read per second */
+    TERN_MEASURE_DOTS  /* int8 multiply-adds per second, nothing read */
+} tern_measure;
+
+/* What one kind of dispatch (or op) has cost since opening. */
+typedef struct tern_profile_row {
+    char name[48];        /* "ffn_down": the value that it makes, without the layer; or the kind of op */
+    const char *pipeline; /* the kernel; static storage */
+    uint64_t n, ns;
+    uint64_t weight_bytes; /* read */
+} tern_profile_row;
+
 struct tern_backend {
     const char *name;
     uint32_t fusions;   /* tern_fusion: what it wants in graphs of one token */
     uint32_t max_steps; /* of one run; 1 where graphs cannot hold SAMPLE */
+    bool screens;       /* a LINEAR with `screened` reads less when few logits are wanted */
 
     void (*close)(tern_backend *b);
 
@@ -57,6 +73,11 @@ struct tern_backend {
     tern_status (*wait)(tern_backend *b, tern_error *err);
 
     void (*counters)(const tern_backend *b, tern_backend_counters *out);
+    /* Measures for about so many seconds. READ reads these buffers, or one of its own where they are too small to leave every cache.
+     * 0 when it cannot be measured. */
+    double (*measure)(tern_backend *b, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds);
+    /* Up to cap rows, in the order in which they first ran; returns how many there are. GPUs have times only when opened with `profile`. */
+    size_t (*profile)(const tern_backend *b, tern_profile_row *rows, size_t cap);
 };
 
 #endif

@@ -54,6 +54,13 @@ static tern_status open_head(tern_engine *e, const tern_encoding *to, tern_error
     return TERN_OK;
 }
 
+static tern_status check_exact(const tern_engine *e, tern_error *err)
+{
+    if (!e->head_exact || e->backend->screens) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "head \"exact\" on %s: it computes the whole table; give an encoding (q6_k, q8_0) to read less, "
+                     "or use the CPU", e->backend->name);
+}
+
 static tern_status add_weight(tern_engine *e, const tern_weight *w, tern_error *err)
 {
     if (!w->encoding || tern_engine__weight_buffer(e, w)) return TERN_OK;
@@ -93,6 +100,7 @@ tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern
     e->head_exact = params->head_exact;
     tern_status status;
     TERN_GOTO(tern_backend_open(&e->backend, &params->backend, err));
+    TERN_GOTO(check_exact(e, err));
     TERN_GOTO(open_head(e, params->head, err));
     TERN_GOTO(add_weights(e, err));
     *engine = e;
@@ -141,6 +149,25 @@ bool tern_engine_head_exact(const tern_engine *engine)
 bool tern_engine_f32_activations(const tern_engine *engine)
 {
     return engine->f32_activations;
+}
+
+/* Of the output table: an exact head hardly reads it. Of an embedding table that is not the output table: one row. */
+static bool read_by_tokens(const tern_engine *engine, const tern_weight *w)
+{
+    if (w == tern_engine_head(engine)) return !engine->head_exact;
+    return w != tern_model_weight(engine->model, TERN_ROLE_TOKEN_EMBD, 0);
+}
+
+double tern_engine_measure(const tern_engine *engine, tern_measure what, double seconds)
+{
+    size_t n = 0;
+    tern_buffer **buffers = tern_calloc(engine->n_slots + 1, sizeof *buffers);
+    if (!buffers) return 0;
+    for (size_t i = 0; i < engine->n_slots; i++)
+        if (read_by_tokens(engine, engine->slots[i].weight)) buffers[n++] = engine->slots[i].buffer;
+    double rate = engine->backend->measure(engine->backend, what, buffers, n, seconds);
+    tern_free(buffers);
+    return rate;
 }
 
 tern_buffer *tern_engine__weight_buffer(const tern_engine *engine, const tern_weight *weight)

@@ -24,6 +24,8 @@ tern_backend *tern_engine_backend(const tern_engine *engine);
 const tern_weight *tern_engine_head(const tern_engine *engine);
 bool tern_engine_head_exact(const tern_engine *engine);
 bool tern_engine_f32_activations(const tern_engine *engine);
+/* What the backend's device can do at most (backend.h): READ reads the weights that a token needs. 0 when it cannot be measured. */
+double tern_engine_measure(const tern_engine *engine, tern_measure what, double seconds);
 /* The backend's buffer of a weight of the model (or of the engine's head); never NULL for weights that are there. */
 tern_buffer *tern_engine__weight_buffer(const tern_engine *engine, const tern_weight *weight);
 

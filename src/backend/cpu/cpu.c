@@ -1,9 +1,11 @@
 /* The CPU backend: opening, buffers, and running a prepared graph. */
 #include "backend/cpu/cpu.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "backend/cpu/measure.h"
 #include "backend/cpu/screen.h"
 #include "base/alloc.h"
 
@@ -85,6 +87,7 @@ static void run_op(tern_cpu_step *step, const tern_cpu_op *op)
     tern_backend_counters *c = &step->cpu->counters;
     bool head = op->op->kind == TERN_OP_LINEAR && op->op->rows == TERN_ROWS_OUTPUTS;
     *(head ? &c->head_ns : &c->op_ns[op->op->kind]) += now_ns() - start;
+    step->cpu->op_runs[head ? TERN_OP_COUNT : op->op->kind]++;
 }
 
 static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err)
@@ -121,6 +124,20 @@ static void counters(const tern_backend *b, tern_backend_counters *out)
     *out = ((const tern_cpu *)b)->counters;
 }
 
+static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
+{
+    const tern_cpu *cpu = (const tern_cpu *)b;
+    size_t n = 0;
+    for (uint32_t kind = 0; kind <= TERN_OP_COUNT; kind++) {
+        bool head = kind == TERN_OP_COUNT;
+        if (cpu->op_runs[kind] == 0 || n++ >= cap) continue;
+        tern_profile_row *row = &rows[n - 1];
+        *row = (tern_profile_row){.pipeline = "cpu", .n = cpu->op_runs[kind], .ns = head ? cpu->counters.head_ns : cpu->counters.op_ns[kind]};
+        snprintf(row->name, sizeof row->name, "%s", head ? "head" : tern_op_name((tern_op_kind)kind));
+    }
+    return n;
+}
+
 uint32_t tern_cpu_n_threads(const tern_backend *backend)
 {
     return tern_pool_threads(((const tern_cpu *)backend)->pool);
@@ -138,9 +155,10 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
     if (!cpu) return tern_fail_alloc(err, sizeof *cpu);
     pthread_mutex_init(&cpu->running, NULL);
     cpu->base = (tern_backend){
-        .name = "cpu", .fusions = TERN_FUSION_IN_PLACE, .max_steps = 1, .close = cpu_close, .buffer_create = buffer_create, .weight_create = tern_cpu__weight_create,
+        .name = "cpu", .fusions = TERN_FUSION_IN_PLACE, .max_steps = 1, .screens = true, .close = cpu_close, .buffer_create = buffer_create, .weight_create = tern_cpu__weight_create,
         .buffer_free = buffer_free, .buffer_write = buffer_write, .buffer_read = buffer_read, .supports = tern_cpu__supports,
-        .prepare = tern_cpu__prepare, .prepared_free = tern_cpu__prepared_free, .run = run, .wait = wait, .counters = counters};
+        .prepare = tern_cpu__prepare, .prepared_free = tern_cpu__prepared_free, .run = run, .wait = wait, .counters = counters,
+        .measure = tern_cpu__measure, .profile = profile};
     tern_cpu_kernels_choose(options->features_set ? options->features : tern_cpu_features(), &cpu->kernels);
     tern_status status = tern_cpu__self_test(&cpu->kernels, err);
     if (status == TERN_OK) status = tern_pool_open(&cpu->pool, options->n_threads, options->pin, err);

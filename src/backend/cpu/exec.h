@@ -13,6 +13,7 @@ typedef struct tern_cpu {
     tern_cpu_kernels kernels;
     pthread_mutex_t running; /* the pool serves one step at a time */
     tern_backend_counters counters;
+    uint64_t op_runs[TERN_OP_COUNT + 1]; /* the last: the output head */
 } tern_cpu;
 
 /* Memory, or a weight. */

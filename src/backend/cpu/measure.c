@@ -50,13 +50,6 @@ static void read_task(void *context, uint32_t task, uint32_t thread)
     r->seen ^= read_piece(r->pieces[task].data, r->pieces[task].size);
 }
 
-static size_t total(const tern_span *regions, size_t n)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < n; i++) bytes += regions[i].size;
-    return bytes;
-}
-
 static tern_status add_region(reading *r, tern_span region, tern_error *err)
 {
     for (size_t at = 0; at < region.size; at += PIECE) {
@@ -70,8 +63,9 @@ static tern_status add_region(reading *r, tern_span region, tern_error *err)
 
 static double best_pass(tern_pool *pool, reading *r, double seconds)
 {
-    const double begun = seconds_now(), bytes = (double)total(r->pieces, r->n);
-    double best = 0;
+    const double begun = seconds_now();
+    double best = 0, bytes = 0;
+    for (size_t i = 0; i < r->n; i++) bytes += (double)r->pieces[i].size;
     for (int pass = 0; pass < 2 || seconds_now() - begun < seconds; pass++) {
         const double start = seconds_now();
         tern_pool_for(pool, (uint32_t)r->n, read_task, r);
@@ -81,27 +75,25 @@ static double best_pass(tern_pool *pool, reading *r, double seconds)
     return best;
 }
 
-double tern_cpu_measure_read(tern_backend *backend, const tern_span *regions, size_t n, double seconds)
+static double measure_read(tern_cpu *cpu, tern_buffer *const *buffers, size_t n, double seconds)
 {
-    tern_cpu *cpu = (tern_cpu *)backend;
     reading r = {0};
     tern_error err;
-    tern_span own = {NULL, least_bytes};
-    uint8_t *buffer = NULL;
-    if (total(regions, n) < least_bytes) {
-        buffer = tern_alloc_aligned(least_bytes, 64);
-        if (!buffer) return 0;
-        memset(buffer, 1, least_bytes); /* pages that were never written share one page of zeros */
-        own.data = buffer;
-        regions = &own;
+    tern_buffer large = {.bytes = least_bytes}, *own = &large;
+    uint64_t total = 0;
+    for (size_t i = 0; i < n; i++) total += buffers[i]->bytes;
+    if (total < least_bytes) {
+        large.data = tern_alloc_aligned(least_bytes, 64);
+        if (!large.data) return 0;
+        memset(large.data, 1, least_bytes); /* pages that were never written share one page of zeros */
+        buffers = &own;
         n = 1;
     }
     tern_status status = TERN_OK;
-    for (size_t i = 0; i < n && status == TERN_OK; i++) status = add_region(&r, regions[i], &err);
-    pthread_mutex_lock(&cpu->running);
+    for (size_t i = 0; i < n && status == TERN_OK; i++)
+        status = add_region(&r, (tern_span){buffers[i]->data, (size_t)buffers[i]->bytes}, &err);
     double best = status == TERN_OK ? best_pass(cpu->pool, &r, seconds) : 0;
-    pthread_mutex_unlock(&cpu->running);
-    tern_free_aligned(buffer);
+    tern_free_aligned(large.data);
     tern_free(r.pieces);
     return best;
 }
@@ -121,20 +113,26 @@ static void dots_task(void *context, uint32_t task, uint32_t thread)
     d->seen ^= d->loop(DOT_TURNS);
 }
 
-double tern_cpu_measure_dots(tern_backend *backend)
+static double measure_dots(tern_cpu *cpu)
 {
-    tern_cpu *cpu = (tern_cpu *)backend;
     dots d = {.loop = tern_cpu_peak_of(cpu->kernels.i2_s_level)};
     const uint32_t n_tasks = tern_pool_threads(cpu->pool) * DOT_TASKS;
     double best = 0;
     if (!d.loop) return 0;
-    pthread_mutex_lock(&cpu->running);
     for (int i = 0; i < DOT_RUNS; i++) {
         const double start = seconds_now();
         tern_pool_for(cpu->pool, n_tasks, dots_task, &d);
         const double rate = (double)d.loop(0) * DOT_TURNS * n_tasks / (seconds_now() - start);
         if (rate > best) best = rate;
     }
-    pthread_mutex_unlock(&cpu->running);
     return best;
+}
+
+double tern_cpu__measure(tern_backend *backend, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds)
+{
+    tern_cpu *cpu = (tern_cpu *)backend;
+    pthread_mutex_lock(&cpu->running);
+    double rate = what == TERN_MEASURE_READ ? measure_read(cpu, buffers, n, seconds) : measure_dots(cpu);
+    pthread_mutex_unlock(&cpu->running);
+    return rate;
 }

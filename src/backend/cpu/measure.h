@@ -3,15 +3,12 @@
 #define TERN_BACKEND_CPU_MEASURE_H
 
 #include "backend/backend.h"
-#include "base/bytes.h"
 
-/* Bytes per second at which all threads together read n regions of memory: the best of the passes that begin within
- * `seconds` (at least two). Regions of less than 256 MiB in all are replaced by a buffer of that size, more than caches
- * hold. 0 when out of memory. */
-double tern_cpu_measure_read(tern_backend *backend, const tern_span *regions, size_t n, double seconds);
-
-/* Integer multiply-adds per second of all threads together at the level of the kernel that takes i2_s weights, in a
- * loop that touches registers only: the best of a few short runs. */
-double tern_cpu_measure_dots(tern_backend *backend);
+/* tern_backend.measure.
+ *   READ  bytes per second at which all threads together read the buffers: the best of the passes that begin within `seconds` (at
+ *         least two). Buffers of less than 256 MiB in all are replaced by one of that size, more than caches hold. 0 when out of memory.
+ *   DOTS  integer multiply-adds per second of all threads together at the level of the kernel that takes i2_s weights, in a loop that
+ *         touches registers only: the best of a few short runs. */
+double tern_cpu__measure(tern_backend *backend, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds);
 
 #endif

@@ -1,6 +1,7 @@
 /* A sampler: its parameters, its memory and its random numbers. */
 #include "infer/sampler.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "base/alloc.h"
@@ -113,4 +114,31 @@ int32_t tern_sampler_next(tern_sampler *sampler, float *logits, const int32_t *h
     tern_candidates__top_p(c, p->top_p);
     tern_candidates__min_p(c, p->min_p);
     return tern_candidates__draw(c, u);
+}
+
+bool tern_sampler_fits_gpu(const tern_sampler_params *p)
+{
+    if (p->n_biases || tern_sampler__has_penalties(p)) return false;
+    return p->temperature == 0 || (p->typical_p >= 1 && p->top_k >= 1 && p->top_k <= TERN_SAMPLE_MAX_TOP_K);
+}
+
+/* As f32 below 1: the nearest one may be 1 itself. */
+static float draw_of(tern_rng *rng)
+{
+    return fminf((float)uniform(rng), 1 - FLT_EPSILON / 2);
+}
+
+void tern_sampler_fill(const tern_sampler *sampler, tern_sample_params *out, uint32_t n)
+{
+    const tern_sampler_params *p = &sampler->params;
+    bool greedy = p->temperature == 0;
+    tern_rng rng = sampler->rng;
+    *out = (tern_sample_params){.n_wanted = n, .top_k = greedy ? 1 : p->top_k, .temperature = p->temperature, .top_p = p->top_p,
+                                .min_p = p->min_p};
+    for (uint32_t i = 0; i < n && !greedy; i++) out->draws[i] = draw_of(&rng);
+}
+
+void tern_sampler_consume(tern_sampler *sampler, uint32_t n)
+{
+    for (uint32_t i = 0; i < n && sampler->params.temperature != 0; i++) tern_rng_u64(&sampler->rng);
 }

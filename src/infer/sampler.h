@@ -3,6 +3,7 @@
 #define TERN_INFER_SAMPLER_H
 
 #include "base/error.h"
+#include "ops/op.h"
 #include "tern/infer.h"
 
 typedef struct tern_sampler tern_sampler;
@@ -20,5 +21,14 @@ int32_t tern_sampler_next(tern_sampler *sampler, float *logits, const int32_t *h
 
 /* How many of the highest logits decide what is chosen (0: all): the others may be -INFINITY and the choice is the same. */
 uint32_t tern_sampler_wanted(const tern_sampler_params *params);
+
+/* Choosing on a device (TERN_OP_SAMPLE): the same tokens from the same seed, but for a draw within float noise of a boundary. */
+
+/* Whether SAMPLE can choose as these parameters say: no biases, no penalties, not typical; greedy, or the top 1 to TERN_SAMPLE_MAX_TOP_K. */
+bool tern_sampler_fits_gpu(const tern_sampler_params *params);
+/* Writes what SAMPLE needs to choose n tokens (at most TERN_SAMPLE_MAX_STEPS): the draws of the next n calls of tern_sampler_next. No end ids. */
+void tern_sampler_fill(const tern_sampler *sampler, tern_sample_params *out, uint32_t n);
+/* As if tern_sampler_next had been called n times. */
+void tern_sampler_consume(tern_sampler *sampler, uint32_t n);
 
 #endif

@@ -5,7 +5,7 @@ CMAKE_QUIET = cmake --log-level=NOTICE
 TERN = build/release/tern
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test bench install asan tsan fuzz arm64 clang lint clean deps deps-test deps-ci
+.PHONY: help build shaders run test bench install asan tsan fuzz arm64 clang lint clean deps deps-test deps-ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test: deps-test ## Build everything and run all tests
 	@$(CMAKE_QUIET) --preset release -DTERN_TESTS=ON
 	@cmake --build --preset release
 	@ctest --preset release -j $(JOBS)
+
+shaders: ## Compile the WGSL kernels (needs Node and npm; the result is committed)
+	@cd tools/wgsl && npm ci --ignore-scripts --silent && npm run --silent build -- $(ARGS)
 
 bench: build ## Measure speed as a share of this machine's memory bandwidth
 	@scripts/bench.sh $(ARGS)

@@ -4,8 +4,8 @@
 # Usage: install-deps.sh [--test | --ci]
 set -eu
 
-build='gcc libc6-dev make cmake ninja-build pkg-config libpcre2-dev libjansson-dev libedit-dev'
-test='libcmocka-dev'
+build='gcc libc6-dev make cmake ninja-build pkg-config libpcre2-dev libjansson-dev libedit-dev libvulkan-dev'
+test='libcmocka-dev mesa-vulkan-drivers'
 ci='clang clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
     libpcre2-dev:arm64 libjansson-dev:arm64 libcmocka-dev:arm64 libedit-dev:arm64'
 
@@ -20,6 +20,7 @@ esac
 tools_present() {
     for tool in cc cmake ninja pkg-config; do command -v "$tool" >/dev/null || return 1; done
     pkg-config --exists libpcre2-8 jansson libedit || return 1
+    echo '#include <vulkan/vulkan_core.h>' | cc -E -x c - >/dev/null 2>&1 || return 1
     [ "${1-}" = '' ] || pkg-config --exists cmocka
 }
 
@@ -33,7 +34,7 @@ missing_packages() {
 if [ "${1-}" != --ci ] && tools_present "${1-}"; then exit 0; fi
 if ! command -v apt-get >/dev/null; then
     echo "This is not Debian, so nothing was installed. Tern needs a C11 compiler, CMake 3.25, ninja, pkg-config," >&2
-    echo "PCRE2, jansson and libedit with their headers; its tests need cmocka as well." >&2
+    echo "PCRE2, jansson and libedit with their headers, and the Vulkan headers; its tests need cmocka and a Vulkan driver as well." >&2
     exit 1
 fi
 missing=$(missing_packages)

@@ -1,0 +1,10 @@
+/* The pipelines' SPIR-V, embedded in the library: made by tools/wgsl from kernels/NAME.wgsl (`make shaders`), committed as spirv/NAME.spv. */
+#ifndef TERN_BACKEND_GPU_SPIRV_H
+#define TERN_BACKEND_GPU_SPIRV_H
+
+#include "backend/gpu/gpu.h"
+
+/* The words of a pipeline's module, entry point "main"; valid for ever. */
+const uint32_t *tern_gpu_spirv(tern_gpu_pipeline pipeline, size_t *n_words);
+
+#endif

@@ -1,0 +1,136 @@
+#!/usr/bin/env node
+// Makes src/backend/gpu/spirv/NAME.spv, one for each row of the pipeline table, from src/backend/gpu/kernels/*.wgsl.
+import {spawnSync} from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import {fileURLToPath} from 'node:url';
+import {parseArgs} from 'node:util';
+
+import {compile} from './lib/compile.mjs';
+import {parseTable} from './lib/pipelines.mjs';
+import {KernelError} from './lib/specialise.mjs';
+
+const HELP = `usage: build.mjs [--only PATTERN] [--check] [--opt] [--list]
+Compiles the WGSL kernels to SPIR-V, one file for each row of src/backend/gpu/pipelines*.def.
+  --only PATTERN  pipelines whose name or file matches this regular expression (no file is removed then)
+  --check         write nothing; fail where a file is missing, stale or not what would be written
+  --opt           run spirv-opt -O over the result (to compare; the committed files are without)
+  --list          print the pipelines
+`;
+
+export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const GPU = path.join(ROOT, 'src/backend/gpu');
+
+// The rows of all tables, in the order of their file names.
+export function readTable(folder = GPU) {
+    const files = fs.readdirSync(folder).filter((f) => /^pipelines.*\.def$/.test(f)).sort();
+    const rows = files.flatMap((f) => parseTable(fs.readFileSync(path.join(folder, f), 'utf8'), f));
+    const seen = new Map();
+    for (const row of rows) {
+        if (seen.has(row.name)) throw new Error(`${row.where}: ${row.name} is also at ${seen.get(row.name)}`);
+        seen.set(row.name, row.where);
+    }
+    return rows;
+}
+
+export function readKernel(row, folder = GPU) {
+    const file = path.join(folder, 'kernels', `${row.file}.wgsl`);
+    if (!fs.existsSync(file)) throw new KernelError(`kernels/${row.file}.wgsl`, 1, row.name, `no such file; ${row.where} names it`);
+    return fs.readFileSync(file, 'utf8');
+}
+
+// A tool on a file: false when it is not installed; an error with what it said when it fails.
+function tool(name, args) {
+    const run = spawnSync(name, args, {encoding: 'utf8'});
+    if (run.error?.code === 'ENOENT') return false;
+    if (run.status !== 0) throw new Error(`${name}: ${run.stdout}${run.stderr}`);
+    return true;
+}
+
+class Build {
+    constructor(options) {
+        this.options = options;
+        this.out = path.join(GPU, 'spirv');
+        this.scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tern-wgsl-'));
+        this.errors = [];
+        this.written = this.bytes = 0;
+        this.validated = true;
+    }
+
+    bytesOf(row) {
+        const file = path.join(this.scratch, 'kernel.spv');
+        const words = compile(row, readKernel(row));
+        fs.writeFileSync(file, Buffer.from(words.buffer));
+        try {
+            this.validated = tool('spirv-val', ['--target-env', 'vulkan1.1', file]) && this.validated;
+            if (this.options.opt && !tool('spirv-opt', ['-O', file, '-o', file])) throw new Error('spirv-opt is not installed');
+        } catch (error) {
+            throw new KernelError(`kernels/${row.file}.wgsl`, 1, row.name, error.message);
+        }
+        return fs.readFileSync(file);
+    }
+
+    emit(row) {
+        const bytes = this.bytesOf(row), name = `${row.name}.spv`, file = path.join(this.out, name);
+        this.bytes += bytes.length;
+        if (fs.existsSync(file) && fs.readFileSync(file).equals(bytes)) return;
+        if (this.options.check) throw new Error(`spirv/${name}: not what kernels/${row.file}.wgsl gives; make shaders`);
+        fs.mkdirSync(this.out, {recursive: true});
+        fs.writeFileSync(file, bytes);
+        this.written++;
+    }
+
+    removeStale(rows) {
+        if (this.options.only || !fs.existsSync(this.out)) return;
+        const names = new Set(rows.map((row) => `${row.name}.spv`));
+        for (const file of fs.readdirSync(this.out).filter((f) => f.endsWith('.spv') && !names.has(f))) {
+            if (this.options.check) this.errors.push(`spirv/${file}: no pipeline has this name; make shaders`);
+            else fs.rmSync(path.join(this.out, file));
+        }
+    }
+
+    run(rows) {
+        const pattern = new RegExp(this.options.only ?? '', 'i');
+        const chosen = rows.filter((row) => pattern.test(row.name) || pattern.test(row.file));
+        if (chosen.length === 0) throw new Error(`--only ${this.options.only}: no pipeline`);
+        for (const row of chosen) {
+            try {
+                this.emit(row);
+            } catch (error) {
+                this.errors.push(error instanceof KernelError || this.options.check ? error.message : error.stack);
+            }
+        }
+        this.removeStale(rows);
+        fs.rmSync(this.scratch, {recursive: true});
+        for (const error of this.errors) console.error(error);
+        if (!this.validated) console.error('spirv-val is not installed: nothing was validated');
+        console.log(`${chosen.length} pipelines, ${this.bytes} bytes, ${this.written} written, ${this.errors.length} errors`);
+        return this.errors.length === 0 ? 0 : 1;
+    }
+}
+
+function main() {
+    const {values: options} = parseArgs({
+        options: {
+            only: {type: 'string'}, check: {type: 'boolean'}, opt: {type: 'boolean'}, list: {type: 'boolean'},
+            help: {type: 'boolean', short: 'h'},
+        },
+    });
+    if (options.help) return process.stdout.write(HELP), 0;
+    const rows = readTable();
+    if (options.list) {
+        for (const row of rows) console.log(`${row.name}\t${row.file}\t${row.signature}\t${JSON.stringify(row.overrides)}`);
+        return 0;
+    }
+    return new Build(options).run(rows);
+}
+
+if (process.argv[1] && fs.realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+    try {
+        process.exitCode = main();
+    } catch (error) {
+        console.error(error.message);
+        process.exitCode = 2;
+    }
+}

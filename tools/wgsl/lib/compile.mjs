@@ -1,0 +1,46 @@
+// One pipeline from WGSL to SPIR-V: naga, our passes, and the checks of the pipeline table.
+import {NagaError, parseWgsl, validate, writeSpirv} from 'naga-wasm';
+
+import {markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from './passes.mjs';
+import {checkSignature, KernelError, textFor, withConstants} from './specialise.mjs';
+import {decode, encode, workgroupBytes, workgroupSize} from './spirv.mjs';
+
+const SPIRV_1_3 = 0x00010300; // subgroup operations need it; naga says 1.1
+
+function naga(row, text) {
+    let module, info;
+    try {
+        module = parseWgsl(text);
+        info = validate(module);
+        return writeSpirv(module, info);
+    } catch (error) {
+        if (!(error instanceof NagaError)) throw error;
+        const line = /wgsl:(\d+)/.exec(error.formatted)?.[1] ?? 1;
+        throw new KernelError(`kernels/${row.file}.wgsl`, line, row.name, `naga: ${error.formatted}`);
+    } finally {
+        info?.free();
+        module?.free();
+    }
+}
+
+function checkRow(row, module) {
+    const fail = (message) => {
+        throw new KernelError(`kernels/${row.file}.wgsl`, 1, row.name, `${row.where} ${message}`);
+    };
+    const size = workgroupSize(module), invocations = size[0] * size[1] * size[2], bytes = workgroupBytes(module);
+    if (invocations !== row.invocations) fail(`says ${row.invocations} invocations; the kernel has ${invocations} (${size.join(' x ')})`);
+    if (bytes !== row.bytes) fail(`says ${row.bytes} bytes of workgroup memory; the kernel has ${bytes}`);
+}
+
+// The SPIR-V words of a row, given its kernel's text. Throws a KernelError that names file, line and pipeline.
+export function compile(row, source) {
+    const text = textFor(row, source);
+    checkSignature(row, text);
+    const module = decode(naga(row, withConstants(row, text)));
+    module.header[1] = SPIRV_1_3;
+    removeLoopBounds(module);
+    removeWorkgroupZeroing(module);
+    markReadOnly(module);
+    checkRow(row, module);
+    return encode(module);
+}

@@ -1,0 +1,108 @@
+// What becomes of a kernel's text for one row of the pipeline table. No imports but the table's: the web page uses this file too. All
+// functions keep the number of lines, so that messages of compilers name the right one.
+import {needsSubgroups} from './pipelines.mjs';
+
+const MARK = /\/\/ subgroups only\s*$/;
+const OVERRIDE = /^(\s*)override\s+(\w+)\s*(?::\s*(\w+))?\s*(?:=\s*([^;]+?))?\s*;(.*)$/;
+
+export class KernelError extends Error {
+    constructor(file, line, pipeline, message) {
+        super(`${file}:${line}: ${pipeline}: ${message}`);
+    }
+}
+
+// The text as a WebGPU implementation takes it: without the lines for subgroups where the row does not need them.
+export function textFor(row, source) {
+    if (needsSubgroups(row)) return source;
+    return source.split('\n').map((line) => (MARK.test(line) ? '' : line)).join('\n');
+}
+
+function fail(row, index, message) {
+    throw new KernelError(`kernels/${row.file}.wgsl`, index + 1, row.name, message);
+}
+
+function literal(row, index, type, key, value) {
+    const number = Number(value);
+    const integer = Number.isInteger(number) && /^-?(0[xX])?[0-9a-fA-F]+$/.test(value);
+    const good = {
+        bool: () => value === 'true' || value === 'false',
+        u32: () => integer && number >= 0 && number < 2 ** 32,
+        i32: () => integer && number >= -(2 ** 31) && number < 2 ** 31,
+        f32: () => /^-?[0-9.]+(e[-+]?\d+)?f?$/.test(value),
+    }[type];
+    if (!good) fail(row, index, `override ${key}: type ${type ?? 'missing'}; bool, u32, i32 or f32 expected`);
+    if (!good()) fail(row, index, `override ${key}=${value}: a value of type ${type} expected`);
+    return value;
+}
+
+// The overrides of a text: [{index of its line, key, type, value: the default's text or undefined}].
+export function overridesOf(source) {
+    return source.split('\n').flatMap((line, index) => {
+        const match = OVERRIDE.exec(line);
+        return match ? [{index, key: match[2], type: match[3], value: match[4]}] : [];
+    });
+}
+
+// Every override of the row must be in the text, with a value of its type. (An override of lines that are left out is not.)
+export function checkOverrides(row, source) {
+    const known = new Map(overridesOf(source).map((o) => [o.key, o]));
+    for (const [key, value] of Object.entries(row.overrides)) {
+        const override = known.get(key);
+        if (!override) fail(row, 0, `${row.where} sets ${key}, which the kernel does not have; it has ${[...known.keys()].join(', ') || 'none'}`);
+        literal(row, override.index, override.type, key, value);
+    }
+    for (const o of known.values()) {
+        if (o.value === undefined && !(o.key in row.overrides)) fail(row, o.index, `override ${o.key}: no value here nor in ${row.where}`);
+    }
+}
+
+// The values for GPUProgrammableStage.constants.
+export function constantsFor(row, source) {
+    checkOverrides(row, source);
+    return Object.fromEntries(Object.entries(row.overrides).map(([key, value]) =>
+        [key, value === 'true' ? 1 : value === 'false' ? 0 : Number(value.replace(/f$/, ''))]));
+}
+
+// The text with constants for overrides and without `enable` lines, for compilers that know neither.
+export function withConstants(row, source) {
+    checkOverrides(row, source);
+    return source.split('\n').map((line) => {
+        if (/^\s*enable\s+\w+\s*;/.test(line)) return '';
+        const match = OVERRIDE.exec(line);
+        if (!match) return line;
+        const [, space, key, type, value, rest] = match;
+        return `${space}const ${key}${type ? `: ${type}` : ''} = ${row.overrides[key] ?? value};${rest}`;
+    }).join('\n');
+}
+
+const withoutComments = (source) => source.replace(/\/\/[^\n]*|\/\*[\s\S]*?\*\//g, (c) => c.replace(/[^\n]/g, ' '));
+
+// The bindings of group 0 in the text: [{binding, space: 'uniform' | 'r' | 'w', name, line}], by number.
+export function bindingsOf(source) {
+    const text = withoutComments(source), bindings = [];
+    const declaration = /((?:@\w+\s*\([^)]*\)\s*)+)var\s*<\s*(uniform|storage)\s*(?:,\s*(read|read_write)\s*)?>\s*(\w+)/g;
+    for (const match of text.matchAll(declaration)) {
+        const [, attributes, space, access, name] = match;
+        const line = text.slice(0, match.index).split('\n').length;
+        const group = /@group\s*\(\s*(\d+)/.exec(attributes)?.[1], binding = /@binding\s*\(\s*(\d+)/.exec(attributes)?.[1];
+        bindings.push({
+            group: Number(group), binding: Number(binding), name, line,
+            space: space === 'uniform' ? 'uniform' : access === 'read_write' ? 'w' : 'r',
+        });
+    }
+    return bindings.sort((a, b) => a.binding - b.binding);
+}
+
+// Binding 0 must be the uniform block; bindings 1.. have the row's signature.
+export function checkSignature(row, source) {
+    const bindings = bindingsOf(source);
+    for (const [i, b] of bindings.entries()) {
+        if (b.group !== 0) fail(row, b.line - 1, `${b.name} is in group ${b.group}: group 0 expected`);
+        if (b.binding !== i) fail(row, b.line - 1, `${b.name} has binding ${b.binding}: ${i} expected`);
+        if ((b.space === 'uniform') !== (i === 0)) fail(row, b.line - 1, `${b.name}: binding 0, and no other, is var<uniform>`);
+    }
+    if (bindings.length === 0) fail(row, 0, 'no bindings; binding 0 must be var<uniform>');
+    const found = bindings.slice(1).map((b) => b.space).join('');
+    if (found !== row.signature) fail(row, 0, `${row.where} has signature "${row.signature}"; the kernel's bindings say "${found}"`);
+    if (found.length > 8) fail(row, 0, `${found.length} storage bindings: at most 8 expected`);
+}

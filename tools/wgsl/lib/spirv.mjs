@@ -1,0 +1,97 @@
+// SPIR-V as a list of instructions, [opcode, operand words ...], and the little that the build must know about it.
+
+export const Op = {
+    ExtInstImport: 11, MemoryModel: 14, EntryPoint: 15, ExecutionMode: 16, TypeVoid: 19, TypeBool: 20, TypeInt: 21, TypeFloat: 22,
+    TypeVector: 23, TypeMatrix: 24, TypeArray: 28, TypeRuntimeArray: 29, TypeStruct: 30, TypePointer: 32,
+    Constant: 43, ConstantComposite: 44, ConstantNull: 46, Function: 54, FunctionEnd: 56, FunctionCall: 57,
+    Variable: 59, Load: 61, Store: 62, AccessChain: 65, InBoundsAccessChain: 66, ArrayLength: 68,
+    Decorate: 71, MemberDecorate: 72, CompositeConstruct: 80, CompositeExtract: 81, CopyObject: 83, ISub: 130, All: 155, Select: 169,
+    IEqual: 170, ControlBarrier: 224, Phi: 245, LoopMerge: 246, SelectionMerge: 247, Label: 248, Branch: 249, BranchConditional: 250,
+    AtomicLoad: 227,
+};
+export const StorageClass = {Workgroup: 4, Function: 7, StorageBuffer: 12};
+export const Decoration = {ArrayStride: 6, NonWritable: 24, Offset: 35};
+const MAGIC = 0x07230203;
+
+export function decode(words) {
+    if (words[0] !== MAGIC) throw new Error('not SPIR-V');
+    const instructions = [];
+    for (let i = 5; i < words.length;) {
+        const n = words[i] >>> 16;
+        if (n === 0 || i + n > words.length) throw new Error(`SPIR-V: bad instruction at word ${i}`);
+        instructions.push([words[i] & 0xffff, ...words.subarray(i + 1, i + n)]);
+        i += n;
+    }
+    return {header: [...words.subarray(0, 5)], instructions};
+}
+
+export function encode({header, instructions}) {
+    const words = [...header];
+    for (const [op, ...operands] of instructions) words.push(((operands.length + 1) << 16 | op) >>> 0, ...operands);
+    return Uint32Array.from(words);
+}
+
+// id -> instruction, of types, constants and global variables.
+export function globalsOf(module) {
+    const globals = new Map();
+    for (const i of module.instructions) {
+        if (i[0] === Op.Function) break;
+        if (i[0] >= Op.TypeVoid && i[0] <= Op.TypePointer) globals.set(i[1], i);
+        else if (i[0] >= 41 && i[0] <= 52 || i[0] === Op.Variable) globals.set(i[2], i);
+    }
+    return globals;
+}
+
+const roundUp = (n, to) => Math.ceil(n / to) * to;
+
+// {size, align} in bytes of a type, as WGSL lays it out.
+function layout(module, globals, id) {
+    const [op, , ...a] = globals.get(id);
+    if (op === Op.TypeBool) return {size: 4, align: 4};
+    if (op === Op.TypeInt || op === Op.TypeFloat) return {size: a[0] / 8, align: a[0] / 8};
+    if (op === Op.TypeVector) {
+        const {size} = layout(module, globals, a[0]);
+        return {size: size * a[1], align: size * (a[1] === 2 ? 2 : 4)};
+    }
+    if (op === Op.TypeMatrix) {
+        const {size, align} = layout(module, globals, a[0]);
+        return {size: roundUp(size, align) * a[1], align};
+    }
+    if (op === Op.TypeArray) {
+        const {size, align} = layout(module, globals, a[0]);
+        return {size: roundUp(size, align) * globals.get(a[1])[3], align};
+    }
+    if (op === Op.TypeStruct) {
+        let size = 0, align = 1;
+        for (const member of a) {
+            const m = layout(module, globals, member);
+            size = roundUp(size, m.align) + m.size;
+            align = Math.max(align, m.align);
+        }
+        return {size: roundUp(size, align), align};
+    }
+    throw new Error(`SPIR-V: type ${id} (opcode ${op}) has no size`);
+}
+
+// Bytes of workgroup memory, counted as WebGPU counts: each variable that functions use, rounded up to 16.
+export function workgroupBytes(module) {
+    const globals = globalsOf(module), used = new Set();
+    const start = module.instructions.findIndex((i) => i[0] === Op.Function);
+    for (const i of module.instructions.slice(start)) for (const word of i.slice(1)) used.add(word);
+    let bytes = 0;
+    for (const [id, i] of globals) {
+        if (i[0] !== Op.Variable || i[3] !== StorageClass.Workgroup || !used.has(id)) continue;
+        bytes += roundUp(layout(module, globals, globals.get(i[1])[3]).size, 16);
+    }
+    return bytes;
+}
+
+// [x, y, z] of the only entry point, which must be called main.
+export function workgroupSize(module) {
+    const entries = module.instructions.filter((i) => i[0] === Op.EntryPoint);
+    if (entries.length !== 1) throw new Error(`${entries.length} entry points: one expected`);
+    const bytes = new Uint8Array(Uint32Array.from(entries[0].slice(3)).buffer);
+    const name = String.fromCharCode(...bytes.subarray(0, bytes.indexOf(0)));
+    if (name !== 'main') throw new Error(`entry point ${name}: main expected`);
+    return module.instructions.find((i) => i[0] === Op.ExecutionMode && i[2] === 17).slice(3, 6);
+}

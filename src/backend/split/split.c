@@ -1,0 +1,80 @@
+/* Opening two backends as one, and which of them an op goes to. */
+#include <stdio.h>
+
+#include "backend/split/parts.h"
+#include "base/alloc.h"
+
+tern_side tern_split__side_of(const tern_split *s, const tern_graph *graph, const tern_op *op)
+{
+    uint64_t n_layers = graph->config->n_layers;
+    bool device = op->layer == UINT32_MAX ? s->device_layers > n_layers : (uint64_t)op->layer + s->device_layers >= n_layers;
+    return device ? TERN_SIDE_DEVICE : TERN_SIDE_HOST;
+}
+
+tern_status tern_split__at(const tern_split *s, tern_side side, tern_status status, tern_error *err)
+{
+    if (status != TERN_OK) tern_error_prefix(err, "%s side of %s", s->sides[side]->name, s->name);
+    return status;
+}
+
+static void split_close(tern_backend *b)
+{
+    if (!b) return;
+    tern_split *s = tern_split__of(b);
+    for (int side = 0; side < TERN_SIDES; side++) s->sides[side]->close(s->sides[side]);
+    pthread_mutex_destroy(&s->making);
+    tern_free(s);
+}
+
+static tern_status supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    tern_split *s = tern_split__of(b);
+    if (op->kind == TERN_OP_SAMPLE) /* it would have to set parameters on both sides */
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: op %s: the host samples where the layers are split", s->name, tern_op_name(op->kind));
+    tern_side side = tern_split__side_of(s, graph, op);
+    return tern_split__at(s, side, s->sides[side]->supports(s->sides[side], graph, op, err), err);
+}
+
+static tern_status wait(tern_backend *b, tern_error *err)
+{
+    tern_split *s = tern_split__of(b);
+    for (int i = 0; i < TERN_SIDES; i++)
+        TERN_TRY(tern_split__at(s, (tern_side)i, s->sides[i]->wait(s->sides[i], err), err));
+    return TERN_OK;
+}
+
+static void counters(const tern_backend *b, tern_backend_counters *out)
+{
+    const tern_split *s = (const tern_split *)b;
+    *out = (tern_backend_counters){0};
+    uint64_t *sum = (uint64_t *)out; /* every member is a uint64_t, or an array of them */
+    for (int side = 0; side < TERN_SIDES; side++) {
+        tern_backend_counters one;
+        s->sides[side]->counters(s->sides[side], &one);
+        for (size_t i = 0; i < sizeof one / sizeof *sum; i++) sum[i] += ((const uint64_t *)&one)[i];
+    }
+    out->runs = s->runs;
+    out->crossed_bytes = s->crossed_bytes;
+}
+
+tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_backend *device, uint32_t device_layers, tern_error *err)
+{
+    *backend = NULL;
+    tern_split *s = tern_calloc(1, sizeof *s);
+    if (!s) {
+        host->close(host);
+        device->close(device);
+        return tern_fail_alloc(err, sizeof *s);
+    }
+    *s = (tern_split){.sides = {host, device}, .device_layers = device_layers};
+    snprintf(s->name, sizeof s->name, "%s+%s", host->name, device->name);
+    pthread_mutex_init(&s->making, NULL);
+    s->base = (tern_backend){
+        .name = s->name, .fusions = host->fusions & device->fusions, .max_steps = 1, .close = split_close,
+        .buffer_create = tern_split__buffer_create, .weight_create = tern_split__weight_create, .buffer_free = tern_split__buffer_free,
+        .buffer_write = tern_split__buffer_write, .buffer_read = tern_split__buffer_read, .supports = supports,
+        .prepare = tern_split__prepare, .prepared_free = tern_split__prepared_free, .run = tern_split__run, .wait = wait,
+        .counters = counters};
+    *backend = &s->base;
+    return TERN_OK;
+}

@@ -27,6 +27,7 @@ typedef struct tern_backend_counters {
     uint64_t uploaded_bytes, downloaded_bytes;
     uint64_t allocations;             /* of device memory and of objects made while running; 0 for each token is the aim */
     uint64_t pipelines, pipeline_hits; /* made so far; of them found in the cache of an earlier start */
+    uint64_t crossed_bytes;           /* carried over between the sides of a split backend */
 } tern_backend_counters;
 
 /* What a device can do at most, with the loads and the products that its kernels use. */
@@ -64,7 +65,8 @@ struct tern_backend {
 
     /* UNSUPPORTED with the op, its shape and the flag that would move it, when this backend cannot run it. */
     tern_status (*supports)(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err);
-    /* Makes a graph ready to run any number of times; bindings[n_values]. graph and buffers must outlive *out. */
+    /* Makes a graph ready to run any number of times; bindings[n_values], with buffer NULL for values that no op touches. graph,
+     * bindings and buffers must outlive *out. */
     tern_status (*prepare)(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
                            tern_error *err);
     void (*prepared_free)(tern_backend *b, tern_prepared *prepared);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/split/split.h"
 
 static tern_status open_cpu(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
@@ -15,9 +16,21 @@ static tern_status open_cpu(tern_backend **backend, const tern_backend_options *
     return tern_cpu_open(backend, &cpu, err);
 }
 
+static tern_status open_named(tern_backend **backend, const char *name, const tern_backend_options *options, tern_error *err)
+{
+    if (strcmp(name, "cpu") == 0) return open_cpu(backend, options, err);
+    return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": this build has \"cpu\"", name);
+}
+
 tern_status tern_backend_open(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
     const char *name = options->name ? options->name : "cpu";
-    if (strcmp(name, "cpu") == 0) return open_cpu(backend, options, err);
-    return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": this build has \"cpu\"", name);
+    tern_backend *host, *device;
+    *backend = NULL;
+    if (!options->split) return open_named(backend, name, options, err);
+    TERN_TRY(open_cpu(&host, options, err));
+    tern_status status = open_named(&device, name, options, err);
+    if (status == TERN_OK) return tern_split_open(backend, host, device, options->gpu_layers, err);
+    host->close(host);
+    return status;
 }

@@ -14,8 +14,8 @@ typedef struct tern_backend_options {
     const char *cpu_features; /* as tern_cpu_features_parse reads them; NULL: all that the machine has */
     /* of GPUs */
     const char *device;    /* its index in the list of devices, or a part of its name; NULL: the one that should be fastest */
-    bool split;            /* only the last gpu_layers layers run on the device (and the output head, when there are that many and one), */
-    uint32_t gpu_layers;   /* the others on the CPU */
+    bool split;            /* only the model's last gpu_layers layers run on the device, all else on the CPU; when there are fewer layers than */
+    uint32_t gpu_layers;   /* that, embedding and output head go with them. "cpu" is split over two CPU backends (for tests) */
     bool validation;       /* the driver's checking layers: what they say is an error */
     bool profile;          /* time every dispatch */
     const char *cache_dir; /* where compiled pipelines are kept; NULL: the user's cache folder */

@@ -98,8 +98,10 @@ tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern
     e->model = model;
     e->f32_activations = params->f32_activations;
     e->head_exact = params->head_exact;
+    tern_backend_options backend = params->backend;
+    if (backend.gpu_layers > tern_model_config(model)->n_layers) backend.split = false; /* all of it, so one backend does it */
     tern_status status;
-    TERN_GOTO(tern_backend_open(&e->backend, &params->backend, err));
+    TERN_GOTO(tern_backend_open(&e->backend, &backend, err));
     TERN_GOTO(check_exact(e, err));
     TERN_GOTO(open_head(e, params->head, err));
     TERN_GOTO(add_weights(e, err));

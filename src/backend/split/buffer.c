@@ -34,8 +34,8 @@ void tern_split__buffer_free(tern_backend *b, tern_buffer *buffer)
 static tern_status check_range(const tern_buffer *buffer, uint64_t offset, uint64_t bytes, tern_error *err)
 {
     if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "buffer of %llu bytes: no %llu bytes at %llu", (unsigned long long)buffer->bytes,
-                     (unsigned long long)bytes, (unsigned long long)offset);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "buffer of %llu bytes: no %llu bytes at %llu",
+                     (unsigned long long)buffer->bytes, (unsigned long long)bytes, (unsigned long long)offset);
 }
 
 static tern_status make_copy(tern_buffer *buffer, tern_error *err)
@@ -55,7 +55,8 @@ static bool anywhere(const tern_buffer *buffer)
     return buffer->on[TERN_SIDE_HOST] || buffer->on[TERN_SIDE_DEVICE];
 }
 
-tern_status tern_split__buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes, tern_error *err)
+tern_status tern_split__buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data,
+                                     uint64_t bytes, tern_error *err)
 {
     tern_split *s = tern_split__of(b);
     TERN_TRY(check_range(buffer, offset, bytes, err));
@@ -68,7 +69,8 @@ tern_status tern_split__buffer_write(tern_backend *b, tern_buffer *buffer, uint6
     }
     for (int i = 0; i < TERN_SIDES; i++)
         if (buffer->on[i])
-            TERN_TRY(tern_split__at(s, (tern_side)i, s->sides[i]->buffer_write(s->sides[i], buffer->on[i], offset, data, bytes, err), err));
+            TERN_TRY(tern_split__at(
+                s, (tern_side)i, s->sides[i]->buffer_write(s->sides[i], buffer->on[i], offset, data, bytes, err), err));
     return TERN_OK;
 }
 
@@ -81,7 +83,8 @@ static bool reading_side(const tern_buffer *buffer, tern_side *side)
     return !(both && buffer->made_on[TERN_SIDE_HOST] && buffer->made_on[TERN_SIDE_DEVICE]);
 }
 
-tern_status tern_split__buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes, tern_error *err)
+tern_status tern_split__buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data,
+                                    uint64_t bytes, tern_error *err)
 {
     tern_split *s = tern_split__of(b);
     tern_side side;
@@ -93,16 +96,20 @@ tern_status tern_split__buffer_read(tern_backend *b, const tern_buffer *buffer, 
         return TERN_OK;
     }
     if (!reading_side(buffer, &side))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %llu bytes of a buffer that ops of both sides write: one of its own for each value expected",
-                         s->name, (unsigned long long)bytes);
-    return tern_split__at(s, side, s->sides[side]->buffer_read(s->sides[side], buffer->on[side], offset, data, bytes, err), err);
+        return tern_fail(
+            err, TERN_INVALID_ARGUMENT,
+            "%s: %llu bytes of a buffer that ops of both sides write: one of its own for each value expected", s->name,
+            (unsigned long long)bytes);
+    return tern_split__at(s, side,
+                          s->sides[side]->buffer_read(s->sides[side], buffer->on[side], offset, data, bytes, err), err);
 }
 
 /* What the host wrote, brought to a side where the buffer is new: from the copy, or else from the other side. */
 static tern_status bring(tern_split *s, tern_buffer *buffer, tern_side side, tern_error *err)
 {
     tern_backend *b = s->sides[side], *from = s->sides[tern_split__other(side)];
-    if (buffer->copy) return buffer->copied ? b->buffer_write(b, buffer->on[side], 0, buffer->copy, buffer->copied, err) : TERN_OK;
+    if (buffer->copy)
+        return buffer->copied ? b->buffer_write(b, buffer->on[side], 0, buffer->copy, buffer->copied, err) : TERN_OK;
     uint8_t *all = tern_alloc(buffer->bytes);
     if (!all) return tern_fail_alloc(err, buffer->bytes);
     tern_status status = from->buffer_read(from, buffer->on[tern_split__other(side)], 0, all, buffer->bytes, err);
@@ -115,7 +122,8 @@ tern_status tern_split__need(tern_split *s, tern_buffer *buffer, tern_side side,
 {
     tern_backend *b = s->sides[side];
     if (buffer->on[side]) return TERN_OK;
-    if (buffer->weight) return tern_split__at(s, side, b->weight_create(b, buffer->weight, &buffer->on[side], err), err);
+    if (buffer->weight)
+        return tern_split__at(s, side, b->weight_create(b, buffer->weight, &buffer->on[side], err), err);
     TERN_TRY(tern_split__at(s, side, b->buffer_create(b, buffer->bytes, &buffer->on[side], err), err));
     if (!buffer->host_wrote) return TERN_OK;
     tern_status status = bring(s, buffer, side, err);

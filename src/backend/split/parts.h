@@ -13,20 +13,20 @@ typedef struct tern_split {
     tern_backend base;
     tern_backend *sides[TERN_SIDES];
     uint32_t device_layers;
-    char name[64];            /* "cpu+vulkan" */
-    pthread_mutex_t making;   /* buffers of a side: sessions share weights */
+    char name[64];          /* "cpu+vulkan" */
+    pthread_mutex_t making; /* buffers of a side: sessions share weights */
     _Atomic uint64_t runs, crossed_bytes;
 } tern_split;
 
 /* Memory or a weight, on the sides that need it; what is written before any side does waits in `copy`. */
 struct tern_buffer {
     uint64_t bytes;
-    const tern_weight *weight;    /* NULL: memory */
-    tern_buffer *on[TERN_SIDES];  /* of that side's backend, or NULL */
-    bool made_on[TERN_SIDES];     /* ops of that side write it */
-    uint8_t *copy;                /* what the host wrote, or NULL */
-    uint64_t copied;              /* bytes of it that count; zeros follow */
-    bool keep_copy;               /* parameters: counts are looked up there in each run */
+    const tern_weight *weight;   /* NULL: memory */
+    tern_buffer *on[TERN_SIDES]; /* of that side's backend, or NULL */
+    bool made_on[TERN_SIDES];    /* ops of that side write it */
+    uint8_t *copy;               /* what the host wrote, or NULL */
+    uint64_t copied;             /* bytes of it that count; zeros follow */
+    bool keep_copy;              /* parameters: counts are looked up there in each run */
     bool host_wrote;
 };
 
@@ -67,15 +67,17 @@ tern_status tern_split__at(const tern_split *s, tern_side side, tern_status stat
 tern_status tern_split__buffer_create(tern_backend *b, uint64_t bytes, tern_buffer **out, tern_error *err);
 tern_status tern_split__weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
 void tern_split__buffer_free(tern_backend *b, tern_buffer *buffer);
-tern_status tern_split__buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes, tern_error *err);
-tern_status tern_split__buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes, tern_error *err);
+tern_status tern_split__buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data,
+                                     uint64_t bytes, tern_error *err);
+tern_status tern_split__buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data,
+                                    uint64_t bytes, tern_error *err);
 /* Makes the buffer on a side, with what was written so far. */
 tern_status tern_split__need(tern_split *s, tern_buffer *buffer, tern_side side, tern_error *err);
 /* Has the host's writes kept from here on. */
 tern_status tern_split__keep_copy(tern_buffer *buffer, tern_error *err);
 
-tern_status tern_split__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
-                                tern_error *err);
+tern_status tern_split__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
+                                tern_prepared **out, tern_error *err);
 void tern_split__prepared_free(tern_backend *b, tern_prepared *prepared);
 /* What crosses of a value in a step. */
 uint64_t tern_split__value_bytes(const tern_graph *graph, uint32_t value, uint32_t n_tokens, uint32_t n_outputs);

@@ -80,7 +80,8 @@ static tern_status add_crossing(tern_split_part *part, uint32_t value, tern_erro
 /* Where the rows of each value are, as the ops before have left them: a set of 1 << side; [n_values]. */
 typedef uint8_t places;
 
-static tern_status use(tern_split *s, const tern_prepared *p, tern_split_part *part, uint32_t value, places *where, tern_error *err)
+static tern_status use(tern_split *s, const tern_prepared *p, tern_split_part *part, uint32_t value, places *where,
+                       tern_error *err)
 {
     const tern_value *v = &p->graph->values[value];
     places here = (places)(1u << part->side);
@@ -92,7 +93,8 @@ static tern_status use(tern_split *s, const tern_prepared *p, tern_split_part *p
     return bind(s, p, part, value, err);
 }
 
-static tern_status use_op(tern_split *s, const tern_prepared *p, tern_split_part *part, const tern_op *op, places *where, tern_error *err)
+static tern_status use_op(tern_split *s, const tern_prepared *p, tern_split_part *part, const tern_op *op,
+                          places *where, tern_error *err)
 {
     uint32_t read[TERN_OP_MAX_INPUTS + 2], n = values_read(op, read);
     for (uint32_t i = 0; i < n; i++) TERN_TRY(use(s, p, part, read[i], where, err));
@@ -149,8 +151,8 @@ static tern_status prepare_parts(tern_split *s, tern_prepared *p, tern_error *er
     return status == TERN_OK ? make_room_for_rows(p, err) : status;
 }
 
-tern_status tern_split__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
-                                tern_error *err)
+tern_status tern_split__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
+                                tern_prepared **out, tern_error *err)
 {
     tern_split *s = tern_split__of(b);
     for (size_t i = 0; i < graph->n_ops; i++) TERN_TRY(b->supports(b, graph, &graph->ops[i], err));

@@ -14,24 +14,28 @@ static tern_status read_counts(const tern_prepared *p, step *out, tern_error *er
     memcpy(&out->n_tokens, at->buffer->copy + at->offset, 4);
     memcpy(&out->n_outputs, at->buffer->copy + at->offset + 4, 4);
     if (out->n_tokens && out->n_tokens <= g->max_tokens && out->n_outputs <= g->max_outputs) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "step of %u tokens and %u outputs: 1 to %u and at most %u expected", out->n_tokens,
-                     out->n_outputs, g->max_tokens, g->max_outputs);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "step of %u tokens and %u outputs: 1 to %u and at most %u expected",
+                     out->n_tokens, out->n_outputs, g->max_tokens, g->max_outputs);
 }
 
 /* Reading waits for what was run on the other side before. */
-static tern_status carry(tern_split *s, tern_prepared *p, const tern_split_part *part, uint32_t value, const step *now, tern_error *err)
+static tern_status carry(tern_split *s, tern_prepared *p, const tern_split_part *part, uint32_t value, const step *now,
+                         tern_error *err)
 {
     const tern_binding *at = &p->bindings[value];
     tern_side other = tern_split__other(part->side);
     tern_backend *from = s->sides[other], *to = s->sides[part->side];
     uint64_t bytes = tern_split__value_bytes(p->graph, value, now->n_tokens, now->n_outputs);
-    TERN_TRY(tern_split__at(s, other, from->buffer_read(from, at->buffer->on[other], at->offset, p->rows, bytes, err), err));
-    TERN_TRY(tern_split__at(s, part->side, to->buffer_write(to, at->buffer->on[part->side], at->offset, p->rows, bytes, err), err));
+    TERN_TRY(
+        tern_split__at(s, other, from->buffer_read(from, at->buffer->on[other], at->offset, p->rows, bytes, err), err));
+    TERN_TRY(tern_split__at(s, part->side,
+                            to->buffer_write(to, at->buffer->on[part->side], at->offset, p->rows, bytes, err), err));
     s->crossed_bytes += bytes;
     return TERN_OK;
 }
 
-static tern_status run_part(tern_split *s, tern_prepared *p, const tern_split_part *part, const step *now, tern_error *err)
+static tern_status run_part(tern_split *s, tern_prepared *p, const tern_split_part *part, const step *now,
+                            tern_error *err)
 {
     tern_backend *b = s->sides[part->side];
     if (part->only_outputs && now->n_outputs == 0) return TERN_OK;

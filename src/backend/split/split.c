@@ -1,4 +1,5 @@
 /* Opening two backends as one, and which of them an op goes to. */
+#include <math.h>
 #include <stdio.h>
 
 #include "backend/split/parts.h"
@@ -7,7 +8,8 @@
 tern_side tern_split__side_of(const tern_split *s, const tern_graph *graph, const tern_op *op)
 {
     uint64_t n_layers = graph->config->n_layers;
-    bool device = op->layer == UINT32_MAX ? s->device_layers > n_layers : (uint64_t)op->layer + s->device_layers >= n_layers;
+    bool device =
+        op->layer == UINT32_MAX ? s->device_layers > n_layers : (uint64_t)op->layer + s->device_layers >= n_layers;
     return device ? TERN_SIDE_DEVICE : TERN_SIDE_HOST;
 }
 
@@ -30,7 +32,8 @@ static tern_status supports(tern_backend *b, const tern_graph *graph, const tern
 {
     tern_split *s = tern_split__of(b);
     if (op->kind == TERN_OP_SAMPLE) /* it would have to set parameters on both sides */
-        return tern_fail(err, TERN_UNSUPPORTED, "%s: op %s: the host samples where the layers are split", s->name, tern_op_name(op->kind));
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: op %s: the host samples where the layers are split", s->name,
+                         tern_op_name(op->kind));
     tern_side side = tern_split__side_of(s, graph, op);
     return tern_split__at(s, side, s->sides[side]->supports(s->sides[side], graph, op, err), err);
 }
@@ -57,7 +60,48 @@ static void counters(const tern_backend *b, tern_backend_counters *out)
     out->crossed_bytes = s->crossed_bytes;
 }
 
-tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_backend *device, uint32_t device_layers, tern_error *err)
+/* Both read their own share, one after the other. */
+static double measure_read(tern_split *s, tern_buffer *const *buffers, size_t n, double seconds)
+{
+    double bytes = 0, time = 0;
+    tern_buffer **some = tern_calloc(n, sizeof *some);
+    for (int i = 0; i < TERN_SIDES && some; i++) {
+        size_t n_some = 0;
+        double share = 0;
+        for (size_t k = 0; k < n; k++)
+            if (buffers[k]->on[i]) {
+                some[n_some++] = buffers[k]->on[i];
+                share += (double)buffers[k]->bytes;
+            }
+        double rate =
+            n_some ? s->sides[i]->measure(s->sides[i], TERN_MEASURE_READ, some, n_some, seconds / TERN_SIDES) : 1;
+        if (!(rate > 0)) bytes = -INFINITY;
+        bytes += share;
+        time += share / rate;
+    }
+    tern_free(some);
+    return bytes > 0 && time > 0 ? bytes / time : 0;
+}
+
+/* Of the device, but for reading buffers: what both together read in a second, each its own, in turn. */
+static double measure(tern_backend *b, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds)
+{
+    tern_split *s = tern_split__of(b);
+    tern_backend *device = s->sides[TERN_SIDE_DEVICE];
+    if (what == TERN_MEASURE_READ && n) return measure_read(s, buffers, n, seconds);
+    return device->measure(device, what, NULL, 0, seconds);
+}
+
+static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
+{
+    const tern_split *s = (const tern_split *)b;
+    const tern_backend *host = s->sides[TERN_SIDE_HOST], *device = s->sides[TERN_SIDE_DEVICE];
+    size_t n = host->profile(host, rows, cap), filled = n < cap ? n : cap;
+    return n + device->profile(device, filled < cap ? rows + filled : NULL, cap - filled);
+}
+
+tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_backend *device, uint32_t device_layers,
+                            tern_error *err)
 {
     *backend = NULL;
     tern_split *s = tern_calloc(1, sizeof *s);
@@ -69,12 +113,24 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
     *s = (tern_split){.sides = {host, device}, .device_layers = device_layers};
     snprintf(s->name, sizeof s->name, "%s+%s", host->name, device->name);
     pthread_mutex_init(&s->making, NULL);
-    s->base = (tern_backend){
-        .name = s->name, .fusions = host->fusions & device->fusions, .max_steps = 1, .close = split_close,
-        .buffer_create = tern_split__buffer_create, .weight_create = tern_split__weight_create, .buffer_free = tern_split__buffer_free,
-        .buffer_write = tern_split__buffer_write, .buffer_read = tern_split__buffer_read, .supports = supports,
-        .prepare = tern_split__prepare, .prepared_free = tern_split__prepared_free, .run = tern_split__run, .wait = wait,
-        .counters = counters};
+    s->base = (tern_backend){.name = s->name,
+                             .fusions = host->fusions & device->fusions,
+                             .max_steps = 1,
+                             .screens = host->screens,
+                             .close = split_close,
+                             .buffer_create = tern_split__buffer_create,
+                             .weight_create = tern_split__weight_create,
+                             .buffer_free = tern_split__buffer_free,
+                             .buffer_write = tern_split__buffer_write,
+                             .buffer_read = tern_split__buffer_read,
+                             .supports = supports,
+                             .prepare = tern_split__prepare,
+                             .prepared_free = tern_split__prepared_free,
+                             .run = tern_split__run,
+                             .wait = wait,
+                             .counters = counters,
+                             .measure = measure,
+                             .profile = profile};
     *backend = &s->base;
     return TERN_OK;
 }

@@ -18,11 +18,16 @@ typedef struct tern_gpu_caps {
     uint32_t max_groups;                 /* of one dispatch, in each dimension; at least 65535 */
     uint64_t max_binding;                /* bytes of one storage binding, at least 128 MiB */
     uint32_t binding_alignment;          /* of a binding's offset, at most 256 */
-    bool f16;                            /* f16 arithmetic (shader-f16); no kernel needs it */
+    bool f16;                            /* f16 arithmetic (shader-f16); only cooperative kernels need it */
+    bool cooperative;                    /* see TERN_GPU_NEEDS_COOPERATIVE */
 } tern_gpu_caps;
 
 /* What a pipeline needs, beyond invocations and workgroup memory. */
-enum { TERN_GPU_NEEDS_SUBGROUPS = 1 };
+enum {
+    TERN_GPU_NEEDS_SUBGROUPS = 1,
+    TERN_GPU_NEEDS_COOPERATIVE = 2 /* cooperative matrices of 16 x 16 x 16, f16 inputs and f32 sums, by subgroups of 32: Vulkan alone,
+                                    * the kernel is in naga's dialect of WGSL */
+};
 
 /* The table. X(NAME, file, signature, needs, smallest subgroup, invocations, workgroup bytes, overrides): kernels/file.wgsl with its
  * `override`s set to "KEY=VALUE ..." (others keep their default); the signature has one letter for each storage binding. Without NEEDS_SUBGROUPS the lines of the

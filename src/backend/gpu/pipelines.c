@@ -15,6 +15,7 @@ bool tern_gpu_pipeline_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *cap
 {
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[pipeline];
     if (info->needs & TERN_GPU_NEEDS_SUBGROUPS && (caps->subgroup_min == 0 || caps->subgroup_min < info->subgroup)) return false;
+    if (info->needs & TERN_GPU_NEEDS_COOPERATIVE && !caps->cooperative) return false;
     return info->invocations <= caps->workgroup_invocations && info->workgroup_bytes <= caps->workgroup_bytes;
 }
 

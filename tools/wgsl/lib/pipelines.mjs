@@ -8,7 +8,7 @@ export class TableError extends Error {
 }
 
 const TOKEN = /\s+|\/\/[^\n]*|\/\*[\s\S]*?\*\/|"((?:[^"\\\n]|\\.)*)"|([A-Za-z_]\w*)|(0[xX][0-9a-fA-F]+|\d+)|([(),|*+])|(#[^\n]*)/y;
-const WORDS = {TERN_GPU_NEEDS_SUBGROUPS: 1};
+const WORDS = {TERN_GPU_NEEDS_SUBGROUPS: 1, TERN_GPU_NEEDS_COOPERATIVE: 2};
 
 function tokenize(text, file) {
     const tokens = [];
@@ -113,3 +113,5 @@ export function parseTable(text, file) {
 }
 
 export const needsSubgroups = (row) => (row.needs & 1) !== 0;
+// Written in naga's dialect, which WebGPU does not know: for Vulkan alone.
+export const nativeOnly = (row) => (row.needs & WORDS.TERN_GPU_NEEDS_COOPERATIVE) !== 0;

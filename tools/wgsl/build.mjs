@@ -11,10 +11,11 @@ import {compile} from './lib/compile.mjs';
 import {nativeOnly, parseTable} from './lib/pipelines.mjs';
 import {KernelError} from './lib/specialise.mjs';
 
-const HELP = `usage: build.mjs [--only PATTERN] [--check] [--opt] [--list]
+const HELP = `usage: build.mjs [--only PATTERN] [--check] [--tint] [--opt] [--list]
 Compiles the WGSL kernels to SPIR-V, one file for each row of src/backend/gpu/pipelines*.def.
   --only PATTERN  pipelines whose name or file matches this regular expression (no file is removed then)
   --check         write nothing; fail where a file is missing, stale or not what would be written
+  --tint          compile them by Dawn's Tint as well, as browsers do (npm test does this for all)
   --opt           run spirv-opt -O over the result (to compare; the committed files are without)
   --list          print the pipelines
 `;
@@ -91,7 +92,19 @@ class Build {
         }
     }
 
-    run(rows) {
+    async tint(rows) {
+        const {Tint} = await import('./lib/tint.mjs'), tint = await Tint.open();
+        for (const row of rows.filter((r) => !nativeOnly(r))) {
+            try {
+                await tint.check(row, readKernel(row));
+            } catch (error) {
+                this.errors.push(error.message);
+            }
+        }
+        tint.close();
+    }
+
+    async run(rows) {
         const pattern = new RegExp(this.options.only ?? '', 'i');
         const chosen = rows.filter((row) => pattern.test(row.name) || pattern.test(row.file));
         if (chosen.length === 0) throw new Error(`--only ${this.options.only}: no pipeline`);
@@ -102,6 +115,7 @@ class Build {
                 this.errors.push(error instanceof KernelError || this.options.check ? error.message : error.stack);
             }
         }
+        if (this.options.tint) await this.tint(chosen);
         this.removeStale(rows);
         fs.rmSync(this.scratch, {recursive: true});
         for (const error of this.errors) console.error(error);
@@ -114,7 +128,7 @@ class Build {
 function main() {
     const {values: options} = parseArgs({
         options: {
-            only: {type: 'string'}, check: {type: 'boolean'}, opt: {type: 'boolean'}, list: {type: 'boolean'},
+            only: {type: 'string'}, check: {type: 'boolean'}, tint: {type: 'boolean'}, opt: {type: 'boolean'}, list: {type: 'boolean'},
             help: {type: 'boolean', short: 'h'},
         },
     });
@@ -129,7 +143,7 @@ function main() {
 
 if (process.argv[1] && fs.realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
     try {
-        process.exitCode = main();
+        process.exitCode = await main();
     } catch (error) {
         console.error(error.message);
         process.exitCode = 2;

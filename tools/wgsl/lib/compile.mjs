@@ -2,7 +2,7 @@
 import {NagaError, parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
 import {markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from './passes.mjs';
-import {checkSignature, KernelError, textFor, withConstants} from './specialise.mjs';
+import {checkSignature, KernelError, textFor, withConstants, withoutEnable} from './specialise.mjs';
 import {decode, encode, workgroupBytes, workgroupSize} from './spirv.mjs';
 
 const SPIRV_1_3 = 0x00010300; // subgroup operations need it; naga says 1.1
@@ -36,7 +36,7 @@ function checkRow(row, module) {
 export function compile(row, source) {
     const text = textFor(row, source);
     checkSignature(row, text);
-    const module = decode(naga(row, withConstants(row, text)));
+    const module = decode(naga(row, withoutEnable(withConstants(row, text))));
     module.header[1] = SPIRV_1_3;
     removeLoopBounds(module);
     removeWorkgroupZeroing(module);

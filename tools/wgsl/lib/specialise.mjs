@@ -1,6 +1,6 @@
 // What becomes of a kernel's text for one row of the pipeline table. No imports but the table's: the web page uses this file too. All
 // functions keep the number of lines, so that messages of compilers name the right one.
-import {nativeOnly, needsSubgroups} from './pipelines.mjs';
+import {needsSubgroups} from './pipelines.mjs';
 
 const MARK = /\/\/ subgroups only\s*$/;
 const OVERRIDE = /^(\s*)override\s+(\w+)\s*(?::\s*(\w+))?\s*(?:=\s*([^;]+?))?\s*;(.*)$/;
@@ -63,17 +63,19 @@ export function constantsFor(row, source) {
         [key, value === 'true' ? 1 : value === 'false' ? 0 : Number(value.replace(/f$/, ''))]));
 }
 
-// The text with constants for overrides, for compilers that do not know them, and with those `enable` lines alone that naga wants.
+// The text with constants in place of overrides.
 export function withConstants(row, source) {
     checkOverrides(row, source);
     return source.split('\n').map((line) => {
-        if (/^\s*enable\s+\w+\s*;/.test(line)) return nativeOnly(row) ? line : '';
         const match = OVERRIDE.exec(line);
         if (!match) return line;
         const [, space, key, type, value, rest] = match;
         return `${space}const ${key}${type ? `: ${type}` : ''} = ${row.overrides[key] ?? value};${rest}`;
     }).join('\n');
 }
+
+// The text without `enable subgroups`, for naga, which has subgroups without it and refuses the line.
+export const withoutEnable = (source) => source.replace(/^[ \t]*enable\s+subgroups\s*;.*$/gm, '');
 
 const withoutComments = (source) => source.replace(/\/\/[^\n]*|\/\*[\s\S]*?\*\//g, (c) => c.replace(/[^\n]/g, ' '));
 

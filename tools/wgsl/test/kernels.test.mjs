@@ -1,0 +1,71 @@
+// Every row of the pipeline table, compiled as the web page compiles it; and kernels that must not pass.
+import assert from 'node:assert/strict';
+import {after, before, test} from 'node:test';
+
+import {readKernel, readTable} from '../build.mjs';
+import {nativeOnly} from '../lib/pipelines.mjs';
+import {compile} from '../lib/compile.mjs';
+import {Tint} from '../lib/tint.mjs';
+
+const rows = readTable();
+let tint;
+before(async () => { tint = await Tint.open(); });
+after(() => tint.close());
+
+test('there are pipelines', () => assert.ok(rows.length > 0));
+
+for (const row of rows.filter((r) => !nativeOnly(r))) {
+    test(`Tint: ${row.name}`, () => tint.check(row, readKernel(row)));
+}
+
+const good = {
+    name: 'GOOD', file: 'good', signature: 'rw', needs: 0, subgroup: 0, invocations: 64, bytes: 256, overrides: {WORKGROUP: '64'},
+    where: 'pipelines.def:1',
+};
+const source = `enable subgroups; // subgroups only
+override WORKGROUP: u32 = 256;
+struct P { n: u32 }
+@group(0) @binding(0) var<uniform> p: P;
+@group(0) @binding(1) var<storage, read> a: array<u32>;
+@group(0) @binding(2) var<storage, read_write> o: array<u32>;
+var<workgroup> shared_sums: array<u32, WORKGROUP>;
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(local_invocation_index) local: u32) {
+    var x = a[local];
+    x = subgroupAdd(x); // subgroups only
+    shared_sums[local] = x;
+    workgroupBarrier();
+    for (var i = 0u; i < p.n; i++) { x += shared_sums[i]; }
+    o[local] = x;
+}
+`;
+const subgroups = {...good, name: 'GOOD_SUBGROUPS', needs: 1, subgroup: 4};
+
+test('a good kernel passes, with subgroups and without', async () => {
+    for (const row of [good, subgroups]) {
+        await tint.check(row, source);
+        assert.equal(compile(row, source)[0], 0x07230203);
+    }
+    assert.notDeepEqual(compile(good, source), compile(subgroups, source));
+});
+
+test('the build is deterministic', () => assert.deepEqual(compile(subgroups, source), compile(subgroups, source)));
+
+// What is wrong, the row, the text, and what both compilers, or one alone, must say with file and line.
+const broken = [
+    ['a name that is nowhere', good, source.replace('x += shared', 'x += shraed'), /good\.wgsl:14: GOOD: .*shraed/s],
+    ['a barrier in divergent flow', good, source.replace('workgroupBarrier();', 'if (x == 1u) { workgroupBarrier(); }'), /good\.wgsl:13: GOOD: /, 'tint'],
+    ['subgroups where the row has none', good, source.replace('x = subgroupAdd(x); // subgroups only', 'x = subgroupAdd(x);'),
+        /good\.wgsl:11: GOOD: Tint: /, 'tint'],
+    ['an override that is not there', {...good, overrides: {WORKGROUP: '64', ROWS: '4'}}, source, /sets ROWS, which the kernel does not have/],
+    ['an override of another type', {...good, overrides: {WORKGROUP: 'true'}}, source, /WORKGROUP=true: a value of type u32/],
+    ['a signature', {...good, signature: 'ww'}, source, /has signature "ww"; the kernel's bindings say "rw"/, 'naga'],
+    ['invocations', {...good, invocations: 128}, source, /says 128 invocations; the kernel has 64/, 'naga'],
+    ['workgroup bytes', {...good, bytes: 100}, source, /says 100 bytes of workgroup memory; the kernel has 256/, 'naga'],
+];
+for (const [what, row, text, message, only] of broken) {
+    test(`refused: ${what}`, async () => {
+        if (only !== 'tint') assert.throws(() => compile(row, text), message);
+        if (only !== 'naga') await assert.rejects(tint.check(row, text), message);
+    });
+}

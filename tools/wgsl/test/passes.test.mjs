@@ -1,0 +1,90 @@
+// What the passes change in naga's SPIR-V, and what they leave alone.
+import assert from 'node:assert/strict';
+import {test} from 'node:test';
+
+import {parseWgsl, validate, writeSpirv} from 'naga-wasm';
+
+import {markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from '../lib/passes.mjs';
+import {decode, Decoration, encode, Op, workgroupBytes, workgroupSize} from '../lib/spirv.mjs';
+
+function spirv(body, globals = '') {
+    const module = parseWgsl(`struct P { n: u32 }
+@group(0) @binding(0) var<uniform> p: P;
+@group(0) @binding(1) var<storage, read_write> a: array<u32>;
+@group(0) @binding(2) var<storage, read_write> o: array<u32>;
+${globals}
+@compute @workgroup_size(8, 4) fn main(@builtin(local_invocation_id) id: vec3<u32>) { let local = id.x; ${body} }`);
+    return decode(writeSpirv(module, validate(module)));
+}
+const count = (module, op) => module.instructions.filter((i) => i[0] === op).length;
+
+test('encode undoes decode', () => {
+    const module = spirv('o[local] = a[local];'), words = encode(module);
+    assert.deepEqual(encode(decode(words)), words);
+    assert.throws(() => decode(Uint32Array.of(1, 2, 3, 4, 5)), /not SPIR-V/);
+    assert.throws(() => decode(Uint32Array.of(...words.subarray(0, 5), 0)), /bad instruction/);
+    assert.deepEqual(workgroupSize(module), [8, 4, 1]);
+});
+
+test('every loop loses its bound and keeps its own condition', () => {
+    const module = spirv(`var s = vec2<u32>(0xffffffffu);
+        for (var i = 0u; i < p.n; i++) { for (var j = 0u; j < 4u; j++) { s += vec2(a[i * 4u + j]); } if (s.x > 9u) { break; } }
+        while (s.x < 5u) { s.x *= 2u; }
+        loop { s.y += 1u; if (s.y > 3u) { break; } }
+        o[local] = s.x + s.y;`);
+    const before = {loops: count(module, Op.LoopMerge), alls: count(module, Op.All), branches: count(module, Op.BranchConditional)};
+    assert.equal(before.loops, 4);
+    assert.equal(before.alls, 4);
+    const variables = count(module, Op.Variable);
+    assert.equal(removeLoopBounds(module), 4);
+    assert.equal(count(module, Op.LoopMerge), 4);
+    assert.equal(count(module, Op.All), 0);
+    assert.equal(count(module, Op.BranchConditional), before.branches - 4);
+    assert.equal(count(module, Op.Variable), variables - 4); // s has the same type and first value, and stays
+});
+
+test('a bound of another form is an error, not a slow kernel', () => {
+    const module = spirv('for (var i = 0u; i < p.n; i++) { o[i] = a[i]; }');
+    module.instructions.splice(module.instructions.findIndex((i) => i[0] === Op.All) + 1, 0, [0]);
+    assert.throws(() => removeLoopBounds(module), /1 loops, but 0 loop bounds/);
+});
+
+const SHARED = 'var<workgroup> x: array<u32, 32>; var<workgroup> y: u32;';
+test("naga's clearing of workgroup memory goes, the kernel's own stays", () => {
+    const module = spirv('if (local == 0u) { y = u32(); } workgroupBarrier(); x[local] = y; o[local] = x[31u - local];', SHARED);
+    const stores = count(module, Op.Store), barriers = count(module, Op.ControlBarrier);
+    assert.equal(removeWorkgroupZeroing(module), 1);
+    assert.equal(count(module, Op.Store), stores - 2);
+    assert.equal(count(module, Op.ControlBarrier), barriers - 1);
+});
+
+test('without workgroup memory there is nothing to remove', () => {
+    const module = spirv('if (local == 0u) { o[0] = u32(); } storageBarrier(); o[1] = a[1];'), n = module.instructions.length;
+    assert.equal(removeWorkgroupZeroing(module), 0);
+    assert.equal(module.instructions.length, n);
+});
+
+function readOnly(body, globals) {
+    const module = spirv(body, globals);
+    markReadOnly(module);
+    return count({instructions: module.instructions.filter((i) => i[2] === Decoration.NonWritable)}, Op.Decorate);
+}
+test('bindings that are only read are marked so', () => {
+    assert.equal(readOnly('o[local] = a[local] + arrayLength(&a);'), 1);
+    assert.equal(readOnly('o[local] = 1u; a[local] = 2u;'), 0);
+    assert.equal(readOnly('o[local] = 1u; if (local == 77u) { let q = &a[3]; *q = 2u; }'), 0);
+    const atomics = '@group(0) @binding(3) var<storage, read_write> n: array<atomic<u32>>;';
+    assert.equal(readOnly('o[local] = atomicAdd(&n[a[0]], 1u);', atomics), 1);
+    const helper = 'fn f(q: ptr<function, u32>) { *q = 1u; } fn g(i: u32) { a[i] = 2u; }';
+    assert.equal(readOnly('var v = 0u; f(&v); g(local); o[local] = v;', helper), 0);
+});
+
+test('bytes of workgroup memory are counted as WebGPU counts them', () => {
+    const bytes = (type) => workgroupBytes(spirv('v = w; o[local] = 1u;', `var<workgroup> v: ${type}; var<workgroup> w: ${type};`)) / 2;
+    assert.equal(bytes('u32'), 16);
+    assert.equal(bytes('array<vec3<f32>, 3>'), 48);
+    assert.equal(bytes('array<array<u32, 5>, 3>'), 64);
+    assert.equal(workgroupBytes(spirv('o[local] = 1u;', 'var<workgroup> unused: u32;')), 0);
+    const structure = 'struct S { a: u32, b: vec3<f32>, c: vec2<f32> }';
+    assert.equal(workgroupBytes(spirv('v.a = 1u; o[local] = v.a;', `${structure} var<workgroup> v: S;`)), 48);
+});

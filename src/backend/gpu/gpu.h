@@ -20,6 +20,7 @@ typedef struct tern_gpu_caps {
     uint32_t binding_alignment;          /* of a binding's offset, at most 256 */
     bool f16;                            /* f16 arithmetic (shader-f16); only cooperative kernels need it */
     bool cooperative;                    /* see TERN_GPU_NEEDS_COOPERATIVE */
+    bool device_fences;                  /* storageBarrier orders storage for other workgroups too: Vulkan, not WebGPU */
 } tern_gpu_caps;
 
 /* What a pipeline needs, beyond invocations and workgroup memory. */
@@ -87,7 +88,9 @@ bool tern_gpu_layout_is_file(const tern_gpu_layout *layout, const tern_weight *w
 tern_status tern_gpu_pack_rows(const tern_gpu_layout *layout, const tern_weight *w, uint32_t first, uint32_t n, uint8_t *out,
                                tern_error *err);
 
-/* One storage binding of a dispatch. */
+/* One storage binding of a dispatch. SCRATCH starts with TERN_GPU_COUNTER_BYTES that are zero before the first run; whoever counts there
+ * leaves zeros. The rest holds anything. */
+enum { TERN_GPU_COUNTER_BYTES = 16384 };
 enum { TERN_GPU_SCRATCH = 0xfffffffe, TERN_GPU_NOTHING = 0xfffffffd, TERN_GPU_PARAMS = 0xfffffffc };
 
 typedef struct tern_gpu_range {
@@ -146,7 +149,8 @@ uint32_t tern_gpu__param_word(const tern_gpu_program *p, tern_param which);
 uint32_t tern_gpu__count_word(const tern_gpu_program *p, tern_rows rows);
 /* The most rows an op can have. */
 uint32_t tern_gpu__max_rows(const tern_gpu_program *p, tern_rows rows);
-/* Room in SCRATCH that no other dispatch of the same op uses; ops share it one after the other. The offset. */
+/* Room in SCRATCH behind the counters; ops share it one after the other, and the dispatches of one op when they ask more than once. The
+ * offset. */
 uint64_t tern_gpu__scratch(tern_gpu_program *p, uint64_t bytes);
 uint32_t tern_gpu__float_bits(float value);
 tern_status tern_gpu__unsupported(const tern_graph *graph, const tern_op *op, const char *why, tern_error *err);

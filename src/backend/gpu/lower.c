@@ -63,9 +63,9 @@ uint32_t tern_gpu__max_rows(const tern_gpu_program *p, tern_rows rows)
 
 uint64_t tern_gpu__scratch(tern_gpu_program *p, uint64_t bytes)
 {
-    bytes = (bytes + 255) / 256 * 256;
+    bytes = TERN_GPU_COUNTER_BYTES + (bytes + 255) / 256 * 256;
     if (bytes > p->scratch_bytes) p->scratch_bytes = bytes;
-    return 0;
+    return TERN_GPU_COUNTER_BYTES;
 }
 
 uint32_t tern_gpu__float_bits(float value)

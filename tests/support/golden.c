@@ -3,10 +3,10 @@
 
 #include <math.h>
 
-#include "backend/cpu/cpu.h"
+#include "support/flips.h"
 #include "support/test.h"
 
-enum { CONTEXT = 128 };
+enum { CONTEXT = 128, MAX_FLIPS = 4 };
 static const double clear_margin = 0.05;
 
 void test_golden_open(test_golden *golden, const char *path)
@@ -123,90 +123,6 @@ static void check_greedy(const test_golden *golden, tern_session *session, uint3
     }
 }
 
-/* An element that lies within float noise of a rounding boundary may go either way after a sum in another order, and one such flip moves
- * the logits of every later token by about 1 % in models this small. So where an input is off, each such element is tried the other way, one at
- * a time, and a flip that brings the input nearer is kept: at most max_flips of them, out of the thousands of elements that were quantised. */
-enum { max_flips = 4, max_ties = 4096 };
-static const float tie_width = 4e-5f;
-
-static struct {
-    uint32_t n_ties; /* elements near a boundary met so far in this run */
-    bool flipped[max_ties];
-} ties;
-
-static float round_tie(float v)
-{
-    float nearest = rintf(v), distance = fabsf(v - nearest);
-    if (!(distance > 0.5f - tie_width) || ties.n_ties >= max_ties) return nearest;
-    if (!ties.flipped[ties.n_ties++]) return nearest;
-    return nearest > v ? nearest - 1 : nearest + 1;
-}
-
-static void flipping_quantize(const float *x, uint32_t cols, int8_t *q, size_t stride, float *inv_scale, int32_t *sum)
-{
-    float most = 1e-5f;
-    for (uint32_t c = 0; c < cols; c++) most = fmaxf(most, fabsf(x[c]));
-    float scale = 127.0f / most;
-    memset(q + cols, 0, stride - cols);
-    *sum = 0;
-    for (uint32_t c = 0; c < cols; c++) {
-        q[c] = (int8_t)fmaxf(-128, fminf(127, round_tie(x[c] * scale)));
-        *sum += q[c];
-    }
-    *inv_scale = 1.0f / scale;
-}
-
-/* Runs an input and measures it. */
-typedef struct golden_run {
-    tern_session *session;
-    const int32_t *ids;
-    uint32_t n;
-    const float *want;
-    size_t n_logits;
-} golden_run;
-
-static double evaluate(const golden_run *run)
-{
-    tern_error err = {0};
-    ties.n_ties = 0;
-    tern_session_truncate(run->session, 0);
-    assert_ok(tern_session_append_all(run->session, run->ids, run->n, &err), err);
-    return test_rms_error(tern_session_logits(run->session, 0), run->want, run->n_logits);
-}
-
-/* Keeps the one flip that helps most; false when none does. */
-static bool flip_best(const golden_run *run, double *error)
-{
-    uint32_t n = ties.n_ties, best = n;
-    for (uint32_t i = 0; i < n; i++) {
-        ties.flipped[i] = !ties.flipped[i];
-        double e = evaluate(run);
-        ties.flipped[i] = !ties.flipped[i];
-        if (!(e < *error)) continue;
-        *error = e;
-        best = i;
-    }
-    if (best < n) ties.flipped[best] = !ties.flipped[best];
-    evaluate(run);
-    return best < n;
-}
-
-static void append_nearest(const golden_run *run, double max_rms)
-{
-    tern_backend *backend = tern_engine_backend(tern_session_engine(run->session));
-    tern_cpu_kernels *kernels = (tern_cpu_kernels *)(uintptr_t)tern_cpu_kernels_of(backend);
-    tern_quantize_fn quantize = kernels->quantize;
-    double error = evaluate(run);
-    memset(&ties, 0, sizeof ties);
-    if (!(error <= max_rms)) {
-        kernels->quantize = flipping_quantize;
-        error = evaluate(run);
-    }
-    for (int i = 0; i < max_flips && !(error <= max_rms) && flip_best(run, &error); i++)
-        ;
-    kernels->quantize = quantize;
-}
-
 void test_golden_check(const char *path, const char *golden_path, const char *features, double max_rms)
 {
     test_golden golden;
@@ -222,7 +138,7 @@ void test_golden_check(const char *path, const char *golden_path, const char *fe
         const tern_st_tensor *logits = tern_safetensors_find(golden.file, name);
         const float *want = (const float *)(const void *)logits->data;
         assert_int_equal(logits->n_elements, (uint64_t)n * n_vocab);
-        append_nearest(&(golden_run){session, ids, n, want, (size_t)n * n_vocab}, max_rms);
+        test_flips_nearest(&(test_run){session, ids, n, want}, max_rms, MAX_FLIPS, NULL);
         check_rows(tern_session_logits(session, 0), want, n, n_vocab, max_rms, path);
         if (i == 0) check_hidden(&golden, session, n, max_rms, path);
     }

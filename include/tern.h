@@ -26,13 +26,17 @@ typedef bool (*tern_progress_fn)(void *context, float done);
 
 /* How a model is loaded; zero-initialised means sensible defaults. All strings are borrowed for the call. */
 typedef struct tern_engine_options {
-    const char *backend;      /* "cpu"; NULL is the same */
-    uint32_t n_threads;       /* 0: one for each physical core */
+    const char *backend;      /* "cpu" or "vulkan"; NULL: "cpu" */
+    const char *device;       /* of vulkan: the GPU's number in `tern devices`, or a part of its name; NULL: the one that should be fastest */
+    bool split;               /* of vulkan: only the last gpu_layers layers run on the GPU, the others on the CPU; more than the model has: */
+    uint32_t gpu_layers;      /* all of it. Otherwise everything runs on the GPU */
+    bool validation;          /* of vulkan: the validation layers watch, and what they say is an error */
+    uint32_t n_threads;       /* of the CPU; 0: one for each physical core */
     bool pin;                 /* tie threads to cores */
     const char *cpu_features; /* a level ("scalar", "avx2", "avx512-vnni", "neon", ...: it and all below), or "-name,..." to take features
                                * away; NULL: all that the machine has */
     const char *head;         /* how the output table is read. NULL: as the file has it. An encoding ("q8_0", "q6_k", "q4_k", ...): converted
-                               * to it in memory. "exact": the file's table, of which only rows that can be among the highest logits
+                               * to it in memory. "exact" (on the CPU): the file's table, of which only rows that can be among the highest logits
                                * wanted are read; the same tokens (docs/decisions/0011-exact-head.md) */
     tern_progress_fn progress; /* may be NULL */
     void *progress_context;

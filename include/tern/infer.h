@@ -32,6 +32,9 @@ typedef struct tern_session_params {
     uint32_t max_outputs; /* logits rows that one step can give (speculation, perplexity); 0: 1 */
     tern_kv_type kv;      /* keys and values */
     bool keep_hidden;     /* for tern_session_hidden */
+    uint32_t steps;       /* tokens that a GPU chooses and evaluates on its own before the host looks again, 1 to 128; 0: 8. The tokens are the
+                           * same with any number. The CPU, and sessions that keep hidden states, take one at a time */
+    bool host_sampling;   /* tern_generate chooses every token on the host, also where the device could (which needs a little more memory) */
 } tern_session_params;
 
 /* Takes all memory that the session will ever need, keys and values for n_ctx positions included. The engine must outlive the session.
@@ -56,7 +59,8 @@ TERN_API tern_status tern_session_append_all(tern_session *session, const int32_
 /* From now on only the n highest logits are needed (0: all, as at first): with the exact head the others may be -INFINITY. */
 TERN_API void tern_session_want(tern_session *session, uint32_t n);
 /* Row `row` of the last append: append has one row, append_all n. f32 [n_vocab], the session's, the caller may change it; valid until the
- * next append. NULL for a row of max_outputs or more. */
+ * next append. NULL for a row of max_outputs or more. After a generation on a GPU the last token is evaluated only here, which takes the
+ * time of one token, and gives NULL where the device fails; an append takes it along. */
 TERN_API float *tern_session_logits(const tern_session *session, uint32_t row);
 /* The hidden states of the last append_all of n tokens (keep_hidden sessions): state `index` (0: embedding, then each layer; the last after
  * the final norm), [n][n_embd] f32 into out. Errors: NOT_FOUND (no such state, or none is kept). */
@@ -139,11 +143,14 @@ typedef struct tern_generate_result {
     tern_stop_reason reason;
     uint32_t n_prompt, n_generated;
     uint32_t n_drafted, n_accepted;
-    double prefill_ms, decode_ms; /* decode: from the first token on */
+    uint32_t steps;               /* tokens that the device was asked for at once; 0: the host chose them */
+    double prefill_ms, decode_ms; /* prompt; tokens */
+    uint64_t weight_bytes;        /* read while decoding */
 } tern_generate_result;
 
 /* Evaluates the prompt and generates. n_prompt may be 0 when the session holds tokens: it goes on after them. The session keeps the prompt and
- * all generated tokens, evaluated (not an end token, which is not counted either), also when generation was stopped.
+ * all generated tokens (not an end token, which is not counted either), also when generation was stopped. On a GPU the device chooses the
+ * tokens when it can: greedily or from the top 1 to 64, without biases, penalties, typical-p and drafts; else the host does, from logits.
  * Works without a tokenizer (pieces then have no text; end tokens are unknown). No allocation for each token after the first.
  * Errors: those of append; INVALID_ARGUMENT (a sampler parameter with its range, no tokens at all, n_keep or draft_tokens too large for the
  * session); CONTEXT_FULL when the prompt itself does not fit; OUT_OF_MEMORY. */

@@ -26,6 +26,8 @@ typedef struct tern_app_path {
 tern_status tern_app_find_model(const tern_options *options, tern_app_path *path, tern_error *err);
 /* Opens it with a progress bar. */
 tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err);
+/* What the flags say of the backend. Errors: INVALID_ARGUMENT (a GPU's flag without --backend vulkan). */
+tern_status tern_app_backend(const tern_options *options, uint32_t n_threads, tern_backend_options *out, tern_error *err);
 tern_status tern_app_open_engine(tern_engine **engine, const tern_options *options, bool tokenizer, tern_error *err);
 /* An engine on its number of threads instead of --threads. */
 tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *options, bool tokenizer,
@@ -63,8 +65,8 @@ const char *tern_app_bytes(uint64_t bytes, char out[16]);
 uint64_t tern_app_file_bytes(const char *path);
 
 /* Groups of flags that several commands have. */
-extern const tern_flag tern_flags_model[], tern_flags_backend[], tern_flags_session[], tern_flags_sampling[],
-    tern_flags_generation[];
+extern const tern_flag tern_flags_model[], tern_flags_device[], tern_flags_steps[], tern_flags_cpu[], tern_flags_head[],
+    tern_flags_session[], tern_flags_sampling[], tern_flags_generation[];
 
 /* The sub-commands, ended by NULL. */
 extern const tern_command *const tern_commands[];

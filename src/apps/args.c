@@ -110,6 +110,36 @@ static bool is_choice(const char *choices, const char *value)
     return false;
 }
 
+/* Words "a|b|c", and a place for one of them. */
+typedef struct choices {
+    const char *all;
+    char word[32];
+} choices;
+
+static const char *choice_at(const void *context, size_t i)
+{
+    choices *c = (choices *)(uintptr_t)context;
+    const char *at = c->all;
+    for (; i; i--) {
+        at += strcspn(at, "|");
+        if (*at++ == 0) return NULL;
+    }
+    size_t n = strcspn(at, "|");
+    if (n >= sizeof c->word) return NULL;
+    memcpy(c->word, at, n);
+    c->word[n] = 0;
+    return c->word;
+}
+
+static tern_status fail_choice(const tern_flag *f, const char *value, tern_error *err)
+{
+    choices c = {.all = f->metavar};
+    size_t nearest = tern_args_nearest_at(value, choice_at, &c);
+    if (nearest == SIZE_MAX) return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s expected", f->name, value, f->metavar);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s expected; did you mean %s?", f->name, value, f->metavar,
+                     choice_at(&c, nearest));
+}
+
 static tern_status add_text(tern_texts *texts, const char *text, tern_error *err)
 {
     void *items = texts->items;
@@ -129,8 +159,7 @@ static tern_status set_value(const tern_flag *f, const char *value, tern_options
     case TERN_FLAG_F32: return set_float(f, value, field, err);
     case TERN_FLAG_TEXTS: return add_text(field, value, err);
     case TERN_FLAG_CHOICE:
-        if (!is_choice(f->metavar, value))
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s expected", f->name, value, f->metavar);
+        if (!is_choice(f->metavar, value)) return fail_choice(f, value, err);
         break;
     case TERN_FLAG_TEXT: break;
     }

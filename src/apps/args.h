@@ -62,6 +62,8 @@ void tern_args_help(const tern_command *command, FILE *out);
  * the end. */
 const char *tern_args_nearest(const char *word, const char *(*next)(const void *context, size_t i),
                               const void *context);
+/* The same as an index; SIZE_MAX when none is near. A candidate need not outlive the next call of `next`. */
+size_t tern_args_nearest_at(const char *word, const char *(*next)(const void *context, size_t i), const void *context);
 
 /* The i-th flag of a command over all its groups, then --help; NULL at the end. */
 const tern_flag *tern_args_flag_at(const tern_command *command, size_t i);

@@ -61,17 +61,22 @@ static size_t distance(const char *a, const char *b)
     return rows[n % 3][m];
 }
 
-const char *tern_args_nearest(const char *word, const char *(*next)(const void *context, size_t i), const void *context)
+size_t tern_args_nearest_at(const char *word, const char *(*next)(const void *context, size_t i), const void *context)
 {
-    const char *nearest = NULL;
-    size_t best = strlen(word) / 3 + 2;
+    size_t nearest = SIZE_MAX, best = strlen(word) / 3 + 2;
     for (size_t i = 0;; i++) {
         const char *candidate = next(context, i);
         if (!candidate) return nearest;
         size_t d = distance(word, candidate);
         if (d < best) {
             best = d;
-            nearest = candidate;
+            nearest = i;
         }
     }
+}
+
+const char *tern_args_nearest(const char *word, const char *(*next)(const void *context, size_t i), const void *context)
+{
+    size_t nearest = tern_args_nearest_at(word, next, context);
+    return nearest == SIZE_MAX ? NULL : next(context, nearest);
 }

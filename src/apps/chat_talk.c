@@ -35,7 +35,7 @@ tern_status tern_chat_talk_open(tern_chat_talk *t, tern_options *options, tern_e
     TERN_TRY(tern_app_open_engine(&t->engine, options, true, err));
     TERN_TRY(tern_app_tokenizer(t->engine, &t->tokenizer, err));
     TERN_TRY(parse_template(t, options->template, err));
-    tern_session_params params = {.max_outputs = drafts ? options->draft_tokens + 1 : 1};
+    tern_session_params params = {.max_outputs = drafts ? options->draft_tokens + 1 : 1, .host_sampling = drafts};
     TERN_TRY(tern_app_open_session(&t->session, t->engine, options, params, err));
     return options->system ? tern_chat_talk_set_system(t, options->system, strlen(options->system), err) : TERN_OK;
 }
@@ -133,8 +133,6 @@ static bool on_piece(void *context, const tern_piece *piece)
 {
     tern_chat_talk *t = context;
     tern_error err;
-    if (!t->started) t->weight_bytes = tern_app_weight_bytes(t->engine);
-    t->started = true;
     if (piece->n_text) {
         bool shown = tern_app_write(piece->text, piece->n_text) && tern_app_flushed();
         t->failed = !shown || tern_buf_add(&t->answer, piece->text, piece->n_text, &err) != TERN_OK;
@@ -151,13 +149,13 @@ static tern_status generate(tern_chat_talk *t, tern_error *err)
     g.params.context = t;
     g.params.context_shift = false;
     t->cost = (tern_app_cost){.seed = g.params.sampler.seed};
-    t->started = t->failed = false;
+    t->failed = false;
     t->answer.size = 0;
     tern_session_truncate(t->session, common);
     if (status == TERN_OK)
         status = tern_generate(t->session, t->ids.ids + common, (uint32_t)t->ids.n - common, &g.params, &t->cost.result,
                                err);
-    if (t->started) t->cost.weight_bytes = tern_app_weight_bytes(t->engine) - t->weight_bytes;
+    if (status == TERN_OK) tern_app_note_steps(&t->cost.result, t->options);
     tern_app_generation_deinit(&g);
     return status;
 }

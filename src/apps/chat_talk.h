@@ -16,8 +16,7 @@ typedef struct tern_chat_talk {
     tern_tokens ids;    /* the conversation as the template renders it */
     tern_buf answer;    /* being written */
     tern_app_cost cost; /* of the last answer */
-    uint64_t weight_bytes;
-    bool started, failed;
+    bool failed;
 } tern_chat_talk;
 
 /* Opens model, session and template. Errors: also INVALID_ARGUMENT when the model has no template and --template names

@@ -22,7 +22,10 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Generation", tern_flags_generation},
                                          {"Sampling", tern_flags_sampling},
                                          {"Context", tern_flags_session},
-                                         {"Backend", tern_flags_backend},
+                                         {"Output head", tern_flags_head},
+                                         {"Device", tern_flags_device},
+                                         {"Decoding on a GPU", tern_flags_steps},
+                                         {"CPU", tern_flags_cpu},
                                          {0}};
 
 /* Flags that can be set while talking: "/temp 0.5". */
@@ -74,7 +77,7 @@ static tern_status run_stats(tern_chat_talk *talk, char *rest, tern_error *err)
     (void)err;
     fprintf(stderr, "%zu messages, %u of %u tokens of context\n", talk->n, tern_session_n_tokens(talk->session),
             tern_session_n_ctx(talk->session));
-    if (!talk->started) return TERN_OK;
+    if (talk->cost.result.n_generated == 0) return TERN_OK;
     tern_app_measure_cost(&talk->cost, talk->engine);
     tern_app_print_cost(&talk->cost);
     return TERN_OK;

@@ -17,7 +17,9 @@ static const tern_flag flags[] = {
 static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
                                          {"Context", tern_flags_session},
-                                         {"Backend", tern_flags_backend},
+                                         {"Output head", tern_flags_head},
+                                         {"Device", tern_flags_device},
+                                         {"CPU", tern_flags_cpu},
                                          {0}};
 
 static void defaults(tern_options *o)
@@ -93,7 +95,7 @@ static tern_status run_engine(tern_engine *engine, const tern_options *o, const 
     if (ids->n > n_ctx)
         return tern_fail(err, TERN_CONTEXT_FULL, "%zu tokens: the model was trained for at most %u", ids->n, n_ctx);
     tern_session_params params = {
-        .n_ctx = (uint32_t)ids->n, .n_batch = PIECE_TOKENS, .max_outputs = PIECE_TOKENS, .keep_hidden = o->hidden};
+        .n_ctx = (uint32_t)ids->n, .n_batch = PIECE_TOKENS, .max_outputs = PIECE_TOKENS, .keep_hidden = o->hidden, .host_sampling = true};
     TERN_TRY(tern_app_open_session(&session, engine, o, params, err));
     tern_status status = o->hidden ? evaluate_hidden(session, ids, err) : evaluate(session, ids, NULL, err);
     tern_session_close(session);

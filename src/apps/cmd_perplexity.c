@@ -18,7 +18,9 @@ static const tern_flag flags[] = {
 static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
                                          {"Context", tern_flags_session},
-                                         {"Backend", tern_flags_backend},
+                                         {"Output head", tern_flags_head},
+                                         {"Device", tern_flags_device},
+                                         {"CPU", tern_flags_cpu},
                                          {0}};
 
 /* A model, or the one to compare with. */
@@ -40,7 +42,7 @@ static tern_status open_reader(reader *r, const tern_options *o, const char *pat
     tern_options input = *o;
     if (path) input.model = path;
     TERN_TRY(tern_app_open_engine(&r->engine, &input, true, err));
-    tern_session_params params = {.n_ctx = window_of(r->engine, o), .n_batch = OUTPUTS, .max_outputs = OUTPUTS};
+    tern_session_params params = {.n_ctx = window_of(r->engine, o), .n_batch = OUTPUTS, .max_outputs = OUTPUTS, .host_sampling = true};
     return tern_app_open_session(&r->session, r->engine, &input, params, err);
 }
 

@@ -28,7 +28,10 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Generation", tern_flags_generation},
                                          {"Sampling", tern_flags_sampling},
                                          {"Context", tern_flags_session},
-                                         {"Backend", tern_flags_backend},
+                                         {"Output head", tern_flags_head},
+                                         {"Device", tern_flags_device},
+                                         {"Decoding on a GPU", tern_flags_steps},
+                                         {"CPU", tern_flags_cpu},
                                          {0}};
 
 /* One run: what it needs, and what its text goes to. */
@@ -39,8 +42,7 @@ typedef struct story {
     tern_session *session;
     tern_buf prompt, text; /* text: for --json */
     tern_tokens ids;
-    uint64_t weight_bytes; /* counted when the first piece came */
-    bool started, failed;
+    bool failed;
     char last; /* shown */
 } story;
 
@@ -93,8 +95,6 @@ static bool on_piece(void *context, const tern_piece *piece)
 {
     story *s = context;
     tern_error err;
-    if (!s->started) s->weight_bytes = tern_app_weight_bytes(s->engine);
-    s->started = true;
     if (!s->options->json) show(s, piece->text, piece->n_text);
     else if (tern_buf_add(&s->text, piece->text, piece->n_text, &err) != TERN_OK) s->failed = true;
     return !s->failed && !tern_app_interrupted();
@@ -103,7 +103,7 @@ static bool on_piece(void *context, const tern_piece *piece)
 static tern_status open_session(story *s, const tern_app_generation *g, tern_error *err)
 {
     const tern_options *o = s->options;
-    tern_session_params params = {.max_outputs = g->params.draft_tokens + 1};
+    tern_session_params params = {.max_outputs = g->params.draft_tokens + 1, .host_sampling = g->params.draft_tokens > 0};
     TERN_TRY(tern_app_open_session(&s->session, s->engine, o, params, err));
     if (!o->restore) return TERN_OK;
     TERN_TRY(tern_session_restore(s->session, o->restore, err));
@@ -115,7 +115,6 @@ static tern_status open_session(story *s, const tern_app_generation *g, tern_err
 static tern_status finish(story *s, tern_app_cost *cost, tern_error *err)
 {
     const tern_options *o = s->options;
-    if (s->started) cost->weight_bytes = tern_app_weight_bytes(s->engine) - s->weight_bytes;
     if (!o->json && s->last != '\n') show(s, "\n", 1);
     if (s->failed) return tern_app_flush(err);
     if (o->save) TERN_TRY(tern_session_save(s->session, o->save, err));
@@ -139,6 +138,7 @@ static tern_status generate(story *s, tern_app_generation *g, tern_error *err)
     TERN_TRY(tokenize_prompt(s, err));
     if (!s->options->json && !s->options->quiet) show(s, s->prompt.data, s->prompt.size);
     TERN_TRY(tern_generate(s->session, s->ids.ids, (uint32_t)s->ids.n, &g->params, &cost.result, err));
+    if (!s->options->quiet) tern_app_note_steps(&cost.result, s->options);
     TERN_TRY(finish(s, &cost, err));
     return tern_app_interrupted() ? tern_app_fail_interrupted(err) : TERN_OK;
 }

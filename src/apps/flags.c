@@ -1,5 +1,6 @@
 /* Groups of flags that several commands have. */
 #include "apps/app.h"
+#include "ops/op.h"
 
 #define FIELD(name) offsetof(tern_options, name)
 
@@ -9,13 +10,35 @@ const tern_flag tern_flags_model[] = {
     {0},
 };
 
-const tern_flag tern_flags_backend[] = {
-    {"threads", 't', TERN_FLAG_TEXT, "N", FIELD(threads), 0, 0, "Threads; one for each physical core when not given"},
+const tern_flag tern_flags_device[] = {
+    {"backend", 0, TERN_FLAG_CHOICE, "cpu|vulkan", FIELD(backend), 0, 0, "What runs the model; cpu when not given"},
+    {"device", 0, TERN_FLAG_TEXT, "DEVICE", FIELD(device), 0, 0,
+     "The GPU: its number in `tern devices`, or a part of its name"},
+    {"gpu-layers", 0, TERN_FLAG_TEXT, "N", FIELD(gpu_layers), 0, 0,
+     "Only the last N layers on the GPU; all when not given"},
+    {"gpu-validate", 0, TERN_FLAG_BOOL, NULL, FIELD(gpu_validate), 0, 0,
+     "Vulkan's validation layers; what they say is an error"},
+    {0},
+};
+
+const tern_flag tern_flags_steps[] = {
+    {"gpu-steps", 0, TERN_FLAG_U32, "N", FIELD(gpu_steps), 1, TERN_SAMPLE_MAX_STEPS,
+     "Tokens that the GPU chooses on its own at once; 8 when not given"},
+    {0},
+};
+
+const tern_flag tern_flags_cpu[] = {
+    {"threads", 't', TERN_FLAG_TEXT, "N", FIELD(threads), 0, 0,
+     "CPU threads; one for each physical core when not given"},
     {"pin", 0, TERN_FLAG_BOOL, NULL, FIELD(pin), 0, 0, "Tie each thread to a core"},
     {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", FIELD(cpu_features), 0, 0,
      "scalar, avx2, ... at most, or -name,... to leave out"},
+    {0},
+};
+
+const tern_flag tern_flags_head[] = {
     {"head", 0, TERN_FLAG_TEXT, "TYPE", FIELD(head), 0, 0,
-     "Output head: exact (only rows that can win), q8_0, q6_k, q4_k"},
+     "Output head: q8_0, q6_k, q4_k; on the CPU also exact (only rows that can win)"},
     {0},
 };
 

@@ -88,18 +88,17 @@ void tern_app_generation_deinit(tern_app_generation *g)
     *g = (tern_app_generation){0};
 }
 
-uint64_t tern_app_weight_bytes(const tern_engine *engine)
-{
-    tern_backend_counters counters = {0};
-    tern_backend *b = tern_engine_backend(engine);
-    b->counters(b, &counters);
-    return counters.weight_bytes;
-}
-
 void tern_app_measure_cost(tern_app_cost *cost, const tern_engine *engine)
 {
     cost->in_cache = tern_model_bytes(tern_engine_model(engine)) < cache_bytes;
     cost->read_bandwidth = tern_engine_measure(engine, TERN_MEASURE_READ, 0.15);
+}
+
+void tern_app_note_steps(const tern_generate_result *result, const tern_options *o)
+{
+    if (!o->gpu_steps || result->steps) return;
+    fputs("note: --gpu-steps had no effect: the device chooses tokens without penalties, biases, --typical-p and drafts, and with --top-k 1 to 64\n",
+          stderr);
 }
 
 static double per_second(double n, double ms)
@@ -107,24 +106,18 @@ static double per_second(double n, double ms)
     return ms > 0 ? n * 1e3 / ms : 0;
 }
 
-/* Tokens that cost a decode step: the first one comes from the prompt's logits. */
-static double decoded(const tern_app_cost *c)
-{
-    return c->result.n_generated > 1 ? (double)c->result.n_generated - 1 : 0;
-}
-
 static double bytes_per_token(const tern_app_cost *c)
 {
-    return decoded(c) > 0 ? (double)c->weight_bytes / decoded(c) : 0;
+    return c->result.n_generated ? (double)c->result.weight_bytes / c->result.n_generated : 0;
 }
 
 void tern_app_print_cost(const tern_app_cost *c)
 {
     const tern_generate_result *r = &c->result;
     char per_token[16], used[16], possible[16];
-    double rate = per_second((double)c->weight_bytes, r->decode_ms);
+    double rate = per_second((double)r->weight_bytes, r->decode_ms);
     fprintf(stderr, "prompt: %u tokens, %.1f tokens/s; generated: %u tokens, %.1f tokens/s; stopped by %s; seed %llu\n",
-            r->n_prompt, per_second(r->n_prompt, r->prefill_ms), r->n_generated, per_second(decoded(c), r->decode_ms),
+            r->n_prompt, per_second(r->n_prompt, r->prefill_ms), r->n_generated, per_second(r->n_generated, r->decode_ms),
             tern_stop_reason_name(r->reason), (unsigned long long)c->seed);
     if (r->n_drafted)
         fprintf(stderr, "drafted: %u tokens, %u accepted (%.0f %%)\n", r->n_drafted, r->n_accepted,
@@ -141,7 +134,7 @@ json_t *tern_app_cost_json(const tern_app_cost *c)
     const tern_generate_result *r = &c->result;
     return json_pack("{s:i, s:f, s:i, s:f, s:s, s:I, s:i, s:i, s:f, s:f, s:b}", "prompt_tokens", (int)r->n_prompt,
                      "prompt_tokens_per_second", per_second(r->n_prompt, r->prefill_ms), "generated_tokens",
-                     (int)r->n_generated, "generated_tokens_per_second", per_second(decoded(c), r->decode_ms),
+                     (int)r->n_generated, "generated_tokens_per_second", per_second(r->n_generated, r->decode_ms),
                      "stopped_by", tern_stop_reason_name(r->reason), "seed", (json_int_t)c->seed, "drafted",
                      (int)r->n_drafted, "accepted", (int)r->n_accepted, "weight_bytes_per_token", bytes_per_token(c),
                      "read_bandwidth", c->read_bandwidth, "weights_fit_in_cache", (int)c->in_cache);

@@ -3,7 +3,7 @@
 #define TERN_APPS_GENERATION_H
 
 #include "apps/app.h"
-#include "infer/generate.h"
+#include "infer/sampler.h"
 
 typedef struct tern_app_generation {
     tern_generate_params params; /* on_piece and context are the caller's */
@@ -20,14 +20,13 @@ void tern_app_generation_deinit(tern_app_generation *generation);
 typedef struct tern_app_cost {
     tern_generate_result result;
     uint64_t seed;
-    uint64_t weight_bytes; /* read while generating */
     double read_bandwidth; /* bytes/s that the same threads can read; 0: not measured */
     bool in_cache;         /* the weights are smaller than the last-level cache may be */
 } tern_app_cost;
 
-/* The weight bytes read so far by the engine's backend. */
-uint64_t tern_app_weight_bytes(const tern_engine *engine);
 void tern_app_measure_cost(tern_app_cost *cost, const tern_engine *engine);
+/* Says on standard error when --gpu-steps was given and the host chose the tokens all the same. */
+void tern_app_note_steps(const tern_generate_result *result, const tern_options *options);
 /* One or two lines on standard error. */
 void tern_app_print_cost(const tern_app_cost *cost);
 json_t *tern_app_cost_json(const tern_app_cost *cost);

@@ -63,13 +63,44 @@ tern_status tern_app_open_model(tern_model **model, const tern_options *options,
     return status;
 }
 
+static tern_status need_vulkan(const char *flag, tern_error *err)
+{
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s goes with --backend vulkan", flag);
+}
+
+static tern_status read_gpu_layers(const char *text, tern_backend_options *out, tern_error *err)
+{
+    char *end;
+    if (strcmp(text, "all") == 0) return TERN_OK;
+    unsigned long n = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || n > 1u << 20)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--gpu-layers %s: a whole number from 0, or \"all\" expected",
+                         tern_show_z(text).text);
+    out->split = true;
+    out->gpu_layers = (uint32_t)n;
+    return TERN_OK;
+}
+
+tern_status tern_app_backend(const tern_options *o, uint32_t n_threads, tern_backend_options *out, tern_error *err)
+{
+    *out = (tern_backend_options){.name = o->backend, .n_threads = n_threads, .pin = o->pin,
+                                  .cpu_features = o->cpu_features, .device = o->device,
+                                  .validation = o->gpu_validate, .profile = o->profile};
+    if (o->gpu_layers) TERN_TRY(read_gpu_layers(o->gpu_layers, out, err));
+    if (o->backend && strcmp(o->backend, "cpu") != 0) return TERN_OK;
+    if (o->device) return need_vulkan("device", err);
+    if (o->gpu_layers) return need_vulkan("gpu-layers", err);
+    if (o->gpu_steps) return need_vulkan("gpu-steps", err);
+    return o->gpu_validate ? need_vulkan("gpu-validate", err) : TERN_OK;
+}
+
 tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *options, bool tokenizer,
                                       uint32_t n_threads, tern_error *err)
 {
-    tern_engine_params params = {
-        .backend = {.n_threads = n_threads, .pin = options->pin, .cpu_features = options->cpu_features}};
+    tern_engine_params params = {0};
     tern_model *model;
     *engine = NULL;
+    TERN_TRY(tern_app_backend(options, n_threads, &params.backend, err));
     params.head_exact = options->head && strcmp(options->head, "exact") == 0;
     if (!params.head_exact) TERN_TRY(tern_app_encoding("head", options->head, &params.head, err));
     TERN_TRY(tern_app_open_model(&model, options, tokenizer, err));
@@ -96,6 +127,7 @@ tern_status tern_app_open_session(tern_session **session, tern_engine *engine, c
     if (options->ctx) params.n_ctx = options->ctx;
     if (options->batch) params.n_batch = options->batch;
     params.kv = tern_app_kv(options);
+    params.steps = options->gpu_steps;
     return tern_session_open(session, engine, &params, err);
 }
 

@@ -21,6 +21,10 @@ typedef struct tern_options {
     const char *threads; /* one number; a list for bench */
     uint32_t ctx, batch;
     bool pin;
+    const char *backend, *device;
+    const char *gpu_layers; /* a number, or "all" */
+    uint32_t gpu_steps;
+    bool gpu_validate, profile;
 
     /* text in */
     const char *prompt, *file;

@@ -1,30 +1,10 @@
 /* The loop of sampling and decoding. */
-#include "infer/generate.h"
+#include "infer/generate_state.h"
 
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
-#include "infer/draft.h"
-#include "infer/session_state.h"
-#include "infer/stop.h"
-
-/* `position` tokens of the session are decided. Beyond them it may hold drafted ones, evaluated already; the logits of the last decided token
- * are in row `row`. */
-typedef struct generation {
-    tern_session *session;
-    const tern_generate_params *params;
-    tern_generate_result *result;
-    const tern_tokenizer *tokenizer;
-    tern_sampler *sampler;
-    tern_text_stream stream;
-    tern_stop_filter filter;
-    tern_draft draft;
-    int32_t *batch; /* a token and what is drafted after it */
-    uint32_t position, row;
-    uint32_t n_right; /* of the last drafted tokens */
-    bool stopped;
-} generation;
 
 static double now_ms(void)
 {
@@ -33,13 +13,13 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static void stop(generation *g, tern_stop_reason reason)
+void tern_generation__stop(tern_generation *g, tern_stop_reason reason)
 {
     g->result->reason = reason;
     g->stopped = true;
 }
 
-static tern_status check(const generation *g, uint32_t n_prompt, tern_error *err)
+static tern_status check(const tern_generation *g, uint32_t n_prompt, tern_error *err)
 {
     const tern_generate_params *p = g->params;
     uint32_t n_ctx = tern_session_n_ctx(g->session), n_rows = tern_session_max_outputs(g->session);
@@ -54,7 +34,7 @@ static tern_status check(const generation *g, uint32_t n_prompt, tern_error *err
     return TERN_OK;
 }
 
-static tern_status begin(generation *g, tern_error *err)
+static tern_status begin(tern_generation *g, tern_error *err)
 {
     const tern_generate_params *p = g->params;
     uint32_t n_vocab = tern_engine_config(tern_session_engine(g->session))->n_vocab;
@@ -66,7 +46,7 @@ static tern_status begin(generation *g, tern_error *err)
     return TERN_OK;
 }
 
-static void end(generation *g)
+static void end(tern_generation *g)
 {
     tern_sampler_close(g->sampler);
     tern_stop_filter_deinit(&g->filter);
@@ -75,16 +55,15 @@ static void end(generation *g)
 }
 
 /* Takes what the session holds as decided, with the logits of its last token in row 0. */
-static void decide_all(generation *g)
+static void decide_all(tern_generation *g)
 {
     g->position = tern_session_n_tokens(g->session);
     g->row = 0;
     if (g->params->draft_tokens) tern_draft_reset(&g->draft, tern_session_tokens(g->session), g->position);
 }
 
-static tern_status prefill(generation *g, const int32_t *prompt, uint32_t n_prompt, tern_error *err)
+static tern_status prefill(tern_generation *g, const int32_t *prompt, uint32_t n_prompt, tern_error *err)
 {
-    double start = now_ms();
     int32_t last;
     if (n_prompt == 0) { /* whatever the rows held, the logits of the last token are computed again */
         uint32_t n = tern_session_n_tokens(g->session) - 1;
@@ -93,18 +72,16 @@ static tern_status prefill(generation *g, const int32_t *prompt, uint32_t n_prom
         prompt = &last;
     }
     TERN_TRY(tern_session_append(g->session, prompt, n_prompt ? n_prompt : 1, err));
-    g->result->n_prompt = n_prompt;
-    g->result->prefill_ms = now_ms() - start;
     decide_all(g);
     return TERN_OK;
 }
 
 /* Sees to it that one more token fits. */
-static tern_status make_room(generation *g, tern_error *err)
+static tern_status make_room(tern_generation *g, tern_error *err)
 {
     if (g->position < tern_session_n_ctx(g->session)) return TERN_OK;
     if (!g->params->context_shift) {
-        stop(g, TERN_STOP_CONTEXT);
+        tern_generation__stop(g, TERN_STOP_CONTEXT);
         return TERN_OK;
     }
     TERN_TRY(tern_session_shift(g->session, g->params->n_keep, err));
@@ -118,7 +95,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 }
 
 /* Drafts tokens after batch[0], as many as fit and are wanted; after a bad draft few, for each costs time. */
-static uint32_t draft(generation *g)
+static uint32_t draft(tern_generation *g)
 {
     const tern_generate_params *p = g->params;
     uint32_t n = smaller(p->draft_tokens, tern_session_n_ctx(g->session) - g->position - 1);
@@ -132,7 +109,7 @@ static uint32_t draft(generation *g)
 }
 
 /* Makes `id` the next decided token and sees to it that its logits are there. */
-static tern_status decide(generation *g, int32_t id, tern_error *err)
+static tern_status decide(tern_generation *g, int32_t id, tern_error *err)
 {
     if (g->params->draft_tokens) tern_draft_add(&g->draft, id);
     if (g->position < tern_session_n_tokens(g->session)) {
@@ -153,25 +130,26 @@ static tern_status decide(generation *g, int32_t id, tern_error *err)
     return TERN_OK;
 }
 
-static void show(generation *g, int32_t id)
+static void show(tern_generation *g, int32_t id)
 {
     tern_piece piece = {.id = id, .text = g->filter.text.data, .n_text = g->filter.n_shown};
-    if (g->params->on_piece && !g->params->on_piece(g->params->context, &piece) && !g->stopped) stop(g, TERN_STOP_CALLER);
+    if (g->params->on_piece && !g->params->on_piece(g->params->context, &piece) && !g->stopped) tern_generation__stop(g, TERN_STOP_CALLER);
 }
 
-/* Adds the token's text and shows what can be shown of it. */
-static tern_status emit(generation *g, int32_t id, tern_error *err)
+tern_status tern_generation__emit(tern_generation *g, int32_t id, tern_error *err)
 {
+    g->result->n_generated++;
+    if (g->result->n_generated == g->params->max_tokens) tern_generation__stop(g, TERN_STOP_LENGTH);
     tern_stop_filter_advance(&g->filter);
     if (g->tokenizer)
         TERN_TRY(tern_text_stream_add(&g->stream, g->tokenizer, id, g->params->show_special, &g->filter.text, err));
-    if (tern_stop_filter_scan(&g->filter)) stop(g, TERN_STOP_STRING);
+    if (tern_stop_filter_scan(&g->filter)) tern_generation__stop(g, TERN_STOP_STRING);
     show(g, id);
     return TERN_OK;
 }
 
 /* Shows what was held back when no more text will come. */
-static tern_status flush(generation *g, tern_error *err)
+static tern_status flush(tern_generation *g, tern_error *err)
 {
     if (g->result->reason == TERN_STOP_STRING) return TERN_OK;
     tern_stop_filter_advance(&g->filter);
@@ -181,29 +159,26 @@ static tern_status flush(generation *g, tern_error *err)
     return TERN_OK;
 }
 
-static bool is_end(const generation *g, int32_t id)
+bool tern_generation__is_end(const tern_generation *g, int32_t id)
 {
     return !g->params->ignore_eos && g->tokenizer && tern_token_is_end(g->tokenizer, id);
 }
 
 /* One token: chosen, shown, decided. */
-static tern_status step(generation *g, tern_error *err)
+static tern_status step(tern_generation *g, tern_error *err)
 {
     float *logits = tern_session_logits(g->session, g->row);
     int32_t id = tern_sampler_next(g->sampler, logits, tern_session_tokens(g->session), g->position);
-    if (is_end(g, id)) {
-        stop(g, TERN_STOP_END_TOKEN);
+    if (tern_generation__is_end(g, id)) {
+        tern_generation__stop(g, TERN_STOP_END_TOKEN);
         return TERN_OK;
     }
-    g->result->n_generated++;
-    if (g->result->n_generated == g->params->max_tokens) stop(g, TERN_STOP_LENGTH);
-    TERN_TRY(emit(g, id, err));
+    TERN_TRY(tern_generation__emit(g, id, err));
     return decide(g, id, err);
 }
 
-static tern_status loop(generation *g, tern_error *err)
+static tern_status loop(tern_generation *g, tern_error *err)
 {
-    double start = now_ms();
     tern_status status = TERN_OK;
     while (status == TERN_OK) {
         status = make_room(g, err);
@@ -212,8 +187,30 @@ static tern_status loop(generation *g, tern_error *err)
         if (g->stopped) break;
     }
     tern_session_truncate(g->session, g->position);
+    return status;
+}
+
+static uint64_t weight_bytes(const tern_generation *g)
+{
+    const tern_backend *b = tern_engine_backend(tern_session_engine(g->session));
+    tern_backend_counters counters = {0};
+    b->counters(b, &counters);
+    return counters.weight_bytes;
+}
+
+static tern_status run(tern_generation *g, const int32_t *prompt, uint32_t n_prompt, tern_error *err)
+{
+    const bool on_device = tern_generation__on_device(g->session, g->params);
+    const double start = now_ms();
+    TERN_TRY(on_device ? tern_session__extend(g->session, prompt, n_prompt, err) : prefill(g, prompt, n_prompt, err));
+    const double first = now_ms();
+    const uint64_t bytes = weight_bytes(g);
+    g->result->n_prompt = n_prompt;
+    g->result->prefill_ms = first - start;
+    tern_status status = on_device ? tern_generation__loop_steps(g, err) : loop(g, err);
     if (status == TERN_OK) status = flush(g, err);
-    g->result->decode_ms = now_ms() - start;
+    g->result->decode_ms = now_ms() - first;
+    g->result->weight_bytes = weight_bytes(g) - bytes;
     return status;
 }
 
@@ -224,14 +221,13 @@ tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t
     TERN_NEED(params, err);
     TERN_NEED(result, err);
     *result = (tern_generate_result){0};
-    generation g = {.session = session, .params = params, .result = result,
+    tern_generation g = {.session = session, .params = params, .result = result,
                     .tokenizer = tern_model_tokenizer(tern_engine_model(tern_session_engine(session)))};
     TERN_TRY(check(&g, n_prompt, err));
     tern_status status = begin(&g, err);
     uint32_t n_wanted = session->n_wanted;
     tern_session_want(session, tern_sampler_wanted(&params->sampler));
-    if (status == TERN_OK) status = prefill(&g, prompt, n_prompt, err);
-    if (status == TERN_OK) status = loop(&g, err);
+    if (status == TERN_OK) status = run(&g, prompt, n_prompt, err);
     tern_session_want(session, n_wanted);
     end(&g);
     return status;

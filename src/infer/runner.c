@@ -20,13 +20,15 @@ static tern_status create(tern_runner *r, uint64_t bytes, tern_buffer **out, ter
 static tern_status build(tern_runner *r, tern_runner_graph *g, uint32_t max_tokens, tern_error *err)
 {
     const tern_runner_params *p = &r->params;
+    tern_backend *b = tern_engine_backend(r->engine);
     tern_graph_options options = {
         .max_tokens = max_tokens, .max_outputs = p->max_outputs < max_tokens ? p->max_outputs : max_tokens, .n_ctx = p->n_ctx,
-        .n_sequences = 1, .n_pages = r->n_pages, .kv_f32 = p->kv_f32, .keep_hidden = p->keep_hidden,
+        .n_sequences = 1, .n_pages = r->n_pages, .kv_f32 = p->kv_f32, .keep_hidden = p->keep_hidden, .keep_all = p->keep_all,
+        .sampler = g == &r->steps,
         .f32_activations = tern_engine_f32_activations(r->engine), .head = tern_engine_head(r->engine), .screened_head = tern_engine_head_exact(r->engine)};
     TERN_TRY(tern_graph_build(&g->graph, tern_engine_model(r->engine), &options, err));
-    if (!p->unfused) TERN_TRY(tern_graph_fuse(&g->graph, tern_engine_backend(r->engine)->fusions, err));
-    return tern_graph_plan(&g->graph, tern_engine_backend(r->engine)->fusions, err);
+    if (!p->unfused) TERN_TRY(tern_graph_fuse(&g->graph, b->fusions, err));
+    return tern_graph_plan(&g->graph, b->fusions, err);
 }
 
 /* cos and sin of every position and frequency. The angle is the f32 product, as transformers computes it. */
@@ -52,10 +54,15 @@ static tern_status fill_rope_table(tern_runner *r, tern_error *err)
     return status;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static tern_status create_shared(tern_runner *r, tern_error *err)
 {
     const tern_graph *g = &r->prefill.graph;
-    uint64_t activations = g->activation_bytes > r->decode.graph.activation_bytes ? g->activation_bytes : r->decode.graph.activation_bytes;
+    uint64_t activations = larger(g->activation_bytes, larger(r->decode.graph.activation_bytes, r->steps.graph.activation_bytes));
     TERN_TRY(create(r, activations, &r->activations, err));
     TERN_TRY(create(r, g->values[g->rope_table].bytes, &r->rope_table, err));
     size_t n = 2 * (size_t)g->config->n_layers;
@@ -104,9 +111,11 @@ static tern_status open_all(tern_runner *r, tern_error *err)
 {
     TERN_TRY(build(r, &r->decode, 1, err));
     TERN_TRY(build(r, &r->prefill, r->params.n_batch, err));
+    if (r->params.steps) TERN_TRY(build(r, &r->steps, 1, err));
     TERN_TRY(create_shared(r, err));
     TERN_TRY(bind(r, &r->decode, err));
-    return bind(r, &r->prefill, err);
+    TERN_TRY(bind(r, &r->prefill, err));
+    return r->params.steps ? bind(r, &r->steps, err) : TERN_OK;
 }
 
 tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params, tern_error *err)
@@ -132,6 +141,7 @@ void tern_runner_deinit(tern_runner *runner)
     tern_backend *b = tern_engine_backend(runner->engine);
     graph_deinit(b, &runner->decode);
     graph_deinit(b, &runner->prefill);
+    graph_deinit(b, &runner->steps);
     for (size_t i = 0; i < runner->n_owned; i++) b->buffer_free(b, runner->owned[i]);
     tern_free(runner->owned);
     tern_free(runner->caches);
@@ -168,4 +178,21 @@ tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, f
     TERN_TRY(b->wait(b, err));
     if (step->n_outputs == 0) return TERN_OK;
     return tern_runner_read(runner, g, g->graph.logits, step->n_outputs, logits, err);
+}
+
+tern_status tern_runner_run_steps(tern_runner *runner, const tern_runner_steps *steps, uint32_t *tokens, tern_error *err)
+{
+    tern_runner_graph *g = &runner->steps;
+    tern_backend *b = tern_engine_backend(runner->engine);
+    uint32_t n = steps->sample->n_wanted;
+    tern_runner_step first = {.ids = &steps->id, .n_tokens = 1, .first_position = steps->position, .n_outputs = 1,
+                              .n_wanted = steps->sample->top_k};
+    memcpy(param(g, TERN_PARAM_SAMPLER), steps->sample, sizeof *steps->sample);
+    TERN_TRY(write_params(runner, &first, g, err));
+    TERN_TRY(b->run(b, g->prepared, n, err));
+    const tern_binding *out = &g->bindings[g->graph.tokens];
+    TERN_TRY(b->wait(b, err));
+    TERN_TRY(b->buffer_read(b, out->buffer, out->offset, tokens, (1 + (uint64_t)n) * sizeof *tokens, err));
+    if (tokens[0] >= 1 && tokens[0] <= n) return TERN_OK;
+    return tern_fail(err, TERN_INTERNAL, "%s chose %u tokens in a run: 1 to %u expected", b->name, tokens[0], n);
 }

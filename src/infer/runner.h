@@ -7,7 +7,9 @@
 typedef struct tern_runner_params {
     uint32_t n_ctx, n_batch, max_outputs;
     bool kv_f32, keep_hidden;
-    bool unfused; /* the graph as it was built, to compare with */
+    bool unfused;  /* the graph as it was built, to compare with */
+    bool keep_all; /* every activation is an output, to compare */
+    bool steps;    /* the graph that chooses tokens on the device too; needs a backend with max_steps > 1 */
 } tern_runner_params;
 
 /* A graph ready to run. */
@@ -19,11 +21,12 @@ typedef struct tern_runner_graph {
     uint8_t *staging;
 } tern_runner_graph;
 
-/* The memory of one sequence and the two graphs over it: one token, and up to n_batch tokens. */
+/* The memory of one sequence and the graphs over it: one token, up to n_batch tokens, and one token that chooses the next. */
 typedef struct tern_runner {
     tern_engine *engine;
     tern_runner_params params;
     tern_runner_graph decode, prefill;
+    tern_runner_graph steps; /* empty without params.steps */
     tern_buffer **owned; /* every buffer made here */
     size_t n_owned, cap_owned;
     tern_buffer *activations;
@@ -41,10 +44,20 @@ typedef struct tern_runner_step {
     uint32_t n_wanted;  /* the highest logits that are needed; 0: all */
 } tern_runner_step;
 
+/* Tokens that the device chooses, one after the other. */
+typedef struct tern_runner_steps {
+    int32_t id;        /* evaluated first, at `position` */
+    uint32_t position;
+    const tern_sample_params *sample; /* n_wanted: how many, 1 to TERN_SAMPLE_MAX_STEPS */
+} tern_runner_steps;
+
 tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params, tern_error *err);
 void tern_runner_deinit(tern_runner *runner);
 /* Runs a step of at most n_batch tokens; logits [n_outputs][n_vocab] are read into `logits`. No allocation. */
 tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err);
+/* Runs sample->n_wanted steps at once. tokens[0] gets how many were chosen: fewer after one of the end ids, which is the last then; tokens[1 ..] the
+ * tokens. All but the last one are evaluated. tokens [1 + n_wanted]. One read of that size; no allocation. */
+tern_status tern_runner_run_steps(tern_runner *runner, const tern_runner_steps *steps, uint32_t *tokens, tern_error *err);
 /* Rows of an output value after a step. */
 tern_status tern_runner_read(tern_runner *runner, const tern_runner_graph *graph, uint32_t value, uint32_t n_rows, float *out,
                              tern_error *err);

@@ -203,9 +203,9 @@ static tern_status restore(tern_session *s, tern_cursor *c, tern_error *err)
     TERN_TRY(read_ids(c, found.n_tokens, tern_engine_config(s->runner.engine)->n_vocab, s->tokens, err));
     TERN_TRY(read_caches(s, c, &found, err));
     if (found.n_tokens == 0) return TERN_OK;
-    s->n_tokens = found.n_tokens - 1;
+    s->n_tokens = s->n_evaluated = found.n_tokens - 1;
     tern_status status = tern_session_append(s, s->tokens + s->n_tokens, 1, err);
-    if (status != TERN_OK) s->n_tokens = 0;
+    if (status != TERN_OK) tern_session_truncate(s, 0);
     return status;
 }
 
@@ -214,7 +214,7 @@ tern_status tern_session_restore(tern_session *session, const char *path, tern_e
     TERN_NEED(session, err);
     TERN_NEED(path, err);
     tern_file_map map;
-    session->n_tokens = 0;
+    tern_session_truncate(session, 0);
     TERN_TRY(tern_file_map_open(&map, path, err));
     tern_cursor c = tern_cursor_open(map.data, map.size);
     tern_status status = restore(session, &c, err);

@@ -246,6 +246,12 @@ bool tern_token_is_end(const tern_tokenizer *t, int32_t id)
     return false;
 }
 
+const int32_t *tern_tokenizer_ends(const tern_tokenizer *t, size_t *n)
+{
+    *n = t->n_ends;
+    return t->ends;
+}
+
 bool tern_token_is_special(const tern_tokenizer *t, int32_t id)
 {
     if (id < 0 || (uint32_t)id >= t->vocab.n) return false;

@@ -66,6 +66,8 @@ int32_t tern_tokenizer_eos(const tern_tokenizer *t);
 bool tern_tokenizer_adds_bos(const tern_tokenizer *t);
 /* EOS, EOT, EOM, <end_of_turn>, ...: generation stops there. */
 bool tern_token_is_end(const tern_tokenizer *t, int32_t id);
+/* All of them: *n ids, borrowed. */
+const int32_t *tern_tokenizer_ends(const tern_tokenizer *t, size_t *n);
 bool tern_token_is_special(const tern_tokenizer *t, int32_t id);
 /* The model's Jinja chat template, or NULL. */
 const char *tern_tokenizer_chat_template(const tern_tokenizer *t);

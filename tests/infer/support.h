@@ -4,7 +4,8 @@
 
 #include "support/test.h"
 
-#include "infer/generate.h"
+#include "infer/sampler.h"
+#include "infer/session.h"
 
 /* The trained model with its tokenizer. */
 static inline tern_engine *open_trained(uint32_t n_threads)

@@ -7,7 +7,8 @@ set -eu
 build='gcc libc6-dev make cmake ninja-build pkg-config libpcre2-dev libjansson-dev libedit-dev libvulkan-dev'
 test='libcmocka-dev mesa-vulkan-drivers'
 ci='clang clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
-    libpcre2-dev:arm64 libjansson-dev:arm64 libcmocka-dev:arm64 libedit-dev:arm64'
+    libpcre2-dev:arm64 libjansson-dev:arm64 libcmocka-dev:arm64 libedit-dev:arm64
+    chromium vulkan-validationlayers spirv-tools nodejs npm'
 
 case ${1-} in
     '') wanted=$build ;;
@@ -24,8 +25,14 @@ tools_present() {
     [ "${1-}" = '' ] || pkg-config --exists cmocka
 }
 
+# Node from wherever it came; chromium is there for its SwiftShader, a Vulkan device of software.
+node_present() {
+    command -v npm >/dev/null && [ "$(node --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/')" -ge 18 ] 2>/dev/null
+}
+
 missing_packages() {
     for package in $wanted; do
+        case $package in nodejs | npm) if node_present; then continue; fi ;; esac
         state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
         case $state in installed*) ;; *) printf '%s ' "$package" ;; esac
     done

@@ -25,7 +25,10 @@ const GPU = path.join(ROOT, 'src/backend/gpu');
 
 // The rows of all tables, in the order of their file names.
 export function readTable(folder = GPU) {
-    const files = fs.readdirSync(folder).filter((f) => /^pipelines.*\.def$/.test(f)).sort();
+    const files = fs
+        .readdirSync(folder)
+        .filter((f) => /^pipelines.*\.def$/.test(f))
+        .sort();
     const rows = files.flatMap((f) => parseTable(fs.readFileSync(path.join(folder, f), 'utf8'), f));
     const seen = new Map();
     for (const row of rows) {
@@ -37,7 +40,8 @@ export function readTable(folder = GPU) {
 
 export function readKernel(row, folder = GPU) {
     const file = path.join(folder, 'kernels', `${row.file}.wgsl`);
-    if (!fs.existsSync(file)) throw new KernelError(`kernels/${row.file}.wgsl`, 1, row.name, `no such file; ${row.where} names it`);
+    if (!fs.existsSync(file))
+        throw new KernelError(`kernels/${row.file}.wgsl`, 1, row.name, `no such file; ${row.where} names it`);
     return fs.readFileSync(file, 'utf8');
 }
 
@@ -65,8 +69,10 @@ class Build {
         fs.writeFileSync(file, Buffer.from(words.buffer));
         try {
             // spirv-val of Debian 12 does not know cooperative matrices
-            if (!nativeOnly(row)) this.validated = tool('spirv-val', ['--target-env', 'vulkan1.1', file]) && this.validated;
-            if (this.options.opt && !tool('spirv-opt', ['-O', file, '-o', file])) throw new Error('spirv-opt is not installed');
+            if (!nativeOnly(row))
+                this.validated = tool('spirv-val', ['--target-env', 'vulkan1.1', file]) && this.validated;
+            if (this.options.opt && !tool('spirv-opt', ['-O', file, '-o', file]))
+                throw new Error('spirv-opt is not installed');
         } catch (error) {
             throw new KernelError(`kernels/${row.file}.wgsl`, 1, row.name, error.message);
         }
@@ -74,7 +80,9 @@ class Build {
     }
 
     emit(row) {
-        const bytes = this.bytesOf(row), name = `${row.name}.spv`, file = path.join(this.out, name);
+        const bytes = this.bytesOf(row),
+            name = `${row.name}.spv`,
+            file = path.join(this.out, name);
         this.bytes += bytes.length;
         if (fs.existsSync(file) && fs.readFileSync(file).equals(bytes)) return;
         if (this.options.check) throw new Error(`spirv/${name}: not what kernels/${row.file}.wgsl gives; make shaders`);
@@ -93,7 +101,8 @@ class Build {
     }
 
     async tint(rows) {
-        const {Tint} = await import('./lib/tint.mjs'), tint = await Tint.open();
+        const {Tint} = await import('./lib/tint.mjs'),
+            tint = await Tint.open();
         for (const row of rows.filter((r) => !nativeOnly(r))) {
             try {
                 await tint.check(row, readKernel(row));
@@ -120,7 +129,9 @@ class Build {
         fs.rmSync(this.scratch, {recursive: true});
         for (const error of this.errors) console.error(error);
         if (!this.validated) console.error('spirv-val is not installed: nothing was validated');
-        console.log(`${chosen.length} pipelines, ${this.bytes} bytes, ${this.written} written, ${this.errors.length} errors`);
+        console.log(
+            `${chosen.length} pipelines, ${this.bytes} bytes, ${this.written} written, ${this.errors.length} errors`,
+        );
         return this.errors.length === 0 ? 0 : 1;
     }
 }
@@ -128,14 +139,19 @@ class Build {
 function main() {
     const {values: options} = parseArgs({
         options: {
-            only: {type: 'string'}, check: {type: 'boolean'}, tint: {type: 'boolean'}, opt: {type: 'boolean'}, list: {type: 'boolean'},
+            only: {type: 'string'},
+            check: {type: 'boolean'},
+            tint: {type: 'boolean'},
+            opt: {type: 'boolean'},
+            list: {type: 'boolean'},
             help: {type: 'boolean', short: 'h'},
         },
     });
-    if (options.help) return process.stdout.write(HELP), 0;
+    if (options.help) return (process.stdout.write(HELP), 0);
     const rows = readTable();
     if (options.list) {
-        for (const row of rows) console.log(`${row.name}\t${row.file}\t${row.signature}\t${JSON.stringify(row.overrides)}`);
+        for (const row of rows)
+            console.log(`${row.name}\t${row.file}\t${row.signature}\t${JSON.stringify(row.overrides)}`);
         return 0;
     }
     return new Build(options).run(rows);

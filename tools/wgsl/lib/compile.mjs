@@ -28,7 +28,9 @@ function checkRow(row, module) {
         throw new KernelError(`kernels/${row.file}.wgsl`, 1, row.name, `${row.where} ${message}`);
     };
     const size = workgroupSize(module), invocations = size[0] * size[1] * size[2], bytes = workgroupBytes(module);
-    if (invocations !== row.invocations) fail(`says ${row.invocations} invocations; the kernel has ${invocations} (${size.join(' x ')})`);
+    if (invocations !== row.invocations) {
+        fail(`says ${row.invocations} invocations; the kernel has ${invocations} (${size.join(' x ')})`);
+    }
     if (bytes !== row.bytes) fail(`says ${row.bytes} bytes of workgroup memory; the kernel has ${bytes}`);
 }
 

@@ -1,4 +1,5 @@
-// What the build changes in naga's SPIR-V. Each pass takes a decoded module, changes it in place and returns how often it did.
+// What the build changes in naga's SPIR-V. Each pass takes a decoded module, changes it in place and returns how often
+// it did.
 import {Decoration, globalsOf, Op, StorageClass} from './spirv.mjs';
 
 const opcodes = (instructions, at, wanted) => wanted.every((op, i) => instructions[at + i]?.[0] === op);
@@ -6,12 +7,13 @@ const opcodes = (instructions, at, wanted) => wanted.every((op, i) => instructio
 // Removing blocks is right only as long as no phi names them.
 function checkPhis(module, labels) {
     for (const [op, , , ...pairs] of module.instructions) {
-        if (op === Op.Phi && pairs.some((id, i) => i % 2 === 1 && labels.has(id))) throw new Error('SPIR-V: a phi names a removed block');
+        const named = op === Op.Phi && pairs.some((id, i) => i % 2 === 1 && labels.has(id));
+        if (named) throw new Error('SPIR-V: a phi names a removed block');
     }
 }
 
-// naga lets every loop end after 2^64 turns: a counter of type vec2<u32>, checked and decremented at the head. Ours end by themselves, and drivers
-// neither unroll such loops nor keep the counters out of registers.
+// naga lets every loop end after 2^64 turns: a counter of type vec2<u32>, checked and decremented at the head. Ours end
+// by themselves, and drivers neither unroll such loops nor keep the counters out of registers.
 //
 //   %head = OpLabel                          %head = OpLabel
 //           OpLoopMerge %merge %continue             OpLoopMerge %merge %continue
@@ -26,8 +28,8 @@ function checkPhis(module, labels) {
 //           ... seven instructions: %counter = %n - 1
 //           OpBranch %body
 const GUARD = [
-    Op.LoopMerge, Op.Branch, Op.Label, Op.Load, Op.IEqual, Op.All, Op.SelectionMerge, Op.BranchConditional, Op.Label, Op.CompositeExtract,
-    Op.IEqual, Op.Select, Op.CompositeConstruct, Op.ISub, Op.Store, Op.Branch,
+    Op.LoopMerge, Op.Branch, Op.Label, Op.Load, Op.IEqual, Op.All, Op.SelectionMerge, Op.BranchConditional, Op.Label,
+    Op.CompositeExtract, Op.IEqual, Op.Select, Op.CompositeConstruct, Op.ISub, Op.Store, Op.Branch,
 ];
 
 export function removeLoopBounds(module) {
@@ -47,7 +49,9 @@ export function removeLoopBounds(module) {
         out.push(i, instructions[at + 15]);
         at += GUARD.length - 1;
     }
-    if (counters.size !== loops) throw new Error(`SPIR-V: ${loops} loops, but ${counters.size} loop bounds of the known form`);
+    if (counters.size !== loops) {
+        throw new Error(`SPIR-V: ${loops} loops, but ${counters.size} loop bounds of the known form`);
+    }
     module.instructions = out.filter((i) => !(i[0] === Op.Variable && counters.has(i[2])));
     checkPhis(module, labels);
     return loops;
@@ -72,14 +76,17 @@ export function removeWorkgroupZeroing(module) {
     const globals = globalsOf(module), {instructions} = module;
     const isShared = (id) => globals.get(id)?.[0] === Op.Variable && globals.get(id)[3] === StorageClass.Workgroup;
     const isNull = (id) => globals.get(id)?.[0] === Op.ConstantNull;
+    const ends = [Op.SelectionMerge, Op.LoopMerge, Op.FunctionEnd];
     let removed = 0;
     for (let at = 0; at < instructions.length; at++) {
         if (instructions[at][0] !== Op.Function) continue;
-        const merge = instructions.findIndex((i, n) => n > at && (i[0] === Op.SelectionMerge || i[0] === Op.LoopMerge || i[0] === Op.FunctionEnd));
+        const merge = instructions.findIndex((i, n) => n > at && ends.includes(i[0]));
         if (!opcodes(instructions, merge, [Op.SelectionMerge, Op.BranchConditional, Op.Label])) continue;
+        const clears = ([op, to, value]) => op === Op.Store && isShared(to) && isNull(value);
         let end = merge + 3;
-        while (instructions[end][0] === Op.Store && isShared(instructions[end][1]) && isNull(instructions[end][2])) end++;
-        if (end === merge + 3 || !opcodes(instructions, end, [Op.Branch, Op.Label, Op.ControlBarrier, Op.Branch])) continue;
+        while (clears(instructions[end])) end++;
+        if (end === merge + 3) continue;
+        if (!opcodes(instructions, end, [Op.Branch, Op.Label, Op.ControlBarrier, Op.Branch])) continue;
         const labels = new Set([instructions[merge + 2][1], instructions[end + 1][1]]);
         instructions.splice(merge, end + 3 - merge);
         checkPhis(module, labels);
@@ -88,8 +95,11 @@ export function removeWorkgroupZeroing(module) {
     return removed;
 }
 
-// Marks storage bindings that the module never writes NonWritable. In WGSL they are read_write, because WebGPU allows a buffer one usage in a
-// dispatch; two bindings never overlap if one of them is written, so drivers may take their loads for loads of constants.
+// Marks storage bindings that the module never writes NonWritable. In WGSL they are read_write, because WebGPU allows a
+// buffer one usage in a dispatch; two bindings never overlap if one of them is written, so drivers may take their loads
+// for loads of constants.
+const READS = [Op.EntryPoint, Op.Decorate, Op.Load, Op.ArrayLength, Op.AtomicLoad, Op.Constant, Op.Variable];
+
 export function markReadOnly(module) {
     const globals = globalsOf(module), root = new Map(), written = new Set(), decorated = new Set();
     for (const [id, i] of globals) if (i[0] === Op.Variable && i[3] === StorageClass.StorageBuffer) root.set(id, id);
@@ -97,7 +107,7 @@ export function markReadOnly(module) {
         if (i[0] === Op.Decorate && i[2] === Decoration.NonWritable) decorated.add(i[1]);
         const derives = i[0] === Op.AccessChain || i[0] === Op.InBoundsAccessChain || i[0] === Op.CopyObject;
         if (derives && root.has(i[3])) root.set(i[2], root.get(i[3]));
-        else if (![Op.EntryPoint, Op.Decorate, Op.Load, Op.ArrayLength, Op.AtomicLoad, Op.Constant, Op.Variable].includes(i[0])) {
+        else if (!READS.includes(i[0])) {
             for (const word of i.slice(1)) if (root.has(word)) written.add(root.get(word));
         }
     }

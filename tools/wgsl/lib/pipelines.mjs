@@ -1,5 +1,5 @@
-// Reads the pipeline table (src/backend/gpu/pipelines*.def): rows X(NAME, "file", "signature", needs, subgroup, invocations, bytes,
-// "overrides"). Text in, rows out; runs in a browser as well.
+// Reads the pipeline table (src/backend/gpu/pipelines*.def): rows X(NAME, "file", "signature", needs, subgroup,
+// invocations, bytes, "overrides"). Text in, rows out; runs in a browser as well.
 
 export class TableError extends Error {
     constructor(file, line, message) {
@@ -7,7 +7,10 @@ export class TableError extends Error {
     }
 }
 
-const TOKEN = /\s+|\/\/[^\n]*|\/\*[\s\S]*?\*\/|"((?:[^"\\\n]|\\.)*)"|([A-Za-z_]\w*)|(0[xX][0-9a-fA-F]+|\d+)|([(),|*+])|(#[^\n]*)/y;
+const TOKEN = new RegExp([
+    /\s+|\/\/[^\n]*|\/\*[\s\S]*?\*\//, /"((?:[^"\\\n]|\\.)*)"/, /([A-Za-z_]\w*)/, /(0[xX][0-9a-fA-F]+|\d+)/,
+    /([(),|*+])/, /(#[^\n]*)/,
+].map((r) => r.source).join('|'), 'y');
 const WORDS = {TERN_GPU_NEEDS_SUBGROUPS: 1, TERN_GPU_NEEDS_COOPERATIVE: 2};
 
 function tokenize(text, file) {
@@ -93,7 +96,8 @@ function parseOverrides(text, reader) {
     return overrides;
 }
 
-// The rows of one file, in order: {name, file, signature, needs, subgroup, invocations, bytes, overrides: {KEY: 'VALUE'}, where: 'file:line'}.
+// The rows of one file, in order: {name, file, signature, needs, subgroup, invocations, bytes, overrides, where}; overrides
+// are {KEY: 'VALUE'}, where is 'file:line'.
 export function parseTable(text, file) {
     const reader = new Reader(text, file), rows = [];
     while (reader.peek()) {

@@ -1,5 +1,5 @@
-// What becomes of a kernel's text for one row of the pipeline table. No imports but the table's: the web page uses this file too. All
-// functions keep the number of lines, so that messages of compilers name the right one.
+// What becomes of a kernel's text for one row of the pipeline table. No imports but the table's: the web page uses this
+// file too. All functions keep the number of lines, so that messages of compilers name the right one.
 import {needsSubgroups} from './pipelines.mjs';
 
 const MARK = /\/\/ subgroups only\s*$/;
@@ -43,16 +43,22 @@ export function overridesOf(source) {
     });
 }
 
-// Every override of the row must be in the text, with a value of its type. (An override of lines that are left out is not.)
+// Every override of the row must be in the text, with a value of its type. (An override on a line that is left out is
+// not in it.)
 export function checkOverrides(row, source) {
     const known = new Map(overridesOf(source).map((o) => [o.key, o]));
     for (const [key, value] of Object.entries(row.overrides)) {
         const override = known.get(key);
-        if (!override) fail(row, 0, `${row.where} sets ${key}, which the kernel does not have; it has ${[...known.keys()].join(', ') || 'none'}`);
+        if (!override) {
+            const keys = [...known.keys()].join(', ') || 'none';
+            fail(row, 0, `${row.where} sets ${key}, which the kernel does not have; it has ${keys}`);
+        }
         literal(row, override.index, override.type, key, value);
     }
     for (const o of known.values()) {
-        if (o.value === undefined && !(o.key in row.overrides)) fail(row, o.index, `override ${o.key}: no value here nor in ${row.where}`);
+        if (o.value === undefined && !(o.key in row.overrides)) {
+            fail(row, o.index, `override ${o.key}: no value here nor in ${row.where}`);
+        }
     }
 }
 
@@ -79,16 +85,19 @@ export const withoutEnable = (source) => source.replace(/^[ \t]*enable\s+subgrou
 
 const withoutComments = (source) => source.replace(/\/\/[^\n]*|\/\*[\s\S]*?\*\//g, (c) => c.replace(/[^\n]/g, ' '));
 
-// The bindings of group 0 in the text: [{binding, space: 'uniform' | 'r' | 'w', name, line}], by number.
+const BINDING = /((?:@\w+\s*\([^)]*\)\s*)+)var\s*<\s*(uniform|storage)\s*(?:,\s*(read|read_write)\s*)?>\s*(\w+)/g;
+
+// The bindings in the text: [{group, binding, space: 'uniform' | 'r' | 'w', name, line}], by number.
 export function bindingsOf(source) {
     const text = withoutComments(source), bindings = [];
-    const declaration = /((?:@\w+\s*\([^)]*\)\s*)+)var\s*<\s*(uniform|storage)\s*(?:,\s*(read|read_write)\s*)?>\s*(\w+)/g;
-    for (const match of text.matchAll(declaration)) {
+    for (const match of text.matchAll(BINDING)) {
         const [, attributes, space, access, name] = match;
         const line = text.slice(0, match.index).split('\n').length;
-        const group = /@group\s*\(\s*(\d+)/.exec(attributes)?.[1], binding = /@binding\s*\(\s*(\d+)/.exec(attributes)?.[1];
         bindings.push({
-            group: Number(group), binding: Number(binding), name, line,
+            group: Number(/@group\s*\(\s*(\d+)/.exec(attributes)?.[1]),
+            binding: Number(/@binding\s*\(\s*(\d+)/.exec(attributes)?.[1]),
+            name,
+            line,
             space: space === 'uniform' ? 'uniform' : access === 'read_write' ? 'w' : 'r',
         });
     }
@@ -101,10 +110,14 @@ export function checkSignature(row, source) {
     for (const [i, b] of bindings.entries()) {
         if (b.group !== 0) fail(row, b.line - 1, `${b.name} is in group ${b.group}: group 0 expected`);
         if (b.binding !== i) fail(row, b.line - 1, `${b.name} has binding ${b.binding}: ${i} expected`);
-        if ((b.space === 'uniform') !== (i === 0)) fail(row, b.line - 1, `${b.name}: binding 0, and no other, is var<uniform>`);
+        if ((b.space === 'uniform') !== (i === 0)) {
+            fail(row, b.line - 1, `${b.name}: binding 0, and no other, is var<uniform>`);
+        }
     }
     if (bindings.length === 0) fail(row, 0, 'no bindings; binding 0 must be var<uniform>');
     const found = bindings.slice(1).map((b) => b.space).join('');
-    if (found !== row.signature) fail(row, 0, `${row.where} has signature "${row.signature}"; the kernel's bindings say "${found}"`);
+    if (found !== row.signature) {
+        fail(row, 0, `${row.where} has signature "${row.signature}"; the kernel's bindings say "${found}"`);
+    }
     if (found.length > 8) fail(row, 0, `${found.length} storage bindings: at most 8 expected`);
 }

@@ -1,13 +1,13 @@
 // SPIR-V as a list of instructions, [opcode, operand words ...], and the little that the build must know about it.
 
 export const Op = {
-    ExtInstImport: 11, MemoryModel: 14, EntryPoint: 15, ExecutionMode: 16, TypeVoid: 19, TypeBool: 20, TypeInt: 21, TypeFloat: 22,
+    EntryPoint: 15, ExecutionMode: 16, TypeVoid: 19, TypeBool: 20, TypeInt: 21, TypeFloat: 22,
     TypeVector: 23, TypeMatrix: 24, TypeArray: 28, TypeRuntimeArray: 29, TypeStruct: 30, TypePointer: 32,
     Constant: 43, ConstantComposite: 44, ConstantNull: 46, Function: 54, FunctionEnd: 56, FunctionCall: 57,
     Variable: 59, Load: 61, Store: 62, AccessChain: 65, InBoundsAccessChain: 66, ArrayLength: 68,
-    Decorate: 71, MemberDecorate: 72, CompositeConstruct: 80, CompositeExtract: 81, CopyObject: 83, ISub: 130, All: 155, Select: 169,
-    IEqual: 170, ControlBarrier: 224, Phi: 245, LoopMerge: 246, SelectionMerge: 247, Label: 248, Branch: 249, BranchConditional: 250,
-    AtomicLoad: 227,
+    Decorate: 71, MemberDecorate: 72, CompositeConstruct: 80, CompositeExtract: 81, CopyObject: 83, ISub: 130, All: 155,
+    Select: 169, IEqual: 170, ControlBarrier: 224, AtomicLoad: 227, Phi: 245, LoopMerge: 246, SelectionMerge: 247,
+    Label: 248, Branch: 249, BranchConditional: 250,
 };
 export const StorageClass = {Workgroup: 4, Function: 7, StorageBuffer: 12};
 export const Decoration = {ArrayStride: 6, NonWritable: 24, Offset: 35};

@@ -47,21 +47,32 @@ export class Tint {
     }
 
     layout(device, text) {
-        const entries = bindingsOf(text).map((b) => ({binding: b.binding, visibility: 4, buffer: {type: LAYOUT[b.space]}}));
+        const entries = bindingsOf(text).map((b) => ({
+            binding: b.binding,
+            visibility: 4,
+            buffer: {type: LAYOUT[b.space]},
+        }));
         return device.createPipelineLayout({bindGroupLayouts: [device.createBindGroupLayout({entries})]});
     }
 
     // Makes the row's pipeline as a web page would. Throws a KernelError.
     async check(row, source) {
-        const device = this.devices[needsSubgroups(row) ? 1 : 0], text = textFor(row, source);
-        if (!Tint.fitsDefaultLimits(row)) return void await this.module(device, row, withConstants(row, text));
+        const device = this.devices[needsSubgroups(row) ? 1 : 0],
+            text = textFor(row, source);
+        if (!Tint.fitsDefaultLimits(row)) return void (await this.module(device, row, withConstants(row, text)));
         const module = await this.module(device, row, text);
         try {
             await device.createComputePipelineAsync({
-                layout: this.layout(device, text), compute: {module, entryPoint: 'main', constants: constantsFor(row, text)},
+                layout: this.layout(device, text),
+                compute: {module, entryPoint: 'main', constants: constantsFor(row, text)},
             });
         } catch (error) {
-            throw new KernelError(`kernels/${row.file}.wgsl`, /:(\d+):\d+ error/.exec(error.message)?.[1] ?? 1, row.name, `Tint: ${error.message}`);
+            throw new KernelError(
+                `kernels/${row.file}.wgsl`,
+                /:(\d+):\d+ error/.exec(error.message)?.[1] ?? 1,
+                row.name,
+                `Tint: ${error.message}`,
+            );
         }
     }
 }

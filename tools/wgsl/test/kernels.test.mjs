@@ -9,7 +9,9 @@ import {Tint} from '../lib/tint.mjs';
 
 const rows = readTable();
 let tint;
-before(async () => { tint = await Tint.open(); });
+before(async () => {
+    tint = await Tint.open();
+});
 after(() => tint.close());
 
 test('there are pipelines', () => assert.ok(rows.length > 0));
@@ -19,7 +21,14 @@ for (const row of rows.filter((r) => !nativeOnly(r))) {
 }
 
 const good = {
-    name: 'GOOD', file: 'good', signature: 'rw', needs: 0, subgroup: 0, invocations: 64, bytes: 256, overrides: {WORKGROUP: '64'},
+    name: 'GOOD',
+    file: 'good',
+    signature: 'rw',
+    needs: 0,
+    subgroup: 0,
+    invocations: 64,
+    bytes: 256,
+    overrides: {WORKGROUP: '64'},
     where: 'pipelines.def:1',
 };
 const source = `enable subgroups; // subgroups only
@@ -54,14 +63,41 @@ test('the build is deterministic', () => assert.deepEqual(compile(subgroups, sou
 // What is wrong, the row, the text, and what both compilers, or one alone, must say with file and line.
 const broken = [
     ['a name that is nowhere', good, source.replace('x += shared', 'x += shraed'), /good\.wgsl:14: GOOD: .*shraed/s],
-    ['a barrier in divergent flow', good, source.replace('workgroupBarrier();', 'if (x == 1u) { workgroupBarrier(); }'), /good\.wgsl:13: GOOD: /, 'tint'],
-    ['subgroups where the row has none', good, source.replace('x = subgroupAdd(x); // subgroups only', 'x = subgroupAdd(x);'),
-        /good\.wgsl:11: GOOD: Tint: /, 'tint'],
-    ['an override that is not there', {...good, overrides: {WORKGROUP: '64', ROWS: '4'}}, source, /sets ROWS, which the kernel does not have/],
-    ['an override of another type', {...good, overrides: {WORKGROUP: 'true'}}, source, /WORKGROUP=true: a value of type u32/],
+    [
+        'a barrier in divergent flow',
+        good,
+        source.replace('workgroupBarrier();', 'if (x == 1u) { workgroupBarrier(); }'),
+        /good\.wgsl:13: GOOD: /,
+        'tint',
+    ],
+    [
+        'subgroups where the row has none',
+        good,
+        source.replace('x = subgroupAdd(x); // subgroups only', 'x = subgroupAdd(x);'),
+        /good\.wgsl:11: GOOD: Tint: /,
+        'tint',
+    ],
+    [
+        'an override that is not there',
+        {...good, overrides: {WORKGROUP: '64', ROWS: '4'}},
+        source,
+        /sets ROWS, which the kernel does not have/,
+    ],
+    [
+        'an override of another type',
+        {...good, overrides: {WORKGROUP: 'true'}},
+        source,
+        /WORKGROUP=true: a value of type u32/,
+    ],
     ['a signature', {...good, signature: 'ww'}, source, /has signature "ww"; the kernel's bindings say "rw"/, 'naga'],
     ['invocations', {...good, invocations: 128}, source, /says 128 invocations; the kernel has 64/, 'naga'],
-    ['workgroup bytes', {...good, bytes: 100}, source, /says 100 bytes of workgroup memory; the kernel has 256/, 'naga'],
+    [
+        'workgroup bytes',
+        {...good, bytes: 100},
+        source,
+        /says 100 bytes of workgroup memory; the kernel has 256/,
+        'naga',
+    ],
 ];
 for (const [what, row, text, message, only] of broken) {
     test(`refused: ${what}`, async () => {

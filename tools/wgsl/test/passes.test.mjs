@@ -19,7 +19,8 @@ ${globals}
 const count = (module, op) => module.instructions.filter((i) => i[0] === op).length;
 
 test('encode undoes decode', () => {
-    const module = spirv('o[local] = a[local];'), words = encode(module);
+    const module = spirv('o[local] = a[local];'),
+        words = encode(module);
     assert.deepEqual(encode(decode(words)), words);
     assert.throws(() => decode(Uint32Array.of(1, 2, 3, 4, 5)), /not SPIR-V/);
     assert.throws(() => decode(Uint32Array.of(...words.subarray(0, 5), 0)), /bad instruction/);
@@ -28,11 +29,18 @@ test('encode undoes decode', () => {
 
 test('every loop loses its bound and keeps its own condition', () => {
     const module = spirv(`var s = vec2<u32>(0xffffffffu);
-        for (var i = 0u; i < p.n; i++) { for (var j = 0u; j < 4u; j++) { s += vec2(a[i * 4u + j]); } if (s.x > 9u) { break; } }
+        for (var i = 0u; i < p.n; i++) {
+            for (var j = 0u; j < 4u; j++) { s += vec2(a[i * 4u + j]); }
+            if (s.x > 9u) { break; }
+        }
         while (s.x < 5u) { s.x *= 2u; }
         loop { s.y += 1u; if (s.y > 3u) { break; } }
         o[local] = s.x + s.y;`);
-    const before = {loops: count(module, Op.LoopMerge), alls: count(module, Op.All), branches: count(module, Op.BranchConditional)};
+    const before = {
+        loops: count(module, Op.LoopMerge),
+        alls: count(module, Op.All),
+        branches: count(module, Op.BranchConditional),
+    };
     assert.equal(before.loops, 4);
     assert.equal(before.alls, 4);
     const variables = count(module, Op.Variable);
@@ -51,15 +59,20 @@ test('a bound of another form is an error, not a slow kernel', () => {
 
 const SHARED = 'var<workgroup> x: array<u32, 32>; var<workgroup> y: u32;';
 test("naga's clearing of workgroup memory goes, the kernel's own stays", () => {
-    const module = spirv('if (local == 0u) { y = u32(); } workgroupBarrier(); x[local] = y; o[local] = x[31u - local];', SHARED);
-    const stores = count(module, Op.Store), barriers = count(module, Op.ControlBarrier);
+    const module = spirv(
+        'if (local == 0u) { y = u32(); } workgroupBarrier(); x[local] = y; o[local] = x[31u - local];',
+        SHARED,
+    );
+    const stores = count(module, Op.Store),
+        barriers = count(module, Op.ControlBarrier);
     assert.equal(removeWorkgroupZeroing(module), 1);
     assert.equal(count(module, Op.Store), stores - 2);
     assert.equal(count(module, Op.ControlBarrier), barriers - 1);
 });
 
 test('without workgroup memory there is nothing to remove', () => {
-    const module = spirv('if (local == 0u) { o[0] = u32(); } storageBarrier(); o[1] = a[1];'), n = module.instructions.length;
+    const module = spirv('if (local == 0u) { o[0] = u32(); } storageBarrier(); o[1] = a[1];'),
+        n = module.instructions.length;
     assert.equal(removeWorkgroupZeroing(module), 0);
     assert.equal(module.instructions.length, n);
 });
@@ -80,7 +93,8 @@ test('bindings that are only read are marked so', () => {
 });
 
 test('bytes of workgroup memory are counted as WebGPU counts them', () => {
-    const bytes = (type) => workgroupBytes(spirv('v = w; o[local] = 1u;', `var<workgroup> v: ${type}; var<workgroup> w: ${type};`)) / 2;
+    const bytes = (type) =>
+        workgroupBytes(spirv('v = w; o[local] = 1u;', `var<workgroup> v: ${type}; var<workgroup> w: ${type};`)) / 2;
     assert.equal(bytes('u32'), 16);
     assert.equal(bytes('array<vec3<f32>, 3>'), 48);
     assert.equal(bytes('array<array<u32, 5>, 3>'), 64);

@@ -6,17 +6,39 @@ import {parseTable} from '../lib/pipelines.mjs';
 import {bindingsOf, constantsFor, overridesOf, textFor, withConstants, withoutEnable} from '../lib/specialise.mjs';
 
 test('rows, with comments, strings that follow each other, sums and products', () => {
-    const rows = parseTable(`/* a
+    const rows = parseTable(
+        `/* a
 comment */
 #include "other.def"
 X(ONE, "one", "rw", 0, 0, 256, 0, "") // another
 X(TWO, "two", "r" "ww", TERN_GPU_NEEDS_SUBGROUPS, 4, 2 * 64, 4 * 256 + 16, "A=1 "
   "B=true C=1.5")
-`, 't.def');
+`,
+        't.def',
+    );
     assert.deepEqual(rows, [
-        {where: 't.def:4', name: 'ONE', file: 'one', signature: 'rw', needs: 0, subgroup: 0, invocations: 256, bytes: 0, overrides: {}},
-        {where: 't.def:5', name: 'TWO', file: 'two', signature: 'rww', needs: 1, subgroup: 4, invocations: 128, bytes: 1040,
-            overrides: {A: '1', B: 'true', C: '1.5'}},
+        {
+            where: 't.def:4',
+            name: 'ONE',
+            file: 'one',
+            signature: 'rw',
+            needs: 0,
+            subgroup: 0,
+            invocations: 256,
+            bytes: 0,
+            overrides: {},
+        },
+        {
+            where: 't.def:5',
+            name: 'TWO',
+            file: 'two',
+            signature: 'rww',
+            needs: 1,
+            subgroup: 4,
+            invocations: 128,
+            bytes: 1040,
+            overrides: {A: '1', B: 'true', C: '1.5'},
+        },
     ]);
 });
 
@@ -29,7 +51,8 @@ const bad = [
     ['Y(1)', /a row X/],
     ['X(ONE, "one', /unexpected/],
 ];
-for (const [text, message] of bad) test(`refused: ${JSON.stringify(text)}`, () => assert.throws(() => parseTable(text, 't.def'), message));
+for (const [text, message] of bad)
+    test(`refused: ${JSON.stringify(text)}`, () => assert.throws(() => parseTable(text, 't.def'), message));
 
 const row = {name: 'ONE', file: 'one', where: 't.def:1', needs: 0, overrides: {A: '7', B: 'true', F: '-1.5'}};
 const text = `enable subgroups; // subgroups only
@@ -57,17 +80,33 @@ test('lines for subgroups go, and all lines keep their numbers', () => {
 
 test('overrides become constants', () => {
     const lines = withConstants(row, text).split('\n');
-    assert.deepEqual(lines.slice(1, 5),
-        ['const A: u32 = 7; // words', 'const B: bool = true;', 'const C: i32 = -3;', '  const F: f32 = -1.5;']);
+    assert.deepEqual(lines.slice(1, 5), [
+        'const A: u32 = 7; // words',
+        'const B: bool = true;',
+        'const C: i32 = -3;',
+        '  const F: f32 = -1.5;',
+    ]);
     assert.deepEqual(constantsFor(row, text), {A: 7, B: 1, F: -1.5});
-    assert.deepEqual(overridesOf(text).map((o) => o.key), ['A', 'B', 'C', 'F']);
+    assert.deepEqual(
+        overridesOf(text).map((o) => o.key),
+        ['A', 'B', 'C', 'F'],
+    );
     assert.throws(() => withConstants({...row, overrides: {A: '7'}}, text), /one\.wgsl:5: ONE: override F: no value/);
     for (const value of ['-1', '4294967296', '1.5', 'x', '1u']) {
-        assert.throws(() => withConstants({...row, overrides: {...row.overrides, A: value}}, text), /a value of type u32/);
+        assert.throws(
+            () => withConstants({...row, overrides: {...row.overrides, A: value}}, text),
+            /a value of type u32/,
+        );
     }
 });
 
 test('bindings in any order of attributes, not those in comments', () => {
-    assert.deepEqual(bindingsOf(text).map((b) => [b.binding, b.space, b.name, b.line]),
-        [[0, 'uniform', 'p', 8], [1, 'w', 'out', 6], [2, 'r', 'weights', 9]]);
+    assert.deepEqual(
+        bindingsOf(text).map((b) => [b.binding, b.space, b.name, b.line]),
+        [
+            [0, 'uniform', 'p', 8],
+            [1, 'w', 'out', 6],
+            [2, 'r', 'weights', 9],
+        ],
+    );
 });

@@ -1,0 +1,166 @@
+/* Graphs made by hand: running them on a backend. */
+#include "backend/open.h"
+#include "support/op_case.h"
+#include "support/test.h"
+
+static struct {
+    const char *name;
+    tern_backend *backend;
+} opened[4];
+
+static tern_status open_named(const char *name, tern_backend **backend, tern_error *err)
+{
+    for (size_t i = 0; i < 4; i++) {
+        if (opened[i].name && strcmp(opened[i].name, name) == 0) {
+            *backend = opened[i].backend;
+            return TERN_OK;
+        }
+        if (opened[i].name) continue;
+        const tern_backend_options options = {.name = name, .n_threads = 1, .device = getenv("TERN_TEST_DEVICE"),
+                                              .validation = getenv("TERN_TEST_VALIDATION") != NULL};
+        const tern_status status = tern_backend_open(backend, &options, err);
+        if (status == TERN_OK) {
+            opened[i].name = name;
+            opened[i].backend = *backend;
+        }
+        return status;
+    }
+    return tern_fail(err, TERN_LIMIT, "more than 4 backends");
+}
+
+tern_backend *test_backend(const char *name)
+{
+    tern_error err = {0};
+    tern_backend *backend;
+    assert_ok(open_named(name, &backend, &err), err);
+    return backend;
+}
+
+tern_backend *test_gpu_backend(void)
+{
+    tern_error err = {0};
+    tern_backend *backend = NULL;
+    const char *ci = getenv("CI");
+    const tern_status status = open_named("vulkan", &backend, &err);
+    if (status == TERN_OK) return backend;
+    if ((status != TERN_NOT_FOUND && status != TERN_UNSUPPORTED) || (ci && strcmp(ci, "true") == 0)) fail_msg("%s", err.message);
+    print_message("no GPU: %s\n", err.message);
+    skip();
+    return NULL;
+}
+
+int test_backends_close(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        if (opened[i].backend) opened[i].backend->close(opened[i].backend);
+        opened[i].name = NULL;
+        opened[i].backend = NULL;
+    }
+    return 0;
+}
+
+/* Everything that one run needs. */
+typedef struct run_state {
+    test_case *c;
+    tern_backend *b;
+    tern_binding bindings[TEST_CASE_MAX_VALUES];
+    tern_buffer *owned[TEST_CASE_MAX_VALUES + 2]; /* one for each value that has its own, the parameters, the activations */
+    tern_prepared *prepared;
+    tern_error err;
+} run_state;
+
+static void check(run_state *r, tern_status status)
+{
+    if (status != TERN_OK) fail_msg("%s: %s", r->b->name, r->err.message);
+}
+
+static tern_buffer *create(run_state *r, size_t slot, uint64_t bytes)
+{
+    check(r, r->b->buffer_create(r->b, bytes ? bytes : 256, &r->owned[slot], &r->err));
+    return r->owned[slot];
+}
+
+static void bind(run_state *r, size_t i, tern_buffer *params, tern_buffer *activations)
+{
+    const tern_value *v = &r->c->graph.values[i];
+    tern_binding *at = &r->bindings[i];
+    switch (v->kind) {
+    case TERN_VALUE_PARAM: *at = (tern_binding){.buffer = params, .offset = v->offset}; break;
+    case TERN_VALUE_ACTIVATION: *at = (tern_binding){.buffer = activations, .offset = v->offset}; break;
+    case TERN_VALUE_WEIGHT:
+        check(r, r->b->weight_create(r->b, v->weight, &r->owned[i], &r->err));
+        at->buffer = r->owned[i];
+        break;
+    default: at->buffer = create(r, i, v->bytes); break;
+    }
+}
+
+/* What the value holds before the run. */
+static uint8_t *contents(const test_case *c, size_t i)
+{
+    const tern_value *v = &c->graph.values[i];
+    uint8_t *bytes = malloc(v->bytes);
+    if (v->kind == TERN_VALUE_PARAM) memcpy(bytes, c->params + v->offset, v->bytes);
+    else if (c->initial[i]) memcpy(bytes, c->initial[i], v->bytes);
+    else test_poison(bytes, v->bytes);
+    return bytes;
+}
+
+static void write_values(run_state *r)
+{
+    for (size_t i = 0; i < r->c->graph.n_values; i++) {
+        const tern_value *v = &r->c->graph.values[i];
+        if (v->kind == TERN_VALUE_WEIGHT) continue;
+        uint8_t *bytes = contents(r->c, i);
+        const tern_status status = r->b->buffer_write(r->b, r->bindings[i].buffer, r->bindings[i].offset, bytes, v->bytes, &r->err);
+        free(bytes);
+        check(r, status);
+    }
+}
+
+static void read_values(run_state *r, test_results *results)
+{
+    for (size_t i = 0; i < r->c->graph.n_values; i++) {
+        const tern_value *v = &r->c->graph.values[i];
+        if (v->kind == TERN_VALUE_WEIGHT || v->kind == TERN_VALUE_CONSTANT) continue;
+        results->bytes[i] = malloc(v->bytes);
+        check(r, r->b->buffer_read(r->b, r->bindings[i].buffer, r->bindings[i].offset, results->bytes[i], v->bytes, &r->err));
+    }
+}
+
+static void close_run(run_state *r)
+{
+    r->b->prepared_free(r->b, r->prepared);
+    for (size_t i = 0; i < TEST_CASE_MAX_VALUES + 2; i++)
+        if (r->owned[i]) r->b->buffer_free(r->b, r->owned[i]);
+}
+
+void test_case_run(test_case *c, tern_backend *backend, uint32_t n_tokens, uint32_t n_outputs, uint32_t n_steps, test_results *results)
+{
+    run_state r = {.c = c, .b = backend};
+    uint32_t *counts = test_case_param(c, TERN_PARAM_COUNTS);
+    counts[0] = n_tokens;
+    counts[1] = n_outputs;
+    tern_buffer *params = create(&r, TEST_CASE_MAX_VALUES, c->graph.param_bytes);
+    tern_buffer *activations = create(&r, TEST_CASE_MAX_VALUES + 1, c->graph.activation_bytes);
+    for (size_t i = 0; i < c->graph.n_values; i++) bind(&r, i, params, activations);
+    write_values(&r);
+    check(&r, backend->prepare(backend, &c->graph, r.bindings, &r.prepared, &r.err));
+    check(&r, backend->run(backend, r.prepared, n_steps, &r.err));
+    check(&r, backend->wait(backend, &r.err));
+    *results = (test_results){0};
+    read_values(&r, results);
+    close_run(&r);
+}
+
+void test_results_free(test_results *results)
+{
+    for (size_t i = 0; i < TEST_CASE_MAX_VALUES; i++) free(results->bytes[i]);
+    *results = (test_results){0};
+}
+
+const float *test_results_row(const test_case *c, const test_results *results, tern_view view, uint32_t t)
+{
+    return (const float *)(const void *)results->bytes[view.value] + (size_t)t * c->graph.values[view.value].cols + view.first_col;
+}

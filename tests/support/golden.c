@@ -7,7 +7,6 @@
 #include "support/test.h"
 
 enum { CONTEXT = 128, MAX_FLIPS = 4 };
-static const double clear_margin = 0.05;
 
 void test_golden_open(test_golden *golden, const char *path)
 {
@@ -34,6 +33,15 @@ const int32_t *test_golden_ids(const test_golden *golden, uint32_t i, uint32_t *
     assert_int_equal(t->dtype, TERN_ST_I32);
     *n = (uint32_t)t->n_elements;
     return (const int32_t *)(const void *)t->data;
+}
+
+const float *test_golden_logits(const test_golden *golden, uint32_t i, size_t n)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%u.logits", i);
+    const tern_st_tensor *t = tern_safetensors_find(golden->file, name);
+    assert_int_equal(t->n_elements, n);
+    return (const float *)(const void *)t->data;
 }
 
 double test_rms_error(const float *got, const float *want, size_t n)
@@ -67,25 +75,26 @@ tern_session *test_session(tern_engine *engine, bool keep_hidden)
     return session;
 }
 
-static uint32_t top(const float *logits, uint32_t n, float *margin)
+uint32_t test_top(const float *logits, uint32_t n, float *margin)
 {
     uint32_t best = 0;
+    float least = INFINITY;
     for (uint32_t i = 1; i < n; i++)
         if (logits[i] > logits[best]) best = i;
-    *margin = INFINITY;
-    for (uint32_t i = 0; i < n; i++)
-        if (i != best && logits[best] - logits[i] < *margin) *margin = logits[best] - logits[i];
+    for (uint32_t i = 0; i < n && margin; i++)
+        if (i != best && logits[best] - logits[i] < least) least = logits[best] - logits[i];
+    if (margin) *margin = least;
     return best;
 }
 
-static void check_rows(const float *got, const float *want, uint32_t n, uint32_t n_vocab, double max_rms, const char *what)
+void test_check_rows(const float *got, const float *want, uint32_t n, uint32_t n_vocab, double max_rms, const char *what)
 {
     double error = test_rms_error(got, want, (size_t)n * n_vocab);
     if (!(error <= max_rms)) fail_msg("%s: relative rms error %g, at most %g expected", what, error, max_rms);
     for (uint32_t t = 0; t < n; t++) {
-        float margin, ignored;
-        uint32_t expected = top(want + (size_t)t * n_vocab, n_vocab, &margin);
-        if (margin > clear_margin) assert_int_equal(top(got + (size_t)t * n_vocab, n_vocab, &ignored), expected);
+        float margin;
+        uint32_t expected = test_top(want + (size_t)t * n_vocab, n_vocab, &margin);
+        if (margin > TEST_CLEAR_MARGIN) assert_int_equal(test_top(got + (size_t)t * n_vocab, n_vocab, NULL), expected);
     }
 }
 
@@ -104,7 +113,7 @@ static void check_hidden(const test_golden *golden, tern_session *session, uint3
     free(got);
 }
 
-static void check_greedy(const test_golden *golden, tern_session *session, uint32_t n_vocab)
+void test_golden_check_greedy(const test_golden *golden, tern_session *session)
 {
     const tern_st_tensor *ids = tern_safetensors_find(golden->file, "greedy.ids");
     const tern_st_tensor *margins = tern_safetensors_find(golden->file, "greedy.margins");
@@ -112,13 +121,13 @@ static void check_greedy(const test_golden *golden, tern_session *session, uint3
     tern_error err = {0};
     const int32_t *want = (const int32_t *)(const void *)ids->data;
     const float *margin = (const float *)(const void *)margins->data;
+    uint32_t n_vocab = tern_engine_config(tern_session_engine(session))->n_vocab;
     uint32_t n = (uint32_t)ids->n_elements, prompt = n - (uint32_t)margins->n_elements;
     tern_session_truncate(session, 0);
     assert_ok(tern_session_append(session, want, prompt, &err), err);
     for (uint32_t i = prompt; i < n; i++) {
-        float ignored;
-        if ((double)margin[i - prompt] > clear_margin)
-            assert_int_equal(top(tern_session_logits(session, 0), n_vocab, &ignored), want[i]);
+        if (margin[i - prompt] > TEST_CLEAR_MARGIN)
+            assert_int_equal(test_top(tern_session_logits(session, 0), n_vocab, NULL), want[i]);
         assert_ok(tern_session_append(session, &want[i], 1, &err), err);
     }
 }
@@ -133,16 +142,12 @@ void test_golden_check(const char *path, const char *golden_path, const char *fe
     for (uint32_t i = 0; i < golden.n_inputs; i++) {
         uint32_t n;
         const int32_t *ids = test_golden_ids(&golden, i, &n);
-        char name[32];
-        snprintf(name, sizeof name, "%u.logits", i);
-        const tern_st_tensor *logits = tern_safetensors_find(golden.file, name);
-        const float *want = (const float *)(const void *)logits->data;
-        assert_int_equal(logits->n_elements, (uint64_t)n * n_vocab);
+        const float *want = test_golden_logits(&golden, i, (size_t)n * n_vocab);
         test_flips_nearest(&(test_run){session, ids, n, want}, max_rms, MAX_FLIPS, NULL);
-        check_rows(tern_session_logits(session, 0), want, n, n_vocab, max_rms, path);
+        test_check_rows(tern_session_logits(session, 0), want, n, n_vocab, max_rms, path);
         if (i == 0) check_hidden(&golden, session, n, max_rms, path);
     }
-    check_greedy(&golden, session, n_vocab);
+    test_golden_check_greedy(&golden, session);
     tern_session_close(session);
     tern_engine_close(engine);
     test_golden_close(&golden);

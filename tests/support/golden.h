@@ -16,8 +16,21 @@ void test_golden_close(test_golden *golden);
 /* The i32 ids of input i; *n gets their number. Borrowed. */
 const int32_t *test_golden_ids(const test_golden *golden, uint32_t i, uint32_t *n);
 
+/* The golden logits of input i, n of them. Borrowed. */
+const float *test_golden_logits(const test_golden *golden, uint32_t i, size_t n);
+
 /* rms(got - want) / std(want); NaN when anything is NaN. */
 double test_rms_error(const float *got, const float *want, size_t n);
+/* The index of the largest of n logits; *margin (or NULL) gets how far the next one is below. */
+uint32_t test_top(const float *logits, uint32_t n, float *margin);
+
+/* A margin between the two highest logits that no rounding tie bridges (fixtures/README). */
+#define TEST_CLEAR_MARGIN 0.05f
+
+/* Fails the test when [n][n_vocab] logits differ by more than max_rms, or in a clear top token. */
+void test_check_rows(const float *got, const float *want, uint32_t n, uint32_t n_vocab, double max_rms, const char *what);
+/* Compares the greedy text of the file, where its margins are clear, with what the session computes. */
+void test_golden_check_greedy(const test_golden *golden, tern_session *session);
 
 /* Opens an engine on a model path with `features` (NULL: all) and no tokenizer; fails the test on error. */
 tern_engine *test_engine(const char *path, const char *features);

@@ -1,8 +1,8 @@
 // One pipeline from WGSL to SPIR-V: naga, our passes, and the checks of the pipeline table.
 import {NagaError, parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
-import {markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from './passes.mjs';
-import {checkSignature, KernelError, textFor, withConstants, withoutEnable} from './specialise.mjs';
+import {markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from './passes.mjs';
+import {bindingsOf, checkSignature, KernelError, textFor, withConstants, withoutEnable} from './specialise.mjs';
 import {decode, encode, workgroupBytes, workgroupSize} from './spirv.mjs';
 
 const SPIRV_1_3 = 0x00010300; // subgroup operations need it; naga says 1.1
@@ -43,6 +43,7 @@ export function compile(row, source) {
     removeLoopBounds(module);
     removeWorkgroupZeroing(module);
     markReadOnly(module);
+    markCoherent(module, bindingsOf(text).filter((b) => b.coherent).map((b) => b.binding));
     checkRow(row, module);
     return encode(module);
 }

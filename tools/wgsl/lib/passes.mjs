@@ -95,6 +95,14 @@ export function removeWorkgroupZeroing(module) {
     return removed;
 }
 
+// Marks the given bindings Coherent: what one workgroup writes there and orders by a storageBarrier, others see.
+export function markCoherent(module, bindings) {
+    const {instructions} = module, isBinding = (i) => i[0] === Op.Decorate && i[2] === Decoration.Binding;
+    const ids = instructions.filter((i) => isBinding(i) && bindings.includes(i[3])).map((i) => i[1]);
+    instructions.splice(instructions.findIndex(isBinding), 0, ...ids.map((id) => [Op.Decorate, id, Decoration.Coherent]));
+    return ids.length;
+}
+
 // Marks storage bindings that the module never writes NonWritable. In WGSL they are read_write, because WebGPU allows a
 // buffer one usage in a dispatch; two bindings never overlap if one of them is written, so drivers may take their loads
 // for loads of constants.

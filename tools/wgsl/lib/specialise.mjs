@@ -87,17 +87,18 @@ const withoutComments = (source) => source.replace(/\/\/[^\n]*|\/\*[\s\S]*?\*\//
 
 const BINDING = /((?:@\w+\s*\([^)]*\)\s*)+)var\s*<\s*(uniform|storage)\s*(?:,\s*(read|read_write)\s*)?>\s*(\w+)/g;
 
-// The bindings in the text: [{group, binding, space: 'uniform' | 'r' | 'w', name, line}], by number.
+// The bindings in the text: [{group, binding, space: 'uniform' | 'r' | 'w', name, line, coherent}], by number.
 export function bindingsOf(source) {
-    const text = withoutComments(source), bindings = [];
+    const text = withoutComments(source), lines = source.split('\n'), bindings = [];
     for (const match of text.matchAll(BINDING)) {
         const [, attributes, space, access, name] = match;
-        const line = text.slice(0, match.index).split('\n').length;
+        const line = text.slice(0, match.index + match[0].length).split('\n').length;
         bindings.push({
             group: Number(/@group\s*\(\s*(\d+)/.exec(attributes)?.[1]),
             binding: Number(/@binding\s*\(\s*(\d+)/.exec(attributes)?.[1]),
             name,
             line,
+            coherent: /\/\/ coherent\s*$/.test(lines[line - 1]),
             space: space === 'uniform' ? 'uniform' : access === 'read_write' ? 'w' : 'r',
         });
     }

@@ -10,7 +10,7 @@ export const Op = {
     Label: 248, Branch: 249, BranchConditional: 250,
 };
 export const StorageClass = {Workgroup: 4, Function: 7, StorageBuffer: 12};
-export const Decoration = {ArrayStride: 6, NonWritable: 24, Offset: 35};
+export const Decoration = {Coherent: 23, NonWritable: 24, Binding: 33};
 const MAGIC = 0x07230203;
 
 export function decode(words) {

@@ -4,7 +4,7 @@ import {test} from 'node:test';
 
 import {parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
-import {markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from '../lib/passes.mjs';
+import {markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from '../lib/passes.mjs';
 import {decode, Decoration, encode, Op, workgroupBytes, workgroupSize} from '../lib/spirv.mjs';
 
 function spirv(body, globals = '') {
@@ -90,6 +90,15 @@ test('bindings that are only read are marked so', () => {
     assert.equal(readOnly('o[local] = atomicAdd(&n[a[0]], 1u);', atomics), 1);
     const helper = 'fn f(q: ptr<function, u32>) { *q = 1u; } fn g(i: u32) { a[i] = 2u; }';
     assert.equal(readOnly('var v = 0u; f(&v); g(local); o[local] = v;', helper), 0);
+});
+
+test('bindings marked coherent are so', () => {
+    const module = spirv('o[local] = a[local];');
+    assert.equal(markCoherent(module, []), 0);
+    assert.equal(markCoherent(module, [2]), 1);
+    const coherent = module.instructions.filter((i) => i[0] === Op.Decorate && i[2] === Decoration.Coherent);
+    const bindings = module.instructions.filter((i) => i[0] === Op.Decorate && i[2] === Decoration.Binding && i[3] === 2);
+    assert.deepEqual(coherent.map((i) => i[1]), bindings.map((i) => i[1]));
 });
 
 test('bytes of workgroup memory are counted as WebGPU counts them', () => {

@@ -64,7 +64,7 @@ override C: i32 = -3;
 // @group(0) @binding(9) var<storage, read> commented: array<u32>;
 @binding(0) @group(0) var<uniform> p: P;
 @group(0) @binding(2)
-var<storage> weights: array<u32>;
+var<storage> weights: array<u32>; // coherent
 a // subgroups only
 b // subgroups only, or not`;
 
@@ -102,11 +102,11 @@ test('overrides become constants', () => {
 
 test('bindings in any order of attributes, not those in comments', () => {
     assert.deepEqual(
-        bindingsOf(text).map((b) => [b.binding, b.space, b.name, b.line]),
+        bindingsOf(text).map((b) => [b.binding, b.space, b.name, b.line, b.coherent]),
         [
-            [0, 'uniform', 'p', 8],
-            [1, 'w', 'out', 6],
-            [2, 'r', 'weights', 9],
+            [0, 'uniform', 'p', 8, false],
+            [1, 'w', 'out', 6, false],
+            [2, 'r', 'weights', 10, true],
         ],
     );
 });

@@ -1,0 +1,71 @@
+/* Generation in steps on the CPU, made to choose tokens as a device does: the same as sampling on the host, to the bit. */
+#include "infer/steps_cases.h"
+
+#include "support/stepping.h"
+
+static int setup(void **state)
+{
+    static steps_fixture f;
+    f.engine = open_trained(1);
+    f.reference = (tern_session_params){.host_sampling = true};
+    test_make_stepping(tern_engine_backend(f.engine));
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    tern_engine_close(((steps_fixture *)*state)->engine);
+    return 0;
+}
+
+/* A run that fails ends the generation with its message; the session keeps what was shown, and can go on. */
+static void failures(void **state)
+{
+    steps_fixture *f = *state;
+    tern_session *session = steps_session(f, 128, 8);
+    for (uint32_t after = 1; after <= 4; after++) {
+        seen s = {0}, whole = {0};
+        tern_error err = {0};
+        tern_tokens ids = ids_of(f->engine, steps_story);
+        tern_generate_params params = greedy_params(&s, 30);
+        tern_generate_result result;
+        tern_session_truncate(session, 0);
+        test_stepping_fail_after(after);
+        assert_int_equal(tern_generate(session, ids.ids, (uint32_t)ids.n, &params, &result, &err), TERN_INTERNAL);
+        test_stepping_fail_after(0);
+        assert_string_equal(err.message, "this run was to fail");
+        assert_int_equal(s.n_ids, after < 2 ? 0 : 8 * (after - 2));
+        assert_int_equal(tern_session_n_tokens(session), after < 2 ? 0 : ids.n + s.n_ids);
+        params.context = &whole;
+        generate(session, steps_story, &params);
+        assert_memory_equal(s.ids, whole.ids, s.n_ids * sizeof *s.ids);
+        tern_tokens_deinit(&ids);
+        forget(&s);
+        forget(&whole);
+    }
+    tern_session_close(session);
+}
+
+/* Logits that cannot be computed are NULL, not old ones. */
+static void no_logits(void **state)
+{
+    steps_fixture *f = *state;
+    seen s = {0};
+    tern_generate_params params = greedy_params(&s, 8);
+    tern_session *session = steps_session(f, 128, 8);
+    generate(session, steps_story, &params);
+    test_stepping_fail_after(1);
+    assert_null(tern_session_logits(session, 0));
+    test_stepping_fail_after(0);
+    assert_non_null(tern_session_logits(session, 0));
+    assert_null(tern_session_logits(session, 1));
+    forget(&s);
+    tern_session_close(session);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {STEPS_CASES, cmocka_unit_test(failures), cmocka_unit_test(no_logits)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -24,9 +24,11 @@ build: deps ## Build build/release/tern alone
 run: build ## Build, then let the bundled model write a story
 	@$(TERN) run -p "Once upon a time" $(ARGS)
 
-test: deps-test ## Build everything and run all tests
+test-build: deps-test
 	@$(CMAKE_QUIET) --preset release -DTERN_TESTS=ON
 	@cmake --build --preset release
+
+test: test-build ## Build everything and run all tests
 	@ctest --preset release -j $(JOBS)
 
 shaders: ## Compile the WGSL kernels (needs Node and npm; the result is committed)

@@ -17,6 +17,8 @@ if(NOT DEFINED ENV{TERN_SHARED} AND NOT EXISTS ${PROJECT_SOURCE_DIR}/../shared)
   message(NOTICE "No golden files in ../shared or in TERN_SHARED: tests that compare with them will be skipped.")
 endif()
 
+include(cmake/tests-gpu.cmake)
+
 # Tests that run code of ours on several threads: what the tsan preset takes.
 set(TERN_TESTS_THREADED test_api test_base test_generate test_goldens test_pool test_session)
 file(GLOB_RECURSE TERN_TESTS_FOUND CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
@@ -37,6 +39,7 @@ foreach(file ${TERN_TESTS_FOUND})
     list(APPEND labels threads)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT 1200 LABELS "${labels}" ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
+  tern_gpu_tests(${name} ${file} "${labels}")
 endforeach()
 
 # Checks of the tree and of what was built, in shell.

@@ -1,0 +1,47 @@
+# Tests that open a GPU run on drivers that are software, so that they say the same on every machine: on Mesa's lavapipe, and once more, as
+# NAME_swiftshader, on SwiftShader (which Chromium brings). Without lavapipe they take what the Vulkan loader finds, which may be nothing: then
+# they are skipped with a message. -DTERN_TEST_ICD=FILE runs them on the driver of this file alone; empty, on what the loader finds.
+if(NOT DEFINED TERN_TEST_ICD AND NOT CMAKE_CROSSCOMPILING)
+  find_file(TERN_LAVAPIPE NAMES lvp_icd.${CMAKE_SYSTEM_PROCESSOR}.json lvp_icd.json
+    PATHS /usr/share/vulkan/icd.d /usr/local/share/vulkan/icd.d NO_DEFAULT_PATH)
+  find_file(TERN_SWIFTSHADER NAMES vk_swiftshader_icd.json PATHS /usr/lib/chromium /opt/google/chrome NO_DEFAULT_PATH)
+  foreach(driver LAVAPIPE SWIFTSHADER)
+    if(TERN_VULKAN AND NOT TERN_${driver} AND "$ENV{CI}" STREQUAL "true")
+      message(FATAL_ERROR "${driver} was not found: scripts/install-deps.sh --ci installs mesa-vulkan-drivers and chromium")
+    endif()
+  endforeach()
+endif()
+
+# The properties of a GPU test on one driver ("": whichever there is). Such a driver starts a thread for each core.
+function(tern_gpu_properties test labels icd)
+  # Compiled pipelines stay out of the user's cache; an emulated CPU has no driver, which is then no failure of CI.
+  set(environment ${TERN_TEST_ENVIRONMENT} XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache)
+  if(CMAKE_CROSSCOMPILING)
+    list(APPEND environment CI=)
+  endif()
+  if(icd)
+    list(APPEND environment VK_ICD_FILENAMES=${icd} VK_DRIVER_FILES=${icd})
+  endif()
+  if(TERN_SANITIZE MATCHES address) # what drivers never free
+    list(APPEND environment LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0)
+  endif()
+  set_tests_properties(${test} PROPERTIES TIMEOUT 1800 LABELS "${labels}" ENVIRONMENT "${environment}" PROCESSORS 2)
+endfunction()
+
+# Where a test program opens a GPU, gives its test the driver, and adds the second one.
+function(tern_gpu_tests name file labels)
+  file(STRINGS ${file} uses REGEX "test_gpu_(backend|engine)|test_pair_open|tern_vulkan_open|\"vulkan\"" LIMIT_COUNT 1)
+  if(NOT uses OR NOT TERN_VULKAN)
+    return()
+  endif()
+  list(APPEND labels gpu)
+  if(DEFINED TERN_TEST_ICD)
+    tern_gpu_properties(${name} "${labels}" "${TERN_TEST_ICD}")
+    return()
+  endif()
+  tern_gpu_properties(${name} "${labels}" "${TERN_LAVAPIPE}")
+  if(TERN_SWIFTSHADER AND NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+    add_test(NAME ${name}_swiftshader COMMAND ${name})
+    tern_gpu_properties(${name}_swiftshader "${labels};swiftshader" "${TERN_SWIFTSHADER}")
+  endif()
+endfunction()

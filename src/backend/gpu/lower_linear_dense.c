@@ -1,8 +1,143 @@
-/* Lowering linear layers of dense weights. */
+/* Lowering linear layers of dense weights: each part, and each slice of it, is one dispatch. */
 #include "backend/gpu/gpu.h"
+
+enum { VECTOR = 4, PIECE_ROWS = 4 }; /* floats of a vector; rows that a lane of linear_*_vec.wgsl shares */
+
+/* The epilogues of the kernels. */
+enum epilogue { STORE, ADD_RESIDUAL, ADD_HELD, TIMES_RELU2, TIMES_SILU };
+
+/* Rows of f32 that start at whole vectors, and where they lie. */
+typedef struct input {
+    tern_gpu_range range;
+    uint32_t cols, first, stride; /* in vectors but for cols */
+} input;
+
+static uint32_t ceil_div(uint32_t a, uint32_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static tern_gpu_pipeline pipeline_of(const tern_gpu_caps *caps, tern_gpu_format format, uint32_t max_rows)
+{
+#define VEC(name, tokens) {TERN_GPU_##name##_VEC##tokens##_S32, TERN_GPU_##name##_VEC##tokens##_S8, TERN_GPU_##name##_VEC##tokens}
+#define FORMAT(name) [TERN_GPU_##name] = {VEC(name, 1), VEC(name, 4)}
+    static const tern_gpu_pipeline vec[TERN_GPU_FORMAT_COUNT][2][3] = {FORMAT(F32),  FORMAT(F16),  FORMAT(BF16),
+                                                                       FORMAT(Q8_0), FORMAT(Q6_K), FORMAT(Q4_K)};
+#undef FORMAT
+#undef VEC
+    return tern_gpu_first_fit(vec[format][max_rows > 1], 3, caps);
+}
+
+/* int8 rows, and f32 rows that no vector begins with, are written to SCRATCH first. */
+static tern_status widen(tern_gpu_program *p, const tern_op *op, bool q8, input *in, tern_error *err)
+{
+    uint32_t max_rows = tern_gpu__max_rows(p, op->rows), cols = op->in[0].cols, vectors = ceil_div(cols, VECTOR);
+    tern_gpu_pipeline pipeline = q8 ? TERN_GPU_WIDEN_Q8 : TERN_GPU_WIDEN_F32;
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, ceil_div(vectors, tern_gpu_pipelines[pipeline].invocations), max_rows, 1, err);
+    if (!d) return TERN_UNSUPPORTED;
+    uint64_t bytes = (uint64_t)max_rows * vectors * VECTOR * sizeof(float);
+    in->range = (tern_gpu_range){.value = TERN_GPU_SCRATCH, .offset = tern_gpu__scratch(p, bytes), .bytes = bytes, .written = true};
+    uint32_t uniform[] = {cols, vectors, tern_gpu__count_word(p, op->rows), q8 ? 0 : op->in[0].first_col,
+                          q8 ? (uint32_t)(tern_q8_stride(cols) / 4) : p->graph->values[op->in[0].value].cols,
+                          (uint32_t)(tern_q8_scales_offset(cols, max_rows) / 4)};
+    for (size_t i = 0; i < sizeof uniform / sizeof *uniform; i++) d->uniform[i] = uniform[i];
+    tern_gpu__bind_params(p, d, false);
+    tern_gpu__bind_value(p, d, op->in[0].value, false);
+    tern_gpu__bind(d, in->range);
+    in->range.written = false;
+    in->stride = vectors;
+    return TERN_OK;
+}
+
+/* The op's rows as the kernels read them. `again`: the dispatches just before have read the same. */
+static tern_status input_of(tern_gpu_program *p, const tern_op *op, bool again, input *in, tern_error *err)
+{
+    const tern_view *view = &op->in[0];
+    const tern_value *value = &p->graph->values[view->value];
+    bool q8 = value->dtype == TERN_DTYPE_Q8;
+    *in = (input){.cols = ceil_div(view->cols, VECTOR) * VECTOR};
+    if (!q8 && view->cols % VECTOR == 0 && view->first_col % VECTOR == 0 && value->cols % VECTOR == 0) {
+        in->range = (tern_gpu_range){.value = view->value, .bytes = value->bytes};
+        in->first = view->first_col / VECTOR;
+        in->stride = value->cols / VECTOR;
+        return TERN_OK;
+    }
+    if (!again) return widen(p, op, q8, in, err);
+    uint64_t bytes = (uint64_t)tern_gpu__max_rows(p, op->rows) * in->cols * sizeof(float);
+    in->range = (tern_gpu_range){.value = TERN_GPU_SCRATCH, .offset = tern_gpu__scratch(p, bytes), .bytes = bytes};
+    in->stride = in->cols / VECTOR;
+    return TERN_OK;
+}
+
+/* Whether the sum takes its addend's place (TERN_FUSION_IN_PLACE), which must then not be bound twice. */
+static bool in_place(const tern_gpu_program *p, const tern_op *op)
+{
+    const tern_value *out = &p->graph->values[op->out.value], *addend = &p->graph->values[op->residual.value];
+    if (op->out.value == op->residual.value) return true;
+    return out->kind == TERN_VALUE_ACTIVATION && addend->kind == TERN_VALUE_ACTIVATION && out->offset == addend->offset;
+}
+
+static enum epilogue epilogue_of(const tern_gpu_program *p, const tern_op *op, uint32_t part)
+{
+    if (op->gated && part == 1) return op->activation == TERN_ACT_RELU2 ? TIMES_RELU2 : TIMES_SILU;
+    if (op->residual.value == TERN_NO_VALUE) return STORE;
+    return in_place(p, op) ? ADD_HELD : ADD_RESIDUAL;
+}
+
+/* Groups of rows over x and, where a device allows too few there, z. */
+static tern_gpu_dispatch *add_vec(tern_gpu_program *p, const tern_op *op, tern_gpu_pipeline pipeline, uint32_t rows, tern_error *err)
+{
+    uint32_t lanes = tern_gpu_override(pipeline, "LANES", 8), tokens = tern_gpu_override(pipeline, "TOKENS", 1);
+    uint32_t groups = ceil_div(rows, tern_gpu_pipelines[pipeline].invocations / lanes * PIECE_ROWS);
+    uint32_t z = ceil_div(groups, p->caps->max_groups);
+    return tern_gpu__add(p, op, pipeline, ceil_div(groups, z), ceil_div(tern_gpu__max_rows(p, op->rows), tokens), z, err);
+}
+
+static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t part, const input *in, const tern_gpu_layout *layout,
+                             uint32_t slice, uint32_t first_col, tern_error *err)
+{
+    const tern_value *values = p->graph->values;
+    uint32_t first = slice * layout->slice_rows, rows = layout->rows - first;
+    if (rows > layout->slice_rows) rows = layout->slice_rows;
+    tern_gpu_pipeline pipeline = pipeline_of(p->caps, layout->format, tern_gpu__max_rows(p, op->rows));
+    tern_gpu_dispatch *d = add_vec(p, op, pipeline, rows, err);
+    if (!d) return TERN_UNSUPPORTED;
+    enum epilogue epilogue = epilogue_of(p, op, part);
+    bool residual = epilogue == ADD_RESIDUAL;
+    uint32_t uniform[] = {rows, in->cols, layout->row_bytes / 16, tern_gpu__count_word(p, op->rows), in->first, in->stride,
+                          op->out.first_col + first_col + first, values[op->out.value].cols,
+                          residual ? op->residual.first_col + first_col + first : 0, residual ? values[op->residual.value].cols : 0, epilogue};
+    for (size_t i = 0; i < sizeof uniform / sizeof *uniform; i++) d->uniform[i] = uniform[i];
+    tern_gpu__bind_params(p, d, false);
+    tern_gpu__bind(d, in->range);
+    tern_gpu__bind_slice(d, op->in[1 + part].value, layout, slice);
+    if (residual) tern_gpu__bind_value(p, d, op->residual.value, false);
+    else tern_gpu__bind_nothing(d);
+    tern_gpu__bind_value(p, d, op->out.value, true);
+    d->weight_bytes = (uint64_t)rows * layout->row_bytes;
+    return TERN_OK;
+}
+
+static tern_status lower_part(tern_gpu_program *p, const tern_op *op, uint32_t part, bool again, uint32_t first_col, tern_error *err)
+{
+    tern_gpu_layout layout;
+    TERN_TRY(tern_gpu_layout_of(&layout, p->graph->values[op->in[1 + part].value].weight, p->caps, err));
+    input in;
+    TERN_TRY(input_of(p, op, again, &in, err));
+    for (uint32_t slice = 0; slice < layout.n_slices; slice++)
+        TERN_TRY(add_slice(p, op, part, &in, &layout, slice, first_col, err));
+    return TERN_OK;
+}
 
 tern_status tern_gpu__lower_linear_dense(tern_gpu_program *p, const tern_op *op, uint32_t part, tern_error *err)
 {
-    (void)part;
-    return tern_gpu__unsupported(p->graph, op, "no kernel", err);
+    const tern_value *values = p->graph->values;
+    if (op->gated) {
+        TERN_TRY(lower_part(p, op, 0, false, 0, err));
+        return lower_part(p, op, 1, true, 0, err);
+    }
+    uint32_t first_col = 0;
+    for (uint32_t i = 0; i < part; i++) first_col += values[op->in[1 + i].value].weight->rows;
+    bool again = part > 0 && !values[op->in[part].value].weight->encoding->ternary;
+    return lower_part(p, op, part, again, first_col, err);
 }

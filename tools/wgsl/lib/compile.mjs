@@ -1,8 +1,10 @@
 // One pipeline from WGSL to SPIR-V: naga, our passes, and the checks of the pipeline table.
 import {NagaError, parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
-import {markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from './passes.mjs';
-import {bindingsOf, checkSignature, KernelError, textFor, withConstants, withoutEnable} from './specialise.mjs';
+import {hintUnroll, markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from './passes.mjs';
+import {
+    bindingsOf, checkSignature, KernelError, textFor, UNROLL_MARK, withConstants, withoutEnable, withUnrollMarks,
+} from './specialise.mjs';
 import {decode, encode, workgroupBytes, workgroupSize} from './spirv.mjs';
 
 const SPIRV_1_3 = 0x00010300; // subgroup operations need it; naga says 1.1
@@ -38,10 +40,11 @@ function checkRow(row, module) {
 export function compile(row, source) {
     const text = textFor(row, source);
     checkSignature(row, text);
-    const module = decode(naga(row, withoutEnable(withConstants(row, text))));
+    const module = decode(naga(row, withUnrollMarks(withoutEnable(withConstants(row, text)))));
     module.header[1] = SPIRV_1_3;
     removeLoopBounds(module);
     removeWorkgroupZeroing(module);
+    hintUnroll(module, UNROLL_MARK);
     markReadOnly(module);
     markCoherent(module, bindingsOf(text).filter((b) => b.coherent).map((b) => b.binding));
     checkRow(row, module);

@@ -11,6 +11,7 @@ function checkPhis(module, labels) {
         if (named) throw new Error('SPIR-V: a phi names a removed block');
     }
 }
+const UNROLL = 1; // loop control
 
 // naga lets every loop end after 2^64 turns: a counter of type vec2<u32>, checked and decremented at the head. Ours end
 // by themselves, and drivers neither unroll such loops nor keep the counters out of registers.
@@ -95,11 +96,36 @@ export function removeWorkgroupZeroing(module) {
     return removed;
 }
 
+// Asks drivers to unroll loops. naga drops comments, so withUnrollMarks has put a store of a number that nobody else
+// uses into each marked loop: the innermost loop around it gets the hint, and the store goes.
+export function hintUnroll(module, mark) {
+    const globals = globalsOf(module), loops = [], out = [];
+    const isPrivate = (id) => globals.get(id)?.[3] === StorageClass.Private;
+    const isNumber = (id) => globals.get(id)?.[0] === Op.Constant && globals.get(id)[3] === mark;
+    const isMark = ([op, to, value]) => op === Op.Store && isPrivate(to) && isNumber(value);
+    let variable, hints = 0;
+    for (const i of module.instructions) {
+        if (i[0] === Op.LoopMerge) loops.push(i);
+        if (i[0] === Op.Label && i[1] === loops.at(-1)?.[1]) loops.pop();
+        if (!isMark(i)) {
+            out.push(i);
+            continue;
+        }
+        if (loops.length === 0) throw new Error('SPIR-V: an unroll mark outside of a loop');
+        loops.at(-1)[3] |= UNROLL;
+        variable = i[1];
+        hints++;
+    }
+    module.instructions = out.filter((i) => !(i[0] === Op.Variable && i[2] === variable));
+    return hints;
+}
+
 // Marks the given bindings Coherent: what one workgroup writes there and orders by a storageBarrier, others see.
 export function markCoherent(module, bindings) {
     const {instructions} = module, isBinding = (i) => i[0] === Op.Decorate && i[2] === Decoration.Binding;
     const ids = instructions.filter((i) => isBinding(i) && bindings.includes(i[3])).map((i) => i[1]);
-    instructions.splice(instructions.findIndex(isBinding), 0, ...ids.map((id) => [Op.Decorate, id, Decoration.Coherent]));
+    const added = ids.map((id) => [Op.Decorate, id, Decoration.Coherent]);
+    instructions.splice(instructions.findIndex(isBinding), 0, ...added);
     return ids.length;
 }
 

@@ -96,8 +96,8 @@ function parseOverrides(text, reader) {
     return overrides;
 }
 
-// The rows of one file, in order: {name, file, signature, needs, subgroup, invocations, bytes, overrides, where}; overrides
-// are {KEY: 'VALUE'}, where is 'file:line'.
+// The rows of one file, in order: {name, file, signature, needs, subgroup, invocations, bytes, overrides, where};
+// overrides are {KEY: 'VALUE'}, where is 'file:line'.
 export function parseTable(text, file) {
     const reader = new Reader(text, file), rows = [];
     while (reader.peek()) {

@@ -83,6 +83,13 @@ export function withConstants(row, source) {
 // The text without `enable subgroups`, for naga, which has subgroups without it and refuses the line.
 export const withoutEnable = (source) => source.replace(/^[ \t]*enable\s+subgroups\s*;.*$/gm, '');
 
+// The text with a mark for hintUnroll (passes.mjs) in each loop whose first line ends in "{ // unroll".
+export const UNROLL_MARK = 0x7e26a11;
+export function withUnrollMarks(source) {
+    const marked = source.replace(/\{[ \t]*\/\/ unroll[ \t]*$/gm, `{ tern_unroll = ${UNROLL_MARK}u;`);
+    return marked === source ? source : `${marked}\nvar<private> tern_unroll: u32;\n`;
+}
+
 const withoutComments = (source) => source.replace(/\/\/[^\n]*|\/\*[\s\S]*?\*\//g, (c) => c.replace(/[^\n]/g, ' '));
 
 const BINDING = /((?:@\w+\s*\([^)]*\)\s*)+)var\s*<\s*(uniform|storage)\s*(?:,\s*(read|read_write)\s*)?>\s*(\w+)/g;

@@ -9,7 +9,7 @@ export const Op = {
     Select: 169, IEqual: 170, ControlBarrier: 224, AtomicLoad: 227, Phi: 245, LoopMerge: 246, SelectionMerge: 247,
     Label: 248, Branch: 249, BranchConditional: 250,
 };
-export const StorageClass = {Workgroup: 4, Function: 7, StorageBuffer: 12};
+export const StorageClass = {Workgroup: 4, Private: 6, Function: 7, StorageBuffer: 12};
 export const Decoration = {Coherent: 23, NonWritable: 24, Binding: 33};
 const MAGIC = 0x07230203;
 

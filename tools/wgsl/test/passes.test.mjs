@@ -4,7 +4,8 @@ import {test} from 'node:test';
 
 import {parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
-import {markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from '../lib/passes.mjs';
+import {hintUnroll, markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from '../lib/passes.mjs';
+import {UNROLL_MARK, withUnrollMarks} from '../lib/specialise.mjs';
 import {decode, Decoration, encode, Op, workgroupBytes, workgroupSize} from '../lib/spirv.mjs';
 
 function spirv(body, globals = '') {
@@ -92,12 +93,30 @@ test('bindings that are only read are marked so', () => {
     assert.equal(readOnly('var v = 0u; f(&v); g(local); o[local] = v;', helper), 0);
 });
 
+test('loops marked for unrolling get the hint, others do not', () => {
+    const module = spirv(withUnrollMarks(`for (var i = 0u; i < p.n; i++) {
+        for (var j = 0u; j < 4u; j++) { // unroll
+            if (j == p.n) { o[j] = a[i]; }
+        }
+    }
+    for (var i = 0u; i < 3u; i++) { o[i] = 1u; }`).replace(/var<private>.*/, ''), 'var<private> tern_unroll: u32;');
+    const before = module.instructions.length;
+    assert.equal(hintUnroll(module, UNROLL_MARK), 1);
+    assert.deepEqual(module.instructions.filter((i) => i[0] === Op.LoopMerge).map((i) => i[3]), [0, 1, 0]);
+    assert.equal(module.instructions.length, before - 2); // without the store and its variable
+    const outside = spirv(`tern_unroll = ${UNROLL_MARK}u;`, 'var<private> tern_unroll: u32;');
+    assert.throws(() => hintUnroll(outside, UNROLL_MARK), /outside/);
+    assert.equal(withUnrollMarks('if (x) { // unrolled'), 'if (x) { // unrolled');
+});
+
 test('bindings marked coherent are so', () => {
     const module = spirv('o[local] = a[local];');
     assert.equal(markCoherent(module, []), 0);
     assert.equal(markCoherent(module, [2]), 1);
     const coherent = module.instructions.filter((i) => i[0] === Op.Decorate && i[2] === Decoration.Coherent);
-    const bindings = module.instructions.filter((i) => i[0] === Op.Decorate && i[2] === Decoration.Binding && i[3] === 2);
+    const bindings = module.instructions.filter(
+        (i) => i[0] === Op.Decorate && i[2] === Decoration.Binding && i[3] === 2,
+    );
     assert.deepEqual(coherent.map((i) => i[1]), bindings.map((i) => i[1]));
 });
 

@@ -5,6 +5,9 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/split/split.h"
+#if TERN_VULKAN
+#include "backend/vulkan/vulkan.h"
+#endif
 
 static tern_status open_cpu(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
@@ -16,10 +19,27 @@ static tern_status open_cpu(tern_backend **backend, const tern_backend_options *
     return tern_cpu_open(backend, &cpu, err);
 }
 
+#if TERN_VULKAN
+static tern_status open_vulkan(tern_backend **backend, const tern_backend_options *options, tern_error *err)
+{
+    tern_vulkan_options vulkan = {.device = options->device, .cache_dir = options->cache_dir, .n_threads = options->n_threads,
+                                  .validation = options->validation, .profile = options->profile, .limits = options->gpu_limits};
+    return tern_vulkan_open(backend, &vulkan, err);
+}
+#else
+static tern_status open_vulkan(tern_backend **backend, const tern_backend_options *options, tern_error *err)
+{
+    (void)backend;
+    (void)options;
+    return tern_fail(err, TERN_UNSUPPORTED, "backend \"vulkan\": this build has none (TERN_VULKAN is off)");
+}
+#endif
+
 static tern_status open_named(tern_backend **backend, const char *name, const tern_backend_options *options, tern_error *err)
 {
     if (strcmp(name, "cpu") == 0) return open_cpu(backend, options, err);
-    return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": this build has \"cpu\"", name);
+    if (strcmp(name, "vulkan") == 0) return open_vulkan(backend, options, err);
+    return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": this build has \"cpu\"%s", name, TERN_VULKAN ? " and \"vulkan\"" : "");
 }
 
 tern_status tern_backend_open(tern_backend **backend, const tern_backend_options *options, tern_error *err)

@@ -18,6 +18,7 @@ typedef struct tern_backend_options {
     uint32_t gpu_layers;   /* that, embedding and output head go with them. "cpu" is split over two CPU backends (for tests) */
     bool validation;       /* the driver's checking layers: what they say is an error */
     bool profile;          /* time every dispatch */
+    const struct tern_gpu_caps *gpu_limits; /* use no more than this of the device, for tests; NULL: all */
     const char *cache_dir; /* where compiled pipelines are kept; NULL: the user's cache folder */
 } tern_backend_options;
 

@@ -1,0 +1,87 @@
+/* Recording a step: its dispatches with the barriers they need, and what makes the results readable for the host. */
+#include "backend/vulkan/device.h"
+
+static void barrier(tern_vulkan *vk, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written, VkPipelineStageFlags to,
+                    VkAccessFlags used)
+{
+    VkMemoryBarrier memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = written, .dstAccessMask = used};
+    vk->fn.CmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
+}
+
+static const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
+static const VkAccessFlags shader_read_write = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+
+static bool needs_barrier(const tern_prepared *p, size_t k, tern_vulkan_hazards *hazards)
+{
+    const tern_gpu_dispatch *d = &p->program.dispatches[k];
+    tern_vulkan_access accesses[TERN_GPU_MAX_BINDINGS];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < d->n_bindings; i++) {
+        if (d->bindings[i].value == TERN_GPU_NOTHING) continue;
+        const tern_vulkan_bound *at = &p->bound[k][i];
+        accesses[n++] = (tern_vulkan_access){at->buffer, at->offset, at->bytes, d->bindings[i].written};
+    }
+    return tern_vulkan__hazard(hazards, accesses, n);
+}
+
+static void record_dispatch(tern_vulkan *vk, tern_prepared *p, size_t k, tern_gpu_pipeline *bound)
+{
+    const tern_gpu_dispatch *d = &p->program.dispatches[k];
+    if (*bound != d->pipeline) vk->fn.CmdBindPipeline(p->step, VK_PIPELINE_BIND_POINT_COMPUTE, vk->pipelines[d->pipeline]);
+    *bound = d->pipeline;
+    vk->fn.CmdBindDescriptorSets(p->step, VK_PIPELINE_BIND_POINT_COMPUTE, vk->layouts[d->n_bindings], 0, 1, &p->sets[k], 0, NULL);
+    vk->fn.CmdDispatch(p->step, d->groups[0], d->groups[1], d->groups[2]);
+    if (p->queries) vk->fn.CmdWriteTimestamp(p->step, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, (uint32_t)k + 1);
+}
+
+/* Everything that came before is done and visible: uploads, an earlier run, the step before. */
+static void record_start(tern_vulkan *vk, tern_prepared *p)
+{
+    barrier(vk, p->step, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, compute,
+            shader_read_write | VK_ACCESS_UNIFORM_READ_BIT);
+    p->n_barriers = 1;
+    if (!p->queries) return;
+    vk->fn.CmdResetQueryPool(p->step, p->queries, 0, (uint32_t)p->program.n + 1);
+    vk->fn.CmdWriteTimestamp(p->step, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, 0);
+}
+
+static tern_status record_step(tern_vulkan *vk, tern_prepared *p, tern_error *err)
+{
+    TERN_TRY(tern_vulkan__commands_create(vk, &p->step, err));
+    TERN_TRY(tern_vulkan__begin(vk, p->step, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, err));
+    record_start(vk, p);
+    tern_vulkan_hazards hazards = {0};
+    tern_gpu_pipeline bound = TERN_GPU_PIPELINE_COUNT;
+    for (size_t k = 0; k < p->program.n; k++) {
+        if (needs_barrier(p, k, &hazards)) {
+            barrier(vk, p->step, compute, VK_ACCESS_SHADER_WRITE_BIT, compute, shader_read_write);
+            p->n_barriers++;
+        }
+        record_dispatch(vk, p, k, &bound);
+    }
+    return tern_vulkan__check(vk, vk->fn.EndCommandBuffer(p->step), "vkEndCommandBuffer", err);
+}
+
+static tern_status record_after(tern_vulkan *vk, tern_prepared *p, tern_error *err)
+{
+    TERN_TRY(tern_vulkan__commands_create(vk, &p->after, err));
+    TERN_TRY(tern_vulkan__begin(vk, p->after, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, err));
+    if (p->n_mirrored) {
+        barrier(vk, p->after, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, transfer,
+                VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+        for (uint32_t i = 0; i < p->n_mirrored; i++) {
+            const tern_buffer *from = p->mirrored[i];
+            VkBufferCopy copy = {.srcOffset = from->mirror_offset, .size = from->mirror->bytes};
+            vk->fn.CmdCopyBuffer(p->after, from->handle, from->mirror->handle, 1, &copy);
+        }
+    }
+    barrier(vk, p->after, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
+            VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT);
+    return tern_vulkan__check(vk, vk->fn.EndCommandBuffer(p->after), "vkEndCommandBuffer", err);
+}
+
+tern_status tern_vulkan__record(tern_vulkan *vk, tern_prepared *p, tern_error *err)
+{
+    TERN_TRY(record_step(vk, p, err));
+    return record_after(vk, p, err);
+}

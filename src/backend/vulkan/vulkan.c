@@ -1,0 +1,193 @@
+/* The Vulkan backend's table of functions: each takes the lock, so that sessions on several threads take turns. */
+#include "backend/vulkan/vulkan.h"
+
+#include <stdlib.h>
+
+#include "backend/vulkan/device.h"
+#include "base/alloc.h"
+
+static tern_vulkan *lock(tern_backend *b)
+{
+    tern_vulkan *vk = tern_vulkan__self(b);
+    pthread_mutex_lock(&vk->lock);
+    return vk;
+}
+
+/* Gives the lock back. A message of the checking layers turns success into an error. */
+static tern_status unlock(tern_vulkan *vk, tern_status status, tern_error *err)
+{
+    tern_vulkan_messages *messages = &vk->instance.messages;
+    if (vk->validation && status == TERN_OK) {
+        pthread_mutex_lock(&messages->lock);
+        if (messages->n) status = tern_fail(err, TERN_INTERNAL, "vulkan: validation (%u messages): %s", messages->n, messages->first);
+        pthread_mutex_unlock(&messages->lock);
+    }
+    pthread_mutex_unlock(&vk->lock);
+    return status;
+}
+
+/* Nothing that was submitted still runs; errors are kept for whoever can report them. */
+static void settle(tern_vulkan *vk)
+{
+    tern_error ignored = {0};
+    tern_vulkan__idle(vk, &ignored);
+    tern_vulkan__upload_wait(vk, &ignored);
+}
+
+static void vulkan_close(tern_backend *b)
+{
+    if (!b) return;
+    tern_vulkan *vk = tern_vulkan__self(b);
+    if (vk->device && vk->fn.DeviceWaitIdle) {
+        settle(vk);
+        vk->fn.DeviceWaitIdle(vk->device);
+        tern_vulkan__upload_close(vk);
+        tern_vulkan__pipelines_close(vk);
+        if (vk->run_fence) vk->fn.DestroyFence(vk->device, vk->run_fence, NULL);
+    }
+    tern_vulkan__device_close(vk);
+    tern_pool_close(vk->threads);
+    pthread_mutex_destroy(&vk->lock);
+    tern_free(vk->submission);
+    tern_free(vk->rows);
+    tern_free(vk);
+}
+
+static tern_status buffer_create(tern_backend *b, uint64_t bytes, tern_buffer **out, tern_error *err)
+{
+    tern_vulkan *vk = lock(b);
+    tern_buffer *buffer = NULL;
+    tern_status status = tern_vulkan__alive(vk, err);
+    if (status == TERN_OK) status = tern_vulkan__buffer_make(vk, bytes, TERN_VULKAN_DEVICE, &buffer, err);
+    if (status == TERN_OK) status = tern_vulkan__buffer_zero(vk, buffer, err);
+    if (status == TERN_OK) *out = buffer;
+    else tern_vulkan__buffer_free(vk, buffer);
+    return unlock(vk, status, err);
+}
+
+static tern_status weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err)
+{
+    tern_vulkan *vk = lock(b);
+    tern_status status = tern_vulkan__alive(vk, err);
+    if (status == TERN_OK) status = tern_vulkan__weight_make(vk, w, out, err);
+    return unlock(vk, status, err);
+}
+
+static void buffer_free(tern_backend *b, tern_buffer *buffer)
+{
+    if (!buffer) return;
+    tern_vulkan *vk = lock(b);
+    settle(vk);
+    tern_vulkan__buffer_free(vk, buffer);
+    unlock(vk, TERN_OK, NULL);
+}
+
+static tern_status buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes, tern_error *err)
+{
+    tern_vulkan *vk = lock(b);
+    tern_status status = tern_vulkan__alive(vk, err);
+    if (status == TERN_OK) status = tern_vulkan__buffer_write(vk, buffer, offset, data, bytes, err);
+    return unlock(vk, status, err);
+}
+
+static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes, tern_error *err)
+{
+    tern_vulkan *vk = lock(b);
+    return unlock(vk, tern_vulkan__buffer_read(vk, buffer, offset, data, bytes, err), err);
+}
+
+static tern_status supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    return tern_gpu_supports(graph, op, &tern_vulkan__self(b)->caps, err);
+}
+
+static tern_status prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out, tern_error *err)
+{
+    tern_vulkan *vk = lock(b);
+    tern_status status = tern_vulkan__idle(vk, err);
+    if (status == TERN_OK) status = tern_vulkan__prepare(vk, graph, bindings, out, err);
+    return unlock(vk, status, err);
+}
+
+static void prepared_free(tern_backend *b, tern_prepared *prepared)
+{
+    if (!prepared) return;
+    tern_vulkan *vk = lock(b);
+    settle(vk);
+    tern_vulkan__prepared_free(vk, prepared);
+    unlock(vk, TERN_OK, NULL);
+}
+
+static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err)
+{
+    tern_vulkan *vk = lock(b);
+    return unlock(vk, tern_vulkan__run(vk, prepared, n_steps, err), err);
+}
+
+static tern_status wait(tern_backend *b, tern_error *err)
+{
+    tern_vulkan *vk = lock(b);
+    return unlock(vk, tern_vulkan__idle(vk, err), err);
+}
+
+static void counters(const tern_backend *b, tern_backend_counters *out)
+{
+    tern_vulkan *vk = (tern_vulkan *)(uintptr_t)b;
+    pthread_mutex_lock(&vk->lock);
+    *out = vk->counters;
+    pthread_mutex_unlock(&vk->lock);
+}
+
+static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
+{
+    tern_vulkan *vk = (tern_vulkan *)(uintptr_t)b;
+    pthread_mutex_lock(&vk->lock);
+    size_t n = vk->n_rows;
+    for (size_t i = 0; i < n && i < cap; i++) rows[i] = vk->rows[i];
+    pthread_mutex_unlock(&vk->lock);
+    return n;
+}
+
+static double measure(tern_backend *b, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds)
+{
+    (void)b;
+    (void)what;
+    (void)buffers;
+    (void)n;
+    (void)seconds;
+    return 0;
+}
+
+static tern_status open_parts(tern_vulkan *vk, const tern_vulkan_options *options, tern_error *err)
+{
+    TERN_TRY(tern_vulkan__device_open(vk, options, err));
+    TERN_TRY(tern_vulkan__fence_create(vk, &vk->run_fence, err));
+    TERN_TRY(tern_vulkan__cache_open(vk, options->cache_dir, err));
+    vk->submission = tern_calloc(vk->base.max_steps + 1, sizeof *vk->submission);
+    return vk->submission ? TERN_OK : tern_fail_alloc(err, (vk->base.max_steps + 1) * sizeof *vk->submission);
+}
+
+tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *options, tern_error *err)
+{
+    tern_vulkan_options how = *options;
+    const char *wanted = getenv("TERN_VULKAN_VALIDATION");
+    how.validation |= wanted && *wanted && *wanted != '0';
+    *backend = NULL;
+    tern_vulkan *vk = tern_calloc(1, sizeof *vk);
+    if (!vk) return tern_fail_alloc(err, sizeof *vk);
+    pthread_mutex_init(&vk->lock, NULL);
+    vk->base = (tern_backend){.name = "vulkan",
+                              .fusions = how.unfused ? 0 : TERN_FUSION_LINEAR_NORM | TERN_FUSION_ROPE_ATTENTION,
+                              .max_steps = TERN_SAMPLE_MAX_STEPS,
+                              .close = vulkan_close, .buffer_create = buffer_create, .weight_create = weight_create,
+                              .buffer_free = buffer_free, .buffer_write = buffer_write, .buffer_read = buffer_read, .supports = supports,
+                              .prepare = prepare, .prepared_free = prepared_free, .run = run, .wait = wait, .counters = counters,
+                              .measure = measure, .profile = profile};
+    vk->profile = how.profile;
+    vk->validation = how.validation;
+    vk->n_threads = how.n_threads;
+    tern_status status = open_parts(vk, &how, err);
+    if (status == TERN_OK) *backend = &vk->base;
+    else vulkan_close(&vk->base);
+    return status;
+}

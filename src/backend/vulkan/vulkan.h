@@ -1,0 +1,41 @@
+/* The Vulkan backend: the WGSL kernels of backend/gpu on any device with Vulkan 1.1. The loader is found at run time. */
+#ifndef TERN_BACKEND_VULKAN_VULKAN_H
+#define TERN_BACKEND_VULKAN_VULKAN_H
+
+#include "backend/backend.h"
+
+struct tern_gpu_caps;
+
+/* Zero-initialised: the device that should be fastest. */
+typedef struct tern_vulkan_options {
+    const char *device;    /* its index in the list, or a part of its name */
+    const char *cache_dir; /* where compiled pipelines are kept; NULL: the user's cache folder; "": nowhere */
+    uint32_t n_threads;    /* that pack weights; 0: one for each physical core, at most 16 */
+    bool validation;       /* run under VK_LAYER_KHRONOS_validation: the first thing it says becomes an error */
+    bool profile;          /* time every dispatch; each step is then waited for */
+    bool unfused;          /* ask for no fusions in graphs of one token */
+    const struct tern_gpu_caps *limits; /* use no more than this of the device, for tests; NULL: all */
+} tern_vulkan_options;
+
+/* Errors: NOT_FOUND (no loader, no device, none of that name), INVALID_ARGUMENT (a name that fits several devices), UNSUPPORTED (the
+ * device lacks something that is needed: it is named). */
+tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *options, tern_error *err);
+
+/* What `tern devices` shows. */
+typedef struct tern_vulkan_device {
+    char name[256], driver[256]; /* "NVIDIA H200", "NVIDIA 570.124.06" */
+    const char *type;            /* "discrete", "integrated", "virtual", "cpu", "other" */
+    uint32_t version[3];         /* of Vulkan */
+    uint64_t memory;             /* bytes that are local to the device */
+    bool unified;                /* that memory is the host's as well */
+    uint32_t subgroup_min, subgroup_max; /* 0: no subgroup operations */
+    uint32_t workgroup_bytes, workgroup_invocations;
+    uint64_t max_binding;
+    bool dot_product, fast_dot_product, f16, timestamps;
+    char lacks[64]; /* what this backend needs and the device has not; empty: it can be used */
+} tern_vulkan_device;
+
+/* Fills devices[cap]; *n is how many there are. Errors: as tern_vulkan_open; no device at all is none. */
+tern_status tern_vulkan_devices(tern_vulkan_device *devices, size_t cap, size_t *n, tern_error *err);
+
+#endif

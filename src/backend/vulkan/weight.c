@@ -1,0 +1,104 @@
+/* Weights on the device: rows packed by several threads while earlier ones are being copied. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "backend/vulkan/device.h"
+#include "base/alloc.h"
+
+enum { TASK_BYTES = 1 << 20, MOST_THREADS = 16 };
+
+/* Rows that are packed together, in tasks of some rows each. */
+typedef struct packing {
+    const tern_gpu_layout *layout;
+    const tern_weight *weight;
+    uint32_t first, n, rows_of_task;
+    uint8_t *out;
+    atomic_int status;
+} packing;
+
+static void pack_task(void *context, uint32_t task, uint32_t thread)
+{
+    (void)thread;
+    packing *p = context;
+    uint32_t begin = task * p->rows_of_task, n = p->n - begin < p->rows_of_task ? p->n - begin : p->rows_of_task;
+    uint8_t *out = p->out + (size_t)begin * p->layout->row_bytes;
+    tern_status status = tern_gpu_pack_rows(p->layout, p->weight, p->first + begin, n, out, NULL);
+    if (status != TERN_OK) atomic_store(&p->status, (int)status);
+}
+
+static tern_status start_threads(tern_vulkan *vk, tern_error *err)
+{
+    if (vk->threads) return TERN_OK;
+    TERN_TRY(tern_pool_open(&vk->threads, vk->n_threads, false, err));
+    if (vk->n_threads || tern_pool_threads(vk->threads) <= MOST_THREADS) return TERN_OK;
+    tern_pool_close(vk->threads);
+    vk->threads = NULL;
+    return tern_pool_open(&vk->threads, MOST_THREADS, false, err);
+}
+
+static tern_status pack(tern_vulkan *vk, packing *p, tern_error *err)
+{
+    uint32_t rows = TASK_BYTES / p->layout->row_bytes;
+    p->rows_of_task = rows ? rows : 1;
+    uint32_t n_tasks = (p->n + p->rows_of_task - 1) / p->rows_of_task;
+    if (n_tasks == 1) {
+        pack_task(p, 0, 0);
+    } else {
+        TERN_TRY(start_threads(vk, err));
+        tern_pool_for(vk->threads, n_tasks, pack_task, p);
+    }
+    tern_status status = (tern_status)atomic_load(&p->status);
+    return status == TERN_OK ? TERN_OK : tern_fail(err, status, "%s: packing for the device: %s", p->weight->name, tern_status_words(status));
+}
+
+static tern_status copy_bytes(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes, tern_error *err)
+{
+    if (!buffer->memory.mapped) return tern_vulkan__upload(vk, buffer, offset, data, bytes, err);
+    memcpy(buffer->memory.mapped + offset, data, (size_t)bytes);
+    return TERN_OK;
+}
+
+/* Rows [first, first + n) to `offset`, straight into memory that is mapped, else a staging buffer full at a time. */
+static tern_status copy_rows(tern_vulkan *vk, tern_buffer *buffer, const tern_gpu_layout *layout, const tern_weight *w, uint32_t first,
+                             uint32_t n, uint64_t offset, tern_error *err)
+{
+    uint8_t *mapped = buffer->memory.mapped;
+    uint32_t most = mapped ? n : TERN_VULKAN_UPLOAD_BYTES / layout->row_bytes;
+    if (most == 0) return tern_fail(err, TERN_UNSUPPORTED, "%s: rows of %u bytes: at most %d expected", w->name, layout->row_bytes, TERN_VULKAN_UPLOAD_BYTES);
+    for (uint32_t done = 0; done < n; done += most) {
+        packing p = {.layout = layout, .weight = w, .first = first + done, .n = n - done < most ? n - done : most};
+        uint64_t at = offset + (uint64_t)done * layout->row_bytes;
+        if (mapped) p.out = mapped + at;
+        else TERN_TRY(tern_vulkan__upload_reserve(vk, buffer, at, (uint64_t)p.n * layout->row_bytes, &p.out, err));
+        TERN_TRY(pack(vk, &p, err));
+    }
+    return TERN_OK;
+}
+
+static tern_status copy_slices(tern_vulkan *vk, tern_buffer *buffer, const tern_gpu_layout *layout, const tern_weight *w, tern_error *err)
+{
+    for (uint32_t i = 0; i < layout->n_slices; i++) {
+        uint32_t first = i * layout->slice_rows, left = layout->rows - first, n = left < layout->slice_rows ? left : layout->slice_rows;
+        uint64_t offset = i * layout->slice_bytes;
+        TERN_TRY(copy_rows(vk, buffer, layout, w, first, n, offset, err));
+        if (layout->scales_offset)
+            TERN_TRY(copy_bytes(vk, buffer, offset + layout->scales_offset, w->row_scales + first, n * sizeof(float), err));
+    }
+    return tern_vulkan__flush(vk, &buffer->memory, err);
+}
+
+tern_status tern_vulkan__weight_make(tern_vulkan *vk, const tern_weight *w, tern_buffer **out, tern_error *err)
+{
+    tern_gpu_layout layout;
+    tern_buffer *buffer = NULL;
+    TERN_TRY(tern_gpu_layout_of(&layout, w, &vk->caps, err));
+    tern_status status = tern_vulkan__buffer_make(vk, layout.bytes, TERN_VULKAN_DEVICE, &buffer, err);
+    if (status == TERN_OK) status = copy_slices(vk, buffer, &layout, w, err);
+    if (status == TERN_OK) {
+        vk->counters.uploaded_bytes += layout.bytes;
+        *out = buffer;
+        return TERN_OK;
+    }
+    tern_vulkan__buffer_free(vk, buffer);
+    return tern_error_prefix(err, "%s", w->name);
+}

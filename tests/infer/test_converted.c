@@ -1,26 +1,13 @@
 /* Models converted to GGUF in every encoding that loses nothing compute the goldens; lossy ones stay near. */
+#include "support/converted.h"
 #include "support/golden.h"
 #include "support/test.h"
-
-static const char *converted(const char *from, const char *linear, const char *head)
-{
-    tern_error err = {0};
-    tern_model *model;
-    char name[64];
-    snprintf(name, sizeof name, "converted-%s.gguf", linear ? linear : "kept");
-    const char *path = test_scratch(name);
-    tern_export_options options = {.linear = linear ? tern_encoding_by_name(linear) : NULL, .head = head ? tern_encoding_by_name(head) : NULL};
-    assert_ok(tern_model_open(&model, from, &(tern_model_options){.no_tokenizer = true}, &err), err);
-    assert_ok(tern_model_write_gguf(model, path, &options, &err), err);
-    tern_model_close(model);
-    return path;
-}
 
 static void check(const char *name, const char *linear, const char *head, double max_rms)
 {
     char golden[64];
     snprintf(golden, sizeof golden, "%s/golden.safetensors", name);
-    test_golden_check(converted(test_fixture(name), linear, head), test_fixture(golden), NULL, max_rms);
+    test_golden_check(test_converted(test_fixture(name), linear, head), test_fixture(golden), NULL, max_rms);
 }
 
 static void ternary_encodings(void **state)
@@ -45,7 +32,7 @@ static void bitnet_in_dense_encodings(void **state)
 static void trained_model(void **state)
 {
     (void)state;
-    test_golden_check(converted(test_model("tiny-stories-bitnet"), "t160", NULL),
+    test_golden_check(test_converted(test_model("tiny-stories-bitnet"), "t160", NULL),
                       test_model("tiny-stories-bitnet/golden_logits.safetensors"), NULL, 2e-3);
 }
 
@@ -70,7 +57,7 @@ static void lossy_encodings(void **state)
     test_golden_open(&golden, test_fixture("llama/golden.safetensors"));
     const float *want = (const float *)(const void *)tern_safetensors_find(golden.file, "1.logits")->data;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tern_engine *engine = test_engine(converted(test_fixture("llama"), cases[i].encoding, cases[i].encoding), NULL);
+        tern_engine *engine = test_engine(test_converted(test_fixture("llama"), cases[i].encoding, cases[i].encoding), NULL);
         tern_session *session = test_session(engine, false);
         uint32_t n, n_vocab = tern_engine_config(engine)->n_vocab;
         const int32_t *ids = test_golden_ids(&golden, 1, &n);

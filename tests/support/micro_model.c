@@ -1,7 +1,10 @@
 /* The micro model, written by the GGUF writer. */
 #include "support/micro_model.h"
 
+#include <unistd.h>
+
 #include "base/file.h"
+#include "base/rng.h"
 #include "format/gguf.h"
 #include "quant/encoding.h"
 #include "support/test.h"
@@ -89,6 +92,15 @@ static void add_tensor(tern_gguf_writer *w, const micro_tensor *t)
     assert_ok(tern_gguf_add_tensor(w, t->name, t->type, dims, t->rows == 1 ? 1 : 2, &err), err);
 }
 
+static void randomise(uint64_t seed, float mean, float *values, int8_t *codes, size_t n)
+{
+    tern_rng rng = {.state = seed};
+    for (size_t i = 0; i < n; i++) {
+        values[i] = mean + tern_rng_f32(&rng) - 0.5f;
+        codes[i] = (int8_t)((int)tern_rng_below(&rng, 3) - 1);
+    }
+}
+
 static void write_tensor(tern_gguf_writer *w, const micro_change *c, const micro_tensor *t)
 {
     static float values[MAX_ELEMENTS];
@@ -99,6 +111,7 @@ static void write_tensor(tern_gguf_writer *w, const micro_change *c, const micro
     assert_true(n <= MAX_ELEMENTS);
     for (size_t i = 0; i < n; i++) values[i] = 1.0f;
     for (size_t i = 0; i < n; i++) codes[i] = (int8_t)((i + 1) % 3) - 1;
+    if (c->seed) randomise(c->seed + t->cols, t->rows == 1 ? 1.0f : 0.0f, values, codes, n);
     assert_ok(tern_encoding_bytes(e, t->rows, t->cols, &size, &err), err);
     if (e->ternary) assert_ok(tern_encode_codes(e, codes, 0.5f, t->rows, t->cols, bytes, &err), err);
     else assert_ok(tern_encode(e, values, t->rows, t->cols, bytes, &err), err);
@@ -108,7 +121,9 @@ static void write_tensor(tern_gguf_writer *w, const micro_change *c, const micro
 
 tern_buf micro_model(const micro_change *change)
 {
-    const char *path = test_scratch("micro.gguf");
+    char name[48];
+    snprintf(name, sizeof name, "micro-%d.gguf", (int)getpid());
+    const char *path = test_scratch(name);
     tern_gguf_writer *w = NULL;
     micro_tensor tensors[16];
     uint32_t width = change->width ? change->width : 16;
@@ -121,5 +136,6 @@ tern_buf micro_model(const micro_change *change)
     assert_ok(tern_gguf_writer_commit(w, &err), err);
     tern_buf bytes = {0};
     assert_ok(tern_file_read(&bytes, path, 1 << 24, &err), err);
+    unlink(path);
     return bytes;
 }

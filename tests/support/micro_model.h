@@ -10,6 +10,7 @@
  * head, 8 tokens, no tokenizer, i2_s layers with the codes 0, +1, -1, 0, +1, ... and scale 0.5, F32 table and norms. */
 typedef struct micro_change {
     uint32_t width;
+    uint64_t seed;            /* not 0: random weights, norms around 1, so that every token has logits of its own */
     const char *architecture; /* NULL: "bitnet-b1.58" */
     const char *drop;         /* the key (without its prefix) or tensor that is left out */
     const char *key;          /* a key (without its prefix) that gets this value */

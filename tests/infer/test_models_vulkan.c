@@ -102,7 +102,7 @@ static void small_shapes(void **state)
     static const int32_t ids[] = {1, 5, 2, 7, 3, 3, 0, 6};
     static const uint32_t widths[] = {16, 48, 144, 272};
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        tern_buf bytes = micro_model(&(micro_change){.width = widths[i], .seed = 7});
+        tern_buf bytes = micro_model(&(micro_change){.width = widths[i], .seed = 7, .key = "context_length", .value = 128});
         const char *path = written(&bytes);
         test_pair pair;
         test_pair_open(&pair, path, test_all_layers, NULL, ternary_budget);

@@ -32,7 +32,7 @@ test: test-build ## Build everything and run all tests
 	@ctest --preset release -j $(JOBS)
 
 shaders: ## Compile the WGSL kernels (needs Node and npm; the result is committed)
-	@cd tools/wgsl && npm ci --ignore-scripts --silent && npm run --silent build -- $(ARGS)
+	@cd tools/wgsl && npm ci --ignore-scripts --silent && npm run --silent build -- --tint $(ARGS)
 
 bench: build ## Measure speed as a share of this machine's memory bandwidth
 	@scripts/bench.sh $(ARGS)

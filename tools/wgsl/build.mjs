@@ -53,6 +53,16 @@ function tool(name, args) {
     return true;
 }
 
+// Errors that are the same but for the pipeline's name are said once.
+function summary(errors) {
+    const same = new Map();
+    for (const error of errors) {
+        const key = error.replace(/^(\S+:\d+): \w+:/, '$1:');
+        same.set(key, [...(same.get(key) ?? []), error]);
+    }
+    return [...same.values()].map(([first, ...rest]) => (rest.length ? `${first}\n  and ${rest.length} more` : first));
+}
+
 class Build {
     constructor(options) {
         this.options = options;
@@ -127,7 +137,7 @@ class Build {
         if (this.options.tint) await this.tint(chosen);
         this.removeStale(rows);
         fs.rmSync(this.scratch, {recursive: true});
-        for (const error of this.errors) console.error(error);
+        for (const error of summary(this.errors)) console.error(error);
         if (!this.validated) console.error('spirv-val is not installed: nothing was validated');
         console.log(
             `${chosen.length} pipelines, ${this.bytes} bytes, ${this.written} written, ${this.errors.length} errors`,

@@ -1,22 +1,111 @@
-/* Lowering the ops on rows: norms, quantiser, gate, sum, gather. */
+/* Lowering the ops on rows: norms, quantiser, gate, sum, gather. Each uniform is laid out as its kernel's struct P. */
+#include <assert.h>
+#include <string.h>
+
 #include "backend/gpu/gpu.h"
 
-static uint32_t ceil_div(uint32_t a, uint32_t b)
+enum { MAX_COLS_Q8 = 131072 }; /* a row's sum of int8 stays exact in f32 */
+
+/* The words of a uniform, one after the other. */
+typedef struct words {
+    uint32_t word[TERN_GPU_UNIFORM_WORDS];
+    size_t n;
+} words;
+
+static void put(words *u, uint32_t word)
 {
-    return (a + b - 1) / b;
+    assert(u->n < TERN_GPU_UNIFORM_WORDS);
+    u->word[u->n++] = word;
+}
+
+/* Where the view's first row starts and how far it is to the next, in `unit` floats. */
+static void put_view(words *u, const tern_gpu_program *p, tern_view view, uint32_t unit)
+{
+    put(u, view.first_col / unit);
+    put(u, p->graph->values[view.value].cols / unit);
+}
+
+static words begin(const tern_gpu_program *p, const tern_op *op, uint32_t cols)
+{
+    words u = {0};
+    put(&u, cols);
+    put(&u, tern_gpu__count_word(p, op->rows));
+    return u;
+}
+
+/* One invocation for each element. */
+static tern_status elementwise(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[2], const words *u,
+                               uint32_t n_inputs, tern_error *err)
+{
+    tern_gpu_pipeline pipeline = tern_gpu_first_fit(candidates, 2, p->caps);
+    uint32_t width = tern_gpu_pipelines[pipeline].invocations, groups = (op->out.cols + width - 1) / width;
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups, tern_gpu__max_rows(p, op->rows), 1, err);
+    if (!d) return TERN_UNSUPPORTED;
+    memcpy(d->uniform, u->word, sizeof d->uniform);
+    tern_gpu__bind_params(p, d, false);
+    for (uint32_t i = 0; i < n_inputs; i++) tern_gpu__bind_value(p, d, op->in[i].value, false);
+    tern_gpu__bind_value(p, d, op->out.value, true);
+    return TERN_OK;
+}
+
+/* ADD and GATE. */
+static tern_status lower_pair(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[2], tern_error *err)
+{
+    words u = begin(p, op, op->out.cols);
+    put_view(&u, p, op->in[0], 1);
+    put_view(&u, p, op->in[1], 1);
+    put_view(&u, p, op->out, 1);
+    return elementwise(p, op, candidates, &u, 2, err);
+}
+
+static tern_status lower_gate(tern_gpu_program *p, const tern_op *op, tern_error *err)
+{
+    static const tern_gpu_pipeline relu2[] = {TERN_GPU_RELU2_256, TERN_GPU_RELU2_128}, silu[] = {TERN_GPU_SILU_256, TERN_GPU_SILU_128};
+    return lower_pair(p, op, op->activation == TERN_ACT_RELU2 ? relu2 : silu, err);
 }
 
 static tern_status lower_add(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_ADD_256, TERN_GPU_ADD_128};
-    tern_gpu_pipeline pipeline = tern_gpu_first_fit(candidates, 2, p->caps);
-    const tern_value *values = p->graph->values;
-    uint32_t cols = op->out.cols, rows = tern_gpu__max_rows(p, op->rows);
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, ceil_div(cols, tern_gpu_pipelines[pipeline].invocations), rows, 1, err);
+    return lower_pair(p, op, candidates, err);
+}
+
+static tern_status lower_gather(tern_gpu_program *p, const tern_op *op, tern_error *err)
+{
+    static const tern_gpu_pipeline candidates[] = {TERN_GPU_GATHER_256, TERN_GPU_GATHER_128};
+    words u = begin(p, op, op->out.cols);
+    put(&u, tern_gpu__param_word(p, TERN_PARAM_OUTPUTS));
+    put_view(&u, p, op->in[0], 1);
+    put_view(&u, p, op->out, 1);
+    return elementwise(p, op, candidates, &u, 1, err);
+}
+
+/* Whether all rows of a view of f32 are whole vectors of four. */
+static bool in_fours(const tern_gpu_program *p, tern_view view)
+{
+    return view.cols % 4 == 0 && view.first_col % 4 == 0 && p->graph->values[view.value].cols % 4 == 0;
+}
+
+/* A workgroup for each row of in[0]; candidates: with subgroups, of 256 and of 128 invocations, and the one for any number of columns. */
+static tern_gpu_dispatch *add_rowwise(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[4], bool fours, tern_error *err)
+{
+    tern_gpu_pipeline pipeline = fours ? tern_gpu_first_fit(candidates, 4, p->caps) : candidates[3];
+    return tern_gpu__add(p, op, pipeline, tern_gpu__max_rows(p, op->rows), 1, 1, err);
+}
+
+static tern_status lower_rms_norm(tern_gpu_program *p, const tern_op *op, tern_error *err)
+{
+    static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_SUBGROUP_256, TERN_GPU_RMS_NORM_256, TERN_GPU_RMS_NORM_128,
+                                                   TERN_GPU_RMS_NORM_ANY_128};
+    bool fours = in_fours(p, op->in[0]) && in_fours(p, op->out);
+    uint32_t unit = fours ? 4 : 1;
+    tern_gpu_dispatch *d = add_rowwise(p, op, candidates, fours, err);
     if (!d) return TERN_UNSUPPORTED;
-    uint32_t uniform[] = {cols, tern_gpu__count_word(p, op->rows), op->in[0].first_col, values[op->in[0].value].cols,
-                          op->in[1].first_col, values[op->in[1].value].cols, op->out.first_col, values[op->out.value].cols};
-    for (size_t i = 0; i < sizeof uniform / sizeof *uniform; i++) d->uniform[i] = uniform[i];
+    words u = begin(p, op, op->in[0].cols);
+    put_view(&u, p, op->in[0], unit);
+    put_view(&u, p, op->out, unit);
+    put(&u, tern_gpu__float_bits(op->eps));
+    memcpy(d->uniform, u.word, sizeof d->uniform);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_value(p, d, op->in[0].value, false);
     tern_gpu__bind_value(p, d, op->in[1].value, false);
@@ -24,8 +113,48 @@ static tern_status lower_add(tern_gpu_program *p, const tern_op *op, tern_error 
     return TERN_OK;
 }
 
+/* The rows of op->out: where they lie in its words. */
+static void put_q8(words *u, const tern_gpu_program *p, const tern_op *op)
+{
+    uint32_t cols = p->graph->values[op->out.value].cols, n = tern_gpu__max_rows(p, op->rows);
+    put(u, (uint32_t)(tern_q8_stride(cols) / 4));
+    put(u, (uint32_t)(tern_q8_scales_offset(cols, n) / 4));
+    put(u, (uint32_t)(tern_q8_sums_offset(cols, n) / 4));
+}
+
+/* QUANTIZE and NORM_QUANT. */
+static tern_status lower_quantize(tern_gpu_program *p, const tern_op *op, tern_error *err)
+{
+    static const tern_gpu_pipeline plain[] = {TERN_GPU_QUANTIZE_SUBGROUP_256, TERN_GPU_QUANTIZE_256, TERN_GPU_QUANTIZE_128,
+                                              TERN_GPU_QUANTIZE_ANY_128};
+    static const tern_gpu_pipeline with_norm[] = {TERN_GPU_NORM_QUANT_SUBGROUP_256, TERN_GPU_NORM_QUANT_256, TERN_GPU_NORM_QUANT_128,
+                                                  TERN_GPU_NORM_QUANT_ANY_128};
+    bool norm = op->kind == TERN_OP_NORM_QUANT, fours = in_fours(p, op->in[0]);
+    if (op->in[0].cols > MAX_COLS_Q8) return tern_gpu__unsupported(p->graph, op, "rows of more than 131072 columns", err);
+    tern_gpu_dispatch *d = add_rowwise(p, op, norm ? with_norm : plain, fours, err);
+    if (!d) return TERN_UNSUPPORTED;
+    words u = begin(p, op, op->in[0].cols);
+    put_view(&u, p, op->in[0], fours ? 4 : 1);
+    put_q8(&u, p, op);
+    put(&u, tern_gpu__float_bits(op->eps));
+    memcpy(d->uniform, u.word, sizeof d->uniform);
+    tern_gpu__bind_params(p, d, false);
+    tern_gpu__bind_value(p, d, op->in[0].value, false);
+    if (norm) tern_gpu__bind_value(p, d, op->in[1].value, false);
+    else tern_gpu__bind_nothing(d);
+    tern_gpu__bind_value(p, d, op->out.value, true);
+    return TERN_OK;
+}
+
 tern_status tern_gpu__lower_rows(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    if (op->kind == TERN_OP_ADD) return lower_add(p, op, err);
-    return tern_gpu__unsupported(p->graph, op, "no kernel", err);
+    switch (op->kind) {
+    case TERN_OP_RMS_NORM: return lower_rms_norm(p, op, err);
+    case TERN_OP_QUANTIZE:
+    case TERN_OP_NORM_QUANT: return lower_quantize(p, op, err);
+    case TERN_OP_GATE: return lower_gate(p, op, err);
+    case TERN_OP_ADD: return lower_add(p, op, err);
+    case TERN_OP_GATHER: return lower_gather(p, op, err);
+    default: return tern_gpu__unsupported(p->graph, op, "no kernel", err);
+    }
 }

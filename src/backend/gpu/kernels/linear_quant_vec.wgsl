@@ -120,8 +120,8 @@ fn part_of(unit: Unit, u: u32, part: u32) -> Sixteen {
     var scale = (unit.b.y >> shift) & 63u;
     var least = (unit.b.z >> shift) & 63u;
     if (group >= 4u) {
-        scale = ((unit.b.w >> shift) & 15u) | ((unit.b.y >> (shift + 6u)) & 3u) << 4u;
-        least = ((unit.b.w >> (shift + 4u)) & 15u) | ((unit.b.z >> (shift + 6u)) & 3u) << 4u;
+        scale = ((unit.b.w >> shift) & 15u) | (((unit.b.y >> (shift + 6u)) & 3u) << 4u);
+        least = ((unit.b.w >> (shift + 4u)) & 15u) | (((unit.b.z >> (shift + 6u)) & 3u) << 4u);
     }
     let ds = unpack2x16float(unit.b.x);
     let values = bytes_of((unit.a >> vec4<u32>(part * 4u)) & vec4<u32>(0x0f0f0f0fu)) * (ds.x * f32(scale));

@@ -1,0 +1,215 @@
+// QUANTIZE and, with NORM, NORM_QUANT (src/ops/op.h): rows of f32, normed first if so wanted, to int8 (src/ops/ref/ref.h).
+//
+//   v[c] = x[t][c], or x[t][c] * gain[c] / sqrt(mean_c(x[t][c]^2) + eps)
+//   s = 127 / max(max_c |v[c]|, 1e-5);  q[t][c] = round_half_even(v[c] * s);  NaN is 0, an infinity the largest finite value
+//
+//   groups     (most rows): a workgroup for each row
+//   x          rows of x_stride times ALIGN floats, from ALIGN times x_first
+//   gain       [cols] f32; nothing without NORM
+//   q8         word t * row_words + i: columns 4 i to 4 i + 3 of row t, the first in the lowest byte, zeros from cols on;
+//              word scales_word + t: 1 / s as f32;  word sums_word + t: sum_c q[t][c] as i32
+//   params     word count_word holds the number of rows
+//
+// Invocations take four columns at a time. With ALIGN = 4 these lie in one vector of memory: cols, and where rows start, are
+// multiples of four. The first KEPT vectors of each invocation stay in registers; what a longer row has beyond them is read again.
+// int8 differ from the definition only where v[c] * s is within rounding of a half. cols is at most 131072, so that a sum of int8 is
+// exact in f32.
+enable subgroups; // subgroups only
+
+override WORKGROUP: u32 = 256;
+override ALIGN: u32 = 4;
+override NORM: bool = true;
+
+const KEPT = 8u;
+const HEADS = 16u;
+
+struct P {
+    cols: u32,
+    count_word: u32,
+    x_first: u32,
+    x_stride: u32,
+    row_words: u32,
+    scales_word: u32,
+    sums_word: u32,
+    eps: f32,
+}
+
+@group(0) @binding(0) var<uniform> p: P;
+@group(0) @binding(1) var<storage, read_write> params: array<u32>;
+@group(0) @binding(2) var<storage, read_write> x: array<f32>;
+@group(0) @binding(3) var<storage, read> gain: array<f32>;
+@group(0) @binding(4) var<storage, read_write> q8: array<u32>;
+
+var<workgroup> partial: array<f32, WORKGROUP>;
+var<workgroup> heads: array<f32, HEADS>;
+
+// The sum (or the maximum; both of values that are not below 0 then) of all invocations' values, in every one of them. A subgroup
+// has `lanes` consecutive invocations.
+fn workgroup_sum(value: f32, local: u32, lanes: u32) -> f32 {
+    var sum = value;
+    sum = subgroupAdd(value); // subgroups only
+    if ((local & (lanes - 1u)) == 0u) {
+        partial[local >> countTrailingZeros(lanes)] = sum;
+    }
+    workgroupBarrier();
+    if (local < HEADS) {
+        sum = 0.0;
+        for (var i = local; i < (WORKGROUP >> countTrailingZeros(lanes)); i += HEADS) {
+            sum += partial[i];
+        }
+        heads[local] = sum;
+    }
+    workgroupBarrier();
+    sum = 0.0;
+    for (var i = 0u; i < HEADS; i++) {
+        sum += heads[i];
+    }
+    return sum;
+}
+
+fn workgroup_max(value: f32, local: u32, lanes: u32) -> f32 {
+    var most = value;
+    most = subgroupMax(value); // subgroups only
+    if ((local & (lanes - 1u)) == 0u) {
+        partial[local >> countTrailingZeros(lanes)] = most;
+    }
+    workgroupBarrier();
+    if (local < HEADS) {
+        most = 0.0;
+        for (var i = local; i < (WORKGROUP >> countTrailingZeros(lanes)); i += HEADS) {
+            most = max(most, partial[i]);
+        }
+        heads[local] = most;
+    }
+    workgroupBarrier();
+    most = 0.0;
+    for (var i = 0u; i < HEADS; i++) {
+        most = max(most, heads[i]);
+    }
+    return most;
+}
+
+// Columns c to c + 3 of the row that starts at `row`; zeros from column `cols` on.
+fn x4(row: u32, c: u32, cols: u32) -> vec4<f32> {
+    let i = row + c;
+    var v = vec4<f32>();
+    if (c < cols) {
+        if (ALIGN == 4u) {
+            v = vec4<f32>(x[i], x[i + 1u], x[i + 2u], x[i + 3u]);
+        } else {
+            v.x = x[i];
+            if (c + 1u < cols) { v.y = x[i + 1u]; }
+            if (c + 2u < cols) { v.z = x[i + 2u]; }
+            if (c + 3u < cols) { v.w = x[i + 3u]; }
+        }
+    }
+    return v;
+}
+
+fn gain4(c: u32, cols: u32) -> vec4<f32> {
+    var v = vec4<f32>();
+    if (c < cols) {
+        if (ALIGN == 4u) {
+            v = vec4<f32>(gain[c], gain[c + 1u], gain[c + 2u], gain[c + 3u]);
+        } else {
+            v.x = gain[c];
+            if (c + 1u < cols) { v.y = gain[c + 1u]; }
+            if (c + 2u < cols) { v.z = gain[c + 2u]; }
+            if (c + 3u < cols) { v.w = gain[c + 3u]; }
+        }
+    }
+    return v;
+}
+
+// NaN to 0, infinities to the largest finite values. By bits: compilers may take floats for finite.
+fn finite(v: vec4<f32>) -> vec4<f32> {
+    let bits = bitcast<vec4<u32>>(v);
+    let size = bits & vec4<u32>(0x7fffffffu);
+    let largest = (bits & vec4<u32>(0x80000000u)) | vec4<u32>(0x7f7fffffu);
+    let held = select(bits, largest, size == vec4<u32>(0x7f800000u));
+    return bitcast<vec4<f32>>(select(held, vec4<u32>(), size > vec4<u32>(0x7f800000u)));
+}
+
+// What is quantised, of columns c to c + 3 with the values v.
+fn normed(v: vec4<f32>, r: f32, c: u32, cols: u32) -> vec4<f32> {
+    if (NORM) {
+        return finite((v * r) * gain4(c, cols));
+    }
+    return finite(v);
+}
+
+fn most_of(v: vec4<f32>) -> f32 {
+    let a = abs(v);
+    return max(max(a.x, a.y), max(a.z, a.w));
+}
+
+// a / b, rounded correctly where fma is (a quotient may be 2.5 ulp off in Vulkan).
+fn divided(a: f32, b: f32) -> f32 {
+    let q = a / b;
+    return fma(fma(-q, b, a), 1.0 / b, q);
+}
+
+// Writes columns c to c + 3; their sum.
+fn store(t: u32, c: u32, v: vec4<f32>, scale: f32) -> f32 {
+    let q = clamp(vec4<i32>(round(v * scale)), vec4<i32>(-128), vec4<i32>(127));
+    q8[t * p.row_words + (c >> 2u)] = pack4xI8(q);
+    return f32(q.x + q.y + q.z + q.w);
+}
+
+@compute @workgroup_size(WORKGROUP)
+fn main(
+    @builtin(subgroup_size) subgroup_lanes: u32, // subgroups only
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    var lanes = 1u;
+    lanes = subgroup_lanes; // subgroups only
+    let t = group.x;
+    let present = t < params[p.count_word];
+    let cols = select(0u, p.cols, present);
+    let columns = select(0u, 4u * p.row_words, present); // with the zeros
+    let row = (p.x_first + t * p.x_stride) * ALIGN;
+    let rest = 4u * (KEPT * WORKGROUP + local);
+
+    var kept: array<vec4<f32>, KEPT>;
+    var squares = 0.0;
+    for (var i = 0u; i < KEPT; i++) {
+        let v = x4(row, 4u * (i * WORKGROUP + local), cols);
+        kept[i] = v;
+        squares += dot(v, v);
+    }
+    var r = 0.0;
+    if (NORM) {
+        for (var c = rest; c < cols; c += 4u * WORKGROUP) {
+            let v = x4(row, c, cols);
+            squares += dot(v, v);
+        }
+        r = inverseSqrt(workgroup_sum(squares, local, lanes) / f32(p.cols) + p.eps);
+    }
+
+    var most = 1e-5;
+    for (var i = 0u; i < KEPT; i++) {
+        kept[i] = normed(kept[i], r, 4u * (i * WORKGROUP + local), cols);
+        most = max(most, most_of(kept[i]));
+    }
+    for (var c = rest; c < cols; c += 4u * WORKGROUP) {
+        most = max(most, most_of(normed(x4(row, c, cols), r, c, cols)));
+    }
+    let scale = divided(127.0, workgroup_max(most, local, lanes));
+
+    var sum = 0.0;
+    for (var i = 0u; i < KEPT; i++) {
+        let c = 4u * (i * WORKGROUP + local);
+        if (c < columns) {
+            sum += store(t, c, kept[i], scale);
+        }
+    }
+    for (var c = rest; c < columns; c += 4u * WORKGROUP) {
+        sum += store(t, c, normed(x4(row, c, cols), r, c, cols), scale);
+    }
+    sum = workgroup_sum(sum, local, lanes);
+    if (local == 0u && present) {
+        q8[p.scales_word + t] = bitcast<u32>(divided(1.0, scale));
+        q8[p.sums_word + t] = bitcast<u32>(i32(sum));
+    }
+}

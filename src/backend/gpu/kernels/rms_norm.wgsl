@@ -1,0 +1,126 @@
+// RMS_NORM (src/ops/op.h): y[t][c] = x[t][c] * gain[c] / sqrt(mean_c(x[t][c]^2) + eps), rows of f32.
+//
+//   groups     (most rows): a workgroup for each row
+//   x, y       rows of x_stride, y_stride times ALIGN floats, from ALIGN times x_first, y_first
+//   gain       [cols] f32
+//   params     word count_word holds the number of rows
+//
+// Invocations take four columns at a time. With ALIGN = 4 these lie in one vector of memory: cols, and where rows start, are
+// multiples of four. The first KEPT vectors of each invocation stay in registers; what a longer row has beyond them is read twice.
+// Sums in f32, in any order.
+enable subgroups; // subgroups only
+
+override WORKGROUP: u32 = 256;
+override ALIGN: u32 = 4;
+
+const KEPT = 8u;
+const HEADS = 16u;
+
+struct P {
+    cols: u32,
+    count_word: u32,
+    x_first: u32,
+    x_stride: u32,
+    y_first: u32,
+    y_stride: u32,
+    eps: f32,
+}
+
+@group(0) @binding(0) var<uniform> p: P;
+@group(0) @binding(1) var<storage, read_write> params: array<u32>;
+@group(0) @binding(2) var<storage, read_write> x: array<f32>;
+@group(0) @binding(3) var<storage, read> gain: array<f32>;
+@group(0) @binding(4) var<storage, read_write> y: array<f32>;
+
+var<workgroup> partial: array<f32, WORKGROUP>;
+var<workgroup> heads: array<f32, HEADS>;
+
+// The sum of all invocations' values. A subgroup has `lanes` consecutive invocations.
+fn workgroup_sum(value: f32, local: u32, lanes: u32) -> f32 {
+    var sum = value;
+    sum = subgroupAdd(value); // subgroups only
+    if ((local & (lanes - 1u)) == 0u) {
+        partial[local >> countTrailingZeros(lanes)] = sum;
+    }
+    workgroupBarrier();
+    if (local < HEADS) {
+        sum = 0.0;
+        for (var i = local; i < (WORKGROUP >> countTrailingZeros(lanes)); i += HEADS) {
+            sum += partial[i];
+        }
+        heads[local] = sum;
+    }
+    workgroupBarrier();
+    sum = 0.0;
+    for (var i = 0u; i < HEADS; i++) {
+        sum += heads[i];
+    }
+    return sum;
+}
+
+// Columns c to c + 3 of the row that starts at `row`; zeros from column `cols` on.
+fn x4(row: u32, c: u32, cols: u32) -> vec4<f32> {
+    let i = row + c;
+    var v = vec4<f32>();
+    if (c < cols) {
+        if (ALIGN == 4u) {
+            v = vec4<f32>(x[i], x[i + 1u], x[i + 2u], x[i + 3u]);
+        } else {
+            v.x = x[i];
+            if (c + 1u < cols) { v.y = x[i + 1u]; }
+            if (c + 2u < cols) { v.z = x[i + 2u]; }
+            if (c + 3u < cols) { v.w = x[i + 3u]; }
+        }
+    }
+    return v;
+}
+
+fn store(row: u32, c: u32, cols: u32, v: vec4<f32>) {
+    let i = row + c;
+    if (c >= cols) {
+        return;
+    }
+    if (ALIGN == 4u) {
+        y[i] = v.x * gain[c];
+        y[i + 1u] = v.y * gain[c + 1u];
+        y[i + 2u] = v.z * gain[c + 2u];
+        y[i + 3u] = v.w * gain[c + 3u];
+    } else {
+        y[i] = v.x * gain[c];
+        if (c + 1u < cols) { y[i + 1u] = v.y * gain[c + 1u]; }
+        if (c + 2u < cols) { y[i + 2u] = v.z * gain[c + 2u]; }
+        if (c + 3u < cols) { y[i + 3u] = v.w * gain[c + 3u]; }
+    }
+}
+
+@compute @workgroup_size(WORKGROUP)
+fn main(
+    @builtin(subgroup_size) subgroup_lanes: u32, // subgroups only
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    var lanes = 1u;
+    lanes = subgroup_lanes; // subgroups only
+    let t = group.x;
+    let cols = select(0u, p.cols, t < params[p.count_word]);
+    let x_row = (p.x_first + t * p.x_stride) * ALIGN;
+    let y_row = (p.y_first + t * p.y_stride) * ALIGN;
+    var kept: array<vec4<f32>, KEPT>;
+    var squares = 0.0;
+    for (var i = 0u; i < KEPT; i++) {
+        let v = x4(x_row, 4u * (i * WORKGROUP + local), cols);
+        kept[i] = v;
+        squares += dot(v, v);
+    }
+    for (var c = 4u * (KEPT * WORKGROUP + local); c < cols; c += 4u * WORKGROUP) {
+        let v = x4(x_row, c, cols);
+        squares += dot(v, v);
+    }
+    let r = inverseSqrt(workgroup_sum(squares, local, lanes) / f32(p.cols) + p.eps);
+    for (var i = 0u; i < KEPT; i++) {
+        store(y_row, 4u * (i * WORKGROUP + local), cols, kept[i] * r);
+    }
+    for (var c = 4u * (KEPT * WORKGROUP + local); c < cols; c += 4u * WORKGROUP) {
+        store(y_row, c, cols, x4(x_row, c, cols) * r);
+    }
+}

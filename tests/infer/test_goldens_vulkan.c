@@ -3,9 +3,9 @@
 
 #include <math.h>
 
+#include "format/json.h"
 #include "infer/perplexity.h"
 #include "infer/support.h"
-#include "format/json.h"
 #include "support/op_case.h"
 
 enum { MAX_BYTES = 1 << 20, ALL = 1000, FEW = 6 };
@@ -120,11 +120,14 @@ static void perplexity(void **state)
     tern_buf text = {0};
     tern_tokens ids = {0};
     assert_ok(tern_file_read(&text, test_model("tiny-stories-bitnet/heldout_shakespeare.txt"), MAX_BYTES, &err), err);
-    assert_ok(tern_tokenize(tern_model_tokenizer(tern_engine_model(cpu)), text.data, text.size, false, &ids, &err), err);
+    assert_ok(tern_tokenize(tern_model_tokenizer(tern_engine_model(cpu)), text.data, text.size, false, &ids, &err),
+              err);
     uint32_t n = test_quick() ? 128 : 1024;
     tern_perplexity_result result;
-    assert_ok(tern_perplexity(a, ids.ids, n, &(tern_perplexity_params){.window = 512, .against = b}, &result, &err), err);
-    print_message("perplexity %g, KL divergence from the CPU %g, same top token %g\n", result.ppl, result.kl, result.same_top1);
+    assert_ok(tern_perplexity(a, ids.ids, n, &(tern_perplexity_params){.window = 512, .against = b}, &result, &err),
+              err);
+    print_message("perplexity %g, KL divergence from the CPU %g, same top token %g\n", result.ppl, result.kl,
+                  result.same_top1);
     assert_true(result.kl <= 1e-3);
     assert_true(result.same_top1 >= 0.99);
     tern_buf_deinit(&text);
@@ -138,8 +141,14 @@ static void perplexity(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bitnet), cmocka_unit_test(bitnet_packed), cmocka_unit_test(llama),           cmocka_unit_test(trained_model),
-        cmocka_unit_test(split),  cmocka_unit_test(greedy_text),   cmocka_unit_test(greedy_text_split), cmocka_unit_test(perplexity),
+        cmocka_unit_test(bitnet),
+        cmocka_unit_test(bitnet_packed),
+        cmocka_unit_test(llama),
+        cmocka_unit_test(trained_model),
+        cmocka_unit_test(split),
+        cmocka_unit_test(greedy_text),
+        cmocka_unit_test(greedy_text_split),
+        cmocka_unit_test(perplexity),
     };
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

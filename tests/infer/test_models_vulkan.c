@@ -9,7 +9,6 @@
 #include "support/micro_model.h"
 #include "support/op_case.h"
 
-
 enum { N_SINGLE = 4 };
 static const double ternary_budget = 2e-3, dense_budget = 5e-4;
 
@@ -35,7 +34,10 @@ static void check(const char *name, const char *linear, const char *head, const 
 {
     char golden_name[64], what[96];
     snprintf(golden_name, sizeof golden_name, "%s/golden.safetensors", name);
-    snprintf(what, sizeof what, "%s in %s, head %s", name, linear ? linear : "its own", open_head ? open_head : head ? head : "its own");
+    snprintf(what, sizeof what, "%s in %s, head %s", name, linear ? linear : "its own",
+             open_head ? open_head
+             : head    ? head
+                       : "its own");
     test_golden golden;
     test_golden_open(&golden, test_fixture(golden_name));
     test_pair pair;
@@ -71,7 +73,8 @@ static void dense_encodings(void **state)
 {
     (void)state;
     static const char *const encodings[] = {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k"};
-    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) check("llama", encodings[i], encodings[i], NULL, dense_budget);
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++)
+        check("llama", encodings[i], encodings[i], NULL, dense_budget);
 }
 
 /* The table stays for the embedding, another one is the head. */
@@ -79,7 +82,8 @@ static void heads(void **state)
 {
     (void)state;
     static const char *const encodings[] = {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k"};
-    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) check("bitnet", NULL, NULL, encodings[i], ternary_budget);
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++)
+        check("bitnet", NULL, NULL, encodings[i], ternary_budget);
 }
 
 static const char *written(const tern_buf *bytes)
@@ -102,7 +106,8 @@ static void small_shapes(void **state)
     static const int32_t ids[] = {1, 5, 2, 7, 3, 3, 0, 6};
     static const uint32_t widths[] = {16, 48, 144, 272};
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        tern_buf bytes = micro_model(&(micro_change){.width = widths[i], .seed = 7, .key = "context_length", .value = 128});
+        tern_buf bytes =
+            micro_model(&(micro_change){.width = widths[i], .seed = 7, .key = "context_length", .value = 128});
         const char *path = written(&bytes);
         test_pair pair;
         test_pair_open(&pair, path, test_all_layers, NULL, ternary_budget);
@@ -116,8 +121,9 @@ static void small_shapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ternary_encodings), cmocka_unit_test(bitnet_in_dense_encodings), cmocka_unit_test(dense_encodings),
-        cmocka_unit_test(heads),             cmocka_unit_test(small_shapes),
+        cmocka_unit_test(ternary_encodings), cmocka_unit_test(bitnet_in_dense_encodings),
+        cmocka_unit_test(dense_encodings),   cmocka_unit_test(heads),
+        cmocka_unit_test(small_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

@@ -40,7 +40,8 @@ static void open_engines(void)
 
 static tern_session *open_on(tern_engine *engine, uint32_t n_batch, tern_kv_type kv)
 {
-    return open_session(engine, (tern_session_params){.n_ctx = CTX, .kv = kv, .n_batch = n_batch, .max_outputs = N_IDS});
+    return open_session(engine,
+                        (tern_session_params){.n_ctx = CTX, .kv = kv, .n_batch = n_batch, .max_outputs = N_IDS});
 }
 
 static void append(tern_session *s, const int32_t *from, uint32_t n)
@@ -90,7 +91,8 @@ static void cached_against_whole(void **state)
     tern_error err = {0};
     open_engines();
     for (tern_kv_type kv = TERN_KV_F16; kv <= TERN_KV_F32; kv++) {
-        tern_session *whole = open_on(gpu, N_IDS, kv), *single = open_on(gpu, N_IDS, kv), *reference = open_on(cpu, N_IDS, kv);
+        tern_session *whole = open_on(gpu, N_IDS, kv), *single = open_on(gpu, N_IDS, kv),
+                     *reference = open_on(cpu, N_IDS, kv);
         assert_ok(tern_session_append_all(whole, ids, N_IDS, &err), err);
         assert_ok(tern_session_append_all(reference, ids, N_IDS, &err), err);
         for (uint32_t t = 0; t < N_IDS; t++) {
@@ -235,8 +237,12 @@ static void side_by_side(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cached_against_whole), cmocka_unit_test(steps_and_truncation), cmocka_unit_test(shifted),
-        cmocka_unit_test(files),                cmocka_unit_test(same_bits_again),      cmocka_unit_test(side_by_side),
+        cmocka_unit_test(cached_against_whole),
+        cmocka_unit_test(steps_and_truncation),
+        cmocka_unit_test(shifted),
+        cmocka_unit_test(files),
+        cmocka_unit_test(same_bits_again),
+        cmocka_unit_test(side_by_side),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -34,7 +34,8 @@ const char *test_converted(const char *from, const char *linear, const char *hea
     char name[64];
     snprintf(name, sizeof name, "converted-%d-%s.gguf", (int)getpid(), linear ? linear : "kept");
     const char *path = test_scratch(name);
-    tern_export_options options = {.linear = linear ? tern_encoding_by_name(linear) : NULL, .head = head ? tern_encoding_by_name(head) : NULL};
+    tern_export_options options = {.linear = linear ? tern_encoding_by_name(linear) : NULL,
+                                   .head = head ? tern_encoding_by_name(head) : NULL};
     assert_ok(tern_model_open(&model, from, &(tern_model_options){.no_tokenizer = true}, &err), err);
     assert_ok(tern_model_write_gguf(model, path, &options, &err), err);
     tern_model_close(model);

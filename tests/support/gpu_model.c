@@ -22,8 +22,11 @@ tern_engine *test_gpu_engine(const char *path, uint32_t gpu_layers, const tern_e
 {
     test_gpu_backend(); /* skips where there is none */
     tern_engine_params params = {.head = head};
-    params.backend = (tern_backend_options){.name = "vulkan", .n_threads = 1, .device = getenv("TERN_TEST_DEVICE"),
-                                            .split = gpu_layers != test_all_layers, .gpu_layers = gpu_layers};
+    params.backend = (tern_backend_options){.name = "vulkan",
+                                            .n_threads = 1,
+                                            .device = getenv("TERN_TEST_DEVICE"),
+                                            .split = gpu_layers != test_all_layers,
+                                            .gpu_layers = gpu_layers};
     return open_engine(path, &params);
 }
 
@@ -89,7 +92,9 @@ static void check_hidden(const test_pair *pair, uint32_t n)
         assert_ok(tern_session_hidden(pair->gpu, i, n, got, &err), err);
         assert_ok(tern_session_hidden(pair->cpu, i, n, want, &err), err);
         double error = test_rms_error(got, want, size);
-        if (!(error <= pair->max_rms)) fail_msg("%s: hidden state %u: relative rms error %g, at most %g expected", pair->what, i, error, pair->max_rms);
+        if (!(error <= pair->max_rms))
+            fail_msg("%s: hidden state %u: relative rms error %g, at most %g expected", pair->what, i, error,
+                     pair->max_rms);
     }
     free(got);
     free(want);

@@ -1,6 +1,7 @@
 // One pipeline from WGSL to SPIR-V: naga, our passes, and the checks of the pipeline table.
 import {NagaError, parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
+import {withoutInt8} from './bytes.mjs';
 import {hintUnroll, markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from './passes.mjs';
 import {
     bindingsOf, checkSignature, KernelError, textFor, UNROLL_MARK, withConstants, withoutEnable, withUnrollMarks,
@@ -40,7 +41,7 @@ function checkRow(row, module) {
 export function compile(row, source) {
     const text = textFor(row, source);
     checkSignature(row, text);
-    const module = decode(naga(row, withUnrollMarks(withoutEnable(withConstants(row, text)))));
+    const module = decode(naga(row, withoutInt8(withUnrollMarks(withoutEnable(withConstants(row, text))))));
     module.header[1] = SPIRV_1_3;
     removeLoopBounds(module);
     removeWorkgroupZeroing(module);

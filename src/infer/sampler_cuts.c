@@ -22,9 +22,9 @@ float tern_logits__max(const float *logits, uint32_t n)
 
 uint32_t tern_logits__argmax(const float *logits, uint32_t n)
 {
-    float max = tern_logits__max(logits, n);
+    float max = fminf(tern_logits__max(logits, n), FLT_MAX);
     for (uint32_t i = 0; i < n && max > -INFINITY; i++)
-        if (logits[i] == max) return i;
+        if (logits[i] >= max) return i;
     return 0;
 }
 

@@ -27,7 +27,8 @@ typedef struct tern_cut {
  * Linear in n: no sorting. */
 tern_cut tern_select__cut(const uint32_t *keys, const float *weights, uint32_t n, double target, double *mass);
 
-/* The largest value that is not NaN, -INFINITY when there is none; and its lowest index, 0 when there is none. */
+/* The largest value that is not NaN, -INFINITY when there is none; and its lowest index (+INFINITY counts as
+ * the largest finite f32 there), 0 when there is none. */
 float tern_logits__max(const float *logits, uint32_t n);
 uint32_t tern_logits__argmax(const float *logits, uint32_t n);
 

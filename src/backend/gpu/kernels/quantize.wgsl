@@ -43,8 +43,7 @@ struct P {
 var<workgroup> partial: array<f32, WORKGROUP>;
 var<workgroup> heads: array<f32, HEADS>;
 
-// The sum (or the maximum; both of values that are not below 0 then) of all invocations' values, in every one of them. A subgroup
-// has `lanes` consecutive invocations.
+// The sum of all invocations' values, in every one of them. A subgroup has `lanes` consecutive invocations.
 fn workgroup_sum(value: f32, local: u32, lanes: u32) -> f32 {
     var sum = value;
     sum = subgroupAdd(value); // subgroups only
@@ -67,6 +66,7 @@ fn workgroup_sum(value: f32, local: u32, lanes: u32) -> f32 {
     return sum;
 }
 
+// The same for the largest of values that are not below 0.
 fn workgroup_max(value: f32, local: u32, lanes: u32) -> f32 {
     var most = value;
     most = subgroupMax(value); // subgroups only
@@ -173,7 +173,7 @@ fn main(
 
     var kept: array<vec4<f32>, KEPT>;
     var squares = 0.0;
-    for (var i = 0u; i < KEPT; i++) {
+    for (var i = 0u; i < KEPT; i++) { // unroll
         let v = x4(row, 4u * (i * WORKGROUP + local), cols);
         kept[i] = v;
         squares += dot(v, v);
@@ -188,7 +188,7 @@ fn main(
     }
 
     var most = 1e-5;
-    for (var i = 0u; i < KEPT; i++) {
+    for (var i = 0u; i < KEPT; i++) { // unroll
         kept[i] = normed(kept[i], r, 4u * (i * WORKGROUP + local), cols);
         most = max(most, most_of(kept[i]));
     }
@@ -198,7 +198,7 @@ fn main(
     let scale = divided(127.0, workgroup_max(most, local, lanes));
 
     var sum = 0.0;
-    for (var i = 0u; i < KEPT; i++) {
+    for (var i = 0u; i < KEPT; i++) { // unroll
         let c = 4u * (i * WORKGROUP + local);
         if (c < columns) {
             sum += store(t, c, kept[i], scale);

@@ -35,7 +35,7 @@ struct P {
 var<workgroup> partial: array<f32, WORKGROUP>;
 var<workgroup> heads: array<f32, HEADS>;
 
-// The sum of all invocations' values. A subgroup has `lanes` consecutive invocations.
+// The sum of all invocations' values, in every one of them. A subgroup has `lanes` consecutive invocations.
 fn workgroup_sum(value: f32, local: u32, lanes: u32) -> f32 {
     var sum = value;
     sum = subgroupAdd(value); // subgroups only
@@ -107,7 +107,7 @@ fn main(
     let y_row = (p.y_first + t * p.y_stride) * ALIGN;
     var kept: array<vec4<f32>, KEPT>;
     var squares = 0.0;
-    for (var i = 0u; i < KEPT; i++) {
+    for (var i = 0u; i < KEPT; i++) { // unroll
         let v = x4(x_row, 4u * (i * WORKGROUP + local), cols);
         kept[i] = v;
         squares += dot(v, v);
@@ -117,7 +117,7 @@ fn main(
         squares += dot(v, v);
     }
     let r = inverseSqrt(workgroup_sum(squares, local, lanes) / f32(p.cols) + p.eps);
-    for (var i = 0u; i < KEPT; i++) {
+    for (var i = 0u; i < KEPT; i++) { // unroll
         store(y_row, 4u * (i * WORKGROUP + local), cols, kept[i] * r);
     }
     for (var c = 4u * (KEPT * WORKGROUP + local); c < cols; c += 4u * WORKGROUP) {

@@ -295,12 +295,45 @@ static void threads(void **state)
     }
 }
 
+/* The layers on two backends (both the CPU here), cut anywhere: the same bits, files that travel, no allocation for a token. */
+static void split(void **state)
+{
+    (void)state;
+    enum { N_LAYERS = 8 };
+    tern_error err = {0};
+    const char *path = test_scratch("split.session");
+    for (uint32_t n = 0; n <= N_LAYERS + 1; n += 3) {
+        tern_model *model;
+        tern_engine *cut;
+        tern_engine_params params = {.backend = {.n_threads = 1, .split = true, .gpu_layers = n}};
+        assert_ok(tern_model_open(&model, test_model("tiny-stories-bitnet"), &(tern_model_options){0}, &err), err);
+        assert_ok(tern_engine_open(&cut, model, &params, &err), err);
+        assert_string_equal(tern_engine_backend(cut)->name, n > N_LAYERS ? "cpu" : "cpu+cpu");
+        tern_session *a = open_session(cut, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F16, .n_batch = 33});
+        tern_session_truncate(session, 0);
+        append(a, ids, N_IDS);
+        append(session, ids, N_IDS);
+        uint64_t count = tern_alloc_count();
+        append(a, ids, 1);
+        append(session, ids, 1);
+        assert_int_equal(tern_alloc_count(), count);
+        assert_ok(tern_session_save(a, path, &err), err);
+        assert_ok(tern_session_restore(other, path, &err), err);
+        assert_same(a, session);
+        assert_ok(tern_session_restore(a, path, &err), err);
+        assert_same(a, other);
+        tern_session_close(a);
+        tern_engine_close(cut);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(truncated),        cmocka_unit_test(shifted),       cmocka_unit_test(refusals),
         cmocka_unit_test(allocations_fail), cmocka_unit_test(no_allocation), cmocka_unit_test(saved),
         cmocka_unit_test(bad_files),        cmocka_unit_test(other_model),   cmocka_unit_test(threads),
+        cmocka_unit_test(split),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -3,10 +3,12 @@ import {NagaError, parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
 import {withoutInt8} from './bytes.mjs';
 import {hintUnroll, markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from './passes.mjs';
+import {nativeOnly, needsSubgroups} from './pipelines.mjs';
+import {prune} from './prune.mjs';
 import {
     bindingsOf, checkSignature, KernelError, textFor, UNROLL_MARK, withConstants, withoutEnable, withUnrollMarks,
 } from './specialise.mjs';
-import {decode, encode, workgroupBytes, workgroupSize} from './spirv.mjs';
+import {decode, encode, Op, workgroupBytes, workgroupSize} from './spirv.mjs';
 
 const SPIRV_1_3 = 0x00010300; // subgroup operations need it; naga says 1.1
 
@@ -26,10 +28,30 @@ function naga(row, text) {
     }
 }
 
+// What any device of the Vulkan backend has: subgroups of all kinds (for rows that need them), dot products of packed
+// bytes.
+const CAPABILITIES = {
+    0: 'Matrix', 1: 'Shader', 61: 'GroupNonUniform', 62: 'GroupNonUniformVote', 63: 'GroupNonUniformArithmetic',
+    64: 'GroupNonUniformBallot', 65: 'GroupNonUniformShuffle', 66: 'GroupNonUniformShuffleRelative',
+    6018: 'DotProductInput4x8BitPacked', 6019: 'DotProduct',
+};
+const isSubgroups = (capability) => capability >= 61 && capability <= 66;
+
+function checkCapabilities(row, module, fail) {
+    for (const [op, capability] of module.instructions) {
+        if (op !== Op.Capability || nativeOnly(row)) continue;
+        if (!(capability in CAPABILITIES)) fail(`needs SPIR-V capability ${capability}, which not every device has`);
+        if (isSubgroups(capability) && !needsSubgroups(row)) {
+            fail('does not say that it needs subgroups; the kernel does');
+        }
+    }
+}
+
 function checkRow(row, module) {
     const fail = (message) => {
         throw new KernelError(`kernels/${row.file}.wgsl`, 1, row.name, `${row.where} ${message}`);
     };
+    checkCapabilities(row, module, fail);
     const size = workgroupSize(module), invocations = size[0] * size[1] * size[2], bytes = workgroupBytes(module);
     if (invocations !== row.invocations) {
         fail(`says ${row.invocations} invocations; the kernel has ${invocations} (${size.join(' x ')})`);
@@ -48,6 +70,7 @@ export function compile(row, source) {
     hintUnroll(module, UNROLL_MARK);
     markReadOnly(module);
     markCoherent(module, bindingsOf(text).filter((b) => b.coherent).map((b) => b.binding));
-    checkRow(row, module);
+    checkRow(row, module); // before anything goes: WebGPU counts workgroup memory that is named, reached or not
+    prune(module);
     return encode(module);
 }

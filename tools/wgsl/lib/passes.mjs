@@ -132,13 +132,20 @@ export function markCoherent(module, bindings) {
 // Marks storage bindings that the module never writes NonWritable. In WGSL they are read_write, because WebGPU allows a
 // buffer one usage in a dispatch; two bindings never overlap if one of them is written, so drivers may take their loads
 // for loads of constants.
-const READS = [Op.EntryPoint, Op.Decorate, Op.Load, Op.ArrayLength, Op.AtomicLoad, Op.Constant, Op.Variable];
+// Instructions that write no memory, although their words may equal an id; all others are taken for writes.
+const READS = [
+    Op.Load, Op.ArrayLength, Op.AtomicLoad, Op.Label, Op.Function, Op.Variable, Op.LoopMerge, Op.Switch, Op.ExtInst,
+    Op.CompositeExtract, Op.CompositeInsert, Op.VectorShuffle, Op.SDot, Op.UDot, Op.CooperativeMatrixLoad,
+];
 
 export function markReadOnly(module) {
     const globals = globalsOf(module), root = new Map(), written = new Set(), decorated = new Set();
     for (const [id, i] of globals) if (i[0] === Op.Variable && i[3] === StorageClass.StorageBuffer) root.set(id, id);
-    for (const i of module.instructions) {
+    const start = module.instructions.findIndex((i) => i[0] === Op.Function);
+    for (const i of module.instructions.slice(0, start)) {
         if (i[0] === Op.Decorate && i[2] === Decoration.NonWritable) decorated.add(i[1]);
+    }
+    for (const i of module.instructions.slice(start)) {
         const derives = i[0] === Op.AccessChain || i[0] === Op.InBoundsAccessChain || i[0] === Op.CopyObject;
         if (derives && root.has(i[3])) root.set(i[2], root.get(i[3]));
         else if (!READS.includes(i[0])) {

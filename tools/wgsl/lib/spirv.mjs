@@ -1,13 +1,16 @@
 // SPIR-V as a list of instructions, [opcode, operand words ...], and the little that the build must know about it.
 
 export const Op = {
-    EntryPoint: 15, ExecutionMode: 16, TypeVoid: 19, TypeBool: 20, TypeInt: 21, TypeFloat: 22,
-    TypeVector: 23, TypeMatrix: 24, TypeArray: 28, TypeRuntimeArray: 29, TypeStruct: 30, TypePointer: 32,
-    Constant: 43, ConstantComposite: 44, ConstantNull: 46, Function: 54, FunctionEnd: 56, FunctionCall: 57,
-    Variable: 59, Load: 61, Store: 62, AccessChain: 65, InBoundsAccessChain: 66, ArrayLength: 68,
-    Decorate: 71, MemberDecorate: 72, CompositeConstruct: 80, CompositeExtract: 81, CopyObject: 83, ISub: 130, All: 155,
-    Select: 169, IEqual: 170, ControlBarrier: 224, AtomicLoad: 227, Phi: 245, LoopMerge: 246, SelectionMerge: 247,
-    Label: 248, Branch: 249, BranchConditional: 250,
+    ExtInst: 12, EntryPoint: 15, ExecutionMode: 16, Capability: 17, TypeVoid: 19, TypeBool: 20, TypeInt: 21,
+    TypeFloat: 22, TypeVector: 23, TypeMatrix: 24, TypeArray: 28, TypeRuntimeArray: 29, TypeStruct: 30,
+    TypePointer: 32, TypeFunction: 33, ConstantTrue: 41, ConstantFalse: 42, Constant: 43, ConstantComposite: 44,
+    ConstantNull: 46, SpecConstantOp: 52, Function: 54, FunctionEnd: 56, FunctionCall: 57, Variable: 59, Load: 61,
+    Store: 62, AccessChain: 65, InBoundsAccessChain: 66, ArrayLength: 68, Decorate: 71, MemberDecorate: 72,
+    VectorShuffle: 79, CompositeConstruct: 80, CompositeExtract: 81, CompositeInsert: 82, CopyObject: 83, ISub: 130,
+    All: 155, Select: 169, IEqual: 170, ControlBarrier: 224, AtomicLoad: 227, Phi: 245, LoopMerge: 246,
+    SelectionMerge: 247, Label: 248, Branch: 249, BranchConditional: 250, Switch: 251, Kill: 252, Return: 253,
+    ReturnValue: 254, Unreachable: 255, SDot: 4450, UDot: 4451, TypeCooperativeMatrix: 4456,
+    CooperativeMatrixLoad: 4457,
 };
 export const StorageClass = {Workgroup: 4, Private: 6, Function: 7, StorageBuffer: 12};
 export const Decoration = {Coherent: 23, NonWritable: 24, Binding: 33};
@@ -31,15 +34,17 @@ export function encode({header, instructions}) {
     return Uint32Array.from(words);
 }
 
+const isType = (i) => (i[0] >= Op.TypeVoid && i[0] <= Op.TypeFunction) || i[0] === Op.TypeCooperativeMatrix;
+const isConstant = (i) => i[0] >= Op.ConstantTrue && i[0] <= Op.SpecConstantOp;
+
+// Whether an instruction before the functions is a type, a constant or a variable; and its id.
+export const isGlobal = (i) => isType(i) || isConstant(i) || i[0] === Op.Variable;
+export const resultOf = (i) => (isType(i) ? i[1] : i[2]);
+
 // id -> instruction, of types, constants and global variables.
 export function globalsOf(module) {
-    const globals = new Map();
-    for (const i of module.instructions) {
-        if (i[0] === Op.Function) break;
-        if (i[0] >= Op.TypeVoid && i[0] <= Op.TypePointer) globals.set(i[1], i);
-        else if (i[0] >= 41 && i[0] <= 52 || i[0] === Op.Variable) globals.set(i[2], i);
-    }
-    return globals;
+    const start = module.instructions.findIndex((i) => i[0] === Op.Function);
+    return new Map(module.instructions.slice(0, start).filter(isGlobal).map((i) => [resultOf(i), i]));
 }
 
 const roundUp = (n, to) => Math.ceil(n / to) * to;

@@ -58,6 +58,18 @@ test('a good kernel passes, with subgroups and without', async () => {
     assert.notDeepEqual(compile(good, source), compile(subgroups, source));
 });
 
+test('bytes are packed and unpacked without 8-bit integers', () => {
+    for (const name of [
+        'unpack4xI8(x)',
+        'vec4i(unpack4xU8(x))',
+        'vec4i(i32(pack4xI8(vec4i(1))))',
+        'vec4i(i32(pack4xU8(vec4u(1))))',
+    ]) {
+        // a capability too many would be an error
+        compile(good, source.replace('o[local] = x', `o[local] = u32((${name}).y)`));
+    }
+});
+
 test('the build is deterministic', () => assert.deepEqual(compile(subgroups, source), compile(subgroups, source)));
 
 // What is wrong, the row, the text, and what both compilers, or one alone, must say with file and line.
@@ -76,6 +88,20 @@ const broken = [
         source.replace('x = subgroupAdd(x); // subgroups only', 'x = subgroupAdd(x);'),
         /good\.wgsl:11: GOOD: Tint: /,
         'tint',
+    ],
+    [
+        'subgroups where the row has none, by naga',
+        good,
+        source.replace('x = subgroupAdd(x); // subgroups only', 'x = subgroupAdd(x);'),
+        /does not say that it needs subgroups/,
+        'naga',
+    ],
+    [
+        'what not every device has',
+        {...good, name: 'HALF'},
+        `enable f16;\n${source.replace('o[local] = x', 'o[local] = u32(f16(x))')}`,
+        /HALF: pipelines\.def:1 needs SPIR-V capability 9,/,
+        'naga',
     ],
     [
         'an override that is not there',

@@ -6,6 +6,7 @@ import {parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
 import {hintUnroll, markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from '../lib/passes.mjs';
 import {UNROLL_MARK, withUnrollMarks} from '../lib/specialise.mjs';
+import {prune} from '../lib/prune.mjs';
 import {decode, Decoration, encode, Op, workgroupBytes, workgroupSize} from '../lib/spirv.mjs';
 
 function spirv(body, globals = '') {
@@ -94,15 +95,21 @@ test('bindings that are only read are marked so', () => {
 });
 
 test('loops marked for unrolling get the hint, others do not', () => {
-    const module = spirv(withUnrollMarks(`for (var i = 0u; i < p.n; i++) {
+    const module = spirv(
+        withUnrollMarks(`for (var i = 0u; i < p.n; i++) {
         for (var j = 0u; j < 4u; j++) { // unroll
             if (j == p.n) { o[j] = a[i]; }
         }
     }
-    for (var i = 0u; i < 3u; i++) { o[i] = 1u; }`).replace(/var<private>.*/, ''), 'var<private> tern_unroll: u32;');
+    for (var i = 0u; i < 3u; i++) { o[i] = 1u; }`).replace(/var<private>.*/, ''),
+        'var<private> tern_unroll: u32;',
+    );
     const before = module.instructions.length;
     assert.equal(hintUnroll(module, UNROLL_MARK), 1);
-    assert.deepEqual(module.instructions.filter((i) => i[0] === Op.LoopMerge).map((i) => i[3]), [0, 1, 0]);
+    assert.deepEqual(
+        module.instructions.filter((i) => i[0] === Op.LoopMerge).map((i) => i[3]),
+        [0, 1, 0],
+    );
     assert.equal(module.instructions.length, before - 2); // without the store and its variable
     const outside = spirv(`tern_unroll = ${UNROLL_MARK}u;`, 'var<private> tern_unroll: u32;');
     assert.throws(() => hintUnroll(outside, UNROLL_MARK), /outside/);
@@ -117,7 +124,38 @@ test('bindings marked coherent are so', () => {
     const bindings = module.instructions.filter(
         (i) => i[0] === Op.Decorate && i[2] === Decoration.Binding && i[3] === 2,
     );
-    assert.deepEqual(coherent.map((i) => i[1]), bindings.map((i) => i[1]));
+    assert.deepEqual(
+        coherent.map((i) => i[1]),
+        bindings.map((i) => i[1]),
+    );
+});
+
+test('what a constant makes unreachable goes, with all that only it used', () => {
+    const globals = 'var<private> unused: u32; fn big(x: u32) -> f32 { return sin(f32(x)); }';
+    const body = (on) => `var x = a[local]; if (${on}) { x += u32(big(x)); } else { x += 7u; }
+        for (var i = 0u; i < p.n; i++) { if (!${on}) { break; } x += i; if (!${on}) { o[9] = x; return; } }
+        if (${on}) { o[local] = x; return; } o[local] = x + 1u;`;
+    const on = spirv(body('true'), globals),
+        off = spirv(body('false'), globals);
+    const whole = on.instructions.length;
+    assert.ok(prune(on) > 0);
+    assert.ok(prune(off) > whole - on.instructions.length);
+    assert.deepEqual([count(on, Op.Function), count(off, Op.Function)], [2, 1]);
+    assert.deepEqual([count(on, Op.ExtInst), count(off, Op.ExtInst)], [2, 0]); // sin and a clamp
+    for (const module of [on, off]) {
+        const again = decode(encode(module));
+        assert.equal(prune(again), 0);
+        assert.equal(count(module, Op.Variable), count(again, Op.Variable));
+    }
+});
+
+test('what is not constant stays', () => {
+    const module = spirv(
+        'if (p.n == 3u) { o[local] = a[local]; } switch (p.n) { case 1u, 2u: { o[1] = 1u; } default: { o[2] = 2u; } }',
+    );
+    const blocks = count(module, Op.Label);
+    prune(module);
+    assert.equal(count(module, Op.Label), blocks);
 });
 
 test('bytes of workgroup memory are counted as WebGPU counts them', () => {

@@ -16,6 +16,7 @@ const tern_command *const tern_commands[] = {
     &tern_command_logits,
     &tern_command_perplexity,
     &tern_command_bench,
+    &tern_command_compare,
     &tern_command_synth,
     &tern_command_devices,
     &tern_command_version,

@@ -52,6 +52,11 @@ typedef struct tern_options {
     const char *ids, *against;
     uint32_t window;
 
+    /* comparing backends */
+    const char *reference;
+    float tolerance;
+    bool unfused;
+
     /* measuring */
     uint32_t n_prompt, repeats;
     bool measure;

@@ -30,7 +30,7 @@ static tern_view add_value(builder *b, tern_value value, const char *name)
 static tern_view activation(builder *b, const char *name, tern_dtype dtype, tern_rows rows, uint32_t cols)
 {
     uint64_t n = rows == TERN_ROWS_TOKENS ? b->options->max_tokens : b->options->max_outputs;
-    tern_value value = {.kind = b->options->keep_all ? TERN_VALUE_OUTPUT : TERN_VALUE_ACTIVATION, .dtype = dtype, .rows = rows, .cols = cols,
+    tern_value value = {.kind = TERN_VALUE_ACTIVATION, .dtype = dtype, .rows = rows, .cols = cols,
                         .bytes = tern_row_bytes(dtype, cols, n)};
     return add_value(b, value, name);
 }
@@ -83,11 +83,21 @@ typedef struct linear_input {
     tern_view x, quantized;
 } linear_input;
 
+/* "attn_norm_q8" for "attn_norm-3". */
+static void name_quantized(const builder *b, uint32_t value, char out[48])
+{
+    const char *name = b->graph->values ? b->graph->values[value].name : "";
+    const char *suffix = b->layer == UINT32_MAX ? NULL : strrchr(name, '-');
+    snprintf(out, 48, "%.*s_q8", suffix && suffix - name < 40 ? (int)(suffix - name) : 40, name);
+}
+
 static tern_view quantized(builder *b, linear_input *in)
 {
     if (in->quantized.cols == 0) {
         tern_rows rows = rows_of(b, in->x);
-        in->quantized = activation(b, "quantized", TERN_DTYPE_Q8, rows, in->x.cols);
+        char name[48];
+        name_quantized(b, in->x.value, name);
+        in->quantized = activation(b, name, TERN_DTYPE_Q8, rows, in->x.cols);
         add_op(b, (tern_op){.kind = TERN_OP_QUANTIZE, .in = {in->x}}, rows, 1, in->quantized);
     }
     return in->quantized;

@@ -67,6 +67,13 @@ void tern_graph__compact(tern_graph *graph)
     graph->n_ops = n;
 }
 
+void tern_graph_keep_all(tern_graph *graph)
+{
+    for (size_t i = 0; i < graph->n_values; i++)
+        if (graph->values[i].kind == TERN_VALUE_ACTIVATION && tern_graph__maker(graph, (uint32_t)i))
+            graph->values[i].kind = TERN_VALUE_OUTPUT;
+}
+
 uint32_t tern_graph_hidden(const tern_graph *graph, uint32_t index)
 {
     char name[32];

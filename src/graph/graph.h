@@ -17,7 +17,6 @@ typedef struct tern_graph_options {
     bool keep_hidden;        /* every layer's output is an output of the graph */
     bool screened_head;      /* logits that cannot be among the wanted ones may be left out */
     bool sampler;            /* SAMPLE ends the graph; max_tokens is 1 */
-    bool keep_all;           /* every activation is an output of the graph, to be compared */
     const tern_weight *head; /* stands in for the model's output table; NULL: the model's own */
 } tern_graph_options;
 
@@ -29,6 +28,8 @@ void tern_graph_deinit(tern_graph *graph);
 /* The passes; each leaves a graph that computes the same bits. */
 /* `fusions`: those of tern_fusion that the backend wants besides; graphs of more than one token leave them out. */
 tern_status tern_graph_fuse(tern_graph *graph, uint32_t fusions, tern_error *err);
+/* Every activation becomes an output of the graph: before planning, for looking at all of them. */
+void tern_graph_keep_all(tern_graph *graph);
 /* Gives every activation its offset: values whose lives overlap never share memory, but for a sum that takes its addend's place
  * (TERN_FUSION_IN_PLACE in `fusions`). */
 tern_status tern_graph_plan(tern_graph *graph, uint32_t fusions, tern_error *err);

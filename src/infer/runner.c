@@ -23,11 +23,12 @@ static tern_status build(tern_runner *r, tern_runner_graph *g, uint32_t max_toke
     tern_backend *b = tern_engine_backend(r->engine);
     tern_graph_options options = {
         .max_tokens = max_tokens, .max_outputs = p->max_outputs < max_tokens ? p->max_outputs : max_tokens, .n_ctx = p->n_ctx,
-        .n_sequences = 1, .n_pages = r->n_pages, .kv_f32 = p->kv_f32, .keep_hidden = p->keep_hidden, .keep_all = p->keep_all,
+        .n_sequences = 1, .n_pages = r->n_pages, .kv_f32 = p->kv_f32, .keep_hidden = p->keep_hidden, 
         .sampler = g == &r->steps,
         .f32_activations = tern_engine_f32_activations(r->engine), .head = tern_engine_head(r->engine), .screened_head = tern_engine_head_exact(r->engine)};
     TERN_TRY(tern_graph_build(&g->graph, tern_engine_model(r->engine), &options, err));
     if (!p->unfused) TERN_TRY(tern_graph_fuse(&g->graph, b->fusions, err));
+    if (p->keep_all) tern_graph_keep_all(&g->graph);
     return tern_graph_plan(&g->graph, b->fusions, err);
 }
 
@@ -63,7 +64,7 @@ static tern_status create_shared(tern_runner *r, tern_error *err)
 {
     const tern_graph *g = &r->prefill.graph;
     uint64_t activations = larger(g->activation_bytes, larger(r->decode.graph.activation_bytes, r->steps.graph.activation_bytes));
-    TERN_TRY(create(r, activations, &r->activations, err));
+    TERN_TRY(create(r, larger(activations, 256), &r->activations, err));
     TERN_TRY(create(r, g->values[g->rope_table].bytes, &r->rope_table, err));
     size_t n = 2 * (size_t)g->config->n_layers;
     r->caches = tern_calloc(n, sizeof *r->caches);
@@ -148,9 +149,9 @@ void tern_runner_deinit(tern_runner *runner)
     *runner = (tern_runner){0};
 }
 
-static tern_status write_params(tern_runner *r, const tern_runner_step *step, const tern_runner_graph *g, tern_error *err)
+tern_status tern_runner_write(tern_runner *runner, const tern_runner_graph *g, const tern_runner_step *step, tern_error *err)
 {
-    tern_backend *b = tern_engine_backend(r->engine);
+    tern_backend *b = tern_engine_backend(runner->engine);
     uint32_t n = step->n_tokens, counts[3] = {n, step->n_outputs, step->n_wanted};
     uint32_t *positions = param(g, TERN_PARAM_POSITIONS), *outputs = param(g, TERN_PARAM_OUTPUTS);
     memcpy(param(g, TERN_PARAM_COUNTS), counts, sizeof counts);
@@ -173,7 +174,7 @@ tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, f
     bool one = step->n_tokens == 1;
     tern_runner_graph *g = one ? &runner->decode : &runner->prefill;
     tern_backend *b = tern_engine_backend(runner->engine);
-    TERN_TRY(write_params(runner, step, g, err));
+    TERN_TRY(tern_runner_write(runner, g, step, err));
     TERN_TRY(b->run(b, g->prepared, 1, err));
     TERN_TRY(b->wait(b, err));
     if (step->n_outputs == 0) return TERN_OK;
@@ -188,7 +189,7 @@ tern_status tern_runner_run_steps(tern_runner *runner, const tern_runner_steps *
     tern_runner_step first = {.ids = &steps->id, .n_tokens = 1, .first_position = steps->position, .n_outputs = 1,
                               .n_wanted = steps->sample->top_k};
     memcpy(param(g, TERN_PARAM_SAMPLER), steps->sample, sizeof *steps->sample);
-    TERN_TRY(write_params(runner, &first, g, err));
+    TERN_TRY(tern_runner_write(runner, g, &first, err));
     TERN_TRY(b->run(b, g->prepared, n, err));
     const tern_binding *out = &g->bindings[g->graph.tokens];
     TERN_TRY(b->wait(b, err));

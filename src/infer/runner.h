@@ -8,7 +8,7 @@ typedef struct tern_runner_params {
     uint32_t n_ctx, n_batch, max_outputs;
     bool kv_f32, keep_hidden;
     bool unfused;  /* the graph as it was built, to compare with */
-    bool keep_all; /* every activation is an output, to compare */
+    bool keep_all; /* what is made stays there: no activation shares memory with another */
     bool steps;    /* the graph that chooses tokens on the device too; needs a backend with max_steps > 1 */
 } tern_runner_params;
 
@@ -53,6 +53,8 @@ typedef struct tern_runner_steps {
 
 tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params, tern_error *err);
 void tern_runner_deinit(tern_runner *runner);
+/* Writes what a step is into the parameters of one of the graphs. */
+tern_status tern_runner_write(tern_runner *runner, const tern_runner_graph *graph, const tern_runner_step *step, tern_error *err);
 /* Runs a step of at most n_batch tokens; logits [n_outputs][n_vocab] are read into `logits`. No allocation. */
 tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err);
 /* Runs sample->n_wanted steps at once. tokens[0] gets how many were chosen: fewer after one of the end ids, which is the last then; tokens[1 ..] the

@@ -1,0 +1,236 @@
+/* tern compare: one model on two backends, op by op. */
+#include <math.h>
+#include <string.h>
+
+#include "apps/app.h"
+#include "apps/progress.h"
+#include "base/alloc.h"
+#include "infer/compare.h"
+
+#define FIELD(name) offsetof(tern_options, name)
+enum { DEFAULT_MOST = 32 }; /* tokens of the prompt that is used when none is given */
+static const char default_prompt[] = "Once upon a time there was a little girl who lived near the old forest.";
+
+static const tern_flag flags[] = {
+    {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", FIELD(prompt), 0, 0, "Text to compare on"},
+    {"ids", 0, TERN_FLAG_TEXT, "IDS", FIELD(ids), 0, 0, "The same as token ids: 1,2,3"},
+    {"reference", 0, TERN_FLAG_TEXT, "BACKEND", FIELD(reference), 0, 0,
+     "cpu, cpu:LEVEL (cpu:scalar), vulkan, vulkan:DEVICE; cpu when not given"},
+    {"tolerance", 0, TERN_FLAG_F32, "E", FIELD(tolerance), 0, 1,
+     "Relative rms error that an op may have; 1e-4 when not given"},
+    {"unfused", 0, TERN_FLAG_BOOL, NULL, FIELD(unfused), 0, 0, "Every step of the definition as an op of its own"},
+    {"kv", 0, TERN_FLAG_CHOICE, "auto|f16|f32", FIELD(kv), 0, 0, "Numbers in the KV cache"},
+    {"verbose", 'v', TERN_FLAG_BOOL, NULL, FIELD(verbose), 0, 0, "Every op, not every layer"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "JSON"},
+    {0},
+};
+
+static const tern_flag_group groups[] = {{"Flags", flags},
+                                         {"Model", tern_flags_model},
+                                         {"Output head", tern_flags_head},
+                                         {"Device that is tested", tern_flags_device},
+                                         {"CPU", tern_flags_cpu},
+                                         {0}};
+
+/* "cpu:scalar" as the flags that it stands for. */
+static tern_status read_reference(const tern_options *o, char name[16], tern_options *out, tern_error *err)
+{
+    const char *text = o->reference ? o->reference : "cpu";
+    size_t n = strcspn(text, ":");
+    const char *rest = text[n] && text[n + 1] ? text + n + 1 : NULL;
+    *out = *o;
+    out->device = out->gpu_layers = out->cpu_features = NULL;
+    out->gpu_validate = false;
+    out->backend = name;
+    snprintf(name, 16, "%.*s", n < 15 ? (int)n : 15, text);
+    if (strcmp(name, "cpu") == 0) out->cpu_features = rest;
+    else if (strcmp(name, "vulkan") == 0) out->device = rest;
+    else
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--reference %s: cpu, cpu:LEVEL, vulkan or vulkan:DEVICE expected",
+                         text);
+    return TERN_OK;
+}
+
+static tern_status read_ids(const tern_options *o, const tern_engine *engine, tern_tokens *ids, tern_error *err)
+{
+    const tern_tokenizer *t = tern_model_tokenizer(tern_engine_model(engine));
+    if (o->ids && o->prompt) return tern_fail(err, TERN_INVALID_ARGUMENT, "--prompt and --ids: one of them expected");
+    if (o->ids) return tern_app_parse_ids(o->ids, ids, err);
+    if (o->prompt && !t) return tern_app_tokenizer(engine, &t, err);
+    if (!t) { /* ids that every vocabulary has */
+        for (int32_t i = 0; i < 16; i++) TERN_TRY(tern_tokens_add(ids, (i * 7 + 3) % 60, err));
+        return TERN_OK;
+    }
+    const char *text = o->prompt ? o->prompt : default_prompt;
+    if (tern_tokenizer_adds_bos(t)) TERN_TRY(tern_tokens_add(ids, tern_tokenizer_bos(t), err));
+    TERN_TRY(tern_tokenize(t, text, strlen(text), false, ids, err));
+    if (!o->prompt && ids->n > DEFAULT_MOST) ids->n = DEFAULT_MOST;
+    return TERN_OK;
+}
+
+static const char *phase_of(const tern_compare_op *op)
+{
+    return op->decode ? "decode" : "prompt";
+}
+
+/* A number of JSON, which has no NaN and no infinities. */
+static json_t *number(double v)
+{
+    return isfinite(v) ? json_real(v) : json_string(isnan(v) ? "nan" : "infinity");
+}
+
+static json_t *op_json(const tern_compare_op *op)
+{
+    json_t *layer = op->layer == UINT32_MAX ? json_null() : json_integer((json_int_t)op->layer);
+    json_t *run = op->run_error < 0 ? json_null() : number(op->run_error);
+    return json_pack("{s:s, s:s, s:s, s:o, s:b, s:o, s:f, s:I, s:o}", "name", op->name, "op", tern_op_name(op->kind),
+                     "graph", phase_of(op), "layer", layer, "ok", (int)op->ok, "error", number(op->error), "tolerance",
+                     op->tolerance, "int8_flips", (json_int_t)op->n_flips, "run_error", run);
+}
+
+static json_t *logits_json(const tern_compare_logits *l)
+{
+    return json_pack("{s:o, s:o, s:b}", "error", number(l->error), "cosine", number(l->cosine), "same_top",
+                     (int)l->same_top);
+}
+
+static tern_status print_json(const tern_compare_result *r, const char *names[2], size_t n_ids, tern_error *err)
+{
+    json_t *ops = json_array();
+    for (size_t i = 0; i < r->n_ops; i++) json_array_append_new(ops, op_json(&r->ops[i]));
+    json_t *first = r->first_bad < r->n_ops ? op_json(&r->ops[r->first_bad]) : json_null();
+    return tern_app_print_json(json_pack("{s:s, s:s, s:i, s:b, s:b, s:o, s:o, s:o, s:o}", "reference", names[0], "tested",
+                                         names[1], "tokens", (int)n_ids, "ok", (int)r->ok, "identical",
+                                         (int)r->identical, "first_difference", first, "logits", logits_json(&r->run),
+                                         "cached_logits", logits_json(&r->cached), "ops", ops),
+                               err);
+}
+
+static bool worse(double a, double b)
+{
+    return !(a <= b);
+}
+
+/* The worst of a run of ops of one layer. */
+typedef struct row {
+    const tern_compare_op *worst;
+    double run_error;
+    uint64_t n_flips;
+} row;
+
+static size_t gather(const tern_compare_result *r, size_t at, row *out)
+{
+    const tern_compare_op *first = &r->ops[at];
+    *out = (row){.worst = first};
+    for (; at < r->n_ops && r->ops[at].layer == first->layer && r->ops[at].decode == first->decode; at++) {
+        const tern_compare_op *op = &r->ops[at];
+        if (worse(op->error / op->tolerance, out->worst->error / out->worst->tolerance)) out->worst = op;
+        if (op->run_error >= 0 || isnan(op->run_error)) out->run_error = op->run_error;
+        out->n_flips += op->n_flips;
+    }
+    return at;
+}
+
+static void print_row(const row *r)
+{
+    char layer[16] = "-";
+    const tern_compare_op *op = r->worst;
+    if (op->layer != UINT32_MAX) snprintf(layer, sizeof layer, "%u", op->layer);
+    printf("%-7s %5s  %-22s %-14s %10.3g %10.3g %6llu%s\n", phase_of(op), layer, op->name, tern_op_name(op->kind), op->error,
+           r->run_error, (unsigned long long)r->n_flips, op->ok ? "" : "  differs");
+}
+
+static void print_table(const tern_compare_result *r, bool every_op)
+{
+    printf("%-7s %5s  %-22s %-14s %10s %10s %6s\n", "graph", "layer", every_op ? "makes" : "worst op makes", "by", "op error",
+           "run error", "flips");
+    for (size_t at = 0; at < r->n_ops;) {
+        row line;
+        if (!every_op) {
+            at = gather(r, at, &line);
+        } else {
+            const tern_compare_op *op = &r->ops[at++];
+            line = (row){op, op->run_error < 0 ? 0 : op->run_error, op->n_flips};
+        }
+        print_row(&line);
+    }
+}
+
+static void print_verdict(const tern_compare_result *r, const char *names[2])
+{
+    const tern_compare_op *bad = r->first_bad < r->n_ops ? &r->ops[r->first_bad] : NULL;
+    printf("\nlogits of the last token, %s against %s: error %.3g, cosine %.7f, %s top token\n", names[1], names[0],
+           r->run.error, r->run.cosine, r->run.same_top ? "the same" : "another");
+    printf("logits of %s, one by one against all at once: error %.3g, cosine %.7f, %s top token\n", names[1],
+           r->cached.error, r->cached.cosine, r->cached.same_top ? "the same" : "another");
+    if (bad)
+        printf("first op that differs: %s, which makes %s in the graph of the %s: error %.3g, at most %.3g expected\n",
+               tern_op_name(bad->kind), bad->name, bad->decode ? "decoded token" : "prompt", bad->error, bad->tolerance);
+    else if (r->identical) puts("all bits are the same");
+    else if (r->ok) puts("every op agrees");
+    else puts("every op agrees when it runs alone, but the logits of whole graphs do not");
+}
+
+static bool update(void *context, double done)
+{
+    return tern_progress_update(context, (float)done) && !tern_app_interrupted();
+}
+
+static const char *device_name(const tern_engine *engine, char out[160], const char *features)
+{
+    snprintf(out, 160, "%s%s%s", tern_engine_backend(engine)->name, features ? ":" : "", features ? features : "");
+    return out;
+}
+
+static tern_status compare(tern_engine *reference, tern_engine *tested, const char *names[2], const tern_options *o,
+                           tern_error *err)
+{
+    tern_tokens ids = {0};
+    tern_compare_result result = {0};
+    tern_progress progress = {.label = "Comparing"};
+    tern_status status = read_ids(o, tested, &ids, err);
+    const tern_compare_params params = {.ids = ids.ids, .n_ids = (uint32_t)ids.n, .kv = tern_app_kv(o),
+                                        .tolerance = (double)o->tolerance, .unfused = o->unfused, .progress = update,
+                                        .context = &progress};
+    if (status == TERN_OK) status = tern_compare(reference, tested, &params, &result, err);
+    tern_progress_end(&progress);
+    if (status == TERN_OK && o->json) status = print_json(&result, names, ids.n, err);
+    if (status == TERN_OK && !o->json) {
+        print_table(&result, o->verbose);
+        print_verdict(&result, names);
+    }
+    if (status == TERN_OK) status = tern_app_flush(err);
+    if (status == TERN_OK && !result.ok)
+        status = tern_fail(err, TERN_INTERNAL, "%s does not compute what %s does", names[1], names[0]);
+    tern_compare_result_deinit(&result);
+    tern_tokens_deinit(&ids);
+    return status;
+}
+
+static tern_status run(const tern_options *o, tern_error *err)
+{
+    tern_options other;
+    char backend[16], a[160], b[160];
+    tern_engine *reference = NULL, *tested = NULL;
+    TERN_TRY(read_reference(o, backend, &other, err));
+    tern_status status = tern_app_open_engine(&reference, &other, false, err);
+    if (status == TERN_OK) status = tern_app_open_engine(&tested, o, true, err);
+    if (status == TERN_OK) {
+        const char *names[2] = {device_name(reference, a, other.cpu_features ? other.cpu_features : other.device),
+                                device_name(tested, b, o->cpu_features ? o->cpu_features : o->device)};
+        status = compare(reference, tested, names, o, err);
+    }
+    tern_engine_close(tested);
+    tern_engine_close(reference);
+    return status;
+}
+
+const tern_command tern_command_compare = {
+    .name = "compare",
+    .usage = "-m MODEL --backend vulkan [--reference cpu] [-p TEXT]",
+    .summary = "Find the first op that two backends compute differently",
+    .detail = "Each op of the tested backend runs on what the reference has computed (op error); then the whole graphs run\n"
+              "(run error). Exit status 1 when an op differs by more than the tolerance, or the logits do.",
+    .groups = groups,
+    .run = run,
+};

@@ -17,7 +17,8 @@ static int setup(void **state)
 {
     (void)state;
     engine = open_trained(1);
-    session = open_session(engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F16, .n_batch = 33, .max_outputs = 5});
+    session =
+        open_session(engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F16, .n_batch = 33, .max_outputs = 5});
     other = open_session(engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F16, .max_outputs = 5});
     logits_bytes = tern_engine_config(engine)->n_vocab * sizeof(float);
     for (int32_t i = 0; i < N_IDS; i++) ids[i] = (i * 577 + 31) % 4000;
@@ -111,7 +112,8 @@ static void refusals(void **state)
     append(session, many, CTX - 3);
     assert_int_equal(tern_session_append(session, many, 1, &err), TERN_CONTEXT_FULL);
     tern_session *none;
-    assert_int_equal(tern_session_open(&none, engine, &(tern_session_params){.n_ctx = 1025}, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_session_open(&none, engine, &(tern_session_params){.n_ctx = 1025}, &err),
+                     TERN_INVALID_ARGUMENT);
     assert_string_equal(err.message, "context of 1025 tokens: the model was trained for at most 1024");
     assert_null(none);
 }
@@ -269,7 +271,8 @@ static void *speak(void *argument)
 {
     speaker *me = argument;
     tern_session *s = open_session(engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F16, .max_outputs = 4});
-    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 40, .draft_tokens = 3, .on_piece = see, .context = &me->heard};
+    tern_generate_params params = {
+        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 40, .draft_tokens = 3, .on_piece = see, .context = &me->heard};
     params.sampler.seed = me->seed;
     generate(s, me->seed ? "ROMEO:" : "Once upon a time", &params);
     tern_session_close(s);
@@ -295,7 +298,8 @@ static void threads(void **state)
     }
 }
 
-/* The layers on two backends (both the CPU here), cut anywhere: the same bits, files that travel, no allocation for a token. */
+/* The layers on two backends (both the CPU here), cut anywhere: the same bits, files that travel, no allocation for a
+ * token. */
 static void split(void **state)
 {
     (void)state;
@@ -330,10 +334,11 @@ static void split(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(truncated),        cmocka_unit_test(shifted),       cmocka_unit_test(refusals),
-        cmocka_unit_test(allocations_fail), cmocka_unit_test(no_allocation), cmocka_unit_test(saved),
-        cmocka_unit_test(bad_files),        cmocka_unit_test(other_model),   cmocka_unit_test(threads),
-        cmocka_unit_test(split),
+        cmocka_unit_test(truncated),     cmocka_unit_test(shifted),
+        cmocka_unit_test(refusals),      cmocka_unit_test(allocations_fail),
+        cmocka_unit_test(no_allocation), cmocka_unit_test(saved),
+        cmocka_unit_test(bad_files),     cmocka_unit_test(other_model),
+        cmocka_unit_test(threads),       cmocka_unit_test(split),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -21,7 +21,11 @@ tern_backend *test_backend(const char *name);
 /* The GPU: "vulkan", on the device that TERN_TEST_DEVICE names (VK_ICD_FILENAMES and the like are the loader's). Where there is none the
  * calling test is skipped, under CI=true failed. */
 tern_backend *test_gpu_backend(void);
-/* Closes what the two have opened: a group's teardown. Returns 0. */
+/* The same GPU taken for less than it is, so that every variant of a kernel runs: as it is; without subgroups; with what every device has
+ * (besides no subgroups, 128 invocations, 16 KiB of workgroup memory). */
+typedef enum test_gpu_kind { TEST_GPU_WHOLE, TEST_GPU_NO_SUBGROUPS, TEST_GPU_LEAST, TEST_GPU_N_KINDS } test_gpu_kind;
+tern_backend *test_gpu_backend_of(test_gpu_kind kind);
+/* Closes what these have opened: a group's teardown. Returns 0. */
 int test_backends_close(void **state);
 
 /* Zero: as the comments say. */

@@ -1,47 +1,72 @@
 /* Graphs made by hand: running them on a backend. */
+#include "backend/gpu/gpu.h"
 #include "backend/open.h"
 #include "support/op_case.h"
 #include "support/test.h"
+#if TERN_VULKAN
+#include "backend/vulkan/vulkan.h"
+#endif
+
+enum { MAX_OPENED = 8 };
 
 static struct {
     const char *name;
     tern_backend *backend;
-} opened[4];
+} opened[MAX_OPENED];
+
+static const char *const gpu_kinds[TEST_GPU_N_KINDS] = {"vulkan", "vulkan without subgroups", "vulkan with the least"};
+
+static tern_status open_limited(tern_backend **backend, test_gpu_kind kind, tern_error *err)
+{
+#if TERN_VULKAN
+    const bool least = kind == TEST_GPU_LEAST;
+    const tern_gpu_caps limits = {.workgroup_bytes = least ? 16384 : UINT32_MAX, .workgroup_invocations = least ? 128 : UINT32_MAX,
+                                  .max_groups = 65535, .max_binding = 128 << 20};
+    const tern_vulkan_options options = {.device = getenv("TERN_TEST_DEVICE"), .validation = getenv("TERN_TEST_VALIDATION") != NULL,
+                                         .limits = &limits};
+    return tern_vulkan_open(backend, &options, err);
+#else
+    *backend = NULL;
+    return tern_fail(err, TERN_UNSUPPORTED, "%s: this build has no such backend", gpu_kinds[kind]);
+#endif
+}
+
+static tern_status open_anew(tern_backend **backend, const char *name, tern_error *err)
+{
+    for (int kind = TEST_GPU_NO_SUBGROUPS; kind < TEST_GPU_N_KINDS; kind++)
+        if (strcmp(name, gpu_kinds[kind]) == 0) return open_limited(backend, (test_gpu_kind)kind, err);
+    const tern_backend_options options = {.name = name, .n_threads = 1, .device = getenv("TERN_TEST_DEVICE"),
+                                          .validation = getenv("TERN_TEST_VALIDATION") != NULL};
+    return tern_backend_open(backend, &options, err);
+}
 
 static tern_status open_named(const char *name, tern_backend **backend, tern_error *err)
 {
-    for (size_t i = 0; i < 4; i++) {
-        if (opened[i].name && strcmp(opened[i].name, name) == 0) {
-            *backend = opened[i].backend;
-            return TERN_OK;
-        }
-        if (opened[i].name) continue;
-        const tern_backend_options options = {.name = name, .n_threads = 1, .device = getenv("TERN_TEST_DEVICE"),
-                                              .validation = getenv("TERN_TEST_VALIDATION") != NULL};
-        const tern_status status = tern_backend_open(backend, &options, err);
-        if (status == TERN_OK) {
-            opened[i].name = name;
-            opened[i].backend = *backend;
-        }
-        return status;
+    size_t i = 0;
+    while (i < MAX_OPENED && opened[i].name && strcmp(opened[i].name, name)) i++;
+    if (i == MAX_OPENED) return tern_fail(err, TERN_LIMIT, "more than %d backends", MAX_OPENED);
+    if (!opened[i].name) {
+        TERN_TRY(open_anew(&opened[i].backend, name, err));
+        opened[i].name = name;
     }
-    return tern_fail(err, TERN_LIMIT, "more than 4 backends");
+    *backend = opened[i].backend;
+    return TERN_OK;
 }
 
 tern_backend *test_backend(const char *name)
 {
     tern_error err = {0};
-    tern_backend *backend;
+    tern_backend *backend = NULL;
     assert_ok(open_named(name, &backend, &err), err);
     return backend;
 }
 
-tern_backend *test_gpu_backend(void)
+tern_backend *test_gpu_backend_of(test_gpu_kind kind)
 {
     tern_error err = {0};
     tern_backend *backend = NULL;
     const char *ci = getenv("CI");
-    const tern_status status = open_named("vulkan", &backend, &err);
+    const tern_status status = open_named(gpu_kinds[kind], &backend, &err);
     if (status == TERN_OK) return backend;
     if ((status != TERN_NOT_FOUND && status != TERN_UNSUPPORTED) || (ci && strcmp(ci, "true") == 0)) fail_msg("%s", err.message);
     print_message("no GPU: %s\n", err.message);
@@ -49,10 +74,15 @@ tern_backend *test_gpu_backend(void)
     return NULL;
 }
 
+tern_backend *test_gpu_backend(void)
+{
+    return test_gpu_backend_of(TEST_GPU_WHOLE);
+}
+
 int test_backends_close(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < MAX_OPENED; i++) {
         if (opened[i].backend) opened[i].backend->close(opened[i].backend);
         opened[i].name = NULL;
         opened[i].backend = NULL;

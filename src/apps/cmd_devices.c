@@ -2,7 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/app.h"
+#include "apps/devices_vulkan.h"
 #include "backend/cpu/cpu.h"
 #include "backend/open.h"
 
@@ -37,6 +37,7 @@ static json_t *describe(tern_backend *b, const tern_options *o)
                             (int)tern_cpu_threads(), "features", features, "memory_bytes",
                             (json_int_t)sysconf(_SC_PHYS_PAGES) * (json_int_t)sysconf(_SC_PAGESIZE), "threads",
                             (int)tern_cpu_n_threads(b), "kernels", kernels_json(tern_cpu_kernels_of(b)));
+    json_object_set_new(out, "vulkan", tern_app_vulkan_json(o->measure));
     if (o->measure) json_object_set_new(out, "read_bandwidth", json_real(b->measure(b, TERN_MEASURE_READ, NULL, 0, 0.5)));
     return out;
 }
@@ -53,7 +54,7 @@ static void print_kernels(json_t *kernels)
         {
             if (!json_equal(level, other_level)) continue;
             if (first && other != slot && strcmp(other, slot) != 0) break;
-            if (first) printf("  %-12s", json_string_value(level));
+            if (first) printf("    %-12s", json_string_value(level));
             first = false;
             printf(" %s", other);
         }
@@ -75,8 +76,9 @@ static void print(const json_t *d)
         printf("  memory reads at %s/s (threads: %" JSON_INTEGER_FORMAT ")\n",
                tern_app_bytes((uint64_t)json_real_value(rate), size),
                json_integer_value(json_object_get(d, "threads")));
-    puts("kernels:");
+    puts("  kernels:");
     print_kernels(json_object_get(d, "kernels"));
+    tern_app_print_vulkan(json_object_get(d, "vulkan"));
 }
 
 static tern_status run(const tern_options *o, tern_error *err)

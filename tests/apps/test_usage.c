@@ -36,6 +36,17 @@ static const wrong cases[] = {
     {{"run", "--cpu-features", "avx9"}, 2, "CPU feature \"avx9\" is unknown"},
     {{"run", "-p", "x", "-f", "y"}, 2, "--prompt and --file: one of them expected"},
     {{"run", "-m", "/nothing/here.gguf", "-p", "x"}, 1, "/nothing/here.gguf"},
+    {{"run", "--backend", "vulkn"}, 2, "--backend vulkn: cpu|vulkan expected; did you mean vulkan?"},
+    {{"run", "--device", "0"}, 2, "--device goes with --backend vulkan"},
+    {{"run", "--gpu-layers", "3"}, 2, "--gpu-layers goes with --backend vulkan"},
+    {{"run", "--gpu-steps", "3"}, 2, "--gpu-steps goes with --backend vulkan"},
+    {{"run", "--gpu-validate"}, 2, "--gpu-validate goes with --backend vulkan"},
+    {{"run", "--backend", "vulkan", "--gpu-layers", "x"}, 2, "--gpu-layers x: a whole number from 0, or \"all\" expected"},
+    {{"run", "--backend", "vulkan", "--gpu-steps", "0"}, 2, "--gpu-steps 0: a whole number from 1 to 128 expected"},
+    {{"run", "--backend", "vulkan", "--gpu-steps", "129"}, 2, "--gpu-steps 129: a whole number from 1 to 128 expected"},
+    {{"compare", "--reference", "cuda"}, 2, "--reference cuda: cpu, cpu:LEVEL, vulkan or vulkan:DEVICE expected"},
+    {{"compare", "--ids", "1"}, 2, "1 tokens to compare with: at least 2 expected"},
+    {{"compare", "-p", "a", "--ids", "1"}, 2, "--prompt and --ids: one of them expected"},
     {{"convert"}, 2, "a word is missing (usage: tern convert IN -o OUT.gguf"},
     {{"convert", "a.gguf"}, 2, "no output: give the GGUF file to write with -o"},
     {{"convert", "a.gguf", "-o", "b.gguf", "--type", "q9"}, 2, "--type q9: no such encoding"},
@@ -68,7 +79,7 @@ static void every_command_has_help(void **state)
 {
     (void)state;
     static const char *const names[] = {"run",        "chat",  "convert", "inspect", "tokenize", "logits",
-                                        "perplexity", "bench", "synth",   "devices", "version",  "completion"};
+                                        "perplexity", "bench", "synth",   "devices", "version",  "completion", "compare"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         test_output o = TERN(names[i], "--help"), same = TERN("help", names[i]);
         assert_int_equal(o.code, 0);

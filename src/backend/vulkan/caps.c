@@ -47,6 +47,7 @@ void tern_vulkan__limit(tern_gpu_caps *caps, const tern_gpu_caps *limits)
     if (limits->max_groups < caps->max_groups) caps->max_groups = limits->max_groups;
     if (limits->max_binding < caps->max_binding) caps->max_binding = limits->max_binding;
     caps->f16 = caps->f16 && limits->f16;
+    caps->device_fences = caps->device_fences && limits->device_fences;
 }
 
 bool tern_vulkan__unified(const tern_vulkan_physical *p)

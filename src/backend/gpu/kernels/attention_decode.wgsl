@@ -1,0 +1,434 @@
+// ATTENTION and ROPE_ATTENTION (src/ops/op.h) of few tokens, and of any number where no tile fits (streaming): one query row at a time.
+//
+//   out[t][h] = softmax over j <= position(t) of (q[t][h] K[j] / sqrt(head_dim)) V[j]
+//
+// A workgroup has HEADS query heads of one KV head and a span of the positions. TEAM invocations share a position: each holds VECS blocks
+// of 8 elements of K, V, q and the sum, so K and V are read once, 16 bytes at a time and in rows. Every team keeps an online softmax of
+// its own (exponents of 2; no barrier in the loop with SUBGROUPS), then the workgroup's teams are merged in one step. The span grows with the
+// position: p.splits workgroups cover it, at least p.min_span positions each, and those beyond it do nothing. Where one span is all, its
+// workgroup writes the result. Otherwise each leaves (sum, m, l) in scratch, and the last one to arrive merges them (p.merge), or
+// attention_combine.wgsl does.
+//
+// p.fused (ROPE_ATTENTION): x is the row of q, k and v before rotation. Every workgroup rotates its q in registers; those that own the
+// last position rotate its k too and use it and v from registers, and one for each KV head writes them to the caches.
+//
+//   groups     (n_kv_heads * head_blocks, splits, most rows)
+//   x          rows of x_stride quads: q from quad x_first; fused: k and v of the row from quads k_first, v_first
+//   table      fused: [positions][head_dim / 2] (cos, sin)
+//   k_cache, v_cache  pages [pages][n_kv_heads][32][head_dim], f16 or f32; positions not visible are never read
+//   result     rows of out_stride quads from quad out_first
+//   scratch    counters, one for each (t, group.x), zero before and after; from word partials [t][group.x][split] HEADS states of
+//              head_dim sums, then m (of exponents of 2) and l, padded to (8 + head_dim) words
+//   params     word count_word holds the number of rows; from positions_word and sequences_word their positions and rows of PAGES
+// head_dim: a multiple of 8, at most 8 TEAM VECS. Lanes of a team are neighbours in a subgroup (local index and subgroup index agree).
+enable subgroups; // subgroups only
+
+override WORKGROUP: u32 = 128;
+override TEAM: u32 = 16;     // a power of two
+override VECS: u32 = 1;      // HEADS * VECS at most 4
+override HEADS: u32 = 1;     // query heads of a workgroup
+override UNROLL: u32 = 2;    // positions of a team in flight; UNROLL * VECS and UNROLL * HEADS at most 4
+override F16: bool = true;   // the caches hold f16, or f32
+override SUBGROUPS: u32 = 0; // 1: sums over a team by shuffles
+override TEAMS: u32 = WORKGROUP / TEAM;
+
+struct P {
+    head_dim: u32,
+    n_kv_heads: u32,
+    group: u32, // query heads of a KV head
+    head_blocks: u32, // ceil(group / HEADS)
+    count_word: u32,
+    positions_word: u32,
+    sequences_word: u32,
+    pages_word: u32,
+    max_pages: u32,
+    x_first: u32,
+    x_stride: u32,
+    k_first: u32,
+    v_first: u32,
+    out_first: u32,
+    out_stride: u32,
+    scale: f32, // log2(e) / sqrt(head_dim)
+    splits: u32, // at most TEAMS
+    min_span: u32,
+    fused: u32,
+    adjacent: u32,
+    merge: u32,
+    partials: u32,
+}
+
+@group(0) @binding(0) var<uniform> p: P;
+@group(0) @binding(1) var<storage, read_write> params: array<u32>;
+@group(0) @binding(2) var<storage, read_write> x: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> table: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read_write> k_cache: array<vec4<u32>>;
+@group(0) @binding(5) var<storage, read_write> v_cache: array<vec4<u32>>;
+@group(0) @binding(6) var<storage, read_write> result: array<vec4<f32>>;
+@group(0) @binding(7) var<storage, read_write> scratch: array<atomic<u32>>; // coherent
+
+const NOTHING: f32 = -3.4028234e38; // the maximum of no scores
+
+var<workgroup> visible_and_table: vec2<u32>; // visible positions, first entry of the page table
+var<workgroup> dots: array<f32, WORKGROUP * UNROLL * HEADS * (1u - SUBGROUPS) + 1u>;
+var<workgroup> team_m: array<f32, TEAMS * HEADS>;
+var<workgroup> team_l: array<f32, TEAMS * HEADS>;
+var<workgroup> team_acc: array<vec4<f32>, WORKGROUP * HEADS * VECS * 2u>; // [head][team][quad]
+var<workgroup> is_last: u32;
+
+// A team's part of the softmax; block i of head h at (h * VECS + i) * 2.
+var<private> q: array<vec4<f32>, 8>;
+var<private> acc: array<vec4<f32>, 8>;
+var<private> m: array<f32, 4>;
+var<private> l: array<f32, 4>;
+// Positions in flight: block i of position u at (u * VECS + i) * 2.
+var<private> keys: array<vec4<f32>, 8>;
+var<private> values: array<vec4<f32>, 8>;
+var<private> scores: array<f32, 16>; // [UNROLL][HEADS]
+
+struct Block {
+    low: vec4<f32>,
+    high: vec4<f32>,
+}
+
+fn halves(bits: vec4<u32>) -> Block {
+    return Block(vec4<f32>(unpack2x16float(bits.x), unpack2x16float(bits.y)), vec4<f32>(unpack2x16float(bits.z), unpack2x16float(bits.w)));
+}
+
+// Quad c of the head that starts at quad `start` of x, rotated by `position`.
+fn rotated(start: u32, c: u32, position: u32) -> vec4<f32> {
+    let own = x[start + c];
+    let quads = p.head_dim / 4u;
+    if (p.adjacent != 0u) {
+        let t = table[position * quads + c];
+        return own * t.xxzz + own.yxwz * vec4<f32>(-t.y, t.y, -t.w, t.w);
+    }
+    let upper = c * 8u >= p.head_dim;
+    let half = quads / 2u;
+    let k = select(c, c - half, upper);
+    let other = x[start + select(c + half, k, upper)];
+    let t0 = table[position * quads + 2u * k];
+    let t1 = table[position * quads + 2u * k + 1u];
+    let cosines = vec4<f32>(t0.xz, t1.xz);
+    let sines = vec4<f32>(t0.yw, t1.yw);
+    return own * cosines + other * select(-sines, sines, upper);
+}
+
+// A lane past the head's end has the last block's elements, which count for nothing.
+fn block_of(lane: u32, i: u32) -> u32 {
+    return min(lane + TEAM * i, p.head_dim / 8u - 1u);
+}
+
+fn is_live(lane: u32, i: u32) -> bool {
+    return (lane + TEAM * i) * 8u < p.head_dim;
+}
+
+// Blocks of the queries, scaled for exponents of 2. A head past the last one has the last one's.
+fn load_queries(row: u32, n_heads: u32, lane: u32, position: u32) {
+    for (var h = 0u; h < HEADS; h++) { // unroll
+        let start = row + min(h, n_heads - 1u) * (p.head_dim / 4u);
+        for (var i = 0u; i < VECS; i++) { // unroll
+            let quad = 2u * block_of(lane, i);
+            let at = (h * VECS + i) * 2u;
+            if (p.fused != 0u) {
+                q[at] = rotated(start, quad, position) * p.scale;
+                q[at + 1u] = rotated(start, quad + 1u, position) * p.scale;
+            } else {
+                q[at] = x[start + quad] * p.scale;
+                q[at + 1u] = x[start + quad + 1u] * p.scale;
+            }
+        }
+    }
+}
+
+// Blocks of the position in row `slot` of the caches, as number u of those in flight. No branch, so that many loads are under way at once.
+fn load_position(u: u32, slot: u32, lane: u32) {
+    for (var i = 0u; i < VECS; i++) { // unroll
+        let at = (u * VECS + i) * 2u;
+        if (F16) {
+            let block = slot * (p.head_dim / 8u) + block_of(lane, i);
+            let k = halves(k_cache[block]);
+            let v = halves(v_cache[block]);
+            keys[at] = k.low;
+            keys[at + 1u] = k.high;
+            values[at] = v.low;
+            values[at + 1u] = v.high;
+        } else {
+            let quad = slot * (p.head_dim / 4u) + 2u * block_of(lane, i);
+            keys[at] = bitcast<vec4<f32>>(k_cache[quad]);
+            keys[at + 1u] = bitcast<vec4<f32>>(k_cache[quad + 1u]);
+            values[at] = bitcast<vec4<f32>>(v_cache[quad]);
+            values[at + 1u] = bitcast<vec4<f32>>(v_cache[quad + 1u]);
+        }
+    }
+}
+
+fn packed(b: Block) -> vec4<u32> {
+    return vec4<u32>(pack2x16float(b.low.xy), pack2x16float(b.low.zw), pack2x16float(b.high.xy), pack2x16float(b.high.zw));
+}
+
+// The new token's own k and v, as the caches will hold them, as number 0 of the positions in flight; written to row `slot` if `write`.
+fn load_new(row: u32, kv_head: u32, slot: u32, lane: u32, position: u32, write: bool) {
+    let k_start = row + p.k_first + kv_head * (p.head_dim / 4u);
+    let v_start = row + p.v_first + kv_head * (p.head_dim / 4u);
+    for (var i = 0u; i < VECS; i++) { // unroll
+        let block = block_of(lane, i);
+        let quad = 2u * block;
+        let mine = write && is_live(lane, i);
+        var k = Block(rotated(k_start, quad, position), rotated(k_start, quad + 1u, position));
+        var v = Block(x[v_start + quad], x[v_start + quad + 1u]);
+        if (F16) {
+            let k_bits = packed(k);
+            let v_bits = packed(v);
+            k = halves(k_bits);
+            v = halves(v_bits);
+            if (mine) {
+                k_cache[slot * (p.head_dim / 8u) + block] = k_bits;
+                v_cache[slot * (p.head_dim / 8u) + block] = v_bits;
+            }
+        } else if (mine) {
+            let at = slot * (p.head_dim / 4u) + quad;
+            k_cache[at] = bitcast<vec4<u32>>(k.low);
+            k_cache[at + 1u] = bitcast<vec4<u32>>(k.high);
+            v_cache[at] = bitcast<vec4<u32>>(v.low);
+            v_cache[at + 1u] = bitcast<vec4<u32>>(v.high);
+        }
+        keys[2u * i] = k.low;
+        keys[2u * i + 1u] = k.high;
+        values[2u * i] = v.low;
+        values[2u * i + 1u] = v.high;
+    }
+}
+
+// scores[u][h] = q[h] keys[u], summed over the team, for the first n of UNROLL.
+fn score(n: u32, local: u32, lane: u32) {
+    for (var u = 0u; u < n; u++) { // unroll
+        for (var h = 0u; h < HEADS; h++) { // unroll
+            var s = 0.0;
+            for (var i = 0u; i < VECS; i++) { // unroll
+                let a = (h * VECS + i) * 2u;
+                let b = (u * VECS + i) * 2u;
+                let sum = q[a] * keys[b] + q[a + 1u] * keys[b + 1u];
+                s += select(0.0, (sum.x + sum.y) + (sum.z + sum.w), is_live(lane, i));
+            }
+            for (var mask = TEAM / 2u; mask > 0u; mask >>= 1u) { // subgroups only
+                s += subgroupShuffleXor(s, mask); // subgroups only
+            } // subgroups only
+            scores[u * HEADS + h] = s;
+        }
+    }
+    if (SUBGROUPS == 0u) {
+        workgroupBarrier();
+        for (var i = 0u; i < n * HEADS; i++) { // unroll
+            dots[i * WORKGROUP + local] = scores[i];
+        }
+        workgroupBarrier();
+        for (var i = 0u; i < n * HEADS; i++) { // unroll
+            var s = 0.0;
+            for (var k = 0u; k < TEAM; k++) {
+                s += dots[i * WORKGROUP + local - lane + k];
+            }
+            scores[i] = s;
+        }
+    }
+}
+
+// The positions in flight join the team's softmax; bit u of `visible` says which count.
+fn accumulate(n: u32, visible: u32) {
+    for (var h = 0u; h < HEADS; h++) { // unroll
+        var highest = m[h];
+        for (var u = 0u; u < n; u++) { // unroll
+            let s = scores[u * HEADS + h];
+            // A NaN is no maximum.
+            if ((visible & (1u << u)) != 0u && s > highest) {
+                highest = s;
+            }
+        }
+        let c = exp2(m[h] - highest);
+        m[h] = highest;
+        l[h] *= c;
+        for (var i = 0u; i < 2u * VECS; i++) { // unroll
+            acc[h * VECS * 2u + i] *= c;
+        }
+        for (var u = 0u; u < n; u++) { // unroll
+            if ((visible & (1u << u)) != 0u) {
+                let e = exp2(scores[u * HEADS + h] - highest);
+                l[h] += e;
+                for (var i = 0u; i < 2u * VECS; i++) { // unroll
+                    acc[h * VECS * 2u + i] += e * values[u * VECS * 2u + i];
+                }
+            }
+        }
+    }
+}
+
+// The teams' states to workgroup memory. Barriers around it are the caller's.
+fn put_states(team: u32, lane: u32) {
+    for (var h = 0u; h < HEADS; h++) { // unroll
+        if (lane == 0u) {
+            team_m[h * TEAMS + team] = m[h];
+            team_l[h * TEAMS + team] = l[h];
+        }
+        for (var i = 0u; i < VECS; i++) { // unroll
+            let at = (h * TEAMS + team) * TEAM * VECS * 2u + (lane + TEAM * i) * 2u;
+            team_acc[at] = acc[(h * VECS + i) * 2u];
+            team_acc[at + 1u] = acc[(h * VECS + i) * 2u + 1u];
+        }
+    }
+}
+
+struct Merged {
+    sum: vec4<f32>,
+    m: f32,
+    l: f32,
+}
+
+// Quad c of head h of all teams together.
+fn merged(h: u32, c: u32) -> Merged {
+    var r = Merged(vec4<f32>(), team_m[h * TEAMS], 0.0);
+    for (var i = 1u; i < TEAMS; i++) {
+        r.m = max(r.m, team_m[h * TEAMS + i]);
+    }
+    for (var i = 0u; i < TEAMS; i++) {
+        let at = h * TEAMS + i;
+        let f = exp2(team_m[at] - r.m);
+        r.l += f * team_l[at];
+        r.sum += f * team_acc[at * TEAM * VECS * 2u + c];
+    }
+    return r;
+}
+
+fn write_result(row: u32, n_heads: u32, local: u32) {
+    for (var h = 0u; h < n_heads; h++) {
+        for (var c = local; c * 4u < p.head_dim; c += WORKGROUP) {
+            let r = merged(h, c);
+            result[row + h * (p.head_dim / 4u) + c] = r.sum / r.l;
+        }
+    }
+}
+
+fn write_partial(state: u32, n_heads: u32, local: u32) {
+    for (var h = 0u; h < n_heads; h++) {
+        let at = state + h * (p.head_dim + 8u);
+        for (var c = local; c * 4u < p.head_dim; c += WORKGROUP) {
+            let r = merged(h, c);
+            for (var i = 0u; i < 4u; i++) { // unroll
+                atomicStore(&scratch[at + 4u * c + i], bitcast<u32>(r.sum[i]));
+            }
+            if (c == 0u) {
+                atomicStore(&scratch[at + p.head_dim], bitcast<u32>(r.m));
+                atomicStore(&scratch[at + p.head_dim + 1u], bitcast<u32>(r.l));
+            }
+        }
+    }
+}
+
+fn scratch_quad(at: u32) -> vec4<f32> {
+    return bitcast<vec4<f32>>(vec4<u32>(atomicLoad(&scratch[at]), atomicLoad(&scratch[at + 1u]), atomicLoad(&scratch[at + 2u]),
+                                        atomicLoad(&scratch[at + 3u])));
+}
+
+// The state of split `team` into the team's registers.
+fn load_partial(state: u32, n_heads: u32, lane: u32, there: bool) {
+    for (var h = 0u; h < HEADS; h++) { // unroll
+        m[h] = NOTHING;
+        l[h] = 0.0;
+        let at = state + h * (p.head_dim + 8u);
+        let live = there && h < n_heads;
+        if (live) {
+            m[h] = bitcast<f32>(atomicLoad(&scratch[at + p.head_dim]));
+            l[h] = bitcast<f32>(atomicLoad(&scratch[at + p.head_dim + 1u]));
+        }
+        for (var i = 0u; i < VECS; i++) { // unroll
+            let block = lane + TEAM * i;
+            var a = vec4<f32>();
+            var b = vec4<f32>();
+            if (live && is_live(lane, i)) {
+                a = scratch_quad(at + block * 8u);
+                b = scratch_quad(at + block * 8u + 4u);
+            }
+            acc[(h * VECS + i) * 2u] = a;
+            acc[(h * VECS + i) * 2u + 1u] = b;
+        }
+    }
+}
+
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let t = group.z;
+    if (local == 0u) {
+        let there = t < params[p.count_word];
+        let position = params[p.positions_word + t];
+        visible_and_table = vec2<u32>(select(0u, position + 1u, there), p.pages_word + params[p.sequences_word + t] * p.max_pages);
+        is_last = 0u;
+    }
+    let now = workgroupUniformLoad(&visible_and_table);
+    let n = now.x;
+    let span = max(p.min_span, (n + p.splits - 1u) / p.splits);
+    let first = group.y * span;
+    if (first < n) {
+        let position = n - 1u;
+        let end = min(n, first + span);
+        let kv_head = group.x / p.head_blocks;
+        let block = group.x - kv_head * p.head_blocks;
+        let first_head = kv_head * p.group + block * HEADS;
+        let n_heads = min(HEADS, p.group - block * HEADS);
+        let team = local / TEAM;
+        let lane = local % TEAM;
+        for (var h = 0u; h < HEADS; h++) { // unroll
+            m[h] = NOTHING;
+            l[h] = 0.0;
+            for (var i = 0u; i < 2u * VECS; i++) { // unroll
+                acc[h * VECS * 2u + i] = vec4<f32>();
+            }
+        }
+        let row = t * p.x_stride;
+        load_queries(row + p.x_first + first_head * (p.head_dim / 4u), n_heads, lane, position);
+        let owns_new = p.fused != 0u && end == n;
+        let last = select(end, position, owns_new);
+        for (var base = first; base < last; base += TEAMS * UNROLL) {
+            var visible = 0u;
+            for (var u = 0u; u < UNROLL; u++) { // unroll
+                // Past the end: the last position again, which does not count.
+                let j = min(base + u * TEAMS + team, last - 1u);
+                visible |= select(0u, 1u << u, base + u * TEAMS + team < last);
+                load_position(u, (params[now.y + (j >> 5u)] * p.n_kv_heads + kv_head) * 32u + (j & 31u), lane);
+            }
+            score(UNROLL, local, lane);
+            accumulate(UNROLL, visible);
+        }
+        if (owns_new) {
+            let slot = (params[now.y + (position >> 5u)] * p.n_kv_heads + kv_head) * 32u + (position & 31u);
+            load_new(row, kv_head, slot, lane, position, block == 0u && team == 0u);
+            score(1u, local, lane);
+            accumulate(1u, select(0u, 1u, team == 0u));
+        }
+        put_states(team, lane);
+        workgroupBarrier();
+        let out_row = p.out_first + t * p.out_stride + first_head * (p.head_dim / 4u);
+        let state_words = HEADS * (p.head_dim + 8u);
+        let item = t * p.n_kv_heads * p.head_blocks + group.x;
+        let states = p.partials + item * p.splits * state_words;
+        if (span >= n) {
+            write_result(out_row, n_heads, local);
+        } else {
+            write_partial(states + group.y * state_words, n_heads, local);
+        }
+        if (span < n && p.merge != 0u) {
+            let spans = (n + span - 1u) / span;
+            storageBarrier();
+            if (local == 0u) {
+                is_last = u32(atomicAdd(&scratch[item], 1u) == spans - 1u);
+            }
+            if (workgroupUniformLoad(&is_last) != 0u) {
+                storageBarrier();
+                load_partial(states + team * state_words, n_heads, lane, team < spans);
+                put_states(team, lane);
+                workgroupBarrier();
+                write_result(out_row, n_heads, local);
+                if (local == 0u) {
+                    atomicStore(&scratch[item], 0u);
+                }
+            }
+        }
+    }
+}

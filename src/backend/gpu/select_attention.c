@@ -1,0 +1,63 @@
+/* Which attention kernel, and how its work is split. */
+#include "backend/gpu/attention.h"
+
+enum {
+    DECODE_TOKENS = 8,   /* the largest step that reads the caches once for each token */
+    WANTED_GROUPS = 320, /* enough to fill a large GPU with more than one workgroup for each of its cores */
+    MIN_SPAN = 64        /* positions for which a second workgroup is not worth the merge */
+};
+
+typedef struct candidate {
+    tern_gpu_pipeline f16, f32;
+    uint32_t max_head_dim;
+} candidate;
+
+#define KERNEL(name, dim) {TERN_GPU_ATTENTION_##name##_F16, TERN_GPU_ATTENTION_##name##_F32, dim}
+
+/* One query at a time, best first: the widest teams that the head fills, shuffles before workgroup memory. */
+static const candidate decoders[] = {
+    KERNEL(S8_64, 64),   KERNEL(S16_128, 128), KERNEL(S32_256, 256), KERNEL(S32_512, 512), KERNEL(S8_128, 128),  KERNEL(S8_256, 256),
+    KERNEL(S4_128, 128), KERNEL(T16_128, 128), KERNEL(T32_256, 256), KERNEL(T32_512, 512), KERNEL(STREAM_512, 512)};
+
+static tern_gpu_pipeline choose(const candidate *list, size_t n, const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps)
+{
+    for (size_t i = 0; i < n; i++) {
+        tern_gpu_pipeline pipeline = shape->kv_f32 ? list[i].f32 : list[i].f16;
+        if (shape->head_dim <= list[i].max_head_dim && tern_gpu_pipeline_fits(pipeline, caps)) return pipeline;
+    }
+    return TERN_GPU_PIPELINE_COUNT;
+}
+
+static uint32_t ceil_div(uint32_t a, uint32_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static uint32_t at_most(uint32_t x, uint32_t limit)
+{
+    return x < limit ? x : limit;
+}
+
+/* The positions are split until the device is full, as far as teams can merge the parts. */
+static void split(tern_gpu_attention_choice *c, const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps)
+{
+    uint32_t teams = tern_gpu_pipelines[c->pipeline].invocations / tern_gpu_override(c->pipeline, "TEAM", 0);
+    uint32_t in_flight = teams * tern_gpu_override(c->pipeline, "UNROLL", 1);
+    uint32_t items = shape->n_kv_heads * c->head_blocks * shape->max_tokens;
+    c->min_span = 2 * in_flight < MIN_SPAN ? MIN_SPAN : 2 * in_flight;
+    c->splits = 1;
+    if (shape->max_tokens > DECODE_TOKENS) return;
+    c->splits = at_most(at_most(ceil_div(WANTED_GROUPS, items), teams), ceil_div(shape->max_positions, c->min_span));
+    c->merge = c->splits > 1 && caps->device_fences && items <= TERN_GPU_COUNTER_BYTES / 4;
+}
+
+tern_gpu_attention_choice tern_gpu_select_attention(const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps)
+{
+    uint32_t group = shape->n_heads / shape->n_kv_heads;
+    tern_gpu_attention_choice c = {.pipeline = choose(decoders, sizeof decoders / sizeof *decoders, shape, caps)};
+    if (c.pipeline == TERN_GPU_PIPELINE_COUNT) return c;
+    c.heads = tern_gpu_override(c.pipeline, "HEADS", 1);
+    c.head_blocks = ceil_div(group, c.heads);
+    split(&c, shape, caps);
+    return c;
+}

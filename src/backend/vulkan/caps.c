@@ -30,6 +30,7 @@ void tern_vulkan__caps(const tern_vulkan_physical *p, tern_gpu_caps *caps)
                             .max_binding = l->maxStorageBufferRange,
                             .binding_alignment = (uint32_t)l->minStorageBufferOffsetAlignment,
                             .f16 = p->f16,
+                            .cooperative = p->cooperative,
                             .device_fences = true};
     bool complete = (p->subgroups.supportedOperations & subgroup_operations) == subgroup_operations &&
                     p->subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
@@ -42,6 +43,7 @@ void tern_vulkan__caps(const tern_vulkan_physical *p, tern_gpu_caps *caps)
 void tern_vulkan__limit(tern_gpu_caps *caps, const tern_gpu_caps *limits)
 {
     if (limits->subgroup_max == 0) caps->subgroup_min = caps->subgroup_max = 0;
+    caps->cooperative = caps->cooperative && limits->cooperative;
     if (limits->workgroup_bytes < caps->workgroup_bytes) caps->workgroup_bytes = limits->workgroup_bytes;
     if (limits->workgroup_invocations < caps->workgroup_invocations) caps->workgroup_invocations = limits->workgroup_invocations;
     if (limits->max_groups < caps->max_groups) caps->max_groups = limits->max_groups;

@@ -5,25 +5,53 @@
 
 #include "base/alloc.h"
 
+/* The features that are used, chained as vkCreateDevice takes them. */
+typedef struct features {
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot;
+    VkPhysicalDeviceSubgroupSizeControlFeatures size;
+    VkPhysicalDeviceShaderFloat16Int8Features f16;
+    VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR cooperative;
+    void *first;
+} features;
+
+static void choose_features(const tern_vulkan_physical *p, features *f)
+{
+    *f = (features){
+        .dot = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES, .shaderIntegerDotProduct = VK_TRUE},
+        .size = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES, .pNext = &f->dot, .subgroupSizeControl = VK_TRUE,
+                 .computeFullSubgroups = VK_TRUE},
+        .f16 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES, .pNext = &f->size, .shaderFloat16 = VK_TRUE},
+        .memory_model = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES, .pNext = &f->f16,
+                         .vulkanMemoryModel = VK_TRUE, .vulkanMemoryModelDeviceScope = VK_TRUE},
+        .cooperative = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR, .pNext = &f->memory_model,
+                        .cooperativeMatrix = VK_TRUE}};
+    f->first = p->cooperative ? (void *)&f->cooperative : p->subgroup_control ? (void *)&f->size : (void *)&f->dot;
+}
+
+static uint32_t choose_extensions(const tern_vulkan_physical *p, const char *names[])
+{
+    uint32_t n = 0;
+    if (p->dot_extension) names[n++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+    if (p->control_extension) names[n++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
+    if (p->memory_budget) names[n++] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
+    if (p->cooperative) names[n++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+    if (p->feedback && p->properties.apiVersion < VK_API_VERSION_1_3) names[n++] = VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME;
+    return n;
+}
+
 static tern_status device_create(tern_vulkan *vk, tern_error *err)
 {
     const tern_vulkan_physical *p = &vk->physical;
-    VkPhysicalDeviceShaderIntegerDotProductFeatures dot = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES, .shaderIntegerDotProduct = VK_TRUE};
-    VkPhysicalDeviceSubgroupSizeControlFeatures size = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
-                                                        .pNext = &dot, .subgroupSizeControl = VK_TRUE, .computeFullSubgroups = VK_TRUE};
-    const char *extensions[4];
-    uint32_t n = 0;
-    if (p->dot_extension) extensions[n++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
-    if (p->control_extension) extensions[n++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
-    if (p->memory_budget) extensions[n++] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
-    if (p->feedback && p->properties.apiVersion < VK_API_VERSION_1_3) extensions[n++] = VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME;
+    features wanted;
+    choose_features(p, &wanted);
+    const char *extensions[8];
+    uint32_t n = choose_extensions(p, extensions);
     float priority = 1;
     VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueFamilyIndex = p->queue_family,
                                      .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = p->subgroup_control ? (void *)&size : (void *)&dot,
-                               .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue, .enabledExtensionCount = n,
-                               .ppEnabledExtensionNames = extensions};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = wanted.first, .queueCreateInfoCount = 1,
+                               .pQueueCreateInfos = &queue, .enabledExtensionCount = n, .ppEnabledExtensionNames = extensions};
     VkResult result = vk->instance.fn.CreateDevice(p->handle, &info, NULL, &vk->device);
     TERN_TRY(tern_vulkan__check(vk, result, "vkCreateDevice", err));
     TERN_TRY(tern_vulkan__load_device(&vk->instance.fn, vk->device, err));

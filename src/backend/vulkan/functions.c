@@ -44,6 +44,7 @@ tern_status tern_vulkan__load_instance(tern_vulkan_functions *fn, VkInstance ins
 #define X(name) fn->name = (PFN_vk##name)(void (*)(void))fn->GetInstanceProcAddr(instance, "vk" #name);
     X(CreateDebugUtilsMessengerEXT)
     X(DestroyDebugUtilsMessengerEXT)
+    X(GetPhysicalDeviceCooperativeMatrixPropertiesKHR)
 #undef X
     return TERN_OK;
 }

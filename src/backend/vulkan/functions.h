@@ -5,6 +5,7 @@
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan_core.h>
 
+#include "backend/vulkan/cooperative.h"
 #include "base/error.h"
 
 #define TERN_VULKAN_GLOBAL_FUNCTIONS(X) \
@@ -83,6 +84,7 @@ typedef struct tern_vulkan_functions {
     TERN_VULKAN_DEVICE_FUNCTIONS(X)
 #undef X
     /* of extensions; NULL without them */
+    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR GetPhysicalDeviceCooperativeMatrixPropertiesKHR;
     PFN_vkCreateDebugUtilsMessengerEXT CreateDebugUtilsMessengerEXT;
     PFN_vkDestroyDebugUtilsMessengerEXT DestroyDebugUtilsMessengerEXT;
 } tern_vulkan_functions;

@@ -41,6 +41,8 @@ typedef struct answers {
     VkPhysicalDeviceSubgroupSizeControlFeatures size_features;
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot_features;
     VkPhysicalDeviceShaderFloat16Int8Features f16;
+    VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR cooperative;
 } answers;
 
 static void chain(void *head, void *item)
@@ -63,7 +65,9 @@ static void ask(const tern_vulkan_functions *fn, const tern_vulkan_physical *p, 
                    .features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
                    .size_features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
                    .dot_features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
-                   .f16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES};
+                   .f16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
+                   .memory_model.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
+                   .cooperative.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
     bool v12 = p->properties.apiVersion >= VK_API_VERSION_1_2, v13 = p->properties.apiVersion >= VK_API_VERSION_1_3;
     chain(&a->properties, &a->id);
     chain(&a->properties, &a->allocation);
@@ -79,8 +83,30 @@ static void ask(const tern_vulkan_functions *fn, const tern_vulkan_physical *p, 
     }
     if (v13 || has(list, "VK_KHR_maintenance4")) chain(&a->properties, &a->buffer);
     if (v12 || has(list, "VK_KHR_shader_float16_int8")) chain(&a->features, &a->f16);
+    if (v12) chain(&a->features, &a->memory_model);
+    if (v12 && has(list, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) chain(&a->features, &a->cooperative);
     fn->GetPhysicalDeviceProperties2(p->handle, &a->properties);
     fn->GetPhysicalDeviceFeatures2(p->handle, &a->features);
+}
+
+/* Whether subgroups multiply f16 matrices of 16 x 16 into f32 ones. */
+static bool has_matrices(const tern_vulkan_functions *fn, VkPhysicalDevice handle)
+{
+    VkCooperativeMatrixPropertiesKHR kinds[64];
+    uint32_t n = sizeof kinds / sizeof *kinds;
+    for (uint32_t i = 0; i < n; i++)
+        kinds[i] = (VkCooperativeMatrixPropertiesKHR){.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR};
+    if (!fn->GetPhysicalDeviceCooperativeMatrixPropertiesKHR ||
+        fn->GetPhysicalDeviceCooperativeMatrixPropertiesKHR(handle, &n, kinds) < 0)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const VkCooperativeMatrixPropertiesKHR *k = &kinds[i];
+        if (k->MSize == 16 && k->NSize == 16 && k->KSize == 16 && k->AType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
+            k->BType == VK_COMPONENT_TYPE_FLOAT16_KHR && k->CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
+            k->ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && k->scope == VK_SCOPE_SUBGROUP_KHR)
+            return true;
+    }
+    return false;
 }
 
 static void take(tern_vulkan_physical *p, const answers *a)
@@ -100,6 +126,8 @@ static void take(tern_vulkan_physical *p, const answers *a)
     p->dot_product = a->dot_features.shaderIntegerDotProduct;
     p->fast_dot_product = p->dot_product && a->dot.integerDotProduct4x8BitPackedSignedAccelerated;
     p->f16 = a->f16.shaderFloat16;
+    p->cooperative = a->cooperative.cooperativeMatrix && a->memory_model.vulkanMemoryModel && a->memory_model.vulkanMemoryModelDeviceScope &&
+                     p->f16 && p->subgroup_control && a->subgroups.subgroupSize == 32;
 }
 
 static void find_queue(const tern_vulkan_functions *fn, tern_vulkan_physical *p)
@@ -126,6 +154,7 @@ void tern_vulkan__describe(const tern_vulkan_functions *fn, VkPhysicalDevice han
     if (p->properties.apiVersion >= VK_API_VERSION_1_1) {
         ask(fn, p, &list, &a);
         take(p, &a);
+        p->cooperative = p->cooperative && has_matrices(fn, handle);
     }
     bool v13 = p->properties.apiVersion >= VK_API_VERSION_1_3;
     p->memory_budget = has(&list, "VK_EXT_memory_budget");

@@ -61,8 +61,24 @@ static void dependent_dispatches(void **state)
     test_case_close(&c);
 }
 
+static void measures(void **state)
+{
+    (void)state;
+    tern_backend *b = gpu();
+    tern_backend_counters before, after;
+    b->counters(b, &before);
+    double read = b->measure(b, TERN_MEASURE_READ, NULL, 0, 0.05), dots = b->measure(b, TERN_MEASURE_DOTS, NULL, 0, 0.05);
+    print_message("%.2f GB/s, %.2f billion int8 multiply-adds/s\n", read * 1e-9, dots * 1e-9);
+    assert_true(read > 1e6 && read < 1e14);
+    assert_true(dots > 1e6 && dots < 1e18);
+    b->counters(b, &after);
+    assert_int_equal(after.dispatches, before.dispatches);
+    assert_int_equal(after.uploaded_bytes, before.uploaded_bytes);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(buffers_round_trip), cmocka_unit_test(dependent_dispatches)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(buffers_round_trip), cmocka_unit_test(dependent_dispatches),
+                                       cmocka_unit_test(measures)};
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

@@ -1,5 +1,4 @@
 /* Choosing a device by index, by name, or as the one that should be fastest; and listing them. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,10 +68,17 @@ static tern_status choose_index(const tern_vulkan_physical *physicals, uint32_t 
     return tern_fail(err, TERN_NOT_FOUND, "vulkan: no device %.60s: one of %s expected", wanted, names);
 }
 
+/* Up to three digits; more are a part of a name. */
+static bool is_index(const char *wanted)
+{
+    size_t digits = strspn(wanted, "0123456789");
+    return wanted[digits] == 0 && digits <= 3;
+}
+
 tern_status tern_vulkan__choose(const tern_vulkan_physical *physicals, uint32_t n, const char *wanted, uint32_t *index, tern_error *err)
 {
     if (n == 0 || !wanted || !*wanted) TERN_TRY(choose_best(physicals, n, index, err));
-    else if (wanted[strspn(wanted, "0123456789")] == 0) TERN_TRY(choose_index(physicals, n, wanted, index, err));
+    else if (is_index(wanted)) TERN_TRY(choose_index(physicals, n, wanted, index, err));
     else TERN_TRY(choose_named(physicals, n, wanted, index, err));
     const char *lacks = tern_vulkan__lacks(&physicals[*index]);
     if (!lacks) return TERN_OK;

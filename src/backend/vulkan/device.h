@@ -197,12 +197,19 @@ struct tern_prepared {
 
 tern_status tern_vulkan__prepare(tern_vulkan *vk, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
                                  tern_error *err);
+/* The same from dispatches; takes the program over, also when it fails. */
+tern_status tern_vulkan__prepare_program(tern_vulkan *vk, tern_gpu_program *program, const tern_binding *bindings, tern_prepared **out,
+                                         tern_error *err);
 void tern_vulkan__prepared_free(tern_vulkan *vk, tern_prepared *prepared);
 /* Records prepared->step and prepared->after. */
 tern_status tern_vulkan__record(tern_vulkan *vk, tern_prepared *prepared, tern_error *err);
 
 /* run.c */
 tern_status tern_vulkan__run(tern_vulkan *vk, tern_prepared *prepared, uint32_t n_steps, tern_error *err);
+
+/* measure.c */
+/* As measure in backend.h; 0 when it fails. */
+double tern_vulkan__measure(tern_vulkan *vk, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds);
 
 /* profile.c */
 tern_status tern_vulkan__profile_open(tern_vulkan *vk, tern_prepared *prepared, tern_error *err);

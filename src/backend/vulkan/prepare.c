@@ -136,9 +136,8 @@ static tern_status make_mirrors(tern_vulkan *vk, tern_prepared *p, const tern_bi
     return TERN_OK;
 }
 
-static tern_status prepare(tern_vulkan *vk, tern_prepared *p, const tern_binding *bindings, tern_error *err)
+static tern_status make_ready(tern_vulkan *vk, tern_prepared *p, const tern_binding *bindings, tern_error *err)
 {
-    TERN_TRY(tern_gpu_lower(&p->program, p->graph, &vk->caps, err));
     if (p->program.n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "vulkan: a graph with nothing to run");
     TERN_TRY(make_buffers(vk, p, err));
     TERN_TRY(resolve(vk, p, bindings, err));
@@ -149,17 +148,30 @@ static tern_status prepare(tern_vulkan *vk, tern_prepared *p, const tern_binding
     return tern_vulkan__upload_wait(vk, err);
 }
 
-tern_status tern_vulkan__prepare(tern_vulkan *vk, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
-                                 tern_error *err)
+tern_status tern_vulkan__prepare_program(tern_vulkan *vk, tern_gpu_program *program, const tern_binding *bindings, tern_prepared **out,
+                                         tern_error *err)
 {
     tern_prepared *p = tern_calloc(1, sizeof *p);
-    if (!p) return tern_fail_alloc(err, sizeof *p);
-    p->graph = graph;
-    tern_status status = prepare(vk, p, bindings, err);
+    if (!p) {
+        tern_gpu_program_deinit(program);
+        return tern_fail_alloc(err, sizeof *p);
+    }
+    p->graph = program->graph;
+    p->program = *program;
+    *program = (tern_gpu_program){0};
+    tern_status status = make_ready(vk, p, bindings, err);
     tern_vulkan__cache_save(vk);
     if (status == TERN_OK) *out = p;
     else tern_vulkan__prepared_free(vk, p);
     return status;
+}
+
+tern_status tern_vulkan__prepare(tern_vulkan *vk, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
+                                 tern_error *err)
+{
+    tern_gpu_program program;
+    TERN_TRY(tern_gpu_lower(&program, graph, &vk->caps, err));
+    return tern_vulkan__prepare_program(vk, &program, bindings, out, err);
 }
 
 void tern_vulkan__prepared_free(tern_vulkan *vk, tern_prepared *p)

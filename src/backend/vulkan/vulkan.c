@@ -150,12 +150,10 @@ static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
 
 static double measure(tern_backend *b, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds)
 {
-    (void)b;
-    (void)what;
-    (void)buffers;
-    (void)n;
-    (void)seconds;
-    return 0;
+    tern_vulkan *vk = lock(b);
+    double rate = tern_vulkan__measure(vk, what, buffers, n, seconds);
+    unlock(vk, TERN_OK, NULL);
+    return rate;
 }
 
 static tern_status open_parts(tern_vulkan *vk, const tern_vulkan_options *options, tern_error *err)

@@ -1,0 +1,521 @@
+// LINEAR of ternary weights (src/ops/op.h), a token for each row of workgroups:
+//
+//   out[t][r] = (sum_c code[r][c] q[t][c] - sum_c q[t][c]) * (inv_scale[t] * scale) + residual[t][r],  code = w + 1
+//   GATED:      out[t][r] = act(row r of part 0) * (row r of part 1)
+//   NORM:       q, inv_scale = int8(x[t] / sqrt(mean(x[t]^2) + eps) * gain), made anew by every workgroup; else they are a Q8 value's
+//
+//   groups     (blocks of WORKGROUP / LANES * ROWS rows of all parts, most tokens)
+//   params     word count_word: the number of tokens
+//   x          NORM: rows of x_stride vec4 of f32 from x_first, cols a multiple of 4; else a Q8 value: int8 rows of x_stride vec4 words, f32
+//              inverse scales at word scales_word, i32 sums at word sums_word
+//   gain       [cols] f32 (NORM)
+//   w0, w1, w2 the parts: rows of `chunks` vec4 words in i2_s groups (two chunks for 128 columns); row scales from word row_scales, 0: none
+//   residual   [tokens] rows of residual_stride floats from residual_first (flag 1); flag 4: it is what result holds
+//   result     [tokens] rows of out_stride floats from out_first
+//
+// LANES invocations share a row; each asks for its first CHUNKS chunks (of both rows, with ROWS = 2 or GATED) before the row of x is made, so
+// that the weights are on their way meanwhile. Word i (0..7) of a group holds columns 4i.. of each quarter: shifted or masked, its four codes
+// are 1, 4, 16 or 1 times what dot4I8Packed wants, and each quarter has its own sum. xs holds x so that a chunk's words come as four vec4,
+// one for each word, of the four quarters: neighbouring lanes read neighbouring vec4.
+//
+// CLUSTER: invocations (a power of two) that are sure to be neighbours in one subgroup and share sums by shuffles, at least LANES; 1: none.
+// Sums of floats in any order; int8 values may differ by one from the reference where they lie between two (NORM).
+enable subgroups; // subgroups only
+
+override NORM: bool = false;
+override GATED: bool = false;
+override PARTS: u32 = 3;     // 1: one part (or the two of a gated op)
+override WORKGROUP: u32 = 256;
+override LANES: u32 = 8;     // a power of two
+override CHUNKS: u32 = 4;    // 1..8
+override ROWS: u32 = 1;      // 1 or 2; 1 when GATED
+override CLUSTER: u32 = 1;
+override XCHUNKS: u32 = 240; // room for so many chunks of x
+
+override DOUBLE: bool = GATED || ROWS == 2u;
+override POOL: u32 = WORKGROUP / CLUSTER;
+
+struct P {
+    count_word: u32,
+    cols: u32,
+    chunks: u32,
+    flags: u32, // 1: residual, 2: silu instead of relu2, 4: the residual lies in result already
+    eps: f32,
+    x_first: u32,
+    x_stride: u32,
+    scales_word: u32,
+    sums_word: u32,
+    rows0: u32,
+    rows1: u32,
+    rows2: u32,
+    block1: u32, // first block of part 1
+    block2: u32,
+    scale0: f32,
+    scale1: f32,
+    scale2: f32,
+    row_scales0: u32,
+    row_scales1: u32,
+    row_scales2: u32,
+    residual_first: u32,
+    residual_stride: u32,
+    out_first: u32,
+    out_stride: u32,
+}
+
+@group(0) @binding(0) var<uniform> p: P;
+@group(0) @binding(1) var<storage, read_write> params: array<u32>;
+@group(0) @binding(2) var<storage, read_write> x: array<vec4<u32>>;
+@group(0) @binding(3) var<storage, read> gain: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read> w0: array<vec4<u32>>;
+@group(0) @binding(5) var<storage, read> w1: array<vec4<u32>>;
+@group(0) @binding(6) var<storage, read> w2: array<vec4<u32>>;
+@group(0) @binding(7) var<storage, read_write> residual: array<f32>;
+@group(0) @binding(8) var<storage, read_write> result: array<f32>;
+
+var<workgroup> xs: array<vec4<u32>, 4 * XCHUNKS>; // word e of chunk c, all quarters: e * XCHUNKS + c
+var<workgroup> pool: array<vec2<u32>, POOL>;
+var<workgroup> code_sum: atomic<i32>;
+
+// --- weights
+
+struct Block {
+    c0: vec4<u32>,
+    c1: vec4<u32>,
+    c2: vec4<u32>,
+    c3: vec4<u32>,
+    c4: vec4<u32>,
+    c5: vec4<u32>,
+    c6: vec4<u32>,
+    c7: vec4<u32>,
+}
+
+fn chunk0(at: u32, c: u32) -> vec4<u32> {
+    var v = vec4<u32>();
+    if (c < p.chunks) {
+        v = w0[at + c];
+    }
+    return v;
+}
+
+fn chunk1(at: u32, c: u32) -> vec4<u32> {
+    var v = vec4<u32>();
+    if (c < p.chunks) {
+        v = w1[at + c];
+    }
+    return v;
+}
+
+fn chunk2(at: u32, c: u32) -> vec4<u32> {
+    var v = vec4<u32>();
+    if (c < p.chunks) {
+        v = w2[at + c];
+    }
+    return v;
+}
+
+fn block0(at: u32, c: u32) -> Block {
+    var b: Block;
+    b.c0 = chunk0(at, c);
+    if (CHUNKS > 1u) { b.c1 = chunk0(at, c + LANES); }
+    if (CHUNKS > 2u) { b.c2 = chunk0(at, c + 2u * LANES); }
+    if (CHUNKS > 3u) { b.c3 = chunk0(at, c + 3u * LANES); }
+    if (CHUNKS > 4u) { b.c4 = chunk0(at, c + 4u * LANES); }
+    if (CHUNKS > 5u) { b.c5 = chunk0(at, c + 5u * LANES); }
+    if (CHUNKS > 6u) { b.c6 = chunk0(at, c + 6u * LANES); }
+    if (CHUNKS > 7u) { b.c7 = chunk0(at, c + 7u * LANES); }
+    return b;
+}
+
+fn block1(at: u32, c: u32) -> Block {
+    var b: Block;
+    b.c0 = chunk1(at, c);
+    if (CHUNKS > 1u) { b.c1 = chunk1(at, c + LANES); }
+    if (CHUNKS > 2u) { b.c2 = chunk1(at, c + 2u * LANES); }
+    if (CHUNKS > 3u) { b.c3 = chunk1(at, c + 3u * LANES); }
+    if (CHUNKS > 4u) { b.c4 = chunk1(at, c + 4u * LANES); }
+    if (CHUNKS > 5u) { b.c5 = chunk1(at, c + 5u * LANES); }
+    if (CHUNKS > 6u) { b.c6 = chunk1(at, c + 6u * LANES); }
+    if (CHUNKS > 7u) { b.c7 = chunk1(at, c + 7u * LANES); }
+    return b;
+}
+
+fn block2(at: u32, c: u32) -> Block {
+    var b: Block;
+    b.c0 = chunk2(at, c);
+    if (CHUNKS > 1u) { b.c1 = chunk2(at, c + LANES); }
+    if (CHUNKS > 2u) { b.c2 = chunk2(at, c + 2u * LANES); }
+    if (CHUNKS > 3u) { b.c3 = chunk2(at, c + 3u * LANES); }
+    if (CHUNKS > 4u) { b.c4 = chunk2(at, c + 4u * LANES); }
+    if (CHUNKS > 5u) { b.c5 = chunk2(at, c + 5u * LANES); }
+    if (CHUNKS > 6u) { b.c6 = chunk2(at, c + 6u * LANES); }
+    if (CHUNKS > 7u) { b.c7 = chunk2(at, c + 7u * LANES); }
+    return b;
+}
+
+struct Blocks {
+    a: Block,
+    b: Block, // DOUBLE
+}
+
+// Chunks c, c + LANES, ... of the rows that start at chunks `first` and `second` of their part (second: of part 1 when GATED).
+fn blocks(part: u32, first: u32, second: u32, c: u32) -> Blocks {
+    var two: Blocks;
+    if (PARTS == 1u || part == 0u) {
+        two.a = block0(first, c);
+        if (GATED) {
+            two.b = block1(second, c);
+        } else if (DOUBLE) {
+            two.b = block0(second, c);
+        }
+    } else if (part == 1u) {
+        two.a = block1(first, c);
+        if (DOUBLE) {
+            two.b = block1(second, c);
+        }
+    } else {
+        two.a = block2(first, c);
+        if (DOUBLE) {
+            two.b = block2(second, c);
+        }
+    }
+    return two;
+}
+
+// --- sums
+
+struct Sums {
+    a: vec4<i32>, // by quarter: 1, 16, 4 and 1 times the sum
+    b: vec4<i32>,
+}
+
+fn multiply(sum: vec4<i32>, w: vec4<u32>, x0: vec4<u32>, x1: vec4<u32>, x2: vec4<u32>, x3: vec4<u32>) -> vec4<i32> {
+    return multiply_word(multiply_word(multiply_word(multiply_word(sum, w.x, x0), w.y, x1), w.z, x2), w.w, x3);
+}
+
+fn multiply_word(sum: vec4<i32>, w: u32, q: vec4<u32>) -> vec4<i32> {
+    return vec4<i32>(sum.x + dot4I8Packed(q.x, (w >> 6u) & 0x03030303u), sum.y + dot4I8Packed(q.y, w & 0x30303030u),
+                     sum.z + dot4I8Packed(q.z, w & 0x0c0c0c0cu), sum.w + dot4I8Packed(q.w, w & 0x03030303u));
+}
+
+fn multiply_chunk(s: Sums, a: vec4<u32>, b: vec4<u32>, c: u32) -> Sums {
+    let x0 = xs[c];
+    let x1 = xs[XCHUNKS + c];
+    let x2 = xs[2u * XCHUNKS + c];
+    let x3 = xs[3u * XCHUNKS + c];
+    var r = s;
+    r.a = multiply(s.a, a, x0, x1, x2, x3);
+    if (DOUBLE) {
+        r.b = multiply(s.b, b, x0, x1, x2, x3);
+    }
+    return r;
+}
+
+fn multiply_blocks(sums: Sums, w: Blocks, c: u32) -> Sums {
+    var s = multiply_chunk(sums, w.a.c0, w.b.c0, c);
+    if (CHUNKS > 1u) { s = multiply_chunk(s, w.a.c1, w.b.c1, c + LANES); }
+    if (CHUNKS > 2u) { s = multiply_chunk(s, w.a.c2, w.b.c2, c + 2u * LANES); }
+    if (CHUNKS > 3u) { s = multiply_chunk(s, w.a.c3, w.b.c3, c + 3u * LANES); }
+    if (CHUNKS > 4u) { s = multiply_chunk(s, w.a.c4, w.b.c4, c + 4u * LANES); }
+    if (CHUNKS > 5u) { s = multiply_chunk(s, w.a.c5, w.b.c5, c + 5u * LANES); }
+    if (CHUNKS > 6u) { s = multiply_chunk(s, w.a.c6, w.b.c6, c + 6u * LANES); }
+    if (CHUNKS > 7u) { s = multiply_chunk(s, w.a.c7, w.b.c7, c + 7u * LANES); }
+    return s;
+}
+
+fn joined(s: vec4<i32>) -> i32 {
+    return s.x + (s.y >> 4u) + (s.z >> 2u) + s.w;
+}
+
+// The sums of a row's lanes, for its first lane at least. All invocations call it.
+fn row_sums(mine: vec2<i32>, local: u32) -> vec2<i32> {
+    var sum = mine;
+    if (CLUSTER > 1u) {
+        if (LANES > 16u) { sum += subgroupShuffleXor(sum, 16u); } // subgroups only
+        if (LANES > 8u) { sum += subgroupShuffleXor(sum, 8u); } // subgroups only
+        if (LANES > 4u) { sum += subgroupShuffleXor(sum, 4u); } // subgroups only
+        if (LANES > 2u) { sum += subgroupShuffleXor(sum, 2u); } // subgroups only
+        if (LANES > 1u) { sum += subgroupShuffleXor(sum, 1u); } // subgroups only
+    } else {
+        pool[local] = bitcast<vec2<u32>>(mine);
+        workgroupBarrier();
+        for (var i = 1u; i < LANES; i++) {
+            sum += bitcast<vec2<i32>>(pool[(local + i) % WORKGROUP]);
+        }
+    }
+    return sum;
+}
+
+// --- x
+
+// One vec4 of xs: word i of a group is columns 4i .. 4i + 3 of each quarter.
+struct Unit {
+    q0: vec4<f32>,
+    q1: vec4<f32>,
+    q2: vec4<f32>,
+    q3: vec4<f32>,
+}
+
+struct Normed {
+    y: Unit, // x * gain
+    squares: f32,
+    top: f32, // of |y|
+}
+
+fn largest(v: vec4<f32>) -> f32 {
+    let a = abs(v);
+    return max(max(a.x, a.y), max(a.z, a.w));
+}
+
+fn normed_unit(before: Normed, row: u32, unit: u32) -> Normed {
+    var n = before;
+    let at = (unit >> 3u) * 32u + (unit & 7u);
+    let last = p.cols >> 2u;
+    var x0 = vec4<f32>();
+    var x1 = vec4<f32>();
+    var x2 = vec4<f32>();
+    var x3 = vec4<f32>();
+    n.y = Unit();
+    if (at < last) {
+        x0 = bitcast<vec4<f32>>(x[row + at]);
+        n.y.q0 = x0 * gain[at];
+    }
+    if (at + 8u < last) {
+        x1 = bitcast<vec4<f32>>(x[row + at + 8u]);
+        n.y.q1 = x1 * gain[at + 8u];
+    }
+    if (at + 16u < last) {
+        x2 = bitcast<vec4<f32>>(x[row + at + 16u]);
+        n.y.q2 = x2 * gain[at + 16u];
+    }
+    if (at + 24u < last) {
+        x3 = bitcast<vec4<f32>>(x[row + at + 24u]);
+        n.y.q3 = x3 * gain[at + 24u];
+    }
+    n.squares += dot(x0, x0) + dot(x1, x1) + dot(x2, x2) + dot(x3, x3);
+    n.top = max(n.top, max(max(largest(n.y.q0), largest(n.y.q1)), max(largest(n.y.q2), largest(n.y.q3))));
+    return n;
+}
+
+// The sum and the maximum of entries first, first + step, ... before `end`.
+fn pool_sum(first: u32, step: u32, end: u32) -> vec2<f32> {
+    var both = bitcast<vec2<f32>>(pool[first]);
+    for (var i = first + step; i < end; i += step) {
+        let other = bitcast<vec2<f32>>(pool[i]);
+        both = vec2<f32>(both.x + other.x, max(both.y, other.y));
+    }
+    return both;
+}
+
+// The sum and the maximum over the workgroup.
+fn sum_and_top(squares: f32, top: f32, local: u32) -> vec2<f32> {
+    var mine = vec2<f32>(squares, top);
+    if (CLUSTER > 16u) { mine = vec2<f32>(mine.x + subgroupShuffleXor(mine.x, 16u), max(mine.y, subgroupShuffleXor(mine.y, 16u))); } // subgroups only
+    if (CLUSTER > 8u) { mine = vec2<f32>(mine.x + subgroupShuffleXor(mine.x, 8u), max(mine.y, subgroupShuffleXor(mine.y, 8u))); } // subgroups only
+    if (CLUSTER > 4u) { mine = vec2<f32>(mine.x + subgroupShuffleXor(mine.x, 4u), max(mine.y, subgroupShuffleXor(mine.y, 4u))); } // subgroups only
+    if (CLUSTER > 2u) { mine = vec2<f32>(mine.x + subgroupShuffleXor(mine.x, 2u), max(mine.y, subgroupShuffleXor(mine.y, 2u))); } // subgroups only
+    if (CLUSTER > 1u) { mine = vec2<f32>(mine.x + subgroupShuffleXor(mine.x, 1u), max(mine.y, subgroupShuffleXor(mine.y, 1u))); } // subgroups only
+    if (local % CLUSTER == 0u) {
+        pool[local / CLUSTER] = bitcast<vec2<u32>>(mine);
+    }
+    if (local == 0u) {
+        atomicStore(&code_sum, 0);
+    }
+    workgroupBarrier();
+    if (POOL > 16u) { // first into 16
+        if (local < 16u) {
+            pool[local] = bitcast<vec2<u32>>(pool_sum(local, 16u, POOL));
+        }
+        workgroupBarrier();
+    }
+    return pool_sum(0u, 1u, min(POOL, 16u));
+}
+
+fn int8_word(v: vec4<f32>, norm: f32, scale: f32) -> u32 {
+    let i = vec4<i32>(clamp(round(v * norm * scale), vec4<f32>(-128.0), vec4<f32>(127.0)));
+    let b = bitcast<vec4<u32>>(i) & vec4<u32>(0xffu); // by hand: naga's pack4xI8 wants 8-bit integers of the device
+    return b.x | (b.y << 8u) | (b.z << 16u) | (b.w << 24u);
+}
+
+// Stores a unit as int8; gives the sum of its values.
+fn store_unit(unit: u32, y: Unit, norm: f32, scale: f32) -> i32 {
+    if (unit >= 4u * p.chunks) {
+        return 0;
+    }
+    let words = vec4<u32>(int8_word(y.q0, norm, scale), int8_word(y.q1, norm, scale), int8_word(y.q2, norm, scale),
+                          int8_word(y.q3, norm, scale));
+    let ones = 0x01010101u;
+    xs[(unit & 3u) * XCHUNKS + (unit >> 2u)] = words;
+    return dot4I8Packed(words.x, ones) + dot4I8Packed(words.y, ones) + dot4I8Packed(words.z, ones) + dot4I8Packed(words.w, ones);
+}
+
+struct Row {
+    inverse: f32,
+    sum: i32,
+}
+
+// Units that an invocation holds: XCHUNKS * 4 of them in all.
+override UNITS: u32 = (4u * XCHUNKS + WORKGROUP - 1u) / WORKGROUP;
+
+// Norm and quantiser of row t, into xs.
+fn make_row(t: u32, local: u32) -> Row {
+    let row = p.x_first + t * p.x_stride;
+    var n = normed_unit(Normed(), row, local);
+    let y0 = n.y;
+    if (UNITS > 1u) { n = normed_unit(n, row, local + WORKGROUP); }
+    let y1 = n.y;
+    if (UNITS > 2u) { n = normed_unit(n, row, local + 2u * WORKGROUP); }
+    let y2 = n.y;
+    if (UNITS > 3u) { n = normed_unit(n, row, local + 3u * WORKGROUP); }
+    let y3 = n.y;
+    if (UNITS > 4u) { // too many to keep: read again below
+        for (var unit = local + 4u * WORKGROUP; unit < 4u * p.chunks; unit += WORKGROUP) {
+            n = normed_unit(n, row, unit);
+        }
+    }
+    let both = sum_and_top(n.squares, n.top, local);
+    let norm = 1.0 / sqrt(both.x / f32(p.cols) + p.eps);
+    let scale = 127.0 / max(both.y * norm, 1e-5);
+    var sum = store_unit(local, y0, norm, scale);
+    if (UNITS > 1u) { sum += store_unit(local + WORKGROUP, y1, norm, scale); }
+    if (UNITS > 2u) { sum += store_unit(local + 2u * WORKGROUP, y2, norm, scale); }
+    if (UNITS > 3u) { sum += store_unit(local + 3u * WORKGROUP, y3, norm, scale); }
+    if (UNITS > 4u) {
+        for (var unit = local + 4u * WORKGROUP; unit < 4u * p.chunks; unit += WORKGROUP) {
+            sum += store_unit(unit, normed_unit(Normed(), row, unit).y, norm, scale);
+        }
+    }
+    if (CLUSTER > 16u) { sum += subgroupShuffleXor(sum, 16u); } // subgroups only
+    if (CLUSTER > 8u) { sum += subgroupShuffleXor(sum, 8u); } // subgroups only
+    if (CLUSTER > 4u) { sum += subgroupShuffleXor(sum, 4u); } // subgroups only
+    if (CLUSTER > 2u) { sum += subgroupShuffleXor(sum, 2u); } // subgroups only
+    if (CLUSTER > 1u) { sum += subgroupShuffleXor(sum, 1u); } // subgroups only
+    if (local % CLUSTER == 0u) {
+        atomicAdd(&code_sum, sum);
+    }
+    workgroupBarrier();
+    return Row(1.0 / scale, atomicLoad(&code_sum));
+}
+
+fn x_word(word: u32) -> u32 {
+    return x[word >> 2u][word & 3u];
+}
+
+// Row t of a Q8 value, into xs.
+fn copy_row(t: u32, local: u32) -> Row {
+    for (var c = local; c < p.chunks; c += WORKGROUP) {
+        let at = t * p.x_stride + (c >> 1u) * 8u + (c & 1u);
+        let q0 = x[at];
+        let q1 = x[at + 2u];
+        let q2 = x[at + 4u];
+        let q3 = x[at + 6u];
+        xs[c] = vec4<u32>(q0.x, q1.x, q2.x, q3.x);
+        xs[XCHUNKS + c] = vec4<u32>(q0.y, q1.y, q2.y, q3.y);
+        xs[2u * XCHUNKS + c] = vec4<u32>(q0.z, q1.z, q2.z, q3.z);
+        xs[3u * XCHUNKS + c] = vec4<u32>(q0.w, q1.w, q2.w, q3.w);
+    }
+    let row = Row(bitcast<f32>(x_word(p.scales_word + t)), bitcast<i32>(x_word(p.sums_word + t)));
+    workgroupBarrier();
+    return row;
+}
+
+// --- results
+
+fn word0(word: u32) -> f32 {
+    return bitcast<f32>(w0[word >> 2u][word & 3u]);
+}
+
+fn word1(word: u32) -> f32 {
+    return bitcast<f32>(w1[word >> 2u][word & 3u]);
+}
+
+fn word2(word: u32) -> f32 {
+    return bitcast<f32>(w2[word >> 2u][word & 3u]);
+}
+
+fn weight_scale(part: u32, r: u32) -> f32 {
+    var scale = p.scale0;
+    if (part == 0u) {
+        if (p.row_scales0 != 0u) { scale = word0(p.row_scales0 + r); }
+    } else if (part == 1u) {
+        scale = p.scale1;
+        if (p.row_scales1 != 0u) { scale = word1(p.row_scales1 + r); }
+    } else {
+        scale = p.scale2;
+        if (p.row_scales2 != 0u) { scale = word2(p.row_scales2 + r); }
+    }
+    return scale;
+}
+
+fn activation(gate: f32, up: f32) -> f32 {
+    if ((p.flags & 2u) != 0u) {
+        return gate / (1.0 + exp(-gate)) * up;
+    }
+    let r = max(gate, 0.0);
+    return r * r * up;
+}
+
+fn put(t: u32, col: u32, y: f32) {
+    let at = p.out_first + t * p.out_stride + col;
+    var v = y;
+    if ((p.flags & 1u) != 0u) {
+        v += residual[p.residual_first + t * p.residual_stride + col];
+    } else if ((p.flags & 4u) != 0u) {
+        v += result[at];
+    }
+    result[at] = v;
+}
+
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let t = group.y;
+    var part = 0u;
+    var block = group.x;
+    var rows = p.rows0;
+    var col = 0u; // of the part's first row in the output
+    if (PARTS > 1u && group.x >= p.block2) {
+        part = 2u;
+        block -= p.block2;
+        rows = p.rows2;
+        col = p.rows0 + p.rows1;
+    } else if (PARTS > 1u && group.x >= p.block1) {
+        part = 1u;
+        block -= p.block1;
+        rows = p.rows1;
+        col = p.rows0;
+    }
+    let lane = local % LANES;
+    let r = (block * (WORKGROUP / LANES) + local / LANES) * ROWS;
+    let first = min(r, rows - 1u) * p.chunks;
+    let second = min(r + ROWS - 1u, rows - 1u) * p.chunks;
+
+    var c = lane;
+    var w = blocks(part, first, second, c);
+    let count = params[p.count_word];
+    var row: Row;
+    if (NORM) {
+        row = make_row(t, local);
+    } else {
+        row = copy_row(t, local);
+    }
+    var sums = multiply_blocks(Sums(), w, c);
+    for (var done = LANES * CHUNKS; done < p.chunks; done += LANES * CHUNKS) {
+        c += LANES * CHUNKS;
+        w = blocks(part, first, second, c);
+        sums = multiply_blocks(sums, w, c);
+    }
+    let dots = row_sums(vec2<i32>(joined(sums.a), joined(sums.b)), local);
+
+    if (lane != 0u || r >= rows || t >= count) {
+        return;
+    }
+    let a = f32(dots.x - row.sum) * (row.inverse * weight_scale(part, r));
+    if (GATED) {
+        let b = f32(dots.y - row.sum) * (row.inverse * weight_scale(1u, r));
+        put(t, r, activation(a, b));
+        return;
+    }
+    put(t, col + r, a);
+    if (ROWS > 1u && r + 1u < rows) {
+        put(t, col + r + 1u, f32(dots.y - row.sum) * (row.inverse * weight_scale(part, r + 1u)));
+    }
+}

@@ -37,7 +37,7 @@ endfunction()
 tern_level_sources(TERN_SOURCES)
 
 # The Vulkan backend, and the SPIR-V that the assembler embeds (made by tools/wgsl).
-set(TERN_SPIRV_DIR ${PROJECT_SOURCE_DIR}/src/backend/gpu/spirv)
+set(TERN_SPIRV_DIR ${PROJECT_SOURCE_DIR}/src/backend/gpu/spirv CACHE PATH "Where NAME.spv of each pipeline is")
 if(TERN_VULKAN)
   find_path(TERN_VULKAN_HEADERS vulkan/vulkan_core.h)
   if(NOT TERN_VULKAN_HEADERS)

@@ -11,12 +11,15 @@ import {compile} from './lib/compile.mjs';
 import {nativeOnly, parseTable} from './lib/pipelines.mjs';
 import {KernelError} from './lib/specialise.mjs';
 
-const HELP = `usage: build.mjs [--only PATTERN] [--check] [--tint] [--opt] [--list]
+const HELP = `usage: build.mjs [--only PATTERN] [--check] [--tint] [--opt] [--out FOLDER] [--poison] [--list]
 Compiles the WGSL kernels to SPIR-V, one file for each row of src/backend/gpu/pipelines*.def.
   --only PATTERN  pipelines whose name or file matches this regular expression (no file is removed then)
   --check         write nothing; fail where a file is missing, stale or not what would be written
   --tint          compile them by Dawn's Tint as well, as browsers do (npm test does this for all)
-  --opt           run spirv-opt -O over the result (to compare; the committed files are without)
+  --opt           run spirv-opt -O over the result (to compare)
+  --out FOLDER    write there (cmake -DTERN_SPIRV_DIR=FOLDER builds with it), not src/backend/gpu/spirv
+  --poison        workgroup memory starts with rubbish: tests of a build with it find kernels that read what they
+                  have not written
   --list          print the pipelines
 `;
 
@@ -66,7 +69,7 @@ function summary(errors) {
 class Build {
     constructor(options) {
         this.options = options;
-        this.out = path.join(GPU, 'spirv');
+        this.out = path.resolve(options.out ?? path.join(GPU, 'spirv'));
         this.scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tern-wgsl-'));
         this.errors = [];
         this.written = this.bytes = 0;
@@ -75,7 +78,7 @@ class Build {
 
     bytesOf(row) {
         const file = path.join(this.scratch, 'kernel.spv');
-        const words = compile(row, readKernel(row));
+        const words = compile(row, readKernel(row), this.options);
         fs.writeFileSync(file, Buffer.from(words.buffer));
         try {
             // spirv-val of Debian 12 does not know cooperative matrices
@@ -153,11 +156,14 @@ function main() {
             check: {type: 'boolean'},
             tint: {type: 'boolean'},
             opt: {type: 'boolean'},
+            out: {type: 'string'},
+            poison: {type: 'boolean'},
             list: {type: 'boolean'},
             help: {type: 'boolean', short: 'h'},
         },
     });
     if (options.help) return (process.stdout.write(HELP), 0);
+    if ((options.poison || options.opt) && !options.out) throw new Error('--poison and --opt want --out FOLDER');
     const rows = readTable();
     if (options.list) {
         for (const row of rows)

@@ -4,6 +4,7 @@ import {NagaError, parseWgsl, validate, writeSpirv} from 'naga-wasm';
 import {withoutInt8} from './bytes.mjs';
 import {hintUnroll, markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from './passes.mjs';
 import {nativeOnly, needsSubgroups} from './pipelines.mjs';
+import {poisonWorkgroupMemory} from './poison.mjs';
 import {prune} from './prune.mjs';
 import {
     bindingsOf, checkSignature, KernelError, textFor, UNROLL_MARK, withConstants, withoutEnable, withUnrollMarks,
@@ -59,14 +60,16 @@ function checkRow(row, module) {
     if (bytes !== row.bytes) fail(`says ${row.bytes} bytes of workgroup memory; the kernel has ${bytes}`);
 }
 
-// The SPIR-V words of a row, given its kernel's text. Throws a KernelError that names file, line and pipeline.
-export function compile(row, source) {
+// The SPIR-V words of a row, given its kernel's text; with `poison`, workgroup memory starts with rubbish.
+// Throws a KernelError that names file, line and pipeline.
+export function compile(row, source, {poison = false} = {}) {
     const text = textFor(row, source);
     checkSignature(row, text);
     const module = decode(naga(row, withoutInt8(withUnrollMarks(withoutEnable(withConstants(row, text))))));
     module.header[1] = SPIRV_1_3;
     removeLoopBounds(module);
-    removeWorkgroupZeroing(module);
+    if (poison) poisonWorkgroupMemory(module);
+    else removeWorkgroupZeroing(module);
     hintUnroll(module, UNROLL_MARK);
     markReadOnly(module);
     markCoherent(module, bindingsOf(text).filter((b) => b.coherent).map((b) => b.binding));

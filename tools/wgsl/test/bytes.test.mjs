@@ -11,7 +11,8 @@ const OP_CAPABILITY = 17, INT8 = 39;
 
 function usesInt8(text) {
     const module = parseWgsl(text);
-    return decode(writeSpirv(module, validate(module))).instructions.some((i) => i[0] === OP_CAPABILITY && i[1] === INT8);
+    const {instructions} = decode(writeSpirv(module, validate(module)));
+    return instructions.some((i) => i[0] === OP_CAPABILITY && i[1] === INT8);
 }
 
 test('no module asks for 8-bit integers', () => {

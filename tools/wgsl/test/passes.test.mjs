@@ -6,8 +6,9 @@ import {parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
 import {hintUnroll, markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from '../lib/passes.mjs';
 import {UNROLL_MARK, withUnrollMarks} from '../lib/specialise.mjs';
+import {poisonWorkgroupMemory} from '../lib/poison.mjs';
 import {prune} from '../lib/prune.mjs';
-import {decode, Decoration, encode, Op, workgroupBytes, workgroupSize} from '../lib/spirv.mjs';
+import {decode, Decoration, encode, globalsOf, Op, workgroupBytes, workgroupSize} from '../lib/spirv.mjs';
 
 function spirv(body, globals = '') {
     const module = parseWgsl(`struct P { n: u32 }
@@ -70,6 +71,17 @@ test("naga's clearing of workgroup memory goes, the kernel's own stays", () => {
     assert.equal(removeWorkgroupZeroing(module), 1);
     assert.equal(count(module, Op.Store), stores - 2);
     assert.equal(count(module, Op.ControlBarrier), barriers - 1);
+});
+
+test('poisoned workgroup memory has no zeros', () => {
+    const types = `struct S { a: f32, b: vec3<i32>, c: array<vec2<u32>, 3>, d: bool }
+        var<workgroup> s: S; var<workgroup> t: S;`;
+    const module = spirv('if (s.d) { o[local] = s.c[1].x + t.c[local].y; }', types);
+    const clears = (m) => m.instructions.filter((i) => i[0] === Op.Store).map((i) => globalsOf(m).get(i[2])?.[0]);
+    assert.equal(clears(module).filter((op) => op === Op.ConstantNull).length, 2);
+    assert.ok(poisonWorkgroupMemory(module) > 5);
+    assert.equal(clears(module).filter((op) => op === Op.ConstantNull).length, 0);
+    assert.deepEqual(encode(decode(encode(module))), encode(module));
 });
 
 test('without workgroup memory there is nothing to remove', () => {

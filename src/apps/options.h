@@ -59,6 +59,7 @@ typedef struct tern_options {
 
     /* measuring */
     uint32_t n_prompt, repeats;
+    const char *steps_list;
     bool measure;
 } tern_options;
 

@@ -119,6 +119,7 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
     snprintf(s->name, sizeof s->name, "%s+%s", host->name, device->name);
     pthread_mutex_init(&s->making, NULL);
     s->base = (tern_backend){.name = s->name,
+                             .device = device->device,
                              .fusions = host->fusions & device->fusions,
                              .max_steps = 1,
                              .screens = host->screens,

@@ -185,6 +185,7 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
     vk->validation = how.validation;
     vk->n_threads = how.n_threads;
     tern_status status = open_parts(vk, &how, err);
+    vk->base.device = vk->physical.properties.deviceName;
     if (status == TERN_OK) *backend = &vk->base;
     else vulkan_close(&vk->base);
     return status;

@@ -1,0 +1,83 @@
+/* What `tern bench` measures, and how it is shown. */
+#ifndef TERN_APPS_BENCH_H
+#define TERN_APPS_BENCH_H
+
+#include "apps/app.h"
+#include "apps/progress.h"
+
+enum { TERN_BENCH_MAX_REPEATS = 100, TERN_BENCH_MAX_ROWS = 16, TERN_BENCH_MAX_PROFILE = 96 };
+
+/* Tokens per second of each repeat, sorted. */
+typedef struct tern_bench_rates {
+    double at[TERN_BENCH_MAX_REPEATS];
+    uint32_t n;
+} tern_bench_rates;
+
+/* What a decoded token costs beside time. */
+typedef struct tern_bench_counts {
+    double weight_bytes, allocations; /* of the host */
+    double dispatches, dispatches_in_layers, barriers, submits, uploaded_bytes, downloaded_bytes, device_allocations;
+} tern_bench_counts;
+
+/* Dispatches by what they make and their kernel, of a number of tokens that were timed one dispatch at a time. */
+typedef struct tern_bench_profile {
+    tern_profile_row rows[TERN_BENCH_MAX_PROFILE];
+    size_t n;
+    uint32_t n_tokens;
+    double wall_ms; /* of all these tokens, which the host waited for */
+} tern_bench_profile;
+
+/* What one number of threads, or of steps, gave. */
+typedef struct tern_bench_row {
+    uint32_t n_threads, n_steps; /* of a GPU: tokens at once; 0: not one */
+    tern_bench_rates prefill, decode;
+    double first_token_ms;
+    double operations_per_token; /* integer multiplications and additions of the layers */
+    tern_bench_counts per_token;
+    uint64_t pipelines, pipeline_hits;
+    double read_bandwidth, dot_rate; /* bytes and multiply-adds per second */
+    uint64_t resident, peak_resident;
+    uint32_t n_layers;
+    tern_bench_profile *profiles; /* [2]: prefill, decode; NULL without --profile */
+} tern_bench_row;
+
+/* What is the same for every row. */
+typedef struct tern_bench_subject {
+    char device[160]; /* "Intel ...", or "vulkan: NVIDIA H200" */
+    bool is_cpu;
+    char name[160];
+    uint64_t parameters, bytes;
+    const char *head;
+} tern_bench_subject;
+
+/* One run of the command. */
+typedef struct tern_bench {
+    const tern_options *options;
+    bool gpu;
+    tern_engine *engine;
+    tern_session *session;
+    int32_t *ids;
+    uint32_t n_ids;
+    tern_progress progress;
+    uint32_t n_steps, steps_done; /* of the progress bar */
+} tern_bench;
+
+/* Opens an engine by the row's threads or steps, measures, and closes it; says in *subject what it was. */
+tern_status tern_bench_measure(tern_bench *bench, tern_bench_row *row, tern_bench_subject *subject, tern_error *err);
+tern_status tern_bench_step_done(tern_bench *bench, tern_error *err);
+void tern_bench_close_engine(tern_bench *bench);
+/* The same model opened once more, every dispatch timed, into row->profiles. */
+tern_status tern_bench_measure_profile(tern_bench *bench, tern_bench_row *row, tern_error *err);
+/* Decodes n tokens after the first ones of bench->ids, as greedy decoding does; the seconds. */
+tern_status tern_bench_decode(tern_bench *bench, uint32_t n, double *seconds, tern_error *err);
+/* Opens engine and session. */
+tern_status tern_bench_open(tern_bench *bench, const tern_bench_row *row, bool profile, tern_error *err);
+
+double tern_bench_median(const tern_bench_rates *rates);
+
+json_t *tern_bench_row_json(const tern_bench_row *row);
+void tern_bench_print_row(const tern_bench_row *row, const tern_options *options);
+json_t *tern_bench_profile_json(const tern_bench_row *row);
+void tern_bench_print_profile(const tern_bench_row *row, const tern_options *options);
+
+#endif

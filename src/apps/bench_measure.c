@@ -1,0 +1,225 @@
+/* Measuring a model: prefill, decode, and what the device can do at most. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/bench.h"
+#include "base/alloc.h"
+#include "base/cpu.h"
+#include "base/show.h"
+#include "infer/sampler.h"
+
+enum { DECODE_AFTER = 64 };
+static const double measure_seconds = 0.5;
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort_rates(tern_bench_rates *r)
+{
+    qsort(r->at, r->n, sizeof *r->at, by_size);
+}
+
+double tern_bench_median(const tern_bench_rates *r)
+{
+    if (r->n == 0) return 0;
+    return (r->at[(r->n - 1) / 2] + r->at[r->n / 2]) / 2;
+}
+
+tern_status tern_bench_step_done(tern_bench *b, tern_error *err)
+{
+    b->steps_done++;
+    bool go_on = tern_progress_update(&b->progress, (float)b->steps_done / (float)b->n_steps);
+    return go_on ? TERN_OK : tern_app_fail_interrupted(err);
+}
+
+/* A line of /proc/self/status in bytes; 0 when it is not there. */
+static uint64_t process_bytes(const char *key)
+{
+    char line[256];
+    uint64_t kb = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0) kb = strtoull(line + strlen(key) + 1, NULL, 10);
+    if (f) fclose(f);
+    return kb * 1024;
+}
+
+/* The most memory so far counts from now on. */
+static void forget_peak(void)
+{
+    FILE *f = fopen("/proc/self/clear_refs", "w");
+    if (f) fputs("5", f);
+    if (f) fclose(f);
+}
+
+static tern_status time_prefill(tern_bench *b, tern_bench_row *out, tern_error *err)
+{
+    const uint32_t n = b->options->n_prompt;
+    for (uint32_t i = 0; i < b->options->repeats && n; i++) {
+        tern_session_truncate(b->session, 0);
+        const double start = tern_app_seconds();
+        TERN_TRY(tern_session_append(b->session, b->ids, n, err));
+        out->prefill.at[out->prefill.n++] = n / (tern_app_seconds() - start);
+        TERN_TRY(tern_bench_step_done(b, err));
+    }
+    sort_rates(&out->prefill);
+    return TERN_OK;
+}
+
+/* On a GPU, which chooses the tokens itself. */
+static tern_status generate(tern_bench *b, uint32_t n, double *seconds, tern_error *err)
+{
+    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = n, .ignore_eos = true};
+    tern_generate_result result;
+    params.sampler.temperature = 0;
+    TERN_TRY(tern_generate(b->session, NULL, 0, &params, &result, err));
+    *seconds = result.decode_ms * 1e-3;
+    return TERN_OK;
+}
+
+tern_status tern_bench_decode(tern_bench *b, uint32_t n, double *seconds, tern_error *err)
+{
+    if (tern_session_n_tokens(b->session) < DECODE_AFTER) {
+        tern_session_truncate(b->session, 0);
+        TERN_TRY(tern_session_append(b->session, b->ids, DECODE_AFTER, err));
+    }
+    tern_session_truncate(b->session, DECODE_AFTER);
+    if (b->gpu) return generate(b, n, seconds, err);
+    const double start = tern_app_seconds();
+    for (uint32_t t = 0; t < n; t++) TERN_TRY(tern_session_append(b->session, b->ids + DECODE_AFTER + t, 1, err));
+    *seconds = tern_app_seconds() - start;
+    return TERN_OK;
+}
+
+static tern_backend_counters counters_of(const tern_bench *b)
+{
+    tern_backend_counters c = {0};
+    const tern_backend *backend = tern_engine_backend(b->engine);
+    backend->counters(backend, &c);
+    return c;
+}
+
+static void count(const tern_backend_counters *a, const tern_backend_counters *b, double n, tern_bench_counts *out)
+{
+    out->weight_bytes = (double)(b->weight_bytes - a->weight_bytes) / n;
+    out->dispatches = (double)(b->dispatches - a->dispatches) / n;
+    out->dispatches_in_layers = (double)(b->layer_dispatches - a->layer_dispatches) / n;
+    out->barriers = (double)(b->barriers - a->barriers) / n;
+    out->submits = (double)(b->submits - a->submits) / n;
+    out->uploaded_bytes = (double)(b->uploaded_bytes - a->uploaded_bytes) / n;
+    out->downloaded_bytes = (double)(b->downloaded_bytes - a->downloaded_bytes) / n;
+    out->device_allocations = (double)(b->allocations - a->allocations) / n;
+}
+
+/* The first of several decodes is not counted: what is made once is made then. */
+static tern_status time_decode(tern_bench *b, tern_bench_row *out, tern_error *err)
+{
+    const uint32_t n = b->options->n_tokens;
+    double seconds;
+    if (n == 0) return TERN_OK;
+    tern_session_truncate(b->session, 0);
+    tern_session_want(b->session, 1); /* as greedy decoding does; counts with --head exact */
+    if (b->gpu) TERN_TRY(tern_bench_decode(b, n, &seconds, err));
+    else TERN_TRY(tern_session_append(b->session, b->ids, DECODE_AFTER, err));
+    for (uint32_t i = 0; i < b->options->repeats; i++) {
+        tern_session_truncate(b->session, DECODE_AFTER);
+        const tern_backend_counters before = counters_of(b);
+        const uint64_t allocations = tern_alloc_count();
+        TERN_TRY(tern_bench_decode(b, n, &seconds, err));
+        const tern_backend_counters after = counters_of(b);
+        out->decode.at[out->decode.n++] = n / seconds;
+        out->per_token.allocations = (double)(tern_alloc_count() - allocations) / n;
+        count(&before, &after, n, &out->per_token);
+        TERN_TRY(tern_bench_step_done(b, err));
+    }
+    sort_rates(&out->decode);
+    return TERN_OK;
+}
+
+static double operations_per_token(const tern_model *model)
+{
+    double n = 0;
+    for (uint32_t layer = 0; layer < tern_model_config(model)->n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
+            const tern_weight *w = tern_model_weight(model, (tern_role)role, layer);
+            if (w->encoding && w->encoding->ternary) n += 2.0 * w->rows * w->cols;
+        }
+    return n;
+}
+
+tern_status tern_bench_open(tern_bench *b, const tern_bench_row *row, bool profile, tern_error *err)
+{
+    tern_options o = *b->options;
+    uint32_t after = o.n_tokens ? DECODE_AFTER + o.n_tokens : 1;
+    tern_session_params params = {.n_ctx = o.n_prompt > after ? o.n_prompt : after};
+    o.profile = profile;
+    o.gpu_steps = row->n_steps;
+    TERN_TRY(tern_app_open_engine_with(&b->engine, &o, true, row->n_threads, err));
+    b->gpu = tern_engine_backend(b->engine)->max_steps > 1;
+    return tern_app_open_session(&b->session, b->engine, &o, params, err);
+}
+
+void tern_bench_close_engine(tern_bench *b)
+{
+    tern_session_close(b->session);
+    tern_engine_close(b->engine);
+    b->session = NULL;
+    b->engine = NULL;
+}
+
+static void describe(const tern_bench *b, tern_bench_subject *out)
+{
+    const tern_model *model = tern_engine_model(b->engine);
+    const tern_config *c = tern_engine_config(b->engine);
+    const tern_weight *layer = tern_model_weight(model, TERN_ROLE_ATTN_Q, 0);
+    const tern_backend *backend = tern_engine_backend(b->engine);
+    out->parameters = tern_model_parameters(model);
+    out->bytes = tern_model_bytes(model);
+    out->head = tern_engine_head_exact(b->engine) ? "exact" : tern_engine_head(b->engine)->encoding->name;
+    snprintf(out->name, sizeof out->name, "%s %s", tern_show_z(c->architecture).text,
+             layer->encoding ? layer->encoding->name : "");
+    out->is_cpu = !backend->device;
+    if (out->is_cpu) tern_cpu_name(out->device, sizeof out->device);
+    else snprintf(out->device, sizeof out->device, "%s: %s", backend->name, backend->device);
+}
+
+/* Opens everything and computes one token, as the first word of an answer would be. */
+static tern_status open_timed(tern_bench *b, tern_bench_row *out, tern_error *err)
+{
+    const double start = tern_app_seconds();
+    TERN_TRY(tern_bench_open(b, out, false, err));
+    TERN_TRY(tern_session_append(b->session, b->ids, 1, err));
+    out->first_token_ms = (tern_app_seconds() - start) * 1e3;
+    return TERN_OK;
+}
+
+static tern_status measure_engine(tern_bench *b, tern_bench_row *out, tern_bench_subject *subject, tern_error *err)
+{
+    TERN_TRY(open_timed(b, out, err));
+    if (!b->gpu) out->n_steps = 0;
+    TERN_TRY(time_prefill(b, out, err));
+    TERN_TRY(time_decode(b, out, err));
+    const tern_backend_counters c = counters_of(b);
+    out->pipelines = c.pipelines;
+    out->pipeline_hits = c.pipeline_hits;
+    out->n_layers = tern_engine_config(b->engine)->n_layers;
+    out->resident = process_bytes("VmRSS");
+    out->peak_resident = process_bytes("VmHWM");
+    out->operations_per_token = operations_per_token(tern_engine_model(b->engine));
+    out->read_bandwidth = tern_engine_measure(b->engine, TERN_MEASURE_READ, measure_seconds);
+    out->dot_rate = tern_engine_measure(b->engine, TERN_MEASURE_DOTS, measure_seconds);
+    describe(b, subject);
+    return TERN_OK;
+}
+
+tern_status tern_bench_measure(tern_bench *b, tern_bench_row *row, tern_bench_subject *subject, tern_error *err)
+{
+    forget_peak();
+    tern_status status = measure_engine(b, row, subject, err);
+    tern_bench_close_engine(b);
+    if (status == TERN_OK && b->options->profile) status = tern_bench_measure_profile(b, row, err);
+    return status;
+}

@@ -1,0 +1,141 @@
+/* Where the time of a token goes: every dispatch timed, in a run of its own, because timing them takes time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/bench.h"
+#include "base/alloc.h"
+
+/* All rows since the engine was opened. */
+static size_t take(const tern_bench *b, tern_profile_row *rows)
+{
+    const tern_backend *backend = tern_engine_backend(b->engine);
+    size_t n = backend->profile(backend, rows, TERN_BENCH_MAX_PROFILE);
+    return n < TERN_BENCH_MAX_PROFILE ? n : TERN_BENCH_MAX_PROFILE;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const uint64_t x = ((const tern_profile_row *)a)->ns, y = ((const tern_profile_row *)b)->ns;
+    return (x < y) - (x > y);
+}
+
+/* What came since `before`, the most expensive first. */
+static void subtract(tern_bench_profile *p, const tern_profile_row *before, size_t n_before)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        tern_profile_row row = p->rows[i];
+        if (i < n_before) {
+            row.n -= before[i].n;
+            row.ns -= before[i].ns;
+            row.weight_bytes -= before[i].weight_bytes;
+        }
+        if (row.n) p->rows[kept++] = row;
+    }
+    p->n = kept;
+    qsort(p->rows, p->n, sizeof *p->rows, by_time);
+}
+
+static tern_status run_prefill(tern_bench *b, tern_bench_profile *p, tern_error *err)
+{
+    const double start = tern_app_seconds();
+    p->n_tokens = b->options->n_prompt;
+    if (p->n_tokens == 0) return TERN_OK;
+    tern_session_truncate(b->session, 0);
+    TERN_TRY(tern_session_append(b->session, b->ids, p->n_tokens, err));
+    p->wall_ms = (tern_app_seconds() - start) * 1e3;
+    return TERN_OK;
+}
+
+static tern_status run_decode(tern_bench *b, tern_bench_profile *p, tern_error *err)
+{
+    double seconds = 0;
+    p->n_tokens = b->options->n_tokens;
+    if (p->n_tokens) TERN_TRY(tern_bench_decode(b, p->n_tokens, &seconds, err));
+    p->wall_ms = seconds * 1e3;
+    return TERN_OK;
+}
+
+static tern_status measure(tern_bench *b, tern_bench_row *row, tern_error *err)
+{
+    tern_status (*const runs[])(tern_bench *, tern_bench_profile *, tern_error *) = {run_prefill, run_decode};
+    tern_profile_row *before = tern_calloc(TERN_BENCH_MAX_PROFILE, sizeof *before);
+    tern_status status = before ? tern_bench_open(b, row, true, err) : tern_fail_alloc(err, sizeof *before);
+    for (size_t i = 0; i < 2 && status == TERN_OK; i++) {
+        status = runs[i](b, &row->profiles[i], err); /* what is made once is made here */
+        const size_t n = take(b, before);
+        if (status == TERN_OK) status = runs[i](b, &row->profiles[i], err);
+        row->profiles[i].n = take(b, row->profiles[i].rows);
+        subtract(&row->profiles[i], before, n);
+    }
+    tern_bench_close_engine(b);
+    tern_free(before);
+    return status;
+}
+
+tern_status tern_bench_measure_profile(tern_bench *b, tern_bench_row *row, tern_error *err)
+{
+    row->profiles = tern_calloc(2, sizeof *row->profiles);
+    if (!row->profiles) return tern_fail_alloc(err, 2 * sizeof *row->profiles);
+    TERN_TRY(measure(b, row, err));
+    return tern_bench_step_done(b, err);
+}
+
+static double sum_us(const tern_bench_profile *p)
+{
+    double ns = 0;
+    for (size_t i = 0; i < p->n; i++) ns += (double)p->rows[i].ns;
+    return ns * 1e-3;
+}
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+static json_t *profile_json(const tern_bench_profile *p)
+{
+    const double n = p->n_tokens, all = sum_us(p);
+    json_t *rows = json_array();
+    for (size_t i = 0; i < p->n; i++) {
+        const tern_profile_row *r = &p->rows[i];
+        json_array_append_new(
+            rows, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "makes", r->name, "kernel", r->pipeline, "count_per_token",
+                            (double)r->n / n, "us_per_token", (double)r->ns * 1e-3 / n, "share",
+                            share((double)r->ns * 1e-3, all), "bytes_per_second",
+                            share((double)r->weight_bytes * 1e9, (double)r->ns)));
+    }
+    return json_pack("{s:i, s:f, s:f, s:o}", "tokens", (int)p->n_tokens, "us_per_token_in_kernels", share(all, n),
+                     "us_per_token_elapsed", share(p->wall_ms * 1e3, n), "dispatches", rows);
+}
+
+json_t *tern_bench_profile_json(const tern_bench_row *row)
+{
+    if (!row->profiles) return json_null();
+    return json_pack("{s:o, s:o}", "prefill", profile_json(&row->profiles[0]), "decode", profile_json(&row->profiles[1]));
+}
+
+/* Of a prompt the whole of it, of decoding one token. */
+static void print_table(const tern_bench_profile *p, const char *title, double n, double bandwidth)
+{
+    const double all = sum_us(p);
+    printf("\n  %s: %.1f us in kernels, %.1f us elapsed while each was timed\n", title, all / n, p->wall_ms * 1e3 / n);
+    printf("    %-22s %-24s %8s %10s %7s %10s %7s\n", "makes", "kernel", "count", "us", "share", "GB/s", "of all");
+    for (size_t i = 0; i < p->n; i++) {
+        const tern_profile_row *r = &p->rows[i];
+        const double rate = share((double)r->weight_bytes * 1e9, (double)r->ns);
+        printf("    %-22s %-24s %8.1f %10.1f %6.1f%%", r->name, r->pipeline, (double)r->n / n, (double)r->ns * 1e-3 / n,
+               100 * share((double)r->ns * 1e-3, all));
+        if (rate > 0) printf(" %10.1f %6.1f%%", rate * 1e-9, 100 * share(rate, bandwidth));
+        putchar('\n');
+    }
+}
+
+void tern_bench_print_profile(const tern_bench_row *row, const tern_options *o)
+{
+    char title[64];
+    if (!row->profiles) return;
+    snprintf(title, sizeof title, "prefill of %u tokens", o->n_prompt);
+    if (row->profiles[0].n) print_table(&row->profiles[0], title, 1, row->read_bandwidth);
+    if (row->profiles[1].n) print_table(&row->profiles[1], "a decoded token", o->n_tokens, row->read_bandwidth);
+}

@@ -1,0 +1,104 @@
+/* The numbers of a benchmark as JSON and as text. */
+#include <string.h>
+
+#include "apps/bench.h"
+
+static json_t *rates_json(const tern_bench_rates *r)
+{
+    if (r->n == 0) return json_null();
+    return json_pack("{s:f, s:f, s:f}", "median", tern_bench_median(r), "min", r->at[0], "max", r->at[r->n - 1]);
+}
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+static double operations_share(const tern_bench_row *r)
+{
+    return share(tern_bench_median(&r->prefill) * r->operations_per_token, 2 * r->dot_rate);
+}
+
+static double bandwidth_share(const tern_bench_row *r)
+{
+    return share(tern_bench_median(&r->decode) * r->per_token.weight_bytes, r->read_bandwidth);
+}
+
+static double dispatches_a_layer(const tern_bench_row *r)
+{
+    return share(r->per_token.dispatches_in_layers, r->n_layers);
+}
+
+static json_t *counts_json(const tern_bench_row *r)
+{
+    const tern_bench_counts *c = &r->per_token;
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "dispatches_per_token", c->dispatches,
+                     "dispatches_per_layer", dispatches_a_layer(r), "barriers_per_token", c->barriers,
+                     "submits_per_token", c->submits, "uploaded_bytes_per_token", c->uploaded_bytes,
+                     "downloaded_bytes_per_token", c->downloaded_bytes, "allocations_per_token", c->allocations,
+                     "device_allocations_per_token", c->device_allocations, "pipelines", (json_int_t)r->pipelines,
+                     "pipeline_cache_hits", (json_int_t)r->pipeline_hits);
+}
+
+json_t *tern_bench_row_json(const tern_bench_row *r)
+{
+    json_t *out = json_pack(
+        "{s:i, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:f}", "threads", (int)r->n_threads,
+        "prefill_tokens_per_second", rates_json(&r->prefill), "decode_tokens_per_second", rates_json(&r->decode),
+        "operations_per_token", r->operations_per_token, "operations_per_second_possible", 2 * r->dot_rate,
+        "operations_share", operations_share(r), "weight_bytes_per_token", r->per_token.weight_bytes, "read_bandwidth",
+        r->read_bandwidth, "bandwidth_share", bandwidth_share(r), "allocations_per_token", r->per_token.allocations,
+        "resident_bytes", (json_int_t)r->resident, "peak_resident_bytes", (json_int_t)r->peak_resident,
+        "first_token_ms", r->first_token_ms);
+    if (r->n_steps) json_object_set_new(out, "gpu_steps", json_integer(r->n_steps));
+    if (r->per_token.dispatches > 0) json_object_set_new(out, "counters", counts_json(r));
+    if (r->profiles) json_object_set_new(out, "profile", tern_bench_profile_json(r));
+    return out;
+}
+
+static void print_prefill(const tern_bench_row *r, const tern_options *o)
+{
+    if (r->prefill.n == 0) return;
+    printf("  prefill of %u: %.1f tokens/s (%.1f to %.1f)", o->n_prompt, tern_bench_median(&r->prefill), r->prefill.at[0],
+           r->prefill.at[r->prefill.n - 1]);
+    if (r->operations_per_token > 0 && r->dot_rate > 0)
+        printf("; %.2f G operations a token: %.0f of %.0f G/s, %.0f %%", r->operations_per_token * 1e-9,
+               tern_bench_median(&r->prefill) * r->operations_per_token * 1e-9, 2e-9 * r->dot_rate,
+               100 * operations_share(r));
+    putchar('\n');
+}
+
+static void print_decode(const tern_bench_row *r, const tern_options *o)
+{
+    char a[16], b[16], c[16];
+    if (r->decode.n == 0) return;
+    printf("  decode of %u: %.2f tokens/s (%.2f to %.2f); %s of weights a token: %s/s of %s/s, %.0f %%\n"
+           "  allocations: %.2f a decoded token\n",
+           o->n_tokens, tern_bench_median(&r->decode), r->decode.at[0], r->decode.at[r->decode.n - 1],
+           tern_app_bytes((uint64_t)r->per_token.weight_bytes, a),
+           tern_app_bytes((uint64_t)(tern_bench_median(&r->decode) * r->per_token.weight_bytes), b),
+           tern_app_bytes((uint64_t)r->read_bandwidth, c), 100 * bandwidth_share(r), r->per_token.allocations);
+}
+
+static void print_counts(const tern_bench_row *r)
+{
+    const tern_bench_counts *c = &r->per_token;
+    if (c->dispatches <= 0) return;
+    printf("  a decoded token: %.1f dispatches (%.2f a layer), %.1f barriers, %.3f submits, %.1f bytes down, %.1f up, "
+           "%.2f device allocations\n  pipelines: %llu, %llu of them from the cache of an earlier start\n",
+           c->dispatches, dispatches_a_layer(r), c->barriers, c->submits, c->downloaded_bytes, c->uploaded_bytes,
+           c->device_allocations, (unsigned long long)r->pipelines, (unsigned long long)r->pipeline_hits);
+}
+
+void tern_bench_print_row(const tern_bench_row *r, const tern_options *o)
+{
+    char a[16], b[16];
+    if (r->n_steps) printf("\n%u token%s at once\n", r->n_steps, r->n_steps == 1 ? "" : "s");
+    else printf("\n%u thread%s\n", r->n_threads, r->n_threads == 1 ? "" : "s");
+    print_prefill(r, o);
+    print_decode(r, o);
+    print_counts(r);
+    printf("  memory: %s resident, %s at most\n  from opening to the first token: %.0f ms\n",
+           tern_app_bytes(r->resident, a), tern_app_bytes(r->peak_resident, b), r->first_token_ms);
+    tern_bench_print_profile(r, o);
+}

@@ -1,0 +1,110 @@
+/* Generation in steps on a GPU: one token at a time or many, the same tokens; and what a token costs. */
+#include "infer/steps_cases.h"
+
+#include "support/op_case.h"
+
+static steps_fixture fixture;
+
+/* Opened by the first test, which is thereby skipped where there is no GPU. */
+static void open_on(const char *cache_dir)
+{
+    tern_error err = {0};
+    tern_model *model;
+    tern_engine_params params = {.backend = {.name = "vulkan", .device = getenv("TERN_TEST_DEVICE"), .cache_dir = cache_dir}};
+    assert_ok(tern_model_open(&model, test_model("tiny-stories-bitnet"), &(tern_model_options){0}, &err), err);
+    assert_ok(tern_engine_open(&fixture.engine, model, &params, &err), err);
+    fixture.reference = (tern_session_params){.steps = 1};
+}
+
+static int setup(void **state)
+{
+    *state = &fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    tern_engine_close(fixture.engine);
+    return test_backends_close(state);
+}
+
+static void opens(void **state)
+{
+    (void)state;
+    test_gpu_backend();
+    open_on(NULL);
+}
+
+/* Greedy text against the CPU's, as far as its margins decide: a rounding tie may turn a token that was hardly ahead. */
+static void as_on_the_cpu(void **state)
+{
+    steps_fixture *f = *state;
+    tern_error err = {0};
+    tern_engine *cpu = open_trained(1);
+    const uint32_t n_vocab = tern_engine_config(cpu)->n_vocab;
+    const char *const prompts[] = {"Once upon a time", "ROMEO:", "The little fox"};
+    uint32_t n_same = 0;
+    for (size_t i = 0; i < sizeof prompts / sizeof *prompts; i++) {
+        seen got = {0};
+        tern_session *gpu = steps_session(f, 128, 8), *host = steps_reference(&(steps_fixture){.engine = cpu}, 128);
+        tern_tokens ids = ids_of(cpu, prompts[i]);
+        tern_generate_params params = greedy_params(&got, 40);
+        generate(gpu, prompts[i], &params);
+        assert_ok(tern_session_append(host, ids.ids, (uint32_t)ids.n, &err), err);
+        for (uint32_t t = 0; t < got.n_ids; t++) { /* the CPU follows the GPU's text */
+            const float *logits = tern_session_logits(host, 0);
+            uint32_t best = 0;
+            for (uint32_t v = 1; v < n_vocab; v++)
+                if (logits[v] > logits[best]) best = v;
+            n_same += best == (uint32_t)got.ids[t];
+            assert_true(logits[best] - logits[got.ids[t]] < 0.25f);
+            assert_ok(tern_session_append(host, &got.ids[t], 1, &err), err);
+        }
+        tern_tokens_deinit(&ids);
+        forget(&got);
+        tern_session_close(gpu);
+        tern_session_close(host);
+    }
+    print_message("%u of 120 tokens are the CPU's\n", n_same);
+    assert_true(n_same >= 114);
+    tern_engine_close(cpu);
+}
+
+/* What a decoded token costs: at most 7 dispatches a layer of BitNet, no allocation of the device's. */
+static void dispatches(void **state)
+{
+    enum { STEPS = 8, RUNS = 4, MOST = 7 };
+    steps_fixture *f = *state;
+    tern_backend *b = tern_engine_backend(f->engine);
+    tern_session *session = steps_session(f, 256, STEPS);
+    seen s = {0};
+    tern_error err = {0};
+    tern_generate_params params = greedy_params(&s, STEPS);
+    tern_generate_result result;
+    tern_backend_counters before, after;
+    params.ignore_eos = true;
+    generate(session, steps_story, &params);
+    params.max_tokens = RUNS * STEPS;
+    b->counters(b, &before);
+    assert_ok(tern_generate(session, NULL, 0, &params, &result, &err), err);
+    b->counters(b, &after);
+    const uint64_t n_layers = tern_engine_config(f->engine)->n_layers, n_tokens = RUNS * STEPS;
+    const uint64_t in_layers = after.layer_dispatches - before.layer_dispatches, all = after.dispatches - before.dispatches;
+    print_message("a token: %.2f dispatches a layer, %.1f in all, %.1f barriers\n", (double)in_layers / (double)(n_layers * n_tokens),
+                  (double)all / (double)n_tokens, (double)(after.barriers - before.barriers) / (double)n_tokens);
+    assert_true(in_layers > 0);
+    assert_true(in_layers <= MOST * n_layers * n_tokens);
+    assert_true(all <= in_layers + 8 * n_tokens);
+    assert_int_equal(after.submits - before.submits, RUNS);
+    assert_int_equal(after.downloaded_bytes - before.downloaded_bytes, RUNS * (4 * STEPS + 4));
+    assert_int_equal(after.allocations, before.allocations);
+    forget(&s);
+    tern_session_close(session);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(opens), STEPS_CASES, cmocka_unit_test(as_on_the_cpu), cmocka_unit_test(dispatches)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -173,6 +173,11 @@ tern_status tern_vulkan__cache_open(tern_vulkan *vk, const char *folder, tern_er
 /* Writes it when pipelines were added. Not being able to is no error. */
 void tern_vulkan__cache_save(tern_vulkan *vk);
 
+/* environment.c */
+bool tern_vulkan__validation_wanted(void);
+/* The user's folder for caches, in storage of tern_alloc; NULL: there is none. */
+char *tern_vulkan__cache_folder(void);
+
 /* prepare.c, record.c */
 typedef struct tern_vulkan_bound {
     tern_buffer *buffer;

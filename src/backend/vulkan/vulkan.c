@@ -1,8 +1,6 @@
 /* The Vulkan backend's table of functions: each takes the lock, so that sessions on several threads take turns. */
 #include "backend/vulkan/vulkan.h"
 
-#include <stdlib.h>
-
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
 
@@ -160,7 +158,10 @@ static tern_status open_parts(tern_vulkan *vk, const tern_vulkan_options *option
 {
     TERN_TRY(tern_vulkan__device_open(vk, options, err));
     TERN_TRY(tern_vulkan__fence_create(vk, &vk->run_fence, err));
-    TERN_TRY(tern_vulkan__cache_open(vk, options->cache_dir, err));
+    char *folder = options->cache_dir ? tern_strdup(options->cache_dir) : tern_vulkan__cache_folder();
+    tern_status status = tern_vulkan__cache_open(vk, folder, err);
+    tern_free(folder);
+    TERN_TRY(status);
     vk->submission = tern_calloc(vk->base.max_steps + 1, sizeof *vk->submission);
     return vk->submission ? TERN_OK : tern_fail_alloc(err, (vk->base.max_steps + 1) * sizeof *vk->submission);
 }
@@ -168,8 +169,7 @@ static tern_status open_parts(tern_vulkan *vk, const tern_vulkan_options *option
 tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *options, tern_error *err)
 {
     tern_vulkan_options how = *options;
-    const char *wanted = getenv("TERN_VULKAN_VALIDATION");
-    how.validation |= wanted && *wanted && *wanted != '0';
+    how.validation |= tern_vulkan__validation_wanted();
     *backend = NULL;
     tern_vulkan *vk = tern_calloc(1, sizeof *vk);
     if (!vk) return tern_fail_alloc(err, sizeof *vk);

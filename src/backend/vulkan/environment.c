@@ -1,0 +1,22 @@
+/* What the user's environment adds to the options, as the Vulkan loader reads variables of its own: the one place of the library that looks. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/vulkan/device.h"
+#include "base/alloc.h"
+
+bool tern_vulkan__validation_wanted(void)
+{
+    const char *value = getenv("TERN_VULKAN_VALIDATION");
+    return value && *value && *value != '0';
+}
+
+char *tern_vulkan__cache_folder(void)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char path[4096];
+    int n = -1;
+    if (cache && *cache == '/') n = snprintf(path, sizeof path, "%s/tern", cache);
+    else if (home && *home == '/') n = snprintf(path, sizeof path, "%s/.cache/tern", home);
+    return n > 0 && (size_t)n < sizeof path ? tern_strdup(path) : NULL;
+}

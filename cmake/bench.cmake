@@ -8,3 +8,9 @@ target_link_libraries(bench_kernels PRIVATE tern_static)
 file(GLOB TERN_BENCH_DENSE_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/dense/*.c)
 add_executable(bench_dense EXCLUDE_FROM_ALL ${TERN_BENCH_DENSE_SOURCES})
 target_link_libraries(bench_dense PRIVATE tern_static)
+
+# The pipelines of a GPU.
+if(TERN_VULKAN)
+  add_executable(bench_gpu_linear EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/gpu/bench_gpu_linear.c)
+  target_link_libraries(bench_gpu_linear PRIVATE tern_static)
+endif()

@@ -42,12 +42,46 @@ static bool vec_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps, cons
            padded_chunks(pipeline, chunks_of(shape->cols)) <= tern_gpu_override(pipeline, "XCHUNKS", 240);
 }
 
+/* For timing: TERN_GPU_VARIANT="NAME,NAME": pipelines that are chosen before all others where they fit. */
+static bool has(tern_gpu_pipeline pipeline, const char *word)
+{
+    return strstr(tern_gpu_pipelines[pipeline].overrides, word) != NULL;
+}
+
+static bool named(tern_gpu_pipeline pipeline, const char *file)
+{
+    const char *names = getenv("TERN_GPU_VARIANT"), *name = tern_gpu_pipelines[pipeline].name;
+    if (!names || strcmp(tern_gpu_pipelines[pipeline].file, file) != 0) return false;
+    for (const char *at = names; (at = strstr(at, name)) != NULL; at++) {
+        char before = at == names ? ',' : at[-1], after = at[strlen(name)];
+        if (before == ',' && (after == ',' || after == 0)) return true;
+    }
+    return false;
+}
+
+static tern_gpu_pipeline wanted_vec(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
+{
+    for (tern_gpu_pipeline i = 0; i < TERN_GPU_PIPELINE_COUNT; i++)
+        if (named(i, "linear_ternary_vec") && has(i, "NORM=true") == shape->norm && has(i, "GATED=true") == shape->gated &&
+            vec_fits(i, caps, shape))
+            return i;
+    return TERN_GPU_PIPELINE_COUNT;
+}
+
+static tern_gpu_pipeline wanted_mat(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
+{
+    for (tern_gpu_pipeline i = 0; i < TERN_GPU_PIPELINE_COUNT; i++)
+        if (named(i, "linear_ternary_mat") && has(i, "GATED=true") == shape->gated && tern_gpu_pipeline_fits(i, caps)) return i;
+    return TERN_GPU_PIPELINE_COUNT;
+}
+
 tern_gpu_pipeline tern_gpu_select_ternary_vec(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
 {
     const tern_gpu_pipeline *lists[2][2] = {{q8_plain, q8_gated}, {norm_plain, norm_gated}}, *list = lists[shape->norm][shape->gated];
     const size_t counts[2][2] = {{COUNT_OF(q8_plain), COUNT_OF(q8_gated)}, {COUNT_OF(norm_plain), COUNT_OF(norm_gated)}};
     uint32_t chunks = chunks_of(shape->cols);
-    tern_gpu_pipeline first = TERN_GPU_PIPELINE_COUNT;
+    tern_gpu_pipeline first = wanted_vec(caps, shape);
+    if (first != TERN_GPU_PIPELINE_COUNT) return first;
     for (size_t i = 0; i < counts[shape->norm][shape->gated]; i++) {
         if (!vec_fits(list[i], caps, shape)) continue;
         if (padded_chunks(list[i], chunks) - chunks <= chunks / 8) return list[i];
@@ -67,7 +101,8 @@ tern_gpu_pipeline tern_gpu_select_ternary_mat(const tern_gpu_caps *caps, const t
     static const tern_gpu_pipeline lists[2][3] = {
         {TERN_GPU_TERNARY_MAT_128X64, TERN_GPU_TERNARY_MAT_64X64, TERN_GPU_TERNARY_MAT_64X32},
         {TERN_GPU_TERNARY_MAT_GATED_128X64, TERN_GPU_TERNARY_MAT_GATED_64X64, TERN_GPU_TERNARY_MAT_GATED_64X32}};
-    tern_gpu_pipeline coop = select_coop(shape);
+    tern_gpu_pipeline coop = select_coop(shape), wanted = wanted_mat(caps, shape);
+    if (wanted != TERN_GPU_PIPELINE_COUNT) return wanted;
     bool many = shape->tokens > 32;
     if (many && !shape->in_place && shape->cols <= TERN_GPU_COOP_COLS && tern_gpu_pipeline_fits(coop, caps)) return coop;
     const tern_gpu_pipeline *list = lists[shape->gated];

@@ -44,8 +44,17 @@ fn half_at(row: u32, byte: u32) -> f32 {
     return select(pair.x, pair.y, (byte & 2u) != 0u);
 }
 
+// The bytes of a word, the lowest first. (unpack4xU8 would become 8-bit integers in SPIR-V, which not every device has.)
+fn bytes(v: u32) -> vec4<f32> {
+    return vec4<f32>((vec4<u32>(v) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));
+}
+
+fn signed_bytes(v: u32) -> vec4<f32> {
+    return vec4<f32>((vec4<i32>(bitcast<i32>(v)) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u));
+}
+
 fn unsigned_bytes(v: vec2<u32>) -> mat2x4<f32> {
-    return mat2x4<f32>(vec4<f32>(unpack4xU8(v.x)), vec4<f32>(unpack4xU8(v.y)));
+    return mat2x4<f32>(bytes(v.x), bytes(v.y));
 }
 
 fn minus(m: mat2x4<f32>, v: f32) -> mat2x4<f32> {
@@ -53,14 +62,14 @@ fn minus(m: mat2x4<f32>, v: f32) -> mat2x4<f32> {
 }
 
 fn ternary(row: u32, c: u32) -> mat2x4<f32> {
-    let bytes = pair_at(row, c / 128u * 32u + c % 32u);
-    let codes = (bytes >> vec2<u32>(6u - c % 128u / 32u * 2u)) & vec2<u32>(0x03030303u);
+    let packed = pair_at(row, c / 128u * 32u + c % 32u);
+    let codes = (packed >> vec2<u32>(6u - c % 128u / 32u * 2u)) & vec2<u32>(0x03030303u);
     return minus(unsigned_bytes(codes), 1.0);
 }
 
 fn q8_0(row: u32, c: u32) -> mat2x4<f32> {
     let v = pair_at(row, c);
-    return mat2x4<f32>(vec4<f32>(unpack4xI8(v.x)), vec4<f32>(unpack4xI8(v.y))) * half_at(row, p.cols + c / 32u * 2u);
+    return mat2x4<f32>(signed_bytes(v.x), signed_bytes(v.y)) * half_at(row, p.cols + c / 32u * 2u);
 }
 
 fn q6_k(row: u32, c: u32) -> mat2x4<f32> {

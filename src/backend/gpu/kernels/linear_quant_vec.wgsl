@@ -94,14 +94,23 @@ struct Sixteen {
     scale: f32,
 }
 
+// The bytes of a word, the lowest first. (unpack4xU8 would become 8-bit integers in SPIR-V, which not every device has.)
+fn bytes(v: u32) -> vec4<f32> {
+    return vec4<f32>((vec4<u32>(v) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));
+}
+
+fn signed_bytes(v: u32) -> vec4<f32> {
+    return vec4<f32>((vec4<i32>(bitcast<i32>(v)) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u));
+}
+
 fn bytes_of(v: vec4<u32>) -> mat4x4<f32> {
-    return mat4x4<f32>(vec4<f32>(unpack4xU8(v.x)), vec4<f32>(unpack4xU8(v.y)), vec4<f32>(unpack4xU8(v.z)), vec4<f32>(unpack4xU8(v.w)));
+    return mat4x4<f32>(bytes(v.x), bytes(v.y), bytes(v.z), bytes(v.w));
 }
 
 fn part_of(unit: Unit, u: u32, part: u32) -> Sixteen {
     if (FORMAT == 4u) {
         let v = unit.a;
-        return Sixteen(mat4x4<f32>(vec4<f32>(unpack4xI8(v.x)), vec4<f32>(unpack4xI8(v.y)), vec4<f32>(unpack4xI8(v.z)), vec4<f32>(unpack4xI8(v.w))), unit.d);
+        return Sixteen(mat4x4<f32>(signed_bytes(v.x), signed_bytes(v.y), signed_bytes(v.z), signed_bytes(v.w)), unit.d);
     }
     if (FORMAT == 5u) {
         var low = unit.a;

@@ -23,6 +23,11 @@ struct P {
 @group(0) @binding(2) var<storage, read_write> x: array<u32>;
 @group(0) @binding(3) var<storage, read_write> result: array<vec4<f32>>;
 
+// The bytes of a word, the lowest first. (unpack4xI8 would become 8-bit integers in SPIR-V, which not every device has.)
+fn signed_bytes(v: u32) -> vec4<f32> {
+    return vec4<f32>((vec4<i32>(bitcast<i32>(v)) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u));
+}
+
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let at = group.x * WORKGROUP + local;
@@ -32,7 +37,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
     var v = vec4<f32>();
     if (Q8) {
-        v = vec4<f32>(unpack4xI8(x[p.x_first + t * p.x_stride + at])) * bitcast<f32>(x[p.scales_word + t]);
+        v = signed_bytes(x[p.x_first + t * p.x_stride + at]) * bitcast<f32>(x[p.scales_word + t]);
     } else {
         for (var i = 0u; i < min(4u, p.cols - 4u * at); i++) {
             v[i] = bitcast<f32>(x[p.x_first + t * p.x_stride + 4u * at + i]);

@@ -174,7 +174,7 @@ static void test_decode(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t on = 0; on < N_DEVICES; on++)
-        for (uint32_t i = 0; i < 3 * N_HEADS; i++) {
+        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i++) {
             shape s = {.n_heads = heads[i % N_HEADS].n_heads, .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
                        .head_dim = heads[i % N_HEADS].head_dim, .f32 = i % 3 == 0, .n_ctx = 1024,
                        .n_sequences = test_between(&rng, 1, 3), .first = positions[(i * 5 + on) % 12]};
@@ -191,7 +191,7 @@ static void test_fused(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t on = 0; on < N_DEVICES; on++)
-        for (uint32_t i = 0; i < 3 * N_HEADS; i++) {
+        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i++) {
             shape s = {.n_heads = heads[i % N_HEADS].n_heads, .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
                        .head_dim = heads[i % N_HEADS].head_dim, .f32 = i % 3 == 1, .adjacent = i % 2, .n_ctx = 1024, .max_tokens = 1,
                        .n_tokens = 1, .n_sequences = 1, .first = positions[(i * 5 + on) % 12]};
@@ -208,13 +208,30 @@ static void test_prefill(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t on = 0; on < N_DEVICES; on++)
-        for (uint32_t i = 0; i < 2 * N_HEADS; i++) {
+        for (uint32_t i = 0; i < (on ? 1 : 2) * N_HEADS; i++) {
             shape s = {.n_heads = heads[i % N_HEADS].n_heads, .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
                        .head_dim = heads[i % N_HEADS].head_dim, .f32 = i % 3 == 0, .n_ctx = 256, .max_tokens = tokens[i % 5],
                        .n_sequences = 1 + i % 4, .first = firsts[(i + i / 5) % 5]};
             s.n_tokens = s.max_tokens - test_between(&rng, 0, 7);
             check_attention(&rng, &s, on);
         }
+}
+
+/* Shapes for which larger devices have kernels of their own: long contexts, and steps large enough for large tiles. */
+static void test_large(void **state)
+{
+    (void)state;
+    static const shape shapes[] = {
+        {.n_heads = 8, .n_kv_heads = 2, .head_dim = 128, .n_ctx = 8192, .max_tokens = 1, .n_tokens = 1, .n_sequences = 1, .first = 8191},
+        {.n_heads = 6, .n_kv_heads = 2, .head_dim = 96, .n_ctx = 8192, .max_tokens = 1, .n_tokens = 1, .n_sequences = 1, .first = 4095},
+        {.n_heads = 20, .n_kv_heads = 5, .head_dim = 128, .n_ctx = 2048, .max_tokens = 1700, .n_tokens = 77, .n_sequences = 1, .first = 50},
+        {.n_heads = 11, .n_kv_heads = 1, .head_dim = 96, .n_ctx = 3100, .max_tokens = 3000, .n_tokens = 40, .n_sequences = 1, .first = 70}};
+    tern_rng rng;
+    test_seed(&rng);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        check_attention(&rng, &shapes[i], 0);
+        if (shapes[i].max_tokens == 1) check_fused(&rng, &shapes[i], 0);
+    }
 }
 
 static void test_rope_kv(void **state)
@@ -314,7 +331,7 @@ static void test_no_tokens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode), cmocka_unit_test(test_fused), cmocka_unit_test(test_prefill),
-                                       cmocka_unit_test(test_rope_kv), cmocka_unit_test(test_rope_and_kv_write),
+                                       cmocka_unit_test(test_large), cmocka_unit_test(test_rope_kv), cmocka_unit_test(test_rope_and_kv_write),
                                        cmocka_unit_test(test_nan_stays_where_it_is), cmocka_unit_test(test_no_tokens)};
     return cmocka_run_group_tests(tests, NULL, close_devices);
 }

@@ -78,6 +78,28 @@ static tern_status lower_decode(tern_gpu_program *p, const inputs *in, tern_erro
     return c->merge ? TERN_OK : lower_combine(p, in, scratch, scratch + bytes, err);
 }
 
+static tern_status lower_tiled(tern_gpu_program *p, const inputs *in, tern_error *err)
+{
+    const tern_op *op = in->op;
+    const tern_gpu_attention_choice *c = &in->choice;
+    const tern_value *values = p->graph->values;
+    uint32_t tiles = (tern_gpu__max_rows(p, op->rows) + c->tokens - 1) / c->tokens;
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, c->pipeline, op->n_kv_heads * c->head_blocks, tiles, 1, err);
+    if (!d) return TERN_UNSUPPORTED;
+    uint32_t uniform[] = {
+        op->head_dim, op->n_kv_heads, op->n_heads / op->n_kv_heads, c->head_blocks, c->heads, c->tokens, tern_gpu__count_word(p, op->rows),
+        tern_gpu__param_word(p, TERN_PARAM_POSITIONS), tern_gpu__param_word(p, TERN_PARAM_SEQUENCES),
+        tern_gpu__param_word(p, TERN_PARAM_PAGES), p->graph->max_pages, quads(op->in[0].first_col), quads(values[op->in[0].value].cols),
+        quads(op->out.first_col), quads(values[op->out.value].cols), tern_gpu__float_bits(score_scale(op)), tiles};
+    memcpy(d->uniform, uniform, sizeof uniform);
+    tern_gpu__bind_params(p, d, false);
+    tern_gpu__bind_value(p, d, op->in[0].value, false);
+    tern_gpu__bind_value(p, d, in->k_cache, false);
+    tern_gpu__bind_value(p, d, in->v_cache, false);
+    tern_gpu__bind_value(p, d, op->out.value, true);
+    return TERN_OK;
+}
+
 tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     if (op->kind != TERN_OP_ATTENTION && op->kind != TERN_OP_ROPE_ATTENTION) return tern_gpu__lower_rope(p, op, err);
@@ -89,6 +111,7 @@ tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op, te
                                       .kv_f32 = values[in.k_cache].dtype == TERN_DTYPE_F32};
     TERN_TRY(tern_gpu__check_cache(p, op, in.k_cache, err));
     in.choice = tern_gpu_select_attention(&shape, p->caps);
+    if (fused && in.choice.tiled) return tern_gpu__unsupported(p->graph, op, "only in graphs of few tokens", err);
     if (op->head_dim % 8 || in.choice.pipeline == TERN_GPU_PIPELINE_COUNT) return tern_gpu__no_head(op, err);
-    return lower_decode(p, &in, err);
+    return in.choice.tiled ? lower_tiled(p, &in, err) : lower_decode(p, &in, err);
 }

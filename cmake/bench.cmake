@@ -11,6 +11,8 @@ target_link_libraries(bench_dense PRIVATE tern_static)
 
 # The pipelines of a GPU.
 if(TERN_VULKAN)
-  add_executable(bench_gpu_linear EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/gpu/bench_gpu_linear.c)
-  target_link_libraries(bench_gpu_linear PRIVATE tern_static)
+  foreach(name bench_gpu_linear bench_gpu_dense)
+    add_executable(${name} EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/gpu/${name}.c)
+    target_link_libraries(${name} PRIVATE tern_static)
+  endforeach()
 endif()

@@ -33,4 +33,13 @@ uint32_t tern_gpu_ternary_tile_tokens(tern_gpu_pipeline pipeline);
 /* Parts [first, first + n) of a LINEAR, all of ternary weights; a gated one has both. Errors: UNSUPPORTED, OUT_OF_MEMORY. */
 tern_status tern_gpu__lower_linear_ternary(tern_gpu_program *p, const tern_op *op, uint32_t first, uint32_t n, tern_error *err);
 
+/* What the choice of a dense pipeline depends on: rows of one dispatch, and the most tokens. */
+typedef struct tern_gpu_dense_shape {
+    tern_gpu_format format;
+    uint32_t rows, cols, tokens;
+} tern_gpu_dense_shape;
+
+/* Of linear_float_vec or linear_quant_vec for few tokens, else of linear_dense_mat. */
+tern_gpu_pipeline tern_gpu_select_dense(const tern_gpu_caps *caps, const tern_gpu_dense_shape *shape);
+
 #endif

@@ -1,13 +1,7 @@
 /* Lowering linear layers of dense weights: each part, and each slice of it, is one dispatch. */
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/linear.h"
 
-enum {
-    VECTOR = 4,             /* floats */
-    LANE_ROWS = 4,          /* of linear_*_vec.wgsl */
-    THREAD_ROWS = 8,        /* of linear_dense_mat.wgsl; and tokens */
-    FEW_TOKENS = 8,
-    SMALL_TILE_TOKENS = 64
-};
+enum { VECTOR = 4, THREAD_ROWS = 8 }; /* floats of a vector; rows and tokens of an invocation of linear_dense_mat.wgsl */
 
 /* The epilogues of the kernels. */
 enum epilogue { STORE, ADD_RESIDUAL, ADD_HELD, TIMES_RELU2, TIMES_SILU };
@@ -21,23 +15,6 @@ typedef struct input {
 static uint32_t ceil_div(uint32_t a, uint32_t b)
 {
     return a / b + (a % b != 0);
-}
-
-/* One token, a few, many: linear_*_vec.wgsl streams the weights once for each four tokens, linear_dense_mat.wgsl shares a tile of them. */
-static tern_gpu_pipeline pipeline_of(const tern_gpu_caps *caps, tern_gpu_format format, uint32_t max_rows)
-{
-#define VEC(name, tokens) {TERN_GPU_##name##_VEC##tokens##_S32, TERN_GPU_##name##_VEC##tokens##_S8, TERN_GPU_##name##_VEC##tokens}
-#define MAT(name)         {TERN_GPU_##name##_MAT, TERN_GPU_##name##_MAT_SMALL}
-#define FORMAT(name)      [TERN_GPU_##name] = {{VEC(name, 1), VEC(name, 4)}, MAT(name)}
-    static const struct {
-        tern_gpu_pipeline vec[2][3], mat[2];
-    } formats[TERN_GPU_FORMAT_COUNT] = {FORMAT(F32), FORMAT(F16), FORMAT(BF16), FORMAT(Q8_0), FORMAT(Q6_K), FORMAT(Q4_K)};
-#undef FORMAT
-#undef MAT
-#undef VEC
-    if (max_rows <= FEW_TOKENS) return tern_gpu_first_fit(formats[format].vec[max_rows > 1], 3, caps);
-    bool small = max_rows <= SMALL_TILE_TOKENS;
-    return tern_gpu_first_fit(formats[format].mat + small, 2 - small, caps);
 }
 
 /* int8 rows, and f32 rows that no vector begins with, are written to SCRATCH first. */
@@ -105,7 +82,7 @@ static tern_gpu_dispatch *add_dispatch(tern_gpu_program *p, const tern_op *op, t
         return tern_gpu__add(p, op, pipeline, ceil_div(rows, row_threads * THREAD_ROWS), ceil_div(max_rows, tokens), 1, err);
     }
     uint32_t lanes = tern_gpu_override(pipeline, "LANES", 8), tokens = tern_gpu_override(pipeline, "TOKENS", 1);
-    uint32_t groups = ceil_div(rows, tern_gpu_pipelines[pipeline].invocations / lanes * LANE_ROWS);
+    uint32_t groups = ceil_div(rows, tern_gpu_pipelines[pipeline].invocations / lanes * tern_gpu_override(pipeline, "ROWS", 4));
     uint32_t z = ceil_div(groups, p->caps->max_groups);
     return tern_gpu__add(p, op, pipeline, ceil_div(groups, z), ceil_div(max_rows, tokens), z, err);
 }
@@ -116,7 +93,8 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t pa
     const tern_value *values = p->graph->values;
     uint32_t first = slice * layout->slice_rows, rows = layout->rows - first;
     if (rows > layout->slice_rows) rows = layout->slice_rows;
-    tern_gpu_pipeline pipeline = pipeline_of(p->caps, layout->format, tern_gpu__max_rows(p, op->rows));
+    const tern_gpu_dense_shape shape = {.format = layout->format, .rows = rows, .cols = in->cols, .tokens = tern_gpu__max_rows(p, op->rows)};
+    tern_gpu_pipeline pipeline = tern_gpu_select_dense(p->caps, &shape);
     tern_gpu_dispatch *d = add_dispatch(p, op, pipeline, rows, err);
     if (!d) return TERN_UNSUPPORTED;
     enum epilogue epilogue = epilogue_of(p, op, part);

@@ -1,18 +1,19 @@
 enable subgroups; // subgroups only
 // LINEAR (src/ops/op.h) for few tokens, weights stored as floats: out[t][r] = sum_c w[r][c] x[t][c], then the epilogue. Sums in f32.
 //
-//   groups     (x * z cover the slice's rows, WORKGROUP / LANES * 4 each; ceil(most tokens / TOKENS))
+//   groups     (x * z cover the slice's rows, WORKGROUP / LANES * ROWS each; ceil(most tokens / TOKENS))
 //   params     word count_word holds the number of tokens
 //   x          [tokens] rows of cols floats, from vector x_first, x_stride vectors apart; cols is a multiple of 4
 //   weights    [rows] rows of row_vectors vectors of 16 bytes; values past cols are zero
 //   residual   [tokens] rows, read when epilogue is 1
 //   result     [tokens] rows; row r of the slice is column result_first + r
 //
-// LANES invocations share four rows: lane l takes pieces l, l + LANES, ... of eight columns of each. TOKENS is 1 or 4.
+// LANES invocations share ROWS rows (1, 2 or 4): lane l takes pieces l, l + LANES, ... of eight columns of each. TOKENS is 1 or 4.
 // epilogue: 0 none; 1 + residual; 2 + what result holds; 3, 4 times relu2, silu of what result holds.
 override FORMAT: u32 = 2; // 1 f32, 2 f16, 3 bf16
 override WORKGROUP: u32 = 128;
 override LANES: u32 = 8;
+override ROWS: u32 = 4;
 override TOKENS: u32 = 1;
 override SUBGROUPS: bool = false;
 override PARTIALS: u32 = 128; // WORKGROUP * TOKENS; 1 with subgroups
@@ -77,15 +78,30 @@ fn products(w0: mat2x4<f32>, w1: mat2x4<f32>, w2: mat2x4<f32>, w3: mat2x4<f32>, 
     if (!narrow) {
         high = x[token + 2u * at + 1u];
     }
-    return vec4<f32>(dot(w0[0], low), dot(w1[0], low), dot(w2[0], low), dot(w3[0], low)) +
-        vec4<f32>(dot(w0[1], high), dot(w1[1], high), dot(w2[1], high), dot(w3[1], high));
+    var sums = vec4<f32>();
+    sums.x = dot(w0[0], low) + dot(w0[1], high);
+    if (ROWS >= 2u) {
+        sums.y = dot(w1[0], low) + dot(w1[1], high);
+    }
+    if (ROWS == 4u) {
+        sums.z = dot(w2[0], low) + dot(w2[1], high);
+        sums.w = dot(w3[0], low) + dot(w3[1], high);
+    }
+    return sums;
 }
 
 fn add(sums: Sums, start: Starts, at: u32, narrow: bool) -> Sums {
     let w0 = piece(start.rows.x, at, narrow);
-    let w1 = piece(start.rows.y, at, narrow);
-    let w2 = piece(start.rows.z, at, narrow);
-    let w3 = piece(start.rows.w, at, narrow);
+    var w1 = mat2x4<f32>();
+    var w2 = mat2x4<f32>();
+    var w3 = mat2x4<f32>();
+    if (ROWS >= 2u) {
+        w1 = piece(start.rows.y, at, narrow);
+    }
+    if (ROWS == 4u) {
+        w2 = piece(start.rows.z, at, narrow);
+        w3 = piece(start.rows.w, at, narrow);
+    }
     var s = sums;
     s.t0 += products(w0, w1, w2, w3, start.tokens.x, at, narrow);
     if (TOKENS == 4u) {
@@ -115,7 +131,7 @@ fn finish(t: u32, row: u32, sum: f32) {
     }
 }
 
-// The sum over the lanes of a row, in each of the first four lanes its own row's.
+// The sum over the lanes of a row, in each of the first ROWS lanes its own row's.
 fn total(sums: vec4<f32>, local: u32, token: u32) -> f32 {
     let lane = local % LANES;
     if (SUBGROUPS) {
@@ -128,7 +144,7 @@ fn total(sums: vec4<f32>, local: u32, token: u32) -> f32 {
     partials[token * WORKGROUP + local] = sums;
     workgroupBarrier();
     var sum = 0.0;
-    if (lane < 4u) {
+    if (lane < ROWS) {
         for (var i = 0u; i < LANES; i++) {
             sum += partials[token * WORKGROUP + local - lane + i][lane];
         }
@@ -139,7 +155,7 @@ fn total(sums: vec4<f32>, local: u32, token: u32) -> f32 {
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let lane = local % LANES;
-    let first = ((group.z * groups.x + group.x) * (WORKGROUP / LANES) + local / LANES) * 4u;
+    let first = ((group.z * groups.x + group.x) * (WORKGROUP / LANES) + local / LANES) * ROWS;
     let t = group.y * TOKENS;
     let count = params[p.count_word];
     var sums = Sums();
@@ -161,7 +177,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         }
     }
     let sum0 = total(sums.t0, local, 0u);
-    let mine = lane < 4u && first + lane < p.rows;
+    let mine = lane < ROWS && first + lane < p.rows;
     if (mine && t < count) {
         finish(t, first + lane, sum0);
     }

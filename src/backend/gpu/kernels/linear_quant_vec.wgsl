@@ -1,19 +1,20 @@
 enable subgroups; // subgroups only
 // LINEAR (src/ops/op.h) for few tokens, weights in blocks: out[t][r] = sum_c w[r][c] x[t][c], then the epilogue. Sums in f32.
 //
-//   groups     (x * z cover the slice's rows, WORKGROUP / LANES * 4 each; ceil(most tokens / TOKENS))
+//   groups     (x * z cover the slice's rows, WORKGROUP / LANES * ROWS each; ceil(most tokens / TOKENS))
 //   params     word count_word holds the number of tokens
 //   x          [tokens] rows of cols floats, from vector x_first, x_stride vectors apart
 //   weights    [rows] rows of row_vectors vectors of 16 bytes, as src/backend/gpu/gpu.h lays them out
 //   residual   [tokens] rows, read when epilogue is 1
 //   result     [tokens] rows; row r of the slice is column result_first + r
 //
-// LANES invocations share four rows: lane l takes units l, l + LANES, ... of each. A unit is what one load of 16 bytes begins:
+// LANES invocations share ROWS rows (1, 2 or 4): lane l takes units l, l + LANES, ... of each. A unit is what one load of 16 bytes begins:
 // 16 columns of q8_0; 16 of an even group and the same 16 of the next of q4_k; four times 16 of half a block of q6_k. TOKENS is 1 or 4.
 // epilogue: 0 none; 1 + residual; 2 + what result holds; 3, 4 times relu2, silu of what result holds.
 override FORMAT: u32 = 4; // 4 q8_0, 5 q6_k, 6 q4_k
 override WORKGROUP: u32 = 128;
 override LANES: u32 = 8;
+override ROWS: u32 = 4;
 override TOKENS: u32 = 1;
 override SUBGROUPS: bool = false;
 override PARTIALS: u32 = 128; // WORKGROUP * TOKENS; 1 with subgroups
@@ -159,14 +160,30 @@ fn products(w0: Sixteen, w1: Sixteen, w2: Sixteen, w3: Sixteen, at: u32) -> vec4
     let x1 = x[at + 1u];
     let x2 = x[at + 2u];
     let x3 = x[at + 3u];
-    return vec4<f32>(product(w0, x0, x1, x2, x3), product(w1, x0, x1, x2, x3), product(w2, x0, x1, x2, x3), product(w3, x0, x1, x2, x3));
+    var sums = vec4<f32>();
+    sums.x = product(w0, x0, x1, x2, x3);
+    if (ROWS >= 2u) {
+        sums.y = product(w1, x0, x1, x2, x3);
+    }
+    if (ROWS == 4u) {
+        sums.z = product(w2, x0, x1, x2, x3);
+        sums.w = product(w3, x0, x1, x2, x3);
+    }
+    return sums;
 }
 
 fn add_part(sums: Sums, start: Starts, u0: Unit, u1: Unit, u2: Unit, u3: Unit, u: u32, part: u32) -> Sums {
     let w0 = part_of(u0, u, part);
-    let w1 = part_of(u1, u, part);
-    let w2 = part_of(u2, u, part);
-    let w3 = part_of(u3, u, part);
+    var w1: Sixteen;
+    var w2: Sixteen;
+    var w3: Sixteen;
+    if (ROWS >= 2u) {
+        w1 = part_of(u1, u, part);
+    }
+    if (ROWS == 4u) {
+        w2 = part_of(u2, u, part);
+        w3 = part_of(u3, u, part);
+    }
     let at = start.tokens + column_of(u, part);
     var s = sums;
     s.t0 += products(w0, w1, w2, w3, at.x);
@@ -180,9 +197,16 @@ fn add_part(sums: Sums, start: Starts, u0: Unit, u1: Unit, u2: Unit, u3: Unit, u
 
 fn add(sums: Sums, start: Starts, u: u32) -> Sums {
     let u0 = load(start.rows.x, u);
-    let u1 = load(start.rows.y, u);
-    let u2 = load(start.rows.z, u);
-    let u3 = load(start.rows.w, u);
+    var u1: Unit;
+    var u2: Unit;
+    var u3: Unit;
+    if (ROWS >= 2u) {
+        u1 = load(start.rows.y, u);
+    }
+    if (ROWS == 4u) {
+        u2 = load(start.rows.z, u);
+        u3 = load(start.rows.w, u);
+    }
     var s = add_part(sums, start, u0, u1, u2, u3, u, 0u);
     if (FORMAT >= 5u) {
         s = add_part(s, start, u0, u1, u2, u3, u, 1u);
@@ -213,7 +237,7 @@ fn finish(t: u32, row: u32, sum: f32) {
     }
 }
 
-// The sum over the lanes of a row, in each of the first four lanes its own row's.
+// The sum over the lanes of a row, in each of the first ROWS lanes its own row's.
 fn total(sums: vec4<f32>, local: u32, token: u32) -> f32 {
     let lane = local % LANES;
     if (SUBGROUPS) {
@@ -226,7 +250,7 @@ fn total(sums: vec4<f32>, local: u32, token: u32) -> f32 {
     partials[token * WORKGROUP + local] = sums;
     workgroupBarrier();
     var sum = 0.0;
-    if (lane < 4u) {
+    if (lane < ROWS) {
         for (var i = 0u; i < LANES; i++) {
             sum += partials[token * WORKGROUP + local - lane + i][lane];
         }
@@ -237,7 +261,7 @@ fn total(sums: vec4<f32>, local: u32, token: u32) -> f32 {
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let lane = local % LANES;
-    let first = ((group.z * groups.x + group.x) * (WORKGROUP / LANES) + local / LANES) * 4u;
+    let first = ((group.z * groups.x + group.x) * (WORKGROUP / LANES) + local / LANES) * ROWS;
     let t = group.y * TOKENS;
     let count = params[p.count_word];
     var sums = Sums();
@@ -255,7 +279,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         }
     }
     let sum0 = total(sums.t0, local, 0u);
-    let mine = lane < 4u && first + lane < p.rows;
+    let mine = lane < ROWS && first + lane < p.rows;
     if (mine && t < count) {
         finish(t, first + lane, sum0);
     }

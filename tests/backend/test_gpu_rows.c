@@ -8,7 +8,8 @@
 static tern_rng rng;
 
 /* Around words, vectors and what the invocations of a workgroup keep (4096 and 8192 columns), then longer rows. */
-static const uint32_t widths[] = {1, 2, 3, 4, 5, 31, 64, 127, 128, 129, 384, 1000, 1026, 2560, 4096, 4100, 6912, 8192, 8195, 16384, 20000};
+static const uint32_t widths[] = {1,    2,    3,    4,    5,    31,   64,   127,  128,   129,  384,
+                                  1000, 1026, 2560, 4096, 4100, 6912, 8192, 8195, 16384, 20000};
 
 static const test_tolerance float_budget = {.of_value = 1e-5, .absolute = 1e-30};
 
@@ -53,8 +54,8 @@ static void compare(test_case *c, test_tolerance tolerance)
     test_case_close(c);
 }
 
-#define FOR_EACH_WIDTH(cols)                                                   \
-    for (size_t at_ = 0; at_ < sizeof widths / sizeof *widths; at_++)          \
+#define FOR_EACH_WIDTH(cols)                                                                                           \
+    for (size_t at_ = 0; at_ < sizeof widths / sizeof *widths; at_++)                                                  \
         for (uint32_t cols = widths[at_], once_ = 1; once_; once_ = 0)
 
 static void add(void **state)
@@ -64,7 +65,8 @@ static void add(void **state)
     {
         test_case c;
         open_case(&c);
-        tern_view a = input(&c, cols, TEST_ORDINARY), b = input(&c, cols, TEST_ORDINARY), y = output(&c, TERN_ROWS_TOKENS, cols);
+        tern_view a = input(&c, cols, TEST_ORDINARY), b = input(&c, cols, TEST_ORDINARY),
+                  y = output(&c, TERN_ROWS_TOKENS, cols);
         test_case_add(&c, (tern_op){.kind = TERN_OP_ADD, .n_in = 2, .in = {a, b}, .out = y});
         compare(&c, (test_tolerance){0});
     }
@@ -82,8 +84,11 @@ static void gates(void **state)
         float *g = test_case_floats(&c, gate);
         for (uint32_t i = 0; i < c.graph.values[gate.value].bytes / 4; i++) g[i] *= 20;
         g[0] = -0.0f;
-        test_case_add(&c, (tern_op){.kind = TERN_OP_GATE, .n_in = 2, .in = {gate, up}, .out = relu2, .activation = TERN_ACT_RELU2});
-        test_case_add(&c, (tern_op){.kind = TERN_OP_GATE, .n_in = 2, .in = {gate, up}, .out = silu, .activation = TERN_ACT_SILU});
+        test_case_add(
+            &c,
+            (tern_op){.kind = TERN_OP_GATE, .n_in = 2, .in = {gate, up}, .out = relu2, .activation = TERN_ACT_RELU2});
+        test_case_add(
+            &c, (tern_op){.kind = TERN_OP_GATE, .n_in = 2, .in = {gate, up}, .out = silu, .activation = TERN_ACT_SILU});
         compare(&c, float_budget);
     }
 }
@@ -101,9 +106,13 @@ static void gates_at_the_ends(void **state)
     tern_view relu2 = output(&c, TERN_ROWS_TOKENS, n + 1), silu = output(&c, TERN_ROWS_TOKENS, n);
     memcpy(test_case_floats(&c, gate), ends, sizeof ends);
     test_case_floats(&c, gate)[n] = NAN;
-    test_case_add(&c, (tern_op){.kind = TERN_OP_GATE, .n_in = 2, .in = {gate, up}, .out = relu2, .activation = TERN_ACT_RELU2});
-    test_case_add(&c, (tern_op){.kind = TERN_OP_GATE, .n_in = 2, .in = {test_case_columns(gate, 0, n), test_case_columns(up, 0, n)},
-                                .out = silu, .activation = TERN_ACT_SILU});
+    test_case_add(
+        &c, (tern_op){.kind = TERN_OP_GATE, .n_in = 2, .in = {gate, up}, .out = relu2, .activation = TERN_ACT_RELU2});
+    test_case_add(&c, (tern_op){.kind = TERN_OP_GATE,
+                                .n_in = 2,
+                                .in = {test_case_columns(gate, 0, n), test_case_columns(up, 0, n)},
+                                .out = silu,
+                                .activation = TERN_ACT_SILU});
     compare(&c, (test_tolerance){.of_value = 3e-5, .absolute = 1e-34});
 }
 
@@ -116,7 +125,10 @@ static void gather(void **state)
         test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 9, .max_outputs = 9});
         tern_view x = input(&c, cols, TEST_MIXED), y = output(&c, TERN_ROWS_OUTPUTS, cols);
         for (int i = 0; i < 9; i++) test_case_param(&c, TERN_PARAM_OUTPUTS)[i] = test_between(&rng, 0, 8);
-        test_case_add(&c, (tern_op){.kind = TERN_OP_GATHER, .n_in = 2, .in = {x, test_case_param_view(&c, TERN_PARAM_OUTPUTS)}, .out = y,
+        test_case_add(&c, (tern_op){.kind = TERN_OP_GATHER,
+                                    .n_in = 2,
+                                    .in = {x, test_case_param_view(&c, TERN_PARAM_OUTPUTS)},
+                                    .out = y,
                                     .rows = TERN_ROWS_OUTPUTS});
         compare(&c, (test_tolerance){0});
     }
@@ -129,7 +141,8 @@ static void rms_norm(void **state)
     {
         test_case c;
         open_case(&c);
-        tern_view x = input(&c, cols, TEST_ORDINARY), gain = test_case_gain(&c, cols), y = output(&c, TERN_ROWS_TOKENS, cols);
+        tern_view x = input(&c, cols, TEST_ORDINARY), gain = test_case_gain(&c, cols),
+                  y = output(&c, TERN_ROWS_TOKENS, cols);
         test_case_add(&c, (tern_op){.kind = TERN_OP_RMS_NORM, .n_in = 2, .in = {x, gain}, .out = y, .eps = 1e-5f});
         compare(&c, float_budget);
     }
@@ -202,7 +215,8 @@ static void norm_quant(void **state)
         test_case_add(&c, (tern_op){.kind = TERN_OP_NORM_QUANT, .n_in = 2, .in = {x, gain}, .out = q, .eps = 1e-5f});
         test_case_run(&c, test_backend("cpu"), n, n, 1, &want);
         test_case_run(&c, test_gpu_backend_of((test_gpu_kind)kind), n, n, 1, &got);
-        const char *what = test_case_difference(&c, counts, &got, &want, (test_tolerance){.of_value = 1e-5, .of_int8 = 1});
+        const char *what =
+            test_case_difference(&c, counts, &got, &want, (test_tolerance){.of_value = 1e-5, .of_int8 = 1});
         if (what) fail_msg("%s", what);
         for (size_t i = 0; i < n * tern_q8_stride(cols); i++) n_off += got.bytes[q.value][i] != want.bytes[q.value][i];
         n_values += n * cols;
@@ -221,7 +235,8 @@ static void norm_quant_of_odd_rows(void **state)
     for (int i = 0; i < 2; i++) {
         test_case c;
         test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 3});
-        tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols[i], TEST_ORDINARY), gain = test_case_gain(&c, cols[i]);
+        tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols[i], TEST_ORDINARY),
+                  gain = test_case_gain(&c, cols[i]);
         tern_view q = test_case_output(&c, "q", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, cols[i]);
         test_case_floats(&c, x)[3] = NAN;
         test_case_floats(&c, x)[cols[i] + 5] = INFINITY;
@@ -234,9 +249,15 @@ static void norm_quant_of_odd_rows(void **state)
 int main(void)
 {
     test_seed(&rng);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(add), cmocka_unit_test(gates), cmocka_unit_test(gates_at_the_ends),
-                                       cmocka_unit_test(gather), cmocka_unit_test(rms_norm), cmocka_unit_test(rms_norm_of_odd_rows),
-                                       cmocka_unit_test(quantize), cmocka_unit_test(quantize_halves), cmocka_unit_test(norm_quant),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(add),
+                                       cmocka_unit_test(gates),
+                                       cmocka_unit_test(gates_at_the_ends),
+                                       cmocka_unit_test(gather),
+                                       cmocka_unit_test(rms_norm),
+                                       cmocka_unit_test(rms_norm_of_odd_rows),
+                                       cmocka_unit_test(quantize),
+                                       cmocka_unit_test(quantize_halves),
+                                       cmocka_unit_test(norm_quant),
                                        cmocka_unit_test(norm_quant_of_odd_rows)};
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

@@ -27,7 +27,8 @@ typedef struct sampled {
 } sampled;
 
 /* n_steps of sampling from the same logits, at position 5. */
-static sampled run(tern_backend *b, uint32_t n_vocab, const tern_sample_params *params, uint32_t n_outputs, uint32_t n_steps)
+static sampled run(tern_backend *b, uint32_t n_vocab, const tern_sample_params *params, uint32_t n_outputs,
+                   uint32_t n_steps)
 {
     test_case c;
     test_results r;
@@ -39,9 +40,14 @@ static sampled run(tern_backend *b, uint32_t n_vocab, const tern_sample_params *
     memcpy(test_case_param(&c, TERN_PARAM_SAMPLER), params, sizeof *params);
     test_case_param(&c, TERN_PARAM_IDS)[0] = 77;
     test_case_param(&c, TERN_PARAM_POSITIONS)[0] = 5;
-    test_case_add(&c, (tern_op){.kind = TERN_OP_SAMPLE, .rows = TERN_ROWS_OUTPUTS, .n_in = 5, .out = tokens,
-                                .in = {x, test_case_param_view(&c, TERN_PARAM_COUNTS), test_case_param_view(&c, TERN_PARAM_IDS),
-                                       test_case_param_view(&c, TERN_PARAM_POSITIONS), test_case_param_view(&c, TERN_PARAM_SAMPLER)}});
+    test_case_add(
+        &c, (tern_op){.kind = TERN_OP_SAMPLE,
+                      .rows = TERN_ROWS_OUTPUTS,
+                      .n_in = 5,
+                      .out = tokens,
+                      .in = {x, test_case_param_view(&c, TERN_PARAM_COUNTS), test_case_param_view(&c, TERN_PARAM_IDS),
+                             test_case_param_view(&c, TERN_PARAM_POSITIONS),
+                             test_case_param_view(&c, TERN_PARAM_SAMPLER)}});
     c.graph.logits = x.value;
     c.graph.tokens = tokens.value;
     test_case_run(&c, b, 1, n_outputs, n_steps, &r);
@@ -86,14 +92,15 @@ static void check_greedy(uint32_t n_vocab, const char *what)
         if (large(n_vocab) && kind != only) continue;
         const sampled got = run(test_gpu_backend_of((test_gpu_kind)kind), n_vocab, &fill, 1, 1);
         if (got.tokens[0] != 1 || (int32_t)got.tokens[1] != want)
-            fail_msg("%s, %u tokens, device %d: token %u (of %u), %d expected", what, n_vocab, kind, got.tokens[1], got.tokens[0], want);
+            fail_msg("%s, %u tokens, device %d: token %u (of %u), %d expected", what, n_vocab, kind, got.tokens[1],
+                     got.tokens[0], want);
     }
     free(copy);
     tern_sampler_close(s);
 }
 
-#define FOR_EACH_VOCABULARY(n)                                                                \
-    for (size_t at_ = 0; at_ < sizeof vocabularies / sizeof *vocabularies; at_++)             \
+#define FOR_EACH_VOCABULARY(n)                                                                                         \
+    for (size_t at_ = 0; at_ < sizeof vocabularies / sizeof *vocabularies; at_++)                                      \
         for (uint32_t n = vocabularies[at_], once_ = 1; once_; once_ = 0)
 
 static void greedy(void **state)
@@ -141,7 +148,8 @@ static void greedy_at_the_ends(void **state)
     }
 }
 
-static int32_t choose(tern_candidates *c, uint32_t n_vocab, const tern_sampler_params *p, double u, double off_p, double off_m, double off_u)
+static int32_t choose(tern_candidates *c, uint32_t n_vocab, const tern_sampler_params *p, double u, double off_p,
+                      double off_m, double off_u)
 {
     tern_candidates__gather(c, logits, n_vocab, p->top_k);
     if (c->n == 0) return 0;
@@ -151,15 +159,18 @@ static int32_t choose(tern_candidates *c, uint32_t n_vocab, const tern_sampler_p
     return tern_candidates__draw(c, fmin(u * (1 + off_u), 1));
 }
 
-/* Whether `token` is what the sampler chooses at this draw, or would with cuts and draw moved by what f32 sums may be off. */
-static bool possible(tern_candidates *c, uint32_t n_vocab, const tern_sampler_params *p, double u, uint32_t token, bool *clear)
+/* Whether `token` is what the sampler chooses at this draw, or would with cuts and draw moved by what f32 sums may be
+ * off. */
+static bool possible(tern_candidates *c, uint32_t n_vocab, const tern_sampler_params *p, double u, uint32_t token,
+                     bool *clear)
 {
     const double noise = 1e-5;
     const int32_t want = choose(c, n_vocab, p, u, 0, 0, 0);
     bool found = (uint32_t)want == token;
     *clear = true;
     for (int i = 0; i < 27; i++) {
-        const int32_t other = choose(c, n_vocab, p, u, (i % 3 - 1) * noise, (i / 3 % 3 - 1) * noise, (i / 9 - 1) * noise);
+        const int32_t other =
+            choose(c, n_vocab, p, u, (i % 3 - 1) * noise, (i / 3 % 3 - 1) * noise, (i / 9 - 1) * noise);
         found = found || (uint32_t)other == token;
         *clear = *clear && other == want;
     }
@@ -168,7 +179,10 @@ static bool possible(tern_candidates *c, uint32_t n_vocab, const tern_sampler_pa
 
 static tern_candidates candidates_open(uint32_t n)
 {
-    return (tern_candidates){.ids = calloc(n, 4), .x = calloc(n, 4), .weights = calloc(n, 4), .keys = calloc(n, 4),
+    return (tern_candidates){.ids = calloc(n, 4),
+                             .x = calloc(n, 4),
+                             .weights = calloc(n, 4),
+                             .keys = calloc(n, 4),
                              .mass = calloc(TERN_SELECT_BUCKETS, sizeof(double))};
 }
 
@@ -184,7 +198,8 @@ static void candidates_close(tern_candidates *c)
 static uint32_t n_draws, n_unclear;
 
 /* n_steps draws on one kind of device; even: many candidates may be equally likely. */
-static void check_draws(const char *what, int kind, uint32_t n_vocab, const tern_sampler_params *params, bool even, uint32_t n_steps)
+static void check_draws(const char *what, int kind, uint32_t n_vocab, const tern_sampler_params *params, bool even,
+                        uint32_t n_steps)
 {
     tern_candidates c = candidates_open(n_vocab);
     tern_sample_params fill;
@@ -195,9 +210,11 @@ static void check_draws(const char *what, int kind, uint32_t n_vocab, const tern
     for (uint32_t i = 0; i < n_steps; i++) {
         bool clear;
         if (!possible(&c, n_vocab, params, (double)fill.draws[i], got.tokens[1 + i], &clear))
-            fail_msg("%s, %u tokens, device %d, top-k %u, top-p %g, min-p %g, temperature %g, draw %u (%g): token %u, %d expected", what, n_vocab,
-                     kind, params->top_k, (double)params->top_p, (double)params->min_p, (double)params->temperature, i, (double)fill.draws[i],
-                     got.tokens[1 + i], choose(&c, n_vocab, params, (double)fill.draws[i], 0, 0, 0));
+            fail_msg("%s, %u tokens, device %d, top-k %u, top-p %g, min-p %g, temperature %g, draw %u (%g): token %u, "
+                     "%d expected",
+                     what, n_vocab, kind, params->top_k, (double)params->top_p, (double)params->min_p,
+                     (double)params->temperature, i, (double)fill.draws[i], got.tokens[1 + i],
+                     choose(&c, n_vocab, params, (double)fill.draws[i], 0, 0, 0));
         if (even) continue; /* in ties, boundaries lie where cuts are */
         n_draws++;
         n_unclear += !clear;
@@ -209,7 +226,8 @@ static void check_draws(const char *what, int kind, uint32_t n_vocab, const tern
 static tern_sampler_params any_params(void)
 {
     static const uint32_t top_k[] = {1, 2, 5, 40, 63, 64};
-    static const float temperature[] = {0.1f, 0.8f, 1.5f, 1e6f}, top_p[] = {1, 0.95f, 0.5f, 0}, min_p[] = {0, 0.05f, 0.3f, 1};
+    static const float temperature[] = {0.1f, 0.8f, 1.5f, 1e6f}, top_p[] = {1, 0.95f, 0.5f, 0},
+                       min_p[] = {0, 0.05f, 0.3f, 1};
     tern_sampler_params params = TERN_SAMPLER_DEFAULTS;
     params.top_k = top_k[between(0, 5)];
     params.temperature = temperature[between(0, 3)];
@@ -256,7 +274,8 @@ static void draws_at_the_ends(void **state)
             tern_sampler_params params = any_params();
             params.top_k = between(30, 64);
             fill_peaked(n, false);
-            for (uint32_t id = slice * 8; id < n; id += n_slices * 8) logits[id + between(0, n - id < 8 ? n - id - 1 : 7)] += 13;
+            for (uint32_t id = slice * 8; id < n; id += n_slices * 8)
+                logits[id + between(0, n - id < 8 ? n - id - 1 : 7)] += 13;
             check_draws("one slice", kind, n, &params, true, 4);
             for (uint32_t k = 0; k < n; k++) logits[k] = 1;
             check_draws("all the same", kind, n, &params, true, 4);
@@ -346,7 +365,8 @@ static void steps(void **state)
 int main(void)
 {
     test_seed(&rng);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(greedy), cmocka_unit_test(greedy_at_the_ends), cmocka_unit_test(draws),
-                                       cmocka_unit_test(draws_at_the_ends), cmocka_unit_test(turns), cmocka_unit_test(steps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(greedy), cmocka_unit_test(greedy_at_the_ends),
+                                       cmocka_unit_test(draws),  cmocka_unit_test(draws_at_the_ends),
+                                       cmocka_unit_test(turns),  cmocka_unit_test(steps)};
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

@@ -24,7 +24,9 @@ static void linear_is_the_definition(void **state)
     test_case_run(&c, test_backend("cpu"), USED, USED, 1, &got);
     const uint8_t *q = c.initial[x.value];
     const float *scales = (const float *)(const void *)(q + tern_q8_scales_offset(COLS, TOKENS));
-    const tern_q8_rows rows = {.x = (const int8_t *)q, .stride = tern_q8_stride(COLS), .n = USED,
+    const tern_q8_rows rows = {.x = (const int8_t *)q,
+                               .stride = tern_q8_stride(COLS),
+                               .n = USED,
                                .sums = (const int32_t *)(const void *)(q + tern_q8_sums_offset(COLS, TOKENS))};
     int32_t dots[USED * ROWS];
     const tern_weight *weight = test_case_weight_of(&c, w);
@@ -33,7 +35,8 @@ static void linear_is_the_definition(void **state)
         for (uint32_t r = 0; r < ROWS; r++) {
             const float want = (float)dots[t * ROWS + r] * (scales[t] * weight->scale);
             const float y_tr = test_results_row(&c, &got, y, t)[r];
-            if (!test_near(y_tr, want, 0, (test_tolerance){.of_value = 1e-6})) fail_msg("%u %u: %g, %g expected", t, r, (double)y_tr, (double)want);
+            if (!test_near(y_tr, want, 0, (test_tolerance){.of_value = 1e-6}))
+                fail_msg("%u %u: %g, %g expected", t, r, (double)y_tr, (double)want);
         }
     assert_null(test_case_touched(&c, y.value, USED, &got));
     assert_non_null(test_case_touched(&c, y.value, USED - 1, &got));
@@ -49,10 +52,13 @@ static void every_kind_of_value(void **state)
     test_case c;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = TOKENS, .max_outputs = 2, .n_ctx = 64});
     tern_view q = test_case_rows(&c, "qkv", TERN_ROWS_TOKENS, (HEADS + 2 * KV) * DIM, TEST_ORDINARY);
-    tern_view k = test_case_cache(&c, "k", TERN_DTYPE_F16, 2, KV, DIM), v = test_case_cache(&c, "v", TERN_DTYPE_F16, 2, KV, DIM);
+    tern_view k = test_case_cache(&c, "k", TERN_DTYPE_F16, 2, KV, DIM),
+              v = test_case_cache(&c, "v", TERN_DTYPE_F16, 2, KV, DIM);
     tern_view table = test_case_rope_table(&c, DIM), gain = test_case_gain(&c, HEADS * DIM);
-    tern_view positions = test_case_param_view(&c, TERN_PARAM_POSITIONS), sequences = test_case_param_view(&c, TERN_PARAM_SEQUENCES);
-    tern_view pages = test_case_param_view(&c, TERN_PARAM_PAGES), outputs = test_case_param_view(&c, TERN_PARAM_OUTPUTS);
+    tern_view positions = test_case_param_view(&c, TERN_PARAM_POSITIONS),
+              sequences = test_case_param_view(&c, TERN_PARAM_SEQUENCES);
+    tern_view pages = test_case_param_view(&c, TERN_PARAM_PAGES),
+              outputs = test_case_param_view(&c, TERN_PARAM_OUTPUTS);
     tern_view mixed = test_case_activation(&c, "mixed", TERN_ROWS_TOKENS, TERN_DTYPE_F32, HEADS * DIM);
     tern_view int8 = test_case_output(&c, "int8", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, HEADS * DIM);
     tern_view last = test_case_output(&c, "last", TERN_ROWS_OUTPUTS, TERN_DTYPE_F32, HEADS * DIM);
@@ -65,7 +71,9 @@ static void every_kind_of_value(void **state)
     memcpy(op.in, (tern_view[]){test_case_columns(q, 0, HEADS * DIM), k, v, positions, sequences, pages}, 6 * sizeof q);
     test_case_add(&c, op);
     test_case_add(&c, (tern_op){.kind = TERN_OP_NORM_QUANT, .n_in = 2, .in = {mixed, gain}, .out = int8, .eps = 1e-5f});
-    test_case_add(&c, (tern_op){.kind = TERN_OP_GATHER, .n_in = 2, .in = {mixed, outputs}, .out = last, .rows = TERN_ROWS_OUTPUTS});
+    test_case_add(
+        &c,
+        (tern_op){.kind = TERN_OP_GATHER, .n_in = 2, .in = {mixed, outputs}, .out = last, .rows = TERN_ROWS_OUTPUTS});
     test_case_param(&c, TERN_PARAM_OUTPUTS)[0] = 2;
     test_case_compare(&c, test_backend("cpu"), 4, 1, exact);
     test_results got;
@@ -151,7 +159,8 @@ static void nearness(void **state)
 int main(void)
 {
     test_seed(&rng);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(linear_is_the_definition), cmocka_unit_test(every_kind_of_value),
-                                       cmocka_unit_test(differences_are_found), cmocka_unit_test(nearness)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(linear_is_the_definition),
+                                       cmocka_unit_test(every_kind_of_value), cmocka_unit_test(differences_are_found),
+                                       cmocka_unit_test(nearness)};
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

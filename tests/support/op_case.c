@@ -42,16 +42,19 @@ static void add_params(test_case *c, bool sampler)
 {
     static const char *const names[] = {"counts", "ids", "positions", "sequences", "outputs", "pages", "sampler"};
     tern_graph *g = &c->graph;
-    const uint64_t n = g->max_tokens, items[] = {3, n, n, n, n, (uint64_t)g->n_sequences * g->max_pages, sizeof(tern_sample_params) / 4};
+    const uint64_t n = g->max_tokens,
+                   items[] = {3, n, n, n, n, (uint64_t)g->n_sequences * g->max_pages, sizeof(tern_sample_params) / 4};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
         if (i == TERN_PARAM_SAMPLER && !sampler) continue;
-        tern_value value = {.kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = items[i] * 4, .offset = g->param_bytes};
+        tern_value value = {
+            .kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = items[i] * 4, .offset = g->param_bytes};
         g->params[i] = add_value(c, value, names[i]).value;
         g->param_bytes += padded(value.bytes);
     }
     c->params = allocate(g->param_bytes);
-    for (uint32_t i = 0; i < n; i++) test_case_param(c, TERN_PARAM_POSITIONS)[i] = test_case_param(c, TERN_PARAM_OUTPUTS)[i] = i;
+    for (uint32_t i = 0; i < n; i++)
+        test_case_param(c, TERN_PARAM_POSITIONS)[i] = test_case_param(c, TERN_PARAM_OUTPUTS)[i] = i;
     for (uint32_t i = 0; i < items[TERN_PARAM_PAGES]; i++) test_case_param(c, TERN_PARAM_PAGES)[i] = i;
 }
 
@@ -63,8 +66,12 @@ static uint32_t or_else(uint32_t value, uint32_t otherwise)
 void test_case_open(test_case *c, tern_rng *rng, const test_case_shape *shape)
 {
     *c = (test_case){.rng = rng};
-    c->graph = (tern_graph){.max_tokens = or_else(shape->max_tokens, 1), .n_sequences = or_else(shape->n_sequences, 1),
-                            .rope_table = TERN_NO_VALUE, .logits = TERN_NO_VALUE, .tokens = TERN_NO_VALUE, .config = &c->config};
+    c->graph = (tern_graph){.max_tokens = or_else(shape->max_tokens, 1),
+                            .n_sequences = or_else(shape->n_sequences, 1),
+                            .rope_table = TERN_NO_VALUE,
+                            .logits = TERN_NO_VALUE,
+                            .tokens = TERN_NO_VALUE,
+                            .config = &c->config};
     c->graph.max_outputs = or_else(shape->max_outputs, c->graph.max_tokens);
     c->graph.max_pages = (or_else(shape->n_ctx, 64) + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
     add_params(c, shape->sampler);
@@ -97,9 +104,13 @@ static uint32_t max_rows(const test_case *c, tern_rows rows)
     return rows == TERN_ROWS_TOKENS ? c->graph.max_tokens : c->graph.max_outputs;
 }
 
-static tern_view add_rows(test_case *c, const char *name, tern_value_kind kind, tern_rows rows, tern_dtype dtype, uint32_t cols)
+static tern_view add_rows(test_case *c, const char *name, tern_value_kind kind, tern_rows rows, tern_dtype dtype,
+                          uint32_t cols)
 {
-    tern_value value = {.kind = kind, .dtype = dtype, .rows = rows, .cols = cols,
+    tern_value value = {.kind = kind,
+                        .dtype = dtype,
+                        .rows = rows,
+                        .cols = cols,
                         .bytes = tern_row_bytes(dtype, cols, max_rows(c, rows))};
     if (kind == TERN_VALUE_ACTIVATION) {
         value.offset = c->graph.activation_bytes;
@@ -149,7 +160,8 @@ tern_view test_case_q8(test_case *c, const char *name, tern_rows rows, uint32_t 
     float *x = malloc(cols * sizeof *x), *scales = (float *)(void *)(bytes + tern_q8_scales_offset(cols, n));
     int32_t *sums = (int32_t *)(void *)(bytes + tern_q8_sums_offset(cols, n));
     const size_t stride = tern_q8_stride(cols);
-    for (uint32_t t = 0; t < n; t++) fill_q8_row(c->rng, x, cols, (int8_t *)bytes + t * stride, stride, &scales[t], &sums[t]);
+    for (uint32_t t = 0; t < n; t++)
+        fill_q8_row(c->rng, x, cols, (int8_t *)bytes + t * stride, stride, &scales[t], &sums[t]);
     free(x);
     return view;
 }
@@ -161,7 +173,8 @@ static uint8_t *encode_codes(test_case *c, const tern_encoding *e, tern_weight *
     const uint32_t how = test_between(c->rng, 0, 9);
     int8_t *codes = malloc(n);
     uint8_t *data = allocate(w->bytes);
-    for (size_t i = 0; i < n; i++) codes[i] = how == 0 ? 1 : how == 1 ? -1 : (int8_t)((int)test_between(c->rng, 0, 2) - 1);
+    for (size_t i = 0; i < n; i++)
+        codes[i] = how == 0 ? 1 : how == 1 ? -1 : (int8_t)((int)test_between(c->rng, 0, 2) - 1);
     w->scale = 0.5f + tern_rng_f32(c->rng);
     assert_ok(tern_encode_codes(e, codes, w->scale, w->rows, w->cols, data, &err), err);
     free(codes);
@@ -191,7 +204,8 @@ tern_view test_case_weight(test_case *c, const char *encoding, uint32_t rows, ui
     snprintf(w->name, sizeof w->name, "%s weight", encoding);
     assert_ok(tern_encoding_bytes(e, rows, cols, &w->bytes, &err), err);
     w->data = e->ternary ? encode_codes(c, e, w) : encode_floats(c, e, w);
-    tern_view view = add_value(c, (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = w, .cols = cols, .bytes = w->bytes}, w->name);
+    tern_view view =
+        add_value(c, (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = w, .cols = cols, .bytes = w->bytes}, w->name);
     c->weights[view.value] = w;
     return view;
 }
@@ -201,10 +215,13 @@ tern_view test_case_gain(test_case *c, uint32_t cols)
     return test_case_weight(c, "f32", 1, cols);
 }
 
-tern_view test_case_cache(test_case *c, const char *name, tern_dtype dtype, uint32_t n_pages, uint32_t n_kv_heads, uint32_t head_dim)
+tern_view test_case_cache(test_case *c, const char *name, tern_dtype dtype, uint32_t n_pages, uint32_t n_kv_heads,
+                          uint32_t head_dim)
 {
-    const size_t n = (size_t)n_pages * TERN_PAGE_SIZE * n_kv_heads * head_dim, bytes = n * (dtype == TERN_DTYPE_F16 ? 2 : 4);
-    tern_view view = add_value(c, (tern_value){.kind = TERN_VALUE_CACHE, .dtype = dtype, .cols = n_kv_heads * head_dim, .bytes = bytes}, name);
+    const size_t n = (size_t)n_pages * TERN_PAGE_SIZE * n_kv_heads * head_dim,
+                 bytes = n * (dtype == TERN_DTYPE_F16 ? 2 : 4);
+    tern_view view = add_value(
+        c, (tern_value){.kind = TERN_VALUE_CACHE, .dtype = dtype, .cols = n_kv_heads * head_dim, .bytes = bytes}, name);
     float *x = malloc(n * sizeof *x);
     c->config.head_dim = head_dim;
     c->initial[view.value] = allocate(bytes);
@@ -218,7 +235,8 @@ tern_view test_case_cache(test_case *c, const char *name, tern_dtype dtype, uint
 tern_view test_case_rope_table(test_case *c, uint32_t head_dim)
 {
     const size_t n = (size_t)c->graph.max_pages * TERN_PAGE_SIZE * head_dim / 2;
-    tern_value value = {.kind = TERN_VALUE_CONSTANT, .dtype = TERN_DTYPE_F32, .cols = head_dim, .bytes = n * 2 * sizeof(float)};
+    tern_value value = {
+        .kind = TERN_VALUE_CONSTANT, .dtype = TERN_DTYPE_F32, .cols = head_dim, .bytes = n * 2 * sizeof(float)};
     tern_view view = add_value(c, value, "rope_table");
     c->graph.rope_table = view.value;
     c->initial[view.value] = allocate(value.bytes);

@@ -1,13 +1,12 @@
-/* A graph of one op or a few, made by hand and run on any backend through backend.h: how the kernels of a device are compared with
- * those of the CPU backend, which are bit-exact with ops/ref.
+/* A graph of one op or a few, made by hand and run on any backend through backend.h: how the kernels of a device are
+ * compared with those of the CPU backend, which are bit-exact with ops/ref.
  *
  *     test_case c;
  *     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 5});
- *     tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, 96, TEST_ORDINARY), w = test_case_weight(&c, "f16", 40, 96);
- *     tern_view y = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 40);
- *     test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR, .n_in = 2, .in = {x, w}, .n_parts = 1, .out = y});
- *     test_case_compare(&c, test_gpu_backend(), 3, 3, (test_tolerance){.of_row = 1e-6});
- *     test_case_close(&c); */
+ *     tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, 96, TEST_ORDINARY), w = test_case_weight(&c, "f16", 40,
+ * 96); tern_view y = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 40); test_case_add(&c, (tern_op){.kind
+ * = TERN_OP_LINEAR, .n_in = 2, .in = {x, w}, .n_parts = 1, .out = y}); test_case_compare(&c, test_gpu_backend(), 3, 3,
+ * (test_tolerance){.of_row = 1e-6}); test_case_close(&c); */
 #ifndef TERN_TESTS_SUPPORT_OP_CASE_H
 #define TERN_TESTS_SUPPORT_OP_CASE_H
 
@@ -18,11 +17,11 @@ enum { TEST_CASE_MAX_VALUES = 64 };
 
 /* The backend of this name, opened at the first call and kept; fails the test when it does not open. */
 tern_backend *test_backend(const char *name);
-/* The GPU: "vulkan", on the device that TERN_TEST_DEVICE names (VK_ICD_FILENAMES and the like are the loader's). Where there is none the
- * calling test is skipped, under CI=true failed. */
+/* The GPU: "vulkan", on the device that TERN_TEST_DEVICE names (VK_ICD_FILENAMES and the like are the loader's). Where
+ * there is none the calling test is skipped, under CI=true failed. */
 tern_backend *test_gpu_backend(void);
-/* The same GPU taken for less than it is, so that every variant of a kernel runs: as it is; without subgroups; with what every device has
- * (besides no subgroups, 128 invocations, 16 KiB of workgroup memory). */
+/* The same GPU taken for less than it is, so that every variant of a kernel runs: as it is; without subgroups; with
+ * what every device has (besides no subgroups, 128 invocations, 16 KiB of workgroup memory). */
 typedef enum test_gpu_kind { TEST_GPU_WHOLE, TEST_GPU_NO_SUBGROUPS, TEST_GPU_LEAST, TEST_GPU_N_KINDS } test_gpu_kind;
 tern_backend *test_gpu_backend_of(test_gpu_kind kind);
 /* Closes what these have opened: a group's teardown. Returns 0. */
@@ -41,8 +40,8 @@ typedef struct test_case {
     tern_graph graph;
     tern_config config;
     tern_rng *rng;
-    uint8_t *params;                           /* of all parameters, written before each run */
-    uint8_t *initial[TEST_CASE_MAX_VALUES];    /* what a value holds before each run; NULL: poison (NaN as floats) */
+    uint8_t *params;                        /* of all parameters, written before each run */
+    uint8_t *initial[TEST_CASE_MAX_VALUES]; /* what a value holds before each run; NULL: poison (NaN as floats) */
     tern_weight *weights[TEST_CASE_MAX_VALUES];
 } test_case;
 
@@ -51,7 +50,8 @@ typedef struct test_results {
     uint8_t *bytes[TEST_CASE_MAX_VALUES]; /* NULL for weights and constants; of a parameter: its own bytes */
 } test_results;
 
-/* Parameters are there already: ids 0, positions 0, 1, ..., sequences 0, outputs 0, 1, ..., pages 0, 1, ... row by row. */
+/* Parameters are there already: ids 0, positions 0, 1, ..., sequences 0, outputs 0, 1, ..., pages 0, 1, ... row by row.
+ */
 void test_case_open(test_case *c, tern_rng *rng, const test_case_shape *shape);
 void test_case_close(test_case *c);
 
@@ -67,12 +67,14 @@ tern_view test_case_q8(test_case *c, const char *name, tern_rows rows, uint32_t 
 tern_view test_case_output(test_case *c, const char *name, tern_rows rows, tern_dtype dtype, uint32_t cols);
 /* Rows between two ops. */
 tern_view test_case_activation(test_case *c, const char *name, tern_rows rows, tern_dtype dtype, uint32_t cols);
-/* Random weights in an encoding, by its name; ternary ones at random all +1 or all -1 as well, with a scale in `scale` of the weight. */
+/* Random weights in an encoding, by its name; ternary ones at random all +1 or all -1 as well, with a scale in `scale`
+ * of the weight. */
 tern_view test_case_weight(test_case *c, const char *encoding, uint32_t rows, uint32_t cols);
 /* One row of f32: a norm's gain. */
 tern_view test_case_gain(test_case *c, uint32_t cols);
 /* K or V of n_pages pages, f16 or f32, ordinary random values. */
-tern_view test_case_cache(test_case *c, const char *name, tern_dtype dtype, uint32_t n_pages, uint32_t n_kv_heads, uint32_t head_dim);
+tern_view test_case_cache(test_case *c, const char *name, tern_dtype dtype, uint32_t n_pages, uint32_t n_kv_heads,
+                          uint32_t head_dim);
 /* cos and sin of random angles for every position; also the graph's. */
 tern_view test_case_rope_table(test_case *c, uint32_t head_dim);
 
@@ -86,7 +88,8 @@ tern_view test_case_columns(tern_view view, uint32_t first_col, uint32_t cols);
 void test_case_add(test_case *c, tern_op op);
 
 /* Runs a step of n_tokens and n_outputs on fresh buffers, n_steps times in one run. Fails the test on any error. */
-void test_case_run(test_case *c, tern_backend *backend, uint32_t n_tokens, uint32_t n_outputs, uint32_t n_steps, test_results *results);
+void test_case_run(test_case *c, tern_backend *backend, uint32_t n_tokens, uint32_t n_outputs, uint32_t n_steps,
+                   test_results *results);
 void test_results_free(test_results *results);
 /* Floats of row t of a value. */
 const float *test_results_row(const test_case *c, const test_results *results, tern_view view, uint32_t t);
@@ -94,20 +97,21 @@ const float *test_results_row(const test_case *c, const test_results *results, t
 /* How far a float may be off; the sum of the three. All 0: the same bits, any NaN equal to any NaN. */
 typedef struct test_tolerance {
     double absolute;
-    double of_value; /* times |expected| */
-    double of_row;   /* times the largest finite |expected| in the row */
+    double of_value;  /* times |expected| */
+    double of_row;    /* times the largest finite |expected| in the row */
     uint32_t of_int8; /* Q8: how far an int8 may be off */
 } test_tolerance;
 
-/* Runs the case on `backend` and on the CPU and compares: all rows of the step of every value, every element of the caches, and the
- * parameters. What lies beyond the step's rows must be as before the run. Fails the test with value, row, column and both numbers. NaN
- * and infinities match nothing but themselves. */
-void test_case_compare(test_case *c, tern_backend *backend, uint32_t n_tokens, uint32_t n_outputs, test_tolerance tolerance);
+/* Runs the case on `backend` and on the CPU and compares: all rows of the step of every value, every element of the
+ * caches, and the parameters. What lies beyond the step's rows must be as before the run. Fails the test with value,
+ * row, column and both numbers. NaN and infinities match nothing but themselves. */
+void test_case_compare(test_case *c, tern_backend *backend, uint32_t n_tokens, uint32_t n_outputs,
+                       test_tolerance tolerance);
 
-/* Its parts, which return what is wrong (static storage), or NULL: all values of two runs; the first n_rows rows of a value (f32 or Q8);
- * all bytes after them. */
-const char *test_case_difference(const test_case *c, const uint32_t counts[2], const test_results *got, const test_results *want,
-                                 test_tolerance tolerance);
+/* Its parts, which return what is wrong (static storage), or NULL: all values of two runs; the first n_rows rows of a
+ * value (f32 or Q8); all bytes after them. */
+const char *test_case_difference(const test_case *c, const uint32_t counts[2], const test_results *got,
+                                 const test_results *want, test_tolerance tolerance);
 const char *test_case_difference_of_rows(const test_case *c, uint32_t value, uint32_t n_rows, const test_results *got,
                                          const test_results *want, test_tolerance tolerance);
 const char *test_case_touched(const test_case *c, uint32_t value, uint32_t n_rows, const test_results *got);

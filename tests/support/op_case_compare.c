@@ -26,13 +26,15 @@ static double most_of(const float *row, uint32_t cols)
     return most;
 }
 
-static const char *difference_of_row(const char *name, uint32_t t, const float *got, const float *want, uint32_t cols, test_tolerance tolerance)
+static const char *difference_of_row(const char *name, uint32_t t, const float *got, const float *want, uint32_t cols,
+                                     test_tolerance tolerance)
 {
     const double most = most_of(want, cols);
     for (uint32_t i = 0; i < cols; i++)
         if (!test_near(got[i], want[i], most, tolerance))
-            return DIFFERS("%s: row %u, column %u of %u: %.9g, %.9g expected (off by %.3g; the row's largest is %.3g)", name, t, i, cols,
-                           (double)got[i], (double)want[i], fabs((double)got[i] - (double)want[i]), most);
+            return DIFFERS("%s: row %u, column %u of %u: %.9g, %.9g expected (off by %.3g; the row's largest is %.3g)",
+                           name, t, i, cols, (double)got[i], (double)want[i], fabs((double)got[i] - (double)want[i]),
+                           most);
     return NULL;
 }
 
@@ -45,11 +47,13 @@ typedef struct q8 {
 
 static q8 q8_of(const uint8_t *bytes, uint32_t cols, uint32_t n)
 {
-    return (q8){.x = (const int8_t *)bytes, .scales = (const float *)(const void *)(bytes + tern_q8_scales_offset(cols, n)),
+    return (q8){.x = (const int8_t *)bytes,
+                .scales = (const float *)(const void *)(bytes + tern_q8_scales_offset(cols, n)),
                 .sums = (const int32_t *)(const void *)(bytes + tern_q8_sums_offset(cols, n))};
 }
 
-static const char *difference_of_q8_row(const char *name, uint32_t t, uint32_t cols, q8 got, q8 want, test_tolerance tolerance)
+static const char *difference_of_q8_row(const char *name, uint32_t t, uint32_t cols, q8 got, q8 want,
+                                        test_tolerance tolerance)
 {
     const size_t stride = tern_q8_stride(cols);
     const int8_t *a = got.x + t * stride, *b = want.x + t * stride;
@@ -57,7 +61,8 @@ static const char *difference_of_q8_row(const char *name, uint32_t t, uint32_t c
     for (uint32_t i = 0; i < stride; i++) {
         const uint32_t allowed = i < cols ? tolerance.of_int8 : 0;
         if ((uint32_t)abs(a[i] - b[i]) > allowed)
-            return DIFFERS("%s: row %u, column %u of %u: int8 %d, %d expected (%u off allowed)", name, t, i, cols, a[i], b[i], allowed);
+            return DIFFERS("%s: row %u, column %u of %u: int8 %d, %d expected (%u off allowed)", name, t, i, cols, a[i],
+                           b[i], allowed);
         sum += a[i];
     }
     if (tolerance.of_int8 == 0) sum = want.sums[t];
@@ -81,7 +86,8 @@ const char *test_case_difference_of_rows(const test_case *c, uint32_t value, uin
             what = difference_of_q8_row(v->name, t, v->cols, q8_of(got->bytes[value], v->cols, rows_of(c, v)),
                                         q8_of(want->bytes[value], v->cols, rows_of(c, v)), tolerance);
         else
-            what = difference_of_row(v->name, t, test_results_row(c, got, view, t), test_results_row(c, want, view, t), v->cols, tolerance);
+            what = difference_of_row(v->name, t, test_results_row(c, got, view, t), test_results_row(c, want, view, t),
+                                     v->cols, tolerance);
     }
     return what;
 }
@@ -94,8 +100,9 @@ static const char *touched_bytes(const test_case *c, uint32_t value, uint64_t fi
     for (uint64_t i = first; i < end; i++) {
         const uint8_t want = initial ? initial[i] : poison[i % 4];
         if (got[i] != want)
-            return DIFFERS("%s: byte %llu of %llu, beyond the step's rows, is %02x: %02x was there before", c->graph.values[value].name,
-                           (unsigned long long)i, (unsigned long long)c->graph.values[value].bytes, got[i], want);
+            return DIFFERS("%s: byte %llu of %llu, beyond the step's rows, is %02x: %02x was there before",
+                           c->graph.values[value].name, (unsigned long long)i,
+                           (unsigned long long)c->graph.values[value].bytes, got[i], want);
     }
     return NULL;
 }
@@ -118,8 +125,8 @@ static float element(const uint8_t *bytes, bool f16, size_t i)
 }
 
 /* A row is one head's at one position. */
-static const char *difference_of_cache(const test_case *c, uint32_t value, const test_results *got, const test_results *want,
-                                       test_tolerance tolerance)
+static const char *difference_of_cache(const test_case *c, uint32_t value, const test_results *got,
+                                       const test_results *want, test_tolerance tolerance)
 {
     const tern_value *v = &c->graph.values[value];
     const bool f16 = v->dtype == TERN_DTYPE_F16;
@@ -138,14 +145,16 @@ static const char *difference_of_cache(const test_case *c, uint32_t value, const
     return what;
 }
 
-static const char *difference_of_value(const test_case *c, uint32_t value, const uint32_t counts[2], const test_results *got,
-                                       const test_results *want, test_tolerance tolerance)
+static const char *difference_of_value(const test_case *c, uint32_t value, const uint32_t counts[2],
+                                       const test_results *got, const test_results *want, test_tolerance tolerance)
 {
     const tern_value *v = &c->graph.values[value];
     const uint32_t n_rows = counts[v->rows == TERN_ROWS_OUTPUTS];
     const char *what;
     switch (v->kind) {
-    case TERN_VALUE_PARAM: return memcmp(got->bytes[value], want->bytes[value], v->bytes) ? DIFFERS("parameter %s has changed", v->name) : NULL;
+    case TERN_VALUE_PARAM:
+        return memcmp(got->bytes[value], want->bytes[value], v->bytes) ? DIFFERS("parameter %s has changed", v->name)
+                                                                       : NULL;
     case TERN_VALUE_CACHE: return difference_of_cache(c, value, got, want, tolerance);
     case TERN_VALUE_ACTIVATION:
     case TERN_VALUE_OUTPUT:
@@ -155,15 +164,17 @@ static const char *difference_of_value(const test_case *c, uint32_t value, const
     }
 }
 
-const char *test_case_difference(const test_case *c, const uint32_t counts[2], const test_results *got, const test_results *want,
-                                 test_tolerance tolerance)
+const char *test_case_difference(const test_case *c, const uint32_t counts[2], const test_results *got,
+                                 const test_results *want, test_tolerance tolerance)
 {
     const char *what = NULL;
-    for (uint32_t i = 0; i < c->graph.n_values && !what; i++) what = difference_of_value(c, i, counts, got, want, tolerance);
+    for (uint32_t i = 0; i < c->graph.n_values && !what; i++)
+        what = difference_of_value(c, i, counts, got, want, tolerance);
     return what;
 }
 
-void test_case_compare(test_case *c, tern_backend *backend, uint32_t n_tokens, uint32_t n_outputs, test_tolerance tolerance)
+void test_case_compare(test_case *c, tern_backend *backend, uint32_t n_tokens, uint32_t n_outputs,
+                       test_tolerance tolerance)
 {
     test_results got, want;
     test_case_run(c, test_backend("cpu"), n_tokens, n_outputs, 1, &want);

@@ -20,10 +20,12 @@ static tern_status open_limited(tern_backend **backend, test_gpu_kind kind, tern
 {
 #if TERN_VULKAN
     const bool least = kind == TEST_GPU_LEAST;
-    const tern_gpu_caps limits = {.workgroup_bytes = least ? 16384 : UINT32_MAX, .workgroup_invocations = least ? 128 : UINT32_MAX,
-                                  .max_groups = 65535, .max_binding = 128 << 20};
-    const tern_vulkan_options options = {.device = getenv("TERN_TEST_DEVICE"), .validation = getenv("TERN_TEST_VALIDATION") != NULL,
-                                         .limits = &limits};
+    const tern_gpu_caps limits = {.workgroup_bytes = least ? 16384 : UINT32_MAX,
+                                  .workgroup_invocations = least ? 128 : UINT32_MAX,
+                                  .max_groups = 65535,
+                                  .max_binding = 128 << 20};
+    const tern_vulkan_options options = {
+        .device = getenv("TERN_TEST_DEVICE"), .validation = getenv("TERN_TEST_VALIDATION") != NULL, .limits = &limits};
     return tern_vulkan_open(backend, &options, err);
 #else
     *backend = NULL;
@@ -35,7 +37,9 @@ static tern_status open_anew(tern_backend **backend, const char *name, tern_erro
 {
     for (int kind = TEST_GPU_NO_SUBGROUPS; kind < TEST_GPU_N_KINDS; kind++)
         if (strcmp(name, gpu_kinds[kind]) == 0) return open_limited(backend, (test_gpu_kind)kind, err);
-    const tern_backend_options options = {.name = name, .n_threads = 1, .device = getenv("TERN_TEST_DEVICE"),
+    const tern_backend_options options = {.name = name,
+                                          .n_threads = 1,
+                                          .device = getenv("TERN_TEST_DEVICE"),
                                           .validation = getenv("TERN_TEST_VALIDATION") != NULL};
     return tern_backend_open(backend, &options, err);
 }
@@ -68,7 +72,8 @@ tern_backend *test_gpu_backend_of(test_gpu_kind kind)
     const char *ci = getenv("CI");
     const tern_status status = open_named(gpu_kinds[kind], &backend, &err);
     if (status == TERN_OK) return backend;
-    if ((status != TERN_NOT_FOUND && status != TERN_UNSUPPORTED) || (ci && strcmp(ci, "true") == 0)) fail_msg("%s", err.message);
+    if ((status != TERN_NOT_FOUND && status != TERN_UNSUPPORTED) || (ci && strcmp(ci, "true") == 0))
+        fail_msg("%s", err.message);
     print_message("no GPU: %s\n", err.message);
     skip();
     return NULL;
@@ -95,7 +100,8 @@ typedef struct run_state {
     test_case *c;
     tern_backend *b;
     tern_binding bindings[TEST_CASE_MAX_VALUES];
-    tern_buffer *owned[TEST_CASE_MAX_VALUES + 2]; /* one for each value that has its own, the parameters, the activations */
+    tern_buffer
+        *owned[TEST_CASE_MAX_VALUES + 2]; /* one for each value that has its own, the parameters, the activations */
     tern_prepared *prepared;
     tern_error err;
 } run_state;
@@ -143,7 +149,8 @@ static void write_values(run_state *r)
         const tern_value *v = &r->c->graph.values[i];
         if (v->kind == TERN_VALUE_WEIGHT) continue;
         uint8_t *bytes = contents(r->c, i);
-        const tern_status status = r->b->buffer_write(r->b, r->bindings[i].buffer, r->bindings[i].offset, bytes, v->bytes, &r->err);
+        const tern_status status =
+            r->b->buffer_write(r->b, r->bindings[i].buffer, r->bindings[i].offset, bytes, v->bytes, &r->err);
         free(bytes);
         check(r, status);
     }
@@ -155,7 +162,8 @@ static void read_values(run_state *r, test_results *results)
         const tern_value *v = &r->c->graph.values[i];
         if (v->kind == TERN_VALUE_WEIGHT || v->kind == TERN_VALUE_CONSTANT) continue;
         results->bytes[i] = malloc(v->bytes);
-        check(r, r->b->buffer_read(r->b, r->bindings[i].buffer, r->bindings[i].offset, results->bytes[i], v->bytes, &r->err));
+        check(r, r->b->buffer_read(r->b, r->bindings[i].buffer, r->bindings[i].offset, results->bytes[i], v->bytes,
+                                   &r->err));
     }
 }
 
@@ -166,7 +174,8 @@ static void close_run(run_state *r)
         if (r->owned[i]) r->b->buffer_free(r->b, r->owned[i]);
 }
 
-void test_case_run(test_case *c, tern_backend *backend, uint32_t n_tokens, uint32_t n_outputs, uint32_t n_steps, test_results *results)
+void test_case_run(test_case *c, tern_backend *backend, uint32_t n_tokens, uint32_t n_outputs, uint32_t n_steps,
+                   test_results *results)
 {
     run_state r = {.c = c, .b = backend};
     uint32_t *counts = test_case_param(c, TERN_PARAM_COUNTS);
@@ -192,5 +201,6 @@ void test_results_free(test_results *results)
 
 const float *test_results_row(const test_case *c, const test_results *results, tern_view view, uint32_t t)
 {
-    return (const float *)(const void *)results->bytes[view.value] + (size_t)t * c->graph.values[view.value].cols + view.first_col;
+    return (const float *)(const void *)results->bytes[view.value] + (size_t)t * c->graph.values[view.value].cols +
+           view.first_col;
 }

@@ -34,8 +34,8 @@ static words begin(const tern_gpu_program *p, const tern_op *op, uint32_t cols)
 }
 
 /* One invocation for each element. */
-static tern_status elementwise(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[2], const words *u,
-                               uint32_t n_inputs, tern_error *err)
+static tern_status elementwise(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[2],
+                               const words *u, uint32_t n_inputs, tern_error *err)
 {
     tern_gpu_pipeline pipeline = tern_gpu_first_fit(candidates, 2, p->caps);
     uint32_t width = tern_gpu_pipelines[pipeline].invocations, groups = (op->out.cols + width - 1) / width;
@@ -49,7 +49,8 @@ static tern_status elementwise(tern_gpu_program *p, const tern_op *op, const ter
 }
 
 /* ADD and GATE. */
-static tern_status lower_pair(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[2], tern_error *err)
+static tern_status lower_pair(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[2],
+                              tern_error *err)
 {
     words u = begin(p, op, op->out.cols);
     put_view(&u, p, op->in[0], 1);
@@ -60,7 +61,8 @@ static tern_status lower_pair(tern_gpu_program *p, const tern_op *op, const tern
 
 static tern_status lower_gate(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    static const tern_gpu_pipeline relu2[] = {TERN_GPU_RELU2_256, TERN_GPU_RELU2_128}, silu[] = {TERN_GPU_SILU_256, TERN_GPU_SILU_128};
+    static const tern_gpu_pipeline relu2[] = {TERN_GPU_RELU2_256, TERN_GPU_RELU2_128},
+                                   silu[] = {TERN_GPU_SILU_256, TERN_GPU_SILU_128};
     return lower_pair(p, op, op->activation == TERN_ACT_RELU2 ? relu2 : silu, err);
 }
 
@@ -86,8 +88,10 @@ static bool in_fours(const tern_gpu_program *p, tern_view view)
     return view.cols % 4 == 0 && view.first_col % 4 == 0 && p->graph->values[view.value].cols % 4 == 0;
 }
 
-/* A workgroup for each row of in[0]; candidates: with subgroups, of 256 and of 128 invocations, and the one for any number of columns. */
-static tern_gpu_dispatch *add_rowwise(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[4], bool fours, tern_error *err)
+/* A workgroup for each row of in[0]; candidates: with subgroups, of 256 and of 128 invocations, and the one for any
+ * number of columns. */
+static tern_gpu_dispatch *add_rowwise(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[4],
+                                      bool fours, tern_error *err)
 {
     tern_gpu_pipeline pipeline = fours ? tern_gpu_first_fit(candidates, 4, p->caps) : candidates[3];
     return tern_gpu__add(p, op, pipeline, tern_gpu__max_rows(p, op->rows), 1, 1, err);
@@ -95,8 +99,8 @@ static tern_gpu_dispatch *add_rowwise(tern_gpu_program *p, const tern_op *op, co
 
 static tern_status lower_rms_norm(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_SUBGROUP_256, TERN_GPU_RMS_NORM_256, TERN_GPU_RMS_NORM_128,
-                                                   TERN_GPU_RMS_NORM_ANY_128};
+    static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_SUBGROUP_256, TERN_GPU_RMS_NORM_256,
+                                                   TERN_GPU_RMS_NORM_128, TERN_GPU_RMS_NORM_ANY_128};
     bool fours = in_fours(p, op->in[0]) && in_fours(p, op->out);
     uint32_t unit = fours ? 4 : 1;
     tern_gpu_dispatch *d = add_rowwise(p, op, candidates, fours, err);
@@ -125,12 +129,13 @@ static void put_q8(words *u, const tern_gpu_program *p, const tern_op *op)
 /* QUANTIZE and NORM_QUANT. */
 static tern_status lower_quantize(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    static const tern_gpu_pipeline plain[] = {TERN_GPU_QUANTIZE_SUBGROUP_256, TERN_GPU_QUANTIZE_256, TERN_GPU_QUANTIZE_128,
-                                              TERN_GPU_QUANTIZE_ANY_128};
-    static const tern_gpu_pipeline with_norm[] = {TERN_GPU_NORM_QUANT_SUBGROUP_256, TERN_GPU_NORM_QUANT_256, TERN_GPU_NORM_QUANT_128,
-                                                  TERN_GPU_NORM_QUANT_ANY_128};
+    static const tern_gpu_pipeline plain[] = {TERN_GPU_QUANTIZE_SUBGROUP_256, TERN_GPU_QUANTIZE_256,
+                                              TERN_GPU_QUANTIZE_128, TERN_GPU_QUANTIZE_ANY_128};
+    static const tern_gpu_pipeline with_norm[] = {TERN_GPU_NORM_QUANT_SUBGROUP_256, TERN_GPU_NORM_QUANT_256,
+                                                  TERN_GPU_NORM_QUANT_128, TERN_GPU_NORM_QUANT_ANY_128};
     bool norm = op->kind == TERN_OP_NORM_QUANT, fours = in_fours(p, op->in[0]);
-    if (op->in[0].cols > MAX_COLS_Q8) return tern_gpu__unsupported(p->graph, op, "rows of more than 131072 columns", err);
+    if (op->in[0].cols > MAX_COLS_Q8)
+        return tern_gpu__unsupported(p->graph, op, "rows of more than 131072 columns", err);
     tern_gpu_dispatch *d = add_rowwise(p, op, norm ? with_norm : plain, fours, err);
     if (!d) return TERN_UNSUPPORTED;
     words u = begin(p, op, op->in[0].cols);

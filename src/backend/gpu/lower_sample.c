@@ -12,15 +12,19 @@ static uint32_t slices_of(uint32_t n_vocab)
     return n < MAX_SLICES ? n : MAX_SLICES;
 }
 
-/* What the two have in common: the uniform, and the bindings but for the tokens. The one that reads the slices writes parameters. */
-static tern_gpu_dispatch *add(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[3], uint32_t n_groups,
-                              tern_gpu_range slices, tern_error *err)
+/* What the two have in common: the uniform, and the bindings but for the tokens. The one that reads the slices writes
+ * parameters. */
+static tern_gpu_dispatch *add(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[3],
+                              uint32_t n_groups, tern_gpu_range slices, tern_error *err)
 {
     uint32_t n_vocab = op->in[0].cols;
     tern_gpu_dispatch *d = tern_gpu__add(p, op, tern_gpu_first_fit(candidates, 3, p->caps), n_groups, 1, 1, err);
     if (!d) return NULL;
-    uint32_t uniform[] = {n_vocab, slices_of(n_vocab), tern_gpu__param_word(p, TERN_PARAM_COUNTS),
-                          tern_gpu__param_word(p, TERN_PARAM_SAMPLER), tern_gpu__param_word(p, TERN_PARAM_IDS),
+    uint32_t uniform[] = {n_vocab,
+                          slices_of(n_vocab),
+                          tern_gpu__param_word(p, TERN_PARAM_COUNTS),
+                          tern_gpu__param_word(p, TERN_PARAM_SAMPLER),
+                          tern_gpu__param_word(p, TERN_PARAM_IDS),
                           tern_gpu__param_word(p, TERN_PARAM_POSITIONS)};
     memcpy(d->uniform, uniform, sizeof uniform);
     tern_gpu__bind_params(p, d, !slices.written);
@@ -31,7 +35,8 @@ static tern_gpu_dispatch *add(tern_gpu_program *p, const tern_op *op, const tern
 
 tern_status tern_gpu__lower_sample(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    static const tern_gpu_pipeline first[] = {TERN_GPU_SAMPLE_SLICES_SUBGROUP_256, TERN_GPU_SAMPLE_SLICES_256, TERN_GPU_SAMPLE_SLICES_128};
+    static const tern_gpu_pipeline first[] = {TERN_GPU_SAMPLE_SLICES_SUBGROUP_256, TERN_GPU_SAMPLE_SLICES_256,
+                                              TERN_GPU_SAMPLE_SLICES_128};
     static const tern_gpu_pipeline second[] = {TERN_GPU_SAMPLE_CHOOSE_SUBGROUP_256, TERN_GPU_SAMPLE_CHOOSE_256,
                                                TERN_GPU_SAMPLE_CHOOSE_128};
     uint32_t n_slices = slices_of(op->in[0].cols);

@@ -1,19 +1,20 @@
-// QUANTIZE and, with NORM, NORM_QUANT (src/ops/op.h): rows of f32, normed first if so wanted, to int8 (src/ops/ref/ref.h).
+// QUANTIZE and, with NORM, NORM_QUANT (src/ops/op.h): rows of f32, normed first or not, to int8 (src/ops/ref/ref.h).
 //
 //   v[c] = x[t][c], or x[t][c] * gain[c] / sqrt(mean_c(x[t][c]^2) + eps)
-//   s = 127 / max(max_c |v[c]|, 1e-5);  q[t][c] = round_half_even(v[c] * s);  NaN is 0, an infinity the largest finite value
+//   s = 127 / max(max_c |v[c]|, 1e-5);  q[t][c] = round_half_even(v[c] * s)
+//   NaN counts as 0, an infinity as the largest finite value
 //
 //   groups     (most rows): a workgroup for each row
 //   x          rows of x_stride times ALIGN floats, from ALIGN times x_first
 //   gain       [cols] f32; nothing without NORM
-//   q8         word t * row_words + i: columns 4 i to 4 i + 3 of row t, the first in the lowest byte, zeros from cols on;
+//   q8         word t * row_words + i: columns 4 i to 4 i + 3 of row t, the first in the lowest byte, then zeros;
 //              word scales_word + t: 1 / s as f32;  word sums_word + t: sum_c q[t][c] as i32
 //   params     word count_word holds the number of rows
 //
-// Invocations take four columns at a time. With ALIGN = 4 these lie in one vector of memory: cols, and where rows start, are
-// multiples of four. The first KEPT vectors of each invocation stay in registers; what a longer row has beyond them is read again.
-// int8 differ from the definition only where v[c] * s is within rounding of a half. cols is at most 131072, so that a sum of int8 is
-// exact in f32.
+// Invocations take four columns at a time. With ALIGN = 4 these lie in one vector of memory: cols, and where rows
+// start, are multiples of four. The first KEPT vectors of each invocation stay in registers; what a longer row has beyond them
+// is read again. int8 differ from the definition only where v[c] * s is within rounding of a half. cols is at most
+// 131072, so that a sum of int8 is exact in f32.
 enable subgroups; // subgroups only
 
 override WORKGROUP: u32 = 256;

@@ -7,10 +7,10 @@
 //   params     counts_word: COUNTS; with COUNTS[1] = 0 nothing is done. ids_word, positions_word: of the next step.
 //              sampler_word: tern_sample_params
 //
-// The rules are those of src/infer/sampler_cuts.c; sums and e^x are in f32 here and in f64 and f32 there, so that another token can come
-// out where a cut or a draw falls within about 1e-5 of a boundary.
+// The rules are those of src/infer/sampler_cuts.c; sums are in f32 here and in f64 there, so that another token can
+// come out where a cut or a draw falls within about 1e-5 of a boundary.
 //   x = (logit - highest) / temperature;  w = e^x, 0 for x < -87.3
-//   top-p      in order of x (then id): kept up to the first at which the running sum exceeds top_p times the sum of all
+//   top-p      in order of x (then id): kept up to the first at which the running sum exceeds top_p times the sum
 //   min-p      kept when w >= min_p times the highest w
 //   draw       in order of id: the first at which the running sum of what is kept exceeds draw times its sum
 enable subgroups; // subgroups only

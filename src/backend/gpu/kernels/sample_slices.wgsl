@@ -1,14 +1,14 @@
 // SAMPLE (src/ops/op.h), first of two: the highest logits of each slice of the vocabulary.
 //
-//   groups     (n_slices): slice g has the ids whose id / 8 leaves g when divided by n_slices, so that neighbours, which are
-//              often likely together, are spread over slices and memory is still read in runs
+//   groups     (n_slices): slice g has the ids whose id / 8 leaves g when divided by n_slices, so that neighbours,
+//              which are often likely together, are spread over slices and memory is still read in runs
 //   logits     [n_vocab] f32
-//   slices     [n_slices][FRONT] (key, id): the slice's best, best first; only the first when top_k is 1. (0, NONE) where there is
-//              no more
+//   slices     [n_slices][FRONT] (key, id): the slice's best, best first; only the first when top_k is 1. (0, NONE)
+//              where there is no more
 //   params     counts_word: COUNTS; with COUNTS[1] = 0 nothing is done. sampler_word: tern_sample_params
 //
-// The order of candidates: higher logits first, then lower ids. key() maps logits to numbers in that order: +-0 are one, +infinity is
-// the largest finite value, and NaN and -infinity, which never win, are 0.
+// The order of candidates: higher logits first, then lower ids. key() maps logits to numbers in that order: +-0 are
+// one, +infinity is the largest finite value, and NaN and -infinity, which never win, are 0.
 enable subgroups; // subgroups only
 
 override WORKGROUP: u32 = 256;

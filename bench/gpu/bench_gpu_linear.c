@@ -188,6 +188,24 @@ static tern_gpu_pipeline chosen(const bench *b)
     return b->tokens <= TERN_GPU_VEC_TOKENS ? tern_gpu_select_ternary_vec(&b->caps, &shape) : tern_gpu_select_ternary_mat(&b->caps, &shape);
 }
 
+/* What a dispatch costs that does next to nothing: the sum of two rows, each of what the one before wrote. */
+static void bench_floor(bench *b)
+{
+    chain c;
+    open_chain(b, &c);
+    tern_view from = add_rows(b, &c, TERN_DTYPE_F32, 2560), to = add_rows(b, &c, TERN_DTYPE_F32, 2560), extra = add_rows(b, &c, TERN_DTYPE_F32, 2560);
+    for (int i = 0; i < MIN_OPS; i++) {
+        tern_op op = {.kind = TERN_OP_ADD, .n_in = 2, .in = {from, extra}, .out = to, .residual = {.value = TERN_NO_VALUE},
+                      .gain = {.value = TERN_NO_VALUE}};
+        check(b, tern_graph__add_op(&c.graph, &op, &b->err));
+        tern_view t = from;
+        from = to;
+        to = t;
+    }
+    printf("a dependent dispatch that does next to nothing: %.2f us\n", time_chain(b, &c) * 1e6);
+    close_chain(b, &c);
+}
+
 static bool asked_for(const char *name, char **words)
 {
     if (!*words) return true;
@@ -251,6 +269,7 @@ int main(int argc, char **argv)
         uint32_t r = tern_rng_below(&rng, 256);
         b.bytes[i] = (uint8_t)(r & ~((r & 0xaa) >> 1)); /* no code 3 */
     }
+    bench_floor(&b);
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         b.layer = &layers[i];
         if (shape && strcmp(shape, layers[i].name) != 0) continue;

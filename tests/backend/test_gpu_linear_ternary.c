@@ -110,6 +110,8 @@ static const layer layers[] = {
     {.encoding = "i2_s", .cols = 384, .n_parts = 1, .rows = {131}, .residual = true},
     {.encoding = "i2_s", .cols = 2560, .n_parts = 1, .rows = {70}, .residual = true},
     {.encoding = "i2_s", .cols = 6912, .n_parts = 1, .rows = {35}, .row_scales = true},
+    {.encoding = "i2_s", .cols = 2560, .n_parts = 3, .rows = {100, 40, 40}},
+    {.encoding = "i2_s", .cols = 2560, .n_parts = 2, .rows = {90, 90}, .gated = true, .activation = TERN_ACT_RELU2},
     {.encoding = "i2_s", .cols = 640, .n_parts = 3, .rows = {200, 65, 33}},
     {.encoding = "i2_s", .cols = 256, .n_parts = 3, .rows = {100, 50, 50}, .row_scales = true, .residual = true},
     {.encoding = "i2_s", .cols = 896, .n_parts = 2, .rows = {64, 129}},

@@ -33,7 +33,8 @@ static uint32_t chunks_of(uint32_t cols)
 
 static uint32_t padded_chunks(tern_gpu_pipeline pipeline, uint32_t chunks)
 {
-    return round_up(chunks, tern_gpu_override(pipeline, "LANES", 8) * tern_gpu_override(pipeline, "CHUNKS", 4));
+    bool skips = strstr(tern_gpu_pipelines[pipeline].overrides, "SKIP=false") == NULL;
+    return round_up(chunks, tern_gpu_override(pipeline, "LANES", 8) * (skips ? 1 : tern_gpu_override(pipeline, "CHUNKS", 4)));
 }
 
 static bool vec_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)

@@ -17,7 +17,7 @@
 // are in one invocation.
 override GATED: bool = false;
 override WORKGROUP: u32 = 128;    // TILE_ROWS / ROWS * TILE_TOKENS / TOKENS
-override TILE_ROWS: u32 = 64;     // at most WORKGROUP
+override TILE_ROWS: u32 = 64;     // WORKGROUP / 2 or WORKGROUP
 override TILE_TOKENS: u32 = 64;   // at most WORKGROUP
 override ROWS: u32 = 8;           // of an invocation: 8 or 4; 8 when GATED
 override TOKENS: u32 = 4;         // 8 or 4
@@ -25,8 +25,8 @@ override BUFFERS: u32 = 1;        // 2: one barrier for each step instead of two
 
 override ROW_STRIDE: u32 = TILE_ROWS / ROWS;
 override TOKEN_STRIDE: u32 = TILE_TOKENS / TOKENS;
-override W_LOADS: u32 = TILE_ROWS * 2u / WORKGROUP;   // at most 2
-override X_LOADS: u32 = TILE_TOKENS * 8u / WORKGROUP; // at most 8
+override W_LOADS: u32 = TILE_ROWS * 2u / WORKGROUP;   // 1 or 2
+override X_LOADS: u32 = TILE_TOKENS * 8u / WORKGROUP; // 1 .. 8
 
 struct P {
     count_word: u32,

@@ -4,7 +4,7 @@
 //   GATED:      out[t][r] = act(row r of part 0) * (row r of part 1)
 //   NORM:       q, inv_scale = int8(x[t] / sqrt(mean(x[t]^2) + eps) * gain), made anew by every workgroup; else they are a Q8 value's
 //
-//   groups     (blocks of WORKGROUP / LANES * ROWS rows of all parts, most tokens)
+//   groups     (groups of WORKGROUP / LANES * ROWS * BLOCKS rows of all parts, most tokens)
 //   params     word count_word: the number of tokens
 //   x          NORM: rows of x_stride vec4 of f32 from x_first, cols a multiple of 4; else a Q8 value: int8 rows of x_stride vec4 words, f32
 //              inverse scales at word scales_word, i32 sums at word sums_word
@@ -28,9 +28,12 @@ override PARTS: u32 = 3;     // 1: one part (or the two of a gated op)
 override WORKGROUP: u32 = 256;
 override LANES: u32 = 8;     // a power of two
 override CHUNKS: u32 = 4;    // 1..8
+override SKIP: bool = true;   // what of CHUNKS lies behind the row's end; without, it is multiplied by zeros
 override ROWS: u32 = 1;      // 1 or 2; 1 when GATED
+override BLOCKS: u32 = 1;    // so many times WORKGROUP / LANES * ROWS rows, one after the other
 override CLUSTER: u32 = 1;
 override XCHUNKS: u32 = 240; // room for so many chunks of x
+override UNITS: u32 = 4;     // of 16 columns that an invocation keeps in registers before it knows their scale: 1..4; NORM
 
 override DOUBLE: bool = GATED || ROWS == 2u;
 override POOL: u32 = WORKGROUP / CLUSTER;
@@ -210,15 +213,17 @@ fn multiply_chunk(s: Sums, a: vec4<u32>, b: vec4<u32>, c: u32) -> Sums {
     return r;
 }
 
-fn multiply_blocks(sums: Sums, w: Blocks, c: u32) -> Sums {
+// The chunks of a Block; `done`: how many all lanes have gone through before.
+fn multiply_blocks(sums: Sums, w: Blocks, c: u32, done: u32) -> Sums {
     var s = multiply_chunk(sums, w.a.c0, w.b.c0, c);
-    if (CHUNKS > 1u) { s = multiply_chunk(s, w.a.c1, w.b.c1, c + LANES); }
-    if (CHUNKS > 2u) { s = multiply_chunk(s, w.a.c2, w.b.c2, c + 2u * LANES); }
-    if (CHUNKS > 3u) { s = multiply_chunk(s, w.a.c3, w.b.c3, c + 3u * LANES); }
-    if (CHUNKS > 4u) { s = multiply_chunk(s, w.a.c4, w.b.c4, c + 4u * LANES); }
-    if (CHUNKS > 5u) { s = multiply_chunk(s, w.a.c5, w.b.c5, c + 5u * LANES); }
-    if (CHUNKS > 6u) { s = multiply_chunk(s, w.a.c6, w.b.c6, c + 6u * LANES); }
-    if (CHUNKS > 7u) { s = multiply_chunk(s, w.a.c7, w.b.c7, c + 7u * LANES); }
+    let left = select(CHUNKS * LANES, p.chunks - done, SKIP);
+    if (CHUNKS > 1u && left > LANES) { s = multiply_chunk(s, w.a.c1, w.b.c1, c + LANES); }
+    if (CHUNKS > 2u && left > 2u * LANES) { s = multiply_chunk(s, w.a.c2, w.b.c2, c + 2u * LANES); }
+    if (CHUNKS > 3u && left > 3u * LANES) { s = multiply_chunk(s, w.a.c3, w.b.c3, c + 3u * LANES); }
+    if (CHUNKS > 4u && left > 4u * LANES) { s = multiply_chunk(s, w.a.c4, w.b.c4, c + 4u * LANES); }
+    if (CHUNKS > 5u && left > 5u * LANES) { s = multiply_chunk(s, w.a.c5, w.b.c5, c + 5u * LANES); }
+    if (CHUNKS > 6u && left > 6u * LANES) { s = multiply_chunk(s, w.a.c6, w.b.c6, c + 6u * LANES); }
+    if (CHUNKS > 7u && left > 7u * LANES) { s = multiply_chunk(s, w.a.c7, w.b.c7, c + 7u * LANES); }
     return s;
 }
 
@@ -353,9 +358,6 @@ struct Row {
     sum: i32,
 }
 
-// Units that an invocation holds: XCHUNKS * 4 of them in all.
-override UNITS: u32 = (4u * XCHUNKS + WORKGROUP - 1u) / WORKGROUP;
-
 // Norm and quantiser of row t, into xs.
 fn make_row(t: u32, local: u32) -> Row {
     let row = p.x_first + t * p.x_stride;
@@ -367,8 +369,8 @@ fn make_row(t: u32, local: u32) -> Row {
     let y2 = n.y;
     if (UNITS > 3u) { n = normed_unit(n, row, local + 3u * WORKGROUP); }
     let y3 = n.y;
-    if (UNITS > 4u) { // too many to keep: read again below
-        for (var unit = local + 4u * WORKGROUP; unit < 4u * p.chunks; unit += WORKGROUP) {
+    if (UNITS * WORKGROUP < 4u * XCHUNKS) { // too many to keep: read again below
+        for (var unit = local + UNITS * WORKGROUP; unit < 4u * p.chunks; unit += WORKGROUP) {
             n = normed_unit(n, row, unit);
         }
     }
@@ -379,8 +381,8 @@ fn make_row(t: u32, local: u32) -> Row {
     if (UNITS > 1u) { sum += store_unit(local + WORKGROUP, y1, norm, scale); }
     if (UNITS > 2u) { sum += store_unit(local + 2u * WORKGROUP, y2, norm, scale); }
     if (UNITS > 3u) { sum += store_unit(local + 3u * WORKGROUP, y3, norm, scale); }
-    if (UNITS > 4u) {
-        for (var unit = local + 4u * WORKGROUP; unit < 4u * p.chunks; unit += WORKGROUP) {
+    if (UNITS * WORKGROUP < 4u * XCHUNKS) {
+        for (var unit = local + UNITS * WORKGROUP; unit < 4u * p.chunks; unit += WORKGROUP) {
             sum += store_unit(unit, normed_unit(Normed(), row, unit).y, norm, scale);
         }
     }
@@ -419,6 +421,47 @@ fn copy_row(t: u32, local: u32) -> Row {
 }
 
 // --- results
+
+// Where an invocation works.
+struct Place {
+    part: u32,
+    rows: u32, // of the part
+    col: u32,  // of the part's first row in the output
+    lane: u32,
+    r: u32,      // its row, the first of two when ROWS = 2
+    first: u32,  // chunk where that starts
+    second: u32, // and where the other row starts, or the same one of up
+}
+
+fn with_row(place: Place, r: u32) -> Place {
+    var q = place;
+    q.r = r;
+    q.first = min(r, place.rows - 1u) * p.chunks;
+    q.second = min(r + ROWS - 1u, place.rows - 1u) * p.chunks;
+    return q;
+}
+
+fn place_of(group: u32, local: u32) -> Place {
+    var q = Place(0u, p.rows0, 0u, local % LANES, 0u, 0u, 0u);
+    var block = group;
+    if (PARTS > 1u && group >= p.block2) {
+        q.part = 2u;
+        block -= p.block2;
+        q.rows = p.rows2;
+        q.col = p.rows0 + p.rows1;
+    } else if (PARTS > 1u && group >= p.block1) {
+        q.part = 1u;
+        block -= p.block1;
+        q.rows = p.rows1;
+        q.col = p.rows0;
+    }
+    return with_row(q, (block * BLOCKS * (WORKGROUP / LANES) + local / LANES) * ROWS);
+}
+
+// The same place in the workgroup's next block.
+fn moved(place: Place) -> Place {
+    return with_row(place, place.r + WORKGROUP / LANES * ROWS);
+}
 
 fn word0(word: u32) -> f32 {
     return bitcast<f32>(w0[word >> 2u][word & 3u]);
@@ -465,31 +508,37 @@ fn put(t: u32, col: u32, y: f32) {
     result[at] = v;
 }
 
+// Multiplies the rows of a place with xs, from their first chunks `w` on, and writes the results.
+fn finish(place: Place, w: Blocks, row: Row, t: u32, count: u32, local: u32) {
+    let step = LANES * CHUNKS;
+    var c = place.lane;
+    var sums = multiply_blocks(Sums(), w, c, 0u);
+    for (var done = step; done < p.chunks; done += step) {
+        c += step;
+        sums = multiply_blocks(sums, blocks(place.part, place.first, place.second, c), c, done);
+    }
+    let dots = row_sums(vec2<i32>(joined(sums.a), joined(sums.b)), local);
+    let r = place.r;
+    if (place.lane != 0u || r >= place.rows || t >= count) {
+        return;
+    }
+    let a = f32(dots.x - row.sum) * (row.inverse * weight_scale(place.part, r));
+    if (GATED) {
+        let b = f32(dots.y - row.sum) * (row.inverse * weight_scale(1u, r));
+        put(t, r, activation(a, b));
+        return;
+    }
+    put(t, place.col + r, a);
+    if (ROWS > 1u && r + 1u < place.rows) {
+        put(t, place.col + r + 1u, f32(dots.y - row.sum) * (row.inverse * weight_scale(place.part, r + 1u)));
+    }
+}
+
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let t = group.y;
-    var part = 0u;
-    var block = group.x;
-    var rows = p.rows0;
-    var col = 0u; // of the part's first row in the output
-    if (PARTS > 1u && group.x >= p.block2) {
-        part = 2u;
-        block -= p.block2;
-        rows = p.rows2;
-        col = p.rows0 + p.rows1;
-    } else if (PARTS > 1u && group.x >= p.block1) {
-        part = 1u;
-        block -= p.block1;
-        rows = p.rows1;
-        col = p.rows0;
-    }
-    let lane = local % LANES;
-    let r = (block * (WORKGROUP / LANES) + local / LANES) * ROWS;
-    let first = min(r, rows - 1u) * p.chunks;
-    let second = min(r + ROWS - 1u, rows - 1u) * p.chunks;
-
-    var c = lane;
-    var w = blocks(part, first, second, c);
+    var place = place_of(group.x, local);
+    var w = blocks(place.part, place.first, place.second, place.lane);
     let count = params[p.count_word];
     var row: Row;
     if (NORM) {
@@ -497,25 +546,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     } else {
         row = copy_row(t, local);
     }
-    var sums = multiply_blocks(Sums(), w, c);
-    for (var done = LANES * CHUNKS; done < p.chunks; done += LANES * CHUNKS) {
-        c += LANES * CHUNKS;
-        w = blocks(part, first, second, c);
-        sums = multiply_blocks(sums, w, c);
-    }
-    let dots = row_sums(vec2<i32>(joined(sums.a), joined(sums.b)), local);
-
-    if (lane != 0u || r >= rows || t >= count) {
-        return;
-    }
-    let a = f32(dots.x - row.sum) * (row.inverse * weight_scale(part, r));
-    if (GATED) {
-        let b = f32(dots.y - row.sum) * (row.inverse * weight_scale(1u, r));
-        put(t, r, activation(a, b));
-        return;
-    }
-    put(t, col + r, a);
-    if (ROWS > 1u && r + 1u < rows) {
-        put(t, col + r + 1u, f32(dots.y - row.sum) * (row.inverse * weight_scale(part, r + 1u)));
+    finish(place, w, row, t, count, local);
+    for (var i = 1u; i < BLOCKS; i++) {
+        if (CLUSTER == 1u) {
+            workgroupBarrier(); // the pool is used again
+        }
+        place = moved(place);
+        w = blocks(place.part, place.first, place.second, place.lane);
+        finish(place, w, row, t, count, local);
     }
 }

@@ -74,7 +74,7 @@ tern_status tern_vulkan__device_open(tern_vulkan *vk, const tern_vulkan_options 
     TERN_TRY(status);
     tern_vulkan__caps(&vk->physical, &vk->caps);
     if (options->limits) tern_vulkan__limit(&vk->caps, options->limits);
-    vk->unified = tern_vulkan__unified(&vk->physical);
+    vk->unified = !options->staged && tern_vulkan__unified(&vk->physical);
     return device_create(vk, err);
 }
 

@@ -62,6 +62,14 @@ typedef struct tern_vulkan_slot {
     tern_vulkan_hazards hazards;
 } tern_vulkan_slot;
 
+/* What a SPIR-V module says. */
+typedef struct tern_vulkan_module {
+    uint32_t local_size_x; /* of its workgroups */
+    uint32_t writes;       /* bit i: storage binding i may be written */
+} tern_vulkan_module;
+
+tern_status tern_vulkan__module_of(tern_vulkan_module *module, const uint32_t *words, size_t n, tern_error *err);
+
 typedef struct tern_vulkan {
     tern_backend base;
     tern_vulkan_instance instance;
@@ -89,6 +97,7 @@ typedef struct tern_vulkan {
     VkDescriptorSetLayout set_layouts[TERN_GPU_MAX_BINDINGS + 1]; /* by the number of storage bindings */
     VkPipelineLayout layouts[TERN_GPU_MAX_BINDINGS + 1];
     VkPipeline pipelines[TERN_GPU_PIPELINE_COUNT];
+    tern_vulkan_module modules[TERN_GPU_PIPELINE_COUNT]; /* of the pipelines that are made */
     VkPipelineCache cache;
     char *cache_path; /* NULL: none is kept */
     uint64_t cache_bytes; /* of the file as it was read */
@@ -174,7 +183,8 @@ tern_status tern_vulkan__cache_open(tern_vulkan *vk, const char *folder, tern_er
 void tern_vulkan__cache_save(tern_vulkan *vk);
 
 /* environment.c */
-bool tern_vulkan__validation_wanted(void);
+/* Adds TERN_VULKAN_VALIDATION and TERN_VULKAN_STAGED. */
+void tern_vulkan__environment(tern_vulkan_options *options);
 /* The user's folder for caches, in storage of tern_alloc; NULL: there is none. */
 char *tern_vulkan__cache_folder(void);
 

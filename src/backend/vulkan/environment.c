@@ -5,10 +5,16 @@
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
 
-bool tern_vulkan__validation_wanted(void)
+static bool is_set(const char *name)
 {
-    const char *value = getenv("TERN_VULKAN_VALIDATION");
+    const char *value = getenv(name);
     return value && *value && *value != '0';
+}
+
+void tern_vulkan__environment(tern_vulkan_options *options)
+{
+    options->validation |= is_set("TERN_VULKAN_VALIDATION");
+    options->staged |= is_set("TERN_VULKAN_STAGED");
 }
 
 char *tern_vulkan__cache_folder(void)

@@ -7,14 +7,14 @@
 static const uint64_t enough_bytes = (uint64_t)512 << 20, own_bytes = (uint64_t)1 << 30, own_bytes_unified = (uint64_t)256 << 20;
 enum { LARGE_BUFFER = 16 << 20, LOAD_BYTES = 16, DOT_GROUPS = 4096, DOT_ROUNDS = 1024, DOTS_OF_ROUND = 32, MAX_BUFFERS = 64 };
 
-/* A graph of nothing but values, for dispatches that belong to no op. The last value takes the result. */
+/* A graph of nothing but values, for dispatches that belong to no op. */
 typedef struct subject {
     tern_graph graph;
     tern_op op;
-    tern_value values[MAX_BUFFERS + 1];
-    tern_binding bindings[MAX_BUFFERS + 1];
+    tern_value values[MAX_BUFFERS];
+    tern_binding bindings[MAX_BUFFERS];
     tern_gpu_program program;
-    tern_buffer *own, *result;
+    tern_buffer *own;
     double amount; /* of one run */
 } subject;
 
@@ -38,11 +38,6 @@ static tern_gpu_dispatch *add_dispatch(subject *s, tern_gpu_pipeline pipeline, u
     return d;
 }
 
-static void bind_result(subject *s, tern_gpu_dispatch *d)
-{
-    tern_gpu__bind(d, (tern_gpu_range){.value = (uint32_t)s->graph.n_values - 1, .bytes = s->result->padded});
-}
-
 /* Dispatches that read all of a value, as far as whole workgroups go. */
 static tern_status add_reads(tern_vulkan *vk, subject *s, uint32_t value, tern_error *err)
 {
@@ -55,7 +50,7 @@ static tern_status add_reads(tern_vulkan *vk, subject *s, uint32_t value, tern_e
         tern_gpu_dispatch *d = add_dispatch(s, TERN_GPU_READ_BANDWIDTH, (uint32_t)groups, err);
         if (!d) return TERN_OUT_OF_MEMORY;
         tern_gpu__bind(d, (tern_gpu_range){.value = value, .offset = at, .bytes = groups * group_bytes});
-        bind_result(s, d);
+        tern_gpu__bind_nothing(d); /* what is never written */
         s->amount += (double)(groups * group_bytes);
         at += groups * group_bytes;
         left -= groups;
@@ -86,20 +81,18 @@ static tern_status plan_reads(tern_vulkan *vk, subject *s, tern_buffer *const *b
         TERN_TRY(make_own(vk, s, err));
         add_value(s, s->own);
     }
-    add_value(s, s->result);
-    for (uint32_t i = 0; i + 1 < s->graph.n_values; i++) TERN_TRY(add_reads(vk, s, i, err));
+    for (uint32_t i = 0; i < s->graph.n_values; i++) TERN_TRY(add_reads(vk, s, i, err));
     return TERN_OK;
 }
 
 static tern_status plan_dots(tern_vulkan *vk, subject *s, tern_error *err)
 {
-    add_value(s, s->result);
     uint32_t groups = vk->physical.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? DOT_GROUPS / 64 : DOT_GROUPS;
     tern_gpu_dispatch *d = add_dispatch(s, TERN_GPU_DOT_RATE, groups, err);
     if (!d) return TERN_OUT_OF_MEMORY;
     d->uniform[1] = DOT_ROUNDS;
     d->uniform[2] = 0x01ff0301;
-    bind_result(s, d);
+    tern_gpu__bind_nothing(d); /* what is never written */
     s->amount = (double)groups * tern_gpu_pipelines[TERN_GPU_DOT_RATE].invocations * DOT_ROUNDS * DOTS_OF_ROUND;
     return TERN_OK;
 }
@@ -135,7 +128,6 @@ static tern_status measure(tern_vulkan *vk, subject *s, tern_measure what, tern_
                            double *rate, tern_error *err)
 {
     TERN_TRY(tern_vulkan__idle(vk, err));
-    TERN_TRY(tern_vulkan__buffer_make(vk, 4, TERN_VULKAN_DEVICE, &s->result, err));
     TERN_TRY(what == TERN_MEASURE_READ ? plan_reads(vk, s, buffers, n, err) : plan_dots(vk, s, err));
     tern_prepared *prepared = NULL;
     TERN_TRY(tern_vulkan__prepare_program(vk, &s->program, s->bindings, &prepared, err));
@@ -159,7 +151,6 @@ double tern_vulkan__measure(tern_vulkan *vk, tern_measure what, tern_buffer *con
     if (measure(vk, s, what, buffers, n, seconds, &rate, &err) != TERN_OK) rate = 0;
     tern_gpu_program_deinit(&s->program);
     tern_vulkan__buffer_free(vk, s->own);
-    tern_vulkan__buffer_free(vk, s->result);
     tern_free(s);
     vk->profile = profile;
     uint64_t pipelines = vk->counters.pipelines, hits = vk->counters.pipeline_hits;

@@ -96,8 +96,8 @@ static bool find_gap(const tern_vulkan_block *block, uint64_t bytes, uint64_t al
     return false;
 }
 
-static tern_status take(tern_vulkan *vk, tern_vulkan_block *block, uint64_t offset, uint64_t bytes, size_t at, tern_vulkan_piece *out,
-                        tern_error *err)
+static tern_status take(tern_vulkan *vk, tern_vulkan_use use, tern_vulkan_block *block, uint64_t offset, uint64_t bytes, size_t at,
+                        tern_vulkan_piece *out, tern_error *err)
 {
     void *items = block->pieces;
     TERN_TRY(tern_grow(&items, &block->cap, block->n + 1, sizeof *block->pieces, err));
@@ -105,8 +105,9 @@ static tern_status take(tern_vulkan *vk, tern_vulkan_block *block, uint64_t offs
     for (size_t i = block->n++; i > at; i--) block->pieces[i] = block->pieces[i - 1];
     block->pieces[at] = (used){offset, bytes};
     VkMemoryPropertyFlags flags = vk->physical.memory.memoryTypes[block->type].propertyFlags;
+    bool seen = block->mapped && (use != TERN_VULKAN_DEVICE || vk->unified); /* else it is slow for the host, or may be */
     *out = (tern_vulkan_piece){.block = block, .memory = block->memory, .offset = offset, .bytes = bytes,
-                               .mapped = block->mapped ? block->mapped + offset : NULL,
+                               .mapped = seen ? block->mapped + offset : NULL,
                                .coherent = (flags & coherent) != 0, .cached = (flags & cached) != 0};
     return TERN_OK;
 }
@@ -179,7 +180,7 @@ tern_status tern_vulkan__allocate(tern_vulkan *vk, tern_vulkan_use use, const Vk
     uint64_t bytes = (need->size + alignment - 1) / alignment * alignment, offset;
     size_t at;
     for (tern_vulkan_block *block = vk->blocks; block; block = block->next)
-        if (block->type == type && find_gap(block, bytes, alignment, &offset, &at)) return take(vk, block, offset, bytes, at, out, err);
+        if (block->type == type && find_gap(block, bytes, alignment, &offset, &at)) return take(vk, use, block, offset, bytes, at, out, err);
     if (bytes > vk->physical.max_allocation)
         return tern_fail(err, TERN_LIMIT, "vulkan: %s allocates at most %llu bytes at once, %llu are needed",
                          vk->physical.properties.deviceName, (unsigned long long)vk->physical.max_allocation, (unsigned long long)bytes);
@@ -187,8 +188,7 @@ tern_status tern_vulkan__allocate(tern_vulkan *vk, tern_vulkan_use use, const Vk
     uint64_t size = block_bytes(vk, bytes);
     tern_error first = {0};
     if (block_make(vk, size, type, &block, &first) != TERN_OK) TERN_TRY(block_make(vk, bytes, type, &block, err));
-    tern_status status = take(vk, block, 0, bytes, 0, out, err);
-    return status;
+    return take(vk, use, block, 0, bytes, 0, out, err);
 }
 
 void tern_vulkan__release(tern_vulkan *vk, tern_vulkan_piece *piece)

@@ -1,5 +1,5 @@
 /* Compute pipelines: each made once, when a graph first needs it. */
-#include <stdio.h>
+#include <string.h>
 
 #include "backend/gpu/spirv.h"
 #include "backend/vulkan/device.h"
@@ -24,20 +24,12 @@ static tern_status make_layouts(tern_vulkan *vk, uint32_t n_storage, tern_error 
     return tern_vulkan__check(vk, vk->fn.CreatePipelineLayout(vk->device, &layout, NULL, &vk->layouts[n_storage]), "vkCreatePipelineLayout", err);
 }
 
-/* The first dimension of the workgroup, from the module's execution mode LocalSize. */
-static uint32_t local_size_x(const uint32_t *words, size_t n)
-{
-    enum { HEADER = 5, OP_EXECUTION_MODE = 16, LOCAL_SIZE = 17 };
-    for (size_t i = HEADER; i < n && words[i] >> 16; i += words[i] >> 16)
-        if ((words[i] & 0xffff) == OP_EXECUTION_MODE && i + 3 < n && words[i + 2] == LOCAL_SIZE) return words[i + 3];
-    return 0;
-}
-
 static tern_status make(tern_vulkan *vk, tern_gpu_pipeline which, const uint32_t *words, size_t n_words, tern_error *err)
 {
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[which];
-    const uint32_t n_storage = (uint32_t)__builtin_strlen(info->signature);
+    const uint32_t n_storage = (uint32_t)strlen(info->signature);
     TERN_TRY(make_layouts(vk, n_storage, err));
+    TERN_TRY(tern_vulkan__module_of(&vk->modules[which], words, n_words, err));
     VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = n_words * 4, .pCode = words};
     VkShaderModule module;
     TERN_TRY(tern_vulkan__check(vk, vk->fn.CreateShaderModule(vk->device, &code, NULL, &module), "vkCreateShaderModule", err));
@@ -54,7 +46,7 @@ static tern_status make(tern_vulkan *vk, tern_gpu_pipeline which, const uint32_t
                   .pName = "main"}};
     if (info->needs && vk->physical.subgroup_control) {
         pipeline.stage.pNext = &size;
-        if (local_size_x(words, n_words) % vk->caps.subgroup_min == 0)
+        if (vk->modules[which].local_size_x % vk->caps.subgroup_min == 0)
             pipeline.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     }
     VkResult result = vk->fn.CreateComputePipelines(vk->device, vk->cache, 1, &pipeline, NULL, &vk->pipelines[which]);

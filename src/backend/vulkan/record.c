@@ -11,7 +11,7 @@ static void barrier(tern_vulkan *vk, VkCommandBuffer commands, VkPipelineStageFl
 static const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
 static const VkAccessFlags shader_read_write = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
 
-static bool needs_barrier(const tern_prepared *p, size_t k, tern_vulkan_hazards *hazards)
+static bool needs_barrier(const tern_vulkan *vk, const tern_prepared *p, size_t k, tern_vulkan_hazards *hazards)
 {
     const tern_gpu_dispatch *d = &p->program.dispatches[k];
     tern_vulkan_access accesses[TERN_GPU_MAX_BINDINGS];
@@ -19,7 +19,8 @@ static bool needs_barrier(const tern_prepared *p, size_t k, tern_vulkan_hazards 
     for (uint32_t i = 0; i < d->n_bindings; i++) {
         if (d->bindings[i].value == TERN_GPU_NOTHING) continue;
         const tern_vulkan_bound *at = &p->bound[k][i];
-        accesses[n++] = (tern_vulkan_access){at->buffer, at->offset, at->bytes, d->bindings[i].written};
+        bool written = vk->modules[d->pipeline].writes >> i & 1; /* what the kernel can do, whatever it is asked for */
+        accesses[n++] = (tern_vulkan_access){at->buffer, at->offset, at->bytes, written};
     }
     return tern_vulkan__hazard(hazards, accesses, n);
 }
@@ -53,7 +54,7 @@ static tern_status record_step(tern_vulkan *vk, tern_prepared *p, tern_error *er
     tern_vulkan_hazards hazards = {0};
     tern_gpu_pipeline bound = TERN_GPU_PIPELINE_COUNT;
     for (size_t k = 0; k < p->program.n; k++) {
-        if (needs_barrier(p, k, &hazards)) {
+        if (needs_barrier(vk, p, k, &hazards)) {
             barrier(vk, p->step, compute, VK_ACCESS_SHADER_WRITE_BIT, compute, shader_read_write);
             p->n_barriers++;
         }

@@ -169,7 +169,7 @@ static tern_status open_parts(tern_vulkan *vk, const tern_vulkan_options *option
 tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *options, tern_error *err)
 {
     tern_vulkan_options how = *options;
-    how.validation |= tern_vulkan__validation_wanted();
+    tern_vulkan__environment(&how);
     *backend = NULL;
     tern_vulkan *vk = tern_calloc(1, sizeof *vk);
     if (!vk) return tern_fail_alloc(err, sizeof *vk);

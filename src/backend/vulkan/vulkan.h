@@ -13,6 +13,7 @@ typedef struct tern_vulkan_options {
     uint32_t n_threads;    /* that pack weights; 0: one for each physical core, at most 16 */
     bool validation;       /* run under VK_LAYER_KHRONOS_validation: the first thing it says becomes an error */
     bool profile;          /* time every dispatch; each step is then waited for */
+    bool staged;           /* never map the device's memory, as if it were not the host's; for tests */
     bool unfused;          /* ask for no fusions in graphs of one token */
     const struct tern_gpu_caps *limits; /* use no more than this of the device, for tests; NULL: all */
 } tern_vulkan_options;

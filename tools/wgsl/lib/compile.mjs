@@ -71,9 +71,9 @@ export function compile(row, source, {poison = false} = {}) {
     if (poison) poisonWorkgroupMemory(module);
     else removeWorkgroupZeroing(module);
     hintUnroll(module, UNROLL_MARK);
-    markReadOnly(module);
     markCoherent(module, bindingsOf(text).filter((b) => b.coherent).map((b) => b.binding));
     checkRow(row, module); // before anything goes: WebGPU counts workgroup memory that is named, reached or not
     prune(module);
+    markReadOnly(module); // afterwards: what is never reached writes nothing
     return encode(module);
 }

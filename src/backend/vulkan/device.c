@@ -152,6 +152,7 @@ tern_status tern_vulkan__fence_wait(tern_vulkan *vk, VkFence fence, uint64_t sec
     TERN_TRY(tern_vulkan__alive(vk, err));
     VkResult result = vk->fn.WaitForFences(vk->device, 1, &fence, VK_TRUE, seconds * 1000000000u);
     if (result == VK_TIMEOUT) {
+        vk->hangs = true;
         tern_fail(&vk->lost, TERN_INTERNAL, "vulkan: the device %s has not finished within %llu s: it hangs or is far too slow",
                   vk->physical.properties.deviceName, (unsigned long long)seconds);
         return tern_vulkan__alive(vk, err);

@@ -108,6 +108,7 @@ typedef struct tern_vulkan {
     uint32_t running_steps;
     VkCommandBuffer *submission; /* one for each step and what follows them */
     tern_error lost; /* once the device is lost: every call's answer */
+    bool hangs;      /* lost because it never finished: what it may still use is never destroyed */
     tern_backend_counters counters;
     /* profile.c */
     tern_profile_row *rows;

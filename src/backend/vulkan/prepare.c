@@ -176,7 +176,7 @@ tern_status tern_vulkan__prepare(tern_vulkan *vk, const tern_graph *graph, const
 
 void tern_vulkan__prepared_free(tern_vulkan *vk, tern_prepared *p)
 {
-    if (!p) return;
+    if (!p || vk->hangs) return;
     VkCommandBuffer commands[] = {p->step, p->after};
     if (p->step) vk->fn.FreeCommandBuffers(vk->device, vk->command_pool, 1, &commands[0]);
     if (p->after) vk->fn.FreeCommandBuffers(vk->device, vk->command_pool, 1, &commands[1]);

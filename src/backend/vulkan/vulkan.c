@@ -36,6 +36,7 @@ static void vulkan_close(tern_backend *b)
 {
     if (!b) return;
     tern_vulkan *vk = tern_vulkan__self(b);
+    if (vk->hangs) return;
     if (vk->device && vk->fn.DeviceWaitIdle) {
         settle(vk);
         vk->fn.DeviceWaitIdle(vk->device);

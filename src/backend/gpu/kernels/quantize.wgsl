@@ -12,9 +12,9 @@
 //   params     word count_word holds the number of rows
 //
 // Invocations take four columns at a time. With ALIGN = 4 these lie in one vector of memory: cols, and where rows
-// start, are multiples of four. The first KEPT vectors of each invocation stay in registers; what a longer row has beyond them
-// is read again. int8 differ from the definition only where v[c] * s is within rounding of a half. cols is at most
-// 131072, so that a sum of int8 is exact in f32.
+// start, are multiples of four. The first KEPT vectors of each invocation stay in registers; what a longer row has
+// beyond them is read again. int8 differ from the definition only where v[c] * s is within rounding of a half. cols is
+// at most 131072, so that a sum of int8 is exact in f32.
 enable subgroups; // subgroups only
 
 override WORKGROUP: u32 = 256;

@@ -6,8 +6,8 @@
 //   params     word count_word holds the number of rows
 //
 // Invocations take four columns at a time. With ALIGN = 4 these lie in one vector of memory: cols, and where rows
-// start, are multiples of four. The first KEPT vectors of each invocation stay in registers; what a longer row has beyond them
-// is read twice.
+// start, are multiples of four. The first KEPT vectors of each invocation stay in registers; what a longer row has
+// beyond them is read twice.
 // Sums in f32, in any order.
 enable subgroups; // subgroups only
 

@@ -19,19 +19,21 @@ typedef struct example {
 
 static const example examples[] = {
     /* prefill, by head dimension and workgroup memory: large tiles, small ones, streaming */
-    {"head_dim 64, 48 KiB", 16, 16, 64, 512, 2048, false, 32, 49152, 1024, "ATTENTION_LARGE_64_F16"},
-    {"head_dim 64, 48 KiB, f32", 16, 16, 64, 512, 2048, true, 32, 49152, 1024, "ATTENTION_LARGE_64_F32"},
-    {"head_dim 64, 32 KiB", 16, 16, 64, 512, 2048, false, 32, 32768, 1024, "ATTENTION_SMALL_64_F16"},
-    {"Gemma 3 1B on an M3, 32 KiB", 4, 1, 256, 512, 2048, false, 32, 32768, 1024, "ATTENTION_SMALL_256_F16"},
-    {"Mixtral on an RTX 4090, 48 KiB", 32, 8, 128, 512, 2048, false, 32, 49152, 1024, "ATTENTION_SMALL_128_F16"},
+    {"head_dim 64, 48 KiB", 16, 16, 64, 512, 2048, false, 32, 49152, 1024, "ATTENTION_LARGE_64_S_F16"},
+    {"head_dim 64, 48 KiB, f32", 16, 16, 64, 512, 2048, true, 32, 49152, 1024, "ATTENTION_LARGE_64_S_F32"},
+    {"head_dim 64, 48 KiB, no subgroups", 16, 16, 64, 512, 2048, true, 0, 49152, 1024, "ATTENTION_LARGE_64_F32"},
+    {"head_dim 64, 48 KiB, subgroups of 8", 16, 16, 64, 512, 2048, true, 8, 49152, 1024, "ATTENTION_LARGE_64_F32"},
+    {"head_dim 64, 32 KiB", 16, 16, 64, 512, 2048, false, 32, 32768, 1024, "ATTENTION_SMALL_64_S_F16"},
+    {"Gemma 3 1B on an M3, 32 KiB", 4, 1, 256, 512, 2048, false, 32, 32768, 1024, "ATTENTION_SMALL_256_S_F16"},
+    {"Mixtral on an RTX 4090, 48 KiB", 32, 8, 128, 512, 2048, false, 32, 49152, 1024, "ATTENTION_SMALL_128_S_F16"},
     {"Gemma 3 1B with less than 8 KB", 4, 1, 256, 512, 2048, false, 32, 4096, 256, "ATTENTION_STREAM_512_F16"},
     {"less than 8 KB, f32", 4, 1, 256, 512, 2048, true, 0, 4096, 128, "ATTENTION_STREAM_512_F32"},
     {"head_dim 384", 4, 1, 384, 512, 2048, false, 32, 32768, 1024, "ATTENTION_S32_512_F16"},
     {"head_dim 384, no subgroups", 4, 1, 384, 512, 2048, true, 0, 32768, 1024, "ATTENTION_T32_512_F32"},
     {"BitNet 2B4T on 16 KiB", 20, 5, 128, 512, 4096, false, 16, 16384, 256, "ATTENTION_LEAST_128_F16"},
     {"head_dim 256 on 16 KiB", 4, 1, 256, 512, 4096, true, 0, 16384, 128, "ATTENTION_LEAST_256_F32"},
-    {"BitNet 2B4T, a step of 2048", 20, 5, 128, 2048, 4096, false, 32, 49152, 1024, "ATTENTION_LARGE_128_F16"},
-    {"the same, f32", 20, 5, 128, 2048, 4096, true, 32, 49152, 1024, "ATTENTION_SMALL_128_F32"},
+    {"BitNet 2B4T, a step of 2048", 20, 5, 128, 2048, 4096, false, 32, 49152, 1024, "ATTENTION_LARGE_128_S_F16"},
+    {"the same, f32", 20, 5, 128, 2048, 4096, true, 32, 49152, 1024, "ATTENTION_SMALL_128_S_F32"},
     /* decode, by subgroups */
     {"BitNet 2B4T, subgroups of 32", 20, 5, 128, 1, 4096, false, 32, 49152, 1024, "ATTENTION_S16_128_F16"},
     {"subgroups of 64", 20, 5, 128, 1, 4096, true, 64, 65536, 1024, "ATTENTION_S16_128_F32"},

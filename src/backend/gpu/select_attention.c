@@ -26,9 +26,10 @@ static const candidate decoders[] = {
 static const candidate sharers[] = {KERNEL_F16(S16_128_H4, 128), KERNEL_F16(S16_128_H2, 128)};
 
 /* Tiles, best first. */
-static const candidate large_tilers[] = {KERNEL_F16(LARGE_128, 128)};
-static const candidate tilers[] = {KERNEL(LARGE_64, 64),   KERNEL(SMALL_64, 64),   KERNEL(SMALL_128, 128),
-                                   KERNEL(LEAST_128, 128), KERNEL(SMALL_256, 256), KERNEL(LEAST_256, 256)};
+static const candidate large_tilers[] = {KERNEL_F16(LARGE_128_S, 128)};
+static const candidate tilers[] = {
+    KERNEL(LARGE_64_S, 64),   KERNEL(LARGE_64, 64),   KERNEL(SMALL_64_S, 64),   KERNEL(SMALL_64, 64),   KERNEL(SMALL_128_S, 128), KERNEL(SMALL_128, 128),
+    KERNEL(LEAST_128, 128), KERNEL(SMALL_256_S, 256), KERNEL(SMALL_256, 256), KERNEL(LEAST_256, 256)};
 
 #define N(list) (sizeof(list) / sizeof *(list))
 

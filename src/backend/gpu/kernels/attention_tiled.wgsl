@@ -3,20 +3,25 @@
 //   out[t][h] = softmax over j <= position(t) of (q[t][h] K[j] / sqrt(head_dim)) V[j]
 //
 // A workgroup has a tile of ROWS queries: the query heads of one KV head (p.heads of them) of p.tokens tokens that follow each other.
-// It walks over the positions that any of them sees, KEYS at a time: K to workgroup memory, scores, V to the same memory, softmax and sum
-// (4 barriers). Tokens of different sequences are taken run by run; rows of another run see nothing meanwhile. Long tiles come first.
+// It walks over the positions that any of them sees, KEYS at a time: K to workgroup memory, scores and their softmax, V to the same memory,
+// sums: 4 barriers. What comes next to that memory is on its way to registers meanwhile. Tokens of different sequences are taken run by
+// run; rows of another run see nothing meanwhile. Long tiles come first.
 //
 //   groups     (n_kv_heads * head_blocks, ceil(most rows / tokens))
 //   x          rows of x_stride quads: q from quad x_first
 //   k_cache, v_cache  pages [pages][n_kv_heads][32][head_dim], f16 or f32; positions that no query of the tile sees are never read
 //   result     rows of out_stride quads from quad out_first
 //   params     word count_word holds the number of rows; from positions_word and sequences_word their positions and rows of PAGES
-// head_dim: a multiple of 8, at most DIM.
+// head_dim: a multiple of 8, at most DIM. With SUBGROUPS the invocations of one row's scores are neighbours in a subgroup (local index and
+// subgroup index agree), so KEYS / 4 of them must fit the smallest subgroup.
+enable subgroups; // subgroups only
+
 override WORKGROUP: u32 = 128;
 override ROWS: u32 = 32;   // at most WORKGROUP
 override DIM: u32 = 128;   // a multiple of 64
 override KEYS: u32 = 32;   // a multiple of 4
 override F16: bool = true; // the caches hold f16, or f32
+override SUBGROUPS: u32 = 0; // 1: softmax by shuffles
 // Scores: an invocation has 4 neighbouring positions of some rows; sums: 8 columns of some rows.
 override KEY_LANES: u32 = KEYS / 4u;
 override ROW_LANES: u32 = WORKGROUP / KEY_LANES;
@@ -26,6 +31,8 @@ override SUM_STEP: u32 = WORKGROUP / SUM_LANES;
 override SUM_ROWS: u32 = ROWS / SUM_STEP; // at most 8
 override TILE_STRIDE: u32 = DIM / 4u + 1u; // quads; odd, so that neighbouring rows lie in different banks
 override SCORE_STRIDE: u32 = KEY_LANES + 1u;
+override HELD_F16: u32 = KEYS * DIM / 8u / WORKGROUP; // vec4 of a tile for each invocation, at most 8
+override HELD_F32: u32 = KEYS * DIM / 4u / WORKGROUP;
 
 struct P {
     head_dim: u32,
@@ -80,51 +87,52 @@ fn row_of(k: u32) -> u32 {
     return (k & 3u) * KEY_LANES + (k >> 2u);
 }
 
-fn put_block(at: u32, bits: vec4<u32>) {
-    tile[at] = vec4<f32>(unpack2x16float(bits.x), unpack2x16float(bits.y));
-    tile[at + 1u] = vec4<f32>(unpack2x16float(bits.z), unpack2x16float(bits.w));
-}
-
 // The row of the caches where position j of the run lies.
 fn slot_of(table: u32, j: u32, kv_head: u32) -> u32 {
     return (params[table + (j >> 5u)] * p.n_kv_heads + kv_head) * 32u + (j & 31u);
 }
 
-// Positions from `base` of K or V to the tile; zeros from `last` on.
-fn load_tile(values: bool, table: u32, base: u32, last: u32, kv_head: u32, local: u32) {
+// What this invocation brings of the next tile. From `last` on it is position last - 1 again, past head_dim the last columns: not used.
+var<private> held: array<vec4<u32>, 8>;
+
+fn fetch(values: bool, table: u32, base: u32, last: u32, kv_head: u32, local: u32) {
     if (F16) {
-        for (var item = local; item < KEYS * (DIM / 8u); item += WORKGROUP) { // unroll
-            let k = item / (DIM / 8u);
-            let block = item % (DIM / 8u);
-            if (block * 8u < p.head_dim) {
-                var bits = vec4<u32>();
-                if (base + k < last) {
-                    let at = slot_of(table, base + k, kv_head) * (p.head_dim / 8u) + block;
-                    if (values) {
-                        bits = v_cache[at];
-                    } else {
-                        bits = k_cache[at];
-                    }
-                }
-                put_block(row_of(k) * TILE_STRIDE + 2u * block, bits);
+        for (var i = 0u; i < HELD_F16; i++) { // unroll
+            let item = local + WORKGROUP * i;
+            let slot = slot_of(table, min(base + item / (DIM / 8u), last - 1u), kv_head);
+            let at = slot * (p.head_dim / 8u) + min(item % (DIM / 8u), p.head_dim / 8u - 1u);
+            if (values) {
+                held[i] = v_cache[at];
+            } else {
+                held[i] = k_cache[at];
             }
         }
     } else {
-        for (var item = local; item < KEYS * (DIM / 4u); item += WORKGROUP) { // unroll
-            let k = item / (DIM / 4u);
-            let quad = item % (DIM / 4u);
-            if (quad * 4u < p.head_dim) {
-                var bits = vec4<u32>();
-                if (base + k < last) {
-                    let at = slot_of(table, base + k, kv_head) * (p.head_dim / 4u) + quad;
-                    if (values) {
-                        bits = v_cache[at];
-                    } else {
-                        bits = k_cache[at];
-                    }
-                }
-                tile[row_of(k) * TILE_STRIDE + quad] = bitcast<vec4<f32>>(bits);
+        for (var i = 0u; i < HELD_F32; i++) { // unroll
+            let item = local + WORKGROUP * i;
+            let slot = slot_of(table, min(base + item / (DIM / 4u), last - 1u), kv_head);
+            let at = slot * (p.head_dim / 4u) + min(item % (DIM / 4u), p.head_dim / 4u - 1u);
+            if (values) {
+                held[i] = v_cache[at];
+            } else {
+                held[i] = k_cache[at];
             }
+        }
+    }
+}
+
+fn put(local: u32) {
+    if (F16) {
+        for (var i = 0u; i < HELD_F16; i++) { // unroll
+            let item = local + WORKGROUP * i;
+            let at = row_of(item / (DIM / 8u)) * TILE_STRIDE + 2u * (item % (DIM / 8u));
+            tile[at] = vec4<f32>(unpack2x16float(held[i].x), unpack2x16float(held[i].y));
+            tile[at + 1u] = vec4<f32>(unpack2x16float(held[i].z), unpack2x16float(held[i].w));
+        }
+    } else {
+        for (var i = 0u; i < HELD_F32; i++) { // unroll
+            let item = local + WORKGROUP * i;
+            tile[row_of(item / (DIM / 4u)) * TILE_STRIDE + item % (DIM / 4u)] = bitcast<vec4<f32>>(held[i]);
         }
     }
 }
@@ -168,28 +176,61 @@ fn row_start(row: u32, n: u32, first: u32, stride: u32, first_token: u32, first_
     return first + (first_token + select(0u, t, inside)) * stride + select(first_head, h, inside) * (p.head_dim / 4u);
 }
 
-// A row's scores of one tile become exponentials; its maximum m and sum l move on. Positions from `visible` on count for nothing.
-fn soften(row: u32, base: u32, visible: u32, state: vec2<f32>) -> vec2<f32> {
-    var m = state.x;
+// State of the softmax: of row `local`, or with SUBGROUPS of the rows whose scores this invocation has.
+var<private> m: array<f32, 4>;
+var<private> l: array<f32, 4>;
+
+// A row's scores of one tile become exponentials; its maximum m[0] and sum l[0] move on. Positions it does not see count for nothing.
+fn soften_row(row: u32, base: u32) {
+    let visible = row_visible[row];
+    var highest = m[0];
     for (var i = 0u; i < KEY_LANES; i++) {
         let s = scores[row * SCORE_STRIDE + i];
         for (var k = 0u; k < 4u; k++) { // unroll
             // A NaN is no maximum.
-            if (base + 4u * i + k < visible && s[k] > m) {
-                m = s[k];
+            if (base + 4u * i + k < visible && s[k] > highest) {
+                highest = s[k];
             }
         }
     }
-    let c = exp2(state.x - m);
+    let c = exp2(m[0] - highest);
     var sum = 0.0;
     for (var i = 0u; i < KEY_LANES; i++) {
-        let j = vec4<u32>(base + 4u * i) + vec4<u32>(0u, 1u, 2u, 3u);
-        let e = select(vec4<f32>(), exp2(scores[row * SCORE_STRIDE + i] - m), j < vec4<u32>(visible));
+        let sees = (vec4<u32>(base + 4u * i) + vec4<u32>(0u, 1u, 2u, 3u)) < vec4<u32>(visible);
+        let e = select(vec4<f32>(), exp2(scores[row * SCORE_STRIDE + i] - highest), sees);
         scores[row * SCORE_STRIDE + i] = e;
         sum += (e.x + e.y) + (e.z + e.w);
     }
     row_scale[row] = c;
-    return vec2<f32>(m, state.y * c + sum);
+    m[0] = highest;
+    l[0] = l[0] * c + sum;
+}
+
+// The same from registers: s are the scores of positions base + 4 key_lane .. + 3 of score row i.
+fn soften_lanes(i: u32, row: u32, key_lane: u32, base: u32, s: vec4<f32>) {
+    let visible = vec4<u32>(row_visible[row]);
+    let sees = (vec4<u32>(base + 4u * key_lane) + vec4<u32>(0u, 1u, 2u, 3u)) < visible;
+    var highest = m[i];
+    for (var k = 0u; k < 4u; k++) { // unroll
+        if (sees[k] && s[k] > highest) {
+            highest = s[k];
+        }
+    }
+    for (var mask = 1u; mask < KEY_LANES; mask <<= 1u) { // subgroups only
+        highest = max(highest, subgroupShuffleXor(highest, mask)); // subgroups only
+    } // subgroups only
+    let e = select(vec4<f32>(), exp2(s - highest), sees);
+    var sum = (e.x + e.y) + (e.z + e.w);
+    for (var mask = 1u; mask < KEY_LANES; mask <<= 1u) { // subgroups only
+        sum += subgroupShuffleXor(sum, mask); // subgroups only
+    } // subgroups only
+    let c = exp2(m[i] - highest);
+    m[i] = highest;
+    l[i] = l[i] * c + sum;
+    scores[row * SCORE_STRIDE + key_lane] = e;
+    if (key_lane == 0u) {
+        row_scale[row] = c;
+    }
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -219,13 +260,18 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     for (var i = 0u; i < 2u * SUM_ROWS; i++) { // unroll
         acc[i] = vec4<f32>();
     }
-    var state = vec2<f32>(NOTHING, 0.0); // maximum and sum of row `local`
+    for (var i = 0u; i < 4u; i++) { // unroll
+        m[i] = NOTHING;
+        l[i] = 0.0;
+    }
     var start = 0u;
     while (start < n) {
         let now = find_run(start, n, local);
+        fetch(false, now.table, 0u, now.last, kv_head, local);
         for (var base = 0u; base < now.last; base += KEYS) {
-            load_tile(false, now.table, base, now.last, kv_head, local);
+            put(local);
             workgroupBarrier();
+            fetch(true, now.table, base, now.last, kv_head, local);
             var s: array<vec4<f32>, 16>; // [row][4 positions], 4 parts of each sum
             for (var i = 0u; i < 4u * SCORE_ROWS; i++) { // unroll
                 s[i] = vec4<f32>();
@@ -245,32 +291,40 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             }
             for (var i = 0u; i < SCORE_ROWS; i++) { // unroll
                 let row = score_row + ROW_LANES * i;
-                if (row < ROWS) {
-                    let a = vec4<f32>(s[4u * i].x, s[4u * i + 1u].x, s[4u * i + 2u].x, s[4u * i + 3u].x);
-                    let b = vec4<f32>(s[4u * i].y, s[4u * i + 1u].y, s[4u * i + 2u].y, s[4u * i + 3u].y);
-                    let d = vec4<f32>(s[4u * i].z, s[4u * i + 1u].z, s[4u * i + 2u].z, s[4u * i + 3u].z);
-                    let e = vec4<f32>(s[4u * i].w, s[4u * i + 1u].w, s[4u * i + 2u].w, s[4u * i + 3u].w);
-                    scores[row * SCORE_STRIDE + key_lane] = ((a + b) + (d + e)) * p.scale;
+                let a = vec4<f32>(s[4u * i].x, s[4u * i + 1u].x, s[4u * i + 2u].x, s[4u * i + 3u].x);
+                let b = vec4<f32>(s[4u * i].y, s[4u * i + 1u].y, s[4u * i + 2u].y, s[4u * i + 3u].y);
+                let d = vec4<f32>(s[4u * i].z, s[4u * i + 1u].z, s[4u * i + 2u].z, s[4u * i + 3u].z);
+                let e = vec4<f32>(s[4u * i].w, s[4u * i + 1u].w, s[4u * i + 2u].w, s[4u * i + 3u].w);
+                let sum = ((a + b) + (d + e)) * p.scale;
+                if (SUBGROUPS == 1u) {
+                    soften_lanes(i, row, key_lane, base, sum);
+                } else if (row < ROWS) {
+                    scores[row * SCORE_STRIDE + key_lane] = sum;
                 }
             }
             workgroupBarrier();
-            load_tile(true, now.table, base, now.last, kv_head, local);
-            if (local < ROWS) {
-                state = soften(local, base, row_visible[local], state);
+            put(local);
+            if (SUBGROUPS == 0u && local < ROWS) {
+                soften_row(local, base);
             }
             workgroupBarrier();
+            fetch(false, now.table, base + KEYS, now.last, kv_head, local);
             for (var i = 0u; i < SUM_ROWS; i++) { // unroll
                 let c = row_scale[sum_row + SUM_STEP * i];
                 acc[2u * i] *= c;
                 acc[2u * i + 1u] *= c;
             }
+            var weights: array<vec4<f32>, 8>;
             if (base + KEYS <= now.least) {
                 for (var kq = 0u; kq < KEY_LANES; kq++) {
+                    for (var i = 0u; i < SUM_ROWS; i++) { // unroll
+                        weights[i] = scores[(sum_row + SUM_STEP * i) * SCORE_STRIDE + kq];
+                    }
                     for (var k = 0u; k < 4u; k++) { // unroll
                         let v0 = tile[(k * KEY_LANES + kq) * TILE_STRIDE + sum_lane];
                         let v1 = tile[(k * KEY_LANES + kq) * TILE_STRIDE + SUM_LANES + sum_lane];
                         for (var i = 0u; i < SUM_ROWS; i++) { // unroll
-                            let e = scores[(sum_row + SUM_STEP * i) * SCORE_STRIDE + kq][k];
+                            let e = weights[i][k];
                             acc[2u * i] += e * v0;
                             acc[2u * i + 1u] += e * v1;
                         }
@@ -279,11 +333,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             } else {
                 // Some row must not see some of these values, not even as 0 * NaN.
                 for (var kq = 0u; kq < KEY_LANES; kq++) {
+                    for (var i = 0u; i < SUM_ROWS; i++) { // unroll
+                        weights[i] = scores[(sum_row + SUM_STEP * i) * SCORE_STRIDE + kq];
+                    }
                     for (var k = 0u; k < 4u; k++) { // unroll
                         let v0 = tile[(k * KEY_LANES + kq) * TILE_STRIDE + sum_lane];
                         let v1 = tile[(k * KEY_LANES + kq) * TILE_STRIDE + SUM_LANES + sum_lane];
                         for (var i = 0u; i < SUM_ROWS; i++) { // unroll
-                            let e = scores[(sum_row + SUM_STEP * i) * SCORE_STRIDE + kq][k];
+                            let e = weights[i][k];
                             acc[2u * i] += select(e * v0, vec4<f32>(), e == 0.0);
                             acc[2u * i + 1u] += select(e * v1, vec4<f32>(), e == 0.0);
                         }
@@ -294,8 +351,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         }
         start = now.end;
     }
-    if (local < ROWS) {
-        row_scale[local] = state.y;
+    if (SUBGROUPS == 0u && local < ROWS) {
+        row_scale[local] = l[0];
+    }
+    for (var i = 0u; i < SCORE_ROWS * SUBGROUPS; i++) { // unroll
+        if (key_lane == 0u) {
+            row_scale[score_row + ROW_LANES * i] = l[i];
+        }
     }
     workgroupBarrier();
     for (var i = 0u; i < SUM_ROWS; i++) { // unroll

@@ -2,9 +2,9 @@
  *
  * usage: bench_gpu_linear [-d DEVICE] [-c] [-t TOKENS] [-s SHAPE] [PIPELINE...]
  *
- * One token (the default): dependent dispatches as in decoding, each with weights of its own out of more than any cache holds; with the norm in the op,
- * and, as `q8`, with rows quantised before. More tokens: tiles. -c: the device has cooperative matrices.
- * PIPELINE: names or parts of names; none: all that fit. */
+ * One token (the default): dependent dispatches as in decoding, each with weights of its own out of more than any cache
+ * holds; with the norm in the op, and, as `q8`, with rows quantised before. More tokens: tiles. -c: the device has
+ * cooperative matrices. PIPELINE: names or parts of names; none: all that fit. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +70,8 @@ static tern_view add(bench *b, chain *c, tern_value value)
 {
     uint32_t id;
     check(b, tern_graph__add_value(&c->graph, value, &id, &b->err));
-    if (value.kind == TERN_VALUE_WEIGHT) check(b, b->gpu->weight_create(b->gpu, value.weight, &c->bindings[id].buffer, &b->err));
+    if (value.kind == TERN_VALUE_WEIGHT)
+        check(b, b->gpu->weight_create(b->gpu, value.weight, &c->bindings[id].buffer, &b->err));
     else check(b, b->gpu->buffer_create(b->gpu, value.bytes, &c->bindings[id].buffer, &b->err));
     return (tern_view){.value = id, .cols = value.cols};
 }
@@ -89,7 +90,8 @@ static tern_view add_rows(bench *b, chain *c, tern_dtype dtype, uint32_t cols)
 static tern_view add_weight(bench *b, chain *c, tern_encoding_id id, uint32_t rows, uint32_t cols)
 {
     tern_weight *w = &c->weights[c->n_weights++];
-    *w = (tern_weight){.encoding = tern_encoding_find(id), .rows = rows, .cols = cols, .data = b->bytes, .scale = 0.02f};
+    *w =
+        (tern_weight){.encoding = tern_encoding_find(id), .rows = rows, .cols = cols, .data = b->bytes, .scale = 0.02f};
     check(b, tern_encoding_bytes(w->encoding, rows, cols, &w->bytes, &b->err));
     return add(b, c, (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = w, .cols = cols, .bytes = w->bytes});
 }
@@ -97,8 +99,14 @@ static tern_view add_weight(bench *b, chain *c, tern_encoding_id id, uint32_t ro
 static void open_chain(bench *b, chain *c)
 {
     *c = (chain){0};
-    c->graph = (tern_graph){.max_tokens = b->tokens, .max_outputs = b->tokens, .n_sequences = 1, .max_pages = 1, .rope_table = TERN_NO_VALUE,
-                            .logits = TERN_NO_VALUE, .tokens = TERN_NO_VALUE, .param_bytes = 256};
+    c->graph = (tern_graph){.max_tokens = b->tokens,
+                            .max_outputs = b->tokens,
+                            .n_sequences = 1,
+                            .max_pages = 1,
+                            .rope_table = TERN_NO_VALUE,
+                            .logits = TERN_NO_VALUE,
+                            .tokens = TERN_NO_VALUE,
+                            .param_bytes = 256};
     for (int i = 0; i < TERN_PARAM_COUNT; i++) c->graph.params[i] = TERN_NO_VALUE;
     tern_view counts = add(b, c, (tern_value){.kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = 256});
     c->graph.params[TERN_PARAM_COUNTS] = counts.value;
@@ -120,17 +128,25 @@ static uint64_t bytes_of(const layer *l)
 static void fill_chain(bench *b, chain *c)
 {
     const layer *l = b->layer;
-    uint32_t wide = columns(l), copies = (uint32_t)(WEIGHT_BYTES / bytes_of(l)) + 1, n_ops = copies < MIN_OPS ? MIN_OPS : copies;
+    uint32_t wide = columns(l), copies = (uint32_t)(WEIGHT_BYTES / bytes_of(l)) + 1,
+             n_ops = copies < MIN_OPS ? MIN_OPS : copies;
     bool flows = b->norm && wide >= l->cols;
     tern_view gain = {.value = TERN_NO_VALUE}, x = add_rows(b, c, b->norm ? TERN_DTYPE_F32 : TERN_DTYPE_Q8, l->cols);
-    tern_view from = add_rows(b, c, TERN_DTYPE_F32, wide), to = add_rows(b, c, TERN_DTYPE_F32, wide), extra = add_rows(b, c, TERN_DTYPE_F32, wide);
+    tern_view from = add_rows(b, c, TERN_DTYPE_F32, wide), to = add_rows(b, c, TERN_DTYPE_F32, wide),
+              extra = add_rows(b, c, TERN_DTYPE_F32, wide);
     if (b->norm) gain = add_weight(b, c, TERN_ENC_F32, 1, l->cols);
     tern_view w[MAX_OPS][TERN_LINEAR_MAX_PARTS];
     for (uint32_t i = 0; i < copies; i++)
         for (uint32_t k = 0; k < l->n_parts; k++) w[i][k] = add_weight(b, c, TERN_ENC_I2_S, l->rows[k], l->cols);
     for (uint32_t i = 0; i < n_ops; i++) {
-        tern_op op = {.kind = TERN_OP_LINEAR, .n_parts = l->n_parts, .n_in = 1 + l->n_parts, .gated = l->gated, .gain = gain, .eps = 1e-5f,
-                      .residual = {.value = TERN_NO_VALUE}, .out = to};
+        tern_op op = {.kind = TERN_OP_LINEAR,
+                      .n_parts = l->n_parts,
+                      .n_in = 1 + l->n_parts,
+                      .gated = l->gated,
+                      .gain = gain,
+                      .eps = 1e-5f,
+                      .residual = {.value = TERN_NO_VALUE},
+                      .out = to};
         op.in[0] = flows ? (tern_view){.value = from.value, .cols = l->cols} : x;
         if (l->residual) op.residual = flows ? extra : from;
         for (uint32_t k = 0; k < l->n_parts; k++) op.in[1 + k] = w[i % copies][k];
@@ -170,22 +186,28 @@ static void report(bench *b, chain *c, const char *pipeline)
 {
     const layer *l = b->layer;
     double t = time_chain(b, c), bytes = (double)bytes_of(l);
-    printf("%-8s %-5s %4u tokens  %-44s %9.2f us  %7.1f GB/s  %6.1f Tops\n", l->name, b->norm ? "norm" : "q8", b->tokens, pipeline, t * 1e6,
-           bytes / t * 1e-9, bytes * 8 * b->tokens / t * 1e-12);
+    printf("%-8s %-5s %4u tokens  %-44s %9.2f us  %7.1f GB/s  %6.1f Tops\n", l->name, b->norm ? "norm" : "q8",
+           b->tokens, pipeline, t * 1e6, bytes / t * 1e-9, bytes * 8 * b->tokens / t * 1e-12);
     fflush(stdout);
 }
 
 static tern_gpu_ternary_shape shape_of(const bench *b)
 {
     const layer *l = b->layer;
-    return (tern_gpu_ternary_shape){.norm = b->norm, .gated = l->gated, .residual = l->residual, .n_parts = l->n_parts,
-                                    .rows = l->rows[0] + l->rows[1] + l->rows[2], .cols = l->cols, .tokens = b->tokens};
+    return (tern_gpu_ternary_shape){.norm = b->norm,
+                                    .gated = l->gated,
+                                    .residual = l->residual,
+                                    .n_parts = l->n_parts,
+                                    .rows = l->rows[0] + l->rows[1] + l->rows[2],
+                                    .cols = l->cols,
+                                    .tokens = b->tokens};
 }
 
 static tern_gpu_pipeline chosen(const bench *b)
 {
     tern_gpu_ternary_shape shape = shape_of(b);
-    return b->tokens <= TERN_GPU_VEC_TOKENS ? tern_gpu_select_ternary_vec(&b->caps, &shape) : tern_gpu_select_ternary_mat(&b->caps, &shape);
+    return b->tokens <= TERN_GPU_VEC_TOKENS ? tern_gpu_select_ternary_vec(&b->caps, &shape)
+                                            : tern_gpu_select_ternary_mat(&b->caps, &shape);
 }
 
 /* What a dispatch costs that does next to nothing: the sum of two rows, each of what the one before wrote. */
@@ -193,9 +215,14 @@ static void bench_floor(bench *b)
 {
     chain c;
     open_chain(b, &c);
-    tern_view from = add_rows(b, &c, TERN_DTYPE_F32, 2560), to = add_rows(b, &c, TERN_DTYPE_F32, 2560), extra = add_rows(b, &c, TERN_DTYPE_F32, 2560);
+    tern_view from = add_rows(b, &c, TERN_DTYPE_F32, 2560), to = add_rows(b, &c, TERN_DTYPE_F32, 2560),
+              extra = add_rows(b, &c, TERN_DTYPE_F32, 2560);
     for (int i = 0; i < MIN_OPS; i++) {
-        tern_op op = {.kind = TERN_OP_ADD, .n_in = 2, .in = {from, extra}, .out = to, .residual = {.value = TERN_NO_VALUE},
+        tern_op op = {.kind = TERN_OP_ADD,
+                      .n_in = 2,
+                      .in = {from, extra},
+                      .out = to,
+                      .residual = {.value = TERN_NO_VALUE},
                       .gain = {.value = TERN_NO_VALUE}};
         check(b, tern_graph__add_op(&c.graph, &op, &b->err));
         tern_view t = from;
@@ -221,9 +248,11 @@ static void bench_layer(bench *b, char **words)
     fill_chain(b, &c);
     unsetenv("TERN_GPU_VARIANT");
     tern_gpu_pipeline usual = chosen(b);
-    if (usual < TERN_GPU_PIPELINE_COUNT && asked_for(tern_gpu_pipelines[usual].name, words)) report(b, &c, tern_gpu_pipelines[usual].name);
+    if (usual < TERN_GPU_PIPELINE_COUNT && asked_for(tern_gpu_pipelines[usual].name, words))
+        report(b, &c, tern_gpu_pipelines[usual].name);
     for (tern_gpu_pipeline i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) {
-        if (i == usual || strncmp(tern_gpu_pipelines[i].file, "linear_ternary", 14) != 0 || !asked_for(tern_gpu_pipelines[i].name, words))
+        if (i == usual || strncmp(tern_gpu_pipelines[i].file, "linear_ternary", 14) != 0 ||
+            !asked_for(tern_gpu_pipelines[i].name, words))
             continue;
         setenv("TERN_GPU_VARIANT", tern_gpu_pipelines[i].name, 1);
         if (chosen(b) == i) report(b, &c, tern_gpu_pipelines[i].name);
@@ -242,9 +271,14 @@ static void open_device(bench *b, const char *device)
         exit(1);
     }
     const tern_vulkan_device *d = &devices[which];
-    b->caps = (tern_gpu_caps){.subgroup_min = d->subgroup_min, .subgroup_max = d->subgroup_max, .workgroup_bytes = d->workgroup_bytes,
-                              .workgroup_invocations = d->workgroup_invocations, .max_groups = 65535, .max_binding = d->max_binding,
-                              .f16 = d->f16, .cooperative = b->caps.cooperative};
+    b->caps = (tern_gpu_caps){.subgroup_min = d->subgroup_min,
+                              .subgroup_max = d->subgroup_max,
+                              .workgroup_bytes = d->workgroup_bytes,
+                              .workgroup_invocations = d->workgroup_invocations,
+                              .max_groups = 65535,
+                              .max_binding = d->max_binding,
+                              .f16 = d->f16,
+                              .cooperative = b->caps.cooperative};
     printf("%s, %s, subgroups of %u to %u\n", d->name, d->driver, d->subgroup_min, d->subgroup_max);
     const tern_vulkan_options options = {.device = device};
     check(b, tern_vulkan_open(&b->gpu, &options, &b->err));

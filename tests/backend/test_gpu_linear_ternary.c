@@ -1,4 +1,5 @@
-/* Linear layers of ternary weights on a GPU, against the CPU backend: integers are exact, so floats differ by rounding alone. */
+/* Linear layers of ternary weights on a GPU, against the CPU backend: integers are exact, so floats differ by rounding
+ * alone. */
 #include "backend/gpu/gpu.h"
 #include "backend/vulkan/vulkan.h"
 #include "support/op_case.h"
@@ -16,7 +17,8 @@ typedef struct built {
     tern_view gain, quantized, x, out;
 } built;
 
-/* The device as it is, without subgroups and with the least of everything, and with bindings so small that weights come in slices. */
+/* The device as it is, without subgroups and with the least of everything, and with bindings so small that weights come
+ * in slices. */
 enum { WHOLE, LEAST, SLICED, N_DEVICES };
 
 static tern_backend *devices[N_DEVICES];
@@ -27,11 +29,15 @@ static tern_backend *device(uint32_t which)
     if (which == WHOLE) return test_gpu_backend();
     if (devices[which]) return devices[which];
     test_gpu_backend(); /* skips where there is none */
-    tern_gpu_caps limits = {.subgroup_min = 4, .subgroup_max = 128, .workgroup_bytes = 16384, .workgroup_invocations = 128,
-                            .max_groups = 65535, .max_binding = which == SLICED ? 64 << 10 : 128 << 20};
+    tern_gpu_caps limits = {.subgroup_min = 4,
+                            .subgroup_max = 128,
+                            .workgroup_bytes = 16384,
+                            .workgroup_invocations = 128,
+                            .max_groups = 65535,
+                            .max_binding = which == SLICED ? 64 << 10 : 128 << 20};
     if (which == LEAST) limits.subgroup_min = limits.subgroup_max = 0;
-    const tern_vulkan_options options = {.device = getenv("TERN_TEST_DEVICE"), .validation = getenv("TERN_TEST_VALIDATION") != NULL,
-                                         .limits = &limits};
+    const tern_vulkan_options options = {
+        .device = getenv("TERN_TEST_DEVICE"), .validation = getenv("TERN_TEST_VALIDATION") != NULL, .limits = &limits};
     assert_ok(tern_vulkan_open(&devices[which], &options, &err), err);
     return devices[which];
 }
@@ -54,13 +60,19 @@ static void add_row_scales(test_case *c, tern_view view)
 static void build(built *b, tern_rng *rng, const layer *l, uint32_t max_tokens)
 {
     test_case_open(&b->c, rng, &(test_case_shape){.max_tokens = max_tokens});
-    tern_op op = {.kind = TERN_OP_LINEAR, .n_parts = l->n_parts, .n_in = 1 + l->n_parts, .gated = l->gated, .activation = l->activation};
+    tern_op op = {.kind = TERN_OP_LINEAR,
+                  .n_parts = l->n_parts,
+                  .n_in = 1 + l->n_parts,
+                  .gated = l->gated,
+                  .activation = l->activation};
     uint32_t cols = 0;
     if (l->norm) {
         b->x = test_case_rows(&b->c, "x", TERN_ROWS_TOKENS, l->cols, TEST_ORDINARY);
         b->gain = test_case_gain(&b->c, l->cols);
         b->quantized = test_case_output(&b->c, "quantized", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, l->cols);
-        test_case_add(&b->c, (tern_op){.kind = TERN_OP_NORM_QUANT, .n_in = 2, .in = {b->x, b->gain}, .eps = 1e-5f, .out = b->quantized});
+        test_case_add(
+            &b->c,
+            (tern_op){.kind = TERN_OP_NORM_QUANT, .n_in = 2, .in = {b->x, b->gain}, .eps = 1e-5f, .out = b->quantized});
         op.in[0] = b->quantized;
     } else if (l->f32) {
         tern_view wide = test_case_rows(&b->c, "x", TERN_ROWS_TOKENS, l->cols + 7, TEST_ORDINARY);
@@ -73,7 +85,9 @@ static void build(built *b, tern_rng *rng, const layer *l, uint32_t max_tokens)
         if (l->row_scales) add_row_scales(&b->c, op.in[1 + i]);
         if (!l->gated || i == 0) cols += l->rows[i];
     }
-    if (l->residual) op.residual = test_case_columns(test_case_rows(&b->c, "residual", TERN_ROWS_TOKENS, cols + 5, TEST_ORDINARY), 2, cols);
+    if (l->residual)
+        op.residual =
+            test_case_columns(test_case_rows(&b->c, "residual", TERN_ROWS_TOKENS, cols + 5, TEST_ORDINARY), 2, cols);
     b->out = test_case_output(&b->c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
     op.out = b->out;
     test_case_add(&b->c, op);
@@ -97,9 +111,10 @@ static test_tolerance tolerance_of(const layer *l)
 static void check_layer(tern_rng *rng, const layer *l, uint32_t which, uint32_t max_tokens, uint32_t n_tokens)
 {
     built b;
-    print_message("%s, %u columns, %u parts of %u, %u, %u rows%s%s%s%s, %u of %u tokens, device %u\n", l->encoding, l->cols, l->n_parts,
-                  l->rows[0], l->rows[1], l->rows[2], l->gated ? ", gated" : "", l->residual ? ", residual" : "",
-                  l->row_scales ? ", row scales" : "", l->f32 ? ", f32" : "", n_tokens, max_tokens, which);
+    print_message("%s, %u columns, %u parts of %u, %u, %u rows%s%s%s%s, %u of %u tokens, device %u\n", l->encoding,
+                  l->cols, l->n_parts, l->rows[0], l->rows[1], l->rows[2], l->gated ? ", gated" : "",
+                  l->residual ? ", residual" : "", l->row_scales ? ", row scales" : "", l->f32 ? ", f32" : "", n_tokens,
+                  max_tokens, which);
     build(&b, rng, l, max_tokens);
     test_case_compare(&b.c, device(which), n_tokens, n_tokens, tolerance_of(l));
     close_built(&b);
@@ -116,12 +131,21 @@ static const layer layers[] = {
     {.encoding = "i2_s", .cols = 256, .n_parts = 3, .rows = {100, 50, 50}, .row_scales = true, .residual = true},
     {.encoding = "i2_s", .cols = 896, .n_parts = 2, .rows = {64, 129}},
     {.encoding = "i2_s", .cols = 1280, .n_parts = 2, .rows = {97, 97}, .gated = true, .activation = TERN_ACT_RELU2},
-    {.encoding = "i2_s", .cols = 512, .n_parts = 2, .rows = {150, 150}, .gated = true, .activation = TERN_ACT_SILU, .row_scales = true},
+    {.encoding = "i2_s",
+     .cols = 512,
+     .n_parts = 2,
+     .rows = {150, 150},
+     .gated = true,
+     .activation = TERN_ACT_SILU,
+     .row_scales = true},
     {.encoding = "tq2_0", .cols = 768, .n_parts = 1, .rows = {90}},
     {.encoding = "tq1_0", .cols = 256, .n_parts = 2, .rows = {40, 40}, .gated = true, .activation = TERN_ACT_SILU},
     {.encoding = "t160", .cols = 333, .n_parts = 1, .rows = {77}, .residual = true},
     {.encoding = "t160", .cols = 65, .n_parts = 3, .rows = {16, 8, 8}},
-    {.encoding = "i2_s", .cols = 16384, .n_parts = 1, .rows = {20}}, /* wider than the workgroup memory of the kernel for few tokens */
+    {.encoding = "i2_s",
+     .cols = 16384,
+     .n_parts = 1,
+     .rows = {20}}, /* wider than the workgroup memory of the kernel for few tokens */
 };
 
 static void like_the_cpu(void **state)
@@ -131,7 +155,8 @@ static void like_the_cpu(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++) check_layer(&rng, &layers[i], WHOLE, tokens[k][0], tokens[k][1]);
+        for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++)
+            check_layer(&rng, &layers[i], WHOLE, tokens[k][0], tokens[k][1]);
 }
 
 static void on_the_least_device(void **state)
@@ -141,7 +166,8 @@ static void on_the_least_device(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++) check_layer(&rng, &layers[i], LEAST, tokens[k][0], tokens[k][1]);
+        for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++)
+            check_layer(&rng, &layers[i], LEAST, tokens[k][0], tokens[k][1]);
 }
 
 static void in_slices(void **state)
@@ -157,7 +183,8 @@ static void in_slices(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t i = 0; i < sizeof sliced / sizeof *sliced; i++)
-        for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++) check_layer(&rng, &sliced[i], SLICED, tokens[k][0], tokens[k][1]);
+        for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++)
+            check_layer(&rng, &sliced[i], SLICED, tokens[k][0], tokens[k][1]);
 }
 
 static void on_f32_rows(void **state)
@@ -169,12 +196,14 @@ static void on_f32_rows(void **state)
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         layer l = layers[i];
         l.f32 = true;
-        for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++) check_layer(&rng, &l, WHOLE, tokens[k][0], tokens[k][1]);
+        for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++)
+            check_layer(&rng, &l, WHOLE, tokens[k][0], tokens[k][1]);
     }
 }
 
-/* The op's norm joins it. On the CPU it stays an op of its own. Where an int8 value lies between two, the device may round the other way: then
- * every result of the row is off by a little; mostly none is. Returns whether all were as on the CPU. */
+/* The op's norm joins it. On the CPU it stays an op of its own. Where an int8 value lies between two, the device may
+ * round the other way: then every result of the row is off by a little; mostly none is. Returns whether all were as on
+ * the CPU. */
 static bool check_norm(tern_rng *rng, const layer *l, uint32_t which)
 {
     built b;
@@ -188,9 +217,11 @@ static bool check_norm(tern_rng *rng, const layer *l, uint32_t which)
     ops[0].eps = 1e-5f;
     b.c.graph.n_ops = 1;
     test_case_run(&b.c, device(which), 1, 1, 1, &got);
-    const char *what = test_case_difference_of_rows(&b.c, b.out.value, 1, &got, &want, (test_tolerance){.of_row = 4e-3});
+    const char *what =
+        test_case_difference_of_rows(&b.c, b.out.value, 1, &got, &want, (test_tolerance){.of_row = 4e-3});
     if (what) fail_msg("%s", what);
-    bool same = !test_case_difference_of_rows(&b.c, b.out.value, 1, &got, &want, (test_tolerance){.of_value = 2e-6, .of_row = 2e-6});
+    bool same = !test_case_difference_of_rows(&b.c, b.out.value, 1, &got, &want,
+                                              (test_tolerance){.of_value = 2e-6, .of_row = 2e-6});
     test_results_free(&want);
     test_results_free(&got);
     close_built(&b);

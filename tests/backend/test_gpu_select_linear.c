@@ -16,11 +16,17 @@ static const tern_gpu_ternary_shape shapes[N_SHAPES] = {
 
 static tern_gpu_caps made_up(uint32_t subgroup, uint32_t invocations, uint32_t bytes)
 {
-    return (tern_gpu_caps){.subgroup_min = subgroup, .subgroup_max = subgroup, .workgroup_bytes = bytes, .workgroup_invocations = invocations,
-                           .max_groups = 65535, .max_binding = 128 << 20, .binding_alignment = 256};
+    return (tern_gpu_caps){.subgroup_min = subgroup,
+                           .subgroup_max = subgroup,
+                           .workgroup_bytes = bytes,
+                           .workgroup_invocations = invocations,
+                           .max_groups = 65535,
+                           .max_binding = 128 << 20,
+                           .binding_alignment = 256};
 }
 
-static const uint32_t subgroups[] = {0, 4, 8, 16, 32, 64, 128}, invocations[] = {128, 256, 1024}, sizes[] = {16384, 32768, 49152};
+static const uint32_t subgroups[] = {0, 4, 8, 16, 32, 64, 128}, invocations[] = {128, 256, 1024},
+                      sizes[] = {16384, 32768, 49152};
 
 /* Calls check for every made-up device. */
 static void for_devices(void (*check)(const tern_gpu_caps *caps))
@@ -79,7 +85,8 @@ static void few_tokens(void **state)
     for_devices(check_vec);
 }
 
-/* Every override of every pipeline of a file is sound: the lanes of a row in one cluster, x as wide as all lanes' chunks, shares that divide. */
+/* Every override of every pipeline of a file is sound: the lanes of a row in one cluster, x as wide as all lanes'
+ * chunks, shares that divide. */
 static void rows_of_the_table(void **state)
 {
     (void)state;
@@ -98,7 +105,8 @@ static void rows_of_the_table(void **state)
         }
         if (strcmp(info->file, "linear_ternary_mat") == 0) {
             uint32_t rows = tern_gpu_override(i, "ROWS", 0), tokens = tern_gpu_override(i, "TOKENS", 0);
-            uint32_t tile_rows = tern_gpu_override(i, "TILE_ROWS", 0), tile_tokens = tern_gpu_override(i, "TILE_TOKENS", 0);
+            uint32_t tile_rows = tern_gpu_override(i, "TILE_ROWS", 0),
+                     tile_tokens = tern_gpu_override(i, "TILE_TOKENS", 0);
             assert_int_equal(tern_gpu_override(i, "WORKGROUP", 0), info->invocations);
             assert_int_equal(tile_rows / rows * (tile_tokens / tokens), info->invocations);
             assert_true((rows == 8 || (rows == 4 && !is(i, "GATED=true"))) && (tokens == 8 || tokens == 4));
@@ -120,11 +128,14 @@ static void check_mat(const tern_gpu_caps *caps)
             tern_gpu_pipeline p = tern_gpu_select_ternary_mat(caps, &shape);
             assert_fits(p, caps);
             bool cooperative = strcmp(tern_gpu_pipelines[p].file, "linear_ternary_coop") == 0;
-            assert_int_equal(cooperative, caps->cooperative && tokens[t] > 32 && caps->workgroup_bytes > 36880 && caps->workgroup_invocations >= 256);
+            assert_int_equal(cooperative, caps->cooperative && tokens[t] > 32 && caps->workgroup_bytes > 36880 &&
+                                              caps->workgroup_invocations >= 256);
             assert_int_equal(is(p, "GATED=true"), shape.gated);
             if (cooperative) assert_int_equal(is(p, "ADD_RESIDUAL=true"), shape.residual && !shape.gated);
             shape.in_place = shape.residual;
-            if (shape.residual) assert_string_equal(tern_gpu_pipelines[tern_gpu_select_ternary_mat(caps, &shape)].file, "linear_ternary_mat");
+            if (shape.residual)
+                assert_string_equal(tern_gpu_pipelines[tern_gpu_select_ternary_mat(caps, &shape)].file,
+                                    "linear_ternary_mat");
         }
 }
 
@@ -138,16 +149,19 @@ static void many_tokens(void **state)
 static void named(void **state)
 {
     (void)state;
-    const tern_gpu_caps h200 = made_up(32, 1024, 49152), phone = made_up(16, 256, 16384), least = made_up(0, 128, 16384);
+    const tern_gpu_caps h200 = made_up(32, 1024, 49152), phone = made_up(16, 256, 16384),
+                        least = made_up(0, 128, 16384);
     static const struct {
         uint32_t shape;
         tern_gpu_pipeline on_h200, on_phone, on_least;
     } expected[] = {
         {QKV, TERN_GPU_TERNARY_VEC_NORM_8X5_S32, TERN_GPU_TERNARY_VEC_NORM_S8, TERN_GPU_TERNARY_VEC_NORM},
         {O, TERN_GPU_TERNARY_VEC_NORM_8X5_ONE_S32, TERN_GPU_TERNARY_VEC_NORM_S8, TERN_GPU_TERNARY_VEC_NORM},
-        {GATE_UP, TERN_GPU_TERNARY_VEC_NORM_GATED_8X5_S32, TERN_GPU_TERNARY_VEC_NORM_GATED_S8, TERN_GPU_TERNARY_VEC_NORM_GATED},
+        {GATE_UP, TERN_GPU_TERNARY_VEC_NORM_GATED_8X5_S32, TERN_GPU_TERNARY_VEC_NORM_GATED_S8,
+         TERN_GPU_TERNARY_VEC_NORM_GATED},
         {DOWN, TERN_GPU_TERNARY_VEC_NORM_16X7_ONE_S32, TERN_GPU_TERNARY_VEC_NORM_S8, TERN_GPU_TERNARY_VEC_NORM},
-        {WIDE, TERN_GPU_TERNARY_VEC_NORM_GATED_8X4_S32, TERN_GPU_TERNARY_VEC_NORM_GATED_S8, TERN_GPU_TERNARY_VEC_NORM_GATED},
+        {WIDE, TERN_GPU_TERNARY_VEC_NORM_GATED_8X4_S32, TERN_GPU_TERNARY_VEC_NORM_GATED_S8,
+         TERN_GPU_TERNARY_VEC_NORM_GATED},
     };
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         const tern_gpu_ternary_shape *shape = &shapes[expected[i].shape];
@@ -159,7 +173,7 @@ static void named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(few_tokens), cmocka_unit_test(rows_of_the_table), cmocka_unit_test(many_tokens),
-                                       cmocka_unit_test(named)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(few_tokens), cmocka_unit_test(rows_of_the_table),
+                                       cmocka_unit_test(many_tokens), cmocka_unit_test(named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 
 /* A ternary linear op as the choice of its pipeline sees it. */
 typedef struct tern_gpu_ternary_shape {
-    bool norm;           /* f32 rows and a gain; else Q8 rows */
+    bool norm; /* f32 rows and a gain; else Q8 rows */
     bool gated;
     tern_activation activation; /* gated */
     bool residual;
@@ -17,9 +17,9 @@ typedef struct tern_gpu_ternary_shape {
 } tern_gpu_ternary_shape;
 
 enum {
-    TERN_GPU_VEC_TOKENS = 8,      /* so many rows of x are taken one by one */
-    TERN_GPU_CHUNK_COLS = 64,     /* 16 bytes of weights */
-    TERN_GPU_COOP_COLS = 66000    /* more could leave the integers of f32 */
+    TERN_GPU_VEC_TOKENS = 8,   /* so many rows of x are taken one by one */
+    TERN_GPU_CHUNK_COLS = 64,  /* 16 bytes of weights */
+    TERN_GPU_COOP_COLS = 66000 /* more could leave the integers of f32 */
 };
 
 /* linear_ternary_vec.wgsl; TERN_GPU_PIPELINE_COUNT when the device has no room for a row of x. */
@@ -30,8 +30,10 @@ tern_gpu_pipeline tern_gpu_select_ternary_mat(const tern_gpu_caps *caps, const t
 uint32_t tern_gpu_ternary_tile_rows(tern_gpu_pipeline pipeline, bool gated);
 uint32_t tern_gpu_ternary_tile_tokens(tern_gpu_pipeline pipeline);
 
-/* Parts [first, first + n) of a LINEAR, all of ternary weights; a gated one has both. Errors: UNSUPPORTED, OUT_OF_MEMORY. */
-tern_status tern_gpu__lower_linear_ternary(tern_gpu_program *p, const tern_op *op, uint32_t first, uint32_t n, tern_error *err);
+/* Parts [first, first + n) of a LINEAR, all of ternary weights; a gated one has both. Errors: UNSUPPORTED,
+ * OUT_OF_MEMORY. */
+tern_status tern_gpu__lower_linear_ternary(tern_gpu_program *p, const tern_op *op, uint32_t first, uint32_t n,
+                                           tern_error *err);
 
 /* What the choice of a dense pipeline depends on: rows of one dispatch, and the most tokens. */
 typedef struct tern_gpu_dense_shape {

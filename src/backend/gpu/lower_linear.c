@@ -12,7 +12,8 @@ tern_status tern_gpu__lower_linear(tern_gpu_program *p, const tern_op *op, tern_
     if (op->gated) {
         if (ternary(p, op, 0) != ternary(p, op, 1))
             return tern_gpu__unsupported(p->graph, op, "one of gate and up is ternary, the other is not", err);
-        return ternary(p, op, 0) ? tern_gpu__lower_linear_ternary(p, op, 0, 2, err) : tern_gpu__lower_linear_dense(p, op, 0, err);
+        return ternary(p, op, 0) ? tern_gpu__lower_linear_ternary(p, op, 0, 2, err)
+                                 : tern_gpu__lower_linear_dense(p, op, 0, err);
     }
     for (uint32_t part = 0, n; part < op->n_parts; part += n) {
         n = 1;

@@ -3,16 +3,17 @@
 
 #include "backend/gpu/linear.h"
 
-/* What one dispatch multiplies with: rows of up to three parts that follow each other in the output, or both parts of a gated op. */
+/* What one dispatch multiplies with: rows of up to three parts that follow each other in the output, or both parts of a
+ * gated op. */
 typedef struct job {
     tern_gpu_program *p;
     const tern_op *op;
-    uint32_t n;                                 /* parts */
+    uint32_t n; /* parts */
     uint32_t part[TERN_LINEAR_MAX_PARTS];
     tern_gpu_layout layout[TERN_LINEAR_MAX_PARTS];
-    uint32_t slice;                             /* of each of them */
+    uint32_t slice; /* of each of them */
     uint32_t rows[TERN_LINEAR_MAX_PARTS];
-    uint32_t first_col;                         /* of the first row in the output */
+    uint32_t first_col; /* of the first row in the output */
 } job;
 
 enum { RESIDUAL = 1, SILU = 2, IN_PLACE = 4 }; /* flags of the kernels */
@@ -65,10 +66,14 @@ static uint32_t scale_bits(const job *j, uint32_t i)
 
 static tern_gpu_ternary_shape shape_of(const job *j)
 {
-    tern_gpu_ternary_shape shape = {
-        .norm = j->op->gain.value != TERN_NO_VALUE, .gated = j->op->gated, .activation = j->op->activation,
-        .residual = has_residual(j->op), .in_place = in_place(j->p, j->op), .n_parts = j->n, .cols = j->op->in[0].cols,
-        .tokens = tern_gpu__max_rows(j->p, j->op->rows)};
+    tern_gpu_ternary_shape shape = {.norm = j->op->gain.value != TERN_NO_VALUE,
+                                    .gated = j->op->gated,
+                                    .activation = j->op->activation,
+                                    .residual = has_residual(j->op),
+                                    .in_place = in_place(j->p, j->op),
+                                    .n_parts = j->n,
+                                    .cols = j->op->in[0].cols,
+                                    .tokens = tern_gpu__max_rows(j->p, j->op->rows)};
     for (uint32_t i = 0; i < j->n; i++) shape.rows += j->rows[i];
     return shape;
 }
@@ -78,7 +83,8 @@ static void set_uniform(tern_gpu_dispatch *d, const uint32_t *words, size_t byte
     memcpy(d->uniform, words, bytes);
 }
 
-/* Bindings that all kernels end with: n_bound weights, the residual, the result. Parts that are not there are the first once more. */
+/* Bindings that all kernels end with: n_bound weights, the residual, the result. Parts that are not there are the first
+ * once more. */
 static void bind_rest(const job *j, tern_gpu_dispatch *d, uint32_t n_bound)
 {
     for (uint32_t i = 0; i < n_bound; i++) {
@@ -115,7 +121,8 @@ static q8_places q8_of(const job *j, uint32_t unit)
 {
     const tern_value *x = value_of(j, j->op->in[0]);
     uint32_t n = tern_gpu__max_rows(j->p, x->rows);
-    return (q8_places){.stride = (uint32_t)(tern_q8_stride(x->cols) / unit), .max_rows = n,
+    return (q8_places){.stride = (uint32_t)(tern_q8_stride(x->cols) / unit),
+                       .max_rows = n,
                        .scales_word = (uint32_t)(tern_q8_scales_offset(x->cols, n) / 4),
                        .sums_word = (uint32_t)(tern_q8_sums_offset(x->cols, n) / 4)};
 }
@@ -143,11 +150,30 @@ static tern_status lower_vec(const job *j, tern_gpu_pipeline pipeline, tern_erro
     if (!d) return TERN_UNSUPPORTED;
     q8_places q8 = norm ? (q8_places){0} : q8_of(j, 16);
     places at = places_of(j);
-    const uint32_t uniform[] = {
-        tern_gpu__count_word(j->p, op->rows), op->in[0].cols, j->layout[0].row_bytes / 16, flags_of(j), tern_gpu__float_bits(op->eps),
-        norm ? op->in[0].first_col / 4 : 0, norm ? value_of(j, op->in[0])->cols / 4 : q8.stride, q8.scales_word, q8.sums_word,
-        j->rows[0], j->rows[1], j->rows[2], first[1], first[2], scale_bits(j, 0), scale_bits(j, 1), scale_bits(j, 2),
-        row_scales_word(j, 0), row_scales_word(j, 1), row_scales_word(j, 2), at.residual_first, at.residual_stride, at.out_first, at.out_stride};
+    const uint32_t uniform[] = {tern_gpu__count_word(j->p, op->rows),
+                                op->in[0].cols,
+                                j->layout[0].row_bytes / 16,
+                                flags_of(j),
+                                tern_gpu__float_bits(op->eps),
+                                norm ? op->in[0].first_col / 4 : 0,
+                                norm ? value_of(j, op->in[0])->cols / 4 : q8.stride,
+                                q8.scales_word,
+                                q8.sums_word,
+                                j->rows[0],
+                                j->rows[1],
+                                j->rows[2],
+                                first[1],
+                                first[2],
+                                scale_bits(j, 0),
+                                scale_bits(j, 1),
+                                scale_bits(j, 2),
+                                row_scales_word(j, 0),
+                                row_scales_word(j, 1),
+                                row_scales_word(j, 2),
+                                at.residual_first,
+                                at.residual_stride,
+                                at.out_first,
+                                at.out_stride};
     set_uniform(d, uniform, sizeof uniform);
     tern_gpu__bind_params(j->p, d, false);
     tern_gpu__bind_value(j->p, d, op->in[0].value, false);
@@ -168,15 +194,35 @@ static tern_status lower_mat(const job *j, tern_gpu_pipeline pipeline, tern_erro
     uint32_t first[TERN_LINEAR_MAX_PARTS + 1];
     uint32_t n_tiles = count_groups(j, tern_gpu_ternary_tile_rows(pipeline, op->gated), first);
     uint32_t n_tokens = tern_gpu__max_rows(j->p, op->rows);
-    tern_gpu_dispatch *d = tern_gpu__add(j->p, op, pipeline, n_tiles, ceil_div(n_tokens, tern_gpu_ternary_tile_tokens(pipeline)), 1, err);
+    tern_gpu_dispatch *d =
+        tern_gpu__add(j->p, op, pipeline, n_tiles, ceil_div(n_tokens, tern_gpu_ternary_tile_tokens(pipeline)), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    uint32_t unit = strcmp(tern_gpu_pipelines[pipeline].file, "linear_ternary_coop") == 0 ? 8 : 16; /* bytes that the kernel loads */
+    uint32_t unit = strcmp(tern_gpu_pipelines[pipeline].file, "linear_ternary_coop") == 0
+                        ? 8
+                        : 16; /* bytes that the kernel loads */
     q8_places q8 = q8_of(j, unit);
     places at = places_of(j);
-    const uint32_t uniform[] = {
-        tern_gpu__count_word(j->p, op->rows), q8.max_rows, j->layout[0].row_bytes / 32, q8.stride, q8.scales_word, q8.sums_word,
-        j->layout[0].row_bytes / unit, row_scales_word(j, 0), j->rows[0], j->rows[1], j->rows[2], first[1], first[2],
-        scale_bits(j, 0), scale_bits(j, 1), scale_bits(j, 2), at.out_first, at.out_stride, at.residual_first, at.residual_stride, flags_of(j)};
+    const uint32_t uniform[] = {tern_gpu__count_word(j->p, op->rows),
+                                q8.max_rows,
+                                j->layout[0].row_bytes / 32,
+                                q8.stride,
+                                q8.scales_word,
+                                q8.sums_word,
+                                j->layout[0].row_bytes / unit,
+                                row_scales_word(j, 0),
+                                j->rows[0],
+                                j->rows[1],
+                                j->rows[2],
+                                first[1],
+                                first[2],
+                                scale_bits(j, 0),
+                                scale_bits(j, 1),
+                                scale_bits(j, 2),
+                                at.out_first,
+                                at.out_stride,
+                                at.residual_first,
+                                at.residual_stride,
+                                flags_of(j)};
     set_uniform(d, uniform, sizeof uniform);
     tern_gpu__bind_params(j->p, d, false);
     tern_gpu__bind_value(j->p, d, op->in[0].value, false);
@@ -188,14 +234,25 @@ static tern_status lower_f32(const job *j, tern_error *err)
 {
     const tern_op *op = j->op;
     tern_gpu_pipeline pipeline = op->gated ? TERN_GPU_TERNARY_F32_GATED : TERN_GPU_TERNARY_F32;
-    uint32_t n_groups = ceil_div(j->rows[0], tern_gpu_pipelines[pipeline].invocations / tern_gpu_override(pipeline, "LANES", 8));
+    uint32_t n_groups =
+        ceil_div(j->rows[0], tern_gpu_pipelines[pipeline].invocations / tern_gpu_override(pipeline, "LANES", 8));
     tern_gpu_dispatch *d = tern_gpu__add(j->p, op, pipeline, n_groups, tern_gpu__max_rows(j->p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
     places at = places_of(j);
-    const uint32_t uniform[] = {
-        tern_gpu__count_word(j->p, op->rows), op->in[0].cols, j->layout[0].row_bytes / 16, flags_of(j), j->rows[0], op->in[0].first_col,
-        value_of(j, op->in[0])->cols, row_scales_word(j, 0), scale_bits(j, 0), scale_bits(j, 1), at.residual_first, at.residual_stride,
-        at.out_first, at.out_stride};
+    const uint32_t uniform[] = {tern_gpu__count_word(j->p, op->rows),
+                                op->in[0].cols,
+                                j->layout[0].row_bytes / 16,
+                                flags_of(j),
+                                j->rows[0],
+                                op->in[0].first_col,
+                                value_of(j, op->in[0])->cols,
+                                row_scales_word(j, 0),
+                                scale_bits(j, 0),
+                                scale_bits(j, 1),
+                                at.residual_first,
+                                at.residual_stride,
+                                at.out_first,
+                                at.out_stride};
     set_uniform(d, uniform, sizeof uniform);
     tern_gpu__bind_params(j->p, d, false);
     tern_gpu__bind_value(j->p, d, op->in[0].value, false);
@@ -215,7 +272,8 @@ static tern_status lower_job(const job *j, tern_error *err)
     if (norm || shape.tokens <= TERN_GPU_VEC_TOKENS) {
         tern_gpu_pipeline vec = tern_gpu_select_ternary_vec(j->p->caps, &shape);
         if (vec != TERN_GPU_PIPELINE_COUNT) return lower_vec(j, vec, err);
-        if (norm) return tern_gpu__unsupported(j->p->graph, op, "the row to be normed is wider than workgroup memory", err);
+        if (norm)
+            return tern_gpu__unsupported(j->p->graph, op, "the row to be normed is wider than workgroup memory", err);
     }
     return lower_mat(j, tern_gpu_select_ternary_mat(j->p->caps, &shape), err);
 }
@@ -243,7 +301,8 @@ static bool joined(const tern_gpu_layout layouts[], uint32_t n)
     return true;
 }
 
-tern_status tern_gpu__lower_linear_ternary(tern_gpu_program *p, const tern_op *op, uint32_t first, uint32_t n, tern_error *err)
+tern_status tern_gpu__lower_linear_ternary(tern_gpu_program *p, const tern_op *op, uint32_t first, uint32_t n,
+                                           tern_error *err)
 {
     job j = {.p = p, .op = op, .n = n};
     const tern_value *x = &p->graph->values[op->in[0].value];

@@ -10,15 +10,19 @@
 static const tern_gpu_pipeline q8_plain[] = {TERN_GPU_TERNARY_VEC_Q8_8X5_S32, TERN_GPU_TERNARY_VEC_Q8_16X7_S32,
                                              TERN_GPU_TERNARY_VEC_Q8_8X8_S32, TERN_GPU_TERNARY_VEC_Q8_S8,
                                              TERN_GPU_TERNARY_VEC_Q8_S4,      TERN_GPU_TERNARY_VEC_Q8};
-static const tern_gpu_pipeline q8_gated[] = {TERN_GPU_TERNARY_VEC_Q8_GATED_8X5_S32, TERN_GPU_TERNARY_VEC_Q8_GATED_8X4_S32,
-                                             TERN_GPU_TERNARY_VEC_Q8_GATED_S8, TERN_GPU_TERNARY_VEC_Q8_GATED_S4,
-                                             TERN_GPU_TERNARY_VEC_Q8_GATED};
-static const tern_gpu_pipeline norm_plain[] = {TERN_GPU_TERNARY_VEC_NORM_8X5_ONE_S32, TERN_GPU_TERNARY_VEC_NORM_8X5_S32,
-                                               TERN_GPU_TERNARY_VEC_NORM_16X7_ONE_S32, TERN_GPU_TERNARY_VEC_NORM_8X8_S32,
-                                               TERN_GPU_TERNARY_VEC_NORM_S8, TERN_GPU_TERNARY_VEC_NORM_S4, TERN_GPU_TERNARY_VEC_NORM};
-static const tern_gpu_pipeline norm_gated[] = {TERN_GPU_TERNARY_VEC_NORM_GATED_8X5_S32, TERN_GPU_TERNARY_VEC_NORM_GATED_8X4_S32,
-                                               TERN_GPU_TERNARY_VEC_NORM_GATED_S8, TERN_GPU_TERNARY_VEC_NORM_GATED_S4,
-                                               TERN_GPU_TERNARY_VEC_NORM_GATED};
+static const tern_gpu_pipeline q8_gated[] = {TERN_GPU_TERNARY_VEC_Q8_GATED_8X5_S32,
+                                             TERN_GPU_TERNARY_VEC_Q8_GATED_8X4_S32, TERN_GPU_TERNARY_VEC_Q8_GATED_S8,
+                                             TERN_GPU_TERNARY_VEC_Q8_GATED_S4, TERN_GPU_TERNARY_VEC_Q8_GATED};
+static const tern_gpu_pipeline norm_plain[] = {TERN_GPU_TERNARY_VEC_NORM_8X5_ONE_S32,
+                                               TERN_GPU_TERNARY_VEC_NORM_8X5_S32,
+                                               TERN_GPU_TERNARY_VEC_NORM_16X7_ONE_S32,
+                                               TERN_GPU_TERNARY_VEC_NORM_8X8_S32,
+                                               TERN_GPU_TERNARY_VEC_NORM_S8,
+                                               TERN_GPU_TERNARY_VEC_NORM_S4,
+                                               TERN_GPU_TERNARY_VEC_NORM};
+static const tern_gpu_pipeline norm_gated[] = {
+    TERN_GPU_TERNARY_VEC_NORM_GATED_8X5_S32, TERN_GPU_TERNARY_VEC_NORM_GATED_8X4_S32,
+    TERN_GPU_TERNARY_VEC_NORM_GATED_S8, TERN_GPU_TERNARY_VEC_NORM_GATED_S4, TERN_GPU_TERNARY_VEC_NORM_GATED};
 
 static uint32_t round_up(uint32_t n, uint32_t multiple)
 {
@@ -34,12 +38,14 @@ static uint32_t chunks_of(uint32_t cols)
 static uint32_t padded_chunks(tern_gpu_pipeline pipeline, uint32_t chunks)
 {
     bool skips = strstr(tern_gpu_pipelines[pipeline].overrides, "SKIP=false") == NULL;
-    return round_up(chunks, tern_gpu_override(pipeline, "LANES", 8) * (skips ? 1 : tern_gpu_override(pipeline, "CHUNKS", 4)));
+    return round_up(chunks,
+                    tern_gpu_override(pipeline, "LANES", 8) * (skips ? 1 : tern_gpu_override(pipeline, "CHUNKS", 4)));
 }
 
 static bool vec_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
 {
-    return tern_gpu_pipeline_fits(pipeline, caps) && shape->n_parts <= tern_gpu_override(pipeline, "PARTS", 3) + shape->gated &&
+    return tern_gpu_pipeline_fits(pipeline, caps) &&
+           shape->n_parts <= tern_gpu_override(pipeline, "PARTS", 3) + shape->gated &&
            padded_chunks(pipeline, chunks_of(shape->cols)) <= tern_gpu_override(pipeline, "XCHUNKS", 240);
 }
 
@@ -63,8 +69,8 @@ static bool named(tern_gpu_pipeline pipeline, const char *file)
 static tern_gpu_pipeline wanted_vec(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
 {
     for (tern_gpu_pipeline i = 0; i < TERN_GPU_PIPELINE_COUNT; i++)
-        if (named(i, "linear_ternary_vec") && has(i, "NORM=true") == shape->norm && has(i, "GATED=true") == shape->gated &&
-            vec_fits(i, caps, shape))
+        if (named(i, "linear_ternary_vec") && has(i, "NORM=true") == shape->norm &&
+            has(i, "GATED=true") == shape->gated && vec_fits(i, caps, shape))
             return i;
     return TERN_GPU_PIPELINE_COUNT;
 }
@@ -72,14 +78,17 @@ static tern_gpu_pipeline wanted_vec(const tern_gpu_caps *caps, const tern_gpu_te
 static tern_gpu_pipeline wanted_mat(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
 {
     for (tern_gpu_pipeline i = 0; i < TERN_GPU_PIPELINE_COUNT; i++)
-        if (named(i, "linear_ternary_mat") && has(i, "GATED=true") == shape->gated && tern_gpu_pipeline_fits(i, caps)) return i;
+        if (named(i, "linear_ternary_mat") && has(i, "GATED=true") == shape->gated && tern_gpu_pipeline_fits(i, caps))
+            return i;
     return TERN_GPU_PIPELINE_COUNT;
 }
 
 tern_gpu_pipeline tern_gpu_select_ternary_vec(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
 {
-    const tern_gpu_pipeline *lists[2][2] = {{q8_plain, q8_gated}, {norm_plain, norm_gated}}, *list = lists[shape->norm][shape->gated];
-    const size_t counts[2][2] = {{COUNT_OF(q8_plain), COUNT_OF(q8_gated)}, {COUNT_OF(norm_plain), COUNT_OF(norm_gated)}};
+    const tern_gpu_pipeline *lists[2][2] = {{q8_plain, q8_gated}, {norm_plain, norm_gated}},
+                            *list = lists[shape->norm][shape->gated];
+    const size_t counts[2][2] = {{COUNT_OF(q8_plain), COUNT_OF(q8_gated)},
+                                 {COUNT_OF(norm_plain), COUNT_OF(norm_gated)}};
     uint32_t chunks = chunks_of(shape->cols);
     tern_gpu_pipeline first = wanted_vec(caps, shape);
     if (first != TERN_GPU_PIPELINE_COUNT) return first;
@@ -93,7 +102,8 @@ tern_gpu_pipeline tern_gpu_select_ternary_vec(const tern_gpu_caps *caps, const t
 
 static tern_gpu_pipeline select_coop(const tern_gpu_ternary_shape *shape)
 {
-    if (shape->gated) return shape->activation == TERN_ACT_RELU2 ? TERN_GPU_TERNARY_COOP_RELU2 : TERN_GPU_TERNARY_COOP_SILU;
+    if (shape->gated)
+        return shape->activation == TERN_ACT_RELU2 ? TERN_GPU_TERNARY_COOP_RELU2 : TERN_GPU_TERNARY_COOP_SILU;
     return shape->residual ? TERN_GPU_TERNARY_COOP_RESIDUAL : TERN_GPU_TERNARY_COOP;
 }
 
@@ -105,7 +115,8 @@ tern_gpu_pipeline tern_gpu_select_ternary_mat(const tern_gpu_caps *caps, const t
     tern_gpu_pipeline coop = select_coop(shape), wanted = wanted_mat(caps, shape);
     if (wanted != TERN_GPU_PIPELINE_COUNT) return wanted;
     bool many = shape->tokens > 32;
-    if (many && !shape->in_place && shape->cols <= TERN_GPU_COOP_COLS && tern_gpu_pipeline_fits(coop, caps)) return coop;
+    if (many && !shape->in_place && shape->cols <= TERN_GPU_COOP_COLS && tern_gpu_pipeline_fits(coop, caps))
+        return coop;
     const tern_gpu_pipeline *list = lists[shape->gated];
     size_t skipped = shape->tokens <= 32 ? 2 : (uint64_t)shape->rows * shape->tokens < 1 << 20 ? 1 : 0;
     return tern_gpu_first_fit(list + skipped, 3 - skipped, caps);
@@ -113,12 +124,15 @@ tern_gpu_pipeline tern_gpu_select_ternary_mat(const tern_gpu_caps *caps, const t
 
 uint32_t tern_gpu_ternary_tile_rows(tern_gpu_pipeline pipeline, bool gated)
 {
-    uint32_t rows = strcmp(tern_gpu_pipelines[pipeline].file, "linear_ternary_coop") == 0 ? 128
-                                                                                          : tern_gpu_override(pipeline, "TILE_ROWS", 64);
+    uint32_t rows = strcmp(tern_gpu_pipelines[pipeline].file, "linear_ternary_coop") == 0
+                        ? 128
+                        : tern_gpu_override(pipeline, "TILE_ROWS", 64);
     return gated ? rows / 2 : rows;
 }
 
 uint32_t tern_gpu_ternary_tile_tokens(tern_gpu_pipeline pipeline)
 {
-    return strcmp(tern_gpu_pipelines[pipeline].file, "linear_ternary_coop") == 0 ? 128 : tern_gpu_override(pipeline, "TILE_TOKENS", 64);
+    return strcmp(tern_gpu_pipelines[pipeline].file, "linear_ternary_coop") == 0
+               ? 128
+               : tern_gpu_override(pipeline, "TILE_TOKENS", 64);
 }

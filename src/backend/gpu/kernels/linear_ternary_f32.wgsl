@@ -1,6 +1,7 @@
 // LINEAR of ternary weights on f32 rows (src/ops/op.h, W1.58A32), one part or both of a gated op:
 //
-//   out[t][r] = scale * sum_c w[r][c] x[t][c] + residual[t][r];   GATED: out[t][r] = act(row r of part 0) * (row r of part 1)
+//   out[t][r] = scale * sum_c w[r][c] x[t][c] + residual[t][r]
+//   GATED:      out[t][r] = act(row r of part 0) * (row r of part 1)
 //
 //   groups     (ceil(rows / (WORKGROUP / LANES)), most tokens)
 //   params     word count_word: the number of tokens

@@ -5,16 +5,18 @@
 //
 //   groups     (tiles of TILE_ROWS rows, GATED half as many, of all parts; ceil(most tokens / TILE_TOKENS))
 //   params     word count_word: the number of tokens
-//   x          Q8 value as vec4 words: int8 rows of x_stride, f32 inverse scales at word scales_word, i32 sums at word sums_word
-//   w0, w1, w2 the parts: rows of w_stride vec4 words in i2_s groups (two for 128 columns); row scales at word row_scales, 0: none
+//   x          Q8 value as vec4 words: int8 rows of x_stride, f32 inverse scales at word scales_word, i32 sums at word
+//              sums_word
+//   w0, w1, w2 the parts: rows of w_stride vec4 words in i2_s groups (two for 128 columns); row scales at word
+//              row_scales, 0: none
 //   residual   [tokens] rows of residual_stride floats from residual_first (flag 1); flag 4: it is what result holds
 //   result     [tokens] rows of out_stride floats from out_first
 //
-// A step is one group, 128 columns: the codes of the tile's rows, one in a byte, and the tile's tokens lie in workgroup memory as eight vec4 of 16
-// columns each, while the next group is fetched into registers. Each invocation has ROWS x TOKENS sums, of rows and tokens that
-// lie a stride apart, so that neighbours write neighbouring results; vec4 k of a row lies at k ^ key, key = the row's place among
-// the invocations, against bank conflicts. The tile of a GATED op has the gate's rows in its first half, the same rows of up in its second, so that both sums
-// are in one invocation.
+// A step is one group, 128 columns: the codes of the tile's rows, one in a byte, and the tile's tokens lie in workgroup
+// memory as eight vec4 of 16 columns each, while the next group is fetched into registers. Each invocation has ROWS x
+// TOKENS sums, of rows and tokens that lie a stride apart, so that neighbours write neighbouring results; vec4 k of a
+// row lies at k ^ key, key = the row's place among the invocations, against bank conflicts. The tile of a GATED op has
+// the gate's rows in its first half, the same rows of up in its second: both sums are then in one invocation.
 override GATED: bool = false;
 override WORKGROUP: u32 = 128;    // TILE_ROWS / ROWS * TILE_TOKENS / TOKENS
 override TILE_ROWS: u32 = 64;     // WORKGROUP / 2 or WORKGROUP

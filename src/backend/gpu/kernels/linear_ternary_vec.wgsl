@@ -2,24 +2,28 @@
 //
 //   out[t][r] = (sum_c code[r][c] q[t][c] - sum_c q[t][c]) * (inv_scale[t] * scale) + residual[t][r],  code = w + 1
 //   GATED:      out[t][r] = act(row r of part 0) * (row r of part 1)
-//   NORM:       q, inv_scale = int8(x[t] / sqrt(mean(x[t]^2) + eps) * gain), made anew by every workgroup; else they are a Q8 value's
+//   NORM:       q, inv_scale = int8(x[t] / sqrt(mean(x[t]^2) + eps) * gain), made anew by every workgroup;
+//               else they are a Q8 value's
 //
 //   groups     (groups of WORKGROUP / LANES * ROWS * BLOCKS rows of all parts, most tokens)
 //   params     word count_word: the number of tokens
-//   x          NORM: rows of x_stride vec4 of f32 from x_first, cols a multiple of 4; else a Q8 value: int8 rows of x_stride vec4 words, f32
-//              inverse scales at word scales_word, i32 sums at word sums_word
+//   x          NORM: rows of x_stride vec4 of f32 from x_first, cols a multiple of 4; else a Q8 value: int8 rows of
+//              x_stride vec4 words, f32 inverse scales at word scales_word, i32 sums at word sums_word
 //   gain       [cols] f32 (NORM)
-//   w0, w1, w2 the parts: rows of `chunks` vec4 words in i2_s groups (two chunks for 128 columns); row scales from word row_scales, 0: none
+//   w0, w1, w2 the parts: rows of `chunks` vec4 words in i2_s groups (two chunks for 128 columns); row scales from
+//              word row_scales, 0: none
 //   residual   [tokens] rows of residual_stride floats from residual_first (flag 1); flag 4: it is what result holds
 //   result     [tokens] rows of out_stride floats from out_first
 //
-// LANES invocations share a row; each asks for its first CHUNKS chunks (of both rows, with ROWS = 2 or GATED) before the row of x is made, so
-// that the weights are on their way meanwhile. Word i (0..7) of a group holds columns 4i.. of each quarter: shifted or masked, its four codes
-// are 1, 4, 16 or 1 times what dot4I8Packed wants, and each quarter has its own sum. xs holds x so that a chunk's words come as four vec4,
-// one for each word, of the four quarters: neighbouring lanes read neighbouring vec4.
+// LANES invocations share a row; each asks for its first CHUNKS chunks (of both rows, with ROWS = 2 or GATED) before
+// the row of x is made, so that the weights are on their way meanwhile. Word i (0..7) of a group holds columns 4i.. of
+// each quarter: shifted or masked, its four codes are 1, 4, 16 or 1 times what dot4I8Packed wants, and each quarter
+// has its own sum. xs holds x so that a chunk's words come as four vec4, one for each word, of the four quarters:
+// neighbouring lanes read neighbouring vec4.
 //
-// CLUSTER: invocations (a power of two) that are sure to be neighbours in one subgroup and share sums by shuffles, at least LANES; 1: none.
-// Sums of floats in any order; int8 values may differ by one from the reference where they lie between two (NORM).
+// CLUSTER: invocations (a power of two) that are sure to be neighbours in one subgroup and share sums by shuffles, at
+// least LANES; 1: none. Sums of floats in any order; int8 values may differ by one from the reference where they lie
+// between two (NORM).
 enable subgroups; // subgroups only
 
 override NORM: bool = false;
@@ -33,7 +37,7 @@ override ROWS: u32 = 1;      // 1 or 2; 1 when GATED
 override BLOCKS: u32 = 1;    // so many times WORKGROUP / LANES * ROWS rows, one after the other
 override CLUSTER: u32 = 1;
 override XCHUNKS: u32 = 240; // room for so many chunks of x
-override UNITS: u32 = 4;     // of 16 columns that an invocation keeps in registers before it knows their scale: 1..4; NORM
+override UNITS: u32 = 4;     // NORM: 16 columns each that an invocation keeps in registers, 1..4; more are read twice
 
 override DOUBLE: bool = GATED || ROWS == 2u;
 override POOL: u32 = WORKGROUP / CLUSTER;
@@ -160,7 +164,8 @@ struct Blocks {
     b: Block, // DOUBLE
 }
 
-// Chunks c, c + LANES, ... of the rows that start at chunks `first` and `second` of their part (second: of part 1 when GATED).
+// Chunks c, c + LANES, ... of the rows that start at chunks `first` and `second` of their part (second: of part 1 when
+// GATED).
 fn blocks(part: u32, first: u32, second: u32, c: u32) -> Blocks {
     var two: Blocks;
     if (PARTS == 1u || part == 0u) {
@@ -301,12 +306,15 @@ fn normed_unit(before: Normed, row: u32, unit: u32) -> Normed {
     return n;
 }
 
+fn joined_pair(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>(a.x + b.x, max(a.y, b.y));
+}
+
 // The sum and the maximum of entries first, first + step, ... before `end`.
 fn pool_sum(first: u32, step: u32, end: u32) -> vec2<f32> {
     var both = bitcast<vec2<f32>>(pool[first]);
     for (var i = first + step; i < end; i += step) {
-        let other = bitcast<vec2<f32>>(pool[i]);
-        both = vec2<f32>(both.x + other.x, max(both.y, other.y));
+        both = joined_pair(both, bitcast<vec2<f32>>(pool[i]));
     }
     return both;
 }
@@ -314,11 +322,11 @@ fn pool_sum(first: u32, step: u32, end: u32) -> vec2<f32> {
 // The sum and the maximum over the workgroup.
 fn sum_and_top(squares: f32, top: f32, local: u32) -> vec2<f32> {
     var mine = vec2<f32>(squares, top);
-    if (CLUSTER > 16u) { mine = vec2<f32>(mine.x + subgroupShuffleXor(mine.x, 16u), max(mine.y, subgroupShuffleXor(mine.y, 16u))); } // subgroups only
-    if (CLUSTER > 8u) { mine = vec2<f32>(mine.x + subgroupShuffleXor(mine.x, 8u), max(mine.y, subgroupShuffleXor(mine.y, 8u))); } // subgroups only
-    if (CLUSTER > 4u) { mine = vec2<f32>(mine.x + subgroupShuffleXor(mine.x, 4u), max(mine.y, subgroupShuffleXor(mine.y, 4u))); } // subgroups only
-    if (CLUSTER > 2u) { mine = vec2<f32>(mine.x + subgroupShuffleXor(mine.x, 2u), max(mine.y, subgroupShuffleXor(mine.y, 2u))); } // subgroups only
-    if (CLUSTER > 1u) { mine = vec2<f32>(mine.x + subgroupShuffleXor(mine.x, 1u), max(mine.y, subgroupShuffleXor(mine.y, 1u))); } // subgroups only
+    if (CLUSTER > 16u) { mine = joined_pair(mine, subgroupShuffleXor(mine, 16u)); } // subgroups only
+    if (CLUSTER > 8u) { mine = joined_pair(mine, subgroupShuffleXor(mine, 8u)); } // subgroups only
+    if (CLUSTER > 4u) { mine = joined_pair(mine, subgroupShuffleXor(mine, 4u)); } // subgroups only
+    if (CLUSTER > 2u) { mine = joined_pair(mine, subgroupShuffleXor(mine, 2u)); } // subgroups only
+    if (CLUSTER > 1u) { mine = joined_pair(mine, subgroupShuffleXor(mine, 1u)); } // subgroups only
     if (local % CLUSTER == 0u) {
         pool[local / CLUSTER] = bitcast<vec2<u32>>(mine);
     }
@@ -350,7 +358,8 @@ fn store_unit(unit: u32, y: Unit, norm: f32, scale: f32) -> i32 {
                           int8_word(y.q3, norm, scale));
     let ones = 0x01010101u;
     xs[(unit & 3u) * XCHUNKS + (unit >> 2u)] = words;
-    return dot4I8Packed(words.x, ones) + dot4I8Packed(words.y, ones) + dot4I8Packed(words.z, ones) + dot4I8Packed(words.w, ones);
+    return dot4I8Packed(words.x, ones) + dot4I8Packed(words.y, ones) + dot4I8Packed(words.z, ones) +
+           dot4I8Packed(words.w, ones);
 }
 
 struct Row {
@@ -358,8 +367,8 @@ struct Row {
     sum: i32,
 }
 
-// Norm and quantiser of row t, into xs.
-fn make_row(t: u32, local: u32) -> Row {
+// Norm and quantiser of row t, into xs. leader: the first of its subgroup; without subgroups, all are.
+fn make_row(t: u32, local: u32, leader: bool) -> Row {
     let row = p.x_first + t * p.x_stride;
     var n = normed_unit(Normed(), row, local);
     let y0 = n.y;
@@ -386,12 +395,8 @@ fn make_row(t: u32, local: u32) -> Row {
             sum += store_unit(unit, normed_unit(Normed(), row, unit).y, norm, scale);
         }
     }
-    if (CLUSTER > 16u) { sum += subgroupShuffleXor(sum, 16u); } // subgroups only
-    if (CLUSTER > 8u) { sum += subgroupShuffleXor(sum, 8u); } // subgroups only
-    if (CLUSTER > 4u) { sum += subgroupShuffleXor(sum, 4u); } // subgroups only
-    if (CLUSTER > 2u) { sum += subgroupShuffleXor(sum, 2u); } // subgroups only
-    if (CLUSTER > 1u) { sum += subgroupShuffleXor(sum, 1u); } // subgroups only
-    if (local % CLUSTER == 0u) {
+    sum = subgroupAdd(sum); // subgroups only
+    if (leader) {
         atomicAdd(&code_sum, sum);
     }
     workgroupBarrier();
@@ -535,14 +540,18 @@ fn finish(place: Place, w: Blocks, row: Row, t: u32, count: u32, local: u32) {
 }
 
 @compute @workgroup_size(WORKGROUP)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+fn main(
+        @builtin(subgroup_invocation_id) invocation: u32, // subgroups only
+        @builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    var leader = true;
+    leader = invocation == 0u; // subgroups only
     let t = group.y;
     var place = place_of(group.x, local);
     var w = blocks(place.part, place.first, place.second, place.lane);
     let count = params[p.count_word];
     var row: Row;
     if (NORM) {
-        row = make_row(t, local);
+        row = make_row(t, local, leader);
     } else {
         row = copy_row(t, local);
     }

@@ -16,7 +16,7 @@ typedef struct tern_bench_rates {
 /* What a decoded token costs beside time. */
 typedef struct tern_bench_counts {
     double weight_bytes, allocations; /* of the host */
-    double dispatches, dispatches_in_layers, barriers, submits, uploaded_bytes, downloaded_bytes, device_allocations;
+    double dispatches, dispatches_in_layers, barriers, submits, uploaded_bytes, downloaded_bytes, crossed_bytes, device_allocations;
 } tern_bench_counts;
 
 /* Dispatches by what they make and their kernel, of a number of tokens that were timed one dispatch at a time. */
@@ -68,8 +68,9 @@ tern_status tern_bench_step_done(tern_bench *bench, tern_error *err);
 void tern_bench_close_engine(tern_bench *bench);
 /* The same model opened once more, every dispatch timed, into row->profiles. */
 tern_status tern_bench_measure_profile(tern_bench *bench, tern_bench_row *row, tern_error *err);
-/* Decodes n tokens after the first ones of bench->ids, as greedy decoding does; the seconds. */
-tern_status tern_bench_decode(tern_bench *bench, uint32_t n, double *seconds, tern_error *err);
+/* Decodes n tokens after the first ones of bench->ids, as greedy decoding does; the seconds, and the allocations of the
+ * host from the first token to the last. */
+tern_status tern_bench_decode(tern_bench *bench, uint32_t n, double *seconds, uint64_t *allocations, tern_error *err);
 /* Opens engine and session. */
 tern_status tern_bench_open(tern_bench *bench, const tern_bench_row *row, bool profile, tern_error *err);
 

@@ -69,28 +69,47 @@ static tern_status time_prefill(tern_bench *b, tern_bench_row *out, tern_error *
     return TERN_OK;
 }
 
-/* On a GPU, which chooses the tokens itself. */
-static tern_status generate(tern_bench *b, uint32_t n, double *seconds, tern_error *err)
+/* The host's allocations when the first and when the last token came. */
+typedef struct watched {
+    uint64_t first, last;
+} watched;
+
+static bool watch(void *context, const tern_piece *piece)
 {
-    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = n, .ignore_eos = true};
+    watched *w = context;
+    (void)piece;
+    w->last = tern_alloc_count();
+    if (w->first == UINT64_MAX) w->first = w->last;
+    return !tern_app_interrupted();
+}
+
+/* On a GPU, which chooses the tokens itself. */
+static tern_status generate(tern_bench *b, uint32_t n, double *seconds, uint64_t *allocations, tern_error *err)
+{
+    watched w = {UINT64_MAX, 0};
+    tern_generate_params params = {
+        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = n, .ignore_eos = true, .on_piece = watch, .context = &w};
     tern_generate_result result;
     params.sampler.temperature = 0;
     TERN_TRY(tern_generate(b->session, NULL, 0, &params, &result, err));
     *seconds = result.decode_ms * 1e-3;
+    *allocations = w.last - w.first;
     return TERN_OK;
 }
 
-tern_status tern_bench_decode(tern_bench *b, uint32_t n, double *seconds, tern_error *err)
+tern_status tern_bench_decode(tern_bench *b, uint32_t n, double *seconds, uint64_t *allocations, tern_error *err)
 {
     if (tern_session_n_tokens(b->session) < DECODE_AFTER) {
         tern_session_truncate(b->session, 0);
         TERN_TRY(tern_session_append(b->session, b->ids, DECODE_AFTER, err));
     }
     tern_session_truncate(b->session, DECODE_AFTER);
-    if (b->gpu) return generate(b, n, seconds, err);
+    if (b->gpu) return generate(b, n, seconds, allocations, err);
     const double start = tern_app_seconds();
+    *allocations = tern_alloc_count();
     for (uint32_t t = 0; t < n; t++) TERN_TRY(tern_session_append(b->session, b->ids + DECODE_AFTER + t, 1, err));
     *seconds = tern_app_seconds() - start;
+    *allocations = tern_alloc_count() - *allocations;
     return TERN_OK;
 }
 
@@ -111,6 +130,7 @@ static void count(const tern_backend_counters *a, const tern_backend_counters *b
     out->submits = (double)(b->submits - a->submits) / n;
     out->uploaded_bytes = (double)(b->uploaded_bytes - a->uploaded_bytes) / n;
     out->downloaded_bytes = (double)(b->downloaded_bytes - a->downloaded_bytes) / n;
+    out->crossed_bytes = (double)(b->crossed_bytes - a->crossed_bytes) / n;
     out->device_allocations = (double)(b->allocations - a->allocations) / n;
 }
 
@@ -119,19 +139,19 @@ static tern_status time_decode(tern_bench *b, tern_bench_row *out, tern_error *e
 {
     const uint32_t n = b->options->n_tokens;
     double seconds;
+    uint64_t allocations;
     if (n == 0) return TERN_OK;
     tern_session_truncate(b->session, 0);
     tern_session_want(b->session, 1); /* as greedy decoding does; counts with --head exact */
-    if (b->gpu) TERN_TRY(tern_bench_decode(b, n, &seconds, err));
+    if (b->gpu) TERN_TRY(tern_bench_decode(b, n, &seconds, &allocations, err));
     else TERN_TRY(tern_session_append(b->session, b->ids, DECODE_AFTER, err));
     for (uint32_t i = 0; i < b->options->repeats; i++) {
         tern_session_truncate(b->session, DECODE_AFTER);
         const tern_backend_counters before = counters_of(b);
-        const uint64_t allocations = tern_alloc_count();
-        TERN_TRY(tern_bench_decode(b, n, &seconds, err));
+        TERN_TRY(tern_bench_decode(b, n, &seconds, &allocations, err));
         const tern_backend_counters after = counters_of(b);
         out->decode.at[out->decode.n++] = n / seconds;
-        out->per_token.allocations = (double)(tern_alloc_count() - allocations) / n;
+        out->per_token.allocations = (double)allocations / n;
         count(&before, &after, n, &out->per_token);
         TERN_TRY(tern_bench_step_done(b, err));
     }

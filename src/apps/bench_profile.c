@@ -50,8 +50,9 @@ static tern_status run_prefill(tern_bench *b, tern_bench_profile *p, tern_error 
 static tern_status run_decode(tern_bench *b, tern_bench_profile *p, tern_error *err)
 {
     double seconds = 0;
+    uint64_t allocations;
     p->n_tokens = b->options->n_tokens;
-    if (p->n_tokens) TERN_TRY(tern_bench_decode(b, p->n_tokens, &seconds, err));
+    if (p->n_tokens) TERN_TRY(tern_bench_decode(b, p->n_tokens, &seconds, &allocations, err));
     p->wall_ms = seconds * 1e3;
     return TERN_OK;
 }

@@ -32,10 +32,11 @@ static double dispatches_a_layer(const tern_bench_row *r)
 static json_t *counts_json(const tern_bench_row *r)
 {
     const tern_bench_counts *c = &r->per_token;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "dispatches_per_token", c->dispatches,
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "dispatches_per_token", c->dispatches,
                      "dispatches_per_layer", dispatches_a_layer(r), "barriers_per_token", c->barriers,
                      "submits_per_token", c->submits, "uploaded_bytes_per_token", c->uploaded_bytes,
-                     "downloaded_bytes_per_token", c->downloaded_bytes, "allocations_per_token", c->allocations,
+                     "downloaded_bytes_per_token", c->downloaded_bytes, "crossed_bytes_per_token",
+                     c->crossed_bytes, "allocations_per_token", c->allocations,
                      "device_allocations_per_token", c->device_allocations, "pipelines", (json_int_t)r->pipelines,
                      "pipeline_cache_hits", (json_int_t)r->pipeline_hits);
 }
@@ -88,6 +89,7 @@ static void print_counts(const tern_bench_row *r)
            "%.2f device allocations\n  pipelines: %llu, %llu of them from the cache of an earlier start\n",
            c->dispatches, dispatches_a_layer(r), c->barriers, c->submits, c->downloaded_bytes, c->uploaded_bytes,
            c->device_allocations, (unsigned long long)r->pipelines, (unsigned long long)r->pipeline_hits);
+    if (c->crossed_bytes > 0) printf("  carried between CPU and GPU: %.1f bytes a token\n", c->crossed_bytes);
 }
 
 void tern_bench_print_row(const tern_bench_row *r, const tern_options *o)

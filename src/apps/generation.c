@@ -90,7 +90,8 @@ void tern_app_generation_deinit(tern_app_generation *g)
 
 void tern_app_measure_cost(tern_app_cost *cost, const tern_engine *engine)
 {
-    cost->in_cache = tern_model_bytes(tern_engine_model(engine)) < cache_bytes;
+    cost->gpu = tern_engine_backend(engine)->device != NULL;
+    cost->in_cache = !cost->gpu && tern_model_bytes(tern_engine_model(engine)) < cache_bytes;
     cost->read_bandwidth = tern_engine_measure(engine, TERN_MEASURE_READ, 0.15);
 }
 
@@ -123,10 +124,10 @@ void tern_app_print_cost(const tern_app_cost *c)
         fprintf(stderr, "drafted: %u tokens, %u accepted (%.0f %%)\n", r->n_drafted, r->n_accepted,
                 100.0 * r->n_accepted / r->n_drafted);
     if (!(rate > 0) || !(c->read_bandwidth > 0)) return;
-    fprintf(stderr, "memory: %s of weights a token, %s/s: %.0f %% of the %s/s that these threads can read%s\n",
+    fprintf(stderr, "memory: %s of weights a token, %s/s: %.0f %% of the %s/s that %s can read%s\n",
             tern_app_bytes((uint64_t)bytes_per_token(c), per_token), tern_app_bytes((uint64_t)rate, used),
             100 * rate / c->read_bandwidth, tern_app_bytes((uint64_t)c->read_bandwidth, possible),
-            c->in_cache ? " (weights this small stay in the cache)" : "");
+            c->gpu ? "the device" : "these threads", c->in_cache ? " (weights this small stay in the cache)" : "");
 }
 
 json_t *tern_app_cost_json(const tern_app_cost *c)

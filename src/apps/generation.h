@@ -20,8 +20,9 @@ void tern_app_generation_deinit(tern_app_generation *generation);
 typedef struct tern_app_cost {
     tern_generate_result result;
     uint64_t seed;
-    double read_bandwidth; /* bytes/s that the same threads can read; 0: not measured */
-    bool in_cache;         /* the weights are smaller than the last-level cache may be */
+    double read_bandwidth; /* bytes/s that the same threads, or the same GPU, can read; 0: not measured */
+    bool in_cache;         /* the weights are smaller than the last-level cache of a CPU may be */
+    bool gpu;
 } tern_app_cost;
 
 void tern_app_measure_cost(tern_app_cost *cost, const tern_engine *engine);

@@ -363,6 +363,36 @@ static void synth_writes_a_model_that_runs(void **state)
     test_output_free(&o);
 }
 
+static void compare_finds_no_difference(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(TERN_WORDS("compare", "-m", test_bundled(), "--reference", "cpu:scalar", "--json"));
+    assert_true(json_is_true(json_object_get(o, "ok")) && json_is_true(json_object_get(o, "identical")));
+    assert_true(json_is_null(json_object_get(o, "first_difference")));
+    assert_true(json_array_size(json_object_get(o, "ops")) > 100);
+    assert_string_equal(text_at(o, "reference"), "cpu:scalar");
+    json_decref(o);
+    test_output text = TERN("compare", "-m", test_bundled(), "--ids", "1,2,3,4", "--unfused");
+    assert_int_equal(text.code, 0);
+    assert_non_null(strstr(text.out, "all bits are the same"));
+    test_output_free(&text);
+}
+
+static void bench_shows_where_time_goes(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(
+        TERN_WORDS("bench", "-m", test_bundled(), "-p", "8", "-n", "4", "-r", "1", "-t", "1", "--profile", "--json"));
+    const json_t *profile = json_object_get(json_array_get(json_object_get(o, "results"), 0), "profile");
+    double shares = 0;
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(json_object_get(profile, "decode"), "dispatches"), i, row) shares +=
+        json_real_value(json_object_get(row, "share"));
+    assert_true(shares > 0.999 && shares < 1.001);
+    json_decref(o);
+}
+
 static void devices_and_version_report(void **state)
 {
     (void)state;
@@ -411,6 +441,8 @@ int main(void)
         cmocka_unit_test(sessions_are_saved_and_restored),
         cmocka_unit_test(bench_reports_as_json),
         cmocka_unit_test(synth_writes_a_model_that_runs),
+        cmocka_unit_test(compare_finds_no_difference),
+        cmocka_unit_test(bench_shows_where_time_goes),
         cmocka_unit_test(devices_and_version_report),
         cmocka_unit_test(completion_is_a_script),
     };

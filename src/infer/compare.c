@@ -222,6 +222,15 @@ static bool is_roped(const tern_graph *g, uint32_t value)
     return false;
 }
 
+/* After a run of whole graphs the caches differ as what they hold does; the next phase starts from the reference's. */
+static tern_status hand_over_caches(const comparison *c)
+{
+    const tern_graph *g = &c->tested.graph->graph;
+    for (uint32_t i = 0; i < g->n_values; i++)
+        if (g->values[i].kind == TERN_VALUE_CACHE) TERN_TRY(hand_over(c, i));
+    return TERN_OK;
+}
+
 /* Whole graphs, then every value that both hold in the same state. */
 static tern_status compare_run(comparison *c, size_t first_op)
 {
@@ -234,7 +243,7 @@ static tern_status compare_run(comparison *c, size_t first_op)
         if (out == TERN_NO_VALUE || is_roped(g, out) != is_roped(reference, c->counterparts[out])) continue;
         TERN_TRY(measure(c, out, &ignored, &c->result->ops[first_op + i].run_error));
     }
-    return TERN_OK;
+    return hand_over_caches(c);
 }
 
 static tern_status compare_phase(comparison *c, bool decode)

@@ -160,10 +160,56 @@ static void devices_that_are_not_there(void **state)
     says(tern_backend_open(&b, &options, &err), TERN_NOT_FOUND, "no device \"no such thing\"");
 }
 
+static VKAPI_ATTR void VKAPI_CALL does_nothing(VkCommandBuffer commands, uint32_t x, uint32_t y, uint32_t z)
+{
+    (void)commands;
+    (void)x;
+    (void)y;
+    (void)z;
+}
+
+/* A driver whose kernels leave everything as it was is found out when a graph is made ready. */
+static void wrong_kernels_are_found(void **state)
+{
+    (void)state;
+    tern_backend *b = open_own(false);
+    tern_vulkan *vk = tern_vulkan__self(b);
+    tern_rng rng;
+    test_seed(&rng);
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 3});
+    tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, 70, TEST_ORDINARY);
+    tern_view sum = test_case_output(&c, "sum", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 70);
+    test_case_add(&c, (tern_op){.kind = TERN_OP_ADD, .n_in = 2, .in = {x, x}, .out = sum});
+    tern_buffer *buffers[TEST_CASE_MAX_VALUES];
+    tern_binding bindings[TEST_CASE_MAX_VALUES] = {0};
+    for (size_t i = 0; i < c.graph.n_values; i++) {
+        assert_ok(b->buffer_create(b, c.graph.param_bytes + c.graph.values[i].bytes, &buffers[i], &err), err);
+        bool param = c.graph.values[i].kind == TERN_VALUE_PARAM;
+        bindings[i] = (tern_binding){.buffer = buffers[param ? 0 : i], .offset = param ? c.graph.values[i].offset : 0};
+    }
+    assert_int_equal(c.graph.values[0].kind, TERN_VALUE_PARAM);
+    tern_prepared *prepared = NULL;
+    PFN_vkCmdDispatch dispatch = vk->fn.CmdDispatch;
+    vk->fn.CmdDispatch = does_nothing;
+    says(b->prepare(b, &c.graph, bindings, &prepared, &err), TERN_UNSUPPORTED, "computes the kernel ADD_256 wrong (sum, row 0, column 0: 0, but");
+    assert_null(prepared);
+    vk->fn.CmdDispatch = dispatch;
+    assert_ok(b->prepare(b, &c.graph, bindings, &prepared, &err), err);
+    b->prepared_free(b, prepared);
+    vk->fn.CmdDispatch = does_nothing; /* proven: not tried again */
+    assert_ok(b->prepare(b, &c.graph, bindings, &prepared, &err), err);
+    b->prepared_free(b, prepared);
+    for (size_t i = 0; i < c.graph.n_values; i++) b->buffer_free(b, buffers[i]);
+    test_case_close(&c);
+    b->close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(out_of_memory), cmocka_unit_test(too_many_allocations), cmocka_unit_test(a_lost_device_stays_lost),
-        cmocka_unit_test(a_device_that_hangs_is_given_up), cmocka_unit_test(results_have_names), cmocka_unit_test(devices_that_are_not_there)};
+        cmocka_unit_test(a_device_that_hangs_is_given_up), cmocka_unit_test(results_have_names), cmocka_unit_test(devices_that_are_not_there),
+        cmocka_unit_test(wrong_kernels_are_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,6 +102,10 @@ typedef struct tern_vulkan {
     char *cache_path; /* NULL: none is kept */
     uint64_t cache_bytes; /* of the file as it was read */
     uint32_t n_unsaved;   /* pipelines made since */
+    /* selftest.c */
+    uint8_t proven[TERN_GPU_PIPELINE_COUNT];
+    char *proof_path; /* NULL: not kept */
+    bool trusting;
     /* run.c */
     VkFence run_fence;
     tern_prepared *running; /* submitted and not yet waited for */
@@ -182,6 +186,15 @@ void tern_vulkan__pipelines_close(tern_vulkan *vk);
 tern_status tern_vulkan__cache_open(tern_vulkan *vk, const char *folder, tern_error *err);
 /* Writes it when pipelines were added. Not being able to is no error. */
 void tern_vulkan__cache_save(tern_vulkan *vk);
+
+/* selftest.c */
+/* Reads which kernels an earlier start has proven. */
+void tern_vulkan__proofs_open(tern_vulkan *vk, const char *folder);
+/* Tries the kernels of a prepared graph that nothing is known of; without the lock. `prepare` makes graphs ready without trying them.
+ * Errors: UNSUPPORTED, with the kernel that the driver computes wrong. */
+tern_status tern_vulkan__self_test(tern_vulkan *vk, const tern_prepared *prepared, const tern_binding *bindings,
+                                   tern_status (*prepare)(tern_backend *, const tern_graph *, const tern_binding *, tern_prepared **, tern_error *),
+                                   tern_error *err);
 
 /* environment.c */
 /* Adds TERN_VULKAN_VALIDATION and TERN_VULKAN_STAGED. */

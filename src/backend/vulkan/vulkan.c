@@ -49,6 +49,7 @@ static void vulkan_close(tern_backend *b)
     pthread_mutex_destroy(&vk->lock);
     tern_free(vk->submission);
     tern_free(vk->rows);
+    tern_free(vk->proof_path);
     tern_free(vk);
 }
 
@@ -100,12 +101,24 @@ static tern_status supports(tern_backend *b, const tern_graph *graph, const tern
     return tern_gpu_supports(graph, op, &tern_vulkan__self(b)->caps, err);
 }
 
-static tern_status prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out, tern_error *err)
+static tern_status prepare_untried(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
+                                   tern_error *err)
 {
     tern_vulkan *vk = lock(b);
     tern_status status = tern_vulkan__idle(vk, err);
     if (status == TERN_OK) status = tern_vulkan__prepare(vk, graph, bindings, out, err);
     return unlock(vk, status, err);
+}
+
+static tern_status prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out, tern_error *err)
+{
+    tern_vulkan *vk = tern_vulkan__self(b);
+    tern_prepared *prepared;
+    TERN_TRY(prepare_untried(b, graph, bindings, &prepared, err));
+    tern_status status = vk->trusting ? TERN_OK : tern_vulkan__self_test(vk, prepared, bindings, prepare_untried, err);
+    if (status == TERN_OK) *out = prepared;
+    else b->prepared_free(b, prepared);
+    return status;
 }
 
 static void prepared_free(tern_backend *b, tern_prepared *prepared)
@@ -161,6 +174,7 @@ static tern_status open_parts(tern_vulkan *vk, const tern_vulkan_options *option
     TERN_TRY(tern_vulkan__fence_create(vk, &vk->run_fence, err));
     char *folder = options->cache_dir ? tern_strdup(options->cache_dir) : tern_vulkan__cache_folder();
     tern_status status = tern_vulkan__cache_open(vk, folder, err);
+    tern_vulkan__proofs_open(vk, folder);
     tern_free(folder);
     TERN_TRY(status);
     vk->submission = tern_calloc(vk->base.max_steps + 1, sizeof *vk->submission);
@@ -185,6 +199,7 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
     vk->profile = how.profile;
     vk->validation = how.validation;
     vk->n_threads = how.n_threads;
+    vk->trusting = how.trusting;
     tern_status status = open_parts(vk, &how, err);
     vk->base.device = vk->physical.properties.deviceName;
     if (status == TERN_OK) *backend = &vk->base;

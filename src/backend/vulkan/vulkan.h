@@ -14,6 +14,7 @@ typedef struct tern_vulkan_options {
     bool validation;       /* run under VK_LAYER_KHRONOS_validation: the first thing it says becomes an error */
     bool profile;          /* time every dispatch; each step is then waited for */
     bool staged;           /* never map the device's memory, as if it were not the host's; for tests */
+    bool trusting;         /* do not try kernels before they are used */
     bool unfused;          /* ask for no fusions in graphs of one token */
     const struct tern_gpu_caps *limits; /* use no more than this of the device, for tests; NULL: all */
 } tern_vulkan_options;

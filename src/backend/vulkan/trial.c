@@ -1,0 +1,187 @@
+/* Trying one op on two backends. */
+#include "backend/vulkan/trial.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { MOST_TOKENS = 19, MOST_OUTPUTS = 3 };
+
+static tern_status trial_open(tern_vulkan_trial *t, const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    size_t n = graph->n_values + 1;
+    *t = (tern_vulkan_trial){.from = graph, .op = op, .graph = *graph, .rng = {.state = 20250501}};
+    t->n_tokens = graph->max_tokens < MOST_TOKENS ? graph->max_tokens : MOST_TOKENS;
+    t->n_outputs = graph->max_outputs < MOST_OUTPUTS ? graph->max_outputs : MOST_OUTPUTS;
+    if (t->n_outputs > t->n_tokens) t->n_outputs = t->n_tokens;
+    t->values = tern_calloc(n, sizeof *t->values);
+    t->contents = tern_calloc(n, sizeof *t->contents);
+    if (!t->values || !t->contents) return tern_fail_alloc(err, n * sizeof *t->values);
+    memcpy(t->values, graph->values, graph->n_values * sizeof *t->values);
+    for (size_t i = 0; i < graph->n_values; i++)
+        if (t->values[i].kind != TERN_VALUE_PARAM) t->values[i].offset = 0;
+    if (op->gain.value != TERN_NO_VALUE) { /* between the norm and the rest, where they are two ops */
+        uint32_t cols = op->in[0].cols;
+        t->values[graph->n_values] = (tern_value){.kind = TERN_VALUE_ACTIVATION, .dtype = TERN_DTYPE_Q8, .rows = op->rows, .cols = cols,
+                                                  .bytes = tern_row_bytes(TERN_DTYPE_Q8, cols, graph->max_tokens)};
+    }
+    t->graph.values = t->values;
+    t->graph.n_values = n;
+    return tern_vulkan__trial_inputs(t, err);
+}
+
+static void trial_deinit(tern_vulkan_trial *t)
+{
+    for (size_t i = 0; t->contents && i < t->graph.n_values; i++) tern_free(t->contents[i]);
+    tern_free(t->contents);
+    tern_free(t->values);
+    tern_free(t->params);
+}
+
+/* The op itself, or the two that it was made of. */
+static void choose_ops(const tern_vulkan_trial *t, tern_vulkan_side *s)
+{
+    const tern_op *op = t->op;
+    s->ops[0] = *op;
+    s->graph = t->graph;
+    s->graph.ops = s->ops;
+    s->graph.n_ops = 1;
+    if (!s->apart) return;
+    if (op->kind == TERN_OP_LINEAR && op->gain.value != TERN_NO_VALUE) {
+        tern_view between = {.value = (uint32_t)t->from->n_values, .cols = op->in[0].cols};
+        s->ops[1] = *op;
+        s->ops[0] = (tern_op){.kind = TERN_OP_NORM_QUANT, .rows = op->rows, .layer = op->layer, .n_in = 2, .in = {op->in[0], op->gain},
+                              .out = between, .eps = op->eps, .residual = {.value = TERN_NO_VALUE}, .gain = {.value = TERN_NO_VALUE}};
+        s->ops[1].in[0] = between;
+        s->ops[1].gain = (tern_view){.value = TERN_NO_VALUE};
+        s->graph.n_ops = 2;
+    }
+    if (op->kind == TERN_OP_ROPE_ATTENTION) {
+        tern_view q = op->in[0];
+        q.cols = op->n_heads * op->head_dim;
+        s->ops[1] = *op;
+        s->ops[0].kind = TERN_OP_ROPE_KV;
+        s->ops[0].out = op->in[0];
+        s->ops[1].kind = TERN_OP_ATTENTION;
+        memcpy(s->ops[1].in, (tern_view[]){q, op->in[3], op->in[4], op->in[1], op->in[5], op->in[6]}, 6 * sizeof q);
+        s->ops[1].n_in = 6;
+        s->graph.n_ops = 2;
+    }
+}
+
+static tern_status make(const tern_vulkan_trial *t, tern_vulkan_side *s, uint32_t i, tern_error *err)
+{
+    tern_backend *b = s->backend;
+    const tern_value *v = &t->values[i];
+    if (s->bindings[i].buffer || v->kind == TERN_VALUE_PARAM) return TERN_OK;
+    if (v->kind == TERN_VALUE_WEIGHT && s->weights) {
+        s->bindings[i] = s->weights[i];
+        return TERN_OK;
+    }
+    if (v->kind == TERN_VALUE_WEIGHT) TERN_TRY(b->weight_create(b, v->weight, &s->owned[i], err));
+    else TERN_TRY(b->buffer_create(b, v->bytes, &s->owned[i], err));
+    s->bindings[i].buffer = s->owned[i];
+    if (!t->contents[i]) return TERN_OK;
+    return b->buffer_write(b, s->owned[i], 0, t->contents[i], v->bytes, err);
+}
+
+static tern_status make_params(const tern_vulkan_trial *t, tern_vulkan_side *s, tern_error *err)
+{
+    size_t n = t->from->n_values;
+    tern_backend *b = s->backend;
+    TERN_TRY(b->buffer_create(b, t->graph.param_bytes, &s->owned[n + 1], err));
+    TERN_TRY(b->buffer_write(b, s->owned[n + 1], 0, t->params, t->graph.param_bytes, err));
+    for (size_t i = 0; i < n; i++)
+        if (t->values[i].kind == TERN_VALUE_PARAM)
+            s->bindings[i] = (tern_binding){.buffer = s->owned[n + 1], .offset = t->values[i].offset};
+    return TERN_OK;
+}
+
+static tern_status make_values(const tern_vulkan_trial *t, tern_vulkan_side *s, tern_error *err)
+{
+    size_t n = t->from->n_values;
+    s->bindings = tern_calloc(n + 1, sizeof *s->bindings);
+    s->owned = tern_calloc(n + 2, sizeof(tern_buffer *));
+    s->results = tern_calloc(n + 1, sizeof(uint8_t *));
+    if (!s->bindings || !s->owned || !s->results) return tern_fail_alloc(err, n * sizeof *s->bindings);
+    for (size_t k = 0; k < s->graph.n_ops; k++) {
+        const tern_op *op = &s->ops[k];
+        for (uint32_t i = 0; i < op->n_in; i++) TERN_TRY(make(t, s, op->in[i].value, err));
+        const uint32_t more[] = {op->out.value, op->residual.value, op->gain.value};
+        for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+            if (more[i] != TERN_NO_VALUE) TERN_TRY(make(t, s, more[i], err));
+    }
+    return make_params(t, s, err);
+}
+
+static tern_status read_results(const tern_vulkan_trial *t, tern_vulkan_side *s, tern_error *err)
+{
+    for (uint32_t i = 0; i < t->from->n_values; i++) {
+        const tern_value *v = &t->values[i];
+        if (!tern_vulkan__trial_writes(t, i)) continue;
+        bool all = v->kind == TERN_VALUE_CACHE || v->dtype == TERN_DTYPE_Q8 || t->op->kind == TERN_OP_SAMPLE;
+        uint64_t bytes = all ? v->bytes : (uint64_t)tern_vulkan__trial_rows(t, v) * v->cols * 4;
+        s->results[i] = tern_alloc(bytes);
+        if (!s->results[i]) return tern_fail_alloc(err, bytes);
+        TERN_TRY(s->backend->buffer_read(s->backend, s->bindings[i].buffer, 0, s->results[i], bytes, err));
+    }
+    return TERN_OK;
+}
+
+static tern_status run_side(const tern_vulkan_trial *t, tern_vulkan_side *s, tern_error *err)
+{
+    tern_backend *b = s->backend;
+    choose_ops(t, s);
+    for (size_t k = 0; k < s->graph.n_ops; k++) TERN_TRY(b->supports(b, &s->graph, &s->ops[k], err));
+    TERN_TRY(make_values(t, s, err));
+    TERN_TRY(s->prepare(b, &s->graph, s->bindings, &s->prepared, err));
+    TERN_TRY(b->run(b, s->prepared, 1, err));
+    TERN_TRY(b->wait(b, err));
+    return read_results(t, s, err);
+}
+
+static void close_side(const tern_vulkan_trial *t, tern_vulkan_side *s)
+{
+    tern_backend *b = s->backend;
+    if (s->prepared) b->prepared_free(b, s->prepared);
+    for (size_t i = 0; s->owned && i < t->from->n_values + 2; i++)
+        if (s->owned[i]) b->buffer_free(b, s->owned[i]);
+    for (size_t i = 0; s->results && i < t->from->n_values; i++) tern_free(s->results[i]);
+    tern_free(s->owned);
+    tern_free(s->bindings);
+    tern_free(s->results);
+}
+
+/* What SAMPLE must give on these logits: the place of the largest. */
+static tern_status expect_sample(const tern_vulkan_trial *t, tern_vulkan_side *s, tern_error *err)
+{
+    const tern_op *op = t->op;
+    const float *logits = (const float *)(const void *)t->contents[op->in[0].value];
+    uint32_t *tokens, best = 0;
+    s->results = tern_calloc(t->from->n_values + 1, sizeof(uint8_t *));
+    tokens = tern_calloc(t->values[op->out.value].bytes, 1);
+    if (!s->results || !tokens) {
+        tern_free(tokens);
+        return tern_fail_alloc(err, t->values[op->out.value].bytes);
+    }
+    for (uint32_t i = 1; i < t->values[op->in[0].value].cols; i++)
+        if (logits[i] > logits[best]) best = i;
+    tokens[0] = 1;
+    tokens[1] = best;
+    s->results[op->out.value] = (uint8_t *)tokens;
+    return TERN_OK;
+}
+
+tern_status tern_vulkan__try_op(const tern_graph *graph, const tern_op *op, tern_vulkan_side *device, tern_vulkan_side *host, char *what,
+                                size_t n_what, tern_error *err)
+{
+    tern_vulkan_trial t;
+    tern_status status = trial_open(&t, graph, op, err);
+    if (status == TERN_OK) status = op->kind == TERN_OP_SAMPLE ? expect_sample(&t, host, err) : run_side(&t, host, err);
+    if (status == TERN_OK) status = run_side(&t, device, err);
+    if (status == TERN_OK) tern_vulkan__trial_compare(&t, device->results, host->results, what, n_what);
+    close_side(&t, host);
+    close_side(&t, device);
+    trial_deinit(&t);
+    return status;
+}

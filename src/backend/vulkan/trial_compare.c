@@ -1,0 +1,110 @@
+/* What a device computed against what the CPU did: kernels of a sound driver differ by rounding alone. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/vulkan/trial.h"
+#include "base/half.h"
+
+/* Of the largest magnitude in a row. Sums in another order differ by far less, garbage by far more; int8 that are rounded the other way
+ * show in all that is computed from them. */
+static double tolerance_of(const tern_op *op)
+{
+    switch (op->kind) {
+    case TERN_OP_EMBED:
+    case TERN_OP_ADD:
+    case TERN_OP_GATHER:
+    case TERN_OP_KV_WRITE:
+    case TERN_OP_SAMPLE: return 0;
+    case TERN_OP_LINEAR: return op->gain.value == TERN_NO_VALUE ? 1e-4 : 2e-2;
+    case TERN_OP_ATTENTION:
+    case TERN_OP_ROPE_KV:
+    case TERN_OP_ROPE_ATTENTION: return 2e-3; /* keys may be rounded to f16 the other way */
+    default: return 1e-4;
+    }
+}
+
+typedef struct rows {
+    const tern_vulkan_trial *trial;
+    const tern_value *value;
+    char *what;
+    size_t n_what;
+} rows;
+
+static bool differ(rows *r, uint64_t row, uint32_t col, double got, double want, double allowed)
+{
+    if (fabs(got - want) <= allowed) return false;
+    snprintf(r->what, r->n_what, "%s, row %llu, column %u: %.7g, but %.7g expected", r->value->name, (unsigned long long)row, col, got, want);
+    return true;
+}
+
+static float element(const uint8_t *bytes, tern_dtype dtype, uint64_t i)
+{
+    return dtype == TERN_DTYPE_F16 ? tern_f16_to_f32(((const uint16_t *)(const void *)bytes)[i]) : ((const float *)(const void *)bytes)[i];
+}
+
+static bool floats_differ(rows *r, const uint8_t *got, const uint8_t *want, uint64_t n_rows, uint32_t cols, double tolerance)
+{
+    tern_dtype dtype = r->value->dtype;
+    for (uint64_t t = 0; t < n_rows; t++) {
+        double most = 0;
+        for (uint32_t c = 0; c < cols; c++) most = fmax(most, fabs((double)element(want, dtype, t * cols + c)));
+        for (uint32_t c = 0; c < cols; c++)
+            if (differ(r, t, c, (double)element(got, dtype, t * cols + c), (double)element(want, dtype, t * cols + c), most * tolerance))
+                return true;
+    }
+    return false;
+}
+
+/* Values may be rounded the other way; the sum must be theirs. */
+static bool q8_differ(rows *r, const uint8_t *got, const uint8_t *want, uint64_t n_rows)
+{
+    const tern_value *v = r->value;
+    uint64_t n = v->rows == TERN_ROWS_TOKENS ? r->trial->graph.max_tokens : r->trial->graph.max_outputs, stride = tern_q8_stride(v->cols);
+    uint64_t scales = tern_q8_scales_offset(v->cols, n), sums = tern_q8_sums_offset(v->cols, n);
+    for (uint64_t t = 0; t < n_rows; t++) {
+        int32_t sum = 0;
+        for (uint32_t c = 0; c < stride; c++) {
+            int8_t a = (int8_t)got[t * stride + c], b = (int8_t)want[t * stride + c];
+            if (differ(r, t, c, a, b, c < v->cols)) return true;
+            sum += a;
+        }
+        double scale = (double)((const float *)(const void *)(want + scales))[t];
+        if (differ(r, t, v->cols, (double)((const float *)(const void *)(got + scales))[t], scale, 1e-5 * scale)) return true;
+        if (differ(r, t, v->cols, ((const int32_t *)(const void *)(got + sums))[t], sum, 0)) return true;
+    }
+    return false;
+}
+
+bool tern_vulkan__trial_writes(const tern_vulkan_trial *t, uint32_t i)
+{
+    const tern_op *op = t->op;
+    if (op->out.value == i) return true;
+    bool rotates = op->kind == TERN_OP_ROPE_KV && op->in[0].value == i;
+    bool reads = false;
+    for (uint32_t k = 0; k < op->n_in; k++) reads |= op->in[k].value == i;
+    return rotates || (reads && t->values[i].kind == TERN_VALUE_CACHE);
+}
+
+uint32_t tern_vulkan__trial_rows(const tern_vulkan_trial *t, const tern_value *v)
+{
+    return v->rows == TERN_ROWS_TOKENS ? t->n_tokens : t->n_outputs;
+}
+
+void tern_vulkan__trial_compare(const tern_vulkan_trial *t, uint8_t *const *got, uint8_t *const *want, char *what, size_t n_what)
+{
+    what[0] = 0;
+    for (uint32_t i = 0; i < t->from->n_values && !what[0]; i++) {
+        const tern_value *v = &t->values[i];
+        if (!got[i] || !want[i]) continue;
+        rows r = {.trial = t, .value = v, .what = what, .n_what = n_what};
+        uint64_t n_rows = tern_vulkan__trial_rows(t, v);
+        uint32_t cols = v->cols;
+        if (v->kind == TERN_VALUE_CACHE) {
+            cols = t->op->head_dim;
+            n_rows = v->bytes / (v->dtype == TERN_DTYPE_F16 ? 2 : 4) / cols;
+        }
+        if (v->dtype == TERN_DTYPE_Q8) q8_differ(&r, got[i], want[i], n_rows);
+        else floats_differ(&r, got[i], want[i], n_rows, cols, tolerance_of(t->op));
+    }
+}

@@ -134,8 +134,8 @@ static void bench_all(bench *b, char **words)
         setenv("TERN_GPU_VARIANT", name, 1);
         if (!asked_for(name, words) || tern_gpu_select_dense(&b->caps, &shape) != i) continue;
         double t = time_graph(b);
-        printf("%-24s %c %9.2f us  %7.1f GB/s  %7.2f Tflops\n", name, i == usual ? '*' : ' ', t * 1e6, (double)layout.bytes / t * 1e-9,
-               2.0 * b->rows * b->cols * b->tokens / t * 1e-12);
+        printf("%-24s %c %9.2f us  %7.1f GB/s  %9.1f Gflops\n", name, i == usual ? '*' : ' ', t * 1e6, (double)layout.bytes / t * 1e-9,
+               2.0 * b->rows * b->cols * b->tokens / t * 1e-9);
         fflush(stdout);
     }
 }

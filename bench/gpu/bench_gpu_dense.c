@@ -2,8 +2,8 @@
  *
  * usage: bench_gpu_dense [-d DEVICE] [-t TOKENS] [-r ROWS] [-c COLS] [-f FORMAT] [PIPELINE...]
  *
- * Dispatches follow one another, on weights of more than 256 MiB, so that none are cached. FORMAT: f16 (the default), bf16, f32, q8_0, q6_k, q4_k.
- * PIPELINE: names or parts of names; none: all that fit. */
+ * Dispatches follow one another, on weights of more than 256 MiB, so that none are cached. FORMAT: f16 (the default),
+ * bf16, f32, q8_0, q6_k, q4_k. PIPELINE: names or parts of names; none: all that fit. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,8 @@ static tern_view add(bench *b, tern_value value)
 {
     uint32_t id;
     check(b, tern_graph__add_value(&b->graph, value, &id, &b->err));
-    if (value.kind == TERN_VALUE_WEIGHT) check(b, b->gpu->weight_create(b->gpu, value.weight, &b->bindings[id].buffer, &b->err));
+    if (value.kind == TERN_VALUE_WEIGHT)
+        check(b, b->gpu->weight_create(b->gpu, value.weight, &b->bindings[id].buffer, &b->err));
     else check(b, b->gpu->buffer_create(b->gpu, value.bytes, &b->bindings[id].buffer, &b->err));
     return (tern_view){.value = id, .cols = value.cols};
 }
@@ -78,8 +79,14 @@ static void make_weight(bench *b)
 
 static void make_graph(bench *b)
 {
-    b->graph = (tern_graph){.max_tokens = b->tokens, .max_outputs = b->tokens, .n_sequences = 1, .max_pages = 1, .rope_table = TERN_NO_VALUE,
-                            .logits = TERN_NO_VALUE, .tokens = TERN_NO_VALUE, .param_bytes = 256};
+    b->graph = (tern_graph){.max_tokens = b->tokens,
+                            .max_outputs = b->tokens,
+                            .n_sequences = 1,
+                            .max_pages = 1,
+                            .rope_table = TERN_NO_VALUE,
+                            .logits = TERN_NO_VALUE,
+                            .tokens = TERN_NO_VALUE,
+                            .param_bytes = 256};
     for (int i = 0; i < TERN_PARAM_COUNT; i++) b->graph.params[i] = TERN_NO_VALUE;
     tern_view counts = add(b, (tern_value){.kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = 256});
     b->graph.params[TERN_PARAM_COUNTS] = counts.value;
@@ -89,10 +96,16 @@ static void make_graph(bench *b)
     check(b, b->gpu->buffer_write(b->gpu, b->bindings[counts.value].buffer, 0, n, sizeof n, &b->err));
     tern_view x = add_rows(b, b->cols), y = add_rows(b, b->rows), w[MAX_OPS];
     for (uint32_t i = 0; i < copies; i++)
-        w[i] = add(b, (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = &b->weight, .cols = b->cols, .bytes = b->weight.bytes});
+        w[i] = add(b, (tern_value){
+                          .kind = TERN_VALUE_WEIGHT, .weight = &b->weight, .cols = b->cols, .bytes = b->weight.bytes});
     for (uint32_t i = 0; i < (copies < MIN_OPS ? MIN_OPS : copies); i++) {
-        const tern_op op = {.kind = TERN_OP_LINEAR, .n_parts = 1, .n_in = 2, .in = {x, w[i % copies]}, .out = y,
-                            .residual = {.value = TERN_NO_VALUE}, .gain = {.value = TERN_NO_VALUE}};
+        const tern_op op = {.kind = TERN_OP_LINEAR,
+                            .n_parts = 1,
+                            .n_in = 2,
+                            .in = {x, w[i % copies]},
+                            .out = y,
+                            .residual = {.value = TERN_NO_VALUE},
+                            .gain = {.value = TERN_NO_VALUE}};
         check(b, tern_graph__add_op(&b->graph, &op, &b->err));
     }
 }
@@ -126,7 +139,8 @@ static void bench_all(bench *b, char **words)
 {
     tern_gpu_layout layout;
     check(b, tern_gpu_layout_of(&layout, &b->weight, &b->caps, &b->err));
-    const tern_gpu_dense_shape shape = {.format = layout.format, .rows = layout.slice_rows, .cols = b->cols, .tokens = b->tokens};
+    const tern_gpu_dense_shape shape = {
+        .format = layout.format, .rows = layout.slice_rows, .cols = b->cols, .tokens = b->tokens};
     unsetenv("TERN_GPU_VARIANT");
     tern_gpu_pipeline usual = tern_gpu_select_dense(&b->caps, &shape);
     for (tern_gpu_pipeline i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) {
@@ -134,8 +148,8 @@ static void bench_all(bench *b, char **words)
         setenv("TERN_GPU_VARIANT", name, 1);
         if (!asked_for(name, words) || tern_gpu_select_dense(&b->caps, &shape) != i) continue;
         double t = time_graph(b);
-        printf("%-24s %c %9.2f us  %7.1f GB/s  %9.1f Gflops\n", name, i == usual ? '*' : ' ', t * 1e6, (double)layout.bytes / t * 1e-9,
-               2.0 * b->rows * b->cols * b->tokens / t * 1e-9);
+        printf("%-24s %c %9.2f us  %7.1f GB/s  %9.1f Gflops\n", name, i == usual ? '*' : ' ', t * 1e6,
+               (double)layout.bytes / t * 1e-9, 2.0 * b->rows * b->cols * b->tokens / t * 1e-9);
         fflush(stdout);
     }
 }
@@ -150,11 +164,16 @@ static void open_device(bench *b, const char *device)
         exit(1);
     }
     const tern_vulkan_device *d = &devices[which];
-    b->caps = (tern_gpu_caps){.subgroup_min = d->subgroup_min, .subgroup_max = d->subgroup_max, .workgroup_bytes = d->workgroup_bytes,
-                              .workgroup_invocations = d->workgroup_invocations, .max_groups = 65535, .max_binding = d->max_binding};
+    b->caps = (tern_gpu_caps){.subgroup_min = d->subgroup_min,
+                              .subgroup_max = d->subgroup_max,
+                              .workgroup_bytes = d->workgroup_bytes,
+                              .workgroup_invocations = d->workgroup_invocations,
+                              .max_groups = 65535,
+                              .max_binding = d->max_binding};
     const tern_vulkan_options options = {.device = device};
     check(b, tern_vulkan_open(&b->gpu, &options, &b->err));
-    printf("%s, %s: %s %u x %u, %u tokens (* is what would be chosen)\n", d->name, d->driver, b->encoding->name, b->rows, b->cols, b->tokens);
+    printf("%s, %s: %s %u x %u, %u tokens (* is what would be chosen)\n", d->name, d->driver, b->encoding->name,
+           b->rows, b->cols, b->tokens);
 }
 
 int main(int argc, char **argv)

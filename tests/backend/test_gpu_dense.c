@@ -7,15 +7,22 @@
 #include "support/op_case.h"
 
 static tern_rng rng;
-static tern_backend *small; /* the same device as if it could do little: bindings of 64 KiB, so that weights are in slices */
+static tern_backend
+    *small; /* the same device as if it could do little: bindings of 64 KiB, so that weights are in slices */
 
 static tern_backend *small_backend(void)
 {
     test_gpu_backend(); /* skips where there is no device */
     if (small) return small;
-    static const tern_gpu_caps limits = {.workgroup_bytes = 16384, .workgroup_invocations = 128, .max_groups = 65535,
-                                         .max_binding = 65536, .binding_alignment = 256};
-    const tern_backend_options options = {.name = "vulkan", .device = getenv("TERN_TEST_DEVICE"), .gpu_limits = &limits, .n_threads = 1,
+    static const tern_gpu_caps limits = {.workgroup_bytes = 16384,
+                                         .workgroup_invocations = 128,
+                                         .max_groups = 65535,
+                                         .max_binding = 65536,
+                                         .binding_alignment = 256};
+    const tern_backend_options options = {.name = "vulkan",
+                                          .device = getenv("TERN_TEST_DEVICE"),
+                                          .gpu_limits = &limits,
+                                          .n_threads = 1,
                                           .validation = getenv("TERN_TEST_VALIDATION") != NULL};
     tern_error err = {0};
     assert_ok(tern_backend_open(&small, &options, &err), err);
@@ -38,7 +45,7 @@ static test_tolerance budget(uint32_t cols)
 typedef struct linear_case {
     uint32_t n_parts, rows[3], cols, max_tokens;
     const char *encodings[3];
-    uint32_t gap;           /* columns before and after x in its rows */
+    uint32_t gap; /* columns before and after x in its rows */
     bool q8, residual, in_place, outputs;
 } linear_case;
 
@@ -48,7 +55,8 @@ static void run_linear(const linear_case *l, const uint32_t *tokens, tern_backen
     tern_rows rows = l->outputs ? TERN_ROWS_OUTPUTS : TERN_ROWS_TOKENS;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = l->max_tokens});
     tern_op op = {.kind = TERN_OP_LINEAR, .rows = rows, .n_in = 1 + l->n_parts, .n_parts = l->n_parts};
-    op.in[0] = l->q8 ? test_case_q8(&c, "x", rows, l->cols) : test_case_rows(&c, "x", rows, l->cols + 2 * l->gap, TEST_ORDINARY);
+    op.in[0] = l->q8 ? test_case_q8(&c, "x", rows, l->cols)
+                     : test_case_rows(&c, "x", rows, l->cols + 2 * l->gap, TEST_ORDINARY);
     if (l->gap) op.in[0] = test_case_columns(op.in[0], l->gap, l->cols);
     uint32_t total = 0;
     for (uint32_t i = 0; i < l->n_parts; i++) {
@@ -80,7 +88,10 @@ static void every_format(void **state)
     for (uint32_t f = 0; f < N_FORMATS; f++)
         for (uint32_t i = 0; i < sizeof steps / sizeof *steps; i++)
             for (uint32_t times = 0; times < (test_quick() ? 1 : 2); times++) {
-                const linear_case l = {.n_parts = 1, .rows = {test_between(&rng, 1, 300)}, .cols = some_cols(f, 1600), .max_tokens = steps[i].max_tokens,
+                const linear_case l = {.n_parts = 1,
+                                       .rows = {test_between(&rng, 1, 300)},
+                                       .cols = some_cols(f, 1600),
+                                       .max_tokens = steps[i].max_tokens,
                                        .encodings = {formats[f].name}};
                 print_message("%s: %u x %u, %u tokens\n", formats[f].name, l.rows[0], l.cols, l.max_tokens);
                 run_linear(&l, steps[i].tokens, test_gpu_backend());
@@ -93,7 +104,8 @@ static void wide_rows(void **state)
     (void)state;
     test_seed(&rng);
     for (uint32_t f = 0; f < N_FORMATS; f++) {
-        const linear_case l = {.n_parts = 1, .rows = {131}, .cols = 2560, .max_tokens = 1, .encodings = {formats[f].name}};
+        const linear_case l = {
+            .n_parts = 1, .rows = {131}, .cols = 2560, .max_tokens = 1, .encodings = {formats[f].name}};
         run_linear(&l, (const uint32_t[]){1, 0}, test_gpu_backend());
     }
 }
@@ -107,7 +119,11 @@ static void slices_and_small_devices(void **state)
     } steps[] = {{1, {1}}, {3, {2, 3}}, {10, {10, 7}}};
     for (uint32_t f = 0; f < N_FORMATS; f++)
         for (uint32_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-            const linear_case l = {.n_parts = 2, .rows = {700, 301}, .cols = 512, .max_tokens = steps[i].max_tokens, .residual = true,
+            const linear_case l = {.n_parts = 2,
+                                   .rows = {700, 301},
+                                   .cols = 512,
+                                   .max_tokens = steps[i].max_tokens,
+                                   .residual = true,
                                    .encodings = {formats[f].name, formats[(f + 1) % N_FORMATS].name}};
             run_linear(&l, steps[i].tokens, small_backend());
         }
@@ -120,12 +136,36 @@ static void parts_views_and_sums(void **state)
     static const uint32_t tokens[] = {1, 4, 9, 0};
     static const linear_case cases[] = {
         {.n_parts = 3, .rows = {64, 20, 37}, .cols = 256, .max_tokens = 9, .encodings = {"q4_k", "q4_k", "q6_k"}},
-        {.n_parts = 3, .rows = {64, 20, 37}, .cols = 256, .max_tokens = 9, .encodings = {"f16", "q8_0", "bf16"}, .q8 = true},
+        {.n_parts = 3,
+         .rows = {64, 20, 37},
+         .cols = 256,
+         .max_tokens = 9,
+         .encodings = {"f16", "q8_0", "bf16"},
+         .q8 = true},
         {.n_parts = 1, .rows = {40}, .cols = 96, .max_tokens = 9, .encodings = {"f16"}, .gap = 8},
         {.n_parts = 2, .rows = {40, 41}, .cols = 96, .max_tokens = 9, .encodings = {"f16", "f32"}, .gap = 3},
-        {.n_parts = 1, .rows = {40}, .cols = 96, .max_tokens = 9, .encodings = {"f32"}, .residual = true, .outputs = true},
-        {.n_parts = 1, .rows = {40}, .cols = 96, .max_tokens = 9, .encodings = {"bf16"}, .residual = true, .in_place = true},
-        {.n_parts = 1, .rows = {130}, .cols = 160, .max_tokens = 9, .encodings = {"q8_0"}, .residual = true, .in_place = true, .q8 = true},
+        {.n_parts = 1,
+         .rows = {40},
+         .cols = 96,
+         .max_tokens = 9,
+         .encodings = {"f32"},
+         .residual = true,
+         .outputs = true},
+        {.n_parts = 1,
+         .rows = {40},
+         .cols = 96,
+         .max_tokens = 9,
+         .encodings = {"bf16"},
+         .residual = true,
+         .in_place = true},
+        {.n_parts = 1,
+         .rows = {130},
+         .cols = 160,
+         .max_tokens = 9,
+         .encodings = {"q8_0"},
+         .residual = true,
+         .in_place = true,
+         .q8 = true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run_linear(&cases[i], tokens, test_gpu_backend());
@@ -140,7 +180,11 @@ static void mixed_with_ternary(void **state)
 {
     (void)state;
     test_seed(&rng);
-    static const linear_case l = {.n_parts = 3, .rows = {64, 20, 37}, .cols = 256, .max_tokens = 5, .encodings = {"f16", "i2_s", "q8_0"},
+    static const linear_case l = {.n_parts = 3,
+                                  .rows = {64, 20, 37},
+                                  .cols = 256,
+                                  .max_tokens = 5,
+                                  .encodings = {"f16", "i2_s", "q8_0"},
                                   .q8 = true};
     run_linear(&l, (const uint32_t[]){1, 5, 0}, test_gpu_backend());
 }
@@ -154,13 +198,19 @@ static void gated(void **state)
             test_case c;
             const uint32_t rows = test_between(&rng, 1, 200), cols = 256 * test_between(&rng, 1, 3);
             test_case_open(&c, &rng, &(test_case_shape){.max_tokens = max_tokens});
-            tern_op op = {.kind = TERN_OP_LINEAR, .n_in = 3, .n_parts = 2, .gated = true, .activation = i % 2 ? TERN_ACT_SILU : TERN_ACT_RELU2};
-            op.in[0] = i % 3 ? test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY) : test_case_q8(&c, "x", TERN_ROWS_TOKENS, cols);
+            tern_op op = {.kind = TERN_OP_LINEAR,
+                          .n_in = 3,
+                          .n_parts = 2,
+                          .gated = true,
+                          .activation = i % 2 ? TERN_ACT_SILU : TERN_ACT_RELU2};
+            op.in[0] = i % 3 ? test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY)
+                             : test_case_q8(&c, "x", TERN_ROWS_TOKENS, cols);
             op.in[1] = test_case_weight(&c, formats[i / 2].name, rows, cols);
             op.in[2] = test_case_weight(&c, formats[(i / 2 + i % 2) % N_FORMATS].name, rows, cols);
             op.out = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, rows);
             test_case_add(&c, op);
-            test_case_compare(&c, test_gpu_backend(), max_tokens, 1, (test_tolerance){.absolute = 1e-3, .of_row = 1e-5});
+            test_case_compare(&c, test_gpu_backend(), max_tokens, 1,
+                              (test_tolerance){.absolute = 1e-3, .of_row = 1e-5});
             test_case_close(&c);
         }
 }
@@ -170,13 +220,16 @@ static void run_embed(const char *encoding, uint32_t cols, bool row_scales, tern
     enum { ROWS = 700, TOKENS = 9 };
     test_case c;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = TOKENS});
-    tern_op op = {.kind = TERN_OP_EMBED, .n_in = 2, .in = {test_case_weight(&c, encoding, ROWS, cols), test_case_param_view(&c, TERN_PARAM_IDS)}};
+    tern_op op = {.kind = TERN_OP_EMBED,
+                  .n_in = 2,
+                  .in = {test_case_weight(&c, encoding, ROWS, cols), test_case_param_view(&c, TERN_PARAM_IDS)}};
     op.out = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
     test_case_add(&c, op);
     float scales[ROWS];
     tern_weight *w = test_case_weight_of(&c, op.in[0]);
-    if (strncmp(encoding, "tq", 2) == 0) w->scale = tern_f16_to_f32(tern_f32_to_f16(w->scale)); /* as its blocks hold it */
-    for (uint32_t r = 0; r < ROWS; r++) scales[r] = w->scale; /* what the CPU reads from the tail */
+    if (strncmp(encoding, "tq", 2) == 0)
+        w->scale = tern_f16_to_f32(tern_f32_to_f16(w->scale)); /* as its blocks hold it */
+    for (uint32_t r = 0; r < ROWS; r++) scales[r] = w->scale;  /* what the CPU reads from the tail */
     if (row_scales) w->row_scales = scales;
     uint32_t *ids = test_case_param(&c, TERN_PARAM_IDS);
     for (uint32_t t = 0; t < TOKENS; t++) ids[t] = t == 0 ? 0 : t == 1 ? ROWS - 1 : test_between(&rng, 0, ROWS - 1);
@@ -209,8 +262,12 @@ static int close_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_format),       cmocka_unit_test(wide_rows), cmocka_unit_test(slices_and_small_devices),
-        cmocka_unit_test(parts_views_and_sums), cmocka_unit_test(mixed_with_ternary), cmocka_unit_test(gated),
+        cmocka_unit_test(every_format),
+        cmocka_unit_test(wide_rows),
+        cmocka_unit_test(slices_and_small_devices),
+        cmocka_unit_test(parts_views_and_sums),
+        cmocka_unit_test(mixed_with_ternary),
+        cmocka_unit_test(gated),
         cmocka_unit_test(rows_of_tables),
     };
     return cmocka_run_group_tests(tests, NULL, close_all);

@@ -54,7 +54,8 @@ static float element(const tern_gpu_layout *l, const uint8_t *row, uint32_t c)
     case TERN_GPU_Q8_0: return (float)(int8_t)row[c] * tern_f16_to_f32(tern_load_u16(row + l->cols + c / 32 * 2));
     case TERN_GPU_Q6_K: {
         const uint8_t *b = row + (size_t)block * 208;
-        int low = b[half * 64 + part % 2 * 32 + l32] >> (part / 2 * 4) & 15, high = b[128 + half * 32 + l32] >> (part * 2) & 3;
+        int low = b[half * 64 + part % 2 * 32 + l32] >> (part / 2 * 4) & 15,
+            high = b[128 + half * 32 + l32] >> (part * 2) & 3;
         float d = tern_f16_to_f32(tern_load_u16(row + l->cols / 256 * 208 + block * 2));
         return d * (float)(int8_t)b[192 + i / 16] * (float)((low | high << 4) - 32);
     }
@@ -89,8 +90,11 @@ static void check_rows(const matrix *m, const tern_gpu_layout *l)
         assert_int_equal(rows[(size_t)n * l->row_bytes], 0xa5);
         for (uint32_t r = 0; r < n; r++)
             for (uint32_t c = 0; c < m->w.cols; c++) {
-                float got = element(l, rows + (size_t)r * l->row_bytes, c) * scale, want = m->values[(size_t)(first + r) * m->w.cols + c];
-                if (!(got == want)) fail_msg("%s: row %u, column %u: %a found, %a expected", m->w.encoding->name, first + r, c, got, want);
+                float got = element(l, rows + (size_t)r * l->row_bytes, c) * scale,
+                      want = m->values[(size_t)(first + r) * m->w.cols + c];
+                if (!(got == want))
+                    fail_msg("%s: row %u, column %u: %a found, %a expected", m->w.encoding->name, first + r, c, got,
+                             want);
             }
     }
     free(rows);
@@ -102,13 +106,13 @@ static const struct {
     uint32_t cols, row_bytes;
     bool is_file;
 } cases[] = {
-    {TERN_ENC_F32, TERN_GPU_F32, 64, 256, true},       {TERN_ENC_F32, TERN_GPU_F32, 7, 32, false},
-    {TERN_ENC_F16, TERN_GPU_F16, 2560, 5120, true},    {TERN_ENC_F16, TERN_GPU_F16, 33, 80, false},
-    {TERN_ENC_BF16, TERN_GPU_BF16, 64, 128, true},     {TERN_ENC_BF16, TERN_GPU_BF16, 9, 32, false},
-    {TERN_ENC_Q8_0, TERN_GPU_Q8_0, 2560, 2720, false}, {TERN_ENC_Q8_0, TERN_GPU_Q8_0, 96, 112, false},
-    {TERN_ENC_Q6_K, TERN_GPU_Q6_K, 512, 432, false},   {TERN_ENC_Q6_K, TERN_GPU_Q6_K, 2560, 2112, false},
-    {TERN_ENC_Q4_K, TERN_GPU_Q4_K, 512, 288, true},    {TERN_ENC_I2_S, TERN_GPU_TERNARY, 384, 96, true},
-    {TERN_ENC_I2_S, TERN_GPU_TERNARY, 64, 32, false},  {TERN_ENC_TQ2_0, TERN_GPU_TERNARY, 256, 64, false},
+    {TERN_ENC_F32, TERN_GPU_F32, 64, 256, true},         {TERN_ENC_F32, TERN_GPU_F32, 7, 32, false},
+    {TERN_ENC_F16, TERN_GPU_F16, 2560, 5120, true},      {TERN_ENC_F16, TERN_GPU_F16, 33, 80, false},
+    {TERN_ENC_BF16, TERN_GPU_BF16, 64, 128, true},       {TERN_ENC_BF16, TERN_GPU_BF16, 9, 32, false},
+    {TERN_ENC_Q8_0, TERN_GPU_Q8_0, 2560, 2720, false},   {TERN_ENC_Q8_0, TERN_GPU_Q8_0, 96, 112, false},
+    {TERN_ENC_Q6_K, TERN_GPU_Q6_K, 512, 432, false},     {TERN_ENC_Q6_K, TERN_GPU_Q6_K, 2560, 2112, false},
+    {TERN_ENC_Q4_K, TERN_GPU_Q4_K, 512, 288, true},      {TERN_ENC_I2_S, TERN_GPU_TERNARY, 384, 96, true},
+    {TERN_ENC_I2_S, TERN_GPU_TERNARY, 64, 32, false},    {TERN_ENC_TQ2_0, TERN_GPU_TERNARY, 256, 64, false},
     {TERN_ENC_TQ1_0, TERN_GPU_TERNARY, 512, 128, false}, {TERN_ENC_T160, TERN_GPU_TERNARY, 6912, 1728, false},
     {TERN_ENC_T160, TERN_GPU_TERNARY, 130, 64, false},
 };
@@ -154,7 +158,8 @@ static void padding_is_zero(void **state)
 
 static tern_weight described(tern_encoding_id id, uint32_t rows, uint32_t cols, const float *row_scales)
 {
-    return (tern_weight){.encoding = tern_encoding_find(id), .rows = rows, .cols = cols, .row_scales = row_scales, .name = "described"};
+    return (tern_weight){
+        .encoding = tern_encoding_find(id), .rows = rows, .cols = cols, .row_scales = row_scales, .name = "described"};
 }
 
 static void slices(void **state)
@@ -214,8 +219,11 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_hold_the_same_numbers), cmocka_unit_test(padding_is_zero), cmocka_unit_test(slices),
-        cmocka_unit_test(too_long_a_row),             cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(rows_hold_the_same_numbers),
+        cmocka_unit_test(padding_is_zero),
+        cmocka_unit_test(slices),
+        cmocka_unit_test(too_long_a_row),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

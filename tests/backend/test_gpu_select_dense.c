@@ -7,11 +7,17 @@ static const uint64_t mib = 1u << 20;
 
 static tern_gpu_caps device(uint32_t subgroup, uint32_t workgroup_bytes, uint32_t invocations)
 {
-    return (tern_gpu_caps){.subgroup_min = subgroup, .subgroup_max = subgroup, .workgroup_bytes = workgroup_bytes,
-                           .workgroup_invocations = invocations, .max_groups = 65535, .max_binding = 128 * mib, .binding_alignment = 256};
+    return (tern_gpu_caps){.subgroup_min = subgroup,
+                           .subgroup_max = subgroup,
+                           .workgroup_bytes = workgroup_bytes,
+                           .workgroup_invocations = invocations,
+                           .max_groups = 65535,
+                           .max_binding = 128 * mib,
+                           .binding_alignment = 256};
 }
 
-static void expect(const tern_gpu_caps *caps, tern_gpu_format format, uint32_t rows, uint32_t cols, uint32_t tokens, const char *name)
+static void expect(const tern_gpu_caps *caps, tern_gpu_format format, uint32_t rows, uint32_t cols, uint32_t tokens,
+                   const char *name)
 {
     tern_gpu_pipeline pipeline = tern_gpu_select_dense(caps, &(tern_gpu_dense_shape){format, rows, cols, tokens});
     assert_true(pipeline < TERN_GPU_PIPELINE_COUNT);
@@ -73,7 +79,8 @@ static void by_units(void **state)
 static void always_one(void **state)
 {
     (void)state;
-    static const uint32_t subgroups[] = {0, 4, 8, 16, 32, 64, 128}, invocations[] = {128, 256, 1024}, tokens[] = {1, 2, 8, 9, 64, 65, 4096};
+    static const uint32_t subgroups[] = {0, 4, 8, 16, 32, 64, 128}, invocations[] = {128, 256, 1024},
+                          tokens[] = {1, 2, 8, 9, 64, 65, 4096};
     static const char *const prefixes[] = {"", "F32_", "F16_", "BF16_", "Q8_0_", "Q6_K_", "Q4_K_"};
     for (uint32_t s = 0; s < 7; s++)
         for (uint32_t i = 0; i < 3; i++)
@@ -99,16 +106,29 @@ typedef struct one_op {
 static void make(one_op *g, tern_encoding_id id, uint32_t rows, uint32_t cols, uint32_t max_tokens)
 {
     *g = (one_op){0};
-    for (int i = 0; i < 2; i++) g->weights[i] = (tern_weight){.encoding = tern_encoding_find(id), .rows = rows, .cols = cols};
+    for (int i = 0; i < 2; i++)
+        g->weights[i] = (tern_weight){.encoding = tern_encoding_find(id), .rows = rows, .cols = cols};
     g->values[0] = (tern_value){.kind = TERN_VALUE_PARAM, .bytes = 12, .offset = 512};
     g->values[1] = (tern_value){.kind = TERN_VALUE_ACTIVATION, .cols = cols, .bytes = (uint64_t)max_tokens * cols * 4};
     g->values[2] = (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = &g->weights[0], .cols = cols};
     g->values[3] = (tern_value){.kind = TERN_VALUE_OUTPUT, .cols = rows, .bytes = (uint64_t)max_tokens * rows * 4};
     g->values[4] = (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = &g->weights[1], .cols = cols};
-    g->values[5] = (tern_value){.kind = TERN_VALUE_ACTIVATION, .cols = rows, .bytes = (uint64_t)max_tokens * rows * 4, .offset = 1 << 20};
-    g->op = (tern_op){.kind = TERN_OP_LINEAR, .rows = TERN_ROWS_OUTPUTS, .n_in = 2, .n_parts = 1, .in = {{1, 0, cols}, {2, 0, cols}},
-                      .out = {3, 0, rows}, .residual = {.value = TERN_NO_VALUE}, .gain = {.value = TERN_NO_VALUE}};
-    g->graph = (tern_graph){.ops = &g->op, .n_ops = 1, .values = g->values, .n_values = 6, .max_tokens = max_tokens, .max_outputs = max_tokens,
+    g->values[5] = (tern_value){
+        .kind = TERN_VALUE_ACTIVATION, .cols = rows, .bytes = (uint64_t)max_tokens * rows * 4, .offset = 1 << 20};
+    g->op = (tern_op){.kind = TERN_OP_LINEAR,
+                      .rows = TERN_ROWS_OUTPUTS,
+                      .n_in = 2,
+                      .n_parts = 1,
+                      .in = {{1, 0, cols}, {2, 0, cols}},
+                      .out = {3, 0, rows},
+                      .residual = {.value = TERN_NO_VALUE},
+                      .gain = {.value = TERN_NO_VALUE}};
+    g->graph = (tern_graph){.ops = &g->op,
+                            .n_ops = 1,
+                            .values = g->values,
+                            .n_values = 6,
+                            .max_tokens = max_tokens,
+                            .max_outputs = max_tokens,
                             .param_bytes = 1024};
 }
 
@@ -199,8 +219,9 @@ static void epilogues(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_subgroup), cmocka_unit_test(by_workgroup),   cmocka_unit_test(by_units),    cmocka_unit_test(always_one),
-        cmocka_unit_test(head_in_slices), cmocka_unit_test(many_groups), cmocka_unit_test(epilogues),
+        cmocka_unit_test(by_subgroup), cmocka_unit_test(by_workgroup),   cmocka_unit_test(by_units),
+        cmocka_unit_test(always_one),  cmocka_unit_test(head_in_slices), cmocka_unit_test(many_groups),
+        cmocka_unit_test(epilogues),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

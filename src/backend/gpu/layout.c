@@ -55,14 +55,17 @@ static uint32_t rows_of_slice(uint64_t max_binding, uint64_t row_bytes, bool row
     return (uint32_t)most;
 }
 
-tern_status tern_gpu_layout_of(tern_gpu_layout *layout, const tern_weight *w, const tern_gpu_caps *caps, tern_error *err)
+tern_status tern_gpu_layout_of(tern_gpu_layout *layout, const tern_weight *w, const tern_gpu_caps *caps,
+                               tern_error *err)
 {
     tern_gpu_layout l = {.rows = w->rows, .cols = w->cols};
     if (!format_of(w->encoding, &l.format))
-        return tern_fail(err, TERN_UNSUPPORTED, "%s: encoding %s: the GPU backends read f32, f16, bf16, q8_0, q6_k, q4_k and the ternary ones",
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "%s: encoding %s: the GPU backends read f32, f16, bf16, q8_0, q6_k, q4_k and the ternary ones",
                          w->name, w->encoding->name);
     uint64_t row_bytes = round_up(content_bytes(l.format, w->cols), ROW_ALIGNMENT);
-    if (row_bytes <= UINT32_MAX) l.slice_rows = rows_of_slice(caps->max_binding, row_bytes, w->row_scales != NULL, w->rows);
+    if (row_bytes <= UINT32_MAX)
+        l.slice_rows = rows_of_slice(caps->max_binding, row_bytes, w->row_scales != NULL, w->rows);
     if (l.slice_rows == 0)
         return tern_fail(err, TERN_UNSUPPORTED, "%s: rows of %llu bytes: the device binds at most %llu", w->name,
                          (unsigned long long)row_bytes, (unsigned long long)caps->max_binding);
@@ -95,8 +98,8 @@ bool tern_gpu_layout_is_file(const tern_gpu_layout *layout, const tern_weight *w
 }
 
 /* Rows of any ternary encoding as i2_s groups, the last one filled up with zero codes. */
-static tern_status pack_ternary(const tern_gpu_layout *layout, const tern_weight *w, uint32_t first, uint32_t n, uint8_t *out,
-                                tern_error *err)
+static tern_status pack_ternary(const tern_gpu_layout *layout, const tern_weight *w, uint32_t first, uint32_t n,
+                                uint8_t *out, tern_error *err)
 {
     const tern_encoding *i2_s = tern_encoding_find(TERN_ENC_I2_S);
     size_t n_groups = ((size_t)w->cols + GROUP - 1) / GROUP;
@@ -131,8 +134,8 @@ static void split_q6_k(const uint8_t *in, size_t n_blocks, uint8_t *out)
     }
 }
 
-tern_status tern_gpu_pack_rows(const tern_gpu_layout *layout, const tern_weight *w, uint32_t first, uint32_t n, uint8_t *out,
-                               tern_error *err)
+tern_status tern_gpu_pack_rows(const tern_gpu_layout *layout, const tern_weight *w, uint32_t first, uint32_t n,
+                               uint8_t *out, tern_error *err)
 {
     size_t row = layout->row_bytes, content = (size_t)content_bytes(layout->format, w->cols);
     if (tern_gpu_layout_is_file(layout, w)) {

@@ -1,7 +1,10 @@
 /* Lowering linear layers of dense weights: each part, and each slice of it, is one dispatch. */
 #include "backend/gpu/linear.h"
 
-enum { VECTOR = 4, THREAD_ROWS = 8 }; /* floats of a vector; rows and tokens of an invocation of linear_dense_mat.wgsl */
+enum {
+    VECTOR = 4,     /* floats */
+    THREAD_ROWS = 8 /* and tokens, of an invocation of linear_dense_mat.wgsl */
+};
 
 /* The epilogues of the kernels. */
 enum epilogue { STORE, ADD_RESIDUAL, ADD_HELD, TIMES_RELU2, TIMES_SILU };
@@ -22,11 +25,16 @@ static tern_status widen(tern_gpu_program *p, const tern_op *op, bool q8, input 
 {
     uint32_t max_rows = tern_gpu__max_rows(p, op->rows), cols = op->in[0].cols, vectors = ceil_div(cols, VECTOR);
     tern_gpu_pipeline pipeline = q8 ? TERN_GPU_WIDEN_Q8 : TERN_GPU_WIDEN_F32;
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, ceil_div(vectors, tern_gpu_pipelines[pipeline].invocations), max_rows, 1, err);
+    tern_gpu_dispatch *d =
+        tern_gpu__add(p, op, pipeline, ceil_div(vectors, tern_gpu_pipelines[pipeline].invocations), max_rows, 1, err);
     if (!d) return TERN_UNSUPPORTED;
     uint64_t bytes = (uint64_t)max_rows * vectors * VECTOR * sizeof(float);
-    in->range = (tern_gpu_range){.value = TERN_GPU_SCRATCH, .offset = tern_gpu__scratch(p, bytes), .bytes = bytes, .written = true};
-    uint32_t uniform[] = {cols, vectors, tern_gpu__count_word(p, op->rows), q8 ? 0 : op->in[0].first_col,
+    in->range = (tern_gpu_range){
+        .value = TERN_GPU_SCRATCH, .offset = tern_gpu__scratch(p, bytes), .bytes = bytes, .written = true};
+    uint32_t uniform[] = {cols,
+                          vectors,
+                          tern_gpu__count_word(p, op->rows),
+                          q8 ? 0 : op->in[0].first_col,
                           q8 ? (uint32_t)(tern_q8_stride(cols) / 4) : p->graph->values[op->in[0].value].cols,
                           (uint32_t)(tern_q8_scales_offset(cols, max_rows) / 4)};
     for (size_t i = 0; i < sizeof uniform / sizeof *uniform; i++) d->uniform[i] = uniform[i];
@@ -74,34 +82,46 @@ static enum epilogue epilogue_of(const tern_gpu_program *p, const tern_op *op, u
 }
 
 /* The dispatch of `rows` rows. Groups of rows go over x and, where a device allows too few there, z. */
-static tern_gpu_dispatch *add_dispatch(tern_gpu_program *p, const tern_op *op, tern_gpu_pipeline pipeline, uint32_t rows, tern_error *err)
+static tern_gpu_dispatch *add_dispatch(tern_gpu_program *p, const tern_op *op, tern_gpu_pipeline pipeline,
+                                       uint32_t rows, tern_error *err)
 {
     uint32_t max_rows = tern_gpu__max_rows(p, op->rows), row_threads = tern_gpu_override(pipeline, "ROW_THREADS", 0);
     if (row_threads > 0) {
         uint32_t tokens = tern_gpu_override(pipeline, "TOKEN_THREADS", 0) * THREAD_ROWS;
-        return tern_gpu__add(p, op, pipeline, ceil_div(rows, row_threads * THREAD_ROWS), ceil_div(max_rows, tokens), 1, err);
+        return tern_gpu__add(p, op, pipeline, ceil_div(rows, row_threads * THREAD_ROWS), ceil_div(max_rows, tokens), 1,
+                             err);
     }
     uint32_t lanes = tern_gpu_override(pipeline, "LANES", 8), tokens = tern_gpu_override(pipeline, "TOKENS", 1);
-    uint32_t groups = ceil_div(rows, tern_gpu_pipelines[pipeline].invocations / lanes * tern_gpu_override(pipeline, "ROWS", 4));
+    uint32_t groups =
+        ceil_div(rows, tern_gpu_pipelines[pipeline].invocations / lanes * tern_gpu_override(pipeline, "ROWS", 4));
     uint32_t z = ceil_div(groups, p->caps->max_groups);
     return tern_gpu__add(p, op, pipeline, ceil_div(groups, z), ceil_div(max_rows, tokens), z, err);
 }
 
-static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t part, const input *in, const tern_gpu_layout *layout,
-                             uint32_t slice, uint32_t first_col, tern_error *err)
+static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t part, const input *in,
+                             const tern_gpu_layout *layout, uint32_t slice, uint32_t first_col, tern_error *err)
 {
     const tern_value *values = p->graph->values;
     uint32_t first = slice * layout->slice_rows, rows = layout->rows - first;
     if (rows > layout->slice_rows) rows = layout->slice_rows;
-    const tern_gpu_dense_shape shape = {.format = layout->format, .rows = rows, .cols = in->cols, .tokens = tern_gpu__max_rows(p, op->rows)};
+    const tern_gpu_dense_shape shape = {
+        .format = layout->format, .rows = rows, .cols = in->cols, .tokens = tern_gpu__max_rows(p, op->rows)};
     tern_gpu_pipeline pipeline = tern_gpu_select_dense(p->caps, &shape);
     tern_gpu_dispatch *d = add_dispatch(p, op, pipeline, rows, err);
     if (!d) return TERN_UNSUPPORTED;
     enum epilogue epilogue = epilogue_of(p, op, part);
     bool residual = epilogue == ADD_RESIDUAL;
-    uint32_t uniform[] = {rows, in->cols, layout->row_bytes / 16, tern_gpu__count_word(p, op->rows), in->first, in->stride,
-                          op->out.first_col + first_col + first, values[op->out.value].cols,
-                          residual ? op->residual.first_col + first_col + first : 0, residual ? values[op->residual.value].cols : 0, epilogue};
+    uint32_t uniform[] = {rows,
+                          in->cols,
+                          layout->row_bytes / 16,
+                          tern_gpu__count_word(p, op->rows),
+                          in->first,
+                          in->stride,
+                          op->out.first_col + first_col + first,
+                          values[op->out.value].cols,
+                          residual ? op->residual.first_col + first_col + first : 0,
+                          residual ? values[op->residual.value].cols : 0,
+                          epilogue};
     for (size_t i = 0; i < sizeof uniform / sizeof *uniform; i++) d->uniform[i] = uniform[i];
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind(d, in->range);
@@ -113,7 +133,8 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t pa
     return TERN_OK;
 }
 
-static tern_status lower_part(tern_gpu_program *p, const tern_op *op, uint32_t part, bool again, uint32_t first_col, tern_error *err)
+static tern_status lower_part(tern_gpu_program *p, const tern_op *op, uint32_t part, bool again, uint32_t first_col,
+                              tern_error *err)
 {
     tern_gpu_layout layout;
     TERN_TRY(tern_gpu_layout_of(&layout, p->graph->values[op->in[1 + part].value].weight, p->caps, err));

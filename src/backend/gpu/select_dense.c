@@ -10,9 +10,11 @@ enum {
     MANY_ROWS = 32768 /* enough for every processor of a large GPU when an invocation has four */
 };
 
-#define VEC1(name)  TERN_GPU_##name##_VEC1_32X4_S32, TERN_GPU_##name##_VEC1_32X1_S32, TERN_GPU_##name##_VEC1_8X4_S8, TERN_GPU_##name##_VEC1
-#define VEC4(name)  TERN_GPU_##name##_VEC4_32X4_S32, TERN_GPU_##name##_VEC4_8X4_S8, TERN_GPU_##name##_VEC4
-#define MAT(name)   TERN_GPU_##name##_MAT_128X128, TERN_GPU_##name##_MAT_128X64
+#define VEC1(name)                                                                                                     \
+    TERN_GPU_##name##_VEC1_32X4_S32, TERN_GPU_##name##_VEC1_32X1_S32, TERN_GPU_##name##_VEC1_8X4_S8,                   \
+        TERN_GPU_##name##_VEC1
+#define VEC4(name)   TERN_GPU_##name##_VEC4_32X4_S32, TERN_GPU_##name##_VEC4_8X4_S8, TERN_GPU_##name##_VEC4
+#define MAT(name)    TERN_GPU_##name##_MAT_128X128, TERN_GPU_##name##_MAT_128X64
 #define FORMAT(name) [TERN_GPU_##name] = {{VEC1(name)}, {VEC4(name)}, {MAT(name)}}
 static const struct {
     tern_gpu_pipeline vec1[4], vec4[3], mat[2];
@@ -23,15 +25,22 @@ static bool wanted(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps, const 
 {
     const char *names = getenv("TERN_GPU_VARIANT"), *name = tern_gpu_pipelines[pipeline].name;
     const char *at = names ? strstr(names, name) : NULL;
-    if (!at || (at[strlen(name)] != 0 && at[strlen(name)] != ',') || !tern_gpu_pipeline_fits(pipeline, caps)) return false;
-    if (strcmp(tern_gpu_pipelines[pipeline].file, "embed") == 0 || tern_gpu_override(pipeline, "FORMAT", 0) != shape->format) return false;
-    return tern_gpu_override(pipeline, "ROW_THREADS", 0) > 0 || tern_gpu_override(pipeline, "TOKENS", 1) > 1 || shape->tokens == 1;
+    if (!at || (at[strlen(name)] != 0 && at[strlen(name)] != ',') || !tern_gpu_pipeline_fits(pipeline, caps))
+        return false;
+    if (strcmp(tern_gpu_pipelines[pipeline].file, "embed") == 0 ||
+        tern_gpu_override(pipeline, "FORMAT", 0) != shape->format)
+        return false;
+    return tern_gpu_override(pipeline, "ROW_THREADS", 0) > 0 || tern_gpu_override(pipeline, "TOKENS", 1) > 1 ||
+           shape->tokens == 1;
 }
 
 /* 32 lanes leave many idle in short rows of q6_k and q4_k, where a lane takes 64 or 32 columns at once. */
 static bool short_rows(const tern_gpu_dense_shape *shape)
 {
-    uint32_t columns = shape->format == TERN_GPU_Q6_K ? 64 : shape->format == TERN_GPU_Q4_K ? 32 : shape->format == TERN_GPU_Q8_0 ? 16 : 8;
+    uint32_t columns = shape->format == TERN_GPU_Q6_K   ? 64
+                       : shape->format == TERN_GPU_Q4_K ? 32
+                       : shape->format == TERN_GPU_Q8_0 ? 16
+                                                        : 8;
     uint32_t units = (shape->cols + columns - 1) / columns, turns = (units + 31) / 32;
     return units * 4 < turns * 32 * 3;
 }

@@ -2,12 +2,12 @@
 //
 //   groups     (ceil(cols / 8 / WORKGROUP), most tokens)
 //   params     word count_word holds the number of tokens; from word ids_word on, their ids
-//   table      rows [first_row, first_row + rows) of the table, row_vectors vectors of 16 bytes each, as src/backend/gpu/gpu.h lays
-//              them out; tokens with other ids are another slice's
+//   table      rows [first_row, first_row + rows) of the table, row_vectors vectors of 16 bytes each, as
+//              src/backend/gpu/gpu.h lays them out; tokens with other ids are another slice's
 //   result     [tokens] rows of result_stride floats, from result_first
 //
-// An invocation decodes eight columns (or what is left of them). A ternary table has the scale of the tensor, or one for each row from
-// word scales_word on (0: none).
+// An invocation decodes eight columns (or what is left of them). A ternary table has the scale of the tensor, or one
+// for each row from word scales_word on (0: none).
 override FORMAT: u32 = 2; // 0 ternary, 1 f32, 2 f16, 3 bf16, 4 q8_0, 5 q6_k, 6 q4_k
 override WORKGROUP: u32 = 128;
 
@@ -44,7 +44,8 @@ fn half_at(row: u32, byte: u32) -> f32 {
     return select(pair.x, pair.y, (byte & 2u) != 0u);
 }
 
-// The bytes of a word, the lowest first. (unpack4xU8 would become 8-bit integers in SPIR-V, which not every device has.)
+// The bytes of a word, the lowest first. (unpack4xU8 would become 8-bit integers in SPIR-V, which not every device
+// has.)
 fn bytes(v: u32) -> vec4<f32> {
     return vec4<f32>((vec4<u32>(v) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));
 }
@@ -76,7 +77,8 @@ fn q6_k(row: u32, c: u32) -> mat2x4<f32> {
     let block = c / 256u * 208u;
     let side = c % 256u / 128u;
     let part = c % 128u / 32u;
-    let low = (pair_at(row, block + side * 64u + part % 2u * 32u + c % 32u) >> vec2<u32>(part / 2u * 4u)) & vec2<u32>(0x0f0f0f0fu);
+    let nibbles = pair_at(row, block + side * 64u + part % 2u * 32u + c % 32u) >> vec2<u32>(part / 2u * 4u);
+    let low = nibbles & vec2<u32>(0x0f0f0f0fu);
     let high = (pair_at(row, block + 128u + side * 32u + c % 32u) >> vec2<u32>(part * 2u)) & vec2<u32>(0x03030303u);
     let scales = word_at(row, block + 192u + c % 256u / 16u);
     let scale = extractBits(bitcast<i32>(scales), c / 16u % 4u * 8u, 8u);
@@ -95,9 +97,10 @@ fn q4_k(row: u32, c: u32) -> mat2x4<f32> {
         scale = ((head.w >> shift) & 15u) | (((head.y >> (shift + 6u)) & 3u) << 4u);
         least = ((head.w >> (shift + 4u)) & 15u) | (((head.z >> (shift + 6u)) & 3u) << 4u);
     }
-    let values = (pair_at(row, block + 16u + group / 2u * 32u + c % 32u) >> vec2<u32>(group % 2u * 4u)) & vec2<u32>(0x0f0f0f0fu);
+    let nibbles = pair_at(row, block + 16u + group / 2u * 32u + c % 32u) >> vec2<u32>(group % 2u * 4u);
+    let values = unsigned_bytes(nibbles & vec2<u32>(0x0f0f0f0fu));
     let ds = unpack2x16float(head.x);
-    return minus(unsigned_bytes(values) * (ds.x * f32(scale)), ds.y * f32(least));
+    return minus(values * (ds.x * f32(scale)), ds.y * f32(least));
 }
 
 fn f32s(row: u32, c: u32) -> mat2x4<f32> {
@@ -111,7 +114,8 @@ fn f32s(row: u32, c: u32) -> mat2x4<f32> {
 
 fn f16s(row: u32, c: u32) -> mat2x4<f32> {
     let v = table[row + c / 8u];
-    return mat2x4<f32>(vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)), vec4<f32>(unpack2x16float(v.z), unpack2x16float(v.w)));
+    let low = vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y));
+    return mat2x4<f32>(low, vec4<f32>(unpack2x16float(v.z), unpack2x16float(v.w)));
 }
 
 fn bf16s(row: u32, c: u32) -> mat2x4<f32> {

@@ -1,15 +1,18 @@
-// LINEAR (src/ops/op.h) for many tokens, dense weights: out[t][r] = sum_c w[r][c] x[t][c], then the epilogue. Sums in f32.
+// LINEAR (src/ops/op.h) for many tokens, dense weights: out[t][r] = sum_c w[r][c] x[t][c], then the epilogue. Sums in
+// f32.
 //
 //   groups     (ceil(rows / 8 / ROW_THREADS), ceil(most tokens / 8 / TOKEN_THREADS))
 //   params     word count_word holds the number of tokens
 //   x          [tokens] rows of cols floats, from vector x_first, x_stride vectors apart; cols is a multiple of 4
-//   weights    [rows] rows of row_vectors vectors of 16 bytes, as src/backend/gpu/gpu.h lays them out; values past cols are zero
+//   weights    [rows] rows of row_vectors vectors of 16 bytes, as src/backend/gpu/gpu.h lays them out; values past cols
+//              are zero
 //   residual   [tokens] rows, read when epilogue is 1
 //   result     [tokens] rows; row r of the slice is column result_first + r
 //
-// A workgroup makes a tile of 8 ROW_THREADS rows and 8 TOKEN_THREADS tokens, an invocation 8 x 8 of it: four and four rows (and tokens)
-// half a tile apart, so that neighbours read neighbouring vectors. Weights are decoded once, into workgroup memory, COLUMNS at a time.
-// epilogue: 0 none; 1 + residual; 2 + what result holds; 3, 4 times relu2, silu of what result holds.
+// A workgroup makes a tile of 8 ROW_THREADS rows and 8 TOKEN_THREADS tokens, an invocation 8 x 8 of it: four and four
+// rows (and tokens) half a tile apart, so that neighbours read neighbouring vectors. Weights are decoded once, into
+// workgroup memory, COLUMNS at a time. epilogue: 0 none; 1 + residual; 2 + what result holds; 3, 4 times relu2, silu of
+// what result holds.
 override FORMAT: u32 = 2; // 1 f32, 2 f16, 3 bf16, 4 q8_0, 5 q6_k, 6 q4_k
 override ROW_THREADS: u32 = 16;
 override TOKEN_THREADS: u32 = 8;
@@ -57,7 +60,8 @@ fn half_at(row: u32, byte: u32) -> f32 {
     return select(pair.x, pair.y, (byte & 2u) != 0u);
 }
 
-// The bytes of a word, the lowest first. (unpack4xU8 would become 8-bit integers in SPIR-V, which not every device has.)
+// The bytes of a word, the lowest first. (unpack4xU8 would become 8-bit integers in SPIR-V, which not every device
+// has.)
 fn bytes(v: u32) -> vec4<f32> {
     return vec4<f32>((vec4<u32>(v) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));
 }
@@ -83,7 +87,8 @@ fn q6_k(row: u32, c: u32) -> mat2x4<f32> {
     let block = c / 256u * 208u;
     let side = c % 256u / 128u;
     let part = c % 128u / 32u;
-    let low = (pair_at(row, block + side * 64u + part % 2u * 32u + c % 32u) >> vec2<u32>(part / 2u * 4u)) & vec2<u32>(0x0f0f0f0fu);
+    let nibbles = pair_at(row, block + side * 64u + part % 2u * 32u + c % 32u) >> vec2<u32>(part / 2u * 4u);
+    let low = nibbles & vec2<u32>(0x0f0f0f0fu);
     let high = (pair_at(row, block + 128u + side * 32u + c % 32u) >> vec2<u32>(part * 2u)) & vec2<u32>(0x03030303u);
     let scales = word_at(row, block + 192u + c % 256u / 16u);
     let scale = extractBits(bitcast<i32>(scales), c / 16u % 4u * 8u, 8u);
@@ -102,9 +107,10 @@ fn q4_k(row: u32, c: u32) -> mat2x4<f32> {
         scale = ((head.w >> shift) & 15u) | (((head.y >> (shift + 6u)) & 3u) << 4u);
         least = ((head.w >> (shift + 4u)) & 15u) | (((head.z >> (shift + 6u)) & 3u) << 4u);
     }
-    let values = (pair_at(row, block + 16u + group / 2u * 32u + c % 32u) >> vec2<u32>(group % 2u * 4u)) & vec2<u32>(0x0f0f0f0fu);
+    let nibbles = pair_at(row, block + 16u + group / 2u * 32u + c % 32u) >> vec2<u32>(group % 2u * 4u);
+    let values = unsigned_bytes(nibbles & vec2<u32>(0x0f0f0f0fu));
     let ds = unpack2x16float(head.x);
-    return minus(unsigned_bytes(values) * (ds.x * f32(scale)), ds.y * f32(least));
+    return minus(values * (ds.x * f32(scale)), ds.y * f32(least));
 }
 
 fn f32s(row: u32, c: u32) -> mat2x4<f32> {
@@ -118,7 +124,8 @@ fn f32s(row: u32, c: u32) -> mat2x4<f32> {
 
 fn f16s(row: u32, c: u32) -> mat2x4<f32> {
     let v = weights[row + c / 8u];
-    return mat2x4<f32>(vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)), vec4<f32>(unpack2x16float(v.z), unpack2x16float(v.w)));
+    let low = vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y));
+    return mat2x4<f32>(low, vec4<f32>(unpack2x16float(v.z), unpack2x16float(v.w)));
 }
 
 fn bf16s(row: u32, c: u32) -> mat2x4<f32> {

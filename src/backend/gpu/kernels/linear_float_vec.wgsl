@@ -1,5 +1,6 @@
 enable subgroups; // subgroups only
-// LINEAR (src/ops/op.h) for few tokens, weights stored as floats: out[t][r] = sum_c w[r][c] x[t][c], then the epilogue. Sums in f32.
+// LINEAR (src/ops/op.h) for few tokens, weights stored as floats: out[t][r] = sum_c w[r][c] x[t][c], then the epilogue.
+// Sums in f32.
 //
 //   groups     (x * z cover the slice's rows, WORKGROUP / LANES * ROWS each; ceil(most tokens / TOKENS))
 //   params     word count_word holds the number of tokens
@@ -8,8 +9,8 @@ enable subgroups; // subgroups only
 //   residual   [tokens] rows, read when epilogue is 1
 //   result     [tokens] rows; row r of the slice is column result_first + r
 //
-// LANES invocations share ROWS rows (1, 2 or 4): lane l takes pieces l, l + LANES, ... of eight columns of each. TOKENS is 1 or 4.
-// epilogue: 0 none; 1 + residual; 2 + what result holds; 3, 4 times relu2, silu of what result holds.
+// LANES invocations share ROWS rows (1, 2 or 4): lane l takes pieces l, l + LANES, ... of eight columns of each. TOKENS
+// is 1 or 4. epilogue: 0 none; 1 + residual; 2 + what result holds; 3, 4 times relu2, silu of what result holds.
 override FORMAT: u32 = 2; // 1 f32, 2 f16, 3 bf16
 override WORKGROUP: u32 = 128;
 override LANES: u32 = 8;
@@ -65,14 +66,23 @@ fn piece(row: u32, at: u32, narrow: bool) -> mat2x4<f32> {
     }
     let w = weights[row + at];
     if (FORMAT == 2u) {
-        return mat2x4<f32>(vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y)), vec4<f32>(unpack2x16float(w.z), unpack2x16float(w.w)));
+        let low = vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y));
+        return mat2x4<f32>(low, vec4<f32>(unpack2x16float(w.z), unpack2x16float(w.w)));
     }
     let even = bitcast<vec4<f32>>(w << vec4<u32>(16u));
     let odd = bitcast<vec4<f32>>(w & vec4<u32>(0xffff0000u));
     return mat2x4<f32>(even.x, odd.x, even.y, odd.y, even.z, odd.z, even.w, odd.w);
 }
 
-fn products(w0: mat2x4<f32>, w1: mat2x4<f32>, w2: mat2x4<f32>, w3: mat2x4<f32>, token: u32, at: u32, narrow: bool) -> vec4<f32> {
+fn products(
+    w0: mat2x4<f32>,
+    w1: mat2x4<f32>,
+    w2: mat2x4<f32>,
+    w3: mat2x4<f32>,
+    token: u32,
+    at: u32,
+    narrow: bool,
+) -> vec4<f32> {
     let low = x[token + 2u * at];
     var high = vec4<f32>();
     if (!narrow) {
@@ -153,7 +163,11 @@ fn total(sums: vec4<f32>, local: u32, token: u32) -> f32 {
 }
 
 @compute @workgroup_size(WORKGROUP)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
     let lane = local % LANES;
     let first = ((group.z * groups.x + group.x) * (WORKGROUP / LANES) + local / LANES) * ROWS;
     let t = group.y * TOKENS;

@@ -1,5 +1,6 @@
 enable subgroups; // subgroups only
-// LINEAR (src/ops/op.h) for few tokens, weights in blocks: out[t][r] = sum_c w[r][c] x[t][c], then the epilogue. Sums in f32.
+// LINEAR (src/ops/op.h) for few tokens, weights in blocks: out[t][r] = sum_c w[r][c] x[t][c], then the epilogue. Sums
+// in f32.
 //
 //   groups     (x * z cover the slice's rows, WORKGROUP / LANES * ROWS each; ceil(most tokens / TOKENS))
 //   params     word count_word holds the number of tokens
@@ -8,9 +9,10 @@ enable subgroups; // subgroups only
 //   residual   [tokens] rows, read when epilogue is 1
 //   result     [tokens] rows; row r of the slice is column result_first + r
 //
-// LANES invocations share ROWS rows (1, 2 or 4): lane l takes units l, l + LANES, ... of each. A unit is what one load of 16 bytes begins:
-// 16 columns of q8_0; 16 of an even group and the same 16 of the next of q4_k; four times 16 of half a block of q6_k. TOKENS is 1 or 4.
-// epilogue: 0 none; 1 + residual; 2 + what result holds; 3, 4 times relu2, silu of what result holds.
+// LANES invocations share ROWS rows (1, 2 or 4): lane l takes units l, l + LANES, ... of each. A unit is what one load
+// of 16 bytes begins: 16 columns of q8_0; 16 of an even group and the same 16 of the next of q4_k; four times 16 of
+// half a block of q6_k. TOKENS is 1 or 4. epilogue: 0 none; 1 + residual; 2 + what result holds; 3, 4 times relu2, silu
+// of what result holds.
 override FORMAT: u32 = 4; // 4 q8_0, 5 q6_k, 6 q4_k
 override WORKGROUP: u32 = 128;
 override LANES: u32 = 8;
@@ -54,7 +56,8 @@ struct Sums {
     t3: vec4<f32>,
 }
 
-// A unit as it is stored. q8_0: values; q6_k: ql, the ql 32 bytes on, qh, scales; q4_k: values, the block's head. d: the f16 scale.
+// A unit as it is stored. q8_0: values; q6_k: ql, the ql 32 bytes on, qh, scales; q4_k: values, the block's head. d:
+// the f16 scale.
 struct Unit {
     a: vec4<u32>,
     b: vec4<u32>,
@@ -95,7 +98,8 @@ struct Sixteen {
     scale: f32,
 }
 
-// The bytes of a word, the lowest first. (unpack4xU8 would become 8-bit integers in SPIR-V, which not every device has.)
+// The bytes of a word, the lowest first. (unpack4xU8 would become 8-bit integers in SPIR-V, which not every device
+// has.)
 fn bytes(v: u32) -> vec4<f32> {
     return vec4<f32>((vec4<u32>(v) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));
 }
@@ -259,7 +263,11 @@ fn total(sums: vec4<f32>, local: u32, token: u32) -> f32 {
 }
 
 @compute @workgroup_size(WORKGROUP)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
     let lane = local % LANES;
     let first = ((group.z * groups.x + group.x) * (WORKGROUP / LANES) + local / LANES) * ROWS;
     let t = group.y * TOKENS;

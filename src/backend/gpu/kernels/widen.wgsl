@@ -1,10 +1,11 @@
-// Rows that linear layers of dense weights read, as f32 rows that start at whole vectors: from int8 rows with a scale for each (value times
-// inverse scale), or from f32 rows that start elsewhere. What lies between cols and the row's end becomes zero.
+// Rows that linear layers of dense weights read, as f32 rows that start at whole vectors: from int8 rows with a scale
+// for each (value times inverse scale), or from f32 rows that start elsewhere. What lies between cols and the row's end
+// becomes zero.
 //
 //   groups     (ceil(vectors / WORKGROUP), most rows)
 //   params     word count_word holds the number of rows
-//   x          Q8: int8 values from word x_first + t x_stride, the inverse scale of row t in word scales_word + t; else: floats from word
-//              x_first + t x_stride
+//   x          Q8: int8 values from word x_first + t x_stride, the inverse scale of row t in word scales_word + t;
+//              else: floats from word x_first + t x_stride
 //   result     [rows][vectors], vectors = ceil(cols / 4)
 override Q8: bool = true;
 override WORKGROUP: u32 = 128;
@@ -23,7 +24,8 @@ struct P {
 @group(0) @binding(2) var<storage, read_write> x: array<u32>;
 @group(0) @binding(3) var<storage, read_write> result: array<vec4<f32>>;
 
-// The bytes of a word, the lowest first. (unpack4xI8 would become 8-bit integers in SPIR-V, which not every device has.)
+// The bytes of a word, the lowest first. (unpack4xI8 would become 8-bit integers in SPIR-V, which not every device
+// has.)
 fn signed_bytes(v: u32) -> vec4<f32> {
     return vec4<f32>((vec4<i32>(bitcast<i32>(v)) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u));
 }

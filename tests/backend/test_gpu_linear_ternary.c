@@ -103,7 +103,7 @@ static void close_built(built *b)
 /* Two roundings of the product with the scale, one of the sum; exp of the device. */
 static test_tolerance tolerance_of(const layer *l)
 {
-    if (l->f32) return (test_tolerance){.absolute = 3e-8 * l->cols, .of_row = l->gated ? 2e-5 : 2e-6};
+    if (l->f32) return (test_tolerance){.absolute = 3e-8 * l->cols, .of_row = l->gated ? 2e-4 : 2e-6};
     if (l->gated) return (test_tolerance){.of_value = 2e-6, .of_row = 1e-6};
     return (test_tolerance){.of_value = 2.5e-7, .of_row = l->residual ? 2.5e-7 : 0};
 }
@@ -238,7 +238,7 @@ static void with_its_norm(void **state)
         for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
             layer l = layers[i];
             l.norm = true;
-            if (l.cols % 4 || l.cols > 14848) continue;
+            if (l.cols % 4 || (l.cols > 14848 && which == LEAST)) continue;
             print_message("%s, %u columns, %u parts, device %u\n", l.encoding, l.cols, l.n_parts, which);
             for (uint32_t k = 0; k < 3; k++, n++) n_same += check_norm(&rng, &l, which);
         }

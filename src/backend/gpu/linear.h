@@ -43,5 +43,7 @@ typedef struct tern_gpu_dense_shape {
 
 /* Of linear_float_vec or linear_quant_vec for few tokens, else of linear_dense_mat. */
 tern_gpu_pipeline tern_gpu_select_dense(const tern_gpu_caps *caps, const tern_gpu_dense_shape *shape);
+/* For timing, see prefetch.c. */
+tern_status tern_gpu__prefetch(tern_gpu_program *p, const tern_op *op, tern_error *err);
 
 #endif

@@ -19,10 +19,12 @@ static const tern_gpu_pipeline norm_plain[] = {TERN_GPU_TERNARY_VEC_NORM_8X5_ONE
                                                TERN_GPU_TERNARY_VEC_NORM_8X8_S32,
                                                TERN_GPU_TERNARY_VEC_NORM_S8,
                                                TERN_GPU_TERNARY_VEC_NORM_S4,
-                                               TERN_GPU_TERNARY_VEC_NORM};
+                                               TERN_GPU_TERNARY_VEC_NORM,
+                                               TERN_GPU_TERNARY_VEC_NORM_WIDE};
 static const tern_gpu_pipeline norm_gated[] = {
     TERN_GPU_TERNARY_VEC_NORM_GATED_8X5_S32, TERN_GPU_TERNARY_VEC_NORM_GATED_8X4_S32,
-    TERN_GPU_TERNARY_VEC_NORM_GATED_S8, TERN_GPU_TERNARY_VEC_NORM_GATED_S4, TERN_GPU_TERNARY_VEC_NORM_GATED};
+    TERN_GPU_TERNARY_VEC_NORM_GATED_S8,      TERN_GPU_TERNARY_VEC_NORM_GATED_S4,
+    TERN_GPU_TERNARY_VEC_NORM_GATED,         TERN_GPU_TERNARY_VEC_NORM_GATED_WIDE};
 
 static uint32_t round_up(uint32_t n, uint32_t multiple)
 {

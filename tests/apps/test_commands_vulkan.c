@@ -1,0 +1,146 @@
+/* The command on a GPU: what it writes, what it counts, and what it refuses. */
+#include "support/command.h"
+#include "support/op_case.h"
+#include "support/test.h"
+
+/* Whether there is a GPU: the first test, which is skipped otherwise, and the others with it. */
+static bool there_is_one;
+
+static void opens(void **state)
+{
+    (void)state;
+    test_gpu_backend();
+    there_is_one = true;
+}
+
+static void the_text_of_the_cpu(void **state)
+{
+    (void)state;
+    test_output cpu = TERN("run", "-m", test_bundled(), "--greedy", "-n", "6", "-q");
+    assert_int_equal(cpu.code, 0);
+    static const char *const flags[][2] = {{NULL}, {"--gpu-steps", "1"}, {"--gpu-layers", "3"}, {"--gpu-layers", "all"}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        const char *words[] = {"run", "-m",        test_bundled(), "--greedy",  "-n",       "6",
+                               "-q",  "--backend", "vulkan",       flags[i][0], flags[i][1], NULL};
+        test_output gpu = test_tern(NULL, words);
+        assert_string_equal(gpu.err, "");
+        assert_int_equal(gpu.code, 0);
+        assert_string_equal(gpu.out, cpu.out);
+        test_output_free(&gpu);
+    }
+    test_output_free(&cpu);
+}
+
+static void the_host_chooses_and_says_so(void **state)
+{
+    (void)state;
+    test_output o = TERN("run", "-m", test_bundled(), "--backend", "vulkan", "--greedy", "-n", "2", "--repetition-penalty",
+                         "1.1", "--gpu-steps", "4");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.err, "note: --gpu-steps had no effect"));
+    test_output_free(&o);
+    o = TERN("run", "-m", test_bundled(), "--backend", "vulkan", "--greedy", "-n", "2", "--gpu-steps", "4");
+    assert_null(strstr(o.err, "note:"));
+    assert_non_null(strstr(o.err, "that the device can read"));
+    test_output_free(&o);
+}
+
+static double number_at(const json_t *o, const char *key)
+{
+    assert_true(json_is_number(json_object_get(o, key)));
+    return json_number_value(json_object_get(o, key));
+}
+
+/* What issues and documents promise: dispatches a layer, submits, bytes, allocations. */
+static void bench_counts(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_bundled(), "--backend", "vulkan", "-p", "4", "-n", "8", "-r", "1",
+                                          "--gpu-steps", "1,4", "--json"));
+    const json_t *rows = json_object_get(o, "results");
+    assert_int_equal(json_array_size(rows), 2);
+    assert_non_null(json_object_get(o, "device"));
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *row = json_array_get(rows, i), *counters = json_object_get(row, "counters");
+        const double steps = i ? 4 : 1;
+        assert_true(number_at(row, "gpu_steps") == steps);
+        assert_true(number_at(counters, "dispatches_per_layer") > 0 && number_at(counters, "dispatches_per_layer") <= 7);
+        assert_true(number_at(counters, "submits_per_token") == 1 / steps);
+        assert_true(number_at(counters, "downloaded_bytes_per_token") == 4 + 4 / steps);
+        assert_true(number_at(counters, "device_allocations_per_token") == 0);
+        assert_true(number_at(counters, "allocations_per_token") == 0);
+        assert_true(number_at(row, "read_bandwidth") > 0);
+    }
+    json_decref(o);
+}
+
+static void profiled(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_bundled(), "--backend", "vulkan", "-p", "0", "-n", "2", "-r", "1",
+                                          "--profile", "--json"));
+    const json_t *row = json_array_get(json_object_get(o, "results"), 0);
+    const json_t *decode = json_object_get(json_object_get(row, "profile"), "decode");
+    double share = 0, count = 0;
+    size_t i;
+    json_t *r;
+    json_array_foreach(json_object_get(decode, "dispatches"), i, r)
+    {
+        share += number_at(r, "share");
+        count += number_at(r, "count_per_token");
+    }
+    assert_true(share > 0.999 && share < 1.001);
+    assert_true(count == number_at(json_object_get(row, "counters"), "dispatches_per_token"));
+    json_decref(o);
+}
+
+static void compared(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(
+        TERN_WORDS("compare", "-m", test_bundled(), "--backend", "vulkan", "--ids", "1,31,608,1185,7", "--json"));
+    assert_true(json_is_true(json_object_get(o, "ok")));
+    assert_true(json_is_null(json_object_get(o, "first_difference")));
+    assert_true(number_at(json_object_get(o, "cached_logits"), "cosine") > 0.999);
+    json_decref(o);
+}
+
+static void listed(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(TERN_WORDS("devices", "--json"));
+    const json_t *vulkan = json_object_get(o, "vulkan");
+    assert_null(json_object_get(vulkan, "problem"));
+    assert_true(number_at(json_array_get(json_object_get(vulkan, "devices"), 0), "memory_bytes") > 0);
+    json_decref(o);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[6], *message;
+    } cases[] = {
+        {{"run", "--backend", "vulkan", "--device", "99"}, "no device 99"},
+        {{"run", "--backend", "vulkan", "--device", "no such thing"}, "no such thing"},
+        {{"run", "--backend", "vulkan", "--head", "exact"}, "head \"exact\" on vulkan"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        test_output o = test_tern(NULL, cases[i].words);
+        assert_int_equal(o.code, 1);
+        if (!strstr(o.err, cases[i].message)) fail_msg("%s: \"%s\" expected", o.err, cases[i].message);
+        test_output_free(&o);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest first[] = {cmocka_unit_test(opens)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_text_of_the_cpu), cmocka_unit_test(the_host_chooses_and_says_so), cmocka_unit_test(bench_counts),
+        cmocka_unit_test(profiled),            cmocka_unit_test(compared),                     cmocka_unit_test(listed),
+        cmocka_unit_test(refused),
+    };
+    int failed = cmocka_run_group_tests(first, NULL, test_backends_close);
+    return there_is_one ? cmocka_run_group_tests(tests, NULL, NULL) : failed;
+}

@@ -135,7 +135,8 @@ static tern_status fail_choice(const tern_flag *f, const char *value, tern_error
 {
     choices c = {.all = f->metavar};
     size_t nearest = tern_args_nearest_at(value, choice_at, &c);
-    if (nearest == SIZE_MAX) return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s expected", f->name, value, f->metavar);
+    if (nearest == SIZE_MAX)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s expected", f->name, value, f->metavar);
     return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s expected; did you mean %s?", f->name, value, f->metavar,
                      choice_at(&c, nearest));
 }

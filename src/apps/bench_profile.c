@@ -100,11 +100,10 @@ static json_t *profile_json(const tern_bench_profile *p)
     json_t *rows = json_array();
     for (size_t i = 0; i < p->n; i++) {
         const tern_profile_row *r = &p->rows[i];
-        json_array_append_new(
-            rows, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "makes", r->name, "kernel", r->pipeline, "count_per_token",
-                            (double)r->n / n, "us_per_token", (double)r->ns * 1e-3 / n, "share",
-                            share((double)r->ns * 1e-3, all), "bytes_per_second",
-                            share((double)r->weight_bytes * 1e9, (double)r->ns)));
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "makes", r->name, "kernel", r->pipeline,
+                                              "count_per_token", (double)r->n / n, "us_per_token",
+                                              (double)r->ns * 1e-3 / n, "share", share((double)r->ns * 1e-3, all),
+                                              "bytes_per_second", share((double)r->weight_bytes * 1e9, (double)r->ns)));
     }
     return json_pack("{s:i, s:f, s:f, s:o}", "tokens", (int)p->n_tokens, "us_per_token_in_kernels", share(all, n),
                      "us_per_token_elapsed", share(p->wall_ms * 1e3, n), "dispatches", rows);
@@ -113,7 +112,8 @@ static json_t *profile_json(const tern_bench_profile *p)
 json_t *tern_bench_profile_json(const tern_bench_row *row)
 {
     if (!row->profiles) return json_null();
-    return json_pack("{s:o, s:o}", "prefill", profile_json(&row->profiles[0]), "decode", profile_json(&row->profiles[1]));
+    return json_pack("{s:o, s:o}", "prefill", profile_json(&row->profiles[0]), "decode",
+                     profile_json(&row->profiles[1]));
 }
 
 /* Of a prompt the whole of it, of decoding one token. */

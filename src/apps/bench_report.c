@@ -35,10 +35,9 @@ static json_t *counts_json(const tern_bench_row *r)
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "dispatches_per_token", c->dispatches,
                      "dispatches_per_layer", dispatches_a_layer(r), "barriers_per_token", c->barriers,
                      "submits_per_token", c->submits, "uploaded_bytes_per_token", c->uploaded_bytes,
-                     "downloaded_bytes_per_token", c->downloaded_bytes, "crossed_bytes_per_token",
-                     c->crossed_bytes, "allocations_per_token", c->allocations,
-                     "device_allocations_per_token", c->device_allocations, "pipelines", (json_int_t)r->pipelines,
-                     "pipeline_cache_hits", (json_int_t)r->pipeline_hits);
+                     "downloaded_bytes_per_token", c->downloaded_bytes, "crossed_bytes_per_token", c->crossed_bytes,
+                     "allocations_per_token", c->allocations, "device_allocations_per_token", c->device_allocations,
+                     "pipelines", (json_int_t)r->pipelines, "pipeline_cache_hits", (json_int_t)r->pipeline_hits);
 }
 
 json_t *tern_bench_row_json(const tern_bench_row *r)
@@ -60,8 +59,8 @@ json_t *tern_bench_row_json(const tern_bench_row *r)
 static void print_prefill(const tern_bench_row *r, const tern_options *o)
 {
     if (r->prefill.n == 0) return;
-    printf("  prefill of %u: %.1f tokens/s (%.1f to %.1f)", o->n_prompt, tern_bench_median(&r->prefill), r->prefill.at[0],
-           r->prefill.at[r->prefill.n - 1]);
+    printf("  prefill of %u: %.1f tokens/s (%.1f to %.1f)", o->n_prompt, tern_bench_median(&r->prefill),
+           r->prefill.at[0], r->prefill.at[r->prefill.n - 1]);
     if (r->operations_per_token > 0 && r->dot_rate > 0)
         printf("; %.2f G operations a token: %.0f of %.0f G/s, %.0f %%", r->operations_per_token * 1e-9,
                tern_bench_median(&r->prefill) * r->operations_per_token * 1e-9, 2e-9 * r->dot_rate,

@@ -32,8 +32,11 @@ static const tern_flag flags[] = {
     {0},
 };
 
-static const tern_flag_group groups[] = {
-    {"Flags", flags}, {"Model", tern_flags_model}, {"Output head", tern_flags_head}, {"Device", tern_flags_device}, {0}};
+static const tern_flag_group groups[] = {{"Flags", flags},
+                                         {"Model", tern_flags_model},
+                                         {"Output head", tern_flags_head},
+                                         {"Device", tern_flags_device},
+                                         {0}};
 
 static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_bench_subject *s, const tern_options *o,
                          tern_error *err)
@@ -42,14 +45,13 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
     json_t *list = json_array();
     for (uint32_t i = 0; i < n; i++) json_array_append_new(list, tern_bench_row_json(&rows[i]));
     if (o->json)
-        return tern_app_print_json(json_pack("{s:o, s:s, s:s, s:I, s:I, s:i, s:i, s:i, s:o}",
-                                             s->is_cpu ? "cpu" : "device",
-                                             tern_app_json_text(s->device, strlen(s->device)), "model", s->name, "head",
-                                             s->head, "parameters", (json_int_t)s->parameters, "weight_bytes",
-                                             (json_int_t)s->bytes, "prompt_tokens", (int)o->n_prompt,
-                                             "generated_tokens", (int)o->n_tokens, "repeats", (int)o->repeats, "results",
-                                             list),
-                                   err);
+        return tern_app_print_json(
+            json_pack("{s:o, s:s, s:s, s:I, s:I, s:i, s:i, s:i, s:o}", s->is_cpu ? "cpu" : "device",
+                      tern_app_json_text(s->device, strlen(s->device)), "model", s->name, "head", s->head, "parameters",
+                      (json_int_t)s->parameters, "weight_bytes", (json_int_t)s->bytes, "prompt_tokens",
+                      (int)o->n_prompt, "generated_tokens", (int)o->n_tokens, "repeats", (int)o->repeats, "results",
+                      list),
+            err);
     json_decref(list);
     printf("%s\n%s, head %s: %.2f G parameters, %s\n", s->device, s->name, s->head, (double)s->parameters * 1e-9,
            tern_app_bytes(s->bytes, size));
@@ -75,7 +77,8 @@ static tern_status gpu_rows(const tern_options *o, tern_bench_row *rows, uint32_
     *n = 1;
     if (o->threads) TERN_TRY(tern_app_parse_list("threads", o->threads, 1024, &n_threads, 1, &one, err));
     if (o->steps_list)
-        TERN_TRY(tern_app_parse_list("gpu-steps", o->steps_list, TERN_SAMPLE_MAX_STEPS, counts, TERN_BENCH_MAX_ROWS, n, err));
+        TERN_TRY(tern_app_parse_list("gpu-steps", o->steps_list, TERN_SAMPLE_MAX_STEPS, counts, TERN_BENCH_MAX_ROWS, n,
+                                     err));
     for (uint32_t i = 0; i < *n; i++) rows[i] = (tern_bench_row){.n_threads = n_threads, .n_steps = counts[i]};
     return TERN_OK;
 }

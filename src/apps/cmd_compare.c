@@ -99,8 +99,8 @@ static tern_status print_json(const tern_compare_result *r, const char *names[2]
     json_t *ops = json_array();
     for (size_t i = 0; i < r->n_ops; i++) json_array_append_new(ops, op_json(&r->ops[i]));
     json_t *first = r->first_bad < r->n_ops ? op_json(&r->ops[r->first_bad]) : json_null();
-    return tern_app_print_json(json_pack("{s:s, s:s, s:i, s:b, s:b, s:o, s:o, s:o, s:o}", "reference", names[0], "tested",
-                                         names[1], "tokens", (int)n_ids, "ok", (int)r->ok, "identical",
+    return tern_app_print_json(json_pack("{s:s, s:s, s:i, s:b, s:b, s:o, s:o, s:o, s:o}", "reference", names[0],
+                                         "tested", names[1], "tokens", (int)n_ids, "ok", (int)r->ok, "identical",
                                          (int)r->identical, "first_difference", first, "logits", logits_json(&r->run),
                                          "cached_logits", logits_json(&r->cached), "ops", ops),
                                err);
@@ -136,14 +136,14 @@ static void print_row(const row *r)
     char layer[16] = "-";
     const tern_compare_op *op = r->worst;
     if (op->layer != UINT32_MAX) snprintf(layer, sizeof layer, "%u", op->layer);
-    printf("%-7s %5s  %-22s %-14s %10.3g %10.3g %6llu%s\n", phase_of(op), layer, op->name, tern_op_name(op->kind), op->error,
-           r->run_error, (unsigned long long)r->n_flips, op->ok ? "" : "  differs");
+    printf("%-7s %5s  %-22s %-14s %10.3g %10.3g %6llu%s\n", phase_of(op), layer, op->name, tern_op_name(op->kind),
+           op->error, r->run_error, (unsigned long long)r->n_flips, op->ok ? "" : "  differs");
 }
 
 static void print_table(const tern_compare_result *r, bool every_op)
 {
-    printf("%-7s %5s  %-22s %-14s %10s %10s %6s\n", "graph", "layer", every_op ? "makes" : "worst op makes", "by", "op error",
-           "run error", "flips");
+    printf("%-7s %5s  %-22s %-14s %10s %10s %6s\n", "graph", "layer", every_op ? "makes" : "worst op makes", "by",
+           "op error", "run error", "flips");
     for (size_t at = 0; at < r->n_ops;) {
         row line;
         if (!every_op) {
@@ -165,7 +165,8 @@ static void print_verdict(const tern_compare_result *r, const char *names[2])
            r->cached.error, r->cached.cosine, r->cached.same_top ? "the same" : "another");
     if (bad)
         printf("first op that differs: %s, which makes %s in the graph of the %s: error %.3g, at most %.3g expected\n",
-               tern_op_name(bad->kind), bad->name, bad->decode ? "decoded token" : "prompt", bad->error, bad->tolerance);
+               tern_op_name(bad->kind), bad->name, bad->decode ? "decoded token" : "prompt", bad->error,
+               bad->tolerance);
     else if (r->identical) puts("all bits are the same");
     else if (r->ok) puts("every op agrees");
     else puts("every op agrees when it runs alone, but the logits of whole graphs do not");
@@ -189,8 +190,12 @@ static tern_status compare(tern_engine *reference, tern_engine *tested, const ch
     tern_compare_result result = {0};
     tern_progress progress = {.label = "Comparing"};
     tern_status status = read_ids(o, tested, &ids, err);
-    const tern_compare_params params = {.ids = ids.ids, .n_ids = (uint32_t)ids.n, .kv = tern_app_kv(o),
-                                        .tolerance = (double)o->tolerance, .unfused = o->unfused, .progress = update,
+    const tern_compare_params params = {.ids = ids.ids,
+                                        .n_ids = (uint32_t)ids.n,
+                                        .kv = tern_app_kv(o),
+                                        .tolerance = (double)o->tolerance,
+                                        .unfused = o->unfused,
+                                        .progress = update,
                                         .context = &progress};
     if (status == TERN_OK) status = tern_compare(reference, tested, &params, &result, err);
     tern_progress_end(&progress);
@@ -229,8 +234,9 @@ const tern_command tern_command_compare = {
     .name = "compare",
     .usage = "-m MODEL --backend vulkan [--reference cpu] [-p TEXT]",
     .summary = "Find the first op that two backends compute differently",
-    .detail = "Each op of the tested backend runs on what the reference has computed (op error); then the whole graphs run\n"
-              "(run error). Exit status 1 when an op differs by more than the tolerance, or the logits do.",
+    .detail =
+        "Each op of the tested backend runs on what the reference has computed (op error); then the whole graphs run\n"
+        "(run error). Exit status 1 when an op differs by more than the tolerance, or the logits do.",
     .groups = groups,
     .run = run,
 };

@@ -38,7 +38,8 @@ static json_t *describe(tern_backend *b, const tern_options *o)
                             (json_int_t)sysconf(_SC_PHYS_PAGES) * (json_int_t)sysconf(_SC_PAGESIZE), "threads",
                             (int)tern_cpu_n_threads(b), "kernels", kernels_json(tern_cpu_kernels_of(b)));
     json_object_set_new(out, "vulkan", tern_app_vulkan_json(o->measure));
-    if (o->measure) json_object_set_new(out, "read_bandwidth", json_real(b->measure(b, TERN_MEASURE_READ, NULL, 0, 0.5)));
+    if (o->measure)
+        json_object_set_new(out, "read_bandwidth", json_real(b->measure(b, TERN_MEASURE_READ, NULL, 0, 0.5)));
     return out;
 }
 

@@ -26,13 +26,13 @@ static json_t *device_json(const tern_vulkan_device *d, size_t index)
 {
     char version[48];
     snprintf(version, sizeof version, "%u.%u.%u", d->version[0], d->version[1], d->version[2]);
-    json_t *out = json_pack("{s:i, s:o, s:s, s:o, s:s, s:I, s:b, s:[I, I], s:o, s:I, s:I, s:I}", "index", (int)index, "name",
-                            tern_app_json_text(d->name, strlen(d->name)), "type", d->type, "driver",
-                            tern_app_json_text(d->driver, strlen(d->driver)), "api_version", version, "memory_bytes",
-                            (json_int_t)d->memory, "unified_memory", (int)d->unified, "subgroup_sizes",
-                            (json_int_t)d->subgroup_min, (json_int_t)d->subgroup_max, "features", features_json(d),
-                            "max_binding_bytes", (json_int_t)d->max_binding, "workgroup_bytes",
-                            (json_int_t)d->workgroup_bytes, "workgroup_invocations", (json_int_t)d->workgroup_invocations);
+    json_t *out = json_pack(
+        "{s:i, s:o, s:s, s:o, s:s, s:I, s:b, s:[I, I], s:o, s:I, s:I, s:I}", "index", (int)index, "name",
+        tern_app_json_text(d->name, strlen(d->name)), "type", d->type, "driver",
+        tern_app_json_text(d->driver, strlen(d->driver)), "api_version", version, "memory_bytes", (json_int_t)d->memory,
+        "unified_memory", (int)d->unified, "subgroup_sizes", (json_int_t)d->subgroup_min, (json_int_t)d->subgroup_max,
+        "features", features_json(d), "max_binding_bytes", (json_int_t)d->max_binding, "workgroup_bytes",
+        (json_int_t)d->workgroup_bytes, "workgroup_invocations", (json_int_t)d->workgroup_invocations);
     if (*d->lacks) json_object_set_new(out, "lacks", json_string(d->lacks));
     return out;
 }
@@ -93,7 +93,8 @@ static json_int_t number_of(const json_t *d, const char *key)
 static void print_features(const json_t *d)
 {
     const json_t *sizes = json_object_get(d, "subgroup_sizes"), *features = json_object_get(d, "features");
-    const json_int_t low = json_integer_value(json_array_get(sizes, 0)), high = json_integer_value(json_array_get(sizes, 1));
+    const json_int_t low = json_integer_value(json_array_get(sizes, 0)),
+                     high = json_integer_value(json_array_get(sizes, 1));
     size_t i;
     json_t *word;
     printf("  features:");

@@ -98,7 +98,8 @@ void tern_app_measure_cost(tern_app_cost *cost, const tern_engine *engine)
 void tern_app_note_steps(const tern_generate_result *result, const tern_options *o)
 {
     if (!o->gpu_steps || result->steps) return;
-    fputs("note: --gpu-steps had no effect: the device chooses tokens without penalties, biases, --typical-p and drafts, and with --top-k 1 to 64\n",
+    fputs("note: --gpu-steps had no effect: the device chooses tokens without penalties, biases, --typical-p and "
+          "drafts, and with --top-k 1 to 64\n",
           stderr);
 }
 
@@ -118,8 +119,8 @@ void tern_app_print_cost(const tern_app_cost *c)
     char per_token[16], used[16], possible[16];
     double rate = per_second((double)r->weight_bytes, r->decode_ms);
     fprintf(stderr, "prompt: %u tokens, %.1f tokens/s; generated: %u tokens, %.1f tokens/s; stopped by %s; seed %llu\n",
-            r->n_prompt, per_second(r->n_prompt, r->prefill_ms), r->n_generated, per_second(r->n_generated, r->decode_ms),
-            tern_stop_reason_name(r->reason), (unsigned long long)c->seed);
+            r->n_prompt, per_second(r->n_prompt, r->prefill_ms), r->n_generated,
+            per_second(r->n_generated, r->decode_ms), tern_stop_reason_name(r->reason), (unsigned long long)c->seed);
     if (r->n_drafted)
         fprintf(stderr, "drafted: %u tokens, %u accepted (%.0f %%)\n", r->n_drafted, r->n_accepted,
                 100.0 * r->n_accepted / r->n_drafted);

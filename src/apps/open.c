@@ -83,9 +83,13 @@ static tern_status read_gpu_layers(const char *text, tern_backend_options *out, 
 
 tern_status tern_app_backend(const tern_options *o, uint32_t n_threads, tern_backend_options *out, tern_error *err)
 {
-    *out = (tern_backend_options){.name = o->backend, .n_threads = n_threads, .pin = o->pin,
-                                  .cpu_features = o->cpu_features, .device = o->device,
-                                  .validation = o->gpu_validate, .profile = o->profile};
+    *out = (tern_backend_options){.name = o->backend,
+                                  .n_threads = n_threads,
+                                  .pin = o->pin,
+                                  .cpu_features = o->cpu_features,
+                                  .device = o->device,
+                                  .validation = o->gpu_validate,
+                                  .profile = o->profile};
     if (o->gpu_layers) TERN_TRY(read_gpu_layers(o->gpu_layers, out, err));
     if (o->backend && strcmp(o->backend, "cpu") != 0) return TERN_OK;
     if (o->device) return need_vulkan("device", err);

@@ -70,7 +70,8 @@ static tern_status find_counterparts(comparison *c)
 static tern_status read_value(const comparison *c, const side *s, uint32_t value, uint8_t *out)
 {
     const tern_binding *at = &s->graph->bindings[value];
-    return s->backend->buffer_read(s->backend, at->buffer, at->offset, out, s->graph->graph.values[value].bytes, c->err);
+    return s->backend->buffer_read(s->backend, at->buffer, at->offset, out, s->graph->graph.values[value].bytes,
+                                   c->err);
 }
 
 /* Gives the tested side what the reference holds. */
@@ -89,7 +90,11 @@ static tern_status measure(const comparison *c, uint32_t value, tern_compare_op 
     const tern_graph *g = &c->tested.graph->graph;
     TERN_TRY(read_value(c, &c->reference, c->counterparts[value], c->want));
     TERN_TRY(read_value(c, &c->tested, value, c->got));
-    const tern_compare_bytes bytes = {.want = c->want, .got = c->got, .bytes = v->bytes, .dtype = v->dtype, .cols = v->cols,
+    const tern_compare_bytes bytes = {.want = c->want,
+                                      .got = c->got,
+                                      .bytes = v->bytes,
+                                      .dtype = v->dtype,
+                                      .cols = v->cols,
                                       .n_rows = v->rows == TERN_ROWS_TOKENS ? g->max_tokens : g->max_outputs};
     *error = tern_compare__error(&bytes, op);
     if (*error != 0 || op->n_flips) c->result->identical = false;
@@ -125,7 +130,8 @@ static tern_status advance_reference(comparison *c, const tern_op *op, const cha
     size_t end = c->reference_at;
     while (end < g->n_ops && !makes_the_same(c, op, &g->ops[end])) end++;
     if (end == g->n_ops)
-        return tern_fail(c->err, TERN_INTERNAL, "op %s (%s): the reference has none that makes the same", tern_op_name(op->kind), name);
+        return tern_fail(c->err, TERN_INTERNAL, "op %s (%s): the reference has none that makes the same",
+                         tern_op_name(op->kind), name);
     TERN_TRY(run_ops(c, &c->reference, c->reference_at, end + 1));
     c->reference_at = end + 1;
     return TERN_OK;
@@ -159,8 +165,8 @@ static tern_status for_values(comparison *c, const tern_op *op, bool written, te
 static tern_status give_input(comparison *c, uint32_t value, tern_compare_op *out)
 {
     if (c->counterparts[value] != TERN_NO_VALUE) return hand_over(c, value);
-    return tern_fail(c->err, TERN_INTERNAL, "%s, which makes %s: the reference has no %s", tern_op_name(out->kind), out->name,
-                     c->tested.graph->graph.values[value].name);
+    return tern_fail(c->err, TERN_INTERNAL, "%s, which makes %s: the reference has no %s", tern_op_name(out->kind),
+                     out->name, c->tested.graph->graph.values[value].name);
 }
 
 static tern_status judge(comparison *c, uint32_t value, tern_compare_op *out)
@@ -193,7 +199,11 @@ static tern_status compare_op(comparison *c, const tern_op *op, bool decode)
     TERN_TRY(tern_grow(&items, &r->cap_ops, r->n_ops + 1, sizeof *r->ops, c->err));
     r->ops = items;
     tern_compare_op *out = &r->ops[r->n_ops];
-    *out = (tern_compare_op){.kind = op->kind, .layer = op->layer, .decode = decode, .ok = true, .run_error = -1,
+    *out = (tern_compare_op){.kind = op->kind,
+                             .layer = op->layer,
+                             .decode = decode,
+                             .ok = true,
+                             .run_error = -1,
                              .tolerance = tolerance_of(c, op)};
     memcpy(out->name, name_of(&c->tested.graph->graph, op), sizeof out->name);
     const size_t at = (size_t)(op - c->tested.graph->graph.ops);
@@ -218,7 +228,8 @@ static tern_status write_step(comparison *c, const tern_runner_step *step)
 static bool is_roped(const tern_graph *g, uint32_t value)
 {
     for (size_t i = 0; i < g->n_ops; i++)
-        if ((g->ops[i].kind == TERN_OP_ROPE || g->ops[i].kind == TERN_OP_ROPE_KV) && g->ops[i].in[0].value == value) return true;
+        if ((g->ops[i].kind == TERN_OP_ROPE || g->ops[i].kind == TERN_OP_ROPE_KV) && g->ops[i].in[0].value == value)
+            return true;
     return false;
 }
 
@@ -249,15 +260,18 @@ static tern_status compare_run(comparison *c, size_t first_op)
 static tern_status compare_phase(comparison *c, bool decode)
 {
     const uint32_t n = c->params->n_ids;
-    const tern_runner_step step = {.ids = c->params->ids + (decode ? n - 1 : 0), .n_tokens = decode ? 1 : n - 1,
-                                   .first_position = decode ? n - 1 : 0, .n_outputs = 1};
+    const tern_runner_step step = {.ids = c->params->ids + (decode ? n - 1 : 0),
+                                   .n_tokens = decode ? 1 : n - 1,
+                                   .first_position = decode ? n - 1 : 0,
+                                   .n_outputs = 1};
     const size_t first_op = c->result->n_ops;
     c->reference.graph = decode ? &c->reference.runner.decode : &c->reference.runner.prefill;
     c->tested.graph = decode ? &c->tested.runner.decode : &c->tested.runner.prefill;
     c->reference_at = 0;
     TERN_TRY(find_counterparts(c));
     TERN_TRY(write_step(c, &step));
-    for (size_t i = 0; i < c->tested.graph->graph.n_ops; i++) TERN_TRY(compare_op(c, &c->tested.graph->graph.ops[i], decode));
+    for (size_t i = 0; i < c->tested.graph->graph.n_ops; i++)
+        TERN_TRY(compare_op(c, &c->tested.graph->graph.ops[i], decode));
     return compare_run(c, first_op);
 }
 
@@ -267,7 +281,8 @@ static tern_status compare_logits(comparison *c)
     const tern_graph *g = &c->tested.graph->graph;
     TERN_TRY(read_value(c, &c->tested, g->logits, c->got));
     TERN_TRY(read_value(c, &c->reference, c->reference.graph->graph.logits, c->want));
-    c->result->run = tern_compare__logits((const float *)(const void *)c->want, (const float *)(const void *)c->got, g->values[g->logits].cols);
+    c->result->run = tern_compare__logits((const float *)(const void *)c->want, (const float *)(const void *)c->got,
+                                          g->values[g->logits].cols);
     return TERN_OK;
 }
 
@@ -285,7 +300,8 @@ static tern_status compare_cached(comparison *c)
     const tern_session_params params = {.n_ctx = n, .n_batch = n, .kv = c->params->kv, .host_sampling = true};
     tern_session *s = NULL;
     float *whole = tern_alloc(n_vocab * sizeof *whole);
-    tern_status status = whole ? tern_session_open(&s, c->tested.engine, &params, c->err) : tern_fail_alloc(c->err, n_vocab * sizeof *whole);
+    tern_status status = whole ? tern_session_open(&s, c->tested.engine, &params, c->err)
+                               : tern_fail_alloc(c->err, n_vocab * sizeof *whole);
     if (status == TERN_OK) status = append_all(s, c->params, n, c->err);
     if (status == TERN_OK) memcpy(whole, tern_session_logits(s, 0), n_vocab * sizeof *whole);
     if (status == TERN_OK) status = append_all(s, c->params, 1, c->err);
@@ -299,19 +315,26 @@ static tern_status check(const comparison *c, tern_error *err)
 {
     const tern_compare_params *p = c->params;
     const tern_config *a = tern_engine_config(c->reference.engine), *b = tern_engine_config(c->tested.engine);
-    if (p->n_ids < 2) return tern_fail(err, TERN_INVALID_ARGUMENT, "%u tokens to compare with: at least 2 expected", p->n_ids);
+    if (p->n_ids < 2)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%u tokens to compare with: at least 2 expected", p->n_ids);
     if (p->n_ids > b->n_ctx_train)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%u tokens: the model was trained for at most %u", p->n_ids, b->n_ctx_train);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%u tokens: the model was trained for at most %u", p->n_ids,
+                         b->n_ctx_train);
     for (uint32_t i = 0; i < p->n_ids; i++)
         if (p->ids[i] < 0 || (uint32_t)p->ids[i] >= b->n_vocab)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "token %u is id %d: 0 to %u expected", i, p->ids[i], b->n_vocab - 1);
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "token %u is id %d: 0 to %u expected", i, p->ids[i],
+                             b->n_vocab - 1);
     if (a->n_layers == b->n_layers && a->n_vocab == b->n_vocab && a->n_embd == b->n_embd) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "two different models");
 }
 
 static tern_status open_side(side *s, tern_engine *engine, const tern_compare_params *p, tern_error *err)
 {
-    const tern_runner_params params = {.n_ctx = p->n_ids, .n_batch = p->n_ids - 1, .max_outputs = 1, .unfused = p->unfused, .keep_all = true,
+    const tern_runner_params params = {.n_ctx = p->n_ids,
+                                       .n_batch = p->n_ids - 1,
+                                       .max_outputs = 1,
+                                       .unfused = p->unfused,
+                                       .keep_all = true,
                                        .kv_f32 = tern_kv_is_f32(p->kv, tern_engine_config(engine), p->n_ids)};
     s->backend = tern_engine_backend(engine);
     return tern_runner_open(&s->runner, engine, &params, err);
@@ -337,10 +360,11 @@ static tern_status compare(comparison *c)
     return TERN_OK;
 }
 
-tern_status tern_compare(tern_engine *reference, tern_engine *tested, const tern_compare_params *params, tern_compare_result *result,
-                         tern_error *err)
+tern_status tern_compare(tern_engine *reference, tern_engine *tested, const tern_compare_params *params,
+                         tern_compare_result *result, tern_error *err)
 {
-    comparison c = {.params = params, .result = result, .reference.engine = reference, .tested.engine = tested, .err = err};
+    comparison c = {
+        .params = params, .result = result, .reference.engine = reference, .tested.engine = tested, .err = err};
     *result = (tern_compare_result){.first_bad = SIZE_MAX, .identical = true};
     TERN_TRY(check(&c, err));
     tern_status status = compare(&c);

@@ -9,7 +9,8 @@
 #include "infer/engine.h"
 
 typedef struct tern_compare_params {
-    const int32_t *ids; /* [n_ids], at least 2: all but the last are evaluated as a prompt, the last as a decoded token */
+    const int32_t
+        *ids; /* [n_ids], at least 2: all but the last are evaluated as a prompt, the last as a decoded token */
     uint32_t n_ids;
     tern_kv_type kv;
     double tolerance; /* of an op: relative rms error; 0: 1e-4 */
@@ -46,11 +47,11 @@ typedef struct tern_compare_result {
     bool ok;                    /* no bad op, both cosines above 0.999 and the same top tokens */
 } tern_compare_result;
 
-/* Works on sessions of its own. The result is the caller's to deinit, also after a failure. Errors: INVALID_ARGUMENT (too
- * few ids, an id outside the vocabulary, more than the context), CANCELLED, and those of the backends. A difference is
- * none: it is in the result. */
-tern_status tern_compare(tern_engine *reference, tern_engine *tested, const tern_compare_params *params, tern_compare_result *result,
-                         tern_error *err);
+/* Works on sessions of its own. The result is the caller's to deinit, also after a failure. Errors: INVALID_ARGUMENT
+ * (too few ids, an id outside the vocabulary, more than the context), CANCELLED, and those of the backends. A
+ * difference is none: it is in the result. */
+tern_status tern_compare(tern_engine *reference, tern_engine *tested, const tern_compare_params *params,
+                         tern_compare_result *result, tern_error *err);
 void tern_compare_result_deinit(tern_compare_result *result);
 
 /* Shared by compare*.c. */

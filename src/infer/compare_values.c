@@ -53,8 +53,8 @@ static double halves(const tern_compare_bytes *b)
     return relative(&d);
 }
 
-/* int8 elements, scales, and the sums, which must be those of the elements. A row may round a few elements the other way:
- * those near a boundary, of which there are few. */
+/* int8 elements, scales, and the sums, which must be those of the elements. A row may round a few elements the other
+ * way: those near a boundary, of which there are few. */
 static double quantized(const tern_compare_bytes *b, tern_compare_op *op)
 {
     const uint64_t stride = tern_q8_stride(b->cols), scales = tern_q8_scales_offset(b->cols, b->n_rows),

@@ -16,8 +16,8 @@ typedef struct tern_generation {
     tern_text_stream stream;
     tern_stop_filter filter;
     bool stopped;
-    /* Tokens chosen on the host: `position` tokens of the session are decided. Beyond them it may hold drafted ones, evaluated already; the
-     * logits of the last decided token are in row `row`. */
+    /* Tokens chosen on the host: `position` tokens of the session are decided. Beyond them it may hold drafted ones,
+     * evaluated already; the logits of the last decided token are in row `row`. */
     uint32_t position, row;
     tern_draft draft;
     int32_t *batch;   /* a token and what is drafted after it */
@@ -31,8 +31,8 @@ tern_status tern_generation__emit(tern_generation *g, int32_t id, tern_error *er
 
 /* Whether the device chooses the tokens: the session is made for it, and the sampler fits. */
 bool tern_generation__on_device(const tern_session *session, const tern_generate_params *params);
-/* From a session whose last token is not evaluated: decodes until stopped, session->steps tokens at once. The session ends with the tokens that
- * were shown, the last one not evaluated. */
+/* From a session whose last token is not evaluated: decodes until stopped, session->steps tokens at once. The session
+ * ends with the tokens that were shown, the last one not evaluated. */
 tern_status tern_generation__loop_steps(tern_generation *g, tern_error *err);
 
 #endif

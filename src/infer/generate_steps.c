@@ -1,5 +1,6 @@
-/* Generating on a device that chooses the tokens itself: several in one run, of which only the ids come back. The last token is always left to the
- * next run, which evaluates it first: so one at a time or many, prompt or not, each token is computed by the same graph. */
+/* Generating on a device that chooses the tokens itself: several in one run, of which only the ids come back. The last
+ * token is always left to the next run, which evaluates it first: so one at a time or many, prompt or not, each token
+ * is computed by the same graph. */
 #include <string.h>
 
 #include "infer/generate_state.h"
@@ -37,13 +38,15 @@ static void fill_ends(const tern_generation *g, tern_sample_params *sample)
     sample->n_ends = (uint32_t)n;
 }
 
-/* Takes the tokens of a run one by one, until one of them stops the generation; what was chosen after it is forgotten. */
+/* Takes the tokens of a run one by one, until one of them stops the generation; what was chosen after it is forgotten.
+ */
 static tern_status take(tern_generation *g, const uint32_t *ids, uint32_t n, tern_error *err)
 {
     tern_session *s = g->session;
     const uint32_t n_vocab = tern_engine_config(tern_session_engine(s))->n_vocab;
     for (uint32_t i = 0; i < n && !g->stopped; i++) {
-        if (ids[i] >= n_vocab) return tern_fail(err, TERN_INTERNAL, "the device chose token %u of a vocabulary of %u", ids[i], n_vocab);
+        if (ids[i] >= n_vocab)
+            return tern_fail(err, TERN_INTERNAL, "the device chose token %u of a vocabulary of %u", ids[i], n_vocab);
         if (tern_generation__is_end(g, (int32_t)ids[i])) {
             tern_generation__stop(g, TERN_STOP_END_TOKEN);
             break;

@@ -18,9 +18,10 @@ static void the_text_of_the_cpu(void **state)
     (void)state;
     test_output cpu = TERN("run", "-m", test_bundled(), "--greedy", "-n", "6", "-q");
     assert_int_equal(cpu.code, 0);
-    static const char *const flags[][2] = {{NULL}, {"--gpu-steps", "1"}, {"--gpu-layers", "3"}, {"--gpu-layers", "all"}};
+    static const char *const flags[][2] = {
+        {NULL}, {"--gpu-steps", "1"}, {"--gpu-layers", "3"}, {"--gpu-layers", "all"}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        const char *words[] = {"run", "-m",        test_bundled(), "--greedy",  "-n",       "6",
+        const char *words[] = {"run", "-m",        test_bundled(), "--greedy",  "-n",        "6",
                                "-q",  "--backend", "vulkan",       flags[i][0], flags[i][1], NULL};
         test_output gpu = test_tern(NULL, words);
         assert_string_equal(gpu.err, "");
@@ -34,8 +35,8 @@ static void the_text_of_the_cpu(void **state)
 static void the_host_chooses_and_says_so(void **state)
 {
     (void)state;
-    test_output o = TERN("run", "-m", test_bundled(), "--backend", "vulkan", "--greedy", "-n", "2", "--repetition-penalty",
-                         "1.1", "--gpu-steps", "4");
+    test_output o = TERN("run", "-m", test_bundled(), "--backend", "vulkan", "--greedy", "-n", "2",
+                         "--repetition-penalty", "1.1", "--gpu-steps", "4");
     assert_int_equal(o.code, 0);
     assert_non_null(strstr(o.err, "note: --gpu-steps had no effect"));
     test_output_free(&o);
@@ -55,8 +56,8 @@ static double number_at(const json_t *o, const char *key)
 static void bench_counts(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_bundled(), "--backend", "vulkan", "-p", "4", "-n", "8", "-r", "1",
-                                          "--gpu-steps", "1,4", "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_bundled(), "--backend", "vulkan", "-p", "4", "-n", "8",
+                                          "-r", "1", "--gpu-steps", "1,4", "--json"));
     const json_t *rows = json_object_get(o, "results");
     assert_int_equal(json_array_size(rows), 2);
     assert_non_null(json_object_get(o, "device"));
@@ -64,7 +65,8 @@ static void bench_counts(void **state)
         const json_t *row = json_array_get(rows, i), *counters = json_object_get(row, "counters");
         const double steps = i ? 4 : 1;
         assert_true(number_at(row, "gpu_steps") == steps);
-        assert_true(number_at(counters, "dispatches_per_layer") > 0 && number_at(counters, "dispatches_per_layer") <= 7);
+        assert_true(number_at(counters, "dispatches_per_layer") > 0 &&
+                    number_at(counters, "dispatches_per_layer") <= 7);
         assert_true(number_at(counters, "submits_per_token") == 1 / steps);
         assert_true(number_at(counters, "downloaded_bytes_per_token") == 4 + 4 / steps);
         assert_true(number_at(counters, "device_allocations_per_token") == 0);
@@ -77,8 +79,8 @@ static void bench_counts(void **state)
 static void profiled(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_bundled(), "--backend", "vulkan", "-p", "0", "-n", "2", "-r", "1",
-                                          "--profile", "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_bundled(), "--backend", "vulkan", "-p", "0", "-n", "2",
+                                          "-r", "1", "--profile", "--json"));
     const json_t *row = json_array_get(json_object_get(o, "results"), 0);
     const json_t *decode = json_object_get(json_object_get(row, "profile"), "decode");
     double share = 0, count = 0;
@@ -137,8 +139,12 @@ int main(void)
 {
     const struct CMUnitTest first[] = {cmocka_unit_test(opens)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_text_of_the_cpu), cmocka_unit_test(the_host_chooses_and_says_so), cmocka_unit_test(bench_counts),
-        cmocka_unit_test(profiled),            cmocka_unit_test(compared),                     cmocka_unit_test(listed),
+        cmocka_unit_test(the_text_of_the_cpu),
+        cmocka_unit_test(the_host_chooses_and_says_so),
+        cmocka_unit_test(bench_counts),
+        cmocka_unit_test(profiled),
+        cmocka_unit_test(compared),
+        cmocka_unit_test(listed),
         cmocka_unit_test(refused),
     };
     int failed = cmocka_run_group_tests(first, NULL, test_backends_close);

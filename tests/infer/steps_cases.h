@@ -1,4 +1,5 @@
-/* Generation in steps: cases that hold for every device, given sessions to compare. The including file says what "the same" is compared with. */
+/* Generation in steps: cases that hold for every device, given sessions to compare. The including file says what "the
+ * same" is compared with. */
 #ifndef TERN_TESTS_INFER_STEPS_CASES_H
 #define TERN_TESTS_INFER_STEPS_CASES_H
 
@@ -20,7 +21,8 @@ enum { N_STEPS_COUNTS = sizeof steps_counts / sizeof *steps_counts, N_STEPS_COUN
 
 static inline tern_session *steps_session(const steps_fixture *f, uint32_t n_ctx, uint32_t steps)
 {
-    return open_session(f->engine, (tern_session_params){.n_ctx = n_ctx, .kv = TERN_KV_F32, .steps = steps, .n_batch = 64});
+    return open_session(f->engine,
+                        (tern_session_params){.n_ctx = n_ctx, .kv = TERN_KV_F32, .steps = steps, .n_batch = 64});
 }
 
 static inline tern_session *steps_reference(const steps_fixture *f, uint32_t n_ctx)
@@ -41,7 +43,8 @@ static inline void assert_same_seen(const seen *a, const seen *b)
 }
 
 /* Generates with the reference and with every number of steps; everything a caller sees must be the same. */
-static inline void check_same(const steps_fixture *f, uint32_t n_ctx, const char *prompt, const tern_generate_params *how, uint32_t stop_after)
+static inline void check_same(const steps_fixture *f, uint32_t n_ctx, const char *prompt,
+                              const tern_generate_params *how, uint32_t stop_after)
 {
     seen want = {.stop_after = stop_after};
     tern_generate_params params = *how;
@@ -60,7 +63,8 @@ static inline void check_same(const steps_fixture *f, uint32_t n_ctx, const char
         assert_int_equal(result.n_generated, expected.n_generated);
         assert_int_equal(result.n_prompt, expected.n_prompt);
         assert_int_equal(tern_session_n_tokens(session), tern_session_n_tokens(reference));
-        assert_memory_equal(tern_session_tokens(session), tern_session_tokens(reference), 4 * tern_session_n_tokens(session));
+        assert_memory_equal(tern_session_tokens(session), tern_session_tokens(reference),
+                            4 * tern_session_n_tokens(session));
         forget(&got);
         tern_session_close(session);
     }
@@ -273,10 +277,10 @@ static inline void steps_refused(void **state)
     assert_null(session);
 }
 
-#define STEPS_CASES                                                                                                               \
-    cmocka_unit_test(steps_greedy), cmocka_unit_test(steps_prompts), cmocka_unit_test(steps_sampled),                             \
-        cmocka_unit_test(steps_stops), cmocka_unit_test(steps_end_token), cmocka_unit_test(steps_context),                        \
-        cmocka_unit_test(steps_afterwards), cmocka_unit_test(steps_counted), cmocka_unit_test(steps_no_allocation),               \
+#define STEPS_CASES                                                                                                    \
+    cmocka_unit_test(steps_greedy), cmocka_unit_test(steps_prompts), cmocka_unit_test(steps_sampled),                  \
+        cmocka_unit_test(steps_stops), cmocka_unit_test(steps_end_token), cmocka_unit_test(steps_context),             \
+        cmocka_unit_test(steps_afterwards), cmocka_unit_test(steps_counted), cmocka_unit_test(steps_no_allocation),    \
         cmocka_unit_test(steps_on_host), cmocka_unit_test(steps_refused)
 
 #endif

@@ -1,4 +1,5 @@
-/* Generation in steps on the CPU, made to choose tokens as a device does: the same as sampling on the host, to the bit. */
+/* Generation in steps on the CPU, made to choose tokens as a device does: the same as sampling on the host, to the bit.
+ */
 #include "infer/steps_cases.h"
 
 #include "support/stepping.h"

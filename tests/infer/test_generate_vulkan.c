@@ -32,7 +32,8 @@ static int teardown(void **state)
     return test_backends_close(state);
 }
 
-/* Greedy text against the CPU's, as far as its margins decide: a rounding tie may turn a token that was hardly ahead. */
+/* Greedy text against the CPU's, as far as its margins decide: a rounding tie may turn a token that was hardly ahead.
+ */
 static void as_on_the_cpu(void **state)
 {
     steps_fixture *f = *state;
@@ -87,9 +88,11 @@ static void dispatches(void **state)
     assert_ok(tern_generate(session, NULL, 0, &params, &result, &err), err);
     b->counters(b, &after);
     const uint64_t n_layers = tern_engine_config(f->engine)->n_layers, n_tokens = RUNS * STEPS;
-    const uint64_t in_layers = after.layer_dispatches - before.layer_dispatches, all = after.dispatches - before.dispatches;
-    print_message("a token: %.2f dispatches a layer, %.1f in all, %.1f barriers\n", (double)in_layers / (double)(n_layers * n_tokens),
-                  (double)all / (double)n_tokens, (double)(after.barriers - before.barriers) / (double)n_tokens);
+    const uint64_t in_layers = after.layer_dispatches - before.layer_dispatches,
+                   all = after.dispatches - before.dispatches;
+    print_message("a token: %.2f dispatches a layer, %.1f in all, %.1f barriers\n",
+                  (double)in_layers / (double)(n_layers * n_tokens), (double)all / (double)n_tokens,
+                  (double)(after.barriers - before.barriers) / (double)n_tokens);
     assert_true(in_layers > 0);
     assert_true(in_layers <= MOST * n_layers * n_tokens);
     assert_true(all <= in_layers + 8 * n_tokens);

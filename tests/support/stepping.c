@@ -36,7 +36,8 @@ static sampled *find(const tern_prepared *prepared)
     return NULL;
 }
 
-static tern_status prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out, tern_error *err)
+static tern_status prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
+                           tern_error *err)
 {
     if (graph->tokens == TERN_NO_VALUE) return stepping.cpu.prepare(b, graph, bindings, out, err);
     sampled *s = find(NULL);
@@ -56,7 +57,8 @@ static void prepared_free(tern_backend *b, tern_prepared *prepared)
     stepping.cpu.prepared_free(b, prepared);
 }
 
-static void move(tern_backend *b, const sampled *s, uint32_t value, uint64_t offset, void *data, uint64_t bytes, bool write)
+static void move(tern_backend *b, const sampled *s, uint32_t value, uint64_t offset, void *data, uint64_t bytes,
+                 bool write)
 {
     tern_error err = {0};
     const tern_binding *at = &s->bindings[value];
@@ -73,7 +75,10 @@ static void move_param(tern_backend *b, const sampled *s, tern_param which, void
 static int32_t choose(const float *logits, uint32_t n, const tern_sample_params *p)
 {
     if (p->top_k == 1) return (int32_t)tern_logits__argmax(logits, n);
-    tern_candidates c = {.ids = calloc(n, 4), .x = calloc(n, 4), .weights = calloc(n, 4), .keys = calloc(n, 4),
+    tern_candidates c = {.ids = calloc(n, 4),
+                         .x = calloc(n, 4),
+                         .weights = calloc(n, 4),
+                         .keys = calloc(n, 4),
                          .mass = calloc(TERN_SELECT_BUCKETS, sizeof(double))};
     tern_candidates__gather(&c, logits, n, p->top_k);
     tern_candidates__weigh(&c, p->temperature);
@@ -122,7 +127,8 @@ static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_step
     return TERN_OK;
 }
 
-static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes, tern_error *err)
+static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
+                               tern_error *err)
 {
     stepping.downloaded += bytes;
     return stepping.cpu.buffer_read(b, buffer, offset, data, bytes, err);

@@ -3,10 +3,11 @@
  *     tern_engine   one opened model on one backend; immutable, shared by threads
  *     tern_session  one sequence on an engine; one thread at a time
  *
- * Every function that can fail returns a tern_status and takes, last, a tern_error (or NULL) for the message, which names the thing, the value
- * found and the value expected. A pointer that must not be NULL and is NULL gives INVALID_ARGUMENT; functions without a status need a valid
- * session, except where they say that NULL is fine. The library never prints, exits or reads the environment. Text is UTF-8 with its length
- * in bytes; names and paths are NUL-terminated. */
+ * Every function that can fail returns a tern_status and takes, last, a tern_error (or NULL) for the message, which
+ * names the thing, the value found and the value expected. A pointer that must not be NULL and is NULL gives
+ * INVALID_ARGUMENT; functions without a status need a valid session, except where they say that NULL is fine. The
+ * library never prints, exits or reads the environment. Text is UTF-8 with its length in bytes; names and paths are
+ * NUL-terminated. */
 #ifndef TERN_H
 #define TERN_H
 
@@ -26,26 +27,38 @@ typedef bool (*tern_progress_fn)(void *context, float done);
 
 /* How a model is loaded; zero-initialised means sensible defaults. All strings are borrowed for the call. */
 typedef struct tern_engine_options {
-    const char *backend;      /* "cpu" or "vulkan"; NULL: "cpu" */
-    const char *device;       /* of vulkan: the GPU's number in `tern devices`, or a part of its name; NULL: the one that should be fastest */
-    bool split;               /* of vulkan: only the last gpu_layers layers run on the GPU, the others on the CPU; more than the model has: */
-    uint32_t gpu_layers;      /* all of it. Otherwise everything runs on the GPU */
-    bool validation;          /* of vulkan: the validation layers watch, and what they say is an error */
-    uint32_t n_threads;       /* of the CPU; 0: one for each physical core */
-    bool pin;                 /* tie threads to cores */
-    const char *cpu_features; /* a level ("scalar", "avx2", "avx512-vnni", "neon", ...: it and all below), or "-name,..." to take features
-                               * away; NULL: all that the machine has */
-    const char *head;         /* how the output table is read. NULL: as the file has it. An encoding ("q8_0", "q6_k", "q4_k", ...): converted
-                               * to it in memory. "exact" (on the CPU): the file's table, of which only rows that can be among the highest logits
-                               * wanted are read; the same tokens (docs/decisions/0011-exact-head.md) */
+    const char *backend; /* "cpu" or "vulkan"; NULL: "cpu" */
+
+    /* Of vulkan. The GPU, by its number in `tern devices` or a part of its name; NULL: the one that should be fastest.
+     */
+    const char *device;
+    /* Only the last gpu_layers layers run on the GPU, the others on the CPU; with more than the model has, or without
+     * `split`, everything runs on the GPU. */
+    bool split;
+    uint32_t gpu_layers;
+    bool validation; /* the validation layers watch, and what they say is an error */
+
+    /* Of the CPU. */
+    uint32_t n_threads; /* 0: one for each physical core */
+    bool pin;           /* tie threads to cores */
+    /* A level ("scalar", "avx2", "avx512-vnni", "neon", ...: it and all below), or "-name,..." to take features away;
+     * NULL: all that the machine has. */
+    const char *cpu_features;
+
+    /* How the output table is read. NULL: as the file has it. An encoding ("q8_0", "q6_k", "q4_k", ...): converted to
+     * it in memory. "exact" (on the CPU): the file's table, of which only rows that can be among the highest logits
+     * wanted are read; the same tokens (docs/decisions/0011-exact-head.md). */
+    const char *head;
     tern_progress_fn progress; /* may be NULL */
     void *progress_context;
 } tern_engine_options;
 
-/* Opens a GGUF file or a Hugging Face folder. Weights are used in place in the mapped file: it must not change while the engine lives.
- * `options` NULL: the defaults. On failure *engine is NULL; otherwise it is the caller's to close. Errors: NOT_FOUND, IO, MALFORMED and UNSUPPORTED (the
- * tensor or key, the value found and the value expected), INVALID_ARGUMENT (an option), OUT_OF_MEMORY, CANCELLED. */
-TERN_API tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_engine_options *options, tern_error *err);
+/* Opens a GGUF file or a Hugging Face folder. Weights are used in place in the mapped file: it must not change while
+ * the engine lives. `options` NULL: the defaults. On failure *engine is NULL; otherwise it is the caller's to close.
+ * Errors: NOT_FOUND, IO, MALFORMED and UNSUPPORTED (the tensor or key, the value found and the value expected),
+ * INVALID_ARGUMENT (an option), OUT_OF_MEMORY, CANCELLED. */
+TERN_API tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_engine_options *options,
+                                      tern_error *err);
 
 /* What a model is. Strings are the engine's. */
 typedef struct tern_engine_info {
@@ -69,35 +82,39 @@ enum {
     TERN_TOKENIZE_SPECIAL = 2 /* text that spells a special token becomes it; without this it stays the user's words */
 };
 
-/* Adds the ids of n bytes of text (any bytes) to *tokens. Thread-safe. Errors: UNSUPPORTED (the model has no tokenizer), INVALID_ARGUMENT,
- * OUT_OF_MEMORY. */
-TERN_API tern_status tern_engine_tokenize(const tern_engine *engine, const char *text, size_t n, unsigned how, tern_tokens *tokens,
-                                          tern_error *err);
-/* Adds the text of n ids to *text; special tokens only when `special`. Thread-safe. Errors: UNSUPPORTED, INVALID_ARGUMENT (an id outside
- * the vocabulary, with its place), OUT_OF_MEMORY. */
-TERN_API tern_status tern_engine_detokenize(const tern_engine *engine, const int32_t *ids, size_t n, bool special, tern_buf *text,
-                                            tern_error *err);
+/* Adds the ids of n bytes of text (any bytes) to *tokens. Thread-safe. Errors: UNSUPPORTED (the model has no
+ * tokenizer), INVALID_ARGUMENT, OUT_OF_MEMORY. */
+TERN_API tern_status tern_engine_tokenize(const tern_engine *engine, const char *text, size_t n, unsigned how,
+                                          tern_tokens *tokens, tern_error *err);
+/* Adds the text of n ids to *text; special tokens only when `special`. Thread-safe. Errors: UNSUPPORTED,
+ * INVALID_ARGUMENT (an id outside the vocabulary, with its place), OUT_OF_MEMORY. */
+TERN_API tern_status tern_engine_detokenize(const tern_engine *engine, const int32_t *ids, size_t n, bool special,
+                                            tern_buf *text, tern_error *err);
 /* Whether generation stops at this token: EOS, EOT, <end_of_turn>, ... False without a tokenizer. */
 TERN_API bool tern_engine_is_end(const tern_engine *engine, int32_t id);
-/* Adds the tokens of a conversation, by the model's own chat template, to *tokens. Nothing in a message can become a special token.
- * `add_generation_prompt`: ends with what makes the model answer. Errors: NOT_FOUND (no chat template), INVALID_ARGUMENT (what the template
- * refuses, in its words), UNSUPPORTED (the construct and its line), LIMIT (output above 16 MiB, or work without end), OUT_OF_MEMORY. */
+/* Adds the tokens of a conversation, by the model's own chat template, to *tokens. Nothing in a message can become a
+ * special token. `add_generation_prompt`: ends with what makes the model answer. Errors: NOT_FOUND (no chat template),
+ * INVALID_ARGUMENT (what the template refuses, in its words), UNSUPPORTED (the construct and its line), LIMIT (output
+ * above 16 MiB, or work without end), OUT_OF_MEMORY. */
 TERN_API tern_status tern_engine_chat_prompt(const tern_engine *engine, const tern_chat_message *messages, size_t n,
                                              bool add_generation_prompt, tern_tokens *tokens, tern_error *err);
 
 /* How a model is converted; zero-initialised keeps every encoding. */
 typedef struct tern_convert_options {
-    const char *type; /* of the layers' matrices: "i2_s", "tq2_0", "tq1_0", "t160", "f16", "q8_0", "q6_k", "q4_k", ...; NULL: as they are */
+    const char *type; /* of the layers' matrices: "i2_s", "tq2_0", "tq1_0", "t160", "f16", "q8_0", "q6_k", "q4_k", ...;
+                         NULL: as they are */
     const char *head; /* of the embedding and output tables; NULL: as they are */
     bool force;       /* ternarise a model that was not trained for it */
     tern_progress_fn progress; /* may be NULL */
     void *progress_context;
 } tern_convert_options;
 
-/* Reads a GGUF file or a Hugging Face folder and writes one GGUF file, which appears whole or not at all. Master weights of BitNet models are
- * ternarised, packed ones unpacked; ternary weights keep their values exactly in every ternary encoding. `options` NULL: the defaults.
- * Errors: those of tern_engine_load; UNSUPPORTED (a ternary type for a model that was not trained for it). */
-TERN_API tern_status tern_convert(const char *in_path, const char *out_path, const tern_convert_options *options, tern_error *err);
+/* Reads a GGUF file or a Hugging Face folder and writes one GGUF file, which appears whole or not at all. Master
+ * weights of BitNet models are ternarised, packed ones unpacked; ternary weights keep their values exactly in every
+ * ternary encoding. `options` NULL: the defaults. Errors: those of tern_engine_load; UNSUPPORTED (a ternary type for a
+ * model that was not trained for it). */
+TERN_API tern_status tern_convert(const char *in_path, const char *out_path, const tern_convert_options *options,
+                                  tern_error *err);
 
 #ifdef __cplusplus
 }

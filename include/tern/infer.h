@@ -14,15 +14,15 @@ extern "C" {
 
 /* One opened model on one backend: immutable after opening, shared by threads. */
 typedef struct tern_engine tern_engine;
-/* One sequence: its tokens and their keys and values. One thread at a time; sessions of one engine may run on different threads, and
- * take turns step by step. */
+/* One sequence: its tokens and their keys and values. One thread at a time; sessions of one engine may run on different
+ * threads, and take turns step by step. */
 typedef struct tern_session tern_session;
 
 /* Frees the engine; all its sessions must be closed. NULL is fine. */
 TERN_API void tern_engine_close(tern_engine *engine);
 
-/* Numbers in the cache of keys and values. AUTO: f32 where the whole cache then takes at most 64 MiB, so that small models lose nothing,
- * else f16. */
+/* Numbers in the cache of keys and values. AUTO: f32 where the whole cache then takes at most 64 MiB, so that small
+ * models lose nothing, else f16. */
 typedef enum tern_kv_type { TERN_KV_AUTO, TERN_KV_F16, TERN_KV_F32 } tern_kv_type;
 
 /* Zero-initialised means sensible defaults. */
@@ -32,14 +32,17 @@ typedef struct tern_session_params {
     uint32_t max_outputs; /* logits rows that one step can give (speculation, perplexity); 0: 1 */
     tern_kv_type kv;      /* keys and values */
     bool keep_hidden;     /* for tern_session_hidden */
-    uint32_t steps;       /* tokens that a GPU chooses and evaluates on its own before the host looks again, 1 to 128; 0: 8. The tokens are the
-                           * same with any number. The CPU, and sessions that keep hidden states, take one at a time */
-    bool host_sampling;   /* tern_generate chooses every token on the host, also where the device could (which needs a little more memory) */
+    /* Tokens that a GPU chooses and evaluates on its own before the host looks again, 1 to 128; 0: 8. The tokens are
+     * the same with any number. The CPU, and sessions that keep hidden states, take one at a time. */
+    uint32_t steps;
+    bool host_sampling; /* the host chooses every token, also where the device could, which takes a little memory */
 } tern_session_params;
 
-/* Takes all memory that the session will ever need, keys and values for n_ctx positions included. The engine must outlive the session.
- * `params` NULL: the defaults. On failure *session is NULL. Errors: INVALID_ARGUMENT (n_ctx above the model's limit), OUT_OF_MEMORY. */
-TERN_API tern_status tern_session_open(tern_session **session, tern_engine *engine, const tern_session_params *params, tern_error *err);
+/* Takes all memory that the session will ever need, keys and values for n_ctx positions included. The engine must
+ * outlive the session. `params` NULL: the defaults. On failure *session is NULL. Errors: INVALID_ARGUMENT (n_ctx above
+ * the model's limit), OUT_OF_MEMORY. */
+TERN_API tern_status tern_session_open(tern_session **session, tern_engine *engine, const tern_session_params *params,
+                                       tern_error *err);
 /* NULL is fine. */
 TERN_API void tern_session_close(tern_session *session);
 
@@ -56,26 +59,31 @@ TERN_API uint32_t tern_session_n_tokens(const tern_session *session);
 TERN_API tern_status tern_session_append(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
 /* The same with the logits of all n tokens: 1 to max_outputs of them. */
 TERN_API tern_status tern_session_append_all(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
-/* From now on only the n highest logits are needed (0: all, as at first): with the exact head the others may be -INFINITY. */
+/* From now on only the n highest logits are needed (0: all, as at first): with the exact head the others may be
+ * -INFINITY. */
 TERN_API void tern_session_want(tern_session *session, uint32_t n);
-/* Row `row` of the last append: append has one row, append_all n. f32 [n_vocab], the session's, the caller may change it; valid until the
- * next append. NULL for a row of max_outputs or more. After a generation on a GPU the last token is evaluated only here, which takes the
- * time of one token, and gives NULL where the device fails; an append takes it along. */
+/* Row `row` of the last append: append has one row, append_all n. f32 [n_vocab], the session's, the caller may change
+ * it; valid until the next append. NULL for a row of max_outputs or more. After a generation on a GPU the last token is
+ * evaluated only here, which takes the time of one token, and gives NULL where the device fails; an append takes it
+ * along. */
 TERN_API float *tern_session_logits(const tern_session *session, uint32_t row);
-/* The hidden states of the last append_all of n tokens (keep_hidden sessions): state `index` (0: embedding, then each layer; the last after
- * the final norm), [n][n_embd] f32 into out. Errors: NOT_FOUND (no such state, or none is kept). */
-TERN_API tern_status tern_session_hidden(const tern_session *session, uint32_t index, uint32_t n, float *out, tern_error *err);
+/* The hidden states of the last append_all of n tokens (keep_hidden sessions): state `index` (0: embedding, then each
+ * layer; the last after the final norm), [n][n_embd] f32 into out. Errors: NOT_FOUND (no such state, or none is kept).
+ */
+TERN_API tern_status tern_session_hidden(const tern_session *session, uint32_t index, uint32_t n, float *out,
+                                         tern_error *err);
 
 /* Forgets all tokens from position n on. The logits stay those of the last append. */
 TERN_API void tern_session_truncate(tern_session *session, uint32_t n);
-/* Makes room: forgets the tokens between n_keep and the newer half of the rest and evaluates the newer half again at its new
- * positions, exactly as if the text had been that from the start. Leaves the logits of the last token. No allocation.
- * Errors: INVALID_ARGUMENT (fewer than two tokens after n_keep). */
+/* Makes room: forgets the tokens between n_keep and the newer half of the rest and evaluates the newer half again at
+ * its new positions, exactly as if the text had been that from the start. Leaves the logits of the last token. No
+ * allocation. Errors: INVALID_ARGUMENT (fewer than two tokens after n_keep). */
 TERN_API tern_status tern_session_shift(tern_session *session, uint32_t n_keep, tern_error *err);
 
-/* Saves tokens, keys and values to a file, which appears whole or not at all, and restores them into a session of the same model and the
- * same type of cache. A restored session has the logits of its last token, which is evaluated again. Errors: MALFORMED (what does not match),
- * UNSUPPORTED (the file's version), NOT_FOUND, IO. On a failed restore the session is empty. */
+/* Saves tokens, keys and values to a file, which appears whole or not at all, and restores them into a session of the
+ * same model and the same type of cache. A restored session has the logits of its last token, which is evaluated again.
+ * Errors: MALFORMED (what does not match), UNSUPPORTED (the file's version), NOT_FOUND, IO. On a failed restore the
+ * session is empty. */
 TERN_API tern_status tern_session_save(const tern_session *session, const char *path, tern_error *err);
 TERN_API tern_status tern_session_restore(tern_session *session, const char *path, tern_error *err);
 
@@ -86,40 +94,44 @@ typedef struct tern_logit_bias {
 
 /* How the next token is chosen. Zero-initialised is not the default: start from TERN_SAMPLER_DEFAULTS. */
 typedef struct tern_sampler_params {
-    float temperature;        /* 0: greedy */
-    uint32_t top_k;           /* 0: off */
-    float top_p;              /* 1: off */
-    float min_p;              /* 0: off */
-    float typical_p;          /* 1: off */
-    float repetition_penalty; /* 1: off; divides positive logits, multiplies negative ones (Keskar et al., CTRL, 2019) */
-    float presence_penalty;   /* 0: off; subtracted once for each token seen */
-    float frequency_penalty;  /* 0: off; subtracted for each time it was seen */
-    uint32_t penalty_last_n;  /* how many of the last tokens count */
-    uint64_t seed;            /* the same seed gives the same tokens on every machine */
+    float temperature; /* 0: greedy */
+    uint32_t top_k;    /* 0: off */
+    float top_p;       /* 1: off */
+    float min_p;       /* 0: off */
+    float typical_p;   /* 1: off */
+    /* 1: off; divides positive logits, multiplies negative ones (Keskar et al., CTRL, 2019). */
+    float repetition_penalty;
+    float presence_penalty;        /* 0: off; subtracted once for each token seen */
+    float frequency_penalty;       /* 0: off; subtracted for each time it was seen */
+    uint32_t penalty_last_n;       /* how many of the last tokens count */
+    uint64_t seed;                 /* the same seed gives the same tokens on every machine */
     const tern_logit_bias *biases; /* [n_biases], borrowed for as long as the sampler is used */
     uint32_t n_biases;
 } tern_sampler_params;
 
-/* An initialiser, in the order of the members: temperature 0.8, top-k 40, top-p 0.95, min-p 0.05, all else off; penalties, once switched on,
- * count the last 64 tokens. */
+/* An initialiser, in the order of the members: temperature 0.8, top-k 40, top-p 0.95, min-p 0.05, all else off;
+ * penalties, once switched on, count the last 64 tokens. */
+/* clang-format off */
 #define TERN_SAMPLER_DEFAULTS {0.8f, 40, 0.95f, 0.05f, 1.0f, 1.0f, 0.0f, 0.0f, 64, 0, NULL, 0}
+/* clang-format on */
 
 typedef enum tern_stop_reason {
     TERN_STOP_END_TOKEN, /* EOS, EOT, ... */
     TERN_STOP_STRING,
-    TERN_STOP_LENGTH,    /* max_tokens */
-    TERN_STOP_CONTEXT,   /* the context is full and shifting was not asked for */
-    TERN_STOP_CALLER     /* the callback said so */
+    TERN_STOP_LENGTH,  /* max_tokens */
+    TERN_STOP_CONTEXT, /* the context is full and shifting was not asked for */
+    TERN_STOP_CALLER   /* the callback said so */
 } tern_stop_reason;
 
 /* "end token", "stop string", "length", "context full", "caller"; never NULL, static storage. */
 TERN_API const char *tern_stop_reason_name(tern_stop_reason reason);
 
-/* What the callback gets for each token: text that can be shown now (whole UTF-8; empty while a sequence or a possible stop string is
- * incomplete). When text was held back until the end, one more piece with id -1 brings it. */
+/* What the callback gets for each token: text that can be shown now (whole UTF-8; empty while a sequence or a possible
+ * stop string is incomplete). When text was held back until the end, one more piece with id -1 brings it. */
 typedef struct tern_piece {
     int32_t id;
-    const char *text; /* n_text bytes, not NUL-terminated, borrowed until the callback returns; may be NULL when n_text is 0 */
+    /* n_text bytes, not NUL-terminated, borrowed until the callback returns; may be NULL when n_text is 0. */
+    const char *text;
     size_t n_text;
 } tern_piece;
 
@@ -130,11 +142,11 @@ typedef struct tern_generate_params {
     const char *const *stops; /* [n_stops] stop strings; they are not shown */
     uint32_t n_stops;
     bool ignore_eos;
-    bool show_special;     /* special tokens appear in the text */
-    bool context_shift;    /* make room instead of stopping; keeps the first n_keep tokens */
+    bool show_special;  /* special tokens appear in the text */
+    bool context_shift; /* make room instead of stopping; keeps the first n_keep tokens */
     uint32_t n_keep;
-    uint32_t draft_tokens; /* prompt-lookup speculation: at most so many drafted tokens a step; 0: off. Needs a session with
-                            * max_outputs > draft_tokens. Lossless: the text is the same as without. */
+    uint32_t draft_tokens; /* prompt-lookup speculation: at most so many drafted tokens a step; 0: off. Needs a session
+                            * with max_outputs > draft_tokens. Lossless: the text is the same as without. */
     bool (*on_piece)(void *context, const tern_piece *piece); /* false stops; may be NULL */
     void *context;
 } tern_generate_params;
@@ -148,14 +160,15 @@ typedef struct tern_generate_result {
     uint64_t weight_bytes;        /* read while decoding */
 } tern_generate_result;
 
-/* Evaluates the prompt and generates. n_prompt may be 0 when the session holds tokens: it goes on after them. The session keeps the prompt and
- * all generated tokens (not an end token, which is not counted either), also when generation was stopped. On a GPU the device chooses the
- * tokens when it can: greedily or from the top 1 to 64, without biases, penalties, typical-p and drafts; else the host does, from logits.
- * Works without a tokenizer (pieces then have no text; end tokens are unknown). No allocation for each token after the first.
- * Errors: those of append; INVALID_ARGUMENT (a sampler parameter with its range, no tokens at all, n_keep or draft_tokens too large for the
+/* Evaluates the prompt and generates. n_prompt may be 0 when the session holds tokens: it goes on after them. The
+ * session keeps the prompt and all generated tokens (not an end token, which is not counted either), also when
+ * generation was stopped. On a GPU the device chooses the tokens when it can: greedily or from the top 1 to 64, without
+ * biases, penalties, typical-p and drafts; else the host does, from logits. Works without a tokenizer (pieces then have
+ * no text; end tokens are unknown). No allocation for each token after the first. Errors: those of append;
+ * INVALID_ARGUMENT (a sampler parameter with its range, no tokens at all, n_keep or draft_tokens too large for the
  * session); CONTEXT_FULL when the prompt itself does not fit; OUT_OF_MEMORY. */
-TERN_API tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t n_prompt, const tern_generate_params *params,
-                                   tern_generate_result *result, tern_error *err);
+TERN_API tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t n_prompt,
+                                   const tern_generate_params *params, tern_generate_result *result, tern_error *err);
 
 #ifdef __cplusplus
 }

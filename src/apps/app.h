@@ -27,7 +27,8 @@ tern_status tern_app_find_model(const tern_options *options, tern_app_path *path
 /* Opens it with a progress bar. */
 tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err);
 /* What the flags say of the backend. Errors: INVALID_ARGUMENT (a GPU's flag without --backend vulkan). */
-tern_status tern_app_backend(const tern_options *options, uint32_t n_threads, tern_backend_options *out, tern_error *err);
+tern_status tern_app_backend(const tern_options *options, uint32_t n_threads, tern_backend_options *out,
+                             tern_error *err);
 tern_status tern_app_open_engine(tern_engine **engine, const tern_options *options, bool tokenizer, tern_error *err);
 /* An engine on its number of threads instead of --threads. */
 tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *options, bool tokenizer,

@@ -94,8 +94,11 @@ static tern_status run_engine(tern_engine *engine, const tern_options *o, const 
     uint32_t n_ctx = tern_engine_config(engine)->n_ctx_train;
     if (ids->n > n_ctx)
         return tern_fail(err, TERN_CONTEXT_FULL, "%zu tokens: the model was trained for at most %u", ids->n, n_ctx);
-    tern_session_params params = {
-        .n_ctx = (uint32_t)ids->n, .n_batch = PIECE_TOKENS, .max_outputs = PIECE_TOKENS, .keep_hidden = o->hidden, .host_sampling = true};
+    tern_session_params params = {.n_ctx = (uint32_t)ids->n,
+                                  .n_batch = PIECE_TOKENS,
+                                  .max_outputs = PIECE_TOKENS,
+                                  .keep_hidden = o->hidden,
+                                  .host_sampling = true};
     TERN_TRY(tern_app_open_session(&session, engine, o, params, err));
     tern_status status = o->hidden ? evaluate_hidden(session, ids, err) : evaluate(session, ids, NULL, err);
     tern_session_close(session);

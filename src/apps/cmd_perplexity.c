@@ -42,7 +42,8 @@ static tern_status open_reader(reader *r, const tern_options *o, const char *pat
     tern_options input = *o;
     if (path) input.model = path;
     TERN_TRY(tern_app_open_engine(&r->engine, &input, true, err));
-    tern_session_params params = {.n_ctx = window_of(r->engine, o), .n_batch = OUTPUTS, .max_outputs = OUTPUTS, .host_sampling = true};
+    tern_session_params params = {
+        .n_ctx = window_of(r->engine, o), .n_batch = OUTPUTS, .max_outputs = OUTPUTS, .host_sampling = true};
     return tern_app_open_session(&r->session, r->engine, &input, params, err);
 }
 

@@ -103,7 +103,8 @@ static bool on_piece(void *context, const tern_piece *piece)
 static tern_status open_session(story *s, const tern_app_generation *g, tern_error *err)
 {
     const tern_options *o = s->options;
-    tern_session_params params = {.max_outputs = g->params.draft_tokens + 1, .host_sampling = g->params.draft_tokens > 0};
+    tern_session_params params = {.max_outputs = g->params.draft_tokens + 1,
+                                  .host_sampling = g->params.draft_tokens > 0};
     TERN_TRY(tern_app_open_session(&s->session, s->engine, o, params, err));
     if (!o->restore) return TERN_OK;
     TERN_TRY(tern_session_restore(s->session, o->restore, err));

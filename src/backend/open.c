@@ -37,6 +37,9 @@ static tern_status open_vulkan(tern_backend **backend, const tern_backend_option
 
 static tern_status open_named(tern_backend **backend, const char *name, const tern_backend_options *options, tern_error *err)
 {
+    const char *gpu_only = options->device ? "device" : options->validation ? "validation" : NULL;
+    if (strcmp(name, "cpu") == 0 && gpu_only)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: backend \"cpu\" has none; it goes with \"vulkan\"", gpu_only);
     if (strcmp(name, "cpu") == 0) return open_cpu(backend, options, err);
     if (strcmp(name, "vulkan") == 0) return open_vulkan(backend, options, err);
     return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": this build has \"cpu\"%s", name, TERN_VULKAN ? " and \"vulkan\"" : "");

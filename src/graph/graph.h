@@ -13,7 +13,7 @@ typedef struct tern_graph_options {
     uint32_t n_sequences;    /* at least 1 */
     uint32_t n_pages;        /* physical pages of each cache */
     bool kv_f32;             /* F32 instead of F16 in the cache */
-    bool f32_activations;    /* no activation quantiser before ternary weights (W1.58A32; models are trained for W1.58A8) */
+    bool f32_activations;    /* no activation quantiser before ternary weights (W1.58A32; trained is W1.58A8) */
     bool keep_hidden;        /* every layer's output is an output of the graph */
     bool screened_head;      /* logits that cannot be among the wanted ones may be left out */
     bool sampler;            /* SAMPLE ends the graph; max_tokens is 1 */
@@ -22,7 +22,8 @@ typedef struct tern_graph_options {
 
 /* The decoder of `model`, one op for each step of the definition, unfused. The model must outlive the graph.
  * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, LIMIT. */
-tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const tern_graph_options *options, tern_error *err);
+tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const tern_graph_options *options,
+                             tern_error *err);
 void tern_graph_deinit(tern_graph *graph);
 
 /* The passes; each leaves a graph that computes the same bits. */
@@ -30,11 +31,12 @@ void tern_graph_deinit(tern_graph *graph);
 tern_status tern_graph_fuse(tern_graph *graph, uint32_t fusions, tern_error *err);
 /* Every activation becomes an output of the graph: before planning, for looking at all of them. */
 void tern_graph_keep_all(tern_graph *graph);
-/* Gives every activation its offset: values whose lives overlap never share memory, but for a sum that takes its addend's place
- * (TERN_FUSION_IN_PLACE in `fusions`). */
+/* Gives every activation its offset: values whose lives overlap never share memory, but for a sum that takes its
+ * addend's place (TERN_FUSION_IN_PLACE in `fusions`). */
 tern_status tern_graph_plan(tern_graph *graph, uint32_t fusions, tern_error *err);
 
-/* The value ids of the layers + 1 hidden states (keep_hidden graphs), by name: 0 is the embedding's output. TERN_NO_VALUE when absent. */
+/* The value ids of the layers + 1 hidden states (keep_hidden graphs), by name: 0 is the embedding's output.
+ * TERN_NO_VALUE when absent. */
 uint32_t tern_graph_hidden(const tern_graph *graph, uint32_t index);
 
 /* Text for people: one line for each op with shapes; the memory plan with offsets and sizes. */

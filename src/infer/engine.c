@@ -47,7 +47,8 @@ static tern_status open_head(tern_engine *e, const tern_encoding *to, tern_error
 {
     const tern_weight *head = tern_model_weight(e->model, TERN_ROLE_OUTPUT, 0);
     if (!to || to == head->encoding) return TERN_OK;
-    if (to->ternary) return tern_fail(err, TERN_UNSUPPORTED, "head in %s: q8_0, q6_k, q4_k, f16, bf16 or f32 expected", to->name);
+    if (to->ternary)
+        return tern_fail(err, TERN_UNSUPPORTED, "head in %s: q8_0, q6_k, q4_k, f16, bf16 or f32 expected", to->name);
     tern_status status = requantize(&e->head, head, to, err);
     if (status != TERN_OK) return tern_error_prefix(err, "head %s", head->name);
     e->own_head = true;
@@ -57,8 +58,10 @@ static tern_status open_head(tern_engine *e, const tern_encoding *to, tern_error
 static tern_status check_exact(const tern_engine *e, tern_error *err)
 {
     if (!e->head_exact || e->backend->screens) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "head \"exact\" on %s: it computes the whole table; give an encoding (q6_k, q8_0) to read less, "
-                     "or use the CPU", e->backend->name);
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "head \"exact\" on %s: it computes the whole table; give an encoding (q6_k, q8_0) to read less, "
+                     "or use the CPU",
+                     e->backend->name);
 }
 
 static tern_status add_weight(tern_engine *e, const tern_weight *w, tern_error *err)
@@ -99,7 +102,8 @@ tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern
     e->f32_activations = params->f32_activations;
     e->head_exact = params->head_exact;
     tern_backend_options backend = params->backend;
-    if (backend.gpu_layers > tern_model_config(model)->n_layers) backend.split = false; /* all of it, so one backend does it */
+    if (backend.gpu_layers > tern_model_config(model)->n_layers)
+        backend.split = false; /* all of it, so one backend does it */
     tern_status status;
     TERN_GOTO(tern_backend_open(&e->backend, &backend, err));
     TERN_GOTO(check_exact(e, err));

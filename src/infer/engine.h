@@ -11,12 +11,14 @@
 typedef struct tern_engine_params {
     tern_backend_options backend;
     const tern_encoding *head; /* requantise the output table when opening; NULL: as the file has it */
-    bool head_exact;           /* read only the rows of the output table that can be among the logits wanted (docs/decisions/0011) */
-    bool f32_activations;     /* ternary layers without the int8 quantiser (W1.58A32) */
+    bool head_exact; /* read only the rows of the output table that can be among the logits wanted (docs/decisions/0011)
+                      */
+    bool f32_activations; /* ternary layers without the int8 quantiser (W1.58A32) */
 } tern_engine_params;
 
 /* Opens a backend and gives it the model's weights. The engine owns `model` from here on, also when this fails. */
-tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern_engine_params *params, tern_error *err);
+tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern_engine_params *params,
+                             tern_error *err);
 
 const tern_model *tern_engine_model(const tern_engine *engine);
 const tern_config *tern_engine_config(const tern_engine *engine);
@@ -24,7 +26,8 @@ tern_backend *tern_engine_backend(const tern_engine *engine);
 const tern_weight *tern_engine_head(const tern_engine *engine);
 bool tern_engine_head_exact(const tern_engine *engine);
 bool tern_engine_f32_activations(const tern_engine *engine);
-/* What the backend's device can do at most (backend.h): READ reads the weights that a token needs. 0 when it cannot be measured. */
+/* What the backend's device can do at most (backend.h): READ reads the weights that a token needs. 0 when it cannot be
+ * measured. */
 double tern_engine_measure(const tern_engine *engine, tern_measure what, double seconds);
 /* The backend's buffer of a weight of the model (or of the engine's head); never NULL for weights that are there. */
 tern_buffer *tern_engine__weight_buffer(const tern_engine *engine, const tern_weight *weight);

@@ -26,10 +26,12 @@ static tern_status check(const tern_generation *g, uint32_t n_prompt, tern_error
     if (n_prompt == 0 && tern_session_n_tokens(g->session) == 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt of 0 tokens, and none before: at least 1 expected");
     if (p->context_shift && (n_ctx < 2 || p->n_keep > n_ctx - 2))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "context shift keeps %u tokens: at most %u of a context of %u expected", p->n_keep,
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "context shift keeps %u tokens: at most %u of a context of %u expected", p->n_keep,
                          n_ctx < 2 ? 0 : n_ctx - 2, n_ctx);
     if (p->draft_tokens >= n_rows && p->draft_tokens > 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%u drafted tokens: at most %u expected, one less than the session's logits rows",
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "%u drafted tokens: at most %u expected, one less than the session's logits rows",
                          p->draft_tokens, n_rows - 1);
     return TERN_OK;
 }
@@ -124,7 +126,8 @@ static tern_status decide(tern_generation *g, int32_t id, tern_error *err)
     }
     g->batch[0] = id;
     uint32_t n = draft(g);
-    TERN_TRY(n ? tern_session_append_all(g->session, g->batch, n + 1, err) : tern_session_append(g->session, g->batch, 1, err));
+    TERN_TRY(n ? tern_session_append_all(g->session, g->batch, n + 1, err)
+               : tern_session_append(g->session, g->batch, 1, err));
     g->position++;
     g->row = 0;
     return TERN_OK;
@@ -133,7 +136,8 @@ static tern_status decide(tern_generation *g, int32_t id, tern_error *err)
 static void show(tern_generation *g, int32_t id)
 {
     tern_piece piece = {.id = id, .text = g->filter.text.data, .n_text = g->filter.n_shown};
-    if (g->params->on_piece && !g->params->on_piece(g->params->context, &piece) && !g->stopped) tern_generation__stop(g, TERN_STOP_CALLER);
+    if (g->params->on_piece && !g->params->on_piece(g->params->context, &piece) && !g->stopped)
+        tern_generation__stop(g, TERN_STOP_CALLER);
 }
 
 tern_status tern_generation__emit(tern_generation *g, int32_t id, tern_error *err)
@@ -214,15 +218,17 @@ static tern_status run(tern_generation *g, const int32_t *prompt, uint32_t n_pro
     return status;
 }
 
-tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t n_prompt, const tern_generate_params *params,
-                          tern_generate_result *result, tern_error *err)
+tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t n_prompt,
+                          const tern_generate_params *params, tern_generate_result *result, tern_error *err)
 {
     TERN_NEED(session, err);
     TERN_NEED(params, err);
     TERN_NEED(result, err);
     *result = (tern_generate_result){0};
-    tern_generation g = {.session = session, .params = params, .result = result,
-                    .tokenizer = tern_model_tokenizer(tern_engine_model(tern_session_engine(session)))};
+    tern_generation g = {.session = session,
+                         .params = params,
+                         .result = result,
+                         .tokenizer = tern_model_tokenizer(tern_engine_model(tern_session_engine(session)))};
     TERN_TRY(check(&g, n_prompt, err));
     tern_status status = begin(&g, err);
     uint32_t n_wanted = session->n_wanted;

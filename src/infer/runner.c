@@ -21,11 +21,17 @@ static tern_status build(tern_runner *r, tern_runner_graph *g, uint32_t max_toke
 {
     const tern_runner_params *p = &r->params;
     tern_backend *b = tern_engine_backend(r->engine);
-    tern_graph_options options = {
-        .max_tokens = max_tokens, .max_outputs = p->max_outputs < max_tokens ? p->max_outputs : max_tokens, .n_ctx = p->n_ctx,
-        .n_sequences = 1, .n_pages = r->n_pages, .kv_f32 = p->kv_f32, .keep_hidden = p->keep_hidden, 
-        .sampler = g == &r->steps,
-        .f32_activations = tern_engine_f32_activations(r->engine), .head = tern_engine_head(r->engine), .screened_head = tern_engine_head_exact(r->engine)};
+    tern_graph_options options = {.max_tokens = max_tokens,
+                                  .max_outputs = p->max_outputs < max_tokens ? p->max_outputs : max_tokens,
+                                  .n_ctx = p->n_ctx,
+                                  .n_sequences = 1,
+                                  .n_pages = r->n_pages,
+                                  .kv_f32 = p->kv_f32,
+                                  .keep_hidden = p->keep_hidden,
+                                  .sampler = g == &r->steps,
+                                  .f32_activations = tern_engine_f32_activations(r->engine),
+                                  .head = tern_engine_head(r->engine),
+                                  .screened_head = tern_engine_head_exact(r->engine)};
     TERN_TRY(tern_graph_build(&g->graph, tern_engine_model(r->engine), &options, err));
     if (!p->unfused) TERN_TRY(tern_graph_fuse(&g->graph, b->fusions, err));
     if (p->keep_all) tern_graph_keep_all(&g->graph);
@@ -63,19 +69,21 @@ static uint64_t larger(uint64_t a, uint64_t b)
 static tern_status create_shared(tern_runner *r, tern_error *err)
 {
     const tern_graph *g = &r->prefill.graph;
-    uint64_t activations = larger(g->activation_bytes, larger(r->decode.graph.activation_bytes, r->steps.graph.activation_bytes));
+    uint64_t activations =
+        larger(g->activation_bytes, larger(r->decode.graph.activation_bytes, r->steps.graph.activation_bytes));
     TERN_TRY(create(r, larger(activations, 256), &r->activations, err));
     TERN_TRY(create(r, g->values[g->rope_table].bytes, &r->rope_table, err));
     size_t n = 2 * (size_t)g->config->n_layers;
     r->caches = tern_calloc(n, sizeof *r->caches);
     if (!r->caches) return tern_fail_alloc(err, n * sizeof *r->caches);
     for (size_t i = 0; i < g->n_values; i++)
-        if (g->values[i].kind == TERN_VALUE_CACHE) TERN_TRY(create(r, g->values[i].bytes, &r->caches[r->n_caches++], err));
+        if (g->values[i].kind == TERN_VALUE_CACHE)
+            TERN_TRY(create(r, g->values[i].bytes, &r->caches[r->n_caches++], err));
     return fill_rope_table(r, err);
 }
 
-static tern_status bind_value(tern_runner *r, const tern_runner_graph *g, const tern_value *v, size_t *cache, tern_binding *out,
-                              tern_error *err)
+static tern_status bind_value(tern_runner *r, const tern_runner_graph *g, const tern_value *v, size_t *cache,
+                              tern_binding *out, tern_error *err)
 {
     switch (v->kind) {
     case TERN_VALUE_WEIGHT: out->buffer = tern_engine__weight_buffer(r->engine, v->weight); break;
@@ -119,7 +127,8 @@ static tern_status open_all(tern_runner *r, tern_error *err)
     return r->params.steps ? bind(r, &r->steps, err) : TERN_OK;
 }
 
-tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params, tern_error *err)
+tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params,
+                             tern_error *err)
 {
     *runner = (tern_runner){.engine = engine, .params = *params};
     runner->n_pages = (uint32_t)(((uint64_t)params->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE);
@@ -149,7 +158,8 @@ void tern_runner_deinit(tern_runner *runner)
     *runner = (tern_runner){0};
 }
 
-tern_status tern_runner_write(tern_runner *runner, const tern_runner_graph *g, const tern_runner_step *step, tern_error *err)
+tern_status tern_runner_write(tern_runner *runner, const tern_runner_graph *g, const tern_runner_step *step,
+                              tern_error *err)
 {
     tern_backend *b = tern_engine_backend(runner->engine);
     uint32_t n = step->n_tokens, counts[3] = {n, step->n_outputs, step->n_wanted};
@@ -161,8 +171,8 @@ tern_status tern_runner_write(tern_runner *runner, const tern_runner_graph *g, c
     return b->buffer_write(b, g->params, 0, g->staging, g->graph.param_bytes, err);
 }
 
-tern_status tern_runner_read(tern_runner *runner, const tern_runner_graph *graph, uint32_t value, uint32_t n_rows, float *out,
-                             tern_error *err)
+tern_status tern_runner_read(tern_runner *runner, const tern_runner_graph *graph, uint32_t value, uint32_t n_rows,
+                             float *out, tern_error *err)
 {
     tern_backend *b = tern_engine_backend(runner->engine);
     const tern_binding *at = &graph->bindings[value];
@@ -181,12 +191,16 @@ tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, f
     return tern_runner_read(runner, g, g->graph.logits, step->n_outputs, logits, err);
 }
 
-tern_status tern_runner_run_steps(tern_runner *runner, const tern_runner_steps *steps, uint32_t *tokens, tern_error *err)
+tern_status tern_runner_run_steps(tern_runner *runner, const tern_runner_steps *steps, uint32_t *tokens,
+                                  tern_error *err)
 {
     tern_runner_graph *g = &runner->steps;
     tern_backend *b = tern_engine_backend(runner->engine);
     uint32_t n = steps->sample->n_wanted;
-    tern_runner_step first = {.ids = &steps->id, .n_tokens = 1, .first_position = steps->position, .n_outputs = 1,
+    tern_runner_step first = {.ids = &steps->id,
+                              .n_tokens = 1,
+                              .first_position = steps->position,
+                              .n_outputs = 1,
                               .n_wanted = steps->sample->top_k};
     memcpy(param(g, TERN_PARAM_SAMPLER), steps->sample, sizeof *steps->sample);
     TERN_TRY(tern_runner_write(runner, g, &first, err));

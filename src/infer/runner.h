@@ -21,13 +21,14 @@ typedef struct tern_runner_graph {
     uint8_t *staging;
 } tern_runner_graph;
 
-/* The memory of one sequence and the graphs over it: one token, up to n_batch tokens, and one token that chooses the next. */
+/* The memory of one sequence and the graphs over it: one token, up to n_batch tokens, and one token that chooses the
+ * next. */
 typedef struct tern_runner {
     tern_engine *engine;
     tern_runner_params params;
     tern_runner_graph decode, prefill;
     tern_runner_graph steps; /* empty without params.steps */
-    tern_buffer **owned; /* every buffer made here */
+    tern_buffer **owned;     /* every buffer made here */
     size_t n_owned, cap_owned;
     tern_buffer *activations;
     tern_buffer *rope_table;
@@ -46,22 +47,26 @@ typedef struct tern_runner_step {
 
 /* Tokens that the device chooses, one after the other. */
 typedef struct tern_runner_steps {
-    int32_t id;        /* evaluated first, at `position` */
+    int32_t id; /* evaluated first, at `position` */
     uint32_t position;
     const tern_sample_params *sample; /* n_wanted: how many, 1 to TERN_SAMPLE_MAX_STEPS */
 } tern_runner_steps;
 
-tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params, tern_error *err);
+tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params,
+                             tern_error *err);
 void tern_runner_deinit(tern_runner *runner);
 /* Writes what a step is into the parameters of one of the graphs. */
-tern_status tern_runner_write(tern_runner *runner, const tern_runner_graph *graph, const tern_runner_step *step, tern_error *err);
+tern_status tern_runner_write(tern_runner *runner, const tern_runner_graph *graph, const tern_runner_step *step,
+                              tern_error *err);
 /* Runs a step of at most n_batch tokens; logits [n_outputs][n_vocab] are read into `logits`. No allocation. */
 tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err);
-/* Runs sample->n_wanted steps at once. tokens[0] gets how many were chosen: fewer after one of the end ids, which is the last then; tokens[1 ..] the
- * tokens. All but the last one are evaluated. tokens [1 + n_wanted]. One read of that size; no allocation. */
-tern_status tern_runner_run_steps(tern_runner *runner, const tern_runner_steps *steps, uint32_t *tokens, tern_error *err);
+/* Runs sample->n_wanted steps at once. tokens[0] gets how many were chosen: fewer after one of the end ids, which is
+ * the last then; tokens[1 ..] the tokens. All but the last one are evaluated. tokens [1 + n_wanted]. One read of that
+ * size; no allocation. */
+tern_status tern_runner_run_steps(tern_runner *runner, const tern_runner_steps *steps, uint32_t *tokens,
+                                  tern_error *err);
 /* Rows of an output value after a step. */
-tern_status tern_runner_read(tern_runner *runner, const tern_runner_graph *graph, uint32_t value, uint32_t n_rows, float *out,
-                             tern_error *err);
+tern_status tern_runner_read(tern_runner *runner, const tern_runner_graph *graph, uint32_t value, uint32_t n_rows,
+                             float *out, tern_error *err);
 
 #endif

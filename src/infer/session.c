@@ -19,28 +19,35 @@ static tern_status resolve_steps(const tern_backend *b, const tern_session_param
 {
     *steps = 0;
     if (in->steps > TERN_SAMPLE_MAX_STEPS)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%u tokens at once: at most %d expected", in->steps, TERN_SAMPLE_MAX_STEPS);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%u tokens at once: at most %d expected", in->steps,
+                         TERN_SAMPLE_MAX_STEPS);
     if (b->max_steps <= 1 || in->host_sampling || in->keep_hidden) return TERN_OK;
     *steps = in->steps ? in->steps : DEFAULT_STEPS;
     if (*steps > b->max_steps) *steps = b->max_steps;
     return TERN_OK;
 }
 
-static tern_status resolve_params(const tern_config *c, const tern_session_params *in, tern_runner_params *out, tern_error *err)
+static tern_status resolve_params(const tern_config *c, const tern_session_params *in, tern_runner_params *out,
+                                  tern_error *err)
 {
     uint32_t n_ctx = in->n_ctx;
     if (n_ctx == 0) n_ctx = c->n_ctx_train < DEFAULT_CTX ? c->n_ctx_train : DEFAULT_CTX;
     if (n_ctx > c->n_ctx_train)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "context of %u tokens: the model was trained for at most %u", n_ctx, c->n_ctx_train);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "context of %u tokens: the model was trained for at most %u",
+                         n_ctx, c->n_ctx_train);
     uint32_t n_batch = in->n_batch ? in->n_batch : DEFAULT_BATCH;
     if (n_batch > n_ctx) n_batch = n_ctx;
     uint32_t max_outputs = in->max_outputs ? in->max_outputs : 1;
-    *out = (tern_runner_params){.n_ctx = n_ctx, .n_batch = n_batch, .max_outputs = max_outputs < n_batch ? max_outputs : n_batch,
-                                .kv_f32 = tern_kv_is_f32(in->kv, c, n_ctx), .keep_hidden = in->keep_hidden};
+    *out = (tern_runner_params){.n_ctx = n_ctx,
+                                .n_batch = n_batch,
+                                .max_outputs = max_outputs < n_batch ? max_outputs : n_batch,
+                                .kv_f32 = tern_kv_is_f32(in->kv, c, n_ctx),
+                                .keep_hidden = in->keep_hidden};
     return TERN_OK;
 }
 
-tern_status tern_session_open(tern_session **session, tern_engine *engine, const tern_session_params *params, tern_error *err)
+tern_status tern_session_open(tern_session **session, tern_engine *engine, const tern_session_params *params,
+                              tern_error *err)
 {
     TERN_NEED(session, err);
     *session = NULL;
@@ -125,8 +132,11 @@ static tern_status evaluate(tern_session *s, uint32_t n, uint32_t n_outputs, ter
     while (s->n_evaluated < n) {
         uint32_t left = n - s->n_evaluated, size = left < n_batch ? left : n_batch;
         if (size < left && left - size < n_outputs) size = left - n_outputs; /* all outputs belong to one step */
-        tern_runner_step one = {.ids = s->tokens + s->n_evaluated, .n_tokens = size, .first_position = s->n_evaluated,
-                                .n_outputs = size == left ? n_outputs : 0, .n_wanted = s->n_wanted};
+        tern_runner_step one = {.ids = s->tokens + s->n_evaluated,
+                                .n_tokens = size,
+                                .first_position = s->n_evaluated,
+                                .n_outputs = size == left ? n_outputs : 0,
+                                .n_wanted = s->n_wanted};
         TERN_TRY(tern_runner_run(&s->runner, &one, s->logits, err));
         s->n_evaluated += size;
         if (s->n_tokens < s->n_evaluated) s->n_tokens = s->n_evaluated;
@@ -153,7 +163,9 @@ tern_status tern_session_append(tern_session *session, const int32_t *ids, uint3
 {
     TERN_NEED(session, err);
     TERN_TRY(check(session, ids, n, err));
-    if (n) memmove(session->tokens + session->n_tokens, ids, n * sizeof *ids); /* a shift appends what already lies there */
+    if (n)
+        memmove(session->tokens + session->n_tokens, ids,
+                n * sizeof *ids); /* a shift appends what already lies there */
     return evaluate(session, session->n_tokens + n, 1, err);
 }
 
@@ -172,7 +184,8 @@ tern_status tern_session_append_all(tern_session *session, const int32_t *ids, u
 {
     TERN_NEED(session, err);
     if (n == 0 || n > session->runner.params.max_outputs)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "logits of %u tokens: 1 to %u expected", n, session->runner.params.max_outputs);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "logits of %u tokens: 1 to %u expected", n,
+                         session->runner.params.max_outputs);
     TERN_TRY(check(session, ids, n, err));
     memmove(session->tokens + session->n_tokens, ids, n * sizeof *ids);
     return evaluate(session, session->n_tokens + n, n, err);
@@ -202,7 +215,8 @@ static tern_status move_newer(tern_session *s, uint32_t n_keep, uint32_t *n_move
 {
     uint32_t n = s->n_tokens;
     if (n < 2 || n_keep > n - 2)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "context shift: %u tokens to keep, of %u: two fewer at most expected", n_keep, n);
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "context shift: %u tokens to keep, of %u: two fewer at most expected", n_keep, n);
     *n_moved = (n - n_keep) / 2;
     memmove(s->tokens + n_keep, s->tokens + n - *n_moved, *n_moved * sizeof *s->tokens);
     tern_session_truncate(s, n_keep);

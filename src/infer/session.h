@@ -1,4 +1,5 @@
-/* One sequence: its tokens, its KV pages, and the prepared graphs that extend it; what tern/infer.h does not show of it. */
+/* One sequence: its tokens, its KV pages, and the prepared graphs that extend it; what tern/infer.h does not show of
+ * it. */
 #ifndef TERN_INFER_SESSION_H
 #define TERN_INFER_SESSION_H
 

@@ -36,9 +36,20 @@ static void mix_bytes(uint64_t *hash, const uint8_t *bytes, size_t n)
 
 static void mix_config(uint64_t *hash, const tern_config *c)
 {
-    const uint32_t dims[] = {c->n_vocab, c->n_embd, c->n_layers, c->n_heads, c->n_kv_heads, c->head_dim, c->n_ff, c->sub_norms,
-                             (uint32_t)c->activation, c->rope_adjacent, (uint32_t)c->rope_scaling, c->rope_original_ctx};
-    const float numbers[] = {c->rms_eps, c->rope_base, c->rope_factor, c->rope_low_freq_factor, c->rope_high_freq_factor};
+    const uint32_t dims[] = {c->n_vocab,
+                             c->n_embd,
+                             c->n_layers,
+                             c->n_heads,
+                             c->n_kv_heads,
+                             c->head_dim,
+                             c->n_ff,
+                             c->sub_norms,
+                             (uint32_t)c->activation,
+                             c->rope_adjacent,
+                             (uint32_t)c->rope_scaling,
+                             c->rope_original_ctx};
+    const float numbers[] = {c->rms_eps, c->rope_base, c->rope_factor, c->rope_low_freq_factor,
+                             c->rope_high_freq_factor};
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) mix(hash, dims[i]);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) mix(hash, tern_f32_bits(numbers[i]));
 }
@@ -78,8 +89,12 @@ static uint64_t page_bytes(const tern_runner *r)
 static file_shape shape_of(const tern_session *s)
 {
     const tern_runner *r = &s->runner;
-    return (file_shape){.version = VERSION, .flags = r->params.kv_f32 ? FLAG_KV_F32 : 0, .fingerprint = fingerprint(r->engine),
-                        .n_tokens = s->n_tokens, .n_caches = (uint32_t)r->n_caches, .page_bytes = page_bytes(r)};
+    return (file_shape){.version = VERSION,
+                        .flags = r->params.kv_f32 ? FLAG_KV_F32 : 0,
+                        .fingerprint = fingerprint(r->engine),
+                        .n_tokens = s->n_tokens,
+                        .n_caches = (uint32_t)r->n_caches,
+                        .page_bytes = page_bytes(r)};
 }
 
 static uint32_t used_pages(uint32_t n_tokens)
@@ -159,15 +174,19 @@ static tern_status check_shape(const file_shape *found, const file_shape *want, 
     if (found->version != want->version)
         return tern_fail(err, TERN_UNSUPPORTED, "session file version %u: %u expected", found->version, want->version);
     if (found->flags != want->flags)
-        return tern_fail(err, TERN_MALFORMED, "the cache is %s: %s expected", cache_name(found->flags), cache_name(want->flags));
+        return tern_fail(err, TERN_MALFORMED, "the cache is %s: %s expected", cache_name(found->flags),
+                         cache_name(want->flags));
     if (found->fingerprint != want->fingerprint)
-        return tern_fail(err, TERN_MALFORMED, "the model's fingerprint is %016llx: %016llx expected; another model wrote it",
+        return tern_fail(err, TERN_MALFORMED,
+                         "the model's fingerprint is %016llx: %016llx expected; another model wrote it",
                          (unsigned long long)found->fingerprint, (unsigned long long)want->fingerprint);
     if (found->n_caches != want->n_caches || found->page_bytes != want->page_bytes)
-        return tern_fail(err, TERN_MALFORMED, "%u caches with pages of %llu bytes: %u of %llu expected", found->n_caches,
-                         (unsigned long long)found->page_bytes, want->n_caches, (unsigned long long)want->page_bytes);
+        return tern_fail(err, TERN_MALFORMED, "%u caches with pages of %llu bytes: %u of %llu expected",
+                         found->n_caches, (unsigned long long)found->page_bytes, want->n_caches,
+                         (unsigned long long)want->page_bytes);
     if (found->n_tokens > n_ctx)
-        return tern_fail(err, TERN_MALFORMED, "%u tokens: at most %u, the session's context, expected", found->n_tokens, n_ctx);
+        return tern_fail(err, TERN_MALFORMED, "%u tokens: at most %u, the session's context, expected", found->n_tokens,
+                         n_ctx);
     return TERN_OK;
 }
 
@@ -175,7 +194,8 @@ static tern_status read_ids(tern_cursor *c, uint32_t n, uint32_t n_vocab, int32_
 {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t id = tern_cursor_u32(c);
-        if (id >= n_vocab) return tern_fail(err, TERN_MALFORMED, "token %u is id %d: 0 to %u expected", i, (int32_t)id, n_vocab - 1);
+        if (id >= n_vocab)
+            return tern_fail(err, TERN_MALFORMED, "token %u is id %d: 0 to %u expected", i, (int32_t)id, n_vocab - 1);
         out[i] = (int32_t)id;
     }
     tern_cursor_take(c, (ALIGNMENT - c->at % ALIGNMENT) % ALIGNMENT);

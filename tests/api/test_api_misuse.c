@@ -40,6 +40,8 @@ static void loading(void **state)
     assert_load_fails(TERN_INVALID_ARGUMENT, "head q9: no such encoding", BUNDLED, (tern_engine_options){.head = "q9"});
     assert_load_fails(TERN_UNSUPPORTED, "head in i2_s", BUNDLED, (tern_engine_options){.head = "i2_s"});
     assert_load_fails(TERN_UNSUPPORTED, "backend \"abacus\"", BUNDLED, (tern_engine_options){.backend = "abacus"});
+    assert_load_fails(TERN_INVALID_ARGUMENT, "option device", BUNDLED, (tern_engine_options){.device = "0"});
+    assert_load_fails(TERN_INVALID_ARGUMENT, "option validation", BUNDLED, (tern_engine_options){.validation = true});
     assert_load_fails(TERN_INVALID_ARGUMENT, "mmx", BUNDLED, (tern_engine_options){.cpu_features = "mmx"});
     assert_load_fails(TERN_INVALID_ARGUMENT, "5000", BUNDLED, (tern_engine_options){.n_threads = 5000});
     assert_load_fails(TERN_CANCELLED, "", BUNDLED, (tern_engine_options){.progress = never});

@@ -41,7 +41,9 @@ static const wrong cases[] = {
     {{"run", "--gpu-layers", "3"}, 2, "--gpu-layers goes with --backend vulkan"},
     {{"run", "--gpu-steps", "3"}, 2, "--gpu-steps goes with --backend vulkan"},
     {{"run", "--gpu-validate"}, 2, "--gpu-validate goes with --backend vulkan"},
-    {{"run", "--backend", "vulkan", "--gpu-layers", "x"}, 2, "--gpu-layers x: a whole number from 0, or \"all\" expected"},
+    {{"run", "--backend", "vulkan", "--gpu-layers", "x"},
+     2,
+     "--gpu-layers x: a whole number from 0, or \"all\" expected"},
     {{"run", "--backend", "vulkan", "--gpu-steps", "0"}, 2, "--gpu-steps 0: a whole number from 1 to 128 expected"},
     {{"run", "--backend", "vulkan", "--gpu-steps", "129"}, 2, "--gpu-steps 129: a whole number from 1 to 128 expected"},
     {{"compare", "--reference", "cuda"}, 2, "--reference cuda: cpu, cpu:LEVEL, vulkan or vulkan:DEVICE expected"},
@@ -78,8 +80,8 @@ static void wrong_words_are_explained(void **state)
 static void every_command_has_help(void **state)
 {
     (void)state;
-    static const char *const names[] = {"run",        "chat",  "convert", "inspect", "tokenize", "logits",
-                                        "perplexity", "bench", "synth",   "devices", "version",  "completion", "compare"};
+    static const char *const names[] = {"run",   "chat",  "convert", "inspect", "tokenize",   "logits", "perplexity",
+                                        "bench", "synth", "devices", "version", "completion", "compare"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         test_output o = TERN(names[i], "--help"), same = TERN("help", names[i]);
         assert_int_equal(o.code, 0);

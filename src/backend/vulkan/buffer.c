@@ -12,7 +12,7 @@ tern_status tern_vulkan__buffer_make(tern_vulkan *vk, uint64_t bytes, tern_vulka
     if (!buffer) return tern_fail_alloc(err, sizeof *buffer);
     *buffer = (tern_buffer){.bytes = bytes, .padded = bytes ? (bytes + PADDING - 1) / PADDING * PADDING : PADDING};
     VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = buffer->padded,
-                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
+                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
                                         VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT};
     VkMemoryRequirements need;
     tern_status status = TERN_OK;

@@ -212,7 +212,7 @@ struct tern_prepared {
     const tern_graph *graph;
     tern_gpu_program program;
     tern_vulkan_bound (*bound)[TERN_GPU_MAX_BINDINGS]; /* [program.n]: where each dispatch's bindings are */
-    tern_buffer *uniforms, *scratch, *nothing;
+    tern_buffer *scratch, *nothing;
     VkDescriptorPool descriptor_pool;
     VkDescriptorSet *sets; /* [program.n] */
     VkCommandBuffer step, after; /* one step; what makes its results readable */

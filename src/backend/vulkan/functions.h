@@ -37,6 +37,7 @@
     X(CmdDispatch)                      \
     X(CmdFillBuffer)                    \
     X(CmdPipelineBarrier)               \
+    X(CmdPushConstants)                 \
     X(CmdResetQueryPool)                \
     X(CmdWriteTimestamp)                \
     X(CreateBuffer)                     \

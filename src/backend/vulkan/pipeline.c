@@ -9,18 +9,19 @@
 static tern_status make_layouts(tern_vulkan *vk, uint32_t n_storage, tern_error *err)
 {
     if (vk->layouts[n_storage]) return TERN_OK;
-    VkDescriptorSetLayoutBinding bindings[TERN_GPU_MAX_BINDINGS + 1];
-    for (uint32_t i = 0; i <= n_storage; i++)
-        bindings[i] = (VkDescriptorSetLayoutBinding){
-            .binding = i, .descriptorType = i ? VK_DESCRIPTOR_TYPE_STORAGE_BUFFER : VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, .descriptorCount = 1,
-            .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
-    VkDescriptorSetLayoutCreateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = n_storage + 1,
+    VkDescriptorSetLayoutBinding bindings[TERN_GPU_MAX_BINDINGS];
+    for (uint32_t i = 0; i < n_storage; i++)
+        bindings[i] = (VkDescriptorSetLayoutBinding){.binding = 1 + i, .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                                     .descriptorCount = 1, .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
+    VkDescriptorSetLayoutCreateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = n_storage,
                                            .pBindings = bindings};
+    VkPushConstantRange words = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = TERN_GPU_UNIFORM_WORDS * 4}; /* binding 0 of the WGSL */
     if (!vk->set_layouts[n_storage])
         TERN_TRY(tern_vulkan__check(vk, vk->fn.CreateDescriptorSetLayout(vk->device, &set, NULL, &vk->set_layouts[n_storage]),
                                     "vkCreateDescriptorSetLayout", err));
     VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1,
-                                         .pSetLayouts = &vk->set_layouts[n_storage]};
+                                         .pSetLayouts = &vk->set_layouts[n_storage], .pushConstantRangeCount = 1,
+                                         .pPushConstantRanges = &words};
     return tern_vulkan__check(vk, vk->fn.CreatePipelineLayout(vk->device, &layout, NULL, &vk->layouts[n_storage]), "vkCreatePipelineLayout", err);
 }
 

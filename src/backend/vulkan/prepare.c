@@ -4,7 +4,7 @@
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
 
-enum { UNIFORM_SLOT = 256, NOTHING_BYTES = 256 };
+enum { NOTHING_BYTES = 256 };
 
 static tern_status find_params(tern_vulkan *vk, const tern_graph *g, const tern_binding *bindings, tern_vulkan_bound *out, tern_error *err)
 {
@@ -66,14 +66,6 @@ static tern_status resolve(tern_vulkan *vk, tern_prepared *p, const tern_binding
 
 static tern_status make_buffers(tern_vulkan *vk, tern_prepared *p, tern_error *err)
 {
-    size_t n = p->program.n;
-    TERN_TRY(tern_vulkan__buffer_make(vk, n * UNIFORM_SLOT, TERN_VULKAN_DEVICE, &p->uniforms, err));
-    uint8_t *words = tern_calloc(n, UNIFORM_SLOT);
-    if (!words) return tern_fail_alloc(err, n * UNIFORM_SLOT);
-    for (size_t k = 0; k < n; k++) memcpy(words + k * UNIFORM_SLOT, p->program.dispatches[k].uniform, sizeof p->program.dispatches[k].uniform);
-    tern_status status = tern_vulkan__buffer_write(vk, p->uniforms, 0, words, n * UNIFORM_SLOT, err);
-    tern_free(words);
-    TERN_TRY(status);
     TERN_TRY(tern_vulkan__buffer_make(vk, TERN_GPU_MAX_BINDINGS * NOTHING_BYTES, TERN_VULKAN_DEVICE, &p->nothing, err));
     TERN_TRY(tern_vulkan__buffer_zero(vk, p->nothing, err));
     if (p->program.scratch_bytes == 0) return TERN_OK;
@@ -85,9 +77,9 @@ static tern_status make_pool(tern_vulkan *vk, tern_prepared *p, tern_error *err)
 {
     uint32_t n = (uint32_t)p->program.n, n_storage = 0;
     for (uint32_t k = 0; k < n; k++) n_storage += p->program.dispatches[k].n_bindings;
-    VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, n}, {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, n_storage}};
-    VkDescriptorPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = n,
-                                       .poolSizeCount = n_storage ? 2 : 1, .pPoolSizes = sizes};
+    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, n_storage};
+    VkDescriptorPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = n, .poolSizeCount = 1,
+                                       .pPoolSizes = &size};
     vk->counters.allocations++;
     return tern_vulkan__check(vk, vk->fn.CreateDescriptorPool(vk->device, &info, NULL, &p->descriptor_pool), "vkCreateDescriptorPool", err);
 }
@@ -99,16 +91,15 @@ static tern_status make_set(tern_vulkan *vk, tern_prepared *p, size_t k, tern_er
     VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO, .descriptorPool = p->descriptor_pool,
                                         .descriptorSetCount = 1, .pSetLayouts = &vk->set_layouts[d->n_bindings]};
     TERN_TRY(tern_vulkan__check(vk, vk->fn.AllocateDescriptorSets(vk->device, &info, &p->sets[k]), "vkAllocateDescriptorSets", err));
-    VkDescriptorBufferInfo buffers[TERN_GPU_MAX_BINDINGS + 1] = {{p->uniforms->handle, k * UNIFORM_SLOT, sizeof d->uniform}};
-    VkWriteDescriptorSet writes[TERN_GPU_MAX_BINDINGS + 1];
-    for (uint32_t i = 0; i <= d->n_bindings; i++) {
-        if (i) buffers[i] = (VkDescriptorBufferInfo){p->bound[k][i - 1].buffer->handle, p->bound[k][i - 1].offset, p->bound[k][i - 1].bytes};
-        writes[i] = (VkWriteDescriptorSet){.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .dstSet = p->sets[k], .dstBinding = i,
-                                           .descriptorCount = 1,
-                                           .descriptorType = i ? VK_DESCRIPTOR_TYPE_STORAGE_BUFFER : VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER,
+    VkDescriptorBufferInfo buffers[TERN_GPU_MAX_BINDINGS];
+    VkWriteDescriptorSet writes[TERN_GPU_MAX_BINDINGS];
+    for (uint32_t i = 0; i < d->n_bindings; i++) {
+        buffers[i] = (VkDescriptorBufferInfo){p->bound[k][i].buffer->handle, p->bound[k][i].offset, p->bound[k][i].bytes};
+        writes[i] = (VkWriteDescriptorSet){.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .dstSet = p->sets[k], .dstBinding = 1 + i,
+                                           .descriptorCount = 1, .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
                                            .pBufferInfo = &buffers[i]};
     }
-    vk->fn.UpdateDescriptorSets(vk->device, d->n_bindings + 1, writes, 0, NULL);
+    vk->fn.UpdateDescriptorSets(vk->device, d->n_bindings, writes, 0, NULL);
     return TERN_OK;
 }
 
@@ -182,7 +173,6 @@ void tern_vulkan__prepared_free(tern_vulkan *vk, tern_prepared *p)
     if (p->after) vk->fn.FreeCommandBuffers(vk->device, vk->command_pool, 1, &commands[1]);
     if (p->queries) vk->fn.DestroyQueryPool(vk->device, p->queries, NULL);
     if (p->descriptor_pool) vk->fn.DestroyDescriptorPool(vk->device, p->descriptor_pool, NULL);
-    tern_vulkan__buffer_free(vk, p->uniforms);
     tern_vulkan__buffer_free(vk, p->scratch);
     tern_vulkan__buffer_free(vk, p->nothing);
     tern_gpu_program_deinit(&p->program);

@@ -31,6 +31,7 @@ static void record_dispatch(tern_vulkan *vk, tern_prepared *p, size_t k, tern_gp
     if (*bound != d->pipeline) vk->fn.CmdBindPipeline(p->step, VK_PIPELINE_BIND_POINT_COMPUTE, vk->pipelines[d->pipeline]);
     *bound = d->pipeline;
     vk->fn.CmdBindDescriptorSets(p->step, VK_PIPELINE_BIND_POINT_COMPUTE, vk->layouts[d->n_bindings], 0, 1, &p->sets[k], 0, NULL);
+    vk->fn.CmdPushConstants(p->step, vk->layouts[d->n_bindings], VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof d->uniform, d->uniform);
     vk->fn.CmdDispatch(p->step, d->groups[0], d->groups[1], d->groups[2]);
     if (p->queries) vk->fn.CmdWriteTimestamp(p->step, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, (uint32_t)k + 1);
 }
@@ -39,7 +40,7 @@ static void record_dispatch(tern_vulkan *vk, tern_prepared *p, size_t k, tern_gp
 static void record_start(tern_vulkan *vk, tern_prepared *p)
 {
     barrier(vk, p->step, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, compute,
-            shader_read_write | VK_ACCESS_UNIFORM_READ_BIT);
+            shader_read_write);
     p->n_barriers = 1;
     if (!p->queries) return;
     vk->fn.CmdResetQueryPool(p->step, p->queries, 0, (uint32_t)p->program.n + 1);

@@ -2,12 +2,15 @@
 import {NagaError, parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
 import {withoutInt8} from './bytes.mjs';
-import {hintUnroll, markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from './passes.mjs';
+import {
+    hintUnroll, markCoherent, markNonPrivate, markReadOnly, removeLoopBounds, removeWorkgroupZeroing,
+} from './passes.mjs';
 import {nativeOnly, needsSubgroups} from './pipelines.mjs';
 import {poisonWorkgroupMemory} from './poison.mjs';
 import {prune} from './prune.mjs';
 import {
-    bindingsOf, checkSignature, KernelError, textFor, UNROLL_MARK, withConstants, withoutEnable, withUnrollMarks,
+    bindingsOf, checkSignature, KernelError, textFor, UNROLL_MARK, withConstants, withImmediates, withoutEnable,
+    withUnrollMarks,
 } from './specialise.mjs';
 import {decode, encode, Op, workgroupBytes, workgroupSize} from './spirv.mjs';
 
@@ -65,7 +68,7 @@ function checkRow(row, module) {
 export function compile(row, source, {poison = false} = {}) {
     const text = textFor(row, source);
     checkSignature(row, text);
-    const module = decode(naga(row, withoutInt8(withUnrollMarks(withoutEnable(withConstants(row, text))))));
+    const module = decode(naga(row, withoutInt8(withUnrollMarks(withoutEnable(withImmediates(withConstants(row, text)))))));
     module.header[1] = SPIRV_1_3;
     removeLoopBounds(module);
     if (poison) poisonWorkgroupMemory(module);
@@ -75,5 +78,6 @@ export function compile(row, source, {poison = false} = {}) {
     checkRow(row, module); // before anything goes: WebGPU counts workgroup memory that is named, reached or not
     prune(module);
     markReadOnly(module); // afterwards: what is never reached writes nothing
+    if (nativeOnly(row)) markNonPrivate(module);
     return encode(module);
 }

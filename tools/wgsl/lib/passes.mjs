@@ -129,6 +129,29 @@ export function markCoherent(module, bindings) {
     return ids.length;
 }
 
+// Under the Vulkan memory model, which cooperative matrices bring with them, barriers order only accesses that say
+// NonPrivatePointer; naga's do not. Adds it to loads and stores of workgroup and storage memory.
+const NON_PRIVATE = 0x20;
+
+export function markNonPrivate(module) {
+    const globals = globalsOf(module), shared = new Set();
+    const isShared = (type) => [StorageClass.Workgroup, StorageClass.StorageBuffer].includes(globals.get(type)?.[2]);
+    for (const [id, i] of globals) if (i[0] === Op.Variable && isShared(i[1])) shared.add(id);
+    let marked = 0;
+    for (const i of module.instructions) {
+        if ([Op.AccessChain, Op.InBoundsAccessChain].includes(i[0]) && isShared(i[1])) shared.add(i[2]);
+        const [pointer, words] = {
+            [Op.Load]: [i[3], 4], [Op.Store]: [i[1], 3],
+            [Op.CooperativeMatrixLoad]: [i[3], 6], [Op.CooperativeMatrixStore]: [i[1], 5],
+        }[i[0]] ?? [];
+        if (pointer === undefined || !shared.has(pointer)) continue;
+        if (i.length !== words) throw new Error('SPIR-V: memory operands where none were expected');
+        i.push(NON_PRIVATE);
+        marked++;
+    }
+    return marked;
+}
+
 // Marks storage bindings that the module never writes NonWritable. In WGSL they are read_write, because WebGPU allows a
 // buffer one usage in a dispatch; two bindings never overlap if one of them is written, so drivers may take their loads
 // for loads of constants.

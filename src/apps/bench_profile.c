@@ -116,11 +116,12 @@ json_t *tern_bench_profile_json(const tern_bench_row *row)
                      profile_json(&row->profiles[1]));
 }
 
-/* Of a prompt the whole of it, of decoding one token. */
-static void print_table(const tern_bench_profile *p, const char *title, double n, double bandwidth)
+/* Of a prompt the whole of it, of decoding one token; untimed_us: what it takes when nothing is timed. */
+static void print_table(const tern_bench_profile *p, const char *title, double n, double untimed_us, double bandwidth)
 {
     const double all = sum_us(p);
-    printf("\n  %s: %.1f us in kernels, %.1f us elapsed while each was timed\n", title, all / n, p->wall_ms * 1e3 / n);
+    printf("\n  %s: %.1f us in kernels, %.1f us elapsed while each was timed, %.1f us when none is\n", title, all / n,
+           p->wall_ms * 1e3 / n, untimed_us);
     printf("    %-22s %-24s %8s %10s %7s %10s %7s\n", "makes", "kernel", "count", "us", "share", "GB/s", "of all");
     for (size_t i = 0; i < p->n; i++) {
         const tern_profile_row *r = &p->rows[i];
@@ -137,6 +138,10 @@ void tern_bench_print_profile(const tern_bench_row *row, const tern_options *o)
     char title[64];
     if (!row->profiles) return;
     snprintf(title, sizeof title, "prefill of %u tokens", o->n_prompt);
-    if (row->profiles[0].n) print_table(&row->profiles[0], title, 1, row->read_bandwidth);
-    if (row->profiles[1].n) print_table(&row->profiles[1], "a decoded token", o->n_tokens, row->read_bandwidth);
+    if (row->profiles[0].n)
+        print_table(&row->profiles[0], title, 1, share(1e6 * o->n_prompt, tern_bench_median(&row->prefill)),
+                    row->read_bandwidth);
+    if (row->profiles[1].n)
+        print_table(&row->profiles[1], "a decoded token", o->n_tokens, share(1e6, tern_bench_median(&row->decode)),
+                    row->read_bandwidth);
 }

@@ -195,12 +195,23 @@ static tern_status fuse_rope_attention(fusion *f, size_t at)
     return TERN_OK;
 }
 
+/* GATHER in a graph of one token: its output, if there is one, is that token's row. */
+static tern_status fuse_gather(fusion *f, size_t at)
+{
+    tern_op *gather = &f->graph->ops[at];
+    if (gather->kind != TERN_OP_GATHER || f->graph->max_tokens > 1 || !whole(f, gather->in[0]) || !internal(f, gather->out.value))
+        return TERN_OK;
+    drop(gather);
+    redirect_all(f->graph, gather->out.value, gather->in[0].value, 0);
+    return TERN_OK;
+}
+
 tern_status tern_graph_fuse(tern_graph *graph, uint32_t fusions, tern_error *err)
 {
     static const struct {
         tern_status (*apply)(fusion *, size_t);
         uint32_t wanted; /* 0: always */
-    } rules[] = {{fuse_norm_quant, 0}, {fuse_siblings, 0}, {fuse_rope_kv, 0}, {fuse_gate, 0}, {fuse_residual, 0},
+    } rules[] = {{fuse_norm_quant, 0}, {fuse_siblings, 0}, {fuse_rope_kv, 0}, {fuse_gate, 0}, {fuse_residual, 0}, {fuse_gather, 0},
                  {fuse_linear_norm, TERN_FUSION_LINEAR_NORM}, {fuse_rope_attention, TERN_FUSION_ROPE_ATTENTION}};
     fusion f = {.graph = graph, .err = err};
     tern_status status = TERN_OK;

@@ -47,6 +47,23 @@ static void fusion_leaves_few_ops(void **state)
     tern_engine_close(engine);
 }
 
+/* One token's row is the one whose logits are wanted. */
+static void one_token_is_not_gathered(void **state)
+{
+    (void)state;
+    tern_engine *engine = test_engine(test_fixture("bitnet"), NULL);
+    tern_error err = {0};
+    tern_graph g;
+    tern_graph_options options = {.max_tokens = 1, .max_outputs = 1, .n_ctx = CONTEXT, .n_sequences = 1, .n_pages = 3};
+    assert_ok(tern_graph_build(&g, tern_engine_model(engine), &options, &err), err);
+    assert_int_equal(count(&g, TERN_OP_GATHER), 1);
+    assert_ok(tern_graph_fuse(&g, 0, &err), err);
+    assert_int_equal(count(&g, TERN_OP_GATHER), 0);
+    assert_int_equal(g.n_ops, 10 * tern_engine_config(engine)->n_layers + 3);
+    tern_graph_deinit(&g);
+    tern_engine_close(engine);
+}
+
 static bool touches(const tern_op *op, uint32_t value)
 {
     return op->out.value == value || tern_graph__reads(op, value);
@@ -117,9 +134,11 @@ static void fusion_changes_no_bit(void **state)
         for (int unfused = 0; unfused < 2; unfused++) {
             tern_runner runner;
             tern_runner_params params = {.n_ctx = CONTEXT, .n_batch = BATCH, .max_outputs = BATCH, .unfused = unfused};
-            tern_runner_step step = {.ids = ids, .n_tokens = BATCH, .n_outputs = BATCH};
+            tern_runner_step step = {.ids = ids, .n_tokens = BATCH - 1, .n_outputs = BATCH - 1};
+            tern_runner_step one = {.ids = ids + BATCH - 1, .n_tokens = 1, .n_outputs = 1, .first_position = BATCH - 1};
             assert_ok(tern_runner_open(&runner, engine, &params, &err), err);
             assert_ok(tern_runner_run(&runner, &step, logits[unfused], &err), err);
+            assert_ok(tern_runner_run(&runner, &one, logits[unfused] + n - n / BATCH, &err), err);
             tern_runner_deinit(&runner);
         }
         assert_memory_equal(logits[0], logits[1], n * sizeof(float));
@@ -145,6 +164,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fusion_leaves_few_ops),
+        cmocka_unit_test(one_token_is_not_gathered),
         cmocka_unit_test(plan_keeps_values_apart),
         cmocka_unit_test(fusion_changes_no_bit),
         cmocka_unit_test(bad_options_are_refused),

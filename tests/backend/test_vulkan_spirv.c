@@ -11,10 +11,12 @@ static void every_pipeline_has_a_module(void **state)
     for (tern_gpu_pipeline i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) {
         size_t n = 0, end = 5;
         const uint32_t *words = tern_gpu_spirv(i, &n);
-        if (n < 6 || words[0] != MAGIC || words[1] != VERSION_1_3) fail_msg("%s: no SPIR-V 1.3", tern_gpu_pipelines[i].name);
+        if (n < 6 || words[0] != MAGIC || words[1] != VERSION_1_3)
+            fail_msg("%s: no SPIR-V 1.3", tern_gpu_pipelines[i].name);
         uint32_t last = 0;
         for (; end < n && words[end] >> 16 != 0; end += words[end] >> 16) last = words[end] & 0xffff;
-        if (end != n || last != OP_FUNCTION_END) fail_msg("%s: cut off at word %zu of %zu", tern_gpu_pipelines[i].name, end, n);
+        if (end != n || last != OP_FUNCTION_END)
+            fail_msg("%s: cut off at word %zu of %zu", tern_gpu_pipelines[i].name, end, n);
     }
 }
 

@@ -1,8 +1,10 @@
 // Every row of the pipeline table, compiled as the web page compiles it; and kernels that must not pass.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import {after, before, test} from 'node:test';
 
 import {readKernel, readTable} from '../build.mjs';
+import {fixtures} from '../fixtures.mjs';
 import {nativeOnly} from '../lib/pipelines.mjs';
 import {compile} from '../lib/compile.mjs';
 import {Tint} from '../lib/tint.mjs';
@@ -131,3 +133,7 @@ for (const [what, row, text, message, only] of broken) {
         if (only !== 'naga') await assert.rejects(tint.check(row, text), message);
     });
 }
+
+test('the fixtures in tests/data/kernels are what their texts give', () => {
+    for (const [file, bytes] of fixtures()) assert.ok(fs.readFileSync(file).equals(bytes), `${file}: node fixtures.mjs`);
+});

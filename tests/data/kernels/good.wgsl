@@ -1,0 +1,12 @@
+// Right: b is a backwards, by way of workgroup memory; with its sum over each subgroup of 8 behind it.
+struct P { n: u32 }
+@group(0) @binding(0) var<uniform> p: P;
+@group(0) @binding(1) var<storage, read_write> a: array<u32>;
+@group(0) @binding(2) var<storage, read_write> b: array<u32>;
+var<workgroup> words: array<u32, 64>;
+@compute @workgroup_size(64) fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) i: u32) {
+    words[i] = a[i];
+    workgroupBarrier();
+    b[i] = words[63u - i];
+    b[64u + i] = subgroupAdd(a[i]);
+}

@@ -1,0 +1,242 @@
+/* The backend on the simulated GPU. */
+#include "support/simulated.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/gpu/spirv.h"
+#include "base/alloc.h"
+#include "support/spirv.h"
+
+enum { NOTHING_BYTES = 256 };
+
+struct tern_buffer {
+    spirv_memory memory;
+};
+
+struct tern_prepared {
+    tern_gpu_program program;
+    tern_binding *bindings;
+    tern_buffer *params, *scratch, *nothing;
+    uint64_t params_offset;
+};
+
+typedef struct simulated {
+    tern_backend base;
+    tern_gpu_caps caps;
+    bool backwards; /* workgroups of every other dispatch run from the last to the first */
+} simulated;
+
+test_use test_simulated_use[TERN_GPU_PIPELINE_COUNT];
+static spirv_module *modules[TERN_GPU_PIPELINE_COUNT];
+
+static void close_backend(tern_backend *b)
+{
+    for (size_t i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) {
+        spirv_close(modules[i]);
+        modules[i] = NULL;
+    }
+    free(b);
+}
+
+static tern_status buffer_create(tern_backend *b, uint64_t bytes, tern_buffer **out, tern_error *err)
+{
+    (void)b;
+    (void)err;
+    const uint64_t padded = (bytes + 255) / 256 * 256;
+    tern_buffer *buffer = calloc(1, sizeof *buffer);
+    buffer->memory =
+        (spirv_memory){.words = calloc(padded, 1), .traces = calloc(padded / 4, sizeof(spirv_trace)), .bytes = padded};
+    if (!buffer->memory.words || !buffer->memory.traces) abort();
+    *out = buffer;
+    return TERN_OK;
+}
+
+static void buffer_free(tern_backend *b, tern_buffer *buffer)
+{
+    (void)b;
+    if (!buffer) return;
+    free(buffer->memory.words);
+    free(buffer->memory.traces);
+    free(buffer);
+}
+
+static tern_status buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
+                                tern_error *err)
+{
+    (void)b;
+    (void)err;
+    memcpy((uint8_t *)buffer->memory.words + offset, data, bytes);
+    return TERN_OK;
+}
+
+static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
+                               tern_error *err)
+{
+    (void)b;
+    (void)err;
+    memcpy(data, (const uint8_t *)buffer->memory.words + offset, bytes);
+    return TERN_OK;
+}
+
+static tern_status weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err)
+{
+    tern_gpu_layout layout;
+    TERN_TRY(tern_gpu_layout_of(&layout, w, &((simulated *)b)->caps, err));
+    TERN_TRY(buffer_create(b, layout.bytes, out, err));
+    for (uint32_t i = 0; i < layout.n_slices; i++) {
+        const uint32_t first = i * layout.slice_rows, left = layout.rows - first,
+                       n = left < layout.slice_rows ? left : layout.slice_rows;
+        uint8_t *slice = (uint8_t *)(*out)->memory.words + i * layout.slice_bytes;
+        TERN_TRY(tern_gpu_pack_rows(&layout, w, first, n, slice, err));
+        if (layout.scales_offset) memcpy(slice + layout.scales_offset, w->row_scales + first, n * sizeof(float));
+    }
+    return TERN_OK;
+}
+
+static tern_status supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    return tern_gpu_supports(graph, op, &((simulated *)b)->caps, err);
+}
+
+static void prepared_free(tern_backend *b, tern_prepared *p)
+{
+    if (!p) return;
+    buffer_free(b, p->scratch);
+    buffer_free(b, p->nothing);
+    tern_gpu_program_deinit(&p->program);
+    free(p->bindings);
+    free(p);
+}
+
+static tern_status prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
+                           tern_error *err)
+{
+    tern_prepared *p = calloc(1, sizeof *p);
+    tern_status status = tern_gpu_lower(&p->program, graph, &((simulated *)b)->caps, err);
+    if (status != TERN_OK) {
+        free(p);
+        return status;
+    }
+    p->bindings = calloc(graph->n_values + 1, sizeof *p->bindings);
+    memcpy(p->bindings, bindings, graph->n_values * sizeof *bindings);
+    for (size_t i = 0; i < graph->n_values; i++)
+        if (graph->values[i].kind == TERN_VALUE_PARAM && bindings[i].buffer) {
+            p->params = bindings[i].buffer;
+            p->params_offset = bindings[i].offset - graph->values[i].offset;
+        }
+    buffer_create(b, p->program.scratch_bytes, &p->scratch, err);
+    buffer_create(b, TERN_GPU_MAX_BINDINGS * NOTHING_BYTES, &p->nothing, err);
+    *out = p;
+    return TERN_OK;
+}
+
+static spirv_binding locate(const tern_prepared *p, const tern_gpu_range *range, uint32_t i)
+{
+    spirv_binding at = {.offset = range->offset, .bytes = range->bytes, .written = range->written};
+    if (range->value == TERN_GPU_SCRATCH) {
+        at.memory = &p->scratch->memory;
+    } else if (range->value == TERN_GPU_NOTHING) {
+        at.memory = &p->nothing->memory;
+        at.offset = (uint64_t)i * NOTHING_BYTES;
+    } else if (range->value == TERN_GPU_PARAMS) {
+        at.memory = &p->params->memory;
+        at.offset += p->params_offset;
+    } else if (p->bindings[range->value].buffer) {
+        at.memory = &p->bindings[range->value].buffer->memory;
+        at.offset += p->bindings[range->value].offset;
+    }
+    return at;
+}
+
+static tern_status check(const spirv_dispatch *d, const tern_gpu_pipeline_info *info, tern_error *err)
+{
+    for (uint32_t i = 1; i < SPIRV_MAX_BINDINGS; i++) {
+        const spirv_binding *a = &d->bindings[i];
+        if (i > strlen(info->signature)) break;
+        if (!a->memory || a->offset % 256 || a->offset + a->bytes > a->memory->bytes)
+            return tern_fail(err, TERN_INTERNAL,
+                             "%s: binding %u lies outside of its buffer, or not at a multiple of 256", info->name, i);
+        for (uint32_t k = 1; k < i; k++) {
+            const spirv_binding *b = &d->bindings[k];
+            const bool overlap =
+                a->memory == b->memory && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+            if (overlap && (info->signature[i - 1] == 'w' || info->signature[k - 1] == 'w'))
+                return tern_fail(err, TERN_INTERNAL, "%s: bindings %u and %u overlap, which WebGPU refuses", info->name,
+                                 k, i);
+        }
+    }
+    return TERN_OK;
+}
+
+static tern_status open_module(tern_gpu_pipeline pipeline, tern_error *err)
+{
+    size_t n;
+    const char *error = NULL;
+    const uint32_t *words = tern_gpu_spirv(pipeline, &n);
+    if (!modules[pipeline]) modules[pipeline] = spirv_open(words, n, &error);
+    return modules[pipeline] ? TERN_OK
+                             : tern_fail(err, TERN_INTERNAL, "%s: %s", tern_gpu_pipelines[pipeline].name, error);
+}
+
+static tern_status run_dispatch(simulated *s, const tern_prepared *p, const tern_gpu_dispatch *d, tern_error *err)
+{
+    const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[d->pipeline];
+    uint32_t uniform[TERN_GPU_UNIFORM_WORDS];
+    memcpy(uniform, d->uniform, sizeof uniform);
+    spirv_memory block = {.words = uniform, .bytes = sizeof uniform};
+    if (!tern_gpu_pipeline_fits(d->pipeline, &s->caps))
+        return tern_fail(err, TERN_INTERNAL, "%s does not fit the device", info->name);
+    TERN_TRY(open_module(d->pipeline, err));
+    spirv_dispatch dispatch = {.module = modules[d->pipeline],
+                               .subgroup_size = s->caps.subgroup_min,
+                               .groups = {d->groups[0], d->groups[1], d->groups[2]},
+                               .bindings = {{.memory = &block, .bytes = block.bytes}}};
+    for (uint32_t i = 0; i < d->n_bindings; i++) dispatch.bindings[1 + i] = locate(p, &d->bindings[i], i);
+    TERN_TRY(check(&dispatch, info, err));
+    spirv_figures figures = {0};
+    const char *what = spirv_run(&dispatch, s->backwards = !s->backwards, &figures);
+    test_use *use = &test_simulated_use[d->pipeline];
+    *use = (test_use){use->runs + 1, use->workers + figures.workers, use->invocations + figures.invocations,
+                      use->instructions + figures.instructions};
+    return what ? tern_fail(err, TERN_INTERNAL, "%s, subgroups of %u: %s", info->name, s->caps.subgroup_min, what)
+                : TERN_OK;
+}
+
+static tern_status run(tern_backend *b, tern_prepared *p, uint32_t n_steps, tern_error *err)
+{
+    for (uint32_t k = 0; k < n_steps; k++)
+        for (size_t i = 0; i < p->program.n; i++)
+            TERN_TRY(run_dispatch((simulated *)b, p, &p->program.dispatches[i], err));
+    return TERN_OK;
+}
+
+static tern_status wait_for(tern_backend *b, tern_error *err)
+{
+    (void)b;
+    (void)err;
+    return TERN_OK;
+}
+
+tern_status test_simulated_open(tern_backend **backend, const tern_gpu_caps *caps, tern_error *err)
+{
+    (void)err;
+    simulated *s = calloc(1, sizeof *s);
+    s->caps = *caps;
+    s->base = (tern_backend){.name = "simulated",
+                             .device = "simulated",
+                             .max_steps = TERN_SAMPLE_MAX_STEPS,
+                             .close = close_backend,
+                             .buffer_create = buffer_create,
+                             .weight_create = weight_create,
+                             .buffer_free = buffer_free,
+                             .buffer_write = buffer_write,
+                             .buffer_read = buffer_read,
+                             .supports = supports,
+                             .prepare = prepare,
+                             .prepared_free = prepared_free,
+                             .run = run,
+                             .wait = wait_for};
+    *backend = &s->base;
+    return TERN_OK;
+}

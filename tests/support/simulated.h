@@ -1,0 +1,20 @@
+/* A backend on the simulated GPU (support/spirv.h): lowers graphs for made-up devices, and runs the very SPIR-V of the
+ * pipelines. */
+#ifndef TERN_TESTS_SUPPORT_SIMULATED_H
+#define TERN_TESTS_SUPPORT_SIMULATED_H
+
+#include "backend/backend.h"
+#include "backend/gpu/gpu.h"
+
+/* Subgroups have caps->subgroup_min lanes. Errors of a kernel are those of run(). */
+tern_status test_simulated_open(tern_backend **backend, const tern_gpu_caps *caps, tern_error *err);
+
+/* How well the invocations of a pipeline were used so far: those that touched a binding besides the parameters, of all
+ * in workgroups where one did; and whether it has run at all. */
+typedef struct test_use {
+    uint64_t runs, workers, invocations, instructions;
+} test_use;
+
+extern test_use test_simulated_use[TERN_GPU_PIPELINE_COUNT];
+
+#endif

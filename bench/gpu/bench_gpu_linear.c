@@ -200,6 +200,7 @@ static tern_gpu_ternary_shape shape_of(const bench *b)
                                     .n_parts = l->n_parts,
                                     .rows = l->rows[0] + l->rows[1] + l->rows[2],
                                     .cols = l->cols,
+                                    .row_bits = l->rows[0] | l->rows[1] | l->rows[2],
                                     .tokens = b->tokens};
 }
 

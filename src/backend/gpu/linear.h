@@ -13,6 +13,7 @@ typedef struct tern_gpu_ternary_shape {
     bool in_place;       /* the residual lies where the result goes */
     uint32_t n_parts;    /* of one dispatch */
     uint32_t rows, cols; /* of all parts; of x */
+    uint32_t row_bits;   /* rows of every part, or'ed */
     uint32_t tokens;     /* the most */
 } tern_gpu_ternary_shape;
 
@@ -24,6 +25,8 @@ enum {
 
 /* linear_ternary_vec.wgsl; TERN_GPU_PIPELINE_COUNT when the device has no room for a row of x. */
 tern_gpu_pipeline tern_gpu_select_ternary_vec(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape);
+/* Chunks of a row that the lanes of linear_ternary_vec.wgsl go through. */
+uint32_t tern_gpu_ternary_padded_chunks(tern_gpu_pipeline pipeline, uint32_t cols);
 /* linear_ternary_coop.wgsl or linear_ternary_mat.wgsl, whose uniforms and bindings are the same. */
 tern_gpu_pipeline tern_gpu_select_ternary_mat(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape);
 /* Rows of weights that a workgroup of these takes (of each part, when gated); tokens that it takes. */

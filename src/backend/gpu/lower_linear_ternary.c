@@ -74,7 +74,10 @@ static tern_gpu_ternary_shape shape_of(const job *j)
                                     .n_parts = j->n,
                                     .cols = j->op->in[0].cols,
                                     .tokens = tern_gpu__max_rows(j->p, j->op->rows)};
-    for (uint32_t i = 0; i < j->n; i++) shape.rows += j->rows[i];
+    for (uint32_t i = 0; i < j->n; i++) {
+        shape.rows += j->rows[i];
+        shape.row_bits |= j->rows[i];
+    }
     return shape;
 }
 
@@ -153,6 +156,7 @@ static tern_status lower_vec(const job *j, tern_gpu_pipeline pipeline, tern_erro
     const uint32_t uniform[] = {tern_gpu__count_word(j->p, op->rows),
                                 op->in[0].cols,
                                 j->layout[0].row_bytes / 16,
+                                tern_gpu_ternary_padded_chunks(pipeline, op->in[0].cols),
                                 flags_of(j),
                                 tern_gpu__float_bits(op->eps),
                                 norm ? op->in[0].first_col / 4 : 0,

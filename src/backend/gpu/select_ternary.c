@@ -37,26 +37,34 @@ static uint32_t chunks_of(uint32_t cols)
     return round_up(cols, 2 * TERN_GPU_CHUNK_COLS) / TERN_GPU_CHUNK_COLS;
 }
 
-static uint32_t padded_chunks(tern_gpu_pipeline pipeline, uint32_t chunks)
-{
-    bool skips = strstr(tern_gpu_pipelines[pipeline].overrides, "SKIP=false") == NULL;
-    return round_up(chunks,
-                    tern_gpu_override(pipeline, "LANES", 8) * (skips ? 1 : tern_gpu_override(pipeline, "CHUNKS", 4)));
-}
-
-static bool vec_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
-{
-    return tern_gpu_pipeline_fits(pipeline, caps) &&
-           shape->n_parts <= tern_gpu_override(pipeline, "PARTS", 3) + shape->gated &&
-           padded_chunks(pipeline, chunks_of(shape->cols)) <= tern_gpu_override(pipeline, "XCHUNKS", 240);
-}
-
-/* For timing: TERN_GPU_VARIANT="NAME,NAME": pipelines that are chosen before all others where they fit. */
 static bool has(tern_gpu_pipeline pipeline, const char *word)
 {
     return strstr(tern_gpu_pipelines[pipeline].overrides, word) != NULL;
 }
 
+uint32_t tern_gpu_ternary_padded_chunks(tern_gpu_pipeline pipeline, uint32_t cols)
+{
+    uint32_t lanes = tern_gpu_override(pipeline, "LANES", 8), chunks = tern_gpu_override(pipeline, "CHUNKS", 4);
+    return round_up(chunks_of(cols), has(pipeline, "SKIP=false") ? lanes * chunks : lanes);
+}
+
+static uint32_t rows_of_group(tern_gpu_pipeline pipeline)
+{
+    return tern_gpu_pipelines[pipeline].invocations / tern_gpu_override(pipeline, "LANES", 8) *
+           tern_gpu_override(pipeline, "ROWS", 1) * tern_gpu_override(pipeline, "BLOCKS", 1);
+}
+
+static bool vec_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
+{
+    uint32_t chunks = chunks_of(shape->cols), fixed = tern_gpu_override(pipeline, "FIXED", 0);
+    if (fixed != 0 && fixed != chunks) return false;
+    if (has(pipeline, "WHOLE=true") && shape->row_bits & (rows_of_group(pipeline) - 1)) return false;
+    return tern_gpu_pipeline_fits(pipeline, caps) &&
+           shape->n_parts <= tern_gpu_override(pipeline, "PARTS", 3) + shape->gated &&
+           tern_gpu_ternary_padded_chunks(pipeline, shape->cols) <= tern_gpu_override(pipeline, "XCHUNKS", 240);
+}
+
+/* For timing: TERN_GPU_VARIANT="NAME,NAME": pipelines that are chosen before all others where they fit. */
 static bool named(tern_gpu_pipeline pipeline, const char *file)
 {
     const char *names = getenv("TERN_GPU_VARIANT"), *name = tern_gpu_pipelines[pipeline].name;
@@ -96,7 +104,7 @@ tern_gpu_pipeline tern_gpu_select_ternary_vec(const tern_gpu_caps *caps, const t
     if (first != TERN_GPU_PIPELINE_COUNT) return first;
     for (size_t i = 0; i < counts[shape->norm][shape->gated]; i++) {
         if (!vec_fits(list[i], caps, shape)) continue;
-        if (padded_chunks(list[i], chunks) - chunks <= chunks / 8) return list[i];
+        if (tern_gpu_ternary_padded_chunks(list[i], shape->cols) - chunks <= chunks / 8) return list[i];
         if (first == TERN_GPU_PIPELINE_COUNT) first = list[i];
     }
     return first;

@@ -32,6 +32,8 @@ override PARTS: u32 = 3;     // 1: one part (or the two of a gated op)
 override WORKGROUP: u32 = 256;
 override LANES: u32 = 8;     // a power of two
 override CHUNKS: u32 = 4;    // 1..8
+override FIXED: u32 = 0;      // not 0: every row has so many chunks
+override WHOLE: bool = false; // every part has whole groups of rows
 override SKIP: bool = true;   // what of CHUNKS lies behind the row's end; without, it is multiplied by zeros
 override ROWS: u32 = 1;      // 1 or 2; 1 when GATED
 override BLOCKS: u32 = 1;    // so many times WORKGROUP / LANES * ROWS rows, one after the other
@@ -46,6 +48,7 @@ struct P {
     count_word: u32,
     cols: u32,
     chunks: u32,
+    padded: u32, // chunks that the lanes go through: those behind the row's end meet zeros in xs
     flags: u32, // 1: residual, 2: silu instead of relu2, 4: the residual lies in result already
     eps: f32,
     x_first: u32,
@@ -96,28 +99,31 @@ struct Block {
     c7: vec4<u32>,
 }
 
-fn chunk0(at: u32, c: u32) -> vec4<u32> {
-    var v = vec4<u32>();
-    if (c < p.chunks) {
-        v = w0[at + c];
+fn n_chunks() -> u32 {
+    if (FIXED != 0u) {
+        return FIXED;
     }
-    return v;
+    return p.chunks;
+}
+
+// A chunk that is there; no load waits for a condition.
+fn within(c: u32) -> u32 {
+    if (FIXED == LANES * CHUNKS) {
+        return c;
+    }
+    return min(c, n_chunks() - 1u);
+}
+
+fn chunk0(at: u32, c: u32) -> vec4<u32> {
+    return w0[at + within(c)];
 }
 
 fn chunk1(at: u32, c: u32) -> vec4<u32> {
-    var v = vec4<u32>();
-    if (c < p.chunks) {
-        v = w1[at + c];
-    }
-    return v;
+    return w1[at + within(c)];
 }
 
 fn chunk2(at: u32, c: u32) -> vec4<u32> {
-    var v = vec4<u32>();
-    if (c < p.chunks) {
-        v = w2[at + c];
-    }
-    return v;
+    return w2[at + within(c)];
 }
 
 fn block0(at: u32, c: u32) -> Block {
@@ -221,7 +227,7 @@ fn multiply_chunk(s: Sums, a: vec4<u32>, b: vec4<u32>, c: u32) -> Sums {
 // The chunks of a Block; `done`: how many all lanes have gone through before.
 fn multiply_blocks(sums: Sums, w: Blocks, c: u32, done: u32) -> Sums {
     var s = multiply_chunk(sums, w.a.c0, w.b.c0, c);
-    let left = select(CHUNKS * LANES, p.chunks - done, SKIP);
+    let left = select(CHUNKS * LANES, n_chunks() - done, SKIP);
     if (CHUNKS > 1u && left > LANES) { s = multiply_chunk(s, w.a.c1, w.b.c1, c + LANES); }
     if (CHUNKS > 2u && left > 2u * LANES) { s = multiply_chunk(s, w.a.c2, w.b.c2, c + 2u * LANES); }
     if (CHUNKS > 3u && left > 3u * LANES) { s = multiply_chunk(s, w.a.c3, w.b.c3, c + 3u * LANES); }
@@ -277,44 +283,57 @@ fn largest(v: vec4<f32>) -> f32 {
 }
 
 fn normed_unit(before: Normed, row: u32, unit: u32) -> Normed {
-    var n = before;
     let at = (unit >> 3u) * 32u + (unit & 7u);
-    let last = p.cols >> 2u;
-    var x0 = vec4<f32>();
-    var x1 = vec4<f32>();
-    var x2 = vec4<f32>();
-    var x3 = vec4<f32>();
-    n.y = Unit();
-    if (at < last) {
-        x0 = bitcast<vec4<f32>>(x[row + at]);
-        n.y.q0 = x0 * gain[at];
-    }
-    if (at + 8u < last) {
-        x1 = bitcast<vec4<f32>>(x[row + at + 8u]);
-        n.y.q1 = x1 * gain[at + 8u];
-    }
-    if (at + 16u < last) {
-        x2 = bitcast<vec4<f32>>(x[row + at + 16u]);
-        n.y.q2 = x2 * gain[at + 16u];
-    }
-    if (at + 24u < last) {
-        x3 = bitcast<vec4<f32>>(x[row + at + 24u]);
-        n.y.q3 = x3 * gain[at + 24u];
-    }
-    n.squares += dot(x0, x0) + dot(x1, x1) + dot(x2, x2) + dot(x3, x3);
-    n.top = max(n.top, max(max(largest(n.y.q0), largest(n.y.q1)), max(largest(n.y.q2), largest(n.y.q3))));
-    return n;
+    let n = p.cols >> 2u;
+    let at0 = min(at, n - 1u); // no load waits for a condition
+    let at1 = min(at + 8u, n - 1u);
+    let at2 = min(at + 16u, n - 1u);
+    let at3 = min(at + 24u, n - 1u);
+    let raw0 = x[row + at0];
+    let raw1 = x[row + at1];
+    let raw2 = x[row + at2];
+    let raw3 = x[row + at3];
+    let gain0 = gain[at0];
+    let gain1 = gain[at1];
+    let gain2 = gain[at2];
+    let gain3 = gain[at3];
+    let zero = vec4<f32>();
+    let x0 = select(zero, bitcast<vec4<f32>>(raw0), at < n);
+    let x1 = select(zero, bitcast<vec4<f32>>(raw1), at + 8u < n);
+    let x2 = select(zero, bitcast<vec4<f32>>(raw2), at + 16u < n);
+    let x3 = select(zero, bitcast<vec4<f32>>(raw3), at + 24u < n);
+    let y = Unit(x0 * gain0, x1 * gain1, x2 * gain2, x3 * gain3);
+    let top = max(max(largest(y.q0), largest(y.q1)), max(largest(y.q2), largest(y.q3)));
+    let squares = (dot(x0, x0) + dot(x1, x1)) + (dot(x2, x2) + dot(x3, x3));
+    return Normed(y, before.squares + squares, max(before.top, top));
 }
 
 fn joined_pair(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
     return vec2<f32>(a.x + b.x, max(a.y, b.y));
 }
 
-// The sum and the maximum of entries first, first + step, ... before `end`.
-fn pool_sum(first: u32, step: u32, end: u32) -> vec2<f32> {
+// Entries first, first + 16, ... of the pool.
+fn pool_stride(first: u32) -> vec2<f32> {
     var both = bitcast<vec2<f32>>(pool[first]);
-    for (var i = first + step; i < end; i += step) {
-        both = joined_pair(both, bitcast<vec2<f32>>(pool[i]));
+    for (var i = first + 16u; i < POOL; i += 16u) {
+        both = with_entry(both, i);
+    }
+    return both;
+}
+
+fn with_entry(both: vec2<f32>, i: u32) -> vec2<f32> {
+    return joined_pair(both, bitcast<vec2<f32>>(pool[i]));
+}
+
+// The first 16 entries of the pool, or as many as there are.
+fn pool_start() -> vec2<f32> {
+    var both = bitcast<vec2<f32>>(pool[0]);
+    if (POOL > 1u) { both = with_entry(both, 1u); }
+    if (POOL > 2u) { both = with_entry(with_entry(both, 2u), 3u); }
+    if (POOL > 4u) { both = with_entry(with_entry(with_entry(with_entry(both, 4u), 5u), 6u), 7u); }
+    if (POOL > 8u) {
+        both = with_entry(with_entry(with_entry(with_entry(both, 8u), 9u), 10u), 11u);
+        both = with_entry(with_entry(with_entry(with_entry(both, 12u), 13u), 14u), 15u);
     }
     return both;
 }
@@ -336,28 +355,27 @@ fn sum_and_top(squares: f32, top: f32, local: u32) -> vec2<f32> {
     workgroupBarrier();
     if (POOL > 16u) { // first into 16
         if (local < 16u) {
-            pool[local] = bitcast<vec2<u32>>(pool_sum(local, 16u, POOL));
+            pool[local] = bitcast<vec2<u32>>(pool_stride(local));
         }
         workgroupBarrier();
     }
-    return pool_sum(0u, 1u, min(POOL, 16u));
+    return pool_start();
 }
 
 fn int8_word(v: vec4<f32>, norm: f32, scale: f32) -> u32 {
-    let i = vec4<i32>(clamp(round(v * norm * scale), vec4<f32>(-128.0), vec4<f32>(127.0)));
+    let i = vec4<i32>(round(v * norm * scale)); // within -127 .. 127, since scale is of the largest
     let b = bitcast<vec4<u32>>(i) & vec4<u32>(0xffu); // by hand: naga's pack4xI8 wants 8-bit integers of the device
     return b.x | (b.y << 8u) | (b.z << 16u) | (b.w << 24u);
 }
 
 // Stores a unit as int8; gives the sum of its values.
 fn store_unit(unit: u32, y: Unit, norm: f32, scale: f32) -> i32 {
-    if (unit >= 4u * p.chunks) {
-        return 0;
-    }
     let words = vec4<u32>(int8_word(y.q0, norm, scale), int8_word(y.q1, norm, scale), int8_word(y.q2, norm, scale),
                           int8_word(y.q3, norm, scale));
     let ones = 0x01010101u;
-    xs[(unit & 3u) * XCHUNKS + (unit >> 2u)] = words;
+    if (unit < 4u * XCHUNKS) {
+        xs[(unit & 3u) * XCHUNKS + (unit >> 2u)] = words;
+    }
     return dot4I8Packed(words.x, ones) + dot4I8Packed(words.y, ones) + dot4I8Packed(words.z, ones) +
            dot4I8Packed(words.w, ones);
 }
@@ -379,7 +397,7 @@ fn make_row(t: u32, local: u32, leader: bool) -> Row {
     if (UNITS > 3u) { n = normed_unit(n, row, local + 3u * WORKGROUP); }
     let y3 = n.y;
     if (UNITS * WORKGROUP < 4u * XCHUNKS) { // too many to keep: read again below
-        for (var unit = local + UNITS * WORKGROUP; unit < 4u * p.chunks; unit += WORKGROUP) {
+        for (var unit = local + UNITS * WORKGROUP; unit < 4u * p.padded; unit += WORKGROUP) {
             n = normed_unit(n, row, unit);
         }
     }
@@ -391,7 +409,7 @@ fn make_row(t: u32, local: u32, leader: bool) -> Row {
     if (UNITS > 2u) { sum += store_unit(local + 2u * WORKGROUP, y2, norm, scale); }
     if (UNITS > 3u) { sum += store_unit(local + 3u * WORKGROUP, y3, norm, scale); }
     if (UNITS * WORKGROUP < 4u * XCHUNKS) {
-        for (var unit = local + UNITS * WORKGROUP; unit < 4u * p.chunks; unit += WORKGROUP) {
+        for (var unit = local + UNITS * WORKGROUP; unit < 4u * p.padded; unit += WORKGROUP) {
             sum += store_unit(unit, normed_unit(Normed(), row, unit).y, norm, scale);
         }
     }
@@ -409,12 +427,13 @@ fn x_word(word: u32) -> u32 {
 
 // Row t of a Q8 value, into xs.
 fn copy_row(t: u32, local: u32) -> Row {
-    for (var c = local; c < p.chunks; c += WORKGROUP) {
-        let at = t * p.x_stride + (c >> 1u) * 8u + (c & 1u);
-        let q0 = x[at];
-        let q1 = x[at + 2u];
-        let q2 = x[at + 4u];
-        let q3 = x[at + 6u];
+    for (var c = local; c < p.padded; c += WORKGROUP) {
+        let at = t * p.x_stride + (within(c) >> 1u) * 8u + (within(c) & 1u);
+        let mask = vec4<u32>(select(0u, 0xffffffffu, c < n_chunks()));
+        let q0 = x[at] & mask;
+        let q1 = x[at + 2u] & mask;
+        let q2 = x[at + 4u] & mask;
+        let q3 = x[at + 6u] & mask;
         xs[c] = vec4<u32>(q0.x, q1.x, q2.x, q3.x);
         xs[XCHUNKS + c] = vec4<u32>(q0.y, q1.y, q2.y, q3.y);
         xs[2u * XCHUNKS + c] = vec4<u32>(q0.z, q1.z, q2.z, q3.z);
@@ -441,8 +460,9 @@ struct Place {
 fn with_row(place: Place, r: u32) -> Place {
     var q = place;
     q.r = r;
-    q.first = min(r, place.rows - 1u) * p.chunks;
-    q.second = min(r + ROWS - 1u, place.rows - 1u) * p.chunks;
+    let last = select(place.rows - 1u, 0xffffffffu, WHOLE);
+    q.first = min(r, last) * n_chunks();
+    q.second = min(r + ROWS - 1u, last) * n_chunks();
     return q;
 }
 
@@ -502,40 +522,58 @@ fn activation(gate: f32, up: f32) -> f32 {
     return r * r * up;
 }
 
-fn put(t: u32, col: u32, y: f32) {
-    let at = p.out_first + t * p.out_stride + col;
-    var v = y;
+// What is added to row r of a place.
+fn addend(place: Place, t: u32, r: u32) -> f32 {
+    let col = place.col + min(r, place.rows - 1u);
+    var v = 0.0;
     if ((p.flags & 1u) != 0u) {
-        v += residual[p.residual_first + t * p.residual_stride + col];
+        v = residual[p.residual_first + t * p.residual_stride + col];
     } else if ((p.flags & 4u) != 0u) {
-        v += result[at];
+        v = result[p.out_first + t * p.out_stride + col];
     }
-    result[at] = v;
+    return v;
+}
+
+struct Addends {
+    a: f32,
+    b: f32,
+}
+
+fn addends(place: Place, t: u32) -> Addends {
+    var two: Addends;
+    if (!GATED) {
+        two.a = addend(place, t, place.r);
+    }
+    if (ROWS > 1u) {
+        two.b = addend(place, t, place.r + 1u);
+    }
+    return two;
 }
 
 // Multiplies the rows of a place with xs, from their first chunks `w` on, and writes the results.
-fn finish(place: Place, w: Blocks, row: Row, t: u32, count: u32, local: u32) {
+fn finish(place: Place, w: Blocks, row: Row, plus: Addends, t: u32, count: u32, local: u32) {
     let step = LANES * CHUNKS;
     var c = place.lane;
     var sums = multiply_blocks(Sums(), w, c, 0u);
-    for (var done = step; done < p.chunks; done += step) {
-        c += step;
-        sums = multiply_blocks(sums, blocks(place.part, place.first, place.second, c), c, done);
+    if (FIXED != step) {
+        for (var done = step; done < n_chunks(); done += step) {
+            c += step;
+            sums = multiply_blocks(sums, blocks(place.part, place.first, place.second, c), c, done);
+        }
     }
     let dots = row_sums(vec2<i32>(joined(sums.a), joined(sums.b)), local);
     let r = place.r;
-    if (place.lane != 0u || r >= place.rows || t >= count) {
-        return;
-    }
-    let a = f32(dots.x - row.sum) * (row.inverse * weight_scale(place.part, r));
-    if (GATED) {
-        let b = f32(dots.y - row.sum) * (row.inverse * weight_scale(1u, r));
-        put(t, r, activation(a, b));
-        return;
-    }
-    put(t, place.col + r, a);
-    if (ROWS > 1u && r + 1u < place.rows) {
-        put(t, place.col + r + 1u, f32(dots.y - row.sum) * (row.inverse * weight_scale(place.part, r + 1u)));
+    if (place.lane == 0u && r < place.rows && t < count) {
+        let at = p.out_first + t * p.out_stride + place.col + r;
+        let a = f32(dots.x - row.sum) * (row.inverse * weight_scale(place.part, r));
+        if (GATED) {
+            result[at] = activation(a, f32(dots.y - row.sum) * (row.inverse * weight_scale(1u, r)));
+        } else {
+            result[at] = a + plus.a;
+        }
+        if (ROWS > 1u && r + 1u < place.rows) {
+            result[at + 1u] = f32(dots.y - row.sum) * (row.inverse * weight_scale(place.part, r + 1u)) + plus.b;
+        }
     }
 }
 
@@ -548,6 +586,7 @@ fn main(
     let t = group.y;
     var place = place_of(group.x, local);
     var w = blocks(place.part, place.first, place.second, place.lane);
+    var plus = addends(place, t);
     let count = params[p.count_word];
     var row: Row;
     if (NORM) {
@@ -555,13 +594,14 @@ fn main(
     } else {
         row = copy_row(t, local);
     }
-    finish(place, w, row, t, count, local);
+    finish(place, w, row, plus, t, count, local);
     for (var i = 1u; i < BLOCKS; i++) {
         if (CLUSTER == 1u) {
             workgroupBarrier(); // the pool is used again
         }
         place = moved(place);
         w = blocks(place.part, place.first, place.second, place.lane);
-        finish(place, w, row, t, count, local);
+        plus = addends(place, t);
+        finish(place, w, row, plus, t, count, local);
     }
 }

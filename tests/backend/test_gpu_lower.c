@@ -60,7 +60,7 @@ static uint64_t bytes_of(const tern_gpu_program *p, uint32_t value)
 {
     if (value == TERN_GPU_PARAMS) return p->graph->param_bytes;
     if (value == TERN_GPU_SCRATCH) return p->scratch_bytes + TERN_GPU_COUNTER_BYTES;
-    return value == TERN_GPU_NOTHING ? 256 : p->graph->values[value].bytes;
+    return value == TERN_GPU_NOTHING ? 256 : (p->graph->values[value].bytes + 15) / 16 * 16;
 }
 
 /* What holds of every dispatch. */

@@ -97,7 +97,7 @@ typedef struct tern_gpu_range {
     uint32_t value;  /* of the graph, or SCRATCH (memory of this graph's dispatches), NOTHING (256 bytes that nobody reads: one such
                       * buffer for each binding of a dispatch), PARAMS (all parameter values: their offsets are in the graph) */
     uint64_t offset; /* from where the value starts; a multiple of 256 */
-    uint64_t bytes;
+    uint64_t bytes;  /* up to 15 more than the value has, for kernels that read vectors: buffers have whole 256 bytes */
     bool written;
 } tern_gpu_range;
 

@@ -97,6 +97,12 @@ static tern_gpu_dispatch *add_rowwise(tern_gpu_program *p, const tern_op *op, co
     return tern_gpu__add(p, op, pipeline, tern_gpu__max_rows(p, op->rows), 1, 1, err);
 }
 
+/* What the kernel reads as vectors of four floats: to the end of the last one, also where the value ends before. */
+static void bind_vectors(const tern_gpu_program *p, tern_gpu_dispatch *d, uint32_t value)
+{
+    tern_gpu__bind(d, (tern_gpu_range){.value = value, .bytes = (p->graph->values[value].bytes + 15) / 16 * 16});
+}
+
 static tern_status lower_rms_norm(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_SUBGROUP_256, TERN_GPU_RMS_NORM_256,
@@ -111,8 +117,8 @@ static tern_status lower_rms_norm(tern_gpu_program *p, const tern_op *op, tern_e
     put(&u, tern_gpu__float_bits(op->eps));
     memcpy(d->uniform, u.word, sizeof d->uniform);
     tern_gpu__bind_params(p, d, false);
-    tern_gpu__bind_value(p, d, op->in[0].value, false);
-    tern_gpu__bind_value(p, d, op->in[1].value, false);
+    bind_vectors(p, d, op->in[0].value);
+    bind_vectors(p, d, op->in[1].value);
     tern_gpu__bind_value(p, d, op->out.value, true);
     return TERN_OK;
 }
@@ -144,8 +150,8 @@ static tern_status lower_quantize(tern_gpu_program *p, const tern_op *op, tern_e
     put(&u, tern_gpu__float_bits(op->eps));
     memcpy(d->uniform, u.word, sizeof d->uniform);
     tern_gpu__bind_params(p, d, false);
-    tern_gpu__bind_value(p, d, op->in[0].value, false);
-    if (norm) tern_gpu__bind_value(p, d, op->in[1].value, false);
+    bind_vectors(p, d, op->in[0].value);
+    if (norm) bind_vectors(p, d, op->in[1].value);
     else tern_gpu__bind_nothing(d);
     tern_gpu__bind_value(p, d, op->out.value, true);
     return TERN_OK;

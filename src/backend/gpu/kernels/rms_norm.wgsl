@@ -5,7 +5,7 @@
 //   gain       [cols] f32
 //   params     word count_word holds the number of rows
 //
-// Invocations take four columns at a time. With ALIGN = 4 these lie in one vector of memory: cols, and where rows
+// Invocations take four columns at a time. With ALIGN = 4 these are one vector of memory: cols, and where rows
 // start, are multiples of four. The first KEPT vectors of each invocation stay in registers; what a longer row has
 // beyond them is read twice.
 // Sums in f32, in any order.
@@ -29,8 +29,8 @@ struct P {
 
 @group(0) @binding(0) var<uniform> p: P;
 @group(0) @binding(1) var<storage, read_write> params: array<u32>;
-@group(0) @binding(2) var<storage, read_write> x: array<f32>;
-@group(0) @binding(3) var<storage, read> gain: array<f32>;
+@group(0) @binding(2) var<storage, read_write> x: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> gain: array<vec4<f32>>;
 @group(0) @binding(4) var<storage, read_write> y: array<f32>;
 
 var<workgroup> partial: array<f32, WORKGROUP>;
@@ -59,39 +59,54 @@ fn workgroup_sum(value: f32, local: u32, lanes: u32) -> f32 {
     return sum;
 }
 
-// Columns c to c + 3 of the row that starts at `row`; zeros from column `cols` on.
+fn x1(i: u32) -> f32 {
+    return x[i >> 2u][i & 3u];
+}
+
+fn gain1(c: u32) -> f32 {
+    return gain[c >> 2u][c & 3u];
+}
+
+// Columns c to c + 3 of the row that starts at float `row`; zeros from column `cols` on.
 fn x4(row: u32, c: u32, cols: u32) -> vec4<f32> {
     let i = row + c;
     var v = vec4<f32>();
-    if (c < cols) {
-        if (ALIGN == 4u) {
-            v = vec4<f32>(x[i], x[i + 1u], x[i + 2u], x[i + 3u]);
-        } else {
-            v.x = x[i];
-            if (c + 1u < cols) { v.y = x[i + 1u]; }
-            if (c + 2u < cols) { v.z = x[i + 2u]; }
-            if (c + 3u < cols) { v.w = x[i + 3u]; }
+    if (ALIGN == 4u) {
+        if (c < cols) {
+            v = x[i >> 2u];
         }
+    } else {
+        if (c < cols) { v.x = x1(i); }
+        if (c + 1u < cols) { v.y = x1(i + 1u); }
+        if (c + 2u < cols) { v.z = x1(i + 2u); }
+        if (c + 3u < cols) { v.w = x1(i + 3u); }
     }
     return v;
 }
 
+fn gain4(c: u32, cols: u32) -> vec4<f32> {
+    var v = vec4<f32>();
+    if (ALIGN == 4u) {
+        if (c < cols) {
+            v = gain[c >> 2u];
+        }
+    } else {
+        if (c < cols) { v.x = gain1(c); }
+        if (c + 1u < cols) { v.y = gain1(c + 1u); }
+        if (c + 2u < cols) { v.z = gain1(c + 2u); }
+        if (c + 3u < cols) { v.w = gain1(c + 3u); }
+    }
+    return v;
+}
+
+// Writes v times the gain to columns c to c + 3, as far as there are any.
 fn store(row: u32, c: u32, cols: u32, v: vec4<f32>) {
     let i = row + c;
-    if (c >= cols) {
-        return;
-    }
-    if (ALIGN == 4u) {
-        y[i] = v.x * gain[c];
-        y[i + 1u] = v.y * gain[c + 1u];
-        y[i + 2u] = v.z * gain[c + 2u];
-        y[i + 3u] = v.w * gain[c + 3u];
-    } else {
-        y[i] = v.x * gain[c];
-        if (c + 1u < cols) { y[i + 1u] = v.y * gain[c + 1u]; }
-        if (c + 2u < cols) { y[i + 2u] = v.z * gain[c + 2u]; }
-        if (c + 3u < cols) { y[i + 3u] = v.w * gain[c + 3u]; }
-    }
+    let scaled = v * gain4(c, cols);
+    if (c < cols) { y[i] = scaled.x; }
+    if (c + 1u < cols) { y[i + 1u] = scaled.y; }
+    if (c + 2u < cols) { y[i + 2u] = scaled.z; }
+    if (c + 3u < cols) { y[i + 3u] = scaled.w; }
 }
 
 @compute @workgroup_size(WORKGROUP)

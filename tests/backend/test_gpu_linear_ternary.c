@@ -8,7 +8,7 @@
 typedef struct layer {
     const char *encoding;
     uint32_t cols, n_parts, rows[3];
-    bool gated, residual, row_scales, f32, norm;
+    bool gated, residual, in_place, row_scales, f32, norm;
     tern_activation activation;
 } layer;
 
@@ -89,6 +89,7 @@ static void build(built *b, tern_rng *rng, const layer *l, uint32_t max_tokens)
         op.residual =
             test_case_columns(test_case_rows(&b->c, "residual", TERN_ROWS_TOKENS, cols + 5, TEST_ORDINARY), 2, cols);
     b->out = test_case_output(&b->c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
+    if (l->in_place) op.residual = b->out = test_case_rows(&b->c, "sum", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
     op.out = b->out;
     test_case_add(&b->c, op);
 }
@@ -105,7 +106,7 @@ static test_tolerance tolerance_of(const layer *l)
 {
     if (l->f32) return (test_tolerance){.absolute = 3e-8 * l->cols, .of_row = l->gated ? 2e-4 : 2e-6};
     if (l->gated) return (test_tolerance){.of_value = 2e-6, .of_row = 1e-6};
-    return (test_tolerance){.of_value = 2.5e-7, .of_row = l->residual ? 2.5e-7 : 0};
+    return (test_tolerance){.of_value = 2.5e-7, .of_row = l->residual || l->in_place ? 2.5e-7 : 0};
 }
 
 static void check_layer(tern_rng *rng, const layer *l, uint32_t which, uint32_t max_tokens, uint32_t n_tokens)
@@ -185,6 +186,20 @@ static void in_slices(void **state)
     for (size_t i = 0; i < sizeof sliced / sizeof *sliced; i++)
         for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++)
             check_layer(&rng, &sliced[i], SLICED, tokens[k][0], tokens[k][1]);
+}
+
+/* The sum takes its addend's place. */
+static void in_place(void **state)
+{
+    (void)state;
+    static const uint32_t tokens[][2] = {{1, 1}, {6, 5}, {40, 35}};
+    tern_rng rng;
+    test_seed(&rng);
+    for (uint32_t f32 = 0; f32 < 2; f32++)
+        for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++) {
+            const layer l = {.encoding = "i2_s", .cols = 640, .n_parts = 1, .rows = {75}, .in_place = true, .f32 = f32};
+            check_layer(&rng, &l, WHOLE, tokens[k][0], tokens[k][1]);
+        }
 }
 
 static void on_f32_rows(void **state)
@@ -267,8 +282,9 @@ static void what_it_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(like_the_cpu), cmocka_unit_test(on_the_least_device), cmocka_unit_test(in_slices),
-        cmocka_unit_test(on_f32_rows),  cmocka_unit_test(with_its_norm),       cmocka_unit_test(what_it_refuses),
+        cmocka_unit_test(like_the_cpu),    cmocka_unit_test(on_the_least_device), cmocka_unit_test(in_slices),
+        cmocka_unit_test(in_place),        cmocka_unit_test(on_f32_rows),         cmocka_unit_test(with_its_norm),
+        cmocka_unit_test(what_it_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, close_devices);
 }

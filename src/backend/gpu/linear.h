@@ -20,7 +20,7 @@ typedef struct tern_gpu_ternary_shape {
 enum {
     TERN_GPU_VEC_TOKENS = 8,   /* so many rows of x are taken one by one */
     TERN_GPU_CHUNK_COLS = 64,  /* 16 bytes of weights */
-    TERN_GPU_COOP_COLS = 66000 /* more could leave the integers of f32 */
+    TERN_GPU_COOP_COLS = 65535 /* more could leave the integers of f32 */
 };
 
 /* linear_ternary_vec.wgsl; TERN_GPU_PIPELINE_COUNT when the device has no room for a row of x. */

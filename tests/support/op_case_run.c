@@ -37,10 +37,11 @@ static tern_status open_anew(tern_backend **backend, const char *name, tern_erro
 {
     for (int kind = TEST_GPU_NO_SUBGROUPS; kind < TEST_GPU_N_KINDS; kind++)
         if (strcmp(name, gpu_kinds[kind]) == 0) return open_limited(backend, (test_gpu_kind)kind, err);
+    const bool gpu = strcmp(name, "cpu") != 0;
     const tern_backend_options options = {.name = name,
                                           .n_threads = 1,
-                                          .device = getenv("TERN_TEST_DEVICE"),
-                                          .validation = getenv("TERN_TEST_VALIDATION") != NULL};
+                                          .device = gpu ? getenv("TERN_TEST_DEVICE") : NULL,
+                                          .validation = gpu && getenv("TERN_TEST_VALIDATION") != NULL};
     return tern_backend_open(backend, &options, err);
 }
 

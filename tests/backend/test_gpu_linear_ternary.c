@@ -3,6 +3,7 @@
 #include "backend/gpu/gpu.h"
 #include "backend/vulkan/vulkan.h"
 #include "support/op_case.h"
+#include "support/simulated.h"
 #include "support/test.h"
 
 typedef struct layer {
@@ -18,16 +19,31 @@ typedef struct built {
 } built;
 
 /* The device as it is, without subgroups and with the least of everything, and with bindings so small that weights come
- * in slices. */
-enum { WHOLE, LEAST, SLICED, N_DEVICES };
+ * in slices; the simulated GPU with subgroups of 32 and 64. */
+enum { WHOLE, LEAST, SLICED, SIMULATED_32, SIMULATED_64, N_DEVICES };
 
 static tern_backend *devices[N_DEVICES];
 
+static tern_backend *simulated(uint32_t which)
+{
+    const uint32_t lanes = which == SIMULATED_32 ? 32 : 64;
+    const tern_gpu_caps caps = {.subgroup_min = lanes,
+                                .subgroup_max = lanes,
+                                .workgroup_bytes = 49152,
+                                .workgroup_invocations = 1024,
+                                .max_groups = 65535,
+                                .max_binding = 128 << 20,
+                                .binding_alignment = 256};
+    tern_error err = {0};
+    if (!devices[which]) assert_ok(test_simulated_open(&devices[which], &caps, &err), err);
+    return devices[which];
+}
+
 static tern_backend *device(uint32_t which)
 {
+    if (which >= SIMULATED_32) return simulated(which);
     tern_backend *whole = test_gpu_backend(); /* skips where there is none */
     if (which == WHOLE) return whole;
-#if TERN_VULKAN
     if (devices[which]) return devices[which];
     tern_error err = {0};
     tern_gpu_caps limits = {.subgroup_min = 4,
@@ -40,7 +56,6 @@ static tern_backend *device(uint32_t which)
     const tern_vulkan_options options = {
         .device = getenv("TERN_TEST_DEVICE"), .validation = getenv("TERN_TEST_VALIDATION") != NULL, .limits = &limits};
     assert_ok(tern_vulkan_open(&devices[which], &options, &err), err);
-#endif
     return devices[which];
 }
 
@@ -245,22 +260,38 @@ static bool check_norm(tern_rng *rng, const layer *l, uint32_t which)
     return same;
 }
 
+static void with_their_norm(const uint32_t which[], size_t n_devices, uint32_t repeats)
+{
+    tern_rng rng;
+    test_seed(&rng);
+    uint32_t n = 0, n_same = 0;
+    for (size_t d = 0; d < n_devices; d++)
+        for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+            layer l = layers[i];
+            l.norm = true;
+            if (l.cols % 4 || (l.cols > 14848 && which[d] == LEAST)) continue;
+            print_message("%s, %u columns, %u parts, device %u\n", l.encoding, l.cols, l.n_parts, which[d]);
+            for (uint32_t k = 0; k < repeats; k++, n++) n_same += check_norm(&rng, &l, which[d]);
+        }
+    print_message("%u of %u without a difference\n", n_same, n);
+    assert_true(n_same * 4 > n * 3);
+}
+
 static void with_its_norm(void **state)
+{
+    (void)state;
+    with_their_norm((const uint32_t[]){WHOLE, LEAST}, 2, 3);
+}
+
+static void on_wide_subgroups(void **state)
 {
     (void)state;
     tern_rng rng;
     test_seed(&rng);
-    uint32_t n = 0, n_same = 0;
-    for (uint32_t which = WHOLE; which <= LEAST; which++)
-        for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-            layer l = layers[i];
-            l.norm = true;
-            if (l.cols % 4 || (l.cols > 14848 && which == LEAST)) continue;
-            print_message("%s, %u columns, %u parts, device %u\n", l.encoding, l.cols, l.n_parts, which);
-            for (uint32_t k = 0; k < 3; k++, n++) n_same += check_norm(&rng, &l, which);
-        }
-    print_message("%u of %u without a difference\n", n_same, n);
-    assert_true(n_same * 4 > n * 3);
+    with_their_norm((const uint32_t[]){SIMULATED_32, SIMULATED_64}, 2, 1);
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+        for (uint32_t which = SIMULATED_32; which <= SIMULATED_64; which++)
+            if (layers[i].cols <= 6912) check_layer(&rng, &layers[i], which, 2, 1 + which % 2);
 }
 
 static void what_it_refuses(void **state)
@@ -284,9 +315,9 @@ static void what_it_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(like_the_cpu),    cmocka_unit_test(on_the_least_device), cmocka_unit_test(in_slices),
-        cmocka_unit_test(in_place),        cmocka_unit_test(on_f32_rows),         cmocka_unit_test(with_its_norm),
-        cmocka_unit_test(what_it_refuses),
+        cmocka_unit_test(like_the_cpu),      cmocka_unit_test(on_the_least_device), cmocka_unit_test(in_slices),
+        cmocka_unit_test(in_place),          cmocka_unit_test(on_f32_rows),         cmocka_unit_test(with_its_norm),
+        cmocka_unit_test(on_wide_subgroups), cmocka_unit_test(what_it_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, close_devices);
 }

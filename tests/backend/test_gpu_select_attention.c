@@ -4,8 +4,13 @@
 
 static tern_gpu_caps caps_of(uint32_t subgroup, uint32_t workgroup_bytes, uint32_t invocations)
 {
-    return (tern_gpu_caps){.subgroup_min = subgroup, .subgroup_max = subgroup, .workgroup_bytes = workgroup_bytes,
-                           .workgroup_invocations = invocations, .max_groups = 65535, .max_binding = 1u << 27, .binding_alignment = 256,
+    return (tern_gpu_caps){.subgroup_min = subgroup,
+                           .subgroup_max = subgroup,
+                           .workgroup_bytes = workgroup_bytes,
+                           .workgroup_invocations = invocations,
+                           .max_groups = 65535,
+                           .max_binding = 1u << 27,
+                           .binding_alignment = 256,
                            .device_fences = true};
 }
 
@@ -47,7 +52,8 @@ static const example examples[] = {
     {"head_dim 256, subgroups of 8", 4, 1, 256, 1, 4096, false, 8, 32768, 256, "ATTENTION_S8_256_F16"},
     {"head_dim 256, subgroups of 4", 4, 1, 256, 1, 4096, false, 4, 32768, 256, "ATTENTION_T32_256_F16"},
     {"a long context", 20, 5, 128, 1, 32768, false, 32, 49152, 1024, "ATTENTION_S16_128_H4_F16"},
-    {"a long context, 2 heads for each KV head", 16, 8, 128, 1, 32768, false, 32, 49152, 1024, "ATTENTION_S16_128_H2_F16"},
+    {"a long context, 2 heads for each KV head", 16, 8, 128, 1, 32768, false, 32, 49152, 1024,
+     "ATTENTION_S16_128_H2_F16"},
     {"a long context, no heads that share", 8, 8, 128, 1, 32768, false, 32, 49152, 1024, "ATTENTION_S16_128_F16"},
     {"a long context, f32", 20, 5, 128, 1, 32768, true, 32, 49152, 1024, "ATTENTION_S16_128_F32"},
     {"nothing takes head_dim 640", 4, 1, 640, 512, 2048, false, 32, 49152, 1024, NULL}};
@@ -58,7 +64,8 @@ static void test_pipelines(void **state)
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         const example *e = &examples[i];
         tern_gpu_caps caps = caps_of(e->subgroup, e->workgroup_bytes, e->invocations);
-        tern_gpu_attention_shape shape = {e->head_dim, e->n_heads, e->n_kv_heads, e->max_tokens, e->max_positions, e->f32};
+        tern_gpu_attention_shape shape = {e->head_dim,   e->n_heads,       e->n_kv_heads,
+                                          e->max_tokens, e->max_positions, e->f32};
         tern_gpu_pipeline got = tern_gpu_select_attention(&shape, &caps).pipeline;
         const char *name = got == TERN_GPU_PIPELINE_COUNT ? NULL : tern_gpu_pipelines[got].name;
         if ((name == NULL) != (e->pipeline == NULL) || (name && strcmp(name, e->pipeline) != 0))
@@ -84,22 +91,29 @@ static void check_choice(const tern_gpu_attention_shape *s, const tern_gpu_caps 
     }
     uint32_t team = tern_gpu_override(c.pipeline, "TEAM", 0);
     assert_true(s->head_dim <= 8 * team * tern_gpu_override(c.pipeline, "VECS", 0));
-    assert_true(c.splits >= 1 && c.splits <= info->invocations / team && c.splits <= 32);
+    assert_true(c.splits >= 1 && c.splits <= 32 && (c.splits & (c.splits - 1)) == 0);
+    if (c.merge) assert_true(c.splits <= info->invocations / team);
     assert_true(c.min_span >= 1);
-    if (c.merge) assert_true(s->n_kv_heads * c.head_blocks * s->max_tokens <= TERN_GPU_COUNTER_BYTES / 4 && caps->device_fences);
+    if (c.merge)
+        assert_true(s->n_kv_heads * c.head_blocks * s->max_tokens <= TERN_GPU_COUNTER_BYTES / 4 && caps->device_fences);
 }
 
 static void test_all_shapes_everywhere(void **state)
 {
     (void)state;
-    static const uint32_t subgroups[] = {0, 4, 8, 16, 32, 64, 128}, bytes[] = {4096, 16384, 32768, 49152, 65536}, invocations[] = {128, 256, 1024};
-    static const uint32_t dims[] = {8, 32, 40, 64, 80, 96, 128, 256, 320, 512}, groups[] = {1, 3, 4, 8, 71}, tokens[] = {1, 4, 9, 512, 2048};
+    static const uint32_t subgroups[] = {0, 4, 8, 16, 32, 64, 128}, bytes[] = {4096, 16384, 32768, 49152, 65536},
+                          invocations[] = {128, 256, 1024};
+    static const uint32_t dims[] = {8, 32, 40, 64, 80, 96, 128, 256, 320, 512}, groups[] = {1, 3, 4, 8, 71},
+                          tokens[] = {1, 4, 9, 512, 2048};
     for (uint32_t i = 0; i < 7 * 5 * 3 * 2; i++) {
         tern_gpu_caps caps = caps_of(subgroups[i % 7], bytes[i / 7 % 5], invocations[i / 35 % 3]);
         caps.device_fences = i / 105;
         for (uint32_t k = 0; k < 10 * 5 * 5 * 2; k++) {
-            tern_gpu_attention_shape s = {.head_dim = dims[k % 10], .n_kv_heads = 1 + k % 3, .max_tokens = tokens[k / 50 % 5],
-                                          .max_positions = k % 7 ? 4096 : 131072, .kv_f32 = k / 250};
+            tern_gpu_attention_shape s = {.head_dim = dims[k % 10],
+                                          .n_kv_heads = 1 + k % 3,
+                                          .max_tokens = tokens[k / 50 % 5],
+                                          .max_positions = k % 7 ? 4096 : 131072,
+                                          .kv_f32 = k / 250};
             s.n_heads = s.n_kv_heads * groups[k / 10 % 5];
             check_choice(&s, &caps);
         }
@@ -111,7 +125,8 @@ static void test_splits(void **state)
 {
     (void)state;
     tern_gpu_caps caps = caps_of(32, 49152, 1024);
-    tern_gpu_attention_shape s = {.head_dim = 128, .n_heads = 20, .n_kv_heads = 5, .max_tokens = 1, .max_positions = 4096};
+    tern_gpu_attention_shape s = {
+        .head_dim = 128, .n_heads = 20, .n_kv_heads = 5, .max_tokens = 1, .max_positions = 4096};
     tern_gpu_attention_choice c = tern_gpu_select_attention(&s, &caps);
     assert_int_equal(c.splits, 16);
     assert_true(c.merge);

@@ -17,9 +17,9 @@ typedef struct tern_gpu_attention_choice {
     uint32_t heads;             /* query heads of a workgroup; tiled: of a tile */
     uint32_t head_blocks;       /* workgroups for the query heads of a KV head */
     /* attention_decode */
-    uint32_t splits;   /* workgroups for the positions */
+    uint32_t splits;   /* workgroups for the positions, a power of two */
     uint32_t min_span; /* positions that one of them takes before a second one gets any */
-    bool merge;        /* the last workgroup to arrive merges; otherwise, with more than one split, attention_combine does */
+    bool merge; /* the last workgroup to arrive merges; otherwise, with more than one split, attention_combine does */
     /* attention_tiled */
     uint32_t tokens; /* of a tile */
 } tern_gpu_attention_choice;

@@ -13,8 +13,10 @@ tern_status tern_gpu__check_cache(const tern_gpu_program *p, const tern_op *op, 
 {
     const tern_value *value = &p->graph->values[cache];
     if (value->bytes <= p->caps->max_binding) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "gpu: op %s: %s has %llu bytes: at most %llu in one binding expected; a smaller --ctx, or "
-                     "--backend cpu", tern_op_name(op->kind), value->name, (unsigned long long)value->bytes,
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "gpu: op %s: %s has %llu bytes: at most %llu in one binding expected; a smaller --ctx, or "
+                     "--backend cpu",
+                     tern_op_name(op->kind), value->name, (unsigned long long)value->bytes,
                      (unsigned long long)p->caps->max_binding);
 }
 
@@ -24,8 +26,13 @@ static tern_status lower_rope(tern_gpu_program *p, const tern_op *op, tern_error
     tern_gpu_dispatch *d = tern_gpu__add(p, op, TERN_GPU_ROPE, groups_of(TERN_GPU_ROPE, op->n_heads * per_head),
                                          tern_gpu__max_rows(p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    uint32_t uniform[] = {per_head, op->n_heads, op->rope_adjacent, tern_gpu__count_word(p, op->rows),
-                          tern_gpu__param_word(p, TERN_PARAM_POSITIONS), op->in[0].first_col / 2, p->graph->values[op->in[0].value].cols / 2};
+    uint32_t uniform[] = {per_head,
+                          op->n_heads,
+                          op->rope_adjacent,
+                          tern_gpu__count_word(p, op->rows),
+                          tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
+                          op->in[0].first_col / 2,
+                          p->graph->values[op->in[0].value].cols / 2};
     memcpy(d->uniform, uniform, sizeof uniform);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_value(p, d, op->in[0].value, true);
@@ -36,13 +43,22 @@ static tern_status lower_rope(tern_gpu_program *p, const tern_op *op, tern_error
 static tern_status lower_kv_write(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     const tern_value *values = p->graph->values;
-    tern_gpu_pipeline pipeline = values[op->in[2].value].dtype == TERN_DTYPE_F32 ? TERN_GPU_KV_WRITE_F32 : TERN_GPU_KV_WRITE_F16;
+    tern_gpu_pipeline pipeline =
+        values[op->in[2].value].dtype == TERN_DTYPE_F32 ? TERN_GPU_KV_WRITE_F32 : TERN_GPU_KV_WRITE_F16;
     uint32_t pairs = op->head_dim / 2;
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups_of(pipeline, op->n_kv_heads * pairs), tern_gpu__max_rows(p, op->rows), 1, err);
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups_of(pipeline, op->n_kv_heads * pairs),
+                                         tern_gpu__max_rows(p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    uint32_t uniform[] = {pairs, op->n_kv_heads, tern_gpu__count_word(p, op->rows), tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
-                          tern_gpu__param_word(p, TERN_PARAM_SEQUENCES), tern_gpu__param_word(p, TERN_PARAM_PAGES), p->graph->max_pages,
-                          op->in[0].first_col / 2, values[op->in[0].value].cols / 2, op->in[1].first_col / 2,
+    uint32_t uniform[] = {pairs,
+                          op->n_kv_heads,
+                          tern_gpu__count_word(p, op->rows),
+                          tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
+                          tern_gpu__param_word(p, TERN_PARAM_SEQUENCES),
+                          tern_gpu__param_word(p, TERN_PARAM_PAGES),
+                          p->graph->max_pages,
+                          op->in[0].first_col / 2,
+                          values[op->in[0].value].cols / 2,
+                          op->in[1].first_col / 2,
                           values[op->in[1].value].cols / 2};
     memcpy(d->uniform, uniform, sizeof uniform);
     tern_gpu__bind_params(p, d, false);
@@ -53,13 +69,22 @@ static tern_status lower_kv_write(tern_gpu_program *p, const tern_op *op, tern_e
 static tern_status lower_rope_kv(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     const tern_value *values = p->graph->values;
-    tern_gpu_pipeline pipeline = values[op->in[3].value].dtype == TERN_DTYPE_F32 ? TERN_GPU_ROPE_KV_F32 : TERN_GPU_ROPE_KV_F16;
+    tern_gpu_pipeline pipeline =
+        values[op->in[3].value].dtype == TERN_DTYPE_F32 ? TERN_GPU_ROPE_KV_F32 : TERN_GPU_ROPE_KV_F16;
     uint32_t per_head = op->head_dim / 4, items = (op->n_heads + 2 * op->n_kv_heads) * per_head;
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups_of(pipeline, items), tern_gpu__max_rows(p, op->rows), 1, err);
+    tern_gpu_dispatch *d =
+        tern_gpu__add(p, op, pipeline, groups_of(pipeline, items), tern_gpu__max_rows(p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    uint32_t uniform[] = {per_head, op->n_heads, op->n_kv_heads, op->rope_adjacent, tern_gpu__count_word(p, op->rows),
-                          tern_gpu__param_word(p, TERN_PARAM_POSITIONS), tern_gpu__param_word(p, TERN_PARAM_SEQUENCES),
-                          tern_gpu__param_word(p, TERN_PARAM_PAGES), p->graph->max_pages, op->in[0].first_col / 2,
+    uint32_t uniform[] = {per_head,
+                          op->n_heads,
+                          op->n_kv_heads,
+                          op->rope_adjacent,
+                          tern_gpu__count_word(p, op->rows),
+                          tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
+                          tern_gpu__param_word(p, TERN_PARAM_SEQUENCES),
+                          tern_gpu__param_word(p, TERN_PARAM_PAGES),
+                          p->graph->max_pages,
+                          op->in[0].first_col / 2,
                           values[op->in[0].value].cols / 2};
     memcpy(d->uniform, uniform, sizeof uniform);
     tern_gpu__bind_params(p, d, false);
@@ -80,6 +105,8 @@ tern_status tern_gpu__lower_rope(tern_gpu_program *p, const tern_op *op, tern_er
 
 tern_status tern_gpu__no_head(const tern_op *op, tern_error *err)
 {
-    return tern_fail(err, TERN_UNSUPPORTED, "gpu: op %s: head dimension %u found, a multiple of 8, at most 512, expected; --backend cpu runs it",
-                     tern_op_name(op->kind), op->head_dim);
+    return tern_fail(
+        err, TERN_UNSUPPORTED,
+        "gpu: op %s: head dimension %u found, a multiple of 8, at most 512, expected; --backend cpu runs it",
+        tern_op_name(op->kind), op->head_dim);
 }

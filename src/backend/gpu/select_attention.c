@@ -2,11 +2,12 @@
 #include "backend/gpu/attention.h"
 
 enum {
-    DECODE_TOKENS = 8,   /* the largest step that reads the caches once for each token */
-    WANTED_GROUPS = 320, /* enough to fill a large GPU with more than one workgroup for each of its cores */
-    MIN_SPAN = 64,       /* positions for which a second workgroup is not worth the merge */
+    DECODE_TOKENS = 8,     /* the largest step that reads the caches once for each token */
+    WANTED_GROUPS = 320,   /* enough to fill a large GPU with more than one workgroup for each of its cores */
+    MIN_SPAN = 64,         /* positions for which a second workgroup is not worth the merge */
     LONG_POSITIONS = 8192, /* contexts where query heads share their reads, since bandwidth counts more than latency */
-    LARGE_TILES = 512    /* tiles of 64 rows that leave no core without work */
+    COMBINE_SPLITS = 32,   /* that attention_combine takes */
+    LARGE_TILES = 512      /* tiles of 64 rows that leave no core without work */
 };
 
 typedef struct candidate {
@@ -14,26 +15,35 @@ typedef struct candidate {
     uint32_t max_head_dim;
 } candidate;
 
-#define KERNEL(name, dim) {TERN_GPU_ATTENTION_##name##_F16, TERN_GPU_ATTENTION_##name##_F32, dim}
-#define KERNEL_F16(name, dim) {TERN_GPU_ATTENTION_##name##_F16, TERN_GPU_PIPELINE_COUNT, dim}
+#define KERNEL(name, dim)                                                                                              \
+    {                                                                                                                  \
+        TERN_GPU_ATTENTION_##name##_F16, TERN_GPU_ATTENTION_##name##_F32, dim                                          \
+    }
+#define KERNEL_F16(name, dim)                                                                                          \
+    {                                                                                                                  \
+        TERN_GPU_ATTENTION_##name##_F16, TERN_GPU_PIPELINE_COUNT, dim                                                  \
+    }
 
 /* One query at a time, best first: the widest teams that the head fills, shuffles before workgroup memory. */
-static const candidate decoders[] = {
-    KERNEL(S8_64, 64),   KERNEL(S16_128, 128), KERNEL(S8_128, 128),  KERNEL(S32_256, 256), KERNEL(S8_256, 256), KERNEL(S32_512, 512),
-    KERNEL(S4_128, 128), KERNEL(T16_128, 128), KERNEL(T32_256, 256), KERNEL(T32_512, 512), KERNEL(STREAM_512, 512)};
+static const candidate decoders[] = {KERNEL(S8_64, 64),    KERNEL(S16_128, 128),   KERNEL(S8_128, 128),
+                                     KERNEL(S32_256, 256), KERNEL(S8_256, 256),    KERNEL(S32_512, 512),
+                                     KERNEL(S4_128, 128),  KERNEL(T16_128, 128),   KERNEL(T32_256, 256),
+                                     KERNEL(T32_512, 512), KERNEL(STREAM_512, 512)};
 
 /* Reads shared by 4 and by 2 query heads. */
 static const candidate sharers[] = {KERNEL_F16(S16_128_H4, 128), KERNEL_F16(S16_128_H2, 128)};
 
 /* Tiles, best first. */
 static const candidate large_tilers[] = {KERNEL_F16(LARGE_128_S, 128)};
-static const candidate tilers[] = {
-    KERNEL(LARGE_64_S, 64),   KERNEL(LARGE_64, 64),   KERNEL(SMALL_64_S, 64),   KERNEL(SMALL_64, 64),   KERNEL(SMALL_128_S, 128), KERNEL(SMALL_128, 128),
-    KERNEL(LEAST_128, 128), KERNEL(SMALL_256_S, 256), KERNEL(SMALL_256, 256), KERNEL(LEAST_256, 256)};
+static const candidate tilers[] = {KERNEL(LARGE_64_S, 64), KERNEL(LARGE_64, 64),     KERNEL(SMALL_64_S, 64),
+                                   KERNEL(SMALL_64, 64),   KERNEL(SMALL_128_S, 128), KERNEL(SMALL_128, 128),
+                                   KERNEL(LEAST_128, 128), KERNEL(SMALL_256_S, 256), KERNEL(SMALL_256, 256),
+                                   KERNEL(LEAST_256, 256)};
 
 #define N(list) (sizeof(list) / sizeof *(list))
 
-static tern_gpu_pipeline choose(const candidate *list, size_t n, const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps)
+static tern_gpu_pipeline choose(const candidate *list, size_t n, const tern_gpu_attention_shape *shape,
+                                const tern_gpu_caps *caps)
 {
     for (size_t i = 0; i < n; i++) {
         tern_gpu_pipeline pipeline = shape->kv_f32 ? list[i].f32 : list[i].f16;
@@ -53,7 +63,14 @@ static uint32_t at_most(uint32_t x, uint32_t limit)
     return x < limit ? x : limit;
 }
 
-/* The positions are split until the device is full, as far as teams can merge the parts. */
+static uint32_t power_at_most(uint32_t x)
+{
+    uint32_t power = 1;
+    while (power <= x / 2) power *= 2;
+    return power;
+}
+
+/* The positions are split until the device is full, as far as the parts can be merged. */
 static void split(tern_gpu_attention_choice *c, const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps)
 {
     uint32_t teams = tern_gpu_pipelines[c->pipeline].invocations / tern_gpu_override(c->pipeline, "TEAM", 0);
@@ -62,8 +79,10 @@ static void split(tern_gpu_attention_choice *c, const tern_gpu_attention_shape *
     c->min_span = 2 * in_flight < MIN_SPAN ? MIN_SPAN : 2 * in_flight;
     c->splits = 1;
     if (shape->max_tokens > DECODE_TOKENS) return;
-    c->splits = at_most(at_most(ceil_div(WANTED_GROUPS, items), teams), ceil_div(shape->max_positions, c->min_span));
-    c->merge = c->splits > 1 && caps->device_fences && items <= TERN_GPU_COUNTER_BYTES / 4;
+    bool merge = caps->device_fences && items <= TERN_GPU_COUNTER_BYTES / 4;
+    uint32_t wanted = at_most(ceil_div(WANTED_GROUPS, items), ceil_div(shape->max_positions, c->min_span));
+    c->splits = power_at_most(at_most(wanted, merge ? teams : COMBINE_SPLITS));
+    c->merge = merge && c->splits > 1;
 }
 
 static tern_gpu_attention_choice select_decode(const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps)
@@ -71,7 +90,8 @@ static tern_gpu_attention_choice select_decode(const tern_gpu_attention_shape *s
     uint32_t group = shape->n_heads / shape->n_kv_heads;
     tern_gpu_attention_choice c = {.pipeline = TERN_GPU_PIPELINE_COUNT};
     if (shape->max_positions >= LONG_POSITIONS && shape->head_dim > 64 && group > 1)
-        c.pipeline = group % 4 == 0 ? choose(sharers, N(sharers), shape, caps) : choose(sharers + 1, N(sharers) - 1, shape, caps);
+        c.pipeline = group % 4 == 0 ? choose(sharers, N(sharers), shape, caps)
+                                    : choose(sharers + 1, N(sharers) - 1, shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) c.pipeline = choose(decoders, N(decoders), shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) return c;
     c.heads = tern_gpu_override(c.pipeline, "HEADS", 1);
@@ -85,7 +105,8 @@ static tern_gpu_attention_choice select_tiled(const tern_gpu_attention_shape *sh
     uint32_t group = shape->n_heads / shape->n_kv_heads;
     uint64_t rows = (uint64_t)shape->n_heads * shape->max_tokens;
     tern_gpu_attention_choice c = {.tiled = true, .pipeline = TERN_GPU_PIPELINE_COUNT};
-    if (shape->head_dim > 64 && rows / 64 >= LARGE_TILES) c.pipeline = choose(large_tilers, N(large_tilers), shape, caps);
+    if (shape->head_dim > 64 && rows / 64 >= LARGE_TILES)
+        c.pipeline = choose(large_tilers, N(large_tilers), shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) c.pipeline = choose(tilers, N(tilers), shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) return c;
     uint32_t tile_rows = tern_gpu_override(c.pipeline, "ROWS", 0);

@@ -1,9 +1,9 @@
-// ATTENTION (src/ops/op.h), second part: merges the partial softmaxes that attention_decode.wgsl left, on devices where its workgroups
-// cannot do so themselves. Steps whose positions fitted one span are finished already.
+// ATTENTION (src/ops/op.h), second part: merges the partial softmaxes that attention_decode.wgsl left, on devices where
+// its workgroups cannot do so themselves. Steps whose positions fitted one span are finished already.
 //
 //   groups     (n_heads, most rows)
-//   scratch    from word partials [t][n_kv_heads * head_blocks][splits][heads] states of head_dim sums, then m (of exponents of 2) and l,
-//              padded to (8 + head_dim) words
+//   scratch    from word partials [t][n_kv_heads * head_blocks][splits][heads] states of head_dim sums, then m (of
+//              exponents of 2) and l, padded to (8 + head_dim) words
 //   result     rows of out_stride floats from out_first
 //   params     word count_word holds the number of rows, from positions_word their positions
 override WORKGROUP: u32 = 128;
@@ -16,7 +16,7 @@ struct P {
     heads: u32, // of a workgroup of attention_decode
     count_word: u32,
     positions_word: u32,
-    splits: u32, // at most 32
+    split_bits: u32, // at most 5
     min_span: u32,
     partials: u32,
     out_first: u32,
@@ -36,14 +36,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let head = group.x;
     let t = group.y;
     let n = select(0u, params[p.positions_word + t] + 1u, t < params[p.count_word]);
-    let span = max(p.min_span, (n + p.splits - 1u) / p.splits);
+    let splits = 1u << p.split_bits;
+    let span = max(p.min_span, (n + splits - 1u) >> p.split_bits);
     let spans = select(0u, (n + span - 1u) / span, n > span);
     let kv_head = head / p.group;
     let in_group = head - kv_head * p.group;
     let block = in_group / p.heads;
     let stride = p.heads * (p.head_dim + 8u);
     let item = (t * p.n_kv_heads + kv_head) * p.head_blocks + block;
-    let first = p.partials + item * p.splits * stride + (in_group - block * p.heads) * (p.head_dim + 8u);
+    let first = p.partials + item * splits * stride + (in_group - block * p.heads) * (p.head_dim + 8u);
     if (local < spans) {
         maxima[local] = bitcast<f32>(scratch[first + local * stride + p.head_dim]);
         sums[local] = bitcast<f32>(scratch[first + local * stride + p.head_dim + 1u]);

@@ -1,26 +1,31 @@
-// ATTENTION and ROPE_ATTENTION (src/ops/op.h) of few tokens, and of any number where no tile fits (streaming): one query row at a time.
+// ATTENTION and ROPE_ATTENTION (src/ops/op.h) of few tokens, and of any number where no tile fits (streaming): one
+// query row at a time.
 //
 //   out[t][h] = softmax over j <= position(t) of (q[t][h] K[j] / sqrt(head_dim)) V[j]
 //
-// A workgroup has HEADS query heads of one KV head and a span of the positions. TEAM invocations share a position: each holds VECS blocks
-// of 8 elements of K, V, q and the sum, so K and V are read once, 16 bytes at a time and in rows. Every team keeps an online softmax of
-// its own (exponents of 2; no barrier in the loop with SUBGROUPS), then the workgroup's teams are merged in one step. The span grows with the
-// position: p.splits workgroups cover it, at least p.min_span positions each, and those beyond it do nothing. Where one span is all, its
-// workgroup writes the result. Otherwise each leaves (sum, m, l) in scratch, and the last one to arrive merges them (p.merge), or
+// A workgroup has HEADS query heads of one KV head and a span of the positions. TEAM invocations share a position: each
+// holds VECS blocks of 8 elements of K, V, q and the sum, so K and V are read once, 16 bytes at a time and in rows.
+// Every team keeps an online softmax of its own (exponents of 2; no barrier in the loop with SUBGROUPS), then the
+// workgroup's teams are merged in one step. The span grows with the position: all splits together cover it, at least
+// p.min_span positions each, and those beyond it do nothing. Where one span is all, its workgroup writes the result.
+// Otherwise each leaves (sum, m, l) in scratch, and the last one to arrive merges them (p.merge), or
 // attention_combine.wgsl does.
 //
-// p.fused (ROPE_ATTENTION): x is the row of q, k and v before rotation. Every workgroup rotates its q in registers; those that own the
-// last position rotate its k too and use it and v from registers, and one for each KV head writes them to the caches.
+// p.fused (ROPE_ATTENTION): x is the row of q, k and v before rotation. Every workgroup rotates its q in registers;
+// those that own the last position rotate its k too and use it and v from registers, and one for each KV head writes
+// them to the caches.
 //
 //   groups     (n_kv_heads * head_blocks, splits, most rows)
 //   x          rows of x_stride quads: q from quad x_first; fused: k and v of the row from quads k_first, v_first
 //   table      fused: [positions][head_dim / 2] (cos, sin)
 //   k_cache, v_cache  pages [pages][n_kv_heads][32][head_dim], f16 or f32; positions not visible are never read
 //   result     rows of out_stride quads from quad out_first
-//   scratch    counters, one for each (t, group.x), zero before and after; from word partials [t][group.x][split] HEADS states of
-//              head_dim sums, then m (of exponents of 2) and l, padded to (8 + head_dim) words
-//   params     word count_word holds the number of rows; from positions_word and sequences_word their positions and rows of PAGES
-// head_dim: a multiple of 8, at most 8 TEAM VECS. Lanes of a team are neighbours in a subgroup (local index and subgroup index agree).
+//   scratch    counters, one for each (t, group.x), zero before and after; from word partials [t][group.x][split] HEADS
+//              states of head_dim sums, then m (of exponents of 2) and l, padded to (8 + head_dim) words
+//   params     word count_word holds the number of rows; from positions_word and sequences_word their positions and
+//              rows of PAGES
+// head_dim: a multiple of 8, at most 8 TEAM VECS. Lanes of a team are neighbours in a subgroup (local index and
+// subgroup index agree).
 enable subgroups; // subgroups only
 
 override WORKGROUP: u32 = 128;
@@ -49,7 +54,7 @@ struct P {
     out_first: u32,
     out_stride: u32,
     scale: f32, // log2(e) / sqrt(head_dim)
-    splits: u32, // at most TEAMS
+    split_bits: u32, // 2 to the power of it are the splits, at most TEAMS
     min_span: u32,
     fused: u32,
     adjacent: u32,
@@ -91,7 +96,8 @@ struct Block {
 }
 
 fn halves(bits: vec4<u32>) -> Block {
-    return Block(vec4<f32>(unpack2x16float(bits.x), unpack2x16float(bits.y)), vec4<f32>(unpack2x16float(bits.z), unpack2x16float(bits.w)));
+    let low = vec4<f32>(unpack2x16float(bits.x), unpack2x16float(bits.y));
+    return Block(low, vec4<f32>(unpack2x16float(bits.z), unpack2x16float(bits.w)));
 }
 
 // Quad c of the head that starts at quad `start` of x, rotated by `position`.
@@ -140,7 +146,8 @@ fn load_queries(row: u32, n_heads: u32, lane: u32, position: u32) {
     }
 }
 
-// Blocks of the position in row `slot` of the caches, as number u of those in flight. No branch, so that many loads are under way at once.
+// Blocks of the position in row `slot` of the caches, as number u of those in flight. No branch, so that many loads are
+// under way at once.
 fn load_position(u: u32, slot: u32, lane: u32) {
     for (var i = 0u; i < VECS; i++) { // unroll
         let at = (u * VECS + i) * 2u;
@@ -163,10 +170,12 @@ fn load_position(u: u32, slot: u32, lane: u32) {
 }
 
 fn packed(b: Block) -> vec4<u32> {
-    return vec4<u32>(pack2x16float(b.low.xy), pack2x16float(b.low.zw), pack2x16float(b.high.xy), pack2x16float(b.high.zw));
+    let low = vec2<u32>(pack2x16float(b.low.xy), pack2x16float(b.low.zw));
+    return vec4<u32>(low, pack2x16float(b.high.xy), pack2x16float(b.high.zw));
 }
 
-// The new token's own k and v, as the caches will hold them, as number 0 of the positions in flight; written to row `slot` if `write`.
+// The new token's own k and v, as the caches will hold them, as number 0 of the positions in flight; written to row
+// `slot` if `write`.
 fn load_new(row: u32, kv_head: u32, slot: u32, lane: u32, position: u32, write: bool) {
     let k_start = row + p.k_first + kv_head * (p.head_dim / 4u);
     let v_start = row + p.v_first + kv_head * (p.head_dim / 4u);
@@ -285,10 +294,10 @@ struct Merged {
 // Quad c of head h of all teams together.
 fn merged(h: u32, c: u32) -> Merged {
     var r = Merged(vec4<f32>(), team_m[h * TEAMS], 0.0);
-    for (var i = 1u; i < TEAMS; i++) {
+    for (var i = 1u; i < TEAMS; i++) { // unroll
         r.m = max(r.m, team_m[h * TEAMS + i]);
     }
-    for (var i = 0u; i < TEAMS; i++) {
+    for (var i = 0u; i < TEAMS; i++) { // unroll
         let at = h * TEAMS + i;
         let f = exp2(team_m[at] - r.m);
         r.l += f * team_l[at];
@@ -323,8 +332,8 @@ fn write_partial(state: u32, n_heads: u32, local: u32) {
 }
 
 fn scratch_quad(at: u32) -> vec4<f32> {
-    return bitcast<vec4<f32>>(vec4<u32>(atomicLoad(&scratch[at]), atomicLoad(&scratch[at + 1u]), atomicLoad(&scratch[at + 2u]),
-                                        atomicLoad(&scratch[at + 3u])));
+    let low = vec2<u32>(atomicLoad(&scratch[at]), atomicLoad(&scratch[at + 1u]));
+    return bitcast<vec4<f32>>(vec4<u32>(low, atomicLoad(&scratch[at + 2u]), atomicLoad(&scratch[at + 3u])));
 }
 
 // The state of split `team` into the team's registers.
@@ -355,21 +364,23 @@ fn load_partial(state: u32, n_heads: u32, lane: u32, there: bool) {
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let t = group.z;
+    let kv_head = group.x / p.head_blocks;
+    let block = group.x - kv_head * p.head_blocks;
     if (local == 0u) {
         let there = t < params[p.count_word];
         let position = params[p.positions_word + t];
-        visible_and_table = vec2<u32>(select(0u, position + 1u, there), p.pages_word + params[p.sequences_word + t] * p.max_pages);
+        let first_entry = p.pages_word + params[p.sequences_word + t] * p.max_pages;
+        visible_and_table = vec2<u32>(select(0u, position + 1u, there), first_entry);
         is_last = 0u;
     }
     let now = workgroupUniformLoad(&visible_and_table);
     let n = now.x;
-    let span = max(p.min_span, (n + p.splits - 1u) / p.splits);
+    let splits = 1u << p.split_bits;
+    let span = max(p.min_span, (n + splits - 1u) >> p.split_bits);
     let first = group.y * span;
     if (first < n) {
         let position = n - 1u;
         let end = min(n, first + span);
-        let kv_head = group.x / p.head_blocks;
-        let block = group.x - kv_head * p.head_blocks;
         let first_head = kv_head * p.group + block * HEADS;
         let n_heads = min(HEADS, p.group - block * HEADS);
         let team = local / TEAM;
@@ -407,7 +418,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         let out_row = p.out_first + t * p.out_stride + first_head * (p.head_dim / 4u);
         let state_words = HEADS * (p.head_dim + 8u);
         let item = t * p.n_kv_heads * p.head_blocks + group.x;
-        let states = p.partials + item * p.splits * state_words;
+        let states = p.partials + item * splits * state_words;
         if (span >= n) {
             write_result(out_row, n_heads, local);
         } else {

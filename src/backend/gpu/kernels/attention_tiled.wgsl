@@ -2,18 +2,21 @@
 //
 //   out[t][h] = softmax over j <= position(t) of (q[t][h] K[j] / sqrt(head_dim)) V[j]
 //
-// A workgroup has a tile of ROWS queries: the query heads of one KV head (p.heads of them) of p.tokens tokens that follow each other.
-// It walks over the positions that any of them sees, KEYS at a time: K to workgroup memory, scores and their softmax, V to the same memory,
-// sums: 4 barriers. What comes next to that memory is on its way to registers meanwhile. Tokens of different sequences are taken run by
-// run; rows of another run see nothing meanwhile. Long tiles come first.
+// A workgroup has a tile of ROWS queries: the query heads of one KV head (p.heads of them) of p.tokens tokens that
+// follow each other. It walks over the positions that any of them sees, KEYS at a time: K to workgroup memory, scores
+// and their softmax, V to the same memory, sums: 4 barriers. What comes next to that memory is on its way to registers
+// meanwhile. Tokens of different sequences are taken run by run; rows of another run see nothing meanwhile. Long tiles
+// come first.
 //
 //   groups     (n_kv_heads * head_blocks, ceil(most rows / tokens))
 //   x          rows of x_stride quads: q from quad x_first
-//   k_cache, v_cache  pages [pages][n_kv_heads][32][head_dim], f16 or f32; positions that no query of the tile sees are never read
+//   k_cache, v_cache  pages [pages][n_kv_heads][32][head_dim], f16 or f32; positions that no query of the tile sees are
+//                     never read
 //   result     rows of out_stride quads from quad out_first
-//   params     word count_word holds the number of rows; from positions_word and sequences_word their positions and rows of PAGES
-// head_dim: a multiple of 8, at most DIM. With SUBGROUPS the invocations of one row's scores are neighbours in a subgroup (local index and
-// subgroup index agree), so KEYS / 4 of them must fit the smallest subgroup.
+//   params     word count_word holds the number of rows; from positions_word and sequences_word their positions and
+//              rows of PAGES
+// head_dim: a multiple of 8, at most DIM. With SUBGROUPS the invocations of one row's scores are neighbours in a
+// subgroup (local index and subgroup index agree), so KEYS / 4 of them must fit the smallest subgroup.
 enable subgroups; // subgroups only
 
 override WORKGROUP: u32 = 128;
@@ -82,7 +85,8 @@ var<workgroup> run_last: atomic<u32>;
 var<workgroup> run_least: atomic<u32>;
 var<workgroup> run: Run;
 
-// Where position k of a tile lies: every fourth one together, so that invocations that have 4 neighbours each read neighbouring rows.
+// Where position k of a tile lies: every fourth one together, so that invocations that have 4 neighbours each read
+// neighbouring rows.
 fn row_of(k: u32) -> u32 {
     return (k & 3u) * KEY_LANES + (k >> 2u);
 }
@@ -92,7 +96,8 @@ fn slot_of(table: u32, j: u32, kv_head: u32) -> u32 {
     return (params[table + (j >> 5u)] * p.n_kv_heads + kv_head) * 32u + (j & 31u);
 }
 
-// What this invocation brings of the next tile. From `last` on it is position last - 1 again, past head_dim the last columns: not used.
+// What this invocation brings of the next tile. From `last` on it is position last - 1 again, past head_dim the last
+// columns: not used.
 var<private> held: array<vec4<u32>, 8>;
 
 fn fetch(values: bool, table: u32, base: u32, last: u32, kv_head: u32, local: u32) {
@@ -180,7 +185,8 @@ fn row_start(row: u32, n: u32, first: u32, stride: u32, first_token: u32, first_
 var<private> m: array<f32, 4>;
 var<private> l: array<f32, 4>;
 
-// A row's scores of one tile become exponentials; its maximum m[0] and sum l[0] move on. Positions it does not see count for nothing.
+// A row's scores of one tile become exponentials; its maximum m[0] and sum l[0] move on. Positions it does not see
+// count for nothing.
 fn soften_row(row: u32, base: u32) {
     let visible = row_visible[row];
     var highest = m[0];

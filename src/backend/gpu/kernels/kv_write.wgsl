@@ -1,9 +1,11 @@
 // KV_WRITE (src/ops/op.h): k[t] and v[t] go to the place of the token's position in the caches.
 //
 //   groups     (ceil(n_kv_heads * head_dim / 2 / WORKGROUP), most rows); an invocation writes a pair of k and one of v
-//   k, v       [rows] rows of k_stride, v_stride pairs of floats from pair k_first, v_first: n_kv_heads heads of head_dim
+//   k, v       [rows] rows of k_stride, v_stride pairs of floats from pair k_first, v_first: n_kv_heads heads of
+//              head_dim
 //   k_cache, v_cache  pages [pages][n_kv_heads][32][head_dim], f16 pairs or f32
-//   params     word count_word holds the number of rows; from positions_word and sequences_word their positions and rows of PAGES
+//   params     word count_word holds the number of rows; from positions_word and sequences_word their positions and
+//              rows of PAGES
 override WORKGROUP: u32 = 128;
 override F16: bool = true; // the caches hold f16, or f32
 

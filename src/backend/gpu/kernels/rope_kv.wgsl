@@ -1,11 +1,13 @@
-// ROPE_KV (src/ops/op.h): the heads of q and k of qkv[t] are rotated in place by the token's position, then k and v go to their place in
-// the caches: what rope.wgsl and kv_write.wgsl do, in one dispatch.
+// ROPE_KV (src/ops/op.h): the heads of q and k of qkv[t] are rotated in place by the token's position, then k and v go
+// to their place in the caches: what rope.wgsl and kv_write.wgsl do, in one dispatch.
 //
 //   groups     (ceil((n_heads + 2 n_kv_heads) * head_dim / 4 / WORKGROUP), most rows); an invocation has two pairs
-//   qkv        [rows] rows of x_stride pairs of floats from pair x_first: n_heads heads of q, then n_kv_heads of k and of v
+//   qkv        [rows] rows of x_stride pairs of floats from pair x_first: n_heads heads of q, then n_kv_heads of k and
+//              of v
 //   table      [positions][head_dim / 2] (cos, sin)
 //   k_cache, v_cache  pages [pages][n_kv_heads][32][head_dim], f16 pairs or f32
-//   params     word count_word holds the number of rows; from positions_word and sequences_word their positions and rows of PAGES
+//   params     word count_word holds the number of rows; from positions_word and sequences_word their positions and
+//              rows of PAGES
 override WORKGROUP: u32 = 128;
 override F16: bool = true; // the caches hold f16, or f32
 

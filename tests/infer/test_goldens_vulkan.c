@@ -8,7 +8,7 @@
 #include "infer/support.h"
 #include "support/op_case.h"
 
-enum { MAX_BYTES = 1 << 20, ALL = 1000, FEW = 6 };
+enum { MAX_BYTES = 1 << 20, ALL = 1000, FEW = 6, N_GENERATED = 64, N_PERPLEXITY = 4096 };
 
 static void check_model(const char *name, uint32_t gpu_layers, double max_rms, uint32_t n_single)
 {
@@ -57,44 +57,60 @@ static void split(void **state)
     }
 }
 
-static void check_text(tern_session *session, const char *prompt, const json_t *golden)
-{
-    const char *text = json_string_value(json_object_get(golden, "text")); /* prompt included */
-    seen s = {0};
-    tern_generate_params params = greedy_params(&s, 64);
-    generate(session, prompt, &params);
-    assert_string_equal(s.text.data, text + strlen(prompt));
-    forget(&s);
-}
-
-static tern_engine *open_trained_on_gpu(uint32_t gpu_layers)
+/* Greedy decoding of n tokens in all after a prompt, with the logits of each: rows[n][n_vocab]. */
+static void decode(tern_session *session, int32_t *ids, uint32_t n_prompt, uint32_t n, float *rows)
 {
     tern_error err = {0};
-    tern_model *model;
-    tern_engine *engine;
-    test_gpu_backend();
-    tern_engine_params params = {.backend = {.name = "vulkan", .n_threads = 1, .device = getenv("TERN_TEST_DEVICE")}};
-    params.backend.split = gpu_layers != test_all_layers;
-    params.backend.gpu_layers = gpu_layers;
-    assert_ok(tern_model_open(&model, test_model("tiny-stories-bitnet"), &(tern_model_options){0}, &err), err);
-    assert_ok(tern_engine_open(&engine, model, &params, &err), err);
-    return engine;
+    uint32_t n_vocab = tern_engine_config(tern_session_engine(session))->n_vocab;
+    tern_session_truncate(session, 0);
+    assert_ok(tern_session_append_all(session, ids, n_prompt, &err), err);
+    memcpy(rows, tern_session_logits(session, 0), (size_t)n_prompt * n_vocab * sizeof *rows);
+    for (uint32_t t = n_prompt; t < n; t++) {
+        ids[t] = (int32_t)test_top(rows + (size_t)(t - 1) * n_vocab, n_vocab, NULL);
+        assert_ok(tern_session_append(session, &ids[t], 1, &err), err);
+        memcpy(rows + (size_t)t * n_vocab, tern_session_logits(session, 0), n_vocab * sizeof *rows);
+    }
 }
 
-/* The same words as on the CPU, whose margins are all clear enough (at least 0.0079). */
+/* Whether the text is the golden one; where not, it must be what the CPU writes with some ties rounded the other way.
+ */
+static bool check_text(test_pair *pair, const json_t *golden)
+{
+    enum { MAX = 96 };
+    const json_t *want = json_object_get(golden, "ids");
+    int32_t ids[MAX];
+    bool same = true;
+    uint32_t n = (uint32_t)json_array_size(want), n_prompt = n - N_GENERATED;
+    assert_true(n <= MAX);
+    for (uint32_t t = 0; t < n_prompt; t++) ids[t] = (int32_t)json_number_value(json_array_get(want, t));
+    float *rows = malloc((size_t)n * tern_engine_config(pair->cpu_engine)->n_vocab * sizeof *rows);
+    decode(pair->gpu, ids, n_prompt, n, rows);
+    for (uint32_t t = 0; t < n; t++) same = same && ids[t] == (int32_t)json_number_value(json_array_get(want, t));
+    if (!same) assert_true(test_pair_check(pair, ids, n, rows) > 0);
+    free(rows);
+    return same;
+}
+
 static void check_texts(uint32_t gpu_layers)
 {
     tern_error err = {0};
-    json_t *root;
-    tern_engine *engine = open_trained_on_gpu(gpu_layers);
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 128});
-    assert_ok(tern_json_read(&root, test_model("tiny-stories-bitnet/golden_greedy.json"), MAX_BYTES, &err), err);
+    json_t *root, *golden;
     const char *prompt;
-    json_t *golden;
-    json_object_foreach(root, prompt, golden) check_text(session, prompt, golden);
+    uint32_t n = 0, n_same = 0;
+    test_pair pair;
+    test_pair_open(&pair, test_model("tiny-stories-bitnet"), gpu_layers, NULL, 2e-3);
+    assert_ok(tern_json_read(&root, test_model("tiny-stories-bitnet/golden_greedy.json"), MAX_BYTES, &err), err);
+    json_object_foreach(root, prompt, golden)
+    {
+        bool same = check_text(&pair, golden);
+        if (!same) print_message("\"%s\" goes on in another way after a rounding tie\n", prompt);
+        if (strcmp(prompt, "Once upon a time") == 0) assert_true(same);
+        n_same += same;
+        n++;
+    }
+    assert_true(n == 5 && n_same >= 3);
     tern_json_free(root);
-    tern_session_close(session);
-    tern_engine_close(engine);
+    test_pair_close(&pair);
 }
 
 static void greedy_text(void **state)
@@ -109,28 +125,48 @@ static void greedy_text_split(void **state)
     check_texts(3);
 }
 
-/* Held-out text: all of it must be as likely as PyTorch says; when quick, a part as likely as on the CPU. */
+static double golden_nll(void)
+{
+    tern_error err = {0};
+    json_t *root;
+    double nll;
+    assert_ok(tern_json_read(&root, test_model("tiny-stories-bitnet/golden_ppl.json"), MAX_BYTES, &err), err);
+    assert_ok(tern_json_get_f64(root, "mean_nll", &nll, &err), err);
+    tern_json_free(root);
+    return nll;
+}
+
+static tern_tokens heldout(const tern_engine *engine)
+{
+    tern_error err = {0};
+    tern_buf text = {0};
+    tern_tokens ids = {0};
+    assert_ok(tern_file_read(&text, test_model("tiny-stories-bitnet/heldout_shakespeare.txt"), MAX_BYTES, &err), err);
+    const tern_tokenizer *t = tern_model_tokenizer(tern_engine_model(engine));
+    assert_ok(tern_tokenize(t, text.data, text.size, false, &ids, &err), err);
+    tern_buf_deinit(&text);
+    return ids;
+}
+
+/* Held-out text is as likely as PyTorch says (when quick, a part of it as likely as on the CPU), token by token as
+ * likely as on the CPU. */
 static void perplexity(void **state)
 {
     (void)state;
     tern_error err = {0};
-    tern_engine *gpu = open_trained_on_gpu(test_all_layers), *cpu = open_trained(1);
+    tern_engine *gpu = test_gpu_engine(test_model("tiny-stories-bitnet"), test_all_layers, NULL),
+                *cpu = open_trained(0);
     tern_session *a = open_session(gpu, (tern_session_params){.n_ctx = 512, .max_outputs = 128});
     tern_session *b = open_session(cpu, (tern_session_params){.n_ctx = 512, .max_outputs = 128});
-    tern_buf text = {0};
-    tern_tokens ids = {0};
-    assert_ok(tern_file_read(&text, test_model("tiny-stories-bitnet/heldout_shakespeare.txt"), MAX_BYTES, &err), err);
-    assert_ok(tern_tokenize(tern_model_tokenizer(tern_engine_model(cpu)), text.data, text.size, false, &ids, &err),
-              err);
-    uint32_t n = test_quick() ? 128 : 1024;
+    tern_tokens ids = heldout(cpu);
     tern_perplexity_result result;
-    assert_ok(tern_perplexity(a, ids.ids, n, &(tern_perplexity_params){.window = 512, .against = b}, &result, &err),
-              err);
+    tern_perplexity_params params = {.window = 512, .against = b};
+    assert_ok(tern_perplexity(a, ids.ids, test_quick() ? 128 : N_PERPLEXITY, &params, &result, &err), err);
     print_message("perplexity %g, KL divergence from the CPU %g, same top token %g\n", result.ppl, result.kl,
                   result.same_top1);
+    if (!test_quick()) assert_true(fabs(exp(golden_nll() - result.nll) - 1) <= 0.005);
     assert_true(result.kl <= 1e-3);
-    assert_true(result.same_top1 >= 0.99);
-    tern_buf_deinit(&text);
+    assert_true(result.same_top1 >= 0.97);
     tern_tokens_deinit(&ids);
     tern_session_close(a);
     tern_session_close(b);

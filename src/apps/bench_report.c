@@ -95,6 +95,7 @@ void tern_bench_print_row(const tern_bench_row *r, const tern_options *o)
 {
     char a[16], b[16];
     if (r->n_steps) printf("\n%u token%s at once\n", r->n_steps, r->n_steps == 1 ? "" : "s");
+    else if (r->n_threads == 0) printf("\none token at a time\n");
     else printf("\n%u thread%s\n", r->n_threads, r->n_threads == 1 ? "" : "s");
     print_prefill(r, o);
     print_decode(r, o);

@@ -5,6 +5,7 @@
 #include "apps/app.h"
 #include "apps/progress.h"
 #include "base/alloc.h"
+#include "base/show.h"
 #include "infer/compare.h"
 
 #define FIELD(name) offsetof(tern_options, name)
@@ -218,6 +219,10 @@ static tern_status run(const tern_options *o, tern_error *err)
     char backend[16], a[160], b[160];
     tern_engine *reference = NULL, *tested = NULL;
     TERN_TRY(read_reference(o, backend, &other, err));
+    if (o->gpu_layers && strcmp(o->gpu_layers, "all") != 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "--gpu-layers %s: ops are compared one by one on a whole device, --gpu-layers all expected",
+                         tern_show_z(o->gpu_layers).text);
     tern_status status = tern_app_open_engine(&reference, &other, false, err);
     if (status == TERN_OK) status = tern_app_open_engine(&tested, o, true, err);
     if (status == TERN_OK) {

@@ -48,6 +48,7 @@ static const wrong cases[] = {
     {{"run", "--backend", "vulkan", "--gpu-steps", "129"}, 2, "--gpu-steps 129: a whole number from 1 to 128 expected"},
     {{"compare", "--reference", "cuda"}, 2, "--reference cuda: cpu, cpu:LEVEL, vulkan or vulkan:DEVICE expected"},
     {{"compare", "--ids", "1"}, 2, "1 tokens to compare with: at least 2 expected"},
+    {{"compare", "--backend", "vulkan", "--gpu-layers", "3"}, 2, "--gpu-layers 3: ops are compared one by one"},
     {{"compare", "-p", "a", "--ids", "1"}, 2, "--prompt and --ids: one of them expected"},
     {{"convert"}, 2, "a word is missing (usage: tern convert IN -o OUT.gguf"},
     {{"convert", "a.gguf"}, 2, "no output: give the GGUF file to write with -o"},

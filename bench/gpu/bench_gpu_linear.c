@@ -3,8 +3,9 @@
  * usage: bench_gpu_linear [-d DEVICE] [-c] [-t TOKENS] [-s SHAPE] [PIPELINE...]
  *
  * One token (the default): dependent dispatches as in decoding, each with weights of its own out of more than any cache
- * holds; with the norm in the op, and, as `q8`, with rows quantised before. More tokens: tiles. -c: the device has
- * cooperative matrices. PIPELINE: names or parts of names; none: all that fit. */
+ * holds; with the norm in the op, with the norm as an op before it (`split`), and of rows that are quantised (`q8`).
+ * _ROW: the norm in an op of one output for each workgroup. More tokens: tiles. -c: the device has cooperative
+ * matrices. PIPELINE: names or parts of names; none: all that fit. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 #include "base/rng.h"
 #include "graph/graph.h"
 
-enum { MIN_OPS = 256, MAX_OPS = 1024 };
+enum { PARAM_BYTES = 4096, MIN_OPS = 256, MAX_OPS = 2048 };
 static const size_t WEIGHT_BYTES = (size_t)256 << 20;
 static const double MIN_SECONDS = 0.25;
 
@@ -38,7 +39,7 @@ typedef struct bench {
     tern_backend *gpu;
     tern_gpu_caps caps;
     uint32_t tokens;
-    bool norm;
+    enum { Q8, NORM, SPLIT } mode; /* rows quantised before; a norm in the op; the same as two ops */
     const layer *layer;
     uint8_t *bytes; /* of the largest weight */
     tern_error err;
@@ -106,12 +107,19 @@ static void open_chain(bench *b, chain *c)
                             .rope_table = TERN_NO_VALUE,
                             .logits = TERN_NO_VALUE,
                             .tokens = TERN_NO_VALUE,
-                            .param_bytes = 256};
-    for (int i = 0; i < TERN_PARAM_COUNT; i++) c->graph.params[i] = TERN_NO_VALUE;
-    tern_view counts = add(b, c, (tern_value){.kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = 256});
-    c->graph.params[TERN_PARAM_COUNTS] = counts.value;
+                            .param_bytes = TERN_PARAM_COUNT * (uint64_t)PARAM_BYTES};
+    tern_buffer *params;
+    check(b, b->gpu->buffer_create(b->gpu, c->graph.param_bytes, &params, &b->err));
+    for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
+        tern_value value = {.kind = TERN_VALUE_PARAM,
+                            .dtype = TERN_DTYPE_U32,
+                            .bytes = PARAM_BYTES,
+                            .offset = i * (uint64_t)PARAM_BYTES};
+        check(b, tern_graph__add_value(&c->graph, value, &c->graph.params[i], &b->err));
+        c->bindings[c->graph.params[i]] = (tern_binding){.buffer = params, .offset = value.offset};
+    }
     const uint32_t n[3] = {b->tokens, b->tokens, 0};
-    check(b, b->gpu->buffer_write(b->gpu, c->bindings[counts.value].buffer, 0, n, sizeof n, &b->err));
+    check(b, b->gpu->buffer_write(b->gpu, params, 0, n, sizeof n, &b->err));
 }
 
 static uint32_t columns(const layer *l)
@@ -124,17 +132,31 @@ static uint64_t bytes_of(const layer *l)
     return ((uint64_t)l->rows[0] + l->rows[1] + l->rows[2]) * l->cols / 4;
 }
 
+/* The norm and quantiser of what `op` reads, as an op of their own. */
+static void add_norm(bench *b, chain *c, const tern_op *op, tern_view q8)
+{
+    tern_op norm = {.kind = TERN_OP_NORM_QUANT,
+                    .n_in = 2,
+                    .in = {op->in[0], op->gain},
+                    .eps = op->eps,
+                    .out = q8,
+                    .residual = {.value = TERN_NO_VALUE},
+                    .gain = {.value = TERN_NO_VALUE}};
+    check(b, tern_graph__add_op(&c->graph, &norm, &b->err));
+}
+
 /* Every op reads what the one before wrote: as x where that is wide enough, else as the residual. */
 static void fill_chain(bench *b, chain *c)
 {
     const layer *l = b->layer;
     uint32_t wide = columns(l), copies = (uint32_t)(WEIGHT_BYTES / bytes_of(l)) + 1,
              n_ops = copies < MIN_OPS ? MIN_OPS : copies;
-    bool flows = b->norm && wide >= l->cols;
-    tern_view gain = {.value = TERN_NO_VALUE}, x = add_rows(b, c, b->norm ? TERN_DTYPE_F32 : TERN_DTYPE_Q8, l->cols);
+    bool flows = b->mode != Q8 && wide >= l->cols;
+    tern_view gain = {.value = TERN_NO_VALUE}, q8 = add_rows(b, c, TERN_DTYPE_Q8, l->cols),
+              x = b->mode == Q8 ? q8 : add_rows(b, c, TERN_DTYPE_F32, l->cols);
     tern_view from = add_rows(b, c, TERN_DTYPE_F32, wide), to = add_rows(b, c, TERN_DTYPE_F32, wide),
               extra = add_rows(b, c, TERN_DTYPE_F32, wide);
-    if (b->norm) gain = add_weight(b, c, TERN_ENC_F32, 1, l->cols);
+    if (b->mode != Q8) gain = add_weight(b, c, TERN_ENC_F32, 1, l->cols);
     tern_view w[MAX_OPS][TERN_LINEAR_MAX_PARTS];
     for (uint32_t i = 0; i < copies; i++)
         for (uint32_t k = 0; k < l->n_parts; k++) w[i][k] = add_weight(b, c, TERN_ENC_I2_S, l->rows[k], l->cols);
@@ -148,6 +170,11 @@ static void fill_chain(bench *b, chain *c)
                       .residual = {.value = TERN_NO_VALUE},
                       .out = to};
         op.in[0] = flows ? (tern_view){.value = from.value, .cols = l->cols} : x;
+        if (b->mode == SPLIT) {
+            add_norm(b, c, &op, q8);
+            op.in[0] = q8;
+            op.gain = (tern_view){.value = TERN_NO_VALUE};
+        }
         if (l->residual) op.residual = flows ? extra : from;
         for (uint32_t k = 0; k < l->n_parts; k++) op.in[1 + k] = w[i % copies][k];
         check(b, tern_graph__add_op(&c->graph, &op, &b->err));
@@ -159,7 +186,8 @@ static void fill_chain(bench *b, chain *c)
 
 static void close_chain(bench *b, chain *c)
 {
-    for (size_t i = 0; i < c->graph.n_values; i++) b->gpu->buffer_free(b->gpu, c->bindings[i].buffer);
+    for (size_t i = TERN_PARAM_COUNT - 1; i < c->graph.n_values; i++) /* the parameters share one */
+        b->gpu->buffer_free(b->gpu, c->bindings[i].buffer);
     tern_graph_deinit(&c->graph);
 }
 
@@ -185,16 +213,17 @@ static double time_chain(bench *b, chain *c)
 static void report(bench *b, chain *c, const char *pipeline)
 {
     const layer *l = b->layer;
-    double t = time_chain(b, c), bytes = (double)bytes_of(l);
-    printf("%-8s %-5s %4u tokens  %-44s %9.2f us  %7.1f GB/s  %6.1f Tops\n", l->name, b->norm ? "norm" : "q8",
-           b->tokens, pipeline, t * 1e6, bytes / t * 1e-9, bytes * 8 * b->tokens / t * 1e-12);
+    static const char *const modes[] = {"q8", "norm", "split"};
+    double t = time_chain(b, c) * (b->mode == SPLIT ? 2 : 1), bytes = (double)bytes_of(l);
+    printf("%-8s %-5s %4u tokens  %-44s %9.2f us  %7.1f GB/s  %6.1f Tops\n", l->name, modes[b->mode], b->tokens,
+           pipeline, t * 1e6, bytes / t * 1e-9, bytes * 8 * b->tokens / t * 1e-12);
     fflush(stdout);
 }
 
 static tern_gpu_ternary_shape shape_of(const bench *b)
 {
     const layer *l = b->layer;
-    return (tern_gpu_ternary_shape){.norm = b->norm,
+    return (tern_gpu_ternary_shape){.norm = b->mode == NORM,
                                     .gated = l->gated,
                                     .residual = l->residual,
                                     .n_parts = l->n_parts,
@@ -308,8 +337,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         b.layer = &layers[i];
         if (shape && strcmp(shape, layers[i].name) != 0) continue;
-        for (int norm = b.tokens == 1; norm >= 0; norm--) {
-            b.norm = norm;
+        for (int mode = Q8; mode <= (b.tokens == 1 ? SPLIT : Q8); mode++) {
+            b.mode = mode;
             bench_layer(&b, argv + optind);
         }
     }

@@ -18,8 +18,8 @@ static tern_status trial_open(tern_vulkan_trial *t, const tern_graph *graph, con
     t->contents = tern_calloc(n, sizeof *t->contents);
     if (!t->values || !t->contents) return tern_fail_alloc(err, n * sizeof *t->values);
     memcpy(t->values, graph->values, graph->n_values * sizeof *t->values);
-    for (size_t i = 0; i < graph->n_values; i++)
-        if (t->values[i].kind != TERN_VALUE_PARAM) t->values[i].offset = 0;
+    for (size_t i = 0; i < graph->n_values; i++) /* each has a buffer of its own: no sum takes its addend's place */
+        if (t->values[i].kind != TERN_VALUE_PARAM) t->values[i].offset = i + 1;
     if (op->gain.value != TERN_NO_VALUE) { /* between the norm and the rest, where they are two ops */
         uint32_t cols = op->in[0].cols;
         t->values[graph->n_values] = (tern_value){.kind = TERN_VALUE_ACTIVATION, .dtype = TERN_DTYPE_Q8, .rows = op->rows, .cols = cols,

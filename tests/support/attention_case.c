@@ -1,0 +1,148 @@
+/* Graphs of attention made by hand. */
+#include "support/attention_case.h"
+#include "support/test.h"
+
+/* Tokens of the step go round the sequences; pages lie in any order. */
+static void place_tokens(test_case *c, const test_attention_shape *s)
+{
+    uint32_t *positions = test_case_param(c, TERN_PARAM_POSITIONS),
+             *sequences = test_case_param(c, TERN_PARAM_SEQUENCES);
+    uint32_t *pages = test_case_param(c, TERN_PARAM_PAGES), n_pages = c->graph.max_pages * s->n_sequences;
+    uint32_t share = (s->max_tokens + s->n_sequences - 1) / s->n_sequences;
+    for (uint32_t t = 0; t < s->max_tokens; t++) {
+        sequences[t] = t / share;
+        positions[t] = s->first + t % share;
+    }
+    for (uint32_t i = 0; i < n_pages; i++) pages[i] = i;
+    for (uint32_t i = n_pages; i > 1; i--) {
+        uint32_t k = test_between(c->rng, 0, i - 1), page = pages[i - 1];
+        pages[i - 1] = pages[k];
+        pages[k] = page;
+    }
+}
+
+/* Entries of the page table past the last position in use lead nowhere. */
+static void cut_table(test_case *c, const test_attention_shape *s)
+{
+    uint32_t *pages = test_case_param(c, TERN_PARAM_PAGES);
+    uint32_t used = (s->first + (s->max_tokens + s->n_sequences - 1) / s->n_sequences - 1) / TERN_PAGE_SIZE + 1;
+    for (uint32_t i = 0; i < s->n_sequences * c->graph.max_pages; i++)
+        if (i % c->graph.max_pages >= used) pages[i] = 1u << 20;
+}
+
+void test_attention_poison(test_attention *a, uint32_t written)
+{
+    const test_attention_shape *s = &a->shape;
+    const uint32_t *pages = test_case_param(&a->c, TERN_PARAM_PAGES);
+    const uint32_t n_pages = s->n_sequences * a->c.graph.max_pages;
+    size_t row = (size_t)s->head_dim * (s->f32 ? 4 : 2);
+    for (uint32_t i = 0; i < n_pages * TERN_PAGE_SIZE; i++) {
+        uint32_t position = i % (a->c.graph.max_pages * TERN_PAGE_SIZE);
+        if (position < written || pages[i / TERN_PAGE_SIZE] >= n_pages) continue;
+        for (uint32_t h = 0; h < s->n_kv_heads; h++) {
+            size_t at =
+                (((size_t)pages[i / TERN_PAGE_SIZE] * s->n_kv_heads + h) * TERN_PAGE_SIZE + i % TERN_PAGE_SIZE) * row;
+            memset(a->c.initial[a->k_cache.value] + at, 0xff, row);
+            memset(a->c.initial[a->v_cache.value] + at, 0xff, row);
+        }
+    }
+}
+
+void test_attention_open(test_attention *a, tern_rng *rng, const test_attention_shape *s, bool whole_row)
+{
+    a->shape = *s;
+    uint32_t q_cols = s->n_heads * s->head_dim, kv_cols = s->n_kv_heads * s->head_dim;
+    tern_dtype dtype = s->f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16;
+    test_case_open(&a->c, rng,
+                   &(test_case_shape){.max_tokens = s->max_tokens, .n_ctx = s->n_ctx, .n_sequences = s->n_sequences});
+    a->x = test_case_rows(&a->c, "x", TERN_ROWS_TOKENS, q_cols + (whole_row ? 2 * kv_cols : 0), TEST_ORDINARY);
+    a->k_cache =
+        test_case_cache(&a->c, "k_cache", dtype, a->c.graph.max_pages * s->n_sequences, s->n_kv_heads, s->head_dim);
+    a->v_cache =
+        test_case_cache(&a->c, "v_cache", dtype, a->c.graph.max_pages * s->n_sequences, s->n_kv_heads, s->head_dim);
+    a->table = test_case_rope_table(&a->c, s->head_dim);
+    a->out = test_case_output(&a->c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, q_cols);
+    place_tokens(&a->c, s);
+}
+
+tern_op test_attention_op(const test_attention *a, tern_op_kind kind)
+{
+    const test_attention_shape *s = &a->shape;
+    tern_view positions = test_case_param_view(&a->c, TERN_PARAM_POSITIONS),
+              sequences = test_case_param_view(&a->c, TERN_PARAM_SEQUENCES);
+    tern_view pages = test_case_param_view(&a->c, TERN_PARAM_PAGES);
+    tern_op op = {.kind = kind,
+                  .n_heads = s->n_heads,
+                  .n_kv_heads = s->n_kv_heads,
+                  .head_dim = s->head_dim,
+                  .rope_adjacent = s->adjacent,
+                  .out = {.value = TERN_NO_VALUE}};
+    if (kind == TERN_OP_ATTENTION) {
+        tern_view in[] = {
+            test_case_columns(a->x, 0, s->n_heads * s->head_dim), a->k_cache, a->v_cache, positions, sequences, pages};
+        memcpy(op.in, in, sizeof in);
+        op.n_in = 6;
+    } else {
+        tern_view in[] = {a->x, positions, a->table, a->k_cache, a->v_cache, sequences, pages};
+        memcpy(op.in, in, sizeof in);
+        op.n_in = 7;
+    }
+    if (kind != TERN_OP_ROPE_KV) op.out = a->out;
+    return op;
+}
+
+static void describe(const test_attention_shape *s, const char *op)
+{
+    print_message("%s: %u heads, %u KV heads of %u%s%s, context %u, %u of %u tokens in %u sequences from %u\n", op,
+                  s->n_heads, s->n_kv_heads, s->head_dim, s->f32 ? ", f32" : "", s->adjacent ? ", adjacent" : "",
+                  s->n_ctx, s->n_tokens, s->max_tokens, s->n_sequences, s->first);
+}
+
+void test_attention_check(tern_rng *rng, const test_attention_shape *s, tern_backend *backend)
+{
+    test_attention a;
+    describe(s, "attention");
+    test_attention_open(&a, rng, s, false);
+    test_attention_poison(&a, s->first + (s->max_tokens + s->n_sequences - 1) / s->n_sequences);
+    cut_table(&a.c, s);
+    tern_op op = test_attention_op(&a, TERN_OP_ATTENTION);
+    test_case_add(&a.c, op);
+    /* again, for what the first one leaves behind */
+    op.out = test_case_output(&a.c, "again", TERN_ROWS_TOKENS, TERN_DTYPE_F32, op.out.cols);
+    test_case_add(&a.c, op);
+    test_case_compare(&a.c, backend, s->n_tokens, 1, (test_tolerance){.of_row = 2e-5});
+    test_case_close(&a.c);
+}
+
+void test_attention_check_fused(tern_rng *rng, const test_attention_shape *s, tern_backend *backend)
+{
+    test_attention cpu, gpu;
+    test_results want = {0}, got = {0};
+    tern_rng same[2] = {*rng, *rng};
+    describe(s, "rope_attention");
+    test_attention_open(&cpu, &same[0], s, true);
+    test_attention_open(&gpu, &same[1], s, true);
+    test_attention_poison(&cpu, s->first);
+    test_attention_poison(&gpu, s->first);
+    cut_table(&cpu.c, s);
+    cut_table(&gpu.c, s);
+    test_case_add(&cpu.c, test_attention_op(&cpu, TERN_OP_ROPE_KV));
+    test_case_add(&cpu.c, test_attention_op(&cpu, TERN_OP_ATTENTION));
+    test_case_add(&gpu.c, test_attention_op(&gpu, TERN_OP_ROPE_ATTENTION));
+    test_case_run(&cpu.c, test_backend("cpu"), s->n_tokens, 1, 1, &want);
+    test_case_run(&gpu.c, backend, s->n_tokens, 1, 1, &got);
+    memcpy(want.bytes[cpu.x.value], cpu.c.initial[cpu.x.value], cpu.c.graph.values[cpu.x.value].bytes);
+    const char *what =
+        test_case_difference_of_rows(&gpu.c, gpu.out.value, s->n_tokens, &got, &want, (test_tolerance){.of_row = 4e-5});
+    if (!what) {
+        test_tolerance cache = {.of_value = s->f32 ? 1e-6 : 1.0 / 1024, .of_row = 1e-6};
+        memcpy(want.bytes[cpu.out.value], got.bytes[gpu.out.value], gpu.c.graph.values[gpu.out.value].bytes);
+        what = test_case_difference(&gpu.c, (const uint32_t[]){s->n_tokens, 1}, &got, &want, cache);
+    }
+    if (what) fail_msg("%s: %s", backend->name, what);
+    *rng = same[0];
+    test_results_free(&want);
+    test_results_free(&got);
+    test_case_close(&cpu.c);
+    test_case_close(&gpu.c);
+}

@@ -3,7 +3,7 @@
  * the simulation. */
 #include <math.h>
 
-#include "support/op_case.h"
+#include "support/sample_case.h"
 #include "support/simulated.h"
 #include "support/test.h"
 
@@ -221,6 +221,27 @@ static void ropes(void **state)
     rope(1, TERN_OP_ROPE_ATTENTION, true);
 }
 
+/* Tokens chosen from vocabularies of one slice, several, and one whose highest logits share a slice. */
+static void samples(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {5, 700, 3000};
+    test_seed(&rng);
+    test_sampling s = {.rng = &rng, .logits = malloc(3000 * sizeof(float))};
+    for (int i = 0; i < 3; i++) {
+        tern_sampler_params params = TERN_SAMPLER_DEFAULTS;
+        params.top_k = i == 2 ? 9 : 4;
+        s.n_vocab = sizes[i];
+        test_sample_fill(&s, i == 1);
+        for (uint32_t id = 0; i == 2 && id < 8; id++) s.logits[id] += 13;
+        for (size_t k = 0; k < N_DEVICES; k++) {
+            test_sample_check_greedy(&s, backend(k), "greedy");
+            test_sample_check_draws(&s, backend(k), "drawn", &params, i == 1, 2);
+        }
+    }
+    free(s.logits);
+}
+
 /* What ran, and how many invocations of its workgroups had work. */
 static void report(void **state)
 {
@@ -241,8 +262,8 @@ static void report(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows),       cmocka_unit_test(linears), cmocka_unit_test(layers),
-        cmocka_unit_test(attentions), cmocka_unit_test(ropes),   cmocka_unit_test(report),
+        cmocka_unit_test(rows),  cmocka_unit_test(linears), cmocka_unit_test(layers), cmocka_unit_test(attentions),
+        cmocka_unit_test(ropes), cmocka_unit_test(samples), cmocka_unit_test(report),
     };
     return cmocka_run_group_tests(tests, NULL, close_all);
 }

@@ -54,6 +54,7 @@ var<workgroup> partial: array<vec2<u32>, WORKGROUP>;
 var<workgroup> heads: array<vec2<u32>, HEADS>;
 var<workgroup> fronts: array<vec2<u32>, MAX_SLICES>; // the best of each slice that is not chosen yet
 var<workgroup> wanted: u32;
+var<workgroup> uniform_draw: f32; // read by invocation 0, which counts the step at the end
 var<workgroup> ids: array<u32, MAX_TOP_K>; // of the candidates, best first
 var<workgroup> xs: array<f32, MAX_TOP_K>;
 var<workgroup> weights: array<f32, MAX_TOP_K>;
@@ -209,7 +210,7 @@ fn cut_and_draw(local: u32, n: u32) {
     }
     workgroupBarrier();
     if (local < n) {
-        draw(local, n, real(DRAWS + params[p.sampler_word + N_DONE]));
+        draw(local, n, uniform_draw);
     }
     workgroupBarrier();
 }
@@ -245,6 +246,7 @@ fn main(
     lanes = subgroup_lanes; // subgroups only
     if (local == 0u) {
         wanted = select(min(params[p.sampler_word + TOP_K], MAX_TOP_K), 0u, params[p.counts_word + 1u] == 0u);
+        uniform_draw = real(DRAWS + params[p.sampler_word + N_DONE]);
         atomicStore(&drawn, NONE);
         atomicStore(&largest, 0u);
     }

@@ -60,7 +60,7 @@ static void test_decode(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t on = 0; on < N_DECODERS; on++)
-        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i += 1 + 2 * test_quick()) {
+        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i += test_quick() ? 3u : 1u) {
             test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
                                       .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
                                       .head_dim = heads[i % N_HEADS].head_dim,
@@ -81,7 +81,7 @@ static void test_fused(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t on = 0; on < N_DECODERS; on++)
-        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i += 1 + 2 * test_quick()) {
+        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i += test_quick() ? 3u : 1u) {
             test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
                                       .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
                                       .head_dim = heads[i % N_HEADS].head_dim,
@@ -104,7 +104,7 @@ static void test_prefill(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t on = 0; on < N_DEVICES; on++)
-        for (uint32_t i = 0; i < (on ? 1 : 2) * N_HEADS; i += 1 + 2 * test_quick()) {
+        for (uint32_t i = 0; i < (on ? 1 : 2) * N_HEADS; i += test_quick() ? 3u : 1u) {
             test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
                                       .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
                                       .head_dim = heads[i % N_HEADS].head_dim,

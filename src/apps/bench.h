@@ -79,6 +79,8 @@ double tern_bench_median(const tern_bench_rates *rates);
 
 json_t *tern_bench_row_json(const tern_bench_row *row);
 void tern_bench_print_row(const tern_bench_row *row, const tern_options *options);
+/* Rows of different numbers of steps against each other: what submits cost. */
+void tern_bench_print_submits(const tern_bench_row *rows, uint32_t n);
 json_t *tern_bench_profile_json(const tern_bench_row *row);
 void tern_bench_print_profile(const tern_bench_row *row, const tern_options *options);
 

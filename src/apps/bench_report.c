@@ -29,15 +29,37 @@ static double dispatches_a_layer(const tern_bench_row *r)
     return share(r->per_token.dispatches_in_layers, r->n_layers);
 }
 
+/* What a dispatch takes with everything around it. */
+static double us_a_dispatch(const tern_bench_row *r)
+{
+    return share(1e6, tern_bench_median(&r->decode) * r->per_token.dispatches);
+}
+
+void tern_bench_print_submits(const tern_bench_row *rows, uint32_t n)
+{
+    const tern_bench_row *few = &rows[0], *many = &rows[0];
+    for (uint32_t i = 0; i < n; i++) {
+        if (rows[i].n_steps < few->n_steps) few = &rows[i];
+        if (rows[i].n_steps > many->n_steps) many = &rows[i];
+    }
+    const double slow = tern_bench_median(&few->decode), fast = tern_bench_median(&many->decode);
+    if (few->n_steps == many->n_steps || !(slow > 0) || !(fast > 0)) return;
+    const double submits = few->per_token.submits - many->per_token.submits;
+    printf("\n%u tokens at once against %u: %.2f times as fast; %.2f and %.2f us a dispatch; a submit costs %.1f us\n",
+           many->n_steps, few->n_steps, fast / slow, us_a_dispatch(many), us_a_dispatch(few),
+           share(1e6 / slow - 1e6 / fast, submits));
+}
+
 static json_t *counts_json(const tern_bench_row *r)
 {
     const tern_bench_counts *c = &r->per_token;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "dispatches_per_token", c->dispatches,
-                     "dispatches_per_layer", dispatches_a_layer(r), "barriers_per_token", c->barriers,
-                     "submits_per_token", c->submits, "uploaded_bytes_per_token", c->uploaded_bytes,
-                     "downloaded_bytes_per_token", c->downloaded_bytes, "crossed_bytes_per_token", c->crossed_bytes,
-                     "allocations_per_token", c->allocations, "device_allocations_per_token", c->device_allocations,
-                     "pipelines", (json_int_t)r->pipelines, "pipeline_cache_hits", (json_int_t)r->pipeline_hits);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "us_per_dispatch",
+                     us_a_dispatch(r), "dispatches_per_token", c->dispatches, "dispatches_per_layer",
+                     dispatches_a_layer(r), "barriers_per_token", c->barriers, "submits_per_token", c->submits,
+                     "uploaded_bytes_per_token", c->uploaded_bytes, "downloaded_bytes_per_token", c->downloaded_bytes,
+                     "crossed_bytes_per_token", c->crossed_bytes, "allocations_per_token", c->allocations,
+                     "device_allocations_per_token", c->device_allocations, "pipelines", (json_int_t)r->pipelines,
+                     "pipeline_cache_hits", (json_int_t)r->pipeline_hits);
 }
 
 json_t *tern_bench_row_json(const tern_bench_row *r)

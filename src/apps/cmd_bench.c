@@ -56,6 +56,7 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
     printf("%s\n%s, head %s: %.2f G parameters, %s\n", s->device, s->name, s->head, (double)s->parameters * 1e-9,
            tern_app_bytes(s->bytes, size));
     for (uint32_t i = 0; i < n; i++) tern_bench_print_row(&rows[i], o);
+    tern_bench_print_submits(rows, n);
     return TERN_OK;
 }
 

@@ -98,8 +98,8 @@ void tern_app_measure_cost(tern_app_cost *cost, const tern_engine *engine)
 void tern_app_note_steps(const tern_generate_result *result, const tern_options *o)
 {
     if (!o->gpu_steps || result->steps) return;
-    fputs("note: --gpu-steps had no effect: the device chooses tokens without penalties, biases, --typical-p and "
-          "drafts, and with --top-k 1 to 64\n",
+    fputs("note: --gpu-steps had no effect: the host chose the tokens, as it does with penalties, biases, --typical-p, "
+          "drafts, --top-k 0 or above 64, and layers on the CPU\n",
           stderr);
 }
 

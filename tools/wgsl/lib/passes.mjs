@@ -130,11 +130,26 @@ export function markCoherent(module, bindings) {
 }
 
 // Under the Vulkan memory model, which cooperative matrices bring with them, barriers order only accesses that say
-// NonPrivatePointer; naga's do not. Adds it to loads and stores of workgroup and storage memory.
-const NON_PRIVATE = 0x20;
+// NonPrivatePointer, and only those that say MakeAvailable and MakeVisible pass on what was written; naga's do neither.
+const NON_PRIVATE = 0x20, MAKE_AVAILABLE_AND_VISIBLE = 0x6000;
+
+function passOnWrites(module, globals) {
+    const semantics = new Map();
+    let bound = module.header[3];
+    for (const i of module.instructions) {
+        if (i[0] !== Op.ControlBarrier) continue;
+        const [op, type, , value] = globals.get(i[3]);
+        if (!semantics.has(value)) semantics.set(value, [op, type, bound++, value | MAKE_AVAILABLE_AND_VISIBLE]);
+        i[3] = semantics.get(value)[2];
+    }
+    module.header[3] = bound;
+    const start = module.instructions.findIndex((i) => i[0] === Op.Function);
+    module.instructions.splice(start, 0, ...semantics.values());
+}
 
 export function markNonPrivate(module) {
     const globals = globalsOf(module), shared = new Set();
+    passOnWrites(module, globals);
     const isShared = (type) => [StorageClass.Workgroup, StorageClass.StorageBuffer].includes(globals.get(type)?.[2]);
     for (const [id, i] of globals) if (i[0] === Op.Variable && isShared(i[1])) shared.add(id);
     let marked = 0;

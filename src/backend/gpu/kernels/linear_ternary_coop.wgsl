@@ -224,21 +224,76 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         }
     }
 
+    // 16 x 16 sums at a time go through the subgroup's share of workgroup memory
     let at = Place(local, first_token + (subgroup >> 1u) * 32u, row0 + (subgroup & 1u) * select(64u, 32u, GATED), count, part, rows);
+    let own = subgroup * 256u;
     if (GATED) {
-        put_gated(c00, c02, at, 0u, 0u);
-        put_gated(c01, c03, at, 0u, 16u);
-        put_gated(c10, c12, at, 16u, 0u);
-        put_gated(c11, c13, at, 16u, 16u);
+        var gates: array<f32, 8>;
+        workgroupBarrier();
+        coopStoreT(c00, &sums[own], 16u);
+        workgroupBarrier();
+        gates = sums_of(local);
+        workgroupBarrier();
+        coopStoreT(c02, &sums[own], 16u);
+        workgroupBarrier();
+        put_gated(gates, at, 0u, 0u);
+        workgroupBarrier();
+        coopStoreT(c01, &sums[own], 16u);
+        workgroupBarrier();
+        gates = sums_of(local);
+        workgroupBarrier();
+        coopStoreT(c03, &sums[own], 16u);
+        workgroupBarrier();
+        put_gated(gates, at, 0u, 16u);
+        workgroupBarrier();
+        coopStoreT(c10, &sums[own], 16u);
+        workgroupBarrier();
+        gates = sums_of(local);
+        workgroupBarrier();
+        coopStoreT(c12, &sums[own], 16u);
+        workgroupBarrier();
+        put_gated(gates, at, 16u, 0u);
+        workgroupBarrier();
+        coopStoreT(c11, &sums[own], 16u);
+        workgroupBarrier();
+        gates = sums_of(local);
+        workgroupBarrier();
+        coopStoreT(c13, &sums[own], 16u);
+        workgroupBarrier();
+        put_gated(gates, at, 16u, 16u);
     } else {
-        put(c00, at, 0u, 0u);
-        put(c01, at, 0u, 16u);
-        put(c02, at, 0u, 32u);
-        put(c03, at, 0u, 48u);
-        put(c10, at, 16u, 0u);
-        put(c11, at, 16u, 16u);
-        put(c12, at, 16u, 32u);
-        put(c13, at, 16u, 48u);
+        workgroupBarrier();
+        coopStoreT(c00, &sums[own], 16u);
+        workgroupBarrier();
+        put(at, 0u, 0u);
+        workgroupBarrier();
+        coopStoreT(c01, &sums[own], 16u);
+        workgroupBarrier();
+        put(at, 0u, 16u);
+        workgroupBarrier();
+        coopStoreT(c02, &sums[own], 16u);
+        workgroupBarrier();
+        put(at, 0u, 32u);
+        workgroupBarrier();
+        coopStoreT(c03, &sums[own], 16u);
+        workgroupBarrier();
+        put(at, 0u, 48u);
+        workgroupBarrier();
+        coopStoreT(c10, &sums[own], 16u);
+        workgroupBarrier();
+        put(at, 16u, 0u);
+        workgroupBarrier();
+        coopStoreT(c11, &sums[own], 16u);
+        workgroupBarrier();
+        put(at, 16u, 16u);
+        workgroupBarrier();
+        coopStoreT(c12, &sums[own], 16u);
+        workgroupBarrier();
+        put(at, 16u, 32u);
+        workgroupBarrier();
+        coopStoreT(c13, &sums[own], 16u);
+        workgroupBarrier();
+        put(at, 16u, 48u);
     }
 }
 
@@ -252,18 +307,17 @@ struct Place {
     rows: u32,
 }
 
-alias Sums = coop_mat16x16<f32, C>;
-
-// 16 x 16 sums in the subgroup's share of the workgroup memory; all invocations call it.
-fn share(c: Sums, local: u32) {
-    workgroupBarrier();
-    coopStoreT(c, &sums[(local >> 5u) * 256u], 16u);
-    workgroupBarrier();
-}
-
 // Token i of 8, two for each step: the lane's place in the 16 x 16, and the sum there.
 fn sum_at(local: u32, i: u32) -> f32 {
     return sums[(local >> 5u) * 256u + i * 32u + (local & 31u)];
+}
+
+fn sums_of(local: u32) -> array<f32, 8> {
+    var all: array<f32, 8>;
+    for (var i = 0u; i < 8u; i++) {
+        all[i] = sum_at(local, i);
+    }
+    return all;
 }
 
 fn scaled(sum: f32, t: u32, part: u32, r: u32) -> f32 {
@@ -271,8 +325,7 @@ fn scaled(sum: f32, t: u32, part: u32, r: u32) -> f32 {
     return (sum - f32(bitcast<i32>(x_word(p.sums_word + t)))) * (inverse * row_scale(part, r));
 }
 
-fn put(c: Sums, to: Place, m: u32, n: u32) {
-    share(c, to.local);
+fn put(to: Place, m: u32, n: u32) {
     let r = to.row + n + (to.local & 15u);
     var col = r;
     if (to.part > 0u) {
@@ -293,19 +346,14 @@ fn put(c: Sums, to: Place, m: u32, n: u32) {
     }
 }
 
-fn put_gated(gate: Sums, up: Sums, to: Place, m: u32, n: u32) {
-    share(gate, to.local);
-    var gates: array<f32, 8>;
-    for (var i = 0u; i < 8u; i++) {
-        gates[i] = sum_at(to.local, i);
-    }
-    share(up, to.local);
+fn put_gated(gates: array<f32, 8>, to: Place, m: u32, n: u32) {
+    var gate = gates;
     let r = to.row + n + (to.local & 15u);
     for (var i = 0u; i < 8u; i++) {
         let t = to.token + m + 2u * i + ((to.local >> 4u) & 1u);
         if (t < to.count && r < to.rows) {
             result[p.out_first + t * p.out_stride + r] =
-                activation(scaled(gates[i], t, 0u, r), scaled(sum_at(to.local, i), t, 1u, r));
+                activation(scaled(gate[i], t, 0u, r), scaled(sum_at(to.local, i), t, 1u, r));
         }
     }
 }

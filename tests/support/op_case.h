@@ -18,7 +18,8 @@ enum { TEST_CASE_MAX_VALUES = 64 };
 /* The backend of this name, opened at the first call and kept; fails the test when it does not open. */
 tern_backend *test_backend(const char *name);
 /* The GPU: "vulkan", on the device that TERN_TEST_DEVICE names (VK_ICD_FILENAMES and the like are the loader's). Where
- * there is none the calling test is skipped, under CI=true failed. */
+ * there is none the calling test is skipped, under CI=true failed. TERN_TEST_SIMULATE=N takes the simulated GPU
+ * (simulated.h), with subgroups of N. */
 tern_backend *test_gpu_backend(void);
 /* The same GPU taken for less than it is, so that every variant of a kernel runs: as it is; without subgroups; with
  * what every device has (besides no subgroups, 128 invocations, 16 KiB of workgroup memory). */

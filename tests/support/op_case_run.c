@@ -2,6 +2,7 @@
 #include "backend/gpu/gpu.h"
 #include "backend/open.h"
 #include "support/op_case.h"
+#include "support/simulated.h"
 #include "support/test.h"
 #if TERN_VULKAN
 #include "backend/vulkan/vulkan.h"
@@ -15,6 +16,22 @@ static struct {
 } opened[MAX_OPENED];
 
 static const char *const gpu_kinds[TEST_GPU_N_KINDS] = {"vulkan", "vulkan without subgroups", "vulkan with the least"};
+
+#if TERN_VULKAN
+/* TERN_TEST_SIMULATE=N: the simulated GPU, with subgroups of N, in place of one that is there. */
+static tern_status open_simulated(tern_backend **backend, test_gpu_kind kind, tern_error *err)
+{
+    const bool least = kind == TEST_GPU_LEAST;
+    tern_gpu_caps caps = {.workgroup_bytes = least ? 16384 : 49152,
+                          .workgroup_invocations = least ? 128 : 1024,
+                          .max_groups = 65535,
+                          .max_binding = 128 << 20,
+                          .binding_alignment = 256,
+                          .device_fences = true};
+    if (kind == TEST_GPU_WHOLE) caps.subgroup_min = caps.subgroup_max = (uint32_t)atoi(getenv("TERN_TEST_SIMULATE"));
+    return test_simulated_open(backend, &caps, err);
+}
+#endif
 
 static tern_status open_limited(tern_backend **backend, test_gpu_kind kind, tern_error *err)
 {
@@ -35,6 +52,10 @@ static tern_status open_limited(tern_backend **backend, test_gpu_kind kind, tern
 
 static tern_status open_anew(tern_backend **backend, const char *name, tern_error *err)
 {
+#if TERN_VULKAN
+    for (int kind = 0; kind < TEST_GPU_N_KINDS && getenv("TERN_TEST_SIMULATE"); kind++)
+        if (strcmp(name, gpu_kinds[kind]) == 0) return open_simulated(backend, (test_gpu_kind)kind, err);
+#endif
     for (int kind = TEST_GPU_NO_SUBGROUPS; kind < TEST_GPU_N_KINDS; kind++)
         if (strcmp(name, gpu_kinds[kind]) == 0) return open_limited(backend, (test_gpu_kind)kind, err);
     const bool gpu = strcmp(name, "cpu") != 0;

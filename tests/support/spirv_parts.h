@@ -66,7 +66,7 @@ typedef struct spirv_machine {
     spirv_memory workgroup;
     uint32_t time, dispatch_time, group_time, workgroup_time, storage_time; /* when the present one of each began */
     bool saw_atomic, acquired;
-    uint64_t instructions;
+    uint64_t instructions, group_began;
     bool failed;
 } spirv_machine;
 

@@ -109,8 +109,8 @@ static void run_one(spirv_machine *machine, spirv_invocation *v)
         if (op == OP_CONTROL_BARRIER) v->state = SPIRV_AT_BARRIER;
         else if (op >= OP_GROUP_FIRST && op <= OP_GROUP_LAST) v->state = SPIRV_AT_SUBGROUP;
         else if (!step(machine, v, i, i[0] >> 16)) spirv_fail(machine, v, "instruction %u is not known", op);
-        if (++machine->instructions > MOST_INSTRUCTIONS)
-            spirv_fail(machine, v, "more than %d instructions", MOST_INSTRUCTIONS);
+        if (++machine->instructions - machine->group_began > MOST_INSTRUCTIONS)
+            spirv_fail(machine, v, "more than %d instructions in this workgroup", MOST_INSTRUCTIONS);
     }
 }
 
@@ -217,6 +217,7 @@ static void run_group(spirv_machine *machine, spirv_figures *figures)
 {
     machine->group_time = machine->workgroup_time = machine->storage_time = ++machine->time;
     machine->saw_atomic = machine->acquired = false;
+    machine->group_began = machine->instructions;
     for (uint64_t k = 0; k < machine->workgroup.bytes / 4; k++) machine->workgroup.words[k] = UNWRITTEN;
     for (uint32_t k = 0; k < machine->n_invocations; k++) begin(machine, k);
     while (!machine->failed && !all_done(machine)) {

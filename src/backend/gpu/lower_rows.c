@@ -88,12 +88,12 @@ static bool in_fours(const tern_gpu_program *p, tern_view view)
     return view.cols % 4 == 0 && view.first_col % 4 == 0 && p->graph->values[view.value].cols % 4 == 0;
 }
 
-/* A workgroup for each row of in[0]; candidates: with subgroups, of 256 and of 128 invocations, and the one for any
- * number of columns. */
-static tern_gpu_dispatch *add_rowwise(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[4],
+/* A workgroup for each row of in[0]; candidates: with subgroups of 16 and of 4, without, of 128 invocations,
+ * and the one for any number of columns. */
+static tern_gpu_dispatch *add_rowwise(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[5],
                                       bool fours, tern_error *err)
 {
-    tern_gpu_pipeline pipeline = fours ? tern_gpu_first_fit(candidates, 4, p->caps) : candidates[3];
+    tern_gpu_pipeline pipeline = fours ? tern_gpu_first_fit(candidates, 5, p->caps) : candidates[4];
     return tern_gpu__add(p, op, pipeline, tern_gpu__max_rows(p, op->rows), 1, 1, err);
 }
 
@@ -105,8 +105,9 @@ static void bind_vectors(const tern_gpu_program *p, tern_gpu_dispatch *d, uint32
 
 static tern_status lower_rms_norm(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_SUBGROUP_256, TERN_GPU_RMS_NORM_256,
-                                                   TERN_GPU_RMS_NORM_128, TERN_GPU_RMS_NORM_ANY_128};
+    static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_S16_256, TERN_GPU_RMS_NORM_S4_256,
+                                                   TERN_GPU_RMS_NORM_256, TERN_GPU_RMS_NORM_128,
+                                                   TERN_GPU_RMS_NORM_ANY_128};
     bool fours = in_fours(p, op->in[0]) && in_fours(p, op->out);
     uint32_t unit = fours ? 4 : 1;
     tern_gpu_dispatch *d = add_rowwise(p, op, candidates, fours, err);
@@ -135,10 +136,11 @@ static void put_q8(words *u, const tern_gpu_program *p, const tern_op *op)
 /* QUANTIZE and NORM_QUANT. */
 static tern_status lower_quantize(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    static const tern_gpu_pipeline plain[] = {TERN_GPU_QUANTIZE_SUBGROUP_256, TERN_GPU_QUANTIZE_256,
-                                              TERN_GPU_QUANTIZE_128, TERN_GPU_QUANTIZE_ANY_128};
-    static const tern_gpu_pipeline with_norm[] = {TERN_GPU_NORM_QUANT_SUBGROUP_256, TERN_GPU_NORM_QUANT_256,
-                                                  TERN_GPU_NORM_QUANT_128, TERN_GPU_NORM_QUANT_ANY_128};
+    static const tern_gpu_pipeline plain[] = {TERN_GPU_QUANTIZE_S16_256, TERN_GPU_QUANTIZE_S4_256,
+                                              TERN_GPU_QUANTIZE_256, TERN_GPU_QUANTIZE_128, TERN_GPU_QUANTIZE_ANY_128};
+    static const tern_gpu_pipeline with_norm[] = {TERN_GPU_NORM_QUANT_S16_256, TERN_GPU_NORM_QUANT_S4_256,
+                                                  TERN_GPU_NORM_QUANT_256, TERN_GPU_NORM_QUANT_128,
+                                                  TERN_GPU_NORM_QUANT_ANY_128};
     bool norm = op->kind == TERN_OP_NORM_QUANT, fours = in_fours(p, op->in[0]);
     if (op->in[0].cols > MAX_COLS_Q8)
         return tern_gpu__unsupported(p->graph, op, "rows of more than 131072 columns", err);

@@ -19,10 +19,12 @@ enable subgroups; // subgroups only
 
 override WORKGROUP: u32 = 256;
 override ALIGN: u32 = 4;
+override DIRECT: bool = false;
 override NORM: bool = true;
 
 const KEPT = 8u;
 const HEADS = 16u;
+const SLOTS = 16u;
 
 struct P {
     cols: u32,
@@ -44,50 +46,74 @@ struct P {
 var<workgroup> partial: array<f32, WORKGROUP>;
 var<workgroup> heads: array<f32, HEADS>;
 
-// The sum of all invocations' values, in every one of them. A subgroup has `lanes` consecutive invocations.
-fn workgroup_sum(value: f32, local: u32, lanes: u32) -> f32 {
-    var sum = value;
-    sum = subgroupAdd(value); // subgroups only
+// A subgroup has `lanes` consecutive invocations. With DIRECT (and 256 in all) these are 16 or more, and everyone adds
+// up the values of SLOTS at most, each place of `partial` written once; else HEADS invocations take parts first.
+// Returns the sum of all invocations' values to every one of them.
+fn workgroup_sum(value: f32, local: u32, lanes: u32, region: u32) -> f32 {
+    var all = value;
+    all = subgroupAdd(value); // subgroups only
+    if (DIRECT) {
+        if ((local & 15u) == 0u) {
+            partial[region * SLOTS + (local >> 4u)] = select(0.0, all, (local & (lanes - 1u)) == 0u);
+        }
+        workgroupBarrier();
+        all = 0.0;
+        for (var i = 0u; i < SLOTS; i++) { // unroll
+            all = all + partial[region * SLOTS + i];
+        }
+        return all;
+    }
     if ((local & (lanes - 1u)) == 0u) {
-        partial[local >> countTrailingZeros(lanes)] = sum;
+        partial[local >> countTrailingZeros(lanes)] = all;
     }
     workgroupBarrier();
     if (local < HEADS) {
-        sum = 0.0;
+        all = 0.0;
         for (var i = local; i < (WORKGROUP >> countTrailingZeros(lanes)); i += HEADS) {
-            sum += partial[i];
+            all = all + partial[i];
         }
-        heads[local] = sum;
+        heads[local] = all;
     }
     workgroupBarrier();
-    sum = 0.0;
-    for (var i = 0u; i < HEADS; i++) {
-        sum += heads[i];
+    all = 0.0;
+    for (var i = 0u; i < HEADS; i++) { // unroll
+        all = all + heads[i];
     }
-    return sum;
+    return all;
 }
 
 // The same for the largest of values that are not below 0.
-fn workgroup_max(value: f32, local: u32, lanes: u32) -> f32 {
-    var most = value;
-    most = subgroupMax(value); // subgroups only
+fn workgroup_max(value: f32, local: u32, lanes: u32, region: u32) -> f32 {
+    var all = value;
+    all = subgroupMax(value); // subgroups only
+    if (DIRECT) {
+        if ((local & 15u) == 0u) {
+            partial[region * SLOTS + (local >> 4u)] = select(0.0, all, (local & (lanes - 1u)) == 0u);
+        }
+        workgroupBarrier();
+        all = 0.0;
+        for (var i = 0u; i < SLOTS; i++) { // unroll
+            all = max(all, partial[region * SLOTS + i]);
+        }
+        return all;
+    }
     if ((local & (lanes - 1u)) == 0u) {
-        partial[local >> countTrailingZeros(lanes)] = most;
+        partial[local >> countTrailingZeros(lanes)] = all;
     }
     workgroupBarrier();
     if (local < HEADS) {
-        most = 0.0;
+        all = 0.0;
         for (var i = local; i < (WORKGROUP >> countTrailingZeros(lanes)); i += HEADS) {
-            most = max(most, partial[i]);
+            all = max(all, partial[i]);
         }
-        heads[local] = most;
+        heads[local] = all;
     }
     workgroupBarrier();
-    most = 0.0;
-    for (var i = 0u; i < HEADS; i++) {
-        most = max(most, heads[i]);
+    all = 0.0;
+    for (var i = 0u; i < HEADS; i++) { // unroll
+        all = max(all, heads[i]);
     }
-    return most;
+    return all;
 }
 
 fn x1(i: u32) -> f32 {
@@ -139,10 +165,10 @@ fn finite(v: vec4<f32>) -> vec4<f32> {
     return bitcast<vec4<f32>>(select(held, vec4<u32>(), size > vec4<u32>(0x7f800000u)));
 }
 
-// What is quantised, of columns c to c + 3 with the values v.
-fn normed(v: vec4<f32>, r: f32, c: u32, cols: u32) -> vec4<f32> {
+// What is quantised of values v with gains g.
+fn normed(v: vec4<f32>, r: f32, g: vec4<f32>) -> vec4<f32> {
     if (NORM) {
-        return finite((v * r) * gain4(c, cols));
+        return finite((v * r) * g);
     }
     return finite(v);
 }
@@ -158,10 +184,11 @@ fn divided(a: f32, b: f32) -> f32 {
     return fma(fma(-q, b, a), 1.0 / b, q);
 }
 
-// Writes columns c to c + 3; their sum.
-fn store(t: u32, c: u32, v: vec4<f32>, scale: f32) -> f32 {
-    let q = clamp(vec4<i32>(round(v * scale)), vec4<i32>(-128), vec4<i32>(127));
-    q8[t * p.row_words + (c >> 2u)] = pack4xI8(q);
+fn quantized(v: vec4<f32>, scale: f32) -> vec4<i32> {
+    return clamp(vec4<i32>(round(v * scale)), vec4<i32>(-128), vec4<i32>(127));
+}
+
+fn sum_of(q: vec4<i32>) -> f32 {
     return f32(q.x + q.y + q.z + q.w);
 }
 
@@ -174,49 +201,60 @@ fn main(
     var lanes = 1u;
     lanes = subgroup_lanes; // subgroups only
     let t = group.x;
-    let present = t < params[p.count_word];
-    let cols = select(0u, p.cols, present);
-    let columns = select(0u, 4u * p.row_words, present); // with the zeros
     let row = (p.x_first + t * p.x_stride) * ALIGN;
     let rest = 4u * (KEPT * WORKGROUP + local);
+    // No load waits for another: rows beyond the count are read in vain.
+    let present = t < params[p.count_word];
+    let words = select(0u, p.row_words, present);
 
     var kept: array<vec4<f32>, KEPT>;
-    var squares = 0.0;
+    var gains: array<vec4<f32>, KEPT>;
     for (var i = 0u; i < KEPT; i++) { // unroll
-        let v = x4(row, 4u * (i * WORKGROUP + local), cols);
-        kept[i] = v;
-        squares += dot(v, v);
+        let c = 4u * (i * WORKGROUP + local);
+        kept[i] = x4(row, c, p.cols);
+        if (NORM) {
+            gains[i] = gain4(c, p.cols);
+        }
     }
     var r = 0.0;
     if (NORM) {
-        for (var c = rest; c < cols; c += 4u * WORKGROUP) {
-            let v = x4(row, c, cols);
+        var squares = 0.0;
+        for (var i = 0u; i < KEPT; i++) { // unroll
+            squares += dot(kept[i], kept[i]);
+        }
+        for (var c = rest; c < p.cols; c += 4u * WORKGROUP) {
+            let v = x4(row, c, p.cols);
             squares += dot(v, v);
         }
-        r = inverseSqrt(workgroup_sum(squares, local, lanes) / f32(p.cols) + p.eps);
+        r = inverseSqrt(workgroup_sum(squares, local, lanes, 0u) / f32(p.cols) + p.eps);
     }
 
     var most = 1e-5;
     for (var i = 0u; i < KEPT; i++) { // unroll
-        kept[i] = normed(kept[i], r, 4u * (i * WORKGROUP + local), cols);
+        kept[i] = normed(kept[i], r, gains[i]);
         most = max(most, most_of(kept[i]));
     }
-    for (var c = rest; c < cols; c += 4u * WORKGROUP) {
-        most = max(most, most_of(normed(x4(row, c, cols), r, c, cols)));
+    for (var c = rest; c < p.cols; c += 4u * WORKGROUP) {
+        most = max(most, most_of(normed(x4(row, c, p.cols), r, gain4(c, p.cols))));
     }
-    let scale = divided(127.0, workgroup_max(most, local, lanes));
+    let scale = divided(127.0, workgroup_max(most, local, lanes, 1u));
 
     var sum = 0.0;
     for (var i = 0u; i < KEPT; i++) { // unroll
-        let c = 4u * (i * WORKGROUP + local);
-        if (c < columns) {
-            sum += store(t, c, kept[i], scale);
+        let word = i * WORKGROUP + local;
+        let q = quantized(kept[i], scale);
+        sum += sum_of(q);
+        if (word < words) {
+            q8[t * p.row_words + word] = pack4xI8(q);
         }
     }
-    for (var c = rest; c < columns; c += 4u * WORKGROUP) {
-        sum += store(t, c, normed(x4(row, c, cols), r, c, cols), scale);
+    for (var word = KEPT * WORKGROUP + local; word < words; word += WORKGROUP) {
+        let c = 4u * word;
+        let q = quantized(normed(x4(row, c, p.cols), r, gain4(c, p.cols)), scale);
+        sum += sum_of(q);
+        q8[t * p.row_words + word] = pack4xI8(q);
     }
-    sum = workgroup_sum(sum, local, lanes);
+    sum = workgroup_sum(sum, local, lanes, 2u);
     if (local == 0u && present) {
         q8[p.scales_word + t] = bitcast<u32>(divided(1.0, scale));
         q8[p.sums_word + t] = bitcast<u32>(i32(sum));

@@ -13,9 +13,11 @@ enable subgroups; // subgroups only
 
 override WORKGROUP: u32 = 256;
 override ALIGN: u32 = 4;
+override DIRECT: bool = false;
 
 const KEPT = 8u;
 const HEADS = 16u;
+const SLOTS = 16u;
 
 struct P {
     cols: u32,
@@ -36,27 +38,40 @@ struct P {
 var<workgroup> partial: array<f32, WORKGROUP>;
 var<workgroup> heads: array<f32, HEADS>;
 
-// The sum of all invocations' values, in every one of them. A subgroup has `lanes` consecutive invocations.
-fn workgroup_sum(value: f32, local: u32, lanes: u32) -> f32 {
-    var sum = value;
-    sum = subgroupAdd(value); // subgroups only
+// A subgroup has `lanes` consecutive invocations. With DIRECT (and 256 in all) these are 16 or more, and everyone adds
+// up the values of SLOTS at most, each place of `partial` written once; else HEADS invocations take parts first.
+// Returns the sum of all invocations' values to every one of them.
+fn workgroup_sum(value: f32, local: u32, lanes: u32, region: u32) -> f32 {
+    var all = value;
+    all = subgroupAdd(value); // subgroups only
+    if (DIRECT) {
+        if ((local & 15u) == 0u) {
+            partial[region * SLOTS + (local >> 4u)] = select(0.0, all, (local & (lanes - 1u)) == 0u);
+        }
+        workgroupBarrier();
+        all = 0.0;
+        for (var i = 0u; i < SLOTS; i++) { // unroll
+            all = all + partial[region * SLOTS + i];
+        }
+        return all;
+    }
     if ((local & (lanes - 1u)) == 0u) {
-        partial[local >> countTrailingZeros(lanes)] = sum;
+        partial[local >> countTrailingZeros(lanes)] = all;
     }
     workgroupBarrier();
     if (local < HEADS) {
-        sum = 0.0;
+        all = 0.0;
         for (var i = local; i < (WORKGROUP >> countTrailingZeros(lanes)); i += HEADS) {
-            sum += partial[i];
+            all = all + partial[i];
         }
-        heads[local] = sum;
+        heads[local] = all;
     }
     workgroupBarrier();
-    sum = 0.0;
-    for (var i = 0u; i < HEADS; i++) {
-        sum += heads[i];
+    all = 0.0;
+    for (var i = 0u; i < HEADS; i++) { // unroll
+        all = all + heads[i];
     }
-    return sum;
+    return all;
 }
 
 fn x1(i: u32) -> f32 {
@@ -99,14 +114,13 @@ fn gain4(c: u32, cols: u32) -> vec4<f32> {
     return v;
 }
 
-// Writes v times the gain to columns c to c + 3, as far as there are any.
+// Writes columns c to c + 3, as far as there are any before `cols`.
 fn store(row: u32, c: u32, cols: u32, v: vec4<f32>) {
     let i = row + c;
-    let scaled = v * gain4(c, cols);
-    if (c < cols) { y[i] = scaled.x; }
-    if (c + 1u < cols) { y[i + 1u] = scaled.y; }
-    if (c + 2u < cols) { y[i + 2u] = scaled.z; }
-    if (c + 3u < cols) { y[i + 3u] = scaled.w; }
+    if (c < cols) { y[i] = v.x; }
+    if (c + 1u < cols) { y[i + 1u] = v.y; }
+    if (c + 2u < cols) { y[i + 2u] = v.z; }
+    if (c + 3u < cols) { y[i + 3u] = v.w; }
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -118,25 +132,31 @@ fn main(
     var lanes = 1u;
     lanes = subgroup_lanes; // subgroups only
     let t = group.x;
-    let cols = select(0u, p.cols, t < params[p.count_word]);
     let x_row = (p.x_first + t * p.x_stride) * ALIGN;
     let y_row = (p.y_first + t * p.y_stride) * ALIGN;
+    let rest = 4u * (KEPT * WORKGROUP + local);
+    // No load waits for another: rows beyond the count are read in vain.
+    let written = select(0u, p.cols, t < params[p.count_word]);
     var kept: array<vec4<f32>, KEPT>;
+    var gains: array<vec4<f32>, KEPT>;
     var squares = 0.0;
     for (var i = 0u; i < KEPT; i++) { // unroll
-        let v = x4(x_row, 4u * (i * WORKGROUP + local), cols);
-        kept[i] = v;
-        squares += dot(v, v);
+        let c = 4u * (i * WORKGROUP + local);
+        kept[i] = x4(x_row, c, p.cols);
+        gains[i] = gain4(c, p.cols);
     }
-    for (var c = 4u * (KEPT * WORKGROUP + local); c < cols; c += 4u * WORKGROUP) {
-        let v = x4(x_row, c, cols);
-        squares += dot(v, v);
-    }
-    let r = inverseSqrt(workgroup_sum(squares, local, lanes) / f32(p.cols) + p.eps);
     for (var i = 0u; i < KEPT; i++) { // unroll
-        store(y_row, 4u * (i * WORKGROUP + local), cols, kept[i] * r);
+        squares += dot(kept[i], kept[i]);
     }
-    for (var c = 4u * (KEPT * WORKGROUP + local); c < cols; c += 4u * WORKGROUP) {
-        store(y_row, c, cols, x4(x_row, c, cols) * r);
+    for (var c = rest; c < p.cols; c += 4u * WORKGROUP) {
+        let v = x4(x_row, c, p.cols);
+        squares += dot(v, v);
+    }
+    let r = inverseSqrt(workgroup_sum(squares, local, lanes, 0u) / f32(p.cols) + p.eps);
+    for (var i = 0u; i < KEPT; i++) { // unroll
+        store(y_row, 4u * (i * WORKGROUP + local), written, (kept[i] * r) * gains[i]);
+    }
+    for (var c = rest; c < written; c += 4u * WORKGROUP) {
+        store(y_row, c, written, (x4(x_row, c, p.cols) * r) * gain4(c, p.cols));
     }
 }

@@ -212,7 +212,6 @@ fn cut_and_draw(local: u32, n: u32) {
     if (local < n) {
         draw(local, n, uniform_draw);
     }
-    storageBarrier(); // all have read N_DONE
     workgroupBarrier();
 }
 

@@ -1,4 +1,6 @@
 /* The Vulkan backend itself: buffers, runs, counters. Its kernels have tests of their own. */
+#include <pthread.h>
+
 #include "backend/open.h"
 #include "support/op_case.h"
 #include "support/test.h"
@@ -61,6 +63,99 @@ static void dependent_dispatches(void **state)
     test_case_close(&c);
 }
 
+enum { N_TURNS = 50, N_ADDENDS = 40, WIDTH = 500 };
+
+/* One of two threads with a graph of its own: out = (n + 1) * x, with another x each turn. */
+typedef struct session {
+    test_case c;
+    uint32_t x, out;
+    tern_binding bindings[TEST_CASE_MAX_VALUES];
+    tern_prepared *prepared;
+    float factor;
+    const char *wrong;
+} session;
+
+static void session_open(session *s, tern_rng *rng, tern_backend *b)
+{
+    tern_error err = {0};
+    test_case_open(&s->c, rng, &(test_case_shape){0});
+    tern_view x = test_case_rows(&s->c, "x", TERN_ROWS_TOKENS, WIDTH, TEST_ORDINARY), y = x;
+    for (int i = 0; i < N_ADDENDS; i++) {
+        tern_view sum = test_case_output(&s->c, "sum", TERN_ROWS_TOKENS, TERN_DTYPE_F32, WIDTH);
+        test_case_add(&s->c, (tern_op){.kind = TERN_OP_ADD, .n_in = 2, .in = {y, x}, .out = sum});
+        y = sum;
+    }
+    s->x = x.value;
+    s->out = y.value;
+    const tern_graph *g = &s->c.graph;
+    tern_buffer *params;
+    assert_ok(b->buffer_create(b, g->param_bytes, &params, &err), err);
+    for (uint32_t i = 0; i < g->n_values; i++) {
+        bool param = g->values[i].kind == TERN_VALUE_PARAM;
+        s->bindings[i] = (tern_binding){.buffer = params, .offset = param ? g->values[i].offset : 0};
+        if (!param) assert_ok(b->buffer_create(b, g->values[i].bytes, &s->bindings[i].buffer, &err), err);
+    }
+    const uint32_t counts[3] = {1, 1, 0};
+    const tern_binding *at = &s->bindings[g->params[TERN_PARAM_COUNTS]];
+    assert_ok(b->buffer_write(b, at->buffer, at->offset, counts, sizeof counts, &err), err);
+    assert_ok(b->prepare(b, g, s->bindings, &s->prepared, &err), err);
+}
+
+static void session_close(session *s, tern_backend *b)
+{
+    b->prepared_free(b, s->prepared);
+    const tern_graph *g = &s->c.graph;
+    b->buffer_free(b, s->bindings[g->params[TERN_PARAM_COUNTS]].buffer);
+    for (uint32_t i = 0; i < g->n_values; i++)
+        if (g->values[i].kind != TERN_VALUE_PARAM) b->buffer_free(b, s->bindings[i].buffer);
+    test_case_close(&s->c);
+}
+
+static void *take_turns(void *context)
+{
+    session *s = context;
+    tern_backend *b = test_gpu_backend();
+    tern_error err = {0};
+    float x[WIDTH], out[WIDTH];
+    for (int turn = 1; turn <= N_TURNS && !s->wrong; turn++) {
+        for (int i = 0; i < WIDTH; i++) x[i] = s->factor * (float)(turn + i);
+        bool ok = b->buffer_write(b, s->bindings[s->x].buffer, 0, x, sizeof x, &err) == TERN_OK && b->run(b, s->prepared, 1, &err) == TERN_OK &&
+                  b->wait(b, &err) == TERN_OK && b->buffer_read(b, s->bindings[s->out].buffer, 0, out, sizeof out, &err) == TERN_OK;
+        if (!ok) s->wrong = "an error";
+        for (int i = 0; i < WIDTH && ok; i++)
+            if (!(out[i] == x[i] * (N_ADDENDS + 1))) s->wrong = "another session's numbers, or an earlier turn's";
+    }
+    return NULL;
+}
+
+/* Sessions on two threads take turns; a run makes nothing anew. */
+static void two_threads(void **state)
+{
+    (void)state;
+    tern_backend *b = gpu();
+    tern_rng rng;
+    test_seed(&rng);
+    static session sessions[2];
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        sessions[i] = (session){.factor = i ? 0.5f : 2};
+        session_open(&sessions[i], &rng, b);
+    }
+    tern_backend_counters before, after;
+    b->counters(b, &before);
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &sessions[i]), 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    b->counters(b, &after);
+    for (int i = 0; i < 2; i++) {
+        if (sessions[i].wrong) fail_msg("session %d: %s", i, sessions[i].wrong);
+        session_close(&sessions[i], b);
+    }
+    assert_int_equal(after.runs - before.runs, 2 * N_TURNS);
+    assert_int_equal(after.dispatches - before.dispatches, 2 * N_TURNS * N_ADDENDS);
+    assert_int_equal(after.downloaded_bytes - before.downloaded_bytes, 2 * N_TURNS * WIDTH * 4);
+    assert_true(after.submits - before.submits <= 2 * 2 * N_TURNS); /* with uploads, where memory is not mapped */
+}
+
 static void measures(void **state)
 {
     (void)state;
@@ -79,6 +174,6 @@ static void measures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(buffers_round_trip), cmocka_unit_test(dependent_dispatches),
-                                       cmocka_unit_test(measures)};
+                                       cmocka_unit_test(two_threads), cmocka_unit_test(measures)};
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

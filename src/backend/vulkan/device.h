@@ -81,7 +81,7 @@ typedef struct tern_vulkan {
     VkDevice device;
     VkQueue queue;
     VkCommandPool command_pool;
-    tern_pool *threads; /* that pack weights; started with the first */
+    tern_pool *threads; /* that pack weights and make pipelines; started when first needed */
     uint32_t n_threads;
     /* memory.c */
     tern_vulkan_block *blocks;
@@ -163,6 +163,8 @@ tern_status tern_vulkan__buffer_share(tern_vulkan *vk, tern_buffer *buffer, tern
 tern_status tern_vulkan__buffer_mirror(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, uint64_t bytes, tern_error *err);
 
 /* weight.c */
+/* Starts the threads that pack weights and make pipelines, if they do not run yet. */
+tern_status tern_vulkan__threads(tern_vulkan *vk, tern_error *err);
 tern_status tern_vulkan__weight_make(tern_vulkan *vk, const tern_weight *w, tern_buffer **out, tern_error *err);
 
 /* upload.c */
@@ -179,8 +181,8 @@ tern_status tern_vulkan__download(tern_vulkan *vk, const tern_buffer *buffer, ui
 void tern_vulkan__upload_close(tern_vulkan *vk);
 
 /* pipeline.c, cache.c */
-/* The pipeline, made if it is not there yet. */
-tern_status tern_vulkan__pipeline(tern_vulkan *vk, tern_gpu_pipeline which, tern_error *err);
+/* Makes the pipelines of a program that are not there yet. */
+tern_status tern_vulkan__pipelines(tern_vulkan *vk, const tern_gpu_program *program, tern_error *err);
 void tern_vulkan__pipelines_close(tern_vulkan *vk);
 /* Opens the pipeline cache, with what an earlier start has left; a file that is damaged or another driver's is as none. */
 tern_status tern_vulkan__cache_open(tern_vulkan *vk, const char *folder, tern_error *err);

@@ -1,4 +1,4 @@
-/* Compute pipelines: each made once, when a graph first needs it. */
+/* Compute pipelines: each made once, when a graph first needs it, those of a graph together. */
 #include <string.h>
 
 #include "backend/gpu/spirv.h"
@@ -25,15 +25,26 @@ static tern_status make_layouts(tern_vulkan *vk, uint32_t n_storage, tern_error 
     return tern_vulkan__check(vk, vk->fn.CreatePipelineLayout(vk->device, &layout, NULL, &vk->layouts[n_storage]), "vkCreatePipelineLayout", err);
 }
 
-static tern_status make(tern_vulkan *vk, tern_gpu_pipeline which, const uint32_t *words, size_t n_words, tern_error *err)
+/* Pipelines that are made together, each by one thread: drivers take their time to compile. */
+typedef struct making {
+    tern_vulkan *vk;
+    tern_gpu_pipeline which[TERN_GPU_PIPELINE_COUNT];
+    uint32_t n;
+    struct {
+        VkResult result;
+        bool hit;
+    } outcomes[TERN_GPU_PIPELINE_COUNT];
+} making;
+
+static VkResult make(tern_vulkan *vk, tern_gpu_pipeline which, bool *hit)
 {
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[which];
-    const uint32_t n_storage = (uint32_t)strlen(info->signature);
-    TERN_TRY(make_layouts(vk, n_storage, err));
-    TERN_TRY(tern_vulkan__module_of(&vk->modules[which], words, n_words, err));
+    size_t n_words;
+    const uint32_t *words = tern_gpu_spirv(which, &n_words);
     VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = n_words * 4, .pCode = words};
     VkShaderModule module;
-    TERN_TRY(tern_vulkan__check(vk, vk->fn.CreateShaderModule(vk->device, &code, NULL, &module), "vkCreateShaderModule", err));
+    VkResult result = vk->fn.CreateShaderModule(vk->device, &code, NULL, &module);
+    if (result != VK_SUCCESS) return result;
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO, .requiredSubgroupSize = vk->caps.subgroup_min};
     VkPipelineCreationFeedback feedback = {0}, stage_feedback = {0};
@@ -42,7 +53,7 @@ static tern_status make(tern_vulkan *vk, tern_gpu_pipeline which, const uint32_t
                                                  .pPipelineStageCreationFeedbacks = &stage_feedback};
     VkComputePipelineCreateInfo pipeline = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO, .pNext = vk->physical.feedback ? &told : NULL,
-        .layout = vk->layouts[n_storage],
+        .layout = vk->layouts[strlen(info->signature)],
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .stage = VK_SHADER_STAGE_COMPUTE_BIT, .module = module,
                   .pName = "main"}};
     if (info->needs && vk->physical.subgroup_control) {
@@ -50,22 +61,65 @@ static tern_status make(tern_vulkan *vk, tern_gpu_pipeline which, const uint32_t
         if (vk->modules[which].local_size_x % vk->caps.subgroup_min == 0)
             pipeline.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     }
-    VkResult result = vk->fn.CreateComputePipelines(vk->device, vk->cache, 1, &pipeline, NULL, &vk->pipelines[which]);
+    result = vk->fn.CreateComputePipelines(vk->device, vk->cache, 1, &pipeline, NULL, &vk->pipelines[which]);
     vk->fn.DestroyShaderModule(vk->device, module, NULL);
-    if (tern_vulkan__check(vk, result, "vkCreateComputePipelines", err) != TERN_OK) return tern_error_prefix(err, "kernel %s", info->name);
-    bool hit = feedback.flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT;
-    vk->counters.pipelines++;
-    vk->counters.pipeline_hits += hit;
-    vk->n_unsaved += !hit;
+    *hit = feedback.flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT;
+    return result;
+}
+
+static void make_task(void *context, uint32_t task, uint32_t thread)
+{
+    (void)thread;
+    making *m = context;
+    m->outcomes[task].result = make(m->vk, m->which[task], &m->outcomes[task].hit);
+}
+
+/* What the pipelines have in common, and what their modules say. */
+static tern_status make_ready(tern_vulkan *vk, tern_gpu_pipeline which, tern_error *err)
+{
+    size_t n_words;
+    const uint32_t *words = tern_gpu_spirv(which, &n_words);
+    TERN_TRY(make_layouts(vk, (uint32_t)strlen(tern_gpu_pipelines[which].signature), err));
+    return tern_vulkan__module_of(&vk->modules[which], words, n_words, err);
+}
+
+static tern_status choose(tern_vulkan *vk, const tern_gpu_program *program, making *m, tern_error *err)
+{
+    bool wanted[TERN_GPU_PIPELINE_COUNT] = {0};
+    m->vk = vk;
+    for (size_t k = 0; k < program->n; k++) {
+        tern_gpu_pipeline which = program->dispatches[k].pipeline;
+        if (vk->pipelines[which] || wanted[which]) continue;
+        wanted[which] = true;
+        m->which[m->n++] = which;
+        TERN_TRY(make_ready(vk, which, err));
+    }
     return TERN_OK;
 }
 
-tern_status tern_vulkan__pipeline(tern_vulkan *vk, tern_gpu_pipeline which, tern_error *err)
+static tern_status count(tern_vulkan *vk, const making *m, tern_error *err)
 {
-    if (vk->pipelines[which]) return TERN_OK;
-    size_t n_words;
-    const uint32_t *words = tern_gpu_spirv(which, &n_words);
-    return make(vk, which, words, n_words, err);
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (tern_vulkan__check(vk, m->outcomes[i].result, "vkCreateComputePipelines", err) != TERN_OK)
+            return tern_error_prefix(err, "kernel %s", tern_gpu_pipelines[m->which[i]].name);
+        vk->counters.pipelines++;
+        vk->counters.pipeline_hits += m->outcomes[i].hit;
+        vk->n_unsaved += !m->outcomes[i].hit;
+    }
+    return TERN_OK;
+}
+
+tern_status tern_vulkan__pipelines(tern_vulkan *vk, const tern_gpu_program *program, tern_error *err)
+{
+    making *m = tern_calloc(1, sizeof *m);
+    if (!m) return tern_fail_alloc(err, sizeof *m);
+    tern_status status = choose(vk, program, m, err);
+    if (status == TERN_OK && m->n > 1) status = tern_vulkan__threads(vk, err);
+    if (status == TERN_OK && m->n > 1) tern_pool_for(vk->threads, m->n, make_task, m);
+    if (status == TERN_OK && m->n == 1) make_task(m, 0, 0);
+    if (status == TERN_OK) status = count(vk, m, err);
+    tern_free(m);
+    return status;
 }
 
 void tern_vulkan__pipelines_close(tern_vulkan *vk)

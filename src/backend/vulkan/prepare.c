@@ -87,7 +87,6 @@ static tern_status make_pool(tern_vulkan *vk, tern_prepared *p, tern_error *err)
 static tern_status make_set(tern_vulkan *vk, tern_prepared *p, size_t k, tern_error *err)
 {
     const tern_gpu_dispatch *d = &p->program.dispatches[k];
-    TERN_TRY(tern_vulkan__pipeline(vk, d->pipeline, err));
     VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO, .descriptorPool = p->descriptor_pool,
                                         .descriptorSetCount = 1, .pSetLayouts = &vk->set_layouts[d->n_bindings]};
     TERN_TRY(tern_vulkan__check(vk, vk->fn.AllocateDescriptorSets(vk->device, &info, &p->sets[k]), "vkAllocateDescriptorSets", err));
@@ -105,6 +104,7 @@ static tern_status make_set(tern_vulkan *vk, tern_prepared *p, size_t k, tern_er
 
 static tern_status make_sets(tern_vulkan *vk, tern_prepared *p, tern_error *err)
 {
+    TERN_TRY(tern_vulkan__pipelines(vk, &p->program, err));
     TERN_TRY(make_pool(vk, p, err));
     p->sets = tern_calloc(p->program.n, sizeof *p->sets);
     if (!p->sets) return tern_fail_alloc(err, p->program.n * sizeof *p->sets);

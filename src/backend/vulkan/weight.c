@@ -26,7 +26,7 @@ static void pack_task(void *context, uint32_t task, uint32_t thread)
     if (status != TERN_OK) atomic_store(&p->status, (int)status);
 }
 
-static tern_status start_threads(tern_vulkan *vk, tern_error *err)
+tern_status tern_vulkan__threads(tern_vulkan *vk, tern_error *err)
 {
     if (vk->threads) return TERN_OK;
     TERN_TRY(tern_pool_open(&vk->threads, vk->n_threads, false, err));
@@ -44,7 +44,7 @@ static tern_status pack(tern_vulkan *vk, packing *p, tern_error *err)
     if (n_tasks == 1) {
         pack_task(p, 0, 0);
     } else {
-        TERN_TRY(start_threads(vk, err));
+        TERN_TRY(tern_vulkan__threads(vk, err));
         tern_pool_for(vk->threads, n_tasks, pack_task, p);
     }
     tern_status status = (tern_status)atomic_load(&p->status);

@@ -54,7 +54,8 @@ var<workgroup> partial: array<vec2<u32>, WORKGROUP>;
 var<workgroup> heads: array<vec2<u32>, HEADS>;
 var<workgroup> fronts: array<vec2<u32>, MAX_SLICES>; // the best of each slice that is not chosen yet
 var<workgroup> wanted: u32;
-var<workgroup> uniform_draw: f32; // read by invocation 0, which counts the step at the end
+var<workgroup> settings: array<u32, DRAWS>; // tern_sample_params, read by invocation 0, which changes it at the end
+var<workgroup> uniform_draw: f32;
 var<workgroup> ids: array<u32, MAX_TOP_K>; // of the candidates, best first
 var<workgroup> xs: array<f32, MAX_TOP_K>;
 var<workgroup> weights: array<f32, MAX_TOP_K>;
@@ -154,7 +155,7 @@ fn exponential(x: f32) -> f32 {
 }
 
 fn real(word: u32) -> f32 {
-    return bitcast<f32>(params[p.sampler_word + word]);
+    return bitcast<f32>(settings[word]);
 }
 
 // The weight of candidate i after the cuts; 0 when it is cut. n candidates.
@@ -217,21 +218,21 @@ fn cut_and_draw(local: u32, n: u32) {
 
 fn is_end(token: u32) -> bool {
     var found = false;
-    for (var i = 0u; i < params[p.sampler_word + N_ENDS]; i++) {
-        found = found || params[p.sampler_word + END_IDS + i] == token;
+    for (var i = 0u; i < settings[N_ENDS]; i++) {
+        found = found || settings[END_IDS + i] == token;
     }
     return found;
 }
 
-// Writes the token where the host and the next step find it.
-fn finish(token: u32) {
-    let done = params[p.sampler_word + N_DONE] + 1u;
+// Writes the token where the host and the next step find it; that one is at `position`.
+fn finish(token: u32, position: u32) {
+    let done = settings[N_DONE] + 1u;
     params[p.sampler_word + N_DONE] = done;
     tokens[0] = done;
     tokens[done] = token;
     params[p.ids_word] = token;
-    params[p.positions_word] += 1u;
-    if (done >= params[p.sampler_word + N_WANTED] || is_end(token)) {
+    params[p.positions_word] = position;
+    if (done >= settings[N_WANTED] || is_end(token)) {
         params[p.counts_word] = 0u;
         params[p.counts_word + 1u] = 0u;
     }
@@ -244,20 +245,28 @@ fn main(
 ) {
     var lanes = 1u;
     lanes = subgroup_lanes; // subgroups only
+    // Everything is asked for at once; no load waits for another.
+    var position = 0u;
     if (local == 0u) {
-        wanted = select(min(params[p.sampler_word + TOP_K], MAX_TOP_K), 0u, params[p.counts_word + 1u] == 0u);
-        uniform_draw = real(DRAWS + params[p.sampler_word + N_DONE]);
+        for (var i = 0u; i < DRAWS; i++) { // unroll
+            settings[i] = params[p.sampler_word + i];
+        }
+        position = params[p.positions_word] + 1u;
+        wanted = select(min(settings[TOP_K], MAX_TOP_K), 0u, params[p.counts_word + 1u] == 0u);
         atomicStore(&drawn, NONE);
         atomicStore(&largest, 0u);
-    }
-    let top_k = workgroupUniformLoad(&wanted);
-    if (top_k == 0u) {
-        return;
     }
     for (var s = local; s < p.n_slices; s += WORKGROUP) {
         fronts[s] = slices[s * FRONT];
     }
     var mine = best_of_mine(local);
+    let top_k = workgroupUniformLoad(&wanted);
+    if (top_k == 0u) {
+        return;
+    }
+    if (local == 0u && top_k > 1u) {
+        uniform_draw = bitcast<f32>(params[p.sampler_word + DRAWS + settings[N_DONE]]);
+    }
     var n = 0u; // candidates
     for (var round = 0u; round < top_k; round++) {
         let best = workgroup_best(mine, local, lanes);
@@ -278,6 +287,6 @@ fn main(
     }
     if (local == 0u) {
         let from_draw = select(atomicLoad(&largest), atomicLoad(&drawn), atomicLoad(&drawn) != NONE);
-        finish(select(0u, select(ids[0], from_draw, top_k > 1u), n > 0u));
+        finish(select(0u, select(ids[0], from_draw, top_k > 1u), n > 0u), position);
     }
 }

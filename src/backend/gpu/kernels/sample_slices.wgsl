@@ -90,12 +90,20 @@ fn main(
     if (local == 0u) {
         wanted = select(select(1u, FRONT, params[p.sampler_word + 2u] > 1u), 0u, params[p.counts_word + 1u] == 0u);
     }
-    let n = workgroupUniformLoad(&wanted);
     let slice = group.x;
+    let first = ((local / RUN) * p.n_slices + slice) * RUN + local % RUN;
+    var mine = vec2<u32>(0u, NONE);
+    if (first < p.n_vocab) {
+        mine = vec2<u32>(key(logits[first]), first);
+    }
+    let n = workgroupUniformLoad(&wanted);
     var last = vec2<u32>(NONE, NONE); // before every candidate
     for (var round = 0u; round < n; round++) {
         var best = vec2<u32>(0u, NONE);
-        var id = ((local / RUN) * p.n_slices + slice) * RUN + local % RUN;
+        if (better(last, mine)) {
+            best = mine;
+        }
+        var id = first + WORKGROUP * p.n_slices;
         while (id < p.n_vocab) {
             let candidate = vec2<u32>(key(logits[id]), id);
             if (better(last, candidate) && better(candidate, best)) {

@@ -1,6 +1,7 @@
 /* What the Vulkan backend says and does when the driver fails: functions of the driver are replaced by ones that fail. */
 #include "backend/open.h"
 #include "backend/vulkan/device.h"
+#include "base/alloc.h"
 #include "support/op_case.h"
 #include "support/test.h"
 
@@ -169,41 +170,107 @@ static VKAPI_ATTR void VKAPI_CALL does_nothing(VkCommandBuffer commands, uint32_
     (void)z;
 }
 
+/* A graph of one sum over buffers of its own. */
+typedef struct sum {
+    test_case c;
+    tern_buffer *buffers[TEST_CASE_MAX_VALUES];
+    tern_binding bindings[TEST_CASE_MAX_VALUES];
+} sum;
+
+static void sum_open(sum *s)
+{
+    static tern_rng rng;
+    *s = (sum){0};
+    test_case_open(&s->c, &rng, &(test_case_shape){.max_tokens = 3});
+    tern_view x = test_case_rows(&s->c, "x", TERN_ROWS_TOKENS, 70, TEST_ORDINARY);
+    tern_view y = test_case_output(&s->c, "sum", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 70);
+    test_case_add(&s->c, (tern_op){.kind = TERN_OP_ADD, .n_in = 2, .in = {x, x}, .out = y});
+    assert_int_equal(s->c.graph.values[0].kind, TERN_VALUE_PARAM);
+}
+
+static tern_status sum_bind(sum *s, tern_backend *b)
+{
+    const tern_graph *g = &s->c.graph;
+    for (size_t i = 0; i < g->n_values; i++) {
+        bool param = g->values[i].kind == TERN_VALUE_PARAM;
+        if (!param || i == 0) TERN_TRY(b->buffer_create(b, i ? g->values[i].bytes : g->param_bytes, &s->buffers[i], &err));
+        s->bindings[i] = (tern_binding){.buffer = s->buffers[param ? 0 : i], .offset = param ? g->values[i].offset : 0};
+    }
+    return TERN_OK;
+}
+
+static void sum_close(sum *s, tern_backend *b)
+{
+    for (size_t i = 0; b && i < s->c.graph.n_values; i++) b->buffer_free(b, s->buffers[i]);
+    test_case_close(&s->c);
+}
+
 /* A driver whose kernels leave everything as it was is found out when a graph is made ready. */
 static void wrong_kernels_are_found(void **state)
 {
     (void)state;
     tern_backend *b = open_own(false);
     tern_vulkan *vk = tern_vulkan__self(b);
-    tern_rng rng;
-    test_seed(&rng);
-    test_case c;
-    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 3});
-    tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, 70, TEST_ORDINARY);
-    tern_view sum = test_case_output(&c, "sum", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 70);
-    test_case_add(&c, (tern_op){.kind = TERN_OP_ADD, .n_in = 2, .in = {x, x}, .out = sum});
-    tern_buffer *buffers[TEST_CASE_MAX_VALUES];
-    tern_binding bindings[TEST_CASE_MAX_VALUES] = {0};
-    for (size_t i = 0; i < c.graph.n_values; i++) {
-        assert_ok(b->buffer_create(b, c.graph.param_bytes + c.graph.values[i].bytes, &buffers[i], &err), err);
-        bool param = c.graph.values[i].kind == TERN_VALUE_PARAM;
-        bindings[i] = (tern_binding){.buffer = buffers[param ? 0 : i], .offset = param ? c.graph.values[i].offset : 0};
-    }
-    assert_int_equal(c.graph.values[0].kind, TERN_VALUE_PARAM);
+    sum s;
+    sum_open(&s);
+    assert_ok(sum_bind(&s, b), err);
     tern_prepared *prepared = NULL;
     PFN_vkCmdDispatch dispatch = vk->fn.CmdDispatch;
     vk->fn.CmdDispatch = does_nothing;
-    says(b->prepare(b, &c.graph, bindings, &prepared, &err), TERN_UNSUPPORTED, "computes the kernel ADD_256 wrong (sum, row 0, column 0: 0, but");
+    says(b->prepare(b, &s.c.graph, s.bindings, &prepared, &err), TERN_UNSUPPORTED, "computes the kernel ADD_");
+    assert_non_null(strstr(err.message, "wrong (sum, row 0, column 0: 0, but"));
     assert_null(prepared);
     vk->fn.CmdDispatch = dispatch;
-    assert_ok(b->prepare(b, &c.graph, bindings, &prepared, &err), err);
+    assert_ok(b->prepare(b, &s.c.graph, s.bindings, &prepared, &err), err);
     b->prepared_free(b, prepared);
     vk->fn.CmdDispatch = does_nothing; /* proven: not tried again */
-    assert_ok(b->prepare(b, &c.graph, bindings, &prepared, &err), err);
+    assert_ok(b->prepare(b, &s.c.graph, s.bindings, &prepared, &err), err);
     b->prepared_free(b, prepared);
-    for (size_t i = 0; i < c.graph.n_values; i++) b->buffer_free(b, buffers[i]);
-    test_case_close(&c);
+    sum_close(&s, b);
     b->close(b);
+}
+
+/* Opens, prepares, runs; the first error ends it, and all is given back. */
+static tern_status use_all(sum *s, bool staged)
+{
+    const tern_vulkan_options options = {.cache_dir = "", .staged = staged, .trusting = true, .n_threads = 1};
+    float out[70];
+    tern_backend *b = NULL;
+    tern_prepared *prepared = NULL;
+    tern_status status = tern_vulkan_open(&b, &options, &err);
+    if (status == TERN_OK) status = sum_bind(s, b);
+    if (status == TERN_OK) status = b->prepare(b, &s->c.graph, s->bindings, &prepared, &err);
+    if (status == TERN_OK) status = b->run(b, prepared, 1, &err);
+    if (status == TERN_OK) status = b->wait(b, &err);
+    if (status == TERN_OK) status = b->buffer_read(b, s->bindings[s->c.graph.n_values - 1].buffer, 0, out, sizeof out, &err);
+    if (!b) return status;
+    b->prepared_free(b, prepared);
+    for (size_t i = 0; i < s->c.graph.n_values; i++) {
+        b->buffer_free(b, s->buffers[i]);
+        s->buffers[i] = NULL;
+    }
+    b->close(b);
+    return status;
+}
+
+static void any_allocation_may_fail(void **state)
+{
+    (void)state;
+    tern_backend *there = open_own(false);
+    there->close(there);
+    sum s;
+    sum_open(&s);
+    int64_t live = tern_alloc_live();
+    uint64_t n = 1;
+    for (tern_status status = TERN_OUT_OF_MEMORY; status != TERN_OK; n++) {
+        tern_alloc_fail_after(n, true);
+        status = use_all(&s, n % 2);
+        tern_alloc_fail_after(0, false);
+        if (status != TERN_OK && status != TERN_OUT_OF_MEMORY) fail_msg("allocation %d: %s", (int)n, err.message);
+        assert_int_equal(tern_alloc_live(), live);
+    }
+    print_message("%d allocations\n", (int)n - 1);
+    sum_close(&s, NULL);
 }
 
 int main(void)
@@ -211,6 +278,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(out_of_memory), cmocka_unit_test(too_many_allocations), cmocka_unit_test(a_lost_device_stays_lost),
         cmocka_unit_test(a_device_that_hangs_is_given_up), cmocka_unit_test(results_have_names), cmocka_unit_test(devices_that_are_not_there),
-        cmocka_unit_test(wrong_kernels_are_found)};
+        cmocka_unit_test(wrong_kernels_are_found), cmocka_unit_test(any_allocation_may_fail)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

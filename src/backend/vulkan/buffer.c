@@ -41,7 +41,9 @@ tern_status tern_vulkan__buffer_zero(tern_vulkan *vk, tern_buffer *buffer, tern_
 
 void tern_vulkan__buffer_free(tern_vulkan *vk, tern_buffer *buffer)
 {
+    tern_error ignored = {0};
     if (!buffer || vk->hangs) return;
+    tern_vulkan__upload_wait(vk, &ignored); /* it may be written to */
     tern_vulkan__buffer_free(vk, buffer->mirror);
     if (buffer->handle) vk->fn.DestroyBuffer(vk->device, buffer->handle, NULL);
     tern_vulkan__release(vk, &buffer->memory);

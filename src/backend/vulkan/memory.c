@@ -123,6 +123,15 @@ static void block_free(tern_vulkan *vk, tern_vulkan_block *block)
     tern_free(block);
 }
 
+/* Gives back a block that holds nothing. */
+static void drop(tern_vulkan *vk, tern_vulkan_block *block)
+{
+    tern_vulkan_block **link = &vk->blocks;
+    while (*link != block) link = &(*link)->next;
+    *link = block->next;
+    block_free(vk, block);
+}
+
 static tern_status block_map(tern_vulkan *vk, tern_vulkan_block *block, tern_error *err)
 {
     if (!(vk->physical.memory.memoryTypes[block->type].propertyFlags & visible)) return TERN_OK;
@@ -188,7 +197,9 @@ tern_status tern_vulkan__allocate(tern_vulkan *vk, tern_vulkan_use use, const Vk
     uint64_t size = block_bytes(vk, bytes);
     tern_error first = {0};
     if (block_make(vk, size, type, &block, &first) != TERN_OK) TERN_TRY(block_make(vk, bytes, type, &block, err));
-    return take(vk, use, block, 0, bytes, 0, out, err);
+    tern_status status = take(vk, use, block, 0, bytes, 0, out, err);
+    if (status != TERN_OK) drop(vk, block);
+    return status;
 }
 
 void tern_vulkan__release(tern_vulkan *vk, tern_vulkan_piece *piece)
@@ -200,11 +211,7 @@ void tern_vulkan__release(tern_vulkan *vk, tern_vulkan_piece *piece)
     block->n--;
     for (size_t i = at; i < block->n; i++) block->pieces[i] = block->pieces[i + 1];
     *piece = (tern_vulkan_piece){0};
-    if (block->n) return;
-    tern_vulkan_block **link = &vk->blocks;
-    while (*link != block) link = &(*link)->next;
-    *link = block->next;
-    block_free(vk, block);
+    if (block->n == 0) drop(vk, block);
 }
 
 static VkMappedMemoryRange mapped_range(const tern_vulkan_piece *piece)

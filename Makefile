@@ -32,7 +32,8 @@ test: test-build ## Build everything and run all tests
 	@ctest --preset release -j $(JOBS)
 
 shaders: ## Compile the WGSL kernels (needs Node and npm; the result is committed)
-	@cd tools/wgsl && npm ci --ignore-scripts --silent && npm run --silent build -- --tint $(ARGS)
+	@cd tools/wgsl && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --silent; }
+	@cd tools/wgsl && npm run --silent build -- --tint $(ARGS)
 
 bench: build ## Measure speed as a share of this machine's memory bandwidth
 	@scripts/bench.sh $(ARGS)

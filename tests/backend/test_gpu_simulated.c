@@ -55,7 +55,8 @@ static const test_tolerance near = {.of_value = 1e-5, .of_row = 1e-6, .absolute 
 /* On every device. */
 static void compare(test_case *c, uint32_t n_tokens, uint32_t n_outputs, test_tolerance tolerance)
 {
-    for (size_t i = 0; i < N_DEVICES; i++) test_case_compare(c, backend(i), n_tokens, n_outputs, tolerance);
+    for (size_t i = 0; i < N_DEVICES; i += test_quick() ? 3 : 1)
+        test_case_compare(c, backend(i), n_tokens, n_outputs, tolerance);
     test_case_close(c);
 }
 
@@ -242,7 +243,7 @@ static void samples(void **state)
     free(s.logits);
 }
 
-/* What ran, and how many invocations of its workgroups had work. */
+/* What ran. */
 static void report(void **state)
 {
     (void)state;
@@ -251,9 +252,7 @@ static void report(void **state)
         const test_use *use = &test_simulated_use[i];
         if (use->runs == 0) continue;
         n++;
-        if (use->invocations)
-            print_message("%-32s %5.1f %% of invocations at work, %llu runs\n", tern_gpu_pipelines[i].name,
-                          100.0 * (double)use->workers / (double)use->invocations, (unsigned long long)use->runs);
+        print_message("%-36s %llu runs\n", tern_gpu_pipelines[i].name, (unsigned long long)use->runs);
     }
     print_message("%zu of %d pipelines ran\n", n, TERN_GPU_PIPELINE_COUNT);
     assert_true(n > 0);

@@ -9,10 +9,9 @@
 /* Subgroups have caps->subgroup_min lanes. Errors of a kernel are those of run(). */
 tern_status test_simulated_open(tern_backend **backend, const tern_gpu_caps *caps, tern_error *err);
 
-/* How well the invocations of a pipeline were used so far: those that touched a binding besides the parameters, of all
- * in workgroups where one did; and whether it has run at all. */
+/* How a pipeline's invocations were used so far (spirv_figures). */
 typedef struct test_use {
-    uint64_t runs, workers, invocations, instructions;
+    uint64_t runs, done, possible;
 } test_use;
 
 extern test_use test_simulated_use[TERN_GPU_PIPELINE_COUNT];

@@ -47,10 +47,10 @@ typedef struct spirv_dispatch {
 spirv_module *spirv_open(const uint32_t *words, size_t n, const char **error);
 void spirv_close(spirv_module *module);
 
-/* What the runs of a dispatch amounted to. */
+/* What the runs of a dispatch amounted to, in instructions: all; those of workgroups that touched a binding besides the
+ * parameters; and as many as these could have run while their busiest invocation did. */
 typedef struct spirv_figures {
-    uint64_t instructions;
-    uint32_t invocations, workers; /* of workgroups that did anything: all, and those that touched a binding */
+    uint64_t instructions, done, possible;
 } spirv_figures;
 
 /* Runs all workgroups, one after the other, from the last to the first when `backwards`. NULL, or what is wrong (static

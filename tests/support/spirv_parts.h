@@ -55,7 +55,8 @@ typedef struct spirv_invocation {
     uint32_t *env;
     uint32_t pc, index, depth, calls[SPIRV_MAX_CALLS];
     spirv_state state;
-    bool worked;
+    bool worked; /* touched a binding besides the parameters */
+    uint64_t instructions;
 } spirv_invocation;
 
 typedef struct spirv_machine {

@@ -109,6 +109,7 @@ static void run_one(spirv_machine *machine, spirv_invocation *v)
         if (op == OP_CONTROL_BARRIER) v->state = SPIRV_AT_BARRIER;
         else if (op >= OP_GROUP_FIRST && op <= OP_GROUP_LAST) v->state = SPIRV_AT_SUBGROUP;
         else if (!step(machine, v, i, i[0] >> 16)) spirv_fail(machine, v, "instruction %u is not known", op);
+        v->instructions++;
         if (++machine->instructions - machine->group_began > MOST_INSTRUCTIONS)
             spirv_fail(machine, v, "more than %d instructions in this workgroup", MOST_INSTRUCTIONS);
     }
@@ -211,6 +212,23 @@ static void begin(spirv_machine *machine, uint32_t index)
     v->state = SPIRV_RUNS;
     v->depth = 0;
     v->worked = false;
+    v->instructions = 0;
+}
+
+/* What a workgroup's invocations did, and could have done while the busiest of them was at work. */
+static void note_work(const spirv_machine *machine, spirv_figures *figures)
+{
+    uint64_t sum = 0, most = 0;
+    bool worked = false;
+    for (uint32_t k = 0; k < machine->n_invocations; k++) {
+        const spirv_invocation *v = &machine->invocations[k];
+        sum += v->instructions;
+        most = v->instructions > most ? v->instructions : most;
+        worked |= v->worked;
+    }
+    if (!worked) return;
+    figures->done += sum;
+    figures->possible += most * machine->n_invocations;
 }
 
 static void run_group(spirv_machine *machine, spirv_figures *figures)
@@ -225,10 +243,7 @@ static void run_group(spirv_machine *machine, spirv_figures *figures)
         if (!machine->failed && !all_done(machine) && !pass_subgroups(machine) && !pass_barrier(machine))
             explain_standstill(machine);
     }
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < machine->n_invocations; k++) n += machine->invocations[k].worked;
-    figures->workers += n;
-    figures->invocations += n ? machine->n_invocations : 0;
+    note_work(machine, figures);
 }
 
 static bool open_machine(spirv_machine *machine)

@@ -68,8 +68,10 @@ static tern_status create(tern_vulkan_instance *in, bool validation, tern_error 
     }
     VkResult result = in->fn.CreateInstance(&info, NULL, &in->instance);
     if (result == VK_SUCCESS) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "vulkan: vkCreateInstance: %s%s", tern_vulkan__result_name(result),
-                     result == VK_ERROR_INCOMPATIBLE_DRIVER ? " (no driver of a Vulkan device is installed)" : "");
+    if (result == VK_ERROR_INCOMPATIBLE_DRIVER)
+        return tern_fail(err, TERN_NOT_FOUND, "vulkan: the loader finds no driver: install your GPU's Vulkan driver, or mesa-vulkan-drivers "
+                                              "for a device on the CPU");
+    return tern_fail(err, TERN_UNSUPPORTED, "vulkan: vkCreateInstance gave %s (%d)", tern_vulkan__result_name(result), (int)result);
 }
 
 static tern_status watch(tern_vulkan_instance *in, tern_error *err)

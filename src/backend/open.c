@@ -22,8 +22,12 @@ static tern_status open_cpu(tern_backend **backend, const tern_backend_options *
 #if TERN_VULKAN
 static tern_status open_vulkan(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
-    tern_vulkan_options vulkan = {.device = options->device, .cache_dir = options->cache_dir, .n_threads = options->n_threads,
-                                  .validation = options->validation, .profile = options->profile, .limits = options->gpu_limits};
+    tern_vulkan_options vulkan = {.device = options->device,
+                                  .cache_dir = options->cache_dir,
+                                  .n_threads = options->n_threads,
+                                  .validation = options->validation,
+                                  .profile = options->profile,
+                                  .limits = options->gpu_limits};
     return tern_vulkan_open(backend, &vulkan, err);
 }
 #else
@@ -35,14 +39,17 @@ static tern_status open_vulkan(tern_backend **backend, const tern_backend_option
 }
 #endif
 
-static tern_status open_named(tern_backend **backend, const char *name, const tern_backend_options *options, tern_error *err)
+static tern_status open_named(tern_backend **backend, const char *name, const tern_backend_options *options,
+                              tern_error *err)
 {
     const char *gpu_only = options->device ? "device" : options->validation ? "validation" : NULL;
     if (strcmp(name, "cpu") == 0 && gpu_only)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: backend \"cpu\" has none; it goes with \"vulkan\"", gpu_only);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: backend \"cpu\" has none; it goes with \"vulkan\"",
+                         gpu_only);
     if (strcmp(name, "cpu") == 0) return open_cpu(backend, options, err);
     if (strcmp(name, "vulkan") == 0) return open_vulkan(backend, options, err);
-    return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": this build has \"cpu\"%s", name, TERN_VULKAN ? " and \"vulkan\"" : "");
+    return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": this build has \"cpu\"%s", name,
+                     TERN_VULKAN ? " and \"vulkan\"" : "");
 }
 
 tern_status tern_backend_open(tern_backend **backend, const tern_backend_options *options, tern_error *err)

@@ -13,9 +13,10 @@ typedef struct tern_backend_options {
     bool pin;                 /* tie threads to cores */
     const char *cpu_features; /* as tern_cpu_features_parse reads them; NULL: all that the machine has */
     /* of GPUs */
-    const char *device;    /* its index in the list of devices, or a part of its name; NULL: the one that should be fastest */
-    bool split;            /* only the model's last gpu_layers layers run on the device, all else on the CPU; when there are fewer layers than */
-    uint32_t gpu_layers;   /* that, embedding and output head go with them. "cpu" is split over two CPU backends (for tests) */
+    const char *device;  /* its index in the list of devices, or a part of its name; NULL: what should be fastest */
+    bool split;          /* only the model's last gpu_layers layers run on the device, all else on the CPU; when */
+    uint32_t gpu_layers; /* there are fewer layers than that, embedding and output head go with them. "cpu" is split
+                          * over two CPU backends (for tests) */
     bool validation;       /* the driver's checking layers: what they say is an error */
     bool profile;          /* time every dispatch */
     const struct tern_gpu_caps *gpu_limits; /* use no more than this of the device, for tests; NULL: all */

@@ -119,8 +119,9 @@ static void *take_turns(void *context)
     float x[WIDTH], out[WIDTH];
     for (int turn = 1; turn <= N_TURNS && !s->wrong; turn++) {
         for (int i = 0; i < WIDTH; i++) x[i] = s->factor * (float)(turn + i);
-        bool ok = b->buffer_write(b, s->bindings[s->x].buffer, 0, x, sizeof x, &err) == TERN_OK && b->run(b, s->prepared, 1, &err) == TERN_OK &&
-                  b->wait(b, &err) == TERN_OK && b->buffer_read(b, s->bindings[s->out].buffer, 0, out, sizeof out, &err) == TERN_OK;
+        bool ok = b->buffer_write(b, s->bindings[s->x].buffer, 0, x, sizeof x, &err) == TERN_OK &&
+                  b->run(b, s->prepared, 1, &err) == TERN_OK && b->wait(b, &err) == TERN_OK &&
+                  b->buffer_read(b, s->bindings[s->out].buffer, 0, out, sizeof out, &err) == TERN_OK;
         if (!ok) s->wrong = "an error";
         for (int i = 0; i < WIDTH && ok; i++)
             if (!(out[i] == x[i] * (N_ADDENDS + 1))) s->wrong = "another session's numbers, or an earlier turn's";
@@ -162,7 +163,8 @@ static void measures(void **state)
     tern_backend *b = gpu();
     tern_backend_counters before, after;
     b->counters(b, &before);
-    double read = b->measure(b, TERN_MEASURE_READ, NULL, 0, 0.05), dots = b->measure(b, TERN_MEASURE_DOTS, NULL, 0, 0.05);
+    double read = b->measure(b, TERN_MEASURE_READ, NULL, 0, 0.05),
+           dots = b->measure(b, TERN_MEASURE_DOTS, NULL, 0, 0.05);
     print_message("%.2f GB/s, %.2f billion int8 multiply-adds/s\n", read * 1e-9, dots * 1e-9);
     assert_true(read > 1e6 && read < 1e14);
     assert_true(dots > 1e6 && dots < 1e18);

@@ -8,7 +8,8 @@
 #include "support/op_case.h"
 #include "support/test.h"
 
-static tern_vulkan_physical device = {.properties = {.vendorID = 1, .deviceID = 2, .driverVersion = 3, .deviceName = "made up"}};
+static tern_vulkan_physical device = {
+    .properties = {.vendorID = 1, .deviceID = 2, .driverVersion = 3, .deviceName = "made up"}};
 
 static char *path_in(const char *folder)
 {
@@ -148,7 +149,8 @@ static void nothing_is_kept_without_a_folder(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(content_comes_back), cmocka_unit_test(another_driver_has_another_file),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(content_comes_back),
+                                       cmocka_unit_test(another_driver_has_another_file),
                                        cmocka_unit_test(damage_is_found), cmocka_unit_test(pipelines_are_kept),
                                        cmocka_unit_test(nothing_is_kept_without_a_folder)};
     return cmocka_run_group_tests(tests, NULL, test_backends_close);

@@ -8,12 +8,14 @@ static tern_vulkan_physical made_up(const char *name, VkPhysicalDeviceType type)
     p.properties.apiVersion = VK_API_VERSION_1_3;
     p.properties.deviceType = type;
     snprintf(p.properties.deviceName, sizeof p.properties.deviceName, "%s", name);
-    p.properties.limits = (VkPhysicalDeviceLimits){.maxStorageBufferRange = 1u << 30, .maxComputeSharedMemorySize = 32768,
-                                                   .maxComputeWorkGroupInvocations = 1024, .maxComputeWorkGroupSize = {512, 512, 64},
+    p.properties.limits = (VkPhysicalDeviceLimits){.maxStorageBufferRange = 1u << 30,
+                                                   .maxComputeSharedMemorySize = 32768,
+                                                   .maxComputeWorkGroupInvocations = 1024,
+                                                   .maxComputeWorkGroupSize = {512, 512, 64},
                                                    .maxComputeWorkGroupCount = {1u << 30, 65535, 65536},
                                                    .minStorageBufferOffsetAlignment = 64};
-    p.subgroups = (VkPhysicalDeviceSubgroupProperties){.subgroupSize = 64, .supportedStages = VK_SHADER_STAGE_COMPUTE_BIT,
-                                                       .supportedOperations = 0xff};
+    p.subgroups = (VkPhysicalDeviceSubgroupProperties){
+        .subgroupSize = 64, .supportedStages = VK_SHADER_STAGE_COMPUTE_BIT, .supportedOperations = 0xff};
     return p;
 }
 
@@ -110,7 +112,10 @@ static void capabilities(void **state)
 static void limits_only_lower(void **state)
 {
     (void)state;
-    tern_gpu_caps caps, limits = {.subgroup_max = 0, .workgroup_bytes = 16384, .workgroup_invocations = 2048, .max_groups = 65535,
+    tern_gpu_caps caps, limits = {.subgroup_max = 0,
+                                  .workgroup_bytes = 16384,
+                                  .workgroup_invocations = 2048,
+                                  .max_groups = 65535,
                                   .max_binding = 4096};
     tern_vulkan__caps(&machines[2], &caps);
     tern_vulkan__limit(&caps, &limits);
@@ -118,6 +123,41 @@ static void limits_only_lower(void **state)
     assert_int_equal(caps.workgroup_bytes, 16384);
     assert_int_equal(caps.workgroup_invocations, 512);
     assert_int_equal(caps.max_binding, 4096);
+}
+
+static VkPhysicalDeviceMemoryProperties memory_of(const VkMemoryPropertyFlags *flags, uint32_t n)
+{
+    VkPhysicalDeviceMemoryProperties m = {.memoryTypeCount = n, .memoryHeapCount = 1};
+    for (uint32_t i = 0; i < n; i++) m.memoryTypes[i].propertyFlags = flags[i];
+    return m;
+}
+
+enum { LOCAL = 1, VISIBLE = 2, COHERENT = 4, CACHED = 8, PROTECTED = 32 };
+
+static void memory_types(void **state)
+{
+    (void)state;
+    const VkMemoryPropertyFlags a[] = {0, PROTECTED | LOCAL, LOCAL, VISIBLE | COHERENT, VISIBLE | COHERENT | CACHED,
+                                       LOCAL | VISIBLE | COHERENT};
+    VkPhysicalDeviceMemoryProperties discrete = memory_of(a, 6);
+    assert_int_equal(tern_vulkan__memory_type(&discrete, false, TERN_VULKAN_DEVICE, ~0u), 2);
+    assert_int_equal(tern_vulkan__memory_type(&discrete, false, TERN_VULKAN_SHARED, ~0u), 5);
+    assert_int_equal(tern_vulkan__memory_type(&discrete, false, TERN_VULKAN_UPLOAD, ~0u), 3);
+    assert_int_equal(tern_vulkan__memory_type(&discrete, false, TERN_VULKAN_READBACK, ~0u), 4);
+    assert_int_equal(tern_vulkan__memory_type(&discrete, false, TERN_VULKAN_SHARED, 0x1f), 3); /* no such window */
+    assert_int_equal(tern_vulkan__memory_type(&discrete, false, TERN_VULKAN_DEVICE, 0x30), 5);
+    assert_int_equal(tern_vulkan__memory_type(&discrete, false, TERN_VULKAN_DEVICE, 0), UINT32_MAX);
+    const VkMemoryPropertyFlags b[] = {LOCAL | VISIBLE | COHERENT, LOCAL | VISIBLE | CACHED};
+    VkPhysicalDeviceMemoryProperties phone = memory_of(b, 2);
+    assert_int_equal(tern_vulkan__memory_type(&phone, true, TERN_VULKAN_DEVICE, ~0u), 1); /* flushed by hand */
+    assert_int_equal(tern_vulkan__memory_type(&phone, true, TERN_VULKAN_SHARED, ~0u), 1);
+    assert_int_equal(tern_vulkan__memory_type(&phone, true, TERN_VULKAN_DEVICE, 1), 0);
+    assert_int_equal(tern_vulkan__memory_type(&phone, false, TERN_VULKAN_UPLOAD, ~0u), 0);
+    const VkMemoryPropertyFlags c[] = {VISIBLE | COHERENT};
+    VkPhysicalDeviceMemoryProperties plain = memory_of(c, 1);
+    for (int use = TERN_VULKAN_DEVICE; use <= TERN_VULKAN_READBACK; use++)
+        for (int unified = 0; unified < 2; unified++)
+            assert_int_equal(tern_vulkan__memory_type(&plain, unified, (tern_vulkan_use)use, ~0u), 0);
 }
 
 static bool step(tern_vulkan_hazards *h, const void *read, uint64_t read_at, const void *written, uint64_t written_at)
@@ -146,8 +186,10 @@ static void barriers_only_for_hazards(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices_by_rank_index_and_name), cmocka_unit_test(wrong_choices_say_what_there_is), cmocka_unit_test(capabilities),
-        cmocka_unit_test(limits_only_lower), cmocka_unit_test(barriers_only_for_hazards)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(devices_by_rank_index_and_name),
+                                       cmocka_unit_test(wrong_choices_say_what_there_is),
+                                       cmocka_unit_test(capabilities), cmocka_unit_test(limits_only_lower),
+                                       cmocka_unit_test(barriers_only_for_hazards),
+                                       cmocka_unit_test(memory_types)};
     return cmocka_run_group_tests(tests, make_machines, NULL);
 }

@@ -1,4 +1,5 @@
-/* What the Vulkan backend says and does when the driver fails: functions of the driver are replaced by ones that fail. */
+/* What the Vulkan backend says and does when the driver fails: functions of the driver are replaced by ones that fail.
+ */
 #include "backend/open.h"
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
@@ -25,8 +26,8 @@ static void says(tern_status status, tern_status wanted, const char *words)
     if (!strstr(err.message, words)) fail_msg("\"%s\" in: %s", words, err.message);
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL no_memory(VkDevice device, const VkMemoryAllocateInfo *info, const VkAllocationCallbacks *callbacks,
-                                                VkDeviceMemory *memory)
+static VKAPI_ATTR VkResult VKAPI_CALL no_memory(VkDevice device, const VkMemoryAllocateInfo *info,
+                                                const VkAllocationCallbacks *callbacks, VkDeviceMemory *memory)
 {
     (void)device;
     (void)info;
@@ -44,7 +45,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL lost_on_submit(VkQueue queue, uint32_t n, 
     return VK_ERROR_DEVICE_LOST;
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL never_done(VkDevice device, uint32_t n, const VkFence *fences, VkBool32 all, uint64_t timeout)
+static VKAPI_ATTR VkResult VKAPI_CALL never_done(VkDevice device, uint32_t n, const VkFence *fences, VkBool32 all,
+                                                 uint64_t timeout)
 {
     (void)device;
     (void)n;
@@ -63,7 +65,8 @@ static void out_of_memory(void **state)
     assert_ok(b->buffer_create(b, 1000, &small, &err), err);
     PFN_vkAllocateMemory allocate = vk->fn.AllocateMemory;
     vk->fn.AllocateMemory = no_memory;
-    says(b->buffer_create(b, 512 << 20, &large, &err), TERN_OUT_OF_MEMORY, "512.0 MiB more are needed; 16.0 MiB are held");
+    says(b->buffer_create(b, 512 << 20, &large, &err), TERN_OUT_OF_MEMORY,
+         "512.0 MiB more are needed; 16.0 MiB are held");
     assert_non_null(strstr(err.message, "--gpu-layers"));
     assert_null(large);
     vk->fn.AllocateMemory = allocate;
@@ -143,8 +146,10 @@ static void results_have_names(void **state)
     tern_vulkan vk = {.physical.properties.deviceName = "made up"};
     assert_int_equal(tern_vulkan__check(&vk, VK_SUCCESS, "f", &err), TERN_OK);
     assert_int_equal(tern_vulkan__check(&vk, VK_INCOMPLETE, "f", &err), TERN_OK);
-    says(tern_vulkan__check(&vk, VK_ERROR_OUT_OF_DEVICE_MEMORY, "f", &err), TERN_OUT_OF_MEMORY, "made up: f gave VK_ERROR_OUT_OF_DEVICE_MEMORY (-2)");
-    says(tern_vulkan__check(&vk, VK_ERROR_FEATURE_NOT_PRESENT, "f", &err), TERN_UNSUPPORTED, "VK_ERROR_FEATURE_NOT_PRESENT");
+    says(tern_vulkan__check(&vk, VK_ERROR_OUT_OF_DEVICE_MEMORY, "f", &err), TERN_OUT_OF_MEMORY,
+         "made up: f gave VK_ERROR_OUT_OF_DEVICE_MEMORY (-2)");
+    says(tern_vulkan__check(&vk, VK_ERROR_FEATURE_NOT_PRESENT, "f", &err), TERN_UNSUPPORTED,
+         "VK_ERROR_FEATURE_NOT_PRESENT");
     says(tern_vulkan__check(&vk, (VkResult)-1000012000, "f", &err), TERN_INTERNAL, "VkResult (-1000012000)");
     assert_ok(tern_vulkan__alive(&vk, &err), err);
 }
@@ -193,7 +198,8 @@ static tern_status sum_bind(sum *s, tern_backend *b)
     const tern_graph *g = &s->c.graph;
     for (size_t i = 0; i < g->n_values; i++) {
         bool param = g->values[i].kind == TERN_VALUE_PARAM;
-        if (!param || i == 0) TERN_TRY(b->buffer_create(b, i ? g->values[i].bytes : g->param_bytes, &s->buffers[i], &err));
+        if (!param || i == 0)
+            TERN_TRY(b->buffer_create(b, i ? g->values[i].bytes : g->param_bytes, &s->buffers[i], &err));
         s->bindings[i] = (tern_binding){.buffer = s->buffers[param ? 0 : i], .offset = param ? g->values[i].offset : 0};
     }
     return TERN_OK;
@@ -242,7 +248,8 @@ static tern_status use_all(sum *s, bool staged)
     if (status == TERN_OK) status = b->prepare(b, &s->c.graph, s->bindings, &prepared, &err);
     if (status == TERN_OK) status = b->run(b, prepared, 1, &err);
     if (status == TERN_OK) status = b->wait(b, &err);
-    if (status == TERN_OK) status = b->buffer_read(b, s->bindings[s->c.graph.n_values - 1].buffer, 0, out, sizeof out, &err);
+    if (status == TERN_OK)
+        status = b->buffer_read(b, s->bindings[s->c.graph.n_values - 1].buffer, 0, out, sizeof out, &err);
     if (!b) return status;
     b->prepared_free(b, prepared);
     for (size_t i = 0; i < s->c.graph.n_values; i++) {
@@ -275,9 +282,13 @@ static void any_allocation_may_fail(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(out_of_memory), cmocka_unit_test(too_many_allocations), cmocka_unit_test(a_lost_device_stays_lost),
-        cmocka_unit_test(a_device_that_hangs_is_given_up), cmocka_unit_test(results_have_names), cmocka_unit_test(devices_that_are_not_there),
-        cmocka_unit_test(wrong_kernels_are_found), cmocka_unit_test(any_allocation_may_fail)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(out_of_memory),
+                                       cmocka_unit_test(too_many_allocations),
+                                       cmocka_unit_test(a_lost_device_stays_lost),
+                                       cmocka_unit_test(a_device_that_hangs_is_given_up),
+                                       cmocka_unit_test(results_have_names),
+                                       cmocka_unit_test(devices_that_are_not_there),
+                                       cmocka_unit_test(wrong_kernels_are_found),
+                                       cmocka_unit_test(any_allocation_may_fail)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

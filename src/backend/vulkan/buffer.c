@@ -6,25 +6,30 @@
 
 enum { PADDING = 256, MIRROR_BYTES = 4 << 20 };
 
-tern_status tern_vulkan__buffer_make(tern_vulkan *vk, uint64_t bytes, tern_vulkan_use use, tern_buffer **out, tern_error *err)
+tern_status tern_vulkan__buffer_make(tern_vulkan *vk, uint64_t bytes, tern_vulkan_use use, tern_buffer **out,
+                                     tern_error *err)
 {
     tern_buffer *buffer = tern_calloc(1, sizeof *buffer);
     if (!buffer) return tern_fail_alloc(err, sizeof *buffer);
     *buffer = (tern_buffer){.bytes = bytes, .padded = bytes ? (bytes + PADDING - 1) / PADDING * PADDING : PADDING};
-    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = buffer->padded,
-                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
-                                        VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT};
+    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                               .size = buffer->padded,
+                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                                        VK_BUFFER_USAGE_TRANSFER_DST_BIT};
     VkMemoryRequirements need;
     tern_status status = TERN_OK;
     if (buffer->padded < bytes || buffer->padded > vk->physical.max_buffer)
-        TERN_GOTO(tern_fail(err, TERN_LIMIT, "vulkan: a buffer of %llu bytes: %s has at most %llu", (unsigned long long)bytes,
-                            vk->physical.properties.deviceName, (unsigned long long)vk->physical.max_buffer));
-    TERN_GOTO(tern_vulkan__check(vk, vk->fn.CreateBuffer(vk->device, &info, NULL, &buffer->handle), "vkCreateBuffer", err));
+        TERN_GOTO(tern_fail(err, TERN_LIMIT, "vulkan: a buffer of %llu bytes: %s has at most %llu",
+                            (unsigned long long)bytes, vk->physical.properties.deviceName,
+                            (unsigned long long)vk->physical.max_buffer));
+    TERN_GOTO(
+        tern_vulkan__check(vk, vk->fn.CreateBuffer(vk->device, &info, NULL, &buffer->handle), "vkCreateBuffer", err));
     vk->counters.allocations++;
     vk->fn.GetBufferMemoryRequirements(vk->device, buffer->handle, &need);
     TERN_GOTO(tern_vulkan__allocate(vk, use, &need, &buffer->memory, err));
-    TERN_GOTO(tern_vulkan__check(vk, vk->fn.BindBufferMemory(vk->device, buffer->handle, buffer->memory.memory, buffer->memory.offset),
-                                 "vkBindBufferMemory", err));
+    TERN_GOTO(tern_vulkan__check(
+        vk, vk->fn.BindBufferMemory(vk->device, buffer->handle, buffer->memory.memory, buffer->memory.offset),
+        "vkBindBufferMemory", err));
     *out = buffer;
     return TERN_OK;
 fail:
@@ -53,12 +58,12 @@ void tern_vulkan__buffer_free(tern_vulkan *vk, tern_buffer *buffer)
 static tern_status check_range(const tern_buffer *buffer, uint64_t offset, uint64_t bytes, tern_error *err)
 {
     if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "buffer of %llu bytes: no %llu bytes at %llu", (unsigned long long)buffer->bytes,
-                     (unsigned long long)bytes, (unsigned long long)offset);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "buffer of %llu bytes: no %llu bytes at %llu",
+                     (unsigned long long)buffer->bytes, (unsigned long long)bytes, (unsigned long long)offset);
 }
 
-tern_status tern_vulkan__buffer_write(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
-                                      tern_error *err)
+tern_status tern_vulkan__buffer_write(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, const void *data,
+                                      uint64_t bytes, tern_error *err)
 {
     TERN_TRY(check_range(buffer, offset, bytes, err));
     if (bytes == 0) return TERN_OK;
@@ -71,15 +76,16 @@ tern_status tern_vulkan__buffer_write(tern_vulkan *vk, tern_buffer *buffer, uint
 }
 
 /* Copies from memory that the host sees. */
-static tern_status read_mapped(tern_vulkan *vk, const tern_buffer *from, uint64_t offset, void *data, uint64_t bytes, tern_error *err)
+static tern_status read_mapped(tern_vulkan *vk, const tern_buffer *from, uint64_t offset, void *data, uint64_t bytes,
+                               tern_error *err)
 {
     TERN_TRY(tern_vulkan__invalidate(vk, &from->memory, err));
     memcpy(data, from->memory.mapped + offset, (size_t)bytes);
     return TERN_OK;
 }
 
-tern_status tern_vulkan__buffer_read(tern_vulkan *vk, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
-                                     tern_error *err)
+tern_status tern_vulkan__buffer_read(tern_vulkan *vk, const tern_buffer *buffer, uint64_t offset, void *data,
+                                     uint64_t bytes, tern_error *err)
 {
     TERN_TRY(check_range(buffer, offset, bytes, err));
     TERN_TRY(tern_vulkan__idle(vk, err));
@@ -87,7 +93,8 @@ tern_status tern_vulkan__buffer_read(tern_vulkan *vk, const tern_buffer *buffer,
     vk->counters.downloaded_bytes += bytes;
     if (buffer->memory.mapped && buffer->memory.cached) return read_mapped(vk, buffer, offset, data, bytes, err);
     const tern_buffer *mirror = buffer->mirror;
-    if (mirror && buffer->mirror_fresh && offset >= buffer->mirror_offset && offset + bytes <= buffer->mirror_offset + mirror->bytes)
+    if (mirror && buffer->mirror_fresh && offset >= buffer->mirror_offset &&
+        offset + bytes <= buffer->mirror_offset + mirror->bytes)
         return read_mapped(vk, mirror, offset - buffer->mirror_offset, data, bytes, err);
     return tern_vulkan__download(vk, buffer, offset, data, bytes, err);
 }
@@ -111,7 +118,8 @@ tern_status tern_vulkan__buffer_share(tern_vulkan *vk, tern_buffer *buffer, tern
     return status;
 }
 
-tern_status tern_vulkan__buffer_mirror(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, uint64_t bytes, tern_error *err)
+tern_status tern_vulkan__buffer_mirror(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, uint64_t bytes,
+                                       tern_error *err)
 {
     if (buffer->mirror || bytes > MIRROR_BYTES || (buffer->memory.mapped && buffer->memory.cached)) return TERN_OK;
     TERN_TRY(tern_vulkan__buffer_make(vk, bytes, TERN_VULKAN_READBACK, &buffer->mirror, err));

@@ -12,7 +12,8 @@ static bool is_ours(const tern_vulkan_physical *p, const tern_buf *data)
     if (data->size < sizeof h) return false;
     memcpy(&h, data->data, sizeof h);
     return h.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE && h.vendorID == p->properties.vendorID &&
-           h.deviceID == p->properties.deviceID && memcmp(h.pipelineCacheUUID, p->properties.pipelineCacheUUID, VK_UUID_SIZE) == 0;
+           h.deviceID == p->properties.deviceID &&
+           memcmp(h.pipelineCacheUUID, p->properties.pipelineCacheUUID, VK_UUID_SIZE) == 0;
 }
 
 static tern_status create(tern_vulkan *vk, const tern_buf *data, tern_error *err)
@@ -23,7 +24,8 @@ static tern_status create(tern_vulkan *vk, const tern_buf *data, tern_error *err
         info.pInitialData = data->data;
         vk->cache_bytes = data->size;
     }
-    return tern_vulkan__check(vk, vk->fn.CreatePipelineCache(vk->device, &info, NULL, &vk->cache), "vkCreatePipelineCache", err);
+    return tern_vulkan__check(vk, vk->fn.CreatePipelineCache(vk->device, &info, NULL, &vk->cache),
+                              "vkCreatePipelineCache", err);
 }
 
 tern_status tern_vulkan__cache_open(tern_vulkan *vk, const char *folder, tern_error *err)

@@ -64,8 +64,8 @@ bool tern_vulkan__cache_read(const tern_vulkan_physical *physical, const char *p
     if (good) {
         memcpy(&h, content->data, sizeof h);
         const char *body = content->data + sizeof h;
-        good = memcmp(h.magic, magic, sizeof magic) == 0 && h.key == key_of(physical) && h.n == content->size - sizeof h &&
-               h.checksum == hash_words(hash_start, body, (size_t)h.n);
+        good = memcmp(h.magic, magic, sizeof magic) == 0 && h.key == key_of(physical) &&
+               h.n == content->size - sizeof h && h.checksum == hash_words(hash_start, body, (size_t)h.n);
     }
     if (!good) return false;
     content->size -= sizeof h;
@@ -87,7 +87,8 @@ static void make_folders(const char *path)
     }
 }
 
-tern_status tern_vulkan__cache_write(const tern_vulkan_physical *physical, const char *path, const void *content, size_t n, tern_error *err)
+tern_status tern_vulkan__cache_write(const tern_vulkan_physical *physical, const char *path, const void *content,
+                                     size_t n, tern_error *err)
 {
     header h = {.key = key_of(physical), .n = n, .checksum = hash_words(hash_start, content, n)};
     memcpy(h.magic, magic, sizeof magic);

@@ -3,9 +3,9 @@
 
 #include "backend/vulkan/physical.h"
 
-static const VkSubgroupFeatureFlags subgroup_operations = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT |
-                                                          VK_SUBGROUP_FEATURE_SHUFFLE_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT |
-                                                          VK_SUBGROUP_FEATURE_BALLOT_BIT | VK_SUBGROUP_FEATURE_VOTE_BIT;
+static const VkSubgroupFeatureFlags subgroup_operations =
+    VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT |
+    VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT | VK_SUBGROUP_FEATURE_VOTE_BIT;
 
 const char *tern_vulkan__lacks(const tern_vulkan_physical *p)
 {
@@ -25,7 +25,8 @@ void tern_vulkan__caps(const tern_vulkan_physical *p, tern_gpu_caps *caps)
     const VkPhysicalDeviceLimits *l = &p->properties.limits;
     const uint32_t *count = l->maxComputeWorkGroupCount;
     *caps = (tern_gpu_caps){.workgroup_bytes = l->maxComputeSharedMemorySize,
-                            .workgroup_invocations = smaller(l->maxComputeWorkGroupInvocations, l->maxComputeWorkGroupSize[0]),
+                            .workgroup_invocations =
+                                smaller(l->maxComputeWorkGroupInvocations, l->maxComputeWorkGroupSize[0]),
                             .max_groups = smaller(count[0], smaller(count[1], count[2])),
                             .max_binding = l->maxStorageBufferRange,
                             .binding_alignment = (uint32_t)l->minStorageBufferOffsetAlignment,
@@ -35,7 +36,8 @@ void tern_vulkan__caps(const tern_vulkan_physical *p, tern_gpu_caps *caps)
     bool complete = (p->subgroups.supportedOperations & subgroup_operations) == subgroup_operations &&
                     p->subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
     if (!complete || p->subgroups.subgroupSize < 4) return;
-    /* Where the size can be chosen, pipelines ask for the usual one; elsewhere it may vary only where the two differ. */
+    /* Where the size can be chosen, pipelines ask for the usual one; elsewhere it may vary only where the two differ.
+     */
     caps->subgroup_min = p->subgroup_control ? p->subgroups.subgroupSize : p->subgroup_min;
     caps->subgroup_max = p->subgroup_control ? p->subgroups.subgroupSize : p->subgroup_max;
 }
@@ -45,7 +47,8 @@ void tern_vulkan__limit(tern_gpu_caps *caps, const tern_gpu_caps *limits)
     if (limits->subgroup_max == 0) caps->subgroup_min = caps->subgroup_max = 0;
     caps->cooperative = caps->cooperative && limits->cooperative;
     if (limits->workgroup_bytes < caps->workgroup_bytes) caps->workgroup_bytes = limits->workgroup_bytes;
-    if (limits->workgroup_invocations < caps->workgroup_invocations) caps->workgroup_invocations = limits->workgroup_invocations;
+    if (limits->workgroup_invocations < caps->workgroup_invocations)
+        caps->workgroup_invocations = limits->workgroup_invocations;
     if (limits->max_groups < caps->max_groups) caps->max_groups = limits->max_groups;
     if (limits->max_binding < caps->max_binding) caps->max_binding = limits->max_binding;
     caps->f16 = caps->f16 && limits->f16;
@@ -55,7 +58,8 @@ void tern_vulkan__limit(tern_gpu_caps *caps, const tern_gpu_caps *limits)
 bool tern_vulkan__unified(const tern_vulkan_physical *p)
 {
     const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-    if (p->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU && p->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU)
+    if (p->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU &&
+        p->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU)
         return false;
     for (uint32_t i = 0; i < p->memory.memoryTypeCount; i++) {
         VkMemoryPropertyFlags flags = p->memory.memoryTypes[i].propertyFlags;

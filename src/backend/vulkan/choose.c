@@ -31,11 +31,13 @@ static tern_status choose_best(const tern_vulkan_physical *physicals, uint32_t n
 {
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < n; i++)
-        if (!tern_vulkan__lacks(&physicals[i]) && (best == UINT32_MAX || rank(&physicals[i]) > rank(&physicals[best]))) best = i;
+        if (!tern_vulkan__lacks(&physicals[i]) && (best == UINT32_MAX || rank(&physicals[i]) > rank(&physicals[best])))
+            best = i;
     *index = best == UINT32_MAX ? 0 : best; /* none: the first one's shortcoming is the message */
     if (n) return TERN_OK;
-    return tern_fail(err, TERN_NOT_FOUND, "vulkan: the loader shows no device: install your GPU's Vulkan driver, or mesa-vulkan-drivers "
-                                          "for one on the CPU");
+    return tern_fail(err, TERN_NOT_FOUND,
+                     "vulkan: the loader shows no device: install your GPU's Vulkan driver, or mesa-vulkan-drivers "
+                     "for one on the CPU");
 }
 
 static bool contains(const char *name, const char *part)
@@ -46,7 +48,8 @@ static bool contains(const char *name, const char *part)
     return n == 0;
 }
 
-static tern_status choose_named(const tern_vulkan_physical *physicals, uint32_t n, const char *wanted, uint32_t *index, tern_error *err)
+static tern_status choose_named(const tern_vulkan_physical *physicals, uint32_t n, const char *wanted, uint32_t *index,
+                                tern_error *err)
 {
     char names[360];
     list_names(physicals, n, names, sizeof names);
@@ -54,11 +57,14 @@ static tern_status choose_named(const tern_vulkan_physical *physicals, uint32_t 
     for (uint32_t i = 0; i < n; i++)
         if (contains(physicals[i].properties.deviceName, wanted) && found++ == 0) *index = i;
     if (found == 1) return TERN_OK;
-    if (found) return tern_fail(err, TERN_INVALID_ARGUMENT, "vulkan: device \"%.60s\" fits %u devices: one of %s expected", wanted, found, names);
+    if (found)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "vulkan: device \"%.60s\" fits %u devices: one of %s expected",
+                         wanted, found, names);
     return tern_fail(err, TERN_NOT_FOUND, "vulkan: no device \"%.60s\": one of %s expected", wanted, names);
 }
 
-static tern_status choose_index(const tern_vulkan_physical *physicals, uint32_t n, const char *wanted, uint32_t *index, tern_error *err)
+static tern_status choose_index(const tern_vulkan_physical *physicals, uint32_t n, const char *wanted, uint32_t *index,
+                                tern_error *err)
 {
     char names[360];
     list_names(physicals, n, names, sizeof names);
@@ -75,15 +81,16 @@ static bool is_index(const char *wanted)
     return wanted[digits] == 0 && digits <= 3;
 }
 
-tern_status tern_vulkan__choose(const tern_vulkan_physical *physicals, uint32_t n, const char *wanted, uint32_t *index, tern_error *err)
+tern_status tern_vulkan__choose(const tern_vulkan_physical *physicals, uint32_t n, const char *wanted, uint32_t *index,
+                                tern_error *err)
 {
     if (n == 0 || !wanted || !*wanted) TERN_TRY(choose_best(physicals, n, index, err));
     else if (is_index(wanted)) TERN_TRY(choose_index(physicals, n, wanted, index, err));
     else TERN_TRY(choose_named(physicals, n, wanted, index, err));
     const char *lacks = tern_vulkan__lacks(&physicals[*index]);
     if (!lacks) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "vulkan: %s (%s) lacks %s, which the kernels need", physicals[*index].properties.deviceName,
-                     physicals[*index].driver, lacks);
+    return tern_fail(err, TERN_UNSUPPORTED, "vulkan: %s (%s) lacks %s, which the kernels need",
+                     physicals[*index].properties.deviceName, physicals[*index].driver, lacks);
 }
 
 static void show(const tern_vulkan_physical *p, tern_vulkan_device *out)
@@ -91,19 +98,20 @@ static void show(const tern_vulkan_physical *p, tern_vulkan_device *out)
     tern_gpu_caps caps;
     tern_vulkan__caps(p, &caps);
     uint32_t version = p->properties.apiVersion;
-    *out = (tern_vulkan_device){.type = tern_vulkan__type_name(p->properties.deviceType),
-                                .version = {VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version), VK_API_VERSION_PATCH(version)},
-                                .memory = tern_vulkan__memory(p),
-                                .unified = tern_vulkan__unified(p),
-                                .subgroup_min = caps.subgroup_min,
-                                .subgroup_max = caps.subgroup_max,
-                                .workgroup_bytes = caps.workgroup_bytes,
-                                .workgroup_invocations = caps.workgroup_invocations,
-                                .max_binding = caps.max_binding,
-                                .dot_product = p->dot_product,
-                                .fast_dot_product = p->fast_dot_product,
-                                .f16 = p->f16,
-                                .timestamps = p->timestamp_bits != 0};
+    *out = (tern_vulkan_device){
+        .type = tern_vulkan__type_name(p->properties.deviceType),
+        .version = {VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version), VK_API_VERSION_PATCH(version)},
+        .memory = tern_vulkan__memory(p),
+        .unified = tern_vulkan__unified(p),
+        .subgroup_min = caps.subgroup_min,
+        .subgroup_max = caps.subgroup_max,
+        .workgroup_bytes = caps.workgroup_bytes,
+        .workgroup_invocations = caps.workgroup_invocations,
+        .max_binding = caps.max_binding,
+        .dot_product = p->dot_product,
+        .fast_dot_product = p->fast_dot_product,
+        .f16 = p->f16,
+        .timestamps = p->timestamp_bits != 0};
     snprintf(out->name, sizeof out->name, "%s", p->properties.deviceName);
     snprintf(out->driver, sizeof out->driver, "%s", p->driver);
     const char *lacks = tern_vulkan__lacks(p);

@@ -1,14 +1,15 @@
-/* VK_KHR_cooperative_matrix, for headers that are older than it (of before version 1.3.255). Names and numbers are the registry's. */
+/* VK_KHR_cooperative_matrix, for headers that are older than it (of before version 1.3.255). Names and numbers are the
+ * registry's. */
 #ifndef TERN_BACKEND_VULKAN_COOPERATIVE_H
 #define TERN_BACKEND_VULKAN_COOPERATIVE_H
 
 #include <vulkan/vulkan_core.h>
 
 #ifndef VK_KHR_cooperative_matrix
-#define VK_KHR_cooperative_matrix 1
-#define VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME "VK_KHR_cooperative_matrix"
+#define VK_KHR_cooperative_matrix                                         1
+#define VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME                          "VK_KHR_cooperative_matrix"
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR ((VkStructureType)1000506000)
-#define VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR ((VkStructureType)1000506001)
+#define VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR               ((VkStructureType)1000506001)
 
 typedef enum VkScopeKHR { VK_SCOPE_SUBGROUP_KHR = 3, VK_SCOPE_MAX_ENUM_KHR = 0x7fffffff } VkScopeKHR;
 typedef enum VkComponentTypeKHR {

@@ -1,4 +1,5 @@
-/* Inside the Vulkan backend: an open device, its memory, uploads, pipelines, and prepared graphs. All functions want the lock held. */
+/* Inside the Vulkan backend: an open device, its memory, uploads, pipelines, and prepared graphs. All functions want
+ * the lock held. */
 #ifndef TERN_BACKEND_VULKAN_DEVICE_H
 #define TERN_BACKEND_VULKAN_DEVICE_H
 
@@ -99,7 +100,7 @@ typedef struct tern_vulkan {
     VkPipeline pipelines[TERN_GPU_PIPELINE_COUNT];
     tern_vulkan_module modules[TERN_GPU_PIPELINE_COUNT]; /* of the pipelines that are made */
     VkPipelineCache cache;
-    char *cache_path; /* NULL: none is kept */
+    char *cache_path;     /* NULL: none is kept */
     uint64_t cache_bytes; /* of the file as it was read */
     uint32_t n_unsaved;   /* pipelines made since */
     /* selftest.c */
@@ -111,8 +112,8 @@ typedef struct tern_vulkan {
     tern_prepared *running; /* submitted and not yet waited for */
     uint32_t running_steps;
     VkCommandBuffer *submission; /* one for each step and what follows them */
-    tern_error lost; /* once the device is lost: every call's answer */
-    bool hangs;      /* lost because it never finished: what it may still use is never destroyed */
+    tern_error lost;             /* once the device is lost: every call's answer */
+    bool hangs;                  /* lost because it never finished: what it may still use is never destroyed */
     tern_backend_counters counters;
     /* profile.c */
     tern_profile_row *rows;
@@ -133,16 +134,21 @@ tern_status tern_vulkan__check(tern_vulkan *vk, VkResult result, const char *wha
 tern_status tern_vulkan__alive(const tern_vulkan *vk, tern_error *err);
 tern_status tern_vulkan__fence_create(tern_vulkan *vk, VkFence *fence, tern_error *err);
 tern_status tern_vulkan__commands_create(tern_vulkan *vk, VkCommandBuffer *commands, tern_error *err);
-tern_status tern_vulkan__begin(tern_vulkan *vk, VkCommandBuffer commands, VkCommandBufferUsageFlags usage, tern_error *err);
-tern_status tern_vulkan__submit(tern_vulkan *vk, const VkCommandBuffer *commands, uint32_t n, VkFence fence, tern_error *err);
+tern_status tern_vulkan__begin(tern_vulkan *vk, VkCommandBuffer commands, VkCommandBufferUsageFlags usage,
+                               tern_error *err);
+tern_status tern_vulkan__submit(tern_vulkan *vk, const VkCommandBuffer *commands, uint32_t n, VkFence fence,
+                                tern_error *err);
 /* Waits at most `seconds`; a device that needs longer counts as lost. Resets the fence. */
 tern_status tern_vulkan__fence_wait(tern_vulkan *vk, VkFence fence, uint64_t seconds, tern_error *err);
 /* What was run before is done: waits if need be. */
 tern_status tern_vulkan__idle(tern_vulkan *vk, tern_error *err);
 
-/* memory.c */
-tern_status tern_vulkan__allocate(tern_vulkan *vk, tern_vulkan_use use, const VkMemoryRequirements *need, tern_vulkan_piece *out,
-                                  tern_error *err);
+/* memory_type.c, memory.c */
+/* The type that suits the use best, of those whose bits are set; UINT32_MAX: none does. */
+uint32_t tern_vulkan__memory_type(const VkPhysicalDeviceMemoryProperties *memory, bool unified, tern_vulkan_use use,
+                                  uint32_t bits);
+tern_status tern_vulkan__allocate(tern_vulkan *vk, tern_vulkan_use use, const VkMemoryRequirements *need,
+                                  tern_vulkan_piece *out, tern_error *err);
 void tern_vulkan__release(tern_vulkan *vk, tern_vulkan_piece *piece);
 /* The host's writes become visible to the device, and the other way round; for pieces that are mapped. */
 tern_status tern_vulkan__flush(tern_vulkan *vk, const tern_vulkan_piece *piece, tern_error *err);
@@ -150,17 +156,19 @@ tern_status tern_vulkan__invalidate(tern_vulkan *vk, const tern_vulkan_piece *pi
 
 /* buffer.c */
 /* A buffer whose content is undefined. */
-tern_status tern_vulkan__buffer_make(tern_vulkan *vk, uint64_t bytes, tern_vulkan_use use, tern_buffer **out, tern_error *err);
+tern_status tern_vulkan__buffer_make(tern_vulkan *vk, uint64_t bytes, tern_vulkan_use use, tern_buffer **out,
+                                     tern_error *err);
 tern_status tern_vulkan__buffer_zero(tern_vulkan *vk, tern_buffer *buffer, tern_error *err);
 void tern_vulkan__buffer_free(tern_vulkan *vk, tern_buffer *buffer);
-tern_status tern_vulkan__buffer_write(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
-                                      tern_error *err);
-tern_status tern_vulkan__buffer_read(tern_vulkan *vk, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
-                                     tern_error *err);
+tern_status tern_vulkan__buffer_write(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, const void *data,
+                                      uint64_t bytes, tern_error *err);
+tern_status tern_vulkan__buffer_read(tern_vulkan *vk, const tern_buffer *buffer, uint64_t offset, void *data,
+                                     uint64_t bytes, tern_error *err);
 /* Moves a buffer's content to memory that the host sees as well; no prepared graph may use it yet. */
 tern_status tern_vulkan__buffer_share(tern_vulkan *vk, tern_buffer *buffer, tern_error *err);
 /* Gives a small output its mirror. */
-tern_status tern_vulkan__buffer_mirror(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, uint64_t bytes, tern_error *err);
+tern_status tern_vulkan__buffer_mirror(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, uint64_t bytes,
+                                       tern_error *err);
 
 /* weight.c */
 /* Starts the threads that pack weights and make pipelines, if they do not run yet. */
@@ -168,23 +176,27 @@ tern_status tern_vulkan__threads(tern_vulkan *vk, tern_error *err);
 tern_status tern_vulkan__weight_make(tern_vulkan *vk, const tern_weight *w, tern_buffer **out, tern_error *err);
 
 /* upload.c */
-/* Room for `bytes` bytes (at most TERN_VULKAN_UPLOAD_BYTES) that the host may fill until the next call of this file; they go to the
- * buffer's offset. */
-tern_status tern_vulkan__upload_reserve(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, uint64_t bytes, uint8_t **at, tern_error *err);
-tern_status tern_vulkan__upload(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes, tern_error *err);
+/* Room for `bytes` bytes (at most TERN_VULKAN_UPLOAD_BYTES) that the host may fill until the next call of this file;
+ * they go to the buffer's offset. */
+tern_status tern_vulkan__upload_reserve(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, uint64_t bytes,
+                                        uint8_t **at, tern_error *err);
+tern_status tern_vulkan__upload(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
+                                tern_error *err);
 tern_status tern_vulkan__upload_zeros(tern_vulkan *vk, tern_buffer *buffer, tern_error *err);
 /* Submits what was gathered; what is submitted later comes after it. */
 tern_status tern_vulkan__upload_flush(tern_vulkan *vk, tern_error *err);
 /* Flushes and waits. */
 tern_status tern_vulkan__upload_wait(tern_vulkan *vk, tern_error *err);
-tern_status tern_vulkan__download(tern_vulkan *vk, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes, tern_error *err);
+tern_status tern_vulkan__download(tern_vulkan *vk, const tern_buffer *buffer, uint64_t offset, void *data,
+                                  uint64_t bytes, tern_error *err);
 void tern_vulkan__upload_close(tern_vulkan *vk);
 
 /* pipeline.c, cache.c */
 /* Makes the pipelines of a program that are not there yet. */
 tern_status tern_vulkan__pipelines(tern_vulkan *vk, const tern_gpu_program *program, tern_error *err);
 void tern_vulkan__pipelines_close(tern_vulkan *vk);
-/* Opens the pipeline cache, with what an earlier start has left; a file that is damaged or another driver's is as none. */
+/* Opens the pipeline cache, with what an earlier start has left; a file that is damaged or another driver's is as none.
+ */
 tern_status tern_vulkan__cache_open(tern_vulkan *vk, const char *folder, tern_error *err);
 /* Writes it when pipelines were added. Not being able to is no error. */
 void tern_vulkan__cache_save(tern_vulkan *vk);
@@ -192,10 +204,11 @@ void tern_vulkan__cache_save(tern_vulkan *vk);
 /* selftest.c */
 /* Reads which kernels an earlier start has proven. */
 void tern_vulkan__proofs_open(tern_vulkan *vk, const char *folder);
-/* Tries the kernels of a prepared graph that nothing is known of; without the lock. `prepare` makes graphs ready without trying them.
- * Errors: UNSUPPORTED, with the kernel that the driver computes wrong. */
+/* Tries the kernels of a prepared graph that nothing is known of; without the lock. `prepare` makes graphs ready
+ * without trying them. Errors: UNSUPPORTED, with the kernel that the driver computes wrong. */
 tern_status tern_vulkan__self_test(tern_vulkan *vk, const tern_prepared *prepared, const tern_binding *bindings,
-                                   tern_status (*prepare)(tern_backend *, const tern_graph *, const tern_binding *, tern_prepared **, tern_error *),
+                                   tern_status (*prepare)(tern_backend *, const tern_graph *, const tern_binding *,
+                                                          tern_prepared **, tern_error *),
                                    tern_error *err);
 
 /* environment.c */
@@ -216,7 +229,7 @@ struct tern_prepared {
     tern_vulkan_bound (*bound)[TERN_GPU_MAX_BINDINGS]; /* [program.n]: where each dispatch's bindings are */
     tern_buffer *scratch, *nothing;
     VkDescriptorPool descriptor_pool;
-    VkDescriptorSet *sets; /* [program.n] */
+    VkDescriptorSet *sets;       /* [program.n] */
     VkCommandBuffer step, after; /* one step; what makes its results readable */
     tern_buffer **mirrored;
     uint32_t n_mirrored;
@@ -226,11 +239,11 @@ struct tern_prepared {
     uint64_t *ticks;
 };
 
-tern_status tern_vulkan__prepare(tern_vulkan *vk, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
-                                 tern_error *err);
+tern_status tern_vulkan__prepare(tern_vulkan *vk, const tern_graph *graph, const tern_binding *bindings,
+                                 tern_prepared **out, tern_error *err);
 /* The same from dispatches; takes the program over, also when it fails. */
-tern_status tern_vulkan__prepare_program(tern_vulkan *vk, tern_gpu_program *program, const tern_binding *bindings, tern_prepared **out,
-                                         tern_error *err);
+tern_status tern_vulkan__prepare_program(tern_vulkan *vk, tern_gpu_program *program, const tern_binding *bindings,
+                                         tern_prepared **out, tern_error *err);
 void tern_vulkan__prepared_free(tern_vulkan *vk, tern_prepared *prepared);
 /* Records prepared->step and prepared->after. */
 tern_status tern_vulkan__record(tern_vulkan *vk, tern_prepared *prepared, tern_error *err);

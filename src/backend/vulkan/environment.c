@@ -1,4 +1,5 @@
-/* What the user's environment adds to the options, as the Vulkan loader reads variables of its own: the one place of the library that looks. */
+/* What the user's environment adds to the options, as the Vulkan loader reads variables of its own: the one place of
+ * the library that looks. */
 #include <stdio.h>
 #include <stdlib.h>
 

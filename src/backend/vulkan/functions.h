@@ -1,4 +1,4 @@
-/* The functions of Vulkan that are used, found when the library is loaded: headers are needed to build, the loader only to run. */
+/* The functions of Vulkan that are used, found when the library is loaded: the loader is needed only to run. */
 #ifndef TERN_BACKEND_VULKAN_FUNCTIONS_H
 #define TERN_BACKEND_VULKAN_FUNCTIONS_H
 

@@ -3,7 +3,8 @@
 
 static bool overlap(const tern_vulkan_access *a, const tern_vulkan_access *b)
 {
-    return a->buffer == b->buffer && (a->written || b->written) && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+    return a->buffer == b->buffer && (a->written || b->written) && a->offset < b->offset + b->bytes &&
+           b->offset < a->offset + a->bytes;
 }
 
 static bool conflicts(const tern_vulkan_hazards *h, const tern_vulkan_access *step, uint32_t n)

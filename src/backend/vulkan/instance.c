@@ -8,14 +8,16 @@
 
 static const char validation_layer[] = "VK_LAYER_KHRONOS_validation";
 
-static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity, VkDebugUtilsMessageTypeFlagsEXT types,
+static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                                 VkDebugUtilsMessageTypeFlagsEXT types,
                                                  const VkDebugUtilsMessengerCallbackDataEXT *data, void *context)
 {
     (void)severity;
     (void)types;
     tern_vulkan_messages *messages = context;
     pthread_mutex_lock(&messages->lock);
-    if (messages->n++ == 0) snprintf(messages->first, sizeof messages->first, "%s", data->pMessage ? data->pMessage : "no text");
+    if (messages->n++ == 0)
+        snprintf(messages->first, sizeof messages->first, "%s", data->pMessage ? data->pMessage : "no text");
     pthread_mutex_unlock(&messages->lock);
     return VK_FALSE;
 }
@@ -32,8 +34,8 @@ static tern_status check_version(const tern_vulkan_functions *fn, tern_error *er
     uint32_t version = 0;
     fn->EnumerateInstanceVersion(&version);
     if (version >= VK_API_VERSION_1_1) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "vulkan: the loader has version %u.%u: 1.1 or later expected", VK_API_VERSION_MAJOR(version),
-                     VK_API_VERSION_MINOR(version));
+    return tern_fail(err, TERN_UNSUPPORTED, "vulkan: the loader has version %u.%u: 1.1 or later expected",
+                     VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
 }
 
 static tern_status check_layer(const tern_vulkan_functions *fn, tern_error *err)
@@ -43,7 +45,8 @@ static tern_status check_layer(const tern_vulkan_functions *fn, tern_error *err)
     fn->EnumerateInstanceLayerProperties(&n, layers);
     for (uint32_t i = 0; i < n; i++)
         if (strcmp(layers[i].layerName, validation_layer) == 0) return TERN_OK;
-    return tern_fail(err, TERN_NOT_FOUND, "vulkan: validation is asked for, but %s is not installed (package vulkan-validationlayers)",
+    return tern_fail(err, TERN_NOT_FOUND,
+                     "vulkan: validation is asked for, but %s is not installed (package vulkan-validationlayers)",
                      validation_layer);
 }
 
@@ -52,11 +55,16 @@ static tern_status create(tern_vulkan_instance *in, bool validation, tern_error 
     static const VkValidationFeatureEnableEXT enabled[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
     VkDebugUtilsMessengerCreateInfoEXT messenger = messenger_info;
     messenger.pUserData = &in->messages;
-    VkValidationFeaturesEXT features = {.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT, .pNext = &messenger,
-                                        .enabledValidationFeatureCount = 1, .pEnabledValidationFeatures = enabled};
+    VkValidationFeaturesEXT features = {.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT,
+                                        .pNext = &messenger,
+                                        .enabledValidationFeatureCount = 1,
+                                        .pEnabledValidationFeatures = enabled};
     const char *layer = validation_layer;
-    static const char *const extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
-    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "tern", .pEngineName = "tern",
+    static const char *const extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
+                                             VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                             .pApplicationName = "tern",
+                             .pEngineName = "tern",
                              .apiVersion = VK_API_VERSION_1_3};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app};
     if (validation) {
@@ -69,9 +77,11 @@ static tern_status create(tern_vulkan_instance *in, bool validation, tern_error 
     VkResult result = in->fn.CreateInstance(&info, NULL, &in->instance);
     if (result == VK_SUCCESS) return TERN_OK;
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER)
-        return tern_fail(err, TERN_NOT_FOUND, "vulkan: the loader finds no driver: install your GPU's Vulkan driver, or mesa-vulkan-drivers "
-                                              "for a device on the CPU");
-    return tern_fail(err, TERN_UNSUPPORTED, "vulkan: vkCreateInstance gave %s (%d)", tern_vulkan__result_name(result), (int)result);
+        return tern_fail(err, TERN_NOT_FOUND,
+                         "vulkan: the loader finds no driver: install your GPU's Vulkan driver, or mesa-vulkan-drivers "
+                         "for a device on the CPU");
+    return tern_fail(err, TERN_UNSUPPORTED, "vulkan: vkCreateInstance gave %s (%d)", tern_vulkan__result_name(result),
+                     (int)result);
 }
 
 static tern_status watch(tern_vulkan_instance *in, tern_error *err)

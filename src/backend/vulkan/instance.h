@@ -22,8 +22,8 @@ typedef struct tern_vulkan_instance {
     tern_vulkan_messages messages;
 } tern_vulkan_instance;
 
-/* Opens an instance; with `validation` under VK_LAYER_KHRONOS_validation, synchronization included. It must not move in memory.
- * Errors: NOT_FOUND (no loader, no layer), UNSUPPORTED (older than Vulkan 1.1). */
+/* Opens an instance; with `validation` under VK_LAYER_KHRONOS_validation, synchronization included. It must not move in
+ * memory. Errors: NOT_FOUND (no loader, no layer), UNSUPPORTED (older than Vulkan 1.1). */
 tern_status tern_vulkan__instance_open(tern_vulkan_instance *instance, bool validation, tern_error *err);
 /* Safe on one that failed to open. */
 void tern_vulkan__instance_close(tern_vulkan_instance *instance);

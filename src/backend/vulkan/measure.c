@@ -4,8 +4,16 @@
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
 
-static const uint64_t enough_bytes = (uint64_t)512 << 20, own_bytes = (uint64_t)1 << 30, own_bytes_unified = (uint64_t)256 << 20;
-enum { LARGE_BUFFER = 16 << 20, LOAD_BYTES = 16, DOT_GROUPS = 4096, DOT_ROUNDS = 1024, DOTS_OF_ROUND = 32, MAX_BUFFERS = 64 };
+static const uint64_t enough_bytes = (uint64_t)512 << 20, own_bytes = (uint64_t)1 << 30,
+                      own_bytes_unified = (uint64_t)256 << 20;
+enum {
+    LARGE_BUFFER = 16 << 20,
+    LOAD_BYTES = 16,
+    DOT_GROUPS = 4096,
+    DOT_ROUNDS = 1024,
+    DOTS_OF_ROUND = 32,
+    MAX_BUFFERS = 64
+};
 
 /* A graph of nothing but values, for dispatches that belong to no op. */
 typedef struct subject {
@@ -43,9 +51,10 @@ static tern_status add_reads(tern_vulkan *vk, subject *s, uint32_t value, tern_e
 {
     uint64_t group_bytes = (uint64_t)tern_gpu_pipelines[TERN_GPU_READ_BANDWIDTH].invocations *
                            tern_gpu_override(TERN_GPU_READ_BANDWIDTH, "LOADS", 0) * LOAD_BYTES;
-    uint64_t most = vk->caps.max_groups < vk->caps.max_binding / group_bytes ? vk->caps.max_groups : vk->caps.max_binding / group_bytes;
+    uint64_t most = vk->caps.max_groups < vk->caps.max_binding / group_bytes ? vk->caps.max_groups
+                                                                             : vk->caps.max_binding / group_bytes;
     uint64_t left = s->values[value].bytes / group_bytes;
-    for (uint64_t at = 0; left; ) {
+    for (uint64_t at = 0; left;) {
         uint64_t groups = left < most ? left : most;
         tern_gpu_dispatch *d = add_dispatch(s, TERN_GPU_READ_BANDWIDTH, (uint32_t)groups, err);
         if (!d) return TERN_OUT_OF_MEMORY;
@@ -109,7 +118,8 @@ static tern_status time_runs(tern_vulkan *vk, tern_prepared *p, uint32_t n, doub
 }
 
 /* The best rate of submits that take a while each, so that submitting does not count. */
-static tern_status time_all(tern_vulkan *vk, tern_prepared *p, double amount, double seconds, double *rate, tern_error *err)
+static tern_status time_all(tern_vulkan *vk, tern_prepared *p, double amount, double seconds, double *rate,
+                            tern_error *err)
 {
     const double wanted = seconds < 0.2 ? seconds / 4 : 0.05;
     double end = now() + seconds, took;
@@ -124,8 +134,8 @@ static tern_status time_all(tern_vulkan *vk, tern_prepared *p, double amount, do
     return TERN_OK;
 }
 
-static tern_status measure(tern_vulkan *vk, subject *s, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds,
-                           double *rate, tern_error *err)
+static tern_status measure(tern_vulkan *vk, subject *s, tern_measure what, tern_buffer *const *buffers, size_t n,
+                           double seconds, double *rate, tern_error *err)
 {
     TERN_TRY(tern_vulkan__idle(vk, err));
     TERN_TRY(what == TERN_MEASURE_READ ? plan_reads(vk, s, buffers, n, err) : plan_dots(vk, s, err));

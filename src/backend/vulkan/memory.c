@@ -1,4 +1,4 @@
-/* Device memory: blocks that buffers get pieces of, of the type that suits their use. */
+/* Device memory: blocks that buffers get pieces of. */
 #include <stdio.h>
 
 #include "backend/vulkan/device.h"
@@ -20,49 +20,14 @@ struct tern_vulkan_block {
     size_t n, cap;
 };
 
-/* The flags wanted for a use, best first; the first that a type has all of is taken. */
-typedef struct wish {
-    VkMemoryPropertyFlags flags, not;
-} wish;
-
-enum { N_WISHES = 4 };
-
-static const VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT,
-                                   coherent = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT, cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-
-static void wishes_of(const tern_vulkan *vk, tern_vulkan_use use, wish wishes[N_WISHES])
-{
-    const wish device[N_WISHES] = {{local, visible}, {local, 0}, {0, 0}, {0, 0}};
-    const wish unified[N_WISHES] = {{local | visible | cached, 0}, {local | visible, 0}, {local, 0}, {0, 0}};
-    const wish shared[N_WISHES] = {{local | visible | coherent, 0}, {visible | coherent, 0}, {visible, 0}, {visible, 0}};
-    const wish upload[N_WISHES] = {{visible | coherent, local | cached}, {visible | coherent, local}, {visible | coherent, 0}, {visible, 0}};
-    const wish readback[N_WISHES] = {{visible | cached | coherent, local}, {visible | cached, 0}, {visible | coherent, 0}, {visible, 0}};
-    const wish *from = use == TERN_VULKAN_SHARED ? shared : use == TERN_VULKAN_UPLOAD ? upload : use == TERN_VULKAN_READBACK ? readback : device;
-    if (use == TERN_VULKAN_DEVICE && vk->unified) from = unified;
-    if (use == TERN_VULKAN_SHARED && vk->unified) from = unified;
-    for (int i = 0; i < N_WISHES; i++) wishes[i] = from[i];
-}
-
-static uint32_t choose_type(const tern_vulkan *vk, tern_vulkan_use use, uint32_t bits)
-{
-    const VkPhysicalDeviceMemoryProperties *m = &vk->physical.memory;
-    const VkMemoryPropertyFlags never = VK_MEMORY_PROPERTY_PROTECTED_BIT | VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT;
-    wish wishes[N_WISHES];
-    wishes_of(vk, use, wishes);
-    for (int w = 0; w < N_WISHES; w++)
-        for (uint32_t i = 0; i < m->memoryTypeCount; i++) {
-            VkMemoryPropertyFlags flags = m->memoryTypes[i].propertyFlags;
-            if (bits >> i & 1 && (flags & wishes[w].flags) == wishes[w].flags && !(flags & (wishes[w].not | never))) return i;
-        }
-    return UINT32_MAX;
-}
-
 /* Bytes that are free in the heap of a memory type, as the driver says; 0: it does not say. */
 static uint64_t free_bytes(const tern_vulkan *vk, uint32_t type)
 {
     if (!vk->physical.memory_budget) return 0;
-    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
-    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, .pNext = &budget};
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+                                                .pNext = &budget};
     vk->fn.GetPhysicalDeviceMemoryProperties2(vk->physical.handle, &memory);
     uint32_t heap = memory.memoryProperties.memoryTypes[type].heapIndex;
     return budget.heapBudget[heap] > budget.heapUsage[heap] ? budget.heapBudget[heap] - budget.heapUsage[heap] : 0;
@@ -75,9 +40,11 @@ static tern_status out_of_memory(const tern_vulkan *vk, uint64_t bytes, uint32_t
     uint64_t heap = vk->physical.memory.memoryHeaps[vk->physical.memory.memoryTypes[type].heapIndex].size;
     if (free_now) snprintf(free_text, sizeof free_text, ", %.1f free", (double)free_now / (1 << 20));
     return tern_fail(err, TERN_OUT_OF_MEMORY,
-                     "vulkan: %s is out of memory: %.1f MiB more are needed; %.1f MiB are held (of %.1f%s); --gpu-layers moves layers to the "
-                     "CPU, a smaller context or batch takes less", vk->physical.properties.deviceName, (double)bytes / (1 << 20),
-                     (double)vk->held_bytes / (1 << 20), (double)heap / (1 << 20), free_text);
+                     "vulkan: %s is out of memory: %.1f MiB more are needed; %.1f MiB are held (of %.1f%s); "
+                     "--gpu-layers moves layers to the "
+                     "CPU, a smaller context or batch takes less",
+                     vk->physical.properties.deviceName, (double)bytes / (1 << 20), (double)vk->held_bytes / (1 << 20),
+                     (double)heap / (1 << 20), free_text);
 }
 
 /* The first gap of the block that holds `bytes` at `alignment`; *at: before which piece. */
@@ -91,13 +58,14 @@ static bool find_gap(const tern_vulkan_block *block, uint64_t bytes, uint64_t al
             *at = i;
             return true;
         }
-        if (i < block->n) begin = (block->pieces[i].offset + block->pieces[i].bytes + alignment - 1) / alignment * alignment;
+        if (i < block->n)
+            begin = (block->pieces[i].offset + block->pieces[i].bytes + alignment - 1) / alignment * alignment;
     }
     return false;
 }
 
-static tern_status take(tern_vulkan *vk, tern_vulkan_use use, tern_vulkan_block *block, uint64_t offset, uint64_t bytes, size_t at,
-                        tern_vulkan_piece *out, tern_error *err)
+static tern_status take(tern_vulkan *vk, tern_vulkan_use use, tern_vulkan_block *block, uint64_t offset, uint64_t bytes,
+                        size_t at, tern_vulkan_piece *out, tern_error *err)
 {
     void *items = block->pieces;
     TERN_TRY(tern_grow(&items, &block->cap, block->n + 1, sizeof *block->pieces, err));
@@ -105,10 +73,15 @@ static tern_status take(tern_vulkan *vk, tern_vulkan_use use, tern_vulkan_block 
     for (size_t i = block->n++; i > at; i--) block->pieces[i] = block->pieces[i - 1];
     block->pieces[at] = (used){offset, bytes};
     VkMemoryPropertyFlags flags = vk->physical.memory.memoryTypes[block->type].propertyFlags;
-    bool seen = block->mapped && (use != TERN_VULKAN_DEVICE || vk->unified); /* else it is slow for the host, or may be */
-    *out = (tern_vulkan_piece){.block = block, .memory = block->memory, .offset = offset, .bytes = bytes,
+    bool seen =
+        block->mapped && (use != TERN_VULKAN_DEVICE || vk->unified); /* else it is slow for the host, or may be */
+    *out = (tern_vulkan_piece){.block = block,
+                               .memory = block->memory,
+                               .offset = offset,
+                               .bytes = bytes,
                                .mapped = seen ? block->mapped + offset : NULL,
-                               .coherent = (flags & coherent) != 0, .cached = (flags & cached) != 0};
+                               .coherent = (flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) != 0,
+                               .cached = (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0};
     return TERN_OK;
 }
 
@@ -134,9 +107,11 @@ static void drop(tern_vulkan *vk, tern_vulkan_block *block)
 
 static tern_status block_map(tern_vulkan *vk, tern_vulkan_block *block, tern_error *err)
 {
-    if (!(vk->physical.memory.memoryTypes[block->type].propertyFlags & visible)) return TERN_OK;
+    VkMemoryPropertyFlags flags = vk->physical.memory.memoryTypes[block->type].propertyFlags;
+    if (!(flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT)) return TERN_OK;
     void *mapped = NULL;
-    TERN_TRY(tern_vulkan__check(vk, vk->fn.MapMemory(vk->device, block->memory, 0, VK_WHOLE_SIZE, 0, &mapped), "vkMapMemory", err));
+    TERN_TRY(tern_vulkan__check(vk, vk->fn.MapMemory(vk->device, block->memory, 0, VK_WHOLE_SIZE, 0, &mapped),
+                                "vkMapMemory", err));
     block->mapped = mapped;
     return TERN_OK;
 }
@@ -145,11 +120,13 @@ static tern_status block_make(tern_vulkan *vk, uint64_t bytes, uint32_t type, te
 {
     uint32_t most = vk->physical.properties.limits.maxMemoryAllocationCount;
     if (vk->n_allocations >= most)
-        return tern_fail(err, TERN_LIMIT, "vulkan: %s allows %u allocations of memory, and all are made", vk->physical.properties.deviceName, most);
+        return tern_fail(err, TERN_LIMIT, "vulkan: %s allows %u allocations of memory, and all are made",
+                         vk->physical.properties.deviceName, most);
     tern_vulkan_block *block = tern_calloc(1, sizeof *block);
     if (!block) return tern_fail_alloc(err, sizeof *block);
     *block = (tern_vulkan_block){.type = type, .bytes = bytes};
-    VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .allocationSize = bytes, .memoryTypeIndex = type};
+    VkMemoryAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .allocationSize = bytes, .memoryTypeIndex = type};
     VkResult result = vk->fn.AllocateMemory(vk->device, &info, NULL, &block->memory);
     if (result != VK_SUCCESS) {
         tern_free(block);
@@ -171,7 +148,8 @@ static tern_status block_make(tern_vulkan *vk, uint64_t bytes, uint32_t type, te
     return TERN_OK;
 }
 
-/* Blocks grow with what is held: small models take little, large ones few allocations. Large buffers get a block of their own. */
+/* Blocks grow with what is held: small models take little, large ones few allocations. Large buffers get a block of
+ * their own. */
 static uint64_t block_bytes(const tern_vulkan *vk, uint64_t bytes)
 {
     uint64_t size = FIRST_BLOCK;
@@ -179,20 +157,24 @@ static uint64_t block_bytes(const tern_vulkan *vk, uint64_t bytes)
     return bytes > size / 4 ? bytes : size;
 }
 
-tern_status tern_vulkan__allocate(tern_vulkan *vk, tern_vulkan_use use, const VkMemoryRequirements *need, tern_vulkan_piece *out,
-                                  tern_error *err)
+tern_status tern_vulkan__allocate(tern_vulkan *vk, tern_vulkan_use use, const VkMemoryRequirements *need,
+                                  tern_vulkan_piece *out, tern_error *err)
 {
-    uint32_t type = choose_type(vk, use, need->memoryTypeBits);
+    uint32_t type = tern_vulkan__memory_type(&vk->physical.memory, vk->unified, use, need->memoryTypeBits);
     if (type == UINT32_MAX)
-        return tern_fail(err, TERN_UNSUPPORTED, "vulkan: %s has no memory type for buffers", vk->physical.properties.deviceName);
-    uint64_t atom = vk->physical.properties.limits.nonCoherentAtomSize, alignment = need->alignment > atom ? need->alignment : atom;
+        return tern_fail(err, TERN_UNSUPPORTED, "vulkan: %s has no memory type for buffers",
+                         vk->physical.properties.deviceName);
+    uint64_t atom = vk->physical.properties.limits.nonCoherentAtomSize,
+             alignment = need->alignment > atom ? need->alignment : atom;
     uint64_t bytes = (need->size + alignment - 1) / alignment * alignment, offset;
     size_t at;
     for (tern_vulkan_block *block = vk->blocks; block; block = block->next)
-        if (block->type == type && find_gap(block, bytes, alignment, &offset, &at)) return take(vk, use, block, offset, bytes, at, out, err);
+        if (block->type == type && find_gap(block, bytes, alignment, &offset, &at))
+            return take(vk, use, block, offset, bytes, at, out, err);
     if (bytes > vk->physical.max_allocation)
         return tern_fail(err, TERN_LIMIT, "vulkan: %s allocates at most %llu bytes at once, %llu are needed",
-                         vk->physical.properties.deviceName, (unsigned long long)vk->physical.max_allocation, (unsigned long long)bytes);
+                         vk->physical.properties.deviceName, (unsigned long long)vk->physical.max_allocation,
+                         (unsigned long long)bytes);
     tern_vulkan_block *block;
     uint64_t size = block_bytes(vk, bytes);
     tern_error first = {0};
@@ -216,7 +198,9 @@ void tern_vulkan__release(tern_vulkan *vk, tern_vulkan_piece *piece)
 
 static VkMappedMemoryRange mapped_range(const tern_vulkan_piece *piece)
 {
-    return (VkMappedMemoryRange){.sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE, .memory = piece->memory, .offset = piece->offset,
+    return (VkMappedMemoryRange){.sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE,
+                                 .memory = piece->memory,
+                                 .offset = piece->offset,
                                  .size = piece->bytes};
 }
 
@@ -224,12 +208,14 @@ tern_status tern_vulkan__flush(tern_vulkan *vk, const tern_vulkan_piece *piece, 
 {
     if (piece->coherent || !piece->mapped) return TERN_OK;
     VkMappedMemoryRange range = mapped_range(piece);
-    return tern_vulkan__check(vk, vk->fn.FlushMappedMemoryRanges(vk->device, 1, &range), "vkFlushMappedMemoryRanges", err);
+    return tern_vulkan__check(vk, vk->fn.FlushMappedMemoryRanges(vk->device, 1, &range), "vkFlushMappedMemoryRanges",
+                              err);
 }
 
 tern_status tern_vulkan__invalidate(tern_vulkan *vk, const tern_vulkan_piece *piece, tern_error *err)
 {
     if (piece->coherent || !piece->mapped) return TERN_OK;
     VkMappedMemoryRange range = mapped_range(piece);
-    return tern_vulkan__check(vk, vk->fn.InvalidateMappedMemoryRanges(vk->device, 1, &range), "vkInvalidateMappedMemoryRanges", err);
+    return tern_vulkan__check(vk, vk->fn.InvalidateMappedMemoryRanges(vk->device, 1, &range),
+                              "vkInvalidateMappedMemoryRanges", err);
 }

@@ -4,7 +4,15 @@
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
 
-enum { HEADER_WORDS = 5, BOUND = 3, OP_EXECUTION_MODE = 16, OP_DECORATE = 71, LOCAL_SIZE = 17, NON_WRITABLE = 24, BINDING = 33 };
+enum {
+    HEADER_WORDS = 5,
+    BOUND = 3,
+    OP_EXECUTION_MODE = 16,
+    OP_DECORATE = 71,
+    LOCAL_SIZE = 17,
+    NON_WRITABLE = 24,
+    BINDING = 33
+};
 
 static bool next(const uint32_t *words, size_t n, size_t *at)
 {
@@ -21,7 +29,8 @@ static bool is(const uint32_t *word, uint32_t op, uint32_t at_least)
 static void find_read_only(const uint32_t *words, size_t n, uint8_t *ids)
 {
     for (size_t at = 0; next(words, n, &at);)
-        if (is(words + at, OP_DECORATE, 3) && words[at + 2] == NON_WRITABLE && words[at + 1] < words[BOUND]) ids[words[at + 1]] = 1;
+        if (is(words + at, OP_DECORATE, 3) && words[at + 2] == NON_WRITABLE && words[at + 1] < words[BOUND])
+            ids[words[at + 1]] = 1;
 }
 
 tern_status tern_vulkan__module_of(tern_vulkan_module *module, const uint32_t *words, size_t n, tern_error *err)
@@ -33,7 +42,8 @@ tern_status tern_vulkan__module_of(tern_vulkan_module *module, const uint32_t *w
     for (size_t at = 0; next(words, n, &at);) {
         const uint32_t *i = words + at;
         if (is(i, OP_EXECUTION_MODE, 4) && i[2] == LOCAL_SIZE) module->local_size_x = i[3];
-        if (is(i, OP_DECORATE, 4) && i[2] == BINDING && i[3] > 0 && i[3] <= TERN_GPU_MAX_BINDINGS && i[1] < words[BOUND] && !read_only[i[1]])
+        if (is(i, OP_DECORATE, 4) && i[2] == BINDING && i[3] > 0 && i[3] <= TERN_GPU_MAX_BINDINGS &&
+            i[1] < words[BOUND] && !read_only[i[1]])
             module->writes |= 1u << (i[3] - 1);
     }
     tern_free(read_only);

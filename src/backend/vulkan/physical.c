@@ -16,7 +16,8 @@ static extensions list_extensions(const tern_vulkan_functions *fn, VkPhysicalDev
     extensions list = {0};
     fn->EnumerateDeviceExtensionProperties(handle, NULL, &list.n, NULL);
     list.items = tern_calloc(list.n, sizeof *list.items);
-    if (!list.items || fn->EnumerateDeviceExtensionProperties(handle, NULL, &list.n, list.items) != VK_SUCCESS) list.n = 0;
+    if (!list.items || fn->EnumerateDeviceExtensionProperties(handle, NULL, &list.n, list.items) != VK_SUCCESS)
+        list.n = 0;
     return list;
 }
 
@@ -114,7 +115,8 @@ static void take(tern_vulkan_physical *p, const answers *a)
     memcpy(p->driver_uuid, a->id.driverUUID, VK_UUID_SIZE);
     memcpy(p->device_uuid, a->id.deviceUUID, VK_UUID_SIZE);
     const char *info = a->driver.driverInfo;
-    if (a->driver.driverName[0]) snprintf(p->driver, sizeof p->driver, "%.120s%s%.120s", a->driver.driverName, *info ? " " : "", info);
+    if (a->driver.driverName[0])
+        snprintf(p->driver, sizeof p->driver, "%.120s%s%.120s", a->driver.driverName, *info ? " " : "", info);
     else snprintf(p->driver, sizeof p->driver, "driver 0x%08x", p->properties.driverVersion);
     p->max_allocation = a->allocation.maxMemoryAllocationSize;
     p->max_buffer = a->buffer.maxBufferSize ? a->buffer.maxBufferSize : p->max_allocation;
@@ -126,8 +128,9 @@ static void take(tern_vulkan_physical *p, const answers *a)
     p->dot_product = a->dot_features.shaderIntegerDotProduct;
     p->fast_dot_product = p->dot_product && a->dot.integerDotProduct4x8BitPackedSignedAccelerated;
     p->f16 = a->f16.shaderFloat16;
-    p->cooperative = a->cooperative.cooperativeMatrix && a->memory_model.vulkanMemoryModel && a->memory_model.vulkanMemoryModelDeviceScope &&
-                     p->f16 && p->subgroup_control && a->subgroups.subgroupSize == 32;
+    p->cooperative = a->cooperative.cooperativeMatrix && a->memory_model.vulkanMemoryModel &&
+                     a->memory_model.vulkanMemoryModelDeviceScope && p->f16 && p->subgroup_control &&
+                     a->subgroups.subgroupSize == 32;
 }
 
 static void find_queue(const tern_vulkan_functions *fn, tern_vulkan_physical *p)
@@ -168,14 +171,16 @@ void tern_vulkan__describe(const tern_vulkan_functions *fn, VkPhysicalDevice han
     find_queue(fn, p);
 }
 
-tern_status tern_vulkan__physicals(const tern_vulkan_instance *instance, tern_vulkan_physical **physicals, uint32_t *n, tern_error *err)
+tern_status tern_vulkan__physicals(const tern_vulkan_instance *instance, tern_vulkan_physical **physicals, uint32_t *n,
+                                   tern_error *err)
 {
     VkPhysicalDevice handles[32];
     *n = sizeof handles / sizeof *handles;
     VkResult result = instance->fn.EnumeratePhysicalDevices(instance->instance, n, handles);
     if (result < 0) {
         *n = 0;
-        return tern_fail(err, TERN_NOT_FOUND, "vulkan: vkEnumeratePhysicalDevices: %s", tern_vulkan__result_name(result));
+        return tern_fail(err, TERN_NOT_FOUND, "vulkan: vkEnumeratePhysicalDevices: %s",
+                         tern_vulkan__result_name(result));
     }
     *physicals = tern_calloc(*n, sizeof **physicals);
     if (!*physicals) return tern_fail_alloc(err, *n * sizeof **physicals);

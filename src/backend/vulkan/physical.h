@@ -15,18 +15,19 @@ typedef struct tern_vulkan_physical {
     VkPhysicalDeviceMemoryProperties memory;
     VkPhysicalDeviceSubgroupProperties subgroups;
     uint32_t subgroup_min, subgroup_max;
-    bool subgroup_control; /* pipelines can ask for a subgroup size, and for full subgroups */
-    bool dot_product, fast_dot_product; /* of packed 4 x int8 */
-    bool f16, cooperative; /* see tern_gpu_caps */
-    bool memory_budget, feedback; /* VK_EXT_memory_budget, VK_EXT_pipeline_creation_feedback */
+    bool subgroup_control;                 /* pipelines can ask for a subgroup size, and for full subgroups */
+    bool dot_product, fast_dot_product;    /* of packed 4 x int8 */
+    bool f16, cooperative;                 /* see tern_gpu_caps */
+    bool memory_budget, feedback;          /* VK_EXT_memory_budget, VK_EXT_pipeline_creation_feedback */
     bool control_extension, dot_extension; /* not yet core in its version: to be named when the device is created */
-    uint32_t queue_family; /* the first that computes, or UINT32_MAX */
+    uint32_t queue_family;                 /* the first that computes, or UINT32_MAX */
     uint32_t timestamp_bits;
 } tern_vulkan_physical;
 
 void tern_vulkan__describe(const tern_vulkan_functions *fn, VkPhysicalDevice handle, tern_vulkan_physical *out);
 /* All devices, in the loader's order; *physicals is the caller's to free. */
-tern_status tern_vulkan__physicals(const tern_vulkan_instance *instance, tern_vulkan_physical **physicals, uint32_t *n, tern_error *err);
+tern_status tern_vulkan__physicals(const tern_vulkan_instance *instance, tern_vulkan_physical **physicals, uint32_t *n,
+                                   tern_error *err);
 
 /* Pure functions of the description. */
 
@@ -41,8 +42,9 @@ bool tern_vulkan__unified(const tern_vulkan_physical *physical);
 uint64_t tern_vulkan__memory(const tern_vulkan_physical *physical);
 const char *tern_vulkan__type_name(VkPhysicalDeviceType type);
 
-/* The device that `wanted` names: an index, a part of a name that only one has, or NULL for the best that lacks nothing.
- * Errors: NOT_FOUND, INVALID_ARGUMENT, UNSUPPORTED; they list what is there. */
-tern_status tern_vulkan__choose(const tern_vulkan_physical *physicals, uint32_t n, const char *wanted, uint32_t *index, tern_error *err);
+/* The device that `wanted` names: an index, a part of a name that only one has, or NULL for the best that lacks
+ * nothing. Errors: NOT_FOUND, INVALID_ARGUMENT, UNSUPPORTED; they list what is there. */
+tern_status tern_vulkan__choose(const tern_vulkan_physical *physicals, uint32_t n, const char *wanted, uint32_t *index,
+                                tern_error *err);
 
 #endif

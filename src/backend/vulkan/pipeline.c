@@ -5,24 +5,32 @@
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
 
-/* Set and pipeline layouts depend on the number of storage bindings alone: Vulkan tells read-only ones apart in the shader. */
+/* Set and pipeline layouts depend on the number of storage bindings alone: Vulkan tells read-only ones apart in the
+ * shader. */
 static tern_status make_layouts(tern_vulkan *vk, uint32_t n_storage, tern_error *err)
 {
     if (vk->layouts[n_storage]) return TERN_OK;
     VkDescriptorSetLayoutBinding bindings[TERN_GPU_MAX_BINDINGS];
     for (uint32_t i = 0; i < n_storage; i++)
-        bindings[i] = (VkDescriptorSetLayoutBinding){.binding = 1 + i, .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-                                                     .descriptorCount = 1, .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
-    VkDescriptorSetLayoutCreateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = n_storage,
-                                           .pBindings = bindings};
-    VkPushConstantRange words = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = TERN_GPU_UNIFORM_WORDS * 4}; /* binding 0 of the WGSL */
+        bindings[i] = (VkDescriptorSetLayoutBinding){.binding = 1 + i,
+                                                     .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                                     .descriptorCount = 1,
+                                                     .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
+    VkDescriptorSetLayoutCreateInfo set = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = n_storage, .pBindings = bindings};
+    VkPushConstantRange words = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+                                 .size = TERN_GPU_UNIFORM_WORDS * 4}; /* binding 0 of the WGSL */
     if (!vk->set_layouts[n_storage])
-        TERN_TRY(tern_vulkan__check(vk, vk->fn.CreateDescriptorSetLayout(vk->device, &set, NULL, &vk->set_layouts[n_storage]),
-                                    "vkCreateDescriptorSetLayout", err));
-    VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1,
-                                         .pSetLayouts = &vk->set_layouts[n_storage], .pushConstantRangeCount = 1,
+        TERN_TRY(tern_vulkan__check(
+            vk, vk->fn.CreateDescriptorSetLayout(vk->device, &set, NULL, &vk->set_layouts[n_storage]),
+            "vkCreateDescriptorSetLayout", err));
+    VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                         .setLayoutCount = 1,
+                                         .pSetLayouts = &vk->set_layouts[n_storage],
+                                         .pushConstantRangeCount = 1,
                                          .pPushConstantRanges = &words};
-    return tern_vulkan__check(vk, vk->fn.CreatePipelineLayout(vk->device, &layout, NULL, &vk->layouts[n_storage]), "vkCreatePipelineLayout", err);
+    return tern_vulkan__check(vk, vk->fn.CreatePipelineLayout(vk->device, &layout, NULL, &vk->layouts[n_storage]),
+                              "vkCreatePipelineLayout", err);
 }
 
 /* Pipelines that are made together, each by one thread: drivers take their time to compile. */
@@ -41,21 +49,26 @@ static VkResult make(tern_vulkan *vk, tern_gpu_pipeline which, bool *hit)
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[which];
     size_t n_words;
     const uint32_t *words = tern_gpu_spirv(which, &n_words);
-    VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = n_words * 4, .pCode = words};
+    VkShaderModuleCreateInfo code = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = n_words * 4, .pCode = words};
     VkShaderModule module;
     VkResult result = vk->fn.CreateShaderModule(vk->device, &code, NULL, &module);
     if (result != VK_SUCCESS) return result;
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO, .requiredSubgroupSize = vk->caps.subgroup_min};
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+        .requiredSubgroupSize = vk->caps.subgroup_min};
     VkPipelineCreationFeedback feedback = {0}, stage_feedback = {0};
     VkPipelineCreationFeedbackCreateInfo told = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO,
-                                                 .pPipelineCreationFeedback = &feedback, .pipelineStageCreationFeedbackCount = 1,
+                                                 .pPipelineCreationFeedback = &feedback,
+                                                 .pipelineStageCreationFeedbackCount = 1,
                                                  .pPipelineStageCreationFeedbacks = &stage_feedback};
-    VkComputePipelineCreateInfo pipeline = {
-        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO, .pNext = vk->physical.feedback ? &told : NULL,
-        .layout = vk->layouts[strlen(info->signature)],
-        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .stage = VK_SHADER_STAGE_COMPUTE_BIT, .module = module,
-                  .pName = "main"}};
+    VkComputePipelineCreateInfo pipeline = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+                                            .pNext = vk->physical.feedback ? &told : NULL,
+                                            .layout = vk->layouts[strlen(info->signature)],
+                                            .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                                                      .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                                                      .module = module,
+                                                      .pName = "main"}};
     if (info->needs && vk->physical.subgroup_control) {
         pipeline.stage.pNext = &size;
         if (vk->modules[which].local_size_x % vk->caps.subgroup_min == 0)

@@ -6,14 +6,17 @@
 
 enum { NOTHING_BYTES = 256 };
 
-static tern_status find_params(tern_vulkan *vk, const tern_graph *g, const tern_binding *bindings, tern_vulkan_bound *out, tern_error *err)
+static tern_status find_params(tern_vulkan *vk, const tern_graph *g, const tern_binding *bindings,
+                               tern_vulkan_bound *out, tern_error *err)
 {
     for (size_t i = 0; i < g->n_values; i++) {
         const tern_value *v = &g->values[i];
         if (v->kind != TERN_VALUE_PARAM || !bindings[i].buffer) continue;
-        tern_vulkan_bound at = {.buffer = bindings[i].buffer, .offset = bindings[i].offset - v->offset, .bytes = g->param_bytes};
+        tern_vulkan_bound at = {
+            .buffer = bindings[i].buffer, .offset = bindings[i].offset - v->offset, .bytes = g->param_bytes};
         if (out->buffer && (out->buffer != at.buffer || out->offset != at.offset))
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "vulkan: parameter %s does not lie beside the others", v->name);
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "vulkan: parameter %s does not lie beside the others",
+                             v->name);
         *out = at;
     }
     return out->buffer ? tern_vulkan__buffer_share(vk, out->buffer, err) : TERN_OK;
@@ -33,14 +36,20 @@ static tern_vulkan_bound locate(const tern_prepared *p, const tern_binding *bind
     return (tern_vulkan_bound){at->buffer, at->offset + range->offset, range->bytes};
 }
 
-static tern_status check_bound(const tern_vulkan *vk, const tern_gpu_dispatch *d, uint32_t i, const tern_vulkan_bound *at, tern_error *err)
+static tern_status check_bound(const tern_vulkan *vk, const tern_gpu_dispatch *d, uint32_t i,
+                               const tern_vulkan_bound *at, tern_error *err)
 {
     const char *kernel = tern_gpu_pipelines[d->pipeline].name;
     if (!at->buffer) return tern_fail(err, TERN_INVALID_ARGUMENT, "vulkan: %s: binding %u has no buffer", kernel, i);
-    if (at->offset % vk->caps.binding_alignment || at->offset + at->bytes > at->buffer->padded || at->bytes == 0 || at->bytes > vk->caps.max_binding)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "vulkan: %s: binding %u has %llu bytes at %llu of a buffer of %llu; at most %llu, aligned to %u, "
-                         "expected", kernel, i, (unsigned long long)at->bytes, (unsigned long long)at->offset,
-                         (unsigned long long)at->buffer->bytes, (unsigned long long)vk->caps.max_binding, vk->caps.binding_alignment);
+    if (at->offset % vk->caps.binding_alignment || at->offset + at->bytes > at->buffer->padded || at->bytes == 0 ||
+        at->bytes > vk->caps.max_binding)
+        return tern_fail(
+            err, TERN_INVALID_ARGUMENT,
+            "vulkan: %s: binding %u has %llu bytes at %llu of a buffer of %llu; at most %llu, aligned to %u, "
+            "expected",
+            kernel, i, (unsigned long long)at->bytes, (unsigned long long)at->offset,
+            (unsigned long long)at->buffer->bytes, (unsigned long long)vk->caps.max_binding,
+            vk->caps.binding_alignment);
     return TERN_OK;
 }
 
@@ -53,7 +62,8 @@ static tern_status resolve(tern_vulkan *vk, tern_prepared *p, const tern_binding
     for (size_t k = 0; k < p->program.n; k++) {
         const tern_gpu_dispatch *d = &p->program.dispatches[k];
         if (d->n_bindings != strlen(tern_gpu_pipelines[d->pipeline].signature))
-            return tern_fail(err, TERN_INTERNAL, "vulkan: %s with %u bindings", tern_gpu_pipelines[d->pipeline].name, d->n_bindings);
+            return tern_fail(err, TERN_INTERNAL, "vulkan: %s with %u bindings", tern_gpu_pipelines[d->pipeline].name,
+                             d->n_bindings);
         for (uint32_t i = 0; i < d->n_bindings; i++) {
             p->bound[k][i] = locate(p, bindings, &params, &d->bindings[i], i);
             TERN_TRY(check_bound(vk, d, i, &p->bound[k][i], err));
@@ -78,24 +88,32 @@ static tern_status make_pool(tern_vulkan *vk, tern_prepared *p, tern_error *err)
     uint32_t n = (uint32_t)p->program.n, n_storage = 0;
     for (uint32_t k = 0; k < n; k++) n_storage += p->program.dispatches[k].n_bindings;
     VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, n_storage};
-    VkDescriptorPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = n, .poolSizeCount = 1,
-                                       .pPoolSizes = &size};
+    VkDescriptorPoolCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = n, .poolSizeCount = 1, .pPoolSizes = &size};
     vk->counters.allocations++;
-    return tern_vulkan__check(vk, vk->fn.CreateDescriptorPool(vk->device, &info, NULL, &p->descriptor_pool), "vkCreateDescriptorPool", err);
+    return tern_vulkan__check(vk, vk->fn.CreateDescriptorPool(vk->device, &info, NULL, &p->descriptor_pool),
+                              "vkCreateDescriptorPool", err);
 }
 
 static tern_status make_set(tern_vulkan *vk, tern_prepared *p, size_t k, tern_error *err)
 {
     const tern_gpu_dispatch *d = &p->program.dispatches[k];
-    VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO, .descriptorPool = p->descriptor_pool,
-                                        .descriptorSetCount = 1, .pSetLayouts = &vk->set_layouts[d->n_bindings]};
-    TERN_TRY(tern_vulkan__check(vk, vk->fn.AllocateDescriptorSets(vk->device, &info, &p->sets[k]), "vkAllocateDescriptorSets", err));
+    VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+                                        .descriptorPool = p->descriptor_pool,
+                                        .descriptorSetCount = 1,
+                                        .pSetLayouts = &vk->set_layouts[d->n_bindings]};
+    TERN_TRY(tern_vulkan__check(vk, vk->fn.AllocateDescriptorSets(vk->device, &info, &p->sets[k]),
+                                "vkAllocateDescriptorSets", err));
     VkDescriptorBufferInfo buffers[TERN_GPU_MAX_BINDINGS];
     VkWriteDescriptorSet writes[TERN_GPU_MAX_BINDINGS];
     for (uint32_t i = 0; i < d->n_bindings; i++) {
-        buffers[i] = (VkDescriptorBufferInfo){p->bound[k][i].buffer->handle, p->bound[k][i].offset, p->bound[k][i].bytes};
-        writes[i] = (VkWriteDescriptorSet){.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .dstSet = p->sets[k], .dstBinding = 1 + i,
-                                           .descriptorCount = 1, .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+        buffers[i] =
+            (VkDescriptorBufferInfo){p->bound[k][i].buffer->handle, p->bound[k][i].offset, p->bound[k][i].bytes};
+        writes[i] = (VkWriteDescriptorSet){.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                                           .dstSet = p->sets[k],
+                                           .dstBinding = 1 + i,
+                                           .descriptorCount = 1,
+                                           .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
                                            .pBufferInfo = &buffers[i]};
     }
     vk->fn.UpdateDescriptorSets(vk->device, d->n_bindings, writes, 0, NULL);
@@ -139,8 +157,8 @@ static tern_status make_ready(tern_vulkan *vk, tern_prepared *p, const tern_bind
     return tern_vulkan__upload_wait(vk, err);
 }
 
-tern_status tern_vulkan__prepare_program(tern_vulkan *vk, tern_gpu_program *program, const tern_binding *bindings, tern_prepared **out,
-                                         tern_error *err)
+tern_status tern_vulkan__prepare_program(tern_vulkan *vk, tern_gpu_program *program, const tern_binding *bindings,
+                                         tern_prepared **out, tern_error *err)
 {
     tern_prepared *p = tern_calloc(1, sizeof *p);
     if (!p) {
@@ -157,8 +175,8 @@ tern_status tern_vulkan__prepare_program(tern_vulkan *vk, tern_gpu_program *prog
     return status;
 }
 
-tern_status tern_vulkan__prepare(tern_vulkan *vk, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
-                                 tern_error *err)
+tern_status tern_vulkan__prepare(tern_vulkan *vk, const tern_graph *graph, const tern_binding *bindings,
+                                 tern_prepared **out, tern_error *err)
 {
     tern_gpu_program program;
     TERN_TRY(tern_gpu_lower(&program, graph, &vk->caps, err));

@@ -8,12 +8,15 @@
 tern_status tern_vulkan__profile_open(tern_vulkan *vk, tern_prepared *p, tern_error *err)
 {
     if (vk->physical.timestamp_bits == 0)
-        return tern_fail(err, TERN_UNSUPPORTED, "vulkan: %s has no timestamps, so it cannot be profiled", vk->physical.properties.deviceName);
+        return tern_fail(err, TERN_UNSUPPORTED, "vulkan: %s has no timestamps, so it cannot be profiled",
+                         vk->physical.properties.deviceName);
     uint32_t n = (uint32_t)p->program.n + 1;
     p->ticks = tern_calloc(n, sizeof *p->ticks);
     if (!p->ticks) return tern_fail_alloc(err, n * sizeof *p->ticks);
-    VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO, .queryType = VK_QUERY_TYPE_TIMESTAMP, .queryCount = n};
-    return tern_vulkan__check(vk, vk->fn.CreateQueryPool(vk->device, &info, NULL, &p->queries), "vkCreateQueryPool", err);
+    VkQueryPoolCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO, .queryType = VK_QUERY_TYPE_TIMESTAMP, .queryCount = n};
+    return tern_vulkan__check(vk, vk->fn.CreateQueryPool(vk->device, &info, NULL, &p->queries), "vkCreateQueryPool",
+                              err);
 }
 
 /* "ffn_down-3" without its layer. */
@@ -43,7 +46,8 @@ static tern_profile_row *row_of(tern_vulkan *vk, const tern_prepared *p, const t
     return row;
 }
 
-static tern_status add(tern_vulkan *vk, const tern_prepared *p, const tern_gpu_dispatch *d, uint64_t ns, tern_error *err)
+static tern_status add(tern_vulkan *vk, const tern_prepared *p, const tern_gpu_dispatch *d, uint64_t ns,
+                       tern_error *err)
 {
     const tern_op *op = &p->graph->ops[d->op];
     bool head = op->kind == TERN_OP_LINEAR && op->rows == TERN_ROWS_OUTPUTS;
@@ -59,8 +63,8 @@ static tern_status add(tern_vulkan *vk, const tern_prepared *p, const tern_gpu_d
 tern_status tern_vulkan__profile_take(tern_vulkan *vk, tern_prepared *p, tern_error *err)
 {
     uint32_t n = (uint32_t)p->program.n + 1;
-    VkResult result = vk->fn.GetQueryPoolResults(vk->device, p->queries, 0, n, n * sizeof *p->ticks, p->ticks, sizeof *p->ticks,
-                                                 VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+    VkResult result = vk->fn.GetQueryPoolResults(vk->device, p->queries, 0, n, n * sizeof *p->ticks, p->ticks,
+                                                 sizeof *p->ticks, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
     TERN_TRY(tern_vulkan__check(vk, result, "vkGetQueryPoolResults", err));
     uint64_t mask = vk->physical.timestamp_bits >= 64 ? UINT64_MAX : ((uint64_t)1 << vk->physical.timestamp_bits) - 1;
     double period = (double)vk->physical.properties.limits.timestampPeriod;

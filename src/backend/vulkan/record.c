@@ -1,14 +1,16 @@
 /* Recording a step: its dispatches with the barriers they need, and what makes the results readable for the host. */
 #include "backend/vulkan/device.h"
 
-static void barrier(tern_vulkan *vk, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written, VkPipelineStageFlags to,
-                    VkAccessFlags used)
+static void barrier(tern_vulkan *vk, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written,
+                    VkPipelineStageFlags to, VkAccessFlags used)
 {
-    VkMemoryBarrier memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = written, .dstAccessMask = used};
+    VkMemoryBarrier memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = written, .dstAccessMask = used};
     vk->fn.CmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
 }
 
-static const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
+static const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                                  transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
 static const VkAccessFlags shader_read_write = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
 
 static bool needs_barrier(const tern_vulkan *vk, const tern_prepared *p, size_t k, tern_vulkan_hazards *hazards)
@@ -28,12 +30,16 @@ static bool needs_barrier(const tern_vulkan *vk, const tern_prepared *p, size_t 
 static void record_dispatch(tern_vulkan *vk, tern_prepared *p, size_t k, tern_gpu_pipeline *bound)
 {
     const tern_gpu_dispatch *d = &p->program.dispatches[k];
-    if (*bound != d->pipeline) vk->fn.CmdBindPipeline(p->step, VK_PIPELINE_BIND_POINT_COMPUTE, vk->pipelines[d->pipeline]);
+    if (*bound != d->pipeline)
+        vk->fn.CmdBindPipeline(p->step, VK_PIPELINE_BIND_POINT_COMPUTE, vk->pipelines[d->pipeline]);
     *bound = d->pipeline;
-    vk->fn.CmdBindDescriptorSets(p->step, VK_PIPELINE_BIND_POINT_COMPUTE, vk->layouts[d->n_bindings], 0, 1, &p->sets[k], 0, NULL);
-    vk->fn.CmdPushConstants(p->step, vk->layouts[d->n_bindings], VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof d->uniform, d->uniform);
+    vk->fn.CmdBindDescriptorSets(p->step, VK_PIPELINE_BIND_POINT_COMPUTE, vk->layouts[d->n_bindings], 0, 1, &p->sets[k],
+                                 0, NULL);
+    vk->fn.CmdPushConstants(p->step, vk->layouts[d->n_bindings], VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof d->uniform,
+                            d->uniform);
     vk->fn.CmdDispatch(p->step, d->groups[0], d->groups[1], d->groups[2]);
-    if (p->queries) vk->fn.CmdWriteTimestamp(p->step, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, (uint32_t)k + 1);
+    if (p->queries)
+        vk->fn.CmdWriteTimestamp(p->step, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, (uint32_t)k + 1);
 }
 
 /* Everything that came before is done and visible: uploads, an earlier run, the step before. */
@@ -77,8 +83,8 @@ static tern_status record_after(tern_vulkan *vk, tern_prepared *p, tern_error *e
             vk->fn.CmdCopyBuffer(p->after, from->handle, from->mirror->handle, 1, &copy);
         }
     }
-    barrier(vk, p->after, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
-            VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT);
+    barrier(vk, p->after, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+            VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT);
     return tern_vulkan__check(vk, vk->fn.EndCommandBuffer(p->after), "vkEndCommandBuffer", err);
 }
 

@@ -1,4 +1,5 @@
-/* Kernels that a driver has not yet been seen to compute rightly are tried before they are used; what was proven is remembered. */
+/* Kernels that a driver has not yet been seen to compute rightly are tried before they are used; what was proven is
+ * remembered. */
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
@@ -14,7 +15,8 @@ void tern_vulkan__proofs_open(tern_vulkan *vk, const char *folder)
     tern_buf known = {0};
     if (!folder || !*folder) return;
     vk->proof_path = tern_vulkan__cache_file(&vk->physical, folder, "proven");
-    if (vk->proof_path && tern_vulkan__cache_read(&vk->physical, vk->proof_path, &known) && known.size == sizeof vk->proven)
+    if (vk->proof_path && tern_vulkan__cache_read(&vk->physical, vk->proof_path, &known) &&
+        known.size == sizeof vk->proven)
         for (size_t i = 0; i < sizeof vk->proven; i++) vk->proven[i] = known.data[i] == PROVEN ? PROVEN : UNKNOWN;
     tern_buf_deinit(&known);
 }
@@ -22,7 +24,8 @@ void tern_vulkan__proofs_open(tern_vulkan *vk, const char *folder)
 static void save(tern_vulkan *vk)
 {
     tern_error ignored = {0};
-    if (vk->proof_path) tern_vulkan__cache_write(&vk->physical, vk->proof_path, vk->proven, sizeof vk->proven, &ignored);
+    if (vk->proof_path)
+        tern_vulkan__cache_write(&vk->physical, vk->proof_path, vk->proven, sizeof vk->proven, &ignored);
 }
 
 /* Whether a dispatch of the op uses a kernel that nothing is known of; its name. */
@@ -50,12 +53,14 @@ static void mark(tern_vulkan *vk, const tern_gpu_program *program, uint32_t op, 
 
 static tern_status wrong(const tern_vulkan *vk, const char *kernel, const char *what, tern_error *err)
 {
-    return tern_fail(err, TERN_UNSUPPORTED, "vulkan: %s with %s computes the kernel %s wrong (%s): another version of the driver may not; "
-                     "--backend cpu does without", vk->physical.properties.deviceName, vk->physical.driver, kernel, what);
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "vulkan: %s with %s computes the kernel %s wrong (%s): another version of the driver may not; "
+                     "--backend cpu does without",
+                     vk->physical.properties.deviceName, vk->physical.driver, kernel, what);
 }
 
-static tern_status try_op(tern_vulkan *vk, const tern_prepared *prepared, uint32_t op, const tern_binding *bindings, tern_backend *cpu,
-                          tern_vulkan_prepare_fn prepare, tern_error *err)
+static tern_status try_op(tern_vulkan *vk, const tern_prepared *prepared, uint32_t op, const tern_binding *bindings,
+                          tern_backend *cpu, tern_vulkan_prepare_fn prepare, tern_error *err)
 {
     const tern_graph *graph = prepared->graph;
     const char *kernel = doubtful(vk, &prepared->program, op);

@@ -22,7 +22,10 @@ static tern_status trial_open(tern_vulkan_trial *t, const tern_graph *graph, con
         if (t->values[i].kind != TERN_VALUE_PARAM) t->values[i].offset = i + 1;
     if (op->gain.value != TERN_NO_VALUE) { /* between the norm and the rest, where they are two ops */
         uint32_t cols = op->in[0].cols;
-        t->values[graph->n_values] = (tern_value){.kind = TERN_VALUE_ACTIVATION, .dtype = TERN_DTYPE_Q8, .rows = op->rows, .cols = cols,
+        t->values[graph->n_values] = (tern_value){.kind = TERN_VALUE_ACTIVATION,
+                                                  .dtype = TERN_DTYPE_Q8,
+                                                  .rows = op->rows,
+                                                  .cols = cols,
                                                   .bytes = tern_row_bytes(TERN_DTYPE_Q8, cols, graph->max_tokens)};
     }
     t->graph.values = t->values;
@@ -50,8 +53,15 @@ static void choose_ops(const tern_vulkan_trial *t, tern_vulkan_side *s)
     if (op->kind == TERN_OP_LINEAR && op->gain.value != TERN_NO_VALUE) {
         tern_view between = {.value = (uint32_t)t->from->n_values, .cols = op->in[0].cols};
         s->ops[1] = *op;
-        s->ops[0] = (tern_op){.kind = TERN_OP_NORM_QUANT, .rows = op->rows, .layer = op->layer, .n_in = 2, .in = {op->in[0], op->gain},
-                              .out = between, .eps = op->eps, .residual = {.value = TERN_NO_VALUE}, .gain = {.value = TERN_NO_VALUE}};
+        s->ops[0] = (tern_op){.kind = TERN_OP_NORM_QUANT,
+                              .rows = op->rows,
+                              .layer = op->layer,
+                              .n_in = 2,
+                              .in = {op->in[0], op->gain},
+                              .out = between,
+                              .eps = op->eps,
+                              .residual = {.value = TERN_NO_VALUE},
+                              .gain = {.value = TERN_NO_VALUE}};
         s->ops[1].in[0] = between;
         s->ops[1].gain = (tern_view){.value = TERN_NO_VALUE};
         s->graph.n_ops = 2;
@@ -172,8 +182,8 @@ static tern_status expect_sample(const tern_vulkan_trial *t, tern_vulkan_side *s
     return TERN_OK;
 }
 
-tern_status tern_vulkan__try_op(const tern_graph *graph, const tern_op *op, tern_vulkan_side *device, tern_vulkan_side *host, char *what,
-                                size_t n_what, tern_error *err)
+tern_status tern_vulkan__try_op(const tern_graph *graph, const tern_op *op, tern_vulkan_side *device,
+                                tern_vulkan_side *host, char *what, size_t n_what, tern_error *err)
 {
     tern_vulkan_trial t;
     tern_status status = trial_open(&t, graph, op, err);

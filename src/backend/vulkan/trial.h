@@ -1,19 +1,20 @@
-/* One op of a graph, tried on made-up inputs on two backends: the device's result against the CPU's. Real weights, real shapes. */
+/* One op of a graph, tried on made-up inputs on two backends: the device's result against the CPU's. Real weights, real
+ * shapes. */
 #ifndef TERN_BACKEND_VULKAN_TRIAL_H
 #define TERN_BACKEND_VULKAN_TRIAL_H
 
 #include "backend/backend.h"
 #include "base/rng.h"
 
-typedef tern_status (*tern_vulkan_prepare_fn)(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
-                                              tern_error *err);
+typedef tern_status (*tern_vulkan_prepare_fn)(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
+                                              tern_prepared **out, tern_error *err);
 
 typedef struct tern_vulkan_trial {
     const tern_graph *from;
     const tern_op *op;
-    tern_graph graph;     /* of that op alone */
-    tern_value *values;   /* from's, each at offset 0, and one more: what lies between the two ops of a fused one */
-    uint8_t **contents;   /* [n_values] of what the op reads; NULL: zeros, or a weight */
+    tern_graph graph;   /* of that op alone */
+    tern_value *values; /* from's, each at offset 0, and one more: what lies between the two ops of a fused one */
+    uint8_t **contents; /* [n_values] of what the op reads; NULL: zeros, or a weight */
     uint8_t *params;
     uint32_t n_tokens, n_outputs;
     tern_rng rng;
@@ -30,18 +31,19 @@ typedef struct tern_vulkan_side {
     tern_binding *bindings;
     tern_buffer **owned; /* [n_values + 1] */
     tern_prepared *prepared;
-    uint8_t **results;   /* [n_values] of the values that the op writes */
+    uint8_t **results; /* [n_values] of the values that the op writes */
 } tern_vulkan_side;
 
-/* Runs `op` of `graph` on both and compares. *what is empty, or says where the device is wrong. Errors: OUT_OF_MEMORY and those of the
- * backends; UNSUPPORTED: the CPU cannot tell. */
-tern_status tern_vulkan__try_op(const tern_graph *graph, const tern_op *op, tern_vulkan_side *device, tern_vulkan_side *host, char *what,
-                                size_t n_what, tern_error *err);
+/* Runs `op` of `graph` on both and compares. *what is empty, or says where the device is wrong. Errors: OUT_OF_MEMORY
+ * and those of the backends; UNSUPPORTED: the CPU cannot tell. */
+tern_status tern_vulkan__try_op(const tern_graph *graph, const tern_op *op, tern_vulkan_side *device,
+                                tern_vulkan_side *host, char *what, size_t n_what, tern_error *err);
 
 /* trial_inputs.c: fills contents and params. */
 tern_status tern_vulkan__trial_inputs(tern_vulkan_trial *t, tern_error *err);
 /* trial_compare.c */
-void tern_vulkan__trial_compare(const tern_vulkan_trial *t, uint8_t *const *got, uint8_t *const *want, char *what, size_t n_what);
+void tern_vulkan__trial_compare(const tern_vulkan_trial *t, uint8_t *const *got, uint8_t *const *want, char *what,
+                                size_t n_what);
 /* Whether the op writes value i, so that it is to be compared. */
 bool tern_vulkan__trial_writes(const tern_vulkan_trial *t, uint32_t i);
 uint32_t tern_vulkan__trial_rows(const tern_vulkan_trial *t, const tern_value *v);

@@ -6,8 +6,8 @@
 #include "backend/vulkan/trial.h"
 #include "base/half.h"
 
-/* Of the largest magnitude in a row. Sums in another order differ by far less, garbage by far more; int8 that are rounded the other way
- * show in all that is computed from them. */
+/* Of the largest magnitude in a row. Sums in another order differ by far less, garbage by far more; int8 that are
+ * rounded the other way show in all that is computed from them. */
 static double tolerance_of(const tern_op *op)
 {
     switch (op->kind) {
@@ -34,23 +34,27 @@ typedef struct rows {
 static bool differ(rows *r, uint64_t row, uint32_t col, double got, double want, double allowed)
 {
     if (fabs(got - want) <= allowed) return false;
-    snprintf(r->what, r->n_what, "%s, row %llu, column %u: %.7g, but %.7g expected", r->value->name, (unsigned long long)row, col, got, want);
+    snprintf(r->what, r->n_what, "%s, row %llu, column %u: %.7g, but %.7g expected", r->value->name,
+             (unsigned long long)row, col, got, want);
     return true;
 }
 
 static float element(const uint8_t *bytes, tern_dtype dtype, uint64_t i)
 {
-    return dtype == TERN_DTYPE_F16 ? tern_f16_to_f32(((const uint16_t *)(const void *)bytes)[i]) : ((const float *)(const void *)bytes)[i];
+    return dtype == TERN_DTYPE_F16 ? tern_f16_to_f32(((const uint16_t *)(const void *)bytes)[i])
+                                   : ((const float *)(const void *)bytes)[i];
 }
 
-static bool floats_differ(rows *r, const uint8_t *got, const uint8_t *want, uint64_t n_rows, uint32_t cols, double tolerance)
+static bool floats_differ(rows *r, const uint8_t *got, const uint8_t *want, uint64_t n_rows, uint32_t cols,
+                          double tolerance)
 {
     tern_dtype dtype = r->value->dtype;
     for (uint64_t t = 0; t < n_rows; t++) {
         double most = 0;
         for (uint32_t c = 0; c < cols; c++) most = fmax(most, fabs((double)element(want, dtype, t * cols + c)));
         for (uint32_t c = 0; c < cols; c++)
-            if (differ(r, t, c, (double)element(got, dtype, t * cols + c), (double)element(want, dtype, t * cols + c), most * tolerance))
+            if (differ(r, t, c, (double)element(got, dtype, t * cols + c), (double)element(want, dtype, t * cols + c),
+                       most * tolerance))
                 return true;
     }
     return false;
@@ -60,7 +64,8 @@ static bool floats_differ(rows *r, const uint8_t *got, const uint8_t *want, uint
 static bool q8_differ(rows *r, const uint8_t *got, const uint8_t *want, uint64_t n_rows)
 {
     const tern_value *v = r->value;
-    uint64_t n = v->rows == TERN_ROWS_TOKENS ? r->trial->graph.max_tokens : r->trial->graph.max_outputs, stride = tern_q8_stride(v->cols);
+    uint64_t n = v->rows == TERN_ROWS_TOKENS ? r->trial->graph.max_tokens : r->trial->graph.max_outputs,
+             stride = tern_q8_stride(v->cols);
     uint64_t scales = tern_q8_scales_offset(v->cols, n), sums = tern_q8_sums_offset(v->cols, n);
     for (uint64_t t = 0; t < n_rows; t++) {
         int32_t sum = 0;
@@ -70,7 +75,8 @@ static bool q8_differ(rows *r, const uint8_t *got, const uint8_t *want, uint64_t
             sum += a;
         }
         double scale = (double)((const float *)(const void *)(want + scales))[t];
-        if (differ(r, t, v->cols, (double)((const float *)(const void *)(got + scales))[t], scale, 1e-5 * scale)) return true;
+        if (differ(r, t, v->cols, (double)((const float *)(const void *)(got + scales))[t], scale, 1e-5 * scale))
+            return true;
         if (differ(r, t, v->cols, ((const int32_t *)(const void *)(got + sums))[t], sum, 0)) return true;
     }
     return false;
@@ -91,7 +97,8 @@ uint32_t tern_vulkan__trial_rows(const tern_vulkan_trial *t, const tern_value *v
     return v->rows == TERN_ROWS_TOKENS ? t->n_tokens : t->n_outputs;
 }
 
-void tern_vulkan__trial_compare(const tern_vulkan_trial *t, uint8_t *const *got, uint8_t *const *want, char *what, size_t n_what)
+void tern_vulkan__trial_compare(const tern_vulkan_trial *t, uint8_t *const *got, uint8_t *const *want, char *what,
+                                size_t n_what)
 {
     what[0] = 0;
     for (uint32_t i = 0; i < t->from->n_values && !what[0]; i++) {

@@ -16,7 +16,8 @@ static float number(tern_vulkan_trial *t)
 static void fill_f32(tern_vulkan_trial *t, float *x, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) x[i] = number(t);
-    if (n > 7) x[tern_rng_below(&t->rng, (uint32_t)(n < UINT32_MAX ? n : UINT32_MAX))] = 9; /* one that stands out, alone */
+    if (n > 7)
+        x[tern_rng_below(&t->rng, (uint32_t)(n < UINT32_MAX ? n : UINT32_MAX))] = 9; /* one that stands out, alone */
 }
 
 static void fill_f16(tern_vulkan_trial *t, uint16_t *x, uint64_t n)
@@ -26,7 +27,8 @@ static void fill_f16(tern_vulkan_trial *t, uint16_t *x, uint64_t n)
 
 static void fill_q8(tern_vulkan_trial *t, const tern_value *v, uint8_t *bytes)
 {
-    uint64_t n = v->rows == TERN_ROWS_TOKENS ? t->graph.max_tokens : t->graph.max_outputs, stride = tern_q8_stride(v->cols);
+    uint64_t n = v->rows == TERN_ROWS_TOKENS ? t->graph.max_tokens : t->graph.max_outputs,
+             stride = tern_q8_stride(v->cols);
     float *scales = (float *)(void *)(bytes + tern_q8_scales_offset(v->cols, n));
     int32_t *sums = (int32_t *)(void *)(bytes + tern_q8_sums_offset(v->cols, n));
     for (uint64_t r = 0; r < tern_vulkan__trial_rows(t, v); r++) {
@@ -82,17 +84,21 @@ static void fill_pages(tern_vulkan_trial *t)
     uint32_t n = t->graph.max_pages, *pages = param(t, TERN_PARAM_PAGES);
     for (uint32_t i = 0; i < op->n_in; i++) {
         const tern_value *v = &t->values[op->in[i].value];
-        uint64_t page_bytes = (uint64_t)op->n_kv_heads * op->head_dim * TERN_PAGE_SIZE * (v->dtype == TERN_DTYPE_F16 ? 2 : 4);
-        if (v->kind == TERN_VALUE_CACHE && page_bytes && v->bytes / page_bytes < n) n = (uint32_t)(v->bytes / page_bytes);
+        uint64_t page_bytes =
+            (uint64_t)op->n_kv_heads * op->head_dim * TERN_PAGE_SIZE * (v->dtype == TERN_DTYPE_F16 ? 2 : 4);
+        if (v->kind == TERN_VALUE_CACHE && page_bytes && v->bytes / page_bytes < n)
+            n = (uint32_t)(v->bytes / page_bytes);
     }
     for (uint32_t i = 0; i < t->graph.max_pages; i++) pages[i] = i < n ? n - 1 - i : 0;
 }
 
 static void fill_params(tern_vulkan_trial *t)
 {
-    uint32_t *counts = param(t, TERN_PARAM_COUNTS), *positions = param(t, TERN_PARAM_POSITIONS), *outputs = param(t, TERN_PARAM_OUTPUTS);
+    uint32_t *counts = param(t, TERN_PARAM_COUNTS), *positions = param(t, TERN_PARAM_POSITIONS),
+             *outputs = param(t, TERN_PARAM_OUTPUTS);
     int32_t *ids = (int32_t *)(void *)param(t, TERN_PARAM_IDS);
-    uint32_t room = t->graph.max_pages * TERN_PAGE_SIZE, first = FIRST_POSITION + t->n_tokens <= room ? FIRST_POSITION : 0;
+    uint32_t room = t->graph.max_pages * TERN_PAGE_SIZE,
+             first = FIRST_POSITION + t->n_tokens <= room ? FIRST_POSITION : 0;
     uint32_t n_ids = t->op->kind == TERN_OP_EMBED ? t->values[t->op->in[0].value].weight->rows : 1;
     counts[0] = t->n_tokens;
     counts[1] = t->n_outputs;

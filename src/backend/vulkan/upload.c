@@ -7,20 +7,23 @@ enum { WAIT_SECONDS = 60 };
 
 static tern_status slot_open(tern_vulkan *vk, tern_vulkan_slot *slot, tern_error *err)
 {
-    if (!slot->staging) TERN_TRY(tern_vulkan__buffer_make(vk, TERN_VULKAN_UPLOAD_BYTES, TERN_VULKAN_UPLOAD, &slot->staging, err));
+    if (!slot->staging)
+        TERN_TRY(tern_vulkan__buffer_make(vk, TERN_VULKAN_UPLOAD_BYTES, TERN_VULKAN_UPLOAD, &slot->staging, err));
     if (!slot->commands) TERN_TRY(tern_vulkan__commands_create(vk, &slot->commands, err));
     if (!slot->fence) TERN_TRY(tern_vulkan__fence_create(vk, &slot->fence, err));
     return TERN_OK;
 }
 
-static void barrier(tern_vulkan *vk, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written, VkPipelineStageFlags to,
-                    VkAccessFlags used)
+static void barrier(tern_vulkan *vk, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written,
+                    VkPipelineStageFlags to, VkAccessFlags used)
 {
-    VkMemoryBarrier memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = written, .dstAccessMask = used};
+    VkMemoryBarrier memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = written, .dstAccessMask = used};
     vk->fn.CmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
 }
 
-static const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
+static const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                                  transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
 
 static tern_status slot_wait(tern_vulkan *vk, tern_vulkan_slot *slot, tern_error *err)
 {
@@ -71,7 +74,8 @@ static void order(tern_vulkan *vk, tern_vulkan_slot *slot, const tern_buffer *bu
         barrier(vk, slot->commands, transfer, VK_ACCESS_TRANSFER_WRITE_BIT, transfer, VK_ACCESS_TRANSFER_WRITE_BIT);
 }
 
-tern_status tern_vulkan__upload_reserve(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, uint64_t bytes, uint8_t **at, tern_error *err)
+tern_status tern_vulkan__upload_reserve(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, uint64_t bytes,
+                                        uint8_t **at, tern_error *err)
 {
     uint64_t aligned = (bytes + 15) / 16 * 16;
     TERN_TRY(tern_vulkan__alive(vk, err));
@@ -87,7 +91,8 @@ tern_status tern_vulkan__upload_reserve(tern_vulkan *vk, tern_buffer *buffer, ui
     return TERN_OK;
 }
 
-tern_status tern_vulkan__upload(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes, tern_error *err)
+tern_status tern_vulkan__upload(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
+                                tern_error *err)
 {
     const uint8_t *from = data;
     while (bytes) {
@@ -120,7 +125,8 @@ static tern_status download_open(tern_vulkan *vk, tern_error *err)
     return tern_vulkan__buffer_make(vk, TERN_VULKAN_UPLOAD_BYTES, TERN_VULKAN_READBACK, &vk->download_staging, err);
 }
 
-static tern_status download_part(tern_vulkan *vk, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes, tern_error *err)
+static tern_status download_part(tern_vulkan *vk, const tern_buffer *buffer, uint64_t offset, void *data,
+                                 uint64_t bytes, tern_error *err)
 {
     VkCommandBuffer commands = vk->download_commands;
     TERN_TRY(tern_vulkan__begin(vk, commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, err));
@@ -137,7 +143,8 @@ static tern_status download_part(tern_vulkan *vk, const tern_buffer *buffer, uin
     return TERN_OK;
 }
 
-tern_status tern_vulkan__download(tern_vulkan *vk, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes, tern_error *err)
+tern_status tern_vulkan__download(tern_vulkan *vk, const tern_buffer *buffer, uint64_t offset, void *data,
+                                  uint64_t bytes, tern_error *err)
 {
     TERN_TRY(tern_vulkan__upload_flush(vk, err));
     TERN_TRY(download_open(vk, err));

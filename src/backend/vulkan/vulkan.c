@@ -17,7 +17,9 @@ static tern_status unlock(tern_vulkan *vk, tern_status status, tern_error *err)
     tern_vulkan_messages *messages = &vk->instance.messages;
     if (vk->validation && status == TERN_OK) {
         pthread_mutex_lock(&messages->lock);
-        if (messages->n) status = tern_fail(err, TERN_INTERNAL, "vulkan: validation (%u messages): %s", messages->n, messages->first);
+        if (messages->n)
+            status =
+                tern_fail(err, TERN_INTERNAL, "vulkan: validation (%u messages): %s", messages->n, messages->first);
         pthread_mutex_unlock(&messages->lock);
     }
     pthread_mutex_unlock(&vk->lock);
@@ -82,7 +84,8 @@ static void buffer_free(tern_backend *b, tern_buffer *buffer)
     unlock(vk, TERN_OK, NULL);
 }
 
-static tern_status buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes, tern_error *err)
+static tern_status buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
+                                tern_error *err)
 {
     tern_vulkan *vk = lock(b);
     tern_status status = tern_vulkan__alive(vk, err);
@@ -90,7 +93,8 @@ static tern_status buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t o
     return unlock(vk, status, err);
 }
 
-static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes, tern_error *err)
+static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
+                               tern_error *err)
 {
     tern_vulkan *vk = lock(b);
     return unlock(vk, tern_vulkan__buffer_read(vk, buffer, offset, data, bytes, err), err);
@@ -101,8 +105,8 @@ static tern_status supports(tern_backend *b, const tern_graph *graph, const tern
     return tern_gpu_supports(graph, op, &tern_vulkan__self(b)->caps, err);
 }
 
-static tern_status prepare_untried(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
-                                   tern_error *err)
+static tern_status prepare_untried(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
+                                   tern_prepared **out, tern_error *err)
 {
     tern_vulkan *vk = lock(b);
     tern_status status = tern_vulkan__idle(vk, err);
@@ -110,7 +114,8 @@ static tern_status prepare_untried(tern_backend *b, const tern_graph *graph, con
     return unlock(vk, status, err);
 }
 
-static tern_status prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out, tern_error *err)
+static tern_status prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
+                           tern_error *err)
 {
     tern_vulkan *vk = tern_vulkan__self(b);
     tern_prepared *prepared;
@@ -192,10 +197,20 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
     vk->base = (tern_backend){.name = "vulkan",
                               .fusions = how.unfused ? 0 : TERN_FUSION_LINEAR_NORM | TERN_FUSION_ROPE_ATTENTION,
                               .max_steps = TERN_SAMPLE_MAX_STEPS,
-                              .close = vulkan_close, .buffer_create = buffer_create, .weight_create = weight_create,
-                              .buffer_free = buffer_free, .buffer_write = buffer_write, .buffer_read = buffer_read, .supports = supports,
-                              .prepare = prepare, .prepared_free = prepared_free, .run = run, .wait = wait, .counters = counters,
-                              .measure = measure, .profile = profile};
+                              .close = vulkan_close,
+                              .buffer_create = buffer_create,
+                              .weight_create = weight_create,
+                              .buffer_free = buffer_free,
+                              .buffer_write = buffer_write,
+                              .buffer_read = buffer_read,
+                              .supports = supports,
+                              .prepare = prepare,
+                              .prepared_free = prepared_free,
+                              .run = run,
+                              .wait = wait,
+                              .counters = counters,
+                              .measure = measure,
+                              .profile = profile};
     vk->profile = how.profile;
     vk->validation = how.validation;
     vk->n_threads = how.n_threads;

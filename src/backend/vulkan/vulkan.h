@@ -1,4 +1,5 @@
-/* The Vulkan backend: the WGSL kernels of backend/gpu on any device with Vulkan 1.1. The loader is found at run time. */
+/* The Vulkan backend: the WGSL kernels of backend/gpu on any device with Vulkan 1.1. The loader is found at run time.
+ */
 #ifndef TERN_BACKEND_VULKAN_VULKAN_H
 #define TERN_BACKEND_VULKAN_VULKAN_H
 
@@ -19,17 +20,17 @@ typedef struct tern_vulkan_options {
     const struct tern_gpu_caps *limits; /* use no more than this of the device, for tests; NULL: all */
 } tern_vulkan_options;
 
-/* Errors: NOT_FOUND (no loader, no device, none of that name), INVALID_ARGUMENT (a name that fits several devices), UNSUPPORTED (the
- * device lacks something that is needed: it is named). */
+/* Errors: NOT_FOUND (no loader, no device, none of that name), INVALID_ARGUMENT (a name that fits several devices),
+ * UNSUPPORTED (the device lacks something that is needed: it is named). */
 tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *options, tern_error *err);
 
 /* What `tern devices` shows. */
 typedef struct tern_vulkan_device {
-    char name[256], driver[256]; /* "NVIDIA H200", "NVIDIA 570.124.06" */
-    const char *type;            /* "discrete", "integrated", "virtual", "cpu", "other" */
-    uint32_t version[3];         /* of Vulkan */
-    uint64_t memory;             /* bytes that are local to the device */
-    bool unified;                /* that memory is the host's as well */
+    char name[256], driver[256];         /* "NVIDIA H200", "NVIDIA 570.124.06" */
+    const char *type;                    /* "discrete", "integrated", "virtual", "cpu", "other" */
+    uint32_t version[3];                 /* of Vulkan */
+    uint64_t memory;                     /* bytes that are local to the device */
+    bool unified;                        /* that memory is the host's as well */
     uint32_t subgroup_min, subgroup_max; /* 0: no subgroup operations */
     uint32_t workgroup_bytes, workgroup_invocations;
     uint64_t max_binding;

@@ -48,10 +48,13 @@ static tern_status pack(tern_vulkan *vk, packing *p, tern_error *err)
         tern_pool_for(vk->threads, n_tasks, pack_task, p);
     }
     tern_status status = (tern_status)atomic_load(&p->status);
-    return status == TERN_OK ? TERN_OK : tern_fail(err, status, "%s: packing for the device: %s", p->weight->name, tern_status_words(status));
+    return status == TERN_OK
+               ? TERN_OK
+               : tern_fail(err, status, "%s: packing for the device: %s", p->weight->name, tern_status_words(status));
 }
 
-static tern_status copy_bytes(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes, tern_error *err)
+static tern_status copy_bytes(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
+                              tern_error *err)
 {
     if (!buffer->memory.mapped) return tern_vulkan__upload(vk, buffer, offset, data, bytes, err);
     memcpy(buffer->memory.mapped + offset, data, (size_t)bytes);
@@ -59,12 +62,14 @@ static tern_status copy_bytes(tern_vulkan *vk, tern_buffer *buffer, uint64_t off
 }
 
 /* Rows [first, first + n) to `offset`, straight into memory that is mapped, else a staging buffer full at a time. */
-static tern_status copy_rows(tern_vulkan *vk, tern_buffer *buffer, const tern_gpu_layout *layout, const tern_weight *w, uint32_t first,
-                             uint32_t n, uint64_t offset, tern_error *err)
+static tern_status copy_rows(tern_vulkan *vk, tern_buffer *buffer, const tern_gpu_layout *layout, const tern_weight *w,
+                             uint32_t first, uint32_t n, uint64_t offset, tern_error *err)
 {
     uint8_t *mapped = buffer->memory.mapped;
     uint32_t most = mapped ? n : TERN_VULKAN_UPLOAD_BYTES / layout->row_bytes;
-    if (most == 0) return tern_fail(err, TERN_UNSUPPORTED, "%s: rows of %u bytes: at most %d expected", w->name, layout->row_bytes, TERN_VULKAN_UPLOAD_BYTES);
+    if (most == 0)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: rows of %u bytes: at most %d expected", w->name, layout->row_bytes,
+                         TERN_VULKAN_UPLOAD_BYTES);
     for (uint32_t done = 0; done < n; done += most) {
         packing p = {.layout = layout, .weight = w, .first = first + done, .n = n - done < most ? n - done : most};
         uint64_t at = offset + (uint64_t)done * layout->row_bytes;
@@ -75,14 +80,17 @@ static tern_status copy_rows(tern_vulkan *vk, tern_buffer *buffer, const tern_gp
     return TERN_OK;
 }
 
-static tern_status copy_slices(tern_vulkan *vk, tern_buffer *buffer, const tern_gpu_layout *layout, const tern_weight *w, tern_error *err)
+static tern_status copy_slices(tern_vulkan *vk, tern_buffer *buffer, const tern_gpu_layout *layout,
+                               const tern_weight *w, tern_error *err)
 {
     for (uint32_t i = 0; i < layout->n_slices; i++) {
-        uint32_t first = i * layout->slice_rows, left = layout->rows - first, n = left < layout->slice_rows ? left : layout->slice_rows;
+        uint32_t first = i * layout->slice_rows, left = layout->rows - first,
+                 n = left < layout->slice_rows ? left : layout->slice_rows;
         uint64_t offset = i * layout->slice_bytes;
         TERN_TRY(copy_rows(vk, buffer, layout, w, first, n, offset, err));
         if (layout->scales_offset)
-            TERN_TRY(copy_bytes(vk, buffer, offset + layout->scales_offset, w->row_scales + first, n * sizeof(float), err));
+            TERN_TRY(
+                copy_bytes(vk, buffer, offset + layout->scales_offset, w->row_scales + first, n * sizeof(float), err));
     }
     return tern_vulkan__flush(vk, &buffer->memory, err);
 }

@@ -16,7 +16,7 @@ typedef struct device {
     {                                                                                                                  \
         .subgroup_min = (subgroup), .subgroup_max = (subgroup), .workgroup_bytes = (memory),                           \
         .workgroup_invocations = (invocations), .max_groups = 65535, .max_binding = 128u << 20,                        \
-        .binding_alignment = 256, .device_fences = true                                                                \
+        .binding_alignment = 256                                                                                       \
     }
 
 static const device devices[] = {
@@ -28,6 +28,8 @@ static const device devices[] = {
     {"subgroups of 32", CAPS(32, 49152, 1024)},
     {"subgroups of 64", CAPS(64, 65536, 1024)},
     {"subgroups of 128", CAPS(128, 32768, 1024)},
+    {"a browser", CAPS(0, 16384, 256)},
+    {"a browser, subgroups of 32", CAPS(32, 32768, 256)},
 };
 
 enum { N_DEVICES = sizeof devices / sizeof *devices };
@@ -38,7 +40,9 @@ static tern_rng rng;
 static tern_backend *backend(size_t i)
 {
     tern_error err = {0};
-    if (!backends[i]) assert_ok(test_simulated_open(&backends[i], &devices[i].caps, &err), err);
+    tern_gpu_caps caps = devices[i].caps;
+    caps.device_fences = strstr(devices[i].name, "browser") == NULL;
+    if (!backends[i]) assert_ok(test_simulated_open(&backends[i], &caps, &err), err);
     print_message("%s\n", devices[i].name);
     return backends[i];
 }
@@ -147,7 +151,7 @@ static void attention(uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim, 
     const tern_dtype dtype = f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16;
     print_message("%u heads, %u KV heads of %u%s, %u of %u tokens from %u\n", n_heads, n_kv_heads, head_dim,
                   f32 ? ", f32" : "", n_tokens, max_tokens, first);
-    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = max_tokens, .n_ctx = 256});
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = max_tokens, .n_ctx = first < 256 ? 256 : 2048});
     tern_view k = test_case_cache(&c, "k", dtype, c.graph.max_pages, n_kv_heads, head_dim);
     tern_view v = test_case_cache(&c, "v", dtype, c.graph.max_pages, n_kv_heads, head_dim);
     for (uint32_t t = 0; t < max_tokens; t++) test_case_param(&c, TERN_PARAM_POSITIONS)[t] = first + t;
@@ -171,6 +175,7 @@ static void attentions(void **state)
     attention(4, 2, 64, false, 1, 1, 130);
     attention(2, 1, 80, true, 1, 1, 31);
     attention(5, 1, 128, false, 1, 1, 200);
+    attention(2, 1, 64, false, 1, 1, 1500);
     attention(2, 2, 64, false, 20, 17, 40);
     attention(2, 1, 96, true, 40, 37, 0);
     attention(2, 1, 256, false, 9, 9, 33);

@@ -49,10 +49,10 @@ static void open_kernel(kernel *k, const char *name, uint32_t n)
     k->memory[2] = (spirv_memory){.words = k->out, .traces = k->out_traces, .bytes = sizeof k->out};
 }
 
-static const char *run(kernel *k, uint32_t n_groups, uint32_t subgroup, bool b_written, bool backwards)
+static const char *run(kernel *k, uint32_t n_groups, uint32_t subgroup, bool b_written, bool fences, bool backwards)
 {
     spirv_figures figures = {0};
-    spirv_dispatch d = {.module = k->module, .subgroup_size = subgroup, .groups = {n_groups, 1, 1}};
+    spirv_dispatch d = {.module = k->module, .subgroup_size = subgroup, .groups = {n_groups, 1, 1}, .fences = fences};
     for (uint32_t i = 0; i < 3; i++)
         d.bindings[i] =
             (spirv_binding){.memory = &k->memory[i], .bytes = k->memory[i].bytes, .written = i == 1 || b_written};
@@ -71,7 +71,7 @@ static void finds_each_mistake(void **state)
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         kernel k = {0};
         open_kernel(&k, mistakes[i].kernel, mistakes[i].n);
-        const char *what = run(&k, mistakes[i].n_groups, 8, true, i % 2);
+        const char *what = run(&k, mistakes[i].n_groups, 8, true, true, i % 2);
         if (!mistakes[i].words && what) fail_msg("%s: %s", mistakes[i].kernel, what);
         if (mistakes[i].words && (!what || !strstr(what, mistakes[i].words)))
             fail_msg("%s: \"%s\"; \"%s\" expected", mistakes[i].kernel, what ? what : "", mistakes[i].words);
@@ -85,11 +85,30 @@ static void computes(void **state)
     for (uint32_t subgroup = 4; subgroup <= 64; subgroup *= 2) {
         kernel k = {0};
         open_kernel(&k, "good", 0);
-        assert_null(run(&k, 1, subgroup, true, false));
+        assert_null(run(&k, 1, subgroup, true, true, false));
         for (uint32_t i = 0; i < WORDS; i++) {
             const uint32_t first = i / subgroup * subgroup;
             assert_int_equal(k.out[i], 63 - i);
             assert_int_equal(k.out[WORDS + i], subgroup * first + subgroup * (subgroup - 1) / 2);
+        }
+        close_kernel(&k);
+    }
+}
+
+/* Workgroups of one dispatch work together where storage barriers reach other workgroups, and nowhere else. */
+static void merges_with_fences_alone(void **state)
+{
+    (void)state;
+    for (int fences = 0; fences < 2; fences++) {
+        kernel k = {0};
+        open_kernel(&k, "merge", 0);
+        const char *what = run(&k, 4, 8, true, fences, true);
+        if (!fences) {
+            assert_non_null(what);
+            assert_non_null(strstr(what, "of another workgroup writes it"));
+        } else {
+            if (what) fail_msg("%s", what);
+            for (uint32_t i = 0; i < 8; i++) assert_int_equal(k.out[i], 4 * i + 6);
         }
         close_kernel(&k);
     }
@@ -100,7 +119,7 @@ static void what_is_only_read_is_not_written(void **state)
     (void)state;
     kernel k = {0};
     open_kernel(&k, "good", 0);
-    const char *what = run(&k, 1, 8, false, false);
+    const char *what = run(&k, 1, 8, false, true, false);
     assert_non_null(what);
     assert_non_null(strstr(what, "binding 2 is written, but said to be only read"));
     close_kernel(&k);
@@ -112,7 +131,7 @@ static void workgroup_memory_is_not_zero(void **state)
     (void)state;
     kernel k = {0};
     open_kernel(&k, "unwritten", 0);
-    assert_null(run(&k, 1, 8, true, false));
+    assert_null(run(&k, 1, 8, true, true, false));
     assert_int_equal(k.out[63], 0);
     assert_int_not_equal(k.out[0], 0);
     close_kernel(&k);
@@ -130,11 +149,9 @@ static void refuses_what_is_no_spirv(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_each_mistake),
-        cmocka_unit_test(computes),
-        cmocka_unit_test(what_is_only_read_is_not_written),
-        cmocka_unit_test(workgroup_memory_is_not_zero),
-        cmocka_unit_test(refuses_what_is_no_spirv),
+        cmocka_unit_test(finds_each_mistake),           cmocka_unit_test(computes),
+        cmocka_unit_test(merges_with_fences_alone),     cmocka_unit_test(what_is_only_read_is_not_written),
+        cmocka_unit_test(workgroup_memory_is_not_zero), cmocka_unit_test(refuses_what_is_no_spirv),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,6 +190,7 @@ static tern_status run_dispatch(simulated *s, const tern_prepared *p, const tern
     TERN_TRY(open_module(d->pipeline, err));
     spirv_dispatch dispatch = {.module = modules[d->pipeline],
                                .subgroup_size = s->caps.subgroup_min,
+                               .fences = s->caps.device_fences,
                                .groups = {d->groups[0], d->groups[1], d->groups[2]},
                                .bindings = {{.memory = &block, .bytes = block.bytes}}};
     for (uint32_t i = 0; i < d->n_bindings; i++) dispatch.bindings[1 + i] = locate(p, &d->bindings[i], i);

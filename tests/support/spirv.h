@@ -40,6 +40,7 @@ enum { SPIRV_MAX_BINDINGS = 9 };
 typedef struct spirv_dispatch {
     const spirv_module *module;
     uint32_t subgroup_size, groups[3];
+    bool fences; /* storage barriers order storage for other workgroups too: tern_gpu_caps */
     spirv_binding bindings[SPIRV_MAX_BINDINGS]; /* by number; memory NULL: none */
 } spirv_dispatch;
 

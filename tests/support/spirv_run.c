@@ -156,7 +156,7 @@ static bool pass_barrier(spirv_machine *machine)
     if (semantics & SEMANTICS_WORKGROUP) machine->workgroup_time = machine->time;
     if (semantics & SEMANTICS_UNIFORM) {
         machine->storage_time = machine->time;
-        machine->acquired |= machine->saw_atomic;
+        machine->acquired |= machine->saw_atomic && machine->d->fences;
     }
     release(machine, 0, machine->n_invocations);
     return true;

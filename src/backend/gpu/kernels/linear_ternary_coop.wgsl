@@ -57,8 +57,8 @@ struct P {
 const STRIDE = 18u; // vec4 of a stored row: 64 halves and a pad against bank conflicts
 const WEIGHTS = 128u * STRIDE;
 var<workgroup> tile: array<vec4<f16>, 256u * STRIDE>; // 128 rows of x, 128 of weights
-var<workgroup> sums: array<f32, 8 * 256>;              // 16 x 16 for each subgroup
-var<workgroup> n_tokens: u32;
+var<workgroup> sums: array<f32, 8 * 256>;              // 16 x 16 for each subgroup; first the number of tokens
+// No other workgroup memory: matrices must start at a multiple of 16 bytes, and drivers place small variables in front.
 
 fn load_w(part: u32, at: u32) -> vec2<u32> {
     if (part == 0u) {
@@ -123,9 +123,9 @@ fn activation(gate: f32, up: f32) -> f32 {
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     if (local == 0u) {
-        n_tokens = params[p.count_word];
+        sums[0] = f32(params[p.count_word]);
     }
-    let count = workgroupUniformLoad(&n_tokens);
+    let count = u32(workgroupUniformLoad(&sums[0]));
     let first_token = group.y * 128u;
     if (first_token >= count) {
         return;

@@ -33,7 +33,7 @@ typedef struct rows {
 
 static bool differ(rows *r, uint64_t row, uint32_t col, double got, double want, double allowed)
 {
-    if (fabs(got - want) <= allowed) return false;
+    if (fabs(got - want) <= allowed || (isinf(want) && got == want)) return false;
     snprintf(r->what, r->n_what, "%s, row %llu, column %u: %.7g, but %.7g expected", r->value->name,
              (unsigned long long)row, col, got, want);
     return true;

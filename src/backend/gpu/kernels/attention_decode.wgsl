@@ -29,7 +29,7 @@
 enable subgroups; // subgroups only
 
 override WORKGROUP: u32 = 128;
-override TEAM: u32 = 16;     // a power of two
+override TEAM: u32 = 16;     // 4, 8, 16 or 32
 override VECS: u32 = 1;      // HEADS * VECS at most 4
 override HEADS: u32 = 1;     // query heads of a workgroup
 override UNROLL: u32 = 2;    // positions of a team in flight; UNROLL * VECS and UNROLL * HEADS at most 4
@@ -85,9 +85,15 @@ var<private> q: array<vec4<f32>, 8>;
 var<private> acc: array<vec4<f32>, 8>;
 var<private> m: array<f32, 4>;
 var<private> l: array<f32, 4>;
-// Positions in flight: block i of position u at (u * VECS + i) * 2.
+// Positions on their way: bits of block i of position u at (u * VECS + i) * 4, K then V, two vec4 each where they are
+// f32.
+var<private> held: array<vec4<u32>, 16>;
+// Positions at hand: block i of position u at (u * VECS + i) * 2.
 var<private> keys: array<vec4<f32>, 8>;
 var<private> values: array<vec4<f32>, 8>;
+// The new token's own.
+var<private> new_keys: array<vec4<f32>, 8>;
+var<private> new_values: array<vec4<f32>, 8>;
 var<private> scores: array<f32, 16>; // [UNROLL][HEADS]
 
 struct Block {
@@ -100,23 +106,9 @@ fn halves(bits: vec4<u32>) -> Block {
     return Block(low, vec4<f32>(unpack2x16float(bits.z), unpack2x16float(bits.w)));
 }
 
-// Quad c of the head that starts at quad `start` of x, rotated by `position`.
-fn rotated(start: u32, c: u32, position: u32) -> vec4<f32> {
-    let own = x[start + c];
-    let quads = p.head_dim / 4u;
-    if (p.adjacent != 0u) {
-        let t = table[position * quads + c];
-        return own * t.xxzz + own.yxwz * vec4<f32>(-t.y, t.y, -t.w, t.w);
-    }
-    let upper = c * 8u >= p.head_dim;
-    let half = quads / 2u;
-    let k = select(c, c - half, upper);
-    let other = x[start + select(c + half, k, upper)];
-    let t0 = table[position * quads + 2u * k];
-    let t1 = table[position * quads + 2u * k + 1u];
-    let cosines = vec4<f32>(t0.xz, t1.xz);
-    let sines = vec4<f32>(t0.yw, t1.yw);
-    return own * cosines + other * select(-sines, sines, upper);
+fn packed(b: Block) -> vec4<u32> {
+    let low = vec2<u32>(pack2x16float(b.low.xy), pack2x16float(b.low.zw));
+    return vec4<u32>(low, pack2x16float(b.high.xy), pack2x16float(b.high.zw));
 }
 
 // A lane past the head's end has the last block's elements, which count for nothing.
@@ -128,84 +120,163 @@ fn is_live(lane: u32, i: u32) -> bool {
     return (lane + TEAM * i) * 8u < p.head_dim;
 }
 
+// What quad c of a head is rotated with at a position: rotated = own * cosines + other * sines, `other` from
+// partner_of(c).
+struct Angles {
+    cosines: vec4<f32>,
+    sines: vec4<f32>,
+}
+
+fn angles_of(position: u32, c: u32) -> Angles {
+    let quads = p.head_dim / 4u;
+    let adjacent = p.adjacent != 0u;
+    let upper = c * 8u >= p.head_dim;
+    let k = 2u * select(c, c - quads / 2u, upper);
+    let t0 = table[position * quads + select(k, c, adjacent)];
+    let t1 = table[position * quads + select(k + 1u, c, adjacent)];
+    let sines = vec4<f32>(t0.yw, t1.yw);
+    return Angles(select(vec4<f32>(t0.xz, t1.xz), t0.xxzz, adjacent),
+                  select(select(-sines, sines, upper), vec4<f32>(-t0.y, t0.y, -t0.w, t0.w), adjacent));
+}
+
+fn partner_of(c: u32) -> u32 {
+    let half = p.head_dim / 8u;
+    return select(select(c + half, c - half, c >= half), c, p.adjacent != 0u);
+}
+
+fn rotated(start: u32, c: u32, angles: Angles) -> vec4<f32> {
+    let other = x[start + partner_of(c)];
+    return x[start + c] * angles.cosines + select(other, other.yxwz, p.adjacent != 0u) * angles.sines;
+}
+
 // Blocks of the queries, scaled for exponents of 2. A head past the last one has the last one's.
-fn load_queries(row: u32, n_heads: u32, lane: u32, position: u32) {
+fn load_queries(row: u32, n_heads: u32, lane: u32) {
     for (var h = 0u; h < HEADS; h++) { // unroll
         let start = row + min(h, n_heads - 1u) * (p.head_dim / 4u);
         for (var i = 0u; i < VECS; i++) { // unroll
             let quad = 2u * block_of(lane, i);
-            let at = (h * VECS + i) * 2u;
-            if (p.fused != 0u) {
-                q[at] = rotated(start, quad, position) * p.scale;
-                q[at + 1u] = rotated(start, quad + 1u, position) * p.scale;
-            } else {
-                q[at] = x[start + quad] * p.scale;
-                q[at + 1u] = x[start + quad + 1u] * p.scale;
-            }
+            q[(h * VECS + i) * 2u] = x[start + quad] * p.scale;
+            q[(h * VECS + i) * 2u + 1u] = x[start + quad + 1u] * p.scale;
         }
     }
 }
 
-// Blocks of the position in row `slot` of the caches, as number u of those in flight. No branch, so that many loads are
-// under way at once.
-fn load_position(u: u32, slot: u32, lane: u32) {
+// The same from what is not rotated yet, and the token's own k and v, as the caches will hold them.
+fn load_token(row: u32, first_head: u32, n_heads: u32, kv_head: u32, lane: u32, position: u32) {
+    let quads = p.head_dim / 4u;
+    let k_start = row + p.k_first + kv_head * quads;
+    let v_start = row + p.v_first + kv_head * quads;
     for (var i = 0u; i < VECS; i++) { // unroll
-        let at = (u * VECS + i) * 2u;
-        if (F16) {
-            let block = slot * (p.head_dim / 8u) + block_of(lane, i);
-            let k = halves(k_cache[block]);
-            let v = halves(v_cache[block]);
-            keys[at] = k.low;
-            keys[at + 1u] = k.high;
-            values[at] = v.low;
-            values[at + 1u] = v.high;
-        } else {
-            let quad = slot * (p.head_dim / 4u) + 2u * block_of(lane, i);
-            keys[at] = bitcast<vec4<f32>>(k_cache[quad]);
-            keys[at + 1u] = bitcast<vec4<f32>>(k_cache[quad + 1u]);
-            values[at] = bitcast<vec4<f32>>(v_cache[quad]);
-            values[at + 1u] = bitcast<vec4<f32>>(v_cache[quad + 1u]);
+        let quad = 2u * block_of(lane, i);
+        let low = angles_of(position, quad);
+        let high = angles_of(position, quad + 1u);
+        for (var h = 0u; h < HEADS; h++) { // unroll
+            let start = row + p.x_first + (first_head + min(h, n_heads - 1u)) * quads;
+            q[(h * VECS + i) * 2u] = rotated(start, quad, low) * p.scale;
+            q[(h * VECS + i) * 2u + 1u] = rotated(start, quad + 1u, high) * p.scale;
         }
-    }
-}
-
-fn packed(b: Block) -> vec4<u32> {
-    let low = vec2<u32>(pack2x16float(b.low.xy), pack2x16float(b.low.zw));
-    return vec4<u32>(low, pack2x16float(b.high.xy), pack2x16float(b.high.zw));
-}
-
-// The new token's own k and v, as the caches will hold them, as number 0 of the positions in flight; written to row
-// `slot` if `write`.
-fn load_new(row: u32, kv_head: u32, slot: u32, lane: u32, position: u32, write: bool) {
-    let k_start = row + p.k_first + kv_head * (p.head_dim / 4u);
-    let v_start = row + p.v_first + kv_head * (p.head_dim / 4u);
-    for (var i = 0u; i < VECS; i++) { // unroll
-        let block = block_of(lane, i);
-        let quad = 2u * block;
-        let mine = write && is_live(lane, i);
-        var k = Block(rotated(k_start, quad, position), rotated(k_start, quad + 1u, position));
+        var k = Block(rotated(k_start, quad, low), rotated(k_start, quad + 1u, high));
         var v = Block(x[v_start + quad], x[v_start + quad + 1u]);
         if (F16) {
-            let k_bits = packed(k);
-            let v_bits = packed(v);
-            k = halves(k_bits);
-            v = halves(v_bits);
-            if (mine) {
-                k_cache[slot * (p.head_dim / 8u) + block] = k_bits;
-                v_cache[slot * (p.head_dim / 8u) + block] = v_bits;
-            }
-        } else if (mine) {
-            let at = slot * (p.head_dim / 4u) + quad;
-            k_cache[at] = bitcast<vec4<u32>>(k.low);
-            k_cache[at + 1u] = bitcast<vec4<u32>>(k.high);
-            v_cache[at] = bitcast<vec4<u32>>(v.low);
-            v_cache[at + 1u] = bitcast<vec4<u32>>(v.high);
+            k = halves(packed(k));
+            v = halves(packed(v));
         }
-        keys[2u * i] = k.low;
-        keys[2u * i + 1u] = k.high;
-        values[2u * i] = v.low;
-        values[2u * i + 1u] = v.high;
+        new_keys[2u * i] = k.low;
+        new_keys[2u * i + 1u] = k.high;
+        new_values[2u * i] = v.low;
+        new_values[2u * i + 1u] = v.high;
     }
+}
+
+// The token's own k and v to row `slot` of the caches.
+fn store_token(slot: u32, lane: u32) {
+    for (var i = 0u; i < VECS; i++) { // unroll
+        if (is_live(lane, i)) {
+            let k = Block(new_keys[2u * i], new_keys[2u * i + 1u]);
+            let v = Block(new_values[2u * i], new_values[2u * i + 1u]);
+            if (F16) {
+                let block = slot * (p.head_dim / 8u) + block_of(lane, i);
+                k_cache[block] = packed(k);
+                v_cache[block] = packed(v);
+            } else {
+                let quad = slot * (p.head_dim / 4u) + 2u * block_of(lane, i);
+                k_cache[quad] = bitcast<vec4<u32>>(k.low);
+                k_cache[quad + 1u] = bitcast<vec4<u32>>(k.high);
+                v_cache[quad] = bitcast<vec4<u32>>(v.low);
+                v_cache[quad + 1u] = bitcast<vec4<u32>>(v.high);
+            }
+        }
+    }
+}
+
+// The row of the caches where position j lies.
+fn slot_of(first_entry: u32, j: u32, kv_head: u32) -> u32 {
+    return (params[first_entry + (j >> 5u)] * p.n_kv_heads + kv_head) * 32u + (j & 31u);
+}
+
+// Sends for the team's next positions. Past the end it is the last one again, which does not count: no load waits for a
+// condition, and many are under way at once.
+fn fetch(first_entry: u32, base: u32, last: u32, kv_head: u32, team: u32, lane: u32) {
+    var slots: array<u32, 4>;
+    for (var u = 0u; u < UNROLL; u++) { // unroll
+        slots[u] = slot_of(first_entry, min(base + u * TEAMS + team, last - 1u), kv_head);
+    }
+    for (var u = 0u; u < UNROLL; u++) { // unroll
+        for (var i = 0u; i < VECS; i++) { // unroll
+            let at = (u * VECS + i) * 4u;
+            if (F16) {
+                let block = slots[u] * (p.head_dim / 8u) + block_of(lane, i);
+                held[at] = k_cache[block];
+                held[at + 2u] = v_cache[block];
+            } else {
+                let quad = slots[u] * (p.head_dim / 4u) + 2u * block_of(lane, i);
+                held[at] = k_cache[quad];
+                held[at + 1u] = k_cache[quad + 1u];
+                held[at + 2u] = v_cache[quad];
+                held[at + 3u] = v_cache[quad + 1u];
+            }
+        }
+    }
+}
+
+fn take() {
+    for (var b = 0u; b < UNROLL * VECS; b++) { // unroll
+        var k = Block(bitcast<vec4<f32>>(held[4u * b]), bitcast<vec4<f32>>(held[4u * b + 1u]));
+        var v = Block(bitcast<vec4<f32>>(held[4u * b + 2u]), bitcast<vec4<f32>>(held[4u * b + 3u]));
+        if (F16) {
+            k = halves(held[4u * b]);
+            v = halves(held[4u * b + 2u]);
+        }
+        keys[2u * b] = k.low;
+        keys[2u * b + 1u] = k.high;
+        values[2u * b] = v.low;
+        values[2u * b + 1u] = v.high;
+    }
+}
+
+fn take_token() {
+    for (var i = 0u; i < 2u * VECS; i++) { // unroll
+        keys[i] = new_keys[i];
+        values[i] = new_values[i];
+    }
+}
+
+// The sum over a team; without SUBGROUPS what it was.
+fn over_team(mine: f32) -> f32 {
+    var s = mine;
+    // Steps that a loop would hide from unrolling.
+    if (TEAM > 16u) { // subgroups only
+        s += subgroupShuffleXor(s, 16u); // subgroups only
+    } // subgroups only
+    if (TEAM > 8u) { // subgroups only
+        s += subgroupShuffleXor(s, 8u); // subgroups only
+    } // subgroups only
+    if (TEAM > 4u) { // subgroups only
+        s += subgroupShuffleXor(s, 4u); // subgroups only
+    } // subgroups only
+    s += subgroupShuffleXor(s, 2u); // subgroups only
+    s += subgroupShuffleXor(s, 1u); // subgroups only
+    return s;
 }
 
 // scores[u][h] = q[h] keys[u], summed over the team, for the first n of UNROLL.
@@ -219,10 +290,7 @@ fn score(n: u32, local: u32, lane: u32) {
                 let sum = q[a] * keys[b] + q[a + 1u] * keys[b + 1u];
                 s += select(0.0, (sum.x + sum.y) + (sum.z + sum.w), is_live(lane, i));
             }
-            for (var mask = TEAM / 2u; mask > 0u; mask >>= 1u) { // subgroups only
-                s += subgroupShuffleXor(s, mask); // subgroups only
-            } // subgroups only
-            scores[u * HEADS + h] = s;
+            scores[u * HEADS + h] = over_team(s);
         }
     }
     if (SUBGROUPS == 0u) {
@@ -248,9 +316,7 @@ fn accumulate(n: u32, visible: u32) {
         for (var u = 0u; u < n; u++) { // unroll
             let s = scores[u * HEADS + h];
             // A NaN is no maximum.
-            if ((visible & (1u << u)) != 0u && s > highest) {
-                highest = s;
-            }
+            highest = select(highest, s, (visible & (1u << u)) != 0u && s > highest);
         }
         let c = exp2(m[h] - highest);
         m[h] = highest;
@@ -259,12 +325,10 @@ fn accumulate(n: u32, visible: u32) {
             acc[h * VECS * 2u + i] *= c;
         }
         for (var u = 0u; u < n; u++) { // unroll
-            if ((visible & (1u << u)) != 0u) {
-                let e = exp2(scores[u * HEADS + h] - highest);
-                l[h] += e;
-                for (var i = 0u; i < 2u * VECS; i++) { // unroll
-                    acc[h * VECS * 2u + i] += e * values[u * VECS * 2u + i];
-                }
+            let e = select(0.0, exp2(scores[u * HEADS + h] - highest), (visible & (1u << u)) != 0u);
+            l[h] += e;
+            for (var i = 0u; i < 2u * VECS; i++) { // unroll
+                acc[h * VECS * 2u + i] += e * values[u * VECS * 2u + i];
             }
         }
     }
@@ -393,23 +457,34 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             }
         }
         let row = t * p.x_stride;
-        load_queries(row + p.x_first + first_head * (p.head_dim / 4u), n_heads, lane, position);
         let owns_new = p.fused != 0u && end == n;
         let last = select(end, position, owns_new);
+        let new_slot = slot_of(now.y, position, kv_head);
+        if (first < last) {
+            fetch(now.y, first, last, kv_head, team, lane);
+        }
+        if (p.fused != 0u) {
+            load_token(row, first_head, n_heads, kv_head, lane, position);
+        } else {
+            load_queries(row + p.x_first + first_head * (p.head_dim / 4u), n_heads, lane);
+        }
+        if (owns_new && block == 0u && team == 0u) {
+            store_token(new_slot, lane);
+        }
         for (var base = first; base < last; base += TEAMS * UNROLL) {
             var visible = 0u;
             for (var u = 0u; u < UNROLL; u++) { // unroll
-                // Past the end: the last position again, which does not count.
-                let j = min(base + u * TEAMS + team, last - 1u);
                 visible |= select(0u, 1u << u, base + u * TEAMS + team < last);
-                load_position(u, (params[now.y + (j >> 5u)] * p.n_kv_heads + kv_head) * 32u + (j & 31u), lane);
+            }
+            take();
+            if (base + TEAMS * UNROLL < last) {
+                fetch(now.y, base + TEAMS * UNROLL, last, kv_head, team, lane);
             }
             score(UNROLL, local, lane);
             accumulate(UNROLL, visible);
         }
         if (owns_new) {
-            let slot = (params[now.y + (position >> 5u)] * p.n_kv_heads + kv_head) * 32u + (position & 31u);
-            load_new(row, kv_head, slot, lane, position, block == 0u && team == 0u);
+            take_token();
             score(1u, local, lane);
             accumulate(1u, select(0u, 1u, team == 0u));
         }

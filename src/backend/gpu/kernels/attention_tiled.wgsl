@@ -16,7 +16,8 @@
 //   params     word count_word holds the number of rows; from positions_word and sequences_word their positions and
 //              rows of PAGES
 // head_dim: a multiple of 8, at most DIM. With SUBGROUPS the invocations of one row's scores are neighbours in a
-// subgroup (local index and subgroup index agree), so KEYS / 4 of them must fit the smallest subgroup.
+// subgroup (local index and subgroup index agree), so KEYS / 4 of them, 4, 8 or 16, must fit the
+// smallest subgroup. The steps over them are written out: drivers do not unroll loops of shifts.
 enable subgroups; // subgroups only
 
 override WORKGROUP: u32 = 128;
@@ -218,18 +219,27 @@ fn soften_lanes(i: u32, row: u32, key_lane: u32, base: u32, s: vec4<f32>) {
     let sees = (vec4<u32>(base + 4u * key_lane) + vec4<u32>(0u, 1u, 2u, 3u)) < visible;
     var highest = m[i];
     for (var k = 0u; k < 4u; k++) { // unroll
-        if (sees[k] && s[k] > highest) {
-            highest = s[k];
-        }
+        // A NaN is no maximum.
+        highest = select(highest, s[k], sees[k] && s[k] > highest);
     }
-    for (var mask = 1u; mask < KEY_LANES; mask <<= 1u) { // subgroups only
-        highest = max(highest, subgroupShuffleXor(highest, mask)); // subgroups only
+    if (KEY_LANES > 8u) { // subgroups only
+        highest = max(highest, subgroupShuffleXor(highest, 8u)); // subgroups only
     } // subgroups only
+    if (KEY_LANES > 4u) { // subgroups only
+        highest = max(highest, subgroupShuffleXor(highest, 4u)); // subgroups only
+    } // subgroups only
+    highest = max(highest, subgroupShuffleXor(highest, 2u)); // subgroups only
+    highest = max(highest, subgroupShuffleXor(highest, 1u)); // subgroups only
     let e = select(vec4<f32>(), exp2(s - highest), sees);
     var sum = (e.x + e.y) + (e.z + e.w);
-    for (var mask = 1u; mask < KEY_LANES; mask <<= 1u) { // subgroups only
-        sum += subgroupShuffleXor(sum, mask); // subgroups only
+    if (KEY_LANES > 8u) { // subgroups only
+        sum += subgroupShuffleXor(sum, 8u); // subgroups only
     } // subgroups only
+    if (KEY_LANES > 4u) { // subgroups only
+        sum += subgroupShuffleXor(sum, 4u); // subgroups only
+    } // subgroups only
+    sum += subgroupShuffleXor(sum, 2u); // subgroups only
+    sum += subgroupShuffleXor(sum, 1u); // subgroups only
     let c = exp2(m[i] - highest);
     m[i] = highest;
     l[i] = l[i] * c + sum;

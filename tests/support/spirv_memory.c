@@ -29,12 +29,14 @@ static const char *name_of(uint32_t memory)
     return name;
 }
 
-/* Whether what `who` did at `time` may meet what the invocation does now: nothing was between. `shared`: in workgroup
- * memory, which each workgroup has for itself. */
-static bool meets(const spirv_machine *machine, bool shared, uint32_t time, uint32_t who, uint32_t me, uint32_t epoch)
+/* Whether what `who` did at `time` may meet what the invocation does now: nothing was between. Workgroup
+ * memory is each workgroup's own; a binding it must have taken over from the others, and it must be coherent. */
+static bool meets(const spirv_machine *machine, uint32_t memory, uint32_t time, uint32_t who, uint32_t me,
+                  uint32_t epoch)
 {
     if (time < machine->dispatch_time) return false;
-    if (time < machine->group_time) return !shared && !machine->acquired;
+    if (time < machine->group_time)
+        return memory != SPIRV_WORKGROUP && !(machine->acquired && machine->m->coherent[memory - SPIRV_FIRST_BINDING]);
     return time >= epoch && who != me;
 }
 
@@ -43,11 +45,11 @@ static void trace(spirv_machine *machine, spirv_invocation *v, spirv_trace *t, u
 {
     const bool shared = memory == SPIRV_WORKGROUP;
     const uint32_t epoch = shared ? machine->workgroup_time : machine->storage_time;
-    if (meets(machine, shared, t->write_time, t->writer, v->index, epoch))
+    if (meets(machine, memory, t->write_time, t->writer, v->index, epoch))
         spirv_fail(machine, v, "%s at byte %u: %s while invocation %u of %s writes it", name_of(memory), offset,
                    write ? "written" : "read", t->writer,
                    t->write_time < machine->group_time ? "another workgroup" : "the same workgroup");
-    else if (write && meets(machine, shared, t->read_time, t->reader, v->index, epoch))
+    else if (write && meets(machine, memory, t->read_time, t->reader, v->index, epoch))
         spirv_fail(machine, v, "%s at byte %u: written while invocation %u of %s reads it", name_of(memory), offset,
                    t->reader, t->read_time < machine->group_time ? "another workgroup" : "the same workgroup");
     if (write) {

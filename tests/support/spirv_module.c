@@ -7,7 +7,7 @@
 enum {
     DECORATION_ARRAY_STRIDE = 6,
     DECORATION_BUILT_IN = 11,
-    DECORATION_NON_WRITABLE = 24,
+    DECORATION_COHERENT = 23,
     DECORATION_BINDING = 33,
     DECORATION_OFFSET = 35
 };
@@ -30,7 +30,7 @@ static void decorate(spirv_module *m, const uint32_t *i)
     case DECORATION_ARRAY_STRIDE: id->array_stride = i[3]; break;
     case DECORATION_BUILT_IN: id->built_in = i[3]; break;
     case DECORATION_BINDING: id->binding = i[3]; break;
-    case DECORATION_NON_WRITABLE: id->read_only = true; break;
+    case DECORATION_COHERENT: id->coherent = true; break;
     default: break;
     }
 }
@@ -93,6 +93,7 @@ static void make_variable(spirv_module *m, const uint32_t *i)
     spirv_id *id = &m->ids[i[2]];
     const spirv_type *pointee = m->ids[id->type->component].type;
     id->storage = i[3];
+    if (id->coherent && id->binding < SPIRV_MAX_BINDINGS) m->coherent[id->binding] = true;
     id->at = 0;
     if (i[3] == STORAGE_WORKGROUP) {
         id->at = m->workgroup_bytes;

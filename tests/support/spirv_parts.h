@@ -38,7 +38,7 @@ typedef struct spirv_id {
     uint32_t label;     /* of a label and of a function: the word behind it */
     uint32_t storage;   /* of a variable, else ~0 */
     uint32_t built_in, binding, value, array_stride; /* decorations (~0: none); of a constant its word */
-    bool is_type, read_only;
+    bool is_type, coherent;
 } spirv_id;
 
 struct spirv_module {
@@ -46,6 +46,7 @@ struct spirv_module {
     size_t n;
     uint32_t bound, size[3], entry, n_words, workgroup_bytes;
     spirv_id *ids;
+    bool coherent[SPIRV_MAX_BINDINGS];
     uint32_t *initial; /* [n_words] what an invocation starts with: constants and pointers */
 };
 

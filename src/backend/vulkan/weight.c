@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "backend/vulkan/device.h"
-#include "base/alloc.h"
+#include "base/cpu.h"
 
 enum { TASK_BYTES = 1 << 20, MOST_THREADS = 16 };
 
@@ -29,11 +29,8 @@ static void pack_task(void *context, uint32_t task, uint32_t thread)
 tern_status tern_vulkan__threads(tern_vulkan *vk, tern_error *err)
 {
     if (vk->threads) return TERN_OK;
-    TERN_TRY(tern_pool_open(&vk->threads, vk->n_threads, false, err));
-    if (vk->n_threads || tern_pool_threads(vk->threads) <= MOST_THREADS) return TERN_OK;
-    tern_pool_close(vk->threads);
-    vk->threads = NULL;
-    return tern_pool_open(&vk->threads, MOST_THREADS, false, err);
+    uint32_t cores = tern_cpu_cores(), usual = cores < MOST_THREADS ? cores : MOST_THREADS;
+    return tern_pool_open(&vk->threads, vk->n_threads ? vk->n_threads : usual, false, err);
 }
 
 static tern_status pack(tern_vulkan *vk, packing *p, tern_error *err)

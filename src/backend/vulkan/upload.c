@@ -3,7 +3,7 @@
 
 #include "backend/vulkan/device.h"
 
-enum { WAIT_SECONDS = 60 };
+enum { WAIT_SECONDS = 600 };
 
 static tern_status slot_open(tern_vulkan *vk, tern_vulkan_slot *slot, tern_error *err)
 {

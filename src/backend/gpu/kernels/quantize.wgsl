@@ -143,6 +143,9 @@ fn x4(row: u32, c: u32, cols: u32) -> vec4<f32> {
 
 fn gain4(c: u32, cols: u32) -> vec4<f32> {
     var v = vec4<f32>();
+    if (!NORM) { // then the binding holds nothing
+        return v;
+    }
     if (ALIGN == 4u) {
         if (c < cols) {
             v = gain[c >> 2u];

@@ -292,17 +292,19 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             for (var i = 0u; i < 4u * SCORE_ROWS; i++) { // unroll
                 s[i] = vec4<f32>();
             }
-            for (var c = 0u; c < p.head_dim / 4u; c++) {
-                let k0 = tile[key_lane * TILE_STRIDE + c];
-                let k1 = tile[(KEY_LANES + key_lane) * TILE_STRIDE + c];
-                let k2 = tile[(2u * KEY_LANES + key_lane) * TILE_STRIDE + c];
-                let k3 = tile[(3u * KEY_LANES + key_lane) * TILE_STRIDE + c];
-                for (var i = 0u; i < SCORE_ROWS; i++) { // unroll
-                    let q = x[q_start[i] + c];
-                    s[4u * i] += q * k0;
-                    s[4u * i + 1u] += q * k1;
-                    s[4u * i + 2u] += q * k2;
-                    s[4u * i + 3u] += q * k3;
+            for (var c = 0u; c < p.head_dim / 4u; c += 2u) {
+                for (var e = 0u; e < 2u; e++) { // unroll
+                    let k0 = tile[key_lane * TILE_STRIDE + c + e];
+                    let k1 = tile[(KEY_LANES + key_lane) * TILE_STRIDE + c + e];
+                    let k2 = tile[(2u * KEY_LANES + key_lane) * TILE_STRIDE + c + e];
+                    let k3 = tile[(3u * KEY_LANES + key_lane) * TILE_STRIDE + c + e];
+                    for (var i = 0u; i < SCORE_ROWS; i++) { // unroll
+                        let q = x[q_start[i] + c + e];
+                        s[4u * i] += q * k0;
+                        s[4u * i + 1u] += q * k1;
+                        s[4u * i + 2u] += q * k2;
+                        s[4u * i + 3u] += q * k3;
+                    }
                 }
             }
             for (var i = 0u; i < SCORE_ROWS; i++) { // unroll

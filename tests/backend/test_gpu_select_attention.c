@@ -48,6 +48,7 @@ static const example examples[] = {
     {"no subgroups", 20, 5, 128, 1, 4096, false, 0, 16384, 128, "ATTENTION_T16_128_F16"},
     {"128 invocations", 20, 5, 128, 1, 4096, false, 32, 16384, 128, "ATTENTION_S8_128_F16"},
     {"head_dim 64", 8, 8, 64, 1, 4096, false, 32, 32768, 256, "ATTENTION_S8_64_F16"},
+    {"head_dim 64, subgroups of 8", 8, 8, 64, 1, 4096, false, 8, 32768, 256, "ATTENTION_S8_128_F16"},
     {"head_dim 256", 4, 1, 256, 1, 4096, false, 32, 32768, 256, "ATTENTION_S32_256_F16"},
     {"head_dim 256, subgroups of 8", 4, 1, 256, 1, 4096, false, 8, 32768, 256, "ATTENTION_S8_256_F16"},
     {"head_dim 256, subgroups of 4", 4, 1, 256, 1, 4096, false, 4, 32768, 256, "ATTENTION_T32_256_F16"},

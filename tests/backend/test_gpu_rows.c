@@ -61,6 +61,7 @@ static void compare(test_case *c, test_tolerance tolerance)
 static void add(void **state)
 {
     (void)state;
+    test_gpu_backend(); /* or skipped, with nothing allocated */
     FOR_EACH_WIDTH(cols)
     {
         test_case c;
@@ -75,6 +76,7 @@ static void add(void **state)
 static void gates(void **state)
 {
     (void)state;
+    test_gpu_backend();
     FOR_EACH_WIDTH(cols)
     {
         test_case c;
@@ -97,6 +99,7 @@ static void gates(void **state)
 static void gates_at_the_ends(void **state)
 {
     (void)state;
+    test_gpu_backend();
     static const float ends[] = {0, 1e20f, -1e20f, 3e38f, -3e38f, 90, -90, 200, -200, 88, -88};
     const uint32_t n = sizeof ends / sizeof *ends;
     test_case c;
@@ -119,6 +122,7 @@ static void gates_at_the_ends(void **state)
 static void gather(void **state)
 {
     (void)state;
+    test_gpu_backend();
     FOR_EACH_WIDTH(cols)
     {
         test_case c;
@@ -137,6 +141,7 @@ static void gather(void **state)
 static void rms_norm(void **state)
 {
     (void)state;
+    test_gpu_backend();
     FOR_EACH_WIDTH(cols)
     {
         test_case c;
@@ -152,6 +157,7 @@ static void rms_norm(void **state)
 static void rms_norm_of_odd_rows(void **state)
 {
     (void)state;
+    test_gpu_backend();
     enum { COLS = 260 };
     test_case c;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 3});
@@ -167,6 +173,7 @@ static void rms_norm_of_odd_rows(void **state)
 static void quantize(void **state)
 {
     (void)state;
+    test_gpu_backend();
     static const test_fill fills[] = {TEST_ORDINARY, TEST_TINY, TEST_HUGE, TEST_MIXED, TEST_NONFINITE};
     FOR_EACH_WIDTH(cols)
     {
@@ -183,6 +190,7 @@ static void quantize(void **state)
 static void quantize_halves(void **state)
 {
     (void)state;
+    test_gpu_backend();
     enum { COLS = 512 };
     test_case c;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2});
@@ -203,6 +211,7 @@ static void quantize_halves(void **state)
 static void norm_quant(void **state)
 {
     (void)state;
+    test_gpu_backend();
     uint32_t n_values = 0, n_off = 0;
     FOR_EACH_WIDTH(cols) for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++)
     {
@@ -231,6 +240,7 @@ static void norm_quant(void **state)
 static void norm_quant_of_odd_rows(void **state)
 {
     (void)state;
+    test_gpu_backend();
     static const uint32_t cols[] = {7, 256};
     for (int i = 0; i < 2; i++) {
         test_case c;

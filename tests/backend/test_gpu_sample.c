@@ -48,6 +48,7 @@ static void check_draws(const char *what, int kind, const tern_sampler_params *p
 static void greedy(void **state)
 {
     (void)state;
+    test_gpu_backend(); /* or skipped, with nothing allocated */
     FOR_EACH_VOCABULARY(n)
     {
         test_floats(&rng, TEST_ORDINARY, logits, n);
@@ -66,6 +67,7 @@ static void greedy(void **state)
 static void greedy_at_the_ends(void **state)
 {
     (void)state;
+    test_gpu_backend();
     FOR_EACH_VOCABULARY(n)
     {
         const uint32_t a = between(0, n - 1), b = between(0, n - 1), c = between(0, n - 1);
@@ -93,6 +95,7 @@ static void greedy_at_the_ends(void **state)
 static void draws(void **state)
 {
     (void)state;
+    test_gpu_backend();
     s.n_draws = s.n_unclear = 0;
     FOR_EACH_VOCABULARY(n) for (int round = large(n) ? 6 : 0; round < 9; round++)
     {
@@ -109,6 +112,7 @@ static void draws(void **state)
 static void draws_at_the_ends(void **state)
 {
     (void)state;
+    test_gpu_backend();
     static const uint32_t sizes[] = {20, 3000, 128256};
     for (int i = 0; i < 3; i++)
         for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++) {
@@ -135,6 +139,7 @@ static void draws_at_the_ends(void **state)
 static void turns(void **state)
 {
     (void)state;
+    test_gpu_backend();
     enum { N = 5000, TURN = 10 };
     tern_sampler_params params = TERN_SAMPLER_DEFAULTS;
     params.seed = 5;
@@ -163,6 +168,7 @@ static void turns(void **state)
 static void steps(void **state)
 {
     (void)state;
+    test_gpu_backend();
     enum { N = 600 };
     tern_backend *b = test_gpu_backend();
     tern_sample_params params = {.n_wanted = 5, .top_k = 1};

@@ -1,4 +1,5 @@
-// How fast memory is read: not an op, but what `tern bench` compares with. Every invocation reads LOADS independent vectors.
+// How fast memory is read: not an op, but what `tern bench` compares with. Every invocation reads LOADS independent
+// vectors.
 //
 //   groups   (bytes / (WORKGROUP * LOADS * 16)); the binding has that many bytes or more
 //   data     read once, from its start

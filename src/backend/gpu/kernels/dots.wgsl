@@ -1,5 +1,5 @@
-// How fast dot4I8Packed goes: not an op, but what `tern bench` compares with. Eight chains of dependent products in every invocation:
-// 8 * 4 * p.rounds multiply-adds.
+// How fast dot4I8Packed goes: not an op, but what `tern bench` compares with. Eight chains of dependent products in
+// every invocation: 8 * 4 * p.rounds multiply-adds.
 //
 //   groups   any number, in one dimension
 //   result   [1], written if the sum of the chains of an invocation is `never`

@@ -42,6 +42,13 @@ foreach(file ${TERN_TESTS_FOUND})
   tern_gpu_tests(${name} ${file} "${labels}")
 endforeach()
 
+# The same tests on the simulated GPU (tests/support/spirv.h), which stops at races and accesses out of bounds.
+if(TERN_VULKAN AND NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME test_gpu_rows_simulated COMMAND test_gpu_rows)
+  set_tests_properties(test_gpu_rows_simulated PROPERTIES TIMEOUT 1200 LABELS backend
+    ENVIRONMENT "${TERN_TEST_ENVIRONMENT};TERN_TEST_SIMULATE=16")
+endif()
+
 # Checks of the tree and of what was built, in shell.
 function(tern_check name)
   add_test(NAME ${name} COMMAND ${ARGN})

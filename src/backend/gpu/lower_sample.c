@@ -14,11 +14,11 @@ static uint32_t slices_of(uint32_t n_vocab)
 
 /* What the two have in common: the uniform, and the bindings but for the tokens. The one that reads the slices writes
  * parameters. */
-static tern_gpu_dispatch *add(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[3],
+static tern_gpu_dispatch *add(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[4],
                               uint32_t n_groups, tern_gpu_range slices, tern_error *err)
 {
     uint32_t n_vocab = op->in[0].cols;
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, tern_gpu_first_fit(candidates, 3, p->caps), n_groups, 1, 1, err);
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, tern_gpu_first_fit(candidates, 4, p->caps), n_groups, 1, 1, err);
     if (!d) return NULL;
     uint32_t uniform[] = {n_vocab,
                           slices_of(n_vocab),
@@ -35,10 +35,10 @@ static tern_gpu_dispatch *add(tern_gpu_program *p, const tern_op *op, const tern
 
 tern_status tern_gpu__lower_sample(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    static const tern_gpu_pipeline first[] = {TERN_GPU_SAMPLE_SLICES_SUBGROUP_256, TERN_GPU_SAMPLE_SLICES_256,
-                                              TERN_GPU_SAMPLE_SLICES_128};
-    static const tern_gpu_pipeline second[] = {TERN_GPU_SAMPLE_CHOOSE_SUBGROUP_256, TERN_GPU_SAMPLE_CHOOSE_256,
-                                               TERN_GPU_SAMPLE_CHOOSE_128};
+    static const tern_gpu_pipeline first[] = {TERN_GPU_SAMPLE_SLICES_S16_256, TERN_GPU_SAMPLE_SLICES_S4_256,
+                                              TERN_GPU_SAMPLE_SLICES_256, TERN_GPU_SAMPLE_SLICES_128};
+    static const tern_gpu_pipeline second[] = {TERN_GPU_SAMPLE_CHOOSE_S16_256, TERN_GPU_SAMPLE_CHOOSE_S4_256,
+                                               TERN_GPU_SAMPLE_CHOOSE_256, TERN_GPU_SAMPLE_CHOOSE_128};
     uint32_t n_slices = slices_of(op->in[0].cols);
     tern_gpu_range slices = {.value = TERN_GPU_SCRATCH, .bytes = (uint64_t)n_slices * FRONT_BYTES, .written = true};
     slices.offset = tern_gpu__scratch(p, slices.bytes);

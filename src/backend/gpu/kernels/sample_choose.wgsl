@@ -16,9 +16,11 @@
 enable subgroups; // subgroups only
 
 override WORKGROUP: u32 = 256;
+override DIRECT: bool = false;
 
 const FRONT = 4u;
 const HEADS = 16u;
+const SLOTS = 16u;
 const NONE = 0xffffffffu;
 const RUN = 8u; // ids
 const MAX_SLICES = 1024u;
@@ -81,11 +83,27 @@ fn better(a: vec2<u32>, b: vec2<u32>) -> bool {
     return a.x > b.x || (a.x == b.x && a.y < b.y);
 }
 
-// The best of all invocations' candidates, in every one of them. A subgroup has `lanes` consecutive invocations.
-fn workgroup_best(mine: vec2<u32>, local: u32, lanes: u32) -> vec2<u32> {
+// The best of a subgroup's candidates, in each of its invocations.
+fn subgroup_best(mine: vec2<u32>) -> vec2<u32> {
     var best = mine;
     best.x = subgroupMax(mine.x); // subgroups only
     best.y = subgroupMin(select(NONE, mine.y, mine.x == best.x)); // subgroups only
+    return best;
+}
+
+// The best of all invocations' candidates, in every one of them. A subgroup has `lanes` consecutive invocations. With
+// DIRECT (and 256 in all) these are 16 or more: each looks through the values of all 16 places, of which one round uses
+// the first half of `partial` and the next one the second.
+fn workgroup_best(mine: vec2<u32>, local: u32, lanes: u32, round: u32) -> vec2<u32> {
+    var best = subgroup_best(mine);
+    if (DIRECT) {
+        let places = (round & 1u) * SLOTS;
+        if ((local & 15u) == 0u) {
+            partial[places + (local >> 4u)] = best;
+        }
+        workgroupBarrier();
+        return subgroup_best(partial[places + (local & 15u)]);
+    }
     if ((local & (lanes - 1u)) == 0u) {
         partial[local >> countTrailingZeros(lanes)] = best;
     }
@@ -113,11 +131,17 @@ fn workgroup_best(mine: vec2<u32>, local: u32, lanes: u32) -> vec2<u32> {
 
 // The best of a slice after `last`: from its list or, when that is used up, from the logits.
 fn next_of(slice: u32, last: vec2<u32>) -> vec2<u32> {
-    for (var i = 1u; i < FRONT; i++) {
-        let candidate = slices[slice * FRONT + i];
-        if (candidate.x == 0u || better(last, candidate)) {
-            return candidate;
-        }
+    let second = slices[slice * FRONT + 1u];
+    let third = slices[slice * FRONT + 2u];
+    let fourth = slices[slice * FRONT + 3u];
+    if (second.x == 0u || better(last, second)) {
+        return second;
+    }
+    if (third.x == 0u || better(last, third)) {
+        return third;
+    }
+    if (fourth.x == 0u || better(last, fourth)) {
+        return fourth;
     }
     var best = vec2<u32>(0u, NONE);
     var first = slice * RUN;
@@ -269,7 +293,7 @@ fn main(
     }
     var n = 0u; // candidates
     for (var round = 0u; round < top_k; round++) {
-        let best = workgroup_best(mine, local, lanes);
+        let best = workgroup_best(mine, local, lanes, round);
         n += u32(best.x > 0u);
         if (local == 0u) {
             ids[round] = best.y;

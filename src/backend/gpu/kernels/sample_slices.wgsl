@@ -12,9 +12,11 @@
 enable subgroups; // subgroups only
 
 override WORKGROUP: u32 = 256;
+override DIRECT: bool = false;
 
 const FRONT = 4u;
 const HEADS = 16u;
+const SLOTS = 16u;
 const NONE = 0xffffffffu;
 const RUN = 8u; // ids
 
@@ -49,11 +51,27 @@ fn better(a: vec2<u32>, b: vec2<u32>) -> bool {
     return a.x > b.x || (a.x == b.x && a.y < b.y);
 }
 
-// The best of all invocations' candidates, in every one of them. A subgroup has `lanes` consecutive invocations.
-fn workgroup_best(mine: vec2<u32>, local: u32, lanes: u32) -> vec2<u32> {
+// The best of a subgroup's candidates, in each of its invocations.
+fn subgroup_best(mine: vec2<u32>) -> vec2<u32> {
     var best = mine;
     best.x = subgroupMax(mine.x); // subgroups only
     best.y = subgroupMin(select(NONE, mine.y, mine.x == best.x)); // subgroups only
+    return best;
+}
+
+// The best of all invocations' candidates, in every one of them. A subgroup has `lanes` consecutive invocations. With
+// DIRECT (and 256 in all) these are 16 or more: each looks through the values of all 16 places, of which one round uses
+// the first half of `partial` and the next one the second.
+fn workgroup_best(mine: vec2<u32>, local: u32, lanes: u32, round: u32) -> vec2<u32> {
+    var best = subgroup_best(mine);
+    if (DIRECT) {
+        let places = (round & 1u) * SLOTS;
+        if ((local & 15u) == 0u) {
+            partial[places + (local >> 4u)] = best;
+        }
+        workgroupBarrier();
+        return subgroup_best(partial[places + (local & 15u)]);
+    }
     if ((local & (lanes - 1u)) == 0u) {
         partial[local >> countTrailingZeros(lanes)] = best;
     }
@@ -111,7 +129,7 @@ fn main(
             }
             id += WORKGROUP * p.n_slices;
         }
-        last = workgroup_best(best, local, lanes);
+        last = workgroup_best(best, local, lanes, round);
         if (local == 0u) {
             slices[slice * FRONT + round] = last;
         }

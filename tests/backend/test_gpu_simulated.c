@@ -28,6 +28,7 @@ static const device devices[] = {
     {"subgroups of 32", CAPS(32, 49152, 1024)},
     {"subgroups of 64", CAPS(64, 65536, 1024)},
     {"subgroups of 128", CAPS(128, 32768, 1024)},
+    {"subgroups of 32, cooperative matrices", CAPS(32, 49152, 1024)},
     {"a browser", CAPS(0, 16384, 256)},
     {"a browser, subgroups of 32", CAPS(32, 32768, 256)},
 };
@@ -42,6 +43,7 @@ static tern_backend *backend(size_t i)
     tern_error err = {0};
     tern_gpu_caps caps = devices[i].caps;
     caps.device_fences = strstr(devices[i].name, "browser") == NULL;
+    caps.cooperative = caps.f16 = strstr(devices[i].name, "cooperative") != NULL;
     if (!backends[i]) assert_ok(test_simulated_open(&backends[i], &caps, &err), err);
     print_message("%s\n", devices[i].name);
     return backends[i];
@@ -123,24 +125,28 @@ static void linears(void **state)
 }
 
 /* gate, up and the norm before them in one op; q, k and v in one op. */
+static void layer(tern_activation activation, bool gated, uint32_t max_tokens, uint32_t n_tokens)
+{
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = max_tokens});
+    tern_op op = {.kind = TERN_OP_LINEAR, .n_parts = gated ? 2 : 3, .gated = gated, .activation = activation};
+    op.n_in = 1 + op.n_parts;
+    op.in[0] = test_case_q8(&c, "x", TERN_ROWS_TOKENS, 256);
+    for (uint32_t i = 0; i < op.n_parts; i++)
+        op.in[1 + i] = test_case_weight(&c, "i2_s", gated ? 40 : 40 - 12 * (i > 0), 256);
+    op.out = test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, gated ? 40 : 96);
+    test_case_add(&c, op);
+    compare(&c, n_tokens, 1, (test_tolerance){.of_value = 2e-6, .of_row = 1e-6});
+}
+
 static void layers(void **state)
 {
     (void)state;
     test_seed(&rng);
-    for (int gated = 0; gated < 2; gated++) {
-        test_case c;
-        test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 9});
-        tern_op op = {.kind = TERN_OP_LINEAR,
-                      .n_in = gated ? 3 : 4,
-                      .n_parts = gated ? 2 : 3,
-                      .gated = gated,
-                      .activation = TERN_ACT_RELU2};
-        op.in[0] = test_case_q8(&c, "x", TERN_ROWS_TOKENS, 256);
-        for (uint32_t i = 0; i < op.n_parts; i++)
-            op.in[1 + i] = test_case_weight(&c, "i2_s", gated ? 40 : 40 - 12 * (i > 0), 256);
-        op.out = test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, gated ? 40 : 96);
-        test_case_add(&c, op);
-        compare(&c, 7, 1, (test_tolerance){.of_value = 2e-6, .of_row = 1e-6});
+    for (uint32_t tokens = 9; tokens <= 40; tokens += 31) {
+        layer(TERN_ACT_RELU2, true, tokens, tokens - 2);
+        layer(TERN_ACT_SILU, true, tokens, tokens - 3);
+        layer(TERN_ACT_RELU2, false, tokens, tokens);
     }
 }
 

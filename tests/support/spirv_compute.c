@@ -149,6 +149,24 @@ static bool whole(spirv_machine *machine, spirv_invocation *v, const uint32_t *i
     return true;
 }
 
+/* Between f32 and f16, and the bits of halves as words and back. */
+static bool halves(spirv_machine *machine, spirv_invocation *v, const uint32_t *i)
+{
+    const spirv_id *ids = machine->m->ids;
+    const spirv_type *from = ids[i[3]].type, *to = ids[i[2]].type;
+    const uint32_t *a = spirv_value(machine, v, i[3]), op = i[0] & 0xffff;
+    uint32_t *out = spirv_value(machine, v, i[2]);
+    if (op == 115)
+        for (uint32_t k = 0; k < to->words; k++)
+            out[k] = to->bytes < from->bytes ? tern_f32_to_f16(f(a[k])) : u(tern_f16_to_f32((uint16_t)a[k]));
+    else if (op == 124 && to->words == 2 * from->words)
+        for (uint32_t k = 0; k < to->words; k++) out[k] = (a[k / 2] >> k % 2 * 16) & 0xffff;
+    else if (op == 124 && from->words == 2 * to->words)
+        for (uint32_t k = 0; k < to->words; k++) out[k] = a[2 * k] | a[2 * k + 1] << 16;
+    else return false;
+    return true;
+}
+
 /* Where the part of a composite that literals name begins; *type becomes the part's. */
 static uint32_t part(const spirv_machine *machine, const spirv_type **type, const uint32_t *literals, uint32_t n)
 {
@@ -216,7 +234,7 @@ bool spirv_compute(spirv_machine *machine, spirv_invocation *v, const uint32_t *
 {
     if (n < 4) return false;
     const uint32_t op = i[0] & 0xffff, words = machine->m->ids[i[2]].type->words;
-    if (composites(machine, v, i, n) || whole(machine, v, i, n)) return true;
+    if (composites(machine, v, i, n) || whole(machine, v, i, n) || halves(machine, v, i)) return true;
     uint32_t *out = spirv_value(machine, v, i[2]);
     const uint32_t *a = spirv_value(machine, v, i[3]), *b = n > 4 ? spirv_value(machine, v, i[4]) : NULL;
     for (uint32_t k = 0; k < words; k++)

@@ -78,7 +78,7 @@ uint32_t *spirv_at(spirv_machine *machine, spirv_invocation *v, const uint32_t p
             spirv_fail(machine, v, "%s is written, but said to be only read", name_of(pointer[0]));
         v->worked |= pointer[0] > SPIRV_FIRST_BINDING + 1; /* neither the uniform block nor the parameters */
     }
-    if (!memory || at + 4 > bytes)
+    if (!memory || at / 4 * 4 + 4 > bytes)
         spirv_fail(machine, v, "%s at byte %llu: it has %llu", name_of(pointer[0]), (unsigned long long)at,
                    (unsigned long long)bytes);
     if (machine->failed) return NULL;
@@ -86,6 +86,16 @@ uint32_t *spirv_at(spirv_machine *machine, spirv_invocation *v, const uint32_t p
     if (atomic) machine->saw_atomic = true;
     else if (memory->traces) trace(machine, v, &memory->traces[word], pointer[0], (uint32_t)at, write);
     return machine->failed ? NULL : &memory->words[word];
+}
+
+void spirv_move(spirv_machine *machine, spirv_invocation *v, const spirv_type *scalar, const uint32_t pointer[2],
+                uint32_t offset, bool write, uint32_t *value)
+{
+    uint32_t *at = spirv_at(machine, v, pointer, offset, write, false);
+    const uint32_t shift = scalar->bytes == 2 ? (pointer[1] + offset) % 4 * 8 : 0;
+    const uint32_t mask = scalar->bytes == 2 ? 0xffffu << shift : ~0u;
+    if (at && write) *at = (*at & ~mask) | (*value << shift & mask);
+    else if (at) *value = (*at & mask) >> shift;
 }
 
 /* All words of a value, in order. */
@@ -101,10 +111,7 @@ static void walk(spirv_machine *machine, spirv_invocation *v, const spirv_type *
         for (uint32_t k = 0; k < type->count; k++)
             walk(machine, v, ids[type->component].type, pointer, offset + k * type->stride, write, value);
     } else {
-        uint32_t *at = spirv_at(machine, v, pointer, offset, write, false);
-        if (at && write) *at = **value;
-        else if (at) **value = *at;
-        ++*value;
+        spirv_move(machine, v, type, pointer, offset, write, (*value)++);
     }
 }
 

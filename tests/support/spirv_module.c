@@ -20,7 +20,7 @@ static uint32_t opcode(const uint32_t *i)
 
 static bool is_type(uint32_t op)
 {
-    return op >= OP_TYPE_VOID && op <= OP_TYPE_FUNCTION;
+    return (op >= OP_TYPE_VOID && op <= OP_TYPE_FUNCTION) || op == OP_TYPE_COOPERATIVE;
 }
 
 static void decorate(spirv_module *m, const uint32_t *i)
@@ -56,6 +56,17 @@ static bool lay_out_struct(spirv_module *m, spirv_type *t)
     return true;
 }
 
+/* Component, scope, rows, columns, use. Each invocation keeps all of it, a word for each element. */
+static bool make_matrix(const spirv_module *m, spirv_type *t, const uint32_t *i)
+{
+    t->component = i[2];
+    t->columns = m->ids[i[5]].value;
+    t->count = t->words = m->ids[i[4]].value * t->columns;
+    t->stride = 4;
+    t->bytes = t->words * 4;
+    return t->words > 0;
+}
+
 static bool make_type(spirv_module *m, const uint32_t *i)
 {
     spirv_type *t = type_of_id(m, i[1]);
@@ -67,8 +78,9 @@ static bool make_type(spirv_module *m, const uint32_t *i)
     case OP_TYPE_FUNCTION: return true;
     case OP_TYPE_POINTER: t->component = i[3], t->count = i[2], t->words = 2; return true;
     case OP_TYPE_BOOL: t->words = 1, t->bytes = 4; return true;
-    case OP_TYPE_INT:
-    case OP_TYPE_FLOAT: t->words = 1, t->bytes = 4; return i[2] == 32;
+    case OP_TYPE_INT: t->words = 1, t->bytes = 4; return i[2] == 32;
+    case OP_TYPE_FLOAT: t->words = 1, t->bytes = i[2] / 8; return i[2] == 32 || i[2] == 16;
+    case OP_TYPE_COOPERATIVE: return make_matrix(m, t, i);
     case OP_TYPE_STRUCT: t->count = (i[0] >> 16) - 2, t->members = i + 2; return lay_out_struct(m, t);
     default: break;
     }
@@ -111,6 +123,7 @@ static bool has_result(uint32_t op)
     case OP_CONTROL_BARRIER:
     case OP_MEMORY_BARRIER:
     case OP_ATOMIC_STORE:
+    case OP_COOPERATIVE_STORE:
     case OP_FUNCTION_END:
     case OP_DECORATE:
     case OP_MEMBER_DECORATE: return false;

@@ -18,7 +18,8 @@ enum {
     OP_SHUFFLE = 79, OP_CONSTRUCT = 80, OP_EXTRACT = 81, OP_INSERT = 82, OP_COPY = 83, OP_CONTROL_BARRIER = 224,
     OP_MEMORY_BARRIER = 225, OP_ATOMIC_LOAD = 227, OP_ATOMIC_STORE = 228, OP_ATOMIC_LAST = 242, OP_LOOP_MERGE = 246,
     OP_SELECTION_MERGE = 247, OP_LABEL = 248, OP_BRANCH = 249, OP_BRANCH_CONDITIONAL = 250, OP_SWITCH = 251,
-    OP_RETURN = 253, OP_RETURN_VALUE = 254, OP_GROUP_FIRST = 333, OP_GROUP_LAST = 366
+    OP_RETURN = 253, OP_RETURN_VALUE = 254, OP_GROUP_FIRST = 333, OP_GROUP_LAST = 366,
+    OP_TYPE_COOPERATIVE = 4456, OP_COOPERATIVE_LOAD = 4457, OP_COOPERATIVE_STORE = 4458, OP_COOPERATIVE_MULTIPLY = 4459
 };
 /* clang-format on */
 
@@ -26,6 +27,7 @@ typedef struct spirv_type {
     uint32_t op, component,
         count;              /* of vectors, matrices (columns) and arrays; of pointers: pointee and storage class */
     uint32_t words;         /* of a value; 2 of a pointer: memory and byte offset */
+    uint32_t columns;       /* of cooperative matrices */
     uint32_t bytes, stride; /* in memory */
     const uint32_t *members;
     uint32_t offsets[SPIRV_MAX_MEMBERS];
@@ -86,6 +88,9 @@ static inline uint32_t *spirv_value(const spirv_machine *machine, const spirv_in
 /* The word at a pointer, checked; NULL after a failure. */
 uint32_t *spirv_at(spirv_machine *machine, spirv_invocation *v, const uint32_t pointer[2], uint32_t offset, bool write,
                    bool atomic);
+/* Moves one scalar from or to a word. */
+void spirv_move(spirv_machine *machine, spirv_invocation *v, const spirv_type *scalar, const uint32_t pointer[2],
+                uint32_t offset, bool write, uint32_t *value);
 void spirv_load(spirv_machine *machine, spirv_invocation *v, const spirv_type *type, const uint32_t pointer[2],
                 uint32_t *out);
 void spirv_store(spirv_machine *machine, spirv_invocation *v, const spirv_type *type, const uint32_t pointer[2],
@@ -98,5 +103,7 @@ bool spirv_compute(spirv_machine *machine, spirv_invocation *v, const uint32_t *
 bool spirv_extended(spirv_machine *machine, spirv_invocation *v, const uint32_t *i);
 /* A subgroup operation of n invocations, which all wait at it. */
 void spirv_subgroup(spirv_machine *machine, spirv_invocation *lanes, uint32_t n, const uint32_t *i);
+/* Loads, stores and products of cooperative matrices, likewise. */
+void spirv_cooperative(spirv_machine *machine, spirv_invocation *lanes, uint32_t n, const uint32_t *i);
 
 #endif

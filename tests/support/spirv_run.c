@@ -61,9 +61,8 @@ static uint32_t target_of(const spirv_machine *machine, spirv_invocation *v, con
 /* A variable of a function: back to its first value at each call. */
 static void begin_variable(spirv_machine *machine, spirv_invocation *v, const uint32_t *i, uint32_t n)
 {
-    if (n > 4)
-        memcpy(v->env + machine->m->ids[i[2]].at / 4, spirv_value(machine, v, i[4]),
-               machine->m->ids[i[4]].type->words * sizeof(uint32_t));
+    const spirv_id *ids = machine->m->ids;
+    if (n > 4) spirv_store(machine, v, ids[i[4]].type, spirv_value(machine, v, i[2]), spirv_value(machine, v, i[4]));
 }
 
 /* One instruction that does not wait; false when it is not one. */
@@ -107,7 +106,9 @@ static void run_one(spirv_machine *machine, spirv_invocation *v)
     while (v->state == SPIRV_RUNS && !machine->failed) {
         const uint32_t *i = machine->m->words + v->pc, op = i[0] & 0xffff;
         if (op == OP_CONTROL_BARRIER) v->state = SPIRV_AT_BARRIER;
-        else if (op >= OP_GROUP_FIRST && op <= OP_GROUP_LAST) v->state = SPIRV_AT_SUBGROUP;
+        else if ((op >= OP_GROUP_FIRST && op <= OP_GROUP_LAST) ||
+                 (op >= OP_COOPERATIVE_LOAD && op <= OP_COOPERATIVE_MULTIPLY))
+            v->state = SPIRV_AT_SUBGROUP;
         else if (!step(machine, v, i, i[0] >> 16)) spirv_fail(machine, v, "instruction %u is not known", op);
         v->instructions++;
         if (++machine->instructions - machine->group_began > MOST_INSTRUCTIONS)

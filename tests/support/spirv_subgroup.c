@@ -120,7 +120,8 @@ static void vote(spirv_machine *machine, spirv_invocation *lanes, uint32_t n, co
 void spirv_subgroup(spirv_machine *machine, spirv_invocation *lanes, uint32_t n, const uint32_t *i)
 {
     const uint32_t op = i[0] & 0xffff;
-    if (op >= INT_ADD && op <= XOR) reduce(machine, lanes, n, i);
+    if (op >= OP_COOPERATIVE_LOAD) spirv_cooperative(machine, lanes, n, i);
+    else if (op >= INT_ADD && op <= XOR) reduce(machine, lanes, n, i);
     else if (op == BROADCAST || (op >= SHUFFLE && op <= SHUFFLE_DOWN)) shuffle(machine, lanes, n, i);
     else if (op == ELECT || op == ALL || op == ANY || op == BALLOT || op == BROADCAST_FIRST) vote(machine, lanes, n, i);
     else spirv_fail(machine, lanes, "subgroup operation %u is not known", op);

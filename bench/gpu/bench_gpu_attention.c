@@ -3,8 +3,7 @@
  * usage: bench_gpu_attention [-d DEVICE] [-t TOKENS] [-p POSITION,...]
  *
  * One token (the default): rope, cache write and attention in one op, for 30 layers with caches of their own, each op
- * after the one before, at each position. More tokens: attention of a prompt of so many. TERN_GPU_VARIANT and
- * TERN_GPU_SPLIT (select_attention.c) choose others than the usual ones. */
+ * after the one before, at each position. More tokens: attention of a prompt of so many. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,9 +164,7 @@ int main(int argc, char **argv)
     if (b.tokens < 1 || b.tokens > CONTEXT) return 2;
     check(&b, tern_vulkan_open(&b.gpu, &(tern_vulkan_options){.device = device, .cache_dir = ""}, &b.err));
     make_graph(&b);
-    const char *variant = getenv("TERN_GPU_VARIANT"), *split = getenv("TERN_GPU_SPLIT");
-    printf("%u tokens, %s, split %s: us for each op of %d\n", b.tokens, variant ? variant : "usual",
-           split ? split : "usual", LAYERS);
+    printf("%u tokens: us for each op of %d\n", b.tokens, LAYERS);
     for (char *end; *at; at = *end ? end + 1 : end) {
         uint32_t first = (uint32_t)strtoul(at, &end, 10);
         if (end == at) break;

@@ -1,9 +1,10 @@
-/* How fast the pipelines of dense linear layers are on a GPU: by default, on the output head of BitNet b1.58 2B4T.
+/* How fast the chosen pipeline of a dense linear layer is on a GPU: by default, on the output head of BitNet b1.58
+ * 2B4T.
  *
- * usage: bench_gpu_dense [-d DEVICE] [-t TOKENS] [-r ROWS] [-c COLS] [-f FORMAT] [PIPELINE...]
+ * usage: bench_gpu_dense [-d DEVICE] [-t TOKENS] [-r ROWS] [-c COLS] [-f FORMAT]
  *
  * Dispatches follow one another, on weights of more than 256 MiB, so that none are cached. FORMAT: f16 (the default),
- * bf16, f32, q8_0, q6_k, q4_k. PIPELINE: names or parts of names; none: all that fit. */
+ * bf16, f32, q8_0, q6_k, q4_k. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,31 +128,16 @@ static double time_graph(bench *b)
     return best / (double)b->graph.n_ops;
 }
 
-static bool asked_for(const char *name, char **words)
-{
-    if (!*words) return true;
-    for (; *words; words++)
-        if (strstr(name, *words)) return true;
-    return false;
-}
-
-static void bench_all(bench *b, char **words)
+static void bench_chosen(bench *b)
 {
     tern_gpu_layout layout;
     check(b, tern_gpu_layout_of(&layout, &b->weight, &b->caps, &b->err));
     const tern_gpu_dense_shape shape = {
         .format = layout.format, .rows = layout.slice_rows, .cols = b->cols, .tokens = b->tokens};
-    unsetenv("TERN_GPU_VARIANT");
-    tern_gpu_pipeline usual = tern_gpu_select_dense(&b->caps, &shape);
-    for (tern_gpu_pipeline i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) {
-        const char *name = tern_gpu_pipelines[i].name;
-        setenv("TERN_GPU_VARIANT", name, 1);
-        if (!asked_for(name, words) || tern_gpu_select_dense(&b->caps, &shape) != i) continue;
-        double t = time_graph(b);
-        printf("%-24s %c %9.2f us  %7.1f GB/s  %9.1f Gflops\n", name, i == usual ? '*' : ' ', t * 1e6,
-               (double)layout.bytes / t * 1e-9, 2.0 * b->rows * b->cols * b->tokens / t * 1e-9);
-        fflush(stdout);
-    }
+    double t = time_graph(b);
+    printf("%-24s %9.2f us  %7.1f GB/s  %9.1f Gflops\n",
+           tern_gpu_pipelines[tern_gpu_select_dense(&b->caps, &shape)].name, t * 1e6, (double)layout.bytes / t * 1e-9,
+           2.0 * b->rows * b->cols * b->tokens / t * 1e-9);
 }
 
 static void open_device(bench *b, const char *device)
@@ -172,8 +158,7 @@ static void open_device(bench *b, const char *device)
                               .max_binding = d->max_binding};
     const tern_vulkan_options options = {.device = device};
     check(b, tern_vulkan_open(&b->gpu, &options, &b->err));
-    printf("%s, %s: %s %u x %u, %u tokens (* is what would be chosen)\n", d->name, d->driver, b->encoding->name,
-           b->rows, b->cols, b->tokens);
+    printf("%s, %s: %s %u x %u, %u tokens\n", d->name, d->driver, b->encoding->name, b->rows, b->cols, b->tokens);
 }
 
 int main(int argc, char **argv)
@@ -196,7 +181,7 @@ int main(int argc, char **argv)
     open_device(&b, device);
     make_weight(&b);
     make_graph(&b);
-    bench_all(&b, argv + optind);
+    bench_chosen(&b);
     for (size_t i = 0; i < b.graph.n_values; i++) b.gpu->buffer_free(b.gpu, b.bindings[i].buffer);
     tern_graph_deinit(&b.graph);
     b.gpu->close(b.gpu);

@@ -1,11 +1,10 @@
-/* How fast the pipelines of ternary linear layers are on a GPU, on the shapes of BitNet b1.58 2B4T.
+/* How fast the chosen pipelines of ternary linear layers are on a GPU, on the shapes of BitNet b1.58 2B4T.
  *
- * usage: bench_gpu_linear [-d DEVICE] [-c] [-t TOKENS] [-s SHAPE] [PIPELINE...]
+ * usage: bench_gpu_linear [-d DEVICE] [-c] [-t TOKENS] [-s SHAPE]
  *
  * One token (the default): dependent dispatches as in decoding, each with weights of its own out of more than any cache
  * holds; with the norm in the op, with the norm as an op before it (`split`), and of rows that are quantised (`q8`).
- * _ROW: the norm in an op of one output for each workgroup. More tokens: tiles. -c: the device has cooperative
- * matrices. PIPELINE: names or parts of names; none: all that fit. */
+ * More tokens: tiles. -c: the device has cooperative matrices. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,7 +226,6 @@ static tern_gpu_ternary_shape shape_of(const bench *b)
                                     .gated = l->gated,
                                     .residual = l->residual,
                                     .n_parts = l->n_parts,
-                                    .rows = l->rows[0] + l->rows[1] + l->rows[2],
                                     .cols = l->cols,
                                     .row_bits = l->rows[0] | l->rows[1] | l->rows[2],
                                     .tokens = b->tokens};
@@ -263,31 +261,13 @@ static void bench_floor(bench *b)
     close_chain(b, &c);
 }
 
-static bool asked_for(const char *name, char **words)
-{
-    if (!*words) return true;
-    for (; *words; words++)
-        if (strstr(name, *words)) return true;
-    return false;
-}
-
-static void bench_layer(bench *b, char **words)
+static void bench_layer(bench *b)
 {
     chain c;
     open_chain(b, &c);
     fill_chain(b, &c);
-    unsetenv("TERN_GPU_VARIANT");
-    tern_gpu_pipeline usual = chosen(b);
-    if (usual < TERN_GPU_PIPELINE_COUNT && asked_for(tern_gpu_pipelines[usual].name, words))
-        report(b, &c, tern_gpu_pipelines[usual].name);
-    for (tern_gpu_pipeline i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) {
-        if (i == usual || strncmp(tern_gpu_pipelines[i].file, "linear_ternary", 14) != 0 ||
-            !asked_for(tern_gpu_pipelines[i].name, words))
-            continue;
-        setenv("TERN_GPU_VARIANT", tern_gpu_pipelines[i].name, 1);
-        if (chosen(b) == i) report(b, &c, tern_gpu_pipelines[i].name);
-    }
-    unsetenv("TERN_GPU_VARIANT");
+    tern_gpu_pipeline pipeline = chosen(b);
+    if (pipeline < TERN_GPU_PIPELINE_COUNT) report(b, &c, tern_gpu_pipelines[pipeline].name);
     close_chain(b, &c);
 }
 
@@ -339,7 +319,7 @@ int main(int argc, char **argv)
         if (shape && strcmp(shape, layers[i].name) != 0) continue;
         for (int mode = Q8; mode <= (b.tokens == 1 ? SPLIT : Q8); mode++) {
             b.mode = mode;
-            bench_layer(&b, argv + optind);
+            bench_layer(&b);
         }
     }
     b.gpu->close(b.gpu);

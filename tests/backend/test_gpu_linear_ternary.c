@@ -166,6 +166,18 @@ static const layer layers[] = {
      .rows = {20}}, /* wider than the workgroup memory of the kernel for few tokens */
 };
 
+/* Those that kernels for rows of exactly 2560 and 6912 columns take, in whole groups of rows. */
+static const layer in_groups[] = {
+    {.encoding = "i2_s", .cols = 2560, .n_parts = 1, .rows = {96}, .residual = true},
+    {.encoding = "i2_s", .cols = 2560, .n_parts = 1, .rows = {32}, .in_place = true, .row_scales = true},
+    {.encoding = "t160", .cols = 2500, .n_parts = 3, .rows = {64, 32, 32}},
+    {.encoding = "i2_s", .cols = 2560, .n_parts = 3, .rows = {64, 64, 64}, .row_scales = true, .residual = true},
+    {.encoding = "i2_s", .cols = 2560, .n_parts = 2, .rows = {64, 64}, .gated = true, .activation = TERN_ACT_RELU2},
+    {.encoding = "t160", .cols = 2500, .n_parts = 2, .rows = {32, 32}, .gated = true, .activation = TERN_ACT_SILU},
+    {.encoding = "i2_s", .cols = 6912, .n_parts = 1, .rows = {64}, .residual = true},
+    {.encoding = "t160", .cols = 6852, .n_parts = 1, .rows = {32}, .row_scales = true},
+};
+
 static void like_the_cpu(void **state)
 {
     (void)state;
@@ -260,15 +272,17 @@ static bool check_norm(tern_rng *rng, const layer *l, uint32_t which)
     return same;
 }
 
-static void with_their_norm(const uint32_t which[], size_t n_devices, uint32_t repeats)
+static void with_their_norm(const layer *list, size_t n_layers, const uint32_t which[], size_t n_devices,
+                            uint32_t repeats)
 {
     tern_rng rng;
     test_seed(&rng);
     uint32_t n = 0, n_same = 0;
     for (size_t d = 0; d < n_devices; d++)
-        for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-            layer l = layers[i];
+        for (size_t i = 0; i < n_layers; i++) {
+            layer l = list[i];
             l.norm = true;
+            if (l.rows[0] == 1) l.rows[0] = 32; /* a sum alone may be small by chance */
             if (l.cols % 4 || (l.cols > 14848 && which[d] == LEAST)) continue;
             print_message("%s, %u columns, %u parts, device %u\n", l.encoding, l.cols, l.n_parts, which[d]);
             for (uint32_t k = 0; k < repeats; k++, n++) n_same += check_norm(&rng, &l, which[d]);
@@ -280,7 +294,8 @@ static void with_their_norm(const uint32_t which[], size_t n_devices, uint32_t r
 static void with_its_norm(void **state)
 {
     (void)state;
-    with_their_norm((const uint32_t[]){WHOLE, LEAST}, 2, 3);
+    with_their_norm(layers, sizeof layers / sizeof *layers, (const uint32_t[]){WHOLE, LEAST}, 2, 3);
+    with_their_norm(in_groups, sizeof in_groups / sizeof *in_groups, (const uint32_t[]){WHOLE}, 1, 2);
 }
 
 static void on_wide_subgroups(void **state)
@@ -288,10 +303,24 @@ static void on_wide_subgroups(void **state)
     (void)state;
     tern_rng rng;
     test_seed(&rng);
-    with_their_norm((const uint32_t[]){SIMULATED_32, SIMULATED_64}, 2, 1);
+    with_their_norm(layers, sizeof layers / sizeof *layers, (const uint32_t[]){SIMULATED_32, SIMULATED_64}, 2, 1);
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
         for (uint32_t which = SIMULATED_32; which <= SIMULATED_64; which++)
             if (layers[i].cols <= 6912) check_layer(&rng, &layers[i], which, 2, 1 + which % 2);
+}
+
+static void in_whole_groups(void **state)
+{
+    (void)state;
+    static const tern_gpu_pipeline pipelines[] = {
+        TERN_GPU_TERNARY_VEC_NORM_8X5_ONE_FIXED_S32, TERN_GPU_TERNARY_VEC_NORM_8X5_FIXED_S32,
+        TERN_GPU_TERNARY_VEC_NORM_GATED_8X5_FIXED_S32, TERN_GPU_TERNARY_VEC_NORM_16X7_ONE_FIXED_S32};
+    with_their_norm(in_groups, sizeof in_groups / sizeof *in_groups, (const uint32_t[]){SIMULATED_32, SIMULATED_64}, 2,
+                    1);
+    for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++)
+        if (test_simulated_use[pipelines[i]].runs < 4)
+            fail_msg("%s: %llu runs, 4 expected", tern_gpu_pipelines[pipelines[i]].name,
+                     (unsigned long long)test_simulated_use[pipelines[i]].runs);
 }
 
 static void what_it_refuses(void **state)
@@ -317,7 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(like_the_cpu),      cmocka_unit_test(on_the_least_device), cmocka_unit_test(in_slices),
         cmocka_unit_test(in_place),          cmocka_unit_test(on_f32_rows),         cmocka_unit_test(with_its_norm),
-        cmocka_unit_test(on_wide_subgroups), cmocka_unit_test(what_it_refuses),
+        cmocka_unit_test(on_wide_subgroups), cmocka_unit_test(in_whole_groups),     cmocka_unit_test(what_it_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, close_devices);
 }

@@ -5,13 +5,13 @@
 enum { QKV, O, GATE_UP, DOWN, SMALL, WIDE, WIDEST, N_SHAPES };
 
 static const tern_gpu_ternary_shape shapes[N_SHAPES] = {
-    [QKV] = {.norm = true, .n_parts = 3, .rows = 3840, .cols = 2560, .tokens = 1},
-    [O] = {.norm = true, .n_parts = 1, .rows = 2560, .cols = 2560, .residual = true, .tokens = 1},
-    [GATE_UP] = {.norm = true, .gated = true, .n_parts = 2, .rows = 13824, .cols = 2560, .tokens = 1},
-    [DOWN] = {.norm = true, .n_parts = 1, .rows = 2560, .cols = 6912, .residual = true, .tokens = 1},
-    [SMALL] = {.norm = true, .n_parts = 1, .rows = 256, .cols = 256, .tokens = 1},
-    [WIDE] = {.norm = true, .n_parts = 2, .gated = true, .rows = 28672, .cols = 4096, .tokens = 1},
-    [WIDEST] = {.norm = true, .n_parts = 1, .rows = 100, .cols = 20000, .tokens = 1},
+    [QKV] = {.norm = true, .n_parts = 3, .row_bits = 2560 | 640, .cols = 2560, .tokens = 1},
+    [O] = {.norm = true, .n_parts = 1, .row_bits = 2560, .cols = 2560, .residual = true, .tokens = 1},
+    [GATE_UP] = {.norm = true, .gated = true, .n_parts = 2, .row_bits = 6912, .cols = 2560, .tokens = 1},
+    [DOWN] = {.norm = true, .n_parts = 1, .row_bits = 2560, .cols = 6912, .residual = true, .tokens = 1},
+    [SMALL] = {.norm = true, .n_parts = 1, .row_bits = 256, .cols = 256, .tokens = 1},
+    [WIDE] = {.norm = true, .n_parts = 2, .gated = true, .row_bits = 14336, .cols = 4096, .tokens = 1},
+    [WIDEST] = {.norm = true, .n_parts = 1, .row_bits = 100, .cols = 20000, .tokens = 1},
 };
 
 static tern_gpu_caps made_up(uint32_t subgroup, uint32_t invocations, uint32_t bytes)
@@ -101,18 +101,17 @@ static void rows_of_the_table(void **state)
             assert_true(parts == 1 || (parts == 3 && !is(i, "GATED=true")));
             assert_int_equal(tern_gpu_override(i, "XCHUNKS", 0) % lanes, 0);
             if (is(i, "SKIP=false")) assert_int_equal(tern_gpu_override(i, "XCHUNKS", 0) % (lanes * chunks), 0);
-            assert_true(!is(i, "GATED=true") || tern_gpu_override(i, "ROWS", 1) == 1);
+            uint32_t fixed = tern_gpu_override(i, "FIXED", 0);
+            assert_true(fixed <= lanes * chunks && (fixed == 0) == !is(i, "WHOLE=true"));
         }
         if (strcmp(info->file, "linear_ternary_mat") == 0) {
-            uint32_t rows = tern_gpu_override(i, "ROWS", 0), tokens = tern_gpu_override(i, "TOKENS", 0);
             uint32_t tile_rows = tern_gpu_override(i, "TILE_ROWS", 0),
                      tile_tokens = tern_gpu_override(i, "TILE_TOKENS", 0);
             assert_int_equal(tern_gpu_override(i, "WORKGROUP", 0), info->invocations);
-            assert_int_equal(tile_rows / rows * (tile_tokens / tokens), info->invocations);
-            assert_true((rows == 8 || (rows == 4 && !is(i, "GATED=true"))) && (tokens == 8 || tokens == 4));
-            assert_int_equal(tile_rows * 2 % info->invocations + tile_tokens * 8 % info->invocations, 0);
+            assert_int_equal(tile_rows / 8 * (tile_tokens / 4), info->invocations);
+            assert_int_equal(tile_rows * 2 % info->invocations, 0);
             assert_in_range(tile_rows * 2 / info->invocations, 1, 2);
-            assert_in_range(tile_tokens * 8 / info->invocations, 1, 8);
+            assert_int_equal(tile_tokens * 2, info->invocations);
         }
     }
 }
@@ -155,11 +154,11 @@ static void named(void **state)
         uint32_t shape;
         tern_gpu_pipeline on_h200, on_phone, on_least;
     } expected[] = {
-        {QKV, TERN_GPU_TERNARY_VEC_NORM_8X5_S32, TERN_GPU_TERNARY_VEC_NORM_S8, TERN_GPU_TERNARY_VEC_NORM},
-        {O, TERN_GPU_TERNARY_VEC_NORM_8X5_ONE_S32, TERN_GPU_TERNARY_VEC_NORM_S8, TERN_GPU_TERNARY_VEC_NORM},
-        {GATE_UP, TERN_GPU_TERNARY_VEC_NORM_GATED_8X5_S32, TERN_GPU_TERNARY_VEC_NORM_GATED_S8,
+        {QKV, TERN_GPU_TERNARY_VEC_NORM_8X5_FIXED_S32, TERN_GPU_TERNARY_VEC_NORM_S8, TERN_GPU_TERNARY_VEC_NORM},
+        {O, TERN_GPU_TERNARY_VEC_NORM_8X5_ONE_FIXED_S32, TERN_GPU_TERNARY_VEC_NORM_S8, TERN_GPU_TERNARY_VEC_NORM},
+        {GATE_UP, TERN_GPU_TERNARY_VEC_NORM_GATED_8X5_FIXED_S32, TERN_GPU_TERNARY_VEC_NORM_GATED_S8,
          TERN_GPU_TERNARY_VEC_NORM_GATED},
-        {DOWN, TERN_GPU_TERNARY_VEC_NORM_16X7_ONE_S32, TERN_GPU_TERNARY_VEC_NORM_S8, TERN_GPU_TERNARY_VEC_NORM},
+        {DOWN, TERN_GPU_TERNARY_VEC_NORM_16X7_ONE_FIXED_S32, TERN_GPU_TERNARY_VEC_NORM_S8, TERN_GPU_TERNARY_VEC_NORM},
         {WIDE, TERN_GPU_TERNARY_VEC_NORM_GATED_8X4_S32, TERN_GPU_TERNARY_VEC_NORM_GATED_S8,
          TERN_GPU_TERNARY_VEC_NORM_GATED},
     };
@@ -171,9 +170,24 @@ static void named(void **state)
     }
 }
 
+/* Kernels for rows of exactly so many columns are for groups that are whole. */
+static void fixed(void **state)
+{
+    (void)state;
+    const tern_gpu_caps h200 = made_up(32, 1024, 49152), smaller = made_up(32, 256, 49152);
+    tern_gpu_ternary_shape o = shapes[O], down = shapes[DOWN];
+    o.cols = 2496; /* 39 chunks, in 40 */
+    assert_int_equal(tern_gpu_select_ternary_vec(&h200, &o), TERN_GPU_TERNARY_VEC_NORM_8X5_ONE_FIXED_S32);
+    o.cols = 2432;
+    assert_int_equal(tern_gpu_select_ternary_vec(&h200, &o), TERN_GPU_TERNARY_VEC_NORM_8X5_ONE_S32);
+    o.cols = 2560, o.row_bits = 2560 | 16;
+    assert_int_equal(tern_gpu_select_ternary_vec(&h200, &o), TERN_GPU_TERNARY_VEC_NORM_8X5_ONE_S32);
+    assert_int_equal(tern_gpu_select_ternary_vec(&smaller, &down), TERN_GPU_TERNARY_VEC_NORM_16X7_ONE_S32);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(few_tokens), cmocka_unit_test(rows_of_the_table),
-                                       cmocka_unit_test(many_tokens), cmocka_unit_test(named)};
+                                       cmocka_unit_test(many_tokens), cmocka_unit_test(named), cmocka_unit_test(fixed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

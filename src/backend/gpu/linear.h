@@ -10,11 +10,11 @@ typedef struct tern_gpu_ternary_shape {
     bool gated;
     tern_activation activation; /* gated */
     bool residual;
-    bool in_place;       /* the residual lies where the result goes */
-    uint32_t n_parts;    /* of one dispatch */
-    uint32_t rows, cols; /* of all parts; of x */
-    uint32_t row_bits;   /* rows of every part, or'ed */
-    uint32_t tokens;     /* the most */
+    bool in_place;     /* the residual lies where the result goes */
+    uint32_t n_parts;  /* of one dispatch */
+    uint32_t cols;     /* of x */
+    uint32_t row_bits; /* rows of every part, or'ed */
+    uint32_t tokens;   /* the most */
 } tern_gpu_ternary_shape;
 
 enum {
@@ -46,7 +46,5 @@ typedef struct tern_gpu_dense_shape {
 
 /* Of linear_float_vec or linear_quant_vec for few tokens, else of linear_dense_mat. */
 tern_gpu_pipeline tern_gpu_select_dense(const tern_gpu_caps *caps, const tern_gpu_dense_shape *shape);
-/* For timing, see prefetch.c. */
-tern_status tern_gpu__prefetch(tern_gpu_program *p, const tern_op *op, tern_error *err);
 
 #endif

@@ -9,7 +9,6 @@ static bool ternary(const tern_gpu_program *p, const tern_op *op, uint32_t part)
 
 tern_status tern_gpu__lower_linear(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    TERN_TRY(tern_gpu__prefetch(p, op, err));
     if (op->gated) {
         if (ternary(p, op, 0) != ternary(p, op, 1))
             return tern_gpu__unsupported(p->graph, op, "one of gate and up is ternary, the other is not", err);

@@ -74,10 +74,7 @@ static tern_gpu_ternary_shape shape_of(const job *j)
                                     .n_parts = j->n,
                                     .cols = j->op->in[0].cols,
                                     .tokens = tern_gpu__max_rows(j->p, j->op->rows)};
-    for (uint32_t i = 0; i < j->n; i++) {
-        shape.rows += j->rows[i];
-        shape.row_bits |= j->rows[i];
-    }
+    for (uint32_t i = 0; i < j->n; i++) shape.row_bits |= j->rows[i];
     return shape;
 }
 
@@ -146,8 +143,8 @@ static tern_status lower_vec(const job *j, tern_gpu_pipeline pipeline, tern_erro
     const tern_op *op = j->op;
     bool norm = op->gain.value != TERN_NO_VALUE;
     uint32_t first[TERN_LINEAR_MAX_PARTS + 1], lanes = tern_gpu_override(pipeline, "LANES", 8);
-    uint32_t rows_of_group = tern_gpu_pipelines[pipeline].invocations / lanes * tern_gpu_override(pipeline, "ROWS", 1) *
-                             tern_gpu_override(pipeline, "BLOCKS", 1);
+    uint32_t rows_of_group =
+        tern_gpu_pipelines[pipeline].invocations / lanes * tern_gpu_override(pipeline, "BLOCKS", 1);
     uint32_t n_groups = count_groups(j, rows_of_group, first);
     tern_gpu_dispatch *d = tern_gpu__add(j->p, op, pipeline, n_groups, tern_gpu__max_rows(j->p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;

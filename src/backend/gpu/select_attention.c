@@ -1,7 +1,4 @@
 /* Which attention kernel, and how its work is split. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "backend/gpu/attention.h"
 
 enum {
@@ -45,32 +42,6 @@ static const candidate tilers[] = {KERNEL(LARGE_64_S, 64), KERNEL(LARGE_64, 64),
 
 #define N(list) (sizeof(list) / sizeof *(list))
 
-/* For timing: TERN_GPU_VARIANT="NAME,NAME": pipelines that are chosen before all others where they fit. */
-static tern_gpu_pipeline wanted(const char *file, uint32_t max_head_dim(tern_gpu_pipeline),
-                                const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps)
-{
-    const char *names = getenv("TERN_GPU_VARIANT");
-    for (tern_gpu_pipeline i = 0; names && i < TERN_GPU_PIPELINE_COUNT; i++) {
-        const char *name = tern_gpu_pipelines[i].name, *at = strstr(names, name);
-        bool named = at && (at[strlen(name)] == 0 || at[strlen(name)] == ',');
-        if (named && strcmp(tern_gpu_pipelines[i].file, file) == 0 && shape->head_dim <= max_head_dim(i) &&
-            shape->kv_f32 == (strstr(tern_gpu_pipelines[i].overrides, "F16=false") != NULL) &&
-            tern_gpu_pipeline_fits(i, caps))
-            return i;
-    }
-    return TERN_GPU_PIPELINE_COUNT;
-}
-
-static uint32_t decode_head_dim(tern_gpu_pipeline pipeline)
-{
-    return 8 * tern_gpu_override(pipeline, "TEAM", 0) * tern_gpu_override(pipeline, "VECS", 0);
-}
-
-static uint32_t tile_head_dim(tern_gpu_pipeline pipeline)
-{
-    return tern_gpu_override(pipeline, "DIM", 0);
-}
-
 static tern_gpu_pipeline choose(const candidate *list, size_t n, const tern_gpu_attention_shape *shape,
                                 const tern_gpu_caps *caps)
 {
@@ -99,17 +70,6 @@ static uint32_t power_at_most(uint32_t x)
     return power;
 }
 
-/* For timing: TERN_GPU_SPLIT="GROUPS,MIN_SPAN". */
-static void split_as_wanted(uint32_t *groups, uint32_t *min_span)
-{
-    const char *words = getenv("TERN_GPU_SPLIT");
-    char *end;
-    if (!words) return;
-    uint32_t n = (uint32_t)strtoul(words, &end, 10), span = *end ? (uint32_t)strtoul(end + 1, NULL, 10) : 0;
-    if (n > 0) *groups = n;
-    if (span > 0) *min_span = span;
-}
-
 /* The positions are split until the device is full, as far as the parts can be merged. */
 static void split(tern_gpu_attention_choice *c, const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps)
 {
@@ -119,10 +79,8 @@ static void split(tern_gpu_attention_choice *c, const tern_gpu_attention_shape *
     c->min_span = 2 * in_flight < MIN_SPAN ? MIN_SPAN : 2 * in_flight;
     c->splits = 1;
     if (shape->max_tokens > DECODE_TOKENS) return;
-    uint32_t groups = WANTED_GROUPS;
-    split_as_wanted(&groups, &c->min_span);
     bool merge = caps->device_fences && items <= TERN_GPU_COUNTER_BYTES / 4;
-    uint32_t wanted = at_most(ceil_div(groups, items), ceil_div(shape->max_positions, c->min_span));
+    uint32_t wanted = at_most(ceil_div(WANTED_GROUPS, items), ceil_div(shape->max_positions, c->min_span));
     c->splits = power_at_most(at_most(wanted, merge ? teams : COMBINE_SPLITS));
     c->merge = merge && c->splits > 1;
 }
@@ -130,9 +88,8 @@ static void split(tern_gpu_attention_choice *c, const tern_gpu_attention_shape *
 static tern_gpu_attention_choice select_decode(const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps)
 {
     uint32_t group = shape->n_heads / shape->n_kv_heads;
-    tern_gpu_attention_choice c = {.pipeline = wanted("attention_decode", decode_head_dim, shape, caps)};
-    if (c.pipeline == TERN_GPU_PIPELINE_COUNT && shape->max_positions >= LONG_POSITIONS && shape->head_dim > 64 &&
-        group > 1)
+    tern_gpu_attention_choice c = {.pipeline = TERN_GPU_PIPELINE_COUNT};
+    if (shape->max_positions >= LONG_POSITIONS && shape->head_dim > 64 && group > 1)
         c.pipeline = group % 4 == 0 ? choose(sharers, N(sharers), shape, caps)
                                     : choose(sharers + 1, N(sharers) - 1, shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) c.pipeline = choose(decoders, N(decoders), shape, caps);
@@ -147,8 +104,8 @@ static tern_gpu_attention_choice select_tiled(const tern_gpu_attention_shape *sh
 {
     uint32_t group = shape->n_heads / shape->n_kv_heads;
     uint64_t rows = (uint64_t)shape->n_heads * shape->max_tokens;
-    tern_gpu_attention_choice c = {.tiled = true, .pipeline = wanted("attention_tiled", tile_head_dim, shape, caps)};
-    if (c.pipeline == TERN_GPU_PIPELINE_COUNT && shape->head_dim > 64 && rows / 64 >= LARGE_TILES)
+    tern_gpu_attention_choice c = {.tiled = true, .pipeline = TERN_GPU_PIPELINE_COUNT};
+    if (shape->head_dim > 64 && rows / 64 >= LARGE_TILES)
         c.pipeline = choose(large_tilers, N(large_tilers), shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) c.pipeline = choose(tilers, N(tilers), shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) return c;

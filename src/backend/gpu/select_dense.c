@@ -1,7 +1,4 @@
 /* Which pipeline multiplies dense weights: a pure function of what the device can do and the op's shape. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "backend/gpu/linear.h"
 
 enum {
@@ -20,20 +17,6 @@ static const struct {
     tern_gpu_pipeline vec1[4], vec4[3], mat[2];
 } formats[TERN_GPU_FORMAT_COUNT] = {FORMAT(F32), FORMAT(F16), FORMAT(BF16), FORMAT(Q8_0), FORMAT(Q6_K), FORMAT(Q4_K)};
 
-/* For timing: TERN_GPU_VARIANT="NAME,NAME": pipelines that are chosen before all others where they fit. */
-static bool wanted(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps, const tern_gpu_dense_shape *shape)
-{
-    const char *names = getenv("TERN_GPU_VARIANT"), *name = tern_gpu_pipelines[pipeline].name;
-    const char *at = names ? strstr(names, name) : NULL;
-    if (!at || (at[strlen(name)] != 0 && at[strlen(name)] != ',') || !tern_gpu_pipeline_fits(pipeline, caps))
-        return false;
-    if (strcmp(tern_gpu_pipelines[pipeline].file, "embed") == 0 ||
-        tern_gpu_override(pipeline, "FORMAT", 0) != shape->format)
-        return false;
-    return tern_gpu_override(pipeline, "ROW_THREADS", 0) > 0 || tern_gpu_override(pipeline, "TOKENS", 1) > 1 ||
-           shape->tokens == 1;
-}
-
 /* 32 lanes leave many idle in short rows of q6_k and q4_k, where a lane takes 64 or 32 columns at once. */
 static bool short_rows(const tern_gpu_dense_shape *shape)
 {
@@ -47,8 +30,6 @@ static bool short_rows(const tern_gpu_dense_shape *shape)
 
 tern_gpu_pipeline tern_gpu_select_dense(const tern_gpu_caps *caps, const tern_gpu_dense_shape *shape)
 {
-    for (tern_gpu_pipeline i = 0; i < TERN_GPU_PIPELINE_COUNT; i++)
-        if (wanted(i, caps, shape)) return i;
     uint32_t skipped = 0;
     if (shape->tokens > FEW_TOKENS) {
         skipped = shape->tokens <= SMALL_TILE_TOKENS;

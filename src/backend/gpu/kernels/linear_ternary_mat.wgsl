@@ -13,22 +13,18 @@
 //   result     [tokens] rows of out_stride floats from out_first
 //
 // A step is one group, 128 columns: the codes of the tile's rows, one in a byte, and the tile's tokens lie in workgroup
-// memory as eight vec4 of 16 columns each, while the next group is fetched into registers. Each invocation has ROWS x
-// TOKENS sums, of rows and tokens that lie a stride apart, so that neighbours write neighbouring results; vec4 k of a
+// memory as eight vec4 of 16 columns each, while the next group is fetched into registers. Each invocation has 8 x 4
+// sums, of rows and tokens that lie a stride apart, so that neighbours write neighbouring results; vec4 k of a
 // row lies at k ^ key, key = the row's place among the invocations, against bank conflicts. The tile of a GATED op has
 // the gate's rows in its first half, the same rows of up in its second: both sums are then in one invocation.
 override GATED: bool = false;
-override WORKGROUP: u32 = 128;    // TILE_ROWS / ROWS * TILE_TOKENS / TOKENS
+override WORKGROUP: u32 = 128;    // TILE_ROWS / 8 * TILE_TOKENS / 4
 override TILE_ROWS: u32 = 64;     // WORKGROUP / 2 or WORKGROUP
-override TILE_TOKENS: u32 = 64;   // at most WORKGROUP
-override ROWS: u32 = 8;           // of an invocation: 8 or 4; 8 when GATED
-override TOKENS: u32 = 4;         // 8 or 4
-override BUFFERS: u32 = 1;        // 2: one barrier for each step instead of two
+override TILE_TOKENS: u32 = 64;   // WORKGROUP / 2
 
-override ROW_STRIDE: u32 = TILE_ROWS / ROWS;
-override TOKEN_STRIDE: u32 = TILE_TOKENS / TOKENS;
-override W_LOADS: u32 = TILE_ROWS * 2u / WORKGROUP;   // 1 or 2
-override X_LOADS: u32 = TILE_TOKENS * 8u / WORKGROUP; // 1 .. 8
+override ROW_STRIDE: u32 = TILE_ROWS / 8u;
+override TOKEN_STRIDE: u32 = TILE_TOKENS / 4u;
+override W_LOADS: u32 = TILE_ROWS * 2u / WORKGROUP; // of an invocation, besides 4 of x
 
 struct P {
     count_word: u32,
@@ -63,8 +59,8 @@ struct P {
 @group(0) @binding(6) var<storage, read_write> residual: array<f32>;
 @group(0) @binding(7) var<storage, read_write> result: array<f32>;
 
-var<workgroup> w_tile: array<vec4<u32>, TILE_ROWS * 8u * BUFFERS>;
-var<workgroup> x_tile: array<vec4<u32>, TILE_TOKENS * 8u * BUFFERS>;
+var<workgroup> w_tile: array<vec4<u32>, TILE_ROWS * 8u>;
+var<workgroup> x_tile: array<vec4<u32>, TILE_TOKENS * 8u>;
 
 fn load_w(part: u32, at: u32) -> vec4<u32> {
     if (part == 0u) {
@@ -128,13 +124,12 @@ fn source_of(tile: Tile, i: u32) -> Source {
     return Source(part, min(r, tile.rows - 1u) * p.w_stride + half, m * 8u, ((m % ROW_STRIDE) & 7u) ^ half);
 }
 
-fn store_codes(s: Source, buffer: u32, w: vec4<u32>) {
+fn store_codes(s: Source, w: vec4<u32>) {
     let mask = vec4<u32>(0x03030303u);
-    let at = buffer * (TILE_ROWS * 8u) + s.to;
-    w_tile[at + s.key] = (w >> vec4<u32>(6u)) & mask;
-    w_tile[at + (s.key ^ 2u)] = (w >> vec4<u32>(4u)) & mask;
-    w_tile[at + (s.key ^ 4u)] = (w >> vec4<u32>(2u)) & mask;
-    w_tile[at + (s.key ^ 6u)] = w & mask;
+    w_tile[s.to + s.key] = (w >> vec4<u32>(6u)) & mask;
+    w_tile[s.to + (s.key ^ 2u)] = (w >> vec4<u32>(4u)) & mask;
+    w_tile[s.to + (s.key ^ 4u)] = (w >> vec4<u32>(2u)) & mask;
+    w_tile[s.to + (s.key ^ 6u)] = w & mask;
 }
 
 // Where load i of an invocation reads x, and where it goes.
@@ -142,9 +137,9 @@ fn x_at(first_token: u32, i: u32) -> u32 {
     return min(first_token + (i >> 3u), p.max_rows - 1u) * p.x_stride + (i & 7u);
 }
 
-fn store_x(i: u32, buffer: u32, v: vec4<u32>) {
+fn store_x(i: u32, v: vec4<u32>) {
     let t = i >> 3u;
-    x_tile[buffer * (TILE_TOKENS * 8u) + t * 8u + ((i & 7u) ^ ((t % TOKEN_STRIDE) & 7u))] = v;
+    x_tile[t * 8u + ((i & 7u) ^ ((t % TOKEN_STRIDE) & 7u))] = v;
 }
 
 // --- sums
@@ -210,12 +205,10 @@ fn put_token(tile: Tile, t: u32, count: u32, r: u32, low: vec4<i32>, high: vec4<
     put_row(tile, t, r + ROW_STRIDE, a.y, inverse);
     put_row(tile, t, r + 2u * ROW_STRIDE, a.z, inverse);
     put_row(tile, t, r + 3u * ROW_STRIDE, a.w, inverse);
-    if (ROWS > 4u) {
-        put_row(tile, t, r + 4u * ROW_STRIDE, b.x, inverse);
-        put_row(tile, t, r + 5u * ROW_STRIDE, b.y, inverse);
-        put_row(tile, t, r + 6u * ROW_STRIDE, b.z, inverse);
-        put_row(tile, t, r + 7u * ROW_STRIDE, b.w, inverse);
-    }
+    put_row(tile, t, r + 4u * ROW_STRIDE, b.x, inverse);
+    put_row(tile, t, r + 5u * ROW_STRIDE, b.y, inverse);
+    put_row(tile, t, r + 6u * ROW_STRIDE, b.z, inverse);
+    put_row(tile, t, r + 7u * ROW_STRIDE, b.w, inverse);
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -235,10 +228,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let x1 = x_at(first_token, local + WORKGROUP);
     let x2 = x_at(first_token, local + 2u * WORKGROUP);
     let x3 = x_at(first_token, local + 3u * WORKGROUP);
-    let x4 = x_at(first_token, local + 4u * WORKGROUP);
-    let x5 = x_at(first_token, local + 5u * WORKGROUP);
-    let x6 = x_at(first_token, local + 6u * WORKGROUP);
-    let x7 = x_at(first_token, local + 7u * WORKGROUP);
 
     let ty = local % ROW_STRIDE;
     let tx = local / ROW_STRIDE;
@@ -248,18 +237,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var c1 = vec4<i32>();
     var c2 = vec4<i32>();
     var c3 = vec4<i32>();
-    var c4 = vec4<i32>();
-    var c5 = vec4<i32>();
-    var c6 = vec4<i32>();
-    var c7 = vec4<i32>();
     var d0 = vec4<i32>(); // rows 4 .. 7
     var d1 = vec4<i32>();
     var d2 = vec4<i32>();
     var d3 = vec4<i32>();
-    var d4 = vec4<i32>();
-    var d5 = vec4<i32>();
-    var d6 = vec4<i32>();
-    var d7 = vec4<i32>();
 
     var v0: vec4<u32>;
     var v1: vec4<u32>;
@@ -267,60 +248,39 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var u1: vec4<u32>;
     var u2: vec4<u32>;
     var u3: vec4<u32>;
-    var u4: vec4<u32>;
-    var u5: vec4<u32>;
-    var u6: vec4<u32>;
-    var u7: vec4<u32>;
 
     // step g stores what it fetched before, fetches group g and multiplies group g - 1
     for (var g = 0u; g <= p.n_groups; g++) {
-        let buffer = (g & 1u) * (BUFFERS - 1u);
         if (g > 0u) {
-            if (BUFFERS == 1u) {
-                workgroupBarrier();
-            }
-            store_codes(s0, buffer, v0);
-            if (W_LOADS > 1u) { store_codes(s1, buffer, v1); }
-            store_x(local, buffer, u0);
-            if (X_LOADS > 1u) { store_x(local + WORKGROUP, buffer, u1); }
-            if (X_LOADS > 2u) { store_x(local + 2u * WORKGROUP, buffer, u2); }
-            if (X_LOADS > 3u) { store_x(local + 3u * WORKGROUP, buffer, u3); }
-            if (X_LOADS > 4u) { store_x(local + 4u * WORKGROUP, buffer, u4); }
-            if (X_LOADS > 5u) { store_x(local + 5u * WORKGROUP, buffer, u5); }
-            if (X_LOADS > 6u) { store_x(local + 6u * WORKGROUP, buffer, u6); }
-            if (X_LOADS > 7u) { store_x(local + 7u * WORKGROUP, buffer, u7); }
+            workgroupBarrier();
+            store_codes(s0, v0);
+            if (W_LOADS > 1u) { store_codes(s1, v1); }
+            store_x(local, u0);
+            store_x(local + WORKGROUP, u1);
+            store_x(local + 2u * WORKGROUP, u2);
+            store_x(local + 3u * WORKGROUP, u3);
             workgroupBarrier();
         }
         if (g < p.n_groups) {
             v0 = load_w(s0.part, s0.at + g * 2u);
             if (W_LOADS > 1u) { v1 = load_w(s1.part, s1.at + g * 2u); }
             u0 = x[x0 + g * 8u];
-            if (X_LOADS > 1u) { u1 = x[x1 + g * 8u]; }
-            if (X_LOADS > 2u) { u2 = x[x2 + g * 8u]; }
-            if (X_LOADS > 3u) { u3 = x[x3 + g * 8u]; }
-            if (X_LOADS > 4u) { u4 = x[x4 + g * 8u]; }
-            if (X_LOADS > 5u) { u5 = x[x5 + g * 8u]; }
-            if (X_LOADS > 6u) { u6 = x[x6 + g * 8u]; }
-            if (X_LOADS > 7u) { u7 = x[x7 + g * 8u]; }
+            u1 = x[x1 + g * 8u];
+            u2 = x[x2 + g * 8u];
+            u3 = x[x3 + g * 8u];
         }
         if (g > 0u) {
             for (var k = 0u; k < 8u; k++) {
-                let wk = (buffer * TILE_ROWS + ty) * 8u + (k ^ row_key);
-                let xk = (buffer * TILE_TOKENS + tx) * 8u + (k ^ token_key);
+                let wk = ty * 8u + (k ^ row_key);
+                let xk = tx * 8u + (k ^ token_key);
                 let a0 = w_tile[wk];
                 let a1 = w_tile[wk + ROW_STRIDE * 8u];
                 let a2 = w_tile[wk + ROW_STRIDE * 16u];
                 let a3 = w_tile[wk + ROW_STRIDE * 24u];
-                var a4: vec4<u32>;
-                var a5: vec4<u32>;
-                var a6: vec4<u32>;
-                var a7: vec4<u32>;
-                if (ROWS > 4u) {
-                    a4 = w_tile[wk + ROW_STRIDE * 32u];
-                    a5 = w_tile[wk + ROW_STRIDE * 40u];
-                    a6 = w_tile[wk + ROW_STRIDE * 48u];
-                    a7 = w_tile[wk + ROW_STRIDE * 56u];
-                }
+                let a4 = w_tile[wk + ROW_STRIDE * 32u];
+                let a5 = w_tile[wk + ROW_STRIDE * 40u];
+                let a6 = w_tile[wk + ROW_STRIDE * 48u];
+                let a7 = w_tile[wk + ROW_STRIDE * 56u];
                 let b0 = x_tile[xk];
                 let b1 = x_tile[xk + TOKEN_STRIDE * 8u];
                 let b2 = x_tile[xk + TOKEN_STRIDE * 16u];
@@ -329,28 +289,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
                 c1 = mac4(c1, a0, a1, a2, a3, b1);
                 c2 = mac4(c2, a0, a1, a2, a3, b2);
                 c3 = mac4(c3, a0, a1, a2, a3, b3);
-                if (ROWS > 4u) {
-                    d0 = mac4(d0, a4, a5, a6, a7, b0);
-                    d1 = mac4(d1, a4, a5, a6, a7, b1);
-                    d2 = mac4(d2, a4, a5, a6, a7, b2);
-                    d3 = mac4(d3, a4, a5, a6, a7, b3);
-                }
-                if (TOKENS > 4u) {
-                    let b4 = x_tile[xk + TOKEN_STRIDE * 32u];
-                    let b5 = x_tile[xk + TOKEN_STRIDE * 40u];
-                    let b6 = x_tile[xk + TOKEN_STRIDE * 48u];
-                    let b7 = x_tile[xk + TOKEN_STRIDE * 56u];
-                    c4 = mac4(c4, a0, a1, a2, a3, b4);
-                    c5 = mac4(c5, a0, a1, a2, a3, b5);
-                    c6 = mac4(c6, a0, a1, a2, a3, b6);
-                    c7 = mac4(c7, a0, a1, a2, a3, b7);
-                    if (ROWS > 4u) {
-                        d4 = mac4(d4, a4, a5, a6, a7, b4);
-                        d5 = mac4(d5, a4, a5, a6, a7, b5);
-                        d6 = mac4(d6, a4, a5, a6, a7, b6);
-                        d7 = mac4(d7, a4, a5, a6, a7, b7);
-                    }
-                }
+                d0 = mac4(d0, a4, a5, a6, a7, b0);
+                d1 = mac4(d1, a4, a5, a6, a7, b1);
+                d2 = mac4(d2, a4, a5, a6, a7, b2);
+                d3 = mac4(d3, a4, a5, a6, a7, b3);
             }
         }
     }
@@ -361,10 +303,4 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     put_token(tile, t + TOKEN_STRIDE, count, r, c1, d1);
     put_token(tile, t + 2u * TOKEN_STRIDE, count, r, c2, d2);
     put_token(tile, t + 3u * TOKEN_STRIDE, count, r, c3, d3);
-    if (TOKENS > 4u) {
-        put_token(tile, t + 4u * TOKEN_STRIDE, count, r, c4, d4);
-        put_token(tile, t + 5u * TOKEN_STRIDE, count, r, c5, d5);
-        put_token(tile, t + 6u * TOKEN_STRIDE, count, r, c6, d6);
-        put_token(tile, t + 7u * TOKEN_STRIDE, count, r, c7, d7);
-    }
 }

@@ -5,7 +5,7 @@
 //   NORM:       q, inv_scale = int8(x[t] / sqrt(mean(x[t]^2) + eps) * gain), made anew by every workgroup;
 //               else they are a Q8 value's
 //
-//   groups     (groups of WORKGROUP / LANES * ROWS * BLOCKS rows of all parts, most tokens)
+//   groups     (groups of WORKGROUP / LANES * BLOCKS rows of all parts, most tokens)
 //   params     word count_word: the number of tokens
 //   x          NORM: rows of x_stride vec4 of f32 from x_first, cols a multiple of 4; else a Q8 value: int8 rows of
 //              x_stride vec4 words, f32 inverse scales at word scales_word, i32 sums at word sums_word
@@ -15,8 +15,8 @@
 //   residual   [tokens] rows of residual_stride floats from residual_first (flag 1); flag 4: it is what result holds
 //   result     [tokens] rows of out_stride floats from out_first
 //
-// LANES invocations share a row; each asks for its first CHUNKS chunks (of both rows, with ROWS = 2 or GATED) before
-// the row of x is made, so that the weights are on their way meanwhile. Word i (0..7) of a group holds columns 4i.. of
+// LANES invocations share a row; each asks for its first CHUNKS chunks (of both rows, when GATED) before the row of x
+// is made, so that the weights are on their way meanwhile. Word i (0..7) of a group holds columns 4i.. of
 // each quarter: shifted or masked, its four codes are 1, 4, 16 or 1 times what dot4I8Packed wants, and each quarter
 // has its own sum. xs holds x so that a chunk's words come as four vec4, one for each word, of the four quarters:
 // neighbouring lanes read neighbouring vec4.
@@ -35,13 +35,11 @@ override CHUNKS: u32 = 4;    // 1..8
 override FIXED: u32 = 0;      // not 0: every row has so many chunks
 override WHOLE: bool = false; // every part has whole groups of rows
 override SKIP: bool = true;   // what of CHUNKS lies behind the row's end; without, it is multiplied by zeros
-override ROWS: u32 = 1;      // 1 or 2; 1 when GATED
-override BLOCKS: u32 = 1;    // so many times WORKGROUP / LANES * ROWS rows, one after the other
+override BLOCKS: u32 = 1;    // so many times WORKGROUP / LANES rows, one after the other
 override CLUSTER: u32 = 1;
 override XCHUNKS: u32 = 240; // room for so many chunks of x
 override UNITS: u32 = 4;     // NORM: 16 columns each that an invocation keeps in registers, 1..4; more are read twice
 
-override DOUBLE: bool = GATED || ROWS == 2u;
 override POOL: u32 = WORKGROUP / CLUSTER;
 
 struct P {
@@ -167,30 +165,21 @@ fn block2(at: u32, c: u32) -> Block {
 
 struct Blocks {
     a: Block,
-    b: Block, // DOUBLE
+    b: Block, // of part 1, when GATED
 }
 
-// Chunks c, c + LANES, ... of the rows that start at chunks `first` and `second` of their part (second: of part 1 when
-// GATED).
-fn blocks(part: u32, first: u32, second: u32, c: u32) -> Blocks {
+// Chunks c, c + LANES, ... of the row that starts at chunk `first` of its part.
+fn blocks(part: u32, first: u32, c: u32) -> Blocks {
     var two: Blocks;
     if (PARTS == 1u || part == 0u) {
         two.a = block0(first, c);
         if (GATED) {
-            two.b = block1(second, c);
-        } else if (DOUBLE) {
-            two.b = block0(second, c);
+            two.b = block1(first, c);
         }
     } else if (part == 1u) {
         two.a = block1(first, c);
-        if (DOUBLE) {
-            two.b = block1(second, c);
-        }
     } else {
         two.a = block2(first, c);
-        if (DOUBLE) {
-            two.b = block2(second, c);
-        }
     }
     return two;
 }
@@ -218,7 +207,7 @@ fn multiply_chunk(s: Sums, a: vec4<u32>, b: vec4<u32>, c: u32) -> Sums {
     let x3 = xs[3u * XCHUNKS + c];
     var r = s;
     r.a = multiply(s.a, a, x0, x1, x2, x3);
-    if (DOUBLE) {
+    if (GATED) {
         r.b = multiply(s.b, b, x0, x1, x2, x3);
     }
     return r;
@@ -388,7 +377,10 @@ struct Row {
 // Norm and quantiser of row t, into xs. leader: the first of its subgroup; without subgroups, all are.
 fn make_row(t: u32, local: u32, leader: bool) -> Row {
     let row = p.x_first + t * p.x_stride;
-    var n = normed_unit(Normed(), row, local);
+    var n: Normed;
+    if (UNITS > 1u || local < 4u * n_chunks()) { // whole subgroups may have nothing to do
+        n = normed_unit(n, row, local);
+    }
     let y0 = n.y;
     if (UNITS > 1u) { n = normed_unit(n, row, local + WORKGROUP); }
     let y1 = n.y;
@@ -404,7 +396,10 @@ fn make_row(t: u32, local: u32, leader: bool) -> Row {
     let both = sum_and_top(n.squares, n.top, local);
     let norm = 1.0 / sqrt(both.x / f32(p.cols) + p.eps);
     let scale = 127.0 / max(both.y * norm, 1e-5);
-    var sum = store_unit(local, y0, norm, scale);
+    var sum = 0;
+    if (UNITS > 1u || local < 4u * XCHUNKS) {
+        sum = store_unit(local, y0, norm, scale);
+    }
     if (UNITS > 1u) { sum += store_unit(local + WORKGROUP, y1, norm, scale); }
     if (UNITS > 2u) { sum += store_unit(local + 2u * WORKGROUP, y2, norm, scale); }
     if (UNITS > 3u) { sum += store_unit(local + 3u * WORKGROUP, y3, norm, scale); }
@@ -452,9 +447,8 @@ struct Place {
     rows: u32, // of the part
     col: u32,  // of the part's first row in the output
     lane: u32,
-    r: u32,      // its row, the first of two when ROWS = 2
-    first: u32,  // chunk where that starts
-    second: u32, // and where the other row starts, or the same one of up
+    r: u32,     // its row
+    first: u32, // chunk where that starts
 }
 
 fn with_row(place: Place, r: u32) -> Place {
@@ -462,12 +456,11 @@ fn with_row(place: Place, r: u32) -> Place {
     q.r = r;
     let last = select(place.rows - 1u, 0xffffffffu, WHOLE);
     q.first = min(r, last) * n_chunks();
-    q.second = min(r + ROWS - 1u, last) * n_chunks();
     return q;
 }
 
 fn place_of(group: u32, local: u32) -> Place {
-    var q = Place(0u, p.rows0, 0u, local % LANES, 0u, 0u, 0u);
+    var q = Place(0u, p.rows0, 0u, local % LANES, 0u, 0u);
     var block = group;
     if (PARTS > 1u && group >= p.block2) {
         q.part = 2u;
@@ -480,12 +473,12 @@ fn place_of(group: u32, local: u32) -> Place {
         q.rows = p.rows1;
         q.col = p.rows0;
     }
-    return with_row(q, (block * BLOCKS * (WORKGROUP / LANES) + local / LANES) * ROWS);
+    return with_row(q, block * BLOCKS * (WORKGROUP / LANES) + local / LANES);
 }
 
 // The same place in the workgroup's next block.
 fn moved(place: Place) -> Place {
-    return with_row(place, place.r + WORKGROUP / LANES * ROWS);
+    return with_row(place, place.r + WORKGROUP / LANES);
 }
 
 fn word0(word: u32) -> f32 {
@@ -522,43 +515,29 @@ fn activation(gate: f32, up: f32) -> f32 {
     return r * r * up;
 }
 
-// What is added to row r of a place.
-fn addend(place: Place, t: u32, r: u32) -> f32 {
-    let col = place.col + min(r, place.rows - 1u);
+// What is added to the row of a place, for the invocation that writes it: nobody else may read what it writes.
+fn addend(place: Place, t: u32) -> f32 {
+    let col = place.col + place.r;
     var v = 0.0;
-    if ((p.flags & 1u) != 0u) {
-        v = residual[p.residual_first + t * p.residual_stride + col];
-    } else if ((p.flags & 4u) != 0u) {
-        v = result[p.out_first + t * p.out_stride + col];
+    if (!GATED && place.lane == 0u && place.r < place.rows) {
+        if ((p.flags & 1u) != 0u) {
+            v = residual[p.residual_first + t * p.residual_stride + col];
+        } else if ((p.flags & 4u) != 0u) {
+            v = result[p.out_first + t * p.out_stride + col];
+        }
     }
     return v;
 }
 
-struct Addends {
-    a: f32,
-    b: f32,
-}
-
-fn addends(place: Place, t: u32) -> Addends {
-    var two: Addends;
-    if (!GATED) {
-        two.a = addend(place, t, place.r);
-    }
-    if (ROWS > 1u) {
-        two.b = addend(place, t, place.r + 1u);
-    }
-    return two;
-}
-
-// Multiplies the rows of a place with xs, from their first chunks `w` on, and writes the results.
-fn finish(place: Place, w: Blocks, row: Row, plus: Addends, t: u32, count: u32, local: u32) {
+// Multiplies the row of a place with xs, from its first chunks `w` on, and writes the result.
+fn finish(place: Place, w: Blocks, row: Row, plus: f32, t: u32, count: u32, local: u32) {
     let step = LANES * CHUNKS;
     var c = place.lane;
     var sums = multiply_blocks(Sums(), w, c, 0u);
     if (FIXED != step) {
         for (var done = step; done < n_chunks(); done += step) {
             c += step;
-            sums = multiply_blocks(sums, blocks(place.part, place.first, place.second, c), c, done);
+            sums = multiply_blocks(sums, blocks(place.part, place.first, c), c, done);
         }
     }
     let dots = row_sums(vec2<i32>(joined(sums.a), joined(sums.b)), local);
@@ -569,10 +548,7 @@ fn finish(place: Place, w: Blocks, row: Row, plus: Addends, t: u32, count: u32, 
         if (GATED) {
             result[at] = activation(a, f32(dots.y - row.sum) * (row.inverse * weight_scale(1u, r)));
         } else {
-            result[at] = a + plus.a;
-        }
-        if (ROWS > 1u && r + 1u < place.rows) {
-            result[at + 1u] = f32(dots.y - row.sum) * (row.inverse * weight_scale(place.part, r + 1u)) + plus.b;
+            result[at] = a + plus;
         }
     }
 }
@@ -585,8 +561,8 @@ fn main(
     leader = invocation == 0u; // subgroups only
     let t = group.y;
     var place = place_of(group.x, local);
-    var w = blocks(place.part, place.first, place.second, place.lane);
-    var plus = addends(place, t);
+    var w = blocks(place.part, place.first, place.lane);
+    var plus = addend(place, t);
     let count = params[p.count_word];
     var row: Row;
     if (NORM) {
@@ -600,8 +576,8 @@ fn main(
             workgroupBarrier(); // the pool is used again
         }
         place = moved(place);
-        w = blocks(place.part, place.first, place.second, place.lane);
-        plus = addends(place, t);
+        w = blocks(place.part, place.first, place.lane);
+        plus = addend(place, t);
         finish(place, w, row, plus, t, count, local);
     }
 }

@@ -29,20 +29,18 @@ static void check_pair(test_pair *pair, const int32_t *ids, uint32_t n)
     free(logits);
 }
 
-/* `linear` and `head`: what the file is converted to; `open_head`: what the head becomes when it is opened. */
-static void check(const char *name, const char *linear, const char *head, const char *open_head, double max_rms)
+/* `linear` and `head`: what the file is converted to; `how`: how it is opened. */
+static void check(const char *name, const char *linear, const char *head, const tern_engine_params *how, double max_rms)
 {
     char golden_name[64], what[96];
+    const char *opened_head = how && how->head ? how->head->name : head;
     snprintf(golden_name, sizeof golden_name, "%s/golden.safetensors", name);
-    snprintf(what, sizeof what, "%s in %s, head %s", name, linear ? linear : "its own",
-             open_head ? open_head
-             : head    ? head
-                       : "its own");
+    snprintf(what, sizeof what, "%s in %s, head %s%s", name, linear ? linear : "its own",
+             opened_head ? opened_head : "its own", how && how->f32_activations ? ", f32 activations" : "");
     test_golden golden;
     test_golden_open(&golden, test_fixture(golden_name));
     test_pair pair;
-    test_pair_open(&pair, test_converted(test_fixture(name), linear, head), test_all_layers,
-                   open_head ? tern_encoding_by_name(open_head) : NULL, max_rms);
+    test_pair_open(&pair, test_converted(test_fixture(name), linear, head), test_all_layers, how, max_rms);
     pair.what = what;
     uint32_t n;
     const int32_t *ids = test_golden_ids(&golden, 1, &n);
@@ -61,6 +59,14 @@ static void ternary_encodings(void **state)
     }
 }
 
+/* Without the quantiser there are no ties. */
+static void f32_activations(void **state)
+{
+    (void)state;
+    check("bitnet", "i2_s", NULL, &(tern_engine_params){.f32_activations = true}, dense_budget);
+    check("bitnet", "t160", NULL, &(tern_engine_params){.f32_activations = true}, dense_budget);
+}
+
 /* BitNet layers stored as numbers: the inputs are int8 all the same. */
 static void bitnet_in_dense_encodings(void **state)
 {
@@ -77,13 +83,13 @@ static void dense_encodings(void **state)
         check("llama", encodings[i], encodings[i], NULL, dense_budget);
 }
 
-/* The table stays for the embedding, another one is the head. */
+/* The table stays for the embedding, another one is the head. When quick, only the ones whose kernels differ most. */
 static void heads(void **state)
 {
     (void)state;
-    static const char *const encodings[] = {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k"};
-    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++)
-        check("bitnet", NULL, NULL, encodings[i], ternary_budget);
+    static const char *const encodings[] = {"q8_0", "q6_k", "q4_k", "f32", "f16", "bf16"};
+    for (size_t i = 0; i < (test_quick() ? 2 : sizeof encodings / sizeof *encodings); i++)
+        check("bitnet", NULL, NULL, &(tern_engine_params){.head = tern_encoding_by_name(encodings[i])}, ternary_budget);
 }
 
 static const char *written(const tern_buf *bytes)
@@ -105,7 +111,7 @@ static void small_shapes(void **state)
     (void)state;
     static const int32_t ids[] = {1, 5, 2, 7, 3, 3, 0, 6};
     static const uint32_t widths[] = {16, 48, 144, 272};
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i += test_quick() ? 2 : 1) {
         tern_buf bytes =
             micro_model(&(micro_change){.width = widths[i], .seed = 7, .key = "context_length", .value = 128});
         const char *path = written(&bytes);
@@ -121,8 +127,11 @@ static void small_shapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ternary_encodings), cmocka_unit_test(bitnet_in_dense_encodings),
-        cmocka_unit_test(dense_encodings),   cmocka_unit_test(heads),
+        cmocka_unit_test(ternary_encodings),
+        cmocka_unit_test(f32_activations),
+        cmocka_unit_test(bitnet_in_dense_encodings),
+        cmocka_unit_test(dense_encodings),
+        cmocka_unit_test(heads),
         cmocka_unit_test(small_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, test_backends_close);

@@ -18,10 +18,10 @@ static tern_engine *open_engine(const char *path, const tern_engine_params *para
     return engine;
 }
 
-tern_engine *test_gpu_engine(const char *path, uint32_t gpu_layers, const tern_encoding *head)
+tern_engine *test_gpu_engine(const char *path, uint32_t gpu_layers, const tern_engine_params *how)
 {
     test_gpu_backend(); /* skips where there is none */
-    tern_engine_params params = {.head = head};
+    tern_engine_params params = how ? *how : (tern_engine_params){0};
     params.backend = (tern_backend_options){.name = "vulkan",
                                             .n_threads = 1,
                                             .device = getenv("TERN_TEST_DEVICE"),
@@ -30,11 +30,14 @@ tern_engine *test_gpu_engine(const char *path, uint32_t gpu_layers, const tern_e
     return open_engine(path, &params);
 }
 
-void test_pair_open(test_pair *pair, const char *path, uint32_t gpu_layers, const tern_encoding *head, double max_rms)
+void test_pair_open(test_pair *pair, const char *path, uint32_t gpu_layers, const tern_engine_params *how,
+                    double max_rms)
 {
     *pair = (test_pair){.max_rms = max_rms, .what = path};
-    pair->gpu_engine = test_gpu_engine(path, gpu_layers, head);
-    pair->cpu_engine = open_engine(path, &(tern_engine_params){.backend = {.n_threads = 1}, .head = head});
+    tern_engine_params params = how ? *how : (tern_engine_params){0};
+    params.backend = (tern_backend_options){.n_threads = 1};
+    pair->gpu_engine = test_gpu_engine(path, gpu_layers, how);
+    pair->cpu_engine = open_engine(path, &params);
     pair->gpu = test_session(pair->gpu_engine, true);
     pair->cpu = test_session(pair->cpu_engine, true);
 }

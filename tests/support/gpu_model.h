@@ -11,9 +11,9 @@
 /* The model's last layers that run on the GPU; test_all_layers: the whole model, without the CPU. */
 enum { test_all_layers = 1000 };
 
-/* Opens an engine on the GPU. Where there is none the calling test is skipped, under CI=true failed. `head` NULL: as
- * the file has it. */
-tern_engine *test_gpu_engine(const char *path, uint32_t gpu_layers, const tern_encoding *head);
+/* Opens an engine on the GPU. Where there is none the calling test is skipped, under CI=true failed. `how`: all but the
+ * backend; NULL: the defaults. */
+tern_engine *test_gpu_engine(const char *path, uint32_t gpu_layers, const tern_engine_params *how);
 
 /* One model on both. */
 typedef struct test_pair {
@@ -25,7 +25,8 @@ typedef struct test_pair {
     const char *what;        /* for messages */
 } test_pair;
 
-void test_pair_open(test_pair *pair, const char *path, uint32_t gpu_layers, const tern_encoding *head, double max_rms);
+void test_pair_open(test_pair *pair, const char *path, uint32_t gpu_layers, const tern_engine_params *how,
+                    double max_rms);
 /* Prints what was found. */
 void test_pair_close(test_pair *pair);
 

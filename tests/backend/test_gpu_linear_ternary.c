@@ -121,7 +121,7 @@ static void close_built(built *b)
 /* Two roundings of the product with the scale, one of the sum; exp of the device. */
 static test_tolerance tolerance_of(const layer *l)
 {
-    if (l->f32) return (test_tolerance){.absolute = 3e-8 * l->cols, .of_row = l->gated ? 2e-4 : 2e-6};
+    if (l->f32) return (test_tolerance){.absolute = 3e-8 * l->cols, .of_row = l->gated ? 1e-3 : 2e-6};
     if (l->gated) return (test_tolerance){.of_value = 2e-6, .of_row = 1e-6};
     return (test_tolerance){.of_value = 2.5e-7, .of_row = l->residual || l->in_place ? 2.5e-7 : 0};
 }

@@ -20,6 +20,14 @@ static int32_t s(uint32_t bits)
     return (int32_t)bits;
 }
 
+/* The worst that Vulkan allows: a divisor beyond 2^126 may be taken for infinite, one below 2^-126 for 0. */
+static float quotient(float a, float b)
+{
+    if (fabsf(b) > 0x1p126f) return a / copysignf(INFINITY, b);
+    if (fabsf(b) < 0x1p-126f) return a / copysignf(0, b);
+    return a / b;
+}
+
 static int32_t dot_bytes(uint32_t a, uint32_t b, bool is_signed)
 {
     int32_t sum = 0;
@@ -62,7 +70,7 @@ static bool arithmetic(uint32_t op, uint32_t a, uint32_t b, uint32_t *out)
     case 133: *out = u(f(a) * f(b)); break;
     case 134: *out = b ? a / b : ~0u; break;
     case 135: *out = b && !(a == 0x80000000u && b == ~0u) ? (uint32_t)(s(a) / s(b)) : a; break;
-    case 136: *out = u(f(a) / f(b)); break;
+    case 136: *out = u(quotient(f(a), f(b))); break;
     case 137: *out = b ? a % b : 0; break;
     case 138: *out = b && b != ~0u ? (uint32_t)(s(a) % s(b)) : 0; break;
     case 194: *out = a >> (b & 31); break;

@@ -111,6 +111,12 @@ fn packed(b: Block) -> vec4<u32> {
     return vec4<u32>(low, pack2x16float(b.high.xy), pack2x16float(b.high.zw));
 }
 
+// What the caches will hold of a block. Drivers take unpacking what was packed for nothing to do, and leave out the
+// rounding; p.fused is 0 or 1, which they cannot know.
+fn rounded(b: Block) -> Block {
+    return halves(packed(b) | vec4<u32>(p.fused >> 1u));
+}
+
 // A lane past the head's end has the last block's elements, which count for nothing.
 fn block_of(lane: u32, i: u32) -> u32 {
     return min(lane + TEAM * i, p.head_dim / 8u - 1u);
@@ -178,8 +184,8 @@ fn load_token(row: u32, first_head: u32, n_heads: u32, kv_head: u32, lane: u32, 
         var k = Block(rotated(k_start, quad, low), rotated(k_start, quad + 1u, high));
         var v = Block(x[v_start + quad], x[v_start + quad + 1u]);
         if (F16) {
-            k = halves(packed(k));
-            v = halves(packed(v));
+            k = rounded(k);
+            v = rounded(v);
         }
         new_keys[2u * i] = k.low;
         new_keys[2u * i + 1u] = k.high;

@@ -25,9 +25,14 @@ struct P {
 @group(0) @binding(3) var<storage, read_write> up: array<f32>;
 @group(0) @binding(4) var<storage, read_write> y: array<f32>;
 
+// e^-g must not pass 2^126: devices may divide by more as if it were infinite, or not at all.
+fn silu(g: f32) -> f32 {
+    return select(g / (1.0 + exp(-max(g, -87.0))), -0.0, g < -87.0);
+}
+
 fn activated(g: f32) -> f32 {
     if (SILU) {
-        return g / (1.0 + exp(-g));
+        return silu(g);
     }
     let r = select(0.0, g, g > 0.0);
     return r * r;

@@ -222,6 +222,11 @@ fn add(sums: Sums, start: Starts, u: u32) -> Sums {
     return s;
 }
 
+// e^-g must not pass 2^126: devices may divide by more as if it were infinite, or not at all.
+fn silu(g: f32) -> f32 {
+    return select(g / (1.0 + exp(-max(g, -87.0))), -0.0, g < -87.0);
+}
+
 fn finish(t: u32, row: u32, sum: f32) {
     let at = p.result_first + t * p.result_stride + row;
     if (p.epilogue == 0u) {
@@ -233,10 +238,10 @@ fn finish(t: u32, row: u32, sum: f32) {
         if (p.epilogue == 2u) {
             result[at] = held + sum;
         } else if (p.epilogue == 3u) {
-            let positive = max(held, 0.0);
+            let positive = select(0.0, held, held > 0.0);
             result[at] = positive * positive * sum;
         } else {
-            result[at] = held / (1.0 + exp(-held)) * sum;
+            result[at] = silu(held) * sum;
         }
     }
 }

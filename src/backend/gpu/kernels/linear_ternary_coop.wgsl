@@ -112,11 +112,16 @@ fn store_values(at: u32, a: u32, b: u32, c: u32, d: u32) {
     tile[at + 3u] = halves(d);
 }
 
+// e^-g must not pass 2^126: devices may divide by more as if it were infinite, or not at all.
+fn silu(g: f32) -> f32 {
+    return select(g / (1.0 + exp(-max(g, -87.0))), -0.0, g < -87.0);
+}
+
 fn activation(gate: f32, up: f32) -> f32 {
     if (SILU) {
-        return gate / (1.0 + exp(-gate)) * up;
+        return silu(gate) * up;
     }
-    let r = max(gate, 0.0);
+    let r = select(0.0, gate, gate > 0.0);
     return r * r * up;
 }
 

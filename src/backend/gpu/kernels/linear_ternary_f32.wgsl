@@ -66,11 +66,16 @@ fn chunk(row: u32, at: u32, w: vec4<u32>) -> f32 {
     return sum;
 }
 
+// e^-g must not pass 2^126: devices may divide by more as if it were infinite, or not at all.
+fn silu(g: f32) -> f32 {
+    return select(g / (1.0 + exp(-max(g, -87.0))), -0.0, g < -87.0);
+}
+
 fn activation(gate: f32, up: f32) -> f32 {
     if ((p.flags & 2u) != 0u) {
-        return gate / (1.0 + exp(-gate)) * up;
+        return silu(gate) * up;
     }
-    let r = max(gate, 0.0);
+    let r = select(0.0, gate, gate > 0.0);
     return r * r * up;
 }
 

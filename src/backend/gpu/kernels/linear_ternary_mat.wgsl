@@ -154,11 +154,16 @@ fn mac4(c: vec4<i32>, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>
 
 // --- results
 
+// e^-g must not pass 2^126: devices may divide by more as if it were infinite, or not at all.
+fn silu(g: f32) -> f32 {
+    return select(g / (1.0 + exp(-max(g, -87.0))), -0.0, g < -87.0);
+}
+
 fn activation(gate: f32, up: f32) -> f32 {
     if ((p.flags & 2u) != 0u) {
-        return gate / (1.0 + exp(-gate)) * up;
+        return silu(gate) * up;
     }
-    let r = max(gate, 0.0);
+    let r = select(0.0, gate, gate > 0.0);
     return r * r * up;
 }
 

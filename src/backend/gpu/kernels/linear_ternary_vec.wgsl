@@ -357,10 +357,26 @@ fn int8_word(v: vec4<f32>, norm: f32, scale: f32) -> u32 {
     return b.x | (b.y << 8u) | (b.z << 16u) | (b.w << 24u);
 }
 
+struct Scaling {
+    norm: f32,
+    scale: f32,
+    mask: vec4<u32>,
+}
+
+// Of the sum of a row's squares, and the largest of |x gain|. Where the sum is no number or infinite, the normed values
+// are all 0 or NaN, and so their int8 are 0 (src/ops/ref/ref.h). 127 and the divisor are divided by 16: devices may
+// divide by more than 2^126 as if it were infinite.
+fn scaling_of(squares: f32, top: f32) -> Scaling {
+    let real = (bitcast<u32>(squares) & 0x7f800000u) != 0x7f800000u;
+    let norm = select(0.0, 1.0 / sqrt(squares / f32(p.cols) + p.eps), real);
+    let most = select(0.0, top * norm, real);
+    return Scaling(norm, 7.9375 / max(0.0625 * most, 6.25e-7), vec4<u32>(select(0u, 0xffffffffu, real)));
+}
+
 // Stores a unit as int8; gives the sum of its values.
-fn store_unit(unit: u32, y: Unit, norm: f32, scale: f32) -> i32 {
-    let words = vec4<u32>(int8_word(y.q0, norm, scale), int8_word(y.q1, norm, scale), int8_word(y.q2, norm, scale),
-                          int8_word(y.q3, norm, scale));
+fn store_unit(unit: u32, y: Unit, by: Scaling) -> i32 {
+    let words = by.mask & vec4<u32>(int8_word(y.q0, by.norm, by.scale), int8_word(y.q1, by.norm, by.scale),
+                                    int8_word(y.q2, by.norm, by.scale), int8_word(y.q3, by.norm, by.scale));
     let ones = 0x01010101u;
     if (unit < 4u * XCHUNKS) {
         xs[(unit & 3u) * XCHUNKS + (unit >> 2u)] = words;
@@ -394,18 +410,17 @@ fn make_row(t: u32, local: u32, leader: bool) -> Row {
         }
     }
     let both = sum_and_top(n.squares, n.top, local);
-    let norm = 1.0 / sqrt(both.x / f32(p.cols) + p.eps);
-    let scale = 127.0 / max(both.y * norm, 1e-5);
+    let by = scaling_of(both.x, both.y);
     var sum = 0;
     if (UNITS > 1u || local < 4u * XCHUNKS) {
-        sum = store_unit(local, y0, norm, scale);
+        sum = store_unit(local, y0, by);
     }
-    if (UNITS > 1u) { sum += store_unit(local + WORKGROUP, y1, norm, scale); }
-    if (UNITS > 2u) { sum += store_unit(local + 2u * WORKGROUP, y2, norm, scale); }
-    if (UNITS > 3u) { sum += store_unit(local + 3u * WORKGROUP, y3, norm, scale); }
+    if (UNITS > 1u) { sum += store_unit(local + WORKGROUP, y1, by); }
+    if (UNITS > 2u) { sum += store_unit(local + 2u * WORKGROUP, y2, by); }
+    if (UNITS > 3u) { sum += store_unit(local + 3u * WORKGROUP, y3, by); }
     if (UNITS * WORKGROUP < 4u * XCHUNKS) {
         for (var unit = local + UNITS * WORKGROUP; unit < 4u * p.padded; unit += WORKGROUP) {
-            sum += store_unit(unit, normed_unit(Normed(), row, unit).y, norm, scale);
+            sum += store_unit(unit, normed_unit(Normed(), row, unit).y, by);
         }
     }
     sum = subgroupAdd(sum); // subgroups only
@@ -413,7 +428,7 @@ fn make_row(t: u32, local: u32, leader: bool) -> Row {
         atomicAdd(&code_sum, sum);
     }
     workgroupBarrier();
-    return Row(1.0 / scale, atomicLoad(&code_sum));
+    return Row(1.0 / by.scale, atomicLoad(&code_sum));
 }
 
 fn x_word(word: u32) -> u32 {
@@ -507,11 +522,16 @@ fn weight_scale(part: u32, r: u32) -> f32 {
     return scale;
 }
 
+// e^-g must not pass 2^126: devices may divide by more as if it were infinite, or not at all.
+fn silu(g: f32) -> f32 {
+    return select(g / (1.0 + exp(-max(g, -87.0))), -0.0, g < -87.0);
+}
+
 fn activation(gate: f32, up: f32) -> f32 {
     if ((p.flags & 2u) != 0u) {
-        return gate / (1.0 + exp(-gate)) * up;
+        return silu(gate) * up;
     }
-    let r = max(gate, 0.0);
+    let r = select(0.0, gate, gate > 0.0);
     return r * r * up;
 }
 

@@ -159,6 +159,11 @@ fn gain4(c: u32, cols: u32) -> vec4<f32> {
     return v;
 }
 
+// Whether a number is neither NaN nor infinite.
+fn is_finite(v: f32) -> bool {
+    return (bitcast<u32>(v) & 0x7f800000u) != 0x7f800000u;
+}
+
 // NaN to 0, infinities to the largest finite values. By bits: compilers may take floats for finite.
 fn finite(v: vec4<f32>) -> vec4<f32> {
     let bits = bitcast<vec4<u32>>(v);
@@ -190,7 +195,7 @@ fn remainder(q: f32, b: f32, a: f32) -> f32 {
     return select(0.0, fma(-q, b, a), fused);
 }
 
-// Rounded correctly but for rare cases.
+// Rounded correctly but for rare cases. Devices may divide by more than 2^126 as if it were infinite: not here.
 fn divided(a: f32, b: f32) -> f32 {
     let q = a / b;
     return q + remainder(q, b, a) * (1.0 / b);
@@ -243,7 +248,9 @@ fn main(
             let v = x4(row, c, p.cols);
             squares += dot(v, v);
         }
-        r = divided(1.0, root(divided(workgroup_sum(squares, local, lanes, 0u), f32(p.cols)) + p.eps));
+        let sum = workgroup_sum(squares, local, lanes, 0u);
+        r = divided(1.0, root(divided(sum, f32(p.cols)) + p.eps));
+        r = select(0.0, r, is_finite(sum)); // otherwise all normed values are 0 or NaN
     }
 
     var most = 1e-5;
@@ -254,7 +261,7 @@ fn main(
     for (var c = rest; c < p.cols; c += 4u * WORKGROUP) {
         most = max(most, most_of(normed(x4(row, c, p.cols), r, gain4(c, p.cols))));
     }
-    let scale = divided(127.0, workgroup_max(most, local, lanes, 1u));
+    let scale = divided(127.0 * 0.0625, workgroup_max(most, local, lanes, 1u) * 0.0625);
 
     var sum = 0.0;
     for (var i = 0u; i < KEPT; i++) { // unroll

@@ -217,7 +217,9 @@ fn draw(i: u32, n: u32, u: f32) {
 fn cut_and_draw(local: u32, n: u32) {
     var x = 0.0;
     if (local < n) {
-        x = (xs[local] - xs[0]) / real(TEMPERATURE);
+        // No further down than what is cut, and no temperature too small to divide by: all stays finite.
+        let temperature = max(real(TEMPERATURE), 1e-30);
+        x = max(0.5 * xs[local] - 0.5 * xs[0], -50.0 * temperature) / (0.5 * temperature);
     }
     workgroupBarrier();
     if (local < n) {

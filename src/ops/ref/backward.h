@@ -1,0 +1,155 @@
+/* The backward of every op, in plain C: what each training kernel on each device must compute. Like ref.h these are
+ * definitions, never optimised; no function allocates, and all are thread-safe on distinct outputs.
+ *
+ * A gradient that may have several contributions is added to (dx, dg, dw, dq, dk, dv, da, db: the caller starts at
+ * zero, or goes on from the last batch); what has one producer is written (dgate, dup, dlogits). All sums are f32.
+ * Three orders are used:
+ *   chain  acc = fmaf(a[i], b[i], acc), i ascending, from +0 or from the gradient that is there
+ *   row    the 16 lanes and the tree of ref.h (tern_ref_dot)
+ *   plain  each product rounded, then the sum, as the formula is written
+ * A chain over the rows of a batch may therefore be cut anywhere between two rows without changing a bit, and columns
+ * are independent.
+ *
+ * Nothing is needed for three ops. ADD passes its gradient to both inputs unchanged. GATHER adds each row back where
+ * it came from. QUANTIZE and the ternarisation of weights are straight-through: the gradient passes unchanged,
+ * clamped elements included, and the scales count as constants (Bengio et al., arXiv:1308.3432; ActQuant and
+ * WeightQuant of transformers' integrations/bitnet.py return grad_output.clone()). So in a ternary linear layer dx
+ * uses the ternary weights, dw the quantised activations. */
+#ifndef TERN_OPS_REF_BACKWARD_H
+#define TERN_OPS_REF_BACKWARD_H
+
+#include "ops/ref/ref.h"
+
+/* Backward of RMS_NORM of one row, y[c] = x[c] * r * g[c], r = 1 / sqrtf(mean(x^2) + eps) as in tern_ref_rms_norm.
+ *
+ *   s = row sum of (dy[c] * g[c]) * x[c];  k = ((r * r) * r) * (s / cols)
+ *   dx[c] += (dy[c] * g[c]) * r - x[c] * k;   dg[c] += dy[c] * (x[c] * r)
+ *
+ *   x, g, dy  in  [cols] f32     dx, dg  in/out  [cols] f32; either may be NULL: not wanted */
+void tern_ref_rms_norm_backward(const float *x, const float *g, float eps, uint32_t cols, const float *dy, float *dx,
+                                float *dg);
+
+/* Input gradient of LINEAR, y[t] = W x[t], with dense weights.
+ *
+ *   dx[t][c] += chain over r of dy[t][r] * w[r][c], from +0
+ *
+ *   w   in      [n_rows][cols] f32
+ *   dy  in      dy[t * dy_stride + r]        dx  in/out  dx[t * dx_stride + c] */
+void tern_ref_linear_dx(const float *w, uint32_t n_rows, uint32_t cols, const float *dy, size_t dy_stride, uint32_t n,
+                        float *dx, size_t dx_stride);
+
+/* The same with ternary weights W = scale * code, straight from packed rows.
+ *
+ *   dx[t][c] += scale * chain over r of dy[t][r] * code(w[r][c]), from +0
+ *
+ *   w   in  n_rows rows of row_bytes bytes of i2_s groups (docs/formats/encodings.md); cols a
+ *          multiple of 128; code 11 counts as 0 */
+void tern_ref_linear_dx_i2_s(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, float scale,
+                             const float *dy, size_t dy_stride, uint32_t n, float *dx, size_t dx_stride);
+
+/* Weight gradient of LINEAR, summed over a batch.
+ *
+ *   dw[r][c] = chain over t of dy[t][r] * x[t][c], from dw[r][c]
+ *
+ *   x   in      x[t * x_stride + c] f32          dw  in/out  [n_rows][cols] f32, contiguous */
+void tern_ref_linear_dw(const float *dy, size_t dy_stride, const float *x, size_t x_stride, uint32_t n, uint32_t n_rows,
+                        uint32_t cols, float *dw);
+
+/* The same where the layer's input was quantised: x[t][c] = q[t][c] * inv_scales[t].
+ *
+ *   dw[r][c] = chain over t of (dy[t][r] * inv_scales[t]) * q[t][c], from dw[r][c] */
+void tern_ref_linear_dw_q8(const float *dy, size_t dy_stride, const tern_q8_rows *q, const float *inv_scales,
+                           uint32_t n_rows, uint32_t cols, float *dw);
+
+/* Backward of ROPE, in place on the gradient: rotation by the negative angle, shapes as tern_rope_fn.
+ *   a' = a * cos + b * sin;  b' = b * cos - a * sin   (plain) */
+void tern_ref_rope_halves_backward(float *dx, uint32_t n_heads, uint32_t head_dim, const float *cs);
+void tern_ref_rope_adjacent_backward(float *dx, uint32_t n_heads, uint32_t head_dim, const float *cs);
+
+/* Causal attention over the contiguous rows of one packed sequence. Query head h reads KV head h / (n_heads /
+ * n_kv_heads). Token t sees the tokens starts[t] .. t: starts[t] is the first token of its document (starts NULL: 0
+ * for all), starts[t] <= t. */
+typedef struct tern_attention_rows {
+    uint32_t n; /* tokens */
+    uint32_t n_heads, n_kv_heads, head_dim;
+    const float *q;     /* q[t * q_stride + h * head_dim + d] */
+    const float *k, *v; /* k[t * kv_stride + h * head_dim + d] */
+    size_t q_stride, kv_stride;
+    const uint32_t *starts; /* [n] or NULL */
+    float scale;            /* 1 / sqrt(head_dim) */
+} tern_attention_rows;
+
+/* Forward, and what the backward needs of it. For token t, head h and its visible j in ascending order:
+ *
+ *   s_j = row dot(q, k_j) * scale;  m = max s_j;  l = plain sum of exp(s_j - m);
+ *   out = (chain over j of exp(s_j - m) * v_j) / l
+ *
+ *   out   out  out[t * q_stride + h * head_dim + d]         m, l  out  [n][n_heads]
+ * exp is tern_ref_exp. The paged op of ref.h gives the same within rounding (it sums l in lanes), and its m and l
+ * serve the backward as well. */
+void tern_ref_attention_rows(const tern_attention_rows *rows, float *out, float *m, float *l);
+
+/* Backward; the probabilities are computed again from m and l, so memory is linear in n (Dao et al.,
+ * arXiv:2205.14135, B.4).
+ *
+ *   delta = row dot(dout, out);   for each visible j:
+ *   p = exp(s_j - m) / l;  ds = (p * (row dot(dout, v_j) - delta)) * scale
+ *   dv_j[d] = fmaf(p, dout[d], dv_j[d]);  dq[d] = fmaf(ds, k_j[d], dq[d]);  dk_j[d] = fmaf(ds, q[d], dk_j[d])
+ *
+ * so dq is a chain over j; dk and dv are chains over t, and for one t over the query heads of the group, all ascending.
+ *   out, dout, dq  strides as q      dk, dv  strides as k */
+void tern_ref_attention_rows_backward(const tern_attention_rows *rows, const float *out, const float *m, const float *l,
+                                      const float *dout, float *dq, float *dk, float *dv);
+
+/* Backward of GATE on n values; dgate and dup are written and may alias gate, up or dy.
+ *   relu2:  r = g > 0 ? g : 0;         dgate = (dy * u) * (r + r);                    dup = dy * (r * r)
+ *   silu:   s = 1 / (1 + exp(-g));     dgate = (dy * u) * (s * (1 + g * (1 - s)));    dup = dy * (g * s)
+ * Plain. */
+void tern_ref_relu2_backward(const float *gate, const float *up, const float *dy, size_t n, float *dgate, float *dup);
+void tern_ref_silu_backward(const float *gate, const float *up, const float *dy, size_t n, float *dgate, float *dup);
+
+/* Backward of EMBED: dtable[ids[t]][c] += dy[t * dy_stride + c], t ascending; ids in 0 .. rows of the table - 1. With
+ * a tied head the same dtable gets the head's tern_ref_linear_dw as well. */
+void tern_ref_embed_backward(const int32_t *ids, uint32_t n, uint32_t cols, const float *dy, size_t dy_stride,
+                             float *dtable);
+
+/* Cross-entropy of one row of logits, and its gradient in their place. A label below 0 is masked (PyTorch's
+ * ignore_index is -100).
+ *
+ *   m = max z;  p_i = exp(z_i - m);  l = row sum of p_i;  loss = log(l) + m - z[label]
+ *   z[i] = weight * (p_i / l - (i == label))
+ *
+ * Returns the loss, not weighted; a masked row has loss 0 and all gradients 0. For the mean over the unmasked rows of
+ * a batch weight is 1 / their number (tern_ref_count_labels), and the losses are added in f64. label < n_vocab. A NaN
+ * among the logits gives NaN. */
+float tern_ref_cross_entropy(float *z, uint32_t n_vocab, int32_t label, float weight);
+/* How many labels are not masked. */
+uint32_t tern_ref_count_labels(const int32_t *labels, uint32_t n);
+
+/* Low-rank adapter beside a frozen linear layer: y += scale * B A x, scale = alpha / rank (Hu et al.,
+ * arXiv:2106.09685; PEFT). Its x is the layer's input before the quantiser. */
+typedef struct tern_lora_rows {
+    uint32_t rank, n_rows, cols;
+    const float *a; /* [rank][cols] */
+    const float *b; /* [n_rows][rank] */
+    float scale;
+    const float *x; /* x[t * x_stride + c] */
+    size_t x_stride;
+    uint32_t n;
+} tern_lora_rows;
+
+/* u[t][i] = row dot(A_i, x[t]);  y[t * y_stride + r] += scale * row dot(B_r, u[t]);   u  out  [n][rank], kept for the
+ * backward */
+void tern_ref_lora(const tern_lora_rows *lora, float *u, float *y, size_t y_stride);
+
+/*   du[t][i] = scale * chain over r of dy[t][r] * B[r][i], from +0
+ *   dB[r][i] = chain over t of (scale * dy[t][r]) * u[t][i], from dB
+ *   dA[i][c] = chain over t of du[t][i] * x[t][c], from dA
+ *   dx[t][c] += chain over i of du[t][i] * A[i][c], from +0
+ *
+ *   u   in   [n][rank], from the forward        du  out  [n][rank], scratch of the caller
+ *   da  in/out  [rank][cols]     db  in/out  [n_rows][rank]     dx  in/out, or NULL: not wanted */
+void tern_ref_lora_backward(const tern_lora_rows *lora, const float *u, const float *dy, size_t dy_stride, float *du,
+                            float *da, float *db, float *dx, size_t dx_stride);
+
+#endif

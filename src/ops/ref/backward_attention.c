@@ -1,0 +1,79 @@
+/* Causal attention over contiguous rows: forward and backward. */
+#include <math.h>
+
+#include "ops/ref/backward.h"
+
+/* One query head of one token, and where its rows are. */
+typedef struct query {
+    uint32_t first, last; /* visible tokens, both included */
+    size_t at;            /* in q, out, dout and dq */
+    size_t head;          /* column of its head in a row of k, v, dk and dv */
+    size_t stat;          /* in m and l */
+} query;
+
+static query query_of(const tern_attention_rows *rows, uint32_t t, uint32_t h)
+{
+    uint32_t group = rows->n_heads / rows->n_kv_heads;
+    return (query){
+        .first = rows->starts ? rows->starts[t] : 0,
+        .last = t,
+        .at = t * rows->q_stride + (size_t)h * rows->head_dim,
+        .head = (size_t)(h / group) * rows->head_dim,
+        .stat = (size_t)t * rows->n_heads + h,
+    };
+}
+
+static float score(const tern_attention_rows *rows, const query *q, uint32_t j)
+{
+    return tern_ref_dot(rows->q + q->at, rows->k + j * rows->kv_stride + q->head, rows->head_dim) * rows->scale;
+}
+
+static void forward(const tern_attention_rows *rows, const query *q, float *out, float *m, float *l)
+{
+    float most = -INFINITY, sum = 0;
+    for (uint32_t j = q->first; j <= q->last; j++) most = fmaxf(most, score(rows, q, j));
+    for (uint32_t d = 0; d < rows->head_dim; d++) out[d] = 0;
+    for (uint32_t j = q->first; j <= q->last; j++) {
+        const float *v = rows->v + j * rows->kv_stride + q->head;
+        float p = tern_ref_exp(score(rows, q, j) - most);
+        sum += p;
+        for (uint32_t d = 0; d < rows->head_dim; d++) out[d] = fmaf(p, v[d], out[d]);
+    }
+    for (uint32_t d = 0; d < rows->head_dim; d++) out[d] /= sum;
+    *m = most;
+    *l = sum;
+}
+
+void tern_ref_attention_rows(const tern_attention_rows *rows, float *out, float *m, float *l)
+{
+    for (uint32_t t = 0; t < rows->n; t++)
+        for (uint32_t h = 0; h < rows->n_heads; h++) {
+            query q = query_of(rows, t, h);
+            forward(rows, &q, out + q.at, m + q.stat, l + q.stat);
+        }
+}
+
+/* y[d] = fmaf(a, x[d], y[d]) */
+static void add_scaled(float a, const float *x, uint32_t n, float *y)
+{
+    for (uint32_t d = 0; d < n; d++) y[d] = fmaf(a, x[d], y[d]);
+}
+
+void tern_ref_attention_rows_backward(const tern_attention_rows *rows, const float *out, const float *m, const float *l,
+                                      const float *dout, float *dq, float *dk, float *dv)
+{
+    for (uint32_t t = 0; t < rows->n; t++)
+        for (uint32_t h = 0; h < rows->n_heads; h++) {
+            query q = query_of(rows, t, h);
+            const float *d_row = dout + q.at;
+            float delta = tern_ref_dot(d_row, out + q.at, rows->head_dim);
+            for (uint32_t j = q.first; j <= q.last; j++) {
+                size_t kv = j * rows->kv_stride + q.head;
+                float p = tern_ref_exp(score(rows, &q, j) - m[q.stat]) / l[q.stat];
+                float ds = p * (tern_ref_dot(d_row, rows->v + kv, rows->head_dim) - delta) * rows->scale;
+                add_scaled(p, d_row, rows->head_dim, dv + kv);
+                add_scaled(ds, rows->k + kv, rows->head_dim, dq + q.at);
+                add_scaled(ds, rows->q + q.at, rows->head_dim, dk + kv);
+            }
+        }
+}

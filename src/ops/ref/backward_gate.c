@@ -1,0 +1,21 @@
+/* Backward of the gated activations. */
+#include "ops/ref/backward.h"
+
+void tern_ref_relu2_backward(const float *gate, const float *up, const float *dy, size_t n, float *dgate, float *dup)
+{
+    for (size_t i = 0; i < n; i++) {
+        float r = gate[i] > 0 ? gate[i] : 0, u = up[i], d = dy[i];
+        dgate[i] = d * u * (r + r);
+        dup[i] = d * (r * r);
+    }
+}
+
+void tern_ref_silu_backward(const float *gate, const float *up, const float *dy, size_t n, float *dgate, float *dup)
+{
+    for (size_t i = 0; i < n; i++) {
+        float g = gate[i], u = up[i], d = dy[i];
+        float s = 1 / (1 + tern_ref_exp(-g));
+        dgate[i] = d * u * (s * (1 + g * (1 - s)));
+        dup[i] = d * (g * s);
+    }
+}

@@ -8,33 +8,13 @@
 
 enum { LEAST_ANSWER = 16 }; /* tokens of context that an answer should find free */
 
-static tern_status parse_template(tern_chat_talk *t, const char *name, tern_error *err)
-{
-    const char *own = tern_tokenizer_chat_template(t->tokenizer),
-               *source = name ? tern_chat_template_builtin(name) : own;
-    tern_buf text = {0};
-    tern_status status = TERN_OK;
-    if (!source && !name)
-        return tern_fail(
-            err, TERN_INVALID_ARGUMENT,
-            "the model has no chat template; name one with --template (chatml, llama3, bitnet, gemma, or a file), "
-            "or use `tern run`");
-    if (!source) status = tern_app_read_text(name, &text, err);
-    if (status == TERN_OK && !source) source = text.data;
-    if (status == TERN_OK) status = tern_chat_template_parse(&t->template, source, strlen(source), err);
-    if (status != TERN_OK)
-        tern_error_prefix(err, "chat template%s%s", name ? " " : "", name ? tern_show_z(name).text : "");
-    tern_buf_deinit(&text);
-    return status;
-}
-
 tern_status tern_chat_talk_open(tern_chat_talk *t, tern_options *options, tern_error *err)
 {
     *t = (tern_chat_talk){.options = options};
     bool drafts = options->draft && strcmp(options->draft, "ngram") == 0;
     TERN_TRY(tern_app_open_engine(&t->engine, options, true, err));
     TERN_TRY(tern_app_tokenizer(t->engine, &t->tokenizer, err));
-    TERN_TRY(parse_template(t, options->template, err));
+    TERN_TRY(tern_chat_template_find(&t->template, t->tokenizer, options->template, err));
     tern_session_params params = {.max_outputs = drafts ? options->draft_tokens + 1 : 1, .host_sampling = drafts};
     TERN_TRY(tern_app_open_session(&t->session, t->engine, options, params, err));
     return options->system ? tern_chat_talk_set_system(t, options->system, strlen(options->system), err) : TERN_OK;

@@ -42,5 +42,9 @@ tern_status tern_chat_talk_load(tern_chat_talk *talk, const char *path, tern_err
 
 /* The Jinja text of a template that has a name; NULL when there is none. */
 const char *tern_chat_template_builtin(const char *name);
+/* The template of this name or in this file; the tokenizer's own for NULL. Errors: also INVALID_ARGUMENT when it has
+ * none. */
+tern_status tern_chat_template_find(tern_chat_template **out, const tern_tokenizer *tokenizer, const char *name,
+                                    tern_error *err);
 
 #endif

@@ -57,6 +57,11 @@ typedef struct tern_options {
     float tolerance;
     bool unfused;
 
+    /* training data */
+    const char *split;
+    bool skip_bad;
+    uint32_t show, seq;
+
     /* measuring */
     uint32_t n_prompt, repeats;
     const char *steps_list;

@@ -420,6 +420,41 @@ static void completion_is_a_script(void **state)
     test_output_free(&o);
 }
 
+/* Conversations to a file, the file looked at again; only the assistant's words are outside of [- -]. */
+static void data_is_made_and_shown(void **state)
+{
+    (void)state;
+    static const char lines[] = "{\"text\": \"Once upon a time.\"}\n{\"messages\": [{\"role\": \"user\", \"content\": "
+                                "\"Hi\"}, {\"role\": \"assistant\", \"content\": \"Hello.\"}]}\n";
+    const char *in = test_scratch("talks.jsonl"), *out = test_scratch("talks.tern");
+    tern_file_writer w;
+    tern_error err = {0};
+    assert_ok(tern_file_writer_open(&w, in, &err), err);
+    tern_file_writer_add(&w, lines, strlen(lines));
+    assert_ok(tern_file_writer_commit(&w, &err), err);
+    json_t *made = test_tern_json(
+        TERN_WORDS("data", "-m", test_bundled(), in, "-o", out, "--template", "bitnet", "--seq", "32", "--json"));
+    assert_true(number_at(made, "documents") == 2);
+    assert_true(number_at(made, "rows") == 1);
+    test_output o = TERN("data", "-m", test_bundled(), out, "--show", "9");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, "\n<|begin_of_text|>Once upon a time.<|endoftext|>\n"));
+    assert_non_null(strstr(o.out, "\n[-<|begin_of_text|>User: Hi<|eot_id|>Assistant:-] Hello.<|eot_id|>\n"));
+    test_output_free(&o);
+    json_t *seen = test_tern_json(TERN_WORDS("data", out, "--json"));
+    assert_string_equal(text_at(seen, "fingerprint"), text_at(made, "fingerprint"));
+    json_decref(seen);
+    json_decref(made);
+    o = TERN("data", "-m", test_bundled(), in, "-o", out);
+    assert_int_equal(o.code, 2);
+    assert_non_null(strstr(o.err, "talks.jsonl:2: messages: the model has no chat template"));
+    test_output_free(&o);
+    o = TERN("data", in);
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.err, "talks.jsonl: not a training data file"));
+    test_output_free(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +480,7 @@ int main(void)
         cmocka_unit_test(bench_shows_where_time_goes),
         cmocka_unit_test(devices_and_version_report),
         cmocka_unit_test(completion_is_a_script),
+        cmocka_unit_test(data_is_made_and_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,6 +62,13 @@ static const wrong cases[] = {
     {{"bench", "-t", "1,x"}, 2, "--threads 1,x: whole numbers with commas between, each from 1 to 1024 expected"},
     {{"perplexity", "--window", "1", "x"}, 2, "--window 1: a whole number from 2 to 1048576 expected"},
     {{"completion", "zsh"}, 2, "completion for \"zsh\": bash expected"},
+    {{"data"}, 2, "a word is missing (usage: tern data [-m MODEL] FILE..."},
+    {{"data", "-o", "x.tern"}, 2, "a word is missing"},
+    {{"data", "a.txt", "b.txt"}, 2, "2 files and no -o"},
+    {{"data", "/nothing/here.tern"}, 1, "/nothing/here.tern"},
+    {{"data", "/nothing/here.txt", "-o", "x.tern"}, 1, "/nothing/here.txt"},
+    {{"data", "a.txt", "-o", "x.tern", "--split", "word"}, 2, "--split word: file|blank|line expected"},
+    {{"data", "a.txt", "-o", "x.tern", "--seq", "0"}, 2, "--seq 0: a whole number from 1 to 1048576 expected"},
     {{"inspect", "/nothing/here.gguf"}, 1, "/nothing/here.gguf"},
 };
 
@@ -82,7 +89,8 @@ static void every_command_has_help(void **state)
 {
     (void)state;
     static const char *const names[] = {"run",   "chat",  "convert", "inspect", "tokenize",   "logits", "perplexity",
-                                        "bench", "synth", "devices", "version", "completion", "compare"};
+                                        "bench", "synth", "devices", "version", "completion", "compare",
+                                        "data"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         test_output o = TERN(names[i], "--help"), same = TERN("help", names[i]);
         assert_int_equal(o.code, 0);

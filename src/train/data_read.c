@@ -1,0 +1,198 @@
+/* Reading input files line by line. */
+#include "train/data_read.h"
+
+#include <string.h>
+
+#include "base/show.h"
+
+typedef struct reading {
+    const tern_train_data_params *params;
+    tern_train_data_report *report;
+    tern_train_data_writer writer;
+    tern_train_document document;
+    const char *path;
+    uint64_t line;          /* of the input, from 1 */
+    uint64_t before, total; /* bytes of the inputs before this one, and of all */
+} reading;
+
+static bool is_jsonl(const char *path)
+{
+    static const char *const ends[] = {".jsonl", ".ndjson"};
+    const size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (n >= strlen(ends[i]) && strcmp(path + n - strlen(ends[i]), ends[i]) == 0) return true;
+    return false;
+}
+
+static tern_status update(const reading *r, uint64_t at, tern_error *err)
+{
+    const tern_train_data_params *p = r->params;
+    if (!p->progress) return TERN_OK;
+    const float done = r->total ? (float)((double)(r->before + at) / (double)r->total) : 1.0f;
+    return p->progress(p->context, done) ? TERN_OK : tern_fail(err, TERN_CANCELLED, "interrupted");
+}
+
+/* All documents of a file are sequences or none is: the first one says which. */
+static tern_status check_kind(reading *r, tern_error *err)
+{
+    tern_train_data_info *info = &r->writer.info;
+    const bool sequence = r->document.sequence;
+    if (info->n_documents == 0) info->sequences = sequence;
+    if (info->sequences == sequence) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "%s:%llu: %s after %s: ids are rows of their own and go into a file without other documents",
+                     tern_show_z(r->path).text, (unsigned long long)r->line, sequence ? "ids" : "text",
+                     sequence ? "text" : "ids");
+}
+
+static tern_status keep(reading *r, tern_error *err)
+{
+    tern_train_document *d = &r->document;
+    if (d->skip != TERN_TRAIN_KEPT) {
+        r->report->skipped[d->skip]++;
+        return TERN_OK;
+    }
+    TERN_TRY(check_kind(r, err));
+    if (d->ids.n > r->report->longest) r->report->longest = d->ids.n;
+    return tern_train_data_writer_add(&r->writer, d->ids.ids, (const uint8_t *)d->in_loss.data, d->ids.n, err);
+}
+
+/* The next line without its end ("\n" or "\r\n"); false at the end of the file. */
+static bool next_line(tern_span *rest, tern_span *line)
+{
+    if (rest->size == 0) return false;
+    const uint8_t *end = memchr(rest->data, '\n', rest->size);
+    size_t n = end ? (size_t)(end - rest->data) : rest->size, used = end ? n + 1 : n;
+    *line = (tern_span){rest->data, n && rest->data[n - 1] == '\r' ? n - 1 : n};
+    rest->data += used;
+    rest->size -= used;
+    return true;
+}
+
+static bool is_blank(tern_span line)
+{
+    for (size_t i = 0; i < line.size; i++)
+        if (line.data[i] != ' ' && line.data[i] != '\t') return false;
+    return true;
+}
+
+static tern_status add_line(reading *r, tern_span line, tern_error *err)
+{
+    char what[160];
+    snprintf(what, sizeof what, "%s:%llu", tern_show_z(r->path).text, (unsigned long long)r->line);
+    tern_error bad = {0};
+    tern_status status = tern_train_document_json(&r->params->maker, line.data, line.size, what, &r->document, &bad);
+    if (status == TERN_OK) return keep(r, err);
+    if (r->params->skip_bad && status != TERN_OUT_OF_MEMORY) {
+        if (r->report->bad++ == 0) r->report->first_bad = bad;
+        return TERN_OK;
+    }
+    return tern_fail(err, status, "%s", bad.message);
+}
+
+static tern_status read_jsonl(reading *r, tern_span bytes, tern_error *err)
+{
+    tern_span rest = bytes, line;
+    if (rest.size >= 3 && memcmp(rest.data, "\xEF\xBB\xBF", 3) == 0) rest = (tern_span){rest.data + 3, rest.size - 3};
+    while (next_line(&rest, &line)) {
+        r->line++;
+        if (!is_blank(line)) TERN_TRY(add_line(r, line, err));
+        if (r->line % 64 == 0) TERN_TRY(update(r, bytes.size - rest.size, err));
+    }
+    return TERN_OK;
+}
+
+static tern_status add_text(reading *r, tern_span text, tern_error *err)
+{
+    if (tern_train_document_text(&r->params->maker, text.data, text.size, &r->document, err) != TERN_OK)
+        return tern_error_prefix(err, "%s", tern_show_z(r->path).text);
+    return keep(r, err);
+}
+
+/* Runs of lines that are not empty, each without the end of its last line. */
+static tern_status read_paragraphs(reading *r, tern_span bytes, bool each_line, tern_error *err)
+{
+    tern_span rest = bytes, line, text = {0};
+    while (next_line(&rest, &line)) {
+        r->line++;
+        bool blank = is_blank(line);
+        if (text.size && (blank || each_line)) {
+            TERN_TRY(add_text(r, text, err));
+            text.size = 0;
+            TERN_TRY(update(r, bytes.size - rest.size, err));
+        }
+        if (blank) continue;
+        if (!text.size) text.data = line.data;
+        text.size = (size_t)(line.data - text.data) + line.size;
+    }
+    return text.size ? add_text(r, text, err) : TERN_OK;
+}
+
+static tern_status read_bytes(reading *r, tern_span bytes, tern_error *err)
+{
+    TERN_TRY(update(r, 0, err));
+    if (is_jsonl(r->path)) return read_jsonl(r, bytes, err);
+    if (r->params->split == TERN_TRAIN_SPLIT_FILE) return add_text(r, bytes, err);
+    return read_paragraphs(r, bytes, r->params->split == TERN_TRAIN_SPLIT_LINE, err);
+}
+
+static tern_status read_input(reading *r, const char *path, tern_error *err)
+{
+    tern_file_map map;
+    r->path = path;
+    r->line = 0;
+    TERN_TRY(tern_file_map_open(&map, path, err));
+    tern_status status = read_bytes(r, (tern_span){map.data, map.size}, err);
+    r->before += map.size;
+    tern_file_map_close(&map);
+    return status;
+}
+
+/* Bytes of all inputs, for the progress bar; and that each is there before work begins. */
+static tern_status measure(reading *r, tern_error *err)
+{
+    for (size_t i = 0; i < r->params->n_inputs; i++) {
+        tern_file_map map;
+        TERN_TRY(tern_file_map_open(&map, r->params->inputs[i], err));
+        r->total += map.size;
+        tern_file_map_close(&map);
+    }
+    return TERN_OK;
+}
+
+static tern_status fail_empty(const tern_train_data_report *report, tern_error *err)
+{
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "no document: %llu were shorter than two tokens, %llu had nothing that counts in the loss, %llu "
+                     "lines were bad; at least one to learn from expected",
+                     (unsigned long long)report->skipped[TERN_TRAIN_SHORT],
+                     (unsigned long long)report->skipped[TERN_TRAIN_NO_LABELS], (unsigned long long)report->bad);
+}
+
+static tern_status read_all(reading *r, const char *path, tern_error *err)
+{
+    const tern_train_maker *m = &r->params->maker;
+    const tern_train_data_info info = {.n_vocab = m->n_vocab, .tokenizer = tern_train_data_tokenizer(m->tokenizer)};
+    TERN_TRY(measure(r, err));
+    TERN_TRY(tern_train_data_writer_open(&r->writer, path, &info, err));
+    for (size_t i = 0; i < r->params->n_inputs; i++) TERN_TRY(read_input(r, r->params->inputs[i], err));
+    TERN_TRY(update(r, 0, err));
+    if (r->writer.info.n_documents == 0) return fail_empty(r->report, err);
+    return tern_train_data_writer_commit(&r->writer, err);
+}
+
+tern_status tern_train_data_make(const tern_train_data_params *params, const char *path, tern_train_data_report *report,
+                                 tern_error *err)
+{
+    *report = (tern_train_data_report){0};
+    reading r = {.params = params, .report = report};
+    const uint32_t n_pieces = params->maker.tokenizer ? tern_tokenizer_size(params->maker.tokenizer) : 0;
+    if (n_pieces > params->maker.n_vocab)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "the tokenizer has %u tokens: at most %u, the model's, expected",
+                         n_pieces, params->maker.n_vocab);
+    tern_status status = read_all(&r, path, err);
+    report->info = r.writer.info;
+    tern_train_data_writer_abort(&r.writer);
+    tern_train_document_deinit(&r.document);
+    return status;
+}

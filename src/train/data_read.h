@@ -1,0 +1,40 @@
+/* Input files of training data to one file of documents. */
+#ifndef TERN_TRAIN_DATA_READ_H
+#define TERN_TRAIN_DATA_READ_H
+
+#include "train/data_document.h"
+#include "train/data_file.h"
+
+typedef enum tern_train_split {
+    TERN_TRAIN_SPLIT_FILE,  /* a text file is one document */
+    TERN_TRAIN_SPLIT_BLANK, /* runs of empty lines part documents */
+    TERN_TRAIN_SPLIT_LINE   /* each line is one */
+} tern_train_split;
+
+/* Zero-initialised but for the maker and the inputs. */
+typedef struct tern_train_data_params {
+    tern_train_maker maker;
+    const char *const *inputs; /* [n_inputs]; those that end in .jsonl or .ndjson are JSONL, others plain text */
+    size_t n_inputs;
+    tern_train_split split;
+    bool skip_bad;                               /* lines of JSONL that cannot be used are counted and left out */
+    bool (*progress)(void *context, float done); /* false: CANCELLED; may be NULL */
+    void *context;
+} tern_train_data_params;
+
+/* What was read. */
+typedef struct tern_train_data_report {
+    tern_train_data_info info;
+    uint64_t longest;                   /* tokens of the longest document */
+    uint64_t skipped[TERN_TRAIN_SKIPS]; /* documents left out, by reason */
+    uint64_t bad;                       /* lines left out by skip_bad, and what was wrong with the first of them */
+    tern_error first_bad;
+} tern_train_data_report;
+
+/* Reads the inputs in their order and writes `path`. Errors name file and line: those of data_document.h and
+ * data_file.h; INVALID_ARGUMENT for ids beside other documents, whose rows follow other rules. Nothing is written on
+ * failure. */
+tern_status tern_train_data_make(const tern_train_data_params *params, const char *path, tern_train_data_report *report,
+                                 tern_error *err);
+
+#endif

@@ -63,9 +63,12 @@ typedef enum tern_schedule { TERN_SCHEDULE_CONSTANT, TERN_SCHEDULE_LINEAR, TERN_
 
 double tern_ref_schedule(tern_schedule schedule, uint64_t step, uint64_t n_warmup, uint64_t n_steps);
 
-/* 32 bits that look random, for element `index` of a tensor at a step: the same on every device, from 32-bit
- * operations alone. `seed` should differ from tensor to tensor and step to step. A 32-bit multiply-xorshift
- * permutation of index + seed, done twice with the seed between (constants: MurmurHash3's finaliser, A. Appleby). */
+/* 32 bits that look random, for element `index` of a tensor: the same on every device, from 32-bit operations alone.
+ * `seed` should differ from tensor to tensor and from step to step.
+ *
+ *   bits = mix(mix(index + 0x9e3779b9) ^ mix(seed + 0x7f4a7c15))   modulo 2^32, a permutation of the index
+ *   mix(h): h ^= h >> 16;  h *= 0x85ebca6b;  h ^= h >> 13;  h *= 0xc2b2ae35;  h ^= h >> 16
+ * (the finaliser of MurmurHash3, A. Appleby) */
 uint32_t tern_ref_random_bits(uint32_t seed, uint32_t index);
 
 /* f32 to bf16 rounded up or down at random, so that the mean is the value: the upper 16 bits of (bits(v) + (random &

@@ -1,0 +1,463 @@
+/* The backward definitions against central differences of the forward, written out again in double precision. */
+#include "support/test.h"
+
+#include <math.h>
+
+#include "base/rng.h"
+#include "ops/ref/backward.h"
+#include "quant/encoding.h"
+
+enum { SEED = 20250311, SEEDS = 3, MAX = 4096, N_INPUTS = 3 };
+
+/* A scalar loss sum_i c[i] * y[i] of an op whose inputs are up to three arrays. */
+typedef struct loss {
+    double x[N_INPUTS][MAX]; /* inputs */
+    double c[MAX];           /* weights of the outputs: dy */
+    size_t n_x[N_INPUTS], n_y;
+    void (*forward)(const struct loss *loss, double *y);
+    uint32_t n, rows, cols, heads, kv_heads, head_dim; /* shapes, as the op needs them */
+    double scale;
+    const uint32_t *starts;
+    const int32_t *ids;
+} loss;
+
+static loss op; /* the one under test */
+static float input[N_INPUTS][MAX], dy[MAX], grad[N_INPUTS][MAX];
+static tern_rng rng;
+
+static double value(const loss *l)
+{
+    static double y[MAX];
+    double sum = 0;
+    l->forward(l, y);
+    for (size_t i = 0; i < l->n_y; i++) sum += l->c[i] * y[i];
+    return sum;
+}
+
+/* Random inputs and output weights, representable in f32; gradients start at a value that must be added to. */
+static void prepare(void)
+{
+    for (size_t k = 0; k < N_INPUTS; k++)
+        for (size_t i = 0; i < op.n_x[k]; i++) {
+            assert_true(op.n_x[k] <= MAX);
+            op.x[k][i] = (double)(input[k][i] = 2 * tern_rng_f32(&rng) - 1);
+            grad[k][i] = 0;
+        }
+    assert_true(op.n_y <= MAX);
+    for (size_t i = 0; i < op.n_y; i++) op.c[i] = (double)(dy[i] = 2 * tern_rng_f32(&rng) - 1);
+}
+
+/* Compares the gradient of input k with central differences: |difference| / |gradient| <= 1e-4. */
+static void check(const char *what, size_t k)
+{
+    double error = 0, size = 0;
+    const double h = 1e-5;
+    for (size_t i = 0; i < op.n_x[k]; i++) {
+        double x = op.x[k][i];
+        op.x[k][i] = x + h;
+        double up = value(&op);
+        op.x[k][i] = x - h;
+        double slope = (up - value(&op)) / (2 * h), d = (double)grad[k][i] - slope;
+        op.x[k][i] = x;
+        error += d * d;
+        size += slope * slope;
+    }
+    if (!(sqrt(error / size) <= 1e-4))
+        fail_msg("%s, input %zu: relative distance %g, at most 1e-4 expected", what, k, sqrt(error / size));
+}
+
+/* Each test function runs with several seeds. */
+static void repeated(void (*test)(uint32_t round))
+{
+    for (uint32_t round = 0; round < SEEDS; round++) {
+        rng.state = SEED + round;
+        op = (loss){0};
+        test(round);
+    }
+}
+
+static double dot(const double *a, const double *b, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+static void norm_forward(const loss *l, double *y)
+{
+    double r = 1 / sqrt(dot(l->x[0], l->x[0], l->cols) / l->cols + (double)1e-5f);
+    for (uint32_t c = 0; c < l->cols; c++) y[c] = l->x[0][c] * r * l->x[1][c];
+}
+
+static void norm_round(uint32_t round)
+{
+    op.forward = norm_forward;
+    op.cols = (const uint32_t[]){1, 37, 256}[round];
+    op.n_x[0] = op.n_x[1] = op.n_y = op.cols;
+    prepare();
+    if (op.cols == 1) op.x[0][0] = (double)(input[0][0] = 0.004f); /* so that eps counts: otherwise the slope is 0 */
+    tern_ref_rms_norm_backward(input[0], input[1], 1e-5f, op.cols, dy, grad[0], grad[1]);
+    check("norm", 0);
+    check("norm", 1);
+    float before = grad[0][0], once = grad[1][0]; /* a second time adds; NULL is not wanted */
+    tern_ref_rms_norm_backward(input[0], input[1], 1e-5f, op.cols, dy, NULL, grad[1]);
+    tern_ref_rms_norm_backward(input[0], input[1], 1e-5f, op.cols, dy, grad[0], NULL);
+    assert_true(grad[1][0] == 2 * once && grad[0][0] == 2 * before);
+}
+
+static void norm(void **state)
+{
+    (void)state;
+    repeated(norm_round);
+}
+
+/* y[t][r] = scale * sum_c w[r][c] x[t][c]; inputs x, w. */
+static void linear_forward(const loss *l, double *y)
+{
+    for (uint32_t t = 0; t < l->n; t++)
+        for (uint32_t r = 0; r < l->rows; r++)
+            y[t * l->rows + r] = l->scale * dot(l->x[1] + r * l->cols, l->x[0] + t * l->cols, l->cols);
+}
+
+static void linear_shape(uint32_t n, uint32_t rows, uint32_t cols)
+{
+    op.forward = linear_forward;
+    op.n = n;
+    op.rows = rows;
+    op.cols = cols;
+    op.scale = 1;
+    op.n_x[0] = n * cols;
+    op.n_x[1] = rows * cols;
+    op.n_y = n * rows;
+    prepare();
+}
+
+static void linear_round(uint32_t round)
+{
+    linear_shape((const uint32_t[]){1, 5, 3}[round], (const uint32_t[]){7, 1, 18}[round], 19);
+    tern_ref_linear_dx(input[1], op.rows, op.cols, dy, op.rows, op.n, grad[0], op.cols);
+    tern_ref_linear_dw(dy, op.rows, input[0], op.cols, op.n, op.rows, op.cols, grad[1]);
+    check("linear", 0);
+    check("linear", 1);
+}
+
+static void linear(void **state)
+{
+    (void)state;
+    repeated(linear_round);
+}
+
+/* Both gradients of a ternary layer: the codes stand for the weights, the int8 rows for the activations. */
+static void ternary_round(uint32_t round)
+{
+    static int8_t codes[MAX], q[MAX];
+    static uint8_t packed[MAX / 4 + 32];
+    static float inv_scales[8];
+    static int32_t sums[8];
+    tern_error err = {0};
+    const float scale = 0.37f;
+    linear_shape(3, (const uint32_t[]){1, 5, 8}[round], (const uint32_t[]){384, 128, 256}[round]);
+    for (size_t i = 0; i < op.n_x[1]; i++) op.x[1][i] = codes[i] = (int8_t)((int)tern_rng_below(&rng, 3) - 1);
+    assert_ok(tern_encode_codes(tern_encoding_by_name("i2_s"), codes, scale, op.rows, op.cols, packed, &err), err);
+    for (uint32_t t = 0; t < op.n; t++) {
+        tern_ref_quantize(input[0] + t * op.cols, op.cols, q + t * op.cols, op.cols, &inv_scales[t], &sums[t]);
+        for (uint32_t c = 0; c < op.cols; c++)
+            op.x[0][t * op.cols + c] = (double)q[t * op.cols + c] * (double)inv_scales[t];
+    }
+    tern_q8_rows rows = {.x = q, .stride = op.cols, .sums = sums, .n = op.n};
+    tern_ref_linear_dw_q8(dy, op.rows, &rows, inv_scales, op.rows, op.cols, grad[1]);
+    check("ternary", 1);
+    op.scale = (double)scale;
+    tern_ref_linear_dx_i2_s(packed, op.cols / 4, op.rows, op.cols, scale, dy, op.rows, op.n, grad[0], op.cols);
+    check("ternary", 0);
+}
+
+static void ternary(void **state)
+{
+    (void)state;
+    repeated(ternary_round);
+}
+
+static bool adjacent;
+
+/* Inputs: x, and the table of cosines and sines. */
+static void rope_forward(const loss *l, double *y)
+{
+    uint32_t half = l->head_dim / 2;
+    for (uint32_t h = 0; h < l->heads; h++)
+        for (uint32_t i = 0; i < half; i++) {
+            size_t a = h * l->head_dim + (adjacent ? 2 * i : i), b = adjacent ? a + 1 : a + half;
+            double c = l->x[1][2 * i], s = l->x[1][2 * i + 1];
+            y[a] = l->x[0][a] * c - l->x[0][b] * s;
+            y[b] = l->x[0][b] * c + l->x[0][a] * s;
+        }
+}
+
+static void rope_round(uint32_t round)
+{
+    op.forward = rope_forward;
+    op.heads = round + 1;
+    op.head_dim = (const uint32_t[]){8, 64, 2}[round];
+    op.n_x[0] = op.n_y = op.heads * op.head_dim;
+    op.n_x[1] = op.head_dim;
+    prepare();
+    for (int pairing = 0; pairing < 2; pairing++) {
+        adjacent = pairing;
+        memcpy(grad[0], dy, op.n_y * sizeof *dy);
+        (adjacent ? tern_ref_rope_adjacent_backward : tern_ref_rope_halves_backward)(grad[0], op.heads, op.head_dim,
+                                                                                     input[1]);
+        check(adjacent ? "rope, adjacent" : "rope, halves", 0);
+    }
+}
+
+static void rope(void **state)
+{
+    (void)state;
+    repeated(rope_round);
+}
+
+/* Inputs: q, k, v. */
+static void attention_forward(const loss *l, double *y)
+{
+    uint32_t q_stride = l->heads * l->head_dim, kv_stride = l->kv_heads * l->head_dim;
+    for (uint32_t t = 0; t < l->n; t++)
+        for (uint32_t h = 0; h < l->heads; h++) {
+            double sum = 0, *out = y + t * q_stride + h * l->head_dim;
+            uint32_t kv = h / (l->heads / l->kv_heads) * l->head_dim;
+            for (uint32_t d = 0; d < l->head_dim; d++) out[d] = 0;
+            for (uint32_t j = l->starts ? l->starts[t] : 0; j <= t; j++) {
+                double p = exp(l->scale * dot(l->x[0] + t * q_stride + h * l->head_dim, l->x[1] + j * kv_stride + kv,
+                                              l->head_dim));
+                sum += p;
+                for (uint32_t d = 0; d < l->head_dim; d++) out[d] += p * l->x[2][j * kv_stride + kv + d];
+            }
+            for (uint32_t d = 0; d < l->head_dim; d++) out[d] /= sum;
+        }
+}
+
+static void attention_round(uint32_t round)
+{
+    static float out[MAX], m[256], l[256];
+    static double want[MAX];
+    static const uint32_t starts[12] = {0, 0, 2, 2, 2, 2, 2, 7, 8, 8, 8, 8};
+    op.forward = attention_forward;
+    op.n = 12;
+    op.heads = 4;
+    op.kv_heads = (const uint32_t[]){2, 4, 1}[round];
+    op.head_dim = 8;
+    op.scale = (double)(1.0f / sqrtf(8));
+    op.starts = round == 1 ? NULL : starts;
+    op.n_x[0] = op.n_y = op.n * op.heads * op.head_dim;
+    op.n_x[1] = op.n_x[2] = op.n * op.kv_heads * op.head_dim;
+    prepare();
+    for (size_t i = 0; i < op.n_x[0]; i++) op.x[0][i] = (double)(input[0][i] *= 6); /* sharper than uniform */
+    tern_attention_rows rows = {op.n,
+                                op.heads,
+                                op.kv_heads,
+                                op.head_dim,
+                                input[0],
+                                input[1],
+                                input[2],
+                                32,
+                                op.kv_heads * op.head_dim,
+                                op.starts,
+                                (float)op.scale};
+    tern_ref_attention_rows(&rows, out, m, l);
+    op.forward(&op, want);
+    for (size_t i = 0; i < op.n_y; i++)
+        if (!(fabs((double)out[i] - want[i]) <= 1e-6)) fail_msg("out %zu: %g, expected %g", i, (double)out[i], want[i]);
+    tern_ref_attention_rows_backward(&rows, out, m, l, dy, grad[0], grad[1], grad[2]);
+    for (size_t k = 0; k < 3; k++) check("attention", k);
+}
+
+static void attention(void **state)
+{
+    (void)state;
+    repeated(attention_round);
+}
+
+static bool silu;
+
+static void gate_forward(const loss *l, double *y)
+{
+    for (size_t i = 0; i < l->n_y; i++) {
+        double g = l->x[0][i], r = g > 0 ? g : 0;
+        y[i] = (silu ? g / (1 + exp(-g)) : r * r) * l->x[1][i];
+    }
+}
+
+static void gate_round(uint32_t round)
+{
+    op.forward = gate_forward;
+    op.n_x[0] = op.n_x[1] = op.n_y = 100 + round;
+    prepare();
+    for (size_t i = 0; i < op.n_y; i++) op.x[0][i] = (double)(input[0][i] *= 5);
+    for (int kind = 0; kind < 2; kind++) {
+        silu = kind;
+        (silu ? tern_ref_silu_backward : tern_ref_relu2_backward)(input[0], input[1], dy, op.n_y, grad[0], grad[1]);
+        check(silu ? "silu" : "relu2", 0);
+        check(silu ? "silu" : "relu2", 1);
+    }
+    silu = true; /* in place */
+    static float gate[MAX], up[MAX];
+    memcpy(gate, input[0], sizeof gate);
+    memcpy(up, input[1], sizeof up);
+    tern_ref_silu_backward(gate, up, dy, op.n_y, gate, up);
+    assert_memory_equal(gate, grad[0], op.n_y * sizeof *gate);
+    assert_memory_equal(up, grad[1], op.n_y * sizeof *up);
+}
+
+static void gates(void **state)
+{
+    (void)state;
+    repeated(gate_round);
+}
+
+static void embed_forward(const loss *l, double *y)
+{
+    for (uint32_t t = 0; t < l->n; t++)
+        for (uint32_t c = 0; c < l->cols; c++) y[t * l->cols + c] = l->x[0][(uint32_t)l->ids[t] * l->cols + c];
+}
+
+static void embed_round(uint32_t round)
+{
+    static const int32_t ids[6] = {4, 0, 4, 4, 2, 0}; /* repeated ids add up */
+    op.forward = embed_forward;
+    op.ids = ids;
+    op.n = 6;
+    op.cols = 5 + round;
+    op.n_x[0] = 5 * op.cols;
+    op.n_y = op.n * op.cols;
+    prepare();
+    tern_ref_embed_backward(ids, op.n, op.cols, dy, op.cols, grad[0]);
+    check("embed", 0);
+}
+
+static void embed(void **state)
+{
+    (void)state;
+    repeated(embed_round);
+}
+
+/* y[0]: the mean over the unmasked rows. */
+static void entropy_forward(const loss *l, double *y)
+{
+    uint32_t n = 0;
+    *y = 0;
+    for (uint32_t t = 0; t < l->n; t++) {
+        const double *z = l->x[0] + t * l->cols;
+        double sum = 0;
+        if (l->ids[t] < 0) continue;
+        for (uint32_t i = 0; i < l->cols; i++) sum += exp(z[i] - z[l->ids[t]]);
+        *y += log(sum);
+        n++;
+    }
+    *y /= n;
+}
+
+static void entropy_round(uint32_t round)
+{
+    static const int32_t labels[5] = {3, -100, 0, 16, -1};
+    double sum = 0, want;
+    op.forward = entropy_forward;
+    op.ids = labels;
+    op.n = 5;
+    op.cols = 17 + 30 * round;
+    op.n_x[0] = op.n * op.cols;
+    op.n_y = 1;
+    prepare();
+    op.c[0] = 1;
+    for (size_t i = 0; i < op.n_x[0]; i++) {
+        op.x[0][i] = (double)(input[0][i] = 8 * input[0][i] + 90); /* exp overflows unless the maximum is taken off */
+        grad[0][i] = input[0][i];
+    }
+    assert_int_equal(tern_ref_count_labels(labels, op.n), 3);
+    for (uint32_t t = 0; t < op.n; t++)
+        sum += (double)tern_ref_cross_entropy(grad[0] + t * op.cols, op.cols, labels[t], 1.0f / 3);
+    op.forward(&op, &want);
+    if (!(fabs(sum / 3 - want) <= 1e-5)) fail_msg("loss %g, expected %g", sum / 3, want);
+    check("cross-entropy", 0);
+    for (uint32_t i = 0; i < op.cols; i++) assert_true(grad[0][op.cols + i] == 0);
+    grad[0][1] = NAN;
+    assert_true(isnan(tern_ref_cross_entropy(grad[0], op.cols, 0, 1)) && isnan(grad[0][0]));
+}
+
+static void cross_entropy(void **state)
+{
+    (void)state;
+    repeated(entropy_round);
+}
+
+/* Inputs: x, A, B. */
+static void lora_forward(const loss *l, double *y)
+{
+    for (uint32_t t = 0; t < l->n; t++)
+        for (uint32_t r = 0; r < l->rows; r++) {
+            double sum = 0;
+            for (uint32_t i = 0; i < l->heads; i++)
+                sum += l->x[2][r * l->heads + i] * dot(l->x[1] + i * l->cols, l->x[0] + t * l->cols, l->cols);
+            y[t * l->rows + r] = l->scale * sum;
+        }
+}
+
+static void lora_round(uint32_t round)
+{
+    static float u[MAX], du[MAX], y[MAX];
+    static double want[MAX];
+    uint32_t rank = round + 2;
+    op.forward = lora_forward;
+    op.n = 4;
+    op.rows = 9;
+    op.cols = 21;
+    op.heads = rank;
+    op.scale = 0.75;
+    op.n_x[0] = op.n * op.cols;
+    op.n_x[1] = rank * op.cols;
+    op.n_x[2] = op.rows * rank;
+    op.n_y = op.n * op.rows;
+    prepare();
+    tern_lora_rows lora = {rank, op.rows, op.cols, input[1], input[2], 0.75f, input[0], op.cols, op.n};
+    for (size_t i = 0; i < op.n_y; i++) y[i] = 1;
+    tern_ref_lora(&lora, u, y, op.rows);
+    op.forward(&op, want);
+    for (size_t i = 0; i < op.n_y; i++)
+        if (!(fabs((double)y[i] - 1 - want[i]) <= 1e-5))
+            fail_msg("y %zu: %g, expected %g", i, (double)y[i], 1 + want[i]);
+    tern_ref_lora_backward(&lora, u, dy, op.rows, du, grad[1], grad[2], grad[0], op.cols);
+    for (size_t k = 0; k < 3; k++) check("lora", k);
+}
+
+static void adapters(void **state)
+{
+    (void)state;
+    repeated(lora_round);
+}
+
+/* A gradient that is already there is added to, and a batch may be cut between two rows without changing a bit. */
+static void batches_add_up(void **state)
+{
+    (void)state;
+    rng.state = SEED;
+    op = (loss){0};
+    linear_shape(6, 5, 11);
+    static float whole[MAX], parts[MAX];
+    tern_ref_linear_dw(dy, op.rows, input[0], op.cols, 6, op.rows, op.cols, whole);
+    tern_ref_linear_dw(dy, op.rows, input[0], op.cols, 2, op.rows, op.cols, parts);
+    tern_ref_linear_dw(dy + 2 * op.rows, op.rows, input[0] + 2 * op.cols, op.cols, 4, op.rows, op.cols, parts);
+    assert_memory_equal(whole, parts, op.n_x[1] * sizeof *whole);
+    tern_ref_linear_dx(input[1], op.rows, op.cols, dy, op.rows, 1, grad[0], op.cols);
+    float once = grad[0][3];
+    tern_ref_linear_dx(input[1], op.rows, op.cols, dy, op.rows, 1, grad[0], op.cols);
+    assert_true(once != 0 && grad[0][3] == 2 * once);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(norm),           cmocka_unit_test(linear),        cmocka_unit_test(ternary),
+        cmocka_unit_test(rope),           cmocka_unit_test(attention),     cmocka_unit_test(gates),
+        cmocka_unit_test(embed),          cmocka_unit_test(cross_entropy), cmocka_unit_test(adapters),
+        cmocka_unit_test(batches_add_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,230 @@
+/* Optimisers, clipping, schedules, low-precision states and requantisation against their formulas in f64. */
+#include "support/test.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "base/half.h"
+#include "base/rng.h"
+#include "ops/ref/update.h"
+#include "quant/encoding.h"
+
+enum { SEED = 20250312, N = 1024 };
+
+static tern_rng rng;
+
+static float uniform(float most)
+{
+    return most * (2 * tern_rng_f32(&rng) - 1);
+}
+
+static void assert_near(double found, double expected, double tolerance)
+{
+    if (!(fabs(found - expected) <= tolerance))
+        fail_msg("found %.9g, expected %.9g within %.3g", found, expected, tolerance);
+}
+
+/* The textbook form of both optimisers, with hats and all, for 20 steps. */
+static void adamw(void **state)
+{
+    (void)state;
+    rng.state = SEED;
+    const tern_adamw options = {.lr = 3e-3, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-4, .decay = 0.1};
+    float w = 0.7f, m = 0, v = 0;
+    double exact = (double)w, mean = 0, square = 0;
+    for (uint64_t step = 1; step <= 20; step++) {
+        float g = uniform(1);
+        tern_adamw_factors f = tern_ref_adamw_factors(&options, step);
+        tern_ref_adamw(&f, &g, 1, &w, &m, &v);
+        mean = 0.9 * mean + (1 - 0.9) * (double)g;
+        square = 0.99 * square + (1 - 0.99) * (double)g * (double)g;
+        double mean_hat = mean / (1 - pow(0.9, (double)step)), square_hat = square / (1 - pow(0.99, (double)step));
+        exact -= options.lr * (mean_hat / (sqrt(square_hat) + options.eps) + options.decay * exact);
+        assert_near((double)w, exact, 1e-6);
+    }
+    assert_near((double)m, mean, 1e-6);
+    assert_near((double)v, square, 1e-6);
+}
+
+static void sgd(void **state)
+{
+    (void)state;
+    rng.state = SEED;
+    const tern_sgd options = {.lr = 0.05f, .momentum = 0.9f, .decay = 0.01f};
+    float w[2] = {0.7f, 0.7f}, buffer = 0;
+    double exact[2] = {(double)w[0], (double)w[0]}, kept = 0;
+    for (int step = 0; step < 20; step++) {
+        float g = uniform(1);
+        tern_ref_sgd(&options, &g, 1, &w[0], &buffer);
+        tern_ref_sgd(&options, &g, 1, &w[1], NULL);
+        kept = 0.9 * kept + (double)g + 0.01 * exact[0];
+        exact[0] -= 0.05 * kept;
+        exact[1] -= 0.05 * ((double)g + 0.01 * exact[1]);
+        assert_near((double)w[0], exact[0], 1e-5);
+        assert_near((double)w[1], exact[1], 1e-5);
+    }
+}
+
+static void norm_and_clipping(void **state)
+{
+    (void)state;
+    rng.state = SEED;
+    static float g[3 * TERN_NORM_CHUNK + 5];
+    const size_t n = sizeof g / sizeof *g;
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        g[i] = uniform(2);
+        sum += (double)g[i] * (double)g[i];
+    }
+    assert_near(tern_ref_sum_squares(g, n) / sum, 1, 1e-6);
+    float factor = tern_ref_clip_factor(sqrt(sum), 1.5);
+    tern_ref_scale(factor, n, g);
+    assert_near(sqrt(tern_ref_sum_squares(g, n)), 1.5, 1e-5);
+    assert_true(tern_ref_clip_factor(0.5, 1) == 1 && tern_ref_clip_factor(0, 1) == 1);
+    assert_true(tern_ref_clip_factor(100, 0) == 1);
+    assert_true(tern_ref_clip_factor(3, 1) == (float)(1 / (3 + 1e-6)));
+    assert_true(isnan(tern_ref_clip_factor(NAN, 1)));
+}
+
+static void schedules(void **state)
+{
+    (void)state;
+    const tern_schedule kinds[] = {TERN_SCHEDULE_CONSTANT, TERN_SCHEDULE_LINEAR, TERN_SCHEDULE_COSINE};
+    for (size_t i = 0; i < 3; i++) {
+        assert_near(tern_ref_schedule(kinds[i], 0, 10, 110), 0, 0);
+        assert_near(tern_ref_schedule(kinds[i], 3, 10, 110), 0.3, 1e-15);
+        assert_near(tern_ref_schedule(kinds[i], 10, 10, 110), 1, 0);
+        assert_near(tern_ref_schedule(kinds[i], 0, 0, 100), 1, 0);
+        assert_near(tern_ref_schedule(kinds[i], 110, 10, 110), i == 0, 1e-15);
+        assert_near(tern_ref_schedule(kinds[i], 5, 5, 5), i == 0, 0);
+    }
+    assert_near(tern_ref_schedule(TERN_SCHEDULE_LINEAR, 35, 10, 110), 0.75, 1e-15);
+    assert_near(tern_ref_schedule(TERN_SCHEDULE_COSINE, 60, 10, 110), 0.5, 1e-15);
+    assert_near(tern_ref_schedule(TERN_SCHEDULE_COSINE, 35, 10, 110), (1 + sqrt(0.5)) / 2, 1e-15);
+}
+
+/* Over all 65536 random values the mean is the value itself. */
+static void bf16_rounding_is_fair(void **state)
+{
+    (void)state;
+    rng.state = SEED;
+    for (int i = 0; i < 20; i++) {
+        float v = uniform(3);
+        double sum = 0;
+        for (uint32_t random = 0; random < 65536; random++)
+            sum += (double)tern_bf16_to_f32(tern_ref_bf16_stochastic(v, random | (random << 16)));
+        assert_near(sum / 65536, (double)v, fabs((double)v) * 1e-9);
+    }
+    assert_int_equal(tern_ref_bf16_stochastic(1.5f, 0xffffffffu), tern_f32_to_bf16(1.5f));
+    assert_int_equal(tern_ref_bf16_stochastic(FLT_MAX, 0xffff), 0x7f7f);
+    assert_int_equal(tern_ref_bf16_stochastic(-FLT_MAX, 0xffff), 0xff7f);
+    assert_int_equal(tern_ref_bf16_stochastic(-INFINITY, 0xffff), 0xff80);
+    assert_true(isnan(tern_bf16_to_f32(tern_ref_bf16_stochastic(NAN, 0xffff))));
+}
+
+/* Every bit is set half of the time, over the indices and over the seeds, and half of them change with the seed. */
+static void random_bits(void **state)
+{
+    (void)state;
+    enum { COUNT = 1 << 16 };
+    uint32_t ones[2][32] = {0}, flips[32] = {0};
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint32_t by_index = tern_ref_random_bits(7, i), by_seed = tern_ref_random_bits(i, 7);
+        uint32_t changed = by_index ^ tern_ref_random_bits(8, i);
+        for (uint32_t b = 0; b < 32; b++) {
+            ones[0][b] += by_index >> b & 1;
+            ones[1][b] += by_seed >> b & 1;
+            flips[b] += changed >> b & 1;
+        }
+    }
+    for (uint32_t b = 0; b < 32; b++) { /* within six standard deviations */
+        assert_near(ones[0][b], COUNT / 2.0, 6 * 128);
+        assert_near(ones[1][b], COUNT / 2.0, 6 * 128);
+        assert_near(flips[b], COUNT / 2.0, 6 * 128);
+    }
+}
+
+static void states_in_8_bits(void **state)
+{
+    (void)state;
+    rng.state = SEED;
+    enum { LENGTH = 3 * TERN_STATE_BLOCK + 17 };
+    static float m[LENGTH], v[LENGTH], back[LENGTH], scales[4];
+    static int8_t q[LENGTH];
+    static uint8_t u[LENGTH];
+    for (size_t i = 0; i < LENGTH; i++) { /* one block is zero; the others span many powers of ten */
+        m[i] = i / TERN_STATE_BLOCK == 1 ? 0 : uniform(1) * powf(10, -6 * tern_rng_f32(&rng));
+        v[i] = m[i] * m[i];
+    }
+    tern_ref_state_pack(m, LENGTH, q, scales);
+    tern_ref_state_unpack(q, scales, LENGTH, back);
+    for (size_t i = 0; i < LENGTH; i++) { /* half a step of the root is 1 / 254 */
+        double s = (double)scales[i / TERN_STATE_BLOCK], root = s > 0 ? sqrt(fabs((double)m[i]) / s) : 0;
+        assert_near((double)back[i], (double)m[i], s * (2 * root / 254 + 1.01 / (254 * 254.0)));
+        assert_true(fabs((double)back[i]) <= s && (i / TERN_STATE_BLOCK != 1 || (q[i] == 0 && back[i] == 0)));
+    }
+    tern_ref_square_pack(v, LENGTH, u, scales);
+    tern_ref_square_unpack(u, scales, LENGTH, back);
+    for (size_t i = 0; i < LENGTH; i++) {
+        double s = (double)scales[i / TERN_STATE_BLOCK], root = s > 0 ? sqrt(sqrt((double)v[i] / s)) : 0;
+        assert_true((v[i] == 0) == (back[i] == 0) && (v[i] == 0) == (u[i] == 0));
+        double found = s > 0 ? sqrt(sqrt((double)back[i] / s)) : 0;
+        assert_near(found, root, root < 1 / 255.0 ? 1.001 / 255 : 0.5001 / 255);
+    }
+    const float alone[1] = {-3.5f}; /* the largest of a block comes back exactly */
+    tern_ref_state_pack(alone, 1, q, scales);
+    tern_ref_state_unpack(q, scales, 1, back);
+    assert_true(back[0] == -3.5f);
+}
+
+static void check_requantised(const float *w, size_t n)
+{
+    static int8_t codes[N];
+    static uint8_t want[N / 4 + 32], got[N / 4];
+    tern_error err = {0};
+    float scale;
+    tern_ternarise(w, n, codes, &scale);
+    assert_ok(tern_encode_codes(tern_encoding_by_name("i2_s"), codes, scale, 1, n, want, &err), err);
+    assert_true(tern_ref_absmean(w, n) == scale);
+    memset(got, 0xff, sizeof got);
+    tern_ref_requantize_i2_s(w, n, scale, got);
+    assert_memory_equal(got, want, n / 4);
+}
+
+/* The same bits as the converter's. */
+static void requantisation(void **state)
+{
+    (void)state;
+    rng.state = SEED;
+    static float w[N], large[3 * 4096 + 128];
+    int8_t codes[sizeof large / sizeof *large];
+    for (int round = 0; round < 50; round++) {
+        for (size_t i = 0; i < N; i++) w[i] = uniform(round % 2 ? 0.05f : 2e-5f);
+        check_requantised(w, N);
+        for (size_t i = 0; i < N; i++) w[i] = tern_bf16_to_f32(tern_f32_to_bf16(w[i]));
+        check_requantised(w, N);
+    }
+    for (size_t i = 0; i < N; i++) w[i] = (float[]){0.5f, -0.5f, 1.5f, -1.5f}[i % 4]; /* the mean is 1: ties */
+    check_requantised(w, N);
+    memset(w, 0, sizeof w);
+    check_requantised(w, N);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) large[i] = uniform(1);
+    float scale;
+    tern_ternarise(large, sizeof large / sizeof *large, codes, &scale);
+    assert_true(tern_ref_absmean(large, sizeof large / sizeof *large) == scale);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adamw),
+        cmocka_unit_test(sgd),
+        cmocka_unit_test(norm_and_clipping),
+        cmocka_unit_test(schedules),
+        cmocka_unit_test(bf16_rounding_is_fair),
+        cmocka_unit_test(random_bits),
+        cmocka_unit_test(states_in_8_bits),
+        cmocka_unit_test(requantisation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

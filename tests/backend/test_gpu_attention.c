@@ -3,6 +3,7 @@
 
 #include "backend/gpu/gpu.h"
 #include "backend/open.h"
+#include "base/half.h"
 #include "support/attention_case.h"
 #include "support/test.h"
 
@@ -93,6 +94,51 @@ static void test_fused(void **state)
                                       .n_sequences = 1,
                                       .first = positions[(i * 5 + on) % 12]};
             test_attention_check_fused(&rng, &s, device(on));
+        }
+}
+
+/* The first token sees itself alone: its result is its v as the f16 cache has it, not as it was before. (Quotients may
+ * be 2.5 ulp off.) */
+static void check_rounded(tern_rng *rng, const test_attention_shape *s, tern_backend *backend)
+{
+    test_attention a;
+    test_results got = {0};
+    test_attention_open(&a, rng, s, true);
+    test_attention_poison(&a, 0);
+    test_case_add(&a.c, test_attention_op(&a, TERN_OP_ROPE_ATTENTION));
+    test_case_run(&a.c, backend, 1, 1, 1, &got);
+    const uint16_t *cache = (const uint16_t *)(const void *)got.bytes[a.v_cache.value];
+    const float *out = test_results_row(&a.c, &got, a.out, 0), *x = test_case_floats(&a.c, a.x);
+    const uint32_t page = test_case_param(&a.c, TERN_PARAM_PAGES)[0], dim = s->head_dim;
+    for (uint32_t i = 0; i < s->n_heads * dim; i++) {
+        const uint32_t kv_head = i / dim / (s->n_heads / s->n_kv_heads), c = i % dim;
+        const float v = x[(s->n_heads + s->n_kv_heads + kv_head) * dim + c];
+        const float held = tern_f16_to_f32(cache[((size_t)page * s->n_kv_heads + kv_head) * 32 * dim + c]);
+        if (held != tern_f16_to_f32(tern_f32_to_f16(v)))
+            fail_msg("%s: v[%u][%u] is %.9g, its f16 %.9g", backend->name, kv_head, c, (double)v, (double)held);
+        if (!(fabsf(out[i] - held) <= 3e-7f * fabsf(held)))
+            fail_msg("%s: out[%u] of %u heads of %u: %.9g, %.9g expected (%.9g in f16)", backend->name, i, s->n_heads,
+                     dim, (double)out[i], (double)held, (double)v);
+    }
+    test_results_free(&got);
+    test_case_close(&a.c);
+}
+
+static void test_rounded(void **state)
+{
+    (void)state;
+    tern_rng rng;
+    test_seed(&rng);
+    for (size_t on = 0; on < N_DECODERS; on++)
+        for (uint32_t i = 0; i < N_HEADS; i++) {
+            const test_attention_shape s = {.n_heads = heads[i].n_heads,
+                                            .n_kv_heads = heads[i].n_kv_heads,
+                                            .head_dim = heads[i].head_dim,
+                                            .n_ctx = 64,
+                                            .max_tokens = 1,
+                                            .n_tokens = 1,
+                                            .n_sequences = 1};
+            check_rounded(&rng, &s, device(on));
         }
 }
 
@@ -223,11 +269,9 @@ static void test_no_tokens(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),
-                                       cmocka_unit_test(test_fused),
-                                       cmocka_unit_test(test_prefill),
-                                       cmocka_unit_test(test_large),
-                                       cmocka_unit_test(test_nan_stays_where_it_is),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),   cmocka_unit_test(test_fused),
+                                       cmocka_unit_test(test_rounded),  cmocka_unit_test(test_prefill),
+                                       cmocka_unit_test(test_large),    cmocka_unit_test(test_nan_stays_where_it_is),
                                        cmocka_unit_test(test_no_tokens)};
     return cmocka_run_group_tests(tests, NULL, close_devices);
 }

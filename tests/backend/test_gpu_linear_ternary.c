@@ -1,5 +1,7 @@
 /* Linear layers of ternary weights on a GPU, against the CPU backend: integers are exact, so floats differ by rounding
  * alone. */
+#include <math.h>
+
 #include "backend/gpu/gpu.h"
 #include "backend/vulkan/vulkan.h"
 #include "support/op_case.h"
@@ -245,6 +247,19 @@ static void on_f32_rows(void **state)
     }
 }
 
+/* On the CPU as two ops; then the second with the norm of the first. */
+static void run_with_norm(built *b, uint32_t which, test_results *got, test_results *want)
+{
+    test_case_run(&b->c, test_backend("cpu"), 1, 1, 1, want);
+    tern_op *ops = b->c.graph.ops;
+    ops[0] = ops[1];
+    ops[0].in[0] = b->x;
+    ops[0].gain = b->gain;
+    ops[0].eps = 1e-5f;
+    b->c.graph.n_ops = 1;
+    test_case_run(&b->c, device(which), 1, 1, 1, got);
+}
+
 /* The op's norm joins it. On the CPU it stays an op of its own. Where an int8 value lies between two, the device may
  * round the other way: then every result of the row is off by a little; mostly none is. Returns whether all were as on
  * the CPU. */
@@ -253,14 +268,7 @@ static bool check_norm(tern_rng *rng, const layer *l, uint32_t which)
     built b;
     test_results want, got;
     build(&b, rng, l, 1);
-    test_case_run(&b.c, test_backend("cpu"), 1, 1, 1, &want);
-    tern_op *ops = b.c.graph.ops;
-    ops[0] = ops[1];
-    ops[0].in[0] = b.x;
-    ops[0].gain = b.gain;
-    ops[0].eps = 1e-5f;
-    b.c.graph.n_ops = 1;
-    test_case_run(&b.c, device(which), 1, 1, 1, &got);
+    run_with_norm(&b, which, &got, &want);
     const char *what =
         test_case_difference_of_rows(&b.c, b.out.value, 1, &got, &want, (test_tolerance){.of_row = 4e-3});
     if (what) fail_msg("%s", what);
@@ -296,6 +304,30 @@ static void with_its_norm(void **state)
     (void)state;
     with_their_norm(layers, sizeof layers / sizeof *layers, (const uint32_t[]){WHOLE, LEAST}, 2, 3);
     with_their_norm(in_groups, sizeof in_groups / sizeof *in_groups, (const uint32_t[]){WHOLE}, 1, 2);
+}
+
+/* The norm of a row with a NaN or an infinity, or whose squares are too large for f32, has no int8 but 0. */
+static void with_the_norm_of_odd_rows(void **state)
+{
+    (void)state;
+    static const float odd[] = {NAN, INFINITY, -INFINITY, 3e38f, -2e19f};
+    tern_rng rng;
+    test_seed(&rng);
+    for (uint32_t which = 0; which < N_DEVICES; which++)
+        for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+            const layer l = {
+                .encoding = "i2_s", .cols = 640, .n_parts = 1, .rows = {75}, .residual = true, .norm = true};
+            built b;
+            test_results want, got;
+            build(&b, &rng, &l, 1);
+            test_case_floats(&b.c, b.x)[test_between(&rng, 0, l.cols - 1)] = odd[i];
+            run_with_norm(&b, which, &got, &want);
+            const char *what = test_case_difference_of_rows(&b.c, b.out.value, 1, &got, &want, (test_tolerance){0});
+            if (what) fail_msg("device %u, a row with %g: %s", which, (double)odd[i], what);
+            test_results_free(&want);
+            test_results_free(&got);
+            close_built(&b);
+        }
 }
 
 static void on_wide_subgroups(void **state)
@@ -344,9 +376,16 @@ static void what_it_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(like_the_cpu),      cmocka_unit_test(on_the_least_device), cmocka_unit_test(in_slices),
-        cmocka_unit_test(in_place),          cmocka_unit_test(on_f32_rows),         cmocka_unit_test(with_its_norm),
-        cmocka_unit_test(on_wide_subgroups), cmocka_unit_test(in_whole_groups),     cmocka_unit_test(what_it_refuses),
+        cmocka_unit_test(like_the_cpu),
+        cmocka_unit_test(on_the_least_device),
+        cmocka_unit_test(in_slices),
+        cmocka_unit_test(in_place),
+        cmocka_unit_test(on_f32_rows),
+        cmocka_unit_test(with_its_norm),
+        cmocka_unit_test(with_the_norm_of_odd_rows),
+        cmocka_unit_test(on_wide_subgroups),
+        cmocka_unit_test(in_whole_groups),
+        cmocka_unit_test(what_it_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, close_devices);
 }

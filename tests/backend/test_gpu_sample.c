@@ -132,6 +132,8 @@ static void draws_at_the_ends(void **state)
             check_draws("one", kind, &params, true, 3);
             logits[n / 3] = INFINITY, logits[n / 4] = FLT_MAX;
             check_draws("infinities", kind, &params, true, 4);
+            params.temperature = FLT_TRUE_MIN;
+            check_draws("cold", kind, &params, true, 4);
         }
 }
 

@@ -14,6 +14,8 @@ static const tern_flag flags[] = {
      "The file to write; without it the one FILE is such a file, which is checked"},
     {"split", 0, TERN_FLAG_CHOICE, "file|blank|line", offsetof(tern_options, split), 0, 0,
      "Where documents end in plain text: at the end of the file (when not given), at empty lines, at each line"},
+    {"mark", 0, TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, mark), 0, 0,
+     "Documents in plain text end where this stands, as <|endoftext|>"},
     {"template", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, template), 0, 0,
      "Chat template for messages: chatml, llama3, bitnet, gemma, or a file; the model's when not given"},
     {"skip-bad", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, skip_bad), 0, 0,
@@ -59,6 +61,7 @@ static tern_status open_template(job *j, tern_error *err)
 
 static tern_train_split split_of(const tern_options *o)
 {
+    if (o->mark) return TERN_TRAIN_SPLIT_MARK;
     if (!o->split || strcmp(o->split, "file") == 0) return TERN_TRAIN_SPLIT_FILE;
     return strcmp(o->split, "blank") == 0 ? TERN_TRAIN_SPLIT_BLANK : TERN_TRAIN_SPLIT_LINE;
 }
@@ -66,6 +69,8 @@ static tern_train_split split_of(const tern_options *o)
 static tern_status make(job *j, tern_error *err)
 {
     tern_progress progress = {.label = "Tokenising"};
+    if (j->o->mark && j->o->split)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--split and --mark: one of them expected");
     TERN_TRY(open_model(j, err));
     TERN_TRY(open_template(j, err));
     const tern_train_data_params params = {
@@ -73,6 +78,7 @@ static tern_status make(job *j, tern_error *err)
         .inputs = j->o->args.items,
         .n_inputs = j->o->args.n,
         .split = split_of(j->o),
+        .mark = j->o->mark,
         .skip_bad = j->o->skip_bad,
         .progress = tern_progress_update,
         .context = &progress};

@@ -58,7 +58,7 @@ typedef struct tern_options {
     bool unfused;
 
     /* training data */
-    const char *split;
+    const char *split, *mark;
     bool skip_bad;
     uint32_t show, seq;
 

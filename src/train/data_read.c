@@ -128,11 +128,40 @@ static tern_status read_paragraphs(reading *r, tern_span bytes, bool each_line, 
     return text.size ? add_text(r, text, err) : TERN_OK;
 }
 
+static bool is_line_end(uint8_t c)
+{
+    return c == '\n' || c == '\r';
+}
+
+static tern_span trim_lines(tern_span text)
+{
+    while (text.size && is_line_end(text.data[text.size - 1])) text.size--;
+    while (text.size && is_line_end(*text.data)) text = (tern_span){text.data + 1, text.size - 1};
+    return text;
+}
+
+/* What stands between marks. */
+static tern_status read_marked(reading *r, tern_span bytes, const char *mark, tern_error *err)
+{
+    const size_t n_mark = strlen(mark);
+    if (n_mark == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "an empty mark: text that ends a document expected");
+    for (tern_span rest = bytes; rest.size;) {
+        const uint8_t *end = memmem(rest.data, rest.size, mark, n_mark);
+        const size_t n = end ? (size_t)(end - rest.data) : rest.size, used = end ? n + n_mark : n;
+        const tern_span text = trim_lines((tern_span){rest.data, n});
+        rest = (tern_span){rest.data + used, rest.size - used};
+        if (text.size) TERN_TRY(add_text(r, text, err));
+        TERN_TRY(update(r, bytes.size - rest.size, err));
+    }
+    return TERN_OK;
+}
+
 static tern_status read_bytes(reading *r, tern_span bytes, tern_error *err)
 {
     TERN_TRY(update(r, 0, err));
     if (is_jsonl(r->path)) return read_jsonl(r, bytes, err);
     if (r->params->split == TERN_TRAIN_SPLIT_FILE) return add_text(r, bytes, err);
+    if (r->params->split == TERN_TRAIN_SPLIT_MARK) return read_marked(r, bytes, r->params->mark, err);
     return read_paragraphs(r, bytes, r->params->split == TERN_TRAIN_SPLIT_LINE, err);
 }
 

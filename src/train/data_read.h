@@ -8,7 +8,8 @@
 typedef enum tern_train_split {
     TERN_TRAIN_SPLIT_FILE,  /* a text file is one document */
     TERN_TRAIN_SPLIT_BLANK, /* runs of empty lines part documents */
-    TERN_TRAIN_SPLIT_LINE   /* each line is one */
+    TERN_TRAIN_SPLIT_LINE,  /* each line is one */
+    TERN_TRAIN_SPLIT_MARK   /* they end at each `mark`; empty lines around them are not theirs */
 } tern_train_split;
 
 /* Zero-initialised but for the maker and the inputs. */
@@ -17,6 +18,7 @@ typedef struct tern_train_data_params {
     const char *const *inputs; /* [n_inputs]; those that end in .jsonl or .ndjson are JSONL, others plain text */
     size_t n_inputs;
     tern_train_split split;
+    const char *mark;                            /* not empty; with SPLIT_MARK */
     bool skip_bad;                               /* lines of JSONL that cannot be used are counted and left out */
     bool (*progress)(void *context, float done); /* false: CANCELLED; may be NULL */
     void *context;

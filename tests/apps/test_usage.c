@@ -68,6 +68,7 @@ static const wrong cases[] = {
     {{"data", "/nothing/here.tern"}, 1, "/nothing/here.tern"},
     {{"data", "/nothing/here.txt", "-o", "x.tern"}, 1, "/nothing/here.txt"},
     {{"data", "a.txt", "-o", "x.tern", "--split", "word"}, 2, "--split word: file|blank|line expected"},
+    {{"data", "a.txt", "-o", "x.tern", "--split=line", "--mark", "x"}, 2, "--split and --mark: one of them expected"},
     {{"data", "a.txt", "-o", "x.tern", "--seq", "0"}, 2, "--seq 0: a whole number from 1 to 1048576 expected"},
     {{"inspect", "/nothing/here.gguf"}, 1, "/nothing/here.gguf"},
 };

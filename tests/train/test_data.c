@@ -113,6 +113,31 @@ static void only_the_assistant_counts(void **state)
         "[User: Bye<|eot_id|>Assistant:] Bye bye.<|eot_id|>");
 }
 
+/* A template that ends lines after each turn: the line end is nobody's, the end token is the assistant's. */
+static void what_follows_an_answer_does_not_count(void **state)
+{
+    (void)state;
+    static const char source[] = "{% for m in messages %}{{ '<|begin_of_text|>' + m['role'] + '\\n' + m['content'] + "
+                                 "'<|eot_id|>\\n' }}{% endfor %}{% if add_generation_prompt %}"
+                                 "{{ '<|begin_of_text|>assistant\\n' }}{% endif %}";
+    static const char line[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", "
+                               "\"content\": \"Yes.\"}, {\"role\": \"user\", \"content\": \"Bye\"}, {\"role\": "
+                               "\"assistant\", \"content\": \"\"}]}";
+    tern_train_maker m = maker();
+    tern_chat_template *lines;
+    tern_train_document d = {0};
+    tern_error err = {0};
+    assert_ok(tern_chat_template_parse(&lines, source, strlen(source), &err), err);
+    m.template = lines;
+    assert_ok(tern_train_document_json(&m, line, strlen(line), "line", &d, &err), err);
+    char *found = shown(&d);
+    assert_string_equal(found, "[" BOS "user\nHi<|eot_id|>\n" BOS "assistant\n]Yes.<|eot_id|>[\n" BOS
+                               "user\nBye<|eot_id|>\n" BOS "assistant\n]<|eot_id|>[\n");
+    tern_free(found);
+    tern_train_document_deinit(&d);
+    tern_chat_template_close(lines);
+}
+
 /* The tokens are those that the chat sees. */
 static void messages_are_the_templates_tokens(void **state)
 {
@@ -297,6 +322,35 @@ static void text_files_are_split(void **state)
     tern_train_data_close(data);
 }
 
+/* Documents end at marks; no mark is among their tokens. */
+static void text_ends_at_marks(void **state)
+{
+    (void)state;
+    static const char text[] = "<end>\nOne\n\ntwo.\n<end>\n<end>\r\nThree.<end>Four";
+    static const char *const want[] = {"One\n\ntwo.", "Three.", "Four"};
+    const char *input = put_file("marks.txt", text, strlen(text)), *path = test_scratch("marks.tern");
+    tern_train_data_params params = {
+        .maker = maker(), .inputs = &input, .n_inputs = 1, .split = TERN_TRAIN_SPLIT_MARK, .mark = "<end>"};
+    tern_train_data_report report;
+    tern_train_data *data;
+    tern_error err = {0};
+    assert_ok(tern_train_data_make(&params, path, &report, &err), err);
+    assert_int_equal(report.info.n_documents, 3);
+    assert_ok(tern_train_data_open(&data, path, &err), err);
+    for (uint64_t d = 0; d < 3; d++) {
+        int32_t ids[64];
+        tern_buf found = {0};
+        const size_t n = tern_train_data_document(data, d);
+        assert_ok(tern_train_data_read(data, d, 0, n, ids, NULL, &err), err);
+        assert_ok(tern_detokenize(tokenizer, ids, n, false, &found, &err), err);
+        assert_string_equal(found.data, want[d]);
+        tern_buf_deinit(&found);
+    }
+    tern_train_data_close(data);
+    params.mark = "";
+    assert_int_equal(tern_train_data_make(&params, path, &report, &err), TERN_INVALID_ARGUMENT);
+}
+
 static bool stop(void *context, float done)
 {
     (void)context;
@@ -350,6 +404,8 @@ int main(void)
         cmocka_unit_test(templates_that_rewrite_are_refused),
         cmocka_unit_test(lines_have_numbers),
         cmocka_unit_test(text_files_are_split),
+        cmocka_unit_test(text_ends_at_marks),
+        cmocka_unit_test(what_follows_an_answer_does_not_count),
         cmocka_unit_test(interrupts_write_nothing),
         cmocka_unit_test(out_of_memory_is_an_error),
     };

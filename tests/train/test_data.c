@@ -84,6 +84,32 @@ static void text_and_pairs(void **state)
     expect_document("{\"prompt\": \"\", \"completion\": \"Once\", \"weight\": 2}", "[" BOS "]Once" EOS);
 }
 
+/* SentencePiece puts a space before a text: a completion is no text of its own, so none comes in between. */
+static void completions_get_no_space(void **state)
+{
+    (void)state;
+    static const char line[] = "{\"prompt\": \"The small d\", \"completion\": \"og ran\"}";
+    tern_tokenizer *spm;
+    tern_train_document d = {0};
+    tern_tokens whole = {0};
+    tern_buf text = {0};
+    tern_error err = {0};
+    assert_ok(tern_tokenizer_open_hf(&spm, test_fixture("tokenizers/spm1024.model"), &err), err);
+    const tern_train_maker m = {.n_vocab = tern_tokenizer_size(spm), .tokenizer = spm};
+    assert_ok(tern_train_document_json(&m, line, strlen(line), "line", &d, &err), err);
+    assert_ok(tern_tokenize(spm, "The small dog ran", 17, false, &whole, &err), err);
+    const size_t bos = tern_tokenizer_adds_bos(spm) ? 1 : 0;
+    assert_int_equal(d.ids.n, bos + whole.n + 1);
+    assert_memory_equal(d.ids.ids + bos, whole.ids, whole.n * sizeof *whole.ids);
+    const size_t masked = (size_t)((const char *)memchr(d.in_loss.data, 1, d.in_loss.size) - d.in_loss.data);
+    assert_ok(tern_detokenize(spm, d.ids.ids, masked, false, &text, &err), err);
+    assert_true(text.size <= 11 && memcmp(text.data, "The small d", text.size) == 0 && text.size >= 9);
+    tern_buf_deinit(&text);
+    tern_tokens_deinit(&whole);
+    tern_train_document_deinit(&d);
+    tern_tokenizer_close(spm);
+}
+
 /* What spells a special token in text is text. */
 static void special_tokens_are_not_read_in_text(void **state)
 {
@@ -395,6 +421,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_and_pairs),
+        cmocka_unit_test(completions_get_no_space),
         cmocka_unit_test(special_tokens_are_not_read_in_text),
         cmocka_unit_test(only_the_assistant_counts),
         cmocka_unit_test(messages_are_the_templates_tokens),

@@ -149,6 +149,10 @@ static void refusals_say_why(void **state)
         {48, 313, 8, "313 of them labels"},
         {48, 1, 8, "1, as the header says, expected"},
         {56, 1, 8, "0000000000000001, as the header says, expected"},
+        {1472 + 8, 1, 8, "document 0 is tokens 0 to 1: at least 2 expected"},
+        {1472 + 8, 6, 8, "document 1 is tokens 6 to 7: at least 2 expected"},
+        {1472 + 8, 317, 8, "document 1 is tokens 317 to 7: at least 2 expected"},
+        {1472, 1, 8, "documents from token 1 to 316: 0 to 316 expected"},
         {IDS, 1 << 20, 4, "document 0: token 0 is id 1048576: 0 to 1048575 expected"},
     };
     tern_buf bytes = sound_bytes();

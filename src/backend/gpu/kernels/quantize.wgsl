@@ -261,7 +261,9 @@ fn main(
     for (var c = rest; c < p.cols; c += 4u * WORKGROUP) {
         most = max(most, most_of(normed(x4(row, c, p.cols), r, gain4(c, p.cols))));
     }
-    let scale = divided(127.0 * 0.0625, workgroup_max(most, local, lanes, 1u) * 0.0625);
+    let largest = workgroup_max(most, local, lanes, 1u);
+    let down = select(1.0, 0x1p-64f, largest > 0x1p100f); // chosen here, or compilers would take the factor out again
+    let scale = divided(127.0, largest * down) * down;
 
     var sum = 0.0;
     for (var i = 0u; i < KEPT; i++) { // unroll

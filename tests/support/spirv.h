@@ -6,8 +6,9 @@
  * barrier, and the binding is coherent,
  *   - barriers and subgroup operations that not all of their invocations reach,
  *   - a loop without an end.
- * Workgroup memory begins as NaN, a shuffle from a lane that is not there gives NaN: whoever uses them gets a wrong
- * result. It knows the instructions that naga makes of Tern's kernels, and says so when it meets another. */
+ * Workgroup memory begins as NaN, a shuffle from a lane that is not there gives NaN, a divisor beyond 2^126 is infinite
+ * and one below 2^-126 is 0: whoever relies on them gets a wrong result. It knows the instructions that naga makes of
+ * Tern's kernels, and says so when it meets another. */
 #ifndef TERN_TESTS_SUPPORT_SPIRV_H
 #define TERN_TESTS_SUPPORT_SPIRV_H
 

@@ -9,7 +9,7 @@
 //   params     word count_word: the number of tokens
 //   x          NORM: rows of x_stride vec4 of f32 from x_first, cols a multiple of 4; else a Q8 value: int8 rows of
 //              x_stride vec4 words, f32 inverse scales at word scales_word, i32 sums at word sums_word
-//   gain       [cols] f32 (NORM)
+//   gain       [cols] f32, finite (NORM)
 //   w0, w1, w2 the parts: rows of `chunks` vec4 words in i2_s groups (two chunks for 128 columns); row scales from
 //              word row_scales, 0: none
 //   residual   [tokens] rows of residual_stride floats from residual_first (flag 1); flag 4: it is what result holds

@@ -97,8 +97,8 @@ static void test_fused(void **state)
         }
 }
 
-/* The first token sees itself alone: its result is its v as the f16 cache has it, not as it was before. How v is rounded
- * is up to the driver, and quotients may be 2.5 ulp off. */
+/* The first token sees itself alone: its result is its v as the f16 cache has it, not as it was before. How v is
+ * rounded is up to the driver, and quotients may be 2.5 ulp off. */
 static void check_rounded(tern_rng *rng, const test_attention_shape *s, tern_backend *backend)
 {
     test_attention a;

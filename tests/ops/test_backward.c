@@ -276,6 +276,44 @@ static void attention(void **state)
     repeated(attention_round);
 }
 
+/* The paged op of inference leaves the same output, maximum and sum, so that its forward serves the backward. */
+static void attention_in_pages(void **state)
+{
+    (void)state;
+    enum { LENGTH = 29, DIM = 16 };
+    static float out[LENGTH * DIM], m[LENGTH], l[LENGTH], pages[2][TERN_PAGE_POSITIONS * DIM];
+    rng.state = SEED;
+    op = (loss){.n_x = {LENGTH * DIM, LENGTH * DIM, LENGTH * DIM}};
+    prepare();
+    tern_attention_rows rows = {LENGTH, 1, 1, DIM, input[0], input[1], input[2], DIM, DIM, NULL, 0.25f};
+    tern_ref_attention_rows(&rows, out, m, l);
+    memcpy(pages[0], input[1], LENGTH * DIM * sizeof(float));
+    memcpy(pages[1], input[2], LENGTH * DIM * sizeof(float));
+    for (uint32_t t = 0; t < LENGTH; t++) {
+        const uint32_t page = 0, lo = 0, hi = t + 1;
+        float most = -INFINITY, sum = 0, acc[DIM] = {0};
+        tern_attention_args args = {input[0] + t * DIM,
+                                    DIM,
+                                    1,
+                                    DIM,
+                                    (const uint8_t *)pages[0],
+                                    (const uint8_t *)pages[1],
+                                    sizeof pages[0],
+                                    &page,
+                                    &lo,
+                                    &hi,
+                                    0,
+                                    LENGTH,
+                                    0.25f,
+                                    &most,
+                                    &sum,
+                                    acc};
+        tern_ref_attention_f32(&args);
+        assert_true(most == m[t] && fabsf(sum - l[t]) <= 1e-5f * l[t]);
+        for (uint32_t d = 0; d < DIM; d++) assert_true(fabsf(acc[d] / sum - out[t * DIM + d]) <= 1e-6f);
+    }
+}
+
 static bool silu;
 
 static void gate_forward(const loss *l, double *y)
@@ -454,10 +492,10 @@ static void batches_add_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norm),           cmocka_unit_test(linear),        cmocka_unit_test(ternary),
-        cmocka_unit_test(rope),           cmocka_unit_test(attention),     cmocka_unit_test(gates),
-        cmocka_unit_test(embed),          cmocka_unit_test(cross_entropy), cmocka_unit_test(adapters),
-        cmocka_unit_test(batches_add_up),
+        cmocka_unit_test(norm),     cmocka_unit_test(linear),         cmocka_unit_test(ternary),
+        cmocka_unit_test(rope),     cmocka_unit_test(attention),      cmocka_unit_test(attention_in_pages),
+        cmocka_unit_test(gates),    cmocka_unit_test(embed),          cmocka_unit_test(cross_entropy),
+        cmocka_unit_test(adapters), cmocka_unit_test(batches_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,6 +122,24 @@ static void bf16_rounding_is_fair(void **state)
     assert_true(isnan(tern_bf16_to_f32(tern_ref_bf16_stochastic(NAN, 0xffff))));
 }
 
+/* Steps far below the last place of a bf16 weight add up, where rounding to the nearest would lose every one. */
+static void small_steps_are_not_lost(void **state)
+{
+    (void)state;
+    const float step = 1e-4f;
+    double sum = 0;
+    for (uint32_t w = 0; w < 64; w++) {
+        uint16_t fair = tern_f32_to_bf16(1), nearest = fair;
+        for (uint32_t i = 0; i < 1000; i++) {
+            fair = tern_ref_bf16_stochastic(tern_bf16_to_f32(fair) + step, tern_ref_random_bits(i, w));
+            nearest = tern_f32_to_bf16(tern_bf16_to_f32(nearest) + step);
+        }
+        assert_int_equal(nearest, tern_f32_to_bf16(1));
+        sum += (double)tern_bf16_to_f32(fair);
+    }
+    assert_near(sum / 64, 1.1, 0.015); /* of one weight the standard deviation is 0.028 */
+}
+
 /* Every bit is set half of the time, over the indices and over the seeds, and half of them change with the seed. */
 static void random_bits(void **state)
 {
@@ -223,6 +241,7 @@ int main(void)
         cmocka_unit_test(schedules),
         cmocka_unit_test(bf16_rounding_is_fair),
         cmocka_unit_test(random_bits),
+        cmocka_unit_test(small_steps_are_not_lost),
         cmocka_unit_test(states_in_8_bits),
         cmocka_unit_test(requantisation),
     };

@@ -240,8 +240,8 @@ static void attach(ref_param *p, const tern_safetensors *adapter)
     memcpy(lora->b, data_of(adapter, lora_name(p, "", "lora_B"), RANK * p->rows), RANK * p->rows * sizeof(float));
 }
 
-/* Runs whose moments or weights are kept in few bits learn as well as one in f32. None of them looks for roundings, which
- * alone moves the last losses by some 10 %, and otherwise with another C library. */
+/* Runs whose moments or weights are kept in few bits learn as well as one in f32. None of them looks for roundings,
+ * which alone moves the last losses by some 10 %, and otherwise with another C library. */
 static void few_bits(void **state)
 {
     (void)state;

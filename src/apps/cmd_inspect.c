@@ -1,4 +1,4 @@
-/* tern inspect: what a model file holds, and what running it would do. */
+/* tern inspect: what a model file or an adapter holds, and what running it would do. */
 #include <string.h>
 
 #include "apps/app.h"
@@ -86,7 +86,9 @@ static tern_status run(const tern_options *o, tern_error *err)
     }
     json_t *out = json_pack("{s:o, s:I}", "file", tern_app_json_text(path.text, strlen(path.text)), "file_bytes",
                             (json_int_t)tern_app_file_bytes(path.text));
-    tern_status status = describe(path.text, out, err);
+    const char *base = o->args.n ? o->model : NULL; /* beside an adapter -m names the model that it should fit */
+    bool adapter = tern_app_is_adapter(path.text);
+    tern_status status = adapter ? tern_app_describe_adapter(path.text, base, out, err) : describe(path.text, out, err);
     if (status == TERN_OK && o->json) return tern_app_print_json(out, err);
     if (status == TERN_OK) tern_app_print_description(out);
     json_decref(out);
@@ -95,8 +97,8 @@ static tern_status run(const tern_options *o, tern_error *err)
 
 const tern_command tern_command_inspect = {
     .name = "inspect",
-    .usage = "[MODEL] [--graph | --memory | --json]",
-    .summary = "Show what a model file holds",
+    .usage = "[MODEL | ADAPTER [-m MODEL]] [--graph | --memory | --json]",
+    .summary = "Show what a model file or an adapter holds",
     .groups = groups,
     .max_args = 1,
     .run = run,

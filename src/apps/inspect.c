@@ -198,6 +198,7 @@ void tern_app_print_description(const json_t *description)
 {
     print_head(description);
     print_members("Configuration", json_object_get(description, "config"), 14);
+    print_members("Adapter", json_object_get(description, "adapter"), 14);
     print_members("Metadata", json_object_get(description, "metadata"), 40);
-    print_tensors(json_object_get(description, "tensors"));
+    if (json_object_get(description, "tensors")) print_tensors(json_object_get(description, "tensors"));
 }

@@ -10,7 +10,11 @@
 tern_status tern_app_describe_gguf(const char *path, json_t *out, tern_error *err);
 /* Adds "architecture", "config", "parameters", "weight_bytes", "bits_per_weight" and "tensors" of a model. */
 void tern_app_describe_model(const tern_model *model, json_t *out);
-/* Prints what the two made. */
+/* Whether the path holds a LoRA adapter: a PEFT folder or a file of it, or a GGUF file that says so. */
+bool tern_app_is_adapter(const char *path);
+/* Adds "format" and "adapter", checked against the model at model_path unless that is NULL. */
+tern_status tern_app_describe_adapter(const char *path, const char *model_path, json_t *out, tern_error *err);
+/* Prints what these made. */
 void tern_app_print_description(const json_t *description);
 
 #endif

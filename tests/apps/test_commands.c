@@ -284,6 +284,26 @@ static void inspect_describes_files_and_folders(void **state)
     json_decref(o);
 }
 
+static void inspect_describes_adapters(void **state)
+{
+    (void)state;
+    const char *adapter = test_fixture("bitnet-train/lora");
+    json_t *o = test_tern_json(TERN_WORDS("inspect", adapter, "-m", test_fixture("bitnet-train"), "--json"));
+    const json_t *a = json_object_get(o, "adapter");
+    assert_int_equal(json_integer_value(json_object_get(a, "rank")), 8);
+    assert_int_equal(json_integer_value(json_object_get(a, "parameters")), 32768);
+    assert_true(json_is_true(json_object_get(a, "fits_model")));
+    json_decref(o);
+    test_output printed = TERN("inspect", adapter);
+    assert_int_equal(printed.code, 0);
+    assert_non_null(strstr(printed.out, "gate_proj, up_proj, down_proj"));
+    test_output_free(&printed);
+    printed = TERN("inspect", adapter, "-m", test_fixture("llama"));
+    assert_int_equal(printed.code, 1);
+    assert_non_null(strstr(printed.err, "expected"));
+    test_output_free(&printed);
+}
+
 static void inspect_prints(void **state)
 {
     (void)state;
@@ -471,6 +491,7 @@ int main(void)
         cmocka_unit_test(tokenize_gives_the_golden_ids),
         cmocka_unit_test(tokenize_reports_as_json),
         cmocka_unit_test(inspect_describes_files_and_folders),
+        cmocka_unit_test(inspect_describes_adapters),
         cmocka_unit_test(inspect_prints),
         cmocka_unit_test(perplexity_is_the_golden_one),
         cmocka_unit_test(sessions_are_saved_and_restored),

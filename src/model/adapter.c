@@ -1,0 +1,194 @@
+/* An adapter in memory: its table of pairs, filled from the tensors of a file. */
+#include "model/adapter.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/show.h"
+#include "model/adapter_parts.h"
+
+enum { MAX_BASE_BYTES = 4096 };
+
+tern_status tern_adapter__create(tern_adapter **adapter, const tern_config *config, tern_error *err)
+{
+    tern_adapter *a = tern_calloc(1, sizeof *a);
+    if (!a) return tern_fail_alloc(err, sizeof *a);
+    if (config) {
+        a->config = *config;
+        a->config.rope_factors = NULL; /* the model's */
+        a->has_model = true;
+    }
+    a->info.base = "";
+    a->info.architecture = a->config.architecture;
+    *adapter = a;
+    return TERN_OK;
+}
+
+void tern_adapter_close(tern_adapter *adapter)
+{
+    if (!adapter) return;
+    for (size_t i = 0; adapter->pairs && i < (size_t)adapter->info.n_layers * TERN_ROLE_COUNT; i++) {
+        tern_free(adapter->pairs[i].a);
+        tern_free(adapter->pairs[i].b);
+    }
+    tern_free(adapter->pairs);
+    tern_free(adapter->base);
+    tern_free(adapter);
+}
+
+const tern_adapter_info *tern_adapter_describe(const tern_adapter *adapter)
+{
+    return &adapter->info;
+}
+
+const tern_adapter_pair *tern_adapter_find(const tern_adapter *adapter, tern_role role, uint32_t layer)
+{
+    if (layer >= adapter->info.n_layers || (unsigned)role >= TERN_ROLE_COUNT) return NULL;
+    const tern_adapter_pair *pair = &adapter->pairs[(size_t)layer * TERN_ROLE_COUNT + (size_t)role];
+    return pair->a ? pair : NULL;
+}
+
+const char *tern_adapter_target(tern_role role)
+{
+    switch (role) {
+    case TERN_ROLE_ATTN_Q: return "q_proj";
+    case TERN_ROLE_ATTN_K: return "k_proj";
+    case TERN_ROLE_ATTN_V: return "v_proj";
+    case TERN_ROLE_ATTN_OUTPUT: return "o_proj";
+    case TERN_ROLE_FFN_GATE: return "gate_proj";
+    case TERN_ROLE_FFN_UP: return "up_proj";
+    case TERN_ROLE_FFN_DOWN: return "down_proj";
+    default: return NULL;
+    }
+}
+
+tern_status tern_adapter__check_info(tern_adapter_info *info, tern_error *err)
+{
+    if (info->rank == 0 || info->rank > TERN_ADAPTER_MAX_RANK)
+        return tern_fail(err, TERN_LIMIT, "rank %u found, 1 to %d expected", info->rank, TERN_ADAPTER_MAX_RANK);
+    if (!isfinite(info->alpha) || info->alpha == 0.0f)
+        return tern_fail(err, TERN_MALFORMED, "alpha %g found, a finite number other than 0 expected",
+                         (double)info->alpha);
+    if (!(info->dropout >= 0.0f && info->dropout <= 1.0f))
+        return tern_fail(err, TERN_MALFORMED, "dropout %g found, 0 to 1 expected", (double)info->dropout);
+    float rank = (float)info->rank;
+    info->scale = info->alpha / (info->rslora ? sqrtf(rank) : rank);
+    return TERN_OK;
+}
+
+tern_status tern_adapter__set_base(tern_adapter *adapter, const char *key, tern_span base, tern_error *err)
+{
+    if (base.size > MAX_BASE_BYTES)
+        return tern_fail(err, TERN_LIMIT, "%s: %zu bytes found, at most %d expected", key, base.size, MAX_BASE_BYTES);
+    if (base.size && memchr(base.data, 0, base.size))
+        return tern_fail(err, TERN_MALFORMED, "%s: a NUL found, text expected", key);
+    adapter->base = tern_strndup(base.size ? (const char *)base.data : "", base.size);
+    if (!adapter->base) return tern_fail_alloc(err, base.size + 1);
+    adapter->info.base = adapter->base;
+    return TERN_OK;
+}
+
+void tern_adapter__reorder(const float *from, float *to, uint32_t out, uint32_t rank, uint32_t head_dim,
+                           bool to_adjacent)
+{
+    for (uint32_t row = 0; row < out; row++) {
+        uint32_t at = row % head_dim;
+        uint32_t split = row - at + at % 2 * (head_dim / 2) + at / 2; /* where the split halves have adjacent `row` */
+        uint32_t source = to_adjacent ? split : row, target = to_adjacent ? row : split;
+        memcpy(to + (size_t)target * rank, from + (size_t)source * rank, rank * sizeof *to);
+    }
+}
+
+static tern_status check_shape(const tern_adapter *ad, const tern_adapter_half *h, const tern_adapter_pair *pair,
+                               tern_error *err)
+{
+    uint64_t rows = h->is_b ? h->rows : ad->info.rank, cols = h->is_b ? ad->info.rank : h->cols;
+    if (ad->has_model && h->is_b) rows = pair->out;
+    if (ad->has_model && !h->is_b) cols = pair->in;
+    if (h->rows != rows || h->cols != cols)
+        return tern_fail(err, TERN_MALFORMED, "%s: shape [%llu][%llu] found, [%llu][%llu] expected",
+                         tern_show(h->name).text, (unsigned long long)h->rows, (unsigned long long)h->cols,
+                         (unsigned long long)rows, (unsigned long long)cols);
+    uint64_t wide = h->is_b ? rows : cols;
+    if (wide == 0 || wide > TERN_MODEL__MAX_DIM)
+        return tern_fail(err, TERN_LIMIT, "%s: %llu %s found, 1 to %d expected", tern_show(h->name).text,
+                         (unsigned long long)wide, h->is_b ? "rows" : "columns", TERN_MODEL__MAX_DIM);
+    return TERN_OK;
+}
+
+static tern_status read_values(const tern_adapter_half *h, float **out, tern_error *err)
+{
+    size_t n = (size_t)(h->rows * h->cols); /* rank and width are within their limits */
+    float *values = tern_alloc(n * sizeof *values);
+    if (!values) return tern_fail_alloc(err, n * sizeof *values);
+    tern_st_to_f32(&h->values, 0, n, values);
+    for (size_t i = 0; i < n; i++) {
+        if (isfinite(values[i])) continue;
+        double found = (double)values[i];
+        tern_free(values);
+        return tern_fail(err, TERN_MALFORMED, "%s: %g found at element %zu, a finite value expected",
+                         tern_show(h->name).text, found, i);
+    }
+    *out = values;
+    return TERN_OK;
+}
+
+/* The rows of B as the model has them. */
+static tern_status order_rows(const tern_adapter *ad, const tern_adapter_half *h, float **values, tern_error *err)
+{
+    bool rotated = h->role == TERN_ROLE_ATTN_Q || h->role == TERN_ROLE_ATTN_K;
+    if (!ad->has_model || !h->is_b || !rotated || ad->file_adjacent == ad->config.rope_adjacent) return TERN_OK;
+    size_t bytes = (size_t)(h->rows * h->cols) * sizeof(float);
+    float *ordered = tern_alloc(bytes);
+    if (!ordered) return tern_fail_alloc(err, bytes);
+    tern_adapter__reorder(*values, ordered, (uint32_t)h->rows, ad->info.rank, ad->config.head_dim,
+                          ad->config.rope_adjacent);
+    tern_free(*values);
+    *values = ordered;
+    return TERN_OK;
+}
+
+static tern_status place(tern_adapter *ad, const tern_adapter_half *h, tern_error *err)
+{
+    if (h->layer >= ad->info.n_layers)
+        return tern_fail(err, TERN_MALFORMED, "%s: layer %u found, a layer below %u expected", tern_show(h->name).text,
+                         h->layer, ad->info.n_layers);
+    tern_adapter_pair *pair = &ad->pairs[(size_t)h->layer * TERN_ROLE_COUNT + (size_t)h->role];
+    float **half = h->is_b ? &pair->b : &pair->a;
+    if (*half) return tern_fail(err, TERN_MALFORMED, "%s: found twice, one tensor expected", tern_show(h->name).text);
+    if (ad->has_model) tern_role__shape(h->role, &ad->config, &pair->out, &pair->in);
+    TERN_TRY(check_shape(ad, h, pair, err));
+    if (h->is_b) pair->out = (uint32_t)h->rows;
+    else pair->in = (uint32_t)h->cols;
+    TERN_TRY(read_values(h, half, err));
+    ad->info.parameters += h->rows * h->cols;
+    return order_rows(ad, h, half, err);
+}
+
+static tern_status check_pairs(tern_adapter *ad, const tern_adapter_half *halves, size_t n, tern_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const tern_adapter_half *h = &halves[i];
+        const tern_adapter_pair *pair = &ad->pairs[(size_t)h->layer * TERN_ROLE_COUNT + (size_t)h->role];
+        if (!pair->a || !pair->b)
+            return tern_fail(err, TERN_MALFORMED, "%s: found without its lora_%c, both expected",
+                             tern_show(h->name).text, h->is_b ? 'A' : 'B');
+    }
+    if (n == 0) return tern_fail(err, TERN_MALFORMED, "no tensors found, pairs of lora_A and lora_B expected");
+    ad->info.n_pairs = (uint32_t)(n / 2);
+    return TERN_OK;
+}
+
+tern_status tern_adapter__fill(tern_adapter *adapter, const tern_adapter_half *halves, size_t n, tern_error *err)
+{
+    uint32_t n_layers = adapter->config.n_layers;
+    for (size_t i = 0; !adapter->has_model && i < n; i++)
+        if (halves[i].layer >= n_layers) n_layers = halves[i].layer + 1;
+    adapter->pairs = tern_calloc((size_t)n_layers * TERN_ROLE_COUNT, sizeof *adapter->pairs);
+    if (!adapter->pairs) return tern_fail_alloc(err, (size_t)n_layers * TERN_ROLE_COUNT * sizeof *adapter->pairs);
+    adapter->info.n_layers = n_layers;
+    for (size_t i = 0; i < n; i++) TERN_TRY(place(adapter, &halves[i], err));
+    return check_pairs(adapter, halves, n, err);
+}

@@ -1,0 +1,115 @@
+/* Opening an adapter: which kind of file it is, and what the names of its tensors mean. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/show.h"
+#include "model/adapter_parts.h"
+
+enum { MAX_CONFIG_BYTES = 1 << 20 };
+
+bool tern_adapter__cut(tern_span *s, const char *end)
+{
+    size_t n = strlen(end);
+    if (s->size < n || memcmp(s->data + s->size - n, end, n) != 0) return false;
+    s->size -= n;
+    return true;
+}
+
+/* The number after the mark; false when there is none. What is too large becomes UINT32_MAX. */
+static bool layer_of(tern_span s, const char *mark, uint32_t *layer)
+{
+    size_t at = strlen(mark), first = at;
+    if (s.size < at || memcmp(s.data, mark, at) != 0) return false;
+    uint64_t n = 0;
+    for (; at < s.size && s.data[at] >= '0' && s.data[at] <= '9'; at++)
+        if (n < UINT32_MAX) n = n * 10 + (uint64_t)(s.data[at] - '0');
+    *layer = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+    return at > first;
+}
+
+static bool is_module(tern_span s, tern_role role, uint32_t layer, bool hf)
+{
+    char name[TERN_MODEL__NAME_BYTES];
+    if (hf) tern_role__hf_name(role, layer, 0, name);
+    else tern_role__gguf_name(role, layer, name);
+    size_t n = strlen(name) - strlen(".weight");
+    return tern_role__kind(role) == TERN_KIND_L && s.size == n && memcmp(s.data, name, n) == 0;
+}
+
+tern_status tern_adapter__parse_module(tern_span module, const char *mark, bool hf, tern_span shown,
+                                       tern_adapter_half *half, tern_error *err)
+{
+    bool found = layer_of(module, mark, &half->layer);
+    if (found && half->layer >= TERN_MODEL__MAX_LAYERS)
+        return tern_fail(err, TERN_LIMIT, "%s: the layer's number is too large, a layer below %d expected",
+                         tern_show(shown).text, TERN_MODEL__MAX_LAYERS);
+    for (int role = 0; found && role < TERN_ROLE_COUNT; role++) {
+        if (!is_module(module, (tern_role)role, half->layer, hf)) continue;
+        half->role = (tern_role)role;
+        half->name = shown;
+        return TERN_OK;
+    }
+    return tern_fail(err, TERN_UNSUPPORTED, "%s: found, lora_A and lora_B of the layers' matrices expected",
+                     tern_show(shown).text);
+}
+
+static tern_status open_peft(tern_adapter *adapter, const char *dir, tern_error *err)
+{
+    json_t *root = NULL;
+    tern_safetensors *st = NULL;
+    TERN_TRY(tern_json_read_in(&root, dir, "adapter_config.json", MAX_CONFIG_BYTES, err));
+    char *path = tern_path_join(dir, "adapter_model.safetensors");
+    tern_status status = path ? tern_safetensors_open(&st, path, err) : tern_fail_alloc(err, strlen(dir) + 32);
+    if (status == TERN_OK) {
+        status = tern_adapter__read_peft(adapter, root, st, err);
+        if (status != TERN_OK) tern_error_prefix(err, "%s", tern_show_z(dir).text);
+    }
+    tern_safetensors_close(st);
+    tern_free(path);
+    tern_json_free(root);
+    return status;
+}
+
+static tern_status open_gguf(tern_adapter *adapter, const char *path, tern_error *err)
+{
+    tern_file_map map = {0};
+    TERN_TRY(tern_file_map_open(&map, path, err));
+    tern_status status = tern_adapter__read_gguf(adapter, map.data, map.size, err);
+    if (status != TERN_OK) tern_error_prefix(err, "%s", tern_show_z(path).text);
+    tern_file_map_close(&map);
+    return status;
+}
+
+static tern_status open_folder_of(tern_adapter *adapter, const char *path, tern_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? tern_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : tern_strdup(".");
+    if (!dir) return tern_fail_alloc(err, strlen(path) + 1);
+    tern_status status = open_peft(adapter, dir, err);
+    tern_free(dir);
+    return status;
+}
+
+static tern_status open_any(tern_adapter *adapter, const char *path, tern_error *err)
+{
+    tern_span name = {(const uint8_t *)path, strlen(path)};
+    if (tern_file_is_dir(path)) return open_peft(adapter, path, err);
+    if (tern_adapter__cut(&name, ".safetensors") || tern_adapter__cut(&name, ".json"))
+        return open_folder_of(adapter, path, err);
+    return open_gguf(adapter, path, err);
+}
+
+tern_status tern_adapter_open(tern_adapter **adapter, const char *path, const tern_model *model, tern_error *err)
+{
+    tern_error local = {0};
+    tern_error *e = err ? err : &local;
+    TERN_NEED(adapter, e);
+    *adapter = NULL;
+    TERN_NEED(path, e);
+    tern_adapter *a = NULL;
+    TERN_TRY(tern_adapter__create(&a, model ? tern_model_config(model) : NULL, e));
+    tern_status status = open_any(a, path, e);
+    if (status == TERN_OK) *adapter = a;
+    else tern_adapter_close(a);
+    return status;
+}

@@ -1,0 +1,236 @@
+/* Writing an adapter: as a PEFT folder and as a GGUF file. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/show.h"
+#include "model/adapter_parts.h"
+
+enum { NAME_BYTES = TERN_MODEL__NAME_BYTES + 32 };
+
+/* What is written of one half. */
+typedef struct piece {
+    char name[NAME_BYTES];
+    uint32_t rows, cols;
+    const float *values;
+    float *ordered; /* values, where the file wants its rows in another order; else NULL */
+} piece;
+
+typedef struct pieces {
+    piece *items;
+    size_t n;
+} pieces;
+
+static void free_pieces(pieces *p)
+{
+    for (size_t i = 0; i < p->n; i++) tern_free(p->items[i].ordered);
+    tern_free(p->items);
+}
+
+static void name_piece(piece *p, tern_role role, uint32_t layer, bool is_b, bool gguf)
+{
+    char name[TERN_MODEL__NAME_BYTES];
+    if (gguf) {
+        tern_role__gguf_name(role, layer, name);
+        snprintf(p->name, sizeof p->name, "%s.lora_%c", name, is_b ? 'b' : 'a');
+        return;
+    }
+    tern_role__hf_name(role, layer, 0, name);
+    snprintf(p->name, sizeof p->name, "base_model.model.%.*s.lora_%c.weight", (int)(strlen(name) - strlen(".weight")),
+             name, is_b ? 'B' : 'A');
+}
+
+static tern_status order_piece(const tern_adapter *ad, piece *p, tern_role role, bool adjacent, tern_error *err)
+{
+    bool rotated = role == TERN_ROLE_ATTN_Q || role == TERN_ROLE_ATTN_K;
+    if (!rotated || adjacent == ad->config.rope_adjacent) return TERN_OK;
+    size_t bytes = (size_t)p->rows * p->cols * sizeof *p->ordered;
+    p->ordered = tern_alloc(bytes);
+    if (!p->ordered) return tern_fail_alloc(err, bytes);
+    tern_adapter__reorder(p->values, p->ordered, p->rows, p->cols, ad->config.head_dim, adjacent);
+    p->values = p->ordered;
+    return TERN_OK;
+}
+
+static tern_status add_pair(const tern_adapter *ad, tern_role role, uint32_t layer, bool gguf, pieces *out,
+                            tern_error *err)
+{
+    const tern_adapter_pair *pair = tern_adapter_find(ad, role, layer);
+    if (!pair) return TERN_OK;
+    bool adjacent = gguf && tern_family__find(ad->config.architecture)->rope_adjacent;
+    piece *a = &out->items[out->n++], *b = &out->items[out->n++];
+    *a = (piece){.rows = ad->info.rank, .cols = pair->in, .values = pair->a};
+    *b = (piece){.rows = pair->out, .cols = ad->info.rank, .values = pair->b};
+    name_piece(a, role, layer, false, gguf);
+    name_piece(b, role, layer, true, gguf);
+    return order_piece(ad, b, role, adjacent, err);
+}
+
+/* All halves, layer by layer. The caller frees them in any case. */
+static tern_status collect(const tern_adapter *ad, bool gguf, pieces *out, tern_error *err)
+{
+    if (!ad->has_model)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "the adapter was opened without a model, one is expected");
+    size_t n = (size_t)ad->info.n_pairs * 2;
+    out->items = tern_calloc(n, sizeof *out->items);
+    if (!out->items) return tern_fail_alloc(err, n * sizeof *out->items);
+    for (uint32_t layer = 0; layer < ad->info.n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++)
+            TERN_TRY(add_pair(ad, (tern_role)role, layer, gguf, out, err));
+    return TERN_OK;
+}
+
+/* ---- GGUF */
+
+static tern_status add_keys(const tern_adapter_info *info, tern_gguf_writer *w, tern_error *err)
+{
+    double alpha = (double)info->alpha * (info->rslora ? sqrt((double)info->rank) : 1.0);
+    const char *arch = info->architecture;
+    TERN_TRY(tern_gguf_add_string(w, "general.architecture", arch, strlen(arch), err));
+    TERN_TRY(tern_gguf_add_string(w, "general.type", "adapter", 7, err));
+    TERN_TRY(tern_gguf_add_string(w, "adapter.type", "lora", 4, err));
+    TERN_TRY(tern_gguf_add_f32(w, "adapter.lora.alpha", (float)alpha, err));
+    if (info->rslora) TERN_TRY(tern_gguf_add_f32(w, "tern.lora.rslora_alpha", info->alpha, err));
+    if (info->dropout > 0.0f) TERN_TRY(tern_gguf_add_f32(w, "tern.lora.dropout", info->dropout, err));
+    if (!*info->base) return TERN_OK;
+    TERN_TRY(tern_gguf_add_u32(w, "general.base_model.count", 1, err));
+    return tern_gguf_add_string(w, "general.base_model.0.name", info->base, strlen(info->base), err);
+}
+
+static tern_status write_pieces(const tern_adapter *ad, const pieces *p, tern_gguf_writer *w, tern_error *err)
+{
+    TERN_TRY(add_keys(&ad->info, w, err));
+    for (size_t i = 0; i < p->n; i++) {
+        uint64_t dims[2] = {p->items[i].cols, p->items[i].rows};
+        TERN_TRY(tern_gguf_add_tensor(w, p->items[i].name, TERN_ENC_F32, dims, 2, err));
+    }
+    TERN_TRY(tern_gguf_writer_begin_data(w, err));
+    for (size_t i = 0; i < p->n; i++) {
+        const piece *one = &p->items[i];
+        TERN_TRY(tern_gguf_writer_data(w, one->values, (size_t)one->rows * one->cols * sizeof(float), err));
+    }
+    return TERN_OK;
+}
+
+tern_status tern_adapter_write_gguf(const tern_adapter *adapter, const char *path, tern_error *err)
+{
+    pieces p = {0};
+    tern_gguf_writer *w = NULL;
+    tern_status status = collect(adapter, true, &p, err);
+    if (status == TERN_OK) status = tern_gguf_writer_open(&w, path, err);
+    if (status == TERN_OK) status = write_pieces(adapter, &p, w, err);
+    if (status == TERN_OK) status = tern_gguf_writer_commit(w, err);
+    else tern_gguf_writer_abort(w);
+    free_pieces(&p);
+    return status;
+}
+
+/* ---- PEFT */
+
+static tern_status write_tensors(const pieces *p, const char *path, tern_error *err)
+{
+    static const char *const metadata[] = {"format", "pt", NULL};
+    tern_st_tensor *tensors = tern_calloc(p->n, sizeof *tensors);
+    if (!tensors) return tern_fail_alloc(err, p->n * sizeof *tensors);
+    for (size_t i = 0; i < p->n; i++) {
+        const piece *one = &p->items[i];
+        uint64_t n = (uint64_t)one->rows * one->cols;
+        tensors[i] = (tern_st_tensor){.name = one->name,
+                                      .dtype = TERN_ST_F32,
+                                      .n_dims = 2,
+                                      .dims = {one->rows, one->cols},
+                                      .n_elements = n,
+                                      .data = (const uint8_t *)one->values,
+                                      .bytes = (size_t)n * sizeof(float)};
+    }
+    tern_status status = tern_safetensors_write(path, tensors, p->n, metadata, err);
+    tern_free(tensors);
+    return status;
+}
+
+/* The shortest decimal that reads back as the same f32. */
+static tern_status add_number(tern_buf *out, const char *key, float v, tern_error *err)
+{
+    char text[32];
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)v);
+        if (strtof(text, NULL) == v) break;
+    }
+    return tern_buf_addf(out, err, "  \"%s\": %s,\n", key, text);
+}
+
+static bool has_target(const tern_adapter *ad, tern_role role)
+{
+    for (uint32_t layer = 0; layer < ad->info.n_layers; layer++)
+        if (tern_adapter_find(ad, role, layer)) return true;
+    return false;
+}
+
+static tern_status add_targets(const tern_adapter *ad, tern_buf *out, tern_error *err)
+{
+    const char *before = "";
+    TERN_TRY(tern_buf_addf(out, err, "  \"target_modules\": ["));
+    for (int role = 0; role < TERN_ROLE_COUNT; role++) {
+        if (!has_target(ad, (tern_role)role)) continue;
+        TERN_TRY(tern_buf_addf(out, err, "%s\"%s\"", before, tern_adapter_target((tern_role)role)));
+        before = ", ";
+    }
+    return tern_buf_addf(out, err, "],\n");
+}
+
+static tern_status add_config(const tern_adapter *ad, tern_buf *out, tern_error *err)
+{
+    const tern_adapter_info *info = &ad->info;
+    TERN_TRY(tern_buf_addf(out, err, "{\n  \"base_model_name_or_path\": "));
+    if (*info->base) TERN_TRY(tern_json_add_string(out, info->base, strlen(info->base), err));
+    else TERN_TRY(tern_buf_addf(out, err, "null"));
+    TERN_TRY(tern_buf_addf(out, err, ",\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": false,\n"));
+    TERN_TRY(tern_buf_addf(out, err, "  \"inference_mode\": true,\n"));
+    TERN_TRY(add_number(out, "lora_alpha", info->alpha, err));
+    TERN_TRY(add_number(out, "lora_dropout", info->dropout, err));
+    TERN_TRY(tern_buf_addf(out, err, "  \"peft_type\": \"LORA\",\n  \"r\": %u,\n", info->rank));
+    TERN_TRY(add_targets(ad, out, err));
+    TERN_TRY(tern_buf_addf(out, err, "  \"task_type\": \"CAUSAL_LM\",\n  \"use_dora\": false,\n"));
+    return tern_buf_addf(out, err, "  \"use_rslora\": %s\n}\n", info->rslora ? "true" : "false");
+}
+
+static tern_status write_config(const tern_adapter *ad, const char *path, tern_error *err)
+{
+    tern_buf text = {0};
+    tern_file_writer w = {0};
+    tern_status status = add_config(ad, &text, err);
+    if (status == TERN_OK) status = tern_file_writer_open(&w, path, err);
+    if (status == TERN_OK) {
+        tern_file_writer_add(&w, text.data, text.size);
+        status = tern_file_writer_commit(&w, err);
+    }
+    tern_file_writer_abort(&w);
+    tern_buf_deinit(&text);
+    return status;
+}
+
+static tern_status write_folder(const tern_adapter *ad, const pieces *p, const char *dir, tern_error *err)
+{
+    if (mkdir(dir, 0777) != 0 && !tern_file_is_dir(dir))
+        return tern_fail(err, TERN_IO, "%s: %s", tern_show_z(dir).text, strerror(errno));
+    char *weights = tern_path_join(dir, "adapter_model.safetensors"),
+         *config = tern_path_join(dir, "adapter_config.json");
+    tern_status status = weights && config ? write_tensors(p, weights, err) : tern_fail_alloc(err, strlen(dir) + 32);
+    if (status == TERN_OK) status = write_config(ad, config, err);
+    tern_free(weights);
+    tern_free(config);
+    return status;
+}
+
+tern_status tern_adapter_write_peft(const tern_adapter *adapter, const char *dir, tern_error *err)
+{
+    pieces p = {0};
+    tern_status status = collect(adapter, false, &p, err);
+    if (status == TERN_OK) status = write_folder(adapter, &p, dir, err);
+    free_pieces(&p);
+    return status;
+}

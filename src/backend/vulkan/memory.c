@@ -175,7 +175,7 @@ tern_status tern_vulkan__allocate(tern_vulkan *vk, tern_vulkan_use use, const Vk
         return tern_fail(err, TERN_LIMIT, "vulkan: %s allocates at most %llu bytes at once, %llu are needed",
                          vk->physical.properties.deviceName, (unsigned long long)vk->physical.max_allocation,
                          (unsigned long long)bytes);
-    tern_vulkan_block *block;
+    tern_vulkan_block *block = NULL;
     uint64_t size = block_bytes(vk, bytes);
     tern_error first = {0};
     if (block_make(vk, size, type, &block, &first) != TERN_OK) TERN_TRY(block_make(vk, bytes, type, &block, err));

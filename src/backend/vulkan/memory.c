@@ -179,6 +179,7 @@ tern_status tern_vulkan__allocate(tern_vulkan *vk, tern_vulkan_use use, const Vk
     uint64_t size = block_bytes(vk, bytes);
     tern_error first = {0};
     if (block_make(vk, size, type, &block, &first) != TERN_OK) TERN_TRY(block_make(vk, bytes, type, &block, err));
+    if (!block) return tern_fail(err, TERN_INTERNAL, "vulkan: memory was allocated, but no block made of it");
     tern_status status = take(vk, use, block, 0, bytes, 0, out, err);
     if (status != TERN_OK) drop(vk, block);
     return status;

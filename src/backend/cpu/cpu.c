@@ -121,13 +121,17 @@ static tern_status wait(tern_backend *b, tern_error *err)
 
 static void counters(const tern_backend *b, tern_backend_counters *out)
 {
-    *out = ((const tern_cpu *)b)->counters;
+    tern_cpu *cpu = (tern_cpu *)(uintptr_t)b;
+    pthread_mutex_lock(&cpu->running); /* sessions of other threads count too */
+    *out = cpu->counters;
+    pthread_mutex_unlock(&cpu->running);
 }
 
 static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
 {
-    const tern_cpu *cpu = (const tern_cpu *)b;
+    tern_cpu *cpu = (tern_cpu *)(uintptr_t)b;
     size_t n = 0;
+    pthread_mutex_lock(&cpu->running);
     for (uint32_t kind = 0; kind <= TERN_OP_COUNT; kind++) {
         bool head = kind == TERN_OP_COUNT;
         if (cpu->op_runs[kind] == 0 || n++ >= cap) continue;
@@ -135,6 +139,7 @@ static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
         *row = (tern_profile_row){.pipeline = "cpu", .n = cpu->op_runs[kind], .ns = head ? cpu->counters.head_ns : cpu->counters.op_ns[kind]};
         snprintf(row->name, sizeof row->name, "%s", head ? "head" : tern_op_name((tern_op_kind)kind));
     }
+    pthread_mutex_unlock(&cpu->running);
     return n;
 }
 

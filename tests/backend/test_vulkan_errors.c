@@ -1,5 +1,7 @@
 /* What the Vulkan backend says and does when the driver fails: functions of the driver are replaced by ones that fail.
  */
+#include <string.h>
+
 #include "backend/open.h"
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
@@ -13,7 +15,7 @@ static tern_backend *open_own(bool staged)
     tern_vulkan_options options = {.cache_dir = "", .staged = staged};
     unsetenv("TERN_VULKAN_STAGED"); /* which is set for all tests in a run of them */
     tern_status status = tern_vulkan_open(&b, &options, &err);
-    if (status == TERN_NOT_FOUND && !getenv("CI")) skip();
+    if (status == TERN_NOT_FOUND && strcmp(getenv("CI") ? getenv("CI") : "", "true") != 0) skip();
     assert_ok(status, err);
     return b;
 }

@@ -1,4 +1,6 @@
 /* Weights in device memory: every row where its layout says, whichever way it went there. */
+#include <string.h>
+
 #include "backend/gpu/gpu.h"
 #include "backend/vulkan/vulkan.h"
 #include "support/op_case.h"
@@ -11,7 +13,7 @@ static tern_backend *open_with(bool staged, const tern_gpu_caps *limits)
     tern_backend *b;
     const tern_vulkan_options options = {.cache_dir = "", .staged = staged, .limits = limits};
     tern_status status = tern_vulkan_open(&b, &options, &err);
-    if (status == TERN_NOT_FOUND && !getenv("CI")) skip();
+    if (status == TERN_NOT_FOUND && strcmp(getenv("CI") ? getenv("CI") : "", "true") != 0) skip();
     assert_ok(status, err);
     return b;
 }

@@ -153,6 +153,10 @@ uint32_t tern_gpu__max_rows(const tern_gpu_program *p, tern_rows rows);
  * offset. */
 uint64_t tern_gpu__scratch(tern_gpu_program *p, uint64_t bytes);
 uint32_t tern_gpu__float_bits(float value);
+static inline uint32_t tern_gpu__ceil_div(uint32_t a, uint32_t b)
+{
+    return a / b + (a % b != 0);
+}
 tern_status tern_gpu__unsupported(const tern_graph *graph, const tern_op *op, const char *why, tern_error *err);
 
 tern_status tern_gpu__lower_linear(tern_gpu_program *p, const tern_op *op, tern_error *err);    /* LINEAR */

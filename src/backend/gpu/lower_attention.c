@@ -116,7 +116,7 @@ static tern_status lower_tiled(tern_gpu_program *p, const inputs *in, tern_error
     const tern_op *op = in->op;
     const tern_gpu_attention_choice *c = &in->choice;
     const tern_value *values = p->graph->values;
-    uint32_t tiles = (tern_gpu__max_rows(p, op->rows) + c->tokens - 1) / c->tokens;
+    uint32_t tiles = tern_gpu__ceil_div(tern_gpu__max_rows(p, op->rows), c->tokens);
     tern_gpu_dispatch *d = tern_gpu__add(p, op, c->pipeline, op->n_kv_heads * c->head_blocks, tiles, 1, err);
     if (!d) return TERN_UNSUPPORTED;
     uint32_t uniform[] = {op->head_dim,

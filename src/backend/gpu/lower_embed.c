@@ -18,7 +18,7 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, const tern_
     uint32_t columns = tern_gpu_pipelines[pipeline].invocations * COLUMNS, max_rows = tern_gpu__max_rows(p, op->rows);
     uint32_t first = slice * layout->slice_rows, rows = layout->rows - first;
     if (rows > layout->slice_rows) rows = layout->slice_rows;
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, (layout->cols + columns - 1) / columns, max_rows, 1, err);
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(layout->cols, columns), max_rows, 1, err);
     if (!d) return TERN_UNSUPPORTED;
     uint32_t uniform[] = {first,
                           rows,

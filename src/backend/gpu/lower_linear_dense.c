@@ -15,18 +15,14 @@ typedef struct input {
     uint32_t cols, first, stride; /* in vectors but for cols */
 } input;
 
-static uint32_t ceil_div(uint32_t a, uint32_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 /* int8 rows, and f32 rows that no vector begins with, are written to SCRATCH first. */
 static tern_status widen(tern_gpu_program *p, const tern_op *op, bool q8, input *in, tern_error *err)
 {
-    uint32_t max_rows = tern_gpu__max_rows(p, op->rows), cols = op->in[0].cols, vectors = ceil_div(cols, VECTOR);
+    uint32_t max_rows = tern_gpu__max_rows(p, op->rows), cols = op->in[0].cols,
+             vectors = tern_gpu__ceil_div(cols, VECTOR);
     tern_gpu_pipeline pipeline = q8 ? TERN_GPU_WIDEN_Q8 : TERN_GPU_WIDEN_F32;
-    tern_gpu_dispatch *d =
-        tern_gpu__add(p, op, pipeline, ceil_div(vectors, tern_gpu_pipelines[pipeline].invocations), max_rows, 1, err);
+    tern_gpu_dispatch *d = tern_gpu__add(
+        p, op, pipeline, tern_gpu__ceil_div(vectors, tern_gpu_pipelines[pipeline].invocations), max_rows, 1, err);
     if (!d) return TERN_UNSUPPORTED;
     uint64_t bytes = (uint64_t)max_rows * vectors * VECTOR * sizeof(float);
     in->range = (tern_gpu_range){
@@ -52,7 +48,7 @@ static tern_status input_of(tern_gpu_program *p, const tern_op *op, bool again, 
     const tern_view *view = &op->in[0];
     const tern_value *value = &p->graph->values[view->value];
     bool q8 = value->dtype == TERN_DTYPE_Q8;
-    *in = (input){.cols = ceil_div(view->cols, VECTOR) * VECTOR};
+    *in = (input){.cols = tern_gpu__ceil_div(view->cols, VECTOR) * VECTOR};
     if (!q8 && view->cols % VECTOR == 0 && view->first_col % VECTOR == 0 && value->cols % VECTOR == 0) {
         in->range = (tern_gpu_range){.value = view->value, .bytes = value->bytes};
         in->first = view->first_col / VECTOR;
@@ -88,14 +84,14 @@ static tern_gpu_dispatch *add_dispatch(tern_gpu_program *p, const tern_op *op, t
     uint32_t max_rows = tern_gpu__max_rows(p, op->rows), row_threads = tern_gpu_override(pipeline, "ROW_THREADS", 0);
     if (row_threads > 0) {
         uint32_t tokens = tern_gpu_override(pipeline, "TOKEN_THREADS", 0) * THREAD_ROWS;
-        return tern_gpu__add(p, op, pipeline, ceil_div(rows, row_threads * THREAD_ROWS), ceil_div(max_rows, tokens), 1,
-                             err);
+        return tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(rows, row_threads * THREAD_ROWS),
+                             tern_gpu__ceil_div(max_rows, tokens), 1, err);
     }
     uint32_t lanes = tern_gpu_override(pipeline, "LANES", 8), tokens = tern_gpu_override(pipeline, "TOKENS", 1);
-    uint32_t groups =
-        ceil_div(rows, tern_gpu_pipelines[pipeline].invocations / lanes * tern_gpu_override(pipeline, "ROWS", 4));
-    uint32_t z = ceil_div(groups, p->caps->max_groups);
-    return tern_gpu__add(p, op, pipeline, ceil_div(groups, z), ceil_div(max_rows, tokens), z, err);
+    uint32_t groups = tern_gpu__ceil_div(rows, tern_gpu_pipelines[pipeline].invocations / lanes *
+                                                   tern_gpu_override(pipeline, "ROWS", 4));
+    uint32_t z = tern_gpu__ceil_div(groups, p->caps->max_groups);
+    return tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(groups, z), tern_gpu__ceil_div(max_rows, tokens), z, err);
 }
 
 static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t part, const input *in,

@@ -18,11 +18,6 @@ typedef struct job {
 
 enum { RESIDUAL = 1, SILU = 2, IN_PLACE = 4 }; /* flags of the kernels */
 
-static uint32_t ceil_div(uint32_t a, uint32_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 static const tern_value *value_of(const job *j, tern_view view)
 {
     return &j->p->graph->values[view.value];
@@ -133,7 +128,7 @@ static uint32_t count_groups(const job *j, uint32_t rows_of_group, uint32_t firs
     uint32_t n = 0;
     for (uint32_t i = 0; i <= TERN_LINEAR_MAX_PARTS; i++) {
         first[i] = i == 0 ? 0 : n;
-        if (i < j->n && (i == 0 || !j->op->gated)) n += ceil_div(j->rows[i], rows_of_group);
+        if (i < j->n && (i == 0 || !j->op->gated)) n += tern_gpu__ceil_div(j->rows[i], rows_of_group);
     }
     return n;
 }
@@ -195,8 +190,8 @@ static tern_status lower_mat(const job *j, tern_gpu_pipeline pipeline, tern_erro
     uint32_t first[TERN_LINEAR_MAX_PARTS + 1];
     uint32_t n_tiles = count_groups(j, tern_gpu_ternary_tile_rows(pipeline, op->gated), first);
     uint32_t n_tokens = tern_gpu__max_rows(j->p, op->rows);
-    tern_gpu_dispatch *d =
-        tern_gpu__add(j->p, op, pipeline, n_tiles, ceil_div(n_tokens, tern_gpu_ternary_tile_tokens(pipeline)), 1, err);
+    tern_gpu_dispatch *d = tern_gpu__add(j->p, op, pipeline, n_tiles,
+                                         tern_gpu__ceil_div(n_tokens, tern_gpu_ternary_tile_tokens(pipeline)), 1, err);
     if (!d) return TERN_UNSUPPORTED;
     uint32_t unit = strcmp(tern_gpu_pipelines[pipeline].file, "linear_ternary_coop") == 0
                         ? 8
@@ -235,8 +230,8 @@ static tern_status lower_f32(const job *j, tern_error *err)
 {
     const tern_op *op = j->op;
     tern_gpu_pipeline pipeline = op->gated ? TERN_GPU_TERNARY_F32_GATED : TERN_GPU_TERNARY_F32;
-    uint32_t n_groups =
-        ceil_div(j->rows[0], tern_gpu_pipelines[pipeline].invocations / tern_gpu_override(pipeline, "LANES", 8));
+    uint32_t n_groups = tern_gpu__ceil_div(j->rows[0], tern_gpu_pipelines[pipeline].invocations /
+                                                           tern_gpu_override(pipeline, "LANES", 8));
     tern_gpu_dispatch *d = tern_gpu__add(j->p, op, pipeline, n_groups, tern_gpu__max_rows(j->p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
     places at = places_of(j);

@@ -6,7 +6,7 @@
 static uint32_t groups_of(tern_gpu_pipeline pipeline, uint32_t items)
 {
     uint32_t n = tern_gpu_pipelines[pipeline].invocations;
-    return (items + n - 1) / n;
+    return tern_gpu__ceil_div(items, n);
 }
 
 tern_status tern_gpu__check_cache(const tern_gpu_program *p, const tern_op *op, uint32_t cache, tern_error *err)

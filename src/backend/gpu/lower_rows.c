@@ -38,7 +38,7 @@ static tern_status elementwise(tern_gpu_program *p, const tern_op *op, const ter
                                const words *u, uint32_t n_inputs, tern_error *err)
 {
     tern_gpu_pipeline pipeline = tern_gpu_first_fit(candidates, 2, p->caps);
-    uint32_t width = tern_gpu_pipelines[pipeline].invocations, groups = (op->out.cols + width - 1) / width;
+    uint32_t width = tern_gpu_pipelines[pipeline].invocations, groups = tern_gpu__ceil_div(op->out.cols, width);
     tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups, tern_gpu__max_rows(p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
     memcpy(d->uniform, u->word, sizeof d->uniform);

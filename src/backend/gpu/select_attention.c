@@ -53,11 +53,6 @@ static tern_gpu_pipeline choose(const candidate *list, size_t n, const tern_gpu_
     return TERN_GPU_PIPELINE_COUNT;
 }
 
-static uint32_t ceil_div(uint32_t a, uint32_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static uint32_t at_most(uint32_t x, uint32_t limit)
 {
     return x < limit ? x : limit;
@@ -80,7 +75,8 @@ static void split(tern_gpu_attention_choice *c, const tern_gpu_attention_shape *
     c->splits = 1;
     if (shape->max_tokens > DECODE_TOKENS) return;
     bool merge = caps->device_fences && items <= TERN_GPU_COUNTER_BYTES / 4;
-    uint32_t wanted = at_most(ceil_div(WANTED_GROUPS, items), ceil_div(shape->max_positions, c->min_span));
+    uint32_t wanted =
+        at_most(tern_gpu__ceil_div(WANTED_GROUPS, items), tern_gpu__ceil_div(shape->max_positions, c->min_span));
     c->splits = power_at_most(at_most(wanted, merge ? teams : COMBINE_SPLITS));
     c->merge = merge && c->splits > 1;
 }
@@ -95,7 +91,7 @@ static tern_gpu_attention_choice select_decode(const tern_gpu_attention_shape *s
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) c.pipeline = choose(decoders, N(decoders), shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) return c;
     c.heads = tern_gpu_override(c.pipeline, "HEADS", 1);
-    c.head_blocks = ceil_div(group, c.heads);
+    c.head_blocks = tern_gpu__ceil_div(group, c.heads);
     split(&c, shape, caps);
     return c;
 }
@@ -111,7 +107,7 @@ static tern_gpu_attention_choice select_tiled(const tern_gpu_attention_shape *sh
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) return c;
     uint32_t tile_rows = tern_gpu_override(c.pipeline, "ROWS", 0);
     c.heads = at_most(group, tile_rows);
-    c.head_blocks = ceil_div(group, c.heads);
+    c.head_blocks = tern_gpu__ceil_div(group, c.heads);
     c.tokens = tile_rows / c.heads;
     return c;
 }

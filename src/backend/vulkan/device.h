@@ -218,6 +218,8 @@ void tern_vulkan__environment(tern_vulkan_options *options);
 char *tern_vulkan__cache_folder(void);
 
 /* prepare.c, record.c */
+void tern_vulkan__barrier(tern_vulkan *vk, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written,
+                          VkPipelineStageFlags to, VkAccessFlags used);
 typedef struct tern_vulkan_bound {
     tern_buffer *buffer;
     uint64_t offset, bytes;

@@ -1,8 +1,8 @@
 /* Recording a step: its dispatches with the barriers they need, and what makes the results readable for the host. */
 #include "backend/vulkan/device.h"
 
-static void barrier(tern_vulkan *vk, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written,
-                    VkPipelineStageFlags to, VkAccessFlags used)
+void tern_vulkan__barrier(tern_vulkan *vk, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written,
+                          VkPipelineStageFlags to, VkAccessFlags used)
 {
     VkMemoryBarrier memory = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = written, .dstAccessMask = used};
@@ -45,8 +45,8 @@ static void record_dispatch(tern_vulkan *vk, tern_prepared *p, size_t k, tern_gp
 /* Everything that came before is done and visible: uploads, an earlier run, the step before. */
 static void record_start(tern_vulkan *vk, tern_prepared *p)
 {
-    barrier(vk, p->step, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, compute,
-            shader_read_write);
+    tern_vulkan__barrier(vk, p->step, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                         compute, shader_read_write);
     p->n_barriers = 1;
     if (!p->queries) return;
     vk->fn.CmdResetQueryPool(p->step, p->queries, 0, (uint32_t)p->program.n + 1);
@@ -62,7 +62,7 @@ static tern_status record_step(tern_vulkan *vk, tern_prepared *p, tern_error *er
     tern_gpu_pipeline bound = TERN_GPU_PIPELINE_COUNT;
     for (size_t k = 0; k < p->program.n; k++) {
         if (needs_barrier(vk, p, k, &hazards)) {
-            barrier(vk, p->step, compute, VK_ACCESS_SHADER_WRITE_BIT, compute, shader_read_write);
+            tern_vulkan__barrier(vk, p->step, compute, VK_ACCESS_SHADER_WRITE_BIT, compute, shader_read_write);
             p->n_barriers++;
         }
         record_dispatch(vk, p, k, &bound);
@@ -75,16 +75,17 @@ static tern_status record_after(tern_vulkan *vk, tern_prepared *p, tern_error *e
     TERN_TRY(tern_vulkan__commands_create(vk, &p->after, err));
     TERN_TRY(tern_vulkan__begin(vk, p->after, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, err));
     if (p->n_mirrored) {
-        barrier(vk, p->after, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, transfer,
-                VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+        tern_vulkan__barrier(vk, p->after, compute | transfer,
+                             VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, transfer,
+                             VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
         for (uint32_t i = 0; i < p->n_mirrored; i++) {
             const tern_buffer *from = p->mirrored[i];
             VkBufferCopy copy = {.srcOffset = from->mirror_offset, .size = from->mirror->bytes};
             vk->fn.CmdCopyBuffer(p->after, from->handle, from->mirror->handle, 1, &copy);
         }
     }
-    barrier(vk, p->after, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-            VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT);
+    tern_vulkan__barrier(vk, p->after, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                         VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT);
     return tern_vulkan__check(vk, vk->fn.EndCommandBuffer(p->after), "vkEndCommandBuffer", err);
 }
 

@@ -14,14 +14,6 @@ static tern_status slot_open(tern_vulkan *vk, tern_vulkan_slot *slot, tern_error
     return TERN_OK;
 }
 
-static void barrier(tern_vulkan *vk, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written,
-                    VkPipelineStageFlags to, VkAccessFlags used)
-{
-    VkMemoryBarrier memory = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = written, .dstAccessMask = used};
-    vk->fn.CmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
-}
-
 static const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
                                   transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
 
@@ -38,8 +30,9 @@ static tern_status slot_begin(tern_vulkan *vk, tern_vulkan_slot *slot, tern_erro
     TERN_TRY(slot_open(vk, slot, err));
     TERN_TRY(slot_wait(vk, slot, err));
     TERN_TRY(tern_vulkan__begin(vk, slot->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, err));
-    barrier(vk, slot->commands, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, transfer,
-            VK_ACCESS_TRANSFER_WRITE_BIT);
+    tern_vulkan__barrier(vk, slot->commands, compute | transfer,
+                         VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, transfer,
+                         VK_ACCESS_TRANSFER_WRITE_BIT);
     slot->recording = true;
     slot->used = 0;
     slot->hazards.n = 0;
@@ -71,7 +64,8 @@ static void order(tern_vulkan *vk, tern_vulkan_slot *slot, const tern_buffer *bu
 {
     tern_vulkan_access access = {.buffer = buffer, .offset = offset, .bytes = bytes, .written = true};
     if (tern_vulkan__hazard(&slot->hazards, &access, 1))
-        barrier(vk, slot->commands, transfer, VK_ACCESS_TRANSFER_WRITE_BIT, transfer, VK_ACCESS_TRANSFER_WRITE_BIT);
+        tern_vulkan__barrier(vk, slot->commands, transfer, VK_ACCESS_TRANSFER_WRITE_BIT, transfer,
+                             VK_ACCESS_TRANSFER_WRITE_BIT);
 }
 
 tern_status tern_vulkan__upload_reserve(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, uint64_t bytes,
@@ -130,11 +124,12 @@ static tern_status download_part(tern_vulkan *vk, const tern_buffer *buffer, uin
 {
     VkCommandBuffer commands = vk->download_commands;
     TERN_TRY(tern_vulkan__begin(vk, commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, err));
-    barrier(vk, commands, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, transfer,
-            VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    tern_vulkan__barrier(vk, commands, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                         transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     VkBufferCopy copy = {.srcOffset = offset, .dstOffset = 0, .size = bytes};
     vk->fn.CmdCopyBuffer(commands, buffer->handle, vk->download_staging->handle, 1, &copy);
-    barrier(vk, commands, transfer, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+    tern_vulkan__barrier(vk, commands, transfer, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
+                         VK_ACCESS_HOST_READ_BIT);
     TERN_TRY(tern_vulkan__check(vk, vk->fn.EndCommandBuffer(commands), "vkEndCommandBuffer", err));
     TERN_TRY(tern_vulkan__submit(vk, &commands, 1, vk->download_fence, err));
     TERN_TRY(tern_vulkan__fence_wait(vk, vk->download_fence, WAIT_SECONDS, err));

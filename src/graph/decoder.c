@@ -192,10 +192,11 @@ static void mark_hidden(builder *b, tern_view x, uint32_t index)
 
 static void add_params(builder *b)
 {
-    static const char *const names[] = {"counts", "ids", "positions", "sequences", "outputs", "pages", "sampler"};
+    static const char *const names[] = {"counts", "ids", "positions", "sequences", "outputs", "pages", "sampler", "starts", "labels", "training"};
     tern_graph *g = b->graph;
     uint64_t pages = (uint64_t)g->max_pages * g->n_sequences, sampler = b->options->sampler ? sizeof(tern_sample_params) / 4 : 0;
-    uint64_t items[TERN_PARAM_COUNT] = {3, g->max_tokens, g->max_tokens, g->max_tokens, g->max_tokens, pages, sampler};
+    uint64_t rows = b->options->training ? g->max_tokens : 0, training = rows ? sizeof(tern_train_params) / 4 : 0;
+    uint64_t items[TERN_PARAM_COUNT] = {3, g->max_tokens, g->max_tokens, g->max_tokens, g->max_tokens, pages, sampler, rows, rows, training};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
         if (items[i] == 0) continue;
@@ -249,7 +250,7 @@ static void build(builder *b)
 tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const tern_graph_options *options, tern_error *err)
 {
     *graph = (tern_graph){.max_tokens = options->max_tokens, .max_outputs = options->max_outputs,
-                          .n_sequences = options->n_sequences, .tokens = TERN_NO_VALUE, .config = tern_model_config(model)};
+                          .n_sequences = options->n_sequences, .tokens = TERN_NO_VALUE, .losses = TERN_NO_VALUE, .norms = TERN_NO_VALUE, .config = tern_model_config(model)};
     graph->max_pages = (uint32_t)(((uint64_t)options->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE);
     if (!options->max_tokens || !options->max_outputs || options->max_outputs > options->max_tokens || !options->n_ctx ||
         !options->n_sequences || !options->n_pages)

@@ -6,7 +6,21 @@
 #include "base/error.h"
 #include "ops/op.h"
 
+/* A low-rank adapter beside a linear layer: out += scale * B A dropout(x), x before the quantiser. */
+typedef struct tern_graph_lora {
+    const tern_weight *a, *b; /* [rank][cols], [rows][rank], dense */
+    float scale, dropout;     /* dropout: training alone */
+} tern_graph_lora;
+
+/* What stands at one place of the model. */
+typedef struct tern_graph_weight {
+    const tern_weight *weight;    /* NULL: the model's own */
+    const tern_graph_lora *loras; /* [n_loras], of linear layers */
+    uint32_t n_loras;
+} tern_graph_weight;
+
 typedef struct tern_graph_options {
+    const tern_graph_weight *weights; /* [n_layers][TERN_ROLE_COUNT], those outside the layers at layer 0; NULL: the model as it is */
     uint32_t max_tokens;     /* rows of the largest step; at least 1 */
     uint32_t max_outputs;    /* logits rows of a step; at least 1, at most max_tokens */
     uint32_t n_ctx;          /* positions of a sequence; rounded up to whole pages */
@@ -18,6 +32,8 @@ typedef struct tern_graph_options {
     bool screened_head;      /* logits that cannot be among the wanted ones may be left out */
     bool sampler;            /* SAMPLE ends the graph; max_tokens is 1 */
     const tern_weight *head; /* stands in for the model's output table; NULL: the model's own */
+    bool training;           /* whole packed rows instead of a cache, logits max_outputs rows at a time, losses: see graph/training.h */
+    bool fake_quantize;      /* training with gradual quantisation: FAKE_QUANTIZE instead of QUANTIZE (F-8) */
 } tern_graph_options;
 
 /* The decoder of `model`, one op for each step of the definition, unfused. The model must outlive the graph.

@@ -83,7 +83,10 @@ double tern_compare__error(const tern_compare_bytes *b, tern_compare_op *op)
     case TERN_DTYPE_F32: return floats(b->want, b->got, b->bytes / 4);
     case TERN_DTYPE_F16: return halves(b);
     case TERN_DTYPE_Q8: return quantized(b, op);
-    case TERN_DTYPE_U32: break;
+    case TERN_DTYPE_U32:
+    case TERN_DTYPE_BF16:
+    case TERN_DTYPE_M8:
+    case TERN_DTYPE_V8: break;
     }
     return memcmp(b->want, b->got, b->bytes) == 0 ? 0 : INFINITY;
 }

@@ -91,6 +91,7 @@ static tern_status bind_value(tern_runner *r, const tern_runner_graph *g, const 
     case TERN_VALUE_CONSTANT: out->buffer = r->rope_table; break;
     case TERN_VALUE_ACTIVATION: *out = (tern_binding){.buffer = r->activations, .offset = v->offset}; break;
     case TERN_VALUE_PARAM: *out = (tern_binding){.buffer = g->params, .offset = v->offset}; break;
+    case TERN_VALUE_STATE: break; /* of training graphs */
     case TERN_VALUE_OUTPUT: return create(r, v->bytes, &out->buffer, err);
     }
     return TERN_OK;

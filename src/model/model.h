@@ -10,7 +10,7 @@
 #include "quant/encoding.h"
 #include "text/tokenizer.h"
 
-typedef enum tern_activation { TERN_ACT_RELU2, TERN_ACT_SILU } tern_activation;
+typedef enum tern_activation { TERN_ACT_RELU2, TERN_ACT_SILU, TERN_ACT_GELU } tern_activation; /* GELU: tanh form */
 typedef enum tern_rope_scaling { TERN_ROPE_PLAIN, TERN_ROPE_LINEAR, TERN_ROPE_LLAMA3 } tern_rope_scaling;
 
 typedef struct tern_config {
@@ -69,6 +69,10 @@ typedef struct tern_weight {
     float scale;
     const float *row_scales; /* [rows] or NULL */
     bool mapped;             /* data lies in the mapped file, not in memory of our own */
+    /* Ops write it (UPDATE, REQUANTIZE), so data and row_scales are memory that may be written: a backend of the host
+     * writes there, another keeps its own copy. Ternary: i2_s with row_scales. Dense: F32 or BF16, which every backend
+     * keeps as one contiguous matrix, so that buffer_read gives it as it is. */
+    bool trained;
     char name[72];           /* as in the file, for messages */
 } tern_weight;
 

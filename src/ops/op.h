@@ -20,15 +20,30 @@ typedef enum tern_value_kind {
     TERN_VALUE_CACHE,      /* K or V of one layer: [pages][kv heads][32][head_dim], f16 or f32; lives as long as the session */
     TERN_VALUE_CONSTANT,   /* written once by the host (RoPE table) */
     TERN_VALUE_ACTIVATION, /* rows made by one op and read by later ones; memory is planned */
-    TERN_VALUE_OUTPUT      /* rows that the host reads after a run */
+    TERN_VALUE_OUTPUT,     /* rows that the host reads after a run */
+    TERN_VALUE_STATE       /* what training keeps from step to step for one weight: [n_rows][cols], contiguous */
 } tern_value_kind;
 
 typedef enum tern_dtype {
     TERN_DTYPE_F32,
     TERN_DTYPE_F16,
     TERN_DTYPE_U32,
-    TERN_DTYPE_Q8 /* int8 rows with an f32 scale and an i32 sum for each: see tern_q8_bytes */
+    TERN_DTYPE_Q8, /* int8 rows with an f32 scale and an i32 sum for each: see tern_q8_bytes */
+    /* of states alone */
+    TERN_DTYPE_BF16,
+    TERN_DTYPE_M8, /* a first moment in 8 bits: all elements, padded to whole blocks of 256, then an f32 scale for each
+                    * block (ops/ref/update.h, tern_ref_state_pack) */
+    TERN_DTYPE_V8  /* a second moment in 8 bits, in the same way (tern_ref_square_pack) */
 } tern_dtype;
+
+/* Which state of a weight. A dense weight that is trained is its own master: F32 or BF16, contiguous. */
+typedef enum tern_state {
+    TERN_STATE_MASTER,   /* the shadow of a ternary weight: F32 or BF16 */
+    TERN_STATE_GRADIENT, /* F32; UPDATE leaves zeros */
+    TERN_STATE_M,        /* first moment, or the momentum of SGD: F32, BF16 or M8 */
+    TERN_STATE_V,        /* second moment: F32, BF16 or V8 */
+    TERN_STATE_COUNT
+} tern_state;
 
 #define TERN_NO_VALUE UINT32_MAX
 
@@ -39,7 +54,9 @@ typedef struct tern_value {
     tern_dtype dtype;
     tern_rows rows;            /* activations and outputs */
     uint32_t cols;             /* elements of a row */
-    const tern_weight *weight; /* weights */
+    const tern_weight *weight; /* weights; states: whose */
+    tern_state state;          /* states */
+    uint32_t n_rows;           /* states */
     uint64_t bytes;            /* caches, parameters and constants; activations and outputs at the largest batch */
     uint64_t offset;           /* activations: place in the activation memory, set by the planner; parameters: in their buffer */
     char name[80];             /* "ffn_norm-3": llama.cpp's names, as people know them */
@@ -64,7 +81,31 @@ typedef struct tern_value {
  *  ROPE_KV      q, k of qkv[t] rotated in place, then k, v written        in: qkv, positions, rope table, K cache, V cache, sequences, pages
  *  made for backends that ask for it (tern_fusion), in graphs of one token:
  *  LINEAR       with `gain`: out = W int8(norm(x) * gain), x f32
- *  ROPE_ATTENTION  ROPE_KV, then ATTENTION of its q; qkv is left as it was  in: as ROPE_KV */
+ *  ROPE_ATTENTION  ROPE_KV, then ATTENTION of its q; qkv is left as it was  in: as ROPE_KV
+ *
+ *  beside frozen weights (LoRA) and in training:
+ *  SCALE        out[t] = x[t] * scale                                    in: x
+ *  DROPOUT      out[t][c] = x[t][c] / (1 - p), or 0: tern_ref_dropout; its own backward    in: x, training
+ *  FAKE_QUANTIZE  out[t] = x[t] + blend * (int8(x[t]) / s - x[t])          in: x, training
+ *
+ *  training: every step has max_tokens rows, one packed batch (STARTS). What an op writes beside `out` is among its
+ *  inputs, marked ! here (tern_op_writes); += goes on from what is there. The definitions are ops/ref/backward.h and
+ *  update.h. `residual` is added to out where it is there.
+ *  ATTENTION_ROWS  out = attention of t to starts[t] .. t                 in: q, k, v, starts, statistics!
+ *               statistics [2 * n_heads]: m of each head, then l of each
+ *  CROSS_ENTROPY  out[t] = loss of row t; the logits become their gradients, times loss_weight     in: logits!, labels, training
+ *  LINEAR_DX    out[t] = W^T dy[t] (+ residual[t])                         in: dy, W
+ *  LINEAR_DW    dW += sum_t dy[t] x[t]^T, x f32 or int8                    in: dy, x, dW!
+ *  RMS_NORM_BACKWARD  out[t] = dx (+ residual[t]); dg += its sum over t    in: x, g, dy, dg! (dg may be missing: 3 inputs)
+ *  ROPE_BACKWARD  dx[t] rotated back in place                              in: dx!, positions, rope table
+ *  ATTENTION_ROWS_BACKWARD  out = dq; dk, dv                               in: q, k, v, starts, statistics, attention's out, its gradient, dk!, dv!
+ *  GATE_BACKWARD  out = dgate; dup                                        in: gate, up, dy, dup!
+ *  EMBED_BACKWARD  dW[ids[t]] += dy[t]                                     in: dy, ids, dW!
+ *  and, for each weight, once a step:
+ *  SUM_SQUARES  out = sum of g^2 (one f32)                                in: gradient
+ *  UPDATE       the optimiser's step; the gradient becomes 0              in: W or its master!, gradient!, m!, v! (as many as it needs), training
+ *  REQUANTIZE   out = ternary codes and scale of the master               in: master! (clamped when clamp > 0), training
+ *               into dense F32 weights: master + blend * (scale * code - master) */
 #define TERN_OP_LIST(X)                                                        \
     X(EMBED, "embed")                                                          \
     X(RMS_NORM, "rms_norm")                                                    \
@@ -79,7 +120,22 @@ typedef struct tern_value {
     X(SAMPLE, "sample")                                                        \
     X(NORM_QUANT, "norm_quant")                                                \
     X(ROPE_KV, "rope_kv")                                                      \
-    X(ROPE_ATTENTION, "rope_attention")
+    X(ROPE_ATTENTION, "rope_attention")                                        \
+    X(SCALE, "scale")                                                          \
+    X(DROPOUT, "dropout")                                                      \
+    X(FAKE_QUANTIZE, "fake_quantize")                                          \
+    X(ATTENTION_ROWS, "attention_rows")                                        \
+    X(CROSS_ENTROPY, "cross_entropy")                                          \
+    X(LINEAR_DX, "linear_dx")                                                  \
+    X(LINEAR_DW, "linear_dw")                                                  \
+    X(RMS_NORM_BACKWARD, "rms_norm_backward")                                  \
+    X(ROPE_BACKWARD, "rope_backward")                                          \
+    X(ATTENTION_ROWS_BACKWARD, "attention_rows_backward")                      \
+    X(GATE_BACKWARD, "gate_backward")                                          \
+    X(EMBED_BACKWARD, "embed_backward")                                        \
+    X(SUM_SQUARES, "sum_squares")                                              \
+    X(UPDATE, "update")                                                        \
+    X(REQUANTIZE, "requantize")
 
 /* What only some backends want. */
 typedef enum tern_fusion {
@@ -95,13 +151,20 @@ typedef enum tern_op_kind {
     TERN_OP_COUNT
 } tern_op_kind;
 
-enum { TERN_OP_MAX_INPUTS = 7, TERN_LINEAR_MAX_PARTS = 3 };
+enum { TERN_OP_MAX_INPUTS = 9, TERN_LINEAR_MAX_PARTS = 3 };
 
-/* A run of columns of a value: q, k and v are views of one row after the fusion of the three. */
+/* A run of columns of a value: q, k and v are views of one row after the fusion of the three. In training graphs also
+ * a run of rows: the head works on max_outputs rows of f32 (or labels) at a time, so that no [tokens][vocab] is ever
+ * there. Row t of the op is then row first_row + t of the value. */
 typedef struct tern_view {
     uint32_t value; /* index in the graph, or TERN_NO_VALUE */
     uint32_t first_col, cols;
+    uint32_t first_row; /* a multiple of TERN_ROW_ALIGNMENT */
 } tern_view;
+
+enum { TERN_ROW_ALIGNMENT = 64 }; /* 256 bytes, what devices want of a binding, at one f32 a row */
+
+typedef enum tern_optimizer { TERN_OPTIMIZER_SGD, TERN_OPTIMIZER_ADAMW } tern_optimizer;
 
 typedef struct tern_op {
     tern_op_kind kind;
@@ -122,7 +185,20 @@ typedef struct tern_op {
     /* ROPE, ROPE_KV, KV_WRITE, ATTENTION, ROPE_ATTENTION */
     uint32_t n_heads, n_kv_heads, head_dim;
     bool rope_adjacent;
+    /* SCALE: the factor; DROPOUT: p, 0 <= p < 1 */
+    float scale;
+    /* DROPOUT, UPDATE: which stream of random bits; no two of a graph alike but a DROPOUT and its backward */
+    uint32_t stream;
+    /* UPDATE */
+    tern_optimizer optimizer; /* SGD has momentum when m is there */
+    bool decays;              /* matrices do, norms do not (F-40) */
+    /* REQUANTIZE */
+    float threshold; /* 0: absmean, round(w / scale); else code = +-1 where |w| > threshold * scale (F-38) */
+    float clamp;     /* not 0: the master is first cut to +- clamp * the scale that the weight still has */
 } tern_op;
+
+/* Whether the op writes its input i. */
+bool tern_op_writes(const tern_op *op, uint32_t i);
 
 /* The parameter values that every graph has, filled before each run (u32 each unless said):
  *   COUNTS     [3]  tokens in this step, outputs in this step, how many of the highest logits are wanted (0: all)
@@ -132,6 +208,9 @@ typedef struct tern_op {
  *   OUTPUTS    [batch] rows whose logits are wanted
  *   PAGES      [sequences][max_pages] physical page of each 32 positions
  *   SAMPLER    tern_sample_params; only graphs that sample have it
+ *   STARTS     [batch] the first row of each row's document; positions[t] = t - starts[t]. This and the next two: training
+ *   LABELS     [batch] i32 the token that follows, or below 0: not in the loss
+ *   TRAINING   tern_train_params
  * They lie in one buffer, each at its value's offset (a multiple of TERN_PARAM_ALIGNMENT). */
 typedef enum tern_param {
     TERN_PARAM_COUNTS,
@@ -141,6 +220,9 @@ typedef enum tern_param {
     TERN_PARAM_OUTPUTS,
     TERN_PARAM_PAGES,
     TERN_PARAM_SAMPLER,
+    TERN_PARAM_STARTS,
+    TERN_PARAM_LABELS,
+    TERN_PARAM_TRAINING,
     TERN_PARAM_COUNT
 } tern_param;
 
@@ -159,6 +241,16 @@ typedef struct tern_sample_params {
     float draws[TERN_SAMPLE_MAX_STEPS]; /* uniform in [0, 1) */
 } tern_sample_params;
 
+/* What the ops of training read. Factors as in ops/ref/update.h, made in f64 by the host. */
+typedef struct tern_train_params {
+    float loss_weight; /* 1 / the labels of all rows of the step, so that gradients are those of the mean */
+    float blend;       /* how much of the quantisers is in effect, 0 .. 1 (F-8) */
+    uint32_t seed;     /* of this run's DROPOUT and UPDATE: stream s draws tern_ref_random_bits(seed + s * 0x9e3779b9, i) */
+    float clip;        /* gradients count times this */
+    float keep, blend1, beta2, blend2, root, eps, pace; /* tern_adamw_factors; keep counts for ops that decay */
+    float lr, momentum, decay;                          /* tern_sgd; decay for ops that decay */
+} tern_train_params;
+
 typedef struct tern_graph {
     tern_arena arena;
     tern_op *ops;
@@ -173,6 +265,8 @@ typedef struct tern_graph {
     uint32_t rope_table;              /* constant: [max_pages * 32][head_dim / 2] pairs (cos, sin) f32 */
     uint32_t logits;                  /* output */
     uint32_t tokens;                  /* output of SAMPLE, u32 [1 + TERN_SAMPLE_MAX_STEPS], or TERN_NO_VALUE */
+    uint32_t losses;                  /* training: output of CROSS_ENTROPY, f32 [max_tokens], or TERN_NO_VALUE */
+    uint32_t norms;                   /* updates: output of SUM_SQUARES, f32 [1][weights], or TERN_NO_VALUE */
     uint64_t param_bytes;             /* of all parameter values together */
 
     uint64_t activation_bytes;        /* set by the planner */
@@ -200,7 +294,10 @@ static inline uint64_t tern_row_bytes(tern_dtype dtype, uint32_t cols, uint64_t 
 {
     switch (dtype) {
     case TERN_DTYPE_Q8: return tern_q8_sums_offset(cols, n) + (n * 4 + 63) / 64 * 64;
-    case TERN_DTYPE_F16: return n * cols * 2;
+    case TERN_DTYPE_F16:
+    case TERN_DTYPE_BF16: return n * cols * 2;
+    case TERN_DTYPE_M8:
+    case TERN_DTYPE_V8: return (n * cols + 255) / 256 * (256 + 4);
     case TERN_DTYPE_F32:
     case TERN_DTYPE_U32: break;
     }

@@ -3,8 +3,10 @@
 
 #include <math.h>
 
+#include "base/half.h"
 #include "graph/graph.h"
 #include "ops/ref/ref.h"
+#include "ops/ref/update.h"
 #include "support/test.h"
 
 enum { ALIGNMENT = 256 };
@@ -38,15 +40,18 @@ static tern_view add_value(test_case *c, tern_value value, const char *name)
     return (tern_view){.value = id, .cols = value.cols};
 }
 
-static void add_params(test_case *c, bool sampler)
+static void add_params(test_case *c, const test_case_shape *shape)
 {
-    static const char *const names[] = {"counts", "ids", "positions", "sequences", "outputs", "pages", "sampler"};
+    static const char *const names[] = {"counts", "ids", "positions", "sequences", "outputs", "pages",
+                                        "sampler", "starts", "labels", "training"};
     tern_graph *g = &c->graph;
     const uint64_t n = g->max_tokens,
-                   items[] = {3, n, n, n, n, (uint64_t)g->n_sequences * g->max_pages, sizeof(tern_sample_params) / 4};
+                   items[] = {3, n, n, n, n, (uint64_t)g->n_sequences * g->max_pages, sizeof(tern_sample_params) / 4,
+                              n, n, sizeof(tern_train_params) / 4};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
-        if (i == TERN_PARAM_SAMPLER && !sampler) continue;
+        if (i == TERN_PARAM_SAMPLER && !shape->sampler) continue;
+        if (i >= TERN_PARAM_STARTS && !shape->training) continue;
         tern_value value = {
             .kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = items[i] * 4, .offset = g->param_bytes};
         g->params[i] = add_value(c, value, names[i]).value;
@@ -71,10 +76,12 @@ void test_case_open(test_case *c, tern_rng *rng, const test_case_shape *shape)
                             .rope_table = TERN_NO_VALUE,
                             .logits = TERN_NO_VALUE,
                             .tokens = TERN_NO_VALUE,
+                            .losses = TERN_NO_VALUE,
+                            .norms = TERN_NO_VALUE,
                             .config = &c->config};
     c->graph.max_outputs = or_else(shape->max_outputs, c->graph.max_tokens);
     c->graph.max_pages = (or_else(shape->n_ctx, 64) + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
-    add_params(c, shape->sampler);
+    add_params(c, shape);
 }
 
 void test_case_close(test_case *c)
@@ -228,6 +235,34 @@ tern_view test_case_cache(test_case *c, const char *name, tern_dtype dtype, uint
     test_floats(c->rng, TEST_ORDINARY, x, n);
     if (dtype == TERN_DTYPE_F16) tern_ref_kv_store_f16(x, n, c->initial[view.value]);
     else tern_ref_kv_store_f32(x, n, c->initial[view.value]);
+    free(x);
+    return view;
+}
+
+tern_view test_case_state(test_case *c, const char *name, tern_state state, tern_dtype dtype, uint32_t n_rows,
+                          uint32_t cols, test_fill fill)
+{
+    const size_t n = (size_t)n_rows * cols;
+    tern_value value = {.kind = TERN_VALUE_STATE,
+                        .dtype = dtype,
+                        .state = state,
+                        .n_rows = n_rows,
+                        .cols = cols,
+                        .bytes = tern_row_bytes(dtype, cols, n_rows)};
+    tern_view view = add_value(c, value, name);
+    uint8_t *bytes = c->initial[view.value] = allocate(value.bytes);
+    float *x = malloc(n * sizeof *x);
+    test_floats(c->rng, fill, x, n);
+    float *scales = (float *)(void *)(bytes + (n + TERN_STATE_BLOCK - 1) / TERN_STATE_BLOCK * TERN_STATE_BLOCK);
+    for (size_t i = 0; i < n && state == TERN_STATE_V; i++) x[i] *= x[i];
+    switch (dtype) {
+    case TERN_DTYPE_BF16:
+        for (size_t i = 0; i < n; i++) ((uint16_t *)(void *)bytes)[i] = tern_f32_to_bf16(x[i]);
+        break;
+    case TERN_DTYPE_M8: tern_ref_state_pack(x, n, (int8_t *)bytes, scales); break;
+    case TERN_DTYPE_V8: tern_ref_square_pack(x, n, bytes, scales); break;
+    default: memcpy(bytes, x, n * sizeof *x);
+    }
     free(x);
     return view;
 }

@@ -35,6 +35,7 @@ typedef struct test_case_shape {
     uint32_t n_ctx;       /* 64 */
     uint32_t n_sequences; /* 1 */
     bool sampler;         /* with the parameter SAMPLER */
+    bool training;        /* with STARTS, LABELS and TRAINING, all 0 */
 } test_case_shape;
 
 typedef struct test_case {
@@ -76,6 +77,9 @@ tern_view test_case_gain(test_case *c, uint32_t cols);
 /* K or V of n_pages pages, f16 or f32, ordinary random values. */
 tern_view test_case_cache(test_case *c, const char *name, tern_dtype dtype, uint32_t n_pages, uint32_t n_kv_heads,
                           uint32_t head_dim);
+/* A state of n_rows rows (tern_value_kind), compared in full; of V the squares of the fill. */
+tern_view test_case_state(test_case *c, const char *name, tern_state state, tern_dtype dtype, uint32_t n_rows,
+                          uint32_t cols, test_fill fill);
 /* cos and sin of random angles for every position; also the graph's. */
 tern_view test_case_rope_table(test_case *c, uint32_t head_dim);
 

@@ -119,6 +119,23 @@ const char *test_case_touched(const test_case *c, uint32_t value, uint32_t n_row
     return what ? what : touched_bytes(c, value, sums + n_rows * 4, v->bytes, bytes);
 }
 
+/* Floats within the tolerance, moments of 8 bits and BF16 to the bit. */
+static const char *difference_of_state(const test_case *c, uint32_t value, const test_results *got,
+                                       const test_results *want, test_tolerance tolerance)
+{
+    const tern_value *v = &c->graph.values[value];
+    const uint8_t *a = got->bytes[value], *b = want->bytes[value];
+    const char *what = NULL;
+    for (uint32_t t = 0; v->dtype == TERN_DTYPE_F32 && t < v->n_rows && !what; t++)
+        what = difference_of_row(v->name, t, (const float *)(const void *)a + (size_t)t * v->cols,
+                                 (const float *)(const void *)b + (size_t)t * v->cols, v->cols, tolerance);
+    for (uint64_t i = 0; v->dtype != TERN_DTYPE_F32 && i < v->bytes && !what; i++)
+        if (a[i] != b[i])
+            what = DIFFERS("%s: byte %llu of %llu is %02x, %02x expected", v->name, (unsigned long long)i,
+                           (unsigned long long)v->bytes, a[i], b[i]);
+    return what;
+}
+
 static float element(const uint8_t *bytes, bool f16, size_t i)
 {
     return f16 ? tern_f16_to_f32(((const uint16_t *)(const void *)bytes)[i]) : ((const float *)(const void *)bytes)[i];
@@ -156,6 +173,7 @@ static const char *difference_of_value(const test_case *c, uint32_t value, const
         return memcmp(got->bytes[value], want->bytes[value], v->bytes) ? DIFFERS("parameter %s has changed", v->name)
                                                                        : NULL;
     case TERN_VALUE_CACHE: return difference_of_cache(c, value, got, want, tolerance);
+    case TERN_VALUE_STATE: return difference_of_state(c, value, got, want, tolerance);
     case TERN_VALUE_ACTIVATION:
     case TERN_VALUE_OUTPUT:
         what = test_case_difference_of_rows(c, value, n_rows, got, want, tolerance);

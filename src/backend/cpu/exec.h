@@ -46,6 +46,7 @@ struct tern_cpu_op {
     tern_cpu_rows in[TERN_OP_MAX_INPUTS];
     tern_cpu_rows out, residual;
     uint8_t *out_base;
+    tern_buffer *out_weight; /* REQUANTIZE */
     uint32_t in_cols, max_rows; /* of in[0] */
     bool in_q8;
     uint64_t weight_bytes; /* LINEAR: read by one run */
@@ -98,6 +99,12 @@ void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op);
 /* A screened LINEAR (see screen.h) when a number of logits is wanted; false: it has to be run in full. */
 bool tern_cpu__screened(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__attention(tern_cpu_step *step, const tern_cpu_op *op);
+
+/* The ops of training; NULL for others. Those of each file: */
+void (*tern_cpu__training_exec(tern_op_kind kind))(tern_cpu_step *, const tern_cpu_op *);
+void (*tern_cpu__gradient_exec(tern_op_kind kind))(tern_cpu_step *, const tern_cpu_op *); /* LINEAR_DX, LINEAR_DW */
+void (*tern_cpu__backward_exec(tern_op_kind kind))(tern_cpu_step *, const tern_cpu_op *); /* the others of a step */
+void (*tern_cpu__update_exec(tern_op_kind kind))(tern_cpu_step *, const tern_cpu_op *); /* SUM_SQUARES, UPDATE, REQUANTIZE */
 
 /* Bytes of scratch that one thread needs for an op of this graph. */
 size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op);

@@ -24,9 +24,9 @@ static exec_fn exec_of(tern_op_kind kind)
     case TERN_OP_GATHER: return tern_cpu__gather;
     case TERN_OP_SAMPLE: /* the host samples */
     case TERN_OP_ROPE_ATTENTION:
-    case TERN_OP_COUNT: break;
+    case TERN_OP_COUNT: return NULL;
+    default: return tern_cpu__training_exec(kind);
     }
-    return NULL;
 }
 
 tern_status tern_cpu__supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
@@ -50,7 +50,8 @@ static tern_cpu_rows rows_at(const tern_graph *g, const tern_binding *bindings, 
 {
     if (view.value == TERN_NO_VALUE) return (tern_cpu_rows){0};
     float *data = (float *)(void *)address(g, bindings, view);
-    return (tern_cpu_rows){.data = data + view.first_col, .stride = g->values[view.value].cols};
+    size_t stride = g->values[view.value].cols;
+    return (tern_cpu_rows){.data = data + view.first_row * stride + view.first_col, .stride = stride};
 }
 
 static void resolve(const tern_graph *g, const tern_binding *bindings, const tern_op *op, tern_cpu_op *out)
@@ -63,7 +64,10 @@ static void resolve(const tern_graph *g, const tern_binding *bindings, const ter
         out->weight[i] = buffer->weight ? buffer : NULL;
         if (!buffer->weight) out->in[i] = rows_at(g, bindings, op->in[i]);
     }
-    if (op->out.value != TERN_NO_VALUE) out->out_base = address(g, bindings, op->out);
+    if (op->out.value != TERN_NO_VALUE) {
+        out->out_base = address(g, bindings, op->out);
+        out->out_weight = bindings[op->out.value].buffer->weight ? bindings[op->out.value].buffer : NULL;
+    }
     out->in_cols = op->in[0].cols;
     out->in_q8 = g->values[op->in[0].value].dtype == TERN_DTYPE_Q8;
     out->max_rows = op->rows == TERN_ROWS_TOKENS ? g->max_tokens : g->max_outputs;

@@ -138,6 +138,8 @@ tern_gpu_dispatch *tern_gpu__add(tern_gpu_program *p, const tern_op *op, tern_gp
 void tern_gpu__bind(tern_gpu_dispatch *d, tern_gpu_range range);
 /* The whole of a value. */
 void tern_gpu__bind_value(const tern_gpu_program *p, tern_gpu_dispatch *d, uint32_t value, bool written);
+/* A value from the view's first row on (f32). */
+void tern_gpu__bind_view(const tern_gpu_program *p, tern_gpu_dispatch *d, tern_view view, bool written);
 /* All parameters. */
 void tern_gpu__bind_params(const tern_gpu_program *p, tern_gpu_dispatch *d, bool written);
 void tern_gpu__bind_nothing(tern_gpu_dispatch *d);
@@ -166,5 +168,9 @@ tern_status tern_gpu__lower_embed(tern_gpu_program *p, const tern_op *op, tern_e
 tern_status tern_gpu__lower_rows(tern_gpu_program *p, const tern_op *op, tern_error *err);      /* RMS_NORM .. GATHER, NORM_QUANT */
 tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op, tern_error *err); /* ROPE, KV_WRITE, ROPE_KV, ATTENTION, ROPE_ATTENTION */
 tern_status tern_gpu__lower_sample(tern_gpu_program *p, const tern_op *op, tern_error *err);    /* SAMPLE */
+tern_status tern_gpu__lower_gradient(tern_gpu_program *p, const tern_op *op, tern_error *err);  /* LINEAR_DX, LINEAR_DW */
+tern_status tern_gpu__lower_attention_rows(tern_gpu_program *p, const tern_op *op, tern_error *err); /* ATTENTION_ROWS and its BACKWARD */
+tern_status tern_gpu__lower_backward(tern_gpu_program *p, const tern_op *op, tern_error *err);  /* the other ops of training, by rows */
+tern_status tern_gpu__lower_update(tern_gpu_program *p, const tern_op *op, tern_error *err);    /* SUM_SQUARES, UPDATE, REQUANTIZE */
 
 #endif

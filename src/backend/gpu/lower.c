@@ -31,6 +31,13 @@ void tern_gpu__bind_value(const tern_gpu_program *p, tern_gpu_dispatch *d, uint3
     tern_gpu__bind(d, (tern_gpu_range){.value = value, .bytes = p->graph->values[value].bytes, .written = written});
 }
 
+void tern_gpu__bind_view(const tern_gpu_program *p, tern_gpu_dispatch *d, tern_view view, bool written)
+{
+    const tern_value *v = &p->graph->values[view.value];
+    uint64_t offset = (uint64_t)view.first_row * v->cols * 4;
+    tern_gpu__bind(d, (tern_gpu_range){.value = view.value, .offset = offset, .bytes = v->bytes - offset, .written = written});
+}
+
 void tern_gpu__bind_params(const tern_gpu_program *p, tern_gpu_dispatch *d, bool written)
 {
     tern_gpu__bind(d, (tern_gpu_range){.value = TERN_GPU_PARAMS, .bytes = p->graph->param_bytes, .written = written});
@@ -99,6 +106,21 @@ static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *
     case TERN_OP_ATTENTION:
     case TERN_OP_ROPE_ATTENTION: return tern_gpu__lower_attention(p, op, err);
     case TERN_OP_SAMPLE: return tern_gpu__lower_sample(p, op, err);
+    case TERN_OP_LINEAR_DX:
+    case TERN_OP_LINEAR_DW: return tern_gpu__lower_gradient(p, op, err);
+    case TERN_OP_ATTENTION_ROWS:
+    case TERN_OP_ATTENTION_ROWS_BACKWARD: return tern_gpu__lower_attention_rows(p, op, err);
+    case TERN_OP_SUM_SQUARES:
+    case TERN_OP_UPDATE:
+    case TERN_OP_REQUANTIZE: return tern_gpu__lower_update(p, op, err);
+    case TERN_OP_SCALE:
+    case TERN_OP_DROPOUT:
+    case TERN_OP_FAKE_QUANTIZE:
+    case TERN_OP_CROSS_ENTROPY:
+    case TERN_OP_RMS_NORM_BACKWARD:
+    case TERN_OP_ROPE_BACKWARD:
+    case TERN_OP_GATE_BACKWARD:
+    case TERN_OP_EMBED_BACKWARD: return tern_gpu__lower_backward(p, op, err);
     case TERN_OP_COUNT: break;
     }
     return tern_gpu__unsupported(p->graph, op, "no kernel", err);

@@ -1,0 +1,11 @@
+/* The ops of a training step beside the linear layers. */
+#include "backend/cpu/exec.h"
+
+typedef void (*exec_fn)(tern_cpu_step *, const tern_cpu_op *);
+
+exec_fn tern_cpu__backward_exec(tern_op_kind kind)
+{
+    switch (kind) {
+    default: return NULL;
+    }
+}

@@ -1,0 +1,50 @@
+/* Graphs that learn: the decoder with its losses, differentiated op by op, and the optimiser's steps.
+ *
+ *     tern_graph_build(training)   ids -> losses, rows of whole sequences
+ *     tern_graph_differentiate     the same, then the gradient of every weight that is `trained`
+ *     tern_graph_plan              memory
+ *     tern_graph_build_updates     one graph more: norms, or the optimiser's steps
+ *
+ * A training graph works on max_tokens rows each time: several sequences packed behind each other (STARTS). The head
+ * takes max_outputs rows at a time, which must divide max_tokens and, if it is less, be a multiple of
+ * TERN_ROW_ALIGNMENT; COUNTS are {max_tokens, max_outputs, 0}. Rows to spare get labels below 0 and start at
+ * themselves. Weights are those of tern_graph_options.weights; the trained ones (tern_weight.trained) get a value
+ * STATE / GRADIENT each, once however often the weight is used (a tied table). */
+#ifndef TERN_GRAPH_TRAINING_H
+#define TERN_GRAPH_TRAINING_H
+
+#include "graph/graph.h"
+
+typedef struct tern_graph_backward_options {
+    bool checkpoint; /* activations of a layer are computed again from its input (arXiv:1604.06174) instead of kept */
+} tern_graph_backward_options;
+
+/* Appends the backward of every op, last first, down to the lowest trained weight; what leads to no trained weight is
+ * left out. The graph must be unfused and unplanned. Straight through both quantisers (F-7). Errors: UNSUPPORTED (an op
+ * without a backward, by name), INVALID_ARGUMENT (nothing is trained), OUT_OF_MEMORY. */
+tern_status tern_graph_differentiate(tern_graph *graph, const tern_graph_backward_options *options, tern_error *err);
+
+/* One trained weight and how it is updated. */
+typedef struct tern_graph_update {
+    const tern_weight *weight; /* dense: its own master */
+    tern_dtype master;         /* F32 or BF16: of the weight's master; of a dense weight, what its encoding says */
+    tern_optimizer optimizer;
+    bool momentum;             /* SGD with m */
+    tern_dtype m, v;           /* of the states */
+    bool decays;
+    float threshold, clamp;    /* as in tern_op */
+    bool has_master;           /* the weight is made from a master: ternary, or dense while it is blended */
+} tern_graph_update;
+
+typedef enum tern_graph_phase {
+    TERN_GRAPH_NORMS,     /* SUM_SQUARES of every gradient, into `norms` */
+    TERN_GRAPH_UPDATE,    /* UPDATE of every weight, then REQUANTIZE where there is a master */
+    TERN_GRAPH_REQUANTIZE /* the second half alone: after loading, or every N steps (F-44) */
+} tern_graph_phase;
+
+/* The graph of one phase over the updates, which must outlive it. States are values with `weight` and `state` set, for
+ * the caller to bind. `sync`: in UPDATE, whether REQUANTIZE follows. Errors: OUT_OF_MEMORY, INVALID_ARGUMENT (none). */
+tern_status tern_graph_build_updates(tern_graph *graph, const tern_config *config, const tern_graph_update *updates,
+                                     size_t n_updates, tern_graph_phase phase, bool sync, tern_error *err);
+
+#endif

@@ -1,0 +1,122 @@
+/* Training in memory: the weights that learn, their states and the graphs, step by step. Nothing here knows of files
+ * (checkpoint.h) or of people (run.h). */
+#ifndef TERN_TRAIN_TRAINER_H
+#define TERN_TRAIN_TRAINER_H
+
+#include "backend/backend.h"
+#include "model/adapter.h"
+#include "ops/ref/update.h"
+#include "train/pack.h"
+
+/* Low-rank adapters on a frozen model (arXiv:2106.09685). */
+typedef struct tern_trainer_lora {
+    uint32_t rank; /* 0: none, all weights are tuned */
+    float alpha;
+    float dropout;              /* 0 <= p < 1 */
+    const char *const *targets; /* [n_targets] PEFT's words, "q_proj"; none: all seven linear layers */
+    size_t n_targets;
+    const tern_adapter *start; /* goes on from this one, whose rank, alpha and targets count; NULL: A is random
+                                * (Kaiming uniform, as PEFT), B zero */
+} tern_trainer_lora;
+
+/* Zero-initialised is not valid: see tern_trainer_defaults. */
+typedef struct tern_trainer_params {
+    uint32_t batch, seq;  /* rows of one run of the graph, and their length */
+    uint32_t accumulate;  /* runs to a step */
+    bool checkpoint;      /* activations are computed again in the backward (F-51) */
+    bool f32_activations; /* no int8 quantiser (W1.58A32) */
+    tern_optimizer optimizer;
+    double lr, beta1, beta2, eps, decay, momentum;
+    double clip; /* largest norm of all gradients; 0: no clipping */
+    tern_schedule schedule;
+    uint64_t n_warmup, n_steps; /* of the schedule */
+    tern_dtype master;          /* F32, or BF16 with stochastic rounding */
+    tern_dtype m, v;            /* F32, BF16, or M8 and V8 */
+    uint32_t sync_every;        /* ternary codes are made anew every so many steps (F-44); 1 */
+    float threshold, clamp;     /* F-38; 0, 0: absmean */
+    uint64_t blend_steps;       /* the quantisers come in linearly over so many steps (F-8); 0: at once */
+    const char *const *freeze;  /* [n_freeze] patterns (fnmatch) of the names in the Hugging Face form; what matches stays */
+    size_t n_freeze;
+    tern_trainer_lora lora;
+    uint64_t seed;         /* dropout, stochastic rounding, new adapters */
+    uint64_t memory_limit; /* bytes on the device; 0: what it has */
+} tern_trainer_params;
+
+tern_trainer_params tern_trainer_defaults(void);
+
+/* What a run will take on the device, in bytes, known before anything is allocated (F-47, F-93). */
+typedef struct tern_trainer_plan {
+    uint64_t weights;   /* what the forward reads and is not its own master */
+    uint64_t masters;   /* with the dense weights that learn */
+    uint64_t gradients, moments;
+    uint64_t activations; /* with the logits of a chunk of rows */
+    uint64_t other;       /* parameters, losses, tables */
+    uint64_t total, limit; /* limit 0: not known */
+    uint64_t n_trained;    /* parameters that learn, of n_parameters */
+    uint64_t n_parameters;
+    uint32_t n_tokens, chunk; /* rows of a run of the graph; rows of logits at a time */
+} tern_trainer_plan;
+
+/* Errors: INVALID_ARGUMENT (params, with the value found and expected; nothing to train), UNSUPPORTED, OUT_OF_MEMORY. */
+tern_status tern_trainer_make_plan(tern_trainer_plan *plan, tern_backend *backend, const tern_model *model,
+                                   const tern_trainer_params *params, tern_error *err);
+
+typedef struct tern_trainer tern_trainer; /* one thread at a time */
+
+/* backend and model are borrowed and must outlive the trainer, as must the strings of params. Opening fails with
+ * OUT_OF_MEMORY, the plan and what would help (--checkpoint, --lora, smaller --batch, 8-bit states), where it does not
+ * fit. Masters start from the model's weights: bf16, f16 or f32 ones as the file has them, of ternary ones
+ * code * scale. */
+tern_status tern_trainer_open(tern_trainer **trainer, tern_backend *backend, const tern_model *model,
+                              const tern_trainer_params *params, tern_error *err);
+void tern_trainer_close(tern_trainer *trainer);
+
+const tern_trainer_params *tern_trainer_params_of(const tern_trainer *trainer);
+const tern_trainer_plan *tern_trainer_plan_of(const tern_trainer *trainer);
+
+/* One step. */
+typedef struct tern_trainer_result {
+    double loss; /* mean over the labels, before the update */
+    double norm; /* of all gradients, before clipping */
+    double lr;
+    uint64_t n_labels, n_positions;
+} tern_trainer_result;
+
+/* Rows: batch * accumulate of them, each of seq positions; fewer leave the rest of the batch masked. Counts the steps
+ * from 0. A loss or norm that is not finite changes nothing and fails with INVALID_ARGUMENT and the step's number. */
+tern_status tern_trainer_step(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows,
+                              tern_trainer_result *result, tern_error *err);
+uint64_t tern_trainer_steps(const tern_trainer *trainer);
+/* Loss alone: the sum over the labels of any number of rows, and how many there are. */
+tern_status tern_trainer_evaluate(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows, double *sum,
+                                  uint64_t *n_labels, tern_error *err);
+/* The gradients of one batch without an update, for tests: tern_trainer_read afterwards gives them; the next step adds
+ * to them unless they are cleared. */
+tern_status tern_trainer_backward(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows, double *loss,
+                                  tern_error *err);
+tern_status tern_trainer_clear(tern_trainer *trainer, tern_error *err);
+
+/* The tensors that learn, in a fixed order. */
+typedef struct tern_trainer_tensor {
+    const char *name; /* Hugging Face's, "model.layers.0.self_attn.q_proj.weight"; of adapters PEFT's,
+                       * "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight" */
+    tern_role role;
+    uint32_t layer;
+    uint32_t rows, cols; /* rows in the model's own order (tern_config.rope_adjacent) */
+    bool ternary;        /* of the master of a ternary layer */
+    tern_dtype dtype[TERN_STATE_COUNT]; /* of each state; U32: it has none */
+} tern_trainer_tensor;
+
+size_t tern_trainer_n_tensors(const tern_trainer *trainer);
+const tern_trainer_tensor *tern_trainer_tensor_at(const tern_trainer *trainer, size_t i);
+/* The bytes of one state of a tensor, tern_row_bytes(dtype, cols, rows), MASTER for all kinds of weights: for
+ * checkpoints, exports and tests. Writing MASTERs takes effect with tern_trainer_sync. */
+tern_status tern_trainer_read(tern_trainer *trainer, size_t i, tern_state state, void *bytes, tern_error *err);
+tern_status tern_trainer_write(tern_trainer *trainer, size_t i, tern_state state, const void *bytes, tern_error *err);
+/* Requantises everything from the masters, and sets the number of steps done. */
+tern_status tern_trainer_sync(tern_trainer *trainer, uint64_t n_steps, tern_error *err);
+
+/* The adapter as it is now, for tern_adapter_write_*; close it. UNSUPPORTED without LoRA. */
+tern_status tern_trainer_adapter(tern_trainer *trainer, tern_adapter **adapter, tern_error *err);
+
+#endif

@@ -58,8 +58,7 @@ tern_status tern_file_read(tern_buf *buf, const char *path, size_t max_bytes, te
     tern_status status = TERN_OK;
     if (map.size > max_bytes)
         status = tern_fail(err, TERN_LIMIT, "%s: %zu bytes, at most %zu expected", path, map.size, max_bytes);
-    else
-        status = tern_buf_add(buf, map.data, map.size, err);
+    else status = tern_buf_add(buf, map.data, map.size, err);
     tern_file_map_close(&map);
     return status;
 }
@@ -118,6 +117,21 @@ void tern_file_writer_pad(tern_file_writer *w, size_t alignment)
     }
 }
 
+/* The new name itself reaches the disk; file systems that cannot sync a folder do without. */
+static void sync_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == path ? tern_strdup("/")
+                   : slash       ? tern_strndup(path, (size_t)(slash - path))
+                                 : tern_strdup(".");
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+    tern_free(folder);
+}
+
 tern_status tern_file_writer_commit(tern_file_writer *w, tern_error *err)
 {
     bool bad = w->failed || fflush(w->stream) != 0 || fsync(fileno(w->stream)) != 0;
@@ -127,6 +141,7 @@ tern_status tern_file_writer_commit(tern_file_writer *w, tern_error *err)
     w->stream = NULL;
     if (status == TERN_OK && rename(w->temp_path, w->path) != 0) status = fail_errno(err, "cannot rename to", w->path);
     if (status == TERN_OK) {
+        sync_folder(w->path);
         tern_free(w->temp_path);
         w->temp_path = NULL;
     }

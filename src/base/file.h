@@ -29,7 +29,7 @@ bool tern_file_exists(const char *path);
 /* dir + "/" + name in storage of tern_alloc; NULL when out of memory. */
 char *tern_path_join(const char *dir, const char *name);
 
-/* Writes to "<path>.tmp-<pid>"; commit syncs and renames it to `path`, abort removes it.
+/* Writes to "<path>.tmp-<pid>"; commit syncs it, renames it to `path` and syncs the folder, abort removes it.
  * Write errors are kept and reported by commit. */
 typedef struct tern_file_writer {
     FILE *stream;

@@ -1,0 +1,183 @@
+/* Drawing curves: scales, axes, lines. */
+#include "train/plot.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WIDTH = 840, HEIGHT = 480, LEFT = 70, RIGHT = 20, TOP = 44, BOTTOM = 56, MAX_POINTS = 1000, N_TICKS = 6 };
+
+static const char *const colours[] = {"#1f6feb", "#d9480f", "#2b8a3e", "#862e9c",
+                                      "#0b7285", "#a61e4d", "#5f3dc4", "#495057"};
+
+/* What a picture shows of each axis, and how far apart its numbers are. */
+typedef struct axis {
+    double low, high, step;
+    bool any;
+} axis;
+
+static void cover(axis *a, double v)
+{
+    if (!a->any || v < a->low) a->low = v;
+    if (!a->any || v > a->high) a->high = v;
+    a->any = true;
+}
+
+/* 1, 2 or 5 times a power of ten, for about N_TICKS steps; the ends move out to whole steps. */
+static void round_ends(axis *a)
+{
+    if (!a->any) *a = (axis){.low = 0, .high = 1, .any = true};
+    if (!(a->high - a->low > 1e-9 * fmax(fabs(a->low), 1e-30))) {
+        const double room = fmax(fabs(a->low) * 0.1, 1e-3);
+        a->low -= room;
+        a->high += room;
+    }
+    const double rough = (a->high - a->low) / N_TICKS, power = pow(10, floor(log10(rough)));
+    a->step = rough <= power ? power : rough <= 2 * power ? 2 * power : rough <= 5 * power ? 5 * power : 10 * power;
+    a->low = floor(a->low / a->step + 1e-9) * a->step;
+    a->high = ceil(a->high / a->step - 1e-9) * a->step;
+}
+
+/* A picture being written; `status` keeps the first failure. */
+typedef struct picture {
+    tern_buf *out;
+    tern_error *err;
+    tern_status status;
+    axis x, y;
+} picture;
+
+#define ADD(p, ...)                                                                                                    \
+    do {                                                                                                               \
+        if ((p)->status == TERN_OK) (p)->status = tern_buf_addf((p)->out, (p)->err, __VA_ARGS__);                      \
+    } while (0)
+
+static double place_x(const picture *p, double v)
+{
+    return LEFT + (v - p->x.low) / (p->x.high - p->x.low) * (WIDTH - LEFT - RIGHT);
+}
+
+static double place_y(const picture *p, double v)
+{
+    return HEIGHT - BOTTOM - (v - p->y.low) / (p->y.high - p->y.low) * (HEIGHT - TOP - BOTTOM);
+}
+
+static void add_text(picture *p, double x, double y, const char *more, const char *text)
+{
+    ADD(p, "<text x=\"%.1f\" y=\"%.1f\"%s>", x, y, more);
+    for (; *text; text++) {
+        if (*text == '<') ADD(p, "&lt;");
+        else if (*text == '&') ADD(p, "&amp;");
+        else ADD(p, "%c", *text);
+    }
+    ADD(p, "</text>\n");
+}
+
+static double not_minus_zero(double v)
+{
+    return v == 0 ? 0 : v;
+}
+
+static void add_grid(picture *p)
+{
+    for (double v = p->x.low; v <= p->x.high + p->x.step / 2; v += p->x.step) {
+        const double x = place_x(p, v), at = fabs(v) < p->x.step / 2 ? 0 : v;
+        ADD(p, "<path class=\"grid\" d=\"M%.1f %dV%d\"/>", x, TOP, HEIGHT - BOTTOM);
+        ADD(p, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.6g</text>\n", x, HEIGHT - BOTTOM + 18, at);
+    }
+    for (double v = p->y.low; v <= p->y.high + p->y.step / 2; v += p->y.step) {
+        const double y = place_y(p, v), at = fabs(v) < p->y.step / 2 ? 0 : v;
+        ADD(p, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", LEFT, y, WIDTH - RIGHT);
+        ADD(p, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.6g</text>\n", LEFT - 8, y + 4, at);
+    }
+    ADD(p, "<path class=\"axis\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, HEIGHT - BOTTOM, WIDTH - RIGHT);
+}
+
+/* Point k of at most MAX_POINTS: the mean of those that fall together. False when none of them is finite. */
+static bool point_at(const tern_plot_curve *c, size_t k, size_t n_points, double *x, double *y)
+{
+    size_t from = k * c->n / n_points, to = (k + 1) * c->n / n_points, n = 0;
+    *x = *y = 0;
+    for (size_t i = from; i < to; i++) {
+        if (!isfinite(c->x[i]) || !isfinite(c->y[i])) continue;
+        *x += c->x[i];
+        *y += c->y[i];
+        n++;
+    }
+    if (n == 0) return false;
+    *x /= (double)n;
+    *y /= (double)n;
+    return true;
+}
+
+static void add_line(picture *p, const tern_plot_curve *c, const char *colour, bool pale, bool averaged)
+{
+    const size_t n = c->n < MAX_POINTS ? c->n : MAX_POINTS;
+    double x, y, mean = 0;
+    char command = 'M';
+    ADD(p, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%s\"%s d=\"", colour, pale ? "1" : "2",
+        pale ? " opacity=\"0.35\"" : "");
+    for (size_t k = 0; k < n; k++) {
+        if (!point_at(c, k, n, &x, &y)) continue;
+        mean = command == 'M' ? y : mean + (y - mean) * fmax(2.0 / 32, 1.0 / (double)(k + 1));
+        ADD(p, "%c%.1f %.1f", command, place_x(p, x), place_y(p, averaged ? mean : y));
+        command = 'L';
+    }
+    ADD(p, "\"/>\n");
+}
+
+static void add_dots(picture *p, const tern_plot_curve *c, const char *colour)
+{
+    const size_t n = c->n < MAX_POINTS ? c->n : MAX_POINTS;
+    double x, y;
+    for (size_t k = 0; k < n; k++)
+        if (point_at(c, k, n, &x, &y))
+            ADD(p, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", place_x(p, x), place_y(p, y), colour);
+}
+
+static void add_curve(picture *p, const tern_plot_curve *c, size_t i)
+{
+    const char *colour = colours[i % (sizeof colours / sizeof *colours)];
+    const double y = TOP + 16 + 20 * (double)i, x = WIDTH - RIGHT - 150;
+    if (c->smooth && c->n > 32) add_line(p, c, colour, true, false);
+    add_line(p, c, colour, false, c->smooth && c->n > 32);
+    if (c->marked) add_dots(p, c, colour);
+    ADD(p, "<path stroke=\"%s\" stroke-width=\"3\" d=\"M%.1f %.1fh24\"/>", colour, x, y - 4);
+    add_text(p, x + 32, y, "", c->label);
+}
+
+static void find_axes(picture *p, const tern_plot_curve *curves, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < curves[i].n; k++)
+            if (isfinite(curves[i].x[k]) && isfinite(curves[i].y[k])) {
+                cover(&p->x, curves[i].x[k]);
+                cover(&p->y, curves[i].y[k]);
+            }
+    round_ends(&p->x);
+    round_ends(&p->y);
+    p->x.low = not_minus_zero(p->x.low);
+    p->y.low = not_minus_zero(p->y.low);
+}
+
+tern_status tern_plot_svg(tern_buf *out, const char *title, const char *x_label, const char *y_label,
+                          const tern_plot_curve *curves, size_t n, tern_error *err)
+{
+    picture p = {.out = out, .err = err};
+    find_axes(&p, curves, n);
+    size_t points = 0;
+    for (size_t i = 0; i < n; i++) points += curves[i].n;
+    ADD(&p,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">\n"
+        "<style>text{font:13px sans-serif;fill:#343a40}.grid{stroke:#e9ecef}.axis{stroke:#868e96;fill:none}</style>\n"
+        "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
+        WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
+    add_text(&p, LEFT, 26, " style=\"font-size:16px\"", title);
+    add_grid(&p);
+    add_text(&p, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 14, " text-anchor=\"middle\"", x_label);
+    ADD(&p, "<g transform=\"translate(18 %d) rotate(-90)\">", (TOP + HEIGHT - BOTTOM) / 2);
+    add_text(&p, 0, 0, " text-anchor=\"middle\"", y_label);
+    ADD(&p, "</g>\n");
+    if (points == 0) add_text(&p, WIDTH / 2.0, HEIGHT / 2.0, " text-anchor=\"middle\"", "nothing measured yet");
+    for (size_t i = 0; i < n; i++) add_curve(&p, &curves[i], i);
+    ADD(&p, "</svg>\n");
+    return p.status;
+}

@@ -1,0 +1,39 @@
+/* The controller of the duty cycle. */
+#include "train/power.h"
+
+#include <math.h>
+
+static const double lowest = 0.1, fall = 0.85, rise = 0.02, hysteresis = 5, danger = 10, longest_rest = 60;
+
+static double duty_of(tern_power_mode mode)
+{
+    switch (mode) {
+    case TERN_POWER_SAVER: return 0.6;
+    case TERN_POWER_BALANCED: return 0.9;
+    case TERN_POWER_PERFORMANCE: break;
+    }
+    return 1;
+}
+
+void tern_power_init(tern_power *power, tern_power_mode mode, double max_temp, double now)
+{
+    *power = (tern_power){.mode = mode, .max_temp = max_temp, .duty = duty_of(mode), .seen = now};
+}
+
+/* What `seconds` at this temperature do to the duty cycle. */
+static void adapt(tern_power *power, double seconds, double temp)
+{
+    if (temp >= power->max_temp + danger) power->stopped = true;
+    if (temp < power->max_temp) power->stopped = false;
+    if (temp > power->max_temp) power->duty = fmax(lowest, power->duty * pow(fall, seconds));
+    else if (temp < power->max_temp - hysteresis)
+        power->duty = fmin(duty_of(power->mode), power->duty + rise * seconds);
+}
+
+double tern_power_rest(tern_power *power, double now, double busy, double temp)
+{
+    if (power->max_temp > 0 && isfinite(temp)) adapt(power, fmax(0, now - power->seen), temp);
+    power->seen = now;
+    if (power->stopped) return 1;
+    return fmin(longest_rest, busy * (1 / power->duty - 1));
+}

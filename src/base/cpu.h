@@ -40,6 +40,8 @@ void tern_cpu_name(char *out, uint32_t out_bytes);
 uint32_t tern_cpu_cores(void);
 /* Logical CPUs (hardware threads) this process may run on, limited in the same way; at least 1. */
 uint32_t tern_cpu_threads(void);
+/* Bytes of memory that this machine has, no more than a container's limit; 0: not known. */
+uint64_t tern_cpu_memory(void);
 /* Writes one logical CPU number for each physical core, at most cap, to ids; returns how many (0: not known here). */
 uint32_t tern_cpu_core_ids(uint32_t *ids, uint32_t cap);
 

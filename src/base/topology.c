@@ -31,6 +31,25 @@ static uint32_t online_cpus(void)
     return n > 0 ? (uint32_t)n : 1;
 }
 
+/* Of the container; no limit ("max", or no file) is UINT64_MAX. */
+static uint64_t container_memory(void)
+{
+    char line[64] = "";
+    FILE *f = fopen("/sys/fs/cgroup/memory.max", "re");
+    if (!f) return UINT64_MAX;
+    bool got = fgets(line, sizeof line, f) != NULL;
+    fclose(f);
+    unsigned long long bytes = strtoull(line, NULL, 10);
+    return got && bytes ? bytes : UINT64_MAX;
+}
+
+uint64_t tern_cpu_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0, limit = container_memory();
+    return limit < bytes ? limit : bytes;
+}
+
 #if defined(__linux__)
 #include <sched.h>
 

@@ -1,7 +1,6 @@
 /* The graphs of a session: built, bound to memory, prepared, and run step by step. */
 #include "infer/runner.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -38,7 +37,7 @@ static tern_status build(tern_runner *r, tern_runner_graph *g, uint32_t max_toke
     return tern_graph_plan(&g->graph, b->fusions, err);
 }
 
-/* cos and sin of every position and frequency. The angle is the f32 product, as transformers computes it. */
+/* cos and sin of every position and frequency. */
 static tern_status fill_rope_table(tern_runner *r, tern_error *err)
 {
     const tern_config *c = tern_engine_config(r->engine);
@@ -48,11 +47,7 @@ static tern_status fill_rope_table(tern_runner *r, tern_error *err)
     tern_status status = frequencies && row ? TERN_OK : tern_fail_alloc(err, c->head_dim * sizeof(float));
     if (status == TERN_OK) tern_config_rope_frequencies(c, frequencies);
     for (uint32_t pos = 0; pos < n_positions && status == TERN_OK; pos++) {
-        for (uint32_t i = 0; i < half; i++) {
-            float angle = (float)pos * frequencies[i];
-            row[2 * i] = (float)cos((double)angle);
-            row[2 * i + 1] = (float)sin((double)angle);
-        }
+        tern_config_rope_row(c, frequencies, pos, row);
         uint64_t bytes = c->head_dim * sizeof(float);
         status = b->buffer_write(b, r->rope_table, pos * bytes, row, bytes, err);
     }

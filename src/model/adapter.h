@@ -39,6 +39,16 @@ typedef struct tern_adapter tern_adapter; /* immutable after opening; shared by 
  * are not finite, targets without tensors), UNSUPPORTED (what is not plain LoRA of linear layers: DoRA, biases, whole
  * modules, ranks that differ), LIMIT, NOT_FOUND, IO, OUT_OF_MEMORY. */
 tern_status tern_adapter_open(tern_adapter **adapter, const char *path, const tern_model *model, tern_error *err);
+/* An adapter in memory: pairs of zeros at these places, which the caller fills in through their pointers. Of `info`
+ * rank, alpha, dropout, rslora and base count. Errors: INVALID_ARGUMENT (no pair, a role without a matrix), MALFORMED
+ * and LIMIT (info), OUT_OF_MEMORY. */
+typedef struct tern_adapter_place {
+    tern_role role;
+    uint32_t layer;
+} tern_adapter_place;
+
+tern_status tern_adapter_make(tern_adapter **adapter, const tern_model *model, const tern_adapter_info *info,
+                              const tern_adapter_place *places, size_t n_places, tern_error *err);
 /* Safe on NULL. */
 void tern_adapter_close(tern_adapter *adapter);
 

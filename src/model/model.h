@@ -58,6 +58,14 @@ typedef enum tern_role {
 } tern_role;
 /* clang-format on */
 
+enum { TERN_ROLE_NAME_BYTES = 72 };
+
+/* The tensor's name in Hugging Face folders; out holds TERN_ROLE_NAME_BYTES. */
+void tern_role_hf_name(tern_role role, uint32_t layer, char *out);
+/* A matrix of a linear layer; the vector of a norm. */
+bool tern_role_is_linear(tern_role role);
+bool tern_role_is_norm(tern_role role);
+
 /* One tensor. `data` lies in the mapped file or in memory of the model, in the encoding's file layout, tail included.
  * A ternary weight's value is code * scale, or code * row_scales[row] where row_scales is not NULL; block scales inside
  * the data (tq1_0, tq2_0) are already in scale/row_scales and must not be applied again. Norms are always F32. */
@@ -104,6 +112,13 @@ const tern_tokenizer *tern_model_tokenizer(const tern_model *model);
 /* The weight of a role (layer 0 for those outside the layers). For OUTPUT of a tied model: the embedding's. encoding
  * NULL when absent. */
 const tern_weight *tern_model_weight(const tern_model *model, tern_role role, uint32_t layer);
+/* Rows first .. first + n - 1 of a weight as f32 [n][cols], in the model's own order, from the mapped file: the bf16, f16
+ * or f32 values that an HF folder has (those that its ternary weights were made of); else the decoded values, which of
+ * ternary weights are code * scale. Errors: INVALID_ARGUMENT (no such rows), OUT_OF_MEMORY. */
+tern_status tern_model_master(const tern_model *model, tern_role role, uint32_t layer, uint32_t first, uint32_t n,
+                              float *out, tern_error *err);
+/* Whether those are more than codes times a scale. */
+bool tern_model_has_master(const tern_model *model, tern_role role, uint32_t layer);
 /* Bytes of all weights; parameters (elements of all weights). */
 uint64_t tern_model_bytes(const tern_model *model);
 uint64_t tern_model_parameters(const tern_model *model);
@@ -111,6 +126,9 @@ uint64_t tern_model_parameters(const tern_model *model);
 /* Fills freq[head_dim / 2] with the inverse frequencies in f32, scaling and rope_factors applied (llama3: Meta's rule;
  * the same f32 steps as transformers' modeling_rope_utils). */
 void tern_config_rope_frequencies(const tern_config *config, float *freq);
+/* cos and sin of one position, [head_dim / 2] pairs, from these frequencies. The angle is the f32 product, as
+ * transformers computes it. */
+void tern_config_rope_row(const tern_config *config, const float *freq, uint32_t position, float *row);
 
 /* Writes the model as GGUF. `linear` is the encoding of the layers' matrices (NULL keeps what each has), `head` that of
  * the embedding and output tables (NULL keeps; bf16/f16 tables stay). Ternary weights into a ternary encoding keep

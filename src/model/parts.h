@@ -21,7 +21,7 @@ enum {
     TERN_MODEL__MAX_VOCAB = 1 << 24,
     TERN_MODEL__MAX_CTX = 1 << 24,
     TERN_MODEL__MAX_HEAD_DIM = 512,
-    TERN_MODEL__NAME_BYTES = 72
+    TERN_MODEL__NAME_BYTES = TERN_ROLE_NAME_BYTES
 };
 
 struct tern_model {

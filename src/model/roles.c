@@ -105,3 +105,18 @@ void tern_role__shape(tern_role role, const tern_config *config, uint32_t *rows,
     *rows = r;
     *cols = n;
 }
+
+void tern_role_hf_name(tern_role role, uint32_t layer, char *out)
+{
+    tern_role__hf_name(role, layer, 0, out);
+}
+
+bool tern_role_is_linear(tern_role role)
+{
+    return roles[role].kind == TERN_KIND_L;
+}
+
+bool tern_role_is_norm(tern_role role)
+{
+    return roles[role].kind == TERN_KIND_N;
+}

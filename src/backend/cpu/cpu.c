@@ -8,6 +8,7 @@
 #include "backend/cpu/measure.h"
 #include "backend/cpu/screen.h"
 #include "base/alloc.h"
+#include "base/cpu.h"
 
 static tern_cpu *self(tern_backend *b)
 {
@@ -160,7 +161,7 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
     if (!cpu) return tern_fail_alloc(err, sizeof *cpu);
     pthread_mutex_init(&cpu->running, NULL);
     cpu->base = (tern_backend){
-        .name = "cpu", .fusions = TERN_FUSION_IN_PLACE, .max_steps = 1, .screens = true, .close = cpu_close, .buffer_create = buffer_create, .weight_create = tern_cpu__weight_create,
+        .name = "cpu", .memory = tern_cpu_memory(), .fusions = TERN_FUSION_IN_PLACE, .max_steps = 1, .screens = true, .close = cpu_close, .buffer_create = buffer_create, .weight_create = tern_cpu__weight_create,
         .buffer_free = buffer_free, .buffer_write = buffer_write, .buffer_read = buffer_read, .supports = tern_cpu__supports,
         .prepare = tern_cpu__prepare, .prepared_free = tern_cpu__prepared_free, .run = run, .wait = wait, .counters = counters,
         .measure = tern_cpu__measure, .profile = profile};

@@ -120,6 +120,7 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
     pthread_mutex_init(&s->making, NULL);
     s->base = (tern_backend){.name = s->name,
                              .device = device->device,
+                             .copies_weights = host->copies_weights && device->copies_weights,
                              .fusions = host->fusions & device->fusions,
                              .max_steps = 1,
                              .screens = host->screens,

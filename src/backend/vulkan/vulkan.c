@@ -217,6 +217,8 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
     vk->trusting = how.trusting;
     tern_status status = open_parts(vk, &how, err);
     vk->base.device = vk->physical.properties.deviceName;
+    vk->base.copies_weights = true;
+    if (status == TERN_OK) vk->base.memory = tern_vulkan__memory(&vk->physical);
     if (status == TERN_OK) *backend = &vk->base;
     else vulkan_close(&vk->base);
     return status;

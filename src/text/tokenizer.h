@@ -74,5 +74,9 @@ const char *tern_tokenizer_chat_template(const tern_tokenizer *t);
 
 /* Writes the tokenizer.ggml.* keys that open_gguf reads back to the same tokenizer. */
 tern_status tern_tokenizer_write_gguf(const tern_tokenizer *t, tern_gguf_writer *w, tern_error *err);
+/* Writes tokenizer.json, tokenizer_config.json and generation_config.json into the folder `dir`, which must be there, for
+ * open_hf and for transformers. A rank list (tiktoken) becomes merges. Errors: UNSUPPORTED (SentencePiece), IO,
+ * OUT_OF_MEMORY. */
+tern_status tern_tokenizer_write_hf(const tern_tokenizer *t, const char *dir, tern_error *err);
 
 #endif

@@ -47,5 +47,8 @@ tern_status tern_tokenizer__set_template(tern_tokenizer *t, const void *text, si
 tern_status tern_tokenizer__add_merge(tern_tokenizer *t, uint32_t index, tern_span left, tern_span right, tern_error *err);
 /* "a b" at its first space that is not its first byte. Errors: MALFORMED. */
 tern_status tern_tokenizer__split_merge(tern_span merge, uint32_t index, tern_span *left, tern_span *right, tern_error *err);
+/* Calls fn for each merge in its order; those of a rank list (tiktoken) are all ways to make each token of two. */
+typedef tern_status (*tern_merge_fn)(void *user, int32_t left, int32_t right, tern_error *err);
+tern_status tern_tokenizer__each_merge(const tern_tokenizer *t, tern_merge_fn fn, void *user, tern_error *err);
 
 #endif

@@ -107,56 +107,25 @@ static tern_status write_scores(const tern_tokenizer *t, tern_gguf_writer *w, te
     return status;
 }
 
-static tern_status add_merge(strings *s, const tern_vocab *v, int32_t left, int32_t right, tern_error *err)
-{
-    tern_span l = tern_vocab__piece(v, (uint32_t)left), r = tern_vocab__piece(v, (uint32_t)right);
-    TERN_TRY(tern_buf_add(&s->bytes, l.data, l.size, err));
-    TERN_TRY(tern_buf_add(&s->bytes, " ", 1, err));
-    return add_string(s, r, err);
-}
+/* "left right" in the list of a writing. */
+typedef struct merges {
+    strings *s;
+    const tern_vocab *v;
+} merges;
 
-static tern_status list_pairs(strings *s, const tern_tokenizer *t, tern_error *err)
+static tern_status add_merge(void *user, int32_t left, int32_t right, tern_error *err)
 {
-    tern_pair *all = NULL;
-    TERN_TRY(tern_pairs__sorted(&t->pairs, &all, err));
-    tern_status status = TERN_OK;
-    for (size_t i = 0; status == TERN_OK && i < t->pairs.n; i++) status = add_merge(s, &t->vocab, all[i].left, all[i].right, err);
-    tern_free(all);
-    return status;
-}
-
-enum { MAX_SPLIT_BYTES = 1024 };
-
-/* Every way to make the token of two others, those of the lowest left id first: what tokenizer.json files of tiktoken
- * vocabularies hold. Tokens beyond MAX_SPLIT_BYTES are left to KEY_RULE. */
-static tern_status list_splits(strings *s, const tern_vocab *v, uint32_t id, tern_error *err)
-{
-    tern_pair found[MAX_SPLIT_BYTES];
-    size_t n = 0;
-    tern_span text = tern_vocab__text(v, id);
-    for (size_t at = 1; at < text.size && text.size <= MAX_SPLIT_BYTES; at++) {
-        tern_pair pair = {.left = tern_vocab__find(v, text.data, at), .right = tern_vocab__find(v, text.data + at, text.size - at)};
-        if (pair.left < 0 || pair.right < 0) continue;
-        if (v->entries[pair.left].type != TERN_TOKEN_NORMAL || v->entries[pair.right].type != TERN_TOKEN_NORMAL) continue;
-        size_t place = n++;
-        for (; place > 0 && found[place - 1].left > pair.left; place--) found[place] = found[place - 1];
-        found[place] = pair;
-    }
-    for (size_t i = 0; i < n; i++) TERN_TRY(add_merge(s, v, found[i].left, found[i].right, err));
-    return TERN_OK;
-}
-
-static tern_status list_ranks(strings *s, const tern_vocab *v, tern_error *err)
-{
-    for (uint32_t id = 0; id < v->n; id++)
-        if (v->entries[id].type == TERN_TOKEN_NORMAL) TERN_TRY(list_splits(s, v, id, err));
-    return TERN_OK;
+    const merges *m = user;
+    tern_span l = tern_vocab__piece(m->v, (uint32_t)left), r = tern_vocab__piece(m->v, (uint32_t)right);
+    TERN_TRY(tern_buf_add(&m->s->bytes, l.data, l.size, err));
+    TERN_TRY(tern_buf_add(&m->s->bytes, " ", 1, err));
+    return add_string(m->s, r, err);
 }
 
 static tern_status write_merges(const tern_tokenizer *t, tern_gguf_writer *w, tern_error *err)
 {
     strings s = {0};
-    tern_status status = t->rule == TERN_MERGE_PAIRS ? list_pairs(&s, t, err) : list_ranks(&s, &t->vocab, err);
+    tern_status status = tern_tokenizer__each_merge(t, add_merge, &(merges){&s, &t->vocab}, err);
     if (status == TERN_OK) return write_strings(&s, w, KEY_MERGES, err);
     drop_strings(&s);
     return status;

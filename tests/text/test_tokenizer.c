@@ -1,4 +1,6 @@
 /* Tokenizers against the ids of tiktoken, tokenizers, SentencePiece and llama.cpp. */
+#include <sys/stat.h>
+
 #include "text/goldens.h"
 
 static void test_demo(void **state)
@@ -64,17 +66,9 @@ static tern_tokenizer *open_gguf(const char *path)
     return t;
 }
 
-/* Writes it, reads it back, closes the original. */
-static tern_tokenizer *through_gguf(tern_tokenizer *t, const char *name)
+/* Closes the original. */
+static tern_tokenizer *check_same(tern_tokenizer *t, tern_tokenizer *back)
 {
-    tern_error err = {0};
-    tern_gguf_writer *w = NULL;
-    const char *path = test_scratch(name);
-    assert_ok(tern_gguf_writer_open(&w, path, &err), err);
-    assert_ok(tern_tokenizer_write_gguf(t, w, &err), err);
-    assert_ok(tern_gguf_writer_begin_data(w, &err), err);
-    assert_ok(tern_gguf_writer_commit(w, &err), err);
-    tern_tokenizer *back = open_gguf(path);
     assert_int_equal(tern_tokenizer_size(back), tern_tokenizer_size(t));
     assert_int_equal(tern_tokenizer_bos(back), tern_tokenizer_bos(t));
     assert_int_equal(tern_tokenizer_eos(back), tern_tokenizer_eos(t));
@@ -88,6 +82,59 @@ static tern_tokenizer *through_gguf(tern_tokenizer *t, const char *name)
     }
     tern_tokenizer_close(t);
     return back;
+}
+
+/* Writes a folder, reads it back, closes the original. */
+static tern_tokenizer *through_hf(tern_tokenizer *t, const char *name)
+{
+    tern_error err = {0};
+    tern_tokenizer *back = NULL;
+    const char *dir = test_scratch(name);
+    mkdir(dir, 0777);
+    assert_ok(tern_tokenizer_write_hf(t, dir, &err), err);
+    assert_ok(tern_tokenizer_open_hf(&back, dir, &err), err);
+    return check_same(t, back);
+}
+
+/* Writes it, reads it back, closes the original. */
+static tern_tokenizer *through_gguf(tern_tokenizer *t, const char *name)
+{
+    tern_error err = {0};
+    tern_gguf_writer *w = NULL;
+    const char *path = test_scratch(name);
+    assert_ok(tern_gguf_writer_open(&w, path, &err), err);
+    assert_ok(tern_tokenizer_write_gguf(t, w, &err), err);
+    assert_ok(tern_gguf_writer_begin_data(w, &err), err);
+    assert_ok(tern_gguf_writer_commit(w, &err), err);
+    return check_same(t, open_gguf(path));
+}
+
+/* tokenizer.json of each kind of byte-level tokenizer: listed merges, ranks, GPT-2's pattern. */
+static void test_written_hf(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_tokenizer *t = through_hf(open_llama3(), "hf-llama3");
+    goldens g = goldens_of_json("llama3_golden.json"), h = goldens_of_inp("ggml-vocab-llama-bpe.gguf");
+    check_goldens(t, &g, false);
+    check_goldens(t, &h, false);
+    goldens_free(&g);
+    goldens_free(&h);
+    tern_tokenizer_close(t);
+    t = through_hf(open_gguf(test_fixture("tokenizers/ggml-vocab-gpt-2.gguf")), "hf-gpt2");
+    g = goldens_of_inp("ggml-vocab-gpt-2.gguf");
+    check_goldens(t, &g, true);
+    goldens_free(&g);
+    tern_tokenizer_close(t);
+    assert_ok(tern_tokenizer_open_hf(&t, test_model("tiny-stories-bitnet"), &err), err);
+    t = through_hf(t, "hf-demo");
+    g = goldens_of_json("demo_golden.json");
+    check_goldens(t, &g, true);
+    goldens_free(&g);
+    tern_tokenizer_close(t);
+    t = open_spm1024();
+    assert_int_equal(tern_tokenizer_write_hf(t, test_scratch("hf-demo"), &err), TERN_UNSUPPORTED);
+    tern_tokenizer_close(t);
 }
 
 static void test_gguf_gpt2(void **state)
@@ -219,6 +266,7 @@ int main(void)
         cmocka_unit_test(test_demo),
         cmocka_unit_test(test_llama3),
         cmocka_unit_test(test_sentencepiece),
+        cmocka_unit_test(test_written_hf),
         cmocka_unit_test(test_gguf_gpt2),
         cmocka_unit_test(test_gguf_llama_spm),
         cmocka_unit_test(test_written_llama3),

@@ -1,0 +1,118 @@
+/* Writing checkpoints, tensor by tensor. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "format/json.h"
+#include "train/checkpoint_parts.h"
+#include "train/data_layout.h"
+
+/* What is written, in order: the run, the items, the hashes. */
+typedef struct writer {
+    const tern_checkpoint_source *source;
+    tern_st_tensor *tensors; /* [n] */
+    size_t n;
+    uint64_t *hashes; /* [n] the header's, then those of tensors 0 .. n - 2 */
+    char *run;
+    uint8_t *bytes; /* of the largest item */
+    tern_buf header;
+} writer;
+
+static void free_writer(writer *w)
+{
+    tern_free(w->tensors);
+    tern_free(w->hashes);
+    tern_free(w->run);
+    tern_free(w->bytes);
+    tern_buf_deinit(&w->header);
+}
+
+static tern_st_tensor flat(const char *name, tern_st_dtype dtype, size_t n)
+{
+    return (tern_st_tensor){.name = name,
+                            .dtype = dtype,
+                            .n_dims = 1,
+                            .dims = {n},
+                            .n_elements = n,
+                            .bytes = n * tern_st_dtype_bytes(dtype)};
+}
+
+static tern_status list_tensors(writer *w, tern_error *err)
+{
+    const tern_checkpoint_source *s = w->source;
+    size_t largest = 0;
+    w->n = s->n + 2;
+    w->tensors = tern_calloc(w->n, sizeof *w->tensors);
+    w->hashes = tern_calloc(w->n, sizeof *w->hashes);
+    w->run = json_dumps(s->run, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    if (!w->tensors || !w->hashes || !w->run) return tern_fail_alloc(err, w->n * sizeof *w->tensors);
+    w->tensors[0] = flat(TERN_CHECKPOINT__RUN, TERN_ST_U8, strlen(w->run));
+    for (size_t i = 0; i < s->n; i++) {
+        w->tensors[1 + i] = tern_checkpoint__tensor(&s->items[i]);
+        if (w->tensors[1 + i].bytes > largest) largest = w->tensors[1 + i].bytes;
+    }
+    w->tensors[w->n - 1] = flat(TERN_CHECKPOINT__HASHES, TERN_ST_U64, w->n);
+    w->bytes = tern_alloc(largest);
+    return w->bytes ? TERN_OK : tern_fail_alloc(err, largest);
+}
+
+static tern_status add_entry(tern_buf *header, const tern_st_tensor *t, uint64_t begin, tern_error *err)
+{
+    TERN_TRY(tern_buf_addf(header, err, ","));
+    TERN_TRY(tern_json_add_string(header, t->name, strlen(t->name), err));
+    TERN_TRY(tern_buf_addf(header, err, ":{\"dtype\":\"%s\",\"shape\":[", tern_st_dtype_name(t->dtype)));
+    for (uint32_t i = 0; i < t->n_dims; i++)
+        TERN_TRY(tern_buf_addf(header, err, "%s%llu", i ? "," : "", (unsigned long long)t->dims[i]));
+    return tern_buf_addf(header, err, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin,
+                         (unsigned long long)begin + t->bytes);
+}
+
+static tern_status build_header(writer *w, tern_error *err)
+{
+    uint64_t begin = 0;
+    tern_buf *h = &w->header;
+    TERN_TRY(tern_buf_addf(h, err, "{\"__metadata__\":{\"format\":\"tern checkpoint %d\"}", TERN_CHECKPOINT__VERSION));
+    for (size_t i = 0; i < w->n; i++) {
+        TERN_TRY(add_entry(h, &w->tensors[i], begin, err));
+        begin += w->tensors[i].bytes;
+    }
+    TERN_TRY(tern_buf_addf(h, err, "}"));
+    while (h->size % 8) TERN_TRY(tern_buf_addf(h, err, " "));
+    return TERN_OK;
+}
+
+static tern_status write_data(writer *w, tern_file_writer *file, tern_error *err)
+{
+    uint8_t word[8];
+    tern_store_u64(word, w->header.size);
+    tern_file_writer_add(file, word, sizeof word);
+    tern_file_writer_add(file, w->header.data, w->header.size);
+    tern_file_writer_add(file, w->run, w->tensors[0].bytes);
+    w->hashes[0] = tern_train__hash(TERN_TRAIN_HASH_START, w->header.data, w->header.size);
+    w->hashes[1] = tern_train__hash(TERN_TRAIN_HASH_START, w->run, w->tensors[0].bytes);
+    for (size_t i = 0; i < w->source->n; i++) {
+        const size_t n = w->tensors[1 + i].bytes;
+        TERN_TRY(w->source->read(w->source->context, i, w->bytes, err));
+        tern_file_writer_add(file, w->bytes, n);
+        w->hashes[2 + i] = tern_train__hash(TERN_TRAIN_HASH_START, w->bytes, n);
+    }
+    for (size_t i = 0; i < w->n; i++) {
+        tern_store_u64(word, w->hashes[i]);
+        tern_file_writer_add(file, word, sizeof word);
+    }
+    return TERN_OK;
+}
+
+tern_status tern_checkpoint_write(const char *path, const tern_checkpoint_source *source, tern_error *err)
+{
+    writer w = {.source = source};
+    tern_json_use_allocator();
+    tern_file_writer file = {0};
+    tern_status status = list_tensors(&w, err);
+    if (status == TERN_OK) status = build_header(&w, err);
+    if (status == TERN_OK) status = tern_file_writer_open(&file, path, err);
+    if (status == TERN_OK) status = write_data(&w, &file, err);
+    if (status == TERN_OK) status = tern_file_writer_commit(&file, err);
+    tern_file_writer_abort(&file);
+    free_writer(&w);
+    return status;
+}

@@ -58,6 +58,21 @@ size_t tern_st_dtype_bytes(tern_st_dtype dtype);
 /* n elements from `first` on to f32 (F32, F16, BF16, F64, integers and BOOL). */
 void tern_st_to_f32(const tern_st_tensor *t, uint64_t first, size_t n, float *out);
 
+/* Writes one file piece by piece; it appears whole or not at all. `data` of the tensors is not looked at: their bytes
+ * follow in the order given. Errors: INVALID_ARGUMENT (a tensor, by name), LIMIT, IO, OUT_OF_MEMORY; those of writing
+ * are kept for commit, which also wants exactly the bytes of all tensors. */
+typedef struct tern_safetensors_writer {
+    tern_file_writer file;
+    uint64_t written, expected;
+} tern_safetensors_writer;
+
+tern_status tern_safetensors_writer_open(tern_safetensors_writer *w, const char *path, const tern_st_tensor *tensors,
+                                         size_t n, const char *const *metadata, tern_error *err);
+void tern_safetensors_writer_add(tern_safetensors_writer *w, const void *bytes, size_t n);
+tern_status tern_safetensors_writer_commit(tern_safetensors_writer *w, tern_error *err);
+/* Safe on a failed and a committed writer. */
+void tern_safetensors_writer_abort(tern_safetensors_writer *w);
+
 /* Writes one file atomically: tensors in the order given, data from each tensor's `data` pointer; `metadata` is a list
  * of key, value, ..., NULL, or NULL. */
 tern_status tern_safetensors_write(const char *path, const tern_st_tensor *tensors, size_t n,

@@ -83,25 +83,48 @@ static tern_status build_header(tern_buf *header, const tern_st_tensor *tensors,
     return TERN_OK;
 }
 
-static tern_status write_file(const char *path, const tern_buf *header, const tern_st_tensor *tensors, size_t n,
-                              tern_error *err)
+tern_status tern_safetensors_writer_open(tern_safetensors_writer *w, const char *path, const tern_st_tensor *tensors,
+                                         size_t n, const char *const *metadata, tern_error *err)
 {
-    tern_file_writer w;
-    TERN_TRY(tern_file_writer_open(&w, path, err));
-    uint8_t length[8];
-    tern_store_u64(length, header->size);
-    tern_file_writer_add(&w, length, sizeof length);
-    tern_file_writer_add(&w, header->data, header->size);
-    for (size_t i = 0; i < n; i++) tern_file_writer_add(&w, tensors[i].data, tensors[i].bytes);
-    return tern_file_writer_commit(&w, err);
+    *w = (tern_safetensors_writer){0};
+    for (size_t i = 0; i < n; i++) w->expected += tensors[i].bytes;
+    tern_buf header = {0};
+    tern_status status = build_header(&header, tensors, n, metadata, err);
+    if (status == TERN_OK) status = tern_file_writer_open(&w->file, path, err);
+    if (status == TERN_OK) {
+        uint8_t length[8];
+        tern_store_u64(length, header.size);
+        tern_file_writer_add(&w->file, length, sizeof length);
+        tern_file_writer_add(&w->file, header.data, header.size);
+    }
+    tern_buf_deinit(&header);
+    return status;
+}
+
+void tern_safetensors_writer_add(tern_safetensors_writer *w, const void *bytes, size_t n)
+{
+    tern_file_writer_add(&w->file, bytes, n);
+    w->written += n;
+}
+
+tern_status tern_safetensors_writer_commit(tern_safetensors_writer *w, tern_error *err)
+{
+    if (w->written == w->expected) return tern_file_writer_commit(&w->file, err);
+    tern_file_writer_abort(&w->file);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%llu bytes of tensors written, their shapes need %llu",
+                     (unsigned long long)w->written, (unsigned long long)w->expected);
+}
+
+void tern_safetensors_writer_abort(tern_safetensors_writer *w)
+{
+    tern_file_writer_abort(&w->file);
 }
 
 tern_status tern_safetensors_write(const char *path, const tern_st_tensor *tensors, size_t n,
                                    const char *const *metadata, tern_error *err)
 {
-    tern_buf header = {0};
-    tern_status status = build_header(&header, tensors, n, metadata, err);
-    if (status == TERN_OK) status = write_file(path, &header, tensors, n, err);
-    tern_buf_deinit(&header);
-    return status;
+    tern_safetensors_writer w;
+    TERN_TRY(tern_safetensors_writer_open(&w, path, tensors, n, metadata, err));
+    for (size_t i = 0; i < n; i++) tern_safetensors_writer_add(&w, tensors[i].data, tensors[i].bytes);
+    return tern_safetensors_writer_commit(&w, err);
 }

@@ -1,0 +1,161 @@
+/* Writing a Hugging Face folder: the tensors. */
+#include "model/write_hf.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/half.h"
+#include "model/parts.h"
+#include "model/write_hf_parts.h"
+
+enum { CHUNK_BYTES = 1 << 20 };
+
+static tern_status rows_of_model(void *context, tern_role role, uint32_t layer, uint32_t first, uint32_t n, float *out,
+                                 tern_error *err)
+{
+    return tern_model_master(context, role, layer, first, n, out, err);
+}
+
+tern_master_source tern_master_of_model(const tern_model *model)
+{
+    return (tern_master_source){rows_of_model, (void *)(uintptr_t)model};
+}
+
+typedef struct writing {
+    const tern_config *config;
+    const tern_master_source *source;
+    const tern_hf_options *options;
+    tern_safetensors_writer file;
+    float *rows; /* [n_rows][cols] of the tensor at hand */
+    uint16_t *half;
+    uint64_t done, total; /* elements */
+} writing;
+
+/* Rows of Q and K in the order of split halves, a head at a time: row j < half of the head is row 2j of adjacent pairs,
+ * the others follow as 2j + 1. */
+static void to_halves(float *rows, uint32_t head_dim, uint32_t cols, float *scratch)
+{
+    uint32_t half = head_dim / 2;
+    for (uint32_t j = 0; j < head_dim; j++)
+        memcpy(scratch + (size_t)j * cols, rows + (size_t)(j < half ? 2 * j : 2 * (j - half) + 1) * cols,
+               cols * sizeof *rows);
+    memcpy(rows, scratch, (size_t)head_dim * cols * sizeof *rows);
+}
+
+static tern_status read_rows(writing *w, const tern_hf_tensor *t, uint32_t first, uint32_t n, tern_error *err)
+{
+    TERN_TRY(w->source->rows(w->source->context, t->role, t->layer, first, n, w->rows, err));
+    if (!t->from_adjacent) return TERN_OK;
+    uint32_t head_dim = w->config->head_dim;
+    float *scratch = w->rows + (size_t)n * t->cols;
+    for (uint32_t h = 0; h < n / head_dim; h++)
+        to_halves(w->rows + (size_t)h * head_dim * t->cols, head_dim, t->cols, scratch);
+    return TERN_OK;
+}
+
+static void add_rows(writing *w, size_t n)
+{
+    if (w->options->f32) {
+        tern_safetensors_writer_add(&w->file, w->rows, n * sizeof *w->rows);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) w->half[i] = tern_f32_to_bf16(w->rows[i]);
+    tern_safetensors_writer_add(&w->file, w->half, n * sizeof *w->half);
+}
+
+/* How many rows are taken at a time; whole heads where they are reordered. */
+static uint32_t chunk_of(const writing *w, const tern_hf_tensor *t)
+{
+    uint32_t n = CHUNK_BYTES / 4 / t->cols, unit = t->from_adjacent ? w->config->head_dim : 1;
+    n = n / unit * unit;
+    return n ? n : unit;
+}
+
+static tern_status write_tensor(writing *w, const tern_hf_tensor *t, tern_error *err)
+{
+    uint32_t chunk = chunk_of(w, t);
+    size_t room = ((size_t)chunk + (t->from_adjacent ? w->config->head_dim : 0)) * t->cols;
+    w->rows = tern_calloc(room, sizeof *w->rows);
+    w->half = tern_calloc(room, sizeof *w->half);
+    tern_status status = w->rows && w->half ? TERN_OK : tern_fail_alloc(err, room * sizeof *w->rows);
+    for (uint32_t r = 0, n; r < t->rows && status == TERN_OK; r += n) {
+        n = t->rows - r < chunk ? t->rows - r : chunk;
+        status = read_rows(w, t, r, n, err);
+        if (status == TERN_OK) add_rows(w, (size_t)n * t->cols);
+        w->done += (uint64_t)n * t->cols;
+        bool go_on = !w->options->progress ||
+                     w->options->progress(w->options->progress_context, (float)((double)w->done / (double)w->total));
+        if (status == TERN_OK && !go_on) status = tern_fail(err, TERN_CANCELLED, "writing the model was cancelled");
+    }
+    tern_free(w->rows);
+    tern_free(w->half);
+    return status;
+}
+
+/* The tensors of the configuration, in the order of the file. */
+static tern_status list(const writing *w, tern_hf_tensor **out, size_t *n, tern_error *err)
+{
+    const tern_config *c = w->config;
+    tern_role_walk walk = {0};
+    *out = tern_calloc(((size_t)c->n_layers + 1) * TERN_ROLE_COUNT, sizeof **out);
+    if (!*out) return tern_fail_alloc(err, sizeof **out);
+    for (*n = 0; tern_role__next(&walk, c); ++*n) {
+        tern_hf_tensor *t = &(*out)[*n];
+        *t = (tern_hf_tensor){.role = walk.role, .layer = walk.layer};
+        tern_role__shape(walk.role, c, &t->rows, &t->cols);
+        t->from_adjacent = c->rope_adjacent && (walk.role == TERN_ROLE_ATTN_Q || walk.role == TERN_ROLE_ATTN_K);
+        tern_role_hf_name(walk.role, walk.layer, t->name);
+    }
+    return TERN_OK;
+}
+
+static tern_status write_tensors(writing *w, const char *path, const tern_hf_tensor *tensors, size_t n, tern_error *err)
+{
+    static const char *const metadata[] = {"format", "pt", NULL};
+    tern_st_tensor *described = tern_calloc(n, sizeof *described);
+    if (!described) return tern_fail_alloc(err, n * sizeof *described);
+    for (size_t i = 0; i < n; i++) {
+        const tern_hf_tensor *t = &tensors[i];
+        bool vector = tern_role_is_norm(t->role);
+        uint64_t elements = (uint64_t)t->rows * t->cols;
+        described[i] = (tern_st_tensor){.name = t->name,
+                                        .dtype = w->options->f32 ? TERN_ST_F32 : TERN_ST_BF16,
+                                        .n_dims = vector ? 1 : 2,
+                                        .dims = {vector ? t->cols : t->rows, vector ? 0 : t->cols},
+                                        .n_elements = elements,
+                                        .bytes = elements * (w->options->f32 ? 4 : 2)};
+        w->total += elements;
+    }
+    tern_status status = tern_safetensors_writer_open(&w->file, path, described, n, metadata, err);
+    for (size_t i = 0; i < n && status == TERN_OK; i++) status = write_tensor(w, &tensors[i], err);
+    if (status == TERN_OK) status = tern_safetensors_writer_commit(&w->file, err);
+    tern_safetensors_writer_abort(&w->file);
+    tern_free(described);
+    return status;
+}
+
+static tern_status make_folder(const char *dir, tern_error *err)
+{
+    if (mkdir(dir, 0777) == 0 || (errno == EEXIST && tern_file_is_dir(dir))) return TERN_OK;
+    return tern_fail(err, TERN_IO, "%s: %s", dir, strerror(errno));
+}
+
+tern_status tern_hf_write(const char *dir, const tern_config *config, const tern_tokenizer *tokenizer,
+                          const tern_master_source *source, const tern_hf_options *options, tern_error *err)
+{
+    static const tern_hf_options none;
+    writing w = {.config = config, .source = source, .options = options ? options : &none};
+    tern_hf_tensor *tensors = NULL;
+    size_t n = 0;
+    TERN_TRY(make_folder(dir, err));
+    if (tokenizer) TERN_TRY(tern_tokenizer_write_hf(tokenizer, dir, err));
+    TERN_TRY(tern_hf__write_config(dir, config, tokenizer, w.options->f32, err));
+    char *path = tern_path_join(dir, "model.safetensors");
+    tern_status status = path ? list(&w, &tensors, &n, err) : tern_fail_alloc(err, strlen(dir));
+    if (status == TERN_OK) status = write_tensors(&w, path, tensors, n, err);
+    tern_free(tensors);
+    tern_free(path);
+    return status;
+}

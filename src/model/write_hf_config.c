@@ -1,0 +1,114 @@
+/* A configuration as config.json of transformers. */
+#include <jansson.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "model/parts.h"
+#include "model/write_hf_parts.h"
+
+/* Weights and inputs of the linear layers are quantised. */
+static bool is_ternary(const tern_config *c)
+{
+    const tern_family *family = tern_family__find(c->architecture);
+    return c->bit_linear || (family && family->ternary);
+}
+
+/* A float as people write it: the shortest decimal that reads back to it. */
+static json_t *number(float value)
+{
+    char text[32];
+    for (int digits = 6; digits < 10; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value) break;
+    }
+    return json_real(strtod(text, NULL));
+}
+
+static json_t *rope(const tern_config *c)
+{
+    static const char *const types[] = {
+        [TERN_ROPE_PLAIN] = "default", [TERN_ROPE_LINEAR] = "linear", [TERN_ROPE_LLAMA3] = "llama3"};
+    json_t *r = json_pack("{s:s, s:o}", "rope_type", types[c->rope_scaling], "rope_theta", number(c->rope_base));
+    if (c->rope_scaling != TERN_ROPE_PLAIN) json_object_set_new(r, "factor", number(c->rope_factor));
+    if (c->rope_scaling != TERN_ROPE_LLAMA3) return r;
+    json_object_set_new(r, "low_freq_factor", number(c->rope_low_freq_factor));
+    json_object_set_new(r, "high_freq_factor", number(c->rope_high_freq_factor));
+    json_object_set_new(r, "original_max_position_embeddings", json_integer(c->rope_original_ctx));
+    return r;
+}
+
+static json_t *id(int32_t token)
+{
+    return token >= 0 ? json_integer(token) : json_null();
+}
+
+static void add_dimensions(json_t *root, const tern_config *c)
+{
+    json_object_set_new(root, "vocab_size", json_integer(c->n_vocab));
+    json_object_set_new(root, "hidden_size", json_integer(c->n_embd));
+    json_object_set_new(root, "intermediate_size", json_integer(c->n_ff));
+    json_object_set_new(root, "num_hidden_layers", json_integer(c->n_layers));
+    json_object_set_new(root, "num_attention_heads", json_integer(c->n_heads));
+    json_object_set_new(root, "num_key_value_heads", json_integer(c->n_kv_heads));
+    json_object_set_new(root, "max_position_embeddings", json_integer(c->n_ctx_train));
+    if (c->head_dim * c->n_heads != c->n_embd || !c->sub_norms)
+        json_object_set_new(root, "head_dim", json_integer(c->head_dim));
+}
+
+static json_t *document(const tern_config *c, const tern_tokenizer *tokenizer, bool f32)
+{
+    bool bitnet = c->sub_norms; /* of the two classes the one that has them */
+    json_t *root =
+        json_pack("{s:[s], s:s, s:s, s:s}", "architectures", bitnet ? "BitNetForCausalLM" : "LlamaForCausalLM",
+                  "model_type", bitnet ? "bitnet" : "llama", "hidden_act",
+                  c->activation == TERN_ACT_RELU2 ? "relu2" : "silu", "torch_dtype", f32 ? "float32" : "bfloat16");
+    add_dimensions(root, c);
+    json_object_set_new(root, "rms_norm_eps", number(c->rms_eps));
+    json_object_set_new(root, "tie_word_embeddings", json_boolean(c->tied_head));
+    json_object_set_new(root, "attention_bias", json_false());
+    json_object_set_new(root, "attention_dropout", json_real(0));
+    json_object_set_new(root, "rope_theta", number(c->rope_base));
+    json_object_set_new(root, "rope_parameters", rope(c));
+    if (c->rope_scaling != TERN_ROPE_PLAIN) json_object_set_new(root, "rope_scaling", rope(c));
+    json_object_set_new(root, "bos_token_id", id(tokenizer ? tern_tokenizer_bos(tokenizer) : -1));
+    json_object_set_new(root, "eos_token_id", id(tokenizer ? tern_tokenizer_eos(tokenizer) : -1));
+    json_object_set_new(root, "pad_token_id", json_null());
+    json_object_set_new(root, "use_cache", json_true());
+    if (is_ternary(c))
+        json_object_set_new(root, "quantization_config",
+                            json_pack("{s:s, s:s, s:s}", "quant_method", "bitnet", "linear_class", "autobitlinear",
+                                      "quantization_mode", "online"));
+    return root;
+}
+
+/* What these classes of transformers cannot say. */
+static tern_status check(const tern_config *c, tern_error *err)
+{
+    if (c->rope_factors && c->rope_scaling != TERN_ROPE_LLAMA3)
+        return tern_fail(err, TERN_UNSUPPORTED, "config.json: frequencies given one by one; a rope_type expected");
+    if (c->activation == TERN_ACT_GELU)
+        return tern_fail(err, TERN_UNSUPPORTED, "config.json: GELU; relu2 or silu expected");
+    return TERN_OK;
+}
+
+tern_status tern_hf__write_config(const char *dir, const tern_config *config, const tern_tokenizer *tokenizer, bool f32,
+                                  tern_error *err)
+{
+    TERN_TRY(check(config, err));
+    json_t *root = document(config, tokenizer, f32);
+    char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
+    char *path = tern_path_join(dir, "config.json");
+    json_decref(root);
+    tern_file_writer file = {0};
+    tern_status status = text && path ? tern_file_writer_open(&file, path, err) : tern_fail_alloc(err, strlen(dir));
+    if (status == TERN_OK) {
+        tern_file_writer_add(&file, text, strlen(text));
+        tern_file_writer_add(&file, "\n", 1);
+        status = tern_file_writer_commit(&file, err);
+    }
+    tern_file_writer_abort(&file);
+    tern_free(path);
+    free(text);
+    return status;
+}

@@ -279,4 +279,17 @@ INLINE void many_tokens(const dense e, const product *p)
         else many_tokens(e, &p);                                                                                       \
     }
 
+/* Rows as floats (tern_decode_fn). */
+#define DECODE(slot, ...)                                                                                              \
+    void KERNEL_NAME(decode_##slot)(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, float *out,    \
+                                    size_t out_stride)                                                                 \
+    {                                                                                                                  \
+        const dense e = {prepare_##slot, unpack_##slot, __VA_ARGS__};                                                  \
+        for (uint32_t r = 0; r < n_rows; r++) decode_row(e, w + r * row_bytes, cols, out + r * out_stride);            \
+    }
+
+#define DENSE_DECODE(slot, ...)                                                                                        \
+    DENSE(slot, __VA_ARGS__)                                                                                           \
+    DECODE(slot, __VA_ARGS__)
+
 #endif

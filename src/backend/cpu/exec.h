@@ -108,6 +108,7 @@ void (*tern_cpu__update_exec(tern_op_kind kind))(tern_cpu_step *, const tern_cpu
 
 /* Bytes of scratch that one thread needs for an op of this graph. */
 size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op);
+size_t tern_cpu__gradient_scratch(const tern_graph *graph, const tern_op *op); /* 0 for ops of other files */
 size_t tern_cpu__attention_scratch(const tern_graph *graph, const tern_op *op);
 size_t tern_cpu__attention_partials(const tern_graph *graph, const tern_op *op);
 

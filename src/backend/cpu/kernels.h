@@ -3,6 +3,7 @@
 #define TERN_BACKEND_CPU_KERNELS_H
 
 #include "base/cpu.h"
+#include "ops/ref/gemm.h"
 #include "ops/ref/ref.h"
 
 /* X(slot, function type): what a table of kernels holds; the scalar level is tern_ref_<slot>. */
@@ -28,7 +29,18 @@
     X(kv_store_f16, tern_kv_store_fn)                                          \
     X(kv_store_f32, tern_kv_store_fn)                                          \
     X(attention_f16, tern_attention_fn)                                        \
-    X(attention_f32, tern_attention_fn)
+    X(attention_f32, tern_attention_fn)                                        \
+    X(gemm, tern_gemm_fn)                                                      \
+    X(decode_i8, tern_decode_fn)                                               \
+    X(decode_f16, tern_decode_fn)                                              \
+    X(decode_bf16, tern_decode_fn)                                             \
+    X(decode_q8_0, tern_decode_fn)                                             \
+    X(decode_q6_k, tern_decode_fn)                                             \
+    X(decode_q4_k, tern_decode_fn)                                             \
+    X(decode_i2_s, tern_decode_fn)                                             \
+    X(decode_tq2_0, tern_decode_fn)                                            \
+    X(decode_tq1_0, tern_decode_fn)                                            \
+    X(decode_t160, tern_decode_fn)
 
 /* Levels in the order of preference, later beats earlier: X(LEVEL, "name", needed feature bits). kernels.def lists the kernels:
  * KERNEL(slot, LEVEL) stands for the function tern_cpu__<slot>_<LEVEL>. */

@@ -104,6 +104,7 @@ static tern_status allocate(tern_cpu *cpu, tern_prepared *p, tern_error *err)
         if (widens(p->graph, op)) widened = larger(widened, (size_t)p->graph->max_tokens * op->in[0].cols * sizeof(float));
         if (op->kind == TERN_OP_NORM_QUANT) p->scratch_bytes = larger(p->scratch_bytes, op->in[0].cols * sizeof(float)); /* the normed row */
         if (op->kind == TERN_OP_LINEAR) p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__linear_scratch(p->graph, op));
+        p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__gradient_scratch(p->graph, op));
         if (op->kind != TERN_OP_ATTENTION) continue;
         p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__attention_scratch(p->graph, op));
         partials = larger(partials, tern_cpu__attention_partials(p->graph, op));

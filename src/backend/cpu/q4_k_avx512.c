@@ -40,4 +40,4 @@ INLINE void unpack_q4_k(const uint8_t *block, const block_state *state, uint32_t
     }
 }
 
-DENSE(q4_k, 256, 144, 4, 256, 144)
+DENSE_DECODE(q4_k, 256, 144, 4, 256, 144)

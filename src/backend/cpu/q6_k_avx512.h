@@ -47,6 +47,6 @@ INLINE void unpack_q6_k(const uint8_t *block, const block_state *state, uint32_t
     for (int i = 0; i < 4; i++) out[i].v[0] = vec_fma(spread[i], vec_set(scales[i]), vec_set(scales[16 + i]));
 }
 
-DENSE(q6_k, 256, 210, 4, 256, 210)
+DENSE_DECODE(q6_k, 256, 210, 4, 256, 210)
 
 #endif

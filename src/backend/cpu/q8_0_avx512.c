@@ -20,4 +20,4 @@ INLINE void unpack_q8_0(const uint8_t *blocks, const block_state *state, uint32_
     out[1].v[0] = vec_mul(d, vec_load_i8(blocks + 34 * part + 18));
 }
 
-DENSE(q8_0, 128, 136, 4, 32, 34)
+DENSE_DECODE(q8_0, 128, 136, 4, 32, 34)

@@ -81,8 +81,8 @@ INLINE void unpack_q4_k(const uint8_t *block, const block_state *state, uint32_t
     }
 }
 
-DENSE(q8_0, 32, 34, 1, 32, 34)
-DENSE(q6_k, 256, 210, 4, 256, 210)
-DENSE(q4_k, 256, 144, 4, 256, 144)
+DENSE_DECODE(q8_0, 32, 34, 1, 32, 34)
+DENSE_DECODE(q6_k, 256, 210, 4, 256, 210)
+DENSE_DECODE(q4_k, 256, 144, 4, 256, 144)
 
 #endif

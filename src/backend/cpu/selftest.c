@@ -101,6 +101,27 @@ static void try_rope(trial *t, tern_rope_fn fn, void *out)
     fn(out, COLS / 64, 64, t->x[1]);
 }
 
+/* Both ways to read a; every tile has an edge. */
+static void try_gemm(trial *t, tern_gemm_fn fn, float *out)
+{
+    static float room[TERN_GEMM_ROOM];
+    tern_gemm_args g = {.m = 19, .n = 61, .k = 23, .a = t->x[0], .a_stride = 23, .b = t->x[1], .b_stride = 16,
+                        .c = out, .c_stride = 61, .room = room};
+    fn(&g);
+    g.a_columns = true;
+    g.a_scales = t->x[2];
+    g.a_stride = 19;
+    fn(&g);
+}
+
+static void try_decode(trial *t, tern_decode_fn fn, tern_encoding_id id, float *out)
+{
+    encode(t, id);
+    if (t->status != TERN_OK) return;
+    fn(t->w, t->row_bytes, ROWS, COLS, out, COLS);
+    for (int i = 0; i < ROWS * COLS; i++) out[i] += 0.0f; /* zeros may have either sign */
+}
+
 /* One line for each slot: what to run with the chosen kernel, and with the definition. */
 #define TERN_TRIALS(X)                                                         \
     X(i2_s, try_ternary(t, k->i2_s, TERN_ENC_I2_S, out))                       \
@@ -124,7 +145,18 @@ static void try_rope(trial *t, tern_rope_fn fn, void *out)
     X(kv_store_f16, k->kv_store_f16(t->x[0], COLS - 3, out))                   \
     X(kv_store_f32, k->kv_store_f32(t->x[0], COLS - 3, out))                   \
     X(attention_f16, try_attention(t, k->attention_f16, k->kv_store_f16, 2, out)) \
-    X(attention_f32, try_attention(t, k->attention_f32, k->kv_store_f32, 4, out))
+    X(attention_f32, try_attention(t, k->attention_f32, k->kv_store_f32, 4, out)) \
+    X(gemm, try_gemm(t, k->gemm, out))                                         \
+    X(decode_i8, k->decode_i8((const uint8_t *)t->q, COLS, TOKENS, COLS - 3, out, COLS)) \
+    X(decode_f16, try_decode(t, k->decode_f16, TERN_ENC_F16, out)) \
+    X(decode_bf16, try_decode(t, k->decode_bf16, TERN_ENC_BF16, out)) \
+    X(decode_q8_0, try_decode(t, k->decode_q8_0, TERN_ENC_Q8_0, out)) \
+    X(decode_q6_k, try_decode(t, k->decode_q6_k, TERN_ENC_Q6_K, out)) \
+    X(decode_q4_k, try_decode(t, k->decode_q4_k, TERN_ENC_Q4_K, out)) \
+    X(decode_i2_s, try_decode(t, k->decode_i2_s, TERN_ENC_I2_S, out)) \
+    X(decode_tq2_0, try_decode(t, k->decode_tq2_0, TERN_ENC_TQ2_0, out)) \
+    X(decode_tq1_0, try_decode(t, k->decode_tq1_0, TERN_ENC_TQ1_0, out)) \
+    X(decode_t160, try_decode(t, k->decode_t160, TERN_ENC_T160, out))
 
 #define TERN_TRIAL(slot, call)                                                 \
     static void trial_##slot(trial *t, const tern_cpu_kernels *k, void *out)   \

@@ -1,6 +1,7 @@
 /* Dense weights times f32 activations: the definition, one decoder for each encoding. */
 #include "base/bytes.h"
 #include "base/half.h"
+#include "ops/ref/gemm.h"
 #include "ops/ref/lanes.h"
 
 enum { CHUNK = 256 }; /* elements decoded at once: a multiple of every block and of the lanes */
@@ -23,6 +24,16 @@ static float row_dot(const codec *c, const uint8_t *row, const float *x, size_t 
         tern_ref__lanes_add(lanes, values, x + at, n);
     }
     return tern_ref__lanes_sum(lanes);
+}
+
+/* n elements of each row, CHUNK of them at a time. */
+static void decode_rows(const codec *c, const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, float *out,
+                        size_t out_stride)
+{
+    for (size_t r = 0; r < n_rows; r++)
+        for (size_t at = 0; at < cols; at += CHUNK)
+            c->decode(w + r * row_bytes + at / CHUNK * c->chunk_bytes, cols - at < CHUNK ? cols - at : CHUNK,
+                      out + r * out_stride + at);
 }
 
 static void decode_f32(const uint8_t *in, size_t n, float *out)
@@ -110,6 +121,26 @@ DENSE(bf16, 2 * CHUNK)
 DENSE(q8_0, CHUNK / 32 * 34)
 DENSE(q6_k, 210)
 DENSE(q4_k, 144)
+
+static void decode_i8(const uint8_t *in, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++) out[i] = (float)(int8_t)in[i];
+}
+
+#define DECODE(name, bytes)                                                                                            \
+    void tern_ref_decode_##name(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, float *out,        \
+                                size_t out_stride)                                                                     \
+    {                                                                                                                  \
+        static const codec c = {decode_##name, bytes};                                                                 \
+        decode_rows(&c, w, row_bytes, n_rows, cols, out, out_stride);                                                  \
+    }
+
+DECODE(i8, CHUNK)
+DECODE(f16, 2 * CHUNK)
+DECODE(bf16, 2 * CHUNK)
+DECODE(q8_0, CHUNK / 32 * 34)
+DECODE(q6_k, 210)
+DECODE(q4_k, 144)
 
 float tern_ref_dot(const float *a, const float *b, size_t cols)
 {

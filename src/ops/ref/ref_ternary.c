@@ -1,4 +1,5 @@
 /* The ternary products, defined element by element: decode one code, multiply, add. */
+#include "ops/ref/gemm.h"
 #include "ops/ref/ref.h"
 #include "quant/t160.h"
 
@@ -70,3 +71,24 @@ DEFINE(i2_s)
 DEFINE(tq2_0)
 DEFINE(tq1_0)
 DEFINE(t160)
+
+static void decode(code_fn code, const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, float *out,
+                   size_t out_stride)
+{
+    for (size_t r = 0; r < n_rows; r++)
+        for (uint32_t c = 0; c < cols; c++) {
+            const int32_t value = code(w + r * row_bytes, c, cols);
+            out[r * out_stride + c] = value > 1 ? 0 : (float)value;
+        }
+}
+
+#define DEFINE_DECODE(slot)                                                                                            \
+    void tern_ref_decode_##slot(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, float *out,        \
+                                size_t out_stride)                                                                     \
+    {                                                                                                                  \
+        decode(code_##slot, w, row_bytes, n_rows, cols, out, out_stride);                                              \
+    }
+DEFINE_DECODE(i2_s)
+DEFINE_DECODE(tq2_0)
+DEFINE_DECODE(tq1_0)
+DEFINE_DECODE(t160)

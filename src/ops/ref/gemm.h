@@ -1,0 +1,66 @@
+/* What the gradients of linear layers are made of: a product of f32 matrices that goes on from what is there, and rows
+ * of a weight as f32. */
+#ifndef TERN_OPS_REF_GEMM_H
+#define TERN_OPS_REF_GEMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    TERN_GEMM_M = 256, /* the most rows of a and c */
+    TERN_GEMM_K = 256, /* the most products of a chain */
+    TERN_GEMM_ROOM = (TERN_GEMM_M + 16) * (TERN_GEMM_K + 16)
+};
+
+/* c[i][j] = chain over l of a(i, l) * b[l][j], from c[i][j]: fmaf, l ascending (backward.h). A chain over more than
+ * TERN_GEMM_K products is several of these.
+ *
+ *   a  in      a[i * a_stride + l]; with a_columns a[l * a_stride + i], times a_scales[l] (rounded) where that is not
+ *              NULL
+ *   b  in      b[l * b_stride + j]           c  in/out  c[i * c_stride + j]
+ *   room       TERN_GEMM_ROOM floats of the caller, which the kernel may fill
+ *
+ * 1 <= m <= TERN_GEMM_M, 1 <= k <= TERN_GEMM_K, n >= 1; nothing outside of the three matrices is read or written. Any
+ * address. Exact bits. Thread-safe on distinct c and room. No allocation. */
+typedef struct tern_gemm_args {
+    uint32_t m, n, k;
+    const float *a, *b;
+    float *c;
+    size_t a_stride, b_stride, c_stride;
+    bool a_columns;
+    const float *a_scales; /* [k] or NULL */
+    float *room;
+} tern_gemm_args;
+
+typedef void (*tern_gemm_fn)(const tern_gemm_args *args);
+void tern_ref_gemm(const tern_gemm_args *args);
+
+/* Elements of rows of a weight to f32; of ternary encodings the codes -1, 0, +1, without any scale.
+ *
+ *   w    in   n_rows rows, row_bytes apart, each from the start of a block on; cols a multiple of the block's elements
+ *             (i8, f16, bf16: any; t160: or all that is left of the row)
+ *   out  out  out[r * out_stride + c]; what lies from cols up to the next multiple of 256 may be overwritten with
+ *             anything, and must be there
+ *
+ * i8 are plain int8. Code 11 is 0. Exact, but a zero may have either sign. Thread-safe on distinct out. No allocation.
+ */
+typedef void (*tern_decode_fn)(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, float *out,
+                               size_t out_stride);
+
+#define TERN_REF_DECODE(slot)                                                                                          \
+    void tern_ref_decode_##slot(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, float *out,        \
+                                size_t out_stride);
+TERN_REF_DECODE(i8)
+TERN_REF_DECODE(f16)
+TERN_REF_DECODE(bf16)
+TERN_REF_DECODE(q8_0)
+TERN_REF_DECODE(q6_k)
+TERN_REF_DECODE(q4_k)
+TERN_REF_DECODE(i2_s)
+TERN_REF_DECODE(tq2_0)
+TERN_REF_DECODE(tq1_0)
+TERN_REF_DECODE(t160)
+#undef TERN_REF_DECODE
+
+#endif

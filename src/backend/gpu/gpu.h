@@ -171,6 +171,8 @@ tern_status tern_gpu__lower_sample(tern_gpu_program *p, const tern_op *op, tern_
 tern_status tern_gpu__lower_gradient(tern_gpu_program *p, const tern_op *op, tern_error *err);  /* LINEAR_DX, LINEAR_DW */
 tern_status tern_gpu__lower_attention_rows(tern_gpu_program *p, const tern_op *op, tern_error *err); /* ATTENTION_ROWS and its BACKWARD */
 tern_status tern_gpu__lower_backward(tern_gpu_program *p, const tern_op *op, tern_error *err);  /* the other ops of training, by rows */
+tern_status tern_gpu__lower_norm_backward(tern_gpu_program *p, const tern_op *op, tern_error *err);  /* RMS_NORM_BACKWARD */
+tern_status tern_gpu__lower_embed_backward(tern_gpu_program *p, const tern_op *op, tern_error *err); /* EMBED_BACKWARD */
 tern_status tern_gpu__lower_update(tern_gpu_program *p, const tern_op *op, tern_error *err);    /* SUM_SQUARES, UPDATE, REQUANTIZE */
 
 #endif

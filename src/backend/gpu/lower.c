@@ -96,6 +96,7 @@ static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *
     case TERN_OP_EMBED: return tern_gpu__lower_embed(p, op, err);
     case TERN_OP_RMS_NORM:
     case TERN_OP_QUANTIZE:
+    case TERN_OP_FAKE_QUANTIZE:
     case TERN_OP_NORM_QUANT:
     case TERN_OP_GATE:
     case TERN_OP_ADD:
@@ -104,7 +105,8 @@ static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *
     case TERN_OP_KV_WRITE:
     case TERN_OP_ROPE_KV:
     case TERN_OP_ATTENTION:
-    case TERN_OP_ROPE_ATTENTION: return tern_gpu__lower_attention(p, op, err);
+    case TERN_OP_ROPE_ATTENTION:
+    case TERN_OP_ROPE_BACKWARD: return tern_gpu__lower_attention(p, op, err);
     case TERN_OP_SAMPLE: return tern_gpu__lower_sample(p, op, err);
     case TERN_OP_LINEAR_DX:
     case TERN_OP_LINEAR_DW: return tern_gpu__lower_gradient(p, op, err);
@@ -115,12 +117,10 @@ static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *
     case TERN_OP_REQUANTIZE: return tern_gpu__lower_update(p, op, err);
     case TERN_OP_SCALE:
     case TERN_OP_DROPOUT:
-    case TERN_OP_FAKE_QUANTIZE:
     case TERN_OP_CROSS_ENTROPY:
-    case TERN_OP_RMS_NORM_BACKWARD:
-    case TERN_OP_ROPE_BACKWARD:
-    case TERN_OP_GATE_BACKWARD:
-    case TERN_OP_EMBED_BACKWARD: return tern_gpu__lower_backward(p, op, err);
+    case TERN_OP_GATE_BACKWARD: return tern_gpu__lower_backward(p, op, err);
+    case TERN_OP_RMS_NORM_BACKWARD: return tern_gpu__lower_norm_backward(p, op, err);
+    case TERN_OP_EMBED_BACKWARD: return tern_gpu__lower_embed_backward(p, op, err);
     case TERN_OP_COUNT: break;
     }
     return tern_gpu__unsupported(p->graph, op, "no kernel", err);

@@ -20,6 +20,7 @@ tern_status tern_gpu__check_cache(const tern_gpu_program *p, const tern_op *op, 
                      (unsigned long long)p->caps->max_binding);
 }
 
+/* ROPE and ROPE_BACKWARD. */
 static tern_status lower_rope(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     uint32_t per_head = op->head_dim / 4;
@@ -32,7 +33,8 @@ static tern_status lower_rope(tern_gpu_program *p, const tern_op *op, tern_error
                           tern_gpu__count_word(p, op->rows),
                           tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
                           op->in[0].first_col / 2,
-                          p->graph->values[op->in[0].value].cols / 2};
+                          p->graph->values[op->in[0].value].cols / 2,
+                          tern_gpu__float_bits(op->kind == TERN_OP_ROPE ? 1.0f : -1.0f)};
     memcpy(d->uniform, uniform, sizeof uniform);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_value(p, d, op->in[0].value, true);
@@ -98,7 +100,7 @@ static tern_status lower_rope_kv(tern_gpu_program *p, const tern_op *op, tern_er
 tern_status tern_gpu__lower_rope(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     if (op->head_dim % 8) return tern_gpu__no_head(op, err);
-    if (op->kind == TERN_OP_ROPE) return lower_rope(p, op, err);
+    if (op->kind == TERN_OP_ROPE || op->kind == TERN_OP_ROPE_BACKWARD) return lower_rope(p, op, err);
     TERN_TRY(tern_gpu__check_cache(p, op, op->in[op->kind == TERN_OP_ROPE_KV ? 3 : 2].value, err));
     return op->kind == TERN_OP_ROPE_KV ? lower_rope_kv(p, op, err) : lower_kv_write(p, op, err);
 }

@@ -1,50 +1,28 @@
-/* Lowering the ops on rows: norms, quantiser, gate, sum, gather. Each uniform is laid out as its kernel's struct P. */
-#include <assert.h>
-#include <string.h>
-
-#include "backend/gpu/gpu.h"
+/* Lowering the ops on rows: norms, quantisers, gate, sum, gather. Each uniform is laid out as its kernel's struct P. */
+#include "backend/gpu/uniform.h"
 
 enum { MAX_COLS_Q8 = 131072 }; /* a row's sum of int8 stays exact in f32 */
 
-/* The words of a uniform, one after the other. */
-typedef struct words {
-    uint32_t word[TERN_GPU_UNIFORM_WORDS];
-    size_t n;
-} words;
-
-static void put(words *u, uint32_t word)
+static tern_gpu_words begin(const tern_gpu_program *p, const tern_op *op, uint32_t cols)
 {
-    assert(u->n < TERN_GPU_UNIFORM_WORDS);
-    u->word[u->n++] = word;
-}
-
-/* Where the view's first row starts and how far it is to the next, in `unit` floats. */
-static void put_view(words *u, const tern_gpu_program *p, tern_view view, uint32_t unit)
-{
-    put(u, view.first_col / unit);
-    put(u, p->graph->values[view.value].cols / unit);
-}
-
-static words begin(const tern_gpu_program *p, const tern_op *op, uint32_t cols)
-{
-    words u = {0};
-    put(&u, cols);
-    put(&u, tern_gpu__count_word(p, op->rows));
+    tern_gpu_words u = {0};
+    tern_gpu__put(&u, cols);
+    tern_gpu__put(&u, tern_gpu__count_word(p, op->rows));
     return u;
 }
 
 /* One invocation for each element. */
 static tern_status elementwise(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[2],
-                               const words *u, uint32_t n_inputs, tern_error *err)
+                               const tern_gpu_words *u, uint32_t n_inputs, tern_error *err)
 {
     tern_gpu_pipeline pipeline = tern_gpu_first_fit(candidates, 2, p->caps);
     uint32_t width = tern_gpu_pipelines[pipeline].invocations, groups = tern_gpu__ceil_div(op->out.cols, width);
     tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups, tern_gpu__max_rows(p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    memcpy(d->uniform, u->word, sizeof d->uniform);
+    tern_gpu__set_uniform(d, u);
     tern_gpu__bind_params(p, d, false);
-    for (uint32_t i = 0; i < n_inputs; i++) tern_gpu__bind_value(p, d, op->in[i].value, false);
-    tern_gpu__bind_value(p, d, op->out.value, true);
+    for (uint32_t i = 0; i < n_inputs; i++) tern_gpu__bind_view(p, d, op->in[i], false);
+    tern_gpu__bind_view(p, d, op->out, true);
     return TERN_OK;
 }
 
@@ -52,18 +30,19 @@ static tern_status elementwise(tern_gpu_program *p, const tern_op *op, const ter
 static tern_status lower_pair(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[2],
                               tern_error *err)
 {
-    words u = begin(p, op, op->out.cols);
-    put_view(&u, p, op->in[0], 1);
-    put_view(&u, p, op->in[1], 1);
-    put_view(&u, p, op->out, 1);
+    tern_gpu_words u = begin(p, op, op->out.cols);
+    tern_gpu__put_view(&u, p, op->in[0], 1);
+    tern_gpu__put_view(&u, p, op->in[1], 1);
+    tern_gpu__put_view(&u, p, op->out, 1);
     return elementwise(p, op, candidates, &u, 2, err);
 }
 
 static tern_status lower_gate(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    static const tern_gpu_pipeline relu2[] = {TERN_GPU_RELU2_256, TERN_GPU_RELU2_128},
-                                   silu[] = {TERN_GPU_SILU_256, TERN_GPU_SILU_128};
-    return lower_pair(p, op, op->activation == TERN_ACT_RELU2 ? relu2 : silu, err);
+    static const tern_gpu_pipeline candidates[][2] = {[TERN_ACT_RELU2] = {TERN_GPU_RELU2_256, TERN_GPU_RELU2_128},
+                                                      [TERN_ACT_SILU] = {TERN_GPU_SILU_256, TERN_GPU_SILU_128},
+                                                      [TERN_ACT_GELU] = {TERN_GPU_GELU_256, TERN_GPU_GELU_128}};
+    return lower_pair(p, op, candidates[op->activation], err);
 }
 
 static tern_status lower_add(tern_gpu_program *p, const tern_op *op, tern_error *err)
@@ -75,10 +54,10 @@ static tern_status lower_add(tern_gpu_program *p, const tern_op *op, tern_error 
 static tern_status lower_gather(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_GATHER_256, TERN_GPU_GATHER_128};
-    words u = begin(p, op, op->out.cols);
-    put(&u, tern_gpu__param_word(p, TERN_PARAM_OUTPUTS));
-    put_view(&u, p, op->in[0], 1);
-    put_view(&u, p, op->out, 1);
+    tern_gpu_words u = begin(p, op, op->out.cols);
+    tern_gpu__put(&u, tern_gpu__param_word(p, TERN_PARAM_OUTPUTS));
+    tern_gpu__put_view(&u, p, op->in[0], 1);
+    tern_gpu__put_view(&u, p, op->out, 1);
     return elementwise(p, op, candidates, &u, 1, err);
 }
 
@@ -112,11 +91,11 @@ static tern_status lower_rms_norm(tern_gpu_program *p, const tern_op *op, tern_e
     uint32_t unit = fours ? 4 : 1;
     tern_gpu_dispatch *d = add_rowwise(p, op, candidates, fours, err);
     if (!d) return TERN_UNSUPPORTED;
-    words u = begin(p, op, op->in[0].cols);
-    put_view(&u, p, op->in[0], unit);
-    put_view(&u, p, op->out, unit);
-    put(&u, tern_gpu__float_bits(op->eps));
-    memcpy(d->uniform, u.word, sizeof d->uniform);
+    tern_gpu_words u = begin(p, op, op->in[0].cols);
+    tern_gpu__put_view(&u, p, op->in[0], unit);
+    tern_gpu__put_view(&u, p, op->out, unit);
+    tern_gpu__put(&u, tern_gpu__float_bits(op->eps));
+    tern_gpu__set_uniform(d, &u);
     tern_gpu__bind_params(p, d, false);
     bind_vectors(p, d, op->in[0].value);
     bind_vectors(p, d, op->in[1].value);
@@ -125,12 +104,12 @@ static tern_status lower_rms_norm(tern_gpu_program *p, const tern_op *op, tern_e
 }
 
 /* The rows of op->out: where they lie in its words. */
-static void put_q8(words *u, const tern_gpu_program *p, const tern_op *op)
+static void put_q8(tern_gpu_words *u, const tern_gpu_program *p, const tern_op *op)
 {
     uint32_t cols = p->graph->values[op->out.value].cols, n = tern_gpu__max_rows(p, op->rows);
-    put(u, (uint32_t)(tern_q8_stride(cols) / 4));
-    put(u, (uint32_t)(tern_q8_scales_offset(cols, n) / 4));
-    put(u, (uint32_t)(tern_q8_sums_offset(cols, n) / 4));
+    tern_gpu__put(u, (uint32_t)(tern_q8_stride(cols) / 4));
+    tern_gpu__put(u, (uint32_t)(tern_q8_scales_offset(cols, n) / 4));
+    tern_gpu__put(u, (uint32_t)(tern_q8_sums_offset(cols, n) / 4));
 }
 
 /* QUANTIZE and NORM_QUANT. */
@@ -146,16 +125,38 @@ static tern_status lower_quantize(tern_gpu_program *p, const tern_op *op, tern_e
         return tern_gpu__unsupported(p->graph, op, "rows of more than 131072 columns", err);
     tern_gpu_dispatch *d = add_rowwise(p, op, norm ? with_norm : plain, fours, err);
     if (!d) return TERN_UNSUPPORTED;
-    words u = begin(p, op, op->in[0].cols);
-    put_view(&u, p, op->in[0], fours ? 4 : 1);
+    tern_gpu_words u = begin(p, op, op->in[0].cols);
+    tern_gpu__put_view(&u, p, op->in[0], fours ? 4 : 1);
     put_q8(&u, p, op);
-    put(&u, tern_gpu__float_bits(op->eps));
-    memcpy(d->uniform, u.word, sizeof d->uniform);
+    tern_gpu__put_float(&u, op->eps);
+    tern_gpu__set_uniform(d, &u);
     tern_gpu__bind_params(p, d, false);
     bind_vectors(p, d, op->in[0].value);
     if (norm) bind_vectors(p, d, op->in[1].value);
     else tern_gpu__bind_nothing(d);
     tern_gpu__bind_value(p, d, op->out.value, true);
+    return TERN_OK;
+}
+
+static tern_status lower_fake_quantize(tern_gpu_program *p, const tern_op *op, tern_error *err)
+{
+    static const tern_gpu_pipeline candidates[] = {TERN_GPU_FAKE_QUANTIZE_S16_256, TERN_GPU_FAKE_QUANTIZE_S4_256,
+                                                   TERN_GPU_FAKE_QUANTIZE_256, TERN_GPU_FAKE_QUANTIZE_128,
+                                                   TERN_GPU_FAKE_QUANTIZE_ANY_128};
+    bool fours = in_fours(p, op->in[0]);
+    tern_gpu_dispatch *d = add_rowwise(p, op, candidates, fours, err);
+    if (!d) return TERN_UNSUPPORTED;
+    tern_gpu_words u = begin(p, op, op->in[0].cols);
+    tern_gpu__put_view(&u, p, op->in[0], fours ? 4 : 1);
+    tern_gpu__put(&u, 0);
+    tern_gpu__put_view(&u, p, op->out, 1);
+    tern_gpu__put(&u, 0);
+    tern_gpu__put(&u, tern_gpu__param_word(p, TERN_PARAM_TRAINING) + offsetof(tern_train_params, blend) / 4);
+    tern_gpu__set_uniform(d, &u);
+    tern_gpu__bind_params(p, d, false);
+    bind_vectors(p, d, op->in[0].value);
+    tern_gpu__bind_nothing(d);
+    tern_gpu__bind_view(p, d, op->out, true);
     return TERN_OK;
 }
 
@@ -165,6 +166,7 @@ tern_status tern_gpu__lower_rows(tern_gpu_program *p, const tern_op *op, tern_er
     case TERN_OP_RMS_NORM: return lower_rms_norm(p, op, err);
     case TERN_OP_QUANTIZE:
     case TERN_OP_NORM_QUANT: return lower_quantize(p, op, err);
+    case TERN_OP_FAKE_QUANTIZE: return lower_fake_quantize(p, op, err);
     case TERN_OP_GATE: return lower_gate(p, op, err);
     case TERN_OP_ADD: return lower_add(p, op, err);
     case TERN_OP_GATHER: return lower_gather(p, op, err);

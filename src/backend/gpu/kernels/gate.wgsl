@@ -1,12 +1,13 @@
 // GATE (src/ops/op.h): y[t][c] = act(gate[t][c]) * up[t][c], rows of f32.
 //
-//   SILU false   relu2: r = max(gate, 0) (0 for NaN), y = r * r * up
-//   SILU true    y = gate / (1 + e^-gate) * up
-//   groups       (ceil(cols / WORKGROUP), most rows)
-//   gate, up, y  rows of gate_stride, up_stride, y_stride floats, from gate_first, up_first, y_first
-//   params       word count_word holds the number of rows
+//   ACT 0, relu2  r = max(gate, 0) (0 for NaN), y = r * r * up
+//   ACT 1, silu   y = gate / (1 + e^-gate) * up
+//   ACT 2, gelu   y = gate / (1 + e^-w) * up, w = 2 sqrt(2 / pi) (gate + 0.044715 gate^3): the tanh form
+//   groups        (ceil(cols / WORKGROUP), most rows)
+//   gate, up, y   rows of gate_stride, up_stride, y_stride floats, from gate_first, up_first, y_first
+//   params        word count_word holds the number of rows
 override WORKGROUP: u32 = 256;
-override SILU: bool = false;
+override ACT: u32 = 0;
 
 struct P {
     cols: u32,
@@ -30,9 +31,19 @@ fn silu(g: f32) -> f32 {
     return select(g / (1.0 + exp(-max(g, -87.0))), -0.0, g < -87.0);
 }
 
+// Beyond +-20 it is g or 0, but for g^3 that overflows.
+fn gelu(g: f32) -> f32 {
+    let h = clamp(g, -20.0, 20.0);
+    let w = (h + h * h * h * 0.044715) * 1.5957691216;
+    return select(g / (1.0 + exp(-max(w, -87.0))), -0.0, w < -87.0);
+}
+
 fn activated(g: f32) -> f32 {
-    if (SILU) {
+    if (ACT == 1u) {
         return silu(g);
+    }
+    if (ACT == 2u) {
+        return gelu(g);
     }
     let r = select(0.0, g, g > 0.0);
     return r * r;

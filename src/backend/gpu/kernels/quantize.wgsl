@@ -1,4 +1,5 @@
-// QUANTIZE and, with NORM, NORM_QUANT (src/ops/op.h): rows of f32, normed first or not, to int8 (src/ops/ref/ref.h).
+// QUANTIZE and, with NORM, NORM_QUANT (src/ops/op.h): rows of f32, normed first or not, to int8 (src/ops/ref/ref.h);
+// with FAKE, FAKE_QUANTIZE: what these int8 stand for, blended with x, in rows of f32.
 //
 //   v[c] = x[t][c], or x[t][c] * gain[c] / sqrt(mean_c(x[t][c]^2) + eps)
 //   s = 127 / max(max_c |v[c]|, 1e-5);  q[t][c] = round_half_even(v[c] * s)
@@ -9,7 +10,8 @@
 //   gain       [cols] f32; nothing without NORM
 //   q8         word t * row_words + i: columns 4 i to 4 i + 3 of row t, the first in the lowest byte, then zeros;
 //              word scales_word + t: 1 / s as f32;  word sums_word + t: sum_c q[t][c] as i32
-//   params     word count_word holds the number of rows
+//              FAKE: float scales_word + t * sums_word + c: x[t][c] + blend * (q[t][c] / s - x[t][c])
+//   params     word count_word holds the number of rows, word blend_word the blend as f32 (FAKE)
 //
 // Invocations take four columns at a time. With ALIGN = 4 these are one vector of memory: cols, and where rows
 // start, are multiples of four. The first KEPT vectors of each invocation stay in registers; what a longer row has
@@ -21,6 +23,7 @@ override WORKGROUP: u32 = 256;
 override ALIGN: u32 = 4;
 override DIRECT: bool = false;
 override NORM: bool = true;
+override FAKE: bool = false;
 
 const KEPT = 8u;
 const HEADS = 16u;
@@ -35,6 +38,7 @@ struct P {
     scales_word: u32,
     sums_word: u32,
     eps: f32,
+    blend_word: u32,
 }
 
 @group(0) @binding(0) var<uniform> p: P;
@@ -210,6 +214,17 @@ fn quantized(v: vec4<f32>, scale: f32) -> vec4<i32> {
     return clamp(vec4<i32>(round(v * scale)), vec4<i32>(-128), vec4<i32>(127));
 }
 
+// Columns c to c + 3 of row t of FAKE, as far as there are any.
+fn blend(t: u32, c: u32, v: vec4<f32>, q: vec4<i32>, inv_scale: f32, share: f32) {
+    let y = v + share * (vec4<f32>(q) * inv_scale - v);
+    let at = p.scales_word + t * p.sums_word + c;
+    for (var i = 0u; i < 4u; i++) { // unroll
+        if (c + i < p.cols) {
+            q8[at + i] = bitcast<u32>(y[i]);
+        }
+    }
+}
+
 fn sum_of(q: vec4<i32>) -> f32 {
     return f32(q.x + q.y + q.z + q.w);
 }
@@ -265,6 +280,15 @@ fn main(
     let down = select(1.0, 0x1p-64f, largest > 0x1p100f); // chosen here, or compilers would take the factor out again
     let scale = divided(127.0, largest * down) * down;
 
+    if (FAKE) {
+        let share = bitcast<f32>(params[p.blend_word]);
+        let inv_scale = divided(1.0, scale);
+        for (var c = 4u * local; c < select(0u, p.cols, present); c += 4u * WORKGROUP) {
+            let v = x4(row, c, p.cols);
+            blend(t, c, v, quantized(finite(v), scale), inv_scale, share);
+        }
+        return;
+    }
     var sum = 0.0;
     for (var i = 0u; i < KEPT; i++) { // unroll
         let word = i * WORKGROUP + local;

@@ -1,7 +1,7 @@
-// ROPE (src/ops/op.h): rotates the heads of x[t] in place by the token's position.
+// ROPE and ROPE_BACKWARD (src/ops/op.h): rotates the heads of x[t] in place by the token's position, or back.
 //
 //   split halves: (a, b) = x[i], x[i + head_dim / 2];  adjacent: (a, b) = x[2 i], x[2 i + 1]
-//   a' = a cos - b sin,  b' = b cos + a sin
+//   a' = a cos - b sin,  b' = b cos + a sin;  backward with -sin
 //
 //   groups     (ceil(n_heads * head_dim / 4 / WORKGROUP), most rows); an invocation rotates two pairs
 //   x          [rows] rows of x_stride pairs of floats from pair x_first: n_heads heads of head_dim
@@ -17,6 +17,7 @@ struct P {
     positions_word: u32,
     x_first: u32,
     x_stride: u32,
+    direction: f32, // of the sines: 1 or -1
 }
 
 @group(0) @binding(0) var<uniform> p: P;
@@ -38,8 +39,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let first = start + select(2u * k, k, halves);
     let second = start + select(2u * k + 1u, p.quads + k, halves);
     let angles = (params[p.positions_word + t] * p.quads + k) * 2u;
-    let t0 = table[angles];
-    let t1 = table[angles + 1u];
+    let t0 = table[angles] * vec2<f32>(1.0, p.direction);
+    let t1 = table[angles + 1u] * vec2<f32>(1.0, p.direction);
     let u = x[first];
     let w = x[second];
     if (halves) {

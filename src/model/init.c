@@ -1,0 +1,86 @@
+/* Models from nothing. */
+#include "model/init.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "model/parts.h"
+
+enum { MAX_CONFIG_BYTES = 1 << 20 };
+
+static tern_status set_missing(json_t *root, const char *key, json_t *value, tern_error *err)
+{
+    int failed = json_object_get(root, key) ? (json_decref(value), 0) : json_object_set_new(root, key, value);
+    return failed ? tern_fail_alloc(err, strlen(key)) : TERN_OK;
+}
+
+static tern_status fill_in(json_t *root, tern_error *err)
+{
+    if (!json_is_object(root))
+        return tern_fail(err, TERN_MALFORMED, "an object expected, %s found", tern_json_kind(root));
+    TERN_TRY(set_missing(root, "architectures", json_pack("[s]", "BitNetForCausalLM"), err));
+    const char *class_name = json_string_value(json_array_get(json_object_get(root, "architectures"), 0));
+    bool bitnet = class_name && strncmp(class_name, "Bit", 3) == 0;
+    TERN_TRY(set_missing(root, "hidden_act", json_string(bitnet ? "relu2" : "silu"), err));
+    TERN_TRY(set_missing(root, "vocab_size", json_integer(4096), err));
+    TERN_TRY(set_missing(root, "max_position_embeddings", json_integer(1024), err));
+    TERN_TRY(set_missing(root, "tie_word_embeddings", json_true(), err));
+    return set_missing(root, "initializer_range", json_real(0.02), err);
+}
+
+static tern_status read_config(tern_init *init, json_t *root, tern_error *err)
+{
+    tern_hf_layout layout;
+    TERN_TRY(fill_in(root, err));
+    TERN_TRY(tern_json_get_f32(root, "initializer_range", &init->range, err));
+    if (!(init->range > 0 && init->range <= 1))
+        return tern_fail(err, TERN_MALFORMED, "initializer_range: %g found, above 0 and at most 1 expected",
+                         (double)init->range);
+    TERN_TRY(tern_config__from_hf(&init->config, &layout, root, "", err));
+    const tern_family *family = tern_family__find(init->config.architecture);
+    init->config.bit_linear = family && family->ternary;
+    init->config.sub_norms = family && family->needs_sub_norms;
+    return TERN_OK;
+}
+
+tern_status tern_init_read(tern_init *init, const char *path, tern_error *err)
+{
+    json_t *root = NULL;
+    *init = (tern_init){.range = 0.02f};
+    TERN_TRY(tern_json_read(&root, path, MAX_CONFIG_BYTES, err));
+    tern_status status = read_config(init, root, err);
+    tern_json_free(root);
+    return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "%s", path);
+}
+
+/* Box and Muller's transform; what lies beyond three deviations is drawn anew. */
+static float normal(tern_rng *rng)
+{
+    for (;;) {
+        double u = 1 - (double)tern_rng_f32(rng), angle = 2 * 3.14159265358979323846 * (double)tern_rng_f32(rng);
+        double z = sqrt(-2 * log(u)) * cos(angle);
+        if (fabs(z) <= 3) return (float)z;
+    }
+}
+
+static tern_status random_rows(void *context, tern_role role, uint32_t layer, uint32_t first, uint32_t n, float *out,
+                               tern_error *err)
+{
+    (void)err;
+    const tern_init *init = context;
+    uint32_t rows, cols;
+    tern_role__shape(role, &init->config, &rows, &cols);
+    bool norm = tern_role_is_norm(role);
+    for (uint32_t r = first; r < first + n; r++) {
+        tern_rng rng = {.state = init->seed ^ ((uint64_t)role << 56 | (uint64_t)layer << 32 | r) * 0x9e3779b97f4a7c15u};
+        rng.state = tern_rng_u64(&rng); /* neighbouring rows must not draw the same numbers one step apart */
+        for (uint32_t c = 0; c < cols; c++) *out++ = norm ? 1.0f : init->range * normal(&rng);
+    }
+    return TERN_OK;
+}
+
+tern_master_source tern_init_source(const tern_init *init)
+{
+    return (tern_master_source){random_rows, (void *)(uintptr_t)init};
+}

@@ -49,17 +49,24 @@ static void redirect(tern_view *view, uint32_t from, uint32_t to, uint32_t first
 
 static void redirect_all(tern_graph *g, uint32_t from, uint32_t to, uint32_t first_col)
 {
-    for (size_t i = 0; i < g->n_ops; i++) {
-        for (uint32_t k = 0; k < g->ops[i].n_in; k++) redirect(&g->ops[i].in[k], from, to, first_col);
-        redirect(&g->ops[i].out, from, to, first_col);
-        redirect(&g->ops[i].residual, from, to, first_col);
-    }
+    for (size_t i = 0; i < g->n_ops; i++)
+        for (uint32_t k = 0; k < tern_graph__n_views(&g->ops[i]); k++)
+            redirect(tern_graph__view_at(&g->ops[i], k), from, to, first_col);
+}
+
+/* What is multiplied by a factor is the inner product of an adapter, of a few columns: it stays apart from the layers
+ * that read the same rows. */
+static bool is_scaled(const tern_graph *g, uint32_t value)
+{
+    for (size_t i = 0; i < g->n_ops; i++)
+        if (g->ops[i].kind == TERN_OP_SCALE && g->ops[i].in[0].value == value) return true;
+    return false;
 }
 
 static bool plain_linear(const fusion *f, const tern_op *op)
 {
     return op->kind == TERN_OP_LINEAR && op->n_parts == 1 && !op->gated && op->residual.value == TERN_NO_VALUE &&
-           internal(f, op->out.value);
+           internal(f, op->out.value) && !is_scaled(f->graph, op->out.value);
 }
 
 /* Linear layers that follow each other and read the same input become one: q|k|v and gate|up. */

@@ -35,27 +35,28 @@ void tern_graph_deinit(tern_graph *graph)
 
 bool tern_graph__reads(const tern_op *op, uint32_t value)
 {
-    if (op->residual.value == value || op->gain.value == value) return true;
-    for (uint32_t i = 0; i < op->n_in; i++)
-        if (op->in[i].value == value) return true;
+    for (uint32_t i = 0; i + 1 < tern_graph__n_views(op); i++)
+        if (tern_graph__view(op, i).value == value) return true;
     return false;
 }
 
 void tern_graph__count_uses(const tern_graph *graph, uint32_t *counts)
 {
     memset(counts, 0, graph->n_values * sizeof *counts);
-    for (size_t i = 0; i < graph->n_ops; i++) {
-        const tern_op *op = &graph->ops[i];
-        for (uint32_t k = 0; k < op->n_in; k++) counts[op->in[k].value]++;
-        if (op->residual.value != TERN_NO_VALUE) counts[op->residual.value]++;
-        if (op->gain.value != TERN_NO_VALUE) counts[op->gain.value]++;
+    for (size_t k = 0; k < graph->n_ops; k++) {
+        const tern_op *op = &graph->ops[k];
+        for (uint32_t i = 0; i + 1 < tern_graph__n_views(op); i++)
+            if (tern_graph__view(op, i).value != TERN_NO_VALUE) counts[tern_graph__view(op, i).value]++;
     }
 }
 
 tern_op *tern_graph__maker(const tern_graph *graph, uint32_t value)
 {
-    for (size_t i = 0; i < graph->n_ops; i++)
-        if (graph->ops[i].out.value == value && graph->ops[i].kind != TERN_OP_ROPE) return &graph->ops[i];
+    for (size_t k = 0; k < graph->n_ops; k++) {
+        const tern_op *op = &graph->ops[k];
+        for (uint32_t i = 0; i < tern_graph__n_views(op); i++)
+            if (tern_graph__view(op, i).value == value && tern_graph__writes_view(op, i)) return &graph->ops[k];
+    }
     return NULL;
 }
 

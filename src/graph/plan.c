@@ -1,20 +1,26 @@
 /* The memory planner: every activation gets a place in one block, reused as soon as its last reader has run. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "graph/graph.h"
 
 enum { PLAN_ALIGNMENT = 256 /* what devices may want of a binding */ };
 
+/* A value from the first op that touches it to the last; with the sums that take its place, several values. */
 typedef struct life {
     uint32_t value;
-    size_t first, last; /* the op that makes it, the last op that touches it */
+    size_t first, last;
+    uint64_t bytes, offset;
 } life;
 
 typedef struct plan {
     tern_graph *graph;
-    life *lives; /* in order of `first` */
+    uint32_t *life_of; /* [n_values]: which life a value is in; UINT32_MAX: none */
+    life *lives;       /* [n], in order of `first` */
     size_t n;
+    life **order;  /* the lives as they are placed */
+    life **placed; /* scratch: those that live together with one, by offset */
     bool in_place;
 } plan;
 
@@ -23,63 +29,120 @@ static uint64_t padded(uint64_t bytes)
     return (bytes + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT;
 }
 
-static void find_lives(plan *p)
+/* A sum may overwrite the row it adds to: each element is read before it is written, and nobody reads it again.
+ * TERN_NO_VALUE: the op is no such sum. */
+static uint32_t addend_of(const plan *p, const tern_op *op)
+{
+    if (!p->in_place || op->out.value == TERN_NO_VALUE) return TERN_NO_VALUE;
+    tern_view addend = op->kind == TERN_OP_ADD ? op->in[0] : op->residual;
+    if (addend.value == TERN_NO_VALUE || addend.first_row || op->out.first_row) return TERN_NO_VALUE;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < tern_graph__n_views(op); i++) n += tern_graph__view(op, i).value == addend.value;
+    const tern_value *from = &p->graph->values[addend.value], *to = &p->graph->values[op->out.value];
+    bool same = n == 1 && from->bytes == to->bytes && from->cols == to->cols && from->dtype == to->dtype;
+    return same ? addend.value : TERN_NO_VALUE;
+}
+
+static size_t last_touch(const plan *p, uint32_t value, const size_t *last)
+{
+    return p->life_of[value] == UINT32_MAX ? SIZE_MAX : last[value];
+}
+
+/* The life that the result of op `at` goes on with, or a new one. */
+static uint32_t life_for(plan *p, uint32_t value, size_t at, const size_t *last)
+{
+    const tern_op *op = &p->graph->ops[at];
+    uint32_t addend = value == op->out.value ? addend_of(p, op) : TERN_NO_VALUE;
+    if (addend != TERN_NO_VALUE && last_touch(p, addend, last) == at) return p->life_of[addend];
+    p->lives[p->n] = (life){.value = value, .first = at, .bytes = padded(p->graph->values[value].bytes)};
+    return (uint32_t)p->n++;
+}
+
+static void find_lives(plan *p, size_t *last)
 {
     const tern_graph *g = p->graph;
-    for (size_t i = 0; i < g->n_ops; i++) {
-        uint32_t out = g->ops[i].out.value;
-        if (out == TERN_NO_VALUE || g->values[out].kind != TERN_VALUE_ACTIVATION || g->ops[i].kind == TERN_OP_ROPE) continue;
-        life l = {.value = out, .first = i, .last = i};
-        for (size_t k = i + 1; k < g->n_ops; k++)
-            if (tern_graph__reads(&g->ops[k], out)) l.last = k;
-        p->lives[p->n++] = l;
-    }
+    memset(p->life_of, 0xff, g->n_values * sizeof *p->life_of);
+    for (size_t i = 0; i < g->n_ops; i++)
+        for (uint32_t k = 0; k < tern_graph__n_views(&g->ops[i]); k++)
+            if (tern_graph__view(&g->ops[i], k).value != TERN_NO_VALUE) last[tern_graph__view(&g->ops[i], k).value] = i;
+    for (size_t i = 0; i < g->n_ops; i++)
+        for (uint32_t k = 0; k < tern_graph__n_views(&g->ops[i]); k++) {
+            uint32_t value = tern_graph__view(&g->ops[i], k).value;
+            if (value == TERN_NO_VALUE || g->values[value].kind != TERN_VALUE_ACTIVATION) continue;
+            if (p->life_of[value] == UINT32_MAX) p->life_of[value] = life_for(p, value, i, last);
+            p->lives[p->life_of[value]].last = i;
+        }
 }
 
-/* A sum may overwrite the row it adds to: each element is read before it is written, and nobody reads it again. */
-static bool takes_place_of(const plan *p, const life *l, const life *other)
+static int by_offset(const void *a, const void *b)
 {
-    const tern_op *op = &p->graph->ops[l->first];
-    uint32_t addend = op->kind == TERN_OP_ADD ? op->in[0].value : op->residual.value;
-    return p->in_place && addend == other->value && other->last == l->first &&
-           p->graph->values[l->value].bytes == p->graph->values[addend].bytes;
+    const life *x = *(life *const *)a, *y = *(life *const *)b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-static bool collides(const plan *p, const life *l, const life *other, uint64_t offset)
+static int by_size(const void *a, const void *b)
 {
-    if (other->last < l->first || other->first > l->last) return false;
-    const tern_value *a = &p->graph->values[l->value], *b = &p->graph->values[other->value];
-    return offset < b->offset + padded(b->bytes) && b->offset < offset + padded(a->bytes);
+    const life *x = *(life *const *)a, *y = *(life *const *)b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return (x->first > y->first) - (x->first < y->first);
 }
 
-/* The lowest offset where life i fits beside the ones placed before it. */
-static uint64_t place(const plan *p, size_t i)
+/* The lowest offset where the i-th life fits beside the ones placed before it. */
+static void place(const plan *p, size_t i)
 {
-    const life *l = &p->lives[i];
+    life *l = p->order[i];
+    size_t n = 0;
     for (size_t k = 0; k < i; k++)
-        if (takes_place_of(p, l, &p->lives[k])) return p->graph->values[p->lives[k].value].offset;
-    uint64_t offset = 0;
-    for (size_t k = 0; k < i; k++) {
-        if (!collides(p, l, &p->lives[k], offset)) continue;
-        const tern_value *b = &p->graph->values[p->lives[k].value];
-        offset = b->offset + padded(b->bytes);
-        k = (size_t)-1; /* look again from the start */
+        if (p->order[k]->last >= l->first && p->order[k]->first <= l->last) p->placed[n++] = p->order[k];
+    qsort(p->placed, n, sizeof *p->placed, by_offset);
+    l->offset = 0;
+    for (size_t k = 0; k < n && p->placed[k]->offset < l->offset + l->bytes; k++) {
+        uint64_t end = p->placed[k]->offset + p->placed[k]->bytes;
+        if (end > l->offset) l->offset = end;
     }
-    return offset;
+}
+
+/* Places all lives; returns how much memory that takes. */
+static uint64_t place_all(plan *p, bool largest_first)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < p->n; i++) p->order[i] = &p->lives[i];
+    if (largest_first) qsort(p->order, p->n, sizeof *p->order, by_size);
+    for (size_t i = 0; i < p->n; i++) {
+        place(p, i);
+        uint64_t end = p->order[i]->offset + p->order[i]->bytes;
+        if (end > most) most = end;
+    }
+    return most;
+}
+
+static void set_offsets(const plan *p)
+{
+    for (uint32_t i = 0; i < p->graph->n_values; i++)
+        if (p->life_of[i] != UINT32_MAX) p->graph->values[i].offset = p->lives[p->life_of[i]].offset;
 }
 
 tern_status tern_graph_plan(tern_graph *graph, uint32_t fusions, tern_error *err)
 {
-    plan p = {.graph = graph, .in_place = fusions & TERN_FUSION_IN_PLACE, .lives = tern_calloc(graph->n_ops, sizeof(life))};
-    if (!p.lives) return tern_fail_alloc(err, graph->n_ops * sizeof(life));
-    find_lives(&p);
-    graph->activation_bytes = 0;
-    for (size_t i = 0; i < p.n; i++) {
-        tern_value *value = &graph->values[p.lives[i].value];
-        value->offset = place(&p, i);
-        uint64_t end = value->offset + padded(value->bytes);
-        if (end > graph->activation_bytes) graph->activation_bytes = end;
+    size_t n = graph->n_values;
+    size_t *last = tern_calloc(n, sizeof *last);
+    plan p = {.graph = graph,
+              .in_place = fusions & TERN_FUSION_IN_PLACE,
+              .life_of = tern_calloc(n, sizeof *p.life_of),
+              .lives = tern_calloc(n, sizeof *p.lives),
+              .order = tern_calloc(n, sizeof *p.order),
+              .placed = tern_calloc(n, sizeof *p.placed)};
+    bool ok = last && p.life_of && p.lives && p.order && p.placed;
+    if (ok) {
+        find_lives(&p, last);
+        uint64_t as_they_come = place_all(&p, false), by_their_size = place_all(&p, true);
+        graph->activation_bytes = by_their_size < as_they_come ? by_their_size : place_all(&p, false);
+        set_offsets(&p);
     }
+    tern_free(p.placed);
+    tern_free(p.order);
     tern_free(p.lives);
-    return TERN_OK;
+    tern_free(p.life_of);
+    tern_free(last);
+    return ok ? TERN_OK : tern_fail_alloc(err, n * sizeof(life));
 }

@@ -3,37 +3,64 @@
 
 #include "graph/graph.h"
 
+enum { NAME_WIDTH = 10 /* of the ops that a graph of inference holds */ };
+
 static tern_status print_view(const tern_graph *g, tern_view view, tern_buf *out, tern_error *err)
 {
+    if (view.value == TERN_NO_VALUE) return TERN_OK;
     const tern_value *v = &g->values[view.value];
     if (v->kind == TERN_VALUE_WEIGHT)
-        return tern_buf_addf(out, err, " %s[%u][%u] %s", v->name, v->weight->rows, v->weight->cols, v->weight->encoding->name);
+        return tern_buf_addf(out, err, " %s[%u][%u] %s", v->name, v->weight->rows, v->weight->cols,
+                             v->weight->encoding->name);
+    TERN_TRY(tern_buf_addf(out, err, " %s", v->name));
+    if (view.first_row) TERN_TRY(tern_buf_addf(out, err, "[%u..]", view.first_row));
     if (view.cols && view.cols != v->cols)
-        return tern_buf_addf(out, err, " %s[%u..%u]", v->name, view.first_col, view.first_col + view.cols - 1);
-    return tern_buf_addf(out, err, " %s", v->name);
+        return tern_buf_addf(out, err, "[%u..%u]", view.first_col, view.first_col + view.cols - 1);
+    return TERN_OK;
+}
+
+/* An input; "!" marks what the op writes. */
+static tern_status print_input(const tern_graph *g, const tern_op *op, uint32_t i, tern_buf *out, tern_error *err)
+{
+    TERN_TRY(print_view(g, op->in[i], out, err));
+    return tern_op_writes(op, i) ? tern_buf_add(out, "!", 1, err) : TERN_OK;
 }
 
 static const char *dtype_name(tern_dtype dtype)
 {
-    static const char *const names[] = {"f32", "f16", "u32", "q8"};
+    static const char *const names[] = {"f32", "f16", "u32", "q8", "bf16", "m8", "v8"};
     return names[dtype];
+}
+
+static const char *activation_name(tern_activation activation)
+{
+    static const char *const names[] = {"relu2", "silu", "gelu"};
+    return names[activation];
+}
+
+/* Where the result goes. */
+static tern_status print_out(const tern_graph *g, const tern_op *op, tern_buf *out, tern_error *err)
+{
+    if (op->out.value == TERN_NO_VALUE) return TERN_OK;
+    const tern_value *v = &g->values[op->out.value];
+    TERN_TRY(tern_buf_addf(out, err, " ->"));
+    TERN_TRY(print_view(g, op->out, out, err));
+    if (v->kind == TERN_VALUE_WEIGHT) return TERN_OK;
+    return tern_buf_addf(out, err, "[%s][%u] %s", v->rows == TERN_ROWS_TOKENS ? "tokens" : "outputs", v->cols,
+                         dtype_name(v->dtype));
 }
 
 static tern_status print_op(const tern_graph *g, size_t i, tern_buf *out, tern_error *err)
 {
     const tern_op *op = &g->ops[i];
-    TERN_TRY(tern_buf_addf(out, err, "%4zu  %-10s ", i, tern_op_name(op->kind)));
-    for (uint32_t k = 0; k < op->n_in; k++) TERN_TRY(print_view(g, op->in[k], out, err));
-    if (op->gated) TERN_TRY(tern_buf_addf(out, err, " %s", op->activation == TERN_ACT_RELU2 ? "*relu2" : "*silu"));
+    TERN_TRY(tern_buf_addf(out, err, "%4zu  %-*s ", i, NAME_WIDTH, tern_op_name(op->kind)));
+    for (uint32_t k = 0; k < op->n_in; k++) TERN_TRY(print_input(g, op, k, out, err));
+    if (op->gated) TERN_TRY(tern_buf_addf(out, err, " *%s", activation_name(op->activation)));
     if (op->residual.value != TERN_NO_VALUE) {
         TERN_TRY(tern_buf_addf(out, err, " +"));
         TERN_TRY(print_view(g, op->residual, out, err));
     }
-    if (op->out.value != TERN_NO_VALUE) {
-        const tern_value *v = &g->values[op->out.value];
-        TERN_TRY(tern_buf_addf(out, err, " -> %s[%s][%u] %s", v->name, v->rows == TERN_ROWS_TOKENS ? "tokens" : "outputs",
-                               v->cols, dtype_name(v->dtype)));
-    }
+    TERN_TRY(print_out(g, op, out, err));
     return tern_buf_add(out, "\n", 1, err);
 }
 
@@ -52,22 +79,20 @@ static uint64_t sum_bytes(const tern_graph *g, tern_value_kind kind)
     return total;
 }
 
-static bool is_made(const tern_graph *g, uint32_t value)
-{
-    return tern_graph__maker(g, value) != NULL;
-}
-
 tern_status tern_graph_print_memory(const tern_graph *graph, tern_buf *out, tern_error *err)
 {
     uint64_t apart = 0;
     TERN_TRY(tern_buf_addf(out, err, "%-20s %12s %12s\n", "activation", "offset", "bytes"));
     for (size_t i = 0; i < graph->n_values; i++) {
         const tern_value *v = &graph->values[i];
-        if (v->kind != TERN_VALUE_ACTIVATION || !is_made(graph, (uint32_t)i)) continue;
+        if (v->kind != TERN_VALUE_ACTIVATION || !tern_graph__maker(graph, (uint32_t)i)) continue;
         apart += v->bytes;
         TERN_TRY(tern_buf_addf(out, err, "%-20s %12" PRIu64 " %12" PRIu64 "\n", v->name, v->offset, v->bytes));
     }
-    TERN_TRY(tern_buf_addf(out, err, "activations %" PRIu64 " bytes (%" PRIu64 " without sharing)\n", graph->activation_bytes, apart));
+    TERN_TRY(tern_buf_addf(out, err, "activations %" PRIu64 " bytes (%" PRIu64 " without sharing)\n",
+                           graph->activation_bytes, apart));
+    if (sum_bytes(graph, TERN_VALUE_STATE))
+        TERN_TRY(tern_buf_addf(out, err, "states      %" PRIu64 " bytes\n", sum_bytes(graph, TERN_VALUE_STATE)));
     TERN_TRY(tern_buf_addf(out, err, "KV cache    %" PRIu64 " bytes\n", sum_bytes(graph, TERN_VALUE_CACHE)));
     TERN_TRY(tern_buf_addf(out, err, "outputs     %" PRIu64 " bytes\n", sum_bytes(graph, TERN_VALUE_OUTPUT)));
     return tern_buf_addf(out, err, "constants   %" PRIu64 " bytes\n",

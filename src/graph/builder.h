@@ -1,0 +1,60 @@
+/* What the builders of a graph share: values and ops are added one by one, and the first failure sticks. */
+#ifndef TERN_GRAPH_BUILDER_H
+#define TERN_GRAPH_BUILDER_H
+
+#include "graph/graph.h"
+
+typedef struct tern_builder {
+    tern_graph *graph;
+    const tern_model *model;
+    const tern_config *config;
+    const tern_graph_options *options;
+    tern_error *err;
+    tern_status status; /* sticky: after the first failure every step does nothing */
+    uint32_t layer;     /* UINT32_MAX: outside the layers */
+    uint32_t n_streams; /* of random bits, given out so far */
+} tern_builder;
+
+static inline tern_view tern_build__no_view(void)
+{
+    return (tern_view){.value = TERN_NO_VALUE};
+}
+
+/* A value; within a layer its name ends in the layer's number. */
+tern_view tern_build__value(tern_builder *b, tern_value value, const char *name);
+/* Rows that an op makes, at the largest batch. */
+tern_view tern_build__activation(tern_builder *b, const char *name, tern_dtype dtype, tern_rows rows, uint32_t cols);
+tern_view tern_build__param(tern_builder *b, tern_param which);
+/* What stands at a role of the present layer: the weight of the options or the model's. */
+const tern_weight *tern_build__weight_at(const tern_builder *b, tern_role role);
+/* The place itself, with its adapters; NULL when the model stands as it is. */
+const tern_graph_weight *tern_build__place(const tern_builder *b, tern_role role);
+tern_view tern_build__weight(tern_builder *b, const tern_weight *weight);
+/* Adds an op; residual and gain are there where their cols are not 0. */
+void tern_build__op(tern_builder *b, tern_op op, tern_rows rows, uint32_t n_in, tern_view out);
+tern_rows tern_build__rows_of(const tern_builder *b, tern_view x);
+tern_view tern_build__rms_norm(tern_builder *b, const char *name, tern_view x, tern_role role);
+/* Makes x hidden state `index`, where they are wanted. */
+void tern_build__mark_hidden(tern_builder *b, tern_view x, uint32_t index);
+
+/* What linear layers multiply: f32 rows, or their int8 form, which is made once for all layers that share x. */
+typedef struct tern_build_input {
+    tern_view x, quantized;
+    tern_rows rows;
+    bool table; /* for the output table: never quantised */
+} tern_build_input;
+
+/* One of the linear layers that share an input. */
+typedef struct tern_build_linear {
+    const char *name; /* of the result */
+    tern_role role;
+    tern_view out;
+} tern_build_linear;
+
+/* Adds the layers and what adapters put beside them; fills `out` of each. */
+void tern_build__linears(tern_builder *b, tern_build_input *in, tern_build_linear *layers, uint32_t n);
+
+/* From the last layer's output to the logits; in training to the losses. */
+void tern_build__head(tern_builder *b, tern_view x);
+
+#endif

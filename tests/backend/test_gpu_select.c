@@ -3,6 +3,7 @@
 #include "backend/gpu/linear.h"
 #include "support/op_case.h"
 #include "support/test.h"
+#include "support/training_case.h"
 
 static bool chosen[TERN_GPU_PIPELINE_COUNT];
 
@@ -54,7 +55,7 @@ static void add_rows_ops(test_case *c, uint32_t cols)
 {
     static const char *const encodings[] = {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k", "i2_s"};
     static const tern_op_kind kinds[] = {TERN_OP_RMS_NORM, TERN_OP_QUANTIZE, TERN_OP_NORM_QUANT, TERN_OP_ADD,
-                                         TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATHER};
+                                         TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATHER};
     tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY), gain = test_case_gain(c, cols);
     tern_view y = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
     tern_view q = test_case_output(c, "q", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, cols);
@@ -66,7 +67,7 @@ static void add_rows_ops(test_case *c, uint32_t cols)
                                    .n_in = 2,
                                    .in = {x, normed ? gain : x},
                                    .out = quantised ? q : y,
-                                   .activation = i == 4 ? TERN_ACT_RELU2 : TERN_ACT_SILU});
+                                   .activation = kinds[i] == TERN_OP_GATE ? (tern_activation)(i - 4) : TERN_ACT_RELU2});
     }
     for (size_t i = 0; cols % 256 == 0 && i < sizeof encodings / sizeof *encodings; i++)
         test_case_add(
@@ -115,6 +116,31 @@ static void add_attention_ops(test_case *c, tern_dtype dtype)
     test_case_add(c, op);
 }
 
+static void add_training_ops(test_case *c, uint32_t cols)
+{
+    static const tern_op_kind kinds[] = {TERN_OP_SCALE,         TERN_OP_DROPOUT,           TERN_OP_FAKE_QUANTIZE,
+                                         TERN_OP_CROSS_ENTROPY, TERN_OP_RMS_NORM_BACKWARD, TERN_OP_EMBED_BACKWARD};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        test_training_add(c, &(test_training){.kind = kinds[i], .cols = cols});
+    for (int act = TERN_ACT_RELU2; act <= TERN_ACT_GELU; act++)
+        test_training_add(c, &(test_training){
+                                 .kind = TERN_OP_GATE_BACKWARD, .cols = cols, .activation = (tern_activation)act});
+}
+
+static void choose_trained(const tern_gpu_caps *caps, uint32_t cols)
+{
+    tern_rng rng = {.state = 1};
+    test_case c;
+    tern_gpu_program program;
+    tern_error err = {0};
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2, .training = true});
+    add_training_ops(&c, cols);
+    assert_ok(tern_gpu_lower(&program, &c.graph, caps, &err), err);
+    for (size_t i = 0; i < program.n; i++) choose(program.dispatches[i].pipeline);
+    tern_gpu_program_deinit(&program);
+    test_case_close(&c);
+}
+
 static void choose_lowered(const tern_gpu_caps *caps, uint32_t cols, tern_dtype dtype)
 {
     tern_rng rng = {.state = 1};
@@ -152,6 +178,8 @@ static void choose_all(void)
         if (caps.workgroup_bytes != 16384) continue;
         choose_lowered(&caps, 256, TERN_DTYPE_F16);
         choose_lowered(&caps, 65, TERN_DTYPE_F32);
+        choose_trained(&caps, 256);
+        choose_trained(&caps, 65);
     }
 }
 

@@ -1,0 +1,26 @@
+/* Ops of training for cases made by hand (op_case.h): with their inputs, on random rows. */
+#ifndef TERN_TESTS_SUPPORT_TRAINING_CASE_H
+#define TERN_TESTS_SUPPORT_TRAINING_CASE_H
+
+#include "support/op_case.h"
+
+/* How an op is to be made; zero: as the comments say. */
+typedef struct test_training {
+    tern_op_kind kind;
+    uint32_t cols;
+    tern_activation activation;
+    bool no_dg;    /* RMS_NORM_BACKWARD without the gain's gradient */
+    bool no_dx;    /* and without the input's */
+    bool residual; /* with one */
+    bool beside;   /* rows lie among other columns, at a random place */
+    uint32_t n_vocab; /* EMBED_BACKWARD: 40 */
+    test_fill fill;
+} test_training;
+
+/* SCALE, DROPOUT, FAKE_QUANTIZE, CROSS_ENTROPY, ROPE_BACKWARD (heads of 32), GATE_BACKWARD, RMS_NORM_BACKWARD or
+ * EMBED_BACKWARD, added to a case of shape `training`. */
+tern_op test_training_add(test_case *c, const test_training *t);
+/* Random labels, some masked, ids with repetitions, positions, seed, blend and weight of the loss. */
+void test_training_params(test_case *c, uint32_t n_labels, uint32_t n_ids);
+
+#endif

@@ -105,8 +105,9 @@ tern_status tern_decode_codes(const tern_encoding *e, const void *in, uint64_t r
 tern_status tern_encoding_check(const tern_encoding *e, const void *in, uint64_t rows, uint64_t cols, tern_error *err);
 
 /* Ternary quantisation of n weights: scale = max(mean |w|, 1e-5); code = clamp(round_half_even(w / scale), -1, 1), computed as
- * in the public BitNet code: s = 1 / max(mean, 1e-5); code = clamp(round(w * s)). The mean is summed in f64 by
- * fixed-size chunks, so the same on every machine. Source: microsoft/BitNet weight_quant; transformers bitnet.py. */
+ * in the public BitNet code: s = 1 / max(mean, 1e-5); code = clamp(round(w * s)). The mean is an exact sum of integers
+ * (quant/absmean.h), so the same everywhere. Weights are held first (base/held.h): NaN gives code 0, an infinity counts
+ * as the largest float. n is below 2^32. Source: microsoft/BitNet weight_quant; transformers bitnet.py. */
 void tern_ternarise(const float *w, size_t n, int8_t *codes, float *scale);
 
 /* HF packed BitNet weights: uint8 [rows / 4][cols], row block i (of rows / 4 rows) in bits 2i, value = code - 1

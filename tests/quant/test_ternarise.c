@@ -1,9 +1,14 @@
 /* Ternarisation: the rounding rule by hand, and the fixtures that hold one model as bf16 masters and as packed codes. */
+#include "support/kernels.h"
 #include "support/test.h"
+
+#include <math.h>
 
 #include "base/bytes.h"
 #include "base/file.h"
 #include "base/half.h"
+#include "base/rng.h"
+#include "quant/absmean.h"
 #include "quant/encoding.h"
 
 static void rounding_and_scale(void **state)
@@ -31,6 +36,89 @@ static void small_weights_have_the_least_scale(void **state)
     assert_memory_equal(codes, expected, 4);
     tern_ternarise(w, 0, codes, &scale);
     assert_true(scale == 1e-5f);
+}
+
+/* The mean in integers of 128 bits, from the definition: sum * 2^32 / n, then rounded by dropping bits. */
+static float mean_by_definition(const float *w, size_t n)
+{
+    uint32_t exponent = 0;
+    unsigned __int128 sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t e = tern_f32_bits(fabsf(w[i])) >> 23;
+        exponent = e > exponent ? e : exponent;
+    }
+    for (size_t i = 0; i < n; i++) sum += (uint64_t)floor(ldexp(fabs((double)w[i]), 158 - (int)exponent) + 0.5);
+    if (sum == 0) return 1e-5f;
+    const unsigned __int128 whole = (sum << 60) / n, rest = (sum << 60) % n;
+    int drop = 0;
+    while (whole >> drop >= (unsigned __int128)1 << 25) drop++;
+    uint64_t digits = (uint64_t)(whole >> drop);
+    const bool more = rest != 0 || (whole & (((unsigned __int128)1 << drop) - 1)) != 0;
+    digits = digits / 2 + (digits & 1 && (more || (digits / 2 & 1)));
+    const float mean = (float)ldexp((double)digits, drop + 1 - 60 + (int)exponent - 158);
+    return mean > 1e-5f ? mean : 1e-5f;
+}
+
+static void scale_is_the_mean(void **state)
+{
+    (void)state;
+    tern_rng rng;
+    test_seed(&rng);
+    enum { MOST = 3000 };
+    static float w[MOST];
+    static int8_t codes[MOST];
+    for (int round = 0; round < 400; round++) {
+        const size_t n = 1 + tern_rng_below(&rng, MOST);
+        const float size = ldexpf(1, (int)tern_rng_below(&rng, 60) - 20), spread = (float)tern_rng_below(&rng, 30);
+        double sum = 0;
+        for (size_t i = 0; i < n; i++) {
+            w[i] = size * (2 * tern_rng_f32(&rng) - 1) * exp2f(-spread * tern_rng_f32(&rng));
+            if (round % 4 == 0) w[i] = tern_bf16_to_f32(tern_f32_to_bf16(w[i]));
+            if (round % 7 == 0) w[i] = size;
+            sum += fabs((double)w[i]);
+        }
+        float scale;
+        tern_ternarise(w, n, codes, &scale);
+        if (!(scale == mean_by_definition(w, n)))
+            fail_msg("round %d: %a, %a expected", round, (double)scale, (double)mean_by_definition(w, n));
+        const double mean = sum / (double)n;
+        if (mean > 1e-4) assert_true(fabs((double)scale - mean) <= 1e-7 * mean);
+    }
+}
+
+/* The sum in parts, and rounding where it is closest: quotients one unit around a half. */
+static void quotients_round_to_even(void **state)
+{
+    (void)state;
+    /* exponent 158: a unit is 1 */
+    assert_true(tern_absmean_scale(0x1000001, 1, 158) == 0x1p24f);
+    assert_true(tern_absmean_scale(0x1000003, 1, 158) == 0x1000004);
+    assert_true(tern_absmean_scale((uint64_t)0x1000001 * 3 + 1, 3, 158) == 0x1000002);
+    assert_true(tern_absmean_scale((uint64_t)0x1000001 * 3 - 1, 3, 158) == 0x1p24f);
+    assert_true(tern_absmean_scale(UINT64_MAX, UINT32_MAX, 158) == 0x1p32f);
+    assert_true(tern_absmean_scale(1, UINT32_MAX, 200) == (float)(0x1p42 / 4294967295.0));
+    assert_true(tern_absmean_scale((uint64_t)0xffffffff << 20, 0xfffffffe, 158) == 0x1p20f);
+    assert_true(tern_absmean_scale(7, 0, 158) == 1e-5f);
+    const float w[3] = {1, 0.75f, 0x1p-40f};
+    assert_int_equal(tern_absmean_exponent(w, 3), 127);
+    assert_true(tern_absmean_sum(w, 3, 127) == 0x80000000ull + 0x60000000);
+    assert_true(tern_absmean_units(0x2f800000, 127) == 1); /* 2^-32: half a unit, up */
+    assert_true(tern_absmean_units(0x2f7fffff, 127) == 0);
+}
+
+/* What is no number makes no undefined behaviour. */
+static void odd_weights(void **state)
+{
+    (void)state;
+    const float w[4] = {NAN, 1, -1, 0x1p-140f}, infinite[2] = {-INFINITY, 1};
+    const int8_t expected[4] = {0, 1, -1, 0};
+    int8_t codes[4];
+    float scale;
+    tern_ternarise(w, 4, codes, &scale);
+    assert_true(scale == 0.5f);
+    assert_memory_equal(codes, expected, 4);
+    tern_ternarise(infinite, 2, codes, &scale);
+    assert_true(scale == 0x1.fffffep126f);
 }
 
 /* Finds a tensor of a SafeTensors file by plain text search: shape and data. */
@@ -107,6 +195,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounding_and_scale),
         cmocka_unit_test(small_weights_have_the_least_scale),
+        cmocka_unit_test(scale_is_the_mean),
+        cmocka_unit_test(quotients_round_to_even),
+        cmocka_unit_test(odd_weights),
         cmocka_unit_test(fixtures_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

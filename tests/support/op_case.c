@@ -254,15 +254,17 @@ tern_view test_case_state(test_case *c, const char *name, tern_state state, tern
     float *x = malloc(n * sizeof *x);
     test_floats(c->rng, fill, x, n);
     float *scales = (float *)(void *)(bytes + (n + TERN_STATE_BLOCK - 1) / TERN_STATE_BLOCK * TERN_STATE_BLOCK);
+    uint32_t *random = calloc(n + 1, sizeof *random);
     for (size_t i = 0; i < n && state == TERN_STATE_V; i++) x[i] *= x[i];
     switch (dtype) {
     case TERN_DTYPE_BF16:
         for (size_t i = 0; i < n; i++) ((uint16_t *)(void *)bytes)[i] = tern_f32_to_bf16(x[i]);
         break;
     case TERN_DTYPE_M8: tern_ref_state_pack(x, n, (int8_t *)bytes, scales); break;
-    case TERN_DTYPE_V8: tern_ref_square_pack(x, n, bytes, scales); break;
+    case TERN_DTYPE_V8: tern_ref_square_pack(x, n, random, bytes, scales); break;
     default: memcpy(bytes, x, n * sizeof *x);
     }
+    free(random);
     free(x);
     return view;
 }

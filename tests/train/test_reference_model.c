@@ -107,7 +107,7 @@ static void flip_towards(const target *aim, float width, double most)
 static double grad_norm(void)
 {
     double sum = 0;
-    for (uint32_t i = 0; i < REF_PARAMS; i++) sum += tern_ref_sum_squares(model.params[i].grad, model.params[i].n);
+    for (uint32_t i = 0; i < REF_PARAMS; i++) sum += (double)tern_ref_sum_squares(model.params[i].grad, model.params[i].n);
     return sqrt(sum);
 }
 
@@ -154,11 +154,13 @@ static void round_kept(ref_param *p, precision kept, uint32_t seed)
 {
     static int8_t m[REF_FFN * REF_FFN];
     static uint8_t v[REF_FFN * REF_FFN];
+    static uint32_t random[REF_FFN * REF_FFN];
     static float scales[2][REF_FFN];
+    for (uint32_t i = 0; kept == STATES_IN_8_BITS && i < p->n; i++) random[i] = tern_ref_random_bits(~seed, i);
     if (kept == STATES_IN_8_BITS) {
         tern_ref_state_pack(p->m, p->n, m, scales[0]);
         tern_ref_state_unpack(m, scales[0], p->n, p->m);
-        tern_ref_square_pack(p->v, p->n, v, scales[1]);
+        tern_ref_square_pack(p->v, p->n, random, v, scales[1]);
         tern_ref_square_unpack(v, scales[1], p->n, p->v);
     }
     for (uint32_t i = 0; kept == MASTERS_IN_BF16 && i < p->n; i++)

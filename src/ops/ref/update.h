@@ -1,15 +1,20 @@
 /* Optimisers and what surrounds them, in plain C, on one tensor: what each update kernel must compute. No function
  * allocates; all are thread-safe on distinct tensors, and elementwise unless they say otherwise, so a tensor may be
- * cut anywhere.
+ * cut anywhere (those with 8-bit states between blocks).
  *
  * Formulas and the order of operations are PyTorch's (torch.optim, single tensor, foreach=False), so losses can be
  * compared step by step. The few factors of a step are made in f64 on the host; the elementwise part is f32, each
- * operation rounded (plain), without fma. */
+ * operation rounded (plain), without fma, and its result held (base/held.h), as is every number that is read. So all
+ * devices have the same bits (docs/decisions/0018-exact-updates.md), whatever the numbers are: a gradient that is NaN
+ * counts as 0, one that is infinite as the largest float. Whoever calls sees to it that they are finite
+ * (tern_ref_sum_squares). */
 #ifndef TERN_OPS_REF_UPDATE_H
 #define TERN_OPS_REF_UPDATE_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "ops/op.h"
 
 /* Stochastic gradient descent, with momentum when buffer is not NULL (it starts at zero; dampening 0, no Nesterov).
  *
@@ -40,14 +45,16 @@ tern_adamw_factors tern_ref_adamw_factors(const tern_adamw *adamw, uint64_t step
 /*   w = w * keep;  m = m + blend1 * (g - m);  v = v * beta2 + (blend2 * g) * g
  *   w = w - pace * (m / (sqrtf(v) / root + eps))
  *
- *   g  in  [n]       w, m, v  in/out  [n]; m and v start at zero */
+ *   g  in  [n]       w, m, v  in/out  [n]; m and v start at zero. A v below 0 counts as 0. */
 void tern_ref_adamw(const tern_adamw_factors *f, const float *g, size_t n, float *w, float *m, float *v);
 
-/* Sum of squares of n gradients: in chunks of 4096 the 16 lanes and tree of ref.h in f32, the chunks added in f64 in
- * order. The norm of a model is the root of the sum over its tensors. */
-enum { TERN_NORM_CHUNK = 4096 };
+/* Sum of squares of n gradients. Runs of 4096 are added in 128 lanes (element i in lane i mod 128, ascending, from +0)
+ * and a tree (lane[l] += lane[l + 64] for l < 64, then 32, ... 1); the sums of the runs in the same way, until one is
+ * left. Squares are held, sums rounded. Anything that is not finite, among the gradients or the sums, gives +infinity.
+ * The norm of a model is the root of the sum over its tensors. */
+enum { TERN_NORM_CHUNK = 4096, TERN_NORM_LANES = 128 };
 
-double tern_ref_sum_squares(const float *g, size_t n);
+float tern_ref_sum_squares(const float *g, size_t n);
 /* The factor that clips gradients of this norm (torch.nn.utils.clip_grad_norm_): min(1, max_norm / (norm + 1e-6)); 1
  * when max_norm is 0 (no clipping). A NaN norm gives NaN, so that the step is seen to have failed. */
 float tern_ref_clip_factor(double norm, double max_norm);
@@ -78,20 +85,62 @@ uint16_t tern_ref_bf16_stochastic(float v, uint32_t random);
 
 /* Optimiser states in 8 bits: blocks of 256, each with the f32 scale s = max |x| of the block (0: all are 0).
  *   signed (m):    value = sign(q) * (|q| / 127)^2 * s,  q = sign(x) * rint(127 * sqrtf(|x| / s))  int8
- *   unsigned (v):  value = (q / 255)^4 * s,  q = max(1, rint(255 * sqrtf(sqrtf(x / s))))  uint8
+ *   unsigned (v):  value = (q / 255)^4 * s               uint8
  * Powers instead of a straight map, as small moments matter: AdamW divides by sqrt(v), so a v that is not 0 never
- * reads as 0. The last block may be shorter. x of the unsigned map is at least 0. Both are finite. */
+ * reads as 0. q / 127 and q / 255 are products with the rounded 1 / 127 and 1 / 255.
+ *
+ * A first moment moves by a good part of each gradient and is rounded to the nearest code. A second moment moves by a
+ * thousandth, which would be lost each time: it is rounded at random, so that the mean of its values is x. With
+ * r = random >> 16, y = x / s, q = (uint8)(255 * sqrtf(sqrtf(y))) and a, b the values of q and q + 1 for s = 1:
+ *   q += (r * 2^-16) * (b - a) < y - a;   at least 1 where x > 0, at most 255
+ * Every operation held. The last block may be shorter. x of the unsigned map is at least 0.
+ *   random  in  [n], what tern_ref_random_bits gave */
 enum { TERN_STATE_BLOCK = 256 };
+#define TERN_STATE_STEP  0x1.020408p-7f /* 1 / 127 */
+#define TERN_SQUARE_STEP 0x1.010102p-8f /* 1 / 255 */
 
 void tern_ref_state_pack(const float *x, size_t n, int8_t *q, float *scales);
 void tern_ref_state_unpack(const int8_t *q, const float *scales, size_t n, float *x);
-void tern_ref_square_pack(const float *x, size_t n, uint8_t *q, float *scales);
+void tern_ref_square_pack(const float *x, size_t n, const uint32_t *random, uint8_t *q, float *scales);
 void tern_ref_square_unpack(const uint8_t *q, const float *scales, size_t n, float *x);
 
+/* UPDATE: one step of a run of a tensor, in the types that it is stored in.
+ *
+ *   g = g * clip;  the optimiser's step;  g = 0
+ *
+ * Element i of the tensor draws r = tern_ref_random_bits(seed, i) and, for v, r' = tern_ref_random_bits(~seed, i).
+ * BF16: w by tern_ref_bf16_stochastic(w, r), v by tern_ref_bf16_stochastic(v, r' >> 16), m to the nearest even.
+ * M8 as above; V8 with r'. */
+typedef struct tern_update_args {
+    const tern_train_params *params;
+    tern_optimizer optimizer;
+    bool decays;                 /* else keep counts as 1, decay as 0 */
+    uint32_t seed;               /* params->seed + stream * 0x9e3779b9 */
+    uint32_t first, n;           /* elements; first is a multiple of TERN_STATE_BLOCK */
+    tern_dtype w_dtype, m_dtype, v_dtype;
+    void *w, *m, *v;             /* of element `first`; m NULL: SGD without momentum; v NULL: SGD */
+    float *g, *m_scales, *v_scales; /* [n]; of the block of element `first` */
+} tern_update_args;
+
+typedef void (*tern_update_fn)(const tern_update_args *args);
+
+void tern_ref_update(const tern_update_args *args);
+
 /* Requantisation of a shadow tensor to ternary; exactly tern_ternarise (quant/encoding.h) in two passes, because
- * every code needs the whole tensor's scale. absmean: max(mean |w|, 1e-5), added in f64 by chunks of 4096. */
+ * every code needs the whole tensor's scale. absmean: max(mean |w|, 1e-5), an exact sum (quant/absmean.h). */
 float tern_ref_absmean(const float *w, size_t n);
-/* code = clamp(rint(w * (1 / scale)), -1, 1) to i2_s groups; n a multiple of 128, packed [n / 4] bytes. */
-void tern_ref_requantize_i2_s(const float *w, size_t n, float scale, uint8_t *packed);
+/* Which codes: +-1 where |w * factor| > bound, with the sign of w. */
+typedef struct tern_ternary_rule {
+    float scale, factor, bound;
+} tern_ternary_rule;
+
+/* threshold 0: round(w / scale), that is factor 1 / scale and bound 1/2; else |w| > threshold * scale (F-38). */
+tern_ternary_rule tern_ref_ternary_rule(float scale, float threshold);
+/* Codes to i2_s groups; n a multiple of 128, packed [n / 4] bytes. */
+void tern_ref_requantize_i2_s(const float *w, size_t n, tern_ternary_rule rule, uint8_t *packed);
+/* out = w + blend * (scale * code - w); with blend 1, scale * code. */
+void tern_ref_requantize_blend(const float *w, size_t n, tern_ternary_rule rule, float blend, float *out);
+/* w cut to +- most, where most = clamp * the scale that the codes have so far (F-38). */
+void tern_ref_requantize_clamp(float *w, size_t n, float most);
 
 #endif

@@ -1,17 +1,41 @@
 /* Gradient norm, clipping, and learning-rate schedules. */
 #include <math.h>
 
-#include "ops/ref/ref.h"
+#include "base/held.h"
 #include "ops/ref/update.h"
 
-double tern_ref_sum_squares(const float *g, size_t n)
+/* +infinity for whatever is not finite. */
+static float open_ended(float x)
 {
-    double sum = 0;
-    for (size_t at = 0; at < n; at += TERN_NORM_CHUNK) {
-        size_t length = n - at < TERN_NORM_CHUNK ? n - at : TERN_NORM_CHUNK;
-        sum += (double)tern_ref_dot(g + at, g + at, length);
+    return (tern_f32_bits(x) & 0x7f800000u) == 0x7f800000u ? HUGE_VALF : x;
+}
+
+static float square(float g)
+{
+    const float x = open_ended(g);
+    return isinf(x) ? x : open_ended(x * x) == HUGE_VALF ? HUGE_VALF : tern_held(x * x);
+}
+
+/* The sum of the `span` elements from `at`; those from n on are 0. */
+static float sum_run(const float *g, size_t n, size_t at, size_t span)
+{
+    if (span == 1) return square(g[at]);
+    const size_t part = span / TERN_NORM_CHUNK;
+    float lanes[TERN_NORM_LANES] = {0};
+    for (size_t i = 0; i < TERN_NORM_CHUNK && at + i * part < n; i++) {
+        float *lane = &lanes[i % TERN_NORM_LANES];
+        *lane = open_ended(*lane + sum_run(g, n, at + i * part, part));
     }
-    return sum;
+    for (size_t half = TERN_NORM_LANES / 2; half > 0; half /= 2)
+        for (size_t l = 0; l < half; l++) lanes[l] = open_ended(lanes[l] + lanes[l + half]);
+    return lanes[0];
+}
+
+float tern_ref_sum_squares(const float *g, size_t n)
+{
+    size_t span = TERN_NORM_CHUNK;
+    while (span < n) span *= TERN_NORM_CHUNK;
+    return sum_run(g, n, 0, span);
 }
 
 float tern_ref_clip_factor(double norm, double max_norm)

@@ -1,7 +1,7 @@
 /* What optimisers keep in few bits: BF16 rounded at random, and moments in blocks of 8-bit codes. */
 #include <math.h>
 
-#include "base/half.h"
+#include "base/held.h"
 #include "ops/ref/update.h"
 
 static uint32_t mixed(uint32_t h)
@@ -35,46 +35,62 @@ static size_t block_length(size_t n, size_t at)
 static float absmax(const float *x, size_t n)
 {
     float most = 0;
-    for (size_t i = 0; i < n; i++) most = fmaxf(most, fabsf(x[i]));
+    for (size_t i = 0; i < n; i++) most = fmaxf(most, fabsf(tern_held(x[i])));
     return most;
+}
+
+static int8_t state_code(float x, float s)
+{
+    if (s == 0) return 0;
+    const float code = rintf(127 * sqrtf(tern_held_div(fabsf(x), s)));
+    return (int8_t)(x < 0 ? -code : code);
 }
 
 void tern_ref_state_pack(const float *x, size_t n, int8_t *q, float *scales)
 {
     for (size_t at = 0; at < n; at += TERN_STATE_BLOCK) {
         size_t length = block_length(n, at);
-        float s = absmax(x + at, length);
-        scales[at / TERN_STATE_BLOCK] = s;
-        for (size_t i = at; i < at + length; i++) {
-            float code = s > 0 ? rintf(127 * sqrtf(fabsf(x[i]) / s)) : 0;
-            q[i] = (int8_t)(x[i] < 0 ? -code : code);
-        }
+        float s = scales[at / TERN_STATE_BLOCK] = absmax(x + at, length);
+        for (size_t i = at; i < at + length; i++) q[i] = state_code(tern_held(x[i]), s);
     }
 }
 
 void tern_ref_state_unpack(const int8_t *q, const float *scales, size_t n, float *x)
 {
     for (size_t i = 0; i < n; i++) {
-        float root = (float)q[i] / 127;
-        x[i] = fabsf(root) * root * scales[i / TERN_STATE_BLOCK];
+        float root = (float)q[i] * TERN_STATE_STEP;
+        x[i] = tern_held_mul(fabsf(root) * root, tern_held(scales[i / TERN_STATE_BLOCK]));
     }
 }
 
-void tern_ref_square_pack(const float *x, size_t n, uint8_t *q, float *scales)
+/* The value of a code where s = 1. */
+static float square_of(uint32_t q)
+{
+    const float root = (float)q * TERN_SQUARE_STEP, square = root * root;
+    return square * square;
+}
+
+static uint8_t square_code(float x, float s, uint32_t random)
+{
+    if (!(x > 0)) return 0;
+    const float y = tern_held_div(x, s);
+    uint32_t q = (uint32_t)(255 * sqrtf(sqrtf(y)));
+    const float a = square_of(q), gap = tern_held_sub(square_of(q + 1), a);
+    q += tern_held_mul((float)(random >> 16) * 0x1p-16f, gap) < tern_held_sub(y, a);
+    return (uint8_t)(q < 1 ? 1 : q > 255 ? 255 : q);
+}
+
+void tern_ref_square_pack(const float *x, size_t n, const uint32_t *random, uint8_t *q, float *scales)
 {
     for (size_t at = 0; at < n; at += TERN_STATE_BLOCK) {
         size_t length = block_length(n, at);
-        float s = absmax(x + at, length);
-        scales[at / TERN_STATE_BLOCK] = s;
-        for (size_t i = at; i < at + length; i++)
-            q[i] = x[i] > 0 ? (uint8_t)fmaxf(1, rintf(255 * sqrtf(sqrtf(x[i] / s)))) : 0;
+        float s = scales[at / TERN_STATE_BLOCK] = absmax(x + at, length);
+        for (size_t i = at; i < at + length; i++) q[i] = square_code(tern_held(x[i]), s, random[i]);
     }
 }
 
 void tern_ref_square_unpack(const uint8_t *q, const float *scales, size_t n, float *x)
 {
-    for (size_t i = 0; i < n; i++) {
-        float square = ((float)q[i] / 255) * ((float)q[i] / 255);
-        x[i] = square * square * scales[i / TERN_STATE_BLOCK];
-    }
+    for (size_t i = 0; i < n; i++)
+        x[i] = tern_held_mul(square_of(q[i]), tern_held(scales[i / TERN_STATE_BLOCK]));
 }

@@ -17,7 +17,8 @@ static tern_status add_pair(tern_adapter *ad, const tern_adapter_place *place, t
     tern_role__shape(place->role, &ad->config, &pair->out, &pair->in);
     pair->a = tern_calloc((size_t)ad->info.rank * pair->in, sizeof(float));
     pair->b = tern_calloc((size_t)ad->info.rank * pair->out, sizeof(float));
-    if (!pair->a || !pair->b) return tern_fail_alloc(err, (size_t)ad->info.rank * (pair->in + pair->out) * sizeof(float));
+    if (!pair->a || !pair->b)
+        return tern_fail_alloc(err, (size_t)ad->info.rank * (pair->in + pair->out) * sizeof(float));
     ad->info.parameters += (uint64_t)ad->info.rank * (pair->in + pair->out);
     ad->info.n_pairs++;
     return TERN_OK;

@@ -15,7 +15,8 @@ static tern_status decode_ternary(const tern_weight *w, uint32_t first, uint32_t
     size_t n_codes = (size_t)n * w->cols;
     int8_t *codes = tern_alloc(n_codes);
     if (!codes) return tern_fail_alloc(err, n_codes);
-    tern_status status = tern_decode_codes(w->encoding, w->data, w->rows, w->cols, first, n, codes, NULL, NULL, NULL, err);
+    tern_status status =
+        tern_decode_codes(w->encoding, w->data, w->rows, w->cols, first, n, codes, NULL, NULL, NULL, err);
     for (uint32_t r = 0; r < n && status == TERN_OK; r++) {
         float scale = w->row_scales ? w->row_scales[first + r] : w->scale;
         for (size_t i = (size_t)r * w->cols; i < (size_t)(r + 1) * w->cols; i++) out[i] = (float)codes[i] * scale;

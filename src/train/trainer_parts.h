@@ -1,0 +1,134 @@
+/* The inside of a trainer: the tensors that it makes, its graphs, and the steps of opening. */
+#ifndef TERN_TRAIN_TRAINER_PARTS_H
+#define TERN_TRAIN_TRAINER_PARTS_H
+
+#include "graph/training.h"
+#include "train/trainer.h"
+
+/* A tensor that stands in for one of the model, or half an adapter. */
+typedef struct tern_trainer_made {
+    tern_trainer_tensor shown;
+    char name[TERN_ROLE_NAME_BYTES + 40];
+    tern_weight weight;        /* what the graphs see */
+    const tern_weight *source; /* the model's; NULL: half an adapter */
+    bool learns;               /* false: of an adapter that is frozen */
+    bool is_b;                 /* the second half */
+    const float *start;        /* of a half: the adapter to go on from, or NULL */
+    void *data;                /* of the weight, where the backend reads it in place */
+    float *row_scales;
+    tern_buffer *buffer;
+    tern_buffer *states[TERN_STATE_COUNT];
+} tern_trainer_made;
+
+/* A weight of the model as it is. */
+typedef struct tern_trainer_fixed {
+    const tern_weight *weight;
+    tern_buffer *buffer;
+} tern_trainer_fixed;
+
+typedef enum tern_trainer_graph_kind {
+    TERN_TRAINER_STEP,     /* losses and gradients */
+    TERN_TRAINER_EVALUATE, /* losses */
+    TERN_TRAINER_NORMS,
+    TERN_TRAINER_UPDATE,       /* with new ternary codes */
+    TERN_TRAINER_UPDATE_ALONE, /* without: sync_every > 1 */
+    TERN_TRAINER_REQUANTIZE,   /* new ternary codes alone */
+    TERN_TRAINER_N_GRAPHS
+} tern_trainer_graph_kind;
+
+typedef struct tern_trainer_graph {
+    bool used;
+    tern_graph graph;
+    tern_binding *bindings;
+    tern_prepared *prepared;
+    tern_buffer *params;
+    tern_buffer *output; /* losses or norms */
+    uint8_t *staging;    /* what is written to params */
+} tern_trainer_graph;
+
+struct tern_trainer {
+    tern_backend *backend;
+    const tern_model *model;
+    const tern_config *config;
+    tern_trainer_params params;
+    tern_trainer_plan plan;
+    uint64_t n_steps;
+    bool blended; /* ternary layers are dense for now (F-8) */
+
+    tern_trainer_made *made;
+    size_t n_made;
+    tern_trainer_made **learning; /* [n_learning], in the order of files */
+    size_t n_learning;
+    tern_trainer_fixed *fixed;
+    size_t n_fixed;
+    float lora_scale;
+    tern_graph_lora *loras[2];     /* of the graphs that train, and of the one that evaluates */
+    tern_graph_weight *places[2];  /* [n_layers][TERN_ROLE_COUNT] each */
+    tern_graph_update *updates[2]; /* [n_learning]; the second keeps masters as they are */
+
+    tern_trainer_graph graphs[TERN_TRAINER_N_GRAPHS];
+    tern_buffer *activations, *rope_table;
+    float *losses; /* [n_tokens] */
+    float *norms;  /* [n_learning] */
+};
+
+/* ---- parameters */
+
+tern_status tern_trainer__check(const tern_trainer_params *params, const tern_config *config, tern_error *err);
+/* How much of the quantisers is in effect at a step. */
+float tern_trainer__blend(const tern_trainer *t, uint64_t step);
+
+/* ---- tensors */
+
+/* Which tensors there are, and what the graphs see of them. */
+tern_status tern_trainer__choose(tern_trainer *t, tern_error *err);
+/* Sets made[i].weight for the present phase (t->blended). */
+tern_status tern_trainer__shape_weights(tern_trainer *t, tern_error *err);
+/* Memory and first values: of everything; of what the phase of gradual quantisation changes. */
+tern_status tern_trainer__allocate(tern_trainer *t, tern_error *err);
+tern_status tern_trainer__allocate_weight(tern_trainer *t, tern_trainer_made *m, tern_error *err);
+void tern_trainer__free_weight(tern_trainer *t, tern_trainer_made *m);
+/* Rows [first, first + n) of what a tensor starts from. */
+tern_status tern_trainer__initial(const tern_trainer *t, const tern_trainer_made *m, uint32_t first, uint32_t n,
+                                  float *out, tern_error *err);
+/* n floats as F32 or BF16 (to the nearest). */
+void tern_trainer__store(tern_dtype dtype, const float *x, size_t n, void *out);
+
+static inline uint64_t tern_trainer__state_bytes(const tern_trainer_made *m, tern_state state)
+{
+    tern_dtype dtype = m->shown.dtype[state];
+    return dtype == TERN_DTYPE_U32 ? 0 : tern_row_bytes(dtype, m->shown.cols, m->shown.rows);
+}
+
+/* ---- graphs */
+
+/* Rows of a run and of a chunk of logits. */
+void tern_trainer__count_rows(tern_trainer_plan *plan, const tern_config *config, const tern_trainer_params *params);
+tern_status tern_trainer__build(tern_trainer *t, tern_error *err);
+/* Their memory, bound and prepared. */
+tern_status tern_trainer__prepare(tern_trainer *t, tern_error *err);
+void tern_trainer__free_graphs(tern_trainer *t);
+/* Bytes of what the graphs share. */
+uint64_t tern_trainer__activation_bytes(const tern_trainer *t);
+/* The value that the host reads after a run, or TERN_NO_VALUE. */
+uint32_t tern_trainer__output(const tern_trainer_graph *g);
+/* Where the host puts a parameter; NULL: the graph has none. */
+void *tern_trainer__param(const tern_trainer_graph *g, tern_param which);
+/* Writes the parameters and runs the graph. */
+tern_status tern_trainer__run(tern_trainer *t, tern_trainer_graph_kind kind, const tern_train_params *training,
+                              tern_error *err);
+/* New ternary codes of all masters. */
+tern_status tern_trainer__requantize(tern_trainer *t, tern_error *err);
+/* From dense layers to ternary ones, or back, as the number of steps asks. */
+tern_status tern_trainer__change_phase(tern_trainer *t, tern_error *err);
+
+/* ---- plan */
+
+/* All but memory: what tern_trainer_make_plan needs, and opening begins with. */
+tern_status tern_trainer__begin(tern_trainer *t, tern_backend *backend, const tern_model *model,
+                                const tern_trainer_params *params, tern_error *err);
+void tern_trainer__deinit(tern_trainer *t);
+/* OUT_OF_MEMORY, with what would help, where the plan is over its limit. */
+tern_status tern_trainer__check_plan(const tern_trainer *t, tern_error *err);
+
+#endif

@@ -1,0 +1,82 @@
+/* What a trainer has learned: reading and writing its states, and the adapter. */
+#include "base/alloc.h"
+#include "train/trainer_parts.h"
+
+/* Where a state lies, and its size. */
+static tern_status locate(const tern_trainer *t, size_t i, tern_state state, tern_buffer **buffer, uint64_t *bytes,
+                          tern_error *err)
+{
+    if (i >= t->n_learning || (unsigned)state >= TERN_STATE_COUNT)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "state %d of tensor %zu: %d states of %zu tensors expected",
+                         (int)state, i, TERN_STATE_COUNT, t->n_learning);
+    const tern_trainer_made *m = t->learning[i];
+    bool own_master = state == TERN_STATE_MASTER && !m->shown.ternary;
+    *buffer = own_master ? m->buffer : m->states[state];
+    *bytes = tern_trainer__state_bytes(m, state);
+    if (*buffer) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "state %d of %s: this optimiser has none", (int)state, m->name);
+}
+
+tern_status tern_trainer_read(tern_trainer *trainer, size_t i, tern_state state, void *bytes, tern_error *err)
+{
+    tern_buffer *buffer = NULL;
+    uint64_t n = 0;
+    TERN_TRY(locate(trainer, i, state, &buffer, &n, err));
+    return trainer->backend->buffer_read(trainer->backend, buffer, 0, bytes, n, err);
+}
+
+tern_status tern_trainer_write(tern_trainer *trainer, size_t i, tern_state state, const void *bytes, tern_error *err)
+{
+    tern_buffer *buffer = NULL;
+    uint64_t n = 0;
+    TERN_TRY(locate(trainer, i, state, &buffer, &n, err));
+    return trainer->backend->buffer_write(trainer->backend, buffer, 0, bytes, n, err);
+}
+
+tern_status tern_trainer_sync(tern_trainer *trainer, uint64_t n_steps, tern_error *err)
+{
+    trainer->n_steps = n_steps;
+    TERN_TRY(tern_trainer__change_phase(trainer, err));
+    return tern_trainer__requantize(trainer, err);
+}
+
+static tern_status read_half(tern_trainer *t, const tern_trainer_made *m, float *out, tern_error *err)
+{
+    tern_backend *b = t->backend;
+    if (!m->learns) return tern_trainer__initial(t, m, 0, m->shown.rows, out, err);
+    return b->buffer_read(b, m->buffer, 0, out, tern_trainer__state_bytes(m, TERN_STATE_MASTER), err);
+}
+
+static tern_status read_adapter(tern_trainer *t, tern_adapter *adapter, tern_error *err)
+{
+    for (size_t i = 0; i < t->n_made; i++) {
+        const tern_trainer_made *m = &t->made[i];
+        const tern_adapter_pair *pair = tern_adapter_find(adapter, m->shown.role, m->shown.layer);
+        TERN_TRY(read_half(t, m, m->is_b ? pair->b : pair->a, err));
+    }
+    return TERN_OK;
+}
+
+tern_status tern_trainer_adapter(tern_trainer *trainer, tern_adapter **adapter, tern_error *err)
+{
+    const tern_trainer_lora *lora = &trainer->params.lora;
+    *adapter = NULL;
+    if (!lora->rank && !lora->start)
+        return tern_fail(err, TERN_UNSUPPORTED, "all weights are tuned: no adapter to write");
+    tern_adapter_info info = {.rank = lora->rank, .alpha = lora->alpha, .base = trainer->config->name};
+    if (lora->start) info = *tern_adapter_describe(lora->start);
+    info.dropout = lora->dropout;
+    size_t n = 0;
+    tern_adapter_place *places = tern_calloc(trainer->n_made, sizeof *places);
+    if (!places) return tern_fail_alloc(err, trainer->n_made * sizeof *places);
+    for (size_t i = 0; i < trainer->n_made; i++)
+        if (!trainer->made[i].is_b)
+            places[n++] = (tern_adapter_place){trainer->made[i].shown.role, trainer->made[i].shown.layer};
+    tern_adapter *made = NULL;
+    tern_status status = tern_adapter_make(&made, trainer->model, &info, places, n, err);
+    if (status == TERN_OK) status = read_adapter(trainer, made, err);
+    if (status == TERN_OK) *adapter = made;
+    else tern_adapter_close(made);
+    tern_free(places);
+    return status;
+}

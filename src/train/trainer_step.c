@@ -1,0 +1,218 @@
+/* Losses, gradients and updates: what one step of training is. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "ops/ref/backward.h"
+#include "train/trainer_parts.h"
+
+static tern_status check_row(const tern_trainer *t, const tern_train_row *row, size_t number, tern_error *err)
+{
+    uint32_t n_vocab = t->config->n_vocab;
+    for (uint32_t i = 0; i < t->params.seq; i++) {
+        if (row->ids[i] < 0 || (uint32_t)row->ids[i] >= n_vocab)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "row %zu, position %u: id %d found, 0 to %u expected", number,
+                             i, row->ids[i], n_vocab - 1);
+        if (row->labels[i] >= 0 && (uint32_t)row->labels[i] >= n_vocab)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "row %zu, position %u: label %d found, up to %u expected",
+                             number, i, row->labels[i], n_vocab - 1);
+        if (row->starts[i] > i)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "row %zu, position %u: start %u found, up to %u expected",
+                             number, i, row->starts[i], i);
+    }
+    return TERN_OK;
+}
+
+static tern_status check_rows(const tern_trainer *t, const tern_train_row *rows, size_t n_rows, uint64_t *n_labels,
+                              tern_error *err)
+{
+    *n_labels = 0;
+    for (size_t r = 0; r < n_rows; r++) {
+        TERN_TRY(check_row(t, &rows[r], r, err));
+        *n_labels += tern_ref_count_labels(rows[r].labels, t->params.seq);
+    }
+    return TERN_OK;
+}
+
+/* Rows behind each other; the rest of the batch is masked. */
+static void put_rows(const tern_trainer *t, const tern_trainer_graph *g, const tern_train_row *rows, size_t n_rows)
+{
+    int32_t *ids = tern_trainer__param(g, TERN_PARAM_IDS), *labels = tern_trainer__param(g, TERN_PARAM_LABELS);
+    uint32_t *starts = tern_trainer__param(g, TERN_PARAM_STARTS),
+             *positions = tern_trainer__param(g, TERN_PARAM_POSITIONS);
+    uint32_t seq = t->params.seq, n = (uint32_t)n_rows * seq;
+    for (uint32_t i = 0; i < n; i++) {
+        const tern_train_row *row = &rows[i / seq];
+        ids[i] = row->ids[i % seq];
+        labels[i] = row->labels[i % seq] < 0 ? TERN_TRAIN_NO_LABEL : row->labels[i % seq];
+        starts[i] = i - i % seq + row->starts[i % seq];
+        positions[i] = i - starts[i];
+    }
+    for (uint32_t i = n; i < t->plan.n_tokens; i++) {
+        ids[i] = 0;
+        labels[i] = TERN_TRAIN_NO_LABEL;
+        starts[i] = i;
+        positions[i] = 0;
+    }
+}
+
+/* Runs a batch; adds its losses to *sum. */
+static tern_status run_rows(tern_trainer *t, tern_trainer_graph_kind kind, const tern_train_row *rows, size_t n_rows,
+                            const tern_train_params *training, double *sum, tern_error *err)
+{
+    const tern_trainer_graph *g = &t->graphs[kind];
+    tern_backend *b = t->backend;
+    put_rows(t, g, rows, n_rows);
+    TERN_TRY(tern_trainer__run(t, kind, training, err));
+    TERN_TRY(b->buffer_read(b, g->output, 0, t->losses, t->plan.n_tokens * sizeof *t->losses, err));
+    for (uint32_t i = 0; i < t->plan.n_tokens; i++) *sum += (double)t->losses[i];
+    return TERN_OK;
+}
+
+/* A number of its own for each run of each step. */
+static uint32_t seed_of(const tern_trainer *t, uint64_t run)
+{
+    tern_rng rng = {.state = t->params.seed ^ (t->n_steps * ((uint64_t)t->params.accumulate + 1) + run)};
+    rng.state = tern_rng_u64(&rng);
+    return (uint32_t)(tern_rng_u64(&rng) >> 32);
+}
+
+/* Gradients of the mean loss over all labels, added to those that are there. */
+static tern_status run_all(tern_trainer *t, const tern_train_row *rows, size_t n_rows, uint64_t n_labels, double *loss,
+                           tern_error *err)
+{
+    tern_train_params training = {.loss_weight = (float)(1.0 / (double)n_labels),
+                                  .blend = tern_trainer__blend(t, t->n_steps)};
+    size_t batch = t->params.batch;
+    double sum = 0;
+    for (size_t first = 0, run = 0; first < n_rows; first += batch, run++) {
+        training.seed = seed_of(t, run);
+        size_t n = n_rows - first < batch ? n_rows - first : batch;
+        TERN_TRY(run_rows(t, TERN_TRAINER_STEP, rows + first, n, &training, &sum, err));
+    }
+    *loss = sum / (double)n_labels;
+    return TERN_OK;
+}
+
+static tern_status check_batch(const tern_trainer *t, const tern_train_row *rows, size_t n_rows, uint64_t *n_labels,
+                               tern_error *err)
+{
+    size_t most = (size_t)t->params.batch * t->params.accumulate;
+    if (n_rows == 0 || n_rows > most)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "a step of %zu rows: 1 to %zu expected", n_rows, most);
+    TERN_TRY(check_rows(t, rows, n_rows, n_labels, err));
+    if (*n_labels == 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "a step of %zu rows without a label: at least one expected",
+                         n_rows);
+    return TERN_OK;
+}
+
+tern_status tern_trainer_backward(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows, double *loss,
+                                  tern_error *err)
+{
+    uint64_t n_labels;
+    TERN_TRY(check_batch(trainer, rows, n_rows, &n_labels, err));
+    return run_all(trainer, rows, n_rows, n_labels, loss, err);
+}
+
+tern_status tern_trainer_clear(tern_trainer *trainer, tern_error *err)
+{
+    enum { BYTES = 1 << 20 };
+    tern_backend *b = trainer->backend;
+    uint8_t *zeros = tern_calloc(1, BYTES);
+    tern_status status = zeros ? TERN_OK : tern_fail_alloc(err, BYTES);
+    for (size_t i = 0; i < trainer->n_learning && status == TERN_OK; i++) {
+        const tern_trainer_made *m = trainer->learning[i];
+        uint64_t bytes = tern_trainer__state_bytes(m, TERN_STATE_GRADIENT);
+        for (uint64_t at = 0; at < bytes && status == TERN_OK; at += BYTES)
+            status = b->buffer_write(b, m->states[TERN_STATE_GRADIENT], at, zeros,
+                                     bytes - at < BYTES ? bytes - at : BYTES, err);
+    }
+    tern_free(zeros);
+    return status;
+}
+
+/* Of all gradients together. */
+static tern_status find_norm(tern_trainer *t, double *norm, tern_error *err)
+{
+    const tern_train_params none = {0};
+    tern_backend *b = t->backend;
+    double sum = 0;
+    TERN_TRY(tern_trainer__run(t, TERN_TRAINER_NORMS, &none, err));
+    TERN_TRY(
+        b->buffer_read(b, t->graphs[TERN_TRAINER_NORMS].output, 0, t->norms, t->n_learning * sizeof *t->norms, err));
+    for (size_t i = 0; i < t->n_learning; i++) sum += (double)t->norms[i];
+    *norm = sqrt(sum);
+    return TERN_OK;
+}
+
+static tern_train_params update_params(const tern_trainer *t, double lr, double norm)
+{
+    const tern_trainer_params *p = &t->params;
+    const tern_adamw adamw = {.lr = lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps, .decay = p->decay};
+    tern_adamw_factors f = tern_ref_adamw_factors(&adamw, t->n_steps + 1);
+    return (tern_train_params){.blend = tern_trainer__blend(t, t->n_steps + 1), /* of the next forward */
+                               .seed = seed_of(t, p->accumulate),
+                               .clip = tern_ref_clip_factor(norm, p->clip),
+                               .keep = f.keep,
+                               .blend1 = f.blend1,
+                               .beta2 = f.beta2,
+                               .blend2 = f.blend2,
+                               .root = f.root,
+                               .eps = f.eps,
+                               .pace = f.pace,
+                               .lr = (float)lr,
+                               .momentum = (float)p->momentum,
+                               .decay = (float)p->decay};
+}
+
+static tern_status update(tern_trainer *t, double lr, double norm, tern_error *err)
+{
+    const tern_train_params training = update_params(t, lr, norm);
+    bool alone = t->graphs[TERN_TRAINER_UPDATE_ALONE].used && (t->n_steps + 1) % t->params.sync_every != 0;
+    TERN_TRY(tern_trainer__run(t, alone ? TERN_TRAINER_UPDATE_ALONE : TERN_TRAINER_UPDATE, &training, err));
+    bool was_blended = t->blended;
+    t->n_steps++;
+    TERN_TRY(tern_trainer__change_phase(t, err));
+    return was_blended != t->blended ? tern_trainer__requantize(t, err) : TERN_OK;
+}
+
+/* Gradients that are no numbers are thrown away, so that the step may be left out. */
+static tern_status refuse(tern_trainer *t, double loss, double norm, tern_error *err)
+{
+    TERN_TRY(tern_trainer_clear(t, err));
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "step %llu: loss %g and gradients of norm %g found, finite ones expected; a smaller learning rate "
+                     "or clipping may help",
+                     (unsigned long long)t->n_steps, loss, norm);
+}
+
+tern_status tern_trainer_step(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows,
+                              tern_trainer_result *result, tern_error *err)
+{
+    const tern_trainer_params *p = &trainer->params;
+    tern_trainer_result r = {.lr = p->lr * tern_ref_schedule(p->schedule, trainer->n_steps, p->n_warmup, p->n_steps)};
+    TERN_TRY(check_batch(trainer, rows, n_rows, &r.n_labels, err));
+    for (size_t i = 0; i < n_rows; i++) r.n_positions += rows[i].n_used;
+    TERN_TRY(run_all(trainer, rows, n_rows, r.n_labels, &r.loss, err));
+    TERN_TRY(find_norm(trainer, &r.norm, err));
+    if (!isfinite(r.loss) || !isfinite(r.norm)) return refuse(trainer, r.loss, r.norm, err);
+    TERN_TRY(update(trainer, r.lr, r.norm, err));
+    *result = r;
+    return TERN_OK;
+}
+
+tern_status tern_trainer_evaluate(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows, double *sum,
+                                  uint64_t *n_labels, tern_error *err)
+{
+    const tern_train_params training = {.loss_weight = 1, .blend = tern_trainer__blend(trainer, trainer->n_steps)};
+    size_t batch = trainer->params.batch;
+    *sum = 0;
+    TERN_TRY(check_rows(trainer, rows, n_rows, n_labels, err));
+    for (size_t first = 0; first < n_rows; first += batch) {
+        size_t n = n_rows - first < batch ? n_rows - first : batch;
+        TERN_TRY(run_rows(trainer, TERN_TRAINER_EVALUATE, rows + first, n, &training, sum, err));
+    }
+    return TERN_OK;
+}

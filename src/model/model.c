@@ -106,7 +106,7 @@ tern_status tern_model_open_memory(tern_model **model, const void *data, size_t 
 void tern_model_close(tern_model *model)
 {
     if (!model) return;
-    tern_tokenizer_close(model->tokenizer);
+    if (!model->derived) tern_tokenizer_close(model->tokenizer);
     tern_safetensors_close(model->safetensors);
     tern_file_map_close(&model->map);
     for (size_t i = 0; i < model->n_owned; i++) tern_free_aligned(model->owned[i]);

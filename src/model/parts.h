@@ -29,6 +29,7 @@ struct tern_model {
     tern_tokenizer *tokenizer;
     tern_weight *weights; /* [n_layers][TERN_ROLE_COUNT]; roles outside the layers live in row 0 */
     uint64_t bytes, parameters;
+    bool derived; /* the tokenizer is another model's */
 
     tern_file_map map;             /* a GGUF file that we opened */
     tern_safetensors *safetensors; /* an HF folder */

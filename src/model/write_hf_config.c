@@ -96,6 +96,7 @@ tern_status tern_hf__write_config(const char *dir, const tern_config *config, co
                                   tern_error *err)
 {
     TERN_TRY(check(config, err));
+    tern_json_use_allocator();
     json_t *root = document(config, tokenizer, f32);
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     char *path = tern_path_join(dir, "config.json");
@@ -109,6 +110,6 @@ tern_status tern_hf__write_config(const char *dir, const tern_config *config, co
     }
     tern_file_writer_abort(&file);
     tern_free(path);
-    free(text);
+    tern_free(text);
     return status;
 }

@@ -160,7 +160,7 @@ static tern_status write_document(json_t *document, const char *dir, const char 
     }
     tern_file_writer_abort(&file);
     tern_free(path);
-    free(text);
+    tern_free(text);
     return status;
 }
 
@@ -170,6 +170,7 @@ tern_status tern_tokenizer_write_hf(const tern_tokenizer *t, const char *dir, te
         return tern_fail(err, TERN_UNSUPPORTED,
                          "a SentencePiece tokenizer as tokenizer.json: byte-level BPE expected; its tokenizer.model can "
                          "be copied");
+    tern_json_use_allocator();
     json_t *merges = json_array();
     tern_status status = merges ? TERN_OK : tern_fail_alloc(err, sizeof *merges);
     if (status == TERN_OK) status = tern_tokenizer__each_merge(t, add_merge, &(merge_list){t, merges}, err);

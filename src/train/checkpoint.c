@@ -41,18 +41,17 @@ static tern_status check_hash(const tern_st_tensor *hashes, size_t i, const void
                      (unsigned long long)found, (unsigned long long)want);
 }
 
-static tern_status check_hashes(const tern_checkpoint *c, const uint8_t *data, tern_error *err)
+static tern_status check_hashes(const tern_checkpoint *c, tern_error *err)
 {
     const size_t n = tern_safetensors_count(c->st);
     const tern_st_tensor *hashes = n ? tern_safetensors_at(c->st, n - 1) : NULL;
     TERN_TRY(need_flat(hashes, TERN_CHECKPOINT__HASHES, TERN_ST_U64, err));
-    if (hashes->n_elements != n)
+    if (hashes->n_elements != n - 1)
         return tern_fail(err, TERN_MALFORMED, "%s: %llu hashes found, %zu expected", TERN_CHECKPOINT__HASHES,
-                         (unsigned long long)hashes->n_elements, n);
-    TERN_TRY(check_hash(hashes, 0, data + 8, tern_load_u64(data), "header", err));
+                         (unsigned long long)hashes->n_elements, n - 1);
     for (size_t i = 0; i + 1 < n; i++) {
         const tern_st_tensor *t = tern_safetensors_at(c->st, i);
-        TERN_TRY(check_hash(hashes, 1 + i, t->data, t->bytes, t->name, err));
+        TERN_TRY(check_hash(hashes, i, t->data, t->bytes, t->name, err));
     }
     return TERN_OK;
 }
@@ -72,7 +71,7 @@ static tern_status read_run(tern_checkpoint *c, tern_error *err)
 static tern_status parse(tern_checkpoint *c, const void *data, size_t size, tern_error *err)
 {
     TERN_TRY(tern_safetensors_parse(&c->st, data, size, err));
-    TERN_TRY(check_hashes(c, data, err));
+    TERN_TRY(check_hashes(c, err));
     return read_run(c, err);
 }
 

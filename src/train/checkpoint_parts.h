@@ -7,7 +7,7 @@
 
 enum { TERN_CHECKPOINT__VERSION = 1 };
 #define TERN_CHECKPOINT__RUN    "tern.run"    /* first: U8, the run as JSON */
-#define TERN_CHECKPOINT__HASHES "tern.hashes" /* last: U64, of the header, then of each tensor before */
+#define TERN_CHECKPOINT__HASHES "tern.hashes" /* last: U64, of each tensor before */
 
 /* How an item stands in the file: 8-bit states as their bytes, [1][n]. */
 static inline tern_st_tensor tern_checkpoint__tensor(const tern_checkpoint_item *item)

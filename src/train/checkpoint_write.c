@@ -11,10 +11,9 @@ typedef struct writer {
     const tern_checkpoint_source *source;
     tern_st_tensor *tensors; /* [n] */
     size_t n;
-    uint64_t *hashes; /* [n] the header's, then those of tensors 0 .. n - 2 */
+    uint64_t *hashes; /* [n - 1] of the tensors before the last */
     char *run;
     uint8_t *bytes; /* of the largest item */
-    tern_buf header;
 } writer;
 
 static void free_writer(writer *w)
@@ -23,7 +22,6 @@ static void free_writer(writer *w)
     tern_free(w->hashes);
     tern_free(w->run);
     tern_free(w->bytes);
-    tern_buf_deinit(&w->header);
 }
 
 static tern_st_tensor flat(const char *name, tern_st_dtype dtype, size_t n)
@@ -50,54 +48,25 @@ static tern_status list_tensors(writer *w, tern_error *err)
         w->tensors[1 + i] = tern_checkpoint__tensor(&s->items[i]);
         if (w->tensors[1 + i].bytes > largest) largest = w->tensors[1 + i].bytes;
     }
-    w->tensors[w->n - 1] = flat(TERN_CHECKPOINT__HASHES, TERN_ST_U64, w->n);
+    w->tensors[w->n - 1] = flat(TERN_CHECKPOINT__HASHES, TERN_ST_U64, w->n - 1);
     w->bytes = tern_alloc(largest);
     return w->bytes ? TERN_OK : tern_fail_alloc(err, largest);
 }
 
-static tern_status add_entry(tern_buf *header, const tern_st_tensor *t, uint64_t begin, tern_error *err)
-{
-    TERN_TRY(tern_buf_addf(header, err, ","));
-    TERN_TRY(tern_json_add_string(header, t->name, strlen(t->name), err));
-    TERN_TRY(tern_buf_addf(header, err, ":{\"dtype\":\"%s\",\"shape\":[", tern_st_dtype_name(t->dtype)));
-    for (uint32_t i = 0; i < t->n_dims; i++)
-        TERN_TRY(tern_buf_addf(header, err, "%s%llu", i ? "," : "", (unsigned long long)t->dims[i]));
-    return tern_buf_addf(header, err, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin,
-                         (unsigned long long)begin + t->bytes);
-}
-
-static tern_status build_header(writer *w, tern_error *err)
-{
-    uint64_t begin = 0;
-    tern_buf *h = &w->header;
-    TERN_TRY(tern_buf_addf(h, err, "{\"__metadata__\":{\"format\":\"tern checkpoint %d\"}", TERN_CHECKPOINT__VERSION));
-    for (size_t i = 0; i < w->n; i++) {
-        TERN_TRY(add_entry(h, &w->tensors[i], begin, err));
-        begin += w->tensors[i].bytes;
-    }
-    TERN_TRY(tern_buf_addf(h, err, "}"));
-    while (h->size % 8) TERN_TRY(tern_buf_addf(h, err, " "));
-    return TERN_OK;
-}
-
-static tern_status write_data(writer *w, tern_file_writer *file, tern_error *err)
+static tern_status write_data(writer *w, tern_safetensors_writer *file, tern_error *err)
 {
     uint8_t word[8];
-    tern_store_u64(word, w->header.size);
-    tern_file_writer_add(file, word, sizeof word);
-    tern_file_writer_add(file, w->header.data, w->header.size);
-    tern_file_writer_add(file, w->run, w->tensors[0].bytes);
-    w->hashes[0] = tern_train__hash(TERN_TRAIN_HASH_START, w->header.data, w->header.size);
-    w->hashes[1] = tern_train__hash(TERN_TRAIN_HASH_START, w->run, w->tensors[0].bytes);
+    tern_safetensors_writer_add(file, w->run, w->tensors[0].bytes);
+    w->hashes[0] = tern_train__hash(TERN_TRAIN_HASH_START, w->run, w->tensors[0].bytes);
     for (size_t i = 0; i < w->source->n; i++) {
         const size_t n = w->tensors[1 + i].bytes;
         TERN_TRY(w->source->read(w->source->context, i, w->bytes, err));
-        tern_file_writer_add(file, w->bytes, n);
-        w->hashes[2 + i] = tern_train__hash(TERN_TRAIN_HASH_START, w->bytes, n);
+        tern_safetensors_writer_add(file, w->bytes, n);
+        w->hashes[1 + i] = tern_train__hash(TERN_TRAIN_HASH_START, w->bytes, n);
     }
-    for (size_t i = 0; i < w->n; i++) {
+    for (size_t i = 0; i + 1 < w->n; i++) {
         tern_store_u64(word, w->hashes[i]);
-        tern_file_writer_add(file, word, sizeof word);
+        tern_safetensors_writer_add(file, word, sizeof word);
     }
     return TERN_OK;
 }
@@ -105,14 +74,13 @@ static tern_status write_data(writer *w, tern_file_writer *file, tern_error *err
 tern_status tern_checkpoint_write(const char *path, const tern_checkpoint_source *source, tern_error *err)
 {
     writer w = {.source = source};
+    tern_safetensors_writer file = {0};
     tern_json_use_allocator();
-    tern_file_writer file = {0};
     tern_status status = list_tensors(&w, err);
-    if (status == TERN_OK) status = build_header(&w, err);
-    if (status == TERN_OK) status = tern_file_writer_open(&file, path, err);
+    if (status == TERN_OK) status = tern_safetensors_writer_open(&file, path, w.tensors, w.n, NULL, err);
     if (status == TERN_OK) status = write_data(&w, &file, err);
-    if (status == TERN_OK) status = tern_file_writer_commit(&file, err);
-    tern_file_writer_abort(&file);
+    if (status == TERN_OK) status = tern_safetensors_writer_commit(&file, err);
+    tern_safetensors_writer_abort(&file);
     free_writer(&w);
     return status;
 }

@@ -31,13 +31,12 @@ static void mend_hashes(uint8_t *bytes, const tern_safetensors *st)
 {
     const size_t n = tern_safetensors_count(st);
     const tern_st_tensor *last = n ? tern_safetensors_at(st, n - 1) : NULL;
-    if (!last || last->bytes != 8 * n) return;
+    if (!last || last->bytes != 8 * (n - 1)) return;
     uint8_t *out = bytes + (last->data - bytes);
     for (size_t i = 0; i + 1 < n; i++) {
         const tern_st_tensor *t = tern_safetensors_at(st, i);
-        tern_store_u64(out + 8 * (1 + i), tern_train__hash(TERN_TRAIN_HASH_START, t->data, t->bytes));
+        tern_store_u64(out + 8 * i, tern_train__hash(TERN_TRAIN_HASH_START, t->data, t->bytes));
     }
-    tern_store_u64(out, tern_train__hash(TERN_TRAIN_HASH_START, bytes + 8, tern_load_u64(bytes)));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)

@@ -1,66 +1,13 @@
 /* Lowering linear layers of dense weights: each part, and each slice of it, is one dispatch. */
+#include "backend/gpu/gradient.h"
 #include "backend/gpu/linear.h"
 
 enum {
-    VECTOR = 4,     /* floats */
     THREAD_ROWS = 8 /* and tokens, of an invocation of linear_dense_mat.wgsl */
 };
 
 /* The epilogues of the kernels. */
 enum epilogue { STORE, ADD_RESIDUAL, ADD_HELD, TIMES_RELU2, TIMES_SILU };
-
-/* Rows of f32 that start at whole vectors, and where they lie. */
-typedef struct input {
-    tern_gpu_range range;
-    uint32_t cols, first, stride; /* in vectors but for cols */
-} input;
-
-/* int8 rows, and f32 rows that no vector begins with, are written to SCRATCH first. */
-static tern_status widen(tern_gpu_program *p, const tern_op *op, bool q8, input *in, tern_error *err)
-{
-    uint32_t max_rows = tern_gpu__max_rows(p, op->rows), cols = op->in[0].cols,
-             vectors = tern_gpu__ceil_div(cols, VECTOR);
-    tern_gpu_pipeline pipeline = q8 ? TERN_GPU_WIDEN_Q8 : TERN_GPU_WIDEN_F32;
-    tern_gpu_dispatch *d = tern_gpu__add(
-        p, op, pipeline, tern_gpu__ceil_div(vectors, tern_gpu_pipelines[pipeline].invocations), max_rows, 1, err);
-    if (!d) return TERN_UNSUPPORTED;
-    uint64_t bytes = (uint64_t)max_rows * vectors * VECTOR * sizeof(float);
-    in->range = (tern_gpu_range){
-        .value = TERN_GPU_SCRATCH, .offset = tern_gpu__scratch(p, bytes), .bytes = bytes, .written = true};
-    uint32_t uniform[] = {cols,
-                          vectors,
-                          tern_gpu__count_word(p, op->rows),
-                          q8 ? 0 : op->in[0].first_col,
-                          q8 ? (uint32_t)(tern_q8_stride(cols) / 4) : p->graph->values[op->in[0].value].cols,
-                          (uint32_t)(tern_q8_scales_offset(cols, max_rows) / 4)};
-    for (size_t i = 0; i < sizeof uniform / sizeof *uniform; i++) d->uniform[i] = uniform[i];
-    tern_gpu__bind_params(p, d, false);
-    tern_gpu__bind_value(p, d, op->in[0].value, false);
-    tern_gpu__bind(d, in->range);
-    in->range.written = false;
-    in->stride = vectors;
-    return TERN_OK;
-}
-
-/* The op's rows as the kernels read them. `again`: the dispatches just before have read the same. */
-static tern_status input_of(tern_gpu_program *p, const tern_op *op, bool again, input *in, tern_error *err)
-{
-    const tern_view *view = &op->in[0];
-    const tern_value *value = &p->graph->values[view->value];
-    bool q8 = value->dtype == TERN_DTYPE_Q8;
-    *in = (input){.cols = tern_gpu__ceil_div(view->cols, VECTOR) * VECTOR};
-    if (!q8 && view->cols % VECTOR == 0 && view->first_col % VECTOR == 0 && value->cols % VECTOR == 0) {
-        in->range = (tern_gpu_range){.value = view->value, .bytes = value->bytes};
-        in->first = view->first_col / VECTOR;
-        in->stride = value->cols / VECTOR;
-        return TERN_OK;
-    }
-    if (!again) return widen(p, op, q8, in, err);
-    uint64_t bytes = (uint64_t)tern_gpu__max_rows(p, op->rows) * in->cols * sizeof(float);
-    in->range = (tern_gpu_range){.value = TERN_GPU_SCRATCH, .offset = tern_gpu__scratch(p, bytes), .bytes = bytes};
-    in->stride = in->cols / VECTOR;
-    return TERN_OK;
-}
 
 /* Whether the sum takes its addend's place (TERN_FUSION_IN_PLACE), which must then not be bound twice. */
 static bool in_place(const tern_gpu_program *p, const tern_op *op)
@@ -94,7 +41,7 @@ static tern_gpu_dispatch *add_dispatch(tern_gpu_program *p, const tern_op *op, t
     return tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(groups, z), tern_gpu__ceil_div(max_rows, tokens), z, err);
 }
 
-static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t part, const input *in,
+static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t part, const tern_gpu_rows *in,
                              const tern_gpu_layout *layout, uint32_t slice, uint32_t first_col, tern_error *err)
 {
     const tern_value *values = p->graph->values;
@@ -122,9 +69,9 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t pa
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind(d, in->range);
     tern_gpu__bind_slice(d, op->in[1 + part].value, layout, slice);
-    if (residual) tern_gpu__bind_value(p, d, op->residual.value, false);
+    if (residual) tern_gpu__bind_view(p, d, op->residual, false);
     else tern_gpu__bind_nothing(d);
-    tern_gpu__bind_value(p, d, op->out.value, true);
+    tern_gpu__bind_view(p, d, op->out, true);
     d->weight_bytes = (uint64_t)rows * layout->row_bytes;
     return TERN_OK;
 }
@@ -134,8 +81,8 @@ static tern_status lower_part(tern_gpu_program *p, const tern_op *op, uint32_t p
 {
     tern_gpu_layout layout;
     TERN_TRY(tern_gpu_layout_of(&layout, p->graph->values[op->in[1 + part].value].weight, p->caps, err));
-    input in;
-    TERN_TRY(input_of(p, op, again, &in, err));
+    tern_gpu_rows in;
+    TERN_TRY(tern_gpu__float_rows(p, op, 0, 0, again, &in, err));
     for (uint32_t slice = 0; slice < layout.n_slices; slice++)
         TERN_TRY(add_slice(p, op, part, &in, &layout, slice, first_col, err));
     return TERN_OK;

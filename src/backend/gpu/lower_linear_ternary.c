@@ -86,9 +86,9 @@ static void bind_rest(const job *j, tern_gpu_dispatch *d, uint32_t n_bound)
         uint32_t k = i < j->n ? i : 0;
         tern_gpu__bind_slice(d, j->op->in[1 + j->part[k]].value, &j->layout[k], j->slice);
     }
-    if (flags_of(j) & RESIDUAL) tern_gpu__bind_value(j->p, d, j->op->residual.value, false);
+    if (flags_of(j) & RESIDUAL) tern_gpu__bind_view(j->p, d, j->op->residual, false);
     else tern_gpu__bind_nothing(d);
-    tern_gpu__bind_value(j->p, d, j->op->out.value, true);
+    tern_gpu__bind_view(j->p, d, j->op->out, true);
     for (uint32_t i = 0; i < j->n; i++) d->weight_bytes += (uint64_t)j->rows[i] * j->layout[i].row_bytes;
 }
 

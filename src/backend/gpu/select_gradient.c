@@ -1,0 +1,80 @@
+/* Which pipeline makes a gradient of a linear layer, and how its depth is cut: pure functions of what the device can do
+ * and the sizes. */
+#include "backend/gpu/gradient.h"
+
+enum {
+    FEW = 16,            /* columns or rows: the rank of an adapter */
+    FEW_TILES = 128,     /* of 128 x 128: smaller ones, or parts of the depth, keep all processors busy */
+    WANTED_GROUPS = 256, /* of a product whose depth is cut */
+    LEAST_DEPTH = 64     /* of a part */
+};
+static const uint64_t MOST_PART_BYTES = (uint64_t)64 << 20;
+
+#define DX(name)                                                                                                       \
+    {                                                                                                                  \
+        TERN_GPU_DX_##name##_128X128, TERN_GPU_DX_##name##_128X64                                                      \
+    }
+static const tern_gpu_pipeline dx_tiles[TERN_GPU_FORMAT_COUNT][2] = {
+    [TERN_GPU_TERNARY] = DX(TERNARY), [TERN_GPU_F32] = DX(F32),   [TERN_GPU_F16] = DX(F16),  [TERN_GPU_BF16] = DX(BF16),
+    [TERN_GPU_Q8_0] = DX(Q8_0),       [TERN_GPU_Q6_K] = DX(Q6_K), [TERN_GPU_Q4_K] = DX(Q4_K)};
+
+static uint32_t round_up(uint32_t n, uint32_t multiple)
+{
+    return tern_gpu__ceil_div(n, multiple) * multiple;
+}
+
+static uint64_t n_tiles(const tern_gpu_product *product, uint32_t rows, uint32_t cols)
+{
+    return (uint64_t)tern_gpu__ceil_div(product->rows, rows) * tern_gpu__ceil_div(product->cols, cols);
+}
+
+void tern_gpu__cut_depth(tern_gpu_tiling *tiling, const tern_gpu_caps *caps, const tern_gpu_product *product,
+                         uint32_t step)
+{
+    uint64_t most = caps->max_binding < MOST_PART_BYTES ? caps->max_binding : MOST_PART_BYTES;
+    uint64_t tiles = n_tiles(product, tiling->tile_rows, tiling->tile_cols),
+             bytes = (uint64_t)product->rows * product->cols * sizeof(float), n = 1;
+    if (tiles < FEW_TILES) n = WANTED_GROUPS / tiles;
+    if (n > product->depth / LEAST_DEPTH) n = product->depth / LEAST_DEPTH;
+    if (n > most / bytes) n = most / bytes;
+    if (n == 0) n = 1;
+    tiling->part_depth = round_up(tern_gpu__ceil_div(product->depth, (uint32_t)n), step);
+    tiling->n_parts = tern_gpu__ceil_div(product->depth, tiling->part_depth);
+}
+
+static tern_gpu_tiling tiling_of(tern_gpu_pipeline pipeline, const char *row_threads, const tern_gpu_caps *caps,
+                                 const tern_gpu_product *product)
+{
+    tern_gpu_tiling tiling = {.pipeline = pipeline,
+                              .tile_rows = 8 * tern_gpu_override(pipeline, row_threads, 0),
+                              .tile_cols = 8 * tern_gpu_override(pipeline, "COL_THREADS", 0)};
+    tern_gpu__cut_depth(&tiling, caps, product, 16);
+    return tiling;
+}
+
+/* The larger tile where there is enough for all processors, else the smaller one. */
+static tern_gpu_pipeline tile_for(const tern_gpu_pipeline tiles[2], const tern_gpu_caps *caps,
+                                  const tern_gpu_product *product)
+{
+    bool small = product->cols <= 64 || n_tiles(product, 128, 128) < FEW_TILES;
+    return tern_gpu_first_fit(tiles + small, 2 - small, caps);
+}
+
+tern_gpu_tiling tern_gpu_select_dx(const tern_gpu_caps *caps, tern_gpu_format format, const tern_gpu_product *product)
+{
+    tern_gpu_pipeline pipeline = tile_for(dx_tiles[format], caps, product);
+    if (product->cols <= FEW && format == TERN_GPU_F32) pipeline = TERN_GPU_DX_F32_128X16;
+    if (product->cols <= FEW && format == TERN_GPU_F16) pipeline = TERN_GPU_DX_F16_128X16;
+    if (product->cols <= FEW && format == TERN_GPU_BF16) pipeline = TERN_GPU_DX_BF16_128X16;
+    return tiling_of(pipeline, "TOKEN_THREADS", caps, product);
+}
+
+tern_gpu_tiling tern_gpu_select_dw(const tern_gpu_caps *caps, bool q8, const tern_gpu_product *product)
+{
+    static const tern_gpu_pipeline tiles[2][2] = {{TERN_GPU_DW_F32_128X128, TERN_GPU_DW_F32_128X64},
+                                                  {TERN_GPU_DW_Q8_128X128, TERN_GPU_DW_Q8_128X64}};
+    tern_gpu_pipeline pipeline = tile_for(tiles[q8], caps, product);
+    if (product->cols <= FEW) pipeline = q8 ? TERN_GPU_DW_Q8_128X16 : TERN_GPU_DW_F32_128X16;
+    if (product->rows <= FEW) pipeline = q8 ? TERN_GPU_DW_Q8_16X128 : TERN_GPU_DW_F32_16X128;
+    return tiling_of(pipeline, "ROW_THREADS", caps, product);
+}

@@ -85,7 +85,7 @@ typedef struct tern_value {
  *
  *  beside frozen weights (LoRA) and in training:
  *  SCALE        out[t] = x[t] * scale                                    in: x
- *  DROPOUT      out[t][c] = x[t][c] / (1 - p), or 0: tern_ref_dropout; its own backward    in: x, training
+ *  DROPOUT      out[t][c] = x[t][c] / (1 - p), or 0: tern_ref_dropout, index t * cols + c; its own backward    in: x, training
  *  FAKE_QUANTIZE  out[t] = x[t] + blend * (int8(x[t]) / s - x[t])          in: x, training
  *
  *  training: every step has max_tokens rows, one packed batch (STARTS). What an op writes beside `out` is among its
@@ -94,11 +94,13 @@ typedef struct tern_value {
  *  ATTENTION_ROWS  out = attention of t to starts[t] .. t                 in: q, k, v, starts, statistics!
  *               statistics [2 * n_heads]: m of each head, then l of each
  *  CROSS_ENTROPY  out[t] = loss of row t; the logits become their gradients, times loss_weight     in: logits!, labels, training
+ *               a label that is no row of the vocabulary is not in the loss; the host checks labels (and ids) before
  *  LINEAR_DX    out[t] = W^T dy[t] (+ residual[t])                         in: dy, W
  *  LINEAR_DW    dW += sum_t dy[t] x[t]^T, x f32 or int8                    in: dy, x, dW!
- *  RMS_NORM_BACKWARD  out[t] = dx (+ residual[t]); dg += its sum over t    in: x, g, dy, dg! (dg may be missing: 3 inputs)
+ *  RMS_NORM_BACKWARD  out[t] = dx (+ residual[t]); dg += its sum over t    in: x, g, dy, dg!
+ *               dg may be missing (3 inputs: g is frozen), or out (TERN_NO_VALUE: nothing below is trained)
  *  ROPE_BACKWARD  dx[t] rotated back in place                              in: dx!, positions, rope table
- *  ATTENTION_ROWS_BACKWARD  out = dq; dk, dv                               in: q, k, v, starts, statistics, attention's out, its gradient, dk!, dv!
+ *  ATTENTION_ROWS_BACKWARD  out = dq; dk, dv (written)                     in: q, k, v, starts, statistics, attention's out, its gradient, dk!, dv!
  *  GATE_BACKWARD  out = dgate; dup                                        in: gate, up, dy, dup!
  *  EMBED_BACKWARD  dW[ids[t]] += dy[t]                                     in: dy, ids, dW!
  *  and, for each weight, once a step:
@@ -208,7 +210,8 @@ bool tern_op_writes(const tern_op *op, uint32_t i);
  *   OUTPUTS    [batch] rows whose logits are wanted
  *   PAGES      [sequences][max_pages] physical page of each 32 positions
  *   SAMPLER    tern_sample_params; only graphs that sample have it
- *   STARTS     [batch] the first row of each row's document; positions[t] = t - starts[t]. This and the next two: training
+ *   STARTS     [batch] the first row of each row's document, never decreasing; positions[t] = t - starts[t]. This and the
+ *              next two: training
  *   LABELS     [batch] i32 the token that follows, or below 0: not in the loss
  *   TRAINING   tern_train_params
  * They lie in one buffer, each at its value's offset (a multiple of TERN_PARAM_ALIGNMENT). */

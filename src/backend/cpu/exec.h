@@ -60,6 +60,7 @@ struct tern_prepared {
     size_t scratch_bytes;
     float *partials; /* decode attention: [heads][chunks] of (m, l, acc) */
     uint8_t *screen_memory;
+    float *shared;  /* what the threads of one training op share */
     float *widened; /* int8 rows as f32, for dense weights that multiply them */
 };
 
@@ -80,6 +81,16 @@ static inline uint32_t tern_cpu__rows(const tern_cpu_step *step, tern_rows rows)
 static inline uint8_t *tern_cpu__scratch(const tern_cpu_step *step, uint32_t thread)
 {
     return step->prepared->scratch + thread * step->prepared->scratch_bytes;
+}
+
+static inline tern_gate_fn tern_cpu__gate_kernel(const tern_cpu_kernels *kernels, tern_activation activation)
+{
+    switch (activation) {
+    case TERN_ACT_RELU2: return kernels->relu2;
+    case TERN_ACT_SILU: return kernels->silu;
+    case TERN_ACT_GELU: break;
+    }
+    return kernels->gelu;
 }
 
 /* Runs fn for each row; few rows stay on the calling thread. */
@@ -111,6 +122,9 @@ size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op);
 size_t tern_cpu__gradient_scratch(const tern_graph *graph, const tern_op *op); /* 0 for ops of other files */
 size_t tern_cpu__attention_scratch(const tern_graph *graph, const tern_op *op);
 size_t tern_cpu__attention_partials(const tern_graph *graph, const tern_op *op);
+size_t tern_cpu__backward_scratch(const tern_graph *graph, const tern_op *op);
+/* Bytes that its threads share; 0 for ops that are not of training. */
+size_t tern_cpu__backward_shared(const tern_graph *graph, const tern_op *op);
 
 tern_status tern_cpu__weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
 tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,

@@ -121,8 +121,7 @@ static void gated_task(void *context, uint32_t task, uint32_t thread)
     float *up = gate + slot;
     multiply(j, 0, first, n_rows, thread, gate, n_rows);
     multiply(j, 1, first, n_rows, thread, up, n_rows);
-    const tern_cpu_kernels *k = &j->step->cpu->kernels;
-    tern_gate_fn fn = op->op->activation == TERN_ACT_RELU2 ? k->relu2 : k->silu;
+    tern_gate_fn fn = tern_cpu__gate_kernel(&j->step->cpu->kernels, op->op->activation);
     for (uint32_t t = 0; t < j->n; t++)
         fn(gate + (size_t)t * n_rows, up + (size_t)t * n_rows, n_rows, op->out.data + t * op->out.stride + first);
 }

@@ -109,8 +109,7 @@ static void gate_row(void *context, uint32_t t, uint32_t thread)
     (void)thread;
     const job *j = context;
     const tern_cpu_op *op = j->op;
-    const tern_cpu_kernels *k = &j->step->cpu->kernels;
-    tern_gate_fn fn = op->op->activation == TERN_ACT_RELU2 ? k->relu2 : k->silu;
+    tern_gate_fn fn = tern_cpu__gate_kernel(&j->step->cpu->kernels, op->op->activation);
     fn(row(&op->in[0], t), row(&op->in[1], t), op->in_cols, row(&op->out, t));
 }
 

@@ -3,6 +3,7 @@
 #define TERN_BACKEND_CPU_KERNELS_H
 
 #include "base/cpu.h"
+#include "ops/ref/backward.h"
 #include "ops/ref/gemm.h"
 #include "ops/ref/ref.h"
 
@@ -23,6 +24,7 @@
     X(quantize, tern_quantize_fn)                                              \
     X(relu2, tern_gate_fn)                                                     \
     X(silu, tern_gate_fn)                                                      \
+    X(gelu, tern_gate_fn)                                                      \
     X(add, tern_add_fn)                                                        \
     X(rope_halves, tern_rope_fn)                                               \
     X(rope_adjacent, tern_rope_fn)                                             \
@@ -40,7 +42,20 @@
     X(decode_i2_s, tern_decode_fn)                                             \
     X(decode_tq2_0, tern_decode_fn)                                            \
     X(decode_tq1_0, tern_decode_fn)                                            \
-    X(decode_t160, tern_decode_fn)
+    X(decode_t160, tern_decode_fn)                                             \
+    X(product, tern_product_fn)                                                \
+    X(softmax, tern_softmax_fn)                                                \
+    X(softmax_backward, tern_softmax_backward_fn)                              \
+    X(cross_entropy, tern_cross_entropy_fn)                                    \
+    X(rms_norm_backward, tern_rms_norm_backward_fn)                            \
+    X(gain_backward, tern_gain_backward_fn)                                    \
+    X(relu2_backward, tern_gate_backward_fn)                                   \
+    X(silu_backward, tern_gate_backward_fn)                                    \
+    X(gelu_backward, tern_gate_backward_fn)                                    \
+    X(rope_halves_backward, tern_rope_fn)                                      \
+    X(rope_adjacent_backward, tern_rope_fn)                                    \
+    X(dropout, tern_dropout_fn)                                                \
+    X(fake_quantize, tern_fake_quantize_fn)
 
 /* Levels in the order of preference, later beats earlier: X(LEVEL, "name", needed feature bits). kernels.def lists the kernels:
  * KERNEL(slot, LEVEL) stands for the function tern_cpu__<slot>_<LEVEL>. */

@@ -98,13 +98,15 @@ static bool widens(const tern_graph *g, const tern_op *op)
 
 static tern_status allocate(tern_cpu *cpu, tern_prepared *p, tern_error *err)
 {
-    size_t partials = 0, widened = 0;
+    size_t partials = 0, widened = 0, shared = 0;
     for (size_t i = 0; i < p->graph->n_ops; i++) {
         const tern_op *op = &p->graph->ops[i];
         if (widens(p->graph, op)) widened = larger(widened, (size_t)p->graph->max_tokens * op->in[0].cols * sizeof(float));
         if (op->kind == TERN_OP_NORM_QUANT) p->scratch_bytes = larger(p->scratch_bytes, op->in[0].cols * sizeof(float)); /* the normed row */
         if (op->kind == TERN_OP_LINEAR) p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__linear_scratch(p->graph, op));
         p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__gradient_scratch(p->graph, op));
+        p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__backward_scratch(p->graph, op));
+        shared = larger(shared, tern_cpu__backward_shared(p->graph, op));
         if (op->kind != TERN_OP_ATTENTION) continue;
         p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__attention_scratch(p->graph, op));
         partials = larger(partials, tern_cpu__attention_partials(p->graph, op));
@@ -114,7 +116,9 @@ static tern_status allocate(tern_cpu *cpu, tern_prepared *p, tern_error *err)
     p->scratch = tern_alloc_aligned(scratch, 4096);
     p->partials = tern_alloc_aligned(partials, 64);
     p->widened = tern_alloc_aligned(widened, 64);
-    return p->scratch && p->partials && p->widened ? TERN_OK : tern_fail_alloc(err, scratch + partials + widened);
+    p->shared = tern_alloc_aligned(shared, 64);
+    if (p->scratch && p->partials && p->widened && p->shared) return TERN_OK;
+    return tern_fail_alloc(err, scratch + partials + widened + shared);
 }
 
 /* The screen belongs to the weight: the second graph that asks finds it there. */
@@ -164,6 +168,7 @@ void tern_cpu__prepared_free(tern_backend *b, tern_prepared *prepared)
     tern_free_aligned(prepared->partials);
     tern_free_aligned(prepared->screen_memory);
     tern_free_aligned(prepared->widened);
+    tern_free_aligned(prepared->shared);
     tern_free(prepared->ops);
     tern_free(prepared);
 }

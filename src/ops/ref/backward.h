@@ -3,7 +3,7 @@
  *
  * A gradient that may have several contributions is added to (dx, dg, dw, dq, dk, dv, da, db: the caller starts at
  * zero, or goes on from the last batch); what has one producer is written (dgate, dup, dlogits). All sums are f32.
- * Three orders are used:
+ * Three orders are used (training's forward ops at the end of this file included):
  *   chain  acc = fmaf(a[i], b[i], acc), i ascending, from +0 or from the gradient that is there
  *   row    the 16 lanes and the tree of ref.h (tern_ref_dot)
  *   plain  each product rounded, then the sum, as the formula is written
@@ -18,6 +18,8 @@
 #ifndef TERN_OPS_REF_BACKWARD_H
 #define TERN_OPS_REF_BACKWARD_H
 
+#include <stdbool.h>
+
 #include "ops/ref/ref.h"
 
 /* Backward of RMS_NORM of one row, y[c] = x[c] * r * g[c], r = 1 / sqrtf(mean(x^2) + eps) as in tern_ref_rms_norm.
@@ -25,9 +27,24 @@
  *   s = row sum of (dy[c] * g[c]) * x[c];  k = ((r * r) * r) * (s / cols)
  *   dx[c] += (dy[c] * g[c]) * r - x[c] * k;   dg[c] += dy[c] * (x[c] * r)
  *
- *   x, g, dy  in  [cols] f32     dx, dg  in/out  [cols] f32; either may be NULL: not wanted */
-void tern_ref_rms_norm_backward(const float *x, const float *g, float eps, uint32_t cols, const float *dy, float *dx,
-                                float *dg);
+ *   x, g, dy  in  [cols] f32     dx, dg  in/out  [cols] f32; either may be NULL: not wanted
+ * Returns r. Exact bits. */
+typedef float (*tern_rms_norm_backward_fn)(const float *x, const float *g, float eps, uint32_t cols, const float *dy,
+                                           float *dx, float *dg);
+float tern_ref_rms_norm_backward(const float *x, const float *g, float eps, uint32_t cols, const float *dy, float *dx,
+                                 float *dg);
+
+/* dg of n rows whose r are known: dg[c] += dy[t][c] * (x[t][c] * r[t]), t ascending.
+ *
+ *   x, dy  in  x[t * x_stride + c], dy[t * dy_stride + c]      dg  in/out  [cols]      Exact bits. */
+typedef struct tern_gain_args {
+    const float *x, *dy, *r;
+    size_t x_stride, dy_stride;
+    uint32_t n, cols;
+} tern_gain_args;
+
+typedef void (*tern_gain_backward_fn)(const tern_gain_args *args, float *dg);
+void tern_ref_gain_backward(const tern_gain_args *args, float *dg);
 
 /* Input gradient of LINEAR, y[t] = W x[t], with dense weights.
  *
@@ -69,7 +86,7 @@ void tern_ref_linear_dw_q8(const float *dy, size_t dy_stride, const tern_q8_rows
 void tern_ref_rope_halves_backward(float *dx, uint32_t n_heads, uint32_t head_dim, const float *cs);
 void tern_ref_rope_adjacent_backward(float *dx, uint32_t n_heads, uint32_t head_dim, const float *cs);
 
-/* Causal attention over the contiguous rows of one packed sequence. Query head h reads KV head h / (n_heads /
+/* Causal attention over the contiguous rows of one packed batch. Query head h reads KV head h / (n_heads /
  * n_kv_heads). Token t sees the tokens starts[t] .. t: starts[t] is the first token of its document (starts NULL: 0
  * for all), starts[t] <= t. */
 typedef struct tern_attention_rows {
@@ -84,19 +101,21 @@ typedef struct tern_attention_rows {
 
 /* Forward, and what the backward needs of it. For token t, head h and its visible j in ascending order:
  *
- *   s_j = row dot(q, k_j) * scale;  m = max s_j;  l = plain sum of exp(s_j - m);
+ *   s_j = (chain over d of q[d] * k_j[d]) * scale;  m = max s_j, a NaN ignored, + (+0);
+ *   l = sum of exp(s_j - m), j in lane j mod 16, by the tree of ref.h;
  *   out = (chain over j of exp(s_j - m) * v_j) / l
  *
  *   out   out  out[t * q_stride + h * head_dim + d]         m, l  out  [n][n_heads]
- * exp is tern_ref_exp. The paged op of ref.h gives the same within rounding (it sums l in lanes), and its m and l
- * serve the backward as well. */
+ * exp is tern_ref_exp. The paged op of ref.h gives the same within rounding (its scores are sums in lanes), and its m
+ * and l serve the backward as well. Chains instead of lanes, so that all five products of attention are
+ * tern_ref_product. */
 void tern_ref_attention_rows(const tern_attention_rows *rows, float *out, float *m, float *l);
 
 /* Backward; the probabilities are computed again from m and l, so memory is linear in n (Dao et al.,
  * arXiv:2205.14135, B.4).
  *
- *   delta = row dot(dout, out);   for each visible j:
- *   p = exp(s_j - m) / l;  ds = (p * (row dot(dout, v_j) - delta)) * scale
+ *   delta = row dot(dout, out);  r = 1 / l;   for each visible j:
+ *   p = exp(s_j - m) * r;  ds = (p * ((chain over d of dout[d] * v_j[d]) - delta)) * scale
  *   dv_j[d] = fmaf(p, dout[d], dv_j[d]);  dq[d] = fmaf(ds, k_j[d], dq[d]);  dk_j[d] = fmaf(ds, q[d], dk_j[d])
  *
  * so dq is a chain over j; dk and dv are chains over t, and for one t over the query heads of the group, all ascending.
@@ -104,12 +123,54 @@ void tern_ref_attention_rows(const tern_attention_rows *rows, float *out, float 
 void tern_ref_attention_rows_backward(const tern_attention_rows *rows, const float *out, const float *m, const float *l,
                                       const float *dout, float *dq, float *dk, float *dv);
 
+/* What attention over rows is made of.
+ *
+ * A product of matrices: c[i][j] = chain over s of a(i, s) * b[s][j], from +0 or, with `add`, from c[i][j];
+ *   a(i, s) = a[i * a_row + s * a_step];  b[s][j] = b[s * b_step + j];  c[i][j] = c[i * c_row + j]
+ * i < m, j < n, s < steps. c overlaps neither a nor b. Exact bits. */
+typedef struct tern_product_args {
+    const float *a;
+    size_t a_row, a_step;
+    const float *b;
+    size_t b_step;
+    float *c;
+    size_t c_row;
+    uint32_t m, n, steps;
+    bool add;
+} tern_product_args;
+
+typedef void (*tern_product_fn)(const tern_product_args *args);
+void tern_ref_product(const tern_product_args *args);
+
+/* Softmax of one row of products, columns first .. end - 1 of s, in place: s_j to p_j = exp(s_j * scale - m), with
+ * *m and *l as above, lanes by column. Exact bits.
+ *
+ *   s  in/out  the columns from the multiple of 16 at or below first to the one at or above end are the kernel's; what
+ *              it leaves outside first .. end - 1 is not defined */
+typedef void (*tern_softmax_fn)(float *s, uint32_t first, uint32_t end, float scale, float *m, float *l);
+void tern_ref_softmax(float *s, uint32_t first, uint32_t end, float scale, float *m, float *l);
+
+/* Its backward: s_j to p_j = exp(s_j * scale - m) * (1 / l), dp_j to ds_j = (p_j * (dp_j - delta)) * scale; columns as
+ * above, of s and of dp. */
+typedef struct tern_softmax_row {
+    float scale, m, l, delta;
+} tern_softmax_row;
+
+typedef void (*tern_softmax_backward_fn)(float *s, float *dp, uint32_t first, uint32_t end,
+                                         const tern_softmax_row *row);
+void tern_ref_softmax_backward(float *s, float *dp, uint32_t first, uint32_t end, const tern_softmax_row *row);
+
 /* Backward of GATE on n values; dgate and dup are written and may alias gate, up or dy.
  *   relu2:  r = g > 0 ? g : 0;         dgate = (dy * u) * (r + r);                    dup = dy * (r * r)
  *   silu:   s = 1 / (1 + exp(-g));     dgate = (dy * u) * (s * (1 + g * (1 - s)));    dup = dy * (g * s)
- * Plain. */
+ *   gelu:   s = 1 / (1 + exp(-w)), w as in tern_gate_fn;  w' = SCALE * (1 + 3 CUBE * (g * g));
+ *           dgate = (dy * u) * (s + ((s * (1 - s)) * g) * w');                        dup = dy * (g * s)
+ * Plain. Exact bits. */
+typedef void (*tern_gate_backward_fn)(const float *gate, const float *up, const float *dy, size_t n, float *dgate,
+                                      float *dup);
 void tern_ref_relu2_backward(const float *gate, const float *up, const float *dy, size_t n, float *dgate, float *dup);
 void tern_ref_silu_backward(const float *gate, const float *up, const float *dy, size_t n, float *dgate, float *dup);
+void tern_ref_gelu_backward(const float *gate, const float *up, const float *dy, size_t n, float *dgate, float *dup);
 
 /* Backward of EMBED: dtable[ids[t]][c] += dy[t * dy_stride + c], t ascending; ids in 0 .. rows of the table - 1. With
  * a tied head the same dtable gets the head's tern_ref_linear_dw as well. */
@@ -117,14 +178,15 @@ void tern_ref_embed_backward(const int32_t *ids, uint32_t n, uint32_t cols, cons
                              float *dtable);
 
 /* Cross-entropy of one row of logits, and its gradient in their place. A label below 0 is masked (PyTorch's
- * ignore_index is -100).
+ * ignore_index is -100), and so is one that is no row of the vocabulary: callers check their labels.
  *
  *   m = max z;  p_i = exp(z_i - m);  l = row sum of p_i;  loss = log(l) + m - z[label]
  *   z[i] = weight * (p_i / l - (i == label))
  *
  * Returns the loss, not weighted; a masked row has loss 0 and all gradients 0. For the mean over the unmasked rows of
- * a batch weight is 1 / their number (tern_ref_count_labels), and the losses are added in f64. label < n_vocab. A NaN
- * among the logits gives NaN. */
+ * a batch weight is 1 / their number (tern_ref_count_labels), and the losses are added in f64. A NaN among the logits
+ * gives NaN. Exact bits. */
+typedef float (*tern_cross_entropy_fn)(float *z, uint32_t n_vocab, int32_t label, float weight);
 float tern_ref_cross_entropy(float *z, uint32_t n_vocab, int32_t label, float weight);
 /* How many labels are not masked. */
 uint32_t tern_ref_count_labels(const int32_t *labels, uint32_t n);
@@ -154,5 +216,23 @@ void tern_ref_lora(const tern_lora_rows *lora, float *u, float *y, size_t y_stri
  *   da  in/out  [rank][cols]     db  in/out  [n_rows][rank]     dx  in/out, or NULL: not wanted */
 void tern_ref_lora_backward(const tern_lora_rows *lora, const float *u, const float *dy, size_t dy_stride, float *du,
                             float *da, float *db, float *dx, size_t dx_stride);
+
+/* Forward ops that only training has. */
+
+/* Dropout of n elements, `index` that of the first in its tensor, row by row: y = x * (1 / (1 - p)) where
+ * tern_ref_random_bits(seed, index + i) >= (uint32_t)(p * 2^32), else +0. Its own backward. y may be x. 0 <= p < 1. */
+typedef void (*tern_dropout_fn)(const float *x, size_t n, float p, uint32_t seed, uint32_t index, float *y);
+void tern_ref_dropout(const float *x, size_t n, float p, uint32_t seed, uint32_t index, float *y);
+
+/* How dropout is applied: made once on the host. */
+static inline uint32_t tern_ref_dropout_threshold(float p)
+{
+    return (uint32_t)((double)p * 4294967296.0);
+}
+
+/* Gradual quantisation of one row (F-8): with q and inv_scale of tern_ref_quantize,
+ *   y[c] = x[c] + blend * (q[c] * inv_scale - x[c])     plain; y may be x. Exact bits. */
+typedef void (*tern_fake_quantize_fn)(const float *x, uint32_t cols, float blend, float *y);
+void tern_ref_fake_quantize(const float *x, uint32_t cols, float blend, float *y);
 
 #endif

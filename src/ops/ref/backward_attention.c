@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "ops/ref/backward.h"
+#include "ops/ref/lanes.h"
 
 /* One query head of one token, and where its rows are. */
 typedef struct query {
@@ -23,25 +24,33 @@ static query query_of(const tern_attention_rows *rows, uint32_t t, uint32_t h)
     };
 }
 
+/* A chain, not the lanes of tern_ref_dot. */
+static float product(const float *a, const float *b, uint32_t n)
+{
+    float sum = 0;
+    for (uint32_t d = 0; d < n; d++) sum = fmaf(a[d], b[d], sum);
+    return sum;
+}
+
 static float score(const tern_attention_rows *rows, const query *q, uint32_t j)
 {
-    return tern_ref_dot(rows->q + q->at, rows->k + j * rows->kv_stride + q->head, rows->head_dim) * rows->scale;
+    return product(rows->q + q->at, rows->k + j * rows->kv_stride + q->head, rows->head_dim) * rows->scale;
 }
 
 static void forward(const tern_attention_rows *rows, const query *q, float *out, float *m, float *l)
 {
-    float most = -INFINITY, sum = 0;
+    float most = -INFINITY, lanes[TERN_LANES] = {0};
     for (uint32_t j = q->first; j <= q->last; j++) most = fmaxf(most, score(rows, q, j));
+    *m = most + 0.0f;
     for (uint32_t d = 0; d < rows->head_dim; d++) out[d] = 0;
     for (uint32_t j = q->first; j <= q->last; j++) {
         const float *v = rows->v + j * rows->kv_stride + q->head;
-        float p = tern_ref_exp(score(rows, q, j) - most);
-        sum += p;
+        float p = tern_ref_exp(score(rows, q, j) - *m);
+        lanes[j % TERN_LANES] += p;
         for (uint32_t d = 0; d < rows->head_dim; d++) out[d] = fmaf(p, v[d], out[d]);
     }
-    for (uint32_t d = 0; d < rows->head_dim; d++) out[d] /= sum;
-    *m = most;
-    *l = sum;
+    *l = tern_ref__lanes_sum(lanes);
+    for (uint32_t d = 0; d < rows->head_dim; d++) out[d] /= *l;
 }
 
 void tern_ref_attention_rows(const tern_attention_rows *rows, float *out, float *m, float *l)
@@ -69,8 +78,8 @@ void tern_ref_attention_rows_backward(const tern_attention_rows *rows, const flo
             float delta = tern_ref_dot(d_row, out + q.at, rows->head_dim);
             for (uint32_t j = q.first; j <= q.last; j++) {
                 size_t kv = j * rows->kv_stride + q.head;
-                float p = tern_ref_exp(score(rows, &q, j) - m[q.stat]) / l[q.stat];
-                float ds = p * (tern_ref_dot(d_row, rows->v + kv, rows->head_dim) - delta) * rows->scale;
+                float p = tern_ref_exp(score(rows, &q, j) - m[q.stat]) * (1 / l[q.stat]);
+                float ds = p * (product(d_row, rows->v + kv, rows->head_dim) - delta) * rows->scale;
                 add_scaled(p, d_row, rows->head_dim, dv + kv);
                 add_scaled(ds, rows->k + kv, rows->head_dim, dq + q.at);
                 add_scaled(ds, rows->q + q.at, rows->head_dim, dk + kv);

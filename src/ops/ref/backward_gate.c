@@ -19,3 +19,13 @@ void tern_ref_silu_backward(const float *gate, const float *up, const float *dy,
         dup[i] = d * (g * s);
     }
 }
+
+void tern_ref_gelu_backward(const float *gate, const float *up, const float *dy, size_t n, float *dgate, float *dup)
+{
+    for (size_t i = 0; i < n; i++) {
+        float g = gate[i], u = up[i], d = dy[i], w = (g + g * g * g * TERN_GELU_CUBE) * TERN_GELU_SCALE;
+        float s = 1 / (1 + tern_ref_exp(-w)), slope = TERN_GELU_SCALE * (1 + 3 * TERN_GELU_CUBE * (g * g));
+        dgate[i] = d * u * (s + s * (1 - s) * g * slope);
+        dup[i] = d * (g * s);
+    }
+}

@@ -32,7 +32,7 @@ static float exponentials(float *z, uint32_t n, float most)
 
 float tern_ref_cross_entropy(float *z, uint32_t n_vocab, int32_t label, float weight)
 {
-    if (label < 0) {
+    if (label < 0 || (uint32_t)label >= n_vocab) {
         for (uint32_t i = 0; i < n_vocab; i++) z[i] = 0;
         return 0;
     }

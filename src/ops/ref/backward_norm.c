@@ -15,8 +15,8 @@ static float weighted_sum(const float *x, const float *g, const float *dy, uint3
     return lanes[0] + 0.0f;
 }
 
-void tern_ref_rms_norm_backward(const float *x, const float *g, float eps, uint32_t cols, const float *dy, float *dx,
-                                float *dg)
+float tern_ref_rms_norm_backward(const float *x, const float *g, float eps, uint32_t cols, const float *dy, float *dx,
+                                 float *dg)
 {
     float r = 1.0f / sqrtf(tern_ref_dot(x, x, cols) / (float)cols + eps);
     float k = r * r * r * (weighted_sum(x, g, dy, cols) / (float)cols);
@@ -24,5 +24,14 @@ void tern_ref_rms_norm_backward(const float *x, const float *g, float eps, uint3
         float d = dy[c];
         if (dx) dx[c] += d * g[c] * r - x[c] * k;
         if (dg) dg[c] += d * (x[c] * r);
+    }
+    return r;
+}
+
+void tern_ref_gain_backward(const tern_gain_args *args, float *dg)
+{
+    for (uint32_t t = 0; t < args->n; t++) {
+        const float *x = args->x + t * args->x_stride, *dy = args->dy + t * args->dy_stride;
+        for (uint32_t c = 0; c < args->cols; c++) dg[c] += dy[c] * (x[c] * args->r[t]);
     }
 }

@@ -71,7 +71,12 @@ typedef void (*tern_quantize_fn)(const float *x, uint32_t cols, int8_t *q, size_
 
 /* Gated activations, elementwise on n values; y may alias gate or up. Exact bits.
  *   relu2:  r = g > 0 ? g : 0;  y = (r * r) * u                 (BitNet b1.58 2B4T)
- *   silu:   y = (g / (1 + tern_ref_exp(-g))) * u             (LLaMA's gate, with u the up projection) */
+ *   silu:   y = (g / (1 + tern_ref_exp(-g))) * u             (LLaMA's gate, with u the up projection)
+ *   gelu:   w = (g + ((g * g) * g) * CUBE) * SCALE;  y = (g / (1 + tern_ref_exp(-w))) * u
+ *           the tanh form of GELU: (1 + tanh(w / 2)) / 2 = 1 / (1 + e^-w) (Hendrycks and Gimpel, arXiv:1606.08415) */
+#define TERN_GELU_CUBE  0.044715f
+#define TERN_GELU_SCALE 1.5957691216f /* 2 sqrt(2 / pi) */
+
 typedef void (*tern_gate_fn)(const float *gate, const float *up, size_t n, float *y);
 
 /* y[i] = a[i] + b[i]; y may alias a or b. */
@@ -161,6 +166,7 @@ void tern_ref_rms_norm(const float *x, const float *g, float eps, uint32_t cols,
 void tern_ref_quantize(const float *x, uint32_t cols, int8_t *q, size_t stride, float *inv_scale, int32_t *sum);
 void tern_ref_relu2(const float *gate, const float *up, size_t n, float *y);
 void tern_ref_silu(const float *gate, const float *up, size_t n, float *y);
+void tern_ref_gelu(const float *gate, const float *up, size_t n, float *y);
 void tern_ref_add(const float *a, const float *b, size_t n, float *y);
 void tern_ref_rope_halves(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs);
 void tern_ref_rope_adjacent(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs);

@@ -18,6 +18,14 @@ void tern_ref_silu(const float *gate, const float *up, size_t n, float *y)
     for (size_t i = 0; i < n; i++) y[i] = (gate[i] / (1 + tern_ref_exp(-gate[i]))) * up[i];
 }
 
+void tern_ref_gelu(const float *gate, const float *up, size_t n, float *y)
+{
+    for (size_t i = 0; i < n; i++) {
+        float g = gate[i], w = (g + g * g * g * TERN_GELU_CUBE) * TERN_GELU_SCALE;
+        y[i] = (g / (1 + tern_ref_exp(-w))) * up[i];
+    }
+}
+
 void tern_ref_add(const float *a, const float *b, size_t n, float *y)
 {
     for (size_t i = 0; i < n; i++) y[i] = a[i] + b[i];

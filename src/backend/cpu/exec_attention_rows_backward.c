@@ -1,0 +1,261 @@
+/* Running the backward of attention over rows.
+ *
+ * Tokens are cut in blocks, as queries and as keys; one task is a pair of blocks for one KV head. It computes their
+ * probabilities again and adds its part to dq of its queries and to dk, dv of its keys. Each of these sums is a chain,
+ * so a pair comes after those of the same queries with earlier keys, and of the same keys with earlier queries. Pairs
+ * are run wave by wave: all whose turn it is at once. */
+#include "backend/cpu/attention_rows.h"
+
+enum { BLOCK = 2 * TERN_PANEL };
+
+typedef struct pair {
+    uint32_t queries, keys; /* blocks */
+} pair;
+
+typedef struct backward_job {
+    tern_attention_job a;
+    uint32_t n_blocks, n_waves;
+    uint32_t *wave_of_keys; /* the wave of the latest pair with these keys */
+    uint32_t *wave_at;      /* [n_waves + 1] where its pairs begin */
+    pair *pairs;
+    const pair *wave; /* the pairs of the one that runs */
+    float *delta;     /* [n][n_heads] */
+} backward_job;
+
+/* A few tokens of a pair, and their rows in a thread's scratch. */
+typedef struct part {
+    uint32_t kv_head, n_rows, n_keys;
+    tern_range tokens, keys;
+    float *q, *dout, *dq, *p, *ds; /* p, ds: [n_rows][BLOCK] */
+    tern_range *seen;              /* of each row: keys of the block */
+    tern_range *seen_by;           /* of each key: rows */
+} part;
+
+static uint32_t n_blocks_of(uint32_t n)
+{
+    return (n + BLOCK - 1) / BLOCK;
+}
+
+static size_t padded(size_t n)
+{
+    return (n + 15) / 16 * 16;
+}
+
+size_t tern_attention_rows__backward_scratch(const tern_op *op)
+{
+    size_t rows = tern_attention_rows__block_rows(op);
+    return (3 * padded(rows * op->head_dim) + 2 * padded(rows * BLOCK) + padded(2 * rows) + 2 * BLOCK) * sizeof(float);
+}
+
+size_t tern_attention_rows__backward_shared(const tern_graph *graph, const tern_op *op)
+{
+    size_t blocks = n_blocks_of(graph->max_tokens), pairs = blocks * (blocks + 1) / 2;
+    return (2 * tern_attention_rows__panel_floats(graph, op) + padded((size_t)graph->max_tokens * op->n_heads) +
+            padded(blocks) + padded(2 * blocks + 1) + padded(2 * pairs)) *
+           sizeof(float);
+}
+
+static backward_job open_job(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    backward_job j = {.a = tern_attention_rows__job(step, op)};
+    float *memory = step->prepared->shared;
+    const size_t panels = (size_t)j.a.n_kv_heads * j.a.n_panels * TERN_PANEL * j.a.dim;
+    j.n_blocks = n_blocks_of(j.a.n);
+    j.a.k_panels = tern_attention_rows__lend(&memory, panels);
+    j.a.v_panels = tern_attention_rows__lend(&memory, panels);
+    j.delta = tern_attention_rows__lend(&memory, (size_t)j.a.n * j.a.n_heads);
+    j.wave_of_keys = (uint32_t *)(void *)tern_attention_rows__lend(&memory, j.n_blocks);
+    j.wave_at = (uint32_t *)(void *)tern_attention_rows__lend(&memory, 2 * (size_t)j.n_blocks + 1);
+    j.pairs = (pair *)(void *)tern_attention_rows__lend(&memory, (size_t)j.n_blocks * (j.n_blocks + 1));
+    return j;
+}
+
+static uint32_t first_seen(const tern_attention_job *j, tern_range tokens)
+{
+    uint32_t first = tokens.first;
+    for (uint32_t t = tokens.first; t < tokens.end; t++) first = j->starts[t] < first ? j->starts[t] : first;
+    return first;
+}
+
+static tern_range tokens_of(const tern_attention_job *j, uint32_t block)
+{
+    return (tern_range){block * BLOCK, j->n - block * BLOCK < BLOCK ? j->n : (block + 1) * BLOCK};
+}
+
+/* Goes through all pairs; `place` NULL: counts those of each wave in wave_at[wave + 1]. */
+static void order_pairs(backward_job *j, bool place)
+{
+    memset(j->wave_of_keys, 0, j->n_blocks * sizeof *j->wave_of_keys); /* waves count from 1 here */
+    for (uint32_t queries = 0; queries < j->n_blocks; queries++) {
+        uint32_t wave = 0;
+        for (uint32_t keys = first_seen(&j->a, tokens_of(&j->a, queries)) / BLOCK; keys <= queries; keys++) {
+            wave = (wave > j->wave_of_keys[keys] ? wave : j->wave_of_keys[keys]) + 1;
+            j->wave_of_keys[keys] = wave;
+            if (place) j->pairs[j->wave_at[wave - 1]++] = (pair){queries, keys};
+            else j->wave_at[wave]++;
+            if (wave > j->n_waves) j->n_waves = wave;
+        }
+    }
+}
+
+static void make_waves(backward_job *j)
+{
+    memset(j->wave_at, 0, (2 * (size_t)j->n_blocks + 1) * sizeof *j->wave_at);
+    order_pairs(j, false);
+    for (uint32_t wave = 0; wave < j->n_waves; wave++) j->wave_at[wave + 1] += j->wave_at[wave];
+    order_pairs(j, true); /* wave_at[w] is where w ends now */
+}
+
+/* delta of the heads of a token; dq starts at the residual or at 0, dk and dv at 0. */
+static void start_row(void *context, uint32_t t, uint32_t thread)
+{
+    (void)thread;
+    const backward_job *j = context;
+    const tern_cpu_op *op = j->a.op;
+    const float *out = tern_rows__at(&op->in[5], t), *dout = tern_rows__at(&op->in[6], t);
+    const size_t width = (size_t)j->a.n_heads * j->a.dim, kv_width = (size_t)j->a.n_kv_heads * j->a.dim;
+    for (uint32_t h = 0; h < j->a.n_heads; h++)
+        j->a.step->cpu->kernels.f32((const uint8_t *)(dout + (size_t)h * j->a.dim), j->a.dim * sizeof(float), 1,
+                                    j->a.dim, out + (size_t)h * j->a.dim, j->a.dim, 1,
+                                    &j->delta[(size_t)t * j->a.n_heads + h], 1);
+    float *dq = tern_rows__at(&op->out, t);
+    const float *residual = op->residual.data ? tern_rows__at(&op->residual, t) : NULL;
+    if (!residual) memset(dq, 0, width * sizeof *dq);
+    else if (residual != dq) memcpy(dq, residual, width * sizeof *dq);
+    memset(tern_rows__at(&op->in[7], t), 0, kv_width * sizeof(float));
+    memset(tern_rows__at(&op->in[8], t), 0, kv_width * sizeof(float));
+}
+
+static part open_part(const backward_job *j, uint32_t kv_head, tern_range keys, tern_range tokens, uint32_t thread)
+{
+    const size_t rows = tern_attention_rows__block_rows(j->a.op->op);
+    float *memory = (float *)(void *)tern_cpu__scratch(j->a.step, thread);
+    part p = {.kv_head = kv_head, .tokens = tokens, .keys = keys};
+    p.n_rows = (tokens.end - tokens.first) * j->a.group;
+    p.n_keys = keys.end - keys.first;
+    p.q = tern_attention_rows__lend(&memory, rows * j->a.dim);
+    p.dout = tern_attention_rows__lend(&memory, rows * j->a.dim);
+    p.dq = tern_attention_rows__lend(&memory, rows * j->a.dim);
+    p.p = tern_attention_rows__lend(&memory, rows * BLOCK);
+    p.ds = tern_attention_rows__lend(&memory, rows * BLOCK);
+    p.seen = (tern_range *)(void *)tern_attention_rows__lend(&memory, 2 * rows);
+    p.seen_by = (tern_range *)(void *)tern_attention_rows__lend(&memory, 2 * BLOCK);
+    return p;
+}
+
+/* What each row sees of the keys; then which rows see each key. Documents follow each other, so those are neighbours.
+ */
+static void find_seen(const tern_attention_job *j, part *p)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < p->n_rows; i++) {
+        const uint32_t t = p->tokens.first + i / j->group, start = j->starts[t];
+        p->seen[i].first = start < p->keys.first ? 0 : start - p->keys.first;
+        p->seen[i].end = t + 1 < p->keys.first ? 0 : t + 1 < p->keys.end ? t + 1 - p->keys.first : p->n_keys;
+        if (p->seen[i].first > p->seen[i].end) p->seen[i].first = p->seen[i].end;
+        all = all && p->seen[i].first == 0 && p->seen[i].end == p->n_keys;
+    }
+    for (uint32_t k = 0; k < p->n_keys; k++) p->seen_by[k] = (tern_range){0, all ? p->n_rows : 0};
+    for (uint32_t i = 0; i < p->n_rows && !all; i++)
+        for (uint32_t k = p->seen[i].first; k < p->seen[i].end; k++) {
+            if (p->seen_by[k].end == 0) p->seen_by[k].first = i;
+            p->seen_by[k].end = i + 1;
+        }
+}
+
+/* Probabilities and ds of the rows, from the products of Q K and dO V. */
+static void probabilities(const backward_job *j, const part *p)
+{
+    const tern_attention_job *a = &j->a;
+    const uint32_t first = p->keys.first / TERN_PANEL, n = tern_attention_rows__panels(p->n_keys);
+    for (uint32_t panel = 0; panel < n; panel++) {
+        const uint32_t at = panel * TERN_PANEL;
+        tern_attention_rows__scores(a, p->q, p->n_rows, a->k_panels, p->kv_head, first + panel, p->p + at, BLOCK);
+        tern_attention_rows__scores(a, p->dout, p->n_rows, a->v_panels, p->kv_head, first + panel, p->ds + at, BLOCK);
+    }
+    for (uint32_t i = 0; i < p->n_rows; i++) {
+        const uint32_t t = p->tokens.first + i / a->group, h = p->kv_head * a->group + i % a->group;
+        const float *statistics = tern_rows__at(&a->op->in[4], t);
+        const tern_softmax_row row = {.scale = a->scale,
+                                      .m = statistics[h],
+                                      .l = statistics[a->n_heads + h],
+                                      .delta = j->delta[(size_t)t * a->n_heads + h]};
+        if (p->seen[i].first < p->seen[i].end)
+            a->step->cpu->kernels.softmax_backward(p->p + (size_t)i * BLOCK, p->ds + (size_t)i * BLOCK,
+                                                   p->seen[i].first, p->seen[i].end, &row);
+    }
+}
+
+/* dq += dS K */
+static void add_dq(const tern_attention_job *j, const part *p)
+{
+    const tern_cpu_rows *k = &j->op->in[1];
+    const tern_product_args args = {.a = p->ds,
+                                    .a_row = BLOCK,
+                                    .a_step = 1,
+                                    .b = tern_rows__at(k, p->keys.first) + (size_t)p->kv_head * j->dim,
+                                    .b_step = k->stride,
+                                    .c = p->dq,
+                                    .c_row = j->dim,
+                                    .m = p->n_rows,
+                                    .n = j->dim};
+    tern_attention_rows__ragged(j, &args, p->seen);
+}
+
+/* dk += dS^T Q, dv += P^T dO */
+static void add_to_keys(const tern_attention_job *j, const part *p, const float *of, const float *rows,
+                        const tern_cpu_rows *to)
+{
+    const tern_product_args args = {.a = of,
+                                    .a_row = 1,
+                                    .a_step = BLOCK,
+                                    .b = rows,
+                                    .b_step = j->dim,
+                                    .c = tern_rows__at(to, p->keys.first) + (size_t)p->kv_head * j->dim,
+                                    .c_row = to->stride,
+                                    .m = p->n_keys,
+                                    .n = j->dim};
+    tern_attention_rows__ragged(j, &args, p->seen_by);
+}
+
+static void run_part(const backward_job *j, uint32_t kv_head, tern_range keys, tern_range tokens, uint32_t thread)
+{
+    const tern_attention_job *a = &j->a;
+    const tern_cpu_op *op = a->op;
+    if (tokens.end <= keys.first || first_seen(a, tokens) >= keys.end) return;
+    part p = open_part(j, kv_head, keys, tokens, thread);
+    tern_attention_rows__gather(a, &op->in[0], kv_head, tokens, p.q);
+    tern_attention_rows__gather(a, &op->in[6], kv_head, tokens, p.dout);
+    tern_attention_rows__gather(a, &op->out, kv_head, tokens, p.dq);
+    find_seen(a, &p);
+    probabilities(j, &p);
+    add_to_keys(a, &p, p.p, p.dout, &op->in[8]);
+    add_to_keys(a, &p, p.ds, p.q, &op->in[7]);
+    add_dq(a, &p);
+    tern_attention_rows__scatter(a, p.dq, kv_head, tokens, NULL, &op->out);
+}
+
+static void pair_task(void *context, uint32_t task, uint32_t thread)
+{
+    const backward_job *j = context;
+    const pair at = j->wave[task / j->a.n_kv_heads];
+    const tern_range queries = tokens_of(&j->a, at.queries), keys = tokens_of(&j->a, at.keys);
+    for (uint32_t first = queries.first; first < queries.end; first += j->a.block_tokens) {
+        const uint32_t left = queries.end - first, n = left < j->a.block_tokens ? left : j->a.block_tokens;
+        run_part(j, task % j->a.n_kv_heads, keys, (tern_range){first, first + n}, thread);
+    }
+}
+
+void tern_cpu__attention_rows_backward(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    backward_job j = open_job(step, op);
+    tern_pool *pool = step->cpu->pool;
+    tern_pool_for(pool, j.a.n, start_row, &j);
+    tern_attention_rows__pack(&j.a, 1, j.a.k_panels);
+    tern_attention_rows__pack(&j.a, 2, j.a.v_panels);
+    make_waves(&j);
+    for (uint32_t wave = 0, first = 0; wave < j.n_waves; first = j.wave_at[wave++]) {
+        j.wave = j.pairs + first;
+        tern_pool_for(pool, (j.wave_at[wave] - first) * j.a.n_kv_heads, pair_task, &j);
+    }
+}

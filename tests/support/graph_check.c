@@ -1,0 +1,110 @@
+/* Invariants of graphs, by brute force. */
+#include "support/graph_check.h"
+
+#include "support/test.h"
+
+static uint32_t count_reads(const tern_op *op, uint32_t value)
+{
+    uint32_t n = op->residual.value == value;
+    n += op->gain.value == value;
+    for (uint32_t i = 0; i < op->n_in; i++) n += op->in[i].value == value;
+    return n;
+}
+
+bool test_life(const tern_graph *g, uint32_t value, size_t *first, size_t *last)
+{
+    bool found = false;
+    for (size_t i = 0; i < g->n_ops; i++) {
+        if (g->ops[i].out.value != value && !count_reads(&g->ops[i], value)) continue;
+        if (!found) *first = i;
+        *last = i;
+        found = true;
+    }
+    return found;
+}
+
+/* Whether op makes b out of a alone among its inputs, element by element: a sum of a and something else. */
+static bool adds_to(const tern_op *op, uint32_t a, uint32_t b)
+{
+    bool sum = op->kind == TERN_OP_ADD ? op->in[0].value == a : op->residual.value == a;
+    return sum && op->out.value == b && count_reads(op, a) == 1 && op->out.first_row == 0;
+}
+
+void test_check_plan(const tern_graph *g, bool in_place)
+{
+    size_t(*lives)[2] = calloc(g->n_values, sizeof *lives);
+    bool *alive = calloc(g->n_values, sizeof *alive);
+    for (uint32_t i = 0; i < g->n_values; i++)
+        alive[i] = g->values[i].kind == TERN_VALUE_ACTIVATION && test_life(g, i, &lives[i][0], &lives[i][1]);
+    for (uint32_t a = 0; a < g->n_values; a++)
+        for (uint32_t b = 0; b < g->n_values; b++) {
+            const tern_value *x = &g->values[a], *y = &g->values[b];
+            if (a == b || !alive[a] || !alive[b] || lives[a][0] > lives[b][0] || lives[b][0] > lives[a][1]) continue;
+            bool apart = x->offset + x->bytes <= y->offset || y->offset + y->bytes <= x->offset;
+            bool taken_over = in_place && lives[b][0] == lives[a][1] && x->offset == y->offset &&
+                              x->bytes == y->bytes && adds_to(&g->ops[lives[a][1]], a, b);
+            if (!apart && !taken_over) fail_msg("%s and %s share memory while both are alive", x->name, y->name);
+        }
+    for (uint32_t a = 0; a < g->n_values; a++)
+        if (alive[a] && (g->values[a].offset + g->values[a].bytes > g->activation_bytes || g->values[a].offset % 256))
+            fail_msg("%s lies at %llu", g->values[a].name, (unsigned long long)g->values[a].offset);
+    free(lives);
+    free(alive);
+}
+
+/* Rows of a value that have been written; a chunk of rows counts up to its end, in order. */
+static uint32_t rows_of(const tern_graph *g, const tern_op *op)
+{
+    return op->rows == TERN_ROWS_TOKENS ? g->max_tokens : g->max_outputs;
+}
+
+/* What the op only writes among its inputs. */
+static bool is_made(const tern_op *op, uint32_t i)
+{
+    if (op->kind == TERN_OP_ATTENTION_ROWS_BACKWARD) return i >= 7;
+    return (op->kind == TERN_OP_ATTENTION_ROWS && i == 4) || (op->kind == TERN_OP_GATE_BACKWARD && i == 3);
+}
+
+static void write(const tern_graph *g, const tern_op *op, tern_view view, uint32_t *written)
+{
+    if (view.value == TERN_NO_VALUE) return;
+    if (view.first_row > written[view.value])
+        fail_msg("%s: rows from %u on are written before the ones above", g->values[view.value].name, view.first_row);
+    uint32_t end = view.first_row + rows_of(g, op);
+    if (end > written[view.value]) written[view.value] = end;
+}
+
+static void read(const tern_graph *g, size_t at, tern_view view, const uint32_t *written)
+{
+    const tern_op *op = &g->ops[at];
+    if (view.value == TERN_NO_VALUE) return;
+    const tern_value *v = &g->values[view.value];
+    bool rows = v->kind == TERN_VALUE_ACTIVATION || v->kind == TERN_VALUE_OUTPUT;
+    uint32_t wanted = op->kind == TERN_OP_GATHER ? g->max_tokens : view.first_row + rows_of(g, op);
+    if (rows && written[view.value] < wanted)
+        fail_msg("op %zu (%s) reads %u rows of %s: %u are written", at, tern_op_name(op->kind), wanted, v->name,
+                 written[view.value]);
+}
+
+void test_check_order(const tern_graph *g)
+{
+    uint32_t *written = calloc(g->n_values, sizeof *written);
+    for (size_t k = 0; k < g->n_ops; k++) {
+        const tern_op *op = &g->ops[k];
+        for (uint32_t i = 0; i < op->n_in; i++)
+            if (!is_made(op, i)) read(g, k, op->in[i], written);
+        read(g, k, op->residual, written);
+        read(g, k, op->gain, written);
+        for (uint32_t i = 0; i < op->n_in; i++)
+            if (is_made(op, i)) write(g, op, op->in[i], written);
+        write(g, op, op->out, written);
+    }
+    free(written);
+}
+
+size_t test_count_ops(const tern_graph *g, tern_op_kind kind)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->n_ops; i++) n += g->ops[i].kind == kind;
+    return n;
+}

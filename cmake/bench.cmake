@@ -16,3 +16,8 @@ if(TERN_VULKAN)
     target_link_libraries(${name} PRIVATE tern_static)
   endforeach()
 endif()
+
+# The training ops of the CPU beside the linear layers.
+add_executable(bench_training_rows EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/training/bench_training_rows.c
+  ${PROJECT_SOURCE_DIR}/bench/dense/fma_peak.c)
+target_link_libraries(bench_training_rows PRIVATE tern_static)

@@ -122,6 +122,36 @@ static void try_decode(trial *t, tern_decode_fn fn, tern_encoding_id id, float *
     for (int i = 0; i < ROWS * COLS; i++) out[i] += 0.0f; /* zeros may have either sign */
 }
 
+static void try_product(trial *t, tern_product_fn fn, void *out)
+{
+    const tern_product_args args = {.a = t->x[0], .a_row = 21, .a_step = 1, .b = t->x[1], .b_step = 19, .c = out, .c_row = 77,
+                                    .m = 7, .n = 77, .steps = 20};
+    fn(&args);
+}
+
+static void try_softmax(trial *t, const tern_cpu_kernels *k, float *out)
+{
+    tern_softmax_row row = {.scale = 0.5f, .delta = 0.25f};
+    memcpy(out, t->x, sizeof t->x);
+    k->softmax(out, 0, COLS, 0.5f, &out[3 * COLS], &out[3 * COLS + 1]);
+    row.m = out[3 * COLS];
+    row.l = out[3 * COLS + 1];
+    k->softmax_backward(out + COLS, out + 2 * COLS, 0, COLS, &row);
+}
+
+static void try_cross_entropy(trial *t, tern_cross_entropy_fn fn, float *out)
+{
+    memcpy(out, t->x[0], sizeof t->x[0]);
+    out[COLS] = fn(out, COLS - 3, 5, 0.5f);
+}
+
+static void try_norm_backward(trial *t, const tern_cpu_kernels *k, float *out)
+{
+    const tern_gain_args args = {.x = t->x[0], .dy = t->x[1], .r = t->x[2], .x_stride = COLS, .dy_stride = COLS, .n = 2, .cols = COLS - 3};
+    out[0] = k->rms_norm_backward(t->x[0], t->x[1], 1e-5f, COLS - 3, t->x[2], out + 1, NULL);
+    k->gain_backward(&args, out + COLS);
+}
+
 /* One line for each slot: what to run with the chosen kernel, and with the definition. */
 #define TERN_TRIALS(X)                                                         \
     X(i2_s, try_ternary(t, k->i2_s, TERN_ENC_I2_S, out))                       \
@@ -139,6 +169,7 @@ static void try_decode(trial *t, tern_decode_fn fn, tern_encoding_id id, float *
     X(quantize, try_quantize(t, k->quantize, out))                             \
     X(relu2, k->relu2(t->x[0], t->x[1], COLS - 3, out))                        \
     X(silu, k->silu(t->x[0], t->x[1], COLS - 3, out))                          \
+    X(gelu, k->gelu(t->x[0], t->x[1], COLS - 3, out))                          \
     X(add, k->add(t->x[0], t->x[1], COLS - 3, out))                            \
     X(rope_halves, try_rope(t, k->rope_halves, out))                           \
     X(rope_adjacent, try_rope(t, k->rope_adjacent, out))                       \
@@ -146,6 +177,19 @@ static void try_decode(trial *t, tern_decode_fn fn, tern_encoding_id id, float *
     X(kv_store_f32, k->kv_store_f32(t->x[0], COLS - 3, out))                   \
     X(attention_f16, try_attention(t, k->attention_f16, k->kv_store_f16, 2, out)) \
     X(attention_f32, try_attention(t, k->attention_f32, k->kv_store_f32, 4, out)) \
+    X(product, try_product(t, k->product, out))                                \
+    X(softmax, try_softmax(t, k, out))                                         \
+    X(softmax_backward, try_softmax(t, k, out))                                \
+    X(cross_entropy, try_cross_entropy(t, k->cross_entropy, out))              \
+    X(rms_norm_backward, try_norm_backward(t, k, out))                         \
+    X(gain_backward, try_norm_backward(t, k, out))                             \
+    X(relu2_backward, k->relu2_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS)) \
+    X(silu_backward, k->silu_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS)) \
+    X(gelu_backward, k->gelu_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS)) \
+    X(rope_halves_backward, try_rope(t, k->rope_halves_backward, out))         \
+    X(rope_adjacent_backward, try_rope(t, k->rope_adjacent_backward, out))     \
+    X(dropout, k->dropout(t->x[0], COLS - 3, 0.25f, 7, 9, out))                \
+    X(fake_quantize, k->fake_quantize(t->x[0], COLS - 3, 0.5f, out)) \
     X(gemm, try_gemm(t, k->gemm, out))                                         \
     X(decode_i8, k->decode_i8((const uint8_t *)t->q, COLS, TOKENS, COLS - 3, out, COLS)) \
     X(decode_f16, try_decode(t, k->decode_f16, TERN_ENC_F16, out)) \

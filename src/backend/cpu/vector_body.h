@@ -74,6 +74,24 @@ void KERNEL_NAME(quantize)(const float *x, uint32_t cols, int8_t *q, size_t stri
     *sum = ivec_sum(total);
 }
 
+INLINE vec blended(vec x, float scale, float inv_scale, float blend)
+{
+    int8_t q[TERN_LANES] = {0};
+    ivec_store_i8(q, vec_round(vec_mul(vec_finite(x), vec_set(scale))));
+    return vec_add(x, vec_mul(vec_set(blend), vec_sub(vec_mul(vec_load_i8(q), vec_set(inv_scale)), x)));
+}
+
+void KERNEL_NAME(fake_quantize)(const float *x, uint32_t cols, float blend, float *y)
+{
+    const float scale = 127.0f / absmax(x, cols), inv_scale = 1.0f / scale;
+    float rest[TERN_LANES];
+    uint32_t at = 0;
+    for (; cols - at >= VEC; at += VEC) vec_store(y + at, blended(vec_load(x + at), scale, inv_scale, blend));
+    pad(rest, x + at, cols - at);
+    vec_store(rest, blended(vec_load(rest), scale, inv_scale, blend));
+    memcpy(y + at, rest, (cols - at) * sizeof *y);
+}
+
 /* One vector of each kind of gate. */
 INLINE vec relu2_vec(vec g, vec u)
 {
@@ -84,6 +102,13 @@ INLINE vec relu2_vec(vec g, vec u)
 INLINE vec silu_vec(vec g, vec u)
 {
     return vec_mul(vec_div(g, vec_add(vec_set(1), vec_exp(vec_sub(vec_set(0), g)))), u);
+}
+
+INLINE vec gelu_vec(vec g, vec u)
+{
+    const vec cube = vec_mul(vec_mul(vec_mul(g, g), g), vec_set(TERN_GELU_CUBE));
+    const vec w = vec_mul(vec_add(g, cube), vec_set(TERN_GELU_SCALE));
+    return vec_mul(vec_div(g, vec_add(vec_set(1), vec_exp(vec_sub(vec_set(0), w)))), u);
 }
 
 /* y = op(a, b) elementwise; the short end goes through padded copies. */
@@ -102,6 +127,7 @@ INLINE vec silu_vec(vec g, vec u)
 
 ELEMENTWISE(relu2, relu2_vec)
 ELEMENTWISE(silu, silu_vec)
+ELEMENTWISE(gelu, gelu_vec)
 ELEMENTWISE(add, vec_add)
 
 /* (a, b) turned by (c, s), each product rounded. */

@@ -181,7 +181,7 @@ void tern_ref_embed_backward(const int32_t *ids, uint32_t n, uint32_t cols, cons
  * ignore_index is -100), and so is one that is no row of the vocabulary: callers check their labels.
  *
  *   m = max z;  p_i = exp(z_i - m);  l = row sum of p_i;  loss = log(l) + m - z[label]
- *   z[i] = weight * (p_i / l - (i == label))
+ *   z[i] = weight * (p_i * (1 / l) - (i == label))
  *
  * Returns the loss, not weighted; a masked row has loss 0 and all gradients 0. For the mean over the unmasked rows of
  * a batch weight is 1 / their number (tern_ref_count_labels), and the losses are added in f64. A NaN among the logits

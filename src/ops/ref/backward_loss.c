@@ -39,6 +39,7 @@ float tern_ref_cross_entropy(float *z, uint32_t n_vocab, int32_t label, float we
     float most = z[0], wanted = z[label];
     for (uint32_t i = 1; i < n_vocab; i++) most = fmaxf(most, z[i]);
     float sum = exponentials(z, n_vocab, most);
-    for (uint32_t i = 0; i < n_vocab; i++) z[i] = weight * (z[i] / sum - (i == (uint32_t)label ? 1.0f : 0.0f));
+    const float r = 1 / sum;
+    for (uint32_t i = 0; i < n_vocab; i++) z[i] = weight * (z[i] * r - (i == (uint32_t)label ? 1.0f : 0.0f));
     return (float)(log((double)sum) + (double)most - (double)wanted);
 }

@@ -1,0 +1,304 @@
+/* How fast the training ops beside the linear layers are on the CPU, as shares of what this machine can do in the same
+ * run: attention of the f32 multiply-adds of a loop that touches registers only (by what causal attention needs: two
+ * products of half a square forward, five backward), the others of the memory's read bandwidth (by the bytes of their
+ * operands).
+ *
+ * usage: bench_training_rows [THREADS [CPU_FEATURES [TOKENS]]]     THREADS 0: one for each core */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../dense/fma_peak.h"
+#include "backend/cpu/cpu.h"
+#include "base/pool.h"
+#include "graph/graph.h"
+
+enum {
+    REPEATS = 5,
+    MAX_VALUES = 32,
+    HIDDEN = 2560,
+    FFN = 6912,
+    HEADS = 20,
+    HEAD_DIM = 128,
+    VOCAB = 128256,
+    HEAD_ROWS = 128
+};
+
+typedef struct bench {
+    tern_backend *backend;
+    tern_graph graph;
+    tern_binding bindings[MAX_VALUES];
+    tern_config config;
+    double fma_rate, read_rate; /* per second */
+    uint32_t n_tokens;
+} bench;
+
+static tern_error err;
+
+static void must(tern_status status)
+{
+    if (status == TERN_OK) return;
+    fprintf(stderr, "%s\n", err.message);
+    exit(1);
+}
+
+static tern_view add_value(bench *b, tern_value value)
+{
+    uint32_t id;
+    must(tern_graph__add_value(&b->graph, value, &id, &err));
+    must(b->backend->buffer_create(b->backend, value.bytes, &b->bindings[id].buffer, &err));
+    return (tern_view){.value = id, .cols = value.cols};
+}
+
+static uint32_t seed = 1;
+
+static tern_view add_rows(bench *b, uint32_t n, uint32_t cols)
+{
+    const uint64_t bytes = (uint64_t)n * cols * sizeof(float);
+    const tern_view view = add_value(b, (tern_value){.kind = TERN_VALUE_OUTPUT, .cols = cols, .bytes = bytes});
+    float *x = malloc(bytes);
+    for (size_t i = 0; i < (size_t)n * cols; i++) {
+        seed = seed * 1664525 + 1013904223;
+        x[i] = (float)(int32_t)seed * 0x1p-31f;
+    }
+    must(b->backend->buffer_write(b->backend, b->bindings[view.value].buffer, 0, x, bytes, &err));
+    free(x);
+    return view;
+}
+
+static tern_view add_param(bench *b, tern_param which, const void *data, uint64_t bytes)
+{
+    const tern_view view =
+        add_value(b, (tern_value){.kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = bytes});
+    b->graph.params[which] = view.value;
+    must(b->backend->buffer_write(b->backend, b->bindings[view.value].buffer, 0, data, bytes, &err));
+    return view;
+}
+
+static void open_graph(bench *b)
+{
+    const uint32_t counts[3] = {b->n_tokens, b->n_tokens < HEAD_ROWS ? b->n_tokens : HEAD_ROWS, 0};
+    memset(b->bindings, 0, sizeof b->bindings);
+    b->graph = (tern_graph){.max_tokens = b->n_tokens, .max_outputs = counts[1], .config = &b->config};
+    for (int i = 0; i < TERN_PARAM_COUNT; i++) b->graph.params[i] = TERN_NO_VALUE;
+    add_param(b, TERN_PARAM_COUNTS, counts, sizeof counts);
+}
+
+static tern_view add_counted(bench *b, tern_param which, uint32_t step)
+{
+    uint32_t *values = malloc(b->n_tokens * sizeof *values);
+    for (uint32_t i = 0; i < b->n_tokens; i++) values[i] = i * step % VOCAB;
+    const tern_view view = add_param(b, which, values, b->n_tokens * sizeof *values);
+    free(values);
+    return view;
+}
+
+static tern_view add_training(bench *b)
+{
+    const tern_train_params params = {.loss_weight = 1e-3f, .blend = 0.5f, .seed = 1};
+    return add_param(b, TERN_PARAM_TRAINING, &params, sizeof params);
+}
+
+static tern_op add_op(bench *b, tern_op op, tern_view out)
+{
+    op.out = out;
+    op.residual.value = op.gain.value = TERN_NO_VALUE;
+    must(tern_graph__add_op(&b->graph, &op, &err));
+    return op;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Runs the graph, prints what its last op needs, and closes it. Rates: multiply-adds, or bytes if there are none. */
+static void run_graph(bench *b, const char *name, double multiply_adds, double bytes)
+{
+    tern_prepared *prepared = NULL;
+    double best = 1e30;
+    const tern_op_kind kind = b->graph.ops[b->graph.n_ops - 1].kind;
+    must(b->backend->prepare(b->backend, &b->graph, b->bindings, &prepared, &err));
+    for (int i = 0; i < REPEATS; i++) {
+        tern_backend_counters before, after;
+        b->backend->counters(b->backend, &before);
+        must(b->backend->run(b->backend, prepared, 1, &err));
+        b->backend->counters(b->backend, &after);
+        const double taken = 1e-9 * (double)(after.op_ns[kind] - before.op_ns[kind]);
+        if (taken < best) best = taken;
+    }
+    printf("%-28s %9.3f ms", name, best * 1e3);
+    if (multiply_adds > 0)
+        printf("  %7.1f GMAC/s, %5.1f %% of %.0f\n", multiply_adds / best / 1e9,
+               100 * multiply_adds / best / b->fma_rate, b->fma_rate / 1e9);
+    else
+        printf("  %7.1f GB/s,   %5.1f %% of %.0f\n", bytes / best / 1e9, 100 * bytes / best / b->read_rate,
+               b->read_rate / 1e9);
+    b->backend->prepared_free(b->backend, prepared);
+    for (size_t i = 0; i < b->graph.n_values; i++)
+        if (b->bindings[i].buffer) b->backend->buffer_free(b->backend, b->bindings[i].buffer);
+    tern_graph_deinit(&b->graph);
+}
+
+static void bench_attention(bench *b, uint32_t kv_heads, uint32_t documents)
+{
+    char name[64];
+    const uint32_t n = b->n_tokens, q_cols = HEADS * HEAD_DIM, kv_cols = kv_heads * HEAD_DIM;
+    const double square = (double)n * n / 2 / documents * q_cols;
+    for (int backward = 0; backward < 2; backward++) {
+        open_graph(b);
+        uint32_t *values = malloc(n * sizeof *values);
+        for (uint32_t t = 0; t < n; t++) values[t] = t / (n / documents) * (n / documents);
+        const tern_view starts = add_param(b, TERN_PARAM_STARTS, values, n * sizeof *values);
+        free(values);
+        const tern_view qkv = add_rows(b, n, q_cols + 2 * kv_cols), q = {qkv.value, 0, q_cols, 0};
+        const tern_view k = {qkv.value, q_cols, kv_cols, 0}, v = {qkv.value, q_cols + kv_cols, kv_cols, 0};
+        const tern_view statistics = add_rows(b, n, 2 * HEADS), out = add_rows(b, n, q_cols);
+        tern_op op = {.kind = TERN_OP_ATTENTION_ROWS, .n_in = 5, .in = {q, k, v, starts, statistics}};
+        op.n_heads = HEADS, op.n_kv_heads = kv_heads, op.head_dim = HEAD_DIM;
+        add_op(b, op, out);
+        if (backward) {
+            const tern_view dqkv = add_rows(b, n, q_cols + 2 * kv_cols), dout = add_rows(b, n, q_cols);
+            op.kind = TERN_OP_ATTENTION_ROWS_BACKWARD, op.n_in = 9;
+            op.in[5] = out, op.in[6] = dout;
+            op.in[7] = (tern_view){dqkv.value, q_cols, kv_cols, 0};
+            op.in[8] = (tern_view){dqkv.value, q_cols + kv_cols, kv_cols, 0};
+            add_op(b, op, (tern_view){dqkv.value, 0, q_cols, 0});
+        }
+        snprintf(name, sizeof name, "attention%s %u/%u x %u doc", backward ? " back" : "", HEADS, kv_heads, documents);
+        run_graph(b, name, square * (backward ? 5 : 2), 0);
+    }
+}
+
+static void bench_elementwise(bench *b)
+{
+    static const tern_op_kind kinds[] = {TERN_OP_SCALE, TERN_OP_DROPOUT, TERN_OP_FAKE_QUANTIZE};
+    for (int i = 0; i < 3; i++) {
+        open_graph(b);
+        const tern_view training = add_training(b), x = add_rows(b, b->n_tokens, HIDDEN),
+                        y = add_rows(b, b->n_tokens, HIDDEN);
+        add_op(b, (tern_op){.kind = kinds[i], .n_in = i ? 2 : 1, .in = {x, training}, .scale = 0.1f}, y);
+        run_graph(b, tern_op_name(kinds[i]), 0, 2.0 * b->n_tokens * HIDDEN * 4);
+    }
+}
+
+static void bench_gates(bench *b)
+{
+    static const char *const names[] = {"gate_backward relu2", "gate_backward silu", "gate_backward gelu"};
+    for (int i = 0; i < 3; i++) {
+        open_graph(b);
+        const tern_view both = add_rows(b, b->n_tokens, 2 * FFN), dboth = add_rows(b, b->n_tokens, 2 * FFN);
+        const tern_view dy = add_rows(b, b->n_tokens, FFN), g = {both.value, 0, FFN, 0}, u = {both.value, FFN, FFN, 0};
+        const tern_view dg = {dboth.value, 0, FFN, 0}, du = {dboth.value, FFN, FFN, 0};
+        add_op(
+            b,
+            (tern_op){.kind = TERN_OP_GATE_BACKWARD, .n_in = 4, .in = {g, u, dy, du}, .activation = (tern_activation)i},
+            dg);
+        run_graph(b, names[i], 0, 5.0 * b->n_tokens * FFN * 4);
+    }
+}
+
+static void bench_norm(bench *b)
+{
+    float gain[HIDDEN];
+    for (int i = 0; i < HIDDEN; i++) gain[i] = 1;
+    tern_weight w = {
+        .encoding = tern_encoding_by_name("f32"), .rows = 1, .cols = HIDDEN, .bytes = sizeof gain, .scale = 1};
+    w.data = (const uint8_t *)gain;
+    open_graph(b);
+    const tern_view x = add_rows(b, b->n_tokens, HIDDEN), dy = add_rows(b, b->n_tokens, HIDDEN);
+    const tern_view dx = add_rows(b, b->n_tokens, HIDDEN), dg = add_rows(b, 1, HIDDEN),
+                    residual = add_rows(b, b->n_tokens, HIDDEN);
+    const tern_view g = add_value(b, (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = &w, .cols = HIDDEN, .bytes = 4});
+    b->backend->buffer_free(b->backend, b->bindings[g.value].buffer);
+    must(b->backend->weight_create(b->backend, &w, &b->bindings[g.value].buffer, &err));
+    add_op(b, (tern_op){.kind = TERN_OP_RMS_NORM_BACKWARD, .n_in = 4, .in = {x, g, dy, dg}, .eps = 1e-5f}, dx);
+    b->graph.ops[0].residual = residual;
+    run_graph(b, "rms_norm_backward", 0, 4.0 * b->n_tokens * HIDDEN * 4);
+}
+
+static void bench_rope(bench *b)
+{
+    open_graph(b);
+    const tern_view dx = add_rows(b, b->n_tokens, HIDDEN), positions = add_counted(b, TERN_PARAM_POSITIONS, 1);
+    const tern_view table = add_rows(b, b->n_tokens, HEAD_DIM);
+    add_op(b,
+           (tern_op){.kind = TERN_OP_ROPE_BACKWARD,
+                     .n_in = 3,
+                     .in = {dx, positions, table},
+                     .n_heads = HEADS,
+                     .head_dim = HEAD_DIM},
+           (tern_view){.value = TERN_NO_VALUE});
+    run_graph(b, "rope_backward", 0, 2.0 * b->n_tokens * HIDDEN * 4);
+}
+
+static void bench_ends(bench *b)
+{
+    open_graph(b);
+    const tern_view training = add_training(b), labels = add_counted(b, TERN_PARAM_LABELS, 61);
+    const tern_view z = add_rows(b, b->graph.max_outputs, VOCAB), losses = add_rows(b, b->n_tokens, 1);
+    add_op(b,
+           (tern_op){.kind = TERN_OP_CROSS_ENTROPY, .rows = TERN_ROWS_OUTPUTS, .n_in = 3, .in = {z, labels, training}},
+           losses);
+    run_graph(b, "cross_entropy, 128 rows", 0, 2.0 * HEAD_ROWS * VOCAB * 4);
+    open_graph(b);
+    const tern_view dy = add_rows(b, b->n_tokens, HIDDEN), ids = add_counted(b, TERN_PARAM_IDS, 61),
+                    dw = add_rows(b, VOCAB, HIDDEN);
+    add_op(b, (tern_op){.kind = TERN_OP_EMBED_BACKWARD, .n_in = 3, .in = {dy, ids, dw}},
+           (tern_view){.value = TERN_NO_VALUE});
+    run_graph(b, "embed_backward", 0, 3.0 * b->n_tokens * HIDDEN * 4);
+}
+
+static tern_bench_fma_fn peak_fn;
+static volatile uint64_t seen[1024];
+
+static void peak_task(void *context, uint32_t task, uint32_t thread)
+{
+    (void)context;
+    (void)task;
+    seen[thread] += peak_fn(1000000);
+}
+
+/* Multiply-adds per second of all threads together. */
+static double fma_rate(uint32_t n_threads, const char *level)
+{
+    tern_pool *pool;
+    double best = 1e30;
+    peak_fn = tern_bench_fma_of(level);
+    if (!peak_fn) return 1;
+    must(tern_pool_open(&pool, n_threads, false, &err));
+    for (int i = 0; i < REPEATS; i++) {
+        const double start = now();
+        tern_pool_for(pool, n_threads * 8, peak_task, NULL);
+        if (now() - start < best) best = now() - start;
+    }
+    tern_pool_close(pool);
+    return (double)peak_fn(0) * 1e6 * n_threads * 8 / best;
+}
+
+int main(int argc, char **argv)
+{
+    bench b = {.n_tokens = argc > 3 ? (uint32_t)atoi(argv[3]) : 2048};
+    tern_cpu_options options = {.n_threads = argc > 1 ? (uint32_t)atoi(argv[1]) : 0, .features_set = true};
+    must(tern_cpu_features_parse(argc > 2 ? argv[2] : "native", tern_cpu_features(), &options.features, &err));
+    must(tern_cpu_open(&b.backend, &options, &err));
+    const uint32_t n_threads = tern_cpu_n_threads(b.backend);
+    const char *level = tern_cpu_kernels_of(b.backend)->product_level;
+    b.fma_rate = fma_rate(n_threads, level);
+    b.read_rate = b.backend->measure(b.backend, TERN_MEASURE_READ, NULL, 0, 0.5);
+    printf("%u threads, %s, %u tokens\n", n_threads, level, b.n_tokens);
+    bench_attention(&b, HEADS, 1);
+    bench_attention(&b, HEADS / 4, 1);
+    bench_attention(&b, HEADS / 4, 4);
+    bench_elementwise(&b);
+    bench_gates(&b);
+    bench_norm(&b);
+    bench_rope(&b);
+    bench_ends(&b);
+    b.backend->close(b.backend);
+    return 0;
+}

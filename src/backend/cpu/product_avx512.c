@@ -1,0 +1,4 @@
+/* Products of matrices in chains on AVX-512. */
+#include "backend/cpu/floats_avx512.h"
+
+#include "backend/cpu/product_body.h"

@@ -77,9 +77,12 @@ static tern_gpu_dispatch *add_rowwise(tern_gpu_program *p, const tern_op *op, co
 }
 
 /* What the kernel reads as vectors of four floats: to the end of the last one, also where the value ends before. */
-static void bind_vectors(const tern_gpu_program *p, tern_gpu_dispatch *d, uint32_t value)
+static void bind_vectors(const tern_gpu_program *p, tern_gpu_dispatch *d, tern_view view)
 {
-    tern_gpu__bind(d, (tern_gpu_range){.value = value, .bytes = (p->graph->values[value].bytes + 15) / 16 * 16});
+    const tern_value *v = &p->graph->values[view.value];
+    uint64_t offset = (uint64_t)view.first_row * v->cols * 4;
+    tern_gpu__bind(
+        d, (tern_gpu_range){.value = view.value, .offset = offset, .bytes = (v->bytes + 15) / 16 * 16 - offset});
 }
 
 static tern_status lower_rms_norm(tern_gpu_program *p, const tern_op *op, tern_error *err)
@@ -97,9 +100,9 @@ static tern_status lower_rms_norm(tern_gpu_program *p, const tern_op *op, tern_e
     tern_gpu__put(&u, tern_gpu__float_bits(op->eps));
     tern_gpu__set_uniform(d, &u);
     tern_gpu__bind_params(p, d, false);
-    bind_vectors(p, d, op->in[0].value);
-    bind_vectors(p, d, op->in[1].value);
-    tern_gpu__bind_value(p, d, op->out.value, true);
+    bind_vectors(p, d, op->in[0]);
+    bind_vectors(p, d, op->in[1]);
+    tern_gpu__bind_view(p, d, op->out, true);
     return TERN_OK;
 }
 
@@ -131,8 +134,8 @@ static tern_status lower_quantize(tern_gpu_program *p, const tern_op *op, tern_e
     tern_gpu__put_float(&u, op->eps);
     tern_gpu__set_uniform(d, &u);
     tern_gpu__bind_params(p, d, false);
-    bind_vectors(p, d, op->in[0].value);
-    if (norm) bind_vectors(p, d, op->in[1].value);
+    bind_vectors(p, d, op->in[0]);
+    if (norm) bind_vectors(p, d, op->in[1]);
     else tern_gpu__bind_nothing(d);
     tern_gpu__bind_value(p, d, op->out.value, true);
     return TERN_OK;
@@ -154,7 +157,7 @@ static tern_status lower_fake_quantize(tern_gpu_program *p, const tern_op *op, t
     tern_gpu__put(&u, tern_gpu__param_word(p, TERN_PARAM_TRAINING) + offsetof(tern_train_params, blend) / 4);
     tern_gpu__set_uniform(d, &u);
     tern_gpu__bind_params(p, d, false);
-    bind_vectors(p, d, op->in[0].value);
+    bind_vectors(p, d, op->in[0]);
     tern_gpu__bind_nothing(d);
     tern_gpu__bind_view(p, d, op->out, true);
     return TERN_OK;

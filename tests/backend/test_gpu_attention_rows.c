@@ -1,0 +1,166 @@
+/* The GPU's attention over packed rows and its backward against the CPU's, as the device is and as lesser ones. */
+#include "support/test.h"
+
+#include <math.h>
+
+#include "support/op_case.h"
+
+static tern_rng rng;
+
+typedef struct shape {
+    uint32_t rows, n_heads, n_kv_heads, head_dim;
+    uint32_t longest; /* document; 0: one document */
+} shape;
+
+static const test_tolerance near = {.of_row = 4e-6, .absolute = 1e-30}, far = {.of_row = 2e-5, .absolute = 1e-30};
+
+/* Documents of random length, then rows to spare that start at themselves. */
+static void fill_starts(test_case *c, const shape *s)
+{
+    uint32_t *starts = test_case_param(c, TERN_PARAM_STARTS);
+    const uint32_t used = s->longest ? s->rows - s->rows / 9 : s->rows;
+    for (uint32_t t = 0; t < s->rows;) {
+        const uint32_t left = t < used ? used - t : 1;
+        uint32_t length = t >= used ? 1 : s->longest ? test_between(c->rng, 1, s->longest) : s->rows;
+        if (length > left) length = left;
+        for (uint32_t i = 0; i < length; i++) starts[t + i] = t;
+        t += length;
+    }
+}
+
+/* Random rows between other columns that stay as they are. */
+static tern_view input(test_case *c, const char *name, uint32_t cols, uint32_t beside)
+{
+    tern_view whole = test_case_rows(c, name, TERN_ROWS_TOKENS, cols + 2 * beside, TEST_ORDINARY);
+    return test_case_columns(whole, beside, cols);
+}
+
+static tern_view output(test_case *c, const char *name, uint32_t cols, uint32_t beside)
+{
+    tern_view whole = test_case_output(c, name, TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols + 2 * beside);
+    return test_case_columns(whole, beside, cols);
+}
+
+static void add_ops(test_case *c, const shape *s)
+{
+    const uint32_t q_cols = s->n_heads * s->head_dim, kv_cols = s->n_kv_heads * s->head_dim,
+                   beside = 4 * tern_rng_below(c->rng, 3);
+    tern_op op = {.kind = TERN_OP_ATTENTION_ROWS,
+                  .n_in = 5,
+                  .n_heads = s->n_heads,
+                  .n_kv_heads = s->n_kv_heads,
+                  .head_dim = s->head_dim};
+    op.in[0] = input(c, "q", q_cols, beside);
+    op.in[1] = input(c, "k", kv_cols, beside);
+    op.in[2] = input(c, "v", kv_cols, 0);
+    op.in[3] = test_case_param_view(c, TERN_PARAM_STARTS);
+    op.in[4] = test_case_output(c, "statistics", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 2 * s->n_heads);
+    op.out = output(c, "out", q_cols, beside);
+    test_case_add(c, op);
+    op.kind = TERN_OP_ATTENTION_ROWS_BACKWARD;
+    op.n_in = 9;
+    op.in[5] = op.out;
+    op.in[6] = input(c, "dout", q_cols, beside);
+    op.in[7] = output(c, "dk", kv_cols, beside);
+    op.in[8] = output(c, "dv", kv_cols, 0);
+    op.out = output(c, "dq", q_cols, beside);
+    test_case_add(c, op);
+}
+
+static void check_on(const shape *s, tern_backend *backend)
+{
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = s->rows, .training = true});
+    add_ops(&c, s);
+    fill_starts(&c, s);
+    test_case_compare(&c, backend, s->rows, s->rows, s->rows > 300 ? far : near);
+    test_case_close(&c);
+}
+
+static void check(const shape *s)
+{
+    for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++) check_on(s, test_gpu_backend_of((test_gpu_kind)kind));
+}
+
+static void heads(void **state)
+{
+    (void)state;
+    static const uint32_t dims[] = {4, 32, 36, 64, 80, 96, 128, 132, 256};
+    test_gpu_backend();
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i += test_quick() ? 2 : 1) {
+        check(&(shape){.rows = 70, .n_heads = 3, .n_kv_heads = 3, .head_dim = dims[i], .longest = 50});
+        check(&(shape){.rows = 37, .n_heads = 4, .n_kv_heads = 1, .head_dim = dims[i]});
+    }
+}
+
+static void lengths(void **state)
+{
+    (void)state;
+    static const uint32_t rows[] = {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 130, 257};
+    test_gpu_backend();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i += test_quick() ? 3 : 1) {
+        check(&(shape){.rows = rows[i], .n_heads = 4, .n_kv_heads = 2, .head_dim = 32});
+        check(&(shape){.rows = rows[i], .n_heads = 2, .n_kv_heads = 1, .head_dim = 64, .longest = 1 + rows[i] / 3});
+        check(&(shape){.rows = rows[i], .n_heads = 1, .n_kv_heads = 1, .head_dim = 16, .longest = 5});
+    }
+}
+
+static void groups(void **state)
+{
+    (void)state;
+    test_gpu_backend();
+    check(&(shape){.rows = 100, .n_heads = 20, .n_kv_heads = 5, .head_dim = 8, .longest = 40});
+    check(&(shape){.rows = 100, .n_heads = 9, .n_kv_heads = 3, .head_dim = 12});
+    if (test_quick() || getenv("TERN_TEST_SIMULATE")) return;
+    check(&(shape){.rows = 600, .n_heads = 20, .n_kv_heads = 5, .head_dim = 128, .longest = 300});
+    /* enough workgroups without splitting the heads of a KV head */
+    check(&(shape){.rows = 2048, .n_heads = 32, .n_kv_heads = 16, .head_dim = 16, .longest = 200});
+}
+
+/* Scores far apart, and one that hides all others. */
+static void large_scores(void **state)
+{
+    (void)state;
+    enum { ROWS = 90, DIM = 32 };
+    test_gpu_backend();
+    for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++) {
+        test_case c;
+        const shape s = {.rows = ROWS, .n_heads = 2, .n_kv_heads = 1, .head_dim = DIM};
+        test_case_open(&c, &rng, &(test_case_shape){.max_tokens = ROWS, .training = true});
+        add_ops(&c, &s);
+        fill_starts(&c, &s);
+        tern_view q = c.graph.ops[0].in[0];
+        const uint32_t cols = c.graph.values[q.value].cols;
+        float *x = test_case_floats(&c, q);
+        for (uint32_t i = 0; i < ROWS * cols; i++) x[i] *= 30;
+        test_case_compare(&c, test_gpu_backend_of((test_gpu_kind)kind), ROWS, ROWS,
+                          (test_tolerance){.of_row = 2e-4, .absolute = 1e-6});
+        test_case_close(&c);
+    }
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    static const uint32_t dims[] = {30, 260, 512};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        test_case c;
+        tern_error err = {0};
+        tern_backend *gpu = test_gpu_backend();
+        test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 4, .training = true});
+        add_ops(&c, &(shape){.rows = 4, .n_heads = 2, .n_kv_heads = 1, .head_dim = dims[i]});
+        for (int op = 0; op < 2; op++) {
+            assert_int_equal(gpu->supports(gpu, &c.graph, &c.graph.ops[op], &err), TERN_UNSUPPORTED);
+            assert_non_null(strstr(err.message, "head dimension"));
+        }
+        test_case_close(&c);
+    }
+}
+
+int main(void)
+{
+    test_seed(&rng);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(heads), cmocka_unit_test(lengths), cmocka_unit_test(groups),
+                                       cmocka_unit_test(large_scores), cmocka_unit_test(refusals)};
+    return cmocka_run_group_tests(tests, NULL, test_backends_close);
+}

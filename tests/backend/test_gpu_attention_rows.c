@@ -12,7 +12,8 @@ typedef struct shape {
     uint32_t longest; /* document; 0: one document */
 } shape;
 
-static const test_tolerance near = {.of_row = 4e-6, .absolute = 1e-30}, far = {.of_row = 2e-5, .absolute = 1e-30};
+/* Where a row sees itself alone the gradients of q and k are 0 but for rounding. */
+static const test_tolerance near = {.of_row = 4e-6, .absolute = 5e-7}, far = {.of_row = 2e-5, .absolute = 5e-7};
 
 /* Documents of random length, then rows to spare that start at themselves. */
 static void fill_starts(test_case *c, const shape *s)
@@ -134,7 +135,7 @@ static void large_scores(void **state)
         float *x = test_case_floats(&c, q);
         for (uint32_t i = 0; i < ROWS * cols; i++) x[i] *= 30;
         test_case_compare(&c, test_gpu_backend_of((test_gpu_kind)kind), ROWS, ROWS,
-                          (test_tolerance){.of_row = 2e-4, .absolute = 1e-6});
+                          (test_tolerance){.of_row = 2e-4, .absolute = 1e-5});
         test_case_close(&c);
     }
 }

@@ -127,6 +127,23 @@ static void add_training_ops(test_case *c, uint32_t cols)
                                  .kind = TERN_OP_GATE_BACKWARD, .cols = cols, .activation = (tern_activation)act});
 }
 
+/* The inputs of the backward: q, k, v, starts, statistics, out, dout, dk, dv. */
+static void add_attention_rows(test_case *c, uint32_t head_dim)
+{
+    tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, 2 * head_dim, TEST_ORDINARY);
+    tern_view y = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 2 * head_dim);
+    tern_op op = {.kind = TERN_OP_ATTENTION_ROWS,
+                  .n_in = 9,
+                  .in = {x, x, x, test_case_param_view(c, TERN_PARAM_STARTS), y, x, x, y, y},
+                  .out = y,
+                  .n_heads = 2,
+                  .n_kv_heads = 1,
+                  .head_dim = head_dim};
+    test_case_add(c, op);
+    op.kind = TERN_OP_ATTENTION_ROWS_BACKWARD;
+    test_case_add(c, op);
+}
+
 static void choose_trained(const tern_gpu_caps *caps, uint32_t cols)
 {
     tern_rng rng = {.state = 1};
@@ -135,6 +152,7 @@ static void choose_trained(const tern_gpu_caps *caps, uint32_t cols)
     tern_error err = {0};
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2, .training = true});
     add_training_ops(&c, cols);
+    for (uint32_t head_dim = 64; head_dim <= 256; head_dim *= 2) add_attention_rows(&c, head_dim);
     assert_ok(tern_gpu_lower(&program, &c.graph, caps, &err), err);
     for (size_t i = 0; i < program.n; i++) choose(program.dispatches[i].pipeline);
     tern_gpu_program_deinit(&program);
@@ -175,11 +193,12 @@ static void choose_all(void)
         choose_ternary(&caps);
         choose_dense(&caps);
         choose_attention(&caps);
-        if (caps.workgroup_bytes != 16384) continue;
-        choose_lowered(&caps, 256, TERN_DTYPE_F16);
-        choose_lowered(&caps, 65, TERN_DTYPE_F32);
+        if (caps.workgroup_bytes < 16384) continue;
         choose_trained(&caps, 256);
         choose_trained(&caps, 65);
+        if (caps.workgroup_bytes > 16384) continue;
+        choose_lowered(&caps, 256, TERN_DTYPE_F16);
+        choose_lowered(&caps, 65, TERN_DTYPE_F32);
     }
 }
 

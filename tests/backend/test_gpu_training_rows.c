@@ -49,7 +49,8 @@ static void each_width(test_training t, test_tolerance tolerance)
 static void scale(void **state)
 {
     (void)state;
-    each_width((test_training){.kind = TERN_OP_SCALE, .fill = TEST_MIXED}, (test_tolerance){0});
+    each_width((test_training){.kind = TERN_OP_SCALE, .fill = TEST_MIXED},
+               (test_tolerance){.absolute = 2e-38}); /* subnormal numbers may count as 0 */
 }
 
 static void dropout(void **state)
@@ -82,7 +83,7 @@ static void gates_backward(void **state)
 static void gates_backward_at_the_ends(void **state)
 {
     (void)state;
-    static const float ends[] = {0, 1e15f, -1e15f, 1e18f, -3e38f, 90, -90, 200, -200, 88, -88, 19, -19, 21, -21};
+    static const float ends[] = {0, 1e15f, -1e15f, 1e18f, -1e18f, 90, -90, 200, -200, 88, -88, 19, -19, 21, -21};
     enum { N = sizeof ends / sizeof *ends };
     test_gpu_backend();
     for (int act = TERN_ACT_RELU2; act <= TERN_ACT_GELU; act++) {

@@ -1,5 +1,6 @@
 /* Graphs: what fusion leaves, that it changes no bit, and that the memory plan never lets two live values meet. */
 #include "support/golden.h"
+#include "support/graph_check.h"
 #include "support/test.h"
 
 #include "infer/runner.h"
@@ -17,13 +18,6 @@ static void build(tern_graph *g, const tern_engine *engine, bool fused)
     assert_ok(tern_graph_plan(g, TERN_FUSION_IN_PLACE, &err), err);
 }
 
-static size_t count(const tern_graph *g, tern_op_kind kind)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < g->n_ops; i++) n += g->ops[i].kind == kind;
-    return n;
-}
-
 static void fusion_leaves_few_ops(void **state)
 {
     (void)state;
@@ -31,10 +25,10 @@ static void fusion_leaves_few_ops(void **state)
     uint32_t layers = tern_engine_config(engine)->n_layers;
     tern_graph g;
     build(&g, engine, true);
-    assert_int_equal(count(&g, TERN_OP_LINEAR), 4 * layers + 1); /* q|k|v, o, gate|up, down; the head */
-    assert_int_equal(count(&g, TERN_OP_NORM_QUANT), 4 * layers);
-    assert_int_equal(count(&g, TERN_OP_ROPE_KV), layers);
-    assert_int_equal(count(&g, TERN_OP_ATTENTION), layers);
+    assert_int_equal(test_count_ops(&g, TERN_OP_LINEAR), 4 * layers + 1); /* q|k|v, o, gate|up, down; the head */
+    assert_int_equal(test_count_ops(&g, TERN_OP_NORM_QUANT), 4 * layers);
+    assert_int_equal(test_count_ops(&g, TERN_OP_ROPE_KV), layers);
+    assert_int_equal(test_count_ops(&g, TERN_OP_ATTENTION), layers);
     assert_int_equal(g.n_ops, 10 * layers + 4); /* and embed, gather, norm, head */
     tern_buf text = {0};
     tern_error err = {0};
@@ -56,51 +50,12 @@ static void one_token_is_not_gathered(void **state)
     tern_graph g;
     tern_graph_options options = {.max_tokens = 1, .max_outputs = 1, .n_ctx = CONTEXT, .n_sequences = 1, .n_pages = 3};
     assert_ok(tern_graph_build(&g, tern_engine_model(engine), &options, &err), err);
-    assert_int_equal(count(&g, TERN_OP_GATHER), 1);
+    assert_int_equal(test_count_ops(&g, TERN_OP_GATHER), 1);
     assert_ok(tern_graph_fuse(&g, 0, &err), err);
-    assert_int_equal(count(&g, TERN_OP_GATHER), 0);
+    assert_int_equal(test_count_ops(&g, TERN_OP_GATHER), 0);
     assert_int_equal(g.n_ops, 10 * tern_engine_config(engine)->n_layers + 3);
     tern_graph_deinit(&g);
     tern_engine_close(engine);
-}
-
-static bool touches(const tern_op *op, uint32_t value)
-{
-    return op->out.value == value || tern_graph__reads(op, value);
-}
-
-/* The ops from the first that touches a value to the last. */
-static bool life(const tern_graph *g, uint32_t value, size_t *first, size_t *last)
-{
-    bool found = false;
-    for (size_t i = 0; i < g->n_ops; i++) {
-        if (!touches(&g->ops[i], value)) continue;
-        if (!found) *first = i;
-        *last = i;
-        found = true;
-    }
-    return found;
-}
-
-/* b may take a's place when the op that ends a's life adds to it and makes b. */
-static bool replaces(const tern_graph *g, uint32_t a, uint32_t b, size_t last_of_a)
-{
-    const tern_op *op = &g->ops[last_of_a];
-    return op->out.value == b && (op->residual.value == a || (op->kind == TERN_OP_ADD && op->in[0].value == a));
-}
-
-static void check_plan(const tern_graph *g)
-{
-    for (uint32_t a = 0; a < g->n_values; a++)
-        for (uint32_t b = 0; b < g->n_values; b++) {
-            const tern_value *x = &g->values[a], *y = &g->values[b];
-            size_t a0 = 0, a1 = 0, b0 = 0, b1 = 0;
-            if (a == b || x->kind != TERN_VALUE_ACTIVATION || y->kind != TERN_VALUE_ACTIVATION) continue;
-            if (!life(g, a, &a0, &a1) || !life(g, b, &b0, &b1) || a0 > b0 || b0 > a1) continue;
-            bool apart = x->offset + x->bytes <= y->offset || y->offset + y->bytes <= x->offset;
-            bool taken_over = b0 == a1 && x->offset == y->offset && replaces(g, a, b, a1);
-            if (!apart && !taken_over) fail_msg("%s and %s share memory while both are alive", x->name, y->name);
-        }
 }
 
 static void plan_keeps_values_apart(void **state)
@@ -111,7 +66,8 @@ static void plan_keeps_values_apart(void **state)
             tern_engine *engine = test_engine(test_fixture(models[m]), NULL);
             tern_graph g;
             build(&g, engine, fused);
-            check_plan(&g);
+            test_check_plan(&g, true);
+            test_check_order(&g);
             uint64_t apart = 0;
             for (size_t i = 0; i < g.n_values; i++)
                 if (g.values[i].kind == TERN_VALUE_ACTIVATION) apart += g.values[i].bytes;

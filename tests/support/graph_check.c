@@ -30,26 +30,39 @@ static bool adds_to(const tern_op *op, uint32_t a, uint32_t b)
     return sum && op->out.value == b && count_reads(op, a) == 1 && op->out.first_row == 0;
 }
 
+typedef struct life {
+    bool alive;
+    size_t first, last;
+} life;
+
+/* b goes on where a ends, in a's place. */
+static bool takes_over(const tern_graph *g, const life *lives, uint32_t a, uint32_t b)
+{
+    const tern_value *x = &g->values[a], *y = &g->values[b];
+    return lives[b].first == lives[a].last && x->offset == y->offset && x->bytes == y->bytes &&
+           adds_to(&g->ops[lives[a].last], a, b);
+}
+
 void test_check_plan(const tern_graph *g, bool in_place)
 {
-    size_t(*lives)[2] = calloc(g->n_values, sizeof *lives);
-    bool *alive = calloc(g->n_values, sizeof *alive);
+    life *lives = calloc(g->n_values, sizeof *lives);
     for (uint32_t i = 0; i < g->n_values; i++)
-        alive[i] = g->values[i].kind == TERN_VALUE_ACTIVATION && test_life(g, i, &lives[i][0], &lives[i][1]);
+        lives[i].alive = g->values[i].kind == TERN_VALUE_ACTIVATION && test_life(g, i, &lives[i].first, &lives[i].last);
     for (uint32_t a = 0; a < g->n_values; a++)
         for (uint32_t b = 0; b < g->n_values; b++) {
             const tern_value *x = &g->values[a], *y = &g->values[b];
-            if (a == b || !alive[a] || !alive[b] || lives[a][0] > lives[b][0] || lives[b][0] > lives[a][1]) continue;
+            if (a == b || !lives[a].alive || !lives[b].alive) continue;
+            if (lives[a].first > lives[b].first || lives[b].first > lives[a].last) continue;
             bool apart = x->offset + x->bytes <= y->offset || y->offset + y->bytes <= x->offset;
-            bool taken_over = in_place && lives[b][0] == lives[a][1] && x->offset == y->offset &&
-                              x->bytes == y->bytes && adds_to(&g->ops[lives[a][1]], a, b);
-            if (!apart && !taken_over) fail_msg("%s and %s share memory while both are alive", x->name, y->name);
+            bool shared = in_place && (takes_over(g, lives, a, b) || takes_over(g, lives, b, a));
+            if (!apart && !shared) fail_msg("%s and %s share memory while both are alive", x->name, y->name);
         }
-    for (uint32_t a = 0; a < g->n_values; a++)
-        if (alive[a] && (g->values[a].offset + g->values[a].bytes > g->activation_bytes || g->values[a].offset % 256))
-            fail_msg("%s lies at %llu", g->values[a].name, (unsigned long long)g->values[a].offset);
+    for (uint32_t a = 0; a < g->n_values; a++) {
+        const tern_value *v = &g->values[a];
+        if (lives[a].alive && (v->offset + v->bytes > g->activation_bytes || v->offset % 256))
+            fail_msg("%s lies at %llu", v->name, (unsigned long long)v->offset);
+    }
     free(lives);
-    free(alive);
 }
 
 /* Rows of a value that have been written; a chunk of rows counts up to its end, in order. */

@@ -68,12 +68,14 @@ static uint32_t n_loras(const tern_builder *b, tern_role role)
     return place ? place->n_loras : 0;
 }
 
-/* A dense weight that stands in for a ternary one (gradual quantisation) is multiplied by quantised rows too. */
+/* A dense weight that stands in for a ternary one, or becomes one (gradual quantisation), is multiplied by quantised
+ * rows too. */
 static bool takes_quantized(const tern_builder *b, const tern_build_input *in, tern_role role)
 {
     if (in->table || b->options->f32_activations) return false;
-    const tern_weight *own = tern_model_weight(b->model, role, b->layer);
-    return tern_build__weight_at(b, role)->encoding->ternary || own->encoding->ternary || b->config->bit_linear;
+    const tern_weight *own = tern_model_weight(b->model, role, b->layer), *there = tern_build__weight_at(b, role);
+    bool becomes_ternary = b->options->fake_quantize && there->trained;
+    return there->encoding->ternary || own->encoding->ternary || becomes_ternary || b->config->bit_linear;
 }
 
 void tern_build__linears(tern_builder *b, tern_build_input *in, tern_build_linear *layers, uint32_t n)

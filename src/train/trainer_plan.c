@@ -105,7 +105,8 @@ static void suggest(const tern_trainer *t, char *out, size_t out_bytes)
         p = with;
         length += (size_t)snprintf(out + length, out_bytes - length, " %s", savings[i]);
     }
-    snprintf(out + length, out_bytes - length, length ? " takes %.2f GiB" : " nothing takes less", gib(before));
+    snprintf(out + length, out_bytes - length, length ? "%s takes %.2f GiB" : "%s nothing takes less (%.2f GiB)",
+             length && before > plan.limit ? " even" : "", gib(before));
 }
 
 tern_status tern_trainer__check_plan(const tern_trainer *t, tern_error *err)

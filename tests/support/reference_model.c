@@ -152,6 +152,7 @@ static void flip_ties(ref_ties *ties, const float *x, uint32_t first, uint32_t c
         float v = x[c] * scale, nearest = rintf(v);
         if (!(fabsf(v - nearest) > 0.5f - ties->width)) continue;
         assert_true(ties->n < REF_MAX_TIES);
+        ties->values[ties->n] = v;
         ties->found[ties->n++] = first + c;
         for (uint32_t i = 0; i < ties->n_flipped; i++)
             if (ties->flipped[i] == first + c) q[c] = (int8_t)(nearest > v ? nearest - 1 : nearest + 1);

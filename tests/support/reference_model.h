@@ -80,6 +80,7 @@ enum { REF_MAX_TIES = 512, REF_MAX_FLIPS = 4 };
 typedef struct ref_ties {
     float width;
     uint32_t n, found[REF_MAX_TIES]; /* of the last forward: where each is, as (site * tokens + t) * ffn + c */
+    float values[REF_MAX_TIES];      /* before rounding */
     uint32_t n_flipped, flipped[REF_MAX_FLIPS];
 } ref_ties;
 

@@ -4,7 +4,7 @@
  * The int8 quantiser is a step function. Of the 80,000 elements that one forward quantises some ten lie within float
  * noise of a step, and about two of them were rounded the other way by PyTorch, whose sums run in another order. One
  * such element moves gradients of so small a model by 2 %, and after 30 steps the losses by some 10 %. So these few
- * are looked for (at most REF_MAX_FLIPS of a forward, only among elements closer to a step than TIE_WIDTH), and what
+ * are looked for (at most REF_MAX_FLIPS of a forward, only among elements closer to a step than REF_TIE_WIDTH), and what
  * is left then is float noise: below 1e-6 for every gradient and every loss. */
 #include "support/test.h"
 
@@ -14,12 +14,10 @@
 #include "format/safetensors.h"
 #include "ops/ref/update.h"
 #include "support/golden.h"
-#include "support/reference_model.h"
+#include "support/reference_flips.h"
 
 static ref_model model;
 
-/* Float sums in another order move an element of an int8 row by less than this, in units of its codes. */
-#define TIE_WIDTH 4e-5f
 /* Of |difference| / |golden|, for gradients and logits; they are below 1e-6. */
 #define MOST 1e-5
 
@@ -66,43 +64,12 @@ static double step(const int32_t *ids, const int32_t *labels)
     return loss;
 }
 
-/* How far the run is from the golden file. */
+/* A run of the golden file. */
 typedef struct target {
     const int32_t *ids, *labels;
-    double (*error)(const struct target *aim);
     const tern_safetensors *golden;
     double loss;
 } target;
-
-/* Keeps the one flip that helps most; false when none does. */
-static bool flip_best(const target *aim, double *error)
-{
-    ref_ties *ties = &model.ties;
-    uint32_t n = ties->n, best = 0, found[REF_MAX_TIES];
-    double least = *error;
-    memcpy(found, ties->found, sizeof found);
-    if (ties->n_flipped == REF_MAX_FLIPS) return false;
-    for (uint32_t i = 0; i < n; i++) {
-        ties->flipped[ties->n_flipped++] = found[i];
-        double e = aim->error(aim);
-        ties->n_flipped--;
-        if (!(e < least)) continue;
-        least = e;
-        best = found[i];
-    }
-    bool helps = least < *error;
-    if (helps) ties->flipped[ties->n_flipped++] = best;
-    *error = aim->error(aim);
-    return helps;
-}
-
-/* Rounds elements at a boundary the other way, one at a time, while that brings the run nearer. */
-static void flip_towards(const target *aim, float width, double most)
-{
-    model.ties = (ref_ties){.width = width};
-    double error = aim->error(aim);
-    while (error > most && flip_best(aim, &error)) continue;
-}
 
 static double grad_norm(void)
 {
@@ -111,8 +78,9 @@ static double grad_norm(void)
     return sqrt(sum);
 }
 
-static double gradient_error(const target *aim)
+static double gradient_error(void *context)
 {
+    const target *aim = context;
     step(aim->ids, aim->labels);
     double error = 0;
     for (uint32_t i = 0; i < REF_PARAMS; i++) {
@@ -129,9 +97,8 @@ static void gradients(void **state)
     (void)state;
     tern_safetensors *golden = open_file("bitnet-train/golden_train.safetensors");
     ref_open(&model, test_fixture("bitnet-train/model.safetensors"));
-    target aim = {data_of(golden, "input_ids", REF_TOKENS), data_of(golden, "labels", REF_TOKENS), gradient_error,
-                  golden};
-    flip_towards(&aim, TIE_WIDTH, 1e-5);
+    target aim = {data_of(golden, "input_ids", REF_TOKENS), data_of(golden, "labels", REF_TOKENS), golden, 0};
+    ref_flip_towards(&model, gradient_error, &aim, 1e-5);
     double loss = step(aim.ids, aim.labels);
     const float *losses = data_of(golden, "adamw.losses", 30), *norm = data_of(golden, "grad_norm", 1);
     for (uint32_t i = 0; i < REF_PARAMS; i++) {
@@ -183,8 +150,9 @@ static void update(uint64_t number, precision kept)
     ref_requantise(&model);
 }
 
-static double loss_error(const target *aim)
+static double loss_error(void *context)
 {
+    const target *aim = context;
     ref_forward(&model, aim->ids);
     return fabs(ref_loss(&model, aim->labels) / aim->loss - 1);
 }
@@ -199,8 +167,8 @@ static void adamw(void **state)
     double worst = 0;
     uint32_t n = test_quick() ? 4 : 30, n_flipped = 0;
     for (uint32_t i = 0; i < n; i++) {
-        target aim = {ids, labels, loss_error, golden, (double)want[i]};
-        flip_towards(&aim, TIE_WIDTH, 1e-6);
+        target aim = {ids, labels, golden, (double)want[i]};
+        ref_flip_towards(&model, loss_error, &aim, 1e-6);
         double loss = step(ids, labels), error = fabs(loss / (double)want[i] - 1);
         if (!(error <= worst)) worst = error;
         n_flipped += model.ties.n_flipped;
@@ -265,8 +233,9 @@ static void few_bits(void **state)
     tern_safetensors_close(golden);
 }
 
-static double logits_error(const target *aim)
+static double logits_error(void *context)
 {
+    const target *aim = context;
     size_t n = REF_TOKENS * REF_VOCAB;
     ref_forward(&model, aim->ids);
     return distance(model.logits, data_of(aim->golden, "logits", n), n);
@@ -281,8 +250,8 @@ static void adapters(void **state)
     for (uint32_t i = 0; i < REF_PARAMS; i++)
         if (model.params[i].packed) attach(&model.params[i], adapter);
     const int32_t *ids = data_of(golden, "input_ids", REF_TOKENS);
-    target aim = {.ids = ids, .error = logits_error, .golden = golden};
-    flip_towards(&aim, TIE_WIDTH, 1e-5);
+    target aim = {.ids = ids, .golden = golden};
+    ref_flip_towards(&model, logits_error, &aim, 1e-5);
     check("logits", model.logits, data_of(golden, "logits", REF_TOKENS * REF_VOCAB), REF_TOKENS * REF_VOCAB, MOST);
     double loss = step(ids, data_of(golden, "labels", REF_TOKENS));
     const float *want = data_of(golden, "loss", 1);

@@ -19,6 +19,7 @@ const tern_command *const tern_commands[] = {
     &tern_command_compare,
     &tern_command_synth,
     &tern_command_data,
+    &tern_command_export_lora,
     &tern_command_devices,
     &tern_command_version,
     &tern_command_completion,

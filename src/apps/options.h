@@ -43,6 +43,9 @@ typedef struct tern_options {
     /* sessions and chat */
     const char *save, *restore, *system, *template, *history;
 
+    /* adapters */
+    tern_texts loras;
+
     /* files out */
     const char *output, *type, *preset;
     bool force;

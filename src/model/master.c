@@ -25,6 +25,12 @@ static tern_status decode_ternary(const tern_weight *w, uint32_t first, uint32_t
     return status;
 }
 
+tern_status tern_weight__rows(const tern_weight *w, uint32_t first, uint32_t n, float *out, tern_error *err)
+{
+    if (w->encoding->ternary) return decode_ternary(w, first, n, out, err);
+    return tern_decode_rows(w->encoding, w->data, w->rows, w->cols, first, n, out, err);
+}
+
 bool tern_model_has_master(const tern_model *model, tern_role role, uint32_t layer)
 {
     const tern_weight *w = tern_model_weight(model, role, layer);
@@ -41,7 +47,6 @@ tern_status tern_model_master(const tern_model *model, tern_role role, uint32_t 
     const tern_st_tensor *t = floats_of(model, w);
     tern_status status = TERN_OK;
     if (t) tern_st_to_f32(t, (uint64_t)first * w->cols, (size_t)n * w->cols, out);
-    else if (w->encoding->ternary) status = decode_ternary(w, first, n, out, err);
-    else status = tern_decode_rows(w->encoding, w->data, w->rows, w->cols, first, n, out, err);
+    else status = tern_weight__rows(w, first, n, out, err);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "%s", w->name);
 }

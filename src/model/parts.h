@@ -40,6 +40,9 @@ struct tern_model {
     uint64_t bytes_expected;           /* only while opening: what progress is measured against */
 };
 
+/* Rows of a weight as f32 [n][cols], scales applied. Errors: OUT_OF_MEMORY, those of decoding. */
+tern_status tern_weight__rows(const tern_weight *w, uint32_t first, uint32_t n, float *out, tern_error *err);
+
 /* ---- families: what an architecture's name means beyond its numbers */
 
 typedef struct tern_family {

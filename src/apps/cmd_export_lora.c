@@ -1,0 +1,188 @@
+/* tern export-lora: adapters merged into a model's weights. */
+#include <math.h>
+#include <string.h>
+
+#include "apps/lora.h"
+#include "apps/progress.h"
+#include "base/file.h"
+#include "model/merge.h"
+
+static const tern_flag flags[] = {
+    {"output", 'o', TERN_FLAG_TEXT, "OUT", offsetof(tern_options, output), 0, 0,
+     "What to write: FILE.gguf, or a folder in the Hugging Face layout with bf16 masters"},
+    {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
+     "Layers of a GGUF file: i2_s, tq2_0, tq1_0, t160, f16, bf16, f32, q8_0, q6_k, q4_k; as they are when not given"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "The report as JSON"},
+    {0},
+};
+
+static const tern_flag_group groups[] = {
+    {"Flags", flags}, {"Adapters", tern_flags_lora}, {"Model", tern_flags_model}, {0}};
+
+typedef struct job {
+    const tern_options *o;
+    tern_model *base, *merged;
+    tern_app_loras loras;
+    tern_merge_item items[TERN_APP_MAX_LORAS];
+    tern_merge merge;
+    tern_progress progress;
+} job;
+
+static bool is_gguf(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 5 && strcmp(path + n - 5, ".gguf") == 0;
+}
+
+static tern_status open_all(job *j, tern_error *err)
+{
+    const tern_encoding *unused;
+    if (!j->o->output)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give FILE.gguf or a folder to write with -o");
+    if (j->o->loras.n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "no adapter: give one with --lora");
+    if (j->o->type && !is_gguf(j->o->output))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--type %s: of GGUF files; -o %s is a folder with bf16 masters",
+                         j->o->type, j->o->output);
+    TERN_TRY(tern_app_encoding("type", j->o->type, &unused, err));
+    TERN_TRY(tern_app_open_model(&j->base, j->o, true, err));
+    TERN_TRY(tern_app_open_loras(&j->loras, j->o, j->base, err));
+    for (size_t i = 0; i < j->loras.n; i++) j->items[i] = (tern_merge_item){j->loras.adapters[i], j->loras.scales[i]};
+    j->merge = (tern_merge){j->base, j->items, j->loras.n};
+    return TERN_OK;
+}
+
+static tern_status merge(job *j, tern_error *err)
+{
+    const tern_master_source source = tern_merge_source(&j->merge);
+    const tern_derivation how = {.has = tern_merge_has,
+                                 .context = &j->merge,
+                                 .source = &source,
+                                 .progress = tern_progress_update,
+                                 .progress_context = &j->progress};
+    j->progress = (tern_progress){.label = "Merging"};
+    tern_status status = tern_model_derive(&j->merged, j->base, &how, err);
+    tern_progress_end(&j->progress);
+    return status;
+}
+
+static tern_status write_out(job *j, tern_error *err)
+{
+    tern_status status;
+    j->progress = (tern_progress){.label = "Writing"};
+    if (is_gguf(j->o->output)) {
+        tern_export_options how = {.progress = tern_progress_update, .progress_context = &j->progress};
+        TERN_TRY(tern_app_encoding("type", j->o->type, &how.linear, err));
+        status = tern_model_write_gguf(j->merged, j->o->output, &how, err);
+    } else {
+        const tern_master_source source = tern_merge_source(&j->merge);
+        const tern_derivation how = {.has = tern_merge_has, .context = &j->merge, .source = &source};
+        const tern_derived_masters masters = {j->base, &how};
+        const tern_master_source all = tern_derived_source(&masters);
+        const tern_hf_options options = {.progress = tern_progress_update, .progress_context = &j->progress};
+        status =
+            tern_hf_write(j->o->output, tern_model_config(j->base), tern_model_tokenizer(j->base), &all, &options, err);
+    }
+    tern_progress_end(&j->progress);
+    return status;
+}
+
+/* Over all weights: counts add up, norms as the roots of sums of squares. */
+static void add_to(tern_merge_change *total, const tern_merge_change *c)
+{
+    double product = total->kept * total->wanted * total->achieved + c->kept * c->wanted * c->achieved;
+    total->ternary |= c->ternary;
+    total->n += c->n;
+    total->n_changed += c->n_changed;
+    total->weight = hypot(total->weight, c->weight);
+    total->wanted = hypot(total->wanted, c->wanted);
+    total->achieved = hypot(total->achieved, c->achieved);
+    total->kept = total->wanted > 0 && total->achieved > 0 ? product / (total->wanted * total->achieved) : 0;
+}
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+static json_t *row_json(const char *name, const tern_merge_change *c)
+{
+    json_t *row = json_pack("{s:s, s:I, s:I, s:f, s:f, s:f}", "name", name, "elements", (json_int_t)c->n, "changed",
+                            (json_int_t)c->n_changed, "adapter_norm", share(c->wanted, c->weight), "change_norm",
+                            share(c->achieved, c->weight), "kept", c->kept);
+    if (c->scale_before > 0) {
+        json_object_set_new(row, "scale_before", json_real((double)c->scale_before));
+        json_object_set_new(row, "scale_after", json_real((double)c->scale_after));
+    }
+    return row;
+}
+
+static void print_row(const char *name, const tern_merge_change *c)
+{
+    printf("%-46s %8.3f %% %9.2f %% %9.2f %% %6.2f", name, 100 * share((double)c->n_changed, (double)c->n),
+           100 * share(c->wanted, c->weight), 100 * share(c->achieved, c->weight), c->kept);
+    if (c->scale_before > 0) printf("  %.5g -> %.5g", (double)c->scale_before, (double)c->scale_after);
+    printf("\n");
+}
+
+static void warn(const tern_merge_change *total)
+{
+    if (total->ternary && total->kept < 0.1)
+        fprintf(stderr,
+                "tern export-lora: almost nothing of the adapter has survived ternarisation (%.0f %% of its "
+                "direction); apply it with --lora instead, or go on training the merged masters\n",
+                100 * total->kept);
+}
+
+static tern_status report(job *j, tern_error *err)
+{
+    tern_merge_change total = {0};
+    json_t *rows = json_array();
+    if (!j->o->json)
+        printf("%-46s %10s %11s %11s %6s  %s\n", "weight", "changed", "|s B A|", "|change|", "kept", "scale");
+    for (uint32_t layer = 0; layer < tern_model_config(j->base)->n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
+            char name[TERN_ROLE_NAME_BYTES];
+            tern_merge_change change;
+            if (!tern_merge_has(&j->merge, (tern_role)role, layer)) continue;
+            tern_status status = tern_merge_look(&j->merge, j->merged, (tern_role)role, layer, &change, err);
+            if (status != TERN_OK) {
+                json_decref(rows);
+                return status;
+            }
+            tern_role_hf_name((tern_role)role, layer, name);
+            if (j->o->json) json_array_append_new(rows, row_json(name, &change));
+            else print_row(name, &change);
+            add_to(&total, &change);
+        }
+    warn(&total);
+    if (j->o->json)
+        return tern_app_print_json(json_pack("{s:o, s:o}", "weights", rows, "total", row_json("total", &total)), err);
+    json_decref(rows);
+    print_row("total", &total);
+    return TERN_OK;
+}
+
+static tern_status run(const tern_options *o, tern_error *err)
+{
+    job j = {.o = o};
+    tern_status status = open_all(&j, err);
+    if (status == TERN_OK) status = merge(&j, err);
+    if (status == TERN_OK) status = write_out(&j, err);
+    if (status == TERN_OK) status = report(&j, err);
+    tern_app_close_loras(&j.loras);
+    tern_model_close(j.merged);
+    tern_model_close(j.base);
+    return status;
+}
+
+const tern_command tern_command_export_lora = {
+    .name = "export-lora",
+    .usage = "-m MODEL --lora FILE[:SCALE]... -o OUT",
+    .summary = "Merge LoRA adapters into a model's weights",
+    .detail = "Adapters are added to the master weights (of files that hold only codes: to codes times their scale),\n"
+              "which are then ternarised anew. The table says, for each weight: how many of its codes changed; how\n"
+              "large the adapter is, and the change, beside the weight; how much of the adapter's direction is kept.",
+    .groups = groups,
+    .max_args = 0,
+    .run = run,
+};

@@ -283,12 +283,12 @@ static void check_requantised(const float *w, size_t n)
     assert_ok(tern_encode_codes(tern_encoding_by_name("i2_s"), codes, scale, 1, n, want, &err), err);
     assert_true(tern_ref_absmean(w, n) == scale);
     memset(got, 0xff, sizeof got);
-    tern_ref_requantize_i2_s(w, n, tern_ref_ternary_rule(scale, 0), got);
+    tern_ref_requantize_codes(TERN_DTYPE_F32, w, n, tern_ref_ternary_rule(scale, 0), got);
     assert_memory_equal(got, want, n / 4);
     float *blended = malloc(n * sizeof *blended);
-    tern_ref_requantize_blend(w, n, tern_ref_ternary_rule(scale, 0), 1, blended);
+    tern_ref_requantize_blend(TERN_DTYPE_F32, w, n, tern_ref_ternary_rule(scale, 0), 1, blended);
     for (size_t i = 0; i < n; i++) assert_true(blended[i] == (float)codes[i] * scale);
-    tern_ref_requantize_blend(w, n, tern_ref_ternary_rule(scale, 0), 0.25f, blended);
+    tern_ref_requantize_blend(TERN_DTYPE_F32, w, n, tern_ref_ternary_rule(scale, 0), 0.25f, blended);
     for (size_t i = 0; i < n; i++)
         assert_near((double)blended[i], 0.75 * (double)w[i] + 0.25 * (double)codes[i] * (double)scale,
                     1e-7 * (fabs((double)w[i]) + (double)scale));
@@ -325,13 +325,13 @@ static void thresholds_and_clamps(void **state)
     float w[128];
     uint8_t packed[32];
     for (int i = 0; i < 128; i++) w[i] = (float)(i - 64) / 64;
-    tern_ref_requantize_i2_s(w, 128, tern_ref_ternary_rule(0.5f, 0.75f), packed);
+    tern_ref_requantize_codes(TERN_DTYPE_F32, w, 128, tern_ref_ternary_rule(0.5f, 0.75f), packed);
     for (int i = 0; i < 128; i++) {
         const int code = (packed[i % 32] >> (6 - i / 32 * 2) & 3) - 1;
         assert_int_equal(code, (w[i] > 0.375f) - (w[i] < -0.375f));
     }
     w[5] = NAN;
-    tern_ref_requantize_clamp(w, 128, 0.25f);
+    assert_int_equal(tern_ref_requantize_exponent(TERN_DTYPE_F32, w, 128, 0.25f), 125);
     for (int i = 0; i < 128; i++)
         assert_true(w[i] == (i == 5 ? 0 : fmaxf(-0.25f, fminf(0.25f, (float)(i - 64) / 64))));
 }

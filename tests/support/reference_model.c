@@ -126,7 +126,7 @@ void ref_requantise(ref_model *model)
         ref_param *p = &model->params[i];
         if (!p->packed) continue;
         p->scale = tern_ref_absmean(p->w, p->n);
-        tern_ref_requantize_i2_s(p->w, p->n, tern_ref_ternary_rule(p->scale, 0), p->packed);
+        tern_ref_requantize_codes(TERN_DTYPE_F32, p->w, p->n, tern_ref_ternary_rule(p->scale, 0), p->packed);
     }
 }
 

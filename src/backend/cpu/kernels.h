@@ -6,6 +6,7 @@
 #include "ops/ref/backward.h"
 #include "ops/ref/gemm.h"
 #include "ops/ref/ref.h"
+#include "ops/ref/update.h"
 
 /* X(slot, function type): what a table of kernels holds; the scalar level is tern_ref_<slot>. */
 #define TERN_CPU_SLOT_LIST(X)                                                  \
@@ -55,7 +56,13 @@
     X(rope_halves_backward, tern_rope_fn)                                      \
     X(rope_adjacent_backward, tern_rope_fn)                                    \
     X(dropout, tern_dropout_fn)                                                \
-    X(fake_quantize, tern_fake_quantize_fn)
+    X(fake_quantize, tern_fake_quantize_fn)                                    \
+    X(update, tern_update_fn)                                                  \
+    X(sum_run, tern_sum_run_fn)                                                \
+    X(requantize_exponent, tern_requantize_exponent_fn)                        \
+    X(requantize_units, tern_requantize_units_fn)                              \
+    X(requantize_codes, tern_requantize_codes_fn)                              \
+    X(requantize_blend, tern_requantize_blend_fn)
 
 /* Levels in the order of preference, later beats earlier: X(LEVEL, "name", needed feature bits). kernels.def lists the kernels:
  * KERNEL(slot, LEVEL) stands for the function tern_cpu__<slot>_<LEVEL>. */

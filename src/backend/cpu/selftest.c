@@ -152,6 +152,29 @@ static void try_norm_backward(trial *t, const tern_cpu_kernels *k, float *out)
     k->gain_backward(&args, out + COLS);
 }
 
+/* Few bits everywhere; any two bytes are a bf16. */
+static void try_update(trial *t, tern_update_fn fn, uint8_t *out)
+{
+    const tern_train_params p = {.clip = 0.5f, .keep = 0.99f, .blend1 = 0.1f, .beta2 = 0.99f, .blend2 = 0.01f,
+                                 .root = 0.2f, .eps = 1e-8f, .pace = 0.01f};
+    float *g = (float *)(void *)out, *scales = g + COLS;
+    uint8_t *w = (uint8_t *)(scales + 4), *m = w + COLS * 2, *v = m + COLS;
+    memcpy(g, t->x[0], sizeof t->x[0]);
+    memcpy(scales, t->x[1], 4 * sizeof *scales);
+    memcpy(w, t->q, COLS * 2);
+    memcpy(m, t->q[1], COLS);
+    memcpy(v, t->q[2], COLS);
+    fn(&(tern_update_args){.params = &p, .optimizer = TERN_OPTIMIZER_ADAMW, .decays = true, .seed = 7, .n = COLS - 3,
+                           .w_dtype = TERN_DTYPE_BF16, .m_dtype = TERN_DTYPE_M8, .v_dtype = TERN_DTYPE_V8,
+                           .w = w, .m = m, .v = v, .g = g, .m_scales = scales, .v_scales = scales + 2});
+}
+
+static void try_exponent(trial *t, tern_requantize_exponent_fn fn, uint32_t *out)
+{
+    memcpy(out + 1, t->x[0], sizeof t->x[0]);
+    out[0] = fn(TERN_DTYPE_F32, out + 1, COLS - 3, 0.75f);
+}
+
 /* One line for each slot: what to run with the chosen kernel, and with the definition. */
 #define TERN_TRIALS(X)                                                         \
     X(i2_s, try_ternary(t, k->i2_s, TERN_ENC_I2_S, out))                       \
@@ -200,7 +223,13 @@ static void try_norm_backward(trial *t, const tern_cpu_kernels *k, float *out)
     X(decode_i2_s, try_decode(t, k->decode_i2_s, TERN_ENC_I2_S, out)) \
     X(decode_tq2_0, try_decode(t, k->decode_tq2_0, TERN_ENC_TQ2_0, out)) \
     X(decode_tq1_0, try_decode(t, k->decode_tq1_0, TERN_ENC_TQ1_0, out)) \
-    X(decode_t160, try_decode(t, k->decode_t160, TERN_ENC_T160, out))
+    X(decode_t160, try_decode(t, k->decode_t160, TERN_ENC_T160, out))          \
+    X(update, try_update(t, k->update, out))                                   \
+    X(sum_run, *(float *)out = k->sum_run(t->x[0], COLS - 3, true))            \
+    X(requantize_exponent, try_exponent(t, k->requantize_exponent, out))       \
+    X(requantize_units, *(uint64_t *)out = k->requantize_units(TERN_DTYPE_F32, t->x[0], COLS - 3, 128)) \
+    X(requantize_codes, k->requantize_codes(TERN_DTYPE_F32, t->x[0], COLS - 3, tern_ref_ternary_rule(0.9f, 0), out)) \
+    X(requantize_blend, k->requantize_blend(TERN_DTYPE_F32, t->x[0], COLS - 3, tern_ref_ternary_rule(0.9f, 0), 0.3f, out))
 
 #define TERN_TRIAL(slot, call)                                                 \
     static void trial_##slot(trial *t, const tern_cpu_kernels *k, void *out)   \

@@ -126,9 +126,24 @@ typedef void (*tern_update_fn)(const tern_update_args *args);
 
 void tern_ref_update(const tern_update_args *args);
 
-/* Requantisation of a shadow tensor to ternary; exactly tern_ternarise (quant/encoding.h) in two passes, because
- * every code needs the whole tensor's scale. absmean: max(mean |w|, 1e-5), an exact sum (quant/absmean.h). */
+/* SUM_SQUARES in parts: the sum of one run of at most TERN_NORM_CHUNK gradients, or of such sums. */
+typedef float (*tern_sum_run_fn)(const float *x, size_t n, bool squares);
+
+float tern_ref_sum_run(const float *x, size_t n, bool squares);
+
+/* Requantisation of a shadow tensor to ternary, exactly tern_ternarise (quant/encoding.h), in passes, because every
+ * code needs the whole tensor's scale: the largest exponent, the sum of all magnitudes (quant/absmean.h), the codes.
+ * Masters of n elements are F32 or BF16. */
 float tern_ref_absmean(const float *w, size_t n);
+
+/* `most` > 0: the masters are cut to +- most first (F-38; BF16 to the nearest), where most = clamp * the scale that
+ * the codes have so far, held. */
+typedef uint32_t (*tern_requantize_exponent_fn)(tern_dtype dtype, void *w, size_t n, float most);
+typedef uint64_t (*tern_requantize_units_fn)(tern_dtype dtype, const void *w, size_t n, uint32_t exponent);
+
+uint32_t tern_ref_requantize_exponent(tern_dtype dtype, void *w, size_t n, float most);
+uint64_t tern_ref_requantize_units(tern_dtype dtype, const void *w, size_t n, uint32_t exponent);
+
 /* Which codes: +-1 where |w * factor| > bound, with the sign of w. */
 typedef struct tern_ternary_rule {
     float scale, factor, bound;
@@ -136,11 +151,16 @@ typedef struct tern_ternary_rule {
 
 /* threshold 0: round(w / scale), that is factor 1 / scale and bound 1/2; else |w| > threshold * scale (F-38). */
 tern_ternary_rule tern_ref_ternary_rule(float scale, float threshold);
-/* Codes to i2_s groups; n a multiple of 128, packed [n / 4] bytes. */
-void tern_ref_requantize_i2_s(const float *w, size_t n, tern_ternary_rule rule, uint8_t *packed);
-/* out = w + blend * (scale * code - w); with blend 1, scale * code. */
-void tern_ref_requantize_blend(const float *w, size_t n, tern_ternary_rule rule, float blend, float *out);
-/* w cut to +- most, where most = clamp * the scale that the codes have so far (F-38). */
-void tern_ref_requantize_clamp(float *w, size_t n, float most);
+
+/* The codes of n masters to i2_s groups, the last one filled up with zero codes: packed [ceil(n / 128) * 32] bytes. */
+typedef void (*tern_requantize_codes_fn)(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule,
+                                         uint8_t *packed);
+/* out = w + blend * (scale * code - w), held; with blend 1, scale * code. */
+typedef void (*tern_requantize_blend_fn)(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule,
+                                         float blend, float *out);
+
+void tern_ref_requantize_codes(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule, uint8_t *packed);
+void tern_ref_requantize_blend(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule, float blend,
+                               float *out);
 
 #endif

@@ -16,6 +16,13 @@ static float square(float g)
     return isinf(x) ? x : open_ended(x * x) == HUGE_VALF ? HUGE_VALF : tern_held(x * x);
 }
 
+static float tree(float lanes[TERN_NORM_LANES])
+{
+    for (size_t half = TERN_NORM_LANES / 2; half > 0; half /= 2)
+        for (size_t l = 0; l < half; l++) lanes[l] = open_ended(lanes[l] + lanes[l + half]);
+    return lanes[0];
+}
+
 /* The sum of the `span` elements from `at`; those from n on are 0. */
 static float sum_run(const float *g, size_t n, size_t at, size_t span)
 {
@@ -26,9 +33,17 @@ static float sum_run(const float *g, size_t n, size_t at, size_t span)
         float *lane = &lanes[i % TERN_NORM_LANES];
         *lane = open_ended(*lane + sum_run(g, n, at + i * part, part));
     }
-    for (size_t half = TERN_NORM_LANES / 2; half > 0; half /= 2)
-        for (size_t l = 0; l < half; l++) lanes[l] = open_ended(lanes[l] + lanes[l + half]);
-    return lanes[0];
+    return tree(lanes);
+}
+
+float tern_ref_sum_run(const float *x, size_t n, bool squares)
+{
+    float lanes[TERN_NORM_LANES] = {0};
+    for (size_t i = 0; i < n; i++) {
+        float *lane = &lanes[i % TERN_NORM_LANES];
+        *lane = open_ended(*lane + (squares ? square(x[i]) : x[i]));
+    }
+    return tree(lanes);
 }
 
 float tern_ref_sum_squares(const float *g, size_t n)

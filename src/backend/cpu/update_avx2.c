@@ -1,0 +1,4 @@
+/* The optimiser on AVX2 with FMA. */
+#define LEVEL avx2
+
+#include "backend/cpu/update_body.h"

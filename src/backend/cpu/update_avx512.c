@@ -1,0 +1,4 @@
+/* The optimiser on AVX-512. */
+#define LEVEL avx512
+
+#include "backend/cpu/update_body.h"

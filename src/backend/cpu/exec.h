@@ -125,6 +125,7 @@ size_t tern_cpu__attention_partials(const tern_graph *graph, const tern_op *op);
 size_t tern_cpu__backward_scratch(const tern_graph *graph, const tern_op *op);
 /* Bytes that its threads share; 0 for ops that are not of training. */
 size_t tern_cpu__backward_shared(const tern_graph *graph, const tern_op *op);
+size_t tern_cpu__update_shared(const tern_graph *graph, const tern_op *op);
 
 tern_status tern_cpu__weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
 tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,

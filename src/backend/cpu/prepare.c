@@ -4,6 +4,7 @@
 
 #include "backend/cpu/screen.h"
 #include "base/alloc.h"
+#include "ops/update_shape.h"
 
 typedef void (*exec_fn)(tern_cpu_step *, const tern_cpu_op *);
 
@@ -32,11 +33,11 @@ static exec_fn exec_of(tern_op_kind kind)
 tern_status tern_cpu__supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
 {
     (void)b;
-    (void)graph;
+    tern_update_shape ignored;
     if (!exec_of(op->kind)) return tern_fail(err, TERN_UNSUPPORTED, "cpu: op %s", tern_op_name(op->kind));
     if (op->kind == TERN_OP_ATTENTION && (op->head_dim > 512 || op->head_dim % 8))
         return tern_fail(err, TERN_UNSUPPORTED, "cpu: attention with head_dim %u: a multiple of 8 up to 512 expected", op->head_dim);
-    return TERN_OK;
+    return tern_cpu__update_exec(op->kind) ? tern_update_shape_of(&ignored, graph, op, err) : TERN_OK;
 }
 
 static uint8_t *address(const tern_graph *g, const tern_binding *bindings, tern_view view)
@@ -107,6 +108,7 @@ static tern_status allocate(tern_cpu *cpu, tern_prepared *p, tern_error *err)
         p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__gradient_scratch(p->graph, op));
         p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__backward_scratch(p->graph, op));
         shared = larger(shared, tern_cpu__backward_shared(p->graph, op));
+        shared = larger(shared, tern_cpu__update_shared(p->graph, op));
         if (op->kind != TERN_OP_ATTENTION) continue;
         p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__attention_scratch(p->graph, op));
         partials = larger(partials, tern_cpu__attention_partials(p->graph, op));

@@ -9,6 +9,10 @@ file(GLOB TERN_BENCH_DENSE_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench
 add_executable(bench_dense EXCLUDE_FROM_ALL ${TERN_BENCH_DENSE_SOURCES})
 target_link_libraries(bench_dense PRIVATE tern_static)
 
+# The products of training.
+add_executable(bench_gradient EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/gradient/bench_gradient.c)
+target_link_libraries(bench_gradient PRIVATE tern_static)
+
 # The pipelines of a GPU.
 if(TERN_VULKAN)
   foreach(name bench_gpu_linear bench_gpu_dense bench_gpu_attention)

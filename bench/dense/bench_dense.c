@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/peak.h"
 #include "base/half.h"
 #include "base/pool.h"
 #include "base/rng.h"
-#include "fma_peak.h"
 
 enum {
     REPEATS = 7,
@@ -66,7 +66,7 @@ typedef struct work {
     tern_attention_fn attention;
     uint32_t rows, cols, n, head_dim, n_queries, element;
     size_t row_bytes;
-    tern_bench_fma_fn peak;
+    tern_cpu_peak_fn peak;
     uint32_t pages[TERN_ATTENTION_CHUNK / TERN_PAGE_POSITIONS * 8], lo[QUERIES], hi[QUERIES];
     volatile uint64_t seen[MAX_THREADS];
 } work;
@@ -118,7 +118,7 @@ static void peak_task(void *context, uint32_t task, uint32_t thread)
 
 static double peak_rate(work *w, const char *level)
 {
-    w->peak = tern_bench_fma_of(level);
+    w->peak = tern_cpu_fma_peak_of(level);
     if (!w->peak) return 0;
     const uint32_t n = tern_pool_threads(w->pool) * 8;
     return (double)w->peak(0) * 1e6 * n / time_tasks(w, n, peak_task);

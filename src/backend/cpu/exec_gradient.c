@@ -10,8 +10,8 @@ typedef void (*exec_fn)(tern_cpu_step *, const tern_cpu_op *);
 
 enum {
     TILE = TERN_GEMM_M, /* rows and columns of a task's tile at most */
-    SMALL_TILE = 128,   /* where large ones would be fewer than */
-    ENOUGH_TASKS = 16,
+    SMALL_TILE = 128,   /* where large ones would be too few */
+    TASKS_PER_THREAD = 4,
     GRAIN = 32,                   /* columns of a tile are a multiple of this, but for the last */
     DECODED = 256,                /* decoded rows may be written up to a multiple of this */
     MAX_STRIDE = 3 * DECODED + 16 /* a tile's columns as whole blocks: two of 320 at most */
@@ -76,12 +76,14 @@ static region region_of(const gradient_job *j, uint32_t task)
     return r;
 }
 
-/* Splits depend on sizes only. */
+/* How many tasks there are may depend on the threads, since no task's extent shows in the bits. */
 static void run_tiles(gradient_job *j, tern_task_fn task)
 {
+    const uint32_t n_threads = tern_pool_threads(j->step->cpu->pool);
+    const uint32_t enough = n_threads == 1 ? 1 : TASKS_PER_THREAD * n_threads;
     uint32_t rows = TILE, cols = TILE;
-    if (pieces(j->m, rows) * pieces(j->n, cols) < ENOUGH_TASKS) rows = SMALL_TILE;
-    if (pieces(j->m, rows) * pieces(j->n, cols) < ENOUGH_TASKS) cols = SMALL_TILE;
+    if (pieces(j->m, rows) * pieces(j->n, cols) < enough) cols = SMALL_TILE;
+    if (pieces(j->m, rows) * pieces(j->n, cols) < enough) rows = SMALL_TILE;
     j->m_tile = tile_of(j->m, rows);
     j->n_tile = tile_of(j->n, cols);
     j->n_tiles = pieces(j->n, j->n_tile);

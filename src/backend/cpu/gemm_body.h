@@ -71,18 +71,17 @@ static inline void pack_rows(const tern_gemm_args *g)
 }
 
 /* One panel of columns of a: GEMM_ROWS elements for each product. */
-static inline void pack_columns(const tern_gemm_args *g, uint32_t first, float *panel)
+INLINE void pack_columns(const tern_gemm_args *g, uint32_t first, float *panel)
 {
     const uint32_t n = at_most(g->m - first, GEMM_ROWS);
     for (uint32_t l = 0; l < g->k; l++, panel += GEMM_ROWS) {
-        const float *from = g->a + l * g->a_stride + first;
-        if (n == GEMM_ROWS) {
-            memcpy(panel, from, sizeof(float[GEMM_ROWS]));
-        } else {
-            memcpy(panel, from, n * sizeof(float));
-            memset(panel + n, 0, (GEMM_ROWS - n) * sizeof(float));
-        }
-        for (int i = 0; g->a_scales && i < GEMM_ROWS; i++) panel[i] *= g->a_scales[l];
+        const float scale = g->a_scales ? g->a_scales[l] : 1;
+        float column[GEMM_ROWS] = {0};
+        if (n == GEMM_ROWS) memcpy(column, g->a + l * g->a_stride + first, sizeof column);
+        else memcpy(column, g->a + l * g->a_stride + first, n * sizeof(float));
+        UNROLL
+        for (int i = 0; i < GEMM_ROWS; i++) column[i] *= scale;
+        memcpy(panel, column, sizeof column);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Measuring how fast memory can be read, and integers multiplied. */
+/* Measuring how fast memory can be read, and numbers multiplied. */
 #include "backend/cpu/measure.h"
 
 #include <string.h>
@@ -98,31 +98,31 @@ static double measure_read(tern_cpu *cpu, tern_buffer *const *buffers, size_t n,
     return best;
 }
 
-typedef struct dots {
+typedef struct products {
     tern_cpu_peak_fn loop;
     _Atomic uint64_t seen;
-} dots;
+} products;
 
-enum { DOT_TURNS = 200000, DOT_TASKS = 8, DOT_RUNS = 5 };
+enum { TURNS = 200000, TASKS = 8, RUNS = 5 };
 
-static void dots_task(void *context, uint32_t task, uint32_t thread)
+static void products_task(void *context, uint32_t task, uint32_t thread)
 {
-    dots *d = context;
+    products *d = context;
     (void)task;
     (void)thread;
-    d->seen ^= d->loop(DOT_TURNS);
+    d->seen ^= d->loop(TURNS);
 }
 
-static double measure_dots(tern_cpu *cpu)
+static double measure_products(tern_cpu *cpu, tern_cpu_peak_fn loop)
 {
-    dots d = {.loop = tern_cpu_peak_of(cpu->kernels.i2_s_level)};
-    const uint32_t n_tasks = tern_pool_threads(cpu->pool) * DOT_TASKS;
+    products d = {.loop = loop};
+    const uint32_t n_tasks = tern_pool_threads(cpu->pool) * TASKS;
     double best = 0;
     if (!d.loop) return 0;
-    for (int i = 0; i < DOT_RUNS; i++) {
+    for (int i = 0; i < RUNS; i++) {
         const double start = seconds_now();
-        tern_pool_for(cpu->pool, n_tasks, dots_task, &d);
-        const double rate = (double)d.loop(0) * DOT_TURNS * n_tasks / (seconds_now() - start);
+        tern_pool_for(cpu->pool, n_tasks, products_task, &d);
+        const double rate = (double)d.loop(0) * TURNS * n_tasks / (seconds_now() - start);
         if (rate > best) best = rate;
     }
     return best;
@@ -132,7 +132,12 @@ double tern_cpu__measure(tern_backend *backend, tern_measure what, tern_buffer *
 {
     tern_cpu *cpu = (tern_cpu *)backend;
     pthread_mutex_lock(&cpu->running);
-    double rate = what == TERN_MEASURE_READ ? measure_read(cpu, buffers, n, seconds) : measure_dots(cpu);
+    double rate = 0;
+    switch (what) {
+    case TERN_MEASURE_READ: rate = measure_read(cpu, buffers, n, seconds); break;
+    case TERN_MEASURE_DOTS: rate = measure_products(cpu, tern_cpu_peak_of(cpu->kernels.i2_s_level)); break;
+    case TERN_MEASURE_FMA: rate = measure_products(cpu, tern_cpu_fma_peak_of(cpu->kernels.gemm_level)); break;
+    }
     pthread_mutex_unlock(&cpu->running);
     return rate;
 }

@@ -15,3 +15,17 @@ uint64_t tern_cpu__peak_neon(uint64_t n)
     for (int i = 1; i < SUMS; i++) sums[0] = vaddq_s16(sums[0], sums[i]);
     return (uint64_t)vaddvq_s16(sums[0]);
 }
+
+/* Of f32 multiply-adds. The sums converge: neither infinite nor denormal. */
+uint64_t tern_cpu__fma_peak_neon(uint64_t n)
+{
+    enum { SUMS = 12 };
+    if (n == 0) return SUMS * 4;
+    float32x4_t sums[SUMS];
+    const float32x4_t a = vdupq_n_f32(0.5f), b = vdupq_n_f32((float)(n % 1000) + 1);
+    for (int i = 0; i < SUMS; i++) sums[i] = vdupq_n_f32((float)i);
+    while (n--)
+        for (int i = 0; i < SUMS; i++) sums[i] = vfmaq_f32(b, sums[i], a);
+    for (int i = 1; i < SUMS; i++) sums[0] = vaddq_f32(sums[0], sums[i]);
+    return (uint64_t)vgetq_lane_f32(sums[0], 0);
+}

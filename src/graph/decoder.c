@@ -180,6 +180,7 @@ tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const t
                           .config = tern_model_config(model)};
     graph->max_pages = (uint32_t)(((uint64_t)options->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE);
     TERN_TRY(check_options(options, err));
+    if (options->training && graph->n_sequences == 0) graph->n_sequences = 1; /* PAGES is there, and never read */
     tern_builder b = {.graph = graph, .model = model, .config = graph->config, .options = options, .err = err};
     build(&b);
     if (b.status != TERN_OK) tern_graph_deinit(graph);

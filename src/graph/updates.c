@@ -24,13 +24,29 @@ static void add_op(builder *u, tern_op op, tern_view out)
     if (u->status == TERN_OK) u->status = tern_graph__add_op(u->graph, &op, u->err);
 }
 
-static void add_param(builder *u, tern_param which, const char *name, uint64_t bytes)
+/* Those that every graph has, though no op of this one reads rows. */
+static void add_params(builder *u)
 {
+    static const struct {
+        tern_param which;
+        const char *name;
+        uint32_t bytes;
+    } params[] = {{TERN_PARAM_COUNTS, "counts", 12},
+                  {TERN_PARAM_IDS, "ids", 4},
+                  {TERN_PARAM_POSITIONS, "positions", 4},
+                  {TERN_PARAM_SEQUENCES, "sequences", 4},
+                  {TERN_PARAM_OUTPUTS, "outputs", 4},
+                  {TERN_PARAM_PAGES, "pages", 4},
+                  {TERN_PARAM_TRAINING, "training", sizeof(tern_train_params)}};
     tern_graph *g = u->graph;
-    tern_value value = {.kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = bytes, .offset = g->param_bytes};
-    snprintf(value.name, sizeof value.name, "%s", name);
-    g->params[which] = add_value(u, value).value;
-    g->param_bytes += (bytes + TERN_PARAM_ALIGNMENT - 1) / TERN_PARAM_ALIGNMENT * TERN_PARAM_ALIGNMENT;
+    for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) g->params[i] = TERN_NO_VALUE;
+    for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
+        tern_value value = {
+            .kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = params[i].bytes, .offset = g->param_bytes};
+        snprintf(value.name, sizeof value.name, "%s", params[i].name);
+        g->params[params[i].which] = add_value(u, value).value;
+        g->param_bytes += (value.bytes + TERN_PARAM_ALIGNMENT - 1) / TERN_PARAM_ALIGNMENT * TERN_PARAM_ALIGNMENT;
+    }
 }
 
 static tern_view state(builder *u, const tern_weight *w, tern_state which, tern_dtype dtype)
@@ -126,6 +142,7 @@ tern_status tern_graph_build_updates(tern_graph *graph, const tern_config *confi
 {
     *graph = (tern_graph){.max_tokens = 1,
                           .max_outputs = 1,
+                          .max_pages = 1,
                           .n_sequences = 1,
                           .rope_table = TERN_NO_VALUE,
                           .logits = TERN_NO_VALUE,
@@ -136,9 +153,7 @@ tern_status tern_graph_build_updates(tern_graph *graph, const tern_config *confi
     if (phase == TERN_GRAPH_REQUANTIZE) sync = true;
     TERN_TRY(check(updates, n_updates, phase, sync, err));
     builder u = {.graph = graph, .err = err};
-    for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) graph->params[i] = TERN_NO_VALUE;
-    add_param(&u, TERN_PARAM_COUNTS, "counts", 3 * sizeof(uint32_t));
-    add_param(&u, TERN_PARAM_TRAINING, "training", sizeof(tern_train_params));
+    add_params(&u);
     if (phase == TERN_GRAPH_NORMS) add_norms(&u, updates, n_updates);
     else add_steps(&u, updates, n_updates, phase == TERN_GRAPH_UPDATE, sync);
     if (u.status != TERN_OK) tern_graph_deinit(graph);

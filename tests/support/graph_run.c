@@ -115,6 +115,35 @@ void test_graph_step(test_graph_run *r)
     assert_ok(b->wait(b, &err), err);
 }
 
+/* Ops first .. end - 1 alone. */
+static void run_part(test_graph_run *r, size_t first, size_t end)
+{
+    tern_error err = {0};
+    tern_graph part = *r->graph;
+    tern_prepared *prepared;
+    part.ops += first;
+    part.n_ops = end - first;
+    assert_ok(r->backend->prepare(r->backend, &part, r->bindings, &prepared, &err), err);
+    assert_ok(r->backend->run(r->backend, prepared, 1, &err), err);
+    assert_ok(r->backend->wait(r->backend, &err), err);
+    r->backend->prepared_free(r->backend, prepared);
+}
+
+void test_graph_step_by(test_graph_run *r, tern_op_kind kind, test_graph_look look, void *context)
+{
+    tern_error err = {0};
+    size_t first = 0, n = r->graph->n_ops;
+    uint32_t index = 0;
+    assert_ok(r->backend->buffer_write(r->backend, r->param_buffer, 0, r->params, r->graph->param_bytes, &err), err);
+    for (size_t i = 0; i < n; i++) {
+        bool stop = r->graph->ops[i].kind == kind;
+        if (!stop && i + 1 < n) continue;
+        run_part(r, first, i + 1);
+        first = i + 1;
+        if (stop) look(r, &r->graph->ops[i], index++, context);
+    }
+}
+
 void test_graph_read(const test_graph_run *r, uint32_t value, void *out)
 {
     tern_error err = {0};
@@ -123,13 +152,18 @@ void test_graph_read(const test_graph_run *r, uint32_t value, void *out)
               err);
 }
 
-void test_graph_clear(const test_graph_run *r, uint32_t value)
+void test_graph_write(const test_graph_run *r, uint32_t value, const void *bytes)
 {
     tern_error err = {0};
     const tern_binding *at = &r->bindings[value];
-    uint64_t bytes = r->graph->values[value].bytes;
-    void *zeros = calloc(1, bytes);
-    assert_ok(r->backend->buffer_write(r->backend, at->buffer, at->offset, zeros, bytes, &err), err);
+    assert_ok(r->backend->buffer_write(r->backend, at->buffer, at->offset, bytes, r->graph->values[value].bytes, &err),
+              err);
+}
+
+void test_graph_clear(const test_graph_run *r, uint32_t value)
+{
+    void *zeros = calloc(1, r->graph->values[value].bytes);
+    test_graph_write(r, value, zeros);
     free(zeros);
 }
 

@@ -24,8 +24,12 @@ void test_graph_close(test_graph_run *r);
 /* u32 words; floats and structs are read through it as well. */
 void *test_graph_param(const test_graph_run *r, tern_param which);
 void test_graph_step(test_graph_run *r);
+/* The same, with a stop after every op of a kind: `look` is told which of them it was, from 0 on. */
+typedef void (*test_graph_look)(test_graph_run *r, const tern_op *op, uint32_t index, void *context);
+void test_graph_step_by(test_graph_run *r, tern_op_kind kind, test_graph_look look, void *context);
 /* The whole value into `out`. */
 void test_graph_read(const test_graph_run *r, uint32_t value, void *out);
+void test_graph_write(const test_graph_run *r, uint32_t value, const void *bytes);
 void test_graph_clear(const test_graph_run *r, uint32_t value);
 /* The state of a weight; TERN_NO_VALUE: there is none. */
 uint32_t test_graph_state(const tern_graph *graph, const tern_weight *weight, tern_state state);

@@ -6,112 +6,16 @@
 
 #include "backend/open.h"
 #include "base/rng.h"
-#include "support/graph_run.h"
 #include "support/op_case.h"
-#include "support/trained.h"
+#include "support/tuned.h"
 
-enum { TOKENS = 128, LAYERS = 3, MAX_TENSORS = 128 };
+enum { TOKENS = TEST_TUNED_TOKENS };
 
 static const char *const models[] = {"bitnet", "llama"}; /* relu2, sub norms, tied; silu, two tables; both GQA */
-
-typedef struct how {
-    bool dense;     /* F32 weights and activations: the loss is smooth */
-    uint32_t chunk; /* 0: all rows at once */
-    bool checkpoint, forward_only;
-    bool fake; /* FAKE_QUANTIZE, with this blend */
-    float blend;
-} how;
-
-/* A graph over the weights of a model, ready to run on one packed batch of three documents. */
-typedef struct tuned {
-    test_trained *t;
-    tern_graph g;
-    test_graph_run run;
-    uint32_t n_labels;
-} tuned;
-
-static void fill_batch(tuned *u)
-{
-    int32_t *ids = test_graph_param(&u->run, TERN_PARAM_IDS), *labels = test_graph_param(&u->run, TERN_PARAM_LABELS);
-    uint32_t *starts = test_graph_param(&u->run, TERN_PARAM_STARTS);
-    uint32_t *positions = test_graph_param(&u->run, TERN_PARAM_POSITIONS);
-    for (uint32_t i = 0; i < TOKENS; i++) {
-        starts[i] = i < 40 ? 0 : i < 70 ? 40 : 70;
-        positions[i] = i - starts[i];
-        ids[i] = (int32_t)(i * i * 7 + 3 * i) % 500;
-        bool last = i == 39 || i == 69 || i == TOKENS - 1;
-        labels[i] = last || i % 5 == 1 ? -100 : (int32_t)((i * 31 + 11) % 500);
-        u->n_labels += labels[i] >= 0;
-    }
-    tern_train_params *p = test_graph_param(&u->run, TERN_PARAM_TRAINING);
-    p->loss_weight = 1.0f / (float)u->n_labels;
-    p->seed = 77;
-}
-
-static void open_tuned(tuned *u, test_trained *t, const how *h, tern_backend *backend)
-{
-    tern_error err = {0};
-    *u = (tuned){.t = t};
-    tern_graph_options o = {.weights = t->places,
-                            .max_tokens = TOKENS,
-                            .max_outputs = h->chunk ? h->chunk : TOKENS,
-                            .n_ctx = TOKENS,
-                            .training = true,
-                            .fake_quantize = h->fake,
-                            .f32_activations = h->dense};
-    tern_graph_backward_options back = {.checkpoint = h->checkpoint};
-    assert_ok(tern_graph_build(&u->g, t->model, &o, &err), err);
-    if (!h->forward_only) assert_ok(tern_graph_differentiate(&u->g, &back, &err), err);
-    assert_ok(tern_graph_plan(&u->g, backend->fusions, &err), err);
-    test_graph_open(&u->run, backend, &u->g);
-    fill_batch(u);
-    ((tern_train_params *)test_graph_param(&u->run, TERN_PARAM_TRAINING))->blend = h->blend;
-}
-
-static void close_tuned(tuned *u)
-{
-    test_graph_close(&u->run);
-    tern_graph_deinit(&u->g);
-}
-
-/* The mean loss of one run. */
-static double loss_of(tuned *u)
-{
-    float losses[TOKENS];
-    test_graph_step(&u->run);
-    test_graph_read(&u->run, u->g.losses, losses);
-    double sum = 0;
-    for (uint32_t i = 0; i < TOKENS; i++) sum += (double)losses[i];
-    return sum / u->n_labels;
-}
-
-/* All weights that learn. */
-static size_t tensors(const test_trained *t, const tern_weight **out)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < (size_t)LAYERS * TERN_ROLE_COUNT; i++) {
-        if (t->copies[i].trained) out[n++] = &t->copies[i];
-        for (uint32_t k = 0; k < t->places[i].n_loras; k++) {
-            out[n++] = t->places[i].loras[k].a;
-            out[n++] = t->places[i].loras[k].b;
-        }
-    }
-    assert_true(n <= MAX_TENSORS);
-    return n;
-}
 
 static size_t elements(const tern_weight *w)
 {
     return (size_t)w->rows * w->cols;
-}
-
-static float *gradient_of(const tuned *u, const tern_weight *w)
-{
-    uint32_t state = test_graph_state(&u->g, w, TERN_STATE_GRADIENT);
-    if (state == TERN_NO_VALUE) fail_msg("%s has no gradient", w->name);
-    float *g = malloc(u->g.values[state].bytes);
-    test_graph_read(&u->run, state, g);
-    return g;
 }
 
 static void shift(const tern_weight *w, const float *start, const float *direction, double by)
@@ -122,7 +26,7 @@ static void shift(const tern_weight *w, const float *start, const float *directi
 
 /* The derivative along `direction` by central differences at two distances, of which the error in the square of the
  * distance is taken out (Richardson). */
-static double slope(tuned *u, const tern_weight *w, const float *direction, double distance)
+static double slope(test_tuned *u, const tern_weight *w, const float *direction, double distance)
 {
     float *start = malloc(w->bytes);
     double d[2];
@@ -130,9 +34,9 @@ static double slope(tuned *u, const tern_weight *w, const float *direction, doub
     for (int i = 0; i < 2; i++) {
         double by = distance / (1 + i);
         shift(w, start, direction, by);
-        double above = loss_of(u);
+        double above = test_tuned_step(u);
         shift(w, start, direction, -by);
-        d[i] = (above - loss_of(u)) / (2 * by);
+        d[i] = (above - test_tuned_step(u)) / (2 * by);
     }
     shift(w, start, direction, 0);
     free(start);
@@ -140,7 +44,7 @@ static double slope(tuned *u, const tern_weight *w, const float *direction, doub
 }
 
 /* Along the gradient with half of its elements left out at random, so that each tensor's own gradient is seen. */
-static double check_tensor(tuned *forward, const tern_weight *w, const float *g, uint64_t seed)
+static double check_tensor(test_tuned *forward, const tern_weight *w, const float *g, uint64_t seed)
 {
     size_t n = elements(w);
     float *direction = calloc(n, sizeof *direction);
@@ -164,26 +68,26 @@ static double check_tensor(tuned *forward, const tern_weight *w, const float *g,
     return error;
 }
 
-static void check_model(test_trained *t, const how *h)
+static void check_model(test_trained *t, const test_how *h)
 {
-    const tern_weight *all[MAX_TENSORS];
-    size_t n = tensors(t, all);
-    tuned whole, forward;
-    how only = *h;
+    const tern_weight *all[TEST_TUNED_MAX_TENSORS];
+    size_t n = test_tuned_tensors(t, all);
+    test_tuned whole, forward;
+    test_how only = *h;
     only.forward_only = true;
-    open_tuned(&whole, t, h, test_backend("cpu"));
-    open_tuned(&forward, t, &only, test_backend("cpu"));
-    double loss = loss_of(&whole), worst = 0;
-    assert_true(loss == loss_of(&forward));
+    test_tuned_open(&whole, t, h, test_backend("cpu"));
+    test_tuned_open(&forward, t, &only, test_backend("cpu"));
+    double loss = test_tuned_step(&whole), worst = 0;
+    assert_true(loss == test_tuned_step(&forward));
     for (size_t i = 0; i < n; i++) {
         if (test_quick() && i % 5) continue;
-        float *g = gradient_of(&whole, all[i]);
+        float *g = test_tuned_gradient(&whole, all[i]);
         worst = fmax(worst, check_tensor(&forward, all[i], g, i + 1));
         free(g);
     }
     print_message("%s, %zu tensors, loss %.4f: derivatives within %.1e\n", t->config->architecture, n, loss, worst);
-    close_tuned(&whole);
-    close_tuned(&forward);
+    test_tuned_close(&whole);
+    test_tuned_close(&forward);
 }
 
 static void whole_models(void **state)
@@ -192,19 +96,9 @@ static void whole_models(void **state)
     for (size_t m = 0; m < 2; m++) {
         test_trained t;
         test_trained_open(&t, test_fixture(models[m]), true);
-        check_model(&t, &(how){.dense = true});
+        check_model(&t, &(test_how){.dense = true});
         test_trained_close(&t);
     }
-}
-
-static void adapt_all(test_trained *t, float dropout)
-{
-    static const tern_role roles[] = {TERN_ROLE_ATTN_Q,   TERN_ROLE_ATTN_V, TERN_ROLE_ATTN_OUTPUT, TERN_ROLE_FFN_GATE,
-                                      TERN_ROLE_FFN_DOWN, TERN_ROLE_FFN_UP, TERN_ROLE_ATTN_K};
-    for (uint32_t layer = 0; layer < LAYERS; layer++)
-        for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) test_trained_adapt(t, roles[i], layer, 8, dropout);
-    test_trained_adapt(t, TERN_ROLE_FFN_DOWN, 1, 4, dropout);
-    test_trained_adapt(t, TERN_ROLE_OUTPUT, 0, 4, dropout);
 }
 
 /* With dropout, whose mask is the same in every run of one seed; in chunks, with checkpoints. */
@@ -215,30 +109,30 @@ static void adapters(void **state)
         test_trained t;
         test_trained_open(&t, test_fixture(models[dropout]), true);
         test_trained_freeze(&t);
-        adapt_all(&t, dropout ? 0.25f : 0);
-        check_model(&t, &(how){.dense = true, .chunk = 64, .checkpoint = true});
+        test_tuned_adapt(&t, dropout ? 0.25f : 0);
+        check_model(&t, &(test_how){.dense = true, .chunk = 64, .checkpoint = true});
         test_trained_close(&t);
     }
 }
 
 /* All gradients of two graphs over the same weights. */
-static void same_bits(test_trained *t, const how *a, tern_backend *on_a, const how *b, tern_backend *on_b)
+static void same_bits(test_trained *t, const test_how *a, tern_backend *on_a, const test_how *b, tern_backend *on_b)
 {
-    const tern_weight *all[MAX_TENSORS];
-    size_t n = tensors(t, all);
-    tuned u[2];
-    open_tuned(&u[0], t, a, on_a);
-    open_tuned(&u[1], t, b, on_b);
-    double loss = loss_of(&u[0]);
-    assert_true(loss > 0 && loss == loss_of(&u[1]));
+    const tern_weight *all[TEST_TUNED_MAX_TENSORS];
+    size_t n = test_tuned_tensors(t, all);
+    test_tuned u[2];
+    test_tuned_open(&u[0], t, a, on_a);
+    test_tuned_open(&u[1], t, b, on_b);
+    double loss = test_tuned_step(&u[0]);
+    assert_true(loss > 0 && loss == test_tuned_step(&u[1]));
     for (size_t i = 0; i < n; i++) {
-        float *g[2] = {gradient_of(&u[0], all[i]), gradient_of(&u[1], all[i])};
+        float *g[2] = {test_tuned_gradient(&u[0], all[i]), test_tuned_gradient(&u[1], all[i])};
         if (memcmp(g[0], g[1], elements(all[i]) * sizeof(float))) fail_msg("%s: other bits", all[i]->name);
         free(g[0]);
         free(g[1]);
     }
-    close_tuned(&u[0]);
-    close_tuned(&u[1]);
+    test_tuned_close(&u[0]);
+    test_tuned_close(&u[1]);
 }
 
 static tern_backend *with_threads(uint32_t n)
@@ -259,8 +153,8 @@ static void bits_do_not_depend_on_the_plan(void **state)
             test_trained t;
             test_trained_open(&t, test_fixture(models[m]), false);
             if (adapted) test_trained_freeze(&t);
-            if (adapted) adapt_all(&t, 0);
-            how plain = {0}, checkpoint = {.checkpoint = true}, chunks = {.chunk = 64};
+            if (adapted) test_tuned_adapt(&t, 0);
+            test_how plain = {0}, checkpoint = {.checkpoint = true}, chunks = {.chunk = 64};
             same_bits(&t, &plain, one, &checkpoint, one);
             same_bits(&t, &plain, one, &chunks, one);
             same_bits(&t, &plain, one, &plain, three);
@@ -275,7 +169,7 @@ static void a_blend_of_nothing_changes_nothing(void **state)
     (void)state;
     test_trained t;
     test_trained_open(&t, test_fixture("bitnet"), true);
-    same_bits(&t, &(how){.dense = true}, test_backend("cpu"), &(how){.fake = true}, test_backend("cpu"));
+    same_bits(&t, &(test_how){.dense = true}, test_backend("cpu"), &(test_how){.fake = true}, test_backend("cpu"));
     test_trained_close(&t);
 }
 
@@ -284,35 +178,31 @@ static void gradients_add_up(void **state)
 {
     (void)state;
     test_trained t;
-    tuned u;
-    const tern_weight *all[MAX_TENSORS];
+    test_tuned u;
+    const tern_weight *all[TEST_TUNED_MAX_TENSORS];
     test_trained_open(&t, test_fixture("bitnet"), false);
-    open_tuned(&u, &t, &(how){.checkpoint = true}, test_backend("cpu"));
-    size_t n = tensors(&t, all);
-    float *whole[MAX_TENSORS];
-    loss_of(&u);
+    test_tuned_open(&u, &t, &(test_how){.checkpoint = true}, test_backend("cpu"));
+    size_t n = test_tuned_tensors(&t, all);
+    float *whole[TEST_TUNED_MAX_TENSORS];
+    test_tuned_step(&u);
     for (size_t i = 0; i < n; i++) {
-        whole[i] = gradient_of(&u, all[i]);
-        test_graph_clear(&u.run, test_graph_state(&u.g, all[i], TERN_STATE_GRADIENT));
+        whole[i] = test_tuned_gradient(&u, all[i]);
+        test_graph_clear(&u.run, test_graph_state(&u.graph, all[i], TERN_STATE_GRADIENT));
     }
     int32_t labels[TOKENS], *now = test_graph_param(&u.run, TERN_PARAM_LABELS);
     memcpy(labels, now, sizeof labels);
     for (int half = 0; half < 2; half++) {
         for (int i = 0; i < TOKENS; i++) now[i] = (i < 40) == (half == 0) ? labels[i] : -1;
-        loss_of(&u);
+        test_tuned_step(&u);
     }
     for (size_t i = 0; i < n; i++) {
-        float *sum = gradient_of(&u, all[i]);
-        double error = 0, size = 0;
-        for (size_t k = 0; k < elements(all[i]); k++) {
-            error += pow((double)sum[k] - (double)whole[i][k], 2);
-            size += pow((double)whole[i][k], 2);
-        }
-        if (!(error <= 1e-10 * size)) fail_msg("%s: %g", all[i]->name, sqrt(error / size));
+        float *sum = test_tuned_gradient(&u, all[i]);
+        double error = test_distance(sum, whole[i], elements(all[i]));
+        if (!(error <= 1e-5)) fail_msg("%s: %g", all[i]->name, error);
         free(sum);
         free(whole[i]);
     }
-    close_tuned(&u);
+    test_tuned_close(&u);
     test_trained_close(&t);
 }
 

@@ -89,7 +89,8 @@ static void heads(void **state)
     static const uint32_t dims[] = {4, 32, 36, 64, 80, 96, 128, 132, 256};
     test_gpu_backend();
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i += test_quick() ? 2 : 1) {
-        check(&(shape){.rows = 70, .n_heads = 3, .n_kv_heads = 3, .head_dim = dims[i], .longest = 50});
+        if (getenv("TERN_TEST_SIMULATE") && dims[i] > 80) continue;
+        check(&(shape){.rows = 70, .n_heads = 2, .n_kv_heads = 2, .head_dim = dims[i], .longest = 50});
         check(&(shape){.rows = 37, .n_heads = 4, .n_kv_heads = 1, .head_dim = dims[i]});
     }
 }

@@ -102,8 +102,9 @@ fn main(
     if (local == 0u) {
         atomicStore(&spoiled, 0u);
     }
-    var wanted = 0u; // the label's logit
-    if (read > 0u) {
+    let writes = local == label % WORKGROUP; // the loss, and the gradient of the label's logit
+    var wanted = 0u;
+    if (read > 0u && writes) {
         wanted = z[row + label];
     }
     workgroupBarrier();
@@ -145,7 +146,7 @@ fn main(
     for (var c = local; c < select(0u, p.cols, present && masked); c += WORKGROUP) {
         z[row + c] = 0u;
     }
-    if (local == 0u && present) {
+    if (writes && present) {
         var loss = bitcast<u32>(log(sum) + (largest - logit(wanted)));
         loss = select(loss, 0x7f800000u, wanted == MINUS_INFINITY);
         loss = select(loss, NAN_BITS, nothing);

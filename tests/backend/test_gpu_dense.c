@@ -202,7 +202,7 @@ static void gated(void **state)
                           .n_in = 3,
                           .n_parts = 2,
                           .gated = true,
-                          .activation = i % 2 ? TERN_ACT_SILU : TERN_ACT_RELU2};
+                          .activation = (tern_activation)((i + max_tokens / 20) % 3)};
             op.in[0] = i % 3 ? test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY)
                              : test_case_q8(&c, "x", TERN_ROWS_TOKENS, cols);
             op.in[1] = test_case_weight(&c, formats[i / 2].name, rows, cols);

@@ -160,6 +160,7 @@ static const layer layers[] = {
      .row_scales = true},
     {.encoding = "tq2_0", .cols = 768, .n_parts = 1, .rows = {90}},
     {.encoding = "tq1_0", .cols = 256, .n_parts = 2, .rows = {40, 40}, .gated = true, .activation = TERN_ACT_SILU},
+    {.encoding = "i2_s", .cols = 384, .n_parts = 2, .rows = {50, 50}, .gated = true, .activation = TERN_ACT_GELU},
     {.encoding = "t160", .cols = 333, .n_parts = 1, .rows = {77}, .residual = true},
     {.encoding = "t160", .cols = 65, .n_parts = 3, .rows = {16, 8, 8}},
     {.encoding = "i2_s",

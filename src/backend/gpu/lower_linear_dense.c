@@ -6,8 +6,8 @@ enum {
     THREAD_ROWS = 8 /* and tokens, of an invocation of linear_dense_mat.wgsl */
 };
 
-/* The epilogues of the kernels. */
-enum epilogue { STORE, ADD_RESIDUAL, ADD_HELD, TIMES_RELU2, TIMES_SILU };
+/* The epilogues of the kernels; the last ones in the order of tern_activation. */
+enum epilogue { STORE, ADD_RESIDUAL, ADD_HELD, TIMES_RELU2, TIMES_SILU, TIMES_GELU };
 
 /* Whether the sum takes its addend's place (TERN_FUSION_IN_PLACE), which must then not be bound twice. */
 static bool in_place(const tern_gpu_program *p, const tern_op *op)
@@ -19,7 +19,7 @@ static bool in_place(const tern_gpu_program *p, const tern_op *op)
 
 static enum epilogue epilogue_of(const tern_gpu_program *p, const tern_op *op, uint32_t part)
 {
-    if (op->gated && part == 1) return op->activation == TERN_ACT_RELU2 ? TIMES_RELU2 : TIMES_SILU;
+    if (op->gated && part == 1) return (enum epilogue)(TIMES_RELU2 + (int)op->activation);
     if (op->residual.value == TERN_NO_VALUE) return STORE;
     return in_place(p, op) ? ADD_HELD : ADD_RESIDUAL;
 }

@@ -16,7 +16,7 @@ typedef struct job {
     uint32_t first_col; /* of the first row in the output */
 } job;
 
-enum { RESIDUAL = 1, SILU = 2, IN_PLACE = 4 }; /* flags of the kernels */
+enum { RESIDUAL = 1, SILU = 2, IN_PLACE = 4, GELU = 8 }; /* flags of the kernels */
 
 static const tern_value *value_of(const job *j, tern_view view)
 {
@@ -44,7 +44,8 @@ static bool in_place(const tern_gpu_program *p, const tern_op *op)
 
 static uint32_t flags_of(const job *j)
 {
-    uint32_t flags = j->op->gated && j->op->activation == TERN_ACT_SILU ? SILU : 0;
+    static const uint32_t activations[] = {[TERN_ACT_RELU2] = 0, [TERN_ACT_SILU] = SILU, [TERN_ACT_GELU] = GELU};
+    uint32_t flags = j->op->gated ? activations[j->op->activation] : 0;
     if (!has_residual(j->op)) return flags;
     return flags | (in_place(j->p, j->op) ? IN_PLACE : RESIDUAL);
 }

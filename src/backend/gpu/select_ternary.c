@@ -97,8 +97,8 @@ tern_gpu_pipeline tern_gpu_select_ternary_mat(const tern_gpu_caps *caps, const t
     static const tern_gpu_pipeline lists[2][2] = {{TERN_GPU_TERNARY_MAT_64X64, TERN_GPU_TERNARY_MAT_64X32},
                                                   {TERN_GPU_TERNARY_MAT_GATED_64X64, TERN_GPU_TERNARY_MAT_GATED_64X32}};
     tern_gpu_pipeline coop = select_coop(shape);
-    bool many = shape->tokens > 32;
-    if (many && !shape->in_place && shape->cols <= TERN_GPU_COOP_COLS && tern_gpu_pipeline_fits(coop, caps))
+    bool many = shape->tokens > 32, gelu = shape->gated && shape->activation == TERN_ACT_GELU; /* has no such kernel */
+    if (many && !gelu && !shape->in_place && shape->cols <= TERN_GPU_COOP_COLS && tern_gpu_pipeline_fits(coop, caps))
         return coop;
     return tern_gpu_first_fit(lists[shape->gated] + !many, 2 - !many, caps);
 }

@@ -11,8 +11,8 @@
 //
 // A workgroup makes a tile of 8 ROW_THREADS rows and 8 TOKEN_THREADS tokens, an invocation 8 x 8 of it: four and four
 // rows (and tokens) half a tile apart, so that neighbours read neighbouring vectors. Weights are decoded once, into
-// workgroup memory, COLUMNS at a time. epilogue: 0 none; 1 + residual; 2 + what result holds; 3, 4 times relu2, silu of
-// what result holds.
+// workgroup memory, COLUMNS at a time. epilogue: 0 none; 1 + residual; 2 + what result holds; 3 to 5 times relu2,
+// silu, gelu of what result holds.
 override FORMAT: u32 = 2; // 1 f32, 2 f16, 3 bf16, 4 q8_0, 5 q6_k, 6 q4_k
 override ROW_THREADS: u32 = 16;
 override TOKEN_THREADS: u32 = 8;
@@ -152,6 +152,13 @@ fn silu(g: f32) -> f32 {
     return select(g / (1.0 + exp(-max(g, -87.0))), -0.0, g < -87.0);
 }
 
+// The tanh form. Beyond +-20 it is g or 0, but for g^3 that overflows.
+fn gelu(g: f32) -> f32 {
+    let h = clamp(g, -20.0, 20.0);
+    let w = (h + h * h * h * 0.044715) * 1.5957691216;
+    return select(g / (1.0 + exp(-max(w, -87.0))), -0.0, w < -87.0);
+}
+
 fn finish(t: u32, row: u32, sum: f32) {
     let at = p.result_first + t * p.result_stride + row;
     if (p.epilogue == 0u) {
@@ -165,8 +172,10 @@ fn finish(t: u32, row: u32, sum: f32) {
         } else if (p.epilogue == 3u) {
             let positive = select(0.0, held, held > 0.0);
             result[at] = positive * positive * sum;
-        } else {
+        } else if (p.epilogue == 4u) {
             result[at] = silu(held) * sum;
+        } else {
+            result[at] = gelu(held) * sum;
         }
     }
 }

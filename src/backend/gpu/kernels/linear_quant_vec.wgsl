@@ -11,8 +11,8 @@ enable subgroups; // subgroups only
 //
 // LANES invocations share ROWS rows (1, 2 or 4): lane l takes units l, l + LANES, ... of each. A unit is what one load
 // of 16 bytes begins: 16 columns of q8_0; 16 of an even group and the same 16 of the next of q4_k; four times 16 of
-// half a block of q6_k. TOKENS is 1 or 4. epilogue: 0 none; 1 + residual; 2 + what result holds; 3, 4 times relu2, silu
-// of what result holds.
+// half a block of q6_k. TOKENS is 1 or 4. epilogue: 0 none; 1 + residual; 2 + what result holds; 3, 4, 5 times relu2,
+// silu, gelu of what result holds.
 override FORMAT: u32 = 4; // 4 q8_0, 5 q6_k, 6 q4_k
 override WORKGROUP: u32 = 128;
 override LANES: u32 = 8;
@@ -227,6 +227,13 @@ fn silu(g: f32) -> f32 {
     return select(g / (1.0 + exp(-max(g, -87.0))), -0.0, g < -87.0);
 }
 
+// The tanh form. Beyond +-20 it is g or 0, but for g^3 that overflows.
+fn gelu(g: f32) -> f32 {
+    let h = clamp(g, -20.0, 20.0);
+    let w = (h + h * h * h * 0.044715) * 1.5957691216;
+    return select(g / (1.0 + exp(-max(w, -87.0))), -0.0, w < -87.0);
+}
+
 fn finish(t: u32, row: u32, sum: f32) {
     let at = p.result_first + t * p.result_stride + row;
     if (p.epilogue == 0u) {
@@ -240,8 +247,10 @@ fn finish(t: u32, row: u32, sum: f32) {
         } else if (p.epilogue == 3u) {
             let positive = select(0.0, held, held > 0.0);
             result[at] = positive * positive * sum;
-        } else {
+        } else if (p.epilogue == 4u) {
             result[at] = silu(held) * sum;
+        } else {
+            result[at] = gelu(held) * sum;
         }
     }
 }

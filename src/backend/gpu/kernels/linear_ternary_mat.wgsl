@@ -47,7 +47,7 @@ struct P {
     out_stride: u32,
     residual_first: u32,
     residual_stride: u32,
-    flags: u32, // 1: residual, 2: silu instead of relu2, 4: the residual lies in result already
+    flags: u32, // 1: residual, 2: silu instead of relu2, 4: the residual lies in result already, 8: gelu
 }
 
 @group(0) @binding(0) var<uniform> p: P;
@@ -159,9 +159,19 @@ fn silu(g: f32) -> f32 {
     return select(g / (1.0 + exp(-max(g, -87.0))), -0.0, g < -87.0);
 }
 
+// The tanh form. Beyond +-20 it is g or 0, but for g^3 that overflows.
+fn gelu(g: f32) -> f32 {
+    let h = clamp(g, -20.0, 20.0);
+    let w = (h + h * h * h * 0.044715) * 1.5957691216;
+    return select(g / (1.0 + exp(-max(w, -87.0))), -0.0, w < -87.0);
+}
+
 fn activation(gate: f32, up: f32) -> f32 {
     if ((p.flags & 2u) != 0u) {
         return silu(gate) * up;
+    }
+    if ((p.flags & 8u) != 0u) {
+        return gelu(gate) * up;
     }
     let r = select(0.0, gate, gate > 0.0);
     return r * r * up;

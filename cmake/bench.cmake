@@ -22,6 +22,5 @@ if(TERN_VULKAN)
 endif()
 
 # The training ops of the CPU beside the linear layers.
-add_executable(bench_training_rows EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/training/bench_training_rows.c
-  ${PROJECT_SOURCE_DIR}/bench/dense/fma_peak.c)
+add_executable(bench_training_rows EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/training/bench_training_rows.c)
 target_link_libraries(bench_training_rows PRIVATE tern_static)

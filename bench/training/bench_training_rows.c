@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../dense/fma_peak.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/peak.h"
 #include "base/pool.h"
 #include "graph/graph.h"
 
@@ -253,7 +253,7 @@ static void bench_ends(bench *b)
     run_graph(b, "embed_backward", 0, 3.0 * b->n_tokens * HIDDEN * 4);
 }
 
-static tern_bench_fma_fn peak_fn;
+static tern_cpu_peak_fn peak_fn;
 static volatile uint64_t seen[1024];
 
 static void peak_task(void *context, uint32_t task, uint32_t thread)
@@ -268,7 +268,7 @@ static double fma_rate(uint32_t n_threads, const char *level)
 {
     tern_pool *pool;
     double best = 1e30;
-    peak_fn = tern_bench_fma_of(level);
+    peak_fn = tern_cpu_fma_peak_of(level);
     if (!peak_fn) return 1;
     must(tern_pool_open(&pool, n_threads, false, &err));
     for (int i = 0; i < REPEATS; i++) {

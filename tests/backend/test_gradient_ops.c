@@ -230,16 +230,19 @@ static int open_state(void **state)
     tern_error err = {0};
     (void)state;
     test_seed(&rng);
-    for (int i = 0; i < N_POOLS; i++)
-        if (tern_backend_open(&pools[i], &(tern_backend_options){.name = "cpu", .n_threads = threads[i]}, &err) !=
-            TERN_OK)
-            return 1;
+    for (int i = 0; i < N_POOLS; i++) {
+        const tern_backend_options options = {.name = "cpu", .n_threads = threads[i]};
+        if (tern_backend_open(&pools[i], &options, &err) == TERN_OK) continue;
+        print_error("%s\n", err.message);
+        return 1;
+    }
     return 0;
 }
 
 static int close_state(void **state)
 {
-    for (int i = 0; i < N_POOLS; i++) pools[i]->close(pools[i]);
+    for (int i = 0; i < N_POOLS; i++)
+        if (pools[i]) pools[i]->close(pools[i]);
     return test_backends_close(state);
 }
 

@@ -14,6 +14,7 @@
 #include "tern/infer.h"
 #include "tern/status.h"
 #include "tern/text.h"
+#include "tern/train.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -70,7 +70,7 @@ static tern_status fail_unknown(const tern_command *command, const char *name, s
 
 static tern_status fail_number(const tern_flag *f, const char *value, tern_error *err)
 {
-    const char *kind = f->kind == TERN_FLAG_F32 ? "a number" : "a whole number";
+    const char *kind = f->kind == TERN_FLAG_F32 || f->kind == TERN_FLAG_F64 ? "a number" : "a whole number";
     if (f->max <= f->min) return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s expected", f->name, value, kind);
     return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s from %.10g to %.10g expected", f->name, value, kind,
                      f->min, f->max);
@@ -93,8 +93,10 @@ static tern_status set_float(const tern_flag *f, const char *value, void *field,
 {
     char *end;
     double v = strtod(value, &end);
-    if (end == value || *end || !isfinite(v) || v < f->min || v > f->max) return fail_number(f, value, err);
-    *(float *)field = (float)v;
+    bool in_range = isfinite(v) && v >= f->min && (f->max <= f->min || v <= f->max);
+    if (end == value || *end || !in_range) return fail_number(f, value, err);
+    if (f->kind == TERN_FLAG_F64) *(double *)field = v;
+    else *(float *)field = (float)v;
     return TERN_OK;
 }
 
@@ -157,7 +159,8 @@ static tern_status set_value(const tern_flag *f, const char *value, tern_options
     case TERN_FLAG_BOOL: *(bool *)field = true; return TERN_OK;
     case TERN_FLAG_U32:
     case TERN_FLAG_U64: return set_whole(f, value, field, err);
-    case TERN_FLAG_F32: return set_float(f, value, field, err);
+    case TERN_FLAG_F32:
+    case TERN_FLAG_F64: return set_float(f, value, field, err);
     case TERN_FLAG_TEXTS: return add_text(field, value, err);
     case TERN_FLAG_CHOICE:
         if (!is_choice(f->metavar, value)) return fail_choice(f, value, err);
@@ -242,4 +245,6 @@ void tern_args_deinit(tern_options *options)
     tern_free(options->args.items);
     tern_free(options->stops.items);
     tern_free(options->biases.items);
+    tern_free(options->data.items);
+    tern_free(options->freeze.items);
 }

@@ -17,7 +17,8 @@ typedef enum tern_flag_kind {
     TERN_FLAG_CHOICE, /* const char *, one of the words of the metavar: "f16|f32" */
     TERN_FLAG_U32,
     TERN_FLAG_U64,
-    TERN_FLAG_F32
+    TERN_FLAG_F32,
+    TERN_FLAG_F64
 } tern_flag_kind;
 
 /* One flag; a list of them ends with one without a name. */

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tern/train.h"
+
 typedef struct tern_texts {
     const char **items;
     size_t n, cap;
@@ -64,6 +66,12 @@ typedef struct tern_options {
     const char *split, *mark;
     bool skip_bad;
     uint32_t show, seq;
+
+    /* training; what is not a number or a word there */
+    tern_finetune_options training;
+    tern_texts data, freeze;
+    const char *betas, *order, *lora_targets, *memory_limit;
+    uint32_t log_every;
 
     /* measuring */
     uint32_t n_prompt, repeats;

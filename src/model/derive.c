@@ -78,7 +78,8 @@ static tern_status make_weight(maker *m, tern_role role, uint32_t layer, tern_er
     *w = *tern_model_weight(m->base, role, layer);
     if (has(m->how, role, layer)) {
         TERN_TRY(source->rows(source->context, role, layer, 0, w->rows, m->values, err));
-        if ((w->encoding->ternary ? make_ternary(m, err) : make_dense(m, err)) != TERN_OK)
+        const bool ternary = w->encoding->ternary || (m->how->all_ternary && tern_role_is_linear(role));
+        if ((ternary ? make_ternary(m, err) : make_dense(m, err)) != TERN_OK)
             return tern_error_prefix(err, "%s", w->name);
     }
     return tern_model__added(m->model, w, err);
@@ -117,6 +118,7 @@ tern_status tern_model_derive(tern_model **model, const tern_model *base, const 
     tern_model *made = tern_calloc(1, sizeof *made);
     if (!made) return tern_fail_alloc(e, sizeof *made);
     made->config = base->config;
+    made->config.bit_linear = base->config.bit_linear || how->all_ternary;
     made->tokenizer = base->tokenizer;
     made->derived = true;
     made->options = &options;

@@ -11,6 +11,7 @@ typedef struct tern_derivation {
     const tern_master_source *source;
     float threshold; /* how masters become ternary: 0: absmean, round(w / scale); else +-1 where |w| > threshold * scale
                       * (F-38) */
+    bool all_ternary; /* linear layers that `source` has become ternary, and all their inputs int8 (F-8) */
     bool (*progress)(void *context, float done); /* false: CANCELLED; may be NULL */
     void *progress_context;
 } tern_derivation;

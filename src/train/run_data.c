@@ -1,0 +1,171 @@
+/* The data of a run: tokenised where it is text, packed into rows, some of them held out. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/show.h"
+#include "train/data_layout.h"
+#include "train/data_read.h"
+#include "train/run_parts.h"
+
+enum { LEAST_ROWS_TO_SPLIT = 20 };
+static const double default_split = 0.1;
+
+bool tern_run__is_data_file(const char *path)
+{
+    char magic[8] = "";
+    FILE *f = fopen(path, "rbe");
+    if (!f) return false;
+    const bool is = fread(magic, 1, sizeof magic, f) == sizeof magic && memcmp(magic, TERN_TRAIN_DATA_MAGIC, 8) == 0;
+    fclose(f);
+    return is;
+}
+
+bool tern_run__is_jsonl(const char *path)
+{
+    const size_t n = strlen(path);
+    return (n > 6 && strcmp(path + n - 6, ".jsonl") == 0) || (n > 7 && strcmp(path + n - 7, ".ndjson") == 0);
+}
+
+/* Files to be opened as one. */
+typedef struct side {
+    const char *const *paths;
+    size_t n;
+    const char *name; /* of the file of tokens in the run's folder */
+} side;
+
+static tern_status open_template(const tern_run *run, tern_chat_template **out, tern_error *err)
+{
+    const tern_tokenizer *t = tern_model_tokenizer(run->model);
+    const char *source = run->o->chat_template ? run->o->chat_template : t ? tern_tokenizer_chat_template(t) : NULL;
+    tern_error why = {0};
+    *out = NULL;
+    if (!source || tern_chat_template_parse(out, source, strlen(source), &why) == TERN_OK) return TERN_OK;
+    if (run->o->chat_template) return tern_fail(err, why.code, "chat template: %s", why.message);
+    tern_run__note(run, "the model's chat template cannot be used: %s", why.message);
+    return TERN_OK;
+}
+
+static tern_train_split split_of(const tern_finetune_options *o)
+{
+    if (o->mark) return TERN_TRAIN_SPLIT_MARK;
+    if (!o->split || strcmp(o->split, "file") == 0) return TERN_TRAIN_SPLIT_FILE;
+    return strcmp(o->split, "blank") == 0 ? TERN_TRAIN_SPLIT_BLANK : TERN_TRAIN_SPLIT_LINE;
+}
+
+static void note_skipped(const tern_run *run, const tern_train_data_report *report)
+{
+    const uint64_t n = report->skipped[TERN_TRAIN_SHORT] + report->skipped[TERN_TRAIN_NO_LABELS];
+    if (n)
+        tern_run__note(run, "%llu documents left out: shorter than two tokens, or nothing in them to learn",
+                       (unsigned long long)n);
+}
+
+static tern_status tokenize(tern_run *run, const side *s, const char *path, tern_error *err)
+{
+    tern_run_progress progress = {run, "Tokenising"};
+    tern_train_data_report report;
+    tern_chat_template *template;
+    TERN_TRY(open_template(run, &template, err));
+    const tern_train_data_params params = {.maker = {.n_vocab = tern_model_config(run->model)->n_vocab,
+                                                     .tokenizer = tern_model_tokenizer(run->model),
+                                                     .template = template},
+                                           .inputs = s->paths,
+                                           .n_inputs = s->n,
+                                           .split = split_of(run->o),
+                                           .mark = run->o->mark,
+                                           .progress = tern_run__progress,
+                                           .context = &progress};
+    tern_status status = tern_train_data_make(&params, path, &report, err);
+    if (status == TERN_OK) note_skipped(run, &report);
+    tern_chat_template_close(template);
+    return status;
+}
+
+static tern_status match(const tern_run *run, const tern_train_data *data, const char *path, tern_error *err)
+{
+    const uint32_t n_vocab = tern_model_config(run->model)->n_vocab;
+    if (tern_train_data_match(data, n_vocab, tern_model_tokenizer(run->model), err) == TERN_OK) return TERN_OK;
+    return tern_error_prefix(err, "%s", tern_show_z(path).text);
+}
+
+static tern_status open_side(tern_run *run, const side *s, tern_train_data **data, tern_error *err)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->n > 1 && tern_run__is_data_file(s->paths[i]))
+            return tern_fail(err, TERN_INVALID_ARGUMENT,
+                             "%s beside other files: one file of `tern data`, or files of text expected",
+                             tern_show_z(s->paths[i]).text);
+    if (tern_run__is_data_file(s->paths[0])) {
+        TERN_TRY(tern_train_data_open(data, s->paths[0], err));
+        return match(run, *data, s->paths[0], err);
+    }
+    char *path = tern_run__path(run, s->name);
+    tern_status status = path ? tokenize(run, s, path, err) : tern_fail_alloc(err, strlen(s->name));
+    if (status == TERN_OK) status = tern_train_data_open(data, path, err);
+    tern_free(path);
+    return status;
+}
+
+static tern_status pack(const tern_run *run, const tern_train_data *data, double held_out, bool validation,
+                        tern_train_pack **out, tern_error *err)
+{
+    const tern_train_pack_params params = {
+        .seq = run->params.seq, .held_out = held_out, .seed = run->o->seed, .validation = validation};
+    return tern_train_pack_open(out, data, &params, err);
+}
+
+/* The part that is held out when nobody says. */
+static tern_status choose_split(const tern_run *run, double *split, tern_error *err)
+{
+    tern_train_pack *all;
+    *split = run->o->validation_split;
+    if (*split >= 0) return TERN_OK;
+    TERN_TRY(pack(run, run->data, 0, false, &all, err));
+    const uint32_t n = tern_train_pack_about(all)->n_rows;
+    tern_train_pack_close(all);
+    *split = n < LEAST_ROWS_TO_SPLIT ? 0 : default_split;
+    if (*split == 0)
+        tern_run__note(run, "no validation: %u rows are too few to hold some out (a split or other data turns it on)",
+                       n);
+    return TERN_OK;
+}
+
+static tern_status pack_both(tern_run *run, tern_error *err)
+{
+    double split = 0;
+    if (run->validation_data) TERN_TRY(pack(run, run->validation_data, 0, false, &run->validation, err));
+    else TERN_TRY(choose_split(run, &split, err));
+    if (split > 0) TERN_TRY(pack(run, run->data, split, true, &run->validation, err));
+    TERN_TRY(pack(run, run->data, split, false, &run->pack, err));
+    run->order = (tern_train_order){
+        .n_rows = tern_train_pack_about(run->pack)->n_rows, .shuffled = !run->o->sequential, .seed = run->o->seed};
+    return TERN_OK;
+}
+
+tern_status tern_run__open_data(tern_run *run, tern_error *err)
+{
+    const tern_finetune_options *o = run->o;
+    if (o->split && o->mark) return tern_fail(err, TERN_INVALID_ARGUMENT, "split and mark: one of them expected");
+    if (o->validation_data && o->validation_split > 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "validation data and a validation split: one of them expected");
+    TERN_TRY(open_side(run, &(side){o->data, o->n_data, "data.tern"}, &run->data, err));
+    if (o->validation_data)
+        TERN_TRY(open_side(run, &(side){&o->validation_data, 1, "validation.tern"}, &run->validation_data, err));
+    return pack_both(run, err);
+}
+
+tern_status tern_run__alloc_rows(tern_run *run, tern_error *err)
+{
+    tern_run_rows *r = &run->rows;
+    const size_t seq = run->params.seq, per_row = 3 * seq;
+    r->n = (size_t)run->params.batch * run->params.accumulate;
+    r->rows = tern_calloc(r->n, sizeof *r->rows);
+    r->numbers = tern_calloc(r->n, per_row * sizeof *r->numbers);
+    if (!r->rows || !r->numbers) return tern_fail_alloc(err, r->n * per_row * sizeof *r->numbers);
+    for (size_t i = 0; i < r->n; i++) {
+        int32_t *at = r->numbers + i * per_row;
+        r->rows[i] = (tern_train_row){.ids = at, .labels = at + seq, .starts = (uint32_t *)(at + 2 * seq)};
+    }
+    return TERN_OK;
+}

@@ -1,0 +1,234 @@
+/* Step after step: rows in their order, losses, evaluations, checkpoints, rests. */
+#include <math.h>
+#include <time.h>
+
+#include "train/run_parts.h"
+
+static const double save_seconds = 600, read_seconds = 1, slice_seconds = 0.1;
+
+static uint64_t step_of(const tern_run *run)
+{
+    return tern_trainer_steps(run->trainer);
+}
+
+static double epoch_of(const tern_run *run)
+{
+    return (double)step_of(run) * (double)run->rows.n / run->order.n_rows;
+}
+
+/* ---- rests */
+
+static void sleep_for(double seconds)
+{
+    const struct timespec t = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
+    nanosleep(&t, NULL);
+}
+
+static void read_sensors(tern_run *run, double now)
+{
+    if (now - run->read_at < read_seconds) return;
+    run->reading = tern_thermal_read(run->thermal, now - run->started);
+    run->read_at = now;
+}
+
+void tern_run__rest(tern_run *run, double busy)
+{
+    double now = tern_run__seconds();
+    read_sensors(run, now);
+    double left = tern_power_rest(&run->power, now, busy, run->reading.celsius);
+    while (left > 0) {
+        const double slice = fmin(left, slice_seconds);
+        sleep_for(slice);
+        left -= slice;
+        if (tern_run__go_on(run, NULL) != TERN_OK) return;
+        if (left > 0 || !run->power.stopped) continue;
+        now = tern_run__seconds();
+        read_sensors(run, now);
+        left = tern_power_rest(&run->power, now, 0, run->reading.celsius);
+    }
+}
+
+/* ---- evaluation */
+
+static tern_status evaluate_rows(tern_run *run, uint32_t first, uint32_t n, double *sum, uint64_t *n_labels,
+                                 tern_error *err)
+{
+    double part = 0;
+    uint64_t labels = 0;
+    for (uint32_t i = 0; i < n; i++) TERN_TRY(tern_train_pack_row(run->validation, first + i, &run->rows.rows[i], err));
+    TERN_TRY(tern_trainer_evaluate(run->trainer, run->rows.rows, n, &part, &labels, err));
+    *sum += part;
+    *n_labels += labels;
+    return TERN_OK;
+}
+
+static tern_status mean_loss(tern_run *run, double *loss, tern_error *err)
+{
+    const uint32_t n_rows = tern_train_pack_about(run->validation)->n_rows, batch = run->params.batch;
+    double sum = 0;
+    uint64_t n_labels = 0;
+    for (uint32_t first = 0; first < n_rows; first += batch)
+        TERN_TRY(evaluate_rows(run, first, n_rows - first < batch ? n_rows - first : batch, &sum, &n_labels, err));
+    *loss = sum / (double)n_labels;
+    return TERN_OK;
+}
+
+static tern_status take_best(tern_run *run, double loss, tern_error *err)
+{
+    if (!(loss < run->best_loss)) {
+        run->n_worse++;
+        return TERN_OK;
+    }
+    run->best_loss = loss;
+    run->best_step = step_of(run);
+    run->n_worse = 0;
+    return tern_run__save_best(run, err);
+}
+
+static tern_status evaluate(tern_run *run, double *loss, tern_error *err)
+{
+    TERN_TRY(mean_loss(run, loss, err));
+    TERN_TRY(take_best(run, *loss, err));
+    if (isnan(run->result.first_validation)) run->result.first_validation = *loss;
+    run->result.last_validation = *loss;
+    tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_EVALUATED,
+                                              .step = step_of(run),
+                                              .n_steps = run->params.n_steps,
+                                              .epoch = epoch_of(run),
+                                              .loss = *loss,
+                                              .ppl = exp(*loss),
+                                              .best_loss = run->best_loss,
+                                              .best_step = run->best_step});
+    return TERN_OK;
+}
+
+static bool is_last(const tern_run *run)
+{
+    return step_of(run) >= run->params.n_steps;
+}
+
+static bool due(uint64_t step, uint64_t every)
+{
+    return every && step % every == 0;
+}
+
+/* ---- one step */
+
+static void smooth(double *mean, double value)
+{
+    *mean = *mean == 0 ? value : *mean + 0.1 * (value - *mean);
+}
+
+static void tell_step(const tern_run *run, const tern_trainer_result *r)
+{
+    tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_STEP,
+                                              .step = step_of(run),
+                                              .n_steps = run->params.n_steps,
+                                              .epoch = epoch_of(run),
+                                              .loss = r->loss,
+                                              .ppl = exp(r->loss),
+                                              .norm = r->norm,
+                                              .lr = r->lr,
+                                              .step_ms = run->step_seconds * 1e3,
+                                              .tokens_per_second = (double)r->n_positions / run->step_seconds,
+                                              .examples_per_second = (double)run->rows.n / run->step_seconds,
+                                              .eta = (double)(run->params.n_steps - step_of(run)) * run->total_seconds,
+                                              .best_loss = run->best_loss,
+                                              .best_step = run->best_step,
+                                              .duty = run->power.duty});
+}
+
+static void count_result(tern_run *run, const tern_trainer_result *r, double seconds)
+{
+    const uint64_t tail = run->params.n_steps - run->params.n_steps / 10;
+    tern_finetune_result *result = &run->result;
+    result->seconds += seconds;
+    result->n_tokens += r->n_positions;
+    run->n_timed++;
+    run->n_tokens += r->n_positions;
+    /* A mean of what is in the tail, or else of the last step. */
+    if (step_of(run) <= tail || isnan(result->loss) || run->n_tail == 0) {
+        result->loss = r->loss;
+        run->n_tail = step_of(run) >= tail ? 1 : 0;
+    } else {
+        run->n_tail++;
+        result->loss += (r->loss - result->loss) / (double)run->n_tail;
+    }
+}
+
+static tern_status take_step(tern_run *run, tern_trainer_result *r, double *busy, tern_error *err)
+{
+    const double start = tern_run__seconds();
+    for (size_t i = 0; i < run->rows.n; i++) {
+        const uint32_t row = tern_train_order_row(&run->order, step_of(run) * run->rows.n + i);
+        TERN_TRY(tern_train_pack_row(run->pack, row, &run->rows.rows[i], err));
+    }
+    TERN_TRY(tern_trainer_step(run->trainer, run->rows.rows, run->rows.n, r, err));
+    *busy = tern_run__seconds() - start;
+    smooth(&run->step_seconds, *busy);
+    count_result(run, r, *busy);
+    return TERN_OK;
+}
+
+/* Only there are ternary weights those of their masters, as they are after a restore. */
+static bool may_save(const tern_run *run)
+{
+    return step_of(run) % run->params.sync_every == 0 || is_last(run);
+}
+
+static bool wants_save(const tern_run *run)
+{
+    if (run->o->save_every) return step_of(run) - run->saved_step >= run->o->save_every;
+    return tern_run__seconds() - run->saved_at >= save_seconds;
+}
+
+static tern_status step(tern_run *run, tern_error *err)
+{
+    tern_trainer_result r;
+    double busy = 0;
+    TERN_TRY(take_step(run, &r, &busy, err));
+    tell_step(run, &r);
+    tern_run_point point = {.step = step_of(run),
+                            .n_tokens = run->n_tokens,
+                            .epoch = epoch_of(run),
+                            .loss = r.loss,
+                            .norm = r.norm,
+                            .lr = r.lr,
+                            .validation = NAN};
+    if (run->validation && (due(point.step, run->evaluate_every) || is_last(run)))
+        TERN_TRY(evaluate(run, &point.validation, err));
+    TERN_TRY(tern_run__add_point(run, &point, err));
+    if (due(point.step, run->o->sample_every)) TERN_TRY(tern_run__sample(run, err));
+    if (may_save(run) && wants_save(run)) TERN_TRY(tern_run__save(run, err));
+    if (!is_last(run)) tern_run__rest(run, busy);
+    return TERN_OK;
+}
+
+static bool should_stop(const tern_run *run)
+{
+    return run->o->patience && run->n_worse >= run->o->patience;
+}
+
+/* Before the first step: where it starts. */
+static tern_status begin(tern_run *run, tern_error *err)
+{
+    tern_run_point point = {.loss = NAN, .norm = NAN, .lr = NAN, .validation = NAN};
+    if (step_of(run) != 0 || !run->validation) return TERN_OK;
+    TERN_TRY(evaluate(run, &point.validation, err));
+    return tern_run__add_point(run, &point, err);
+}
+
+tern_status tern_run__loop(tern_run *run, tern_error *err)
+{
+    TERN_TRY(begin(run, err));
+    double before = tern_run__seconds();
+    while (!is_last(run) && !should_stop(run)) {
+        TERN_TRY(step(run, err));
+        const double now = tern_run__seconds();
+        smooth(&run->total_seconds, now - before);
+        before = now;
+        if (may_save(run)) TERN_TRY(tern_run__go_on(run, err));
+    }
+    run->result.stopped_early = !is_last(run);
+    return TERN_OK;
+}

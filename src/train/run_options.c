@@ -1,0 +1,183 @@
+/* What a run is asked to do: words to numbers, and what the model and the data leave to be chosen. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/show.h"
+#include "train/run_parts.h"
+
+enum { DEFAULT_SEQ = 256, DEFAULT_BATCH = 4 };
+
+tern_finetune_options tern_finetune_defaults(void)
+{
+    const tern_trainer_params p = tern_trainer_defaults();
+    return (tern_finetune_options){.validation_split = -1,
+                                   .lora_alpha = 0,
+                                   .epochs = 3,
+                                   .accumulate = 1,
+                                   .seed = p.seed,
+                                   .beta1 = p.beta1,
+                                   .beta2 = p.beta2,
+                                   .eps = p.eps,
+                                   .weight_decay = p.decay,
+                                   .momentum = p.momentum,
+                                   .clip = p.clip,
+                                   .warmup = -1,
+                                   .sync_every = 1,
+                                   .sample_tokens = 60};
+}
+
+/* The place of `given` among the words, the first for NULL. */
+static tern_status pick(const char *option, const char *given, const char *const *words, size_t n, unsigned *out,
+                        tern_error *err)
+{
+    char list[96] = "";
+    *out = 0;
+    if (!given) return TERN_OK;
+    for (unsigned i = 0; i < n; i++) {
+        if (strcmp(given, words[i]) == 0) {
+            *out = i;
+            return TERN_OK;
+        }
+        const size_t at = strlen(list);
+        snprintf(list + at, sizeof list - at, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", words[i]);
+    }
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s %s: %s expected", option, tern_show_z(given).text, list);
+}
+
+#define PICK(option, given, out, ...)                                                                                  \
+    do {                                                                                                               \
+        static const char *const words_[] = {__VA_ARGS__};                                                             \
+        TERN_TRY(pick(option, given, words_, sizeof words_ / sizeof *words_, out, err));                               \
+    } while (0)
+
+static tern_status read_words(tern_run *run, tern_error *err)
+{
+    static const tern_optimizer optimizers[] = {TERN_OPTIMIZER_ADAMW, TERN_OPTIMIZER_SGD};
+    static const tern_schedule schedules[] = {TERN_SCHEDULE_COSINE, TERN_SCHEDULE_LINEAR, TERN_SCHEDULE_CONSTANT};
+    static const tern_dtype masters[] = {TERN_DTYPE_F32, TERN_DTYPE_BF16};
+    static const tern_dtype m[] = {TERN_DTYPE_F32, TERN_DTYPE_BF16, TERN_DTYPE_M8};
+    static const tern_dtype v[] = {TERN_DTYPE_F32, TERN_DTYPE_BF16, TERN_DTYPE_V8};
+    const tern_finetune_options *o = run->o;
+    tern_trainer_params *p = &run->params;
+    unsigned i;
+    PICK("optimizer", o->optimizer, &i, "adamw", "sgd");
+    p->optimizer = optimizers[i];
+    PICK("schedule", o->schedule, &i, "cosine", "linear", "constant");
+    p->schedule = schedules[i];
+    PICK("master", o->master, &i, "f32", "bf16");
+    p->master = masters[i];
+    PICK("states", o->states, &i, "f32", "bf16", "8bit");
+    p->m = m[i];
+    p->v = v[i];
+    PICK("power", o->power, &i, "performance", "balanced", "saver");
+    run->power.mode = (tern_power_mode)i;
+    PICK("split", o->split, &i, "file", "blank", "line");
+    return tern_encoding_parse("type", o->type, &run->type, err);
+}
+
+/* Numbers that the trainer does not look at. */
+static tern_status check_numbers(const tern_finetune_options *o, tern_error *err)
+{
+    if (!(o->validation_split < 1))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "validation split %g: 0 up to, and without, 1 expected",
+                         o->validation_split);
+    if (o->steps == 0 && !(o->epochs > 0 && o->epochs <= 1e6))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "epochs %g: above 0 and at most 1000000 expected", o->epochs);
+    if (!(o->lr >= 0 && o->lr < INFINITY))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "learning rate %g: above 0 expected", o->lr);
+    if (!(o->warmup < 1e15) || !(o->max_temp >= 0 && o->max_temp < 1000))
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "warm-up of %g steps, %g degrees at most: whole steps and 0 to 1000 degrees expected",
+                         o->warmup, o->max_temp);
+    if (!o->model == !o->config)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: one of them expected",
+                         o->model ? "a model and a config" : "neither a model nor a config");
+    if (o->config && (o->lora_rank || o->lora_start))
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "an adapter beside a model from nothing: a trained model expected");
+    if (!o->dry_run && (o->n_data == 0 || !o->output))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "no %s given: one expected", o->n_data ? "output" : "data");
+    if (o->dry_run && o->config && !o->output)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "no output given: one expected, where the model is made");
+    if (o->resume && o->overwrite)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "to resume and to overwrite: one of them expected");
+    return TERN_OK;
+}
+
+tern_status tern_run__read_options(tern_run *run, tern_error *err)
+{
+    const tern_finetune_options *o = run->o;
+    tern_trainer_params *p = &run->params;
+    *p = tern_trainer_defaults();
+    TERN_TRY(check_numbers(o, err));
+    TERN_TRY(read_words(run, err));
+    p->accumulate = o->accumulate;
+    p->checkpoint = o->checkpoint;
+    p->f32_activations = o->f32_activations;
+    p->beta1 = o->beta1;
+    p->beta2 = o->beta2;
+    p->eps = o->eps;
+    p->decay = o->weight_decay;
+    p->momentum = o->momentum;
+    p->clip = o->clip;
+    p->sync_every = o->sync_every;
+    p->threshold = o->threshold;
+    p->clamp = o->clamp;
+    p->blend_steps = o->blend_steps;
+    p->freeze = o->freeze;
+    p->n_freeze = o->n_freeze;
+    p->seed = o->seed;
+    p->memory_limit = o->memory_limit;
+    p->lora = (tern_trainer_lora){.rank = o->lora_rank,
+                                  .alpha = o->lora_alpha != 0 ? o->lora_alpha : 2 * (float)o->lora_rank,
+                                  .dropout = o->lora_dropout,
+                                  .targets = o->lora_targets,
+                                  .n_targets = o->n_lora_targets};
+    return TERN_OK;
+}
+
+/* Wide models want smaller steps; adapters, which begin at nothing, larger ones. */
+static double choose_lr(const tern_run *run)
+{
+    const double width = (double)tern_model_config(run->model)->n_embd;
+    const bool lora = run->params.lora.rank || run->params.lora.start;
+    return (lora ? 2e-3 : 1e-3) * fmin(1, 256 / width);
+}
+
+static void choose_rows(tern_run *run)
+{
+    const tern_finetune_options *o = run->o;
+    tern_trainer_params *p = &run->params;
+    const uint32_t n_ctx = tern_model_config(run->model)->n_ctx_train;
+    p->seq = o->seq ? o->seq : n_ctx < DEFAULT_SEQ ? n_ctx : DEFAULT_SEQ;
+    p->batch = o->batch ? o->batch : DEFAULT_BATCH;
+    if (o->batch || run->power.mode != TERN_POWER_SAVER) return;
+    p->accumulate *= p->batch; /* the same steps in smaller pieces */
+    p->batch = 1;
+}
+
+static void choose_steps(tern_run *run)
+{
+    const tern_finetune_options *o = run->o;
+    tern_trainer_params *p = &run->params;
+    const double rows = run->pack ? tern_train_pack_about(run->pack)->n_rows : 0;
+    const double per_step = (double)p->batch * p->accumulate, all = ceil(o->epochs * rows / per_step);
+    p->n_steps = o->steps ? o->steps : all < 1 ? 1 : (uint64_t)all;
+    p->n_warmup = o->warmup >= 0 ? (uint64_t)o->warmup : p->n_steps / 20 < 100 ? p->n_steps / 20 : 100;
+    run->evaluate_every = o->evaluate_every ? o->evaluate_every : p->n_steps < 10 ? 1 : p->n_steps / 10;
+}
+
+tern_status tern_run__choose(tern_run *run, tern_error *err)
+{
+    const uint32_t n_ctx = tern_model_config(run->model)->n_ctx_train;
+    choose_rows(run);
+    if (run->params.seq > n_ctx)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "seq %u: at most the model's context of %u expected",
+                         run->params.seq, n_ctx);
+    run->params.lr = run->o->lr > 0 ? run->o->lr : choose_lr(run);
+    run->params.lora.start = run->start;
+    if (!run->o->dry_run) TERN_TRY(tern_run__open_data(run, err));
+    choose_steps(run);
+    return TERN_OK;
+}

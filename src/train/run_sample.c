@@ -1,0 +1,80 @@
+/* A sample of text from the weights as they are. */
+#include <string.h>
+
+#include "infer/session.h"
+#include "train/run_parts.h"
+
+/* What a sample is made of. */
+typedef struct sample {
+    tern_buf text;
+    tern_error *err;
+    tern_status status;
+} sample;
+
+static bool take(void *context, const tern_piece *piece)
+{
+    sample *s = context;
+    if (piece->n_text) s->status = tern_buf_add(&s->text, piece->text, piece->n_text, s->err);
+    return s->status == TERN_OK;
+}
+
+static tern_status tokenize_prompt(const tern_run *run, const char *prompt, tern_tokens *ids, tern_error *err)
+{
+    const tern_tokenizer *t = tern_model_tokenizer(run->model);
+    if (!t) return tern_fail(err, TERN_INVALID_ARGUMENT, "a sample of text: the model has no tokenizer");
+    if (tern_tokenizer_adds_bos(t)) TERN_TRY(tern_tokens_add(ids, tern_tokenizer_bos(t), err));
+    TERN_TRY(tern_tokenize(t, prompt, strlen(prompt), true, ids, err));
+    if (ids->n) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "an empty prompt, and a model without BOS: some text expected");
+}
+
+static tern_status generate(const tern_run *run, tern_session *session, const char *prompt, tern_error *err)
+{
+    sample s = {.err = err};
+    tern_tokens ids = {0};
+    tern_generate_result result;
+    tern_generate_params params = {
+        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = run->o->sample_tokens, .on_piece = take, .context = &s};
+    params.sampler.seed = run->o->seed;
+    tern_status status = tern_buf_addf(&s.text, err, "%s", prompt);
+    if (status == TERN_OK) status = tokenize_prompt(run, prompt, &ids, err);
+    if (status == TERN_OK) status = tern_generate(session, ids.ids, (uint32_t)ids.n, &params, &result, err);
+    if (status == TERN_OK) status = s.status;
+    if (status == TERN_OK)
+        tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_SAMPLE,
+                                                  .step = tern_trainer_steps(run->trainer),
+                                                  .text = s.text.data});
+    tern_tokens_deinit(&ids);
+    tern_buf_deinit(&s.text);
+    return status;
+}
+
+/* On the CPU, whatever trains: the device's memory is spoken for. */
+static tern_status open_engine(tern_run *run, tern_engine **engine, tern_error *err)
+{
+    const tern_engine_params params = {
+        .backend = {.name = "cpu", .n_threads = run->o->n_threads, .cpu_features = run->o->cpu_features},
+        .f32_activations = run->params.f32_activations};
+    tern_run_masters masters;
+    tern_model *model = NULL;
+    *engine = NULL;
+    tern_status status = tern_run__open_masters(&masters, run, err);
+    if (status == TERN_OK) status = tern_model_derive(&model, run->model, &masters.derivation, err);
+    tern_run__close_masters(&masters);
+    return status == TERN_OK ? tern_engine_open(engine, model, &params, err) : status;
+}
+
+tern_status tern_run__sample(tern_run *run, tern_error *err)
+{
+    const char *prompt = run->o->sample_prompt ? run->o->sample_prompt : "";
+    tern_engine *engine;
+    tern_session *session = NULL;
+    if (run->params.lora.rank || run->params.lora.start)
+        return tern_fail(err, TERN_UNSUPPORTED, "samples of text go with training all weights, not with an adapter");
+    tern_status status = open_engine(run, &engine, err);
+    if (status == TERN_OK) status = tern_session_open(&session, engine, NULL, err);
+    if (status == TERN_OK) status = generate(run, session, prompt, err);
+    tern_session_close(session);
+    tern_engine_close(engine);
+    return status;
+}

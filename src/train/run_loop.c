@@ -132,7 +132,8 @@ static void tell_step(const tern_run *run, const tern_trainer_result *r)
                                               .step_ms = run->step_seconds * 1e3,
                                               .tokens_per_second = (double)r->n_positions / run->step_seconds,
                                               .examples_per_second = (double)run->rows.n / run->step_seconds,
-                                              .eta = (double)(run->params.n_steps - step_of(run)) * run->total_seconds,
+                                              .eta = (double)(run->params.n_steps - step_of(run)) *
+                                                     fmax(run->total_seconds, run->step_seconds),
                                               .best_loss = run->best_loss,
                                               .best_step = run->best_step,
                                               .duty = run->power.duty});

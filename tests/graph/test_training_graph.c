@@ -1,4 +1,5 @@
 /* Training graphs: what is differentiated and what is left out, what is kept for the backward, and what updates. */
+#include "base/alloc.h"
 #include "support/graph_check.h"
 #include "support/test.h"
 #include "support/trained.h"
@@ -308,6 +309,35 @@ static void an_op_without_a_backward_is_named(void **state)
     test_trained_close(&t);
 }
 
+/* Wherever memory runs out, the error says so and nothing is left behind. */
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    test_trained t;
+    test_trained_open(&t, test_fixture("bitnet"), false);
+    adapt_all(&t, 0.5f);
+    tern_graph_options o = options(&t, TOKENS / 2);
+    tern_graph_backward_options back = {.checkpoint = true};
+    int64_t live = tern_alloc_live();
+    bool done = false;
+    for (uint64_t n = 1; !done; n++) {
+        tern_error err = {0};
+        tern_graph g;
+        tern_alloc_fail_after(n, false);
+        tern_status status = tern_graph_build(&g, t.model, &o, &err);
+        bool built = status == TERN_OK;
+        if (built) status = tern_graph_differentiate(&g, &back, &err);
+        if (status == TERN_OK) status = tern_graph_plan(&g, 0, &err);
+        tern_alloc_fail_after(0, false);
+        done = status == TERN_OK;
+        if (!done) assert_int_equal(status, TERN_OUT_OF_MEMORY);
+        if (built) tern_graph_deinit(&g);
+        assert_int_equal(tern_alloc_live(), live);
+        assert_true(n < 1000);
+    }
+    test_trained_close(&t);
+}
+
 static void training_graphs_print(void **state)
 {
     (void)state;
@@ -395,6 +425,7 @@ int main(void)
         cmocka_unit_test(quantisers_can_come_in_slowly),
         cmocka_unit_test(bad_graphs_are_refused),
         cmocka_unit_test(an_op_without_a_backward_is_named),
+        cmocka_unit_test(memory_may_run_out),
         cmocka_unit_test(training_graphs_print),
         cmocka_unit_test(updates_follow_their_phase),
     };

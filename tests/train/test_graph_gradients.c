@@ -206,6 +206,31 @@ static void gradients_add_up(void **state)
     test_trained_close(&t);
 }
 
+/* Weights that both sides learn would be two. */
+static void a_split_backend_is_refused(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_backend *split;
+    const tern_backend_options options = {.name = "cpu", .n_threads = 1, .split = true, .gpu_layers = 1};
+    assert_ok(tern_backend_open(&split, &options, &err), err);
+    test_trained t;
+    tern_graph g;
+    test_trained_open(&t, test_fixture("bitnet"), false);
+    tern_graph_options o = {.weights = t.places, .max_tokens = 8, .max_outputs = 8, .n_ctx = 8, .training = true};
+    assert_ok(tern_graph_build(&g, t.model, &o, &err), err);
+    assert_ok(tern_graph_differentiate(&g, NULL, &err), err);
+    assert_ok(tern_graph_plan(&g, 0, &err), err);
+    tern_binding *bindings = calloc(g.n_values, sizeof *bindings);
+    tern_prepared *prepared = NULL;
+    assert_int_equal(split->prepare(split, &g, bindings, &prepared, &err), TERN_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "--gpu-layers"));
+    free(bindings);
+    tern_graph_deinit(&g);
+    test_trained_close(&t);
+    split->close(split);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +239,7 @@ int main(void)
         cmocka_unit_test(bits_do_not_depend_on_the_plan),
         cmocka_unit_test(a_blend_of_nothing_changes_nothing),
         cmocka_unit_test(gradients_add_up),
+        cmocka_unit_test(a_split_backend_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

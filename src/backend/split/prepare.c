@@ -151,10 +151,21 @@ static tern_status prepare_parts(tern_split *s, tern_prepared *p, tern_error *er
     return status == TERN_OK ? make_room_for_rows(p, err) : status;
 }
 
+/* A state that ops of both sides add to would be two. */
+static tern_status check_kind(const tern_split *s, const tern_graph *graph, tern_error *err)
+{
+    for (size_t i = 0; i < graph->n_values; i++)
+        if (graph->values[i].kind == TERN_VALUE_STATE)
+            return tern_fail(err, TERN_UNSUPPORTED, "%s: training (%s): one device expected; leave out --gpu-layers",
+                             s->name, graph->values[i].name);
+    return TERN_OK;
+}
+
 tern_status tern_split__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
                                 tern_prepared **out, tern_error *err)
 {
     tern_split *s = tern_split__of(b);
+    TERN_TRY(check_kind(s, graph, err));
     for (size_t i = 0; i < graph->n_ops; i++) TERN_TRY(b->supports(b, graph, &graph->ops[i], err));
     tern_prepared *p = tern_calloc(1, sizeof *p);
     if (!p) return tern_fail_alloc(err, sizeof *p);

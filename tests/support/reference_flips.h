@@ -10,13 +10,22 @@
 /* Runs the model and says how far it is from what it is compared with. */
 typedef double (*ref_error_fn)(void *context);
 
-/* Rounds elements at a boundary the other way, one at a time, while that brings the run nearer: at most REF_MAX_FLIPS,
- * which are left in model->ties. */
-void ref_flip_towards(ref_model *model, ref_error_fn error, void *context, double most);
+/* Rounds elements closer than `width` to a boundary the other way, one at a time, while that brings the run nearer: at
+ * most REF_MAX_FLIPS, which are left in model->ties. */
+void ref_flip_towards(ref_model *model, float width, ref_error_fn error, void *context, double most);
 
-/* The same without flips: the gain of the norm before the quantiser is changed by so little that the element falls on
- * the other side. A run of anything else from the same weights then rounds as the one compared with. Returns how many
- * gains were changed; *largest (or NULL) gets the largest relative change. */
-uint32_t ref_nudge_towards(ref_model *model, ref_error_fn error, void *context, double most, double *largest);
+/* The same without flips: gains of the norms before the quantisers are changed by so little that elements fall on the
+ * other side of their boundary, `margin` beyond it. A run of anything else from the same weights then rounds as the one
+ * compared with. */
+typedef struct ref_nudges {
+    float width, margin;
+    uint32_t n;     /* out: gains that were changed so far */
+    double largest; /* out: relative change */
+} ref_nudges;
+
+void ref_nudge_towards(ref_model *model, ref_nudges *nudges, ref_error_fn error, void *context, double most);
+/* The opposite: where `error` compares with a run that should round as the model does, and does not, the elements in
+ * question are moved `margin` away from their boundary, on the side where they are. Returns how many. */
+uint32_t ref_nudge_away(ref_model *model, ref_nudges *nudges, ref_error_fn error, void *context, double most);
 
 #endif

@@ -98,7 +98,7 @@ static void gradients(void **state)
     tern_safetensors *golden = open_file("bitnet-train/golden_train.safetensors");
     ref_open(&model, test_fixture("bitnet-train/model.safetensors"));
     target aim = {data_of(golden, "input_ids", REF_TOKENS), data_of(golden, "labels", REF_TOKENS), golden, 0};
-    ref_flip_towards(&model, gradient_error, &aim, 1e-5);
+    ref_flip_towards(&model, REF_TIE_WIDTH, gradient_error, &aim, 1e-5);
     double loss = step(aim.ids, aim.labels);
     const float *losses = data_of(golden, "adamw.losses", 30), *norm = data_of(golden, "grad_norm", 1);
     for (uint32_t i = 0; i < REF_PARAMS; i++) {
@@ -168,7 +168,7 @@ static void adamw(void **state)
     uint32_t n = test_quick() ? 4 : 30, n_flipped = 0;
     for (uint32_t i = 0; i < n; i++) {
         target aim = {ids, labels, golden, (double)want[i]};
-        ref_flip_towards(&model, loss_error, &aim, 1e-6);
+        ref_flip_towards(&model, REF_TIE_WIDTH, loss_error, &aim, 1e-6);
         double loss = step(ids, labels), error = fabs(loss / (double)want[i] - 1);
         if (!(error <= worst)) worst = error;
         n_flipped += model.ties.n_flipped;
@@ -251,7 +251,7 @@ static void adapters(void **state)
         if (model.params[i].packed) attach(&model.params[i], adapter);
     const int32_t *ids = data_of(golden, "input_ids", REF_TOKENS);
     target aim = {.ids = ids, .golden = golden};
-    ref_flip_towards(&model, logits_error, &aim, 1e-5);
+    ref_flip_towards(&model, REF_TIE_WIDTH, logits_error, &aim, 1e-5);
     check("logits", model.logits, data_of(golden, "logits", REF_TOKENS * REF_VOCAB), REF_TOKENS * REF_VOCAB, MOST);
     double loss = step(ids, data_of(golden, "labels", REF_TOKENS));
     const float *want = data_of(golden, "loss", 1);

@@ -183,6 +183,7 @@ tern_status tern_trainer__prepare(tern_trainer *t, tern_error *err)
     TERN_TRY(fill_rope_table(t, err));
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
         if (t->graphs[i].used) TERN_TRY(prepare(t, &t->graphs[i], err));
+    tern_trainer__drop_data(t);
     return TERN_OK;
 }
 

@@ -87,6 +87,8 @@ tern_status tern_trainer__shape_weights(tern_trainer *t, tern_error *err);
 /* Memory and first values: of everything; of what the phase of gradual quantisation changes. */
 tern_status tern_trainer__allocate(tern_trainer *t, tern_error *err);
 tern_status tern_trainer__allocate_weight(tern_trainer *t, tern_trainer_made *m, tern_error *err);
+/* Once all graphs are prepared: the host's copies of weights that the backend has copied. */
+void tern_trainer__drop_data(tern_trainer *t);
 void tern_trainer__free_weight(tern_trainer *t, tern_trainer_made *m);
 /* Rows [first, first + n) of what a tensor starts from. */
 tern_status tern_trainer__initial(const tern_trainer *t, const tern_trainer_made *m, uint32_t first, uint32_t n,

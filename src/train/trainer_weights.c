@@ -153,12 +153,17 @@ tern_status tern_trainer__allocate_weight(tern_trainer *t, tern_trainer_made *m,
     }
     target to = {.dtype = m->shown.dtype[TERN_STATE_MASTER], .memory = m->data, .lift = 1};
     if (!m->shown.ternary) TERN_TRY(for_slices(t, m, put_slice, &to, err));
-    TERN_TRY(t->backend->weight_create(t->backend, w, &m->buffer, err));
-    if (!t->backend->copies_weights) return TERN_OK;
-    tern_free_aligned(m->data);
-    m->data = NULL;
-    w->data = NULL;
-    return TERN_OK;
+    return t->backend->weight_create(t->backend, w, &m->buffer, err);
+}
+
+void tern_trainer__drop_data(tern_trainer *t)
+{
+    for (size_t i = 0; t->backend->copies_weights && i < t->n_made; i++) {
+        tern_trainer_made *m = &t->made[i];
+        tern_free_aligned(m->data);
+        m->data = NULL;
+        m->weight.data = NULL;
+    }
 }
 
 void tern_trainer__free_weight(tern_trainer *t, tern_trainer_made *m)

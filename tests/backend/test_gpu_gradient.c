@@ -66,6 +66,7 @@ typedef struct product {
     uint32_t rows, cols, n, gap;
     uint32_t first_row; /* of dx; LINEAR_DW: of x */
     bool residual, in_place, row_scales;
+    bool uneven; /* rows of dy (LINEAR_DW: columns) of very different sizes, as gradients have */
 } product;
 
 /* Values as the ops see them: floats of W with its scales, of rows with theirs. */
@@ -130,6 +131,14 @@ static void check_untouched(const test_case *c, const test_results *results, ter
         }
 }
 
+/* Row t of dy times 10^-(t mod 12), or column c so. */
+static void make_uneven(test_case *c, tern_view view, uint32_t n_rows, bool columns)
+{
+    const uint32_t cols = c->graph.values[view.value].cols;
+    float *x = test_case_floats(c, view);
+    for (uint32_t i = 0; i < n_rows * cols; i++) x[i] *= powf(10, -(float)((columns ? i % cols : i / cols) % 12));
+}
+
 /* dx = dy W + residual. The head's: dy has rows of its own, dx those from first_row on. */
 static void run_dx(const product *d, tern_backend *backend)
 {
@@ -142,6 +151,7 @@ static void run_dx(const product *d, tern_backend *backend)
     float *scales = malloc(d->rows * sizeof *scales);
     for (uint32_t r = 0; r < d->rows; r++) scales[r] = 0.25f + tern_rng_f32(&rng);
     if (d->row_scales) test_case_weight_of(&c, w)->row_scales = scales;
+    if (d->uneven) make_uneven(&c, dy, d->n, false);
     if (d->gap) dy = test_case_columns(dy, d->gap, d->rows);
     tern_op op = {.kind = TERN_OP_LINEAR_DX, .rows = rows, .n_in = 2, .in = {dy, w}};
     if (d->residual) op.residual = test_case_rows(&c, "residual", TERN_ROWS_TOKENS, d->cols + d->gap, TEST_ORDINARY);
@@ -156,13 +166,13 @@ static void run_dx(const product *d, tern_backend *backend)
           *residual = d->residual ? floats_of(&c, op.residual) : NULL;
     for (uint32_t t = 0; t < d->n; t++)
         for (uint32_t i = 0; i < d->cols; i++) {
-            double sum = residual ? (double)residual[t * d->cols + i] : 0, most = 0;
+            double sum = residual ? (double)residual[t * d->cols + i] : 0, most = fabs(sum);
             for (uint32_t r = 0; r < d->rows; r++) {
                 const double term = (double)y[t * d->rows + r] * (double)wf[(size_t)r * d->cols + i];
                 sum += term;
                 most = fmax(most, fabs(term));
             }
-            check("dx", t, i, test_results_row(&c, &results, op.out, t + d->first_row)[i], sum, most + 1, d->rows);
+            check("dx", t, i, test_results_row(&c, &results, op.out, t + d->first_row)[i], sum, most, d->rows);
         }
     check_untouched(&c, &results, op.out, d->first_row, d->n);
     free(y);
@@ -185,6 +195,9 @@ static void run_dw(const product *d, tern_backend *backend)
               x = q8 ? test_case_q8(&c, "x", TERN_ROWS_TOKENS, d->cols)
                      : test_case_rows(&c, "x", TERN_ROWS_TOKENS, d->cols + d->gap, TEST_ORDINARY),
               dw = test_case_state(&c, "dw", TERN_STATE_GRADIENT, TERN_DTYPE_F32, d->rows, d->cols, TEST_ORDINARY);
+    if (d->uneven) make_uneven(&c, dy, d->n, true);
+    for (uint32_t i = 0; d->uneven && i < d->rows * d->cols; i++)
+        test_case_floats(&c, dw)[i] *= powf(10, -(float)((i / d->cols + d->gap) % 12));
     if (d->gap) dy = test_case_columns(dy, d->gap, d->rows);
     x.cols = d->cols;
     x.first_row = d->first_row;
@@ -197,14 +210,14 @@ static void run_dw(const product *d, tern_backend *backend)
     float *y = floats_of(&c, dy), *xf = floats_of(&c, x), *held = test_case_floats(&c, dw);
     for (uint32_t r = 0; r < d->rows; r++)
         for (uint32_t i = 0; i < d->cols; i++) {
-            double sum = (double)held[(size_t)r * d->cols + i], most = 0;
+            double sum = (double)held[(size_t)r * d->cols + i], most = fabs(sum);
             for (uint32_t t = 0; t < d->n; t++) {
                 const double term = (double)y[t * d->rows + r] * (double)xf[t * d->cols + i];
                 sum += term;
                 most = fmax(most, fabs(term));
             }
             check("dw", r, i, ((const float *)(const void *)results.bytes[dw.value])[(size_t)r * d->cols + i], sum,
-                  most + 1, d->n);
+                  most, d->n);
         }
     free(y);
     free(xf);
@@ -290,36 +303,44 @@ static void weight_gradients(void **state)
 }
 
 /* LINEAR over a chunk of f32 rows, as the head of a training graph has it. */
+static void run_head(uint32_t format, uint32_t n, uint32_t rows, tern_backend *backend)
+{
+    test_case c;
+    const uint32_t cols = formats[format].block == 1 ? 4 * test_between(&rng, 16, 100) - rows % 4 : 256;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 64 + n, .max_outputs = n});
+    tern_op op = {.kind = TERN_OP_LINEAR, .rows = TERN_ROWS_OUTPUTS, .n_in = 2, .n_parts = 1};
+    op.in[0] = test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
+    op.in[0].first_row = 64;
+    op.in[1] = test_case_weight(&c, formats[format].name, rows, cols);
+    op.out = test_case_output(&c, "y", TERN_ROWS_OUTPUTS, TERN_DTYPE_F32, rows);
+    test_case_add(&c, op);
+    test_results results;
+    test_case_run(&c, backend, 64 + n, n, 1, &results);
+    float *x = floats_of(&c, op.in[0]), *w = decoded(test_case_weight_of(&c, op.in[1]));
+    for (uint32_t t = 0; t < n; t++)
+        for (uint32_t r = 0; r < rows; r++) {
+            double sum = 0, most = 0;
+            for (uint32_t i = 0; i < cols; i++) {
+                const double term = (double)x[t * cols + i] * (double)w[(size_t)r * cols + i];
+                sum += term;
+                most = fmax(most, fabs(term));
+            }
+            check("y", t, r, test_results_row(&c, &results, op.out, t)[r], sum, most, cols);
+        }
+    free(x);
+    free(w);
+    test_results_free(&results);
+    test_case_close(&c);
+}
+
 static void head_of_a_chunk(void **state)
 {
     (void)state;
     test_seed(&rng);
-    for (uint32_t f = 2; f < N_FORMATS; f++)
-        for (uint32_t n = 3; n < 50; n += 40) {
-            test_case c;
-            const uint32_t cols = some_cols(f, 600), rows = test_between(&rng, 1, 400);
-            test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 64 + n, .max_outputs = n});
-            tern_op op = {.kind = TERN_OP_LINEAR, .rows = TERN_ROWS_OUTPUTS, .n_in = 2, .n_parts = 1};
-            op.in[0] = test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
-            op.in[0].first_row = 64;
-            op.in[1] = test_case_weight(&c, formats[f].name, rows, cols);
-            op.out = test_case_output(&c, "y", TERN_ROWS_OUTPUTS, TERN_DTYPE_F32, rows);
-            test_case_add(&c, op);
-            test_results results;
-            test_case_run(&c, test_gpu_backend(), 64 + n, n, 1, &results);
-            float *x = floats_of(&c, op.in[0]), *w = decoded(test_case_weight_of(&c, op.in[1]));
-            for (uint32_t t = 0; t < n; t++)
-                for (uint32_t r = 0; r < rows; r++) {
-                    double sum = 0;
-                    for (uint32_t i = 0; i < cols; i++)
-                        sum += (double)x[t * cols + i] * (double)w[(size_t)r * cols + i];
-                    check("y", t, r, test_results_row(&c, &results, op.out, t)[r], sum, 2, cols);
-                }
-            free(x);
-            free(w);
-            test_results_free(&results);
-            test_case_close(&c);
-        }
+    for (uint32_t f = 2; f < N_FORMATS; f++) {
+        for (uint32_t n = 3; n < 50; n += 40) run_head(f, n, test_between(&rng, 17, 400), test_gpu_backend());
+        run_head(f, 30, test_between(&rng, 1, 16), test_gpu_backend());
+    }
 }
 
 /* The same twice gives the same bits: nothing depends on which workgroup comes first. */
@@ -343,20 +364,48 @@ static void same_bits(void **state)
     test_case_close(&c);
 }
 
+static uint64_t runs_of(const char *word)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < TERN_GPU_PIPELINE_COUNT; i++)
+        if (strstr(tern_gpu_pipelines[i].name, word)) n += test_simulated_use[i].runs;
+    return n;
+}
+
 static void cooperative_matrices(void **state)
 {
     (void)state;
     test_seed(&rng);
-    for (uint32_t f = 0; f < N_FORMATS; f++)
-        run_dx(&(product){.encoding = formats[f].name,
-                          .rows = test_between(&rng, 100, 300),
-                          .cols = some_cols(f, 260),
-                          .n = 70,
-                          .residual = f % 2,
-                          .row_scales = f == 0},
-               cooperative_backend());
-    run_dw(&(product){.encoding = "q8", .rows = 133, .cols = 140, .n = 70}, cooperative_backend());
-    run_dw(&(product){.encoding = "f32", .rows = 133, .cols = 140, .n = 70}, cooperative_backend());
+    tern_backend *backend = cooperative_backend();
+    for (uint32_t f = 0; f < N_FORMATS; f++) {
+        const product d = {.encoding = formats[f].name,
+                           .rows = test_between(&rng, 100, 300),
+                           .cols = formats[f].block == 1 ? test_between(&rng, 64, 200) : 256,
+                           .n = 70,
+                           .residual = f % 2,
+                           .uneven = true,
+                           .row_scales = f == 0};
+        print_message("%s: %u x %u\n", d.encoding, d.rows, d.cols);
+        run_dx(&d, backend);
+    }
+    run_dx(&(product){.encoding = "i2_s", .rows = 130, .cols = 256, .n = 140, .gap = 3, .residual = true}, backend);
+    run_dx(&(product){.encoding = "bf16", .rows = 77, .cols = 100, .n = 66, .first_row = 64}, backend);
+    run_dx(&(product){.encoding = "f16", .rows = 64, .cols = 90, .n = 70, .residual = true, .in_place = true}, backend);
+    for (int q8 = 0; q8 < 2; q8++)
+        for (int gap = 0; gap < 5; gap += 2)
+            run_dw(&(product){.encoding = q8 ? "q8" : "f32",
+                              .rows = 133,
+                              .cols = 140,
+                              .n = 70 + 40 * (uint32_t)gap,
+                              .gap = (uint32_t)gap,
+                              .uneven = gap == 0},
+                   backend);
+    run_dw(&(product){.encoding = "f32", .rows = 64, .cols = 64, .n = 64, .first_row = 64}, backend);
+    for (uint32_t f = 2; f < N_FORMATS; f++) run_head(f, 64 + f, 60 * f, backend);
+    assert_int_equal(runs_of("DX_TERNARY_COOP"), 3);
+    assert_int_equal(runs_of("DW_Q8_COOP"), 3);
+    assert_int_equal(runs_of("DW_F32_COOP"), 4);
+    assert_int_equal(runs_of("_COOP"), 11 + 7 + 6);
 }
 
 static int close_all(void **state)

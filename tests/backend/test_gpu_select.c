@@ -1,5 +1,6 @@
 /* Every pipeline of the table is chosen somewhere: on a device that is made up, for an op of some shape. */
 #include "backend/gpu/attention.h"
+#include "backend/gpu/gradient.h"
 #include "backend/gpu/linear.h"
 #include "support/op_case.h"
 #include "support/test.h"
@@ -34,6 +35,22 @@ static void choose_dense(const tern_gpu_caps *caps)
         for (uint32_t i = 0; i < 2 * 2 * 4; i++)
             choose(
                 tern_gpu_select_dense(caps, &(tern_gpu_dense_shape){f, rows[i % 2], cols[i / 2 % 2], tokens[i / 4]}));
+}
+
+/* LINEAR, LINEAR_DX and LINEAR_DW, and what goes with them. */
+static void choose_products(const tern_gpu_caps *caps)
+{
+    static const uint32_t sizes[] = {16, 640, 2560};
+    if (caps->workgroup_bytes < 16384) return;
+    for (uint32_t i = 0; i < 3 * 3 * 3; i++) {
+        const tern_gpu_product product = {sizes[i % 3], sizes[i / 3 % 3], sizes[i / 9]};
+        for (tern_gpu_format f = TERN_GPU_TERNARY; f < TERN_GPU_FORMAT_COUNT; f++) {
+            choose(tern_gpu_select_dx(caps, f, &product).pipeline);
+            if (f != TERN_GPU_TERNARY) choose(tern_gpu_select_linear(caps, f, false, &product).pipeline);
+        }
+        choose(tern_gpu_select_dw(caps, false, &product).pipeline);
+        choose(tern_gpu_select_dw(caps, true, &product).pipeline);
+    }
 }
 
 static void choose_attention(const tern_gpu_caps *caps)
@@ -94,6 +111,20 @@ static void add_linear_ops(test_case *c, uint32_t cols)
     test_case_add(c, op);
     op.in[2] = t, op.n_in = 3, op.n_parts = 2, op.gated = true;
     test_case_add(c, op);
+}
+
+/* Gradients whose depth is worth cutting, on devices with matrices and without. */
+static void add_gradient_ops(test_case *c)
+{
+    tern_view dy = test_case_rows(c, "dy", TERN_ROWS_TOKENS, 256, TEST_ORDINARY);
+    tern_view dx = test_case_output(c, "dx", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 64);
+    tern_view dw = test_case_state(c, "dw", TERN_STATE_GRADIENT, TERN_DTYPE_F32, 256, 256, TEST_ORDINARY);
+    test_case_add(c, (tern_op){.kind = TERN_OP_LINEAR_DX,
+                               .n_in = 2,
+                               .in = {dy, test_case_weight(c, "f16", 256, 64)},
+                               .out = dx});
+    test_case_add(
+        c, (tern_op){.kind = TERN_OP_LINEAR_DW, .n_in = 3, .in = {dy, dy, dw}, .out = {.value = TERN_NO_VALUE}});
 }
 
 static void add_attention_ops(test_case *c, tern_dtype dtype)
@@ -159,6 +190,20 @@ static void choose_trained(const tern_gpu_caps *caps, uint32_t cols)
     test_case_close(&c);
 }
 
+static void choose_gradients(const tern_gpu_caps *caps)
+{
+    tern_rng rng = {.state = 1};
+    test_case c;
+    tern_gpu_program program;
+    tern_error err = {0};
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 128});
+    add_gradient_ops(&c);
+    assert_ok(tern_gpu_lower(&program, &c.graph, caps, &err), err);
+    for (size_t i = 0; i < program.n; i++) choose(program.dispatches[i].pipeline);
+    tern_gpu_program_deinit(&program);
+    test_case_close(&c);
+}
+
 static void choose_lowered(const tern_gpu_caps *caps, uint32_t cols, tern_dtype dtype)
 {
     tern_rng rng = {.state = 1};
@@ -192,7 +237,9 @@ static void choose_all(void)
                               .device_fences = i / 72};
         choose_ternary(&caps);
         choose_dense(&caps);
+        choose_products(&caps);
         choose_attention(&caps);
+        if (caps.workgroup_bytes == 49152) choose_gradients(&caps);
         if (caps.workgroup_bytes < 16384) continue;
         choose_trained(&caps, 256);
         choose_trained(&caps, 65);

@@ -1,13 +1,13 @@
-/* Gradients of linear layers on a GPU: which pipeline, and over how many workgroups the depth of a product is spread.
- */
+/* Products of floats on a GPU, LINEAR of dense weights and the gradients of linear layers: which pipeline, and over how
+ * many workgroups the depth of a product is spread. */
 #ifndef TERN_BACKEND_GPU_GRADIENT_H
 #define TERN_BACKEND_GPU_GRADIENT_H
 
 #include "backend/gpu/gpu.h"
 
-/* A product as the choice sees it: [rows][depth] times [depth][cols]. LINEAR_DX: rows are tokens, depth the rows of the
- * weight (of one slice); LINEAR_DW: rows are those of the weight, depth the tokens; LINEAR: rows are tokens, cols the
- * rows of the weight. */
+/* A product as the choice sees it: [rows][depth] times [depth][cols]. LINEAR: rows are tokens, cols the rows of the
+ * weight (of one slice); LINEAR_DX: rows are tokens, depth the rows of the weight; LINEAR_DW: rows are those of the
+ * weight, depth the tokens. */
 typedef struct tern_gpu_product {
     uint32_t rows, cols, depth;
 } tern_gpu_product;
@@ -20,32 +20,61 @@ typedef struct tern_gpu_tiling {
     uint32_t n_parts, part_depth;
 } tern_gpu_tiling;
 
+/* LINEAR of more tokens than few; `gated`: the kernel has to multiply with what is there. */
+tern_gpu_tiling tern_gpu_select_linear(const tern_gpu_caps *caps, tern_gpu_format format, bool gated,
+                                       const tern_gpu_product *product);
 tern_gpu_tiling tern_gpu_select_dx(const tern_gpu_caps *caps, tern_gpu_format format, const tern_gpu_product *product);
 tern_gpu_tiling tern_gpu_select_dw(const tern_gpu_caps *caps, bool q8, const tern_gpu_product *product);
-/* Cuts the depth of a product whose tiles are given; part_depth is a multiple of `step`. */
-void tern_gpu__cut_depth(tern_gpu_tiling *tiling, const tern_gpu_caps *caps, const tern_gpu_product *product,
-                         uint32_t step);
-
-/* The dispatch of linear_parts.wgsl, to be bound: parts, residual, result. rows 0: as many as COUNTS says. */
-typedef struct tern_gpu_sum {
-    const tern_gpu_tiling *tiling;
-    uint32_t rows, cols, most_rows;
-    tern_gpu_range parts;
-    tern_view residual; /* or value TERN_NO_VALUE */
-    tern_gpu_range result;
-    uint32_t result_first, result_stride, residual_first, epilogue;
-} tern_gpu_sum;
-tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern_gpu_sum *sum, tern_error *err);
+/* Whether its kernel works on cooperative matrices, and wants factors of its inputs. */
+bool tern_gpu_tiling_is_cooperative(const tern_gpu_tiling *tiling);
 
 /* Rows of f32 that start at whole vectors, and where they lie. */
 typedef struct tern_gpu_rows {
     tern_gpu_range range;
     uint32_t cols, first, stride; /* in vectors but for cols, which are whole vectors too */
-    uint64_t scratch_bytes;       /* that they take in SCRATCH, from the offset given */
+    uint64_t scratch_bytes;       /* that they take in SCRATCH, from the offset given; whole 256 bytes */
 } tern_gpu_rows;
+
 /* The op's input i as such rows; int8 rows, and rows that no vector begins with, are written to SCRATCH first, `offset`
  * bytes behind its start. `again`: the dispatches just before have done so. */
 tern_status tern_gpu__float_rows(tern_gpu_program *p, const tern_op *op, uint32_t i, uint64_t offset, bool again,
                                  tern_gpu_rows *rows, tern_error *err);
+/* A place in SCRATCH, `offset` bytes behind its start, that a dispatch writes. */
+tern_gpu_range tern_gpu__place(tern_gpu_program *p, uint64_t offset, uint64_t bytes);
+void tern_gpu__set_uniform(tern_gpu_dispatch *d, const uint32_t *words, size_t n);
+
+/* What happens to a sum: see the kernels. */
+typedef enum tern_gpu_epilogue { TERN_GPU_STORE, TERN_GPU_ADD_RESIDUAL, TERN_GPU_ADD_HELD } tern_gpu_epilogue;
+
+/* Where the op's residual lies when it is there: apart, or where the result goes (TERN_FUSION_IN_PLACE), which must
+ * then not be bound twice. */
+tern_gpu_epilogue tern_gpu__residual_epilogue(const tern_gpu_program *p, const tern_op *op);
+
+/* The dispatch of linear_parts.wgsl. */
+typedef struct tern_gpu_sum {
+    uint32_t n_parts, rows, cols;
+    bool counted; /* COUNTS says how many of the rows there are */
+    tern_gpu_range parts, result;
+    tern_view residual; /* read with ADD_RESIDUAL */
+    uint32_t residual_col, result_first, result_stride, epilogue;
+} tern_gpu_sum;
+tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern_gpu_sum *sum, tern_error *err);
+
+/* The dispatches of one slice of the weight of a LINEAR or LINEAR_DX: factors, product, sum of the parts, as its tiling
+ * asks for. Uniforms and bindings of linear_dense_mat, linear_dx and linear_float_coop are the same but for factors. */
+typedef struct tern_gpu_slice_product {
+    const tern_op *op;
+    bool backward;
+    uint32_t weight; /* value */
+    const tern_gpu_layout *layout;
+    uint32_t slice;
+    tern_gpu_rows x;
+    uint32_t x_skip; /* vectors: of LINEAR_DX, where the slice begins in dy */
+    uint32_t col;    /* of out and of the residual, besides where their views begin */
+    uint32_t epilogue;
+    tern_gpu_product product;
+    tern_gpu_tiling tiling;
+} tern_gpu_slice_product;
+tern_status tern_gpu__add_product(tern_gpu_program *p, const tern_gpu_slice_product *s, tern_error *err);
 
 #endif

@@ -2,43 +2,45 @@
 #include "backend/gpu/gradient.h"
 #include "backend/gpu/linear.h"
 
-enum {
-    THREAD_ROWS = 8 /* and tokens, of an invocation of linear_dense_mat.wgsl */
-};
+enum { FEW_TOKENS = 8 };
 
-/* The epilogues of the kernels; the last ones in the order of tern_activation. */
+/* The epilogues of the kernels, tern_gpu_epilogue and three more; the last ones in the order of tern_activation. */
 enum epilogue { STORE, ADD_RESIDUAL, ADD_HELD, TIMES_RELU2, TIMES_SILU, TIMES_GELU };
-
-/* Whether the sum takes its addend's place (TERN_FUSION_IN_PLACE), which must then not be bound twice. */
-static bool in_place(const tern_gpu_program *p, const tern_op *op)
-{
-    const tern_value *out = &p->graph->values[op->out.value], *addend = &p->graph->values[op->residual.value];
-    if (op->out.value == op->residual.value) return true;
-    return out->kind == TERN_VALUE_ACTIVATION && addend->kind == TERN_VALUE_ACTIVATION && out->offset == addend->offset;
-}
 
 static enum epilogue epilogue_of(const tern_gpu_program *p, const tern_op *op, uint32_t part)
 {
     if (op->gated && part == 1) return (enum epilogue)(TIMES_RELU2 + (int)op->activation);
-    if (op->residual.value == TERN_NO_VALUE) return STORE;
-    return in_place(p, op) ? ADD_HELD : ADD_RESIDUAL;
+    return (enum epilogue)tern_gpu__residual_epilogue(p, op);
 }
 
-/* The dispatch of `rows` rows. Groups of rows go over x and, where a device allows too few there, z. */
+/* The dispatch of `rows` rows for few tokens. Groups of rows go over x and, where a device allows too few there, z. */
 static tern_gpu_dispatch *add_dispatch(tern_gpu_program *p, const tern_op *op, tern_gpu_pipeline pipeline,
                                        uint32_t rows, tern_error *err)
 {
-    uint32_t max_rows = tern_gpu__max_rows(p, op->rows), row_threads = tern_gpu_override(pipeline, "ROW_THREADS", 0);
-    if (row_threads > 0) {
-        uint32_t tokens = tern_gpu_override(pipeline, "TOKEN_THREADS", 0) * THREAD_ROWS;
-        return tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(rows, row_threads * THREAD_ROWS),
-                             tern_gpu__ceil_div(max_rows, tokens), 1, err);
-    }
+    uint32_t max_rows = tern_gpu__max_rows(p, op->rows);
     uint32_t lanes = tern_gpu_override(pipeline, "LANES", 8), tokens = tern_gpu_override(pipeline, "TOKENS", 1);
     uint32_t groups = tern_gpu__ceil_div(rows, tern_gpu_pipelines[pipeline].invocations / lanes *
                                                    tern_gpu_override(pipeline, "ROWS", 4));
     uint32_t z = tern_gpu__ceil_div(groups, p->caps->max_groups);
     return tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(groups, z), tern_gpu__ceil_div(max_rows, tokens), z, err);
+}
+
+/* A slice for many tokens. */
+static tern_status add_tiles(tern_gpu_program *p, const tern_op *op, uint32_t part, const tern_gpu_rows *in,
+                             const tern_gpu_layout *layout, uint32_t slice, uint32_t first_col, tern_error *err)
+{
+    uint32_t first = slice * layout->slice_rows, rows = layout->rows - first;
+    if (rows > layout->slice_rows) rows = layout->slice_rows;
+    tern_gpu_slice_product s = {.op = op,
+                                .weight = op->in[1 + part].value,
+                                .layout = layout,
+                                .slice = slice,
+                                .x = *in,
+                                .col = first_col + first,
+                                .epilogue = epilogue_of(p, op, part),
+                                .product = {tern_gpu__max_rows(p, op->rows), rows, in->cols}};
+    s.tiling = tern_gpu_select_linear(p->caps, layout->format, op->gated, &s.product);
+    return tern_gpu__add_product(p, &s, err);
 }
 
 static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t part, const tern_gpu_rows *in,
@@ -84,7 +86,9 @@ static tern_status lower_part(tern_gpu_program *p, const tern_op *op, uint32_t p
     tern_gpu_rows in;
     TERN_TRY(tern_gpu__float_rows(p, op, 0, 0, again, &in, err));
     for (uint32_t slice = 0; slice < layout.n_slices; slice++)
-        TERN_TRY(add_slice(p, op, part, &in, &layout, slice, first_col, err));
+        TERN_TRY(tern_gpu__max_rows(p, op->rows) > FEW_TOKENS
+                     ? add_tiles(p, op, part, &in, &layout, slice, first_col, err)
+                     : add_slice(p, op, part, &in, &layout, slice, first_col, err));
     return TERN_OK;
 }
 

@@ -3,6 +3,7 @@
 
 enum {
     FEW_TOKENS = 8,
+    FEW_ROWS = 16, /* the rank of an adapter */
     SMALL_TILE_TOKENS = 64,
     MANY_ROWS = 32768 /* enough for every processor of a large GPU when an invocation has four */
 };
@@ -16,6 +17,11 @@ enum {
 static const struct {
     tern_gpu_pipeline vec1[4], vec4[3], mat[2];
 } formats[TERN_GPU_FORMAT_COUNT] = {FORMAT(F32), FORMAT(F16), FORMAT(BF16), FORMAT(Q8_0), FORMAT(Q6_K), FORMAT(Q4_K)};
+
+/* Of the formats that adapters have. */
+static const tern_gpu_pipeline few_rows[TERN_GPU_FORMAT_COUNT] = {[TERN_GPU_F32] = TERN_GPU_F32_MAT_16X128,
+                                                                  [TERN_GPU_F16] = TERN_GPU_F16_MAT_16X128,
+                                                                  [TERN_GPU_BF16] = TERN_GPU_BF16_MAT_16X128};
 
 /* 32 lanes leave many idle in short rows of q6_k and q4_k, where a lane takes 64 or 32 columns at once. */
 static bool short_rows(const tern_gpu_dense_shape *shape)
@@ -31,6 +37,8 @@ static bool short_rows(const tern_gpu_dense_shape *shape)
 tern_gpu_pipeline tern_gpu_select_dense(const tern_gpu_caps *caps, const tern_gpu_dense_shape *shape)
 {
     uint32_t skipped = 0;
+    if (shape->tokens > FEW_TOKENS && shape->rows <= FEW_ROWS && few_rows[shape->format] != 0)
+        return few_rows[shape->format];
     if (shape->tokens > FEW_TOKENS) {
         skipped = shape->tokens <= SMALL_TILE_TOKENS;
         return tern_gpu_first_fit(formats[shape->format].mat + skipped, 2 - skipped, caps);

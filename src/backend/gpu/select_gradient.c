@@ -1,12 +1,18 @@
-/* Which pipeline makes a gradient of a linear layer, and how its depth is cut: pure functions of what the device can do
- * and the sizes. */
+/* Which pipeline makes a product of floats, and how its depth is cut: pure functions of what the device can do and the
+ * sizes. */
 #include "backend/gpu/gradient.h"
+
+#include <string.h>
+
+#include "backend/gpu/linear.h"
 
 enum {
     FEW = 16,            /* columns or rows: the rank of an adapter */
     FEW_TILES = 128,     /* of 128 x 128: smaller ones, or parts of the depth, keep all processors busy */
     WANTED_GROUPS = 256, /* of a product whose depth is cut */
-    LEAST_DEPTH = 64     /* of a part */
+    LEAST_DEPTH = 64,    /* of a part */
+    COOP_LEAST = 64,     /* rows, columns and depth: tiles are 128 x 128 */
+    COOP_DEPTH = 4096    /* the most of a part: matrix units may cut off what they add up */
 };
 static const uint64_t MOST_PART_BYTES = (uint64_t)64 << 20;
 
@@ -17,6 +23,15 @@ static const uint64_t MOST_PART_BYTES = (uint64_t)64 << 20;
 static const tern_gpu_pipeline dx_tiles[TERN_GPU_FORMAT_COUNT][2] = {
     [TERN_GPU_TERNARY] = DX(TERNARY), [TERN_GPU_F32] = DX(F32),   [TERN_GPU_F16] = DX(F16),  [TERN_GPU_BF16] = DX(BF16),
     [TERN_GPU_Q8_0] = DX(Q8_0),       [TERN_GPU_Q6_K] = DX(Q6_K), [TERN_GPU_Q4_K] = DX(Q4_K)};
+#define COOP(name) [TERN_GPU_##name] = {TERN_GPU_##name##_COOP, TERN_GPU_DX_##name##_COOP}
+static const tern_gpu_pipeline coop[TERN_GPU_FORMAT_COUNT][2] = {
+    [TERN_GPU_TERNARY] = {TERN_GPU_PIPELINE_COUNT, TERN_GPU_DX_TERNARY_COOP},
+    COOP(F32),
+    COOP(F16),
+    COOP(BF16),
+    COOP(Q8_0),
+    COOP(Q6_K),
+    COOP(Q4_K)};
 
 static uint32_t round_up(uint32_t n, uint32_t multiple)
 {
@@ -28,18 +43,23 @@ static uint64_t n_tiles(const tern_gpu_product *product, uint32_t rows, uint32_t
     return (uint64_t)tern_gpu__ceil_div(product->rows, rows) * tern_gpu__ceil_div(product->cols, cols);
 }
 
-void tern_gpu__cut_depth(tern_gpu_tiling *tiling, const tern_gpu_caps *caps, const tern_gpu_product *product,
-                         uint32_t step)
+/* n parts, or as many as there is depth and room for. */
+static void cut_depth(tern_gpu_tiling *tiling, const tern_gpu_caps *caps, const tern_gpu_product *product, uint64_t n,
+                      uint32_t step)
 {
-    uint64_t most = caps->max_binding < MOST_PART_BYTES ? caps->max_binding : MOST_PART_BYTES;
-    uint64_t tiles = n_tiles(product, tiling->tile_rows, tiling->tile_cols),
-             bytes = (uint64_t)product->rows * product->cols * sizeof(float), n = 1;
-    if (tiles < FEW_TILES) n = WANTED_GROUPS / tiles;
-    if (n > product->depth / LEAST_DEPTH) n = product->depth / LEAST_DEPTH;
+    uint64_t most = caps->max_binding < MOST_PART_BYTES ? caps->max_binding : MOST_PART_BYTES,
+             bytes = (uint64_t)product->rows * product->cols * sizeof(float);
     if (n > most / bytes) n = most / bytes;
+    if (n > product->depth / LEAST_DEPTH) n = product->depth / LEAST_DEPTH;
     if (n == 0) n = 1;
     tiling->part_depth = round_up(tern_gpu__ceil_div(product->depth, (uint32_t)n), step);
     tiling->n_parts = tern_gpu__ceil_div(product->depth, tiling->part_depth);
+}
+
+static uint64_t parts_for_all(const tern_gpu_tiling *tiling, const tern_gpu_product *product)
+{
+    uint64_t tiles = n_tiles(product, tiling->tile_rows, tiling->tile_cols);
+    return tiles < FEW_TILES ? WANTED_GROUPS / tiles : 1;
 }
 
 static tern_gpu_tiling tiling_of(tern_gpu_pipeline pipeline, const char *row_threads, const tern_gpu_caps *caps,
@@ -48,8 +68,28 @@ static tern_gpu_tiling tiling_of(tern_gpu_pipeline pipeline, const char *row_thr
     tern_gpu_tiling tiling = {.pipeline = pipeline,
                               .tile_rows = 8 * tern_gpu_override(pipeline, row_threads, 0),
                               .tile_cols = 8 * tern_gpu_override(pipeline, "COL_THREADS", 0)};
-    tern_gpu__cut_depth(&tiling, caps, product, 16);
+    cut_depth(&tiling, caps, product, parts_for_all(&tiling, product), 16);
     return tiling;
+}
+
+static bool cooperates(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps, const tern_gpu_product *product)
+{
+    return product->rows >= COOP_LEAST && product->cols >= COOP_LEAST && product->depth >= COOP_LEAST &&
+           pipeline < TERN_GPU_PIPELINE_COUNT && tern_gpu_pipeline_fits(pipeline, caps);
+}
+
+static tern_gpu_tiling coop_tiling(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps,
+                                   const tern_gpu_product *product)
+{
+    tern_gpu_tiling tiling = {.pipeline = pipeline, .tile_rows = 128, .tile_cols = 128};
+    uint64_t n = parts_for_all(&tiling, product), least = tern_gpu__ceil_div(product->depth, COOP_DEPTH);
+    cut_depth(&tiling, caps, product, n > least ? n : least, 32);
+    return tiling;
+}
+
+bool tern_gpu_tiling_is_cooperative(const tern_gpu_tiling *tiling)
+{
+    return (tern_gpu_pipelines[tiling->pipeline].needs & TERN_GPU_NEEDS_COOPERATIVE) != 0;
 }
 
 /* The larger tile where there is enough for all processors, else the smaller one. */
@@ -60,8 +100,22 @@ static tern_gpu_pipeline tile_for(const tern_gpu_pipeline tiles[2], const tern_g
     return tern_gpu_first_fit(tiles + small, 2 - small, caps);
 }
 
+tern_gpu_tiling tern_gpu_select_linear(const tern_gpu_caps *caps, tern_gpu_format format, bool gated,
+                                       const tern_gpu_product *product)
+{
+    if (!gated && cooperates(coop[format][0], caps, product)) return coop_tiling(coop[format][0], caps, product);
+    const tern_gpu_dense_shape shape = {format, product->cols, product->depth, product->rows};
+    tern_gpu_tiling tiling = {.pipeline = tern_gpu_select_dense(caps, &shape)};
+    tiling.tile_rows = 8 * tern_gpu_override(tiling.pipeline, "TOKEN_THREADS", 0);
+    tiling.tile_cols = 8 * tern_gpu_override(tiling.pipeline, "ROW_THREADS", 0);
+    bool cuts = !gated && product->cols <= FEW;
+    cut_depth(&tiling, caps, product, cuts ? parts_for_all(&tiling, product) : 1, 16);
+    return tiling;
+}
+
 tern_gpu_tiling tern_gpu_select_dx(const tern_gpu_caps *caps, tern_gpu_format format, const tern_gpu_product *product)
 {
+    if (cooperates(coop[format][1], caps, product)) return coop_tiling(coop[format][1], caps, product);
     tern_gpu_pipeline pipeline = tile_for(dx_tiles[format], caps, product);
     if (product->cols <= FEW && format == TERN_GPU_F32) pipeline = TERN_GPU_DX_F32_128X16;
     if (product->cols <= FEW && format == TERN_GPU_F16) pipeline = TERN_GPU_DX_F16_128X16;
@@ -73,6 +127,8 @@ tern_gpu_tiling tern_gpu_select_dw(const tern_gpu_caps *caps, bool q8, const ter
 {
     static const tern_gpu_pipeline tiles[2][2] = {{TERN_GPU_DW_F32_128X128, TERN_GPU_DW_F32_128X64},
                                                   {TERN_GPU_DW_Q8_128X128, TERN_GPU_DW_Q8_128X64}};
+    tern_gpu_pipeline matrices = q8 ? TERN_GPU_DW_Q8_COOP : TERN_GPU_DW_F32_COOP;
+    if (cooperates(matrices, caps, product)) return coop_tiling(matrices, caps, product);
     tern_gpu_pipeline pipeline = tile_for(tiles[q8], caps, product);
     if (product->cols <= FEW) pipeline = q8 ? TERN_GPU_DW_Q8_128X16 : TERN_GPU_DW_F32_128X16;
     if (product->rows <= FEW) pipeline = q8 ? TERN_GPU_DW_Q8_16X128 : TERN_GPU_DW_F32_16X128;

@@ -1,13 +1,13 @@
 // LINEAR (src/ops/op.h) for many tokens, dense weights: out[t][r] = sum_c w[r][c] x[t][c], then the epilogue. Sums in
 // f32.
 //
-//   groups     (ceil(rows / 8 / ROW_THREADS), ceil(most tokens / 8 / TOKEN_THREADS))
+//   groups     (ceil(rows / 8 / ROW_THREADS), ceil(most tokens / 8 / TOKEN_THREADS), runs of cols_of_part columns)
 //   params     word count_word holds the number of tokens
 //   x          [tokens] rows of cols floats, from vector x_first, x_stride vectors apart; cols is a multiple of 4
 //   weights    [rows] rows of row_vectors vectors of 16 bytes, as src/backend/gpu/gpu.h lays them out; values past cols
 //              are zero
 //   residual   [tokens] rows, read when epilogue is 1
-//   result     [tokens] rows; row r of the slice is column result_first + r
+//   result     [tokens] rows; row r of the slice is column result_first + r; part_stride floats further for each run
 //
 // A workgroup makes a tile of 8 ROW_THREADS rows and 8 TOKEN_THREADS tokens, an invocation 8 x 8 of it: four and four
 // rows (and tokens) half a tile apart, so that neighbours read neighbouring vectors. Weights are decoded once, into
@@ -18,12 +18,14 @@ override ROW_THREADS: u32 = 16;
 override TOKEN_THREADS: u32 = 8;
 
 const COLUMNS: u32 = 16u;
+override X_STRIDE: u32 = 2u * TOKEN_THREADS + 1u; // a pad against bank conflicts
 
 struct P {
     rows: u32,
     cols: u32,
     row_vectors: u32,
     count_word: u32,
+    max_tokens: u32, // not used
     x_first: u32,
     x_stride: u32,
     result_first: u32,
@@ -31,6 +33,8 @@ struct P {
     residual_first: u32,
     residual_stride: u32,
     epilogue: u32,
+    cols_of_part: u32, // a multiple of COLUMNS
+    part_stride: u32,
 }
 
 @group(0) @binding(0) var<uniform> p: P;
@@ -43,7 +47,7 @@ struct P {
 var<workgroup> n_tokens: u32;
 // [COLUMNS][rows / 4], [COLUMNS][tokens / 4]
 var<workgroup> w_tile: array<vec4<f32>, COLUMNS * 2u * ROW_THREADS>;
-var<workgroup> x_tile: array<vec4<f32>, COLUMNS * 2u * TOKEN_THREADS>;
+var<workgroup> x_tile: array<vec4<f32>, COLUMNS * X_STRIDE>;
 
 // Of a vector, the words of byte `byte` and the next: byte is a multiple of 8.
 fn pair_at(row: u32, byte: u32) -> vec2<u32> {
@@ -159,8 +163,8 @@ fn gelu(g: f32) -> f32 {
     return select(g / (1.0 + exp(-max(w, -87.0))), -0.0, w < -87.0);
 }
 
-fn finish(t: u32, row: u32, sum: f32) {
-    let at = p.result_first + t * p.result_stride + row;
+fn finish(t: u32, row: u32, part: u32, sum: f32) {
+    let at = part + p.result_first + t * p.result_stride + row;
     if (p.epilogue == 0u) {
         result[at] = sum;
     } else if (p.epilogue == 1u) {
@@ -202,29 +206,28 @@ fn load_weights(first: u32, c: u32, local: u32) {
 }
 
 fn load_x(first: u32, count: u32, c: u32, local: u32) {
-    let tile = 8u * TOKEN_THREADS;
-    for (var i = local; i < tile * COLUMNS / 4u; i += ROW_THREADS * TOKEN_THREADS) {
-        let token = i % tile;
-        let four = i / tile * 4u;
+    for (var i = local; i < 2u * TOKEN_THREADS * COLUMNS; i += ROW_THREADS * TOKEN_THREADS) {
+        let token = i / (COLUMNS / 4u);
+        let four = i % (COLUMNS / 4u) * 4u;
         var values = vec4<f32>();
         if (c + four < p.cols) {
             values = x[p.x_first + min(first + token, count - 1u) * p.x_stride + (c + four) / 4u];
         }
-        let at = four * (tile / 4u) + token / 4u;
+        let at = four * X_STRIDE + token / 4u;
         x_tile[at][token % 4u] = values.x;
-        x_tile[at + tile / 4u][token % 4u] = values.y;
-        x_tile[at + tile / 2u][token % 4u] = values.z;
-        x_tile[at + tile / 4u * 3u][token % 4u] = values.w;
+        x_tile[at + X_STRIDE][token % 4u] = values.y;
+        x_tile[at + 2u * X_STRIDE][token % 4u] = values.z;
+        x_tile[at + 3u * X_STRIDE][token % 4u] = values.w;
     }
 }
 
-fn finish_four(t: u32, count: u32, row: u32, sums: vec4<f32>) {
+fn finish_four(t: u32, count: u32, row: u32, part: u32, sums: vec4<f32>) {
     if (t >= count) {
         return;
     }
     for (var i = 0u; i < 4u; i++) {
         if (row + i < p.rows) {
-            finish(t, row + i, sums[i]);
+            finish(t, row + i, part, sums[i]);
         }
     }
 }
@@ -258,15 +261,17 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var high6 = vec4<f32>();
     var low7 = vec4<f32>();
     var high7 = vec4<f32>();
-    for (var c = 0u; c < p.cols; c += COLUMNS) {
+    let first_col = group.z * p.cols_of_part;
+    let end = min(first_col + p.cols_of_part, p.cols);
+    for (var c = first_col; c < end; c += COLUMNS) {
         load_weights(first_row, c, local);
         load_x(first_token, count, c, local);
         workgroupBarrier();
         for (var k = 0u; k < COLUMNS; k++) {
             let w0 = w_tile[k * 2u * ROW_THREADS + row_thread];
             let w1 = w_tile[k * 2u * ROW_THREADS + ROW_THREADS + row_thread];
-            let x0 = x_tile[k * 2u * TOKEN_THREADS + token_thread];
-            let x1 = x_tile[k * 2u * TOKEN_THREADS + TOKEN_THREADS + token_thread];
+            let x0 = x_tile[k * X_STRIDE + token_thread];
+            let x1 = x_tile[k * X_STRIDE + TOKEN_THREADS + token_thread];
             low0 += w0 * x0.x;
             high0 += w1 * x0.x;
             low1 += w0 * x0.y;
@@ -287,21 +292,22 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         workgroupBarrier();
     }
     let row = first_row + 4u * row_thread;
+    let part = group.z * p.part_stride;
     let t = first_token + 4u * token_thread;
-    finish_four(t + 0u, count, row, low0);
-    finish_four(t + 0u, count, row + 4u * ROW_THREADS, high0);
-    finish_four(t + 1u, count, row, low1);
-    finish_four(t + 1u, count, row + 4u * ROW_THREADS, high1);
-    finish_four(t + 2u, count, row, low2);
-    finish_four(t + 2u, count, row + 4u * ROW_THREADS, high2);
-    finish_four(t + 3u, count, row, low3);
-    finish_four(t + 3u, count, row + 4u * ROW_THREADS, high3);
-    finish_four(t + 4u * TOKEN_THREADS + 0u, count, row, low4);
-    finish_four(t + 4u * TOKEN_THREADS + 0u, count, row + 4u * ROW_THREADS, high4);
-    finish_four(t + 4u * TOKEN_THREADS + 1u, count, row, low5);
-    finish_four(t + 4u * TOKEN_THREADS + 1u, count, row + 4u * ROW_THREADS, high5);
-    finish_four(t + 4u * TOKEN_THREADS + 2u, count, row, low6);
-    finish_four(t + 4u * TOKEN_THREADS + 2u, count, row + 4u * ROW_THREADS, high6);
-    finish_four(t + 4u * TOKEN_THREADS + 3u, count, row, low7);
-    finish_four(t + 4u * TOKEN_THREADS + 3u, count, row + 4u * ROW_THREADS, high7);
+    finish_four(t + 0u, count, row, part, low0);
+    finish_four(t + 0u, count, row + 4u * ROW_THREADS, part, high0);
+    finish_four(t + 1u, count, row, part, low1);
+    finish_four(t + 1u, count, row + 4u * ROW_THREADS, part, high1);
+    finish_four(t + 2u, count, row, part, low2);
+    finish_four(t + 2u, count, row + 4u * ROW_THREADS, part, high2);
+    finish_four(t + 3u, count, row, part, low3);
+    finish_four(t + 3u, count, row + 4u * ROW_THREADS, part, high3);
+    finish_four(t + 4u * TOKEN_THREADS + 0u, count, row, part, low4);
+    finish_four(t + 4u * TOKEN_THREADS + 0u, count, row + 4u * ROW_THREADS, part, high4);
+    finish_four(t + 4u * TOKEN_THREADS + 1u, count, row, part, low5);
+    finish_four(t + 4u * TOKEN_THREADS + 1u, count, row + 4u * ROW_THREADS, part, high5);
+    finish_four(t + 4u * TOKEN_THREADS + 2u, count, row, part, low6);
+    finish_four(t + 4u * TOKEN_THREADS + 2u, count, row + 4u * ROW_THREADS, part, high6);
+    finish_four(t + 4u * TOKEN_THREADS + 3u, count, row, part, low7);
+    finish_four(t + 4u * TOKEN_THREADS + 3u, count, row + 4u * ROW_THREADS, part, high7);
 }

@@ -4,8 +4,8 @@
 //   params     word count_word holds the number of tokens
 //   dy         [tokens] rows, from vector dy_first, dy_stride vectors apart; `rows` floats of each
 //   x          [tokens] rows, from vector x_first, x_stride vectors apart; `cols` floats of each
-//   q          Q8, instead of x: int8 rows of x_stride words, inverse scales at word scales_word, which dy is multiplied
-//              with
+//   q          Q8, instead of x: int8 rows of x_stride words, inverse scales at word scales_word, which dy is
+//              multiplied with
 //   result     [rows][cols] floats to add to; where there are several runs: to write, part_stride floats apart
 //
 // A workgroup makes a tile of 8 ROW_THREADS rows and 8 COL_THREADS columns, an invocation 8 x 8 of it: four and four

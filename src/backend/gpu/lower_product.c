@@ -1,0 +1,200 @@
+/* Lowering products of floats: the rows they read, the product of one slice of a weight, the sum of its parts. */
+#include "backend/gpu/gradient.h"
+
+enum { VECTOR = 4 /* floats */ };
+
+void tern_gpu__set_uniform(tern_gpu_dispatch *d, const uint32_t *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++) d->uniform[i] = words[i];
+}
+
+static uint64_t round_up(uint64_t n, uint64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+tern_gpu_range tern_gpu__place(tern_gpu_program *p, uint64_t offset, uint64_t bytes)
+{
+    return (tern_gpu_range){.value = TERN_GPU_SCRATCH,
+                            .offset = tern_gpu__scratch(p, offset + bytes) + offset,
+                            .bytes = bytes,
+                            .written = true};
+}
+
+/* int8 rows, and f32 rows that no vector begins with, are written to SCRATCH. */
+static tern_status widen(tern_gpu_program *p, const tern_op *op, const tern_view *view, const tern_gpu_rows *rows,
+                         tern_error *err)
+{
+    const tern_value *value = &p->graph->values[view->value];
+    bool q8 = value->dtype == TERN_DTYPE_Q8;
+    uint32_t max_rows = tern_gpu__max_rows(p, op->rows), vectors = rows->stride;
+    tern_gpu_pipeline pipeline = q8 ? TERN_GPU_WIDEN_Q8 : TERN_GPU_WIDEN_F32;
+    tern_gpu_dispatch *d = tern_gpu__add(
+        p, op, pipeline, tern_gpu__ceil_div(vectors, tern_gpu_pipelines[pipeline].invocations), max_rows, 1, err);
+    if (!d) return TERN_UNSUPPORTED;
+    const uint32_t uniform[] = {view->cols,
+                                vectors,
+                                tern_gpu__count_word(p, op->rows),
+                                q8 ? 0 : view->first_col,
+                                q8 ? (uint32_t)(tern_q8_stride(view->cols) / 4) : value->cols,
+                                (uint32_t)(tern_q8_scales_offset(view->cols, max_rows) / 4)};
+    tern_gpu__set_uniform(d, uniform, sizeof uniform / sizeof *uniform);
+    tern_gpu__bind_params(p, d, false);
+    if (q8) tern_gpu__bind_value(p, d, view->value, false);
+    else tern_gpu__bind_view(p, d, *view, false);
+    tern_gpu_range range = rows->range;
+    range.written = true;
+    tern_gpu__bind(d, range);
+    return TERN_OK;
+}
+
+tern_status tern_gpu__float_rows(tern_gpu_program *p, const tern_op *op, uint32_t i, uint64_t offset, bool again,
+                                 tern_gpu_rows *rows, tern_error *err)
+{
+    const tern_view *view = &op->in[i];
+    const tern_value *value = &p->graph->values[view->value];
+    *rows = (tern_gpu_rows){.cols = tern_gpu__ceil_div(view->cols, VECTOR) * VECTOR};
+    if (value->dtype != TERN_DTYPE_Q8 && view->cols % VECTOR == 0 && view->first_col % VECTOR == 0 &&
+        value->cols % VECTOR == 0) {
+        uint64_t first = (uint64_t)view->first_row * value->cols * sizeof(float);
+        rows->range = (tern_gpu_range){.value = view->value, .offset = first, .bytes = value->bytes - first};
+        rows->first = view->first_col / VECTOR;
+        rows->stride = value->cols / VECTOR;
+        return TERN_OK;
+    }
+    uint64_t bytes = (uint64_t)tern_gpu__max_rows(p, op->rows) * rows->cols * sizeof(float);
+    rows->scratch_bytes = round_up(bytes, 256);
+    rows->range = tern_gpu__place(p, offset, bytes);
+    rows->range.written = false;
+    rows->stride = rows->cols / VECTOR;
+    return again ? TERN_OK : widen(p, op, view, rows, err);
+}
+
+tern_gpu_epilogue tern_gpu__residual_epilogue(const tern_gpu_program *p, const tern_op *op)
+{
+    if (op->residual.value == TERN_NO_VALUE) return TERN_GPU_STORE;
+    const tern_value *out = &p->graph->values[op->out.value], *addend = &p->graph->values[op->residual.value];
+    bool same =
+        out->kind == TERN_VALUE_ACTIVATION && addend->kind == TERN_VALUE_ACTIVATION && out->offset == addend->offset;
+    return same || op->out.value == op->residual.value ? TERN_GPU_ADD_HELD : TERN_GPU_ADD_RESIDUAL;
+}
+
+tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern_gpu_sum *sum, tern_error *err)
+{
+    tern_gpu_pipeline pipeline = TERN_GPU_LINEAR_PARTS;
+    uint32_t groups = tern_gpu__ceil_div(sum->cols, tern_gpu_pipelines[pipeline].invocations);
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups, sum->rows, 1, err);
+    if (!d) return TERN_UNSUPPORTED;
+    bool residual = sum->epilogue == TERN_GPU_ADD_RESIDUAL;
+    const uint32_t uniform[] = {sum->counted ? 0 : sum->rows,
+                                sum->cols,
+                                tern_gpu__count_word(p, op->rows),
+                                sum->n_parts,
+                                sum->rows * sum->cols,
+                                sum->result_first,
+                                sum->result_stride,
+                                residual ? sum->residual.first_col + sum->residual_col : 0,
+                                residual ? p->graph->values[sum->residual.value].cols : 0,
+                                sum->epilogue};
+    tern_gpu__set_uniform(d, uniform, sizeof uniform / sizeof *uniform);
+    tern_gpu_range parts = sum->parts;
+    parts.written = false;
+    tern_gpu__bind_params(p, d, false);
+    tern_gpu__bind(d, parts);
+    if (residual) tern_gpu__bind_view(p, d, sum->residual, false);
+    else tern_gpu__bind_nothing(d);
+    tern_gpu__bind(d, sum->result);
+    return TERN_OK;
+}
+
+/* Of the rows of x, times the scales of the weight's rows where there are any. */
+static tern_status add_row_factors(tern_gpu_program *p, const tern_gpu_slice_product *s, tern_gpu_range factors,
+                                   tern_error *err)
+{
+    tern_gpu_dispatch *d = tern_gpu__add(p, s->op, TERN_GPU_ROW_FACTORS, s->product.rows, 1, 1, err);
+    if (!d) return TERN_UNSUPPORTED;
+    const uint32_t uniform[] = {s->product.depth, s->x.first + s->x_skip, s->x.stride,
+                                s->backward ? (uint32_t)(s->layout->scales_offset / 4) : 0};
+    tern_gpu__set_uniform(d, uniform, sizeof uniform / sizeof *uniform);
+    tern_gpu__bind(d, s->x.range);
+    tern_gpu__bind_slice(d, s->weight, s->layout, s->slice);
+    tern_gpu__bind(d, factors);
+    return TERN_OK;
+}
+
+static tern_gpu_range range_of(const tern_gpu_program *p, tern_view view)
+{
+    const tern_value *v = &p->graph->values[view.value];
+    uint64_t offset = (uint64_t)view.first_row * v->cols * sizeof(float);
+    return (tern_gpu_range){.value = view.value, .offset = offset, .bytes = v->bytes - offset, .written = true};
+}
+
+/* The dispatch that multiplies; `sum` says where its result goes, or that of its parts. */
+static tern_status add_tiles(tern_gpu_program *p, const tern_gpu_slice_product *s, const tern_gpu_sum *sum,
+                             const tern_gpu_range *factors, tern_error *err)
+{
+    const tern_op *op = s->op;
+    const tern_weight *w = p->graph->values[s->weight].weight;
+    const tern_gpu_tiling *tiling = &s->tiling;
+    const bool parts = tiling->n_parts > 1, residual = !parts && sum->epilogue == TERN_GPU_ADD_RESIDUAL;
+    const uint32_t depth = s->product.depth, cols = s->product.cols;
+    const uint32_t groups[2] = {tern_gpu__ceil_div(cols, tiling->tile_cols),
+                                tern_gpu__ceil_div(s->product.rows, tiling->tile_rows)};
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, tiling->pipeline, groups[0], groups[1], tiling->n_parts, err);
+    if (!d) return TERN_UNSUPPORTED;
+    const uint32_t uniform[] = {s->backward ? depth : cols,
+                                s->backward ? cols : depth,
+                                s->layout->row_bytes / 16,
+                                tern_gpu__count_word(p, op->rows),
+                                s->product.rows,
+                                s->x.first + s->x_skip,
+                                s->x.stride,
+                                parts ? 0 : sum->result_first,
+                                parts ? cols : sum->result_stride,
+                                residual ? op->residual.first_col + s->col : 0,
+                                residual ? p->graph->values[op->residual.value].cols : 0,
+                                parts ? TERN_GPU_STORE : sum->epilogue,
+                                tiling->part_depth,
+                                parts ? s->product.rows * cols : 0,
+                                (uint32_t)(s->layout->scales_offset / 4),
+                                tern_gpu__float_bits(w->encoding->ternary && !w->row_scales ? w->scale : 1.0f)};
+    tern_gpu__set_uniform(d, uniform, sizeof uniform / sizeof *uniform);
+    tern_gpu__bind_params(p, d, false);
+    tern_gpu__bind(d, s->x.range);
+    if (factors) tern_gpu__bind(d, *factors);
+    tern_gpu__bind_slice(d, s->weight, s->layout, s->slice);
+    if (residual) tern_gpu__bind_view(p, d, op->residual, false);
+    else tern_gpu__bind_nothing(d);
+    tern_gpu__bind(d, parts ? sum->parts : sum->result);
+    d->weight_bytes = (uint64_t)(s->backward ? depth : cols) * s->layout->row_bytes;
+    return TERN_OK;
+}
+
+tern_status tern_gpu__add_product(tern_gpu_program *p, const tern_gpu_slice_product *s, tern_error *err)
+{
+    const tern_op *op = s->op;
+    const tern_gpu_product *product = &s->product;
+    const bool cooperative = tern_gpu_tiling_is_cooperative(&s->tiling);
+    uint64_t offset = s->x.scratch_bytes;
+    tern_gpu_range factors = {0};
+    if (cooperative) {
+        factors = tern_gpu__place(p, offset, product->rows * sizeof(float));
+        offset += round_up(factors.bytes, 256);
+        TERN_TRY(add_row_factors(p, s, factors, err));
+        factors.written = false;
+    }
+    tern_gpu_sum sum = {.n_parts = s->tiling.n_parts,
+                        .rows = product->rows,
+                        .cols = product->cols,
+                        .counted = true,
+                        .result = range_of(p, op->out),
+                        .residual = op->residual,
+                        .residual_col = s->col,
+                        .result_first = op->out.first_col + s->col,
+                        .result_stride = p->graph->values[op->out.value].cols,
+                        .epilogue = s->epilogue};
+    if (sum.n_parts > 1)
+        sum.parts = tern_gpu__place(p, offset, (uint64_t)sum.n_parts * product->rows * product->cols * sizeof(float));
+    TERN_TRY(add_tiles(p, s, &sum, cooperative ? &factors : NULL, err));
+    return sum.n_parts > 1 ? tern_gpu__add_sum(p, op, &sum, err) : TERN_OK;
+}

@@ -26,6 +26,7 @@ void tern_trainer__deinit(tern_trainer *t)
 static tern_status open_parts(tern_trainer *t, tern_error *err)
 {
     TERN_TRY(tern_trainer__check_plan(t, err));
+    TERN_TRY(tern_trainer__check_graphs(t, err));
     t->losses = tern_calloc(t->plan.n_tokens, sizeof *t->losses);
     t->norms = tern_calloc(t->n_learning, sizeof *t->norms);
     if (!t->losses || !t->norms) return tern_fail_alloc(err, (t->plan.n_tokens + t->n_learning) * sizeof(float));

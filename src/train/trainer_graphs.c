@@ -90,6 +90,16 @@ tern_status tern_trainer__build(tern_trainer *t, tern_error *err)
     return build_updates(t, TERN_TRAINER_REQUANTIZE, TERN_GRAPH_REQUANTIZE, true, err);
 }
 
+tern_status tern_trainer__check_graphs(const tern_trainer *t, tern_error *err)
+{
+    for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++) {
+        const tern_graph *g = &t->graphs[i].graph;
+        for (size_t k = 0; t->graphs[i].used && k < g->n_ops; k++)
+            TERN_TRY(t->backend->supports(t->backend, g, &g->ops[k], err));
+    }
+    return TERN_OK;
+}
+
 uint64_t tern_trainer__activation_bytes(const tern_trainer *t)
 {
     uint64_t bytes = LEAST_BYTES;

@@ -27,7 +27,9 @@ static tern_status shape(const tern_trainer *t, tern_trainer_made *m, tern_error
     snprintf(w->name, sizeof w->name, "%s", m->source ? m->source->name : m->name + strlen("base_model.model."));
     if (tern_encoding_bytes(w->encoding, w->rows, w->cols, &w->bytes, err) != TERN_OK)
         return tern_error_prefix(err, "%s", m->name);
-    return TERN_OK;
+    if (!w->encoding->ternary) return TERN_OK;
+    w->row_scales = m->row_scales = tern_calloc(w->rows, sizeof *m->row_scales);
+    return m->row_scales ? TERN_OK : tern_fail_alloc(err, w->rows * sizeof *m->row_scales);
 }
 
 tern_status tern_trainer__shape_weights(tern_trainer *t, tern_error *err)
@@ -146,11 +148,6 @@ tern_status tern_trainer__allocate_weight(tern_trainer *t, tern_trainer_made *m,
     m->data = tern_alloc_aligned(w->bytes, 64);
     if (!m->data) return tern_fail_alloc(err, w->bytes);
     w->data = m->data;
-    if (w->encoding->ternary) {
-        m->row_scales = tern_calloc(w->rows, sizeof *m->row_scales);
-        if (!m->row_scales) return tern_fail_alloc(err, w->rows * sizeof *m->row_scales);
-        w->row_scales = m->row_scales;
-    }
     target to = {.dtype = m->shown.dtype[TERN_STATE_MASTER], .memory = m->data, .lift = 1};
     if (!m->shown.ternary) TERN_TRY(for_slices(t, m, put_slice, &to, err));
     return t->backend->weight_create(t->backend, w, &m->buffer, err);

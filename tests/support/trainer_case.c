@@ -152,6 +152,11 @@ static void pass_prepared_free(tern_backend *b, tern_prepared *prepared)
     of(b)->inner->prepared_free(of(b)->inner, prepared);
 }
 
+static tern_status pass_supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    return of(b)->inner->supports(of(b)->inner, graph, op, err);
+}
+
 static tern_status pass_run(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err)
 {
     return of(b)->inner->run(of(b)->inner, prepared, n_steps, err);
@@ -172,6 +177,7 @@ void test_counting_open(test_counting *counting, tern_backend *inner)
     counting->base.buffer_read = pass_read;
     counting->base.prepare = pass_prepare;
     counting->base.prepared_free = pass_prepared_free;
+    counting->base.supports = pass_supports;
     counting->base.run = pass_run;
     counting->base.wait = pass_wait;
 }

@@ -105,12 +105,12 @@ tern_status tern_run__list_settings(tern_run *run, tern_error *err)
     run->settings = json_object();
     if (!run->settings) return tern_fail_alloc(err, sizeof(json_t));
     TERN_TRY(list_files(run, err));
+    TERN_TRY(list_trained(run, err));
     TERN_TRY(set(run, err, "seq", "%u", p->seq));
     TERN_TRY(set(run, err, "batch", "%u", p->batch));
     TERN_TRY(set(run, err, "accumulate", "%u", p->accumulate));
     TERN_TRY(set(run, err, "order", "%s", run->o->sequential ? "sequential" : "shuffled"));
     TERN_TRY(set(run, err, "seed", "%llu", (unsigned long long)p->seed));
     TERN_TRY(set(run, err, "f32-activations", "%s", p->f32_activations ? "yes" : "no"));
-    TERN_TRY(list_optimizer(run, err));
-    return list_trained(run, err);
+    return list_optimizer(run, err);
 }

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-enum { TEST_MAX_WORDS = 24 };
+enum { TEST_MAX_WORDS = 64 };
 
 /* What a finished command left behind. */
 typedef struct test_output {

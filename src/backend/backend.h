@@ -34,7 +34,7 @@ typedef struct tern_backend_counters {
 typedef enum tern_measure {
     TERN_MEASURE_READ, /* bytes of memory read per second */
     TERN_MEASURE_DOTS, /* int8 multiply-adds per second, nothing read */
-    TERN_MEASURE_FMA   /* f32 multiply-adds per second, nothing read; the CPU alone knows, others say 0 */
+    TERN_MEASURE_FMA   /* f32 multiply-adds per second, nothing read */
 } tern_measure;
 
 /* What one kind of dispatch (or op) has cost since opening. */

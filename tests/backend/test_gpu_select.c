@@ -255,7 +255,7 @@ static void all_are_chosen(void **state)
     (void)state;
     uint32_t n_never = 0;
     choose_all();
-    chosen[TERN_GPU_READ_BANDWIDTH] = chosen[TERN_GPU_DOT_RATE] = true;
+    chosen[TERN_GPU_READ_BANDWIDTH] = chosen[TERN_GPU_DOT_RATE] = chosen[TERN_GPU_FMA_RATE] = true;
     for (size_t i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) {
         if (chosen[i]) continue;
         print_error("%s is never chosen\n", tern_gpu_pipelines[i].name);

@@ -164,10 +164,13 @@ static void measures(void **state)
     tern_backend_counters before, after;
     b->counters(b, &before);
     double read = b->measure(b, TERN_MEASURE_READ, NULL, 0, 0.05),
-           dots = b->measure(b, TERN_MEASURE_DOTS, NULL, 0, 0.05);
-    print_message("%.2f GB/s, %.2f billion int8 multiply-adds/s\n", read * 1e-9, dots * 1e-9);
+           dots = b->measure(b, TERN_MEASURE_DOTS, NULL, 0, 0.05),
+           fmas = b->measure(b, TERN_MEASURE_FMA, NULL, 0, 0.05);
+    print_message("%.2f GB/s, %.2f billion multiply-adds/s of int8, %.2f of f32\n", read * 1e-9, dots * 1e-9,
+                  fmas * 1e-9);
     assert_true(read > 1e6 && read < 1e14);
     assert_true(dots > 1e6 && dots < 1e18);
+    assert_true(fmas > 1e6 && fmas < 1e18);
     b->counters(b, &after);
     assert_int_equal(after.dispatches, before.dispatches);
     assert_int_equal(after.uploaded_bytes, before.uploaded_bytes);

@@ -1,4 +1,4 @@
-/* What the device can do at most: reading memory, and products of packed int8. */
+/* What the device can do at most: reading memory, products of packed int8, multiply-adds of f32. */
 #include <time.h>
 
 #include "backend/vulkan/device.h"
@@ -9,9 +9,10 @@ static const uint64_t enough_bytes = (uint64_t)512 << 20, own_bytes = (uint64_t)
 enum {
     LARGE_BUFFER = 16 << 20,
     LOAD_BYTES = 16,
-    DOT_GROUPS = 4096,
-    DOT_ROUNDS = 1024,
+    RATE_GROUPS = 4096,
+    RATE_ROUNDS = 1024,
     DOTS_OF_ROUND = 32,
+    FMAS_OF_ROUND = 32,
     MAX_BUFFERS = 64
 };
 
@@ -94,16 +95,30 @@ static tern_status plan_reads(tern_vulkan *vk, subject *s, tern_buffer *const *b
     return TERN_OK;
 }
 
-static tern_status plan_dots(tern_vulkan *vk, subject *s, tern_error *err)
+/* Groups of a kernel that does nothing but multiply and add, `each` in a round of an invocation. */
+static tern_status plan_rate(tern_vulkan *vk, subject *s, tern_gpu_pipeline pipeline, uint32_t factor, uint32_t each,
+                             tern_error *err)
 {
-    uint32_t groups = vk->physical.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? DOT_GROUPS / 64 : DOT_GROUPS;
-    tern_gpu_dispatch *d = add_dispatch(s, TERN_GPU_DOT_RATE, groups, err);
+    uint32_t groups =
+        vk->physical.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? RATE_GROUPS / 64 : RATE_GROUPS;
+    tern_gpu_dispatch *d = add_dispatch(s, pipeline, groups, err);
     if (!d) return TERN_OUT_OF_MEMORY;
-    d->uniform[1] = DOT_ROUNDS;
-    d->uniform[2] = 0x01ff0301;
+    d->uniform[1] = RATE_ROUNDS;
+    d->uniform[2] = factor;
     tern_gpu__bind_nothing(d); /* what is never written */
-    s->amount = (double)groups * tern_gpu_pipelines[TERN_GPU_DOT_RATE].invocations * DOT_ROUNDS * DOTS_OF_ROUND;
+    s->amount = (double)groups * tern_gpu_pipelines[pipeline].invocations * RATE_ROUNDS * each;
     return TERN_OK;
+}
+
+static tern_status plan(tern_vulkan *vk, subject *s, tern_measure what, tern_buffer *const *buffers, size_t n,
+                        tern_error *err)
+{
+    switch (what) {
+    case TERN_MEASURE_READ: return plan_reads(vk, s, buffers, n, err);
+    case TERN_MEASURE_DOTS: return plan_rate(vk, s, TERN_GPU_DOT_RATE, 0x01ff0301, DOTS_OF_ROUND, err);
+    case TERN_MEASURE_FMA: break;
+    }
+    return plan_rate(vk, s, TERN_GPU_FMA_RATE, tern_gpu__float_bits(0.9375f), FMAS_OF_ROUND, err);
 }
 
 /* Seconds of one submit with so many runs. */
@@ -138,7 +153,7 @@ static tern_status measure(tern_vulkan *vk, subject *s, tern_measure what, tern_
                            double seconds, double *rate, tern_error *err)
 {
     TERN_TRY(tern_vulkan__idle(vk, err));
-    TERN_TRY(what == TERN_MEASURE_READ ? plan_reads(vk, s, buffers, n, err) : plan_dots(vk, s, err));
+    TERN_TRY(plan(vk, s, what, buffers, n, err));
     tern_prepared *prepared = NULL;
     TERN_TRY(tern_vulkan__prepare_program(vk, &s->program, s->bindings, &prepared, err));
     tern_status status = time_all(vk, prepared, s->amount, seconds, rate, err);
@@ -152,7 +167,6 @@ double tern_vulkan__measure(tern_vulkan *vk, tern_measure what, tern_buffer *con
     const bool profile = vk->profile;
     tern_error err = {0};
     double rate = 0;
-    if (what == TERN_MEASURE_FMA) return 0;
     subject *s = tern_calloc(1, sizeof *s);
     if (!s) return 0;
     vk->profile = false;

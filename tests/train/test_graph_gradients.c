@@ -101,6 +101,19 @@ static void whole_models(void **state)
     }
 }
 
+/* What no fixture has: adjacent pairs, gates of GELU. */
+static void other_ops(void **state)
+{
+    (void)state;
+    test_trained t;
+    test_trained_open(&t, test_fixture("llama"), true);
+    tern_config *config = (tern_config *)(uintptr_t)t.config;
+    config->rope_adjacent = true;
+    config->activation = TERN_ACT_GELU;
+    check_model(&t, &(test_how){.dense = true, .tokens = 64});
+    test_trained_close(&t);
+}
+
 /* With dropout, whose mask is the same in every run of one seed; in chunks, with checkpoints. */
 static void adapters(void **state)
 {
@@ -235,6 +248,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_models),
+        cmocka_unit_test(other_ops),
         cmocka_unit_test(adapters),
         cmocka_unit_test(bits_do_not_depend_on_the_plan),
         cmocka_unit_test(a_blend_of_nothing_changes_nothing),

@@ -61,7 +61,8 @@ tern_status tern_trainer_make_plan(tern_trainer_plan *plan, tern_backend *backen
 }
 
 /* What takes less, in the order in which it costs: time, then accuracy, then what is learned. */
-static const char *const savings[] = {"--checkpoint", "--batch 1", "--states 8bit", "--master bf16", "--lora 16"};
+static const char *const savings[] = {"--checkpoint", "--batch 1 --accumulate %u", "--states 8bit", "--master bf16",
+                                      "--lora 16"};
 
 static void save(tern_trainer_params *p, size_t how)
 {
@@ -103,7 +104,8 @@ static void suggest(const tern_trainer *t, char *out, size_t out_bytes)
         if (plan.total >= before) continue; /* it was so already */
         before = plan.total;
         p = with;
-        length += (size_t)snprintf(out + length, out_bytes - length, " %s", savings[i]);
+        out[length++] = ' ';
+        length += (size_t)snprintf(out + length, out_bytes - length, savings[i], with.accumulate);
     }
     snprintf(out + length, out_bytes - length, length ? "%s takes %.2f GiB" : "%s nothing takes less (%.2f GiB)",
              length && before > plan.limit ? " even" : "", gib(before));

@@ -57,7 +57,7 @@ static void memory_limit(void **state)
     assert_non_null(strstr(err.message, "--checkpoint"));
     p.memory_limit = plan.total * 3 / 4;
     assert_int_equal(tern_trainer_open(&trainer, &counting.base, m.model, &p, &err), TERN_OUT_OF_MEMORY);
-    assert_non_null(strstr(err.message, "--batch 1"));
+    assert_non_null(strstr(err.message, "--batch 1 --accumulate 2"));
     p.memory_limit = 1;
     assert_int_equal(tern_trainer_open(&trainer, &counting.base, m.model, &p, &err), TERN_OUT_OF_MEMORY);
     assert_non_null(strstr(err.message, "even"));

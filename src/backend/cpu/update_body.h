@@ -165,8 +165,9 @@ typedef struct block {
 
 INLINE void adamw(const tern_train_params *p, float keep, size_t n, block *restrict b)
 {
-    const float blend1 = p->blend1, beta2 = p->beta2, blend2 = p->blend2, root = p->root, eps = p->eps, pace = p->pace,
-                clip = p->clip;
+    const float blend1 = tern_held(p->blend1), beta2 = tern_held(p->beta2), blend2 = tern_held(p->blend2),
+                root = tern_held(p->root), eps = tern_held(p->eps), pace = tern_held(p->pace),
+                clip = tern_held(p->clip);
     for (size_t i = 0; i < n; i++) {
         const float g = settled(b->g[i] * clip), was = b->m[i];
         const float m = settled(was + settled(blend1 * settled(g - was)));
@@ -181,7 +182,7 @@ INLINE void adamw(const tern_train_params *p, float keep, size_t n, block *restr
 
 INLINE void sgd(const tern_train_params *p, float decay, bool has_m, size_t n, block *restrict b)
 {
-    const float lr = p->lr, momentum = has_m ? p->momentum : 0, clip = p->clip;
+    const float lr = tern_held(p->lr), momentum = tern_held(p->momentum), clip = tern_held(p->clip);
     for (size_t i = 0; i < n; i++) {
         const float w = b->w[i], d = settled(settled(b->g[i] * clip) + settled(decay * w));
         const float m = has_m ? settled(settled(momentum * b->m[i]) + d) : d;
@@ -217,9 +218,9 @@ INLINE void update_block(const tern_update_args *a, size_t at, size_t n)
     load_floats(a->g + at, n, b.g);
     if (a->m) load_state(a->m_dtype, a->m, a->m_scales, at, n, b.m);
     if (a->v) load_state(a->v_dtype, a->v, a->v_scales, at, n, b.v);
-    if (a->optimizer == TERN_OPTIMIZER_ADAMW) adamw(p, a->decays ? p->keep : 1, n, &b);
-    else if (a->m) sgd(p, a->decays ? p->decay : 0, true, n, &b);
-    else sgd(p, a->decays ? p->decay : 0, false, n, &b);
+    if (a->optimizer == TERN_OPTIMIZER_ADAMW) adamw(p, a->decays ? tern_held(p->keep) : 1, n, &b);
+    else if (a->m) sgd(p, a->decays ? tern_held(p->decay) : 0, true, n, &b);
+    else sgd(p, a->decays ? tern_held(p->decay) : 0, false, n, &b);
     memset(a->g + at, 0, n * sizeof(float));
     store_block(a, &b, at, n);
 }
@@ -337,6 +338,7 @@ void KERNEL_NAME(requantize_blend)(tern_dtype dtype, const void *w, size_t n, te
                                    float *out)
 {
     _Alignas(64) float x[BLOCK];
+    blend = tern_held(blend);
     for (size_t at = 0; at < n; at += BLOCK) {
         const size_t length = n - at < BLOCK ? n - at : BLOCK;
         load(dtype, w, at, length, x);

@@ -55,6 +55,31 @@ static uint32_t rows_of_slice(uint64_t max_binding, uint64_t row_bytes, bool row
     return (uint32_t)most;
 }
 
+/* What ops write has to lie as they take it. */
+static tern_status check_trained(const tern_gpu_layout *l, const tern_weight *w, tern_error *err)
+{
+    const uint64_t content = content_bytes(l->format, w->cols);
+    if (l->format == TERN_GPU_TERNARY)
+        return w->row_scales ? TERN_OK
+                             : tern_fail(err, TERN_UNSUPPORTED,
+                                         "%s: a ternary weight that is trained: a scale for each row expected", w->name);
+    if (l->format != TERN_GPU_F32 && l->format != TERN_GPU_BF16)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: a weight in %s that is trained: f32 or bf16 expected", w->name,
+                         w->encoding->name);
+    if (content != l->row_bytes && w->rows > 1)
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "%s: a dense weight that is trained, with rows of %llu bytes: a multiple of %d expected; "
+                         "--freeze, or --backend cpu, does without",
+                         w->name, (unsigned long long)content, ROW_ALIGNMENT);
+    if (l->n_slices > 1)
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "%s: a dense weight of %llu bytes that is trained: the device binds at most %llu; "
+                         "--freeze, or --backend cpu, does without",
+                         w->name, (unsigned long long)(content * w->rows),
+                         (unsigned long long)l->slice_rows * l->row_bytes);
+    return TERN_OK;
+}
+
 tern_status tern_gpu_layout_of(tern_gpu_layout *layout, const tern_weight *w, const tern_gpu_caps *caps,
                                tern_error *err)
 {
@@ -78,6 +103,7 @@ tern_status tern_gpu_layout_of(tern_gpu_layout *layout, const tern_weight *w, co
     }
     l.slice_bytes = round_up(bytes, SLICE_ALIGNMENT);
     l.bytes = l.n_slices * l.slice_bytes;
+    if (w->trained) TERN_TRY(check_trained(&l, w, err));
     *layout = l;
     return TERN_OK;
 }

@@ -70,6 +70,7 @@ void tern_ref_requantize_codes(tern_dtype dtype, const void *w, size_t n, tern_t
 void tern_ref_requantize_blend(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule, float blend,
                                float *out)
 {
+    blend = tern_held(blend);
     for (size_t i = 0; i < n; i++) {
         const float x = master(dtype, w, i), ternary = (float)code_of(x, rule) * rule.scale;
         const float moved = tern_held_add(x, tern_held_mul(blend, tern_held_sub(ternary, x)));

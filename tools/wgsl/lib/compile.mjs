@@ -3,13 +3,13 @@ import {NagaError, parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
 import {withoutInt8} from './bytes.mjs';
 import {
-    hintUnroll, markCoherent, markNonPrivate, markReadOnly, removeLoopBounds, removeWorkgroupZeroing,
+    forbidContraction, hintUnroll, markCoherent, markNonPrivate, markReadOnly, removeLoopBounds, removeWorkgroupZeroing,
 } from './passes.mjs';
 import {nativeOnly, needsSubgroups} from './pipelines.mjs';
 import {poisonWorkgroupMemory} from './poison.mjs';
 import {prune} from './prune.mjs';
 import {
-    bindingsOf, checkSignature, KernelError, textFor, UNROLL_MARK, withConstants, withImmediates, withoutEnable,
+    bindingsOf, checkSignature, isExact, KernelError, textFor, UNROLL_MARK, withConstants, withImmediates, withoutEnable,
     withUnrollMarks,
 } from './specialise.mjs';
 import {decode, encode, Op, workgroupBytes, workgroupSize} from './spirv.mjs';
@@ -78,6 +78,7 @@ export function compile(row, source, {poison = false, check = true} = {}) {
     markCoherent(module, bindingsOf(text).filter((b) => b.coherent).map((b) => b.binding));
     if (check) checkRow(row, module); // before anything goes: WebGPU counts workgroup memory that is named, reached or not
     prune(module);
+    if (isExact(text)) forbidContraction(module);
     markReadOnly(module); // afterwards: what is never reached writes nothing
     if (nativeOnly(row)) markNonPrivate(module);
     return encode(module);

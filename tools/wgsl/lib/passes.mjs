@@ -129,6 +129,16 @@ export function markCoherent(module, bindings) {
     return ids.length;
 }
 
+// No two operations on floats become one with a single rounding: for kernels that compute the same bits everywhere.
+const ARITHMETIC = [Op.FNegate, Op.FAdd, Op.FSub, Op.FMul, Op.FDiv, Op.VectorTimesScalar];
+
+export function forbidContraction(module) {
+    const {instructions} = module, at = instructions.findIndex((i) => i[0] === Op.Decorate);
+    const ids = instructions.filter((i) => ARITHMETIC.includes(i[0])).map((i) => i[2]);
+    instructions.splice(at, 0, ...ids.map((id) => [Op.Decorate, id, Decoration.NoContraction]));
+    return ids.length;
+}
+
 // Under the Vulkan memory model, which cooperative matrices bring with them, barriers order only accesses that say
 // NonPrivatePointer, and only those that say MakeAvailable and MakeVisible pass on what was written; naga's do neither.
 const NON_PRIVATE = 0x20, MAKE_AVAILABLE_AND_VISIBLE = 0x6000;

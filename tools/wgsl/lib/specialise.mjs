@@ -90,6 +90,9 @@ export function withUnrollMarks(source) {
     return marked === source ? source : `${marked}\nvar<private> tern_unroll: u32;\n`;
 }
 
+// Whether the kernel asks that nothing is contracted: a line "// no contraction".
+export const isExact = (source) => /^\/\/ no contraction\s*$/m.test(source);
+
 // The text with the uniform block as immediate data (Vulkan's push constants): no buffer and no binding for it. As fast as
 // a uniform buffer on an H200.
 export function withImmediates(source) {

@@ -4,8 +4,8 @@ import {test} from 'node:test';
 
 import {parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
-import {hintUnroll, markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from '../lib/passes.mjs';
-import {UNROLL_MARK, withUnrollMarks} from '../lib/specialise.mjs';
+import {forbidContraction, hintUnroll, markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from '../lib/passes.mjs';
+import {isExact, UNROLL_MARK, withUnrollMarks} from '../lib/specialise.mjs';
 import {poisonWorkgroupMemory} from '../lib/poison.mjs';
 import {prune} from '../lib/prune.mjs';
 import {decode, Decoration, encode, globalsOf, Op, workgroupBytes, workgroupSize} from '../lib/spirv.mjs';
@@ -126,6 +126,19 @@ test('loops marked for unrolling get the hint, others do not', () => {
     const outside = spirv(`tern_unroll = ${UNROLL_MARK}u;`, 'var<private> tern_unroll: u32;');
     assert.throws(() => hintUnroll(outside, UNROLL_MARK), /outside/);
     assert.equal(withUnrollMarks('if (x) { // unrolled'), 'if (x) { // unrolled');
+});
+
+test('arithmetic on floats is not contracted where the kernel says so', () => {
+    const module = spirv('let v = f32(a[0]); o[local] = u32(v * 3.0 + v / 5.0 - f32(a[1])) * 7u;');
+    assert.equal(forbidContraction(module), 4);
+    const marked = module.instructions.filter((i) => i[0] === Op.Decorate && i[2] === Decoration.NoContraction);
+    const floats = [Op.FAdd, Op.FSub, Op.FMul, Op.FDiv];
+    assert.deepEqual(
+        marked.map((i) => i[1]).sort(),
+        module.instructions.filter((i) => floats.includes(i[0])).map((i) => i[2]).sort(),
+    );
+    assert.ok(isExact('// What it does.\n//\n// no contraction\nstruct P'));
+    assert.ok(!isExact('let a = b; // no contraction'));
 });
 
 test('bindings marked coherent are so', () => {

@@ -64,7 +64,7 @@ const tern_flag tern_flags_train_length[] = {
 const tern_flag tern_flags_train_optimizer[] = {
     {"optimizer", 0, TERN_FLAG_CHOICE, "adamw|sgd", TRAINING(optimizer), 0, 0, "adamw when not given"},
     {"lr", 0, TERN_FLAG_F64, "LR", TRAINING(lr), 1e-12, 1e6,
-     "Highest learning rate; by the model's width when not given, 1e-3 at 256 (LoRA: twice that)"},
+     "Highest learning rate; by the width when not given: 2e-3 up to 256, less above; LoRA: 5e-3"},
     {"betas", 0, TERN_FLAG_TEXT, "B1,B2", FIELD(betas), 0, 0, "AdamW's decay of moments; 0.9,0.999"},
     {"eps", 0, TERN_FLAG_F64, "E", TRAINING(eps), 0, 1, "AdamW's epsilon; 1e-8"},
     {"weight-decay", 0, TERN_FLAG_F64, "D", TRAINING(weight_decay), 0, 1e6, "Of matrices; 0.01"},

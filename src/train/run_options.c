@@ -142,7 +142,7 @@ static double choose_lr(const tern_run *run)
 {
     const double width = (double)tern_model_config(run->model)->n_embd;
     const bool lora = run->params.lora.rank || run->params.lora.start;
-    return (lora ? 2e-3 : 1e-3) * fmin(1, 256 / width);
+    return (lora ? 5e-3 : 2e-3) * fmin(1, 256 / width);
 }
 
 static void choose_rows(tern_run *run)

@@ -16,9 +16,9 @@ size_t tern_attention_rows__block_rows(const tern_op *op)
     return (size_t)tern_attention_rows__block_tokens(op) * (op->n_heads / op->n_kv_heads);
 }
 
-size_t tern_attention_rows__panel_floats(const tern_graph *graph, const tern_op *op)
+size_t tern_attention_rows__kv_floats(uint32_t n, const tern_op *op)
 {
-    return (size_t)op->n_kv_heads * op->head_dim * tern_attention_rows__panels(graph->max_tokens) * TERN_PANEL;
+    return (size_t)op->n_kv_heads * op->head_dim * tern_attention_rows__panels(n) * TERN_PANEL;
 }
 
 tern_attention_job tern_attention_rows__job(tern_cpu_step *step, const tern_cpu_op *op)
@@ -35,7 +35,6 @@ tern_attention_job tern_attention_rows__job(tern_cpu_step *step, const tern_cpu_
         .n_panels = tern_attention_rows__panels(step->n_tokens),
         .block_tokens = tern_attention_rows__block_tokens(o),
         .scale = 1.0f / sqrtf((float)o->head_dim),
-        .k_panels = step->prepared->shared,
         .starts = (const uint32_t *)(const void *)op->base[3],
     };
 }
@@ -43,7 +42,7 @@ tern_attention_job tern_attention_rows__job(tern_cpu_step *step, const tern_cpu_
 typedef struct pack_job {
     const tern_attention_job *j;
     const tern_cpu_rows *from;
-    float *panels;
+    float *panels, *rows;
 } pack_job;
 
 static float *panel_at(const tern_attention_job *j, const float *panels, uint32_t kv_head, uint32_t panel)
@@ -58,16 +57,20 @@ static void pack_task(void *context, uint32_t task, uint32_t thread)
     const tern_attention_job *j = p->j;
     const uint32_t kv_head = task / j->n_panels, panel = task % j->n_panels, first = panel * TERN_PANEL;
     const uint32_t n = j->n - first < TERN_PANEL ? j->n - first : TERN_PANEL;
-    float *to = panel_at(j, p->panels, kv_head, panel);
     const float *from = tern_rows__at(p->from, first) + (size_t)kv_head * j->dim;
+    for (uint32_t i = 0; i < n && p->rows; i++)
+        memcpy(tern_attention_rows__key(j, p->rows, kv_head, first + i), from + i * p->from->stride,
+               j->dim * sizeof *from);
+    if (!p->panels) return;
+    float *to = panel_at(j, p->panels, kv_head, panel);
     if (n < TERN_PANEL) memset(to, 0, (size_t)j->dim * TERN_PANEL * sizeof *to);
     for (uint32_t d = 0; d < j->dim; d++)
         for (uint32_t i = 0; i < n; i++) to[(size_t)d * TERN_PANEL + i] = from[i * p->from->stride + d];
 }
 
-void tern_attention_rows__pack(const tern_attention_job *j, uint32_t input, float *panels)
+void tern_attention_rows__pack(const tern_attention_job *j, uint32_t input, float *panels, float *rows)
 {
-    pack_job p = {.j = j, .from = &j->op->in[input], .panels = panels};
+    pack_job p = {.j = j, .from = &j->op->in[input], .panels = panels, .rows = rows};
     tern_pool_for(j->step->cpu->pool, j->n_kv_heads * j->n_panels, pack_task, &p);
 }
 

@@ -7,7 +7,7 @@
 
 enum {
     TERN_PANEL = 64,     /* keys */
-    TERN_BLOCK_ROWS = 48 /* of one pass over the keys, or one token's if they are more */
+    TERN_BLOCK_ROWS = 64 /* of one pass over the keys, or one token's if they are more */
 };
 
 /* From first to end - 1. */
@@ -22,7 +22,9 @@ typedef struct tern_attention_job {
     uint32_t n_panels;
     uint32_t block_tokens; /* of TERN_BLOCK_ROWS */
     float scale;
+    /* in the shared scratch, so that a head's keys lie together: */
     float *k_panels, *v_panels; /* [kv heads][panels][dim][64], zeros after the last key */
+    float *k_rows, *v_rows;     /* [kv heads][panels * 64][dim] */
     const uint32_t *starts;
 } tern_attention_job;
 
@@ -44,11 +46,17 @@ static inline uint32_t tern_attention_rows__panels(uint32_t n)
 /* Tokens of TERN_BLOCK_ROWS, and the rows that a block can have. */
 uint32_t tern_attention_rows__block_tokens(const tern_op *op);
 size_t tern_attention_rows__block_rows(const tern_op *op);
-/* Floats of all panels of K. */
-size_t tern_attention_rows__panel_floats(const tern_graph *graph, const tern_op *op);
+/* Floats of all panels of K for n tokens, or of all its rows. */
+size_t tern_attention_rows__kv_floats(uint32_t n, const tern_op *op);
 
-/* K (input 1) or V (input 2) to panels, in parallel. */
-void tern_attention_rows__pack(const tern_attention_job *j, uint32_t input, float *panels);
+/* K (input 1) or V (input 2) to panels and to rows, each if it is not NULL, in parallel. */
+void tern_attention_rows__pack(const tern_attention_job *j, uint32_t input, float *panels, float *rows);
+
+/* The row of a key of one head, in k_rows and the like. */
+static inline float *tern_attention_rows__key(const tern_attention_job *j, float *rows, uint32_t kv_head, uint32_t key)
+{
+    return rows + ((size_t)kv_head * j->n_panels * TERN_PANEL + key) * j->dim;
+}
 
 /* The query heads of one KV head to rows of dim; and back, a residual added where there is one. */
 void tern_attention_rows__gather(const tern_attention_job *j, const tern_cpu_rows *from, uint32_t kv_head,

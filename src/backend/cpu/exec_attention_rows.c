@@ -2,6 +2,8 @@
  * their sums of V. Nothing of size [n][n] is kept. */
 #include "backend/cpu/attention_rows.h"
 
+enum { ROW_GAP = 16 /* so that rows of scores do not meet in the same sets of the cache */ };
+
 /* A block of tokens for one KV head, and its rows in a thread's scratch. */
 typedef struct block {
     uint32_t kv_head, n_rows;
@@ -15,26 +17,26 @@ typedef struct block {
 size_t tern_attention_rows__scratch(const tern_graph *graph, const tern_op *op)
 {
     size_t rows = tern_attention_rows__block_rows(op);
-    size_t row = 2 * op->head_dim + (size_t)tern_attention_rows__panels(graph->max_tokens) * TERN_PANEL + 5;
+    size_t row = 2 * op->head_dim + (size_t)tern_attention_rows__panels(graph->max_tokens) * TERN_PANEL + ROW_GAP + 5;
     return rows * row * sizeof(float) + 6 * 64;
 }
 
 size_t tern_attention_rows__shared(const tern_graph *graph, const tern_op *op)
 {
-    return tern_attention_rows__panel_floats(graph, op) * sizeof(float);
+    return 2 * tern_attention_rows__kv_floats(graph->max_tokens, op) * sizeof(float);
 }
 
 static block open_block(const tern_attention_job *j, uint32_t task, uint32_t thread)
 {
     const uint32_t n_blocks = (j->n + j->block_tokens - 1) / j->block_tokens;
-    block b = {.kv_head = task % j->n_kv_heads};
-    b.tokens.first = (n_blocks - 1 - task / j->n_kv_heads) * j->block_tokens; /* the longest first */
+    block b = {.kv_head = task / n_blocks}; /* a head's keys and values stay in the caches */
+    b.tokens.first = (n_blocks - 1 - task % n_blocks) * j->block_tokens; /* the longest first */
     b.tokens.end = j->n - b.tokens.first < j->block_tokens ? j->n : b.tokens.first + j->block_tokens;
     b.n_rows = (b.tokens.end - b.tokens.first) * j->group;
     uint32_t first = b.tokens.first;
     for (uint32_t t = b.tokens.first; t < b.tokens.end; t++) first = j->starts[t] < first ? j->starts[t] : first;
     b.panels = (tern_range){first / TERN_PANEL, (b.tokens.end - 1) / TERN_PANEL + 1};
-    b.s_row = (size_t)(b.panels.end - b.panels.first) * TERN_PANEL;
+    b.s_row = (size_t)(b.panels.end - b.panels.first) * TERN_PANEL + ROW_GAP;
     float *memory = (float *)(void *)tern_cpu__scratch(j->step, thread);
     b.q = tern_attention_rows__lend(&memory, (size_t)b.n_rows * j->dim);
     b.sums = tern_attention_rows__lend(&memory, (size_t)b.n_rows * j->dim);
@@ -61,7 +63,6 @@ static void softmax(const tern_attention_job *j, const block *b)
 static void add_values(const tern_attention_job *j, const block *b, uint32_t panel)
 {
     const uint32_t at = (panel - b->panels.first) * TERN_PANEL;
-    const tern_cpu_rows *v = &j->op->in[2];
     for (uint32_t i = 0; i < b->n_rows; i++) {
         const tern_range seen = b->seen[i];
         b->steps[i] = (tern_range){seen.first > at ? seen.first - at : 0, seen.end < at                ? 0
@@ -71,8 +72,8 @@ static void add_values(const tern_attention_job *j, const block *b, uint32_t pan
     const tern_product_args args = {.a = b->s + at,
                                     .a_row = b->s_row,
                                     .a_step = 1,
-                                    .b = tern_rows__at(v, panel * TERN_PANEL) + (size_t)b->kv_head * j->dim,
-                                    .b_step = v->stride,
+                                    .b = tern_attention_rows__key(j, j->v_rows, b->kv_head, panel * TERN_PANEL),
+                                    .b_step = j->dim,
                                     .c = b->sums,
                                     .c_row = j->dim,
                                     .m = b->n_rows,
@@ -99,7 +100,10 @@ static void block_task(void *context, uint32_t task, uint32_t thread)
 void tern_cpu__attention_rows(tern_cpu_step *step, const tern_cpu_op *op)
 {
     tern_attention_job j = tern_attention_rows__job(step, op);
-    tern_attention_rows__pack(&j, 1, j.k_panels);
+    j.k_panels = step->prepared->shared;
+    j.v_rows = j.k_panels + tern_attention_rows__kv_floats(j.n, op->op);
+    tern_attention_rows__pack(&j, 1, j.k_panels, NULL);
+    tern_attention_rows__pack(&j, 2, NULL, j.v_rows);
     const uint32_t n_blocks = (j.n + j.block_tokens - 1) / j.block_tokens;
     tern_pool_for(step->cpu->pool, n_blocks * j.n_kv_heads, block_task, &j);
 }

@@ -6,7 +6,10 @@
  * are run wave by wave: all whose turn it is at once. */
 #include "backend/cpu/attention_rows.h"
 
-enum { BLOCK = 2 * TERN_PANEL };
+enum {
+    BLOCK = 4 * TERN_PANEL,
+    P_ROW = BLOCK + 16 /* floats of a row of p: rows do not meet in the same sets of the cache */
+};
 
 typedef struct pair {
     uint32_t queries, keys; /* blocks */
@@ -22,11 +25,13 @@ typedef struct backward_job {
     float *delta;     /* [n][n_heads] */
 } backward_job;
 
-/* A few tokens of a pair, and their rows in a thread's scratch. */
+/* A pair, a few of its queries at a time, and its rows in a thread's scratch. */
 typedef struct part {
     uint32_t kv_head, n_rows, n_keys;
     tern_range tokens, keys;
-    float *q, *dout, *dq, *p, *ds; /* p, ds: [n_rows][BLOCK] */
+    tern_range panels;             /* of the block: all that any row sees */
+    float *dk, *dv;                /* [n_keys][dim] */
+    float *q, *dout, *dq, *p, *ds; /* [n_rows][dim]; p, ds: [n_rows][P_ROW] */
     tern_range *seen;              /* of each row: keys of the block */
     tern_range *seen_by;           /* of each key: rows */
 } part;
@@ -43,15 +48,18 @@ static size_t padded(size_t n)
 
 size_t tern_attention_rows__backward_scratch(const tern_op *op)
 {
-    size_t rows = tern_attention_rows__block_rows(op);
-    return (3 * padded(rows * op->head_dim) + 2 * padded(rows * BLOCK) + padded(2 * rows) + 2 * BLOCK) * sizeof(float);
+    const size_t rows = tern_attention_rows__block_rows(op), dim = op->head_dim;
+    return (2 * padded(BLOCK * dim) + 3 * padded(rows * dim) + 2 * padded(rows * P_ROW) + padded(2 * rows) +
+            padded(2 * BLOCK)) *
+           sizeof(float);
 }
 
 size_t tern_attention_rows__backward_shared(const tern_graph *graph, const tern_op *op)
 {
     size_t blocks = n_blocks_of(graph->max_tokens), pairs = blocks * (blocks + 1) / 2;
-    return (2 * tern_attention_rows__panel_floats(graph, op) + padded((size_t)graph->max_tokens * op->n_heads) +
-            padded(blocks) + padded(2 * blocks + 1) + padded(2 * pairs)) *
+    return (3 * tern_attention_rows__kv_floats(graph->max_tokens, op) +
+            padded((size_t)graph->max_tokens * op->n_heads) + padded(blocks) + padded(2 * blocks + 1) +
+            padded(2 * pairs)) *
            sizeof(float);
 }
 
@@ -59,10 +67,11 @@ static backward_job open_job(tern_cpu_step *step, const tern_cpu_op *op)
 {
     backward_job j = {.a = tern_attention_rows__job(step, op)};
     float *memory = step->prepared->shared;
-    const size_t panels = (size_t)j.a.n_kv_heads * j.a.n_panels * TERN_PANEL * j.a.dim;
+    const size_t kv = tern_attention_rows__kv_floats(j.a.n, op->op);
     j.n_blocks = n_blocks_of(j.a.n);
-    j.a.k_panels = tern_attention_rows__lend(&memory, panels);
-    j.a.v_panels = tern_attention_rows__lend(&memory, panels);
+    j.a.k_panels = tern_attention_rows__lend(&memory, kv);
+    j.a.v_panels = tern_attention_rows__lend(&memory, kv);
+    j.a.k_rows = tern_attention_rows__lend(&memory, kv);
     j.delta = tern_attention_rows__lend(&memory, (size_t)j.a.n * j.a.n_heads);
     j.wave_of_keys = (uint32_t *)(void *)tern_attention_rows__lend(&memory, j.n_blocks);
     j.wave_at = (uint32_t *)(void *)tern_attention_rows__lend(&memory, 2 * (size_t)j.n_blocks + 1);
@@ -126,18 +135,18 @@ static void start_row(void *context, uint32_t t, uint32_t thread)
     memset(tern_rows__at(&op->in[8], t), 0, kv_width * sizeof(float));
 }
 
-static part open_part(const backward_job *j, uint32_t kv_head, tern_range keys, tern_range tokens, uint32_t thread)
+static part open_part(const backward_job *j, uint32_t kv_head, tern_range keys, uint32_t thread)
 {
-    const size_t rows = tern_attention_rows__block_rows(j->a.op->op);
+    const size_t rows = tern_attention_rows__block_rows(j->a.op->op), dim = j->a.dim;
     float *memory = (float *)(void *)tern_cpu__scratch(j->a.step, thread);
-    part p = {.kv_head = kv_head, .tokens = tokens, .keys = keys};
-    p.n_rows = (tokens.end - tokens.first) * j->a.group;
-    p.n_keys = keys.end - keys.first;
-    p.q = tern_attention_rows__lend(&memory, rows * j->a.dim);
-    p.dout = tern_attention_rows__lend(&memory, rows * j->a.dim);
-    p.dq = tern_attention_rows__lend(&memory, rows * j->a.dim);
-    p.p = tern_attention_rows__lend(&memory, rows * BLOCK);
-    p.ds = tern_attention_rows__lend(&memory, rows * BLOCK);
+    part p = {.kv_head = kv_head, .keys = keys, .n_keys = keys.end - keys.first};
+    p.dk = tern_attention_rows__lend(&memory, BLOCK * dim);
+    p.dv = tern_attention_rows__lend(&memory, BLOCK * dim);
+    p.q = tern_attention_rows__lend(&memory, rows * dim);
+    p.dout = tern_attention_rows__lend(&memory, rows * dim);
+    p.dq = tern_attention_rows__lend(&memory, rows * dim);
+    p.p = tern_attention_rows__lend(&memory, rows * P_ROW);
+    p.ds = tern_attention_rows__lend(&memory, rows * P_ROW);
     p.seen = (tern_range *)(void *)tern_attention_rows__lend(&memory, 2 * rows);
     p.seen_by = (tern_range *)(void *)tern_attention_rows__lend(&memory, 2 * BLOCK);
     return p;
@@ -148,13 +157,18 @@ static part open_part(const backward_job *j, uint32_t kv_head, tern_range keys, 
 static void find_seen(const tern_attention_job *j, part *p)
 {
     bool all = true;
+    tern_range any = {p->n_keys, 0};
     for (uint32_t i = 0; i < p->n_rows; i++) {
         const uint32_t t = p->tokens.first + i / j->group, start = j->starts[t];
         p->seen[i].first = start < p->keys.first ? 0 : start - p->keys.first;
         p->seen[i].end = t + 1 < p->keys.first ? 0 : t + 1 < p->keys.end ? t + 1 - p->keys.first : p->n_keys;
         if (p->seen[i].first > p->seen[i].end) p->seen[i].first = p->seen[i].end;
         all = all && p->seen[i].first == 0 && p->seen[i].end == p->n_keys;
+        if (p->seen[i].first == p->seen[i].end) continue;
+        any.first = p->seen[i].first < any.first ? p->seen[i].first : any.first;
+        any.end = p->seen[i].end > any.end ? p->seen[i].end : any.end;
     }
+    p->panels = (tern_range){any.first / TERN_PANEL, tern_attention_rows__panels(any.end)};
     for (uint32_t k = 0; k < p->n_keys; k++) p->seen_by[k] = (tern_range){0, all ? p->n_rows : 0};
     for (uint32_t i = 0; i < p->n_rows && !all; i++)
         for (uint32_t k = p->seen[i].first; k < p->seen[i].end; k++) {
@@ -167,11 +181,11 @@ static void find_seen(const tern_attention_job *j, part *p)
 static void probabilities(const backward_job *j, const part *p)
 {
     const tern_attention_job *a = &j->a;
-    const uint32_t first = p->keys.first / TERN_PANEL, n = tern_attention_rows__panels(p->n_keys);
-    for (uint32_t panel = 0; panel < n; panel++) {
+    const uint32_t first = p->keys.first / TERN_PANEL;
+    for (uint32_t panel = p->panels.first; panel < p->panels.end; panel++) {
         const uint32_t at = panel * TERN_PANEL;
-        tern_attention_rows__scores(a, p->q, p->n_rows, a->k_panels, p->kv_head, first + panel, p->p + at, BLOCK);
-        tern_attention_rows__scores(a, p->dout, p->n_rows, a->v_panels, p->kv_head, first + panel, p->ds + at, BLOCK);
+        tern_attention_rows__scores(a, p->q, p->n_rows, a->k_panels, p->kv_head, first + panel, p->p + at, P_ROW);
+        tern_attention_rows__scores(a, p->dout, p->n_rows, a->v_panels, p->kv_head, first + panel, p->ds + at, P_ROW);
     }
     for (uint32_t i = 0; i < p->n_rows; i++) {
         const uint32_t t = p->tokens.first + i / a->group, h = p->kv_head * a->group + i % a->group;
@@ -181,7 +195,7 @@ static void probabilities(const backward_job *j, const part *p)
                                       .l = statistics[a->n_heads + h],
                                       .delta = j->delta[(size_t)t * a->n_heads + h]};
         if (p->seen[i].first < p->seen[i].end)
-            a->step->cpu->kernels.softmax_backward(p->p + (size_t)i * BLOCK, p->ds + (size_t)i * BLOCK,
+            a->step->cpu->kernels.softmax_backward(p->p + (size_t)i * P_ROW, p->ds + (size_t)i * P_ROW,
                                                    p->seen[i].first, p->seen[i].end, &row);
     }
 }
@@ -189,12 +203,11 @@ static void probabilities(const backward_job *j, const part *p)
 /* dq += dS K */
 static void add_dq(const tern_attention_job *j, const part *p)
 {
-    const tern_cpu_rows *k = &j->op->in[1];
     const tern_product_args args = {.a = p->ds,
-                                    .a_row = BLOCK,
+                                    .a_row = P_ROW,
                                     .a_step = 1,
-                                    .b = tern_rows__at(k, p->keys.first) + (size_t)p->kv_head * j->dim,
-                                    .b_step = k->stride,
+                                    .b = tern_attention_rows__key(j, j->k_rows, p->kv_head, p->keys.first),
+                                    .b_step = j->dim,
                                     .c = p->dq,
                                     .c_row = j->dim,
                                     .m = p->n_rows,
@@ -203,47 +216,62 @@ static void add_dq(const tern_attention_job *j, const part *p)
 }
 
 /* dk += dS^T Q, dv += P^T dO */
-static void add_to_keys(const tern_attention_job *j, const part *p, const float *of, const float *rows,
-                        const tern_cpu_rows *to)
+static void add_to_keys(const tern_attention_job *j, const part *p, const float *of, const float *rows, float *to)
 {
     const tern_product_args args = {.a = of,
                                     .a_row = 1,
-                                    .a_step = BLOCK,
+                                    .a_step = P_ROW,
                                     .b = rows,
                                     .b_step = j->dim,
-                                    .c = tern_rows__at(to, p->keys.first) + (size_t)p->kv_head * j->dim,
-                                    .c_row = to->stride,
+                                    .c = to,
+                                    .c_row = j->dim,
                                     .m = p->n_keys,
                                     .n = j->dim};
     tern_attention_rows__ragged(j, &args, p->seen_by);
 }
 
-static void run_part(const backward_job *j, uint32_t kv_head, tern_range keys, tern_range tokens, uint32_t thread)
+static void run_part(const backward_job *j, part *p)
 {
     const tern_attention_job *a = &j->a;
     const tern_cpu_op *op = a->op;
-    if (tokens.end <= keys.first || first_seen(a, tokens) >= keys.end) return;
-    part p = open_part(j, kv_head, keys, tokens, thread);
-    tern_attention_rows__gather(a, &op->in[0], kv_head, tokens, p.q);
-    tern_attention_rows__gather(a, &op->in[6], kv_head, tokens, p.dout);
-    tern_attention_rows__gather(a, &op->out, kv_head, tokens, p.dq);
-    find_seen(a, &p);
-    probabilities(j, &p);
-    add_to_keys(a, &p, p.p, p.dout, &op->in[8]);
-    add_to_keys(a, &p, p.ds, p.q, &op->in[7]);
-    add_dq(a, &p);
-    tern_attention_rows__scatter(a, p.dq, kv_head, tokens, NULL, &op->out);
+    if (p->tokens.end <= p->keys.first || first_seen(a, p->tokens) >= p->keys.end) return;
+    p->n_rows = (p->tokens.end - p->tokens.first) * a->group;
+    tern_attention_rows__gather(a, &op->in[0], p->kv_head, p->tokens, p->q);
+    tern_attention_rows__gather(a, &op->in[6], p->kv_head, p->tokens, p->dout);
+    tern_attention_rows__gather(a, &op->out, p->kv_head, p->tokens, p->dq);
+    find_seen(a, p);
+    probabilities(j, p);
+    add_to_keys(a, p, p->p, p->dout, p->dv);
+    add_to_keys(a, p, p->ds, p->q, p->dk);
+    add_dq(a, p);
+    tern_attention_rows__scatter(a, p->dq, p->kv_head, p->tokens, NULL, &op->out);
+}
+
+/* The rows of the keys of a part between dk or dv and its copy. */
+static void copy_keys(const backward_job *j, const part *p, const tern_cpu_rows *all, float *copy, bool back)
+{
+    for (uint32_t k = 0; k < p->n_keys; k++, copy += j->a.dim) {
+        float *row = tern_rows__at(all, p->keys.first + k) + (size_t)p->kv_head * j->a.dim;
+        memcpy(back ? row : copy, back ? copy : row, j->a.dim * sizeof *row);
+    }
 }
 
 static void pair_task(void *context, uint32_t task, uint32_t thread)
 {
     const backward_job *j = context;
     const pair at = j->wave[task / j->a.n_kv_heads];
-    const tern_range queries = tokens_of(&j->a, at.queries), keys = tokens_of(&j->a, at.keys);
+    const tern_range queries = tokens_of(&j->a, at.queries);
+    const tern_cpu_rows *dk = &j->a.op->in[7], *dv = &j->a.op->in[8];
+    part p = open_part(j, task % j->a.n_kv_heads, tokens_of(&j->a, at.keys), thread);
+    copy_keys(j, &p, dk, p.dk, false);
+    copy_keys(j, &p, dv, p.dv, false);
     for (uint32_t first = queries.first; first < queries.end; first += j->a.block_tokens) {
         const uint32_t left = queries.end - first, n = left < j->a.block_tokens ? left : j->a.block_tokens;
-        run_part(j, task % j->a.n_kv_heads, keys, (tern_range){first, first + n}, thread);
+        p.tokens = (tern_range){first, first + n};
+        run_part(j, &p);
     }
+    copy_keys(j, &p, dk, p.dk, true);
+    copy_keys(j, &p, dv, p.dv, true);
 }
 
 void tern_cpu__attention_rows_backward(tern_cpu_step *step, const tern_cpu_op *op)
@@ -251,8 +279,8 @@ void tern_cpu__attention_rows_backward(tern_cpu_step *step, const tern_cpu_op *o
     backward_job j = open_job(step, op);
     tern_pool *pool = step->cpu->pool;
     tern_pool_for(pool, j.a.n, start_row, &j);
-    tern_attention_rows__pack(&j.a, 1, j.a.k_panels);
-    tern_attention_rows__pack(&j.a, 2, j.a.v_panels);
+    tern_attention_rows__pack(&j.a, 1, j.a.k_panels, j.a.k_rows);
+    tern_attention_rows__pack(&j.a, 2, j.a.v_panels, NULL);
     make_waves(&j);
     for (uint32_t wave = 0, first = 0; wave < j.n_waves; first = j.wave_at[wave++]) {
         j.wave = j.pairs + first;

@@ -27,7 +27,7 @@ static void scale_row(void *context, uint32_t t, uint32_t thread)
     const tern_rows_job *j = context;
     const float *x = tern_rows__at(&j->op->in[0], t), factor = j->op->op->scale;
     float *y = target(j, t, thread);
-    for (uint32_t c = 0; c < j->op->in_cols; c++) y[c] = x[c] * factor;
+    for (uint32_t c = 0, n = j->op->in_cols; c < n; c++) y[c] = x[c] * factor;
     add_residual(j, t, y);
 }
 

@@ -2,6 +2,7 @@
 #include "backend/gpu/attention.h"
 #include "backend/gpu/gradient.h"
 #include "backend/gpu/linear.h"
+#include "graph/training.h"
 #include "support/op_case.h"
 #include "support/test.h"
 #include "support/training_case.h"
@@ -220,6 +221,29 @@ static void choose_lowered(const tern_gpu_caps *caps, uint32_t cols, tern_dtype 
     test_case_close(&c);
 }
 
+/* A weight of 8192 elements, in codes or blended, by both optimisers. */
+static void choose_updates(const tern_gpu_caps *caps)
+{
+    const float scales[64] = {0};
+    tern_config config = {0};
+    tern_gpu_program program;
+    tern_graph graph;
+    tern_error err = {0};
+    for (int i = 0; i < 4; i++) {
+        const tern_weight w = {.encoding = tern_encoding_by_name(i < 2 ? "i2_s" : "f32"), .rows = 64, .cols = 128,
+                               .trained = true, .row_scales = i < 2 ? scales : NULL};
+        const tern_graph_update update = {.weight = &w, .has_master = true,
+                                          .optimizer = i % 2 ? TERN_OPTIMIZER_ADAMW : TERN_OPTIMIZER_SGD};
+        for (int phase = TERN_GRAPH_NORMS; phase <= TERN_GRAPH_UPDATE; phase++) {
+            assert_ok(tern_graph_build_updates(&graph, &config, &update, 1, (tern_graph_phase)phase, true, &err), err);
+            assert_ok(tern_gpu_lower(&program, &graph, caps, &err), err);
+            for (size_t k = 0; k < program.n; k++) choose(program.dispatches[k].pipeline);
+            tern_gpu_program_deinit(&program);
+            tern_graph_deinit(&graph);
+        }
+    }
+}
+
 static void choose_all(void)
 {
     static const uint32_t subgroups[] = {0, 4, 8, 16, 32, 64}, bytes[] = {4096, 16384, 32768, 49152},
@@ -241,6 +265,7 @@ static void choose_all(void)
         choose_attention(&caps);
         if (caps.workgroup_bytes == 49152) choose_gradients(&caps);
         if (caps.workgroup_bytes < 16384) continue;
+        choose_updates(&caps);
         choose_trained(&caps, 256);
         choose_trained(&caps, 65);
         if (caps.workgroup_bytes > 16384) continue;

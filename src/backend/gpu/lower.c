@@ -89,7 +89,7 @@ tern_status tern_gpu__unsupported(const tern_graph *graph, const tern_op *op, co
                      tern_op_name(op->kind), name, why);
 }
 
-static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *err)
+static tern_status lower_kind(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     switch (op->kind) {
     case TERN_OP_LINEAR: return tern_gpu__lower_linear(p, op, err);
@@ -124,6 +124,32 @@ static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *
     case TERN_OP_COUNT: break;
     }
     return tern_gpu__unsupported(p->graph, op, "no kernel", err);
+}
+
+/* The op's dispatches, from `first` on. */
+static tern_status check_bindings(const tern_gpu_program *p, const tern_op *op, size_t first, tern_error *err)
+{
+    for (size_t k = first; k < p->n; k++) {
+        const tern_gpu_dispatch *d = &p->dispatches[k];
+        for (uint32_t i = 0; i < d->n_bindings; i++) {
+            const tern_gpu_range *range = &d->bindings[i];
+            if (range->bytes <= p->caps->max_binding) continue;
+            return tern_fail(err, TERN_UNSUPPORTED,
+                             "gpu: op %s: %s takes %llu bytes in one binding: at most %llu expected; fewer tokens in a "
+                             "step (--batch, --seq), or --backend cpu",
+                             tern_op_name(op->kind),
+                             range->value < p->graph->n_values ? p->graph->values[range->value].name : "its scratch",
+                             (unsigned long long)range->bytes, (unsigned long long)p->caps->max_binding);
+        }
+    }
+    return TERN_OK;
+}
+
+static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *err)
+{
+    size_t first = p->n;
+    TERN_TRY(lower_kind(p, op, err));
+    return check_bindings(p, op, first, err);
 }
 
 tern_status tern_gpu_lower(tern_gpu_program *program, const tern_graph *graph, const tern_gpu_caps *caps, tern_error *err)

@@ -40,15 +40,23 @@ static const char *doubtful(tern_vulkan *vk, const tern_gpu_program *program, ui
     return name;
 }
 
-static void mark(tern_vulkan *vk, const tern_gpu_program *program, uint32_t op, uint8_t as)
+/* What is now known of the op's kernels: proven are those that ran. */
+static void mark(tern_vulkan *vk, const tern_gpu_program *program, uint32_t op, const bool *proven)
 {
     pthread_mutex_lock(&vk->lock);
     for (size_t k = 0; k < program->n; k++) {
         uint8_t *known = &vk->proven[program->dispatches[k].pipeline];
-        if (program->dispatches[k].op == op && *known != PROVEN) *known = as;
+        if (program->dispatches[k].op == op && *known != PROVEN) *known = CANNOT_TELL;
     }
-    if (as == PROVEN) save(vk);
+    for (size_t i = 0; i < TERN_GPU_PIPELINE_COUNT; i++)
+        if (proven[i]) vk->proven[i] = PROVEN;
+    save(vk);
     pthread_mutex_unlock(&vk->lock);
+}
+
+void tern_vulkan__pipelines_of(const tern_prepared *prepared, bool *used)
+{
+    for (size_t k = 0; k < prepared->program.n; k++) used[prepared->program.dispatches[k].pipeline] = true;
 }
 
 static tern_status wrong(const tern_vulkan *vk, const char *kernel, const char *what, tern_error *err)
@@ -65,16 +73,18 @@ static tern_status try_op(tern_vulkan *vk, const tern_prepared *prepared, uint32
     const tern_graph *graph = prepared->graph;
     const char *kernel = doubtful(vk, &prepared->program, op);
     char what[256];
-    tern_vulkan_side device = {.backend = &vk->base, .prepare = prepare, .weights = bindings};
+    bool used[TERN_GPU_PIPELINE_COUNT] = {false};
+    tern_vulkan_side device = {.backend = &vk->base, .prepare = prepare, .weights = bindings, .used = used};
     tern_vulkan_side host = {.backend = cpu, .prepare = cpu->prepare, .apart = true};
     tern_status status = tern_vulkan__try_op(graph, &graph->ops[op], &device, &host, what, sizeof what, err);
     if (status == TERN_UNSUPPORTED || status == TERN_OUT_OF_MEMORY) {
-        mark(vk, &prepared->program, op, CANNOT_TELL);
+        memset(used, 0, sizeof used);
+        mark(vk, &prepared->program, op, used);
         return TERN_OK;
     }
     if (status != TERN_OK) return status;
     if (what[0]) return wrong(vk, kernel, what, err);
-    mark(vk, &prepared->program, op, PROVEN);
+    mark(vk, &prepared->program, op, used);
     return TERN_OK;
 }
 

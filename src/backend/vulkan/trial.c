@@ -10,7 +10,7 @@ enum { MOST_TOKENS = 19, MOST_OUTPUTS = 3 };
 static tern_status trial_open(tern_vulkan_trial *t, const tern_graph *graph, const tern_op *op, tern_error *err)
 {
     size_t n = graph->n_values + 1;
-    *t = (tern_vulkan_trial){.from = graph, .op = op, .graph = *graph, .rng = {.state = 20250501}};
+    *t = (tern_vulkan_trial){.from = graph, .graph = *graph, .made = TERN_NO_VALUE, .rng = {.state = 20250501}};
     t->n_tokens = graph->max_tokens < MOST_TOKENS ? graph->max_tokens : MOST_TOKENS;
     t->n_outputs = graph->max_outputs < MOST_OUTPUTS ? graph->max_outputs : MOST_OUTPUTS;
     if (t->n_outputs > t->n_tokens) t->n_outputs = t->n_tokens;
@@ -30,6 +30,7 @@ static tern_status trial_open(tern_vulkan_trial *t, const tern_graph *graph, con
     }
     t->graph.values = t->values;
     t->graph.n_values = n;
+    TERN_TRY(tern_vulkan__trial_shrink(t, op, err));
     return tern_vulkan__trial_inputs(t, err);
 }
 
@@ -39,16 +40,29 @@ static void trial_deinit(tern_vulkan_trial *t)
     tern_free(t->contents);
     tern_free(t->values);
     tern_free(t->params);
+    tern_free(t->weight_data);
+    tern_free(t->weight_scales);
 }
 
-/* The op itself, or the two that it was made of. */
+/* The op itself, or the two that it was made of; after one that makes a weight, a look at some of its rows. */
 static void choose_ops(const tern_vulkan_trial *t, tern_vulkan_side *s)
 {
-    const tern_op *op = t->op;
+    const tern_op *op = &t->op;
     s->ops[0] = *op;
     s->graph = t->graph;
     s->graph.ops = s->ops;
     s->graph.n_ops = 1;
+    if (t->made != TERN_NO_VALUE) {
+        s->ops[1] = (tern_op){.kind = TERN_OP_EMBED,
+                              .layer = op->layer,
+                              .n_in = 2,
+                              .in = {{.value = t->made, .cols = t->weight.cols},
+                                     {.value = t->from->params[TERN_PARAM_IDS]}},
+                              .out = {.value = (uint32_t)t->from->n_values, .cols = t->weight.cols},
+                              .residual = {.value = TERN_NO_VALUE},
+                              .gain = {.value = TERN_NO_VALUE}};
+        s->graph.n_ops = 2;
+    }
     if (!s->apart) return;
     if (op->kind == TERN_OP_LINEAR && op->gain.value != TERN_NO_VALUE) {
         tern_view between = {.value = (uint32_t)t->from->n_values, .cols = op->in[0].cols};
@@ -84,7 +98,7 @@ static tern_status make(const tern_vulkan_trial *t, tern_vulkan_side *s, uint32_
     tern_backend *b = s->backend;
     const tern_value *v = &t->values[i];
     if (s->bindings[i].buffer || v->kind == TERN_VALUE_PARAM) return TERN_OK;
-    if (v->kind == TERN_VALUE_WEIGHT && s->weights) {
+    if (v->kind == TERN_VALUE_WEIGHT && s->weights && i != t->made) {
         s->bindings[i] = s->weights[i];
         return TERN_OK;
     }
@@ -92,7 +106,7 @@ static tern_status make(const tern_vulkan_trial *t, tern_vulkan_side *s, uint32_
     else TERN_TRY(b->buffer_create(b, v->bytes, &s->owned[i], err));
     s->bindings[i].buffer = s->owned[i];
     if (!t->contents[i]) return TERN_OK;
-    return b->buffer_write(b, s->owned[i], 0, t->contents[i], v->bytes, err);
+    return b->buffer_write(b, s->owned[i], 0, t->contents[i], tern_vulkan__trial_bytes(t, v), err);
 }
 
 static tern_status make_params(const tern_vulkan_trial *t, tern_vulkan_side *s, tern_error *err)
@@ -126,11 +140,10 @@ static tern_status make_values(const tern_vulkan_trial *t, tern_vulkan_side *s, 
 
 static tern_status read_results(const tern_vulkan_trial *t, tern_vulkan_side *s, tern_error *err)
 {
-    for (uint32_t i = 0; i < t->from->n_values; i++) {
+    for (uint32_t i = 0; i <= t->from->n_values; i++) {
         const tern_value *v = &t->values[i];
         if (!tern_vulkan__trial_writes(t, i)) continue;
-        bool all = v->kind == TERN_VALUE_CACHE || v->dtype == TERN_DTYPE_Q8 || t->op->kind == TERN_OP_SAMPLE;
-        uint64_t bytes = all ? v->bytes : (uint64_t)tern_vulkan__trial_rows(t, v) * v->cols * 4;
+        uint64_t bytes = t->op.kind == TERN_OP_SAMPLE ? v->bytes : tern_vulkan__trial_bytes(t, v);
         s->results[i] = tern_alloc(bytes);
         if (!s->results[i]) return tern_fail_alloc(err, bytes);
         TERN_TRY(s->backend->buffer_read(s->backend, s->bindings[i].buffer, 0, s->results[i], bytes, err));
@@ -145,6 +158,7 @@ static tern_status run_side(const tern_vulkan_trial *t, tern_vulkan_side *s, ter
     for (size_t k = 0; k < s->graph.n_ops; k++) TERN_TRY(b->supports(b, &s->graph, &s->ops[k], err));
     TERN_TRY(make_values(t, s, err));
     TERN_TRY(s->prepare(b, &s->graph, s->bindings, &s->prepared, err));
+    if (s->used) tern_vulkan__pipelines_of(s->prepared, s->used);
     TERN_TRY(b->run(b, s->prepared, 1, err));
     TERN_TRY(b->wait(b, err));
     return read_results(t, s, err);
@@ -156,7 +170,7 @@ static void close_side(const tern_vulkan_trial *t, tern_vulkan_side *s)
     if (s->prepared) b->prepared_free(b, s->prepared);
     for (size_t i = 0; s->owned && i < t->from->n_values + 2; i++)
         if (s->owned[i]) b->buffer_free(b, s->owned[i]);
-    for (size_t i = 0; s->results && i < t->from->n_values; i++) tern_free(s->results[i]);
+    for (size_t i = 0; s->results && i <= t->from->n_values; i++) tern_free(s->results[i]);
     tern_free(s->owned);
     tern_free(s->bindings);
     tern_free(s->results);
@@ -165,7 +179,7 @@ static void close_side(const tern_vulkan_trial *t, tern_vulkan_side *s)
 /* What SAMPLE must give on these logits: the place of the largest. */
 static tern_status expect_sample(const tern_vulkan_trial *t, tern_vulkan_side *s, tern_error *err)
 {
-    const tern_op *op = t->op;
+    const tern_op *op = &t->op;
     const float *logits = (const float *)(const void *)t->contents[op->in[0].value];
     uint32_t *tokens, best = 0;
     s->results = tern_calloc(t->from->n_values + 1, sizeof(uint8_t *));

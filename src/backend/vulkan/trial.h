@@ -11,10 +11,15 @@ typedef tern_status (*tern_vulkan_prepare_fn)(tern_backend *b, const tern_graph 
 
 typedef struct tern_vulkan_trial {
     const tern_graph *from;
-    const tern_op *op;
+    tern_op op;         /* with rows from the first on, and fewer of large states */
     tern_graph graph;   /* of that op alone */
-    tern_value *values; /* from's, each at offset 0, and one more: what lies between the two ops of a fused one */
+    tern_value *values; /* from's, each at offset 0, and one more: what lies between the two ops of a fused one, or the
+                         * rows that are looked up in a weight which the op has made */
     uint8_t **contents; /* [n_values] of what the op reads; NULL: zeros, or a weight */
+    uint32_t made;      /* the weight that it writes, or TERN_NO_VALUE */
+    tern_weight weight; /* which is then this one: some of its rows, copied */
+    uint8_t *weight_data;
+    float *weight_scales;
     uint8_t *params;
     uint32_t n_tokens, n_outputs;
     tern_rng rng;
@@ -31,7 +36,8 @@ typedef struct tern_vulkan_side {
     tern_binding *bindings;
     tern_buffer **owned; /* [n_values + 1] */
     tern_prepared *prepared;
-    uint8_t **results; /* [n_values] of the values that the op writes */
+    uint8_t **results; /* [n_values + 1] of the values that the op writes */
+    bool *used;        /* [TERN_GPU_PIPELINE_COUNT] set where a pipeline ran; NULL on the host */
 } tern_vulkan_side;
 
 /* Runs `op` of `graph` on both and compares. *what is empty, or says where the device is wrong. Errors: OUT_OF_MEMORY
@@ -39,8 +45,19 @@ typedef struct tern_vulkan_side {
 tern_status tern_vulkan__try_op(const tern_graph *graph, const tern_op *op, tern_vulkan_side *device,
                                 tern_vulkan_side *host, char *what, size_t n_what, tern_error *err);
 
+/* selftest.c: sets used[i] for each pipeline of a graph prepared on the device. */
+void tern_vulkan__pipelines_of(const tern_prepared *prepared, bool *used);
+/* trial_shrink.c: gives the trial an op of few rows, with a weight of its own where the op writes one. */
+tern_status tern_vulkan__trial_shrink(tern_vulkan_trial *t, const tern_op *op, tern_error *err);
 /* trial_inputs.c: fills contents and params. */
 tern_status tern_vulkan__trial_inputs(tern_vulkan_trial *t, tern_error *err);
+/* trial_training.c: those of training. */
+void tern_vulkan__trial_state(tern_vulkan_trial *t, const tern_value *v, uint8_t *to);
+void tern_vulkan__trial_training(tern_vulkan_trial *t);
+uint32_t *tern_vulkan__trial_param(tern_vulkan_trial *t, tern_param which); /* NULL: the graph has none */
+float tern_vulkan__trial_number(tern_vulkan_trial *t);                      /* in -1 .. 1 */
+/* Bytes of a value that a trial touches. */
+uint64_t tern_vulkan__trial_bytes(const tern_vulkan_trial *t, const tern_value *v);
 /* trial_compare.c */
 void tern_vulkan__trial_compare(const tern_vulkan_trial *t, uint8_t *const *got, uint8_t *const *want, char *what,
                                 size_t n_what);

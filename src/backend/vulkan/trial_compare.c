@@ -5,6 +5,7 @@
 
 #include "backend/vulkan/trial.h"
 #include "base/half.h"
+#include "ops/ref/update.h"
 
 /* Of the largest magnitude in a row. Sums in another order differ by far less, garbage by far more; int8 that are
  * rounded the other way show in all that is computed from them. */
@@ -13,6 +14,7 @@ static double tolerance_of(const tern_op *op)
     switch (op->kind) {
     case TERN_OP_EMBED:
     case TERN_OP_ADD:
+    case TERN_OP_EMBED_BACKWARD:
     case TERN_OP_GATHER:
     case TERN_OP_KV_WRITE:
     case TERN_OP_SAMPLE: return 0;
@@ -41,8 +43,11 @@ static bool differ(rows *r, uint64_t row, uint32_t col, double got, double want,
 
 static float element(const uint8_t *bytes, tern_dtype dtype, uint64_t i)
 {
-    return dtype == TERN_DTYPE_F16 ? tern_f16_to_f32(((const uint16_t *)(const void *)bytes)[i])
-                                   : ((const float *)(const void *)bytes)[i];
+    switch (dtype) {
+    case TERN_DTYPE_F16: return tern_f16_to_f32(((const uint16_t *)(const void *)bytes)[i]);
+    case TERN_DTYPE_BF16: return tern_bf16_to_f32(((const uint16_t *)(const void *)bytes)[i]);
+    default: return ((const float *)(const void *)bytes)[i];
+    }
 }
 
 static bool floats_differ(rows *r, const uint8_t *got, const uint8_t *want, uint64_t n_rows, uint32_t cols,
@@ -82,14 +87,33 @@ static bool q8_differ(rows *r, const uint8_t *got, const uint8_t *want, uint64_t
     return false;
 }
 
+/* Moments in 8 bits: codes may be one off, then the scales of the blocks. */
+static bool blocks_differ(rows *r, const uint8_t *got, const uint8_t *want)
+{
+    const tern_value *v = r->value;
+    uint64_t n_blocks = ((uint64_t)v->n_rows * v->cols + TERN_STATE_BLOCK - 1) / TERN_STATE_BLOCK,
+             n = n_blocks * TERN_STATE_BLOCK;
+    for (uint64_t i = 0; i < n; i++) {
+        double a = v->dtype == TERN_DTYPE_M8 ? (int8_t)got[i] : got[i],
+               b = v->dtype == TERN_DTYPE_M8 ? (int8_t)want[i] : want[i];
+        if (differ(r, i / v->cols, (uint32_t)(i % v->cols), a, b, 1)) return true;
+    }
+    for (uint64_t i = 0; i < n_blocks; i++) {
+        double a = (double)((const float *)(const void *)(got + n))[i],
+               b = (double)((const float *)(const void *)(want + n))[i];
+        if (differ(r, i, v->cols, a, b, 1e-4 * b)) return true;
+    }
+    return false;
+}
+
 bool tern_vulkan__trial_writes(const tern_vulkan_trial *t, uint32_t i)
 {
-    const tern_op *op = t->op;
-    if (op->out.value == i) return true;
-    bool rotates = op->kind == TERN_OP_ROPE_KV && op->in[0].value == i;
-    bool reads = false;
-    for (uint32_t k = 0; k < op->n_in; k++) reads |= op->in[k].value == i;
-    return rotates || (reads && t->values[i].kind == TERN_VALUE_CACHE);
+    const tern_op *op = &t->op;
+    if (i == t->from->n_values) return t->made != TERN_NO_VALUE;
+    if (t->values[i].kind == TERN_VALUE_PARAM || t->values[i].kind == TERN_VALUE_WEIGHT) return false;
+    bool writes = op->out.value == i;
+    for (uint32_t k = 0; k < op->n_in; k++) writes |= op->in[k].value == i && tern_op_writes(op, k);
+    return writes;
 }
 
 uint32_t tern_vulkan__trial_rows(const tern_vulkan_trial *t, const tern_value *v)
@@ -101,17 +125,19 @@ void tern_vulkan__trial_compare(const tern_vulkan_trial *t, uint8_t *const *got,
                                 size_t n_what)
 {
     what[0] = 0;
-    for (uint32_t i = 0; i < t->from->n_values && !what[0]; i++) {
+    for (uint32_t i = 0; i <= t->from->n_values && !what[0]; i++) {
         const tern_value *v = &t->values[i];
         if (!got[i] || !want[i]) continue;
         rows r = {.trial = t, .value = v, .what = what, .n_what = n_what};
         uint64_t n_rows = tern_vulkan__trial_rows(t, v);
         uint32_t cols = v->cols;
         if (v->kind == TERN_VALUE_CACHE) {
-            cols = t->op->head_dim;
+            cols = t->op.head_dim;
             n_rows = v->bytes / (v->dtype == TERN_DTYPE_F16 ? 2 : 4) / cols;
         }
+        if (v->kind == TERN_VALUE_STATE) n_rows = v->n_rows;
         if (v->dtype == TERN_DTYPE_Q8) q8_differ(&r, got[i], want[i], n_rows);
-        else floats_differ(&r, got[i], want[i], n_rows, cols, tolerance_of(t->op));
+        else if (v->dtype == TERN_DTYPE_M8 || v->dtype == TERN_DTYPE_V8) blocks_differ(&r, got[i], want[i]);
+        else floats_differ(&r, got[i], want[i], n_rows, cols, v->dtype == TERN_DTYPE_BF16 ? 1e-2 : tolerance_of(&t->op));
     }
 }

@@ -8,21 +8,21 @@
 
 enum { FIRST_POSITION = 40 };
 
-static float number(tern_vulkan_trial *t)
+float tern_vulkan__trial_number(tern_vulkan_trial *t)
 {
     return 2 * tern_rng_f32(&t->rng) - 1;
 }
 
 static void fill_f32(tern_vulkan_trial *t, float *x, uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++) x[i] = number(t);
+    for (uint64_t i = 0; i < n; i++) x[i] = tern_vulkan__trial_number(t);
     if (n > 7)
         x[tern_rng_below(&t->rng, (uint32_t)(n < UINT32_MAX ? n : UINT32_MAX))] = 9; /* one that stands out, alone */
 }
 
 static void fill_f16(tern_vulkan_trial *t, uint16_t *x, uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++) x[i] = tern_f32_to_f16(number(t));
+    for (uint64_t i = 0; i < n; i++) x[i] = tern_f32_to_f16(tern_vulkan__trial_number(t));
 }
 
 static void fill_q8(tern_vulkan_trial *t, const tern_value *v, uint8_t *bytes)
@@ -45,13 +45,13 @@ static void fill_q8(tern_vulkan_trial *t, const tern_value *v, uint8_t *bytes)
 static void fill_rotations(tern_vulkan_trial *t, float *x, uint64_t n)
 {
     for (uint64_t i = 0; i + 1 < n; i += 2) {
-        float angle = 3.1f * number(t);
+        float angle = 3.1f * tern_vulkan__trial_number(t);
         x[i] = cosf(angle);
         x[i + 1] = sinf(angle);
     }
 }
 
-static uint64_t used_bytes(const tern_vulkan_trial *t, const tern_value *v)
+uint64_t tern_vulkan__trial_bytes(const tern_vulkan_trial *t, const tern_value *v)
 {
     bool rows = v->kind == TERN_VALUE_ACTIVATION || v->kind == TERN_VALUE_OUTPUT;
     return rows && v->dtype != TERN_DTYPE_Q8 ? (uint64_t)tern_vulkan__trial_rows(t, v) * v->cols * 4 : v->bytes;
@@ -61,17 +61,18 @@ static tern_status fill(tern_vulkan_trial *t, uint32_t i, tern_error *err)
 {
     const tern_value *v = &t->values[i];
     if (t->contents[i] || v->kind == TERN_VALUE_WEIGHT || v->kind == TERN_VALUE_PARAM) return TERN_OK;
-    uint64_t bytes = used_bytes(t, v);
-    uint8_t *to = t->contents[i] = tern_calloc(v->bytes, 1);
-    if (!to) return tern_fail_alloc(err, v->bytes);
-    if (v->kind == TERN_VALUE_CONSTANT) fill_rotations(t, (float *)(void *)to, bytes / 4);
+    uint64_t bytes = tern_vulkan__trial_bytes(t, v);
+    uint8_t *to = t->contents[i] = tern_calloc(bytes, 1);
+    if (!to) return tern_fail_alloc(err, bytes);
+    if (v->kind == TERN_VALUE_STATE) tern_vulkan__trial_state(t, v, to);
+    else if (v->kind == TERN_VALUE_CONSTANT) fill_rotations(t, (float *)(void *)to, bytes / 4);
     else if (v->dtype == TERN_DTYPE_Q8) fill_q8(t, v, to);
     else if (v->dtype == TERN_DTYPE_F16) fill_f16(t, (uint16_t *)(void *)to, bytes / 2);
     else fill_f32(t, (float *)(void *)to, bytes / 4);
     return TERN_OK;
 }
 
-static uint32_t *param(tern_vulkan_trial *t, tern_param which)
+uint32_t *tern_vulkan__trial_param(tern_vulkan_trial *t, tern_param which)
 {
     uint32_t value = t->graph.params[which];
     return value == TERN_NO_VALUE ? NULL : (uint32_t *)(void *)(t->params + t->from->values[value].offset);
@@ -80,8 +81,8 @@ static uint32_t *param(tern_vulkan_trial *t, tern_param which)
 /* Physical pages of the caches: no more than the op's have, in reverse so that logical and physical ones differ. */
 static void fill_pages(tern_vulkan_trial *t)
 {
-    const tern_op *op = t->op;
-    uint32_t n = t->graph.max_pages, *pages = param(t, TERN_PARAM_PAGES);
+    const tern_op *op = &t->op;
+    uint32_t n = t->graph.max_pages, *pages = tern_vulkan__trial_param(t, TERN_PARAM_PAGES);
     for (uint32_t i = 0; i < op->n_in; i++) {
         const tern_value *v = &t->values[op->in[i].value];
         uint64_t page_bytes =
@@ -94,12 +95,15 @@ static void fill_pages(tern_vulkan_trial *t)
 
 static void fill_params(tern_vulkan_trial *t)
 {
-    uint32_t *counts = param(t, TERN_PARAM_COUNTS), *positions = param(t, TERN_PARAM_POSITIONS),
-             *outputs = param(t, TERN_PARAM_OUTPUTS);
-    int32_t *ids = (int32_t *)(void *)param(t, TERN_PARAM_IDS);
+    uint32_t *counts = tern_vulkan__trial_param(t, TERN_PARAM_COUNTS), *positions = tern_vulkan__trial_param(t, TERN_PARAM_POSITIONS),
+             *outputs = tern_vulkan__trial_param(t, TERN_PARAM_OUTPUTS);
+    int32_t *ids = (int32_t *)(void *)tern_vulkan__trial_param(t, TERN_PARAM_IDS);
     uint32_t room = t->graph.max_pages * TERN_PAGE_SIZE,
              first = FIRST_POSITION + t->n_tokens <= room ? FIRST_POSITION : 0;
-    uint32_t n_ids = t->op->kind == TERN_OP_EMBED ? t->values[t->op->in[0].value].weight->rows : 1;
+    uint32_t n_ids = 1;
+    if (t->op.kind == TERN_OP_EMBED) n_ids = t->values[t->op.in[0].value].weight->rows;
+    if (t->op.kind == TERN_OP_EMBED_BACKWARD) n_ids = t->values[t->op.in[2].value].n_rows;
+    if (t->made != TERN_NO_VALUE) n_ids = t->weight.rows;
     counts[0] = t->n_tokens;
     counts[1] = t->n_outputs;
     for (uint32_t i = 0; i < t->n_tokens; i++) {
@@ -108,13 +112,14 @@ static void fill_params(tern_vulkan_trial *t)
     }
     for (uint32_t i = 0; i < t->n_outputs; i++) outputs[i] = t->n_tokens - 1 - i;
     fill_pages(t);
-    tern_sample_params *sampler = (tern_sample_params *)(void *)param(t, TERN_PARAM_SAMPLER);
+    tern_vulkan__trial_training(t);
+    tern_sample_params *sampler = (tern_sample_params *)(void *)tern_vulkan__trial_param(t, TERN_PARAM_SAMPLER);
     if (sampler) *sampler = (tern_sample_params){.n_wanted = 2, .top_k = 1, .temperature = 1, .top_p = 1};
 }
 
 tern_status tern_vulkan__trial_inputs(tern_vulkan_trial *t, tern_error *err)
 {
-    const tern_op *op = t->op;
+    const tern_op *op = &t->op;
     for (uint32_t i = 0; i < op->n_in; i++) TERN_TRY(fill(t, op->in[i].value, err));
     if (op->residual.value != TERN_NO_VALUE) TERN_TRY(fill(t, op->residual.value, err));
     t->params = tern_calloc(t->graph.param_bytes, 1);

@@ -1,0 +1,74 @@
+/* An op made small enough to be tried in a moment: views from the first row on, large states cut to some rows, a copy of
+ * some rows of a weight that it writes. */
+#include <string.h>
+
+#include "backend/vulkan/trial.h"
+#include "base/alloc.h"
+#include "quant/encoding.h"
+
+enum { MOST_BYTES = 4 << 20 /* of a state in F32 */, LEAST_ROWS = 256 };
+
+static uint32_t some_rows(uint32_t n_rows, uint32_t cols)
+{
+    uint64_t most = (uint64_t)MOST_BYTES / ((uint64_t)cols * 4) / LEAST_ROWS * LEAST_ROWS;
+    if (most < LEAST_ROWS) most = LEAST_ROWS;
+    return n_rows < most ? n_rows : (uint32_t)most;
+}
+
+/* A copy, or zeros where there is nothing yet; NULL when memory is out. */
+static void *copied(const void *from, size_t bytes)
+{
+    void *made = tern_calloc(bytes, 1);
+    if (made && from) memcpy(made, from, bytes);
+    return made;
+}
+
+/* The weight that the op writes becomes the trial's own. */
+static tern_status take_weight(tern_vulkan_trial *t, uint32_t value, tern_error *err)
+{
+    tern_value *v = &t->values[value];
+    t->made = value;
+    t->weight = *v->weight;
+    t->weight.rows = some_rows(v->weight->rows, v->weight->cols);
+    TERN_TRY(tern_encoding_bytes(v->weight->encoding, t->weight.rows, t->weight.cols, &t->weight.bytes, err));
+    if (t->weight.bytes > v->weight->bytes) t->weight.bytes = v->weight->bytes;
+    t->weight.data = t->weight_data = copied(v->weight->data, t->weight.bytes);
+    if (!t->weight_data) return tern_fail_alloc(err, t->weight.bytes);
+    if (v->weight->row_scales) {
+        t->weight.row_scales = t->weight_scales = copied(v->weight->row_scales, t->weight.rows * sizeof(float));
+        if (!t->weight_scales) return tern_fail_alloc(err, t->weight.rows * sizeof(float));
+    }
+    v->weight = &t->weight;
+    v->bytes = t->weight.bytes;
+    t->values[t->from->n_values] =
+        (tern_value){.kind = TERN_VALUE_ACTIVATION,
+                     .dtype = TERN_DTYPE_F32,
+                     .cols = t->weight.cols,
+                     .bytes = tern_row_bytes(TERN_DTYPE_F32, t->weight.cols, t->graph.max_tokens),
+                     .name = "rows of the weight"};
+    return TERN_OK;
+}
+
+static void shrink_state(tern_vulkan_trial *t, uint32_t value)
+{
+    tern_value *v = &t->values[value];
+    if (v->kind != TERN_VALUE_STATE) return;
+    v->n_rows = some_rows(v->n_rows, v->cols);
+    v->bytes = tern_row_bytes(v->dtype, v->cols, v->n_rows);
+}
+
+tern_status tern_vulkan__trial_shrink(tern_vulkan_trial *t, const tern_op *op, tern_error *err)
+{
+    tern_op *own = &t->op;
+    *own = *op;
+    own->out.first_row = own->residual.first_row = 0;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        own->in[i].first_row = 0;
+        shrink_state(t, op->in[i].value);
+    }
+    if (op->kind == TERN_OP_LINEAR_DW) own->in[0].cols = t->values[op->in[2].value].n_rows;
+    if (op->kind == TERN_OP_REQUANTIZE) return take_weight(t, op->out.value, err);
+    if (op->kind == TERN_OP_UPDATE && t->values[op->in[0].value].kind == TERN_VALUE_WEIGHT)
+        return take_weight(t, op->in[0].value, err);
+    return TERN_OK;
+}

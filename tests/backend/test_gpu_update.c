@@ -3,6 +3,7 @@
 
 #include "support/op_case.h"
 #include "support/simulated.h"
+#include "support/spirv.h"
 #include "support/update_case.h"
 
 static tern_rng rng;
@@ -69,10 +70,88 @@ static void large_tensors(void **state)
     }
 }
 
+#if TERN_VULKAN
+static tern_backend *open_simulated(uint64_t max_binding)
+{
+    const tern_gpu_caps caps = {.workgroup_bytes = 16384, .workgroup_invocations = 128, .max_groups = 65535,
+                                .max_binding = max_binding, .binding_alignment = 256};
+    tern_error err = {0};
+    tern_backend *backend = NULL;
+    assert_ok(test_simulated_open(&backend, &caps, &err), err);
+    return backend;
+}
+
+/* On a device whose floats are as bad as they may be: what is held and corrected does not show it. */
+static void bad_floats(void **state)
+{
+    (void)state;
+    tern_backend *backend = open_simulated(128 << 20);
+    spirv_sloppy = true;
+    for (int round = 0; round < (test_quick() ? 6 : 30); round++) {
+        update_case c = update_case_any(&rng);
+        c.rows = c.kind == UPDATE_TERNARY ? 16 : 3;
+        c.cols = (c.cols + 7) / 8 * 8;
+        compare_on(&c, backend, 0, 0);
+    }
+    spirv_sloppy = false;
+    backend->close(backend);
+}
+
+/* Small bindings: tensors in chunks, codes in slices, sums of chunks. */
+static void in_slices(void **state)
+{
+    (void)state;
+    enum { MAX_BINDING = 65536 };
+    tern_backend *backend = open_simulated(MAX_BINDING);
+    for (int i = 0; i < 3; i++) {
+        const update_case c = {.kind = (update_kind)i, .rows = i == 1 ? 2000 : 120, .cols = 128, .n_steps = 1,
+                               .w = i == 1 ? TERN_DTYPE_F32 : TERN_DTYPE_BF16, .m = TERN_DTYPE_M8,
+                               .v = i == 2 ? TERN_DTYPE_V8 : TERN_DTYPE_BF16, .clamp = i == 1 ? 1.5f : 0,
+                               .optimizer = i == 1 ? TERN_OPTIMIZER_SGD : TERN_OPTIMIZER_ADAMW, .clip = 1,
+                               .blend = 0.25f, .seed = 3};
+        const float scales[2000] = {0};
+        const tern_weight w = {.encoding = tern_encoding_by_name("i2_s"), .rows = c.rows, .cols = c.cols,
+                               .row_scales = scales};
+        const tern_gpu_caps caps = {.max_binding = MAX_BINDING};
+        tern_gpu_layout layout = {0};
+        tern_error err = {0};
+        if (i == 1) assert_ok(tern_gpu_layout_of(&layout, &w, &caps, &err), err);
+        if (i == 1) assert_true(layout.n_slices == 2);
+        compare_on(&c, backend, layout.slice_rows, layout.slice_bytes);
+    }
+    backend->close(backend);
+}
+#endif
+
+/* A dense weight that is trained has to lie as it is read; the message says what would help. */
+static void refused(const char *encoding, uint32_t rows, uint32_t cols, const char *expected)
+{
+    const tern_gpu_caps caps = {.max_binding = 128 << 20};
+    const tern_weight w = {.encoding = tern_encoding_by_name(encoding), .rows = rows, .cols = cols, .trained = true,
+                           .name = "w"};
+    tern_gpu_layout layout;
+    tern_error err = {0};
+    assert_int_equal(tern_gpu_layout_of(&layout, &w, &caps, &err), TERN_UNSUPPORTED);
+    if (!strstr(err.message, expected)) fail_msg("\"%s\", \"%s\" expected", err.message, expected);
+}
+
+static void weights_that_cannot_be_trained(void **state)
+{
+    (void)state;
+    refused("bf16", 2, 12, "rows of 24 bytes: a multiple of 16 expected");
+    refused("f32", 40000, 1024, "163840000 bytes that is trained: the device binds at most 134217728");
+    refused("f16", 2, 16, "a weight in f16 that is trained: f32 or bf16 expected");
+    refused("i2_s", 2, 128, "a scale for each row expected");
+}
+
 int main(void)
 {
     test_seed(&rng);
     const struct CMUnitTest tests[] = {cmocka_unit_test(twenty_steps), cmocka_unit_test(any_case),
-                                       cmocka_unit_test(large_tensors)};
+                                       cmocka_unit_test(large_tensors),
+#if TERN_VULKAN
+                                       cmocka_unit_test(bad_floats), cmocka_unit_test(in_slices),
+#endif
+                                       cmocka_unit_test(weights_that_cannot_be_trained)};
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

@@ -149,7 +149,8 @@ static spirv_binding locate(const tern_prepared *p, const tern_gpu_range *range,
     return at;
 }
 
-static tern_status check(const spirv_dispatch *d, const tern_gpu_pipeline_info *info, tern_error *err)
+static tern_status check(const spirv_dispatch *d, const tern_gpu_pipeline_info *info, uint64_t max_binding,
+                         tern_error *err)
 {
     for (uint32_t i = 1; i < SPIRV_MAX_BINDINGS; i++) {
         const spirv_binding *a = &d->bindings[i];
@@ -157,6 +158,9 @@ static tern_status check(const spirv_dispatch *d, const tern_gpu_pipeline_info *
         if (!a->memory || a->offset % 256 || a->offset + a->bytes > a->memory->bytes)
             return tern_fail(err, TERN_INTERNAL,
                              "%s: binding %u lies outside of its buffer, or not at a multiple of 256", info->name, i);
+        if (a->bytes > max_binding)
+            return tern_fail(err, TERN_INTERNAL, "%s: binding %u has %llu bytes: at most %llu expected", info->name, i,
+                             (unsigned long long)a->bytes, (unsigned long long)max_binding);
         for (uint32_t k = 1; k < i; k++) {
             const spirv_binding *b = &d->bindings[k];
             const bool overlap =
@@ -194,7 +198,7 @@ static tern_status run_dispatch(simulated *s, const tern_prepared *p, const tern
                                .groups = {d->groups[0], d->groups[1], d->groups[2]},
                                .bindings = {{.memory = &block, .bytes = block.bytes}}};
     for (uint32_t i = 0; i < d->n_bindings; i++) dispatch.bindings[1 + i] = locate(p, &d->bindings[i], i);
-    TERN_TRY(check(&dispatch, info, err));
+    TERN_TRY(check(&dispatch, info, s->caps.max_binding, err));
     spirv_figures figures = {0};
     const char *what = spirv_run(&dispatch, s->backwards = !s->backwards, &figures);
     test_use *use = &test_simulated_use[d->pipeline];

@@ -59,4 +59,8 @@ typedef struct spirv_figures {
  * storage). */
 const char *spirv_run(const spirv_dispatch *dispatch, bool backwards, spirv_figures *figures);
 
+/* Set: floats are as bad as Vulkan lets them be. Subnormal numbers are 0 as operands and as results of sums and
+ * products, quotients are up to 2 units in the last place off, square roots up to 4. */
+extern bool spirv_sloppy;
+
 #endif

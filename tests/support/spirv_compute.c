@@ -20,12 +20,26 @@ static int32_t s(uint32_t bits)
     return (int32_t)bits;
 }
 
+bool spirv_sloppy;
+
+static float flushed(float x)
+{
+    return spirv_sloppy && fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
+}
+
+/* Up to `most` units in the last place off, by what looks like chance. */
+static float off(float x, uint32_t most)
+{
+    const uint32_t bits = u(x), by = (bits * 2654435761u >> 7) % (2 * most + 1);
+    return !spirv_sloppy || !isfinite(x) || fabsf(x) < 0x1p-120f ? x : f(bits + by - most);
+}
+
 /* The worst that Vulkan allows: a divisor beyond 2^126 may be taken for infinite, one below 2^-126 for 0. */
 static float quotient(float a, float b)
 {
     if (fabsf(b) > 0x1p126f) return a / copysignf(INFINITY, b);
     if (fabsf(b) < 0x1p-126f) return a / copysignf(0, b);
-    return a / b;
+    return off(a / b, 2);
 }
 
 static int32_t dot_bytes(uint32_t a, uint32_t b, bool is_signed)
@@ -63,11 +77,11 @@ static bool arithmetic(uint32_t op, uint32_t a, uint32_t b, uint32_t *out)
 {
     switch (op) {
     case 128: *out = a + b; break;
-    case 129: *out = u(f(a) + f(b)); break;
+    case 129: *out = u(flushed(flushed(f(a)) + flushed(f(b)))); break;
     case 130: *out = a - b; break;
-    case 131: *out = u(f(a) - f(b)); break;
+    case 131: *out = u(flushed(flushed(f(a)) - flushed(f(b)))); break;
     case 132: *out = a * b; break;
-    case 133: *out = u(f(a) * f(b)); break;
+    case 133: *out = u(flushed(flushed(f(a)) * flushed(f(b)))); break;
     case 134: *out = b ? a / b : ~0u; break;
     case 135: *out = b && !(a == 0x80000000u && b == ~0u) ? (uint32_t)(s(a) / s(b)) : a; break;
     case 136: *out = u(quotient(f(a), f(b))); break;
@@ -132,7 +146,7 @@ static bool whole(spirv_machine *machine, spirv_invocation *v, const uint32_t *i
     switch (op) {
     case 142:
     case 143:
-        for (uint32_t k = 0; k < words; k++) out[k] = u(f(a[k]) * f(*b));
+        for (uint32_t k = 0; k < words; k++) out[k] = u(flushed(flushed(f(a[k])) * flushed(f(*b))));
         break;
     case 144: /* vector times matrix: its dot product with each column */
         for (uint32_t k = 0; k < words; k++) out[k] = u(dot(a, b + k * a_words, a_words));
@@ -279,7 +293,7 @@ static bool extended_word(uint32_t which, uint32_t a, uint32_t b, uint32_t c, ui
     case 28: *out = u(logf(f(a))); break;
     case 29: *out = u(exp2f(f(a))); break;
     case 30: *out = u(log2f(f(a))); break;
-    case 31: *out = u(sqrtf(f(a))); break;
+    case 31: *out = u(off(sqrtf(flushed(f(a))), 4)); break;
     case 32: *out = u(1.0f / sqrtf(f(a))); break;
     case 37: *out = f(b) < f(a) ? b : a; break;
     case 38: *out = a < b ? a : b; break;

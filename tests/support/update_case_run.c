@@ -78,6 +78,8 @@ static void prepare(run_state *r, int which, tern_graph_phase phase)
     tern_binding bindings[MOST_VALUES] = {0};
     check(r, tern_graph_build_updates(g, &r->config, &r->update, 1, phase, true, &r->err));
     assert_true(g->n_values <= MOST_VALUES);
+    if (!r->params) r->params = create(r, g->param_bytes);
+    assert_true(g->param_bytes == r->graphs[0].param_bytes);
     for (size_t i = 0; i < g->n_values; i++) {
         const tern_value *v = &g->values[i];
         switch (v->kind) {
@@ -165,7 +167,6 @@ void update_case_run(const update_case *c, tern_backend *backend, uint32_t slice
     *results = (update_results){.norms = calloc(c->n_steps + 1, sizeof(float))};
     make_weight(&r);
     make_states(&r);
-    r.params = create(&r, 4 * TERN_PARAM_ALIGNMENT);
     r.norms = create(&r, 256);
     r.update = (tern_graph_update){.weight = &r.weight, .master = c->w, .optimizer = c->optimizer,
                                    .momentum = c->momentum, .m = c->m, .v = c->v, .decays = c->decays,

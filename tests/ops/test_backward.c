@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "ops/ref/backward.h"
+#include "ops/ref/update.h"
 #include "quant/encoding.h"
 
 enum { SEED = 20250311, SEEDS = 3, MAX = 4096, N_INPUTS = 3 };
@@ -314,41 +315,142 @@ static void attention_in_pages(void **state)
     }
 }
 
-static bool silu;
+static const struct gate_kind {
+    const char *name;
+    tern_gate_fn forward;
+    tern_gate_backward_fn backward;
+} gate_kinds[] = {{"relu2", tern_ref_relu2, tern_ref_relu2_backward},
+                  {"silu", tern_ref_silu, tern_ref_silu_backward},
+                  {"gelu", tern_ref_gelu, tern_ref_gelu_backward}};
+
+static int gate_kind;
+
+/* GELU as PyTorch's documentation writes approximate='tanh'. */
+static double activation(double g)
+{
+    const double pi = 3.14159265358979323846;
+    if (gate_kind == 0) return g > 0 ? g * g : 0;
+    if (gate_kind == 1) return g / (1 + exp(-g));
+    return 0.5 * g * (1 + tanh(sqrt(2 / pi) * (g + 0.044715 * g * g * g)));
+}
 
 static void gate_forward(const loss *l, double *y)
 {
-    for (size_t i = 0; i < l->n_y; i++) {
-        double g = l->x[0][i], r = g > 0 ? g : 0;
-        y[i] = (silu ? g / (1 + exp(-g)) : r * r) * l->x[1][i];
-    }
+    for (size_t i = 0; i < l->n_y; i++) y[i] = activation(l->x[0][i]) * l->x[1][i];
 }
 
 static void gate_round(uint32_t round)
 {
+    static float gate[MAX], up[MAX];
+    static double want[MAX];
     op.forward = gate_forward;
     op.n_x[0] = op.n_x[1] = op.n_y = 100 + round;
     prepare();
     for (size_t i = 0; i < op.n_y; i++) op.x[0][i] = (double)(input[0][i] *= 5);
-    for (int kind = 0; kind < 2; kind++) {
-        silu = kind;
-        (silu ? tern_ref_silu_backward : tern_ref_relu2_backward)(input[0], input[1], dy, op.n_y, grad[0], grad[1]);
-        check(silu ? "silu" : "relu2", 0);
-        check(silu ? "silu" : "relu2", 1);
+    for (gate_kind = 0; gate_kind < 3; gate_kind++) {
+        const struct gate_kind *kind = &gate_kinds[gate_kind];
+        kind->forward(input[0], input[1], op.n_y, gate);
+        op.forward(&op, want);
+        for (size_t i = 0; i < op.n_y; i++)
+            if (!(fabs((double)gate[i] - want[i]) <= 1e-6 + 1e-6 * fabs(want[i])))
+                fail_msg("%s of %a: %a, expected %a", kind->name, op.x[0][i], (double)gate[i], want[i]);
+        kind->backward(input[0], input[1], dy, op.n_y, grad[0], grad[1]);
+        check(kind->name, 0);
+        check(kind->name, 1);
+        memcpy(gate, input[0], sizeof gate); /* in place */
+        memcpy(up, input[1], sizeof up);
+        kind->backward(gate, up, dy, op.n_y, gate, up);
+        assert_memory_equal(gate, grad[0], op.n_y * sizeof *gate);
+        assert_memory_equal(up, grad[1], op.n_y * sizeof *up);
     }
-    silu = true; /* in place */
-    static float gate[MAX], up[MAX];
-    memcpy(gate, input[0], sizeof gate);
-    memcpy(up, input[1], sizeof up);
-    tern_ref_silu_backward(gate, up, dy, op.n_y, gate, up);
-    assert_memory_equal(gate, grad[0], op.n_y * sizeof *gate);
-    assert_memory_equal(up, grad[1], op.n_y * sizeof *up);
+}
+
+/* The gates' slopes end where exponentials do: no NaN, and what the limits are. */
+static void gate_ends(void **state)
+{
+    (void)state;
+    static const float g[] = {-INFINITY, -1e12f, -100, -20, 20, 100, 1e12f};
+    enum { N = sizeof g / sizeof *g };
+    float ones[N], y[N], dgate[N], dup[N];
+    for (int i = 0; i < N; i++) ones[i] = 1;
+    tern_ref_gelu(g, ones, N, y);
+    tern_ref_gelu_backward(g + 1, ones, ones, N - 1, dgate + 1, dup + 1);
+    for (int i = 1; i < N; i++) {
+        assert_true(fabsf(y[i] - (g[i] > 0 ? g[i] : 0)) <= 1e-6f && y[i] == dup[i]);
+        assert_true(fabsf(dgate[i] - (g[i] > 0 ? 1 : 0)) <= 1e-6f);
+    }
 }
 
 static void gates(void **state)
 {
     (void)state;
     repeated(gate_round);
+}
+
+/* The mask stays what it is while x moves. */
+static uint32_t dropout_seed;
+
+static void dropout_forward(const loss *l, double *y)
+{
+    for (uint32_t i = 0; i < l->n_y; i++) {
+        const double uniform = (double)tern_ref_random_bits(dropout_seed, 7 + i) / 4294967296.0;
+        y[i] = uniform >= l->scale ? l->x[0][i] / (1 - l->scale) : 0;
+    }
+}
+
+static void dropout_round(uint32_t round)
+{
+    static float y[MAX];
+    static double want[MAX];
+    size_t kept = 0;
+    op.forward = dropout_forward;
+    op.scale = (const double[]){0.0, 0.25, 0.75}[round];
+    op.n_x[0] = op.n_y = 2000 + round;
+    dropout_seed = round + 1;
+    prepare();
+    tern_ref_dropout(input[0], op.n_y, (float)op.scale, dropout_seed, 7, y);
+    op.forward(&op, want);
+    for (size_t i = 0; i < op.n_y; i++) {
+        if (!(fabs((double)y[i] - want[i]) <= 1e-6)) fail_msg("%zu: %g, expected %g", i, (double)y[i], want[i]);
+        kept += y[i] != 0;
+    }
+    assert_true(fabs((double)kept / (double)op.n_y - (1 - op.scale)) < 0.05);
+    tern_ref_dropout(dy, op.n_y, (float)op.scale, dropout_seed, 7, grad[0]); /* its own backward */
+    check("dropout", 0);
+    memcpy(y, input[0], op.n_y * sizeof *y); /* in place, cut anywhere */
+    tern_ref_dropout(y, 100, (float)op.scale, dropout_seed, 7, y);
+    tern_ref_dropout(y + 100, op.n_y - 100, (float)op.scale, dropout_seed, 107, y + 100);
+    for (size_t i = 0; i < op.n_y; i++) assert_true(fabs((double)y[i] - want[i]) <= 1e-6);
+}
+
+static void dropout(void **state)
+{
+    (void)state;
+    repeated(dropout_round);
+}
+
+/* Nothing at 0, the quantised row at 1, half of both between, whatever the row's length. */
+static void fake_quantize(void **state)
+{
+    (void)state;
+    enum { N = 700 };
+    static float x[N], y[N], inv_scale;
+    static int8_t q[N + 64];
+    int32_t sum;
+    rng.state = SEED;
+    for (uint32_t cols = 1; cols <= N; cols += 233) {
+        for (uint32_t c = 0; c < cols; c++) x[c] = 6 * tern_rng_f32(&rng) - 3;
+        tern_ref_quantize(x, cols, q, cols, &inv_scale, &sum);
+        for (int blend = 0; blend <= 2; blend++) {
+            tern_ref_fake_quantize(x, cols, 0.5f * (float)blend, y);
+            for (uint32_t c = 0; c < cols; c++) {
+                const double to = (double)q[c] * (double)inv_scale,
+                             want = (double)x[c] + 0.5 * blend * (to - (double)x[c]);
+                if (!(fabs((double)y[c] - want) <= 1e-6))
+                    fail_msg("%u of %u: %g, expected %g", c, cols, (double)y[c], want);
+            }
+        }
+    }
 }
 
 static void embed_forward(const loss *l, double *y)
@@ -495,7 +597,8 @@ int main(void)
         cmocka_unit_test(norm),     cmocka_unit_test(linear),         cmocka_unit_test(ternary),
         cmocka_unit_test(rope),     cmocka_unit_test(attention),      cmocka_unit_test(attention_in_pages),
         cmocka_unit_test(gates),    cmocka_unit_test(embed),          cmocka_unit_test(cross_entropy),
-        cmocka_unit_test(adapters), cmocka_unit_test(batches_add_up),
+        cmocka_unit_test(adapters), cmocka_unit_test(batches_add_up), cmocka_unit_test(gate_ends),
+        cmocka_unit_test(dropout),  cmocka_unit_test(fake_quantize),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,6 +99,15 @@ INLINE void pack_b(const tern_gemm_args *g, uint32_t first, float *panel)
     }
 }
 
+/* Rows of c that are wanted soon, but may lie in pages far from each other, where no hardware looks ahead. */
+INLINE void prefetch_tile(const float *c, size_t c_stride, uint32_t m)
+{
+    for (uint32_t i = 0; i < m; i++) {
+        UNROLL
+        for (int at = 0; at < GEMM_COLS; at += 16) __builtin_prefetch(c + i * c_stride + at, 1, 3);
+    }
+}
+
 /* All of a's panels times one panel of b. */
 INLINE void column_of_tiles(const tern_gemm_args *g, const panel_strides s, const float *b, uint32_t first)
 {
@@ -108,6 +117,7 @@ INLINE void column_of_tiles(const tern_gemm_args *g, const panel_strides s, cons
         const float *a = g->room + i * apart;
         float *c = g->c + i * g->c_stride + first;
         const uint32_t m = at_most(g->m - i, GEMM_ROWS);
+        prefetch_tile(c + GEMM_ROWS * g->c_stride, g->c_stride, at_most(g->m - i - m, GEMM_ROWS));
         if (m == GEMM_ROWS && n == GEMM_COLS) tile(g->k, a, s, b, c, g->c_stride);
         else edge_tile(g->k, a, s, b, c, g->c_stride, m, n);
     }

@@ -162,10 +162,16 @@ INLINE void decode_row(const dense e, const uint8_t *in, uint32_t depth, float *
     decode_block(e, padded, out + at);
 }
 
-/* Columns [0, depth) of TILE_ROWS rows of w and of n tokens, added to their lanes. Columns past `depth` of w are zeros.
- */
-INLINE void tile(const float *w, const float *const *x, uint32_t n, uint32_t depth, float *sums)
+/* Which columns of a row: the first ones start at zero, and after the last ones lanes become sums. */
+typedef struct span {
+    uint32_t at, depth;
+    bool first, last;
+} span;
+
+/* Columns of TILE_ROWS rows of w and of n tokens, added to their lanes. Columns past the span's of w are zeros. */
+INLINE void tile(const float *w, const float *const *x, uint32_t n, const span s, float *sums)
 {
+    const uint32_t depth = s.depth;
     float rest[TILE_TOKENS][TERN_LANES] = {0};
     const uint32_t whole = depth / TERN_LANES * TERN_LANES;
     for (uint32_t t = 0; whole < depth && t < n; t++) memcpy(rest[t], x[t] + whole, (depth - whole) * sizeof(float));
@@ -174,7 +180,8 @@ INLINE void tile(const float *w, const float *const *x, uint32_t n, uint32_t dep
         UNROLL
         for (uint32_t t = 0; t < n; t++) {
             UNROLL
-            for (uint32_t r = 0; r < TILE_ROWS; r++) acc[t][r] = vec_load(sums + (t * ROWS + r) * TERN_LANES + part);
+            for (uint32_t r = 0; r < TILE_ROWS; r++)
+                acc[t][r] = s.first ? vec_set(0) : vec_load(sums + (t * ROWS + r) * TERN_LANES + part);
         }
         for (uint32_t at = part; at < whole; at += TERN_LANES) {
             vec row[TILE_ROWS];
@@ -199,13 +206,13 @@ INLINE void tile(const float *w, const float *const *x, uint32_t n, uint32_t dep
     }
 }
 
-static void tile_of(const float *w, const float *const *x, uint32_t n, uint32_t depth, float *sums)
+static void tile_of(const float *w, const float *const *x, uint32_t n, const span s, float *sums)
 {
     switch (n) {
-    case 1: tile(w, x, 1, depth, sums); break;
-    case 2: tile(w, x, 2, depth, sums); break;
-    case 3: tile(w, x, 3, depth, sums); break;
-    default: tile(w, x, TILE_TOKENS, depth, sums); break;
+    case 1: tile(w, x, 1, s, sums); break;
+    case 2: tile(w, x, 2, s, sums); break;
+    case 3: tile(w, x, 3, s, sums); break;
+    default: tile(w, x, TILE_TOKENS, s, sums); break;
     }
 }
 
@@ -215,14 +222,24 @@ typedef struct block_room {
     _Alignas(64) float sums[TOKENS][ROWS][TERN_LANES];
 } block_room;
 
-/* Tokens first .. first + n - 1 times the decoded columns [at, at + depth). */
-static void tiles(block_room *room, const product *p, uint32_t first, uint32_t n, uint32_t at, uint32_t depth)
+/* Where sums will go is asked for while they are made: rows of y are far apart, so that no hardware looks ahead. */
+INLINE void prefetch_sums(const float *y)
+{
+    __builtin_prefetch(y, 1, 3);
+    __builtin_prefetch(y + ROWS - 1, 1, 3);
+}
+
+/* Tokens first .. first + n - 1 times the decoded columns of the rows from `row` on. */
+static void tiles(block_room *room, const product *p, uint32_t row, uint32_t first, uint32_t n, const span s)
 {
     for (uint32_t t = 0; t < n; t += TILE_TOKENS) {
         const float *x[TILE_TOKENS];
         const uint32_t n_tile = n - t < TILE_TOKENS ? n - t : TILE_TOKENS;
-        for (uint32_t i = 0; i < n_tile; i++) x[i] = p->x + (first + t + i) * p->x_stride + at;
-        for (uint32_t r = 0; r < ROWS; r += TILE_ROWS) tile_of(room->w[r], x, n_tile, depth, room->sums[t][r]);
+        for (uint32_t i = 0; i < n_tile; i++) {
+            x[i] = p->x + (first + t + i) * p->x_stride + s.at;
+            if (s.last) prefetch_sums(p->y + (first + t + i) * p->y_stride + row);
+        }
+        for (uint32_t r = 0; r < ROWS; r += TILE_ROWS) tile_of(room->w[r], x, n_tile, s, room->sums[t][r]);
     }
 }
 
@@ -248,14 +265,14 @@ static void finish(block_room *room, const product *p, uint32_t row, uint32_t fi
 
 INLINE void row_block(const dense e, block_room *room, const product *p, uint32_t row, uint32_t first, uint32_t n)
 {
-    memset(room->sums, 0, (n + n % 2) * sizeof room->sums[0]);
+    if (n % 2) memset(room->sums[n], 0, sizeof room->sums[n]); /* summed with the last token's, to no use */
     for (uint32_t at = 0; at < p->cols; at += DEPTH) {
         const uint32_t depth = p->cols - at < DEPTH ? p->cols - at : DEPTH;
         for (uint32_t r = 0; r < ROWS; r++) {
             const uint32_t last = p->n_rows - 1, which = row + r < last ? row + r : last;
             decode_row(e, p->w + which * p->row_bytes + (size_t)at / e.elements * e.bytes, depth, room->w[r]);
         }
-        tiles(room, p, first, n, at, depth);
+        tiles(room, p, row, first, n, (span){at, depth, at == 0, at + depth == p->cols});
     }
     finish(room, p, row, first, n);
 }

@@ -3,82 +3,23 @@
 
 #include <math.h>
 
-#include "support/op_case.h"
+#include "support/training_case.h"
 
 static tern_rng rng;
-
-typedef struct shape {
-    uint32_t rows, n_heads, n_kv_heads, head_dim;
-    uint32_t longest; /* document; 0: one document */
-} shape;
 
 /* Where a row sees itself alone the gradients of q and k are 0 but for rounding. */
 static const test_tolerance near = {.of_row = 4e-6, .absolute = 5e-7}, far = {.of_row = 2e-5, .absolute = 5e-7};
 
-/* Documents of random length, then rows to spare that start at themselves. */
-static void fill_starts(test_case *c, const shape *s)
-{
-    uint32_t *starts = test_case_param(c, TERN_PARAM_STARTS);
-    const uint32_t used = s->longest ? s->rows - s->rows / 9 : s->rows;
-    for (uint32_t t = 0; t < s->rows;) {
-        const uint32_t left = t < used ? used - t : 1;
-        uint32_t length = t >= used ? 1 : s->longest ? test_between(c->rng, 1, s->longest) : s->rows;
-        if (length > left) length = left;
-        for (uint32_t i = 0; i < length; i++) starts[t + i] = t;
-        t += length;
-    }
-}
-
-/* Random rows between other columns that stay as they are. */
-static tern_view input(test_case *c, const char *name, uint32_t cols, uint32_t beside)
-{
-    tern_view whole = test_case_rows(c, name, TERN_ROWS_TOKENS, cols + 2 * beside, TEST_ORDINARY);
-    return test_case_columns(whole, beside, cols);
-}
-
-static tern_view output(test_case *c, const char *name, uint32_t cols, uint32_t beside)
-{
-    tern_view whole = test_case_output(c, name, TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols + 2 * beside);
-    return test_case_columns(whole, beside, cols);
-}
-
-static void add_ops(test_case *c, const shape *s)
-{
-    const uint32_t q_cols = s->n_heads * s->head_dim, kv_cols = s->n_kv_heads * s->head_dim,
-                   beside = 4 * tern_rng_below(c->rng, 3);
-    tern_op op = {.kind = TERN_OP_ATTENTION_ROWS,
-                  .n_in = 5,
-                  .n_heads = s->n_heads,
-                  .n_kv_heads = s->n_kv_heads,
-                  .head_dim = s->head_dim};
-    op.in[0] = input(c, "q", q_cols, beside);
-    op.in[1] = input(c, "k", kv_cols, beside);
-    op.in[2] = input(c, "v", kv_cols, 0);
-    op.in[3] = test_case_param_view(c, TERN_PARAM_STARTS);
-    op.in[4] = test_case_output(c, "statistics", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 2 * s->n_heads);
-    op.out = output(c, "out", q_cols, beside);
-    test_case_add(c, op);
-    op.kind = TERN_OP_ATTENTION_ROWS_BACKWARD;
-    op.n_in = 9;
-    op.in[5] = op.out;
-    op.in[6] = input(c, "dout", q_cols, beside);
-    op.in[7] = output(c, "dk", kv_cols, beside);
-    op.in[8] = output(c, "dv", kv_cols, 0);
-    op.out = output(c, "dq", q_cols, beside);
-    test_case_add(c, op);
-}
-
-static void check_on(const shape *s, tern_backend *backend)
+static void check_on(const test_attention_rows *s, tern_backend *backend)
 {
     test_case c;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = s->rows, .training = true});
-    add_ops(&c, s);
-    fill_starts(&c, s);
+    test_attention_rows_add(&c, s);
     test_case_compare(&c, backend, s->rows, s->rows, s->rows > 300 ? far : near);
     test_case_close(&c);
 }
 
-static void check(const shape *s)
+static void check(const test_attention_rows *s)
 {
     for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++) check_on(s, test_gpu_backend_of((test_gpu_kind)kind));
 }
@@ -90,8 +31,8 @@ static void heads(void **state)
     test_gpu_backend();
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i += test_quick() ? 2 : 1) {
         if (getenv("TERN_TEST_SIMULATE") && dims[i] > 80) continue;
-        check(&(shape){.rows = 70, .n_heads = 2, .n_kv_heads = 2, .head_dim = dims[i], .longest = 50});
-        check(&(shape){.rows = 37, .n_heads = 4, .n_kv_heads = 1, .head_dim = dims[i]});
+        check(&(test_attention_rows){.rows = 70, .n_heads = 2, .n_kv_heads = 2, .head_dim = dims[i], .longest = 50});
+        check(&(test_attention_rows){.rows = 37, .n_heads = 4, .n_kv_heads = 1, .head_dim = dims[i]});
     }
 }
 
@@ -101,9 +42,9 @@ static void lengths(void **state)
     static const uint32_t rows[] = {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 130, 257};
     test_gpu_backend();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i += test_quick() ? 3 : 1) {
-        check(&(shape){.rows = rows[i], .n_heads = 4, .n_kv_heads = 2, .head_dim = 32});
-        check(&(shape){.rows = rows[i], .n_heads = 2, .n_kv_heads = 1, .head_dim = 64, .longest = 1 + rows[i] / 3});
-        check(&(shape){.rows = rows[i], .n_heads = 1, .n_kv_heads = 1, .head_dim = 16, .longest = 5});
+        check(&(test_attention_rows){.rows = rows[i], .n_heads = 4, .n_kv_heads = 2, .head_dim = 32});
+        check(&(test_attention_rows){.rows = rows[i], .n_heads = 2, .n_kv_heads = 1, .head_dim = 64, .longest = 1 + rows[i] / 3});
+        check(&(test_attention_rows){.rows = rows[i], .n_heads = 1, .n_kv_heads = 1, .head_dim = 16, .longest = 5});
     }
 }
 
@@ -111,12 +52,12 @@ static void groups(void **state)
 {
     (void)state;
     test_gpu_backend();
-    check(&(shape){.rows = 100, .n_heads = 20, .n_kv_heads = 5, .head_dim = 8, .longest = 40});
-    check(&(shape){.rows = 100, .n_heads = 9, .n_kv_heads = 3, .head_dim = 12});
+    check(&(test_attention_rows){.rows = 100, .n_heads = 20, .n_kv_heads = 5, .head_dim = 8, .longest = 40});
+    check(&(test_attention_rows){.rows = 100, .n_heads = 9, .n_kv_heads = 3, .head_dim = 12});
     if (test_quick() || getenv("TERN_TEST_SIMULATE")) return;
-    check(&(shape){.rows = 600, .n_heads = 20, .n_kv_heads = 5, .head_dim = 128, .longest = 300});
+    check(&(test_attention_rows){.rows = 600, .n_heads = 20, .n_kv_heads = 5, .head_dim = 128, .longest = 300});
     /* enough workgroups without splitting the heads of a KV head */
-    check(&(shape){.rows = 2048, .n_heads = 32, .n_kv_heads = 16, .head_dim = 16, .longest = 200});
+    check(&(test_attention_rows){.rows = 2048, .n_heads = 32, .n_kv_heads = 16, .head_dim = 16, .longest = 200});
 }
 
 /* Scores far apart, and one that hides all others. */
@@ -127,10 +68,9 @@ static void large_scores(void **state)
     test_gpu_backend();
     for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++) {
         test_case c;
-        const shape s = {.rows = ROWS, .n_heads = 2, .n_kv_heads = 1, .head_dim = DIM};
+        const test_attention_rows s = {.rows = ROWS, .n_heads = 2, .n_kv_heads = 1, .head_dim = DIM};
         test_case_open(&c, &rng, &(test_case_shape){.max_tokens = ROWS, .training = true});
-        add_ops(&c, &s);
-        fill_starts(&c, &s);
+        test_attention_rows_add(&c, &s);
         tern_view q = c.graph.ops[0].in[0];
         const uint32_t cols = c.graph.values[q.value].cols;
         float *x = test_case_floats(&c, q);
@@ -150,7 +90,7 @@ static void refusals(void **state)
         tern_error err = {0};
         tern_backend *gpu = test_gpu_backend();
         test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 4, .training = true});
-        add_ops(&c, &(shape){.rows = 4, .n_heads = 2, .n_kv_heads = 1, .head_dim = dims[i]});
+        test_attention_rows_add(&c, &(test_attention_rows){.rows = 4, .n_heads = 2, .n_kv_heads = 1, .head_dim = dims[i]});
         for (int op = 0; op < 2; op++) {
             assert_int_equal(gpu->supports(gpu, &c.graph, &c.graph.ops[op], &err), TERN_UNSUPPORTED);
             assert_non_null(strstr(err.message, "head dimension"));

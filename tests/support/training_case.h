@@ -20,6 +20,15 @@ typedef struct test_training {
 /* SCALE, DROPOUT, FAKE_QUANTIZE, CROSS_ENTROPY, ROPE_BACKWARD (heads of 32), GATE_BACKWARD, RMS_NORM_BACKWARD or
  * EMBED_BACKWARD, added to a case of shape `training`. */
 tern_op test_training_add(test_case *c, const test_training *t);
+/* Attention of max_tokens rows, forward and backward. */
+typedef struct test_attention_rows {
+    uint32_t rows; /* as many as the case has */
+    uint32_t n_heads, n_kv_heads, head_dim;
+    uint32_t longest; /* document; 0: one document */
+} test_attention_rows;
+
+/* Both ops, with documents of random length, then rows to spare that start at themselves. */
+void test_attention_rows_add(test_case *c, const test_attention_rows *s);
 /* Random labels, some masked, ids with repetitions, positions, seed, blend and weight of the loss. */
 void test_training_params(test_case *c, uint32_t n_labels, uint32_t n_ids);
 

@@ -114,7 +114,11 @@ tern_status tern_run__find_folder(tern_run *run, tern_error *err)
     run->folder = name_folder(o->output, run->to_gguf);
     run->checkpoint_dir = run->folder ? tern_run__path(run, "checkpoint") : NULL;
     run->state_path = run->checkpoint_dir ? tern_path_join(run->checkpoint_dir, "state.safetensors") : NULL;
-    if (!run->state_path) return tern_fail_alloc(err, strlen(o->output) + 64);
+    return run->state_path ? TERN_OK : tern_fail_alloc(err, strlen(o->output) + 64);
+}
+
+tern_status tern_run__make_folders(const tern_run *run, tern_error *err)
+{
     TERN_TRY(make_folder(run->folder, err));
     return make_folder(run->checkpoint_dir, err);
 }

@@ -140,6 +140,7 @@ tern_status tern_run__make_model(tern_run *run, char **path, tern_error *err)
     if (status == TERN_OK && !there) {
         status = tern_init_read(&init, run->o->config, err);
         init.seed = run->o->seed;
+        if (status == TERN_OK) status = tern_run__make_folders(run, err);
         if (status == TERN_OK) status = write_model(run, *path, &init, err);
     }
     tern_free(weights);

@@ -96,7 +96,9 @@ tern_status tern_run__list_settings(tern_run *run, tern_error *err);
 
 /* ---- files */
 
+/* Names, then what is to be made of them: not before the model is known to be there. */
 tern_status tern_run__find_folder(tern_run *run, tern_error *err);
+tern_status tern_run__make_folders(const tern_run *run, tern_error *err);
 /* A path in the folder; NULL when out of memory. */
 char *tern_run__path(const tern_run *run, const char *name);
 

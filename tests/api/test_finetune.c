@@ -1,0 +1,129 @@
+/* Fine-tuning through the public header: a model learns and runs; mistakes have words; memory that runs out leaks
+ * nothing. */
+#include "api/support.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+
+static const char *const data[] = {TERN_SOURCE_DIR "/examples/finetune/logbook.txt"};
+
+static tern_finetune_options quick(const char *output)
+{
+    tern_finetune_options o = tern_finetune_defaults();
+    o.model = BUNDLED;
+    o.data = data;
+    o.n_data = 1;
+    o.split = "blank";
+    o.output = output;
+    o.overwrite = true;
+    o.validation_split = 0.02;
+    o.seq = 64;
+    o.batch = 2;
+    o.steps = 8;
+    o.evaluate_every = 8;
+    o.n_threads = 2;
+    return o;
+}
+
+static void a_model_learns_and_runs(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_finetune_result result;
+    char *path = strdup(test_scratch("api-tuned.gguf"));
+    const tern_finetune_options o = quick(path);
+    assert_ok(tern_finetune(&o, &result, &err), err);
+    assert_int_equal(result.n_steps, 8);
+    if (!(result.best_validation < 0.8 * result.first_validation))
+        fail_msg("%g to %g", result.first_validation, result.best_validation);
+    assert_true(result.seconds > 0 && result.step_ms > 0 && result.dispatches == 0);
+    shown s = {0};
+    tern_engine *engine = load(path, NULL);
+    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 64});
+    tern_tokens tokens = tokens_of(engine, "1 March.", TERN_TOKENIZE_BOS);
+    tern_generate_params params = greedy(&s, 8);
+    tern_generate_result generated;
+    assert_ok(tern_generate(session, tokens.ids, (uint32_t)tokens.n, &params, &generated, &err), err);
+    assert_true(s.n > 0);
+    tern_tokens_deinit(&tokens);
+    tern_session_close(session);
+    tern_engine_close(engine);
+    free(path);
+}
+
+static void mistakes_have_words(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    assert_int_equal(tern_finetune(NULL, NULL, &err), TERN_INVALID_ARGUMENT);
+    assert_string_equal(err.message, "options is NULL");
+    assert_int_equal(tern_finetune(NULL, NULL, NULL), TERN_INVALID_ARGUMENT);
+    const tern_finetune_options none = {0};
+    assert_int_equal(tern_finetune(&none, NULL, &err), TERN_INVALID_ARGUMENT);
+    tern_finetune_options o = tern_finetune_defaults();
+    assert_int_equal(tern_finetune(&o, NULL, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "neither a model nor a config"));
+    o = quick(test_scratch("unused.gguf"));
+    o.lr = NAN;
+    assert_int_equal(tern_finetune(&o, NULL, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "learning rate nan"));
+}
+
+static bool never(void *context)
+{
+    (void)context;
+    return false;
+}
+
+static void it_can_be_stopped_at_once(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_finetune_options o = quick(test_scratch("stopped.gguf"));
+    o.go_on = never;
+    assert_int_equal(tern_finetune(&o, NULL, &err), TERN_CANCELLED);
+}
+
+/* Every allocation of a short run fails once (of many, some). */
+static void no_memory_is_an_error_without_a_leak(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    char *path = strdup(test_scratch("no-memory.gguf"));
+    tern_finetune_options o = quick(path);
+    o.seq = 16;
+    o.steps = 1;
+    o.validation_split = 0;
+    o.n_threads = 1;
+    o.lora_rank = 2;
+    const int64_t live = tern_alloc_live();
+    unsigned n_failed = 0, n_tried = 0;
+    const uint64_t before = tern_alloc_count();
+    assert_ok(tern_finetune(&o, NULL, &err), err);
+    const uint64_t all = tern_alloc_count() - before;
+    for (uint64_t n = 1; n < all; n += 1 + n / (test_quick() ? 2 : 16), n_tried++) {
+        tern_alloc_fail_after(n, false);
+        tern_status status = tern_finetune(&o, NULL, &err);
+        tern_alloc_fail_after(0, false);
+        n_failed += status != TERN_OK; /* PCRE2 does without its compiler */
+        if (status != TERN_OK && status != TERN_OUT_OF_MEMORY)
+            fail_msg("allocation %llu: %s", (unsigned long long)n, err.message);
+        if (tern_alloc_live() != live)
+            fail_msg("allocation %llu leaves %lld blocks", (unsigned long long)n,
+                     (long long)(tern_alloc_live() - live));
+    }
+    assert_true(n_failed * 10 >= n_tried * 9);
+    free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_model_learns_and_runs),
+        cmocka_unit_test(mistakes_have_words),
+        cmocka_unit_test(it_can_be_stopped_at_once),
+        cmocka_unit_test(no_memory_is_an_error_without_a_leak),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,205 @@
+/* tern finetune and tern train as a person uses them. */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "support/command.h"
+#include "support/test.h"
+
+static const char logbook[] = TERN_SOURCE_DIR "/examples/finetune/logbook.txt";
+
+/* A few quick steps on the bundled model. */
+#define QUICK                                                                                                          \
+    "finetune", "-m", test_bundled(), "--data", logbook, "--split", "blank", "--seq", "32", "--batch", "1", "-t", "1", \
+        "--val-split", "0"
+
+/* step 3/4  loss 2.345  ppl 10.4  grad 0.81  lr 1e-3  1234 tok/s  eta 0:12 */
+static void check_line(const char *line)
+{
+    unsigned step, all, minutes, seconds;
+    double loss, ppl, norm, lr, rate;
+    int n = sscanf(line, "step %u/%u  loss %lf  ppl %lf  grad %lf  lr %lf  %lf tok/s  eta %u:%u", &step, &all, &loss,
+                   &ppl, &norm, &lr, &rate, &minutes, &seconds);
+    if (n != 9 || step > all || !(loss > 0) || !(ppl > 1) || !(rate > 0) || seconds > 59) fail_msg("%s", line);
+}
+
+static void steps_are_told_line_by_line(void **state)
+{
+    (void)state;
+    char *out = strdup(test_scratch("told.gguf"));
+    test_output o =
+        TERN(QUICK, "--steps", "4", "-o", out, "--overwrite", "--lr", "1e-3", "--schedule", "constant", "--plot");
+    if (o.code != 0) fail_msg("%s", o.err);
+    assert_non_null(strstr(o.out, "memory on cpu: "));
+    assert_non_null(strstr(o.out, "\nlearns: 7352576 of 7352576 parameters; rows of 32 tokens, 1 a pass"));
+    const char *line = strstr(o.out, "\nstep 1/4");
+    for (int i = 1; i <= 4; i++, line = strchr(line + 1, '\n')) {
+        assert_non_null(line);
+        check_line(line + 1);
+        assert_non_null(strstr(line, "  lr 1e-3  "));
+    }
+    assert_non_null(strstr(o.out, "told.gguf\n"));
+    assert_non_null(strstr(o.out, " examples/s; memory: "));
+    assert_string_equal(o.err, "");
+    test_output_free(&o);
+    o = TERN("run", "-m", out, "-p", "1 March.", "-n", "8", "--seed", "1", "-q");
+    assert_int_equal(o.code, 0);
+    assert_true(strlen(o.out) > 12);
+    test_output_free(&o);
+    assert_true(tern_file_exists(test_scratch("told.train/loss.svg")));
+    free(out);
+}
+
+static double number_at(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+    if (!json_is_number(v)) fail_msg("no number \"%s\"", key);
+    return json_number_value(v);
+}
+
+static void json_has_a_line_for_each_event(void **state)
+{
+    static const char *const wanted[] = {"plan",       "evaluation", "step",    "step",
+                                         "evaluation", "saved",      "written", "done"};
+    (void)state;
+    test_output o = TERN(QUICK, "--val-split", "0.02", "--steps", "2", "--eval-every", "2", "-o",
+                         test_scratch("json.gguf"), "--overwrite", "--json", "--lora", "2");
+    if (o.code != 0) fail_msg("%s", o.err);
+    size_t n = 0;
+    for (char *line = o.out, *end; (end = strchr(line, '\n')); line = end + 1, n++) {
+        json_error_t error;
+        json_t *event = json_loadb(line, (size_t)(end - line), 0, &error);
+        if (!event) fail_msg("%s", error.text);
+        const char *name = json_string_value(json_object_get(event, "event"));
+        assert_true(n < sizeof wanted / sizeof *wanted);
+        assert_string_equal(name, wanted[n]);
+        if (strcmp(name, "step") == 0) assert_true(number_at(event, "loss") > 0 && number_at(event, "step_ms") > 0);
+        if (strcmp(name, "plan") == 0) assert_true(number_at(event, "trained") < 1e6);
+        if (strcmp(name, "done") == 0) assert_true(number_at(event, "examples_per_second") > 0);
+        json_decref(event);
+    }
+    assert_int_equal(n, sizeof wanted / sizeof *wanted);
+    test_output_free(&o);
+}
+
+static tern_buf read_file(const char *path)
+{
+    tern_buf file = {0};
+    tern_error err = {0};
+    assert_ok(tern_file_read(&file, path, 1 << 28, &err), err);
+    return file;
+}
+
+static void ctrl_c_saves_and_resume_goes_on(void **state)
+{
+    (void)state;
+    char *whole = strdup(test_scratch("whole.gguf")), *parts = strdup(test_scratch("parts.gguf"));
+    int out, status;
+    char byte;
+    test_output o = TERN(QUICK, "--steps", "12", "-o", whole, "--overwrite");
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+    pid_t pid =
+        test_tern_start(TERN_WORDS(QUICK, "--steps", "12", "-o", parts, "--overwrite", "--log-every", "1"), &out);
+    for (int lines = 0; lines < 13;) { /* the plan, and two or three steps */
+        assert_int_equal(read(out, &byte, 1), 1);
+        lines += byte == '\n';
+    }
+    kill(pid, SIGINT);
+    while (read(out, &byte, 1) == 1)
+        ;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 130);
+    close(out);
+    assert_false(tern_file_exists(parts));
+    o = TERN(QUICK, "--steps", "12", "-o", parts, "--resume");
+    if (o.code != 0) fail_msg("%s", o.err);
+    test_output_free(&o);
+    tern_buf a = read_file(whole), b = read_file(parts);
+    assert_int_equal(a.size, b.size);
+    assert_memory_equal(a.data, b.data, a.size);
+    tern_buf_deinit(&a);
+    tern_buf_deinit(&b);
+    a = read_file(test_scratch("whole.train/loss.csv"));
+    b = read_file(test_scratch("parts.train/loss.csv"));
+    assert_string_equal(a.data, b.data);
+    tern_buf_deinit(&a);
+    tern_buf_deinit(&b);
+    free(whole);
+    free(parts);
+}
+
+static void dry_runs_need_neither_data_nor_output(void **state)
+{
+    (void)state;
+    test_output o = TERN("finetune", "--dry-run", "-m", test_bundled(), "--lora", "16");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, "memory on cpu: "));
+    test_output_free(&o);
+}
+
+static void train_makes_a_model(void **state)
+{
+    static const char config[] = "{\"hidden_size\": 128, \"intermediate_size\": 128, \"num_hidden_layers\": 1, "
+                                 "\"num_attention_heads\": 2, \"vocab_size\": 320}";
+    (void)state;
+    char *json = strdup(test_scratch("made.json")), *out = strdup(test_scratch("made.gguf"));
+    FILE *f = fopen(json, "w");
+    assert_true(f && fputs(config, f) >= 0 && fclose(f) == 0);
+    test_output o = TERN("train", "--config", json, "--data", logbook, "--split", "blank", "-o", out, "--overwrite",
+                         "--seq", "64", "--steps", "6", "-t", "1", "--sample-every", "6", "--sample-prompt", "2 March");
+    if (o.code != 0) fail_msg("%s", o.err);
+    assert_non_null(strstr(o.out, "sample: 2 March"));
+    assert_non_null(strstr(o.out, "validation loss "));
+    test_output_free(&o);
+    o = TERN("inspect", out);
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, "i2_s"));
+    test_output_free(&o);
+    free(json);
+    free(out);
+}
+
+static void assert_refused(const char *words, const char *const *call, int code)
+{
+    test_output o = test_tern(NULL, call);
+    if (o.code != code || !strstr(o.err, words))
+        fail_msg("exit status %d, \"%s\": \"%s\" expected", o.code, o.err, words);
+    test_output_free(&o);
+}
+
+static void mistakes_are_named(void **state)
+{
+    (void)state;
+    const char *out = test_scratch("mistakes.gguf");
+    assert_refused("no data: files of text expected with --data", TERN_WORDS("finetune", "-o", out), 2);
+    assert_refused("no output: NAME.gguf or a folder expected with -o", TERN_WORDS("finetune", "--data", logbook), 2);
+    assert_refused("--betas 0.9: two numbers", TERN_WORDS(QUICK, "-o", out, "--betas", "0.9"), 2);
+    assert_refused("--betas 0.9,1: two numbers", TERN_WORDS(QUICK, "-o", out, "--betas", "0.9,1"), 2);
+    assert_refused("--memory-limit 4X: a number of bytes", TERN_WORDS(QUICK, "-o", out, "--memory-limit", "4X"), 2);
+    assert_refused("--lora-targets q_proj,: names", TERN_WORDS(QUICK, "-o", out, "--lora-targets", "q_proj,"), 2);
+    assert_refused("--lr -1: a number from", TERN_WORDS(QUICK, "-o", out, "--lr", "-1"), 2);
+    assert_refused("--gpu-layers: training is on one device", TERN_WORDS(QUICK, "-o", out, "--gpu-layers", "1"), 2);
+    assert_refused("--device goes with --backend vulkan", TERN_WORDS(QUICK, "-o", out, "--device", "0"), 2);
+    assert_refused("--optimizer adam: adamw|sgd expected; did you mean adamw?",
+                   TERN_WORDS(QUICK, "-o", out, "--optimizer", "adam"), 2);
+    assert_refused("GiB expected; --", TERN_WORDS(QUICK, "-o", out, "--memory-limit", "20M"), 1);
+    assert_refused("no shapes of the model", TERN_WORDS("train", "--data", logbook, "-o", out), 2);
+    assert_refused("no-such.json", TERN_WORDS("train", "--config", "no-such.json", "--data", logbook, "-o", out), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_are_told_line_by_line),
+        cmocka_unit_test(json_has_a_line_for_each_event),
+        cmocka_unit_test(ctrl_c_saves_and_resume_goes_on),
+        cmocka_unit_test(dry_runs_need_neither_data_nor_output),
+        cmocka_unit_test(train_makes_a_model),
+        cmocka_unit_test(mistakes_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -124,6 +124,39 @@ static void linears(void **state)
     }
 }
 
+/* LINEAR_DX, and LINEAR_DW of int8 and of f32 rows. */
+static void gradient(const char *encoding, uint32_t n_rows, uint32_t cols, uint32_t n_tokens)
+{
+    test_case c;
+    print_message("gradients of %s, %u rows, %u columns, %u tokens\n", encoding, n_rows, cols, n_tokens);
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens});
+    tern_view none = {.value = TERN_NO_VALUE};
+    tern_view dy = test_case_rows(&c, "dy", TERN_ROWS_TOKENS, n_rows, TEST_ORDINARY),
+              x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY),
+              q8 = test_case_q8(&c, "q8", TERN_ROWS_TOKENS, cols),
+              dw = test_case_state(&c, "dw", TERN_STATE_GRADIENT, TERN_DTYPE_F32, n_rows, cols, TEST_ORDINARY),
+              w = test_case_weight(&c, encoding, n_rows, cols);
+    test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR_DW, .n_in = 3, .in = {dy, x, dw}, .out = none});
+    test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR_DW, .n_in = 3, .in = {dy, q8, dw}, .out = none});
+    test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR_DX,
+                                .n_in = 2,
+                                .in = {dy, w},
+                                .residual = x,
+                                .out = test_case_output(&c, "dx", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols)});
+    compare(&c, n_tokens, 1, (test_tolerance){.of_row = 4e-6, .absolute = 1e-7 * cols});
+}
+
+static void gradients(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    gradient("t160", 19, 37, 5);
+    gradient("f32", 70, 16, 130);
+    if (test_quick()) return;
+    gradient("i2_s", 130, 128, 66);
+    gradient("q4_k", 66, 256, 70);
+}
+
 /* gate, up and the norm before them in one op; q, k and v in one op. */
 static void layer(tern_activation activation, bool gated, uint32_t max_tokens, uint32_t n_tokens)
 {
@@ -272,8 +305,8 @@ static void report(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows),  cmocka_unit_test(linears), cmocka_unit_test(layers), cmocka_unit_test(attentions),
-        cmocka_unit_test(ropes), cmocka_unit_test(samples), cmocka_unit_test(report),
+        cmocka_unit_test(rows),       cmocka_unit_test(linears), cmocka_unit_test(gradients), cmocka_unit_test(layers),
+        cmocka_unit_test(attentions), cmocka_unit_test(ropes),   cmocka_unit_test(samples),   cmocka_unit_test(report),
     };
     return cmocka_run_group_tests(tests, NULL, close_all);
 }

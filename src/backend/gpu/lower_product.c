@@ -82,8 +82,11 @@ tern_gpu_epilogue tern_gpu__residual_epilogue(const tern_gpu_program *p, const t
 tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern_gpu_sum *sum, tern_error *err)
 {
     tern_gpu_pipeline pipeline = TERN_GPU_LINEAR_PARTS;
-    uint32_t groups = tern_gpu__ceil_div(sum->cols, tern_gpu_pipelines[pipeline].invocations);
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups, sum->rows, 1, err);
+    uint64_t invocations = tern_gpu_pipelines[pipeline].invocations,
+             groups = ((uint64_t)sum->rows * sum->cols + invocations - 1) / invocations;
+    const uint32_t row_groups = groups < p->caps->max_groups ? (uint32_t)groups : p->caps->max_groups;
+    tern_gpu_dispatch *d =
+        tern_gpu__add(p, op, pipeline, row_groups, (uint32_t)((groups + row_groups - 1) / row_groups), 1, err);
     if (!d) return TERN_UNSUPPORTED;
     bool residual = sum->epilogue == TERN_GPU_ADD_RESIDUAL;
     const uint32_t uniform[] = {sum->counted ? 0 : sum->rows,
@@ -95,7 +98,8 @@ tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern
                                 sum->result_stride,
                                 residual ? sum->residual.first_col + sum->residual_col : 0,
                                 residual ? p->graph->values[sum->residual.value].cols : 0,
-                                sum->epilogue};
+                                sum->epilogue,
+                                row_groups};
     tern_gpu__set_uniform(d, uniform, sizeof uniform / sizeof *uniform);
     tern_gpu_range parts = sum->parts;
     parts.written = false;

@@ -10,6 +10,7 @@ enum {
     FEW = 16,            /* columns or rows: the rank of an adapter */
     FEW_TILES = 128,     /* of 128 x 128: smaller ones, or parts of the depth, keep all processors busy */
     WANTED_GROUPS = 256, /* of a product whose depth is cut */
+    MANY_GROUPS = 1024,  /* the same, of kernels with few invocations */
     LEAST_DEPTH = 64,    /* of a part */
     COOP_LEAST = 64,     /* rows, columns and depth: tiles are 128 x 128 */
     COOP_DEPTH = 4096    /* the most of a part: matrix units may cut off what they add up */
@@ -59,6 +60,7 @@ static void cut_depth(tern_gpu_tiling *tiling, const tern_gpu_caps *caps, const 
 static uint64_t parts_for_all(const tern_gpu_tiling *tiling, const tern_gpu_product *product)
 {
     uint64_t tiles = n_tiles(product, tiling->tile_rows, tiling->tile_cols);
+    if (tern_gpu_pipelines[tiling->pipeline].invocations < 64) return MANY_GROUPS / tiles;
     return tiles < FEW_TILES ? WANTED_GROUPS / tiles : 1;
 }
 

@@ -1,7 +1,7 @@
 // The sum of what the workgroups of a product have made for parts of its depth:
-// out[t][c] = sum_i parts[i][t][c], then the epilogue.
+// out[t][c] = sum_i parts[i][t][c], in this order, then the epilogue.
 //
-//   groups     (ceil(cols / WORKGROUP), most rows)
+//   groups     (row_groups, as many as it takes): an invocation for each element of out
 //   params     word count_word holds the number of rows, where rows is 0
 //   parts      [n_parts][most rows][cols] floats, part_stride floats apart
 //   residual   [rows] rows of residual_stride floats, read when epilogue is 1
@@ -21,6 +21,7 @@ struct P {
     residual_first: u32,
     residual_stride: u32,
     epilogue: u32,
+    row_groups: u32,
 }
 
 @group(0) @binding(0) var<uniform> p: P;
@@ -31,18 +32,19 @@ struct P {
 
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let c = group.x * WORKGROUP + local;
-    let t = group.y;
+    let i = (group.y * p.row_groups + group.x) * WORKGROUP + local;
+    let t = i / p.cols;
+    let c = i % p.cols;
     var rows = p.rows;
     if (rows == 0u) {
         rows = params[p.count_word];
     }
-    if (t >= rows || c >= p.cols) {
+    if (t >= rows) {
         return;
     }
     var sum = 0.0;
-    for (var i = 0u; i < p.n_parts; i++) {
-        sum += parts[i * p.part_stride + t * p.cols + c];
+    for (var part = 0u; part < p.n_parts; part++) {
+        sum += parts[part * p.part_stride + i];
     }
     let at = p.result_first + t * p.result_stride + c;
     if (p.epilogue == 1u) {

@@ -272,6 +272,7 @@ void tern_train_show_result(tern_train_show *show, const tern_finetune_result *r
         printf("validation loss %.3f to %.3f, ppl %s to %s (step %llu, whose weights were written)\n",
                r->first_validation, r->best_validation, three_digits(exp(r->first_validation), before),
                three_digits(exp(r->best_validation), after), (unsigned long long)r->best_step);
+    if (r->n_tokens == 0) return;
     printf("%.1f ms a step, %.0f tokens/s, %.2f examples/s; memory: %s planned on the device, %s of the process",
            r->step_ms, r->tokens_per_second, r->examples_per_second, tern_app_bytes(r->planned_bytes, planned),
            tern_app_bytes(r->resident_bytes, held));

@@ -108,17 +108,32 @@ static bool point_at(const tern_plot_curve *c, size_t k, size_t n_points, double
     return true;
 }
 
+/* The mean of the points around number k, as many on both sides. */
+static bool mean_at(const tern_plot_curve *c, size_t k, size_t n_points, double *x, double *y)
+{
+    const size_t most = n_points / 40;
+    size_t around = k < most ? k : most, n = 0;
+    double sum = 0, px, py;
+    if (around > n_points - 1 - k) around = n_points - 1 - k;
+    for (size_t i = k - around; i <= k + around; i++) {
+        if (!point_at(c, i, n_points, &px, &py)) continue;
+        sum += py;
+        n++;
+    }
+    *y = n ? sum / (double)n : 0;
+    return point_at(c, k, n_points, x, &py);
+}
+
 static void add_line(picture *p, const tern_plot_curve *c, const char *colour, bool pale, bool averaged)
 {
     const size_t n = c->n < MAX_POINTS ? c->n : MAX_POINTS;
-    double x, y, mean = 0;
+    double x, y;
     char command = 'M';
     ADD(p, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%s\"%s d=\"", colour, pale ? "1" : "2",
         pale ? " opacity=\"0.35\"" : "");
     for (size_t k = 0; k < n; k++) {
-        if (!point_at(c, k, n, &x, &y)) continue;
-        mean = command == 'M' ? y : mean + (y - mean) * fmax(2.0 / 32, 1.0 / (double)(k + 1));
-        ADD(p, "%c%.1f %.1f", command, place_x(p, x), place_y(p, averaged ? mean : y));
+        if (!(averaged ? mean_at(c, k, n, &x, &y) : point_at(c, k, n, &x, &y))) continue;
+        ADD(p, "%c%.1f %.1f", command, place_x(p, x), place_y(p, y));
         command = 'L';
     }
     ADD(p, "\"/>\n");
@@ -137,8 +152,8 @@ static void add_curve(picture *p, const tern_plot_curve *c, size_t i)
 {
     const char *colour = colours[i % (sizeof colours / sizeof *colours)];
     const double y = TOP + 16 + 20 * (double)i, x = WIDTH - RIGHT - 150;
-    if (c->smooth && c->n > 32) add_line(p, c, colour, true, false);
-    add_line(p, c, colour, false, c->smooth && c->n > 32);
+    if (c->smooth && c->n > 40) add_line(p, c, colour, true, false);
+    add_line(p, c, colour, false, c->smooth && c->n > 40);
     if (c->marked) add_dots(p, c, colour);
     ADD(p, "<path stroke=\"%s\" stroke-width=\"3\" d=\"M%.1f %.1fh24\"/>", colour, x, y - 4);
     add_text(p, x + 32, y, "", c->label);

@@ -18,7 +18,7 @@
 #include "base/rng.h"
 #include "graph/graph.h"
 
-enum { N_OPS = 8, MAX_VALUES = TERN_PARAM_COUNT + 4, MAX_ROWS = 64, PARAM_BYTES = 65536 };
+enum { N_OPS = 8, MAX_VALUES = TERN_PARAM_COUNT + 4, MAX_ROWS = 64, PARAM_BYTES = 65536, DISTINCT_ROWS = 16 };
 static const double MIN_SECONDS = 0.15;
 
 typedef struct shape {
@@ -109,7 +109,7 @@ static tern_view add_rows(bench *b, tern_dtype dtype, uint32_t cols)
     return view;
 }
 
-/* One row of random weights, repeated. */
+/* A few rows of random weights, over and over: of one row alone, the sums of dx would cancel. */
 static tern_view add_weight(bench *b)
 {
     const tern_encoding *encoding = tern_encoding_find(b->s->encoding);
@@ -118,15 +118,16 @@ static tern_view add_weight(bench *b)
     check(b, tern_encoding_bytes(encoding, w->rows, w->cols, &w->bytes, &b->err));
     uint8_t *data = malloc(w->bytes);
     tern_rng rng = {1};
-    size_t row = encoding->ternary ? w->bytes : w->bytes / w->rows;
-    float *x = malloc(w->cols * sizeof *x);
-    for (uint32_t c = 0; c < w->cols; c++) x[c] = tern_rng_f32(&rng) - 0.5f;
-    if (!encoding->ternary) check(b, tern_encode(encoding, x, 1, w->cols, data, &b->err));
+    const uint32_t n = encoding->ternary ? 1 : DISTINCT_ROWS;
+    size_t row = encoding->ternary ? w->bytes : n * (w->bytes / w->rows);
+    float *x = malloc((size_t)n * w->cols * sizeof *x);
+    for (size_t i = 0; i < (size_t)n * w->cols; i++) x[i] = tern_rng_f32(&rng) - 0.5f;
+    if (!encoding->ternary) check(b, tern_encode(encoding, x, n, w->cols, data, &b->err));
     for (size_t i = 0; encoding->ternary && i < w->bytes; i++) {
         uint32_t r = tern_rng_below(&rng, 256);
         data[i] = (uint8_t)(r & ~((r & 0xaa) >> 1)); /* no code 3 */
     }
-    for (size_t at = row; at < w->bytes; at += row) memcpy(data + at, data, row);
+    for (size_t at = row; at < w->bytes; at += row) memcpy(data + at, data, row < w->bytes - at ? row : w->bytes - at);
     w->data = data;
     free(x);
     return add(b, (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = w, .cols = w->cols, .bytes = w->bytes});

@@ -17,8 +17,8 @@ typedef struct tern_init {
 
 tern_status tern_init_read(tern_init *init, const char *path, tern_error *err);
 
-/* Normal values of mean 0 and standard deviation `range`, cut off at three of them; norms are 1. Any row, in any order,
- * is a function of the seed alone. `init` must outlive the source. */
+/* Nearly normal values of mean 0 and standard deviation `range`, none beyond 3.5 of them; norms are 1. Any row, in any
+ * order, is a function of the seed alone, to the bit. `init` must outlive the source. */
 tern_master_source tern_init_source(const tern_init *init);
 
 #endif

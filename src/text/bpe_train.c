@@ -68,6 +68,11 @@ tern_status tern_bpe_trainer_add(tern_bpe_trainer *trainer, const void *text, si
     return tern_pretokenizer__run(&trainer->pre, text, n, count_piece, trainer, err);
 }
 
+size_t tern_bpe_trainer_n_pieces(const tern_bpe_trainer *trainer)
+{
+    return trainer->n_words;
+}
+
 /* What merging works on: copies of the words' lengths and symbols, so that the trainer stays as it is. */
 typedef struct learning {
     tern_bpe_trainer *t;
@@ -197,20 +202,20 @@ static tern_status learn(learning *l, bool (*progress)(void *, float), void *con
     return TERN_OK;
 }
 
-static tern_status fill_vocab(const learning *l, tern_vocab *v, uint32_t n_vocab, tern_error *err)
+static tern_status fill_vocab(const learning *l, tern_vocab *v, tern_error *err)
 {
-    tern_status status = tern_vocab__resize(v, n_vocab, err);
+    tern_status status = tern_vocab__resize(v, l->n_tokens + TERN_BPE_N_SPECIAL, err);
     for (uint32_t id = 0; id < l->n_tokens && status == TERN_OK; id++)
         status = tern_vocab__set_text(v, id, l->texts[id].data, l->texts[id].size, TERN_TOKEN_NORMAL, err);
     for (uint32_t i = 0; i < TERN_BPE_N_SPECIAL && status == TERN_OK; i++)
-        status = tern_vocab__set(v, n_vocab - TERN_BPE_N_SPECIAL + i, special_names[i], strlen(special_names[i]),
+        status = tern_vocab__set(v, l->n_tokens + i, special_names[i], strlen(special_names[i]),
                                  TERN_TOKEN_CONTROL, 0, err);
     return status;
 }
 
-static tern_status build(const learning *l, tern_tokenizer *t, uint32_t n_vocab, tern_error *err)
+static tern_status build(const learning *l, tern_tokenizer *t, tern_error *err)
 {
-    const int32_t first = (int32_t)(n_vocab - TERN_BPE_N_SPECIAL);
+    const int32_t first = (int32_t)l->n_tokens;
     t->vocab.alphabet = TERN_ALPHABET_GPT2;
     t->rule = TERN_MERGE_PAIRS;
     t->ignore_merges = cut()->ignore_merges;
@@ -219,18 +224,18 @@ static tern_status build(const learning *l, tern_tokenizer *t, uint32_t n_vocab,
     t->eot = first + 4;
     t->adds_bos = t->bos_decided = true;
     TERN_TRY(tern_pretokenizer__add_row(&t->pre, cut(), err));
-    TERN_TRY(fill_vocab(l, &t->vocab, n_vocab, err));
+    TERN_TRY(fill_vocab(l, &t->vocab, err));
     TERN_TRY(tern_tokenizer__index(t, err));
     TERN_TRY(tern_pairs__reserve(&t->pairs, l->n_merges, err));
     for (size_t i = 0; i < l->n_merges; i++) TERN_TRY(tern_pairs__add(&t->pairs, l->merges[i], err));
     return tern_tokenizer__finish(t, err);
 }
 
-static tern_status make_tokenizer(const learning *l, uint32_t n_vocab, tern_tokenizer **tokenizer, tern_error *err)
+static tern_status make_tokenizer(const learning *l, tern_tokenizer **tokenizer, tern_error *err)
 {
     tern_tokenizer *made = NULL;
     TERN_TRY(tern_tokenizer__alloc(&made, err));
-    tern_status status = build(l, made, n_vocab, err);
+    tern_status status = build(l, made, err);
     if (status == TERN_OK) *tokenizer = made;
     else tern_tokenizer_close(made);
     return status;
@@ -258,7 +263,7 @@ tern_status tern_bpe_trainer_finish(tern_bpe_trainer *trainer, uint32_t n_vocab,
     learning l = {.t = trainer, .wanted = n_vocab - TERN_BPE_N_SPECIAL};
     tern_status status = begin(&l, err);
     if (status == TERN_OK) status = learn(&l, progress, context, err);
-    if (status == TERN_OK) status = make_tokenizer(&l, n_vocab, tokenizer, err);
+    if (status == TERN_OK) status = make_tokenizer(&l, tokenizer, err);
     tern_bpe_counts__deinit(&l.counts);
     tern_free(l.symbols);
     tern_free(l.lengths);

@@ -81,7 +81,8 @@ static tern_status learn(const tern_run *run, uint32_t n_vocab, tern_tokenizer *
     TERN_TRY(tern_bpe_trainer_open(&t, err));
     tern_status status = TERN_OK;
     for (size_t i = 0; status == TERN_OK && i < run->o->n_data; i++) status = add_file(run, t, run->o->data[i], err);
-    if (status == TERN_OK) status = tern_bpe_trainer_finish(t, n_vocab, tern_run__progress, &progress, out, err);
+    if (status == TERN_OK && tern_bpe_trainer_n_pieces(t)) /* ids alone need none */
+        status = tern_bpe_trainer_finish(t, n_vocab, tern_run__progress, &progress, out, err);
     tern_bpe_trainer_close(t);
     return status;
 }

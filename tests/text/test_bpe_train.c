@@ -143,12 +143,14 @@ static void test_tokenizer(void **state)
     (void)state;
     char *text = logbook();
     tern_tokenizer *small = learn(text, 512), *large = learn(text, 1024);
-    assert_int_equal(tern_tokenizer_size(large), 1024);
-    assert_int_equal(tern_tokenizer_bos(large), 1019);
+    const int32_t end = (int32_t)tern_tokenizer_size(large);
+    assert_true(end > 600 && end <= 1024); /* the logbook has no more pairs */
+    assert_int_equal(tern_tokenizer_size(small), 512);
+    assert_int_equal(tern_tokenizer_bos(large), end - 5);
     assert_true(tern_tokenizer_adds_bos(large));
-    assert_true(tern_token_is_end(large, 1020));
-    assert_true(tern_token_is_end(large, 1023));
-    assert_int_equal(tern_token_find(large, "<|start_header_id|>", 19), 1021);
+    assert_true(tern_token_is_end(large, end - 4));
+    assert_true(tern_token_is_end(large, end - 1));
+    assert_int_equal(tern_token_find(large, "<|start_header_id|>", 19), end - 3);
     size_t a = length(small, text), b = length(large, text);
     assert_true(b < a && a < strlen(text) / 2);
     assert_true(length(small, "Gr\xc3\xbc\xc3\x9f dich \xf0\x9f\x98\x80 \xff\x01\n") >= 8); /* any bytes */
@@ -181,10 +183,10 @@ static void test_limits(void **state)
     assert_int_equal(length(t, "abc"), 3);
     tern_tokenizer_close(t);
     assert_ok(tern_bpe_trainer_add(trainer, "ab ab ab", 8, &err), err);
-    assert_ok(tern_bpe_trainer_finish(trainer, 300, NULL, NULL, &t, &err), err); /* too little text: unused ids */
-    assert_int_equal(tern_tokenizer_size(t), 300);
+    assert_ok(tern_bpe_trainer_finish(trainer, 300, NULL, NULL, &t, &err), err); /* too little text: fewer tokens */
+    assert_int_equal(tern_tokenizer_size(t), 256 + 2 + TERN_BPE_N_SPECIAL); /* "ab", " ab" */
     assert_int_equal(length(t, "ab ab"), 2);
-    assert_int_equal(tern_token_piece(t, 280).size, 0);
+    assert_int_equal(tern_tokenizer_bos(t), 258);
     tern_tokenizer_close(t);
     char *text = logbook();
     assert_ok(tern_bpe_trainer_add(trainer, text, strlen(text), &err), err);

@@ -81,7 +81,7 @@ static void parts_cover_the_depth(void **state)
                                       : tern_gpu_select_linear(&caps, (tern_gpu_format)(1 + i % 6), i % 4 < 2, &p);
         assert_true(t.pipeline < TERN_GPU_PIPELINE_COUNT && t.n_parts > 0);
         assert_true((uint64_t)t.n_parts * t.part_depth >= p.depth && (t.n_parts - 1) * t.part_depth < p.depth);
-        assert_int_equal(t.part_depth % (tern_gpu_tiling_is_cooperative(&t) ? 32 : 16), 0);
+        assert_int_equal(t.part_depth % 16, 0);
         if (t.n_parts > 1) assert_true((uint64_t)t.n_parts * p.rows * p.cols * 4 <= caps.max_binding);
     }
 }

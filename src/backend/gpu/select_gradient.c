@@ -85,7 +85,7 @@ static tern_gpu_tiling coop_tiling(tern_gpu_pipeline pipeline, const tern_gpu_ca
 {
     tern_gpu_tiling tiling = {.pipeline = pipeline, .tile_rows = 128, .tile_cols = 128};
     uint64_t n = parts_for_all(&tiling, product), least = tern_gpu__ceil_div(product->depth, COOP_DEPTH);
-    cut_depth(&tiling, caps, product, n > least ? n : least, 32);
+    cut_depth(&tiling, caps, product, n > least ? n : least, 16);
     return tiling;
 }
 

@@ -14,8 +14,8 @@
 // column; int8 are halves. The product of two second halves is left out. Sums in f32.
 //
 // Native only: WGSL has no cooperative matrices, this is naga's dialect of them. Subgroups of 32. A workgroup has 8
-// subgroups in 4 x 2, each with 32 rows x 64 columns, and takes DEPTH tokens at a time; what comes next is fetched
-// while this is multiplied.
+// subgroups in 4 x 2, each with 32 rows x 64 columns, and takes DEPTH tokens at a time: what comes next is stored
+// beside what is multiplied, so that one barrier is enough, and what comes after it is on its way.
 enable f16;
 enable wgpu_cooperative_matrix;
 
@@ -45,12 +45,23 @@ struct P {
 @group(0) @binding(5) var<storage, read_write> factors: array<f32>;
 @group(0) @binding(6) var<storage, read_write> result: array<f32>;
 
-const DEPTH = 32u;
+const DEPTH = 16u;
 const STRIDE = 34u; // vec4 of a row: 128 halves and a pad against bank conflicts
 const TILE = DEPTH * STRIDE;
-var<workgroup> tile: array<vec4<f16>, (2u + HALVES) * TILE>; // first and second halves of dy, of x
-var<workgroup> sums: array<f32, 8 * 256>;                    // 16 x 16 for each subgroup
+override SLOT: u32 = (2u + HALVES) * TILE; // first and second halves of dy, of x
+var<workgroup> tile: array<vec4<f16>, 2u * SLOT>;
+var<workgroup> sums: array<f32, 8 * 256>; // 16 x 16 for each subgroup
 // No other workgroup memory: matrices must start at a multiple of 16 bytes, and drivers place small variables in front.
+
+// What an invocation fetches for one step: four columns of two tokens, 8 apart.
+struct Step {
+    y0: vec4<f32>,
+    y1: vec4<f32>,
+    x0: vec4<f32>,
+    x1: vec4<f32>,
+    q: vec2<u32>,
+    scales: vec2<f32>,
+}
 
 // The leading 11 bits, and what is left.
 fn store_two(at: u32, v: vec4<f32>) {
@@ -67,45 +78,52 @@ fn halves(word: u32) -> vec4<f16> {
     return vec4<f16>(vec4<f32>(even.x, odd.x, even.y, odd.y));
 }
 
-// Each invocation moves four columns of tokens that are 8 apart.
-fn fetch_dy(first: u32, t: u32, end: u32, local: u32) -> vec4<f32> {
+fn fetch(first_row: u32, first_col: u32, t: u32, end: u32, local: u32) -> Step {
+    var step = Step();
     let token = t + (local >> 5u);
-    let r = first + (local & 31u) * 4u;
-    var values = vec4<f32>();
-    if (token < end && r < p.rows) {
-        values = dy[p.dy_first + token * p.dy_stride + r / 4u];
+    let r = first_row + (local & 31u) * 4u;
+    let c = first_col + (local & 31u) * 4u;
+    if (token < end) {
+        if (r < p.rows) {
+            step.y0 = dy[p.dy_first + token * p.dy_stride + r / 4u];
+        }
         if (Q8) {
-            values *= bitcast<f32>(q[p.scales_word + token]);
+            step.scales.x = bitcast<f32>(q[p.scales_word + token]);
+            if (c < p.cols) {
+                step.q.x = q[token * p.x_stride + c / 4u];
+            }
+        } else if (c < p.cols) {
+            step.x0 = x[p.x_first + token * p.x_stride + c / 4u];
         }
     }
-    return values;
-}
-
-fn fetch_x(first: u32, t: u32, end: u32, local: u32) -> vec4<f32> {
-    let token = t + (local >> 5u);
-    let c = first + (local & 31u) * 4u;
-    var values = vec4<f32>();
-    if (!Q8 && token < end && c < p.cols) {
-        values = x[p.x_first + token * p.x_stride + c / 4u];
+    if (token + 8u < end) {
+        if (r < p.rows) {
+            step.y1 = dy[p.dy_first + (token + 8u) * p.dy_stride + r / 4u];
+        }
+        if (Q8) {
+            step.scales.y = bitcast<f32>(q[p.scales_word + token + 8u]);
+            if (c < p.cols) {
+                step.q.y = q[(token + 8u) * p.x_stride + c / 4u];
+            }
+        } else if (c < p.cols) {
+            step.x1 = x[p.x_first + (token + 8u) * p.x_stride + c / 4u];
+        }
     }
-    return values;
+    return step;
 }
 
-fn fetch_q(first: u32, t: u32, end: u32, local: u32) -> u32 {
-    let token = t + (local >> 5u);
-    let c = first + (local & 31u) * 4u;
-    var word = 0u;
-    if (Q8 && token < end && c < p.cols) {
-        word = q[token * p.x_stride + c / 4u];
-    }
-    return word;
-}
-
-fn store_x(at: u32, values: vec4<f32>, word: u32) {
+fn store(slot: u32, local: u32, factor: vec4<f32>, x_factor: vec4<f32>, step: Step) {
+    let at = slot + (local >> 5u) * STRIDE + (local & 31u);
     if (Q8) {
-        tile[2u * TILE + at] = halves(word);
+        store_two(at, step.y0 * step.scales.x * factor);
+        store_two(at + 8u * STRIDE, step.y1 * step.scales.y * factor);
+        tile[at + 2u * TILE] = halves(step.q.x);
+        tile[at + 2u * TILE + 8u * STRIDE] = halves(step.q.y);
     } else {
-        store_two(2u * TILE + at, values);
+        store_two(at, step.y0 * factor);
+        store_two(at + 8u * STRIDE, step.y1 * factor);
+        store_two(at + 2u * TILE, step.x0 * x_factor);
+        store_two(at + 2u * TILE + 8u * STRIDE, step.x1 * x_factor);
     }
 }
 
@@ -123,28 +141,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let first_token = group.z * p.tokens_of_part;
     let last = first_token + p.tokens_of_part;
     let end = min(params[p.count_word], last);
-    let to = (local >> 5u) * STRIDE + (local & 31u);
     let factor = four_factors(0u, p.rows, first_row + (local & 31u) * 4u);
     var x_factor = vec4<f32>();
     if (!Q8) {
         x_factor = four_factors(p.x_factors, p.cols, first_col + (local & 31u) * 4u);
     }
-    var y0 = fetch_dy(first_row, first_token, end, local);
-    var y1 = fetch_dy(first_row, first_token + 8u, end, local);
-    var y2 = fetch_dy(first_row, first_token + 16u, end, local);
-    var y3 = fetch_dy(first_row, first_token + 24u, end, local);
-    var x0 = fetch_x(first_col, first_token, end, local);
-    var x1 = fetch_x(first_col, first_token + 8u, end, local);
-    var x2 = fetch_x(first_col, first_token + 16u, end, local);
-    var x3 = fetch_x(first_col, first_token + 24u, end, local);
-    var q0 = fetch_q(first_col, first_token, end, local);
-    var q1 = fetch_q(first_col, first_token + 8u, end, local);
-    var q2 = fetch_q(first_col, first_token + 16u, end, local);
-    var q3 = fetch_q(first_col, first_token + 24u, end, local);
-
     let subgroup = local >> 5u;
-    let a_at = (subgroup >> 1u) * 8u;
-    let b_at = 2u * TILE + (subgroup & 1u) * 16u;
+    let a_first = (subgroup >> 1u) * 8u;
+    let b_first = 2u * TILE + (subgroup & 1u) * 16u;
     var c00 = coop_mat16x16<f32, C>();
     var c01 = coop_mat16x16<f32, C>();
     var c02 = coop_mat16x16<f32, C>();
@@ -154,39 +158,43 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var c12 = coop_mat16x16<f32, C>();
     var c13 = coop_mat16x16<f32, C>();
 
+    store(0u, local, factor, x_factor, fetch(first_row, first_col, first_token, end, local));
+    var next = fetch(first_row, first_col, first_token + DEPTH, end, local);
+    var later = fetch(first_row, first_col, first_token + 2u * DEPTH, end, local);
+    var slot = 0u; // what is multiplied
     for (var t = first_token; t < last; t += DEPTH) {
         workgroupBarrier();
-        store_two(to, y0 * factor);
-        store_two(to + 8u * STRIDE, y1 * factor);
-        store_two(to + 16u * STRIDE, y2 * factor);
-        store_two(to + 24u * STRIDE, y3 * factor);
-        store_x(to, x0 * x_factor, q0);
-        store_x(to + 8u * STRIDE, x1 * x_factor, q1);
-        store_x(to + 16u * STRIDE, x2 * x_factor, q2);
-        store_x(to + 24u * STRIDE, x3 * x_factor, q3);
-        workgroupBarrier();
-        y0 = fetch_dy(first_row, t + DEPTH, end, local);
-        y1 = fetch_dy(first_row, t + DEPTH + 8u, end, local);
-        y2 = fetch_dy(first_row, t + DEPTH + 16u, end, local);
-        y3 = fetch_dy(first_row, t + DEPTH + 24u, end, local);
-        x0 = fetch_x(first_col, t + DEPTH, end, local);
-        x1 = fetch_x(first_col, t + DEPTH + 8u, end, local);
-        x2 = fetch_x(first_col, t + DEPTH + 16u, end, local);
-        x3 = fetch_x(first_col, t + DEPTH + 24u, end, local);
-        q0 = fetch_q(first_col, t + DEPTH, end, local);
-        q1 = fetch_q(first_col, t + DEPTH + 8u, end, local);
-        q2 = fetch_q(first_col, t + DEPTH + 16u, end, local);
-        q3 = fetch_q(first_col, t + DEPTH + 24u, end, local);
-        for (var j = 0u; j < 2u; j++) { // unroll
-            let a_from = a_at + 16u * STRIDE * j;
-            let a0 = coopLoad<coop_mat16x16<f16, A>>(&tile[a_from], STRIDE);
-            let a1 = coopLoad<coop_mat16x16<f16, A>>(&tile[a_from + 4u], STRIDE);
-            let d0 = coopLoad<coop_mat16x16<f16, A>>(&tile[TILE + a_from], STRIDE);
-            let d1 = coopLoad<coop_mat16x16<f16, A>>(&tile[TILE + a_from + 4u], STRIDE);
-            var b0 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + 16u * STRIDE * j], STRIDE);
-            var b1 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + 16u * STRIDE * j + 4u], STRIDE);
-            var b2 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + 16u * STRIDE * j + 8u], STRIDE);
-            var b3 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + 16u * STRIDE * j + 12u], STRIDE);
+        let a_at = slot + a_first;
+        let b_at = slot + b_first;
+        let a0 = coopLoad<coop_mat16x16<f16, A>>(&tile[a_at], STRIDE);
+        let a1 = coopLoad<coop_mat16x16<f16, A>>(&tile[a_at + 4u], STRIDE);
+        let d0 = coopLoad<coop_mat16x16<f16, A>>(&tile[a_at + TILE], STRIDE);
+        let d1 = coopLoad<coop_mat16x16<f16, A>>(&tile[a_at + TILE + 4u], STRIDE);
+        var b0 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at], STRIDE);
+        var b1 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + 4u], STRIDE);
+        var b2 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + 8u], STRIDE);
+        var b3 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + 12u], STRIDE);
+        c00 = coopMultiplyAdd(a0, b0, c00);
+        c01 = coopMultiplyAdd(a0, b1, c01);
+        c02 = coopMultiplyAdd(a0, b2, c02);
+        c03 = coopMultiplyAdd(a0, b3, c03);
+        c10 = coopMultiplyAdd(a1, b0, c10);
+        c11 = coopMultiplyAdd(a1, b1, c11);
+        c12 = coopMultiplyAdd(a1, b2, c12);
+        c13 = coopMultiplyAdd(a1, b3, c13);
+        c00 = coopMultiplyAdd(d0, b0, c00);
+        c01 = coopMultiplyAdd(d0, b1, c01);
+        c02 = coopMultiplyAdd(d0, b2, c02);
+        c03 = coopMultiplyAdd(d0, b3, c03);
+        c10 = coopMultiplyAdd(d1, b0, c10);
+        c11 = coopMultiplyAdd(d1, b1, c11);
+        c12 = coopMultiplyAdd(d1, b2, c12);
+        c13 = coopMultiplyAdd(d1, b3, c13);
+        if (HALVES == 2u) {
+            b0 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + TILE], STRIDE);
+            b1 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + TILE + 4u], STRIDE);
+            b2 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + TILE + 8u], STRIDE);
+            b3 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + TILE + 12u], STRIDE);
             c00 = coopMultiplyAdd(a0, b0, c00);
             c01 = coopMultiplyAdd(a0, b1, c01);
             c02 = coopMultiplyAdd(a0, b2, c02);
@@ -195,29 +203,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             c11 = coopMultiplyAdd(a1, b1, c11);
             c12 = coopMultiplyAdd(a1, b2, c12);
             c13 = coopMultiplyAdd(a1, b3, c13);
-            c00 = coopMultiplyAdd(d0, b0, c00);
-            c01 = coopMultiplyAdd(d0, b1, c01);
-            c02 = coopMultiplyAdd(d0, b2, c02);
-            c03 = coopMultiplyAdd(d0, b3, c03);
-            c10 = coopMultiplyAdd(d1, b0, c10);
-            c11 = coopMultiplyAdd(d1, b1, c11);
-            c12 = coopMultiplyAdd(d1, b2, c12);
-            c13 = coopMultiplyAdd(d1, b3, c13);
-            if (HALVES == 2u) {
-                b0 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + TILE + 16u * STRIDE * j], STRIDE);
-                b1 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + TILE + 16u * STRIDE * j + 4u], STRIDE);
-                b2 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + TILE + 16u * STRIDE * j + 8u], STRIDE);
-                b3 = coopLoadT<coop_mat16x16<f16, B>>(&tile[b_at + TILE + 16u * STRIDE * j + 12u], STRIDE);
-                c00 = coopMultiplyAdd(a0, b0, c00);
-                c01 = coopMultiplyAdd(a0, b1, c01);
-                c02 = coopMultiplyAdd(a0, b2, c02);
-                c03 = coopMultiplyAdd(a0, b3, c03);
-                c10 = coopMultiplyAdd(a1, b0, c10);
-                c11 = coopMultiplyAdd(a1, b1, c11);
-                c12 = coopMultiplyAdd(a1, b2, c12);
-                c13 = coopMultiplyAdd(a1, b3, c13);
-            }
         }
+        slot = SLOT - slot;
+        store(slot, local, factor, x_factor, next);
+        next = later;
+        later = fetch(first_row, first_col, t + 3u * DEPTH, end, local);
     }
 
     // 16 x 16 sums at a time go through the subgroup's share of workgroup memory

@@ -18,14 +18,16 @@
 // Weights above 1023, unless f16, overflow.
 //
 // Native only: WGSL has no cooperative matrices, this is naga's dialect of them. Subgroups of 32. A workgroup has 8
-// subgroups in 4 x 2, each with 32 tokens x 64 columns of out, and takes DEPTH of the depth at a time; what comes next
-// is fetched while this is multiplied. epilogue: 0 none; 1 + residual; 2 + what result holds.
+// subgroups in 4 x 2, each with 32 tokens x 64 columns of out, and takes DEPTH of the depth at a time: with two SLOTS,
+// what comes next is stored beside what is multiplied, so that one barrier is enough, and what comes after it is on its
+// way. epilogue: 0 none; 1 + residual; 2 + what result holds.
 enable f16;
 enable wgpu_cooperative_matrix;
 
 override BACKWARD: bool = false;
 override FORMAT: u32 = 0; // 0 ternary, 1 f32, 2 f16, 3 bf16, 4 q8_0, 5 q6_k, 6 q4_k
 override HALVES: u32 = 1; // of a weight
+override SLOTS: u32 = 2;  // 1 or 2
 
 struct P {
     rows: u32,
@@ -54,15 +56,16 @@ struct P {
 @group(0) @binding(5) var<storage, read_write> residual: array<f32>;
 @group(0) @binding(6) var<storage, read_write> result: array<f32>;
 
-const DEPTH = 32u;
+const DEPTH = 16u;
 // Rows of the tiles, in vec4, with a pad against bank conflicts: SHORT for DEPTH floats (x, and weights unless
 // BACKWARD), LONG for 128 (weights of BACKWARD).
-const SHORT = 10u;
+const SHORT = 6u;
 const LONG = 34u;
 const X_TILE = 128u * SHORT;
 override W_TILE: u32 = select(128u * SHORT, DEPTH * LONG, BACKWARD);
-var<workgroup> tile: array<vec4<f16>, 2u * X_TILE + HALVES * W_TILE>; // first and second halves of x, of weights
-var<workgroup> sums: array<f32, 8 * 256>;                              // 16 x 16 for each subgroup
+override SLOT: u32 = 2u * X_TILE + HALVES * W_TILE; // first and second halves of x, of weights
+var<workgroup> tile: array<vec4<f16>, SLOTS * SLOT>;
+var<workgroup> sums: array<f32, 8 * 256>; // 16 x 16 for each subgroup
 // No other workgroup memory: matrices must start at a multiple of 16 bytes, and drivers place small variables in front.
 
 // Of a vector, the words of byte `byte` and the next: byte is a multiple of 8.
@@ -133,38 +136,50 @@ fn q4_k(row: u32, c: u32) -> mat2x4<f32> {
     return minus(values * (ds.x * f32(scale)), ds.y * f32(least));
 }
 
-fn f32s(row: u32, c: u32) -> mat2x4<f32> {
-    let low = weights[row + c / 4u];
-    var high = vec4<u32>();
-    if (c + 4u < p.cols) {
-        high = weights[row + c / 4u + 1u];
+// What an invocation fetches for one step: two vectors of x, of tokens 64 apart, with the scales of the weights' rows
+// that they meet; eight columns of a row of weights, or, of ternary ones, a word.
+struct Step {
+    x0: vec4<f32>,
+    x1: vec4<f32>,
+    scales: vec4<f32>,
+    low: vec4<u32>,
+    high: vec4<u32>,
+}
+
+// Columns c .. c + 7 of the row that starts at vector `row`, c a multiple of 8: f32, f16 and bf16 as they lie, others
+// decoded, so that nothing waits for what is not needed yet.
+fn fetch_eight(row: u32, c: u32, step: ptr<function, Step>) {
+    if (FORMAT == 2u || FORMAT == 3u) {
+        (*step).low = weights[row + c / 8u];
+    } else if (FORMAT == 1u) {
+        (*step).low = weights[row + c / 4u];
+        if (c + 4u < p.cols) {
+            (*step).high = weights[row + c / 4u + 1u];
+        }
+    } else {
+        var values = mat2x4<f32>();
+        switch (FORMAT) {
+            case 4u: { values = q8_0(row, c); }
+            case 5u: { values = q6_k(row, c); }
+            default: { values = q4_k(row, c); }
+        }
+        (*step).low = bitcast<vec4<u32>>(values[0]);
+        (*step).high = bitcast<vec4<u32>>(values[1]);
     }
-    return mat2x4<f32>(bitcast<vec4<f32>>(low), bitcast<vec4<f32>>(high));
 }
 
-fn f16s(row: u32, c: u32) -> mat2x4<f32> {
-    let v = weights[row + c / 8u];
-    let low = vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y));
-    return mat2x4<f32>(low, vec4<f32>(unpack2x16float(v.z), unpack2x16float(v.w)));
-}
-
-fn bf16s(row: u32, c: u32) -> mat2x4<f32> {
-    let v = weights[row + c / 8u];
-    let even = bitcast<vec4<f32>>(v << vec4<u32>(16u));
-    let odd = bitcast<vec4<f32>>(v & vec4<u32>(0xffff0000u));
-    return mat2x4<f32>(even.x, odd.x, even.y, odd.y, even.z, odd.z, even.w, odd.w);
-}
-
-// Columns c .. c + 7 of the row that starts at vector `row`, c a multiple of 8.
-fn eight(row: u32, c: u32) -> mat2x4<f32> {
-    switch (FORMAT) {
-        case 1u: { return f32s(row, c); }
-        case 2u: { return f16s(row, c); }
-        case 3u: { return bf16s(row, c); }
-        case 4u: { return q8_0(row, c); }
-        case 5u: { return q6_k(row, c); }
-        default: { return q4_k(row, c); }
+fn eight(step: Step) -> mat2x4<f32> {
+    let v = step.low;
+    if (FORMAT == 2u) {
+        return mat2x4<f32>(vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)),
+                           vec4<f32>(unpack2x16float(v.z), unpack2x16float(v.w)));
     }
+    if (FORMAT == 3u) {
+        let even = bitcast<vec4<f32>>(v << vec4<u32>(16u));
+        let odd = bitcast<vec4<f32>>(v & vec4<u32>(0xffff0000u));
+        return mat2x4<f32>(vec4<f32>(even.x, odd.x, even.y, odd.y), vec4<f32>(even.z, odd.z, even.w, odd.w));
+    }
+    return mat2x4<f32>(bitcast<vec4<f32>>(v), bitcast<vec4<f32>>(step.high));
 }
 
 // The leading 11 bits, and what is left.
@@ -174,41 +189,27 @@ fn store_two(at: u32, far: u32, v: vec4<f32>) {
     tile[at + far] = vec4<f16>(v - first);
 }
 
-// --- x: four vectors of an invocation, of rows 32 apart
+// --- x
 
-fn fetch_x(first_token: u32, k: u32, end: u32, i: u32, local: u32) -> vec4<f32> {
-    let at = k + (local & 7u) * 4u;
-    var values = vec4<f32>();
-    if (at < end) {
-        let t = min(first_token + (local >> 3u) + 32u * i, p.max_tokens - 1u);
-        values = x[p.x_first + t * p.x_stride + at / 4u];
-    }
-    return values;
+fn fetch_x(first_token: u32, at: u32, i: u32, local: u32) -> vec4<f32> {
+    let t = min(first_token + (local >> 2u) + 64u * i, p.max_tokens - 1u);
+    return x[p.x_first + t * p.x_stride + at / 4u];
 }
 
-// The scales of the rows of weights that fetch_x goes with.
-fn fetch_scales(k: u32, end: u32, local: u32) -> vec4<f32> {
-    let at = k + (local & 7u) * 4u;
-    var values = vec4<f32>(1.0);
-    if (BACKWARD && FORMAT == 0u && p.row_scales != 0u && at < end) {
-        values = bitcast<vec4<f32>>(weights[(p.row_scales + at) / 4u]);
-    }
-    return values;
+fn store_x(slot: u32, i: u32, local: u32, v: vec4<f32>) {
+    store_two(slot + ((local >> 2u) + 64u * i) * SHORT + (local & 3u), X_TILE, v);
 }
 
-fn store_x(i: u32, local: u32, v: vec4<f32>) {
-    store_two(((local >> 3u) + 32u * i) * SHORT + (local & 7u), X_TILE, v);
-}
+// --- weights
 
-// --- weights: a word of codes, or two pieces of eight columns
-
-fn fetch_codes(first: u32, k: u32, end: u32, local: u32) -> u32 {
-    let row = k + (local >> 3u);
+// Half a word of codes: two quarters of a group's 128 columns, four columns of each.
+fn fetch_codes(first_col: u32, k: u32, end: u32, local: u32) -> u32 {
+    let row = k + (local >> 4u);
     var word = 0x55555555u; // codes of 0
     if (row < end) {
-        word = weights[row * p.row_vectors + first / 64u + ((local & 7u) >> 2u)][local & 3u];
+        word = weights[row * p.row_vectors + first_col / 64u + ((local & 15u) >> 3u)][(local >> 1u) & 3u];
     }
-    return word;
+    return word >> (4u - (local & 1u) * 4u);
 }
 
 // Four codes - 1, one in each byte.
@@ -216,30 +217,10 @@ fn code_halves(v: u32) -> vec4<f16> {
     return vec4<f16>(bytes(v & 0x03030303u) - vec4<f32>(1.0));
 }
 
-fn store_codes(local: u32, word: u32) {
-    let at = 2u * X_TILE + (local >> 3u) * LONG + (local & 7u);
-    tile[at] = code_halves(word >> 6u);
-    tile[at + 8u] = code_halves(word >> 4u);
-    tile[at + 16u] = code_halves(word >> 2u);
-    tile[at + 24u] = code_halves(word);
-}
-
-fn fetch_w(first: u32, k: u32, end: u32, i: u32, local: u32) -> mat2x4<f32> {
-    var values = mat2x4<f32>();
-    if (BACKWARD) {
-        let row = k + (local >> 4u) + 16u * i;
-        let c = first + (local & 15u) * 8u;
-        if (row < end && c < p.cols) {
-            values = eight(row * p.row_vectors, c);
-        }
-    } else {
-        let row = min(first + (local >> 2u) + 64u * i, p.rows - 1u);
-        let c = k + (local & 3u) * 8u;
-        if (c < end) {
-            values = eight(row * p.row_vectors, c);
-        }
-    }
-    return values;
+fn store_codes(slot: u32, local: u32, word: u32) {
+    let at = slot + 2u * X_TILE + (local >> 4u) * LONG + (local & 1u) * 16u + ((local & 15u) >> 1u);
+    tile[at] = code_halves(word >> 2u);
+    tile[at + 8u] = code_halves(word);
 }
 
 fn store_four(at: u32, v: vec4<f32>) {
@@ -252,15 +233,64 @@ fn store_four(at: u32, v: vec4<f32>) {
     }
 }
 
-fn store_w(i: u32, local: u32, values: mat2x4<f32>) {
-    var at = 2u * X_TILE;
+fn store_w(slot: u32, local: u32, values: mat2x4<f32>) {
+    var at = slot + 2u * X_TILE;
     if (BACKWARD) {
-        at += ((local >> 4u) + 16u * i) * LONG + (local & 15u) * 2u;
+        at += (local >> 4u) * LONG + (local & 15u) * 2u;
     } else {
-        at += ((local >> 2u) + 64u * i) * SHORT + (local & 3u) * 2u;
+        at += (local >> 1u) * SHORT + (local & 1u) * 2u;
     }
     store_four(at, values[0]);
     store_four(at + 1u, values[1]);
+}
+
+// --- steps
+
+fn fetch_w(first_col: u32, k: u32, end: u32, local: u32, step: ptr<function, Step>) {
+    if (BACKWARD) {
+        let row = k + (local >> 4u);
+        let c = first_col + (local & 15u) * 8u;
+        if (row < end && c < p.cols) {
+            fetch_eight(row * p.row_vectors, c, step);
+        }
+    } else {
+        let row = min(first_col + (local >> 1u), p.rows - 1u);
+        let c = k + (local & 1u) * 8u;
+        if (c < end) {
+            fetch_eight(row * p.row_vectors, c, step);
+        }
+    }
+}
+
+fn fetch(first_token: u32, first_col: u32, k: u32, end: u32, local: u32) -> Step {
+    var step = Step();
+    let at = k + (local & 3u) * 4u;
+    if (at < end) {
+        step.x0 = fetch_x(first_token, at, 0u, local);
+        step.x1 = fetch_x(first_token, at, 1u, local);
+    }
+    if (FORMAT == 0u) {
+        step.scales = vec4<f32>(1.0);
+        if (p.row_scales != 0u && at < end) {
+            step.scales = bitcast<vec4<f32>>(weights[(p.row_scales + at) / 4u]);
+        }
+        step.low.x = fetch_codes(first_col, k, end, local);
+    } else {
+        fetch_w(first_col, k, end, local, &step);
+    }
+    return step;
+}
+
+fn store(slot: u32, local: u32, factor0: f32, factor1: f32, step: Step) {
+    if (FORMAT == 0u) {
+        store_x(slot, 0u, local, step.x0 * step.scales * factor0);
+        store_x(slot, 1u, local, step.x1 * step.scales * factor1);
+        store_codes(slot, local, step.low.x);
+    } else {
+        store_x(slot, 0u, local, step.x0 * factor0);
+        store_x(slot, 1u, local, step.x1 * factor1);
+        store_w(slot, local, eight(step));
+    }
 }
 
 @compute @workgroup_size(256)
@@ -269,35 +299,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let first_col = group.x * 128u;
     let start = group.z * p.depth_of_part;
     let end = min(start + p.depth_of_part, select(p.cols, p.rows, BACKWARD));
-    let row = first_token + (local >> 3u);
-    let factor0 = factors[min(row, p.max_tokens - 1u)];
-    let factor1 = factors[min(row + 32u, p.max_tokens - 1u)];
-    let factor2 = factors[min(row + 64u, p.max_tokens - 1u)];
-    let factor3 = factors[min(row + 96u, p.max_tokens - 1u)];
-
-    var x0 = fetch_x(first_token, start, end, 0u, local);
-    var x1 = fetch_x(first_token, start, end, 1u, local);
-    var x2 = fetch_x(first_token, start, end, 2u, local);
-    var x3 = fetch_x(first_token, start, end, 3u, local);
-    var scales = fetch_scales(start, end, local);
-    var codes = 0u;
-    var w0 = mat2x4<f32>();
-    var w1 = mat2x4<f32>();
-    if (FORMAT == 0u) {
-        codes = fetch_codes(first_col, start, end, local);
-    } else {
-        w0 = fetch_w(first_col, start, end, 0u, local);
-        w1 = fetch_w(first_col, start, end, 1u, local);
-    }
+    let token = first_token + (local >> 2u);
+    let factor0 = factors[min(token, p.max_tokens - 1u)];
+    let factor1 = factors[min(token + 64u, p.max_tokens - 1u)];
 
     let subgroup = local >> 5u;
-    let a_at = (subgroup >> 1u) * 32u * SHORT;
-    var b_at = 2u * X_TILE + (subgroup & 1u) * 16u;
-    var b_next = 4u; // the next 16 columns of out
-    if (!BACKWARD) {
-        b_at = 2u * X_TILE + (subgroup & 1u) * 64u * SHORT;
-        b_next = 16u * SHORT;
-    }
+    let a_first = (subgroup >> 1u) * 32u * SHORT;
+    let b_first = 2u * X_TILE + select((subgroup & 1u) * 64u * SHORT, (subgroup & 1u) * 16u, BACKWARD);
     var c00 = coop_mat16x16<f32, C>();
     var c01 = coop_mat16x16<f32, C>();
     var c02 = coop_mat16x16<f32, C>();
@@ -307,51 +315,74 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var c12 = coop_mat16x16<f32, C>();
     var c13 = coop_mat16x16<f32, C>();
 
+    var next = fetch(first_token, first_col, start, end, local);
+    var later = fetch(first_token, first_col, start + DEPTH, end, local);
+    var slot = 0u; // what is multiplied
+    if (SLOTS == 2u) {
+        store(0u, local, factor0, factor1, next);
+        next = later;
+        later = fetch(first_token, first_col, start + 2u * DEPTH, end, local);
+    }
     for (var k = start; k < end; k += DEPTH) {
         workgroupBarrier();
-        store_x(0u, local, x0 * scales * factor0);
-        store_x(1u, local, x1 * scales * factor1);
-        store_x(2u, local, x2 * scales * factor2);
-        store_x(3u, local, x3 * scales * factor3);
-        if (FORMAT == 0u) {
-            store_codes(local, codes);
-        } else {
-            store_w(0u, local, w0);
-            store_w(1u, local, w1);
+        if (SLOTS == 1u) {
+            store(0u, local, factor0, factor1, next);
+            next = later;
+            later = fetch(first_token, first_col, k + 2u * DEPTH, end, local);
+            workgroupBarrier();
         }
-        workgroupBarrier();
-        x0 = fetch_x(first_token, k + DEPTH, end, 0u, local);
-        x1 = fetch_x(first_token, k + DEPTH, end, 1u, local);
-        x2 = fetch_x(first_token, k + DEPTH, end, 2u, local);
-        x3 = fetch_x(first_token, k + DEPTH, end, 3u, local);
-        scales = fetch_scales(k + DEPTH, end, local);
-        if (FORMAT == 0u) {
-            codes = fetch_codes(first_col, k + DEPTH, end, local);
+        let a_at = slot + a_first;
+        let b_at = slot + b_first;
+        let a0 = coopLoadT<coop_mat16x16<f16, A>>(&tile[a_at], SHORT);
+        let a1 = coopLoadT<coop_mat16x16<f16, A>>(&tile[a_at + 16u * SHORT], SHORT);
+        let d0 = coopLoadT<coop_mat16x16<f16, A>>(&tile[a_at + X_TILE], SHORT);
+        let d1 = coopLoadT<coop_mat16x16<f16, A>>(&tile[a_at + X_TILE + 16u * SHORT], SHORT);
+        var b0 = coop_mat16x16<f16, B>();
+        var b1 = coop_mat16x16<f16, B>();
+        var b2 = coop_mat16x16<f16, B>();
+        var b3 = coop_mat16x16<f16, B>();
+        if (BACKWARD) {
+            let at = b_at;
+            b0 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at], LONG);
+            b1 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at + 4u], LONG);
+            b2 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at + 8u], LONG);
+            b3 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at + 12u], LONG);
         } else {
-            w0 = fetch_w(first_col, k + DEPTH, end, 0u, local);
-            w1 = fetch_w(first_col, k + DEPTH, end, 1u, local);
+            let at = b_at;
+            b0 = coopLoad<coop_mat16x16<f16, B>>(&tile[at], SHORT);
+            b1 = coopLoad<coop_mat16x16<f16, B>>(&tile[at + 16u * SHORT], SHORT);
+            b2 = coopLoad<coop_mat16x16<f16, B>>(&tile[at + 32u * SHORT], SHORT);
+            b3 = coopLoad<coop_mat16x16<f16, B>>(&tile[at + 48u * SHORT], SHORT);
         }
-        for (var j = 0u; j < 2u; j++) { // unroll
-            let a0 = coopLoadT<coop_mat16x16<f16, A>>(&tile[a_at + 4u * j], SHORT);
-            let a1 = coopLoadT<coop_mat16x16<f16, A>>(&tile[a_at + 16u * SHORT + 4u * j], SHORT);
-            let d0 = coopLoadT<coop_mat16x16<f16, A>>(&tile[X_TILE + a_at + 4u * j], SHORT);
-            let d1 = coopLoadT<coop_mat16x16<f16, A>>(&tile[X_TILE + a_at + 16u * SHORT + 4u * j], SHORT);
-            var b0 = coop_mat16x16<f16, B>();
-            var b1 = coop_mat16x16<f16, B>();
-            var b2 = coop_mat16x16<f16, B>();
-            var b3 = coop_mat16x16<f16, B>();
+        c00 = coopMultiplyAdd(a0, b0, c00);
+        c01 = coopMultiplyAdd(a0, b1, c01);
+        c02 = coopMultiplyAdd(a0, b2, c02);
+        c03 = coopMultiplyAdd(a0, b3, c03);
+        c10 = coopMultiplyAdd(a1, b0, c10);
+        c11 = coopMultiplyAdd(a1, b1, c11);
+        c12 = coopMultiplyAdd(a1, b2, c12);
+        c13 = coopMultiplyAdd(a1, b3, c13);
+        c00 = coopMultiplyAdd(d0, b0, c00);
+        c01 = coopMultiplyAdd(d0, b1, c01);
+        c02 = coopMultiplyAdd(d0, b2, c02);
+        c03 = coopMultiplyAdd(d0, b3, c03);
+        c10 = coopMultiplyAdd(d1, b0, c10);
+        c11 = coopMultiplyAdd(d1, b1, c11);
+        c12 = coopMultiplyAdd(d1, b2, c12);
+        c13 = coopMultiplyAdd(d1, b3, c13);
+        if (HALVES == 2u) {
             if (BACKWARD) {
-                let at = b_at + 16u * LONG * j;
+                let at = b_at + W_TILE;
                 b0 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at], LONG);
-                b1 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at + b_next], LONG);
-                b2 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at + 2u * b_next], LONG);
-                b3 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at + 3u * b_next], LONG);
+                b1 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at + 4u], LONG);
+                b2 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at + 8u], LONG);
+                b3 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at + 12u], LONG);
             } else {
-                let at = b_at + 4u * j;
+                let at = b_at + W_TILE;
                 b0 = coopLoad<coop_mat16x16<f16, B>>(&tile[at], SHORT);
-                b1 = coopLoad<coop_mat16x16<f16, B>>(&tile[at + b_next], SHORT);
-                b2 = coopLoad<coop_mat16x16<f16, B>>(&tile[at + 2u * b_next], SHORT);
-                b3 = coopLoad<coop_mat16x16<f16, B>>(&tile[at + 3u * b_next], SHORT);
+                b1 = coopLoad<coop_mat16x16<f16, B>>(&tile[at + 16u * SHORT], SHORT);
+                b2 = coopLoad<coop_mat16x16<f16, B>>(&tile[at + 32u * SHORT], SHORT);
+                b3 = coopLoad<coop_mat16x16<f16, B>>(&tile[at + 48u * SHORT], SHORT);
             }
             c00 = coopMultiplyAdd(a0, b0, c00);
             c01 = coopMultiplyAdd(a0, b1, c01);
@@ -361,37 +392,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             c11 = coopMultiplyAdd(a1, b1, c11);
             c12 = coopMultiplyAdd(a1, b2, c12);
             c13 = coopMultiplyAdd(a1, b3, c13);
-            c00 = coopMultiplyAdd(d0, b0, c00);
-            c01 = coopMultiplyAdd(d0, b1, c01);
-            c02 = coopMultiplyAdd(d0, b2, c02);
-            c03 = coopMultiplyAdd(d0, b3, c03);
-            c10 = coopMultiplyAdd(d1, b0, c10);
-            c11 = coopMultiplyAdd(d1, b1, c11);
-            c12 = coopMultiplyAdd(d1, b2, c12);
-            c13 = coopMultiplyAdd(d1, b3, c13);
-            if (HALVES == 2u) {
-                if (BACKWARD) {
-                    let at = b_at + W_TILE + 16u * LONG * j;
-                    b0 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at], LONG);
-                    b1 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at + b_next], LONG);
-                    b2 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at + 2u * b_next], LONG);
-                    b3 = coopLoadT<coop_mat16x16<f16, B>>(&tile[at + 3u * b_next], LONG);
-                } else {
-                    let at = b_at + W_TILE + 4u * j;
-                    b0 = coopLoad<coop_mat16x16<f16, B>>(&tile[at], SHORT);
-                    b1 = coopLoad<coop_mat16x16<f16, B>>(&tile[at + b_next], SHORT);
-                    b2 = coopLoad<coop_mat16x16<f16, B>>(&tile[at + 2u * b_next], SHORT);
-                    b3 = coopLoad<coop_mat16x16<f16, B>>(&tile[at + 3u * b_next], SHORT);
-                }
-                c00 = coopMultiplyAdd(a0, b0, c00);
-                c01 = coopMultiplyAdd(a0, b1, c01);
-                c02 = coopMultiplyAdd(a0, b2, c02);
-                c03 = coopMultiplyAdd(a0, b3, c03);
-                c10 = coopMultiplyAdd(a1, b0, c10);
-                c11 = coopMultiplyAdd(a1, b1, c11);
-                c12 = coopMultiplyAdd(a1, b2, c12);
-                c13 = coopMultiplyAdd(a1, b3, c13);
-            }
+        }
+        if (SLOTS == 2u) {
+            slot = SLOT - slot;
+            store(slot, local, factor0, factor1, next);
+            next = later;
+            later = fetch(first_token, first_col, k + 3u * DEPTH, end, local);
         }
     }
 

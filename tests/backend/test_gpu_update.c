@@ -1,6 +1,8 @@
 /* The optimiser on the GPU: the bits of ops/ref/update.h, which are those of the CPU (F-102), for any numbers. */
 #include "support/test.h"
 
+#include <math.h>
+
 #include "support/op_case.h"
 #include "support/simulated.h"
 #include "support/spirv.h"
@@ -81,6 +83,85 @@ static tern_backend *open_simulated(uint64_t max_binding)
     return backend;
 }
 
+/* 1 / x modulo an odd b below 2^24. */
+static uint64_t inverse_modulo(uint64_t x, uint64_t b)
+{
+    int64_t r[2] = {(int64_t)b, (int64_t)(x % b)}, t[2] = {0, 1};
+    while (r[1]) {
+        const int64_t q = r[0] / r[1], next_r = r[0] - q * r[1], next_t = t[0] - q * t[1];
+        r[0] = r[1], r[1] = next_r;
+        t[0] = t[1], t[1] = next_t;
+    }
+    return (uint64_t)(t[0] < 0 ? t[0] + (int64_t)b : t[0]);
+}
+
+/* g / b next to the middle between two floats: 2^24 g = (b +- 1) / 2 modulo b. */
+static void hard_quotient(float *g, float *b)
+{
+    for (;;) {
+        const uint64_t divisor = (1u << 23) | tern_rng_below(&rng, 1u << 23) | 1,
+                       rest = (divisor + (test_between(&rng, 0, 1) ? 1 : -1ull)) / 2,
+                       x = inverse_modulo(1 << 24, divisor) * rest % divisor;
+        if (x < 1 << 23) continue;
+        *g = ldexpf((float)x, (int)test_between(&rng, 0, 20) - 34);
+        *b = ldexpf((float)divisor, (int)test_between(&rng, 0, 20) - 34);
+        return;
+    }
+}
+
+/* v whose root is next to the middle between two floats: X = c^2 + c and little, X a multiple of 2^23 or 2^24. */
+static uint32_t hard_roots(float *v, uint32_t most)
+{
+    uint32_t n = 0;
+    for (uint64_t c = 1 << 23; c < 1 << 24 && n < most; c++) {
+        const uint64_t x = c * c + c, unit = x < (uint64_t)1 << 47 ? 1 << 23 : 1 << 24, near = (x + unit / 2) / unit * unit;
+        if (near - x + 400 > 800) continue;
+        v[n++] = ldexpf((float)(near / unit), unit == 1 << 23 ? -23 : -22);
+    }
+    return n;
+}
+
+/* One step with factors that leave g / sqrt(v) as the weight. */
+static void check_quotients(tern_backend *backend)
+{
+    enum { N = 2048 };
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.training = true});
+    tern_train_params *p = (tern_train_params *)(void *)test_case_param(&c, TERN_PARAM_TRAINING);
+    p->clip = p->keep = p->blend1 = p->beta2 = p->root = p->pace = 1;
+    tern_view w = test_case_state(&c, "w", TERN_STATE_MASTER, TERN_DTYPE_F32, 1, N, TEST_ORDINARY),
+              g = test_case_state(&c, "g", TERN_STATE_GRADIENT, TERN_DTYPE_F32, 1, N, TEST_ORDINARY),
+              m = test_case_state(&c, "m", TERN_STATE_M, TERN_DTYPE_F32, 1, N, TEST_ORDINARY),
+              v = test_case_state(&c, "v", TERN_STATE_V, TERN_DTYPE_F32, 1, N, TEST_ORDINARY);
+    memset(test_case_floats(&c, w), 0, N * sizeof(float));
+    memset(test_case_floats(&c, m), 0, N * sizeof(float));
+    const uint32_t n = hard_roots(test_case_floats(&c, v), N / 2);
+    assert_true(n > 100);
+    for (uint32_t i = 0; i < n; i++) test_case_floats(&c, g)[i] = ldexpf(1 + tern_rng_f32(&rng), (int)(i % 40) - 20);
+    for (uint32_t i = n; i < N; i++) {
+        float divisor;
+        hard_quotient(&test_case_floats(&c, g)[i], &divisor);
+        test_case_floats(&c, v)[i] = divisor * divisor;
+        assert_true(sqrtf(divisor * divisor) == divisor);
+    }
+    test_case_add(&c, (tern_op){.kind = TERN_OP_UPDATE, .optimizer = TERN_OPTIMIZER_ADAMW, .n_in = 5,
+                                .in = {w, g, m, v, test_case_param_view(&c, TERN_PARAM_TRAINING)},
+                                .out = {.value = TERN_NO_VALUE}});
+    test_case_compare(&c, backend, 1, 1, (test_tolerance){0});
+    test_case_close(&c);
+}
+
+static void hard_quotients_and_roots(void **state)
+{
+    (void)state;
+    tern_backend *backend = open_simulated(128 << 20);
+    spirv_sloppy = true;
+    for (int i = 0; i < 3; i++) check_quotients(backend);
+    spirv_sloppy = false;
+    backend->close(backend);
+    check_quotients(test_gpu_backend());
+}
+
 /* On a device whose floats are as bad as they may be: what is held and corrected does not show it. */
 static void bad_floats(void **state)
 {
@@ -151,6 +232,7 @@ int main(void)
                                        cmocka_unit_test(large_tensors),
 #if TERN_VULKAN
                                        cmocka_unit_test(bad_floats), cmocka_unit_test(in_slices),
+                                       cmocka_unit_test(hard_quotients_and_roots),
 #endif
                                        cmocka_unit_test(weights_that_cannot_be_trained)};
     return cmocka_run_group_tests(tests, NULL, test_backends_close);

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "backend/gpu/spirv.h"
+#include "quant/absmean.h"
 #include "support/op_case.h"
 #include "support/simulated.h"
 #include "support/spirv.h"
@@ -57,6 +59,17 @@ static void any_case(void **state)
     }
 }
 
+static void hard_cases(void **state)
+{
+    (void)state;
+    static float numbers[2][UPDATE_HARD_ELEMENTS];
+    test_gpu_backend();
+    for (int i = 0; i < UPDATE_HARD_CASES; i++) {
+        const update_case c = update_case_hard(i, numbers);
+        compare(&c);
+    }
+}
+
 /* Sums of more than one level, several pieces of everything. */
 static void large_tensors(void **state)
 {
@@ -81,6 +94,59 @@ static tern_backend *open_simulated(uint64_t max_binding)
     tern_backend *backend = NULL;
     assert_ok(test_simulated_open(&backend, &caps, &err), err);
     return backend;
+}
+
+/* The kernel that divides, alone, on sums that no test has tensors for: [3] totals, then the rule that it makes of them. */
+static void check_scale(spirv_module *module, uint64_t sum, uint32_t n, uint32_t exponent, float threshold)
+{
+    uint32_t uniform[TERN_GPU_UNIFORM_WORDS] = {n}, totals[64] = {exponent}, rule[64] = {0};
+    memcpy(&uniform[1], &threshold, sizeof threshold);
+    /* parts may be more than their 16 bits */
+    totals[3] = (uint32_t)(sum >> 32) - (sum >> 32 != 0);
+    const uint64_t left = sum - ((uint64_t)totals[3] << 32);
+    totals[2] = (uint32_t)(left >> 16) - (left >> 16 > 5 ? tern_rng_below(&rng, 5) : 0);
+    totals[1] = (uint32_t)(left - ((uint64_t)totals[2] << 16));
+    spirv_trace traces[2][64] = {0};
+    spirv_memory memory[3] = {{.words = uniform, .bytes = sizeof uniform},
+                              {.words = totals, .traces = traces[0], .bytes = sizeof totals},
+                              {.words = rule, .traces = traces[1], .bytes = sizeof rule}};
+    spirv_dispatch d = {.module = module, .groups = {1, 1, 1}, .fences = true};
+    for (int i = 0; i < 3; i++) d.bindings[i] = (spirv_binding){.memory = &memory[i], .bytes = memory[i].bytes, .written = i > 0};
+    spirv_figures figures = {0};
+    const char *what = spirv_run(&d, false, &figures);
+    if (what) fail_msg("%s", what);
+    const tern_ternary_rule want = tern_ref_ternary_rule(tern_absmean_scale(sum, n, exponent), threshold);
+    if (memcmp(rule, &want, sizeof want))
+        fail_msg("sum %llu of %u, exponent %u, threshold %a: scale %08x, factor %08x, bound %08x; %a, %a, %a expected",
+                 (unsigned long long)sum, n, exponent, (double)threshold, rule[0], rule[1], rule[2],
+                 (double)want.scale, (double)want.factor, (double)want.bound);
+    assert_true((totals[0] | totals[1] | totals[2] | totals[3]) == 0);
+}
+
+static void scales(void **state)
+{
+    (void)state;
+    size_t n_words;
+    const char *error;
+    const uint32_t *words = tern_gpu_spirv(TERN_GPU_REQUANTIZE_SCALE, &n_words);
+    spirv_module *module = spirv_open(words, n_words, &error);
+    assert_non_null(module);
+    spirv_sloppy = true;
+    for (int round = 0; round < 4000; round++) {
+        uint32_t n = (uint32_t)(tern_rng_u64(&rng) >> (32 + test_between(&rng, 0, 31))) | 1;
+        uint64_t sum = tern_rng_u64(&rng) >> test_between(&rng, 0, 63);
+        if (round % 3 == 0) { /* the middle between two floats, or beside it */
+            n >>= 6;
+            sum = ((1u << 24 | tern_rng_below(&rng, 1 << 24)) * 2ull + 1) * n + test_between(&rng, 0, 2) - 1;
+        }
+        if (n == 0 || sum / n > UINT32_MAX) continue;
+        check_scale(module, sum, n, test_between(&rng, 100, 250), round % 2 ? 0 : tern_rng_f32(&rng));
+    }
+    check_scale(module, 0, 5, 0, 0);
+    check_scale(module, UINT64_MAX, UINT32_MAX, 200, 0);
+    check_scale(module, (uint64_t)UINT32_MAX << 31, UINT32_MAX - 1, 158, 0);
+    spirv_sloppy = false;
+    spirv_close(module);
 }
 
 /* 1 / x modulo an odd b below 2^24. */
@@ -228,10 +294,10 @@ static void weights_that_cannot_be_trained(void **state)
 int main(void)
 {
     test_seed(&rng);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(twenty_steps), cmocka_unit_test(any_case),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(twenty_steps), cmocka_unit_test(any_case), cmocka_unit_test(hard_cases),
                                        cmocka_unit_test(large_tensors),
 #if TERN_VULKAN
-                                       cmocka_unit_test(bad_floats), cmocka_unit_test(in_slices),
+                                       cmocka_unit_test(bad_floats), cmocka_unit_test(in_slices), cmocka_unit_test(scales),
                                        cmocka_unit_test(hard_quotients_and_roots),
 #endif
                                        cmocka_unit_test(weights_that_cannot_be_trained)};

@@ -42,6 +42,24 @@ static void any_case(void **state)
     usual->close(usual);
 }
 
+static void hard_cases(void **state)
+{
+    (void)state;
+    static float numbers[2][UPDATE_HARD_ELEMENTS];
+    tern_backend *backend = open_cpu(2, false);
+    for (int i = 0; i < UPDATE_HARD_CASES; i++) {
+        const update_case c = update_case_hard(i, numbers);
+        update_results want;
+        update_case_expect(&c, &want);
+        const float scales[] = {1, (0x1p31f + 8191) / 8192 * 0x1p-31f, 1e-5f, 1e-5f};
+        assert_true(want.scales[0] == scales[i]);
+        assert_true(want.norms[0] == 0);
+        compare(&c, backend, &want);
+        update_results_free(&want);
+    }
+    backend->close(backend);
+}
+
 /* More than one piece, and runs that are not whole. */
 static void any_number_of_threads(void **state)
 {
@@ -88,7 +106,7 @@ static void differences_are_found(void **state)
 int main(void)
 {
     test_seed(&rng);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_case), cmocka_unit_test(any_number_of_threads),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_case), cmocka_unit_test(hard_cases), cmocka_unit_test(any_number_of_threads),
                                        cmocka_unit_test(differences_are_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

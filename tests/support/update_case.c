@@ -38,7 +38,8 @@ uint8_t *update_initial_master(const update_case *c)
     const uint64_t n = update_elements(c);
     uint8_t *bytes = calloc(n + 4, 4);
     float *x = malloc(n * sizeof *x);
-    test_floats(&rng, c->weights, x, n);
+    if (c->masters) memcpy(x, c->masters, n * sizeof *x);
+    else test_floats(&rng, c->weights, x, n);
     if (c->w == TERN_DTYPE_F32) memcpy(bytes, x, n * sizeof *x);
     else
         for (uint64_t i = 0; i < n; i++) ((uint16_t *)(void *)bytes)[i] = (uint16_t)(tern_f32_bits(x[i]) >> 16);
@@ -51,6 +52,10 @@ void update_gradient(const update_case *c, uint32_t step, float *g)
 {
     tern_rng rng = rng_of(c, 100 + step);
     const uint64_t n = update_elements(c);
+    if (c->every_gradient) {
+        memcpy(g, c->every_gradient, n * sizeof *g);
+        return;
+    }
     test_floats(&rng, c->gradients, g, n);
     for (uint64_t i = 0; i < n; i++)
         if (tern_rng_below(&rng, 10) == 0) g[i] = 0;
@@ -211,6 +216,19 @@ update_case update_case_any(tern_rng *rng)
     if (test_between(rng, 0, 2) == 0) c.threshold = 0.7f * tern_rng_f32(rng);
     if (c.kind == UPDATE_TERNARY && test_between(rng, 0, 2) == 0) c.clamp = 1 + 2 * tern_rng_f32(rng);
     return c;
+}
+
+update_case update_case_hard(int i, float numbers[2][UPDATE_HARD_ELEMENTS])
+{
+    static const float ties[] = {0.5f, -0.5f, 1.5f, -1.5f};
+    for (uint32_t k = 0; k < UPDATE_HARD_ELEMENTS; k++) {
+        numbers[0][k] = i == 0   ? ties[k % 4]                   /* the scale is 1: codes on the bound */
+                        : i == 1 ? (k ? 0x1.8p-32f : 1)          /* each is less than a unit, all together are not */
+                                 : (k % 2 ? -0x1p-20f : 0x1p-20f); /* below the least scale */
+        numbers[1][k] = i == 3 ? 0x1.2p-63f : 0; /* squares between 2^-126 and 2^-125 */
+    }
+    return (update_case){.kind = UPDATE_TERNARY, .rows = 16, .cols = 512, .n_steps = 1, .optimizer = TERN_OPTIMIZER_SGD,
+                         .clip = 1, .masters = numbers[0], .every_gradient = numbers[1]};
 }
 
 void update_case_print(const update_case *c)

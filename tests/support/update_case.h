@@ -22,6 +22,7 @@ typedef struct update_case {
     float threshold, clamp, blend, clip;
     test_fill weights, gradients;
     uint64_t seed; /* of everything */
+    const float *masters, *every_gradient; /* [rows * cols] in their place; NULL: random */
 } update_case;
 
 /* What is there after the steps; bytes as they are stored, without padding. */
@@ -34,6 +35,10 @@ typedef struct update_results {
 
 /* A case from a generator: any types and sizes. */
 update_case update_case_any(tern_rng *rng);
+/* The cases where a rounding, a tie or a flush would show that random ones do not meet, i = 0 .. 3; `numbers` is for
+ * what they point to. */
+enum { UPDATE_HARD_CASES = 4, UPDATE_HARD_ELEMENTS = 16 * 512 };
+update_case update_case_hard(int i, float numbers[2][UPDATE_HARD_ELEMENTS]);
 void update_case_print(const update_case *c);
 
 void update_case_expect(const update_case *c, update_results *results);

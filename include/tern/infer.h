@@ -18,8 +18,35 @@ typedef struct tern_engine tern_engine;
  * threads, and take turns step by step. */
 typedef struct tern_session tern_session;
 
-/* Frees the engine; all its sessions must be closed. NULL is fine. */
+/* A LoRA adapter on an engine: immutable after loading, shared by its sessions and by threads. */
+typedef struct tern_lora tern_lora;
+
+/* Frees the engine; all its sessions and adapters must be closed. NULL is fine. */
 TERN_API void tern_engine_close(tern_engine *engine);
+
+/* Loads a PEFT folder (adapter_config.json, adapter_model.safetensors) or a GGUF adapter: a few bytes beside the
+ * model's weights, which stay as they are. The files may go afterwards. On failure *lora is NULL. Errors: those of
+ * reading (the tensor or key, the value found and the value expected), MALFORMED (it does not fit the model),
+ * UNSUPPORTED (what is not plain LoRA of linear layers), OUT_OF_MEMORY. */
+TERN_API tern_status tern_lora_load(tern_lora **lora, tern_engine *engine, const char *path, tern_error *err);
+/* No session may use it any more. NULL is fine. */
+TERN_API void tern_lora_close(tern_lora *lora);
+
+typedef struct tern_lora_info {
+    uint32_t rank;
+    float alpha;
+    uint32_t n_layers;   /* linear layers that it stands beside */
+    uint64_t parameters; /* elements of all its matrices */
+    uint64_t bytes;      /* of them as they lie in memory, read for every token */
+} tern_lora_info;
+
+TERN_API tern_status tern_lora_describe(const tern_lora *lora, tern_lora_info *info, tern_error *err);
+
+/* An adapter and how strongly it counts: its layers compute W x + scale * (alpha / rank) * B A x. */
+typedef struct tern_lora_use {
+    const tern_lora *lora;
+    float scale; /* 1: as it was trained; 0: as if it were not there */
+} tern_lora_use;
 
 /* Numbers in the cache of keys and values. AUTO: f32 where the whole cache then takes at most 64 MiB, so that small
  * models lose nothing, else f16. */
@@ -36,6 +63,8 @@ typedef struct tern_session_params {
      * the same with any number. The CPU, and sessions that keep hidden states, take one at a time. */
     uint32_t steps;
     bool host_sampling; /* the host chooses every token, also where the device could, which takes a little memory */
+    const tern_lora_use *loras; /* [n_loras] adapters from the start: tern_session_set_loras */
+    uint32_t n_loras;
 } tern_session_params;
 
 /* Takes all memory that the session will ever need, keys and values for n_ctx positions included. The engine must
@@ -45,6 +74,15 @@ TERN_API tern_status tern_session_open(tern_session **session, tern_engine *engi
                                        tern_error *err);
 /* NULL is fine. */
 TERN_API void tern_session_close(tern_session *session);
+
+/* From now on the session computes with these adapters, any number of them, and no others; n = 0: with none. The list
+ * is copied; the adapters must outlive their use. Tokens that are evaluated already keep the keys and values that the
+ * earlier adapters made, so that what follows mixes both; to have all of it from the new ones, truncate the session to
+ * 0 and append the tokens again. Logits stay those of the last append. Takes about as long as opening a session, and on
+ * failure changes nothing. Errors: INVALID_ARGUMENT (an adapter of another engine, a scale that is not finite),
+ * OUT_OF_MEMORY, those of the backend. */
+TERN_API tern_status tern_session_set_loras(tern_session *session, const tern_lora_use *loras, uint32_t n,
+                                            tern_error *err);
 
 /* How many positions there are. */
 TERN_API uint32_t tern_session_n_ctx(const tern_session *session);
@@ -81,7 +119,7 @@ TERN_API void tern_session_truncate(tern_session *session, uint32_t n);
 TERN_API tern_status tern_session_shift(tern_session *session, uint32_t n_keep, tern_error *err);
 
 /* Saves tokens, keys and values to a file, which appears whole or not at all, and restores them into a session of the
- * same model and the same type of cache. A restored session has the logits of its last token, which is evaluated again.
+ * same model, the same type of cache and the same adapters. A restored session has the logits of its last token, which is evaluated again.
  * Errors: MALFORMED (what does not match), UNSUPPORTED (the file's version), NOT_FOUND, IO. On a failed restore the
  * session is empty. */
 TERN_API tern_status tern_session_save(const tern_session *session, const char *path, tern_error *err);

@@ -245,6 +245,7 @@ void tern_args_deinit(tern_options *options)
     tern_free(options->args.items);
     tern_free(options->stops.items);
     tern_free(options->biases.items);
+    tern_free(options->loras.items);
     tern_free(options->data.items);
     tern_free(options->freeze.items);
 }

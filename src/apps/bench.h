@@ -2,7 +2,7 @@
 #ifndef TERN_APPS_BENCH_H
 #define TERN_APPS_BENCH_H
 
-#include "apps/app.h"
+#include "apps/lora.h"
 #include "apps/progress.h"
 
 enum { TERN_BENCH_MAX_REPEATS = 100, TERN_BENCH_MAX_ROWS = 16, TERN_BENCH_MAX_PROFILE = 96 };
@@ -49,6 +49,8 @@ typedef struct tern_bench_subject {
     char name[160];
     uint64_t parameters, bytes;
     const char *head;
+    uint32_t n_loras;
+    uint64_t lora_bytes;
 } tern_bench_subject;
 
 /* One run of the command. */
@@ -56,6 +58,7 @@ typedef struct tern_bench {
     const tern_options *options;
     bool gpu;
     tern_engine *engine;
+    tern_app_loras loras;
     tern_session *session;
     int32_t *ids;
     uint32_t n_ids;

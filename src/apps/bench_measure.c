@@ -179,15 +179,28 @@ tern_status tern_bench_open(tern_bench *b, const tern_bench_row *row, bool profi
     o.gpu_steps = row->n_steps;
     TERN_TRY(tern_app_open_engine_with(&b->engine, &o, true, row->n_threads, err));
     b->gpu = tern_engine_backend(b->engine)->max_steps > 1;
+    TERN_TRY(tern_app_load_loras(&b->loras, &o, b->engine, err));
+    params.loras = b->loras.uses;
+    params.n_loras = b->loras.n;
     return tern_app_open_session(&b->session, b->engine, &o, params, err);
 }
 
 void tern_bench_close_engine(tern_bench *b)
 {
     tern_session_close(b->session);
+    tern_app_close_loras(&b->loras);
     tern_engine_close(b->engine);
     b->session = NULL;
     b->engine = NULL;
+}
+
+static uint64_t lora_bytes(const tern_app_loras *loras)
+{
+    uint64_t bytes = 0;
+    tern_lora_info info;
+    for (uint32_t i = 0; i < loras->n; i++)
+        if (tern_lora_describe(loras->loras[i], &info, NULL) == TERN_OK) bytes += info.bytes;
+    return bytes;
 }
 
 static void describe(const tern_bench *b, tern_bench_subject *out)
@@ -201,6 +214,8 @@ static void describe(const tern_bench *b, tern_bench_subject *out)
     out->head = tern_engine_head_exact(b->engine) ? "exact" : tern_engine_head(b->engine)->encoding->name;
     snprintf(out->name, sizeof out->name, "%s %s", tern_show_z(c->architecture).text,
              layer->encoding ? layer->encoding->name : "");
+    out->n_loras = b->loras.n;
+    out->lora_bytes = lora_bytes(&b->loras);
     out->is_cpu = !backend->device;
     if (out->is_cpu) tern_cpu_name(out->device, sizeof out->device);
     else snprintf(out->device, sizeof out->device, "%s: %s", backend->name, backend->device);

@@ -15,7 +15,11 @@ tern_status tern_chat_talk_open(tern_chat_talk *t, tern_options *options, tern_e
     TERN_TRY(tern_app_open_engine(&t->engine, options, true, err));
     TERN_TRY(tern_app_tokenizer(t->engine, &t->tokenizer, err));
     TERN_TRY(tern_chat_template_find(&t->template, t->tokenizer, options->template, err));
-    tern_session_params params = {.max_outputs = drafts ? options->draft_tokens + 1 : 1, .host_sampling = drafts};
+    TERN_TRY(tern_app_load_loras(&t->loras, options, t->engine, err));
+    tern_session_params params = {.max_outputs = drafts ? options->draft_tokens + 1 : 1,
+                                  .host_sampling = drafts,
+                                  .loras = t->loras.uses,
+                                  .n_loras = t->loras.n};
     TERN_TRY(tern_app_open_session(&t->session, t->engine, options, params, err));
     return options->system ? tern_chat_talk_set_system(t, options->system, strlen(options->system), err) : TERN_OK;
 }
@@ -28,6 +32,7 @@ void tern_chat_talk_close(tern_chat_talk *t)
     tern_buf_deinit(&t->answer);
     tern_chat_template_close(t->template);
     tern_session_close(t->session);
+    tern_app_close_loras(&t->loras);
     tern_engine_close(t->engine);
     *t = (tern_chat_talk){0};
 }

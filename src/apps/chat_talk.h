@@ -3,12 +3,14 @@
 #define TERN_APPS_CHAT_TALK_H
 
 #include "apps/generation.h"
+#include "apps/lora.h"
 #include "text/chat_template.h"
 
 typedef struct tern_chat_talk {
     tern_options *options;
     tern_engine *engine;
     const tern_tokenizer *tokenizer;
+    tern_app_loras loras; /* what the session computes with */
     tern_session *session;
     tern_chat_template *template;
     tern_chat_message *messages; /* role: static words; content: owned */
@@ -34,6 +36,16 @@ tern_status tern_chat_talk_set_system(tern_chat_talk *talk, const char *content,
  * is evaluated. Errors: CONTEXT_FULL (with --context-shift the oldest messages are forgotten instead), and those of the
  * template. */
 tern_status tern_chat_talk_answer(tern_chat_talk *talk, tern_error *err);
+
+/* Adapters while talking: adds FILE[:SCALE]; removes the one at an index, or changes its scale. The conversation so far
+ * is read anew before the next answer, so that all of it is the new adapters'. On failure all is as it was. Errors:
+ * those of loading, INVALID_ARGUMENT (a scale). */
+tern_status tern_chat_talk_add_lora(tern_chat_talk *talk, const char *text, tern_error *err);
+tern_status tern_chat_talk_remove_lora(tern_chat_talk *talk, uint32_t at, tern_error *err);
+tern_status tern_chat_talk_scale_lora(tern_chat_talk *talk, uint32_t at, float scale, tern_error *err);
+
+/* What follows /lora: nothing, add FILE[:SCALE], remove N, scale N SCALE; then the list is shown. */
+tern_status tern_chat_lora_command(tern_chat_talk *talk, const char *text, tern_error *err);
 
 /* The messages as JSON: [{"role": ..., "content": ...}, ...]. Written to a temporary name and renamed. */
 tern_status tern_chat_talk_save(const tern_chat_talk *talk, const char *path, tern_error *err);

@@ -19,6 +19,7 @@ static const tern_flag flags[] = {
 
 static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
+                                         {"Adapters", tern_flags_lora},
                                          {"Generation", tern_flags_generation},
                                          {"Sampling", tern_flags_sampling},
                                          {"Context", tern_flags_session},
@@ -83,6 +84,11 @@ static tern_status run_stats(tern_chat_talk *talk, char *rest, tern_error *err)
     return TERN_OK;
 }
 
+static tern_status run_lora(tern_chat_talk *talk, char *rest, tern_error *err)
+{
+    return tern_chat_lora_command(talk, rest, err);
+}
+
 static tern_status need_file(const char *rest, tern_error *err)
 {
     return *rest ? TERN_OK : tern_fail(err, TERN_INVALID_ARGUMENT, "the name of a file is missing");
@@ -109,6 +115,7 @@ static const chat_command commands[] = {
     {"regenerate", "", "Answer the last message again", run_regenerate},
     {"stats", "", "Show context and speed", run_stats},
     {"save", " FILE", "Save the conversation as JSON", run_save},
+    {"lora", " [add FILE[:SCALE] | remove N | scale N SCALE]", "Show or change the adapters", run_lora},
     {"load", " FILE", "Go on with a saved conversation", run_load},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "apps/app.h"
+#include "apps/lora.h"
 #include "apps/progress.h"
 #include "base/alloc.h"
 #include "base/show.h"
@@ -28,6 +28,7 @@ static const tern_flag flags[] = {
 
 static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
+                                         {"Adapters", tern_flags_lora},
                                          {"Output head", tern_flags_head},
                                          {"Device that is tested", tern_flags_device},
                                          {"CPU", tern_flags_cpu},
@@ -184,8 +185,8 @@ static const char *device_name(const tern_engine *engine, char out[160], const c
     return out;
 }
 
-static tern_status compare(tern_engine *reference, tern_engine *tested, const char *names[2], const tern_options *o,
-                           tern_error *err)
+static tern_status compare_with(tern_engine *reference, tern_engine *tested, const tern_app_loras loras[2],
+                                const char *names[2], const tern_options *o, tern_error *err)
 {
     tern_tokens ids = {0};
     tern_compare_result result = {0};
@@ -196,6 +197,9 @@ static tern_status compare(tern_engine *reference, tern_engine *tested, const ch
                                         .kv = tern_app_kv(o),
                                         .tolerance = (double)o->tolerance,
                                         .unfused = o->unfused,
+                                        .reference_loras = loras[0].uses,
+                                        .tested_loras = loras[1].uses,
+                                        .n_loras = loras[0].n,
                                         .progress = update,
                                         .context = &progress};
     if (status == TERN_OK) status = tern_compare(reference, tested, &params, &result, err);
@@ -210,6 +214,18 @@ static tern_status compare(tern_engine *reference, tern_engine *tested, const ch
         status = tern_fail(err, TERN_INTERNAL, "%s does not compute what %s does", names[1], names[0]);
     tern_compare_result_deinit(&result);
     tern_tokens_deinit(&ids);
+    return status;
+}
+
+static tern_status compare(tern_engine *reference, tern_engine *tested, const char *names[2], const tern_options *o,
+                           tern_error *err)
+{
+    tern_app_loras loras[2] = {0};
+    tern_status status = tern_app_load_loras(&loras[0], o, reference, err);
+    if (status == TERN_OK) status = tern_app_load_loras(&loras[1], o, tested, err);
+    if (status == TERN_OK) status = compare_with(reference, tested, loras, names, o, err);
+    tern_app_close_loras(&loras[1]);
+    tern_app_close_loras(&loras[0]);
     return status;
 }
 

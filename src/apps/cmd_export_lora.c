@@ -46,7 +46,7 @@ static tern_status open_all(job *j, tern_error *err)
     TERN_TRY(tern_app_encoding("type", j->o->type, &unused, err));
     TERN_TRY(tern_app_open_model(&j->base, j->o, true, err));
     TERN_TRY(tern_app_open_loras(&j->loras, j->o, j->base, err));
-    for (size_t i = 0; i < j->loras.n; i++) j->items[i] = (tern_merge_item){j->loras.adapters[i], j->loras.scales[i]};
+    for (size_t i = 0; i < j->loras.n; i++) j->items[i] = (tern_merge_item){j->loras.adapters[i], j->loras.uses[i].scale};
     j->merge = (tern_merge){j->base, j->items, j->loras.n};
     return TERN_OK;
 }

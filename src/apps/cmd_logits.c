@@ -1,7 +1,7 @@
 /* tern logits: the raw numbers that a model computes for given tokens. */
 #include <string.h>
 
-#include "apps/app.h"
+#include "apps/lora.h"
 #include "base/alloc.h"
 
 enum { PIECE_TOKENS = 64 }; /* rows of logits held at a time: a vocabulary has 128,256 columns */
@@ -16,6 +16,7 @@ static const tern_flag flags[] = {
 
 static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
+                                         {"Adapters", tern_flags_lora},
                                          {"Context", tern_flags_session},
                                          {"Output head", tern_flags_head},
                                          {"Device", tern_flags_device},
@@ -88,7 +89,8 @@ static tern_status evaluate_hidden(tern_session *s, const tern_tokens *ids, tern
     return status;
 }
 
-static tern_status run_engine(tern_engine *engine, const tern_options *o, const tern_tokens *ids, tern_error *err)
+static tern_status run_engine(tern_engine *engine, const tern_app_loras *loras, const tern_options *o,
+                              const tern_tokens *ids, tern_error *err)
 {
     tern_session *session;
     uint32_t n_ctx = tern_engine_config(engine)->n_ctx_train;
@@ -98,7 +100,9 @@ static tern_status run_engine(tern_engine *engine, const tern_options *o, const 
                                   .n_batch = PIECE_TOKENS,
                                   .max_outputs = PIECE_TOKENS,
                                   .keep_hidden = o->hidden,
-                                  .host_sampling = true};
+                                  .host_sampling = true,
+                                  .loras = loras->uses,
+                                  .n_loras = loras->n};
     TERN_TRY(tern_app_open_session(&session, engine, o, params, err));
     tern_status status = o->hidden ? evaluate_hidden(session, ids, err) : evaluate(session, ids, NULL, err);
     tern_session_close(session);
@@ -109,9 +113,12 @@ static tern_status run(const tern_options *o, tern_error *err)
 {
     tern_engine *engine = NULL;
     tern_tokens ids = {0};
+    tern_app_loras loras = {0};
     tern_status status = read_ids(o, &ids, err);
     if (status == TERN_OK) status = tern_app_open_engine(&engine, o, false, err);
-    if (status == TERN_OK) status = run_engine(engine, o, &ids, err);
+    if (status == TERN_OK) status = tern_app_load_loras(&loras, o, engine, err);
+    if (status == TERN_OK) status = run_engine(engine, &loras, o, &ids, err);
+    tern_app_close_loras(&loras);
     tern_engine_close(engine);
     tern_tokens_deinit(&ids);
     return status;

@@ -1,7 +1,7 @@
 /* tern perplexity: how well a model predicts a text. */
 #include "infer/perplexity.h"
 
-#include "apps/app.h"
+#include "apps/lora.h"
 #include "apps/progress.h"
 
 enum { OUTPUTS = 128, DEFAULT_WINDOW = 512 }; /* rows of logits a step; tokens */
@@ -17,6 +17,7 @@ static const tern_flag flags[] = {
 
 static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
+                                         {"Adapters", tern_flags_lora},
                                          {"Context", tern_flags_session},
                                          {"Output head", tern_flags_head},
                                          {"Device", tern_flags_device},
@@ -26,6 +27,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
 /* A model, or the one to compare with. */
 typedef struct reader {
     tern_engine *engine;
+    tern_app_loras loras;
     tern_session *session;
 } reader;
 
@@ -41,15 +43,22 @@ static tern_status open_reader(reader *r, const tern_options *o, const char *pat
 {
     tern_options input = *o;
     if (path) input.model = path;
+    if (path) input.loras.n = 0; /* adapters belong to the model of -m */
     TERN_TRY(tern_app_open_engine(&r->engine, &input, true, err));
-    tern_session_params params = {
-        .n_ctx = window_of(r->engine, o), .n_batch = OUTPUTS, .max_outputs = OUTPUTS, .host_sampling = true};
+    TERN_TRY(tern_app_load_loras(&r->loras, &input, r->engine, err));
+    tern_session_params params = {.n_ctx = window_of(r->engine, o),
+                                  .n_batch = OUTPUTS,
+                                  .max_outputs = OUTPUTS,
+                                  .host_sampling = true,
+                                  .loras = r->loras.uses,
+                                  .n_loras = r->loras.n};
     return tern_app_open_session(&r->session, r->engine, &input, params, err);
 }
 
 static void close_reader(reader *r)
 {
     tern_session_close(r->session);
+    tern_app_close_loras(&r->loras);
     tern_engine_close(r->engine);
 }
 
@@ -116,7 +125,8 @@ const tern_command tern_command_perplexity = {
     .name = "perplexity",
     .usage = "-m MODEL TEXT [--window N] [--against MODEL]",
     .summary = "Measure how well a model predicts a text",
-    .detail = "TEXT is a file, or - for standard input. The first token of each window is not scored.",
+    .detail = "TEXT is a file, or - for standard input. The first token of each window is not scored.\n"
+              "Adapters go with the model of -m, not with that of --against: the same model there shows what they change.",
     .groups = groups,
     .min_args = 1,
     .max_args = 1,

@@ -3,6 +3,7 @@
 
 #include "apps/app.h"
 #include "apps/generation.h"
+#include "apps/lora.h"
 #include "apps/progress.h"
 
 static const char bundled_prompt[] = "Once upon a time";
@@ -25,6 +26,7 @@ static const tern_flag flags[] = {
 
 static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
+                                         {"Adapters", tern_flags_lora},
                                          {"Generation", tern_flags_generation},
                                          {"Sampling", tern_flags_sampling},
                                          {"Context", tern_flags_session},
@@ -39,6 +41,7 @@ typedef struct story {
     const tern_options *options;
     tern_engine *engine;
     const tern_tokenizer *tokenizer;
+    tern_app_loras loras;
     tern_session *session;
     tern_buf prompt, text; /* text: for --json */
     tern_tokens ids;
@@ -104,7 +107,9 @@ static tern_status open_session(story *s, const tern_app_generation *g, tern_err
 {
     const tern_options *o = s->options;
     tern_session_params params = {.max_outputs = g->params.draft_tokens + 1,
-                                  .host_sampling = g->params.draft_tokens > 0};
+                                  .host_sampling = g->params.draft_tokens > 0,
+                                  .loras = s->loras.uses,
+                                  .n_loras = s->loras.n};
     TERN_TRY(tern_app_open_session(&s->session, s->engine, o, params, err));
     if (!o->restore) return TERN_OK;
     TERN_TRY(tern_session_restore(s->session, o->restore, err));
@@ -153,9 +158,11 @@ static tern_status run(const tern_options *o, tern_error *err)
     TERN_GOTO(read_prompt(&s, err));
     TERN_GOTO(tern_app_open_engine(&s.engine, o, true, err));
     TERN_GOTO(tern_app_tokenizer(s.engine, &s.tokenizer, err));
+    TERN_GOTO(tern_app_load_loras(&s.loras, o, s.engine, err));
     TERN_GOTO(generate(&s, &g, err));
 fail:
     tern_session_close(s.session);
+    tern_app_close_loras(&s.loras);
     tern_engine_close(s.engine);
     tern_app_generation_deinit(&g);
     tern_tokens_deinit(&s.ids);

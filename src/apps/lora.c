@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/show.h"
+
 const tern_flag tern_flags_lora[] = {
     {"lora", 0, TERN_FLAG_TEXTS, "FILE[:SCALE]", offsetof(tern_options, loras), 0, 0,
-     "LoRA adapter (PEFT folder or GGUF); SCALE times its own strength, 1 when not given; may be given several times"},
+     "LoRA adapter (PEFT folder or GGUF file), SCALE times as strong as it was trained (llama.cpp: --lora-scaled FILE "
+     "SCALE); may be given several times"},
     {0},
 };
 
@@ -18,35 +21,68 @@ tern_status tern_app_parse_lora(const char *text, char **path, float *scale, ter
     float value = colon && colon != text && colon[1] ? strtof(colon + 1, &end) : 1;
     bool has_scale = end && *end == 0;
     if (has_scale && !isfinite(value))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--lora %s: scale %s, a finite number expected", text, colon + 1);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--lora %s: scale %s, a finite number expected",
+                         tern_show_z(text).text, tern_show_z(colon + 1).text);
     *scale = has_scale ? value : 1;
     *path = strndup(text, has_scale ? (size_t)(colon - text) : strlen(text));
-    return *path ? TERN_OK : tern_fail(err, TERN_OUT_OF_MEMORY, "--lora %s: out of memory", text);
+    return *path ? TERN_OK : tern_fail(err, TERN_OUT_OF_MEMORY, "--lora: out of memory");
+}
+
+/* On the engine, or where that is NULL of the model alone. */
+static tern_status add(tern_app_loras *l, const char *text, tern_engine *engine, const tern_model *model,
+                       tern_error *err)
+{
+    const uint32_t at = l->n;
+    if (at == TERN_APP_MAX_LORAS)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--lora %s: at most %d adapters expected", tern_show_z(text).text,
+                         TERN_APP_MAX_LORAS);
+    TERN_TRY(tern_app_parse_lora(text, &l->paths[at], &l->uses[at].scale, err));
+    l->adapters[at] = NULL;
+    l->loras[at] = NULL;
+    tern_status status = engine ? tern_lora_load(&l->loras[at], engine, l->paths[at], err)
+                                : tern_adapter_open(&l->adapters[at], l->paths[at], model, err);
+    l->uses[at].lora = l->loras[at];
+    if (status == TERN_OK) l->n++;
+    else free(l->paths[at]);
+    return status;
+}
+
+tern_status tern_app_load_loras(tern_app_loras *loras, const tern_options *options, tern_engine *engine,
+                                tern_error *err)
+{
+    *loras = (tern_app_loras){0};
+    for (size_t i = 0; i < options->loras.n; i++) TERN_TRY(add(loras, options->loras.items[i], engine, NULL, err));
+    return TERN_OK;
 }
 
 tern_status tern_app_open_loras(tern_app_loras *loras, const tern_options *options, const tern_model *model,
                                 tern_error *err)
 {
     *loras = (tern_app_loras){0};
-    if (options->loras.n > TERN_APP_MAX_LORAS)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--lora: %zu adapters, at most %d expected", options->loras.n,
-                         TERN_APP_MAX_LORAS);
-    for (size_t i = 0; i < options->loras.n; i++, loras->n++) {
-        TERN_TRY(tern_app_parse_lora(options->loras.items[i], &loras->texts[i], &loras->scales[i], err));
-        loras->paths[i] = loras->texts[i];
-        tern_status status = tern_adapter_open(&loras->adapters[i], loras->paths[i], model, err);
-        if (status == TERN_OK) continue;
-        free(loras->texts[i]);
-        return status;
-    }
+    for (size_t i = 0; i < options->loras.n; i++) TERN_TRY(add(loras, options->loras.items[i], NULL, model, err));
     return TERN_OK;
+}
+
+tern_status tern_app_add_lora(tern_app_loras *loras, const char *text, tern_engine *engine, tern_error *err)
+{
+    return add(loras, text, engine, NULL, err);
+}
+
+void tern_app_remove_lora(tern_app_loras *l, uint32_t at)
+{
+    tern_lora_close(l->loras[at]);
+    tern_adapter_close(l->adapters[at]);
+    free(l->paths[at]);
+    l->n--;
+    for (uint32_t i = at; i < l->n; i++) {
+        l->paths[i] = l->paths[i + 1];
+        l->uses[i] = l->uses[i + 1];
+        l->loras[i] = l->loras[i + 1];
+        l->adapters[i] = l->adapters[i + 1];
+    }
 }
 
 void tern_app_close_loras(tern_app_loras *loras)
 {
-    for (size_t i = 0; i < loras->n; i++) {
-        tern_adapter_close(loras->adapters[i]);
-        free(loras->texts[i]);
-    }
-    *loras = (tern_app_loras){0};
+    while (loras->n) tern_app_remove_lora(loras, loras->n - 1);
 }

@@ -7,20 +7,28 @@
 
 enum { TERN_APP_MAX_LORAS = 16 };
 
+/* Adapters in the order in which they were named: on an engine, for sessions; or of a model alone, for merging. */
 typedef struct tern_app_loras {
-    const char *paths[TERN_APP_MAX_LORAS];
-    tern_adapter *adapters[TERN_APP_MAX_LORAS];
-    float scales[TERN_APP_MAX_LORAS];
-    char *texts[TERN_APP_MAX_LORAS]; /* what the paths lie in */
-    size_t n;
+    char *paths[TERN_APP_MAX_LORAS];
+    tern_lora_use uses[TERN_APP_MAX_LORAS];      /* what a session takes; of a model alone only the scales */
+    tern_lora *loras[TERN_APP_MAX_LORAS];        /* on an engine */
+    tern_adapter *adapters[TERN_APP_MAX_LORAS]; /* of a model alone */
+    uint32_t n;
 } tern_app_loras;
 
 /* A path, and behind its last colon a number, if there is one: the scale, else 1. *path is the caller's to free.
  * Errors: INVALID_ARGUMENT (a scale that is not finite), OUT_OF_MEMORY. */
 tern_status tern_app_parse_lora(const char *text, char **path, float *scale, tern_error *err);
+/* Loads all that --lora names on this engine. Close them, also after failure: after the sessions and before the engine.
+ */
+tern_status tern_app_load_loras(tern_app_loras *loras, const tern_options *options, tern_engine *engine,
+                                tern_error *err);
 /* Opens all that --lora names for this model. Close them, also after failure. */
 tern_status tern_app_open_loras(tern_app_loras *loras, const tern_options *options, const tern_model *model,
                                 tern_error *err);
+/* One more, FILE[:SCALE], on an engine; and one less. On failure the list is as it was. */
+tern_status tern_app_add_lora(tern_app_loras *loras, const char *text, tern_engine *engine, tern_error *err);
+void tern_app_remove_lora(tern_app_loras *loras, uint32_t at);
 void tern_app_close_loras(tern_app_loras *loras);
 
 extern const tern_flag tern_flags_lora[];

@@ -265,8 +265,8 @@ static tern_status compare_phase(comparison *c, bool decode)
                                    .first_position = decode ? n - 1 : 0,
                                    .n_outputs = 1};
     const size_t first_op = c->result->n_ops;
-    c->reference.graph = decode ? &c->reference.runner.decode : &c->reference.runner.prefill;
-    c->tested.graph = decode ? &c->tested.runner.decode : &c->tested.runner.prefill;
+    c->reference.graph = decode ? &c->reference.runner.graphs->decode : &c->reference.runner.graphs->prefill;
+    c->tested.graph = decode ? &c->tested.runner.graphs->decode : &c->tested.runner.graphs->prefill;
     c->reference_at = 0;
     TERN_TRY(find_counterparts(c));
     TERN_TRY(write_step(c, &step));
@@ -297,7 +297,12 @@ static tern_status append_all(tern_session *s, const tern_compare_params *p, uin
 static tern_status compare_cached(comparison *c)
 {
     const uint32_t n = c->params->n_ids, n_vocab = tern_engine_config(c->tested.engine)->n_vocab;
-    const tern_session_params params = {.n_ctx = n, .n_batch = n, .kv = c->params->kv, .host_sampling = true};
+    const tern_session_params params = {.n_ctx = n,
+                                        .n_batch = n,
+                                        .kv = c->params->kv,
+                                        .host_sampling = true,
+                                        .loras = c->params->tested_loras,
+                                        .n_loras = c->params->n_loras};
     tern_session *s = NULL;
     float *whole = tern_alloc(n_vocab * sizeof *whole);
     tern_status status = whole ? tern_session_open(&s, c->tested.engine, &params, c->err)
@@ -328,13 +333,16 @@ static tern_status check(const comparison *c, tern_error *err)
     return tern_fail(err, TERN_INVALID_ARGUMENT, "two different models");
 }
 
-static tern_status open_side(side *s, tern_engine *engine, const tern_compare_params *p, tern_error *err)
+static tern_status open_side(side *s, tern_engine *engine, const tern_lora_use *loras, const tern_compare_params *p,
+                             tern_error *err)
 {
     const tern_runner_params params = {.n_ctx = p->n_ids,
                                        .n_batch = p->n_ids - 1,
                                        .max_outputs = 1,
                                        .unfused = p->unfused,
                                        .keep_all = true,
+                                       .loras = loras,
+                                       .n_loras = p->n_loras,
                                        .kv_f32 = tern_kv_is_f32(p->kv, tern_engine_config(engine), p->n_ids)};
     s->backend = tern_engine_backend(engine);
     return tern_runner_open(&s->runner, engine, &params, err);
@@ -348,9 +356,9 @@ static bool good(const tern_compare_logits *l)
 static tern_status compare(comparison *c)
 {
     tern_compare_result *r = c->result;
-    TERN_TRY(open_side(&c->reference, c->reference.engine, c->params, c->err));
-    TERN_TRY(open_side(&c->tested, c->tested.engine, c->params, c->err));
-    c->n_all = c->tested.runner.prefill.graph.n_ops + c->tested.runner.decode.graph.n_ops;
+    TERN_TRY(open_side(&c->reference, c->reference.engine, c->params->reference_loras, c->params, c->err));
+    TERN_TRY(open_side(&c->tested, c->tested.engine, c->params->tested_loras, c->params, c->err));
+    c->n_all = c->tested.runner.graphs->prefill.graph.n_ops + c->tested.runner.graphs->decode.graph.n_ops;
     TERN_TRY(compare_phase(c, false));
     TERN_TRY(compare_phase(c, true));
     TERN_TRY(compare_logits(c));

@@ -15,6 +15,8 @@ typedef struct tern_compare_params {
     tern_kv_type kv;
     double tolerance; /* of an op: relative rms error; 0: 1e-4 */
     bool unfused;     /* the graphs as they were built, one op for each step of the definition */
+    const tern_lora_use *reference_loras, *tested_loras; /* [n_loras] the same adapters on each engine */
+    uint32_t n_loras;
     bool (*progress)(void *context, double done); /* may be NULL; false cancels */
     void *context;
 } tern_compare_params;

@@ -5,29 +5,25 @@
 
 #include "base/alloc.h"
 
-static tern_status create(tern_runner *r, uint64_t bytes, tern_buffer **out, tern_error *err)
+static tern_backend *backend_of(const tern_runner *r)
 {
-    tern_backend *b = tern_engine_backend(r->engine);
-    void *items = r->owned;
-    TERN_TRY(tern_grow(&items, &r->cap_owned, r->n_owned + 1, sizeof *r->owned, err));
-    r->owned = items;
-    TERN_TRY(b->buffer_create(b, bytes, out, err));
-    r->owned[r->n_owned++] = *out;
-    return TERN_OK;
+    return tern_engine_backend(r->engine);
 }
 
-static tern_status build(tern_runner *r, tern_runner_graph *g, uint32_t max_tokens, tern_error *err)
+static tern_status build(const tern_runner *r, const tern_runner_graphs *set, const tern_lora_places *places,
+                         tern_runner_graph *g, uint32_t max_tokens, tern_error *err)
 {
     const tern_runner_params *p = &r->params;
-    tern_backend *b = tern_engine_backend(r->engine);
-    tern_graph_options options = {.max_tokens = max_tokens,
+    const tern_backend *b = backend_of(r);
+    tern_graph_options options = {.weights = places->places,
+                                  .max_tokens = max_tokens,
                                   .max_outputs = p->max_outputs < max_tokens ? p->max_outputs : max_tokens,
                                   .n_ctx = p->n_ctx,
                                   .n_sequences = 1,
                                   .n_pages = r->n_pages,
                                   .kv_f32 = p->kv_f32,
                                   .keep_hidden = p->keep_hidden,
-                                  .sampler = g == &r->steps,
+                                  .sampler = g == &set->steps,
                                   .f32_activations = tern_engine_f32_activations(r->engine),
                                   .head = tern_engine_head(r->engine),
                                   .screened_head = tern_engine_head_exact(r->engine)};
@@ -37,13 +33,24 @@ static tern_status build(tern_runner *r, tern_runner_graph *g, uint32_t max_toke
     return tern_graph_plan(&g->graph, b->fusions, err);
 }
 
+static tern_status build_all(const tern_runner *r, tern_runner_graphs *set, tern_error *err)
+{
+    tern_lora_places places = {0};
+    TERN_TRY(tern_lora__places(&places, r->engine, set->loras, set->n_loras, err));
+    tern_status status = build(r, set, &places, &set->decode, 1, err);
+    if (status == TERN_OK) status = build(r, set, &places, &set->prefill, r->params.n_batch, err);
+    if (status == TERN_OK && r->params.steps) status = build(r, set, &places, &set->steps, 1, err);
+    tern_lora__places_deinit(&places);
+    return status;
+}
+
 /* cos and sin of every position and frequency. */
-static tern_status fill_rope_table(tern_runner *r, tern_error *err)
+static tern_status fill_rope_table(tern_runner *r, uint32_t n_positions, tern_error *err)
 {
     const tern_config *c = tern_engine_config(r->engine);
-    uint32_t half = c->head_dim / 2, n_positions = r->decode.graph.max_pages * TERN_PAGE_SIZE;
+    uint32_t half = c->head_dim / 2;
     float *frequencies = tern_calloc(half, sizeof(float)), *row = tern_calloc(c->head_dim, sizeof(float));
-    tern_backend *b = tern_engine_backend(r->engine);
+    tern_backend *b = backend_of(r);
     tern_status status = frequencies && row ? TERN_OK : tern_fail_alloc(err, c->head_dim * sizeof(float));
     if (status == TERN_OK) tern_config_rope_frequencies(c, frequencies);
     for (uint32_t pos = 0; pos < n_positions && status == TERN_OK; pos++) {
@@ -56,38 +63,54 @@ static tern_status fill_rope_table(tern_runner *r, tern_error *err)
     return status;
 }
 
+/* What all graphs of the runner share, whatever adapters they have. */
+static tern_status create_shared(tern_runner *r, const tern_graph *g, tern_error *err)
+{
+    tern_backend *b = backend_of(r);
+    TERN_TRY(b->buffer_create(b, g->values[g->rope_table].bytes, &r->rope_table, err));
+    size_t n = 2 * (size_t)g->config->n_layers;
+    r->caches = tern_calloc(n, sizeof *r->caches);
+    if (!r->caches) return tern_fail_alloc(err, n * sizeof *r->caches);
+    for (size_t i = 0; i < g->n_values; i++) {
+        if (g->values[i].kind != TERN_VALUE_CACHE) continue;
+        TERN_TRY(b->buffer_create(b, g->values[i].bytes, &r->caches[r->n_caches], err));
+        r->n_caches++;
+    }
+    return fill_rope_table(r, g->max_pages * TERN_PAGE_SIZE, err);
+}
+
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-static tern_status create_shared(tern_runner *r, tern_error *err)
+static tern_status create_activations(const tern_runner *r, tern_runner_graphs *set, tern_error *err)
 {
-    const tern_graph *g = &r->prefill.graph;
-    uint64_t activations =
-        larger(g->activation_bytes, larger(r->decode.graph.activation_bytes, r->steps.graph.activation_bytes));
-    TERN_TRY(create(r, larger(activations, 256), &r->activations, err));
-    TERN_TRY(create(r, g->values[g->rope_table].bytes, &r->rope_table, err));
-    size_t n = 2 * (size_t)g->config->n_layers;
-    r->caches = tern_calloc(n, sizeof *r->caches);
-    if (!r->caches) return tern_fail_alloc(err, n * sizeof *r->caches);
-    for (size_t i = 0; i < g->n_values; i++)
-        if (g->values[i].kind == TERN_VALUE_CACHE)
-            TERN_TRY(create(r, g->values[i].bytes, &r->caches[r->n_caches++], err));
-    return fill_rope_table(r, err);
+    tern_backend *b = backend_of(r);
+    uint64_t bytes = larger(set->decode.graph.activation_bytes, set->steps.graph.activation_bytes);
+    return b->buffer_create(b, larger(larger(bytes, set->prefill.graph.activation_bytes), 256), &set->activations,
+                            err);
 }
 
-static tern_status bind_value(tern_runner *r, const tern_runner_graph *g, const tern_value *v, size_t *cache,
-                              tern_binding *out, tern_error *err)
+static tern_buffer *weight_buffer(const tern_runner *r, const tern_runner_graphs *set, const tern_weight *weight)
 {
+    tern_buffer *buffer = tern_engine__weight_buffer(r->engine, weight);
+    for (uint32_t i = 0; i < set->n_loras && !buffer; i++) buffer = tern_lora__buffer(set->loras[i].lora, weight);
+    return buffer;
+}
+
+static tern_status bind_value(const tern_runner *r, const tern_runner_graphs *set, const tern_runner_graph *g,
+                              const tern_value *v, size_t *cache, tern_binding *out, tern_error *err)
+{
+    tern_backend *b = backend_of(r);
     switch (v->kind) {
-    case TERN_VALUE_WEIGHT: out->buffer = tern_engine__weight_buffer(r->engine, v->weight); break;
+    case TERN_VALUE_WEIGHT: out->buffer = weight_buffer(r, set, v->weight); break;
     case TERN_VALUE_CACHE: out->buffer = r->caches[(*cache)++]; break;
     case TERN_VALUE_CONSTANT: out->buffer = r->rope_table; break;
-    case TERN_VALUE_ACTIVATION: *out = (tern_binding){.buffer = r->activations, .offset = v->offset}; break;
+    case TERN_VALUE_ACTIVATION: *out = (tern_binding){.buffer = set->activations, .offset = v->offset}; break;
     case TERN_VALUE_PARAM: *out = (tern_binding){.buffer = g->params, .offset = v->offset}; break;
     case TERN_VALUE_STATE: break; /* of training graphs */
-    case TERN_VALUE_OUTPUT: return create(r, v->bytes, &out->buffer, err);
+    case TERN_VALUE_OUTPUT: return b->buffer_create(b, v->bytes, &out->buffer, err);
     }
     return TERN_OK;
 }
@@ -97,30 +120,75 @@ static void *param(const tern_runner_graph *g, tern_param which)
     return g->staging + g->graph.values[g->graph.params[which]].offset;
 }
 
-static tern_status bind(tern_runner *r, tern_runner_graph *g, tern_error *err)
+static tern_status bind(const tern_runner *r, const tern_runner_graphs *set, tern_runner_graph *g, tern_error *err)
 {
     size_t cache = 0;
+    tern_backend *b = backend_of(r);
     g->bindings = tern_calloc(g->graph.n_values, sizeof *g->bindings);
     g->staging = tern_calloc(1, g->graph.param_bytes);
     if (!g->bindings || !g->staging) return tern_fail_alloc(err, g->graph.n_values * sizeof *g->bindings);
-    TERN_TRY(create(r, g->graph.param_bytes, &g->params, err));
+    TERN_TRY(b->buffer_create(b, g->graph.param_bytes, &g->params, err));
     for (size_t i = 0; i < g->graph.n_values; i++)
-        TERN_TRY(bind_value(r, g, &g->graph.values[i], &cache, &g->bindings[i], err));
+        TERN_TRY(bind_value(r, set, g, &g->graph.values[i], &cache, &g->bindings[i], err));
     uint32_t *pages = param(g, TERN_PARAM_PAGES);
     for (uint32_t page = 0; page < r->n_pages; page++) pages[page] = page;
-    tern_backend *b = tern_engine_backend(r->engine);
     return b->prepare(b, &g->graph, g->bindings, &g->prepared, err);
 }
 
-static tern_status open_all(tern_runner *r, tern_error *err)
+static tern_status bind_all(const tern_runner *r, tern_runner_graphs *set, tern_error *err)
 {
-    TERN_TRY(build(r, &r->decode, 1, err));
-    TERN_TRY(build(r, &r->prefill, r->params.n_batch, err));
-    if (r->params.steps) TERN_TRY(build(r, &r->steps, 1, err));
-    TERN_TRY(create_shared(r, err));
-    TERN_TRY(bind(r, &r->decode, err));
-    TERN_TRY(bind(r, &r->prefill, err));
-    return r->params.steps ? bind(r, &r->steps, err) : TERN_OK;
+    TERN_TRY(create_activations(r, set, err));
+    TERN_TRY(bind(r, set, &set->decode, err));
+    TERN_TRY(bind(r, set, &set->prefill, err));
+    return r->params.steps ? bind(r, set, &set->steps, err) : TERN_OK;
+}
+
+/* Those that do something. */
+static tern_status take_loras(tern_runner_graphs *set, const tern_lora_use *loras, uint32_t n, tern_error *err)
+{
+    set->loras = tern_calloc((size_t)n + 1, sizeof *set->loras);
+    if (!set->loras) return tern_fail_alloc(err, n * sizeof *set->loras);
+    for (uint32_t i = 0; i < n; i++)
+        if (loras[i].scale != 0) set->loras[set->n_loras++] = loras[i];
+    return TERN_OK;
+}
+
+static void graph_deinit(tern_backend *b, tern_runner_graph *g)
+{
+    b->prepared_free(b, g->prepared);
+    for (size_t i = 0; i < g->graph.n_values && g->bindings; i++)
+        if (g->graph.values[i].kind == TERN_VALUE_OUTPUT) b->buffer_free(b, g->bindings[i].buffer);
+    b->buffer_free(b, g->params);
+    tern_free(g->bindings);
+    tern_free(g->staging);
+    tern_graph_deinit(&g->graph);
+}
+
+static void graphs_free(tern_backend *b, tern_runner_graphs *set)
+{
+    if (!set) return;
+    graph_deinit(b, &set->decode);
+    graph_deinit(b, &set->prefill);
+    graph_deinit(b, &set->steps);
+    b->buffer_free(b, set->activations);
+    tern_free(set->loras);
+    tern_free(set);
+}
+
+/* Graphs with these adapters, ready to run; the first ones also say how large what they share must be. */
+static tern_status make_graphs(tern_runner *r, const tern_lora_use *loras, uint32_t n, tern_runner_graphs **out,
+                               tern_error *err)
+{
+    TERN_TRY(tern_lora__check(r->engine, loras, n, err));
+    tern_runner_graphs *set = tern_calloc(1, sizeof *set);
+    if (!set) return tern_fail_alloc(err, sizeof *set);
+    tern_status status = take_loras(set, loras, n, err);
+    if (status == TERN_OK) status = build_all(r, set, err);
+    if (status == TERN_OK && !r->rope_table) status = create_shared(r, &set->prefill.graph, err);
+    if (status == TERN_OK) status = bind_all(r, set, err);
+    if (status == TERN_OK) *out = set;
+    else graphs_free(backend_of(r), set);
+    return status;
 }
 
 tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params,
@@ -128,28 +196,28 @@ tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const ter
 {
     *runner = (tern_runner){.engine = engine, .params = *params};
     runner->n_pages = (uint32_t)(((uint64_t)params->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE);
-    tern_status status = open_all(runner, err);
+    tern_status status = make_graphs(runner, params->loras, params->n_loras, &runner->graphs, err);
+    runner->params.loras = NULL; /* the caller's */
     if (status != TERN_OK) tern_runner_deinit(runner);
     return status;
 }
 
-static void graph_deinit(tern_backend *b, tern_runner_graph *g)
+tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *loras, uint32_t n, tern_error *err)
 {
-    b->prepared_free(b, g->prepared);
-    tern_free(g->bindings);
-    tern_free(g->staging);
-    tern_graph_deinit(&g->graph);
+    tern_runner_graphs *set = NULL;
+    TERN_TRY(make_graphs(runner, loras, n, &set, err));
+    graphs_free(backend_of(runner), runner->graphs);
+    runner->graphs = set;
+    return TERN_OK;
 }
 
 void tern_runner_deinit(tern_runner *runner)
 {
     if (!runner->engine) return;
-    tern_backend *b = tern_engine_backend(runner->engine);
-    graph_deinit(b, &runner->decode);
-    graph_deinit(b, &runner->prefill);
-    graph_deinit(b, &runner->steps);
-    for (size_t i = 0; i < runner->n_owned; i++) b->buffer_free(b, runner->owned[i]);
-    tern_free(runner->owned);
+    tern_backend *b = backend_of(runner);
+    graphs_free(b, runner->graphs);
+    b->buffer_free(b, runner->rope_table);
+    for (size_t i = 0; i < runner->n_caches; i++) b->buffer_free(b, runner->caches[i]);
     tern_free(runner->caches);
     *runner = (tern_runner){0};
 }
@@ -178,7 +246,7 @@ tern_status tern_runner_read(tern_runner *runner, const tern_runner_graph *graph
 tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err)
 {
     bool one = step->n_tokens == 1;
-    tern_runner_graph *g = one ? &runner->decode : &runner->prefill;
+    tern_runner_graph *g = one ? &runner->graphs->decode : &runner->graphs->prefill;
     tern_backend *b = tern_engine_backend(runner->engine);
     TERN_TRY(tern_runner_write(runner, g, step, err));
     TERN_TRY(b->run(b, g->prepared, 1, err));
@@ -190,7 +258,7 @@ tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, f
 tern_status tern_runner_run_steps(tern_runner *runner, const tern_runner_steps *steps, uint32_t *tokens,
                                   tern_error *err)
 {
-    tern_runner_graph *g = &runner->steps;
+    tern_runner_graph *g = &runner->graphs->steps;
     tern_backend *b = tern_engine_backend(runner->engine);
     uint32_t n = steps->sample->n_wanted;
     tern_runner_step first = {.ids = &steps->id,

@@ -2,7 +2,7 @@
 #ifndef TERN_INFER_RUNNER_H
 #define TERN_INFER_RUNNER_H
 
-#include "infer/engine.h"
+#include "infer/lora.h"
 
 typedef struct tern_runner_params {
     uint32_t n_ctx, n_batch, max_outputs;
@@ -10,6 +10,8 @@ typedef struct tern_runner_params {
     bool unfused;  /* the graph as it was built, to compare with */
     bool keep_all; /* what is made stays there: no activation shares memory with another */
     bool steps;    /* the graph that chooses tokens on the device too; needs a backend with max_steps > 1 */
+    const tern_lora_use *loras; /* [n_loras], read while opening */
+    uint32_t n_loras;
 } tern_runner_params;
 
 /* A graph ready to run. */
@@ -21,16 +23,21 @@ typedef struct tern_runner_graph {
     uint8_t *staging;
 } tern_runner_graph;
 
+/* All graphs of a runner, which adapters change, and the memory of their activations. */
+typedef struct tern_runner_graphs {
+    tern_runner_graph decode, prefill;
+    tern_runner_graph steps; /* empty without params.steps */
+    tern_buffer *activations;
+    tern_lora_use *loras; /* [n_loras] those that do something */
+    uint32_t n_loras;
+} tern_runner_graphs;
+
 /* The memory of one sequence and the graphs over it: one token, up to n_batch tokens, and one token that chooses the
  * next. */
 typedef struct tern_runner {
     tern_engine *engine;
     tern_runner_params params;
-    tern_runner_graph decode, prefill;
-    tern_runner_graph steps; /* empty without params.steps */
-    tern_buffer **owned;     /* every buffer made here */
-    size_t n_owned, cap_owned;
-    tern_buffer *activations;
+    tern_runner_graphs *graphs; /* backends hold on to graphs where they lie */
     tern_buffer *rope_table;
     tern_buffer **caches; /* in the order of the graph's cache values */
     size_t n_caches;
@@ -55,6 +62,9 @@ typedef struct tern_runner_steps {
 tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params,
                              tern_error *err);
 void tern_runner_deinit(tern_runner *runner);
+/* Builds and prepares the graphs anew with these adapters, scale 0 left out. On failure the runner is as it was; for a
+ * while there is memory for both. Errors: INVALID_ARGUMENT (tern_lora__check), OUT_OF_MEMORY, those of the backend. */
+tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *loras, uint32_t n, tern_error *err);
 /* Writes what a step is into the parameters of one of the graphs. */
 tern_status tern_runner_write(tern_runner *runner, const tern_runner_graph *graph, const tern_runner_step *step,
                               tern_error *err);

@@ -42,7 +42,9 @@ static tern_status resolve_params(const tern_config *c, const tern_session_param
                                 .n_batch = n_batch,
                                 .max_outputs = max_outputs < n_batch ? max_outputs : n_batch,
                                 .kv_f32 = tern_kv_is_f32(in->kv, c, n_ctx),
-                                .keep_hidden = in->keep_hidden};
+                                .keep_hidden = in->keep_hidden,
+                                .loras = in->loras,
+                                .n_loras = in->n_loras};
     return TERN_OK;
 }
 
@@ -83,6 +85,12 @@ void tern_session_close(tern_session *session)
     tern_free(session);
 }
 
+tern_status tern_session_set_loras(tern_session *session, const tern_lora_use *loras, uint32_t n, tern_error *err)
+{
+    TERN_NEED(session, err);
+    return tern_runner_set_loras(&session->runner, loras, n, err);
+}
+
 tern_engine *tern_session_engine(const tern_session *session)
 {
     return session->runner.engine;
@@ -110,7 +118,7 @@ uint32_t tern_session_n_tokens(const tern_session *session)
 
 const tern_graph *tern_session_graph(const tern_session *session, bool prefill)
 {
-    return prefill ? &session->runner.prefill.graph : &session->runner.decode.graph;
+    return prefill ? &session->runner.graphs->prefill.graph : &session->runner.graphs->decode.graph;
 }
 
 static tern_status check(const tern_session *s, const int32_t *ids, uint32_t n, tern_error *err)
@@ -196,7 +204,7 @@ tern_status tern_session_hidden(const tern_session *session, uint32_t index, uin
     TERN_NEED(session, err);
     TERN_NEED(out, err);
     tern_runner *r = (tern_runner *)(uintptr_t)&session->runner;
-    const tern_runner_graph *g = n == 1 ? &r->decode : &r->prefill;
+    const tern_runner_graph *g = n == 1 ? &r->graphs->decode : &r->graphs->prefill;
     uint32_t value = tern_graph_hidden(&g->graph, index);
     if (value == TERN_NO_VALUE)
         return tern_fail(err, TERN_NOT_FOUND, "hidden state %u: the session keeps %s", index,

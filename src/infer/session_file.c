@@ -1,7 +1,7 @@
 /* A session in a file: its tokens and their keys and values.
  *
  * All numbers little-endian:
- *   "TERNSESS", u32 version 1, u32 flags (bit 0: f32 cache), u64 fingerprint of the model,
+ *   "TERNSESS", u32 version 1, u32 flags (bit 0: f32 cache), u64 fingerprint of the model and its adapters,
  *   u32 tokens n, u32 caches, u64 bytes of a cache's page, i32 ids [n], zeros up to a multiple of 64,
  *   then of each cache (K and V of each layer) the pages that hold the first n - 1 positions.
  * The last token is not among them: restoring evaluates it, which gives the logits. */
@@ -64,9 +64,21 @@ static void mix_weight(uint64_t *hash, const tern_weight *w)
     mix(hash, tern_f32_bits(w->scale));
 }
 
-/* Tells models apart, not who made them: a few bytes of every weight. */
-static uint64_t fingerprint(const tern_engine *engine)
+/* Those that the keys and values are made with, in their order. */
+static void mix_loras(uint64_t *hash, const tern_runner_graphs *graphs)
 {
+    for (uint32_t i = 0; i < graphs->n_loras; i++) {
+        uint64_t lora = tern_lora__fingerprint(graphs->loras[i].lora);
+        mix(hash, (uint32_t)lora);
+        mix(hash, (uint32_t)(lora >> 32));
+        mix(hash, tern_f32_bits(graphs->loras[i].scale));
+    }
+}
+
+/* Tells models apart, not who made them: a few bytes of every weight. */
+static uint64_t fingerprint(const tern_runner *r)
+{
+    const tern_engine *engine = r->engine;
     uint64_t hash = 0xcbf29ce484222325u;
     const tern_config *c = tern_engine_config(engine);
     mix_config(&hash, c);
@@ -74,13 +86,14 @@ static uint64_t fingerprint(const tern_engine *engine)
     for (uint32_t layer = 0; layer < c->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++)
             mix_weight(&hash, tern_model_weight(tern_engine_model(engine), (tern_role)role, layer));
+    mix_loras(&hash, r->graphs);
     return hash;
 }
 
 /* All caches of a session are of one size. */
 static uint64_t page_bytes(const tern_runner *r)
 {
-    const tern_graph *g = &r->prefill.graph;
+    const tern_graph *g = &r->graphs->prefill.graph;
     for (size_t i = 0; i < g->n_values; i++)
         if (g->values[i].kind == TERN_VALUE_CACHE) return g->values[i].bytes / r->n_pages;
     return 0;
@@ -91,7 +104,7 @@ static file_shape shape_of(const tern_session *s)
     const tern_runner *r = &s->runner;
     return (file_shape){.version = VERSION,
                         .flags = r->params.kv_f32 ? FLAG_KV_F32 : 0,
-                        .fingerprint = fingerprint(r->engine),
+                        .fingerprint = fingerprint(r),
                         .n_tokens = s->n_tokens,
                         .n_caches = (uint32_t)r->n_caches,
                         .page_bytes = page_bytes(r)};
@@ -178,7 +191,7 @@ static tern_status check_shape(const file_shape *found, const file_shape *want, 
                          cache_name(want->flags));
     if (found->fingerprint != want->fingerprint)
         return tern_fail(err, TERN_MALFORMED,
-                         "the model's fingerprint is %016llx: %016llx expected; another model wrote it",
+                         "the model's fingerprint is %016llx: %016llx expected; another model wrote it, or other adapters",
                          (unsigned long long)found->fingerprint, (unsigned long long)want->fingerprint);
     if (found->n_caches != want->n_caches || found->page_bytes != want->page_bytes)
         return tern_fail(err, TERN_MALFORMED, "%u caches with pages of %llu bytes: %u of %llu expected",

@@ -1,0 +1,215 @@
+/* Adapters on an engine. */
+#include "infer/lora.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/half.h"
+
+enum { HALVES = 2 }; /* A and B */
+
+struct tern_lora {
+    const tern_engine *engine;
+    tern_weight *weights;  /* [n_layers][TERN_ROLE_COUNT][HALVES], encoding NULL where there is none */
+    tern_buffer **buffers; /* the same */
+    size_t n;
+    float scale; /* alpha / rank, or what takes its place */
+    tern_lora_info info;
+};
+
+static bool bf16_holds(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (tern_bf16_to_f32(tern_f32_to_bf16(x[i])) != x[i]) return false;
+    return true;
+}
+
+static bool f16_holds(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (tern_f16_to_f32(tern_f32_to_f16(x[i])) != x[i]) return false;
+    return true;
+}
+
+static tern_encoding_id shortest(const float *x, size_t n)
+{
+    return bf16_holds(x, n) ? TERN_ENC_BF16 : f16_holds(x, n) ? TERN_ENC_F16 : TERN_ENC_F32;
+}
+
+/* "model.layers.0.self_attn.q_proj.lora_A" */
+static void name_half(tern_weight *w, tern_role role, uint32_t layer, int half)
+{
+    char name[TERN_ROLE_NAME_BYTES];
+    tern_role_hf_name(role, layer, name);
+    int n = (int)(strlen(name) - strlen(".weight"));
+    snprintf(w->name, sizeof w->name, "%.*s.lora_%c", n, name, "AB"[half]);
+}
+
+static tern_status make_half(tern_lora *lora, size_t at, const float *values, uint32_t rows, uint32_t cols,
+                             tern_error *err)
+{
+    tern_weight *w = &lora->weights[at];
+    tern_backend *b = tern_engine_backend(lora->engine);
+    const tern_encoding *e = tern_encoding_find(shortest(values, (size_t)rows * cols));
+    w->rows = rows;
+    w->cols = cols;
+    w->scale = 1;
+    TERN_TRY(tern_encoding_bytes(e, rows, cols, &w->bytes, err));
+    uint8_t *data = tern_alloc_aligned(w->bytes, 64);
+    if (!data) return tern_fail_alloc(err, w->bytes);
+    w->data = data;
+    TERN_TRY(tern_encode(e, values, rows, cols, data, err));
+    w->encoding = e;
+    lora->info.bytes += w->bytes;
+    return b->weight_create(b, w, &lora->buffers[at], err);
+}
+
+static tern_status make_pair(tern_lora *lora, const tern_adapter *adapter, tern_role role, uint32_t layer,
+                             tern_error *err)
+{
+    const tern_adapter_pair *pair = tern_adapter_find(adapter, role, layer);
+    const tern_weight *w = tern_model_weight(tern_engine_model(lora->engine), role, layer);
+    const uint32_t rank = lora->info.rank;
+    const size_t at = ((size_t)layer * TERN_ROLE_COUNT + (size_t)role) * HALVES;
+    if (!pair) return TERN_OK;
+    if (!w->encoding || w->rows != pair->out || w->cols != pair->in)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: adapter of %u x %u found, %u x %u expected", w->name,
+                         pair->out, pair->in, w->rows, w->cols);
+    for (int half = 0; half < HALVES; half++) name_half(&lora->weights[at + (size_t)half], role, layer, half);
+    TERN_TRY(make_half(lora, at, pair->a, rank, pair->in, err));
+    return make_half(lora, at + 1, pair->b, pair->out, rank, err);
+}
+
+static tern_status fill(tern_lora *lora, const tern_adapter *adapter, tern_error *err)
+{
+    const uint32_t n_layers = tern_engine_config(lora->engine)->n_layers;
+    lora->n = (size_t)n_layers * TERN_ROLE_COUNT * HALVES;
+    lora->weights = tern_calloc(lora->n, sizeof *lora->weights);
+    lora->buffers = tern_calloc(lora->n, sizeof *lora->buffers);
+    if (!lora->weights || !lora->buffers) return tern_fail_alloc(err, lora->n * sizeof *lora->weights);
+    for (uint32_t layer = 0; layer < n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++)
+            TERN_TRY(make_pair(lora, adapter, (tern_role)role, layer, err));
+    return TERN_OK;
+}
+
+tern_status tern_lora_open(tern_lora **lora, tern_engine *engine, const tern_adapter *adapter, tern_error *err)
+{
+    const tern_adapter_info *info = tern_adapter_describe(adapter);
+    const uint32_t n_layers = tern_engine_config(engine)->n_layers;
+    *lora = NULL;
+    if (info->n_layers != n_layers)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter of %u layers: %u expected", info->n_layers, n_layers);
+    tern_lora *l = tern_calloc(1, sizeof *l);
+    if (!l) return tern_fail_alloc(err, sizeof *l);
+    l->engine = engine;
+    l->scale = info->scale;
+    l->info = (tern_lora_info){
+        .rank = info->rank, .alpha = info->alpha, .n_layers = info->n_pairs, .parameters = info->parameters};
+    tern_status status = fill(l, adapter, err);
+    if (status == TERN_OK) *lora = l;
+    else tern_lora_close(l);
+    return status;
+}
+
+tern_status tern_lora_load(tern_lora **lora, tern_engine *engine, const char *path, tern_error *err)
+{
+    TERN_NEED(lora, err);
+    *lora = NULL;
+    TERN_NEED(engine, err);
+    TERN_NEED(path, err);
+    tern_adapter *adapter;
+    TERN_TRY(tern_adapter_open(&adapter, path, tern_engine_model(engine), err));
+    tern_status status = tern_lora_open(lora, engine, adapter, err);
+    tern_adapter_close(adapter);
+    return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "%s", path);
+}
+
+void tern_lora_close(tern_lora *lora)
+{
+    if (!lora) return;
+    tern_backend *b = tern_engine_backend(lora->engine);
+    for (size_t i = 0; lora->buffers && i < lora->n; i++) b->buffer_free(b, lora->buffers[i]);
+    for (size_t i = 0; lora->weights && i < lora->n; i++) tern_free_aligned((void *)(uintptr_t)lora->weights[i].data);
+    tern_free(lora->weights);
+    tern_free(lora->buffers);
+    tern_free(lora);
+}
+
+tern_status tern_lora_describe(const tern_lora *lora, tern_lora_info *info, tern_error *err)
+{
+    TERN_NEED(lora, err);
+    TERN_NEED(info, err);
+    *info = lora->info;
+    return TERN_OK;
+}
+
+tern_status tern_lora__check(const tern_engine *engine, const tern_lora_use *uses, uint32_t n, tern_error *err)
+{
+    if (n) TERN_NEED(uses, err);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!uses[i].lora || uses[i].lora->engine != engine)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter %u: %s found, one of this session's engine expected",
+                             i, uses[i].lora ? "one of another engine" : "none");
+        if (!isfinite(uses[i].scale) || !isfinite(uses[i].scale * uses[i].lora->scale))
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter %u: scale %g found, a finite number expected", i,
+                             (double)uses[i].scale);
+    }
+    return TERN_OK;
+}
+
+tern_buffer *tern_lora__buffer(const tern_lora *lora, const tern_weight *weight)
+{
+    for (size_t i = 0; i < lora->n; i++)
+        if (&lora->weights[i] == weight) return lora->buffers[i];
+    return NULL;
+}
+
+/* Adds the adapters that have this place, in their order, behind the `n_loras` so far. */
+static void add_place(tern_lora_places *places, size_t at, const tern_lora_use *uses, uint32_t n, size_t *n_loras)
+{
+    tern_graph_weight *place = &places->places[at];
+    place->loras = places->loras + *n_loras;
+    for (uint32_t i = 0; i < n; i++) {
+        const tern_weight *pair = &uses[i].lora->weights[at * HALVES];
+        if (!pair->encoding) continue;
+        places->loras[(*n_loras)++] =
+            (tern_graph_lora){.a = pair, .b = pair + 1, .scale = uses[i].scale * uses[i].lora->scale};
+        place->n_loras++;
+    }
+}
+
+tern_status tern_lora__places(tern_lora_places *places, const tern_engine *engine, const tern_lora_use *uses,
+                              uint32_t n, tern_error *err)
+{
+    const size_t n_places = (size_t)tern_engine_config(engine)->n_layers * TERN_ROLE_COUNT;
+    size_t n_loras = 0;
+    *places = (tern_lora_places){0};
+    if (n == 0) return TERN_OK;
+    places->places = tern_calloc(n_places, sizeof *places->places);
+    places->loras = tern_calloc(n_places * n, sizeof *places->loras);
+    if (!places->places || !places->loras) {
+        tern_lora__places_deinit(places);
+        return tern_fail_alloc(err, n_places * n * sizeof *places->loras);
+    }
+    for (size_t at = 0; at < n_places; at++) add_place(places, at, uses, n, &n_loras);
+    return TERN_OK;
+}
+
+void tern_lora__places_deinit(tern_lora_places *places)
+{
+    tern_free(places->places);
+    tern_free(places->loras);
+    *places = (tern_lora_places){0};
+}
+
+/* FNV-1a over all of its bytes, and its scale. */
+uint64_t tern_lora__fingerprint(const tern_lora *lora)
+{
+    uint64_t hash = 0xcbf29ce484222325u ^ tern_f32_bits(lora->scale);
+    for (size_t i = 0; i < lora->n; i++)
+        for (size_t k = 0; k < lora->weights[i].bytes; k++) hash = (hash ^ lora->weights[i].data[k]) * 0x100000001b3u;
+    return hash;
+}

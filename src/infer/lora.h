@@ -1,0 +1,30 @@
+/* Adapters on an engine: their matrices as weights of its backend, and their places in the graphs of a session. */
+#ifndef TERN_INFER_LORA_H
+#define TERN_INFER_LORA_H
+
+#include "infer/engine.h"
+#include "model/adapter.h"
+
+/* An adapter on an engine, opened or made with the engine's model, whose order of rows it has. Each matrix is kept in
+ * the shortest of bf16, f16 and f32 that holds all its values. The adapter is the caller's, and may go. Errors:
+ * INVALID_ARGUMENT (layers or shapes that are not the model's), OUT_OF_MEMORY, those of the backend. */
+tern_status tern_lora_open(tern_lora **lora, tern_engine *engine, const tern_adapter *adapter, tern_error *err);
+
+/* Errors: INVALID_ARGUMENT (no adapter, one of another engine, a scale that is not finite), by their index. */
+tern_status tern_lora__check(const tern_engine *engine, const tern_lora_use *uses, uint32_t n, tern_error *err);
+/* The buffer of one of its matrices; NULL for other weights. */
+tern_buffer *tern_lora__buffer(const tern_lora *lora, const tern_weight *weight);
+
+/* What stands beside the layers of a graph that uses these adapters: for tern_graph_options.weights. */
+typedef struct tern_lora_places {
+    tern_graph_weight *places; /* [n_layers][TERN_ROLE_COUNT]; NULL without adapters */
+    tern_graph_lora *loras;
+} tern_lora_places;
+
+tern_status tern_lora__places(tern_lora_places *places, const tern_engine *engine, const tern_lora_use *uses,
+                              uint32_t n, tern_error *err);
+void tern_lora__places_deinit(tern_lora_places *places);
+/* A number that differs between adapters; of one of them always the same. */
+uint64_t tern_lora__fingerprint(const tern_lora *lora);
+
+#endif

@@ -96,6 +96,7 @@ static void ctrl_c_saves_and_resume_goes_on(void **state)
 {
     (void)state;
     char *whole = strdup(test_scratch("whole.gguf")), *parts = strdup(test_scratch("parts.gguf"));
+    unlink(parts); /* of an earlier run of this test */
     int out, status;
     char byte;
     test_output o = TERN(QUICK, "--steps", "12", "-o", whole, "--overwrite");

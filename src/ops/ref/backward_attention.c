@@ -28,7 +28,7 @@ static query query_of(const tern_attention_rows *rows, uint32_t t, uint32_t h)
 static float product(const float *a, const float *b, uint32_t n)
 {
     float sum = 0;
-    for (uint32_t d = 0; d < n; d++) sum = fmaf(a[d], b[d], sum);
+    for (uint32_t d = 0; d < n; d++) sum = tern_ref__fmaf(a[d], b[d], sum);
     return sum;
 }
 
@@ -47,7 +47,7 @@ static void forward(const tern_attention_rows *rows, const query *q, float *out,
         const float *v = rows->v + j * rows->kv_stride + q->head;
         float p = tern_ref_exp(score(rows, q, j) - *m);
         lanes[j % TERN_LANES] += p;
-        for (uint32_t d = 0; d < rows->head_dim; d++) out[d] = fmaf(p, v[d], out[d]);
+        for (uint32_t d = 0; d < rows->head_dim; d++) out[d] = tern_ref__fmaf(p, v[d], out[d]);
     }
     *l = tern_ref__lanes_sum(lanes);
     for (uint32_t d = 0; d < rows->head_dim; d++) out[d] /= *l;
@@ -65,7 +65,7 @@ void tern_ref_attention_rows(const tern_attention_rows *rows, float *out, float 
 /* y[d] = fmaf(a, x[d], y[d]) */
 static void add_scaled(float a, const float *x, uint32_t n, float *y)
 {
-    for (uint32_t d = 0; d < n; d++) y[d] = fmaf(a, x[d], y[d]);
+    for (uint32_t d = 0; d < n; d++) y[d] = tern_ref__fmaf(a, x[d], y[d]);
 }
 
 void tern_ref_attention_rows_backward(const tern_attention_rows *rows, const float *out, const float *m, const float *l,

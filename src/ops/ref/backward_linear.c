@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "ops/ref/backward.h"
+#include "ops/ref/fma.h"
 
 void tern_ref_linear_dx(const float *w, uint32_t n_rows, uint32_t cols, const float *dy, size_t dy_stride, uint32_t n,
                         float *dx, size_t dx_stride)
@@ -9,7 +10,8 @@ void tern_ref_linear_dx(const float *w, uint32_t n_rows, uint32_t cols, const fl
     for (uint32_t t = 0; t < n; t++)
         for (uint32_t c = 0; c < cols; c++) {
             float sum = 0;
-            for (uint32_t r = 0; r < n_rows; r++) sum = fmaf(dy[t * dy_stride + r], w[(size_t)r * cols + c], sum);
+            for (uint32_t r = 0; r < n_rows; r++)
+                sum = tern_ref__fmaf(dy[t * dy_stride + r], w[(size_t)r * cols + c], sum);
             dx[t * dx_stride + c] += sum;
         }
 }
@@ -27,7 +29,8 @@ void tern_ref_linear_dx_i2_s(const uint8_t *w, size_t row_bytes, uint32_t n_rows
     for (uint32_t t = 0; t < n; t++)
         for (uint32_t c = 0; c < cols; c++) {
             float sum = 0;
-            for (uint32_t r = 0; r < n_rows; r++) sum = fmaf(dy[t * dy_stride + r], code_at(w + r * row_bytes, c), sum);
+            for (uint32_t r = 0; r < n_rows; r++)
+                sum = tern_ref__fmaf(dy[t * dy_stride + r], code_at(w + r * row_bytes, c), sum);
             dx[t * dx_stride + c] += scale * sum;
         }
 }
@@ -38,7 +41,7 @@ void tern_ref_linear_dw(const float *dy, size_t dy_stride, const float *x, size_
     for (uint32_t t = 0; t < n; t++)
         for (uint32_t r = 0; r < n_rows; r++) {
             float d = dy[t * dy_stride + r], *row = dw + (size_t)r * cols;
-            for (uint32_t c = 0; c < cols; c++) row[c] = fmaf(d, x[t * x_stride + c], row[c]);
+            for (uint32_t c = 0; c < cols; c++) row[c] = tern_ref__fmaf(d, x[t * x_stride + c], row[c]);
         }
 }
 
@@ -48,6 +51,6 @@ void tern_ref_linear_dw_q8(const float *dy, size_t dy_stride, const tern_q8_rows
     for (uint32_t t = 0; t < q->n; t++)
         for (uint32_t r = 0; r < n_rows; r++) {
             float d = dy[t * dy_stride + r] * inv_scales[t], *row = dw + (size_t)r * cols;
-            for (uint32_t c = 0; c < cols; c++) row[c] = fmaf(d, (float)q->x[t * q->stride + c], row[c]);
+            for (uint32_t c = 0; c < cols; c++) row[c] = tern_ref__fmaf(d, (float)q->x[t * q->stride + c], row[c]);
         }
 }

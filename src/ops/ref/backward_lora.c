@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "ops/ref/backward.h"
+#include "ops/ref/fma.h"
 
 void tern_ref_lora(const tern_lora_rows *lora, float *u, float *y, size_t y_stride)
 {
@@ -19,7 +20,8 @@ static void through_b(const tern_lora_rows *lora, const float *dy, float *du)
 {
     for (uint32_t i = 0; i < lora->rank; i++) {
         float sum = 0;
-        for (uint32_t r = 0; r < lora->n_rows; r++) sum = fmaf(dy[r], lora->b[(size_t)r * lora->rank + i], sum);
+        for (uint32_t r = 0; r < lora->n_rows; r++)
+            sum = tern_ref__fmaf(dy[r], lora->b[(size_t)r * lora->rank + i], sum);
         du[i] = lora->scale * sum;
     }
 }

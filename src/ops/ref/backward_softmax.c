@@ -10,7 +10,7 @@ void tern_ref_product(const tern_product_args *args)
         for (uint32_t j = 0; j < args->n; j++) {
             float *c = &args->c[i * args->c_row + j], sum = args->add ? *c : 0;
             for (uint32_t s = 0; s < args->steps; s++)
-                sum = fmaf(args->a[i * args->a_row + s * args->a_step], args->b[s * args->b_step + j], sum);
+                sum = tern_ref__fmaf(args->a[i * args->a_row + s * args->a_step], args->b[s * args->b_step + j], sum);
             *c = sum;
         }
 }

@@ -2,15 +2,15 @@
 #ifndef TERN_OPS_REF_LANES_H
 #define TERN_OPS_REF_LANES_H
 
-#include <math.h>
 #include <stddef.h>
 
+#include "ops/ref/fma.h"
 #include "ops/ref/ref.h"
 
 /* lane[i mod 16] = fmaf(a[i], b[i], lane[i mod 16]) for n elements, a[0] falling into lane 0. */
 static inline void tern_ref__lanes_add(float lanes[TERN_LANES], const float *a, const float *b, size_t n)
 {
-    for (size_t i = 0; i < n; i++) lanes[i % TERN_LANES] = fmaf(a[i], b[i], lanes[i % TERN_LANES]);
+    for (size_t i = 0; i < n; i++) lanes[i % TERN_LANES] = tern_ref__fmaf(a[i], b[i], lanes[i % TERN_LANES]);
 }
 
 /* The sum of the lanes by the tree; they are used up. */

@@ -38,7 +38,7 @@ static void add_values(const store *s, const page_view *view, uint32_t head_dim,
     for (uint32_t d = 0; d < head_dim; d++) acc[d] *= c;
     for (uint32_t j = view->from; j < view->to; j++) {
         s->load(view->v + j * s->bytes * head_dim, head_dim, row);
-        for (uint32_t d = 0; d < head_dim; d++) acc[d] = fmaf(p[j], row[d], acc[d]);
+        for (uint32_t d = 0; d < head_dim; d++) acc[d] = tern_ref__fmaf(p[j], row[d], acc[d]);
     }
 }
 

@@ -1,7 +1,7 @@
 /* A product of f32 matrices that goes on from what is there. */
 #include "ops/ref/gemm.h"
 
-#include <math.h>
+#include "ops/ref/fma.h"
 
 static float element(const tern_gemm_args *g, uint32_t i, uint32_t l)
 {
@@ -16,6 +16,6 @@ void tern_ref_gemm(const tern_gemm_args *g)
         for (uint32_t l = 0; l < g->k; l++) {
             const float a = element(g, i, l);
             for (uint32_t j = 0; j < g->n; j++)
-                g->c[i * g->c_stride + j] = fmaf(a, g->b[l * g->b_stride + j], g->c[i * g->c_stride + j]);
+                g->c[i * g->c_stride + j] = tern_ref__fmaf(a, g->b[l * g->b_stride + j], g->c[i * g->c_stride + j]);
         }
 }

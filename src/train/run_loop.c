@@ -114,9 +114,10 @@ static bool due(uint64_t step, uint64_t every)
 
 /* ---- one step */
 
-static void smooth(double *mean, double value)
+/* The mean of n values, the last ones before all others. */
+static void smooth(double *mean, double value, uint64_t n)
 {
-    *mean = *mean == 0 ? value : *mean + 0.1 * (value - *mean);
+    *mean += fmax(0.1, 1 / (double)n) * (value - *mean);
 }
 
 static void tell_step(const tern_run *run, const tern_trainer_result *r)
@@ -166,8 +167,8 @@ static tern_status take_step(tern_run *run, tern_trainer_result *r, double *busy
     }
     TERN_TRY(tern_trainer_step(run->trainer, run->rows.rows, run->rows.n, r, err));
     *busy = tern_run__seconds() - start;
-    smooth(&run->step_seconds, *busy);
     count_result(run, r, *busy);
+    smooth(&run->step_seconds, *busy, run->n_timed);
     return TERN_OK;
 }
 
@@ -226,7 +227,7 @@ tern_status tern_run__loop(tern_run *run, tern_error *err)
     while (!is_last(run) && !should_stop(run)) {
         TERN_TRY(step(run, err));
         const double now = tern_run__seconds();
-        smooth(&run->total_seconds, now - before);
+        smooth(&run->total_seconds, now - before, run->n_timed);
         before = now;
         if (may_save(run)) TERN_TRY(tern_run__go_on(run, err));
     }

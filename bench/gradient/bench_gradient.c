@@ -37,6 +37,7 @@ static const shape shapes[] = {
     {TERN_OP_LINEAR_DW, "f32", 512, 16, 1024},     {TERN_OP_LINEAR, "f32", 256, 32768, 1024},
     {TERN_OP_LINEAR, "bf16", 256, 32768, 1024},    {TERN_OP_LINEAR, "f32", 512, 2816, 1024},
     {TERN_OP_LINEAR, "f32", 2048, 4096, 256},      {TERN_OP_LINEAR, "f32", 512, 16, 1024},
+    {TERN_OP_LINEAR, "i2_s", 512, 2816, 1024},
 };
 
 /* A graph of the op, and what it works on. */

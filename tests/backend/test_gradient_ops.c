@@ -1,5 +1,5 @@
 /* LINEAR_DX and LINEAR_DW on the CPU: what ops/ref/backward.h says, to the bit, with any number of threads, for every
- * encoding, and for views of rows and columns. */
+ * encoding, and for views of rows and columns; and LINEAR of ternary weights and f32 rows, which decodes as they do. */
 #include "support/test.h"
 
 #include "backend/open.h"
@@ -224,6 +224,37 @@ static void dw_of_every_shape(void **state)
         check_dw(&(dw_shape){.q8 = fill % 2, .n = 30, .rows = 40, .cols = 50, .dy_cols = 40, .fill = (test_fill)fill});
 }
 
+static void linear_of_codes_and_floats(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *encoding;
+        uint32_t grain;
+    } formats[] = {{"i2_s", 128}, {"i2_s", 4}, {"tq1_0", 256}, {"tq2_0", 256}, {"t160", 1}};
+    for (uint32_t i = 0; i < 20; i++) {
+        test_case c;
+        const uint32_t grain = formats[i % 5].grain, rows = grain == 4 ? 32 : between(1, 90), n = between(1, 70);
+        const uint32_t cols = between(1, 1500 / grain) * grain;
+        test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n});
+        tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
+        tern_view w = test_case_weight(&c, formats[i % 5].encoding, rows, cols);
+        tern_view y = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, rows);
+        tern_weight *weight = test_case_weight_of(&c, w);
+        float scales[90], *want = malloc(sizeof(float) * n * rows);
+        test_floats(&rng, TEST_ORDINARY, scales, rows);
+        if (between(0, 1)) weight->row_scales = scales;
+        float *values = weight_values(weight);
+        for (size_t e = 0; e < (size_t)rows * cols && !weight->row_scales; e++) values[e] *= weight->scale;
+        tern_ref_f32((const uint8_t *)values, (size_t)cols * 4, rows, cols, test_case_floats(&c, x), cols, n, want,
+                     rows);
+        test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR, .n_in = 2, .in = {x, w}, .n_parts = 1, .out = y});
+        check(&c, y, n, n, want, formats[i % 5].encoding);
+        free(want);
+        free(values);
+        test_case_close(&c);
+    }
+}
+
 static int open_state(void **state)
 {
     static const uint32_t threads[N_POOLS] = {1, 2, 3, 8};
@@ -252,6 +283,7 @@ int main(void)
         cmocka_unit_test(dx_of_every_encoding),
         cmocka_unit_test(dx_of_large_and_odd_shapes),
         cmocka_unit_test(dw_of_every_shape),
+        cmocka_unit_test(linear_of_codes_and_floats),
     };
     return cmocka_run_group_tests(tests, open_state, close_state);
 }

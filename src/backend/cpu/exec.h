@@ -26,6 +26,7 @@ struct tern_buffer {
     uint32_t cols;           /* of the weight; padded to whole blocks when it was repacked */
     tern_ternary_fn ternary; /* one of the two, by encoding */
     tern_dense_fn dense;
+    tern_decode_fn decode; /* rows as floats; NULL: they are (f32) */
     struct tern_screen *screen; /* of an output table, once a graph has asked for it */
 };
 

@@ -90,23 +90,6 @@ static void run_tiles(gradient_job *j, tern_task_fn task)
     tern_pool_for(j->step->cpu->pool, pieces(j->m, j->m_tile) * j->n_tiles, task, j);
 }
 
-static tern_decode_fn decode_of(const tern_cpu_kernels *k, tern_encoding_id id)
-{
-    switch (id) {
-    case TERN_ENC_F32: return NULL; /* used where it lies */
-    case TERN_ENC_F16: return k->decode_f16;
-    case TERN_ENC_BF16: return k->decode_bf16;
-    case TERN_ENC_Q8_0: return k->decode_q8_0;
-    case TERN_ENC_Q6_K: return k->decode_q6_k;
-    case TERN_ENC_Q4_K: return k->decode_q4_k;
-    case TERN_ENC_TQ1_0: return k->decode_tq1_0;
-    case TERN_ENC_TQ2_0: return k->decode_tq2_0;
-    case TERN_ENC_I2_S: return k->decode_i2_s;
-    case TERN_ENC_T160: return k->decode_t160;
-    }
-    return NULL;
-}
-
 /* Rows first .. first + n - 1 times their own scales. */
 static void scale_rows(const float *scales, uint32_t n, uint32_t cols, float *b, size_t stride)
 {
@@ -127,15 +110,14 @@ static const float *weight_block(const gradient_job *j, region r, uint32_t first
     const tern_buffer *buffer = j->op->weight[1];
     const tern_weight *w = buffer->weight;
     const uint8_t *rows = buffer->data + first * buffer->row_bytes;
-    const tern_decode_fn decode = decode_of(&j->step->cpu->kernels, w->encoding->id);
-    if (!decode) {
+    if (!buffer->decode) {
         *stride = buffer->row_bytes / sizeof(float);
         return (const float *)(const void *)rows + r.col;
     }
     const uint32_t block = w->encoding->block_elements, skipped = r.col % block;
     const uint32_t cols = min_u32(pieces(skipped + r.n, block) * block, buffer->cols - (r.col - skipped));
     *stride = decoded_stride(cols);
-    decode(rows + (size_t)(r.col / block) * w->encoding->block_bytes, buffer->row_bytes, k, cols, room->b, *stride);
+    buffer->decode(rows + (size_t)(r.col / block) * w->encoding->block_bytes, buffer->row_bytes, k, cols, room->b, *stride);
     if (w->row_scales) scale_rows(w->row_scales + first, k, r.n, room->b + skipped, *stride);
     return room->b + skipped;
 }

@@ -8,7 +8,8 @@ enum {
     MAX_TASK_BYTES = 1 << 20,  /* long tasks stream better; more than MATRIX_TASKS of them balance well enough */
     MATRIX_TASKS = 64,
     PREFILL_TASK_ROWS = 64,       /* rows of one task when many do */
-    FEW_TOKENS = 8
+    FEW_TOKENS = 8,
+    DECODED_ROWS = 8
 };
 
 typedef struct linear_job {
@@ -42,9 +43,20 @@ static size_t max_task_floats(const tern_graph *graph)
     return few > many ? few : many;
 }
 
+/* From row to row of decoded values. */
+static size_t decoded_stride(const tern_weight *w)
+{
+    return ((size_t)w->cols + 255) / 256 * 256;
+}
+
 size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op)
 {
-    size_t row = (size_t)op->in[0].cols * 5 + 128; /* one decoded row: f32 and its codes; also a normed row */
+    size_t row = (size_t)op->in[0].cols * 4 + 128; /* a normed row */
+    for (uint32_t i = 1; i <= op->n_parts; i++) {
+        const tern_weight *w = graph->values[op->in[i].value].weight;
+        if (w->encoding->ternary && graph->values[op->in[0].value].dtype == TERN_DTYPE_F32)
+            row = DECODED_ROWS * decoded_stride(w) * sizeof(float);
+    }
     size_t out = 0;
     for (uint32_t i = 1; i <= op->n_parts; i++) out = op->in[i].cols > out ? op->in[i].cols : out;
     return (row > out * 5 ? row : out * 5) + 3 * max_task_floats(graph) * sizeof(float) + 256;
@@ -75,19 +87,21 @@ static void scale_dots(const linear_job *j, const tern_weight *w, uint32_t first
     }
 }
 
-/* Ternary weights on f32 activations (W1.58A32): each row is decoded and multiplied as f32. */
-static void ternary_f32(const linear_job *j, const tern_weight *w, uint32_t first, uint32_t n_rows, uint8_t *scratch, float *y,
-                        size_t y_stride)
+/* Ternary weights on f32 activations (W1.58A32): a few rows are decoded and multiplied as f32. */
+static void ternary_f32(const linear_job *j, const tern_buffer *buffer, uint32_t first, uint32_t n_rows, uint8_t *scratch,
+                        float *y, size_t y_stride)
 {
+    const tern_weight *w = buffer->weight;
+    const size_t stride = decoded_stride(w);
     float *values = (float *)(void *)scratch;
-    int8_t *codes = (int8_t *)(values + w->cols);
-    for (uint32_t r = 0; r < n_rows; r++) {
-        bool uniform;
-        size_t bad;
-        tern_decode_codes(w->encoding, w->data, w->rows, w->cols, first + r, 1, codes, NULL, &uniform, &bad, NULL);
-        float scale = w->row_scales ? w->row_scales[first + r] : w->scale;
-        for (uint32_t c = 0; c < w->cols; c++) values[c] = (float)codes[c] * scale;
-        j->step->cpu->kernels.f32((const uint8_t *)values, (size_t)w->cols * 4, 1, w->cols, j->x.data, j->x.stride, j->n, y + r, y_stride);
+    for (uint32_t r = 0; r < n_rows; r += DECODED_ROWS) {
+        const uint32_t n = min_u32(DECODED_ROWS, n_rows - r);
+        buffer->decode(buffer->data + (first + r) * buffer->row_bytes, buffer->row_bytes, n, buffer->cols, values, stride);
+        for (uint32_t i = 0; i < n; i++) {
+            const float scale = w->row_scales ? w->row_scales[first + r + i] : w->scale;
+            for (uint32_t c = 0; c < w->cols; c++) values[i * stride + c] *= scale;
+        }
+        j->step->cpu->kernels.f32(scratch, stride * sizeof(float), n, w->cols, j->x.data, j->x.stride, j->n, y + r, y_stride);
     }
 }
 
@@ -106,7 +120,7 @@ static void multiply(const linear_job *j, uint32_t part, uint32_t first, uint32_
         buffer->ternary(rows, buffer->row_bytes, n_rows, buffer->cols, &x, dots, n_rows);
         scale_dots(j, w, first, n_rows, dots, y, y_stride);
     } else {
-        ternary_f32(j, w, first, n_rows, scratch, y, y_stride);
+        ternary_f32(j, buffer, first, n_rows, scratch, y, y_stride);
     }
 }
 

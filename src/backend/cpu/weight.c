@@ -6,18 +6,22 @@
 
 static void choose_kernel(const tern_cpu_kernels *k, tern_buffer *buffer)
 {
+#define DENSE(name) buffer->dense = k->name, buffer->decode = k->decode_##name
+#define TERNARY(name) buffer->ternary = k->name, buffer->decode = k->decode_##name
     switch (buffer->weight->encoding->id) {
     case TERN_ENC_F32: buffer->dense = k->f32; break;
-    case TERN_ENC_F16: buffer->dense = k->f16; break;
-    case TERN_ENC_BF16: buffer->dense = k->bf16; break;
-    case TERN_ENC_Q8_0: buffer->dense = k->q8_0; break;
-    case TERN_ENC_Q6_K: buffer->dense = k->q6_k; break;
-    case TERN_ENC_Q4_K: buffer->dense = k->q4_k; break;
-    case TERN_ENC_TQ1_0: buffer->ternary = k->tq1_0; break;
-    case TERN_ENC_TQ2_0: buffer->ternary = k->tq2_0; break;
-    case TERN_ENC_I2_S: buffer->ternary = k->i2_s; break;
-    case TERN_ENC_T160: buffer->ternary = k->t160; break;
+    case TERN_ENC_F16: DENSE(f16); break;
+    case TERN_ENC_BF16: DENSE(bf16); break;
+    case TERN_ENC_Q8_0: DENSE(q8_0); break;
+    case TERN_ENC_Q6_K: DENSE(q6_k); break;
+    case TERN_ENC_Q4_K: DENSE(q4_k); break;
+    case TERN_ENC_TQ1_0: TERNARY(tq1_0); break;
+    case TERN_ENC_TQ2_0: TERNARY(tq2_0); break;
+    case TERN_ENC_I2_S: TERNARY(i2_s); break;
+    case TERN_ENC_T160: TERNARY(t160); break;
     }
+#undef DENSE
+#undef TERNARY
 }
 
 /* Rows that do not start at a whole block (i2_s with an odd width) are packed again with each row padded by zero codes. */

@@ -4,7 +4,7 @@
 
 #include "apps/lora.h"
 #include "apps/progress.h"
-#include "base/file.h"
+#include "base/alloc.h"
 #include "model/merge.h"
 
 static const tern_flag flags[] = {
@@ -47,7 +47,8 @@ static tern_status open_all(job *j, tern_error *err)
     TERN_TRY(tern_app_open_model(&j->base, j->o, true, err));
     TERN_TRY(tern_app_open_loras(&j->loras, j->o, j->base, err));
     for (size_t i = 0; i < j->loras.n; i++) j->items[i] = (tern_merge_item){j->loras.adapters[i], j->loras.uses[i].scale};
-    j->merge = (tern_merge){j->base, j->items, j->loras.n};
+    j->merge = (tern_merge){
+        .base = j->base, .items = j->items, .n_items = j->loras.n, .bf16 = !is_gguf(j->o->output)};
     return TERN_OK;
 }
 
@@ -76,7 +77,7 @@ static tern_status write_out(job *j, tern_error *err)
     } else {
         const tern_master_source source = tern_merge_source(&j->merge);
         const tern_derivation how = {.has = tern_merge_has, .context = &j->merge, .source = &source};
-        const tern_derived_masters masters = {j->base, &how};
+        tern_derived_masters masters = {.base = j->base, .how = &how};
         const tern_master_source all = tern_derived_source(&masters);
         const tern_hf_options options = {.progress = tern_progress_update, .progress_context = &j->progress};
         status =
@@ -133,33 +134,53 @@ static void warn(const tern_merge_change *total)
                 100 * total->kept);
 }
 
-static tern_status report(job *j, tern_error *err)
+/* Looks at every weight that the adapters have, with a progress bar; rows [n_layers][TERN_ROLE_COUNT], n 0 elsewhere. */
+static tern_status look(job *j, tern_merge_change *rows, tern_error *err)
+{
+    const uint32_t n_layers = tern_model_config(j->base)->n_layers;
+    j->progress = (tern_progress){.label = "Comparing"};
+    for (uint32_t layer = 0; layer < n_layers; layer++) {
+        for (int role = 0; role < TERN_ROLE_COUNT; role++)
+            if (tern_merge_has(&j->merge, (tern_role)role, layer))
+                TERN_TRY(tern_merge_look(&j->merge, j->merged, (tern_role)role, layer,
+                                         &rows[(size_t)layer * TERN_ROLE_COUNT + (size_t)role], err));
+        if (!tern_progress_update(&j->progress, (float)(layer + 1) / (float)n_layers))
+            return tern_app_fail_interrupted(err);
+    }
+    return TERN_OK;
+}
+
+static tern_status show(const tern_merge_change *rows, size_t n, bool json, tern_error *err)
 {
     tern_merge_change total = {0};
-    json_t *rows = json_array();
-    if (!j->o->json)
-        printf("%-46s %10s %11s %11s %6s  %s\n", "weight", "changed", "|s B A|", "|change|", "kept", "scale");
-    for (uint32_t layer = 0; layer < tern_model_config(j->base)->n_layers; layer++)
-        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
-            char name[TERN_ROLE_NAME_BYTES];
-            tern_merge_change change;
-            if (!tern_merge_has(&j->merge, (tern_role)role, layer)) continue;
-            tern_status status = tern_merge_look(&j->merge, j->merged, (tern_role)role, layer, &change, err);
-            if (status != TERN_OK) {
-                json_decref(rows);
-                return status;
-            }
-            tern_role_hf_name((tern_role)role, layer, name);
-            if (j->o->json) json_array_append_new(rows, row_json(name, &change));
-            else print_row(name, &change);
-            add_to(&total, &change);
-        }
+    json_t *list = json_array();
+    if (!json) printf("%-46s %10s %11s %11s %6s  %s\n", "weight", "changed", "|s B A|", "|change|", "kept", "scale");
+    for (size_t i = 0; i < n; i++) {
+        char name[TERN_ROLE_NAME_BYTES];
+        if (rows[i].n == 0) continue;
+        tern_role_hf_name(rows[i].role, rows[i].layer, name);
+        if (json) json_array_append_new(list, row_json(name, &rows[i]));
+        else print_row(name, &rows[i]);
+        add_to(&total, &rows[i]);
+    }
     warn(&total);
-    if (j->o->json)
-        return tern_app_print_json(json_pack("{s:o, s:o}", "weights", rows, "total", row_json("total", &total)), err);
-    json_decref(rows);
+    if (json)
+        return tern_app_print_json(json_pack("{s:o, s:o}", "weights", list, "total", row_json("total", &total)), err);
+    json_decref(list);
     print_row("total", &total);
     return TERN_OK;
+}
+
+static tern_status report(job *j, tern_error *err)
+{
+    const size_t n = (size_t)tern_model_config(j->base)->n_layers * TERN_ROLE_COUNT;
+    tern_merge_change *rows = tern_calloc(n, sizeof *rows);
+    if (!rows) return tern_fail_alloc(err, n * sizeof *rows);
+    tern_status status = look(j, rows, err);
+    tern_progress_end(&j->progress);
+    if (status == TERN_OK) status = show(rows, n, j->o->json, err);
+    tern_free(rows);
+    return status;
 }
 
 static tern_status run(const tern_options *o, tern_error *err)

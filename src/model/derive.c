@@ -152,18 +152,18 @@ static tern_status growth_of(const tern_weight *w, float *factor, tern_error *er
 static tern_status derived_rows(void *context, tern_role role, uint32_t layer, uint32_t first, uint32_t n, float *out,
                                 tern_error *err)
 {
-    const tern_derived_masters *m = context;
+    tern_derived_masters *m = context;
     const tern_weight *w = tern_model_weight(m->base, role, layer);
-    float factor = 1;
     if (has(m->how, role, layer)) return m->how->source->rows(m->how->source->context, role, layer, first, n, out, err);
     TERN_TRY(tern_model_master(m->base, role, layer, first, n, out, err));
     if (!w->encoding->ternary || tern_model_has_master(m->base, role, layer)) return TERN_OK;
-    TERN_TRY(growth_of(w, &factor, err));
-    for (size_t i = 0; i < (size_t)n * w->cols; i++) out[i] *= factor;
+    if (m->weight != w) TERN_TRY(growth_of(w, &m->growth, err));
+    m->weight = w;
+    for (size_t i = 0; i < (size_t)n * w->cols; i++) out[i] *= m->growth;
     return TERN_OK;
 }
 
-tern_master_source tern_derived_source(const tern_derived_masters *masters)
+tern_master_source tern_derived_source(tern_derived_masters *masters)
 {
-    return (tern_master_source){derived_rows, (void *)(uintptr_t)masters};
+    return (tern_master_source){derived_rows, masters};
 }

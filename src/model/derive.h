@@ -24,12 +24,15 @@ tern_status tern_model_derive(tern_model **model, const tern_model *base, const 
 
 /* Masters for all weights of `base`: those of `how` where it has them, else the base's own; of ternary weights that are
  * only codes, larger ones, so that their mean magnitude is their scale. For tern_hf_write; both must outlive the
- * source. */
+ * source, which one thread at a time may ask. */
 typedef struct tern_derived_masters {
     const tern_model *base;
     const tern_derivation *how;
+    /* The weight asked for last, and what its codes are multiplied with: rows are asked for slice by slice. */
+    const tern_weight *weight;
+    float growth;
 } tern_derived_masters;
 
-tern_master_source tern_derived_source(const tern_derived_masters *masters);
+tern_master_source tern_derived_source(tern_derived_masters *masters);
 
 #endif

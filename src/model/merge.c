@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/half.h"
 #include "model/parts.h"
 
 bool tern_merge_has(void *context, tern_role role, uint32_t layer)
@@ -58,17 +59,20 @@ static bool has_none(void *context, tern_role role, uint32_t layer)
 static tern_status merged_rows(void *context, tern_role role, uint32_t layer, uint32_t first, uint32_t n, float *out,
                                tern_error *err)
 {
-    const tern_merge *merge = context;
-    const tern_derivation none = {.has = has_none};
-    const tern_derived_masters masters = {merge->base, &none};
-    const tern_master_source base = tern_derived_source(&masters);
+    tern_merge *merge = context;
+    const tern_master_source base = tern_derived_source(&merge->masters);
+    const size_t size = (size_t)n * tern_model_weight(merge->base, role, layer)->cols;
     TERN_TRY(base.rows(base.context, role, layer, first, n, out, err));
-    return add_delta(merge, role, layer, first, n, out, err);
+    TERN_TRY(add_delta(merge, role, layer, first, n, out, err));
+    for (size_t i = 0; i < size && merge->bf16; i++) out[i] = tern_bf16_to_f32(tern_f32_to_bf16(out[i]));
+    return TERN_OK;
 }
 
-tern_master_source tern_merge_source(const tern_merge *merge)
+tern_master_source tern_merge_source(tern_merge *merge)
 {
-    return (tern_master_source){merged_rows, (void *)(uintptr_t)merge};
+    static const tern_derivation none = {.has = has_none};
+    merge->masters = (tern_derived_masters){.base = merge->base, .how = &none};
+    return (tern_master_source){merged_rows, merge};
 }
 
 /* Sums over the rows looked at so far. */

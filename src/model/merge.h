@@ -17,10 +17,12 @@ typedef struct tern_merge {
     const tern_model *base;
     const tern_merge_item *items;
     size_t n_items;
+    bool bf16;                    /* what is merged is rounded to bf16, as a folder keeps it (tern_hf_write) */
+    tern_derived_masters masters; /* of the base; set by tern_merge_source */
 } tern_merge;
 
 bool tern_merge_has(void *merge, tern_role role, uint32_t layer);
-tern_master_source tern_merge_source(const tern_merge *merge);
+tern_master_source tern_merge_source(tern_merge *merge);
 
 /* What a merge did to one weight, as the model computes with it. Norms are Frobenius'. */
 typedef struct tern_merge_change {

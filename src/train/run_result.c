@@ -119,7 +119,7 @@ static tern_status write_folder(const tern_run *run, const tern_run_masters *m, 
 {
     tern_run_progress progress = {run, "Writing"};
     const bool from_folder = run->o->model && tern_file_is_dir(run->o->model);
-    const tern_derived_masters all = {run->model, &m->derivation};
+    tern_derived_masters all = {.base = run->model, .how = &m->derivation};
     const tern_master_source source = tern_derived_source(&all);
     const tern_hf_options how = {.progress = tern_run__progress, .progress_context = &progress};
     tern_config config = *tern_model_config(run->model);

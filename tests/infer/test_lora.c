@@ -80,7 +80,7 @@ static void goldens(void **state)
         test_check_rows(tern_session_logits(s, 0), run.want, LENGTH, (uint32_t)n_vocab, budget, "with the adapter");
         set(s, NULL, 0);
         test_flips_nearest(&run, budget, MAX_FLIPS, &error);
-        assert_true(error > 10 * budget); /* without it they are others */
+        assert_true(error > 0.3); /* without it they are others */
         set(s, &(tern_lora_use){lora, 1}, 1);
     }
     tern_session_close(s);

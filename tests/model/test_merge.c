@@ -28,11 +28,11 @@ static double delta(const tern_adapter *adapter, tern_role role, uint32_t layer,
     return sum * 1.5;
 }
 
-static tern_model *merged_of(const tern_merge *merge)
+static tern_model *merged_of(tern_merge *merge)
 {
     tern_model *merged = NULL;
     const tern_master_source source = tern_merge_source(merge);
-    const tern_derivation how = {.has = tern_merge_has, .context = (void *)(uintptr_t)merge, .source = &source};
+    const tern_derivation how = {.has = tern_merge_has, .context = merge, .source = &source};
     assert_ok(tern_model_derive(&merged, merge->base, &how, &err), err);
     return merged;
 }
@@ -44,7 +44,7 @@ static void test_dense(void **state)
     tern_model *model = open_model(test_fixture("llama"));
     tern_adapter *one = adapter_of(model, 0.1f);
     const tern_merge_item items[] = {{one, 1}, {one, -0.5f}};
-    const tern_merge merge = {model, items, 2};
+    tern_merge merge = {model, items, 2};
     tern_model *merged = merged_of(&merge);
     float *before = values_of(tern_model_weight(model, TERN_ROLE_FFN_DOWN, 1)),
           *after = values_of(tern_model_weight(merged, TERN_ROLE_FFN_DOWN, 1));
@@ -73,7 +73,7 @@ static void check_ternary(float strength, double least, double most)
     tern_model *model = open_model(test_fixture("bitnet-train"));
     tern_adapter *one = adapter_of(model, strength);
     const tern_merge_item item = {one, 1};
-    const tern_merge merge = {model, &item, 1};
+    tern_merge merge = {model, &item, 1};
     tern_model *merged = merged_of(&merge);
     const tern_weight *w = tern_model_weight(model, TERN_ROLE_ATTN_Q, 0),
                       *v = tern_model_weight(merged, TERN_ROLE_ATTN_Q, 0);
@@ -129,7 +129,7 @@ static void test_codes(void **state)
     tern_model *model = open_model(TERN_SOURCE_DIR "/models/tiny-stories-bitnet.gguf");
     tern_adapter *one = adapter_of(model, 0);
     const tern_merge_item item = {one, 1};
-    const tern_merge merge = {model, &item, 1};
+    tern_merge merge = {model, &item, 1};
     tern_model *merged = merged_of(&merge);
     tern_merge_change change;
     assert_ok(tern_merge_look(&merge, merged, TERN_ROLE_ATTN_Q, 0, &change, &err), err);

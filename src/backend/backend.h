@@ -49,6 +49,7 @@ struct tern_backend {
     const char *name;
     const char *device; /* its name; NULL: the CPU */
     uint64_t memory;    /* bytes that it has; 0: not known */
+    uint64_t max_buffer; /* bytes of one buffer; 0: any */
     bool copies_weights; /* a weight's data may go once all graphs that it is in are prepared */
     uint32_t fusions;   /* tern_fusion: what it wants in graphs of one token */
     uint32_t max_steps; /* of one run; 1 where graphs cannot hold SAMPLE */

@@ -1,4 +1,4 @@
-/* The memory planner: every activation gets a place in one block, reused as soon as its last reader has run. */
+/* The memory planner: every activation gets a place in memory, reused as soon as its last reader has run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +87,14 @@ static int by_size(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
+/* Where so many bytes can lie, from `offset` on, without crossing the end of a block. */
+static uint64_t within_block(const plan *p, uint64_t offset, uint64_t bytes)
+{
+    uint64_t block = p->graph->activation_block;
+    if (block == 0 || offset / block == (offset + bytes - 1) / block) return offset;
+    return (offset / block + 1) * block;
+}
+
 /* The lowest offset where the i-th life fits beside the ones placed before it. */
 static void place(const plan *p, size_t i)
 {
@@ -98,7 +106,7 @@ static void place(const plan *p, size_t i)
     l->offset = 0;
     for (size_t k = 0; k < n && p->placed[k]->offset < l->offset + l->bytes; k++) {
         uint64_t end = p->placed[k]->offset + p->placed[k]->bytes;
-        if (end > l->offset) l->offset = end;
+        if (end > l->offset) l->offset = within_block(p, end, l->bytes);
     }
 }
 
@@ -114,6 +122,14 @@ static uint64_t place_all(plan *p, bool largest_first)
         if (end > most) most = end;
     }
     return most;
+}
+
+static const tern_value *larger_than_block(const plan *p)
+{
+    const tern_graph *g = p->graph;
+    for (size_t i = 0; g->activation_block && i < p->n; i++)
+        if (p->lives[i].bytes > g->activation_block) return &g->values[p->lives[i].value];
+    return NULL;
 }
 
 static void set_offsets(const plan *p)
@@ -133,8 +149,9 @@ tern_status tern_graph_plan(tern_graph *graph, uint32_t fusions, tern_error *err
               .order = tern_calloc(n, sizeof *p.order),
               .placed = tern_calloc(n, sizeof *p.placed)};
     bool ok = last && p.life_of && p.lives && p.order && p.placed;
-    if (ok) {
-        find_lives(&p, last);
+    if (ok) find_lives(&p, last);
+    const tern_value *large = ok ? larger_than_block(&p) : NULL;
+    if (ok && !large) {
         uint64_t as_they_come = place_all(&p, false), by_their_size = place_all(&p, true);
         graph->activation_bytes = by_their_size < as_they_come ? by_their_size : place_all(&p, false);
         set_offsets(&p);
@@ -144,5 +161,8 @@ tern_status tern_graph_plan(tern_graph *graph, uint32_t fusions, tern_error *err
     tern_free(p.lives);
     tern_free(p.life_of);
     tern_free(last);
-    return ok ? TERN_OK : tern_fail_alloc(err, n * sizeof(life));
+    if (!ok) return tern_fail_alloc(err, n * sizeof(life));
+    if (!large) return TERN_OK;
+    return tern_fail(err, TERN_LIMIT, "%s takes %llu bytes: at most %llu in one piece expected (fewer rows at a time)",
+                     large->name, (unsigned long long)large->bytes, (unsigned long long)graph->activation_block);
 }

@@ -273,6 +273,7 @@ typedef struct tern_graph {
     uint64_t param_bytes;             /* of all parameter values together */
 
     uint64_t activation_bytes;        /* set by the planner */
+    uint64_t activation_block;        /* 0, or what the planner keeps to: no activation crosses a multiple of it */
     const tern_config *config;
 } tern_graph;
 

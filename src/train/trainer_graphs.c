@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "train/trainer_parts.h"
 
-enum { LOGITS_BYTES = 64 << 20, LEAST_BYTES = 256 };
+enum { LOGITS_BYTES = 64 << 20, LEAST_BYTES = 256, BLOCK_ALIGNMENT = 256 };
 
 static uint64_t round_up(uint64_t n, uint64_t multiple)
 {
@@ -39,6 +39,7 @@ static tern_status build_training(tern_trainer *t, tern_trainer_graph_kind kind,
     const tern_graph_backward_options backward = {.checkpoint = p->checkpoint};
     TERN_TRY(tern_graph_build(&g->graph, t->model, &options, err));
     g->used = true;
+    g->graph.activation_block = tern_trainer__activation_block(t);
     if (kind == TERN_TRAINER_STEP) TERN_TRY(tern_graph_differentiate(&g->graph, &backward, err));
     return tern_graph_plan(&g->graph, t->backend->fusions, err);
 }
@@ -109,6 +110,11 @@ uint64_t tern_trainer__activation_bytes(const tern_trainer *t)
     return bytes;
 }
 
+uint64_t tern_trainer__activation_block(const tern_trainer *t)
+{
+    return t->backend->max_buffer / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT;
+}
+
 uint32_t tern_trainer__output(const tern_trainer_graph *g)
 {
     return g->graph.losses != TERN_NO_VALUE ? g->graph.losses : g->graph.norms;
@@ -133,6 +139,13 @@ static tern_status find_weight(const tern_trainer *t, const tern_value *v, const
     return *buffer ? TERN_OK : tern_fail(err, TERN_INTERNAL, "%s: a value of no weight", v->name);
 }
 
+static tern_binding activation_at(const tern_trainer *t, uint64_t offset)
+{
+    uint64_t block = tern_trainer__activation_block(t);
+    if (block == 0) return (tern_binding){.buffer = t->activations[0], .offset = offset};
+    return (tern_binding){.buffer = t->activations[offset / block], .offset = offset % block};
+}
+
 static tern_status bind_value(tern_trainer *t, tern_trainer_graph *g, uint32_t id, tern_error *err)
 {
     const tern_value *v = &g->graph.values[id];
@@ -145,7 +158,7 @@ static tern_status bind_value(tern_trainer *t, tern_trainer_graph *g, uint32_t i
         out->buffer = made ? made->states[v->state] : NULL;
         return out->buffer ? TERN_OK : tern_fail(err, TERN_INTERNAL, "%s: a state that is not kept", v->name);
     case TERN_VALUE_CONSTANT: out->buffer = t->rope_table; break;
-    case TERN_VALUE_ACTIVATION: *out = (tern_binding){.buffer = t->activations, .offset = v->offset}; break;
+    case TERN_VALUE_ACTIVATION: *out = activation_at(t, v->offset); break;
     case TERN_VALUE_PARAM: *out = (tern_binding){.buffer = g->params, .offset = v->offset}; break;
     case TERN_VALUE_OUTPUT: out->buffer = g->output; break;
     case TERN_VALUE_CACHE: break; /* not in training graphs */
@@ -184,11 +197,26 @@ static tern_status fill_rope_table(tern_trainer *t, tern_error *err)
     return status;
 }
 
+static tern_status create_activations(tern_trainer *t, tern_error *err)
+{
+    uint64_t left = tern_trainer__activation_bytes(t), block = tern_trainer__activation_block(t);
+    if (block == 0) block = left;
+    if ((left - 1) / block >= TERN_TRAINER_MAX_BLOCKS)
+        return tern_fail(err, TERN_LIMIT, "%llu bytes of activations in buffers of %llu: at most %d of them expected",
+                         (unsigned long long)left, (unsigned long long)block, TERN_TRAINER_MAX_BLOCKS);
+    for (size_t i = 0; left; i++) {
+        uint64_t bytes = left < block ? left : block;
+        TERN_TRY(t->backend->buffer_create(t->backend, bytes, &t->activations[i], err));
+        left -= bytes;
+    }
+    return TERN_OK;
+}
+
 tern_status tern_trainer__prepare(tern_trainer *t, tern_error *err)
 {
     const tern_graph *g = &t->graphs[TERN_TRAINER_STEP].graph;
     tern_backend *b = t->backend;
-    TERN_TRY(b->buffer_create(b, tern_trainer__activation_bytes(t), &t->activations, err));
+    TERN_TRY(create_activations(t, err));
     TERN_TRY(b->buffer_create(b, g->values[g->rope_table].bytes, &t->rope_table, err));
     TERN_TRY(fill_rope_table(t, err));
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
@@ -210,9 +238,10 @@ void tern_trainer__free_graphs(tern_trainer *t)
         if (g->used) tern_graph_deinit(&g->graph);
         *g = (tern_trainer_graph){0};
     }
-    b->buffer_free(b, t->activations);
+    for (size_t i = 0; i < TERN_TRAINER_MAX_BLOCKS; i++) b->buffer_free(b, t->activations[i]);
+    memset(t->activations, 0, sizeof t->activations);
     b->buffer_free(b, t->rope_table);
-    t->activations = t->rope_table = NULL;
+    t->rope_table = NULL;
 }
 
 tern_status tern_trainer__run(tern_trainer *t, tern_trainer_graph_kind kind, const tern_train_params *training,

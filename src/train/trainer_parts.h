@@ -6,6 +6,8 @@
 #include "train/trainer.h"
 
 /* A tensor that stands in for one of the model, or half an adapter. */
+enum { TERN_TRAINER_MAX_BLOCKS = 64 };
+
 typedef struct tern_trainer_made {
     tern_trainer_tensor shown;
     char name[TERN_ROLE_NAME_BYTES + 40];
@@ -67,7 +69,8 @@ struct tern_trainer {
     tern_graph_update *updates[2]; /* [n_learning]; the second keeps masters as they are */
 
     tern_trainer_graph graphs[TERN_TRAINER_N_GRAPHS];
-    tern_buffer *activations, *rope_table;
+    tern_buffer *activations[TERN_TRAINER_MAX_BLOCKS]; /* of activation_block bytes each, the last one less */
+    tern_buffer *rope_table;
     float *losses; /* [n_tokens] */
     float *norms;  /* [n_learning] */
 };
@@ -114,6 +117,8 @@ tern_status tern_trainer__prepare(tern_trainer *t, tern_error *err);
 void tern_trainer__free_graphs(tern_trainer *t);
 /* Bytes of what the graphs share. */
 uint64_t tern_trainer__activation_bytes(const tern_trainer *t);
+/* The bytes of a buffer of activations; 0: all are in one. */
+uint64_t tern_trainer__activation_block(const tern_trainer *t);
 /* The value that the host reads after a run, or TERN_NO_VALUE. */
 uint32_t tern_trainer__output(const tern_trainer_graph *g);
 /* Where the host puts a parameter; NULL: the graph has none. */

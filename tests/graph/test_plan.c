@@ -58,18 +58,29 @@ static void add_random_op(tern_graph *g, tern_rng *rng)
     add_op(g, op);
 }
 
+static void check_blocks(const tern_graph *g)
+{
+    for (size_t i = 0; i < g->n_values; i++) {
+        const tern_value *v = &g->values[i];
+        if (v->kind != TERN_VALUE_ACTIVATION) continue;
+        assert_int_equal(v->offset / g->activation_block, (v->offset + v->bytes - 1) / g->activation_block);
+    }
+}
+
 static void random_graphs(void **state)
 {
     (void)state;
     tern_error err = {0};
     tern_rng rng = {5};
     for (int round = 0; round < 200; round++)
-        for (uint32_t in_place = 0; in_place < 2; in_place++) {
-            tern_graph g = {.max_tokens = 4, .max_outputs = 4};
+        for (uint32_t way = 0; way < 4; way++) {
+            bool in_place = way % 2;
+            tern_graph g = {.max_tokens = 4, .max_outputs = 4, .activation_block = way < 2 ? 0 : 2048};
             for (int i = 0; i < 3; i++) add_value(&g, 16);
             for (uint32_t i = 0, n = 1 + tern_rng_below(&rng, 60); i < n; i++) add_random_op(&g, &rng);
             assert_ok(tern_graph_plan(&g, in_place ? TERN_FUSION_IN_PLACE : 0, &err), err);
             test_check_plan(&g, in_place);
+            if (g.activation_block) check_blocks(&g);
             tern_graph_deinit(&g);
         }
 }

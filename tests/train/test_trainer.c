@@ -36,6 +36,38 @@ static void any_number_of_threads(void **state)
     close_micro(&m);
 }
 
+/* A device that makes only small buffers has the activations in several: the same losses. */
+static void small_buffers(void **state)
+{
+    (void)state;
+    micro m = open_micro(64);
+    tern_trainer_params p = small_params();
+    tern_backend *whole, *small;
+    double x[8], y[8];
+    assert_ok(tern_cpu_open(&whole, &(tern_cpu_options){.n_threads = 1}, &err), err);
+    assert_ok(tern_cpu_open(&small, &(tern_cpu_options){.n_threads = 1}, &err), err);
+    tern_trainer *a = test_trainer(whole, m.model, &p);
+    uint64_t most = 0;
+    const tern_graph *g = &a->graphs[TERN_TRAINER_STEP].graph;
+    for (size_t i = 0; i < g->n_values; i++)
+        if (g->values[i].kind == TERN_VALUE_ACTIVATION && g->values[i].bytes > most) most = g->values[i].bytes;
+    small->max_buffer = most + 300;
+    tern_trainer *b = test_trainer(small, m.model, &p);
+    assert_non_null(b->activations[2]);
+    steps(a, 0, 8, x);
+    steps(b, 0, 8, y);
+    assert_memory_equal(x, y, sizeof x);
+    assert_same(a, b);
+    tern_trainer_close(b);
+    small->max_buffer = most - 300;
+    assert_int_equal(tern_trainer_open(&b, small, m.model, &p, &err), TERN_LIMIT);
+    assert_non_null(strstr(err.message, "in one piece"));
+    tern_trainer_close(a);
+    whole->close(whole);
+    small->close(small);
+    close_micro(&m);
+}
+
 static void memory_limit(void **state)
 {
     (void)state;
@@ -158,7 +190,8 @@ int main(void)
         cmocka_unit_test(any_number_of_threads),
         cmocka_unit_test(not_finite),
         cmocka_unit_test(plans),
-        cmocka_unit_test(memory_limit),
+        cmocka_unit_test(small_buffers),
+                                       cmocka_unit_test(memory_limit),
         cmocka_unit_test(chunks),
         cmocka_unit_test(wrong_params),
         cmocka_unit_test(wrong_rows),

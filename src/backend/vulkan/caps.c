@@ -68,6 +68,11 @@ bool tern_vulkan__unified(const tern_vulkan_physical *p)
     return false;
 }
 
+uint64_t tern_vulkan__max_buffer(const tern_vulkan_physical *p)
+{
+    return p->max_buffer < p->max_allocation ? p->max_buffer : p->max_allocation;
+}
+
 uint64_t tern_vulkan__memory(const tern_vulkan_physical *p)
 {
     uint64_t bytes = 0;

@@ -39,6 +39,8 @@ void tern_vulkan__limit(tern_gpu_caps *caps, const tern_gpu_caps *limits);
 /* Whether all memory that is local to the device can be mapped, and cached by the host. */
 bool tern_vulkan__unified(const tern_vulkan_physical *physical);
 /* Bytes of memory that is local to the device. */
+/* Bytes of the largest buffer, as buffers and as memory go. */
+uint64_t tern_vulkan__max_buffer(const tern_vulkan_physical *physical);
 uint64_t tern_vulkan__memory(const tern_vulkan_physical *physical);
 const char *tern_vulkan__type_name(VkPhysicalDeviceType type);
 

@@ -219,6 +219,7 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
     vk->base.device = vk->physical.properties.deviceName;
     vk->base.copies_weights = true;
     if (status == TERN_OK) vk->base.memory = tern_vulkan__memory(&vk->physical);
+    if (status == TERN_OK) vk->base.max_buffer = tern_vulkan__max_buffer(&vk->physical);
     if (status == TERN_OK) *backend = &vk->base;
     else vulkan_close(&vk->base);
     return status;

@@ -41,7 +41,7 @@ static void bind(const test_case *c, tern_backend *b, bound *at)
     }
 }
 
-/* A case of one op. Closes it. */
+/* A case of one op. */
 static void check(test_case *c)
 {
     tern_backend *b = open_own();
@@ -62,7 +62,6 @@ static void check(test_case *c)
     b->prepared_free(b, prepared);
     for (size_t i = 0; i < c->graph.n_values; i++) b->buffer_free(b, at.buffers[i]);
     b->close(b);
-    test_case_close(c);
 }
 
 static void open_case(test_case *c)
@@ -82,6 +81,7 @@ static void rows(void **state)
         open_case(&c);
         test_training_add(&c, &(test_training){.kind = kinds[i], .cols = COLS});
         check(&c);
+        test_case_close(&c);
     }
 }
 
@@ -109,6 +109,7 @@ static void attention(void **state)
         op.out = one_of(&c, "out", false, COLS);
         test_case_add(&c, op);
         check(&c);
+        test_case_close(&c);
     }
 }
 
@@ -136,12 +137,55 @@ static void linear(void **state)
         }
         test_case_add(&c, op);
         check(&c);
+        test_case_close(&c);
+    }
+}
+
+static tern_view state_of(test_case *c, tern_state which, tern_dtype dtype, uint32_t n_rows)
+{
+    return test_case_state(c, "state", which, dtype, n_rows, 2 * COLS, TEST_ORDINARY);
+}
+
+/* What a trained weight becomes is seen in rows that are looked up; the weight itself is left alone. */
+static void optimiser(void **state)
+{
+    (void)state;
+    enum { OUT = 9000 };
+    test_gpu_backend();
+    for (int i = 0; i < 3; i++) {
+        test_case c;
+        float scales[OUT];
+        test_case_open(&c, &rng, &(test_case_shape){.training = true});
+        tern_view w = test_case_weight(&c, i == 2 ? "i2_s" : "f32", OUT, 2 * COLS);
+        tern_weight *weight = test_case_weight_of(&c, w);
+        tern_op op = {.kind = i == 2 ? TERN_OP_REQUANTIZE : TERN_OP_UPDATE, .out = {.value = TERN_NO_VALUE}};
+        uint8_t *before = malloc(weight->bytes);
+        memcpy(before, weight->data, weight->bytes);
+        for (int r = 0; r < OUT; r++) scales[r] = 0.5f;
+        weight->trained = true;
+        if (i == 2) weight->row_scales = scales;
+        op.in[op.n_in++] = i == 0 ? w : state_of(&c, TERN_STATE_MASTER, TERN_DTYPE_BF16, OUT);
+        if (i < 2) {
+            op.in[op.n_in++] = state_of(&c, TERN_STATE_GRADIENT, TERN_DTYPE_F32, OUT);
+            op.in[op.n_in++] = state_of(&c, TERN_STATE_M, i ? TERN_DTYPE_M8 : TERN_DTYPE_F32, OUT);
+            op.in[op.n_in++] = state_of(&c, TERN_STATE_V, i ? TERN_DTYPE_V8 : TERN_DTYPE_F32, OUT);
+            op.optimizer = TERN_OPTIMIZER_ADAMW;
+        } else {
+            op.out = w;
+        }
+        op.in[op.n_in++] = test_case_param_view(&c, TERN_PARAM_TRAINING);
+        test_case_add(&c, op);
+        check(&c);
+        assert_memory_equal(before, weight->data, weight->bytes);
+        test_case_close(&c);
+        free(before);
     }
 }
 
 int main(void)
 {
     test_seed(&rng);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(attention), cmocka_unit_test(linear)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(attention), cmocka_unit_test(linear),
+                                       cmocka_unit_test(optimiser)};
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

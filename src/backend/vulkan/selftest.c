@@ -94,8 +94,6 @@ tern_status tern_vulkan__self_test(tern_vulkan *vk, const tern_prepared *prepare
     tern_backend *cpu = NULL;
     tern_status status = TERN_OK;
     for (uint32_t op = 0; op < prepared->graph->n_ops && status == TERN_OK; op++) {
-        const tern_op_kind kind = prepared->graph->ops[op].kind;
-        if (kind == TERN_OP_SUM_SQUARES || kind == TERN_OP_UPDATE || kind == TERN_OP_REQUANTIZE) continue;
         if (!doubtful(vk, &prepared->program, op)) continue;
         tern_cpu_options options = {.n_threads = vk->n_threads};
         if (!cpu) status = tern_cpu_open(&cpu, &options, err);

@@ -154,6 +154,7 @@ static tern_status read_results(const tern_vulkan_trial *t, tern_vulkan_side *s,
 static tern_status run_side(const tern_vulkan_trial *t, tern_vulkan_side *s, tern_error *err)
 {
     tern_backend *b = s->backend;
+    tern_vulkan__trial_restore(t);
     choose_ops(t, s);
     for (size_t k = 0; k < s->graph.n_ops; k++) TERN_TRY(b->supports(b, &s->graph, &s->ops[k], err));
     TERN_TRY(make_values(t, s, err));

@@ -49,6 +49,8 @@ tern_status tern_vulkan__try_op(const tern_graph *graph, const tern_op *op, tern
 void tern_vulkan__pipelines_of(const tern_prepared *prepared, bool *used);
 /* trial_shrink.c: gives the trial an op of few rows, with a weight of its own where the op writes one. */
 tern_status tern_vulkan__trial_shrink(tern_vulkan_trial *t, const tern_op *op, tern_error *err);
+/* The weight of its own as the op's is, for the next side: the CPU works in place. */
+void tern_vulkan__trial_restore(const tern_vulkan_trial *t);
 /* trial_inputs.c: fills contents and params. */
 tern_status tern_vulkan__trial_inputs(tern_vulkan_trial *t, tern_error *err);
 /* trial_training.c: those of training. */

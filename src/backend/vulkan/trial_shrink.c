@@ -15,14 +15,6 @@ static uint32_t some_rows(uint32_t n_rows, uint32_t cols)
     return n_rows < most ? n_rows : (uint32_t)most;
 }
 
-/* A copy, or zeros where there is nothing yet; NULL when memory is out. */
-static void *copied(const void *from, size_t bytes)
-{
-    void *made = tern_calloc(bytes, 1);
-    if (made && from) memcpy(made, from, bytes);
-    return made;
-}
-
 /* The weight that the op writes becomes the trial's own. */
 static tern_status take_weight(tern_vulkan_trial *t, uint32_t value, tern_error *err)
 {
@@ -32,10 +24,10 @@ static tern_status take_weight(tern_vulkan_trial *t, uint32_t value, tern_error 
     t->weight.rows = some_rows(v->weight->rows, v->weight->cols);
     TERN_TRY(tern_encoding_bytes(v->weight->encoding, t->weight.rows, t->weight.cols, &t->weight.bytes, err));
     if (t->weight.bytes > v->weight->bytes) t->weight.bytes = v->weight->bytes;
-    t->weight.data = t->weight_data = copied(v->weight->data, t->weight.bytes);
+    t->weight.data = t->weight_data = tern_calloc(t->weight.bytes, 1);
     if (!t->weight_data) return tern_fail_alloc(err, t->weight.bytes);
     if (v->weight->row_scales) {
-        t->weight.row_scales = t->weight_scales = copied(v->weight->row_scales, t->weight.rows * sizeof(float));
+        t->weight.row_scales = t->weight_scales = tern_calloc(t->weight.rows, sizeof(float));
         if (!t->weight_scales) return tern_fail_alloc(err, t->weight.rows * sizeof(float));
     }
     v->weight = &t->weight;
@@ -47,6 +39,14 @@ static tern_status take_weight(tern_vulkan_trial *t, uint32_t value, tern_error 
                      .bytes = tern_row_bytes(TERN_DTYPE_F32, t->weight.cols, t->graph.max_tokens),
                      .name = "rows of the weight"};
     return TERN_OK;
+}
+
+void tern_vulkan__trial_restore(const tern_vulkan_trial *t)
+{
+    if (t->made == TERN_NO_VALUE) return;
+    const tern_weight *from = t->from->values[t->made].weight;
+    if (from->data) memcpy(t->weight_data, from->data, t->weight.bytes);
+    if (t->weight_scales) memcpy(t->weight_scales, from->row_scales, t->weight.rows * sizeof(float));
 }
 
 static void shrink_state(tern_vulkan_trial *t, uint32_t value)

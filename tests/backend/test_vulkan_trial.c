@@ -146,7 +146,7 @@ static tern_view state_of(test_case *c, tern_state which, tern_dtype dtype, uint
     return test_case_state(c, "state", which, dtype, n_rows, 2 * COLS, TEST_ORDINARY);
 }
 
-/* What a trained weight becomes is seen in rows that are looked up; the weight itself is left alone. */
+/* What a trained weight becomes is seen in a product with it; the weight itself is left alone. */
 static void optimiser(void **state)
 {
     (void)state;

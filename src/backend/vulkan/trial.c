@@ -9,7 +9,7 @@ enum { MOST_TOKENS = 19, MOST_OUTPUTS = 3 };
 
 static tern_status trial_open(tern_vulkan_trial *t, const tern_graph *graph, const tern_op *op, tern_error *err)
 {
-    size_t n = graph->n_values + 1;
+    size_t n = graph->n_values + 2;
     *t = (tern_vulkan_trial){.from = graph, .graph = *graph, .made = TERN_NO_VALUE, .rng = {.state = 20250501}};
     t->n_tokens = graph->max_tokens < MOST_TOKENS ? graph->max_tokens : MOST_TOKENS;
     t->n_outputs = graph->max_outputs < MOST_OUTPUTS ? graph->max_outputs : MOST_OUTPUTS;
@@ -44,7 +44,7 @@ static void trial_deinit(tern_vulkan_trial *t)
     tern_free(t->weight_scales);
 }
 
-/* The op itself, or the two that it was made of; after one that makes a weight, a look at some of its rows. */
+/* The op itself, or the two that it was made of; after one that makes a weight, a product with it. */
 static void choose_ops(const tern_vulkan_trial *t, tern_vulkan_side *s)
 {
     const tern_op *op = &t->op;
@@ -53,12 +53,13 @@ static void choose_ops(const tern_vulkan_trial *t, tern_vulkan_side *s)
     s->graph.ops = s->ops;
     s->graph.n_ops = 1;
     if (t->made != TERN_NO_VALUE) {
-        s->ops[1] = (tern_op){.kind = TERN_OP_EMBED,
+        uint32_t n = (uint32_t)t->from->n_values;
+        s->ops[1] = (tern_op){.kind = TERN_OP_LINEAR,
                               .layer = op->layer,
                               .n_in = 2,
-                              .in = {{.value = t->made, .cols = t->weight.cols},
-                                     {.value = t->from->params[TERN_PARAM_IDS]}},
-                              .out = {.value = (uint32_t)t->from->n_values, .cols = t->weight.cols},
+                              .in = {{.value = n + 1, .cols = t->weight.cols}, {.value = t->made, .cols = t->weight.cols}},
+                              .n_parts = 1,
+                              .out = {.value = n, .cols = t->weight.rows},
                               .residual = {.value = TERN_NO_VALUE},
                               .gain = {.value = TERN_NO_VALUE}};
         s->graph.n_ops = 2;
@@ -113,20 +114,20 @@ static tern_status make_params(const tern_vulkan_trial *t, tern_vulkan_side *s, 
 {
     size_t n = t->from->n_values;
     tern_backend *b = s->backend;
-    TERN_TRY(b->buffer_create(b, t->graph.param_bytes, &s->owned[n + 1], err));
-    TERN_TRY(b->buffer_write(b, s->owned[n + 1], 0, t->params, t->graph.param_bytes, err));
+    TERN_TRY(b->buffer_create(b, t->graph.param_bytes, &s->owned[n + 2], err));
+    TERN_TRY(b->buffer_write(b, s->owned[n + 2], 0, t->params, t->graph.param_bytes, err));
     for (size_t i = 0; i < n; i++)
         if (t->values[i].kind == TERN_VALUE_PARAM)
-            s->bindings[i] = (tern_binding){.buffer = s->owned[n + 1], .offset = t->values[i].offset};
+            s->bindings[i] = (tern_binding){.buffer = s->owned[n + 2], .offset = t->values[i].offset};
     return TERN_OK;
 }
 
 static tern_status make_values(const tern_vulkan_trial *t, tern_vulkan_side *s, tern_error *err)
 {
     size_t n = t->from->n_values;
-    s->bindings = tern_calloc(n + 1, sizeof *s->bindings);
-    s->owned = tern_calloc(n + 2, sizeof(tern_buffer *));
-    s->results = tern_calloc(n + 1, sizeof(uint8_t *));
+    s->bindings = tern_calloc(n + 2, sizeof *s->bindings);
+    s->owned = tern_calloc(n + 3, sizeof(tern_buffer *));
+    s->results = tern_calloc(n + 2, sizeof(uint8_t *));
     if (!s->bindings || !s->owned || !s->results) return tern_fail_alloc(err, n * sizeof *s->bindings);
     for (size_t k = 0; k < s->graph.n_ops; k++) {
         const tern_op *op = &s->ops[k];
@@ -169,7 +170,7 @@ static void close_side(const tern_vulkan_trial *t, tern_vulkan_side *s)
 {
     tern_backend *b = s->backend;
     if (s->prepared) b->prepared_free(b, s->prepared);
-    for (size_t i = 0; s->owned && i < t->from->n_values + 2; i++)
+    for (size_t i = 0; s->owned && i < t->from->n_values + 3; i++)
         if (s->owned[i]) b->buffer_free(b, s->owned[i]);
     for (size_t i = 0; s->results && i <= t->from->n_values; i++) tern_free(s->results[i]);
     tern_free(s->owned);

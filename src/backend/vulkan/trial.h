@@ -13,9 +13,9 @@ typedef struct tern_vulkan_trial {
     const tern_graph *from;
     tern_op op;         /* with rows from the first on, and fewer of large states */
     tern_graph graph;   /* of that op alone */
-    tern_value *values; /* from's, each at offset 0, and one more: what lies between the two ops of a fused one, or the
-                         * rows that are looked up in a weight which the op has made */
-    uint8_t **contents; /* [n_values] of what the op reads; NULL: zeros, or a weight */
+    tern_value *values; /* from's, each at offset 0, and two more: what lies between the two ops of a fused one, or the
+                         * product of a weight that the op has made; and what that is multiplied by */
+    uint8_t **contents; /* [n_values + 2] of what the op reads; NULL: zeros, or a weight */
     uint32_t made;      /* the weight that it writes, or TERN_NO_VALUE */
     tern_weight weight; /* which is then this one: some of its rows, copied */
     uint8_t *weight_data;
@@ -34,9 +34,9 @@ typedef struct tern_vulkan_side {
     tern_op ops[2];
     tern_graph graph;
     tern_binding *bindings;
-    tern_buffer **owned; /* [n_values + 1] */
+    tern_buffer **owned; /* [n_values + 3] */
     tern_prepared *prepared;
-    uint8_t **results; /* [n_values + 1] of the values that the op writes */
+    uint8_t **results; /* [n_values + 2] of the values that the op writes */
     bool *used;        /* [TERN_GPU_PIPELINE_COUNT] set where a pipeline ran; NULL on the host */
 } tern_vulkan_side;
 

@@ -103,7 +103,6 @@ static void fill_params(tern_vulkan_trial *t)
     uint32_t n_ids = 1;
     if (t->op.kind == TERN_OP_EMBED) n_ids = t->values[t->op.in[0].value].weight->rows;
     if (t->op.kind == TERN_OP_EMBED_BACKWARD) n_ids = t->values[t->op.in[2].value].n_rows;
-    if (t->made != TERN_NO_VALUE) n_ids = t->weight.rows;
     counts[0] = t->n_tokens;
     counts[1] = t->n_outputs;
     for (uint32_t i = 0; i < t->n_tokens; i++) {
@@ -122,6 +121,7 @@ tern_status tern_vulkan__trial_inputs(tern_vulkan_trial *t, tern_error *err)
     const tern_op *op = &t->op;
     for (uint32_t i = 0; i < op->n_in; i++) TERN_TRY(fill(t, op->in[i].value, err));
     if (op->residual.value != TERN_NO_VALUE) TERN_TRY(fill(t, op->residual.value, err));
+    if (t->made != TERN_NO_VALUE) TERN_TRY(fill(t, (uint32_t)t->from->n_values + 1, err));
     t->params = tern_calloc(t->graph.param_bytes, 1);
     if (!t->params) return tern_fail_alloc(err, t->graph.param_bytes);
     fill_params(t);

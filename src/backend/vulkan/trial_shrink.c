@@ -1,5 +1,6 @@
 /* An op made small enough to be tried in a moment: views from the first row on, large states cut to some rows, a copy of
  * some rows of a weight that it writes. */
+#include <stdio.h>
 #include <string.h>
 
 #include "backend/vulkan/trial.h"
@@ -13,6 +14,16 @@ static uint32_t some_rows(uint32_t n_rows, uint32_t cols)
     uint64_t most = (uint64_t)MOST_BYTES / ((uint64_t)cols * 4) / LEAST_ROWS * LEAST_ROWS;
     if (most < LEAST_ROWS) most = LEAST_ROWS;
     return n_rows < most ? n_rows : (uint32_t)most;
+}
+
+static tern_value rows_of(const tern_vulkan_trial *t, tern_dtype dtype, uint32_t cols, const char *name)
+{
+    tern_value value = {.kind = TERN_VALUE_ACTIVATION,
+                        .dtype = dtype,
+                        .cols = cols,
+                        .bytes = tern_row_bytes(dtype, cols, t->graph.max_tokens)};
+    snprintf(value.name, sizeof value.name, "%s", name);
+    return value;
 }
 
 /* The weight that the op writes becomes the trial's own. */
@@ -32,12 +43,9 @@ static tern_status take_weight(tern_vulkan_trial *t, uint32_t value, tern_error 
     }
     v->weight = &t->weight;
     v->bytes = t->weight.bytes;
-    t->values[t->from->n_values] =
-        (tern_value){.kind = TERN_VALUE_ACTIVATION,
-                     .dtype = TERN_DTYPE_F32,
-                     .cols = t->weight.cols,
-                     .bytes = tern_row_bytes(TERN_DTYPE_F32, t->weight.cols, t->graph.max_tokens),
-                     .name = "rows of the weight"};
+    t->values[t->from->n_values] = rows_of(t, TERN_DTYPE_F32, t->weight.rows, "product with the weight");
+    tern_dtype x = t->weight.encoding->ternary ? TERN_DTYPE_Q8 : TERN_DTYPE_F32;
+    t->values[t->from->n_values + 1] = rows_of(t, x, t->weight.cols, "rows that are multiplied");
     return TERN_OK;
 }
 

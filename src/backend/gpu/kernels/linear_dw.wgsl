@@ -10,14 +10,14 @@
 //
 // A workgroup makes a tile of 8 ROW_THREADS rows and 8 COL_THREADS columns, an invocation 8 x 8 of it: four and four
 // rows (and columns) half a tile apart, so that neighbours read neighbouring vectors. It takes DEPTH tokens at a time;
-// the next ones are fetched into registers while these are multiplied.
+// the next ones are fetched into registers while these are multiplied, unless they are many.
 override Q8: bool = false;
 override ROW_THREADS: u32 = 16;
 override COL_THREADS: u32 = 8;
 
 const DEPTH: u32 = 16u;
-override DY_LOADS: u32 = 2u * DEPTH / COL_THREADS; // vectors, of an invocation
-override X_LOADS: u32 = 2u * DEPTH / ROW_THREADS;
+override DY_LOADS: u32 = 2u * DEPTH / COL_THREADS; // vectors, of an invocation: 2, 4 or 16
+override X_LOADS: u32 = 2u * DEPTH / ROW_THREADS; // 2 or 16
 
 struct P {
     rows: u32,
@@ -103,17 +103,27 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let step = ROW_THREADS * COL_THREADS;
     let col_thread = local % COL_THREADS;
     let row_thread = local / COL_THREADS;
-    var dys: array<vec4<f32>, 16>;
-    var xs: array<vec4<f32>, 16>;
-    for (var i = 0u; i < DY_LOADS; i++) { // unroll
-        dys[i] = fetch_dy(first_row, first_token, end, local + i * step);
+    var y0 = vec4<f32>();
+    var y1 = vec4<f32>();
+    var y2 = vec4<f32>();
+    var y3 = vec4<f32>();
+    var x0 = vec4<f32>();
+    var x1 = vec4<f32>();
+    if (DY_LOADS <= 4u) {
+        y0 = fetch_dy(first_row, first_token, end, local);
+        y1 = fetch_dy(first_row, first_token, end, local + step);
     }
-    for (var i = 0u; i < X_LOADS; i++) { // unroll
-        xs[i] = fetch_x(first_col, first_token, end, local + i * step);
+    if (DY_LOADS == 4u) {
+        y2 = fetch_dy(first_row, first_token, end, local + 2u * step);
+        y3 = fetch_dy(first_row, first_token, end, local + 3u * step);
     }
-    var lox0 = vec4<f32>();
+    if (X_LOADS == 2u) {
+        x0 = fetch_x(first_col, first_token, end, local);
+        x1 = fetch_x(first_col, first_token, end, local + step);
+    }
+    var low0 = vec4<f32>();
     var high0 = vec4<f32>();
-    var lox1 = vec4<f32>();
+    var low1 = vec4<f32>();
     var high1 = vec4<f32>();
     var low2 = vec4<f32>();
     var high2 = vec4<f32>();
@@ -129,40 +139,60 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var high7 = vec4<f32>();
     for (var t = first_token; t < last; t += DEPTH) {
         workgroupBarrier();
-        for (var i = 0u; i < DY_LOADS; i++) { // unroll
-            dy_tile[local + i * step] = dys[i];
+        if (DY_LOADS <= 4u) {
+            dy_tile[local] = y0;
+            dy_tile[local + step] = y1;
+        } else {
+            for (var i = 0u; i < DY_LOADS; i++) { // unroll
+                dy_tile[local + i * step] = fetch_dy(first_row, t, end, local + i * step);
+            }
         }
-        for (var i = 0u; i < X_LOADS; i++) { // unroll
-            x_tile[local + i * step] = xs[i];
+        if (DY_LOADS == 4u) {
+            dy_tile[local + 2u * step] = y2;
+            dy_tile[local + 3u * step] = y3;
+        }
+        if (X_LOADS == 2u) {
+            x_tile[local] = x0;
+            x_tile[local + step] = x1;
+        } else {
+            for (var i = 0u; i < X_LOADS; i++) { // unroll
+                x_tile[local + i * step] = fetch_x(first_col, t, end, local + i * step);
+            }
         }
         workgroupBarrier();
-        for (var i = 0u; i < DY_LOADS; i++) { // unroll
-            dys[i] = fetch_dy(first_row, t + DEPTH, end, local + i * step);
+        if (DY_LOADS <= 4u) {
+            y0 = fetch_dy(first_row, t + DEPTH, end, local);
+            y1 = fetch_dy(first_row, t + DEPTH, end, local + step);
         }
-        for (var i = 0u; i < X_LOADS; i++) { // unroll
-            xs[i] = fetch_x(first_col, t + DEPTH, end, local + i * step);
+        if (DY_LOADS == 4u) {
+            y2 = fetch_dy(first_row, t + DEPTH, end, local + 2u * step);
+            y3 = fetch_dy(first_row, t + DEPTH, end, local + 3u * step);
+        }
+        if (X_LOADS == 2u) {
+            x0 = fetch_x(first_col, t + DEPTH, end, local);
+            x1 = fetch_x(first_col, t + DEPTH, end, local + step);
         }
         for (var k = 0u; k < DEPTH; k++) {
-            let x0 = x_tile[k * 2u * COL_THREADS + col_thread];
-            let x1 = x_tile[k * 2u * COL_THREADS + COL_THREADS + col_thread];
-            let y0 = dy_tile[k * 2u * ROW_THREADS + row_thread];
-            let y1 = dy_tile[k * 2u * ROW_THREADS + ROW_THREADS + row_thread];
-            lox0 += x0 * y0.x;
-            high0 += x1 * y0.x;
-            lox1 += x0 * y0.y;
-            high1 += x1 * y0.y;
-            low2 += x0 * y0.z;
-            high2 += x1 * y0.z;
-            low3 += x0 * y0.w;
-            high3 += x1 * y0.w;
-            low4 += x0 * y1.x;
-            high4 += x1 * y1.x;
-            low5 += x0 * y1.y;
-            high5 += x1 * y1.y;
-            low6 += x0 * y1.z;
-            high6 += x1 * y1.z;
-            low7 += x0 * y1.w;
-            high7 += x1 * y1.w;
+            let v0 = x_tile[k * 2u * COL_THREADS + col_thread];
+            let v1 = x_tile[k * 2u * COL_THREADS + COL_THREADS + col_thread];
+            let d0 = dy_tile[k * 2u * ROW_THREADS + row_thread];
+            let d1 = dy_tile[k * 2u * ROW_THREADS + ROW_THREADS + row_thread];
+            low0 += v0 * d0.x;
+            high0 += v1 * d0.x;
+            low1 += v0 * d0.y;
+            high1 += v1 * d0.y;
+            low2 += v0 * d0.z;
+            high2 += v1 * d0.z;
+            low3 += v0 * d0.w;
+            high3 += v1 * d0.w;
+            low4 += v0 * d1.x;
+            high4 += v1 * d1.x;
+            low5 += v0 * d1.y;
+            high5 += v1 * d1.y;
+            low6 += v0 * d1.z;
+            high6 += v1 * d1.z;
+            low7 += v0 * d1.w;
+            high7 += v1 * d1.w;
         }
     }
     let part = group.z * p.part_stride;
@@ -170,9 +200,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let far = c + 4u * COL_THREADS;
     let r = first_row + 4u * row_thread;
     let low = r + 4u * ROW_THREADS;
-    finish_four(r, c, part, lox0);
+    finish_four(r, c, part, low0);
     finish_four(r, far, part, high0);
-    finish_four(r + 1u, c, part, lox1);
+    finish_four(r + 1u, c, part, low1);
     finish_four(r + 1u, far, part, high1);
     finish_four(r + 2u, c, part, low2);
     finish_four(r + 2u, far, part, high2);

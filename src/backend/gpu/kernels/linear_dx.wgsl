@@ -11,15 +11,14 @@
 //
 // A workgroup makes a tile of 8 TOKEN_THREADS tokens and 8 COL_THREADS columns, an invocation 8 x 8 of it: four and
 // four tokens (and columns) half a tile apart, so that neighbours read neighbouring vectors. It takes DEPTH rows at a
-// time; the next ones are fetched into registers while these are multiplied. epilogue: 0 none; 1 + residual; 2 + what
-// result holds.
+// time; the next ones are fetched into registers while these are multiplied, unless they are many. epilogue: 0 none;
+// 1 + residual; 2 + what result holds.
 override FORMAT: u32 = 0; // 0 ternary, 1 f32, 2 f16, 3 bf16, 4 q8_0, 5 q6_k, 6 q4_k
-override TOKEN_THREADS: u32 = 16;
+override TOKEN_THREADS: u32 = 16; // no other
 override COL_THREADS: u32 = 8;
 
 const DEPTH: u32 = 16u;
-override DY_LOADS: u32 = 2u * DEPTH / COL_THREADS; // vectors, of an invocation
-override W_LOADS: u32 = DEPTH / TOKEN_THREADS;     // pieces of eight columns
+override DY_LOADS: u32 = 2u * DEPTH / COL_THREADS; // vectors, of an invocation, besides eight columns of weights
 override DY_STRIDE: u32 = 2u * TOKEN_THREADS + 1u; // a pad against bank conflicts
 
 struct P {
@@ -236,14 +235,19 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let step = TOKEN_THREADS * COL_THREADS;
     let col_thread = local % COL_THREADS;
     let token_thread = local / COL_THREADS;
-    var dys: array<vec4<f32>, 16>;
-    var ws: array<mat2x4<f32>, 2>;
-    for (var i = 0u; i < DY_LOADS; i++) { // unroll
-        dys[i] = fetch_dy(first_token, first_row, end, local + i * step);
+    var y0 = vec4<f32>();
+    var y1 = vec4<f32>();
+    var y2 = vec4<f32>();
+    var y3 = vec4<f32>();
+    if (DY_LOADS <= 4u) {
+        y0 = fetch_dy(first_token, first_row, end, local);
+        y1 = fetch_dy(first_token, first_row, end, local + step);
     }
-    for (var i = 0u; i < W_LOADS; i++) { // unroll
-        ws[i] = fetch_w(first_col, first_row, end, local + i * step);
+    if (DY_LOADS == 4u) {
+        y2 = fetch_dy(first_token, first_row, end, local + 2u * step);
+        y3 = fetch_dy(first_token, first_row, end, local + 3u * step);
     }
+    var w0 = fetch_w(first_col, first_row, end, local);
     var low0 = vec4<f32>();
     var high0 = vec4<f32>();
     var low1 = vec4<f32>();
@@ -262,40 +266,50 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var high7 = vec4<f32>();
     for (var r = first_row; r < end; r += DEPTH) {
         workgroupBarrier();
-        for (var i = 0u; i < DY_LOADS; i++) { // unroll
-            store_dy(local + i * step, dys[i]);
+        if (DY_LOADS <= 4u) {
+            store_dy(local, y0);
+            store_dy(local + step, y1);
+        } else {
+            for (var i = 0u; i < DY_LOADS; i++) { // unroll
+                store_dy(local + i * step, fetch_dy(first_token, r, end, local + i * step));
+            }
         }
-        for (var i = 0u; i < W_LOADS; i++) { // unroll
-            store_w(local + i * step, ws[i]);
+        if (DY_LOADS == 4u) {
+            store_dy(local + 2u * step, y2);
+            store_dy(local + 3u * step, y3);
         }
+        store_w(local, w0);
         workgroupBarrier();
-        for (var i = 0u; i < DY_LOADS; i++) { // unroll
-            dys[i] = fetch_dy(first_token, r + DEPTH, end, local + i * step);
+        if (DY_LOADS <= 4u) {
+            y0 = fetch_dy(first_token, r + DEPTH, end, local);
+            y1 = fetch_dy(first_token, r + DEPTH, end, local + step);
         }
-        for (var i = 0u; i < W_LOADS; i++) { // unroll
-            ws[i] = fetch_w(first_col, r + DEPTH, end, local + i * step);
+        if (DY_LOADS == 4u) {
+            y2 = fetch_dy(first_token, r + DEPTH, end, local + 2u * step);
+            y3 = fetch_dy(first_token, r + DEPTH, end, local + 3u * step);
         }
+        w0 = fetch_w(first_col, r + DEPTH, end, local);
         for (var k = 0u; k < DEPTH; k++) {
-            let w0 = w_tile[k * 2u * COL_THREADS + col_thread];
-            let w1 = w_tile[k * 2u * COL_THREADS + COL_THREADS + col_thread];
-            let y0 = dy_tile[k * DY_STRIDE + token_thread];
-            let y1 = dy_tile[k * DY_STRIDE + TOKEN_THREADS + token_thread];
-            low0 += w0 * y0.x;
-            high0 += w1 * y0.x;
-            low1 += w0 * y0.y;
-            high1 += w1 * y0.y;
-            low2 += w0 * y0.z;
-            high2 += w1 * y0.z;
-            low3 += w0 * y0.w;
-            high3 += w1 * y0.w;
-            low4 += w0 * y1.x;
-            high4 += w1 * y1.x;
-            low5 += w0 * y1.y;
-            high5 += w1 * y1.y;
-            low6 += w0 * y1.z;
-            high6 += w1 * y1.z;
-            low7 += w0 * y1.w;
-            high7 += w1 * y1.w;
+            let v0 = w_tile[k * 2u * COL_THREADS + col_thread];
+            let v1 = w_tile[k * 2u * COL_THREADS + COL_THREADS + col_thread];
+            let d0 = dy_tile[k * DY_STRIDE + token_thread];
+            let d1 = dy_tile[k * DY_STRIDE + TOKEN_THREADS + token_thread];
+            low0 += v0 * d0.x;
+            high0 += v1 * d0.x;
+            low1 += v0 * d0.y;
+            high1 += v1 * d0.y;
+            low2 += v0 * d0.z;
+            high2 += v1 * d0.z;
+            low3 += v0 * d0.w;
+            high3 += v1 * d0.w;
+            low4 += v0 * d1.x;
+            high4 += v1 * d1.x;
+            low5 += v0 * d1.y;
+            high5 += v1 * d1.y;
+            low6 += v0 * d1.z;
+            high6 += v1 * d1.z;
+            low7 += v0 * d1.w;
+            high7 += v1 * d1.w;
         }
     }
     let count = params[p.count_word];

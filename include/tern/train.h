@@ -67,11 +67,12 @@ typedef struct tern_finetune_options {
     const char *const *data; /* [n_data] text, JSONL, or one file that `tern data` has written */
     size_t n_data;
     const char *validation_data; /* the same kinds; NULL: a part of the data */
-    double validation_split;     /* that part, 0: no validation; below 0: 0.1 where there are 20 rows or more */
-    const char *split, *mark;    /* of text: where documents end: "file" (NULL), "blank", "line"; or at each mark */
-    const char *chat_template;       /* for messages: Jinja text; NULL: the model's */
-    const char
-        *output;      /* NAME.gguf: the model, or the adapter, in one file, beside a folder NAME.train; else a folder */
+    /* That part; 0: no validation; below 0: a tenth, at most about 64 rows, where there are 20 rows or more. */
+    double validation_split;
+    const char *split, *mark;  /* of text: where documents end: "file" (NULL), "blank", "line"; or at each mark */
+    const char *chat_template; /* for messages: Jinja text; NULL: the model's */
+    /* NAME.gguf: the model, or the adapter, in one file, beside a folder NAME.train for the rest; else a folder. */
+    const char *output;
     const char *type; /* of the matrices of a GGUF model: "i2_s" (NULL), "tq1_0", "tq2_0", "t160", ... */
     bool resume;      /* goes on from the checkpoint in the folder, to the same losses bit for bit */
     bool overwrite;   /* takes a folder that has a checkpoint, and begins anew */

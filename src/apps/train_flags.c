@@ -98,7 +98,7 @@ const tern_flag tern_flags_train_memory[] = {
 
 const tern_flag tern_flags_train_quality[] = {
     {"val-split", 0, TERN_FLAG_F64, "P", TRAINING(validation_split), 0, 0.999,
-     "Share of the data that is held out to validate with; 0.1 when not given, 0 is none"},
+     "Share of the data that is held out to validate with; 0.1 at most when not given, 0 is none"},
     {"val-data", 0, TERN_FLAG_TEXT, "FILE", TRAINING(validation_data), 0, 0, "Instead: data of its own"},
     {"eval-every", 0, TERN_FLAG_U64, "N", TRAINING(evaluate_every), 1, 1e15,
      "Steps between validations; a tenth of all when not given"},

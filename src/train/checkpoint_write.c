@@ -49,7 +49,7 @@ static tern_status list_tensors(writer *w, tern_error *err)
         if (w->tensors[1 + i].bytes > largest) largest = w->tensors[1 + i].bytes;
     }
     w->tensors[w->n - 1] = flat(TERN_CHECKPOINT__HASHES, TERN_ST_U64, w->n - 1);
-    w->bytes = tern_alloc(largest);
+    w->bytes = tern_calloc(1, largest);
     return w->bytes ? TERN_OK : tern_fail_alloc(err, largest);
 }
 

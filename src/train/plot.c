@@ -76,15 +76,27 @@ static double not_minus_zero(double v)
     return v == 0 ? 0 : v;
 }
 
+/* How many numbers stand at an axis, and number i of them. */
+static int n_ticks(const axis *a)
+{
+    return (int)lround((a->high - a->low) / a->step) + 1;
+}
+
+static double tick_at(const axis *a, int i)
+{
+    const double v = a->low + i * a->step;
+    return fabs(v) < a->step / 2 ? 0 : v;
+}
+
 static void add_grid(picture *p)
 {
-    for (double v = p->x.low; v <= p->x.high + p->x.step / 2; v += p->x.step) {
-        const double x = place_x(p, v), at = fabs(v) < p->x.step / 2 ? 0 : v;
+    for (int i = 0; i < n_ticks(&p->x); i++) {
+        const double at = tick_at(&p->x, i), x = place_x(p, at);
         ADD(p, "<path class=\"grid\" d=\"M%.1f %dV%d\"/>", x, TOP, HEIGHT - BOTTOM);
         ADD(p, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.6g</text>\n", x, HEIGHT - BOTTOM + 18, at);
     }
-    for (double v = p->y.low; v <= p->y.high + p->y.step / 2; v += p->y.step) {
-        const double y = place_y(p, v), at = fabs(v) < p->y.step / 2 ? 0 : v;
+    for (int i = 0; i < n_ticks(&p->y); i++) {
+        const double at = tick_at(&p->y, i), y = place_y(p, at);
         ADD(p, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", LEFT, y, WIDTH - RIGHT);
         ADD(p, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.6g</text>\n", LEFT - 8, y + 4, at);
     }

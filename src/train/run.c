@@ -204,6 +204,15 @@ static tern_status plan(tern_run *run, tern_error *err)
     return TERN_OK;
 }
 
+/* A plan that does not fit is an error also where nothing is to be done; opening says what would help, and allocates
+ * nothing. */
+static tern_status try_plan(tern_run *run, tern_error *err)
+{
+    TERN_TRY(plan(run, err));
+    if (run->plan.limit == 0 || run->plan.total <= run->plan.limit) return TERN_OK;
+    return tern_trainer_open(&run->trainer, run->backend, run->model, &run->params, err);
+}
+
 static tern_status open_all(tern_run *run, tern_error *err)
 {
     TERN_TRY(tern_run__read_options(run, err));
@@ -212,7 +221,7 @@ static tern_status open_all(tern_run *run, tern_error *err)
     TERN_TRY(tern_run__open_model(run, err));
     TERN_TRY(tern_run__choose(run, err));
     TERN_TRY(open_backend(run, err));
-    if (run->o->dry_run) return plan(run, err);
+    if (run->o->dry_run) return try_plan(run, err);
     TERN_TRY(tern_run__list_settings(run, err));
     TERN_TRY(tern_run__find_checkpoint(run, err));
     TERN_TRY(plan(run, err));

@@ -1,4 +1,5 @@
 /* The data of a run: tokenised where it is text, packed into rows, some of them held out. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "train/run_parts.h"
 
 enum { LEAST_ROWS_TO_SPLIT = 20 };
-static const double default_split = 0.1;
+static const double default_split = 0.1, default_rows = 64;
 
 bool tern_run__is_data_file(const char *path)
 {
@@ -124,7 +125,7 @@ static tern_status choose_split(const tern_run *run, double *split, tern_error *
     TERN_TRY(pack(run, run->data, 0, false, &all, err));
     const uint32_t n = tern_train_pack_about(all)->n_rows;
     tern_train_pack_close(all);
-    *split = n < LEAST_ROWS_TO_SPLIT ? 0 : default_split;
+    *split = n < LEAST_ROWS_TO_SPLIT ? 0 : fmin(default_split, default_rows / n);
     if (*split == 0)
         tern_run__note(run, "no validation: %u rows are too few to hold some out (a split or other data turns it on)",
                        n);

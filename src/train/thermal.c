@@ -55,12 +55,13 @@ void tern_thermal_close(tern_thermal *thermal)
 /* The number in a file, NAN when there is none. */
 static double number_in(const char *path)
 {
-    double value = NAN;
+    char text[64] = "", *end;
     FILE *f = fopen(path, "re");
     if (!f) return NAN;
-    if (fscanf(f, "%lf", &value) != 1) value = NAN;
+    const bool read = fgets(text, sizeof text, f) != NULL;
     fclose(f);
-    return value;
+    const double value = strtod(text, &end);
+    return read && end != text ? value : NAN;
 }
 
 typedef void (*visit_fn)(void *context, double value);

@@ -142,6 +142,14 @@ static void scales(void **state)
         if (n == 0 || sum / n > UINT32_MAX) continue;
         check_scale(module, sum, n, test_between(&rng, 100, 250), round % 2 ? 0 : tern_rng_f32(&rng));
     }
+    uint32_t n_hard = 0;
+    for (uint32_t b = (1 << 23) + 1; b < 1 << 24; b++) { /* 1 / b next to the middle between two floats */
+        const int64_t off = 2 * (int64_t)((1ull << 47) % b) - (int64_t)b;
+        if (off < -3 || off > 3) continue;
+        check_scale(module, (uint64_t)b << 8, 1, 140, 0);
+        n_hard++;
+    }
+    assert_true(n_hard > 5);
     check_scale(module, 0, 5, 0, 0);
     check_scale(module, UINT64_MAX, UINT32_MAX, 200, 0);
     check_scale(module, (uint64_t)UINT32_MAX << 31, UINT32_MAX - 1, 158, 0);

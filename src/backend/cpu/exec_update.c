@@ -9,7 +9,7 @@
 
 typedef void (*exec_fn)(tern_cpu_step *, const tern_cpu_op *);
 
-enum { PIECE = 8 * TERN_NORM_CHUNK, GROUP = 128 }; /* elements; whole runs and blocks */
+enum { PIECE = 8 * TERN_NORM_CHUNK }; /* elements; whole runs, blocks and groups */
 
 typedef struct job {
     const tern_cpu_kernels *kernels;
@@ -155,28 +155,46 @@ static void blend_piece(void *context, uint32_t task, uint32_t thread)
                                  j->blend, (float *)(void *)j->op->out_base + first);
 }
 
+/* A trained weight's memory may be written. */
+static uint8_t *file_codes(const job *j)
+{
+    return (uint8_t *)(uintptr_t)j->shape.out->data;
+}
+
+/* As in a file, where groups run on across row ends. */
+static void code_piece(void *context, uint32_t task, uint32_t thread)
+{
+    (void)thread;
+    const job *j = context;
+    const size_t first = (size_t)task * PIECE;
+    j->kernels->requantize_codes(j->shape.w, element(j->shape.w, j->master, first), piece_length(j, task), j->rule,
+                                 file_codes(j) + first / 4);
+}
+
+/* Rows of whole groups. */
 static void code_rows(void *context, uint32_t task, uint32_t thread)
 {
     (void)thread;
     const job *j = context;
-    float *scales = (float *)(uintptr_t)j->shape.out->row_scales; /* a trained weight's may be written */
     const uint32_t first = task * j->rows_of_task, left = j->shape.rows - first,
                    n = left < j->rows_of_task ? left : j->rows_of_task;
     for (uint32_t r = first; r < first + n; r++) {
         const uint8_t *w = element(j->shape.w, j->master, (size_t)r * j->shape.cols);
         j->kernels->requantize_codes(j->shape.w, w, j->shape.cols, j->rule,
                                      j->op->out_base + r * j->op->out_weight->row_bytes);
-        scales[r] = j->rule.scale;
     }
 }
 
-/* The scale of the file's layout, where the codes lie in it. */
-static void write_tail(const job *j)
+/* The weight in memory stays a whole one, whatever this backend has made of it. */
+static void write_codes(tern_pool *pool, job *j)
 {
-    const tern_buffer *to = j->op->out_weight;
-    const size_t codes = (size_t)j->shape.rows * to->row_bytes;
-    if (!to->owned && to->bytes >= codes + sizeof j->rule.scale)
-        memcpy(j->op->out_base + codes, &j->rule.scale, sizeof j->rule.scale);
+    float *scales = (float *)(uintptr_t)j->shape.out->row_scales;
+    tern_pool_for(pool, pieces(j), code_piece, j);
+    memcpy(file_codes(j) + j->shape.n / 4, &j->rule.scale, sizeof j->rule.scale);
+    for (uint32_t r = 0; r < j->shape.rows; r++) scales[r] = j->rule.scale;
+    if (!j->op->out_weight->owned) return;
+    j->rows_of_task = PIECE / j->shape.cols ? PIECE / j->shape.cols : 1;
+    tern_pool_for(pool, (j->shape.rows + j->rows_of_task - 1) / j->rows_of_task, code_rows, j);
 }
 
 static void requantize(tern_cpu_step *step, const tern_cpu_op *op)
@@ -192,13 +210,8 @@ static void requantize(tern_cpu_step *step, const tern_cpu_op *op)
     tern_pool_for(pool, pieces(&j), units_piece, &j);
     const float scale = tern_absmean_scale(atomic_load(&j.units), (uint32_t)j.shape.n, atomic_load(&j.exponent));
     j.rule = tern_ref_ternary_rule(scale, op->op->threshold);
-    if (!j.shape.ternary) {
-        tern_pool_for(pool, pieces(&j), blend_piece, &j);
-        return;
-    }
-    j.rows_of_task = PIECE / j.shape.cols ? PIECE / j.shape.cols : 1;
-    tern_pool_for(pool, (j.shape.rows + j.rows_of_task - 1) / j.rows_of_task, code_rows, &j);
-    write_tail(&j);
+    if (j.shape.ternary) write_codes(pool, &j);
+    else tern_pool_for(pool, pieces(&j), blend_piece, &j);
 }
 
 size_t tern_cpu__update_shared(const tern_graph *graph, const tern_op *op)

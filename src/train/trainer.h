@@ -35,7 +35,8 @@ typedef struct tern_trainer_params {
     uint32_t sync_every;        /* ternary codes are made anew every so many steps (F-44); 1 */
     float threshold, clamp;     /* F-38; 0, 0: absmean */
     uint64_t blend_steps;       /* the quantisers come in linearly over so many steps (F-8); 0: at once */
-    const char *const *freeze;  /* [n_freeze] patterns (fnmatch) of the names in the Hugging Face form; what matches stays */
+    const char *const
+        *freeze; /* [n_freeze] patterns (fnmatch) of the names in the Hugging Face form; what matches stays */
     size_t n_freeze;
     tern_trainer_lora lora;
     uint64_t seed;         /* dropout, stochastic rounding, new adapters */
@@ -46,18 +47,19 @@ tern_trainer_params tern_trainer_defaults(void);
 
 /* What a run will take on the device, in bytes, known before anything is allocated (F-47, F-93). */
 typedef struct tern_trainer_plan {
-    uint64_t weights;   /* what the forward reads and is not its own master */
-    uint64_t masters;   /* with the dense weights that learn */
+    uint64_t weights; /* what the forward reads and is not its own master */
+    uint64_t masters; /* with the dense weights that learn */
     uint64_t gradients, moments;
-    uint64_t activations; /* with the logits of a chunk of rows */
-    uint64_t other;       /* parameters, losses, tables */
+    uint64_t activations;  /* with the logits of a chunk of rows */
+    uint64_t other;        /* parameters, losses, tables */
     uint64_t total, limit; /* limit 0: not known */
     uint64_t n_trained;    /* parameters that learn, of n_parameters */
     uint64_t n_parameters;
     uint32_t n_tokens, chunk; /* rows of a run of the graph; rows of logits at a time */
 } tern_trainer_plan;
 
-/* Errors: INVALID_ARGUMENT (params, with the value found and expected; nothing to train), UNSUPPORTED, OUT_OF_MEMORY. */
+/* Errors: INVALID_ARGUMENT (params, with the value found and expected; nothing to train), UNSUPPORTED, OUT_OF_MEMORY.
+ */
 tern_status tern_trainer_make_plan(tern_trainer_plan *plan, tern_backend *backend, const tern_model *model,
                                    const tern_trainer_params *params, tern_error *err);
 
@@ -102,7 +104,8 @@ typedef struct tern_trainer_tensor {
                        * "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight" */
     tern_role role;
     uint32_t layer;
-    uint32_t rows, cols; /* rows in the model's own order (tern_config.rope_adjacent) */
+    uint32_t rows, cols; /* rows in the model's own order (tern_config.rope_adjacent); ranks of adapters are rounded up
+                          * to a multiple of 4, with zeros that stay */
     bool ternary;        /* of the master of a ternary layer */
     tern_dtype dtype[TERN_STATE_COUNT]; /* of each state; U32: it has none */
 } tern_trainer_tensor;

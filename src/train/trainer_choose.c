@@ -123,8 +123,16 @@ static void add_tensor(tern_trainer *t, const walk *w)
     }
 }
 
-static tern_trainer_made *add_half(tern_trainer *t, const walk *w, uint32_t rank, bool is_b)
+/* Ranks are rounded up: the rows of B are then whole 16 bytes, as GPUs want of what they train. Rows of A and columns
+ * of B that are zero get gradients of zero, and stay. */
+static uint32_t padded_rank(const tern_trainer *t)
 {
+    return (t->lora_rank + 3) / 4 * 4;
+}
+
+static tern_trainer_made *add_half(tern_trainer *t, const walk *w, bool is_b)
+{
+    uint32_t rank = padded_rank(t);
     const tern_adapter_pair *start = start_of(t, w);
     tern_trainer_made *m = add_made(t, w, !frozen(t, w->name));
     m->is_b = is_b;
@@ -141,11 +149,10 @@ static tern_status add_adapter(tern_trainer *t, const walk *w, tern_error *err)
 {
     const tern_trainer_lora *lora = &t->params.lora;
     const tern_adapter_pair *start = start_of(t, w);
-    uint32_t rank = lora->start ? tern_adapter_describe(lora->start)->rank : lora->rank;
     if (start && (start->in != w->weight->cols || start->out != w->weight->rows))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter of %s: %u x %u found, %u x %u expected", w->name,
                          start->out, start->in, w->weight->rows, w->weight->cols);
-    const tern_trainer_made *a = add_half(t, w, rank, false), *b = add_half(t, w, rank, true);
+    const tern_trainer_made *a = add_half(t, w, false), *b = add_half(t, w, true);
     size_t at = (size_t)w->layer * TERN_ROLE_COUNT + w->role;
     for (int i = 0; i < 2; i++) {
         t->loras[i][at] = (tern_graph_lora){
@@ -185,6 +192,7 @@ tern_status tern_trainer__choose(tern_trainer *t, tern_error *err)
     const tern_trainer_lora *lora = &t->params.lora;
     TERN_TRY(allocate(t, err));
     TERN_TRY(check_patterns(t, err));
+    t->lora_rank = lora->start ? tern_adapter_describe(lora->start)->rank : lora->rank;
     t->lora_scale = lora->start  ? tern_adapter_describe(lora->start)->scale
                     : lora->rank ? lora->alpha / (float)lora->rank
                                  : 0;

@@ -5,9 +5,9 @@
 #include "graph/training.h"
 #include "train/trainer.h"
 
-/* A tensor that stands in for one of the model, or half an adapter. */
 enum { TERN_TRAINER_MAX_BLOCKS = 64 };
 
+/* A tensor that stands in for one of the model, or half an adapter. */
 typedef struct tern_trainer_made {
     tern_trainer_tensor shown;
     char name[TERN_ROLE_NAME_BYTES + 40];
@@ -63,6 +63,7 @@ struct tern_trainer {
     size_t n_learning;
     tern_trainer_fixed *fixed;
     size_t n_fixed;
+    uint32_t lora_rank; /* of the adapter; its halves have as many more, zeros, as devices want */
     float lora_scale;
     tern_graph_lora *loras[2];     /* of the graphs that train, and of the one that evaluates */
     tern_graph_weight *places[2];  /* [n_layers][TERN_ROLE_COUNT] each */

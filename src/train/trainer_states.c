@@ -1,4 +1,6 @@
 /* What a trainer has learned: reading and writing its states, and the adapter. */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "train/trainer_parts.h"
 
@@ -40,11 +42,25 @@ tern_status tern_trainer_sync(tern_trainer *trainer, uint64_t n_steps, tern_erro
     return tern_trainer__requantize(trainer, err);
 }
 
-static tern_status read_half(tern_trainer *t, const tern_trainer_made *m, float *out, tern_error *err)
+static tern_status read_padded(tern_trainer *t, const tern_trainer_made *m, float *out, tern_error *err)
 {
     tern_backend *b = t->backend;
     if (!m->learns) return tern_trainer__initial(t, m, 0, m->shown.rows, out, err);
     return b->buffer_read(b, m->buffer, 0, out, tern_trainer__state_bytes(m, TERN_STATE_MASTER), err);
+}
+
+/* Without what the rank was rounded up by. */
+static tern_status read_half(tern_trainer *t, const tern_trainer_made *m, float *out, tern_error *err)
+{
+    uint32_t rows = m->is_b ? m->shown.rows : t->lora_rank, cols = m->is_b ? t->lora_rank : m->shown.cols;
+    size_t bytes = (size_t)m->shown.rows * m->shown.cols * sizeof(float);
+    float *padded = tern_alloc(bytes);
+    if (!padded) return tern_fail_alloc(err, bytes);
+    tern_status status = read_padded(t, m, padded, err);
+    for (uint32_t r = 0; r < rows && status == TERN_OK; r++)
+        memcpy(out + (size_t)r * cols, padded + (size_t)r * m->shown.cols, cols * sizeof *out);
+    tern_free(padded);
+    return status;
 }
 
 static tern_status read_adapter(tern_trainer *t, tern_adapter *adapter, tern_error *err)

@@ -41,27 +41,31 @@ tern_status tern_trainer__shape_weights(tern_trainer *t, tern_error *err)
     return TERN_OK;
 }
 
-/* Uniform in +- 1 / sqrt(cols): Kaiming's rule with a = sqrt(5), as PEFT has it. Any run of rows gives the same
- * numbers. */
-static void random_half(const tern_trainer *t, const tern_trainer_made *m, uint32_t first, uint32_t n, float *out)
+/* Uniform in +- 1 / sqrt(cols): Kaiming's rule with a = sqrt(5), as PEFT has it. */
+static void random_row(const tern_trainer *t, const tern_trainer_made *m, uint32_t row, float *out)
 {
     uint32_t cols = m->shown.cols, stream = m->shown.layer * TERN_ROLE_COUNT + m->shown.role;
     float bound = 1.0f / sqrtf((float)cols);
-    for (uint32_t r = 0; r < n; r++) {
-        tern_rng rng = {.state = t->params.seed + ((uint64_t)stream << 32) + first + r};
-        rng.state = tern_rng_u64(&rng);
-        for (uint32_t c = 0; c < cols; c++) out[(size_t)r * cols + c] = (2 * tern_rng_f32(&rng) - 1) * bound;
-    }
+    tern_rng rng = {.state = t->params.seed + ((uint64_t)stream << 32) + row};
+    rng.state = tern_rng_u64(&rng);
+    for (uint32_t c = 0; c < cols; c++) out[c] = (2 * tern_rng_f32(&rng) - 1) * bound;
+}
+
+/* One row of half an adapter, with zeros where the rank was rounded up. */
+static void half_row(const tern_trainer *t, const tern_trainer_made *m, uint32_t row, float *out)
+{
+    uint32_t n = m->is_b ? t->lora_rank : m->shown.cols; /* of the row as it is without them */
+    memset(out, 0, m->shown.cols * sizeof *out);
+    if (!m->is_b && row >= t->lora_rank) return;
+    if (m->start) memcpy(out, m->start + (size_t)row * n, n * sizeof *out);
+    else if (!m->is_b) random_row(t, m, row, out);
 }
 
 tern_status tern_trainer__initial(const tern_trainer *t, const tern_trainer_made *m, uint32_t first, uint32_t n,
                                   float *out, tern_error *err)
 {
-    size_t at = (size_t)first * m->shown.cols, n_floats = (size_t)n * m->shown.cols;
     if (m->source) return tern_model_master(t->model, m->shown.role, m->shown.layer, first, n, out, err);
-    if (m->start) memcpy(out, m->start + at, n_floats * sizeof *out);
-    else if (m->is_b) memset(out, 0, n_floats * sizeof *out);
-    else random_half(t, m, first, n, out);
+    for (uint32_t r = 0; r < n; r++) half_row(t, m, first + r, out + (size_t)r * m->shown.cols);
     return TERN_OK;
 }
 

@@ -247,7 +247,7 @@ static void resumes(void **state)
     (void)state;
     micro m = open_micro(0);
     for (size_t i = 0; i < N_WAYS; i++)
-        for (uint32_t at = ways[i].sync_every; at < 9; at += ways[i].sync_every) {
+        for (uint32_t at = ways[i].sync_every; at < (test_quick() ? 4 : 9); at += ways[i].sync_every) {
             tern_trainer_params p = way_params(&ways[i]);
             tern_trainer *a = test_trainer(backend(), m.model, &p);
             tern_trainer *b = test_trainer(backend(), m.model, &p);
@@ -441,6 +441,39 @@ static void adapters(void **state)
     free(b);
     tern_adapter_close(again);
     tern_trainer_close(next);
+    tern_adapter_close(adapter);
+    tern_trainer_close(trainer);
+    close_micro(&m);
+}
+
+/* A rank that is rounded up is still that rank. */
+static void odd_rank(void **state)
+{
+    (void)state;
+    micro m = open_micro(32);
+    tern_trainer_params p = small_params();
+    p.lora = (tern_trainer_lora){.rank = 3, .alpha = 6};
+    tern_trainer *trainer = test_trainer(backend(), m.model, &p);
+    tern_adapter *adapter = NULL;
+    steps(trainer, 0, 3, NULL);
+    assert_int_equal(tern_trainer_n_tensors(trainer), 14);
+    for (size_t i = 0; i < 14; i++) {
+        const tern_trainer_tensor *t = tern_trainer_tensor_at(trainer, i);
+        bool is_b = t->cols == 4;
+        float *w = test_trainer_floats(trainer, i, TERN_STATE_MASTER);
+        assert_true(is_b || t->rows == 4);
+        for (uint32_t k = 0; k < (is_b ? t->rows : t->cols); k++)
+            assert_true(w[is_b ? k * 4 + 3 : 3 * t->cols + k] == 0 && w[is_b ? k * 4 + 2 : 2 * t->cols + k] != 0);
+        free(w);
+    }
+    assert_ok(tern_trainer_adapter(trainer, &adapter, &err), err);
+    const tern_adapter_pair *pair = tern_adapter_find(adapter, TERN_ROLE_FFN_UP, 0);
+    float *b = test_trainer_floats(
+        trainer, test_trainer_find(trainer, "base_model.model.model.layers.0.mlp.up_proj.lora_B.weight"),
+        TERN_STATE_MASTER);
+    for (uint32_t k = 0; k < 32 * 3; k++) assert_true(pair->b[k] == b[k / 3 * 4 + k % 3]);
+    assert_true(tern_adapter_describe(adapter)->rank == 3 && tern_adapter_describe(adapter)->scale == 2);
+    free(b);
     tern_adapter_close(adapter);
     tern_trainer_close(trainer);
     close_micro(&m);

@@ -207,11 +207,12 @@ static void learns(void **state)
     micro m = open_micro(32);
     static test_batch batch;
     test_batch_random(&batch, 1, 2, SEQ, N_VOCAB);
+    uint32_t n_steps = test_quick() ? 20 : 60;
     for (size_t i = 0; i < N_WAYS; i++) {
         tern_trainer_params p = way_params(&ways[i]);
         tern_trainer *trainer = test_trainer(backend(), m.model, &p);
         double first = 0, last = 0;
-        for (uint32_t k = 0; k < 60; k++) {
+        for (uint32_t k = 0; k < n_steps; k++) {
             tern_trainer_result r;
             assert_ok(tern_trainer_step(trainer, batch.rows, 2, &r, &err), err);
             if (k == 0) first = r.loss;
@@ -220,8 +221,8 @@ static void learns(void **state)
             assert_int_equal(r.n_labels, batch.rows[0].n_labels + batch.rows[1].n_labels);
         }
         print_message("%s: %.3f to %.3f\n", ways[i].name, first, last);
-        if (!(last < 0.6 * first)) fail_msg("%s: loss %g to %g", ways[i].name, first, last);
-        assert_int_equal(tern_trainer_steps(trainer), 60);
+        if (!(last < (test_quick() ? 0.85 : 0.6) * first)) fail_msg("%s: loss %g to %g", ways[i].name, first, last);
+        assert_int_equal(tern_trainer_steps(trainer), n_steps);
         tern_trainer_close(trainer);
     }
     close_micro(&m);
@@ -491,23 +492,24 @@ static void from_dense_to_ternary(void **state)
     test_batch_random(&batch, 1, 2, SEQ, 256);
     double dense, start, last = 0, after;
     tern_trainer_result r = {0};
+    uint32_t n_steps = test_quick() ? 18 : 60;
     uint64_t n;
     tern_trainer *trainer = test_trainer(backend(), model, &p);
     assert_ok(tern_trainer_evaluate(trainer, batch.rows, 2, &dense, &n, &err), err);
-    for (uint32_t i = 0; i < 10; i++) assert_ok(tern_trainer_step(trainer, batch.rows, 2, &r, &err), err);
+    for (uint32_t i = 0; i < n_steps / 6; i++) assert_ok(tern_trainer_step(trainer, batch.rows, 2, &r, &err), err);
     assert_true(r.loss < 0.6 * dense / (double)n); /* dense it learns, too */
     tern_trainer_close(trainer);
-    p.blend_steps = 20;
+    p.blend_steps = n_steps / 3;
     trainer = test_trainer(backend(), model, &p);
     size_t q = test_trainer_find(trainer, "model.layers.0.self_attn.q_proj.weight");
     assert_true(tern_trainer_tensor_at(trainer, q)->ternary);
     assert_ok(tern_trainer_evaluate(trainer, batch.rows, 2, &start, &n, &err), err);
     assert_true(fabs(start - dense) <= 1e-5 * dense); /* nothing is quantised yet */
-    for (uint32_t i = 0; i < 60; i++) assert_ok(tern_trainer_step(trainer, batch.rows, 2, &r, &err), err);
+    for (uint32_t i = 0; i < n_steps; i++) assert_ok(tern_trainer_step(trainer, batch.rows, 2, &r, &err), err);
     last = r.loss;
     assert_ok(tern_trainer_evaluate(trainer, batch.rows, 2, &after, &n, &err), err);
-    print_message("llama: %.3f dense, %.3f after 60 steps, ternary\n", dense / (double)n, last);
-    assert_true(last < 0.6 * dense / (double)n && after < last * (double)n * 1.2);
+    print_message("llama: %.3f dense, %.3f after %u steps, ternary\n", dense / (double)n, last, n_steps);
+    assert_true(last < 0.6 * dense / (double)n && after < last * (double)n * 1.2 + 0.5);
     tern_trainer_close(trainer);
     tern_model_close(model);
 }

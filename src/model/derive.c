@@ -85,21 +85,22 @@ static tern_status make_weight(maker *m, tern_role role, uint32_t layer, tern_er
     return tern_model__added(m->model, w, err);
 }
 
-static size_t largest_weight(const tern_model *model)
+/* Of those that are made. */
+static size_t largest_weight(const tern_model *model, const tern_derivation *how)
 {
     size_t most = 0;
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, &model->config)) {
         const tern_weight *w = tern_model_weight(model, walk.role, walk.layer);
         const size_t n = (size_t)w->rows * w->cols;
-        if (n > most) most = n;
+        if (n > most && has(how, walk.role, walk.layer)) most = n;
     }
     return most;
 }
 
 static tern_status fill(tern_model *model, const tern_model *base, const tern_derivation *how, tern_error *err)
 {
-    const size_t bytes = largest_weight(base) * sizeof(float);
+    const size_t bytes = (largest_weight(base, how) + 1) * sizeof(float);
     maker m = {.model = model, .base = base, .how = how, .values = tern_alloc(bytes)};
     tern_status status = m.values ? tern_model__init_weights(model, err) : tern_fail_alloc(err, bytes);
     tern_role_walk walk = {0};

@@ -1,6 +1,7 @@
 /* A sample of text from the weights as they are. */
 #include <string.h>
 
+#include "infer/lora.h"
 #include "infer/session.h"
 #include "train/run_parts.h"
 
@@ -49,32 +50,62 @@ static tern_status generate(const tern_run *run, tern_session *session, const ch
     return status;
 }
 
+static bool has_none(void *context, tern_role role, uint32_t layer)
+{
+    (void)context;
+    (void)role;
+    (void)layer;
+    return false;
+}
+
+/* The model as it is now; with an adapter it stays what it was. */
+static tern_status derive(tern_run *run, bool adapted, tern_model **model, tern_error *err)
+{
+    tern_run_masters masters;
+    if (adapted) return tern_model_derive(model, run->model, &(tern_derivation){.has = has_none}, err);
+    tern_status status = tern_run__open_masters(&masters, run, err);
+    if (status == TERN_OK) status = tern_model_derive(model, run->model, &masters.derivation, err);
+    tern_run__close_masters(&masters);
+    return status;
+}
+
 /* On the CPU, whatever trains: the device's memory is spoken for. */
-static tern_status open_engine(tern_run *run, tern_engine **engine, tern_error *err)
+static tern_status open_engine(tern_run *run, bool adapted, tern_engine **engine, tern_error *err)
 {
     const tern_engine_params params = {
         .backend = {.name = "cpu", .n_threads = run->o->n_threads, .cpu_features = run->o->cpu_features},
         .f32_activations = run->params.f32_activations};
-    tern_run_masters masters;
     tern_model *model = NULL;
     *engine = NULL;
-    tern_status status = tern_run__open_masters(&masters, run, err);
-    if (status == TERN_OK) status = tern_model_derive(&model, run->model, &masters.derivation, err);
-    tern_run__close_masters(&masters);
-    return status == TERN_OK ? tern_engine_open(engine, model, &params, err) : status;
+    TERN_TRY(derive(run, adapted, &model, err));
+    return tern_engine_open(engine, model, &params, err);
+}
+
+static tern_status open_lora(tern_run *run, tern_engine *engine, tern_lora **lora, tern_error *err)
+{
+    tern_adapter *adapter;
+    TERN_TRY(tern_trainer_adapter(run->trainer, &adapter, err));
+    tern_status status = tern_lora_open(lora, engine, adapter, err);
+    tern_adapter_close(adapter);
+    return status;
 }
 
 tern_status tern_run__sample(tern_run *run, tern_error *err)
 {
     const char *prompt = run->o->sample_prompt ? run->o->sample_prompt : "";
+    const bool adapted = run->params.lora.rank || run->params.lora.start;
     tern_engine *engine;
     tern_session *session = NULL;
-    if (run->params.lora.rank || run->params.lora.start)
-        return tern_fail(err, TERN_UNSUPPORTED, "samples of text go with training all weights, not with an adapter");
-    tern_status status = open_engine(run, &engine, err);
-    if (status == TERN_OK) status = tern_session_open(&session, engine, NULL, err);
+    tern_lora_use use = {.scale = 1};
+    tern_lora *lora = NULL;
+    tern_status status = open_engine(run, adapted, &engine, err);
+    if (status == TERN_OK && adapted) status = open_lora(run, engine, &lora, err);
+    use.lora = lora;
+    const tern_session_params params = {.loras = &use, .n_loras = adapted};
+    if (status == TERN_OK) status = tern_session_open(&session, engine, &params, err);
     if (status == TERN_OK) status = generate(run, session, prompt, err);
     tern_session_close(session);
+    tern_lora_close(lora);
     tern_engine_close(engine);
     return status;
 }

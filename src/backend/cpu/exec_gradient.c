@@ -117,7 +117,8 @@ static const float *weight_block(const gradient_job *j, region r, uint32_t first
     const uint32_t block = w->encoding->block_elements, skipped = r.col % block;
     const uint32_t cols = min_u32(pieces(skipped + r.n, block) * block, buffer->cols - (r.col - skipped));
     *stride = decoded_stride(cols);
-    buffer->decode(rows + (size_t)(r.col / block) * w->encoding->block_bytes, buffer->row_bytes, k, cols, room->b, *stride);
+    buffer->decode(rows + (size_t)(r.col / block) * w->encoding->block_bytes, buffer->row_bytes, k, cols, room->b,
+                   *stride);
     if (w->row_scales) scale_rows(w->row_scales + first, k, r.n, room->b + skipped, *stride);
     return room->b + skipped;
 }

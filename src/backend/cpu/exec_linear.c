@@ -88,20 +88,22 @@ static void scale_dots(const linear_job *j, const tern_weight *w, uint32_t first
 }
 
 /* Ternary weights on f32 activations (W1.58A32): a few rows are decoded and multiplied as f32. */
-static void ternary_f32(const linear_job *j, const tern_buffer *buffer, uint32_t first, uint32_t n_rows, uint8_t *scratch,
-                        float *y, size_t y_stride)
+static void ternary_f32(const linear_job *j, const tern_buffer *buffer, uint32_t first, uint32_t n_rows,
+                        uint8_t *scratch, float *y, size_t y_stride)
 {
     const tern_weight *w = buffer->weight;
     const size_t stride = decoded_stride(w);
     float *values = (float *)(void *)scratch;
     for (uint32_t r = 0; r < n_rows; r += DECODED_ROWS) {
         const uint32_t n = min_u32(DECODED_ROWS, n_rows - r);
-        buffer->decode(buffer->data + (first + r) * buffer->row_bytes, buffer->row_bytes, n, buffer->cols, values, stride);
+        const uint8_t *rows = buffer->data + (first + r) * buffer->row_bytes;
+        buffer->decode(rows, buffer->row_bytes, n, buffer->cols, values, stride);
         for (uint32_t i = 0; i < n; i++) {
             const float scale = w->row_scales ? w->row_scales[first + r + i] : w->scale;
             for (uint32_t c = 0; c < w->cols; c++) values[i * stride + c] *= scale;
         }
-        j->step->cpu->kernels.f32(scratch, stride * sizeof(float), n, w->cols, j->x.data, j->x.stride, j->n, y + r, y_stride);
+        j->step->cpu->kernels.f32(scratch, stride * sizeof(float), n, w->cols, j->x.data, j->x.stride, j->n, y + r,
+                                  y_stride);
     }
 }
 

@@ -255,6 +255,31 @@ static void linear_of_codes_and_floats(void **state)
     }
 }
 
+/* An adapter's matrix: more tokens than rows, so that both are shared out. */
+static void linear_of_few_rows(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 8; i++) {
+        test_case c;
+        const uint32_t rows = between(1, 130), n = between(60, 400), cols = between(1, 200);
+        test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n});
+        tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
+        tern_view w = test_case_weight(&c, "f32", rows, cols), residual = {0};
+        tern_view y = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, rows);
+        if (i % 2) residual = test_case_rows(&c, "residual", TERN_ROWS_TOKENS, rows, TEST_ORDINARY);
+        float *want = malloc(sizeof(float) * n * rows);
+        tern_ref_f32(test_case_weight_of(&c, w)->data, (size_t)cols * 4, rows, cols, test_case_floats(&c, x), cols, n,
+                     want, rows);
+        for (size_t e = 0; e < (size_t)n * rows && i % 2; e++) want[e] = test_case_floats(&c, residual)[e] + want[e];
+        test_case_add(
+            &c,
+            (tern_op){.kind = TERN_OP_LINEAR, .n_in = 2, .in = {x, w}, .n_parts = 1, .residual = residual, .out = y});
+        check(&c, y, n, n, want, "linear of few rows");
+        free(want);
+        test_case_close(&c);
+    }
+}
+
 static int open_state(void **state)
 {
     static const uint32_t threads[N_POOLS] = {1, 2, 3, 8};
@@ -280,10 +305,9 @@ static int close_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dx_of_every_encoding),
-        cmocka_unit_test(dx_of_large_and_odd_shapes),
-        cmocka_unit_test(dw_of_every_shape),
-        cmocka_unit_test(linear_of_codes_and_floats),
+        cmocka_unit_test(dx_of_every_encoding), cmocka_unit_test(dx_of_large_and_odd_shapes),
+        cmocka_unit_test(dw_of_every_shape),    cmocka_unit_test(linear_of_codes_and_floats),
+        cmocka_unit_test(linear_of_few_rows),
     };
     return cmocka_run_group_tests(tests, open_state, close_state);
 }

@@ -9,6 +9,7 @@ enum {
     MATRIX_TASKS = 64,
     PREFILL_TASK_ROWS = 64,       /* rows of one task when many do */
     FEW_TOKENS = 8,
+    TOKEN_RUN = 64, /* tokens that share the decoding of a dense weight */
     DECODED_ROWS = 8
 };
 
@@ -164,6 +165,52 @@ static void plain_task(void *context, uint32_t task, uint32_t thread)
                                   y + t * op->out.stride);
 }
 
+static bool all_dense(const tern_cpu_op *op)
+{
+    for (uint32_t p = 0; p < op->op->n_parts; p++)
+        if (!op->weight[1 + p]->dense) return false;
+    return true;
+}
+
+/* Tasks of rows, over and over for one run of tokens after the other. */
+typedef struct token_runs {
+    const linear_job *all;
+    uint32_t n_row_tasks, n; /* tokens of a run */
+} token_runs;
+
+static void token_run_task(void *context, uint32_t task, uint32_t thread)
+{
+    const token_runs *runs = context;
+    const uint32_t first = task / runs->n_row_tasks * runs->n;
+    tern_cpu_op op = *runs->all->op;
+    linear_job j = *runs->all;
+    j.op = &op;
+    j.n = min_u32(runs->n, j.n - first);
+    j.x.data += first * j.x.stride;
+    op.out.data += first * op.out.stride;
+    if (op.residual.data) op.residual.data += first * op.residual.stride;
+    plain_task(&j, task % runs->n_row_tasks, thread);
+}
+
+/* A dense matrix of few rows (an adapter's) is not enough for all threads: tokens are shared out too. */
+static void run_tasks(linear_job *j, uint32_t n_row_tasks)
+{
+    tern_pool *pool = j->step->cpu->pool;
+    const uint32_t wanted = (MATRIX_TASKS + n_row_tasks - 1) / n_row_tasks;
+    const uint32_t n_runs = min_u32((j->n + TOKEN_RUN - 1) / TOKEN_RUN, wanted);
+    token_runs runs = {.all = j, .n_row_tasks = n_row_tasks};
+    if (j->op->op->gated) {
+        tern_pool_for(pool, n_row_tasks, gated_task, j);
+        return;
+    }
+    if (n_runs < 2 || !all_dense(j->op)) {
+        tern_pool_for(pool, n_row_tasks, plain_task, j);
+        return;
+    }
+    runs.n = (j->n / n_runs + TOKEN_RUN - 1) / TOKEN_RUN * TOKEN_RUN;
+    tern_pool_for(pool, (j->n + runs.n - 1) / runs.n * n_row_tasks, token_run_task, &runs);
+}
+
 /* Token t of an int8 input as f32. */
 static void widen_row(void *context, uint32_t t, uint32_t thread)
 {
@@ -200,5 +247,5 @@ void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
         n_tasks += (w->weight->rows + j.task_rows[p] - 1) / j.task_rows[p];
         if (op->op->gated) break; /* both parts are done by the tasks of the first */
     }
-    tern_pool_for(step->cpu->pool, n_tasks, op->op->gated ? gated_task : plain_task, &j);
+    run_tasks(&j, n_tasks);
 }

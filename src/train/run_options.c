@@ -141,8 +141,7 @@ tern_status tern_run__read_options(tern_run *run, tern_error *err)
 static double choose_lr(const tern_run *run)
 {
     const double width = (double)tern_model_config(run->model)->n_embd;
-    const bool lora = run->params.lora.rank || run->params.lora.start;
-    return (lora ? 5e-3 : 2e-3) * fmin(1, 256 / width);
+    return (tern_run__is_lora(run) ? 5e-3 : 2e-3) * fmin(1, 256 / width);
 }
 
 static void choose_rows(tern_run *run)
@@ -175,8 +174,8 @@ tern_status tern_run__choose(tern_run *run, tern_error *err)
     if (run->params.seq > n_ctx)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "seq %u: at most the model's context of %u expected",
                          run->params.seq, n_ctx);
-    run->params.lr = run->o->lr > 0 ? run->o->lr : choose_lr(run);
     run->params.lora.start = run->start;
+    run->params.lr = run->o->lr > 0 ? run->o->lr : choose_lr(run);
     if (!run->o->dry_run) TERN_TRY(tern_run__open_data(run, err));
     choose_steps(run);
     return TERN_OK;

@@ -75,6 +75,11 @@ typedef struct tern_run {
     double step_seconds, total_seconds; /* of a step: smoothed, its work alone; and with rests and all else */
 } tern_run;
 
+static inline bool tern_run__is_lora(const tern_run *run)
+{
+    return run->params.lora.rank || run->params.lora.start;
+}
+
 double tern_run__seconds(void);
 void tern_run__emit(const tern_run *run, tern_finetune_event event);
 void tern_run__note(const tern_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));

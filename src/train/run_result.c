@@ -150,9 +150,8 @@ static tern_status write_adapter(tern_run *run, tern_error *err)
 
 tern_status tern_run__write_result(tern_run *run, tern_error *err)
 {
-    const bool lora = run->params.lora.rank || run->params.lora.start;
     TERN_TRY(tern_run__restore_best(run, err));
-    TERN_TRY(lora ? write_adapter(run, err) : write_model(run, err));
+    TERN_TRY(tern_run__is_lora(run) ? write_adapter(run, err) : write_model(run, err));
     tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_WRITTEN, .text = run->o->output});
     return TERN_OK;
 }

@@ -58,11 +58,11 @@ static bool has_none(void *context, tern_role role, uint32_t layer)
     return false;
 }
 
-/* The model as it is now; with an adapter it stays what it was. */
-static tern_status derive(tern_run *run, bool adapted, tern_model **model, tern_error *err)
+static tern_status derive(tern_run *run, tern_model **model, tern_error *err)
 {
+    static const tern_derivation as_it_is = {.has = has_none};
     tern_run_masters masters;
-    if (adapted) return tern_model_derive(model, run->model, &(tern_derivation){.has = has_none}, err);
+    if (tern_run__is_lora(run)) return tern_model_derive(model, run->model, &as_it_is, err);
     tern_status status = tern_run__open_masters(&masters, run, err);
     if (status == TERN_OK) status = tern_model_derive(model, run->model, &masters.derivation, err);
     tern_run__close_masters(&masters);
@@ -70,20 +70,22 @@ static tern_status derive(tern_run *run, bool adapted, tern_model **model, tern_
 }
 
 /* On the CPU, whatever trains: the device's memory is spoken for. */
-static tern_status open_engine(tern_run *run, bool adapted, tern_engine **engine, tern_error *err)
+static tern_status open_engine(tern_run *run, tern_engine **engine, tern_error *err)
 {
     const tern_engine_params params = {
         .backend = {.name = "cpu", .n_threads = run->o->n_threads, .cpu_features = run->o->cpu_features},
         .f32_activations = run->params.f32_activations};
     tern_model *model = NULL;
     *engine = NULL;
-    TERN_TRY(derive(run, adapted, &model, err));
+    TERN_TRY(derive(run, &model, err));
     return tern_engine_open(engine, model, &params, err);
 }
 
+/* The adapter as it is now; NULL where all weights are trained. */
 static tern_status open_lora(tern_run *run, tern_engine *engine, tern_lora **lora, tern_error *err)
 {
     tern_adapter *adapter;
+    if (!tern_run__is_lora(run)) return TERN_OK;
     TERN_TRY(tern_trainer_adapter(run->trainer, &adapter, err));
     tern_status status = tern_lora_open(lora, engine, adapter, err);
     tern_adapter_close(adapter);
@@ -93,15 +95,13 @@ static tern_status open_lora(tern_run *run, tern_engine *engine, tern_lora **lor
 tern_status tern_run__sample(tern_run *run, tern_error *err)
 {
     const char *prompt = run->o->sample_prompt ? run->o->sample_prompt : "";
-    const bool adapted = run->params.lora.rank || run->params.lora.start;
     tern_engine *engine;
     tern_session *session = NULL;
-    tern_lora_use use = {.scale = 1};
     tern_lora *lora = NULL;
-    tern_status status = open_engine(run, adapted, &engine, err);
-    if (status == TERN_OK && adapted) status = open_lora(run, engine, &lora, err);
-    use.lora = lora;
-    const tern_session_params params = {.loras = &use, .n_loras = adapted};
+    tern_status status = open_engine(run, &engine, err);
+    if (status == TERN_OK) status = open_lora(run, engine, &lora, err);
+    const tern_lora_use use = {lora, 1};
+    const tern_session_params params = {.loras = &use, .n_loras = lora != NULL};
     if (status == TERN_OK) status = tern_session_open(&session, engine, &params, err);
     if (status == TERN_OK) status = generate(run, session, prompt, err);
     tern_session_close(session);

@@ -52,6 +52,47 @@ static void a_model_learns_and_runs(void **state)
     free(path);
 }
 
+static void take_sample(void *context, const tern_finetune_event *e)
+{
+    if (e->kind == TERN_FINETUNE_SAMPLE) snprintf(context, 1024, "%s", e->text);
+}
+
+/* What an adapter's sample says is what the adapter says when it is loaded. */
+static void adapters_show_samples(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    char text[1024] = "", *path = strdup(test_scratch("api-adapter.gguf"));
+    tern_finetune_options o = quick(path);
+    o.lora_rank = 4;
+    o.lr = 1e-2;
+    o.validation_split = 0; /* the last weights are written */
+    o.sample_every = 8;
+    o.sample_prompt = "1 March.";
+    o.sample_tokens = 12;
+    o.on_event = take_sample;
+    o.context = text;
+    assert_ok(tern_finetune(&o, NULL, &err), err);
+    shown s = {0};
+    tern_lora *lora;
+    tern_engine *engine = load(BUNDLED, NULL);
+    assert_ok(tern_lora_load(&lora, engine, path, &err), err);
+    tern_session *session =
+        open_session(engine, (tern_session_params){.loras = &(tern_lora_use){lora, 1}, .n_loras = 1});
+    tern_tokens tokens = tokens_of(engine, "1 March.", TERN_TOKENIZE_BOS);
+    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 12, .on_piece = show, .context = &s};
+    params.sampler.seed = o.seed;
+    tern_generate_result generated;
+    assert_ok(tern_generate(session, tokens.ids, (uint32_t)tokens.n, &params, &generated, &err), err);
+    assert_true(strncmp(text, "1 March.", 8) == 0 && s.n > 0);
+    assert_string_equal(text + 8, s.text);
+    tern_tokens_deinit(&tokens);
+    tern_session_close(session);
+    tern_lora_close(lora);
+    tern_engine_close(engine);
+    free(path);
+}
+
 static void mistakes_have_words(void **state)
 {
     (void)state;
@@ -121,6 +162,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_learns_and_runs),
+        cmocka_unit_test(adapters_show_samples),
         cmocka_unit_test(mistakes_have_words),
         cmocka_unit_test(it_can_be_stopped_at_once),
         cmocka_unit_test(no_memory_is_an_error_without_a_leak),

@@ -72,6 +72,9 @@ static bool ends_with(const char *s, const char *suffix)
 static tern_status make_folder(const char *path, tern_error *err)
 {
     if (mkdir(path, 0777) == 0 || tern_file_is_dir(path)) return TERN_OK;
+    if (errno == EEXIST)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is a file: NAME.gguf, or a folder, expected of the output",
+                         tern_show_z(path).text);
     return tern_fail(err, TERN_IO, "%s: cannot make the folder: %s", tern_show_z(path).text, strerror(errno));
 }
 

@@ -12,14 +12,21 @@
 enum { LEAST_ROWS_TO_SPLIT = 20 };
 static const double default_split = 0.1, default_rows = 64;
 
-bool tern_run__is_data_file(const char *path)
+/* Whether the file begins with these bytes, at most 8. */
+static bool begins_with(const char *path, const char *magic)
 {
-    char magic[8] = "";
+    char found[8] = "";
+    const size_t n = strlen(magic);
     FILE *f = fopen(path, "rbe");
     if (!f) return false;
-    const bool is = fread(magic, 1, sizeof magic, f) == sizeof magic && memcmp(magic, TERN_TRAIN_DATA_MAGIC, 8) == 0;
+    const bool is = fread(found, 1, n, f) == n && memcmp(found, magic, n) == 0;
     fclose(f);
     return is;
+}
+
+bool tern_run__is_data_file(const char *path)
+{
+    return begins_with(path, TERN_TRAIN_DATA_MAGIC);
 }
 
 bool tern_run__is_jsonl(const char *path)
@@ -92,6 +99,10 @@ static tern_status match(const tern_run *run, const tern_train_data *data, const
 
 static tern_status open_side(tern_run *run, const side *s, tern_train_data **data, tern_error *err)
 {
+    for (size_t i = 0; i < s->n; i++)
+        if (begins_with(s->paths[i], "GGUF"))
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is a model: text, JSONL or a file of `tern data` expected",
+                             tern_show_z(s->paths[i]).text);
     for (size_t i = 0; i < s->n; i++)
         if (s->n > 1 && tern_run__is_data_file(s->paths[i]))
             return tern_fail(err, TERN_INVALID_ARGUMENT,

@@ -7,6 +7,8 @@
 #include "base/half.h"
 #include "ops/ref/update.h"
 
+#define PRODUCT 1e-4 /* what a weight is looked at with, once it is made */
+
 /* Of the largest magnitude in a row. Sums in another order differ by far less, garbage by far more; int8 that are
  * rounded the other way show in all that is computed from them. */
 static double tolerance_of(const tern_op *op)
@@ -141,6 +143,6 @@ void tern_vulkan__trial_compare(const tern_vulkan_trial *t, uint8_t *const *got,
         if (v->kind == TERN_VALUE_STATE) n_rows = v->n_rows;
         if (v->dtype == TERN_DTYPE_Q8) q8_differ(&r, got[i], want[i], n_rows);
         else if (v->dtype == TERN_DTYPE_M8 || v->dtype == TERN_DTYPE_V8) blocks_differ(&r, got[i], want[i]);
-        else floats_differ(&r, got[i], want[i], n_rows, cols, tolerance_of(&t->op));
+        else floats_differ(&r, got[i], want[i], n_rows, cols, i == t->from->n_values ? PRODUCT : tolerance_of(&t->op));
     }
 }

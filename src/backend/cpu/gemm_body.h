@@ -11,6 +11,7 @@
 
 enum {
     GEMM_COLS = GEMM_VECS * VEC,
+    PANELS = 4,
     ROW_APART = TERN_GEMM_K + 16 /* rows of a panel, so that they do not meet in the same sets of the cache */
 };
 
@@ -70,18 +71,29 @@ static inline void pack_rows(const tern_gemm_args *g)
     for (; i % GEMM_ROWS; i++, to += ROW_APART) memset(to, 0, g->k * sizeof(float));
 }
 
-/* One panel of columns of a: GEMM_ROWS elements for each product. */
-INLINE void pack_columns(const tern_gemm_args *g, uint32_t first, float *panel)
+/* GEMM_ROWS elements of a row of a, of which n are there. */
+INLINE void pack_piece(const float *from, uint32_t n, float scale, float *to)
 {
-    const uint32_t n = at_most(g->m - first, GEMM_ROWS);
-    for (uint32_t l = 0; l < g->k; l++, panel += GEMM_ROWS) {
-        const float scale = g->a_scales ? g->a_scales[l] : 1;
-        float column[GEMM_ROWS] = {0};
-        if (n == GEMM_ROWS) memcpy(column, g->a + l * g->a_stride + first, sizeof column);
-        else memcpy(column, g->a + l * g->a_stride + first, n * sizeof(float));
-        UNROLL
-        for (int i = 0; i < GEMM_ROWS; i++) column[i] *= scale;
-        memcpy(panel, column, sizeof column);
+    float piece[GEMM_ROWS] = {0};
+    if (n == GEMM_ROWS) memcpy(piece, from, sizeof piece);
+    else memcpy(piece, from, n * sizeof(float));
+    UNROLL
+    for (int i = 0; i < GEMM_ROWS; i++) piece[i] *= scale;
+    memcpy(to, piece, sizeof piece);
+}
+
+/* Columns of a to panels of GEMM_ROWS elements for each product. A few panels go together: rows of a are often in pages
+ * of their own, and each is come to as seldom as possible. */
+static inline void pack_columns(const tern_gemm_args *g)
+{
+    for (uint32_t group = 0; group < g->m; group += PANELS * GEMM_ROWS) {
+        const uint32_t end = at_most(g->m, group + PANELS * GEMM_ROWS);
+        for (uint32_t l = 0; l < g->k; l++) {
+            const float scale = g->a_scales ? g->a_scales[l] : 1, *from = g->a + l * g->a_stride;
+            for (uint32_t i = group; i < end; i += GEMM_ROWS)
+                pack_piece(from + i, at_most(g->m - i, GEMM_ROWS), scale,
+                           g->room + (size_t)i * TERN_GEMM_K + l * GEMM_ROWS);
+        }
     }
 }
 
@@ -127,9 +139,8 @@ void KERNEL_NAME(gemm)(const tern_gemm_args *g)
 {
     _Alignas(64) float panel[TERN_GEMM_K * GEMM_COLS];
     memset(panel, 0, g->n % GEMM_COLS ? sizeof panel : 0);
-    if (!g->a_columns) pack_rows(g);
-    for (uint32_t i = 0; g->a_columns && i < g->m; i += GEMM_ROWS)
-        pack_columns(g, i, g->room + (size_t)i * TERN_GEMM_K);
+    if (g->a_columns) pack_columns(g);
+    else pack_rows(g);
     for (uint32_t first = 0; first < g->n; first += GEMM_COLS) {
         pack_b(g, first, panel);
         if (g->a_columns) column_of_tiles(g, (panel_strides){1, GEMM_ROWS}, panel, first);

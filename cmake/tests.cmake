@@ -20,7 +20,7 @@ endif()
 include(cmake/tests-gpu.cmake)
 
 # Tests that run code of ours on several threads: what the tsan preset takes.
-set(TERN_TESTS_THREADED test_api test_base test_generate test_goldens test_pool test_session)
+set(TERN_TESTS_THREADED test_api test_base test_generate test_goldens test_pool test_session test_training_rows)
 file(GLOB_RECURSE TERN_TESTS_FOUND CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
 if(NOT TERN_VULKAN)
   list(FILTER TERN_TESTS_FOUND EXCLUDE REGEX "/test_(vulkan[^/]*|gpu_simulated[^/]*|gpu_linear_ternary)\\.c$")

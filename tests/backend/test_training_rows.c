@@ -346,12 +346,19 @@ typedef struct attention_shape {
     uint32_t n, heads, kv_heads, dim;
 } attention_shape;
 
+/* Sizes around those of panels and blocks, as large as the definition's time allows. */
 static attention_shape any_attention(void)
 {
-    attention_shape s = {.n = between(0, 2) ? between(1, 60) : between(120, 290), .kv_heads = between(1, 3)};
+    const size_t most = test_quick() ? 500000 : 6000000; /* multiply-adds of a product */
+    attention_shape s = {.n = between(0, 2) ? between(1, 70) : between(120, 700), .kv_heads = between(1, 3)};
     s.heads = s.kv_heads * (between(0, 4) ? between(1, 4) : between(1, 20));
     s.dim = between(0, 1) ? 8 * between(1, 6) : between(1, 40);
-    if (s.n > 60 && s.heads > 4) s.heads = s.kv_heads;
+    while ((size_t)s.n * s.n / 2 * s.heads * s.dim > most) {
+        if (s.heads > s.kv_heads) s.heads = s.kv_heads;
+        else if (s.dim > 3) s.dim /= 2;
+        else if (s.kv_heads > 1) s.heads = s.kv_heads = 1;
+        else s.n /= 2;
+    }
     return s;
 }
 

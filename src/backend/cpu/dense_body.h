@@ -1,7 +1,8 @@
 /* Dense weights times f32 activations, for the level whose vectors are included before.
  *
  * One token: four streams of rows, each a quarter of all rows, so that prefetching ahead of a row always meets the next
- * row of the same stream. More tokens: eight rows by 512 columns are decoded to floats once for 64 tokens, and tiles of
+ * row of the same stream; sixteen rows at a time where they are no longer than what is unpacked at once, as the second
+ * matrix of an adapter has them. More tokens: eight rows by 512 columns are decoded to floats once for 64 tokens, and tiles of
  * TILE_ROWS rows by four tokens run over them from the first cache; sums wait in memory as 16 lanes. Both take the
  * lanes in the order of ref.h, so they give the same bits. */
 #ifndef TERN_BACKEND_CPU_DENSE_BODY_H
@@ -117,8 +118,41 @@ static void prefetch_starts(const uint8_t *w, size_t apart)
         for (uint32_t at = 0; at < PREFETCH_BYTES; at += 64) __builtin_prefetch(w + s * apart + at, 0, 3);
 }
 
-INLINE void one_token(const dense e, const product *p)
+/* Short rows of floats without gaps, sixteen at a time, so that their sums are made together; returns how many were.
+ * What is read behind a row is of the next ones and meets zeros; the last rows, behind which there is nothing, are
+ * left. */
+INLINE uint32_t short_rows(const dense e, const product *p)
 {
+    _Alignas(64) float x[MAX_PART] = {0}, sums[TERN_LANES];
+    const uint32_t n_lanes = e.elements / TERN_LANES, beyond = (uint32_t)((e.bytes - 1) / p->row_bytes);
+    uint32_t r = 0;
+    memcpy(x, p->x, p->cols * sizeof *x);
+    for (; r + TERN_LANES + beyond <= p->n_rows; r += TERN_LANES) {
+        vec rows[TERN_LANES * PARTS];
+        UNROLL
+        for (uint32_t i = 0; i < TERN_LANES; i++) {
+            lanes values[MAX_PART / TERN_LANES], acc = lanes_zero();
+            e.unpack(p->w + (r + i) * p->row_bytes, NULL, 0, values);
+            UNROLL
+            for (uint32_t k = 0; k < n_lanes; k++) acc = lanes_fma(values[k], x + k * TERN_LANES, acc);
+            UNROLL
+            for (uint32_t part = 0; part < PARTS; part++) rows[i * PARTS + part] = acc.v[part];
+        }
+        lanes_sum_16(rows, sums);
+        memcpy(p->y + r, sums, sizeof sums);
+    }
+    return r;
+}
+
+INLINE void one_token(const dense e, const product *all)
+{
+    product rest = *all, *const p = &rest;
+    if (e.block_elements == 1 && p->cols <= e.elements && p->row_bytes * e.elements == (size_t)p->cols * e.bytes) {
+        const uint32_t done = short_rows(e, all);
+        rest.w += done * rest.row_bytes;
+        rest.y += done;
+        rest.n_rows -= done;
+    }
     const uint32_t rows = p->n_rows / STREAMS;
     const size_t apart = rows * p->row_bytes;
     lanes acc[STREAMS];

@@ -8,12 +8,18 @@ static tern_backend *backend(void)
     return test_backend("cpu");
 }
 
+static tern_engine *engine_of(const char *path)
+{
+    return test_engine(path, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients),
         cmocka_unit_test(adamw),
         cmocka_unit_test(golden_adapter),
+        cmocka_unit_test(golden_logits),
     };
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

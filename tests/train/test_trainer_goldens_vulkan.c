@@ -1,4 +1,5 @@
 /* A trainer on the GPU against PyTorch. */
+#include "support/gpu_model.h"
 #include "train/trainer_goldens.h"
 
 static const bool exact = false;
@@ -8,12 +9,18 @@ static tern_backend *backend(void)
     return test_gpu_backend();
 }
 
+static tern_engine *engine_of(const char *path)
+{
+    return test_gpu_engine(path, test_all_layers, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients),
         cmocka_unit_test(adamw),
         cmocka_unit_test(golden_adapter),
+        cmocka_unit_test(golden_logits),
     };
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "format/safetensors.h"
+#include "infer/lora.h"
 #include "support/golden.h"
 #include "support/op_case.h"
 #include "support/reference_flips.h"
@@ -79,6 +80,7 @@ static void check(const char *name, double found, double most)
 /* What the run of the definitions is held against: a golden file, or a trainer. */
 typedef struct target {
     const tern_safetensors *golden;
+    const float *logits;
     const int32_t *ids, *labels;
     double loss;
     const float *gradients[REF_PARAMS];
@@ -340,7 +342,7 @@ static double logits_error(void *context)
     const target *aim = context;
     size_t n = REF_TOKENS * REF_VOCAB;
     ref_forward(&model, aim->ids);
-    return distance(model.logits, data_of(aim->golden, "logits", n), n);
+    return distance(model.logits, aim->logits, n);
 }
 
 /* The folder of the model with the gains of the definitions, as f32. */
@@ -438,15 +440,24 @@ static void close_adapted(adapted *a)
     tern_model_close(a->model);
 }
 
+/* The model of the definitions with the adapter of the fixture. */
+static target open_with_adapter(tern_safetensors **golden, tern_safetensors **halves)
+{
+    *golden = open_file("bitnet-train/golden_lora.safetensors");
+    *halves = open_file("bitnet-train/lora/adapter_model.safetensors");
+    ref_open(&model, test_fixture("bitnet-train/model.safetensors"));
+    for (uint32_t i = 0; i < REF_PARAMS; i++)
+        if (model.params[i].packed) attach(&model.params[i], *halves);
+    target aim = golden_target(*golden);
+    aim.logits = data_of(*golden, "logits", (size_t)REF_TOKENS * REF_VOCAB);
+    return aim;
+}
+
 static void golden_adapter(void **state)
 {
     (void)state;
-    tern_safetensors *golden = open_file("bitnet-train/golden_lora.safetensors");
-    tern_safetensors *halves = open_file("bitnet-train/lora/adapter_model.safetensors");
-    ref_open(&model, test_fixture("bitnet-train/model.safetensors"));
-    for (uint32_t i = 0; i < REF_PARAMS; i++)
-        if (model.params[i].packed) attach(&model.params[i], halves);
-    target aim = golden_target(golden);
+    tern_safetensors *golden, *halves;
+    target aim = open_with_adapter(&golden, &halves);
     ref_nudges nudges = golden_nudges(), away = own_nudges();
     double worst = 1, loss = 0;
     for (int round = 0; round < MOST_ROUNDS; round++) {
@@ -464,6 +475,50 @@ static void golden_adapter(void **state)
                   fmax(nudges.largest, away.largest));
     check("loss", fabs(loss / (double)*want - 1), 1e-5);
     check("gradients", worst, MOST);
+    ref_free(&model);
+    tern_safetensors_close(halves);
+    tern_safetensors_close(golden);
+}
+
+/* An engine on the backend, for the logits of sessions. */
+static tern_engine *engine_of(const char *path);
+
+static void run_sessions(const int32_t *ids, float *logits)
+{
+    tern_engine *engine = engine_of(write_folder());
+    tern_session *session = test_session(engine, false);
+    tern_lora *lora = NULL;
+    assert_ok(tern_lora_load(&lora, engine, test_fixture("bitnet-train/lora"), &err), err);
+    assert_ok(tern_session_set_loras(session, &(tern_lora_use){lora, 1}, 1, &err), err);
+    for (uint32_t s = 0; s < 2; s++) {
+        size_t n = (size_t)REF_SEQUENCE * REF_VOCAB;
+        tern_session_truncate(session, 0);
+        assert_ok(tern_session_append_all(session, ids + s * REF_SEQUENCE, REF_SEQUENCE, &err), err);
+        memcpy(logits + s * n, tern_session_logits(session, 0), n * sizeof *logits);
+    }
+    tern_session_close(session);
+    tern_lora_close(lora);
+    tern_engine_close(engine);
+}
+
+/* An adapter at run time: the logits of PEFT. */
+static void golden_logits(void **state)
+{
+    (void)state;
+    static float logits[REF_TOKENS * REF_VOCAB];
+    tern_safetensors *golden, *halves;
+    target aim = open_with_adapter(&golden, &halves), own = aim;
+    ref_nudges nudges = golden_nudges(), away = own_nudges();
+    own.logits = logits;
+    for (int round = 0; round < MOST_ROUNDS; round++) {
+        ref_nudge_towards(&model, &nudges, logits_error, &aim, 1e-5);
+        run_sessions(aim.ids, logits);
+        if (ref_nudge_away(&model, &away, logits_error, &own, 1e-5) == 0) break;
+    }
+    double d = distance(logits, aim.logits, REF_TOKENS * REF_VOCAB);
+    print_message("logits within %.2g; %u gains changed by up to %.1g\n", d, nudges.n + away.n,
+                  fmax(nudges.largest, away.largest));
+    check("logits", d, MOST);
     ref_free(&model);
     tern_safetensors_close(halves);
     tern_safetensors_close(golden);

@@ -1,11 +1,14 @@
 /* tern_finetune: everything that a run needs is opened, the run is run, and everything is closed. */
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -120,10 +123,27 @@ tern_status tern_run__find_folder(tern_run *run, tern_error *err)
     return run->state_path ? TERN_OK : tern_fail_alloc(err, strlen(o->output) + 64);
 }
 
-tern_status tern_run__make_folders(const tern_run *run, tern_error *err)
+/* One run at a time works in a folder. The lock goes with the process, however that ends. */
+static tern_status lock_folder(tern_run *run, tern_error *err)
 {
+    char *path = tern_path_join(run->checkpoint_dir, "lock");
+    if (!path) return tern_fail_alloc(err, strlen(run->checkpoint_dir) + 8);
+    run->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    tern_free(path);
+    if (run->lock >= 0 && flock(run->lock, LOCK_EX | LOCK_NB) == 0) return TERN_OK;
+    if (run->lock >= 0 && errno == EWOULDBLOCK)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "another run is at work in %s: an output of its own expected",
+                         tern_show_z(run->folder).text);
+    return tern_fail(err, TERN_IO, "%s: cannot lock the folder: %s", tern_show_z(run->checkpoint_dir).text,
+                     strerror(errno));
+}
+
+tern_status tern_run__make_folders(tern_run *run, tern_error *err)
+{
+    if (run->lock >= 0) return TERN_OK;
     TERN_TRY(make_folder(run->folder, err));
-    return make_folder(run->checkpoint_dir, err);
+    TERN_TRY(make_folder(run->checkpoint_dir, err));
+    return lock_folder(run, err);
 }
 
 /* ---- opening */
@@ -227,6 +247,7 @@ static tern_status open_all(tern_run *run, tern_error *err)
     if (run->o->dry_run) return try_plan(run, err);
     TERN_TRY(tern_run__list_settings(run, err));
     TERN_TRY(tern_run__find_checkpoint(run, err));
+    TERN_TRY(tern_run__rehearse_result(run, err));
     TERN_TRY(plan(run, err));
     return tern_trainer_open(&run->trainer, run->backend, run->model, &run->params, err);
 }
@@ -244,6 +265,7 @@ static void close_all(tern_run *run)
     tern_adapter_close(run->start);
     tern_model_close(run->model);
     tern_thermal_close(run->thermal);
+    if (run->lock >= 0) close(run->lock);
     json_decref(run->settings);
     tern_free(run->rows.rows);
     tern_free(run->rows.numbers);
@@ -308,6 +330,7 @@ tern_status tern_finetune(const tern_finetune_options *options, tern_finetune_re
     tern_error *e = err ? err : &local;
     TERN_NEED(options, e);
     tern_run run = {.o = options,
+                    .lock = -1,
                     .started = tern_run__seconds(),
                     .best_loss = INFINITY,
                     .reading = {NAN, NAN, NAN},

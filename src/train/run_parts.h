@@ -41,6 +41,7 @@ typedef struct tern_run {
     /* files: a folder with loss.csv, the data's tokens, and in `checkpoint` what a run goes on from */
     bool to_gguf;
     char *folder, *checkpoint_dir, *state_path;
+    int lock; /* of the folder; -1: not yet */
 
     const tern_encoding *type;
     tern_model *model;
@@ -103,7 +104,7 @@ tern_status tern_run__list_settings(tern_run *run, tern_error *err);
 
 /* Names, then what is to be made of them: not before the model is known to be there. */
 tern_status tern_run__find_folder(tern_run *run, tern_error *err);
-tern_status tern_run__make_folders(const tern_run *run, tern_error *err);
+tern_status tern_run__make_folders(tern_run *run, tern_error *err);
 /* A path in the folder; NULL when out of memory. */
 char *tern_run__path(const tern_run *run, const char *name);
 
@@ -145,6 +146,8 @@ tern_status tern_run__loop(tern_run *run, tern_error *err);
 void tern_run__rest(tern_run *run, double busy);
 tern_status tern_run__sample(tern_run *run, tern_error *err);
 tern_status tern_run__write_result(tern_run *run, tern_error *err);
+/* What could not be written at the end is an error before the first step. */
+tern_status tern_run__rehearse_result(tern_run *run, tern_error *err);
 /* The weights that the trainer has now, as a source of masters over the model. Close it. */
 typedef struct tern_run_masters {
     tern_run *run;

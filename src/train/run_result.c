@@ -66,14 +66,30 @@ void tern_run__close_masters(tern_run_masters *masters)
     *masters = (tern_run_masters){0};
 }
 
-static tern_status write_gguf(const tern_run *run, const tern_run_masters *m, tern_error *err)
+/* Where the model's tokenizer files are; NULL: it has none of its own, as GGUF files. The caller's to free. */
+static char *tokenizer_dir(const tern_run *run)
+{
+    const char *path = run->o->model, *slash = path ? strrchr(path, '/') : NULL;
+    const size_t n = path ? strlen(path) : 0;
+    if (!path || (n > 5 && strcmp(path + n - 5, ".gguf") == 0)) return NULL;
+    if (tern_file_is_dir(path)) return tern_strdup(path);
+    return slash ? tern_strndup(path, (size_t)(slash - path)) : tern_strdup(".");
+}
+
+static tern_status write_gguf(const tern_run *run, const tern_model *model, bool (*progress)(void *context, float done),
+                              tern_error *err)
+{
+    tern_run_progress context = {run, "Writing"};
+    const tern_export_options how = {
+        .linear = run->type, .force = true, .progress = progress, .progress_context = &context};
+    return tern_model_write_gguf(model, run->o->output, &how, err);
+}
+
+static tern_status write_derived(const tern_run *run, const tern_run_masters *m, tern_error *err)
 {
     tern_model *model;
-    tern_run_progress progress = {run, "Writing"};
-    const tern_export_options how = {
-        .linear = run->type, .force = true, .progress = tern_run__progress, .progress_context = &progress};
     TERN_TRY(tern_model_derive(&model, run->model, &m->derivation, err));
-    tern_status status = tern_model_write_gguf(model, run->o->output, &how, err);
+    tern_status status = write_gguf(run, model, tern_run__progress, err);
     tern_model_close(model);
     return status;
 }
@@ -105,35 +121,43 @@ static tern_status copy_file(const char *from_dir, const char *to_dir, const cha
 }
 
 /* A folder's tokenizer goes along as it is. */
-static tern_status copy_tokenizer(const tern_run *run, tern_error *err)
+static tern_status copy_tokenizer(const tern_run *run, const char *from, tern_error *err)
 {
     static const char *const names[] = {"tokenizer.json",          "tokenizer.model",        "tokenizer_config.json",
                                         "special_tokens_map.json", "generation_config.json", "added_tokens.json",
                                         "chat_template.jinja"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        TERN_TRY(copy_file(run->o->model, run->o->output, names[i], err));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) TERN_TRY(copy_file(from, run->o->output, names[i], err));
     return TERN_OK;
 }
 
-static tern_status write_folder(const tern_run *run, const tern_run_masters *m, tern_error *err)
+static tern_status write_folder(const tern_run *run, const tern_master_source *source, tern_error *err)
 {
     tern_run_progress progress = {run, "Writing"};
-    const bool from_folder = run->o->model && tern_file_is_dir(run->o->model);
-    tern_derived_masters all = {.base = run->model, .how = &m->derivation};
-    const tern_master_source source = tern_derived_source(&all);
     const tern_hf_options how = {.progress = tern_run__progress, .progress_context = &progress};
     tern_config config = *tern_model_config(run->model);
-    config.bit_linear = config.bit_linear || m->derivation.all_ternary;
-    TERN_TRY(tern_hf_write(run->o->output, &config, from_folder ? NULL : tern_model_tokenizer(run->model), &source,
-                           &how, err));
-    return from_folder ? copy_tokenizer(run, err) : TERN_OK;
+    config.bit_linear = config.bit_linear || run->params.blend_steps > 0;
+    char *from = tokenizer_dir(run);
+    tern_status status = from ? copy_tokenizer(run, from, err) : TERN_OK;
+    if (status == TERN_OK)
+        status =
+            tern_hf_write(run->o->output, &config, from ? NULL : tern_model_tokenizer(run->model), source, &how, err);
+    tern_free(from);
+    return status;
+}
+
+static tern_status write_masters(const tern_run *run, const tern_run_masters *m, tern_error *err)
+{
+    tern_derived_masters all = {run->model, &m->derivation};
+    const tern_master_source source = tern_derived_source(&all);
+    return write_folder(run, &source, err);
 }
 
 static tern_status write_model(tern_run *run, tern_error *err)
 {
     tern_run_masters masters;
     tern_status status = tern_run__open_masters(&masters, run, err);
-    if (status == TERN_OK) status = run->to_gguf ? write_gguf(run, &masters, err) : write_folder(run, &masters, err);
+    if (status == TERN_OK)
+        status = run->to_gguf ? write_derived(run, &masters, err) : write_masters(run, &masters, err);
     tern_run__close_masters(&masters);
     return status;
 }
@@ -154,4 +178,30 @@ tern_status tern_run__write_result(tern_run *run, tern_error *err)
     TERN_TRY(tern_run__is_lora(run) ? write_adapter(run, err) : write_model(run, err));
     tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_WRITTEN, .text = run->o->output});
     return TERN_OK;
+}
+
+/* ---- before the first step: the same calls, which are stopped where the weights would follow */
+
+static bool stop(void *context, float done)
+{
+    (void)context;
+    (void)done;
+    return false;
+}
+
+static tern_status no_rows(void *context, tern_role role, uint32_t layer, uint32_t first, uint32_t n, float *out,
+                           tern_error *err)
+{
+    (void)context, (void)role, (void)layer, (void)first, (void)n, (void)out;
+    return tern_fail(err, TERN_CANCELLED, "a rehearsal");
+}
+
+tern_status tern_run__rehearse_result(tern_run *run, tern_error *err)
+{
+    static const tern_master_source nothing = {no_rows, NULL};
+    tern_error why = {0};
+    if (tern_run__is_lora(run)) return TERN_OK;
+    tern_status status = run->to_gguf ? write_gguf(run, run->model, stop, &why) : write_folder(run, &nothing, &why);
+    if (status == TERN_OK || status == TERN_CANCELLED) return TERN_OK;
+    return tern_fail(err, status, "the result could not be written: %s", why.message);
 }

@@ -2,11 +2,12 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "format/json.h"
 #include "train/data_layout.h"
 #include "train/run_parts.h"
 
-enum { MAX_SAMPLE_BYTES = 4096 };
+enum { MAX_SAMPLE_BYTES = 4096, MAX_CONFIG_BYTES = 1 << 20 };
 
 static tern_status set(tern_run *run, tern_error *err, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -52,8 +53,21 @@ static void join(const char *const *words, size_t n, char out[256])
     if (at >= 256) snprintf(out, 256, "%zu patterns (%016llx)", n, (unsigned long long)hash);
 }
 
+/* Of a model from nothing the shapes that were asked for: its weights may be there already. */
+static tern_status list_config(tern_run *run, tern_error *err)
+{
+    tern_buf text = {0};
+    tern_status status = tern_file_read(&text, run->o->config, MAX_CONFIG_BYTES, err);
+    if (status == TERN_OK)
+        status = set(run, err, "config", "%016llx",
+                     (unsigned long long)tern_train__hash(TERN_TRAIN_HASH_START, text.data, text.size));
+    tern_buf_deinit(&text);
+    return status;
+}
+
 static tern_status list_files(tern_run *run, tern_error *err)
 {
+    if (run->o->config) TERN_TRY(list_config(run, err));
     TERN_TRY(set(run, err, "model", "%016llx", (unsigned long long)hash_model(run->model)));
     TERN_TRY(set(run, err, "data", "%016llx", (unsigned long long)tern_train_data_about(run->data)->fingerprint));
     if (run->validation_data)

@@ -139,7 +139,8 @@ static tern_status compare_setting(const char *name, const json_t *found, const 
     static const char advice[] = "a run goes on as it began; leave --resume out to begin anew";
     const char *was = json_string_value(found), *is = json_string_value(want);
     if (was && is && strcmp(was, is) == 0) return TERN_OK;
-    if (strcmp(name, "model") == 0 || strcmp(name, "data") == 0 || strcmp(name, "val-data") == 0)
+    if (strcmp(name, "model") == 0 || strcmp(name, "data") == 0 || strcmp(name, "val-data") == 0 ||
+        strcmp(name, "config") == 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "the checkpoint was made with another %s (fingerprint %s, %s found): %s", name,
                          was ? was : "none", is ? is : "none", advice);

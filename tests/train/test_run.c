@@ -453,6 +453,48 @@ static void mistakes_have_words(void **state)
     REFUSE(INVALID_ARGUMENT, "step ", (o.lr = 1e30, o.clip = 0, o.warmup = 0, o.optimizer = "sgd"));
 }
 
+/* A tokenizer that a folder cannot hold, and an encoding that the matrices do not fit, are found before the first step.
+ */
+static void results_are_rehearsed(void **state)
+{
+    (void)state;
+    said s = {0};
+    tern_error err = {0};
+    const run_path out = scratch("rehearsed.gguf");
+    tern_finetune_options o = options(out.text);
+    o.type = "tq2_0"; /* rows of 256; these have 128 */
+    o.on_event = hear;
+    o.context = &s;
+    assert_int_equal(tern_finetune(&o, NULL, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "the result could not be written: model.layers.0."));
+    assert_int_equal(s.n_planned, 0);
+}
+
+/* Asks for a second run in the folder of the first. */
+static void ask_again(void *context, const tern_finetune_event *e)
+{
+    tern_error err = {0};
+    if (e->kind != TERN_FINETUNE_STEP || e->step != 1) return;
+    tern_finetune_options o = *(const tern_finetune_options *)context;
+    o.on_event = NULL;
+    assert_int_equal(tern_finetune(&o, NULL, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "another run is at work in "));
+}
+
+static void one_run_works_in_a_folder(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    const run_path out = scratch("locked");
+    tern_finetune_options o = options(out.text);
+    o.steps = 2;
+    tern_finetune_options same = o;
+    o.on_event = ask_again;
+    o.context = &same;
+    assert_ok(tern_finetune(&o, NULL, &err), err);
+    assert_ok(tern_finetune(&same, NULL, &err), err); /* the lock is gone */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -465,6 +507,8 @@ int main(void)
         cmocka_unit_test(heat_slows_it_down),
         cmocka_unit_test(plans_come_before_memory),
         cmocka_unit_test(mistakes_have_words),
+        cmocka_unit_test(results_are_rehearsed),
+        cmocka_unit_test(one_run_works_in_a_folder),
     };
     return cmocka_run_group_tests(tests, make_files, NULL);
 }

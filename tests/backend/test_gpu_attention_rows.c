@@ -43,7 +43,8 @@ static void lengths(void **state)
     test_gpu_backend();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i += test_quick() ? 3 : 1) {
         check(&(test_attention_rows){.rows = rows[i], .n_heads = 4, .n_kv_heads = 2, .head_dim = 32});
-        check(&(test_attention_rows){.rows = rows[i], .n_heads = 2, .n_kv_heads = 1, .head_dim = 64, .longest = 1 + rows[i] / 3});
+        check(&(test_attention_rows){
+            .rows = rows[i], .n_heads = 2, .n_kv_heads = 1, .head_dim = 64, .longest = 1 + rows[i] / 3});
         check(&(test_attention_rows){.rows = rows[i], .n_heads = 1, .n_kv_heads = 1, .head_dim = 16, .longest = 5});
     }
 }
@@ -90,7 +91,8 @@ static void refusals(void **state)
         tern_error err = {0};
         tern_backend *gpu = test_gpu_backend();
         test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 4, .training = true});
-        test_attention_rows_add(&c, &(test_attention_rows){.rows = 4, .n_heads = 2, .n_kv_heads = 1, .head_dim = dims[i]});
+        test_attention_rows_add(&c,
+                                &(test_attention_rows){.rows = 4, .n_heads = 2, .n_kv_heads = 1, .head_dim = dims[i]});
         for (int op = 0; op < 2; op++) {
             assert_int_equal(gpu->supports(gpu, &c.graph, &c.graph.ops[op], &err), TERN_UNSUPPORTED);
             assert_non_null(strstr(err.message, "head dimension"));

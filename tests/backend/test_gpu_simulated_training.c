@@ -58,9 +58,10 @@ static void rows_on(size_t i, tern_op_kind kind, uint32_t cols, tern_activation 
 static void rows(void **state)
 {
     (void)state;
-    static const tern_op_kind kinds[] = {
-        TERN_OP_SCALE,        TERN_OP_DROPOUT,       TERN_OP_FAKE_QUANTIZE, TERN_OP_CROSS_ENTROPY, TERN_OP_RMS_NORM_BACKWARD,
-        TERN_OP_ROPE_BACKWARD, TERN_OP_GATE_BACKWARD, TERN_OP_GATE_BACKWARD, TERN_OP_GATE_BACKWARD, TERN_OP_EMBED_BACKWARD};
+    static const tern_op_kind kinds[] = {TERN_OP_SCALE,         TERN_OP_DROPOUT,           TERN_OP_FAKE_QUANTIZE,
+                                         TERN_OP_CROSS_ENTROPY, TERN_OP_RMS_NORM_BACKWARD, TERN_OP_ROPE_BACKWARD,
+                                         TERN_OP_GATE_BACKWARD, TERN_OP_GATE_BACKWARD,     TERN_OP_GATE_BACKWARD,
+                                         TERN_OP_EMBED_BACKWARD};
     static const uint32_t widths[] = {5, 1284};
     for (size_t i = 0; i < N_DEVICES; i += test_quick() ? 3 : 1) {
         print_message("%s\n", devices[i].name);
@@ -84,7 +85,8 @@ static void attention(void **state)
     (void)state;
     for (size_t i = 0; i < 3; i += test_quick() ? 2 : 1) {
         print_message("%s\n", devices[i].name);
-        attention_on(i, &(test_attention_rows){.rows = 67, .n_heads = 2, .n_kv_heads = 1, .head_dim = 20, .longest = 40});
+        attention_on(i,
+                     &(test_attention_rows){.rows = 67, .n_heads = 2, .n_kv_heads = 1, .head_dim = 20, .longest = 40});
         attention_on(i, &(test_attention_rows){.rows = 34, .n_heads = 1, .n_kv_heads = 1, .head_dim = 68});
         if (!test_quick())
             attention_on(i, &(test_attention_rows){.rows = 5, .n_heads = 1, .n_kv_heads = 1, .head_dim = 144});

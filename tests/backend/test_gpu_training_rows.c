@@ -89,9 +89,8 @@ static void gates_backward_at_the_ends(void **state)
     for (int act = TERN_ACT_RELU2; act <= TERN_ACT_GELU; act++) {
         test_case c;
         open_case(&c, 1);
-        tern_op op = test_training_add(&c, &(test_training){.kind = TERN_OP_GATE_BACKWARD,
-                                                            .cols = N,
-                                                            .activation = (tern_activation)act});
+        tern_op op = test_training_add(
+            &c, &(test_training){.kind = TERN_OP_GATE_BACKWARD, .cols = N, .activation = (tern_activation)act});
         memcpy(test_case_floats(&c, op.in[0]), ends, sizeof ends);
         compare(&c, (test_tolerance){.of_value = 5e-5, .absolute = 1e-30});
     }
@@ -161,7 +160,8 @@ static void cross_entropy_in_chunks(void **state)
                       .rows = TERN_ROWS_OUTPUTS,
                       .n_in = 3,
                       .in = {test_case_rows(&c, "logits", TERN_ROWS_OUTPUTS, COLS, TEST_ORDINARY),
-                             test_case_param_view(&c, TERN_PARAM_LABELS), test_case_param_view(&c, TERN_PARAM_TRAINING)},
+                             test_case_param_view(&c, TERN_PARAM_LABELS),
+                             test_case_param_view(&c, TERN_PARAM_TRAINING)},
                       .out = losses};
         op.in[1].first_row = op.out.first_row = i * CHUNK;
         test_case_add(&c, op);

@@ -1,4 +1,5 @@
-/* Kernels of training are tried before they are used: a driver that computes nothing is found out, a sound one is not. */
+/* Kernels of training are tried before they are used: a driver that computes nothing is found out, a sound one is not.
+ */
 #include "backend/vulkan/device.h"
 #include "backend/vulkan/vulkan.h"
 #include "support/test.h"
@@ -72,9 +73,9 @@ static void open_case(test_case *c)
 static void rows(void **state)
 {
     (void)state;
-    static const tern_op_kind kinds[] = {
-        TERN_OP_SCALE,        TERN_OP_DROPOUT,       TERN_OP_FAKE_QUANTIZE,  TERN_OP_CROSS_ENTROPY, TERN_OP_RMS_NORM_BACKWARD,
-        TERN_OP_ROPE_BACKWARD, TERN_OP_GATE_BACKWARD, TERN_OP_EMBED_BACKWARD};
+    static const tern_op_kind kinds[] = {TERN_OP_SCALE,         TERN_OP_DROPOUT,           TERN_OP_FAKE_QUANTIZE,
+                                         TERN_OP_CROSS_ENTROPY, TERN_OP_RMS_NORM_BACKWARD, TERN_OP_ROPE_BACKWARD,
+                                         TERN_OP_GATE_BACKWARD, TERN_OP_EMBED_BACKWARD};
     test_gpu_backend();
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         test_case c;

@@ -9,10 +9,10 @@ typedef struct test_training {
     tern_op_kind kind;
     uint32_t cols;
     tern_activation activation;
-    bool no_dg;    /* RMS_NORM_BACKWARD without the gain's gradient */
-    bool no_dx;    /* and without the input's */
-    bool residual; /* with one */
-    bool beside;   /* rows lie among other columns, at a random place */
+    bool no_dg;       /* RMS_NORM_BACKWARD without the gain's gradient */
+    bool no_dx;       /* and without the input's */
+    bool residual;    /* with one */
+    bool beside;      /* rows lie among other columns, at a random place */
     uint32_t n_vocab; /* EMBED_BACKWARD: 40 */
     test_fill fill;
 } test_training;

@@ -18,7 +18,8 @@ typedef struct kernels {
         }                                                                                                              \
     }
 
-static const kernels forward = KERNELS(ATTENTION_ROWS), dq = KERNELS(ATTENTION_ROWS_DQ), dkv = KERNELS(ATTENTION_ROWS_DKV);
+static const kernels forward = KERNELS(ATTENTION_ROWS), dq = KERNELS(ATTENTION_ROWS_DQ),
+                     dkv = KERNELS(ATTENTION_ROWS_DKV);
 
 /* What its dispatches share. */
 typedef struct attention {
@@ -77,8 +78,8 @@ static float score_scale(const tern_op *op)
 static void bind_scratch(const attention *a, tern_gpu_dispatch *d, bool written)
 {
     uint64_t bytes = (uint64_t)a->rows * a->op->n_heads * 16;
-    tern_gpu__bind(d, (tern_gpu_range){
-                          .value = TERN_GPU_SCRATCH, .offset = a->statistics, .bytes = bytes, .written = written});
+    tern_gpu__bind(
+        d, (tern_gpu_range){.value = TERN_GPU_SCRATCH, .offset = a->statistics, .bytes = bytes, .written = written});
 }
 
 static tern_status lower_forward(const attention *a, tern_error *err)
@@ -192,8 +193,7 @@ static tern_status lower_sum(const attention *a, tern_error *err)
     tern_gpu_dispatch *d = tern_gpu__add(a->p, op, TERN_GPU_SUM_HEADS,
                                          tern_gpu__ceil_div(op->n_kv_heads * a->quads, width), a->rows, 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_words u = {
-        .word = {a->quads, op->n_kv_heads, a->splits, tern_gpu__count_word(a->p, op->rows)}, .n = 4};
+    tern_gpu_words u = {.word = {a->quads, op->n_kv_heads, a->splits, tern_gpu__count_word(a->p, op->rows)}, .n = 4};
     put_rows(&u, a, op->in[7]);
     put_rows(&u, a, op->in[8]);
     tern_gpu__set_uniform(d, &u);

@@ -68,8 +68,8 @@ static tern_status lower_cross_entropy(tern_gpu_program *p, const tern_op *op, t
     tern_gpu__put_view(&u, p, op->out, 1);
     tern_gpu__put(&u, tern_gpu__param_word(p, TERN_PARAM_LABELS) + op->in[1].first_row);
     tern_gpu__put(&u, tern_gpu__param_word(p, TERN_PARAM_TRAINING) + offsetof(tern_train_params, loss_weight) / 4);
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, tern_gpu_first_fit(candidates, 3, p->caps),
-                                         tern_gpu__max_rows(p, op->rows), 1, 1, err);
+    tern_gpu_dispatch *d =
+        tern_gpu__add(p, op, tern_gpu_first_fit(candidates, 3, p->caps), tern_gpu__max_rows(p, op->rows), 1, 1, err);
     if (!d) return TERN_UNSUPPORTED;
     tern_gpu__set_uniform(d, &u);
     tern_gpu__bind_params(p, d, false);

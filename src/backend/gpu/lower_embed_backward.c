@@ -19,9 +19,9 @@ static tern_status add_part(tern_gpu_program *p, const tern_op *op, uint32_t fir
     uint32_t max_rows = tern_gpu__max_rows(p, op->rows);
     tern_gpu_dispatch *d = tern_gpu__add(p, op, tern_gpu_first_fit(candidates, 2, p->caps), max_rows, 1, 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_words u = {.word = {dw->cols, tern_gpu__count_word(p, op->rows), tern_gpu__param_word(p, TERN_PARAM_IDS),
-                                 first, rows},
-                        .n = 5};
+    tern_gpu_words u = {
+        .word = {dw->cols, tern_gpu__count_word(p, op->rows), tern_gpu__param_word(p, TERN_PARAM_IDS), first, rows},
+        .n = 5};
     tern_gpu__put_view(&u, p, op->in[0], 1);
     tern_gpu__put(&u, tern_gpu__ceil_div(max_rows, SEGMENT));
     tern_gpu__set_uniform(d, &u);

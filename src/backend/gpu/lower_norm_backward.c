@@ -44,8 +44,8 @@ static void bind_wanted(const tern_gpu_program *p, tern_gpu_dispatch *d, tern_vi
 static tern_status lower_rows(tern_gpu_program *p, const tern_op *op, const places *at, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_BACKWARD_S4_256, TERN_GPU_RMS_NORM_BACKWARD_128};
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, tern_gpu_first_fit(candidates, 2, p->caps),
-                                         tern_gpu__max_rows(p, op->rows), 1, 1, err);
+    tern_gpu_dispatch *d =
+        tern_gpu__add(p, op, tern_gpu_first_fit(candidates, 2, p->caps), tern_gpu__max_rows(p, op->rows), 1, 1, err);
     if (!d) return TERN_UNSUPPORTED;
     tern_gpu_words u = {0};
     tern_gpu__put(&u, op->in[0].cols);
@@ -95,8 +95,7 @@ static tern_status lower_parts(tern_gpu_program *p, const tern_op *op, const pla
 static tern_status lower_sum(tern_gpu_program *p, const tern_op *op, const places *at, tern_error *err)
 {
     uint32_t cols = op->in[0].cols, width = tern_gpu_pipelines[TERN_GPU_ADD_PARTS].invocations;
-    tern_gpu_dispatch *d =
-        tern_gpu__add(p, op, TERN_GPU_ADD_PARTS, tern_gpu__ceil_div(cols, width), 1, 1, err);
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, TERN_GPU_ADD_PARTS, tern_gpu__ceil_div(cols, width), 1, 1, err);
     if (!d) return TERN_UNSUPPORTED;
     tern_gpu_words u = {.word = {cols, at->n_parts, at->parts}, .n = 3};
     tern_gpu__set_uniform(d, &u);

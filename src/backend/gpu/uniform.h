@@ -23,8 +23,8 @@ static inline void tern_gpu__put_float(tern_gpu_words *u, float value)
     tern_gpu__put(u, tern_gpu__float_bits(value));
 }
 
-/* Where the view's rows start and how far it is from one to the next, in `unit` floats. The binding starts at the view's
- * first row. */
+/* Where the view's rows start and how far it is from one to the next, in `unit` floats. The binding starts at the
+ * view's first row. */
 static inline void tern_gpu__put_view(tern_gpu_words *u, const tern_gpu_program *p, tern_view view, uint32_t unit)
 {
     tern_gpu__put(u, view.first_col / unit);

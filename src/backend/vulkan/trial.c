@@ -54,14 +54,15 @@ static void choose_ops(const tern_vulkan_trial *t, tern_vulkan_side *s)
     s->graph.n_ops = 1;
     if (t->made != TERN_NO_VALUE) {
         uint32_t n = (uint32_t)t->from->n_values;
-        s->ops[1] = (tern_op){.kind = TERN_OP_LINEAR,
-                              .layer = op->layer,
-                              .n_in = 2,
-                              .in = {{.value = n + 1, .cols = t->weight.cols}, {.value = t->made, .cols = t->weight.cols}},
-                              .n_parts = 1,
-                              .out = {.value = n, .cols = t->weight.rows},
-                              .residual = {.value = TERN_NO_VALUE},
-                              .gain = {.value = TERN_NO_VALUE}};
+        s->ops[1] =
+            (tern_op){.kind = TERN_OP_LINEAR,
+                      .layer = op->layer,
+                      .n_in = 2,
+                      .in = {{.value = n + 1, .cols = t->weight.cols}, {.value = t->made, .cols = t->weight.cols}},
+                      .n_parts = 1,
+                      .out = {.value = n, .cols = t->weight.rows},
+                      .residual = {.value = TERN_NO_VALUE},
+                      .gain = {.value = TERN_NO_VALUE}};
         s->graph.n_ops = 2;
     }
     if (!s->apart) return;

@@ -95,7 +95,8 @@ static void fill_pages(tern_vulkan_trial *t)
 
 static void fill_params(tern_vulkan_trial *t)
 {
-    uint32_t *counts = tern_vulkan__trial_param(t, TERN_PARAM_COUNTS), *positions = tern_vulkan__trial_param(t, TERN_PARAM_POSITIONS),
+    uint32_t *counts = tern_vulkan__trial_param(t, TERN_PARAM_COUNTS),
+             *positions = tern_vulkan__trial_param(t, TERN_PARAM_POSITIONS),
              *outputs = tern_vulkan__trial_param(t, TERN_PARAM_OUTPUTS);
     int32_t *ids = (int32_t *)(void *)tern_vulkan__trial_param(t, TERN_PARAM_IDS);
     uint32_t room = t->graph.max_pages * TERN_PAGE_SIZE,

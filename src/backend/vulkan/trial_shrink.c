@@ -1,5 +1,5 @@
-/* An op made small enough to be tried in a moment: views from the first row on, large states cut to some rows, a copy of
- * some rows of a weight that it writes. */
+/* An op made small enough to be tried in a moment: views from the first row on, large states cut to some rows, a copy
+ * of some rows of a weight that it writes. */
 #include <stdio.h>
 #include <string.h>
 

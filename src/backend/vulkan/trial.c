@@ -44,7 +44,27 @@ static void trial_deinit(tern_vulkan_trial *t)
     tern_free(t->weight_scales);
 }
 
-/* The op itself, or the two that it was made of; after one that makes a weight, a product with it. */
+/* A look at the weight that the op has made: rows of a dense one, to the bit; int8 times ternary codes. */
+static tern_op look(const tern_vulkan_trial *t)
+{
+    uint32_t n = (uint32_t)t->from->n_values;
+    bool ternary = t->weight.encoding->ternary;
+    tern_view weight = {.value = t->made, .cols = t->weight.cols}, out = {.value = n, .cols = t->values[n].cols};
+    tern_op op = {.kind = ternary ? TERN_OP_LINEAR : TERN_OP_EMBED,
+                  .layer = t->op.layer,
+                  .n_in = 2,
+                  .in = {weight, {.value = t->from->params[TERN_PARAM_IDS]}},
+                  .n_parts = 1,
+                  .out = out,
+                  .residual = {.value = TERN_NO_VALUE},
+                  .gain = {.value = TERN_NO_VALUE}};
+    if (!ternary) return op;
+    op.in[0] = (tern_view){.value = n + 1, .cols = t->weight.cols};
+    op.in[1] = weight;
+    return op;
+}
+
+/* The op itself, or the two that it was made of; after one that makes a weight, a look at it. */
 static void choose_ops(const tern_vulkan_trial *t, tern_vulkan_side *s)
 {
     const tern_op *op = &t->op;
@@ -53,16 +73,7 @@ static void choose_ops(const tern_vulkan_trial *t, tern_vulkan_side *s)
     s->graph.ops = s->ops;
     s->graph.n_ops = 1;
     if (t->made != TERN_NO_VALUE) {
-        uint32_t n = (uint32_t)t->from->n_values;
-        s->ops[1] =
-            (tern_op){.kind = TERN_OP_LINEAR,
-                      .layer = op->layer,
-                      .n_in = 2,
-                      .in = {{.value = n + 1, .cols = t->weight.cols}, {.value = t->made, .cols = t->weight.cols}},
-                      .n_parts = 1,
-                      .out = {.value = n, .cols = t->weight.rows},
-                      .residual = {.value = TERN_NO_VALUE},
-                      .gain = {.value = TERN_NO_VALUE}};
+        s->ops[1] = look(t);
         s->graph.n_ops = 2;
     }
     if (!s->apart) return;

@@ -13,8 +13,8 @@ typedef struct tern_vulkan_trial {
     const tern_graph *from;
     tern_op op;         /* with rows from the first on, and fewer of large states */
     tern_graph graph;   /* of that op alone */
-    tern_value *values; /* from's, each at offset 0, and two more: what lies between the two ops of a fused one, or the
-                         * product of a weight that the op has made; and what that is multiplied by */
+    tern_value *values; /* from's, each at offset 0, and two more: what lies between the two ops of a fused one, or
+                         * what is seen of a weight that the op has made; and what that is multiplied by */
     uint8_t **contents; /* [n_values + 2] of what the op reads; NULL: zeros, or a weight */
     uint32_t made;      /* the weight that it writes, or TERN_NO_VALUE */
     tern_weight weight; /* which is then this one: some of its rows, copied */

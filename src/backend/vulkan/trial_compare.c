@@ -7,8 +7,6 @@
 #include "base/half.h"
 #include "ops/ref/update.h"
 
-#define PRODUCT 1e-4 /* what a weight is looked at with, once it is made */
-
 /* Of the largest magnitude in a row. Sums in another order differ by far less, garbage by far more; int8 that are
  * rounded the other way show in all that is computed from them. */
 static double tolerance_of(const tern_op *op)
@@ -31,6 +29,12 @@ static double tolerance_of(const tern_op *op)
     }
 }
 
+/* Of what is seen of a weight. */
+static double of_look(const tern_vulkan_trial *t)
+{
+    return t->weight.encoding->ternary ? 1e-5 : 0;
+}
+
 typedef struct rows {
     const tern_vulkan_trial *trial;
     const tern_value *value;
@@ -40,7 +44,8 @@ typedef struct rows {
 
 static bool differ(rows *r, uint64_t row, uint32_t col, double got, double want, double allowed)
 {
-    if (fabs(got - want) <= allowed || (isinf(want) && got == want)) return false;
+    bool same = isnan(want) ? isnan(got) : isinf(want) && got == want;
+    if (fabs(got - want) <= allowed || same) return false;
     snprintf(r->what, r->n_what, "%s, row %llu, column %u: %.7g, but %.7g expected", r->value->name,
              (unsigned long long)row, col, got, want);
     return true;
@@ -143,6 +148,7 @@ void tern_vulkan__trial_compare(const tern_vulkan_trial *t, uint8_t *const *got,
         if (v->kind == TERN_VALUE_STATE) n_rows = v->n_rows;
         if (v->dtype == TERN_DTYPE_Q8) q8_differ(&r, got[i], want[i], n_rows);
         else if (v->dtype == TERN_DTYPE_M8 || v->dtype == TERN_DTYPE_V8) blocks_differ(&r, got[i], want[i]);
-        else floats_differ(&r, got[i], want[i], n_rows, cols, i == t->from->n_values ? PRODUCT : tolerance_of(&t->op));
+        else
+            floats_differ(&r, got[i], want[i], n_rows, cols, i < t->from->n_values ? tolerance_of(&t->op) : of_look(t));
     }
 }

@@ -104,6 +104,7 @@ static void fill_params(tern_vulkan_trial *t)
     uint32_t n_ids = 1;
     if (t->op.kind == TERN_OP_EMBED) n_ids = t->values[t->op.in[0].value].weight->rows;
     if (t->op.kind == TERN_OP_EMBED_BACKWARD) n_ids = t->values[t->op.in[2].value].n_rows;
+    if (t->made != TERN_NO_VALUE) n_ids = t->weight.rows;
     counts[0] = t->n_tokens;
     counts[1] = t->n_outputs;
     for (uint32_t i = 0; i < t->n_tokens; i++) {

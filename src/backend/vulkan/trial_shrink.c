@@ -43,9 +43,10 @@ static tern_status take_weight(tern_vulkan_trial *t, uint32_t value, tern_error 
     }
     v->weight = &t->weight;
     v->bytes = t->weight.bytes;
-    t->values[t->from->n_values] = rows_of(t, TERN_DTYPE_F32, t->weight.rows, "product with the weight");
-    tern_dtype x = t->weight.encoding->ternary ? TERN_DTYPE_Q8 : TERN_DTYPE_F32;
-    t->values[t->from->n_values + 1] = rows_of(t, x, t->weight.cols, "rows that are multiplied");
+    bool ternary = t->weight.encoding->ternary;
+    t->values[t->from->n_values] =
+        rows_of(t, TERN_DTYPE_F32, ternary ? t->weight.rows : t->weight.cols, "what the weight became");
+    t->values[t->from->n_values + 1] = rows_of(t, TERN_DTYPE_Q8, t->weight.cols, "rows that are multiplied");
     return TERN_OK;
 }
 

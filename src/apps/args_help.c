@@ -9,7 +9,11 @@ static void print_default(const tern_flag *f, const tern_options *defaults, FILE
 {
     const void *field = (const char *)defaults + f->field;
     if (f->kind == TERN_FLAG_U32 && *(const uint32_t *)field) fprintf(out, " (default %u)", *(const uint32_t *)field);
-    if (f->kind == TERN_FLAG_F32) fprintf(out, " (default %g)", (double)*(const float *)field);
+    if (f->kind == TERN_FLAG_U64 && *(const uint64_t *)field)
+        fprintf(out, " (default %llu)", (unsigned long long)*(const uint64_t *)field);
+    if (f->kind == TERN_FLAG_F32 && *(const float *)field != 0)
+        fprintf(out, " (default %g)", (double)*(const float *)field);
+    if (f->kind == TERN_FLAG_F64 && *(const double *)field > 0) fprintf(out, " (default %g)", *(const double *)field);
     if ((f->kind == TERN_FLAG_TEXT || f->kind == TERN_FLAG_CHOICE) && *(const char *const *)field)
         fprintf(out, " (default %s)", *(const char *const *)field);
 }

@@ -1,4 +1,4 @@
-/* Tern's C API: load a model, turn text into tokens and back, generate. This is the one header to include.
+/* Tern's C API: load a model, turn text into tokens and back, generate, fine-tune. This is the one header to include.
  *
  *     tern_engine   one opened model on one backend; immutable, shared by threads
  *     tern_session  one sequence on an engine; one thread at a time

@@ -280,6 +280,8 @@ static tern_status start(tern_run *run, tern_error *err)
 {
     TERN_TRY(tern_run__alloc_rows(run, err));
     TERN_TRY(tern_run__open_curve(run, run->saved_step, err));
+    for (size_t i = run->curve.n; i-- > 0;) /* of a run that goes on */
+        if (!isnan(run->curve.points[i].validation)) run->result.first_validation = run->curve.points[i].validation;
     TERN_TRY(tern_run__restore(run, err));
     run->saved_at = tern_run__seconds();
     return TERN_OK;

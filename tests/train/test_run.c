@@ -218,6 +218,32 @@ static void the_best_weights_are_kept(void **state)
     free(other);
 }
 
+/* Training that only does harm leaves the model as it was, and says so. */
+static void harm_is_not_written(void **state)
+{
+    (void)state;
+    char *validation = strdup(put_sequences("validation.jsonl", 20, 4));
+    const run_path out = scratch("harmed.gguf");
+    said s;
+    tern_finetune_options o = options(out.text);
+    o.validation_split = -1;
+    o.validation_data = validation;
+    o.steps = 4;
+    o.lr = 0.5;
+    o.warmup = 0;
+    o.evaluate_every = 1;
+    const tern_finetune_result r = run(o, &s);
+    assert_true(r.best_step == 0 && s.last_validation > s.best);
+    assert_non_null(strstr(s.notes, "no step has lowered the validation loss"));
+    assert_near(loss_of(out.text, validation), s.first_validation, 2e-3);
+    /* A run that goes on knows where it began. */
+    o.overwrite = false;
+    o.resume = true;
+    const tern_finetune_result again = run(o, &s);
+    assert_true(s.n_steps == 0 && fabs(again.first_validation - r.first_validation) < 1e-6);
+    free(validation);
+}
+
 static size_t count_lines(const char *text)
 {
     size_t n = 0;
@@ -501,6 +527,7 @@ int main(void)
         cmocka_unit_test(a_run_learns_and_its_result_runs),
         cmocka_unit_test(adapters_are_written),
         cmocka_unit_test(the_best_weights_are_kept),
+        cmocka_unit_test(harm_is_not_written),
         cmocka_unit_test(the_curve_is_written),
         cmocka_unit_test(dense_models_become_ternary),
         cmocka_unit_test(models_come_from_nothing),

@@ -82,7 +82,8 @@ static tern_status shape_of_requantize(const checker *c, tern_update_shape *shap
     shape->ternary = w->encoding->id == TERN_ENC_I2_S && w->row_scales;
     if (!shape->ternary && w->encoding->id != TERN_ENC_F32)
         return wrong(c, out, "i2_s with a scale for each row, or f32, expected");
-    if (!shape->ternary && c->op->clamp > 0) return wrong(c, out, "masters are clamped by the scale of ternary weights");
+    if (!shape->ternary && c->op->clamp > 0)
+        return wrong(c, out, "masters are clamped by the scale of ternary weights");
     return TERN_OK;
 }
 

@@ -7,8 +7,8 @@
 
 typedef struct tern_update_shape {
     uint32_t rows, cols;
-    uint64_t n;             /* elements; below 2^32 */
-    tern_dtype w, m, v;     /* of what they are stored in; F32 where there is none */
+    uint64_t n;         /* elements; below 2^32 */
+    tern_dtype w, m, v; /* of what they are stored in; F32 where there is none */
     bool has_m, has_v;
     const tern_weight *out; /* REQUANTIZE: what it makes */
     bool ternary;           /* REQUANTIZE: codes, else dense F32 */

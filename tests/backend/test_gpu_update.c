@@ -26,7 +26,8 @@ static void compare_on(const update_case *c, tern_backend *backend, uint32_t sli
 
 static void compare(const update_case *c)
 {
-    for (int kind = 0; kind < TEST_GPU_N_KINDS; kind += 2) compare_on(c, test_gpu_backend_of((test_gpu_kind)kind), 0, 0);
+    for (int kind = 0; kind < TEST_GPU_N_KINDS; kind += 2)
+        compare_on(c, test_gpu_backend_of((test_gpu_kind)kind), 0, 0);
 }
 
 /* Every optimiser in every type, 20 steps. */
@@ -38,12 +39,20 @@ static void twenty_steps(void **state)
                             vs[] = {TERN_DTYPE_F32, TERN_DTYPE_BF16, TERN_DTYPE_V8};
     for (uint32_t i = 0; i < 24; i++) {
         const bool adamw = i < 18;
-        const update_case c = {.kind = (update_kind)(i % 3), .rows = 16, .cols = i % 2 ? 264 : 384,
+        const update_case c = {.kind = (update_kind)(i % 3),
+                               .rows = 16,
+                               .cols = i % 2 ? 264 : 384,
                                .n_steps = getenv("TERN_TEST_SIMULATE") ? 2 : 20,
-                               .w = i & 1 ? TERN_DTYPE_BF16 : TERN_DTYPE_F32, .m = ms[i / 2 % 3], .v = vs[i / 6 % 3],
+                               .w = i & 1 ? TERN_DTYPE_BF16 : TERN_DTYPE_F32,
+                               .m = ms[i / 2 % 3],
+                               .v = vs[i / 6 % 3],
                                .optimizer = adamw ? TERN_OPTIMIZER_ADAMW : TERN_OPTIMIZER_SGD,
-                               .momentum = i % 4 < 2, .decays = i % 5 < 3, .clip = 0.7f, .blend = 0.3f,
-                               .clamp = i % 3 == 1 && i % 2 ? 2.5f : 0, .seed = 100 + i};
+                               .momentum = i % 4 < 2,
+                               .decays = i % 5 < 3,
+                               .clip = 0.7f,
+                               .blend = 0.3f,
+                               .clamp = i % 3 == 1 && i % 2 ? 2.5f : 0,
+                               .seed = 100 + i};
         compare(&c);
     }
 }
@@ -77,9 +86,16 @@ static void large_tensors(void **state)
     test_gpu_backend();
     if (getenv("TERN_TEST_SIMULATE")) skip();
     for (int i = 0; i < 3; i++) {
-        const update_case c = {.kind = (update_kind)i, .rows = i ? 1024 : 4112, .cols = i ? 1024 : 4096,
-                               .n_steps = 1, .w = i == 1 ? TERN_DTYPE_BF16 : TERN_DTYPE_F32, .m = TERN_DTYPE_M8,
-                               .v = TERN_DTYPE_V8, .optimizer = TERN_OPTIMIZER_ADAMW, .clip = 1, .blend = 0.5f,
+        const update_case c = {.kind = (update_kind)i,
+                               .rows = i ? 1024 : 4112,
+                               .cols = i ? 1024 : 4096,
+                               .n_steps = 1,
+                               .w = i == 1 ? TERN_DTYPE_BF16 : TERN_DTYPE_F32,
+                               .m = TERN_DTYPE_M8,
+                               .v = TERN_DTYPE_V8,
+                               .optimizer = TERN_OPTIMIZER_ADAMW,
+                               .clip = 1,
+                               .blend = 0.5f,
                                .seed = 7};
         compare_on(&c, test_gpu_backend(), 0, 0);
     }
@@ -88,15 +104,19 @@ static void large_tensors(void **state)
 #if TERN_VULKAN
 static tern_backend *open_simulated(uint64_t max_binding)
 {
-    const tern_gpu_caps caps = {.workgroup_bytes = 16384, .workgroup_invocations = 128, .max_groups = 65535,
-                                .max_binding = max_binding, .binding_alignment = 256};
+    const tern_gpu_caps caps = {.workgroup_bytes = 16384,
+                                .workgroup_invocations = 128,
+                                .max_groups = 65535,
+                                .max_binding = max_binding,
+                                .binding_alignment = 256};
     tern_error err = {0};
     tern_backend *backend = NULL;
     assert_ok(test_simulated_open(&backend, &caps, &err), err);
     return backend;
 }
 
-/* The kernel that divides, alone, on sums that no test has tensors for: [3] totals, then the rule that it makes of them. */
+/* The kernel that divides, alone, on sums that no test has tensors for: [3] totals, then the rule that it makes of
+ * them. */
 static void check_scale(spirv_module *module, uint64_t sum, uint32_t n, uint32_t exponent, float threshold)
 {
     uint32_t uniform[TERN_GPU_UNIFORM_WORDS] = {n}, totals[64] = {exponent}, rule[64] = {0};
@@ -111,15 +131,16 @@ static void check_scale(spirv_module *module, uint64_t sum, uint32_t n, uint32_t
                               {.words = totals, .traces = traces[0], .bytes = sizeof totals},
                               {.words = rule, .traces = traces[1], .bytes = sizeof rule}};
     spirv_dispatch d = {.module = module, .groups = {1, 1, 1}, .fences = true};
-    for (int i = 0; i < 3; i++) d.bindings[i] = (spirv_binding){.memory = &memory[i], .bytes = memory[i].bytes, .written = i > 0};
+    for (int i = 0; i < 3; i++)
+        d.bindings[i] = (spirv_binding){.memory = &memory[i], .bytes = memory[i].bytes, .written = i > 0};
     spirv_figures figures = {0};
     const char *what = spirv_run(&d, false, &figures);
     if (what) fail_msg("%s", what);
     const tern_ternary_rule want = tern_ref_ternary_rule(tern_absmean_scale(sum, n, exponent), threshold);
     if (memcmp(rule, &want, sizeof want))
         fail_msg("sum %llu of %u, exponent %u, threshold %a: scale %08x, factor %08x, bound %08x; %a, %a, %a expected",
-                 (unsigned long long)sum, n, exponent, (double)threshold, rule[0], rule[1], rule[2],
-                 (double)want.scale, (double)want.factor, (double)want.bound);
+                 (unsigned long long)sum, n, exponent, (double)threshold, rule[0], rule[1], rule[2], (double)want.scale,
+                 (double)want.factor, (double)want.bound);
     assert_true((totals[0] | totals[1] | totals[2] | totals[3]) == 0);
 }
 
@@ -188,7 +209,8 @@ static uint32_t hard_roots(float *v, uint32_t most)
 {
     uint32_t n = 0;
     for (uint64_t c = 1 << 23; c < 1 << 24 && n < most; c++) {
-        const uint64_t x = c * c + c, unit = x < (uint64_t)1 << 47 ? 1 << 23 : 1 << 24, near = (x + unit / 2) / unit * unit;
+        const uint64_t x = c * c + c, unit = x < (uint64_t)1 << 47 ? 1 << 23 : 1 << 24,
+                       near = (x + unit / 2) / unit * unit;
         if (near - x + 400 > 800) continue;
         v[n++] = ldexpf((float)(near / unit), unit == 1 << 23 ? -23 : -22);
     }
@@ -218,7 +240,9 @@ static void check_quotients(tern_backend *backend)
         test_case_floats(&c, v)[i] = divisor * divisor;
         assert_true(sqrtf(divisor * divisor) == divisor);
     }
-    test_case_add(&c, (tern_op){.kind = TERN_OP_UPDATE, .optimizer = TERN_OPTIMIZER_ADAMW, .n_in = 5,
+    test_case_add(&c, (tern_op){.kind = TERN_OP_UPDATE,
+                                .optimizer = TERN_OPTIMIZER_ADAMW,
+                                .n_in = 5,
                                 .in = {w, g, m, v, test_case_param_view(&c, TERN_PARAM_TRAINING)},
                                 .out = {.value = TERN_NO_VALUE}});
     test_case_compare(&c, backend, 1, 1, (test_tolerance){0});
@@ -259,14 +283,21 @@ static void in_slices(void **state)
     enum { MAX_BINDING = 65536 };
     tern_backend *backend = open_simulated(MAX_BINDING);
     for (int i = 0; i < 3; i++) {
-        const update_case c = {.kind = (update_kind)i, .rows = i == 1 ? 2000 : 120, .cols = 128, .n_steps = 1,
-                               .w = i == 1 ? TERN_DTYPE_F32 : TERN_DTYPE_BF16, .m = TERN_DTYPE_M8,
-                               .v = i == 2 ? TERN_DTYPE_V8 : TERN_DTYPE_BF16, .clamp = i == 1 ? 1.5f : 0,
-                               .optimizer = i == 1 ? TERN_OPTIMIZER_SGD : TERN_OPTIMIZER_ADAMW, .clip = 1,
-                               .blend = 0.25f, .seed = 3};
+        const update_case c = {.kind = (update_kind)i,
+                               .rows = i == 1 ? 2000 : 120,
+                               .cols = 128,
+                               .n_steps = 1,
+                               .w = i == 1 ? TERN_DTYPE_F32 : TERN_DTYPE_BF16,
+                               .m = TERN_DTYPE_M8,
+                               .v = i == 2 ? TERN_DTYPE_V8 : TERN_DTYPE_BF16,
+                               .clamp = i == 1 ? 1.5f : 0,
+                               .optimizer = i == 1 ? TERN_OPTIMIZER_SGD : TERN_OPTIMIZER_ADAMW,
+                               .clip = 1,
+                               .blend = 0.25f,
+                               .seed = 3};
         const float scales[2000] = {0};
-        const tern_weight w = {.encoding = tern_encoding_by_name("i2_s"), .rows = c.rows, .cols = c.cols,
-                               .row_scales = scales};
+        const tern_weight w = {
+            .encoding = tern_encoding_by_name("i2_s"), .rows = c.rows, .cols = c.cols, .row_scales = scales};
         const tern_gpu_caps caps = {.max_binding = MAX_BINDING};
         tern_gpu_layout layout = {0};
         tern_error err = {0};
@@ -282,8 +313,8 @@ static void in_slices(void **state)
 static void refused(const char *encoding, uint32_t rows, uint32_t cols, const char *expected)
 {
     const tern_gpu_caps caps = {.max_binding = 128 << 20};
-    const tern_weight w = {.encoding = tern_encoding_by_name(encoding), .rows = rows, .cols = cols, .trained = true,
-                           .name = "w"};
+    const tern_weight w = {
+        .encoding = tern_encoding_by_name(encoding), .rows = rows, .cols = cols, .trained = true, .name = "w"};
     tern_gpu_layout layout;
     tern_error err = {0};
     assert_int_equal(tern_gpu_layout_of(&layout, &w, &caps, &err), TERN_UNSUPPORTED);
@@ -302,12 +333,18 @@ static void weights_that_cannot_be_trained(void **state)
 int main(void)
 {
     test_seed(&rng);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(twenty_steps), cmocka_unit_test(any_case), cmocka_unit_test(hard_cases),
-                                       cmocka_unit_test(large_tensors),
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(twenty_steps),
+        cmocka_unit_test(any_case),
+        cmocka_unit_test(hard_cases),
+        cmocka_unit_test(large_tensors),
 #if TERN_VULKAN
-                                       cmocka_unit_test(bad_floats), cmocka_unit_test(in_slices), cmocka_unit_test(scales),
-                                       cmocka_unit_test(hard_quotients_and_roots),
+        cmocka_unit_test(bad_floats),
+        cmocka_unit_test(in_slices),
+        cmocka_unit_test(scales),
+        cmocka_unit_test(hard_quotients_and_roots),
 #endif
-                                       cmocka_unit_test(weights_that_cannot_be_trained)};
+        cmocka_unit_test(weights_that_cannot_be_trained)
+    };
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

@@ -68,12 +68,19 @@ static void any_number_of_threads(void **state)
     tern_backend *backends[4];
     for (int i = 0; i < 4; i++) backends[i] = open_cpu(threads[i], false);
     for (int kind = 0; kind < 3; kind++) {
-        const update_case c = {.kind = (update_kind)kind, .rows = 304, .cols = kind == 1 ? 1000 : 641, .n_steps = 2,
+        const update_case c = {.kind = (update_kind)kind,
+                               .rows = 304,
+                               .cols = kind == 1 ? 1000 : 641,
+                               .n_steps = 2,
                                .w = kind == 0 ? TERN_DTYPE_BF16 : TERN_DTYPE_F32,
                                .m = kind == 1 ? TERN_DTYPE_M8 : TERN_DTYPE_F32,
                                .v = kind == 1 ? TERN_DTYPE_V8 : TERN_DTYPE_BF16,
-                               .optimizer = TERN_OPTIMIZER_ADAMW, .decays = true, .clip = 0.5f, .blend = 0.5f,
-                               .clamp = kind == 1 ? 2 : 0, .seed = 5};
+                               .optimizer = TERN_OPTIMIZER_ADAMW,
+                               .decays = true,
+                               .clip = 0.5f,
+                               .blend = 0.5f,
+                               .clamp = kind == 1 ? 2 : 0,
+                               .seed = 5};
         update_results want;
         update_case_expect(&c, &want);
         for (int i = 0; i < 4; i++) compare(&c, backends[i], &want);
@@ -86,14 +93,21 @@ static void any_number_of_threads(void **state)
 static void differences_are_found(void **state)
 {
     (void)state;
-    const update_case c = {.kind = UPDATE_TERNARY, .rows = 3, .cols = 200, .n_steps = 1, .m = TERN_DTYPE_M8,
-                           .v = TERN_DTYPE_V8, .optimizer = TERN_OPTIMIZER_ADAMW, .clip = 1, .seed = 9};
+    const update_case c = {.kind = UPDATE_TERNARY,
+                           .rows = 3,
+                           .cols = 200,
+                           .n_steps = 1,
+                           .m = TERN_DTYPE_M8,
+                           .v = TERN_DTYPE_V8,
+                           .optimizer = TERN_OPTIMIZER_ADAMW,
+                           .clip = 1,
+                           .seed = 9};
     update_results a, b;
     update_case_expect(&c, &a);
     update_case_expect(&c, &b);
     assert_null(update_case_difference(&c, &a, &b));
-    uint8_t *places[] = {b.w + 599 * 4, b.m + 599, b.m + 768 + 8, b.v, b.g + 4, b.out + 2 * 64 + 63,
-                         (uint8_t *)&b.scales[2], (uint8_t *)b.norms};
+    uint8_t *places[] = {b.w + 599 * 4, b.m + 599,           b.m + 768 + 8,           b.v,
+                         b.g + 4,       b.out + 2 * 64 + 63, (uint8_t *)&b.scales[2], (uint8_t *)b.norms};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         *places[i] ^= 1;
         assert_non_null(update_case_difference(&c, &a, &b));
@@ -106,7 +120,8 @@ static void differences_are_found(void **state)
 int main(void)
 {
     test_seed(&rng);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_case), cmocka_unit_test(hard_cases), cmocka_unit_test(any_number_of_threads),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_case), cmocka_unit_test(hard_cases),
+                                       cmocka_unit_test(any_number_of_threads),
                                        cmocka_unit_test(differences_are_found)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

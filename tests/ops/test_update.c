@@ -332,8 +332,7 @@ static void thresholds_and_clamps(void **state)
     }
     w[5] = NAN;
     assert_int_equal(tern_ref_requantize_exponent(TERN_DTYPE_F32, w, 128, 0.25f), 125);
-    for (int i = 0; i < 128; i++)
-        assert_true(w[i] == (i == 5 ? 0 : fmaxf(-0.25f, fminf(0.25f, (float)(i - 64) / 64))));
+    for (int i = 0; i < 128; i++) assert_true(w[i] == (i == 5 ? 0 : fmaxf(-0.25f, fminf(0.25f, (float)(i - 64) / 64))));
 }
 
 /* The step of a stored tensor is the optimiser's on floats, with the moments and the weight rounded as is said. */
@@ -348,8 +347,14 @@ static void stored_tensors(void **state)
     static float m_scales[3];
     const tern_adamw options = {.lr = 3e-3, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-6, .decay = 0.1};
     tern_adamw_factors f = tern_ref_adamw_factors(&options, 3);
-    const tern_train_params p = {.clip = 0.5f, .keep = f.keep, .blend1 = f.blend1, .beta2 = f.beta2,
-                                 .blend2 = f.blend2, .root = f.root, .eps = f.eps, .pace = f.pace};
+    const tern_train_params p = {.clip = 0.5f,
+                                 .keep = f.keep,
+                                 .blend1 = f.blend1,
+                                 .beta2 = f.beta2,
+                                 .blend2 = f.blend2,
+                                 .root = f.root,
+                                 .eps = f.eps,
+                                 .pace = f.pace};
     for (int i = 0; i < LENGTH; i++) {
         w[i] = tern_bf16_to_f32(w16[i] = tern_f32_to_bf16(uniform(1)));
         v[i] = tern_bf16_to_f32(v16[i] = tern_f32_to_bf16(fabsf(uniform(0.1f))));
@@ -358,10 +363,19 @@ static void stored_tensors(void **state)
     }
     tern_ref_state_pack(m, LENGTH, m8, m_scales);
     tern_ref_state_unpack(m8, m_scales, LENGTH, m);
-    const tern_update_args args = {.params = &p, .optimizer = TERN_OPTIMIZER_ADAMW, .seed = TENSOR_SEED,
-                                   .first = FIRST, .n = LENGTH, .w_dtype = TERN_DTYPE_BF16,
-                                   .m_dtype = TERN_DTYPE_M8, .v_dtype = TERN_DTYPE_BF16,
-                                   .w = w16, .m = m8, .v = v16, .g = g, .m_scales = m_scales};
+    const tern_update_args args = {.params = &p,
+                                   .optimizer = TERN_OPTIMIZER_ADAMW,
+                                   .seed = TENSOR_SEED,
+                                   .first = FIRST,
+                                   .n = LENGTH,
+                                   .w_dtype = TERN_DTYPE_BF16,
+                                   .m_dtype = TERN_DTYPE_M8,
+                                   .v_dtype = TERN_DTYPE_BF16,
+                                   .w = w16,
+                                   .m = m8,
+                                   .v = v16,
+                                   .g = g,
+                                   .m_scales = m_scales};
     static float halved[LENGTH];
     for (int i = 0; i < LENGTH; i++) halved[i] = g[i] * 0.5f;
     tern_ref_update(&args);

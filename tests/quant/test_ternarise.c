@@ -1,4 +1,5 @@
-/* Ternarisation: the rounding rule by hand, and the fixtures that hold one model as bf16 masters and as packed codes. */
+/* Ternarisation: the rounding rule by hand, and the fixtures that hold one model as bf16 masters and as packed codes.
+ */
 #include "support/kernels.h"
 #include "support/test.h"
 
@@ -174,8 +175,9 @@ static void compare_tensor(const tern_file_map *masters, const tern_file_map *pa
 static void fixtures_agree(void **state)
 {
     (void)state;
-    static const char *const projections[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
-                                              "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj"};
+    static const char *const projections[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                              "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",
+                                              "mlp.down_proj"};
     tern_error err = {0};
     tern_file_map masters, packed;
     assert_ok(tern_file_map_open(&masters, test_fixture("bitnet/model.safetensors"), &err), err);
@@ -193,12 +195,9 @@ static void fixtures_agree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounding_and_scale),
-        cmocka_unit_test(small_weights_have_the_least_scale),
-        cmocka_unit_test(scale_is_the_mean),
-        cmocka_unit_test(quotients_round_to_even),
-        cmocka_unit_test(odd_weights),
-        cmocka_unit_test(fixtures_agree),
+        cmocka_unit_test(rounding_and_scale), cmocka_unit_test(small_weights_have_the_least_scale),
+        cmocka_unit_test(scale_is_the_mean),  cmocka_unit_test(quotients_round_to_even),
+        cmocka_unit_test(odd_weights),        cmocka_unit_test(fixtures_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

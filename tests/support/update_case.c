@@ -1,8 +1,8 @@
 /* Steps of the optimiser by the definitions, and what they start from. */
 #include "support/update_case.h"
 
-#include "support/update_parts.h"
 #include "support/test.h"
+#include "support/update_parts.h"
 
 uint64_t update_elements(const update_case *c)
 {
@@ -66,10 +66,19 @@ tern_train_params update_params(const update_case *c, uint32_t step)
 {
     const tern_adamw options = {.lr = 3e-3, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .decay = 0.1};
     const tern_adamw_factors f = tern_ref_adamw_factors(&options, step + 1);
-    return (tern_train_params){.blend = c->blend, .seed = (uint32_t)c->seed + step * 77, .clip = c->clip,
-                               .keep = f.keep, .blend1 = f.blend1, .beta2 = f.beta2, .blend2 = f.blend2,
-                               .root = f.root, .eps = f.eps, .pace = f.pace,
-                               .lr = 0.05f, .momentum = 0.9f, .decay = 0.01f};
+    return (tern_train_params){.blend = c->blend,
+                               .seed = (uint32_t)c->seed + step * 77,
+                               .clip = c->clip,
+                               .keep = f.keep,
+                               .blend1 = f.blend1,
+                               .beta2 = f.beta2,
+                               .blend2 = f.blend2,
+                               .root = f.root,
+                               .eps = f.eps,
+                               .pace = f.pace,
+                               .lr = 0.05f,
+                               .momentum = 0.9f,
+                               .decay = 0.01f};
 }
 
 static void fill(uint8_t *out, uint8_t with, size_t n)
@@ -103,11 +112,9 @@ static void expect_codes(const update_case *c, update_results *r)
     const uint64_t n = update_elements(c);
     const float most = c->clamp > 0 && r->scales ? tern_held(c->clamp * r->scales[0]) : 0;
     const uint32_t exponent = tern_ref_requantize_exponent(c->w, r->w, n, most);
-    const float scale =
-        tern_absmean_scale(tern_ref_requantize_units(c->w, r->w, n, exponent), (uint32_t)n, exponent);
+    const float scale = tern_absmean_scale(tern_ref_requantize_units(c->w, r->w, n, exponent), (uint32_t)n, exponent);
     const tern_ternary_rule rule = tern_ref_ternary_rule(scale, c->threshold);
-    if (c->kind == UPDATE_BLENDED)
-        tern_ref_requantize_blend(c->w, r->w, n, rule, c->blend, (float *)(void *)r->out);
+    if (c->kind == UPDATE_BLENDED) tern_ref_requantize_blend(c->w, r->w, n, rule, c->blend, (float *)(void *)r->out);
     for (uint32_t i = 0; i < c->rows && c->kind == UPDATE_TERNARY; i++) {
         const size_t element = c->w == TERN_DTYPE_F32 ? 4 : 2;
         r->scales[i] = scale;
@@ -122,9 +129,18 @@ void update_case_expect(const update_case *c, update_results *r)
     open_results(c, r);
     for (uint32_t step = 0; step < c->n_steps; step++) {
         const tern_train_params p = update_params(c, step);
-        tern_update_args a = {.params = &p, .optimizer = c->optimizer, .decays = c->decays, .seed = p.seed,
-                              .n = (uint32_t)n, .w_dtype = c->w, .m_dtype = c->m, .v_dtype = c->v,
-                              .w = r->w, .m = r->m, .v = r->v, .g = (float *)(void *)r->g};
+        tern_update_args a = {.params = &p,
+                              .optimizer = c->optimizer,
+                              .decays = c->decays,
+                              .seed = p.seed,
+                              .n = (uint32_t)n,
+                              .w_dtype = c->w,
+                              .m_dtype = c->m,
+                              .v_dtype = c->v,
+                              .w = r->w,
+                              .m = r->m,
+                              .v = r->v,
+                              .g = (float *)(void *)r->g};
         if (r->m) a.m_scales = scales_of(c->m, r->m, n);
         if (r->v) a.v_scales = scales_of(c->v, r->v, n);
         update_gradient(c, step, a.g);
@@ -222,13 +238,19 @@ update_case update_case_hard(int i, float numbers[2][UPDATE_HARD_ELEMENTS])
 {
     static const float ties[] = {0.5f, -0.5f, 1.5f, -1.5f};
     for (uint32_t k = 0; k < UPDATE_HARD_ELEMENTS; k++) {
-        numbers[0][k] = i == 0   ? ties[k % 4]                   /* the scale is 1: codes on the bound */
-                        : i == 1 ? (k ? 0x1.8p-32f : 1)          /* each is less than a unit, all together are not */
+        numbers[0][k] = i == 0   ? ties[k % 4]                     /* the scale is 1: codes on the bound */
+                        : i == 1 ? (k ? 0x1.8p-32f : 1)            /* each is less than a unit, all together are not */
                                  : (k % 2 ? -0x1p-20f : 0x1p-20f); /* below the least scale */
-        numbers[1][k] = i == 3 ? 0x1.2p-63f : 0; /* squares between 2^-126 and 2^-125 */
+        numbers[1][k] = i == 3 ? 0x1.2p-63f : 0;                   /* squares between 2^-126 and 2^-125 */
     }
-    return (update_case){.kind = UPDATE_TERNARY, .rows = 16, .cols = 512, .n_steps = 1, .optimizer = TERN_OPTIMIZER_SGD,
-                         .clip = 1, .masters = numbers[0], .every_gradient = numbers[1]};
+    return (update_case){.kind = UPDATE_TERNARY,
+                         .rows = 16,
+                         .cols = 512,
+                         .n_steps = 1,
+                         .optimizer = TERN_OPTIMIZER_SGD,
+                         .clip = 1,
+                         .masters = numbers[0],
+                         .every_gradient = numbers[1]};
 }
 
 void update_case_print(const update_case *c)
@@ -238,7 +260,6 @@ void update_case_print(const update_case *c)
                   "weights %s, gradients %s, seed %llu\n",
                   kinds[c->kind], c->rows, c->cols, c->n_steps, (int)c->w, (int)c->m, (int)c->v,
                   c->optimizer == TERN_OPTIMIZER_ADAMW ? "adamw" : "sgd", c->momentum ? " momentum" : "",
-                  c->decays ? " decays" : "", (double)c->threshold, (double)c->clamp, (double)c->blend,
-                  (double)c->clip, test_fill_names[c->weights], test_fill_names[c->gradients],
-                  (unsigned long long)c->seed);
+                  c->decays ? " decays" : "", (double)c->threshold, (double)c->clamp, (double)c->blend, (double)c->clip,
+                  test_fill_names[c->weights], test_fill_names[c->gradients], (unsigned long long)c->seed);
 }

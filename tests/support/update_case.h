@@ -21,7 +21,7 @@ typedef struct update_case {
     bool momentum, decays;
     float threshold, clamp, blend, clip;
     test_fill weights, gradients;
-    uint64_t seed; /* of everything */
+    uint64_t seed;                         /* of everything */
     const float *masters, *every_gradient; /* [rows * cols] in their place; NULL: random */
 } update_case;
 

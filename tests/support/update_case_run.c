@@ -40,7 +40,11 @@ static void make_weight(run_state *r)
     const update_case *c = r->c;
     tern_weight *w = &r->weight;
     *w = (tern_weight){.encoding = tern_encoding_by_name(encoding(c)),
-                       .rows = c->rows, .cols = c->cols, .scale = 1, .trained = true, .name = "w"};
+                       .rows = c->rows,
+                       .cols = c->cols,
+                       .scale = 1,
+                       .trained = true,
+                       .name = "w"};
     check(r, tern_encoding_bytes(w->encoding, w->rows, w->cols, &w->bytes, &r->err));
     w->data = c->kind == UPDATE_DENSE ? update_initial_master(c) : calloc(w->bytes, 1);
     if (c->kind == UPDATE_TERNARY) {
@@ -126,8 +130,7 @@ static void read_codes(run_state *r, uint32_t slice_rows, uint64_t slice_bytes, 
         const uint32_t n = r->c->rows - first < slice_rows ? r->c->rows - first : slice_rows;
         const uint64_t at = first / slice_rows * slice_bytes;
         check(r, r->b->buffer_read(r->b, r->made, at, out->out + first * row, n * row, &r->err));
-        if (strcmp(r->b->name, "cpu") == 0)
-            memcpy(out->scales + first, r->row_scales + first, n * sizeof(float));
+        if (strcmp(r->b->name, "cpu") == 0) memcpy(out->scales + first, r->row_scales + first, n * sizeof(float));
         else
             check(r, r->b->buffer_read(r->b, r->made, at + slice_rows * row, out->scales + first, n * sizeof(float),
                                        &r->err));
@@ -168,9 +171,15 @@ void update_case_run(const update_case *c, tern_backend *backend, uint32_t slice
     make_weight(&r);
     make_states(&r);
     r.norms = create(&r, 256);
-    r.update = (tern_graph_update){.weight = &r.weight, .master = c->w, .optimizer = c->optimizer,
-                                   .momentum = c->momentum, .m = c->m, .v = c->v, .decays = c->decays,
-                                   .threshold = c->threshold, .clamp = c->clamp,
+    r.update = (tern_graph_update){.weight = &r.weight,
+                                   .master = c->w,
+                                   .optimizer = c->optimizer,
+                                   .momentum = c->momentum,
+                                   .m = c->m,
+                                   .v = c->v,
+                                   .decays = c->decays,
+                                   .threshold = c->threshold,
+                                   .clamp = c->clamp,
                                    .has_master = c->kind != UPDATE_DENSE};
     prepare(&r, 0, TERN_GRAPH_NORMS);
     prepare(&r, 1, TERN_GRAPH_UPDATE);

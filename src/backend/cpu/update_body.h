@@ -1,59 +1,8 @@
-/* UPDATE, SUM_SQUARES and REQUANTIZE (ops/ref/update.h) at one level: plain loops over blocks that stay in the first
- * cache, which compilers turn into vectors; the file that includes this is compiled for the level. LEVEL is its
- * name. */
+/* UPDATE and SUM_SQUARES (ops/ref/update.h) at one level. */
 #ifndef TERN_BACKEND_CPU_UPDATE_BODY_H
 #define TERN_BACKEND_CPU_UPDATE_BODY_H
 
-#include <math.h>
-#include <string.h>
-
-#include "backend/cpu/kernels.h"
-#include "base/held.h"
-#include "quant/absmean.h"
-
-#define INLINE             static inline __attribute__((always_inline))
-#define JOIN_(slot, level) tern_cpu__##slot##_##level
-#define JOIN(slot, level)  JOIN_(slot, level)
-#define KERNEL_NAME(slot)  JOIN(slot, LEVEL)
-
-enum { BLOCK = TERN_STATE_BLOCK, GROUP = 128, QUARTER = 32 };
-
-/* All bits, or none. In masks, as compilers would make branches of a choice. */
-INLINE uint32_t mask(bool yes)
-{
-    return 0u - (uint32_t)yes;
-}
-
-/* tern_held of what is no NaN: the result of an operation on held numbers. */
-INLINE float settled(float x)
-{
-    const uint32_t bits = tern_f32_bits(x), size = bits & 0x7fffffffu;
-    const uint32_t held = size > 0x7f7fffffu ? 0x7f7fffffu : size;
-    return tern_f32_from_bits((held | (bits & 0x80000000u)) & mask(size > 0x00ffffffu));
-}
-
-/* The same of what is not negative. */
-INLINE float settled_size(float x)
-{
-    const uint32_t bits = tern_f32_bits(x), held = bits > 0x7f7fffffu ? 0x7f7fffffu : bits;
-    return tern_f32_from_bits(held & mask(bits > 0x00ffffffu));
-}
-
-INLINE void load_floats(const float *from, size_t n, float *restrict x)
-{
-    for (size_t i = 0; i < n; i++) x[i] = tern_held(from[i]);
-}
-
-INLINE void load_bf16(const uint16_t *from, size_t n, float *restrict x)
-{
-    for (size_t i = 0; i < n; i++) x[i] = tern_held(tern_bf16_to_f32(from[i]));
-}
-
-INLINE void load(tern_dtype dtype, const void *from, size_t at, size_t n, float *restrict x)
-{
-    if (dtype == TERN_DTYPE_BF16) load_bf16((const uint16_t *)from + at, n, x);
-    else load_floats((const float *)from + at, n, x);
-}
+#include "backend/cpu/update_blocks.h"
 
 INLINE void load_m8(const int8_t *q, float scale, size_t n, float *restrict x)
 {
@@ -105,24 +54,6 @@ INLINE void store_bf16(const float *restrict x, const uint32_t *restrict random,
         const uint32_t bits = tern_f32_bits(x[i]), up = bits + (random[i] & 0xffffu);
         to[i] = (uint16_t)(((up & 0x7f800000u) == 0x7f800000u ? (bits & 0x80000000u) | 0x7f7f0000u : up) >> 16);
     }
-}
-
-INLINE void store_nearest(const float *restrict x, size_t n, uint16_t *to)
-{
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t bits = tern_f32_bits(x[i]);
-        to[i] = (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-    }
-}
-
-INLINE float largest(const float *restrict x, size_t n)
-{
-    uint32_t most = 0;
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t size = tern_f32_bits(x[i]) & 0x7fffffffu;
-        most = size > most ? size : most;
-    }
-    return tern_f32_from_bits(most);
 }
 
 INLINE void store_m8(const float *restrict x, size_t n, int8_t *q, float *scale)
@@ -253,102 +184,6 @@ float KERNEL_NAME(sum_run)(const float *x, size_t n, bool squares)
     for (size_t half = TERN_NORM_LANES / 2; half > 0; half /= 2)
         for (size_t l = 0; l < half; l++) lanes[l] += lanes[l + half];
     return lanes[0];
-}
-
-INLINE void cut(float *restrict x, size_t n, float most)
-{
-    for (size_t i = 0; i < n; i++) x[i] = x[i] > most ? most : x[i] < -most ? -most : x[i];
-}
-
-INLINE uint32_t exponent_of_block(tern_dtype dtype, void *w, size_t at, size_t n, float most)
-{
-    _Alignas(64) float x[BLOCK];
-    load(dtype, w, at, n, x);
-    if (most > 0) {
-        cut(x, n, most);
-        if (dtype == TERN_DTYPE_BF16) store_nearest(x, n, (uint16_t *)w + at);
-        else memcpy((float *)w + at, x, n * sizeof(float));
-        load(dtype, w, at, n, x);
-    }
-    return tern_f32_bits(largest(x, n)) >> 23;
-}
-
-uint32_t KERNEL_NAME(requantize_exponent)(tern_dtype dtype, void *w, size_t n, float most)
-{
-    uint32_t exponent = 0;
-    for (size_t at = 0; at < n; at += BLOCK) {
-        const uint32_t e = exponent_of_block(dtype, w, at, n - at < BLOCK ? n - at : BLOCK, most);
-        exponent = e > exponent ? e : exponent;
-    }
-    return exponent;
-}
-
-/* A shift by 31 and then by the rest may be by more than 31 in all. */
-INLINE uint64_t units_of_block(const float *restrict x, size_t n, uint32_t exponent)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t bits = tern_f32_bits(x[i]) & 0x7fffffffu, down = exponent - (bits >> 23);
-        const uint32_t digits = ((bits & 0x7fffffu) | 0x800000u) << 8, near = (down > 31 ? 31 : down);
-        const uint32_t half = digits >> ((down - 1) & 31u) & 1u, whole = down > 31 ? 0 : digits >> near;
-        const uint32_t rounded = whole + (down == 0 ? 0 : half);
-        sum += bits == 0 || down > 32 ? 0 : rounded;
-    }
-    return sum;
-}
-
-uint64_t KERNEL_NAME(requantize_units)(tern_dtype dtype, const void *w, size_t n, uint32_t exponent)
-{
-    _Alignas(64) float x[BLOCK];
-    uint64_t sum = 0;
-    for (size_t at = 0; at < n; at += BLOCK) {
-        const size_t length = n - at < BLOCK ? n - at : BLOCK;
-        load(dtype, w, at, length, x);
-        sum += units_of_block(x, length, exponent);
-    }
-    return sum;
-}
-
-INLINE void codes_of_group(const float *restrict x, tern_ternary_rule rule, uint8_t *restrict packed)
-{
-    uint8_t raw[GROUP];
-    for (int i = 0; i < GROUP; i++) {
-        const float v = x[i] * rule.factor;
-        raw[i] = (uint8_t)(1 + (v > rule.bound) - (v < -rule.bound));
-    }
-    for (int b = 0; b < QUARTER; b++)
-        packed[b] = (uint8_t)(raw[b] << 6 | raw[b + QUARTER] << 4 | raw[b + 2 * QUARTER] << 2 | raw[b + 3 * QUARTER]);
-}
-
-void KERNEL_NAME(requantize_codes)(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule, uint8_t *packed)
-{
-    _Alignas(64) float x[GROUP];
-    size_t at = 0;
-    for (; at + GROUP <= n; at += GROUP) {
-        load(dtype, w, at, GROUP, x);
-        codes_of_group(x, rule, packed + at / 4);
-    }
-    if (at == n) return;
-    memset(x, 0, sizeof x);
-    load(dtype, w, at, n - at, x);
-    codes_of_group(x, rule, packed + at / 4);
-}
-
-void KERNEL_NAME(requantize_blend)(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule, float blend,
-                                   float *out)
-{
-    _Alignas(64) float x[BLOCK];
-    blend = tern_held(blend);
-    for (size_t at = 0; at < n; at += BLOCK) {
-        const size_t length = n - at < BLOCK ? n - at : BLOCK;
-        load(dtype, w, at, length, x);
-        for (size_t i = 0; i < length; i++) {
-            const float v = x[i] * rule.factor;
-            const float ternary = (float)((v > rule.bound) - (v < -rule.bound)) * rule.scale;
-            const float moved = settled(x[i] + settled(blend * settled(ternary - x[i])));
-            out[at + i] = blend >= 1 ? ternary : moved;
-        }
-    }
 }
 
 #endif

@@ -114,11 +114,11 @@ void tern_ref_square_unpack(const uint8_t *q, const float *scales, size_t n, flo
 typedef struct tern_update_args {
     const tern_train_params *params;
     tern_optimizer optimizer;
-    bool decays;                 /* else keep counts as 1, decay as 0 */
-    uint32_t seed;               /* params->seed + stream * 0x9e3779b9 */
-    uint32_t first, n;           /* elements; first is a multiple of TERN_STATE_BLOCK */
+    bool decays;       /* else keep counts as 1, decay as 0 */
+    uint32_t seed;     /* params->seed + stream * 0x9e3779b9 */
+    uint32_t first, n; /* elements; first is a multiple of TERN_STATE_BLOCK */
     tern_dtype w_dtype, m_dtype, v_dtype;
-    void *w, *m, *v;             /* of element `first`; m NULL: SGD without momentum; v NULL: SGD */
+    void *w, *m, *v;                /* of element `first`; m NULL: SGD without momentum; v NULL: SGD */
     float *g, *m_scales, *v_scales; /* [n]; of the block of element `first` */
 } tern_update_args;
 
@@ -156,8 +156,8 @@ tern_ternary_rule tern_ref_ternary_rule(float scale, float threshold);
 typedef void (*tern_requantize_codes_fn)(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule,
                                          uint8_t *packed);
 /* out = w + blend * (scale * code - w), held; with blend 1, scale * code. */
-typedef void (*tern_requantize_blend_fn)(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule,
-                                         float blend, float *out);
+typedef void (*tern_requantize_blend_fn)(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule, float blend,
+                                         float *out);
 
 void tern_ref_requantize_codes(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule, uint8_t *packed);
 void tern_ref_requantize_blend(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule, float blend,

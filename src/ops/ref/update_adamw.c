@@ -73,11 +73,14 @@ static void store(tern_dtype dtype, const float *x, size_t n, const uint32_t *ra
 static void step(const tern_update_args *a, block *b, size_t n)
 {
     const tern_train_params *p = a->params;
-    const tern_sgd sgd = {.lr = tern_held(p->lr), .momentum = tern_held(p->momentum),
-                          .decay = a->decays ? tern_held(p->decay) : 0};
-    const tern_adamw_factors adamw = {.keep = a->decays ? tern_held(p->keep) : 1, .blend1 = tern_held(p->blend1),
-                                      .beta2 = tern_held(p->beta2), .blend2 = tern_held(p->blend2),
-                                      .root = tern_held(p->root), .eps = tern_held(p->eps),
+    const tern_sgd sgd = {
+        .lr = tern_held(p->lr), .momentum = tern_held(p->momentum), .decay = a->decays ? tern_held(p->decay) : 0};
+    const tern_adamw_factors adamw = {.keep = a->decays ? tern_held(p->keep) : 1,
+                                      .blend1 = tern_held(p->blend1),
+                                      .beta2 = tern_held(p->beta2),
+                                      .blend2 = tern_held(p->blend2),
+                                      .root = tern_held(p->root),
+                                      .eps = tern_held(p->eps),
                                       .pace = tern_held(p->pace)};
     for (size_t i = 0; i < n; i++) b->g[i] = tern_held_mul(tern_held(b->g[i]), tern_held(p->clip));
     if (a->optimizer == TERN_OPTIMIZER_ADAMW) tern_ref_adamw(&adamw, b->g, n, b->w, b->m, b->v);

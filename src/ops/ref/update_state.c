@@ -91,6 +91,5 @@ void tern_ref_square_pack(const float *x, size_t n, const uint32_t *random, uint
 
 void tern_ref_square_unpack(const uint8_t *q, const float *scales, size_t n, float *x)
 {
-    for (size_t i = 0; i < n; i++)
-        x[i] = tern_held_mul(square_of(q[i]), tern_held(scales[i / TERN_STATE_BLOCK]));
+    for (size_t i = 0; i < n; i++) x[i] = tern_held_mul(square_of(q[i]), tern_held(scales[i / TERN_STATE_BLOCK]));
 }

@@ -12,8 +12,8 @@
 //   v4, v1     the second moment, in the same way
 //
 // Types are 0 (there is none), 1 (f32), 2 (bf16), 3 (8 bits). Everything may be read and written to the next multiple
-// of four elements; what lies beyond n becomes 0. An invocation has four elements, WORKGROUP / 64 blocks of 256 are in a
-// workgroup.
+// of four elements; what lies beyond n becomes 0. An invocation has four elements, a workgroup WORKGROUP / 64 blocks
+// of 256.
 //
 // no contraction
 override WORKGROUP: u32 = 128;

@@ -2,6 +2,7 @@
  *
  *     tern_engine   one opened model on one backend; immutable, shared by threads
  *     tern_session  one sequence on an engine; one thread at a time
+ *     tern_lora     an adapter on an engine, which its sessions may use
  *
  * Every function that can fail returns a tern_status and takes, last, a tern_error (or NULL) for the message, which
  * names the thing, the value found and the value expected. A pointer that must not be NULL and is NULL gives

@@ -89,6 +89,28 @@ static void sessions(void **state)
     tern_session_close(s);
 }
 
+static void adapters(void **state)
+{
+    tern_lora *lora = (tern_lora *)&err;
+    tern_lora_info info;
+    const tern_lora_use none = {NULL, 1};
+    assert_fails(TERN_INVALID_ARGUMENT, "lora is NULL", tern_lora_load(NULL, *state, "x", &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "engine is NULL", tern_lora_load(&lora, NULL, "x", &err));
+    assert_null(lora);
+    assert_fails(TERN_INVALID_ARGUMENT, "path is NULL", tern_lora_load(&lora, *state, NULL, &err));
+    assert_fails(TERN_NOT_FOUND, "no-such-adapter", tern_lora_load(&lora, *state, "no-such-adapter", &err));
+    assert_fails(TERN_MALFORMED, "test_api_misuse.c", tern_lora_load(&lora, *state, __FILE__, &err));
+    assert_int_equal(tern_lora_load(&lora, *state, __FILE__, NULL), TERN_MALFORMED);
+    assert_fails(TERN_INVALID_ARGUMENT, "lora is NULL", tern_lora_describe(NULL, &info, &err));
+    tern_lora_close(NULL);
+    tern_session *s = open_session(*state, (tern_session_params){.n_ctx = 8});
+    assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_set_loras(NULL, NULL, 0, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "is NULL", tern_session_set_loras(s, NULL, 1, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "adapter 0: none found", tern_session_set_loras(s, &none, 1, &err));
+    assert_ok(tern_session_set_loras(s, NULL, 0, &err), err);
+    tern_session_close(s);
+}
+
 static void text(void **state)
 {
     tern_tokens tokens = {0};
@@ -222,7 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loading),    cmocka_unit_test(nothing),
-        cmocka_unit_test(sessions),   cmocka_unit_test(text),
+        cmocka_unit_test(sessions), cmocka_unit_test(adapters),   cmocka_unit_test(text),
         cmocka_unit_test(generating), cmocka_unit_test(loading_without_memory),
         cmocka_unit_test(generating_without_memory),
     };

@@ -1,6 +1,9 @@
 /* Trainers in tests. */
 #include "support/trainer_case.h"
 
+#include <dirent.h>
+#include <unistd.h>
+
 #include "base/half.h"
 #include "base/rng.h"
 #include "ops/ref/backward.h"
@@ -100,6 +103,19 @@ bool test_trainer_same(tern_trainer *a, tern_trainer *b, char *what)
             return false;
         }
     return true;
+}
+
+void test_remove_folder(const char *path)
+{
+    char file[1200];
+    DIR *dir = opendir(path);
+    for (const struct dirent *e; dir && (e = readdir(dir));) {
+        if (e->d_name[0] == '.') continue;
+        snprintf(file, sizeof file, "%s/%s", path, e->d_name);
+        unlink(file);
+    }
+    if (dir) closedir(dir);
+    rmdir(path);
 }
 
 static test_counting *of(tern_backend *b)

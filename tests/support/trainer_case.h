@@ -29,6 +29,9 @@ uint8_t *test_trainer_bytes(tern_trainer *trainer, size_t i, tern_state state, s
 /* Whether masters, moments and gradients of two trainers are the same bits; the first that differs in `what` [128]. */
 bool test_trainer_same(tern_trainer *a, tern_trainer *b, char *what);
 
+/* Removes a folder and the files in it, which may still be mapped. */
+void test_remove_folder(const char *path);
+
 /* A backend that passes everything on to another and counts bytes of buffers and weights. */
 typedef struct test_counting {
     tern_backend base; /* give this one away; close the other one yourself */

@@ -198,6 +198,7 @@ int main(void)
         cmocka_unit_test(evaluation),
         cmocka_unit_test(adapters),
         cmocka_unit_test(odd_rank),
+        cmocka_unit_test(padded_chunks),
         cmocka_unit_test(from_dense_to_ternary),
         cmocka_unit_test(out_of_memory),
     };

@@ -15,7 +15,8 @@ int main(void)
         cmocka_unit_test(checkpointing),   cmocka_unit_test(not_finite),
         cmocka_unit_test(plans),           cmocka_unit_test(wrong_rows),
         cmocka_unit_test(evaluation),      cmocka_unit_test(adapters),
-        cmocka_unit_test(odd_rank),        cmocka_unit_test(from_dense_to_ternary),
+        cmocka_unit_test(odd_rank),        cmocka_unit_test(padded_chunks),
+        cmocka_unit_test(from_dense_to_ternary),
     };
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

@@ -4,7 +4,10 @@
 #define TERN_TESTS_TRAIN_TRAINER_CASES_H
 
 #include <math.h>
+#include <unistd.h>
 
+#include "base/file.h"
+#include "model/init.h"
 #include "support/micro_model.h"
 #include "support/op_case.h"
 #include "support/trainer_case.h"
@@ -103,6 +106,23 @@ static void starts_from_codes(void **state)
     close_micro(&m);
 }
 
+/* Within rounding. */
+static void assert_same_gradients(tern_trainer *a, tern_trainer *b)
+{
+    for (size_t i = 0; i < tern_trainer_n_tensors(a); i++) {
+        const tern_trainer_tensor *t = tern_trainer_tensor_at(a, i);
+        float *x = test_trainer_floats(a, i, TERN_STATE_GRADIENT), *y = test_trainer_floats(b, i, TERN_STATE_GRADIENT);
+        double error = 0, size = 0;
+        for (size_t k = 0; k < (size_t)t->rows * t->cols; k++) {
+            error += ((double)x[k] - (double)y[k]) * ((double)x[k] - (double)y[k]);
+            size += (double)x[k] * (double)x[k];
+        }
+        if (!(size > 0 && error <= 1e-10 * size)) fail_msg("%s: %g of %g", t->name, sqrt(error), sqrt(size));
+        free(x);
+        free(y);
+    }
+}
+
 /* Two rows in one run, or in two. */
 static void accumulation(void **state)
 {
@@ -119,18 +139,7 @@ static void accumulation(void **state)
     assert_ok(tern_trainer_backward(a, batch.rows, 2, &at_once, &err), err);
     assert_ok(tern_trainer_backward(b, batch.rows, 2, &in_turn, &err), err);
     assert_true(fabs(at_once - in_turn) <= 1e-6 * at_once);
-    for (size_t i = 0; i < tern_trainer_n_tensors(a); i++) {
-        const tern_trainer_tensor *t = tern_trainer_tensor_at(a, i);
-        float *x = test_trainer_floats(a, i, TERN_STATE_GRADIENT), *y = test_trainer_floats(b, i, TERN_STATE_GRADIENT);
-        double error = 0, size = 0;
-        for (size_t k = 0; k < (size_t)t->rows * t->cols; k++) {
-            error += ((double)x[k] - (double)y[k]) * ((double)x[k] - (double)y[k]);
-            size += (double)x[k] * (double)x[k];
-        }
-        if (!(size > 0 && error <= 1e-10 * size)) fail_msg("%s: %g of %g", t->name, sqrt(error), sqrt(size));
-        free(x);
-        free(y);
-    }
+    assert_same_gradients(a, b);
     tern_trainer_close(a);
     tern_trainer_close(b);
     close_micro(&m);
@@ -478,6 +487,61 @@ static void odd_rank(void **state)
     tern_adapter_close(adapter);
     tern_trainer_close(trainer);
     close_micro(&m);
+}
+
+/* A model with a large vocabulary: the logits of 520 rows take two chunks, and 120 rows to spare. */
+static tern_model *open_wide(void)
+{
+    static const char config[] = "{\"architectures\": [\"BitNetForCausalLM\"], \"hidden_size\": 32, "
+                                 "\"intermediate_size\": 32, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+                                 "\"vocab_size\": 32768}";
+    tern_init init = {0};
+    tern_file_writer w;
+    tern_model *model = NULL;
+    char file[48], folder[48]; /* other programs run at the same time */
+    snprintf(file, sizeof file, "wide-%d.json", (int)getpid());
+    snprintf(folder, sizeof folder, "wide-%d", (int)getpid());
+    assert_ok(tern_file_writer_open(&w, test_scratch(file), &err), err);
+    tern_file_writer_add(&w, config, strlen(config));
+    assert_ok(tern_file_writer_commit(&w, &err), err);
+    assert_ok(tern_init_read(&init, test_scratch(file), &err), err);
+    tern_master_source source = tern_init_source(&init);
+    assert_ok(tern_hf_write(test_scratch(folder), &init.config, NULL, &source, NULL, &err), err);
+    assert_ok(tern_model_open(&model, test_scratch(folder), NULL, &err), err);
+    test_remove_folder(test_scratch(folder));
+    unlink(test_scratch(file));
+    return model;
+}
+
+/* Two documents in one row of two chunks, or in two rows of one chunk. */
+static void padded_chunks(void **state)
+{
+    (void)state;
+    enum { LONG = 520, SHORT = LONG / 2 };
+    tern_model *model = open_wide();
+    static test_batch row, halves;
+    double one, two;
+    tern_trainer_params p = small_params();
+    test_batch_random(&halves, 1, 2, SHORT, 32768);
+    test_batch_fill(&row, halves.ids, halves.labels, 1, LONG);
+    for (uint32_t i = 0; i < LONG; i++) row.starts[i] = i < SHORT ? 0 : SHORT;
+    memset(halves.starts, 0, sizeof halves.starts);
+    p.batch = 1;
+    p.seq = LONG;
+    tern_trainer *a = test_trainer(backend(), model, &p);
+    const tern_trainer_plan *plan = tern_trainer_plan_of(a);
+    assert_true(plan->n_tokens == 640 && plan->chunk == 320);
+    p.seq = SHORT;
+    p.accumulate = 2;
+    tern_trainer *b = test_trainer(backend(), model, &p);
+    assert_true(tern_trainer_plan_of(b)->n_tokens == SHORT);
+    assert_ok(tern_trainer_backward(a, row.rows, 1, &one, &err), err);
+    assert_ok(tern_trainer_backward(b, halves.rows, 2, &two, &err), err);
+    assert_true(fabs(one - two) <= 1e-6 * one && fabs(one - log(32768)) < 1);
+    assert_same_gradients(a, b);
+    tern_trainer_close(a);
+    tern_trainer_close(b);
+    tern_model_close(model);
 }
 
 /* A dense model (llama) becomes a ternary one. */

@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "format/safetensors.h"
@@ -345,11 +346,13 @@ static double logits_error(void *context)
     return distance(model.logits, aim->logits, n);
 }
 
-/* The folder of the model with the gains of the definitions, as f32. */
+/* The folder of the model with the gains of the definitions, as f32; to be removed. */
 static const char *write_folder(void)
 {
     static tern_st_tensor tensors[REF_PARAMS];
-    const char *folder = test_scratch("nudged-model"), *name = "bitnet-train/config.json";
+    char own[48]; /* other programs run at the same time */
+    snprintf(own, sizeof own, "nudged-model-%d", (int)getpid());
+    const char *folder = test_scratch(own), *name = "bitnet-train/config.json";
     tern_safetensors *st = open_file("bitnet-train/model.safetensors");
     char path[512];
     tern_buf config = {0};
@@ -424,7 +427,9 @@ typedef struct adapted {
 static adapted open_adapted(void)
 {
     adapted a = {0};
-    assert_ok(tern_model_open(&a.model, write_folder(), NULL, &err), err);
+    const char *folder = write_folder();
+    assert_ok(tern_model_open(&a.model, folder, NULL, &err), err);
+    test_remove_folder(folder);
     assert_ok(tern_adapter_open(&a.adapter, test_fixture("bitnet-train/lora"), a.model, &err), err);
     tern_trainer_params params = golden_params();
     params.lora.start = a.adapter;
@@ -485,7 +490,9 @@ static tern_engine *engine_of(const char *path);
 
 static void run_sessions(const int32_t *ids, float *logits)
 {
-    tern_engine *engine = engine_of(write_folder());
+    const char *folder = write_folder();
+    tern_engine *engine = engine_of(folder);
+    test_remove_folder(folder);
     tern_session *session = test_session(engine, false);
     tern_lora *lora = NULL;
     assert_ok(tern_lora_load(&lora, engine, test_fixture("bitnet-train/lora"), &err), err);

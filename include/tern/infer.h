@@ -119,9 +119,9 @@ TERN_API void tern_session_truncate(tern_session *session, uint32_t n);
 TERN_API tern_status tern_session_shift(tern_session *session, uint32_t n_keep, tern_error *err);
 
 /* Saves tokens, keys and values to a file, which appears whole or not at all, and restores them into a session of the
- * same model, the same type of cache and the same adapters. A restored session has the logits of its last token, which is evaluated again.
- * Errors: MALFORMED (what does not match), UNSUPPORTED (the file's version), NOT_FOUND, IO. On a failed restore the
- * session is empty. */
+ * same model, the same type of cache and the same adapters. A restored session has the logits of its last token, which
+ * is evaluated again. Errors: MALFORMED (what does not match), UNSUPPORTED (the file's version), NOT_FOUND, IO. On a
+ * failed restore the session is empty. */
 TERN_API tern_status tern_session_save(const tern_session *session, const char *path, tern_error *err);
 TERN_API tern_status tern_session_restore(tern_session *session, const char *path, tern_error *err);
 

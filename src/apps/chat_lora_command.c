@@ -29,8 +29,9 @@ static tern_status read_number(const tern_chat_talk *t, const char **text, uint3
         return TERN_OK;
     }
     if (t->loras.n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "there are no adapters");
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "\"%s\": the number of an adapter, 1 to %u, expected (/lora lists them)",
-                     tern_show_z(*text).text, t->loras.n);
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "\"%s\": the number of an adapter, 1 to %u, expected (/lora lists them)", tern_show_z(*text).text,
+                     t->loras.n);
 }
 
 static tern_status remove_one(tern_chat_talk *t, const char *text, tern_error *err)

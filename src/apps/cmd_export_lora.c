@@ -46,9 +46,9 @@ static tern_status open_all(job *j, tern_error *err)
     TERN_TRY(tern_app_encoding("type", j->o->type, &unused, err));
     TERN_TRY(tern_app_open_model(&j->base, j->o, true, err));
     TERN_TRY(tern_app_open_loras(&j->loras, j->o, j->base, err));
-    for (size_t i = 0; i < j->loras.n; i++) j->items[i] = (tern_merge_item){j->loras.adapters[i], j->loras.uses[i].scale};
-    j->merge = (tern_merge){
-        .base = j->base, .items = j->items, .n_items = j->loras.n, .bf16 = !is_gguf(j->o->output)};
+    for (size_t i = 0; i < j->loras.n; i++)
+        j->items[i] = (tern_merge_item){j->loras.adapters[i], j->loras.uses[i].scale};
+    j->merge = (tern_merge){.base = j->base, .items = j->items, .n_items = j->loras.n, .bf16 = !is_gguf(j->o->output)};
     return TERN_OK;
 }
 
@@ -134,7 +134,8 @@ static void warn(const tern_merge_change *total)
                 100 * total->kept);
 }
 
-/* Looks at every weight that the adapters have, with a progress bar; rows [n_layers][TERN_ROLE_COUNT], n 0 elsewhere. */
+/* Looks at every weight that the adapters have, with a progress bar; rows [n_layers][TERN_ROLE_COUNT], n 0 elsewhere.
+ */
 static tern_status look(job *j, tern_merge_change *rows, tern_error *err)
 {
     const uint32_t n_layers = tern_model_config(j->base)->n_layers;

@@ -10,8 +10,8 @@ enum { TERN_APP_MAX_LORAS = 16 };
 /* Adapters in the order in which they were named: on an engine, for sessions; or of a model alone, for merging. */
 typedef struct tern_app_loras {
     char *paths[TERN_APP_MAX_LORAS];
-    tern_lora_use uses[TERN_APP_MAX_LORAS];      /* what a session takes; of a model alone only the scales */
-    tern_lora *loras[TERN_APP_MAX_LORAS];        /* on an engine */
+    tern_lora_use uses[TERN_APP_MAX_LORAS];     /* what a session takes; of a model alone only the scales */
+    tern_lora *loras[TERN_APP_MAX_LORAS];       /* on an engine */
     tern_adapter *adapters[TERN_APP_MAX_LORAS]; /* of a model alone */
     uint32_t n;
 } tern_app_loras;

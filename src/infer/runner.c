@@ -88,8 +88,7 @@ static tern_status create_activations(const tern_runner *r, tern_runner_graphs *
 {
     tern_backend *b = backend_of(r);
     uint64_t bytes = larger(set->decode.graph.activation_bytes, set->steps.graph.activation_bytes);
-    return b->buffer_create(b, larger(larger(bytes, set->prefill.graph.activation_bytes), 256), &set->activations,
-                            err);
+    return b->buffer_create(b, larger(larger(bytes, set->prefill.graph.activation_bytes), 256), &set->activations, err);
 }
 
 static tern_buffer *weight_buffer(const tern_runner *r, const tern_runner_graphs *set, const tern_weight *weight)

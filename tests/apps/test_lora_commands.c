@@ -55,9 +55,12 @@ static double distance(const test_output *a, const test_output *b)
 static void scales_and_sums(void **state)
 {
     (void)state;
-    const char *model = test_fixture("llama"), *a = written(model, "cli-a.gguf", 3, 1), *b = written(model, "cli-b", 5, 2);
-    test_output base = LOGITS(model, "--kv", "f32"), off = LOGITS(model, "--lora", scaled(a, "0"), "--lora", scaled(b, "0"));
-    test_output one = LOGITS(model, "--lora", a), again = LOGITS(model, "--lora", scaled(a, "0.5"), "--lora", scaled(a, "5e-1"));
+    const char *model = test_fixture("llama"), *a = written(model, "cli-a.gguf", 3, 1),
+               *b = written(model, "cli-b", 5, 2);
+    test_output base = LOGITS(model, "--kv", "f32"),
+                off = LOGITS(model, "--lora", scaled(a, "0"), "--lora", scaled(b, "0"));
+    test_output one = LOGITS(model, "--lora", a),
+                again = LOGITS(model, "--lora", scaled(a, "0.5"), "--lora", scaled(a, "5e-1"));
     test_output both = LOGITS(model, "--lora", a, "--lora", b), turned = LOGITS(model, "--lora", b, "--lora", a);
     assert_true(distance(&off, &base) == 0);
     assert_true(distance(&one, &base) > 1e-2);
@@ -73,7 +76,8 @@ static void a_dense_merge_is_the_adapter(void **state)
 {
     (void)state;
     char merged[1024];
-    const char *model = test_converted(test_fixture("llama"), "f32", "f32"), *a = written(model, "cli-dense.gguf", 4, 3);
+    const char *model = test_converted(test_fixture("llama"), "f32", "f32"),
+               *a = written(model, "cli-dense.gguf", 4, 3);
     snprintf(merged, sizeof merged, "%s", test_scratch("cli-merged.gguf"));
     test_output report = TERN("export-lora", "-m", model, "--lora", scaled(a, "0.8"), "-o", merged);
     test_output base = LOGITS(model, "--kv", "f32"), beside = LOGITS(model, "--lora", scaled(a, "0.8"));
@@ -256,11 +260,11 @@ static void every_command_takes_adapters(void **state)
     assert_int_equal(on.code, 0);
     assert_string_equal(plain.out, off.out);
     assert_string_not_equal(plain.out, on.out);
-    json_t *ppl = test_tern_json(TERN_WORDS("perplexity", "-m", model, text, "--window", "64", "--ctx", "64", "--lora", a,
-                                            "--against", model, "--json"));
+    json_t *ppl = test_tern_json(TERN_WORDS("perplexity", "-m", model, text, "--window", "64", "--ctx", "64", "--lora",
+                                            a, "--against", model, "--json"));
     assert_true(number(ppl, "kl") > 1e-3); /* the adapter is beside one of the two alone */
-    json_t *bench = test_tern_json(TERN_WORDS("bench", "-m", model, "-p", "8", "-n", "8", "-r", "1", "-t", "1", "--lora",
-                                              a, "--lora", a, "--json"));
+    json_t *bench = test_tern_json(TERN_WORDS("bench", "-m", model, "-p", "8", "-n", "8", "-r", "1", "-t", "1",
+                                              "--lora", a, "--lora", a, "--json"));
     assert_int_equal(number(bench, "adapters"), 2);
     assert_true(number(bench, "adapter_bytes") > 0);
     json_t *plain_bench =
@@ -283,8 +287,8 @@ static void every_command_takes_adapters(void **state)
 
 static test_output chat(const char *input, const char *flag, const char *lora)
 {
-    return test_tern(input, TERN_WORDS("chat", "-m", test_bundled(), "--template", "chatml", "--greedy", "-n", "12", flag,
-                                       lora));
+    return test_tern(
+        input, TERN_WORDS("chat", "-m", test_bundled(), "--template", "chatml", "--greedy", "-n", "12", flag, lora));
 }
 
 /* Added, weighed and removed while talking: each answer is that of a chat that had it from the start. */
@@ -301,8 +305,7 @@ static void swapped_while_talking(void **state)
     test_output o = chat(input, NULL, NULL);
     if (o.code) fail_msg("%s", o.err);
     char list[2][1200];
-    for (int i = 0; i < 2; i++)
-        snprintf(list[i], sizeof list[i], "1  %s: scale %s, rank 4, ", a, i ? "1.5" : "4");
+    for (int i = 0; i < 2; i++) snprintf(list[i], sizeof list[i], "1  %s: scale %s, rank 4, ", a, i ? "1.5" : "4");
     const char *at = o.out;
     const char *const parts[] = {plain.out, list[0], strong.out, list[1], weak.out, "no adapters\n", plain.out};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "infer/compare.h"
+#include "support/adapters.h"
 
 enum { N_IDS = 9 };
 static const int32_t ids[N_IDS] = {1, 31, 608, 1185, 7, 2339, 2916, 3493, 70};
@@ -78,6 +79,31 @@ static void the_same_bits(void **state)
         for (size_t k = 0; k < result.n_ops; k++)
             assert_true(result.ops[k].ok && result.ops[k].error == 0 && result.ops[k].run_error <= 0);
     }
+}
+
+/* Beside the same adapters too; with other ones on either side the first op that they change is found. */
+static void with_adapters(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_lora *a = test_lora(reference, 4, 1, false), *b = test_lora(tested, 4, 1, false),
+              *other = test_lora(tested, 4, 2, false);
+    const tern_lora_use wanted[] = {{a, 1}, {a, 0.5f}}, same[] = {{b, 1}, {b, 0.5f}}, wrong[] = {{b, 1}, {other, 0.5f}};
+    for (int i = 0; i < 3; i++) {
+        const tern_compare_params params = {.ids = ids,
+                                            .n_ids = N_IDS,
+                                            .unfused = i == 1,
+                                            .reference_loras = wanted,
+                                            .tested_loras = i < 2 ? same : wrong,
+                                            .n_loras = 2};
+        tern_compare_result_deinit(&result);
+        assert_ok(tern_compare(reference, tested, &params, &result, &err), err);
+        if (i < 2) assert_true(result.ok && result.identical);
+        else assert_string_equal(first_bad()->name, "q_lora1_a-0");
+    }
+    tern_lora_close(a);
+    tern_lora_close(b);
+    tern_lora_close(other);
 }
 
 static uint32_t calls; /* of a broken kernel */
@@ -170,6 +196,7 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(with_adapters, forget_result),
         cmocka_unit_test_teardown(the_same_bits, forget_result), cmocka_unit_test_teardown(first_fault, forget_result),
         cmocka_unit_test_teardown(nan_fails, forget_result),     cmocka_unit_test_teardown(flips, forget_result),
         cmocka_unit_test_teardown(refusals, forget_result),

@@ -195,9 +195,9 @@ static void the_same_bits_on_every_path(void **state)
                                                .n_loras = 1};
             float *got = malloc(N_IDS * n_vocab * sizeof *got);
             assert_ok(tern_runner_open(&r, engine, &params, &err), err);
-            assert_ok(tern_runner_run(&r, &(tern_runner_step){.ids = ids, .n_tokens = N_IDS, .n_outputs = N_IDS}, got,
-                                      &err),
-                      err);
+            assert_ok(
+                tern_runner_run(&r, &(tern_runner_step){.ids = ids, .n_tokens = N_IDS, .n_outputs = N_IDS}, got, &err),
+                err);
             assert_memory_equal(got, want, N_IDS * n_vocab * sizeof *want);
             tern_runner_deinit(&r);
             free(got);
@@ -249,7 +249,8 @@ static void swapped_in_a_session(void **state)
     tern_session *s = test_session(engine, false), *fresh;
     tern_lora *a = test_lora(engine, 4, 1, false), *b = test_lora(engine, 8, 2, true);
     const tern_lora_use use_a = {a, 1}, use_b = {b, 0.5f};
-    const tern_session_params params = {.n_ctx = 128, .max_outputs = 128, .kv = TERN_KV_F32, .loras = &use_b, .n_loras = 1};
+    const tern_session_params params = {
+        .n_ctx = 128, .max_outputs = 128, .kv = TERN_KV_F32, .loras = &use_b, .n_loras = 1};
     assert_ok(tern_session_open(&fresh, engine, &params, &err), err);
     size_t row = vocabulary(s) * sizeof(float);
     float *of_b = logits_of(fresh), *before = malloc(row);
@@ -348,11 +349,13 @@ static void refusals(void **state)
     tern_session *s = test_session(engine, false), *none = NULL;
     tern_lora *a = test_lora(engine, 4, 1, false), *foreign = test_lora(other, 4, 1, false), *lora = a;
     float *want = logits_with(s, &(tern_lora_use){a, 1}, 1);
-    const tern_lora_use bad[][2] = {{{a, 1}, {foreign, 1}}, {{a, 1}, {NULL, 1}}, {{a, 1}, {a, NAN}}, {{a, 1}, {a, 2e38f}}};
-    static const char *const messages[] = {"adapter 1: one of another engine found, one of this session's engine expected",
-                                           "adapter 1: none found, one of this session's engine expected",
-                                           "adapter 1: scale nan found, a finite number expected",
-                                           "adapter 1: scale 2e+38 found, a finite number expected"};
+    const tern_lora_use bad[][2] = {
+        {{a, 1}, {foreign, 1}}, {{a, 1}, {NULL, 1}}, {{a, 1}, {a, NAN}}, {{a, 1}, {a, 2e38f}}};
+    static const char *const messages[] = {
+        "adapter 1: one of another engine found, one of this session's engine expected",
+        "adapter 1: none found, one of this session's engine expected",
+        "adapter 1: scale nan found, a finite number expected",
+        "adapter 1: scale 2e+38 found, a finite number expected"};
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(tern_session_set_loras(s, bad[i], 2, &err), TERN_INVALID_ARGUMENT);
         assert_string_equal(err.message, messages[i]);

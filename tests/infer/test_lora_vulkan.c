@@ -189,7 +189,8 @@ static void chosen_on_the_device(void **state)
     tern_lora *lora = test_lora(engine, 8, 4, true);
     const tern_lora_use use = {lora, 2};
     tern_session *many = open_session(engine, (tern_session_params){.n_ctx = 96, .steps = 8}),
-                 *single = open_session(engine, (tern_session_params){.n_ctx = 95, .steps = 1, .loras = &use, .n_loras = 1});
+                 *single =
+                     open_session(engine, (tern_session_params){.n_ctx = 95, .steps = 1, .loras = &use, .n_loras = 1});
     seen texts[3] = {0};
     generate_ids(many, &texts[0]);
     set(many, &use, 1);

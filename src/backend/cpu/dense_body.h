@@ -2,9 +2,9 @@
  *
  * One token: four streams of rows, each a quarter of all rows, so that prefetching ahead of a row always meets the next
  * row of the same stream; sixteen rows at a time where they are no longer than what is unpacked at once, as the second
- * matrix of an adapter has them. More tokens: eight rows by 512 columns are decoded to floats once for 64 tokens, and tiles of
- * TILE_ROWS rows by four tokens run over them from the first cache; sums wait in memory as 16 lanes. Both take the
- * lanes in the order of ref.h, so they give the same bits. */
+ * matrix of an adapter has them. More tokens: eight rows by 512 columns are decoded to floats once for 64 tokens, and
+ * tiles of TILE_ROWS rows by four tokens run over them from the first cache; sums wait in memory as 16 lanes. Both take
+ * the lanes in the order of ref.h, so they give the same bits. */
 #ifndef TERN_BACKEND_CPU_DENSE_BODY_H
 #define TERN_BACKEND_CPU_DENSE_BODY_H
 

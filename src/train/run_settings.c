@@ -31,7 +31,7 @@ static uint64_t hash_model(const tern_model *model)
         for (int role = 0; role < TERN_ROLE_COUNT; role++) {
             const tern_weight *w = tern_model_weight(model, (tern_role)role, layer);
             if (!w->encoding || !w->data) continue;
-            const uint32_t shape[] = {(uint32_t)role, layer, w->rows, w->cols, w->encoding->id};
+            const uint64_t shape[] = {(uint64_t)role << 32 | layer, (uint64_t)w->rows << 32 | w->cols, w->encoding->id};
             const size_t n = w->bytes < MAX_SAMPLE_BYTES ? w->bytes : MAX_SAMPLE_BYTES;
             hash = tern_train__hash(hash, shape, sizeof shape);
             hash = tern_train__hash(hash, w->data, n);

@@ -60,7 +60,8 @@ typedef struct spirv_figures {
 const char *spirv_run(const spirv_dispatch *dispatch, bool backwards, spirv_figures *figures);
 
 /* Set: floats are as bad as Vulkan lets them be. Subnormal numbers are 0 as operands and as results of sums and
- * products, quotients are up to 2 units in the last place off, square roots up to 4. */
+ * products, quotients and inverse square roots are up to 2 units in the last place off, square roots
+ * up to 4. */
 extern bool spirv_sloppy;
 
 #endif

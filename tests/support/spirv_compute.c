@@ -294,7 +294,7 @@ static bool extended_word(uint32_t which, uint32_t a, uint32_t b, uint32_t c, ui
     case 29: *out = u(exp2f(f(a))); break;
     case 30: *out = u(log2f(f(a))); break;
     case 31: *out = u(off(sqrtf(flushed(f(a))), 4)); break;
-    case 32: *out = u(1.0f / sqrtf(f(a))); break;
+    case 32: *out = u(off(1.0f / sqrtf(flushed(f(a))), 2)); break;
     case 37: *out = f(b) < f(a) ? b : a; break;
     case 38: *out = a < b ? a : b; break;
     case 39: *out = s(a) < s(b) ? a : b; break;

@@ -61,8 +61,12 @@ fn held_bits(bits: vec4<u32>) -> vec4<f32> {
     return bitcast<vec4<f32>>(select(held, vec4<u32>(), size > vec4<u32>(0x7f800000u)));
 }
 
+// The same of a sum or product of held numbers, which is never NaN.
 fn held(x: vec4<f32>) -> vec4<f32> {
-    return held_bits(bitcast<vec4<u32>>(x));
+    let bits = bitcast<vec4<u32>>(x);
+    let size = bits & vec4<u32>(0x7fffffffu);
+    let finite = min(size, vec4<u32>(0x7f7fffffu)) | (bits & vec4<u32>(0x80000000u));
+    return bitcast<vec4<f32>>(select(finite, vec4<u32>(), size < vec4<u32>(0x01000000u)));
 }
 
 // x * y and what follows are two roundings: no compiler contracts what it has to look at in between.
@@ -79,10 +83,10 @@ fn quotient(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
     let b_digits = (b_bits & vec4<u32>(0x7fffffu)) | vec4<u32>(0x800000u);
     let less = vec4<u32>(a_digits < b_digits);
     let top = a_digits << less; // top / b_digits is in [1, 2)
-    let divisor = vec4<f32>(b_digits);
-    var q = vec4<u32>(vec4<f32>(top) / divisor * 8388608.0);
+    let inverse = 1.0 / vec4<f32>(b_digits);
+    var q = vec4<u32>(vec4<f32>(top) * inverse * 8388608.0);
     var rest = bitcast<vec4<i32>>((top << vec4<u32>(23u)) - q * b_digits);
-    let more = vec4<i32>(floor(vec4<f32>(rest) / divisor + 0.5));
+    let more = vec4<i32>(floor(vec4<f32>(rest) * inverse + 0.5));
     q += bitcast<vec4<u32>>(more);
     rest = 2 * (rest - more * bitcast<vec4<i32>>(b_digits));
     q += vec4<u32>(rest > bitcast<vec4<i32>>(b_digits)) - vec4<u32>(rest < -bitcast<vec4<i32>>(b_digits));
@@ -103,9 +107,11 @@ fn root(a: vec4<f32>) -> vec4<f32> {
     let shift = vec4<u32>(24u) - odd;
     let digits = (bits & vec4<u32>(0x7fffffu)) | vec4<u32>(0x800000u);
     // the digits of the root are those of sqrt(digits * 2^shift)
-    var q = vec4<u32>(sqrt(vec4<f32>(digits << (vec4<u32>(2u) - odd))) * 2048.0);
+    let x = vec4<f32>(digits << (vec4<u32>(2u) - odd));
+    let inverse = inverseSqrt(x);
+    var q = vec4<u32>(x * inverse * 2048.0);
     let rest = bitcast<vec4<i32>>((digits << shift) - q * q);
-    q += bitcast<vec4<u32>>(vec4<i32>(floor(vec4<f32>(rest) / vec4<f32>(q) * 0.5 + 0.5)));
+    q += bitcast<vec4<u32>>(vec4<i32>(floor(vec4<f32>(rest) * inverse * 0x1p-12f + 0.5)));
     let last = bitcast<vec4<i32>>((digits << shift) - q * q);
     let whole = bitcast<vec4<i32>>(q);
     q += vec4<u32>(last > whole) - vec4<u32>(last <= -whole);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -21,15 +22,23 @@ double tern_app_seconds(void)
 }
 
 static volatile sig_atomic_t interrupts;
+static const char *volatile interrupt_words;
 
 static void on_interrupt(int number)
 {
     if (!interrupts) {
+        const char *words = interrupt_words;
         interrupts = 1;
+        if (words && write(STDERR_FILENO, words, strlen(words)) < 0) interrupt_words = NULL;
         return;
     }
     signal(number, SIG_DFL);
     raise(number);
+}
+
+void tern_app_say_on_interrupt(const char *words)
+{
+    interrupt_words = words;
 }
 
 void tern_app_catch_interrupts(void)

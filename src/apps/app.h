@@ -12,6 +12,8 @@ double tern_app_seconds(void);
 
 /* Ctrl-C (and SIGTERM) set a flag; a second one before it is taken back ends the program. SIGPIPE is ignored. */
 void tern_app_catch_interrupts(void);
+/* What the first one says on standard error, where it takes a while to act; NULL: nothing. */
+void tern_app_say_on_interrupt(const char *words);
 bool tern_app_interrupted(void);
 /* Takes the interrupt back; true when there was one. */
 bool tern_app_take_interrupt(void);

@@ -21,7 +21,9 @@ static tern_status train(const tern_options *options, const char *model, tern_tr
     how.on_event = tern_train_show_event;
     how.go_on = go_on;
     how.context = &show;
+    tern_app_say_on_interrupt("\nstopping after this step, with a checkpoint; Ctrl-C once more stops at once\n");
     tern_status status = tern_finetune(&how, &result, err);
+    tern_app_say_on_interrupt(NULL);
     tern_train_show_end(&show);
     if (status == TERN_OK && !how.dry_run) tern_train_show_result(&show, &result);
     if (status == TERN_CANCELLED) fprintf(stderr, "%s\n", err->message);

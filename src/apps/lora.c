@@ -9,8 +9,7 @@
 
 const tern_flag tern_flags_lora[] = {
     {"lora", 0, TERN_FLAG_TEXTS, "FILE[:SCALE]", offsetof(tern_options, loras), 0, 0,
-     "LoRA adapter (PEFT folder or GGUF file), SCALE times as strong as it was trained (llama.cpp: --lora-scaled FILE "
-     "SCALE); may be given several times"},
+     "LoRA adapter: PEFT folder or GGUF file, SCALE times as strong (llama.cpp: --lora-scaled); may be repeated"},
     {0},
 };
 

@@ -295,6 +295,37 @@ static void damaged_checkpoints_are_refused(void **state)
     tern_buf_deinit(&file);
 }
 
+/* From nothing: the model of the first call is gone on with, and other shapes are refused. */
+static void models_from_nothing_go_on(void **state)
+{
+    static const char config[] = "{\"hidden_size\": 128, \"intermediate_size\": 128, \"num_hidden_layers\": 1, "
+                                 "\"num_attention_heads\": 2, \"vocab_size\": 300, \"max_position_embeddings\": 64}";
+    (void)state;
+    tern_error err = {0};
+    tern_buf text = {0};
+    for (int i = 0; i < 60; i++)
+        assert_ok(tern_buf_addf(&text, &err, "%d. The cat sat on the mat, and the dog on the log.\n\n", i % 10), err);
+    const run_path whole = scratch("nothing-whole"), parts = scratch("nothing-parts"), corpus = scratch("nothing.txt"),
+                   shapes = scratch("nothing-shapes.json");
+    put_file("nothing.txt", text.data, text.size);
+    put_file("nothing-shapes.json", config, sizeof config - 1);
+    const char *list[] = {corpus.text};
+    tern_finetune_options o = run_options(NULL, list, whole.text);
+    o.config = shapes.text;
+    o.split = "blank";
+    run_to_end(o);
+    o.output = parts.text;
+    run_some(o, 4);
+    o.overwrite = false;
+    o.resume = true;
+    put_file("nothing-shapes.json", config, sizeof config - 2);
+    assert_refused(o, TERN_INVALID_ARGUMENT, "made with another config (fingerprint ");
+    put_file("nothing-shapes.json", config, sizeof config - 1);
+    run_to_end(o);
+    assert_same_runs(whole.text, parts.text);
+    tern_buf_deinit(&text);
+}
+
 /* A finished run is carried on, and one that is already long enough only writes its result. */
 static void runs_may_become_longer(void **state)
 {
@@ -325,6 +356,7 @@ int main(void)
         cmocka_unit_test(killed_runs_come_to_the_same_end),
         cmocka_unit_test(other_settings_are_refused),
         cmocka_unit_test(damaged_checkpoints_are_refused),
+        cmocka_unit_test(models_from_nothing_go_on),
         cmocka_unit_test(runs_may_become_longer),
     };
     return cmocka_run_group_tests(tests, make_files, NULL);

@@ -202,7 +202,11 @@ tern_status tern_run__rehearse_result(tern_run *run, tern_error *err)
 {
     static const tern_master_source nothing = {no_rows, NULL};
     tern_error why = {0};
+    if (run->params.f32_activations)
+        tern_run__note(run, "inputs of linear layers are not quantised in training; `tern run` quantises them");
     if (tern_run__is_lora(run)) return TERN_OK;
+    if (run->params.threshold > 0 && !run->to_gguf)
+        tern_run__note(run, "a folder holds master weights, which are read by absmean: NAME.gguf keeps the threshold");
     tern_status status = run->to_gguf ? write_gguf(run, run->model, stop, &why) : write_folder(run, &nothing, &why);
     if (status == TERN_OK || status == TERN_CANCELLED) return TERN_OK;
     return tern_fail(err, status, "the result could not be written: %s", why.message);

@@ -61,7 +61,7 @@ static tern_status lower_gate(tern_gpu_program *p, const tern_op *op, tern_error
 
 static tern_status lower_cross_entropy(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    static const tern_gpu_pipeline candidates[] = {TERN_GPU_CROSS_ENTROPY_S4_1024, TERN_GPU_CROSS_ENTROPY_S4_256,
+    static const tern_gpu_pipeline candidates[] = {TERN_GPU_CROSS_ENTROPY_S32_1024, TERN_GPU_CROSS_ENTROPY_S4_256,
                                                    TERN_GPU_CROSS_ENTROPY_128};
     tern_gpu_words u = begin(p, op, op->in[0].cols);
     tern_gpu__put_view(&u, p, op->in[0], 1);

@@ -71,10 +71,10 @@ var<workgroup> range: vec2<u32>;
 
 var<private> held: array<vec4<f32>, 4>; // of the next tile
 
-// Where key j of a tile lies: every fourth one together, so that invocations that have 4 neighbours each read
-// neighbouring rows.
-fn row_of(j: u32) -> u32 {
-    return (j & 3u) * KEY_LANES + (j >> 2u);
+// Which key lies in row r of its part of a tile: every fourth one together, so that invocations that have 4 neighbours
+// each read neighbouring rows.
+fn key_of(r: u32) -> u32 {
+    return (r % KEY_LANES) * 4u + r / KEY_LANES;
 }
 
 // Quads `step` to step + STEP - 1 of the rows and of the keys; zeros from row `end` and quad `quads` on.
@@ -90,7 +90,7 @@ fn fetch_pair(first: u32, base: u32, step: u32, end: u32, head: u32, kv_head: u3
         if (row < ROWS) {
             value = q[p.q_first + min(t, last) * p.q_stride + head * p.quads + c];
         } else {
-            t = base + row - ROWS;
+            t = base + key_of(row - ROWS);
             value = k[p.k_first + min(t, last) * p.k_stride + kv_head * p.quads + c];
         }
         held[i] = select(vec4<f32>(), value, t < end && quad < p.quads);
@@ -100,9 +100,7 @@ fn fetch_pair(first: u32, base: u32, step: u32, end: u32, head: u32, kv_head: u3
 fn put_pair(local: u32) {
     for (var i = 0u; i < HELD; i++) { // unroll
         let item = local + WORKGROUP * i;
-        let row = item / STEP;
-        let at = select(ROWS + row_of(row - ROWS), row, row < ROWS);
-        tile[at * STRIDE + item % STEP] = held[i];
+        tile[(item / STEP) * STRIDE + item % STEP] = held[i];
     }
 }
 

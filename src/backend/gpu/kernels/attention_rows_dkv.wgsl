@@ -75,10 +75,10 @@ var<workgroup> range: vec2<u32>;
 
 var<private> held: array<vec4<f32>, 4>; // of the next tile
 
-// Where row j of a tile lies: every fourth one together, so that invocations that have 4 neighbours each read
-// neighbouring rows.
-fn row_of(j: u32) -> u32 {
-    return (j & 3u) * KEY_LANES + (j >> 2u);
+// Which row lies in row r of its part of a tile: every fourth one together, so that invocations that have 4 neighbours
+// each read neighbouring rows.
+fn row_of(r: u32) -> u32 {
+    return (r % KEY_LANES) * 4u + r / KEY_LANES;
 }
 
 // Quads `step` to step + STEP - 1 of the keys and of the rows of q, or with `second` of the values and of dout; zeros
@@ -90,7 +90,7 @@ fn fetch_pair(second: bool, first: u32, base: u32, step: u32, end: u32, head: u3
         let row = item / STEP;
         let quad = step * STEP + item % STEP;
         let c = min(quad, p.quads - 1u);
-        let t = select(base + row - ROWS, first + row, row < ROWS);
+        let t = select(base + row_of(row - ROWS), first + row, row < ROWS);
         var value: vec4<f32>;
         if (row < ROWS) {
             if (second) {
@@ -112,9 +112,7 @@ fn fetch_pair(second: bool, first: u32, base: u32, step: u32, end: u32, head: u3
 fn put_pair(local: u32) {
     for (var i = 0u; i < HELD; i++) { // unroll
         let item = local + WORKGROUP * i;
-        let row = item / STEP;
-        let at = select(ROWS + row_of(row - ROWS), row, row < ROWS);
-        tile[at * STRIDE + item % STEP] = held[i];
+        tile[(item / STEP) * STRIDE + item % STEP] = held[i];
     }
 }
 

@@ -51,7 +51,7 @@ typedef struct tern_build_linear {
     tern_view out;
 } tern_build_linear;
 
-/* Adds the layers and what adapters put beside them; fills `out` of each. */
+/* Adds the layers, at most TERN_LINEAR_MAX_PARTS, and what adapters put beside them; fills `out` of each. */
 void tern_build__linears(tern_builder *b, tern_build_input *in, tern_build_linear *layers, uint32_t n);
 
 /* From the last layer's output to the logits; in training to the losses. */

@@ -54,28 +54,36 @@ static void redirect_all(tern_graph *g, uint32_t from, uint32_t to, uint32_t fir
             redirect(tern_graph__view_at(&g->ops[i], k), from, to, first_col);
 }
 
-/* What is multiplied by a factor is the inner product of an adapter, of a few columns: it stays apart from the layers
- * that read the same rows. */
-static bool is_scaled(const tern_graph *g, uint32_t value)
+/* Whether an op of this kind multiplies the value. */
+static bool multiplied_by(const tern_graph *g, uint32_t value, tern_op_kind kind)
 {
     for (size_t i = 0; i < g->n_ops; i++)
-        if (g->ops[i].kind == TERN_OP_SCALE && g->ops[i].in[0].value == value) return true;
+        if (g->ops[i].kind == kind && g->ops[i].in[0].value == value) return true;
     return false;
+}
+
+/* Only the inner product of an adapter, of a few columns, goes straight into another matrix: such ones stay apart from
+ * the layers that read the same rows. */
+static bool is_inner(const tern_graph *g, const tern_op *op)
+{
+    return multiplied_by(g, op->out.value, TERN_OP_LINEAR);
 }
 
 static bool plain_linear(const fusion *f, const tern_op *op)
 {
     return op->kind == TERN_OP_LINEAR && op->n_parts == 1 && !op->gated && op->residual.value == TERN_NO_VALUE &&
-           internal(f, op->out.value) && !is_scaled(f->graph, op->out.value);
+           internal(f, op->out.value) && !multiplied_by(f->graph, op->out.value, TERN_OP_SCALE);
 }
 
-/* Linear layers that follow each other and read the same input become one: q|k|v and gate|up. */
+/* Linear layers that follow each other and read the same input become one: q|k|v and gate|up, and what is narrow of
+ * their adapters. */
 static tern_status fuse_siblings(fusion *f, size_t at)
 {
     tern_graph *g = f->graph;
     uint32_t n = 0, cols = 0;
     while (n < TERN_LINEAR_MAX_PARTS && at + n < g->n_ops && plain_linear(f, &g->ops[at + n]) &&
-           g->ops[at + n].in[0].value == g->ops[at].in[0].value)
+           g->ops[at + n].in[0].value == g->ops[at].in[0].value &&
+           is_inner(g, &g->ops[at + n]) == is_inner(g, &g->ops[at]))
         cols += g->values[g->ops[at + n++].out.value].cols;
     if (n < 2) return TERN_OK;
     tern_value joined = g->values[g->ops[at].out.value];

@@ -38,34 +38,68 @@ static tern_view multiply(tern_builder *b, const char *name, const tern_build_in
     return y;
 }
 
-/* out = B scale A dropout(x) + y; the result of the last adapter has the name of the layer. */
-static tern_view adapt(tern_builder *b, const tern_build_linear *layer, const tern_build_input *in, uint32_t index,
-                       bool last, tern_view y)
+static tern_view dropped(tern_builder *b, const char *name, const tern_build_input *in, float p)
+{
+    tern_view training = tern_build__param(b, TERN_PARAM_TRAINING);
+    tern_view out = tern_build__activation(b, name, TERN_DTYPE_F32, in->rows, in->x.cols);
+    tern_op op = {.kind = TERN_OP_DROPOUT, .in = {in->x, training}, .scale = p, .stream = b->n_streams++};
+    tern_build__op(b, op, in->rows, 2, out);
+    return out;
+}
+
+/* A dropout(x) */
+static tern_view inner(tern_builder *b, const tern_build_linear *layer, const tern_build_input *in, uint32_t index)
 {
     const tern_graph_lora *lora = &tern_build__place(b, layer->role)->loras[index];
     char name[64];
     tern_view x = in->x;
-    if (b->options->training && lora->dropout > 0) {
-        snprintf(name, sizeof name, "%s_lora%u_dropout", layer->name, index);
-        tern_view training = tern_build__param(b, TERN_PARAM_TRAINING);
-        tern_view dropped = tern_build__activation(b, name, TERN_DTYPE_F32, in->rows, x.cols);
-        tern_op op = {.kind = TERN_OP_DROPOUT, .in = {x, training}, .scale = lora->dropout, .stream = b->n_streams++};
-        tern_build__op(b, op, in->rows, 2, dropped);
-        x = dropped;
-    }
+    snprintf(name, sizeof name, "%s_lora%u_dropout", layer->name, index);
+    if (b->options->training && lora->dropout > 0) x = dropped(b, name, in, lora->dropout);
     snprintf(name, sizeof name, "%s_lora%u_a", layer->name, index);
-    tern_view a = multiply(b, name, in, x, lora->a, tern_build__no_view());
+    return multiply(b, name, in, x, lora->a, tern_build__no_view());
+}
+
+/* u, which is A dropout(x), times the scale; outside training a scale of 1 is no op. */
+static tern_view scaled(tern_builder *b, const tern_build_linear *layer, const tern_build_input *in, uint32_t index,
+                        tern_view u)
+{
+    const tern_graph_lora *lora = &tern_build__place(b, layer->role)->loras[index];
+    char name[64];
+    if (lora->scale == 1 && !b->options->training) return u;
     snprintf(name, sizeof name, "%s_lora%u_scaled", layer->name, index);
-    tern_view scaled = tern_build__activation(b, name, TERN_DTYPE_F32, in->rows, a.cols);
-    tern_build__op(b, (tern_op){.kind = TERN_OP_SCALE, .in = {a}, .scale = lora->scale}, in->rows, 1, scaled);
-    snprintf(name, sizeof name, "%s_lora%u", layer->name, index);
-    return multiply(b, last ? layer->name : name, in, scaled, lora->b, y);
+    tern_view out = tern_build__activation(b, name, TERN_DTYPE_F32, in->rows, u.cols);
+    tern_build__op(b, (tern_op){.kind = TERN_OP_SCALE, .in = {u}, .scale = lora->scale}, in->rows, 1, out);
+    return out;
 }
 
 static uint32_t n_loras(const tern_builder *b, tern_role role)
 {
     const tern_graph_weight *place = tern_build__place(b, role);
     return place ? place->n_loras : 0;
+}
+
+/* out = B scale A dropout(x) + out for the adapter of this index of each layer; the result of the last one has the name
+ * of the layer. The inner products first, which do not wait for each other. Whether there was any. */
+static bool adapt(tern_builder *b, const tern_build_input *in, tern_build_linear *layers, uint32_t n, uint32_t index)
+{
+    tern_view u[TERN_LINEAR_MAX_PARTS];
+    bool any = false;
+    for (uint32_t i = 0; i < n; i++) {
+        if (index >= n_loras(b, layers[i].role)) continue;
+        u[i] = inner(b, &layers[i], in, index);
+        any = true;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (index < n_loras(b, layers[i].role)) u[i] = scaled(b, &layers[i], in, index, u[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t all = n_loras(b, layers[i].role);
+        char name[64];
+        if (index >= all) continue;
+        snprintf(name, sizeof name, index + 1 == all ? "%s" : "%s_lora%u", layers[i].name, index);
+        layers[i].out =
+            multiply(b, name, in, u[i], tern_build__place(b, layers[i].role)->loras[index].b, layers[i].out);
+    }
+    return any;
 }
 
 /* A dense weight that stands in for a ternary one, or becomes one (gradual quantisation), is multiplied by quantised
@@ -89,8 +123,6 @@ void tern_build__linears(tern_builder *b, tern_build_input *in, tern_build_linea
         tern_view x = takes_quantized(b, in, l->role) ? quantized(b, in) : in->x;
         l->out = multiply(b, base, in, x, w, tern_build__no_view());
     }
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t last = n_loras(b, layers[i].role);
-        for (uint32_t k = 0; k < last; k++) layers[i].out = adapt(b, &layers[i], in, k, k + 1 == last, layers[i].out);
-    }
+    bool more = true;
+    for (uint32_t k = 0; more; k++) more = adapt(b, in, layers, n, k);
 }

@@ -1,6 +1,7 @@
 /* Adapters on an engine. */
 #include "infer/lora.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,8 @@ struct tern_lora {
     tern_weight *weights;  /* [n_layers][TERN_ROLE_COUNT][HALVES], encoding NULL where there is none */
     tern_buffer **buffers; /* the same */
     size_t n;
-    float scale; /* alpha / rank, or what takes its place */
+    float scale; /* alpha / rank, or what takes its place; 1 where it is in B */
+    float fold;  /* what B is multiplied with */
     tern_lora_info info;
 };
 
@@ -45,6 +47,28 @@ static void name_half(tern_weight *w, tern_role role, uint32_t layer, int half)
     tern_role_hf_name(role, layer, name);
     int n = (int)(strlen(name) - strlen(".weight"));
     snprintf(w->name, sizeof w->name, "%.*s.lora_%c", n, name, "AB"[half]);
+}
+
+/* Times a power of two, exactly, unless something would leave the range of floats. */
+static bool holds_times(const float *x, size_t n, float factor)
+{
+    for (size_t i = 0; i < n; i++)
+        if (x[i] * factor / factor != x[i] || (x[i] != 0 && fabsf(x[i] * factor) < FLT_MIN)) return false;
+    return true;
+}
+
+/* Whether the scale can go into B without changing a bit of what is computed: then graphs need no op for it. */
+static bool folds(const tern_adapter *adapter)
+{
+    int exponent;
+    const tern_adapter_info *info = tern_adapter_describe(adapter);
+    if (fabsf(frexpf(info->scale, &exponent)) != 0.5f) return false;
+    for (uint32_t layer = 0; layer < info->n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
+            const tern_adapter_pair *pair = tern_adapter_find(adapter, (tern_role)role, layer);
+            if (pair && !holds_times(pair->b, (size_t)pair->out * info->rank, info->scale)) return false;
+        }
+    return true;
 }
 
 static tern_status make_half(tern_lora *lora, size_t at, const float *values, uint32_t rows, uint32_t cols,
@@ -79,7 +103,14 @@ static tern_status make_pair(tern_lora *lora, const tern_adapter *adapter, tern_
                          pair->out, pair->in, w->rows, w->cols);
     for (int half = 0; half < HALVES; half++) name_half(&lora->weights[at + (size_t)half], role, layer, half);
     TERN_TRY(make_half(lora, at, pair->a, rank, pair->in, err));
-    return make_half(lora, at + 1, pair->b, pair->out, rank, err);
+    if (lora->fold == 1) return make_half(lora, at + 1, pair->b, pair->out, rank, err);
+    const size_t n = (size_t)pair->out * rank;
+    float *b = tern_alloc(n * sizeof *b);
+    if (!b) return tern_fail_alloc(err, n * sizeof *b);
+    for (size_t i = 0; i < n; i++) b[i] = pair->b[i] * lora->fold;
+    tern_status status = make_half(lora, at + 1, b, pair->out, rank, err);
+    tern_free(b);
+    return status;
 }
 
 static tern_status fill(tern_lora *lora, const tern_adapter *adapter, tern_error *err)
@@ -105,7 +136,8 @@ tern_status tern_lora_open(tern_lora **lora, tern_engine *engine, const tern_ada
     tern_lora *l = tern_calloc(1, sizeof *l);
     if (!l) return tern_fail_alloc(err, sizeof *l);
     l->engine = engine;
-    l->scale = info->scale;
+    l->fold = folds(adapter) ? info->scale : 1;
+    l->scale = info->scale / l->fold;
     l->info = (tern_lora_info){
         .rank = info->rank, .alpha = info->alpha, .n_layers = info->n_pairs, .parameters = info->parameters};
     tern_status status = fill(l, adapter, err);

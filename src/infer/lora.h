@@ -6,8 +6,9 @@
 #include "model/adapter.h"
 
 /* An adapter on an engine, opened or made with the engine's model, whose order of rows it has. Each matrix is kept in
- * the shortest of bf16, f16 and f32 that holds all its values. The adapter is the caller's, and may go. Errors:
- * INVALID_ARGUMENT (layers or shapes that are not the model's), OUT_OF_MEMORY, those of the backend. */
+ * the shortest of bf16, f16 and f32 that holds all its values; a scale that is a power of two goes into B. The adapter
+ * is the caller's, and may go. Errors: INVALID_ARGUMENT (layers or shapes that are not the model's), OUT_OF_MEMORY,
+ * those of the backend. */
 tern_status tern_lora_open(tern_lora **lora, tern_engine *engine, const tern_adapter *adapter, tern_error *err);
 
 /* Errors: INVALID_ARGUMENT (no adapter, one of another engine, a scale that is not finite), by their index. */

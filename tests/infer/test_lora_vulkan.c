@@ -115,6 +115,8 @@ static void every_rank(void **state)
             a.cpu = test_lora(a.pair.cpu_engine, ranks[k], 3, k % 2 == 0);
             apply(&a, 0.7f);
             check_tokens(&a.pair, ids, LENGTH);
+            apply(&a, 1); /* no op for the scale, and inner products in one */
+            check_tokens(&a.pair, ids, LENGTH);
             set(a.pair.gpu, NULL, 0);
             set(a.pair.cpu, NULL, 0);
             tern_lora_close(a.gpu);

@@ -30,7 +30,7 @@ static void any_case(void **state)
 {
     (void)state;
     tern_backend *scalar = open_cpu(1, true), *usual = open_cpu(2, false);
-    for (int round = 0; round < (test_quick() ? 60 : 300); round++) {
+    for (int round = 0; round < (test_quick() ? 20 : 120); round++) {
         const update_case c = update_case_any(&rng);
         update_results want;
         update_case_expect(&c, &want);

@@ -95,9 +95,9 @@ static bool adapt(tern_builder *b, const tern_build_input *in, tern_build_linear
         const uint32_t all = n_loras(b, layers[i].role);
         char name[64];
         if (index >= all) continue;
-        snprintf(name, sizeof name, index + 1 == all ? "%s" : "%s_lora%u", layers[i].name, index);
-        layers[i].out =
-            multiply(b, name, in, u[i], tern_build__place(b, layers[i].role)->loras[index].b, layers[i].out);
+        snprintf(name, sizeof name, "%s_lora%u", layers[i].name, index);
+        layers[i].out = multiply(b, index + 1 == all ? layers[i].name : name, in, u[i],
+                                 tern_build__place(b, layers[i].role)->loras[index].b, layers[i].out);
     }
     return any;
 }

@@ -4,6 +4,7 @@
 #include "support/op_case.h"
 #include "support/simulated.h"
 #include "support/test.h"
+#include "support/training_case.h"
 
 enum { DIM = 2560, FFN = 6912, HEAD_DIM = 128 };
 
@@ -74,8 +75,23 @@ static void attention(uint32_t n_tokens, uint32_t first)
     finish(&c, op, HEADS * HEAD_DIM, TERN_DTYPE_F32);
 }
 
+/* Of a whole block of rows, and its backward. */
+static void attention_rows(void)
+{
+    enum { ROWS = 64 };
+    test_case c;
+    test_results results;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = ROWS, .training = true});
+    test_attention_rows_add(
+        &c, &(test_attention_rows){.rows = ROWS, .n_heads = 1, .n_kv_heads = 1, .head_dim = HEAD_DIM});
+    test_case_run(&c, gpu, ROWS, ROWS, 1, &results);
+    test_results_free(&results);
+    test_case_close(&c);
+}
+
 static void run_all(void)
 {
+    attention_rows();
     ternary(1, DIM, 3, 128, false);
     ternary(1, DIM, 2, 256, true);
     ternary(1, DIM, 1, 256, false);

@@ -3,14 +3,17 @@
 
 #include <string.h>
 
+#include "backend/vulkan/device.h"
 #include "base/alloc.h"
 
 enum { MOST_TOKENS = 19, MOST_OUTPUTS = 3 };
 
-static tern_status trial_open(tern_vulkan_trial *t, const tern_graph *graph, const tern_op *op, tern_error *err)
+static tern_status trial_open(tern_vulkan_trial *t, const tern_gpu_caps *caps, const tern_graph *graph,
+                              const tern_op *op, tern_error *err)
 {
     size_t n = graph->n_values + 2;
-    *t = (tern_vulkan_trial){.from = graph, .graph = *graph, .made = TERN_NO_VALUE, .rng = {.state = 20250501}};
+    *t = (tern_vulkan_trial){
+        .from = graph, .caps = caps, .graph = *graph, .made = TERN_NO_VALUE, .rng = {.state = 20250501}};
     t->n_tokens = graph->max_tokens < MOST_TOKENS ? graph->max_tokens : MOST_TOKENS;
     t->n_outputs = graph->max_outputs < MOST_OUTPUTS ? graph->max_outputs : MOST_OUTPUTS;
     if (t->n_outputs > t->n_tokens) t->n_outputs = t->n_tokens;
@@ -214,7 +217,7 @@ tern_status tern_vulkan__try_op(const tern_graph *graph, const tern_op *op, tern
                                 tern_vulkan_side *host, char *what, size_t n_what, tern_error *err)
 {
     tern_vulkan_trial t;
-    tern_status status = trial_open(&t, graph, op, err);
+    tern_status status = trial_open(&t, &tern_vulkan__self(device->backend)->caps, graph, op, err);
     if (status == TERN_OK) status = run_side(&t, device, err); /* first: the host works on weights where they lie */
     if (status == TERN_OK) status = op->kind == TERN_OP_SAMPLE ? expect_sample(&t, host, err) : run_side(&t, host, err);
     if (status == TERN_OK) tern_vulkan__trial_compare(&t, device->results, host->results, what, n_what);

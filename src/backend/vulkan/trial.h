@@ -4,6 +4,7 @@
 #define TERN_BACKEND_VULKAN_TRIAL_H
 
 #include "backend/backend.h"
+#include "backend/gpu/gpu.h"
 #include "base/rng.h"
 
 typedef tern_status (*tern_vulkan_prepare_fn)(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
@@ -11,8 +12,9 @@ typedef tern_status (*tern_vulkan_prepare_fn)(tern_backend *b, const tern_graph 
 
 typedef struct tern_vulkan_trial {
     const tern_graph *from;
-    tern_op op;         /* with rows from the first on, and fewer of large states */
-    tern_graph graph;   /* of that op alone */
+    const tern_gpu_caps *caps; /* of the device */
+    tern_op op;                /* with rows from the first on, and fewer of large states */
+    tern_graph graph;          /* of that op alone */
     tern_value *values; /* from's, each at offset 0, and two more: what lies between the two ops of a fused one, or
                          * what is seen of a weight that the op has made; and what that is multiplied by */
     uint8_t **contents; /* [n_values + 2] of what the op reads; NULL: zeros, or a weight */

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "quant/encoding.h"
 
-enum { MOST_BYTES = 4 << 20 /* of a state in F32 */, LEAST_ROWS = 256 };
+enum { MOST_BYTES = 4 << 20 /* of a state in F32 */, LEAST_ROWS = 256 /* of a state, and in a step */ };
 
 static uint32_t some_rows(uint32_t n_rows, uint32_t cols)
 {
@@ -66,6 +66,47 @@ static void shrink_state(tern_vulkan_trial *t, uint32_t value)
     v->bytes = tern_row_bytes(v->dtype, v->cols, v->n_rows);
 }
 
+/* Whether the op is the same dispatches in two graphs, but for how many workgroups. */
+static bool same_pipelines(const tern_vulkan_trial *t, const tern_graph *small)
+{
+    tern_gpu_program a = {0}, b = {0};
+    tern_error ignored = {0};
+    tern_graph full = t->graph, few = *small;
+    full.ops = few.ops = (tern_op *)(uintptr_t)&t->op;
+    full.n_ops = few.n_ops = 1;
+    bool same = tern_gpu_lower(&a, &full, t->caps, &ignored) == TERN_OK &&
+                tern_gpu_lower(&b, &few, t->caps, &ignored) == TERN_OK && a.n == b.n;
+    for (size_t k = 0; same && k < a.n; k++) same = a.dispatches[k].pipeline == b.dispatches[k].pipeline;
+    tern_gpu_program_deinit(&a);
+    tern_gpu_program_deinit(&b);
+    return same;
+}
+
+/* Training graphs have thousands of rows: values for a few of them, where the kernels are the same. */
+static tern_status shrink_rows(tern_vulkan_trial *t, tern_error *err)
+{
+    tern_graph small = t->graph;
+    if (t->from->params[TERN_PARAM_STARTS] == TERN_NO_VALUE || small.max_tokens <= LEAST_ROWS) return TERN_OK;
+    small.max_tokens = LEAST_ROWS;
+    if (small.max_outputs > LEAST_ROWS) small.max_outputs = LEAST_ROWS;
+    small.values = tern_calloc(small.n_values, sizeof *small.values);
+    if (!small.values) return tern_fail_alloc(err, small.n_values * sizeof *small.values);
+    memcpy(small.values, t->values, small.n_values * sizeof *small.values);
+    for (size_t i = 0; i < small.n_values; i++) {
+        tern_value *v = &small.values[i];
+        uint32_t rows = v->rows == TERN_ROWS_TOKENS ? small.max_tokens : small.max_outputs;
+        if (v->kind == TERN_VALUE_ACTIVATION || v->kind == TERN_VALUE_OUTPUT)
+            v->bytes = tern_row_bytes(v->dtype, v->cols, rows);
+    }
+    if (same_pipelines(t, &small)) {
+        memcpy(t->values, small.values, small.n_values * sizeof *small.values);
+        t->graph.max_tokens = small.max_tokens;
+        t->graph.max_outputs = small.max_outputs;
+    }
+    tern_free(small.values);
+    return TERN_OK;
+}
+
 tern_status tern_vulkan__trial_shrink(tern_vulkan_trial *t, const tern_op *op, tern_error *err)
 {
     tern_op *own = &t->op;
@@ -79,5 +120,5 @@ tern_status tern_vulkan__trial_shrink(tern_vulkan_trial *t, const tern_op *op, t
     if (op->kind == TERN_OP_REQUANTIZE) return take_weight(t, op->out.value, err);
     if (op->kind == TERN_OP_UPDATE && t->values[op->in[0].value].kind == TERN_VALUE_WEIGHT)
         return take_weight(t, op->in[0].value, err);
-    return TERN_OK;
+    return shrink_rows(t, err);
 }

@@ -75,7 +75,7 @@ foreach(file ${TERN_EXAMPLES})
   if(TERN_SANITIZE)
     target_link_options(example_${name} PRIVATE -fsanitize=${TERN_SANITIZE})
   endif()
-  add_test(NAME example_${name} COMMAND example_${name} ${PROJECT_SOURCE_DIR}/models/tiny-stories-bitnet.gguf)
+  add_test(NAME example_${name} COMMAND example_${name} ${PROJECT_SOURCE_DIR}/models/stories.gguf)
   set_tests_properties(example_${name} PROPERTIES TIMEOUT 600 LABELS checks ENVIRONMENT "${TERN_TEST_ENVIRONMENT}"
     PASS_REGULAR_EXPRESSION "^Once upon a time[^\n]* [a-z]+")
 endforeach()

@@ -4,7 +4,8 @@
     scripts/corpus-stories.py --stories 60000 --seed 1 > stories.jsonl
 
 Each line is {"text": "..."}. A story has somebody, a wish or a mishap, two or three tries and an end; names, things and
-places stay the same all through it, so that there is something to remember. The same seed gives the same bytes.
+places stay the same all through it, so that there is something to remember. One text in six is a postcard, a list or a
+rhyme of made-up words, so that numbers, dates and every letter are met as well. The same seed gives the same bytes.
 """
 import argparse
 import json
@@ -198,6 +199,56 @@ class Story:
         return " ".join(self.lines)
 
 
+MONTHS = ("January February March April May June July August September October November December").split()
+DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+STARTS = "b bl br c ch cl cr d dr f fl fr g gl gr h j k kl l m n p pl pr qu r s sc sh sk sl sn sp st str t th tr tw v w x y z".split()
+VOWELS = "a e i o u ai ea ee ie oa oo ou".split()
+ENDS = "b ck d ft g ght l ll lm m mp n nd ng nk nt p pt r rd rk rm rn s sh ss st t th tch v x zz".split()
+UNITS = ["pounds of flour", "eggs", "apples", "candles", "yards of cloth", "sheets of paper", "pots of paint", "nails",
+         "bottles of milk", "loaves of bread", "lemons", "needles", "feet of string", "boxes of matches"]
+VIEWS = ["the mountains", "the old castle", "a small island", "the lighthouse", "a wide river", "the sea", "the city wall"]
+
+
+def word(rng):
+    """A word that nobody has ever said."""
+    return "".join(rng.choice(STARTS) + rng.choice(VOWELS) + rng.choice(ENDS + [""] * 12) for _ in range(rng.randint(1, 3)))
+
+
+def postcard(rng):
+    who, to = rng.sample(GIRLS + BOYS, 2)
+    lines = [f"{rng.randint(1, 31)} {rng.choice(MONTHS)} {rng.randint(1850, 2030)}.", f"Dear {to},",
+             rng.choice(["we arrived", "I came here", "we got here"]) + f" on {rng.choice(DAYS)} at {rng.randint(1, 12)}."
+             f"{rng.randint(0, 59):02d} {rng.choice(['in the morning', 'in the evening', 'p.m.', 'a.m.'])}.",
+             f"From the window we see {rng.choice(VIEWS)}.", rng.choice(WEATHER),
+             f"It is {rng.randint(2, 30)} degrees; yesterday it was {rng.randint(2, 30)}.{rng.randint(0, 9)}.",
+             f"We paid {rng.randint(1, 99)}.{rng.randint(0, 99):02d} for the room, number {rng.randint(1, 400)}.",
+             f"We shall be home by the {rng.randint(1, 28)}th.", f"Yours, {who}"]
+    return " ".join(lines)
+
+
+def shopping(rng):
+    items = rng.sample(UNITS, rng.randint(3, 7))
+    return f"To buy on {rng.choice(DAYS)}:\n" + "".join(f"- {rng.randint(2, 60)} {item}\n" for item in items) + \
+        f"Total: {rng.randint(1, 500)}.{rng.randint(0, 99):02d}"
+
+
+def rhyme(rng):
+    lines = []
+    for _ in range(rng.randint(2, 5)):
+        end = rng.choice(VOWELS) + rng.choice(ENDS)
+        for _ in range(2):
+            words = [word(rng) for _ in range(rng.randint(3, 5))] + [rng.choice(STARTS) + end]
+            if rng.random() < 0.3:
+                words[rng.randrange(len(words))] = rng.choice(["the", "and", "of", "in", "with", "said"])
+            lines.append(cap(" ".join(words)) + rng.choice(",;.!?"))
+    return "\n".join(lines)
+
+
+def text(rng):
+    kind = rng.randrange(36)
+    return postcard(rng) if kind < 3 else rhyme(rng) if kind < 5 else shopping(rng) if kind < 6 else Story(rng).text()
+
+
 def main():
     parser = argparse.ArgumentParser(description="Writes a corpus of simple stories as lines of JSON.")
     parser.add_argument("--stories", type=int, default=60000, metavar="N", help="how many (default: %(default)s)")
@@ -207,7 +258,7 @@ def main():
         parser.error(f"--stories {options.stories}: at least 1 expected")
     rng = random.Random(options.seed)
     for _ in range(options.stories):
-        print(json.dumps({"text": Story(rng).text()}, ensure_ascii=False))
+        print(json.dumps({"text": text(rng)}, ensure_ascii=False))
 
 
 if __name__ == "__main__":

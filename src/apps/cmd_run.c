@@ -59,7 +59,7 @@ static bool is_bundled(const tern_options *o)
 {
     tern_app_path path;
     tern_error ignored;
-    return tern_app_find_model(o, &path, &ignored) == TERN_OK && strstr(path.text, "tiny-stories-bitnet") != NULL;
+    return tern_app_find_model(o, &path, &ignored) == TERN_OK && strstr(path.text, "/stories.gguf") != NULL;
 }
 
 static tern_status read_prompt(story *s, tern_error *err)

@@ -10,7 +10,7 @@
 
 /* Places of the bundled model relative to the program: installed, and in build/release of a source tree. */
 static const char *const beside_program[] = {"../share/tern/models", "../../models"};
-static const char bundled_name[] = "tiny-stories-bitnet.gguf";
+static const char bundled_name[] = "stories.gguf";
 
 static bool program_folder(tern_app_path *out)
 {

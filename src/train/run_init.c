@@ -1,5 +1,6 @@
 /* A model from nothing: a tokenizer that is given or learned from the data, and random weights, as a folder that the
  * run then starts from. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -130,10 +131,21 @@ static tern_status write_model(const tern_run *run, const char *dir, const tern_
     return status;
 }
 
+/* A model is called as its folder: as the output, without its folder and suffix. */
+static void name_of(const tern_run *run, char out[64])
+{
+    const char *slash = strrchr(run->o->output, '/'), *name = slash && slash[1] ? slash + 1 : run->o->output;
+    size_t n = strcspn(name, "/"), suffix = run->to_gguf ? strlen(".gguf") : 0;
+    snprintf(out, 64, "%.*s", (int)(n - suffix), name);
+    if (strcmp(out, "checkpoint") == 0) snprintf(out, 64, "start"); /* that name is taken */
+}
+
 tern_status tern_run__make_model(tern_run *run, char **path, tern_error *err)
 {
     tern_init init;
-    *path = tern_run__path(run, "start");
+    char name[64];
+    name_of(run, name);
+    *path = tern_run__path(run, name);
     char *weights = *path ? tern_path_join(*path, "model.safetensors") : NULL;
     tern_status status = weights ? TERN_OK : tern_fail_alloc(err, strlen(run->folder) + 32);
     /* Written last: where it is, all is. */

@@ -2,11 +2,12 @@
 #ifndef TERN_TESTS_API_SUPPORT_H
 #define TERN_TESTS_API_SUPPORT_H
 
+#include "support/converted.h"
 #include "support/test.h"
 
 #include "tern.h"
 
-#define BUNDLED TERN_SOURCE_DIR "/models/tiny-stories-bitnet.gguf"
+#define BUNDLED test_small_model()
 
 static inline tern_engine *load(const char *path, const tern_engine_options *options)
 {

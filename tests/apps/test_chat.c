@@ -1,12 +1,13 @@
 /* tern chat on a pipe: turns, /commands, saved conversations. */
 #include <unistd.h>
 
+#include "support/converted.h"
 #include "support/command.h"
 #include "support/test.h"
 
 static test_output chat(const char *input)
 {
-    return test_tern(input, TERN_WORDS("chat", "-m", test_bundled(), "--template", "chatml", "--greedy", "-n", "12"));
+    return test_tern(input, TERN_WORDS("chat", "-m", test_small_model(), "--template", "chatml", "--greedy", "-n", "12"));
 }
 
 static size_t lines(const char *text)
@@ -84,7 +85,7 @@ static void wrong_commands_are_explained(void **state)
 static void a_model_without_a_template_says_so(void **state)
 {
     (void)state;
-    test_output o = test_tern("hello\n", TERN_WORDS("chat", "-m", test_bundled()));
+    test_output o = test_tern("hello\n", TERN_WORDS("chat", "-m", test_small_model()));
     assert_int_equal(o.code, 2);
     assert_non_null(strstr(o.err, "the model has no chat template; name one with --template"));
     test_output_free(&o);
@@ -93,9 +94,9 @@ static void a_model_without_a_template_says_so(void **state)
 static void a_full_context_is_explained(void **state)
 {
     (void)state;
-    const char *const words[] = {"chat", "-m", test_bundled(), "--template", "chatml", "--greedy",
+    const char *const words[] = {"chat", "-m", test_small_model(), "--template", "chatml", "--greedy",
                                  "-n",   "12", "-c",           "96",         NULL};
-    const char *const shifting[] = {"chat", "-m", test_bundled(), "--template", "chatml",          "--greedy",
+    const char *const shifting[] = {"chat", "-m", test_small_model(), "--template", "chatml",          "--greedy",
                                     "-n",   "12", "-c",           "96",         "--context-shift", NULL};
     const char *input =
         "One king and his horse.\nTwo kings and horses.\nThree kings and horses.\nFour kings and horses.\n";

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "format/json.h"
+#include "support/converted.h"
 #include "support/command.h"
 #include "support/golden.h"
 #include "support/test.h"
@@ -44,7 +45,7 @@ static void run_writes_the_golden_texts(void **state)
     json_object_foreach(golden, prompt, want)
     {
         test_output o =
-            TERN("run", "-m", test_bundled(), "-p", prompt, "--greedy", "-n", "64", "-t", "2", "--kv", "f32");
+            TERN("run", "-m", test_small_model(), "-p", prompt, "--greedy", "-n", "64", "-t", "2", "--kv", "f32");
         assert_int_equal(o.code, 0);
         const char *text = text_at(want, "text");
         assert_memory_equal(o.out, text, strlen(text));
@@ -58,7 +59,7 @@ static void run_writes_the_golden_texts(void **state)
 static void run_reports_as_json(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(TERN_WORDS("run", "-m", test_bundled(), "-n", "8", "--seed", "7", "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("run", "-m", test_small_model(), "-n", "8", "--seed", "7", "--json"));
     assert_string_equal(text_at(o, "prompt"), "Once upon a time");
     const json_t *statistics = json_object_get(o, "statistics");
     assert_true(number_at(statistics, "generated_tokens") == 8);
@@ -73,9 +74,9 @@ static void run_reports_as_json(void **state)
 static void same_seed_same_text(void **state)
 {
     (void)state;
-    test_output a = TERN("run", "-m", test_bundled(), "-n", "32", "--seed", "3", "-q"),
-                b = TERN("run", "-m", test_bundled(), "-n", "32", "--seed", "3", "-q", "-t", "1", "--draft", "ngram"),
-                c = TERN("run", "-m", test_bundled(), "-n", "32", "--seed", "4", "-q");
+    test_output a = TERN("run", "-m", test_small_model(), "-n", "32", "--seed", "3", "-q"),
+                b = TERN("run", "-m", test_small_model(), "-n", "32", "--seed", "3", "-q", "-t", "1", "--draft", "ngram"),
+                c = TERN("run", "-m", test_small_model(), "-n", "32", "--seed", "4", "-q");
     assert_int_equal(a.code, 0);
     assert_string_equal(a.out, b.out);
     assert_string_not_equal(a.out, c.out);
@@ -88,7 +89,7 @@ static void same_seed_same_text(void **state)
 static void stop_strings_end_the_text(void **state)
 {
     (void)state;
-    test_output o = TERN("run", "-m", test_bundled(), "--greedy", "--stop", "park", "-t", "1");
+    test_output o = TERN("run", "-m", test_small_model(), "--greedy", "--stop", "park", "-t", "1");
     assert_string_equal(o.out, "Once upon a time, a young cat lived in the \n");
     assert_non_null(strstr(o.err, "stopped by stop string"));
     test_output_free(&o);
@@ -100,7 +101,7 @@ static void ctrl_c_ends_a_generation_cleanly(void **state)
     int out, status;
     char byte;
     pid_t pid =
-        test_tern_start(TERN_WORDS("run", "-m", test_bundled(), "-n", "0", "--ignore-eos", "--context-shift"), &out);
+        test_tern_start(TERN_WORDS("run", "-m", test_small_model(), "-n", "0", "--ignore-eos", "--context-shift"), &out);
     assert_int_equal(read(out, &byte, 1), 1);
     kill(pid, SIGINT);
     while (read(out, &byte, 1) == 1)
@@ -118,7 +119,7 @@ static void a_reader_may_go_away(void **state)
     (void)state;
     int out, status;
     pid_t pid =
-        test_tern_start(TERN_WORDS("run", "-m", test_bundled(), "-n", "0", "--ignore-eos", "--context-shift"), &out);
+        test_tern_start(TERN_WORDS("run", "-m", test_small_model(), "-n", "0", "--ignore-eos", "--context-shift"), &out);
     close(out);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
@@ -129,10 +130,10 @@ static void convert_keeps_the_text(void **state)
 {
     (void)state;
     static const char *const types[] = {"i2_s", "tq2_0", "tq1_0", "t160"};
-    test_output want = TERN("run", "-m", test_bundled(), "--greedy", "-n", "24", "-q");
+    test_output want = TERN("run", "-m", test_small_model(), "--greedy", "-n", "24", "-q");
     for (size_t i = 0; i < 4; i++) {
         const char *file = test_scratch("cli-converted.gguf");
-        test_output o = TERN("convert", test_bundled(), "-o", file, "--type", types[i]);
+        test_output o = TERN("convert", test_small_model(), "-o", file, "--type", types[i]);
         assert_int_equal(o.code, 0);
         assert_string_equal(o.out, "");
         assert_non_null(strstr(o.err, "bits per weight"));
@@ -147,7 +148,7 @@ static void convert_keeps_the_text(void **state)
 static void convert_refuses(void **state)
 {
     (void)state;
-    test_output o = TERN("convert", test_bundled(), "-o", test_bundled());
+    test_output o = TERN("convert", test_small_model(), "-o", test_small_model());
     assert_int_equal(o.code, 2);
     assert_non_null(strstr(o.err, "input and output are the same file"));
     test_output_free(&o);
@@ -163,7 +164,7 @@ static void truncated_files_are_refused(void **state)
     const char *path = test_scratch("cli-truncated.gguf");
     tern_buf whole = {0};
     tern_error err = {0};
-    assert_ok(tern_file_read(&whole, test_bundled(), 1 << 24, &err), err);
+    assert_ok(tern_file_read(&whole, test_small_model(), 1 << 24, &err), err);
     FILE *f = fopen(path, "wb");
     fwrite(whole.data, 1, whole.size / 2, f);
     fclose(f);
@@ -241,9 +242,9 @@ static void tokenize_gives_the_golden_ids(void **state)
         if (strlen(text_at(one, "text")) != json_string_length(json_object_get(one, "text")))
             continue; /* holds a NUL */
         ids_on_a_line(json_object_get(one, "ids"), want);
-        test_output o = test_tern(text_at(one, "text"), TERN_WORDS("tokenize", "-m", test_bundled(), "--ids"));
+        test_output o = test_tern(text_at(one, "text"), TERN_WORDS("tokenize", "-m", test_small_model(), "--ids"));
         assert_string_equal(o.out, want);
-        test_output back = test_tern(want, TERN_WORDS("tokenize", "-m", test_bundled(), "--decode"));
+        test_output back = test_tern(want, TERN_WORDS("tokenize", "-m", test_small_model(), "--decode"));
         if (strlen(want) > 1) assert_string_equal(back.out, text_at(one, "text"));
         test_output_free(&o);
         test_output_free(&back);
@@ -254,14 +255,14 @@ static void tokenize_gives_the_golden_ids(void **state)
 static void tokenize_reports_as_json(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(TERN_WORDS("tokenize", "-m", test_bundled(), "Hello<|endoftext|>", "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("tokenize", "-m", test_small_model(), "Hello<|endoftext|>", "--json"));
     const double plain = number_at(o, "count");
     assert_true(plain == (double)json_array_size(json_object_get(o, "tokens")));
     json_decref(o);
-    o = test_tern_json(TERN_WORDS("tokenize", "-m", test_bundled(), "Hello<|endoftext|>", "--json", "--special"));
+    o = test_tern_json(TERN_WORDS("tokenize", "-m", test_small_model(), "Hello<|endoftext|>", "--json", "--special"));
     assert_true(number_at(o, "count") < plain);
     json_decref(o);
-    o = test_tern_json(TERN_WORDS("tokenize", "-m", test_bundled(), "--decode", "39 587", "--json"));
+    o = test_tern_json(TERN_WORDS("tokenize", "-m", test_small_model(), "--decode", "39 587", "--json"));
     assert_string_equal(text_at(o, "text"), "Hell");
     json_decref(o);
 }
@@ -269,7 +270,7 @@ static void tokenize_reports_as_json(void **state)
 static void inspect_describes_files_and_folders(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(TERN_WORDS("inspect", test_bundled(), "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("inspect", test_small_model(), "--json"));
     assert_string_equal(text_at(o, "architecture"), "bitnet-b1.58");
     assert_string_equal(text_at(o, "format"), "GGUF version 3");
     assert_true(number_at(json_object_get(o, "config"), "layers") == 8);
@@ -310,7 +311,7 @@ static void inspect_prints(void **state)
     static const char *const flags[][2] = {
         {"--graph", "attention"}, {"--memory", "bytes"}, {"--kv=f16", "blk.7.ffn_down.weight"}};
     for (size_t i = 0; i < 3; i++) {
-        test_output o = TERN("inspect", test_bundled(), flags[i][0]);
+        test_output o = TERN("inspect", test_small_model(), flags[i][0]);
         assert_int_equal(o.code, 0);
         assert_non_null(strstr(o.out, flags[i][1]));
         test_output_free(&o);
@@ -321,9 +322,9 @@ static void perplexity_is_the_golden_one(void **state)
 {
     (void)state;
     json_t *golden = read_golden(test_model("tiny-stories-bitnet/golden_ppl.json"));
-    json_t *o = test_tern_json(TERN_WORDS("perplexity", "-m", test_bundled(),
+    json_t *o = test_tern_json(TERN_WORDS("perplexity", "-m", test_small_model(),
                                           test_model("tiny-stories-bitnet/heldout_shakespeare.txt"), "--window", "512",
-                                          "--against", test_bundled(), "--json"));
+                                          "--against", test_small_model(), "--json"));
     const double want = number_at(golden, "ppl"), got = number_at(o, "ppl");
     if (!(fabs(got - want) <= 0.005 * want)) fail_msg("perplexity %g, %g expected", got, want);
     assert_true(number_at(o, "windows") == 8);
@@ -338,9 +339,9 @@ static void sessions_are_saved_and_restored(void **state)
 {
     (void)state;
     const char *file = test_scratch("cli.session");
-    test_output whole = TERN("run", "-m", test_bundled(), "--greedy", "-n", "24", "-q"),
-                first = TERN("run", "-m", test_bundled(), "--greedy", "-n", "12", "-q", "--save", file),
-                second = TERN("run", "-m", test_bundled(), "--greedy", "-n", "12", "-q", "--restore", file);
+    test_output whole = TERN("run", "-m", test_small_model(), "--greedy", "-n", "24", "-q"),
+                first = TERN("run", "-m", test_small_model(), "--greedy", "-n", "12", "-q", "--save", file),
+                second = TERN("run", "-m", test_small_model(), "--greedy", "-n", "12", "-q", "--restore", file);
     assert_int_equal(second.code, 0);
     first.out[first.n_out - 1] = 0; /* the newline at the end */
     assert_memory_equal(whole.out, first.out, first.n_out - 1);
@@ -354,7 +355,7 @@ static void bench_reports_as_json(void **state)
 {
     (void)state;
     json_t *o = test_tern_json(
-        TERN_WORDS("bench", "-m", test_bundled(), "-p", "16", "-n", "4", "-r", "2", "-t", "1,2", "--json"));
+        TERN_WORDS("bench", "-m", test_small_model(), "-p", "16", "-n", "4", "-r", "2", "-t", "1,2", "--json"));
     const json_t *results = json_object_get(o, "results");
     assert_int_equal(json_array_size(results), 2);
     for (size_t i = 0; i < 2; i++) {
@@ -386,13 +387,13 @@ static void synth_writes_a_model_that_runs(void **state)
 static void compare_finds_no_difference(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(TERN_WORDS("compare", "-m", test_bundled(), "--reference", "cpu:scalar", "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("compare", "-m", test_small_model(), "--reference", "cpu:scalar", "--json"));
     assert_true(json_is_true(json_object_get(o, "ok")) && json_is_true(json_object_get(o, "identical")));
     assert_true(json_is_null(json_object_get(o, "first_difference")));
     assert_true(json_array_size(json_object_get(o, "ops")) > 100);
     assert_string_equal(text_at(o, "reference"), "cpu:scalar");
     json_decref(o);
-    test_output text = TERN("compare", "-m", test_bundled(), "--ids", "1,2,3,4", "--unfused");
+    test_output text = TERN("compare", "-m", test_small_model(), "--ids", "1,2,3,4", "--unfused");
     assert_int_equal(text.code, 0);
     assert_non_null(strstr(text.out, "all bits are the same"));
     test_output_free(&text);
@@ -402,7 +403,7 @@ static void bench_shows_where_time_goes(void **state)
 {
     (void)state;
     json_t *o = test_tern_json(
-        TERN_WORDS("bench", "-m", test_bundled(), "-p", "8", "-n", "4", "-r", "1", "-t", "1", "--profile", "--json"));
+        TERN_WORDS("bench", "-m", test_small_model(), "-p", "8", "-n", "4", "-r", "1", "-t", "1", "--profile", "--json"));
     const json_t *profile = json_object_get(json_array_get(json_object_get(o, "results"), 0), "profile");
     double shares = 0;
     size_t i;
@@ -453,10 +454,10 @@ static void data_is_made_and_shown(void **state)
     tern_file_writer_add(&w, lines, strlen(lines));
     assert_ok(tern_file_writer_commit(&w, &err), err);
     json_t *made = test_tern_json(
-        TERN_WORDS("data", "-m", test_bundled(), in, "-o", out, "--template", "bitnet", "--seq", "32", "--json"));
+        TERN_WORDS("data", "-m", test_small_model(), in, "-o", out, "--template", "bitnet", "--seq", "32", "--json"));
     assert_true(number_at(made, "documents") == 2);
     assert_true(number_at(made, "rows") == 1);
-    test_output o = TERN("data", "-m", test_bundled(), out, "--show", "9");
+    test_output o = TERN("data", "-m", test_small_model(), out, "--show", "9");
     assert_int_equal(o.code, 0);
     assert_non_null(strstr(o.out, "\n<|begin_of_text|>Once upon a time.<|endoftext|>\n"));
     assert_non_null(strstr(o.out, "\n[-<|begin_of_text|>User: Hi<|eot_id|>Assistant:-] Hello.<|eot_id|>\n"));
@@ -465,7 +466,7 @@ static void data_is_made_and_shown(void **state)
     assert_string_equal(text_at(seen, "fingerprint"), text_at(made, "fingerprint"));
     json_decref(seen);
     json_decref(made);
-    o = TERN("data", "-m", test_bundled(), in, "-o", out);
+    o = TERN("data", "-m", test_small_model(), in, "-o", out);
     assert_int_equal(o.code, 2);
     assert_non_null(strstr(o.err, "talks.jsonl:2: messages: the model has no chat template"));
     test_output_free(&o);

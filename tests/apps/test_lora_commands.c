@@ -252,7 +252,7 @@ static void the_table(void **state)
 static void every_command_takes_adapters(void **state)
 {
     (void)state;
-    const char *model = test_bundled(), *a = written(model, "cli-bundled.gguf", 4, 6);
+    const char *model = test_small_model(), *a = written(model, "cli-bundled.gguf", 4, 6);
     const char *text = TERN_SOURCE_DIR "/README.md";
     test_output plain = TERN("run", "-m", model, "-p", "Once", "-n", "12", "--greedy", "-q"),
                 off = TERN("run", "-m", model, "-p", "Once", "-n", "12", "--greedy", "-q", "--lora", scaled(a, "0")),
@@ -288,14 +288,14 @@ static void every_command_takes_adapters(void **state)
 static test_output chat(const char *input, const char *flag, const char *lora)
 {
     return test_tern(
-        input, TERN_WORDS("chat", "-m", test_bundled(), "--template", "chatml", "--greedy", "-n", "12", flag, lora));
+        input, TERN_WORDS("chat", "-m", test_small_model(), "--template", "chatml", "--greedy", "-n", "12", flag, lora));
 }
 
 /* Added, weighed and removed while talking: each answer is that of a chat that had it from the start. */
 static void swapped_while_talking(void **state)
 {
     (void)state;
-    const char *a = written(test_bundled(), "cli-chat.gguf", 4, 6);
+    const char *a = written(test_small_model(), "cli-chat.gguf", 4, 6);
     char input[4096], want[4096];
     test_output plain = chat("A king.\n", NULL, NULL), strong = chat("A king.\n", "--lora", scaled(a, "4")),
                 weak = chat("A king.\n", "--lora", scaled(a, "1.5"));
@@ -353,7 +353,7 @@ static void wrong_words_are_explained(void **state)
 static void wrong_numbers_are_explained(void **state)
 {
     (void)state;
-    const char *a = written(test_bundled(), "cli-words.gguf", 4, 6);
+    const char *a = written(test_small_model(), "cli-words.gguf", 4, 6);
     static const char *const cases[][2] = {
         {"/lora remove 2", "\"2\": the number of an adapter, 1 to 1, expected"},
         {"/lora remove", "the number of an adapter, 1 to 1, expected"},

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "support/converted.h"
 #include "support/command.h"
 #include "support/test.h"
 
@@ -12,7 +13,7 @@ static const char logbook[] = TERN_SOURCE_DIR "/examples/finetune/logbook.txt";
 
 /* A few quick steps on the bundled model. */
 #define QUICK                                                                                                          \
-    "finetune", "-m", test_bundled(), "--data", logbook, "--split", "blank", "--seq", "32", "--batch", "1", "-t", "1", \
+    "finetune", "-m", test_small_model(), "--data", logbook, "--split", "blank", "--seq", "32", "--batch", "1", "-t", "1", \
         "--val-split", "0"
 
 /* step 3/4  loss 2.345  ppl 10.4  grad 0.81  lr 1e-3  1234 tok/s  eta 0:12 */
@@ -136,7 +137,7 @@ static void ctrl_c_saves_and_resume_goes_on(void **state)
 static void dry_runs_need_neither_data_nor_output(void **state)
 {
     (void)state;
-    test_output o = TERN("finetune", "--dry-run", "-m", test_bundled(), "--lora", "16");
+    test_output o = TERN("finetune", "--dry-run", "-m", test_small_model(), "--lora", "16");
     assert_int_equal(o.code, 0);
     assert_non_null(strstr(o.out, "memory on cpu: "));
     test_output_free(&o);

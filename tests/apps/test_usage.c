@@ -1,4 +1,5 @@
 /* Wrong words, flags and values: what the command says, and its exit status. */
+#include "support/converted.h"
 #include "support/command.h"
 #include "support/test.h"
 
@@ -122,7 +123,7 @@ static void flags_have_several_forms(void **state)
         {"--n-tokens", "3", "--greedy"}, {"--n-tok=3", "--greedy"}, {"-n3", "--gre"}, {"-n=3", "--greedy"}};
     char *first = NULL;
     for (size_t i = 0; i < 4; i++) {
-        const char *words[8] = {"run", "-m", test_bundled(), forms[i][0], forms[i][1], forms[i][2]};
+        const char *words[8] = {"run", "-m", test_small_model(), forms[i][0], forms[i][1], forms[i][2]};
         test_output o = test_tern(NULL, words);
         assert_int_equal(o.code, 0);
         if (!first) first = strdup(o.out);

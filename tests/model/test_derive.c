@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "model/support.h"
+#include "support/converted.h"
 
 static void assert_same_config(const tern_config *a, const tern_config *b)
 {
@@ -35,7 +36,7 @@ static void a_ternary_model_keeps_its_scales(void **state)
     (void)state;
     tern_error err = {0};
     const char *dir = test_scratch("derived-bundled"), *text = "Once upon a time, there was a naïve cat.\n 12";
-    tern_model *model = open_model(TERN_SOURCE_DIR "/models/tiny-stories-bitnet.gguf");
+    tern_model *model = open_model(test_small_model());
     tern_derived_masters masters = {model, &nothing};
     const tern_master_source source = tern_derived_source(&masters);
     assert_ok(tern_hf_write(dir, tern_model_config(model), tern_model_tokenizer(model), &source, &f32, &err), err);

@@ -131,24 +131,6 @@ static void same_bytes_twice(void **state)
     tern_model_close(model);
 }
 
-/* models/tiny-stories-bitnet.gguf is the trained model as `tern convert` writes it. */
-static void bundled_model(void **state)
-{
-    (void)state;
-    tern_error err = {0};
-    const char *path = test_scratch("tiny-stories-bitnet.gguf");
-    tern_model *model = open_model(test_model("tiny-stories-bitnet"));
-    write_model(model, path, NULL);
-    tern_model_close(model);
-    tern_buf made = {0}, bundled = {0};
-    assert_ok(tern_file_read(&made, path, 1 << 26, &err), err);
-    assert_ok(tern_file_read(&bundled, TERN_SOURCE_DIR "/models/tiny-stories-bitnet.gguf", 4000000, &err), err);
-    assert_int_equal(made.size, bundled.size);
-    assert_memory_equal(made.data, bundled.data, made.size);
-    tern_buf_deinit(&made);
-    tern_buf_deinit(&bundled);
-}
-
 /* GGUF's llama architecture rotates adjacent pairs: row 2i + j of a head is row i + j * head_dim / 2 of the HF matrix.
  */
 static void llama_is_permuted(void **state)
@@ -308,7 +290,6 @@ int main(void)
         cmocka_unit_test(ternary_to_dense),
         cmocka_unit_test(refusals),
         cmocka_unit_test(forced),
-        cmocka_unit_test(bundled_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

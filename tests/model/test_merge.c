@@ -3,6 +3,7 @@
 
 #include "model/merge.h"
 #include "model/support.h"
+#include "support/converted.h"
 
 static tern_error err;
 
@@ -126,7 +127,7 @@ static void test_ternary(void **state)
 static void test_codes(void **state)
 {
     (void)state;
-    tern_model *model = open_model(TERN_SOURCE_DIR "/models/tiny-stories-bitnet.gguf");
+    tern_model *model = open_model(test_small_model());
     tern_adapter *one = adapter_of(model, 0);
     const tern_merge_item item = {one, 1};
     tern_merge merge = {model, &item, 1};

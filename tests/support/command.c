@@ -102,8 +102,3 @@ pid_t test_tern_start(const char *const *words, int *out)
     *out = ends[0];
     return pid;
 }
-
-const char *test_bundled(void)
-{
-    return TERN_SOURCE_DIR "/models/tiny-stories-bitnet.gguf";
-}

@@ -29,7 +29,4 @@ json_t *test_tern_json(const char *const *words);
 /* Starts tern; its standard output is the file descriptor *out. */
 pid_t test_tern_start(const char *const *words, int *out);
 
-/* A small model to run: the bundled one. */
-const char *test_bundled(void);
-
 #endif

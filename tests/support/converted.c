@@ -27,18 +27,33 @@ static void remove_at_end(const char *path)
     files[n_files++] = strdup(path);
 }
 
-const char *test_converted(const char *from, const char *linear, const char *head)
+static const char *convert(const char *from, const char *name, bool tokenizer, const char *linear, const char *head)
 {
     tern_error err = {0};
     tern_model *model;
-    char name[64];
-    snprintf(name, sizeof name, "converted-%d-%s.gguf", (int)getpid(), linear ? linear : "kept");
     const char *path = test_scratch(name);
     tern_export_options options = {.linear = linear ? tern_encoding_by_name(linear) : NULL,
                                    .head = head ? tern_encoding_by_name(head) : NULL};
-    assert_ok(tern_model_open(&model, from, &(tern_model_options){.no_tokenizer = true}, &err), err);
+    assert_ok(tern_model_open(&model, from, &(tern_model_options){.no_tokenizer = !tokenizer}, &err), err);
     assert_ok(tern_model_write_gguf(model, path, &options, &err), err);
     tern_model_close(model);
     remove_at_end(path);
+    return path;
+}
+
+const char *test_converted(const char *from, const char *linear, const char *head)
+{
+    char name[64];
+    snprintf(name, sizeof name, "converted-%d-%s.gguf", (int)getpid(), linear ? linear : "kept");
+    return convert(from, name, false, linear, head);
+}
+
+const char *test_small_model(void)
+{
+    static char path[1024];
+    char name[64];
+    if (path[0]) return path;
+    snprintf(name, sizeof name, "small-%d.gguf", (int)getpid());
+    snprintf(path, sizeof path, "%s", convert(test_model("tiny-stories-bitnet"), name, true, NULL, NULL));
     return path;
 }

@@ -6,5 +6,7 @@
  * process and returns its path: the next call with the same `linear` overwrites it, the end of the program removes it.
  */
 const char *test_converted(const char *from, const char *linear, const char *head);
+/* A small model to run, with its tokenizer, in one GGUF file of this process: ../shared/models/tiny-stories-bitnet. */
+const char *test_small_model(void);
 
 #endif

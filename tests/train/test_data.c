@@ -1,5 +1,6 @@
 /* Training data: every kind of input, the tokens that count, and the files that are refused. */
 #include "base/alloc.h"
+#include "support/converted.h"
 #include "support/command.h"
 #include "train/data_read.h"
 #include "train/support.h"
@@ -20,7 +21,7 @@ static int open_tokenizer(void **state)
     tern_file_map map;
     tern_gguf *gguf;
     tern_error err = {0};
-    assert_ok(tern_file_map_open(&map, test_bundled(), &err), err);
+    assert_ok(tern_file_map_open(&map, test_small_model(), &err), err);
     assert_ok(tern_gguf_parse(&gguf, map.data, map.size, &err), err);
     assert_ok(tern_tokenizer_open_gguf(&tokenizer, gguf, &err), err);
     tern_gguf_close(gguf);

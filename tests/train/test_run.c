@@ -1,4 +1,5 @@
 /* Whole runs: what they learn, what they write, what they say, and what they refuse. */
+#include "support/converted.h"
 #include "train/run_support.h"
 
 #include "infer/session.h"
@@ -469,8 +470,8 @@ static void mistakes_have_words(void **state)
     REFUSE(INVALID_ARGUMENT, "is the model itself", o.output = model.text);
     REFUSE(INVALID_ARGUMENT, "to resume and to overwrite", o.resume = true);
     REFUSE(INVALID_ARGUMENT, "split and mark", (o.split = "line", o.mark = "x"));
-    static const char *a_model[] = {TERN_SOURCE_DIR "/models/tiny-stories-bitnet.gguf"};
-    REFUSE(INVALID_ARGUMENT, "bitnet.gguf is a model: text, JSONL", o.data = a_model);
+    const char *a_model[] = {test_small_model()};
+    REFUSE(INVALID_ARGUMENT, ".gguf is a model: text, JSONL", o.data = a_model);
     REFUSE(INVALID_ARGUMENT, "run.jsonl is a file: NAME.gguf, or a folder", o.output = data.text);
     REFUSE(NOT_FOUND, "no-such-file.txt", o.data = missing);
     REFUSE(NOT_FOUND, "no-such-model", o.model = "no-such-model");

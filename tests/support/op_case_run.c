@@ -18,7 +18,8 @@ static struct {
 static const char *const gpu_kinds[TEST_GPU_N_KINDS] = {"vulkan", "vulkan without subgroups", "vulkan with the least"};
 
 #if TERN_VULKAN
-/* TERN_TEST_SIMULATE=N: the simulated GPU, with subgroups of N, in place of one that is there. */
+/* TERN_TEST_SIMULATE=N: the simulated GPU, with subgroups of N, in place of one that is there; with
+ * TERN_TEST_COOPERATIVE=1 it has cooperative matrices (N is 32). */
 static tern_status open_simulated(tern_backend **backend, test_gpu_kind kind, tern_error *err)
 {
     const bool least = kind == TEST_GPU_LEAST;
@@ -28,6 +29,7 @@ static tern_status open_simulated(tern_backend **backend, test_gpu_kind kind, te
                           .max_binding = 128 << 20,
                           .binding_alignment = 256,
                           .device_fences = true};
+    caps.f16 = caps.cooperative = kind == TEST_GPU_WHOLE && getenv("TERN_TEST_COOPERATIVE");
     if (kind == TEST_GPU_WHOLE) caps.subgroup_min = caps.subgroup_max = (uint32_t)atoi(getenv("TERN_TEST_SIMULATE"));
     return test_simulated_open(backend, &caps, err);
 }

@@ -39,6 +39,13 @@ tern_attention_job tern_attention_rows__job(tern_cpu_step *step, const tern_cpu_
     };
 }
 
+uint32_t tern_attention_rows__first_seen(const tern_attention_job *j, tern_range tokens)
+{
+    uint32_t first = tokens.first;
+    for (uint32_t t = tokens.first; t < tokens.end; t++) first = j->starts[t] < first ? j->starts[t] : first;
+    return first;
+}
+
 typedef struct pack_job {
     const tern_attention_job *j;
     const tern_cpu_rows *from;

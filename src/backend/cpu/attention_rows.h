@@ -49,6 +49,9 @@ size_t tern_attention_rows__block_rows(const tern_op *op);
 /* Floats of all panels of K for n tokens, or of all its rows. */
 size_t tern_attention_rows__kv_floats(uint32_t n, const tern_op *op);
 
+/* The first key that any of these tokens sees. */
+uint32_t tern_attention_rows__first_seen(const tern_attention_job *j, tern_range tokens);
+
 /* K (input 1) or V (input 2) to panels and to rows, each if it is not NULL, in parallel. */
 void tern_attention_rows__pack(const tern_attention_job *j, uint32_t input, float *panels, float *rows);
 

@@ -33,9 +33,8 @@ static block open_block(const tern_attention_job *j, uint32_t task, uint32_t thr
     b.tokens.first = (n_blocks - 1 - task % n_blocks) * j->block_tokens; /* the longest first */
     b.tokens.end = j->n - b.tokens.first < j->block_tokens ? j->n : b.tokens.first + j->block_tokens;
     b.n_rows = (b.tokens.end - b.tokens.first) * j->group;
-    uint32_t first = b.tokens.first;
-    for (uint32_t t = b.tokens.first; t < b.tokens.end; t++) first = j->starts[t] < first ? j->starts[t] : first;
-    b.panels = (tern_range){first / TERN_PANEL, (b.tokens.end - 1) / TERN_PANEL + 1};
+    b.panels.first = tern_attention_rows__first_seen(j, b.tokens) / TERN_PANEL;
+    b.panels.end = (b.tokens.end - 1) / TERN_PANEL + 1;
     b.s_row = (size_t)(b.panels.end - b.panels.first) * TERN_PANEL + ROW_GAP;
     float *memory = (float *)(void *)tern_cpu__scratch(j->step, thread);
     b.q = tern_attention_rows__lend(&memory, (size_t)b.n_rows * j->dim);

@@ -1,28 +1,19 @@
 /* Running the backward of attention over rows.
  *
- * Tokens are cut in blocks, as queries and as keys; one task is a pair of blocks for one KV head. It computes their
- * probabilities again and adds its part to dq of its queries and to dk, dv of its keys. Each of these sums is a chain,
- * so a pair comes after those of the same queries with earlier keys, and of the same keys with earlier queries. Pairs
- * are run wave by wave: all whose turn it is at once. */
-#include "backend/cpu/attention_rows.h"
+ * Tokens are cut in blocks, as queries and as keys; one task is a pair of blocks for one KV head (attention_waves.h).
+ * It computes their probabilities again and adds its part to dq of its queries and to dk, dv of its keys. */
+#include "backend/cpu/attention_waves.h"
 
 enum {
     BLOCK = 4 * TERN_PANEL,
     P_ROW = BLOCK + 16 /* floats of a row of p: rows do not meet in the same sets of the cache */
 };
 
-typedef struct pair {
-    uint32_t queries, keys; /* blocks */
-} pair;
-
 typedef struct backward_job {
     tern_attention_job a;
-    uint32_t n_blocks, n_waves;
-    uint32_t *wave_of_keys; /* the wave of the latest pair with these keys */
-    uint32_t *wave_at;      /* [n_waves + 1] where its pairs begin */
-    pair *pairs;
-    const pair *wave; /* the pairs of the one that runs */
-    float *delta;     /* [n][n_heads] */
+    tern_attention_waves waves;
+    const tern_attention_pair *wave; /* the pairs of the one that runs */
+    float *delta;                    /* [n][n_heads] */
 } backward_job;
 
 /* A pair, a few of its queries at a time, and its rows in a thread's scratch. */
@@ -35,11 +26,6 @@ typedef struct part {
     tern_range *seen;              /* of each row: keys of the block */
     tern_range *seen_by;           /* of each key: rows */
 } part;
-
-static uint32_t n_blocks_of(uint32_t n)
-{
-    return (n + BLOCK - 1) / BLOCK;
-}
 
 static size_t padded(size_t n)
 {
@@ -56,10 +42,8 @@ size_t tern_attention_rows__backward_scratch(const tern_op *op)
 
 size_t tern_attention_rows__backward_shared(const tern_graph *graph, const tern_op *op)
 {
-    size_t blocks = n_blocks_of(graph->max_tokens), pairs = blocks * (blocks + 1) / 2;
     return (3 * tern_attention_rows__kv_floats(graph->max_tokens, op) +
-            padded((size_t)graph->max_tokens * op->n_heads) + padded(blocks) + padded(2 * blocks + 1) +
-            padded(2 * pairs)) *
+            padded((size_t)graph->max_tokens * op->n_heads) + tern_attention_waves__floats(graph->max_tokens, BLOCK)) *
            sizeof(float);
 }
 
@@ -68,51 +52,12 @@ static backward_job open_job(tern_cpu_step *step, const tern_cpu_op *op)
     backward_job j = {.a = tern_attention_rows__job(step, op)};
     float *memory = step->prepared->shared;
     const size_t kv = tern_attention_rows__kv_floats(j.a.n, op->op);
-    j.n_blocks = n_blocks_of(j.a.n);
     j.a.k_panels = tern_attention_rows__lend(&memory, kv);
     j.a.v_panels = tern_attention_rows__lend(&memory, kv);
     j.a.k_rows = tern_attention_rows__lend(&memory, kv);
     j.delta = tern_attention_rows__lend(&memory, (size_t)j.a.n * j.a.n_heads);
-    j.wave_of_keys = (uint32_t *)(void *)tern_attention_rows__lend(&memory, j.n_blocks);
-    j.wave_at = (uint32_t *)(void *)tern_attention_rows__lend(&memory, 2 * (size_t)j.n_blocks + 1);
-    j.pairs = (pair *)(void *)tern_attention_rows__lend(&memory, (size_t)j.n_blocks * (j.n_blocks + 1));
+    j.waves = tern_attention_waves__make(&j.a, BLOCK, memory);
     return j;
-}
-
-static uint32_t first_seen(const tern_attention_job *j, tern_range tokens)
-{
-    uint32_t first = tokens.first;
-    for (uint32_t t = tokens.first; t < tokens.end; t++) first = j->starts[t] < first ? j->starts[t] : first;
-    return first;
-}
-
-static tern_range tokens_of(const tern_attention_job *j, uint32_t block)
-{
-    return (tern_range){block * BLOCK, j->n - block * BLOCK < BLOCK ? j->n : (block + 1) * BLOCK};
-}
-
-/* Goes through all pairs; `place` NULL: counts those of each wave in wave_at[wave + 1]. */
-static void order_pairs(backward_job *j, bool place)
-{
-    memset(j->wave_of_keys, 0, j->n_blocks * sizeof *j->wave_of_keys); /* waves count from 1 here */
-    for (uint32_t queries = 0; queries < j->n_blocks; queries++) {
-        uint32_t wave = 0;
-        for (uint32_t keys = first_seen(&j->a, tokens_of(&j->a, queries)) / BLOCK; keys <= queries; keys++) {
-            wave = (wave > j->wave_of_keys[keys] ? wave : j->wave_of_keys[keys]) + 1;
-            j->wave_of_keys[keys] = wave;
-            if (place) j->pairs[j->wave_at[wave - 1]++] = (pair){queries, keys};
-            else j->wave_at[wave]++;
-            if (wave > j->n_waves) j->n_waves = wave;
-        }
-    }
-}
-
-static void make_waves(backward_job *j)
-{
-    memset(j->wave_at, 0, (2 * (size_t)j->n_blocks + 1) * sizeof *j->wave_at);
-    order_pairs(j, false);
-    for (uint32_t wave = 0; wave < j->n_waves; wave++) j->wave_at[wave + 1] += j->wave_at[wave];
-    order_pairs(j, true); /* wave_at[w] is where w ends now */
 }
 
 /* delta of the heads of a token; dq starts at the residual or at 0, dk and dv at 0. */
@@ -234,7 +179,7 @@ static void run_part(const backward_job *j, part *p)
 {
     const tern_attention_job *a = &j->a;
     const tern_cpu_op *op = a->op;
-    if (p->tokens.end <= p->keys.first || first_seen(a, p->tokens) >= p->keys.end) return;
+    if (p->tokens.end <= p->keys.first || tern_attention_rows__first_seen(a, p->tokens) >= p->keys.end) return;
     p->n_rows = (p->tokens.end - p->tokens.first) * a->group;
     tern_attention_rows__gather(a, &op->in[0], p->kv_head, p->tokens, p->q);
     tern_attention_rows__gather(a, &op->in[6], p->kv_head, p->tokens, p->dout);
@@ -259,10 +204,10 @@ static void copy_keys(const backward_job *j, const part *p, const tern_cpu_rows 
 static void pair_task(void *context, uint32_t task, uint32_t thread)
 {
     const backward_job *j = context;
-    const pair at = j->wave[task / j->a.n_kv_heads];
-    const tern_range queries = tokens_of(&j->a, at.queries);
+    const tern_attention_pair at = j->wave[task / j->a.n_kv_heads];
+    const tern_range queries = tern_attention_waves__tokens(&j->a, BLOCK, at.queries);
     const tern_cpu_rows *dk = &j->a.op->in[7], *dv = &j->a.op->in[8];
-    part p = open_part(j, task % j->a.n_kv_heads, tokens_of(&j->a, at.keys), thread);
+    part p = open_part(j, task % j->a.n_kv_heads, tern_attention_waves__tokens(&j->a, BLOCK, at.keys), thread);
     copy_keys(j, &p, dk, p.dk, false);
     copy_keys(j, &p, dv, p.dv, false);
     for (uint32_t first = queries.first; first < queries.end; first += j->a.block_tokens) {
@@ -281,9 +226,8 @@ void tern_cpu__attention_rows_backward(tern_cpu_step *step, const tern_cpu_op *o
     tern_pool_for(pool, j.a.n, start_row, &j);
     tern_attention_rows__pack(&j.a, 1, j.a.k_panels, j.a.k_rows);
     tern_attention_rows__pack(&j.a, 2, j.a.v_panels, NULL);
-    make_waves(&j);
-    for (uint32_t wave = 0, first = 0; wave < j.n_waves; first = j.wave_at[wave++]) {
-        j.wave = j.pairs + first;
-        tern_pool_for(pool, (j.wave_at[wave] - first) * j.a.n_kv_heads, pair_task, &j);
+    for (uint32_t wave = 0, first = 0; wave < j.waves.n; first = j.waves.end[wave++]) {
+        j.wave = j.waves.pairs + first;
+        tern_pool_for(pool, (j.waves.end[wave] - first) * j.a.n_kv_heads, pair_task, &j);
     }
 }

@@ -124,8 +124,8 @@ static void try_decode(trial *t, tern_decode_fn fn, tern_encoding_id id, float *
 
 static void try_product(trial *t, tern_product_fn fn, void *out)
 {
-    const tern_product_args args = {.a = t->x[0], .a_row = 21, .a_step = 1, .b = t->x[1], .b_step = 19, .c = out, .c_row = 77,
-                                    .m = 7, .n = 77, .steps = 20};
+    const tern_product_args args = {.a = t->x[0], .a_row = 21, .a_step = 1, .b = t->x[1], .b_step = 19, .c = out,
+                                    .c_row = 77, .m = 7, .n = 77, .steps = 20};
     fn(&args);
 }
 
@@ -147,7 +147,8 @@ static void try_cross_entropy(trial *t, tern_cross_entropy_fn fn, float *out)
 
 static void try_norm_backward(trial *t, const tern_cpu_kernels *k, float *out)
 {
-    const tern_gain_args args = {.x = t->x[0], .dy = t->x[1], .r = t->x[2], .x_stride = COLS, .dy_stride = COLS, .n = 2, .cols = COLS - 3};
+    const tern_gain_args args = {.x = t->x[0], .dy = t->x[1], .r = t->x[2], .x_stride = COLS, .dy_stride = COLS,
+                                 .n = 2, .cols = COLS - 3};
     out[0] = k->rms_norm_backward(t->x[0], t->x[1], 1e-5f, COLS - 3, t->x[2], out + 1, NULL);
     k->gain_backward(&args, out + COLS);
 }

@@ -1,13 +1,14 @@
 /* tern chat on a pipe: turns, /commands, saved conversations. */
 #include <unistd.h>
 
-#include "support/converted.h"
 #include "support/command.h"
+#include "support/converted.h"
 #include "support/test.h"
 
 static test_output chat(const char *input)
 {
-    return test_tern(input, TERN_WORDS("chat", "-m", test_small_model(), "--template", "chatml", "--greedy", "-n", "12"));
+    return test_tern(input,
+                     TERN_WORDS("chat", "-m", test_small_model(), "--template", "chatml", "--greedy", "-n", "12"));
 }
 
 static size_t lines(const char *text)
@@ -94,10 +95,10 @@ static void a_model_without_a_template_says_so(void **state)
 static void a_full_context_is_explained(void **state)
 {
     (void)state;
-    const char *const words[] = {"chat", "-m", test_small_model(), "--template", "chatml", "--greedy",
-                                 "-n",   "12", "-c",           "96",         NULL};
-    const char *const shifting[] = {"chat", "-m", test_small_model(), "--template", "chatml",          "--greedy",
-                                    "-n",   "12", "-c",           "96",         "--context-shift", NULL};
+    const char *const words[] = {"chat", "-m", test_small_model(), "--template", "chatml", "--greedy", "-n", "12", "-c",
+                                 "96",   NULL};
+    const char *const shifting[] = {"chat", "-m", test_small_model(), "--template", "chatml", "--greedy", "-n", "12",
+                                    "-c",   "96", "--context-shift",  NULL};
     const char *input =
         "One king and his horse.\nTwo kings and horses.\nThree kings and horses.\nFour kings and horses.\n";
     test_output full = test_tern(input, words), shifted = test_tern(input, shifting);

@@ -8,10 +8,12 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "format/json.h"
-#include "support/converted.h"
 #include "support/command.h"
+#include "support/converted.h"
 #include "support/golden.h"
 #include "support/test.h"
+
+#define BEGIN "-p", "Once upon a time"
 
 static const char *text_at(const json_t *object, const char *key)
 {
@@ -59,7 +61,7 @@ static void run_writes_the_golden_texts(void **state)
 static void run_reports_as_json(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(TERN_WORDS("run", "-m", test_small_model(), "-n", "8", "--seed", "7", "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("run", "-m", test_small_model(), BEGIN, "-n", "8", "--seed", "7", "--json"));
     assert_string_equal(text_at(o, "prompt"), "Once upon a time");
     const json_t *statistics = json_object_get(o, "statistics");
     assert_true(number_at(statistics, "generated_tokens") == 8);
@@ -74,9 +76,10 @@ static void run_reports_as_json(void **state)
 static void same_seed_same_text(void **state)
 {
     (void)state;
-    test_output a = TERN("run", "-m", test_small_model(), "-n", "32", "--seed", "3", "-q"),
-                b = TERN("run", "-m", test_small_model(), "-n", "32", "--seed", "3", "-q", "-t", "1", "--draft", "ngram"),
-                c = TERN("run", "-m", test_small_model(), "-n", "32", "--seed", "4", "-q");
+    test_output a = TERN("run", "-m", test_small_model(), BEGIN, "-n", "32", "--seed", "3", "-q"),
+                b = TERN("run", "-m", test_small_model(), BEGIN, "-n", "32", "--seed", "3", "-q", "-t", "1", "--draft",
+                         "ngram"),
+                c = TERN("run", "-m", test_small_model(), BEGIN, "-n", "32", "--seed", "4", "-q");
     assert_int_equal(a.code, 0);
     assert_string_equal(a.out, b.out);
     assert_string_not_equal(a.out, c.out);
@@ -89,7 +92,7 @@ static void same_seed_same_text(void **state)
 static void stop_strings_end_the_text(void **state)
 {
     (void)state;
-    test_output o = TERN("run", "-m", test_small_model(), "--greedy", "--stop", "park", "-t", "1");
+    test_output o = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "--stop", "park", "-t", "1");
     assert_string_equal(o.out, "Once upon a time, a young cat lived in the \n");
     assert_non_null(strstr(o.err, "stopped by stop string"));
     test_output_free(&o);
@@ -100,8 +103,8 @@ static void ctrl_c_ends_a_generation_cleanly(void **state)
     (void)state;
     int out, status;
     char byte;
-    pid_t pid =
-        test_tern_start(TERN_WORDS("run", "-m", test_small_model(), "-n", "0", "--ignore-eos", "--context-shift"), &out);
+    pid_t pid = test_tern_start(
+        TERN_WORDS("run", "-m", test_small_model(), BEGIN, "-n", "0", "--ignore-eos", "--context-shift"), &out);
     assert_int_equal(read(out, &byte, 1), 1);
     kill(pid, SIGINT);
     while (read(out, &byte, 1) == 1)
@@ -118,8 +121,8 @@ static void a_reader_may_go_away(void **state)
 {
     (void)state;
     int out, status;
-    pid_t pid =
-        test_tern_start(TERN_WORDS("run", "-m", test_small_model(), "-n", "0", "--ignore-eos", "--context-shift"), &out);
+    pid_t pid = test_tern_start(
+        TERN_WORDS("run", "-m", test_small_model(), BEGIN, "-n", "0", "--ignore-eos", "--context-shift"), &out);
     close(out);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
@@ -130,7 +133,7 @@ static void convert_keeps_the_text(void **state)
 {
     (void)state;
     static const char *const types[] = {"i2_s", "tq2_0", "tq1_0", "t160"};
-    test_output want = TERN("run", "-m", test_small_model(), "--greedy", "-n", "24", "-q");
+    test_output want = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "24", "-q");
     for (size_t i = 0; i < 4; i++) {
         const char *file = test_scratch("cli-converted.gguf");
         test_output o = TERN("convert", test_small_model(), "-o", file, "--type", types[i]);
@@ -339,8 +342,8 @@ static void sessions_are_saved_and_restored(void **state)
 {
     (void)state;
     const char *file = test_scratch("cli.session");
-    test_output whole = TERN("run", "-m", test_small_model(), "--greedy", "-n", "24", "-q"),
-                first = TERN("run", "-m", test_small_model(), "--greedy", "-n", "12", "-q", "--save", file),
+    test_output whole = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "24", "-q"),
+                first = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "12", "-q", "--save", file),
                 second = TERN("run", "-m", test_small_model(), "--greedy", "-n", "12", "-q", "--restore", file);
     assert_int_equal(second.code, 0);
     first.out[first.n_out - 1] = 0; /* the newline at the end */
@@ -402,8 +405,8 @@ static void compare_finds_no_difference(void **state)
 static void bench_shows_where_time_goes(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(
-        TERN_WORDS("bench", "-m", test_small_model(), "-p", "8", "-n", "4", "-r", "1", "-t", "1", "--profile", "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_small_model(), "-p", "8", "-n", "4", "-r", "1", "-t", "1",
+                                          "--profile", "--json"));
     const json_t *profile = json_object_get(json_array_get(json_object_get(o, "results"), 0), "profile");
     double shares = 0;
     size_t i;

@@ -1,8 +1,10 @@
 /* The command on a GPU: what it writes, what it counts, and what it refuses. */
-#include "support/converted.h"
 #include "support/command.h"
+#include "support/converted.h"
 #include "support/op_case.h"
 #include "support/test.h"
+
+#define BEGIN "-p", "Once upon a time"
 
 /* Whether there is a GPU: the first test, which is skipped otherwise, and the others with it. */
 static bool there_is_one;
@@ -17,13 +19,13 @@ static void opens(void **state)
 static void the_text_of_the_cpu(void **state)
 {
     (void)state;
-    test_output cpu = TERN("run", "-m", test_small_model(), "--greedy", "-n", "6", "-q");
+    test_output cpu = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "6", "-q");
     assert_int_equal(cpu.code, 0);
     static const char *const flags[][2] = {
         {NULL}, {"--gpu-steps", "1"}, {"--gpu-layers", "3"}, {"--gpu-layers", "all"}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        const char *words[] = {"run", "-m",        test_small_model(), "--greedy",  "-n",        "6",
-                               "-q",  "--backend", "vulkan",       flags[i][0], flags[i][1], NULL};
+        const char *words[] = {"run", "-m",        test_small_model(), BEGIN,       "--greedy",  "-n", "6",
+                               "-q",  "--backend", "vulkan",           flags[i][0], flags[i][1], NULL};
         test_output gpu = test_tern(NULL, words);
         assert_string_equal(gpu.err, "");
         assert_int_equal(gpu.code, 0);
@@ -36,12 +38,12 @@ static void the_text_of_the_cpu(void **state)
 static void the_host_chooses_and_says_so(void **state)
 {
     (void)state;
-    test_output o = TERN("run", "-m", test_small_model(), "--backend", "vulkan", "--greedy", "-n", "2",
+    test_output o = TERN("run", "-m", test_small_model(), BEGIN, "--backend", "vulkan", "--greedy", "-n", "2",
                          "--repetition-penalty", "1.1", "--gpu-steps", "4");
     assert_int_equal(o.code, 0);
     assert_non_null(strstr(o.err, "note: --gpu-steps had no effect"));
     test_output_free(&o);
-    o = TERN("run", "-m", test_small_model(), "--backend", "vulkan", "--greedy", "-n", "2", "--gpu-steps", "4");
+    o = TERN("run", "-m", test_small_model(), BEGIN, "--backend", "vulkan", "--greedy", "-n", "2", "--gpu-steps", "4");
     assert_null(strstr(o.err, "note:"));
     assert_non_null(strstr(o.err, "that the device can read"));
     test_output_free(&o);
@@ -57,8 +59,8 @@ static double number_at(const json_t *o, const char *key)
 static void bench_counts(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_small_model(), "--backend", "vulkan", "-p", "4", "-n", "8",
-                                          "-r", "1", "--gpu-steps", "1,4", "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_small_model(), "--backend", "vulkan", "-p", "4", "-n",
+                                          "8", "-r", "1", "--gpu-steps", "1,4", "--json"));
     const json_t *rows = json_object_get(o, "results");
     assert_int_equal(json_array_size(rows), 2);
     assert_non_null(json_object_get(o, "device"));
@@ -80,8 +82,8 @@ static void bench_counts(void **state)
 static void profiled(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_small_model(), "--backend", "vulkan", "-p", "0", "-n", "2",
-                                          "-r", "1", "--profile", "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_small_model(), "--backend", "vulkan", "-p", "0", "-n",
+                                          "2", "-r", "1", "--profile", "--json"));
     const json_t *row = json_array_get(json_object_get(o, "results"), 0);
     const json_t *decode = json_object_get(json_object_get(row, "profile"), "decode");
     double share = 0, count = 0;

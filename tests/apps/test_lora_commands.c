@@ -287,8 +287,8 @@ static void every_command_takes_adapters(void **state)
 
 static test_output chat(const char *input, const char *flag, const char *lora)
 {
-    return test_tern(
-        input, TERN_WORDS("chat", "-m", test_small_model(), "--template", "chatml", "--greedy", "-n", "12", flag, lora));
+    return test_tern(input, TERN_WORDS("chat", "-m", test_small_model(), "--template", "chatml", "--greedy", "-n", "12",
+                                       flag, lora));
 }
 
 /* Added, weighed and removed while talking: each answer is that of a chat that had it from the start. */

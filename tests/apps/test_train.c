@@ -5,16 +5,16 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
-#include "support/converted.h"
 #include "support/command.h"
+#include "support/converted.h"
 #include "support/test.h"
 
 static const char logbook[] = TERN_SOURCE_DIR "/examples/finetune/logbook.txt";
 
 /* A few quick steps on the bundled model. */
 #define QUICK                                                                                                          \
-    "finetune", "-m", test_small_model(), "--data", logbook, "--split", "blank", "--seq", "32", "--batch", "1", "-t", "1", \
-        "--val-split", "0"
+    "finetune", "-m", test_small_model(), "--data", logbook, "--split", "blank", "--seq", "32", "--batch", "1", "-t",  \
+        "1", "--val-split", "0"
 
 /* step 3/4  loss 2.345  ppl 10.4  grad 0.81  lr 1e-3  1234 tok/s  eta 0:12 */
 static void check_line(const char *line)

@@ -1,7 +1,9 @@
 /* Wrong words, flags and values: what the command says, and its exit status. */
-#include "support/converted.h"
 #include "support/command.h"
+#include "support/converted.h"
 #include "support/test.h"
+
+#define BEGIN "-p", "Once upon a time"
 
 typedef struct wrong {
     const char *words[8];
@@ -90,9 +92,8 @@ static void wrong_words_are_explained(void **state)
 static void every_command_has_help(void **state)
 {
     (void)state;
-    static const char *const names[] = {"run",   "chat",  "convert", "inspect", "tokenize",   "logits", "perplexity",
-                                        "bench", "synth", "devices", "version", "completion", "compare",
-                                        "data"};
+    static const char *const names[] = {"run",   "chat",  "convert", "inspect", "tokenize",   "logits",  "perplexity",
+                                        "bench", "synth", "devices", "version", "completion", "compare", "data"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         test_output o = TERN(names[i], "--help"), same = TERN("help", names[i]);
         assert_int_equal(o.code, 0);
@@ -123,7 +124,7 @@ static void flags_have_several_forms(void **state)
         {"--n-tokens", "3", "--greedy"}, {"--n-tok=3", "--greedy"}, {"-n3", "--gre"}, {"-n=3", "--greedy"}};
     char *first = NULL;
     for (size_t i = 0; i < 4; i++) {
-        const char *words[8] = {"run", "-m", test_small_model(), forms[i][0], forms[i][1], forms[i][2]};
+        const char *words[9] = {"run", "-m", test_small_model(), BEGIN, forms[i][0], forms[i][1], forms[i][2]};
         test_output o = test_tern(NULL, words);
         assert_int_equal(o.code, 0);
         if (!first) first = strdup(o.out);

@@ -134,8 +134,9 @@ static const tern_value *larger_than_block(const plan *p)
 
 static void set_offsets(const plan *p)
 {
-    for (uint32_t i = 0; i < p->graph->n_values; i++)
-        if (p->life_of[i] != UINT32_MAX) p->graph->values[i].offset = p->lives[p->life_of[i]].offset;
+    tern_value *values = p->graph->values;
+    for (uint32_t i = 0; values && i < p->graph->n_values; i++)
+        if (p->life_of[i] != UINT32_MAX) values[i].offset = p->lives[p->life_of[i]].offset;
 }
 
 tern_status tern_graph_plan(tern_graph *graph, uint32_t fusions, tern_error *err)

@@ -89,7 +89,7 @@ static void add_row(sums *s, const float *before, const float *after, const floa
         s->wanted += d * d;
         s->achieved += (a - b) * (a - b);
         s->product += (a - b) * d;
-        s->n_changed += ternary ? (a > 0) - (a < 0) != (b > 0) - (b < 0) : memcmp(&before[c], &after[c], 4) != 0;
+        s->n_changed += ternary ? (a > 0) - (a < 0) != (b > 0) - (b < 0) : a != b;
     }
 }
 

@@ -196,6 +196,7 @@ static void token_run_task(void *context, uint32_t task, uint32_t thread)
 static void run_tasks(linear_job *j, uint32_t n_row_tasks)
 {
     tern_pool *pool = j->step->cpu->pool;
+    if (n_row_tasks == 0) return;
     const uint32_t wanted = (MATRIX_TASKS + n_row_tasks - 1) / n_row_tasks;
     const uint32_t n_runs = min_u32((j->n + TOKEN_RUN - 1) / TOKEN_RUN, wanted);
     token_runs runs = {.all = j, .n_row_tasks = n_row_tasks};

@@ -89,7 +89,7 @@ static void step(const tern_update_args *a, block *b, size_t n)
 
 static void update_block(const tern_update_args *a, size_t at, size_t n)
 {
-    block b;
+    block b = {0};
     uint32_t random[2][TERN_STATE_BLOCK];
     float *m_scale = a->m_scales ? a->m_scales + at / TERN_STATE_BLOCK : NULL,
           *v_scale = a->v_scales ? a->v_scales + at / TERN_STATE_BLOCK : NULL;

@@ -40,8 +40,10 @@ function(tern_gpu_tests name file labels)
     return()
   endif()
   tern_gpu_properties(${name} "${labels}" "${TERN_LAVAPIPE}")
-  # Tests of the command start a process for each case, and SwiftShader compiles every kernel again in each: 10 seconds.
-  if(TERN_SWIFTSHADER AND NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING AND NOT name MATCHES "^test_commands")
+  # SwiftShader runs every kernel, and whole models against the goldens. What starts a process for each case, or
+  # generates and trains at length, it would run for minutes, compiling every kernel again in each.
+  set(long "^test_(commands|generate|models|session|lora|run|trainer)(_vulkan)?$")
+  if(TERN_SWIFTSHADER AND NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING AND NOT name MATCHES "${long}")
     add_test(NAME ${name}_swiftshader COMMAND ${name})
     tern_gpu_properties(${name}_swiftshader "${labels};swiftshader" "${TERN_SWIFTSHADER}")
   endif()

@@ -25,8 +25,14 @@ file(GLOB_RECURSE TERN_TESTS_FOUND CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests
 if(NOT TERN_VULKAN)
   list(FILTER TERN_TESTS_FOUND EXCLUDE REGEX "/test_(vulkan[^/]*|gpu_simulated[^/]*|gpu_linear_ternary)\\.c$")
 endif()
+# What an emulated CPU would need many minutes for, and what holds there when the other tests do: commands started again
+# and again, runs of training from end to end, the simulated GPU (plain C).
+set(TERN_TESTS_LONG "^test_(lora_commands|train|run|run_resume|finetune|gpu_simulated.*|gpu_utilisation|spirv)$")
 foreach(file ${TERN_TESTS_FOUND})
   get_filename_component(name ${file} NAME_WE)
+  if(CMAKE_CROSSCOMPILING AND name MATCHES "${TERN_TESTS_LONG}")
+    continue()
+  endif()
   cmake_path(GET file PARENT_PATH folder)
   cmake_path(GET folder FILENAME folder)
   add_executable(${name} ${file})

@@ -35,15 +35,18 @@ function(tern_gpu_tests name file labels)
     return()
   endif()
   list(APPEND labels gpu)
+  # What starts a process for each case, or generates and trains at length: minutes on SwiftShader, which compiles every
+  # kernel again in each process, and with sanitizers, which see nothing of the driver.
+  if(name MATCHES "^test_(commands|generate|models|session|lora|run|trainer)_vulkan$")
+    list(APPEND labels long)
+  endif()
   if(DEFINED TERN_TEST_ICD)
     tern_gpu_properties(${name} "${labels}" "${TERN_TEST_ICD}")
     return()
   endif()
   tern_gpu_properties(${name} "${labels}" "${TERN_LAVAPIPE}")
-  # SwiftShader runs every kernel, and whole models against the goldens. What starts a process for each case, or
-  # generates and trains at length, it would run for minutes, compiling every kernel again in each.
-  set(long "^test_(commands|generate|models|session|lora|run|trainer)(_vulkan)?$")
-  if(TERN_SWIFTSHADER AND NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING AND NOT name MATCHES "${long}")
+  if(TERN_SWIFTSHADER AND NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING AND NOT "long" IN_LIST labels
+     AND NOT name STREQUAL "test_commands")
     add_test(NAME ${name}_swiftshader COMMAND ${name})
     tern_gpu_properties(${name}_swiftshader "${labels};swiftshader" "${TERN_SWIFTSHADER}")
   endif()

@@ -26,8 +26,9 @@ if(NOT TERN_VULKAN)
   list(FILTER TERN_TESTS_FOUND EXCLUDE REGEX "/test_(vulkan[^/]*|gpu_simulated[^/]*|gpu_linear_ternary)\\.c$")
 endif()
 # What an emulated CPU would need many minutes for, and what holds there when the other tests do: commands started again
-# and again, runs of training from end to end, the simulated GPU (plain C).
-set(TERN_TESTS_LONG "^test_(lora_commands|train|run|run_resume|finetune|gpu_simulated.*|gpu_utilisation|spirv)$")
+# and again, runs of training from end to end, whole models beyond the goldens, the simulated GPU (plain C).
+set(TERN_TESTS_LONG "^test_(lora_commands|train|run|run_resume|finetune|gpu_simulated.*|gpu_utilisation|spirv|flips|\
+generate_steps|compare|converted|perplexity|chat)$")
 foreach(file ${TERN_TESTS_FOUND})
   get_filename_component(name ${file} NAME_WE)
   if(CMAKE_CROSSCOMPILING AND name MATCHES "${TERN_TESTS_LONG}")

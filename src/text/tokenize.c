@@ -94,7 +94,8 @@ static tern_status split_bytes(work *w, tern_span text, size_t at, size_t size, 
     return TERN_OK;
 }
 
-/* One symbol for each character, or for each user-defined symbol. With listed merges an unknown character counts as its bytes. */
+/* One symbol for each character, each user-defined symbol and each byte of what is no UTF-8 (a vocabulary's map of characters may
+ * make such). With listed merges an unknown character counts as its bytes. */
 static tern_status split_chars(work *w, tern_span text, tern_error *err)
 {
     const tern_tokenizer *t = w->t;
@@ -103,6 +104,7 @@ static tern_status split_chars(work *w, tern_span text, tern_error *err)
         uint32_t code;
         const tern_added_token *token = t->frozen.n ? tern_added__at(&t->frozen, text.data + at, left, false) : NULL;
         size_t size = token ? token->text.size : tern_utf8__decode(text.data + at, left, &code);
+        if (size == 0) size = 1;
         tern_span character = {text.data + at, size};
         int32_t id = token ? token->id : t->rule == TERN_MERGE_PAIRS ? find_plain(&t->vocab, character) : -1;
         if (id < 0 && t->rule == TERN_MERGE_PAIRS && has_bytes(t, character))

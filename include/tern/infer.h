@@ -208,6 +208,23 @@ typedef struct tern_generate_result {
 TERN_API tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t n_prompt,
                                    const tern_generate_params *params, tern_generate_result *result, tern_error *err);
 
+/* The same step by step, for programs that must not wait for the device (a browser's event loop). The session is the
+ * generation's until it is closed; prompt and params are copied but for what they point to. */
+typedef struct tern_generation tern_generation;
+
+/* Errors: as tern_generate; *generation is NULL then. */
+TERN_API tern_status tern_generation_open(tern_generation **generation, tern_session *session, const int32_t *prompt,
+                                          uint32_t n_prompt, const tern_generate_params *params, tern_error *err);
+/* A batch of the prompt, or the next tokens, which reach on_piece from here. OK: there is more to do, or *done. PENDING:
+ * the device works; call again when it is done. Errors: as tern_generate; the generation is over then. */
+TERN_API tern_status tern_generation_step(tern_generation *generation, bool *done, tern_error *err);
+/* Ends as a callback that says false would, after at most one more step. */
+TERN_API void tern_generation_stop(tern_generation *generation);
+/* What it has come to so far, and when *done in the end. */
+TERN_API void tern_generation_describe(const tern_generation *generation, tern_generate_result *result);
+/* Gives the session back. NULL is fine. */
+TERN_API void tern_generation_close(tern_generation *generation);
+
 #ifdef __cplusplus
 }
 #endif

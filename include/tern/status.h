@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-/* One list of codes: X(name, value, words). Values never change once released. */
+/* One list of codes: X(name, value, words). Values never change once released. PENDING is no failure: a device still
+ * works, and the same call is to be made again; only functions that say so return it. */
 #define TERN_STATUS_LIST(X)                                                    \
     X(OK, 0, "ok")                                                             \
     X(INVALID_ARGUMENT, 1, "invalid argument")                                 \
@@ -24,7 +25,8 @@ extern "C" {
     X(LIMIT, 7, "limit exceeded")                                              \
     X(CONTEXT_FULL, 8, "context full")                                         \
     X(CANCELLED, 9, "cancelled")                                               \
-    X(INTERNAL, 10, "internal error")
+    X(INTERNAL, 10, "internal error")                                          \
+    X(PENDING, 11, "pending")
 
 typedef enum tern_status {
 #define TERN_STATUS_ENUM(name, value, words) TERN_##name = (value),

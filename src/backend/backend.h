@@ -53,6 +53,7 @@ struct tern_backend {
     bool copies_weights; /* a weight's data may go once all graphs that it is in are prepared */
     uint32_t fusions;   /* tern_fusion: what it wants in graphs of one token */
     uint32_t max_steps; /* of one run; 1 where graphs cannot hold SAMPLE */
+    bool never_waits;   /* the host cannot wait (a browser): buffer_read and wait give PENDING instead */
     bool screens;       /* a LINEAR with `screened` reads less when few logits are wanted */
 
     void (*close)(tern_backend *b);
@@ -61,10 +62,16 @@ struct tern_backend {
     tern_status (*buffer_create)(tern_backend *b, uint64_t bytes, tern_buffer **out, tern_error *err);
     /* A weight, in its file layout; the backend may read w->data in place for as long as the buffer lives, or copy it. */
     tern_status (*weight_create)(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
+    /* Room for a weight whose bytes are not at hand (w->data NULL), where copies_weights: weight_write fills it, piece by piece, before
+     * a graph with it runs. `part` is the weight with rows [first, first + part->rows) alone, in its file layout. Its data may go afterwards.
+     * NULL in backends that read weights in place. */
+    tern_status (*weight_room)(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
+    tern_status (*weight_write)(tern_backend *b, tern_buffer *buffer, const tern_weight *part, uint32_t first, tern_error *err);
     void (*buffer_free)(tern_backend *b, tern_buffer *buffer);
     tern_status (*buffer_write)(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
                                 tern_error *err);
-    /* Waits for what was run before. */
+    /* Waits for what was run before. PENDING, from a backend that `never_waits`: the bytes are on their way; the same call, made
+     * again once the device is done, gives them. One such read at a time; what is run or written in between does not change them. */
     tern_status (*buffer_read)(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
                                tern_error *err);
 
@@ -77,7 +84,7 @@ struct tern_backend {
     void (*prepared_free)(tern_backend *b, tern_prepared *prepared);
     /* Starts n_steps steps, each after the one before; more than one only of a graph with SAMPLE. No allocation. */
     tern_status (*run)(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err);
-    tern_status (*wait)(tern_backend *b, tern_error *err);
+    tern_status (*wait)(tern_backend *b, tern_error *err); /* PENDING as buffer_read */
 
     void (*counters)(const tern_backend *b, tern_backend_counters *out);
     /* Measures for about so many seconds. READ reads these buffers, or one of its own where they are too small to leave every cache.

@@ -85,7 +85,9 @@ typedef struct tern_trainer_result {
 } tern_trainer_result;
 
 /* Rows: batch * accumulate of them, each of seq positions; fewer leave the rest of the batch masked. Counts the steps
- * from 0. A loss or norm that is not finite changes nothing and fails with INVALID_ARGUMENT and the step's number. */
+ * from 0. A loss or norm that is not finite changes nothing and fails with INVALID_ARGUMENT and the step's number. On a
+ * backend that never waits PENDING: the same call again goes on where this one stopped; so do evaluate, read and
+ * adapter. */
 tern_status tern_trainer_step(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows,
                               tern_trainer_result *result, tern_error *err);
 uint64_t tern_trainer_steps(const tern_trainer *trainer);

@@ -71,7 +71,8 @@ struct tern_backend {
     tern_status (*buffer_write)(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
                                 tern_error *err);
     /* Waits for what was run before. PENDING, from a backend that `never_waits`: the bytes are on their way; the same call, made
-     * again once the device is done, gives them. One such read at a time; what is run or written in between does not change them. */
+     * again once the device is done, gives them (`data` may be another place). One such read at a time; what is run or written in
+     * between does not change them. A caller that no longer wants them says so with `buffer` NULL, which forgets the read at once. */
     tern_status (*buffer_read)(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
                                tern_error *err);
 

@@ -59,8 +59,9 @@ typedef struct tern_session_params {
     uint32_t max_outputs; /* logits rows that one step can give (speculation, perplexity); 0: 1 */
     tern_kv_type kv;      /* keys and values */
     bool keep_hidden;     /* for tern_session_hidden */
-    /* Tokens that a GPU chooses and evaluates on its own before the host looks again, 1 to 128; 0: 8. The tokens are
-     * the same with any number. The CPU, and sessions that keep hidden states, take one at a time. */
+    /* Tokens that a GPU chooses and evaluates on its own before the host looks again, 1 to 128; 0: 8, or in a browser
+     * as many, 1 to 32, as take about 50 ms. The tokens are the same with any number. The CPU, and sessions that keep
+     * hidden states, take one at a time. */
     uint32_t steps;
     bool host_sampling; /* the host chooses every token, also where the device could, which takes a little memory */
     const tern_lora_use *loras; /* [n_loras] adapters from the start: tern_session_set_loras */
@@ -93,7 +94,11 @@ TERN_API const int32_t *tern_session_tokens(const tern_session *session);
 TERN_API uint32_t tern_session_n_tokens(const tern_session *session);
 
 /* Extends the sequence by n tokens and leaves the logits of the last one in tern_session_logits. No allocation.
- * Errors: INVALID_ARGUMENT (id outside the vocabulary, with its place), CONTEXT_FULL; nothing is evaluated then. */
+ * Errors: INVALID_ARGUMENT (id outside the vocabulary, with its place), CONTEXT_FULL; nothing is evaluated then.
+ * PENDING, on a device that cannot be waited for (WebGPU in a browser): the same call, made again, goes on where this
+ * one stopped, and tern_session_truncate gives up what is not done; so it is with append_all, hidden and shift. There
+ * logits gives NULL while the last token is evaluated, and what has no steps (tern_generate, tern_session_save and
+ * restore) is UNSUPPORTED. */
 TERN_API tern_status tern_session_append(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
 /* The same with the logits of all n tokens: 1 to max_outputs of them. */
 TERN_API tern_status tern_session_append_all(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
@@ -111,7 +116,8 @@ TERN_API float *tern_session_logits(const tern_session *session, uint32_t row);
 TERN_API tern_status tern_session_hidden(const tern_session *session, uint32_t index, uint32_t n, float *out,
                                          tern_error *err);
 
-/* Forgets all tokens from position n on. The logits stay those of the last append. */
+/* Forgets all tokens from position n on, and what a PENDING call was about. The logits stay those of the last append.
+ */
 TERN_API void tern_session_truncate(tern_session *session, uint32_t n);
 /* Makes room: forgets the tokens between n_keep and the newer half of the rest and evaluates the newer half again at
  * its new positions, exactly as if the text had been that from the start. Leaves the logits of the last token. No
@@ -209,20 +215,23 @@ TERN_API tern_status tern_generate(tern_session *session, const int32_t *prompt,
                                    const tern_generate_params *params, tern_generate_result *result, tern_error *err);
 
 /* The same step by step, for programs that must not wait for the device (a browser's event loop). The session is the
- * generation's until it is closed; prompt and params are copied but for what they point to. */
+ * generation's until it is closed; the prompt and *params are copied, what they point to is borrowed for as long. */
 typedef struct tern_generation tern_generation;
 
 /* Errors: as tern_generate; *generation is NULL then. */
 TERN_API tern_status tern_generation_open(tern_generation **generation, tern_session *session, const int32_t *prompt,
                                           uint32_t n_prompt, const tern_generate_params *params, tern_error *err);
-/* A batch of the prompt, or the next tokens, which reach on_piece from here. OK: there is more to do, or *done. PENDING:
- * the device works; call again when it is done. Errors: as tern_generate; the generation is over then. */
+/* A batch of the prompt, or the next token or tokens, which reach on_piece from here. OK: there is more to do, or
+ * *done. PENDING: the device works; call again when it has done so. Errors: as tern_generate; the generation is over
+ * then, and the session keeps what was shown. */
 TERN_API tern_status tern_generation_step(tern_generation *generation, bool *done, tern_error *err);
-/* Ends as a callback that says false would, after at most one more step. */
+/* Ends as a callback that says false would, once what the device works on is done: a batch of the prompt, or tokens,
+ * which are not shown. The steps up to then are to be made. */
 TERN_API void tern_generation_stop(tern_generation *generation);
 /* What it has come to so far, and when *done in the end. */
 TERN_API void tern_generation_describe(const tern_generation *generation, tern_generate_result *result);
-/* Gives the session back. NULL is fine. */
+/* Gives the session back, at any time: it keeps the tokens that were shown, or what was evaluated of the prompt or of a
+ * context shift under way. NULL is fine. */
 TERN_API void tern_generation_close(tern_generation *generation);
 
 #ifdef __cplusplus

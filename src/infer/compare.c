@@ -374,6 +374,8 @@ tern_status tern_compare(tern_engine *reference, tern_engine *tested, const tern
     comparison c = {
         .params = params, .result = result, .reference.engine = reference, .tested.engine = tested, .err = err};
     *result = (tern_compare_result){.first_bad = SIZE_MAX, .identical = true};
+    TERN_TRY(tern_engine__needs_waiting(reference, "comparing", err));
+    TERN_TRY(tern_engine__needs_waiting(tested, "comparing", err));
     TERN_TRY(check(&c, err));
     tern_status status = compare(&c);
     tern_runner_deinit(&c.reference.runner);

@@ -152,6 +152,12 @@ bool tern_engine_head_exact(const tern_engine *engine)
     return engine->head_exact;
 }
 
+tern_status tern_engine__needs_waiting(const tern_engine *engine, const char *what, tern_error *err)
+{
+    if (!engine->backend->never_waits) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "%s on %s: it cannot be waited for", what, engine->backend->name);
+}
+
 bool tern_engine_f32_activations(const tern_engine *engine)
 {
     return engine->f32_activations;

@@ -26,6 +26,8 @@ tern_backend *tern_engine_backend(const tern_engine *engine);
 const tern_weight *tern_engine_head(const tern_engine *engine);
 bool tern_engine_head_exact(const tern_engine *engine);
 bool tern_engine_f32_activations(const tern_engine *engine);
+/* UNSUPPORTED, said of `what`, where the backend never waits. */
+tern_status tern_engine__needs_waiting(const tern_engine *engine, const char *what, tern_error *err);
 /* What the backend's device can do at most (backend.h): READ reads the weights that a token needs. 0 when it cannot be
  * measured. */
 double tern_engine_measure(const tern_engine *engine, tern_measure what, double seconds);

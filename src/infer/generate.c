@@ -1,12 +1,11 @@
-/* The loop of sampling and decoding. */
-#include "infer/generate_state.h"
-
+/* Generating text, step by step: the prompt, the tokens, and when to stop. */
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
+#include "infer/generate_state.h"
 
-static double now_ms(void)
+double tern_generation__now_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -15,15 +14,14 @@ static double now_ms(void)
 
 void tern_generation__stop(tern_generation *g, tern_stop_reason reason)
 {
-    g->result->reason = reason;
+    g->result.reason = reason;
     g->stopped = true;
 }
 
-static tern_status check(const tern_generation *g, uint32_t n_prompt, tern_error *err)
+static tern_status check(const tern_session *s, uint32_t n_prompt, const tern_generate_params *p, tern_error *err)
 {
-    const tern_generate_params *p = g->params;
-    uint32_t n_ctx = tern_session_n_ctx(g->session), n_rows = tern_session_max_outputs(g->session);
-    if (n_prompt == 0 && tern_session_n_tokens(g->session) == 0)
+    uint32_t n_ctx = tern_session_n_ctx(s), n_rows = tern_session_max_outputs(s);
+    if (n_prompt == 0 && tern_session_n_tokens(s) == 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt of 0 tokens, and none before: at least 1 expected");
     if (p->context_shift && (n_ctx < 2 || p->n_keep > n_ctx - 2))
         return tern_fail(err, TERN_INVALID_ARGUMENT,
@@ -36,117 +34,20 @@ static tern_status check(const tern_generation *g, uint32_t n_prompt, tern_error
     return TERN_OK;
 }
 
-static tern_status begin(tern_generation *g, tern_error *err)
-{
-    const tern_generate_params *p = g->params;
-    uint32_t n_vocab = tern_engine_config(tern_session_engine(g->session))->n_vocab;
-    TERN_TRY(tern_sampler_open(&g->sampler, n_vocab, &p->sampler, err));
-    TERN_TRY(tern_stop_filter_init(&g->filter, p->stops, p->n_stops, err));
-    g->batch = tern_alloc((p->draft_tokens + 1ull) * sizeof *g->batch);
-    if (!g->batch) return tern_fail_alloc(err, (p->draft_tokens + 1ull) * sizeof *g->batch);
-    if (p->draft_tokens) TERN_TRY(tern_draft_init(&g->draft, tern_session_n_ctx(g->session), err));
-    return TERN_OK;
-}
-
-static void end(tern_generation *g)
-{
-    tern_sampler_close(g->sampler);
-    tern_stop_filter_deinit(&g->filter);
-    tern_draft_deinit(&g->draft);
-    tern_free(g->batch);
-}
-
-/* Takes what the session holds as decided, with the logits of its last token in row 0. */
-static void decide_all(tern_generation *g)
-{
-    g->position = tern_session_n_tokens(g->session);
-    g->row = 0;
-    if (g->params->draft_tokens) tern_draft_reset(&g->draft, tern_session_tokens(g->session), g->position);
-}
-
-static tern_status prefill(tern_generation *g, const int32_t *prompt, uint32_t n_prompt, tern_error *err)
-{
-    int32_t last;
-    if (n_prompt == 0) { /* whatever the rows held, the logits of the last token are computed again */
-        uint32_t n = tern_session_n_tokens(g->session) - 1;
-        last = tern_session_tokens(g->session)[n];
-        tern_session_truncate(g->session, n);
-        prompt = &last;
-    }
-    TERN_TRY(tern_session_append(g->session, prompt, n_prompt ? n_prompt : 1, err));
-    decide_all(g);
-    return TERN_OK;
-}
-
-/* Sees to it that one more token fits. */
-static tern_status make_room(tern_generation *g, tern_error *err)
-{
-    if (g->position < tern_session_n_ctx(g->session)) return TERN_OK;
-    if (!g->params->context_shift) {
-        tern_generation__stop(g, TERN_STOP_CONTEXT);
-        return TERN_OK;
-    }
-    TERN_TRY(tern_session_shift(g->session, g->params->n_keep, err));
-    decide_all(g);
-    return TERN_OK;
-}
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Drafts tokens after batch[0], as many as fit and are wanted; after a bad draft few, for each costs time. */
-static uint32_t draft(tern_generation *g)
-{
-    const tern_generate_params *p = g->params;
-    uint32_t n = smaller(p->draft_tokens, tern_session_n_ctx(g->session) - g->position - 1);
-    if (p->max_tokens) n = smaller(n, p->max_tokens - g->result->n_generated);
-    if (g->result->n_drafted) n = smaller(n, 2 * g->n_right + 1);
-    if (n == 0 || g->stopped) return 0;
-    n = tern_draft_propose(&g->draft, g->batch + 1, n);
-    g->result->n_drafted += n;
-    if (n) g->n_right = 0;
-    return n;
-}
-
-/* Makes `id` the next decided token and sees to it that its logits are there. */
-static tern_status decide(tern_generation *g, int32_t id, tern_error *err)
-{
-    if (g->params->draft_tokens) tern_draft_add(&g->draft, id);
-    if (g->position < tern_session_n_tokens(g->session)) {
-        if (tern_session_tokens(g->session)[g->position] == id) {
-            g->position++;
-            g->row++;
-            g->n_right++;
-            g->result->n_accepted++;
-            return TERN_OK;
-        }
-        tern_session_truncate(g->session, g->position);
-    }
-    g->batch[0] = id;
-    uint32_t n = draft(g);
-    TERN_TRY(n ? tern_session_append_all(g->session, g->batch, n + 1, err)
-               : tern_session_append(g->session, g->batch, 1, err));
-    g->position++;
-    g->row = 0;
-    return TERN_OK;
-}
-
 static void show(tern_generation *g, int32_t id)
 {
     tern_piece piece = {.id = id, .text = g->filter.text.data, .n_text = g->filter.n_shown};
-    if (g->params->on_piece && !g->params->on_piece(g->params->context, &piece) && !g->stopped)
+    if (g->params.on_piece && !g->params.on_piece(g->params.context, &piece) && !g->stopped)
         tern_generation__stop(g, TERN_STOP_CALLER);
 }
 
 tern_status tern_generation__emit(tern_generation *g, int32_t id, tern_error *err)
 {
-    g->result->n_generated++;
-    if (g->result->n_generated == g->params->max_tokens) tern_generation__stop(g, TERN_STOP_LENGTH);
+    g->result.n_generated++;
+    if (g->result.n_generated == g->params.max_tokens) tern_generation__stop(g, TERN_STOP_LENGTH);
     tern_stop_filter_advance(&g->filter);
     if (g->tokenizer)
-        TERN_TRY(tern_text_stream_add(&g->stream, g->tokenizer, id, g->params->show_special, &g->filter.text, err));
+        TERN_TRY(tern_text_stream_add(&g->stream, g->tokenizer, id, g->params.show_special, &g->filter.text, err));
     if (tern_stop_filter_scan(&g->filter)) tern_generation__stop(g, TERN_STOP_STRING);
     show(g, id);
     return TERN_OK;
@@ -155,43 +56,17 @@ tern_status tern_generation__emit(tern_generation *g, int32_t id, tern_error *er
 /* Shows what was held back when no more text will come. */
 static tern_status flush(tern_generation *g, tern_error *err)
 {
-    if (g->result->reason == TERN_STOP_STRING) return TERN_OK;
+    if (g->result.reason == TERN_STOP_STRING) return TERN_OK;
     tern_stop_filter_advance(&g->filter);
     TERN_TRY(tern_text_stream_finish(&g->stream, &g->filter.text, err));
     tern_stop_filter_release(&g->filter);
-    if (g->filter.n_shown && g->result->reason != TERN_STOP_CALLER) show(g, -1);
+    if (g->filter.n_shown && g->result.reason != TERN_STOP_CALLER) show(g, -1);
     return TERN_OK;
 }
 
 bool tern_generation__is_end(const tern_generation *g, int32_t id)
 {
-    return !g->params->ignore_eos && g->tokenizer && tern_token_is_end(g->tokenizer, id);
-}
-
-/* One token: chosen, shown, decided. */
-static tern_status step(tern_generation *g, tern_error *err)
-{
-    float *logits = tern_session_logits(g->session, g->row);
-    int32_t id = tern_sampler_next(g->sampler, logits, tern_session_tokens(g->session), g->position);
-    if (tern_generation__is_end(g, id)) {
-        tern_generation__stop(g, TERN_STOP_END_TOKEN);
-        return TERN_OK;
-    }
-    TERN_TRY(tern_generation__emit(g, id, err));
-    return decide(g, id, err);
-}
-
-static tern_status loop(tern_generation *g, tern_error *err)
-{
-    tern_status status = TERN_OK;
-    while (status == TERN_OK) {
-        status = make_room(g, err);
-        if (status != TERN_OK || g->stopped) break;
-        status = step(g, err);
-        if (g->stopped) break;
-    }
-    tern_session_truncate(g->session, g->position);
-    return status;
+    return !g->params.ignore_eos && g->tokenizer && tern_token_is_end(g->tokenizer, id);
 }
 
 static uint64_t weight_bytes(const tern_generation *g)
@@ -202,20 +77,138 @@ static uint64_t weight_bytes(const tern_generation *g)
     return counters.weight_bytes;
 }
 
-static tern_status run(tern_generation *g, const int32_t *prompt, uint32_t n_prompt, tern_error *err)
+/* Times and counters as they are now. */
+static void measure(tern_generation *g)
 {
-    const bool on_device = tern_generation__on_device(g->session, g->params);
-    const double start = now_ms();
-    TERN_TRY(on_device ? tern_session__extend(g->session, prompt, n_prompt, err) : prefill(g, prompt, n_prompt, err));
-    const double first = now_ms();
-    const uint64_t bytes = weight_bytes(g);
-    g->result->n_prompt = n_prompt;
-    g->result->prefill_ms = first - start;
-    tern_status status = on_device ? tern_generation__loop_steps(g, err) : loop(g, err);
+    double now = tern_generation__now_ms();
+    g->result.prefill_ms = (g->prompted ? g->decode_start_ms : now) - g->start_ms;
+    g->result.decode_ms = g->prompted ? now - g->decode_start_ms : 0;
+    g->result.weight_bytes = g->prompted ? weight_bytes(g) - g->start_bytes : 0;
+}
+
+static tern_status begin(tern_generation *g, const int32_t *prompt, uint32_t n_prompt, tern_error *err)
+{
+    const tern_generate_params *p = &g->params;
+    const uint32_t n_vocab = tern_engine_config(tern_session_engine(g->session))->n_vocab;
+    TERN_TRY(tern_sampler_open(&g->sampler, n_vocab, &p->sampler, err));
+    TERN_TRY(tern_stop_filter_init(&g->filter, p->stops, p->n_stops, err));
+    TERN_TRY(tern_generation__host_init(g, err));
+    g->on_device = tern_generation__on_device(g->session, p);
+    if (g->on_device) return tern_session__begin_extend(g->session, prompt, n_prompt, err);
+    return tern_generation__host_begin(g, prompt, n_prompt, err);
+}
+
+static void generation_free(tern_generation *g)
+{
+    tern_sampler_close(g->sampler);
+    tern_stop_filter_deinit(&g->filter);
+    tern_generation__host_deinit(g);
+    tern_free(g);
+}
+
+tern_status tern_generation_open(tern_generation **generation, tern_session *session, const int32_t *prompt,
+                                 uint32_t n_prompt, const tern_generate_params *params, tern_error *err)
+{
+    TERN_NEED(generation, err);
+    *generation = NULL;
+    TERN_NEED(session, err);
+    TERN_NEED(params, err);
+    TERN_TRY(check(session, n_prompt, params, err));
+    tern_generation *g = tern_calloc(1, sizeof *g);
+    if (!g) return tern_fail_alloc(err, sizeof *g);
+    *g = (tern_generation){.session = session,
+                           .params = *params,
+                           .result = {.n_prompt = n_prompt},
+                           .tokenizer = tern_model_tokenizer(tern_engine_model(tern_session_engine(session))),
+                           .n_wanted_before = session->n_wanted,
+                           .start_ms = tern_generation__now_ms()};
+    tern_status status = begin(g, prompt, n_prompt, err);
+    if (status != TERN_OK) {
+        generation_free(g);
+        return status;
+    }
+    tern_session_want(session, tern_sampler_wanted(&params->sampler));
+    *generation = g;
+    return TERN_OK;
+}
+
+/* The session's goal is reached: the prompt, a shift, or a decided token. */
+static void settle(tern_generation *g)
+{
+    if (!g->prompted) {
+        g->decode_start_ms = tern_generation__now_ms();
+        g->start_bytes = weight_bytes(g);
+    }
+    g->prompted = true;
+    if (!g->on_device) tern_generation__host_settle(g);
+}
+
+/* A wish to stop is granted between batches of the prompt and between tokens, not while the device works. */
+static void grant_stop(tern_generation *g)
+{
+    const tern_session_goal *goal = &g->session->goal;
+    if (!g->stop_asked || g->stopped || g->n_running || goal->running || (goal->active && g->prompted)) return;
+    tern_session__forget(g->session);
+    tern_generation__stop(g, TERN_STOP_CALLER);
+}
+
+static tern_status advance(tern_generation *g, tern_error *err)
+{
+    const tern_session_goal *goal = &g->session->goal;
+    grant_stop(g);
+    if (!goal->active && !g->stopped)
+        TERN_TRY(g->on_device ? tern_generation__device_step(g, err) : tern_generation__host_step(g, err));
+    if (!goal->active) return TERN_OK;
+    TERN_TRY(tern_session__advance(g->session, err));
+    if (!goal->active) settle(g);
+    return TERN_OK;
+}
+
+/* Leaves the session as it shall be. */
+static void end(tern_generation *g)
+{
+    tern_session__forget(g->session);
+    if (g->prompted && !g->on_device) tern_generation__host_end(g);
+    measure(g);
+    g->over = true;
+}
+
+tern_status tern_generation_step(tern_generation *generation, bool *done, tern_error *err)
+{
+    TERN_NEED(generation, err);
+    TERN_NEED(done, err);
+    tern_generation *g = generation;
+    *done = g->over && g->failed == TERN_OK;
+    if (*done) return TERN_OK;
+    if (g->over) return tern_fail(err, g->failed, "a generation that has failed: no further step expected");
+    tern_status status = advance(g, err);
+    if (status == TERN_PENDING) return status;
+    if (status == TERN_OK && (!g->stopped || g->session->goal.active)) return TERN_OK;
+    end(g);
     if (status == TERN_OK) status = flush(g, err);
-    g->result->decode_ms = now_ms() - first;
-    g->result->weight_bytes = weight_bytes(g) - bytes;
+    g->failed = status;
+    *done = status == TERN_OK;
     return status;
+}
+
+void tern_generation_stop(tern_generation *generation)
+{
+    generation->stop_asked = true;
+}
+
+void tern_generation_describe(const tern_generation *generation, tern_generate_result *result)
+{
+    tern_generation now = *generation;
+    if (!now.over) measure(&now);
+    *result = now.result;
+}
+
+void tern_generation_close(tern_generation *generation)
+{
+    if (!generation) return;
+    if (!generation->over) end(generation);
+    tern_session_want(generation->session, generation->n_wanted_before);
+    generation_free(generation);
 }
 
 tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t n_prompt,
@@ -224,18 +217,14 @@ tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t
     TERN_NEED(session, err);
     TERN_NEED(params, err);
     TERN_NEED(result, err);
+    tern_generation *g;
     *result = (tern_generate_result){0};
-    tern_generation g = {.session = session,
-                         .params = params,
-                         .result = result,
-                         .tokenizer = tern_model_tokenizer(tern_engine_model(tern_session_engine(session)))};
-    TERN_TRY(check(&g, n_prompt, err));
-    tern_status status = begin(&g, err);
-    uint32_t n_wanted = session->n_wanted;
-    tern_session_want(session, tern_sampler_wanted(&params->sampler));
-    if (status == TERN_OK) status = run(&g, prompt, n_prompt, err);
-    tern_session_want(session, n_wanted);
-    end(&g);
+    TERN_TRY(tern_engine__needs_waiting(tern_session_engine(session), "generating all at once", err));
+    TERN_TRY(tern_generation_open(&g, session, prompt, n_prompt, params, err));
+    tern_status status = TERN_OK;
+    for (bool done = false; status == TERN_OK && !done;) status = tern_generation_step(g, &done, err);
+    tern_generation_describe(g, result);
+    tern_generation_close(g);
     return status;
 }
 

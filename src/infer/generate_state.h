@@ -1,4 +1,4 @@
-/* One generation under way; for generate.c and generate_steps.c. */
+/* One generation under way; for generate.c, generate_host.c and generate_steps.c. */
 #ifndef TERN_INFER_GENERATE_STATE_H
 #define TERN_INFER_GENERATE_STATE_H
 
@@ -7,32 +7,62 @@
 #include "infer/session_state.h"
 #include "infer/stop.h"
 
-typedef struct tern_generation {
+struct tern_generation {
     tern_session *session;
-    const tern_generate_params *params;
-    tern_generate_result *result;
+    tern_generate_params params;
+    tern_generate_result result;
     const tern_tokenizer *tokenizer;
     tern_sampler *sampler;
     tern_text_stream stream;
     tern_stop_filter filter;
-    bool stopped;
+    bool on_device;  /* which chooses the tokens */
+    bool prompted;   /* the prompt is evaluated */
+    bool stop_asked; /* by tern_generation_stop */
+    bool stopped;    /* there is a reason to end; what the session's goal is comes first */
+    bool over;       /* nothing more will happen: done, or failed */
+    tern_status failed;
+    uint32_t n_wanted_before; /* the session's, given back in the end */
+    double start_ms, decode_start_ms;
+    uint64_t start_bytes;
     /* Tokens chosen on the host: `position` tokens of the session are decided. Beyond them it may hold drafted ones,
      * evaluated already; the logits of the last decided token are in row `row`. */
     uint32_t position, row;
+    bool deciding; /* the session's goal is a token that was shown, which will be at `position`, and what is drafted
+                      after it */
     tern_draft draft;
     int32_t *batch;   /* a token and what is drafted after it */
     uint32_t n_right; /* of the last drafted tokens */
-} tern_generation;
+    /* Tokens chosen on the device. */
+    uint32_t n_running; /* that it is choosing now */
+    double run_start_ms;
+    uint32_t chosen[1 + TERN_SAMPLE_MAX_STEPS];
+};
 
+double tern_generation__now_ms(void);
 void tern_generation__stop(tern_generation *g, tern_stop_reason reason);
 bool tern_generation__is_end(const tern_generation *g, int32_t id);
 /* Counts the token, adds its text and shows what can be shown of it; may stop. */
 tern_status tern_generation__emit(tern_generation *g, int32_t id, tern_error *err);
 
-/* Whether the device chooses the tokens: the session is made for it, and the sampler fits. */
+/* ---- the host chooses */
+
+tern_status tern_generation__host_init(tern_generation *g, tern_error *err);
+void tern_generation__host_deinit(tern_generation *g);
+/* Makes the evaluation of the prompt the session's goal, with the logits of its last token. */
+tern_status tern_generation__host_begin(tern_generation *g, const int32_t *prompt, uint32_t n, tern_error *err);
+/* One token: chosen, shown, decided; or the start of a shift. Its evaluation may be the session's goal then. */
+tern_status tern_generation__host_step(tern_generation *g, tern_error *err);
+/* The goal is reached. */
+void tern_generation__host_settle(tern_generation *g);
+/* Leaves the session with the decided tokens alone. */
+void tern_generation__host_end(tern_generation *g);
+
+/* ---- the device chooses: several tokens in one run */
+
+/* Whether it does: the session is made for it, and the sampler fits. */
 bool tern_generation__on_device(const tern_session *session, const tern_generate_params *params);
-/* From a session whose last token is not evaluated: decodes until stopped, session->steps tokens at once. The session
- * ends with the tokens that were shown, the last one not evaluated. */
-tern_status tern_generation__loop_steps(tern_generation *g, tern_error *err);
+/* From a session whose last token is not evaluated: a run, or the start of a shift. The session ends with the tokens
+ * that were shown, the last one not evaluated. */
+tern_status tern_generation__device_step(tern_generation *g, tern_error *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* Generating on a device that chooses the tokens itself: several in one run, of which only the ids come back. The last
  * token is always left to the next run, which evaluates it first: so one at a time or many, prompt or not, each token
  * is computed by the same graph. */
-#include <string.h>
-
 #include "infer/generate_state.h"
+
+enum { RUN_MS = 50, MOST_STEPS = 32, GROWTH = 4 };
 
 bool tern_generation__on_device(const tern_session *session, const tern_generate_params *params)
 {
@@ -14,7 +14,7 @@ bool tern_generation__on_device(const tern_session *session, const tern_generate
 static tern_status make_room(tern_generation *g, tern_error *err)
 {
     if (g->session->n_tokens < tern_session_n_ctx(g->session)) return TERN_OK;
-    if (g->params->context_shift) return tern_session__shift(g->session, g->params->n_keep, err);
+    if (g->params.context_shift) return tern_session__begin_shift(g->session, g->params.n_keep, true, err);
     tern_generation__stop(g, TERN_STOP_CONTEXT);
     return TERN_OK;
 }
@@ -23,16 +23,16 @@ static tern_status make_room(tern_generation *g, tern_error *err)
 static uint32_t count(const tern_generation *g)
 {
     uint32_t n = g->session->steps, room = tern_session_n_ctx(g->session) - g->session->n_tokens;
-    uint32_t left = g->params->max_tokens - g->result->n_generated;
+    uint32_t left = g->params.max_tokens - g->result.n_generated;
     if (n > room) n = room;
-    return g->params->max_tokens && n > left ? left : n;
+    return g->params.max_tokens && n > left ? left : n;
 }
 
 /* Ends that the device need not look for only cost time: they are looked for here as well. */
 static void fill_ends(const tern_generation *g, tern_sample_params *sample)
 {
     size_t n = 0;
-    const int32_t *ids = g->tokenizer && !g->params->ignore_eos ? tern_tokenizer_ends(g->tokenizer, &n) : NULL;
+    const int32_t *ids = g->tokenizer && !g->params.ignore_eos ? tern_tokenizer_ends(g->tokenizer, &n) : NULL;
     if (n > TERN_SAMPLE_MAX_ENDS) n = TERN_SAMPLE_MAX_ENDS;
     for (size_t i = 0; i < n; i++) sample->end_ids[i] = (uint32_t)ids[i];
     sample->n_ends = (uint32_t)n;
@@ -58,25 +58,45 @@ static tern_status take(tern_generation *g, const uint32_t *ids, uint32_t n, ter
     return TERN_OK;
 }
 
-static tern_status run(tern_generation *g, tern_error *err)
+static tern_status start(tern_generation *g, tern_error *err)
 {
     tern_session *s = g->session;
     tern_sample_params sample;
-    uint32_t chosen[1 + TERN_SAMPLE_MAX_STEPS];
     tern_sampler_fill(g->sampler, &sample, count(g));
     fill_ends(g, &sample);
     const tern_runner_steps steps = {.id = s->tokens[s->n_tokens - 1], .position = s->n_tokens - 1, .sample = &sample};
-    TERN_TRY(tern_runner_run_steps(&s->runner, &steps, chosen, err));
-    tern_sampler_consume(g->sampler, chosen[0]);
-    return take(g, chosen + 1, chosen[0], err);
+    g->result.steps = s->steps;
+    g->run_start_ms = tern_generation__now_ms();
+    TERN_TRY(tern_runner_start_steps(&s->runner, &steps, err));
+    g->n_running = sample.n_wanted;
+    return TERN_OK;
 }
 
-tern_status tern_generation__loop_steps(tern_generation *g, tern_error *err)
+/* Where nobody can wait, a run is as long as a person does not notice: what a token took now says how many the next run
+ * chooses. */
+static void adapt(tern_generation *g, uint32_t n)
 {
-    g->result->steps = g->session->steps;
-    while (!g->stopped) {
+    tern_session *s = g->session;
+    const tern_backend *b = tern_engine_backend(tern_session_engine(s));
+    if (!b->never_waits || s->steps_chosen) return;
+    double ms = (tern_generation__now_ms() - g->run_start_ms) / (double)n, most = ms > 0 ? RUN_MS / ms : MOST_STEPS;
+    uint32_t limit = b->max_steps < MOST_STEPS ? b->max_steps : MOST_STEPS;
+    if (limit > GROWTH * s->steps) limit = GROWTH * s->steps; /* the first runs may not be like the others */
+    s->steps = most >= limit ? limit : most < 1 ? 1 : (uint32_t)most;
+}
+
+tern_status tern_generation__device_step(tern_generation *g, tern_error *err)
+{
+    if (!g->n_running) {
         TERN_TRY(make_room(g, err));
-        if (!g->stopped) TERN_TRY(run(g, err));
+        if (g->stopped || g->session->goal.active) return TERN_OK;
+        TERN_TRY(start(g, err));
     }
-    return TERN_OK;
+    tern_status status = tern_runner_finish_steps(&g->session->runner, g->n_running, g->chosen, err);
+    if (status == TERN_PENDING) return status;
+    g->n_running = 0;
+    TERN_TRY(status);
+    adapt(g, g->chosen[0]);
+    tern_sampler_consume(g->sampler, g->chosen[0]);
+    return take(g, g->chosen + 1, g->chosen[0], err);
 }

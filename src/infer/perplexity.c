@@ -115,6 +115,7 @@ tern_status tern_perplexity(tern_session *session, const int32_t *ids, size_t n,
     tern_perplexity_result sums = {0};
     scoring s = {.session = session, .params = params, .result = &sums, .ids = ids, .n = n};
     *result = (tern_perplexity_result){0};
+    TERN_TRY(tern_engine__needs_waiting(tern_session_engine(session), "perplexity", err));
     TERN_TRY(check(&s, err));
     for (size_t at = 0; at + 1 < n; at += s.window) TERN_TRY(run_window(&s, ids + at, smaller(n - at, s.window), err));
     finish(&sums);

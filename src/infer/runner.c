@@ -214,6 +214,7 @@ void tern_runner_deinit(tern_runner *runner)
 {
     if (!runner->engine) return;
     tern_backend *b = backend_of(runner);
+    tern_runner_forget(runner);
     graphs_free(b, runner->graphs);
     b->buffer_free(b, runner->rope_table);
     for (size_t i = 0; i < runner->n_caches; i++) b->buffer_free(b, runner->caches[i]);
@@ -239,27 +240,44 @@ tern_status tern_runner_read(tern_runner *runner, const tern_runner_graph *graph
 {
     tern_backend *b = tern_engine_backend(runner->engine);
     const tern_binding *at = &graph->bindings[value];
-    return b->buffer_read(b, at->buffer, at->offset, out, (uint64_t)n_rows * graph->graph.values[value].cols * 4, err);
+    uint64_t bytes = (uint64_t)n_rows * graph->graph.values[value].cols * sizeof(float);
+    tern_status status = b->buffer_read(b, at->buffer, at->offset, out, bytes, err);
+    runner->reading = status == TERN_PENDING;
+    return status;
+}
+
+static tern_runner_graph *graph_of(const tern_runner *runner, const tern_runner_step *step)
+{
+    return step->n_tokens == 1 ? &runner->graphs->decode : &runner->graphs->prefill;
+}
+
+tern_status tern_runner_start(tern_runner *runner, const tern_runner_step *step, tern_error *err)
+{
+    const tern_runner_graph *g = graph_of(runner, step);
+    tern_backend *b = backend_of(runner);
+    TERN_TRY(tern_runner_write(runner, g, step, err));
+    return b->run(b, g->prepared, 1, err);
+}
+
+/* The read waits itself: two waits would be two turns of a browser's event loop. */
+tern_status tern_runner_finish(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err)
+{
+    const tern_runner_graph *g = graph_of(runner, step);
+    tern_backend *b = backend_of(runner);
+    if (step->n_outputs == 0) return b->wait(b, err);
+    return tern_runner_read(runner, g, g->graph.logits, step->n_outputs, logits, err);
 }
 
 tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err)
 {
-    bool one = step->n_tokens == 1;
-    tern_runner_graph *g = one ? &runner->graphs->decode : &runner->graphs->prefill;
-    tern_backend *b = tern_engine_backend(runner->engine);
-    TERN_TRY(tern_runner_write(runner, g, step, err));
-    TERN_TRY(b->run(b, g->prepared, 1, err));
-    TERN_TRY(b->wait(b, err));
-    if (step->n_outputs == 0) return TERN_OK;
-    return tern_runner_read(runner, g, g->graph.logits, step->n_outputs, logits, err);
+    TERN_TRY(tern_runner_start(runner, step, err));
+    return tern_runner_finish(runner, step, logits, err);
 }
 
-tern_status tern_runner_run_steps(tern_runner *runner, const tern_runner_steps *steps, uint32_t *tokens,
-                                  tern_error *err)
+tern_status tern_runner_start_steps(tern_runner *runner, const tern_runner_steps *steps, tern_error *err)
 {
-    tern_runner_graph *g = &runner->graphs->steps;
-    tern_backend *b = tern_engine_backend(runner->engine);
-    uint32_t n = steps->sample->n_wanted;
+    const tern_runner_graph *g = &runner->graphs->steps;
+    tern_backend *b = backend_of(runner);
     tern_runner_step first = {.ids = &steps->id,
                               .n_tokens = 1,
                               .first_position = steps->position,
@@ -267,10 +285,25 @@ tern_status tern_runner_run_steps(tern_runner *runner, const tern_runner_steps *
                               .n_wanted = steps->sample->top_k};
     memcpy(param(g, TERN_PARAM_SAMPLER), steps->sample, sizeof *steps->sample);
     TERN_TRY(tern_runner_write(runner, g, &first, err));
-    TERN_TRY(b->run(b, g->prepared, n, err));
+    return b->run(b, g->prepared, steps->sample->n_wanted, err);
+}
+
+tern_status tern_runner_finish_steps(tern_runner *runner, uint32_t n, uint32_t *tokens, tern_error *err)
+{
+    const tern_runner_graph *g = &runner->graphs->steps;
     const tern_binding *out = &g->bindings[g->graph.tokens];
-    TERN_TRY(b->wait(b, err));
-    TERN_TRY(b->buffer_read(b, out->buffer, out->offset, tokens, (1 + (uint64_t)n) * sizeof *tokens, err));
+    tern_backend *b = backend_of(runner);
+    tern_status status = b->buffer_read(b, out->buffer, out->offset, tokens, (1 + (uint64_t)n) * sizeof *tokens, err);
+    runner->reading = status == TERN_PENDING;
+    TERN_TRY(status);
     if (tokens[0] >= 1 && tokens[0] <= n) return TERN_OK;
     return tern_fail(err, TERN_INTERNAL, "%s chose %u tokens in a run: 1 to %u expected", b->name, tokens[0], n);
+}
+
+void tern_runner_forget(tern_runner *runner)
+{
+    tern_backend *b = backend_of(runner);
+    tern_error ignored;
+    if (runner->reading) b->buffer_read(b, NULL, 0, NULL, 0, &ignored);
+    runner->reading = false;
 }

@@ -42,6 +42,7 @@ typedef struct tern_runner {
     tern_buffer **caches; /* in the order of the graph's cache values */
     size_t n_caches;
     uint32_t n_pages;
+    bool reading; /* PENDING was given for a read */
 } tern_runner;
 
 /* What one step evaluates. */
@@ -68,14 +69,22 @@ tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *lora
 /* Writes what a step is into the parameters of one of the graphs. */
 tern_status tern_runner_write(tern_runner *runner, const tern_runner_graph *graph, const tern_runner_step *step,
                               tern_error *err);
-/* Runs a step of at most n_batch tokens; logits [n_outputs][n_vocab] are read into `logits`. No allocation. */
+/* Starts a step of at most n_batch tokens. No allocation. */
+tern_status tern_runner_start(tern_runner *runner, const tern_runner_step *step, tern_error *err);
+/* Waits for the step that was started last; logits [n_outputs][n_vocab] are read into `logits`. PENDING, from a backend
+ * that never waits: the device works; the same call again. */
+tern_status tern_runner_finish(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err);
+/* Both. */
 tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err);
-/* Runs sample->n_wanted steps at once. tokens[0] gets how many were chosen: fewer after one of the end ids, which is
- * the last then; tokens[1 ..] the tokens. All but the last one are evaluated. tokens [1 + n_wanted]. One read of that
- * size; no allocation. */
-tern_status tern_runner_run_steps(tern_runner *runner, const tern_runner_steps *steps, uint32_t *tokens,
-                                  tern_error *err);
-/* Rows of an output value after a step. */
+/* Starts sample->n_wanted steps at once. No allocation. */
+tern_status tern_runner_start_steps(tern_runner *runner, const tern_runner_steps *steps, tern_error *err);
+/* Waits for the n steps that were started last. tokens[0] gets how many were chosen: fewer after one of the end ids,
+ * which is the last then; tokens[1 ..] the tokens. All but the last one are evaluated. tokens [1 + n]. One read of that
+ * size; PENDING as tern_runner_finish. */
+tern_status tern_runner_finish_steps(tern_runner *runner, uint32_t n, uint32_t *tokens, tern_error *err);
+/* What was started need not be finished: a read under way is forgotten. */
+void tern_runner_forget(tern_runner *runner);
+/* Rows of an output value after a step. PENDING as tern_runner_finish. */
 tern_status tern_runner_read(tern_runner *runner, const tern_runner_graph *graph, uint32_t value, uint32_t n_rows,
                              float *out, tern_error *err);
 

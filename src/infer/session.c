@@ -1,7 +1,5 @@
-/* One sequence: appending tokens, forgetting them, making room. */
+/* One sequence: opening and closing it, its adapters, and what it holds. */
 #include "infer/session.h"
-
-#include <string.h>
 
 #include "base/alloc.h"
 #include "infer/session_state.h"
@@ -22,7 +20,7 @@ static tern_status resolve_steps(const tern_backend *b, const tern_session_param
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%u tokens at once: at most %d expected", in->steps,
                          TERN_SAMPLE_MAX_STEPS);
     if (b->max_steps <= 1 || in->host_sampling || in->keep_hidden) return TERN_OK;
-    *steps = in->steps ? in->steps : DEFAULT_STEPS;
+    *steps = in->steps ? in->steps : b->never_waits ? 1 : DEFAULT_STEPS;
     if (*steps > b->max_steps) *steps = b->max_steps;
     return TERN_OK;
 }
@@ -65,6 +63,7 @@ tern_status tern_session_open(tern_session **session, tern_engine *engine, const
     tern_session *s = tern_calloc(1, sizeof *s);
     if (!s) return tern_fail_alloc(err, sizeof *s);
     s->steps = steps;
+    s->steps_chosen = params->steps > 0;
     tern_status status = tern_runner_open(&s->runner, engine, &resolved, err);
     if (status == TERN_OK) {
         s->tokens = tern_calloc(resolved.n_ctx, sizeof *s->tokens);
@@ -88,6 +87,7 @@ void tern_session_close(tern_session *session)
 tern_status tern_session_set_loras(tern_session *session, const tern_lora_use *loras, uint32_t n, tern_error *err)
 {
     TERN_NEED(session, err);
+    tern_session__forget(session);
     return tern_runner_set_loras(&session->runner, loras, n, err);
 }
 
@@ -121,82 +121,9 @@ const tern_graph *tern_session_graph(const tern_session *session, bool prefill)
     return prefill ? &session->runner.graphs->prefill.graph : &session->runner.graphs->decode.graph;
 }
 
-static tern_status check(const tern_session *s, const int32_t *ids, uint32_t n, tern_error *err)
-{
-    if (n) TERN_NEED(ids, err);
-    uint32_t n_vocab = tern_engine_config(s->runner.engine)->n_vocab, n_ctx = s->runner.params.n_ctx;
-    for (uint32_t i = 0; i < n; i++)
-        if (ids[i] < 0 || (uint32_t)ids[i] >= n_vocab)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "token %u is id %d: 0 to %u expected", i, ids[i], n_vocab - 1);
-    if (n > n_ctx - s->n_tokens)
-        return tern_fail(err, TERN_CONTEXT_FULL, "context full: %u tokens and %u more, of %u", s->n_tokens, n, n_ctx);
-    return TERN_OK;
-}
-
-/* Evaluates what lies in `tokens` up to the n-th, and reads the logits of the last n_outputs of them. */
-static tern_status evaluate(tern_session *s, uint32_t n, uint32_t n_outputs, tern_error *err)
-{
-    const uint32_t n_batch = s->runner.params.n_batch;
-    while (s->n_evaluated < n) {
-        uint32_t left = n - s->n_evaluated, size = left < n_batch ? left : n_batch;
-        if (size < left && left - size < n_outputs) size = left - n_outputs; /* all outputs belong to one step */
-        tern_runner_step one = {.ids = s->tokens + s->n_evaluated,
-                                .n_tokens = size,
-                                .first_position = s->n_evaluated,
-                                .n_outputs = size == left ? n_outputs : 0,
-                                .n_wanted = s->n_wanted};
-        TERN_TRY(tern_runner_run(&s->runner, &one, s->logits, err));
-        s->n_evaluated += size;
-        if (s->n_tokens < s->n_evaluated) s->n_tokens = s->n_evaluated;
-    }
-    return TERN_OK;
-}
-
-float *tern_session_logits(const tern_session *session, uint32_t row)
-{
-    if (row >= session->runner.params.max_outputs) return NULL;
-    if (session->n_evaluated < session->n_tokens) {
-        tern_error ignored;
-        if (evaluate((tern_session *)(uintptr_t)session, session->n_tokens, 1, &ignored) != TERN_OK) return NULL;
-    }
-    return session->logits + (size_t)row * tern_engine_config(session->runner.engine)->n_vocab;
-}
-
 void tern_session_want(tern_session *session, uint32_t n)
 {
     session->n_wanted = n;
-}
-
-tern_status tern_session_append(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)
-{
-    TERN_NEED(session, err);
-    TERN_TRY(check(session, ids, n, err));
-    if (n)
-        memmove(session->tokens + session->n_tokens, ids,
-                n * sizeof *ids); /* a shift appends what already lies there */
-    return evaluate(session, session->n_tokens + n, 1, err);
-}
-
-tern_status tern_session__extend(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)
-{
-    TERN_TRY(check(session, ids, n, err));
-    if (n) memmove(session->tokens + session->n_tokens, ids, n * sizeof *ids);
-    uint32_t end = session->n_tokens + n;
-    if (session->n_evaluated == end) session->n_evaluated--;
-    TERN_TRY(evaluate(session, end - 1, 0, err));
-    session->n_tokens = end;
-    return TERN_OK;
-}
-
-tern_status tern_session_append_all(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)
-{
-    TERN_NEED(session, err);
-    if (n == 0 || n > session->runner.params.max_outputs)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "logits of %u tokens: 1 to %u expected", n,
-                         session->runner.params.max_outputs);
-    TERN_TRY(check(session, ids, n, err));
-    memmove(session->tokens + session->n_tokens, ids, n * sizeof *ids);
-    return evaluate(session, session->n_tokens + n, n, err);
 }
 
 tern_status tern_session_hidden(const tern_session *session, uint32_t index, uint32_t n, float *out, tern_error *err)
@@ -210,38 +137,4 @@ tern_status tern_session_hidden(const tern_session *session, uint32_t index, uin
         return tern_fail(err, TERN_NOT_FOUND, "hidden state %u: the session keeps %s", index,
                          r->params.keep_hidden ? "one for each layer and the embedding's" : "none");
     return tern_runner_read(r, g, value, n, out, err);
-}
-
-void tern_session_truncate(tern_session *session, uint32_t n)
-{
-    if (n < session->n_tokens) session->n_tokens = n;
-    if (n < session->n_evaluated) session->n_evaluated = n;
-}
-
-/* Moves the newer half to the place after n_keep and forgets the rest; *n_moved tokens lie there, to be appended. */
-static tern_status move_newer(tern_session *s, uint32_t n_keep, uint32_t *n_moved, tern_error *err)
-{
-    uint32_t n = s->n_tokens;
-    if (n < 2 || n_keep > n - 2)
-        return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "context shift: %u tokens to keep, of %u: two fewer at most expected", n_keep, n);
-    *n_moved = (n - n_keep) / 2;
-    memmove(s->tokens + n_keep, s->tokens + n - *n_moved, *n_moved * sizeof *s->tokens);
-    tern_session_truncate(s, n_keep);
-    return TERN_OK;
-}
-
-tern_status tern_session_shift(tern_session *session, uint32_t n_keep, tern_error *err)
-{
-    uint32_t n = 0;
-    TERN_NEED(session, err);
-    TERN_TRY(move_newer(session, n_keep, &n, err));
-    return tern_session_append(session, session->tokens + n_keep, n, err);
-}
-
-tern_status tern_session__shift(tern_session *session, uint32_t n_keep, tern_error *err)
-{
-    uint32_t n = 0;
-    TERN_TRY(move_newer(session, n_keep, &n, err));
-    return tern_session__extend(session, session->tokens + n_keep, n, err);
 }

@@ -153,6 +153,7 @@ tern_status tern_session_save(const tern_session *session, const char *path, ter
     TERN_NEED(session, err);
     TERN_NEED(path, err);
     tern_file_writer w;
+    TERN_TRY(tern_engine__needs_waiting(session->runner.engine, "saving a session", err));
     file_shape shape = shape_of(session);
     TERN_TRY(tern_file_writer_open(&w, path, err));
     write_header(&w, session, &shape);
@@ -248,6 +249,7 @@ tern_status tern_session_restore(tern_session *session, const char *path, tern_e
     TERN_NEED(path, err);
     tern_file_map map;
     tern_session_truncate(session, 0);
+    TERN_TRY(tern_engine__needs_waiting(session->runner.engine, "restoring a session", err));
     TERN_TRY(tern_file_map_open(&map, path, err));
     tern_cursor c = tern_cursor_open(map.data, map.size);
     tern_status status = restore(session, &c, err);

@@ -1,0 +1,115 @@
+/* Generating on the host: sampling from logits, one token after the other, with drafts when they are wanted. */
+#include "base/alloc.h"
+#include "infer/generate_state.h"
+
+tern_status tern_generation__host_init(tern_generation *g, tern_error *err)
+{
+    const size_t bytes = (g->params.draft_tokens + (size_t)1) * sizeof *g->batch;
+    g->batch = tern_alloc(bytes);
+    if (!g->batch) return tern_fail_alloc(err, bytes);
+    return g->params.draft_tokens ? tern_draft_init(&g->draft, tern_session_n_ctx(g->session), err) : TERN_OK;
+}
+
+void tern_generation__host_deinit(tern_generation *g)
+{
+    tern_draft_deinit(&g->draft);
+    tern_free(g->batch);
+}
+
+tern_status tern_generation__host_begin(tern_generation *g, const int32_t *prompt, uint32_t n, tern_error *err)
+{
+    tern_session *s = g->session;
+    TERN_TRY(tern_session__begin(s, prompt, n, 1, err));
+    if (n == 0) s->n_evaluated = s->n_tokens - 1; /* whatever the rows hold, the last token's logits are made again */
+    return TERN_OK;
+}
+
+/* Takes what the session holds as decided, with the logits of its last token in row 0. */
+static void decide_all(tern_generation *g)
+{
+    g->position = tern_session_n_tokens(g->session);
+    g->row = 0;
+    if (g->params.draft_tokens) tern_draft_reset(&g->draft, tern_session_tokens(g->session), g->position);
+}
+
+void tern_generation__host_settle(tern_generation *g)
+{
+    if (!g->deciding) {
+        decide_all(g);
+        return;
+    }
+    g->deciding = false;
+    g->position++;
+    g->row = 0;
+}
+
+void tern_generation__host_end(tern_generation *g)
+{
+    tern_session *s = g->session;
+    tern_session_truncate(s, g->position);
+    if (!g->deciding) return;
+    s->n_tokens = g->position + 1; /* it was shown; the next append takes it along */
+    g->deciding = false;
+}
+
+/* Sees to it that one more token fits. */
+static tern_status make_room(tern_generation *g, tern_error *err)
+{
+    if (g->position < tern_session_n_ctx(g->session)) return TERN_OK;
+    if (g->params.context_shift) return tern_session__begin_shift(g->session, g->params.n_keep, false, err);
+    tern_generation__stop(g, TERN_STOP_CONTEXT);
+    return TERN_OK;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Drafts tokens after batch[0], as many as fit and are wanted; after a bad draft few, for each costs time. */
+static uint32_t draft(tern_generation *g)
+{
+    const tern_generate_params *p = &g->params;
+    uint32_t n = smaller(p->draft_tokens, tern_session_n_ctx(g->session) - g->position - 1);
+    if (p->max_tokens) n = smaller(n, p->max_tokens - g->result.n_generated);
+    if (g->result.n_drafted) n = smaller(n, 2 * g->n_right + 1);
+    if (n == 0 || g->stopped) return 0;
+    n = tern_draft_propose(&g->draft, g->batch + 1, n);
+    g->result.n_drafted += n;
+    if (n) g->n_right = 0;
+    return n;
+}
+
+/* Makes `id` the next decided token: it was drafted rightly, or its evaluation is the session's goal. */
+static tern_status decide(tern_generation *g, int32_t id, tern_error *err)
+{
+    tern_session *s = g->session;
+    if (g->params.draft_tokens) tern_draft_add(&g->draft, id);
+    if (g->position < s->n_tokens && s->tokens[g->position] == id) {
+        g->position++;
+        g->row++;
+        g->n_right++;
+        g->result.n_accepted++;
+        return TERN_OK;
+    }
+    tern_session_truncate(s, g->position);
+    g->batch[0] = id;
+    uint32_t n = 1 + draft(g);
+    TERN_TRY(tern_session__begin(s, g->batch, n, n, err));
+    g->deciding = true;
+    return TERN_OK;
+}
+
+tern_status tern_generation__host_step(tern_generation *g, tern_error *err)
+{
+    TERN_TRY(make_room(g, err));
+    if (g->stopped || g->session->goal.active) return TERN_OK;
+    float *logits = tern_session_logits(g->session, g->row);
+    int32_t id = tern_sampler_next(g->sampler, logits, tern_session_tokens(g->session), g->position);
+    if (tern_generation__is_end(g, id)) {
+        tern_generation__stop(g, TERN_STOP_END_TOKEN);
+        return TERN_OK;
+    }
+    TERN_TRY(tern_generation__emit(g, id, err));
+    return decide(g, id, err);
+}

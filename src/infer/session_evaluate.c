@@ -1,0 +1,149 @@
+/* One sequence: appending tokens batch by batch, forgetting them, making room. */
+#include <string.h>
+
+#include "infer/session_state.h"
+
+static tern_status check(const tern_session *s, const int32_t *ids, uint32_t n, tern_error *err)
+{
+    if (n) TERN_NEED(ids, err);
+    uint32_t n_vocab = tern_engine_config(s->runner.engine)->n_vocab, n_ctx = s->runner.params.n_ctx;
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= n_vocab)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "token %u is id %d: 0 to %u expected", i, ids[i], n_vocab - 1);
+    if (n > n_ctx - s->n_tokens)
+        return tern_fail(err, TERN_CONTEXT_FULL, "context full: %u tokens and %u more, of %u", s->n_tokens, n, n_ctx);
+    return TERN_OK;
+}
+
+void tern_session__forget(tern_session *session)
+{
+    tern_runner_forget(&session->runner);
+    session->goal = (tern_session_goal){0};
+}
+
+/* The batch that comes next. */
+static tern_runner_step next_batch(const tern_session *s)
+{
+    const uint32_t n_batch = s->runner.params.n_batch, n_outputs = s->goal.n_outputs;
+    uint32_t left = s->goal.n_evaluated - s->n_evaluated, size = left < n_batch ? left : n_batch;
+    if (size < left && left - size < n_outputs) size = left - n_outputs; /* all outputs belong to one step */
+    return (tern_runner_step){.ids = s->tokens + s->n_evaluated,
+                              .n_tokens = size,
+                              .first_position = s->n_evaluated,
+                              .n_outputs = size == left ? n_outputs : 0,
+                              .n_wanted = s->n_wanted};
+}
+
+static tern_status run_batch(tern_session *s, const tern_runner_step *batch, tern_error *err)
+{
+    if (!s->goal.running) TERN_TRY(tern_runner_start(&s->runner, batch, err));
+    s->goal.running = true;
+    TERN_TRY(tern_runner_finish(&s->runner, batch, s->logits, err));
+    s->goal.running = false;
+    s->n_evaluated += batch->n_tokens;
+    if (s->n_tokens < s->n_evaluated) s->n_tokens = s->n_evaluated;
+    return TERN_OK;
+}
+
+tern_status tern_session__advance(tern_session *session, tern_error *err)
+{
+    tern_session_goal *goal = &session->goal;
+    if (session->n_evaluated < goal->n_evaluated) {
+        const tern_runner_step batch = next_batch(session);
+        tern_status status = run_batch(session, &batch, err);
+        if (status == TERN_PENDING) return status;
+        if (status != TERN_OK) tern_session__forget(session);
+        TERN_TRY(status);
+    }
+    if (session->n_evaluated < goal->n_evaluated) return TERN_OK;
+    session->n_tokens = goal->n_tokens;
+    goal->active = false;
+    return TERN_OK;
+}
+
+tern_status tern_session__begin(tern_session *session, const int32_t *ids, uint32_t n, uint32_t n_outputs,
+                                tern_error *err)
+{
+    TERN_TRY(check(session, ids, n, err));
+    if (n) memmove(session->tokens + session->n_tokens, ids, n * sizeof *ids); /* a shift's lie there already */
+    uint32_t end = session->n_tokens + n;
+    session->goal = (tern_session_goal){.active = true, .n_evaluated = end, .n_tokens = end, .n_outputs = n_outputs};
+    return TERN_OK;
+}
+
+tern_status tern_session__begin_extend(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)
+{
+    TERN_TRY(tern_session__begin(session, ids, n, 0, err));
+    session->goal.n_evaluated--;
+    if (session->n_evaluated > session->goal.n_evaluated) session->n_evaluated--;
+    return TERN_OK;
+}
+
+/* To the goal; there may be one already, when this is called again after PENDING. */
+static tern_status complete(tern_session *s, tern_error *err)
+{
+    while (s->goal.active) TERN_TRY(tern_session__advance(s, err));
+    return TERN_OK;
+}
+
+float *tern_session_logits(const tern_session *session, uint32_t row)
+{
+    tern_session *s = (tern_session *)(uintptr_t)session;
+    tern_error ignored;
+    if (row >= s->runner.params.max_outputs) return NULL;
+    if (s->n_evaluated < s->n_tokens && !s->goal.active) tern_session__begin(s, NULL, 0, 1, &ignored);
+    if (complete(s, &ignored) != TERN_OK) return NULL;
+    return s->logits + (size_t)row * tern_engine_config(s->runner.engine)->n_vocab;
+}
+
+tern_status tern_session_append(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)
+{
+    TERN_NEED(session, err);
+    if (!session->goal.active) TERN_TRY(tern_session__begin(session, ids, n, 1, err));
+    return complete(session, err);
+}
+
+tern_status tern_session_append_all(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)
+{
+    TERN_NEED(session, err);
+    if (n == 0 || n > session->runner.params.max_outputs)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "logits of %u tokens: 1 to %u expected", n,
+                         session->runner.params.max_outputs);
+    if (!session->goal.active) TERN_TRY(tern_session__begin(session, ids, n, n, err));
+    return complete(session, err);
+}
+
+void tern_session_truncate(tern_session *session, uint32_t n)
+{
+    tern_session__forget(session);
+    if (n < session->n_tokens) session->n_tokens = n;
+    if (n < session->n_evaluated) session->n_evaluated = n;
+}
+
+/* Moves the newer half to the place after n_keep and forgets the rest; *n_moved tokens lie there, to be appended. */
+static tern_status move_newer(tern_session *s, uint32_t n_keep, uint32_t *n_moved, tern_error *err)
+{
+    uint32_t n = s->n_tokens;
+    if (n < 2 || n_keep > n - 2)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "context shift: %u tokens to keep, of %u: two fewer at most expected", n_keep, n);
+    *n_moved = (n - n_keep) / 2;
+    memmove(s->tokens + n_keep, s->tokens + n - *n_moved, *n_moved * sizeof *s->tokens);
+    tern_session_truncate(s, n_keep);
+    return TERN_OK;
+}
+
+tern_status tern_session__begin_shift(tern_session *session, uint32_t n_keep, bool extend, tern_error *err)
+{
+    uint32_t n = 0;
+    TERN_TRY(move_newer(session, n_keep, &n, err));
+    const int32_t *ids = session->tokens + n_keep;
+    return extend ? tern_session__begin_extend(session, ids, n, err) : tern_session__begin(session, ids, n, 1, err);
+}
+
+tern_status tern_session_shift(tern_session *session, uint32_t n_keep, tern_error *err)
+{
+    TERN_NEED(session, err);
+    if (!session->goal.active) TERN_TRY(tern_session__begin_shift(session, n_keep, false, err));
+    return complete(session, err);
+}

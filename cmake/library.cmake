@@ -5,7 +5,10 @@ pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 
 file(GLOB_RECURSE TERN_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
-list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/apps/")
+list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/(apps|web)/")
+if(NOT EMSCRIPTEN)
+  list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/backend/webgpu/")
+endif()
 
 # A kernel file is compiled for the level that ends its name: x_avx2.c, x_neon.c, ... Files of another CPU are left out.
 set(TERN_LEVELS_x86_64 avx2 avxvnni avx512 avx512vbmi)
@@ -56,7 +59,7 @@ endif()
 
 add_library(tern_objects OBJECT ${TERN_SOURCES})
 target_link_libraries(tern_objects PUBLIC tern_flags PkgConfig::PCRE2 PkgConfig::JANSSON Threads::Threads m ${CMAKE_DL_LIBS})
-target_compile_definitions(tern_objects PUBLIC TERN_VULKAN=$<BOOL:${TERN_VULKAN}>)
+target_compile_definitions(tern_objects PUBLIC TERN_VULKAN=$<BOOL:${TERN_VULKAN}> TERN_WEBGPU=$<BOOL:${EMSCRIPTEN}>)
 add_library(tern_static STATIC $<TARGET_OBJECTS:tern_objects>)
 target_link_libraries(tern_static PUBLIC tern_objects)
 set_target_properties(tern_static PROPERTIES OUTPUT_NAME tern)

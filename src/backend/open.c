@@ -8,6 +8,18 @@
 #if TERN_VULKAN
 #include "backend/vulkan/vulkan.h"
 #endif
+#if TERN_WEBGPU
+#include "backend/webgpu/webgpu.h"
+#endif
+
+static const char *const built = "this build has \"cpu\""
+#if TERN_VULKAN
+                                 " and \"vulkan\""
+#endif
+#if TERN_WEBGPU
+                                 " and \"webgpu\""
+#endif
+    ;
 
 static tern_status open_cpu(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
@@ -39,6 +51,20 @@ static tern_status open_vulkan(tern_backend **backend, const tern_backend_option
 }
 #endif
 
+#if TERN_WEBGPU
+static tern_status open_webgpu(tern_backend **backend, const tern_backend_options *options, tern_error *err)
+{
+    return tern_webgpu_open(backend, &(tern_webgpu_options){.limits = options->gpu_limits}, err);
+}
+#else
+static tern_status open_webgpu(tern_backend **backend, const tern_backend_options *options, tern_error *err)
+{
+    (void)backend;
+    (void)options;
+    return tern_fail(err, TERN_UNSUPPORTED, "backend \"webgpu\": it is for WebAssembly; %s", built);
+}
+#endif
+
 static tern_status open_named(tern_backend **backend, const char *name, const tern_backend_options *options,
                               tern_error *err)
 {
@@ -48,8 +74,8 @@ static tern_status open_named(tern_backend **backend, const char *name, const te
                          gpu_only);
     if (strcmp(name, "cpu") == 0) return open_cpu(backend, options, err);
     if (strcmp(name, "vulkan") == 0) return open_vulkan(backend, options, err);
-    return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": this build has \"cpu\"%s", name,
-                     TERN_VULKAN ? " and \"vulkan\"" : "");
+    if (strcmp(name, "webgpu") == 0) return open_webgpu(backend, options, err);
+    return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": %s", name, built);
 }
 
 tern_status tern_backend_open(tern_backend **backend, const tern_backend_options *options, tern_error *err)

@@ -8,7 +8,7 @@
 
 /* Zero-initialised: the CPU, with all its cores and features. Strings are borrowed for the call. */
 typedef struct tern_backend_options {
-    const char *name;         /* "cpu", "vulkan"; NULL: "cpu" */
+    const char *name;         /* "cpu", "vulkan", "webgpu"; NULL: "cpu" */
     uint32_t n_threads;       /* 0: one for each physical core */
     bool pin;                 /* tie threads to cores */
     const char *cpu_features; /* as tern_cpu_features_parse reads them; NULL: all that the machine has */

@@ -118,7 +118,7 @@ static void limits_only_lower(void **state)
                                   .max_groups = 65535,
                                   .max_binding = 4096};
     tern_vulkan__caps(&machines[2], &caps);
-    tern_vulkan__limit(&caps, &limits);
+    tern_gpu_limit(&caps, &limits);
     assert_int_equal(caps.subgroup_max, 0);
     assert_int_equal(caps.workgroup_bytes, 16384);
     assert_int_equal(caps.workgroup_invocations, 512);

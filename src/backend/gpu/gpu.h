@@ -23,6 +23,9 @@ typedef struct tern_gpu_caps {
     bool device_fences;                  /* storageBarrier orders storage for other workgroups too: Vulkan, not WebGPU */
 } tern_gpu_caps;
 
+/* No more than `limits` of the device: lesser numbers, and what both have. */
+void tern_gpu_limit(tern_gpu_caps *caps, const tern_gpu_caps *limits);
+
 /* What a pipeline needs, beyond invocations and workgroup memory. */
 enum {
     TERN_GPU_NEEDS_SUBGROUPS = 1,

@@ -11,6 +11,19 @@ const tern_gpu_pipeline_info tern_gpu_pipelines[TERN_GPU_PIPELINE_COUNT] = {
 #undef X
 };
 
+void tern_gpu_limit(tern_gpu_caps *caps, const tern_gpu_caps *limits)
+{
+    if (limits->subgroup_max == 0) caps->subgroup_min = caps->subgroup_max = 0;
+    caps->cooperative = caps->cooperative && limits->cooperative;
+    if (limits->workgroup_bytes < caps->workgroup_bytes) caps->workgroup_bytes = limits->workgroup_bytes;
+    if (limits->workgroup_invocations < caps->workgroup_invocations)
+        caps->workgroup_invocations = limits->workgroup_invocations;
+    if (limits->max_groups < caps->max_groups) caps->max_groups = limits->max_groups;
+    if (limits->max_binding < caps->max_binding) caps->max_binding = limits->max_binding;
+    caps->f16 = caps->f16 && limits->f16;
+    caps->device_fences = caps->device_fences && limits->device_fences;
+}
+
 bool tern_gpu_pipeline_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps)
 {
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[pipeline];

@@ -42,19 +42,6 @@ void tern_vulkan__caps(const tern_vulkan_physical *p, tern_gpu_caps *caps)
     caps->subgroup_max = p->subgroup_control ? p->subgroups.subgroupSize : p->subgroup_max;
 }
 
-void tern_vulkan__limit(tern_gpu_caps *caps, const tern_gpu_caps *limits)
-{
-    if (limits->subgroup_max == 0) caps->subgroup_min = caps->subgroup_max = 0;
-    caps->cooperative = caps->cooperative && limits->cooperative;
-    if (limits->workgroup_bytes < caps->workgroup_bytes) caps->workgroup_bytes = limits->workgroup_bytes;
-    if (limits->workgroup_invocations < caps->workgroup_invocations)
-        caps->workgroup_invocations = limits->workgroup_invocations;
-    if (limits->max_groups < caps->max_groups) caps->max_groups = limits->max_groups;
-    if (limits->max_binding < caps->max_binding) caps->max_binding = limits->max_binding;
-    caps->f16 = caps->f16 && limits->f16;
-    caps->device_fences = caps->device_fences && limits->device_fences;
-}
-
 bool tern_vulkan__unified(const tern_vulkan_physical *p)
 {
     const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;

@@ -89,7 +89,7 @@ tern_status tern_vulkan__device_open(tern_vulkan *vk, const tern_vulkan_options 
     tern_free(physicals);
     TERN_TRY(status);
     tern_vulkan__caps(&vk->physical, &vk->caps);
-    if (options->limits) tern_vulkan__limit(&vk->caps, options->limits);
+    if (options->limits) tern_gpu_limit(&vk->caps, options->limits);
     vk->unified = !options->staged && tern_vulkan__unified(&vk->physical);
     return device_create(vk, err);
 }

@@ -34,8 +34,6 @@ tern_status tern_vulkan__physicals(const tern_vulkan_instance *instance, tern_vu
 /* What the backend needs and the device lacks; NULL: nothing. */
 const char *tern_vulkan__lacks(const tern_vulkan_physical *physical);
 void tern_vulkan__caps(const tern_vulkan_physical *physical, tern_gpu_caps *caps);
-/* Lowers caps to `limits`. */
-void tern_vulkan__limit(tern_gpu_caps *caps, const tern_gpu_caps *limits);
 /* Whether all memory that is local to the device can be mapped, and cached by the host. */
 bool tern_vulkan__unified(const tern_vulkan_physical *physical);
 /* Bytes of memory that is local to the device. */

@@ -1,0 +1,61 @@
+/** Compute pipelines of the table that the core has (src/backend/gpu/pipelines.def), from the kernels' texts. */
+
+const COMPUTE = 0x4;
+const SUBGROUPS_MARK = '~', NEEDS_SUBGROUPS = 1;
+const TYPE_OF = {r: 'read-only-storage', w: 'storage'};
+
+/** With the lines for subgroups, or without them. */
+function textFor(text, subgroups) {
+  const lines = text.split('\n');
+  const kept = subgroups ? lines.map((line) => (line.startsWith(SUBGROUPS_MARK) ? line.slice(1) : line))
+    : lines.filter((line) => !line.startsWith(SUBGROUPS_MARK));
+  return kept.join('\n');
+}
+
+/** {KEY: number} of "KEY=VALUE ...". */
+function constantsOf(overrides) {
+  return Object.fromEntries(overrides.split(' ').filter(Boolean).map((pair) => {
+    const [key, value] = pair.split('=');
+    return [key, value === 'true' ? 1 : value === 'false' ? 0 : Number(value.replace(/f$/, ''))];
+  }));
+}
+
+export class GpuPipelines {
+  constructor(device, kernels) {
+    this.device = device;
+    this.kernels = kernels;
+    this.layouts = new Map();
+    this.modules = new Map();
+    /** {pipeline, layout, name} by the pipeline's number. */
+    this.items = [];
+  }
+
+  /** Binding 0 is the uniform block, then one for each letter. */
+  layout(signature) {
+    if (!this.layouts.has(signature)) {
+      const types = ['uniform', ...[...signature].map((letter) => TYPE_OF[letter])];
+      const entries = types.map((type, binding) => ({binding, visibility: COMPUTE, buffer: {type}}));
+      const group = this.device.createBindGroupLayout({label: signature, entries});
+      this.layouts.set(signature, {group, pipeline: this.device.createPipelineLayout({bindGroupLayouts: [group]})});
+    }
+    return this.layouts.get(signature);
+  }
+
+  module(file, subgroups) {
+    const key = subgroups ? `${file} with subgroups` : file;
+    if (!(file in this.kernels)) throw new Error(`kernels.js has no ${file}: it was made from other sources than the core`);
+    if (!this.modules.has(key)) {
+      const code = textFor(this.kernels[file], subgroups);
+      this.modules.set(key, this.device.createShaderModule({label: key, code}));
+    }
+    return this.modules.get(key);
+  }
+
+  make(which, {name, file, signature, overrides, needs}) {
+    const layout = this.layout(signature), module = this.module(file, (needs & NEEDS_SUBGROUPS) !== 0);
+    const compute = {module, entryPoint: 'main', constants: constantsOf(overrides)};
+    const pipeline = this.device.createComputePipeline({label: name, layout: layout.pipeline, compute});
+    this.items[which] = {pipeline, layout: layout.group, name};
+    return this.items[which];
+  }
+}

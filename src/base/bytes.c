@@ -51,14 +51,16 @@ void tern_buf_deinit(tern_buf *buf)
     *buf = (tern_buf){0};
 }
 
-const uint8_t *tern_cursor_take(tern_cursor *c, size_t n)
+const uint8_t *tern_cursor_take(tern_cursor *c, uint64_t n)
 {
-    if (c->bad || n > c->size - c->at) {
+    if (c->bad) return NULL;
+    if (n > c->size - c->at) {
         c->bad = true;
+        if (__builtin_add_overflow(c->at, n, &c->wanted)) c->wanted = UINT64_MAX;
         return NULL;
     }
     const uint8_t *p = c->data + c->at;
-    c->at += n;
+    c->at += (size_t)n;
     return p;
 }
 

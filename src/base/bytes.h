@@ -25,6 +25,8 @@ typedef struct tern_cursor {
     const uint8_t *data;
     size_t size, at;
     bool bad;
+    uint64_t more;   /* bytes that follow these but are not at hand: a read into them is a short read */
+    uint64_t wanted; /* once bad: how many bytes, from the first, the short read would have needed */
 } tern_cursor;
 
 static inline tern_cursor tern_cursor_open(const void *data, size_t size)
@@ -37,8 +39,14 @@ static inline size_t tern_cursor_left(const tern_cursor *c)
     return c->bad ? 0 : c->size - c->at;
 }
 
+/* With those that are not at hand. */
+static inline uint64_t tern_cursor_rest(const tern_cursor *c)
+{
+    return c->bad ? 0 : c->size - c->at + c->more;
+}
+
 /* The next n bytes, or NULL (and the cursor turns bad) when fewer are left. */
-const uint8_t *tern_cursor_take(tern_cursor *c, size_t n);
+const uint8_t *tern_cursor_take(tern_cursor *c, uint64_t n);
 uint8_t tern_cursor_u8(tern_cursor *c);
 uint16_t tern_cursor_u16(tern_cursor *c);
 uint32_t tern_cursor_u32(tern_cursor *c);

@@ -12,13 +12,18 @@
  * dimensions, type, offset) can take. */
 enum { MIN_KV_BYTES = 8 + 1 + 4 + 1, MIN_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8 };
 
+static unsigned long long file_bytes(const tern_cursor *c)
+{
+    return c->size + c->more;
+}
+
 static tern_status check_count(const tern_cursor *c, const char *what, uint64_t n, size_t each, size_t most,
                                tern_error *err)
 {
-    size_t left = tern_cursor_left(c);
+    uint64_t left = tern_cursor_rest(c);
     if (n > left / each)
-        return tern_fail(err, TERN_MALFORMED, "header: %llu %s do not fit in the %zu bytes left", (unsigned long long)n,
-                         what, left);
+        return tern_fail(err, TERN_MALFORMED, "header: %llu %s do not fit in the %llu bytes left",
+                         (unsigned long long)n, what, (unsigned long long)left);
     if (n > most)
         return tern_fail(err, TERN_LIMIT, "header: %llu %s, at most %zu expected", (unsigned long long)n, what, most);
     return TERN_OK;
@@ -27,12 +32,13 @@ static tern_status check_count(const tern_cursor *c, const char *what, uint64_t 
 static tern_status read_version(tern_gguf *g, tern_cursor *c, tern_error *err)
 {
     const uint8_t *magic = tern_cursor_take(c, 4);
-    if (!magic) return tern_fail(err, TERN_MALFORMED, "header: %zu bytes, a GGUF file has at least 24", c->size);
+    if (!magic) return tern_fail(err, TERN_MALFORMED, "header: %llu bytes, a GGUF file has at least 24",
+                          file_bytes(c));
     if (memcmp(magic, "GGUF", 4) != 0)
         return tern_fail(err, TERN_MALFORMED, "header: magic '%s' found, 'GGUF' expected",
                          tern_show((tern_span){magic, 4}).text);
     g->version = tern_cursor_u32(c);
-    if (c->bad) return tern_fail(err, TERN_MALFORMED, "header: the file ends after %zu bytes", c->size);
+    if (c->bad) return tern_fail(err, TERN_MALFORMED, "header: the file ends after %llu bytes", file_bytes(c));
     if (g->version && (g->version & 0xffff) == 0)
         return tern_fail(err, TERN_UNSUPPORTED, "header: big-endian GGUF (version word 0x%08x), little-endian expected",
                          g->version);
@@ -45,11 +51,11 @@ static tern_status read_header(tern_gguf *g, tern_cursor *c, tern_error *err)
 {
     TERN_TRY(read_version(g, c, err));
     uint64_t n_tensors = tern_cursor_u64(c), n_kv = tern_cursor_u64(c);
-    if (c->bad) return tern_fail(err, TERN_MALFORMED, "header: the file ends after %zu bytes", c->size);
+    if (c->bad) return tern_fail(err, TERN_MALFORMED, "header: the file ends after %llu bytes", file_bytes(c));
     TERN_TRY(check_count(c, "tensors", n_tensors, MIN_TENSOR_BYTES, TERN_GGUF_MAX_TENSORS, err));
     TERN_TRY(check_count(c, "metadata pairs", n_kv, MIN_KV_BYTES, TERN_GGUF_MAX_KV, err));
-    g->n_tensors = n_tensors;
-    g->n_kv = n_kv;
+    g->n_tensors = (size_t)n_tensors;
+    g->n_kv = (size_t)n_kv;
     g->kv = tern_calloc(g->n_kv, sizeof *g->kv);
     g->tensors = tern_calloc(g->n_tensors, sizeof *g->tensors);
     if (!g->kv || !g->tensors) return tern_fail_alloc(err, g->n_kv * sizeof *g->kv + g->n_tensors * sizeof *g->tensors);
@@ -62,13 +68,14 @@ static tern_status read_name(tern_cursor *c, const char *what, size_t i, tern_ma
                              tern_error *err)
 {
     uint64_t bytes = tern_cursor_u64(c);
-    if (c->bad || bytes > tern_cursor_left(c))
-        return tern_fail(err, TERN_MALFORMED, "%s %zu: a name of %llu bytes, %zu left", what, i,
-                         (unsigned long long)bytes, tern_cursor_left(c));
+    if (c->bad || bytes > tern_cursor_rest(c))
+        return tern_fail(err, TERN_MALFORMED, "%s %zu: a name of %llu bytes, %llu left", what, i,
+                         (unsigned long long)bytes, (unsigned long long)tern_cursor_rest(c));
     if (bytes == 0 || bytes > TERN_GGUF_MAX_NAME_BYTES)
         return tern_fail(err, TERN_MALFORMED, "%s %zu: a name of %llu bytes, 1 to %d expected", what, i,
                          (unsigned long long)bytes, TERN_GGUF_MAX_NAME_BYTES);
-    *name = (tern_span){tern_cursor_take(c, bytes), bytes};
+    *name = (tern_span){tern_cursor_take(c, bytes), (size_t)bytes};
+    if (!name->data) return tern_fail(err, TERN_MALFORMED, "%s %zu: its name is cut short", what, i);
     bool added = false;
     TERN_TRY(tern_map_add(seen, *name, (uint32_t)i, &added, err));
     if (!added) return tern_fail(err, TERN_MALFORMED, "%s: duplicate %s", tern_show(*name).text, what);
@@ -130,24 +137,27 @@ static tern_status read_tensor(tern_gguf *g, tern_cursor *c, size_t i, uint64_t 
     return TERN_OK;
 }
 
-static tern_status place_tensor(const tern_gguf *g, tern_gguf_tensor *t, tern_span data, uint64_t offset,
-                                tern_error *err)
+/* The data section starts at `start` and has `room` bytes. */
+static tern_status place_tensor(const tern_gguf *g, tern_gguf_tensor *t, const tern_cursor *c, uint64_t start,
+                                uint64_t offset, tern_error *err)
 {
+    const uint64_t room = file_bytes(c) - start;
     if (offset % g->alignment)
         return tern_fail(err, TERN_MALFORMED, "%s: offset %llu, a multiple of %zu expected", tern_show(t->name).text,
                          (unsigned long long)offset, g->alignment);
-    if (offset > data.size || t->bytes > data.size - offset)
+    if (offset > room || t->bytes > room - offset)
         return tern_fail(err, TERN_MALFORMED,
-                         "%s: %zu bytes at offset %llu are outside the file, which has %zu bytes of data",
-                         tern_show(t->name).text, t->bytes, (unsigned long long)offset, data.size);
-    t->data = data.data + offset;
+                         "%s: %zu bytes at offset %llu are outside the file, which has %llu bytes of data",
+                         tern_show(t->name).text, t->bytes, (unsigned long long)offset, (unsigned long long)room);
+    t->offset = start + offset;
+    if (t->offset + t->bytes <= c->size) t->data = c->data + t->offset;
     return TERN_OK;
 }
 
 static int by_place(const void *a, const void *b)
 {
     const tern_gguf_tensor *x = *(const tern_gguf_tensor *const *)a, *y = *(const tern_gguf_tensor *const *)b;
-    if (x->data != y->data) return x->data < y->data ? -1 : 1;
+    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
     return x < y ? -1 : x > y;
 }
 
@@ -159,25 +169,24 @@ static tern_status check_overlap(const tern_gguf *g, tern_error *err)
     qsort(order, g->n_tensors, sizeof *order, by_place);
     tern_status status = TERN_OK;
     for (size_t i = 1; i < g->n_tensors && status == TERN_OK; i++)
-        if (order[i]->data < order[i - 1]->data + order[i - 1]->bytes)
+        if (order[i]->offset < order[i - 1]->offset + order[i - 1]->bytes)
             status = tern_fail(err, TERN_MALFORMED, "%s: overlaps %s", tern_show(order[i]->name).text,
                                tern_show(order[i - 1]->name).text);
     tern_free(order);
     return status;
 }
 
-static tern_span data_section(const tern_gguf *g, const tern_cursor *c)
+static uint64_t data_start(const tern_gguf *g, const tern_cursor *c)
 {
-    size_t start = (c->at + g->alignment - 1) / g->alignment * g->alignment;
-    if (start > c->size) start = c->size;
-    return (tern_span){c->data + start, c->size - start};
+    uint64_t start = ((uint64_t)c->at + g->alignment - 1) / g->alignment * g->alignment, end = file_bytes(c);
+    return start < end ? start : end;
 }
 
 static tern_status read_tensors(tern_gguf *g, tern_cursor *c, uint64_t *offsets, tern_error *err)
 {
     for (size_t i = 0; i < g->n_tensors; i++) TERN_TRY(read_tensor(g, c, i, &offsets[i], err));
-    tern_span data = data_section(g, c);
-    for (size_t i = 0; i < g->n_tensors; i++) TERN_TRY(place_tensor(g, &g->tensors[i], data, offsets[i], err));
+    const uint64_t start = data_start(g, c);
+    for (size_t i = 0; i < g->n_tensors; i++) TERN_TRY(place_tensor(g, &g->tensors[i], c, start, offsets[i], err));
     return check_overlap(g, err);
 }
 
@@ -195,18 +204,37 @@ static tern_status read_file(tern_gguf *g, tern_cursor *c, tern_error *err)
     return status;
 }
 
-tern_status tern_gguf_parse(tern_gguf **gguf, const void *data, size_t size, tern_error *err)
+/* The read that came to the end of what is at hand: doubling keeps the number of calls small. */
+static tern_status need_more(const tern_cursor *c, uint64_t *wanted, tern_error *err)
+{
+    const uint64_t all = file_bytes(c), twice = 2 * (uint64_t)c->size + 4096;
+    *wanted = c->wanted > twice ? c->wanted : twice;
+    if (*wanted > all) *wanted = all;
+    return tern_fail(err, TERN_PENDING, "header: longer than %zu bytes, %llu wanted", c->size,
+                     (unsigned long long)*wanted);
+}
+
+tern_status tern_gguf_parse_head(tern_gguf **gguf, const void *head, size_t n, uint64_t bytes, uint64_t *wanted,
+                                 tern_error *err)
 {
     *gguf = NULL;
     tern_error local;
     if (!err) err = &local;
     tern_gguf *g = tern_calloc(1, sizeof *g);
     if (!g) return tern_fail_alloc(err, sizeof *g);
-    tern_cursor c = tern_cursor_open(data, size);
+    tern_cursor c = tern_cursor_open(head, n);
+    c.more = bytes > n ? bytes - n : 0;
     tern_status status = read_file(g, &c, err);
     if (status == TERN_OK) *gguf = g;
     else tern_gguf_close(g);
+    if (status == TERN_MALFORMED && c.bad && c.wanted <= file_bytes(&c)) return need_more(&c, wanted, err);
     return status;
+}
+
+tern_status tern_gguf_parse(tern_gguf **gguf, const void *data, size_t size, tern_error *err)
+{
+    uint64_t wanted;
+    return tern_gguf_parse_head(gguf, data, size, size, &wanted, err);
 }
 
 void tern_gguf_close(tern_gguf *g)

@@ -37,8 +37,8 @@ typedef struct tern_gguf_kv {
     tern_span value;
 } tern_gguf_kv;
 
-/* One tensor: dims[0] is the fastest (columns). rows = the product of the others. `data` points into the file; bytes is
- * what its type and shape need. */
+/* One tensor: dims[0] is the fastest (columns). rows = the product of the others. `data` points into the file, NULL
+ * where its bytes are not at hand; bytes is what its type and shape need; offset counts from the file's first byte. */
 typedef struct tern_gguf_tensor {
     tern_span name;
     uint32_t n_dims;
@@ -47,6 +47,7 @@ typedef struct tern_gguf_tensor {
     uint32_t type;
     const uint8_t *data;
     size_t bytes;
+    uint64_t offset;
 } tern_gguf_tensor;
 
 /* Parses `size` bytes (kept by the caller for the life of *gguf). Versions 2 and 3, little endian. Every count is
@@ -57,6 +58,11 @@ typedef struct tern_gguf_tensor {
  * Errors, each naming the key or tensor: MALFORMED; UNSUPPORTED (version, byte order, a tensor type of other programs);
  * LIMIT (more than 65,536 keys or 262,144 tensors, an array nested too deep); OUT_OF_MEMORY. Memory: at most 64 MiB. */
 tern_status tern_gguf_parse(tern_gguf **gguf, const void *data, size_t size, tern_error *err);
+/* The same from the first n of a file's bytes: tensors whose bytes are not among them have no data. PENDING: the header
+ * is longer; *wanted bytes, at most file_bytes, are likely to be enough. What is wrong with a header whatever follows
+ * is an error at once. */
+tern_status tern_gguf_parse_head(tern_gguf **gguf, const void *head, size_t n, uint64_t file_bytes, uint64_t *wanted,
+                                 tern_error *err);
 void tern_gguf_close(tern_gguf *gguf);
 
 uint32_t tern_gguf_version(const tern_gguf *g);

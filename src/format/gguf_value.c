@@ -30,8 +30,14 @@ size_t tern_gguf__kind_bytes(uint32_t kind)
 
 static tern_status fail_end(const tern_cursor *c, uint64_t count, const char *what, tern_error *err)
 {
-    return tern_fail(err, TERN_MALFORMED, "%llu %s do not fit in the %zu bytes left", (unsigned long long)count, what,
-                     tern_cursor_left(c));
+    return tern_fail(err, TERN_MALFORMED, "%llu %s do not fit in the %llu bytes left", (unsigned long long)count, what,
+                     (unsigned long long)tern_cursor_rest(c));
+}
+
+/* Bytes that the file has but that are not at hand. */
+static tern_status fail_cut(tern_error *err)
+{
+    return tern_fail(err, TERN_MALFORMED, "value is cut short");
 }
 
 static tern_status skip_bools(tern_cursor *c, uint64_t count, tern_error *err)
@@ -40,7 +46,7 @@ static tern_status skip_bools(tern_cursor *c, uint64_t count, tern_error *err)
         uint8_t v = tern_cursor_u8(c);
         if (v > 1) return tern_fail(err, TERN_MALFORMED, "bool is %u, 0 or 1 expected", v);
     }
-    return TERN_OK;
+    return c->bad ? fail_cut(err) : TERN_OK;
 }
 
 static tern_status skip_strings(tern_cursor *c, uint64_t count, tern_error *err)
@@ -48,10 +54,11 @@ static tern_status skip_strings(tern_cursor *c, uint64_t count, tern_error *err)
     for (uint64_t i = 0; i < count; i++) {
         uint64_t bytes = tern_cursor_u64(c);
         if (c->bad) return tern_fail(err, TERN_MALFORMED, "string %llu is cut short", (unsigned long long)i);
-        if (bytes > tern_cursor_left(c))
-            return tern_fail(err, TERN_MALFORMED, "string %llu of %llu bytes, %zu left", (unsigned long long)i,
-                             (unsigned long long)bytes, tern_cursor_left(c));
+        if (bytes > tern_cursor_rest(c))
+            return tern_fail(err, TERN_MALFORMED, "string %llu of %llu bytes, %llu left", (unsigned long long)i,
+                             (unsigned long long)bytes, (unsigned long long)tern_cursor_rest(c));
         tern_cursor_take(c, bytes);
+        if (c->bad) return fail_cut(err);
     }
     return TERN_OK;
 }
@@ -75,12 +82,12 @@ tern_status tern_gguf__skip_values(tern_cursor *c, uint32_t kind, uint64_t count
     size_t least = kind == TERN_GGUF_STRING  ? STRING_HEADER_BYTES
                    : kind == TERN_GGUF_ARRAY ? ARRAY_HEADER_BYTES
                                              : kinds[kind].bytes;
-    if (count > tern_cursor_left(c) / least) return fail_end(c, count, kinds[kind].name, err);
+    if (count > tern_cursor_rest(c) / least) return fail_end(c, count, kinds[kind].name, err);
     if (kind == TERN_GGUF_STRING) return skip_strings(c, count, err);
     if (kind == TERN_GGUF_ARRAY) return skip_arrays(c, count, depth, err);
     if (kind == TERN_GGUF_BOOL) return skip_bools(c, count, err);
     tern_cursor_take(c, count * least);
-    return TERN_OK;
+    return c->bad ? fail_cut(err) : TERN_OK;
 }
 
 /* A number of any integer kind; u64 values beyond i64 are false. */

@@ -55,6 +55,7 @@ static tern_status open_head(tern_engine *e, const tern_encoding *to, tern_error
     return TERN_OK;
 }
 
+/* Once the backend is open. */
 static tern_status check_exact(const tern_engine *e, tern_error *err)
 {
     if (!e->head_exact || e->backend->screens) return TERN_OK;
@@ -74,12 +75,19 @@ static tern_status add_weight(tern_engine *e, const tern_weight *w, tern_error *
     return TERN_OK;
 }
 
+tern_status tern_engine__room(tern_engine *e, const tern_weight *w, tern_error *err)
+{
+    weight_slot *slot = &e->slots[e->n_slots];
+    if (tern_engine__weight_buffer(e, w)) return TERN_OK;
+    TERN_TRY(e->backend->weight_room(e->backend, w, &slot->buffer, err));
+    slot->weight = w;
+    e->n_slots++;
+    return TERN_OK;
+}
+
 static tern_status add_weights(tern_engine *e, tern_error *err)
 {
     uint32_t n_layers = tern_model_config(e->model)->n_layers;
-    size_t max = (size_t)(n_layers + 1) * TERN_ROLE_COUNT + 1;
-    e->slots = tern_calloc(max, sizeof *e->slots);
-    if (!e->slots) return tern_fail_alloc(err, max * sizeof *e->slots);
     TERN_TRY(add_weight(e, tern_engine_head(e), err));
     for (uint32_t layer = 0; layer < n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++) {
@@ -90,29 +98,53 @@ static tern_status add_weights(tern_engine *e, tern_error *err)
     return TERN_OK;
 }
 
-tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern_engine_params *params, tern_error *err)
+tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *params, tern_error *err)
 {
-    tern_engine *e = tern_calloc(1, sizeof *e);
-    *engine = NULL;
-    if (!e) {
-        tern_model_close(model);
-        return tern_fail_alloc(err, sizeof *e);
-    }
-    e->model = model;
+    tern_engine *e = *engine = tern_calloc(1, sizeof *e);
+    if (!e) return tern_fail_alloc(err, sizeof *e);
     e->f32_activations = params->f32_activations;
     e->head_exact = params->head_exact;
-    tern_backend_options backend = params->backend;
-    if (backend.gpu_layers > tern_model_config(model)->n_layers)
-        backend.split = false; /* all of it, so one backend does it */
+    return TERN_OK;
+}
+
+tern_status tern_engine__open_backend(tern_engine *e, const tern_backend_options *options, tern_error *err)
+{
+    TERN_TRY(tern_backend_open(&e->backend, options, err));
+    return check_exact(e, err);
+}
+
+tern_status tern_engine__reserve(tern_engine *e, uint32_t n_layers, tern_error *err)
+{
+    size_t max = ((size_t)n_layers + 1) * TERN_ROLE_COUNT + 1;
+    e->slots = tern_calloc(max, sizeof *e->slots);
+    return e->slots ? TERN_OK : tern_fail_alloc(err, max * sizeof *e->slots);
+}
+
+tern_status tern_engine__end(tern_engine *e, tern_model *model, const tern_encoding *head, tern_error *err)
+{
+    e->model = model;
+    TERN_TRY(open_head(e, head, err));
+    return add_weights(e, err);
+}
+
+tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern_engine_params *params, tern_error *err)
+{
+    tern_engine *e = NULL;
     tern_status status;
-    TERN_GOTO(tern_backend_open(&e->backend, &backend, err));
-    TERN_GOTO(check_exact(e, err));
-    TERN_GOTO(open_head(e, params->head, err));
-    TERN_GOTO(add_weights(e, err));
+    *engine = NULL;
+    tern_backend_options backend = params->backend;
+    const uint32_t n_layers = tern_model_config(model)->n_layers;
+    if (backend.gpu_layers > n_layers) backend.split = false; /* all of it, so one backend does it */
+    TERN_GOTO(tern_engine__begin(&e, params, err));
+    e->model = model;
+    TERN_GOTO(tern_engine__open_backend(e, &backend, err));
+    TERN_GOTO(tern_engine__reserve(e, n_layers, err));
+    TERN_GOTO(tern_engine__end(e, model, params->head, err));
     *engine = e;
     return TERN_OK;
 fail:
-    tern_engine_close(e);
+    if (e) tern_engine_close(e);
+    else tern_model_close(model);
     return status;
 }
 

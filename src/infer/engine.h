@@ -34,4 +34,15 @@ double tern_engine_measure(const tern_engine *engine, tern_measure what, double 
 /* The backend's buffer of a weight of the model (or of the engine's head); never NULL for weights that are there. */
 tern_buffer *tern_engine__weight_buffer(const tern_engine *engine, const tern_weight *weight);
 
+/* ---- the steps of opening, for infer/loader.c; tern_engine_close takes what any of them left */
+
+tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *params, tern_error *err);
+tern_status tern_engine__open_backend(tern_engine *engine, const tern_backend_options *options, tern_error *err);
+/* Slots for the weights of so many layers. */
+tern_status tern_engine__reserve(tern_engine *engine, uint32_t n_layers, tern_error *err);
+/* Room in the backend for a weight without data, unless there is some. */
+tern_status tern_engine__room(tern_engine *engine, const tern_weight *weight, tern_error *err);
+/* The model, which is the engine's from here on also when this fails, and the weights that have no buffer yet. */
+tern_status tern_engine__end(tern_engine *engine, tern_model *model, const tern_encoding *head, tern_error *err);
+
 #endif

@@ -1,36 +1,38 @@
-/* Opening an engine from a GGUF file that comes piece by piece, so that a model is never whole in memory where the backend copies
- * its weights: the browser's way of loading, from a network, a disk or a package (docs/web.md). One thread. */
+/* Opening an engine from a GGUF file that comes piece by piece, so that a model is never whole in memory where the
+ * backend copies its weights: the browser's way of loading, from a network, a disk or a package (docs/web.md). One
+ * thread. */
 #ifndef TERN_INFER_LOADER_H
 #define TERN_INFER_LOADER_H
 
 #include "infer/engine.h"
+#include "model/stream.h"
 
 typedef struct tern_loader tern_loader;
 
-/* Opens the backend. file_bytes: of the whole file. Errors: UNSUPPORTED (params.head other than NULL or "exact" on a backend that copies
- * weights), those of the backend. */
-tern_status tern_loader_open(tern_loader **loader, const tern_engine_params *params, uint64_t file_bytes, tern_error *err);
+/* Opens the backend (one that is split: with the head). params, but for what they point to, are copied. file_bytes: of
+ * the whole file. Errors: UNSUPPORTED (params.head on a backend that copies weights: the table is never whole), those
+ * of the backend. */
+tern_status tern_loader_open(tern_loader **loader, const tern_engine_params *params, uint64_t file_bytes,
+                             tern_error *err);
 
-/* The file's first n bytes, borrowed for the call. PENDING: the header is longer; *wanted bytes are likely to be enough. OK: metadata, vocabulary
- * and the list of tensors have been read and checked. Errors: as tern_model_open_memory. */
+/* The file's first n bytes, borrowed for the call. PENDING: the header is longer; *wanted bytes are likely to be
+ * enough. OK: metadata, vocabulary and the list of tensors have been read and checked. Errors: as
+ * tern_model_open_memory. */
 tern_status tern_loader_head(tern_loader *loader, const void *bytes, size_t n, uint64_t *wanted, tern_error *err);
 /* The model, from here on; its weights have no data yet. */
 const tern_model *tern_loader_model(const tern_loader *loader);
 
-/* A piece of the file that is wanted next: `bytes` at `offset`, to be put where `into` points (at most 8 MiB where the backend
- * copies weights). Pieces come in the order of the file, without overlap. */
-typedef struct tern_loader_piece {
-    uint64_t offset;
-    size_t bytes;
-    uint8_t *into;
-} tern_loader_piece;
+/* A piece of the file that is wanted next: `bytes` at `offset`, to be put where `into` points. Pieces come in the order
+ * of the file, without overlap, of at most TERN_MODEL_PIECE_BYTES. */
+typedef tern_model_piece tern_loader_piece;
 
-/* NOT_FOUND: there are no more. Errors: OUT_OF_MEMORY (with the numbers), those of the backend. */
+/* NOT_FOUND: there are no more. Errors: OUT_OF_MEMORY (with the numbers). */
 tern_status tern_loader_next(tern_loader *loader, tern_loader_piece *piece, tern_error *err);
-/* The piece is there: checked as tern_model_open checks, and given to the backend. Errors: MALFORMED (the tensor, the place, what was
- * found). */
+/* The piece is there: checked as tern_model_open checks, and given to the backend. Errors: MALFORMED (the tensor, the
+ * place, what was found). */
 tern_status tern_loader_accept(tern_loader *loader, tern_error *err);
-/* Every piece is there: the engine, which is as any other but for weights without data. The loader is to be closed all the same. */
+/* Every piece is there: the engine, which is as any other but for weights without data. The loader is to be closed all
+ * the same, and any failure of the others leaves it fit for nothing else. */
 tern_status tern_loader_finish(tern_loader *loader, tern_engine **engine, tern_error *err);
 /* NULL is fine. */
 void tern_loader_close(tern_loader *loader);

@@ -59,8 +59,8 @@ static void mix_weight(uint64_t *hash, const tern_weight *w)
 {
     if (!w->encoding) return;
     size_t n = w->bytes < SAMPLE_BYTES ? w->bytes : SAMPLE_BYTES;
-    mix_bytes(hash, w->data, n);
-    mix_bytes(hash, w->data + w->bytes - n, n);
+    if (w->data) mix_bytes(hash, w->data, n);
+    if (w->data) mix_bytes(hash, w->data + w->bytes - n, n);
     mix(hash, tern_f32_bits(w->scale));
 }
 

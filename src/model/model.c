@@ -60,7 +60,7 @@ static tern_status open_path(tern_model *model, const char *path, tern_error *er
     return open_gguf_file(model, path, err);
 }
 
-static tern_status begin(tern_model **model, const tern_model_options *options, tern_error *err)
+tern_status tern_model__begin(tern_model **model, const tern_model_options *options, tern_error *err)
 {
     static const tern_model_options none;
     *model = tern_calloc(1, sizeof **model);
@@ -69,8 +69,8 @@ static tern_status begin(tern_model **model, const tern_model_options *options, 
     return TERN_OK;
 }
 
-/* Closes half a model, or hands out a whole one. A missing optional key is no error: what it left in err is cleared. */
-static tern_status end(tern_model *made, tern_status status, tern_model **model, tern_error *err)
+/* A missing optional key is no error: what it left in err is cleared. */
+tern_status tern_model__end(tern_model *made, tern_status status, tern_model **model, tern_error *err)
 {
     if (status != TERN_OK) {
         tern_model_close(made);
@@ -88,8 +88,8 @@ tern_status tern_model_open(tern_model **model, const char *path, const tern_mod
     tern_error local = {0};
     tern_error *e = err ? err : &local;
     tern_model *made = NULL;
-    TERN_TRY(begin(&made, options, e));
-    return end(made, open_path(made, path, e), model, e);
+    TERN_TRY(tern_model__begin(&made, options, e));
+    return tern_model__end(made, open_path(made, path, e), model, e);
 }
 
 tern_status tern_model_open_memory(tern_model **model, const void *data, size_t size, const tern_model_options *options,
@@ -99,8 +99,8 @@ tern_status tern_model_open_memory(tern_model **model, const void *data, size_t 
     tern_error local = {0};
     tern_error *e = err ? err : &local;
     tern_model *made = NULL;
-    TERN_TRY(begin(&made, options, e));
-    return end(made, tern_model__open_gguf(made, data, size, e), model, e);
+    TERN_TRY(tern_model__begin(&made, options, e));
+    return tern_model__end(made, tern_model__open_gguf(made, data, size, e), model, e);
 }
 
 void tern_model_close(tern_model *model)

@@ -132,11 +132,47 @@ tern_status tern_model__set_norm(tern_model *model, tern_weight *weight, const t
                                  tern_error *err);
 /* Fills scale and row_scales of a ternary weight from the bytes of its tensor. UNSUPPORTED when one row has several. */
 tern_status tern_model__find_scales(tern_model *model, tern_weight *weight, tern_error *err);
+/* scales[r]: that of row r of `part`, whose encoding has scales in its blocks; it starts at row `first` of its weight. */
+tern_status tern_model__block_scales(const tern_weight *part, uint32_t first, float *scales, tern_error *err);
 /* Multiplies the weight's scales by n factors: 1, or one for each row. MALFORMED when one is not finite. */
 tern_status tern_model__apply_scales(tern_model *model, tern_weight *weight, const float *factors, uint64_t n,
                                      tern_error *err);
 /* The tokenizer fits the table of embeddings. */
 tern_status tern_model__check_tokenizer(const tern_model *model, tern_error *err);
+
+/* Only scales, which must be finite. */
+tern_status tern_model__check_scales(const tern_weight *weight, tern_error *err);
+/* An empty model that is being opened; `options` (NULL: none) are borrowed until tern_model__end. */
+tern_status tern_model__begin(tern_model **model, const tern_model_options *options, tern_error *err);
+/* Closes half a model, or hands out a whole one. */
+tern_status tern_model__end(tern_model *made, tern_status status, tern_model **model, tern_error *err);
+
+/* ---- GGUF files: what the header says, then what the tensors' bytes say */
+
+#define TERN_MODEL__ROPE_FACTORS "rope_freqs.weight" /* what each frequency is divided by */
+
+/* A role's tensor, and the one with factors for its scales, or NULL. */
+typedef struct tern_gguf_place {
+    tern_role role;
+    tern_weight *weight;
+    const tern_gguf_tensor *tensor, *scales;
+} tern_gguf_place;
+
+/* The configuration, and an empty table of weights. */
+tern_status tern_model__read_header(tern_model *model, const tern_gguf *g, tern_error *err);
+tern_status tern_model__open_tokenizer(tern_model *model, const tern_gguf *g, tern_error *err);
+/* The role's weight as the header has it: name, encoding, shape, bytes, checked; no data. */
+tern_status tern_model__describe(tern_model *model, const tern_gguf *g, tern_role role, uint32_t layer,
+                                 tern_gguf_place *place, tern_error *err);
+/* *t NULL: there are none. */
+tern_status tern_model__find_rope_factors(const tern_model *model, const tern_gguf *g, const tern_gguf_tensor **t,
+                                          tern_error *err);
+tern_status tern_model__set_rope_factors(tern_model *model, const uint8_t *data, tern_error *err);
+/* Multiplies the weight's scales by n factors (f32, not aligned): none, 1, or one for each row. */
+tern_status tern_model__multiply(tern_model *model, tern_weight *w, const uint8_t *scales, size_t n, tern_error *err);
+/* All that the bytes of a weight say, now that weight->data is there: scales, times these factors; values checked. */
+tern_status tern_model__fill(tern_model *model, tern_role role, tern_weight *w, const uint8_t *scales, size_t n,
+                             tern_error *err);
 
 tern_status tern_model__open_gguf(tern_model *model, const void *data, size_t size, tern_error *err);
 /* `weights` is the folder, or the one .safetensors file in it to be read. */

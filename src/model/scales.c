@@ -60,18 +60,24 @@ static void keep_row_scales(tern_weight *w, const float *values)
     }
 }
 
+tern_status tern_model__block_scales(const tern_weight *part, uint32_t first, float *scales, tern_error *err)
+{
+    const tern_encoding *e = part->encoding;
+    size_t n = part->cols / e->block_elements, row_bytes = n * e->block_bytes;
+    for (uint32_t r = 0; r < part->rows; r++) {
+        uint16_t bits = 0;
+        if (!row_scale(e, part->data + r * row_bytes, n, &bits)) return several_scales(part, first + r, err);
+        scales[r] = tern_f16_to_f32(bits);
+    }
+    return TERN_OK;
+}
+
 static tern_status read_block_scales(tern_model *model, tern_weight *w, tern_error *err)
 {
-    size_t n = w->cols / w->encoding->block_elements, row_bytes = n * w->encoding->block_bytes;
     void *storage = NULL;
     TERN_TRY(tern_model__own(model, w->rows * sizeof(float), &storage, err));
-    float *values = storage;
-    for (uint32_t r = 0; r < w->rows; r++) {
-        uint16_t bits = 0;
-        if (!row_scale(w->encoding, w->data + r * row_bytes, n, &bits)) return several_scales(w, r, err);
-        values[r] = tern_f16_to_f32(bits);
-    }
-    keep_row_scales(w, values);
+    TERN_TRY(tern_model__block_scales(w, 0, storage, err));
+    keep_row_scales(w, storage);
     return TERN_OK;
 }
 

@@ -58,7 +58,7 @@ tern_status tern_model__check_encoding(tern_role role, const char *name, const t
     return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, %s expected", name, e->name, expected[kind]);
 }
 
-static tern_status check_scales(const tern_weight *w, tern_error *err)
+tern_status tern_model__check_scales(const tern_weight *w, tern_error *err)
 {
     if (!w->encoding->ternary) return TERN_OK;
     if (!w->row_scales && isfinite(w->scale)) return TERN_OK;
@@ -73,7 +73,7 @@ static tern_status check_scales(const tern_weight *w, tern_error *err)
 
 tern_status tern_model__check_data(const tern_model *model, const tern_weight *weight, tern_error *err)
 {
-    TERN_TRY(check_scales(weight, err));
+    TERN_TRY(tern_model__check_scales(weight, err));
     if (model->options->no_check) return TERN_OK;
     if (tern_encoding_check(weight->encoding, weight->data, weight->rows, weight->cols, err) == TERN_OK) return TERN_OK;
     return tern_error_prefix(err, "%s", weight->name);

@@ -73,10 +73,16 @@ static tern_status check_row(const scan *s, const uint8_t *row, tern_error *err)
 
 tern_status tern_encoding_check(const tern_encoding *e, const void *in, uint64_t rows, uint64_t cols, tern_error *err)
 {
+    return tern_encoding_check_part(e, in, 0, rows, cols, err);
+}
+
+tern_status tern_encoding_check_part(const tern_encoding *e, const void *in, uint64_t first, uint64_t rows,
+                                     uint64_t cols, tern_error *err)
+{
     scan s = {.e = e, .cols = (size_t)cols};
     TERN_TRY(tern_layout__of(e, rows, cols, &s.layout, err));
     for (size_t r = 0; r < s.layout.n_rows; r++) {
-        s.at = r * s.layout.row_elements;
+        s.at = (size_t)(first * cols) + r * s.layout.row_elements;
         TERN_TRY(check_row(&s, (const uint8_t *)in + r * s.layout.row_bytes, err));
     }
     if (!e->tail_bytes) return TERN_OK;

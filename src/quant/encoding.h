@@ -103,6 +103,10 @@ tern_status tern_decode_codes(const tern_encoding *e, const void *in, uint64_t r
  * ("code 11 at element 1234 (row 4, column 210)"), or when a scale is NaN or infinite. For non-ternary encodings only
  * scales and, for f32/f16/bf16, the values are checked for NaN and infinity. Reads the whole tensor. */
 tern_status tern_encoding_check(const tern_encoding *e, const void *in, uint64_t rows, uint64_t cols, tern_error *err);
+/* The same of rows first .. first + rows - 1 of a tensor, which lie at `in` as a tensor of their own; messages count from the whole
+ * tensor's start. */
+tern_status tern_encoding_check_part(const tern_encoding *e, const void *in, uint64_t first, uint64_t rows, uint64_t cols,
+                                     tern_error *err);
 
 /* Ternary quantisation of n weights: scale = max(mean |w|, 1e-5); code = clamp(round_half_even(w / scale), -1, 1), computed as
  * in the public BitNet code: s = 1 / max(mean, 1e-5); code = clamp(round(w * s)). The mean is an exact sum of integers

@@ -1,0 +1,130 @@
+/* A model from a GGUF file that comes piece by piece: which tensors are wanted, and where their bytes go. */
+#include "model/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/stream_parts.h"
+
+static item *add(tern_model_stream *s, const tern_gguf_tensor *t)
+{
+    item *i = &s->items[s->n_items++];
+    *i = (item){.offset = t->offset, .bytes = t->bytes};
+    return i;
+}
+
+static tern_status keep(tern_model_stream *s, item *i, tern_error *err)
+{
+    void *block;
+    TERN_TRY(tern_model__own(s->model, i->bytes, &block, err));
+    i->data = block;
+    return TERN_OK;
+}
+
+/* A weight that is passed on: backends want to know at once whether it has a scale for each row. */
+static tern_status pass_on(tern_model_stream *s, item *i, bool scale_for_each_row, tern_error *err)
+{
+    tern_weight *w = i->weight;
+    bool blocks = w->encoding->ternary && w->encoding->tail_bytes == 0;
+    if (!blocks && !scale_for_each_row) return TERN_OK;
+    void *storage;
+    TERN_TRY(tern_model__own(s->model, w->rows * sizeof(float), &storage, err));
+    w->row_scales = storage;
+    if (blocks) i->row_scales = storage;
+    return TERN_OK;
+}
+
+static tern_status add_place(tern_model_stream *s, const tern_gguf_place *p, tern_error *err)
+{
+    item *i = add(s, p->tensor);
+    i->weight = p->weight;
+    i->role = p->role;
+    if (s->keep || tern_role__kind(p->role) == TERN_KIND_N) TERN_TRY(keep(s, i, err));
+    else TERN_TRY(pass_on(s, i, p->scales && p->scales->bytes > sizeof(float), err));
+    if (!p->scales) return TERN_OK;
+    i = add(s, p->scales);
+    i->weight = p->weight;
+    i->scales = true;
+    return keep(s, i, err);
+}
+
+static tern_status add_all(tern_model_stream *s, const tern_gguf *g, tern_error *err)
+{
+    const tern_gguf_tensor *factors;
+    size_t most = 2 * ((size_t)s->model->config.n_layers + 1) * TERN_ROLE_COUNT + 1;
+    s->items = tern_calloc(most, sizeof *s->items);
+    if (!s->items) return tern_fail_alloc(err, most * sizeof *s->items);
+    TERN_TRY(tern_model__find_rope_factors(s->model, g, &factors, err));
+    if (factors) TERN_TRY(keep(s, add(s, factors), err));
+    tern_role_walk walk = {0};
+    while (tern_role__next(&walk, &s->model->config)) {
+        tern_gguf_place p;
+        TERN_TRY(tern_model__describe(s->model, g, walk.role, walk.layer, &p, err));
+        TERN_TRY(add_place(s, &p, err));
+    }
+    return TERN_OK;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static tern_status read_head(tern_model_stream *s, const tern_gguf *g, tern_error *err)
+{
+    TERN_TRY(tern_model__read_header(s->model, g, err));
+    TERN_TRY(add_all(s, g, err));
+    qsort(s->items, s->n_items, sizeof *s->items, by_offset);
+    return tern_model__open_tokenizer(s->model, g, err);
+}
+
+tern_status tern_model_stream_open(tern_model_stream **stream, const void *head, size_t n,
+                                   const tern_model_stream_options *options, uint64_t *wanted, tern_error *err)
+{
+    *stream = NULL;
+    tern_error local = {0};
+    if (!err) err = &local;
+    tern_gguf *g = NULL;
+    TERN_TRY(tern_gguf_parse_head(&g, head, n, options->file_bytes, wanted, err));
+    tern_model_stream *s = tern_calloc(1, sizeof *s);
+    tern_status status = s ? TERN_OK : tern_fail_alloc(err, sizeof *s);
+    if (s) {
+        s->keep = options->keep;
+        status = tern_model__begin(&s->model, NULL, err);
+    }
+    if (status == TERN_OK) status = read_head(s, g, err);
+    tern_gguf_close(g);
+    if (status != TERN_OK) {
+        tern_model_stream_close(s);
+        return status;
+    }
+    *err = (tern_error){0}; /* a missing optional key is none */
+    *stream = s;
+    return TERN_OK;
+}
+
+void tern_model_stream_close(tern_model_stream *s)
+{
+    if (!s) return;
+    tern_model_close(s->model);
+    tern_free(s->items);
+    tern_free_aligned(s->staging);
+    tern_free(s);
+}
+
+const tern_model *tern_model_stream_model(const tern_model_stream *s)
+{
+    return s->model;
+}
+
+tern_status tern_model_stream_finish(tern_model_stream *s, tern_model **model, tern_error *err)
+{
+    if (s->at < s->n_items)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%zu of %zu tensors read, all expected", s->at, s->n_items);
+    *model = s->model;
+    s->model->options = NULL;
+    s->model = NULL;
+    return TERN_OK;
+}

@@ -1,0 +1,31 @@
+/* Inside a stream: the tensors that it wants. */
+#ifndef TERN_MODEL_STREAM_PARTS_H
+#define TERN_MODEL_STREAM_PARTS_H
+
+#include "model/parts.h"
+#include "model/stream.h"
+
+/* A tensor of the file: a weight, factors for its scales, or (weight NULL) those of RoPE. */
+typedef struct item {
+    uint64_t offset;
+    size_t bytes, done;
+    uint8_t *data; /* memory of the model; NULL: passed on in pieces */
+    tern_weight *weight;
+    tern_role role;
+    bool scales;
+    float *row_scales; /* of a weight that is passed on, to be found in its blocks */
+    uint32_t rows_done;
+} item;
+
+struct tern_model_stream {
+    tern_model *model; /* NULL once it has been handed out */
+    bool keep;
+    item *items; /* in the order of the file */
+    size_t n_items, at;
+    uint8_t *staging; /* one piece of what is passed on */
+    size_t staging_bytes;
+    size_t piece_bytes; /* of the piece that is being waited for; 0: none */
+    uint32_t piece_rows;
+};
+
+#endif

@@ -1,0 +1,147 @@
+/* The pieces of a stream: how a tensor is cut, and what is done with a piece that has come. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "model/stream_parts.h"
+
+/* The fewest rows that begin and end at a byte: encodings that run on across row ends have blocks in several. */
+static uint32_t row_unit(const tern_weight *w)
+{
+    uint32_t a = w->encoding->linear ? w->encoding->block_elements : 1, b = w->cols;
+    while (b) {
+        uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return w->encoding->linear ? w->encoding->block_elements / a : 1;
+}
+
+/* Bytes of n of its rows, without a tail. */
+static size_t bytes_of_rows(const tern_weight *w, uint32_t n)
+{
+    const tern_encoding *e = w->encoding;
+    if (e->linear) return (size_t)((uint64_t)n * w->cols / e->block_elements * e->block_bytes);
+    return (w->bytes - e->tail_bytes) / w->rows * n;
+}
+
+static uint32_t rows_of_piece(const item *i)
+{
+    const tern_weight *w = i->weight;
+    const uint32_t unit = row_unit(w), left = w->rows - i->rows_done;
+    if (left <= unit) return left;
+    size_t units = (TERN_MODEL_PIECE_BYTES - w->encoding->tail_bytes) / bytes_of_rows(w, unit);
+    if (units > left / unit) return left;
+    return units ? (uint32_t)units * unit : unit;
+}
+
+static tern_status reserve(tern_model_stream *s, size_t bytes, tern_error *err)
+{
+    if (bytes <= s->staging_bytes) return TERN_OK;
+    tern_free_aligned(s->staging);
+    s->staging_bytes = 0;
+    s->staging = tern_alloc_aligned(bytes, 64);
+    if (!s->staging) return tern_fail_alloc(err, bytes);
+    s->staging_bytes = bytes;
+    return TERN_OK;
+}
+
+static tern_status begin_kept(tern_model_stream *s, const item *i, tern_model_piece *piece)
+{
+    size_t left = i->bytes - i->done;
+    piece->bytes = left < TERN_MODEL_PIECE_BYTES ? left : TERN_MODEL_PIECE_BYTES;
+    piece->into = i->data + i->done;
+    s->piece_bytes = piece->bytes;
+    return TERN_OK;
+}
+
+static tern_status begin_rows(tern_model_stream *s, const item *i, tern_model_piece *piece, tern_error *err)
+{
+    const size_t tail = i->weight->encoding->tail_bytes;
+    const uint32_t n = rows_of_piece(i);
+    const size_t bytes = bytes_of_rows(i->weight, n);
+    TERN_TRY(reserve(s, bytes + tail, err));
+    bool last = i->rows_done + n == i->weight->rows;
+    piece->bytes = bytes + (last ? tail : 0);
+    piece->into = s->staging;
+    s->piece_bytes = piece->bytes;
+    s->piece_rows = n;
+    return TERN_OK;
+}
+
+tern_status tern_model_stream_next(tern_model_stream *s, tern_model_piece *piece, tern_error *err)
+{
+    if (s->at == s->n_items) return tern_fail(err, TERN_NOT_FOUND, "no piece is missing");
+    const item *i = &s->items[s->at];
+    *piece = (tern_model_piece){.offset = i->offset + i->done};
+    return i->data ? begin_kept(s, i, piece) : begin_rows(s, i, piece, err);
+}
+
+/* The weight's factors, or NULL; with `scales`: the weight itself. */
+static const item *partner(const tern_model_stream *s, const item *i)
+{
+    for (size_t k = 0; k < s->n_items; k++)
+        if (&s->items[k] != i && s->items[k].weight == i->weight) return &s->items[k];
+    return NULL;
+}
+
+/* A weight that was passed on is whole, with its factors. */
+static tern_status end_rows(tern_model_stream *s, const item *i, const item *scales, tern_error *err)
+{
+    tern_weight *w = i->weight;
+    if (!i->row_scales) w->row_scales = NULL; /* only room for the factors */
+    if (scales) TERN_TRY(tern_model__multiply(s->model, w, scales->data, scales->bytes / sizeof(float), err));
+    TERN_TRY(tern_model__check_scales(w, err));
+    return tern_model__added(s->model, w, err);
+}
+
+/* All bytes of a tensor are there. */
+static tern_status end_item(tern_model_stream *s, const item *i, tern_error *err)
+{
+    if (!i->weight) return tern_model__set_rope_factors(s->model, i->data, err);
+    const item *other = partner(s, i), *weight = i->scales ? other : i, *scales = i->scales ? i : other;
+    if (other && other->done < other->bytes) return TERN_OK;
+    if (!weight->data) return end_rows(s, weight, scales, err);
+    weight->weight->data = weight->data;
+    return tern_model__fill(s->model, weight->role, weight->weight, scales ? scales->data : NULL,
+                            scales ? scales->bytes / sizeof(float) : 0, err);
+}
+
+/* The tail behind the last rows has the scale; behind others there is none, and decoders want one. */
+static void read_tail(const item *i, uint8_t *tail, bool last)
+{
+    const size_t bytes = i->weight->encoding->tail_bytes;
+    if (bytes && last) i->weight->scale = tern_load_f32(tail);
+    if (!bytes || last) return;
+    memset(tail, 0, bytes);
+    tern_store_f32(tail, 1.0f);
+}
+
+static tern_status accept_rows(tern_model_stream *s, item *i, tern_model_part *part, tern_error *err)
+{
+    tern_weight *w = i->weight;
+    const tern_encoding *e = w->encoding;
+    const size_t bytes = bytes_of_rows(w, s->piece_rows);
+    read_tail(i, s->staging + bytes, i->rows_done + s->piece_rows == w->rows);
+    *part = (tern_model_part){.weight = w, .first = i->rows_done, .rows = *w};
+    part->rows.rows = s->piece_rows;
+    part->rows.data = s->staging;
+    part->rows.bytes = bytes + e->tail_bytes;
+    part->rows.row_scales = NULL;
+    if (i->row_scales) TERN_TRY(tern_model__block_scales(&part->rows, part->first, i->row_scales + part->first, err));
+    i->rows_done += s->piece_rows;
+    if (tern_encoding_check_part(e, s->staging, part->first, part->rows.rows, w->cols, err) == TERN_OK) return TERN_OK;
+    return tern_error_prefix(err, "%s", w->name);
+}
+
+tern_status tern_model_stream_accept(tern_model_stream *s, tern_model_part *part, tern_error *err)
+{
+    *part = (tern_model_part){0};
+    if (s->piece_bytes == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "no piece is being waited for");
+    item *i = &s->items[s->at];
+    if (!i->data) TERN_TRY(accept_rows(s, i, part, err));
+    i->done += s->piece_bytes;
+    s->piece_bytes = 0;
+    if (i->done < i->bytes) return TERN_OK;
+    s->at++;
+    return end_item(s, i, err);
+}

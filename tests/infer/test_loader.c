@@ -1,0 +1,244 @@
+/* Loading piece by piece on the CPU: the same engines as from mapped files, and the same refusals. */
+#include "infer/loader_cases.h"
+
+#include "base/alloc.h"
+#include "support/converted.h"
+#include "support/micro_model.h"
+
+static const tern_engine_params cpu = {.backend = {.n_threads = 2}};
+
+static void check_file(const char *path, const tern_engine_params *params)
+{
+    loading log = {0};
+    tern_engine *a = map_file(path, params), *b = load_file(path, params, &log);
+    assert_true(log.n_heads > 0 && log.n_pieces > 0);
+    assert_true(log.largest <= TERN_MODEL_PIECE_BYTES);
+    assert_int_equal(tern_model_bytes(tern_engine_model(a)), tern_model_bytes(tern_engine_model(b)));
+    assert_int_equal(tern_model_parameters(tern_engine_model(a)), tern_model_parameters(tern_engine_model(b)));
+    assert_same(a, b, true);
+    tern_engine_close(a);
+    tern_engine_close(b);
+}
+
+static void every_encoding(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_LOADING_CASES; i++) {
+        const loading_case *c = &loading_cases[i];
+        check_file(test_converted(test_fixture(c->model), c->linear, c->head), &cpu);
+    }
+}
+
+static void bundled(void **state)
+{
+    (void)state;
+    const char *path = TERN_SOURCE_DIR "/models/stories.gguf";
+    check_file(path, &cpu);
+    check_file(path, &(tern_engine_params){.backend = {.n_threads = 2}, .head = tern_encoding_find(TERN_ENC_Q8_0)});
+    check_file(path, &(tern_engine_params){.backend = {.n_threads = 1}, .head_exact = true});
+    check_file(path, &(tern_engine_params){.backend = {.n_threads = 1, .split = true, .gpu_layers = 2}});
+    check_file(path, &(tern_engine_params){.backend = {.n_threads = 1, .split = true, .gpu_layers = 1000}});
+}
+
+static void synthetic(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    static const char *const encodings[] = {"i2_s", "tq2_0"};
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
+        const char *path = test_scratch("loader-synth.gguf");
+        tern_synth_options o = {.preset = "bitnet-tiny", .linear = tern_encoding_by_name(encodings[i]), .seed = 5};
+        assert_ok(tern_synth_write(path, &o, &err), err);
+        check_file(path, &cpu);
+        remove(path);
+    }
+}
+
+/* A model whose vocabulary was read from bytes that are gone. */
+static void text(void **state)
+{
+    (void)state;
+    loading log = {0};
+    tern_error err = {0};
+    const char *path = TERN_SOURCE_DIR "/models/stories.gguf";
+    tern_engine *a = map_file(path, &cpu), *b = load_file(path, &cpu, &log);
+    tern_tokens x = ids_of(a, "Once upon a time, Émile met a fox."),
+                y = ids_of(b, "Once upon a time, Émile met a fox.");
+    assert_int_equal(x.n, y.n);
+    assert_memory_equal(x.ids, y.ids, x.n * sizeof *x.ids);
+    tern_buf s = {0}, t = {0};
+    assert_ok(tern_detokenize(tern_model_tokenizer(tern_engine_model(a)), x.ids, x.n, false, &s, &err), err);
+    assert_ok(tern_detokenize(tern_model_tokenizer(tern_engine_model(b)), x.ids, x.n, false, &t, &err), err);
+    assert_string_equal(s.data, t.data);
+    assert_non_null(strstr(s.data, "Émile"));
+    tern_buf_deinit(&s);
+    tern_buf_deinit(&t);
+    tern_tokens_deinit(&x);
+    tern_tokens_deinit(&y);
+    tern_engine_close(a);
+    tern_engine_close(b);
+}
+
+/* Every cut of the header asks for more, and is told so; from there the model opens. */
+static void every_cut(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_buf file = micro_model(&(micro_change){.seed = 3});
+    const uint8_t *bytes = (const uint8_t *)file.data;
+    size_t n_pending = 0;
+    int64_t live = tern_alloc_live();
+    for (size_t n = 0; n <= file.size; n++) {
+        tern_engine *engine;
+        loading log = {0};
+        assert_ok(load_bytes(&engine, bytes, file.size, n, &cpu, &log, &err), err);
+        n_pending += log.n_heads > 1;
+        tern_engine_close(engine);
+        assert_int_equal(tern_alloc_live(), live);
+    }
+    assert_true(n_pending > 500 && n_pending < file.size);
+    tern_buf_deinit(&file);
+}
+
+/* A file that is shorter than it was said to be is refused as the same bytes in memory are. */
+static void truncated(void **state)
+{
+    (void)state;
+    tern_buf file = micro_model(&(micro_change){.seed = 3});
+    const uint8_t *bytes = (const uint8_t *)file.data;
+    for (size_t size = 0; size < file.size; size += size < 64 ? 1 : 61) {
+        tern_error want = {0}, got = {0};
+        tern_model *model = NULL;
+        tern_engine *engine;
+        loading log = {0};
+        tern_status status = tern_model_open_memory(&model, bytes, size, NULL, &want);
+        assert_int_not_equal(status, TERN_OK);
+        assert_int_equal(load_bytes(&engine, bytes, size, 0, &cpu, &log, &got), status);
+        assert_string_equal(got.message, want.message);
+        assert_null(engine);
+    }
+    tern_buf_deinit(&file);
+}
+
+static const struct {
+    micro_change change;
+    tern_status status;
+    const char *words;
+} refusals[] = {
+    {{.tensor = "blk.0.ffn_up.weight", .at = 24, .n = 1, .bytes = {3}},
+     TERN_MALFORMED,
+     "blk.0.ffn_up.weight: i2_s: found code 11"},
+    {{.tensor = "blk.0.ffn_up.weight", .at = 64, .n = 4, .bytes = {0, 0, 0xc0, 0x7f}},
+     TERN_MALFORMED,
+     "blk.0.ffn_up.weight: scale"},
+    {{.tensor = "output_norm.weight", .at = 4, .n = 4, .bytes = {0, 0, 0xc0, 0x7f}},
+     TERN_MALFORMED,
+     "output_norm.weight"},
+    {{.tensor = "token_embd.weight", .at = 8, .n = 4, .bytes = {0, 0, 0x80, 0x7f}},
+     TERN_MALFORMED,
+     "token_embd.weight"},
+    {{.extra = "blk.0.attn_q.bias", .extra_cols = 16}, TERN_UNSUPPORTED, "blk.0.attn_q.bias: found"},
+    {{.extra = "blk.0.attn_q.scale", .extra_cols = 3}, TERN_MALFORMED, "blk.0.attn_q.scale: 3 values found"},
+    {{.extra = "rope_freqs.weight", .extra_cols = 5}, TERN_MALFORMED, "rope_freqs.weight: 1 x 5 found"},
+    {{.drop = "blk.0.ffn_up.weight"}, TERN_MALFORMED, "blk.0.ffn_up.weight: no such tensor"},
+    {{.architecture = "gpt2"}, TERN_UNSUPPORTED, "gpt2"},
+};
+
+static void refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        tern_error err = {0};
+        tern_engine *engine;
+        loading log = {0};
+        tern_buf file = micro_model(&refusals[i].change);
+        int64_t live = tern_alloc_live();
+        tern_status status = load_bytes(&engine, (const uint8_t *)file.data, file.size, 64, &cpu, &log, &err);
+        if (!strstr(err.message, refusals[i].words)) fail_msg("'%s' is not in '%s'", refusals[i].words, err.message);
+        assert_int_equal(status, refusals[i].status);
+        assert_null(engine);
+        assert_int_equal(tern_alloc_live(), live);
+        tern_buf_deinit(&file);
+    }
+}
+
+static void extras(void **state)
+{
+    (void)state;
+    static const micro_change changes[] = {{.extra = "blk.0.ffn_up.scale", .extra_cols = 1},
+                                           {.extra = "blk.0.ffn_up.scale", .extra_cols = 16},
+                                           {.extra = "rope_freqs.weight", .extra_cols = 4},
+                                           {.extra = "nobody.wants.this", .extra_cols = 7}};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        tern_error err = {0};
+        tern_buf file = micro_model(&changes[i]);
+        tern_model *model;
+        tern_engine *a, *b;
+        loading log = {0};
+        assert_ok(tern_model_open_memory(&model, file.data, file.size, NULL, &err), err);
+        assert_ok(tern_engine_open(&a, model, &cpu, &err), err);
+        assert_ok(load_bytes(&b, (const uint8_t *)file.data, file.size, 64, &cpu, &log, &err), err);
+        assert_same(a, b, true);
+        tern_engine_close(a);
+        tern_engine_close(b);
+        tern_buf_deinit(&file);
+    }
+}
+
+/* Calls out of order. */
+static void misuse(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_loader *loader;
+    tern_engine *engine = NULL;
+    tern_loader_piece piece;
+    uint64_t wanted;
+    tern_buf file = micro_model(&(micro_change){.seed = 3});
+    assert_ok(tern_loader_open(&loader, &cpu, file.size, &err), err);
+    assert_int_equal(tern_loader_next(loader, &piece, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_loader_accept(loader, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_loader_finish(loader, &engine, &err), TERN_INVALID_ARGUMENT);
+    assert_ok(tern_loader_head(loader, file.data, file.size, &wanted, &err), err);
+    assert_int_equal(tern_loader_head(loader, file.data, file.size, &wanted, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_loader_accept(loader, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_loader_finish(loader, &engine, &err), TERN_INVALID_ARGUMENT);
+    assert_null(engine);
+    assert_string_equal(tern_model_config(tern_loader_model(loader))->architecture, "bitnet-b1.58");
+    tern_loader_close(loader);
+    tern_loader_close(NULL);
+    tern_buf_deinit(&file);
+}
+
+static void failed_allocations_are_clean(void **state)
+{
+    (void)state;
+    tern_buf file = micro_model(&(micro_change){.seed = 3});
+    int64_t live = tern_alloc_live();
+    tern_status status = TERN_OUT_OF_MEMORY;
+    uint64_t n = 1;
+    for (; status != TERN_OK; n++) {
+        tern_error err = {0};
+        tern_engine *engine;
+        loading log = {0};
+        tern_alloc_fail_after(n, false);
+        status = load_bytes(&engine, (const uint8_t *)file.data, file.size, file.size, &cpu, &log, &err);
+        tern_alloc_fail_after(0, false);
+        if (status != TERN_OK) assert_int_equal(status, TERN_OUT_OF_MEMORY);
+        tern_engine_close(engine);
+        assert_int_equal(tern_alloc_live(), live);
+    }
+    assert_true(n > 30);
+    tern_buf_deinit(&file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_cut),      cmocka_unit_test(truncated), cmocka_unit_test(refused),
+        cmocka_unit_test(extras),         cmocka_unit_test(misuse),    cmocka_unit_test(failed_allocations_are_clean),
+        cmocka_unit_test(text),           cmocka_unit_test(bundled),   cmocka_unit_test(synthetic),
+        cmocka_unit_test(every_encoding),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

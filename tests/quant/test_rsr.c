@@ -1,0 +1,351 @@
+/* RSR matrices: both forms against the definition by sorting and against plain dot products; limits, threads, damaged bytes. */
+#include "support/test.h"
+
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "ops/ref/rsr.h"
+#include "quant/rsr.h"
+
+typedef enum fill { RANDOM, ALL_EQUAL, ALL_ZERO, SPARSE, N_FILLS } fill;
+
+typedef struct matrix {
+    uint32_t rows, cols;
+    tern_rsr_kind kind;
+    int8_t *codes;
+} matrix;
+
+static tern_rng rng;
+
+static uint32_t between(uint32_t low, uint32_t high)
+{
+    return low + tern_rng_below(&rng, high - low + 1);
+}
+
+static int8_t random_code(tern_rsr_kind kind)
+{
+    if (kind == TERN_RSR_TERNARY) return (int8_t)((int)between(0, 2) - 1);
+    return (int8_t)(kind == TERN_RSR_BINARY ? between(0, 1) : between(0, 1) * 2 - 1u);
+}
+
+static matrix make(tern_rsr_kind kind, uint32_t rows, uint32_t cols, fill f)
+{
+    matrix m = {.rows = rows, .cols = cols, .kind = kind, .codes = malloc((size_t)rows * cols)};
+    assert_non_null(m.codes);
+    const int8_t one = random_code(kind);
+    for (size_t i = 0; i < (size_t)rows * cols; i++) {
+        m.codes[i] = f == ALL_EQUAL ? one : random_code(kind);
+        if (f == ALL_ZERO) m.codes[i] = kind == TERN_RSR_SIGNS ? -1 : 0;
+        if (f == SPARSE && kind != TERN_RSR_SIGNS && between(0, 30)) m.codes[i] = 0;
+    }
+    return m;
+}
+
+static tern_status read_rows(void *context, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
+{
+    (void)err;
+    const matrix *m = context;
+    memcpy(codes, m->codes + (size_t)first * m->cols, (size_t)n * m->cols);
+    return TERN_OK;
+}
+
+static tern_rsr_source source_of(matrix *m)
+{
+    return (tern_rsr_source){.read = read_rows, .context = m, .rows = m->rows, .cols = m->cols};
+}
+
+static int64_t row_total(const int32_t *x, uint32_t cols)
+{
+    int64_t total = 0;
+    for (uint32_t c = 0; c < cols; c++) total += x[c];
+    return total;
+}
+
+/* The definition: a dot product for each row. */
+static void multiply_plain(const matrix *m, const int32_t *x, int64_t *y)
+{
+    for (uint32_t r = 0; r < m->rows; r++) {
+        y[r] = 0;
+        for (uint32_t c = 0; c < m->cols; c++) y[r] += m->codes[(size_t)r * m->cols + c] * x[c];
+    }
+}
+
+static void multiply_groups(const tern_rsr_groups *g, const int32_t *x, int64_t *y)
+{
+    memset(y, 0, g->rows * sizeof *y);
+    for (uint32_t u = 0; u < g->n_blocks * g->n_panels; u++) {
+        const uint32_t first_row = u / g->n_panels * g->k;
+        const int32_t *panel = x + u % g->n_panels * g->panel_cols;
+        uint32_t at = 0;
+        for (uint32_t i = g->first_group[u]; i < g->first_group[u + 1]; i++) {
+            int64_t sum = 0;
+            assert_true(g->groups[i].end > at); /* no group is empty */
+            assert_true(g->groups[i].pos | g->groups[i].neg);
+            for (uint32_t before = at; at < g->groups[i].end; at++) {
+                const uint16_t *perm = g->perm + g->first_column[u];
+                assert_true(at == before || perm[at] > perm[at - 1]); /* columns ascend */
+                sum += panel[perm[at]];
+            }
+            for (uint32_t r = 0; r < g->k; r++) {
+                const int64_t sign = (g->groups[i].pos >> r & 1) - (g->groups[i].neg >> r & 1);
+                assert_true(sign == 0 || first_row + r < g->rows);
+                if (first_row + r < g->rows) y[first_row + r] += sign * sum;
+            }
+        }
+        assert_int_equal(at, g->first_column[u + 1] - g->first_column[u]);
+    }
+    for (uint32_t r = 0; r < g->rows && g->kind == TERN_RSR_SIGNS; r++) y[r] = 2 * y[r] - row_total(x, g->cols);
+}
+
+/* One unit by the reference kernel, on int8 inputs. */
+static void multiply_slices(const tern_rsr_slices *s, const int32_t *x, int64_t *y)
+{
+    int8_t *panel = calloc(s->panel_cols + 4u, 1);
+    memset(y, 0, s->rows * sizeof *y);
+    for (uint32_t u = 0; u < s->n_blocks * s->n_panels; u++) {
+        const uint32_t first_row = u / s->n_panels * s->k, p = u % s->n_panels;
+        const uint32_t width = tern_rsr_panel_width(s->cols, s->panel_cols, p);
+        const tern_rsr_unit unit = {s->steps + s->first_slice[u], s->masks + (size_t)s->first_slice[u] * 2 * s->k,
+                                    s->index + (size_t)s->first_vector[u] * 16, s->first_slice[u + 1] - s->first_slice[u], s->k};
+        int32_t dots[16] = {0};
+        for (uint32_t c = 0; c < width; c++) panel[c] = (int8_t)x[p * s->panel_cols + c];
+        panel[width] = 0;
+        tern_ref_rsr_i8(&unit, panel, dots);
+        for (uint32_t r = 0; r < s->k; r++) {
+            assert_true(first_row + r < s->rows || dots[r] == 0);
+            if (first_row + r < s->rows) y[first_row + r] += dots[r];
+        }
+    }
+    for (uint32_t r = 0; r < s->rows && s->kind == TERN_RSR_SIGNS; r++) y[r] = 2 * y[r] - row_total(x, s->cols);
+    free(panel);
+}
+
+static void check(matrix *m, tern_rsr_options o)
+{
+    const size_t bytes = m->rows * sizeof(int64_t);
+    int32_t *x = malloc(m->cols * sizeof *x);
+    int64_t *expected = malloc(bytes), *y = malloc(bytes);
+    tern_rsr_source source = source_of(m);
+    tern_rsr_groups groups;
+    tern_rsr_slices slices, again;
+    tern_error err = {0};
+    for (uint32_t c = 0; c < m->cols; c++) x[c] = (int8_t)(uint8_t)between(0, 255);
+    o.kind = m->kind;
+    multiply_plain(m, x, expected);
+    assert_ok(tern_ref_rsr_sorted(m->codes, m->rows, m->cols, o.k, x, y, &err), err);
+    assert_memory_equal(y, expected, bytes);
+    assert_ok(tern_rsr_groups_build(&groups, &source, &o, &err), err);
+    multiply_groups(&groups, x, y);
+    assert_memory_equal(y, expected, bytes);
+    assert_ok(tern_rsr_slices_build(&slices, &source, &o, 7, &err), err);
+    multiply_slices(&slices, x, y);
+    assert_memory_equal(y, expected, bytes);
+    assert_ok(tern_rsr_slices_open(&again, slices.bytes, slices.n_bytes, &err), err);
+    assert_true(again.k == o.k && again.rows == m->rows && again.cols == m->cols && again.kind == m->kind);
+    assert_int_equal(tern_rsr_slices_origin(&again), 7);
+    multiply_slices(&again, x, y);
+    assert_memory_equal(y, expected, bytes);
+    tern_rsr_slices_deinit(&again);
+    tern_rsr_slices_deinit(&slices);
+    tern_rsr_groups_deinit(&groups);
+    free(x);
+    free(expected);
+    free(y);
+}
+
+static void every_k_and_fill(void **state)
+{
+    (void)state;
+    for (uint32_t k = 1; k <= TERN_RSR_MAX_K; k++)
+        for (int kind = TERN_RSR_TERNARY; kind <= TERN_RSR_SIGNS; kind++)
+            for (int f = 0; f < N_FILLS; f++) {
+                matrix m = make((tern_rsr_kind)kind, between(1, 3 * k + 5), between(1, 700), (fill)f);
+                check(&m, (tern_rsr_options){.k = k});
+                check(&m, (tern_rsr_options){.k = k, .panel_cols = between(1, m.cols)});
+                free(m.codes);
+            }
+}
+
+static void squares_and_ragged_shapes(void **state)
+{
+    (void)state;
+    static const uint32_t shapes[][2] = {{1, 1}, {1, 2560}, {64, 64}, {65, 63}, {127, 1}, {2560, 3}, {33, 6912}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (uint32_t k = 2; k <= 8; k += 3) {
+            matrix m = make(TERN_RSR_TERNARY, shapes[i][0], shapes[i][1], RANDOM);
+            check(&m, (tern_rsr_options){.k = k});
+            free(m.codes);
+        }
+}
+
+static void widest_panel_and_wider(void **state)
+{
+    (void)state;
+    static const uint32_t cols[] = {32767, 32768, 65534, 65535, 65536, 131071};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
+        for (int f = 0; f < N_FILLS; f++) {
+            matrix m = make(TERN_RSR_TERNARY, 5, cols[i], (fill)f);
+            check(&m, (tern_rsr_options){.k = 4});
+            check(&m, (tern_rsr_options){.k = 16});
+            free(m.codes);
+        }
+}
+
+static void sorts_give_the_same_bytes(void **state)
+{
+    (void)state;
+    for (uint32_t k = 1; k <= TERN_RSR_MAX_COUNTING_K; k++) {
+        matrix m = make(k % 2 ? TERN_RSR_TERNARY : TERN_RSR_BINARY, 30, 900, RANDOM);
+        tern_rsr_source source = source_of(&m);
+        tern_rsr_slices a, b;
+        tern_error err = {0};
+        assert_ok(tern_rsr_slices_build(&a, &source, &(tern_rsr_options){.k = k, .kind = m.kind, .sort = TERN_RSR_SORT_COUNTING}, 0, &err), err);
+        assert_ok(tern_rsr_slices_build(&b, &source, &(tern_rsr_options){.k = k, .kind = m.kind, .sort = TERN_RSR_SORT_RADIX}, 0, &err), err);
+        assert_int_equal(a.n_bytes, b.n_bytes);
+        assert_memory_equal(a.bytes, b.bytes, a.n_bytes);
+        tern_rsr_slices_deinit(&a);
+        tern_rsr_slices_deinit(&b);
+        free(m.codes);
+    }
+}
+
+static void threads_give_the_same_bytes(void **state)
+{
+    (void)state;
+    static const uint32_t n_threads[] = {1, 2, 3, 8};
+    matrix m = make(TERN_RSR_TERNARY, 203, 1111, RANDOM);
+    tern_rsr_source source = source_of(&m);
+    tern_rsr_slices alone, shared;
+    tern_error err = {0};
+    assert_ok(tern_rsr_slices_build(&alone, &source, &(tern_rsr_options){.k = 5}, 0, &err), err);
+    for (size_t i = 0; i < sizeof n_threads / sizeof *n_threads; i++) {
+        tern_pool *pool;
+        assert_ok(tern_pool_open(&pool, n_threads[i], false, &err), err);
+        assert_ok(tern_rsr_slices_build(&shared, &source, &(tern_rsr_options){.k = 5, .pool = pool}, 0, &err), err);
+        assert_int_equal(alone.n_bytes, shared.n_bytes);
+        assert_memory_equal(alone.bytes, shared.bytes, alone.n_bytes);
+        tern_rsr_slices_deinit(&shared);
+        tern_pool_close(pool);
+    }
+    tern_rsr_slices_deinit(&alone);
+    free(m.codes);
+}
+
+static void refuse(matrix *m, tern_rsr_options o, tern_status code, const char *message)
+{
+    tern_rsr_source source = source_of(m);
+    tern_rsr_slices slices;
+    tern_rsr_groups groups;
+    tern_error err = {0};
+    assert_int_equal(tern_rsr_slices_build(&slices, &source, &o, 0, &err), code);
+    assert_string_equal(err.message, message);
+    assert_null(slices.bytes);
+    assert_int_equal(tern_rsr_groups_build(&groups, &source, &o, &err), code);
+    assert_null(groups.perm);
+}
+
+static void limits(void **state)
+{
+    (void)state;
+    matrix m = make(TERN_RSR_TERNARY, 4, 10, ALL_ZERO);
+    refuse(&m, (tern_rsr_options){.k = 0}, TERN_LIMIT, "rsr: k 0 found, 1 to 16 expected (a pattern's rows are a mask of 16 bits)");
+    refuse(&m, (tern_rsr_options){.k = 17}, TERN_LIMIT, "rsr: k 17 found, 1 to 16 expected (a pattern's rows are a mask of 16 bits)");
+    refuse(&m, (tern_rsr_options){.k = 13, .sort = TERN_RSR_SORT_COUNTING}, TERN_LIMIT,
+           "rsr: counting with k 13 found, at most 12 expected (there are 3^k counters)");
+    refuse(&m, (tern_rsr_options){.k = 2, .panel_cols = 65536}, TERN_LIMIT,
+           "rsr: panels of 65536 columns found, at most 65535 expected (columns are numbers of 16 bits)");
+    m.codes[23] = 2;
+    refuse(&m, (tern_rsr_options){.k = 2}, TERN_INVALID_ARGUMENT, "rsr: 2 found in row 2, column 3, -1, 0 or 1 expected");
+    m.codes[23] = -1;
+    refuse(&m, (tern_rsr_options){.k = 2, .kind = TERN_RSR_BINARY}, TERN_INVALID_ARGUMENT, "rsr: -1 found in row 2, column 3, 0 or 1 expected");
+    refuse(&m, (tern_rsr_options){.k = 2, .kind = TERN_RSR_SIGNS}, TERN_INVALID_ARGUMENT, "rsr: 0 found in row 0, column 0, -1 or 1 expected");
+    free(m.codes);
+}
+
+static void no_memory(void **state)
+{
+    (void)state;
+    matrix m = make(TERN_RSR_TERNARY, 20, 100, RANDOM);
+    tern_rsr_source source = source_of(&m);
+    const int64_t live = tern_alloc_live();
+    tern_status status = TERN_OUT_OF_MEMORY;
+    for (uint64_t n = 1; status != TERN_OK; n++) {
+        tern_rsr_slices slices;
+        tern_error err = {0};
+        tern_alloc_fail_after(n, true);
+        status = tern_rsr_slices_build(&slices, &source, &(tern_rsr_options){.k = 4}, 0, &err);
+        tern_alloc_fail_after(0, false);
+        if (status != TERN_OK) assert_int_equal(status, TERN_OUT_OF_MEMORY);
+        tern_rsr_slices_deinit(&slices);
+        assert_int_equal(tern_alloc_live(), live);
+    }
+    free(m.codes);
+}
+
+/* Each damaged copy is refused, with these words in the message. */
+static void damaged_bytes(void **state)
+{
+    (void)state;
+    matrix m = make(TERN_RSR_TERNARY, 6, 50, RANDOM);
+    for (uint32_t c = 0; c < 50; c++) m.codes[c] = 1;
+    tern_rsr_source source = source_of(&m);
+    tern_rsr_slices s, opened;
+    tern_error err = {0};
+    assert_ok(tern_rsr_slices_build(&s, &source, &(tern_rsr_options){.k = 4}, 0, &err), err);
+    const struct {
+        size_t at, n;
+        uint32_t value;
+        const char *words;
+    } cases[] = {
+        {0, 1, 'X', "TERN-RSR"}, {8, 4, 2, "version 2"}, {12, 4, 3, "kind 3"}, {16, 4, 17, "k 17"}, {16, 4, 0, "k 0"}, {20, 4, 0, "0 rows"},
+        {28, 4, 51, "panels of 51"}, {28, 4, 0, "panels of 0"}, {20, 4, 600, "bytes found"}, {32, 4, 1u << 31, "bytes found"},
+        {64, 4, 1, "out of order"}, {(size_t)((const uint8_t *)s.steps - s.bytes), 2, 60000, "vectors found"},
+        {(size_t)((const uint8_t *)s.masks - s.bytes), 4, 0xffffffff, "one group"}, /* rows 0 and 1 +1; see below for -1 */
+        {(size_t)((const uint8_t *)s.index - s.bytes), 2, 51, "column 51"}, {(size_t)((const uint8_t *)s.index - s.bytes), 2, 50, NULL},
+        {(size_t)((const uint8_t *)s.index - s.bytes), 2, s.index[1], "twice"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t *copy = tern_alloc_aligned(s.n_bytes, 64);
+        memcpy(copy, s.bytes, s.n_bytes);
+        memcpy(copy + cases[i].at, &cases[i].value, cases[i].n);
+        if (cases[i].n == 4 && cases[i].words && !strcmp(cases[i].words, "one group")) memset(copy + cases[i].at, 0xff, 16);
+        const tern_status status = tern_rsr_slices_open(&opened, copy, s.n_bytes, &err);
+        if (!cases[i].words) assert_int_equal(status, TERN_OK);
+        else if (status == TERN_OK || !strstr(err.message, cases[i].words))
+            fail_msg("case %zu: \"%s\" expected, found \"%s\"", i, cases[i].words, status == TERN_OK ? "" : err.message);
+        tern_free_aligned(copy);
+    }
+    for (size_t n = 0; n < s.n_bytes; n += 4) assert_int_not_equal(tern_rsr_slices_open(&opened, s.bytes, n, &err), TERN_OK);
+    tern_rsr_slices_deinit(&s);
+    free(m.codes);
+}
+
+static void origins_differ(void **state)
+{
+    (void)state;
+    uint8_t bytes[100];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)between(0, 255);
+    const uint64_t whole = tern_rsr_origin(bytes, sizeof bytes);
+    assert_true(whole != 0 && whole != tern_rsr_origin(bytes, sizeof bytes - 1));
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] ^= 1;
+        assert_true(tern_rsr_origin(bytes, sizeof bytes) != whole);
+        bytes[i] ^= 1;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_k_and_fill),          cmocka_unit_test(squares_and_ragged_shapes),
+        cmocka_unit_test(widest_panel_and_wider),    cmocka_unit_test(sorts_give_the_same_bytes),
+        cmocka_unit_test(threads_give_the_same_bytes), cmocka_unit_test(limits),
+        cmocka_unit_test(no_memory),                 cmocka_unit_test(damaged_bytes),
+        cmocka_unit_test(origins_differ),
+    };
+    const char *text = getenv("TERN_TEST_SEED");
+    rng.state = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
+    print_message("TERN_TEST_SEED=%llu\n", (unsigned long long)rng.state);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,152 @@
+/** One model at a time: load it, pause, resume, fail, lose its device. Shows the progress. */
+import {Tern} from '../lib/index.js';
+import {app} from './app.js';
+import {$, announce} from './dom.js';
+import {canRetry, cpuHelps} from './explain.js';
+import {bytes, progressText} from './format.js';
+import * as notices from './notices.js';
+import * as settings from './settings.js';
+
+/** @typedef {{source: any, label: string, store?: boolean, backend?: string, remember?: boolean}} Request */
+/** @type {{request: Request, control: AbortController, paused: boolean} | null} */
+let current = null;
+/** The last request that gave a model. @type {Request | null} */
+let last = null;
+
+const PHASES = {download: 'Fetching', read: 'Reading', prepare: 'Preparing'};
+
+function show(title, text, paused) {
+  $('loading').hidden = false;
+  $('loading-title').textContent = title;
+  $('loading-text').textContent = text;
+  $('pause').hidden = paused;
+  $('resume').hidden = !paused;
+}
+
+function showProgress(label, progress) {
+  const bar = $('loading-bar');
+  if (progress.total > 0) bar.value = Math.min(1, progress.loaded / progress.total);
+  show(`${PHASES[progress.phase] ?? 'Loading'} ${label}`, progressText(progress), false);
+}
+
+function options(request) {
+  const contextLength = settings.get('contextLength', 0);
+  const threads = settings.get('threads', 0);
+  return {
+    backend: request.backend ?? settings.get('backend', 'auto'),
+    ...(contextLength > 0 ? {contextLength} : {}),
+    ...(threads > 0 ? {threads} : {}),
+    ...(request.store === undefined ? {} : {store: request.store}),
+  };
+}
+
+/** Gives the model back, if there is one. */
+export async function unload() {
+  const tern = app.tern;
+  if (!tern) return;
+  app.set('tern', null);
+  await tern.dispose().catch(() => {});
+}
+
+/** Loads this instead of what is there. @param {Request} request */
+export async function load(request) {
+  current?.control.abort();
+  current = null;
+  notices.clear('load');
+  notices.clear('lost');
+  await unload();
+  await run(request);
+}
+
+async function run(request) {
+  const mine = {request, control: new AbortController(), paused: false};
+  current = mine;
+  const bar = $('loading-bar');
+  bar.removeAttribute('value');
+  show(`Loading ${request.label}`, '', false);
+  announce(`Loading ${request.label}`);
+  try {
+    const tern = await Tern.load(request.source, {
+      ...options(request),
+      signal: mine.control.signal,
+      onProgress: (progress) => { if (current === mine && !mine.paused) showProgress(request.label, progress); },
+    });
+    if (current !== mine || mine.paused) await tern.dispose();
+    else adopt(tern, request);
+  } catch (error) {
+    if (current === mine) failed(mine, error);
+  }
+}
+
+function adopt(tern, request) {
+  current = null;
+  last = request;
+  $('loading').hidden = true;
+  if (request.remember) settings.set('model', request.source);
+  app.set('tern', tern);
+  const where = tern.backend === 'webgpu' ? 'the GPU' : 'the CPU';
+  announce(`${tern.model.name} is ready on ${where}`);
+  Promise.resolve(tern.lost).then((message) => { if (app.tern === tern) lost(tern, request, message); }, () => {});
+}
+
+function failed(mine, error) {
+  if (mine.paused || error?.code === 'CANCELLED') return;
+  current = null;
+  $('loading').hidden = true;
+  notices.showError('load', error, remedies(mine.request, error?.code));
+}
+
+function lost(tern, request, message) {
+  app.set('tern', null);
+  tern.dispose().catch(() => {});
+  notices.showError('lost', {code: 'DEVICE_LOST', message}, remedies(request, 'DEVICE_LOST'));
+}
+
+function remedies(request, code) {
+  const actions = [];
+  if (canRetry(code)) actions.push({label: 'Load again', run: () => load(request)});
+  if (cpuHelps(code) && request.backend !== 'cpu') actions.push({label: 'Load on the CPU', run: () => load({...request, backend: 'cpu'})});
+  if (request.source !== 'bundled' && !canRetry(code)) actions.push({label: 'Bundled model', run: loadBundled});
+  return actions;
+}
+
+export const loadBundled = () => load({source: 'bundled', label: 'the bundled model', remember: true});
+
+/** The last model once more, with what is chosen now. */
+export const reload = () => (last ? load(last) : loadBundled());
+
+function pause() {
+  if (!current) return;
+  current.paused = true;
+  current.control.abort();
+  show(`Paused: ${current.request.label}`, $('loading-text').textContent, true);
+  announce('Paused');
+  $('resume').focus();
+}
+
+function resume() {
+  if (!current) return;
+  run(current.request);
+  $('pause').focus();
+}
+
+function cancel() {
+  current?.control.abort();
+  current = null;
+  $('loading').hidden = true;
+  announce('Cancelled');
+  if (!app.tern) notices.notice('load', {title: 'Loading was cancelled', actions: [{label: 'Bundled model', run: loadBundled}]});
+}
+
+/** What stands on the first line: the model, its size, and what runs it. */
+function modelLine() {
+  const tern = app.tern;
+  $('model-line').textContent = tern ? `${tern.model.name} · ${bytes(tern.model.bytes)} · ${tern.backend === 'webgpu' ? 'WebGPU' : 'CPU'}` : 'no model';
+}
+
+export function start() {
+  $('pause').onclick = pause;
+  $('resume').onclick = resume;
+  $('cancel').onclick = cancel;
+  app.watch(['tern'], modelLine);
+}

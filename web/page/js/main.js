@@ -1,0 +1,75 @@
+/** Starts the page: its parts, then a model. */
+import * as adapters from './adapters.js';
+import * as chat from './chat.js';
+import * as device from './device.js';
+import * as finetune from './finetune.js';
+import * as loading from './loading.js';
+import * as offline from './offline.js';
+import * as picker from './picker.js';
+import * as sampling from './sampling.js';
+import * as settings from './settings.js';
+import {$} from './dom.js';
+import {findStored} from './stored.js';
+
+const THEMES = ['system', 'light', 'dark'];
+
+function showTheme(theme) {
+  $('theme').textContent = `Theme: ${theme}`;
+  if (theme === 'system') delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+}
+
+function nextTheme() {
+  const theme = THEMES[(THEMES.indexOf(settings.get('theme', 'system')) + 1) % THEMES.length];
+  settings.set('theme', theme);
+  showTheme(theme);
+}
+
+function togglePanel() {
+  const open = document.body.dataset.panel !== 'open';
+  document.body.dataset.panel = open ? 'open' : 'closed';
+  $('panel-toggle').setAttribute('aria-expanded', String(open));
+  if (open) $('panel').scrollIntoView();
+}
+
+function showView() {
+  const finetuning = location.hash === '#finetune';
+  $('chat-view').hidden = finetuning;
+  $('finetune-view').hidden = !finetuning;
+  for (const link of document.querySelectorAll('.bar nav a')) {
+    const here = link.getAttribute('href') === (finetuning ? '#finetune' : '#chat');
+    if (here) link.setAttribute('aria-current', 'page');
+    else link.removeAttribute('aria-current');
+  }
+  document.title = finetuning ? 'Fine-tune - Tern' : 'Tern';
+}
+
+/** The model of last time where all of it is still here, else the bundled one, which is small. */
+async function firstModel() {
+  const source = settings.get('model', 'bundled');
+  if (source === 'bundled') return loading.loadBundled();
+  const stored = await findStored(source);
+  if (!stored) return loading.loadBundled();
+  return loading.load({source: {stored: stored.id}, label: stored.name});
+}
+
+/** A file that is dropped beside the places for it must not replace the page. */
+function keepPage(event) {
+  event.preventDefault();
+}
+
+async function start() {
+  showTheme(settings.get('theme', 'system'));
+  $('theme').onclick = nextTheme;
+  $('panel-toggle').onclick = togglePanel;
+  window.addEventListener('hashchange', showView);
+  document.addEventListener('dragover', keepPage);
+  document.addEventListener('drop', keepPage);
+  showView();
+  for (const part of [loading, sampling, chat, picker, adapters, finetune]) part.start();
+  await device.start();
+  await firstModel();
+  await offline.start();
+}
+
+start();

@@ -1,0 +1,61 @@
+/** Draws the conversation. While text streams only one text node grows, once for each frame. */
+import {$, copyText, h} from './dom.js';
+import {resultText} from './format.js';
+
+const drawn = new Map();
+let pending = null;
+
+function nearEnd() {
+  const root = document.documentElement;
+  return root.scrollHeight - root.scrollTop - root.clientHeight < 160;
+}
+
+function tools(turn, actions) {
+  const last = actions.isLast(turn);
+  const button = (label, run) => h('button', {type: 'button', class: 'quiet', onclick: run}, label);
+  return h('div', {class: 'row tools'},
+    button('Copy', () => copyText(turn.mode === 'complete' ? turn.user + turn.reply : turn.reply)),
+    button('Edit', () => actions.edit(turn)),
+    last || turn.mode === 'complete' ? button('Regenerate', () => actions.regenerate(turn)) : null,
+    turn.mode === 'complete' ? button('Continue', () => actions.goOn(turn)) : null,
+    h('span', {class: 'small'}, turn.result ? resultText(turn.result) : turn.stopped ? 'stopped' : ''));
+}
+
+function draw(turn, actions) {
+  const text = document.createTextNode(turn.reply);
+  const chat = turn.mode === 'chat';
+  const reply = h('div', {class: actions.isWriting(turn) ? 'reply writing' : 'reply'}, chat ? null : h('span', {class: 'given'}, turn.user), text);
+  const box = h('article', {class: 'turn', 'aria-label': chat ? 'Message and reply' : 'Text'}, chat ? h('div', {class: 'user'}, turn.user) : null, reply);
+  if (!actions.isWriting(turn)) {
+    if (turn.error) box.append(h('p', {class: 'small why'}, `Ended by an error: ${turn.error.message}`));
+    box.append(tools(turn, actions));
+  }
+  drawn.set(turn, {text, reply});
+  return box;
+}
+
+/** Draws everything anew. @param {import('./conversation.js').Conversation} conversation */
+export function render(conversation, actions) {
+  const stick = nearEnd();
+  drawn.clear();
+  const empty = h('p', {class: 'empty'}, 'Nothing is sent anywhere: the model runs in this browser. Write something below.');
+  $('transcript').replaceChildren(...(conversation.turns.length ? conversation.turns.map((turn) => draw(turn, actions)) : [empty]));
+  if (stick) toEnd();
+}
+
+export function toEnd() {
+  window.scrollTo({top: document.documentElement.scrollHeight});
+}
+
+/** Shows what the turn's reply has become, with the next frame. */
+export function grow(turn) {
+  if (pending) return;
+  pending = requestAnimationFrame(() => {
+    pending = null;
+    const place = drawn.get(turn);
+    if (!place) return;
+    const stick = nearEnd();
+    place.text.data = turn.reply;
+    if (stick) toEnd();
+  });
+}

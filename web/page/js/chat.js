@@ -2,7 +2,7 @@
 import {app} from './app.js';
 import {Conversation} from './conversation.js';
 import {$, announce, saveFile} from './dom.js';
-import {resultText, short} from './format.js';
+import {short} from './format.js';
 import * as notices from './notices.js';
 import * as sampling from './sampling.js';
 import * as settings from './settings.js';
@@ -91,7 +91,7 @@ function finish(turn, result) {
   turn.result = result;
   turn.stopped = result.reason === 'caller';
   app.set('result', result);
-  $('stats').textContent = resultText(result);
+  $('stats').textContent = '';
   announce(`${turn.stopped ? 'Stopped' : 'Done'}. ${turn.reply}`);
 }
 

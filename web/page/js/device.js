@@ -20,6 +20,14 @@ export function why(tern, probe) {
   return begin + (probe?.reason ? `${TITLES[probe.reason]}: ${reason}` : '');
 }
 
+/** How fast the last reply was, and which share of the bandwidth its weights took. */
+function lastReply(bandwidth) {
+  const {result} = app;
+  if (!result) return '';
+  const share = result.bandwidthShare ?? (bandwidth ? result.bytesPerToken * result.tokensPerSecond / bandwidth : null);
+  return `${short(result.tokensPerSecond)} tokens/s of ${bytes(result.bytesPerToken)} each${share === null ? '' : `: ${percent(share)} of the bandwidth`}`;
+}
+
 function deviceFacts(device, bandwidth) {
   if (!device) return [];
   const gpu = device.backend === 'webgpu';
@@ -30,6 +38,7 @@ function deviceFacts(device, bandwidth) {
     ['16-bit floats', gpu ? (device.features.includes('shader-f16') ? 'yes' : 'no, not needed') : ''],
     ['Subgroups', gpu ? (device.features.includes('subgroups') ? 'yes' : 'no, not needed') : ''],
     ['Bandwidth', bandwidth ? `${bytes(bandwidth)}/s, measured` : 'not measured'],
+    ['Last reply', lastReply(bandwidth)],
     ['Isolated page', device.crossOriginIsolated ? 'yes' : 'no: one CPU thread'],
   ];
 }
@@ -93,8 +102,6 @@ async function measure() {
     const found = await tern.measureBandwidth();
     show();
     facts($('device-facts'), deviceFacts(tern.device, found ?? tern.device.bandwidth));
-    const result = app.result;
-    if (found && result) $('stats').textContent = `${resultText(result)} · ${percent(result.bytesPerToken * result.tokensPerSecond / found)} of ${short(found / 1e9)} GB/s`;
   } catch (error) {
     notices.showError('device', error);
   }
@@ -112,6 +119,6 @@ export async function start() {
   $('measure').onclick = measure;
   $('copy-report').onclick = () => copyText(report());
   app.set('probe', await Tern.probe());
-  app.watch(['tern', 'busy', 'probe'], show);
+  app.watch(['tern', 'busy', 'probe', 'result'], show);
   explainProbe(app.probe);
 }

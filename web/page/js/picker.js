@@ -70,10 +70,10 @@ function choice(name, label, values, initial) {
 
 function controls() {
   const cores = Math.max(1, navigator.hardwareConcurrency ?? 1);
-  const threads = [[0, 'as many as cores'], ...[1, 2, 4, 8, 16].filter((n) => n <= cores).map((n) => [n, String(n)])];
+  const threads = [[0, 'all cores'], ...[1, 2, 4, 8, 16].filter((n) => n <= cores).map((n) => [n, String(n)])];
   $('load-controls').append(
     choice('backend', 'Runs on', [['auto', 'GPU, else CPU'], ['webgpu', 'GPU (WebGPU)'], ['cpu', 'CPU']], 'auto'),
-    choice('contextLength', 'Context', [[0, "the model's, up to 2048"], ...[512, 1024, 2048, 4096, 8192].map((n) => [n, `${n} tokens`])], 0));
+    choice('contextLength', 'Context', [[0, 'up to 2048'], ...[512, 1024, 2048, 4096, 8192].map((n) => [n, `${n} tokens`])], 0));
   if (globalThis.crossOriginIsolated) $('load-controls').append(choice('threads', 'CPU threads', threads, 0));
   else $('load-controls').append(h('p', {class: 'small'}, 'The CPU has one thread here: more need a page with the headers COOP and COEP, as make web-serve sends them.'));
 }

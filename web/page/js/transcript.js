@@ -5,10 +5,10 @@ import {resultText} from './format.js';
 const drawn = new Map();
 let pending = null;
 
-function nearEnd() {
-  const root = document.documentElement;
-  return root.scrollHeight - root.scrollTop - root.clientHeight < 160;
-}
+/** Wide pages scroll the transcript, narrow ones the document. */
+const scrollers = () => [document.documentElement, $('transcript')];
+
+const nearEnd = () => scrollers().every((box) => box.scrollHeight - box.scrollTop - box.clientHeight < 160);
 
 function tools(turn, actions) {
   const last = actions.isLast(turn);
@@ -44,7 +44,7 @@ export function render(conversation, actions) {
 }
 
 export function toEnd() {
-  window.scrollTo({top: document.documentElement.scrollHeight});
+  for (const box of scrollers()) box.scrollTop = box.scrollHeight;
 }
 
 /** Shows what the turn's reply has become, with the next frame. */

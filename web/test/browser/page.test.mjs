@@ -1,0 +1,313 @@
+/** The page over a double of the library: all that needs no model. */
+import assert from 'node:assert/strict';
+import {join} from 'node:path';
+import test, {after, before} from 'node:test';
+import {PICTURES, WEB, ask, finished, launch, missing, ready, settle, watchedPage} from './browser.mjs';
+import {serve} from './server.mjs';
+
+const skip = missing({site: false});
+let browser;
+let server;
+
+before(async () => {
+  if (skip) return;
+  browser = await launch({gpu: false});
+  const double = join(WEB, 'test/fake-tern.js');
+  const routes = {};
+  server = await serve({mounts: [['/', join(WEB, 'page')]], routes});
+  routes['/lib/index.js'] = server.sendFile(double);
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+/** Opens the page in a profile of its own; `fake` steers the double, `settings` are the page's. */
+async function open({fake = {}, settings = {}, options = {}, path = ''} = {}) {
+  const context = await browser.newContext({acceptDownloads: true, ...options});
+  await context.addInitScript((chosen) => { globalThis.fake = chosen; }, fake);
+  await settle(context, settings);
+  const page = await watchedPage(context, server.url);
+  await page.goto(server.url + path);
+  await ready(page);
+  return page;
+}
+
+async function quiet(page) {
+  assert.deepEqual(page.seen, {errors: [], foreign: []});
+  await page.context().close();
+}
+
+const lastCall = (page) => page.evaluate(() => JSON.parse(JSON.stringify(globalThis.lastCall)));
+
+test('a text is completed, stopped by its end; its tools work', {skip}, async () => {
+  const page = await open();
+  assert.equal(await page.textContent('#model-line'), 'stories · 2.74 MB · WebGPU');
+  assert.equal(await ask(page, 'Once'), 'Once there was a bird that flew over the sea .');
+  assert.match(await page.textContent('.turn .tools'), /100 tokens\/s · 10 tokens, stopped by end token/);
+  await page.click('text=Continue');
+  await finished(page);
+  assert.equal(await page.locator('.turn').count(), 2);
+  await page.locator('text=Edit').first().click();
+  assert.equal(await page.inputValue('#prompt'), 'Once');
+  assert.equal(await page.locator('.turn').count(), 0);
+  await quiet(page);
+});
+
+test('a conversation: messages, system prompt, regenerate, edit, new', {skip}, async () => {
+  const page = await open({fake: {chat: true}, settings: {system: 'Be kind.'}});
+  assert.equal(await ask(page, 'Hello'), 'Reply 2 to Hello .');
+  assert.equal(await ask(page, 'Bye'), 'Reply 4 to Bye .');
+  assert.deepEqual((await lastCall(page)).messages.map((message) => message.role), ['system', 'user', 'assistant', 'user']);
+  await page.locator('text=Regenerate').last().click();
+  await finished(page);
+  assert.equal(await page.locator('.turn').count(), 2);
+  assert.equal((await lastCall(page)).messages.length, 4);
+  await page.locator('text=Edit').first().click();
+  assert.equal(await page.locator('.turn').count(), 0);
+  await page.check('#mode-complete');
+  assert.match(await ask(page, 'Plain'), /^Plain there was/);
+  await page.click('#new-chat');
+  assert.equal(await page.locator('.turn').count(), 0);
+  await quiet(page);
+});
+
+test('stop keeps what was written, by button and by Escape', {skip}, async () => {
+  for (const how of ['button', 'key']) {
+    const page = await open({fake: {delay: 40}});
+    await page.fill('#prompt', 'Once');
+    await page.press('#prompt', 'Enter');
+    await page.waitForFunction(() => document.querySelector('.reply')?.textContent.includes('bird'));
+    await (how === 'button' ? page.click('#stop') : page.keyboard.press('Escape'));
+    await finished(page);
+    assert.match(await page.textContent('.turn'), /stopped by caller/);
+    assert.doesNotMatch(await page.innerText('.reply'), /sea/);
+    await quiet(page);
+  }
+});
+
+test('what is chosen is sent with the API\'s names and survives a reload', {skip}, async () => {
+  const page = await open({options: {viewport: {width: 1300, height: 900}}});
+  await page.click('#sampling-section summary');
+  await page.fill('#s-temperature', '1.2');
+  await page.fill('#s-topK', '7');
+  await page.fill('#s-seed', '42');
+  await page.fill('#s-maxTokens', '3');
+  await page.fill('#stop-strings', 'END\n\\n');
+  await page.reload();
+  await ready(page);
+  assert.equal(await ask(page, 'A'), 'A there was a');
+  assert.deepEqual((await lastCall(page)).options, {temperature: 1.2, topP: 0.95, minP: 0.05, typicalP: 1, topK: 7, maxTokens: 3,
+    repetitionPenalty: 1, presencePenalty: 0, frequencyPenalty: 0, penaltyLastN: 64, seed: 42, stop: ['END', '\n']});
+  await page.click('#sampling-section summary');
+  await page.click('#sampling-reset');
+  await ask(page, 'A');
+  assert.equal((await lastCall(page)).options.seed, undefined);
+  assert.equal((await lastCall(page)).options.temperature, 0.8);
+  await quiet(page);
+});
+
+test('a download is paused, goes on where it was, and can be cancelled', {skip}, async () => {
+  const page = await open({options: {viewport: {width: 1300, height: 900}}});
+  await page.evaluate(() => sessionStorage.clear());
+  await page.fill('#url', 'slow/chat.gguf');
+  await page.press('#url', 'Enter');
+  await page.waitForFunction(() => /^(1\d|5) MB of 50 MB/.test(document.getElementById('loading-text').textContent));
+  await page.click('#pause');
+  assert.match(await page.textContent('#loading-title'), /^Paused: chat.gguf/);
+  await page.click('#resume');
+  await page.waitForFunction(() => /MB from this browser/.test(document.getElementById('loading-text').textContent));
+  assert.match(await ready(page), /^talker/);
+  await page.evaluate(() => sessionStorage.clear());
+  await page.fill('#url', './slow.gguf');
+  await page.press('#url', 'Enter');
+  await page.waitForSelector('#cancel:visible');
+  await page.click('#cancel');
+  await page.click('.notice >> text=Bundled model');
+  assert.match(await ready(page), /^stories/);
+  await quiet(page);
+});
+
+const FAILURES = [['truncated', 'The download failed', 'Load again'], ['corrupt', 'not those that were promised', 'Load again'],
+  ['nomodel', 'no model', 'Bundled model'], ['huge', 'too small', 'Load on the CPU']];
+for (const [name, title, remedy] of FAILURES) {
+  test(`a failure gives its message and leaves the page usable: ${name}`, {skip}, async () => {
+    const page = await open({options: {viewport: {width: 1300, height: 900}}});
+    await page.fill('#url', `${name}.gguf`);
+    await page.press('#url', 'Enter');
+    const alert = page.locator('[role=alert]');
+    await alert.waitFor();
+    assert.match(await alert.innerText(), new RegExp(title));
+    assert.ok(await page.locator('.notice').getByRole('button', {name: remedy}).isVisible());
+    assert.ok(await page.isDisabled('#send'));
+    await page.click('#load-bundled');
+    await ready(page);
+    assert.match(await ask(page, 'Once'), /sea/);
+    assert.equal(await alert.count(), 0);
+    await quiet(page);
+  });
+}
+
+test('a lost device: the text so far stays, and the model is loaded again', {skip}, async () => {
+  const page = await open({fake: {delay: 40}});
+  await page.fill('#prompt', 'Once');
+  await page.press('#prompt', 'Enter');
+  await page.waitForFunction(() => document.querySelector('.reply')?.textContent.includes('bird'));
+  await page.evaluate(() => globalThis.loseDevice());
+  await page.locator('[role=alert]').waitFor();
+  assert.match(await page.innerText('[role=alert]'), /GPU was lost/);
+  await finished(page);
+  assert.match(await page.innerText('.turn'), /bird[^]*Ended by an error/);
+  await page.getByRole('button', {name: 'Load again'}).click();
+  await ready(page);
+  await page.click('text=Regenerate');
+  await finished(page);
+  assert.match(await page.innerText('.reply'), /sea/);
+  await quiet(page);
+});
+
+for (const [code, words] of [['NO_WEBGPU', /no WebGPU/], ['NO_ADAPTER', /no GPU/], ['INSECURE_CONTEXT', /securely/]]) {
+  test(`without a GPU the page says why and uses the CPU: ${code}`, {skip}, async () => {
+    const page = await open({fake: {probe: code}, options: {viewport: {width: 1300, height: 900}}});
+    assert.match(await page.textContent('#model-line'), /CPU$/);
+    assert.match(await page.innerText('[role=alert]'), words);
+    await page.click('#device-section > summary');
+    assert.match(await page.innerText('#browsers'), /Firefox 141/);
+    assert.match(await ask(page, 'Once'), /sea/);
+    await quiet(page);
+  });
+}
+
+test('the device panel, measured, and as text', {skip}, async () => {
+  const page = await open({options: {viewport: {width: 1300, height: 900}, permissions: ['clipboard-read', 'clipboard-write']}});
+  await ask(page, 'Once');
+  await page.click('#device-section > summary');
+  await page.click('#measure');
+  await page.waitForFunction(() => document.getElementById('device-facts').textContent.includes('100 GB/s, measured'));
+  assert.match(await page.textContent('#device-facts'), /100 tokens\/s of 2.6 MB each: 0.26 % of the bandwidth/);
+  await page.click('#copy-report');
+  await page.waitForFunction(() => document.getElementById('live').textContent === 'Copied');
+  const text = await page.evaluate(() => navigator.clipboard.readText());
+  for (const words of ['Tern double', 'Acme One', 'maxBufferSize: 268435456', 'Together: 7.9 MB', 'Speed: 100 tokens/s', 'Browser: Mozilla'])
+    assert.ok(text.includes(words), words);
+  await quiet(page);
+});
+
+test('adapters: added, scaled, switched off, refused, removed', {skip}, async () => {
+  const page = await open({options: {viewport: {width: 1300, height: 900}}});
+  const uses = () => page.evaluate(() => globalThis.fakeTern.loras.map((use) => use.scale));
+  await page.click('#adapters-section > summary');
+  await page.setInputFiles('#adapter-file', {name: 'style.gguf', mimeType: '', buffer: Buffer.from('GGUF')});
+  await page.waitForSelector('#adapters >> text=style.gguf');
+  assert.match(await ask(page, 'Once'), /adapted/);
+  await page.fill('#scale-0', '0.5');
+  await page.press('#scale-0', 'Tab');
+  assert.deepEqual(await uses(), [0.5]);
+  await page.uncheck('#adapters input[type=checkbox]');
+  assert.deepEqual(await uses(), []);
+  await page.setInputFiles('#adapter-file', {name: 'bad.gguf', mimeType: '', buffer: Buffer.from('x')});
+  await page.locator('[role=alert]').waitFor();
+  await page.click('#adapters >> text=Remove');
+  assert.match(await page.innerText('#adapters'), /None/);
+  await quiet(page);
+});
+
+test('fine-tuning: loss drawn, stopped, saved, tried in the chat', {skip}, async () => {
+  const page = await open({path: '#finetune'});
+  await page.fill('#ft-text', 'The tern flies north. '.repeat(20));
+  await page.fill('#ft-steps', '40');
+  await page.click('#ft-start');
+  await page.waitForFunction(() => document.getElementById('ft-status').textContent.startsWith('Done after 40 steps'));
+  assert.equal((await page.getAttribute('#ft-plot .raw', 'points')).split(' ').length, 40);
+  const [download] = await Promise.all([page.waitForEvent('download'), page.click('#ft-save')]);
+  assert.equal(download.suggestedFilename(), 'adapter.gguf');
+  await page.click('#ft-try');
+  await page.waitForSelector('#chat-view:visible');
+  assert.match(await ask(page, 'Once'), /adapted/);
+  await page.click('nav >> text=Fine-tune');
+  await page.fill('#ft-steps', '9000');
+  await page.click('#ft-start');
+  await page.waitForFunction(() => document.getElementById('ft-status').textContent.startsWith('Step '));
+  await page.click('#ft-stop');
+  await page.waitForFunction(() => document.getElementById('ft-status').textContent.startsWith('Stopped after'));
+  await quiet(page);
+});
+
+test('stored models: listed and deleted', {skip}, async () => {
+  const page = await open({options: {viewport: {width: 1300, height: 900}}});
+  assert.match(await page.innerText('#stored'), /stories\s+2.74 MB/);
+  assert.match(await page.innerText('#storage-use'), /2.74 MB of 1 GB used/);
+  page.on('dialog', (dialog) => dialog.accept());
+  await page.click('#stored >> text=Delete');
+  await page.waitForSelector('#stored >> text=No model is kept');
+  await quiet(page);
+});
+
+test('conversations are saved as text and JSON', {skip}, async () => {
+  const page = await open();
+  await ask(page, 'Once');
+  for (const [button, name] of [['#export-text', 'conversation.txt'], ['#export-json', 'conversation.json']]) {
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click(button)]);
+    assert.equal(download.suggestedFilename(), name);
+  }
+  await quiet(page);
+});
+
+test('every control has a name, and nothing is wider than a phone of 320 pixels', {skip}, async () => {
+  const page = await open({options: {viewport: {width: 320, height: 640}}});
+  await page.click('#panel-toggle');
+  await page.evaluate(() => { for (const section of document.querySelectorAll('details')) section.open = true; });
+  const found = await page.evaluate(() => {
+    const unnamed = [...document.querySelectorAll('input, textarea, select')].filter((input) => input.type !== 'hidden' && !input.labels?.length).map((input) => input.id);
+    const buttons = [...document.querySelectorAll('button, a')].filter((button) => !(button.textContent.trim() || button.ariaLabel)).map((button) => button.id);
+    return {unnamed, buttons, wide: document.documentElement.scrollWidth > window.innerWidth};
+  });
+  assert.deepEqual(found, {unnamed: [], buttons: [], wide: false});
+  await page.click('nav >> text=Fine-tune');
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth));
+  await quiet(page);
+});
+
+test('the theme is the system\'s, or the one that was chosen', {skip}, async () => {
+  const page = await open({options: {colorScheme: 'dark'}});
+  const back = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+  assert.equal(await back(), 'rgb(14, 24, 32)');
+  await page.click('#theme');
+  assert.equal(await back(), 'rgb(246, 248, 249)');
+  await page.reload();
+  assert.equal(await back(), 'rgb(246, 248, 249)');
+  await quiet(page);
+});
+
+/** Contrast of every visible text against what lies behind it, by the formula of WCAG 2.1. */
+const CONTRAST = () => {
+  const channels = (color) => color.match(/[\d.]+/g).map(Number);
+  const luminance = (color) => channels(color).slice(0, 3).map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
+  const behind = (element) => {
+    for (let node = element; node; node = node.parentElement) {
+      const color = getComputedStyle(node).backgroundColor;
+      if ((channels(color)[3] ?? 1) > 0) return color;
+    }
+    return 'rgb(255,255,255)';
+  };
+  const bad = [];
+  for (const element of document.querySelectorAll('body *')) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!own || !element.checkVisibility() || element.disabled || element.closest('.unseen, svg')) continue;
+    const [high, low] = [luminance(getComputedStyle(element).color), luminance(behind(element))].sort((a, b) => b - a);
+    if (!((high + 0.05) / (low + 0.05) >= 4.5)) bad.push(`${element.tagName} ${element.id} ${element.textContent.slice(0, 20)}: ${((high + 0.05) / (low + 0.05)).toFixed(2)}`);
+  }
+  return bad;
+};
+
+for (const colorScheme of ['light', 'dark']) {
+  test(`contrast is at least 4.5 in the ${colorScheme} theme`, {skip}, async () => {
+    const page = await open({fake: {probe: 'NO_ADAPTER', chat: true}, options: {colorScheme, viewport: {width: 1300, height: 900}}});
+    await ask(page, 'Hello');
+    await page.evaluate(() => { for (const section of document.querySelectorAll('details')) section.open = true; });
+    assert.deepEqual(await page.evaluate(CONTRAST), []);
+    if (PICTURES) await page.screenshot({path: join(PICTURES, `double-${colorScheme}.png`)});
+    await quiet(page);
+  });
+}

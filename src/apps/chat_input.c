@@ -14,16 +14,6 @@
 
 enum { MAX_HISTORY = 1000 };
 
-/* Makes the folders of a path, private ones where they are missing. */
-static void make_folders(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-}
-
 static char *default_history(void)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -59,7 +49,7 @@ static void write_private(const char *path)
 void tern_chat_input_close(tern_chat_input *input)
 {
     if (input->history_path) {
-        make_folders(input->history_path);
+        tern_folders_make(input->history_path);
         write_private(input->history_path);
     }
     tern_free(input->history_path);

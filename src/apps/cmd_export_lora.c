@@ -28,19 +28,13 @@ typedef struct job {
     tern_progress progress;
 } job;
 
-static bool is_gguf(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 5 && strcmp(path + n - 5, ".gguf") == 0;
-}
-
 static tern_status open_all(job *j, tern_error *err)
 {
     const tern_encoding *unused;
     if (!j->o->output)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give FILE.gguf or a folder to write with -o");
     if (j->o->loras.n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "no adapter: give one with --lora");
-    if (j->o->type && !is_gguf(j->o->output))
+    if (j->o->type && !tern_path_ends(j->o->output, ".gguf"))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--type %s: of GGUF files; -o %s is a folder with bf16 masters",
                          j->o->type, j->o->output);
     TERN_TRY(tern_app_encoding("type", j->o->type, &unused, err));
@@ -48,7 +42,7 @@ static tern_status open_all(job *j, tern_error *err)
     TERN_TRY(tern_app_open_loras(&j->loras, j->o, j->base, err));
     for (size_t i = 0; i < j->loras.n; i++)
         j->items[i] = (tern_merge_item){j->loras.adapters[i], j->loras.uses[i].scale};
-    j->merge = (tern_merge){.base = j->base, .items = j->items, .n_items = j->loras.n, .bf16 = !is_gguf(j->o->output)};
+    j->merge = (tern_merge){.base = j->base, .items = j->items, .n_items = j->loras.n, .bf16 = !tern_path_ends(j->o->output, ".gguf")};
     return TERN_OK;
 }
 
@@ -70,7 +64,7 @@ static tern_status write_out(job *j, tern_error *err)
 {
     tern_status status;
     j->progress = (tern_progress){.label = "Writing"};
-    if (is_gguf(j->o->output)) {
+    if (tern_path_ends(j->o->output, ".gguf")) {
         tern_export_options how = {.progress = tern_progress_update, .progress_context = &j->progress};
         TERN_TRY(tern_app_encoding("type", j->o->type, &how.linear, err));
         status = tern_model_write_gguf(j->merged, j->o->output, &how, err);

@@ -8,12 +8,6 @@
 #include "format/gguf.h"
 #include "model/adapter.h"
 
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 static bool has_file(const char *dir, const char *name)
 {
     char *path = tern_path_join(dir, name);
@@ -39,9 +33,9 @@ static bool gguf_says_adapter(const char *path)
 bool tern_app_is_adapter(const char *path)
 {
     if (tern_file_is_dir(path)) return has_file(path, "adapter_config.json") && !has_file(path, "config.json");
-    if (ends_with(path, "adapter_config.json") || ends_with(path, "adapter_model.safetensors"))
+    if (tern_path_ends(path, "adapter_config.json") || tern_path_ends(path, "adapter_model.safetensors"))
         return tern_file_exists(path);
-    if (ends_with(path, ".json") || ends_with(path, ".safetensors")) return false;
+    if (tern_path_ends(path, ".json") || tern_path_ends(path, ".safetensors")) return false;
     return gguf_says_adapter(path);
 }
 

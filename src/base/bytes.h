@@ -29,6 +29,12 @@ typedef struct tern_cursor {
     uint64_t wanted; /* once bad: how many bytes, from the first, the short read would have needed */
 } tern_cursor;
 
+/* The least multiple of `multiple` that is at least n; no overflow may be possible. */
+static inline uint64_t tern_round_up(uint64_t n, uint64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
 static inline tern_cursor tern_cursor_open(const void *data, size_t size)
 {
     return (tern_cursor){.data = data, .size = size};

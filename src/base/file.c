@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/show.h"
 
 static tern_status fail_errno(tern_error *err, const char *what, const char *path)
 {
@@ -80,6 +81,35 @@ char *tern_path_join(const char *dir, const char *name)
     char *path = tern_alloc(bytes);
     if (path) snprintf(path, bytes, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
     return path;
+}
+
+bool tern_path_ends(const char *path, const char *suffix)
+{
+    const size_t n = strlen(path), m = strlen(suffix);
+    return n > m && memcmp(path + n - m, suffix, m) == 0;
+}
+
+tern_status tern_folder_make(const char *path, tern_error *err)
+{
+    if (mkdir(path, 0777) == 0) return TERN_OK;
+    const int why = errno;
+    if (tern_file_is_dir(path)) return TERN_OK;
+    if (why == EEXIST)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is a file: a folder expected", tern_show_z(path).text);
+    return tern_fail(err, TERN_IO, "%s: cannot make the folder: %s", tern_show_z(path).text, strerror(why));
+}
+
+void tern_folders_make(const char *file_path)
+{
+    char part[4096];
+    const size_t n = strlen(file_path);
+    if (n == 0 || n >= sizeof part) return;
+    memcpy(part, file_path, n + 1);
+    for (char *at = strchr(part + 1, '/'); at; at = strchr(at + 1, '/')) {
+        *at = 0;
+        mkdir(part, 0700);
+        *at = '/';
+    }
 }
 
 tern_status tern_file_writer_open(tern_file_writer *w, const char *path, tern_error *err)

@@ -68,7 +68,7 @@ static tern_status make_dense(const maker *m, tern_error *err)
 
 static bool has(const tern_derivation *how, tern_role role, uint32_t layer)
 {
-    return !how->has || how->has(how->context, role, layer);
+    return how->source && (!how->has || how->has(how->context, role, layer));
 }
 
 static tern_status make_weight(maker *m, tern_role role, uint32_t layer, tern_error *err)

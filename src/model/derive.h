@@ -8,7 +8,7 @@
 typedef struct tern_derivation {
     bool (*has)(void *context, tern_role role, uint32_t layer); /* whether `source` has the weight; NULL: all */
     void *context;
-    const tern_master_source *source;
+    const tern_master_source *source; /* NULL: no weight is another */
     float threshold; /* how masters become ternary: 0: absmean, round(w / scale); else +-1 where |w| > threshold * scale
                       * (F-38) */
     bool all_ternary; /* linear layers that `source` has become ternary, and all their inputs int8 (F-8) */

@@ -48,14 +48,6 @@ static tern_status add_delta(const tern_merge *merge, tern_role role, uint32_t l
     return TERN_OK;
 }
 
-static bool has_none(void *context, tern_role role, uint32_t layer)
-{
-    (void)context;
-    (void)role;
-    (void)layer;
-    return false;
-}
-
 static tern_status merged_rows(void *context, tern_role role, uint32_t layer, uint32_t first, uint32_t n, float *out,
                                tern_error *err)
 {
@@ -70,7 +62,7 @@ static tern_status merged_rows(void *context, tern_role role, uint32_t layer, ui
 
 tern_master_source tern_merge_source(tern_merge *merge)
 {
-    static const tern_derivation none = {.has = has_none};
+    static const tern_derivation none;
     merge->masters = (tern_derived_masters){.base = merge->base, .how = &none};
     return (tern_master_source){merged_rows, merge};
 }

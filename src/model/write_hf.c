@@ -1,9 +1,7 @@
 /* Writing a Hugging Face folder: the tensors. */
 #include "model/write_hf.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/half.h"
@@ -136,12 +134,6 @@ static tern_status write_tensors(writing *w, const char *path, const tern_hf_ten
     return status;
 }
 
-static tern_status make_folder(const char *dir, tern_error *err)
-{
-    if (mkdir(dir, 0777) == 0 || (errno == EEXIST && tern_file_is_dir(dir))) return TERN_OK;
-    return tern_fail(err, TERN_IO, "%s: %s", dir, strerror(errno));
-}
-
 tern_status tern_hf_write(const char *dir, const tern_config *config, const tern_tokenizer *tokenizer,
                           const tern_master_source *source, const tern_hf_options *options, tern_error *err)
 {
@@ -149,7 +141,7 @@ tern_status tern_hf_write(const char *dir, const tern_config *config, const tern
     writing w = {.config = config, .source = source, .options = options ? options : &none};
     tern_hf_tensor *tensors = NULL;
     size_t n = 0;
-    TERN_TRY(make_folder(dir, err));
+    TERN_TRY(tern_folder_make(dir, err));
     if (tokenizer) TERN_TRY(tern_tokenizer_write_hf(tokenizer, dir, err));
     TERN_TRY(tern_hf__write_config(dir, config, tokenizer, w.options->f32, err));
     char *path = tern_path_join(dir, "model.safetensors");

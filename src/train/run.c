@@ -66,21 +66,6 @@ bool tern_run__progress(void *context, float done)
 
 /* ---- files */
 
-static bool ends_with(const char *s, const char *suffix)
-{
-    const size_t n = strlen(s), m = strlen(suffix);
-    return n > m && strcmp(s + n - m, suffix) == 0;
-}
-
-static tern_status make_folder(const char *path, tern_error *err)
-{
-    if (mkdir(path, 0777) == 0 || tern_file_is_dir(path)) return TERN_OK;
-    if (errno == EEXIST)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is a file: NAME.gguf, or a folder, expected of the output",
-                         tern_show_z(path).text);
-    return tern_fail(err, TERN_IO, "%s: cannot make the folder: %s", tern_show_z(path).text, strerror(errno));
-}
-
 char *tern_run__path(const tern_run *run, const char *name)
 {
     return tern_path_join(run->folder, name);
@@ -108,7 +93,7 @@ static char *name_folder(const char *output, bool to_gguf)
 tern_status tern_run__find_folder(tern_run *run, tern_error *err)
 {
     const tern_finetune_options *o = run->o;
-    run->to_gguf = ends_with(o->output, ".gguf");
+    run->to_gguf = tern_path_ends(o->output, ".gguf");
     if (o->model && same_file(o->model, o->output))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is the model itself: another name expected of the output",
                          tern_show_z(o->output).text);
@@ -141,8 +126,8 @@ static tern_status lock_folder(tern_run *run, tern_error *err)
 tern_status tern_run__make_folders(tern_run *run, tern_error *err)
 {
     if (run->lock >= 0) return TERN_OK;
-    TERN_TRY(make_folder(run->folder, err));
-    TERN_TRY(make_folder(run->checkpoint_dir, err));
+    TERN_TRY(tern_folder_make(run->folder, err));
+    TERN_TRY(tern_folder_make(run->checkpoint_dir, err));
     return lock_folder(run, err);
 }
 

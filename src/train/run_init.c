@@ -102,12 +102,6 @@ static tern_status open_gguf(const char *path, tern_tokenizer **out, tern_error 
     return status == TERN_OK ? status : tern_error_prefix(err, "%s", tern_show_z(path).text);
 }
 
-static bool is_gguf(const char *path)
-{
-    const size_t n = strlen(path);
-    return n > 5 && strcmp(path + n - 5, ".gguf") == 0;
-}
-
 static tern_status find_tokenizer(const tern_run *run, const tern_init *init, tern_tokenizer **out, tern_error *err)
 {
     const char *given = run->o->tokenizer;
@@ -115,7 +109,7 @@ static tern_status find_tokenizer(const tern_run *run, const tern_init *init, te
     *out = NULL;
     if (run->o->dry_run) return TERN_OK;
     if (!given) return learn(run, n_vocab, out, err);
-    TERN_TRY(is_gguf(given) ? open_gguf(given, out, err) : tern_tokenizer_open_hf(out, given, err));
+    TERN_TRY(tern_path_ends(given, ".gguf") ? open_gguf(given, out, err) : tern_tokenizer_open_hf(out, given, err));
     if (tern_tokenizer_size(*out) <= n_vocab) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "a tokenizer of %u tokens: at most the vocab_size of %u expected",
                      tern_tokenizer_size(*out), n_vocab);

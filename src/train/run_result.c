@@ -70,8 +70,7 @@ void tern_run__close_masters(tern_run_masters *masters)
 static char *tokenizer_dir(const tern_run *run)
 {
     const char *path = run->o->model, *slash = path ? strrchr(path, '/') : NULL;
-    const size_t n = path ? strlen(path) : 0;
-    if (!path || (n > 5 && strcmp(path + n - 5, ".gguf") == 0)) return NULL;
+    if (!path || tern_path_ends(path, ".gguf")) return NULL;
     if (tern_file_is_dir(path)) return tern_strdup(path);
     return slash ? tern_strndup(path, (size_t)(slash - path)) : tern_strdup(".");
 }

@@ -50,17 +50,9 @@ static tern_status generate(const tern_run *run, tern_session *session, const ch
     return status;
 }
 
-static bool has_none(void *context, tern_role role, uint32_t layer)
-{
-    (void)context;
-    (void)role;
-    (void)layer;
-    return false;
-}
-
 static tern_status derive(tern_run *run, tern_model **model, tern_error *err)
 {
-    static const tern_derivation as_it_is = {.has = has_none};
+    static const tern_derivation as_it_is;
     tern_run_masters masters;
     if (tern_run__is_lora(run)) return tern_model_derive(model, run->model, &as_it_is, err);
     tern_status status = tern_run__open_masters(&masters, run, err);

@@ -6,11 +6,6 @@
 
 enum { LOGITS_BYTES = 64 << 20, LEAST_BYTES = 256, BLOCK_ALIGNMENT = 256 };
 
-static uint64_t round_up(uint64_t n, uint64_t multiple)
-{
-    return (n + multiple - 1) / multiple * multiple;
-}
-
 /* As few chunks of logits as LOGITS_BYTES allows, of one size; a run is as many rows as they have. */
 void tern_trainer__count_rows(tern_trainer_plan *plan, const tern_config *config, const tern_trainer_params *params)
 {
@@ -18,7 +13,7 @@ void tern_trainer__count_rows(tern_trainer_plan *plan, const tern_config *config
     uint64_t most = LOGITS_BYTES / row_bytes / TERN_ROW_ALIGNMENT * TERN_ROW_ALIGNMENT;
     if (most == 0) most = TERN_ROW_ALIGNMENT;
     uint64_t n_chunks = (n + most - 1) / most;
-    uint64_t chunk = n_chunks == 1 ? n : round_up((n + n_chunks - 1) / n_chunks, TERN_ROW_ALIGNMENT);
+    uint64_t chunk = n_chunks == 1 ? n : tern_round_up((n + n_chunks - 1) / n_chunks, TERN_ROW_ALIGNMENT);
     plan->chunk = (uint32_t)chunk;
     plan->n_tokens = (uint32_t)(n_chunks * chunk);
 }

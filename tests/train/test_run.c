@@ -472,7 +472,7 @@ static void mistakes_have_words(void **state)
     REFUSE(INVALID_ARGUMENT, "split and mark", (o.split = "line", o.mark = "x"));
     const char *a_model[] = {test_small_model()};
     REFUSE(INVALID_ARGUMENT, ".gguf is a model: text, JSONL", o.data = a_model);
-    REFUSE(INVALID_ARGUMENT, "run.jsonl is a file: NAME.gguf, or a folder", o.output = data.text);
+    REFUSE(INVALID_ARGUMENT, "run.jsonl is a file: a folder expected", o.output = data.text);
     REFUSE(NOT_FOUND, "no-such-file.txt", o.data = missing);
     REFUSE(NOT_FOUND, "no-such-model", o.model = "no-such-model");
     REFUSE(NOT_FOUND, "no-such-adapter", o.lora_start = "no-such-adapter");

@@ -162,6 +162,10 @@ static inline uint32_t tern_gpu__ceil_div(uint32_t a, uint32_t b)
 {
     return a / b + (a % b != 0);
 }
+static inline uint32_t tern_gpu__round_up(uint32_t n, uint32_t multiple)
+{
+    return tern_gpu__ceil_div(n, multiple) * multiple;
+}
 tern_status tern_gpu__unsupported(const tern_graph *graph, const tern_op *op, const char *why, tern_error *err);
 
 tern_status tern_gpu__lower_linear(tern_gpu_program *p, const tern_op *op, tern_error *err);    /* LINEAR */

@@ -8,11 +8,6 @@ enum { ROW_ALIGNMENT = 16, SLICE_ALIGNMENT = 256, TILE_ROWS = 128 };
 enum { GROUP = 128, GROUP_BYTES = 32 }; /* i2_s */
 enum { Q8_0_BLOCK = 32, Q8_0_BYTES = 34, K_BLOCK = 256, Q6_K_BYTES = 210, Q6_K_BODY = 208, Q4_K_BYTES = 144 };
 
-static uint64_t round_up(uint64_t n, uint64_t multiple)
-{
-    return (n + multiple - 1) / multiple * multiple;
-}
-
 static bool format_of(const tern_encoding *e, tern_gpu_format *format)
 {
     switch (e->id) {
@@ -34,7 +29,7 @@ static bool format_of(const tern_encoding *e, tern_gpu_format *format)
 static uint64_t content_bytes(tern_gpu_format format, uint64_t cols)
 {
     switch (format) {
-    case TERN_GPU_TERNARY: return round_up(cols, GROUP) / GROUP * GROUP_BYTES;
+    case TERN_GPU_TERNARY: return tern_round_up(cols, GROUP) / GROUP * GROUP_BYTES;
     case TERN_GPU_F32: return cols * 4;
     case TERN_GPU_F16:
     case TERN_GPU_BF16: return cols * 2;
@@ -88,7 +83,7 @@ tern_status tern_gpu_layout_of(tern_gpu_layout *layout, const tern_weight *w, co
         return tern_fail(err, TERN_UNSUPPORTED,
                          "%s: encoding %s: the GPU backends read f32, f16, bf16, q8_0, q6_k, q4_k and the ternary ones",
                          w->name, w->encoding->name);
-    uint64_t row_bytes = round_up(content_bytes(l.format, w->cols), ROW_ALIGNMENT);
+    uint64_t row_bytes = tern_round_up(content_bytes(l.format, w->cols), ROW_ALIGNMENT);
     if (row_bytes <= UINT32_MAX)
         l.slice_rows = rows_of_slice(caps->max_binding, row_bytes, w->row_scales != NULL, w->rows);
     if (l.slice_rows == 0)
@@ -101,7 +96,7 @@ tern_status tern_gpu_layout_of(tern_gpu_layout *layout, const tern_weight *w, co
         l.scales_offset = bytes;
         bytes += l.slice_rows * sizeof(float);
     }
-    l.slice_bytes = round_up(bytes, SLICE_ALIGNMENT);
+    l.slice_bytes = tern_round_up(bytes, SLICE_ALIGNMENT);
     l.bytes = l.n_slices * l.slice_bytes;
     if (w->trained) TERN_TRY(check_trained(&l, w, err));
     *layout = l;

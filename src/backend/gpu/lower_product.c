@@ -8,11 +8,6 @@ void tern_gpu__set_uniform(tern_gpu_dispatch *d, const uint32_t *words, size_t n
     for (size_t i = 0; i < n; i++) d->uniform[i] = words[i];
 }
 
-static uint64_t round_up(uint64_t n, uint64_t multiple)
-{
-    return (n + multiple - 1) / multiple * multiple;
-}
-
 tern_gpu_range tern_gpu__place(tern_gpu_program *p, uint64_t offset, uint64_t bytes)
 {
     return (tern_gpu_range){.value = TERN_GPU_SCRATCH,
@@ -63,7 +58,7 @@ tern_status tern_gpu__float_rows(tern_gpu_program *p, const tern_op *op, uint32_
         return TERN_OK;
     }
     uint64_t bytes = (uint64_t)tern_gpu__max_rows(p, op->rows) * rows->cols * sizeof(float);
-    rows->scratch_bytes = round_up(bytes, 256);
+    rows->scratch_bytes = tern_round_up(bytes, 256);
     rows->range = tern_gpu__place(p, offset, bytes);
     rows->range.written = false;
     rows->stride = rows->cols / VECTOR;
@@ -183,7 +178,7 @@ tern_status tern_gpu__add_product(tern_gpu_program *p, const tern_gpu_slice_prod
     tern_gpu_range factors = {0};
     if (cooperative) {
         factors = tern_gpu__place(p, offset, product->rows * sizeof(float));
-        offset += round_up(factors.bytes, 256);
+        offset += tern_round_up(factors.bytes, 256);
         TERN_TRY(add_row_factors(p, s, factors, err));
         factors.written = false;
     }

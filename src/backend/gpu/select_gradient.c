@@ -34,11 +34,6 @@ static const tern_gpu_pipeline coop[TERN_GPU_FORMAT_COUNT][2] = {
     COOP(Q6_K),
     COOP(Q4_K)};
 
-static uint32_t round_up(uint32_t n, uint32_t multiple)
-{
-    return tern_gpu__ceil_div(n, multiple) * multiple;
-}
-
 static uint64_t n_tiles(const tern_gpu_product *product, uint32_t rows, uint32_t cols)
 {
     return (uint64_t)tern_gpu__ceil_div(product->rows, rows) * tern_gpu__ceil_div(product->cols, cols);
@@ -53,7 +48,7 @@ static void cut_depth(tern_gpu_tiling *tiling, const tern_gpu_caps *caps, const 
     if (n > most / bytes) n = most / bytes;
     if (n > product->depth / LEAST_DEPTH) n = product->depth / LEAST_DEPTH;
     if (n == 0) n = 1;
-    tiling->part_depth = round_up(tern_gpu__ceil_div(product->depth, (uint32_t)n), step);
+    tiling->part_depth = tern_gpu__round_up(tern_gpu__ceil_div(product->depth, (uint32_t)n), step);
     tiling->n_parts = tern_gpu__ceil_div(product->depth, tiling->part_depth);
 }
 

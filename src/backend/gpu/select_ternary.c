@@ -31,15 +31,10 @@ static const tern_gpu_pipeline norm_gated[] = {TERN_GPU_TERNARY_VEC_NORM_GATED_8
                                                TERN_GPU_TERNARY_VEC_NORM_GATED,
                                                TERN_GPU_TERNARY_VEC_NORM_GATED_WIDE};
 
-static uint32_t round_up(uint32_t n, uint32_t multiple)
-{
-    return (n + multiple - 1) / multiple * multiple;
-}
-
 /* Chunks of a row of weights, and those that the pipeline's lanes go through. */
 static uint32_t chunks_of(uint32_t cols)
 {
-    return round_up(cols, 2 * TERN_GPU_CHUNK_COLS) / TERN_GPU_CHUNK_COLS;
+    return tern_gpu__round_up(cols, 2 * TERN_GPU_CHUNK_COLS) / TERN_GPU_CHUNK_COLS;
 }
 
 static bool has(tern_gpu_pipeline pipeline, const char *word)
@@ -50,7 +45,7 @@ static bool has(tern_gpu_pipeline pipeline, const char *word)
 uint32_t tern_gpu_ternary_padded_chunks(tern_gpu_pipeline pipeline, uint32_t cols)
 {
     uint32_t lanes = tern_gpu_override(pipeline, "LANES", 8), chunks = tern_gpu_override(pipeline, "CHUNKS", 4);
-    return round_up(chunks_of(cols), has(pipeline, "SKIP=false") ? lanes * chunks : lanes);
+    return tern_gpu__round_up(chunks_of(cols), has(pipeline, "SKIP=false") ? lanes * chunks : lanes);
 }
 
 static uint32_t rows_of_group(tern_gpu_pipeline pipeline)

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "backend/gpu/spirv.h"
 #include "backend/vulkan/cache.h"
@@ -73,27 +72,13 @@ bool tern_vulkan__cache_read(const tern_vulkan_physical *physical, const char *p
     return true;
 }
 
-/* Makes every folder that leads to a file. */
-static void make_folders(const char *path)
-{
-    char part[4096];
-    size_t n = strlen(path);
-    if (n >= sizeof part) return;
-    memcpy(part, path, n + 1);
-    for (char *at = strchr(part + 1, '/'); at; at = strchr(at + 1, '/')) {
-        *at = 0;
-        mkdir(part, 0700);
-        *at = '/';
-    }
-}
-
 tern_status tern_vulkan__cache_write(const tern_vulkan_physical *physical, const char *path, const void *content,
                                      size_t n, tern_error *err)
 {
     header h = {.key = key_of(physical), .n = n, .checksum = hash_words(hash_start, content, n)};
     memcpy(h.magic, magic, sizeof magic);
     tern_file_writer writer = {0};
-    make_folders(path);
+    tern_folders_make(path);
     TERN_TRY(tern_file_writer_open(&writer, path, err));
     tern_file_writer_add(&writer, &h, sizeof h);
     tern_file_writer_add(&writer, content, n);

@@ -1,5 +1,5 @@
 /**
- * The service worker: keeps the page's own files for when there is no network. `web/stamp.mjs` writes the two lines below;
+ * The service worker: keeps the page's own files for when there is no network. `web/site.mjs` writes the two lines below;
  * as they stand (no files) nothing is kept. Models lie in OPFS, not here.
  */
 const VERSION = 'source';

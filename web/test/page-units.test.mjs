@@ -9,7 +9,7 @@ import {TITLES, explain} from '../page/js/explain.js';
 import {bytes, count, duration, progressText} from '../page/js/format.js';
 import {runningMean, ticks} from '../page/js/plot.js';
 import {stopStrings, within} from '../page/js/sampling.js';
-import {stamp} from '../stamp.mjs';
+import {stamp} from '../site.mjs';
 
 test('numbers are written as people read them', () => {
   assert.equal(bytes(0), '0 B');

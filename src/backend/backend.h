@@ -63,9 +63,9 @@ struct tern_backend {
     /* A weight, in its file layout; the backend may read w->data in place for as long as the buffer lives, or copy it. */
     tern_status (*weight_create)(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
     /* Room for a weight whose bytes are not at hand (w->data NULL), where copies_weights: weight_write fills it, piece by piece, before
-     * a graph with it runs. `part` is the weight with rows [first, first + part->rows) alone, in its file layout (any tail says nothing); its data may go afterwards.
-     * data NULL: it brings only row_scales [part->rows], which may be written more than once; row_scales NULL: those stay as they are.
-     * Whether there are any was said by w->row_scales.
+     * a graph with it runs. `part` is the weight with rows [first, first + part->rows) alone, in its file layout; its data may go
+     * afterwards, and a tail of it says nothing. data NULL: it brings only row_scales [part->rows], which may be written again;
+     * row_scales NULL: those stay as they are. Whether the weight has any was said by w->row_scales.
      * NULL in backends that read weights in place. */
     tern_status (*weight_room)(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
     tern_status (*weight_write)(tern_backend *b, tern_buffer *buffer, const tern_weight *part, uint32_t first, tern_error *err);

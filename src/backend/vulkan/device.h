@@ -32,6 +32,7 @@ struct tern_buffer {
     tern_buffer *mirror;    /* of a small output: a copy for the host, made at the end of a run */
     uint64_t mirror_offset; /* where the copied part starts */
     bool mirror_fresh;
+    tern_gpu_layout layout; /* of a weight */
 };
 
 /* A graph's hazards: ranges of buffers read and written since the last barrier. See hazards.c. */
@@ -174,6 +175,10 @@ tern_status tern_vulkan__buffer_mirror(tern_vulkan *vk, tern_buffer *buffer, uin
 /* Starts the threads that pack weights and make pipelines, if they do not run yet. */
 tern_status tern_vulkan__threads(tern_vulkan *vk, tern_error *err);
 tern_status tern_vulkan__weight_make(tern_vulkan *vk, const tern_weight *w, tern_buffer **out, tern_error *err);
+/* backend.h: weight_room, weight_write. */
+tern_status tern_vulkan__weight_room(tern_vulkan *vk, const tern_weight *w, tern_buffer **out, tern_error *err);
+tern_status tern_vulkan__weight_write(tern_vulkan *vk, tern_buffer *buffer, const tern_weight *part, uint32_t first,
+                                      tern_error *err);
 
 /* upload.c */
 /* Room for `bytes` bytes (at most TERN_VULKAN_UPLOAD_BYTES) that the host may fill until the next call of this file;

@@ -75,6 +75,23 @@ static tern_status weight_create(tern_backend *b, const tern_weight *w, tern_buf
     return unlock(vk, status, err);
 }
 
+static tern_status weight_room(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err)
+{
+    tern_vulkan *vk = lock(b);
+    tern_status status = tern_vulkan__alive(vk, err);
+    if (status == TERN_OK) status = tern_vulkan__weight_room(vk, w, out, err);
+    return unlock(vk, status, err);
+}
+
+static tern_status weight_write(tern_backend *b, tern_buffer *buffer, const tern_weight *part, uint32_t first,
+                                tern_error *err)
+{
+    tern_vulkan *vk = lock(b);
+    tern_status status = tern_vulkan__alive(vk, err);
+    if (status == TERN_OK) status = tern_vulkan__weight_write(vk, buffer, part, first, err);
+    return unlock(vk, status, err);
+}
+
 static void buffer_free(tern_backend *b, tern_buffer *buffer)
 {
     if (!buffer) return;
@@ -200,6 +217,8 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
                               .close = vulkan_close,
                               .buffer_create = buffer_create,
                               .weight_create = weight_create,
+                              .weight_room = weight_room,
+                              .weight_write = weight_write,
                               .buffer_free = buffer_free,
                               .buffer_write = buffer_write,
                               .buffer_read = buffer_read,

@@ -77,33 +77,52 @@ static tern_status copy_rows(tern_vulkan *vk, tern_buffer *buffer, const tern_gp
     return TERN_OK;
 }
 
-static tern_status copy_slices(tern_vulkan *vk, tern_buffer *buffer, const tern_gpu_layout *layout,
-                               const tern_weight *w, tern_error *err)
+/* Rows [first, first + n) of the layout that lie in one slice, `at` from the first of `part`. */
+static tern_status write_slice(tern_vulkan *vk, tern_buffer *buffer, const tern_weight *part, uint32_t at,
+                               uint32_t first, uint32_t n, tern_error *err)
 {
-    for (uint32_t i = 0; i < layout->n_slices; i++) {
-        uint32_t first = i * layout->slice_rows, left = layout->rows - first,
-                 n = left < layout->slice_rows ? left : layout->slice_rows;
-        uint64_t offset = i * layout->slice_bytes;
-        TERN_TRY(copy_rows(vk, buffer, layout, w, first, n, offset, err));
-        if (layout->scales_offset)
-            TERN_TRY(
-                copy_bytes(vk, buffer, offset + layout->scales_offset, w->row_scales + first, n * sizeof(float), err));
+    const tern_gpu_layout *l = &buffer->layout;
+    const uint32_t row = first % l->slice_rows;
+    const uint64_t slice = first / l->slice_rows * l->slice_bytes;
+    if (part->data) TERN_TRY(copy_rows(vk, buffer, l, part, at, n, slice + (uint64_t)row * l->row_bytes, err));
+    if (!l->scales_offset || !part->row_scales) return TERN_OK;
+    return copy_bytes(vk, buffer, slice + l->scales_offset + row * sizeof(float), part->row_scales + at,
+                      n * sizeof(float), err);
+}
+
+tern_status tern_vulkan__weight_write(tern_vulkan *vk, tern_buffer *buffer, const tern_weight *part, uint32_t first,
+                                      tern_error *err)
+{
+    const tern_gpu_layout *l = &buffer->layout;
+    if (part->cols != l->cols || first > l->rows || part->rows > l->rows - first)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %u rows of %u from row %u on: there are %u of %u", part->name,
+                         part->rows, part->cols, first, l->rows, l->cols);
+    for (uint32_t at = 0, n; at < part->rows; at += n) {
+        const uint32_t left = part->rows - at, fits = l->slice_rows - (first + at) % l->slice_rows;
+        n = left < fits ? left : fits;
+        if (write_slice(vk, buffer, part, at, first + at, n, err) != TERN_OK)
+            return tern_error_prefix(err, "%s", part->name);
     }
+    if (part->data) vk->counters.uploaded_bytes += (uint64_t)part->rows * l->row_bytes;
     return tern_vulkan__flush(vk, &buffer->memory, err);
+}
+
+tern_status tern_vulkan__weight_room(tern_vulkan *vk, const tern_weight *w, tern_buffer **out, tern_error *err)
+{
+    tern_gpu_layout layout;
+    TERN_TRY(tern_gpu_layout_of(&layout, w, &vk->caps, err));
+    if (tern_vulkan__buffer_make(vk, layout.bytes, TERN_VULKAN_DEVICE, out, err) != TERN_OK)
+        return tern_error_prefix(err, "%s", w->name);
+    (*out)->layout = layout;
+    return TERN_OK;
 }
 
 tern_status tern_vulkan__weight_make(tern_vulkan *vk, const tern_weight *w, tern_buffer **out, tern_error *err)
 {
-    tern_gpu_layout layout;
     tern_buffer *buffer = NULL;
-    TERN_TRY(tern_gpu_layout_of(&layout, w, &vk->caps, err));
-    tern_status status = tern_vulkan__buffer_make(vk, layout.bytes, TERN_VULKAN_DEVICE, &buffer, err);
-    if (status == TERN_OK) status = copy_slices(vk, buffer, &layout, w, err);
-    if (status == TERN_OK) {
-        vk->counters.uploaded_bytes += layout.bytes;
-        *out = buffer;
-        return TERN_OK;
-    }
-    tern_vulkan__buffer_free(vk, buffer);
-    return tern_error_prefix(err, "%s", w->name);
+    TERN_TRY(tern_vulkan__weight_room(vk, w, &buffer, err));
+    tern_status status = tern_vulkan__weight_write(vk, buffer, w, 0, err);
+    if (status == TERN_OK) *out = buffer;
+    else tern_vulkan__buffer_free(vk, buffer);
+    return status;
 }

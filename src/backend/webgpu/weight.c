@@ -43,9 +43,10 @@ static tern_status write_rows(tern_webgpu *gpu, tern_buffer *buffer, const tern_
 {
     const tern_gpu_layout *l = &buffer->layout;
     const uint64_t start = slice * l->slice_bytes, offset = start + (uint64_t)row * l->row_bytes;
-    if (l->scales_offset)
+    if (l->scales_offset && part->row_scales)
         TERN_TRY(tern_webgpu__buffer_write(gpu, buffer, start + l->scales_offset + (uint64_t)row * sizeof(float),
                                            part->row_scales + at, n * sizeof(float), err));
+    if (!part->data) return TERN_OK;
     if (!tern_gpu_layout_is_file(l, part)) return write_packed(gpu, buffer, part, at, n, offset, err);
     return tern_webgpu__buffer_write(gpu, buffer, offset, part->data + (size_t)at * l->row_bytes,
                                      (uint64_t)n * l->row_bytes, err);

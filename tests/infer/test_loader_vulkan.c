@@ -1,0 +1,134 @@
+/* Loading piece by piece onto a GPU: the same tokens as from mapped files, in every encoding. */
+#include "infer/loader_cases.h"
+
+#include "support/converted.h"
+#include "support/micro_model.h"
+#include "support/op_case.h"
+
+static tern_engine_params vulkan;
+
+/* Skipped where there is no GPU, and the other tests with it. */
+static void opens(void **state)
+{
+    (void)state;
+    test_gpu_backend();
+    vulkan = (tern_engine_params){.backend = {.name = "vulkan", .device = getenv("TERN_TEST_DEVICE")}};
+}
+
+static void check_file(const char *path, const tern_engine_params *params)
+{
+    loading log = {0};
+    tern_engine *a = map_file(path, params), *b = load_file(path, params, &log);
+    assert_true(log.largest <= TERN_MODEL_PIECE_BYTES);
+    assert_int_equal(tern_model_bytes(tern_engine_model(a)), tern_model_bytes(tern_engine_model(b)));
+    assert_null(tern_model_weight(tern_engine_model(b), TERN_ROLE_ATTN_Q, 0)->data);
+    assert_null(tern_model_weight(tern_engine_model(b), TERN_ROLE_TOKEN_EMBD, 0)->data);
+    assert_non_null(tern_model_weight(tern_engine_model(b), TERN_ROLE_ATTN_NORM, 0)->data);
+    assert_same(a, b, true);
+    tern_engine_close(a);
+    tern_engine_close(b);
+}
+
+static void every_encoding(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_LOADING_CASES; i += test_quick() ? 3 : 1) {
+        const loading_case *c = &loading_cases[i];
+        check_file(test_converted(test_fixture(c->model), c->linear, c->head), &vulkan);
+    }
+}
+
+static void bundled(void **state)
+{
+    (void)state;
+    check_file(TERN_SOURCE_DIR "/models/stories.gguf", &vulkan);
+}
+
+/* Rows that do not begin at a byte of their own, and factors for each row, which come after the rows. */
+static void extras(void **state)
+{
+    (void)state;
+    static const micro_change changes[] = {{.seed = 7},
+                                           {.seed = 7, .extra = "blk.0.ffn_up.scale", .extra_cols = 1},
+                                           {.seed = 7, .extra = "blk.0.ffn_up.scale", .extra_cols = 16},
+                                           {.seed = 7,
+                                            .width = 256,
+                                            .tensor = "blk.0.ffn_up.weight",
+                                            .type = 35,
+                                            .extra = "blk.0.ffn_up.scale",
+                                            .extra_cols = 256},
+                                           {.seed = 7, .extra = "rope_freqs.weight", .extra_cols = 4}};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        tern_error err = {0};
+        tern_buf file = micro_model(&changes[i]);
+        tern_model *model;
+        tern_engine *a, *b;
+        loading log = {0};
+        assert_ok(tern_model_open_memory(&model, file.data, file.size, NULL, &err), err);
+        assert_ok(tern_engine_open(&a, model, &vulkan, &err), err);
+        assert_ok(load_bytes(&b, (const uint8_t *)file.data, file.size, 64, &vulkan, &log, &err), err);
+        assert_same(a, b, true);
+        tern_engine_close(a);
+        tern_engine_close(b);
+        tern_buf_deinit(&file);
+    }
+}
+
+/* What is wrong with a tensor is found in its pieces as well. */
+static void refused(void **state)
+{
+    (void)state;
+    static const struct {
+        micro_change change;
+        tern_status status;
+        const char *words;
+    } rows[] = {
+        {{.tensor = "blk.0.ffn_up.weight", .at = 24, .n = 1, .bytes = {3}},
+         TERN_MALFORMED,
+         "blk.0.ffn_up.weight: i2_s: found code 11 at element 120 (row 7, column 8)"},
+        {{.tensor = "blk.0.ffn_up.weight", .at = 64, .n = 4, .bytes = {0, 0, 0xc0, 0x7f}},
+         TERN_MALFORMED,
+         "blk.0.ffn_up.weight: "},
+        {{.tensor = "token_embd.weight", .at = 8, .n = 4, .bytes = {0, 0, 0x80, 0x7f}},
+         TERN_MALFORMED,
+         "token_embd.weight"},
+        {{.width = 512, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0x40}},
+         TERN_UNSUPPORTED,
+         "blk.0.ffn_up.weight: several scales found in row 0"},
+        {{.width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0x7c}},
+         TERN_MALFORMED,
+         "blk.0.ffn_up.weight"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tern_error err = {0};
+        tern_engine *engine;
+        loading log = {0};
+        tern_buf file = micro_model(&rows[i].change);
+        tern_status status = load_bytes(&engine, (const uint8_t *)file.data, file.size, 64, &vulkan, &log, &err);
+        if (!strstr(err.message, rows[i].words)) fail_msg("'%s' is not in '%s'", rows[i].words, err.message);
+        assert_int_equal(status, rows[i].status);
+        assert_null(engine);
+        tern_buf_deinit(&file);
+    }
+}
+
+static void head_encodings(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_loader *loader;
+    tern_engine_params params = vulkan;
+    params.head = tern_encoding_find(TERN_ENC_Q8_0);
+    assert_int_equal(tern_loader_open(&loader, &params, 1000, &err), TERN_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "head in q8_0 on vulkan"));
+    assert_null(loader);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opens),          cmocka_unit_test(extras),  cmocka_unit_test(refused),
+        cmocka_unit_test(head_encodings), cmocka_unit_test(bundled), cmocka_unit_test(every_encoding),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_backends_close);
+}

@@ -20,6 +20,7 @@ enum {
     NEEDS_AVX512_VBMI = TERN_CPU_AVX512_VNNI,
     NEEDS_NEON = 0,
     NEEDS_NEON_DOTPROD = TERN_CPU_NEON,
+    NEEDS_SIMD128 = 0,
 };
 
 /* From low to high, so that one pass sees a level after all that it needs. */

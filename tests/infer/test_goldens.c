@@ -5,7 +5,7 @@
 #include "support/test.h"
 
 enum { N_QUICK = 4 };
-static const char *const levels[] = {"scalar", "avx2", "avx-vnni", "avx512-vnni", "avx512-vbmi", "neon", "neon-dotprod"};
+static const char *const levels[] = {"scalar", "avx2", "avx-vnni", "avx512-vnni", "avx512-vbmi", "neon", "neon-dotprod", "simd128"};
 
 static bool available(const char *level)
 {

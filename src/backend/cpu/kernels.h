@@ -72,7 +72,8 @@
     X(avx512, "avx512-vnni", TERN_CPU_AVX2 | TERN_CPU_AVX512 | TERN_CPU_AVX512_VNNI)                \
     X(avx512vbmi, "avx512-vbmi", TERN_CPU_AVX2 | TERN_CPU_AVX512 | TERN_CPU_AVX512_VNNI | TERN_CPU_AVX512_VBMI) \
     X(neon, "neon", TERN_CPU_NEON)                                                                  \
-    X(dotprod, "neon-dotprod", TERN_CPU_NEON | TERN_CPU_NEON_DOTPROD)
+    X(dotprod, "neon-dotprod", TERN_CPU_NEON | TERN_CPU_NEON_DOTPROD)                               \
+    X(simd128, "simd128", TERN_CPU_SIMD128)
 
 typedef struct tern_cpu_kernels {
 #define TERN_CPU_SLOT(slot, type) type slot;

@@ -16,8 +16,10 @@ uint64_t tern_cpu__peak_avxvnni(uint64_t n);
 uint64_t tern_cpu__peak_avx512(uint64_t n);
 uint64_t tern_cpu__peak_neon(uint64_t n);
 uint64_t tern_cpu__peak_dotprod(uint64_t n);
+uint64_t tern_cpu__peak_simd128(uint64_t n);
 uint64_t tern_cpu__fma_peak_avx2(uint64_t n);
 uint64_t tern_cpu__fma_peak_avx512(uint64_t n);
 uint64_t tern_cpu__fma_peak_neon(uint64_t n);
+uint64_t tern_cpu__fma_peak_simd128(uint64_t n);
 
 #endif

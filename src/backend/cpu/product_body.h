@@ -7,6 +7,7 @@
 #define TERN_BACKEND_CPU_PRODUCT_BODY_H
 
 #include "backend/cpu/floats.h"
+#include "ops/ref/fma.h"
 
 enum { PRODUCT_ROWS = 6 };
 
@@ -62,7 +63,7 @@ static void product_rest(const tern_product_args *p, uint32_t column)
         for (uint32_t j = column; j < p->n; j++) {
             const float *a = p->a + i * p->a_row, *b = p->b + j;
             float *c = &p->c[i * p->c_row + j], sum = p->add ? *c : 0;
-            for (uint32_t s = 0; s < p->steps; s++, a += p->a_step, b += p->b_step) sum = fmaf(*a, *b, sum);
+            for (uint32_t s = 0; s < p->steps; s++, a += p->a_step, b += p->b_step) sum = tern_ref__fmaf(*a, *b, sum);
             *c = sum;
         }
 }

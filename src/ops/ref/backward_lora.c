@@ -36,7 +36,7 @@ void tern_ref_lora_backward(const tern_lora_rows *lora, const float *u, const fl
         for (uint32_t r = 0; r < lora->n_rows; r++)
             for (uint32_t i = 0; i < rank; i++) {
                 float *to = &db[(size_t)r * rank + i];
-                *to = fmaf(lora->scale * d[r], u[(size_t)t * rank + i], *to);
+                *to = tern_ref__fmaf(lora->scale * d[r], u[(size_t)t * rank + i], *to);
             }
     }
     tern_ref_linear_dw(du, rank, lora->x, lora->x_stride, lora->n, rank, lora->cols, da);

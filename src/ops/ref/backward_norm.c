@@ -2,13 +2,14 @@
 #include <math.h>
 
 #include "ops/ref/backward.h"
+#include "ops/ref/fma.h"
 
 static float weighted_sum(const float *x, const float *g, const float *dy, uint32_t cols)
 {
     float lanes[TERN_LANES] = {0};
     for (uint32_t c = 0; c < cols; c++) {
         float *lane = &lanes[c % TERN_LANES];
-        *lane = fmaf(dy[c] * g[c], x[c], *lane);
+        *lane = tern_ref__fmaf(dy[c] * g[c], x[c], *lane);
     }
     for (size_t half = TERN_LANES / 2; half > 0; half /= 2)
         for (size_t l = 0; l < half; l++) lanes[l] += lanes[l + half];

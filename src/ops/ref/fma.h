@@ -8,6 +8,8 @@
 
 #if defined(__x86_64__) && !defined(__FMA__)
 #define TERN_REF_HAS_FMA __builtin_cpu_supports("fma") /* then the C library calls it */
+#elif defined(__wasm__)
+#define TERN_REF_HAS_FMA 0 /* and the C library's is wrong for some subnormal results */
 #else
 #define TERN_REF_HAS_FMA 1
 #endif

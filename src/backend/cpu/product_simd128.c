@@ -1,0 +1,4 @@
+/* Products of matrices in chains on WebAssembly SIMD128. */
+#include "backend/cpu/floats_simd128.h"
+
+#include "backend/cpu/product_body.h"

@@ -29,6 +29,17 @@ TERN_API void tern_engine_close(tern_engine *engine);
  * reading (the tensor or key, the value found and the value expected), MALFORMED (it does not fit the model),
  * UNSUPPORTED (what is not plain LoRA of linear layers), OUT_OF_MEMORY. */
 TERN_API tern_status tern_lora_load(tern_lora **lora, tern_engine *engine, const char *path, tern_error *err);
+/* A file in memory. */
+typedef struct tern_lora_file {
+    const char *name; /* "adapter_config.json"; a path before it does not count */
+    const void *data;
+    size_t bytes;
+} tern_lora_file;
+
+/* The same from files in memory, which may go afterwards: a GGUF adapter of any name, or both files of PEFT's, in any
+ * order. Errors: also INVALID_ARGUMENT (other numbers or names of files). */
+TERN_API tern_status tern_lora_load_memory(tern_lora **lora, tern_engine *engine, const tern_lora_file *files,
+                                           uint32_t n_files, tern_error *err);
 /* No session may use it any more. NULL is fine. */
 TERN_API void tern_lora_close(tern_lora *lora);
 

@@ -159,6 +159,23 @@ tern_status tern_lora_load(tern_lora **lora, tern_engine *engine, const char *pa
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "%s", path);
 }
 
+tern_status tern_lora_load_memory(tern_lora **lora, tern_engine *engine, const tern_lora_file *files, uint32_t n_files,
+                                  tern_error *err)
+{
+    TERN_NEED(lora, err);
+    *lora = NULL;
+    TERN_NEED(engine, err);
+    TERN_NEED(files, err);
+    tern_adapter *adapter;
+    tern_adapter_file at_most[2]; /* more are refused, by their number */
+    for (uint32_t i = 0; i < n_files && i < 2; i++)
+        at_most[i] = (tern_adapter_file){files[i].name, files[i].data, files[i].bytes};
+    TERN_TRY(tern_adapter_open_memory(&adapter, at_most, n_files, tern_engine_model(engine), err));
+    tern_status status = tern_lora_open(lora, engine, adapter, err);
+    tern_adapter_close(adapter);
+    return status;
+}
+
 void tern_lora_close(tern_lora *lora)
 {
     if (!lora) return;

@@ -39,6 +39,16 @@ typedef struct tern_adapter tern_adapter; /* immutable after opening; shared by 
  * are not finite, targets without tensors), UNSUPPORTED (what is not plain LoRA of linear layers: DoRA, biases, whole
  * modules, ranks that differ), LIMIT, NOT_FOUND, IO, OUT_OF_MEMORY. */
 tern_status tern_adapter_open(tern_adapter **adapter, const char *path, const tern_model *model, tern_error *err);
+/* A file in memory; a path before its name does not count. */
+typedef struct tern_adapter_file {
+    const char *name;
+    const void *data;
+    size_t bytes;
+} tern_adapter_file;
+
+/* The same from one GGUF file, or both files of PEFT's. Errors: also INVALID_ARGUMENT (other numbers or names). */
+tern_status tern_adapter_open_memory(tern_adapter **adapter, const tern_adapter_file *files, uint32_t n_files,
+                                     const tern_model *model, tern_error *err);
 /* An adapter in memory: pairs of zeros at these places, which the caller fills in through their pointers. Of `info`
  * rank, alpha, dropout, rslora and base count. Errors: INVALID_ARGUMENT (no pair, a role without a matrix), MALFORMED
  * and LIMIT (info), OUT_OF_MEMORY. */

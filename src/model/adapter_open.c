@@ -99,6 +99,74 @@ static tern_status open_any(tern_adapter *adapter, const char *path, tern_error 
     return open_gguf(adapter, path, err);
 }
 
+static const char config_name[] = "adapter_config.json", weights_name[] = "adapter_model.safetensors";
+
+static const tern_adapter_file *find_file(const tern_adapter_file *files, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const char *slash = strrchr(files[i].name, '/');
+        if (strcmp(slash ? slash + 1 : files[i].name, name) == 0) return &files[i];
+    }
+    return NULL;
+}
+
+static tern_status read_peft(tern_adapter *adapter, const tern_adapter_file *config, const tern_adapter_file *weights,
+                             tern_error *err)
+{
+    json_t *root = NULL;
+    tern_safetensors *st = NULL;
+    if (config->bytes > MAX_CONFIG_BYTES)
+        return tern_fail(err, TERN_LIMIT, "%s: %zu bytes, at most %d expected", config_name, config->bytes,
+                         MAX_CONFIG_BYTES);
+    TERN_TRY(tern_json_parse(&root, config->data, config->bytes, config_name, err));
+    tern_status status = tern_safetensors_parse(&st, weights->data, weights->bytes, err);
+    if (status != TERN_OK) tern_error_prefix(err, "%s", weights_name);
+    else status = tern_adapter__read_peft(adapter, root, st, err);
+    tern_safetensors_close(st);
+    tern_json_free(root);
+    return status;
+}
+
+static tern_status fail_files(uint32_t n, tern_error *err)
+{
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%u files: one GGUF file, or %s and %s expected", n, config_name,
+                     weights_name);
+}
+
+static tern_status open_files(tern_adapter *adapter, const tern_adapter_file *files, uint32_t n, tern_error *err)
+{
+    const tern_adapter_file *config = find_file(files, n, config_name), *weights = find_file(files, n, weights_name);
+    if (n == 2 && config && weights) return read_peft(adapter, config, weights, err);
+    if (n != 1 || config || weights) return fail_files(n, err);
+    if (tern_adapter__read_gguf(adapter, files->data, files->bytes, err) == TERN_OK) return TERN_OK;
+    return tern_error_prefix(err, "%s", tern_show_z(files->name).text);
+}
+
+/* Closes half an adapter, or hands out a whole one. */
+static tern_status end(tern_adapter *made, tern_status status, tern_adapter **adapter)
+{
+    if (status == TERN_OK) *adapter = made;
+    else tern_adapter_close(made);
+    return status;
+}
+
+tern_status tern_adapter_open_memory(tern_adapter **adapter, const tern_adapter_file *files, uint32_t n_files,
+                                     const tern_model *model, tern_error *err)
+{
+    tern_error local = {0};
+    tern_error *e = err ? err : &local;
+    tern_adapter *a = NULL;
+    *adapter = NULL;
+    TERN_NEED(files, e);
+    if (n_files < 1 || n_files > 2) return fail_files(n_files, e);
+    for (uint32_t i = 0; i < n_files; i++) {
+        TERN_NEED(files[i].name, e);
+        TERN_NEED(files[i].data, e);
+    }
+    TERN_TRY(tern_adapter__create(&a, model ? tern_model_config(model) : NULL, e));
+    return end(a, open_files(a, files, n_files, e), adapter);
+}
+
 tern_status tern_adapter_open(tern_adapter **adapter, const char *path, const tern_model *model, tern_error *err)
 {
     tern_error local = {0};
@@ -108,8 +176,5 @@ tern_status tern_adapter_open(tern_adapter **adapter, const char *path, const te
     TERN_NEED(path, e);
     tern_adapter *a = NULL;
     TERN_TRY(tern_adapter__create(&a, model ? tern_model_config(model) : NULL, e));
-    tern_status status = open_any(a, path, e);
-    if (status == TERN_OK) *adapter = a;
-    else tern_adapter_close(a);
-    return status;
+    return end(a, open_any(a, path, e), adapter);
 }

@@ -101,6 +101,17 @@ static void adapters(void **state)
     assert_fails(TERN_NOT_FOUND, "no-such-adapter", tern_lora_load(&lora, *state, "no-such-adapter", &err));
     assert_fails(TERN_MALFORMED, "test_api_misuse.c", tern_lora_load(&lora, *state, __FILE__, &err));
     assert_int_equal(tern_lora_load(&lora, *state, __FILE__, NULL), TERN_MALFORMED);
+    const tern_lora_file files[] = {{"a/adapter_config.json", "{}", 2}, {"b", "GGUF", 4}, {NULL, "", 0}};
+    assert_fails(TERN_INVALID_ARGUMENT, "lora is NULL", tern_lora_load_memory(NULL, *state, files, 1, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "engine is NULL", tern_lora_load_memory(&lora, NULL, files, 1, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "files is NULL", tern_lora_load_memory(&lora, *state, NULL, 1, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "0 files", tern_lora_load_memory(&lora, *state, files, 0, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "1 files", tern_lora_load_memory(&lora, *state, files, 1, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "2 files", tern_lora_load_memory(&lora, *state, files, 2, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "3 files", tern_lora_load_memory(&lora, *state, files, 3, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "name is NULL", tern_lora_load_memory(&lora, *state, files + 2, 1, &err));
+    assert_fails(TERN_MALFORMED, "b: header", tern_lora_load_memory(&lora, *state, files + 1, 1, &err));
+    assert_null(lora);
     assert_fails(TERN_INVALID_ARGUMENT, "lora is NULL", tern_lora_describe(NULL, &info, &err));
     tern_lora_close(NULL);
     tern_session *s = open_session(*state, (tern_session_params){.n_ctx = 8});

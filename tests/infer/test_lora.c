@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "infer/runner.h"
 #include "infer/support.h"
 #include "model/merge.h"
@@ -341,6 +342,52 @@ static void session_files(void **state)
     tern_engine_close(engine);
 }
 
+static tern_lora_file file_of(tern_file_map *map, const char *path)
+{
+    tern_error err = {0};
+    assert_ok(tern_file_map_open(map, path, &err), err);
+    return (tern_lora_file){path, map->data, map->size};
+}
+
+/* Both kinds of files, from memory that is gone afterwards. */
+static void from_memory(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    const char *dir = test_fixture("bitnet-train/lora"), *gguf = test_scratch("lora-memory.gguf");
+    tern_model *model;
+    tern_engine *engine;
+    tern_adapter *adapter;
+    assert_ok(tern_model_open(&model, test_fixture("bitnet-train"), &(tern_model_options){0}, &err), err);
+    assert_ok(tern_engine_open(&engine, model, &(tern_engine_params){0}, &err), err);
+    assert_ok(tern_adapter_open(&adapter, dir, model, &err), err);
+    assert_ok(tern_adapter_write_gguf(adapter, gguf, &err), err);
+    tern_adapter_close(adapter);
+    tern_file_map maps[3] = {0};
+    tern_lora_file peft[2] = {file_of(&maps[0], test_fixture("bitnet-train/lora/adapter_model.safetensors")),
+                              file_of(&maps[1], test_fixture("bitnet-train/lora/adapter_config.json"))};
+    tern_lora_file one = file_of(&maps[2], gguf);
+    tern_lora *loras[3];
+    assert_ok(tern_lora_load(&loras[0], engine, dir, &err), err);
+    assert_ok(tern_lora_load_memory(&loras[1], engine, peft, 2, &err), err);
+    assert_ok(tern_lora_load_memory(&loras[2], engine, &one, 1, &err), err);
+    for (int i = 0; i < 3; i++) tern_file_map_close(&maps[i]);
+    tern_session *s = open_session(engine, (tern_session_params){.n_ctx = 64, .max_outputs = N_IDS});
+    float *plain = logits_of(s), *want = logits_with(s, &(tern_lora_use){loras[0], 1}, 1);
+    assert_true(distance(want, plain, s) > 1e-3);
+    for (int i = 1; i < 3; i++) {
+        float *got = logits_with(s, &(tern_lora_use){loras[i], 1}, 1);
+        assert_memory_equal(got, want, N_IDS * vocabulary(s) * sizeof *got);
+        free(got);
+    }
+    free(plain);
+    free(want);
+    tern_session_close(s);
+    for (int i = 0; i < 3; i++) tern_lora_close(loras[i]);
+    tern_engine_close(engine);
+    remove(gguf);
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -470,6 +517,7 @@ int main(void)
         cmocka_unit_test(swapped_in_a_session),
         cmocka_unit_test(merged_weights_compute_the_same),
         cmocka_unit_test(session_files),
+        cmocka_unit_test(from_memory),
         cmocka_unit_test(refusals),
         cmocka_unit_test(allocations_fail),
         cmocka_unit_test(exact_head),

@@ -1,0 +1,331 @@
+/** Models kept in the origin's private file system (OPFS): tern-models/ID/ holds meta.json and chunk_NNN.bin.
+ *
+ * A chunk counts when meta.json has its SHA-256 sum, which is written after the chunk; so whatever is interrupted leaves a folder that is
+ * right, and the next load goes on there. One writer at a time, over all tabs (Web Locks).
+ *
+ * @typedef {{bytes: number, sha256: string | null}} ChunkMeta
+ * @typedef {{format: 1, id: string, name: string, key: string, size: number, version: Record<string, any>, chunks: ChunkMeta[],
+ *   partial: {index: number, bytes: number, sha256: string} | null, usedAt: number}} Meta
+ */
+
+import {TernError} from './errors.js';
+import {sha256} from './sha256.js';
+
+const FOLDER = 'tern-models';
+const META = 'meta.json';
+const META_NEXT = 'meta.json.next';
+
+const chunkName = (index) => `chunk_${String(index).padStart(3, '0')}.bin`;
+const lockName = (id) => `tern-model ${id}`;
+
+/** The id of what was loaded from `key`. @param {string} name @param {string} key */
+export async function idOf(name, key) {
+  const slug = name.toLowerCase().replace(/\.(gguf|json)$/, '').replace(/[^a-z0-9]+/g, '-').replace(/^-+|-+$/g, '').slice(0, 40);
+  return `${slug || 'model'}-${(await sha256(new TextEncoder().encode(key))).slice(0, 12)}`;
+}
+
+export class ModelStore {
+  /**
+   * Errors: NO_STORAGE (there is no OPFS here, or the browser refuses it).
+   * @param {{storage?: any, locks?: any}} [platform] navigator.storage and navigator.locks
+   */
+  static async open({storage = globalThis.navigator?.storage, locks = globalThis.navigator?.locks} = {}) {
+    if (typeof storage?.getDirectory !== 'function') {
+      throw new TernError('NO_STORAGE', 'there is no private file system here (navigator.storage.getDirectory is missing: ' +
+        'not a browser, an old one, or a page that is not in a secure context), so that models cannot be kept');
+    }
+    try {
+      const root = await storage.getDirectory();
+      return new ModelStore(await root.getDirectoryHandle(FOLDER, {create: true}), storage, locks);
+    } catch (error) {
+      throw new TernError('NO_STORAGE', `the browser refuses its private file system (${error.name}: ${error.message}), ` +
+        'so that models cannot be kept; private windows often do', {cause: error});
+    }
+  }
+
+  constructor(folder, storage, locks) {
+    this.folder = folder;
+    this.storage = storage;
+    this.locks = locks;
+  }
+
+  /** @returns {Promise<import('./index.js').StoredModel[]>} the last used first */
+  async list() {
+    const out = [];
+    for await (const [id, handle] of this.folder.entries()) {
+      if (handle.kind === 'directory') out.push(await describe(id, handle));
+    }
+    return out.sort((a, b) => b.usedAt.getTime() - a.usedAt.getTime());
+  }
+
+  /** Errors: NOT_FOUND; IO (it is being loaded, here or in another tab). @param {string} id */
+  async delete(id) {
+    await this.#existing(id);
+    const unlock = await this.lock(id, {mode: 'exclusive', ifAvailable: true});
+    if (!unlock) throw new TernError('IO', `the stored model ${id} is being loaded, here or in another tab: stop that first`);
+    try {
+      await this.folder.removeEntry(id, {recursive: true});
+    } catch (error) {
+      throw new TernError('IO', `the stored model ${id} cannot be deleted: ${error.message}`, {cause: error});
+    } finally {
+      unlock();
+    }
+  }
+
+  /** Bytes in use and allowed, for all of this origin. */
+  async estimate() {
+    const {usage = 0, quota = 0} = await this.storage.estimate();
+    return {usage, quota};
+  }
+
+  /**
+   * Waits for the lock of a model.
+   * @param {string} id @param {{mode: 'exclusive' | 'shared', ifAvailable?: boolean, signal?: AbortSignal}} options
+   * @returns {Promise<(() => void) | null>} gives it back; null: not available
+   */
+  lock(id, options) {
+    if (!this.locks) return Promise.resolve(() => {});
+    const {signal, ...rest} = options;
+    return new Promise((resolve, reject) => {
+      const held = (lock) => (lock ? new Promise((release) => resolve(() => release(undefined))) : resolve(null));
+      this.locks.request(lockName(id), signal && !rest.ifAvailable ? {...rest, signal} : rest, held).catch((error) => {
+        reject(signal?.aborted ? new TernError('CANCELLED', `waiting for the stored model ${id} was cancelled`) : error);
+      });
+    });
+  }
+
+  /** What is stored under an id, or null. Errors: NO_STORAGE. @param {string} id */
+  async find(id) {
+    const handle = await this.#folderOf(id);
+    const meta = handle && (await readMeta(handle));
+    return meta ? new StoredChunks(this, handle, meta) : null;
+  }
+
+  /** As find; NOT_FOUND where there is none. */
+  async get(id) {
+    await this.#existing(id);
+    const found = await this.find(id);
+    if (found) return found;
+    throw new TernError('NOT_FOUND', `the stored model ${id} has no readable ${META}: delete it, and load it again from where it came from`);
+  }
+
+  /** A folder for this model, empty but for what meta.json says. @param {Omit<Meta, 'format' | 'partial' | 'usedAt'>} meta */
+  async create(meta) {
+    await this.remove(meta.id);
+    const stored = new StoredChunks(this, null, {format: 1, partial: null, usedAt: Date.now(), ...meta});
+    await stored.saving(async () => {
+      stored.handle = await this.folder.getDirectoryHandle(meta.id, {create: true});
+      await stored.save();
+    });
+    return stored;
+  }
+
+  async remove(id) {
+    if (await this.#folderOf(id)) await this.folder.removeEntry(id, {recursive: true});
+  }
+
+  async #folderOf(id) {
+    return this.folder.getDirectoryHandle(id).catch(() => null);
+  }
+
+  async #existing(id) {
+    if (typeof id === 'string' && id !== '' && (await this.#folderOf(id))) return;
+    const ids = (await this.list()).map((model) => model.id).join(', ');
+    throw new TernError('NOT_FOUND', `there is no stored model ${JSON.stringify(id)}; stored are: ${ids || 'none'}`);
+  }
+}
+
+/** The chunks of one model. */
+export class StoredChunks {
+  /** @param {ModelStore} store @param {any} handle @param {Meta} meta */
+  constructor(store, handle, meta) {
+    this.store = store;
+    this.handle = handle;
+    this.meta = meta;
+  }
+
+  get complete() {
+    return this.meta.chunks.every((chunk) => chunk.sha256 !== null);
+  }
+
+  has(index) {
+    return this.meta.chunks[index].sha256 !== null;
+  }
+
+  /** Bytes of whole chunks that are stored. */
+  get stored() {
+    return this.meta.chunks.reduce((sum, chunk) => sum + (chunk.sha256 === null ? 0 : chunk.bytes), 0);
+  }
+
+  /** Fills `into` with a stored chunk and compares its sum. Errors: CORRUPT; the chunk is no longer stored then. */
+  async read(index, into, {signal, onBytes} = {}) {
+    const expected = this.meta.chunks[index];
+    const found = await readFile(this.handle, chunkName(index), into, {signal, onBytes}).catch((error) => {
+      if (error instanceof TernError) throw error;
+      return `it cannot be read (${error.message})`;
+    });
+    const fault = found ?? (await compare(into, expected.sha256));
+    if (fault === null) return;
+    await this.forget(index);
+    throw new TernError('CORRUPT', `chunk ${index} of ${this.meta.chunks.length} of the stored model ${this.meta.id} is damaged: ${fault}; ` +
+      'it is fetched again when the model is loaded next');
+  }
+
+  /** Errors: NO_STORAGE. @param {number} index @param {Uint8Array} bytes @param {string} sum */
+  async write(index, bytes, sum) {
+    await this.saving(async () => {
+      await writeFile(this.handle, chunkName(index), bytes);
+      this.meta.chunks[index].sha256 = sum;
+      if (this.meta.partial?.index === index) this.meta.partial = null;
+      await this.save();
+    }, bytes.length);
+  }
+
+  /** Keeps the start of a chunk. Errors: NO_STORAGE. */
+  async writePartial(index, bytes) {
+    const sum = await sha256(bytes);
+    await this.saving(async () => {
+      await writeFile(this.handle, chunkName(index), bytes);
+      this.meta.partial = {index, bytes: bytes.length, sha256: sum};
+      await this.save();
+    }, bytes.length);
+  }
+
+  /** How many bytes of the chunk's start were kept; they are in `into` then. What does not match its sum counts as none. */
+  async readPartial(index, into) {
+    const {partial} = this.meta;
+    if (partial?.index !== index || partial.bytes > into.length) return 0;
+    const start = into.subarray(0, partial.bytes);
+    const fault = await readFile(this.handle, chunkName(index), start).catch((error) => error.message);
+    return (fault ?? (await compare(start, partial.sha256))) === null ? partial.bytes : 0;
+  }
+
+  /** The chunk is to be fetched again. */
+  async forget(index) {
+    this.meta.chunks[index].sha256 = null;
+    await this.save();
+  }
+
+  /** Used now. A failure costs the date alone. */
+  async touch() {
+    this.meta.usedAt = Date.now();
+    await this.save().catch(() => {});
+  }
+
+  /** meta.json appears whole: written beside it and moved. */
+  async save() {
+    const text = new TextEncoder().encode(JSON.stringify(this.meta));
+    await writeFile(this.handle, META_NEXT, text);
+    const next = await this.handle.getFileHandle(META_NEXT);
+    if (await moved(next, META)) return;
+    await writeFile(this.handle, META, text);
+    await this.handle.removeEntry(META_NEXT);
+  }
+
+  /** Turns what the browser says into NO_STORAGE, with the numbers. */
+  async saving(action, bytes = 0) {
+    try {
+      await action();
+    } catch (error) {
+      const {usage, quota} = await this.store.estimate().catch(() => ({usage: NaN, quota: NaN}));
+      const full = error?.name === 'QuotaExceededError';
+      throw new TernError('NO_STORAGE', `${this.meta.name} cannot be stored: ${full ? 'the quota is reached' : error.message} ` +
+        `(${bytes} bytes to write of ${this.meta.size} in all, ${usage} of ${quota} bytes in use by this site)`, {cause: error});
+    }
+  }
+}
+
+/** @returns {Promise<string | null>} what is wrong */
+async function compare(bytes, expected) {
+  const found = await sha256(bytes);
+  return found === expected ? null : `its SHA-256 is ${found}, expected ${expected}`;
+}
+
+/** @returns {Promise<string | null>} what is wrong */
+async function readFile(folder, name, into, {signal, onBytes} = {}) {
+  const file = await (await folder.getFileHandle(name)).getFile();
+  if (file.size !== into.length) return `it has ${file.size} bytes, expected ${into.length}`;
+  const reader = file.stream().getReader();
+  for (let at = 0; ;) {
+    if (signal?.aborted) {
+      reader.cancel().catch(() => {});
+      throw new TernError('CANCELLED', `reading ${name} was cancelled`);
+    }
+    const {done, value} = await reader.read();
+    if (done) return at === into.length ? null : `it ended after ${at} bytes, expected ${into.length}`;
+    into.set(value, at);
+    at += value.length;
+    onBytes?.(value.length);
+  }
+}
+
+/** In a worker through a handle that writes in place, else through a stream. */
+async function writeFile(folder, name, bytes) {
+  const handle = await folder.getFileHandle(name, {create: true});
+  if (typeof handle.createSyncAccessHandle === 'function') return writeInPlace(await handle.createSyncAccessHandle(), bytes);
+  const stream = await handle.createWritable();
+  try {
+    await stream.write(bytes);
+  } catch (error) {
+    await stream.abort().catch(() => {});
+    throw error;
+  }
+  return stream.close();
+}
+
+function writeInPlace(access, bytes) {
+  try {
+    access.truncate(0);
+    for (let at = 0; at < bytes.length;) {
+      const n = access.write(bytes.subarray(at), {at});
+      if (!(n > 0)) throw new DOMException(`${n} bytes written at ${at} of ${bytes.length}`, 'QuotaExceededError');
+      at += n;
+    }
+    access.flush();
+  } finally {
+    access.close();
+  }
+}
+
+/** False where the browser cannot move files, or not onto others. */
+async function moved(handle, name) {
+  return typeof handle.move === 'function' && handle.move(name).then(() => true, () => false);
+}
+
+/** meta.json, or the one that was about to replace it; null: neither can be used. @returns {Promise<Meta | null>} */
+async function readMeta(folder) {
+  for (const name of [META, META_NEXT]) {
+    try {
+      const meta = JSON.parse(await (await (await folder.getFileHandle(name)).getFile()).text());
+      if (isMeta(meta)) return meta;
+    } catch {
+      /* missing or cut off: the other one */
+    }
+  }
+  return null;
+}
+
+function isMeta(meta) {
+  const chunks = meta?.chunks;
+  return meta?.format === 1 && typeof meta.key === 'string' && typeof meta.name === 'string' && Array.isArray(chunks) &&
+    chunks.every(({bytes, sha256: sum}) => Number.isInteger(bytes) && bytes > 0 && (sum === null || typeof sum === 'string')) &&
+    meta.size === chunks.reduce((sum, {bytes}) => sum + bytes, 0);
+}
+
+/** @returns {Promise<import('./index.js').StoredModel>} */
+async function describe(id, folder) {
+  const meta = await readMeta(folder);
+  const stored = await sizeOf(folder);
+  if (!meta) return {id, name: id, source: '', bytes: 0, complete: false, stored, usedAt: new Date(0)};
+  const complete = meta.chunks.every((chunk) => chunk.sha256 !== null);
+  return {id, name: meta.name, source: meta.key, bytes: meta.size, complete, stored, usedAt: new Date(meta.usedAt)};
+}
+
+/** Bytes of the chunk files. */
+async function sizeOf(folder) {
+  let sum = 0;
+  for await (const [name, handle] of folder.entries()) {
+    if (handle.kind === 'file' && name.startsWith('chunk_')) sum += (await handle.getFile()).size;
+  }
+  return sum;
+}

@@ -1,0 +1,165 @@
+/** From a source and what is stored of it to a reader for the core. */
+
+import {ModelStore, idOf} from './cache.js';
+import {TernError} from './errors.js';
+import {ChunkReader} from './reader.js';
+import {addressOf, openSource} from './source.js';
+
+/**
+ * @typedef {{store?: boolean, signal?: AbortSignal, http?: object, platform?: {storage?: any, locks?: any},
+ *   checkManifest?: (text: string) => any, onProgress?: (progress: any) => void, onNotice?: (notice: any) => void}} OpenOptions
+ */
+
+/**
+ * Opens a source for reading, with what OPFS has of it. The reader holds the model's lock until it is closed.
+ * @param {import('./index.js').Source} source @param {OpenOptions} options
+ * @returns {Promise<{reader: ChunkReader, name: string, id: string | null}>}
+ */
+export async function openModel(source, options = {}) {
+  const {onNotice = () => {}} = options;
+  if (isStored(source)) return openStored(source.stored, {...options, onNotice});
+  const address = addressOf(source);
+  const store = await storeFor(address, options, onNotice);
+  if (!store) return readerOf(await openSource(source, options), null, {...options, onNotice}, () => {});
+  return openWithStore(source, address, await idOf(address.name, address.key), store, {...options, onNotice});
+}
+
+const isStored = (source) => typeof source === 'object' && source !== null && Object.hasOwn(source, 'stored');
+
+/** The store, where this model belongs into it. */
+async function storeFor(address, {store, platform}, onNotice) {
+  if (!(store ?? (address.storable && !address.local))) return null;
+  const available = typeof (platform?.storage ?? globalThis.navigator?.storage)?.getDirectory === 'function';
+  if (!available && store === undefined) return null;
+  if (!address.storable) {
+    onNotice({code: 'NO_STORAGE', message: `${address.name} is not kept: it cannot be fetched again from ${address.key.slice(0, 100)}`});
+    return null;
+  }
+  try {
+    return await ModelStore.open(platform);
+  } catch (error) {
+    onNotice({code: error.code ?? 'NO_STORAGE', message: `${error.message}; loading goes on without storing`});
+    return null;
+  }
+}
+
+/** A stored model by its id; what is missing of it comes from where it came from. */
+async function openStored(id, options) {
+  const store = await ModelStore.open(options.platform);
+  const stored = await store.get(id);
+  if (stored.complete) return openComplete(store, id, options);
+  const {key} = stored.meta;
+  if (!/^https?:/.test(key)) {
+    throw new TernError('NOT_FOUND', `the stored model ${id} has ${stored.stored} of ${stored.meta.size} bytes, and the rest cannot be ` +
+      `fetched from ${key}: load that again with {store: true}`);
+  }
+  return openWithStore(key, addressOf(key), id, store, options);
+}
+
+async function openComplete(store, id, options) {
+  const unlock = await lockSaying(store, id, 'shared', options);
+  try {
+    const stored = await store.get(id);
+    await stored.touch();
+    return reader({...stored.meta, chunks: chunksOf(stored.meta), local: true}, stored, options, unlock);
+  } catch (error) {
+    unlock();
+    throw error;
+  }
+}
+
+/** Chunks of a model of which all is stored: they are only read from there. */
+function chunksOf(meta) {
+  let offset = 0;
+  return meta.chunks.map(({bytes}, index) => {
+    const chunk = {index, name: `chunk ${index} of ${meta.name}`, offset, bytes, sha256: null, read: async () => {
+      throw new TernError('CORRUPT', `chunk ${index} of the stored model ${meta.id} is damaged: load ${meta.key} again`);
+    }};
+    offset += bytes;
+    return chunk;
+  });
+}
+
+async function openWithStore(source, address, id, store, options) {
+  const unlock = await lockSaying(store, id, 'exclusive', options);
+  let open = null;
+  try {
+    const stored = await store.find(id);
+    open = await openSource(source, {...options, once: stored?.complete}).catch((error) => orStored(error, stored, options));
+    if (open === null) return await withoutSource(stored, options, unlock);
+    const kept = await matching(open, id, stored, store, options);
+    await kept?.touch();
+    if (kept?.complete) await open.close();
+    return await readerOf({...open, local: address.local}, kept, options, unlock);
+  } catch (error) {
+    await open?.close();
+    unlock();
+    throw error;
+  }
+}
+
+async function lockSaying(store, id, mode, {signal, onNotice}) {
+  const unlock = await store.lock(id, {mode, ifAvailable: true});
+  if (unlock) return unlock;
+  onNotice({code: 'BUSY', message: `${id} is being loaded in another tab or worker: waiting for that`});
+  return store.lock(id, {mode, signal});
+}
+
+/** Offline: what is stored does. */
+function orStored(error, stored, {onNotice}) {
+  if (error.code !== 'NETWORK' || !stored?.complete) throw error;
+  onNotice({code: 'NETWORK', message: `${error.message}; the stored copy is used`});
+  return null;
+}
+
+async function withoutSource(stored, options, unlock) {
+  await stored.touch();
+  return reader({...stored.meta, chunks: chunksOf(stored.meta), local: true}, stored, options, unlock);
+}
+
+/** What is stored of this very version, or a new folder; null: there is no room. */
+async function matching(open, id, stored, store, options) {
+  if (stored && !differs(open, stored.meta)) return stored;
+  if (stored) {
+    const {what, found, expected} = differs(open, stored.meta);
+    options.onNotice({code: 'CHANGED', message: `${open.key} is not what was stored (${what} ${found}, stored ${expected}): it is fetched anew`});
+    await store.remove(id);
+  }
+  const chunks = open.chunks.map(({bytes}) => ({bytes, sha256: null}));
+  if (!(await hasRoom(open, store, options))) return null;
+  return store.create({id, name: open.name, key: open.key, size: open.size, version: open.version, chunks}).catch((error) => {
+    options.onNotice({code: 'NO_STORAGE', message: `${error.message}; loading goes on without storing`});
+    return null;
+  });
+}
+
+/** The first difference between a source and what is stored of it. */
+function differs(open, meta) {
+  for (const what of Object.keys({...open.version, ...meta.version})) {
+    const found = open.version[what] ?? null;
+    const expected = meta.version[what] ?? null;
+    if (found !== expected) return {what, found, expected};
+  }
+  const same = open.chunks.length === meta.chunks.length && open.chunks.every((chunk, i) => chunk.bytes === meta.chunks[i].bytes);
+  return same ? null : {what: 'chunks', found: open.chunks.length, expected: meta.chunks.length};
+}
+
+async function hasRoom(open, store, {onNotice}) {
+  const {usage, quota} = await store.estimate();
+  if (open.size <= quota - usage) return true;
+  onNotice({code: 'NO_STORAGE', message: `${open.name} cannot be stored: it has ${open.size} bytes, and ${Math.max(0, quota - usage)} are ` +
+    `left for this site (${usage} of ${quota} in use); loading goes on without storing`});
+  return false;
+}
+
+async function readerOf(open, stored, options, unlock) {
+  const release = async () => {
+    await open.close();
+    unlock();
+  };
+  return reader(open, stored, options, release);
+}
+
+function reader(open, stored, {signal, onProgress, onNotice}, release) {
+  return {name: open.name, id: stored?.meta.id ?? null, reader: new ChunkReader(open.chunks, {stored, local: open.local, signal, onProgress, onNotice, release})};
+}

@@ -1,0 +1,53 @@
+/** Opens the built site in Chromium, in a profile of its own. */
+import {execFileSync} from 'node:child_process';
+import {join} from 'node:path';
+import {ROOT, SITE, TERN, launch, missing, ready, settle, watchedPage} from './browser.mjs';
+import {serve} from './server.mjs';
+
+export const MODEL = join(ROOT, 'models/stories.gguf');
+export const PROMPT = 'Once upon a time';
+export const TOKENS = 48;
+export const GREEDY = {'sampling.temperature': 0, 'sampling.maxTokens': TOKENS};
+export const skip = missing();
+
+/** What `tern run --greedy` writes: the prompt and its continuation. */
+export function nativeText(prompt = PROMPT, tokens = TOKENS, more = []) {
+  const args = ['run', '-m', MODEL, '-p', prompt, '-n', String(tokens), '--greedy', '--json', '--quiet', ...more];
+  const found = JSON.parse(execFileSync(TERN, args, {encoding: 'utf8', env: {...process.env, DEBUGINFOD_URLS: ''}}));
+  return {text: prompt + found.text, tokens: found.generated_tokens ?? found.generated?.tokens};
+}
+
+/**
+ * A browser and the site on a server; `open` gives a page in a new profile (or `context`).
+ * @param {{gpu?: boolean, isolated?: boolean, host?: string, args?: string[], routes?: any, mounts?: [string, string][]}} options
+ */
+export async function station({gpu = true, isolated = true, host, args = [], routes = {}, mounts = []} = {}) {
+  const browser = await launch({gpu, args});
+  const server = await serve({mounts: [...mounts, ['/', SITE]], isolated, host, routes});
+  async function open({settings = {}, options = {}, context, path = '', url = server.url, wait = true} = {}) {
+    const place = context ?? await browser.newContext({viewport: {width: 1280, height: 860}, acceptDownloads: true, ...options});
+    if (!context) await settle(place, settings);
+    const page = await watchedPage(place, url);
+    await page.goto(url + path);
+    if (wait) await ready(page);
+    return page;
+  }
+  async function close() {
+    await browser.close();
+    await server.close();
+  }
+  return {browser, server, open, close};
+}
+
+/** Types an address into the picker and loads it. */
+export async function loadUrl(page, url) {
+  await page.fill('#url', url);
+  await page.press('#url', 'Enter');
+}
+
+/** Waits for an error; gives its text. */
+export async function alertText(page, timeout = 30000) {
+  const alert = page.locator('[role=alert]').last();
+  await alert.waitFor({timeout});
+  return alert.innerText();
+}

@@ -1,0 +1,70 @@
+/** The built page in Chromium: the bundled model answers as the native CPU does, on the GPU (SwiftShader) and on the CPU. */
+import assert from 'node:assert/strict';
+import {join} from 'node:path';
+import test, {after, before} from 'node:test';
+import {pageFiles, stamp} from '../../site.mjs';
+import {PICTURES, SITE, ask, finished} from './browser.mjs';
+import {GREEDY, PROMPT, nativeText, skip, station} from './site.mjs';
+
+let place;
+before(async () => { if (!skip) place = await station(); });
+after(async () => place?.close());
+
+const silent = (page) => assert.deepEqual(page.seen, {errors: [], foreign: []});
+
+for (const [backend, name] of [['webgpu', 'WebGPU'], ['cpu', 'CPU']]) {
+  test(`the bundled model loads by itself and writes what the native CPU writes: ${name}`, {skip}, async () => {
+    const page = await place.open({settings: {...GREEDY, backend}});
+    assert.match(await page.textContent('#model-line'), new RegExp(`^stories .* ${name}$`));
+    assert.equal(await ask(page, PROMPT), nativeText().text);
+    assert.match(await page.innerText('.turn .tools'), /tokens\/s · 48 tokens, stopped by length/);
+    silent(page);
+    await page.context().close();
+  });
+}
+
+test('stop, then regenerate gives the whole text', {skip}, async () => {
+  const page = await place.open({settings: {...GREEDY, 'sampling.maxTokens': 400}});
+  await page.fill('#prompt', PROMPT);
+  await page.press('#prompt', 'Enter');
+  await page.waitForFunction(() => (document.querySelector('.reply')?.textContent.length ?? 0) > 30);
+  await page.click('#stop');
+  await finished(page);
+  const begun = await page.innerText('.reply');
+  const whole = nativeText(PROMPT, 400).text;
+  assert.ok(whole.startsWith(begun) && begun.length < whole.length, begun);
+  await page.click('text=Regenerate');
+  await finished(page);
+  assert.equal(await page.innerText('.reply'), whole.trimEnd());
+  silent(page);
+  await page.context().close();
+});
+
+test('the device panel knows the adapter and the memory, and measures', {skip}, async () => {
+  const page = await place.open({settings: GREEDY});
+  await page.click('#device-section > summary');
+  assert.match(await page.innerText('#device-why'), /The GPU runs the model/);
+  assert.match(await page.innerText('#memory-facts'), /Weights\s+[\d.]+ MB/);
+  assert.match(await page.innerText('#device-facts'), /swiftshader/i);
+  await page.click('#measure');
+  await page.waitForFunction(() => /B\/s, measured/.test(document.getElementById('device-facts').textContent), null, {timeout: 60000});
+  silent(page);
+  await page.context().close();
+});
+
+test('the page\'s own files take at most 1.5 MB gzipped', {skip}, () => {
+  const {gzipped} = stamp(SITE);
+  assert.ok(pageFiles(SITE).includes('lib/wasm/tern.wasm'));
+  assert.ok(gzipped <= 1.5e6, `${gzipped} bytes`);
+});
+
+test('pictures for the documents', {skip: skip || (PICTURES ? false : 'TERN_PICTURES names no folder')}, async () => {
+  const looks = [['light', 'light', 1180, 760], ['dark', 'dark', 1180, 760], ['phone', 'light', 360, 720]];
+  for (const [name, colorScheme, width, height] of looks) {
+    const page = await place.open({settings: {'sampling.temperature': 0, 'sampling.maxTokens': 110}, options: {colorScheme, viewport: {width, height}}});
+    await ask(page, PROMPT);
+    await ask(page, 'The little bird');
+    await page.screenshot({path: join(PICTURES, `web-${name}.png`)});
+    await page.context().close();
+  }
+});

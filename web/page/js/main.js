@@ -9,7 +9,7 @@ import * as picker from './picker.js';
 import * as sampling from './sampling.js';
 import * as settings from './settings.js';
 import {$} from './dom.js';
-import {findStored} from './stored.js';
+import * as stored from './stored.js';
 
 const THEMES = ['system', 'light', 'dark'];
 
@@ -48,9 +48,9 @@ function showView() {
 async function firstModel() {
   const source = settings.get('model', 'bundled');
   if (source === 'bundled') return loading.loadBundled();
-  const stored = await findStored(source);
-  if (!stored) return loading.loadBundled();
-  return loading.load({source: {stored: stored.id}, label: stored.name});
+  const found = await stored.findStored(source);
+  if (!found) return loading.loadBundled();
+  return loading.load({source: {stored: found.id}, label: found.name});
 }
 
 /** A file that is dropped beside the places for it must not replace the page. */
@@ -66,7 +66,7 @@ async function start() {
   document.addEventListener('dragover', keepPage);
   document.addEventListener('drop', keepPage);
   showView();
-  for (const part of [loading, sampling, chat, picker, adapters, finetune]) part.start();
+  for (const part of [loading, sampling, chat, picker, stored, adapters, finetune]) part.start();
   await device.start();
   await firstModel();
   await offline.start();

@@ -36,6 +36,22 @@ async function use() {
   return quota > 0 ? `${bytes(usage)} of ${bytes(quota)} used (${percent(usage / quota)})` : '';
 }
 
+/** Browsers may evict what they were not asked to keep. */
+async function offerKeeping() {
+  const {storage} = navigator;
+  $('persist').hidden = !storage?.persist || await storage.persisted();
+}
+
+async function keep() {
+  const kept = await navigator.storage.persist();
+  announce(kept ? 'The browser keeps the models until you delete them' : 'The browser did not agree; it may once you use this page more often');
+  await offerKeeping();
+}
+
+export function start() {
+  $('persist').onclick = keep;
+}
+
 /** Draws the list anew. */
 export async function refreshStored() {
   try {
@@ -43,6 +59,7 @@ export async function refreshStored() {
     models.sort((a, b) => b.usedAt - a.usedAt);
     $('stored').replaceChildren(...(models.length ? models.map(item) : [h('li', {class: 'small'}, 'No model is kept here yet.')]));
     $('storage-use').textContent = await use();
+    if (models.length) await offerKeeping();
   } catch (error) {
     $('stored').replaceChildren(h('li', {class: 'small'}, `Models cannot be kept here: ${error.message}`));
     $('storage-use').textContent = '';

@@ -14,7 +14,7 @@ export const skip = missing();
 export function nativeText(prompt = PROMPT, tokens = TOKENS, more = []) {
   const args = ['run', '-m', MODEL, '-p', prompt, '-n', String(tokens), '--greedy', '--json', '--quiet', ...more];
   const found = JSON.parse(execFileSync(TERN, args, {encoding: 'utf8', env: {...process.env, DEBUGINFOD_URLS: ''}}));
-  return {text: prompt + found.text, tokens: found.generated_tokens ?? found.generated?.tokens};
+  return {text: prompt + found.text, tokens: found.statistics.generated_tokens};
 }
 
 /**

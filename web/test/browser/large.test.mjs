@@ -1,0 +1,104 @@
+/**
+ * A model of 1.2 GB (the shapes of BitNet 2B4T) in Chromium: what the JavaScript heaps and the WebAssembly memory take at most while it is loaded from the
+ * network into the GPU (SwiftShader), and that it then generates. The file is made once, in build/web-large.
+ */
+import assert from 'node:assert/strict';
+import {execFileSync} from 'node:child_process';
+import {existsSync, mkdirSync, readFileSync, renameSync} from 'node:fs';
+import {join} from 'node:path';
+import test from 'node:test';
+import {ROOT, SITE, TERN, ask, ready} from './browser.mjs';
+import {loadUrl, skip, station} from './site.mjs';
+
+const FOLDER = join(ROOT, 'build/web-large');
+const FILE = join(FOLDER, 'bitnet-2b4t.gguf');
+const HEAP_LIMIT = 200e6;
+const WASM_LIMIT = 400e6;
+
+function makeModel() {
+  if (existsSync(FILE)) return;
+  mkdirSync(FOLDER, {recursive: true});
+  execFileSync(TERN, ['synth', '--preset', 'bitnet-2b4t', '-o', `${FILE}.part`], {stdio: 'pipe'});
+  renameSync(`${FILE}.part`, FILE);
+}
+
+/** Comes before the library's worker: notes every WebAssembly memory. */
+const PREAMBLE = `
+const memories = new Set();
+globalThis.wasmBytes = () => [...memories].reduce((sum, memory) => sum + memory.buffer.byteLength, 0);
+for (const name of ['instantiate', 'instantiateStreaming']) {
+  const real = WebAssembly[name];
+  WebAssembly[name] = async (...args) => {
+    const made = await real.apply(WebAssembly, args);
+    for (const value of Object.values((made.instance ?? made).exports)) if (value instanceof WebAssembly.Memory) memories.add(value);
+    return made;
+  };
+}
+const RealMemory = WebAssembly.Memory;
+WebAssembly.Memory = class extends RealMemory { constructor(...args) { super(...args); memories.add(this); } };
+Object.defineProperty(WebAssembly.Memory, Symbol.hasInstance, {value: (value) => RealMemory.prototype.isPrototypeOf(value)});
+`;
+
+/** Asks the page and each of its workers for the size of their heaps, again and again. */
+async function heapWatch(page) {
+  const session = await page.context().newCDPSession(page);
+  const workers = new Set();
+  const waiting = new Map();
+  let id = 0;
+  session.on('Target.attachedToTarget', ({sessionId}) => workers.add(sessionId));
+  session.on('Target.detachedFromTarget', ({sessionId}) => workers.delete(sessionId));
+  session.on('Target.receivedMessageFromTarget', ({message}) => {
+    const answer = JSON.parse(message);
+    waiting.get(answer.id)?.(answer.result);
+  });
+  await session.send('Target.setAutoAttach', {autoAttach: true, waitForDebuggerOnStart: false, flatten: false});
+  const heapOf = (sessionId) => new Promise((resolve) => {
+    const mine = ++id;
+    waiting.set(mine, resolve);
+    const message = JSON.stringify({id: mine, method: 'Runtime.getHeapUsage', params: {}});
+    session.send('Target.sendMessageToTarget', {sessionId, message}).catch(() => resolve(null));
+    setTimeout(() => resolve(null), 5000);
+  });
+  const size = (heap) => (heap ? heap.usedSize + heap.embedderHeapUsedSize + heap.backingStorageSize : 0);
+  const peak = {heap: 0, wasm: 0, samples: 0};
+  async function sample() {
+    const heaps = await Promise.all([session.send('Runtime.getHeapUsage'), ...[...workers].map(heapOf)]);
+    const wasm = await Promise.all(page.workers().map((worker) => worker.evaluate(() => globalThis.wasmBytes?.() ?? 0).catch(() => 0)));
+    peak.heap = Math.max(peak.heap, heaps.reduce((sum, heap) => sum + size(heap), 0));
+    peak.wasm = Math.max(peak.wasm, ...wasm);
+    peak.samples++;
+  }
+  let going = true;
+  const done = (async () => { while (going) { await sample(); await new Promise((next) => setTimeout(next, 100)); } })();
+  return {peak, stop: () => { going = false; return done; }};
+}
+
+test('1.2 GB are loaded in small heaps, and generate', {skip, timeout: 400000}, async (t) => {
+  makeModel();
+  const routes = {};
+  const place = await station({routes, mounts: [['/files/', FOLDER]]});
+  routes['/lib/worker.js'] = (request, response, headers) => {
+    response.writeHead(200, {...headers, 'Content-Type': 'text/javascript'}).end(PREAMBLE + readFileSync(join(SITE, 'lib/worker.js'), 'utf8'));
+  };
+  const page = await place.open({settings: {'sampling.temperature': 0, 'sampling.maxTokens': 2, contextLength: 512, backend: 'webgpu'}});
+  const watch = await heapWatch(page);
+  const began = performance.now();
+  await loadUrl(page, 'files/bitnet-2b4t.gguf');
+  assert.match(await ready(page, 300000), /1\.\d+ GB · WebGPU$/);
+  const loaded = performance.now();
+  const text = await ask(page, 'a', 200000);
+  const ended = performance.now();
+  await watch.stop();
+  const {heap, wasm, samples} = watch.peak;
+  t.diagnostic(`loaded in ${Math.round((loaded - began) / 1000)} s, 2 tokens in ${Math.round((ended - loaded) / 1000)} s; at most ${Math.round(heap / 1e6)} MB of heaps, `
+    + `${Math.round(wasm / 1e6)} MB of WebAssembly memory (${samples} samples)`);
+  assert.equal(await page.locator('[role=alert]').count(), 0);
+  assert.match(await page.innerText('.turn .tools'), /2 tokens/);
+  assert.ok(text.startsWith('a'));
+  assert.ok(samples > 20, `${samples} samples`);
+  assert.ok(wasm > 1e6, `${wasm} bytes of WebAssembly memory: were they seen?`);
+  assert.ok(heap <= HEAP_LIMIT, `${heap} bytes of heaps`);
+  assert.ok(wasm <= WASM_LIMIT, `${wasm} bytes of WebAssembly memory`);
+  assert.deepEqual(page.seen.foreign, []);
+  await place.close();
+});

@@ -96,6 +96,8 @@ tern_status tern_generation__device_step(tern_generation *g, tern_error *err)
     if (status == TERN_PENDING) return status;
     g->n_running = 0;
     TERN_TRY(status);
+    if (g->stop_asked) tern_generation__stop(g, TERN_STOP_CALLER);
+    if (g->stopped) return TERN_OK;
     adapt(g, g->chosen[0]);
     tern_sampler_consume(g->sampler, g->chosen[0]);
     return take(g, g->chosen + 1, g->chosen[0], err);

@@ -8,6 +8,16 @@ target_compile_definitions(tern_flags INTERFACE _GNU_SOURCE TERN_VERSION="${PROJ
 if(TERN_WERROR)
   target_compile_options(tern_flags INTERFACE -Werror)
 endif()
+if(EMSCRIPTEN)
+  # For everything that is linked together, also what others have written. WebAssembly has no choice of features at run time.
+  add_compile_options(-msimd128)
+  # Emscripten's scripts find Debian's acorn under Debian's Node without this, under another one with it.
+  set_property(GLOBAL PROPERTY RULE_LAUNCH_LINK "${CMAKE_COMMAND} -E env NODE_PATH=/usr/share/nodejs:$ENV{NODE_PATH}")
+  if(TERN_WEB_THREADS)
+    add_compile_options(-pthread)
+    add_link_options(-pthread)
+  endif()
+endif()
 if(TERN_SANITIZE)
   target_compile_options(tern_flags INTERFACE -fsanitize=${TERN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(tern_flags INTERFACE -fsanitize=${TERN_SANITIZE})

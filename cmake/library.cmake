@@ -1,8 +1,13 @@
 # libtern: one set of objects, linked as a static and as a shared library.
-find_package(PkgConfig REQUIRED)
-find_package(Threads REQUIRED)
-pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
-pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+if(EMSCRIPTEN)
+  include(cmake/web-sources.cmake)
+  add_library(Threads::Threads ALIAS tern_flags) # -pthread, or nothing
+else()
+  find_package(PkgConfig REQUIRED)
+  find_package(Threads REQUIRED)
+  pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+  pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+endif()
 
 file(GLOB_RECURSE TERN_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/(apps|web)/")
@@ -64,6 +69,9 @@ target_compile_definitions(tern_objects PUBLIC TERN_VULKAN=$<BOOL:${TERN_VULKAN}
 add_library(tern_static STATIC $<TARGET_OBJECTS:tern_objects>)
 target_link_libraries(tern_static PUBLIC tern_objects)
 set_target_properties(tern_static PROPERTIES OUTPUT_NAME tern)
+if(EMSCRIPTEN)
+  return()
+endif()
 add_library(tern_shared SHARED $<TARGET_OBJECTS:tern_objects>)
 target_link_libraries(tern_shared PRIVATE tern_objects)
 target_include_directories(tern_shared INTERFACE ${PROJECT_SOURCE_DIR}/include)

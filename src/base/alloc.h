@@ -25,6 +25,13 @@ static inline bool tern_size_add(size_t a, size_t b, size_t *out)
     return true;
 }
 
+/* A number of bytes or items as size_t. What this machine cannot address becomes SIZE_MAX, which no allocation gives and no file has. */
+static inline size_t tern_size_of(uint64_t n)
+{
+    size_t r;
+    return __builtin_add_overflow(n, 0u, &r) ? SIZE_MAX : r;
+}
+
 /* malloc, zeroing calloc (count * bytes, checked), realloc, free. 0 bytes gives a non-NULL pointer.
  * NULL when out of memory. */
 void *tern_alloc(size_t bytes);

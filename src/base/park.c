@@ -1,4 +1,4 @@
-/* Sleeping until a 32-bit word changes: futex on Linux, a condition variable elsewhere. */
+/* Sleeping until a 32-bit word changes: futex on Linux, its like in WebAssembly, a condition variable elsewhere. */
 #include "base/park.h"
 
 #if defined(__linux__)
@@ -15,6 +15,19 @@ void tern_park__wait(_Atomic uint32_t *word, uint32_t seen)
 void tern_park__wake(_Atomic uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+#elif defined(__EMSCRIPTEN_PTHREADS__)
+#include <limits.h>
+
+/* Not on a page's own thread, which must not sleep: the core runs in a worker, or under Node. */
+void tern_park__wait(_Atomic uint32_t *word, uint32_t seen)
+{
+    __builtin_wasm_memory_atomic_wait32((int *)(void *)word, (int)seen, -1);
+}
+
+void tern_park__wake(_Atomic uint32_t *word)
+{
+    __builtin_wasm_memory_atomic_notify((int *)(void *)word, INT_MAX);
 }
 #else
 #include <pthread.h>

@@ -1,4 +1,5 @@
 /* The CPU's name and its cores, as the operating system tells them. */
+#if !defined(__EMSCRIPTEN__)
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,3 +130,4 @@ uint32_t tern_cpu_cores(void)
     uint32_t n = tern_cpu_core_ids(ids, 1024), threads = tern_cpu_threads();
     return n && n < threads ? n : threads;
 }
+#endif

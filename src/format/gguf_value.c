@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/show.h"
 #include "format/gguf_internal.h"
 
@@ -220,8 +221,8 @@ tern_status tern_gguf_get_array(const tern_gguf *g, const char *key, tern_gguf_k
 tern_span tern_gguf_next_string(tern_cursor *c)
 {
     uint64_t bytes = tern_cursor_u64(c);
-    const uint8_t *data = tern_cursor_take(c, bytes);
-    return (tern_span){data, data ? bytes : 0};
+    const uint8_t *data = tern_cursor_take(c, tern_size_of(bytes));
+    return (tern_span){data, data ? (size_t)bytes : 0};
 }
 
 int64_t tern_gguf_array_int(const tern_gguf_kv *kv, uint64_t i)

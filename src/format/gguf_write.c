@@ -177,7 +177,7 @@ tern_status tern_gguf_add_array(tern_gguf_writer *w, const char *key, tern_gguf_
     kv.count = count;
     if (element == TERN_GGUF_STRING) return add_strings(w, &kv, values, err);
     size_t each = tern_gguf__kind_bytes(element);
-    if (each == 0 || !tern_size_mul(count, each, &kv.value.size))
+    if (each == 0 || !tern_size_mul(tern_size_of(count), each, &kv.value.size))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: array of %llu %s", key, (unsigned long long)count,
                          tern_gguf_kind_name(element));
     return tern_gguf_add_kv(w, &kv, err);

@@ -228,7 +228,7 @@ static tern_status find_header(const uint8_t *bytes, size_t size, tern_span *hea
     if (n > size - LENGTH_BYTES)
         return tern_fail(err, TERN_MALFORMED, "header: length %llu, the file has %zu bytes after it",
                          (unsigned long long)n, size - LENGTH_BYTES);
-    *header = (tern_span){bytes + LENGTH_BYTES, n};
+    *header = (tern_span){bytes + LENGTH_BYTES, (size_t)n};
     return TERN_OK;
 }
 

@@ -33,7 +33,7 @@ bool tern_safetensors__size(tern_st_tensor *t)
     for (uint32_t i = 0; i < t->n_dims; i++)
         if (__builtin_mul_overflow(n, t->dims[i], &n)) return false;
     t->n_elements = n;
-    return tern_size_mul(n, tern_st_dtype_bytes(t->dtype), &t->bytes);
+    return tern_size_mul(tern_size_of(n), tern_st_dtype_bytes(t->dtype), &t->bytes);
 }
 
 static float load_f64(const uint8_t *p)

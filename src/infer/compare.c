@@ -62,8 +62,8 @@ static tern_status find_counterparts(comparison *c)
     }
     tern_free(c->want);
     tern_free(c->got);
-    c->want = tern_alloc(c->room);
-    c->got = tern_alloc(c->room);
+    c->want = tern_alloc(tern_size_of(c->room));
+    c->got = tern_alloc(tern_size_of(c->room));
     return c->want && c->got ? TERN_OK : tern_fail_alloc(c->err, c->room);
 }
 

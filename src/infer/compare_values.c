@@ -88,7 +88,7 @@ double tern_compare__error(const tern_compare_bytes *b, tern_compare_op *op)
     case TERN_DTYPE_M8:
     case TERN_DTYPE_V8: break;
     }
-    return memcmp(b->want, b->got, b->bytes) == 0 ? 0 : INFINITY;
+    return memcmp(b->want, b->got, (size_t)b->bytes) == 0 ? 0 : INFINITY;
 }
 
 static uint32_t top(const float *x, uint32_t n)

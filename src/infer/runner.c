@@ -124,7 +124,7 @@ static tern_status bind(const tern_runner *r, const tern_runner_graphs *set, ter
     size_t cache = 0;
     tern_backend *b = backend_of(r);
     g->bindings = tern_calloc(g->graph.n_values, sizeof *g->bindings);
-    g->staging = tern_calloc(1, g->graph.param_bytes);
+    g->staging = tern_calloc(1, tern_size_of(g->graph.param_bytes));
     if (!g->bindings || !g->staging) return tern_fail_alloc(err, g->graph.n_values * sizeof *g->bindings);
     TERN_TRY(b->buffer_create(b, g->graph.param_bytes, &g->params, err));
     for (size_t i = 0; i < g->graph.n_values; i++)

@@ -136,13 +136,13 @@ static void write_header(tern_file_writer *w, const tern_session *s, const file_
 static tern_status write_caches(tern_file_writer *w, const tern_session *s, const file_shape *shape, tern_error *err)
 {
     tern_backend *b = tern_engine_backend(s->runner.engine);
-    uint8_t *page = tern_alloc(shape->page_bytes);
+    uint8_t *page = tern_alloc(tern_size_of(shape->page_bytes));
     if (!page) return tern_fail_alloc(err, shape->page_bytes);
     tern_status status = TERN_OK;
     for (uint32_t i = 0; i < shape->n_caches; i++)
         for (uint32_t p = 0; p < used_pages(s->n_tokens) && status == TERN_OK; p++) {
             status = b->buffer_read(b, s->runner.caches[i], p * shape->page_bytes, page, shape->page_bytes, err);
-            if (status == TERN_OK) tern_file_writer_add(w, page, shape->page_bytes);
+            if (status == TERN_OK) tern_file_writer_add(w, page, (size_t)shape->page_bytes);
         }
     tern_free(page);
     return status;

@@ -113,9 +113,9 @@ static tern_status read_weight_scale(const source *s, tern_error *err)
     if ((t->n_elements != 1 && t->n_elements != w->rows) || !float_encoding(t->dtype))
         return tern_fail(err, TERN_MALFORMED, "%s_scale: %llu values of %s found, 1 or %u floats expected", w->name,
                          (unsigned long long)t->n_elements, tern_st_dtype_name(t->dtype), w->rows);
-    float *factors = tern_alloc(t->n_elements * sizeof *factors);
+    float *factors = tern_calloc(tern_size_of(t->n_elements), sizeof *factors);
     if (!factors) return tern_fail_alloc(err, t->n_elements * sizeof *factors);
-    tern_st_to_f32(t, 0, t->n_elements, factors);
+    tern_st_to_f32(t, 0, (size_t)t->n_elements, factors);
     for (uint64_t i = 0; s->layout.reciprocal && i < t->n_elements; i++) factors[i] = 1.0f / factors[i];
     tern_status status = tern_model__apply_scales(s->model, w, factors, t->n_elements, err);
     tern_free(factors);

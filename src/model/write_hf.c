@@ -123,7 +123,7 @@ static tern_status write_tensors(writing *w, const char *path, const tern_hf_ten
                                         .n_dims = vector ? 1 : 2,
                                         .dims = {vector ? t->cols : t->rows, vector ? 0 : t->cols},
                                         .n_elements = elements,
-                                        .bytes = elements * (w->options->f32 ? 4 : 2)};
+                                        .bytes = tern_size_of(elements * (w->options->f32 ? 4 : 2))};
         w->total += elements;
     }
     tern_status status = tern_safetensors_writer_open(&w->file, path, described, n, metadata, err);

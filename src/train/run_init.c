@@ -68,7 +68,7 @@ static tern_status add_file(const tern_run *run, tern_bpe_trainer *t, const char
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "%s holds ids of another tokenizer: text to learn one from, or a tokenizer expected",
                          tern_show_z(path).text);
-    TERN_TRY(tern_file_read(&file, path, (size_t)1 << 34, err));
+    TERN_TRY(tern_file_read(&file, path, tern_size_of((uint64_t)1 << 34), err));
     tern_status status = tern_run__is_jsonl(path) ? add_lines(t, &file, path, err)
                                                   : add_text(t, file.data, file.size, run->o->mark, err);
     tern_buf_deinit(&file);

@@ -166,7 +166,7 @@ static tern_status prepare(tern_trainer *t, tern_trainer_graph *g, tern_error *e
     tern_backend *b = t->backend;
     uint32_t output = tern_trainer__output(g);
     g->bindings = tern_calloc(g->graph.n_values, sizeof *g->bindings);
-    g->staging = tern_calloc(1, g->graph.param_bytes);
+    g->staging = tern_calloc(1, tern_size_of(g->graph.param_bytes));
     if (!g->bindings || !g->staging) return tern_fail_alloc(err, g->graph.n_values * sizeof *g->bindings);
     TERN_TRY(b->buffer_create(b, g->graph.param_bytes, &g->params, err));
     if (output != TERN_NO_VALUE) TERN_TRY(b->buffer_create(b, g->graph.values[output].bytes, &g->output, err));

@@ -197,7 +197,7 @@ static void linear_dw(tern_cpu_step *step, const tern_cpu_op *op)
     gradient_job j = {.step = step, .op = op, .m = dy.cols, .n = x.cols, .k = tern_cpu__rows(step, op->op->rows)};
     if (value->dtype == TERN_DTYPE_Q8) {
         const uint32_t rows = value->rows == TERN_ROWS_TOKENS ? graph->max_tokens : graph->max_outputs;
-        j.q_stride = tern_q8_stride(value->cols);
+        j.q_stride = (size_t)tern_q8_stride(value->cols);
         j.q = op->base[1] + x.first_row * j.q_stride + x.first_col;
         j.scales = (const float *)(const void *)(op->base[1] + tern_q8_scales_offset(value->cols, rows)) + x.first_row;
     }

@@ -68,7 +68,7 @@ static tern_q8_rows q8_rows(const linear_job *j)
     const tern_cpu_op *op = j->op;
     const uint8_t *base = op->base[0];
     return (tern_q8_rows){
-        .x = (const int8_t *)base, .stride = tern_q8_stride(op->in_cols), .n = j->n,
+        .x = (const int8_t *)base, .stride = (size_t)tern_q8_stride(op->in_cols), .n = j->n,
         .sums = (const int32_t *)(const void *)(base + tern_q8_sums_offset(op->in_cols, op->max_rows))};
 }
 

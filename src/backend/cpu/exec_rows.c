@@ -72,7 +72,7 @@ void tern_cpu__rms_norm(tern_cpu_step *step, const tern_cpu_op *op)
 static void quantize_one(const job *j, const float *x, uint32_t t)
 {
     const tern_cpu_op *op = j->op;
-    size_t stride = tern_q8_stride(op->in_cols);
+    size_t stride = (size_t)tern_q8_stride(op->in_cols);
     float *scales = (float *)(void *)(op->out_base + tern_q8_scales_offset(op->in_cols, op->max_rows));
     int32_t *sums = (int32_t *)(void *)(op->out_base + tern_q8_sums_offset(op->in_cols, op->max_rows));
     j->step->cpu->kernels.quantize(x, op->in_cols, (int8_t *)op->out_base + t * stride, stride, &scales[t], &sums[t]);

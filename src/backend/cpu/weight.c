@@ -33,7 +33,7 @@ static tern_status repack(tern_buffer *buffer, tern_error *err)
     buffer->cols = (uint32_t)(n_blocks * block);
     buffer->row_bytes = n_blocks * w->encoding->block_bytes;
     buffer->bytes = (uint64_t)buffer->row_bytes * w->rows;
-    buffer->data = tern_alloc_aligned(buffer->bytes, 64);
+    buffer->data = tern_alloc_aligned(tern_size_of(buffer->bytes), 64);
     int8_t *codes = tern_calloc(buffer->cols, 1);
     tern_status status = TERN_OK;
     if (!buffer->data || !codes) status = tern_fail_alloc(err, buffer->bytes);

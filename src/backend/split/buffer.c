@@ -40,7 +40,7 @@ static tern_status check_range(const tern_buffer *buffer, uint64_t offset, uint6
 
 static tern_status make_copy(tern_buffer *buffer, tern_error *err)
 {
-    if (!buffer->copy) buffer->copy = tern_calloc(1, buffer->bytes);
+    if (!buffer->copy) buffer->copy = tern_calloc(1, tern_size_of(buffer->bytes));
     return buffer->copy ? TERN_OK : tern_fail_alloc(err, buffer->bytes);
 }
 
@@ -110,7 +110,7 @@ static tern_status bring(tern_split *s, tern_buffer *buffer, tern_side side, ter
     tern_backend *b = s->sides[side], *from = s->sides[tern_split__other(side)];
     if (buffer->copy)
         return buffer->copied ? b->buffer_write(b, buffer->on[side], 0, buffer->copy, buffer->copied, err) : TERN_OK;
-    uint8_t *all = tern_alloc(buffer->bytes);
+    uint8_t *all = tern_alloc(tern_size_of(buffer->bytes));
     if (!all) return tern_fail_alloc(err, buffer->bytes);
     tern_status status = from->buffer_read(from, buffer->on[tern_split__other(side)], 0, all, buffer->bytes, err);
     if (status == TERN_OK) status = b->buffer_write(b, buffer->on[side], 0, all, buffer->bytes, err);

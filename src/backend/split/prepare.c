@@ -131,7 +131,7 @@ static tern_status make_room_for_rows(tern_prepared *p, tern_error *err)
             uint64_t bytes = tern_split__value_bytes(g, p->parts[i].crossings[k], g->max_tokens, g->max_outputs);
             if (bytes > most) most = bytes;
         }
-    p->rows = tern_alloc(most);
+    p->rows = tern_alloc(tern_size_of(most));
     return p->rows ? TERN_OK : tern_fail_alloc(err, most);
 }
 

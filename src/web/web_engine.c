@@ -1,0 +1,131 @@
+/* Exports: what a model is and what it takes, counters, bandwidth. */
+#include "web/web_engine.h"
+
+#include "base/show.h"
+#include "graph/graph.h"
+#include "infer/session.h"
+#include "web/web.h"
+
+TERN_WEB tern_status tern_web_engine_describe(const tern_engine *engine);
+TERN_WEB tern_status tern_web_engine_plan(const tern_engine *engine, uint32_t n_ctx);
+TERN_WEB tern_status tern_web_engine_counters(const tern_engine *engine);
+TERN_WEB double tern_web_engine_measure(const tern_engine *engine, double seconds);
+TERN_WEB void tern_web_engine_close(tern_engine *engine);
+
+enum { DEFAULT_CTX = 2048, BATCH = 512 };
+
+/* What files say may be no UTF-8. */
+static json_t *words(const char *s)
+{
+    json_t *value = json_string(s);
+    return value ? value : json_string(tern_show_z(s).text);
+}
+
+json_t *tern_web__describe(const tern_model *model)
+{
+    const tern_config *c = tern_model_config(model);
+    const tern_tokenizer *t = tern_model_tokenizer(model);
+    const uint32_t n_ctx = c->n_ctx_train < DEFAULT_CTX ? c->n_ctx_train : DEFAULT_CTX;
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "name", words(c->name), "architecture", words(c->architecture),
+                     "parameters", (json_int_t)tern_model_parameters(model), "bytes", (json_int_t)tern_model_bytes(model),
+                     "contextLength", (json_int_t)n_ctx, "trainedContextLength", (json_int_t)c->n_ctx_train, "layers",
+                     (json_int_t)c->n_layers, "embedding", (json_int_t)c->n_embd, "vocabulary", (json_int_t)c->n_vocab,
+                     "hasChatTemplate", t && tern_tokenizer_chat_template(t), "hasTokenizer", t != NULL);
+}
+
+/* Bytes of memory by what they hold, and the largest piece that a device is asked for at once. */
+typedef struct plan {
+    uint64_t weights, cache, activations, largest;
+} plan;
+
+static void add_value(plan *p, const tern_value *v)
+{
+    if (v->kind == TERN_VALUE_WEIGHT) p->weights += v->weight->bytes;
+    else if (v->kind == TERN_VALUE_CACHE) p->cache += v->bytes;
+    else if (v->kind != TERN_VALUE_ACTIVATION) p->activations += v->bytes;
+    const uint64_t bytes = v->kind == TERN_VALUE_WEIGHT ? v->weight->bytes : v->bytes;
+    if (v->kind != TERN_VALUE_ACTIVATION && bytes > p->largest) p->largest = bytes;
+}
+
+/* A table that is both embedding and output is there once. */
+static bool seen_before(const tern_graph *g, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (g->values[i].kind == TERN_VALUE_WEIGHT && g->values[i].weight == g->values[at].weight) return true;
+    return false;
+}
+
+static void add_graph(plan *p, const tern_graph *g)
+{
+    for (size_t i = 0; i < g->n_values; i++)
+        if (g->values[i].kind != TERN_VALUE_WEIGHT || !seen_before(g, i)) add_value(p, &g->values[i]);
+    p->activations += g->activation_bytes;
+    if (g->activation_bytes > p->largest) p->largest = g->activation_bytes;
+}
+
+static tern_status make_plan(plan *p, const tern_model *model, uint32_t n_ctx, tern_error *err)
+{
+    const tern_config *c = tern_model_config(model);
+    if (n_ctx == 0) n_ctx = c->n_ctx_train < DEFAULT_CTX ? c->n_ctx_train : DEFAULT_CTX;
+    if (n_ctx > c->n_ctx_train)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "context of %u tokens: the model was trained for at most %u", n_ctx, c->n_ctx_train);
+    tern_graph_options options = {.max_tokens = n_ctx < BATCH ? n_ctx : BATCH, .max_outputs = 1, .n_ctx = n_ctx, .n_sequences = 1,
+                                  .n_pages = (n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE,
+                                  .kv_f32 = tern_kv_is_f32(TERN_KV_AUTO, c, n_ctx)};
+    tern_graph graph = {0};
+    tern_status status = tern_graph_build(&graph, model, &options, err);
+    if (status == TERN_OK) status = tern_graph_fuse(&graph, 0, err);
+    if (status == TERN_OK) status = tern_graph_plan(&graph, 0, err);
+    if (status == TERN_OK) add_graph(p, &graph);
+    tern_graph_deinit(&graph);
+    return status;
+}
+
+tern_status tern_web__plan(const tern_model *model, uint32_t n_ctx, json_t **out, tern_error *err)
+{
+    plan p = {0};
+    TERN_TRY(make_plan(&p, model, n_ctx, err));
+    *out = json_pack("{s:I, s:I, s:I, s:I, s:I}", "weights", (json_int_t)p.weights, "cache", (json_int_t)p.cache, "activations",
+                     (json_int_t)p.activations, "total", (json_int_t)(p.weights + p.cache + p.activations), "largestBuffer",
+                     (json_int_t)p.largest);
+    return TERN_OK;
+}
+
+tern_status tern_web_engine_describe(const tern_engine *engine)
+{
+    return tern_web__answer(tern_web__describe(tern_engine_model(engine)), tern_web__error());
+}
+
+tern_status tern_web_engine_plan(const tern_engine *engine, uint32_t n_ctx)
+{
+    tern_error *err = tern_web__error();
+    json_t *plan;
+    TERN_TRY(tern_web__plan(tern_engine_model(engine), n_ctx, &plan, err));
+    return tern_web__answer(plan, err);
+}
+
+/* Since opening, of its backend. */
+tern_status tern_web_engine_counters(const tern_engine *engine)
+{
+    tern_error *err = tern_web__error();
+    tern_backend *b = tern_engine_backend(engine);
+    tern_backend_counters c = {0};
+    b->counters(b, &c);
+    return tern_web__answer(
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "runs", (json_int_t)c.runs, "ops", (json_int_t)c.ops, "weightBytes",
+                  (json_int_t)c.weight_bytes, "dispatches", (json_int_t)c.dispatches, "submits", (json_int_t)c.submits, "uploadedBytes",
+                  (json_int_t)c.uploaded_bytes, "downloadedBytes", (json_int_t)c.downloaded_bytes, "allocations",
+                  (json_int_t)c.allocations, "pipelines", (json_int_t)c.pipelines),
+        err);
+}
+
+/* Bytes a second that the backend reads of weights; 0 when it cannot be measured without waiting. */
+double tern_web_engine_measure(const tern_engine *engine, double seconds)
+{
+    return tern_engine_backend(engine)->never_waits ? 0 : tern_engine_measure(engine, TERN_MEASURE_READ, seconds);
+}
+
+void tern_web_engine_close(tern_engine *engine)
+{
+    tern_engine_close(engine);
+}

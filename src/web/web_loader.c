@@ -1,0 +1,73 @@
+/* Exports: opening an engine from a file that comes piece by piece. */
+#include "infer/loader.h"
+
+#include "web/web_engine.h"
+
+TERN_WEB tern_status tern_web_loader_open(tern_loader **loader, const char *options, double file_bytes);
+TERN_WEB tern_status tern_web_loader_head(tern_loader *loader, const void *bytes, size_t n, double *wanted);
+TERN_WEB tern_status tern_web_loader_describe(tern_loader *loader, uint32_t n_ctx);
+TERN_WEB tern_status tern_web_loader_next(tern_loader *loader, double *offset, size_t *bytes, uint8_t **into);
+TERN_WEB tern_status tern_web_loader_accept(tern_loader *loader);
+TERN_WEB tern_status tern_web_loader_finish(tern_engine **engine, tern_loader *loader);
+TERN_WEB void tern_web_loader_close(tern_loader *loader);
+
+/* Options: backend ("cpu", "webgpu"), threads. */
+tern_status tern_web_loader_open(tern_loader **loader, const char *options, double file_bytes)
+{
+    tern_error *err = tern_web__error();
+    tern_engine_params params = {0};
+    const tern_web_option known[] = {{"backend", TERN_WEB_STRING, &params.backend.name},
+                                     {"threads", TERN_WEB_U32, &params.backend.n_threads}};
+    json_t *root;
+    *loader = NULL;
+    TERN_TRY(tern_web__read_options(options, known, sizeof known / sizeof *known, &root, err));
+    tern_status status = tern_loader_open(loader, &params, (uint64_t)file_bytes, err);
+    json_decref(root);
+    return status;
+}
+
+/* PENDING: the header is longer than n bytes; *wanted are likely to be enough. */
+tern_status tern_web_loader_head(tern_loader *loader, const void *bytes, size_t n, double *wanted)
+{
+    uint64_t more = 0;
+    tern_status status = tern_loader_head(loader, bytes, n, &more, tern_web__error());
+    *wanted = (double)more;
+    return status;
+}
+
+/* After the head: {model, memory}, the memory for a context of n_ctx positions (0: the default). */
+tern_status tern_web_loader_describe(tern_loader *loader, uint32_t n_ctx)
+{
+    tern_error *err = tern_web__error();
+    const tern_model *model = tern_loader_model(loader);
+    json_t *plan;
+    TERN_TRY(tern_web__plan(model, n_ctx, &plan, err));
+    return tern_web__answer(json_pack("{s:o, s:o}", "model", tern_web__describe(model), "memory", plan), err);
+}
+
+/* NOT_FOUND: there are no more pieces. */
+tern_status tern_web_loader_next(tern_loader *loader, double *offset, size_t *bytes, uint8_t **into)
+{
+    tern_loader_piece piece = {0};
+    tern_status status = tern_loader_next(loader, &piece, tern_web__error());
+    *offset = (double)piece.offset;
+    *bytes = piece.bytes;
+    *into = piece.into;
+    return status;
+}
+
+tern_status tern_web_loader_accept(tern_loader *loader)
+{
+    return tern_loader_accept(loader, tern_web__error());
+}
+
+/* The loader is to be closed all the same. */
+tern_status tern_web_loader_finish(tern_engine **engine, tern_loader *loader)
+{
+    return tern_loader_finish(loader, engine, tern_web__error());
+}
+
+void tern_web_loader_close(tern_loader *loader)
+{
+    tern_loader_close(loader);
+}

@@ -1,0 +1,59 @@
+/* Exports: sessions. */
+#include "tern.h"
+#include "web/web.h"
+
+TERN_WEB tern_status tern_web_session_open(tern_session **session, tern_engine *engine, const char *options);
+TERN_WEB void tern_web_session_close(tern_session *session);
+TERN_WEB uint32_t tern_web_session_n_ctx(const tern_session *session);
+TERN_WEB uint32_t tern_web_session_n_tokens(const tern_session *session);
+TERN_WEB void tern_web_session_truncate(tern_session *session, uint32_t n);
+TERN_WEB tern_status tern_web_session_set_loras(tern_session *session, const tern_lora *const *loras, const float *scales, uint32_t n);
+
+/* Options: contextLength, batch, steps. */
+tern_status tern_web_session_open(tern_session **session, tern_engine *engine, const char *options)
+{
+    tern_error *err = tern_web__error();
+    tern_session_params params = {0};
+    const tern_web_option known[] = {{"contextLength", TERN_WEB_U32, &params.n_ctx},
+                                     {"batch", TERN_WEB_U32, &params.n_batch},
+                                     {"steps", TERN_WEB_U32, &params.steps}};
+    json_t *root;
+    *session = NULL;
+    TERN_TRY(tern_web__read_options(options, known, sizeof known / sizeof *known, &root, err));
+    tern_status status = tern_session_open(session, engine, &params, err);
+    json_decref(root);
+    return status;
+}
+
+void tern_web_session_close(tern_session *session)
+{
+    tern_session_close(session);
+}
+
+uint32_t tern_web_session_n_ctx(const tern_session *session)
+{
+    return tern_session_n_ctx(session);
+}
+
+uint32_t tern_web_session_n_tokens(const tern_session *session)
+{
+    return tern_session_n_tokens(session);
+}
+
+void tern_web_session_truncate(tern_session *session, uint32_t n)
+{
+    tern_session_truncate(session, n);
+}
+
+/* loras[n] with scales[n], and no others. What was read with the earlier ones is forgotten. */
+tern_status tern_web_session_set_loras(tern_session *session, const tern_lora *const *loras, const float *scales, uint32_t n)
+{
+    enum { MAX_LORAS = 64 };
+    tern_error *err = tern_web__error();
+    tern_lora_use uses[MAX_LORAS];
+    if (n > MAX_LORAS) return tern_fail(err, TERN_INVALID_ARGUMENT, "%u adapters: at most %d expected", n, MAX_LORAS);
+    for (uint32_t i = 0; i < n; i++) uses[i] = (tern_lora_use){loras[i], scales[i]};
+    TERN_TRY(tern_session_set_loras(session, uses, n, err));
+    tern_session_truncate(session, 0);
+    return TERN_OK;
+}

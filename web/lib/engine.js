@@ -1,0 +1,114 @@
+/** One opened model: text, its session, generating. Made by Core.load. */
+import {TernError} from './errors.js';
+import {generate} from './generation.js';
+
+/** Flags of tern_engine_tokenize. */
+const BOS = 1, SPECIAL = 2;
+
+export class Engine {
+  static async create(core, handle, about) {
+    const engine = new Engine(core, handle, about);
+    try {
+      engine.session = engine.#openSession(about.contextLength);
+    } catch (error) {
+      if (!core.stopped) core.call('engine_close', handle);
+      throw error;
+    }
+    await core.gpu?.idle();
+    return engine;
+  }
+
+  constructor(core, handle, {memory, backend}) {
+    this.core = core;
+    this.handle = handle;
+    /** @type {import('./index.js').ModelInfo} */
+    this.model = core.ask('engine_describe', handle);
+    /** @type {import('./index.js').MemoryPlan} */
+    this.memory = memory;
+    this.backend = backend;
+    /** Bytes a second, once measured. @type {number | null} */
+    this.bandwidth = null;
+    this.busy = false;
+  }
+
+  #openSession(contextLength) {
+    const options = JSON.stringify({contextLength: contextLength || null});
+    return this.core.memory.withString(options, (at) => this.core.open('session_open', this.handle, at));
+  }
+
+  /** Positions of the session. */
+  get contextLength() {
+    return this.core.call('session_n_ctx', this.session);
+  }
+
+  #tokens() {
+    return [...this.core.memory.ints(this.core.call('tokens'), this.core.call('n_tokens'))];
+  }
+
+  /** @param {string} text @param {{bos?: boolean, special?: boolean}} [options] @returns {number[]} */
+  tokenize(text, {bos = false, special = false} = {}) {
+    const how = (bos ? BOS : 0) | (special ? SPECIAL : 0);
+    this.core.memory.withString(text, (at, n) => this.core.try('tokenize', this.handle, at, n, how));
+    return this.#tokens();
+  }
+
+  /** @param {number[]} ids @param {{special?: boolean}} [options] */
+  detokenize(ids, {special = false} = {}) {
+    this.core.memory.withInts(ids, (at, n) => this.core.try('detokenize', this.handle, at, n, special ? 1 : 0));
+    return this.core.memory.text(this.core.call('text'), this.core.call('text_bytes'));
+  }
+
+  /** The conversation as the model's chat template renders it. @param {{role: string, content: string}[]} messages */
+  chatPrompt(messages) {
+    const list = JSON.stringify(messages.map(({role, content}) => ({role, content})));
+    this.core.memory.withString(list, (at) => this.core.try('chat_prompt', this.handle, at));
+    return this.#tokens();
+  }
+
+  /**
+   * Goes on from a text, or from tokens. What the session holds already is not computed again.
+   * @param {string | number[]} prompt @param {import('./index.js').GenerateOptions} [options]
+   * @returns {AsyncGenerator<import('./index.js').Piece, import('./index.js').Result>} an aborted signal ends it with the reason "caller"
+   */
+  generate(prompt, options = {}) {
+    const ids = typeof prompt === 'string' ? this.tokenize(prompt, {bos: true, special: true}) : prompt;
+    return generate(this, ids, options);
+  }
+
+  /** The answer to a conversation. @param {{role: string, content: string}[]} messages */
+  chat(messages, options = {}) {
+    return generate(this, this.chatPrompt(messages), options);
+  }
+
+  /** Runs `use` alone: one thing at a time happens in a session. */
+  async exclusively(use) {
+    if (this.busy) throw new TernError('INVALID_ARGUMENT', 'the model is generating: one thing at a time is expected');
+    this.busy = true;
+    try {
+      return await use();
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  /** Bytes a second that the device reads, or null. */
+  async measureBandwidth(seconds = 0.5) {
+    const {core} = this;
+    const measured = this.backend === 'webgpu' ? await core.gpu.measureRead(seconds)
+      : core.call('engine_measure', this.handle, seconds);
+    this.bandwidth = measured > 0 ? measured : null;
+    return this.bandwidth;
+  }
+
+  /** What the backend has done since it was opened. */
+  get counters() {
+    return this.core.ask('engine_counters', this.handle);
+  }
+
+  dispose() {
+    if (!this.handle || this.core.stopped) return;
+    this.core.call('session_close', this.session);
+    this.core.call('engine_close', this.handle);
+    this.session = this.handle = 0;
+  }
+}

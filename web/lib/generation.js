@@ -1,0 +1,71 @@
+/** Generating text step by step, with turns for the event loop in between. */
+import {TernError} from './errors.js';
+
+const TURN_MS = 8;
+
+/** Lets messages and timers come in. */
+const turn = typeof setImmediate === 'function' ? () => new Promise((done) => setImmediate(done)) : () => {
+  const {port1, port2} = new MessageChannel();
+  return new Promise((done) => {
+    port1.onmessage = () => {
+      port1.close();
+      done();
+    };
+    port2.postMessage(null);
+  });
+};
+
+/** The pieces since the last step. @returns {{id: number, text: string}[]} */
+function takePieces(core, handle) {
+  const {memory} = core, at = core.call('generation_take', handle) >>> 0;
+  const n = memory.getU32(at), ids = memory.ints(memory.getU32(at + 4), n), ends = memory.ints(memory.getU32(at + 8), n);
+  const text = memory.getU32(at + 12);
+  return Array.from(ids, (id, i) => {
+    const start = i ? ends[i - 1] : 0;
+    return {id, text: memory.text(text + start, ends[i] - start)};
+  });
+}
+
+/** true: it has ended. */
+async function step(core, handle) {
+  if (core.try('generation_step', handle, core.scratch)) return core.memory.getU32(core.scratch) !== 0;
+  await core.idle();
+  return false;
+}
+
+function resultOf(engine, handle) {
+  const result = engine.core.ask('generation_result', handle);
+  const {bandwidth} = engine;
+  result.bandwidthShare = bandwidth ? (result.bytesPerToken * result.tokensPerSecond) / bandwidth : null;
+  return result;
+}
+
+function openGeneration(engine, ids, options) {
+  const {core} = engine, {memory} = core, json = JSON.stringify(options);
+  if (!Array.isArray(ids) && !ArrayBuffer.isView(ids)) throw new TernError('INVALID_ARGUMENT', 'prompt: text or token ids expected');
+  return memory.withInts(ids, (at, n) => memory.withString(json, (settings) =>
+    core.open('generation_open', engine.session, at, n, settings)));
+}
+
+/** @param {import('./engine.js').Engine} engine @param {number[]} ids */
+export async function* generate(engine, ids, {signal, ...options} = {}) {
+  if (engine.busy) throw new TernError('INVALID_ARGUMENT', 'the model is generating: one thing at a time is expected');
+  const {core} = engine, handle = openGeneration(engine, ids, options);
+  let turnedAt = performance.now();
+  engine.busy = true;
+  try {
+    for (let done = false; !done;) {
+      if (signal?.aborted) core.call('generation_stop', handle);
+      done = await step(core, handle);
+      yield* takePieces(core, handle);
+      if (!done && performance.now() - turnedAt > TURN_MS) {
+        await turn();
+        turnedAt = performance.now();
+      }
+    }
+    return resultOf(engine, handle);
+  } finally {
+    if (!core.stopped) core.call('generation_close', handle);
+    engine.busy = false;
+  }
+}

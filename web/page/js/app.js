@@ -7,6 +7,8 @@ class App extends EventTarget {
   busy = '';
   /** The last probe of this browser. @type {any} */
   probe = null;
+  /** Why the last load did not take the GPU. */
+  gpuReason = '';
   /** The last result of a generation. @type {any} */
   result = null;
 

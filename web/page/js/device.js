@@ -11,13 +11,12 @@ const LIMITS = ['maxBufferSize', 'maxStorageBufferBindingSize', 'maxStorageBuffe
   'maxComputeWorkgroupStorageSize'];
 
 /** Which backend runs, and why it is not the GPU. */
-export function why(tern, probe) {
+export function why(tern, probe, reason = app.gpuReason) {
   const gpu = tern ? tern.backend === 'webgpu' : probe?.webgpu;
-  const reason = tern?.notice?.message ?? tern?.notice ?? probe?.message;
   if (gpu) return tern ? 'The GPU runs the model, through WebGPU.' : 'A GPU is there, through WebGPU.';
   const begin = tern ? 'The CPU runs the model, as WebAssembly. ' : 'The CPU can run models, as WebAssembly. ';
-  if (probe?.webgpu) return `${begin}It was chosen, or the GPU was not fit${tern?.notice ? `: ${reason}` : ''}.`;
-  return begin + (probe?.reason ? `${TITLES[probe.reason]}: ${reason}` : '');
+  if (probe?.webgpu) return begin + (reason ? `The GPU was not fit: ${reason}` : 'It was chosen: there is a GPU as well.');
+  return begin + (probe?.reason ? `${TITLES[probe.reason]}: ${probe.message}` : '');
 }
 
 /** How fast the last reply was, and which share of the bandwidth its weights took. */

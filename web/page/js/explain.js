@@ -35,6 +35,19 @@ const ADVICE = {
   INTERNAL: 'This is a defect of Tern: the text under Device, "Copy as text", helps to mend it.',
 };
 
+/** What a load says besides, and goes on. */
+const HINTS = {
+  NETWORK: 'The network did not answer: the stored copy is used',
+  BUSY: 'Another tab is loading this model',
+  CHANGED: 'The model has changed since it was stored',
+  NO_STORAGE: 'The model is not kept in this browser',
+  CORRUPT: 'A stored part was damaged',
+};
+export const hintTitle = (code) => HINTS[code] ?? TITLES[code] ?? 'Note';
+
+/** Reasons why a model does not run on the GPU. */
+export const isGpuReason = (code) => ['NO_WEBGPU', 'NO_ADAPTER', 'INSECURE_CONTEXT', 'LIMIT', 'UNSUPPORTED', 'DEVICE_LOST'].includes(code);
+
 /** @param {{code?: string, message?: string}} error @returns {{title: string, text: string, advice: string}} */
 export function explain(error) {
   const code = error?.code ?? 'INTERNAL';

@@ -2,7 +2,7 @@
 import {Tern} from '../lib/index.js';
 import {app} from './app.js';
 import {$, announce} from './dom.js';
-import {canRetry, cpuHelps} from './explain.js';
+import {canRetry, cpuHelps, hintTitle, isGpuReason} from './explain.js';
 import {bytes, progressText} from './format.js';
 import * as notices from './notices.js';
 import * as settings from './settings.js';
@@ -40,6 +40,15 @@ function options(request) {
   };
 }
 
+/** What the library says while it goes on; why there is no GPU stands in the device panel, and was said when the page opened. */
+function hint({code, message}) {
+  if (isGpuReason(code)) {
+    app.set('gpuReason', message);
+    if (!app.probe?.webgpu) return;
+  }
+  notices.notice('hint', {title: hintTitle(code), text: message});
+}
+
 /** Gives the model back, if there is one. */
 export async function unload() {
   const tern = app.tern;
@@ -54,12 +63,14 @@ export async function load(request) {
   current = null;
   notices.clear('load');
   notices.clear('lost');
+  notices.clear('hint');
   await unload();
   await run(request);
 }
 
 async function run(request) {
   const mine = {request, control: new AbortController(), paused: false};
+  app.gpuReason = '';
   current = mine;
   const bar = $('loading-bar');
   bar.removeAttribute('value');
@@ -69,6 +80,7 @@ async function run(request) {
     const tern = await Tern.load(request.source, {
       ...options(request),
       signal: mine.control.signal,
+      onNotice: (what) => { if (current === mine) hint(what); },
       onProgress: (progress) => { if (current === mine && !mine.paused) showProgress(request.label, progress); },
     });
     if (current !== mine || mine.paused) await tern.dispose();

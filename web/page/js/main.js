@@ -33,6 +33,7 @@ function togglePanel() {
 }
 
 function showView() {
+  if (!['', '#chat', '#finetune'].includes(location.hash)) return;
   const finetuning = location.hash === '#finetune';
   $('chat-view').hidden = finetuning;
   $('finetune-view').hidden = !finetuning;

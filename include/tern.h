@@ -46,6 +46,10 @@ typedef struct tern_engine_options {
     /* A level ("scalar", "avx2", "avx512-vnni", "neon", ...: it and all below), or "-name,..." to take features away;
      * NULL: all that the machine has. */
     const char *cpu_features;
+    /* How ternary layers are multiplied with up to 8 tokens: "dot" products of the packed weights (NULL), or "rsr", sorted column patterns
+     * in blocks of rows ("rsr:6": of 6), which are read from the file where `tern convert --rsr` has put them and else made when the
+     * engine opens. The results are the same. */
+    const char *kernel;
 
     /* How the output table is read. NULL: as the file has it. An encoding ("q8_0", "q6_k", "q4_k", ...): converted to
      * it in memory. "exact" (on the CPU): the file's table, of which only rows that can be among the highest logits
@@ -107,6 +111,8 @@ typedef struct tern_convert_options {
                          NULL: as they are */
     const char *head; /* of the embedding and output tables; NULL: as they are */
     bool force;       /* ternarise a model that was not trained for it */
+    bool rsr;         /* store ternary layers sorted as well, for the kernel "rsr" (docs/rsr.md) */
+    uint32_t rsr_rows; /* rows of its blocks, 1 to 16; 0: by the columns of each layer */
     tern_progress_fn progress; /* may be NULL */
     void *progress_context;
 } tern_convert_options;

@@ -17,7 +17,7 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
     TERN_NEED(path, err);
     const tern_engine_options o = options ? *options : (tern_engine_options){0};
     tern_engine_params params = {
-        .backend = {.name = o.backend, .n_threads = o.n_threads, .pin = o.pin, .cpu_features = o.cpu_features, .device = o.device,
+        .backend = {.name = o.backend, .n_threads = o.n_threads, .pin = o.pin, .cpu_features = o.cpu_features, .kernel = o.kernel, .device = o.device,
                     .split = o.split, .gpu_layers = o.gpu_layers, .validation = o.validation}};
     tern_model *model;
     TERN_TRY(read_head(o.head, &params, err));

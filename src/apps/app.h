@@ -69,7 +69,7 @@ uint64_t tern_app_file_bytes(const char *path);
 
 /* Groups of flags that several commands have. */
 extern const tern_flag tern_flags_model[], tern_flags_device[], tern_flags_steps[], tern_flags_cpu[], tern_flags_head[],
-    tern_flags_session[], tern_flags_sampling[], tern_flags_generation[];
+    tern_flags_kernel[], tern_flags_session[], tern_flags_sampling[], tern_flags_generation[];
 
 /* The sub-commands, ended by NULL. */
 extern const tern_command *const tern_commands[];

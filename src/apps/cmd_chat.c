@@ -27,6 +27,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Device", tern_flags_device},
                                          {"Decoding on a GPU", tern_flags_steps},
                                          {"CPU", tern_flags_cpu},
+                                         {"CPU kernels", tern_flags_kernel},
                                          {0}};
 
 /* Flags that can be set while talking: "/temp 0.5". */

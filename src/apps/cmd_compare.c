@@ -32,6 +32,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Output head", tern_flags_head},
                                          {"Device that is tested", tern_flags_device},
                                          {"CPU", tern_flags_cpu},
+                                         {"CPU kernels", tern_flags_kernel},
                                          {0}};
 
 /* "cpu:scalar" as the flags that it stands for. */
@@ -41,7 +42,7 @@ static tern_status read_reference(const tern_options *o, char name[16], tern_opt
     size_t n = strcspn(text, ":");
     const char *rest = text[n] && text[n + 1] ? text + n + 1 : NULL;
     *out = *o;
-    out->device = out->gpu_layers = out->cpu_features = NULL;
+    out->device = out->gpu_layers = out->cpu_features = out->kernel = NULL;
     out->gpu_validate = false;
     out->backend = name;
     snprintf(name, 16, "%.*s", n < 15 ? (int)n : 15, text);

@@ -5,6 +5,7 @@
 #include "apps/app.h"
 #include "apps/progress.h"
 #include "base/show.h"
+#include "quant/rsr.h"
 
 static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, output), 0, 0, "The GGUF file to write"},
@@ -14,6 +15,10 @@ static const tern_flag flags[] = {
      "Embedding and output tables; both as they are when not given"},
     {"force", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, force), 0, 0,
      "Ternarise a model that was not trained for it"},
+    {"rsr", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, rsr), 0, 0,
+     "Store ternary layers sorted for --kernel rsr as well"},
+    {"rsr-rows", 0, TERN_FLAG_U32, "K", offsetof(tern_options, rsr_rows), 1, TERN_RSR_MAX_K,
+     "Rows of a block of --rsr; by the columns when not given"},
     {0},
 };
 
@@ -43,7 +48,7 @@ static void print_sizes(const char *in, const char *out, const tern_model *model
 static tern_status write_model(const tern_model *model, const tern_options *o, tern_error *err)
 {
     tern_progress progress = {.label = "Converting"};
-    tern_export_options how = {.force = o->force, .progress = tern_progress_update, .progress_context = &progress};
+    tern_export_options how = {.force = o->force, .rsr = o->rsr || o->rsr_rows, .rsr_rows = o->rsr_rows, .progress = tern_progress_update, .progress_context = &progress};
     TERN_TRY(tern_app_encoding("type", o->type, &how.linear, err));
     TERN_TRY(tern_app_encoding("head", o->head, &how.head, err));
     tern_status status = tern_model_write_gguf(model, o->output, &how, err);
@@ -72,7 +77,7 @@ static tern_status run(const tern_options *o, tern_error *err)
 
 const tern_command tern_command_convert = {
     .name = "convert",
-    .usage = "IN -o OUT.gguf [--type TYPE] [--head TYPE]",
+    .usage = "IN -o OUT.gguf [--type TYPE] [--head TYPE] [--rsr]",
     .summary = "Write a model as one GGUF file",
     .detail =
         "IN is a GGUF file or a Hugging Face folder. BF16 master weights of BitNet models are ternarised, packed\n"

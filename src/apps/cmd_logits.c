@@ -21,6 +21,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Output head", tern_flags_head},
                                          {"Device", tern_flags_device},
                                          {"CPU", tern_flags_cpu},
+                                         {"CPU kernels", tern_flags_kernel},
                                          {0}};
 
 static void defaults(tern_options *o)

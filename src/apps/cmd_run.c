@@ -34,6 +34,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Device", tern_flags_device},
                                          {"Decoding on a GPU", tern_flags_steps},
                                          {"CPU", tern_flags_cpu},
+                                         {"CPU kernels", tern_flags_kernel},
                                          {0}};
 
 /* One run: what it needs, and what its text goes to. */

@@ -36,6 +36,12 @@ const tern_flag tern_flags_cpu[] = {
     {0},
 };
 
+const tern_flag tern_flags_kernel[] = {
+    {"kernel", 0, TERN_FLAG_TEXT, "NAME", FIELD(kernel), 0, 0,
+     "Ternary layers, a few tokens at a time: dot, rsr or rsr:K (blocks of K rows)"},
+    {0},
+};
+
 const tern_flag tern_flags_head[] = {
     {"head", 0, TERN_FLAG_TEXT, "TYPE", FIELD(head), 0, 0,
      "Output head: q8_0, q6_k, q4_k; on the CPU also exact (only rows that can win)"},

@@ -87,10 +87,13 @@ tern_status tern_app_backend(const tern_options *o, uint32_t n_threads, tern_bac
                                   .n_threads = n_threads,
                                   .pin = o->pin,
                                   .cpu_features = o->cpu_features,
+                                  .kernel = o->kernel,
                                   .device = o->device,
                                   .validation = o->gpu_validate,
                                   .profile = o->profile};
     if (o->gpu_layers) TERN_TRY(read_gpu_layers(o->gpu_layers, out, err));
+    if (o->kernel && !out->split && o->backend && strcmp(o->backend, "cpu") != 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--kernel goes with --backend cpu");
     if (o->backend && strcmp(o->backend, "cpu") != 0) return TERN_OK;
     if (o->device) return need_vulkan("device", err);
     if (o->gpu_layers) return need_vulkan("gpu-layers", err);
@@ -108,7 +111,12 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
     params.head_exact = options->head && strcmp(options->head, "exact") == 0;
     if (!params.head_exact) TERN_TRY(tern_app_encoding("head", options->head, &params.head, err));
     TERN_TRY(tern_app_open_model(&model, options, tokenizer, err));
-    return tern_engine_open(engine, model, &params, err);
+    tern_progress progress = {.label = "Preparing"};
+    params.progress = tern_progress_update;
+    params.progress_context = &progress;
+    const tern_status status = tern_engine_open(engine, model, &params, err);
+    tern_progress_end(&progress);
+    return status;
 }
 
 tern_status tern_app_open_engine(tern_engine **engine, const tern_options *options, bool tokenizer, tern_error *err)

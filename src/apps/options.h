@@ -19,7 +19,7 @@ typedef struct tern_options {
     bool help, json, verbose, quiet;
 
     /* the model and where it runs */
-    const char *model, *head, *kv, *cpu_features;
+    const char *model, *head, *kv, *cpu_features, *kernel;
     const char *threads; /* one number; a list for bench */
     uint32_t ctx, batch;
     bool pin;
@@ -50,6 +50,8 @@ typedef struct tern_options {
 
     /* files out */
     const char *output, *type, *preset;
+    bool rsr;
+    uint32_t rsr_rows;
     bool force;
 
     /* looking at a model */

@@ -23,7 +23,7 @@ static const char *const built = "this build has \"cpu\""
 
 static tern_status open_cpu(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
-    tern_cpu_options cpu = {.n_threads = options->n_threads, .pin = options->pin};
+    tern_cpu_options cpu = {.n_threads = options->n_threads, .pin = options->pin, .kernel = options->kernel};
     if (options->cpu_features) {
         cpu.features_set = true;
         TERN_TRY(tern_cpu_features_parse(options->cpu_features, tern_cpu_features(), &cpu.features, err));
@@ -83,6 +83,8 @@ tern_status tern_backend_open(tern_backend **backend, const tern_backend_options
     const char *name = options->name ? options->name : "cpu";
     tern_backend *host, *device;
     *backend = NULL;
+    if (options->kernel && !options->split && strcmp(name, "cpu") != 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "option kernel: backend \"%s\" has none; it goes with \"cpu\"", name);
     if (!options->split) return open_named(backend, name, options, err);
     TERN_TRY(open_cpu(&host, options, err));
     tern_status status = open_named(&device, name, options, err);

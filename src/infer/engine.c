@@ -17,6 +17,7 @@ struct tern_engine {
     size_t n_slots;
     tern_weight head; /* the requantised table, when asked for */
     bool own_head, head_exact, f32_activations;
+    const tern_engine_params *params; /* only while opening; NULL: opened in steps */
 };
 
 /* The head in another encoding, a slice of rows at a time. */
@@ -85,16 +86,26 @@ tern_status tern_engine__room(tern_engine *e, const tern_weight *w, tern_error *
     return TERN_OK;
 }
 
+static tern_status report(const tern_engine *e, uint32_t layers_done, tern_error *err)
+{
+    const tern_engine_params *p = e->params;
+    const float share = (float)layers_done / (float)tern_model_config(e->model)->n_layers;
+    if (!p || !p->progress || p->progress(p->progress_context, share)) return TERN_OK;
+    return tern_fail(err, TERN_CANCELLED, "opening the engine was cancelled");
+}
+
 static tern_status add_weights(tern_engine *e, tern_error *err)
 {
     uint32_t n_layers = tern_model_config(e->model)->n_layers;
     TERN_TRY(add_weight(e, tern_engine_head(e), err));
-    for (uint32_t layer = 0; layer < n_layers; layer++)
+    for (uint32_t layer = 0; layer < n_layers; layer++) {
         for (int role = 0; role < TERN_ROLE_COUNT; role++) {
             bool outside = role == TERN_ROLE_TOKEN_EMBD || role == TERN_ROLE_OUTPUT_NORM || role == TERN_ROLE_OUTPUT;
             if (role == TERN_ROLE_OUTPUT || (outside && layer)) continue;
             TERN_TRY(add_weight(e, tern_model_weight(e->model, (tern_role)role, layer), err));
         }
+        TERN_TRY(report(e, layer + 1, err));
+    }
     return TERN_OK;
 }
 
@@ -137,9 +148,11 @@ tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern
     if (backend.gpu_layers > n_layers) backend.split = false; /* all of it, so one backend does it */
     TERN_GOTO(tern_engine__begin(&e, params, err));
     e->model = model;
+    e->params = params;
     TERN_GOTO(tern_engine__open_backend(e, &backend, err));
     TERN_GOTO(tern_engine__reserve(e, n_layers, err));
     TERN_GOTO(tern_engine__end(e, model, params->head, err));
+    e->params = NULL;
     *engine = e;
     return TERN_OK;
 fail:

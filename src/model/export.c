@@ -9,6 +9,7 @@ typedef struct exporter {
     const tern_model *model;
     const tern_export_options *options;
     tern_gguf_writer *writer;
+    tern_pool *pool; /* with options->rsr */
 } exporter;
 
 static tern_status add_scale_tensor(const exporter *x, tern_role role, uint32_t layer, uint32_t n, tern_error *err)
@@ -20,6 +21,13 @@ static tern_status add_scale_tensor(const exporter *x, tern_role role, uint32_t 
     return tern_gguf_add_tensor(x->writer, scale_name, TERN_ENC_F32, dims, 1, err);
 }
 
+static tern_status add_rsr_tensor(const exporter *x, const tern_role_walk *walk, const tern_export_plan *plan, tern_error *err)
+{
+    char name[TERN_MODEL__NAME_BYTES];
+    tern_role__gguf_name(walk->role, walk->layer, name);
+    return tern_export__rsr_tensor(plan, name, x->writer, err);
+}
+
 static bool has_rope_factors(const tern_config *c)
 {
     return c->rope_scaling == TERN_ROPE_LLAMA3 || c->rope_factors;
@@ -27,7 +35,9 @@ static bool has_rope_factors(const tern_config *c)
 
 static tern_status plan_of(const exporter *x, tern_role role, uint32_t layer, tern_export_plan *plan, tern_error *err)
 {
-    return tern_export__plan(&x->model->config, x->options, role, tern_model_weight(x->model, role, layer), plan, err);
+    TERN_TRY(tern_export__plan(&x->model->config, x->options, role, tern_model_weight(x->model, role, layer), plan, err));
+    plan->pool = x->pool;
+    return TERN_OK;
 }
 
 static tern_status add_tensors(const exporter *x, tern_error *err)
@@ -35,14 +45,18 @@ static tern_status add_tensors(const exporter *x, tern_error *err)
     const tern_config *c = &x->model->config;
     uint64_t dims[1] = {c->head_dim / 2};
     if (has_rope_factors(c)) TERN_TRY(tern_gguf_add_tensor(x->writer, "rope_freqs.weight", TERN_ENC_F32, dims, 1, err));
+    uint32_t n_rsr = 0;
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, c)) {
         tern_export_plan plan;
         TERN_TRY(plan_of(x, walk.role, walk.layer, &plan, err));
         TERN_TRY(tern_export__tensor(x->writer, walk.role, walk.layer, c, plan.encoding, err));
         if (plan.n_scales) TERN_TRY(add_scale_tensor(x, walk.role, walk.layer, plan.n_scales, err));
+        if (plan.rsr_rows) TERN_TRY(add_rsr_tensor(x, &walk, &plan, err));
+        n_rsr += plan.rsr_rows != 0;
     }
-    return TERN_OK;
+    if (!x->options->rsr || n_rsr) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "rsr: a model without ternary layers found, some expected");
 }
 
 /* What the plain frequencies are divided by to give the model's; llama.cpp's tensor for LLaMA 3 scaling. */
@@ -105,9 +119,11 @@ tern_status tern_model_write_gguf(const tern_model *model, const char *path, con
     static const tern_export_options none;
     tern_error local = {0};
     tern_error *e = err ? err : &local;
-    exporter x = {model, options ? options : &none, NULL};
-    TERN_TRY(tern_gguf_writer_open(&x.writer, path, e));
-    tern_status status = write_all(&x, e);
+    exporter x = {.model = model, .options = options ? options : &none};
+    if (x.options->rsr) TERN_TRY(tern_pool_open(&x.pool, 0, false, e));
+    tern_status status = tern_gguf_writer_open(&x.writer, path, e);
+    if (status == TERN_OK) status = write_all(&x, e);
+    tern_pool_close(x.pool);
     if (status == TERN_OK) return tern_gguf_writer_commit(x.writer, e);
     tern_gguf_writer_abort(x.writer);
     return status;

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "model/export_parts.h"
+#include "quant/rsr.h"
 
 enum { SLICE_ELEMENTS = 1 << 20 };
 
@@ -129,6 +130,19 @@ static tern_status write_scales(const tern_export_plan *p, float ternarised, ter
     return TERN_OK;
 }
 
+/* What there is without scales: the codes in the order of the output. */
+tern_status tern_export__codes(const tern_export_plan *p, int8_t **out, tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    float scale;
+    int8_t *codes = tern_alloc((size_t)w->rows * w->cols);
+    if (!codes) return tern_fail_alloc(err, (size_t)w->rows * w->cols);
+    const tern_status status = p->ternarise ? ternarise(p, codes, &scale, err) : rows_to_codes(p, 0, w->rows, codes, err);
+    if (status == TERN_OK) *out = codes;
+    else tern_free(codes);
+    return status;
+}
+
 static tern_status encode_codes(const tern_export_plan *p, tern_gguf_writer *out, int8_t *codes, uint8_t *bytes,
                                 size_t n_bytes, tern_error *err)
 {
@@ -140,7 +154,8 @@ static tern_status encode_codes(const tern_export_plan *p, tern_gguf_writer *out
     if (tern_encode_codes(p->encoding, codes, scale, w->rows, w->cols, bytes, err) != TERN_OK)
         return tern_error_prefix(err, "%s", w->name);
     TERN_TRY(tern_gguf_writer_data(out, bytes, n_bytes, err));
-    return write_scales(p, found, out, err);
+    TERN_TRY(write_scales(p, found, out, err));
+    return p->rsr_rows ? tern_export__rsr_write(p, codes, tern_rsr_origin(bytes, n_bytes), out, err) : TERN_OK;
 }
 
 static tern_status write_ternary(const tern_export_plan *p, tern_gguf_writer *out, tern_error *err)

@@ -76,6 +76,8 @@ typedef struct tern_weight {
     size_t bytes;
     float scale;
     const float *row_scales; /* [rows] or NULL */
+    const uint8_t *rsr; /* the RSR section that the file has beside it (quant/rsr.h), not checked; NULL: none */
+    size_t rsr_bytes;
     bool mapped;             /* data lies in the mapped file, not in memory of our own */
     /* Ops write it (UPDATE, REQUANTIZE), so data and row_scales are memory that may be written: a backend of the host
      * writes there, another keeps its own copy. Ternary: i2_s with row_scales. Dense: F32 or BF16, which every backend
@@ -139,6 +141,8 @@ void tern_config_rope_row(const tern_config *config, const float *freq, uint32_t
 typedef struct tern_export_options {
     const tern_encoding *linear, *head;
     bool force;
+    bool rsr; /* an RSR section beside each ternary matrix (docs/formats/rsr.md), so that serving need not sort */
+    uint32_t rsr_rows; /* rows of its blocks, 1 to 16; 0: by the matrix's columns */
     bool (*progress)(void *context, float done);
     void *progress_context;
 } tern_export_options;

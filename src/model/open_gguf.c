@@ -120,6 +120,22 @@ tern_status tern_model__fill(tern_model *model, tern_role role, tern_weight *w, 
     return tern_model__added(model, w, err);
 }
 
+/* "<name without .weight>.rsr": the matrix sorted by column patterns. What uses it checks it; a model that comes piece by piece does
+ * without. */
+static tern_status find_rsr(const tern_gguf *g, tern_weight *w, tern_error *err)
+{
+    char name[TERN_MODEL__NAME_BYTES + 8];
+    tern_role__rsr_name(w->name, name, sizeof name);
+    const tern_gguf_tensor *t = tern_gguf_find_tensor(g, name);
+    if (!t) return TERN_OK;
+    if (t->type != TERN_MODEL__I8 || t->rows != 1 || !w->encoding->ternary)
+        return tern_fail(err, TERN_MALFORMED, "%s: %s in %llu rows found beside a tensor of %s, I8 in 1 row beside a ternary one expected",
+                         name, tern_gguf_type_name(t->type), (unsigned long long)t->rows, w->encoding->name);
+    w->rsr = t->data;
+    w->rsr_bytes = t->bytes;
+    return TERN_OK;
+}
+
 static tern_status add_roles(tern_model *model, const tern_gguf *g, tern_error *err)
 {
     tern_role_walk walk = {0};
@@ -127,6 +143,7 @@ static tern_status add_roles(tern_model *model, const tern_gguf *g, tern_error *
         tern_gguf_place p = {0};
         TERN_TRY(tern_model__describe(model, g, walk.role, walk.layer, &p, err));
         p.weight->data = p.tensor->data;
+        TERN_TRY(find_rsr(g, p.weight, err));
         TERN_TRY(tern_model__fill(model, p.role, p.weight, p.scales ? p.scales->data : NULL,
                                   p.scales ? p.scales->bytes / sizeof(float) : 0, err));
     }

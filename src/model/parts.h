@@ -21,7 +21,8 @@ enum {
     TERN_MODEL__MAX_VOCAB = 1 << 24,
     TERN_MODEL__MAX_CTX = 1 << 24,
     TERN_MODEL__MAX_HEAD_DIM = 512,
-    TERN_MODEL__NAME_BYTES = TERN_ROLE_NAME_BYTES
+    TERN_MODEL__NAME_BYTES = TERN_ROLE_NAME_BYTES,
+    TERN_MODEL__I8 = 24 /* GGUF's type of plain bytes */
 };
 
 struct tern_model {
@@ -86,6 +87,8 @@ bool tern_role__next(tern_role_walk *walk, const tern_config *config);
 
 /* The tensor's name in each kind of file; out holds TERN_MODEL__NAME_BYTES. */
 void tern_role__gguf_name(tern_role role, uint32_t layer, char *out);
+/* "blk.0.attn_q.rsr" for "blk.0.attn_q.weight". */
+void tern_role__rsr_name(const char *weight_name, char *out, size_t n);
 /* The i-th name that HF folders use, false past the last one. */
 bool tern_role__hf_name(tern_role role, uint32_t layer, unsigned i, char *out);
 /* The shape that a role must have; a norm is [1][cols]. */

@@ -22,6 +22,11 @@ static const struct {
     {TERN_ROLE_FFN_SUB_NORM, "model.layers.%u.mlp.ffn_layernorm.weight"},
 };
 
+void tern_role__rsr_name(const char *weight_name, char *out, size_t n)
+{
+    snprintf(out, n, "%.*s.rsr", (int)(strlen(weight_name) - strlen(".weight")), weight_name);
+}
+
 tern_role_kind tern_role__kind(tern_role role)
 {
     return roles[role].kind;

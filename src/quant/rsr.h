@@ -97,6 +97,9 @@ void tern_rsr_slices_deinit(tern_rsr_slices *slices);
 /* The number that build has put there. */
 uint64_t tern_rsr_slices_origin(const tern_rsr_slices *slices);
 
+/* The rows of a block that serve a matrix with so many columns best (docs/rsr.md). */
+uint32_t tern_rsr_default_k(uint32_t cols);
+
 /* A number that tells a weight's bytes from others. */
 uint64_t tern_rsr_origin(const void *bytes, size_t n);
 

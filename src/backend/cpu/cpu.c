@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "backend/cpu/candidates.h"
 #include "backend/cpu/measure.h"
 #include "backend/cpu/screen.h"
 #include "base/alloc.h"
@@ -45,6 +46,7 @@ static void buffer_free(tern_backend *b, tern_buffer *buffer)
     if (!buffer) return;
     if (buffer->owned) tern_free_aligned(buffer->data);
     tern_screen__free(buffer->screen);
+    if (buffer->layout) buffer->layout->close(buffer->layout);
     tern_free(buffer);
 }
 
@@ -166,7 +168,8 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
         .prepare = tern_cpu__prepare, .prepared_free = tern_cpu__prepared_free, .run = run, .wait = wait, .counters = counters,
         .measure = tern_cpu__measure, .profile = profile};
     tern_cpu_kernels_choose(options->features_set ? options->features : tern_cpu_features(), &cpu->kernels);
-    tern_status status = tern_cpu__self_test(&cpu->kernels, err);
+    tern_status status = tern_cpu__choice_parse(options->kernel, &cpu->choice, err);
+    if (status == TERN_OK) status = tern_cpu__self_test(&cpu->kernels, err);
     if (status == TERN_OK) status = tern_pool_open(&cpu->pool, options->n_threads, options->pin, err);
     if (status == TERN_OK) *backend = &cpu->base;
     else cpu_close(&cpu->base);

@@ -7,10 +7,18 @@
 #include "backend/cpu/cpu.h"
 #include "base/pool.h"
 
+/* Which way a ternary weight is multiplied with a few tokens (candidates.h), and with which number. */
+typedef struct tern_cpu__candidate tern_cpu__candidate;
+typedef struct tern_cpu__choice {
+    const tern_cpu__candidate *candidate;
+    uint32_t n;
+} tern_cpu__choice;
+
 typedef struct tern_cpu {
     tern_backend base;
     tern_pool *pool;
     tern_cpu_kernels kernels;
+    tern_cpu__choice choice;
     pthread_mutex_t running; /* the pool serves one step at a time */
     tern_backend_counters counters;
     uint64_t op_runs[TERN_OP_COUNT + 1]; /* the last: the output head */
@@ -27,6 +35,7 @@ struct tern_buffer {
     tern_ternary_fn ternary; /* one of the two, by encoding */
     tern_dense_fn dense;
     tern_decode_fn decode; /* rows as floats; NULL: they are (f32) */
+    struct tern_cpu__layout *layout; /* for a few tokens; NULL: `ternary` serves them too */
     struct tern_screen *screen; /* of an output table, once a graph has asked for it */
 };
 

@@ -1,7 +1,7 @@
 /* Running linear layers: rows of the weights are shared out over the threads, each task ends with its own scales, gate and sum. */
 #include <string.h>
 
-#include "backend/cpu/exec.h"
+#include "backend/cpu/candidates.h"
 
 enum {
     MIN_TASK_BYTES = 64 << 10, /* weights of one task when few tokens share them */
@@ -28,13 +28,20 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+/* Rows of a task whose weight takes so many bytes in all. */
+static uint32_t rows_of_bytes(uint32_t rows, size_t total, uint32_t step)
+{
+    size_t bytes = total / MATRIX_TASKS, row = total / rows ? total / rows : 1;
+    bytes = bytes < MIN_TASK_BYTES ? MIN_TASK_BYTES : bytes > MAX_TASK_BYTES ? MAX_TASK_BYTES : bytes;
+    const uint32_t n = min_u32((uint32_t)(bytes / row), 1024) / step * step;
+    return n < step ? step : n;
+}
+
 static uint32_t rows_of_task(const tern_buffer *w, uint32_t n)
 {
     if (n > FEW_TOKENS) return PREFILL_TASK_ROWS;
-    size_t bytes = w->weight->rows * w->row_bytes / MATRIX_TASKS;
-    bytes = bytes < MIN_TASK_BYTES ? MIN_TASK_BYTES : bytes > MAX_TASK_BYTES ? MAX_TASK_BYTES : bytes;
-    uint32_t rows = (uint32_t)(bytes / w->row_bytes) / 16 * 16;
-    return rows < 16 ? 16 : min_u32(rows, 1024);
+    if (w->layout) return rows_of_bytes(w->weight->rows, w->layout->bytes, w->layout->row_step);
+    return rows_of_bytes(w->weight->rows, w->weight->rows * w->row_bytes, 16);
 }
 
 /* The most floats that one task holds for each token: for a gated op both halves. */
@@ -120,7 +127,9 @@ static void multiply(const linear_job *j, uint32_t part, uint32_t first, uint32_
     } else if (j->op->in_q8) {
         tern_q8_rows x = q8_rows(j);
         int32_t *dots = (int32_t *)(void *)scratch;
-        buffer->ternary(rows, buffer->row_bytes, n_rows, buffer->cols, &x, dots, n_rows);
+        uint8_t *room = scratch + max_task_floats(j->step->prepared->graph) * sizeof(float);
+        if (buffer->layout && j->n <= TERN_CPU__LAYOUT_TOKENS) buffer->layout->multiply(buffer->layout, first, n_rows, &x, room, dots, n_rows);
+        else buffer->ternary(rows, buffer->row_bytes, n_rows, buffer->cols, &x, dots, n_rows);
         scale_dots(j, w, first, n_rows, dots, y, y_stride);
     } else {
         ternary_f32(j, buffer, first, n_rows, scratch, y, y_stride);

@@ -6,6 +6,7 @@
 #include "ops/ref/backward.h"
 #include "ops/ref/gemm.h"
 #include "ops/ref/ref.h"
+#include "ops/ref/rsr.h"
 #include "ops/ref/update.h"
 
 /* X(slot, function type): what a table of kernels holds; the scalar level is tern_ref_<slot>. */
@@ -14,6 +15,8 @@
     X(tq2_0, tern_ternary_fn)                                                  \
     X(tq1_0, tern_ternary_fn)                                                  \
     X(t160, tern_ternary_fn)                                                   \
+    X(rsr_i8, tern_rsr_i8_fn)                                                  \
+    X(rsr_f32, tern_rsr_f32_fn)                                                \
     X(f32, tern_dense_fn)                                                      \
     X(f16, tern_dense_fn)                                                      \
     X(bf16, tern_dense_fn)                                                     \

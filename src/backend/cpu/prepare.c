@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "backend/cpu/candidates.h"
 #include "backend/cpu/screen.h"
 #include "base/alloc.h"
 #include "ops/update_shape.h"
@@ -84,7 +85,7 @@ static uint64_t bytes_read(const tern_cpu_op *op)
     uint64_t total = 0;
     if (op->op->kind != TERN_OP_LINEAR) return 0;
     for (uint32_t i = 1; i <= op->op->n_parts; i++)
-        if (op->weight[i]) total += op->weight[i]->bytes;
+        if (op->weight[i]) total += op->weight[i]->layout ? op->weight[i]->layout->bytes : op->weight[i]->bytes;
     return total;
 }
 

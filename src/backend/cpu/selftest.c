@@ -9,6 +9,7 @@
 
 #include "backend/cpu/exec.h"
 #include "base/rng.h"
+#include "quant/rsr.h"
 
 enum { ROWS = 5, COLS = 512, TOKENS = 3, BYTES = ROWS * COLS * 4 + 64 };
 
@@ -64,6 +65,35 @@ static void try_ternary(trial *t, tern_ternary_fn fn, tern_encoding_id id, void 
     fn(t->w, t->row_bytes, ROWS, COLS, &x, out, ROWS);
     x.n = 1;
     fn(t->w, t->row_bytes, ROWS, COLS, &x, (int32_t *)out + TOKENS * ROWS, ROWS);
+}
+
+static tern_status trial_codes(void *context, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
+{
+    (void)err;
+    const trial *t = context;
+    for (size_t i = 0; i < (size_t)n * COLS; i++) codes[i] = (int8_t)((uint8_t)t->q[0][(first * COLS + i * 7) % (TOKENS * COLS)] % 3 - 1);
+    return TERN_OK;
+}
+
+/* One unit, with q or x as its inputs; either kernel may be NULL. */
+static void try_rsr(trial *t, tern_rsr_i8_fn i8, tern_rsr_f32_fn f32, void *out)
+{
+    enum { K = 5 };
+    const tern_rsr_source source = {.read = trial_codes, .context = t, .rows = K, .cols = COLS};
+    tern_rsr_slices s;
+    t->status = tern_rsr_slices_build(&s, &source, &(tern_rsr_options){.k = K}, 0, t->err);
+    if (t->status != TERN_OK) return;
+    const tern_rsr_unit u = {s.steps, s.masks, s.index, s.first_slice[1], K};
+    if (i8) {
+        int8_t x[COLS + 4] = {0};
+        memcpy(x, t->q[1], COLS);
+        i8(&u, x, out);
+    } else {
+        float x[COLS + 1] = {0};
+        memcpy(x, t->x[1], COLS * sizeof *x);
+        f32(&u, x, out);
+    }
+    tern_rsr_slices_deinit(&s);
 }
 
 static void try_dense(trial *t, tern_dense_fn fn, tern_encoding_id id, void *out)
@@ -182,6 +212,8 @@ static void try_exponent(trial *t, tern_requantize_exponent_fn fn, uint32_t *out
     X(tq2_0, try_ternary(t, k->tq2_0, TERN_ENC_TQ2_0, out))                    \
     X(tq1_0, try_ternary(t, k->tq1_0, TERN_ENC_TQ1_0, out))                    \
     X(t160, try_ternary(t, k->t160, TERN_ENC_T160, out))                       \
+    X(rsr_i8, try_rsr(t, k->rsr_i8, NULL, out))                                \
+    X(rsr_f32, try_rsr(t, NULL, k->rsr_f32, out))                              \
     X(f32, try_dense(t, k->f32, TERN_ENC_F32, out))                            \
     X(f16, try_dense(t, k->f16, TERN_ENC_F16, out))                            \
     X(bf16, try_dense(t, k->bf16, TERN_ENC_BF16, out))                         \

@@ -1,7 +1,7 @@
 /* Weights of the CPU backend: used where they lie in the file, since reading a mapped file is as fast as any copy of it. */
 #include <string.h>
 
-#include "backend/cpu/exec.h"
+#include "backend/cpu/candidates.h"
 #include "base/alloc.h"
 
 static void choose_kernel(const tern_cpu_kernels *k, tern_buffer *buffer)
@@ -48,6 +48,15 @@ static tern_status repack(tern_buffer *buffer, tern_error *err)
     return status;
 }
 
+/* What the chosen candidate makes of a ternary weight. */
+static tern_status lay_out(tern_cpu *cpu, tern_buffer *buffer, tern_error *err)
+{
+    const tern_weight *w = buffer->weight;
+    const tern_cpu__choice choice = tern_cpu__choose(cpu, w);
+    if (!w->encoding->ternary || !choice.candidate->make) return TERN_OK;
+    return choice.candidate->make(cpu, w, choice.n, &buffer->layout, err);
+}
+
 tern_status tern_cpu__weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err)
 {
     tern_buffer *buffer = tern_calloc(1, sizeof *buffer);
@@ -57,6 +66,7 @@ tern_status tern_cpu__weight_create(tern_backend *b, const tern_weight *w, tern_
     tern_status status = TERN_OK;
     if (w->encoding->linear && w->cols % w->encoding->block_elements != 0) status = repack(buffer, err);
     else status = tern_encoding_row_bytes(w->encoding, w->cols, &buffer->row_bytes, err);
+    if (status == TERN_OK) status = lay_out((tern_cpu *)b, buffer, err);
     if (status == TERN_OK) *out = buffer;
     else b->buffer_free(b, buffer);
     return status;

@@ -1,0 +1,112 @@
+/* RSR as a candidate: slices from the file, or made when the weight is created. */
+#include <string.h>
+
+#include "backend/cpu/candidates.h"
+#include "base/alloc.h"
+#include "quant/rsr.h"
+
+typedef struct rsr {
+    tern_cpu__layout base;
+    tern_rsr_slices slices;
+    tern_rsr_i8_fn kernel;
+    uint8_t *copy; /* of a section that lies at an odd address */
+} rsr;
+
+/* Adds panel `panel` of the blocks to rows first .. first + n_rows - 1. */
+static void add_panel(const rsr *m, uint32_t panel, uint32_t first, uint32_t n_rows, const int8_t *x, int32_t *dots)
+{
+    const tern_rsr_slices *s = &m->slices;
+    for (uint32_t block = first / s->k; block * s->k < first + n_rows; block++) {
+        const uint32_t unit = block * s->n_panels + panel, row = block * s->k;
+        const tern_rsr_unit u = {.steps = s->steps + s->first_slice[unit], .masks = s->masks + (size_t)s->first_slice[unit] * 2 * s->k,
+                                 .index = s->index + (size_t)s->first_vector[unit] * TERN_RSR_LANES,
+                                 .n_slices = s->first_slice[unit + 1] - s->first_slice[unit], .k = s->k};
+        if (row >= first && row + s->k <= first + n_rows) {
+            m->kernel(&u, x, dots + (row - first));
+            continue;
+        }
+        int32_t rows[TERN_RSR_MAX_K] = {0};
+        m->kernel(&u, x, rows);
+        for (uint32_t r = 0; r < s->k; r++)
+            if (row + r >= first && row + r < first + n_rows) dots[row + r - first] += rows[r];
+    }
+}
+
+static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room, int32_t *dots,
+                     size_t stride)
+{
+    const rsr *m = (const rsr *)(const void *)l;
+    const tern_rsr_slices *s = &m->slices;
+    int8_t *inputs = room;
+    for (uint32_t t = 0; t < x->n; t++, dots += stride) {
+        memset(dots, 0, n_rows * sizeof *dots);
+        for (uint32_t panel = 0; panel < s->n_panels; panel++) {
+            const uint32_t width = tern_rsr_panel_width(s->cols, s->panel_cols, panel);
+            memcpy(inputs, x->x + t * x->stride + (size_t)panel * s->panel_cols, width);
+            memset(inputs + width, 0, 4); /* what "no column" reads */
+            add_panel(m, panel, first, n_rows, inputs, dots);
+        }
+    }
+}
+
+static void close_rsr(tern_cpu__layout *l)
+{
+    rsr *m = (rsr *)(void *)l;
+    tern_rsr_slices_deinit(&m->slices);
+    tern_free_aligned(m->copy);
+    tern_free(m);
+}
+
+/* The section that the file has beside the weight: of this shape, and made of these bytes. */
+static tern_status open_section(rsr *m, const tern_weight *w, tern_error *err)
+{
+    const uint8_t *bytes = w->rsr;
+    if ((uintptr_t)bytes % 4) {
+        m->copy = tern_alloc_aligned(w->rsr_bytes, 64);
+        if (!m->copy) return tern_fail_alloc(err, w->rsr_bytes);
+        bytes = memcpy(m->copy, bytes, w->rsr_bytes);
+    }
+    TERN_TRY(tern_rsr_slices_open(&m->slices, bytes, w->rsr_bytes, err));
+    const tern_rsr_slices *s = &m->slices;
+    if (s->kind != TERN_RSR_TERNARY || s->rows != w->rows || s->cols != w->cols)
+        return tern_fail(err, TERN_MALFORMED, "rsr: a matrix of kind %u, %u rows of %u found, ternary, %u rows of %u expected", s->kind,
+                         s->rows, s->cols, w->rows, w->cols);
+    if (tern_rsr_slices_origin(s) == tern_rsr_origin(w->data, w->bytes)) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "rsr: made of other weights than the file has; convert it again with --rsr");
+}
+
+static tern_status read_rows(void *context, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
+{
+    const tern_weight *w = context;
+    return tern_decode_codes(w->encoding, w->data, w->rows, w->cols, first, n, codes, NULL, NULL, NULL, err);
+}
+
+static tern_status make_slices(tern_cpu *cpu, rsr *m, const tern_weight *w, uint32_t k, tern_error *err)
+{
+    if (w->rsr && k == 0) return open_section(m, w, err);
+    const tern_rsr_source source = {.read = read_rows, .context = (void *)(uintptr_t)w, .rows = w->rows, .cols = w->cols};
+    const tern_rsr_options options = {.k = k ? k : tern_rsr_default_k(w->cols), .pool = cpu->pool};
+    pthread_mutex_lock(&cpu->running);
+    const tern_status status = tern_rsr_slices_build(&m->slices, &source, &options, 0, err);
+    pthread_mutex_unlock(&cpu->running);
+    return status;
+}
+
+tern_status tern_cpu__rsr_make(tern_cpu *cpu, const tern_weight *w, uint32_t k, tern_cpu__layout **out, tern_error *err)
+{
+    if (w->trained)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: kernel rsr found for a weight that is trained, dot expected", w->name);
+    rsr *m = tern_calloc(1, sizeof *m);
+    if (!m) return tern_fail_alloc(err, sizeof *m);
+    m->base = (tern_cpu__layout){.multiply = multiply, .close = close_rsr};
+    m->kernel = cpu->kernels.rsr_i8;
+    const tern_status status = make_slices(cpu, m, w, k, err);
+    if (status != TERN_OK) {
+        close_rsr(&m->base);
+        return tern_error_prefix(err, "%s", w->name);
+    }
+    m->base.row_step = m->slices.k;
+    m->base.bytes = m->slices.n_bytes;
+    *out = &m->base;
+    return TERN_OK;
+}

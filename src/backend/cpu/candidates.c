@@ -1,0 +1,56 @@
+/* The list of kernels that a ternary weight can have, and how one is chosen. */
+#include "backend/cpu/candidates.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/show.h"
+#include "quant/rsr.h"
+
+static const tern_cpu__candidate candidates[] = {
+    {.name = "dot"},
+    {.name = "rsr", .parameter = "rows of a block", .min = 1, .max = TERN_RSR_MAX_K, .make = tern_cpu__rsr_make},
+};
+enum { N_CANDIDATES = sizeof candidates / sizeof *candidates };
+
+static const tern_cpu__candidate *find(const char *name, size_t n)
+{
+    for (size_t i = 0; i < N_CANDIDATES; i++)
+        if (strlen(candidates[i].name) == n && memcmp(candidates[i].name, name, n) == 0) return &candidates[i];
+    return NULL;
+}
+
+static tern_status unknown(const char *text, tern_error *err)
+{
+    char names[80] = "";
+    for (size_t i = 0, at = 0; i < N_CANDIDATES && at < sizeof names; i++)
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s%s", i ? ", " : "", candidates[i].name,
+                               candidates[i].parameter ? "[:N]" : "");
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel \"%s\": one of %s expected", tern_show_z(text).text, names);
+}
+
+tern_status tern_cpu__choice_parse(const char *text, tern_cpu__choice *out, tern_error *err)
+{
+    *out = (tern_cpu__choice){.candidate = &candidates[0]};
+    if (!text) return TERN_OK;
+    const size_t n = strcspn(text, ":");
+    const tern_cpu__candidate *c = find(text, n);
+    if (!c) return unknown(text, err);
+    out->candidate = c;
+    if (!text[n]) return TERN_OK;
+    if (!c->parameter) return unknown(text, err);
+    char *end;
+    const unsigned long value = strtoul(text + n + 1, &end, 10);
+    if (text[n + 1] < '0' || text[n + 1] > '9' || *end || value < c->min || value > c->max)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel \"%s\": %s from %u to %u expected after the colon", tern_show_z(text).text,
+                         c->parameter, c->min, c->max);
+    out->n = (uint32_t)value;
+    return TERN_OK;
+}
+
+tern_cpu__choice tern_cpu__choose(const tern_cpu *cpu, const tern_weight *w)
+{
+    (void)w;
+    return cpu->choice;
+}

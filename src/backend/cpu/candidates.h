@@ -1,0 +1,41 @@
+/* The kernels that can serve a ternary weight: a weight finds its own here when it is created.
+ *
+ * Products with many tokens, backward passes and whatever else reads the weight take its packed bytes (weight.c). With a few tokens, the
+ * product may go another way: a candidate rearranges the weight (its layout), and from then on multiplies rows of it with int8 tokens.
+ * All of them give the same integers. Adding one is a row of the list in candidates.c; docs/architecture.md, 5. */
+#ifndef TERN_BACKEND_CPU_CANDIDATES_H
+#define TERN_BACKEND_CPU_CANDIDATES_H
+
+#include "backend/cpu/exec.h"
+
+enum { TERN_CPU__LAYOUT_TOKENS = 8, TERN_CPU__LAYOUT_ROOM = 128 };
+
+typedef struct tern_cpu__layout tern_cpu__layout;
+
+/* A weight as a candidate wants it. The first member of what the candidate keeps. */
+struct tern_cpu__layout {
+    uint32_t row_step; /* tasks begin at multiples of so many rows; other ranges are right, but cost more */
+    uint64_t bytes;    /* that one product reads */
+    /* dots[t * stride + r] = row first + r times token t, for at most TERN_CPU__LAYOUT_TOKENS tokens; room: columns + TERN_CPU__LAYOUT_ROOM
+     * bytes of the thread's own, 64-byte aligned. */
+    void (*multiply)(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room, int32_t *dots,
+                     size_t stride);
+    void (*close)(tern_cpu__layout *l);
+};
+
+struct tern_cpu__candidate {
+    const char *name;      /* as in --kernel NAME */
+    const char *parameter; /* NAME:N; NULL: it has none */
+    uint32_t min, max;     /* of N */
+    /* N 0: as it thinks best for the weight. NULL: the packed bytes are multiplied where they lie. */
+    tern_status (*make)(tern_cpu *cpu, const tern_weight *w, uint32_t n, tern_cpu__layout **out, tern_error *err);
+};
+
+/* Reads "rsr" or "rsr:6"; NULL: "dot". Errors: INVALID_ARGUMENT, with all names. */
+tern_status tern_cpu__choice_parse(const char *text, tern_cpu__choice *out, tern_error *err);
+/* What a weight gets: the choice that the backend was opened with. */
+tern_cpu__choice tern_cpu__choose(const tern_cpu *cpu, const tern_weight *w);
+
+tern_status tern_cpu__rsr_make(tern_cpu *cpu, const tern_weight *w, uint32_t k, tern_cpu__layout **out, tern_error *err);
+
+#endif

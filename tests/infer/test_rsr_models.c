@@ -1,0 +1,117 @@
+/* Whole models with RSR layers: the same tokens and the same logits, bit for bit, as with dot products; from a file that holds them as
+ * well. */
+#include "infer/support.h"
+#include "model/model.h"
+
+static tern_engine *open_kernel(const char *path, const char *kernel, uint32_t n_threads, const char *features)
+{
+    tern_error err = {0};
+    tern_model *model;
+    tern_engine *engine;
+    assert_ok(tern_model_open(&model, path, &(tern_model_options){0}, &err), err);
+    const tern_engine_params params = {.backend = {.n_threads = n_threads, .kernel = kernel, .cpu_features = features}};
+    assert_ok(tern_engine_open(&engine, model, &params, &err), err);
+    return engine;
+}
+
+/* What a run leaves behind: its text, and the last logits. */
+typedef struct outcome {
+    seen seen;
+    float *logits;
+    size_t n;
+} outcome;
+
+static outcome run(const char *path, const char *kernel, uint32_t n_threads, const char *features)
+{
+    outcome o = {0};
+    tern_engine *engine = open_kernel(path, kernel, n_threads, features);
+    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 160});
+    const tern_generate_params params = greedy_params(&o.seen, 48);
+    generate(session, "Once upon a time", &params);
+    o.n = tern_engine_config(engine)->n_vocab;
+    o.logits = malloc(o.n * sizeof *o.logits);
+    memcpy(o.logits, tern_session_logits(session, 0), o.n * sizeof *o.logits);
+    tern_session_close(session);
+    tern_engine_close(engine);
+    return o;
+}
+
+static void forget_outcome(outcome *o)
+{
+    free(o->logits);
+    forget(&o->seen);
+}
+
+static void assert_same(const outcome *want, outcome got)
+{
+    assert_int_equal(want->seen.n_ids, got.seen.n_ids);
+    assert_memory_equal(want->seen.ids, got.seen.ids, want->seen.n_ids * sizeof *got.seen.ids);
+    assert_memory_equal(want->logits, got.logits, want->n * sizeof *got.logits);
+    forget_outcome(&got);
+}
+
+static void same_tokens(void **state)
+{
+    (void)state;
+    const char *model = test_model("tiny-stories-bitnet");
+    outcome want = run(model, NULL, 1, NULL);
+    assert_true(want.seen.n_ids >= 40);
+    static const char *const kernels[] = {"dot", "rsr", "rsr:1", "rsr:4", "rsr:7", "rsr:16"};
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) assert_same(&want, run(model, kernels[i], 2, NULL));
+    static const uint32_t threads[] = {1, 3, 8};
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) assert_same(&want, run(model, "rsr", threads[i], NULL));
+    assert_same(&want, run(model, "rsr", 2, "scalar"));
+    forget_outcome(&want);
+}
+
+static const char *convert(const char *from, const char *name, tern_export_options options)
+{
+    tern_error err = {0};
+    tern_model *model;
+    const char *path = test_scratch(name);
+    assert_ok(tern_model_open(&model, from, &(tern_model_options){0}, &err), err);
+    assert_ok(tern_model_write_gguf(model, path, &options, &err), err);
+    tern_model_close(model);
+    return path;
+}
+
+static void stored_sections(void **state)
+{
+    (void)state;
+    static const char *const encodings[] = {"i2_s", "t160", "tq2_0"};
+    const char *from = test_model("tiny-stories-bitnet");
+    outcome want = run(from, NULL, 1, NULL);
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
+        const char *path = convert(from, "rsr.gguf", (tern_export_options){.linear = tern_encoding_by_name(encodings[i]), .rsr = true, .rsr_rows = 3});
+        tern_error err = {0};
+        tern_model *model;
+        assert_ok(tern_model_open(&model, path, &(tern_model_options){0}, &err), err);
+        assert_non_null(tern_model_weight(model, TERN_ROLE_FFN_DOWN, 1)->rsr);
+        assert_null(tern_model_weight(model, TERN_ROLE_TOKEN_EMBD, 0)->rsr);
+        tern_model_close(model);
+        assert_same(&want, run(path, "rsr", 2, NULL));
+        assert_same(&want, run(path, NULL, 2, NULL));
+    }
+    forget_outcome(&want);
+}
+
+static void models_without_ternary_layers(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_model *model;
+    assert_ok(tern_model_open(&model, test_fixture("llama"), &(tern_model_options){.no_tokenizer = true}, &err), err);
+    assert_int_equal(tern_model_write_gguf(model, test_scratch("none.gguf"), &(tern_export_options){.rsr = true}, &err), TERN_INVALID_ARGUMENT);
+    assert_string_equal(err.message, "rsr: a model without ternary layers found, some expected");
+    tern_model_close(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_tokens),
+        cmocka_unit_test(stored_sections),
+        cmocka_unit_test(models_without_ternary_layers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -2,15 +2,17 @@
 
 import {open, stat} from 'node:fs/promises';
 import {join} from 'node:path';
+import {fileURLToPath} from 'node:url';
 import {TernError} from './errors.js';
 
 const PIECE_BYTES = 4 << 20;
 
-/** A file, or the manifest where the path is a folder or a .json file (`manifest` is its path then, else null). */
-export async function openDisk(path) {
+/** A file, or the manifest where the path (or file: URL) is a folder or a .json file (`manifest` is its path then, else null). */
+export async function openDisk(where) {
+  const path = where.startsWith('file:') ? fileURLToPath(where) : where;
   const folder = await stat(path).then((found) => found.isDirectory(), () => false);
   const at = folder ? join(path, 'manifest.json') : path;
-  return {manifest: folder || path.endsWith('.json') ? at : null, file: await openFile(at)};
+  return {path, manifest: folder || path.endsWith('.json') ? at : null, file: await openFile(at)};
 }
 
 async function openFile(path) {

@@ -9,7 +9,7 @@ export type ErrorCode =
   | 'NO_WEBGPU' | 'INSECURE_CONTEXT' | 'NO_ADAPTER' | 'DEVICE_LOST' | 'NO_STORAGE';
 
 /** Every failure of this package. `message` names the thing, the value found and the value expected. */
-export class TernError extends Error { readonly code: ErrorCode; }
+export class TernError extends Error { readonly code: ErrorCode; constructor(code: ErrorCode, message: string, options?: {cause?: unknown}); }
 
 export interface Progress {
   phase: 'download' | 'read' | 'prepare';
@@ -18,6 +18,9 @@ export interface Progress {
   /** Bytes a second over the last seconds, and seconds left. */
   rate: number; secondsLeft: number;
 }
+
+/** Something that went another way than one might expect, and on. `about`: "backend" for the choice of the CPU instead of the GPU. */
+export interface Notice { code: ErrorCode | 'BUSY' | 'CHANGED'; message: string; about?: 'backend'; }
 
 export interface LoadOptions {
   /** "auto": WebGPU where there is an adapter, else the CPU; `Tern.backend` says which. */
@@ -29,6 +32,8 @@ export interface LoadOptions {
   /** Keep the model in OPFS. Default true where there is OPFS; picked files are not stored unless asked for. */
   store?: boolean;
   onProgress?: (progress: Progress) => void;
+  /** The GPU is not used and why ("auto"), the model is not stored and why, it has changed since it was stored, another tab loads it. */
+  onNotice?: (notice: Notice) => void;
   /** Aborting pauses: what was stored is kept, and the next load of the same source goes on there. */
   signal?: AbortSignal;
   /** A device of your own, or limits to request; for tests of small devices. */
@@ -53,7 +58,10 @@ export interface Result {
   bytesPerToken: number; bandwidthShare: number | null;
 }
 
-/** for await (const piece of stream) ...; await stream.result. Leaving the loop stops the generation. */
+/**
+ * for await (const piece of stream) ...; await stream.result. Generation begins when the stream is read, runs at most a few pieces ahead of
+ * the reader, and stops when the loop is left or the signal is aborted: the result then has the reason "caller". `result` alone reads it through.
+ */
 export interface TextStream extends AsyncIterable<Piece> { readonly result: Promise<Result>; text(): Promise<string>; }
 
 export interface ModelInfo {
@@ -89,6 +97,11 @@ export class Tern {
   readonly model: ModelInfo;
   readonly device: DeviceInfo;
   readonly memory: MemoryPlan;
+  /** What onNotice got while loading, and of it what says why the CPU was chosen. */
+  readonly notices: Notice[];
+  readonly notice: Notice | null;
+  /** The id in Tern.storage, or null. */
+  readonly storedAs: string | null;
   generate(prompt: string, options?: GenerateOptions): TextStream;
   /** The conversation so far; what it shares with the last one is not computed again. */
   chat(messages: Message[], options?: GenerateOptions): TextStream;

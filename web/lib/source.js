@@ -11,13 +11,14 @@
 import {TernError} from './errors.js';
 import {HttpFile} from './http.js';
 import {readManifest} from './manifest.js';
+import {isNode} from './platform.js';
 import {sha256} from './sha256.js';
 
 /** Of files that have no shards of their own. */
 export const CHUNK_BYTES = 32 << 20;
 const MANIFEST_BYTES = 16 << 20;
 
-const isNode = typeof process !== 'undefined' && Boolean(process.versions?.node);
+
 const isFile = (value) => typeof Blob !== 'undefined' && value instanceof Blob;
 
 /** What the source is called, without looking at it. @param {import('./index.js').Source} source @returns {Address} */
@@ -106,10 +107,27 @@ export async function openSource(source, options = {}) {
   const where = address.key.replace(/^path:/, '');
   if (isNode && (address.key.startsWith('path:') || where.startsWith('file:'))) return openPath(address, where, options);
   if (address.kind === 'package') return packageOfUrl(address, where, options);
-  const file = new HttpFile(where, options.http);
+  return wholeFile(address, await webFile(where, options), options);
+}
+
+async function webFile(url, options) {
+  const file = new HttpFile(url, options.http);
   await file.probe(options);
-  return wholeFile(address, {size: file.size, version: {size: file.size, ...file.version},
-    read: (offset, into, how) => file.read(offset, into, how), close: async () => file.close()}, options);
+  return {size: file.size, version: {size: file.size, ...file.version}, read: (offset, into, how) => file.read(offset, into, how),
+    close: async () => file.close()};
+}
+
+/** One file as it is, whatever its name. @param {string | URL | Blob} source */
+export async function openFile(source, options = {}) {
+  const address = addressOf(source);
+  if (isFile(source)) return {name: address.name, ...blobFile(/** @type {Blob} */ (source), address.name)};
+  const name = address.key.split(/[/\\]/).pop();
+  const where = address.key.replace(/^path:/, '');
+  if (address.key.startsWith('path:') || where.startsWith('file:')) {
+    const {openDisk} = await import('./disk.js');
+    return {name, ...(await openDisk(where)).file};
+  }
+  return {name, ...(await webFile(where, options))};
 }
 
 /** One file, cut into ranges. */
@@ -210,12 +228,10 @@ async function pieceOf(reader, name, at, signal) {
 
 /** Under Node: a file, a package's manifest or its folder. */
 async function openPath(address, where, options) {
-  const {fileURLToPath} = await import('node:url');
   const {dirname, join} = await import('node:path');
   const {openDisk} = await import('./disk.js');
-  const path = where.startsWith('file:') ? fileURLToPath(where) : where;
+  const {path, manifest, file} = await openDisk(where);
   const named = {...address, name: baseName(path.replaceAll('\\', '/'))};
-  const {manifest, file} = await openDisk(path);
   if (manifest === null) return wholeFile(named, file, options);
   const text = await textOf(file, manifest, options.signal).finally(file.close);
   const package_ = {...named, key: manifest, kind: 'package'};

@@ -1,0 +1,165 @@
+/** All that happens beside the core, in its thread: loading a model, and what a Tern can be asked. Errors of the device become DEVICE_LOST. */
+
+import {readAdapter} from './adapter.js';
+import {Core} from './core.js';
+import {TernError, throwIfAborted} from './errors.js';
+import {openModel} from './open.js';
+import {cpuInfo, defaultThreads, gpuInfo} from './platform.js';
+
+/** What the other side may call. */
+export const METHODS = Object.freeze(['load', 'generate', 'chat', 'tokenize', 'detokenize', 'loadLora', 'disposeLora', 'setLoras', 'finetune',
+  'measureBandwidth', 'dispose']);
+
+/** Why the GPU cannot be had, as against what is wrong with the request. */
+const NO_GPU = ['NO_WEBGPU', 'INSECURE_CONTEXT', 'NO_ADAPTER', 'UNSUPPORTED'];
+
+export class Host {
+  constructor() {
+    this.onLost = (message) => void message;
+    this.lostMessage = null;
+    this.loras = new Map();
+    this.nextLora = 1;
+    this.turn = Promise.resolve();
+    this.core = this.engine = this.gpu = null;
+  }
+
+  /** @param {any} source @param {any} options @param {any} call @returns {Promise<any>} what the Tern shows */
+  async load(source, options, call) {
+    const onNotice = (notice) => call.emit('notice', notice);
+    const {signal} = call;
+    await this.#open(options, onNotice);
+    throwIfAborted(signal, 'loading');
+    const {reader, id} = await this.#guard(() => openModel(source, {store: options.store, signal, onNotice,
+      checkManifest: (text) => this.core.checkManifest?.(text), onProgress: (progress) => call.emit('progress', progress)}));
+    try {
+      this.engine = await this.#guard(() => this.core.load(reader, {backend: this.backend, contextLength: options.contextLength, signal,
+        onPiece: ({loaded, total}) => loaded === total && call.emit('progress', prepare(total))}));
+    } finally {
+      await reader.close();
+    }
+    return {backend: this.backend, model: this.engine.model, memory: this.engine.memory, device: this.device, id};
+  }
+
+  async #open({backend = 'auto', threads, device = {}}, onNotice) {
+    this.gpu = backend === 'cpu' ? null : await this.#openGpu(device, backend === 'auto', onNotice);
+    this.backend = this.gpu ? 'webgpu' : 'cpu';
+    const n = threads ?? (this.gpu ? 1 : await defaultThreads());
+    this.core = await Core.create({threads: n, gpu: this.gpu});
+    this.device = this.gpu ? gpuInfo(this.gpu.info, n) : cpuInfo(n);
+    this.gpu?.lost.then((message) => this.#lose(message));
+  }
+
+  async #openGpu(device, optional, onNotice) {
+    try {
+      const {Gpu} = await import('./gpu.js');
+      return await Gpu.open(device);
+    } catch (error) {
+      if (!optional || !NO_GPU.includes(error.code)) throw error;
+      onNotice({code: error.code, message: `${error.message}; the CPU is used`, about: 'backend'});
+      return null;
+    }
+  }
+
+  #lose(message) {
+    if (!this.core) return;
+    this.lostMessage = message;
+    this.onLost(message);
+  }
+
+  /** What fails while the device is lost fails for that. */
+  async #guard(action) {
+    try {
+      return await action();
+    } catch (error) {
+      if (this.gpu && /^device lost/i.test(error?.message ?? '')) this.lostMessage ??= error.message;
+      if (this.lostMessage === null || error?.code === 'CANCELLED') throw error;
+      throw new TernError('DEVICE_LOST', this.lostMessage, {cause: error});
+    }
+  }
+
+  /** One after the other: what uses the session. */
+  #inTurn(signal, action) {
+    const result = this.turn.then(() => {
+      throwIfAborted(signal, 'waiting for the model');
+      if (!this.engine) throw new TernError('INVALID_ARGUMENT', 'this Tern has been disposed of');
+      return this.#guard(action);
+    });
+    this.turn = result.then(() => {}, () => {});
+    return result;
+  }
+
+  generate(prompt, options, call) {
+    return this.#inTurn(call.signal, () => pump(this.engine.generate(prompt, {...options, signal: call.signal}), call));
+  }
+
+  chat(messages, options, call) {
+    return this.#inTurn(call.signal, () => pump(this.engine.chat(messages, {...options, signal: call.signal}), call));
+  }
+
+  tokenize(text, options) {
+    return this.#guard(() => this.engine.tokenize(text, options));
+  }
+
+  detokenize(ids, options) {
+    return this.#guard(() => this.engine.detokenize(ids, options));
+  }
+
+  async loadLora(source, {signal}) {
+    const files = await readAdapter(source, {signal});
+    return this.#inTurn(signal, async () => {
+      const lora = await this.engine.loadLora(files);
+      const id = this.nextLora++;
+      this.loras.set(id, lora);
+      return {id, rank: lora.rank, parameters: lora.parameters};
+    });
+  }
+
+  disposeLora(id, call) {
+    return this.#inTurn(call.signal, async () => {
+      await this.loras.get(id)?.dispose();
+      this.loras.delete(id);
+    });
+  }
+
+  setLoras(loras, call) {
+    return this.#inTurn(call.signal, () => this.engine.setLoras(loras.map(({id, scale}) => ({lora: this.#lora(id), scale}))));
+  }
+
+  #lora(id) {
+    const lora = this.loras.get(id);
+    if (!lora) throw new TernError('INVALID_ARGUMENT', 'this adapter has been disposed of');
+    return lora;
+  }
+
+  finetune(text, options, call) {
+    return this.#inTurn(call.signal, () => this.engine.finetune(text, {...options, signal: call.signal, onStep: (step) => call.emit('step', step)}));
+  }
+
+  measureBandwidth(call) {
+    return this.#inTurn(call.signal, () => this.engine.measureBandwidth());
+  }
+
+  /** Frees the module, its threads and the device. */
+  async dispose() {
+    const {engine, core, gpu} = this;
+    this.engine = this.core = this.gpu = null;
+    this.loras.clear();
+    try {
+      engine?.dispose();
+      core?.dispose();
+    } finally {
+      gpu?.destroy();
+    }
+  }
+}
+
+/** Hands pieces over as fast as they are taken; what is left after an abort is dropped. */
+async function pump(pieces, call) {
+  for (;;) {
+    const {done, value} = await pieces.next();
+    if (done) return value;
+    if (!call.signal.aborted) await call.push(value);
+  }
+}
+
+const prepare = (total) => ({phase: 'prepare', loaded: total, total, stored: 0, rate: 0, secondsLeft: 0});

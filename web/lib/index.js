@@ -1,0 +1,141 @@
+/** Tern: ternary language models in this browser, or under Node. The types are in index.d.ts. */
+
+import {ModelStore} from './cache.js';
+import {TernError, throwIfAborted} from './errors.js';
+import {openLink} from './link.js';
+import {DETOKENIZE, FINETUNE, GENERATE, LOAD, TOKENIZE, checkIds, checkMessages, checkOptions, checkText} from './options.js';
+import {probe} from './probe.js';
+import {addressOf} from './source.js';
+import {TextStream} from './stream.js';
+
+export {TernError};
+export const version = '0.1.0';
+
+export class Tern {
+  static storage = Object.freeze({
+    list: async () => (await ModelStore.open()).list(),
+    delete: async (id) => (await ModelStore.open()).delete(id),
+    estimate: async () => (await ModelStore.open()).estimate(),
+  });
+
+  static probe() {
+    return probe();
+  }
+
+  static async load(source, options = {}) {
+    const {onProgress, onNotice, signal, ...rest} = checkOptions(options, LOAD, 'Tern.load');
+    const where = portableModel(source);
+    throwIfAborted(signal, 'loading');
+    const notices = [];
+    const notice = (each) => {
+      notices.push(each);
+      onNotice?.(each);
+    };
+    let tern = null;
+    let lost = null;
+    const link = await openLink((message) => {
+      lost = message;
+      tern?.lose(message);
+    });
+    try {
+      const about = await link.client.call('load', [where, rest], {signal, on: {progress: (each) => onProgress?.(each), notice}});
+      throwIfAborted(signal, 'loading');
+      tern = new Tern(link, about, notices);
+      if (lost !== null) tern.lose(lost);
+      return tern;
+    } catch (error) {
+      await link.close().catch(() => {});
+      throw error;
+    }
+  }
+
+  /** Made by Tern.load. */
+  constructor(link, {backend, model, device, memory, id}, notices) {
+    Object.assign(this, {link, backend, model, device, memory, notices});
+    this.storedAs = id;
+    this.lost = new Promise((resolve) => { this.lose = resolve; });
+  }
+
+  /** Why the CPU was taken although the GPU might have been; null: there was no such choice. */
+  get notice() {
+    return this.notices.find((each) => each.about === 'backend') ?? null;
+  }
+
+  generate(prompt, options = {}) {
+    return this.#stream('generate', checkText(prompt, 'prompt'), options);
+  }
+
+  chat(messages, options = {}) {
+    return this.#stream('chat', checkMessages(messages), options);
+  }
+
+  #stream(method, what, options) {
+    const {signal, ...rest} = checkOptions(options, GENERATE, `tern.${method}`);
+    return new TextStream((piece) => this.link.client.start(method, [what, rest], {signal, on: {piece}}));
+  }
+
+  async tokenize(text, options = {}) {
+    return this.link.client.call('tokenize', [checkText(text, 'text'), checkOptions(options, TOKENIZE, 'tern.tokenize')]);
+  }
+
+  async detokenize(ids, options = {}) {
+    return this.link.client.call('detokenize', [checkIds(ids), checkOptions(options, DETOKENIZE, 'tern.detokenize')]);
+  }
+
+  async loadLora(source) {
+    const {id, rank, parameters} = await this.link.client.call('loadLora', [portable(source)]);
+    return new Lora(this, id, rank, parameters);
+  }
+
+  async setLoras(loras) {
+    if (!Array.isArray(loras)) throw new TernError('INVALID_ARGUMENT', `loras are ${loras}, expected a list of {lora, scale}`);
+    const list = loras.map(({lora, scale = 1} = {}, i) => {
+      if (!(lora instanceof Lora) || lora.tern !== this) throw new TernError('INVALID_ARGUMENT', `loras[${i}].lora is no adapter of this Tern`);
+      if (!Number.isFinite(scale)) throw new TernError('INVALID_ARGUMENT', `loras[${i}].scale is ${scale}, expected a finite number`);
+      return {id: lora.id, scale};
+    });
+    await this.link.client.call('setLoras', [list]);
+  }
+
+  async finetune(text, options = {}) {
+    const {signal, onStep, ...rest} = checkOptions(options, FINETUNE, 'tern.finetune');
+    return this.link.client.call('finetune', [checkText(text, 'text'), rest], {signal, on: {step: (each) => onStep?.(each)}});
+  }
+
+  async measureBandwidth() {
+    this.device.bandwidth = await this.link.client.call('measureBandwidth');
+    return this.device.bandwidth;
+  }
+
+  async dispose() {
+    await this.link.close();
+  }
+}
+
+class Lora {
+  constructor(tern, id, rank, parameters) {
+    Object.assign(this, {tern, id, rank, parameters});
+  }
+
+  async dispose() {
+    if (this.id === 0) return;
+    const {id} = this;
+    this.id = 0;
+    await this.tern.link.client.call('disposeLora', [id]);
+  }
+}
+
+/** What another thread can be sent of a source: addresses are made absolute here, where the page's own address is known. */
+function portableModel(source) {
+  if (typeof source === 'object' && source !== null && Object.hasOwn(source, 'stored')) {
+    if (typeof source.stored === 'string' && source.stored !== '') return {stored: source.stored};
+    throw new TernError('INVALID_ARGUMENT', `source.stored is ${JSON.stringify(source.stored)}, expected the id of a stored model`);
+  }
+  return source === 'bundled' ? source : portable(source);
+}
+
+function portable(source) {
+  if (source instanceof Uint8Array) return source;
+  const {key} = addressOf(source);
+  return typeof source === 'string' || source instanceof URL ? key.replace(/^path:/, '') : source;
+}

@@ -1,0 +1,29 @@
+/** What the place that this runs in offers. */
+
+export const isNode = typeof process === 'object' && Boolean(process.versions?.node);
+
+/** More threads than this do not help a model that waits for memory. */
+const MOST_THREADS = 16;
+
+/** Whether WebAssembly can have threads: shared memory, which pages have when they are cross-origin isolated. */
+export const threadsAvailable = () => typeof SharedArrayBuffer === 'function' && (isNode || globalThis.crossOriginIsolated === true);
+
+/** Of the CPU, for the core; 1 where there are no threads. */
+export async function defaultThreads() {
+  if (!threadsAvailable()) return 1;
+  const cores = isNode ? (await import('node:os')).availableParallelism() : globalThis.navigator?.hardwareConcurrency;
+  return Math.max(1, Math.min(MOST_THREADS, cores || 1));
+}
+
+export const isIsolated = () => isNode || globalThis.crossOriginIsolated === true;
+
+/** @returns {import('./index.js').DeviceInfo} of the CPU */
+export function cpuInfo(threads) {
+  return {backend: 'cpu', vendor: '', architecture: isNode ? process.arch : '', description: 'WebAssembly with SIMD128', features: [], limits: {},
+    threads, crossOriginIsolated: isIsolated(), bandwidth: null};
+}
+
+/** @param {{vendor: string, architecture: string, description: string, features: string[], limits: Record<string, number>}} info */
+export function gpuInfo(info, threads) {
+  return {backend: 'webgpu', ...info, threads, crossOriginIsolated: isIsolated(), bandwidth: null};
+}

@@ -1,0 +1,35 @@
+/** What this browser, or Node, offers. */
+
+import {ModelStore} from './cache.js';
+import {cpuInfo, defaultThreads, gpuInfo, isNode} from './platform.js';
+
+/** @returns {Promise<any>} as Tern.probe */
+export async function probe() {
+  const threads = await defaultThreads();
+  const storage = await ModelStore.open().then(() => true, () => false);
+  try {
+    return {webgpu: true, device: isNode ? await probeNode() : await probeAdapter(), threads, storage};
+  } catch (error) {
+    return {webgpu: false, reason: error.code ?? 'NO_ADAPTER', message: error.message, device: cpuInfo(threads), threads, storage};
+  }
+}
+
+async function probeNode() {
+  const {Gpu} = await import('./gpu.js');
+  const gpu = await Gpu.open({kernels: {}});
+  try {
+    return gpuInfo(gpu.info, 1);
+  } finally {
+    gpu.destroy();
+  }
+}
+
+/** No device is asked for: an adapter says enough. */
+async function probeAdapter() {
+  const {findAdapter} = await import('./gpu.js');
+  const adapter = await findAdapter();
+  const {vendor = '', architecture = '', description = ''} = adapter.info ?? {};
+  const limits = {};
+  for (const name in adapter.limits) if (typeof adapter.limits[name] === 'number') limits[name] = adapter.limits[name];
+  return gpuInfo({vendor, architecture, description, features: [...adapter.features], limits}, 1);
+}

@@ -43,6 +43,11 @@ async function requestAdapter(entry, options) {
   return adapter;
 }
 
+/** The adapter alone, to see what there is. Errors: NO_WEBGPU, INSECURE_CONTEXT, NO_ADAPTER, UNSUPPORTED. */
+export async function findAdapter(options = {}) {
+  return requestAdapter(await entryPoint(options), options);
+}
+
 function limitsOf(adapter, wanted = {}) {
   const limits = Object.fromEntries(LIMITS.map((name) => [name, adapter.limits[name]]));
   for (const [name, value] of Object.entries(wanted)) {

@@ -37,7 +37,8 @@ export class Host {
     } finally {
       await reader.close();
     }
-    return {backend: this.backend, model: this.engine.model, memory: this.engine.memory, device: this.device, id};
+    const model = {...this.engine.model, contextLength: this.engine.contextLength};
+    return {backend: this.backend, model, memory: this.engine.memory, device: this.device, id};
   }
 
   async #open({backend = 'auto', threads, device = {}}, onNotice) {

@@ -1,26 +1,16 @@
 /** What this browser, or Node, offers. */
 
 import {ModelStore} from './cache.js';
-import {cpuInfo, defaultThreads, gpuInfo, isNode} from './platform.js';
+import {cpuInfo, defaultThreads, gpuInfo} from './platform.js';
 
 /** @returns {Promise<any>} as Tern.probe */
 export async function probe() {
   const threads = await defaultThreads();
   const storage = await ModelStore.open().then(() => true, () => false);
   try {
-    return {webgpu: true, device: isNode ? await probeNode() : await probeAdapter(), threads, storage};
+    return {webgpu: true, device: await probeAdapter(), threads, storage};
   } catch (error) {
     return {webgpu: false, reason: error.code ?? 'NO_ADAPTER', message: error.message, device: cpuInfo(threads), threads, storage};
-  }
-}
-
-async function probeNode() {
-  const {Gpu} = await import('./gpu.js');
-  const gpu = await Gpu.open({kernels: {}});
-  try {
-    return gpuInfo(gpu.info, 1);
-  } finally {
-    gpu.destroy();
   }
 }
 

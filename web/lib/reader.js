@@ -170,6 +170,7 @@ class Meter {
 
   /** A chunk that is read again counts no more. */
   start(index) {
+    if (this.marks.length === 0) this.marks.push({now: performance.now(), loaded: 0});
     this.counts = !this.seen.has(index);
     this.seen.add(index);
   }

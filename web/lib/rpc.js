@@ -1,7 +1,7 @@
 /** Calls between the page and the thread of the core: results, errors with codes, events, pieces with back-pressure, cancelling. The transport is
  * anything that hands plain messages over in order: a worker's postMessage, or a function call under Node.
  *
- * Page to core: {id, method, args}, {id, abort: true}, {id, credit: n}. Core to page: {id, value}, {id, error}, {id, event, data},
+ * Page to core: {id, method, args, aborted}, {id, abort: true}, {id, credit: n}. Core to page: {id, value}, {id, error}, {id, event, data},
  * {id, piece}, {lost: message}. */
 
 import {TernError, errorOfWire, errorToWire} from './errors.js';
@@ -18,15 +18,16 @@ export class Server {
     host.onLost = (message) => post({lost: message});
   }
 
-  receive({id, method, args, abort, credit}) {
+  receive({id, method, args, aborted, abort, credit}) {
     const call = this.calls.get(id);
-    if (method) this.#run(id, method, args);
+    if (method) this.#run(id, method, args, aborted);
     else if (abort) call?.abort();
     else if (credit) call?.credit(credit);
   }
 
-  async #run(id, method, args) {
+  async #run(id, method, args, aborted) {
     const call = new Call(id, this.post);
+    if (aborted) call.abort();
     this.calls.set(id, call);
     try {
       if (!this.methods.includes(method)) throw new TernError('INTERNAL', `the core has no method ${method}`);
@@ -106,9 +107,8 @@ export class Client {
     const done = new Promise((resolve, reject) => {
       if (this.failure) return void reject(this.failure);
       this.calls.set(id, {resolve, reject, on});
-      this.post({id, method, args});
+      this.post({id, method, args, aborted: signal?.aborted ?? false});
     });
-    if (signal?.aborted) abort();
     signal?.addEventListener('abort', abort, {once: true});
     const settled = () => signal?.removeEventListener('abort', abort);
     done.then(settled, settled);

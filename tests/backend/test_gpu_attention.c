@@ -28,14 +28,8 @@ static tern_backend *device(size_t i)
                .max_binding = 1 << 27},
         [4] = {.workgroup_bytes = 49152, .workgroup_invocations = 256, .max_groups = 65535, .max_binding = 1 << 27}};
     if (i == 0) return test_gpu_backend();
-    tern_error err = {0};
-    tern_backend_options options = {.name = "vulkan",
-                                    .n_threads = 1,
-                                    .device = getenv("TERN_TEST_DEVICE"),
-                                    .gpu_limits = &limits[i],
-                                    .validation = getenv("TERN_TEST_VALIDATION") != NULL};
     test_gpu_backend();
-    if (!devices[i]) assert_ok(tern_backend_open(&devices[i], &options, &err), err);
+    if (!devices[i]) devices[i] = test_gpu_open(&limits[i]);
     return devices[i];
 }
 

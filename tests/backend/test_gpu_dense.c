@@ -19,14 +19,7 @@ static tern_backend *small_backend(void)
                                          .max_groups = 65535,
                                          .max_binding = 65536,
                                          .binding_alignment = 256};
-    const tern_backend_options options = {.name = "vulkan",
-                                          .device = getenv("TERN_TEST_DEVICE"),
-                                          .gpu_limits = &limits,
-                                          .n_threads = 1,
-                                          .validation = getenv("TERN_TEST_VALIDATION") != NULL};
-    tern_error err = {0};
-    assert_ok(tern_backend_open(&small, &options, &err), err);
-    return small;
+    return small = test_gpu_open(&limits);
 }
 
 static const struct {

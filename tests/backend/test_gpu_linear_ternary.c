@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "backend/gpu/gpu.h"
-#include "backend/vulkan/vulkan.h"
 #include "support/op_case.h"
 #include "support/simulated.h"
 #include "support/test.h"
@@ -47,7 +46,6 @@ static tern_backend *device(uint32_t which)
     tern_backend *whole = test_gpu_backend(); /* skips where there is none */
     if (which == WHOLE) return whole;
     if (devices[which]) return devices[which];
-    tern_error err = {0};
     tern_gpu_caps limits = {.subgroup_min = 4,
                             .subgroup_max = 128,
                             .workgroup_bytes = 16384,
@@ -55,10 +53,7 @@ static tern_backend *device(uint32_t which)
                             .max_groups = 65535,
                             .max_binding = which == SLICED ? 64 << 10 : 128 << 20};
     if (which == LEAST) limits.subgroup_min = limits.subgroup_max = 0;
-    const tern_vulkan_options options = {
-        .device = getenv("TERN_TEST_DEVICE"), .validation = getenv("TERN_TEST_VALIDATION") != NULL, .limits = &limits};
-    assert_ok(tern_vulkan_open(&devices[which], &options, &err), err);
-    return devices[which];
+    return devices[which] = test_gpu_open(&limits);
 }
 
 static int close_devices(void **state)

@@ -2,6 +2,7 @@
 #include "infer/steps_cases.h"
 
 #include "support/op_case.h"
+#include "support/web_device.h"
 
 static steps_fixture fixture;
 
@@ -12,9 +13,10 @@ static void opens(void **state)
     test_gpu_backend();
     tern_error err = {0};
     tern_model *model;
-    tern_engine_params params = {.backend = {.name = "vulkan", .device = getenv("TERN_TEST_DEVICE")}};
+    tern_engine_params params = {.backend = {.name = TEST_GPU, .device = getenv("TERN_TEST_DEVICE")}};
     assert_ok(tern_model_open(&model, test_model("tiny-stories-bitnet"), &(tern_model_options){0}, &err), err);
     assert_ok(tern_engine_open(&fixture.engine, model, &params, &err), err);
+    test_make_waiting(tern_engine_backend(fixture.engine));
     fixture.reference = (tern_session_params){.steps = 1};
     fixture.slow = true;
 }

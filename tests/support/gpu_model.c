@@ -4,6 +4,7 @@
 #include "support/flips.h"
 #include "support/op_case.h"
 #include "support/test.h"
+#include "support/web_device.h"
 
 enum { MAX_FLIPS = 8 };
 static const double most_with_flips = 2e-2;
@@ -22,12 +23,14 @@ tern_engine *test_gpu_engine(const char *path, uint32_t gpu_layers, const tern_e
 {
     test_gpu_backend(); /* skips where there is none */
     tern_engine_params params = how ? *how : (tern_engine_params){0};
-    params.backend = (tern_backend_options){.name = "vulkan",
+    params.backend = (tern_backend_options){.name = TEST_GPU,
                                             .n_threads = 1,
                                             .device = getenv("TERN_TEST_DEVICE"),
                                             .split = gpu_layers != test_all_layers,
                                             .gpu_layers = gpu_layers};
-    return open_engine(path, &params);
+    tern_engine *engine = open_engine(path, &params);
+    test_make_waiting(tern_engine_backend(engine));
+    return engine;
 }
 
 void test_pair_open(test_pair *pair, const char *path, uint32_t gpu_layers, const tern_engine_params *how,

@@ -17,7 +17,14 @@ enum { TEST_CASE_MAX_VALUES = 64 };
 
 /* The backend of this name, opened at the first call and kept; fails the test when it does not open. */
 tern_backend *test_backend(const char *name);
-/* The GPU: "vulkan", on the device that TERN_TEST_DEVICE names (VK_ICD_FILENAMES and the like are the loader's). Where
+/* What this build's GPU backend is called. */
+#if TERN_WEBGPU
+#define TEST_GPU "webgpu"
+#else
+#define TEST_GPU "vulkan"
+#endif
+
+/* The GPU: TEST_GPU, on the device that TERN_TEST_DEVICE names (VK_ICD_FILENAMES and the like are the loader's). Where
  * there is none the calling test is skipped, under CI=true failed. TERN_TEST_SIMULATE=N takes the simulated GPU
  * (simulated.h), with subgroups of N. */
 tern_backend *test_gpu_backend(void);
@@ -25,6 +32,8 @@ tern_backend *test_gpu_backend(void);
  * what every device has (besides no subgroups, 128 invocations, 16 KiB of workgroup memory). */
 typedef enum test_gpu_kind { TEST_GPU_WHOLE, TEST_GPU_NO_SUBGROUPS, TEST_GPU_LEAST, TEST_GPU_N_KINDS } test_gpu_kind;
 tern_backend *test_gpu_backend_of(test_gpu_kind kind);
+/* Opens the GPU anew, taken for no more than `limits`; the caller closes it. Fails the test where it does not open. */
+tern_backend *test_gpu_open(const struct tern_gpu_caps *limits);
 /* Closes what these have opened: a group's teardown. Returns 0. */
 int test_backends_close(void **state);
 

@@ -4,9 +4,7 @@
 #include "support/op_case.h"
 #include "support/simulated.h"
 #include "support/test.h"
-#if TERN_VULKAN
-#include "backend/vulkan/vulkan.h"
-#endif
+#include "support/web_device.h"
 
 enum { MAX_OPENED = 8 };
 
@@ -15,7 +13,8 @@ static struct {
     tern_backend *backend;
 } opened[MAX_OPENED];
 
-static const char *const gpu_kinds[TEST_GPU_N_KINDS] = {"vulkan", "vulkan without subgroups", "vulkan with the least"};
+static const char *const gpu_kinds[TEST_GPU_N_KINDS] = {TEST_GPU, TEST_GPU " without subgroups",
+                                                        TEST_GPU " with the least"};
 
 #if TERN_VULKAN
 /* TERN_TEST_SIMULATE=N: the simulated GPU, with subgroups of N, in place of one that is there; with
@@ -35,21 +34,34 @@ static tern_status open_simulated(tern_backend **backend, test_gpu_kind kind, te
 }
 #endif
 
+static tern_status open_with(tern_backend **backend, const tern_gpu_caps *limits, tern_error *err)
+{
+    const tern_backend_options options = {.name = TEST_GPU,
+                                          .n_threads = 1,
+                                          .device = getenv("TERN_TEST_DEVICE"),
+                                          .validation = getenv("TERN_TEST_VALIDATION") != NULL,
+                                          .gpu_limits = limits};
+    TERN_TRY(tern_backend_open(backend, &options, err));
+    test_make_waiting(*backend);
+    return TERN_OK;
+}
+
+tern_backend *test_gpu_open(const tern_gpu_caps *limits)
+{
+    tern_error err = {0};
+    tern_backend *backend;
+    assert_ok(open_with(&backend, limits, &err), err);
+    return backend;
+}
+
 static tern_status open_limited(tern_backend **backend, test_gpu_kind kind, tern_error *err)
 {
-#if TERN_VULKAN
     const bool least = kind == TEST_GPU_LEAST;
     const tern_gpu_caps limits = {.workgroup_bytes = least ? 16384 : UINT32_MAX,
                                   .workgroup_invocations = least ? 128 : UINT32_MAX,
                                   .max_groups = 65535,
                                   .max_binding = 128 << 20};
-    const tern_vulkan_options options = {
-        .device = getenv("TERN_TEST_DEVICE"), .validation = getenv("TERN_TEST_VALIDATION") != NULL, .limits = &limits};
-    return tern_vulkan_open(backend, &options, err);
-#else
-    *backend = NULL;
-    return tern_fail(err, TERN_UNSUPPORTED, "%s: this build has no such backend", gpu_kinds[kind]);
-#endif
+    return open_with(backend, &limits, err);
 }
 
 static tern_status open_anew(tern_backend **backend, const char *name, tern_error *err)
@@ -60,12 +72,8 @@ static tern_status open_anew(tern_backend **backend, const char *name, tern_erro
 #endif
     for (int kind = TEST_GPU_NO_SUBGROUPS; kind < TEST_GPU_N_KINDS; kind++)
         if (strcmp(name, gpu_kinds[kind]) == 0) return open_limited(backend, (test_gpu_kind)kind, err);
-    const bool gpu = strcmp(name, "cpu") != 0;
-    const tern_backend_options options = {.name = name,
-                                          .n_threads = 1,
-                                          .device = gpu ? getenv("TERN_TEST_DEVICE") : NULL,
-                                          .validation = gpu && getenv("TERN_TEST_VALIDATION") != NULL};
-    return tern_backend_open(backend, &options, err);
+    if (strcmp(name, TEST_GPU) == 0) return open_with(backend, NULL, err);
+    return tern_backend_open(backend, &(tern_backend_options){.name = name, .n_threads = 1}, err);
 }
 
 static tern_status open_named(const char *name, tern_backend **backend, tern_error *err)

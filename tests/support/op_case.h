@@ -14,6 +14,7 @@
 #include "support/kernels.h"
 
 enum { TEST_CASE_MAX_VALUES = 64 };
+struct tern_gpu_caps;
 
 /* The backend of this name, opened at the first call and kept; fails the test when it does not open. */
 tern_backend *test_backend(const char *name);

@@ -47,7 +47,7 @@ static tern_status lower_kv_write(tern_gpu_program *p, const tern_op *op, tern_e
     const tern_value *values = p->graph->values;
     tern_gpu_pipeline pipeline =
         values[op->in[2].value].dtype == TERN_DTYPE_F32 ? TERN_GPU_KV_WRITE_F32 : TERN_GPU_KV_WRITE_F16;
-    uint32_t pairs = op->head_dim / 2;
+    uint32_t pairs = op->head_dim / 2, together = op->in[0].value == op->in[1].value;
     tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups_of(pipeline, op->n_kv_heads * pairs),
                                          tern_gpu__max_rows(p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
@@ -61,10 +61,14 @@ static tern_status lower_kv_write(tern_gpu_program *p, const tern_op *op, tern_e
                           op->in[0].first_col / 2,
                           values[op->in[0].value].cols / 2,
                           op->in[1].first_col / 2,
-                          values[op->in[1].value].cols / 2};
+                          values[op->in[1].value].cols / 2,
+                          together};
     memcpy(d->uniform, uniform, sizeof uniform);
     tern_gpu__bind_params(p, d, false);
-    for (uint32_t i = 0; i < 4; i++) tern_gpu__bind_value(p, d, op->in[i].value, i >= 2);
+    tern_gpu__bind_value(p, d, op->in[0].value, false);
+    if (together) tern_gpu__bind_nothing(d);
+    else tern_gpu__bind_value(p, d, op->in[1].value, false);
+    for (uint32_t i = 2; i < 4; i++) tern_gpu__bind_value(p, d, op->in[i].value, true);
     return TERN_OK;
 }
 

@@ -21,6 +21,7 @@ struct P {
     k_stride: u32,
     v_first: u32,
     v_stride: u32,
+    together: u32, // 1: v lies in k's rows, as they must not be bound twice, and its own binding is nothing
 }
 
 @group(0) @binding(0) var<uniform> p: P;
@@ -42,7 +43,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let page = params[p.pages_word + params[p.sequences_word + t] * p.max_pages + (position >> 5u)];
     let at = ((page * p.n_kv_heads + head) * 32u + (position & 31u)) * p.pairs + item - head * p.pairs;
     let key = k[p.k_first + t * p.k_stride + item];
-    let value = v[p.v_first + t * p.v_stride + item];
+    let v_at = p.v_first + t * p.v_stride + item;
+    var value: vec2<f32>;
+    if (p.together == 1u) {
+        value = k[v_at];
+    } else {
+        value = v[v_at];
+    }
     if (F16) {
         k_cache[at] = pack2x16float(key);
         v_cache[at] = pack2x16float(value);

@@ -5,12 +5,14 @@
 void tern_trainer__deinit(tern_trainer *t)
 {
     tern_backend *b = t->backend;
+    tern_trainer__leave(t, TERN_OK);
     tern_trainer__free_graphs(t);
     for (size_t i = 0; i < t->n_made; i++) {
         tern_trainer__free_weight(t, &t->made[i]);
         for (int state = 0; state < TERN_STATE_COUNT; state++) b->buffer_free(b, t->made[i].states[state]);
     }
-    for (size_t i = 0; i < t->n_fixed; i++) b->buffer_free(b, t->fixed[i].buffer);
+    for (size_t i = 0; i < t->n_fixed; i++)
+        if (!t->fixed[i].borrowed) b->buffer_free(b, t->fixed[i].buffer);
     for (int i = 0; i < 2; i++) {
         tern_free(t->loras[i]);
         tern_free(t->places[i]);

@@ -3,7 +3,7 @@
 #ifndef TERN_TRAIN_TRAINER_H
 #define TERN_TRAIN_TRAINER_H
 
-#include "backend/backend.h"
+#include "infer/engine.h"
 #include "model/adapter.h"
 #include "ops/ref/update.h"
 #include "train/pack.h"
@@ -39,15 +39,17 @@ typedef struct tern_trainer_params {
         *freeze; /* [n_freeze] patterns (fnmatch) of the names in the Hugging Face form; what matches stays */
     size_t n_freeze;
     tern_trainer_lora lora;
-    uint64_t seed;         /* dropout, stochastic rounding, new adapters */
-    uint64_t memory_limit; /* bytes on the device; 0: what it has */
+    uint64_t seed;             /* dropout, stochastic rounding, new adapters */
+    uint64_t memory_limit;     /* bytes on the device; 0: what it has */
+    const tern_engine *engine; /* of the same model and backend: weights that stay as they are lie there already and are
+                                * borrowed, which leaves its sessions as they were; NULL: the trainer makes its own */
 } tern_trainer_params;
 
 tern_trainer_params tern_trainer_defaults(void);
 
 /* What a run will take on the device, in bytes, known before anything is allocated (F-47, F-93). */
 typedef struct tern_trainer_plan {
-    uint64_t weights; /* what the forward reads and is not its own master */
+    uint64_t weights; /* what the forward reads and is not its own master, an engine's aside */
     uint64_t masters; /* with the dense weights that learn */
     uint64_t gradients, moments;
     uint64_t activations;  /* with the logits of a chunk of rows */
@@ -86,8 +88,8 @@ typedef struct tern_trainer_result {
 
 /* Rows: batch * accumulate of them, each of seq positions; fewer leave the rest of the batch masked. Counts the steps
  * from 0. A loss or norm that is not finite changes nothing and fails with INVALID_ARGUMENT and the step's number. On a
- * backend that never waits PENDING: the same call again goes on where this one stopped; so do evaluate, read and
- * adapter. */
+ * backend that never waits PENDING: the same call again goes on where this one stopped; so do evaluate, backward, read
+ * and adapter. Another of these calls gives it up, and nothing was learned from it. */
 tern_status tern_trainer_step(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows,
                               tern_trainer_result *result, tern_error *err);
 uint64_t tern_trainer_steps(const tern_trainer *trainer);

@@ -249,22 +249,28 @@ tern_status tern_trainer__run(tern_trainer *t, tern_trainer_graph_kind kind, con
     memcpy(tern_trainer__param(g, TERN_PARAM_COUNTS), counts, sizeof counts);
     if (at) memcpy(at, training, sizeof *training);
     TERN_TRY(b->buffer_write(b, g->params, 0, g->staging, g->graph.param_bytes, err));
-    TERN_TRY(b->run(b, g->prepared, 1, err));
-    return b->wait(b, err);
+    return b->run(b, g->prepared, 1, err);
+}
+
+tern_status tern_trainer__wait(tern_trainer *t, tern_error *err)
+{
+    tern_status status = t->backend->wait(t->backend, err);
+    return status == TERN_PENDING ? TERN_OK : status;
 }
 
 tern_status tern_trainer__requantize(tern_trainer *t, tern_error *err)
 {
     const tern_train_params training = {.blend = tern_trainer__blend(t, t->n_steps)};
     if (!t->graphs[TERN_TRAINER_REQUANTIZE].used) return TERN_OK;
-    return tern_trainer__run(t, TERN_TRAINER_REQUANTIZE, &training, err);
+    TERN_TRY(tern_trainer__run(t, TERN_TRAINER_REQUANTIZE, &training, err));
+    return tern_trainer__wait(t, err);
 }
 
 tern_status tern_trainer__change_phase(tern_trainer *t, tern_error *err)
 {
     bool blended = t->n_steps < t->params.blend_steps;
     if (blended == t->blended) return TERN_OK;
-    TERN_TRY(t->backend->wait(t->backend, err));
+    TERN_TRY(tern_trainer__wait(t, err));
     tern_trainer__free_graphs(t);
     t->blended = blended;
     for (size_t i = 0; i < t->n_made; i++)

@@ -26,6 +26,7 @@ typedef struct tern_trainer_made {
 typedef struct tern_trainer_fixed {
     const tern_weight *weight;
     tern_buffer *buffer;
+    bool borrowed; /* of an engine */
 } tern_trainer_fixed;
 
 typedef enum tern_trainer_graph_kind {
@@ -47,6 +48,28 @@ typedef struct tern_trainer_graph {
     tern_buffer *output; /* losses or norms */
     uint8_t *staging;    /* what is written to params */
 } tern_trainer_graph;
+
+typedef enum tern_trainer_call {
+    TERN_TRAINER_CALL_NONE,
+    TERN_TRAINER_CALL_STEP,
+    TERN_TRAINER_CALL_BACKWARD,
+    TERN_TRAINER_CALL_EVALUATE,
+    TERN_TRAINER_CALL_READ,
+    TERN_TRAINER_CALL_ADAPTER
+} tern_trainer_call;
+
+/* How far a call that gave PENDING has come. */
+typedef struct tern_trainer_work {
+    tern_trainer_call call;
+    uint64_t key;          /* what else tells two calls apart */
+    bool running;          /* a graph was run, and what it made is to be read */
+    bool accumulated;      /* some of the batch's gradients are there */
+    size_t n_runs;         /* done */
+    double sum;            /* of their losses */
+    tern_adapter *adapter; /* with the first n_halves halves */
+    size_t n_halves;
+    float *half; /* where one is read to */
+} tern_trainer_work;
 
 struct tern_trainer {
     tern_backend *backend;
@@ -74,6 +97,7 @@ struct tern_trainer {
     tern_buffer *rope_table;
     float *losses; /* [n_tokens] */
     float *norms;  /* [n_learning] */
+    tern_trainer_work work;
 };
 
 /* ---- parameters */
@@ -124,13 +148,26 @@ uint64_t tern_trainer__activation_block(const tern_trainer *t);
 uint32_t tern_trainer__output(const tern_trainer_graph *g);
 /* Where the host puts a parameter; NULL: the graph has none. */
 void *tern_trainer__param(const tern_trainer_graph *g, tern_param which);
-/* Writes the parameters and runs the graph. */
+/* Writes the parameters and starts the graph. */
 tern_status tern_trainer__run(tern_trainer *t, tern_trainer_graph_kind kind, const tern_train_params *training,
                               tern_error *err);
 /* New ternary codes of all masters. */
 tern_status tern_trainer__requantize(tern_trainer *t, tern_error *err);
 /* From dense layers to ternary ones, or back, as the number of steps asks. */
 tern_status tern_trainer__change_phase(tern_trainer *t, tern_error *err);
+
+/* Waits, where the backend can be waited for; elsewhere what follows comes after it all the same. */
+tern_status tern_trainer__wait(tern_trainer *t, tern_error *err);
+
+/* ---- calls that may give PENDING */
+
+/* Begins a call, or goes on with it; another one that gave PENDING is given up. */
+tern_status tern_trainer__enter(tern_trainer *t, tern_trainer_call call, uint64_t key, tern_error *err);
+/* Ends it, unless it is PENDING. Returns status. */
+tern_status tern_trainer__leave(tern_trainer *t, tern_status status);
+/* A read that belongs to the call. */
+tern_status tern_trainer__fetch(tern_trainer *t, const tern_buffer *buffer, void *data, uint64_t bytes,
+                                tern_error *err);
 
 /* ---- plan */
 

@@ -27,7 +27,7 @@ static void measure(tern_trainer *t)
     tern_trainer_plan *p = &t->plan;
     const tern_graph *g = &t->graphs[TERN_TRAINER_STEP].graph;
     p->n_parameters = tern_model_parameters(t->model);
-    for (size_t i = 0; i < t->n_fixed; i++) p->weights += t->fixed[i].weight->bytes;
+    for (size_t i = 0; i < t->n_fixed && !t->params.engine; i++) p->weights += t->fixed[i].weight->bytes;
     for (size_t i = 0; i < t->n_made; i++) add_made(&t->made[i], p);
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
         if (t->graphs[i].used) add_graph(&t->graphs[i], p);
@@ -37,11 +37,19 @@ static void measure(tern_trainer *t)
     p->limit = t->params.memory_limit ? t->params.memory_limit : t->backend->memory;
 }
 
+static tern_status check_engine(const tern_trainer *t, tern_error *err)
+{
+    const tern_engine *e = t->params.engine;
+    if (!e || (tern_engine_backend(e) == t->backend && tern_engine_model(e) == t->model)) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "an engine of another model or backend: the trainer's expected");
+}
+
 tern_status tern_trainer__begin(tern_trainer *t, tern_backend *backend, const tern_model *model,
                                 const tern_trainer_params *params, tern_error *err)
 {
     *t = (tern_trainer){.backend = backend, .model = model, .config = tern_model_config(model), .params = *params};
     TERN_TRY(tern_trainer__check(params, t->config, err));
+    TERN_TRY(check_engine(t, err));
     t->blended = params->blend_steps > 0;
     tern_trainer__count_rows(&t->plan, t->config, params);
     TERN_TRY(tern_trainer__choose(t, err));

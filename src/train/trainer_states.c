@@ -24,7 +24,8 @@ tern_status tern_trainer_read(tern_trainer *trainer, size_t i, tern_state state,
     tern_buffer *buffer = NULL;
     uint64_t n = 0;
     TERN_TRY(locate(trainer, i, state, &buffer, &n, err));
-    return trainer->backend->buffer_read(trainer->backend, buffer, 0, bytes, n, err);
+    TERN_TRY(tern_trainer__enter(trainer, TERN_TRAINER_CALL_READ, i * TERN_STATE_COUNT + state, err));
+    return tern_trainer__leave(trainer, tern_trainer__fetch(trainer, buffer, bytes, n, err));
 }
 
 tern_status tern_trainer_write(tern_trainer *trainer, size_t i, tern_state state, const void *bytes, tern_error *err)
@@ -44,9 +45,8 @@ tern_status tern_trainer_sync(tern_trainer *trainer, uint64_t n_steps, tern_erro
 
 static tern_status read_padded(tern_trainer *t, const tern_trainer_made *m, float *out, tern_error *err)
 {
-    tern_backend *b = t->backend;
     if (!m->learns) return tern_trainer__initial(t, m, 0, m->shown.rows, out, err);
-    return b->buffer_read(b, m->buffer, 0, out, tern_trainer__state_bytes(m, TERN_STATE_MASTER), err);
+    return tern_trainer__fetch(t, m->buffer, out, tern_trainer__state_bytes(m, TERN_STATE_MASTER), err);
 }
 
 /* Without what the rank was rounded up by. */
@@ -54,45 +54,59 @@ static tern_status read_half(tern_trainer *t, const tern_trainer_made *m, float 
 {
     uint32_t rows = m->is_b ? m->shown.rows : t->lora_rank, cols = m->is_b ? t->lora_rank : m->shown.cols;
     size_t bytes = (size_t)m->shown.rows * m->shown.cols * sizeof(float);
-    float *padded = tern_alloc(bytes);
+    float *padded = t->work.half;
+    if (!padded) padded = t->work.half = tern_alloc(bytes);
     if (!padded) return tern_fail_alloc(err, bytes);
-    tern_status status = read_padded(t, m, padded, err);
-    for (uint32_t r = 0; r < rows && status == TERN_OK; r++)
+    TERN_TRY(read_padded(t, m, padded, err));
+    for (uint32_t r = 0; r < rows; r++)
         memcpy(out + (size_t)r * cols, padded + (size_t)r * m->shown.cols, cols * sizeof *out);
     tern_free(padded);
-    return status;
+    t->work.half = NULL;
+    return TERN_OK;
 }
 
-static tern_status read_adapter(tern_trainer *t, tern_adapter *adapter, tern_error *err)
+static tern_status read_adapter(tern_trainer *t, tern_error *err)
 {
-    for (size_t i = 0; i < t->n_made; i++) {
-        const tern_trainer_made *m = &t->made[i];
-        const tern_adapter_pair *pair = tern_adapter_find(adapter, m->shown.role, m->shown.layer);
+    tern_trainer_work *w = &t->work;
+    for (; w->n_halves < t->n_made; w->n_halves++) {
+        const tern_trainer_made *m = &t->made[w->n_halves];
+        const tern_adapter_pair *pair = tern_adapter_find(w->adapter, m->shown.role, m->shown.layer);
         TERN_TRY(read_half(t, m, m->is_b ? pair->b : pair->a, err));
     }
     return TERN_OK;
 }
 
-tern_status tern_trainer_adapter(tern_trainer *trainer, tern_adapter **adapter, tern_error *err)
+/* Zeros at all places. */
+static tern_status make_adapter(tern_trainer *t, tern_adapter **adapter, tern_error *err)
 {
-    const tern_trainer_lora *lora = &trainer->params.lora;
-    *adapter = NULL;
-    if (!lora->rank && !lora->start)
-        return tern_fail(err, TERN_UNSUPPORTED, "all weights are tuned: no adapter to write");
-    tern_adapter_info info = {.rank = lora->rank, .alpha = lora->alpha, .base = trainer->config->name};
+    const tern_trainer_lora *lora = &t->params.lora;
+    tern_adapter_info info = {.rank = lora->rank, .alpha = lora->alpha, .base = t->config->name};
     if (lora->start) info = *tern_adapter_describe(lora->start);
     info.dropout = lora->dropout;
     size_t n = 0;
-    tern_adapter_place *places = tern_calloc(trainer->n_made, sizeof *places);
-    if (!places) return tern_fail_alloc(err, trainer->n_made * sizeof *places);
-    for (size_t i = 0; i < trainer->n_made; i++)
-        if (!trainer->made[i].is_b)
-            places[n++] = (tern_adapter_place){trainer->made[i].shown.role, trainer->made[i].shown.layer};
-    tern_adapter *made = NULL;
-    tern_status status = tern_adapter_make(&made, trainer->model, &info, places, n, err);
-    if (status == TERN_OK) status = read_adapter(trainer, made, err);
-    if (status == TERN_OK) *adapter = made;
-    else tern_adapter_close(made);
+    tern_adapter_place *places = tern_calloc(t->n_made, sizeof *places);
+    if (!places) return tern_fail_alloc(err, t->n_made * sizeof *places);
+    for (size_t i = 0; i < t->n_made; i++)
+        if (!t->made[i].is_b) places[n++] = (tern_adapter_place){t->made[i].shown.role, t->made[i].shown.layer};
+    tern_status status = tern_adapter_make(adapter, t->model, &info, places, n, err);
     tern_free(places);
     return status;
+}
+
+static tern_status read_all(tern_trainer *t, tern_adapter **adapter, tern_error *err)
+{
+    if (!t->work.adapter) TERN_TRY(make_adapter(t, &t->work.adapter, err));
+    TERN_TRY(read_adapter(t, err));
+    *adapter = t->work.adapter;
+    t->work.adapter = NULL;
+    return TERN_OK;
+}
+
+tern_status tern_trainer_adapter(tern_trainer *trainer, tern_adapter **adapter, tern_error *err)
+{
+    *adapter = NULL;
+    if (!trainer->params.lora.rank && !trainer->params.lora.start)
+        return tern_fail(err, TERN_UNSUPPORTED, "all weights are tuned: no adapter to write");
+    TERN_TRY(tern_trainer__enter(trainer, TERN_TRAINER_CALL_ADAPTER, 0, err));
+    return tern_trainer__leave(trainer, read_all(trainer, adapter, err));
 }

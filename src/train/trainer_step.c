@@ -57,16 +57,19 @@ static void put_rows(const tern_trainer *t, const tern_trainer_graph *g, const t
     }
 }
 
-/* Runs a batch; adds its losses to *sum. */
+/* Runs a batch and adds its losses to the call's sum. */
 static tern_status run_rows(tern_trainer *t, tern_trainer_graph_kind kind, const tern_train_row *rows, size_t n_rows,
-                            const tern_train_params *training, double *sum, tern_error *err)
+                            const tern_train_params *training, tern_error *err)
 {
     const tern_trainer_graph *g = &t->graphs[kind];
-    tern_backend *b = t->backend;
-    put_rows(t, g, rows, n_rows);
-    TERN_TRY(tern_trainer__run(t, kind, training, err));
-    TERN_TRY(b->buffer_read(b, g->output, 0, t->losses, t->plan.n_tokens * sizeof *t->losses, err));
-    for (uint32_t i = 0; i < t->plan.n_tokens; i++) *sum += (double)t->losses[i];
+    if (!t->work.running) {
+        put_rows(t, g, rows, n_rows);
+        TERN_TRY(tern_trainer__run(t, kind, training, err));
+        t->work.accumulated = kind == TERN_TRAINER_STEP;
+    }
+    TERN_TRY(tern_trainer__fetch(t, g->output, t->losses, t->plan.n_tokens * sizeof *t->losses, err));
+    for (uint32_t i = 0; i < t->plan.n_tokens; i++) t->work.sum += (double)t->losses[i];
+    t->work.n_runs++;
     return TERN_OK;
 }
 
@@ -78,20 +81,26 @@ static uint32_t seed_of(const tern_trainer *t, uint64_t run)
     return (uint32_t)(tern_rng_u64(&rng) >> 32);
 }
 
-/* Gradients of the mean loss over all labels, added to those that are there. */
-static tern_status run_all(tern_trainer *t, const tern_train_row *rows, size_t n_rows, uint64_t n_labels, double *loss,
-                           tern_error *err)
+/* The batches of a call, from the one that comes next. Their training parameters differ in the seed. */
+static tern_status run_all(tern_trainer *t, tern_trainer_graph_kind kind, const tern_train_row *rows, size_t n_rows,
+                           tern_train_params training, tern_error *err)
 {
-    tern_train_params training = {.loss_weight = (float)(1.0 / (double)n_labels),
-                                  .blend = tern_trainer__blend(t, t->n_steps)};
-    size_t batch = t->params.batch;
-    double sum = 0;
-    for (size_t first = 0, run = 0; first < n_rows; first += batch, run++) {
-        training.seed = seed_of(t, run);
-        size_t n = n_rows - first < batch ? n_rows - first : batch;
-        TERN_TRY(run_rows(t, TERN_TRAINER_STEP, rows + first, n, &training, &sum, err));
+    const size_t batch = t->params.batch;
+    for (size_t first; (first = t->work.n_runs * batch) < n_rows;) {
+        if (kind == TERN_TRAINER_STEP) training.seed = seed_of(t, t->work.n_runs);
+        TERN_TRY(run_rows(t, kind, rows + first, n_rows - first < batch ? n_rows - first : batch, &training, err));
     }
-    *loss = sum / (double)n_labels;
+    return TERN_OK;
+}
+
+/* Gradients of the mean loss over all labels, added to those that are there. */
+static tern_status differentiate(tern_trainer *t, const tern_train_row *rows, size_t n_rows, uint64_t n_labels,
+                                 double *loss, tern_error *err)
+{
+    const tern_train_params training = {.loss_weight = (float)(1.0 / (double)n_labels),
+                                        .blend = tern_trainer__blend(t, t->n_steps)};
+    TERN_TRY(run_all(t, TERN_TRAINER_STEP, rows, n_rows, training, err));
+    *loss = t->work.sum / (double)n_labels;
     return TERN_OK;
 }
 
@@ -113,7 +122,8 @@ tern_status tern_trainer_backward(tern_trainer *trainer, const tern_train_row *r
 {
     uint64_t n_labels;
     TERN_TRY(check_batch(trainer, rows, n_rows, &n_labels, err));
-    return run_all(trainer, rows, n_rows, n_labels, loss, err);
+    TERN_TRY(tern_trainer__enter(trainer, TERN_TRAINER_CALL_BACKWARD, 0, err));
+    return tern_trainer__leave(trainer, differentiate(trainer, rows, n_rows, n_labels, loss, err));
 }
 
 tern_status tern_trainer_clear(tern_trainer *trainer, tern_error *err)
@@ -137,11 +147,10 @@ tern_status tern_trainer_clear(tern_trainer *trainer, tern_error *err)
 static tern_status find_norm(tern_trainer *t, double *norm, tern_error *err)
 {
     const tern_train_params none = {0};
-    tern_backend *b = t->backend;
+    const tern_buffer *output = t->graphs[TERN_TRAINER_NORMS].output;
     double sum = 0;
-    TERN_TRY(tern_trainer__run(t, TERN_TRAINER_NORMS, &none, err));
-    TERN_TRY(
-        b->buffer_read(b, t->graphs[TERN_TRAINER_NORMS].output, 0, t->norms, t->n_learning * sizeof *t->norms, err));
+    if (!t->work.running) TERN_TRY(tern_trainer__run(t, TERN_TRAINER_NORMS, &none, err));
+    TERN_TRY(tern_trainer__fetch(t, output, t->norms, t->n_learning * sizeof *t->norms, err));
     for (size_t i = 0; i < t->n_learning; i++) sum += (double)t->norms[i];
     *norm = sqrt(sum);
     return TERN_OK;
@@ -172,6 +181,7 @@ static tern_status update(tern_trainer *t, double lr, double norm, tern_error *e
     const tern_train_params training = update_params(t, lr, norm);
     bool alone = t->graphs[TERN_TRAINER_UPDATE_ALONE].used && (t->n_steps + 1) % t->params.sync_every != 0;
     TERN_TRY(tern_trainer__run(t, alone ? TERN_TRAINER_UPDATE_ALONE : TERN_TRAINER_UPDATE, &training, err));
+    TERN_TRY(tern_trainer__wait(t, err));
     bool was_blended = t->blended;
     t->n_steps++;
     TERN_TRY(tern_trainer__change_phase(t, err));
@@ -188,6 +198,15 @@ static tern_status refuse(tern_trainer *t, double loss, double norm, tern_error 
                      (unsigned long long)t->n_steps, loss, norm);
 }
 
+static tern_status make_step(tern_trainer *t, const tern_train_row *rows, size_t n_rows, tern_trainer_result *r,
+                             tern_error *err)
+{
+    TERN_TRY(differentiate(t, rows, n_rows, r->n_labels, &r->loss, err));
+    TERN_TRY(find_norm(t, &r->norm, err));
+    if (!isfinite(r->loss) || !isfinite(r->norm)) return refuse(t, r->loss, r->norm, err);
+    return update(t, r->lr, r->norm, err);
+}
+
 tern_status tern_trainer_step(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows,
                               tern_trainer_result *result, tern_error *err)
 {
@@ -195,24 +214,25 @@ tern_status tern_trainer_step(tern_trainer *trainer, const tern_train_row *rows,
     tern_trainer_result r = {.lr = p->lr * tern_ref_schedule(p->schedule, trainer->n_steps, p->n_warmup, p->n_steps)};
     TERN_TRY(check_batch(trainer, rows, n_rows, &r.n_labels, err));
     for (size_t i = 0; i < n_rows; i++) r.n_positions += rows[i].n_used;
-    TERN_TRY(run_all(trainer, rows, n_rows, r.n_labels, &r.loss, err));
-    TERN_TRY(find_norm(trainer, &r.norm, err));
-    if (!isfinite(r.loss) || !isfinite(r.norm)) return refuse(trainer, r.loss, r.norm, err);
-    TERN_TRY(update(trainer, r.lr, r.norm, err));
+    TERN_TRY(tern_trainer__enter(trainer, TERN_TRAINER_CALL_STEP, 0, err));
+    TERN_TRY(tern_trainer__leave(trainer, make_step(trainer, rows, n_rows, &r, err)));
     *result = r;
+    return TERN_OK;
+}
+
+static tern_status evaluate(tern_trainer *t, const tern_train_row *rows, size_t n_rows, double *sum, tern_error *err)
+{
+    const tern_train_params training = {.loss_weight = 1, .blend = tern_trainer__blend(t, t->n_steps)};
+    TERN_TRY(run_all(t, TERN_TRAINER_EVALUATE, rows, n_rows, training, err));
+    *sum = t->work.sum;
     return TERN_OK;
 }
 
 tern_status tern_trainer_evaluate(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows, double *sum,
                                   uint64_t *n_labels, tern_error *err)
 {
-    const tern_train_params training = {.loss_weight = 1, .blend = tern_trainer__blend(trainer, trainer->n_steps)};
-    size_t batch = trainer->params.batch;
     *sum = 0;
     TERN_TRY(check_rows(trainer, rows, n_rows, n_labels, err));
-    for (size_t first = 0; first < n_rows; first += batch) {
-        size_t n = n_rows - first < batch ? n_rows - first : batch;
-        TERN_TRY(run_rows(trainer, TERN_TRAINER_EVALUATE, rows + first, n, &training, sum, err));
-    }
-    return TERN_OK;
+    TERN_TRY(tern_trainer__enter(trainer, TERN_TRAINER_CALL_EVALUATE, 0, err));
+    return tern_trainer__leave(trainer, evaluate(trainer, rows, n_rows, sum, err));
 }

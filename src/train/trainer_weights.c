@@ -190,10 +190,20 @@ static tern_status allocate_states(tern_trainer *t, tern_trainer_made *m, tern_e
     return for_slices(t, m, put_slice, &to, err);
 }
 
+static tern_status find_fixed(const tern_trainer *t, tern_trainer_fixed *f, tern_error *err)
+{
+    f->buffer = t->params.engine ? tern_engine__weight_buffer(t->params.engine, f->weight) : NULL;
+    f->borrowed = f->buffer != NULL;
+    if (f->borrowed) return TERN_OK;
+    if (!f->weight->data)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: its data is gone, and no engine that has it was given",
+                         f->weight->name);
+    return t->backend->weight_create(t->backend, f->weight, &f->buffer, err);
+}
+
 tern_status tern_trainer__allocate(tern_trainer *t, tern_error *err)
 {
-    for (size_t i = 0; i < t->n_fixed; i++)
-        TERN_TRY(t->backend->weight_create(t->backend, t->fixed[i].weight, &t->fixed[i].buffer, err));
+    for (size_t i = 0; i < t->n_fixed; i++) TERN_TRY(find_fixed(t, &t->fixed[i], err));
     for (size_t i = 0; i < t->n_made; i++) {
         TERN_TRY(tern_trainer__allocate_weight(t, &t->made[i], err));
         TERN_TRY(allocate_states(t, &t->made[i], err));

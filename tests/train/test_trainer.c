@@ -1,6 +1,7 @@
 /* Trainers of small models on the CPU. */
 #include "backend/cpu/cpu.h"
 #include "base/alloc.h"
+#include "train/trainer_calls.h"
 #include "train/trainer_cases.h"
 #include "train/trainer_parts.h"
 
@@ -191,6 +192,10 @@ int main(void)
         cmocka_unit_test(not_finite),
         cmocka_unit_test(plans),
         cmocka_unit_test(small_buffers),
+        cmocka_unit_test(goes_on),
+        cmocka_unit_test(adapter_goes_on),
+        cmocka_unit_test(steps_given_up),
+        cmocka_unit_test(on_an_engine),
         cmocka_unit_test(memory_limit),
         cmocka_unit_test(chunks),
         cmocka_unit_test(wrong_params),

@@ -1,0 +1,36 @@
+/* Calls that stop where the device works, and go on when they are made again. */
+#include "base/alloc.h"
+#include "train/trainer_parts.h"
+
+/* What the call has taken, and the read under way. */
+static void forget(tern_trainer *t)
+{
+    tern_error ignored;
+    if (t->work.running) t->backend->buffer_read(t->backend, NULL, 0, NULL, 0, &ignored);
+    tern_adapter_close(t->work.adapter);
+    tern_free(t->work.half);
+    t->work = (tern_trainer_work){0};
+}
+
+tern_status tern_trainer__enter(tern_trainer *t, tern_trainer_call call, uint64_t key, tern_error *err)
+{
+    tern_trainer_work *w = &t->work;
+    if (w->call == call && w->key == key) return TERN_OK;
+    bool accumulated = w->accumulated;
+    forget(t);
+    *w = (tern_trainer_work){.call = call, .key = key};
+    return accumulated ? tern_trainer_clear(t, err) : TERN_OK;
+}
+
+tern_status tern_trainer__leave(tern_trainer *t, tern_status status)
+{
+    if (status != TERN_PENDING) forget(t);
+    return status;
+}
+
+tern_status tern_trainer__fetch(tern_trainer *t, const tern_buffer *buffer, void *data, uint64_t bytes, tern_error *err)
+{
+    tern_status status = t->backend->buffer_read(t->backend, buffer, 0, data, bytes, err);
+    t->work.running = status == TERN_PENDING;
+    return status;
+}

@@ -24,3 +24,7 @@ endif()
 # The training ops of the CPU beside the linear layers.
 add_executable(bench_training_rows EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/training/bench_training_rows.c)
 target_link_libraries(bench_training_rows PRIVATE tern_static)
+
+# RSR beside dot products, and its steps (target bench_rsr; built on request only).
+add_executable(bench_rsr EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/rsr/bench_rsr.c)
+target_link_libraries(bench_rsr PRIVATE tern_static)

@@ -15,18 +15,19 @@
 #include "backend/cpu/rsr_steps_body.h"
 
 #if defined(__x86_64__)
+enum { WIDE = TERN_CPU_AVX512 | TERN_CPU_AVX512_VNNI }; /* what the files of that level are compiled for */
 extern tern_cpu__rsr_step_i8 tern_cpu__rsr_gather_i8_avx2, tern_cpu__rsr_gather_i8_avx512;
 extern tern_cpu__rsr_step_f32 tern_cpu__rsr_gather_f32_avx2, tern_cpu__rsr_gather_f32_avx512;
 
 tern_cpu__rsr_step_i8 *tern_cpu__rsr_gather_i8(uint32_t features)
 {
-    if (features & TERN_CPU_AVX512) return tern_cpu__rsr_gather_i8_avx512;
+    if ((features & WIDE) == WIDE) return tern_cpu__rsr_gather_i8_avx512;
     return features & TERN_CPU_AVX2 ? tern_cpu__rsr_gather_i8_avx2 : NULL;
 }
 
 tern_cpu__rsr_step_f32 *tern_cpu__rsr_gather_f32(uint32_t features)
 {
-    if (features & TERN_CPU_AVX512) return tern_cpu__rsr_gather_f32_avx512;
+    if ((features & WIDE) == WIDE) return tern_cpu__rsr_gather_f32_avx512;
     return features & TERN_CPU_AVX2 ? tern_cpu__rsr_gather_f32_avx2 : NULL;
 }
 #else

@@ -76,9 +76,7 @@ async function write(turn) {
   render(conversation, actions);
   toEnd();
   try {
-    const text = stream(turn, control.signal);
-    text.result.catch(() => {});
-    finish(turn, await read(turn, text));
+    finish(turn, await read(turn, stream(turn, control.signal)));
   } catch (error) {
     failed(turn, error, control.signal.aborted);
   }

@@ -45,9 +45,6 @@ const HINTS = {
 };
 export const hintTitle = (code) => HINTS[code] ?? TITLES[code] ?? 'Note';
 
-/** Reasons why a model does not run on the GPU. */
-export const isGpuReason = (code) => ['NO_WEBGPU', 'NO_ADAPTER', 'INSECURE_CONTEXT', 'LIMIT', 'UNSUPPORTED', 'DEVICE_LOST'].includes(code);
-
 /** @param {{code?: string, message?: string}} error @returns {{title: string, text: string, advice: string}} */
 export function explain(error) {
   const code = error?.code ?? 'INTERNAL';

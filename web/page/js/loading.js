@@ -2,7 +2,7 @@
 import {Tern} from '../lib/index.js';
 import {app} from './app.js';
 import {$, announce} from './dom.js';
-import {canRetry, cpuHelps, hintTitle, isGpuReason} from './explain.js';
+import {canRetry, cpuHelps, hintTitle} from './explain.js';
 import {bytes, progressText} from './format.js';
 import * as notices from './notices.js';
 import * as settings from './settings.js';
@@ -41,8 +41,8 @@ function options(request) {
 }
 
 /** What the library says while it goes on; why there is no GPU stands in the device panel, and was said when the page opened. */
-function hint({code, message}) {
-  if (isGpuReason(code)) {
+function hint({code, message, about}) {
+  if (about === 'backend') {
     app.set('gpuReason', message);
     if (!app.probe?.webgpu) return;
   }

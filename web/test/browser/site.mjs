@@ -7,7 +7,9 @@ import {serve} from './server.mjs';
 export const MODEL = join(ROOT, 'models/stories.gguf');
 export const PROMPT = 'Once upon a time';
 export const TOKENS = 48;
-export const GREEDY = {'sampling.temperature': 0, 'sampling.maxTokens': TOKENS};
+/** Settings of the page: greedy on the CPU. The GPU here is SwiftShader, which takes half a minute to compile and to write a few words. */
+export const GREEDY = {'sampling.temperature': 0, 'sampling.maxTokens': TOKENS, backend: 'cpu'};
+export const ON_GPU = {...GREEDY, 'sampling.maxTokens': 16, backend: 'webgpu'};
 export const skip = missing();
 
 /** What `tern run --greedy` writes: the prompt and its continuation. */

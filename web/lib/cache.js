@@ -206,6 +206,11 @@ export class StoredChunks {
     await this.save();
   }
 
+  /** All of it goes. */
+  async discard() {
+    await this.store.remove(this.meta.id);
+  }
+
   /** Used now. A failure costs the date alone. */
   async touch() {
     this.meta.usedAt = Date.now();

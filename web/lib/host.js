@@ -31,11 +31,17 @@ export class Host {
     throwIfAborted(signal, 'loading');
     const {reader, id} = await this.#guard(() => openModel(source, {store: options.store, signal, onNotice,
       checkManifest: (text) => this.core.checkManifest?.(text), onProgress: (progress) => call.emit('progress', progress)}));
+    let fault = null;
     try {
-      this.engine = await this.#guard(() => this.core.load(reader, {backend: this.backend, contextLength: options.contextLength, signal,
-        onPiece: ({loaded, total}) => loaded === total && call.emit('progress', prepare(total))}));
+      const onPiece = ({loaded, total}) => loaded === total && call.emit('progress', prepare(total));
+      const how = {backend: this.backend, contextLength: options.contextLength, signal, onPiece};
+      this.engine = await this.#guard(() => this.core.load(reader, how));
+    } catch (error) {
+      fault = error;
+      throw error;
     } finally {
-      await reader.close();
+      /* What is no model is not kept. */
+      await reader.close({discard: fault?.code === 'MALFORMED'});
     }
     const model = {...this.engine.model, contextLength: this.engine.contextLength};
     return {backend: this.backend, model, memory: this.engine.memory, device: this.device, id};

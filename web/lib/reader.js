@@ -52,10 +52,11 @@ export class ChunkReader {
     return out;
   }
 
-  /** Waits for what is under way, and lets go of everything. */
-  async close() {
+  /** Waits for what is under way, and lets go of everything. @param {{discard?: boolean}} [options] `discard`: also of what is stored */
+  async close({discard = false} = {}) {
     for (const slot of this.slots) await slot.ready?.catch(() => {});
     this.slots.forEach((slot) => Object.assign(slot, {buffer: null, index: -1, ready: null}));
+    if (discard) await this.stored?.discard();
     await this.release?.();
     this.release = undefined;
   }

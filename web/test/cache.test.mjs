@@ -214,6 +214,15 @@ test('deleting: what is there, what is not, what is in use', async () => {
   await assert.rejects(load({stored: id}, platform), {code: 'NOT_FOUND', message: /stored are: none/});
 });
 
+test('what turned out to be no model is let go of', async () => {
+  const platform = opfs();
+  const server = await served({'/big.gguf': big});
+  const {reader} = await openModel(`${server.url}/big.gguf`, {platform, http, chunkBytes: CHUNK_BYTES});
+  await reader.read(0, 100);
+  await reader.close({discard: true});
+  assert.deepEqual(await stored(platform), []);
+});
+
 test('a meta.json that was cut off: listed, deleted, loaded anew', async () => {
   const platform = opfs();
   const server = await served({'/big.gguf': big});

@@ -1,0 +1,45 @@
+// A program that uses all of index.d.ts, for the type checker alone (types.test.mjs); it is never run.
+import {Tern, TernError, version} from '../lib/index.js';
+import type {DeviceInfo, ErrorCode, GenerateOptions, Lora, Message, ModelInfo, Notice, Piece, Progress, Result, StoredModel} from '../lib/index.js';
+
+const options: GenerateOptions = {maxTokens: 10, temperature: 0, topK: 1, stop: ['x'], signal: new AbortController().signal};
+const seen: Progress[] = [];
+const said: Notice[] = [];
+const tern: Tern = await Tern.load('bundled', {backend: 'auto', threads: 2, contextLength: 64, store: false,
+  onProgress: (progress) => seen.push(progress), onNotice: (notice) => said.push(notice)});
+await Tern.load(new URL('https://x.example/a.gguf'));
+await Tern.load([new File([], 'a')]);
+await Tern.load({stored: 'id'}, {device: {powerPreference: 'low-power', requiredLimits: {maxBufferSize: 1}, withoutFeatures: ['subgroups']}});
+const stream = tern.generate('Once', options);
+for await (const piece of stream) ((each: Piece) => each.text.length + each.id)(piece);
+const result: Result = await stream.result;
+const share: number | null = result.bandwidthShare;
+const messages: Message[] = [{role: 'user', content: 'x'}];
+const text: string = await tern.chat(messages).text();
+const ids: number[] = await tern.tokenize(text, {bos: true});
+await tern.detokenize(ids, {special: true});
+const lora: Lora = await tern.loadLora(new Uint8Array());
+await tern.setLoras([{lora, scale: 0.5}]);
+await lora.dispose();
+const adapter: Uint8Array = await tern.finetune('text', {rank: 4, onStep: ({loss}) => loss.toFixed(1)});
+const bandwidth: number | null = await tern.measureBandwidth();
+const model: ModelInfo = tern.model;
+const device: DeviceInfo = tern.device;
+const why: string | undefined = tern.notice?.message;
+const stored: StoredModel[] = await Tern.storage.list();
+await Tern.storage.delete(stored[0].id);
+const {usage, quota}: {usage: number; quota: number} = await Tern.storage.estimate();
+const {webgpu, reason} = await Tern.probe();
+const code: ErrorCode = new TernError('NETWORK', 'no').code;
+tern.lost.then((message: string) => message);
+await tern.dispose();
+export const all = [version, share, adapter, bandwidth, model, device, why, usage, quota, webgpu, reason, code, tern.storedAs, tern.notices];
+
+// @ts-expect-error no such backend
+await Tern.load('bundled', {backend: 'cuda'});
+// @ts-expect-error no such option
+tern.generate('x', {temprature: 1});
+// @ts-expect-error no such role
+tern.chat([{role: 'robot', content: 'x'}]);
+// @ts-expect-error a source is needed
+await Tern.load();

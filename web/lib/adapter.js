@@ -1,4 +1,7 @@
-/** The files of an adapter, whole in memory: a GGUF file, or adapter_config.json and adapter_model.safetensors as PEFT writes them. */
+/**
+ * The files of an adapter, whole in memory: a GGUF file, or adapter_config.json and adapter_model.safetensors as PEFT
+ * writes them.
+ */
 
 import {TernError} from './errors.js';
 import {openFile} from './source.js';
@@ -7,7 +10,8 @@ const PEFT = ['adapter_config.json', 'adapter_model.safetensors'];
 const MOST_BYTES = 1 << 30;
 
 /**
- * @param {string | URL | File | File[] | Uint8Array} source a URL (or path) that ends in / or /adapter_config.json means both files of PEFT
+ * @param {string | URL | File | File[] | Uint8Array} source a URL (or path) that ends in / or /adapter_config.json
+ *   means both files of PEFT
  * @param {{signal?: AbortSignal, http?: object}} [options]
  * @returns {Promise<{name: string, bytes: Uint8Array}[]>}
  */
@@ -30,7 +34,8 @@ function partsOf(source) {
 async function readWhole(source, options) {
   const file = await openFile(source, options);
   try {
-    if (file.size > MOST_BYTES) throw new TernError('LIMIT', `the adapter ${file.name} has ${file.size} bytes, expected at most ${MOST_BYTES}`);
+    if (file.size > MOST_BYTES)
+      throw new TernError('LIMIT', `the adapter ${file.name} has ${file.size} bytes, expected at most ${MOST_BYTES}`);
     const bytes = new Uint8Array(file.size);
     await file.read(0, bytes, options);
     return {name: file.name, bytes};

@@ -1,11 +1,11 @@
 /** Models kept in the origin's private file system (OPFS): tern-models/ID/ holds meta.json and chunk_NNN.bin.
  *
- * A chunk counts when meta.json has its SHA-256 sum, which is written after the chunk; so whatever is interrupted leaves a folder that is
- * right, and the next load goes on there. One writer at a time, over all tabs (Web Locks).
+ * A chunk counts when meta.json has its SHA-256 sum, which is written after the chunk; so whatever is interrupted
+ * leaves a folder that is right, and the next load goes on there. One writer at a time, over all tabs (Web Locks).
  *
  * @typedef {{bytes: number, sha256: string | null}} ChunkMeta
- * @typedef {{format: 1, id: string, name: string, key: string, size: number, version: Record<string, any>, chunks: ChunkMeta[],
- *   partial: {index: number, bytes: number, sha256: string} | null, usedAt: number}} Meta
+ * @typedef {{format: 1, id: string, name: string, key: string, size: number, version: Record<string, any>, chunks:
+ *   ChunkMeta[], partial: {index: number, bytes: number, sha256: string} | null, usedAt: number}} Meta
  */
 
 import {TernError} from './errors.js';
@@ -20,7 +20,12 @@ const lockName = (id) => `tern-model ${id}`;
 
 /** The id of what was loaded from `key`. @param {string} name @param {string} key */
 export async function idOf(name, key) {
-  const slug = name.toLowerCase().replace(/\.(gguf|json)$/, '').replace(/[^a-z0-9]+/g, '-').replace(/^-+|-+$/g, '').slice(0, 40);
+  const slug = name
+    .toLowerCase()
+    .replace(/\.(gguf|json)$/, '')
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-+|-+$/g, '')
+    .slice(0, 40);
   return `${slug || 'model'}-${(await sha256(new TextEncoder().encode(key))).slice(0, 12)}`;
 }
 
@@ -31,15 +36,22 @@ export class ModelStore {
    */
   static async open({storage = globalThis.navigator?.storage, locks = globalThis.navigator?.locks} = {}) {
     if (typeof storage?.getDirectory !== 'function') {
-      throw new TernError('NO_STORAGE', 'there is no private file system here (navigator.storage.getDirectory is missing: ' +
-        'not a browser, an old one, or a page that is not in a secure context), so that models cannot be kept');
+      throw new TernError(
+        'NO_STORAGE',
+        'there is no private file system here (navigator.storage.getDirectory is missing: ' +
+          'not a browser, an old one, or a page that is not in a secure context), so that models cannot be kept'
+      );
     }
     try {
       const root = await storage.getDirectory();
       return new ModelStore(await root.getDirectoryHandle(FOLDER, {create: true}), storage, locks);
     } catch (error) {
-      throw new TernError('NO_STORAGE', `the browser refuses its private file system (${error.name}: ${error.message}), ` +
-        'so that models cannot be kept; private windows often do', {cause: error});
+      throw new TernError(
+        'NO_STORAGE',
+        `the browser refuses its private file system (${error.name}: ${error.message}), ` +
+          'so that models cannot be kept; private windows often do',
+        {cause: error}
+      );
     }
   }
 
@@ -62,7 +74,8 @@ export class ModelStore {
   async delete(id) {
     await this.#existing(id);
     const unlock = await this.lock(id, {mode: 'exclusive', ifAvailable: true});
-    if (!unlock) throw new TernError('IO', `the stored model ${id} is being loaded, here or in another tab: stop that first`);
+    if (!unlock)
+      throw new TernError('IO', `the stored model ${id} is being loaded, here or in another tab: stop that first`);
     try {
       await this.folder.removeEntry(id, {recursive: true});
     } catch (error) {
@@ -89,7 +102,9 @@ export class ModelStore {
     return new Promise((resolve, reject) => {
       const held = (lock) => (lock ? new Promise((release) => resolve(() => release(undefined))) : resolve(null));
       this.locks.request(lockName(id), signal && !rest.ifAvailable ? {...rest, signal} : rest, held).catch((error) => {
-        reject(signal?.aborted ? new TernError('CANCELLED', `waiting for the stored model ${id} was cancelled`) : error);
+        reject(
+          signal?.aborted ? new TernError('CANCELLED', `waiting for the stored model ${id} was cancelled`) : error
+        );
       });
     });
   }
@@ -106,10 +121,16 @@ export class ModelStore {
     await this.#existing(id);
     const found = await this.find(id);
     if (found) return found;
-    throw new TernError('NOT_FOUND', `the stored model ${id} has no readable ${META}: delete it, and load it again from where it came from`);
+    throw new TernError(
+      'NOT_FOUND',
+      `the stored model ${id} has no readable ${META}: delete it, and load it again from where it came from`
+    );
   }
 
-  /** A folder for this model, empty but for what meta.json says. @param {Omit<Meta, 'format' | 'partial' | 'usedAt'>} meta */
+  /**
+   * A folder for this model, empty but for what meta.json says.
+   * @param {Omit<Meta, 'format' | 'partial' | 'usedAt'>} meta
+   */
   async create(meta) {
     await this.remove(meta.id);
     const stored = new StoredChunks(this, null, {format: 1, partial: null, usedAt: Date.now(), ...meta});
@@ -167,8 +188,11 @@ export class StoredChunks {
     const fault = found ?? (await compare(into, expected.sha256));
     if (fault === null) return;
     await this.forget(index);
-    throw new TernError('CORRUPT', `chunk ${index} of ${this.meta.chunks.length} of the stored model ${this.meta.id} is damaged: ${fault}; ` +
-      'it is fetched again when the model is loaded next');
+    throw new TernError(
+      'CORRUPT',
+      `chunk ${index} of ${this.meta.chunks.length} of the stored model ${this.meta.id} is damaged: ${fault}; ` +
+        'it is fetched again when the model is loaded next'
+    );
   }
 
   /** Errors: NO_STORAGE. @param {number} index @param {Uint8Array} bytes @param {string} sum */
@@ -191,7 +215,10 @@ export class StoredChunks {
     }, bytes.length);
   }
 
-  /** How many bytes of the chunk's start were kept; they are in `into` then. What does not match its sum counts as none. */
+  /**
+   * How many bytes of the chunk's start were kept; they are in `into` then. What does not match its sum counts as
+   * none.
+   */
   async readPartial(index, into) {
     const {partial} = this.meta;
     if (partial?.index !== index || partial.bytes > into.length) return 0;
@@ -234,8 +261,12 @@ export class StoredChunks {
     } catch (error) {
       const {usage, quota} = await this.store.estimate().catch(() => ({usage: NaN, quota: NaN}));
       const full = error?.name === 'QuotaExceededError';
-      throw new TernError('NO_STORAGE', `${this.meta.name} cannot be stored: ${full ? 'the quota is reached' : error.message} ` +
-        `(${bytes} bytes to write of ${this.meta.size} in all, ${usage} of ${quota} bytes in use by this site)`, {cause: error});
+      throw new TernError(
+        'NO_STORAGE',
+        `${this.meta.name} cannot be stored: ${full ? 'the quota is reached' : error.message} ` +
+          `(${bytes} bytes to write of ${this.meta.size} in all, ${usage} of ${quota} bytes in use by this site)`,
+        {cause: error}
+      );
     }
   }
 }
@@ -267,7 +298,8 @@ async function readFile(folder, name, into, {signal, onBytes} = {}) {
 /** In a worker through a handle that writes in place, else through a stream. */
 async function writeFile(folder, name, bytes) {
   const handle = await folder.getFileHandle(name, {create: true});
-  if (typeof handle.createSyncAccessHandle === 'function') return writeInPlace(await handle.createSyncAccessHandle(), bytes);
+  if (typeof handle.createSyncAccessHandle === 'function')
+    return writeInPlace(await handle.createSyncAccessHandle(), bytes);
   const stream = await handle.createWritable();
   try {
     await stream.write(bytes);
@@ -294,7 +326,13 @@ function writeInPlace(access, bytes) {
 
 /** False where the browser cannot move files, or not onto others. */
 async function moved(handle, name) {
-  return typeof handle.move === 'function' && handle.move(name).then(() => true, () => false);
+  return (
+    typeof handle.move === 'function' &&
+    handle.move(name).then(
+      () => true,
+      () => false
+    )
+  );
 }
 
 /** meta.json, or the one that was about to replace it; null: neither can be used. @returns {Promise<Meta | null>} */
@@ -312,9 +350,16 @@ async function readMeta(folder) {
 
 function isMeta(meta) {
   const chunks = meta?.chunks;
-  return meta?.format === 1 && typeof meta.key === 'string' && typeof meta.name === 'string' && Array.isArray(chunks) &&
-    chunks.every(({bytes, sha256: sum}) => Number.isInteger(bytes) && bytes > 0 && (sum === null || typeof sum === 'string')) &&
-    meta.size === chunks.reduce((sum, {bytes}) => sum + bytes, 0);
+  return (
+    meta?.format === 1 &&
+    typeof meta.key === 'string' &&
+    typeof meta.name === 'string' &&
+    Array.isArray(chunks) &&
+    chunks.every(
+      ({bytes, sha256: sum}) => Number.isInteger(bytes) && bytes > 0 && (sum === null || typeof sum === 'string')
+    ) &&
+    meta.size === chunks.reduce((sum, {bytes}) => sum + bytes, 0)
+  );
 }
 
 /** @returns {Promise<import('./index.js').StoredModel>} */

@@ -7,10 +7,16 @@ import {TernError} from './errors.js';
 
 const PIECE_BYTES = 4 << 20;
 
-/** A file, or the manifest where the path (or file: URL) is a folder or a .json file (`manifest` is its path then, else null). */
+/**
+ * A file, or the manifest where the path (or file: URL) is a folder or a .json file (`manifest` is its path then, else
+ * null).
+ */
 export async function openDisk(where) {
   const path = where.startsWith('file:') ? fileURLToPath(where) : where;
-  const folder = await stat(path).then((found) => found.isDirectory(), () => false);
+  const folder = await stat(path).then(
+    (found) => found.isDirectory(),
+    () => false
+  );
   const at = folder ? join(path, 'manifest.json') : path;
   return {path, manifest: folder || path.endsWith('.json') ? at : null, file: await openFile(at)};
 }
@@ -20,18 +26,26 @@ async function openFile(path) {
   try {
     handle = await open(path, 'r');
   } catch (error) {
-    throw new TernError(error.code === 'ENOENT' ? 'NOT_FOUND' : 'IO', `${path} cannot be opened: ${error.message}`, {cause: error});
+    throw new TernError(error.code === 'ENOENT' ? 'NOT_FOUND' : 'IO', `${path} cannot be opened: ${error.message}`, {
+      cause: error
+    });
   }
   const {size, mtimeMs} = await handle.stat();
   const close = () => handle.close();
-  return {size, version: {size, lastModified: mtimeMs}, close, read: (offset, into, how) => read(handle, path, offset, into, how)};
+  return {
+    size,
+    version: {size, lastModified: mtimeMs},
+    close,
+    read: (offset, into, how) => read(handle, path, offset, into, how)
+  };
 }
 
 async function read(handle, path, offset, into, {signal, onBytes} = {}) {
   for (let at = 0; at < into.length;) {
     if (signal?.aborted) throw new TernError('CANCELLED', `reading ${path} was cancelled`);
     const {bytesRead} = await handle.read(into, at, Math.min(PIECE_BYTES, into.length - at), offset + at);
-    if (bytesRead === 0) throw new TernError('IO', `${path} ended after ${offset + at} bytes, expected ${offset + into.length}`);
+    if (bytesRead === 0)
+      throw new TernError('IO', `${path} ended after ${offset + at} bytes, expected ${offset + into.length}`);
     at += bytesRead;
     onBytes?.(bytesRead);
   }

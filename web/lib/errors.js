@@ -1,8 +1,20 @@
 /** The one kind of error that this package throws, and how the core's status numbers map to its codes. */
 
 /** Codes of include/tern/status.h by their number. */
-const STATUS_CODES = ['OK', 'INVALID_ARGUMENT', 'OUT_OF_MEMORY', 'IO', 'NOT_FOUND', 'MALFORMED', 'UNSUPPORTED', 'LIMIT',
-  'CONTEXT_FULL', 'CANCELLED', 'INTERNAL', 'PENDING'];
+const STATUS_CODES = [
+  'OK',
+  'INVALID_ARGUMENT',
+  'OUT_OF_MEMORY',
+  'IO',
+  'NOT_FOUND',
+  'MALFORMED',
+  'UNSUPPORTED',
+  'LIMIT',
+  'CONTEXT_FULL',
+  'CANCELLED',
+  'INTERNAL',
+  'PENDING'
+];
 
 /** tern_status values that are no failures. */
 export const STATUS_OK = 0;
@@ -36,7 +48,11 @@ export function errorOfStatus(status, message) {
 /** What another thread can be sent of an error; restored by errorOfWire. */
 export function errorToWire(error) {
   if (error instanceof TernError) return {code: error.code, message: error.message, stack: error.stack};
-  return {code: isAbort(error) ? 'CANCELLED' : 'INTERNAL', message: String(error?.message ?? error), stack: error?.stack};
+  return {
+    code: isAbort(error) ? 'CANCELLED' : 'INTERNAL',
+    message: String(error?.message ?? error),
+    stack: error?.stack
+  };
 }
 
 /** @param {{code: any, message: string, stack?: string}} wire */
@@ -51,7 +67,11 @@ export function isAbort(error) {
   return error instanceof TernError ? error.code === 'CANCELLED' : /** @type {any} */ (error)?.name === 'AbortError';
 }
 
-/** Throws CANCELLED when the signal has been aborted. @param {AbortSignal | undefined | null} signal @param {string} what */
+/**
+ * Throws CANCELLED when the signal has been aborted.
+ * @param {AbortSignal | undefined | null} signal
+ * @param {string} what
+ */
 export function throwIfAborted(signal, what) {
   if (signal?.aborted) throw new TernError('CANCELLED', `${what} was cancelled`, {cause: signal.reason});
 }

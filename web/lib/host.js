@@ -1,4 +1,7 @@
-/** All that happens beside the core, in its thread: loading a model, and what a Tern can be asked. Errors of the device become DEVICE_LOST. */
+/**
+ * All that happens beside the core, in its thread: loading a model, and what a Tern can be asked. Errors of the device
+ * become DEVICE_LOST.
+ */
 
 import {readAdapter} from './adapter.js';
 import {Core} from './core.js';
@@ -7,8 +10,19 @@ import {openModel} from './open.js';
 import {cpuInfo, defaultThreads, gpuInfo} from './platform.js';
 
 /** What the other side may call. */
-export const METHODS = Object.freeze(['load', 'generate', 'chat', 'tokenize', 'detokenize', 'loadLora', 'disposeLora', 'setLoras', 'finetune',
-  'measureBandwidth', 'dispose']);
+export const METHODS = Object.freeze([
+  'load',
+  'generate',
+  'chat',
+  'tokenize',
+  'detokenize',
+  'loadLora',
+  'disposeLora',
+  'setLoras',
+  'finetune',
+  'measureBandwidth',
+  'dispose'
+]);
 
 /** Why the GPU cannot be had, as against what is wrong with the request. */
 const NO_GPU = ['NO_WEBGPU', 'INSECURE_CONTEXT', 'NO_ADAPTER', 'UNSUPPORTED'];
@@ -29,8 +43,15 @@ export class Host {
     const {signal} = call;
     await this.#open(options, onNotice);
     throwIfAborted(signal, 'loading');
-    const {reader, id} = await this.#guard(() => openModel(source, {store: options.store, signal, onNotice,
-      checkManifest: (text) => this.core.checkManifest?.(text), onProgress: (progress) => call.emit('progress', progress)}));
+    const {reader, id} = await this.#guard(() =>
+      openModel(source, {
+        store: options.store,
+        signal,
+        onNotice,
+        checkManifest: (text) => this.core.checkManifest?.(text),
+        onProgress: (progress) => call.emit('progress', progress)
+      })
+    );
     let fault = null;
     try {
       const onPiece = ({loaded, total}) => loaded === total && call.emit('progress', prepare(total));
@@ -91,7 +112,10 @@ export class Host {
       if (!this.engine) throw new TernError('INVALID_ARGUMENT', 'this Tern has been disposed of');
       return this.#guard(action);
     });
-    this.turn = result.then(() => {}, () => {});
+    this.turn = result.then(
+      () => {},
+      () => {}
+    );
     return result;
   }
 
@@ -129,7 +153,9 @@ export class Host {
   }
 
   setLoras(loras, call) {
-    return this.#inTurn(call.signal, () => this.engine.setLoras(loras.map(({id, scale}) => ({lora: this.#lora(id), scale}))));
+    return this.#inTurn(call.signal, () =>
+      this.engine.setLoras(loras.map(({id, scale}) => ({lora: this.#lora(id), scale})))
+    );
   }
 
   #lora(id) {
@@ -139,7 +165,9 @@ export class Host {
   }
 
   finetune(text, options, call) {
-    return this.#inTurn(call.signal, () => this.engine.finetune(text, {...options, signal: call.signal, onStep: (step) => call.emit('step', step)}));
+    return this.#inTurn(call.signal, () =>
+      this.engine.finetune(text, {...options, signal: call.signal, onStep: (step) => call.emit('step', step)})
+    );
   }
 
   measureBandwidth(call) {

@@ -1,5 +1,7 @@
-/** Reading a file of a web server at any place: with ranges where the server knows them, else by reading through from the start; broken
- * connections are taken up again a few times. */
+/**
+ * Reading a file of a web server at any place: with ranges where the server knows them, else by reading through from
+ * the start; broken connections are taken up again a few times.
+ */
 
 import {TernError} from './errors.js';
 
@@ -16,11 +18,14 @@ export const HTTP_DEFAULTS = {
   /** Pauses before attempts after the first one, in ms. */
   pauses: [300, 1000, 3000],
   /** Without a byte for so many ms, a connection counts as broken. */
-  stallMs: 60000,
+  stallMs: 60000
 };
 
 export class HttpFile {
-  /** @param {string} url @param {{size?: number | null} & Partial<typeof HTTP_DEFAULTS>} [options] `size`: what it has to be */
+  /**
+   * @param {string} url
+   * @param {{size?: number | null} & Partial<typeof HTTP_DEFAULTS>} [options] `size`: what it has to be
+   */
   constructor(url, {size = null, ...options} = {}) {
     this.url = url;
     this.size = size;
@@ -31,7 +36,10 @@ export class HttpFile {
     this.whole = null;
   }
 
-  /** Finds out the size and the version. @param {{signal?: AbortSignal, once?: boolean}} [options] `once`: no second attempt */
+  /**
+   * Finds out the size and the version.
+   * @param {{signal?: AbortSignal, once?: boolean}} [options] `once`: no second attempt
+   */
   async probe({signal, once = false} = {}) {
     await this.#retry({signal, once, what: 'no size known'}, () => this.#probe(signal));
     if (this.size === 0) throw new TernError('MALFORMED', `${this.url} is empty: 0 bytes`);
@@ -59,15 +67,19 @@ export class HttpFile {
         if (signal?.aborted) throw new TernError('CANCELLED', `reading ${this.url} was cancelled`, {cause: error});
         if (!(error instanceof Broken)) throw error;
         failures = progress.done - before >= PROGRESS_BYTES ? 1 : failures + 1;
-        if (once || failures > this.options.pauses.length) throw this.#failure(error, tries, typeof what === 'string' ? what : what());
+        if (once || failures > this.options.pauses.length)
+          throw this.#failure(error, tries, typeof what === 'string' ? what : what());
         await pause(this.options.pauses[failures - 1], signal);
       }
     }
   }
 
   #failure(error, tries, what) {
-    return new TernError('NETWORK', `${this.url}: ${error.message}; ${what} (${tries} ${tries === 1 ? 'attempt' : 'attempts'})`,
-      {cause: error.cause ?? error});
+    return new TernError(
+      'NETWORK',
+      `${this.url}: ${error.message}; ${what} (${tries} ${tries === 1 ? 'attempt' : 'attempts'})`,
+      {cause: error.cause ?? error}
+    );
   }
 
   async #probe(signal) {
@@ -89,7 +101,10 @@ export class HttpFile {
     const response = await this.#fetch({method: 'HEAD', signal});
     const size = lengthOf(response);
     if (response.ok && size !== null) return size;
-    throw new TernError('NETWORK', `${this.url}: the server says neither by Content-Range nor by Content-Length how long the file is`);
+    throw new TernError(
+      'NETWORK',
+      `${this.url}: the server says neither by Content-Range nor by Content-Length how long the file is`
+    );
   }
 
   /** The server does not say how long the answer is (it may be compressed): read it whole. */
@@ -100,15 +115,21 @@ export class HttpFile {
     for (let piece; (piece = await this.#piece(body, signal)) !== null; n += piece.length) {
       if (n + piece.length > UNKNOWN_LENGTH_LIMIT) {
         body.reader.cancel().catch(() => {});
-        throw new TernError('NETWORK', `${this.url}: the server does not say how long the file is (no Content-Length), ` +
-          `which works up to ${UNKNOWN_LENGTH_LIMIT} bytes only`);
+        throw new TernError(
+          'NETWORK',
+          `${this.url}: the server does not say how long the file is (no Content-Length), ` +
+            `which works up to ${UNKNOWN_LENGTH_LIMIT} bytes only`
+        );
       }
       pieces.push(piece);
     }
     this.whole = new Uint8Array(n);
     this.size = n;
     let at = 0;
-    for (const piece of pieces) this.whole.set(piece, at), at += piece.length;
+    for (const piece of pieces) {
+      this.whole.set(piece, at);
+      at += piece.length;
+    }
   }
 
   async #fill(offset, into, progress, signal, onBytes) {
@@ -154,7 +175,10 @@ export class HttpFile {
     return new TernError('NETWORK', `${this.url} has fewer bytes than promised: ${found}, expected ${this.size}`);
   }
 
-  /** The answer to a request for a range (206), or for the whole file where the server knows no ranges (200); null: there is nothing there. */
+  /**
+   * The answer to a request for a range (206), or for the whole file where the server knows no ranges (200); null:
+   * there is nothing there.
+   */
   async #request(offset, length, signal) {
     const headers = /^http/.test(this.url) ? {Range: `bytes=${offset}-${offset + length - 1}`} : {};
     const response = await this.#fetch({headers, signal});
@@ -162,7 +186,10 @@ export class HttpFile {
     if (response.status !== 206 && response.status !== 200) throw this.#refused(response);
     const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(response.headers.get('content-range') ?? '');
     if (response.status === 206 && range && Number(range[1]) !== offset) {
-      throw new TernError('NETWORK', `${this.url}: the server answered with the range "${range[0]}", asked for was ${offset}`);
+      throw new TernError(
+        'NETWORK',
+        `${this.url}: the server answered with the range "${range[0]}", asked for was ${offset}`
+      );
     }
     try {
       this.#compare(response, response.status === 206 ? range && Number(range[2]) : lengthOf(response));
@@ -185,14 +212,20 @@ export class HttpFile {
     response.body?.cancel().catch(() => {});
     const {status, statusText} = response;
     const text = `HTTP status ${status}${statusText ? ` ${statusText}` : ''}, expected 200 or 206`;
-    return status >= 500 || status === 408 || status === 429 ? new Broken(text) : new TernError('NETWORK', `${this.url}: ${text}`);
+    return status >= 500 || status === 408 || status === 429
+      ? new Broken(text)
+      : new TernError('NETWORK', `${this.url}: ${text}`);
   }
 
-  /** Every answer has to be of the same file as the first one. @param {number | null} size as far as the server says it */
+  /**
+   * Every answer has to be of the same file as the first one.
+   * @param {number | null} size as far as the server says it
+   */
   #compare(response, size) {
     const found = {etag: response.headers.get('etag'), lastModified: response.headers.get('last-modified')};
     for (const key of ['etag', 'lastModified']) {
-      if (found[key] && this.version[key] && found[key] !== this.version[key]) throw this.#changed(key, found[key], this.version[key]);
+      if (found[key] && this.version[key] && found[key] !== this.version[key])
+        throw this.#changed(key, found[key], this.version[key]);
       this.version[key] ??= found[key];
     }
     if (size === null) return;
@@ -202,14 +235,19 @@ export class HttpFile {
   }
 
   #changed(what, found, expected) {
-    return new TernError('NETWORK', `${this.url} is not the file that it was when loading began: ${what} ${found}, expected ${expected}`);
+    return new TernError(
+      'NETWORK',
+      `${this.url} is not the file that it was when loading began: ${what} ${found}, expected ${expected}`
+    );
   }
 
   /** The next bytes of a body; null at its end. */
   async #piece(body, signal) {
     if (body.rest) return body.rest;
     const {done, value} = await within(this.options.stallMs, signal, body.reader.read()).catch((error) => {
-      throw new Broken(`the connection broke after ${body.position} bytes (${error.cause?.message || error.message})`, {cause: error});
+      throw new Broken(`the connection broke after ${body.position} bytes (${error.cause?.message || error.message})`, {
+        cause: error
+      });
     });
     return done ? null : value;
   }

@@ -3,7 +3,17 @@
 import {ModelStore} from './cache.js';
 import {TernError, throwIfAborted} from './errors.js';
 import {openLink} from './link.js';
-import {DETOKENIZE, FINETUNE, GENERATE, LOAD, TOKENIZE, checkIds, checkMessages, checkOptions, checkText} from './options.js';
+import {
+  DETOKENIZE,
+  FINETUNE,
+  GENERATE,
+  LOAD,
+  TOKENIZE,
+  checkIds,
+  checkMessages,
+  checkOptions,
+  checkText
+} from './options.js';
 import {probe} from './probe.js';
 import {addressOf} from './source.js';
 import {TextStream} from './stream.js';
@@ -15,7 +25,7 @@ export class Tern {
   static storage = Object.freeze({
     list: async () => (await ModelStore.open()).list(),
     delete: async (id) => (await ModelStore.open()).delete(id),
-    estimate: async () => (await ModelStore.open()).estimate(),
+    estimate: async () => (await ModelStore.open()).estimate()
   });
 
   static probe() {
@@ -38,7 +48,10 @@ export class Tern {
       tern?.lose(message);
     });
     try {
-      const about = await link.client.call('load', [where, rest], {signal, on: {progress: (each) => onProgress?.(each), notice}});
+      const about = await link.client.call('load', [where, rest], {
+        signal,
+        on: {progress: (each) => onProgress?.(each), notice}
+      });
       throwIfAborted(signal, 'loading');
       tern = new Tern(link, about, notices);
       if (lost !== null) tern.lose(lost);
@@ -53,7 +66,9 @@ export class Tern {
   constructor(link, {backend, model, device, memory, id}, notices) {
     Object.assign(this, {link, backend, model, device, memory, notices});
     this.storedAs = id;
-    this.lost = new Promise((resolve) => { this.lose = resolve; });
+    this.lost = new Promise((resolve) => {
+      this.lose = resolve;
+    });
   }
 
   /** Why the CPU was taken although the GPU might have been; null: there was no such choice. */
@@ -75,7 +90,10 @@ export class Tern {
   }
 
   async tokenize(text, options = {}) {
-    return this.link.client.call('tokenize', [checkText(text, 'text'), checkOptions(options, TOKENIZE, 'tern.tokenize')]);
+    return this.link.client.call('tokenize', [
+      checkText(text, 'text'),
+      checkOptions(options, TOKENIZE, 'tern.tokenize')
+    ]);
   }
 
   async detokenize(ids, options = {}) {
@@ -88,10 +106,13 @@ export class Tern {
   }
 
   async setLoras(loras) {
-    if (!Array.isArray(loras)) throw new TernError('INVALID_ARGUMENT', `loras are ${loras}, expected a list of {lora, scale}`);
+    if (!Array.isArray(loras))
+      throw new TernError('INVALID_ARGUMENT', `loras are ${loras}, expected a list of {lora, scale}`);
     const list = loras.map(({lora, scale = 1} = {}, i) => {
-      if (!(lora instanceof Lora) || lora.tern !== this) throw new TernError('INVALID_ARGUMENT', `loras[${i}].lora is no adapter of this Tern`);
-      if (!Number.isFinite(scale)) throw new TernError('INVALID_ARGUMENT', `loras[${i}].scale is ${scale}, expected a finite number`);
+      if (!(lora instanceof Lora) || lora.tern !== this)
+        throw new TernError('INVALID_ARGUMENT', `loras[${i}].lora is no adapter of this Tern`);
+      if (!Number.isFinite(scale))
+        throw new TernError('INVALID_ARGUMENT', `loras[${i}].scale is ${scale}, expected a finite number`);
       return {id: lora.id, scale};
     });
     await this.link.client.call('setLoras', [list]);
@@ -99,7 +120,10 @@ export class Tern {
 
   async finetune(text, options = {}) {
     const {signal, onStep, ...rest} = checkOptions(options, FINETUNE, 'tern.finetune');
-    return this.link.client.call('finetune', [checkText(text, 'text'), rest], {signal, on: {step: (each) => onStep?.(each)}});
+    return this.link.client.call('finetune', [checkText(text, 'text'), rest], {
+      signal,
+      on: {step: (each) => onStep?.(each)}
+    });
   }
 
   async measureBandwidth() {
@@ -125,11 +149,17 @@ class Lora {
   }
 }
 
-/** What another thread can be sent of a source: addresses are made absolute here, where the page's own address is known. */
+/**
+ * What another thread can be sent of a source: addresses are made absolute here, where the page's own address is
+ * known.
+ */
 function portableModel(source) {
   if (typeof source === 'object' && source !== null && Object.hasOwn(source, 'stored')) {
     if (typeof source.stored === 'string' && source.stored !== '') return {stored: source.stored};
-    throw new TernError('INVALID_ARGUMENT', `source.stored is ${JSON.stringify(source.stored)}, expected the id of a stored model`);
+    throw new TernError(
+      'INVALID_ARGUMENT',
+      `source.stored is ${JSON.stringify(source.stored)}, expected the id of a stored model`
+    );
   }
   return source === 'bundled' ? source : portable(source);
 }

@@ -18,9 +18,12 @@ async function openHere(onLost) {
   const [{Host, METHODS}, {Server}] = await Promise.all([import('./host.js'), import('./rpc.js')]);
   const client = new Client((message) => queueMicrotask(() => server.receive(message)), onLost);
   const server = new Server(new Host(), (message) => queueMicrotask(() => client.receive(message)), METHODS);
-  return {client, close: once(async () => {
-    await client.call('dispose').finally(() => client.fail(gone()));
-  })};
+  return {
+    client,
+    close: once(async () => {
+      await client.call('dispose').finally(() => client.fail(gone()));
+    })
+  };
 }
 
 function openWorker(onLost) {
@@ -28,23 +31,32 @@ function openWorker(onLost) {
   const client = new Client((message) => worker.postMessage(message), onLost);
   worker.onmessage = ({data}) => client.receive(data);
   worker.onmessageerror = () => fail('a message from the worker could not be read');
-  worker.onerror = (event) => fail(event.message ? `the worker failed: ${event.message}` : `the worker ${worker.url} could not be started`);
+  worker.onerror = (event) =>
+    fail(event.message ? `the worker failed: ${event.message}` : `the worker ${worker.url} could not be started`);
   const fail = (message) => {
     client.fail(new TernError('INTERNAL', message));
     worker.terminate();
   };
-  return {client, close: once(async () => {
-    const late = new Promise((resolve) => setTimeout(resolve, FAREWELL_MS));
-    await Promise.race([client.call('dispose').catch(() => {}), late]);
-    worker.terminate();
-    client.fail(gone());
-  })};
+  return {
+    client,
+    close: once(async () => {
+      const late = new Promise((resolve) => setTimeout(resolve, FAREWELL_MS));
+      await Promise.race([client.call('dispose').catch(() => {}), late]);
+      worker.terminate();
+      client.fail(gone());
+    })
+  };
 }
 
-/** Workers come from the page's own origin: a library that lies elsewhere is imported by a small one. @param {URL} url */
+/**
+ * Workers come from the page's own origin: a library that lies elsewhere is imported by a small one.
+ * @param {URL} url
+ */
 function startWorker(url) {
   const foreign = url.origin !== globalThis.location?.origin;
-  const start = foreign ? URL.createObjectURL(new Blob([`import ${JSON.stringify(url.href)};`], {type: 'text/javascript'})) : url;
+  const start = foreign
+    ? URL.createObjectURL(new Blob([`import ${JSON.stringify(url.href)};`], {type: 'text/javascript'}))
+    : url;
   try {
     return Object.assign(new Worker(start, {type: 'module', name: 'tern'}), {url: url.href});
   } catch (error) {

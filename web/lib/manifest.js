@@ -15,7 +15,8 @@ export async function readManifest(text, where, check) {
   const manifest = parse(text, where);
   await check?.(text);
   const {shards, name = null} = manifest ?? {};
-  if (!Array.isArray(shards) || shards.length === 0) throw malformed(where, `"shards" is ${JSON.stringify(shards)}, expected a list of shards`);
+  if (!Array.isArray(shards) || shards.length === 0)
+    throw malformed(where, `"shards" is ${JSON.stringify(shards)}, expected a list of shards`);
   shards.forEach((shard, i) => checkShard(shard, `${where}: shards[${i}]`));
   return {name: typeof name === 'string' ? name : null, shards};
 }

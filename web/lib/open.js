@@ -7,7 +7,8 @@ import {addressOf, openSource} from './source.js';
 
 /**
  * @typedef {{store?: boolean, signal?: AbortSignal, http?: object, platform?: {storage?: any, locks?: any},
- *   checkManifest?: (text: string) => any, onProgress?: (progress: any) => void, onNotice?: (notice: any) => void}} OpenOptions
+ *   checkManifest?: (text: string) => any, onProgress?: (progress: any) => void, onNotice?: (notice: any) => void}}
+ *   OpenOptions
  */
 
 /**
@@ -32,7 +33,10 @@ async function storeFor(address, {store, platform}, onNotice) {
   const available = typeof (platform?.storage ?? globalThis.navigator?.storage)?.getDirectory === 'function';
   if (!available && store === undefined) return null;
   if (!address.storable) {
-    onNotice({code: 'NO_STORAGE', message: `${address.name} is not kept: it cannot be fetched again from ${address.key.slice(0, 100)}`});
+    onNotice({
+      code: 'NO_STORAGE',
+      message: `${address.name} is not kept: it cannot be fetched again from ${address.key.slice(0, 100)}`
+    });
     return null;
   }
   try {
@@ -50,8 +54,11 @@ async function openStored(id, options) {
   if (stored.complete) return openComplete(store, id, options);
   const {key} = stored.meta;
   if (!/^https?:/.test(key)) {
-    throw new TernError('NOT_FOUND', `the stored model ${id} has ${stored.stored} of ${stored.meta.size} bytes, and the rest cannot be ` +
-      `fetched from ${key}: load that again with {store: true}`);
+    throw new TernError(
+      'NOT_FOUND',
+      `the stored model ${id} has ${stored.stored} of ${stored.meta.size} bytes, and the rest cannot be ` +
+        `fetched from ${key}: load that again with {store: true}`
+    );
   }
   return openWithStore(key, addressOf(key), id, store, options);
 }
@@ -72,9 +79,19 @@ async function openComplete(store, id, options) {
 function chunksOf(meta) {
   let offset = 0;
   return meta.chunks.map(({bytes}, index) => {
-    const chunk = {index, name: `chunk ${index} of ${meta.name}`, offset, bytes, sha256: null, read: async () => {
-      throw new TernError('CORRUPT', `chunk ${index} of the stored model ${meta.id} is damaged: load ${meta.key} again`);
-    }};
+    const chunk = {
+      index,
+      name: `chunk ${index} of ${meta.name}`,
+      offset,
+      bytes,
+      sha256: null,
+      read: async () => {
+        throw new TernError(
+          'CORRUPT',
+          `chunk ${index} of the stored model ${meta.id} is damaged: load ${meta.key} again`
+        );
+      }
+    };
     offset += bytes;
     return chunk;
   });
@@ -85,7 +102,9 @@ async function openWithStore(source, address, id, store, options) {
   let open = null;
   try {
     const stored = await store.find(id);
-    open = await openSource(source, {...options, once: stored?.complete}).catch((error) => orStored(error, stored, options));
+    open = await openSource(source, {...options, once: stored?.complete}).catch((error) =>
+      orStored(error, stored, options)
+    );
     if (open === null) return await withoutSource(stored, options, unlock);
     const kept = await matching(open, id, stored, store, options);
     await kept?.touch();
@@ -122,15 +141,20 @@ async function matching(open, id, stored, store, options) {
   if (stored && !differs(open, stored.meta)) return stored;
   if (stored) {
     const {what, found, expected} = differs(open, stored.meta);
-    options.onNotice({code: 'CHANGED', message: `${open.key} is not what was stored (${what} ${found}, stored ${expected}): it is fetched anew`});
+    options.onNotice({
+      code: 'CHANGED',
+      message: `${open.key} is not what was stored (${what} ${found}, stored ${expected}): it is fetched anew`
+    });
     await store.remove(id);
   }
   const chunks = open.chunks.map(({bytes}) => ({bytes, sha256: null}));
   if (!(await hasRoom(open, store, options))) return null;
-  return store.create({id, name: open.name, key: open.key, size: open.size, version: open.version, chunks}).catch((error) => {
-    options.onNotice({code: 'NO_STORAGE', message: `${error.message}; loading goes on without storing`});
-    return null;
-  });
+  return store
+    .create({id, name: open.name, key: open.key, size: open.size, version: open.version, chunks})
+    .catch((error) => {
+      options.onNotice({code: 'NO_STORAGE', message: `${error.message}; loading goes on without storing`});
+      return null;
+    });
 }
 
 /** The first difference between a source and what is stored of it. */
@@ -140,15 +164,20 @@ function differs(open, meta) {
     const expected = meta.version[what] ?? null;
     if (found !== expected) return {what, found, expected};
   }
-  const same = open.chunks.length === meta.chunks.length && open.chunks.every((chunk, i) => chunk.bytes === meta.chunks[i].bytes);
+  const same =
+    open.chunks.length === meta.chunks.length && open.chunks.every((chunk, i) => chunk.bytes === meta.chunks[i].bytes);
   return same ? null : {what: 'chunks', found: open.chunks.length, expected: meta.chunks.length};
 }
 
 async function hasRoom(open, store, {onNotice}) {
   const {usage, quota} = await store.estimate();
   if (open.size <= quota - usage) return true;
-  onNotice({code: 'NO_STORAGE', message: `${open.name} cannot be stored: it has ${open.size} bytes, and ${Math.max(0, quota - usage)} are ` +
-    `left for this site (${usage} of ${quota} in use); loading goes on without storing`});
+  onNotice({
+    code: 'NO_STORAGE',
+    message:
+      `${open.name} cannot be stored: it has ${open.size} bytes, and ${Math.max(0, quota - usage)} are ` +
+      `left for this site (${usage} of ${quota} in use); loading goes on without storing`
+  });
   return false;
 }
 
@@ -161,5 +190,9 @@ async function readerOf(open, stored, options, unlock) {
 }
 
 function reader(open, stored, {signal, onProgress, onNotice}, release) {
-  return {name: open.name, id: stored?.meta.id ?? null, reader: new ChunkReader(open.chunks, {stored, local: open.local, signal, onProgress, onNotice, release})};
+  return {
+    name: open.name,
+    id: stored?.meta.id ?? null,
+    reader: new ChunkReader(open.chunks, {stored, local: open.local, signal, onProgress, onNotice, release})
+  };
 }

@@ -10,18 +10,55 @@ const is = {
   boolean: (value) => typeof value === 'boolean',
   function: (value) => typeof value === 'function',
   signal: (value) => typeof value?.addEventListener === 'function' && typeof value.aborted === 'boolean',
-  object: (value) => typeof value === 'object' && value !== null,
+  object: (value) => typeof value === 'object' && value !== null
 };
-const WORDS = {number: 'a finite number', count: 'a whole number above 0', string: 'a text', strings: 'a list of texts',
-  boolean: 'true or false', function: 'a function', signal: 'an AbortSignal', object: 'an object'};
+const WORDS = {
+  number: 'a finite number',
+  count: 'a whole number above 0',
+  string: 'a text',
+  strings: 'a list of texts',
+  boolean: 'true or false',
+  function: 'a function',
+  signal: 'an AbortSignal',
+  object: 'an object'
+};
 
-export const LOAD = {backend: ['auto', 'webgpu', 'cpu'], threads: 'count', contextLength: 'count', store: 'boolean',
-  onProgress: 'function', onNotice: 'function', signal: 'signal', device: 'object'};
-export const GENERATE = {maxTokens: 'count', temperature: 'number', topK: 'number', topP: 'number', minP: 'number', typicalP: 'number',
-  repetitionPenalty: 'number', presencePenalty: 'number', frequencyPenalty: 'number', penaltyLastN: 'number', seed: 'number',
-  stop: 'strings', signal: 'signal'};
-export const FINETUNE = {rank: 'count', alpha: 'number', learningRate: 'number', steps: 'count', batch: 'count', sequence: 'count',
-  seed: 'number', onStep: 'function', signal: 'signal'};
+export const LOAD = {
+  backend: ['auto', 'webgpu', 'cpu'],
+  threads: 'count',
+  contextLength: 'count',
+  store: 'boolean',
+  onProgress: 'function',
+  onNotice: 'function',
+  signal: 'signal',
+  device: 'object'
+};
+export const GENERATE = {
+  maxTokens: 'count',
+  temperature: 'number',
+  topK: 'number',
+  topP: 'number',
+  minP: 'number',
+  typicalP: 'number',
+  repetitionPenalty: 'number',
+  presencePenalty: 'number',
+  frequencyPenalty: 'number',
+  penaltyLastN: 'number',
+  seed: 'number',
+  stop: 'strings',
+  signal: 'signal'
+};
+export const FINETUNE = {
+  rank: 'count',
+  alpha: 'number',
+  learningRate: 'number',
+  steps: 'count',
+  batch: 'count',
+  sequence: 'count',
+  seed: 'number',
+  onStep: 'function',
+  signal: 'signal'
+};
 export const TOKENIZE = {bos: 'boolean', special: 'boolean'};
 export const DETOKENIZE = {special: 'boolean'};
 
@@ -30,11 +67,16 @@ export const DETOKENIZE = {special: 'boolean'};
  * @param {any} options @param {Record<string, string | string[]>} known @param {string} where for messages
  */
 export function checkOptions(options, known, where) {
-  if (!is.object(options)) throw new TernError('INVALID_ARGUMENT', `${where}: options are ${show(options)}, expected an object`);
+  if (!is.object(options))
+    throw new TernError('INVALID_ARGUMENT', `${where}: options are ${show(options)}, expected an object`);
   const set = {};
   for (const [name, value] of Object.entries(options)) {
     const kind = Object.hasOwn(known, name) ? known[name] : null;
-    if (!kind) throw new TernError('INVALID_ARGUMENT', `${where}: there is no option "${name}", expected ${Object.keys(known).join(', ')}`);
+    if (!kind)
+      throw new TernError(
+        'INVALID_ARGUMENT',
+        `${where}: there is no option "${name}", expected ${Object.keys(known).join(', ')}`
+      );
     if (value === undefined) continue;
     const right = Array.isArray(kind) ? kind.includes(value) : is[kind](value);
     if (!right) {
@@ -54,12 +96,18 @@ export function checkText(text, where) {
 /** @param {any} messages @returns {import('./index.js').Message[]} */
 export function checkMessages(messages) {
   if (!Array.isArray(messages) || messages.length === 0) {
-    throw new TernError('INVALID_ARGUMENT', `messages are ${show(messages)}, expected a list of {role, content} that is not empty`);
+    throw new TernError(
+      'INVALID_ARGUMENT',
+      `messages are ${show(messages)}, expected a list of {role, content} that is not empty`
+    );
   }
   return messages.map((message, i) => {
     const {role, content} = message ?? {};
     if (!['system', 'user', 'assistant'].includes(role)) {
-      throw new TernError('INVALID_ARGUMENT', `messages[${i}].role is ${show(role)}, expected "system", "user" or "assistant"`);
+      throw new TernError(
+        'INVALID_ARGUMENT',
+        `messages[${i}].role is ${show(role)}, expected "system", "user" or "assistant"`
+      );
     }
     return {role, content: checkText(content, `messages[${i}].content`)};
   });
@@ -67,7 +115,10 @@ export function checkMessages(messages) {
 
 /** @param {any} ids */
 export function checkIds(ids) {
-  if ((!Array.isArray(ids) && !ArrayBuffer.isView(ids)) || !Array.from(/** @type {any} */ (ids)).every(Number.isInteger)) {
+  if (
+    (!Array.isArray(ids) && !ArrayBuffer.isView(ids)) ||
+    !Array.from(/** @type {any} */ (ids)).every(Number.isInteger)
+  ) {
     throw new TernError('INVALID_ARGUMENT', `ids are ${show(ids)}, expected a list of whole numbers`);
   }
   return Array.from(/** @type {any} */ (ids));
@@ -75,7 +126,10 @@ export function checkIds(ids) {
 
 function show(value) {
   if (typeof value === 'function') return 'a function';
-  if (typeof value !== 'object' || value === null) return typeof value === 'string' ? JSON.stringify(value) : String(value);
-  const text = JSON.stringify(value, (key, each) => (typeof each === 'number' && !Number.isFinite(each) ? String(each) : each)) ?? 'an object';
+  if (typeof value !== 'object' || value === null)
+    return typeof value === 'string' ? JSON.stringify(value) : String(value);
+  const text =
+    JSON.stringify(value, (key, each) => (typeof each === 'number' && !Number.isFinite(each) ? String(each) : each)) ??
+    'an object';
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }

@@ -6,7 +6,8 @@ export const isNode = typeof process === 'object' && Boolean(process.versions?.n
 const MOST_THREADS = 16;
 
 /** Whether WebAssembly can have threads: shared memory, which pages have when they are cross-origin isolated. */
-export const threadsAvailable = () => typeof SharedArrayBuffer === 'function' && (isNode || globalThis.crossOriginIsolated === true);
+export const threadsAvailable = () =>
+  typeof SharedArrayBuffer === 'function' && (isNode || globalThis.crossOriginIsolated === true);
 
 /** Of the CPU, for the core; 1 where there are no threads. */
 export async function defaultThreads() {
@@ -19,11 +20,23 @@ export const isIsolated = () => isNode || globalThis.crossOriginIsolated === tru
 
 /** @returns {import('./index.js').DeviceInfo} of the CPU */
 export function cpuInfo(threads) {
-  return {backend: 'cpu', vendor: '', architecture: isNode ? process.arch : '', description: 'WebAssembly with SIMD128', features: [], limits: {},
-    threads, crossOriginIsolated: isIsolated(), bandwidth: null};
+  return {
+    backend: 'cpu',
+    vendor: '',
+    architecture: isNode ? process.arch : '',
+    description: 'WebAssembly with SIMD128',
+    features: [],
+    limits: {},
+    threads,
+    crossOriginIsolated: isIsolated(),
+    bandwidth: null
+  };
 }
 
-/** @param {{vendor: string, architecture: string, description: string, features: string[], limits: Record<string, number>}} info */
+/**
+ * @param {{vendor: string, architecture: string, description: string, features: string[], limits: Record<string,
+ *   number>}} info
+ */
 export function gpuInfo(info, threads) {
   return {backend: 'webgpu', ...info, threads, crossOriginIsolated: isIsolated(), bandwidth: null};
 }

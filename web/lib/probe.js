@@ -6,11 +6,21 @@ import {cpuInfo, defaultThreads, gpuInfo} from './platform.js';
 /** @returns {Promise<any>} as Tern.probe */
 export async function probe() {
   const threads = await defaultThreads();
-  const storage = await ModelStore.open().then(() => true, () => false);
+  const storage = await ModelStore.open().then(
+    () => true,
+    () => false
+  );
   try {
     return {webgpu: true, device: await probeAdapter(), threads, storage};
   } catch (error) {
-    return {webgpu: false, reason: error.code ?? 'NO_ADAPTER', message: error.message, device: cpuInfo(threads), threads, storage};
+    return {
+      webgpu: false,
+      reason: error.code ?? 'NO_ADAPTER',
+      message: error.message,
+      device: cpuInfo(threads),
+      threads,
+      storage
+    };
   }
 }
 

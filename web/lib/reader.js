@@ -1,5 +1,7 @@
-/** A model's chunks as one file that is read from its start to its end: each chunk is fetched, verified and stored while the one before is
- * used, so that at most two of them are in memory. */
+/**
+ * A model's chunks as one file that is read from its start to its end: each chunk is fetched, verified and stored while
+ * the one before is used, so that at most two of them are in memory.
+ */
 
 import {TernError, isAbort, throwIfAborted} from './errors.js';
 import {sha256} from './sha256.js';
@@ -13,9 +15,9 @@ export class ChunkReader {
   /**
    * @param {import('./source.js').Chunk[]} chunks
    * @param {{stored?: import('./cache.js').StoredChunks | null, write?: boolean, local?: boolean, signal?: AbortSignal,
-   *   onProgress?: (progress: import('./index.js').Progress) => void, onNotice?: (notice: import('./index.js').Notice) => void,
-   *   release?: () => void | Promise<void>}} [options]
-   *   `stored`: chunks that are there are read from it; `write`: others are kept in it; `local`: the source is this machine's.
+   *   onProgress?: (progress: import('./index.js').Progress) => void, onNotice?: (notice: import('./index.js').Notice)
+   *   => void, release?: () => void | Promise<void>}} [options] `stored`: chunks that are there are read from it;
+   *   `write`: others are kept in it; `local`: the source is this machine's.
    */
   constructor(chunks, {stored = null, write = true, local = false, signal, onProgress, onNotice, release} = {}) {
     this.chunks = chunks;
@@ -37,7 +39,10 @@ export class ChunkReader {
    */
   async read(offset, length) {
     if (!(offset >= 0 && length >= 0 && offset + length <= this.size)) {
-      throw new TernError('MALFORMED', `bytes ${offset} to ${offset + length} are wanted of a file of ${this.size} bytes`);
+      throw new TernError(
+        'MALFORMED',
+        `bytes ${offset} to ${offset + length} are wanted of a file of ${this.size} bytes`
+      );
     }
     throwIfAborted(this.signal, 'loading');
     const first = await this.#view(offset, length);
@@ -52,7 +57,10 @@ export class ChunkReader {
     return out;
   }
 
-  /** Waits for what is under way, and lets go of everything. @param {{discard?: boolean}} [options] `discard`: also of what is stored */
+  /**
+   * Waits for what is under way, and lets go of everything.
+   * @param {{discard?: boolean}} [options] `discard`: also of what is stored
+   */
   async close({discard = false} = {}) {
     for (const slot of this.slots) await slot.ready?.catch(() => {});
     this.slots.forEach((slot) => Object.assign(slot, {buffer: null, index: -1, ready: null}));
@@ -136,8 +144,11 @@ export class ChunkReader {
     if (chunk.sha256 === null && !this.write) return;
     const sum = await sha256(into);
     if (chunk.sha256 !== null && sum !== chunk.sha256) {
-      throw new TernError('CORRUPT', `chunk ${chunk.index} of ${this.chunks.length} (${chunk.name}) is not what the manifest says: ` +
-        `its SHA-256 is ${sum}, expected ${chunk.sha256}`);
+      throw new TernError(
+        'CORRUPT',
+        `chunk ${chunk.index} of ${this.chunks.length} (${chunk.name}) is not what the manifest says: ` +
+          `its SHA-256 is ${sum}, expected ${chunk.sha256}`
+      );
     }
     if (this.write) await this.#keep(() => this.stored.write(chunk.index, into, sum));
   }
@@ -196,6 +207,11 @@ class Meter {
     while (marks.length > 2 && now - marks[0].now > RATE_MS) marks.shift();
     const ms = now - marks[0].now;
     progress.rate = ms > 0 ? ((progress.loaded - marks[0].loaded) / ms) * 1000 : 0;
-    progress.secondsLeft = progress.loaded === progress.total ? 0 : progress.rate > 0 ? (progress.total - progress.loaded) / progress.rate : Infinity;
+    progress.secondsLeft =
+      progress.loaded === progress.total
+        ? 0
+        : progress.rate > 0
+          ? (progress.total - progress.loaded) / progress.rate
+          : Infinity;
   }
 }

@@ -1,8 +1,11 @@
-/** Calls between the page and the thread of the core: results, errors with codes, events, pieces with back-pressure, cancelling. The transport is
- * anything that hands plain messages over in order: a worker's postMessage, or a function call under Node.
+/**
+ * Calls between the page and the thread of the core: results, errors with codes, events, pieces with back-pressure,
+ * cancelling. The transport is anything that hands plain messages over in order: a worker's postMessage, or a function
+ * call under Node.
  *
- * Page to core: {id, method, args, aborted}, {id, abort: true}, {id, credit: n}. Core to page: {id, value}, {id, error}, {id, event, data},
- * {id, piece}, {lost: message}. */
+ * Page to core: {id, method, args, aborted}, {id, abort: true}, {id, credit: n}. Core to page: {id, value}, {id,
+ * error}, {id, event, data}, {id, piece}, {lost: message}.
+ */
 
 import {TernError, errorOfWire, errorToWire} from './errors.js';
 
@@ -62,7 +65,9 @@ class Call {
     this.post({id: this.id, piece});
     this.outstanding++;
     if (this.outstanding < WINDOW || this.signal.aborted) return;
-    await new Promise((resolve) => { this.resume = resolve; });
+    await new Promise((resolve) => {
+      this.resume = resolve;
+    });
   }
 
   credit(n) {

@@ -1,4 +1,6 @@
-/** SHA-256 sums as hexadecimal text: WebCrypto where there is one, else (pages without a secure context) in JavaScript. */
+/**
+ * SHA-256 sums as hexadecimal text: WebCrypto where there is one, else (pages without a secure context) in JavaScript.
+ */
 
 /** @param {Uint8Array} bytes @returns {Promise<string>} 64 hexadecimal digits */
 export async function sha256(bytes) {
@@ -55,14 +57,23 @@ function block(state, words, view, at) {
   for (let t = 16; t < 64; t++) {
     const x = words[t - 15];
     const y = words[t - 2];
-    words[t] = words[t - 16] + (turn(x, 7) ^ turn(x, 18) ^ (x >>> 3)) + words[t - 7] + (turn(y, 17) ^ turn(y, 19) ^ (y >>> 10));
+    words[t] =
+      words[t - 16] + (turn(x, 7) ^ turn(x, 18) ^ (x >>> 3)) + words[t - 7] + (turn(y, 17) ^ turn(y, 19) ^ (y >>> 10));
   }
   let [a, b, c, d, e, f, g, h] = state;
   for (let t = 0; t < 64; t++) {
     const one = (h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & f) ^ (~e & g)) + ROUND[t] + words[t]) | 0;
     const two = ((turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))) | 0;
-    h = g; g = f; f = e; e = (d + one) | 0;
-    d = c; c = b; b = a; a = (one + two) | 0;
+    h = g;
+    g = f;
+    f = e;
+    e = (d + one) | 0;
+    d = c;
+    c = b;
+    b = a;
+    a = (one + two) | 0;
   }
-  [a, b, c, d, e, f, g, h].forEach((word, i) => { state[i] += word; });
+  [a, b, c, d, e, f, g, h].forEach((word, i) => {
+    state[i] += word;
+  });
 }

@@ -5,8 +5,8 @@ import {TernError} from './errors.js';
 export class TextStream {
   /**
    * Nothing happens before the stream is read (iterated, or its text or result asked for).
-   * @param {(onPiece: (piece: import('./index.js').Piece) => void) => {done: Promise<import('./index.js').Result>, abort(): void,
-   *   credit(n: number): void}} start
+   * @param {(onPiece: (piece: import('./index.js').Piece) => void) => {done: Promise<import('./index.js').Result>,
+   *   abort(): void, credit(n: number): void}} start
    */
   constructor(start) {
     this.start = start;
@@ -19,7 +19,9 @@ export class TextStream {
     this.settled.catch(() => {});
   }
 
-  /** When it was read to its end, or left. Asked for without reading, it is read through, and its pieces are dropped. */
+  /**
+   * When it was read to its end, or left. Asked for without reading, it is read through, and its pieces are dropped.
+   */
   get result() {
     setTimeout(() => {
       if (!this.reading) this.text().catch(() => {});
@@ -35,7 +37,8 @@ export class TextStream {
   }
 
   [Symbol.asyncIterator]() {
-    if (this.reading) throw new TernError('INVALID_ARGUMENT', 'this stream is being read already: its pieces come once');
+    if (this.reading)
+      throw new TernError('INVALID_ARGUMENT', 'this stream is being read already: its pieces come once');
     this.reading = true;
     this.#begin();
     return {next: () => this.#next(), return: () => this.#leave()};
@@ -57,7 +60,9 @@ export class TextStream {
   async #next() {
     while (this.queue.length === 0) {
       if (this.ended) return {done: true, value: await this.settled.then(() => undefined)};
-      await new Promise((resolve) => { this.wake = resolve; });
+      await new Promise((resolve) => {
+        this.wake = resolve;
+      });
     }
     this.call.credit(1);
     return {done: false, value: this.queue.shift()};

@@ -13,13 +13,17 @@ const PROMPT = 'Once upon a time';
 
 describe('the API on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
   let tern;
-  before(async () => { tern = await Tern.load(MODEL, {backend: 'cpu', threads: 1}); });
+  before(async () => {
+    tern = await Tern.load(MODEL, {backend: 'cpu', threads: 1});
+  });
   after(() => tern.dispose());
 
   test('what it says about the model and the device', () => {
     const {model, memory, device, backend, notices} = tern;
-    assert.deepEqual([backend, model.name, model.architecture, model.layers, model.embedding, model.vocabulary, model.hasChatTemplate],
-      ['cpu', 'stories', 'bitnet-b1.58', 8, 256, 2048, false]);
+    assert.deepEqual(
+      [backend, model.name, model.architecture, model.layers, model.embedding, model.vocabulary, model.hasChatTemplate],
+      ['cpu', 'stories', 'bitnet-b1.58', 8, 256, 2048, false]
+    );
     assert.deepEqual([model.contextLength, model.trainedContextLength], [1024, 1024]);
     assert.equal(memory.total, memory.weights + memory.cache + memory.activations);
     assert.deepEqual([device.backend, device.threads, device.bandwidth], ['cpu', 1, null]);
@@ -59,7 +63,10 @@ describe('the API on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
   });
 
   test('two at once take turns', async () => {
-    const [one, two] = await Promise.all([tern.generate(PROMPT, greedy).text(), tern.generate('The cat', greedy).text()]);
+    const [one, two] = await Promise.all([
+      tern.generate(PROMPT, greedy).text(),
+      tern.generate('The cat', greedy).text()
+    ]);
     assert.equal(one, await tern.generate(PROMPT, greedy).text());
     assert.equal(two, await tern.generate('The cat', greedy).text());
   });
@@ -84,7 +91,10 @@ describe('the API on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
     const wrong = /** @type {any} */ (tern);
     const cases = [
       [() => wrong.generate(5), /prompt is 5, expected a text/],
-      [() => wrong.generate('x', {temprature: 1}), /tern\.generate: there is no option "temprature", expected maxTokens, temperature/],
+      [
+        () => wrong.generate('x', {temprature: 1}),
+        /tern\.generate: there is no option "temprature", expected maxTokens, temperature/
+      ],
       [() => wrong.generate('x', {temperature: NaN}), /temperature is NaN, expected a finite number/],
       [() => wrong.generate('x', {temperature: '1'}), /temperature is "1", expected a finite number/],
       [() => wrong.generate('x', {maxTokens: 0}), /maxTokens is 0, expected a whole number above 0/],
@@ -96,21 +106,27 @@ describe('the API on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
       [() => wrong.generate('x', {topP: 2}).text(), /top-p is 2: 0 to 1 expected/],
       [() => wrong.chat('hello'), /messages are "hello", expected a list/],
       [() => wrong.chat([]), /messages are \[\], expected a list/],
-      [() => wrong.chat([{role: 'robot', content: 'x'}]), /messages\[0\]\.role is "robot", expected "system", "user" or "assistant"/],
+      [
+        () => wrong.chat([{role: 'robot', content: 'x'}]),
+        /messages\[0\]\.role is "robot", expected "system", "user" or "assistant"/
+      ],
       [() => wrong.chat([{role: 'user'}]), /messages\[0\]\.content is undefined, expected a text/],
       [() => wrong.tokenize(null), /text is null, expected a text/],
       [() => wrong.detokenize('x'), /ids are "x", expected a list of whole numbers/],
       [() => wrong.detokenize([1e9]), /1000000000/],
       [() => wrong.setLoras([{lora: {}}]), /loras\[0\]\.lora is no adapter of this Tern/],
-      [() => wrong.setLoras('x'), /loras are x, expected a list/],
+      [() => wrong.setLoras('x'), /loras are x, expected a list/]
     ];
     for (const [action, message] of cases) {
-      await assert.rejects(async () => action(), (error) => {
-        assert.ok(error instanceof TernError, String(error));
-        assert.equal(error.code, 'INVALID_ARGUMENT', error.message);
-        assert.match(error.message, message);
-        return true;
-      });
+      await assert.rejects(
+        async () => action(),
+        (error) => {
+          assert.ok(error instanceof TernError, String(error));
+          assert.equal(error.code, 'INVALID_ARGUMENT', error.message);
+          assert.match(error.message, message);
+          return true;
+        }
+      );
     }
     assert.match(await tern.generate(PROMPT, greedy).text(), /^ there was/, 'it works after that');
   });
@@ -135,7 +151,10 @@ describe('loading on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
     assert.ok(['context full', 'end token'].includes((await stream.result).reason));
     await tern.dispose();
     await tern.dispose();
-    await assert.rejects(tern.generate(PROMPT).text(), {code: 'INVALID_ARGUMENT', message: 'this Tern has been disposed of'});
+    await assert.rejects(tern.generate(PROMPT).text(), {
+      code: 'INVALID_ARGUMENT',
+      message: 'this Tern has been disposed of'
+    });
     await assert.rejects(tern.tokenize('x'), {message: 'this Tern has been disposed of'});
   });
 
@@ -162,8 +181,12 @@ describe('loading on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
     const folder = await mkdtemp(join(tmpdir(), 'tern-'));
     t.after(() => rm(folder, {recursive: true}));
     const bytes = await readFile(MODEL);
-    const cases = {'text.gguf': [Buffer.from('Hello, I am no model at all.'), /GGUF/], 'header.gguf': [bytes.subarray(0, 5000), /./],
-      'half.gguf': [bytes.subarray(0, 1000000), /./], 'tiny.gguf': [bytes.subarray(0, 3), /./]};
+    const cases = {
+      'text.gguf': [Buffer.from('Hello, I am no model at all.'), /GGUF/],
+      'header.gguf': [bytes.subarray(0, 5000), /./],
+      'half.gguf': [bytes.subarray(0, 1000000), /./],
+      'tiny.gguf': [bytes.subarray(0, 3), /./]
+    };
     for (const [name, [content, message]] of Object.entries(cases)) {
       await writeFile(join(folder, name), content);
       await assert.rejects(Tern.load(join(folder, name), options), (error) => {
@@ -184,7 +207,7 @@ describe('loading on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
       [MODEL, {...options, contextLength: 5000}, 'INVALID_ARGUMENT', /5000 .*1024/],
       [MODEL, {bakend: 'cpu'}, 'INVALID_ARGUMENT', /Tern\.load: there is no option "bakend"/],
       [{stored: 'x'}, options, 'NO_STORAGE', /no private file system/],
-      ['/no/such/model.gguf', options, 'NOT_FOUND', /\/no\/such\/model\.gguf cannot be opened/],
+      ['/no/such/model.gguf', options, 'NOT_FOUND', /\/no\/such\/model\.gguf cannot be opened/]
     ];
     for (const [source, given, code, message] of cases) await assert.rejects(load(source, given), {code, message});
     await assert.rejects(Tern.load(MODEL, {...options, signal: AbortSignal.abort()}), {code: 'CANCELLED'});
@@ -203,7 +226,10 @@ describe('loading on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
   test('store: true under Node is said', async () => {
     const bytes = await readFile(MODEL);
     const tern = await Tern.load(new File([bytes], 'm.gguf'), {...options, store: true});
-    assert.deepEqual(tern.notices.map(({code}) => code), ['NO_STORAGE']);
+    assert.deepEqual(
+      tern.notices.map(({code}) => code),
+      ['NO_STORAGE']
+    );
     await tern.dispose();
   });
 });

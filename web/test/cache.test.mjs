@@ -21,12 +21,21 @@ async function served(files, behave) {
 
 async function load(source, platform, options = {}) {
   const notices = [];
-  const {reader, id} = await openModel(source, {platform, http, chunkBytes: CHUNK_BYTES, onNotice: (notice) => notices.push(notice), ...options});
+  const {reader, id} = await openModel(source, {
+    platform,
+    http,
+    chunkBytes: CHUNK_BYTES,
+    onNotice: (notice) => notices.push(notice),
+    ...options
+  });
   try {
     for (let at = 0; at < reader.size; at += 1 << 20) {
       const n = Math.min(1 << 20, reader.size - at);
       const found = await reader.read(at, n);
-      assert.ok(Buffer.from(found.buffer, found.byteOffset, n).equals(Buffer.from(big.buffer, at, n)), `other bytes from ${at}`);
+      assert.ok(
+        Buffer.from(found.buffer, found.byteOffset, n).equals(Buffer.from(big.buffer, at, n)),
+        `other bytes from ${at}`
+      );
     }
     return {id, notices, progress: reader.meter.progress};
   } finally {
@@ -34,7 +43,8 @@ async function load(source, platform, options = {}) {
   }
 }
 
-const bodies = (server) => server.requests.filter((request) => request.range !== 'bytes=0-0').map((request) => request.range);
+const bodies = (server) =>
+  server.requests.filter((request) => request.range !== 'bytes=0-0').map((request) => request.range);
 const stored = async (platform) => (await ModelStore.open(platform)).list();
 
 test('the second load reads what the first one stored', async () => {
@@ -44,11 +54,24 @@ test('the second load reads what the first one stored', async () => {
   assert.equal(first.progress.stored, 0);
   assert.equal(bodies(server).length, 3);
   const second = await load(`${server.url}/big.gguf`, platform);
-  assert.deepEqual([second.progress.loaded, second.progress.stored, second.progress.phase], [big.length, big.length, 'read']);
+  assert.deepEqual(
+    [second.progress.loaded, second.progress.stored, second.progress.phase],
+    [big.length, big.length, 'read']
+  );
   assert.equal(bodies(server).length, 3, 'nothing is fetched again');
   const [model] = await stored(platform);
-  assert.deepEqual({...model, usedAt: 0}, {id: first.id, name: 'big.gguf', source: `${server.url}/big.gguf`, bytes: big.length, complete: true,
-    stored: big.length, usedAt: 0});
+  assert.deepEqual(
+    {...model, usedAt: 0},
+    {
+      id: first.id,
+      name: 'big.gguf',
+      source: `${server.url}/big.gguf`,
+      bytes: big.length,
+      complete: true,
+      stored: big.length,
+      usedAt: 0
+    }
+  );
   assert.match(first.id, /^big-[0-9a-f]{12}$/);
   assert.equal((await load({stored: first.id}, platform)).progress.stored, big.length);
   assert.deepEqual([first.notices, second.notices], [[], []]);
@@ -69,7 +92,8 @@ test('pausing keeps the start of a chunk, and loading goes on there', async () =
   const platform = opfs();
   let stop = true;
   const server = await served({'/big.gguf': big}, (request) =>
-    (stop && request.headers.range?.startsWith(`bytes=${CHUNK_BYTES}-`) ? {stall: 1 << 20} : {}));
+    stop && request.headers.range?.startsWith(`bytes=${CHUNK_BYTES}-`) ? {stall: 1 << 20} : {}
+  );
   const controller = new AbortController();
   const paused = load(`${server.url}/big.gguf`, platform, {signal: controller.signal});
   setTimeout(() => controller.abort(), 800);
@@ -80,15 +104,22 @@ test('pausing keeps the start of a chunk, and loading goes on there', async () =
   const before = bodies(server).length;
   const {progress} = await load(`${server.url}/big.gguf`, platform);
   assert.equal(progress.stored, CHUNK_BYTES + (1 << 20));
-  assert.deepEqual(bodies(server).slice(before), [`bytes=${CHUNK_BYTES + (1 << 20)}-${2 * CHUNK_BYTES - 1}`,
-    `bytes=${2 * CHUNK_BYTES}-${big.length - 1}`]);
+  assert.deepEqual(bodies(server).slice(before), [
+    `bytes=${CHUNK_BYTES + (1 << 20)}-${2 * CHUNK_BYTES - 1}`,
+    `bytes=${2 * CHUNK_BYTES}-${big.length - 1}`
+  ]);
   assert.equal((await stored(platform))[0].complete, true);
 });
 
 test('a partial chunk that was damaged is fetched whole', async () => {
   const platform = opfs();
   const server = await served({'/big.gguf': big}, (request) =>
-    (request.headers.range === 'bytes=0-0' ? {} : request.headers.range.startsWith('bytes=0-') ? {cut: 1 << 20} : {cut: 1}));
+    request.headers.range === 'bytes=0-0'
+      ? {}
+      : request.headers.range.startsWith('bytes=0-')
+        ? {cut: 1 << 20}
+        : {cut: 1}
+  );
   await assert.rejects(load(`${server.url}/big.gguf`, platform), {code: 'NETWORK'});
   const id = await idOf('big.gguf', `${server.url}/big.gguf`);
   const folder = await (await platform.root.getDirectoryHandle('tern-models')).getDirectoryHandle(id);
@@ -96,8 +127,9 @@ test('a partial chunk that was damaged is fetched whole', async () => {
   assert.ok(chunk.bytes.length >= 1 << 20);
   chunk.bytes[77] ^= 1;
   const good = await served({'/big.gguf': big});
-  const {progress} = await load(`${server.url}/big.gguf`, platform, {http: {...http,
-    fetch: (url, init) => fetch(url.replace(server.url, good.url), init)}});
+  const {progress} = await load(`${server.url}/big.gguf`, platform, {
+    http: {...http, fetch: (url, init) => fetch(url.replace(server.url, good.url), init)}
+  });
   assert.equal(progress.stored, 0);
 });
 
@@ -106,11 +138,20 @@ test('a damaged chunk is CORRUPT, and fetched again by the next load', async () 
   const server = await served({'/big.gguf': big});
   const {id} = await load(`${server.url}/big.gguf`, platform);
   const folder = await (await platform.root.getDirectoryHandle('tern-models')).getDirectoryHandle(id);
-  for (const damage of [(bytes) => { bytes[1000] ^= 4; return bytes; }, (bytes) => bytes.slice(0, 99), () => new Uint8Array(0)]) {
+  for (const damage of [
+    (bytes) => {
+      bytes[1000] ^= 4;
+      return bytes;
+    },
+    (bytes) => bytes.slice(0, 99),
+    () => new Uint8Array(0)
+  ]) {
     const chunk = await folder.getFileHandle('chunk_001.bin');
     chunk.bytes = damage(chunk.bytes);
-    await assert.rejects(load(`${server.url}/big.gguf`, platform), {code: 'CORRUPT',
-      message: /chunk 1 of 3 of the stored model big-.* is damaged: (its SHA-256 is|it has 99 bytes|it has 0 bytes)/});
+    await assert.rejects(load(`${server.url}/big.gguf`, platform), {
+      code: 'CORRUPT',
+      message: /chunk 1 of 3 of the stored model big-.* is damaged: (its SHA-256 is|it has 99 bytes|it has 0 bytes)/
+    });
     const {progress} = await load(`${server.url}/big.gguf`, platform);
     assert.equal(progress.stored, big.length - CHUNK_BYTES);
   }
@@ -127,7 +168,10 @@ test('a file that has changed is fetched anew, and it is said', async () => {
   etag = '"2"';
   const {notices, progress} = await load(`${server.url}/big.gguf`, platform);
   assert.equal(progress.stored, 0);
-  assert.deepEqual(notices.map(({code}) => code), ['CHANGED']);
+  assert.deepEqual(
+    notices.map(({code}) => code),
+    ['CHANGED']
+  );
   assert.match(notices[0].message, /etag "2", stored "1".*fetched anew/);
   assert.equal((await stored(platform)).length, 1);
 });
@@ -135,8 +179,14 @@ test('a file that has changed is fetched anew, and it is said', async () => {
 test('no room: said with the numbers, loaded all the same', async () => {
   const server = await served({'/big.gguf': big});
   const none = await load(`${server.url}/big.gguf`, opfs({quota: 1e6}));
-  assert.deepEqual(none.notices.map(({code}) => code), ['NO_STORAGE']);
-  assert.match(none.notices[0].message, new RegExp(`big.gguf cannot be stored: it has ${big.length} bytes, and 1000000 are left`));
+  assert.deepEqual(
+    none.notices.map(({code}) => code),
+    ['NO_STORAGE']
+  );
+  assert.match(
+    none.notices[0].message,
+    new RegExp(`big.gguf cannot be stored: it has ${big.length} bytes, and 1000000 are left`)
+  );
   const platform = opfs({quota: big.length + 1000});
   const {storage} = platform;
   platform.storage = {...storage, estimate: async () => ({usage: 0, quota: 1e9})};
@@ -152,10 +202,25 @@ test('no OPFS: silent by default, said where storing was asked for, an error for
   const server = await served({'/big.gguf': big});
   assert.deepEqual((await load(`${server.url}/big.gguf`, platform)).notices, []);
   const {notices} = await load(`${server.url}/big.gguf`, platform, {store: true});
-  assert.deepEqual(notices.map(({code}) => code), ['NO_STORAGE']);
-  await assert.rejects(ModelStore.open(platform), {code: 'NO_STORAGE', message: /there is no private file system here/});
-  const refusing = {storage: {getDirectory: async () => { throw new DOMException('not here', 'SecurityError'); }}};
-  assert.match((await load(`${server.url}/big.gguf`, refusing)).notices[0].message, /refuses its private file system \(SecurityError: not here\)/);
+  assert.deepEqual(
+    notices.map(({code}) => code),
+    ['NO_STORAGE']
+  );
+  await assert.rejects(ModelStore.open(platform), {
+    code: 'NO_STORAGE',
+    message: /there is no private file system here/
+  });
+  const refusing = {
+    storage: {
+      getDirectory: async () => {
+        throw new DOMException('not here', 'SecurityError');
+      }
+    }
+  };
+  assert.match(
+    (await load(`${server.url}/big.gguf`, refusing)).notices[0].message,
+    /refuses its private file system \(SecurityError: not here\)/
+  );
 });
 
 test('picked files are stored only when asked', async () => {
@@ -177,15 +242,25 @@ test('store: false leaves nothing', async () => {
 test('two tabs: the second waits, says so, and reads what the first one stored', async () => {
   const platform = opfs();
   let go;
-  const hold = new Promise((resolve) => { go = resolve; });
+  const hold = new Promise((resolve) => {
+    go = resolve;
+  });
   const server = await served({'/big.gguf': big}, (request) => (request.headers.range === 'bytes=0-0' ? {} : {hold}));
   const first = load(`${server.url}/big.gguf`, platform);
   while (bodies(server).length === 0) await new Promise(setImmediate);
   const waiting = [];
-  const second = load(`${server.url}/big.gguf`, platform, {onNotice: (notice) => { waiting.push(notice); go(); }});
+  const second = load(`${server.url}/big.gguf`, platform, {
+    onNotice: (notice) => {
+      waiting.push(notice);
+      go();
+    }
+  });
   assert.equal((await first).progress.stored, 0);
   assert.equal((await second).progress.stored, big.length);
-  assert.deepEqual(waiting.map(({code}) => code), ['BUSY']);
+  assert.deepEqual(
+    waiting.map(({code}) => code),
+    ['BUSY']
+  );
 });
 
 test('waiting for another tab can be cancelled', async () => {
@@ -193,7 +268,10 @@ test('waiting for another tab can be cancelled', async () => {
   const server = await served({'/big.gguf': big});
   const {reader} = await openModel(`${server.url}/big.gguf`, {platform, http, chunkBytes: CHUNK_BYTES});
   const controller = new AbortController();
-  const second = load(`${server.url}/big.gguf`, platform, {signal: controller.signal, onNotice: () => controller.abort()});
+  const second = load(`${server.url}/big.gguf`, platform, {
+    signal: controller.signal,
+    onNotice: () => controller.abort()
+  });
   await assert.rejects(second, {code: 'CANCELLED', message: /waiting for the stored model big-/});
   await reader.close();
 });
@@ -204,7 +282,10 @@ test('deleting: what is there, what is not, what is in use', async () => {
   const {id} = await load(`${server.url}/big.gguf`, platform);
   const store = await ModelStore.open(platform);
   assert.ok((await store.estimate()).usage > big.length);
-  await assert.rejects(store.delete('none'), {code: 'NOT_FOUND', message: `there is no stored model "none"; stored are: ${id}`});
+  await assert.rejects(store.delete('none'), {
+    code: 'NOT_FOUND',
+    message: `there is no stored model "none"; stored are: ${id}`
+  });
   await assert.rejects(store.delete(/** @type {any} */ (undefined)), {code: 'NOT_FOUND'});
   const {reader} = await openModel({stored: id}, {platform});
   await assert.rejects(store.delete(id), {code: 'IO', message: /is being loaded/});
@@ -241,7 +322,9 @@ test('a browser that cannot move files keeps meta.json all the same', async () =
   const platform = opfs();
   const proto = Object.getPrototypeOf(await platform.root.getFileHandle('x', {create: true}));
   const {move} = proto;
-  proto.move = async () => { throw new DOMException('no', 'InvalidModificationError'); };
+  proto.move = async () => {
+    throw new DOMException('no', 'InvalidModificationError');
+  };
   try {
     const server = await served({'/big.gguf': big});
     const {id} = await load(`${server.url}/big.gguf`, platform);

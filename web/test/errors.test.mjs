@@ -29,5 +29,8 @@ test('an error keeps its code and message between threads', () => {
 
 test('an aborted signal is CANCELLED', () => {
   throwIfAborted(undefined, 'nothing');
-  assert.throws(() => throwIfAborted(AbortSignal.abort(), 'loading'), {code: 'CANCELLED', message: 'loading was cancelled'});
+  assert.throws(() => throwIfAborted(AbortSignal.abort(), 'loading'), {
+    code: 'CANCELLED',
+    message: 'loading was cancelled'
+  });
 });

@@ -28,7 +28,8 @@ async function readAll(source, options = {}, piece = 1 << 20) {
   const {reader} = await openModel(source, {http: quick, ...options});
   try {
     const out = new Uint8Array(reader.size);
-    for (let at = 0; at < reader.size; at += piece) out.set(await reader.read(at, Math.min(piece, reader.size - at)), at);
+    for (let at = 0; at < reader.size; at += piece)
+      out.set(await reader.read(at, Math.min(piece, reader.size - at)), at);
     return out;
   } finally {
     await reader.close();
@@ -63,8 +64,15 @@ test('SHA-256 in JavaScript gives what others give', async () => {
 test('a server with ranges: a request for each chunk', async () => {
   const {url, requests} = await served({'/m.gguf': big}, () => ({headers: {etag: '"1"'}}));
   same(await readAll(`${url}/m.gguf`), big);
-  assert.deepEqual(requests.map((r) => r.range), ['bytes=0-0', `bytes=0-${CHUNK_BYTES - 1}`, `bytes=${CHUNK_BYTES}-${2 * CHUNK_BYTES - 1}`,
-    `bytes=${2 * CHUNK_BYTES}-${big.length - 1}`]);
+  assert.deepEqual(
+    requests.map((r) => r.range),
+    [
+      'bytes=0-0',
+      `bytes=0-${CHUNK_BYTES - 1}`,
+      `bytes=${CHUNK_BYTES}-${2 * CHUNK_BYTES - 1}`,
+      `bytes=${2 * CHUNK_BYTES}-${big.length - 1}`
+    ]
+  );
 });
 
 test('a server without ranges: one answer, read through', async () => {
@@ -92,18 +100,25 @@ test('a server that hides Content-Range: its HEAD says the size', async () => {
 test('a connection that breaks is taken up where it broke', async () => {
   for (const ranges of [true, false]) {
     let cuts = 3;
-    const {url, requests} = await served({'/m.gguf': small}, (request) =>
-      ({ranges, ...(request.headers.range !== 'bytes=0-0' || !ranges) && cuts-- > 0 ? {cut: 30000} : {}}));
+    const {url, requests} = await served({'/m.gguf': small}, (request) => ({
+      ranges,
+      ...((request.headers.range !== 'bytes=0-0' || !ranges) && cuts-- > 0 ? {cut: 30000} : {})
+    }));
     same(await readAll(`${url}/m.gguf`), small);
     assert.ok(requests.length >= 4, `${requests.length} requests`);
   }
 });
 
 test('a connection that always breaks is NETWORK, with what was read and expected', async () => {
-  const {url} = await served({'/m.gguf': small}, (request) => (request.headers.range === 'bytes=0-0' ? {} : {cut: 1000}));
+  const {url} = await served({'/m.gguf': small}, (request) =>
+    request.headers.range === 'bytes=0-0' ? {} : {cut: 1000}
+  );
   await assert.rejects(readAll(`${url}/m.gguf`), (error) => {
     assert.equal(error.code, 'NETWORK');
-    assert.match(error.message, /m\.gguf: the connection broke after 4000 bytes .*; 4000 of 100000 bytes were read \(4 attempts\)/);
+    assert.match(
+      error.message,
+      /m\.gguf: the connection broke after 4000 bytes .*; 4000 of 100000 bytes were read \(4 attempts\)/
+    );
     return true;
   });
 });
@@ -114,15 +129,24 @@ test('an answer that ends early without a sign is noticed', async () => {
     const body = small.slice(from, Math.min(to + 1, 5000));
     return new Response(body, {status: 206, headers: {'content-range': `bytes ${from}-${to}/100000`}});
   };
-  await assert.rejects(readAll('http://x/m.gguf', {http: {...quick, fetch}}), {code: 'NETWORK', message: /ended after 5000 bytes; 5000 of 100000/});
+  await assert.rejects(readAll('http://x/m.gguf', {http: {...quick, fetch}}), {
+    code: 'NETWORK',
+    message: /ended after 5000 bytes; 5000 of 100000/
+  });
 });
 
 test('HTTP errors: 404 at once, 503 after attempts, no server', async () => {
   const {url, requests} = await served({}, (request, {path}) => (path === '/busy' ? {status: 503} : {}));
-  await assert.rejects(readAll(`${url}/gone.gguf`), {code: 'NETWORK', message: /gone\.gguf: HTTP status 404 Not Found, expected 200 or 206/});
+  await assert.rejects(readAll(`${url}/gone.gguf`), {
+    code: 'NETWORK',
+    message: /gone\.gguf: HTTP status 404 Not Found, expected 200 or 206/
+  });
   assert.equal(requests.length, 1);
   await assert.rejects(readAll(`${url}/busy`), {code: 'NETWORK', message: /HTTP status 503 .*\(4 attempts\)/});
-  await assert.rejects(readAll('http://127.0.0.1:1/m.gguf'), {code: 'NETWORK', message: /no answer \(.+\).*4 attempts/});
+  await assert.rejects(readAll('http://127.0.0.1:1/m.gguf'), {
+    code: 'NETWORK',
+    message: /no answer \(.+\).*4 attempts/
+  });
 });
 
 test('a busy server that recovers', async () => {
@@ -133,21 +157,34 @@ test('a busy server that recovers', async () => {
 
 test('a server that stalls counts as broken', async () => {
   let stalls = 1;
-  const {url} = await served({'/m.gguf': small}, (request) => (request.headers.range !== 'bytes=0-0' && stalls-- > 0 ? {stall: 500} : {}));
+  const {url} = await served({'/m.gguf': small}, (request) =>
+    request.headers.range !== 'bytes=0-0' && stalls-- > 0 ? {stall: 500} : {}
+  );
   same(await readAll(`${url}/m.gguf`, {http: {...quick, stallMs: 100}}), small);
 });
 
 test('a file that changes while it is loaded is an error', async () => {
   const other = pattern(100000, 9);
-  for (const [first, then, what] of [[{etag: '"1"'}, {etag: '"2"'}, /etag "2", expected "1"/],
-    [{'last-modified': 'Sat, 21 Nov 2026 10:00:00 GMT'}, {'last-modified': 'Sat, 21 Nov 2026 11:00:00 GMT'}, /lastModified .*11:00:00/]]) {
+  for (const [first, then, what] of [
+    [{etag: '"1"'}, {etag: '"2"'}, /etag "2", expected "1"/],
+    [
+      {'last-modified': 'Sat, 21 Nov 2026 10:00:00 GMT'},
+      {'last-modified': 'Sat, 21 Nov 2026 11:00:00 GMT'},
+      /lastModified .*11:00:00/
+    ]
+  ]) {
     let n = 0;
-    const {url} = await served({'/m.gguf': small}, () => (n++ === 0 ? {headers: first} : {headers: then, bytes: other}));
+    const {url} = await served({'/m.gguf': small}, () =>
+      n++ === 0 ? {headers: first} : {headers: then, bytes: other}
+    );
     await assert.rejects(readAll(`${url}/m.gguf`), {code: 'NETWORK', message: what});
   }
   let n = 0;
   const {url} = await served({'/m.gguf': small}, () => (n++ === 0 ? {} : {bytes: small.subarray(0, 60000)}));
-  await assert.rejects(readAll(`${url}/m.gguf`), {code: 'NETWORK', message: /fewer bytes than promised: 60000, expected 100000/});
+  await assert.rejects(readAll(`${url}/m.gguf`), {
+    code: 'NETWORK',
+    message: /fewer bytes than promised: 60000, expected 100000/
+  });
 });
 
 test('an empty file', async () => {
@@ -159,11 +196,16 @@ test('an empty file', async () => {
 
 test('a range that the server gets wrong', async () => {
   const fetch = async () => new Response(small, {status: 206, headers: {'content-range': 'bytes 7-99/100000'}});
-  await assert.rejects(readAll('http://x/m', {http: {...quick, fetch}}), {code: 'NETWORK', message: /range "bytes 7-99\/100000", asked for was 0/});
+  await assert.rejects(readAll('http://x/m', {http: {...quick, fetch}}), {
+    code: 'NETWORK',
+    message: /range "bytes 7-99\/100000", asked for was 0/
+  });
 });
 
 test('aborting stops a slow download at once', async () => {
-  const {url} = await served({'/m.gguf': small}, (request) => (request.headers.range === 'bytes=0-0' ? {} : {stall: 10}));
+  const {url} = await served({'/m.gguf': small}, (request) =>
+    request.headers.range === 'bytes=0-0' ? {} : {stall: 10}
+  );
   const controller = new AbortController();
   const done = readAll(`${url}/m.gguf`, {signal: controller.signal, onProgress: () => controller.abort()});
   await assert.rejects(done, {code: 'CANCELLED'});
@@ -208,8 +250,11 @@ test('a damaged shard is CORRUPT, with its number and both sums', async () => {
 test('shards that are missing or of another size', async () => {
   const bytes = pattern(300000, 5);
   const {files} = packageOf(bytes, [0, 100000, 250000]);
-  const cases = [[undefined, /shard_001\.bin: HTTP status 404/], [files['/p/shard_001.bin'].subarray(0, 10), /fewer bytes than promised: 10, expected 150000/],
-    [pattern(150001), /size 150001, expected 150000/]];
+  const cases = [
+    [undefined, /shard_001\.bin: HTTP status 404/],
+    [files['/p/shard_001.bin'].subarray(0, 10), /fewer bytes than promised: 10, expected 150000/],
+    [pattern(150001), /size 150001, expected 150000/]
+  ];
   for (const [shard, message] of cases) {
     const {url} = await served({...files, '/p/shard_001.bin': shard});
     await assert.rejects(readAll(`${url}/p/manifest.json`), {code: 'NETWORK', message});
@@ -218,10 +263,17 @@ test('shards that are missing or of another size', async () => {
 
 test('manifests that are none', async () => {
   const shard = {file: 'shard_000.bin', bytes: 10, sha256: 'a'.repeat(64)};
-  const cases = [['<!doctype html>', /is no manifest: /], ['{}', /"shards" is undefined, expected a list/], ['null', /"shards" is undefined/],
-    [{shards: []}, /"shards" is \[\]/], [{shards: [{...shard, file: '../x'}]}, /shards\[0\]: "file" is "..\/x"/],
-    [{shards: [{...shard, file: 'https://other/x'}]}, /"file"/], [{shards: [{...shard, bytes: 0}]}, /"bytes" is 0, expected 1 to 67108864/],
-    [{shards: [{...shard, bytes: 2 ** 27}]}, /"bytes" is 134217728/], [{shards: [{...shard, sha256: 'x'}]}, /"sha256" is "x", expected 64 hex/]];
+  const cases = [
+    ['<!doctype html>', /is no manifest: /],
+    ['{}', /"shards" is undefined, expected a list/],
+    ['null', /"shards" is undefined/],
+    [{shards: []}, /"shards" is \[\]/],
+    [{shards: [{...shard, file: '../x'}]}, /shards\[0\]: "file" is "..\/x"/],
+    [{shards: [{...shard, file: 'https://other/x'}]}, /"file"/],
+    [{shards: [{...shard, bytes: 0}]}, /"bytes" is 0, expected 1 to 67108864/],
+    [{shards: [{...shard, bytes: 2 ** 27}]}, /"bytes" is 134217728/],
+    [{shards: [{...shard, sha256: 'x'}]}, /"sha256" is "x", expected 64 hex/]
+  ];
   for (const [manifest, message] of cases) {
     const text = typeof manifest === 'string' ? manifest : JSON.stringify(manifest);
     const {url} = await served({'/manifest.json': new TextEncoder().encode(text)});
@@ -234,7 +286,9 @@ test('manifests that are none', async () => {
 test('the manifest is checked by the core as well', async () => {
   const {files} = packageOf(small, [0]);
   const {url} = await served(files);
-  const checkManifest = () => { throw Object.assign(new Error('inference.rope_theta is missing'), {code: 'MALFORMED'}); };
+  const checkManifest = () => {
+    throw Object.assign(new Error('inference.rope_theta is missing'), {code: 'MALFORMED'});
+  };
   await assert.rejects(readAll(`${url}/p/`, {checkManifest}), {code: 'MALFORMED', message: /rope_theta/});
 });
 
@@ -245,8 +299,14 @@ test('picked files: one, a package, and what is wrong with others', async () => 
   const {files} = packageOf(bytes, [0, 100000, 250000]);
   const picked = Object.entries(files).map(([path, content]) => new File([content], path.slice(3)));
   same(await readAll(picked.reverse()), bytes);
-  await assert.rejects(readAll(picked.slice(1)), {code: 'NOT_FOUND', message: /shard_002\.bin, which manifest\.json names, is not among the 3 files/});
-  await assert.rejects(readAll([new File([small], 'a'), new File([small], 'b')]), {code: 'INVALID_ARGUMENT', message: /2 files were picked/});
+  await assert.rejects(readAll(picked.slice(1)), {
+    code: 'NOT_FOUND',
+    message: /shard_002\.bin, which manifest\.json names, is not among the 3 files/
+  });
+  await assert.rejects(readAll([new File([small], 'a'), new File([small], 'b')]), {
+    code: 'INVALID_ARGUMENT',
+    message: /2 files were picked/
+  });
   await assert.rejects(readAll([]), {code: 'INVALID_ARGUMENT', message: /no file was picked/});
   await assert.rejects(readAll(new File([], 'empty.gguf')), {code: 'MALFORMED', message: /empty\.gguf is empty/});
 });
@@ -257,12 +317,20 @@ test('paths and file: URLs under Node', async (t) => {
   const {files} = packageOf(small, [0, 400]);
   for (const [path, content] of Object.entries(files)) await writeFile(join(folder, path.slice(3)), content);
   await writeFile(join(folder, 'm.gguf'), small);
-  for (const source of [join(folder, 'm.gguf'), pathToFileURL(join(folder, 'm.gguf')), folder, join(folder, 'manifest.json'),
-    pathToFileURL(join(folder, 'manifest.json')).href]) {
+  for (const source of [
+    join(folder, 'm.gguf'),
+    pathToFileURL(join(folder, 'm.gguf')),
+    folder,
+    join(folder, 'manifest.json'),
+    pathToFileURL(join(folder, 'manifest.json')).href
+  ]) {
     same(await readAll(source), small);
   }
   await writeFile(join(folder, 'shard_001.bin'), 'x');
-  await assert.rejects(readAll(folder), {code: 'CORRUPT', message: /shard_001\.bin has 1 bytes, the manifest says 99600/});
+  await assert.rejects(readAll(folder), {
+    code: 'CORRUPT',
+    message: /shard_001\.bin has 1 bytes, the manifest says 99600/
+  });
   await assert.rejects(readAll(join(folder, 'none.gguf')), {code: 'NOT_FOUND', message: /none\.gguf cannot be opened/});
 });
 
@@ -284,7 +352,14 @@ test('a reader goes back where it must, and not beyond the end', async () => {
   const source = await openSource(new File([big], 'big.gguf'));
   const {reader} = await openModel(new File([big], 'big.gguf'));
   assert.equal(source.chunks.length, 3);
-  for (const [at, n] of [[0, 10], [CHUNK_BYTES - 5, 10], [CHUNK_BYTES * 2 - 1, 100], [5, 5], [big.length - 3, 3], [big.length, 0]]) {
+  for (const [at, n] of [
+    [0, 10],
+    [CHUNK_BYTES - 5, 10],
+    [CHUNK_BYTES * 2 - 1, 100],
+    [5, 5],
+    [big.length - 3, 3],
+    [big.length, 0]
+  ]) {
     same(await reader.read(at, n), big.subarray(at, at + n));
   }
   await assert.rejects(reader.read(big.length - 3, 4), {code: 'MALFORMED', message: /are wanted of a file of/});

@@ -36,7 +36,9 @@ class Counter {
   }
 
   wait(call) {
-    return new Promise((_, reject) => call.signal.addEventListener('abort', () => reject(new TernError('CANCELLED', 'stopped'))));
+    return new Promise((_, reject) =>
+      call.signal.addEventListener('abort', () => reject(new TernError('CANCELLED', 'stopped')))
+    );
   }
 
   constructorName() {
@@ -48,7 +50,10 @@ function connect(t) {
   const {port1, port2} = new MessageChannel();
   const host = new Counter();
   const lost = [];
-  const client = new Client((message) => port1.postMessage(message), (message) => lost.push(message));
+  const client = new Client(
+    (message) => port1.postMessage(message),
+    (message) => lost.push(message)
+  );
   const server = new Server(host, (message) => port2.postMessage(message), METHODS);
   port1.on('message', (message) => client.receive(message));
   port2.on('message', (message) => server.receive(message));
@@ -64,8 +69,12 @@ test('values, events, errors with their codes', async (t) => {
   const events = [];
   assert.equal(await client.call('add', [2, 3], {on: {progress: (n) => events.push(n)}}), 5);
   assert.deepEqual(events, [2]);
-  await assert.rejects(client.call('fail', ['CORRUPT']), (error) => error instanceof TernError && error.code === 'CORRUPT');
-  for (const name of ['constructorName', 'constructor', 'none']) await assert.rejects(client.call(name), {code: 'INTERNAL', message: /no method/});
+  await assert.rejects(
+    client.call('fail', ['CORRUPT']),
+    (error) => error instanceof TernError && error.code === 'CORRUPT'
+  );
+  for (const name of ['constructorName', 'constructor', 'none'])
+    await assert.rejects(client.call(name), {code: 'INTERNAL', message: /no method/});
   host.onLost('gone');
   await idle();
   assert.deepEqual(lost, ['gone']);
@@ -119,7 +128,9 @@ test('leaving the loop stops the generation', async (t) => {
 
 test('an exception in the loop stops it as well', async (t) => {
   const {stream, host} = connect(t);
-  await assert.rejects(async () => { for await (const piece of stream(1e9)) throw new RangeError(piece.text); }, RangeError);
+  await assert.rejects(async () => {
+    for await (const piece of stream(1e9)) throw new RangeError(piece.text);
+  }, RangeError);
   assert.equal(host.live, 0);
 });
 

@@ -9,7 +9,16 @@ import * as library from '../lib/index.js';
 
 const TSC = fileURLToPath(new URL('../node_modules/typescript/bin/tsc', import.meta.url));
 const PROGRAM = fileURLToPath(new URL('types.ts', import.meta.url));
-const FLAGS = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext', '--lib', 'es2022,dom,dom.iterable,dom.asynciterable'];
+const FLAGS = [
+  '--noEmit',
+  '--strict',
+  '--target',
+  'es2022',
+  '--module',
+  'nodenext',
+  '--lib',
+  'es2022,dom,dom.iterable,dom.asynciterable'
+];
 
 test('the types fit a program that uses them', {skip: existsSync(TSC) ? false : 'no typescript: npm ci'}, async () => {
   const {stdout} = await promisify(execFile)(process.execPath, [TSC, ...FLAGS, PROGRAM]).catch((error) => error);
@@ -19,7 +28,17 @@ test('the types fit a program that uses them', {skip: existsSync(TSC) ? false : 
 test('what is declared is there', () => {
   const {Tern} = library;
   assert.deepEqual(Object.keys(library).sort(), ['Tern', 'TernError', 'version']);
-  for (const name of ['generate', 'chat', 'tokenize', 'detokenize', 'loadLora', 'setLoras', 'finetune', 'measureBandwidth', 'dispose']) {
+  for (const name of [
+    'generate',
+    'chat',
+    'tokenize',
+    'detokenize',
+    'loadLora',
+    'setLoras',
+    'finetune',
+    'measureBandwidth',
+    'dispose'
+  ]) {
     assert.equal(typeof Tern.prototype[name], 'function', name);
   }
   assert.deepEqual(Object.keys(Tern.storage), ['list', 'delete', 'estimate']);

@@ -1,4 +1,7 @@
-/** Whether the WebAssembly modules and the kernels are there; for `skip`. Where CI says so (TERN_WEB_REQUIRED) tests run, and fail. */
+/**
+ * Whether the WebAssembly modules and the kernels are there; for `skip`. Where CI says so (TERN_WEB_REQUIRED) tests
+ * run, and fail.
+ */
 import {existsSync} from 'node:fs';
 import {fileURLToPath} from 'node:url';
 

@@ -1,4 +1,7 @@
-/** A private file system in memory, with what web/lib/cache.js uses of the real one, a quota, and locks over all "tabs" that share it. */
+/**
+ * A private file system in memory, with what web/lib/cache.js uses of the real one, a quota, and locks over all "tabs"
+ * that share it.
+ */
 
 class FileHandle {
   kind = 'file';
@@ -14,10 +17,14 @@ class FileHandle {
     if (this.open) throw new DOMException('a handle is open already', 'NoModificationAllowedError');
     this.open = true;
     return {
-      truncate: (n) => { this.bytes = this.bytes.slice(0, n); },
+      truncate: (n) => {
+        this.bytes = this.bytes.slice(0, n);
+      },
       write: (bytes, {at}) => this.write(bytes, at),
       flush: () => {},
-      close: () => { this.open = false; },
+      close: () => {
+        this.open = false;
+      }
     };
   }
 
@@ -71,7 +78,10 @@ class FolderHandle {
   }
 
   usage() {
-    return [...this.items.values()].reduce((sum, item) => sum + (item.kind === 'file' ? item.bytes.length : item.usage()), 0);
+    return [...this.items.values()].reduce(
+      (sum, item) => sum + (item.kind === 'file' ? item.bytes.length : item.usage()),
+      0
+    );
   }
 }
 
@@ -87,7 +97,8 @@ export function opfs({quota = 1e9} = {}) {
 export function locks() {
   const held = [];
   const queue = [];
-  const free = ({name, mode}) => !held.some((each) => each.name === name && (mode === 'exclusive' || each.mode === 'exclusive'));
+  const free = ({name, mode}) =>
+    !held.some((each) => each.name === name && (mode === 'exclusive' || each.mode === 'exclusive'));
   const drain = () => {
     for (const entry of [...queue]) {
       if (!free(entry)) continue;
@@ -99,12 +110,16 @@ export function locks() {
     request(name, {mode = 'exclusive', ifAvailable = false, signal}, callback) {
       return new Promise((resolve, reject) => {
         if (signal?.aborted) return void reject(signal.reason);
-        const entry = {name, mode, grant: async () => {
-          held.push(entry);
-          await Promise.resolve(callback(entry)).then(resolve, reject);
-          held.splice(held.indexOf(entry), 1);
-          drain();
-        }};
+        const entry = {
+          name,
+          mode,
+          grant: async () => {
+            held.push(entry);
+            await Promise.resolve(callback(entry)).then(resolve, reject);
+            held.splice(held.indexOf(entry), 1);
+            drain();
+          }
+        };
         if (free(entry)) return void entry.grant();
         if (ifAvailable) return void Promise.resolve(callback(null)).then(resolve, reject);
         queue.push(entry);
@@ -113,6 +128,6 @@ export function locks() {
           reject(signal.reason);
         });
       });
-    },
+    }
   };
 }

@@ -3,9 +3,9 @@
 import {createServer} from 'node:http';
 
 /**
- * files: path -> bytes. `behave(request, {path, bytes})` may return for one request: {ranges: false}, {status}, {bytes} (another content),
- * {headers}, {cut: n} (the connection is destroyed after n bytes of the body), {chunked: true} (no Content-Length), {stall: n} (no more after n bytes),
- * {hold: promise} (the body waits for it after its first half).
+ * files: path -> bytes. `behave(request, {path, bytes})` may return for one request: {ranges: false}, {status}, {bytes}
+ * (another content), {headers}, {cut: n} (the connection is destroyed after n bytes of the body), {chunked: true} (no
+ * Content-Length), {stall: n} (no more after n bytes), {hold: promise} (the body waits for it after its first half).
  */
 export async function serve(files, behave = () => ({})) {
   const requests = [];

@@ -21,7 +21,11 @@ static inline size_t tern_cpu__prefetch_bytes(size_t row_bytes, uint32_t n_rows)
 }
 
 /* Before a loop over the registers of a tile: only unrolled do they stay registers. */
+#if defined(__clang__)
+#define TERN_UNROLL _Pragma("unroll")
+#else
 #define TERN_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 /* Arguments of tern_ternary_fn. */
 typedef struct tern_cpu__product {

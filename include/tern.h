@@ -59,10 +59,10 @@ typedef struct tern_engine_options {
     void *progress_context;
 } tern_engine_options;
 
-/* Opens a GGUF file or a Hugging Face folder. Weights are used in place in the mapped file: it must not change while
- * the engine lives. `options` NULL: the defaults. On failure *engine is NULL; otherwise it is the caller's to close.
- * Errors: NOT_FOUND, IO, MALFORMED and UNSUPPORTED (the tensor or key, the value found and the value expected),
- * INVALID_ARGUMENT (an option), OUT_OF_MEMORY, CANCELLED. */
+/* Opens a GGUF file, a Hugging Face folder or a package (docs/formats/package.md). Weights of a GGUF file are used in
+ * place in the mapped file: it must not change while the engine lives. `options` NULL: the defaults. On failure *engine
+ * is NULL; otherwise it is the caller's to close. Errors: NOT_FOUND, IO, MALFORMED and UNSUPPORTED (the tensor, key or
+ * file, the value found and the value expected), INVALID_ARGUMENT (an option), OUT_OF_MEMORY, CANCELLED. */
 TERN_API tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_engine_options *options,
                                       tern_error *err);
 

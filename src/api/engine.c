@@ -1,7 +1,7 @@
 /* Loading a model by its path, and saying what it is. */
 #include <string.h>
 
-#include "infer/engine.h"
+#include "infer/open.h"
 #include "tern.h"
 
 static tern_status read_head(const char *head, tern_engine_params *params, tern_error *err)
@@ -19,10 +19,9 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
     tern_engine_params params = {
         .backend = {.name = o.backend, .n_threads = o.n_threads, .pin = o.pin, .cpu_features = o.cpu_features, .kernel = o.kernel, .device = o.device,
                     .split = o.split, .gpu_layers = o.gpu_layers, .validation = o.validation}};
-    tern_model *model;
+    const tern_model_options how = {.progress = o.progress, .progress_context = o.progress_context};
     TERN_TRY(read_head(o.head, &params, err));
-    TERN_TRY(tern_model_open(&model, path, &(tern_model_options){.progress = o.progress, .progress_context = o.progress_context}, err));
-    return tern_engine_open(engine, model, &params, err);
+    return tern_engine_open_path(engine, path, &how, &params, err);
 }
 
 tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *info, tern_error *err)

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/show.h"
 #include "graph/graph.h"
+#include "model/package.h"
 
 static const tern_flag flags[] = {
     {"graph", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, graph), 0, 0, "The steps of a token, after fusion"},
@@ -87,8 +88,10 @@ static tern_status run(const tern_options *o, tern_error *err)
     json_t *out = json_pack("{s:o, s:I}", "file", tern_app_json_text(path.text, strlen(path.text)), "file_bytes",
                             (json_int_t)tern_app_file_bytes(path.text));
     const char *base = o->args.n ? o->model : NULL; /* beside an adapter -m names the model that it should fit */
-    bool adapter = tern_app_is_adapter(path.text);
-    tern_status status = adapter ? tern_app_describe_adapter(path.text, base, out, err) : describe(path.text, out, err);
+    tern_status status;
+    if (tern_package_is(path.text)) status = tern_app_describe_package(path.text, o->json, out, err);
+    else if (tern_app_is_adapter(path.text)) status = tern_app_describe_adapter(path.text, base, out, err);
+    else status = describe(path.text, out, err);
     if (status == TERN_OK && o->json) return tern_app_print_json(out, err);
     if (status == TERN_OK) tern_app_print_description(out);
     json_decref(out);
@@ -97,8 +100,8 @@ static tern_status run(const tern_options *o, tern_error *err)
 
 const tern_command tern_command_inspect = {
     .name = "inspect",
-    .usage = "[MODEL | ADAPTER [-m MODEL]] [--graph | --memory | --json]",
-    .summary = "Show what a model file or an adapter holds",
+    .usage = "[MODEL | PACKAGE | ADAPTER [-m MODEL]] [--graph | --memory | --json]",
+    .summary = "Show what a model, a package or an adapter holds",
     .groups = groups,
     .max_args = 1,
     .run = run,

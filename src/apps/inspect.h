@@ -10,6 +10,8 @@
 tern_status tern_app_describe_gguf(const char *path, json_t *out, tern_error *err);
 /* Adds "architecture", "config", "parameters", "weight_bytes", "bits_per_weight" and "tensors" of a model. */
 void tern_app_describe_model(const tern_model *model, json_t *out);
+/* The same of a package, whose sums are checked, with "manifest" where all of it is wanted. */
+tern_status tern_app_describe_package(const char *path, bool full, json_t *out, tern_error *err);
 /* Whether the path holds a LoRA adapter: a PEFT folder or a file of it, or a GGUF file that says so. */
 bool tern_app_is_adapter(const char *path);
 /* Adds "format" and "adapter", checked against the model at model_path unless that is NULL. */

@@ -11,6 +11,7 @@ const tern_command *const tern_commands[] = {
     &tern_command_run,
     &tern_command_chat,
     &tern_command_convert,
+    &tern_command_package,
     &tern_command_inspect,
     &tern_command_tokenize,
     &tern_command_logits,

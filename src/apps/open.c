@@ -7,6 +7,7 @@
 #include "apps/progress.h"
 #include "base/file.h"
 #include "base/show.h"
+#include "infer/open.h"
 
 /* Places of the bundled model relative to the program: installed, and in build/release of a source tree. */
 static const char *const beside_program[] = {"../share/tern/models", "../../models"};
@@ -105,16 +106,19 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
                                       uint32_t n_threads, tern_error *err)
 {
     tern_engine_params params = {0};
-    tern_model *model;
+    tern_app_path path;
     *engine = NULL;
     TERN_TRY(tern_app_backend(options, n_threads, &params.backend, err));
     params.head_exact = options->head && strcmp(options->head, "exact") == 0;
     if (!params.head_exact) TERN_TRY(tern_app_encoding("head", options->head, &params.head, err));
-    TERN_TRY(tern_app_open_model(&model, options, tokenizer, err));
-    tern_progress progress = {.label = "Preparing"};
+    TERN_TRY(tern_app_find_model(options, &path, err));
+    tern_progress opening = {.label = "Opening"}, progress = {.label = "Preparing"};
+    const tern_model_options how = {
+        .no_tokenizer = !tokenizer, .progress = tern_progress_update, .progress_context = &opening};
     params.progress = tern_progress_update;
     params.progress_context = &progress;
-    const tern_status status = tern_engine_open(engine, model, &params, err);
+    const tern_status status = tern_engine_open_path(engine, path.text, &how, &params, err);
+    tern_progress_end(&opening);
     tern_progress_end(&progress);
     return status;
 }

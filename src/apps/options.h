@@ -53,6 +53,7 @@ typedef struct tern_options {
     bool rsr;
     uint32_t rsr_rows;
     bool force;
+    uint32_t shard_mib;
 
     /* looking at a model */
     bool graph, memory, show_ids, decode, hidden;

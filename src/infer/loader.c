@@ -6,6 +6,7 @@
 struct tern_loader {
     tern_engine_params params;
     uint64_t file_bytes;
+    const tern_manifest *manifest;
     tern_engine *engine; /* its model is the stream's until the end */
     tern_model_stream *stream;
 };
@@ -44,10 +45,15 @@ fail:
     return status;
 }
 
+void tern_loader_expect(tern_loader *loader, const tern_manifest *manifest)
+{
+    loader->manifest = manifest;
+}
+
 tern_status tern_loader_head(tern_loader *l, const void *bytes, size_t n, uint64_t *wanted, tern_error *err)
 {
     if (l->stream) return tern_fail(err, TERN_INVALID_ARGUMENT, "the head is there already");
-    tern_model_stream_options options = {.file_bytes = l->file_bytes};
+    tern_model_stream_options options = {.file_bytes = l->file_bytes, .manifest = l->manifest};
     options.keep = l->params.backend.split || !passes_on(l);
     TERN_TRY(tern_model_stream_open(&l->stream, bytes, n, &options, wanted, err));
     const uint32_t n_layers = tern_model_config(tern_loader_model(l))->n_layers;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/package.h"
 #include "model/parts.h"
 
 static bool ends_with(const char *s, const char *suffix)
@@ -88,6 +89,7 @@ tern_status tern_model_open(tern_model **model, const char *path, const tern_mod
     tern_error local = {0};
     tern_error *e = err ? err : &local;
     tern_model *made = NULL;
+    if (tern_package_is(path)) return tern_package_open_model(model, path, options, e);
     TERN_TRY(tern_model__begin(&made, options, e));
     return tern_model__end(made, open_path(made, path, e), model, e);
 }

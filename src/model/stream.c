@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/package.h"
 #include "model/stream_parts.h"
 
 static item *add(tern_model_stream *s, const tern_gguf_tensor *t)
@@ -75,6 +76,7 @@ static int by_offset(const void *a, const void *b)
 static tern_status read_head(tern_model_stream *s, const tern_gguf *g, tern_error *err)
 {
     TERN_TRY(tern_model__read_header(s->model, g, err));
+    s->model->bytes_expected = s->file_bytes;
     TERN_TRY(add_all(s, g, err));
     qsort(s->items, s->n_items, sizeof *s->items, by_offset);
     return tern_model__open_tokenizer(s->model, g, err);
@@ -92,9 +94,11 @@ tern_status tern_model_stream_open(tern_model_stream **stream, const void *head,
     tern_status status = s ? TERN_OK : tern_fail_alloc(err, sizeof *s);
     if (s) {
         s->keep = options->keep;
-        status = tern_model__begin(&s->model, NULL, err);
+        s->file_bytes = options->file_bytes;
+        status = tern_model__begin(&s->model, options->model, err);
     }
     if (status == TERN_OK) status = read_head(s, g, err);
+    if (status == TERN_OK && options->manifest) status = tern_package_match(options->manifest, s->model, g, err);
     tern_gguf_close(g);
     if (status != TERN_OK) {
         tern_model_stream_close(s);

@@ -2,6 +2,7 @@
 #ifndef TERN_MODEL_STREAM_H
 #define TERN_MODEL_STREAM_H
 
+#include "format/manifest.h"
 #include "model/model.h"
 
 typedef struct tern_model_stream tern_model_stream;
@@ -13,6 +14,8 @@ typedef struct tern_model_stream_options {
     bool keep; /* every weight stays in memory, in its file layout; else only what is small does (norms, scales), the
                 * matrices' data is NULL, and weights whose blocks have scales (tq1_0, tq2_0) have row_scales even where
                 * all are equal */
+    const tern_manifest *manifest;   /* what the header must agree with; may be NULL */
+    const tern_model_options *model; /* may be NULL; borrowed to the end of the stream */
 } tern_model_stream_options;
 
 /* The file's first n bytes, which may go afterwards. PENDING: the header is longer; *wanted bytes are likely to be

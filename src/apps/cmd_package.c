@@ -1,0 +1,99 @@
+/* tern package: a model as a manifest and shards, for loading over a network. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/app.h"
+#include "apps/progress.h"
+#include "base/file.h"
+#include "model/package.h"
+
+static const tern_flag flags[] = {
+    {"output", 'o', TERN_FLAG_TEXT, "DIR", offsetof(tern_options, output), 0, 0, "The folder to make"},
+    {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
+     "Layers: i2_s, tq2_0, tq1_0, t160, f16, bf16, f32, q8_0, q6_k, q4_k"},
+    {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
+     "Embedding and output tables; both as they are when not given"},
+    {"shard-size", 0, TERN_FLAG_U32, "MIB", offsetof(tern_options, shard_mib), 1, TERN_MANIFEST_SHARD_BYTES >> 20,
+     "Size of a shard (default: 64)"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
+    {0},
+};
+
+static const tern_flag_group groups[] = {{"Flags", flags}, {0}};
+
+static void defaults(tern_options *o)
+{
+    o->shard_mib = TERN_MANIFEST_SHARD_BYTES >> 20;
+}
+
+/* A GGUF file beside the folder, for as long as it takes. */
+static tern_status convert(const tern_options *o, const char *in, const char *out, tern_error *err)
+{
+    tern_model *model;
+    tern_progress progress = {.label = "Converting"};
+    tern_export_options how = {.progress = tern_progress_update, .progress_context = &progress};
+    TERN_TRY(tern_app_encoding("type", o->type, &how.linear, err));
+    TERN_TRY(tern_app_encoding("head", o->head, &how.head, err));
+    TERN_TRY(tern_app_open_model(&model, &(tern_options){.model = in}, true, err));
+    tern_status status = tern_model_write_gguf(model, out, &how, err);
+    tern_progress_end(&progress);
+    tern_model_close(model);
+    return status;
+}
+
+static tern_status cut(const tern_options *o, const char *gguf, tern_error *err)
+{
+    tern_progress progress = {.label = "Packaging"};
+    tern_package_options how = {
+        .shard_bytes = o->shard_mib << 20, .progress = tern_progress_update, .progress_context = &progress};
+    tern_status status = tern_package_write(gguf, o->output, &how, err);
+    tern_progress_end(&progress);
+    return status;
+}
+
+static tern_status report(const tern_options *o, tern_error *err)
+{
+    tern_manifest m;
+    char path[4096], size[16];
+    snprintf(path, sizeof path, "%s/%s", o->output, TERN_MANIFEST_NAME);
+    TERN_TRY(tern_manifest_read(&m, path, err));
+    fprintf(stderr, "%s: %zu shards, %s\n", path, m.n_shards, tern_app_bytes(m.bytes, size));
+    json_t *out = o->json ? json_pack("{s:o, s:I, s:I}", "manifest", tern_app_json_text(path, strlen(path)), "shards",
+                                      (json_int_t)m.n_shards, "bytes", (json_int_t)m.bytes)
+                          : NULL;
+    tern_manifest_deinit(&m);
+    return o->json ? tern_app_print_json(out, err) : TERN_OK;
+}
+
+static tern_status run(const tern_options *o, tern_error *err)
+{
+    const char *in = o->args.items[0];
+    const tern_encoding *unused;
+    char gguf[4096];
+    if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the folder to make with -o");
+    TERN_TRY(tern_app_encoding("type", o->type, &unused, err));
+    TERN_TRY(tern_app_encoding("head", o->head, &unused, err));
+    const bool is_file = !o->type && !o->head && !tern_file_is_dir(in) && !tern_path_ends(in, ".json") &&
+                         !tern_path_ends(in, ".safetensors");
+    if (snprintf(gguf, sizeof gguf, "%s.gguf-%ld", o->output, (long)getpid()) >= (int)sizeof gguf)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "the folder's name is longer than %zu bytes", sizeof gguf - 32);
+    tern_status status = is_file ? TERN_OK : convert(o, in, gguf, err);
+    if (status == TERN_OK) status = cut(o, is_file ? in : gguf, err);
+    if (!is_file) unlink(gguf);
+    return status == TERN_OK ? report(o, err) : status;
+}
+
+const tern_command tern_command_package = {
+    .name = "package",
+    .usage = "MODEL -o DIR [--type TYPE] [--head TYPE]",
+    .summary = "Cut a model into shards with a manifest, for the web",
+    .detail = "MODEL is a GGUF file or a Hugging Face folder. The shards together are the GGUF file; their SHA-256 "
+              "sums are in\n"
+              "the manifest, and are checked when -m DIR or a browser opens the package.",
+    .groups = groups,
+    .min_args = 1,
+    .max_args = 1,
+    .defaults = defaults,
+    .run = run,
+};

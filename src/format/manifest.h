@@ -1,0 +1,55 @@
+/* manifest.json of a package: what a model is, and which shards its GGUF file is cut into. docs/formats/package.md. */
+#ifndef TERN_FORMAT_MANIFEST_H
+#define TERN_FORMAT_MANIFEST_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+#define TERN_MANIFEST_FORMAT "tern-package"
+#define TERN_MANIFEST_NAME   "manifest.json"
+
+enum {
+    TERN_MANIFEST_VERSION = 1,
+    TERN_MANIFEST_MAX_BYTES = 32 << 20,
+    TERN_MANIFEST_SHARD_BYTES = 64 << 20, /* of a shard, at most */
+    TERN_MANIFEST_MAX_SHARDS = 1 << 16
+};
+
+/* Strings are the manifest's. */
+typedef struct tern_manifest_shard {
+    const char *file; /* a name without a folder */
+    uint64_t offset;  /* of its first byte in the GGUF file */
+    size_t bytes;
+    const char *sha256; /* 64 lower-case hexadecimal digits */
+} tern_manifest_shard;
+
+typedef struct tern_manifest {
+    json_t *root;
+    const char *name;
+    uint64_t bytes;       /* of the GGUF file */
+    uint64_t shard_bytes; /* of every shard but the last, which may be shorter */
+    tern_manifest_shard *shards;
+    size_t n_shards;
+} tern_manifest;
+
+/* Reads `n` bytes of JSON and checks that every field is there and of its kind: a missing one is an error that names
+ * it, as is one of `inference` that is not known; null stands only where it switches something off. What the fields say
+ * of the model is checked when there is one (model/package.h). On failure *manifest is zeroed.
+ *
+ * Errors: MALFORMED (the field, what was found and what is expected), UNSUPPORTED (another version, a feature that is
+ * not there), LIMIT, OUT_OF_MEMORY. */
+tern_status tern_manifest_parse(tern_manifest *manifest, const void *json, size_t n, tern_error *err);
+/* The same from a file. Errors: also NOT_FOUND, IO. */
+tern_status tern_manifest_read(tern_manifest *manifest, const char *path, tern_error *err);
+/* Zeroed is fine. */
+void tern_manifest_deinit(tern_manifest *manifest);
+
+/* Whether `found` says what `expected` says: every member and every item of it, numbers as floats. Errors: MALFORMED
+ * (the place below `path`, what was found and what is expected). */
+tern_status tern_manifest_compare(const json_t *found, const json_t *expected, const char *path, tern_error *err);
+
+#endif

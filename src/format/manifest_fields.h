@@ -1,0 +1,55 @@
+/* The fields that a manifest must have: X(path, kind, may be null). An object's row comes before those of its members. */
+#ifndef TERN_FORMAT_MANIFEST_FIELDS_H
+#define TERN_FORMAT_MANIFEST_FIELDS_H
+
+/* clang-format off */
+#define TERN_MANIFEST_FIELDS(X)                        \
+    X("format", TEXT, false)                           \
+    X("version", COUNT, false)                         \
+    X("name", TEXT, false)                             \
+    X("architecture", TEXT, false)                     \
+    X("parameters", COUNT, false)                      \
+    X("bytes", COUNT, false)                           \
+    X("shard_bytes", COUNT, false)                     \
+    X("quantization", OBJECT, false)                   \
+    X("quantization.layers", TEXT, false)              \
+    X("quantization.embedding", TEXT, false)           \
+    X("quantization.output", TEXT, true)               \
+    X("inference", OBJECT, false)                      \
+    X("inference.vocabulary", COUNT, false)            \
+    X("inference.context_length", COUNT, false)        \
+    X("inference.layers", COUNT, false)                \
+    X("inference.embedding_length", COUNT, false)      \
+    X("inference.feed_forward_length", COUNT, false)   \
+    X("inference.heads", COUNT, false)                 \
+    X("inference.kv_heads", COUNT, false)              \
+    X("inference.head_length", COUNT, false)           \
+    X("inference.rms_norm_eps", NUMBER, false)         \
+    X("inference.activation", TEXT, false)             \
+    X("inference.int8_activations", FLAG, false)       \
+    X("inference.sub_norms", FLAG, false)              \
+    X("inference.tied_embeddings", FLAG, false)        \
+    X("inference.rope", OBJECT, false)                 \
+    X("inference.rope.base", NUMBER, false)            \
+    X("inference.rope.pairs", TEXT, false)             \
+    X("inference.rope.factors", TEXT, true)            \
+    X("inference.rope.scaling", OBJECT, true)          \
+    X("inference.rope.scaling.type", TEXT, false)      \
+    X("inference.rope.scaling.factor", NUMBER, false)  \
+    X("inference.sliding_window", NOTHING, true)       \
+    X("inference.experts", NOTHING, true)              \
+    X("inference.bos", COUNT, true)                    \
+    X("inference.eos", COUNT, true)                    \
+    X("inference.add_bos", FLAG, false)                \
+    X("inference.end_tokens", LIST, false)             \
+    X("inference.chat_template", TEXT, true)           \
+    X("inference.sampling", OBJECT, false)             \
+    X("inference.sampling.temperature", NUMBER, false) \
+    X("inference.sampling.top_k", COUNT, true)         \
+    X("inference.sampling.top_p", NUMBER, true)        \
+    X("inference.sampling.min_p", NUMBER, true)        \
+    X("tensors", LIST, false)                          \
+    X("shards", LIST, false)
+/* clang-format on */
+
+#endif

@@ -1,0 +1,167 @@
+/* What a package's manifest says of its model. */
+#include "model/package.h"
+
+#include <string.h>
+
+#include "base/show.h"
+#include "format/json.h"
+#include "model/parts.h"
+
+/* How people sample when the model does not say: TERN_SAMPLER_DEFAULTS of tern/infer.h. */
+static const double temperature = 0.8, top_p = 0.95, min_p = 0.05;
+enum { TOP_K = 40 };
+
+static json_t *text_or_shown(const char *s)
+{
+    json_t *v = json_string(s);
+    return v ? v : json_string(tern_show_z(s).text);
+}
+
+static json_t *id_or_null(const tern_tokenizer *t, int32_t id)
+{
+    return t && id >= 0 ? json_integer(id) : json_null();
+}
+
+static json_t *rope_json(const tern_config *c, const tern_gguf *gguf)
+{
+    json_t *scaling = c->rope_scaling == TERN_ROPE_PLAIN
+                          ? json_null()
+                          : json_pack("{s:s, s:f}", "type", "linear", "factor", (double)c->rope_factor);
+    return json_pack("{s:f, s:s, s:o, s:o}", "base", (double)c->rope_base, "pairs",
+                     c->rope_adjacent ? "adjacent" : "halves", "factors",
+                     tern_gguf_find_tensor(gguf, TERN_MODEL__ROPE_FACTORS) ? json_string(TERN_MODEL__ROPE_FACTORS)
+                                                                           : json_null(),
+                     "scaling", scaling);
+}
+
+static json_t *ends_json(const tern_tokenizer *t)
+{
+    size_t n = 0;
+    const int32_t *ids = t ? tern_tokenizer_ends(t, &n) : NULL;
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
+    return list;
+}
+
+static json_t *sampling_json(void)
+{
+    return json_pack("{s:f, s:i, s:f, s:f}", "temperature", temperature, "top_k", TOP_K, "top_p", top_p, "min_p",
+                     min_p);
+}
+
+static const char *activation_word(tern_activation a)
+{
+    return a == TERN_ACT_RELU2 ? "relu2" : a == TERN_ACT_SILU ? "silu" : "gelu";
+}
+
+static json_t *inference_json(const tern_model *model, const tern_gguf *gguf)
+{
+    const tern_config *c = tern_model_config(model);
+    const tern_tokenizer *t = tern_model_tokenizer(model);
+    const char *chat = t ? tern_tokenizer_chat_template(t) : NULL;
+    json_t *out = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:b, s:b, s:b}", "vocabulary",
+                            (json_int_t)c->n_vocab, "context_length", (json_int_t)c->n_ctx_train, "layers",
+                            (json_int_t)c->n_layers, "embedding_length", (json_int_t)c->n_embd, "feed_forward_length",
+                            (json_int_t)c->n_ff, "heads", (json_int_t)c->n_heads, "kv_heads", (json_int_t)c->n_kv_heads,
+                            "head_length", (json_int_t)c->head_dim, "rms_norm_eps", (double)c->rms_eps, "activation",
+                            activation_word(c->activation), "int8_activations", (int)c->bit_linear, "sub_norms",
+                            (int)c->sub_norms, "tied_embeddings", (int)c->tied_head);
+    json_object_set_new(out, "rope", rope_json(c, gguf));
+    json_object_set_new(out, "sliding_window", json_null());
+    json_object_set_new(out, "experts", json_null());
+    json_object_set_new(out, "bos", id_or_null(t, t ? tern_tokenizer_bos(t) : -1));
+    json_object_set_new(out, "eos", id_or_null(t, t ? tern_tokenizer_eos(t) : -1));
+    json_object_set_new(out, "add_bos", json_boolean(t && tern_tokenizer_adds_bos(t)));
+    json_object_set_new(out, "end_tokens", ends_json(t));
+    json_object_set_new(out, "chat_template", chat ? json_string(chat) : json_null());
+    json_object_set_new(out, "sampling", sampling_json());
+    return out;
+}
+
+/* The encoding of all linear layers, or "mixed". */
+static const char *layers_encoding(const tern_model *model)
+{
+    const char *name = NULL;
+    for (uint32_t layer = 0; layer < tern_model_config(model)->n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
+            const tern_weight *w = tern_model_weight(model, (tern_role)role, layer);
+            if (!tern_role_is_linear((tern_role)role) || !w->encoding) continue;
+            if (name && strcmp(name, w->encoding->name) != 0) return "mixed";
+            name = w->encoding->name;
+        }
+    return name ? name : "none";
+}
+
+static json_t *quantization_json(const tern_model *model)
+{
+    const bool tied = tern_model_config(model)->tied_head;
+    const char *output = tern_model_weight(model, TERN_ROLE_OUTPUT, 0)->encoding->name;
+    return json_pack("{s:s, s:s, s:o}", "layers", layers_encoding(model), "embedding",
+                     tern_model_weight(model, TERN_ROLE_TOKEN_EMBD, 0)->encoding->name, "output",
+                     tied ? json_null() : json_string(output));
+}
+
+/* Where a tensor begins; it may go on in the next shards. */
+static json_t *tensor_json(const tern_gguf_tensor *t, uint64_t shard_bytes)
+{
+    json_t *name = json_stringn((const char *)t->name.data, t->name.size);
+    return json_pack("{s:o, s:[I, I], s:s, s:I, s:I, s:I}", "name", name ? name : json_string(tern_show(t->name).text),
+                     "shape", (json_int_t)t->rows, (json_int_t)t->cols, "encoding", tern_gguf_type_name(t->type),
+                     "shard", (json_int_t)(t->offset / shard_bytes), "offset", (json_int_t)(t->offset % shard_bytes),
+                     "bytes", (json_int_t)t->bytes);
+}
+
+static json_t *tensors_json(const tern_gguf *gguf, uint64_t shard_bytes)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < tern_gguf_n_tensors(gguf); i++)
+        json_array_append_new(list, tensor_json(tern_gguf_tensor_at(gguf, i), shard_bytes));
+    return list;
+}
+
+/* Counted here: a model that is being loaded has only its shapes. */
+static uint64_t parameters(const tern_model *model)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < (size_t)model->config.n_layers * TERN_ROLE_COUNT; i++)
+        if (model->weights[i].encoding) n += (uint64_t)model->weights[i].rows * model->weights[i].cols;
+    return n;
+}
+
+tern_status tern_package_describe(const tern_model *model, const tern_gguf *gguf, uint64_t file_bytes,
+                                  uint64_t shard_bytes, json_t **json, tern_error *err)
+{
+    const tern_config *c = tern_model_config(model);
+    tern_json_use_allocator();
+    json_t *out = json_pack("{s:s, s:i, s:o, s:s, s:I, s:I, s:I}", "format", TERN_MANIFEST_FORMAT, "version",
+                            TERN_MANIFEST_VERSION, "name", text_or_shown(c->name), "architecture", c->architecture,
+                            "parameters", (json_int_t)parameters(model), "bytes", (json_int_t)file_bytes, "shard_bytes",
+                            (json_int_t)shard_bytes);
+    int failed = json_object_set_new(out, "quantization", quantization_json(model));
+    json_t *inference = inference_json(model, gguf);
+    const bool no_utf8 = inference && !json_object_get(inference, "chat_template");
+    failed |= json_object_set_new(out, "inference", inference);
+    failed |= json_object_set_new(out, "tensors", tensors_json(gguf, shard_bytes));
+    *json = out;
+    if (!failed && !no_utf8 && json_array_size(json_object_get(out, "tensors")) == tern_gguf_n_tensors(gguf))
+        return TERN_OK;
+    json_decref(out);
+    *json = NULL;
+    return no_utf8 ? tern_fail(err, TERN_MALFORMED, "tokenizer.chat_template: UTF-8 expected")
+                   : tern_fail_alloc(err, tern_gguf_n_tensors(gguf) * 256);
+}
+
+tern_status tern_package_match(const tern_manifest *manifest, const tern_model *model, const tern_gguf *gguf,
+                               tern_error *err)
+{
+    json_t *expected;
+    TERN_TRY(tern_package_describe(model, gguf, manifest->bytes, manifest->shard_bytes, &expected, err));
+    json_t *inference = json_object_get(expected, "inference");
+    json_object_del(inference, "sampling");
+    static const char *const text[] = {"bos", "eos", "add_bos", "end_tokens", "chat_template"};
+    const bool unread = !tern_model_tokenizer(model) && tern_gguf_find(gguf, "tokenizer.ggml.model");
+    for (size_t i = 0; unread && i < sizeof text / sizeof *text; i++) json_object_del(inference, text[i]);
+    tern_status status = tern_manifest_compare(manifest->root, expected, "", err);
+    json_decref(expected);
+    return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "manifest");
+}

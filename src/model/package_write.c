@@ -1,0 +1,160 @@
+/* Writing a package: shards, their sums, and the manifest, in a folder that appears when it is complete. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/sha256.h"
+#include "base/show.h"
+#include "format/json.h"
+#include "model/package.h"
+#include "model/parts.h"
+
+typedef struct writing {
+    const tern_package_options *options;
+    uint64_t shard_bytes;
+    tern_file_map map;
+    tern_gguf *gguf;
+    tern_model *model;
+    char *temp; /* the folder's name until it is complete */
+    json_t *manifest;
+} writing;
+
+static tern_status fail_errno(const char *what, const char *path, tern_error *err)
+{
+    return tern_fail(err, TERN_IO, "%s: %s: %s", tern_show_z(path).text, what, strerror(errno));
+}
+
+static tern_status write_file(const char *dir, const char *name, const void *bytes, size_t n, tern_error *err)
+{
+    tern_file_writer w = {0};
+    char *path = tern_path_join(dir, name);
+    if (!path) return tern_fail_alloc(err, strlen(dir) + strlen(name) + 2);
+    tern_status status = tern_file_writer_open(&w, path, err);
+    if (status == TERN_OK) {
+        tern_file_writer_add(&w, bytes, n);
+        status = tern_file_writer_commit(&w, err);
+    }
+    tern_free(path);
+    return status;
+}
+
+static void shard_name(char name[32], size_t i)
+{
+    snprintf(name, 32, "shard_%03zu.bin", i);
+}
+
+static tern_status write_shard(writing *w, json_t *list, size_t i, tern_error *err)
+{
+    char name[32], digits[TERN_SHA256_DIGITS + 1];
+    const uint64_t offset = i * w->shard_bytes, left = w->map.size - offset;
+    const size_t n = (size_t)(left < w->shard_bytes ? left : w->shard_bytes);
+    const uint8_t *bytes = w->map.data + offset;
+    shard_name(name, i);
+    TERN_TRY(tern_sha256(bytes, n, digits, err));
+    TERN_TRY(write_file(w->temp, name, bytes, n, err));
+    if (w->map.mapped) tern_file_drop(bytes, n);
+    json_t *shard = json_pack("{s:s, s:I, s:s}", "file", name, "bytes", (json_int_t)n, "sha256", digits);
+    if (json_array_append_new(list, shard) != 0) return tern_fail_alloc(err, 256);
+    const tern_package_options *o = w->options;
+    if (!o->progress || o->progress(o->progress_context, (float)((double)(offset + n) / (double)w->map.size)))
+        return TERN_OK;
+    return tern_fail(err, TERN_CANCELLED, "writing the package was cancelled");
+}
+
+static tern_status write_manifest(writing *w, tern_error *err)
+{
+    char *text = json_dumps(w->manifest, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    if (!text) return tern_fail_alloc(err, 1 << 20);
+    tern_status status = write_file(w->temp, TERN_MANIFEST_NAME, text, strlen(text), err);
+    tern_free(text);
+    return status;
+}
+
+static tern_status write_files(writing *w, tern_error *err)
+{
+    const size_t n = (size_t)((w->map.size + w->shard_bytes - 1) / w->shard_bytes);
+    json_t *list = json_array();
+    if (json_object_set_new(w->manifest, "shards", list) != 0) return tern_fail_alloc(err, 256);
+    for (size_t i = 0; i < n; i++) TERN_TRY(write_shard(w, list, i, err));
+    return write_manifest(w, err);
+}
+
+static void remove_files(const writing *w)
+{
+    char name[32], path[4200];
+    const size_t n = (size_t)((w->map.size + w->shard_bytes - 1) / w->shard_bytes);
+    for (size_t i = 0; i <= n; i++) {
+        shard_name(name, i);
+        snprintf(path, sizeof path, "%s/%s", w->temp, i < n ? name : TERN_MANIFEST_NAME);
+        unlink(path);
+    }
+    rmdir(w->temp);
+}
+
+/* Without slashes at the end. */
+static tern_status temp_name(writing *w, const char *dir, tern_error *err)
+{
+    size_t n = strlen(dir), bytes = n + 32;
+    while (n > 1 && dir[n - 1] == '/') n--;
+    if (n == 0 || n > 4000)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "a folder's name of %zu bytes: 1 to 4000 expected", n);
+    w->temp = tern_alloc(bytes);
+    if (!w->temp) return tern_fail_alloc(err, bytes);
+    snprintf(w->temp, bytes, "%.*s.tmp-%ld", (int)n, dir, (long)getpid());
+    return TERN_OK;
+}
+
+/* An empty folder may be there already. */
+static tern_status check_target(const char *dir, tern_error *err)
+{
+    if (!tern_file_exists(dir) || (tern_file_is_dir(dir) && rmdir(dir) == 0)) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: is there already, a new folder expected", tern_show_z(dir).text);
+}
+
+static tern_status write_folder(writing *w, const char *dir, tern_error *err)
+{
+    TERN_TRY(check_target(dir, err));
+    TERN_TRY(temp_name(w, dir, err));
+    if (mkdir(w->temp, 0777) != 0) return fail_errno("cannot make the folder", w->temp, err);
+    tern_status status = write_files(w, err);
+    if (status == TERN_OK && rename(w->temp, dir) != 0) status = fail_errno("cannot rename to", dir, err);
+    if (status != TERN_OK) remove_files(w);
+    return status;
+}
+
+static tern_status open_file(writing *w, const char *path, tern_error *err)
+{
+    TERN_TRY(tern_model_open(&w->model, path, NULL, err));
+    TERN_TRY(tern_file_map_open(&w->map, path, err));
+    if (tern_gguf_parse(&w->gguf, w->map.data, w->map.size, err) != TERN_OK)
+        return tern_error_prefix(err, "%s", tern_show_z(path).text);
+    const uint64_t n = (w->map.size + w->shard_bytes - 1) / w->shard_bytes;
+    if (n > TERN_MANIFEST_MAX_SHARDS)
+        return tern_fail(err, TERN_LIMIT, "%llu shards of %llu bytes: at most %d expected", (unsigned long long)n,
+                         (unsigned long long)w->shard_bytes, TERN_MANIFEST_MAX_SHARDS);
+    return tern_package_describe(w->model, w->gguf, w->map.size, w->shard_bytes, &w->manifest, err);
+}
+
+tern_status tern_package_write(const char *gguf_path, const char *dir, const tern_package_options *options,
+                               tern_error *err)
+{
+    static const tern_package_options none;
+    tern_error local = {0};
+    tern_error *e = err ? err : &local;
+    writing w = {.options = options ? options : &none};
+    w.shard_bytes = w.options->shard_bytes ? w.options->shard_bytes : TERN_MANIFEST_SHARD_BYTES;
+    if (w.shard_bytes > TERN_MANIFEST_SHARD_BYTES)
+        return tern_fail(e, TERN_INVALID_ARGUMENT, "shards of %llu bytes: at most %d expected",
+                         (unsigned long long)w.shard_bytes, TERN_MANIFEST_SHARD_BYTES);
+    tern_status status = open_file(&w, gguf_path, e);
+    if (status == TERN_OK) status = write_folder(&w, dir, e);
+    json_decref(w.manifest);
+    tern_gguf_close(w.gguf);
+    tern_file_map_close(&w.map);
+    tern_model_close(w.model);
+    tern_free(w.temp);
+    return status;
+}

@@ -55,7 +55,7 @@ test('a download that ends early says how much came, and loading again works', {
   await loadUrl(page, 'short.gguf');
   const text = await alertText(page, 60000);
   assert.match(text, /download failed/i);
-  assert.match(text, /2,?744,?320|2744320/);
+  assert.ok(text.includes(`1000000 of ${model.length} bytes`), text);
   routes['/short.gguf'] = place.server.sendFile(MODEL);
   await page.getByRole('button', {name: 'Load again'}).click();
   await ready(page);
@@ -151,7 +151,7 @@ test('a download that is paused goes on with what it has', {skip, timeout: 12000
 });
 
 test('a lost device is said, and loading again works', {skip, timeout: 120000}, async () => {
-  const page = await place.open({settings: ON_GPU});
+  const page = await place.open({settings: {...ON_GPU, 'sampling.maxTokens': 8}});
   const cdp = await place.browser.newBrowserCDPSession();
   const crash = cdp.send('Browser.crashGpuProcess');
   assert.match(await alertText(page, 60000), /GPU was lost/);
@@ -160,6 +160,6 @@ test('a lost device is said, and loading again works', {skip, timeout: 120000}, 
   await page.getByRole('button', {name: 'Load again'}).click();
   await ready(page);
   assert.match(await page.textContent('#model-line'), /WebGPU$/);
-  assert.equal(await ask(page, PROMPT), nativeText(PROMPT, 16).text);
+  assert.equal(await ask(page, PROMPT), nativeText(PROMPT, 8).text);
   await page.context().close();
 });

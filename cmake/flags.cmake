@@ -4,6 +4,9 @@ target_compile_options(tern_flags INTERFACE
   -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
   -Wno-missing-field-initializers
   -ffp-contract=off -fno-math-errno -fvisibility=hidden -fno-strict-aliasing)
+if(EMSCRIPTEN) # what a test indexes with 64 bits is in its memory
+  target_compile_options(tern_flags INTERFACE $<$<BOOL:$<TARGET_PROPERTY:TERN_IS_TEST>>:-Wno-shorten-64-to-32>)
+endif()
 target_compile_definitions(tern_flags INTERFACE _GNU_SOURCE TERN_VERSION="${PROJECT_VERSION}")
 if(TERN_WERROR)
   target_compile_options(tern_flags INTERFACE -Werror)

@@ -70,7 +70,11 @@ target_compile_definitions(tern_objects PUBLIC TERN_VULKAN=$<BOOL:${TERN_VULKAN}
 add_library(tern_static STATIC $<TARGET_OBJECTS:tern_objects>)
 target_link_libraries(tern_static PUBLIC tern_objects)
 set_target_properties(tern_static PROPERTIES OUTPUT_NAME tern)
-if(EMSCRIPTEN)
+if(EMSCRIPTEN) # functions that JavaScript gives to C
+  file(GLOB TERN_WEB_IMPORTS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/webgpu/*.js)
+  foreach(file ${TERN_WEB_IMPORTS})
+    target_link_options(tern_static INTERFACE "SHELL:--js-library ${file}")
+  endforeach()
   return()
 endif()
 add_library(tern_shared SHARED $<TARGET_OBJECTS:tern_objects>)

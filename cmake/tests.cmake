@@ -1,5 +1,7 @@
 # One cmocka program for each tests/**/test_*.c; helpers that several share are tests/support/*.c.
-pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+if(NOT EMSCRIPTEN)
+  pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+endif()
 file(GLOB TERN_TEST_SUPPORT CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.c)
 if(CMAKE_CROSSCOMPILING) # tests of the command start it themselves
   find_program(TERN_EMULATOR NAMES ${CMAKE_CROSSCOMPILING_EMULATOR} REQUIRED)
@@ -9,6 +11,7 @@ target_link_libraries(tern_test_support PUBLIC tern_static PkgConfig::CMOCKA)
 target_include_directories(tern_test_support PUBLIC ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(tern_test_support PUBLIC
   TERN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TERN_BUILD_DIR="${PROJECT_BINARY_DIR}" TERN_EMULATOR="${TERN_EMULATOR}")
+set_target_properties(tern_test_support PROPERTIES TERN_IS_TEST ON)
 if(TARGET tern)
   add_dependencies(tern_test_support tern)
 endif()
@@ -17,6 +20,12 @@ if(NOT DEFINED ENV{TERN_SHARED} AND NOT EXISTS ${PROJECT_SOURCE_DIR}/../shared)
   message(NOTICE "No golden files in ../shared or in TERN_SHARED: tests that compare with them will be skipped.")
 endif()
 
+if(EMSCRIPTEN)
+  file(GLOB_RECURSE TERN_TESTS_FOUND CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
+  include(cmake/tests-web.cmake)
+  tern_web_tests()
+  return()
+endif()
 include(cmake/tests-gpu.cmake)
 
 # Tests that run code of ours on several threads: what the tsan preset takes.

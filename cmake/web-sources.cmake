@@ -51,7 +51,7 @@ if(TERN_TESTS)
   file(WRITE ${PROJECT_BINARY_DIR}/cmocka/config.h "")
   add_library(tern_cmocka STATIC ${cmocka}/src/cmocka.c)
   target_include_directories(tern_cmocka PUBLIC ${cmocka}/include PRIVATE ${PROJECT_BINARY_DIR}/cmocka)
-  target_compile_definitions(tern_cmocka PRIVATE HAVE_CONFIG_H HAVE_INTTYPES_H HAVE_STRINGS_H HAVE_STDINT_H HAVE_SYS_STAT_H HAVE_SYS_TYPES_H
+  target_compile_definitions(tern_cmocka PUBLIC _UINTPTR_T PRIVATE HAVE_CONFIG_H HAVE_INTTYPES_H HAVE_STRINGS_H HAVE_STDINT_H HAVE_SYS_STAT_H HAVE_SYS_TYPES_H
     HAVE_TIME_H HAVE_UNISTD_H HAVE_SIGNAL_H HAVE_SETJMP_H HAVE_STRSIGNAL HAVE_CLOCK_GETTIME HAVE_STRUCT_TIMESPEC HAVE_GCC_THREAD_LOCAL_STORAGE)
   add_library(PkgConfig::CMOCKA ALIAS tern_cmocka)
 endif()

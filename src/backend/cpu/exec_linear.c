@@ -40,7 +40,7 @@ static uint32_t rows_of_bytes(uint32_t rows, size_t total, uint32_t step)
 static uint32_t rows_of_task(const tern_buffer *w, uint32_t n)
 {
     if (n > FEW_TOKENS) return PREFILL_TASK_ROWS;
-    if (w->layout) return rows_of_bytes(w->weight->rows, w->layout->bytes, w->layout->row_step);
+    if (w->layout) return rows_of_bytes(w->weight->rows, (size_t)w->layout->bytes, w->layout->row_step);
     return rows_of_bytes(w->weight->rows, w->weight->rows * w->row_bytes, 16);
 }
 

@@ -130,10 +130,38 @@ tern_status tern_file_writer_open(tern_file_writer *w, const char *path, tern_er
     return status;
 }
 
+tern_status tern_file_writer_open_memory(tern_file_writer *w, tern_buf *out, const char *name, tern_error *err)
+{
+    *w = (tern_file_writer){.memory = out, .path = tern_strdup(name)};
+    if (w->path) return TERN_OK;
+    *w = (tern_file_writer){0};
+    return tern_fail_alloc(err, strlen(name) + 1);
+}
+
+/* To the file's present place, or to the end of memory. */
+static void write_bytes(tern_file_writer *w, const void *bytes, size_t n)
+{
+    if (n == 0 || w->failed) return;
+    if (w->memory) w->failed = tern_buf_add(w->memory, bytes, n, NULL) != TERN_OK;
+    else w->failed = fwrite(bytes, 1, n, w->stream) != n;
+}
+
 void tern_file_writer_add(tern_file_writer *w, const void *bytes, size_t n)
 {
-    if (n && fwrite(bytes, 1, n, w->stream) != n) w->failed = true;
-    w->written += n;
+    write_bytes(w, bytes, n);
+    if (!w->memory || !w->failed) w->written += n;
+}
+
+void tern_file_writer_put(tern_file_writer *w, uint64_t offset, const void *bytes, size_t n)
+{
+    if (w->failed || n == 0) return;
+    if (w->memory) {
+        memcpy(w->memory->data + (w->memory->size - (size_t)w->written) + offset, bytes, n);
+        return;
+    }
+    w->failed = fseeko(w->stream, (off_t)offset, SEEK_SET) != 0;
+    write_bytes(w, bytes, n);
+    if (!w->failed) w->failed = fseeko(w->stream, 0, SEEK_END) != 0;
 }
 
 void tern_file_writer_pad(tern_file_writer *w, size_t alignment)
@@ -162,8 +190,17 @@ static void sync_folder(const char *path)
     tern_free(folder);
 }
 
+static tern_status commit_memory(tern_file_writer *w, tern_error *err)
+{
+    tern_status status = w->failed ? tern_fail_alloc(err, w->written) : TERN_OK;
+    if (status == TERN_OK) w->memory = NULL; /* what was written stays */
+    tern_file_writer_abort(w);
+    return status;
+}
+
 tern_status tern_file_writer_commit(tern_file_writer *w, tern_error *err)
 {
+    if (w->memory) return commit_memory(w, err);
     bool bad = w->failed || fflush(w->stream) != 0 || fsync(fileno(w->stream)) != 0;
     tern_status status = TERN_OK;
     if (bad) status = fail_errno(err, "cannot write", w->temp_path);
@@ -181,6 +218,7 @@ tern_status tern_file_writer_commit(tern_file_writer *w, tern_error *err)
 
 void tern_file_writer_abort(tern_file_writer *w)
 {
+    if (w->memory) w->memory->size -= (size_t)w->written;
     if (w->stream) fclose(w->stream);
     if (w->temp_path) unlink(w->temp_path);
     tern_free(w->temp_path);

@@ -39,13 +39,19 @@ void tern_folders_make(const char *file_path);
  * Write errors are kept and reported by commit. */
 typedef struct tern_file_writer {
     FILE *stream;
+    tern_buf *memory; /* in the place of a file */
     char *path, *temp_path;
     uint64_t written;
     bool failed;
 } tern_file_writer;
 
 tern_status tern_file_writer_open(tern_file_writer *w, const char *path, tern_error *err);
+/* Writes to the end of a buffer of the caller's, which abort leaves as it was; `name` is for messages. Errors:
+ * OUT_OF_MEMORY, here and in commit. */
+tern_status tern_file_writer_open_memory(tern_file_writer *w, tern_buf *out, const char *name, tern_error *err);
 void tern_file_writer_add(tern_file_writer *w, const void *bytes, size_t n);
+/* Writes over n bytes, all written before, from `offset` on. */
+void tern_file_writer_put(tern_file_writer *w, uint64_t offset, const void *bytes, size_t n);
 /* Zero bytes up to the next multiple of `alignment`. */
 void tern_file_writer_pad(tern_file_writer *w, size_t alignment);
 tern_status tern_file_writer_commit(tern_file_writer *w, tern_error *err);

@@ -103,6 +103,8 @@ int64_t tern_gguf_array_int(const tern_gguf_kv *kv, uint64_t i);
 typedef struct tern_gguf_writer tern_gguf_writer;
 
 tern_status tern_gguf_writer_open(tern_gguf_writer **w, const char *path, tern_error *err);
+/* To the end of a buffer, which abort leaves as it was. */
+tern_status tern_gguf_writer_open_memory(tern_gguf_writer **w, tern_buf *out, tern_error *err);
 tern_status tern_gguf_add_u32(tern_gguf_writer *w, const char *key, uint32_t v, tern_error *err);
 tern_status tern_gguf_add_f32(tern_gguf_writer *w, const char *key, float v, tern_error *err);
 tern_status tern_gguf_add_bool(tern_gguf_writer *w, const char *key, bool v, tern_error *err);

@@ -29,16 +29,28 @@ struct tern_gguf_writer {
     size_t done; /* bytes of it already written */
 };
 
-tern_status tern_gguf_writer_open(tern_gguf_writer **writer, const char *path, tern_error *err)
+/* path NULL: to `out`. */
+static tern_status open_writer(tern_gguf_writer **writer, const char *path, tern_buf *out, tern_error *err)
 {
     *writer = NULL;
     tern_gguf_writer *w = tern_calloc(1, sizeof *w);
     if (!w) return tern_fail_alloc(err, sizeof *w);
     w->alignment = TERN_GGUF_ALIGNMENT;
-    tern_status status = tern_file_writer_open(&w->file, path, err);
+    tern_status status = path ? tern_file_writer_open(&w->file, path, err)
+                              : tern_file_writer_open_memory(&w->file, out, "GGUF in memory", err);
     if (status == TERN_OK) *writer = w;
     else tern_gguf_writer_abort(w);
     return status;
+}
+
+tern_status tern_gguf_writer_open(tern_gguf_writer **writer, const char *path, tern_error *err)
+{
+    return open_writer(writer, path, NULL, err);
+}
+
+tern_status tern_gguf_writer_open_memory(tern_gguf_writer **writer, tern_buf *out, tern_error *err)
+{
+    return open_writer(writer, NULL, out, err);
 }
 
 static tern_status add_le32(tern_buf *buf, uint32_t v, tern_error *err)

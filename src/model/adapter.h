@@ -74,5 +74,7 @@ const char *tern_adapter_target(tern_role role);
  * IO, OUT_OF_MEMORY. */
 tern_status tern_adapter_write_peft(const tern_adapter *adapter, const char *dir, tern_error *err);
 tern_status tern_adapter_write_gguf(const tern_adapter *adapter, const char *path, tern_error *err);
+/* The same bytes at the end of a buffer, which a failure leaves as it was. */
+tern_status tern_adapter_write_gguf_memory(const tern_adapter *adapter, tern_buf *out, tern_error *err);
 
 #endif

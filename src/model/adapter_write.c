@@ -116,17 +116,29 @@ static tern_status write_pieces(const tern_adapter *ad, const pieces *p, tern_gg
     return TERN_OK;
 }
 
-tern_status tern_adapter_write_gguf(const tern_adapter *adapter, const char *path, tern_error *err)
+/* path NULL: to `out`. */
+static tern_status write_gguf(const tern_adapter *adapter, const char *path, tern_buf *out, tern_error *err)
 {
     pieces p = {0};
     tern_gguf_writer *w = NULL;
     tern_status status = collect(adapter, true, &p, err);
-    if (status == TERN_OK) status = tern_gguf_writer_open(&w, path, err);
+    if (status == TERN_OK)
+        status = path ? tern_gguf_writer_open(&w, path, err) : tern_gguf_writer_open_memory(&w, out, err);
     if (status == TERN_OK) status = write_pieces(adapter, &p, w, err);
     if (status == TERN_OK) status = tern_gguf_writer_commit(w, err);
     else tern_gguf_writer_abort(w);
     free_pieces(&p);
     return status;
+}
+
+tern_status tern_adapter_write_gguf(const tern_adapter *adapter, const char *path, tern_error *err)
+{
+    return write_gguf(adapter, path, NULL, err);
+}
+
+tern_status tern_adapter_write_gguf_memory(const tern_adapter *adapter, tern_buf *out, tern_error *err)
+{
+    return write_gguf(adapter, NULL, out, err);
 }
 
 /* ---- PEFT */

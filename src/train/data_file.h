@@ -55,6 +55,9 @@ typedef struct tern_train_data_writer {
 /* info: n_vocab (1 to 2^31), tokenizer and sequences; the rest is counted. Errors: IO. */
 tern_status tern_train_data_writer_open(tern_train_data_writer *w, const char *path, const tern_train_data_info *info,
                                         tern_error *err);
+/* To the end of a buffer, which abort leaves as it was. */
+tern_status tern_train_data_writer_open_memory(tern_train_data_writer *w, tern_buf *out,
+                                               const tern_train_data_info *info, tern_error *err);
 /* Adds one document: n >= 2 ids below n_vocab; in_loss [n] as above, NULL for all. The first token is never a label.
  * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. */
 tern_status tern_train_data_writer_add(tern_train_data_writer *w, const int32_t *ids, const uint8_t *in_loss, size_t n,

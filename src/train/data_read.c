@@ -198,16 +198,51 @@ static tern_status fail_empty(const tern_train_data_report *report, tern_error *
                      (unsigned long long)report->skipped[TERN_TRAIN_NO_LABELS], (unsigned long long)report->bad);
 }
 
-static tern_status read_all(reading *r, const char *path, tern_error *err)
+static tern_train_data_info info_of(const tern_train_maker *m)
 {
-    const tern_train_maker *m = &r->params->maker;
-    const tern_train_data_info info = {.n_vocab = m->n_vocab, .tokenizer = tern_train_data_tokenizer(m->tokenizer)};
-    TERN_TRY(measure(r, err));
-    TERN_TRY(tern_train_data_writer_open(&r->writer, path, &info, err));
-    for (size_t i = 0; i < r->params->n_inputs; i++) TERN_TRY(read_input(r, r->params->inputs[i], err));
+    return (tern_train_data_info){.n_vocab = m->n_vocab, .tokenizer = tern_train_data_tokenizer(m->tokenizer)};
+}
+
+static tern_status finish(reading *r, tern_error *err)
+{
     TERN_TRY(update(r, 0, err));
     if (r->writer.info.n_documents == 0) return fail_empty(r->report, err);
     return tern_train_data_writer_commit(&r->writer, err);
+}
+
+static tern_status read_all(reading *r, const char *path, tern_error *err)
+{
+    const tern_train_data_info info = info_of(&r->params->maker);
+    TERN_TRY(measure(r, err));
+    TERN_TRY(tern_train_data_writer_open(&r->writer, path, &info, err));
+    for (size_t i = 0; i < r->params->n_inputs; i++) TERN_TRY(read_input(r, r->params->inputs[i], err));
+    return finish(r, err);
+}
+
+static tern_status read_memory(reading *r, tern_span bytes, tern_buf *out, tern_error *err)
+{
+    const tern_train_data_info info = info_of(&r->params->maker);
+    r->total = bytes.size;
+    TERN_TRY(tern_train_data_writer_open_memory(&r->writer, out, &info, err));
+    TERN_TRY(read_bytes(r, bytes, err));
+    r->before = bytes.size;
+    return finish(r, err);
+}
+
+static tern_status check_maker(const tern_train_maker *m, tern_error *err)
+{
+    const uint32_t n_pieces = m->tokenizer ? tern_tokenizer_size(m->tokenizer) : 0;
+    if (n_pieces <= m->n_vocab) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "the tokenizer has %u tokens: at most %u, the model's, expected",
+                     n_pieces, m->n_vocab);
+}
+
+static tern_status end(reading *r, tern_status status)
+{
+    r->report->info = r->writer.info;
+    tern_train_data_writer_abort(&r->writer);
+    tern_train_document_deinit(&r->document);
+    return status;
 }
 
 tern_status tern_train_data_make(const tern_train_data_params *params, const char *path, tern_train_data_report *report,
@@ -215,13 +250,15 @@ tern_status tern_train_data_make(const tern_train_data_params *params, const cha
 {
     *report = (tern_train_data_report){0};
     reading r = {.params = params, .report = report};
-    const uint32_t n_pieces = params->maker.tokenizer ? tern_tokenizer_size(params->maker.tokenizer) : 0;
-    if (n_pieces > params->maker.n_vocab)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "the tokenizer has %u tokens: at most %u, the model's, expected",
-                         n_pieces, params->maker.n_vocab);
-    tern_status status = read_all(&r, path, err);
-    report->info = r.writer.info;
-    tern_train_data_writer_abort(&r.writer);
-    tern_train_document_deinit(&r.document);
-    return status;
+    TERN_TRY(check_maker(&params->maker, err));
+    return end(&r, read_all(&r, path, err));
+}
+
+tern_status tern_train_data_make_memory(const tern_train_data_params *params, const char *name, const void *bytes,
+                                        size_t n, tern_buf *out, tern_train_data_report *report, tern_error *err)
+{
+    *report = (tern_train_data_report){0};
+    reading r = {.params = params, .report = report, .path = name};
+    TERN_TRY(check_maker(&params->maker, err));
+    return end(&r, read_memory(&r, (tern_span){bytes, n}, out, err));
 }

@@ -38,5 +38,9 @@ typedef struct tern_train_data_report {
  * failure. */
 tern_status tern_train_data_make(const tern_train_data_params *params, const char *path, tern_train_data_report *report,
                                  tern_error *err);
+/* The same from one input in memory, in the place of params->inputs, to the end of a buffer. `name` is the input's, for
+ * messages and to tell JSONL by. */
+tern_status tern_train_data_make_memory(const tern_train_data_params *params, const char *name, const void *bytes,
+                                        size_t n, tern_buf *out, tern_train_data_report *report, tern_error *err);
 
 #endif

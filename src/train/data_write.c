@@ -11,8 +11,9 @@ static bool is_wide(const tern_train_data_info *info)
     return info->n_vocab > 65536;
 }
 
-tern_status tern_train_data_writer_open(tern_train_data_writer *w, const char *path, const tern_train_data_info *info,
-                                        tern_error *err)
+/* path NULL: to `out`. */
+static tern_status open_writer(tern_train_data_writer *w, const char *path, tern_buf *out,
+                               const tern_train_data_info *info, tern_error *err)
 {
     static const uint8_t header[TERN_TRAIN_DATA_HEADER];
     *w = (tern_train_data_writer){.hash = TERN_TRAIN_HASH_START};
@@ -20,9 +21,22 @@ tern_status tern_train_data_writer_open(tern_train_data_writer *w, const char *p
         return tern_fail(err, TERN_INVALID_ARGUMENT, "a vocabulary of %u tokens: 1 to 2^31 expected", info->n_vocab);
     w->info =
         (tern_train_data_info){.n_vocab = info->n_vocab, .tokenizer = info->tokenizer, .sequences = info->sequences};
-    TERN_TRY(tern_file_writer_open(&w->file, path, err));
+    TERN_TRY(path ? tern_file_writer_open(&w->file, path, err)
+                  : tern_file_writer_open_memory(&w->file, out, "data in memory", err));
     tern_file_writer_add(&w->file, header, sizeof header);
     return TERN_OK;
+}
+
+tern_status tern_train_data_writer_open(tern_train_data_writer *w, const char *path, const tern_train_data_info *info,
+                                        tern_error *err)
+{
+    return open_writer(w, path, NULL, info, err);
+}
+
+tern_status tern_train_data_writer_open_memory(tern_train_data_writer *w, tern_buf *out,
+                                               const tern_train_data_info *info, tern_error *err)
+{
+    return open_writer(w, NULL, out, info, err);
 }
 
 static tern_status check(const tern_train_data_writer *w, const int32_t *ids, size_t n, tern_error *err)
@@ -111,8 +125,7 @@ tern_status tern_train_data_writer_commit(tern_train_data_writer *w, tern_error 
     tern_file_writer_pad(&w->file, TERN_TRAIN_DATA_ALIGN);
     tern_file_writer_add(&w->file, w->offsets.data, w->offsets.size);
     encode_header(&w->info, header);
-    if (fseek(w->file.stream, 0, SEEK_SET) != 0) w->file.failed = true;
-    tern_file_writer_add(&w->file, header, sizeof header);
+    tern_file_writer_put(&w->file, 0, header, sizeof header);
     return tern_file_writer_commit(&w->file, err);
 }
 

@@ -178,3 +178,10 @@ const tern_train_pack_info *tern_train_pack_about(const tern_train_pack *pack)
 {
     return &pack->info;
 }
+
+double tern_train_pack_default_held_out(uint32_t n_rows)
+{
+    enum { LEAST_ROWS = 20, MOST_ROWS = 64 };
+    if (n_rows < LEAST_ROWS) return 0;
+    return n_rows > 10 * MOST_ROWS ? (double)MOST_ROWS / n_rows : 0.1;
+}

@@ -37,6 +37,9 @@ tern_status tern_train_pack_open(tern_train_pack **pack, const tern_train_data *
 void tern_train_pack_close(tern_train_pack *pack);
 const tern_train_pack_info *tern_train_pack_about(const tern_train_pack *pack);
 
+/* The part to hold out when nobody says, of so many rows: a tenth, at most about 64 rows; 0 of less than 20. */
+double tern_train_pack_default_held_out(uint32_t n_rows);
+
 /* One row, in the caller's arrays of seq items. */
 typedef struct tern_train_row {
     int32_t *ids;      /* 0 in the padding at the end */

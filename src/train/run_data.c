@@ -1,5 +1,4 @@
 /* The data of a run: tokenised where it is text, packed into rows, some of them held out. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,9 +7,6 @@
 #include "train/data_layout.h"
 #include "train/data_read.h"
 #include "train/run_parts.h"
-
-enum { LEAST_ROWS_TO_SPLIT = 20 };
-static const double default_split = 0.1, default_rows = 64;
 
 /* Whether the file begins with these bytes, at most 8. */
 static bool begins_with(const char *path, const char *magic)
@@ -136,7 +132,7 @@ static tern_status choose_split(const tern_run *run, double *split, tern_error *
     TERN_TRY(pack(run, run->data, 0, false, &all, err));
     const uint32_t n = tern_train_pack_about(all)->n_rows;
     tern_train_pack_close(all);
-    *split = n < LEAST_ROWS_TO_SPLIT ? 0 : fmin(default_split, default_rows / n);
+    *split = tern_train_pack_default_held_out(n);
     if (*split == 0)
         tern_run__note(run, "no validation: %u rows are too few to hold some out (a split or other data turns it on)",
                        n);

@@ -6,7 +6,7 @@
 #include "base/show.h"
 #include "train/run_parts.h"
 
-enum { DEFAULT_SEQ = 256, DEFAULT_BATCH = 4 };
+enum { DEFAULT_BATCH = 4 };
 
 tern_finetune_options tern_finetune_defaults(void)
 {
@@ -137,19 +137,11 @@ tern_status tern_run__read_options(tern_run *run, tern_error *err)
     return TERN_OK;
 }
 
-/* Wide models want smaller steps; adapters, which begin at nothing, larger ones. */
-static double choose_lr(const tern_run *run)
-{
-    const double width = (double)tern_model_config(run->model)->n_embd;
-    return (tern_run__is_lora(run) ? 5e-3 : 2e-3) * fmin(1, 256 / width);
-}
-
 static void choose_rows(tern_run *run)
 {
     const tern_finetune_options *o = run->o;
     tern_trainer_params *p = &run->params;
-    const uint32_t n_ctx = tern_model_config(run->model)->n_ctx_train;
-    p->seq = o->seq ? o->seq : n_ctx < DEFAULT_SEQ ? n_ctx : DEFAULT_SEQ;
+    p->seq = o->seq ? o->seq : tern_trainer_default_seq(tern_model_config(run->model));
     p->batch = o->batch ? o->batch : DEFAULT_BATCH;
     if (o->batch || run->power.mode != TERN_POWER_SAVER) return;
     p->accumulate *= p->batch; /* the same steps in smaller pieces */
@@ -163,7 +155,7 @@ static void choose_steps(tern_run *run)
     const double rows = run->pack ? tern_train_pack_about(run->pack)->n_rows : 0;
     const double per_step = (double)p->batch * p->accumulate, all = ceil(o->epochs * rows / per_step);
     p->n_steps = o->steps ? o->steps : all < 1 ? 1 : (uint64_t)all;
-    p->n_warmup = o->warmup >= 0 ? (uint64_t)o->warmup : p->n_steps / 20 < 100 ? p->n_steps / 20 : 100;
+    p->n_warmup = o->warmup >= 0 ? (uint64_t)o->warmup : tern_trainer_default_warmup(p->n_steps);
     run->evaluate_every = o->evaluate_every ? o->evaluate_every : p->n_steps < 10 ? 1 : p->n_steps / 10;
 }
 
@@ -175,7 +167,8 @@ tern_status tern_run__choose(tern_run *run, tern_error *err)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "seq %u: at most the model's context of %u expected",
                          run->params.seq, n_ctx);
     run->params.lora.start = run->start;
-    run->params.lr = run->o->lr > 0 ? run->o->lr : choose_lr(run);
+    run->params.lr =
+        run->o->lr > 0 ? run->o->lr : tern_trainer_default_lr(tern_model_config(run->model), tern_run__is_lora(run));
     if (!run->o->dry_run) TERN_TRY(tern_run__open_data(run, err));
     choose_steps(run);
     return TERN_OK;

@@ -5,7 +5,7 @@
 #include "base/show.h"
 #include "train/trainer_parts.h"
 
-enum { MAX_TOKENS = 1 << 24 };
+enum { MAX_TOKENS = 1 << 24, DEFAULT_SEQ = 256 };
 
 tern_trainer_params tern_trainer_defaults(void)
 {
@@ -28,6 +28,21 @@ tern_trainer_params tern_trainer_defaults(void)
                                  .sync_every = 1,
                                  .lora = {.alpha = 16},
                                  .seed = 1};
+}
+
+double tern_trainer_default_lr(const tern_config *config, bool lora)
+{
+    return (lora ? 5e-3 : 2e-3) * fmin(1, 256 / (double)config->n_embd);
+}
+
+uint64_t tern_trainer_default_warmup(uint64_t n_steps)
+{
+    return n_steps / 20 < 100 ? n_steps / 20 : 100;
+}
+
+uint32_t tern_trainer_default_seq(const tern_config *config)
+{
+    return config->n_ctx_train < DEFAULT_SEQ ? config->n_ctx_train : DEFAULT_SEQ;
 }
 
 float tern_trainer__blend(const tern_trainer *t, uint64_t step)

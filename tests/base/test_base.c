@@ -56,6 +56,50 @@ static void writer_is_atomic(void **state)
     tern_file_map_close(&map);
 }
 
+/* The same calls, to memory: what was there stays, and abort takes back what came. */
+static void writer_in_memory(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_buf out = {0};
+    tern_file_writer w;
+    assert_ok(tern_buf_add(&out, "old", 3, &err), err);
+    assert_ok(tern_file_writer_open_memory(&w, &out, "memory", &err), err);
+    tern_file_writer_add(&w, "abc", 3);
+    tern_file_writer_pad(&w, 8);
+    tern_file_writer_put(&w, 1, "XY", 2);
+    tern_file_writer_add(&w, "z", 1);
+    assert_ok(tern_file_writer_commit(&w, &err), err);
+    tern_file_writer_abort(&w);
+    assert_int_equal(out.size, 12);
+    assert_memory_equal(out.data, "oldaXY\0\0\0\0\0z", 12);
+    assert_ok(tern_file_writer_open_memory(&w, &out, "memory", &err), err);
+    tern_file_writer_add(&w, "more", 4);
+    tern_file_writer_abort(&w);
+    assert_int_equal(out.size, 12);
+    assert_ok(tern_file_writer_open_memory(&w, &out, "memory", &err), err);
+    static const uint8_t large[4096];
+    tern_alloc_fail_after(1, false);
+    tern_file_writer_add(&w, large, sizeof large);
+    tern_alloc_fail_after(0, false);
+    tern_file_writer_add(&w, "after", 5);
+    assert_int_equal(tern_file_writer_commit(&w, &err), TERN_OUT_OF_MEMORY);
+    assert_int_equal(out.size, 12);
+    tern_buf_deinit(&out);
+    /* a file's header, written last */
+    const char *path = test_scratch("put.bin");
+    assert_ok(tern_file_writer_open(&w, path, &err), err);
+    tern_file_writer_add(&w, "....body", 8);
+    tern_file_writer_put(&w, 0, "head", 4);
+    tern_file_writer_add(&w, "!", 1);
+    assert_ok(tern_file_writer_commit(&w, &err), err);
+    assert_ok(tern_file_read(&out, path, 100, &err), err);
+    assert_int_equal(out.size, 9);
+    assert_memory_equal(out.data, "headbody!", 9);
+    tern_buf_deinit(&out);
+    remove(path);
+}
+
 static void failed_allocation_is_reported(void **state)
 {
     (void)state;
@@ -79,7 +123,7 @@ int main(void)
         cmocka_unit_test(half_round_trips),
         cmocka_unit_test(cursor_stays_bad),
         cmocka_unit_test(writer_is_atomic),
-        cmocka_unit_test(failed_allocation_is_reported),
+        cmocka_unit_test(writer_in_memory), cmocka_unit_test(failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

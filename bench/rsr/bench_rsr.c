@@ -362,6 +362,76 @@ static void print_sorts(const matrix *m, tern_pool *const pools[2])
     }
 }
 
+/* ---- layers that share an input */
+
+typedef struct siblings {
+    job jobs[3];
+    uint32_t n;
+} siblings;
+
+/* Task t of all layers together: TASKS of each. */
+static void sibling_task(void *context, uint32_t task, uint32_t thread)
+{
+    const siblings *s = context;
+    run_task((void *)(uintptr_t)&s->jobs[task / TASKS], task % TASKS, thread);
+}
+
+enum sharing { NOTHING, INPUT, INPUT_AND_POOL };
+
+static void run_siblings(siblings *s, tern_pool *pool, uint32_t cols, enum sharing sharing)
+{
+    static float scale;
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (i == 0 || sharing == NOTHING) kernels.quantize(x_f32, cols, x_i8, (cols + 127u) / 128 * 128, &scale, &x_sum);
+        if (sharing != INPUT_AND_POOL) tern_pool_for(pool, TASKS, run_task, &s->jobs[i]);
+    }
+    if (sharing == INPUT_AND_POOL) tern_pool_for(pool, TASKS * s->n, sibling_task, s);
+}
+
+static double time_siblings(siblings *s, tern_pool *pool, uint32_t cols, enum sharing sharing)
+{
+    static double times[MAX_PASSES * MAX_COPIES];
+    size_t n = 0;
+    for (int pass = 0; pass < passes; pass++)
+        for (size_t copy = 0; copy < s->jobs[0].n_copies; copy++) {
+            for (uint32_t i = 0; i < s->n; i++) s->jobs[i].copy = copy;
+            const double start = seconds();
+            run_siblings(s, pool, cols, sharing);
+            times[n++] = seconds() - start;
+        }
+    qsort(times, n, sizeof *times, by_value);
+    return times[n / 10] * 1e6;
+}
+
+static void print_siblings(const char *name, const uint32_t *rows, uint32_t n, uint32_t cols, tern_pool *const pools[2])
+{
+    static const char *const words[] = {"an input and a call for each", "one input, a call for each", "one input, one pool of blocks"};
+    siblings s = {.n = n};
+    tern_rsr_slices slices[3];
+    matrix m[3];
+    tern_error err = {0};
+    size_t all = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        m[i] = make(rows[i], cols);
+        const tern_rsr_source source = {.read = read_rows, .context = &m[i], .rows = rows[i], .cols = cols};
+        if (tern_rsr_slices_build(&slices[i], &source, &(tern_rsr_options){.k = 6, .pool = pools[1]}, 0, &err) != TERN_OK) die(&err);
+        all += slices[i].n_bytes;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        s.jobs[i] = (job){.task = slices_task, .units = slices[i].n_blocks, .bytes = slices[i].n_bytes, .n_copies = copies_of(all), .slices = &slices[i]};
+        s.jobs[i].data = many(slices[i].bytes, slices[i].n_bytes, s.jobs[i].n_copies);
+    }
+    for (int sharing = NOTHING; sharing <= INPUT_AND_POOL; sharing++)
+        printf("| %s | %s | %.0f | %.0f |\n", name, words[sharing], time_siblings(&s, pools[0], cols, (enum sharing)sharing),
+               time_siblings(&s, pools[1], cols, (enum sharing)sharing));
+    fflush(stdout);
+    for (uint32_t i = 0; i < n; i++) {
+        tern_free_aligned(s.jobs[i].data);
+        tern_rsr_slices_deinit(&slices[i]);
+        free(m[i].codes);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const uint32_t shapes[][2] = {{2560, 2560}, {640, 2560}, {6912, 2560}, {2560, 6912}, {4096, 14336}};
@@ -391,6 +461,11 @@ int main(int argc, char **argv)
         print_steps(&m, 6, false, pools);
         print_sorts(&m, pools);
         free(m.codes);
+    }
+    if (!rows) {
+        printf("\n| layers, k 6 | what they share | us, %u thread | us, %u threads |\n|---|---|---|---|\n", threads[0], threads[1]);
+        print_siblings("q, k, v", (const uint32_t[]){2560, 640, 640}, 3, 2560, pools);
+        print_siblings("gate, up", (const uint32_t[]){6912, 6912}, 2, 2560, pools);
     }
     for (int p = 0; p < 2; p++) tern_pool_close(pools[p]);
     return 0;

@@ -50,13 +50,15 @@ void tern_rsr__sorter_deinit(tern_rsr__sorter *s)
 /* Row 0 is the highest digit; -1 is digit 1, +1 digit 2 (binary: 1). */
 static void number_columns(tern_rsr__sorter *s, const int8_t *rows, size_t stride, uint32_t n_rows, uint32_t width)
 {
-    const uint32_t plus = s->base - 1, minus = 1;
-    memset(s->keys, 0, width * sizeof *s->keys);
-    for (uint32_t i = 0; i < s->k; i++) {
-        const uint32_t weight = power(s->base, s->k - 1 - i);
-        const int8_t *row = rows + i * stride;
-        if (i >= n_rows) continue;
-        for (uint32_t c = 0; c < width; c++) s->keys[c] += row[c] > 0 ? plus * weight : row[c] < 0 ? minus * weight : 0;
+    uint32_t *restrict keys = s->keys;
+    memset(keys, 0, width * sizeof *keys);
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const uint32_t minus = power(s->base, s->k - 1 - i), plus = (s->base - 1) * minus;
+        const int8_t *restrict row = rows + i * stride;
+        for (uint32_t c = 0; c < width; c++) {
+            const uint32_t positive = row[c] > 0 ? plus : 0, negative = row[c] < 0 ? minus : 0;
+            keys[c] += positive | negative; /* one of them is 0 */
+        }
     }
 }
 
@@ -72,10 +74,13 @@ static void add_up(uint32_t *n, size_t count)
 
 static void count_columns(tern_rsr__sorter *s, uint32_t width)
 {
-    memset(s->counts, 0, ((size_t)s->n_patterns + 1) * sizeof *s->counts);
-    for (uint32_t c = 0; c < width; c++) s->counts[s->keys[c]]++;
-    add_up(s->counts, s->n_patterns);
-    for (uint32_t c = 0; c < width; c++) s->perm[s->counts[s->keys[c]]++] = (uint16_t)c;
+    const uint32_t *restrict keys = s->keys;
+    uint32_t *restrict n = s->counts;
+    uint16_t *restrict perm = s->perm;
+    memset(n, 0, ((size_t)s->n_patterns + 1) * sizeof *n);
+    for (uint32_t c = 0; c < width; c++) n[keys[c]]++;
+    add_up(n, s->n_patterns);
+    for (uint32_t c = 0; c < width; c++) perm[n[keys[c]]++] = (uint16_t)c;
 }
 
 static void radix_pass(tern_rsr__sorter *s, uint32_t width, uint32_t shift)
@@ -95,16 +100,15 @@ static void radix_columns(tern_rsr__sorter *s, uint32_t width)
     for (uint32_t shift = 0; shift < 32 && (s->n_patterns - 1) >> shift; shift += 8) radix_pass(s, width, shift);
 }
 
-/* Masks of a pattern: bit i is row i. */
-static tern_rsr_group group_of(const tern_rsr__sorter *s, uint32_t key, uint32_t end)
+/* Masks of a column: bit i is row i. */
+static tern_rsr_group group_of(const int8_t *column, size_t stride, uint32_t n_rows, uint32_t end)
 {
-    tern_rsr_group g = {.end = (uint16_t)end};
-    for (uint32_t i = s->k; i-- > 0; key /= s->base) {
-        const uint32_t digit = key % s->base;
-        if (digit == s->base - 1) g.pos = (uint16_t)(g.pos | 1u << i);
-        else if (digit) g.neg = (uint16_t)(g.neg | 1u << i);
+    uint32_t pos = 0, neg = 0;
+    for (uint32_t i = 0; i < n_rows; i++) {
+        pos |= (uint32_t)(column[i * stride] > 0) << i;
+        neg |= (uint32_t)(column[i * stride] < 0) << i;
     }
-    return g;
+    return (tern_rsr_group){.end = (uint16_t)end, .pos = (uint16_t)pos, .neg = (uint16_t)neg};
 }
 
 void tern_rsr__sort(tern_rsr__sorter *s, const int8_t *rows, size_t stride, uint32_t n_rows, uint32_t width, tern_rsr__unit *out)
@@ -117,7 +121,7 @@ void tern_rsr__sort(tern_rsr__sorter *s, const int8_t *rows, size_t stride, uint
     for (uint32_t i = zeros; i < width; i++) {
         const uint32_t key = s->keys[s->perm[i]];
         if (i + 1 < width && s->keys[s->perm[i + 1]] == key) continue;
-        s->groups[n++] = group_of(s, key, i + 1 - zeros);
+        s->groups[n++] = group_of(rows + s->perm[i], stride, n_rows, i + 1 - zeros);
     }
     *out = (tern_rsr__unit){.k = s->k, .width = width, .n_columns = width - zeros, .n_groups = n, .perm = s->perm + zeros,
                             .groups = s->groups};

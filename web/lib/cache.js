@@ -197,22 +197,34 @@ export class StoredChunks {
 
   /** Errors: NO_STORAGE. @param {number} index @param {Uint8Array} bytes @param {string} sum */
   async write(index, bytes, sum) {
-    await this.saving(async () => {
-      await writeFile(this.handle, chunkName(index), bytes);
+    await this.#saveChunk(index, bytes, () => {
       this.meta.chunks[index].sha256 = sum;
       if (this.meta.partial?.index === index) this.meta.partial = null;
-      await this.save();
-    }, bytes.length);
+    });
   }
 
   /** Keeps the start of a chunk. Errors: NO_STORAGE. */
   async writePartial(index, bytes) {
     const sum = await sha256(bytes);
-    await this.saving(async () => {
-      await writeFile(this.handle, chunkName(index), bytes);
+    await this.#saveChunk(index, bytes, () => {
       this.meta.partial = {index, bytes: bytes.length, sha256: sum};
-      await this.save();
-    }, bytes.length);
+    });
+  }
+
+  /** What could not be written whole does not stay. */
+  async #saveChunk(index, bytes, note) {
+    try {
+      await this.saving(async () => {
+        await writeFile(this.handle, chunkName(index), bytes);
+        note();
+        await this.save();
+      }, bytes.length);
+    } catch (error) {
+      this.meta.chunks[index].sha256 = null;
+      await this.handle.removeEntry(chunkName(index)).catch(() => {});
+      if (this.stored === 0) await this.discard().catch(() => {});
+      throw error;
+    }
   }
 
   /**

@@ -33,6 +33,7 @@ export class Host {
     this.lostMessage = null;
     this.loras = new Map();
     this.nextLora = 1;
+    this.used = [];
     this.turn = Promise.resolve();
     this.core = this.engine = this.gpu = null;
   }
@@ -145,17 +146,22 @@ export class Host {
     });
   }
 
+  /** One that is in use is taken out of use first. */
   disposeLora(id, call) {
     return this.#inTurn(call.signal, async () => {
+      if (this.used.some((use) => use.id === id)) await this.#use(this.used.filter((use) => use.id !== id));
       await this.loras.get(id)?.dispose();
       this.loras.delete(id);
     });
   }
 
   setLoras(loras, call) {
-    return this.#inTurn(call.signal, () =>
-      this.engine.setLoras(loras.map(({id, scale}) => ({lora: this.#lora(id), scale})))
-    );
+    return this.#inTurn(call.signal, () => this.#use(loras));
+  }
+
+  async #use(loras) {
+    await this.engine.setLoras(loras.map(({id, scale}) => ({lora: this.#lora(id), scale})));
+    this.used = loras;
   }
 
   #lora(id) {

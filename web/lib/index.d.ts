@@ -1,26 +1,59 @@
-/** Runs ternary language models in this browser, or under Node: on the GPU through WebGPU, or on the CPU as WebAssembly. */
+/**
+ * Runs ternary language models in this browser, or under Node: on the GPU through WebGPU, or on the CPU as
+ * WebAssembly.
+ */
 
-/** "bundled", the URL of a GGUF file or of a package's manifest.json, a picked file (or all files of a package), the id of a stored model. */
+/**
+ * "bundled", the URL of a GGUF file or of a package's manifest.json, a picked file (or all files of a package), the id
+ * of a stored model.
+ */
 export type Source = 'bundled' | string | URL | File | File[] | {stored: string};
 
 export type ErrorCode =
-  | 'INVALID_ARGUMENT' | 'OUT_OF_MEMORY' | 'IO' | 'NOT_FOUND' | 'MALFORMED' | 'UNSUPPORTED' | 'LIMIT' | 'CONTEXT_FULL' | 'CANCELLED' | 'INTERNAL'
-  | 'NETWORK' /* no answer, an HTTP error, fewer bytes than promised */ | 'CORRUPT' /* a SHA-256 sum that does not match */
-  | 'NO_WEBGPU' | 'INSECURE_CONTEXT' | 'NO_ADAPTER' | 'DEVICE_LOST' | 'NO_STORAGE';
+  | 'INVALID_ARGUMENT'
+  | 'OUT_OF_MEMORY'
+  | 'IO'
+  | 'NOT_FOUND'
+  | 'MALFORMED'
+  | 'UNSUPPORTED'
+  | 'LIMIT'
+  | 'CONTEXT_FULL'
+  | 'CANCELLED'
+  | 'INTERNAL'
+  | 'NETWORK' /* no answer, an HTTP error, fewer bytes than promised */
+  | 'CORRUPT' /* a SHA-256 sum that does not match */
+  | 'NO_WEBGPU'
+  | 'INSECURE_CONTEXT'
+  | 'NO_ADAPTER'
+  | 'DEVICE_LOST'
+  | 'NO_STORAGE';
 
 /** Every failure of this package. `message` names the thing, the value found and the value expected. */
-export class TernError extends Error { readonly code: ErrorCode; constructor(code: ErrorCode, message: string, options?: {cause?: unknown}); }
+export class TernError extends Error {
+  readonly code: ErrorCode;
+  constructor(code: ErrorCode, message: string, options?: {cause?: unknown});
+}
 
 export interface Progress {
   phase: 'download' | 'read' | 'prepare';
   /** Bytes done and in all; `stored` of them came from OPFS. */
-  loaded: number; total: number; stored: number;
+  loaded: number;
+  total: number;
+  stored: number;
   /** Bytes a second over the last seconds, and seconds left. */
-  rate: number; secondsLeft: number;
+  rate: number;
+  secondsLeft: number;
 }
 
-/** Something that went another way than one might expect, and on. `about`: "backend" for the choice of the CPU instead of the GPU. */
-export interface Notice { code: ErrorCode | 'BUSY' | 'CHANGED'; message: string; about?: 'backend'; }
+/**
+ * Something that went another way than one might expect, and on. `about`: "backend" for the choice of the CPU instead
+ * of the GPU.
+ */
+export interface Notice {
+  code: ErrorCode | 'BUSY' | 'CHANGED';
+  message: string;
+  about?: 'backend';
+}
 
 export interface LoadOptions {
   /** "auto": WebGPU where there is an adapter, else the CPU; `Tern.backend` says which. */
@@ -32,67 +65,151 @@ export interface LoadOptions {
   /** Keep the model in OPFS. Default true where there is OPFS; picked files are not stored unless asked for. */
   store?: boolean;
   onProgress?: (progress: Progress) => void;
-  /** The GPU is not used and why ("auto"), the model is not stored and why, it has changed since it was stored, another tab loads it. */
+  /**
+   * The GPU is not used and why ("auto"), the model is not stored and why, it has changed since it was stored, another
+   * tab loads it.
+   */
   onNotice?: (notice: Notice) => void;
   /** Aborting pauses: what was stored is kept, and the next load of the same source goes on there. */
   signal?: AbortSignal;
   /** A device of your own, or limits to request; for tests of small devices. */
-  device?: {powerPreference?: 'high-performance' | 'low-power'; requiredLimits?: Record<string, number>; withoutFeatures?: string[]};
+  device?: {
+    powerPreference?: 'high-performance' | 'low-power';
+    requiredLimits?: Record<string, number>;
+    withoutFeatures?: string[];
+  };
 }
 
 export interface GenerateOptions {
-  maxTokens?: number; temperature?: number; topK?: number; topP?: number; minP?: number; typicalP?: number;
-  repetitionPenalty?: number; presencePenalty?: number; frequencyPenalty?: number; penaltyLastN?: number;
-  seed?: number; stop?: string[]; signal?: AbortSignal;
+  maxTokens?: number;
+  temperature?: number;
+  topK?: number;
+  topP?: number;
+  minP?: number;
+  typicalP?: number;
+  repetitionPenalty?: number;
+  presencePenalty?: number;
+  frequencyPenalty?: number;
+  penaltyLastN?: number;
+  seed?: number;
+  stop?: string[];
+  signal?: AbortSignal;
 }
 
-export interface Message { role: 'system' | 'user' | 'assistant'; content: string; }
+export interface Message {
+  role: 'system' | 'user' | 'assistant';
+  content: string;
+}
 
-export interface Piece { text: string; id: number; }
+export interface Piece {
+  text: string;
+  id: number;
+}
 
 export interface Result {
   reason: 'end token' | 'stop string' | 'length' | 'context full' | 'caller';
-  promptTokens: number; tokens: number; prefillMs: number; decodeMs: number;
+  promptTokens: number;
+  tokens: number;
+  prefillMs: number;
+  decodeMs: number;
   tokensPerSecond: number;
-  /** Bytes of weights read for a token, and which share of the device's measured bandwidth that was (null: not measured). */
-  bytesPerToken: number; bandwidthShare: number | null;
+  /**
+   * Bytes of weights read for a token, and which share of the device's measured bandwidth that was (null: not
+   * measured).
+   */
+  bytesPerToken: number;
+  bandwidthShare: number | null;
 }
 
 /**
- * for await (const piece of stream) ...; await stream.result. Generation begins when the stream is read, runs at most a few pieces ahead of
- * the reader, and stops when the loop is left or the signal is aborted: the result then has the reason "caller". `result` alone reads it through.
+ * for await (const piece of stream) ...; await stream.result. Generation begins when the stream is read, runs at most a
+ * few pieces ahead of the reader, and stops when the loop is left or the signal is aborted: the result then has the
+ * reason "caller". `result` alone reads it through.
  */
-export interface TextStream extends AsyncIterable<Piece> { readonly result: Promise<Result>; text(): Promise<string>; }
+export interface TextStream extends AsyncIterable<Piece> {
+  readonly result: Promise<Result>;
+  text(): Promise<string>;
+}
 
 export interface ModelInfo {
-  name: string; architecture: string; parameters: number; bytes: number; contextLength: number; trainedContextLength: number;
-  layers: number; embedding: number; vocabulary: number; hasChatTemplate: boolean;
+  name: string;
+  architecture: string;
+  parameters: number;
+  bytes: number;
+  contextLength: number;
+  trainedContextLength: number;
+  layers: number;
+  embedding: number;
+  vocabulary: number;
+  hasChatTemplate: boolean;
 }
 
 /** What the device is and what the model takes of it, in bytes. */
 export interface DeviceInfo {
-  backend: 'webgpu' | 'cpu'; vendor: string; architecture: string; description: string;
-  features: string[]; limits: Record<string, number>; threads: number; crossOriginIsolated: boolean;
+  backend: 'webgpu' | 'cpu';
+  vendor: string;
+  architecture: string;
+  description: string;
+  features: string[];
+  limits: Record<string, number>;
+  threads: number;
+  crossOriginIsolated: boolean;
   /** Bytes a second, measured on this device; null before measureBandwidth(). */
   bandwidth: number | null;
 }
-export interface MemoryPlan { weights: number; cache: number; activations: number; total: number; largestBuffer: number; }
+export interface MemoryPlan {
+  weights: number;
+  cache: number;
+  activations: number;
+  total: number;
+  largestBuffer: number;
+}
 
-export interface Lora { readonly rank: number; readonly parameters: number; dispose(): Promise<void>; }
+export interface Lora {
+  readonly rank: number;
+  readonly parameters: number;
+  dispose(): Promise<void>;
+}
 
-export interface StoredModel { id: string; name: string; source: string; bytes: number; complete: boolean; stored: number; usedAt: Date; }
+export interface StoredModel {
+  id: string;
+  name: string;
+  source: string;
+  bytes: number;
+  complete: boolean;
+  stored: number;
+  usedAt: Date;
+}
 
 export interface FinetuneOptions {
-  rank?: number; alpha?: number; learningRate?: number; steps?: number; batch?: number; sequence?: number; seed?: number;
-  onStep?: (step: {step: number; steps: number; loss: number; norm: number; tokensPerSecond: number}) => void; signal?: AbortSignal;
+  rank?: number;
+  alpha?: number;
+  learningRate?: number;
+  steps?: number;
+  batch?: number;
+  sequence?: number;
+  seed?: number;
+  onStep?: (step: {step: number; steps: number; loss: number; norm: number; tokensPerSecond: number}) => void;
+  signal?: AbortSignal;
 }
 
 export class Tern {
   static load(source: Source, options?: LoadOptions): Promise<Tern>;
   /** Models in OPFS. */
-  static readonly storage: {list(): Promise<StoredModel[]>; delete(id: string): Promise<void>; estimate(): Promise<{usage: number; quota: number}>};
+  static readonly storage: {
+    list(): Promise<StoredModel[]>;
+    delete(id: string): Promise<void>;
+    estimate(): Promise<{usage: number; quota: number}>;
+  };
   /** What this browser offers, without loading anything: never throws. */
-  static probe(): Promise<{webgpu: boolean; reason?: ErrorCode; message?: string; device?: DeviceInfo; threads: number; storage: boolean}>;
+  static probe(): Promise<{
+    webgpu: boolean;
+    reason?: ErrorCode;
+    message?: string;
+    device?: DeviceInfo;
+    threads: number;
+    storage: boolean;
+  }>;
   readonly backend: 'webgpu' | 'cpu';
   readonly model: ModelInfo;
   readonly device: DeviceInfo;

@@ -101,7 +101,7 @@ export class Tern {
   }
 
   async loadLora(source) {
-    const {id, rank, parameters} = await this.link.client.call('loadLora', [portable(source)]);
+    const {id, rank, parameters} = await this.link.client.call('loadLora', [portableAdapter(source)]);
     return new Lora(this, id, rank, parameters);
   }
 
@@ -165,7 +165,14 @@ function portableModel(source) {
 }
 
 function portable(source) {
-  if (source instanceof Uint8Array) return source;
   const {key} = addressOf(source);
   return typeof source === 'string' || source instanceof URL ? key.replace(/^path:/, '') : source;
+}
+
+/** The same of an adapter, which may be bytes or two files. */
+function portableAdapter(source) {
+  if (source instanceof Uint8Array) return source;
+  if (Array.isArray(source) && source.length > 0) return source.map((file) => portable(file));
+  if (source !== 'bundled') return portable(source);
+  throw new TernError('INVALID_ARGUMENT', 'there is no bundled adapter');
 }

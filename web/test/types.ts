@@ -1,15 +1,42 @@
 // A program that uses all of index.d.ts, for the type checker alone (types.test.mjs); it is never run.
 import {Tern, TernError, version} from '../lib/index.js';
-import type {DeviceInfo, ErrorCode, GenerateOptions, Lora, Message, ModelInfo, Notice, Piece, Progress, Result, StoredModel} from '../lib/index.js';
+import type {
+  DeviceInfo,
+  ErrorCode,
+  GenerateOptions,
+  Lora,
+  Message,
+  ModelInfo,
+  Notice,
+  Piece,
+  Progress,
+  Result,
+  StoredModel
+} from '../lib/index.js';
 
-const options: GenerateOptions = {maxTokens: 10, temperature: 0, topK: 1, stop: ['x'], signal: new AbortController().signal};
+const options: GenerateOptions = {
+  maxTokens: 10,
+  temperature: 0,
+  topK: 1,
+  stop: ['x'],
+  signal: new AbortController().signal
+};
 const seen: Progress[] = [];
 const said: Notice[] = [];
-const tern: Tern = await Tern.load('bundled', {backend: 'auto', threads: 2, contextLength: 64, store: false,
-  onProgress: (progress) => seen.push(progress), onNotice: (notice) => said.push(notice)});
+const tern: Tern = await Tern.load('bundled', {
+  backend: 'auto',
+  threads: 2,
+  contextLength: 64,
+  store: false,
+  onProgress: (progress) => seen.push(progress),
+  onNotice: (notice) => said.push(notice)
+});
 await Tern.load(new URL('https://x.example/a.gguf'));
 await Tern.load([new File([], 'a')]);
-await Tern.load({stored: 'id'}, {device: {powerPreference: 'low-power', requiredLimits: {maxBufferSize: 1}, withoutFeatures: ['subgroups']}});
+await Tern.load(
+  {stored: 'id'},
+  {device: {powerPreference: 'low-power', requiredLimits: {maxBufferSize: 1}, withoutFeatures: ['subgroups']}}
+);
 const stream = tern.generate('Once', options);
 for await (const piece of stream) ((each: Piece) => each.text.length + each.id)(piece);
 const result: Result = await stream.result;
@@ -33,7 +60,22 @@ const {webgpu, reason} = await Tern.probe();
 const code: ErrorCode = new TernError('NETWORK', 'no').code;
 tern.lost.then((message: string) => message);
 await tern.dispose();
-export const all = [version, share, adapter, bandwidth, model, device, why, usage, quota, webgpu, reason, code, tern.storedAs, tern.notices];
+export const all = [
+  version,
+  share,
+  adapter,
+  bandwidth,
+  model,
+  device,
+  why,
+  usage,
+  quota,
+  webgpu,
+  reason,
+  code,
+  tern.storedAs,
+  tern.notices
+];
 
 // @ts-expect-error no such backend
 await Tern.load('bundled', {backend: 'cuda'});

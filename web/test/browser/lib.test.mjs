@@ -1,0 +1,223 @@
+/**
+ * The library in Chromium, without the page: its worker, the real private file system, several tabs, other origins. On
+ * the CPU.
+ */
+import assert from 'node:assert/strict';
+import {readFileSync, readdirSync} from 'node:fs';
+import {join} from 'node:path';
+import {after, before, describe, test} from 'node:test';
+import {SITE, launch, missing} from './browser.mjs';
+import {serve} from '../support/server.mjs';
+
+const TYPES = {js: 'text/javascript', wasm: 'application/wasm', html: 'text/html'};
+const ISOLATED = {'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp'};
+const CORS = {
+  'access-control-allow-origin': '*',
+  'access-control-expose-headers': 'etag, content-range',
+  'cross-origin-resource-policy': 'cross-origin'
+};
+
+/** The library as files of a server. */
+function libraryFiles() {
+  const files = {'/index.html': Buffer.from('<!doctype html><title>test</title>')};
+  for (const entry of readdirSync(join(SITE, 'lib'), {recursive: true, withFileTypes: true})) {
+    const path = join(entry.parentPath ?? entry.path, entry.name);
+    if (entry.isFile()) files[path.slice(SITE.length)] = readFileSync(path);
+  }
+  return files;
+}
+
+const typed =
+  (headers) =>
+  (request, {path}) => ({headers: {'content-type': TYPES[path.split('.').pop()], ...headers}});
+
+/** Runs in the page: loads, generates eight tokens, gives what there is to know. */
+async function loadThere({source, options = {}, lib = '/lib/index.js', abortAt = Infinity, wait = 0}) {
+  const {Tern} = await import(lib);
+  const controller = new AbortController();
+  const seen = {notices: [], stored: 0, loaded: 0};
+  const onProgress = ({loaded, stored, phase}) => {
+    if (phase !== 'prepare') Object.assign(seen, {loaded, stored});
+    if (loaded >= abortAt) setTimeout(() => controller.abort(), wait);
+  };
+  const onNotice = (notice) => {
+    seen.notices.push(notice);
+    globalThis.noticed = notice.code;
+  };
+  try {
+    const how = {backend: 'cpu', threads: 1, ...options, onProgress, onNotice, signal: controller.signal};
+    const tern = await Tern.load(source, how);
+    seen.text = await tern.generate('Once upon a time', {temperature: 0, maxTokens: 8}).text();
+    Object.assign(seen, {threads: tern.device.threads, id: tern.storedAs});
+    await tern.dispose();
+  } catch (error) {
+    Object.assign(seen, {code: error.code, message: error.message});
+  }
+  return seen;
+}
+
+const list = () => import('/lib/index.js').then(({Tern}) => Tern.storage.list());
+
+describe('the library in Chromium', {skip: missing()}, () => {
+  const text = / there was a/;
+  let browser, site, model, models;
+  /** How the server of models behaves; a test may change it. */
+  let behave;
+
+  before(async () => {
+    browser = await launch({gpu: false});
+    site = await serve(libraryFiles(), typed(ISOLATED));
+    model = readFileSync(join(SITE, 'models/stories.gguf'));
+    models = await serve({'/m.gguf': model, '/text.gguf': Buffer.from('no model')}, (...args) => {
+      const how = behave(...args) ?? {};
+      return {...how, headers: {etag: '"1"', ...CORS, ...how.headers}};
+    });
+  });
+  after(async () => {
+    await browser?.close();
+    await site?.close();
+    await models?.close();
+  });
+
+  /** A page of its own, with storage of its own. */
+  async function open(context) {
+    behave = () => ({});
+    models.requests.length = 0;
+    const page = await (context ?? (await browser.newContext())).newPage();
+    await page.goto(`${site.url}/index.html`);
+    return page;
+  }
+
+  const source = () => `${models.url}/m.gguf`;
+  const ranges = () => models.requests.map((request) => request.range).filter((range) => range !== 'bytes=0-0');
+
+  test('a model of another origin is stored, and read from there without the network', async () => {
+    const page = await open();
+    const first = await page.evaluate(loadThere, {source: source()});
+    assert.match(first.text, text, first.message);
+    assert.deepEqual([first.loaded, first.stored, first.notices], [model.length, 0, []]);
+    await page.reload();
+    behave = () => ({status: 503});
+    const second = await page.evaluate(loadThere, {source: source()});
+    assert.equal(second.text, first.text, second.message);
+    assert.deepEqual([second.stored, second.notices.map(({code}) => code)], [model.length, ['NETWORK']]);
+    const third = await page.evaluate(loadThere, {source: {stored: first.id}});
+    assert.deepEqual([third.text, third.notices], [first.text, []]);
+    const [stored] = await page.evaluate(list);
+    assert.deepEqual([stored.id, stored.bytes, stored.complete], [first.id, model.length, true]);
+    await page.evaluate((id) => import('/lib/index.js').then(({Tern}) => Tern.storage.delete(id)), first.id);
+    assert.deepEqual(await page.evaluate(list), []);
+    await page.context().close();
+  });
+
+  test('pausing keeps what has come, and the next load goes on there', async () => {
+    const page = await open();
+    behave = (request) => (request.headers.range === 'bytes=0-0' ? {} : {stall: 1 << 20});
+    const paused = await page.evaluate(loadThere, {source: source(), abortAt: 1, wait: 500});
+    assert.equal(paused.code, 'CANCELLED', paused.message);
+    const [stored] = await page.evaluate(list);
+    assert.deepEqual([stored.complete, stored.stored], [false, 1 << 20]);
+    behave = () => ({});
+    await page.reload();
+    const resumed = await page.evaluate(loadThere, {source: source()});
+    assert.match(resumed.text, text, resumed.message);
+    assert.equal(resumed.stored, 1 << 20);
+    assert.equal(ranges().at(-1), `bytes=${1 << 20}-${model.length - 1}`);
+    await page.context().close();
+  });
+
+  test('a damaged chunk is CORRUPT, and the next load fetches it again', async () => {
+    const page = await open();
+    const {id} = await page.evaluate(loadThere, {source: source()});
+    await page.evaluate(async (name) => {
+      const folder = await (
+        await (await navigator.storage.getDirectory()).getDirectoryHandle('tern-models')
+      ).getDirectoryHandle(name);
+      const writable = await (await folder.getFileHandle('chunk_000.bin')).createWritable({keepExistingData: true});
+      await writable.write({type: 'write', position: 2000000, data: new Uint8Array([1, 2, 3, 4, 5, 6])});
+      await writable.close();
+    }, id);
+    const damaged = await page.evaluate(loadThere, {source: source()});
+    assert.equal(damaged.code, 'CORRUPT');
+    assert.match(damaged.message, /chunk 0 of 1 of the stored model m-.* is damaged: its SHA-256 is/);
+    const again = await page.evaluate(loadThere, {source: source()});
+    assert.deepEqual([again.stored, text.test(again.text)], [0, true]);
+    await page.context().close();
+  });
+
+  test('where the quota is too small the model is loaded all the same, and it is said', async () => {
+    const page = await open();
+    const session = await page.context().newCDPSession(page);
+    await session.send('Storage.overrideQuotaForOrigin', {origin: site.url, quotaSize: 1000000});
+    const {notices, text: found} = await page.evaluate(loadThere, {source: source()});
+    assert.match(found, text);
+    assert.deepEqual(
+      notices.map(({code}) => code),
+      ['NO_STORAGE']
+    );
+    assert.match(notices[0].message, /m\.gguf cannot be stored: .*2736736.*loading goes on without storing/);
+    assert.deepEqual(await page.evaluate(list), []);
+    await page.context().close();
+  });
+
+  test('a second tab waits for the first one', async () => {
+    const context = await browser.newContext();
+    const one = await open(context);
+    const two = await open(context);
+    let go;
+    const hold = new Promise((resolve) => {
+      go = resolve;
+    });
+    behave = (request) => (request.headers.range === 'bytes=0-0' ? {} : {hold});
+    const first = one.evaluate(loadThere, {source: source()});
+    while (ranges().length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+    const second = two.evaluate(loadThere, {source: source()});
+    await two.waitForFunction(() => globalThis.noticed === 'BUSY');
+    go();
+    assert.equal((await first).stored, 0);
+    const {stored, text: found, notices} = await second;
+    assert.equal(stored, model.length);
+    assert.match(found, text);
+    assert.deepEqual(
+      notices.map(({code}) => code),
+      ['BUSY']
+    );
+    await context.close();
+  });
+
+  test('what is no model is said, and not kept', async () => {
+    const page = await open();
+    const {code, message} = await page.evaluate(loadThere, {source: `${models.url}/text.gguf`});
+    assert.equal(code, 'MALFORMED', message);
+    assert.deepEqual(await page.evaluate(list), []);
+    const none = await page.evaluate(loadThere, {source: `${models.url}/none.gguf`});
+    assert.deepEqual([none.code, /none\.gguf: HTTP status 404/.test(none.message)], ['NETWORK', true]);
+    await page.context().close();
+  });
+
+  test('a page that is not isolated, with the library of another origin', async () => {
+    const library = await serve(libraryFiles(), typed(CORS));
+    const plain = await serve({'/index.html': Buffer.from('<!doctype html><title>test</title>')}, typed({}));
+    const page = await (await browser.newContext()).newPage();
+    await page.goto(`${plain.url}/index.html`);
+    behave = () => ({});
+    const lib = `${library.url}/lib/index.js`;
+    const loaded = await page.evaluate(loadThere, {source: source(), lib, options: {threads: undefined}});
+    assert.match(loaded.text ?? loaded.message, text);
+    assert.equal(loaded.threads, 1);
+    const refused = await page.evaluate(loadThere, {source: source(), lib, options: {threads: 2}});
+    assert.equal(refused.code, 'UNSUPPORTED');
+    assert.match(refused.message, /2 threads: this page is not cross-origin isolated/);
+    await page.context().close();
+    await library.close();
+    await plain.close();
+  });
+
+  test('several threads where the page is isolated', async () => {
+    const page = await open();
+    const {threads, text: found, message} = await page.evaluate(loadThere, {source: source(), options: {threads: 3}});
+    assert.match(found ?? message, text);
+    assert.equal(threads, 3);
+    await page.context().close();
+  });
+});

@@ -32,9 +32,10 @@ class Numbered {
 }
 
 export class GpuHost {
-  constructor(device, adapterInfo, kernels) {
+  constructor(device, adapterInfo, kernels, limits) {
     this.device = device;
     this.adapterInfo = adapterInfo;
+    this.limits = limits;
     this.buffers = new Numbered();
     this.programs = new Numbered();
     this.outstanding = new Set();
@@ -52,7 +53,7 @@ export class GpuHost {
 
   /** Keeps the first failure. */
   fail(status, message) {
-    this.failed ??= {status, message};
+    this.failed ??= {status, message: `webgpu: ${message}`};
   }
 
   /** @param {GPUDeviceLostInfo} info */
@@ -112,7 +113,7 @@ export class GpuHost {
 
   /** Fills tern_webgpu_host_device. */
   open(memory, at) {
-    const {limits, features} = this.device, info = this.adapterInfo, subgroups = features.has('subgroups');
+    const {limits} = this, info = this.adapterInfo, subgroups = this.device.features.has('subgroups');
     this.memory = memory;
     new Uint32Array(memory.buffer, at, 7).set([
       subgroups ? (info.subgroupMinSize ?? 0) : 0,

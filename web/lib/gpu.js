@@ -59,6 +59,11 @@ function limitsOf(adapter, wanted = {}) {
   return limits;
 }
 
+/** What the core takes the device for: no more than was wanted, also where every device has more. */
+function limitsForCore(device, wanted = {}) {
+  return Object.fromEntries(LIMITS.map((name) => [name, Math.min(device.limits[name], wanted[name] ?? Infinity)]));
+}
+
 async function requestDevice(adapter, options) {
   const without = options.withoutFeatures ?? [];
   const requiredFeatures = FEATURES.filter((name) => adapter.features.has(name) && !without.includes(name));
@@ -80,14 +85,15 @@ export class Gpu {
     const entry = await entryPoint(options);
     const kernels = options.kernels ?? (await import('./kernels.js')).kernels;
     const adapter = await requestAdapter(entry, options);
-    return new Gpu(adapter, await requestDevice(adapter, options), kernels);
+    const device = await requestDevice(adapter, options);
+    return new Gpu(adapter, device, kernels, limitsForCore(device, options.requiredLimits));
   }
 
-  constructor(adapter, device, kernels) {
+  constructor(adapter, device, kernels, limits) {
     this.adapter = adapter;
     this.device = device;
     /** The functions that the core imports (src/backend/webgpu/host.h). */
-    this.host = new GpuHost(device, adapter.info ?? {}, kernels);
+    this.host = new GpuHost(device, adapter.info ?? {}, kernels, limits);
     /** Resolves with a message when the device is lost. */
     this.lost = device.lost.then((info) => this.host.lose(info));
   }

@@ -8,7 +8,7 @@ tern_status tern_webgpu__check(tern_error *err)
 {
     char message[400] = {0};
     tern_status status = (tern_status)tern_webgpu_host_failure(message, sizeof message);
-    return status == TERN_OK ? TERN_OK : tern_fail(err, status, "webgpu: %s", message);
+    return status == TERN_OK ? TERN_OK : tern_fail(err, status, "%s", message);
 }
 
 static void webgpu_close(tern_backend *b)

@@ -1,0 +1,111 @@
+// The WebGPU backend under Node, with Dawn on SwiftShader: the CPU's tokens, small devices, and what goes wrong.
+import assert from 'node:assert/strict';
+import {after, before, test} from 'node:test';
+
+import {kernels} from '../lib/kernels.js';
+import {greedy, Gpu, noDawn, openEngine} from './support/dawn.mjs';
+
+const PROMPT = 'Once upon a time', N = 24;
+const MIB = 2 ** 20;
+/** What every WebGPU device has. */
+const LEAST = {maxStorageBufferBindingSize: 128 * MIB, maxBufferSize: 256 * MIB, maxComputeWorkgroupStorageSize: 16384,
+  maxComputeInvocationsPerWorkgroup: 256, maxComputeWorkgroupSizeX: 256, maxComputeWorkgroupsPerDimension: 65535};
+
+let expected;
+const opened = [];
+
+/** A device that the end of the test closes. */
+async function open(options) {
+  const gpu = await Gpu.open(options);
+  opened.push(gpu);
+  return gpu;
+}
+
+const suite = {skip: noDawn, timeout: 300000};
+
+before(async () => {
+  const engine = await openEngine(null);
+  expected = await greedy(engine, PROMPT, N);
+});
+
+after(() => {
+  for (const gpu of opened) gpu.destroy();
+  setImmediate(() => process.exit()); // Dawn keeps Node alive
+});
+
+test('the CPU says something', () => assert.equal(expected.length, N));
+
+test('the tokens are the CPU\'s', suite, async () => {
+  const gpu = await open(), engine = await openEngine(gpu);
+  assert.deepEqual(await greedy(engine, PROMPT, N), expected);
+  const {dispatches, runs, pipelines, uploadedBytes, allocations} = engine.counters;
+  assert.ok(runs >= N && dispatches > 20 * runs && pipelines > 5 && uploadedBytes > MIB);
+  assert.deepEqual(await greedy(engine, PROMPT, N), expected);
+  assert.equal(engine.counters.allocations, allocations, 'no allocation for a token');
+  const bandwidth = await engine.measureBandwidth(0.05);
+  assert.ok(bandwidth > 1e6 && bandwidth < 1e14, `${bandwidth}`);
+});
+
+test('a device with the least of everything', suite, async () => {
+  const gpu = await open({requiredLimits: LEAST, withoutFeatures: ['subgroups']}), engine = await openEngine(gpu);
+  assert.ok(!gpu.info.features.includes('subgroups'));
+  assert.equal(gpu.info.limits.maxStorageBufferBindingSize, 128 * MIB);
+  assert.deepEqual(await greedy(engine, PROMPT, N), expected);
+});
+
+test('weights in slices, several slices to a buffer', suite, async () => {
+  const small = {maxStorageBufferBindingSize: 128 * 1024, maxBufferSize: 300 * 1024};
+  const gpu = await open({requiredLimits: {...LEAST, ...small}}), engine = await openEngine(gpu, undefined, {contextLength: 32});
+  assert.deepEqual(await greedy(engine, PROMPT, 12), expected.slice(0, 12));
+});
+
+test('a device that is too small is named with the numbers', suite, async () => {
+  const gpu = await open({requiredLimits: {...LEAST, maxBufferSize: 65536, maxStorageBufferBindingSize: 65536}});
+  await assert.rejects(openEngine(gpu), {code: /LIMIT|UNSUPPORTED/, message: /bytes.*at most/});
+});
+
+test('a kernel that does not compile is named', suite, async () => {
+  const broken = {...kernels, embed: 'fn main() { nothing(); }'};
+  const engine = await openEngine(await open({kernels: broken}));
+  await assert.rejects(greedy(engine, PROMPT, 4), {code: 'INTERNAL', message: /kernel EMBED.*nothing/s});
+});
+
+test('a lost device is an error of every later call', suite, async () => {
+  const gpu = await open(), engine = await openEngine(gpu);
+  assert.deepEqual(await greedy(engine, PROMPT, 8), expected.slice(0, 8));
+  gpu.device.destroy();
+  assert.match(await gpu.lost, /^device lost: /);
+  for (let i = 0; i < 2; i++) {
+    await assert.rejects(greedy(engine, PROMPT, 8), {message: /^device lost: /});
+  }
+});
+
+test('the device is lost in the middle of a generation', suite, async () => {
+  const gpu = await open(), engine = await openEngine(gpu);
+  const stream = engine.generate(PROMPT, {maxTokens: 64, temperature: 0});
+  await stream.next();
+  gpu.device.destroy();
+  await assert.rejects(async () => {
+    for (;;) if ((await stream.next()).done) return;
+  }, {message: /^device lost: /});
+});
+
+test('a generation that is left in the middle leaves the device in order', suite, async () => {
+  const gpu = await open(), engine = await openEngine(gpu);
+  for await (const piece of engine.generate(PROMPT, {maxTokens: 64, temperature: 0})) {
+    if (piece) break;
+  }
+  assert.deepEqual(await greedy(engine, PROMPT, N), expected);
+});
+
+test('limits that the adapter does not have are refused', suite, async () => {
+  const requiredLimits = {maxBufferSize: 2 ** 50};
+  await assert.rejects(Gpu.open({requiredLimits}), {code: 'UNSUPPORTED', message: /maxBufferSize of 1125899906842624.*the adapter has/});
+});
+
+test('no adapter, and WGSL without what the kernels need', async () => {
+  const none = {requestAdapter: async () => null};
+  await assert.rejects(Gpu.open({gpu: none}), {code: 'NO_ADAPTER'});
+  const old = {requestAdapter: async () => ({features: new Set(), limits: {}}), wgslLanguageFeatures: new Set()};
+  await assert.rejects(Gpu.open({gpu: old}), {code: 'UNSUPPORTED', message: /packed_4x8_integer_dot_product/});
+});

@@ -7,6 +7,7 @@ struct tern_loader {
     tern_engine_params params;
     uint64_t file_bytes;
     const tern_manifest *manifest;
+    tern_manifest own; /* that, where it came as a text */
     tern_engine *engine; /* its model is the stream's until the end */
     tern_model_stream *stream;
 };
@@ -48,6 +49,15 @@ fail:
 void tern_loader_expect(tern_loader *loader, const tern_manifest *manifest)
 {
     loader->manifest = manifest;
+}
+
+tern_status tern_loader_expect_json(tern_loader *l, const void *json, size_t n, tern_error *err)
+{
+    tern_manifest_deinit(&l->own);
+    l->manifest = NULL;
+    TERN_TRY(tern_manifest_parse(&l->own, json, n, err));
+    l->manifest = &l->own;
+    return TERN_OK;
 }
 
 tern_status tern_loader_head(tern_loader *l, const void *bytes, size_t n, uint64_t *wanted, tern_error *err)
@@ -126,5 +136,6 @@ void tern_loader_close(tern_loader *l)
     if (!l) return;
     tern_engine_close(l->engine); /* before its weights' model */
     tern_model_stream_close(l->stream);
+    tern_manifest_deinit(&l->own);
     tern_free(l);
 }

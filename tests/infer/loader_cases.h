@@ -6,6 +6,8 @@
 
 #include "base/file.h"
 #include "infer/loader.h"
+#include "infer/open.h"
+#include "model/package.h"
 
 /* What a load has looked like. */
 typedef struct loading {
@@ -123,6 +125,60 @@ static inline void assert_same(tern_engine *a, tern_engine *b, bool bits)
     }
     tern_session_close(x);
     tern_session_close(y);
+}
+
+static inline void remove_package(const char *dir)
+{
+    char path[4300];
+    for (int i = 0; i < 100; i++) {
+        snprintf(path, sizeof path, "%s/shard_%03d.bin", dir, i);
+        remove(path);
+    }
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    remove(path);
+    remove(dir);
+}
+
+/* The manifest goes before the file; one that says something else is refused with the header. */
+static inline void check_manifest(const char *dir, const tern_engine_params *params)
+{
+    tern_error err = {0};
+    tern_buf text = {0};
+    tern_loader *loader;
+    tern_file_map map = {0};
+    char path[4300];
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    assert_ok(tern_file_read(&text, path, 1 << 20, &err), err);
+    assert_ok(tern_file_map_open(&map, TERN_SOURCE_DIR "/models/stories.gguf", &err), err);
+    for (int wrong = 0; wrong < 2; wrong++) {
+        loading log = {0};
+        if (wrong) memcpy(strstr(text.data, "\"heads\": 4"), "\"heads\": 8", 10);
+        assert_ok(tern_loader_open(&loader, params, map.size, &err), err);
+        assert_ok(tern_loader_expect_json(loader, text.data, text.size, &err), err);
+        tern_status status = give_heads(loader, map.data, map.size, 64, &log, &err);
+        assert_int_equal(status, wrong ? TERN_MALFORMED : TERN_OK);
+        if (wrong) assert_non_null(strstr(err.message, "inference.heads: 8 found, 4 expected"));
+        tern_loader_close(loader);
+    }
+    tern_file_map_close(&map);
+    tern_buf_deinit(&text);
+}
+
+static inline void check_package(const tern_engine_params *params)
+{
+    tern_error err = {0};
+    const char *dir = test_scratch("loader-package");
+    tern_engine *a = map_file(TERN_SOURCE_DIR "/models/stories.gguf", params), *b;
+    remove_package(dir);
+    assert_ok(tern_package_write(TERN_SOURCE_DIR "/models/stories.gguf", dir,
+                                 &(tern_package_options){.shard_bytes = 100003}, &err),
+              err);
+    assert_ok(tern_engine_open_path(&b, dir, NULL, params, &err), err);
+    assert_same(a, b, true);
+    tern_engine_close(a);
+    tern_engine_close(b);
+    check_manifest(dir, params);
+    remove_package(dir);
 }
 
 /* A model in every encoding that GGUF files have: of its layers, and of its tables. */

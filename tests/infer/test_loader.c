@@ -40,6 +40,12 @@ static void bundled(void **state)
     check_file(path, &(tern_engine_params){.backend = {.n_threads = 1, .split = true, .gpu_layers = 1000}});
 }
 
+static void packaged(void **state)
+{
+    (void)state;
+    check_package(&cpu);
+}
+
 static void synthetic(void **state)
 {
     (void)state;
@@ -235,10 +241,10 @@ static void failed_allocations_are_clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_cut),      cmocka_unit_test(truncated), cmocka_unit_test(refused),
-        cmocka_unit_test(extras),         cmocka_unit_test(misuse),    cmocka_unit_test(failed_allocations_are_clean),
-        cmocka_unit_test(text),           cmocka_unit_test(bundled),   cmocka_unit_test(synthetic),
-        cmocka_unit_test(every_encoding),
+        cmocka_unit_test(every_cut), cmocka_unit_test(truncated),      cmocka_unit_test(refused),
+        cmocka_unit_test(extras),    cmocka_unit_test(misuse),         cmocka_unit_test(failed_allocations_are_clean),
+        cmocka_unit_test(packaged),  cmocka_unit_test(text),           cmocka_unit_test(bundled),
+        cmocka_unit_test(synthetic), cmocka_unit_test(every_encoding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,6 +44,12 @@ static void bundled(void **state)
     check_file(TERN_SOURCE_DIR "/models/stories.gguf", &vulkan);
 }
 
+static void packaged(void **state)
+{
+    (void)state;
+    check_package(&vulkan);
+}
+
 /* Rows that do not begin at a byte of their own, and factors for each row, which come after the rows. */
 static void extras(void **state)
 {
@@ -128,7 +134,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opens),          cmocka_unit_test(extras),  cmocka_unit_test(refused),
-        cmocka_unit_test(head_encodings), cmocka_unit_test(bundled), cmocka_unit_test(every_encoding),
+        cmocka_unit_test(head_encodings), cmocka_unit_test(bundled), cmocka_unit_test(packaged),
+        cmocka_unit_test(every_encoding),
     };
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

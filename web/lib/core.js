@@ -110,10 +110,15 @@ export class Core {
     return this.memory.string(this.call('version'));
   }
 
+  /** @param {string} text of manifest.json @returns {{name: string, bytes: number, shards: object[]}} */
+  checkManifest(text) {
+    return this.memory.withString(text, (at) => this.ask('manifest', at));
+  }
+
   /**
    * Opens an engine from a file that is read in order.
    * @param {{size: number, read: (offset: number, length: number) => Promise<Uint8Array>}} reader
-   * @param {{backend?: 'cpu' | 'webgpu', contextLength?: number, signal?: AbortSignal,
+   * @param {{backend?: 'cpu' | 'webgpu', contextLength?: number, signal?: AbortSignal, manifest?: string | null,
    *   onHead?: (head: {model: object, memory: object}) => void | Promise<void>,
    *   onPiece?: (done: {loaded: number, total: number}) => void}} [options] `onHead` may refuse by throwing
    * @returns {Promise<Engine>}
@@ -123,6 +128,7 @@ export class Core {
     const settings = JSON.stringify({backend, threads: this.threads});
     const loader = this.memory.withString(settings, (at) => this.open('loader_open', at, reader.size));
     try {
+      if (options.manifest) this.memory.withString(options.manifest, (at) => this.try('loader_manifest', loader, at));
       const head = await this.#readHead(loader, reader, signal);
       const about = this.ask('loader_describe', loader, contextLength);
       await options.onHead?.(about);

@@ -44,19 +44,20 @@ export class Host {
     const {signal} = call;
     await this.#open(options, onNotice);
     throwIfAborted(signal, 'loading');
+    let manifest = null;
     const {reader, id} = await this.#guard(() =>
       openModel(source, {
         store: options.store,
         signal,
         onNotice,
-        checkManifest: (text) => this.core.checkManifest?.(text),
+        checkManifest: (text) => this.core.checkManifest((manifest = text)),
         onProgress: (progress) => call.emit('progress', progress)
       })
     );
     let fault = null;
     try {
       const onPiece = ({loaded, total}) => loaded === total && call.emit('progress', prepare(total));
-      const how = {backend: this.backend, contextLength: options.contextLength, signal, onPiece};
+      const how = {backend: this.backend, contextLength: options.contextLength, manifest, signal, onPiece};
       this.engine = await this.#guard(() => this.core.load(reader, how));
     } catch (error) {
       fault = error;

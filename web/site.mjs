@@ -1,8 +1,9 @@
 /**
  * Puts the page together, ready for any static server:
  *   node web/site.mjs build/web/site
- * web/page, web/lib with the WebAssembly modules in lib/wasm, and the bundled model. Then writes into sw.js which files the service worker
- * keeps (all but models, source maps and sw.js itself), and a version that changes with any of them. Prints what they take, gzipped.
+ * web/page, web/lib with the WebAssembly modules in lib/wasm, and the bundled model. Then writes into sw.js which files
+ * the service worker keeps (all but models, source maps and sw.js itself), and a version that changes with any of them.
+ * Prints what they take, gzipped.
  */
 import {createHash} from 'node:crypto';
 import {cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync} from 'node:fs';
@@ -17,12 +18,20 @@ const kept = (name) => name !== 'sw.js' && !name.startsWith('models/') && !/\.(g
 
 /** Names of the page's own files, sorted. @param {string} site */
 export function pageFiles(site) {
-  const names = readdirSync(site, {recursive: true, withFileTypes: true}).filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath ?? entry.path, entry.name).slice(join(site, '/').length).replaceAll('\\', '/'));
+  const names = readdirSync(site, {recursive: true, withFileTypes: true})
+    .filter((entry) => entry.isFile())
+    .map((entry) =>
+      join(entry.parentPath ?? entry.path, entry.name)
+        .slice(join(site, '/').length)
+        .replaceAll('\\', '/'),
+    );
   return names.filter(kept).sort();
 }
 
-/** Writes files and version into SITE/sw.js. @param {string} site @returns {{version: string, files: string[], gzipped: number}} bytes */
+/**
+ * Writes files and version into SITE/sw.js.
+ * @param {string} site @returns {{version: string, files: string[], gzipped: number}} bytes
+ */
 export function stamp(site) {
   const files = pageFiles(site);
   const sum = createHash('sha256');

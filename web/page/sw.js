@@ -1,13 +1,17 @@
 /**
- * The service worker: keeps the page's own files for when there is no network. `web/site.mjs` writes the two lines below;
- * as they stand (no files) nothing is kept. Models lie in OPFS, not here.
+ * The service worker: keeps the page's own files for when there is no network. `web/site.mjs` writes the two lines
+ * below; as they stand (no files) nothing is kept. Models lie in OPFS, not here.
  */
 const VERSION = 'source';
 const FILES = [];
 
 const CACHE = `tern-page-${VERSION}`;
 /** What makes a page cross-origin isolated, for servers that do not send it. */
-const ISOLATED = {'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp', 'Cross-Origin-Resource-Policy': 'same-origin'};
+const ISOLATED = {
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+};
 
 async function install() {
   const cache = await caches.open(CACHE);
@@ -31,7 +35,7 @@ function fileOf(address) {
 
 async function answer(name, request) {
   const kept = await (await caches.open(CACHE)).match(new URL(name, self.registration.scope));
-  const response = kept ?? await fetch(request);
+  const response = kept ?? (await fetch(request));
   const headers = new Headers(response.headers);
   for (const [key, value] of Object.entries(ISOLATED)) headers.set(key, value);
   return new Response(response.body, {status: response.status, statusText: response.statusText, headers});
@@ -39,7 +43,9 @@ async function answer(name, request) {
 
 self.addEventListener('install', (event) => event.waitUntil(install()));
 self.addEventListener('activate', (event) => event.waitUntil(activate()));
-self.addEventListener('message', (event) => { if (event.data === 'activate') self.skipWaiting(); });
+self.addEventListener('message', (event) => {
+  if (event.data === 'activate') self.skipWaiting();
+});
 self.addEventListener('fetch', (event) => {
   const name = event.request.method === 'GET' ? fileOf(event.request.url) : null;
   if (name) event.respondWith(answer(name, event.request));

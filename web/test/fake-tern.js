@@ -1,7 +1,7 @@
 /**
- * A double of the library for tests of the page alone: the shape of web/lib/index.d.ts without any model. The test server hands it out
- * as /lib/index.js; the page that is shipped never has it. What it does is steered by words in the source's address and by
- * `globalThis.fake`, which a test sets before the page starts.
+ * A double of the library for tests of the page alone: the shape of web/lib/index.d.ts without any model. The test
+ * server hands it out as /lib/index.js; the page that is shipped never has it. What it does is steered by words in the
+ * source's address and by `globalThis.fake`, which a test sets before the page starts.
  */
 export const version = 'double';
 
@@ -22,11 +22,31 @@ const FAILURES = {
   huge: ['LIMIT', 'the largest tensor takes 5.00 GB, the adapter allows 2.15 GB'],
 };
 
-const GPU = {backend: 'webgpu', vendor: 'acme', architecture: 'gen-1', description: 'Acme One', features: ['shader-f16', 'subgroups'],
-  limits: {maxBufferSize: 268435456, maxStorageBufferBindingSize: 134217728}, threads: 1, crossOriginIsolated: true, bandwidth: null};
-const CPU = {...GPU, backend: 'cpu', vendor: '', architecture: 'wasm simd128', description: '', features: [], limits: {}, threads: 4};
+const GPU = {
+  backend: 'webgpu',
+  vendor: 'acme',
+  architecture: 'gen-1',
+  description: 'Acme One',
+  features: ['shader-f16', 'subgroups'],
+  limits: {maxBufferSize: 268435456, maxStorageBufferBindingSize: 134217728},
+  threads: 1,
+  crossOriginIsolated: true,
+  bandwidth: null,
+};
+const CPU = {
+  ...GPU,
+  backend: 'cpu',
+  vendor: '',
+  architecture: 'wasm simd128',
+  description: '',
+  features: [],
+  limits: {},
+  threads: 4,
+};
 
-let stored = [{id: 'one', name: 'stories', source: 'bundled', bytes: 2744320, complete: true, stored: 2744320, usedAt: new Date(0)}];
+let stored = [
+  {id: 'one', name: 'stories', source: 'bundled', bytes: 2744320, complete: true, stored: 2744320, usedAt: new Date(0)},
+];
 
 async function download(source, {signal, onProgress}) {
   const total = 50e6;
@@ -48,7 +68,9 @@ export class Tern {
 
   static storage = {
     list: async () => [...stored],
-    delete: async (id) => { stored = stored.filter((model) => model.id !== id); },
+    delete: async (id) => {
+      stored = stored.filter((model) => model.id !== id);
+    },
     estimate: async () => ({usage: 2744320, quota: 1e9}),
   };
 
@@ -63,26 +85,57 @@ export class Tern {
     const chat = String(source).includes('chat') || fake().chat;
     this.backend = options.backend === 'cpu' || fake().probe ? 'cpu' : 'webgpu';
     this.device = {...(this.backend === 'cpu' ? CPU : GPU)};
-    this.model = {name: chat ? 'talker' : 'stories', architecture: 'bitnet-b1.58', parameters: 6.83e6, bytes: 2744320, contextLength: 1024,
-      trainedContextLength: 1024, layers: 8, embedding: 256, vocabulary: 2048, hasChatTemplate: Boolean(chat)};
+    this.model = {
+      name: chat ? 'talker' : 'stories',
+      architecture: 'bitnet-b1.58',
+      parameters: 6.83e6,
+      bytes: 2744320,
+      contextLength: 1024,
+      trainedContextLength: 1024,
+      layers: 8,
+      embedding: 256,
+      vocabulary: 2048,
+      hasChatTemplate: Boolean(chat),
+    };
     this.memory = {weights: 2.7e6, cache: 4.2e6, activations: 1e6, total: 7.9e6, largestBuffer: 1.05e6};
-    this.lost = new Promise((resolve) => { globalThis.loseDevice = () => { this.gone = true; resolve('the GPU process ended'); }; });
+    this.lost = new Promise((resolve) => {
+      globalThis.loseDevice = () => {
+        this.gone = true;
+        resolve('the GPU process ended');
+      };
+    });
     this.loras = [];
     globalThis.fakeTern = this;
   }
 
   stream(words, options) {
     let settle;
-    const result = new Promise((resolve, reject) => { settle = {resolve, reject}; });
+    const result = new Promise((resolve, reject) => {
+      settle = {resolve, reject};
+    });
+    result.catch(() => {});
     const tern = this;
     const most = options.maxTokens ?? 256;
-    const counts = (reason, tokens) => ({reason, promptTokens: 5, tokens, prefillMs: 12, decodeMs: tokens * 10, tokensPerSecond: 100, bytesPerToken: 2.6e6, bandwidthShare: null});
+    const counts = (reason, tokens) => ({
+      reason,
+      promptTokens: 5,
+      tokens,
+      prefillMs: 12,
+      decodeMs: tokens * 10,
+      tokensPerSecond: 100,
+      bytesPerToken: 2.6e6,
+      bandwidthShare: null,
+    });
     async function* pieces() {
       let n = 0;
       for (const text of words) {
         if (n >= most) return settle.resolve(counts('length', n));
         await wait(fake().delay ?? 5);
-        if (tern.gone) { const error = new TernError('DEVICE_LOST', 'the GPU process ended'); settle.reject(error); throw error; }
+        if (tern.gone) {
+          const error = new TernError('DEVICE_LOST', 'the GPU process ended');
+          settle.reject(error);
+          throw error;
+        }
         if (options.signal?.aborted) return settle.resolve(counts('caller', n));
         yield {text, id: n++};
       }
@@ -94,7 +147,10 @@ export class Tern {
 
   generate(prompt, options = {}) {
     globalThis.lastCall = {prompt, options: {...options, signal: undefined}};
-    return this.stream(` ${this.loras.length ? 'adapted ' : ''}there was a bird that flew over the sea .`.split(/(?= )/), options);
+    return this.stream(
+      ` ${this.loras.length ? 'adapted ' : ''}there was a bird that flew over the sea .`.split(/(?= )/),
+      options,
+    );
   }
 
   chat(messages, options = {}) {
@@ -107,17 +163,27 @@ export class Tern {
     return {rank: 8, parameters: 12345, dispose: async () => {}};
   }
 
-  async setLoras(loras) { this.loras = loras; }
+  async setLoras(loras) {
+    this.loras = loras;
+  }
 
   async finetune(text, {steps = 10, onStep, signal}) {
     if (text.length < 8) throw new TernError('INVALID_ARGUMENT', 'the text has 2 tokens, at least 16 expected');
     for (let step = 1; step <= steps && !signal?.aborted; step++) {
       await wait(3);
-      onStep?.({step, steps, loss: 2 + 2 * Math.exp(-step / 20) + 0.1 * Math.sin(step * 7), norm: 1, tokensPerSecond: 5000});
+      onStep?.({
+        step,
+        steps,
+        loss: 2 + 2 * Math.exp(-step / 20) + 0.1 * Math.sin(step * 7),
+        norm: 1,
+        tokensPerSecond: 5000,
+      });
     }
     return new TextEncoder().encode('GGUF double');
   }
 
-  async measureBandwidth() { return (this.device.bandwidth = 100e9); }
+  async measureBandwidth() {
+    return (this.device.bandwidth = 100e9);
+  }
   async dispose() {}
 }

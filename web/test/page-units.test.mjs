@@ -28,7 +28,10 @@ test('numbers are written as people read them', () => {
 
 test('progress leaves out what is not known', () => {
   assert.equal(progressText({loaded: 5e6, total: 1e7, rate: 0, secondsLeft: Infinity, stored: 0}), '5 MB of 10 MB');
-  assert.equal(progressText({loaded: 5e6, total: 1e7, rate: 1e6, secondsLeft: 5, stored: 2e6}), '5 MB of 10 MB · 1 MB/s · 5 s left · 2 MB from this browser');
+  assert.equal(
+    progressText({loaded: 5e6, total: 1e7, rate: 1e6, secondsLeft: 5, stored: 2e6}),
+    '5 MB of 10 MB · 1 MB/s · 5 s left · 2 MB from this browser',
+  );
 });
 
 test('a conversation asks with what came before, and forgets what is cut', () => {
@@ -39,10 +42,17 @@ test('a conversation asks with what came before, and forgets what is cut', () =>
   const other = conversation.add('Once', 'complete');
   other.reply = ' upon';
   const last = conversation.add('Bye', 'chat');
-  assert.deepEqual(conversation.messages(last, ' Be kind. '), [{role: 'system', content: 'Be kind.'}, {role: 'user', content: 'Hello'},
-    {role: 'assistant', content: 'Hi'}, {role: 'user', content: 'Bye'}]);
+  assert.deepEqual(conversation.messages(last, ' Be kind. '), [
+    {role: 'system', content: 'Be kind.'},
+    {role: 'user', content: 'Hello'},
+    {role: 'assistant', content: 'Hi'},
+    {role: 'user', content: 'Bye'},
+  ]);
   assert.deepEqual(conversation.messages(first, '  '), [{role: 'user', content: 'Hello'}]);
-  assert.equal(conversation.text(), 'You: Hello\n\nModel: Hi\n\nYou: Lost\n\nModel: \n\nOnce upon\n\nYou: Bye\n\nModel: \n');
+  assert.equal(
+    conversation.text(),
+    'You: Hello\n\nModel: Hi\n\nYou: Lost\n\nModel: \n\nOnce upon\n\nYou: Bye\n\nModel: \n',
+  );
   assert.equal(JSON.parse(conversation.json({model: null})).turns[2].completion, ' upon');
   assert.equal(conversation.cut(failed), 'Lost');
   assert.deepEqual(conversation.turns, [first]);
@@ -62,8 +72,15 @@ test('every error code has a title; what is unknown is our defect', () => {
   const union = /export type ErrorCode =([^;]+);/.exec(types)[1].replaceAll(/\/\*.*?\*\//g, '');
   const codes = [...union.matchAll(/'([A-Z_]+)'/g)].map((match) => match[1]);
   assert.ok(codes.length > 15);
-  assert.deepEqual(codes.filter((code) => !TITLES[code]), []);
-  assert.deepEqual(explain(new Error('odd')), {title: TITLES.INTERNAL, text: 'odd', advice: explain({code: 'INTERNAL'}).advice});
+  assert.deepEqual(
+    codes.filter((code) => !TITLES[code]),
+    [],
+  );
+  assert.deepEqual(explain(new Error('odd')), {
+    title: TITLES.INTERNAL,
+    text: 'odd',
+    advice: explain({code: 'INTERNAL'}).advice,
+  });
 });
 
 test('the loss is drawn at its place', () => {

@@ -22,7 +22,11 @@ export async function addAdapter(source, name) {
   notices.clear('adapter');
   const tern = app.tern;
   if (!tern) {
-    notices.notice('adapter', {title: 'An adapter needs a model', text: 'Load the model that it was made for first.', bad: true});
+    notices.notice('adapter', {
+      title: 'An adapter needs a model',
+      text: 'Load the model that it was made for first.',
+      bad: true,
+    });
     return false;
   }
   try {
@@ -50,13 +54,51 @@ async function remove(adapter) {
 
 function item(adapter, at) {
   const disabled = Boolean(app.busy);
-  const scale = h('input', {type: 'number', id: `scale-${at}`, min: -4, max: 4, step: 0.1, value: String(adapter.scale), disabled,
-    onchange: () => { adapter.scale = Number.isFinite(scale.valueAsNumber) ? scale.valueAsNumber : 1; apply(); }});
-  const used = h('input', {type: 'checkbox', checked: adapter.used, disabled, onchange: () => { adapter.used = used.checked; apply(); }});
-  return h('li', {}, h('label', {class: 'check'}, used, h('strong', {}, adapter.name)),
+  const scale = h('input', {
+    type: 'number',
+    id: `scale-${at}`,
+    min: -4,
+    max: 4,
+    step: 0.1,
+    value: String(adapter.scale),
+    disabled,
+    onchange: () => {
+      adapter.scale = Number.isFinite(scale.valueAsNumber) ? scale.valueAsNumber : 1;
+      apply();
+    },
+  });
+  const used = h('input', {
+    type: 'checkbox',
+    checked: adapter.used,
+    disabled,
+    onchange: () => {
+      adapter.used = used.checked;
+      apply();
+    },
+  });
+  return h(
+    'li',
+    {},
+    h('label', {class: 'check'}, used, h('strong', {}, adapter.name)),
     h('div', {class: 'small'}, `rank ${adapter.lora.rank}, ${count(adapter.lora.parameters)} parameters`),
-    h('div', {class: 'row'}, h('label', {for: `scale-${at}`}, 'Scale'), h('div', {}, scale),
-      h('button', {type: 'button', class: 'quiet', disabled, 'aria-label': `Remove ${adapter.name}`, onclick: () => remove(adapter)}, 'Remove')));
+    h(
+      'div',
+      {class: 'row'},
+      h('label', {for: `scale-${at}`}, 'Scale'),
+      h('div', {}, scale),
+      h(
+        'button',
+        {
+          type: 'button',
+          class: 'quiet',
+          disabled,
+          'aria-label': `Remove ${adapter.name}`,
+          onclick: () => remove(adapter),
+        },
+        'Remove',
+      ),
+    ),
+  );
 }
 
 function render() {
@@ -74,6 +116,9 @@ export function addFiles(files) {
 
 export function start() {
   onFiles($('adapter-drop'), $('adapter-file'), addFiles);
-  app.watch(['tern'], () => { adapters = []; render(); });
+  app.watch(['tern'], () => {
+    adapters = [];
+    render();
+  });
   app.watch(['busy'], render);
 }

@@ -17,7 +17,9 @@ const actions = {
   isLast: (turn) => conversation.turns.at(-1) === turn,
   edit,
   regenerate,
-  goOn: (turn) => { if (ready()) ask(turn.user + turn.reply, 'complete'); },
+  goOn: (turn) => {
+    if (ready()) ask(turn.user + turn.reply, 'complete');
+  },
 };
 
 const ready = () => app.tern && !app.busy;
@@ -37,9 +39,12 @@ function update() {
   $('mode-chat').checked = chat;
   $('mode-complete').checked = !chat;
   $('mode-chat').disabled = !template;
-  $('mode-note').textContent = template ? '' : 'This model has no chat template: it goes on with the text that you give it.';
+  $('mode-note').textContent = template
+    ? ''
+    : 'This model has no chat template: it goes on with the text that you give it.';
   $('system-note').textContent = chat ? '' : 'Not used while texts are completed.';
   $('prompt-label').textContent = chat ? 'Your message' : 'Text to go on with';
+  $('prompt').placeholder = chat ? '' : 'Once upon a time';
   $('send').textContent = chat ? 'Send' : 'Complete';
   if (app.busy === 'finetune') $('stats').textContent = 'The model is being fine-tuned.';
 }
@@ -60,7 +65,7 @@ async function read(turn, text) {
     grow(turn);
     const now = performance.now();
     if (n++ === 0) first = now;
-    else if (now > first) $('stats').textContent = `${short((n - 1) * 1000 / (now - first))} tokens/s · ${n} tokens`;
+    else if (now > first) $('stats').textContent = `${short(((n - 1) * 1000) / (now - first))} tokens/s · ${n} tokens`;
   }
   return text.result;
 }
@@ -149,20 +154,31 @@ function keys(event) {
 }
 
 function exportJson() {
-  const about = {tern: $('version').textContent, model: app.tern?.model ?? null, sampling: sampling.options(), system: settings.get('system', '')};
+  const about = {
+    tern: $('version').textContent,
+    model: app.tern?.model ?? null,
+    sampling: sampling.options(),
+    system: settings.get('system', ''),
+  };
   saveFile('conversation.json', [conversation.json(about)], 'application/json');
 }
 
 export function start() {
   $('composer').addEventListener('submit', send);
   $('prompt').addEventListener('keydown', keys);
-  document.addEventListener('keydown', (event) => { if (event.key === 'Escape') stop(); });
+  document.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape') stop();
+  });
   $('stop').onclick = stop;
   $('new-chat').onclick = fresh;
-  $('export-text').onclick = () => saveFile('conversation.txt', [conversation.text(settings.get('system', ''))], 'text/plain');
+  $('export-text').onclick = () =>
+    saveFile('conversation.txt', [conversation.text(settings.get('system', ''))], 'text/plain');
   $('export-json').onclick = exportJson;
   for (const name of ['chat', 'complete'])
-    $(`mode-${name}`).addEventListener('change', () => { settings.set('mode', name); update(); });
+    $(`mode-${name}`).addEventListener('change', () => {
+      settings.set('mode', name);
+      update();
+    });
   app.watch(['tern', 'busy'], update);
   render(conversation, actions);
 }

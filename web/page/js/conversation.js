@@ -1,6 +1,9 @@
-/** A conversation as plain data: turns, what a model is asked with, and how it is written to a file. No document here. */
+/** A conversation as plain data: turns, what a model is asked with, how it is written to a file. No document here. */
 
-/** @typedef {{user: string, reply: string, mode: 'chat' | 'complete', system?: string, result?: any, error?: {code: string, message: string}, stopped?: boolean}} Turn */
+/**
+ * @typedef {{user: string, reply: string, mode: 'chat' | 'complete', result?: any, stopped?: boolean,
+ *   error?: {code: string, message: string}}} Turn
+ */
 
 export class Conversation {
   /** @type {Turn[]} */
@@ -41,8 +44,11 @@ export class Conversation {
   /** For programs: the model, the settings, and all turns. */
   json(about) {
     const turns = this.turns.map(({user, reply, mode, result, stopped, error}) => ({
-      mode, ...(mode === 'chat' ? {user, assistant: reply} : {prompt: user, completion: reply}),
-      ...(result ? {result} : {}), ...(stopped ? {stopped} : {}), ...(error ? {error} : {}),
+      mode,
+      ...(mode === 'chat' ? {user, assistant: reply} : {prompt: user, completion: reply}),
+      ...(result ? {result} : {}),
+      ...(stopped ? {stopped} : {}),
+      ...(error ? {error} : {}),
     }));
     return `${JSON.stringify({...about, turns}, null, 2)}\n`;
   }

@@ -1,4 +1,4 @@
-/** The device panel: what runs the model and why, what it offers, what the model takes of it; the same as text for reports. */
+/** The device panel: what runs the model and why, what it offers, what the model takes; the same as text. */
 import {Tern, version} from '../lib/index.js';
 import {app} from './app.js';
 import {$, copyText, facts} from './dom.js';
@@ -7,15 +7,21 @@ import {TITLES} from './explain.js';
 import * as notices from './notices.js';
 
 /** The limits that decide what can be loaded. */
-const LIMITS = ['maxBufferSize', 'maxStorageBufferBindingSize', 'maxStorageBuffersPerShaderStage', 'maxComputeInvocationsPerWorkgroup',
-  'maxComputeWorkgroupStorageSize'];
+const LIMITS = [
+  'maxBufferSize',
+  'maxStorageBufferBindingSize',
+  'maxStorageBuffersPerShaderStage',
+  'maxComputeInvocationsPerWorkgroup',
+  'maxComputeWorkgroupStorageSize',
+];
 
 /** Which backend runs, and why it is not the GPU. */
 export function why(tern, probe, reason = app.gpuReason) {
   const gpu = tern ? tern.backend === 'webgpu' : probe?.webgpu;
   if (gpu) return tern ? 'The GPU runs the model, through WebGPU.' : 'A GPU is there, through WebGPU.';
   const begin = tern ? 'The CPU runs the model, as WebAssembly. ' : 'The CPU can run models, as WebAssembly. ';
-  if (probe?.webgpu) return begin + (reason ? `The GPU was not fit: ${reason}` : 'It was chosen: there is a GPU as well.');
+  if (probe?.webgpu)
+    return begin + (reason ? `The GPU was not fit: ${reason}` : 'It was chosen: there is a GPU as well.');
   return begin + (probe?.reason ? `${TITLES[probe.reason]}: ${probe.message}` : '');
 }
 
@@ -23,15 +29,23 @@ export function why(tern, probe, reason = app.gpuReason) {
 function lastReply(bandwidth) {
   const {result} = app;
   if (!result) return '';
-  const share = result.bandwidthShare ?? (bandwidth ? result.bytesPerToken * result.tokensPerSecond / bandwidth : null);
-  return `${short(result.tokensPerSecond)} tokens/s of ${bytes(result.bytesPerToken)} each${share === null ? '' : `: ${percent(share)} of the bandwidth`}`;
+  const share =
+    result.bandwidthShare ?? (bandwidth ? (result.bytesPerToken * result.tokensPerSecond) / bandwidth : null);
+  const speed = `${short(result.tokensPerSecond)} tokens/s of ${bytes(result.bytesPerToken)} each`;
+  return share === null ? speed : `${speed}: ${percent(share)} of the bandwidth`;
 }
 
 function deviceFacts(device, bandwidth) {
   if (!device) return [];
   const gpu = device.backend === 'webgpu';
   return [
-    ['Adapter', gpu ? [device.vendor, device.architecture, device.description].filter(Boolean).join(', ') || 'not named by the browser' : ''],
+    [
+      'Adapter',
+      gpu
+        ? [device.vendor, device.architecture, device.description].filter(Boolean).join(', ') ||
+          'not named by the browser'
+        : '',
+    ],
     ['Processor', gpu ? '' : device.description || [device.vendor, device.architecture].filter(Boolean).join(' ')],
     ['Threads', device.threads > 0 && !gpu ? String(device.threads) : ''],
     ['16-bit floats', gpu ? (device.features.includes('shader-f16') ? 'yes' : 'no, not needed') : ''],
@@ -63,8 +77,15 @@ function memoryFacts(tern) {
 function limitText(device) {
   if (!device) return '';
   const limits = device.limits ?? {};
-  const shown = [...LIMITS.filter((name) => name in limits), ...Object.keys(limits).filter((name) => !LIMITS.includes(name)).sort()];
-  return [`features: ${device.features.join(', ') || 'none'}`, ...shown.map((name) => `${name}: ${limits[name]}`)].join('\n');
+  const shown = [
+    ...LIMITS.filter((name) => name in limits),
+    ...Object.keys(limits)
+      .filter((name) => !LIMITS.includes(name))
+      .sort(),
+  ];
+  return [`features: ${device.features.join(', ') || 'none'}`, ...shown.map((name) => `${name}: ${limits[name]}`)].join(
+    '\n',
+  );
 }
 
 function section(title, pairs) {
@@ -75,12 +96,29 @@ function section(title, pairs) {
 export function report() {
   const tern = app.tern;
   const device = tern?.device ?? app.probe?.device;
-  const where = [['Browser', navigator.userAgent], ['Page', `${location.origin}, ${isSecureContext ? 'secure' : 'not secure'}`], ['Backend', why(tern, app.probe)],
-    ['Storage', app.probe?.storage ? 'yes' : 'no']];
-  const model = tern ? [['Name', tern.model.name], ['Architecture', tern.model.architecture], ['Size', bytes(tern.model.bytes)]] : [['Name', 'none']];
-  return [`Tern ${version}`, ...section('Browser', where), ...section('Model', model), ...section('Device', deviceFacts(device, device?.bandwidth)),
-    ...section('Memory', memoryFacts(tern)), ...section('Last generation', app.result ? [['Speed', resultText(app.result)]] : []),
-    'Limits', limitText(device).replace(/^/gm, '  ')].join('\n');
+  const where = [
+    ['Browser', navigator.userAgent],
+    ['Page', `${location.origin}, ${isSecureContext ? 'secure' : 'not secure'}`],
+    ['Backend', why(tern, app.probe)],
+    ['Storage', app.probe?.storage ? 'yes' : 'no'],
+  ];
+  const model = tern
+    ? [
+        ['Name', tern.model.name],
+        ['Architecture', tern.model.architecture],
+        ['Size', bytes(tern.model.bytes)],
+      ]
+    : [['Name', 'none']];
+  return [
+    `Tern ${version}`,
+    ...section('Browser', where),
+    ...section('Model', model),
+    ...section('Device', deviceFacts(device, device?.bandwidth)),
+    ...section('Memory', memoryFacts(tern)),
+    ...section('Last generation', app.result ? [['Speed', resultText(app.result)]] : []),
+    'Limits',
+    limitText(device).replace(/^/gm, '  '),
+  ].join('\n');
 }
 
 function show() {

@@ -33,7 +33,9 @@ export function facts(list, pairs) {
 export function announce(text) {
   const live = $('live');
   live.textContent = '';
-  requestAnimationFrame(() => { live.textContent = text; });
+  requestAnimationFrame(() => {
+    live.textContent = text;
+  });
 }
 
 /** Hands the person a file. */

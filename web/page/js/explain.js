@@ -27,10 +27,13 @@ const ADVICE = {
   NETWORK: 'What has arrived is kept where this browser can store it: loading again goes on there.',
   CORRUPT: 'The damaged part is fetched again when you load again.',
   NO_WEBGPU: 'The CPU runs the model instead, slower. The device panel lists browsers with WebGPU.',
-  INSECURE_CONTEXT: 'Browsers give the GPU, storage and offline use to https:// and http://localhost alone. Open the page that way, '
-    + 'as `make web-serve` does; until then the CPU runs the model.',
-  NO_ADAPTER: 'The driver may be too old or blocked by the browser; chrome://gpu says why. The CPU runs the model instead, slower.',
-  DEVICE_LOST: 'The driver was restarted, or the GPU ran out of memory. The conversation is still here: load the model again.',
+  INSECURE_CONTEXT:
+    'Browsers give the GPU, storage and offline use to https:// and http://localhost alone. Open the page that way, ' +
+    'as `make web-serve` does; until then the CPU runs the model.',
+  NO_ADAPTER:
+    'The driver may be too old, or blocked by the browser: chrome://gpu says why. The CPU runs the model, slower.',
+  DEVICE_LOST:
+    'The driver was restarted, or the GPU ran out of memory. The conversation is still here: load the model again.',
   NO_STORAGE: 'Free space under "In this browser", or go on without keeping it.',
   INTERNAL: 'This is a defect of Tern: the text under Device, "Copy as text", helps to mend it.',
 };
@@ -48,15 +51,13 @@ export const hintTitle = (code) => HINTS[code] ?? TITLES[code] ?? 'Note';
 /** @param {{code?: string, message?: string}} error @returns {{title: string, text: string, advice: string}} */
 export function explain(error) {
   const code = error?.code ?? 'INTERNAL';
-  return {
-    title: TITLES[code] ?? TITLES.INTERNAL,
-    text: String(error?.message ?? error),
-    advice: ADVICE[code] ?? '',
-  };
+  return {title: TITLES[code] ?? TITLES.INTERNAL, text: String(error?.message ?? error), advice: ADVICE[code] ?? ''};
 }
 
 /** Whether loading the same again can help. */
-export const canRetry = (code) => ['NETWORK', 'CORRUPT', 'IO', 'DEVICE_LOST', 'OUT_OF_MEMORY', 'NO_STORAGE', 'INTERNAL'].includes(code);
+export const canRetry = (code) =>
+  ['NETWORK', 'CORRUPT', 'IO', 'DEVICE_LOST', 'OUT_OF_MEMORY', 'NO_STORAGE', 'INTERNAL'].includes(code);
 
 /** Whether the CPU may do what the GPU did not. */
-export const cpuHelps = (code) => ['NO_WEBGPU', 'INSECURE_CONTEXT', 'NO_ADAPTER', 'DEVICE_LOST', 'LIMIT', 'OUT_OF_MEMORY'].includes(code);
+export const cpuHelps = (code) =>
+  ['NO_WEBGPU', 'INSECURE_CONTEXT', 'NO_ADAPTER', 'DEVICE_LOST', 'LIMIT', 'OUT_OF_MEMORY'].includes(code);

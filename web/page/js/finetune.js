@@ -25,8 +25,16 @@ let frame = 0;
 let adapter = null;
 
 function setting([name, label, min, max, step, initial]) {
-  const input = h('input', {type: 'number', id: `ft-${name}`, min, max, step, required: true, value: String(settings.get(`finetune.${name}`, initial)),
-    onchange: () => settings.set(`finetune.${name}`, input.valueAsNumber)});
+  const input = h('input', {
+    type: 'number',
+    id: `ft-${name}`,
+    min,
+    max,
+    step,
+    required: true,
+    value: String(settings.get(`finetune.${name}`, initial)),
+    onchange: () => settings.set(`finetune.${name}`, input.valueAsNumber),
+  });
   return h('div', {class: 'control'}, h('label', {for: `ft-${name}`}, label), input);
 }
 
@@ -54,14 +62,17 @@ function onStep(step, began) {
   losses.push(step.loss);
   planned = step.steps;
   draw();
-  const left = (performance.now() - began) / 1000 / losses.length * (step.steps - losses.length);
-  $('ft-status').textContent = `Step ${step.step} of ${step.steps} · loss ${short(step.loss)} · ${short(step.tokensPerSecond)} tokens/s · ${duration(left)} left`;
+  const left = ((performance.now() - began) / 1000 / losses.length) * (step.steps - losses.length);
+  $('ft-status').textContent =
+    `Step ${step.step} of ${step.steps} · loss ${short(step.loss)} · ` +
+    `${short(step.tokensPerSecond)} tokens/s · ${duration(left)} left`;
 }
 
 function summary(stopped) {
   if (losses.length === 0) return stopped ? 'Stopped before the first step.' : 'No step was made.';
   const means = runningMean(losses);
-  return `${stopped ? 'Stopped' : 'Done'} after ${losses.length} steps: loss ${short(losses[0])} at first, ${short(means.at(-1))} at the end`;
+  const fall = `loss ${short(losses[0])} at first, ${short(means.at(-1))} at the end`;
+  return `${stopped ? 'Stopped' : 'Done'} after ${losses.length} steps: ${fall}`;
 }
 
 async function train(event) {
@@ -77,7 +88,11 @@ async function train(event) {
   announce('Training begins');
   const began = performance.now();
   try {
-    adapter = await app.tern.finetune(text, {...options(), signal: control.signal, onStep: (step) => onStep(step, began)});
+    adapter = await app.tern.finetune(text, {
+      ...options(),
+      signal: control.signal,
+      onStep: (step) => onStep(step, began),
+    });
     done(control.signal.aborted);
   } catch (error) {
     ended(error);
@@ -116,7 +131,10 @@ function counted() {
 export function start() {
   $('ft-controls').append(...CONTROLS.map(setting));
   $('finetune-form').addEventListener('submit', train);
-  $('ft-stop').onclick = () => { $('ft-status').textContent = 'Stopping …'; control?.abort(); };
+  $('ft-stop').onclick = () => {
+    $('ft-status').textContent = 'Stopping …';
+    control?.abort();
+  };
   $('ft-text').addEventListener('input', counted);
   $('ft-file').addEventListener('change', readFile);
   $('ft-try').onclick = tryIt;

@@ -34,7 +34,10 @@ export const percent = (share) => `${Number((share * 100).toPrecision(2))} %`;
 /** Digits that matter: 4106, 12.3, 0.82. @param {number} value */
 export const short = (value) => (value >= 100 ? String(Math.round(value)) : String(Number(value.toPrecision(3))));
 
-/** What one load has done: "12 MB of 50 MB · 3 MB/s · 12 s left · 4 MB were here already". @param {import('../lib/index.js').Progress} p */
+/**
+ * What one load has done: "12 MB of 50 MB · 3 MB/s · 12 s left · 4 MB from this browser".
+ * @param {import('../lib/index.js').Progress} p
+ */
 export function progressText(p) {
   const parts = [`${bytes(p.loaded)} of ${bytes(p.total)}`];
   if (p.rate > 0) parts.push(`${bytes(p.rate)}/s`);
@@ -47,6 +50,7 @@ export function progressText(p) {
 export function resultText(r) {
   const parts = [`${short(r.tokensPerSecond)} tokens/s`, `${r.tokens} tokens, stopped by ${r.reason}`];
   parts.push(`prompt of ${r.promptTokens} tokens in ${Math.round(r.prefillMs)} ms`);
-  if (r.bandwidthShare !== null && r.bandwidthShare !== undefined) parts.push(`${percent(r.bandwidthShare)} of the measured bandwidth`);
+  if (r.bandwidthShare !== null && r.bandwidthShare !== undefined)
+    parts.push(`${percent(r.bandwidthShare)} of the measured bandwidth`);
   return parts.join(' · ');
 }

@@ -40,7 +40,7 @@ function options(request) {
   };
 }
 
-/** What the library says while it goes on; why there is no GPU stands in the device panel, and was said when the page opened. */
+/** What the library says while it goes on; why there is no GPU was said when the page opened, and is in the panel. */
 function hint({code, message, about}) {
   if (about === 'backend') {
     app.set('gpuReason', message);
@@ -80,8 +80,12 @@ async function run(request) {
     const tern = await Tern.load(request.source, {
       ...options(request),
       signal: mine.control.signal,
-      onNotice: (what) => { if (current === mine) hint(what); },
-      onProgress: (progress) => { if (current === mine && !mine.paused) showProgress(request.label, progress); },
+      onNotice: (what) => {
+        if (current === mine) hint(what);
+      },
+      onProgress: (progress) => {
+        if (current === mine && !mine.paused) showProgress(request.label, progress);
+      },
     });
     if (current !== mine || mine.paused) await tern.dispose();
     else adopt(tern, request);
@@ -98,7 +102,12 @@ function adopt(tern, request) {
   app.set('tern', tern);
   const where = tern.backend === 'webgpu' ? 'the GPU' : 'the CPU';
   announce(`${tern.model.name} is ready on ${where}`);
-  Promise.resolve(tern.lost).then((message) => { if (app.tern === tern) lost(tern, request, message); }, () => {});
+  Promise.resolve(tern.lost).then(
+    (message) => {
+      if (app.tern === tern) lost(tern, request, message);
+    },
+    () => {},
+  );
 }
 
 function failed(mine, error) {
@@ -117,7 +126,8 @@ function lost(tern, request, message) {
 function remedies(request, code) {
   const actions = [];
   if (canRetry(code)) actions.push({label: 'Load again', run: () => load(request)});
-  if (cpuHelps(code) && request.backend !== 'cpu') actions.push({label: 'Load on the CPU', run: () => load({...request, backend: 'cpu'})});
+  if (cpuHelps(code) && request.backend !== 'cpu')
+    actions.push({label: 'Load on the CPU', run: () => load({...request, backend: 'cpu'})});
   if (request.source !== 'bundled' && !canRetry(code)) actions.push({label: 'Bundled model', run: loadBundled});
   return actions;
 }
@@ -147,13 +157,16 @@ function cancel() {
   current = null;
   $('loading').hidden = true;
   announce('Cancelled');
-  if (!app.tern) notices.notice('load', {title: 'Loading was cancelled', actions: [{label: 'Bundled model', run: loadBundled}]});
+  if (!app.tern)
+    notices.notice('load', {title: 'Loading was cancelled', actions: [{label: 'Bundled model', run: loadBundled}]});
 }
 
 /** What stands on the first line: the model, its size, and what runs it. */
 function modelLine() {
   const tern = app.tern;
-  $('model-line').textContent = tern ? `${tern.model.name} · ${bytes(tern.model.bytes)} · ${tern.backend === 'webgpu' ? 'WebGPU' : 'CPU'}` : 'no model';
+  $('model-line').textContent = tern
+    ? `${tern.model.name} · ${bytes(tern.model.bytes)} · ${tern.backend === 'webgpu' ? 'WebGPU' : 'CPU'}`
+    : 'no model';
 }
 
 export function start() {

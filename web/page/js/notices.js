@@ -9,17 +9,44 @@ function close(box) {
 
 /**
  * Shows a message; one with the same key replaces the earlier one.
- * @param {string} key @param {{title: string, text?: string, advice?: string, bad?: boolean, actions?: {label: string, run: () => void}[]}} what
+ * @param {string} key
+ * @param {{title: string, text?: string, advice?: string, bad?: boolean,
+ *   actions?: {label: string, run: () => void}[]}} what
  */
 export function notice(key, what) {
   clear(key);
   const box = h('div', {class: what.bad ? 'notice bad' : 'notice', 'data-key': key});
-  box.append(h('div', {role: what.bad ? 'alert' : 'status'}, h('p', {}, h('strong', {}, what.title)),
-    what.text ? h('p', {class: 'text'}, what.text) : null, what.advice ? h('p', {class: 'small'}, what.advice) : null));
+  box.append(
+    h(
+      'div',
+      {role: what.bad ? 'alert' : 'status'},
+      h('p', {}, h('strong', {}, what.title)),
+      what.text ? h('p', {class: 'text'}, what.text) : null,
+      what.advice ? h('p', {class: 'small'}, what.advice) : null,
+    ),
+  );
   const buttons = h('div', {class: 'row'});
   for (const action of what.actions ?? [])
-    buttons.append(h('button', {type: 'button', onclick: () => { close(box); action.run(); }}, action.label));
-  buttons.append(h('button', {type: 'button', class: 'quiet', onclick: () => close(box), 'aria-label': `Dismiss: ${what.title}`}, 'Dismiss'));
+    buttons.append(
+      h(
+        'button',
+        {
+          type: 'button',
+          onclick: () => {
+            close(box);
+            action.run();
+          },
+        },
+        action.label,
+      ),
+    );
+  buttons.append(
+    h(
+      'button',
+      {type: 'button', class: 'quiet', onclick: () => close(box), 'aria-label': `Dismiss: ${what.title}`},
+      'Dismiss',
+    ),
+  );
   box.append(buttons);
   $('notices').append(box);
 }

@@ -26,7 +26,9 @@ export async function start() {
     return;
   }
   const controlled = Boolean(navigator.serviceWorker.controller);
-  navigator.serviceWorker.addEventListener('controllerchange', () => { if (controlled) location.reload(); });
+  navigator.serviceWorker.addEventListener('controllerchange', () => {
+    if (controlled) location.reload();
+  });
   try {
     watch(await navigator.serviceWorker.register('sw.js'));
     await navigator.serviceWorker.ready;

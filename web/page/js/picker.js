@@ -8,16 +8,21 @@ import * as settings from './settings.js';
 
 function showModel() {
   const model = app.tern?.model;
-  facts($('model-facts'), model ? [
-    ['Name', model.name],
-    ['Architecture', model.architecture],
-    ['Parameters', count(model.parameters)],
-    ['Size', bytes(model.bytes)],
-    ['Layers', `${model.layers} of width ${model.embedding}`],
-    ['Vocabulary', count(model.vocabulary)],
-    ['Context', `${count(model.contextLength)} of ${count(model.trainedContextLength)} tokens`],
-    ['Chat template', model.hasChatTemplate ? 'yes' : 'none: completes texts'],
-  ] : [['Loaded', 'nothing']]);
+  facts(
+    $('model-facts'),
+    model
+      ? [
+          ['Name', model.name],
+          ['Architecture', model.architecture],
+          ['Parameters', count(model.parameters)],
+          ['Size', bytes(model.bytes)],
+          ['Layers', `${model.layers} of width ${model.embedding}`],
+          ['Vocabulary', count(model.vocabulary)],
+          ['Context', `${count(model.contextLength)} of ${count(model.trainedContextLength)} tokens`],
+          ['Chat template', model.hasChatTemplate ? 'yes' : 'none: completes texts'],
+        ]
+      : [['Loaded', 'nothing']],
+  );
 }
 
 /** What people paste without https:// still means a web address; relative ones are files beside the page. */
@@ -47,7 +52,10 @@ export function onFiles(area, input, use) {
     input.value = '';
     use(files);
   });
-  area.addEventListener('dragover', (event) => { event.preventDefault(); area.classList.add('over'); });
+  area.addEventListener('dragover', (event) => {
+    event.preventDefault();
+    area.classList.add('over');
+  });
   area.addEventListener('dragleave', () => area.classList.remove('over'));
   area.addEventListener('drop', (event) => {
     event.preventDefault();
@@ -58,10 +66,13 @@ export function onFiles(area, input, use) {
 
 function choice(name, label, values, initial) {
   const id = `choose-${name}`;
-  const list = h('select', {id, onchange: () => {
-    settings.set(name, typeof initial === 'number' ? Number(list.value) : list.value);
-    if (app.tern && !app.busy) reload();
-  }});
+  const list = h('select', {
+    id,
+    onchange: () => {
+      settings.set(name, typeof initial === 'number' ? Number(list.value) : list.value);
+      if (app.tern && !app.busy) reload();
+    },
+  });
   for (const [value, text] of values) list.append(h('option', {value: String(value)}, text));
   list.value = String(settings.get(name, initial));
   if (list.selectedIndex < 0) list.value = String(initial);
@@ -72,10 +83,32 @@ function controls() {
   const cores = Math.max(1, navigator.hardwareConcurrency ?? 1);
   const threads = [[0, 'all cores'], ...[1, 2, 4, 8, 16].filter((n) => n <= cores).map((n) => [n, String(n)])];
   $('load-controls').append(
-    choice('backend', 'Runs on', [['auto', 'GPU, else CPU'], ['webgpu', 'GPU (WebGPU)'], ['cpu', 'CPU']], 'auto'),
-    choice('contextLength', 'Context', [[0, 'up to 2048'], ...[512, 1024, 2048, 4096, 8192].map((n) => [n, `${n} tokens`])], 0));
+    choice(
+      'backend',
+      'Runs on',
+      [
+        ['auto', 'GPU, else CPU'],
+        ['webgpu', 'GPU (WebGPU)'],
+        ['cpu', 'CPU'],
+      ],
+      'auto',
+    ),
+    choice(
+      'contextLength',
+      'Context',
+      [[0, 'up to 2048'], ...[512, 1024, 2048, 4096, 8192].map((n) => [n, `${n} tokens`])],
+      0,
+    ),
+  );
   if (globalThis.crossOriginIsolated) $('load-controls').append(choice('threads', 'CPU threads', threads, 0));
-  else $('load-controls').append(h('p', {class: 'small'}, 'The CPU has one thread here: more need a page with the headers COOP and COEP, as make web-serve sends them.'));
+  else
+    $('load-controls').append(
+      h(
+        'p',
+        {class: 'small'},
+        'The CPU has one thread here: more need a page with the headers COOP and COEP, as make web-serve sends them.',
+      ),
+    );
 }
 
 export function start() {
@@ -83,5 +116,8 @@ export function start() {
   $('url-form').addEventListener('submit', loadAddress);
   $('load-bundled').onclick = loadBundled;
   onFiles($('model-drop'), $('file'), loadFiles);
-  app.watch(['tern'], () => { showModel(); refreshStored(); });
+  app.watch(['tern'], () => {
+    showModel();
+    refreshStored();
+  });
 }

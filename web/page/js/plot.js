@@ -24,7 +24,8 @@ export function ticks(low, high, n) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= raw);
   const found = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) found.push(Number((k * step).toPrecision(6)));
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++)
+    found.push(Number((k * step).toPrecision(6)));
   return found;
 }
 
@@ -34,9 +35,12 @@ function scales(losses, steps) {
   const margin = (high - low) * 0.08 || 0.1;
   const bottom = low - margin;
   const top = high + margin;
-  return {bottom, top,
+  return {
+    bottom,
+    top,
     x: (step) => LEFT + (WIDTH - LEFT - 12) * (steps > 1 ? (step - 1) / (steps - 1) : 0),
-    y: (loss) => HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * (loss - bottom) / (top - bottom)};
+    y: (loss) => HEIGHT - BOTTOM - ((HEIGHT - BOTTOM - TOP) * (loss - bottom)) / (top - bottom),
+  };
 }
 
 function axes({bottom, top, x, y}, steps) {
@@ -46,18 +50,29 @@ function axes({bottom, top, x, y}, steps) {
     marks.push(svg('text', {x: LEFT - 6, y: y(value) + 4, 'text-anchor': 'end'}, String(value)));
   }
   for (const step of new Set([1, Math.round((steps + 1) / 2), steps]))
-    marks.push(svg('text', {x: x(step), y: HEIGHT - 8, 'text-anchor': step === steps ? 'end' : 'middle'}, String(step)));
+    marks.push(
+      svg('text', {x: x(step), y: HEIGHT - 8, 'text-anchor': step === steps ? 'end' : 'middle'}, String(step)),
+    );
   return marks;
 }
 
-const line = (values, {x, y}, name) => svg('polyline', {class: name,
-  points: values.map((value, at) => `${x(at + 1).toFixed(1)},${y(value).toFixed(1)}`).join(' ')});
+const line = (values, {x, y}, name) =>
+  svg('polyline', {
+    class: name,
+    points: values.map((value, at) => `${x(at + 1).toFixed(1)},${y(value).toFixed(1)}`).join(' '),
+  });
 
 /** Draws losses of `steps` planned steps into an SVG of 640 by 260. */
 export function plot(element, losses, steps) {
   const finite = losses.filter(Number.isFinite);
   if (finite.length === 0) {
-    element.replaceChildren(svg('text', {x: WIDTH / 2, y: HEIGHT / 2, 'text-anchor': 'middle'}, 'The loss is drawn here while the model learns'));
+    element.replaceChildren(
+      svg(
+        'text',
+        {x: WIDTH / 2, y: HEIGHT / 2, 'text-anchor': 'middle'},
+        'The loss is drawn here while the model learns',
+      ),
+    );
     return;
   }
   const place = scales(finite, steps);

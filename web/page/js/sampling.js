@@ -27,7 +27,11 @@ export function within(name, value) {
 }
 
 /** Lines of the box, with \n and \t for the characters. */
-export const stopStrings = (text) => text.split('\n').filter((line) => line !== '').map((line) => line.replaceAll('\\n', '\n').replaceAll('\\t', '\t'));
+export const stopStrings = (text) =>
+  text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => line.replaceAll('\\n', '\n').replaceAll('\\t', '\t'));
 
 /** What the controls say, as options of generate and chat. */
 export function options() {
@@ -49,12 +53,25 @@ function control([name, label, kind, min, max, step, , help]) {
   };
   input.addEventListener('input', take);
   input.addEventListener('change', show);
-  return h('div', {class: 'control'}, h('label', {for: id}, label, ' ', value), input, h('span', {id: `${id}-help`, class: 'unseen'}, help));
+  return h(
+    'div',
+    {class: 'control'},
+    h('label', {for: id}, label, ' ', value),
+    input,
+    h('span', {id: `${id}-help`, class: 'unseen'}, help),
+  );
 }
 
 function seedControl() {
-  const input = h('input', {type: 'text', id: 's-seed', inputmode: 'numeric', pattern: '[0-9]*', placeholder: 'random', autocomplete: 'off',
-    title: 'The same seed gives the same text'});
+  const input = h('input', {
+    type: 'text',
+    id: 's-seed',
+    inputmode: 'numeric',
+    pattern: '[0-9]*',
+    placeholder: 'random',
+    autocomplete: 'off',
+    title: 'The same seed gives the same text',
+  });
   input.addEventListener('input', () => settings.set('sampling.seed', input.value.trim()));
   return h('div', {class: 'control'}, h('label', {for: 's-seed'}, 'Seed'), input);
 }

@@ -23,5 +23,7 @@ export function set(name, value) {
   values = {...read(), ...values, [name]: value};
   try {
     localStorage.setItem(KEY, JSON.stringify(values));
-  } catch { /* no storage: kept in this page alone */ }
+  } catch {
+    /* no storage: kept in this page alone */
+  }
 }

@@ -23,12 +23,30 @@ async function remove(model) {
 function item(model) {
   const size = model.complete ? bytes(model.bytes) : `${bytes(model.stored)} of ${bytes(model.bytes)}, not complete`;
   const source = model.complete ? {stored: model.id} : model.source;
-  return h('li', {}, h('div', {}, h('strong', {}, model.name)),
+  return h(
+    'li',
+    {},
+    h('div', {}, h('strong', {}, model.name)),
     h('div', {class: 'small'}, [size, day(model.usedAt)].filter(Boolean).join(' · ')),
-    h('div', {class: 'row'},
-      h('button', {type: 'button', 'aria-label': `${model.complete ? 'Load' : 'Go on loading'} ${model.name}`,
-        onclick: () => load({source, label: model.name, remember: typeof source === 'string'})}, model.complete ? 'Load' : 'Go on'),
-      h('button', {type: 'button', class: 'quiet', 'aria-label': `Delete ${model.name}`, onclick: () => remove(model)}, 'Delete')));
+    h(
+      'div',
+      {class: 'row'},
+      h(
+        'button',
+        {
+          type: 'button',
+          'aria-label': `${model.complete ? 'Load' : 'Go on loading'} ${model.name}`,
+          onclick: () => load({source, label: model.name, remember: typeof source === 'string'}),
+        },
+        model.complete ? 'Load' : 'Go on',
+      ),
+      h(
+        'button',
+        {type: 'button', class: 'quiet', 'aria-label': `Delete ${model.name}`, onclick: () => remove(model)},
+        'Delete',
+      ),
+    ),
+  );
 }
 
 async function use() {
@@ -39,12 +57,16 @@ async function use() {
 /** Browsers may evict what they were not asked to keep. */
 async function offerKeeping() {
   const {storage} = navigator;
-  $('persist').hidden = !storage?.persist || await storage.persisted();
+  $('persist').hidden = !storage?.persist || (await storage.persisted());
 }
 
 async function keep() {
   const kept = await navigator.storage.persist();
-  announce(kept ? 'The browser keeps the models until you delete them' : 'The browser did not agree; it may once you use this page more often');
+  announce(
+    kept
+      ? 'The browser keeps the models until you delete them'
+      : 'The browser did not agree; it may once you use this page more often',
+  );
   await offerKeeping();
 }
 
@@ -57,7 +79,9 @@ export async function refreshStored() {
   try {
     const models = await Tern.storage.list();
     models.sort((a, b) => b.usedAt - a.usedAt);
-    $('stored').replaceChildren(...(models.length ? models.map(item) : [h('li', {class: 'small'}, 'No model is kept here yet.')]));
+    $('stored').replaceChildren(
+      ...(models.length ? models.map(item) : [h('li', {class: 'small'}, 'No model is kept here yet.')]),
+    );
     $('storage-use').textContent = await use();
     if (models.length) await offerKeeping();
   } catch (error) {

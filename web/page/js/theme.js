@@ -2,4 +2,6 @@
 try {
   const theme = JSON.parse(localStorage.getItem('tern') ?? '{}').theme;
   if (theme === 'light' || theme === 'dark') document.documentElement.dataset.theme = theme;
-} catch { /* storage that is forbidden or damaged: the system's theme */ }
+} catch {
+  /* storage that is forbidden or damaged: the system's theme */
+}

@@ -13,19 +13,32 @@ const nearEnd = () => scrollers().every((box) => box.scrollHeight - box.scrollTo
 function tools(turn, actions) {
   const last = actions.isLast(turn);
   const button = (label, run) => h('button', {type: 'button', class: 'quiet', onclick: run}, label);
-  return h('div', {class: 'row tools'},
+  return h(
+    'div',
+    {class: 'row tools'},
     button('Copy', () => copyText(turn.mode === 'complete' ? turn.user + turn.reply : turn.reply)),
     button('Edit', () => actions.edit(turn)),
     last || turn.mode === 'complete' ? button('Regenerate', () => actions.regenerate(turn)) : null,
     turn.mode === 'complete' ? button('Continue', () => actions.goOn(turn)) : null,
-    h('span', {class: 'small'}, turn.result ? resultText(turn.result) : turn.stopped ? 'stopped' : ''));
+    h('span', {class: 'small'}, turn.result ? resultText(turn.result) : turn.stopped ? 'stopped' : ''),
+  );
 }
 
 function draw(turn, actions) {
   const text = document.createTextNode(turn.reply);
   const chat = turn.mode === 'chat';
-  const reply = h('div', {class: actions.isWriting(turn) ? 'reply writing' : 'reply'}, chat ? null : h('span', {class: 'given'}, turn.user), text);
-  const box = h('article', {class: 'turn', 'aria-label': chat ? 'Message and reply' : 'Text'}, chat ? h('div', {class: 'user'}, turn.user) : null, reply);
+  const reply = h(
+    'div',
+    {class: actions.isWriting(turn) ? 'reply writing' : 'reply'},
+    chat ? null : h('span', {class: 'given'}, turn.user),
+    text,
+  );
+  const box = h(
+    'article',
+    {class: 'turn', 'aria-label': chat ? 'Message and reply' : 'Text'},
+    chat ? h('div', {class: 'user'}, turn.user) : null,
+    reply,
+  );
   if (!actions.isWriting(turn)) {
     if (turn.error) box.append(h('p', {class: 'small why'}, `Ended by an error: ${turn.error.message}`));
     box.append(tools(turn, actions));
@@ -38,8 +51,14 @@ function draw(turn, actions) {
 export function render(conversation, actions) {
   const stick = nearEnd();
   drawn.clear();
-  const empty = h('p', {class: 'empty'}, 'Nothing is sent anywhere: the model runs in this browser. Write something below.');
-  $('transcript').replaceChildren(...(conversation.turns.length ? conversation.turns.map((turn) => draw(turn, actions)) : [empty]));
+  const empty = h(
+    'p',
+    {class: 'empty'},
+    'Nothing is sent anywhere: the model runs in this browser. Write something below.',
+  );
+  $('transcript').replaceChildren(
+    ...(conversation.turns.length ? conversation.turns.map((turn) => draw(turn, actions)) : [empty]),
+  );
   if (stick) toEnd();
 }
 

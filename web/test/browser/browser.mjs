@@ -35,7 +35,9 @@ export function launch({gpu = true, args = []} = {}) {
 export async function watchedPage(context, origin) {
   const page = await context.newPage();
   const seen = {errors: [], foreign: []};
-  page.on('console', (message) => { if (message.type() === 'error') seen.errors.push(`${message.text()} ${message.location().url}`); });
+  page.on('console', (message) => {
+    if (message.type() === 'error') seen.errors.push(`${message.text()} ${message.location().url}`);
+  });
   page.on('pageerror', (error) => seen.errors.push(String(error)));
   context.on('request', (request) => {
     const {protocol, origin: from} = new URL(request.url());
@@ -46,8 +48,11 @@ export async function watchedPage(context, origin) {
 
 /** Waits until a model is ready; gives the first line. */
 export async function ready(page, timeout = 60000) {
-  await page.waitForFunction(() => document.getElementById('model-line').textContent !== 'no model'
-    && document.getElementById('loading').hidden, null, {timeout});
+  await page.waitForFunction(
+    () => document.getElementById('model-line').textContent !== 'no model' && document.getElementById('loading').hidden,
+    null,
+    {timeout},
+  );
   return page.textContent('#model-line');
 }
 
@@ -61,7 +66,11 @@ export async function ask(page, prompt, timeout = 120000) {
 
 /** Waits until nothing is being written. */
 export async function finished(page, timeout = 120000) {
-  await page.waitForFunction(() => document.getElementById('stop').hidden && !document.querySelector('.writing'), null, {timeout});
+  await page.waitForFunction(
+    () => document.getElementById('stop').hidden && !document.querySelector('.writing'),
+    null,
+    {timeout},
+  );
 }
 
 /** Sets sampling through the page's own storage; before the page is opened. */

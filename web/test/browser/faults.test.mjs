@@ -1,4 +1,4 @@
-/** Downloads that end early, files that are no models, damaged shards, a lost device: each its message, and the page goes on. */
+/** Downloads that end early, files that are no models, damaged shards, a lost device: a message, and all goes on. */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {createHash} from 'node:crypto';
@@ -40,7 +40,11 @@ function hangUp(bytes) {
     const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '');
     const from = range ? Number(range[1]) : 0;
     const to = range && range[2] ? Number(range[2]) + 1 : model.length;
-    const headers = {'Content-Length': to - from, 'Accept-Ranges': 'bytes', ...(range ? {'Content-Range': `bytes ${from}-${to - 1}/${model.length}`} : {})};
+    const headers = {
+      'Content-Length': to - from,
+      'Accept-Ranges': 'bytes',
+      ...(range ? {'Content-Range': `bytes ${from}-${to - 1}/${model.length}`} : {}),
+    };
     response.writeHead(range ? 206 : 200, headers);
     if (request.method === 'HEAD') return response.end();
     const end = Math.min(to, bytes);
@@ -95,26 +99,33 @@ function makePackage() {
   }
 }
 
-test('a damaged shard is named with both sums; when it is mended, loading again works', {skip, timeout: 120000}, async (t) => {
-  if (!makePackage()) return t.skip('no tern package');
-  const shards = readdirSync(join(folder, 'package')).filter((name) => name.startsWith('shard_')).sort();
-  assert.ok(shards.length > 1);
-  const path = join(folder, 'package', shards[1]);
-  const good = readFileSync(path);
-  const bad = Buffer.from(good);
-  bad[bad.length >> 1] ^= 1;
-  writeFileSync(path, bad);
-  const page = await place.open({settings: GREEDY});
-  await loadUrl(page, 'files/package/manifest.json');
-  const text = await alertText(page, 60000);
-  assert.match(text, /not those that were promised/);
-  for (const bytes of [good, bad]) assert.ok(text.includes(createHash('sha256').update(bytes).digest('hex').slice(0, 16)), text);
-  writeFileSync(path, good);
-  await page.getByRole('button', {name: 'Load again'}).click();
-  await ready(page);
-  assert.equal(await ask(page, PROMPT), nativeText().text);
-  await usable(page);
-});
+test(
+  'a damaged shard is named with both sums; when it is mended, loading again works',
+  {skip, timeout: 120000},
+  async (t) => {
+    if (!makePackage()) return t.skip('no tern package');
+    const shards = readdirSync(join(folder, 'package'))
+      .filter((name) => name.startsWith('shard_'))
+      .sort();
+    assert.ok(shards.length > 1);
+    const path = join(folder, 'package', shards[1]);
+    const good = readFileSync(path);
+    const bad = Buffer.from(good);
+    bad[bad.length >> 1] ^= 1;
+    writeFileSync(path, bad);
+    const page = await place.open({settings: GREEDY});
+    await loadUrl(page, 'files/package/manifest.json');
+    const text = await alertText(page, 60000);
+    assert.match(text, /not those that were promised/);
+    for (const bytes of [good, bad])
+      assert.ok(text.includes(createHash('sha256').update(bytes).digest('hex').slice(0, 16)), text);
+    writeFileSync(path, good);
+    await page.getByRole('button', {name: 'Load again'}).click();
+    await ready(page);
+    assert.equal(await ask(page, PROMPT), nativeText().text);
+    await usable(page);
+  },
+);
 
 test('a download that is paused goes on with what it has', {skip, timeout: 120000}, async () => {
   let sent = 0;
@@ -125,21 +136,32 @@ test('a download that is paused goes on with what it has', {skip, timeout: 12000
     if (!slow || request.method === 'HEAD') return whole(request, response, headers);
     const from = range ? Number(range[1]) : 0;
     const to = range && range[2] ? Number(range[2]) + 1 : model.length;
-    response.writeHead(range ? 206 : 200, {...headers, 'Content-Length': to - from, 'Accept-Ranges': 'bytes',
-      ...(range ? {'Content-Range': `bytes ${from}-${to - 1}/${model.length}`} : {})});
+    response.writeHead(range ? 206 : 200, {
+      ...headers,
+      'Content-Length': to - from,
+      'Accept-Ranges': 'bytes',
+      ...(range ? {'Content-Range': `bytes ${from}-${to - 1}/${model.length}`} : {}),
+    });
     let at = from;
     const tick = setInterval(() => {
       const piece = model.subarray(at, Math.min(at + 65536, to));
       sent += piece.length;
       at += piece.length;
       response.write(piece);
-      if (at >= to || response.destroyed) { clearInterval(tick); response.end(); }
+      if (at >= to || response.destroyed) {
+        clearInterval(tick);
+        response.end();
+      }
     }, 60);
     response.on('close', () => clearInterval(tick));
   };
   const page = await place.open({settings: GREEDY});
   await loadUrl(page, 'slow.gguf');
-  await page.waitForFunction(() => /^(\d{3} kB|1\.?\d* MB) of 2.74 MB/.test(document.getElementById('loading-text').textContent), null, {timeout: 30000});
+  await page.waitForFunction(
+    () => /^(\d{3} kB|1\.?\d* MB) of 2.74 MB/.test(document.getElementById('loading-text').textContent),
+    null,
+    {timeout: 30000},
+  );
   await page.click('#pause');
   assert.match(await page.textContent('#loading-title'), /^Paused/);
   slow = false;

@@ -1,6 +1,7 @@
 /**
- * A model of 1.2 GB (the shapes of BitNet 2B4T) in Chromium: what the JavaScript heaps and the WebAssembly memory take at most while it is loaded from the
- * network into the GPU (SwiftShader), and that it then generates. The file is made once, in build/web-large.
+ * A model of 1.2 GB (the shapes of BitNet 2B4T) in Chromium: what the JavaScript heaps and the WebAssembly memory take
+ * at most while it is loaded from the network into the GPU (SwiftShader), and that it then generates. The file is made
+ * once, in build/web-large.
  */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
@@ -14,6 +15,9 @@ const FOLDER = join(ROOT, 'build/web-large');
 const FILE = join(FOLDER, 'bitnet-2b4t.gguf');
 const HEAP_LIMIT = 200e6;
 const WASM_LIMIT = 400e6;
+
+const seconds = (ms) => `${Math.round(ms / 1000)} s`;
+const megabytes = (bytes) => `${Math.round(bytes / 1e6)} MB`;
 
 function makeModel() {
   if (existsSync(FILE)) return;
@@ -30,13 +34,15 @@ for (const name of ['instantiate', 'instantiateStreaming']) {
   const real = WebAssembly[name];
   WebAssembly[name] = async (...args) => {
     const made = await real.apply(WebAssembly, args);
-    for (const value of Object.values((made.instance ?? made).exports)) if (value instanceof WebAssembly.Memory) memories.add(value);
+    const exported = Object.values((made.instance ?? made).exports);
+    for (const value of exported) if (value instanceof WebAssembly.Memory) memories.add(value);
     return made;
   };
 }
 const RealMemory = WebAssembly.Memory;
 WebAssembly.Memory = class extends RealMemory { constructor(...args) { super(...args); memories.add(this); } };
-Object.defineProperty(WebAssembly.Memory, Symbol.hasInstance, {value: (value) => RealMemory.prototype.isPrototypeOf(value)});
+const isMemory = (value) => RealMemory.prototype.isPrototypeOf(value);
+Object.defineProperty(WebAssembly.Memory, Symbol.hasInstance, {value: isMemory});
 `;
 
 /** Asks the page and each of its workers for the size of their heaps, again and again. */
@@ -52,25 +58,42 @@ async function heapWatch(page) {
     waiting.get(answer.id)?.(answer.result);
   });
   await session.send('Target.setAutoAttach', {autoAttach: true, waitForDebuggerOnStart: false, flatten: false});
-  const heapOf = (sessionId) => new Promise((resolve) => {
-    const mine = ++id;
-    waiting.set(mine, resolve);
-    const message = JSON.stringify({id: mine, method: 'Runtime.getHeapUsage', params: {}});
-    session.send('Target.sendMessageToTarget', {sessionId, message}).catch(() => resolve(null));
-    setTimeout(() => resolve(null), 5000);
-  });
+  const heapOf = (sessionId) =>
+    new Promise((resolve) => {
+      const mine = ++id;
+      waiting.set(mine, resolve);
+      const message = JSON.stringify({id: mine, method: 'Runtime.getHeapUsage', params: {}});
+      session.send('Target.sendMessageToTarget', {sessionId, message}).catch(() => resolve(null));
+      setTimeout(() => resolve(null), 5000);
+    });
   const size = (heap) => (heap ? heap.usedSize + heap.embedderHeapUsedSize + heap.backingStorageSize : 0);
   const peak = {heap: 0, wasm: 0, samples: 0};
   async function sample() {
     const heaps = await Promise.all([session.send('Runtime.getHeapUsage'), ...[...workers].map(heapOf)]);
-    const wasm = await Promise.all(page.workers().map((worker) => worker.evaluate(() => globalThis.wasmBytes?.() ?? 0).catch(() => 0)));
-    peak.heap = Math.max(peak.heap, heaps.reduce((sum, heap) => sum + size(heap), 0));
+    const wasm = await Promise.all(
+      page.workers().map((worker) => worker.evaluate(() => globalThis.wasmBytes?.() ?? 0).catch(() => 0)),
+    );
+    peak.heap = Math.max(
+      peak.heap,
+      heaps.reduce((sum, heap) => sum + size(heap), 0),
+    );
     peak.wasm = Math.max(peak.wasm, ...wasm);
     peak.samples++;
   }
   let going = true;
-  const done = (async () => { while (going) { await sample(); await new Promise((next) => setTimeout(next, 100)); } })();
-  return {peak, stop: () => { going = false; return done; }};
+  const done = (async () => {
+    while (going) {
+      await sample();
+      await new Promise((next) => setTimeout(next, 100));
+    }
+  })();
+  return {
+    peak,
+    stop: () => {
+      going = false;
+      return done;
+    },
+  };
 }
 
 test('1.2 GB are loaded in small heaps, and generate', {skip, timeout: 400000}, async (t) => {
@@ -78,9 +101,13 @@ test('1.2 GB are loaded in small heaps, and generate', {skip, timeout: 400000}, 
   const routes = {};
   const place = await station({routes, mounts: [['/files/', FOLDER]]});
   routes['/lib/worker.js'] = (request, response, headers) => {
-    response.writeHead(200, {...headers, 'Content-Type': 'text/javascript'}).end(PREAMBLE + readFileSync(join(SITE, 'lib/worker.js'), 'utf8'));
+    response
+      .writeHead(200, {...headers, 'Content-Type': 'text/javascript'})
+      .end(PREAMBLE + readFileSync(join(SITE, 'lib/worker.js'), 'utf8'));
   };
-  const page = await place.open({settings: {'sampling.temperature': 0, 'sampling.maxTokens': 2, contextLength: 512, backend: 'webgpu'}});
+  const page = await place.open({
+    settings: {'sampling.temperature': 0, 'sampling.maxTokens': 2, contextLength: 512, backend: 'webgpu'},
+  });
   const watch = await heapWatch(page);
   const began = performance.now();
   await loadUrl(page, 'files/bitnet-2b4t.gguf');
@@ -90,8 +117,10 @@ test('1.2 GB are loaded in small heaps, and generate', {skip, timeout: 400000}, 
   const ended = performance.now();
   await watch.stop();
   const {heap, wasm, samples} = watch.peak;
-  t.diagnostic(`loaded in ${Math.round((loaded - began) / 1000)} s, 2 tokens in ${Math.round((ended - loaded) / 1000)} s; at most ${Math.round(heap / 1e6)} MB of heaps, `
-    + `${Math.round(wasm / 1e6)} MB of WebAssembly memory (${samples} samples)`);
+  t.diagnostic(
+    `loaded in ${seconds(loaded - began)}, 2 tokens in ${seconds(ended - loaded)}; ` +
+      `at most ${megabytes(heap)} of heaps, ${megabytes(wasm)} of WebAssembly memory (${samples} samples)`,
+  );
   assert.equal(await page.locator('[role=alert]').count(), 0);
   assert.match(await page.innerText('.turn .tools'), /2 tokens/);
   assert.ok(text.startsWith('a'));

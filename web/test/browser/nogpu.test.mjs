@@ -16,15 +16,19 @@ test('a browser without WebGPU is offered the CPU', {skip, timeout: 90000}, asyn
   await place.close();
 });
 
-test('an address that is not secure explains what is missing, and the model answers', {skip, timeout: 90000}, async () => {
-  const place = await station({args: ['--host-resolver-rules=MAP tern.test 127.0.0.1']});
-  const url = `http://tern.test:${place.server.port}/`;
-  const page = await place.open({settings: GREEDY, url});
-  assert.equal(await page.evaluate(() => globalThis.isSecureContext), false);
-  assert.match(await alertText(page), /not opened securely[^]*localhost/);
-  assert.match(await page.textContent('#model-line'), /CPU$/);
-  assert.equal(await ask(page, PROMPT), nativeText().text);
-  assert.match(await page.innerText('#offline-note'), /not opened securely/);
-  assert.match(await page.innerText('#stored'), /cannot be kept here/);
-  await place.close();
-});
+test(
+  'an address that is not secure explains what is missing, and the model answers',
+  {skip, timeout: 90000},
+  async () => {
+    const place = await station({args: ['--host-resolver-rules=MAP tern.test 127.0.0.1']});
+    const url = `http://tern.test:${place.server.port}/`;
+    const page = await place.open({settings: GREEDY, url});
+    assert.equal(await page.evaluate(() => globalThis.isSecureContext), false);
+    assert.match(await alertText(page), /not opened securely[^]*localhost/);
+    assert.match(await page.textContent('#model-line'), /CPU$/);
+    assert.equal(await ask(page, PROMPT), nativeText().text);
+    assert.match(await page.innerText('#offline-note'), /not opened securely/);
+    assert.match(await page.innerText('#stored'), /cannot be kept here/);
+    await place.close();
+  },
+);

@@ -22,15 +22,19 @@ test('reload with the network blocked and the server gone', {skip, timeout: 1200
   await place.browser.close();
 });
 
-test('from a server without the isolation headers: one thread at first, isolated by the service worker after a reload', {skip, timeout: 120000}, async () => {
-  const place = await station({isolated: false});
-  const page = await visit(place);
-  assert.equal(await page.evaluate(() => globalThis.crossOriginIsolated), false);
-  assert.equal(await ask(page, PROMPT), nativeText().text);
-  await page.reload();
-  await ready(page);
-  assert.equal(await page.evaluate(() => globalThis.crossOriginIsolated), true);
-  assert.equal(await ask(page, PROMPT), nativeText().text);
-  assert.deepEqual(page.seen, {errors: [], foreign: []});
-  await place.close();
-});
+test(
+  'from a server without the isolation headers: one thread at first, isolated by the service worker after a reload',
+  {skip, timeout: 120000},
+  async () => {
+    const place = await station({isolated: false});
+    const page = await visit(place);
+    assert.equal(await page.evaluate(() => globalThis.crossOriginIsolated), false);
+    assert.equal(await ask(page, PROMPT), nativeText().text);
+    await page.reload();
+    await ready(page);
+    assert.equal(await page.evaluate(() => globalThis.crossOriginIsolated), true);
+    assert.equal(await ask(page, PROMPT), nativeText().text);
+    assert.deepEqual(page.seen, {errors: [], foreign: []});
+    await place.close();
+  },
+);

@@ -25,7 +25,9 @@ after(async () => {
 /** Opens the page in a profile of its own; `fake` steers the double, `settings` are the page's. */
 async function open({fake = {}, settings = {}, options = {}, path = ''} = {}) {
   const context = await browser.newContext({acceptDownloads: true, ...options});
-  await context.addInitScript((chosen) => { globalThis.fake = chosen; }, fake);
+  await context.addInitScript((chosen) => {
+    globalThis.fake = chosen;
+  }, fake);
   await settle(context, settings);
   const page = await watchedPage(context, server.url);
   await page.goto(server.url + path);
@@ -58,7 +60,10 @@ test('a conversation: messages, system prompt, regenerate, edit, new', {skip}, a
   const page = await open({fake: {chat: true}, settings: {system: 'Be kind.'}});
   assert.equal(await ask(page, 'Hello'), 'Reply 2 to Hello .');
   assert.equal(await ask(page, 'Bye'), 'Reply 4 to Bye .');
-  assert.deepEqual((await lastCall(page)).messages.map((message) => message.role), ['system', 'user', 'assistant', 'user']);
+  assert.deepEqual(
+    (await lastCall(page)).messages.map((message) => message.role),
+    ['system', 'user', 'assistant', 'user'],
+  );
   await page.locator('text=Regenerate').last().click();
   await finished(page);
   assert.equal(await page.locator('.turn').count(), 2);
@@ -86,7 +91,7 @@ test('stop keeps what was written, by button and by Escape', {skip}, async () =>
   }
 });
 
-test('what is chosen is sent with the API\'s names and survives a reload', {skip}, async () => {
+test("what is chosen is sent with the API's names and survives a reload", {skip}, async () => {
   const page = await open({options: {viewport: {width: 1300, height: 900}}});
   await page.click('#sampling-section summary');
   await page.fill('#s-temperature', '1.2');
@@ -97,8 +102,20 @@ test('what is chosen is sent with the API\'s names and survives a reload', {skip
   await page.reload();
   await ready(page);
   assert.equal(await ask(page, 'A'), 'A there was a');
-  assert.deepEqual((await lastCall(page)).options, {temperature: 1.2, topP: 0.95, minP: 0.05, typicalP: 1, topK: 7, maxTokens: 3,
-    repetitionPenalty: 1, presencePenalty: 0, frequencyPenalty: 0, penaltyLastN: 64, seed: 42, stop: ['END', '\n']});
+  assert.deepEqual((await lastCall(page)).options, {
+    temperature: 1.2,
+    topP: 0.95,
+    minP: 0.05,
+    typicalP: 1,
+    topK: 7,
+    maxTokens: 3,
+    repetitionPenalty: 1,
+    presencePenalty: 0,
+    frequencyPenalty: 0,
+    penaltyLastN: 64,
+    seed: 42,
+    stop: ['END', '\n'],
+  });
   await page.click('#sampling-section summary');
   await page.click('#sampling-reset');
   await ask(page, 'A');
@@ -128,8 +145,12 @@ test('a download is paused, goes on where it was, and can be cancelled', {skip},
   await quiet(page);
 });
 
-const FAILURES = [['truncated', 'The download failed', 'Load again'], ['corrupt', 'not those that were promised', 'Load again'],
-  ['nomodel', 'no model', 'Bundled model'], ['huge', 'too small', 'Load on the CPU']];
+const FAILURES = [
+  ['truncated', 'The download failed', 'Load again'],
+  ['corrupt', 'not those that were promised', 'Load again'],
+  ['nomodel', 'no model', 'Bundled model'],
+  ['huge', 'too small', 'Load on the CPU'],
+];
 for (const [name, title, remedy] of FAILURES) {
   test(`a failure gives its message and leaves the page usable: ${name}`, {skip}, async () => {
     const page = await open({options: {viewport: {width: 1300, height: 900}}});
@@ -166,7 +187,11 @@ test('a lost device: the text so far stays, and the model is loaded again', {ski
   await quiet(page);
 });
 
-for (const [code, words] of [['NO_WEBGPU', /no WebGPU/], ['NO_ADAPTER', /no GPU/], ['INSECURE_CONTEXT', /securely/]]) {
+for (const [code, words] of [
+  ['NO_WEBGPU', /no WebGPU/],
+  ['NO_ADAPTER', /no GPU/],
+  ['INSECURE_CONTEXT', /securely/],
+]) {
   test(`without a GPU the page says why and uses the CPU: ${code}`, {skip}, async () => {
     const page = await open({fake: {probe: code}, options: {viewport: {width: 1300, height: 900}}});
     assert.match(await page.textContent('#model-line'), /CPU$/);
@@ -179,7 +204,9 @@ for (const [code, words] of [['NO_WEBGPU', /no WebGPU/], ['NO_ADAPTER', /no GPU/
 }
 
 test('the device panel, measured, and as text', {skip}, async () => {
-  const page = await open({options: {viewport: {width: 1300, height: 900}, permissions: ['clipboard-read', 'clipboard-write']}});
+  const page = await open({
+    options: {viewport: {width: 1300, height: 900}, permissions: ['clipboard-read', 'clipboard-write']},
+  });
   await ask(page, 'Once');
   await page.click('#device-section > summary');
   await page.click('#measure');
@@ -188,7 +215,14 @@ test('the device panel, measured, and as text', {skip}, async () => {
   await page.click('#copy-report');
   await page.waitForFunction(() => document.getElementById('live').textContent === 'Copied');
   const text = await page.evaluate(() => navigator.clipboard.readText());
-  for (const words of ['Tern double', 'Acme One', 'maxBufferSize: 268435456', 'Together: 7.9 MB', 'Speed: 100 tokens/s', 'Browser: Mozilla'])
+  for (const words of [
+    'Tern double',
+    'Acme One',
+    'maxBufferSize: 268435456',
+    'Together: 7.9 MB',
+    'Speed: 100 tokens/s',
+    'Browser: Mozilla',
+  ])
     assert.ok(text.includes(words), words);
   await quiet(page);
 });
@@ -243,10 +277,34 @@ test('stored models: listed and deleted', {skip}, async () => {
   await quiet(page);
 });
 
+test('the policy of the page refuses scripts in text and images of others', {skip}, async () => {
+  const page = await open();
+  const refused = await page.evaluate(async () => {
+    const seen = new Set();
+    const all = new Promise((done) => {
+      document.addEventListener('securitypolicyviolation', (event) => {
+        seen.add(event.effectiveDirective);
+        if (seen.size === 3) done([...seen].sort());
+      });
+    });
+    const script = document.createElement('script');
+    script.textContent = 'globalThis.inline = true;';
+    document.head.append(script);
+    new Image().src = 'http://192.0.2.1/x.png';
+    fetch('http://192.0.2.1/').catch(() => {});
+    return [...(await all), String(globalThis.inline)];
+  });
+  assert.deepEqual(refused, ['connect-src', 'img-src', 'script-src-elem', 'undefined']);
+  await page.context().close();
+});
+
 test('conversations are saved as text and JSON', {skip}, async () => {
   const page = await open();
   await ask(page, 'Once');
-  for (const [button, name] of [['#export-text', 'conversation.txt'], ['#export-json', 'conversation.json']]) {
+  for (const [button, name] of [
+    ['#export-text', 'conversation.txt'],
+    ['#export-json', 'conversation.json'],
+  ]) {
     const [download] = await Promise.all([page.waitForEvent('download'), page.click(button)]);
     assert.equal(download.suggestedFilename(), name);
   }
@@ -256,10 +314,16 @@ test('conversations are saved as text and JSON', {skip}, async () => {
 test('every control has a name, and nothing is wider than a phone of 320 pixels', {skip}, async () => {
   const page = await open({options: {viewport: {width: 320, height: 640}}});
   await page.click('#panel-toggle');
-  await page.evaluate(() => { for (const section of document.querySelectorAll('details')) section.open = true; });
+  await page.evaluate(() => {
+    for (const section of document.querySelectorAll('details')) section.open = true;
+  });
   const found = await page.evaluate(() => {
-    const unnamed = [...document.querySelectorAll('input, textarea, select')].filter((input) => input.type !== 'hidden' && !input.labels?.length).map((input) => input.id);
-    const buttons = [...document.querySelectorAll('button, a')].filter((button) => !(button.textContent.trim() || button.ariaLabel)).map((button) => button.id);
+    const unnamed = [...document.querySelectorAll('input, textarea, select')]
+      .filter((input) => input.type !== 'hidden' && !input.labels?.length)
+      .map((input) => input.id);
+    const buttons = [...document.querySelectorAll('button, a')]
+      .filter((button) => !(button.textContent.trim() || button.ariaLabel))
+      .map((button) => button.id);
     return {unnamed, buttons, wide: document.documentElement.scrollWidth > window.innerWidth};
   });
   assert.deepEqual(found, {unnamed: [], buttons: [], wide: false});
@@ -268,7 +332,7 @@ test('every control has a name, and nothing is wider than a phone of 320 pixels'
   await quiet(page);
 });
 
-test('the theme is the system\'s, or the one that was chosen', {skip}, async () => {
+test("the theme is the system's, or the one that was chosen", {skip}, async () => {
   const page = await open({options: {colorScheme: 'dark'}});
   const back = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
   assert.equal(await back(), 'rgb(14, 24, 32)');
@@ -282,8 +346,11 @@ test('the theme is the system\'s, or the one that was chosen', {skip}, async () 
 /** Contrast of every visible text against what lies behind it, by the formula of WCAG 2.1. */
 const CONTRAST = () => {
   const channels = (color) => color.match(/[\d.]+/g).map(Number);
-  const luminance = (color) => channels(color).slice(0, 3).map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
+  const luminance = (color) =>
+    channels(color)
+      .slice(0, 3)
+      .map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4))
+      .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
   const behind = (element) => {
     for (let node = element; node; node = node.parentElement) {
       const color = getComputedStyle(node).backgroundColor;
@@ -296,16 +363,24 @@ const CONTRAST = () => {
     const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
     if (!own || !element.checkVisibility() || element.disabled || element.closest('.unseen, svg')) continue;
     const [high, low] = [luminance(getComputedStyle(element).color), luminance(behind(element))].sort((a, b) => b - a);
-    if (!((high + 0.05) / (low + 0.05) >= 4.5)) bad.push(`${element.tagName} ${element.id} ${element.textContent.slice(0, 20)}: ${((high + 0.05) / (low + 0.05)).toFixed(2)}`);
+    if (!((high + 0.05) / (low + 0.05) >= 4.5))
+      bad.push(
+        `${element.tagName} ${element.id} ${element.textContent.slice(0, 20)}: ${(high + 0.05) / (low + 0.05)}`,
+      );
   }
   return bad;
 };
 
 for (const colorScheme of ['light', 'dark']) {
   test(`contrast is at least 4.5 in the ${colorScheme} theme`, {skip}, async () => {
-    const page = await open({fake: {probe: 'NO_ADAPTER', chat: true}, options: {colorScheme, viewport: {width: 1300, height: 900}}});
+    const page = await open({
+      fake: {probe: 'NO_ADAPTER', chat: true},
+      options: {colorScheme, viewport: {width: 1300, height: 900}},
+    });
     await ask(page, 'Hello');
-    await page.evaluate(() => { for (const section of document.querySelectorAll('details')) section.open = true; });
+    await page.evaluate(() => {
+      for (const section of document.querySelectorAll('details')) section.open = true;
+    });
     assert.deepEqual(await page.evaluate(CONTRAST), []);
     if (PICTURES) await page.screenshot({path: join(PICTURES, `double-${colorScheme}.png`)});
     await quiet(page);

@@ -3,8 +3,17 @@ import {createReadStream, existsSync, statSync} from 'node:fs';
 import http from 'node:http';
 import {join, normalize} from 'node:path';
 
-const TYPES = {html: 'text/html; charset=utf-8', js: 'text/javascript', mjs: 'text/javascript', css: 'text/css', json: 'application/json', svg: 'image/svg+xml',
-  wasm: 'application/wasm', webmanifest: 'application/manifest+json', wgsl: 'text/plain'};
+const TYPES = {
+  html: 'text/html; charset=utf-8',
+  js: 'text/javascript',
+  mjs: 'text/javascript',
+  css: 'text/css',
+  json: 'application/json',
+  svg: 'image/svg+xml',
+  wasm: 'application/wasm',
+  webmanifest: 'application/manifest+json',
+  wgsl: 'text/plain',
+};
 const ISOLATED = {'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp'};
 
 function find(mounts, path) {
@@ -23,14 +32,21 @@ function sendFile(request, response, file, headers) {
   const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '');
   const start = range ? Number(range[1]) : 0;
   const end = range && range[2] ? Math.min(Number(range[2]), size - 1) : size - 1;
-  response.writeHead(range ? 206 : 200, {...headers, 'Content-Type': TYPES[file.split('.').pop()] ?? 'application/octet-stream', 'Accept-Ranges': 'bytes',
-    'Content-Length': Math.max(0, end - start + 1), 'Cache-Control': 'no-store', ...(range ? {'Content-Range': `bytes ${start}-${end}/${size}`} : {})});
+  response.writeHead(range ? 206 : 200, {
+    ...headers,
+    'Content-Type': TYPES[file.split('.').pop()] ?? 'application/octet-stream',
+    'Accept-Ranges': 'bytes',
+    'Content-Length': Math.max(0, end - start + 1),
+    'Cache-Control': 'no-store',
+    ...(range ? {'Content-Range': `bytes ${start}-${end}/${size}`} : {}),
+  });
   if (request.method === 'HEAD' || size === 0) response.end();
   else createReadStream(file, {start, end}).pipe(response);
 }
 
 /**
- * @param {{mounts: [string, string][], isolated?: boolean, host?: string, routes?: Record<string, (request: any, response: any, headers: any) => void>}} options
+ * @param {{mounts: [string, string][], isolated?: boolean, host?: string,
+ *   routes?: Record<string, (request: any, response: any, headers: any) => void>}} options
  * `mounts`: prefix and folder, the first that has the file wins. `routes` by exact path come before.
  */
 export async function serve({mounts, isolated = true, host = '127.0.0.1', routes = {}}) {
@@ -44,6 +60,15 @@ export async function serve({mounts, isolated = true, host = '127.0.0.1', routes
   });
   await new Promise((done) => server.listen(0, host, done));
   const {port} = server.address();
-  const close = () => new Promise((done) => { server.close(done); server.closeAllConnections(); });
-  return {url: `http://localhost:${port}/`, port, close, sendFile: (file) => (request, response, extra) => sendFile(request, response, file, extra)};
+  const close = () =>
+    new Promise((done) => {
+      server.close(done);
+      server.closeAllConnections();
+    });
+  return {
+    url: `http://localhost:${port}/`,
+    port,
+    close,
+    sendFile: (file) => (request, response, extra) => sendFile(request, response, file, extra),
+  };
 }

@@ -7,7 +7,7 @@ import {serve} from './server.mjs';
 export const MODEL = join(ROOT, 'models/stories.gguf');
 export const PROMPT = 'Once upon a time';
 export const TOKENS = 48;
-/** Settings of the page: greedy on the CPU. The GPU here is SwiftShader, which takes half a minute to compile and to write a few words. */
+/** Settings of the page: greedy on the CPU. The GPU is SwiftShader, which compiles for seconds and writes slowly. */
 export const GREEDY = {'sampling.temperature': 0, 'sampling.maxTokens': TOKENS, backend: 'cpu'};
 export const ON_GPU = {...GREEDY, 'sampling.maxTokens': 16, backend: 'webgpu'};
 export const skip = missing();
@@ -21,13 +21,15 @@ export function nativeText(prompt = PROMPT, tokens = TOKENS, more = []) {
 
 /**
  * A browser and the site on a server; `open` gives a page in a new profile (or `context`).
- * @param {{gpu?: boolean, isolated?: boolean, host?: string, args?: string[], routes?: any, mounts?: [string, string][]}} options
+ * @param {{gpu?: boolean, isolated?: boolean, host?: string, args?: string[], routes?: any,
+ *   mounts?: [string, string][]}} options
  */
 export async function station({gpu = true, isolated = true, host, args = [], routes = {}, mounts = []} = {}) {
   const browser = await launch({gpu, args});
   const server = await serve({mounts: [...mounts, ['/', SITE]], isolated, host, routes});
   async function open({settings = {}, options = {}, context, path = '', url = server.url, wait = true} = {}) {
-    const place = context ?? await browser.newContext({viewport: {width: 1280, height: 860}, acceptDownloads: true, ...options});
+    const place =
+      context ?? (await browser.newContext({viewport: {width: 1280, height: 860}, acceptDownloads: true, ...options}));
     if (!context) await settle(place, settings);
     const page = await watchedPage(place, url);
     await page.goto(url + path);

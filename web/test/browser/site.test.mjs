@@ -1,4 +1,4 @@
-/** The built page in Chromium: the bundled model answers as the native CPU does, on the GPU (SwiftShader) and on the CPU. */
+/** The built page in Chromium: the bundled model answers as natively, on the GPU (SwiftShader) and on the CPU. */
 import assert from 'node:assert/strict';
 import {join} from 'node:path';
 import test, {after, before} from 'node:test';
@@ -7,12 +7,17 @@ import {PICTURES, SITE, ask, finished} from './browser.mjs';
 import {GREEDY, ON_GPU, PROMPT, nativeText, skip, station} from './site.mjs';
 
 let place;
-before(async () => { if (!skip) place = await station(); });
+before(async () => {
+  if (!skip) place = await station();
+});
 after(async () => place?.close());
 
 const silent = (page) => assert.deepEqual(page.seen, {errors: [], foreign: []});
 
-for (const [settings, name] of [[ON_GPU, 'WebGPU'], [GREEDY, 'CPU']]) {
+for (const [settings, name] of [
+  [ON_GPU, 'WebGPU'],
+  [GREEDY, 'CPU'],
+]) {
   test(`the bundled model loads by itself and writes what the native CPU writes: ${name}`, {skip}, async () => {
     const tokens = settings['sampling.maxTokens'];
     const page = await place.open({settings});
@@ -48,23 +53,32 @@ test('the device panel knows the adapter and the memory, and measures', {skip}, 
   assert.match(await page.innerText('#memory-facts'), /Weights\s+[\d.]+ MB/);
   assert.match(await page.innerText('#device-facts'), /swiftshader/i);
   await page.click('#measure');
-  await page.waitForFunction(() => /B\/s, measured/.test(document.getElementById('device-facts').textContent), null, {timeout: 60000});
+  await page.waitForFunction(() => /B\/s, measured/.test(document.getElementById('device-facts').textContent), null, {
+    timeout: 60000,
+  });
   silent(page);
   await page.context().close();
 });
 
-test('the page\'s own files take at most 1.5 MB gzipped', {skip}, () => {
+test("the page's own files take at most 1.5 MB gzipped", {skip}, () => {
   const {gzipped} = stamp(SITE);
   assert.ok(pageFiles(SITE).includes('lib/wasm/tern.wasm'));
   assert.ok(gzipped <= 1.5e6, `${gzipped} bytes`);
 });
 
 test('pictures for the documents', {skip: skip || (PICTURES ? false : 'TERN_PICTURES names no folder')}, async () => {
-  const looks = [['light', 'light', 1180, 760], ['dark', 'dark', 1180, 760], ['phone', 'light', 360, 720]];
+  const looks = [
+    ['light', 'light', 1120, 640],
+    ['dark', 'dark', 1120, 640],
+    ['phone', 'light', 360, 720],
+  ];
   for (const [name, colorScheme, width, height] of looks) {
-    const page = await place.open({settings: {...GREEDY, 'sampling.maxTokens': 110}, options: {colorScheme, viewport: {width, height}}});
+    const page = await place.open({
+      settings: {...GREEDY, 'sampling.maxTokens': 150},
+      options: {colorScheme, viewport: {width, height}, hasTouch: name === 'phone'},
+    });
     await ask(page, PROMPT);
-    await ask(page, 'The little bird');
+    await page.evaluate(() => document.activeElement.blur());
     await page.screenshot({path: join(PICTURES, `web-${name}.png`)});
     await page.context().close();
   }

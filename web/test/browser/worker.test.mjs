@@ -1,4 +1,4 @@
-/** The service worker over the double: the page opens without a network, a new version waits until it is wanted, isolation is added. */
+/** The service worker over the double: opens without a network, isolates, a new version waits until it is wanted. */
 import assert from 'node:assert/strict';
 import {cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
@@ -19,7 +19,8 @@ function makeSite() {
   return site;
 }
 
-const offlineReady = (page) => page.waitForFunction(() => document.getElementById('offline-note').textContent === 'Works offline.');
+const offlineReady = (page) =>
+  page.waitForFunction(() => document.getElementById('offline-note').textContent === 'Works offline.');
 
 test('offline after the first visit, and updates when the person says so', {skip, timeout: 60000}, async () => {
   const site = makeSite();

@@ -40,34 +40,36 @@ export class Host {
 
   /** @param {any} source @param {any} options @param {any} call @returns {Promise<any>} what the Tern shows */
   async load(source, options, call) {
-    const onNotice = (notice) => call.emit('notice', notice);
-    const {signal} = call;
-    await this.#open(options, onNotice);
-    throwIfAborted(signal, 'loading');
-    let manifest = null;
-    const {reader, id} = await this.#guard(() =>
-      openModel(source, {
-        store: options.store,
-        signal,
-        onNotice,
-        checkManifest: (text) => this.core.checkManifest((manifest = text)),
-        onProgress: (progress) => call.emit('progress', progress)
-      })
-    );
-    let fault = null;
-    try {
-      const onPiece = ({loaded, total}) => loaded === total && call.emit('progress', prepare(total));
-      const how = {backend: this.backend, contextLength: options.contextLength, manifest, signal, onPiece};
-      this.engine = await this.#guard(() => this.core.load(reader, how));
-    } catch (error) {
-      fault = error;
-      throw error;
-    } finally {
-      /* What is no model is not kept. */
-      await reader.close({discard: fault?.code === 'MALFORMED'});
-    }
+    await this.#open(options, (notice) => call.emit('notice', notice));
+    throwIfAborted(call.signal, 'loading');
+    const opened = await this.#guard(() => this.#openSource(source, options, call));
+    this.engine = await this.#guard(() => this.#read(opened, options, call));
     const model = {...this.engine.model, contextLength: this.engine.contextLength};
-    return {backend: this.backend, model, memory: this.engine.memory, device: this.device, id};
+    return {backend: this.backend, model, memory: this.engine.memory, device: this.device, id: opened.id};
+  }
+
+  #openSource(source, {store}, call) {
+    return openModel(source, {
+      store,
+      signal: call.signal,
+      checkManifest: (text) => this.core.checkManifest(text),
+      onNotice: (notice) => call.emit('notice', notice),
+      onProgress: (progress) => call.emit('progress', progress)
+    });
+  }
+
+  /** What turns out to be no model is not kept. */
+  async #read({reader, manifest}, {contextLength}, call) {
+    const onPiece = ({loaded, total}) => loaded === total && call.emit('progress', prepare(total));
+    try {
+      const how = {backend: this.backend, contextLength, manifest, signal: call.signal, onPiece};
+      const engine = await this.core.load(reader, how);
+      await reader.close();
+      return engine;
+    } catch (error) {
+      await reader.close({discard: error.code === 'MALFORMED'});
+      throw error;
+    }
   }
 
   async #open({backend = 'auto', threads, device = {}}, onNotice) {

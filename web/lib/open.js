@@ -14,7 +14,7 @@ import {addressOf, openSource} from './source.js';
 /**
  * Opens a source for reading, with what OPFS has of it. The reader holds the model's lock until it is closed.
  * @param {import('./index.js').Source} source @param {OpenOptions} options
- * @returns {Promise<{reader: ChunkReader, name: string, id: string | null}>}
+ * @returns {Promise<{reader: ChunkReader, name: string, id: string | null, manifest: string | null}>}
  */
 export async function openModel(source, options = {}) {
   const {onNotice = () => {}} = options;
@@ -193,6 +193,7 @@ function reader(open, stored, {signal, onProgress, onNotice}, release) {
   return {
     name: open.name,
     id: stored?.meta.id ?? null,
+    manifest: open.manifest ?? null,
     reader: new ChunkReader(open.chunks, {stored, local: open.local, signal, onProgress, onNotice, release})
   };
 }

@@ -8,8 +8,8 @@
  * @typedef {{kind: 'url' | 'package' | 'file' | 'package of files', key: string, name: string, local: boolean,
  *   storable: boolean}} Address `key` names the source; `storable`: it can be fetched again under that name; `local`:
  *   its bytes are on this machine already.
- * @typedef {Address & {size: number, version: Record<string, string | number | null>, chunks: Chunk[], close():
- *   Promise<void>}} OpenSource
+ * @typedef {Address & {size: number, version: Record<string, string | number | null>, chunks: Chunk[],
+ *   manifest: string | null, close(): Promise<void>}} OpenSource `manifest`: the text of a package's
  */
 
 import {TernError} from './errors.js';
@@ -177,7 +177,7 @@ function wholeFile(address, file, {chunkBytes = CHUNK_BYTES}) {
       read: (into, from, options) => file.read(offset + from, into.subarray(from), options)
     });
   }
-  return {...address, size: file.size, version: file.version, chunks, close: file.close};
+  return {...address, size: file.size, version: file.version, chunks, manifest: null, close: file.close};
 }
 
 /**
@@ -219,6 +219,7 @@ async function wholePackage(address, text, options, open) {
     size: offset,
     version: {size: offset, ...version},
     chunks,
+    manifest: text,
     close
   };
 }

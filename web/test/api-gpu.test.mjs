@@ -1,0 +1,61 @@
+/** The API under Node on the GPU: Dawn, on SwiftShader where there is no other. The same text as on the CPU. */
+import assert from 'node:assert/strict';
+import {existsSync} from 'node:fs';
+import {after, before, describe, test} from 'node:test';
+import {Tern} from '../lib/index.js';
+import {MODEL, missing} from './support/built.mjs';
+
+const SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json';
+const PROMPT = 'Once upon a time';
+const greedy = {temperature: 0, maxTokens: 12};
+
+if (existsSync(SWIFTSHADER)) process.env.VK_DRIVER_FILES ??= SWIFTSHADER;
+
+async function absent() {
+  const skip = missing('wasm/tern.wasm', 'kernels.js');
+  if (skip) return skip;
+  const {webgpu, message} = await Tern.probe();
+  return webgpu ? false : message;
+}
+
+describe('the API on the GPU', {skip: await absent()}, () => {
+  let tern;
+  before(async () => {
+    tern = await Tern.load(MODEL, {contextLength: 64});
+  });
+  after(() => tern.dispose());
+
+  test('"auto" takes the GPU, and says which', () => {
+    assert.deepEqual(
+      [tern.backend, tern.notice, tern.device.backend, tern.device.threads],
+      ['webgpu', null, 'webgpu', 1]
+    );
+    assert.ok(tern.device.limits.maxBufferSize >= 1 << 28);
+    assert.ok(Array.isArray(tern.device.features));
+  });
+
+  test('the text is that of the CPU', async () => {
+    const cpu = await Tern.load(MODEL, {backend: 'cpu', threads: 1, contextLength: 64});
+    const expected = await cpu.generate(PROMPT, greedy).text();
+    await cpu.dispose();
+    const stream = tern.generate(PROMPT, greedy);
+    assert.equal(await stream.text(), expected);
+    const {tokens, reason} = await stream.result;
+    assert.deepEqual([tokens, reason], [12, 'length']);
+  });
+
+  test('leaving the loop stops, and the next generation is right', async () => {
+    const text = [];
+    for await (const piece of tern.generate(PROMPT, {...greedy, maxTokens: 50})) if (text.push(piece.text) === 3) break;
+    const again = await tern.generate(PROMPT, {...greedy, maxTokens: 3}).text();
+    assert.equal(text.join(''), again);
+  });
+
+  test('limits that the adapter does not have', async () => {
+    const device = {requiredLimits: {maxBufferSize: 2 ** 50}};
+    await assert.rejects(Tern.load(MODEL, {backend: 'webgpu', device}), {
+      code: 'UNSUPPORTED',
+      message: /maxBufferSize/
+    });
+  });
+});

@@ -5,7 +5,7 @@ CMAKE_QUIET = cmake --log-level=NOTICE
 TERN = build/release/tern
 
 .DEFAULT_GOAL := help
-.PHONY: help build shaders run test bench install asan tsan fuzz arm64 clang lint clean deps deps-test deps-ci
+.PHONY: help build shaders run test bench install web web-modules web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,6 +14,8 @@ deps:
 	@scripts/install-deps.sh
 deps-test:
 	@scripts/install-deps.sh --test
+deps-web:
+	@scripts/install-deps.sh --web
 deps-ci:
 	@scripts/install-deps.sh --ci
 
@@ -34,6 +36,22 @@ test: test-build ## Build everything and run all tests
 shaders: ## Compile the WGSL kernels (needs Node and npm; the result is committed)
 	@cd tools/wgsl && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --silent; }
 	@cd tools/wgsl && npm run --silent build -- --tint $(ARGS)
+
+web-modules: deps-web
+	@for preset in web web-threads; do \
+	    $(CMAKE_QUIET) --preset $$preset && cmake --build --preset $$preset --target tern_web -- --quiet || exit 1; done
+	@node tools/wgsl/text.mjs web/lib/kernels.js
+
+web: web-modules ## Build the page (build/web/site) and the npm package (build/web/package)
+	@node web/site.mjs build/web/site
+	@node web/package.mjs build/web/package
+
+web-serve: web ## Serve the page on this machine (PORT, 8080)
+	@node web/serve.mjs build/web/site --port $(or $(PORT),8080)
+
+web-test: web ## Build the page and run its tests, under Node and in Chromium
+	@cd web && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --silent; }
+	@cd web && npm run --silent test
 
 bench: build ## Measure speed as a share of this machine's memory bandwidth
 	@scripts/bench.sh $(ARGS)

@@ -1,11 +1,13 @@
 #!/bin/sh
-# Installs what Tern needs, on Debian: to build it, with --test also to test it, with --ci all that .ci/run uses.
+# Installs what Tern needs, on Debian: to build it, with --test also to test it, with --web to build the web page (and nothing else), with
+# --ci all that .ci/run uses.
 # Does nothing when it is all there; then neither the network nor root is needed.
-# Usage: install-deps.sh [--test | --ci]
+# Usage: install-deps.sh [--test | --web | --ci]
 set -eu
 
 build='gcc libc6-dev make cmake ninja-build pkg-config libpcre2-dev libjansson-dev libedit-dev libmd-dev libvulkan-dev'
 test='libcmocka-dev mesa-vulkan-drivers'
+web='cmake ninja-build emscripten nodejs npm'
 ci='clang clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
     libpcre2-dev:arm64 libjansson-dev:arm64 libcmocka-dev:arm64 libedit-dev:arm64 libmd-dev:arm64
     chromium vulkan-validationlayers spirv-tools nodejs npm'
@@ -13,8 +15,9 @@ ci='clang clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm
 case ${1-} in
     '') wanted=$build ;;
     --test) wanted="$build $test" ;;
-    --ci) wanted="$build $test $ci" ;;
-    *) echo "usage: install-deps.sh [--test | --ci]" >&2; exit 2 ;;
+    --web) wanted=$web ;;
+    --ci) wanted="$build $test $ci $web" ;;
+    *) echo "usage: install-deps.sh [--test | --web | --ci]" >&2; exit 2 ;;
 esac
 
 # Whatever system this is: are the tools and libraries of a plain build there?
@@ -35,6 +38,11 @@ node_present() {
     command -v npm >/dev/null && [ "$(node --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/')" -ge 18 ] 2>/dev/null
 }
 
+web_present() {
+    for tool in cmake ninja emcc; do command -v "$tool" >/dev/null || return 1; done
+    node_present
+}
+
 missing_packages() {
     for package in $wanted; do
         case $package in nodejs | npm) if node_present; then continue; fi ;; esac
@@ -43,10 +51,15 @@ missing_packages() {
     done
 }
 
-if [ "${1-}" != --ci ] && tools_present "${1-}"; then exit 0; fi
+case ${1-} in
+    --ci) ;;
+    --web) if web_present; then exit 0; fi ;;
+    *) if tools_present "${1-}"; then exit 0; fi ;;
+esac
 if ! command -v apt-get >/dev/null; then
     echo "This is not Debian, so nothing was installed. Tern needs a C11 compiler, CMake 3.25, ninja, pkg-config," >&2
     echo "PCRE2, jansson, libedit and libmd with their headers, and the Vulkan headers; its tests need cmocka and a Vulkan driver as well." >&2
+    echo "The web page needs CMake, ninja, Emscripten 3.1.6 and Node 18 with npm." >&2
     exit 1
 fi
 missing=$(missing_packages)

@@ -1,6 +1,7 @@
 /** One opened model: text, its session, generating. Made by Core.load. */
 import {TernError} from './errors.js';
 import {generate} from './generation.js';
+import {Lora, loadLora} from './lora.js';
 
 /** Flags of tern_engine_tokenize. */
 const BOS = 1, SPECIAL = 2;
@@ -29,6 +30,10 @@ export class Engine {
     /** Bytes a second, once measured. @type {number | null} */
     this.bandwidth = null;
     this.busy = false;
+    /** @type {Set<Lora>} */
+    this.loras = new Set();
+    /** Those that the session uses. @type {Lora[]} */
+    this.used = [];
   }
 
   #openSession(contextLength) {
@@ -80,15 +85,27 @@ export class Engine {
     return generate(this, this.chatPrompt(messages), options);
   }
 
-  /** Runs `use` alone: one thing at a time happens in a session. */
-  async exclusively(use) {
+  /** Throws while the model is generating. */
+  needIdle() {
     if (this.busy) throw new TernError('INVALID_ARGUMENT', 'the model is generating: one thing at a time is expected');
-    this.busy = true;
-    try {
-      return await use();
-    } finally {
-      this.busy = false;
-    }
+  }
+
+  /** A GGUF adapter, or PEFT's two files. @param {{name: string, bytes: Uint8Array}[]} files @returns {Promise<Lora>} */
+  async loadLora(files) {
+    const lora = loadLora(this, files);
+    await this.core.gpu?.idle();
+    return lora;
+  }
+
+  /** From now on with these adapters and no others; the conversation so far is read anew. @param {{lora: Lora, scale?: number}[]} uses */
+  async setLoras(uses) {
+    const {core} = this, {memory} = core;
+    this.needIdle();
+    const handles = Int32Array.from(uses, ({lora}) => lora.handle | 0), scales = Float32Array.from(uses, ({scale = 1}) => scale);
+    memory.withBytes(new Uint8Array(handles.buffer), (at) => memory.withBytes(new Uint8Array(scales.buffer), (scaleAt) =>
+      core.try('session_set_loras', this.session, at, scaleAt, uses.length)));
+    this.used = uses.map(({lora}) => lora);
+    await core.gpu?.idle();
   }
 
   /** Bytes a second that the device reads, or null. */
@@ -108,6 +125,8 @@ export class Engine {
   dispose() {
     if (!this.handle || this.core.stopped) return;
     this.core.call('session_close', this.session);
+    this.used = [];
+    for (const lora of this.loras) lora.close();
     this.core.call('engine_close', this.handle);
     this.session = this.handle = 0;
   }

@@ -49,7 +49,7 @@ function openGeneration(engine, ids, options) {
 
 /** @param {import('./engine.js').Engine} engine @param {number[]} ids */
 export async function* generate(engine, ids, {signal, ...options} = {}) {
-  if (engine.busy) throw new TernError('INVALID_ARGUMENT', 'the model is generating: one thing at a time is expected');
+  engine.needIdle();
   const {core} = engine, handle = openGeneration(engine, ids, options);
   let turnedAt = performance.now();
   engine.busy = true;

@@ -29,7 +29,8 @@ static uint32_t rows_of_piece(const item *i)
     const tern_weight *w = i->weight;
     const uint32_t unit = row_unit(w), left = w->rows - i->rows_done;
     if (left <= unit) return left;
-    size_t units = (TERN_MODEL_PIECE_BYTES - w->encoding->tail_bytes) / bytes_of_rows(w, unit);
+    const size_t unit_bytes = bytes_of_rows(w, unit);
+    size_t units = unit_bytes ? (TERN_MODEL_PIECE_BYTES - w->encoding->tail_bytes) / unit_bytes : 0;
     if (units > left / unit) return left;
     return units ? (uint32_t)units * unit : unit;
 }
@@ -99,7 +100,7 @@ static tern_status end_item(tern_model_stream *s, const item *i, tern_error *err
 {
     if (!i->weight) return tern_model__set_rope_factors(s->model, i->data, err);
     const item *other = partner(s, i), *weight = i->scales ? other : i, *scales = i->scales ? i : other;
-    if (other && other->done < other->bytes) return TERN_OK;
+    if (!weight || (other && other->done < other->bytes)) return TERN_OK;
     if (!weight->data) return end_rows(s, weight, scales, err);
     weight->weight->data = weight->data;
     return tern_model__fill(s->model, weight->role, weight->weight, scales ? scales->data : NULL,

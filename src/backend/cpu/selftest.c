@@ -88,7 +88,7 @@ static void try_rsr(trial *t, tern_rsr_i8_fn i8, tern_rsr_f32_fn f32, void *out)
         int8_t x[COLS + 4] = {0};
         memcpy(x, t->q[1], COLS);
         i8(&u, x, out);
-    } else {
+    } else if (f32) {
         float x[COLS + 1] = {0};
         memcpy(x, t->x[1], COLS * sizeof *x);
         f32(&u, x, out);

@@ -109,17 +109,15 @@ export class Host {
     }
   }
 
-  /** One after the other: what uses the session. */
+  /** One after the other: what uses the session. Who is cancelled waits no longer. */
   #inTurn(signal, action) {
-    const result = this.turn.then(() => {
+    const before = this.turn;
+    const result = Promise.race([before, aborted(signal)]).then(() => {
       throwIfAborted(signal, 'waiting for the model');
       if (!this.engine) throw new TernError('INVALID_ARGUMENT', 'this Tern has been disposed of');
       return this.#guard(action);
     });
-    this.turn = result.then(
-      () => {},
-      () => {}
-    );
+    this.turn = Promise.allSettled([before, result]);
     return result;
   }
 
@@ -195,6 +193,14 @@ export class Host {
       gpu?.destroy();
     }
   }
+}
+
+/** Resolves when the signal is aborted. */
+function aborted(signal) {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    signal.addEventListener('abort', () => resolve(undefined), {once: true});
+  });
 }
 
 /** Hands pieces over as fast as they are taken; what is left after an abort is dropped. */

@@ -71,6 +71,17 @@ describe('the API on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
     assert.equal(two, await tern.generate('The cat', greedy).text());
   });
 
+  test('one that waits for another can be cancelled', async () => {
+    const first = tern.generate(PROMPT, {...greedy, maxTokens: 500})[Symbol.asyncIterator]();
+    await first.next();
+    const controller = new AbortController();
+    const second = tern.generate('The cat', {...greedy, signal: controller.signal}).text();
+    setTimeout(() => controller.abort(), 20);
+    await assert.rejects(second, {code: 'CANCELLED', message: 'waiting for the model was cancelled'});
+    await first.return();
+    assert.match(await tern.generate(PROMPT, greedy).text(), /^ there was/);
+  });
+
   test('a prompt that goes on is not computed again', async () => {
     const text = await tern.generate(PROMPT, greedy).text();
     const stream = tern.generate(PROMPT + text, {...greedy, maxTokens: 1});

@@ -1,6 +1,8 @@
 /* Exports: opening an engine from a file that comes piece by piece. */
 #include "infer/loader.h"
 
+#include <string.h>
+
 #include "web/web_engine.h"
 
 TERN_WEB tern_status tern_web_loader_open(tern_loader **loader, const char *options, double file_bytes);
@@ -21,6 +23,7 @@ tern_status tern_web_loader_open(tern_loader **loader, const char *options, doub
     json_t *root;
     *loader = NULL;
     TERN_TRY(tern_web__read_options(options, known, sizeof known / sizeof *known, &root, err));
+    params.head_exact = !params.backend.name || strcmp(params.backend.name, "cpu") == 0; /* the same tokens, sooner */
     tern_status status = tern_loader_open(loader, &params, (uint64_t)file_bytes, err);
     json_decref(root);
     return status;

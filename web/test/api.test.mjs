@@ -6,6 +6,7 @@ import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {Tern, TernError, version} from '../lib/index.js';
 import {MODEL, missing} from './support/built.mjs';
+import {peftAdapter} from './support/peft.mjs';
 import {serve} from './support/server.mjs';
 
 const greedy = {temperature: 0, maxTokens: 24};
@@ -140,6 +141,51 @@ describe('the API on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
       );
     }
     assert.match(await tern.generate(PROMPT, greedy).text(), /^ there was/, 'it works after that');
+  });
+
+  test('an adapter changes the text, its scale counts, and without it all is as before', async () => {
+    const plain = await tern.generate(PROMPT, greedy).text();
+    const files = peftAdapter().map(({name, bytes}) => new File([bytes], name));
+    const lora = await tern.loadLora(files);
+    assert.deepEqual([lora.rank, lora.parameters], [4, 8 * 2 * 4 * 256]);
+    assert.equal(await tern.generate(PROMPT, greedy).text(), plain, 'loading alone changes nothing');
+    await tern.setLoras([{lora}]);
+    const adapted = await tern.generate(PROMPT, greedy).text();
+    assert.notEqual(adapted, plain);
+    await tern.setLoras([{lora, scale: 0}]);
+    assert.equal(await tern.generate(PROMPT, greedy).text(), plain);
+    await tern.setLoras([{lora, scale: 1}]);
+    assert.equal(await tern.generate(PROMPT, greedy).text(), adapted);
+    await lora.dispose();
+    await lora.dispose();
+    assert.equal(await tern.generate(PROMPT, greedy).text(), plain, 'one that is disposed of is out of use');
+    await assert.rejects(tern.setLoras([{lora}]), {code: 'INVALID_ARGUMENT', message: /disposed of/});
+  });
+
+  test('adapters from a server and from memory, and what is none', async (t) => {
+    const [config, weights] = peftAdapter();
+    const server = await serve({'/a/adapter_config.json': config.bytes, '/a/adapter_model.safetensors': weights.bytes});
+    t.after(() => server.close());
+    const lora = await tern.loadLora(`${server.url}/a/`);
+    assert.equal(lora.rank, 4);
+    await lora.dispose();
+    const narrow = peftAdapter({width: 128}).map(({name, bytes}) => new File([bytes], name));
+    const cases = [
+      [new Uint8Array([1, 2, 3]), 'MALFORMED', /./],
+      [new File(['Hello, I am no adapter.'], 'a.gguf'), 'MALFORMED', /./],
+      [narrow, 'MALFORMED', /128/],
+      [narrow.slice(1), 'INVALID_ARGUMENT', /./],
+      [await readFile(MODEL), 'UNSUPPORTED', /"model" found, "adapter" expected/],
+      [`${server.url}/b/`, 'NETWORK', /adapter_config\.json: HTTP status 404/],
+      [undefined, 'INVALID_ARGUMENT', /./]
+    ];
+    for (const [source, code, message] of cases) {
+      await assert.rejects(tern.loadLora(/** @type {any} */ (source)), (error) => {
+        assert.equal(error.code, code, error.message);
+        assert.match(error.message, message);
+        return true;
+      });
+    }
   });
 
   test('a prompt longer than the context', async () => {

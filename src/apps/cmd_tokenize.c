@@ -4,6 +4,7 @@
 #include "apps/app.h"
 #include "base/file.h"
 #include "base/show.h"
+#include "model/package.h"
 
 static const tern_flag flags[] = {
     {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, prompt), 0, 0,
@@ -89,6 +90,31 @@ static tern_status decode(const tern_tokenizer *t, const tern_options *o, const 
     return status;
 }
 
+typedef struct head {
+    tern_tokenizer **tokenizer;
+    uint64_t file_bytes;
+} head;
+
+static tern_status take_head(void *context, const void *bytes, size_t n, uint64_t *wanted, tern_error *err)
+{
+    const head *h = context;
+    tern_gguf *gguf = NULL;
+    TERN_TRY(tern_gguf_parse_head(&gguf, bytes, n, h->file_bytes, wanted, err));
+    tern_status status = tern_tokenizer_open_gguf(h->tokenizer, gguf, err);
+    tern_gguf_close(gguf);
+    return status;
+}
+
+static tern_status open_package(const char *path, tern_tokenizer **t, tern_error *err)
+{
+    tern_package *p;
+    TERN_TRY(tern_package_open(&p, path, NULL, err));
+    head h = {t, tern_package_manifest(p)->bytes};
+    tern_status status = tern_package_head(p, take_head, &h, err);
+    tern_package_close(p);
+    return status;
+}
+
 /* The tokenizer alone, without the weights: a file may hold nothing else. */
 static tern_status open_tokenizer(const tern_options *o, tern_tokenizer **t, tern_error *err)
 {
@@ -96,6 +122,7 @@ static tern_status open_tokenizer(const tern_options *o, tern_tokenizer **t, ter
     tern_file_map map = {0};
     tern_gguf *gguf = NULL;
     TERN_TRY(tern_app_find_model(o, &path, err));
+    if (tern_package_is(path.text)) return open_package(path.text, t, err);
     if (tern_file_is_dir(path.text)) return tern_tokenizer_open_hf(t, path.text, err);
     TERN_TRY(tern_file_map_open(&map, path.text, err));
     tern_status status = tern_gguf_parse(&gguf, map.data, map.size, err);

@@ -3,7 +3,24 @@
 #include <string.h>
 
 #include "apps/inspect.h"
+#include "format/json.h"
 #include "model/package.h"
+
+/* A copy whose whole numbers are integers: parsing makes all of them reals. */
+static json_t *with_integers(const json_t *v)
+{
+    const char *key;
+    json_t *item, *out;
+    int64_t n;
+    size_t i;
+    if (tern_json_int(v, &n)) return json_integer((json_int_t)n);
+    if (!json_is_object(v) && !json_is_array(v)) return json_deep_copy(v);
+    out = json_is_object(v) ? json_object() : json_array();
+    if (json_is_object(v))
+        json_object_foreach((json_t *)(uintptr_t)v, key, item) json_object_set_new(out, key, with_integers(item));
+    else json_array_foreach(v, i, item) json_array_append_new(out, with_integers(item));
+    return out;
+}
 
 /* What people look for in the inference block, with sampling and RoPE beside the rest; templates are long. */
 static json_t *shown_inference(const json_t *inference)
@@ -30,11 +47,13 @@ tern_status tern_app_describe_package(const char *path, bool full, json_t *out, 
     snprintf(format, sizeof format, "package of %zu shards, sums right", m->n_shards);
     json_object_set_new(out, "format", json_string(format));
     json_object_set_new(out, "file_bytes", json_integer((json_int_t)m->bytes));
-    if (full) json_object_set(out, "manifest", m->root);
-    else json_object_set_new(out, "config", shown_inference(json_object_get(m->root, "inference")));
-    json_object_set(out, "architecture", json_object_get(m->root, "architecture"));
-    json_object_set(out, "name", json_object_get(m->root, "name"));
-    json_object_set(out, "tensors", json_object_get(m->root, "tensors"));
+    json_t *root = with_integers(m->root);
+    json_object_set(out, "architecture", json_object_get(root, "architecture"));
+    json_object_set(out, "name", json_object_get(root, "name"));
+    if (!full) json_object_set_new(out, "config", shown_inference(json_object_get(root, "inference")));
+    if (!full) json_object_set(out, "tensors", json_object_get(root, "tensors"));
+    if (full) json_object_set(out, "manifest", root);
+    json_decref(root);
     tern_package_close(p);
     tern_model_options how = {.no_check = true};
     tern_error problem = {0};

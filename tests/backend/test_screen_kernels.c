@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "support/guard.h"
 
-enum { MAX_ROWS = 9, MAX_GROUPS = 6 };
+enum { MAX_ROWS = 9, MAX_GROUPS = 14 };
 
 typedef struct kernel {
     const char *name;

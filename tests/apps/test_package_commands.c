@@ -12,7 +12,7 @@ static void remove_package(void)
     char path[1200];
     for (int i = 0; i < 100; i++) {
         snprintf(path, sizeof path, "%s/shard_%03d.bin", dir, i);
-        if (unlink(path) != 0) break;
+        unlink(path); /* some tests take one away */
     }
     snprintf(path, sizeof path, "%s/manifest.json", dir);
     unlink(path);

@@ -29,7 +29,7 @@ static void remove_package(void)
     char name[32];
     for (int i = 0; i < 200; i++) {
         snprintf(name, sizeof name, "shard_%03d.bin", i);
-        if (unlink(in_dir(name)) != 0) break;
+        unlink(in_dir(name));
     }
     unlink(in_dir("manifest.json"));
     rmdir(dir);

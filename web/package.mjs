@@ -1,7 +1,7 @@
 /**
  * Puts the npm package together, ready for `npm pack`:
  *   node web/package.mjs build/web/package
- * web/lib with the WebAssembly modules and kernels that were built, the bundled model, README and LICENSE.
+ * web/lib with the modules and kernels that were built, the bundled model, an example, README and LICENSE.
  */
 import {cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {dirname, join} from 'node:path';
@@ -26,7 +26,7 @@ export function assemble(folder) {
   cpSync(join(WEB, 'lib'), join(folder, 'lib'), {recursive: true});
   cpSync(join(ROOT, 'models/stories.gguf'), join(folder, 'models/stories.gguf'));
   cpSync(join(ROOT, 'LICENSE'), join(folder, 'LICENSE'));
-  cpSync(join(ROOT, 'docs/web.md'), join(folder, 'README.md'));
+  for (const name of ['README.md', 'example.html']) cpSync(join(WEB, name), join(folder, name));
   writeFileSync(join(folder, 'package.json'), manifest());
 }
 

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import {readFileSync, readdirSync} from 'node:fs';
 import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
-import {SITE, launch, missing} from './browser.mjs';
+import {SITE, WEB, launch, missing} from './browser.mjs';
 import {serve} from '../support/server.mjs';
 
 const TYPES = {js: 'text/javascript', wasm: 'application/wasm', html: 'text/html'};
@@ -29,7 +29,9 @@ function libraryFiles() {
 
 const typed =
   (headers) =>
-  (request, {path}) => ({headers: {'content-type': TYPES[path.split('.').pop()], ...headers}});
+  (request, {path}) => ({
+    headers: {'content-type': TYPES[path.split('.').pop()] ?? 'application/octet-stream', ...headers}
+  });
 
 /** Runs in the page: loads, generates eight tokens, gives what there is to know. */
 async function loadThere({source, options = {}, lib = '/lib/index.js', abortAt = Infinity, wait = 0}) {
@@ -211,6 +213,20 @@ describe('the library in Chromium', {skip: missing()}, () => {
     await page.context().close();
     await library.close();
     await plain.close();
+  });
+
+  test('the example page', async () => {
+    const files = {...libraryFiles(), '/models/stories.gguf': model};
+    const example = await serve({...files, '/example.html': readFileSync(join(WEB, 'example.html'))}, typed(ISOLATED));
+    const page = await (await browser.newContext()).newPage();
+    await page.goto(`${example.url}/example.html`);
+    await page.waitForFunction(() => document.getElementById('text').textContent === 'stories, on the CPU');
+    await page.click('#go');
+    await page.waitForFunction(() =>
+      /^Once upon a time .+ \[\d+ tokens a second\]$/s.test(document.getElementById('text').textContent)
+    );
+    await page.context().close();
+    await example.close();
   });
 
   test('several threads where the page is isolated', async () => {

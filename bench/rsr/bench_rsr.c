@@ -1,7 +1,7 @@
 /* RSR beside the packed dot product: products of model shapes with weights that are not in any cache, each step from the algorithm to the
  * slices, what preprocessing takes, and what sharing an input among siblings saves. Prints the tables of docs/rsr.md.
  *
- * usage: bench_rsr [THREADS,THREADS] [PASSES] [ROWSxCOLS]
+ * usage: bench_rsr [THREADS,THREADS] [PASSES] [ROWSxCOLS | siblings]
  *
  * Copies of a matrix fill COLD_BYTES, so that each is out of the caches when its turn comes again. */
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/rsr_steps.h"
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "base/pool.h"
 #include "base/rng.h"
 #include "quant/encoding.h"
@@ -163,7 +164,8 @@ static void dot_task(const job *j, size_t copy, uint32_t first, uint32_t n, uint
     j->dot(j->data + copy * j->bytes + first * 16 * row_bytes, row_bytes, n * 16, j->cols, &x, y_i8[thread], n * 16);
 }
 
-static double time_dot(const matrix *m, const char *encoding, tern_ternary_fn fn, tern_pool *pool, size_t *bytes)
+static double time_dot(const matrix *m, const char *encoding, tern_ternary_fn fn,
+                       void (*task)(const job *, size_t, uint32_t, uint32_t, uint32_t), tern_pool *pool, size_t *bytes)
 {
     const tern_encoding *e = tern_encoding_by_name(encoding);
     tern_error err = {0};
@@ -172,7 +174,7 @@ static double time_dot(const matrix *m, const char *encoding, tern_ternary_fn fn
     if (tern_encoding_bytes(e, m->rows, m->cols, &all, &err) != TERN_OK) die(&err);
     uint8_t *packed = malloc(all);
     if (tern_encode_codes(e, m->codes, 1.0f, m->rows, m->cols, packed, &err) != TERN_OK) die(&err);
-    job j = {.task = dot_task, .units = m->rows / 16, .bytes = row_bytes * m->rows, .pool = pool, .dot = fn, .cols = m->cols};
+    job j = {.task = task, .units = m->rows / 16, .bytes = row_bytes * m->rows, .pool = pool, .dot = fn, .cols = m->cols};
     j.n_copies = copies_of(j.bytes);
     j.data = many(packed, j.bytes, j.n_copies);
     const double us = measure(&j);
@@ -310,7 +312,7 @@ static void print_shape(const matrix *m, tern_pool *const pools[2])
     const double n = (double)m->rows * m->cols;
     for (int i = 0; i < 3; i++) {
         size_t bytes = 0;
-        const double a = time_dot(m, names[i], fns[i], pools[0], &bytes), b = time_dot(m, names[i], fns[i], pools[1], &bytes);
+        const double a = time_dot(m, names[i], fns[i], dot_task, pools[0], &bytes), b = time_dot(m, names[i], fns[i], dot_task, pools[1], &bytes);
         if (bytes)
             printf("| %u x %u | dot, %s (%s) | %.0f | %.0f | %.2f | %.3f |\n", m->rows, m->cols, names[i],
                    i == 0 ? kernels.i2_s_level : i == 1 ? kernels.tq2_0_level : kernels.t160_level, a, b, 8.0 * (double)bytes / n, 1.0);
@@ -323,6 +325,40 @@ static void print_shape(const matrix *m, tern_pool *const pools[2])
                8.0 * (double)bytes / n, 1.0 / k);
         fflush(stdout);
     }
+}
+
+/* f32 inputs (W1.58A32): rows decoded and multiplied as f32, as the engine does it, beside RSR. */
+static void decoded_task(const job *j, size_t copy, uint32_t first, uint32_t n, uint32_t thread)
+{
+    enum { ROWS = 8 };
+    static float values[MAX_THREADS][ROWS * MAX_COLS];
+    const size_t row_bytes = j->bytes / (j->units * 16), stride = (j->cols + 255) / 256 * 256;
+    for (uint32_t r = first * 16; r < (first + n) * 16; r += ROWS) {
+        kernels.decode_i2_s(j->data + copy * j->bytes + r * row_bytes, row_bytes, ROWS, j->cols, values[thread], stride);
+        kernels.f32((const uint8_t *)values[thread], stride * sizeof(float), ROWS, j->cols, x_f32, MAX_COLS, 1,
+                    (float *)(void *)y_i8[thread], ROWS);
+    }
+}
+
+/* The same products with less of the CPU, and with f32 inputs; one thread. */
+static void print_levels(const matrix *m, tern_pool *const pools[2])
+{
+    static const char *const levels[] = {"scalar", "avx2", "avx512-vnni"};
+    uint32_t features;
+    size_t bytes = 0;
+    printf("\n| %u x %u | dot, int8, us | rsr k 4 | rsr k 5 | rsr k 6 | dot, f32, us | rsr k 4 | rsr k 5 | rsr k 6 |\n|---|---|---|---|---|---|---|---|---|\n",
+           m->rows, m->cols);
+    for (int i = 0; i < 3; i++) {
+        if (tern_cpu_features_parse(levels[i], tern_cpu_features(), &features, NULL) != TERN_OK) continue;
+        tern_cpu_kernels_choose(features, &kernels);
+        printf("| %s | %.0f |", levels[i], time_dot(m, "i2_s", kernels.i2_s, dot_task, pools[0], &bytes));
+        for (uint32_t k = 4; k <= 6; k++) printf(" %.0f |", time_slices(m, k, false, pools[0], &bytes));
+        printf(" %.0f |", time_dot(m, "i2_s", kernels.i2_s, decoded_task, pools[0], &bytes));
+        for (uint32_t k = 4; k <= 6; k++) printf(" %.0f |", time_slices(m, k, true, pools[0], &bytes));
+        puts("");
+        fflush(stdout);
+    }
+    tern_cpu_kernels_choose(tern_cpu_features(), &kernels);
 }
 
 static double time_build(const matrix *m, uint32_t k, tern_rsr_sort sort, tern_pool *pool)
@@ -441,24 +477,26 @@ int main(int argc, char **argv)
     if (argc > 1 && sscanf(argv[1], "%u,%u", &threads[0], &threads[1]) != 2) return 2;
     if (argc > 2) passes = atoi(argv[2]);
     if (passes < 1 || passes > MAX_PASSES) return 2;
-    if (argc > 3 && sscanf(argv[3], "%ux%u", &rows, &cols) != 2) return 2;
+    const bool only_siblings = argc > 3 && !strcmp(argv[3], "siblings");
+    if (argc > 3 && !only_siblings && sscanf(argv[3], "%ux%u", &rows, &cols) != 2) return 2;
     for (int p = 0; p < 2; p++)
         if (tern_pool_open(&pools[p], threads[p], false, &err) != TERN_OK) die(&err);
     tern_cpu_kernels_choose(tern_cpu_features(), &kernels);
     for (int i = 0; i < MAX_COLS; i++) x_f32[i] = (float)(x_i8[i] = (int8_t)(i * 37));
     printf("| shape | kernel | us, %u thread | us, %u threads | bits a weight | additions a weight |\n|---|---|---|---|---|---|\n", threads[0], threads[1]);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes && !only_siblings; i++) {
         if (rows && (rows != shapes[i][0] || cols != shapes[i][1])) continue;
         matrix m = make(shapes[i][0], shapes[i][1]);
         print_shape(&m, pools);
         free(m.codes);
     }
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes && !only_siblings; i++) {
         if (rows ? rows != shapes[i][0] || cols != shapes[i][1] : i != 0 && i != 3) continue;
         matrix m = make(shapes[i][0], shapes[i][1]);
         print_steps(&m, 4, true, pools);
         print_steps(&m, 4, false, pools);
         print_steps(&m, 6, false, pools);
+        print_levels(&m, pools);
         print_sorts(&m, pools);
         free(m.codes);
     }

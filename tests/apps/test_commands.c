@@ -148,12 +148,34 @@ static void convert_keeps_the_text(void **state)
     test_output_free(&want);
 }
 
+/* Layers sorted in the file, and sorted anew: the text stays. */
+static void rsr_keeps_the_text(void **state)
+{
+    (void)state;
+    const char *file = test_scratch("cli-rsr.gguf");
+    test_output want = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "24", "-q");
+    test_output o = TERN("convert", test_small_model(), "-o", file, "--rsr", "--rsr-rows", "4");
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+    static const char *const kernels[] = {"rsr", "rsr:5", "dot"};
+    for (size_t i = 0; i < 3; i++) {
+        o = TERN("run", "-m", file, "--kernel", kernels[i], "--greedy", "-n", "24", "-q", "-p", "Once upon a time");
+        assert_string_equal(o.out, want.out);
+        test_output_free(&o);
+    }
+    test_output_free(&want);
+}
+
 static void convert_refuses(void **state)
 {
     (void)state;
     test_output o = TERN("convert", test_small_model(), "-o", test_small_model());
     assert_int_equal(o.code, 2);
     assert_non_null(strstr(o.err, "input and output are the same file"));
+    test_output_free(&o);
+    o = TERN("convert", test_fixture("llama"), "-o", test_scratch("cli-forced.gguf"), "--rsr");
+    assert_int_equal(o.code, 2);
+    assert_non_null(strstr(o.err, "rsr: a model without ternary layers found, some expected"));
     test_output_free(&o);
     o = TERN("convert", test_fixture("llama"), "-o", test_scratch("cli-forced.gguf"), "--type", "i2_s");
     assert_int_equal(o.code, 1);
@@ -489,6 +511,7 @@ int main(void)
         cmocka_unit_test(ctrl_c_ends_a_generation_cleanly),
         cmocka_unit_test(a_reader_may_go_away),
         cmocka_unit_test(convert_keeps_the_text),
+        cmocka_unit_test(rsr_keeps_the_text),
         cmocka_unit_test(convert_refuses),
         cmocka_unit_test(truncated_files_are_refused),
         cmocka_unit_test(logits_are_the_golden_ones),

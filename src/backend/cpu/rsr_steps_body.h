@@ -88,7 +88,7 @@ void NAME(direct)(const tern_cpu__rsr_block *b, const X *x, Y *room, Y *y)
             sum += x[p[6]];
             sum += x[p[7]];
         }
-        switch (end - p) {
+        switch (end - p) { /* NOLINT(bugprone-branch-clone): one jump, then as many loads as are left */
         case 7: sum += x[*p++]; /* fall through */
         case 6: sum += x[*p++]; /* fall through */
         case 5: sum += x[*p++]; /* fall through */

@@ -3,6 +3,9 @@
 set(TERN_WEB_TESTS "^test_(base|cpu|map|pool|[a-z_]+_kernels|op_case|gradient_ops|training_rows|update_ops|gguf|gguf_write|json|safetensors|\
 encoding|round_trip|rsr|ternarise|bpe_train|chat_template|nfc|text|tokenizer|tokenizer_gguf|sampler|stop|draft|generate|generation_steps|\
 session|goldens|loader|lora|open|adapter|exact_head)$" CACHE STRING "Which tests a WebAssembly build has")
+# With a GPU (not with threads, which Asyncify has not been tried with): Dawn of web/node_modules on SwiftShader.
+set(TERN_WEB_GPU_TESTS "^test_(gpu_(attention|attention_rows|dense|gradient|linear_ternary|rope|rows|sample|training_rows|update)|\
+goldens_vulkan|generate_vulkan|session_vulkan|lora_vulkan|graph_gpu)$" CACHE STRING "Which tests a WebAssembly build runs on a GPU")
 list(FILTER TERN_TESTS_FOUND INCLUDE REGEX "/test_[^/]*\\.c$")
 
 function(tern_web_test_options name)
@@ -13,10 +16,29 @@ function(tern_web_test_options name)
   endif()
 endfunction()
 
+# A test with a GPU: Asyncify stops the program while the device works; the product waits in JavaScript. Optimising what
+# Asyncify makes takes minutes and a gigabyte.
+function(tern_web_gpu_test name folder)
+  find_file(TERN_SWIFTSHADER NAMES vk_swiftshader_icd.json PATHS /usr/lib/chromium /opt/google/chrome NO_DEFAULT_PATH
+    NO_CMAKE_FIND_ROOT_PATH)
+  target_link_options(${name} PRIVATE -O1 -sASYNCIFY=1 -sASYNCIFY_IMPORTS=[test_device_idle] -sASYNCIFY_STACK_SIZE=65536
+    "SHELL:--pre-js ${PROJECT_SOURCE_DIR}/tests/support/web-gpu.js")
+  add_dependencies(${name} tern_web_kernels)
+  set(environment ${TERN_TEST_ENVIRONMENT} TERN_TEST_QUICK=1 TERN_WEB_LIB=${PROJECT_SOURCE_DIR}/web/lib)
+  if(TERN_SWIFTSHADER)
+    list(APPEND environment VK_ICD_FILENAMES=${TERN_SWIFTSHADER} VK_DRIVER_FILES=${TERN_SWIFTSHADER})
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT 1800 LABELS "${folder};gpu" ENVIRONMENT "${environment}" PROCESSORS 2)
+endfunction()
+
 function(tern_web_tests)
+  add_custom_target(tern_web_kernels COMMAND node ${PROJECT_SOURCE_DIR}/tools/wgsl/text.mjs ${PROJECT_SOURCE_DIR}/web/lib/kernels.js)
   foreach(file ${TERN_TESTS_FOUND})
     get_filename_component(name ${file} NAME_WE)
-    if(NOT name MATCHES "${TERN_WEB_TESTS}")
+    set(gpu OFF)
+    if(NOT TERN_WEB_THREADS AND name MATCHES "${TERN_WEB_GPU_TESTS}")
+      set(gpu ON)
+    elseif(NOT name MATCHES "${TERN_WEB_TESTS}")
       continue()
     endif()
     cmake_path(GET file PARENT_PATH folder)
@@ -28,5 +50,8 @@ function(tern_web_tests)
     tern_web_test_options(${name})
     add_test(NAME ${name} COMMAND node $<TARGET_FILE:${name}>)
     set_tests_properties(${name} PROPERTIES TIMEOUT 1200 LABELS "${folder}" ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
+    if(gpu)
+      tern_web_gpu_test(${name} ${folder})
+    endif()
   endforeach()
 endfunction()

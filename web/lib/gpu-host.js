@@ -9,6 +9,7 @@ const SLOT = 256; // what uniform offsets are multiples of
 const MAX_BINDINGS = 8, UNIFORM_WORDS = 32, DISPATCH_WORDS = 5 + 3 * MAX_BINDINGS + UNIFORM_WORDS;
 // tern_status
 const OUT_OF_MEMORY = 2, INTERNAL = 10;
+const LOST_MS = 500;
 const SCOPES = ['validation', 'out-of-memory', 'internal'];
 const STATUS_OF = {validation: INTERNAL, 'out-of-memory': OUT_OF_MEMORY, internal: INTERNAL};
 
@@ -63,11 +64,11 @@ export class GpuHost {
     return message;
   }
 
-  /** idle() waits for the promise; its failure is kept. */
+  /** idle() waits for the promise. Its failure is kept, unless the device was lost, which is known a little later. */
   track(promise, what) {
-    const done = promise.catch((error) => {
-      if (this.closed || this.lostMessage || error?.name === 'AbortError') return;
-      this.fail(INTERNAL, `${what}: ${error?.message}`);
+    const done = promise.catch(async (error) => {
+      await Promise.race([this.device.lost, new Promise((resolve) => setTimeout(resolve, LOST_MS))]);
+      if (!this.closed && !this.lostMessage) this.fail(INTERNAL, `${what}: ${error?.message}`);
     }).finally(() => this.outstanding.delete(done));
     this.outstanding.add(done);
     return done;

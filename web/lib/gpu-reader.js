@@ -27,9 +27,12 @@ export class GpuReader {
     this.device.queue.submit([encoder.finish()]);
     const reading = {staging, bytes, mapped: false};
     this.reading = reading;
-    this.track(staging.mapAsync(MAP_READ, 0, bytes).then(() => {
+    const mapping = staging.mapAsync(MAP_READ, 0, bytes).then(() => {
       reading.mapped = true;
-    }), 'reading from the device');
+    }, (error) => {
+      if (this.reading === reading) throw error;
+    });
+    this.track(mapping, 'reading from the device');
   }
 
   /** The bytes, until stop(); null: not yet. */

@@ -100,6 +100,37 @@ static void check_rows(const matrix *m, const tern_gpu_layout *l)
     free(rows);
 }
 
+/* And back: dense rows byte by byte, codes as codes. */
+static void check_way_back(const matrix *m, const tern_gpu_layout *l)
+{
+    tern_error err = {0};
+    const tern_encoding *e = tern_gpu_unpacked(l, &m->w);
+    const size_t n = (size_t)m->w.rows * m->w.cols;
+    size_t bytes;
+    assert_ok(tern_encoding_bytes(e, m->w.rows, m->w.cols, &bytes, &err), err);
+    const size_t body = bytes - e->tail_bytes;
+    uint8_t *rows = malloc((size_t)m->w.rows * l->row_bytes), *back = malloc(bytes + 1);
+    memset(back, 0xa5, bytes + 1);
+    assert_ok(tern_gpu_pack_rows(l, &m->w, 0, m->w.rows, rows, &err), err);
+    assert_ok(tern_gpu_unpack_rows(l, &m->w, rows, m->w.rows, back, &err), err);
+    assert_int_equal(back[body], 0xa5);
+    if (e == m->w.encoding) {
+        assert_memory_equal(back, m->bytes, body);
+    } else {
+        int8_t *want = malloc(n), *got = malloc(n);
+        tern_store_f32(back + body, 1.0f);
+        assert_ok(tern_decode_codes(m->w.encoding, m->bytes, m->w.rows, m->w.cols, 0, m->w.rows, want, NULL, NULL, NULL,
+                                    &err),
+                  err);
+        assert_ok(tern_decode_codes(e, back, m->w.rows, m->w.cols, 0, m->w.rows, got, NULL, NULL, NULL, &err), err);
+        assert_memory_equal(got, want, n);
+        free(want);
+        free(got);
+    }
+    free(rows);
+    free(back);
+}
+
 static const struct {
     tern_encoding_id id;
     tern_gpu_format format;
@@ -133,6 +164,7 @@ static void rows_hold_the_same_numbers(void **state)
         assert_int_equal(l.bytes, (6 * l.row_bytes + 255) / 256 * 256);
         assert_int_equal(tern_gpu_layout_is_file(&l, &m.w), cases[i].is_file);
         check_rows(&m, &l);
+        check_way_back(&m, &l);
         drop(&m);
     }
 }

@@ -91,6 +91,12 @@ bool tern_gpu_layout_is_file(const tern_gpu_layout *layout, const tern_weight *w
 tern_status tern_gpu_pack_rows(const tern_gpu_layout *layout, const tern_weight *w, uint32_t first, uint32_t n, uint8_t *out,
                                tern_error *err);
 
+/* The way back: in which encoding, and n rows of the layout at `in` as rows of that. Ternary weights give their codes alone, as i2_s, or
+ * as t160 where rows have no whole groups of i2_s. Errors: OUT_OF_MEMORY. */
+const tern_encoding *tern_gpu_unpacked(const tern_gpu_layout *layout, const tern_weight *w);
+tern_status tern_gpu_unpack_rows(const tern_gpu_layout *layout, const tern_weight *w, const uint8_t *in, uint32_t n, uint8_t *out,
+                                 tern_error *err);
+
 /* One storage binding of a dispatch. SCRATCH starts with TERN_GPU_COUNTER_BYTES that are zero before the first run; whoever counts there
  * leaves zeros. The rest holds anything. */
 enum { TERN_GPU_COUNTER_BYTES = 16384 };

@@ -45,6 +45,7 @@ static void trial_deinit(tern_vulkan_trial *t)
     tern_free(t->params);
     tern_free(t->weight_data);
     tern_free(t->weight_scales);
+    tern_vulkan__trial_drop(t);
 }
 
 /* A look at the weight that the op has made: rows of a dense one, to the bit; int8 times ternary codes. */
@@ -219,6 +220,7 @@ tern_status tern_vulkan__try_op(const tern_graph *graph, const tern_op *op, tern
     tern_vulkan_trial t;
     tern_status status = trial_open(&t, &tern_vulkan__self(device->backend)->caps, graph, op, err);
     if (status == TERN_OK) status = run_side(&t, device, err); /* first: the host works on weights where they lie */
+    if (status == TERN_OK) status = tern_vulkan__trial_fetch(&t, device, err);
     if (status == TERN_OK) status = op->kind == TERN_OP_SAMPLE ? expect_sample(&t, host, err) : run_side(&t, host, err);
     if (status == TERN_OK) tern_vulkan__trial_compare(&t, device->results, host->results, what, n_what);
     close_side(&t, host);

@@ -22,6 +22,9 @@ typedef struct tern_vulkan_trial {
     tern_weight weight; /* which is then this one: some of its rows, copied */
     uint8_t *weight_data;
     float *weight_scales;
+    tern_weight fetched[TERN_OP_MAX_INPUTS]; /* weights that only the device had */
+    uint8_t *fetched_data[TERN_OP_MAX_INPUTS];
+    size_t n_fetched;
     uint8_t *params;
     uint32_t n_tokens, n_outputs;
     tern_rng rng;
@@ -53,6 +56,9 @@ void tern_vulkan__pipelines_of(const tern_prepared *prepared, bool *used);
 tern_status tern_vulkan__trial_shrink(tern_vulkan_trial *t, const tern_op *op, tern_error *err);
 /* The weight of its own as the op's is, for the next side: the CPU works in place. */
 void tern_vulkan__trial_restore(const tern_vulkan_trial *t);
+/* trial_weight.c: gives the op's weights that have no data some, from the device, for the host. */
+tern_status tern_vulkan__trial_fetch(tern_vulkan_trial *t, const tern_vulkan_side *device, tern_error *err);
+void tern_vulkan__trial_drop(tern_vulkan_trial *t);
 /* trial_inputs.c: fills contents and params. */
 tern_status tern_vulkan__trial_inputs(tern_vulkan_trial *t, tern_error *err);
 /* trial_training.c: those of training. */

@@ -2,6 +2,7 @@
 import {execFileSync} from 'node:child_process';
 import {join} from 'node:path';
 import {ROOT, SITE, TERN, launch, missing, ready, settle, watchedPage} from './browser.mjs';
+import {serve as serveShipped} from '../../serve.mjs';
 import {serve} from './server.mjs';
 
 export const MODEL = join(ROOT, 'models/stories.gguf');
@@ -19,14 +20,28 @@ export function nativeText(prompt = PROMPT, tokens = TOKENS, more = []) {
   return {text: prompt + found.text, tokens: found.statistics.generated_tokens};
 }
 
+/** The site as `make web-serve` serves it, policy headers included. */
+async function shippedServer() {
+  const server = await serveShipped(SITE);
+  const close = () =>
+    new Promise((done) => {
+      server.close(done);
+      server.closeAllConnections();
+    });
+  return {url: `http://localhost:${server.address().port}/`, port: server.address().port, close};
+}
+
 /**
- * A browser and the site on a server; `open` gives a page in a new profile (or `context`).
+ * A browser and the site on a server (`shipped`: that of make web-serve); `open` gives a page in a new profile, or in
+ * `context`.
  * @param {{gpu?: boolean, isolated?: boolean, host?: string, args?: string[], routes?: any,
- *   mounts?: [string, string][]}} options
+ *   mounts?: [string, string][], shipped?: boolean}} options
  */
-export async function station({gpu = true, isolated = true, host, args = [], routes = {}, mounts = []} = {}) {
+export async function station(options = {}) {
+  const {gpu = true, isolated = true, host, args = [], routes = {}, mounts = [], shipped = false} = options;
   const browser = await launch({gpu, args});
-  const server = await serve({mounts: [...mounts, ['/', SITE]], isolated, host, routes});
+  const mine = () => serve({mounts: [...mounts, ['/', SITE]], isolated, host, routes});
+  const server = await (shipped ? shippedServer() : mine());
   async function open({settings = {}, options = {}, context, path = '', url = server.url, wait = true} = {}) {
     const place =
       context ?? (await browser.newContext({viewport: {width: 1280, height: 860}, acceptDownloads: true, ...options}));

@@ -8,7 +8,7 @@ import {GREEDY, ON_GPU, PROMPT, nativeText, skip, station} from './site.mjs';
 
 let place;
 before(async () => {
-  if (!skip) place = await station();
+  if (!skip) place = await station({shipped: true});
 });
 after(async () => place?.close());
 

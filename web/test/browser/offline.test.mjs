@@ -19,7 +19,7 @@ test('reload with the network blocked and the server gone', {skip, timeout: 1200
   await ready(page);
   assert.equal(await ask(page, PROMPT), nativeText().text);
   assert.deepEqual(page.seen.foreign, []);
-  await place.browser.close();
+  await place.close();
 });
 
 test(

@@ -1,6 +1,7 @@
 /** Opens the built site in Chromium, in a profile of its own. */
 import {execFileSync} from 'node:child_process';
 import {join} from 'node:path';
+import {after} from 'node:test';
 import {ROOT, SITE, TERN, launch, missing, ready, settle, watchedPage} from './browser.mjs';
 import {serve as serveShipped} from '../../serve.mjs';
 import {serve} from './server.mjs';
@@ -12,6 +13,10 @@ export const TOKENS = 48;
 export const GREEDY = {'sampling.temperature': 0, 'sampling.maxTokens': TOKENS, backend: 'cpu'};
 export const ON_GPU = {...GREEDY, 'sampling.maxTokens': 16, backend: 'webgpu'};
 export const skip = missing();
+
+/** What a test that fails leaves open is closed after the file's last test. */
+const stations = new Set();
+after(() => Promise.all([...stations].map((station) => station.close())));
 
 /** What `tern run --greedy` writes: the prompt and its continuation. */
 export function nativeText(prompt = PROMPT, tokens = TOKENS, more = []) {
@@ -51,11 +56,14 @@ export async function station(options = {}) {
     if (wait) await ready(page);
     return page;
   }
+  const place = {browser, server, open, close};
   async function close() {
+    if (!stations.delete(place)) return;
     await browser.close();
     await server.close();
   }
-  return {browser, server, open, close};
+  stations.add(place);
+  return place;
 }
 
 /** Types an address into the picker and loads it. */

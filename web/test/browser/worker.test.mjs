@@ -22,9 +22,10 @@ function makeSite() {
 const offlineReady = (page) =>
   page.waitForFunction(() => document.getElementById('offline-note').textContent === 'Works offline.');
 
-test('offline after the first visit, and updates when the person says so', {skip, timeout: 60000}, async () => {
+test('offline after the first visit, and updates when the person says so', {skip, timeout: 60000}, async (t) => {
   const site = makeSite();
   const browser = await launch({gpu: false});
+  t.after(() => browser.close());
   const server = await serve({mounts: [['/', site]], isolated: false});
   const context = await browser.newContext({viewport: {width: 1280, height: 860}});
   const page = await watchedPage(context, server.url);
@@ -56,6 +57,5 @@ test('offline after the first visit, and updates when the person says so', {skip
   await offlineReady(page);
   assert.equal(await page.evaluate(async () => (await caches.keys()).length), 1);
   assert.deepEqual(page.seen.foreign, []);
-  await browser.close();
   rmSync(site, {recursive: true});
 });

@@ -33,13 +33,40 @@ static void check_slice(const tern_gpu_layout *layout, const tern_weight *w, con
     free(rows);
 }
 
-static void check_weight(tern_backend *b, const tern_gpu_caps *limits, const tern_weight *w, uint32_t n_slices)
+/* Room first, then pieces of an odd number of rows, and scales at the end. */
+static tern_buffer *create_in_pieces(tern_backend *b, const tern_weight *w)
+{
+    enum { ROWS = 61 };
+    tern_buffer *buffer;
+    tern_weight room = *w, part = *w;
+    const size_t row_bytes = (w->bytes - 32) / w->rows;
+    room.data = NULL;
+    assert_ok(b->weight_room(b, &room, &buffer, &err), err);
+    part.row_scales = NULL;
+    for (uint32_t at = 0; at < w->rows; at += part.rows) {
+        part.rows = w->rows - at < ROWS ? w->rows - at : ROWS;
+        uint8_t *copy = malloc(part.rows * row_bytes); /* gone after the call */
+        memcpy(copy, w->data + at * row_bytes, part.rows * row_bytes);
+        part.data = copy;
+        assert_ok(b->weight_write(b, buffer, &part, at, &err), err);
+        memset(copy, 0xa5, part.rows * row_bytes);
+        free(copy);
+    }
+    if (w->row_scales) assert_ok(b->weight_write(b, buffer, &room, 0, &err), err);
+    part.rows = 2;
+    assert_int_equal(b->weight_write(b, buffer, &part, w->rows - 1, &err), TERN_INVALID_ARGUMENT);
+    return buffer;
+}
+
+static void check_weight(tern_backend *b, const tern_gpu_caps *limits, const tern_weight *w, uint32_t n_slices,
+                         bool pieces)
 {
     tern_gpu_layout layout;
     tern_buffer *buffer;
     assert_ok(tern_gpu_layout_of(&layout, w, limits, &err), err);
     assert_int_equal(layout.n_slices, n_slices);
-    assert_ok(b->weight_create(b, w, &buffer, &err), err);
+    if (pieces) buffer = create_in_pieces(b, w);
+    else assert_ok(b->weight_create(b, w, &buffer, &err), err);
     uint8_t *bytes = malloc(layout.bytes);
     assert_ok(b->buffer_read(b, buffer, 0, bytes, layout.bytes, &err), err);
     for (uint32_t i = 0; i < layout.n_slices; i++) check_slice(&layout, w, bytes, i);
@@ -81,7 +108,8 @@ static void rows_arrive(void **state)
             for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
                 tern_gpu_layout layout;
                 assert_ok(tern_gpu_layout_of(&layout, &weights[i], limits, &err), err);
-                check_weight(b, limits, &weights[i], s ? layout.n_slices : 1);
+                for (int pieces = 0; pieces < 2; pieces++)
+                    check_weight(b, limits, &weights[i], s ? layout.n_slices : 1, pieces);
                 if (s && i < 3) assert_true(layout.n_slices > 1);
             }
             b->close(b);

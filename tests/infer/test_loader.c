@@ -1,6 +1,8 @@
 /* Loading piece by piece on the CPU: the same engines as from mapped files, and the same refusals. */
 #include "infer/loader_cases.h"
 
+#include <malloc.h>
+
 #include "base/alloc.h"
 #include "support/converted.h"
 #include "support/micro_model.h"
@@ -191,6 +193,34 @@ static void extras(void **state)
     }
 }
 
+/* What is passed on is never whole in memory: of the bundled model (2.7 MB) the table's piece, vocabulary and norms. */
+static void little_memory(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_file_map map = {0};
+    tern_model_stream *s;
+    tern_model_piece p;
+    tern_model_part part;
+    uint64_t wanted = 0;
+    size_t most = 0, total = 0;
+    assert_ok(tern_file_map_open(&map, TERN_SOURCE_DIR "/models/stories.gguf", &err), err);
+    const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    const tern_model_stream_options o = {.file_bytes = map.size};
+    assert_ok(tern_model_stream_open(&s, map.data, map.size, &o, &wanted, &err), err);
+    while (tern_model_stream_next(s, &p, &err) == TERN_OK) {
+        memcpy(p.into, map.data + p.offset, p.bytes);
+        assert_ok(tern_model_stream_accept(s, &part, &err), err);
+        const size_t now = mallinfo2().uordblks + mallinfo2().hblkhd;
+        if (now > before && now - before > most) most = now - before;
+        total += p.bytes;
+    }
+    print_message("%zu bytes of tensors, %zu in memory at most\n", total, most);
+    assert_true(total > 2600000 && most < 1700000);
+    tern_model_stream_close(s);
+    tern_file_map_close(&map);
+}
+
 /* Calls out of order. */
 static void misuse(void **state)
 {
@@ -241,10 +271,18 @@ static void failed_allocations_are_clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_cut), cmocka_unit_test(truncated),      cmocka_unit_test(refused),
-        cmocka_unit_test(extras),    cmocka_unit_test(misuse),         cmocka_unit_test(failed_allocations_are_clean),
-        cmocka_unit_test(packaged),  cmocka_unit_test(text),           cmocka_unit_test(bundled),
-        cmocka_unit_test(synthetic), cmocka_unit_test(every_encoding),
+        cmocka_unit_test(every_cut),
+        cmocka_unit_test(truncated),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(extras),
+        cmocka_unit_test(misuse),
+        cmocka_unit_test(little_memory),
+        cmocka_unit_test(failed_allocations_are_clean),
+        cmocka_unit_test(packaged),
+        cmocka_unit_test(text),
+        cmocka_unit_test(bundled),
+        cmocka_unit_test(synthetic),
+        cmocka_unit_test(every_encoding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,10 +8,12 @@
  *   ChunkMeta[], partial: {index: number, bytes: number, sha256: string} | null, usedAt: number}} Meta
  */
 
-import {TernError} from './errors.js';
+import {TernError, throwIfAborted} from './errors.js';
 import {sha256} from './sha256.js';
 
 const FOLDER = 'tern-models';
+/** Read at once. */
+const PIECE_BYTES = 4 << 20;
 const META = 'meta.json';
 const META_NEXT = 'meta.json.next';
 
@@ -290,15 +292,42 @@ async function compare(bytes, expected) {
 }
 
 /** @returns {Promise<string | null>} what is wrong */
-async function readFile(folder, name, into, {signal, onBytes} = {}) {
-  const file = await (await folder.getFileHandle(name)).getFile();
+async function readFile(folder, name, into, options = {}) {
+  const handle = await folder.getFileHandle(name);
+  const access = await readAccess(handle);
+  return access ? readInPlace(access, into, options) : readStream(await handle.getFile(), name, into, options);
+}
+
+/** In a worker, unless another tab has the file open and the browser knows no shared access; else null. */
+async function readAccess(handle) {
+  if (typeof handle.createSyncAccessHandle !== 'function') return null;
+  return handle.createSyncAccessHandle({mode: 'read-only'}).catch(() => null);
+}
+
+/** Leaves no garbage. */
+function readInPlace(access, into, {signal, onBytes}) {
+  try {
+    const size = access.getSize();
+    if (size !== into.length) return `it has ${size} bytes, expected ${into.length}`;
+    for (let at = 0; at < into.length;) {
+      throwIfAborted(signal, 'reading a stored chunk');
+      const n = access.read(into.subarray(at, at + PIECE_BYTES), {at});
+      if (!(n > 0)) return `it ended after ${at} bytes, expected ${into.length}`;
+      at += n;
+      onBytes?.(n);
+    }
+    return null;
+  } finally {
+    access.close();
+  }
+}
+
+async function readStream(file, name, into, {signal, onBytes}) {
   if (file.size !== into.length) return `it has ${file.size} bytes, expected ${into.length}`;
   const reader = file.stream().getReader();
   for (let at = 0; ;) {
-    if (signal?.aborted) {
-      reader.cancel().catch(() => {});
-      throw new TernError('CANCELLED', `reading ${name} was cancelled`);
-    }
+    if (signal?.aborted) reader.cancel().catch(() => {});
+    throwIfAborted(signal, `reading ${name}`);
     const {done, value} = await reader.read();
     if (done) return at === into.length ? null : `it ended after ${at} bytes, expected ${into.length}`;
     into.set(value, at);

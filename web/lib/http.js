@@ -10,6 +10,7 @@ class Broken extends Error {}
 
 /** So many bytes of an attempt make it count as progress: the number of attempts then starts anew. */
 const PROGRESS_BYTES = 1 << 20;
+const SCRATCH_BYTES = 1 << 20;
 /** Files of unknown length are held in memory up to here. */
 const UNKNOWN_LENGTH_LIMIT = 64 << 20;
 
@@ -121,7 +122,7 @@ export class HttpFile {
             `which works up to ${UNKNOWN_LENGTH_LIMIT} bytes only`
         );
       }
-      pieces.push(piece);
+      pieces.push(piece.slice());
     }
     this.whole = new Uint8Array(n);
     this.size = n;
@@ -244,18 +245,29 @@ export class HttpFile {
   /** The next bytes of a body; null at its end. */
   async #piece(body, signal) {
     if (body.rest) return body.rest;
-    const {done, value} = await within(this.options.stallMs, signal, body.reader.read()).catch((error) => {
-      throw new Broken(`the connection broke after ${body.position} bytes (${error.cause?.message || error.message})`, {
-        cause: error
-      });
+    const reading = body.scratch ? body.reader.read(body.scratch) : body.reader.read();
+    const {done, value} = await within(this.options.stallMs, signal, reading).catch((error) => {
+      const message = `the connection broke after ${body.position} bytes (${error.cause?.message || error.message})`;
+      throw new Broken(message, {cause: error});
     });
+    if (body.scratch && value) body.scratch = new Uint8Array(value.buffer);
     return done ? null : value;
   }
 }
 
-/** The bytes of a response from `position` on; `rest` is what was read and not yet used. */
+/**
+ * The bytes of a response from `position` on; `rest` is what was read and not yet used. Where the browser can, pieces
+ * come in `scratch`, one after the other, so that a download leaves no garbage.
+ */
 function bodyOf(response, position, end = Infinity) {
-  return {reader: response.body.getReader(), position, end, rest: null};
+  const body = {position, end, rest: null, scratch: null, reader: null};
+  try {
+    body.reader = response.body.getReader({mode: 'byob'});
+    body.scratch = new Uint8Array(SCRATCH_BYTES);
+  } catch {
+    body.reader = response.body.getReader();
+  }
+  return body;
 }
 
 /** Content-Length, where it is the number of bytes that will come. */

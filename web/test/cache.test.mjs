@@ -318,6 +318,27 @@ test('a meta.json that was cut off: listed, deleted, loaded anew', async () => {
   assert.equal((await stored(platform))[0].complete, true);
 });
 
+test('outside of a worker, and where another tab has the file open, streams do', async () => {
+  const platform = opfs();
+  const server = await served({'/big.gguf': big});
+  const {id} = await load(`${server.url}/big.gguf`, platform);
+  const folder = await (await platform.root.getDirectoryHandle('tern-models')).getDirectoryHandle(id);
+  const chunk = await folder.getFileHandle('chunk_001.bin');
+  chunk.open = true;
+  assert.equal((await load({stored: id}, platform)).progress.stored, big.length);
+  chunk.bytes[9] ^= 1;
+  await assert.rejects(load({stored: id}, platform), {code: 'CORRUPT'});
+  const proto = Object.getPrototypeOf(chunk);
+  const {createSyncAccessHandle} = proto;
+  proto.createSyncAccessHandle = undefined;
+  try {
+    assert.equal((await load(`${server.url}/big.gguf`, platform)).progress.stored, big.length - CHUNK_BYTES);
+    assert.equal((await load({stored: id}, platform)).progress.stored, big.length);
+  } finally {
+    proto.createSyncAccessHandle = createSyncAccessHandle;
+  }
+});
+
 test('a browser that cannot move files keeps meta.json all the same', async () => {
   const platform = opfs();
   const proto = Object.getPrototypeOf(await platform.root.getFileHandle('x', {create: true}));

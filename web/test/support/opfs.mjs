@@ -17,6 +17,8 @@ class FileHandle {
     if (this.open) throw new DOMException('a handle is open already', 'NoModificationAllowedError');
     this.open = true;
     return {
+      getSize: () => this.bytes.length,
+      read: (into, {at}) => this.read(into, at),
       truncate: (n) => {
         this.bytes = this.bytes.slice(0, n);
       },
@@ -26,6 +28,26 @@ class FileHandle {
         this.open = false;
       }
     };
+  }
+
+  async createWritable() {
+    let next = new Uint8Array(0);
+    return {
+      write: async (bytes) => {
+        next = bytes.slice();
+      },
+      close: async () => {
+        this.bytes = new Uint8Array(0);
+        this.write(next, 0);
+      },
+      abort: async () => {}
+    };
+  }
+
+  read(into, at) {
+    const piece = this.bytes.subarray(at, at + into.length);
+    into.set(piece);
+    return piece.length;
   }
 
   write(bytes, at) {

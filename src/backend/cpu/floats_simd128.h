@@ -6,6 +6,7 @@
 #define TERN_BACKEND_CPU_FLOATS_SIMD128_H
 
 #include <float.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <wasm_simd128.h>
 
@@ -62,16 +63,20 @@ static inline v128_t to_odd(v128_t sum, v128_t product, v128_t addend)
     return wasm_i64x2_add(sum, wasm_i64x2_sub(wasm_v128_xor(step, inwards), inwards));
 }
 
-/* Two doubles: all bits of a 32-bit lane where rounding to f32 may come out wrong by what the sum has lost. That is
- * halfway between two floats (the low lane), and below 2^-126, where halves lie elsewhere (the high lane; not at 0). */
-static inline v128_t in_doubt(v128_t low, v128_t high)
+/* Of doubles: less than doubt_below in a 32-bit lane where rounding to f32 may come out wrong by what the sum has lost.
+ * That is halfway between two floats (the low lane), and below 2^-126, where halves lie elsewhere (the high lane; not at
+ * 0). Signed, since that is one comparison. */
+static inline v128_t doubt_of(v128_t sum)
 {
     const v128_t bits = wasm_i32x4_const(0x1fffffff, 0x7fffffff, 0x1fffffff, 0x7fffffff);
-    const v128_t least = wasm_i32x4_const(0x10000000, 1, 0x10000000, 1);
-    const v128_t range = wasm_i32x4_const(0, 0x380ffffe, 0, 0x380ffffe);
-    const v128_t a = wasm_i32x4_sub(wasm_v128_and(low, bits), least);
-    const v128_t b = wasm_i32x4_sub(wasm_v128_and(high, bits), least);
-    return wasm_u32x4_le(wasm_u32x4_min(a, b), range);
+    const v128_t least = wasm_i32x4_const(0x10000000 + INT32_MIN, 1 + INT32_MIN, 0x10000000 + INT32_MIN, 1 + INT32_MIN);
+    return wasm_i32x4_sub(wasm_v128_and(sum, bits), least);
+}
+
+static inline bool any_doubt(v128_t doubts)
+{
+    const v128_t below = wasm_i32x4_const(1 + INT32_MIN, 0x380fffff + INT32_MIN, 1 + INT32_MIN, 0x380fffff + INT32_MIN);
+    return __builtin_expect(wasm_v128_any_true(wasm_i32x4_lt(doubts, below)), 0);
 }
 
 /* The upper two floats as doubles. */
@@ -80,17 +85,29 @@ static inline v128_t high_doubles(vec v)
     return wasm_f64x2_promote_low_f32x4(wasm_i32x4_shuffle(v, v, 2, 3, 2, 3));
 }
 
-static inline vec vec_fma(vec a, vec b, vec c)
+static inline vec to_floats(v128_t low, v128_t high)
 {
+    return wasm_i32x4_shuffle(wasm_f32x4_demote_f64x2_zero(low), wasm_f32x4_demote_f64x2_zero(high), 0, 1, 4, 5);
+}
+
+static inline vec fma_to_odd(vec a, vec b, vec c)
+{
+    __asm__("" : "+r"(a)); /* all anew, so that nothing waits in registers for what seldom comes */
     const v128_t c_low = wasm_f64x2_promote_low_f32x4(c), c_high = high_doubles(c);
     const v128_t p_low = wasm_f64x2_mul(wasm_f64x2_promote_low_f32x4(a), wasm_f64x2_promote_low_f32x4(b));
     const v128_t p_high = wasm_f64x2_mul(high_doubles(a), high_doubles(b));
-    v128_t low = wasm_f64x2_add(p_low, c_low), high = wasm_f64x2_add(p_high, c_high);
-    if (__builtin_expect(wasm_v128_any_true(in_doubt(low, high)), 0)) {
-        low = to_odd(low, p_low, c_low);
-        high = to_odd(high, p_high, c_high);
-    }
-    return wasm_i32x4_shuffle(wasm_f32x4_demote_f64x2_zero(low), wasm_f32x4_demote_f64x2_zero(high), 0, 1, 4, 5);
+    return to_floats(to_odd(wasm_f64x2_add(p_low, c_low), p_low, c_low),
+                     to_odd(wasm_f64x2_add(p_high, c_high), p_high, c_high));
+}
+
+static inline vec vec_fma(vec a, vec b, vec c)
+{
+    const v128_t p_low = wasm_f64x2_mul(wasm_f64x2_promote_low_f32x4(a), wasm_f64x2_promote_low_f32x4(b));
+    const v128_t p_high = wasm_f64x2_mul(high_doubles(a), high_doubles(b));
+    const v128_t low = wasm_f64x2_add(p_low, wasm_f64x2_promote_low_f32x4(c));
+    const v128_t high = wasm_f64x2_add(p_high, high_doubles(c));
+    if (any_doubt(wasm_i32x4_min(doubt_of(low), doubt_of(high)))) return fma_to_odd(a, b, c);
+    return to_floats(low, high);
 }
 
 static inline vec vec_max(vec a, vec b)

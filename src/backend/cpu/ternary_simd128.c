@@ -269,8 +269,9 @@ static void gemv_ragged_t160(const tern_cpu__product *p, const int8_t *x, int32_
     if (p->cols % TERN_T160_ELEMENTS) add_short_t160(p, x, dots);
 }
 
-/* One token with all rows at once, since activations are laid out again for each call. */
-#define KERNEL_OF(slot, gemv, unpack, panel_cols)                                                                      \
+/* One token with all rows at once, since activations are laid out again for each call; panels from min_tokens tokens
+ * (measured). */
+#define KERNEL_OF(slot, gemv, unpack, panel_cols, min_tokens)                                                          \
     void tern_cpu__##slot##_simd128(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols,                \
                                     const tern_q8_rows *x, int32_t *dots, size_t dots_stride)                          \
     {                                                                                                                  \
@@ -279,7 +280,7 @@ static void gemv_ragged_t160(const tern_cpu__product *p, const int8_t *x, int32_
         else if (x->n < 4) tern_cpu__gemv_tokens(gemv, &p);                                                            \
         else tern_cpu__ternary_gemm_simd128(&p, unpack, panel_cols);                                                   \
     }
-KERNEL_OF(i2_s, gemv_i2_s, unpack_i2_s, TERN_PANEL_COLS)
-KERNEL_OF(tq2_0, gemv_tq2_0, unpack_tq2_0, TERN_PANEL_COLS)
-KERNEL_OF(tq1_0, gemv_tq1_0, unpack_tq1_0, TERN_PANEL_COLS)
-KERNEL_OF(t160, gemv_ragged_t160, unpack_ragged_t160, TERN_PANEL_COLS_T160)
+KERNEL_OF(i2_s, gemv_i2_s, unpack_i2_s, TERN_PANEL_COLS, 4)
+KERNEL_OF(tq2_0, gemv_tq2_0, unpack_tq2_0, TERN_PANEL_COLS, 4)
+KERNEL_OF(tq1_0, gemv_tq1_0, unpack_tq1_0, TERN_PANEL_COLS, 8)
+KERNEL_OF(t160, gemv_ragged_t160, unpack_ragged_t160, TERN_PANEL_COLS_T160, 3)

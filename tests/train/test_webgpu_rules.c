@@ -31,6 +31,21 @@ static bool overlap(const bound *a, const bound *b)
     return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
 }
 
+/* The checker itself. */
+static void what_overlaps(void **state)
+{
+    (void)state;
+    static const char storage[2];
+    const tern_buffer *x = (const tern_buffer *)(const void *)&storage[0];
+    const tern_buffer *y = (const tern_buffer *)(const void *)&storage[1];
+    const bound a = {x, 256, 512, 'w'};
+    assert_true(overlap(&a, &(bound){x, 0, 257, 'w'}) && overlap(&a, &(bound){x, 767, 1, 'w'}));
+    assert_true(overlap(&a, &(bound){x, 1024, 256, 'r'}) && overlap(&(bound){x, 1024, 256, 'r'}, &a));
+    assert_false(overlap(&a, &(bound){x, 0, 256, 'w'}) || overlap(&a, &(bound){x, 768, 256, 'w'}));
+    assert_false(overlap(&a, &(bound){y, 256, 512, 'w'}) || overlap(&a, &(bound){y, 256, 512, 'r'}));
+    assert_false(overlap(&(bound){x, 0, 256, 'r'}, &(bound){x, 0, 256, 'r'}));
+}
+
 /* Scratch memory and what nobody reads are buffers of their own: any addresses that are nobody else's. */
 static bound place(const tern_graph *g, const tern_binding *bindings, const tern_gpu_range *r, uint32_t i, char access)
 {
@@ -186,7 +201,8 @@ static void every_graph_was_seen(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bundled), cmocka_unit_test(families),
-                                       cmocka_unit_test(training), cmocka_unit_test(every_graph_was_seen)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_overlaps), cmocka_unit_test(bundled),
+                                       cmocka_unit_test(families), cmocka_unit_test(training),
+                                       cmocka_unit_test(every_graph_was_seen)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

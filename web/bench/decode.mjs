@@ -17,13 +17,19 @@ Generates greedily and prints tokens a second, dispatches of a token and the sha
   --context N       positions (prompt and tokens, rounded up)
   --prompt TEXT     ("Once upon a time"); ignored where the model has no tokenizer
   --backend NAME    webgpu or cpu (webgpu)
-  --flags A,B       of Dawn: enable-dawn-features=..., backend=...
+  --flags A;B       of Dawn: enable-dawn-features=..., backend=...
   --json            one line of JSON
 `;
 const OPTIONS = {
-  tokens: {type: 'string', default: '128'}, repeat: {type: 'string', default: '3'}, steps: {type: 'string', default: '32'},
-  context: {type: 'string'}, prompt: {type: 'string', default: 'Once upon a time'}, backend: {type: 'string', default: 'webgpu'},
-  flags: {type: 'string'}, json: {type: 'boolean'}, help: {type: 'boolean', short: 'h'},
+  tokens: {type: 'string', default: '128'},
+  repeat: {type: 'string', default: '3'},
+  steps: {type: 'string', default: '32'},
+  context: {type: 'string'},
+  prompt: {type: 'string', default: 'Once upon a time'},
+  backend: {type: 'string', default: 'webgpu'},
+  flags: {type: 'string'},
+  json: {type: 'boolean'},
+  help: {type: 'boolean', short: 'h'},
 };
 const WARM_UP = 16;
 
@@ -102,11 +108,13 @@ async function main() {
   say(`warm-up     ${WARM_UP} tokens in ${(now() - start).toFixed(2)} s, pipelines made`);
   let best = null;
   for (let i = 0; i < Number(values.repeat); i++) {
-    const before = engine.counters, {ids, result} = await generate(engine, prompt, options.tokens), after = engine.counters;
+    const before = engine.counters, {ids, result} = await generate(engine, prompt, options.tokens);
+    const after = engine.counters;
     const runs = after.runs - before.runs, perToken = (after.dispatches - before.dispatches) / runs;
     say(`run ${i + 1}       ${result.tokensPerSecond.toFixed(1)} tokens/s, ${perToken.toFixed(0)} dispatches a token`);
     if (!best || result.tokensPerSecond > best.tokensPerSecond) {
-      best = {tokensPerSecond: result.tokensPerSecond, dispatches: Math.round(perToken), bytesPerToken: result.bytesPerToken, ids};
+      const {tokensPerSecond, bytesPerToken} = result;
+      best = {tokensPerSecond, dispatches: Math.round(perToken), bytesPerToken, ids};
     }
   }
   best.bandwidth = await engine.measureBandwidth(1);
@@ -120,13 +128,15 @@ function report(file, options, gpu, best) {
   if (options.json) {
     const {ids, ...numbers} = best;
     const device = gpu ? gpu.info.description || gpu.info.vendor : 'cpu';
-    console.log(JSON.stringify({model: path.basename(file), device, steps: options.steps, tokens: ids.length, ...numbers}));
+    const about = {model: path.basename(file), device, steps: options.steps, tokens: ids.length};
+    console.log(JSON.stringify({...about, ...numbers}));
     return;
   }
   console.log(`best        ${best.tokensPerSecond.toFixed(1)} tokens/s, ${options.steps} tokens at a time`);
   console.log(`read        ${(best.bytesPerToken / 1e6).toFixed(1)} MB a token`);
   if (best.bandwidth) {
-    console.log(`bandwidth   ${(best.bandwidth / 1e9).toFixed(1)} GB/s measured, ${(100 * best.share).toFixed(1)} % of it used`);
+    const share = (100 * best.share).toFixed(1);
+    console.log(`bandwidth   ${(best.bandwidth / 1e9).toFixed(1)} GB/s measured, ${share} % of it used`);
   }
   console.log(`tokens      ${best.ids.slice(0, 16).join(' ')}${best.ids.length > 16 ? ' ...' : ''}`);
 }

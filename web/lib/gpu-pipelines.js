@@ -43,7 +43,7 @@ export class GpuPipelines {
 
   module(file, subgroups) {
     const key = subgroups ? `${file} with subgroups` : file;
-    if (!(file in this.kernels)) throw new Error(`kernels.js has no ${file}: it was made from other sources than the core`);
+    if (!(file in this.kernels)) throw new Error(`kernels.js has no ${file}: it is older than the core, or newer`);
     if (!this.modules.has(key)) {
       const code = textFor(this.kernels[file], subgroups);
       this.modules.set(key, this.device.createShaderModule({label: key, code}));

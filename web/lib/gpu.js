@@ -14,7 +14,7 @@ let dawn;
 async function nodeEntry(flags) {
   if (!dawn) {
     const {create, globals} = await import('webgpu').catch((cause) => {
-      throw new TernError('NO_WEBGPU', 'The npm package "webgpu", which WebGPU under Node comes from, is missing', {cause});
+      throw new TernError('NO_WEBGPU', 'WebGPU under Node needs the npm package "webgpu", which is missing', {cause});
     });
     for (const [name, value] of Object.entries(globals)) globalThis[name] ??= value;
     dawn = create(flags);

@@ -57,7 +57,8 @@ test('a device with the least of everything', suite, async () => {
 
 test('weights in slices, several slices to a buffer', suite, async () => {
   const small = {maxStorageBufferBindingSize: 128 * 1024, maxBufferSize: 300 * 1024};
-  const gpu = await open({requiredLimits: {...LEAST, ...small}}), engine = await openEngine(gpu, undefined, {contextLength: 32});
+  const gpu = await open({requiredLimits: {...LEAST, ...small}});
+  const engine = await openEngine(gpu, undefined, {contextLength: 32});
   assert.deepEqual(await greedy(engine, PROMPT, 12), expected.slice(0, 12));
 });
 
@@ -103,7 +104,8 @@ test('a generation that is left in the middle leaves the device in order', suite
 
 test('limits that the adapter does not have are refused', suite, async () => {
   const requiredLimits = {maxBufferSize: 2 ** 50};
-  await assert.rejects(Gpu.open({requiredLimits}), {code: 'UNSUPPORTED', message: /maxBufferSize of 1125899906842624.*the adapter has/});
+  const message = /maxBufferSize of 1125899906842624.*the adapter has/;
+  await assert.rejects(Gpu.open({requiredLimits}), {code: 'UNSUPPORTED', message});
 });
 
 test('no adapter, and WGSL without what the kernels need', async () => {

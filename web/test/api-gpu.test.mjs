@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import {existsSync} from 'node:fs';
 import {after, before, describe, test} from 'node:test';
+import {Gpu} from '../lib/gpu.js';
 import {Tern} from '../lib/index.js';
 import {MODEL, missing} from './support/built.mjs';
 
@@ -19,9 +20,12 @@ async function absent() {
 }
 
 describe('the API on the GPU', {skip: await absent()}, () => {
-  let tern;
+  let tern, gpu;
   before(async () => {
+    const {open} = Gpu;
+    Gpu.open = async (options) => (gpu = await open.call(Gpu, options));
     tern = await Tern.load(MODEL, {contextLength: 64});
+    Gpu.open = open;
   });
   after(() => tern.dispose());
 
@@ -57,5 +61,18 @@ describe('the API on the GPU', {skip: await absent()}, () => {
       code: 'UNSUPPORTED',
       message: /maxBufferSize/
     });
+  });
+
+  test('a lost device: the generation fails, `lost` resolves, later calls say the same', async () => {
+    const stream = tern.generate(PROMPT, {...greedy, maxTokens: 50});
+    await assert.rejects(
+      async () => {
+        for await (const piece of stream) if (piece) gpu.device.destroy();
+      },
+      (error) => error.code === 'DEVICE_LOST' && /device lost/.test(error.message)
+    );
+    assert.match(await tern.lost, /device lost/);
+    await assert.rejects(stream.result, {code: 'DEVICE_LOST'});
+    await assert.rejects(tern.generate(PROMPT, greedy).text(), {code: 'DEVICE_LOST', message: /device lost/});
   });
 });

@@ -82,6 +82,36 @@ static bool same_i8(operands *o, const tern_rsr_unit *u, uint32_t cols, int extr
     return memcmp(want, got, sizeof want) == 0;
 }
 
+static bool same_i8x4(operands *o, const tern_rsr_unit *u, uint32_t cols, int extreme, tern_rsr_i8x4_fn fn)
+{
+    int32_t want[4 * TERN_RSR_Y + 1], got[4 * TERN_RSR_Y + 1];
+    int8_t *x = test_guard_lend(&o->x, 4 * ((size_t)cols + 1), false);
+    for (size_t c = 0; c < 4 * (size_t)cols; c++) x[c] = extreme ? (int8_t)(extreme < 0 ? -128 : 127) : (int8_t)test_between(&rng, 0, 255);
+    memset(x + 4 * (size_t)cols, 0, 4);
+    for (int i = 0; i <= 4 * TERN_RSR_Y; i++) want[i] = got[i] = (int32_t)tern_rng_u64(&rng) >> 4;
+    tern_ref_rsr_i8x4(u, x, want);
+    fn(u, x, got);
+    return memcmp(want, got, sizeof want) == 0;
+}
+
+/* The definition for 4 tokens, against that for one. */
+static void check_four(operands *o, const tern_rsr_unit *u, uint32_t cols)
+{
+    int8_t four[4 * 401] = {0};
+    int32_t y[4 * TERN_RSR_Y] = {0};
+    if (cols > 400) return;
+    for (uint32_t c = 0; c < 4 * cols; c++) four[c] = (int8_t)test_between(&rng, 0, 255);
+    tern_ref_rsr_i8x4(u, four, y);
+    for (uint32_t t = 0; t < 4; t++) {
+        int8_t *x = test_guard_lend(&o->x, cols + 4, false);
+        int32_t want[16] = {0};
+        memset(x, 0, cols + 4);
+        for (uint32_t c = 0; c < cols; c++) x[c] = four[4 * c + t];
+        tern_ref_rsr_i8(u, x, want);
+        assert_memory_equal(want, y + t * TERN_RSR_Y, u->k * sizeof *want);
+    }
+}
+
 static bool same_f32(operands *o, const tern_rsr_unit *u, uint32_t cols, test_fill inputs, tern_rsr_f32_fn fn)
 {
     float want[17], got[17];
@@ -101,6 +131,11 @@ static void check_unit(operands *o, const tern_rsr_unit *u, uint32_t cols)
     for (size_t at = 0; (k = test_kernel_next("rsr_i8", &at));)
         for (int extreme = -1; extreme <= 1; extreme++)
             if (!same_i8(o, u, cols, extreme, (tern_rsr_i8_fn)k->fn)) fail_msg("rsr_i8 %s: k %u, %u columns, extreme %d", k->level, u->k, cols, extreme);
+    check_four(o, u, cols);
+    for (size_t at = 0; (k = test_kernel_next("rsr_i8x4", &at));)
+        for (int extreme = -1; extreme <= 1; extreme++)
+            if (!same_i8x4(o, u, cols, extreme, (tern_rsr_i8x4_fn)k->fn))
+                fail_msg("rsr_i8x4 %s: k %u, %u columns, extreme %d", k->level, u->k, cols, extreme);
     for (size_t at = 0; (k = test_kernel_next("rsr_f32", &at));)
         for (int f = 0; f < TEST_N_FILLS; f++)
             if (!same_f32(o, u, cols, (test_fill)f, (tern_rsr_f32_fn)k->fn))
@@ -305,7 +340,7 @@ static product open_product(uint32_t rows, uint32_t cols)
     p.x = calloc(8, p.stride);
     for (uint32_t t = 0; t < 8; t++)
         for (uint32_t c = 0; c < cols; c++) p.x[t * p.stride + c] = (int8_t)test_between(&rng, 0, 255);
-    p.room = aligned_alloc(64, ((size_t)cols + TERN_CPU__LAYOUT_ROOM + 63) / 64 * 64);
+    p.room = aligned_alloc(64, (4 * (size_t)cols + TERN_CPU__LAYOUT_ROOM + 63) / 64 * 64);
     return p;
 }
 
@@ -344,7 +379,7 @@ static void whole_products(void **state)
             tern_cpu__layout *l;
             assert_ok(tern_cpu__rsr_make((tern_cpu *)b, &p.w, k, &l, &err), err);
             check_layout(&p, l, 0, p.w.rows, 1);
-            check_layout(&p, l, 0, p.w.rows, 3);
+            for (uint32_t n = 2; n <= 8; n++) check_layout(&p, l, 0, p.w.rows, n);
             for (int rep = 0; rep < 4; rep++) {
                 const uint32_t first = test_between(&rng, 0, p.w.rows - 1);
                 check_layout(&p, l, first, test_between(&rng, 1, p.w.rows - first), 2);

@@ -9,27 +9,57 @@ typedef struct rsr {
     tern_cpu__layout base;
     tern_rsr_slices slices;
     tern_rsr_i8_fn kernel;
+    tern_rsr_i8x4_fn kernel_4;
     uint8_t *copy; /* of a section that lies at an odd address */
 } rsr;
 
-/* Adds panel `panel` of the blocks to rows first .. first + n_rows - 1. */
-static void add_panel(const rsr *m, uint32_t panel, uint32_t first, uint32_t n_rows, const int8_t *x, int32_t *dots)
+static tern_rsr_unit unit_of(const tern_rsr_slices *s, uint32_t unit)
+{
+    return (tern_rsr_unit){.steps = s->steps + s->first_slice[unit], .masks = s->masks + (size_t)s->first_slice[unit] * 2 * s->k,
+                           .index = s->index + (size_t)s->first_vector[unit] * TERN_RSR_LANES,
+                           .n_slices = s->first_slice[unit + 1] - s->first_slice[unit], .k = s->k};
+}
+
+/* Where the result of a product goes: n_rows rows from `first` on, of n tokens. */
+typedef struct target {
+    uint32_t first, n_rows, n;
+    int32_t *dots;
+    size_t stride;
+} target;
+
+/* Adds a panel's part: x holds the inputs of one token, or (to->n > 1) of 4. */
+static void add_panel(const rsr *m, uint32_t panel, const int8_t *x, const target *to)
 {
     const tern_rsr_slices *s = &m->slices;
-    for (uint32_t block = first / s->k; block * s->k < first + n_rows; block++) {
-        const uint32_t unit = block * s->n_panels + panel, row = block * s->k;
-        const tern_rsr_unit u = {.steps = s->steps + s->first_slice[unit], .masks = s->masks + (size_t)s->first_slice[unit] * 2 * s->k,
-                                 .index = s->index + (size_t)s->first_vector[unit] * TERN_RSR_LANES,
-                                 .n_slices = s->first_slice[unit + 1] - s->first_slice[unit], .k = s->k};
-        if (row >= first && row + s->k <= first + n_rows) {
-            m->kernel(&u, x, dots + (row - first));
-            continue;
-        }
-        int32_t rows[TERN_RSR_MAX_K] = {0};
-        m->kernel(&u, x, rows);
-        for (uint32_t r = 0; r < s->k; r++)
-            if (row + r >= first && row + r < first + n_rows) dots[row + r - first] += rows[r];
+    const uint32_t end = to->first + to->n_rows;
+    for (uint32_t block = to->first / s->k; block * s->k < end; block++) {
+        const tern_rsr_unit u = unit_of(s, block * s->n_panels + panel);
+        const uint32_t row = block * s->k;
+        int32_t y[4 * TERN_RSR_Y] = {0};
+        if (to->n == 1) m->kernel(&u, x, y);
+        else m->kernel_4(&u, x, y);
+        for (uint32_t t = 0; t < to->n; t++)
+            for (uint32_t r = 0; r < s->k; r++)
+                if (row + r >= to->first && row + r < end) to->dots[t * to->stride + row + r - to->first] += y[t * TERN_RSR_Y + r];
     }
+}
+
+/* Inputs of a panel, and zeros for "no column". */
+static void copy_token(const int8_t *x, uint32_t width, int8_t *out)
+{
+    memcpy(out, x, width);
+    memset(out + width, 0, 4);
+}
+
+/* The same of n tokens, 2 to 4, side by side; those that are not there are zeros. */
+static void copy_tokens(const tern_q8_rows *x, uint32_t first, uint32_t n, size_t at, uint32_t width, uint32_t *out)
+{
+    const uint8_t *rows[4];
+    for (uint32_t t = 0; t < 4; t++) rows[t] = (const uint8_t *)x->x + (first + (t < n ? t : 0)) * x->stride + at;
+    const uint32_t third = n > 2 ? 0xff0000 : 0, fourth = n > 3 ? 0xff000000 : 0;
+    for (uint32_t c = 0; c < width; c++)
+        out[c] = rows[0][c] | (uint32_t)rows[1][c] << 8 | ((uint32_t)rows[2][c] << 16 & third) | ((uint32_t)rows[3][c] << 24 & fourth);
+    out[width] = 0;
 }
 
 static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room, int32_t *dots,
@@ -37,14 +67,16 @@ static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows,
 {
     const rsr *m = (const rsr *)(const void *)l;
     const tern_rsr_slices *s = &m->slices;
-    int8_t *inputs = room;
-    for (uint32_t t = 0; t < x->n; t++, dots += stride) {
-        memset(dots, 0, n_rows * sizeof *dots);
+    for (uint32_t t = 0; t < x->n; t++) memset(dots + t * stride, 0, n_rows * sizeof *dots);
+    for (uint32_t t = 0, n; t < x->n; t += n) {
+        n = x->n - t < 4 ? x->n - t : 4;
+        const target to = {.first = first, .n_rows = n_rows, .n = n, .dots = dots + t * stride, .stride = stride};
         for (uint32_t panel = 0; panel < s->n_panels; panel++) {
             const uint32_t width = tern_rsr_panel_width(s->cols, s->panel_cols, panel);
-            memcpy(inputs, x->x + t * x->stride + (size_t)panel * s->panel_cols, width);
-            memset(inputs + width, 0, 4); /* what "no column" reads */
-            add_panel(m, panel, first, n_rows, inputs, dots);
+            const size_t at = (size_t)panel * s->panel_cols;
+            if (n == 1) copy_token(x->x + t * x->stride + at, width, room);
+            else copy_tokens(x, t, n, at, width, room);
+            add_panel(m, panel, room, &to);
         }
     }
 }
@@ -100,6 +132,7 @@ tern_status tern_cpu__rsr_make(tern_cpu *cpu, const tern_weight *w, uint32_t k, 
     if (!m) return tern_fail_alloc(err, sizeof *m);
     m->base = (tern_cpu__layout){.multiply = multiply, .close = close_rsr};
     m->kernel = cpu->kernels.rsr_i8;
+    m->kernel_4 = cpu->kernels.rsr_i8x4;
     const tern_status status = make_slices(cpu, m, w, k, err);
     if (status != TERN_OK) {
         close_rsr(&m->base);

@@ -16,8 +16,8 @@ typedef struct tern_cpu__layout tern_cpu__layout;
 struct tern_cpu__layout {
     uint32_t row_step; /* tasks begin at multiples of so many rows; other ranges are right, but cost more */
     uint64_t bytes;    /* that one product reads */
-    /* dots[t * stride + r] = row first + r times token t, for at most TERN_CPU__LAYOUT_TOKENS tokens; room: columns + TERN_CPU__LAYOUT_ROOM
-     * bytes of the thread's own, 64-byte aligned. */
+    /* dots[t * stride + r] = row first + r times token t, for at most TERN_CPU__LAYOUT_TOKENS tokens; room: 4 * columns +
+     * TERN_CPU__LAYOUT_ROOM bytes of the thread's own, 64-byte aligned. */
     void (*multiply)(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room, int32_t *dots,
                      size_t stride);
     void (*close)(tern_cpu__layout *l);

@@ -16,6 +16,7 @@
     X(tq1_0, tern_ternary_fn)                                                  \
     X(t160, tern_ternary_fn)                                                   \
     X(rsr_i8, tern_rsr_i8_fn)                                                  \
+    X(rsr_i8x4, tern_rsr_i8x4_fn)                                              \
     X(rsr_f32, tern_rsr_f32_fn)                                                \
     X(f32, tern_dense_fn)                                                      \
     X(f16, tern_dense_fn)                                                      \

@@ -86,6 +86,57 @@ void tern_cpu__rsr_i8_avx2(const tern_rsr_unit *u, const int8_t *x, int32_t *y)
     for (uint32_t r = 0; r < k; r++) y[r] += total(rows[r]);
 }
 
+enum { RUN = 255 }; /* steps whose sums of int8 fit 16 bits */
+
+/* The sums of 4 tokens over `steps` steps of 8 of the groups, token 0 in the lowest byte of a gathered dword. */
+INLINE void sums_i8x4(const uint16_t *index, uint32_t steps, const int8_t *x, __m256i sums[4])
+{
+    for (uint32_t left = steps; left;) {
+        const uint32_t n = left < RUN ? left : RUN;
+        __m256i even = _mm256_setzero_si256(), odd = even;
+        for (uint32_t s = 0; s < n; s++, index += 16) {
+            const __m256i at = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)index));
+            const __m256i v = _mm256_i32gather_epi32((const int *)(const void *)x, at, 4);
+            even = _mm256_add_epi16(even, _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8));
+            odd = _mm256_add_epi16(odd, _mm256_srai_epi16(v, 8));
+        }
+        sums[0] = _mm256_add_epi32(sums[0], _mm256_srai_epi32(_mm256_slli_epi32(even, 16), 16));
+        sums[1] = _mm256_add_epi32(sums[1], _mm256_srai_epi32(_mm256_slli_epi32(odd, 16), 16));
+        sums[2] = _mm256_add_epi32(sums[2], _mm256_srai_epi32(even, 16));
+        sums[3] = _mm256_add_epi32(sums[3], _mm256_srai_epi32(odd, 16));
+        left -= n;
+    }
+}
+
+/* Adds 8 groups' sums of 4 tokens to the rows. */
+INLINE void add_sums_i8x4(const uint16_t *masks, uint32_t k, int first, const __m256i sums[4], __m256i rows[16][4])
+{
+    for (uint32_t r = 0; r < k; r++) {
+        const __m256i pos = spread(masks[r], first), neg = spread(masks[k + r], first);
+        for (int t = 0; t < 4; t++) {
+            const __m256i sum = _mm256_add_epi32(rows[r][t], _mm256_and_si256(pos, sums[t]));
+            rows[r][t] = _mm256_sub_epi32(sum, _mm256_and_si256(neg, sums[t]));
+        }
+    }
+}
+
+void tern_cpu__rsr_i8x4_avx2(const tern_rsr_unit *u, const int8_t *x, int32_t *y)
+{
+    const uint16_t *masks = u->masks, *index = u->index;
+    __m256i rows[16][4];
+    memset(rows, 0, sizeof rows);
+    for (uint32_t slice = 0; slice < u->n_slices; slice++, masks += 2 * u->k) {
+        for (int first = 0; first < 16; first += 8) {
+            __m256i sums[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+            sums_i8x4(index + first, u->steps[slice], x, sums);
+            add_sums_i8x4(masks, u->k, first, sums, rows);
+        }
+        index += (size_t)u->steps[slice] * 16;
+    }
+    for (uint32_t r = 0; r < u->k; r++)
+        for (uint32_t t = 0; t < 4; t++) y[t * TERN_RSR_Y + r] += total((halves_i32){rows[r][t], _mm256_setzero_si256()});
+}
+
 void tern_cpu__rsr_f32_avx2(const tern_rsr_unit *u, const float *x, float *y)
 {
     const uint32_t k = u->k;

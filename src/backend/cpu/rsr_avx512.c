@@ -42,6 +42,51 @@ INLINE void unit_i8(const tern_rsr_unit *u, uint32_t k, const int8_t *x, int32_t
     _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++) y[r] += _mm512_reduce_add_epi32(rows[r]);
 }
 
+enum { RUN = 255 }; /* steps whose sums of int8 fit 16 bits */
+
+/* The sums of 4 tokens over `steps` steps, token 0 in the lowest byte of a gathered dword. */
+INLINE void sums_i8x4(const uint16_t *index, uint32_t steps, const int8_t *x, __m512i sums[4])
+{
+    for (uint32_t left = steps; left;) {
+        const uint32_t n = left < RUN ? left : RUN;
+        __m512i even = _mm512_setzero_si512(), odd = even;
+        for (uint32_t s = 0; s < n; s++, index += 16) {
+            __builtin_prefetch((const char *)index + AHEAD);
+            const __m512i v = _mm512_i32gather_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)index)), x, 4);
+            even = _mm512_add_epi16(even, _mm512_srai_epi16(_mm512_slli_epi16(v, 8), 8));
+            odd = _mm512_add_epi16(odd, _mm512_srai_epi16(v, 8));
+        }
+        sums[0] = _mm512_add_epi32(sums[0], _mm512_srai_epi32(_mm512_slli_epi32(even, 16), 16));
+        sums[1] = _mm512_add_epi32(sums[1], _mm512_srai_epi32(_mm512_slli_epi32(odd, 16), 16));
+        sums[2] = _mm512_add_epi32(sums[2], _mm512_srai_epi32(even, 16));
+        sums[3] = _mm512_add_epi32(sums[3], _mm512_srai_epi32(odd, 16));
+        left -= n;
+    }
+}
+
+INLINE void unit_i8x4(const tern_rsr_unit *u, uint32_t k, const int8_t *x, int32_t *y)
+{
+    const uint16_t *masks = u->masks, *index = u->index;
+    __m512i rows[16][4];
+    _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++) for (int t = 0; t < 4; t++) rows[r][t] = _mm512_setzero_si512();
+    for (uint32_t slice = 0; slice < u->n_slices; slice++, masks += 2 * k) {
+        __m512i sums[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+        sums_i8x4(index, u->steps[slice], x, sums);
+        index += (size_t)u->steps[slice] * 16;
+        _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++)
+        {
+            const __mmask16 pos = masks[r], neg = masks[k + r];
+            _Pragma("GCC unroll 4") for (int t = 0; t < 4; t++)
+            {
+                rows[r][t] = _mm512_mask_add_epi32(rows[r][t], pos, rows[r][t], sums[t]);
+                rows[r][t] = _mm512_mask_sub_epi32(rows[r][t], neg, rows[r][t], sums[t]);
+            }
+        }
+    }
+    _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++) for (uint32_t t = 0; t < 4; t++)
+        y[t * TERN_RSR_Y + r] += _mm512_reduce_add_epi32(rows[r][t]);
+}
+
 /* The tree of ops/ref/lanes.h. */
 INLINE float tree(__m512 v)
 {
@@ -86,6 +131,11 @@ INLINE void unit_f32(const tern_rsr_unit *u, uint32_t k, const float *x, float *
 void tern_cpu__rsr_i8_avx512(const tern_rsr_unit *u, const int8_t *x, int32_t *y)
 {
     BY_K(unit_i8)
+}
+
+void tern_cpu__rsr_i8x4_avx512(const tern_rsr_unit *u, const int8_t *x, int32_t *y)
+{
+    BY_K(unit_i8x4)
 }
 
 void tern_cpu__rsr_f32_avx512(const tern_rsr_unit *u, const float *x, float *y)

@@ -88,8 +88,8 @@ void NAME(direct)(const tern_cpu__rsr_block *b, const X *x, Y *room, Y *y)
             sum += x[p[6]];
             sum += x[p[7]];
         }
-        switch (end - p) { /* NOLINT(bugprone-branch-clone): one jump, then as many loads as are left */
-        case 7: sum += x[*p++]; /* fall through */
+        switch (end - p) {
+        case 7: sum += x[*p++]; /* fall through - NOLINT(bugprone-branch-clone) */
         case 6: sum += x[*p++]; /* fall through */
         case 5: sum += x[*p++]; /* fall through */
         case 4: sum += x[*p++]; /* fall through */

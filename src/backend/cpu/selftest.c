@@ -75,8 +75,8 @@ static tern_status trial_codes(void *context, uint32_t first, uint32_t n, int8_t
     return TERN_OK;
 }
 
-/* One unit, with q or x as its inputs; either kernel may be NULL. */
-static void try_rsr(trial *t, tern_rsr_i8_fn i8, tern_rsr_f32_fn f32, void *out)
+/* One unit, with q or x as its inputs; n_tokens 0: f32. */
+static void try_rsr(trial *t, uint32_t n_tokens, tern_rsr_i8_fn i8, tern_rsr_f32_fn f32, void *out)
 {
     enum { K = 5 };
     const tern_rsr_source source = {.read = trial_codes, .context = t, .rows = K, .cols = COLS};
@@ -84,9 +84,9 @@ static void try_rsr(trial *t, tern_rsr_i8_fn i8, tern_rsr_f32_fn f32, void *out)
     t->status = tern_rsr_slices_build(&s, &source, &(tern_rsr_options){.k = K}, 0, t->err);
     if (t->status != TERN_OK) return;
     const tern_rsr_unit u = {s.steps, s.masks, s.index, s.first_slice[1], K};
-    if (i8) {
-        int8_t x[COLS + 4] = {0};
-        memcpy(x, t->q[1], COLS);
+    if (n_tokens) {
+        int8_t x[4 * (COLS + 1)] = {0};
+        for (uint32_t c = 0; c < n_tokens * COLS; c++) x[c] = t->q[c % TOKENS][c / n_tokens];
         i8(&u, x, out);
     } else if (f32) {
         float x[COLS + 1] = {0};
@@ -212,8 +212,9 @@ static void try_exponent(trial *t, tern_requantize_exponent_fn fn, uint32_t *out
     X(tq2_0, try_ternary(t, k->tq2_0, TERN_ENC_TQ2_0, out))                    \
     X(tq1_0, try_ternary(t, k->tq1_0, TERN_ENC_TQ1_0, out))                    \
     X(t160, try_ternary(t, k->t160, TERN_ENC_T160, out))                       \
-    X(rsr_i8, try_rsr(t, k->rsr_i8, NULL, out))                                \
-    X(rsr_f32, try_rsr(t, NULL, k->rsr_f32, out))                              \
+    X(rsr_i8, try_rsr(t, 1, k->rsr_i8, NULL, out))                             \
+    X(rsr_i8x4, try_rsr(t, 4, k->rsr_i8x4, NULL, out))                         \
+    X(rsr_f32, try_rsr(t, 0, NULL, k->rsr_f32, out))                           \
     X(f32, try_dense(t, k->f32, TERN_ENC_F32, out))                            \
     X(f16, try_dense(t, k->f16, TERN_ENC_F16, out))                            \
     X(bf16, try_dense(t, k->bf16, TERN_ENC_BF16, out))                         \

@@ -22,11 +22,15 @@ typedef struct tern_rsr_unit {
  *
  * Ternary and binary (SIGNS is the caller's). Integers are exact modulo 2^32 in any order. Thread-safe on distinct y. No allocation. */
 typedef void (*tern_rsr_i8_fn)(const tern_rsr_unit *u, const int8_t *x, int32_t *y);
+/* The same for 4 tokens, which one gather brings: x[column][4], x[columns of the panel] is 4 zeros; y[4][TERN_RSR_Y]. */
+enum { TERN_RSR_Y = 16 };
+typedef void (*tern_rsr_i8x4_fn)(const tern_rsr_unit *u, const int8_t *x, int32_t *y);
 /* The same in f32, exact bits: each row has 16 lanes, which take the slices one after the other (a masked lane adds or subtracts, others stay),
  * then the tree of lanes.h, then y. */
 typedef void (*tern_rsr_f32_fn)(const tern_rsr_unit *u, const float *x, float *y);
 
 void tern_ref_rsr_i8(const tern_rsr_unit *u, const int8_t *x, int32_t *y);
+void tern_ref_rsr_i8x4(const tern_rsr_unit *u, const int8_t *x, int32_t *y);
 void tern_ref_rsr_f32(const tern_rsr_unit *u, const float *x, float *y);
 
 /* RSR as it is defined, for tests: each block's columns are given codes (ternary: the bits of +1 rows, then those of -1 rows, row 0 the

@@ -84,6 +84,10 @@ static tern_status read_option(const tern_web_option *o, json_t *value, tern_err
         if (!json_is_number(value)) return wrong(o, value, "a number", err);
         *(float *)o->out = (float)json_number_value(value);
         return TERN_OK;
+    case TERN_WEB_F64:
+        if (!json_is_number(value)) return wrong(o, value, "a number", err);
+        *(double *)o->out = json_number_value(value);
+        return TERN_OK;
     case TERN_WEB_BOOL:
         if (!json_is_boolean(value)) return wrong(o, value, "true or false", err);
         *(bool *)o->out = json_is_true(value);

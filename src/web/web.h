@@ -16,12 +16,12 @@
 tern_error *tern_web__error(void);
 
 /* An option of a JSON object and where it goes, by the type that is expected. Numbers have a range. */
-typedef enum tern_web_type { TERN_WEB_U32, TERN_WEB_U64, TERN_WEB_F32, TERN_WEB_BOOL, TERN_WEB_STRING, TERN_WEB_ANY } tern_web_type;
+typedef enum tern_web_type { TERN_WEB_U32, TERN_WEB_U64, TERN_WEB_F32, TERN_WEB_F64, TERN_WEB_BOOL, TERN_WEB_STRING, TERN_WEB_ANY } tern_web_type;
 
 typedef struct tern_web_option {
     const char *name;
     tern_web_type type;
-    void *out; /* uint32_t, uint64_t, float, bool, const char *, json_t *; untouched when the option is missing or null */
+    void *out; /* uint32_t, uint64_t, float, double, bool, const char *, json_t *; untouched when the option is missing or null */
 } tern_web_option;
 
 /* Parses `json` (NULL: no options), which must be an object with no other keys than those n. What it points strings and `any` to lives as

@@ -1,5 +1,6 @@
 /** One opened model: text, its session, generating. Made by Core.load. */
 import {TernError} from './errors.js';
+import {finetune} from './finetune.js';
 import {generate} from './generation.js';
 import {Lora, loadLora} from './lora.js';
 
@@ -106,6 +107,14 @@ export class Engine {
       core.try('session_set_loras', this.session, at, scaleAt, uses.length)));
     this.used = uses.map(({lora}) => lora);
     await core.gpu?.idle();
+  }
+
+  /**
+   * A LoRA adapter of this model, as a GGUF file, from a text (experimental).
+   * @param {string} text @param {import('./index.js').FinetuneOptions} [options] @returns {Promise<Uint8Array>}
+   */
+  finetune(text, options = {}) {
+    return finetune(this, text, options);
   }
 
   /** Bytes a second that the device reads, or null. */

@@ -4,7 +4,7 @@ import {TernError} from './errors.js';
 const TURN_MS = 8;
 
 /** Lets messages and timers come in. */
-const turn = typeof setImmediate === 'function' ? () => new Promise((done) => setImmediate(done)) : () => {
+export const turn = typeof setImmediate === 'function' ? () => new Promise((done) => setImmediate(done)) : () => {
   const {port1, port2} = new MessageChannel();
   return new Promise((done) => {
     port1.onmessage = () => {

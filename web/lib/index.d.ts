@@ -189,7 +189,8 @@ export interface FinetuneOptions {
   batch?: number;
   sequence?: number;
   seed?: number;
-  onStep?: (step: {step: number; steps: number; loss: number; norm: number; tokensPerSecond: number}) => void;
+  /** `validationLoss`: over rows held out (of texts with 20 rows or more), now and then and after the last step; else null. */
+  onStep?: (step: {step: number; steps: number; loss: number; norm: number; validationLoss: number | null; tokensPerSecond: number}) => void;
   signal?: AbortSignal;
 }
 

@@ -14,27 +14,31 @@ const TOKENS = 12;
 /** What follows a prompt natively; a template writes the token for the beginning itself, if it wants one. */
 const native = (prompt) => nativeText(prompt, TOKENS, ['--no-bos']).text.slice(prompt.length);
 
-test('messages go through the template, with the system prompt and what was said before', {skip}, async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'tern-chat-'));
-  const file = join(folder, 'talker.gguf');
-  writeFileSync(file, withText(readFileSync(MODEL), 'tokenizer.chat_template', TEMPLATE));
-  const place = await station();
-  const page = await place.open({settings: {...GREEDY, 'sampling.maxTokens': TOKENS, system: 'Be kind.'}});
-  assert.ok(await page.isDisabled('#mode-chat'));
-  await page.setInputFiles('#file', file);
-  await ready(page);
-  assert.ok(await page.isChecked('#mode-chat'));
+test(
+  'messages go through the template, with the system prompt and what was said before',
+  {skip, timeout: 60000},
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tern-chat-'));
+    const file = join(folder, 'talker.gguf');
+    writeFileSync(file, withText(readFileSync(MODEL), 'tokenizer.chat_template', TEMPLATE));
+    const place = await station();
+    const page = await place.open({settings: {...GREEDY, 'sampling.maxTokens': TOKENS, system: 'Be kind.'}});
+    assert.ok(await page.isDisabled('#mode-chat'));
+    await page.setInputFiles('#file', file);
+    await ready(page);
+    assert.ok(await page.isChecked('#mode-chat'));
 
-  const first = await ask(page, 'Hello');
-  const begin = 'system: Be kind.\nuser: Hello\nassistant:';
-  const reply = native(begin);
-  assert.equal(first.trim(), reply.trim());
-  const second = await ask(page, 'And then?');
-  assert.equal(second.trim(), native(`${begin}${reply}\nuser: And then?\nassistant:`).trim());
-  await page.getByRole('button', {name: 'Regenerate'}).click();
-  await finished(page);
-  assert.equal(await page.locator('.turn .reply').last().innerText(), second);
-  assert.deepEqual(page.seen, {errors: [], foreign: []});
-  await place.close();
-  rmSync(folder, {recursive: true});
-});
+    const first = await ask(page, 'Hello');
+    const begin = 'system: Be kind.\nuser: Hello\nassistant:';
+    const reply = native(begin);
+    assert.equal(first.trim(), reply.trim());
+    const second = await ask(page, 'And then?');
+    assert.equal(second.trim(), native(`${begin}${reply}\nuser: And then?\nassistant:`).trim());
+    await page.getByRole('button', {name: 'Regenerate'}).click();
+    await finished(page);
+    assert.equal(await page.locator('.turn .reply').last().innerText(), second);
+    assert.deepEqual(page.seen, {errors: [], foreign: []});
+    await place.close();
+    rmSync(folder, {recursive: true});
+  },
+);

@@ -42,7 +42,7 @@ async function quiet(page) {
 
 const lastCall = (page) => page.evaluate(() => JSON.parse(JSON.stringify(globalThis.lastCall)));
 
-test('a text is completed, stopped by its end; its tools work', {skip}, async () => {
+test('a text is completed, stopped by its end; its tools work', {skip, timeout: 60000}, async () => {
   const page = await open();
   assert.equal(await page.textContent('#model-line'), 'stories · 2.74 MB · WebGPU');
   assert.equal(await ask(page, 'Once'), 'Once there was a bird that flew over the sea .');
@@ -56,7 +56,7 @@ test('a text is completed, stopped by its end; its tools work', {skip}, async ()
   await quiet(page);
 });
 
-test('a conversation: messages, system prompt, regenerate, edit, new', {skip}, async () => {
+test('a conversation: messages, system prompt, regenerate, edit, new', {skip, timeout: 60000}, async () => {
   const page = await open({fake: {chat: true}, settings: {system: 'Be kind.'}});
   assert.equal(await ask(page, 'Hello'), 'Reply 2 to Hello .');
   assert.equal(await ask(page, 'Bye'), 'Reply 4 to Bye .');
@@ -77,7 +77,7 @@ test('a conversation: messages, system prompt, regenerate, edit, new', {skip}, a
   await quiet(page);
 });
 
-test('stop keeps what was written, by button and by Escape', {skip}, async () => {
+test('stop keeps what was written, by button and by Escape', {skip, timeout: 60000}, async () => {
   for (const how of ['button', 'key']) {
     const page = await open({fake: {delay: 40}});
     await page.fill('#prompt', 'Once');
@@ -91,7 +91,7 @@ test('stop keeps what was written, by button and by Escape', {skip}, async () =>
   }
 });
 
-test("what is chosen is sent with the API's names and survives a reload", {skip}, async () => {
+test("what is chosen is sent with the API's names and survives a reload", {skip, timeout: 60000}, async () => {
   const page = await open({options: {viewport: {width: 1300, height: 900}}});
   await page.click('#sampling-section summary');
   await page.fill('#s-temperature', '1.2');
@@ -124,7 +124,7 @@ test("what is chosen is sent with the API's names and survives a reload", {skip}
   await quiet(page);
 });
 
-test('a download is paused, goes on where it was, and can be cancelled', {skip}, async () => {
+test('a download is paused, goes on where it was, and can be cancelled', {skip, timeout: 60000}, async () => {
   const page = await open({options: {viewport: {width: 1300, height: 900}}});
   await page.evaluate(() => sessionStorage.clear());
   await page.fill('#url', 'slow/chat.gguf');
@@ -152,7 +152,7 @@ const FAILURES = [
   ['huge', 'too small', 'Load on the CPU'],
 ];
 for (const [name, title, remedy] of FAILURES) {
-  test(`a failure gives its message and leaves the page usable: ${name}`, {skip}, async () => {
+  test(`a failure gives its message and leaves the page usable: ${name}`, {skip, timeout: 60000}, async () => {
     const page = await open({options: {viewport: {width: 1300, height: 900}}});
     await page.fill('#url', `${name}.gguf`);
     await page.press('#url', 'Enter');
@@ -169,7 +169,7 @@ for (const [name, title, remedy] of FAILURES) {
   });
 }
 
-test('a lost device: the text so far stays, and the model is loaded again', {skip}, async () => {
+test('a lost device: the text so far stays, and the model is loaded again', {skip, timeout: 60000}, async () => {
   const page = await open({fake: {delay: 40}});
   await page.fill('#prompt', 'Once');
   await page.press('#prompt', 'Enter');
@@ -192,7 +192,7 @@ for (const [code, words] of [
   ['NO_ADAPTER', /no GPU/],
   ['INSECURE_CONTEXT', /securely/],
 ]) {
-  test(`without a GPU the page says why and uses the CPU: ${code}`, {skip}, async () => {
+  test(`without a GPU the page says why and uses the CPU: ${code}`, {skip, timeout: 60000}, async () => {
     const page = await open({fake: {probe: code}, options: {viewport: {width: 1300, height: 900}}});
     assert.match(await page.textContent('#model-line'), /CPU$/);
     assert.match(await page.innerText('[role=alert]'), words);
@@ -203,7 +203,7 @@ for (const [code, words] of [
   });
 }
 
-test('the device panel, measured, and as text', {skip}, async () => {
+test('the device panel, measured, and as text', {skip, timeout: 60000}, async () => {
   const page = await open({
     options: {viewport: {width: 1300, height: 900}, permissions: ['clipboard-read', 'clipboard-write']},
   });
@@ -227,7 +227,7 @@ test('the device panel, measured, and as text', {skip}, async () => {
   await quiet(page);
 });
 
-test('adapters: added, scaled, switched off, refused, removed', {skip}, async () => {
+test('adapters: added, scaled, switched off, refused, removed', {skip, timeout: 60000}, async () => {
   const page = await open({options: {viewport: {width: 1300, height: 900}}});
   const uses = () => page.evaluate(() => globalThis.fakeTern.loras.map((use) => use.scale));
   await page.click('#adapters-section > summary');
@@ -246,7 +246,7 @@ test('adapters: added, scaled, switched off, refused, removed', {skip}, async ()
   await quiet(page);
 });
 
-test('fine-tuning: loss drawn, stopped, saved, tried in the chat', {skip}, async () => {
+test('fine-tuning: loss drawn, stopped, saved, tried in the chat', {skip, timeout: 60000}, async () => {
   const page = await open({path: '#finetune'});
   await page.fill('#ft-text', 'The tern flies north. '.repeat(20));
   await page.fill('#ft-steps', '40');
@@ -267,7 +267,7 @@ test('fine-tuning: loss drawn, stopped, saved, tried in the chat', {skip}, async
   await quiet(page);
 });
 
-test('stored models: listed and deleted', {skip}, async () => {
+test('stored models: listed and deleted', {skip, timeout: 60000}, async () => {
   const page = await open({options: {viewport: {width: 1300, height: 900}}});
   assert.match(await page.innerText('#stored'), /stories\s+2.74 MB/);
   assert.match(await page.innerText('#storage-use'), /2.74 MB of 1 GB used/);
@@ -277,7 +277,7 @@ test('stored models: listed and deleted', {skip}, async () => {
   await quiet(page);
 });
 
-test('the policy of the page refuses scripts in text and images of others', {skip}, async () => {
+test('the policy of the page refuses scripts in text and images of others', {skip, timeout: 60000}, async () => {
   const page = await open();
   const refused = await page.evaluate(async () => {
     const seen = new Set();
@@ -298,7 +298,7 @@ test('the policy of the page refuses scripts in text and images of others', {ski
   await page.context().close();
 });
 
-test('conversations are saved as text and JSON', {skip}, async () => {
+test('conversations are saved as text and JSON', {skip, timeout: 60000}, async () => {
   const page = await open();
   await ask(page, 'Once');
   for (const [button, name] of [
@@ -311,7 +311,7 @@ test('conversations are saved as text and JSON', {skip}, async () => {
   await quiet(page);
 });
 
-test('every control has a name, and nothing is wider than a phone of 320 pixels', {skip}, async () => {
+test('every control has a name, and nothing is wider than a phone of 320 pixels', {skip, timeout: 60000}, async () => {
   const page = await open({options: {viewport: {width: 320, height: 640}}});
   await page.click('#panel-toggle');
   await page.evaluate(() => {
@@ -332,7 +332,7 @@ test('every control has a name, and nothing is wider than a phone of 320 pixels'
   await quiet(page);
 });
 
-test("the theme is the system's, or the one that was chosen", {skip}, async () => {
+test("the theme is the system's, or the one that was chosen", {skip, timeout: 60000}, async () => {
   const page = await open({options: {colorScheme: 'dark'}});
   const back = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
   assert.equal(await back(), 'rgb(14, 24, 32)');
@@ -372,7 +372,7 @@ const CONTRAST = () => {
 };
 
 for (const colorScheme of ['light', 'dark']) {
-  test(`contrast is at least 4.5 in the ${colorScheme} theme`, {skip}, async () => {
+  test(`contrast is at least 4.5 in the ${colorScheme} theme`, {skip, timeout: 60000}, async () => {
     const page = await open({
       fake: {probe: 'NO_ADAPTER', chat: true},
       options: {colorScheme, viewport: {width: 1300, height: 900}},

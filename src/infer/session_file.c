@@ -12,7 +12,7 @@
 #include "base/half.h"
 #include "infer/session_state.h"
 
-enum { VERSION = 1, FLAG_KV_F32 = 1, HEADER_BYTES = 40, ALIGNMENT = 64, SAMPLE_BYTES = 64 };
+enum { VERSION = 1, FLAG_KV_F32 = 1, HEADER_BYTES = 40, ALIGNMENT = 64, SAMPLE_BYTES = TERN_WEIGHT_END_BYTES };
 static const char magic[8] = {'T', 'E', 'R', 'N', 'S', 'E', 'S', 'S'};
 
 /* What a file must agree on with the session. */
@@ -59,8 +59,8 @@ static void mix_weight(uint64_t *hash, const tern_weight *w)
 {
     if (!w->encoding) return;
     size_t n = w->bytes < SAMPLE_BYTES ? w->bytes : SAMPLE_BYTES;
-    if (w->data) mix_bytes(hash, w->data, n);
-    if (w->data) mix_bytes(hash, w->data + w->bytes - n, n);
+    mix_bytes(hash, w->data ? w->data : w->ends, n);
+    mix_bytes(hash, w->data ? w->data + w->bytes - n : w->ends + TERN_WEIGHT_END_BYTES, n);
     mix(hash, tern_f32_bits(w->scale));
 }
 

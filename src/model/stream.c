@@ -28,8 +28,10 @@ static tern_status pass_on(tern_model_stream *s, item *i, bool scale_for_each_ro
 {
     tern_weight *w = i->weight;
     bool blocks = w->encoding->ternary && w->encoding->tail_bytes == 0;
-    if (!blocks && !scale_for_each_row) return TERN_OK;
     void *storage;
+    TERN_TRY(tern_model__own(s->model, 2 * TERN_WEIGHT_END_BYTES, &storage, err));
+    w->ends = i->ends = storage;
+    if (!blocks && !scale_for_each_row) return TERN_OK;
     TERN_TRY(tern_model__own(s->model, w->rows * sizeof(float), &storage, err));
     w->row_scales = storage;
     if (blocks) i->row_scales = storage;

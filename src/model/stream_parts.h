@@ -15,6 +15,7 @@ typedef struct item {
     bool scales;
     float *row_scales; /* of a weight that is passed on, to be found in its blocks */
     uint32_t rows_done;
+    uint8_t *ends; /* of a weight that is passed on */
 } item;
 
 struct tern_model_stream {

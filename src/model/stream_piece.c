@@ -117,6 +117,17 @@ static void read_tail(const item *i, uint8_t *tail, bool last)
     tern_store_f32(tail, 1.0f);
 }
 
+/* The weight's first bytes, and its last ones so far. */
+static void keep_ends(const item *i, const uint8_t *bytes, size_t n)
+{
+    const size_t all = i->weight->bytes, end = all < TERN_WEIGHT_END_BYTES ? all : TERN_WEIGHT_END_BYTES;
+    uint8_t *last = i->ends + TERN_WEIGHT_END_BYTES;
+    if (i->done < end) memcpy(i->ends + i->done, bytes, n < end - i->done ? n : end - i->done);
+    const size_t more = n < end ? n : end;
+    memmove(last, last + more, end - more);
+    memcpy(last + end - more, bytes + n - more, more);
+}
+
 static tern_status accept_rows(tern_model_stream *s, item *i, tern_model_part *part, tern_error *err)
 {
     tern_weight *w = i->weight;
@@ -140,7 +151,10 @@ tern_status tern_model_stream_accept(tern_model_stream *s, tern_model_part *part
     *part = (tern_model_part){0};
     if (s->piece_bytes == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "no piece is being waited for");
     item *i = &s->items[s->at];
-    if (!i->data) TERN_TRY(accept_rows(s, i, part, err));
+    if (!i->data) {
+        keep_ends(i, s->staging, s->piece_bytes);
+        TERN_TRY(accept_rows(s, i, part, err));
+    }
     i->done += s->piece_bytes;
     s->piece_bytes = 0;
     if (i->done < i->bytes) return TERN_OK;

@@ -34,6 +34,14 @@ static tern_status open_head(tern_model_stream **s, const uint8_t *data, size_t 
     }
 }
 
+/* `after`: the byte behind the weight in the file. */
+static void check_ends(const tern_weight *w, const uint8_t *after)
+{
+    const size_t n = w->bytes < TERN_WEIGHT_END_BYTES ? w->bytes : TERN_WEIGHT_END_BYTES;
+    FUZZ_CHECK(memcmp(w->ends, after - w->bytes, n) == 0);
+    FUZZ_CHECK(memcmp(w->ends + TERN_WEIGHT_END_BYTES, after - n, n) == 0);
+}
+
 static tern_status read_pieces(tern_model_stream *s, const uint8_t *data, size_t size, tern_error *err)
 {
     tern_model_piece p;
@@ -46,6 +54,7 @@ static tern_status read_pieces(tern_model_stream *s, const uint8_t *data, size_t
         memcpy(p.into, data + p.offset, p.bytes);
         status = tern_model_stream_accept(s, &part, err);
         if (status != TERN_OK) return status;
+        if (part.weight && part.first + part.rows.rows == part.weight->rows) check_ends(part.weight, data + end);
         if (part.weight)
             FUZZ_CHECK(part.rows.rows > 0 && part.first + part.rows.rows <= part.weight->rows && part.rows.data);
     }

@@ -44,6 +44,28 @@ static void bundled(void **state)
     check_file(TERN_SOURCE_DIR "/models/stories.gguf", &vulkan);
 }
 
+/* Whoever saved a session, mapped or loaded: it is the same model's. */
+static void sessions_move(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    loading log = {0};
+    const char *path = TERN_SOURCE_DIR "/models/stories.gguf", *saved = test_scratch("loader.session");
+    const int32_t ids[] = {5, 42, 79};
+    tern_engine *a = map_file(path, &vulkan), *b = load_file(path, &vulkan, &log);
+    tern_session *x = open_session(a, (tern_session_params){.n_ctx = 64}),
+                 *y = open_session(b, (tern_session_params){.n_ctx = 64});
+    assert_ok(tern_session_append(y, ids, 3, &err), err);
+    assert_ok(tern_session_save(y, saved, &err), err);
+    assert_ok(tern_session_restore(x, saved, &err), err);
+    assert_int_equal(tern_session_n_tokens(x), 3);
+    tern_session_close(x);
+    tern_session_close(y);
+    tern_engine_close(a);
+    tern_engine_close(b);
+    remove(saved);
+}
+
 static void packaged(void **state)
 {
     (void)state;
@@ -133,9 +155,9 @@ static void head_encodings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opens),          cmocka_unit_test(extras),  cmocka_unit_test(refused),
-        cmocka_unit_test(head_encodings), cmocka_unit_test(bundled), cmocka_unit_test(packaged),
-        cmocka_unit_test(every_encoding),
+        cmocka_unit_test(opens),          cmocka_unit_test(extras),         cmocka_unit_test(refused),
+        cmocka_unit_test(head_encodings), cmocka_unit_test(bundled),        cmocka_unit_test(sessions_move),
+        cmocka_unit_test(packaged),       cmocka_unit_test(every_encoding),
     };
     return cmocka_run_group_tests(tests, NULL, test_backends_close);
 }

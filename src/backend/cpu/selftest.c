@@ -71,7 +71,10 @@ static tern_status trial_codes(void *context, uint32_t first, uint32_t n, int8_t
 {
     (void)err;
     const trial *t = context;
-    for (size_t i = 0; i < (size_t)n * COLS; i++) codes[i] = (int8_t)((uint8_t)t->q[0][(first * COLS + i * 7) % (TOKENS * COLS)] % 3 - 1);
+    for (size_t i = 0; i < (size_t)n * COLS; i++) {
+        const size_t at = (first * COLS + i * 7) % (TOKENS * COLS);
+        codes[i] = (int8_t)((uint8_t)t->q[at / COLS][at % COLS] % 3 - 1);
+    }
     return TERN_OK;
 }
 

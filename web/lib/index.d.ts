@@ -181,6 +181,17 @@ export interface StoredModel {
   usedAt: Date;
 }
 
+export interface FinetuneStep {
+  step: number;
+  steps: number;
+  /** Of the step's tokens, before its update. */
+  loss: number;
+  norm: number;
+  /** Over rows held out (of texts with 20 rows or more), now and then and after the last step; else null. */
+  validationLoss: number | null;
+  tokensPerSecond: number;
+}
+
 export interface FinetuneOptions {
   rank?: number;
   alpha?: number;
@@ -189,8 +200,7 @@ export interface FinetuneOptions {
   batch?: number;
   sequence?: number;
   seed?: number;
-  /** `validationLoss`: over rows held out (of texts with 20 rows or more), now and then and after the last step; else null. */
-  onStep?: (step: {step: number; steps: number; loss: number; norm: number; validationLoss: number | null; tokensPerSecond: number}) => void;
+  onStep?: (step: FinetuneStep) => void;
   signal?: AbortSignal;
 }
 
@@ -229,7 +239,10 @@ export class Tern {
   loadLora(source: string | URL | File | File[] | Uint8Array): Promise<Lora>;
   /** From now on with these adapters and no others. */
   setLoras(loras: {lora: Lora; scale?: number}[]): Promise<void>;
-  /** Experimental: LoRA on this model with this text; the adapter as a GGUF file. */
+  /**
+   * Experimental: LoRA on this model with this text; the adapter as a GGUF file. An aborted signal ends it after the step
+   * under way with what it has learned; before the first step it fails with CANCELLED.
+   */
   finetune(text: string, options?: FinetuneOptions): Promise<Uint8Array>;
   measureBandwidth(): Promise<number | null>;
   /** Resolves with a message when the device is lost; this Tern is of no use then. */

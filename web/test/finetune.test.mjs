@@ -9,6 +9,7 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {after, before, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
+import {Tern} from '../lib/index.js';
 import {MODEL, missing} from './support/built.mjs';
 import {Gpu, greedy, noDawn, openEngine} from './support/dawn.mjs';
 
@@ -99,9 +100,20 @@ test('a signal ends it with what was learned', {skip}, async () => {
   assert.equal((await greedy(engine, PROMPT, 4)).length, 4);
 });
 
+test('through the API, and the adapter goes back in', {skip}, async () => {
+  const tern = await Tern.load(MODEL, {backend: 'cpu', threads: 1}), losses = [];
+  const bytes = await tern.finetune(TEXT, {...OPTIONS, steps: 2, onStep: ({loss}) => losses.push(loss)});
+  assert.equal(losses.length, 2);
+  assert.equal(losses[0], onCpu[0].loss);
+  const lora = await tern.loadLora(bytes);
+  assert.deepEqual([lora.rank, lora.parameters], [4, 155648]);
+  await tern.dispose();
+});
+
 test('what cannot be trained on is said', {skip}, async () => {
   await assert.rejects(engine.finetune(''), {code: 'INVALID_ARGUMENT', message: /no document/});
-  const wrong = (options, message) => assert.rejects(engine.finetune(TEXT, options), {code: 'INVALID_ARGUMENT', message});
+  const wrong = (options, message) =>
+    assert.rejects(engine.finetune(TEXT, options), {code: 'INVALID_ARGUMENT', message});
   await wrong({sequence: 5000}, /5000.*1024/);
   await wrong({rank: 'x'}, /option rank: "x" found/);
   await wrong({learningRate: -1}, /learning rate -1/);

@@ -95,9 +95,14 @@ test('pausing keeps the start of a chunk, and loading goes on there', async () =
     stop && request.headers.range?.startsWith(`bytes=${CHUNK_BYTES}-`) ? {stall: 1 << 20} : {}
   );
   const controller = new AbortController();
-  const paused = load(`${server.url}/big.gguf`, platform, {signal: controller.signal});
-  setTimeout(() => controller.abort(), 800);
+  const {signal} = controller;
+  const {reader} = await openModel(`${server.url}/big.gguf`, {platform, http, chunkBytes: CHUNK_BYTES, signal});
+  await reader.read(0, 10);
+  const paused = reader.read(CHUNK_BYTES, 10);
+  while (reader.meter.progress.loaded < CHUNK_BYTES + (1 << 20)) await new Promise(setImmediate);
+  controller.abort();
   await assert.rejects(paused, {code: 'CANCELLED'});
+  await reader.close();
   const [model] = await stored(platform);
   assert.deepEqual([model.complete, model.stored], [false, CHUNK_BYTES + (1 << 20)]);
   stop = false;

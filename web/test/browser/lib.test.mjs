@@ -34,13 +34,13 @@ const typed =
   });
 
 /** Runs in the page: loads, generates eight tokens, gives what there is to know. */
-async function loadThere({source, options = {}, lib = '/lib/index.js', abortAt = Infinity, wait = 0}) {
+async function loadThere({source, options = {}, lib = '/lib/index.js', abortAt = Infinity}) {
   const {Tern} = await import(lib);
   const controller = new AbortController();
   const seen = {notices: [], stored: 0, loaded: 0};
   const onProgress = ({loaded, stored, phase}) => {
     if (phase !== 'prepare') Object.assign(seen, {loaded, stored});
-    if (loaded >= abortAt) setTimeout(() => controller.abort(), wait);
+    if (loaded >= abortAt) controller.abort();
   };
   const onNotice = (notice) => {
     seen.notices.push(notice);
@@ -115,16 +115,17 @@ describe('the library in Chromium', {skip: missing()}, () => {
   test('pausing keeps what has come, and the next load goes on there', async () => {
     const page = await open();
     behave = (request) => (request.headers.range === 'bytes=0-0' ? {} : {stall: 1 << 20});
-    const paused = await page.evaluate(loadThere, {source: source(), abortAt: 1, wait: 500});
+    const paused = await page.evaluate(loadThere, {source: source(), abortAt: 1});
     assert.equal(paused.code, 'CANCELLED', paused.message);
     const [stored] = await page.evaluate(list);
-    assert.deepEqual([stored.complete, stored.stored], [false, 1 << 20]);
+    assert.equal(stored.complete, false);
+    assert.ok(stored.stored > 0 && stored.stored <= 1 << 20, `${stored.stored} bytes`);
     behave = () => ({});
     await page.reload();
     const resumed = await page.evaluate(loadThere, {source: source()});
     assert.match(resumed.text, text, resumed.message);
-    assert.equal(resumed.stored, 1 << 20);
-    assert.equal(ranges().at(-1), `bytes=${1 << 20}-${model.length - 1}`);
+    assert.equal(resumed.stored, stored.stored);
+    assert.equal(ranges().at(-1), `bytes=${stored.stored}-${model.length - 1}`);
     await page.context().close();
   });
 

@@ -1,12 +1,13 @@
 /* The screen of the output table on WebAssembly SIMD128.
  *
- * Weights and digits are multiplied as numbers of 16 bits, those of even and of odd columns apart, and summed in pairs to
- * 32 bits. The digits of a few groups are laid out as such numbers once for all rows. */
+ * Weights and digits are multiplied as numbers of 16 bits, those of even and of odd columns apart, and summed in pairs
+ * to 32 bits. The digits of a few groups are laid out as such numbers once for all rows. */
 #include <wasm_simd128.h>
 
 #include "backend/cpu/kernels.h"
 
-enum { GROUPS = 12, DIGITS = 4 * 8 }; /* groups laid out at once; numbers for 16 columns: even and odd ones of both digits */
+/* Groups laid out at once; numbers for 16 columns, which are even and odd ones of both digits. */
+enum { GROUPS = 12, DIGITS = 4 * 8 };
 
 typedef struct sums {
     v128_t high, low;

@@ -4,8 +4,8 @@
  * which the lower 14 hold the sum of the one row and the rest that of the other: RUN pairs are at most 31 * 256 < 2^13.
  * Then both are taken apart and added to sums of their own.
  *
- * A panel of 16 rows is decoded for up to 32 tokens, whose activations wait as 16-bit numbers; a vector is two columns of
- * eight rows, and tiles are 16 rows by four tokens. */
+ * A panel of 16 rows is decoded for up to 32 tokens, whose activations wait as 16-bit numbers; a vector is two columns
+ * of eight rows, and tiles are 16 rows by four tokens. */
 #include <string.h>
 #include <wasm_simd128.h>
 
@@ -32,8 +32,10 @@ ALWAYS v128_t two_rows(v128_t a, v128_t b)
 /* Four steps: rows i are four pairs of columns each. */
 ALWAYS void store_steps(const v128_t *rows, int16_t (*to)[VECTORS][LANES][STEP])
 {
-    const v128_t a = wasm_i32x4_shuffle(rows[0], rows[1], 0, 4, 1, 5), b = wasm_i32x4_shuffle(rows[2], rows[3], 0, 4, 1, 5);
-    const v128_t c = wasm_i32x4_shuffle(rows[0], rows[1], 2, 6, 3, 7), d = wasm_i32x4_shuffle(rows[2], rows[3], 2, 6, 3, 7);
+    const v128_t a = wasm_i32x4_shuffle(rows[0], rows[1], 0, 4, 1, 5);
+    const v128_t b = wasm_i32x4_shuffle(rows[2], rows[3], 0, 4, 1, 5);
+    const v128_t c = wasm_i32x4_shuffle(rows[0], rows[1], 2, 6, 3, 7);
+    const v128_t d = wasm_i32x4_shuffle(rows[2], rows[3], 2, 6, 3, 7);
     wasm_v128_store(to[0][0], wasm_i64x2_shuffle(a, b, 0, 2));
     wasm_v128_store(to[1][0], wasm_i64x2_shuffle(a, b, 1, 3));
     wasm_v128_store(to[2][0], wasm_i64x2_shuffle(c, d, 0, 2));
@@ -53,8 +55,8 @@ static void interleave(uint8_t rows[GROUP][TERN_PANEL_COLS_MAX], uint32_t c, int
 }
 
 /* Columns first .. first + n - 1 of n_rows rows; rows past n_rows repeat the last one. */
-static void fill_rows(const tern_cpu__product *p, tern_cpu__codes_fn codes, uint32_t row, uint32_t n_rows, uint32_t first,
-                      uint32_t n, panel *to)
+static void fill_rows(const tern_cpu__product *p, tern_cpu__codes_fn codes, uint32_t row, uint32_t n_rows,
+                      uint32_t first, uint32_t n, panel *to)
 {
     uint8_t rows[GROUP][TERN_PANEL_COLS_MAX];
     const uint32_t padded = (n + 63) & ~63u;
@@ -162,7 +164,9 @@ void tern_cpu__ternary_gemm_simd128(const tern_cpu__product *p, tern_cpu__codes_
 {
     for (uint32_t token = 0; token < p->x->n; token += TOKENS) {
         const uint32_t n_tokens = p->x->n - token < TOKENS ? p->x->n - token : TOKENS;
-        for (uint32_t first = 0; first < p->cols; first += panel_cols)
-            multiply_panel(p, codes, token, n_tokens, first, p->cols - first < panel_cols ? p->cols - first : panel_cols);
+        for (uint32_t first = 0; first < p->cols; first += panel_cols) {
+            const uint32_t n = p->cols - first < panel_cols ? p->cols - first : panel_cols;
+            multiply_panel(p, codes, token, n_tokens, first, n);
+        }
     }
 }

@@ -180,7 +180,8 @@ ALWAYS void add_tq1_0(const uint8_t *const *w, size_t offset, const int16_t *x, 
 /* Rows r .. r + ROWS - 1; those past the end repeat the last. */
 ALWAYS void take_rows(const tern_cpu__product *p, uint32_t r, size_t offset, const uint8_t **w)
 {
-    for (uint32_t i = 0; i < ROWS; i++) w[i] = p->w + (r + i < p->n_rows ? r + i : p->n_rows - 1) * p->row_bytes + offset;
+    for (uint32_t i = 0; i < ROWS; i++)
+        w[i] = p->w + (r + i < p->n_rows ? r + i : p->n_rows - 1) * p->row_bytes + offset;
 }
 
 /* Sums << shift of rows r .. r + ROWS - 1 to dots. */
@@ -277,7 +278,7 @@ static void gemv_ragged_t160(const tern_cpu__product *p, const int8_t *x, int32_
     {                                                                                                                  \
         const tern_cpu__product p = {w, row_bytes, n_rows, cols, x, dots, dots_stride};                                \
         if (x->n == 1) gemv(&p, x->x, x->sums[0], dots);                                                               \
-        else if (x->n < 4) tern_cpu__gemv_tokens(gemv, &p);                                                            \
+        else if (x->n < (min_tokens)) tern_cpu__gemv_tokens(gemv, &p);                                                 \
         else tern_cpu__ternary_gemm_simd128(&p, unpack, panel_cols);                                                   \
     }
 KERNEL_OF(i2_s, gemv_i2_s, unpack_i2_s, TERN_PANEL_COLS, 4)

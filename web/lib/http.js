@@ -205,7 +205,7 @@ export class HttpFile {
     try {
       return await this.options.fetch(this.url, {cache: 'no-store', ...init});
     } catch (error) {
-      throw new Broken(`no answer (${error.cause?.message || error.message})`, {cause: error});
+      throw new Broken(`no answer (${error.cause?.message || error.message})${foreignHint(this.url)}`, {cause: error});
     }
   }
 
@@ -268,6 +268,13 @@ function bodyOf(response, position, end = Infinity) {
     body.reader = response.body.getReader();
   }
   return body;
+}
+
+/** Browsers do not tell a server that is down from one that does not want to be asked by this page. */
+function foreignHint(url) {
+  const page = globalThis.location?.origin;
+  if (page === undefined || new URL(url).origin === page) return '';
+  return `, from a server that must allow ${page} to read it (CORS)`;
 }
 
 /** Content-Length, where it is the number of bytes that will come. */

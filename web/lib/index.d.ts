@@ -240,8 +240,8 @@ export class Tern {
   /** From now on with these adapters and no others. */
   setLoras(loras: {lora: Lora; scale?: number}[]): Promise<void>;
   /**
-   * Experimental: LoRA on this model with this text; the adapter as a GGUF file. An aborted signal ends it after the step
-   * under way with what it has learned; before the first step it fails with CANCELLED.
+   * Experimental: LoRA on this model with this text; the adapter as a GGUF file. An aborted signal ends it after the
+   * step under way with what it has learned; before the first step it fails with CANCELLED.
    */
   finetune(text: string, options?: FinetuneOptions): Promise<Uint8Array>;
   measureBandwidth(): Promise<number | null>;

@@ -78,8 +78,17 @@ function addressOfUrl(url) {
   const plain = new URL(url.href);
   plain.hash = '';
   const web = /^https?:$/.test(url.protocol);
-  const name = web || url.protocol === 'file:' ? baseName(decodeURI(url.pathname)) : url.protocol.slice(0, -1);
+  const name = web || url.protocol === 'file:' ? baseName(readable(url.pathname)) : url.protocol.slice(0, -1);
   return {kind: isManifestPath(url.pathname) ? 'package' : 'url', key: plain.href, name, local: !web, storable: web};
+}
+
+/** A path as people write it, where it is one. */
+function readable(path) {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
 }
 
 const isManifestPath = (path) => /\.json$|\/$/i.test(path);

@@ -345,6 +345,9 @@ test('sources that are none', () => {
     assert.throws(() => addressOf(/** @type {any} */ (source)), {code: 'INVALID_ARGUMENT'}, String(source));
   }
   assert.throws(() => addressOf(undefined), {message: /source is undefined, expected "bundled", a URL/});
+  assert.equal(addressOf('http://x/a%20b.gguf#part').name, 'a b.gguf');
+  assert.equal(addressOf('http://x/100%.gguf').name, '100%.gguf');
+  assert.equal(addressOf('http://x/models/two/manifest.json').name, 'two');
   assert.throws(() => addressOf('http://'), {message: '"http://" is no URL'});
 });
 

@@ -230,6 +230,19 @@ describe('the library in Chromium', {skip: missing()}, () => {
     await example.close();
   });
 
+  test('a server that does not allow other origins', async () => {
+    const page = await open();
+    const closed = await serve({'/m.gguf': model});
+    const {code, message} = await page.evaluate(loadThere, {source: `${closed.url}/m.gguf`});
+    assert.equal(code, 'NETWORK');
+    assert.match(
+      message,
+      /no answer \(.+\), from a server that must allow http:\/\/127\.0\.0\.1:\d+ to read it \(CORS\)/
+    );
+    await page.context().close();
+    await closed.close();
+  });
+
   test('several threads where the page is isolated', async () => {
     const page = await open();
     const {threads, text: found, message} = await page.evaluate(loadThere, {source: source(), options: {threads: 3}});

@@ -49,15 +49,15 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
     for (uint32_t i = 0; i < n; i++) json_array_append_new(list, tern_bench_row_json(&rows[i]));
     if (o->json)
         return tern_app_print_json(
-            json_pack("{s:o, s:s, s:s, s:I, s:I, s:i, s:I, s:i, s:i, s:i, s:o}", s->is_cpu ? "cpu" : "device",
-                      tern_app_json_text(s->device, strlen(s->device)), "model", s->name, "head", s->head, "parameters",
+            json_pack("{s:o, s:s, s:s, s:s?, s:I, s:I, s:i, s:I, s:i, s:i, s:i, s:o}", s->is_cpu ? "cpu" : "device",
+                      tern_app_json_text(s->device, strlen(s->device)), "model", s->name, "head", s->head, "kernel", o->kernel, "parameters",
                       (json_int_t)s->parameters, "weight_bytes", (json_int_t)s->bytes, "adapters", (int)s->n_loras,
                       "adapter_bytes", (json_int_t)s->lora_bytes, "prompt_tokens",
                       (int)o->n_prompt, "generated_tokens", (int)o->n_tokens, "repeats", (int)o->repeats, "results",
                       list),
             err);
     json_decref(list);
-    printf("%s\n%s, head %s: %.2f G parameters, %s\n", s->device, s->name, s->head, (double)s->parameters * 1e-9,
+    printf("%s\n%s, head %s%s%s: %.2f G parameters, %s\n", s->device, s->name, s->head, o->kernel ? ", kernel " : "", o->kernel ? o->kernel : "", (double)s->parameters * 1e-9,
            tern_app_bytes(s->bytes, size));
     if (s->n_loras)
         printf("%u adapter%s: %s\n", s->n_loras, s->n_loras == 1 ? "" : "s", tern_app_bytes(s->lora_bytes, size));

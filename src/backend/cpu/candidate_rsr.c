@@ -113,11 +113,20 @@ static tern_status read_rows(void *context, uint32_t first, uint32_t n, int8_t *
     return tern_decode_codes(w->encoding, w->data, w->rows, w->cols, first, n, codes, NULL, NULL, NULL, err);
 }
 
+/* Where lanes have no masks of their own, the rows of a pattern cost more. */
+static uint32_t best_k(const tern_cpu *cpu, uint32_t cols)
+{
+    enum { MOST_WITHOUT_MASKS = 5 };
+    const uint32_t k = tern_rsr_default_k(cols);
+    const bool masks = strcmp(cpu->kernels.rsr_i8_level, "avx512") == 0;
+    return masks || k < MOST_WITHOUT_MASKS ? k : MOST_WITHOUT_MASKS;
+}
+
 static tern_status make_slices(tern_cpu *cpu, rsr *m, const tern_weight *w, uint32_t k, tern_error *err)
 {
     if (w->rsr && k == 0) return open_section(m, w, err);
     const tern_rsr_source source = {.read = read_rows, .context = (void *)(uintptr_t)w, .rows = w->rows, .cols = w->cols};
-    const tern_rsr_options options = {.k = k ? k : tern_rsr_default_k(w->cols), .pool = cpu->pool};
+    const tern_rsr_options options = {.k = k ? k : best_k(cpu, w->cols), .pool = cpu->pool};
     pthread_mutex_lock(&cpu->running);
     const tern_status status = tern_rsr_slices_build(&m->slices, &source, &options, 0, err);
     pthread_mutex_unlock(&cpu->running);

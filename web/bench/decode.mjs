@@ -11,7 +11,7 @@ import {Gpu} from '../lib/gpu.js';
 
 const HELP = `usage: decode.mjs MODEL [options]
 Generates greedily and prints tokens a second, dispatches of a token and the share of the device's read bandwidth.
-  --tokens N        to generate (128), after a warm-up of 16
+  --tokens N        to generate (128), after a warm-up of at most 16
   --repeat N        times; the best counts (3)
   --steps N         tokens that the device chooses before the host looks again, 1 to 128 (32)
   --context N       positions (prompt and tokens, rounded up)
@@ -104,8 +104,9 @@ async function main() {
   say(`loaded      ${(fs.statSync(positionals[0]).size / 2 ** 20).toFixed(0)} MiB in ${(now() - start).toFixed(2)} s`);
   const prompt = promptOf(engine, values.prompt);
   start = now();
-  await generate(engine, prompt, WARM_UP);
-  say(`warm-up     ${WARM_UP} tokens in ${(now() - start).toFixed(2)} s, pipelines made`);
+  const warmUp = Math.min(WARM_UP, options.tokens);
+  await generate(engine, prompt, warmUp);
+  say(`warm-up     ${warmUp} tokens in ${(now() - start).toFixed(2)} s, pipelines made`);
   let best = null;
   for (let i = 0; i < Number(values.repeat); i++) {
     const before = engine.counters, {ids, result} = await generate(engine, prompt, options.tokens);

@@ -51,7 +51,9 @@ export class GpuPipelines {
     return this.modules.get(key);
   }
 
+  /** Once for each: another backend on the device takes what the first one made. */
   make(which, {name, file, signature, overrides, needs}) {
+    if (this.items[which]) return this.items[which];
     const layout = this.layout(signature), module = this.module(file, (needs & NEEDS_SUBGROUPS) !== 0);
     const compute = {module, entryPoint: 'main', constants: constantsOf(overrides)};
     const pipeline = this.device.createComputePipeline({label: name, layout: layout.pipeline, compute});

@@ -5,7 +5,7 @@ const SUBGROUPS_MARK = '~', NEEDS_SUBGROUPS = 1;
 const TYPE_OF = {r: 'read-only-storage', w: 'storage'};
 
 /** With the lines for subgroups, or without them. */
-function textFor(text, subgroups) {
+export function textFor(text, subgroups) {
   const lines = text.split('\n');
   const kept = subgroups ? lines.map((line) => (line.startsWith(SUBGROUPS_MARK) ? line.slice(1) : line))
     : lines.filter((line) => !line.startsWith(SUBGROUPS_MARK));
@@ -13,7 +13,7 @@ function textFor(text, subgroups) {
 }
 
 /** {KEY: number} of "KEY=VALUE ...". */
-function constantsOf(overrides) {
+export function constantsOf(overrides) {
   return Object.fromEntries(overrides.split(' ').filter(Boolean).map((pair) => {
     const [key, value] = pair.split('=');
     return [key, value === 'true' ? 1 : value === 'false' ? 0 : Number(value.replace(/f$/, ''))];

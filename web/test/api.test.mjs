@@ -162,6 +162,43 @@ describe('the API on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
     await assert.rejects(tern.setLoras([{lora}]), {code: 'INVALID_ARGUMENT', message: /disposed of/});
   });
 
+  test('fine-tuning gives an adapter that counts; stopped, it gives what it has', async () => {
+    const text = await readFile(new URL('../../examples/finetune/logbook.txt', import.meta.url), 'utf8');
+    const options = {rank: 2, steps: 3, batch: 1, sequence: 16, learningRate: 0.05, seed: 1};
+    const steps = [];
+    const adapter = await tern.finetune(text.slice(0, 1500), {...options, onStep: (step) => steps.push(step)});
+    assert.deepEqual(
+      steps.map(({step, steps: all}) => [step, all]),
+      [
+        [1, 3],
+        [2, 3],
+        [3, 3]
+      ]
+    );
+    assert.ok(steps.every(({loss, norm}) => loss > 0 && loss < 20 && norm > 0));
+    assert.equal(Buffer.from(adapter.subarray(0, 4)).toString(), 'GGUF');
+    const plain = await tern.generate(PROMPT, greedy).text();
+    const lora = await tern.loadLora(adapter);
+    assert.equal(lora.rank, 2);
+    await tern.setLoras([{lora, scale: 4}]);
+    assert.notEqual(await tern.generate(PROMPT, greedy).text(), plain);
+    await lora.dispose();
+    const controller = new AbortController();
+    const onStep = () => controller.abort();
+    const stopped = await tern.finetune(text.slice(0, 1500), {
+      ...options,
+      steps: 500,
+      onStep,
+      signal: controller.signal
+    });
+    assert.equal(Buffer.from(stopped.subarray(0, 4)).toString(), 'GGUF');
+    const wrong = /** @type {any} */ (tern);
+    await assert.rejects(wrong.finetune('', options), {code: 'INVALID_ARGUMENT'});
+    await assert.rejects(wrong.finetune(text, {rank: 0}), {message: /rank is 0, expected a whole number above 0/});
+    await assert.rejects(wrong.finetune(5), {message: 'text is 5, expected a text'});
+    assert.equal(await tern.generate(PROMPT, greedy).text(), plain);
+  });
+
   test('adapters from a server and from memory, and what is none', async (t) => {
     const [config, weights] = peftAdapter();
     const server = await serve({'/a/adapter_config.json': config.bytes, '/a/adapter_model.safetensors': weights.bytes});

@@ -46,7 +46,8 @@ typedef struct tern_trainer_params {
 } tern_trainer_params;
 
 tern_trainer_params tern_trainer_defaults(void);
-/* What suits a model when nobody says: wide models want smaller steps; adapters, which begin at nothing, larger ones. */
+/* What suits a model when nobody says: wide models want smaller steps; adapters, which begin at nothing, larger ones.
+ */
 double tern_trainer_default_lr(const tern_config *config, bool lora);
 uint64_t tern_trainer_default_warmup(uint64_t n_steps);
 /* Positions of a row: at most the model's context. */

@@ -37,7 +37,7 @@ function(tern_gpu_tests name file labels)
   list(APPEND labels gpu)
   # What starts a process for each case, or generates and trains at length: minutes on SwiftShader, which compiles every
   # kernel again in each process, and with sanitizers, which see nothing of the driver.
-  if(name MATCHES "^test_(commands|generate|generation|models|session|lora|run|trainer)_vulkan$")
+  if(name MATCHES "^test_(commands|generate|generation|loader|models|session|lora|run|trainer)_vulkan$")
     list(APPEND labels long)
   endif()
   if(DEFINED TERN_TEST_ICD)

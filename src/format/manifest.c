@@ -57,7 +57,7 @@ static const json_t *find(const json_t *root, const char *path, bool *off)
         at = json_object_get(at, key);
         if (!path[n]) break;
         path += n + 1;
-        if (at && json_is_null(at)) {
+        if (json_is_null(at)) {
             *off = true;
             return NULL;
         }

@@ -169,6 +169,31 @@ static void generating(void **state)
     tern_session_close(s);
 }
 
+static void generating_in_steps(void **state)
+{
+    tern_session *s = open_session(*state, (tern_session_params){.n_ctx = 8});
+    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 2};
+    tern_generate_result result;
+    tern_generation *g = NULL;
+    const int32_t many[9] = {0};
+    bool done = false;
+    assert_fails(TERN_INVALID_ARGUMENT, "generation is NULL", tern_generation_open(NULL, s, many, 1, &params, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_generation_open(&g, NULL, many, 1, &params, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "params is NULL", tern_generation_open(&g, s, many, 1, NULL, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "ids is NULL", tern_generation_open(&g, s, NULL, 1, &params, &err));
+    assert_fails(TERN_CONTEXT_FULL, "context full", tern_generation_open(&g, s, many, 9, &params, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "generation is NULL", tern_generation_step(NULL, &done, &err));
+    assert_null(g);
+    assert_ok(tern_generation_open(&g, s, many, 2, &params, &err), err);
+    assert_fails(TERN_INVALID_ARGUMENT, "done is NULL", tern_generation_step(g, NULL, &err));
+    while (!done) assert_ok(tern_generation_step(g, &done, &err), err);
+    tern_generation_describe(g, &result);
+    assert_int_equal(result.n_generated, 2);
+    tern_generation_close(g);
+    assert_int_equal(tern_session_n_tokens(s), 4);
+    tern_session_close(s);
+}
+
 static const char *micro_path(void)
 {
     const char *path = test_scratch("api-micro.gguf");
@@ -256,7 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loading),    cmocka_unit_test(nothing),
         cmocka_unit_test(sessions), cmocka_unit_test(adapters),   cmocka_unit_test(text),
-        cmocka_unit_test(generating), cmocka_unit_test(loading_without_memory),
+        cmocka_unit_test(generating), cmocka_unit_test(generating_in_steps), cmocka_unit_test(loading_without_memory),
         cmocka_unit_test(generating_without_memory),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -252,6 +252,20 @@ describe('loading on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
     await assert.rejects(tern.tokenize('x'), {message: 'this Tern has been disposed of'});
   });
 
+  test('disposing in the middle of a generation ends it', async () => {
+    const tern = await Tern.load(MODEL, options);
+    const stream = tern.generate(PROMPT, {temperature: 0, maxTokens: 500});
+    const waiting = tern.tokenize('x');
+    await assert.rejects(
+      async () => {
+        for await (const piece of stream) if (piece.id >= 0) await tern.dispose();
+      },
+      (error) => error instanceof TernError && /disposed of/.test(error.message)
+    );
+    assert.equal((await waiting).length, 1);
+    await assert.rejects(stream.result, {code: 'INVALID_ARGUMENT'});
+  });
+
   test('from a server, from a picked file: the same text', async (t) => {
     const bytes = await readFile(MODEL);
     const server = await serve({'/m.gguf': bytes});

@@ -8,11 +8,18 @@ if(TERN_FUZZ)
   target_compile_options(tern_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+if(EMSCRIPTEN)
+  include(cmake/tests-web.cmake)
+endif()
+
 # A fuzzer's program: its own file and what else makes it run.
 function(tern_fuzz_program program)
   add_executable(${program} ${ARGN})
   target_link_libraries(${program} PRIVATE tern_static)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  if(EMSCRIPTEN)
+    tern_web_test_options(${program})
+  endif()
 endfunction()
 
 set(TERN_FUZZ_DIR ${PROJECT_SOURCE_DIR}/tests/fuzz)

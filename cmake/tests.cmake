@@ -22,7 +22,6 @@ endif()
 
 if(EMSCRIPTEN)
   file(GLOB_RECURSE TERN_TESTS_FOUND CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
-  include(cmake/tests-web.cmake)
   tern_web_tests()
   return()
 endif()

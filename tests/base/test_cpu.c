@@ -106,6 +106,8 @@ static void features_agree_with_the_compiler(void **state)
                      vnni && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2"));
 #elif defined(__aarch64__)
     assert_true(features & TERN_CPU_NEON);
+#elif defined(__wasm_simd128__)
+    assert_int_equal(features, TERN_CPU_SIMD128);
 #else
     assert_int_equal(features, 0);
 #endif

@@ -45,6 +45,9 @@ static void bundled(void **state)
 static void packaged(void **state)
 {
     (void)state;
+#if defined(__EMSCRIPTEN__) /* the page computes the sums */
+    skip();
+#endif
     check_package(&cpu);
 }
 

@@ -94,7 +94,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Microseconds of one product: the fastest tenth ends there, as other programs may run beside this one. */
+/* Microseconds of one product: the fastest fiftieth ends there, as other programs may run beside this one. */
 static double measure(job *j)
 {
     static double times[MAX_PASSES * MAX_COPIES];
@@ -106,7 +106,7 @@ static double measure(job *j)
             times[n++] = seconds() - start;
         }
     qsort(times, n, sizeof *times, by_value);
-    return times[n / 10] * 1e6;
+    return times[n / 50] * 1e6;
 }
 
 static size_t copies_of(size_t bytes)
@@ -436,7 +436,7 @@ static double time_siblings(siblings *s, tern_pool *pool, uint32_t cols, enum sh
             times[n++] = seconds() - start;
         }
     qsort(times, n, sizeof *times, by_value);
-    return times[n / 10] * 1e6;
+    return times[n / 50] * 1e6;
 }
 
 static void print_siblings(const char *name, const uint32_t *rows, uint32_t n, uint32_t cols, tern_pool *const pools[2])

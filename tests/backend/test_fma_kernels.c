@@ -1,5 +1,5 @@
-/* Multiply-adds of every level whose sum is next to halfway between two floats, where a product and a sum rounded one after
- * the other go wrong. What is right follows from how the numbers are made. */
+/* Multiply-adds of every level whose sum is next to halfway between two floats, where a product and a sum rounded one
+ * after the other go wrong. What is right follows from how the numbers are made. */
 #include "support/test.h"
 
 #include <math.h>
@@ -44,8 +44,8 @@ static bool agrees(tern_gemm_fn fn, const mix *m, float *room)
                          .c_stride = COLS, .room = room});
     for (int i = 0; i < COLS; i++)
         if (tern_f32_bits(c[i]) != tern_f32_bits(m->expected[i])) {
-            print_error("%a * %a + %a is %a, expected %a\n", (double)m->a[0], (double)m->b[i], (double)m->c[i], (double)c[i],
-                        (double)m->expected[i]);
+            print_error("%a * %a + %a is %a, expected %a\n", (double)m->a[0], (double)m->b[i], (double)m->c[i],
+                        (double)c[i], (double)m->expected[i]);
             return false;
         }
     return true;
@@ -96,6 +96,9 @@ static void rounding_twice_is_caught(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_next_to_halfway), cmocka_unit_test(rounding_twice_is_caught)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_next_to_halfway),
+        cmocka_unit_test(rounding_twice_is_caught),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,8 +67,9 @@ INLINE void prefetch_rows(const kv_page *page, uint32_t position)
     }
 }
 
-/* Scores of queries first .. first + 3 at four positions: 16 lanes of sums for each pair, then all trees together. */
-INLINE void score_tile(const store s, const kv_page *page, batch *b, uint32_t first, uint32_t position)
+/* Scores of n queries from `first` on (a constant, at most four) at four positions: 16 lanes of sums for each pair, then
+ * all trees together. */
+INLINE void score_tile(const store s, const kv_page *page, batch *b, uint32_t first, const uint32_t n, uint32_t position)
 {
     _Alignas(64) float scores[QUERIES][POSITIONS];
     vec sums[QUERIES * POSITIONS * PARTS];
@@ -83,7 +84,7 @@ INLINE void score_tile(const store s, const kv_page *page, batch *b, uint32_t fi
             UNROLL
             for (uint32_t j = 0; j < POSITIONS; j++) row[j] = s.load(k + j * page->row_bytes + at * s.bytes);
             UNROLL
-            for (uint32_t i = 0; i < QUERIES; i++) {
+            for (uint32_t i = 0; i < n; i++) {
                 const vec q = vec_load(b->rows[first + i] + at);
                 UNROLL
                 for (uint32_t j = 0; j < POSITIONS; j++) acc[i][j] = vec_fma(q, row[j], acc[i][j]);
@@ -94,7 +95,15 @@ INLINE void score_tile(const store s, const kv_page *page, batch *b, uint32_t fi
             sums[i * PARTS + part / VEC] = acc[i / POSITIONS][i % POSITIONS];
     }
     lanes_sum_16(sums, scores[0]);
-    for (int i = 0; i < QUERIES; i++) memcpy(b->p[first + (uint32_t)i] + position, scores[i], sizeof scores[i]);
+    for (uint32_t i = 0; i < n; i++) memcpy(b->p[first + i] + position, scores[i], sizeof scores[i]);
+}
+
+/* Whether any query of the batch sees one of four positions. */
+static bool seen(const batch *b, uint32_t position)
+{
+    for (uint32_t i = 0; i < b->n; i++)
+        if (b->from[i] < position + POSITIONS && b->to[i] > position) return true;
+    return false;
 }
 
 /* Positions that the i-th query does not see. */
@@ -222,7 +231,9 @@ INLINE void run_batch(const store s, batch *b, const kv_page *page, const tern_a
     for (uint32_t first = 0; first < b->n; first += QUERIES)
         for (uint32_t at = 0; at < PAGE; at += POSITIONS) {
             if (!first) prefetch_rows(page, at);
-            score_tile(s, page, b, first, at);
+            if (!seen(b, at)) continue;
+            if (b->n - first == 1) score_tile(s, page, b, first, 1, at);
+            else score_tile(s, page, b, first, QUERIES, at);
         }
     scale_scores(b, a->scale);
     new_maxima(b, a);

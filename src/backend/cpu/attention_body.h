@@ -67,9 +67,10 @@ INLINE void prefetch_rows(const kv_page *page, uint32_t position)
     }
 }
 
-/* Scores of n queries from `first` on (a constant, at most four) at four positions: 16 lanes of sums for each pair, then
- * all trees together. */
-INLINE void score_tile(const store s, const kv_page *page, batch *b, uint32_t first, const uint32_t n, uint32_t position)
+/* Scores of n queries from `first` on (a constant, at most four) at four positions: 16 lanes of sums for each pair,
+ * then all trees together. */
+INLINE void score_tile(const store s, const kv_page *page, batch *b, uint32_t first, const uint32_t n,
+                       uint32_t position)
 {
     _Alignas(64) float scores[QUERIES][POSITIONS];
     vec sums[QUERIES * POSITIONS * PARTS];

@@ -77,6 +77,7 @@ export class Tern {
   static async load(source, options = {}) {
     for (const [word, [code, message]] of Object.entries(FAILURES))
       if (String(source?.name ?? source).includes(word)) throw new TernError(code, message);
+    (globalThis.loads ??= []).push(String(source).split('/').pop());
     await download(source, options);
     return new Tern(source, options);
   }

@@ -72,6 +72,7 @@ async function read(turn, text) {
 
 async function write(turn) {
   const control = new AbortController();
+  const {tern} = app;
   writing = {turn, control};
   turn.reply = '';
   turn.error = turn.result = undefined;
@@ -83,7 +84,7 @@ async function write(turn) {
   try {
     finish(turn, await read(turn, stream(turn, control.signal)));
   } catch (error) {
-    failed(turn, error, control.signal.aborted);
+    failed(turn, error, control.signal.aborted || app.tern !== tern);
   }
   writing = null;
   app.set('busy', '');
@@ -100,7 +101,7 @@ function finish(turn, result) {
 
 function failed(turn, error, aborted) {
   $('stats').textContent = '';
-  if (aborted && error?.code === 'CANCELLED') {
+  if (aborted && error?.code !== 'DEVICE_LOST') {
     turn.stopped = true;
     announce(`Stopped. ${turn.reply}`);
     return;

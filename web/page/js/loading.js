@@ -10,6 +10,8 @@ import * as settings from './settings.js';
 /** @typedef {{source: any, label: string, store?: boolean, backend?: string, remember?: boolean}} Request */
 /** @type {{request: Request, control: AbortController, paused: boolean} | null} */
 let current = null;
+/** Ends when the load before has let go of its model. */
+let settled = Promise.resolve();
 /** The last request that gave a model. @type {Request | null} */
 let last = null;
 
@@ -60,22 +62,26 @@ export async function unload() {
 /** Loads this instead of what is there. @param {Request} request */
 export async function load(request) {
   current?.control.abort();
-  current = null;
-  notices.clear('load');
-  notices.clear('lost');
-  notices.clear('hint');
-  await unload();
-  await run(request);
+  for (const key of ['load', 'lost', 'hint']) notices.clear(key);
+  const unloaded = unload();
+  await run(request, unloaded);
 }
 
-async function run(request) {
+/** One load after the other: a later one waits until the earlier has ended, and does nothing where a third follows. */
+function run(request, unloaded = null) {
   const mine = {request, control: new AbortController(), paused: false};
-  app.gpuReason = '';
   current = mine;
-  const bar = $('loading-bar');
-  bar.removeAttribute('value');
+  app.gpuReason = '';
+  $('loading-bar').removeAttribute('value');
   show(`Loading ${request.label}`, '', false);
   announce(`Loading ${request.label}`);
+  settled = Promise.all([settled, unloaded]).then(() => attempt(mine));
+  return settled;
+}
+
+async function attempt(mine) {
+  if (current !== mine || mine.paused) return;
+  const {request} = mine;
   try {
     const tern = await Tern.load(request.source, {
       ...options(request),

@@ -5,7 +5,8 @@ import test from 'node:test';
 import {ask} from './browser.mjs';
 import {GREEDY, PROMPT, nativeText, skip, station} from './site.mjs';
 
-const TEXT = `Once upon a time a red tern flew to the cold north. The red tern saw ice and snow, and it was glad.\n\n`.repeat(8);
+const STORY = 'Once upon a time a red tern flew to the cold north. The red tern saw ice and snow, and it was glad.';
+const TEXT = `${STORY}\n\n`.repeat(8);
 
 /** Trains on the page; gives the first loss, the mean of the last ones, and the adapter. */
 async function train(page, options) {
@@ -13,7 +14,8 @@ async function train(page, options) {
   for (const [name, value] of Object.entries(options)) await page.fill(`#ft-${name}`, String(value));
   await page.click('#ft-start');
   const ended = () =>
-    document.getElementById('ft-stop').hidden && /^(Done after|$)/.test(document.getElementById('ft-status').textContent);
+    document.getElementById('ft-stop').hidden &&
+    /^(Done after|$)/.test(document.getElementById('ft-status').textContent);
   await page.waitForFunction(ended, null, {timeout: 200000});
   assert.equal(await page.locator('[role=alert]').count(), 0);
   const [, first, last] = /loss ([\d.]+) at first, ([\d.]+) at the end/.exec(await page.textContent('#ft-status'));

@@ -14,7 +14,7 @@ const ISOLATED = {'cross-origin-opener-policy': 'same-origin', 'cross-origin-emb
 const CORS = {
   'access-control-allow-origin': '*',
   'access-control-expose-headers': 'etag, content-range',
-  'cross-origin-resource-policy': 'cross-origin'
+  'cross-origin-resource-policy': 'cross-origin',
 };
 
 /** The library as files of a server. */
@@ -30,7 +30,7 @@ function libraryFiles() {
 const typed =
   (headers) =>
   (request, {path}) => ({
-    headers: {'content-type': TYPES[path.split('.').pop()] ?? 'application/octet-stream', ...headers}
+    headers: {'content-type': TYPES[path.split('.').pop()] ?? 'application/octet-stream', ...headers},
   });
 
 /** Runs in the page: loads, generates eight tokens, gives what there is to know. */
@@ -156,7 +156,7 @@ describe('the library in Chromium', {skip: missing()}, () => {
     assert.match(found, text);
     assert.deepEqual(
       notices.map(({code}) => code),
-      ['NO_STORAGE']
+      ['NO_STORAGE'],
     );
     assert.match(notices[0].message, /m\.gguf cannot be stored: .*2736736.*loading goes on without storing/);
     assert.deepEqual(await page.evaluate(list), []);
@@ -183,7 +183,7 @@ describe('the library in Chromium', {skip: missing()}, () => {
     assert.match(found, text);
     assert.deepEqual(
       notices.map(({code}) => code),
-      ['BUSY']
+      ['BUSY'],
     );
     await context.close();
   });
@@ -224,7 +224,7 @@ describe('the library in Chromium', {skip: missing()}, () => {
     await page.waitForFunction(() => document.getElementById('text').textContent === 'stories, on the CPU');
     await page.click('#go');
     await page.waitForFunction(() =>
-      /^Once upon a time .+ \[\d+ tokens a second\]$/s.test(document.getElementById('text').textContent)
+      /^Once upon a time .+ \[\d+ tokens a second\]$/s.test(document.getElementById('text').textContent),
     );
     await page.context().close();
     await example.close();
@@ -237,7 +237,7 @@ describe('the library in Chromium', {skip: missing()}, () => {
     assert.equal(code, 'NETWORK');
     assert.match(
       message,
-      /no answer \(.+\), from a server that must allow http:\/\/127\.0\.0\.1:\d+ to read it \(CORS\)/
+      /no answer \(.+\), from a server that must allow http:\/\/127\.0\.0\.1:\d+ to read it \(CORS\)/,
     );
     await page.context().close();
     await closed.close();

@@ -145,6 +145,29 @@ test('a download is paused, goes on where it was, and can be cancelled', {skip, 
   await quiet(page);
 });
 
+test('of loads that follow each other quickly the last one counts, also in the middle of a reply', {skip}, async () => {
+  const page = await open({fake: {delay: 40}, options: {viewport: {width: 1300, height: 900}}});
+  await page.evaluate(() => sessionStorage.clear());
+  await page.fill('#prompt', 'Once');
+  await page.press('#prompt', 'Enter');
+  await page.waitForFunction(() => document.querySelector('.reply')?.textContent.includes('bird'));
+  await page.evaluate(() => {
+    const address = document.getElementById('url');
+    for (const name of ['slow.gguf', 'slow-other.gguf', 'chat.gguf']) {
+      address.value = name;
+      document.getElementById('url-form').requestSubmit();
+    }
+    document.getElementById('pause').click();
+    document.getElementById('resume').click();
+  });
+  await page.waitForFunction(() => document.getElementById('model-line').textContent.startsWith('talker'));
+  assert.equal(await page.evaluate(() => globalThis.loads.at(-1)), 'chat.gguf');
+  assert.equal(await page.locator('[role=alert]').count(), 0);
+  await finished(page);
+  assert.match(await ask(page, 'Hello'), /^Reply/);
+  await quiet(page);
+});
+
 const FAILURES = [
   ['truncated', 'The download failed', 'Load again'],
   ['corrupt', 'not those that were promised', 'Load again'],
@@ -364,9 +387,7 @@ const CONTRAST = () => {
     if (!own || !element.checkVisibility() || element.disabled || element.closest('.unseen, svg')) continue;
     const [high, low] = [luminance(getComputedStyle(element).color), luminance(behind(element))].sort((a, b) => b - a);
     if (!((high + 0.05) / (low + 0.05) >= 4.5))
-      bad.push(
-        `${element.tagName} ${element.id} ${element.textContent.slice(0, 20)}: ${(high + 0.05) / (low + 0.05)}`,
-      );
+      bad.push(`${element.tagName} ${element.id} ${element.textContent.slice(0, 20)}: ${(high + 0.05) / (low + 0.05)}`);
   }
   return bad;
 };

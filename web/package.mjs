@@ -8,12 +8,13 @@ import {dirname, join} from 'node:path';
 import {fileURLToPath} from 'node:url';
 
 const WEB = dirname(fileURLToPath(import.meta.url)), ROOT = join(WEB, '..');
-const BUILT = ['wasm/tern.js', 'wasm/tern.wasm', 'wasm/tern-threads.js', 'wasm/tern-threads.wasm', 'wasm/tern-threads.worker.js',
-  'wasm/tern-threads.worker.cjs', 'kernels.js'];
+const BUILT = ['wasm/tern.js', 'wasm/tern.wasm', 'wasm/tern-threads.js', 'wasm/tern-threads.wasm',
+  'wasm/tern-threads.worker.js', 'wasm/tern-threads.worker.cjs', 'kernels.js'];
 
 /** What `npm install` needs of web/package.json: not the scripts and packages of its tests. */
 function manifest() {
-  const {scripts, devDependencies, private: hidden, ...rest} = JSON.parse(readFileSync(join(WEB, 'package.json'), 'utf8'));
+  const whole = JSON.parse(readFileSync(join(WEB, 'package.json'), 'utf8'));
+  const {scripts, devDependencies, private: hidden, ...rest} = whole;
   return `${JSON.stringify(rest, null, 2)}\n`;
 }
 

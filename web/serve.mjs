@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Serves a folder on this machine as the page wants to be served: cross-origin isolated (for threads), with a strict policy, ranges and the
- * right types. For trying it out; any static server does for people.
+ * Serves a folder on this machine as the page wants to be served: cross-origin isolated (for threads), with a strict
+ * policy, ranges and the right types. For trying it out; any static server does for people.
  *   node web/serve.mjs [FOLDER] [--port PORT]
  */
 import {createReadStream} from 'node:fs';
@@ -12,15 +12,16 @@ import {fileURLToPath} from 'node:url';
 import {parseArgs} from 'node:util';
 
 const TYPES = {
-  '.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8', '.mjs': 'text/javascript; charset=utf-8',
-  '.css': 'text/css; charset=utf-8', '.json': 'application/json', '.webmanifest': 'application/manifest+json',
+  '.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8',
+  '.mjs': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8', '.json': 'application/json', '.webmanifest': 'application/manifest+json',
   '.wasm': 'application/wasm', '.svg': 'image/svg+xml', '.png': 'image/png', '.txt': 'text/plain; charset=utf-8',
 };
 
 /** The policy that the page names itself, so that there is one. */
 async function policyOf(root) {
   const page = await readFile(join(root, 'index.html'), 'utf8').catch(() => '');
-  return /http-equiv="Content-Security-Policy"\s+content="([^"]*)"/.exec(page)?.[1].replace(/\s+/g, ' ').trim() ?? "default-src 'self'";
+  const named = /http-equiv="Content-Security-Policy"\s+content="([^"]*)"/.exec(page)?.[1];
+  return named?.replace(/\s+/g, ' ').trim() ?? "default-src 'self'";
 }
 
 const headersOf = (policy) => ({
@@ -48,7 +49,10 @@ async function find(root, url) {
   return found?.isFile() ? {file, size: found.size, changed: found.mtime} : null;
 }
 
-/** "bytes=FIRST-LAST" of a file: {start, end} with end excluded, null for all of it, undefined for a range that it does not have. */
+/**
+ * "bytes=FIRST-LAST" of a file: {start, end} with end excluded, null for all of it, undefined for a range that it does
+ * not have.
+ */
 export function parseRange(text, size) {
   const match = /^bytes=(\d*)-(\d*)$/.exec(text ?? '');
   if (!match || (match[1] === '' && match[2] === '')) return null;
@@ -71,7 +75,8 @@ async function answer(root, shared, request, response) {
     'Content-Type': TYPES[extname(found.file)] ?? 'application/octet-stream'};
   if (request.headers['if-none-match'] === tag) return response.writeHead(304, about).end();
   const whole = {start: 0, end: found.size};
-  const range = request.headers.range && (request.headers['if-range'] ?? tag) === tag ? parseRange(request.headers.range, found.size) : null;
+  const asked = (request.headers['if-range'] ?? tag) === tag ? request.headers.range : undefined;
+  const range = parseRange(asked, found.size);
   if (range === undefined) return fail(response, 416, {...shared, 'Content-Range': `bytes */${found.size}`});
   const {start, end} = range ?? whole;
   if (range) about['Content-Range'] = `bytes ${start}-${end - 1}/${found.size}`;
@@ -80,7 +85,10 @@ async function answer(root, shared, request, response) {
   return createReadStream(found.file, {start, end: end - 1}).on('error', () => response.destroy()).pipe(response);
 }
 
-/** @param {string} folder @param {{port?: number, host?: string}} [options] @returns {Promise<import('node:http').Server>} listening */
+/**
+ * @param {string} folder @param {{port?: number, host?: string}} [options]
+ * @returns {Promise<import('node:http').Server>} listening
+ */
 export async function serve(folder, {port = 0, host = '127.0.0.1'} = {}) {
   const root = resolve(folder), shared = headersOf(await policyOf(root));
   const server = createServer((request, response) => {

@@ -59,7 +59,8 @@ tern_status tern_web__answer(json_t *value, tern_error *err)
 static tern_status wrong(const tern_web_option *o, const json_t *value, const char *expected, tern_error *err)
 {
     char *found = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-    tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: %s found, %s expected", o->name, found ? tern_show_z(found).text : "?", expected);
+    tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: %s found, %s expected", o->name,
+              found ? tern_show_z(found).text : "?", expected);
     tern_free(found);
     return TERN_INVALID_ARGUMENT;
 }
@@ -108,18 +109,22 @@ static const tern_web_option *find_option(const tern_web_option *options, size_t
     return NULL;
 }
 
-tern_status tern_web__read_options(const char *json, const tern_web_option *options, size_t n, json_t **root, tern_error *err)
+tern_status tern_web__read_options(const char *json, const tern_web_option *options, size_t n, json_t **root,
+                                   tern_error *err)
 {
     json_error_t at;
     const char *key;
     json_t *value;
     *root = json ? json_loads(json, JSON_REJECT_DUPLICATES, &at) : json_object();
     if (!*root) return tern_fail(err, TERN_INVALID_ARGUMENT, "options: %s", json ? at.text : "out of memory");
-    tern_status status = json_is_object(*root) ? TERN_OK : tern_fail(err, TERN_INVALID_ARGUMENT, "options: an object expected");
-    json_object_foreach(*root, key, value) {
+    tern_status status =
+        json_is_object(*root) ? TERN_OK : tern_fail(err, TERN_INVALID_ARGUMENT, "options: an object expected");
+    json_object_foreach(*root, key, value)
+    {
         const tern_web_option *o = find_option(options, n, key);
         if (status != TERN_OK) break;
-        if (!o) status = tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: there is no such option", tern_show_z(key).text);
+        if (!o)
+            status = tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: there is no such option", tern_show_z(key).text);
         else if (!json_is_null(value)) status = read_option(o, value, err);
     }
     if (status != TERN_OK) {

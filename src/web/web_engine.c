@@ -26,11 +26,12 @@ json_t *tern_web__describe(const tern_model *model)
     const tern_config *c = tern_model_config(model);
     const tern_tokenizer *t = tern_model_tokenizer(model);
     const uint32_t n_ctx = c->n_ctx_train < DEFAULT_CTX ? c->n_ctx_train : DEFAULT_CTX;
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "name", words(c->name), "architecture", words(c->architecture),
-                     "parameters", (json_int_t)tern_model_parameters(model), "bytes", (json_int_t)tern_model_bytes(model),
-                     "contextLength", (json_int_t)n_ctx, "trainedContextLength", (json_int_t)c->n_ctx_train, "layers",
-                     (json_int_t)c->n_layers, "embedding", (json_int_t)c->n_embd, "vocabulary", (json_int_t)c->n_vocab,
-                     "hasChatTemplate", t && tern_tokenizer_chat_template(t), "hasTokenizer", t != NULL);
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "name", words(c->name), "architecture",
+                     words(c->architecture), "parameters", (json_int_t)tern_model_parameters(model), "bytes",
+                     (json_int_t)tern_model_bytes(model), "contextLength", (json_int_t)n_ctx, "trainedContextLength",
+                     (json_int_t)c->n_ctx_train, "layers", (json_int_t)c->n_layers, "embedding", (json_int_t)c->n_embd,
+                     "vocabulary", (json_int_t)c->n_vocab, "hasChatTemplate", t && tern_tokenizer_chat_template(t),
+                     "hasTokenizer", t != NULL);
 }
 
 /* Bytes of memory by what they hold, and the largest piece that a device is asked for at once. */
@@ -68,8 +69,12 @@ static tern_status make_plan(plan *p, const tern_model *model, uint32_t n_ctx, t
     const tern_config *c = tern_model_config(model);
     if (n_ctx == 0) n_ctx = c->n_ctx_train < DEFAULT_CTX ? c->n_ctx_train : DEFAULT_CTX;
     if (n_ctx > c->n_ctx_train)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "context of %u tokens: the model was trained for at most %u", n_ctx, c->n_ctx_train);
-    tern_graph_options options = {.max_tokens = n_ctx < BATCH ? n_ctx : BATCH, .max_outputs = 1, .n_ctx = n_ctx, .n_sequences = 1,
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "context of %u tokens: the model was trained for at most %u",
+                         n_ctx, c->n_ctx_train);
+    tern_graph_options options = {.max_tokens = n_ctx < BATCH ? n_ctx : BATCH,
+                                  .max_outputs = 1,
+                                  .n_ctx = n_ctx,
+                                  .n_sequences = 1,
                                   .n_pages = (n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE,
                                   .kv_f32 = tern_kv_is_f32(TERN_KV_AUTO, c, n_ctx)};
     tern_graph graph = {0};
@@ -85,9 +90,9 @@ tern_status tern_web__plan(const tern_model *model, uint32_t n_ctx, json_t **out
 {
     plan p = {0};
     TERN_TRY(make_plan(&p, model, n_ctx, err));
-    *out = json_pack("{s:I, s:I, s:I, s:I, s:I}", "weights", (json_int_t)p.weights, "cache", (json_int_t)p.cache, "activations",
-                     (json_int_t)p.activations, "total", (json_int_t)(p.weights + p.cache + p.activations), "largestBuffer",
-                     (json_int_t)p.largest);
+    *out = json_pack("{s:I, s:I, s:I, s:I, s:I}", "weights", (json_int_t)p.weights, "cache", (json_int_t)p.cache,
+                     "activations", (json_int_t)p.activations, "total",
+                     (json_int_t)(p.weights + p.cache + p.activations), "largestBuffer", (json_int_t)p.largest);
     return TERN_OK;
 }
 
@@ -111,12 +116,12 @@ tern_status tern_web_engine_counters(const tern_engine *engine)
     tern_backend *b = tern_engine_backend(engine);
     tern_backend_counters c = {0};
     b->counters(b, &c);
-    return tern_web__answer(
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "runs", (json_int_t)c.runs, "ops", (json_int_t)c.ops, "weightBytes",
-                  (json_int_t)c.weight_bytes, "dispatches", (json_int_t)c.dispatches, "submits", (json_int_t)c.submits, "uploadedBytes",
-                  (json_int_t)c.uploaded_bytes, "downloadedBytes", (json_int_t)c.downloaded_bytes, "allocations",
-                  (json_int_t)c.allocations, "pipelines", (json_int_t)c.pipelines),
-        err);
+    return tern_web__answer(json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "runs", (json_int_t)c.runs,
+                                      "ops", (json_int_t)c.ops, "weightBytes", (json_int_t)c.weight_bytes, "dispatches",
+                                      (json_int_t)c.dispatches, "submits", (json_int_t)c.submits, "uploadedBytes",
+                                      (json_int_t)c.uploaded_bytes, "downloadedBytes", (json_int_t)c.downloaded_bytes,
+                                      "allocations", (json_int_t)c.allocations, "pipelines", (json_int_t)c.pipelines),
+                            err);
 }
 
 /* Bytes a second that the backend reads of weights; 0 when it cannot be measured without waiting. */

@@ -24,8 +24,8 @@ typedef struct web_generation {
     tern_status status; /* of gathering: OUT_OF_MEMORY */
 } web_generation;
 
-TERN_WEB tern_status tern_web_generation_open(web_generation **out, tern_session *session, const int32_t *ids, uint32_t n,
-                                              const char *options);
+TERN_WEB tern_status tern_web_generation_open(web_generation **out, tern_session *session, const int32_t *ids,
+                                              uint32_t n, const char *options);
 TERN_WEB tern_status tern_web_generation_step(web_generation *g, uint32_t *done);
 TERN_WEB const pieces *tern_web_generation_take(web_generation *g);
 TERN_WEB void tern_web_generation_stop(web_generation *g);
@@ -95,8 +95,10 @@ static uint32_t common_prefix(const tern_session *session, const int32_t *ids, u
     return i;
 }
 
-/* After the n tokens, all of the sequence; what the session shares with them it keeps. Options: GenerateOptions of web/lib/index.d.ts. */
-tern_status tern_web_generation_open(web_generation **out, tern_session *session, const int32_t *ids, uint32_t n, const char *options)
+/* After the n tokens, all of the sequence; what the session shares with them it keeps. Options: GenerateOptions of
+ * web/lib/index.d.ts. */
+tern_status tern_web_generation_open(web_generation **out, tern_session *session, const int32_t *ids, uint32_t n,
+                                     const char *options)
 {
     tern_error *err = tern_web__error();
     tern_generate_params params;
@@ -147,9 +149,10 @@ tern_status tern_web_generation_result(const web_generation *g)
     tern_generation_describe(g->generation, &r);
     const double rate = r.decode_ms > 0 ? r.n_generated * 1e3 / r.decode_ms : 0;
     return tern_web__answer(
-        json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I}", "reason", tern_stop_reason_name(r.reason), "promptTokens",
-                  (json_int_t)r.n_prompt + g->n_reused, "reusedTokens", (json_int_t)g->n_reused, "tokens", (json_int_t)r.n_generated,
-                  "prefillMs", r.prefill_ms, "decodeMs", r.decode_ms, "tokensPerSecond", rate, "bytesPerToken",
+        json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I}", "reason", tern_stop_reason_name(r.reason),
+                  "promptTokens", (json_int_t)r.n_prompt + g->n_reused, "reusedTokens", (json_int_t)g->n_reused,
+                  "tokens", (json_int_t)r.n_generated, "prefillMs", r.prefill_ms, "decodeMs", r.decode_ms,
+                  "tokensPerSecond", rate, "bytesPerToken",
                   (json_int_t)(r.n_generated ? r.weight_bytes / r.n_generated : 0), "steps", (json_int_t)r.steps),
         err);
 }

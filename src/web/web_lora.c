@@ -18,9 +18,9 @@ tern_status tern_web_lora_describe(const tern_lora *lora)
     tern_error *err = tern_web__error();
     tern_lora_info info;
     TERN_TRY(tern_lora_describe(lora, &info, err));
-    return tern_web__answer(json_pack("{s:I, s:f, s:I, s:I, s:I}", "rank", (json_int_t)info.rank, "alpha", (double)info.alpha, "layers",
-                                      (json_int_t)info.n_layers, "parameters", (json_int_t)info.parameters, "bytes",
-                                      (json_int_t)info.bytes),
+    return tern_web__answer(json_pack("{s:I, s:f, s:I, s:I, s:I}", "rank", (json_int_t)info.rank, "alpha",
+                                      (double)info.alpha, "layers", (json_int_t)info.n_layers, "parameters",
+                                      (json_int_t)info.parameters, "bytes", (json_int_t)info.bytes),
                             err);
 }
 

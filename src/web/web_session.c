@@ -7,7 +7,8 @@ TERN_WEB void tern_web_session_close(tern_session *session);
 TERN_WEB uint32_t tern_web_session_n_ctx(const tern_session *session);
 TERN_WEB uint32_t tern_web_session_n_tokens(const tern_session *session);
 TERN_WEB void tern_web_session_truncate(tern_session *session, uint32_t n);
-TERN_WEB tern_status tern_web_session_set_loras(tern_session *session, const tern_lora *const *loras, const float *scales, uint32_t n);
+TERN_WEB tern_status tern_web_session_set_loras(tern_session *session, const tern_lora *const *loras,
+                                                const float *scales, uint32_t n);
 
 /* Options: contextLength, batch, steps. */
 tern_status tern_web_session_open(tern_session **session, tern_engine *engine, const char *options)
@@ -46,7 +47,8 @@ void tern_web_session_truncate(tern_session *session, uint32_t n)
 }
 
 /* loras[n] with scales[n], and no others. What was read with the earlier ones is forgotten. */
-tern_status tern_web_session_set_loras(tern_session *session, const tern_lora *const *loras, const float *scales, uint32_t n)
+tern_status tern_web_session_set_loras(tern_session *session, const tern_lora *const *loras, const float *scales,
+                                       uint32_t n)
 {
     enum { MAX_LORAS = 64 };
     tern_error *err = tern_web__error();

@@ -1,4 +1,4 @@
-/** One WebAssembly module: loading, text, sessions. Runs in a worker or under Node, and awaits the device between steps. */
+/** One WebAssembly module: loading, text, sessions. In a worker or under Node; it awaits the device between steps. */
 import {errorOfStatus, STATUS_OK, STATUS_PENDING, TernError, throwIfAborted} from './errors.js';
 import {Engine} from './engine.js';
 import {Memory} from './memory.js';
@@ -64,7 +64,7 @@ export class Core {
     this.stopped = null;
   }
 
-  /** Calls an export by its name without "tern_web_". What the module does not survive is an error of every later call. */
+  /** Calls an export by its name without "tern_web_". What the module does not survive fails every later call. */
   call(name, ...values) {
     if (this.stopped) throw this.stopped;
     try {

@@ -74,7 +74,8 @@ export class Engine {
   /**
    * Goes on from a text, or from tokens. What the session holds already is not computed again.
    * @param {string | number[]} prompt @param {import('./index.js').GenerateOptions} [options]
-   * @returns {AsyncGenerator<import('./index.js').Piece, import('./index.js').Result>} an aborted signal ends it with the reason "caller"
+   * @returns {AsyncGenerator<import('./index.js').Piece, import('./index.js').Result>} an aborted signal ends it with
+   *   the reason "caller"
    */
   generate(prompt, options = {}) {
     const ids = typeof prompt === 'string' ? this.tokenize(prompt, {bos: true, special: true}) : prompt;
@@ -91,19 +92,23 @@ export class Engine {
     if (this.busy) throw new TernError('INVALID_ARGUMENT', 'the model is generating: one thing at a time is expected');
   }
 
-  /** A GGUF adapter, or PEFT's two files. @param {{name: string, bytes: Uint8Array}[]} files @returns {Promise<Lora>} */
+  /** A GGUF adapter, or PEFT's two files. @param {{name: string, bytes: Uint8Array}[]} files */
   async loadLora(files) {
     const lora = loadLora(this, files);
     await this.core.gpu?.idle();
     return lora;
   }
 
-  /** From now on with these adapters and no others; the conversation so far is read anew. @param {{lora: Lora, scale?: number}[]} uses */
+  /**
+   * From now on with these adapters and no others; the conversation so far is read anew.
+   * @param {{lora: Lora, scale?: number}[]} uses
+   */
   async setLoras(uses) {
     const {core} = this, {memory} = core;
     this.needIdle();
-    const handles = Int32Array.from(uses, ({lora}) => lora.handle | 0), scales = Float32Array.from(uses, ({scale = 1}) => scale);
-    memory.withBytes(new Uint8Array(handles.buffer), (at) => memory.withBytes(new Uint8Array(scales.buffer), (scaleAt) =>
+    const handles = new Uint8Array(Int32Array.from(uses, ({lora}) => lora.handle | 0).buffer);
+    const scales = new Uint8Array(Float32Array.from(uses, ({scale = 1}) => scale).buffer);
+    memory.withBytes(handles, (at) => memory.withBytes(scales, (scaleAt) =>
       core.try('session_set_loras', this.session, at, scaleAt, uses.length)));
     this.used = uses.map(({lora}) => lora);
     await core.gpu?.idle();

@@ -18,7 +18,8 @@ export const turn = typeof setImmediate === 'function' ? () => new Promise((done
 /** The pieces since the last step. @returns {{id: number, text: string}[]} */
 function takePieces(core, handle) {
   const {memory} = core, at = core.call('generation_take', handle) >>> 0;
-  const n = memory.getU32(at), ids = memory.ints(memory.getU32(at + 4), n), ends = memory.ints(memory.getU32(at + 8), n);
+  const n = memory.getU32(at), ids = memory.ints(memory.getU32(at + 4), n);
+  const ends = memory.ints(memory.getU32(at + 8), n);
   const text = memory.getU32(at + 12);
   return Array.from(ids, (id, i) => {
     const start = i ? ends[i - 1] : 0;
@@ -42,7 +43,9 @@ function resultOf(engine, handle) {
 
 function openGeneration(engine, ids, options) {
   const {core} = engine, {memory} = core, json = JSON.stringify(options);
-  if (!Array.isArray(ids) && !ArrayBuffer.isView(ids)) throw new TernError('INVALID_ARGUMENT', 'prompt: text or token ids expected');
+  if (!Array.isArray(ids) && !ArrayBuffer.isView(ids)) {
+    throw new TernError('INVALID_ARGUMENT', 'prompt: text or token ids expected');
+  }
   return memory.withInts(ids, (at, n) => memory.withString(json, (settings) =>
     core.open('generation_open', engine.session, at, n, settings)));
 }

@@ -1,4 +1,4 @@
-/** The WebAssembly module under Node, on the CPU: text as the native command writes it, sessions, adapters, what wrong input says. */
+/** The WebAssembly module under Node, on the CPU: text as the native command writes it, sessions, what errors say. */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {existsSync, readFileSync} from 'node:fs';
@@ -138,7 +138,8 @@ test('timers run while the CPU generates', {skip}, async () => {
 });
 
 test('wrong things say what is wrong', {skip}, async () => {
-  const fails = (options, name, message) => assert.rejects(drain(engine.generate(PROMPT, options)), code(name, message));
+  const fails = (options, name, message) =>
+    assert.rejects(drain(engine.generate(PROMPT, options)), code(name, message));
   await fails({temprature: 1}, 'INVALID_ARGUMENT', /temprature: there is no such option/);
   await fails({maxTokens: -1}, 'INVALID_ARGUMENT', /maxTokens: -1 found, a whole number/);
   await fails({temperature: 'hot'}, 'INVALID_ARGUMENT', /temperature: "hot" found, a number/);

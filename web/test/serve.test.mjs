@@ -14,7 +14,8 @@ before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'tern-serve-'));
   mkdirSync(join(folder, 'site'));
   writeFileSync(join(folder, 'secret.txt'), 'secret');
-  writeFileSync(join(folder, 'site/index.html'), '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'">');
+  const policy = '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'">';
+  writeFileSync(join(folder, 'site/index.html'), policy);
   for (const name of ['a.js', 'a.wasm', 'a.gguf', 'with space.css']) writeFileSync(join(folder, 'site', name), TEXT);
   writeFileSync(join(folder, 'site/empty.txt'), '');
   server = await serve(join(folder, 'site'));
@@ -44,7 +45,8 @@ test('pages are isolated and have the policy that they name', async () => {
 });
 
 test('files have their types', async () => {
-  const types = {'/': 'text/html; charset=utf-8', '/a.js': 'text/javascript; charset=utf-8', '/a.wasm': 'application/wasm',
+  const types = {'/': 'text/html; charset=utf-8', '/a.js': 'text/javascript; charset=utf-8',
+    '/a.wasm': 'application/wasm',
     '/a.gguf': 'application/octet-stream', '/with%20space.css?v=1': 'text/css; charset=utf-8'};
   for (const [path, type] of Object.entries(types)) assert.equal((await get(path)).headers['content-type'], type, path);
   assert.equal((await get('/empty.txt')).headers['content-length'], '0');
@@ -69,7 +71,8 @@ test('parts of files', async () => {
 });
 
 test('nothing outside of the folder, nothing but reading', async () => {
-  for (const path of ['/../secret.txt', '/%2e%2e/secret.txt', '/..%2fsecret.txt', '/a%00.js', '/%zz', '/none.html', '//']) {
+  const paths = ['/../secret.txt', '/%2e%2e/secret.txt', '/..%2fsecret.txt', '/a%00.js', '/%zz', '/none.html', '//'];
+  for (const path of paths) {
     const {status, body} = await get(path);
     assert.notEqual(body, 'secret', path);
     assert.ok(status === 404 || (path === '//' && status === 200), `${path}: ${status}`);

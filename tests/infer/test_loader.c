@@ -196,6 +196,17 @@ static void extras(void **state)
     }
 }
 
+/* Bytes that malloc has handed out. */
+static size_t heap_bytes(void)
+{
+#ifdef __GLIBC__
+    const struct mallinfo2 m = mallinfo2();
+#else
+    const struct mallinfo m = mallinfo();
+#endif
+    return (size_t)m.uordblks + (size_t)m.hblkhd;
+}
+
 /* What is passed on is never whole in memory: of the bundled model (2.7 MB) the table's piece, vocabulary and norms. */
 static void little_memory(void **state)
 {
@@ -208,13 +219,13 @@ static void little_memory(void **state)
     uint64_t wanted = 0;
     size_t most = 0, total = 0;
     assert_ok(tern_file_map_open(&map, TERN_SOURCE_DIR "/models/stories.gguf", &err), err);
-    const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    const size_t before = heap_bytes();
     const tern_model_stream_options o = {.file_bytes = map.size};
     assert_ok(tern_model_stream_open(&s, map.data, map.size, &o, &wanted, &err), err);
     while (tern_model_stream_next(s, &p, &err) == TERN_OK) {
         memcpy(p.into, map.data + p.offset, p.bytes);
         assert_ok(tern_model_stream_accept(s, &part, &err), err);
-        const size_t now = mallinfo2().uordblks + mallinfo2().hblkhd;
+        const size_t now = heap_bytes();
         if (now > before && now - before > most) most = now - before;
         total += p.bytes;
     }

@@ -15,7 +15,7 @@ static const tern_flag flags[] = {
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
      "Embedding and output tables; both as they are when not given"},
     {"shard-size", 0, TERN_FLAG_U32, "MIB", offsetof(tern_options, shard_mib), 1, TERN_MANIFEST_SHARD_BYTES >> 20,
-     "Size of a shard (default: 64)"},
+     "Size of a shard"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
     {0},
 };
@@ -58,7 +58,7 @@ static tern_status report(const tern_options *o, tern_error *err)
     char path[4096], size[16];
     snprintf(path, sizeof path, "%s/%s", o->output, TERN_MANIFEST_NAME);
     TERN_TRY(tern_manifest_read(&m, path, err));
-    fprintf(stderr, "%s: %zu shards, %s\n", path, m.n_shards, tern_app_bytes(m.bytes, size));
+    fprintf(stderr, "%s: %zu shard%s, %s\n", path, m.n_shards, m.n_shards == 1 ? "" : "s", tern_app_bytes(m.bytes, size));
     json_t *out = o->json ? json_pack("{s:o, s:I, s:I}", "manifest", tern_app_json_text(path, strlen(path)), "shards",
                                       (json_int_t)m.n_shards, "bytes", (json_int_t)m.bytes)
                           : NULL;

@@ -44,7 +44,7 @@ tern_status tern_app_describe_package(const char *path, bool full, json_t *out, 
     char format[64];
     TERN_TRY(tern_package_open(&p, path, NULL, err));
     const tern_manifest *m = tern_package_manifest(p);
-    snprintf(format, sizeof format, "package of %zu shards, sums right", m->n_shards);
+    snprintf(format, sizeof format, "package of %zu shard%s, sums right", m->n_shards, m->n_shards == 1 ? "" : "s");
     json_object_set_new(out, "format", json_string(format));
     json_object_set_new(out, "file_bytes", json_integer((json_int_t)m->bytes));
     json_t *root = with_integers(m->root);

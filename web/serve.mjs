@@ -99,14 +99,23 @@ export async function serve(folder, {port = 0, host = '127.0.0.1'} = {}) {
   return server;
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const {values, positionals} = parseArgs({options: {port: {type: 'string', default: '8080'}}, allowPositionals: true});
+const HELP = 'usage: node web/serve.mjs [FOLDER] [--port PORT]   (build/web/site, 8080; on 127.0.0.1 only)';
+
+async function main(args) {
+  const options = {port: {type: 'string', default: '8080'}, help: {type: 'boolean', short: 'h'}};
+  const {values, positionals} = parseArgs({args, options, allowPositionals: true});
+  if (values.help) return console.log(HELP);
   const folder = positionals[0] ?? join(dirname(fileURLToPath(import.meta.url)), '../build/web/site');
-  try {
-    const server = await serve(folder, {port: Number(values.port)});
-    console.log(`http://localhost:${server.address().port}/  (Ctrl+C ends it)`);
-  } catch (error) {
-    console.error(`cannot serve ${folder}: ${error.message}`);
+  const port = Number(values.port), found = await stat(join(folder, 'index.html')).catch(() => null);
+  if (!/^\d+$/.test(values.port) || port > 65535) throw new Error(`port ${values.port}: 0 to 65535 expected`);
+  if (!found) throw new Error(`${folder}: no index.html there; "make web" builds the site`);
+  const server = await serve(folder, {port});
+  console.log(`http://localhost:${server.address().port}/  (Ctrl+C ends it)`);
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  main(process.argv.slice(2)).catch((error) => {
+    console.error(`serve.mjs: ${error.code?.startsWith('ERR_PARSE') ? `${error.message}\n${HELP}` : error.message}`);
     process.exitCode = 1;
-  }
+  });
 }

@@ -36,7 +36,7 @@ endif()
 # What an emulated CPU would need many minutes for, and what holds there when the other tests do: commands started again
 # and again, runs of training from end to end, whole models beyond the goldens, the simulated GPU (plain C).
 set(TERN_TESTS_LONG "^test_(lora_commands|train|run|run_resume|finetune|gpu_simulated.*|gpu_utilisation|spirv|flips|\
-generate_steps|compare|converted|perplexity|chat|run_sample|\
+generate|generate_steps|generation_steps|loader|tuning|compare|converted|perplexity|chat|run_sample|\
 graph_gradients|gpu_gradient)$")
 foreach(file ${TERN_TESTS_FOUND})
   get_filename_component(name ${file} NAME_WE)

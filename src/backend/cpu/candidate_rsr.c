@@ -139,7 +139,7 @@ tern_status tern_cpu__rsr_make(tern_cpu *cpu, const tern_weight *w, uint32_t k, 
         return tern_fail(err, TERN_UNSUPPORTED, "%s: kernel rsr found for a weight that is trained, dot expected", w->name);
     rsr *m = tern_calloc(1, sizeof *m);
     if (!m) return tern_fail_alloc(err, sizeof *m);
-    m->base = (tern_cpu__layout){.multiply = multiply, .close = close_rsr};
+    m->base = (tern_cpu__layout){.max_tokens = TERN_CPU__LAYOUT_TOKENS, .multiply = multiply, .close = close_rsr};
     m->kernel = cpu->kernels.rsr_i8;
     m->kernel_4 = cpu->kernels.rsr_i8x4;
     const tern_status status = make_slices(cpu, m, w, k, err);

@@ -10,6 +10,7 @@
 
 static const tern_cpu__candidate candidates[] = {
     {.name = "dot"},
+    {.name = "lut", .parameter = "columns of a look-up", .min = 2, .max = TERN_LUT_MAX_COLS, .make = tern_cpu__lut_make},
     {.name = "rsr", .parameter = "rows of a block", .min = 1, .max = TERN_RSR_MAX_K, .make = tern_cpu__rsr_make},
 };
 enum { N_CANDIDATES = sizeof candidates / sizeof *candidates };

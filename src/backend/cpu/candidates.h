@@ -12,12 +12,28 @@ enum { TERN_CPU__LAYOUT_TOKENS = 8, TERN_CPU__LAYOUT_ROOM = 128 };
 
 typedef struct tern_cpu__layout tern_cpu__layout;
 
+/* What some candidates compute of the tokens before they multiply: once for an op, by all threads, shared by all its weights with the same. */
+typedef struct tern_cpu__tables {
+    uint32_t cols; /* of a task */
+    size_t bytes;  /* of its tables; a multiple of 64 */
+    /* The tables of n columns, at most `cols`; nothing past them is read. */
+    void (*make)(const tern_cpu_kernels *k, const int8_t *x, uint32_t n, void *out);
+} tern_cpu__tables;
+
+/* Bytes of the tables of one token. */
+static inline size_t tern_cpu__tables_bytes(const tern_cpu__tables *t, uint32_t cols)
+{
+    return (cols + t->cols - 1) / t->cols * t->bytes;
+}
+
 /* A weight as a candidate wants it. The first member of what the candidate keeps. */
 struct tern_cpu__layout {
     uint32_t row_step; /* tasks begin at multiples of so many rows; other ranges are right, but cost more */
+    uint32_t max_tokens; /* of a product, at most TERN_CPU__LAYOUT_TOKENS */
     uint64_t bytes;    /* that one product reads */
-    /* dots[t * stride + r] = row first + r times token t, for at most TERN_CPU__LAYOUT_TOKENS tokens; room: 4 * columns +
+    /* dots[t * stride + r] = row first + r times token t, for at most max_tokens tokens; room: 4 * columns +
      * TERN_CPU__LAYOUT_ROOM bytes of the thread's own, 64-byte aligned. */
+    const tern_cpu__tables *tables; /* NULL: none. Otherwise room holds them, for all tokens, and is not written */
     void (*multiply)(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room, int32_t *dots,
                      size_t stride);
     void (*close)(tern_cpu__layout *l);
@@ -37,5 +53,6 @@ tern_status tern_cpu__choice_parse(const char *text, tern_cpu__choice *out, tern
 tern_cpu__choice tern_cpu__choose(const tern_cpu *cpu, const tern_weight *w);
 
 tern_status tern_cpu__rsr_make(tern_cpu *cpu, const tern_weight *w, uint32_t k, tern_cpu__layout **out, tern_error *err);
+tern_status tern_cpu__lut_make(tern_cpu *cpu, const tern_weight *w, uint32_t width, tern_cpu__layout **out, tern_error *err);
 
 #endif

@@ -71,6 +71,7 @@ struct tern_prepared {
     float *partials; /* decode attention: [heads][chunks] of (m, l, acc) */
     uint8_t *screen_memory;
     float *shared;  /* what the threads of one training op share */
+    uint8_t *tables; /* of a linear op whose layouts want some (candidates.h) */
     float *widened; /* int8 rows as f32, for dense weights that multiply them */
 };
 
@@ -129,6 +130,7 @@ void (*tern_cpu__update_exec(tern_op_kind kind))(tern_cpu_step *, const tern_cpu
 
 /* Bytes of scratch that one thread needs for an op of this graph. */
 size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op);
+size_t tern_cpu__linear_tables(const tern_cpu_op *op); /* shared by the threads */
 size_t tern_cpu__gradient_scratch(const tern_graph *graph, const tern_op *op); /* 0 for ops of other files */
 size_t tern_cpu__attention_scratch(const tern_graph *graph, const tern_op *op);
 size_t tern_cpu__attention_partials(const tern_graph *graph, const tern_op *op);

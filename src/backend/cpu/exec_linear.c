@@ -21,6 +21,7 @@ typedef struct linear_job {
     uint32_t task_rows[TERN_LINEAR_MAX_PARTS];    /* rows of a task of each part */
     uint32_t first_task[TERN_LINEAR_MAX_PARTS];
     uint32_t first_col[TERN_LINEAR_MAX_PARTS];    /* of the part in the output row */
+    uint8_t *tables[TERN_LINEAR_MAX_PARTS];       /* of the layouts that want some */
 } linear_job;
 
 static uint32_t min_u32(uint32_t a, uint32_t b)
@@ -37,10 +38,15 @@ static uint32_t rows_of_bytes(uint32_t rows, size_t total, uint32_t step)
     return n < step ? step : n;
 }
 
+static bool uses_layout(const tern_buffer *w, uint32_t n)
+{
+    return w->layout && n <= w->layout->max_tokens;
+}
+
 static uint32_t rows_of_task(const tern_buffer *w, uint32_t n)
 {
     if (n > FEW_TOKENS) return PREFILL_TASK_ROWS;
-    if (w->layout) return rows_of_bytes(w->weight->rows, (size_t)w->layout->bytes, w->layout->row_step);
+    if (uses_layout(w, n)) return rows_of_bytes(w->weight->rows, (size_t)w->layout->bytes, w->layout->row_step);
     return rows_of_bytes(w->weight->rows, w->weight->rows * w->row_bytes, 16);
 }
 
@@ -128,11 +134,69 @@ static void multiply(const linear_job *j, uint32_t part, uint32_t first, uint32_
         tern_q8_rows x = q8_rows(j);
         int32_t *dots = (int32_t *)(void *)scratch;
         uint8_t *room = scratch + max_task_floats(j->step->prepared->graph) * sizeof(float);
-        if (buffer->layout && j->n <= TERN_CPU__LAYOUT_TOKENS) buffer->layout->multiply(buffer->layout, first, n_rows, &x, room, dots, n_rows);
+        if (uses_layout(buffer, j->n))
+            buffer->layout->multiply(buffer->layout, first, n_rows, &x, j->tables[part] ? j->tables[part] : room, dots, n_rows);
         else buffer->ternary(rows, buffer->row_bytes, n_rows, buffer->cols, &x, dots, n_rows);
         scale_dots(j, w, first, n_rows, dots, y, y_stride);
     } else {
         ternary_f32(j, buffer, first, n_rows, scratch, y, y_stride);
+    }
+}
+
+/* Whose tables a part takes: those of the first part with the same; NULL: it takes none. */
+static const tern_cpu__tables *tables_of(const tern_cpu_op *op, uint32_t part, uint32_t *owner)
+{
+    const tern_cpu__layout *l = op->weight[1 + part]->layout;
+    for (*owner = 0; l && l->tables && *owner < part; ++*owner) {
+        const tern_cpu__layout *other = op->weight[1 + *owner]->layout;
+        if (other && other->tables == l->tables) break;
+    }
+    return l ? l->tables : NULL;
+}
+
+size_t tern_cpu__linear_tables(const tern_cpu_op *op)
+{
+    size_t bytes = 0;
+    if (op->op->kind != TERN_OP_LINEAR || !op->in_q8) return 0;
+    for (uint32_t p = 0, owner; p < op->op->n_parts; p++) {
+        const tern_cpu__tables *t = tables_of(op, p, &owner);
+        if (t && owner == p) bytes += TERN_CPU__LAYOUT_TOKENS * tern_cpu__tables_bytes(t, op->in_cols);
+    }
+    return bytes;
+}
+
+typedef struct tables_job {
+    const linear_job *linear;
+    const tern_cpu__tables *tables;
+    uint32_t n_tasks; /* of each token */
+    uint8_t *out;
+} tables_job;
+
+static void tables_task(void *context, uint32_t task, uint32_t thread)
+{
+    (void)thread;
+    const tables_job *j = context;
+    const tern_q8_rows x = q8_rows(j->linear);
+    const uint32_t first = task % j->n_tasks * j->tables->cols, left = j->linear->op->in_cols - first;
+    j->tables->make(&j->linear->step->cpu->kernels, x.x + task / j->n_tasks * x.stride + first, min_u32(left, j->tables->cols),
+                    j->out + task * j->tables->bytes);
+}
+
+/* Makes the tables of all parts whose layouts serve this step. */
+static void make_tables(linear_job *j)
+{
+    uint8_t *out = j->step->prepared->tables;
+    for (uint32_t p = 0, owner; p < j->op->op->n_parts && j->op->in_q8; p++) {
+        const tern_cpu__tables *t = tables_of(j->op, p, &owner);
+        if (!t || !uses_layout(j->op->weight[1 + p], j->n)) continue;
+        if (owner != p) {
+            j->tables[p] = j->tables[owner];
+            continue;
+        }
+        tables_job all = {.linear = j, .tables = t, .n_tasks = (j->op->in_cols + t->cols - 1) / t->cols, .out = out};
+        tern_pool_for(j->step->cpu->pool, all.n_tasks * j->n, tables_task, &all);
+        j->tables[p] = out;
+        out += j->n * tern_cpu__tables_bytes(t, j->op->in_cols);
     }
 }
 
@@ -257,5 +321,6 @@ void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
         n_tasks += (w->weight->rows + j.task_rows[p] - 1) / j.task_rows[p];
         if (op->op->gated) break; /* both parts are done by the tasks of the first */
     }
+    make_tables(&j);
     run_tasks(&j, n_tasks);
 }

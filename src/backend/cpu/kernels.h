@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "ops/ref/backward.h"
 #include "ops/ref/gemm.h"
+#include "ops/ref/lut.h"
 #include "ops/ref/ref.h"
 #include "ops/ref/rsr.h"
 #include "ops/ref/update.h"
@@ -18,6 +19,10 @@
     X(rsr_i8, tern_rsr_i8_fn)                                                  \
     X(rsr_i8x4, tern_rsr_i8x4_fn)                                              \
     X(rsr_f32, tern_rsr_f32_fn)                                                \
+    X(lut2, tern_lut_fn)                                                       \
+    X(lut5, tern_lut_fn)                                                       \
+    X(lut2_tables, tern_lut_tables_fn)                                         \
+    X(lut5_tables, tern_lut_tables_fn)                                         \
     X(f32, tern_dense_fn)                                                      \
     X(f16, tern_dense_fn)                                                      \
     X(bf16, tern_dense_fn)                                                     \

@@ -148,10 +148,16 @@ tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const te
         tern_cpu__prepared_free(b, p);
         return status;
     }
+    size_t tables = 0;
     for (size_t i = 0; i < graph->n_ops; i++) {
         resolve(graph, bindings, &graph->ops[i], &p->ops[i]);
         p->ops[i].weight_bytes = bytes_read(&p->ops[i]);
+        tables = larger(tables, tern_cpu__linear_tables(&p->ops[i]));
         if (status == TERN_OK && graph->ops[i].screened) status = add_screen((tern_cpu *)b, p, &p->ops[i], err);
+    }
+    if (status == TERN_OK && tables) {
+        p->tables = tern_alloc_aligned(tables, 64);
+        if (!p->tables) status = tern_fail_alloc(err, tables);
     }
     if (status != TERN_OK) {
         tern_cpu__prepared_free(b, p);
@@ -172,6 +178,7 @@ void tern_cpu__prepared_free(tern_backend *b, tern_prepared *prepared)
     tern_free_aligned(prepared->screen_memory);
     tern_free_aligned(prepared->widened);
     tern_free_aligned(prepared->shared);
+    tern_free_aligned(prepared->tables);
     tern_free(prepared->ops);
     tern_free(prepared);
 }

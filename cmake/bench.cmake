@@ -28,3 +28,7 @@ target_link_libraries(bench_training_rows PRIVATE tern_static)
 # RSR beside dot products, and its steps (target bench_rsr; built on request only).
 add_executable(bench_rsr EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/rsr/bench_rsr.c)
 target_link_libraries(bench_rsr PRIVATE tern_static)
+
+# Look-up kernels beside dot products.
+add_executable(bench_lut EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/lut/bench_lut.c)
+target_link_libraries(bench_lut PRIVATE tern_static)

@@ -433,7 +433,7 @@ static void sections(void **state)
 static void choices(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", "lut", "dot:1", "rsr:", "rsr:0", "rsr:17", "rsr:4x", "rsr: 4", "rsrx"};
+    static const char *const bad[] = {"", "table", "dot:1", "rsr:", "rsr:0", "rsr:17", "rsr:4x", "rsr: 4", "rsrx"};
     tern_cpu__choice choice;
     tern_error err = {0};
     assert_ok(tern_cpu__choice_parse(NULL, &choice, &err), err);

@@ -1,4 +1,4 @@
-/* Whole models with RSR layers: the same tokens and the same logits, bit for bit, as with dot products; from a file that holds them as
+/* Whole models with RSR layers, and with look-up tables: the same tokens and the same logits, bit for bit, as with dot products; from a file that holds them as
  * well. */
 #include "infer/support.h"
 #include "model/model.h"
@@ -56,11 +56,13 @@ static void same_tokens(void **state)
     const char *model = test_model("tiny-stories-bitnet");
     outcome want = run(model, NULL, 1, NULL);
     assert_true(want.seen.n_ids >= 40);
-    static const char *const kernels[] = {"dot", "rsr", "rsr:1", "rsr:4", "rsr:7", "rsr:16"};
+    static const char *const kernels[] = {"dot", "rsr", "rsr:1", "rsr:4", "rsr:7", "rsr:16", "lut", "lut:2", "lut:5"};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) assert_same(&want, run(model, kernels[i], 2, NULL));
     static const uint32_t threads[] = {1, 3, 8};
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) assert_same(&want, run(model, "rsr", threads[i], NULL));
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) assert_same(&want, run(model, "lut", threads[i], NULL));
     assert_same(&want, run(model, "rsr", 2, "scalar"));
+    assert_same(&want, run(model, "lut", 2, "scalar"));
     forget_outcome(&want);
 }
 

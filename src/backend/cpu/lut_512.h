@@ -13,7 +13,7 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/ternary.h"
 
-enum { AHEAD = 4096 }; /* bytes that prefetching runs ahead */
+enum { AHEAD = 2048 }; /* bytes that prefetching runs ahead */
 
 /* Adds bytes to 16-bit sums: low + 16 high, rows 0-7 of each 16 to the first register, 8-15 to the second. */
 static inline __attribute__((always_inline)) void add_bytes(const __m512i bytes[2], __m512i sums[2])

@@ -5,7 +5,7 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/ternary.h"
 
-enum { WIDTH = 32, VECTORS = TERN_LUT_ROWS / WIDTH, AHEAD = 4096 /* bytes that prefetching runs ahead */ };
+enum { WIDTH = 32, VECTORS = TERN_LUT_ROWS / WIDTH, AHEAD = 2048 /* bytes that prefetching runs ahead */ };
 
 /* Sums of low and of high digits. */
 typedef struct bytes {

@@ -15,7 +15,7 @@
 #include "base/rng.h"
 #include "quant/encoding.h"
 
-enum { MAX_THREADS = 64, MAX_COLS = 1 << 15, MAX_COPIES = 2000, MAX_PASSES = 100, TASK_COLS = 640, DOT_TASKS = 64 };
+enum { MAX_THREADS = 64, MAX_COLS = 1 << 15, MAX_COPIES = 2000, MAX_PASSES = 100, DOT_TASKS = 64 };
 static const size_t COLD_BYTES = (size_t)640 << 20;
 
 /* One way to multiply a matrix. */
@@ -31,7 +31,11 @@ typedef struct job {
 } job;
 
 static _Alignas(64) int8_t x[MAX_COLS];
-static _Alignas(64) int8_t tables[MAX_COLS / 5 * TERN_LUT5_TABLE + 4 * TERN_LUT5_TABLE];
+static struct {
+    _Alignas(64) int8_t tables[MAX_COLS / 5 * TERN_LUT5_TABLE + 4 * TERN_LUT5_TABLE];
+    size_t product; /* whose they are */
+} own[MAX_THREADS];
+static size_t n_products;
 static _Alignas(64) int32_t y[MAX_THREADS][1 << 15];
 static double times[MAX_PASSES * MAX_COPIES];
 static int32_t x_sum;
@@ -51,24 +55,14 @@ static void check(tern_status status, const tern_error *err)
     exit(1);
 }
 
-static uint32_t table_bytes(const job *j)
-{
-    return j->width == 2 ? TERN_LUT2_TABLE : TERN_LUT5_TABLE;
-}
-
-static void tables_task(void *context, uint32_t task, uint32_t thread)
-{
-    (void)thread;
-    const job *j = context;
-    const uint32_t first = task * TASK_COLS, left = j->cols - first;
-    j->make(x + first, left < TASK_COLS ? left : TASK_COLS, tables + first / tern_lut_group_cols(j->width) * table_bytes(j));
-}
-
+/* Every thread makes its own tables, as the engine does. */
 static void strip_task(void *context, uint32_t task, uint32_t thread)
 {
     const job *j = context;
     const size_t strip = tern_lut_strip_bytes(j->width, j->cols);
-    j->lut(j->data + j->copy * j->bytes + task * strip, tables, tern_lut_groups(j->width, j->cols), y[thread] + task * TERN_LUT_ROWS);
+    if (own[thread].product != n_products) j->make(x, j->cols, own[thread].tables);
+    own[thread].product = n_products;
+    j->lut(j->data + j->copy * j->bytes + task * strip, own[thread].tables, tern_lut_groups(j->width, j->cols), y[thread] + task * TERN_LUT_ROWS);
 }
 
 static void dot_task(void *context, uint32_t task, uint32_t thread)
@@ -85,7 +79,7 @@ static void run(job *j, tern_pool *pool)
         tern_pool_for(pool, DOT_TASKS, dot_task, j);
         return;
     }
-    tern_pool_for(pool, (j->cols + TASK_COLS - 1) / TASK_COLS, tables_task, j);
+    n_products++;
     tern_pool_for(pool, (j->rows + TERN_LUT_ROWS - 1) / TERN_LUT_ROWS, strip_task, j);
 }
 
@@ -114,12 +108,12 @@ static double measure(job *j, tern_pool *pool)
     return fast(n);
 }
 
-static double measure_tables(job *j, tern_pool *pool)
+static double measure_tables(const job *j)
 {
     if (j->width == 0) return 0;
     for (int i = 0; i < 1000; i++) {
         const double start = seconds();
-        tern_pool_for(pool, (j->cols + TASK_COLS - 1) / TASK_COLS, tables_task, j);
+        j->make(x, j->cols, own[0].tables);
         times[i] = seconds() - start;
     }
     return fast(1000);
@@ -171,7 +165,7 @@ static void print(job j, uint32_t rows, uint32_t cols, const int8_t *codes, tern
     if (!j.data) exit(1);
     for (size_t i = 0; i < j.n_copies; i++) memcpy(j.data + i * j.bytes, packed, j.bytes);
     const double one = measure(&j, pools[0]), two = measure(&j, pools[1]);
-    const double near = measure_near(&j, pools[0]), made = measure_tables(&j, pools[0]);
+    const double near = measure_near(&j, pools[0]), made = measure_tables(&j);
     printf("| %u x %u | %s%s (%s) | %.0f | %.0f | %.2f | %.1f | %.0f | %.1f |\n", rows, cols, j.width ? "" : "dot, ", j.name, j.level, one, two,
            8.0 * (double)j.bytes / rows / cols, (double)j.bytes * 1e-3 / one, near, made);
     fflush(stdout);

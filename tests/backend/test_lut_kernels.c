@@ -258,10 +258,7 @@ static void *make_tables(const product *p, const tern_cpu *cpu, const tern_cpu__
 {
     const size_t bytes = tern_cpu__tables_bytes(t, p->w.cols);
     uint8_t *tables = aligned_alloc(64, n * bytes);
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t c = 0; c < p->w.cols; c += t->cols)
-            t->make(&cpu->kernels, p->x + i * p->stride + c, p->w.cols - c < t->cols ? p->w.cols - c : t->cols,
-                    tables + i * bytes + c / t->cols * t->bytes);
+    for (uint32_t i = 0; i < n; i++) t->make(&cpu->kernels, p->x + i * p->stride, p->w.cols, tables + i * bytes);
     return tables;
 }
 

@@ -4,8 +4,7 @@
 #include "backend/cpu/candidates.h"
 #include "base/alloc.h"
 
-/* Columns of a task that makes tables: whole groups of 4 and of 5. */
-enum { TASK_COLS = 640, MAX_TOKENS = 4 };
+enum { MAX_TOKENS = 4 };
 
 typedef struct lut {
     tern_cpu__layout base;
@@ -25,8 +24,8 @@ static void make_5(const tern_cpu_kernels *k, const int8_t *x, uint32_t n, void 
     k->lut5_tables(x, n, out);
 }
 
-static const tern_cpu__tables tables_2 = {.cols = TASK_COLS, .bytes = TASK_COLS / 4 * TERN_LUT2_TABLE, .make = make_2};
-static const tern_cpu__tables tables_5 = {.cols = TASK_COLS, .bytes = TASK_COLS / 5 * TERN_LUT5_TABLE, .make = make_5};
+static const tern_cpu__tables tables_2 = {.cols = 4, .bytes = TERN_LUT2_TABLE, .make = make_2};
+static const tern_cpu__tables tables_5 = {.cols = 5, .bytes = TERN_LUT5_TABLE, .make = make_5};
 
 static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room, int32_t *dots,
                      size_t stride)

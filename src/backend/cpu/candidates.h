@@ -12,18 +12,19 @@ enum { TERN_CPU__LAYOUT_TOKENS = 8, TERN_CPU__LAYOUT_ROOM = 128 };
 
 typedef struct tern_cpu__layout tern_cpu__layout;
 
-/* What some candidates compute of the tokens before they multiply: once for an op, by all threads, shared by all its weights with the same. */
+/* What some candidates compute of the tokens before they multiply. Every thread makes its own, once for an op, for all weights of the op with the
+ * same: making them together takes as long as fetching them from the other cores. */
 typedef struct tern_cpu__tables {
-    uint32_t cols; /* of a task */
-    size_t bytes;  /* of its tables; a multiple of 64 */
-    /* The tables of n columns, at most `cols`; nothing past them is read. */
+    uint32_t cols; /* of one table */
+    size_t bytes;  /* of one table; a multiple of 64 */
+    /* The tables of one token; nothing past its n columns is read. */
     void (*make)(const tern_cpu_kernels *k, const int8_t *x, uint32_t n, void *out);
 } tern_cpu__tables;
 
 /* Bytes of the tables of one token. */
 static inline size_t tern_cpu__tables_bytes(const tern_cpu__tables *t, uint32_t cols)
 {
-    return (cols + t->cols - 1) / t->cols * t->bytes;
+    return ((size_t)cols + t->cols - 1) / t->cols * t->bytes;
 }
 
 /* A weight as a candidate wants it. The first member of what the candidate keeps. */
@@ -33,7 +34,7 @@ struct tern_cpu__layout {
     uint64_t bytes;    /* that one product reads */
     /* dots[t * stride + r] = row first + r times token t, for at most max_tokens tokens; room: 4 * columns +
      * TERN_CPU__LAYOUT_ROOM bytes of the thread's own, 64-byte aligned. */
-    const tern_cpu__tables *tables; /* NULL: none. Otherwise room holds them, for all tokens, and is not written */
+    const tern_cpu__tables *tables; /* NULL: none. Otherwise room holds them, token after token, and is not written */
     void (*multiply)(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room, int32_t *dots,
                      size_t stride);
     void (*close)(tern_cpu__layout *l);

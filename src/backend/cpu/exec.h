@@ -71,7 +71,9 @@ struct tern_prepared {
     float *partials; /* decode attention: [heads][chunks] of (m, l, acc) */
     uint8_t *screen_memory;
     float *shared;  /* what the threads of one training op share */
-    uint8_t *tables; /* of a linear op whose layouts want some (candidates.h) */
+    uint8_t *tables; /* tables_bytes for each thread: of the linear op that it works at, whose layouts want some (candidates.h) */
+    size_t tables_bytes;
+    uint64_t n_linear; /* linear ops that have begun, over all runs */
     float *widened; /* int8 rows as f32, for dense weights that multiply them */
 };
 
@@ -130,7 +132,7 @@ void (*tern_cpu__update_exec(tern_op_kind kind))(tern_cpu_step *, const tern_cpu
 
 /* Bytes of scratch that one thread needs for an op of this graph. */
 size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op);
-size_t tern_cpu__linear_tables(const tern_cpu_op *op); /* shared by the threads */
+size_t tern_cpu__linear_tables(const tern_cpu_op *op); /* 0: it has no tables */
 size_t tern_cpu__gradient_scratch(const tern_graph *graph, const tern_op *op); /* 0 for ops of other files */
 size_t tern_cpu__attention_scratch(const tern_graph *graph, const tern_op *op);
 size_t tern_cpu__attention_partials(const tern_graph *graph, const tern_op *op);

@@ -10,7 +10,8 @@ enum {
     PREFILL_TASK_ROWS = 64,       /* rows of one task when many do */
     FEW_TOKENS = 8,
     TOKEN_RUN = 64, /* tokens that share the decoding of a dense weight */
-    DECODED_ROWS = 8
+    DECODED_ROWS = 8,
+    TABLES_HEADER_BYTES = (TERN_LINEAR_MAX_PARTS * 8 + 63) / 64 * 64
 };
 
 typedef struct linear_job {
@@ -21,7 +22,6 @@ typedef struct linear_job {
     uint32_t task_rows[TERN_LINEAR_MAX_PARTS];    /* rows of a task of each part */
     uint32_t first_task[TERN_LINEAR_MAX_PARTS];
     uint32_t first_col[TERN_LINEAR_MAX_PARTS];    /* of the part in the output row */
-    uint8_t *tables[TERN_LINEAR_MAX_PARTS];       /* of the layouts that want some */
 } linear_job;
 
 static uint32_t min_u32(uint32_t a, uint32_t b)
@@ -121,6 +121,52 @@ static void ternary_f32(const linear_job *j, const tern_buffer *buffer, uint32_t
     }
 }
 
+/* Where the tables of a part lie among those of a thread: behind those of the earlier parts, or with the first part that has the same. */
+typedef struct tables_place {
+    uint32_t owner;
+    size_t at;
+} tables_place;
+
+static size_t tables_bytes(const tern_cpu_op *op, uint32_t part)
+{
+    const tern_cpu__layout *l = op->weight[1 + part]->layout;
+    if (!op->in_q8 || !l || !l->tables) return 0;
+    return min_u32(l->max_tokens, op->max_rows) * tern_cpu__tables_bytes(l->tables, op->in_cols);
+}
+
+static tables_place place_tables(const tern_cpu_op *op, uint32_t part)
+{
+    tables_place p = {.at = TABLES_HEADER_BYTES};
+    for (p.owner = 0; p.owner < part; p.at += tables_bytes(op, p.owner++)) {
+        const tern_cpu__layout *l = op->weight[1 + p.owner]->layout;
+        if (l && l->tables == op->weight[1 + part]->layout->tables) break;
+    }
+    return p;
+}
+
+size_t tern_cpu__linear_tables(const tern_cpu_op *op)
+{
+    size_t bytes = 0;
+    for (uint32_t p = 0; op->op->kind == TERN_OP_LINEAR && p < op->op->n_parts; p++) bytes += tables_bytes(op, p);
+    return bytes ? TABLES_HEADER_BYTES + bytes : 0;
+}
+
+/* The tables of a part, made when the thread first asks for them in this op. Its memory begins with the number of the op that each belongs to. */
+static void *tables_for(const linear_job *j, uint32_t part, uint32_t thread)
+{
+    const struct tern_prepared *p = j->step->prepared;
+    const tern_cpu__tables *t = j->op->weight[1 + part]->layout->tables;
+    const tables_place place = place_tables(j->op, part);
+    uint8_t *own = p->tables + thread * p->tables_bytes, *out = own + place.at;
+    uint64_t *made = (uint64_t *)(void *)own;
+    if (made[place.owner] == p->n_linear) return out;
+    made[place.owner] = p->n_linear;
+    const tern_q8_rows x = q8_rows(j);
+    for (uint32_t i = 0; i < j->n; i++)
+        t->make(&j->step->cpu->kernels, x.x + i * x.stride, j->op->in_cols, out + i * tern_cpu__tables_bytes(t, j->op->in_cols));
+    return out;
+}
+
 /* y[t][r] = row first + r of weight `part` times token t. */
 static void multiply(const linear_job *j, uint32_t part, uint32_t first, uint32_t n_rows, uint32_t thread, float *y, size_t y_stride)
 {
@@ -135,68 +181,11 @@ static void multiply(const linear_job *j, uint32_t part, uint32_t first, uint32_
         int32_t *dots = (int32_t *)(void *)scratch;
         uint8_t *room = scratch + max_task_floats(j->step->prepared->graph) * sizeof(float);
         if (uses_layout(buffer, j->n))
-            buffer->layout->multiply(buffer->layout, first, n_rows, &x, j->tables[part] ? j->tables[part] : room, dots, n_rows);
+            buffer->layout->multiply(buffer->layout, first, n_rows, &x, buffer->layout->tables ? tables_for(j, part, thread) : room, dots, n_rows);
         else buffer->ternary(rows, buffer->row_bytes, n_rows, buffer->cols, &x, dots, n_rows);
         scale_dots(j, w, first, n_rows, dots, y, y_stride);
     } else {
         ternary_f32(j, buffer, first, n_rows, scratch, y, y_stride);
-    }
-}
-
-/* Whose tables a part takes: those of the first part with the same; NULL: it takes none. */
-static const tern_cpu__tables *tables_of(const tern_cpu_op *op, uint32_t part, uint32_t *owner)
-{
-    const tern_cpu__layout *l = op->weight[1 + part]->layout;
-    for (*owner = 0; l && l->tables && *owner < part; ++*owner) {
-        const tern_cpu__layout *other = op->weight[1 + *owner]->layout;
-        if (other && other->tables == l->tables) break;
-    }
-    return l ? l->tables : NULL;
-}
-
-size_t tern_cpu__linear_tables(const tern_cpu_op *op)
-{
-    size_t bytes = 0;
-    if (op->op->kind != TERN_OP_LINEAR || !op->in_q8) return 0;
-    for (uint32_t p = 0, owner; p < op->op->n_parts; p++) {
-        const tern_cpu__tables *t = tables_of(op, p, &owner);
-        if (t && owner == p) bytes += TERN_CPU__LAYOUT_TOKENS * tern_cpu__tables_bytes(t, op->in_cols);
-    }
-    return bytes;
-}
-
-typedef struct tables_job {
-    const linear_job *linear;
-    const tern_cpu__tables *tables;
-    uint32_t n_tasks; /* of each token */
-    uint8_t *out;
-} tables_job;
-
-static void tables_task(void *context, uint32_t task, uint32_t thread)
-{
-    (void)thread;
-    const tables_job *j = context;
-    const tern_q8_rows x = q8_rows(j->linear);
-    const uint32_t first = task % j->n_tasks * j->tables->cols, left = j->linear->op->in_cols - first;
-    j->tables->make(&j->linear->step->cpu->kernels, x.x + task / j->n_tasks * x.stride + first, min_u32(left, j->tables->cols),
-                    j->out + task * j->tables->bytes);
-}
-
-/* Makes the tables of all parts whose layouts serve this step. */
-static void make_tables(linear_job *j)
-{
-    uint8_t *out = j->step->prepared->tables;
-    for (uint32_t p = 0, owner; p < j->op->op->n_parts && j->op->in_q8; p++) {
-        const tern_cpu__tables *t = tables_of(j->op, p, &owner);
-        if (!t || !uses_layout(j->op->weight[1 + p], j->n)) continue;
-        if (owner != p) {
-            j->tables[p] = j->tables[owner];
-            continue;
-        }
-        tables_job all = {.linear = j, .tables = t, .n_tasks = (j->op->in_cols + t->cols - 1) / t->cols, .out = out};
-        tern_pool_for(j->step->cpu->pool, all.n_tasks * j->n, tables_task, &all);
-        j->tables[p] = out;
-        out += j->n * tern_cpu__tables_bytes(t, j->op->in_cols);
     }
 }
 
@@ -321,6 +310,6 @@ void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
         n_tasks += (w->weight->rows + j.task_rows[p] - 1) / j.task_rows[p];
         if (op->op->gated) break; /* both parts are done by the tasks of the first */
     }
-    make_tables(&j);
+    step->prepared->n_linear++;
     run_tasks(&j, n_tasks);
 }

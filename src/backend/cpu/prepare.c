@@ -135,6 +135,15 @@ static tern_status add_screen(tern_cpu *cpu, tern_prepared *p, const tern_cpu_op
     return p->screen_memory ? TERN_OK : tern_fail_alloc(err, bytes);
 }
 
+static tern_status allocate_tables(tern_cpu *cpu, tern_prepared *p, tern_error *err)
+{
+    const size_t bytes = p->tables_bytes * tern_pool_threads(cpu->pool);
+    p->tables = tern_alloc_aligned(bytes, 64);
+    if (!p->tables) return tern_fail_alloc(err, bytes);
+    memset(p->tables, 0, bytes); /* no op has number 0 */
+    return TERN_OK;
+}
+
 tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
                               tern_error *err)
 {
@@ -148,17 +157,13 @@ tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const te
         tern_cpu__prepared_free(b, p);
         return status;
     }
-    size_t tables = 0;
     for (size_t i = 0; i < graph->n_ops; i++) {
         resolve(graph, bindings, &graph->ops[i], &p->ops[i]);
         p->ops[i].weight_bytes = bytes_read(&p->ops[i]);
-        tables = larger(tables, tern_cpu__linear_tables(&p->ops[i]));
+        p->tables_bytes = larger(p->tables_bytes, tern_cpu__linear_tables(&p->ops[i]));
         if (status == TERN_OK && graph->ops[i].screened) status = add_screen((tern_cpu *)b, p, &p->ops[i], err);
     }
-    if (status == TERN_OK && tables) {
-        p->tables = tern_alloc_aligned(tables, 64);
-        if (!p->tables) status = tern_fail_alloc(err, tables);
-    }
+    if (status == TERN_OK && p->tables_bytes) status = allocate_tables((tern_cpu *)b, p, err);
     if (status != TERN_OK) {
         tern_cpu__prepared_free(b, p);
         return status;

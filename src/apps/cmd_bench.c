@@ -25,7 +25,7 @@ static const tern_flag flags[] = {
     {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", offsetof(tern_options, cpu_features), 0, 0,
      "scalar, avx2, ... at most, or -name,..."},
     {"kernel", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, kernel), 0, 0,
-     "Ternary layers, a few tokens at a time: dot, rsr or rsr:K (blocks of K rows)"},
+     "Ternary layers, a few tokens at a time: dot, lut (look-up tables), rsr or rsr:K (blocks of K rows)"},
     {"kv", 0, TERN_FLAG_CHOICE, "auto|f16|f32", offsetof(tern_options, kv), 0, 0,
      "Numbers in the KV cache; auto: f32 up to 64 MiB, else f16"},
     {"batch", 'b', TERN_FLAG_U32, "N", offsetof(tern_options, batch), 1, 65536,

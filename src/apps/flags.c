@@ -38,7 +38,7 @@ const tern_flag tern_flags_cpu[] = {
 
 const tern_flag tern_flags_kernel[] = {
     {"kernel", 0, TERN_FLAG_TEXT, "NAME", FIELD(kernel), 0, 0,
-     "Ternary layers, a few tokens at a time: dot, rsr or rsr:K (blocks of K rows)"},
+     "Ternary layers, a few tokens at a time: dot, lut (look-up tables), rsr or rsr:K (blocks of K rows)"},
     {0},
 };
 

@@ -12,8 +12,8 @@ typedef struct tern_backend_options {
     uint32_t n_threads;       /* 0: one for each physical core */
     bool pin;                 /* tie threads to cores */
     const char *cpu_features; /* as tern_cpu_features_parse reads them; NULL: all that the machine has */
-    const char *kernel;       /* how ternary weights are multiplied with a few tokens: "dot", "rsr", "rsr:6" (blocks of 6 rows);
-                               * NULL: "dot" */
+    const char *kernel;       /* how ternary weights are multiplied with a few tokens: "dot", "lut" (look-up tables), "rsr", "rsr:6"
+                               * (blocks of 6 rows); NULL: "dot" */
     /* of GPUs */
     const char *device;  /* its index in the list of devices, or a part of its name; NULL: what should be fastest */
     bool split;          /* only the model's last gpu_layers layers run on the device, all else on the CPU; when */

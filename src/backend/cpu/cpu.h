@@ -12,7 +12,7 @@ typedef struct tern_cpu_options {
     bool pin;
     uint32_t features;   /* tern_cpu_feature bits; used when features_set */
     bool features_set;   /* false: all that the machine has */
-    const char *kernel;  /* of ternary weights: "dot", "rsr", "rsr:6"; NULL: "dot" */
+    const char *kernel;  /* of ternary weights: "dot", "lut", "lut:2", "rsr", "rsr:6"; NULL: "dot" */
 } tern_cpu_options;
 
 /* Opens the backend, after trying every chosen kernel once on a small case: one that dies of an illegal instruction or computes

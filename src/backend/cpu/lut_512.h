@@ -13,7 +13,9 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/ternary.h"
 
-enum { AHEAD = 2048 }; /* bytes that prefetching runs ahead */
+/* A strip is read in two places at a time, which keeps more of memory busy, above all with small pages; and how many bytes prefetching runs
+ * ahead of each. */
+enum { STREAMS = 2, AHEAD = 1024, STEP_GROUPS = STREAMS * TERN_LUT_BYTE_GROUPS, MOST_STEPS = TERN_LUT_SHORT_GROUPS / STEP_GROUPS };
 
 /* Adds bytes to 16-bit sums: low + 16 high, rows 0-7 of each 16 to the first register, 8-15 to the second. */
 static inline __attribute__((always_inline)) void add_bytes(const __m512i bytes[2], __m512i sums[2])
@@ -53,16 +55,27 @@ static inline __attribute__((always_inline)) void add_groups(const uint8_t *code
     TERN_UNROLL for (int i = 0; i < 2; i++) add_bytes(bytes[i], sums[i]);
 }
 
+/* Adds n steps of `step` groups in each of n_streams places that are `apart` groups apart (step and n_streams: constants). */
+static inline __attribute__((always_inline)) void add_steps(const uint8_t *codes, const int8_t *table, uint32_t n, uint32_t step,
+                                                            uint32_t n_streams, size_t apart, int32_t *dots)
+{
+    __m512i sums[2][2];
+    TERN_UNROLL for (int i = 0; i < 4; i++) sums[i / 2][i % 2] = _mm512_setzero_si512();
+    for (; n; n--, codes += step * TERN_LUT_ROWS, table += step * TERN_LUT_TABLE)
+        TERN_UNROLL for (uint32_t s = 0; s < n_streams; s++)
+            add_groups(codes + s * apart * TERN_LUT_ROWS, table + s * apart * TERN_LUT_TABLE, step, sums);
+    for (int i = 0; i < 2; i++) add_shorts(sums[i], dots + 64 * i);
+}
+
 void TERN_LUT_NAME(const uint8_t *codes, const int8_t *table, uint32_t n_groups, int32_t *dots)
 {
+    const uint32_t n_steps = n_groups / STEP_GROUPS, apart = n_steps * TERN_LUT_BYTE_GROUPS;
     memset(dots, 0, TERN_LUT_ROWS * sizeof *dots);
-    while (n_groups) {
-        uint32_t n = n_groups < TERN_LUT_SHORT_GROUPS ? n_groups : TERN_LUT_SHORT_GROUPS;
-        __m512i sums[2][2];
-        TERN_UNROLL for (int i = 0; i < 4; i++) sums[i / 2][i % 2] = _mm512_setzero_si512();
-        n_groups -= n;
-        for (; n >= 3; n -= 3, codes += 3 * TERN_LUT_ROWS, table += 3 * TERN_LUT_TABLE) add_groups(codes, table, 3, sums);
-        for (; n; n--, codes += TERN_LUT_ROWS, table += TERN_LUT_TABLE) add_groups(codes, table, 1, sums);
-        for (int i = 0; i < 2; i++) add_shorts(sums[i], dots + 64 * i);
+    for (uint32_t done = 0, n; done < n_steps; done += n) {
+        const size_t at = (size_t)done * TERN_LUT_BYTE_GROUPS;
+        n = n_steps - done < MOST_STEPS ? n_steps - done : MOST_STEPS;
+        add_steps(codes + at * TERN_LUT_ROWS, table + at * TERN_LUT_TABLE, n, TERN_LUT_BYTE_GROUPS, STREAMS, apart, dots);
     }
+    const size_t at = (size_t)apart * STREAMS;
+    add_steps(codes + at * TERN_LUT_ROWS, table + at * TERN_LUT_TABLE, n_groups - n_steps * STEP_GROUPS, 1, 1, 0, dots);
 }

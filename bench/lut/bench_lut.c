@@ -1,4 +1,5 @@
-/* Look-up kernels beside dot products: products of model shapes with weights that are not in any cache. Prints the tables of docs/lut.md.
+/* Look-up kernels beside dot products: products of model shapes with weights that are not in any cache. Prints the
+ * tables of docs/lut.md.
  *
  * usage: bench_lut [THREADS,THREADS] [PASSES] [ROWSxCOLS]
  *
@@ -62,7 +63,8 @@ static void strip_task(void *context, uint32_t task, uint32_t thread)
     const size_t strip = tern_lut_strip_bytes(j->width, j->cols);
     if (own[thread].product != n_products) j->make(x, j->cols, own[thread].tables);
     own[thread].product = n_products;
-    j->lut(j->data + j->copy * j->bytes + task * strip, own[thread].tables, tern_lut_groups(j->width, j->cols), y[thread] + task * TERN_LUT_ROWS);
+    j->lut(j->data + j->copy * j->bytes + task * strip, own[thread].tables, tern_lut_groups(j->width, j->cols),
+           y[thread] + task * TERN_LUT_ROWS);
 }
 
 static void dot_task(void *context, uint32_t task, uint32_t thread)
@@ -149,7 +151,8 @@ static uint8_t *pack(job *j, const int8_t *codes)
     uint8_t *packed = malloc(n * strip);
     for (uint32_t s = 0; s < n; s++) {
         const uint32_t left = j->rows - s * TERN_LUT_ROWS;
-        tern_lut_pack(j->width, codes + (size_t)s * TERN_LUT_ROWS * j->cols, left < TERN_LUT_ROWS ? left : TERN_LUT_ROWS, j->cols, packed + s * strip);
+        tern_lut_pack(j->width, codes + (size_t)s * TERN_LUT_ROWS * j->cols,
+                      left < TERN_LUT_ROWS ? left : TERN_LUT_ROWS, j->cols, packed + s * strip);
     }
     j->bytes = n * strip;
     return packed;
@@ -166,8 +169,8 @@ static void print(job j, uint32_t rows, uint32_t cols, const int8_t *codes, tern
     for (size_t i = 0; i < j.n_copies; i++) memcpy(j.data + i * j.bytes, packed, j.bytes);
     const double one = measure(&j, pools[0]), two = measure(&j, pools[1]);
     const double near = measure_near(&j, pools[0]), made = measure_tables(&j);
-    printf("| %u x %u | %s%s (%s) | %.0f | %.0f | %.2f | %.1f | %.0f | %.1f |\n", rows, cols, j.width ? "" : "dot, ", j.name, j.level, one, two,
-           8.0 * (double)j.bytes / rows / cols, (double)j.bytes * 1e-3 / one, near, made);
+    printf("| %u x %u | %s%s (%s) | %.0f | %.0f | %.2f | %.1f | %.0f | %.1f |\n", rows, cols, j.width ? "" : "dot, ",
+           j.name, j.level, one, two, 8.0 * (double)j.bytes / rows / cols, (double)j.bytes * 1e-3 / one, near, made);
     fflush(stdout);
     tern_free_aligned(j.data);
     free(packed);
@@ -186,9 +189,11 @@ static void print_shape(uint32_t rows, uint32_t cols, tern_pool *const pools[2])
         tern_cpu_kernels_choose(features, &k);
         print((job){.name = "i2_s", .level = k.i2_s_level, .dot = k.i2_s}, rows, cols, codes, pools);
         print((job){.name = "t160", .level = k.t160_level, .dot = k.t160}, rows, cols, codes, pools);
-        print((job){.name = "lut:2", .level = k.lut2_level, .width = 2, .lut = k.lut2, .make = k.lut2_tables}, rows, cols, codes, pools);
+        print((job){.name = "lut:2", .level = k.lut2_level, .width = 2, .lut = k.lut2, .make = k.lut2_tables}, rows,
+              cols, codes, pools);
         if (strcmp(k.lut5_level, "scalar") != 0)
-            print((job){.name = "lut:5", .level = k.lut5_level, .width = 5, .lut = k.lut5, .make = k.lut5_tables}, rows, cols, codes, pools);
+            print((job){.name = "lut:5", .level = k.lut5_level, .width = 5, .lut = k.lut5, .make = k.lut5_tables}, rows,
+                  cols, codes, pools);
     }
     free(codes);
 }
@@ -206,7 +211,8 @@ int main(int argc, char **argv)
     if (rows % DOT_TASKS || rows > 1 << 15 || cols > MAX_COLS - 320 || cols % 128) return 2;
     for (int p = 0; p < 2; p++) check(tern_pool_open(&pools[p], threads[p], false, &err), &err);
     for (int i = 0; i < MAX_COLS; i++) x[i] = (int8_t)(i * 37);
-    printf("| shape | kernel | us, %u thread | us, %u threads | bits a weight | GB/s, %u thread | us, in cache | of it tables |\n|---|---|---|---|---|---|---|---|\n",
+    printf("| shape | kernel | us, %u thread | us, %u threads | bits a weight | GB/s, %u thread | us, in cache | of it "
+           "tables |\n|---|---|---|---|---|---|---|---|\n",
            threads[0], threads[1], threads[0]);
     for (size_t i = 0; i < (rows ? 1 : sizeof shapes / sizeof *shapes); i++)
         print_shape(rows ? rows : shapes[i][0], rows ? cols : shapes[i][1], pools);

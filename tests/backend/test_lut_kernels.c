@@ -1,5 +1,5 @@
-/* The look-up kernels of every level against their definition, the definition against plain dot products: random and extreme codes and inputs,
- * an unreadable page behind every operand; packing; and whole products of the candidate. */
+/* The look-up kernels of every level against their definition, the definition against plain dot products: random and
+ * extreme codes and inputs, an unreadable page behind every operand; packing; and whole products of the candidate. */
 #include "support/test.h"
 
 #include "backend/cpu/candidates.h"
@@ -27,7 +27,8 @@ static int8_t *make_codes(uint32_t rows, uint32_t cols, fill f)
 /* extreme: 0 random, otherwise all inputs the lowest or the highest. */
 static void make_inputs(int8_t *x, uint32_t n, int extreme)
 {
-    for (uint32_t c = 0; c < n; c++) x[c] = extreme ? (int8_t)(extreme < 0 ? -128 : 127) : (int8_t)test_between(&rng, 0, 255);
+    for (uint32_t c = 0; c < n; c++)
+        x[c] = extreme ? (int8_t)(extreme < 0 ? -128 : 127) : (int8_t)test_between(&rng, 0, 255);
 }
 
 static void round_trip(void **state)
@@ -62,9 +63,10 @@ static void known_bytes(void **state)
         uint32_t width;
         int8_t codes[5];
         uint8_t byte;
-    } cases[] = {{2, {-1, -1, -1, -1}, 0x00}, {2, {1, 1, 0, 0}, 0x48}, {2, {-1, 1, 1, -1}, 0x62}, {5, {0, 0, 0, 0, 0}, 0},
-                 {5, {1, 0, 0, 0, 0}, 1},     {5, {-1, 0, 0, 0, 0}, 129},  {5, {-1, 1, 0, 0, 0}, 2},    {5, {1, 1, 1, 1, 1}, 121},
-                 {5, {-1, -1, -1, -1, -1}, 249}, {5, {1, 1, 1, 1, -1}, 169}};
+    } cases[] = {{2, {-1, -1, -1, -1}, 0x00}, {2, {1, 1, 0, 0}, 0x48},   {2, {-1, 1, 1, -1}, 0x62},
+                 {5, {0, 0, 0, 0, 0}, 0},     {5, {1, 0, 0, 0, 0}, 1},   {5, {-1, 0, 0, 0, 0}, 129},
+                 {5, {-1, 1, 0, 0, 0}, 2},    {5, {1, 1, 1, 1, 1}, 121}, {5, {-1, -1, -1, -1, -1}, 249},
+                 {5, {1, 1, 1, 1, -1}, 169}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint8_t strip[TERN_LUT_ROWS];
         tern_lut_pack(cases[i].width, cases[i].codes, 1, tern_lut_group_cols(cases[i].width), strip);
@@ -80,7 +82,8 @@ typedef struct operands {
 static operands open_operands(uint32_t max_cols)
 {
     return (operands){test_guard_open(max_cols), test_guard_open((size_t)(max_cols / 4 + 1) * TERN_LUT_ROWS),
-                      test_guard_open((size_t)(max_cols / 4 + 1) * TERN_LUT5_TABLE), test_guard_open(TERN_LUT_ROWS * sizeof(int32_t))};
+                      test_guard_open((size_t)(max_cols / 4 + 1) * TERN_LUT5_TABLE),
+                      test_guard_open(TERN_LUT_ROWS * sizeof(int32_t))};
 }
 
 static void close_operands(operands *o)
@@ -99,7 +102,8 @@ static size_t tables_bytes(uint32_t width, uint32_t cols)
 static bool same_tables(operands *o, uint32_t width, uint32_t cols, int extreme, tern_lut_tables_fn fn)
 {
     const size_t bytes = tables_bytes(width, cols);
-    int8_t *x = test_guard_lend(&o->x, cols, false), *got = test_guard_lend(&o->tables, bytes, false), *want = malloc(bytes);
+    int8_t *x = test_guard_lend(&o->x, cols, false), *got = test_guard_lend(&o->tables, bytes, false),
+           *want = malloc(bytes);
     make_inputs(x, cols, extreme);
     memset(got, 0x55, bytes);
     (width == 2 ? tern_ref_lut2_tables : tern_ref_lut5_tables)(x, cols, want);
@@ -110,11 +114,13 @@ static bool same_tables(operands *o, uint32_t width, uint32_t cols, int extreme,
 }
 
 /* With codes of a matrix, or (codes NULL) any bytes. */
-static bool same_strip(operands *o, uint32_t width, const int8_t *codes, uint32_t rows, uint32_t cols, int extreme, tern_lut_fn fn)
+static bool same_strip(operands *o, uint32_t width, const int8_t *codes, uint32_t rows, uint32_t cols, int extreme,
+                       tern_lut_fn fn)
 {
     const size_t bytes = tern_lut_strip_bytes(width, cols);
     uint8_t *strip = test_guard_lend(&o->codes, bytes, false);
-    int8_t *tables = test_guard_lend(&o->tables, tables_bytes(width, cols), false), *x = test_guard_lend(&o->x, cols, false);
+    int8_t *tables = test_guard_lend(&o->tables, tables_bytes(width, cols), false),
+           *x = test_guard_lend(&o->x, cols, false);
     int32_t want[TERN_LUT_ROWS], *got = test_guard_lend(&o->dots, sizeof want, false);
     make_inputs(x, cols, extreme);
     (width == 2 ? tern_ref_lut2_tables : tern_ref_lut5_tables)(x, cols, tables);
@@ -147,7 +153,8 @@ static void check_size(operands *o, uint32_t cols, fill f)
                     fail_msg("%s %s: %u columns, extreme %d", k->slot, k->level, cols, extreme);
             for (size_t at = 0; (k = test_kernel_next(slots[i], &at));) {
                 if (!same_strip(o, widths[i], codes, rows, cols, extreme, (tern_lut_fn)k->fn))
-                    fail_msg("%s %s: %u rows, %u columns, fill %d, extreme %d", k->slot, k->level, rows, cols, f, extreme);
+                    fail_msg("%s %s: %u rows, %u columns, fill %d, extreme %d", k->slot, k->level, rows, cols, f,
+                             extreme);
                 if (!same_strip(o, widths[i], NULL, 0, cols, extreme, (tern_lut_fn)k->fn))
                     fail_msg("%s %s: %u columns, any bytes, extreme %d", k->slot, k->level, cols, extreme);
             }
@@ -241,7 +248,8 @@ static product open_product(uint32_t rows, uint32_t cols, const char *encoding)
     assert_ok(tern_encoding_bytes(e, rows, cols, &bytes, &err), err);
     uint8_t *data = malloc(bytes);
     assert_ok(tern_encode_codes(e, p.codes, 1.0f, rows, cols, data, &err), err);
-    p.w = (tern_weight){.encoding = e, .rows = rows, .cols = cols, .data = data, .bytes = bytes, .scale = 1.0f, .name = "w.weight"};
+    p.w = (tern_weight){
+        .encoding = e, .rows = rows, .cols = cols, .data = data, .bytes = bytes, .scale = 1.0f, .name = "w.weight"};
     p.x = calloc(TERN_CPU__LAYOUT_TOKENS, p.stride);
     for (uint32_t t = 0; t < TERN_CPU__LAYOUT_TOKENS; t++) make_inputs(p.x + t * p.stride, cols, 0);
     return p;
@@ -262,7 +270,8 @@ static void *make_tables(const product *p, const tern_cpu *cpu, const tern_cpu__
     return tables;
 }
 
-static void check_layout(const product *p, const tern_cpu *cpu, const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, uint32_t n)
+static void check_layout(const product *p, const tern_cpu *cpu, const tern_cpu__layout *l, uint32_t first,
+                         uint32_t n_rows, uint32_t n)
 {
     const tern_q8_rows x = {.x = p->x, .stride = p->stride, .n = n};
     const size_t stride = n_rows + 3;
@@ -273,9 +282,11 @@ static void check_layout(const product *p, const tern_cpu *cpu, const tern_cpu__
     for (uint32_t t = 0; t < n; t++)
         for (uint32_t r = 0; r < stride; r++) {
             int32_t want = r < n_rows ? 0 : 0x55555555; /* nothing else is written */
-            for (uint32_t c = 0; c < p->w.cols && r < n_rows; c++) want += p->codes[(size_t)(first + r) * p->w.cols + c] * p->x[t * p->stride + c];
+            for (uint32_t c = 0; c < p->w.cols && r < n_rows; c++)
+                want += p->codes[(size_t)(first + r) * p->w.cols + c] * p->x[t * p->stride + c];
             if (dots[t * stride + r] != want)
-                fail_msg("rows %u + %u, token %u, row %u: %d found, %d expected", first, n_rows, t, r, dots[t * stride + r], want);
+                fail_msg("rows %u + %u, token %u, row %u: %d found, %d expected", first, n_rows, t, r,
+                         dots[t * stride + r], want);
         }
     free(tables);
     free(dots);
@@ -338,8 +349,13 @@ static int seed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),     cmocka_unit_test(known_bytes), cmocka_unit_test(every_kernel), cmocka_unit_test(every_input),
-        cmocka_unit_test(broken_kernels_are_caught), cmocka_unit_test(whole_products), cmocka_unit_test(refusals),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(known_bytes),
+        cmocka_unit_test(every_kernel),
+        cmocka_unit_test(every_input),
+        cmocka_unit_test(broken_kernels_are_caught),
+        cmocka_unit_test(whole_products),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, seed, NULL);
 }

@@ -27,8 +27,8 @@ static void make_5(const tern_cpu_kernels *k, const int8_t *x, uint32_t n, void 
 static const tern_cpu__tables tables_2 = {.cols = 4, .bytes = TERN_LUT2_TABLE, .make = make_2};
 static const tern_cpu__tables tables_5 = {.cols = 5, .bytes = TERN_LUT5_TABLE, .make = make_5};
 
-static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room, int32_t *dots,
-                     size_t stride)
+static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room,
+                     int32_t *dots, size_t stride)
 {
     const lut *m = (const lut *)(const void *)l;
     const uint32_t end = first + n_rows;
@@ -63,9 +63,11 @@ static void pack_task(void *context, uint32_t task, uint32_t thread)
 {
     const packing *p = context;
     const tern_weight *w = p->w;
-    const uint32_t first = task * TERN_LUT_ROWS, left = w->rows - first, n = left < TERN_LUT_ROWS ? left : TERN_LUT_ROWS;
+    const uint32_t first = task * TERN_LUT_ROWS, left = w->rows - first,
+                   n = left < TERN_LUT_ROWS ? left : TERN_LUT_ROWS;
     int8_t *codes = p->codes + (size_t)thread * TERN_LUT_ROWS * w->cols;
-    const tern_status status = tern_decode_codes(w->encoding, w->data, w->rows, w->cols, first, n, codes, NULL, NULL, NULL, NULL);
+    const tern_status status =
+        tern_decode_codes(w->encoding, w->data, w->rows, w->cols, first, n, codes, NULL, NULL, NULL, NULL);
     if (status != TERN_OK) p->status[thread] = status;
     else tern_lut_pack(p->width, codes, n, w->cols, p->m->strips + task * p->m->strip_bytes);
 }
@@ -74,7 +76,8 @@ static tern_status pack(tern_cpu *cpu, lut *m, const tern_weight *w, uint32_t wi
 {
     const uint32_t n_threads = tern_pool_threads(cpu->pool), n_strips = (w->rows + TERN_LUT_ROWS - 1) / TERN_LUT_ROWS;
     const size_t bytes = n_strips * m->strip_bytes, room = (size_t)n_threads * TERN_LUT_ROWS * w->cols;
-    packing p = {.w = w, .m = m, .width = width, .codes = tern_alloc(room), .status = tern_calloc(n_threads, sizeof *p.status)};
+    packing p = {
+        .w = w, .m = m, .width = width, .codes = tern_alloc(room), .status = tern_calloc(n_threads, sizeof *p.status)};
     m->strips = tern_alloc_aligned(bytes, 64);
     tern_status status = p.codes && p.status && m->strips ? TERN_OK : tern_fail_alloc(err, bytes + room);
     if (status == TERN_OK) {
@@ -90,17 +93,22 @@ static tern_status pack(tern_cpu *cpu, lut *m, const tern_weight *w, uint32_t wi
     return status;
 }
 
-tern_status tern_cpu__lut_make(tern_cpu *cpu, const tern_weight *w, uint32_t width, tern_cpu__layout **out, tern_error *err)
+tern_status tern_cpu__lut_make(tern_cpu *cpu, const tern_weight *w, uint32_t width, tern_cpu__layout **out,
+                               tern_error *err)
 {
     const tern_cpu_kernels *k = &cpu->kernels;
     if (width == 0) width = strcmp(k->lut5_level, "scalar") == 0 ? 2 : 5;
     if (width != 2 && width != 5)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel lut:%u: look-ups of 2 or of 5 columns expected", width);
     if (w->trained)
-        return tern_fail(err, TERN_UNSUPPORTED, "%s: kernel lut found for a weight that is trained, dot expected", w->name);
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: kernel lut found for a weight that is trained, dot expected",
+                         w->name);
     lut *m = tern_calloc(1, sizeof *m);
     if (!m) return tern_fail_alloc(err, sizeof *m);
-    m->base = (tern_cpu__layout){.row_step = TERN_LUT_ROWS, .max_tokens = MAX_TOKENS, .multiply = multiply, .close = close_lut,
+    m->base = (tern_cpu__layout){.row_step = TERN_LUT_ROWS,
+                                 .max_tokens = MAX_TOKENS,
+                                 .multiply = multiply,
+                                 .close = close_lut,
                                  .tables = width == 2 ? &tables_2 : &tables_5};
     m->kernel = width == 2 ? k->lut2 : k->lut5;
     m->strip_bytes = tern_lut_strip_bytes(width, w->cols);

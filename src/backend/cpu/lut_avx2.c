@@ -27,8 +27,10 @@ static inline __attribute__((always_inline)) void look_up(const int8_t *table, _
     b->high = _mm256_add_epi8(b->high, _mm256_shuffle_epi8(half(table + 48), second));
 }
 
-/* Adds n groups (a constant, at most TERN_LUT_BYTE_GROUPS) to 16-bit sums: of each 16 rows 0-7, then, in another register, 8-15. */
-static inline __attribute__((always_inline)) void add_groups(const uint8_t *codes, const int8_t *table, uint32_t n, __m256i sums[2 * VECTORS])
+/* Adds n groups (a constant, at most TERN_LUT_BYTE_GROUPS) to 16-bit sums: of each 16 rows 0-7, then, in another
+ * register, 8-15. */
+static inline __attribute__((always_inline)) void add_groups(const uint8_t *codes, const int8_t *table, uint32_t n,
+                                                             __m256i sums[2 * VECTORS])
 {
     const __m256i weights = _mm256_set1_epi16(0x1001);
     TERN_UNROLL for (int v = 0; v < VECTORS; v++)
@@ -41,13 +43,15 @@ static inline __attribute__((always_inline)) void add_groups(const uint8_t *code
             look_up(table + g * TERN_LUT2_TABLE, _mm256_load_si256((const void *)rows), &b);
         }
         sums[2 * v] = _mm256_add_epi16(sums[2 * v], _mm256_maddubs_epi16(weights, _mm256_unpacklo_epi8(b.low, b.high)));
-        sums[2 * v + 1] = _mm256_add_epi16(sums[2 * v + 1], _mm256_maddubs_epi16(weights, _mm256_unpackhi_epi8(b.low, b.high)));
+        sums[2 * v + 1] =
+            _mm256_add_epi16(sums[2 * v + 1], _mm256_maddubs_epi16(weights, _mm256_unpackhi_epi8(b.low, b.high)));
     }
 }
 
 static inline void add_eight(__m128i rows, int32_t *dots)
 {
-    _mm256_store_si256((void *)dots, _mm256_add_epi32(_mm256_load_si256((const void *)dots), _mm256_cvtepi16_epi32(rows)));
+    _mm256_store_si256((void *)dots,
+                       _mm256_add_epi32(_mm256_load_si256((const void *)dots), _mm256_cvtepi16_epi32(rows)));
 }
 
 static void add_shorts(const __m256i sums[2 * VECTORS], int32_t *dots)
@@ -67,7 +71,8 @@ void tern_cpu__lut2_avx2(const uint8_t *codes, const int8_t *table, uint32_t n_g
         __m256i sums[2 * VECTORS];
         TERN_UNROLL for (int i = 0; i < 2 * VECTORS; i++) sums[i] = _mm256_setzero_si256();
         n_groups -= n;
-        for (; n >= 3; n -= 3, codes += 3 * TERN_LUT_ROWS, table += 3 * TERN_LUT2_TABLE) add_groups(codes, table, 3, sums);
+        for (; n >= 3; n -= 3, codes += 3 * TERN_LUT_ROWS, table += 3 * TERN_LUT2_TABLE)
+            add_groups(codes, table, 3, sums);
         for (; n; n--, codes += TERN_LUT_ROWS, table += TERN_LUT2_TABLE) add_groups(codes, table, 1, sums);
         add_shorts(sums, dots);
     }
@@ -76,7 +81,8 @@ void tern_cpu__lut2_avx2(const uint8_t *codes, const int8_t *table, uint32_t n_g
 /* Digits of 16 inputs: low ones in the lower half, high ones in the upper. */
 static inline __m256i digits(__m128i x)
 {
-    const __m128i eighths = _mm_and_si128(_mm_srli_epi16(_mm_xor_si128(x, _mm_set1_epi8((char)128)), 3), _mm_set1_epi8(31));
+    const __m128i eighths =
+        _mm_and_si128(_mm_srli_epi16(_mm_xor_si128(x, _mm_set1_epi8((char)128)), 3), _mm_set1_epi8(31));
     const __m128i high = _mm_sub_epi8(_mm_avg_epu8(eighths, _mm_setzero_si128()), _mm_set1_epi8(8));
     const __m128i sixteen = _mm_and_si128(_mm_slli_epi16(high, 4), _mm_set1_epi8((char)0xf0));
     return _mm256_set_m128i(high, _mm_sub_epi8(x, sixteen));
@@ -87,7 +93,8 @@ static inline __m256i pair_table(__m256i d, int first)
 {
     const __m256i a = _mm256_broadcastsi128_si256(_mm_setr_epi8(-1, -1, -1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0));
     const __m256i b = _mm256_broadcastsi128_si256(_mm_setr_epi8(-1, 0, 1, -1, 0, 1, -1, 0, 1, 0, 0, 0, 0, 0, 0, 0));
-    const __m256i x = _mm256_shuffle_epi8(d, _mm256_set1_epi8((char)first)), y = _mm256_shuffle_epi8(d, _mm256_set1_epi8((char)(first + 1)));
+    const __m256i x = _mm256_shuffle_epi8(d, _mm256_set1_epi8((char)first)),
+                  y = _mm256_shuffle_epi8(d, _mm256_set1_epi8((char)(first + 1)));
     return _mm256_add_epi8(_mm256_sign_epi8(x, a), _mm256_sign_epi8(y, b));
 }
 

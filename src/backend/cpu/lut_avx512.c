@@ -27,7 +27,7 @@ static inline void look_up(const tables *t, __m512i codes, __m512i bytes[2])
     bytes[1] = _mm512_add_epi8(bytes[1], _mm512_shuffle_epi8(t->high[1], second));
 }
 
-#define TERN_LUT_NAME tern_cpu__lut2_avx512
-#define TERN_LUT_TABLE TERN_LUT2_TABLE
+#define TERN_LUT_NAME         tern_cpu__lut2_avx512
+#define TERN_LUT_TABLE        TERN_LUT2_TABLE
 #define TERN_LUT_SHORT_GROUPS TERN_LUT2_SHORT_GROUPS
 #include "backend/cpu/lut_512.h"

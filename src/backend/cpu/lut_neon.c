@@ -13,7 +13,8 @@ static inline void add_groups(const uint8_t *codes, const int8_t *table, uint32_
     for (uint32_t g = 0; g < n; g++, codes += TERN_LUT_ROWS, table += TERN_LUT2_TABLE) {
         const uint8x16_t rows = vld1q_u8(codes), first = vandq_u8(rows, vdupq_n_u8(15)), second = vshrq_n_u8(rows, 4);
         low = vaddq_s8(low, vaddq_s8(vqtbl1q_s8(vld1q_s8(table), first), vqtbl1q_s8(vld1q_s8(table + 32), second)));
-        high = vaddq_s8(high, vaddq_s8(vqtbl1q_s8(vld1q_s8(table + 16), first), vqtbl1q_s8(vld1q_s8(table + 48), second)));
+        high =
+            vaddq_s8(high, vaddq_s8(vqtbl1q_s8(vld1q_s8(table + 16), first), vqtbl1q_s8(vld1q_s8(table + 48), second)));
     }
     sums[0] = vaddq_s16(vaddw_s8(sums[0], vget_low_s8(low)), vshll_n_s8(vget_low_s8(high), 4));
     sums[1] = vaddq_s16(vaddw_s8(sums[1], vget_high_s8(low)), vshll_n_s8(vget_high_s8(high), 4));

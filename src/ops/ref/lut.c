@@ -24,7 +24,8 @@ void tern_ref_lut2_tables(const int8_t *x, uint32_t n, int8_t *tables)
     memset(tables, 0, (size_t)tern_lut_groups(2, n) * TERN_LUT2_TABLE);
     for (uint32_t c = 0; c < tern_lut_groups(2, n) * 4; c += 2, tables += TERN_LUT2_TABLE / 2)
         for (int i = 0; i < 9; i++)
-            for (int k = 0; k < 2; k++) add_entry(&tables[i], &tables[16 + i], (k ? i % 3 : i / 3) - 1, input(x, n, c + (uint32_t)k));
+            for (int k = 0; k < 2; k++)
+                add_entry(&tables[i], &tables[16 + i], (k ? i % 3 : i / 3) - 1, input(x, n, c + (uint32_t)k));
 }
 
 void tern_ref_lut5_tables(const int8_t *x, uint32_t n, int8_t *tables)

@@ -1,21 +1,23 @@
 /* Multiplying by looking up: tables of the sums that a few int8 inputs can have, and a strip of rows that indexes them.
  *
- * An input is written with two digits, x = low + 16 high, -8 <= low <= 7, -8 <= high <= 8. Sums of low and of high digits are bytes: a table has
- * one of each for every index. Bytes add up to bytes for 3 groups of columns before they have to be widened. */
+ * An input is written with two digits, x = low + 16 high, -8 <= low <= 7, -8 <= high <= 8. Sums of low and of high
+ * digits are bytes: a table has one of each for every index. Bytes add up to bytes for 3 groups of columns before they
+ * have to be widened. */
 #ifndef TERN_OPS_REF_LUT_H
 #define TERN_OPS_REF_LUT_H
 
 #include "quant/lut.h"
 
 enum {
-    TERN_LUT2_TABLE = 64,  /* of 4 columns: [pair of columns][low, high][16] */
-    TERN_LUT5_TABLE = 256, /* of 5 columns: [low, high][128] */
+    TERN_LUT2_TABLE = 64,     /* of 4 columns: [pair of columns][low, high][16] */
+    TERN_LUT5_TABLE = 256,    /* of 5 columns: [low, high][128] */
     TERN_LUT_BYTE_GROUPS = 3, /* groups whose sums fit a byte */
-    TERN_LUT2_SHORT_GROUPS = 63, TERN_LUT5_SHORT_GROUPS = 51 /* and 16 bits, for any inputs */
+    TERN_LUT2_SHORT_GROUPS = 63,
+    TERN_LUT5_SHORT_GROUPS = 51 /* and 16 bits, for any inputs */
 };
 
-/* Tables of n columns: entry i of a table is the sum of the digits with the codes of index i. Entries that no index names (9 .. 15, 122 .. 127)
- * are 0.
+/* Tables of n columns: entry i of a table is the sum of the digits with the codes of index i. Entries that no index
+ * names (9 .. 15, 122 .. 127) are 0.
  *
  *   x       in   [n]; nothing past it is read, columns after it count as zeros
  *   tables  out  one for each group of columns, 64-byte aligned

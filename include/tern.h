@@ -46,10 +46,10 @@ typedef struct tern_engine_options {
     /* A level ("scalar", "avx2", "avx512-vnni", "neon", ...: it and all below), or "-name,..." to take features away;
      * NULL: all that the machine has. */
     const char *cpu_features;
-    /* How ternary layers are multiplied with up to 8 tokens: "dot" products of the packed weights (NULL), "lut", tables of sums that strips
-     * of rows look up ("lut:2", "lut:5": of so many columns), for up to 4 tokens, or "rsr", sorted column patterns in blocks of rows
-     * ("rsr:6": of 6), which are read from the file where `tern convert --rsr` has put them and else made when the engine opens. The
-     * results are the same. */
+    /* How ternary layers are multiplied with up to 8 tokens: "dot" products of the packed weights (NULL); "lut", tables
+     * of sums that strips of rows look up ("lut:2", "lut:5": of so many columns), for up to 4 tokens; or "rsr", sorted
+     * column patterns in blocks of rows ("rsr:6": of 6), which are read from the file where `tern convert --rsr` has put
+     * them and else made when the engine opens. The results are the same. */
     const char *kernel;
 
     /* How the output table is read. NULL: as the file has it. An encoding ("q8_0", "q6_k", "q4_k", ...): converted to

@@ -49,6 +49,7 @@ typedef struct tern_bench_subject {
     char name[160];
     uint64_t parameters, bytes;
     const char *head;
+    bool tuned; /* kernels by what tern tune has measured */
     uint32_t n_loras;
     uint64_t lora_bytes;
 } tern_bench_subject;
@@ -77,6 +78,9 @@ tern_status tern_bench_measure_profile(tern_bench *bench, tern_bench_row *row, t
 tern_status tern_bench_decode(tern_bench *bench, uint32_t n, double *seconds, uint64_t *allocations, tern_error *err);
 /* Opens engine and session. */
 tern_status tern_bench_open(tern_bench *bench, const tern_bench_row *row, bool profile, tern_error *err);
+
+/* tern bench --kernels. */
+tern_status tern_bench_kernels(const tern_options *options, tern_error *err);
 
 double tern_bench_median(const tern_bench_rates *rates);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "apps/bench.h"
+#include "apps/tune.h"
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/show.h"
@@ -214,6 +215,9 @@ static void describe(const tern_bench *b, tern_bench_subject *out)
     out->head = tern_engine_head_exact(b->engine) ? "exact" : tern_engine_head(b->engine)->encoding->name;
     snprintf(out->name, sizeof out->name, "%s %s", tern_show_z(c->architecture).text,
              layer->encoding ? layer->encoding->name : "");
+    tern_backend_options choices = {0};
+    tern_app_tuned(b->options, &choices);
+    out->tuned = choices.n_choices > 0;
     out->n_loras = b->loras.n;
     out->lora_bytes = lora_bytes(&b->loras);
     out->is_cpu = !backend->device;

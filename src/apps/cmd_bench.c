@@ -25,7 +25,19 @@ static const tern_flag flags[] = {
     {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", offsetof(tern_options, cpu_features), 0, 0,
      "scalar, avx2, ... at most, or -name,..."},
     {"kernel", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, kernel), 0, 0,
-     "Ternary layers, a few tokens at a time: dot, lut (look-up tables), rsr or rsr:K (blocks of K rows)"},
+     "Ternary layers, a few tokens at a time: dot, t160, lut, rsr or rsr:K (blocks of K rows); tern tune's choice when not given"},
+    {"no-tune", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, no_tune), 0, 0,
+     "Default kernels, whatever tern tune has measured"},
+    {"kernels", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, kernels), 0, 0,
+     "No model: every kernel of ternary weights on its own, cold, over many shapes"},
+    {"shapes", 0, TERN_FLAG_TEXT, "LIST", offsetof(tern_options, shapes), 0, 0,
+     "With --kernels: ROWSxCOLS,...; squares of 1024 to 16384 and BitNet's when not given"},
+    {"plot", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, plot), 0, 0,
+     "With --kernels: draws them under the roofline, as SVG"},
+    {"cold-mib", 0, TERN_FLAG_U32, "N", offsetof(tern_options, cold_mib), 1, 1 << 20,
+     "With --kernels: MiB of copies that are used in turn; a third more than the caches when not given"},
+    {"ms", 0, TERN_FLAG_U32, "N", offsetof(tern_options, measure_ms), 1, 60000,
+     "With --kernels: how long each is measured; 60 when not given"},
     {"kv", 0, TERN_FLAG_CHOICE, "auto|f16|f32", offsetof(tern_options, kv), 0, 0,
      "Numbers in the KV cache; auto: f32 up to 64 MiB, else f16"},
     {"batch", 'b', TERN_FLAG_U32, "N", offsetof(tern_options, batch), 1, 65536,
@@ -49,15 +61,19 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
     for (uint32_t i = 0; i < n; i++) json_array_append_new(list, tern_bench_row_json(&rows[i]));
     if (o->json)
         return tern_app_print_json(
-            json_pack("{s:o, s:s, s:s, s:s?, s:I, s:I, s:i, s:I, s:i, s:i, s:i, s:o}", s->is_cpu ? "cpu" : "device",
-                      tern_app_json_text(s->device, strlen(s->device)), "model", s->name, "head", s->head, "kernel", o->kernel, "parameters",
+            json_pack("{s:o, s:s, s:s, s:s?, s:b, s:I, s:I, s:i, s:I, s:i, s:i, s:i, s:o}", s->is_cpu ? "cpu" : "device",
+                      tern_app_json_text(s->device, strlen(s->device)), "model", s->name, "head", s->head, "kernel", o->kernel, "tuned", (int)s->tuned, "parameters",
                       (json_int_t)s->parameters, "weight_bytes", (json_int_t)s->bytes, "adapters", (int)s->n_loras,
                       "adapter_bytes", (json_int_t)s->lora_bytes, "prompt_tokens",
                       (int)o->n_prompt, "generated_tokens", (int)o->n_tokens, "repeats", (int)o->repeats, "results",
                       list),
             err);
     json_decref(list);
-    printf("%s\n%s, head %s%s%s: %.2f G parameters, %s\n", s->device, s->name, s->head, o->kernel ? ", kernel " : "", o->kernel ? o->kernel : "", (double)s->parameters * 1e-9,
+    printf("%s\n%s, head %s%s%s: %.2f G parameters, %s\n", s->device, s->name, s->head, o->kernel ? ", kernel " : "",
+           o->kernel  ? o->kernel
+           : s->tuned ? ", kernels as measured by tern tune"
+                      : "",
+           (double)s->parameters * 1e-9,
            tern_app_bytes(s->bytes, size));
     if (s->n_loras)
         printf("%u adapter%s: %s\n", s->n_loras, s->n_loras == 1 ? "" : "s", tern_app_bytes(s->lora_bytes, size));
@@ -114,6 +130,9 @@ static tern_status measure(tern_bench *b, tern_bench_row *rows, uint32_t n, tern
 
 static tern_status run(const tern_options *o, tern_error *err)
 {
+    if (o->kernels) return tern_bench_kernels(o, err);
+    if (o->shapes || o->plot || o->cold_mib || o->measure_ms)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--shapes, --plot, --cold-mib and --ms go with --kernels");
     uint32_t n = 0;
     tern_bench_subject s = {0};
     tern_bench b = {.options = o, .progress = {.label = "Measuring"}};
@@ -137,9 +156,10 @@ static void defaults(tern_options *o)
 
 const tern_command tern_command_bench = {
     .name = "bench",
-    .usage = "-m MODEL [-p 512] [-n 128] [-t 1,2] [-r 5] [--backend vulkan] [--profile] [--json]",
+    .usage = "-m MODEL [-p 512] [-n 128] [-t 1,2] [-r 5] [--backend vulkan] [--profile] [--json]; --kernels [--shapes LIST] [--plot FILE.svg]",
     .summary = "Measure speed as a share of what this machine can do",
     .detail =
+        "With --kernels: matrices alone, no model.\n"
         "Prefill is compared with the rate of integer dot products in registers, decode with the rate at which the\n"
         "same threads, or the same GPU, read memory; both are measured in the same run.",
     .groups = groups,

@@ -17,6 +17,7 @@ const tern_command *const tern_commands[] = {
     &tern_command_logits,
     &tern_command_perplexity,
     &tern_command_bench,
+    &tern_command_tune,
     &tern_command_compare,
     &tern_command_synth,
     &tern_command_data,

@@ -5,6 +5,7 @@
 
 #include "apps/app.h"
 #include "apps/progress.h"
+#include "apps/tune.h"
 #include "base/file.h"
 #include "base/show.h"
 #include "infer/open.h"
@@ -109,6 +110,7 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
     tern_app_path path;
     *engine = NULL;
     TERN_TRY(tern_app_backend(options, n_threads, &params.backend, err));
+    tern_app_tuned(options, &params.backend);
     params.head_exact = options->head && strcmp(options->head, "exact") == 0;
     if (!params.head_exact) TERN_TRY(tern_app_encoding("head", options->head, &params.head, err));
     TERN_TRY(tern_app_find_model(options, &path, err));

@@ -80,6 +80,12 @@ typedef struct tern_options {
     uint32_t n_prompt, repeats;
     const char *steps_list;
     bool measure;
+    bool kernels;
+    const char *shapes, *plot;
+    uint32_t cold_mib, measure_ms;
+
+    /* kernels chosen by measurement */
+    bool no_tune, show_choices, reset;
 } tern_options;
 
 #endif

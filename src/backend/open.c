@@ -23,7 +23,8 @@ static const char *const built = "this build has \"cpu\""
 
 static tern_status open_cpu(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
-    tern_cpu_options cpu = {.n_threads = options->n_threads, .pin = options->pin, .kernel = options->kernel};
+    tern_cpu_options cpu = {.n_threads = options->n_threads, .pin = options->pin, .kernel = options->kernel,
+                            .choices = options->choices, .n_choices = options->n_choices};
     if (options->cpu_features) {
         cpu.features_set = true;
         TERN_TRY(tern_cpu_features_parse(options->cpu_features, tern_cpu_features(), &cpu.features, err));

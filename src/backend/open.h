@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "backend/backend.h"
+#include "backend/kernel_choice.h"
 
 /* Zero-initialised: the CPU, with all its cores and features. Strings are borrowed for the call. */
 typedef struct tern_backend_options {
@@ -12,8 +13,10 @@ typedef struct tern_backend_options {
     uint32_t n_threads;       /* 0: one for each physical core */
     bool pin;                 /* tie threads to cores */
     const char *cpu_features; /* as tern_cpu_features_parse reads them; NULL: all that the machine has */
-    const char *kernel;       /* how ternary weights are multiplied with a few tokens: "dot", "lut" (look-up tables), "rsr", "rsr:6"
-                               * (blocks of 6 rows); NULL: "dot" */
+    const char *kernel;       /* how ternary weights are multiplied with a few tokens: "dot", "t160", "lut", "rsr", "rsr:6" (blocks of 6 rows);
+                               * NULL: by `choices`, else "dot" */
+    const tern_kernel_choice *choices; /* [n_choices], borrowed for the call; those of other numbers of threads do not count */
+    size_t n_choices;
     /* of GPUs */
     const char *device;  /* its index in the list of devices, or a part of its name; NULL: what should be fastest */
     bool split;          /* only the model's last gpu_layers layers run on the device, all else on the CPU; when */

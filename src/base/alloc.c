@@ -93,6 +93,18 @@ void *tern_alloc_aligned(size_t bytes, size_t alignment)
     return counted(p);
 }
 
+void tern_use_small_pages(void *p, size_t bytes)
+{
+#if defined(__linux__)
+    enum { PAGE = 4096 };
+    const size_t before = (PAGE - (uintptr_t)p % PAGE) % PAGE;
+    if (bytes > before) madvise((char *)p + before, (bytes - before) / PAGE * PAGE, MADV_NOHUGEPAGE);
+#else
+    (void)p;
+    (void)bytes;
+#endif
+}
+
 void tern_free_aligned(void *p)
 {
     if (!p) return;

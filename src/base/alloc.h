@@ -45,6 +45,8 @@ char *tern_strndup(const char *s, size_t n);
  * the kernel for huge pages. */
 void *tern_alloc_aligned(size_t bytes, size_t alignment);
 void tern_free_aligned(void *p);
+/* Takes back the large pages that tern_alloc_aligned asks for, before the memory is first written: as a mapped file has it. */
+void tern_use_small_pages(void *p, size_t bytes);
 
 /* Grows *items to hold at least `need` items of item_bytes each; doubles *cap.
  * On failure everything is unchanged. */

@@ -26,6 +26,24 @@ void tern_cpu_name(char *out, uint32_t out_bytes)
     fclose(f);
 }
 
+uint64_t tern_cpu_cache(void)
+{
+    uint64_t most = 0;
+    for (int i = 0; i < 8; i++) {
+        char path[80], unit = 0;
+        unsigned long long n = 0;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+        FILE *f = fopen(path, "re");
+        if (!f) break;
+        const int found = fscanf(f, "%llu%c", &n, &unit);
+        fclose(f);
+        if (found < 1) continue;
+        n <<= unit == 'K' ? 10 : unit == 'M' ? 20 : 0;
+        if (n > most) most = n;
+    }
+    return most;
+}
+
 static uint32_t online_cpus(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);

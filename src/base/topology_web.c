@@ -13,6 +13,11 @@ void tern_cpu_name(char *out, uint32_t out_bytes)
     if (out_bytes) snprintf(out, out_bytes, "WebAssembly");
 }
 
+uint64_t tern_cpu_cache(void)
+{
+    return 0;
+}
+
 uint64_t tern_cpu_memory(void)
 {
     return emscripten_get_heap_max();

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/show.h"
-#include "train/plot.h"
+#include "format/plot.h"
 #include "train/run_parts.h"
 
 enum { MAX_CSV_BYTES = 1 << 30 };
@@ -153,7 +153,8 @@ tern_status tern_run__plot(tern_run *run, tern_error *err)
     if (!xy) return tern_fail_alloc(err, c->n * 4 * sizeof *xy);
     const size_t n = c->n + 1;
     const tern_plot_curve curves[] = {curve_of(c, false, xy, xy + n), curve_of(c, true, xy + 2 * n, xy + 3 * n)};
-    tern_status status = tern_plot_svg(&svg, "Loss", "step", "loss (nats a token)", curves, curves[1].n ? 2 : 1, err);
+    const tern_plot plot = {.title = "Loss", .x_label = "step", .y_label = "loss (nats a token)", .curves = curves, .n_curves = curves[1].n ? 2 : 1};
+    tern_status status = tern_plot_svg(&svg, &plot, err);
     if (status == TERN_OK) status = rewrite(c->svg_path, svg.data, svg.size, err);
     tern_buf_deinit(&svg);
     tern_free(xy);

@@ -45,7 +45,7 @@ static const wrong cases[] = {
     {{"run", "--gpu-steps", "3"}, 2, "--gpu-steps goes with --backend vulkan"},
     {{"run", "--gpu-validate"}, 2, "--gpu-validate goes with --backend vulkan"},
     {{"run", "--backend", "vulkan", "--kernel", "rsr"}, 2, "--kernel goes with --backend cpu"},
-    {{"run", "--kernel", "sorted"}, 2, "kernel \"sorted\": one of dot, lut[:N], rsr[:N] expected"},
+    {{"run", "--kernel", "sorted"}, 2, "kernel \"sorted\": one of dot, t160, lut[:N], rsr[:N] expected"},
     {{"run", "--kernel", "rsr:17"}, 2, "kernel \"rsr:17\": rows of a block from 1 to 16 expected after the colon"},
     {{"convert", "a.gguf", "-o", "b.gguf", "--rsr-rows", "17"}, 2, "--rsr-rows 17: a whole number from 1 to 16 expected"},
     {{"run", "--backend", "vulkan", "--gpu-layers", "x"},

@@ -9,7 +9,9 @@ enum { MAX_TOKENS = 4 };
 typedef struct lut {
     tern_cpu__layout base;
     tern_lut_fn kernel;
-    uint8_t *strips;
+    tern_cpu__layout_memory *memory;
+    tern_cpu__room room;
+    uint8_t *strips; /* in it */
     size_t strip_bytes, token_bytes; /* tables of a token */
     uint32_t n_groups;
 } lut;
@@ -46,8 +48,25 @@ static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows,
 static void close_lut(tern_cpu__layout *l)
 {
     lut *m = (lut *)(void *)l;
-    tern_free_aligned(m->strips);
+    tern_cpu__room_give(m->memory, &m->room);
     tern_free(m);
+}
+
+static tern_status copy_lut(const tern_cpu__layout *l, tern_cpu__layout **out, tern_error *err)
+{
+    const lut *from = (const lut *)(const void *)l;
+    lut *m = tern_alloc(sizeof *m);
+    if (!m) return tern_fail_alloc(err, sizeof *m);
+    *m = *from;
+    m->room = (tern_cpu__room){0};
+    const tern_status status = tern_cpu__room_take(m->memory, m->base.bytes, &m->room, err);
+    if (status != TERN_OK) {
+        tern_free(m);
+        return status;
+    }
+    m->strips = memcpy(m->room.data, from->strips, tern_size_of(m->base.bytes));
+    *out = &m->base;
+    return TERN_OK;
 }
 
 /* Packing all strips, one a task. */
@@ -78,8 +97,9 @@ static tern_status pack(tern_cpu *cpu, lut *m, const tern_weight *w, uint32_t wi
     const size_t bytes = n_strips * m->strip_bytes, room = (size_t)n_threads * TERN_LUT_ROWS * w->cols;
     packing p = {
         .w = w, .m = m, .width = width, .codes = tern_alloc(room), .status = tern_calloc(n_threads, sizeof *p.status)};
-    m->strips = tern_alloc_aligned(bytes, 64);
-    tern_status status = p.codes && p.status && m->strips ? TERN_OK : tern_fail_alloc(err, bytes + room);
+    tern_status status = p.codes && p.status ? tern_cpu__room_take(m->memory, bytes, &m->room, err)
+                                             : tern_fail_alloc(err, room);
+    m->strips = m->room.data;
     if (status == TERN_OK) {
         pthread_mutex_lock(&cpu->running);
         tern_pool_for(cpu->pool, n_strips, pack_task, &p);
@@ -109,7 +129,9 @@ tern_status tern_cpu__lut_make(tern_cpu *cpu, const tern_weight *w, uint32_t wid
                                  .max_tokens = MAX_TOKENS,
                                  .multiply = multiply,
                                  .close = close_lut,
+                                 .copy = copy_lut,
                                  .tables = width == 2 ? &tables_2 : &tables_5};
+    m->memory = &cpu->layouts;
     m->kernel = width == 2 ? k->lut2 : k->lut5;
     m->strip_bytes = tern_lut_strip_bytes(width, w->cols);
     m->n_groups = tern_lut_groups(width, w->cols);

@@ -89,6 +89,40 @@ static void close_rsr(tern_cpu__layout *l)
     tern_free(m);
 }
 
+/* Slices whose bytes have been copied to another place. */
+static tern_rsr_slices moved(const tern_rsr_slices *s, const uint8_t *bytes)
+{
+    tern_rsr_slices out = *s;
+    const ptrdiff_t at_slice = (const uint8_t *)s->first_slice - s->bytes, at_vector = (const uint8_t *)s->first_vector - s->bytes;
+    const ptrdiff_t at_steps = (const uint8_t *)s->steps - s->bytes, at_masks = (const uint8_t *)s->masks - s->bytes;
+    const ptrdiff_t at_index = (const uint8_t *)s->index - s->bytes;
+    out.first_slice = (const void *)(bytes + at_slice);
+    out.first_vector = (const void *)(bytes + at_vector);
+    out.steps = (const void *)(bytes + at_steps);
+    out.masks = (const void *)(bytes + at_masks);
+    out.index = (const void *)(bytes + at_index);
+    out.bytes = bytes;
+    out.owned = false;
+    return out;
+}
+
+static tern_status copy_rsr(const tern_cpu__layout *l, tern_cpu__layout **out, tern_error *err)
+{
+    const rsr *from = (const rsr *)(const void *)l;
+    const size_t n = from->slices.n_bytes;
+    rsr *m = tern_calloc(1, sizeof *m);
+    if (!m) return tern_fail_alloc(err, sizeof *m);
+    *m = (rsr){.base = from->base, .kernel = from->kernel, .kernel_4 = from->kernel_4, .copy = tern_alloc_aligned(n, 64)};
+    if (!m->copy) {
+        tern_free(m);
+        return tern_fail_alloc(err, n);
+    }
+    memcpy(m->copy, from->slices.bytes, n);
+    m->slices = moved(&from->slices, m->copy);
+    *out = &m->base;
+    return TERN_OK;
+}
+
 /* The section that the file has beside the weight: of this shape, and made of these bytes. */
 static tern_status open_section(rsr *m, const tern_weight *w, tern_error *err)
 {
@@ -105,6 +139,14 @@ static tern_status open_section(rsr *m, const tern_weight *w, tern_error *err)
                          s->rows, s->cols, w->rows, w->cols);
     if (tern_rsr_slices_origin(s) == tern_rsr_origin(w->data, w->bytes)) return TERN_OK;
     return tern_fail(err, TERN_MALFORMED, "rsr: made of other weights than the file has; convert it again with --rsr");
+}
+
+/* Where another k is asked for. */
+static void drop_section(rsr *m)
+{
+    tern_rsr_slices_deinit(&m->slices);
+    tern_free_aligned(m->copy);
+    m->copy = NULL;
 }
 
 static tern_status read_rows(void *context, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
@@ -124,7 +166,9 @@ static uint32_t best_k(const tern_cpu *cpu, uint32_t cols)
 
 static tern_status make_slices(tern_cpu *cpu, rsr *m, const tern_weight *w, uint32_t k, tern_error *err)
 {
-    if (w->rsr && k == 0) return open_section(m, w, err);
+    if (w->rsr) TERN_TRY(open_section(m, w, err));
+    if (w->rsr && (k == 0 || k == m->slices.k)) return TERN_OK;
+    drop_section(m);
     const tern_rsr_source source = {.read = read_rows, .context = (void *)(uintptr_t)w, .rows = w->rows, .cols = w->cols};
     const tern_rsr_options options = {.k = k ? k : best_k(cpu, w->cols), .pool = cpu->pool};
     pthread_mutex_lock(&cpu->running);
@@ -139,7 +183,7 @@ tern_status tern_cpu__rsr_make(tern_cpu *cpu, const tern_weight *w, uint32_t k, 
         return tern_fail(err, TERN_UNSUPPORTED, "%s: kernel rsr found for a weight that is trained, dot expected", w->name);
     rsr *m = tern_calloc(1, sizeof *m);
     if (!m) return tern_fail_alloc(err, sizeof *m);
-    m->base = (tern_cpu__layout){.max_tokens = TERN_CPU__LAYOUT_TOKENS, .multiply = multiply, .close = close_rsr};
+    m->base = (tern_cpu__layout){.max_tokens = TERN_CPU__LAYOUT_TOKENS, .multiply = multiply, .close = close_rsr, .copy = copy_rsr};
     m->kernel = cpu->kernels.rsr_i8;
     m->kernel_4 = cpu->kernels.rsr_i8x4;
     const tern_status status = make_slices(cpu, m, w, k, err);

@@ -5,13 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/show.h"
 #include "quant/rsr.h"
 
 static const tern_cpu__candidate candidates[] = {
     {.name = "dot"},
-    {.name = "lut", .parameter = "columns of a look-up", .min = 2, .max = TERN_LUT_MAX_COLS, .make = tern_cpu__lut_make},
-    {.name = "rsr", .parameter = "rows of a block", .min = 1, .max = TERN_RSR_MAX_K, .make = tern_cpu__rsr_make},
+    {.name = "t160", .make = tern_cpu__t160_make},
+    {.name = "lut", .parameter = "columns of a look-up", .min = 2, .max = TERN_LUT_MAX_COLS, .tune_min = 2, .tune_max = TERN_LUT_MAX_COLS,
+     .make = tern_cpu__lut_make},
+    {.name = "rsr", .parameter = "rows of a block", .min = 1, .max = TERN_RSR_MAX_K, .tune_min = 2, .tune_max = 12, .make = tern_cpu__rsr_make},
 };
 enum { N_CANDIDATES = sizeof candidates / sizeof *candidates };
 
@@ -50,8 +53,38 @@ tern_status tern_cpu__choice_parse(const char *text, tern_cpu__choice *out, tern
     return TERN_OK;
 }
 
+const tern_cpu__candidate *tern_cpu__candidate_at(size_t i)
+{
+    return i < N_CANDIDATES ? &candidates[i] : NULL;
+}
+
+static tern_status take(const tern_kernel_choice *from, tern_cpu__shape_choice *to, tern_error *err)
+{
+    *to = (tern_cpu__shape_choice){.encoding = from->encoding, .rows = from->rows, .cols = from->cols};
+    TERN_TRY(tern_cpu__choice_parse(from->kernel, &to->choice, err));
+    if (from->task_rows > TERN_KERNEL_MAX_TASK_ROWS)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel \"%s\": %u rows of a task found, at most %u expected", from->kernel,
+                         from->task_rows, TERN_KERNEL_MAX_TASK_ROWS);
+    to->choice.task_rows = from->task_rows;
+    return TERN_OK;
+}
+
+tern_status tern_cpu__choices_take(tern_cpu *cpu, const tern_kernel_choice *choices, size_t n, tern_error *err)
+{
+    if (n == 0) return TERN_OK;
+    cpu->shape_choices = tern_calloc(n, sizeof *cpu->shape_choices);
+    if (!cpu->shape_choices) return tern_fail_alloc(err, n * sizeof *cpu->shape_choices);
+    for (size_t i = 0; i < n; i++)
+        if (choices[i].n_threads == tern_pool_threads(cpu->pool))
+            TERN_TRY(take(&choices[i], &cpu->shape_choices[cpu->n_shape_choices++], err));
+    return TERN_OK;
+}
+
 tern_cpu__choice tern_cpu__choose(const tern_cpu *cpu, const tern_weight *w)
 {
-    (void)w;
+    for (size_t i = 0; i < cpu->n_shape_choices && !w->trained; i++) {
+        const tern_cpu__shape_choice *c = &cpu->shape_choices[i];
+        if (c->encoding == w->encoding && c->rows == w->rows && c->cols == w->cols) return c->choice;
+    }
     return cpu->choice;
 }

@@ -38,21 +38,30 @@ struct tern_cpu__layout {
     void (*multiply)(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room, int32_t *dots,
                      size_t stride);
     void (*close)(tern_cpu__layout *l);
+    /* The same once more, in memory of its own; NULL: has to be made again. */
+    tern_status (*copy)(const tern_cpu__layout *l, tern_cpu__layout **out, tern_error *err);
 };
 
 struct tern_cpu__candidate {
     const char *name;      /* as in --kernel NAME */
     const char *parameter; /* NAME:N; NULL: it has none */
     uint32_t min, max;     /* of N */
-    /* N 0: as it thinks best for the weight. NULL: the packed bytes are multiplied where they lie. */
+    uint32_t tune_min, tune_max; /* those that are worth measuring */
+    /* N 0: as it thinks best for the weight. *out NULL: the packed bytes are multiplied where they lie, as with make NULL.
+     * Errors: INVALID_ARGUMENT (an N that there is not), UNSUPPORTED (this weight). */
     tern_status (*make)(tern_cpu *cpu, const tern_weight *w, uint32_t n, tern_cpu__layout **out, tern_error *err);
 };
 
 /* Reads "rsr" or "rsr:6"; NULL: "dot". Errors: INVALID_ARGUMENT, with all names. */
 tern_status tern_cpu__choice_parse(const char *text, tern_cpu__choice *out, tern_error *err);
-/* What a weight gets: the choice that the backend was opened with. */
+/* The candidates in their order, the default first; NULL at the end. */
+const tern_cpu__candidate *tern_cpu__candidate_at(size_t i);
+/* Keeps those of the backend's number of threads. Errors: INVALID_ARGUMENT (a kernel that there is not, task_rows), OUT_OF_MEMORY. */
+tern_status tern_cpu__choices_take(tern_cpu *cpu, const tern_kernel_choice *choices, size_t n, tern_error *err);
+/* What a weight gets: the choice of its shape, else the one that the backend was opened with. Trained weights have the default. */
 tern_cpu__choice tern_cpu__choose(const tern_cpu *cpu, const tern_weight *w);
 
+tern_status tern_cpu__t160_make(tern_cpu *cpu, const tern_weight *w, uint32_t n, tern_cpu__layout **out, tern_error *err);
 tern_status tern_cpu__rsr_make(tern_cpu *cpu, const tern_weight *w, uint32_t k, tern_cpu__layout **out, tern_error *err);
 tern_status tern_cpu__lut_make(tern_cpu *cpu, const tern_weight *w, uint32_t width, tern_cpu__layout **out, tern_error *err);
 

@@ -20,6 +20,8 @@ static void cpu_close(tern_backend *b)
 {
     if (!b) return;
     tern_pool_close(self(b)->pool);
+    tern_free(self(b)->shape_choices);
+    tern_cpu__layout_memory_deinit(&self(b)->layouts);
     pthread_mutex_destroy(&self(b)->running);
     tern_free(b);
 }
@@ -146,6 +148,12 @@ static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
     return n;
 }
 
+tern_status tern_cpu_kernel_check(const char *kernel, tern_error *err)
+{
+    tern_cpu__choice ignored;
+    return tern_cpu__choice_parse(kernel, &ignored, err);
+}
+
 uint32_t tern_cpu_n_threads(const tern_backend *backend)
 {
     return tern_pool_threads(((const tern_cpu *)backend)->pool);
@@ -162,6 +170,7 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
     tern_cpu *cpu = tern_calloc(1, sizeof *cpu);
     if (!cpu) return tern_fail_alloc(err, sizeof *cpu);
     pthread_mutex_init(&cpu->running, NULL);
+    tern_cpu__layout_memory_init(&cpu->layouts);
     cpu->base = (tern_backend){
         .name = "cpu", .memory = tern_cpu_memory(), .fusions = TERN_FUSION_IN_PLACE, .max_steps = 1, .screens = true, .close = cpu_close, .buffer_create = buffer_create, .weight_create = tern_cpu__weight_create,
         .buffer_free = buffer_free, .buffer_write = buffer_write, .buffer_read = buffer_read, .supports = tern_cpu__supports,
@@ -171,6 +180,7 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
     tern_status status = tern_cpu__choice_parse(options->kernel, &cpu->choice, err);
     if (status == TERN_OK) status = tern_cpu__self_test(&cpu->kernels, err);
     if (status == TERN_OK) status = tern_pool_open(&cpu->pool, options->n_threads, options->pin, err);
+    if (status == TERN_OK && !options->kernel) status = tern_cpu__choices_take(cpu, options->choices, options->n_choices, err);
     if (status == TERN_OK) *backend = &cpu->base;
     else cpu_close(&cpu->base);
     return status;

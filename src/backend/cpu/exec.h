@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/layout_memory.h"
 #include "base/pool.h"
 
 /* Which way a ternary weight is multiplied with a few tokens (candidates.h), and with which number. */
@@ -12,13 +13,24 @@ typedef struct tern_cpu__candidate tern_cpu__candidate;
 typedef struct tern_cpu__choice {
     const tern_cpu__candidate *candidate;
     uint32_t n;
+    uint32_t task_rows; /* 0: by their bytes */
 } tern_cpu__choice;
+
+/* The choice of one shape. */
+typedef struct tern_cpu__shape_choice {
+    const tern_encoding *encoding;
+    uint32_t rows, cols;
+    tern_cpu__choice choice;
+} tern_cpu__shape_choice;
 
 typedef struct tern_cpu {
     tern_backend base;
     tern_pool *pool;
     tern_cpu_kernels kernels;
-    tern_cpu__choice choice;
+    tern_cpu__choice choice;               /* of shapes that have none of their own */
+    tern_cpu__shape_choice *shape_choices; /* [n_shape_choices] */
+    size_t n_shape_choices;
+    tern_cpu__layout_memory layouts;
     pthread_mutex_t running; /* the pool serves one step at a time */
     tern_backend_counters counters;
     uint64_t op_runs[TERN_OP_COUNT + 1]; /* the last: the output head */
@@ -35,6 +47,7 @@ struct tern_buffer {
     tern_ternary_fn ternary; /* one of the two, by encoding */
     tern_dense_fn dense;
     tern_decode_fn decode; /* rows as floats; NULL: they are (f32) */
+    uint32_t task_rows;    /* with a few tokens; 0: by their bytes */
     struct tern_cpu__layout *layout; /* for a few tokens; NULL: `ternary` serves them too */
     struct tern_screen *screen; /* of an output table, once a graph has asked for it */
 };
@@ -119,6 +132,8 @@ void tern_cpu__gather(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__rope(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__kv_write(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__rope_kv(tern_cpu_step *step, const tern_cpu_op *op);
+/* Rows of a task of a weight that one token is multiplied with. */
+uint32_t tern_cpu__task_rows(const tern_buffer *w);
 void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op);
 /* A screened LINEAR (see screen.h) when a number of logits is wanted; false: it has to be run in full. */
 bool tern_cpu__screened(tern_cpu_step *step, const tern_cpu_op *op);

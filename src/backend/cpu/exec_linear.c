@@ -34,7 +34,7 @@ static uint32_t rows_of_bytes(uint32_t rows, size_t total, uint32_t step)
 {
     size_t bytes = total / MATRIX_TASKS, row = total / rows ? total / rows : 1;
     bytes = bytes < MIN_TASK_BYTES ? MIN_TASK_BYTES : bytes > MAX_TASK_BYTES ? MAX_TASK_BYTES : bytes;
-    const uint32_t n = min_u32((uint32_t)(bytes / row), 1024) / step * step;
+    const uint32_t n = min_u32((uint32_t)(bytes / row), TERN_KERNEL_MAX_TASK_ROWS) / step * step;
     return n < step ? step : n;
 }
 
@@ -46,14 +46,20 @@ static bool uses_layout(const tern_buffer *w, uint32_t n)
 static uint32_t rows_of_task(const tern_buffer *w, uint32_t n)
 {
     if (n > FEW_TOKENS) return PREFILL_TASK_ROWS;
+    if (w->task_rows) return w->task_rows;
     if (uses_layout(w, n)) return rows_of_bytes(w->weight->rows, (size_t)w->layout->bytes, w->layout->row_step);
     return rows_of_bytes(w->weight->rows, w->weight->rows * w->row_bytes, 16);
+}
+
+uint32_t tern_cpu__task_rows(const tern_buffer *w)
+{
+    return rows_of_task(w, 1);
 }
 
 /* The most floats that one task holds for each token: for a gated op both halves. */
 static size_t max_task_floats(const tern_graph *graph)
 {
-    size_t few = (size_t)1024 * FEW_TOKENS, many = (size_t)PREFILL_TASK_ROWS * graph->max_tokens;
+    size_t few = (size_t)TERN_KERNEL_MAX_TASK_ROWS * FEW_TOKENS, many = (size_t)PREFILL_TASK_ROWS * graph->max_tokens;
     return few > many ? few : many;
 }
 

@@ -53,7 +53,9 @@ static tern_status lay_out(tern_cpu *cpu, tern_buffer *buffer, tern_error *err)
 {
     const tern_weight *w = buffer->weight;
     const tern_cpu__choice choice = tern_cpu__choose(cpu, w);
-    if (!w->encoding->ternary || !choice.candidate->make) return TERN_OK;
+    if (!w->encoding->ternary) return TERN_OK;
+    buffer->task_rows = choice.task_rows;
+    if (!choice.candidate->make) return TERN_OK;
     return choice.candidate->make(cpu, w, choice.n, &buffer->layout, err);
 }
 

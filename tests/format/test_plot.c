@@ -1,14 +1,14 @@
 /* The SVG picture: well-formed, its points where they belong, and odd inputs. */
 #include <math.h>
 
+#include "format/plot.h"
 #include "support/test.h"
-#include "train/plot.h"
 
 static char *draw(const tern_plot_curve *curves, size_t n)
 {
     tern_buf out = {0};
     tern_error err = {0};
-    assert_ok(tern_plot_svg(&out, "a < b & c", "step", "loss", curves, n, &err), err);
+    assert_ok(tern_plot_svg(&out, &(tern_plot){"a < b & c", "step", "loss", false, false, curves, n}, &err), err);
     return out.data;
 }
 
@@ -88,6 +88,26 @@ static void nothing_and_one_point_can_be_drawn(void **state)
     tern_buf_deinit(&(tern_buf){.data = svg});
 }
 
+/* x from 1 to 100 over 70 .. 820, y from 10 to 1000 over 424 .. 44: a power of ten is half of each. */
+static void logarithmic_axes_count_powers(void **state)
+{
+    static const double x[] = {1, 10, 100, 50}, y[] = {10, 1000, 100, -1};
+    const tern_plot_curve curves[] = {{.label = "line", .x = x, .y = y, .n = 3, .dashed = true},
+                                      {.label = "dots", .x = x, .y = y, .n = 4, .marked = true, .unjoined = true}};
+    const tern_plot plot = {"a < b & c", "step", "loss", true, true, curves, 2};
+    tern_buf out = {0};
+    tern_error err = {0};
+    (void)state;
+    assert_ok(tern_plot_svg(&out, &plot, &err), err);
+    check_svg(out.data);
+    assert_non_null(strstr(out.data, "stroke-dasharray=\"6 4\" d=\"M70.0 424.0L445.0 44.0L820.0 234.0\""));
+    assert_int_equal(count(out.data, "<circle"), 4); /* and one in the legend */
+    assert_int_equal(count(out.data, "fill=\"none\" stroke="), 1);
+    assert_non_null(strstr(out.data, ">50</text>"));
+    assert_non_null(strstr(out.data, ">200</text>"));
+    tern_buf_deinit(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -95,6 +115,7 @@ int main(void)
         cmocka_unit_test(what_is_not_finite_is_left_out),
         cmocka_unit_test(long_runs_are_thinned),
         cmocka_unit_test(nothing_and_one_point_can_be_drawn),
+        cmocka_unit_test(logarithmic_axes_count_powers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,34 @@
+/* Curves as an SVG picture. */
+#ifndef TERN_FORMAT_PLOT_H
+#define TERN_FORMAT_PLOT_H
+
+#include <stddef.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+/* One curve: points with rising x. Points that are not finite, or not positive on a logarithmic axis, are left out. */
+typedef struct tern_plot_curve {
+    const char *label;
+    const double *x, *y; /* [n] */
+    size_t n;
+    bool marked;   /* a dot at each point: few measurements */
+    bool smooth;   /* the points pale, and over them a moving mean: many noisy ones */
+    bool unjoined; /* only the dots of `marked`, no line */
+    bool dashed;
+} tern_plot_curve;
+
+typedef struct tern_plot {
+    const char *title, *x_label, *y_label;
+    bool x_log, y_log; /* logarithmic axes: numbers at 1, 2, 5, 10, ...; powers of ten alone where they are many */
+    const tern_plot_curve *curves;
+    size_t n_curves;
+    bool legend_low; /* at the lower right, not the upper one */
+} tern_plot;
+
+/* Appends a whole SVG document: axes with round numbers, a grid, labels, a legend. At most 8 curves are told apart by
+ * colour. More than 1000 points of a curve are thinned to means. Without any point it says so. Deterministic.
+ * Errors: OUT_OF_MEMORY. */
+tern_status tern_plot_svg(tern_buf *out, const tern_plot *plot, tern_error *err);
+
+#endif

@@ -1,0 +1,290 @@
+/* tern tune and tern bench --kernels: the file of choices is made, used, shown, refused and taken away. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "support/command.h"
+#include "support/converted.h"
+#include "support/test.h"
+
+#define QUICK  "--ms", "1", "--cold-mib", "1", "-t", "1,2"
+#define GREEDY "--greedy", "-n", "16", "-q", "-p", "Once upon a time"
+
+static char *choices_path; /* tune.json in a cache folder of this test's own */
+
+static int set_up(void **state)
+{
+    (void)state;
+    static char folder[4096], path[4200];
+    snprintf(folder, sizeof folder, "%s", test_scratch("tune-cache"));
+    snprintf(path, sizeof path, "%s/tern/tune.json", folder);
+    choices_path = path;
+    setenv("XDG_CACHE_HOME", folder, 1);
+    remove(choices_path);
+    return 0;
+}
+
+static tern_buf read_choices(void)
+{
+    tern_buf text = {0};
+    tern_error err = {0};
+    assert_ok(tern_file_read(&text, choices_path, 1 << 20, &err), err);
+    return text;
+}
+
+static void write_choices(const char *text, size_t n)
+{
+    tern_file_writer w;
+    tern_error err = {0};
+    tern_folders_make(choices_path);
+    assert_ok(tern_file_writer_open(&w, choices_path, &err), err);
+    tern_file_writer_add(&w, text, n);
+    assert_ok(tern_file_writer_commit(&w, &err), err);
+}
+
+static void tune(void)
+{
+    test_output o = TERN("tune", "-m", test_small_model(), QUICK);
+    if (o.code) fail_msg("%s", o.err);
+    assert_non_null(strstr(o.out, "  default"));
+    assert_non_null(strstr(o.out, "bits/w"));
+    assert_non_null(strstr(o.out, choices_path));
+    test_output_free(&o);
+}
+
+static void choices_are_made_and_shown(void **state)
+{
+    (void)state;
+    test_output o = TERN("tune", "--show");
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.err, "nothing was measured yet"));
+    test_output_free(&o);
+    tune();
+    o = TERN("tune", "--show");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, "default us"));
+    test_output_free(&o);
+    json_t *shown = test_tern_json(TERN_WORDS("tune", "--show", "--json"));
+    const json_t *list = json_object_get(shown, "choices");
+    assert_true(json_array_size(list) >= 2);
+    assert_int_equal(json_array_size(list) % 2, 0); /* each for 1 and for 2 threads */
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *c = json_array_get(list, i);
+        assert_true(json_number_value(json_object_get(c, "microseconds")) <=
+                    json_number_value(json_object_get(c, "default_microseconds")));
+    }
+    json_decref(shown);
+}
+
+/* What is measured again replaces what was there; other numbers of threads stay. */
+static void measuring_again_adds(void **state)
+{
+    (void)state;
+    test_output o = TERN("tune", "-m", test_small_model(), "--ms", "1", "--cold-mib", "1", "-t", "3");
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+    json_t *first = test_tern_json(TERN_WORDS("tune", "--show", "--json"));
+    json_t *made = test_tern_json(TERN_WORDS("tune", "-m", test_small_model(), QUICK, "--json"));
+    const size_t n = json_array_size(json_object_get(first, "choices"));
+    assert_int_equal(json_array_size(json_object_get(made, "choices")), 3 * n);
+    size_t chosen = 0, i;
+    json_t *row;
+    json_array_foreach(json_object_get(made, "results"), i, row) chosen += json_is_true(json_object_get(row, "chosen"));
+    assert_int_equal(chosen, 2 * n);
+    json_decref(first);
+    json_decref(made);
+}
+
+/* Every choice in the file becomes this kernel. */
+static void force(const char *kernel, uint32_t task_rows)
+{
+    json_error_t error;
+    json_t *root = json_load_file(choices_path, 0, &error), *row;
+    size_t i;
+    assert_non_null(root);
+    json_array_foreach(json_object_get(root, "choices"), i, row)
+    {
+        json_object_set_new(row, "kernel", json_string(kernel));
+        json_object_set_new(row, "task_rows", json_integer(task_rows));
+    }
+    char *text = json_dumps(root, 0);
+    write_choices(text, strlen(text));
+    free(text);
+    json_decref(root);
+}
+
+static double bytes_of_token(const char *flag)
+{
+    json_t *o = test_tern_json(
+        TERN_WORDS("bench", "-m", test_small_model(), "-p", "0", "-n", "4", "-r", "1", "-t", "2", "--json", flag));
+    const double n =
+        json_number_value(json_object_get(json_array_get(json_object_get(o, "results"), 0), "weight_bytes_per_token"));
+    json_decref(o);
+    return n;
+}
+
+/* Choices are used without a flag, by whatever runs a model, and change no token. */
+static void choices_are_used(void **state)
+{
+    (void)state;
+    tune();
+    test_output want = TERN("run", "-m", test_small_model(), GREEDY, "--no-tune");
+    assert_int_equal(want.code, 0);
+    const double standard = bytes_of_token("--no-tune");
+    static const struct {
+        const char *kernel;
+        uint32_t task_rows;
+    } forced[] = {{"rsr:4", 0}, {"rsr:3", 96}, {"t160", 36}, {"dot", 17}, {"dot", 1024}};
+    for (size_t i = 0; i < sizeof forced / sizeof *forced; i++) {
+        force(forced[i].kernel, forced[i].task_rows);
+        test_output o = TERN("run", "-m", test_small_model(), GREEDY, "-t", "2");
+        assert_int_equal(o.code, 0);
+        assert_string_equal(o.out, want.out);
+        test_output_free(&o);
+        const double bytes = bytes_of_token(NULL);
+        if (strncmp(forced[i].kernel, "rsr", 3) == 0) assert_true(bytes > standard);
+        if (strcmp(forced[i].kernel, "dot") == 0) assert_true(bytes == standard);
+        if (i == 0) {
+            assert_true(bytes_of_token("--kernel=dot") == standard);
+            assert_true(bytes_of_token("--no-tune") == standard);
+            assert_true(bytes_of_token("--cpu-features=native") == standard);
+        }
+    }
+    test_output_free(&want);
+}
+
+static void replace(tern_buf *text, const char *from, char to)
+{
+    char *at = strstr(text->data, from);
+    assert_non_null(at);
+    at[strlen(from) - 1] = to;
+}
+
+/* A file that does not hold here: a message, defaults, the same text. */
+static void files_that_do_not_hold_are_named(void **state)
+{
+    (void)state;
+    test_output want = TERN("run", "-m", test_small_model(), GREEDY);
+    assert_string_equal(want.err, "");
+    static const struct {
+        const char *name, *from, *message;
+    } cases[] = {{"cpu", "\"cpu\": \"X", "measured on the CPU"},
+                 {"build", "\"build\": \"0", "measured by the build"},
+                 {"version", "\"version\": 1", "version: 9 found, 1 expected"},
+                 {"damage", "\"choices\": [", "tune.json"},
+                 {"kernel", "\"kernel\": \"d", "tune.json"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tune();
+        force("dot", 0);
+        tern_buf text = read_choices();
+        char from[32];
+        snprintf(from, sizeof from, "%s", cases[i].from);
+        if (i == 0) from[strlen(from) - 1] = strstr(text.data, "\"cpu\": \"")[8];
+        replace(&text, from, '9');
+        write_choices(text.data, text.size);
+        tern_buf_deinit(&text);
+        test_output o = TERN("run", "-m", test_small_model(), GREEDY);
+        assert_int_equal(o.code, 0);
+        assert_string_equal(o.out, want.out);
+        if (!strstr(o.err, cases[i].message) || !strstr(o.err, "default kernels are used"))
+            fail_msg("%s: \"%s\"", cases[i].name, o.err);
+        test_output_free(&o);
+        o = TERN("run", "-m", test_small_model(), GREEDY, "--no-tune");
+        assert_string_equal(o.err, "");
+        test_output_free(&o);
+        o = TERN("tune", "--show");
+        assert_int_equal(o.code, 1);
+        assert_non_null(strstr(o.err, cases[i].message));
+        test_output_free(&o);
+    }
+    tune(); /* makes it anew */
+    test_output o = TERN("tune", "--show");
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+    test_output_free(&want);
+}
+
+static void reset_takes_the_file_away(void **state)
+{
+    (void)state;
+    tune();
+    for (int i = 0; i < 2; i++) {
+        test_output o = TERN("tune", "--reset");
+        assert_int_equal(o.code, 0);
+        assert_non_null(strstr(o.err, i ? "nothing was measured yet" : "removed"));
+        assert_false(tern_file_exists(choices_path));
+        test_output_free(&o);
+    }
+}
+
+static void wrong_words_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[6];
+        int code;
+        const char *message;
+    } cases[] = {
+        {{"tune", "--show", "--reset"}, 2, "--show and --reset: one of them expected"},
+        {{"tune", "-t", "0"}, 2, "--threads 0"},
+        {{"bench", "--kernels", "--shapes", "64"}, 2, "--shapes \"64\": ROWSxCOLS"},
+        {{"bench", "--kernels", "--shapes", "64x0"}, 2, "ROWSxCOLS"},
+        {{"bench", "--kernels", "--kernel", "rsr"}, 2, "--kernels measures all"},
+        {{"bench", "--shapes", "64x64"}, 2, "go with --kernels"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        test_output o = test_tern(NULL, cases[i].words);
+        assert_int_equal(o.code, cases[i].code);
+        if (!strstr(o.err, cases[i].message)) fail_msg("\"%s\" lacks \"%s\"", o.err, cases[i].message);
+        test_output_free(&o);
+    }
+    test_output o = TERN("tune", "-m", test_fixture("llama"));
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.err, "no ternary layers"));
+    test_output_free(&o);
+}
+
+static void kernels_are_measured_and_drawn(void **state)
+{
+    (void)state;
+    const char *svg = test_scratch("kernels.svg");
+    test_output o = TERN("bench", "--kernels", "--shapes", "64x128,100x256", QUICK, "--plot", svg);
+    if (o.code) fail_msg("%s", o.err);
+    assert_non_null(strstr(o.out, "64 x 128"));
+    assert_non_null(strstr(o.out, "dot i2_s"));
+    assert_non_null(strstr(o.out, "dot t160"));
+    assert_non_null(strstr(o.out, "2 threads"));
+    test_output_free(&o);
+    tern_buf text = {0};
+    tern_error err = {0};
+    assert_ok(tern_file_read(&text, svg, 1 << 20, &err), err);
+    assert_non_null(strstr(text.data, ">roofline</text>"));
+    assert_non_null(strstr(text.data, ">rsr</text>"));
+    assert_null(strstr(text.data, "nan"));
+    assert_null(strstr(text.data, "inf"));
+    tern_buf_deinit(&text);
+    json_t *made = test_tern_json(TERN_WORDS("bench", "--kernels", "--shapes", "64x256", QUICK, "--json"));
+    const json_t *results = json_object_get(made, "results");
+    assert_int_equal(json_array_size(results), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *kernels = json_object_get(json_array_get(results, i), "kernels");
+        assert_true(json_array_size(kernels) >= 5); /* four encodings, and more */
+        for (size_t k = 0; k < json_array_size(kernels); k++)
+            assert_true(json_number_value(json_object_get(json_array_get(kernels, k), "microseconds")) >= 0);
+    }
+    json_decref(made);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(choices_are_made_and_shown, set_up),
+        cmocka_unit_test_setup(measuring_again_adds, set_up),
+        cmocka_unit_test_setup(choices_are_used, set_up),
+        cmocka_unit_test_setup(files_that_do_not_hold_are_named, set_up),
+        cmocka_unit_test_setup(reset_takes_the_file_away, set_up),
+        cmocka_unit_test_setup(wrong_words_are_refused, set_up),
+        cmocka_unit_test_setup(kernels_are_measured_and_drawn, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -15,19 +15,7 @@ tern_status tern_chat_talk_save(const tern_chat_talk *t, const char *path, tern_
     for (size_t i = 0; i < t->n; i++)
         json_array_append_new(list, json_pack("{s:s, s:o}", "role", t->messages[i].role, "content",
                                               tern_app_json_text(t->messages[i].content, t->messages[i].n_content)));
-    char *text = json_dumps(list, JSON_INDENT(2));
-    json_decref(list);
-    if (!text) return tern_fail_alloc(err, 0);
-    tern_file_writer w;
-    tern_status status = tern_file_writer_open(&w, path, err);
-    if (status == TERN_OK) {
-        tern_file_writer_add(&w, text, strlen(text));
-        tern_file_writer_add(&w, "\n", 1);
-        status = tern_file_writer_commit(&w, err);
-        tern_file_writer_abort(&w);
-    }
-    tern_free(text);
-    return status;
+    return tern_json_write(list, path, JSON_INDENT(2), err);
 }
 
 static const char *known_role(tern_span role)

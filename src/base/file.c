@@ -225,3 +225,11 @@ void tern_file_writer_abort(tern_file_writer *w)
     tern_free(w->path);
     *w = (tern_file_writer){0};
 }
+
+tern_status tern_file_write(const char *path, const void *bytes, size_t n, tern_error *err)
+{
+    tern_file_writer w;
+    TERN_TRY(tern_file_writer_open(&w, path, err));
+    tern_file_writer_add(&w, bytes, n);
+    return tern_file_writer_commit(&w, err);
+}

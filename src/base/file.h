@@ -57,5 +57,7 @@ void tern_file_writer_pad(tern_file_writer *w, size_t alignment);
 tern_status tern_file_writer_commit(tern_file_writer *w, tern_error *err);
 /* Safe on a zeroed, a failed and a committed writer. */
 void tern_file_writer_abort(tern_file_writer *w);
+/* A whole file of n bytes. */
+tern_status tern_file_write(const char *path, const void *bytes, size_t n, tern_error *err);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/show.h"
+#include "format/json_parts.h"
 
 enum { MAX_DEPTH = 64 };
 static const size_t MAX_BYTES = (size_t)1 << 30;
@@ -42,13 +43,6 @@ typedef struct shape {
     size_t depth, deepest;
 } shape;
 
-static size_t end_of_string(const uint8_t *data, size_t size, size_t at)
-{
-    for (at++; at < size && data[at] != '"'; at++)
-        if (data[at] == '\\') at++;
-    return at < size ? at : size;
-}
-
 /* Jansson 2.14 with 16-byte malloc granules: an object costs about 240 bytes, an array 130, a member 96 and its key, a
  * string 64 and its text, a number 32; each item one pointer, doubled while its array grows. */
 static void count_byte(shape *s, uint8_t byte)
@@ -78,7 +72,7 @@ static shape measure(const uint8_t *data, size_t size)
     shape s = {.bytes = size};
     for (size_t i = 0; i < size; i++) {
         if (data[i] == '"') {
-            i = end_of_string(data, size, i);
+            i = tern_json__end_of_string(data, size, i);
             s.bytes += 64;
         } else {
             count_byte(&s, data[i]);
@@ -292,77 +286,4 @@ tern_status tern_json_add_string(tern_buf *buf, const void *s, size_t n, tern_er
     TERN_TRY(tern_buf_add(buf, "\"", 1, err));
     for (size_t i = 0; i < n; i++) TERN_TRY(add_char(buf, bytes[i], err));
     return tern_buf_add(buf, "\"", 1, err);
-}
-
-static void skip_space(tern_json_walk *w)
-{
-    while (w->at < w->size && memchr(" \t\r\n", w->data[w->at], 4)) w->at++;
-}
-
-static tern_status fail_walk(const tern_json_walk *w, const char *expected, tern_error *err)
-{
-    if (w->at >= w->size)
-        return tern_fail(err, TERN_MALFORMED, "JSON ends at byte %zu, %s expected", w->size, expected);
-    return tern_fail(err, TERN_MALFORMED, "'%s' at byte %zu of the JSON, %s expected",
-                     tern_show((tern_span){w->data + w->at, 1}).text, w->at, expected);
-}
-
-static bool take(tern_json_walk *w, uint8_t byte)
-{
-    skip_space(w);
-    if (w->at >= w->size || w->data[w->at] != byte) return false;
-    w->at++;
-    return true;
-}
-
-static tern_status walk_string(tern_json_walk *w, tern_span *out, tern_error *err)
-{
-    skip_space(w);
-    if (w->at >= w->size || w->data[w->at] != '"') return fail_walk(w, "a string", err);
-    size_t end = end_of_string(w->data, w->size, w->at);
-    *out = (tern_span){w->data + w->at, end - w->at + 1};
-    w->at = end;
-    if (end >= w->size) return fail_walk(w, "the end of a string", err);
-    w->at++;
-    return TERN_OK;
-}
-
-/* Up to the comma or bracket that ends the value. */
-static tern_status walk_value(tern_json_walk *w, tern_span *out, tern_error *err)
-{
-    skip_space(w);
-    size_t start = w->at, depth = 0;
-    for (; w->at < w->size; w->at++) {
-        uint8_t byte = w->data[w->at];
-        if (byte == '"') w->at = end_of_string(w->data, w->size, w->at);
-        else if (byte == '{' || byte == '[') depth++;
-        else if (depth == 0 && (byte == ',' || byte == '}' || byte == ']')) break;
-        else if (byte == '}' || byte == ']') depth--;
-    }
-    if (w->at >= w->size) {
-        w->at = w->size;
-        return fail_walk(w, "a value and '}'", err);
-    }
-    *out = (tern_span){w->data + start, w->at - start};
-    return TERN_OK;
-}
-
-static tern_status walk_end(tern_json_walk *w, bool *more, tern_error *err)
-{
-    *more = false;
-    skip_space(w);
-    return w->at == w->size ? TERN_OK : fail_walk(w, "the end", err);
-}
-
-tern_status tern_json_walk_next(tern_json_walk *w, bool *more, tern_span *key, tern_span *value, tern_error *err)
-{
-    bool first = !w->started;
-    w->started = true;
-    if (first && !take(w, '{')) return fail_walk(w, "'{'", err);
-    if (take(w, '}')) return walk_end(w, more, err);
-    if (!first && !take(w, ',')) return fail_walk(w, "',' or '}'", err);
-    TERN_TRY(walk_string(w, key, err));
-    if (!take(w, ':')) return fail_walk(w, "':'", err);
-    *more = true;
-    return walk_value(w, value, err);
 }

@@ -213,14 +213,8 @@ static tern_status add_config(const tern_adapter *ad, tern_buf *out, tern_error 
 static tern_status write_config(const tern_adapter *ad, const char *path, tern_error *err)
 {
     tern_buf text = {0};
-    tern_file_writer w = {0};
     tern_status status = add_config(ad, &text, err);
-    if (status == TERN_OK) status = tern_file_writer_open(&w, path, err);
-    if (status == TERN_OK) {
-        tern_file_writer_add(&w, text.data, text.size);
-        status = tern_file_writer_commit(&w, err);
-    }
-    tern_file_writer_abort(&w);
+    if (status == TERN_OK) status = tern_file_write(path, text.data, text.size, err);
     tern_buf_deinit(&text);
     return status;
 }

@@ -29,14 +29,9 @@ static tern_status fail_errno(const char *what, const char *path, tern_error *er
 
 static tern_status write_file(const char *dir, const char *name, const void *bytes, size_t n, tern_error *err)
 {
-    tern_file_writer w = {0};
     char *path = tern_path_join(dir, name);
     if (!path) return tern_fail_alloc(err, strlen(dir) + strlen(name) + 2);
-    tern_status status = tern_file_writer_open(&w, path, err);
-    if (status == TERN_OK) {
-        tern_file_writer_add(&w, bytes, n);
-        status = tern_file_writer_commit(&w, err);
-    }
+    tern_status status = tern_file_write(path, bytes, n, err);
     tern_free(path);
     return status;
 }

@@ -1,9 +1,4 @@
 /* A configuration as config.json of transformers. */
-#include <jansson.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/file.h"
 #include "model/parts.h"
 #include "model/write_hf_parts.h"
 
@@ -97,19 +92,6 @@ tern_status tern_hf__write_config(const char *dir, const tern_config *config, co
 {
     TERN_TRY(check(config, err));
     tern_json_use_allocator();
-    json_t *root = document(config, tokenizer, f32);
-    char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
-    char *path = tern_path_join(dir, "config.json");
-    json_decref(root);
-    tern_file_writer file = {0};
-    tern_status status = text && path ? tern_file_writer_open(&file, path, err) : tern_fail_alloc(err, strlen(dir));
-    if (status == TERN_OK) {
-        tern_file_writer_add(&file, text, strlen(text));
-        tern_file_writer_add(&file, "\n", 1);
-        status = tern_file_writer_commit(&file, err);
-    }
-    tern_file_writer_abort(&file);
-    tern_free(path);
-    tern_free(text);
-    return status;
+    return tern_json_write_in(document(config, tokenizer, f32), dir, "config.json",
+                              JSON_INDENT(2) | JSON_REAL_PRECISION(9), err);
 }

@@ -1,10 +1,5 @@
 /* Byte-level tokenizers as tokenizer.json, tokenizer_config.json and generation_config.json (Hugging Face tokenizers,
  * transformers' PreTrainedTokenizerFast). */
-#include <jansson.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/file.h"
 #include "text/tokenizer_parts.h"
 
 /* A document under construction: jansson reports a lack of memory by NULL, and passes it on, so one look at the end
@@ -145,25 +140,6 @@ static json_t *generation_config(const tern_tokenizer *t)
     return config;
 }
 
-/* Takes the document. */
-static tern_status write_document(json_t *document, const char *dir, const char *name, tern_error *err)
-{
-    tern_file_writer file = {0};
-    char *text = document ? json_dumps(document, JSON_INDENT(2)) : NULL, *path = tern_path_join(dir, name);
-    json_decref(document);
-    tern_status status = text && path ? TERN_OK : tern_fail_alloc(err, strlen(dir));
-    if (status == TERN_OK) status = tern_file_writer_open(&file, path, err);
-    if (status == TERN_OK) {
-        tern_file_writer_add(&file, text, strlen(text));
-        tern_file_writer_add(&file, "\n", 1);
-        status = tern_file_writer_commit(&file, err);
-    }
-    tern_file_writer_abort(&file);
-    tern_free(path);
-    tern_free(text);
-    return status;
-}
-
 tern_status tern_tokenizer_write_hf(const tern_tokenizer *t, const char *dir, tern_error *err)
 {
     if (t->vocab.alphabet != TERN_ALPHABET_GPT2)
@@ -178,7 +154,7 @@ tern_status tern_tokenizer_write_hf(const tern_tokenizer *t, const char *dir, te
         json_decref(merges);
         return status;
     }
-    TERN_TRY(write_document(tokenizer_json(t, merges), dir, "tokenizer.json", err));
-    TERN_TRY(write_document(tokenizer_config(t), dir, "tokenizer_config.json", err));
-    return write_document(generation_config(t), dir, "generation_config.json", err);
+    TERN_TRY(tern_json_write_in(tokenizer_json(t, merges), dir, "tokenizer.json", JSON_INDENT(2), err));
+    TERN_TRY(tern_json_write_in(tokenizer_config(t), dir, "tokenizer_config.json", JSON_INDENT(2), err));
+    return tern_json_write_in(generation_config(t), dir, "generation_config.json", JSON_INDENT(2), err);
 }

@@ -89,14 +89,6 @@ static tern_status read_back(tern_run_curve *c, uint64_t step, tern_buf *kept, t
     return status;
 }
 
-static tern_status rewrite(const char *path, const void *bytes, size_t n, tern_error *err)
-{
-    tern_file_writer file;
-    TERN_TRY(tern_file_writer_open(&file, path, err));
-    tern_file_writer_add(&file, bytes, n);
-    return tern_file_writer_commit(&file, err);
-}
-
 tern_status tern_run__open_curve(tern_run *run, uint64_t step, tern_error *err)
 {
     tern_run_curve *c = &run->curve;
@@ -107,7 +99,7 @@ tern_status tern_run__open_curve(tern_run *run, uint64_t step, tern_error *err)
     if (!c->csv_path || !c->svg_path) return tern_fail_alloc(err, strlen(run->folder) + 16);
     if (run->checkpoint && tern_file_exists(c->csv_path)) status = read_back(c, step, &kept, err);
     if (status == TERN_OK && kept.size == 0) status = tern_buf_addf(&kept, err, "%s", heading);
-    if (status == TERN_OK) status = rewrite(c->csv_path, kept.data, kept.size, err);
+    if (status == TERN_OK) status = tern_file_write(c->csv_path, kept.data, kept.size, err);
     tern_buf_deinit(&kept);
     TERN_TRY(status);
     c->csv = fopen(c->csv_path, "ae");
@@ -155,7 +147,7 @@ tern_status tern_run__plot(tern_run *run, tern_error *err)
     const tern_plot_curve curves[] = {curve_of(c, false, xy, xy + n), curve_of(c, true, xy + 2 * n, xy + 3 * n)};
     const tern_plot plot = {.title = "Loss", .x_label = "step", .y_label = "loss (nats a token)", .curves = curves, .n_curves = curves[1].n ? 2 : 1};
     tern_status status = tern_plot_svg(&svg, &plot, err);
-    if (status == TERN_OK) status = rewrite(c->svg_path, svg.data, svg.size, err);
+    if (status == TERN_OK) status = tern_file_write(c->svg_path, svg.data, svg.size, err);
     tern_buf_deinit(&svg);
     tern_free(xy);
     return status;

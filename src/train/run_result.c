@@ -95,14 +95,6 @@ static tern_status write_derived(const tern_run *run, const tern_run_masters *m,
 
 /* ---- folders */
 
-static tern_status write_copy(const char *path, const tern_buf *bytes, tern_error *err)
-{
-    tern_file_writer file;
-    TERN_TRY(tern_file_writer_open(&file, path, err));
-    tern_file_writer_add(&file, bytes->data, bytes->size);
-    return tern_file_writer_commit(&file, err);
-}
-
 /* A file that may be there. */
 static tern_status copy_file(const char *from_dir, const char *to_dir, const char *name, tern_error *err)
 {
@@ -111,7 +103,7 @@ static tern_status copy_file(const char *from_dir, const char *to_dir, const cha
     tern_status status = from && to ? TERN_OK : tern_fail_alloc(err, strlen(from_dir) + strlen(to_dir));
     if (status == TERN_OK && tern_file_exists(from)) {
         status = tern_file_read(&bytes, from, (size_t)1 << 30, err);
-        if (status == TERN_OK) status = write_copy(to, &bytes, err);
+        if (status == TERN_OK) status = tern_file_write(to, bytes.data, bytes.size, err);
     }
     tern_buf_deinit(&bytes);
     tern_free(from);

@@ -236,6 +236,39 @@ static void files_are_read(void **state)
     assert_int_equal(tern_json_read_in(&root, test_fixture("bitnet"), "none.json", 100, &err), TERN_NOT_FOUND);
 }
 
+/* Whole or not at all, the document gone in any case. */
+static void documents_are_written(void **state)
+{
+    (void)state;
+    const char *path = test_scratch("written.json");
+    char *dir = tern_strndup(path, (size_t)(strrchr(path, '/') - path));
+    int64_t live = tern_alloc_live();
+    tern_status status = TERN_OUT_OF_MEMORY;
+    uint64_t n = 1;
+    remove(path);
+    for (; status != TERN_OK; n++) {
+        tern_error err = {0};
+        json_t *document = json_pack("{s:i, s:[s]}", "a", 1, "b", "x");
+        tern_alloc_fail_after(n, false);
+        status = tern_json_write_in(document, dir, "written.json", JSON_COMPACT, &err);
+        tern_alloc_fail_after(0, false);
+        if (status != TERN_OK) assert_int_equal(status, TERN_OUT_OF_MEMORY);
+        assert_int_equal(tern_file_exists(path), status == TERN_OK);
+        assert_int_equal(tern_alloc_live(), live);
+    }
+    assert_true(n > 4);
+    tern_error err = {0};
+    tern_buf text = {0};
+    assert_ok(tern_file_read(&text, path, 100, &err), err);
+    assert_string_equal(text.data, "{\"a\":1,\"b\":[\"x\"]}\n");
+    tern_buf_deinit(&text);
+    assert_int_equal(tern_json_write(NULL, path, 0, &err), TERN_OUT_OF_MEMORY);
+    assert_int_equal(tern_json_write_in(json_array(), path, "a file is no folder", 0, &err), TERN_IO);
+    remove(path);
+    tern_free(dir);
+    assert_int_equal(tern_alloc_live(), live - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +281,7 @@ int main(void)
         cmocka_unit_test(failed_allocations_are_clean),
         cmocka_unit_test(large_vocabulary),
         cmocka_unit_test(files_are_read),
+        cmocka_unit_test(documents_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,9 +133,10 @@ bool tern_model__is_bias(const char *name, size_t n);
 /* Gives the weight, whose cols are set, an f32 copy of the norm's vector at `data`. */
 tern_status tern_model__set_norm(tern_model *model, tern_weight *weight, const tern_encoding *e, const uint8_t *data,
                                  tern_error *err);
-/* Fills scale and row_scales of a ternary weight from the bytes of its tensor. UNSUPPORTED when one row has several. */
+/* Fills scale and row_scales of a ternary weight from the bytes of its tensor. Errors: as of block_scales. */
 tern_status tern_model__find_scales(tern_model *model, tern_weight *weight, tern_error *err);
-/* scales[r]: that of row r of `part`, whose encoding has scales in its blocks; it starts at row `first` of its weight. */
+/* scales[r]: that of row r of `part`, whose encoding has scales in its blocks; it starts at row `first` of its weight.
+ * UNSUPPORTED when one row has several, MALFORMED when one is not finite. */
 tern_status tern_model__block_scales(const tern_weight *part, uint32_t first, float *scales, tern_error *err);
 /* Multiplies the weight's scales by n factors: 1, or one for each row. MALFORMED when one is not finite. */
 tern_status tern_model__apply_scales(tern_model *model, tern_weight *weight, const float *factors, uint64_t n,

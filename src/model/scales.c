@@ -45,6 +45,13 @@ static tern_status several_scales(const tern_weight *w, uint32_t row, tern_error
                      w->name, row, w->encoding->name);
 }
 
+static tern_status check_row_scale(const tern_weight *w, float scale, uint32_t row, tern_error *err)
+{
+    if (isfinite(scale)) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "%s: scale %g found in row %u, a finite one expected", w->name,
+                     (double)scale, row);
+}
+
 /* Keeps `values` [rows] only when they differ: rows of zeros (scale 0) go with any. */
 static void keep_row_scales(tern_weight *w, const float *values)
 {
@@ -68,6 +75,7 @@ tern_status tern_model__block_scales(const tern_weight *part, uint32_t first, fl
         uint16_t bits = 0;
         if (!row_scale(e, part->data + r * row_bytes, n, &bits)) return several_scales(part, first + r, err);
         scales[r] = tern_f16_to_f32(bits);
+        TERN_TRY(check_row_scale(part, scales[r], first + r, err));
     }
     return TERN_OK;
 }
@@ -109,4 +117,12 @@ tern_status tern_model__apply_scales(tern_model *model, tern_weight *weight, con
     weight->row_scales = values;
     weight->scale = 1.0f;
     return TERN_OK;
+}
+
+tern_status tern_model__check_scales(const tern_weight *w, tern_error *err)
+{
+    if (!w->encoding->ternary) return TERN_OK;
+    for (uint32_t r = 0; w->row_scales && r < w->rows; r++) TERN_TRY(check_row_scale(w, w->row_scales[r], r, err));
+    if (w->row_scales || isfinite(w->scale)) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "%s: scale %g found, a finite one expected", w->name, (double)w->scale);
 }

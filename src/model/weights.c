@@ -1,5 +1,4 @@
 /* The table of weights while a model is opened: memory, shapes, and the check of what the tensors hold. */
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -56,19 +55,6 @@ tern_status tern_model__check_encoding(tern_role role, const char *name, const t
     bool plain = e->id == TERN_ENC_F32 || e->id == TERN_ENC_F16 || e->id == TERN_ENC_BF16;
     if (kind == TERN_KIND_L || (kind == TERN_KIND_T && !e->ternary) || (kind == TERN_KIND_N && plain)) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, %s expected", name, e->name, expected[kind]);
-}
-
-tern_status tern_model__check_scales(const tern_weight *w, tern_error *err)
-{
-    if (!w->encoding->ternary) return TERN_OK;
-    if (!w->row_scales && isfinite(w->scale)) return TERN_OK;
-    if (!w->row_scales)
-        return tern_fail(err, TERN_MALFORMED, "%s: scale %g found, a finite one expected", w->name, (double)w->scale);
-    for (uint32_t r = 0; r < w->rows; r++)
-        if (!isfinite(w->row_scales[r]))
-            return tern_fail(err, TERN_MALFORMED, "%s: scale %g found in row %u, a finite one expected", w->name,
-                             (double)w->row_scales[r], r);
-    return TERN_OK;
 }
 
 tern_status tern_model__check_data(const tern_model *model, const tern_weight *weight, tern_error *err)

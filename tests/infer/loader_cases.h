@@ -8,6 +8,7 @@
 #include "infer/loader.h"
 #include "infer/open.h"
 #include "model/package.h"
+#include "support/micro_refusals.h"
 
 /* What a load has looked like. */
 typedef struct loading {
@@ -76,6 +77,22 @@ static inline tern_status load_bytes(tern_engine **engine, const uint8_t *file, 
     if (status == TERN_OK) status = tern_loader_finish(loader, engine, err);
     tern_loader_close(loader);
     return status;
+}
+
+/* Refused, with the words that the same bytes in memory are refused with. */
+static inline void refuse_loading(const micro_refusal *r, const tern_engine_params *params)
+{
+    tern_error err = {0}, mapped = {0};
+    tern_model *model = NULL;
+    tern_engine *engine;
+    loading log = {0};
+    tern_buf file = micro_model(&r->change);
+    tern_status status = load_bytes(&engine, (const uint8_t *)file.data, file.size, 64, params, &log, &err);
+    assert_micro_refused(r, status, &err);
+    assert_null(engine);
+    assert_int_equal(tern_model_open_memory(&model, file.data, file.size, NULL, &mapped), status);
+    assert_string_equal(err.message, mapped.message);
+    tern_buf_deinit(&file);
 }
 
 static inline tern_engine *load_file(const char *path, const tern_engine_params *params, loading *log)
@@ -198,5 +215,22 @@ static const loading_case loading_cases[] = {
 };
 
 enum { N_LOADING_CASES = sizeof loading_cases / sizeof *loading_cases };
+
+/* A micro model from memory and piece by piece: the same engines. */
+static inline void check_micro(const micro_change *change, const tern_engine_params *params)
+{
+    tern_error err = {0};
+    tern_buf file = micro_model(change);
+    tern_model *model;
+    tern_engine *a, *b;
+    loading log = {0};
+    assert_ok(tern_model_open_memory(&model, file.data, file.size, NULL, &err), err);
+    assert_ok(tern_engine_open(&a, model, params, &err), err);
+    assert_ok(load_bytes(&b, (const uint8_t *)file.data, file.size, 64, params, &log, &err), err);
+    assert_same(a, b, true);
+    tern_engine_close(a);
+    tern_engine_close(b);
+    tern_buf_deinit(&file);
+}
 
 #endif

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "support/converted.h"
-#include "support/micro_model.h"
 
 static const tern_engine_params cpu = {.backend = {.n_threads = 2}};
 
@@ -131,45 +130,13 @@ static void truncated(void **state)
     tern_buf_deinit(&file);
 }
 
-static const struct {
-    micro_change change;
-    tern_status status;
-    const char *words;
-} refusals[] = {
-    {{.tensor = "blk.0.ffn_up.weight", .at = 24, .n = 1, .bytes = {3}},
-     TERN_MALFORMED,
-     "blk.0.ffn_up.weight: i2_s: found code 11"},
-    {{.tensor = "blk.0.ffn_up.weight", .at = 64, .n = 4, .bytes = {0, 0, 0xc0, 0x7f}},
-     TERN_MALFORMED,
-     "blk.0.ffn_up.weight: scale"},
-    {{.tensor = "output_norm.weight", .at = 4, .n = 4, .bytes = {0, 0, 0xc0, 0x7f}},
-     TERN_MALFORMED,
-     "output_norm.weight"},
-    {{.tensor = "token_embd.weight", .at = 8, .n = 4, .bytes = {0, 0, 0x80, 0x7f}},
-     TERN_MALFORMED,
-     "token_embd.weight"},
-    {{.extra = "blk.0.attn_q.bias", .extra_cols = 16}, TERN_UNSUPPORTED, "blk.0.attn_q.bias: found"},
-    {{.extra = "blk.0.attn_q.scale", .extra_cols = 3}, TERN_MALFORMED, "blk.0.attn_q.scale: 3 values found"},
-    {{.extra = "rope_freqs.weight", .extra_cols = 5}, TERN_MALFORMED, "rope_freqs.weight: 1 x 5 found"},
-    {{.drop = "blk.0.ffn_up.weight"}, TERN_MALFORMED, "blk.0.ffn_up.weight: no such tensor"},
-    {{.architecture = "gpt2"}, TERN_UNSUPPORTED, "gpt2"},
-};
-
 static void refused(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        tern_error err = {0};
-        tern_engine *engine;
-        loading log = {0};
-        tern_buf file = micro_model(&refusals[i].change);
+    for (size_t i = 0; i < micro_n_refusals; i++) {
         int64_t live = tern_alloc_live();
-        tern_status status = load_bytes(&engine, (const uint8_t *)file.data, file.size, 64, &cpu, &log, &err);
-        if (!strstr(err.message, refusals[i].words)) fail_msg("'%s' is not in '%s'", refusals[i].words, err.message);
-        assert_int_equal(status, refusals[i].status);
-        assert_null(engine);
+        refuse_loading(&micro_refusals[i], &cpu);
         assert_int_equal(tern_alloc_live(), live);
-        tern_buf_deinit(&file);
     }
 }
 
@@ -180,20 +147,7 @@ static void extras(void **state)
                                            {.extra = "blk.0.ffn_up.scale", .extra_cols = 16},
                                            {.extra = "rope_freqs.weight", .extra_cols = 4},
                                            {.extra = "nobody.wants.this", .extra_cols = 7}};
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-        tern_error err = {0};
-        tern_buf file = micro_model(&changes[i]);
-        tern_model *model;
-        tern_engine *a, *b;
-        loading log = {0};
-        assert_ok(tern_model_open_memory(&model, file.data, file.size, NULL, &err), err);
-        assert_ok(tern_engine_open(&a, model, &cpu, &err), err);
-        assert_ok(load_bytes(&b, (const uint8_t *)file.data, file.size, 64, &cpu, &log, &err), err);
-        assert_same(a, b, true);
-        tern_engine_close(a);
-        tern_engine_close(b);
-        tern_buf_deinit(&file);
-    }
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) check_micro(&changes[i], &cpu);
 }
 
 /* Bytes that malloc has handed out. */

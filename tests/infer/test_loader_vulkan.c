@@ -2,7 +2,6 @@
 #include "infer/loader_cases.h"
 
 #include "support/converted.h"
-#include "support/micro_model.h"
 #include "support/op_case.h"
 
 static tern_engine_params vulkan;
@@ -86,58 +85,15 @@ static void extras(void **state)
                                             .extra = "blk.0.ffn_up.scale",
                                             .extra_cols = 256},
                                            {.seed = 7, .extra = "rope_freqs.weight", .extra_cols = 4}};
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-        tern_error err = {0};
-        tern_buf file = micro_model(&changes[i]);
-        tern_model *model;
-        tern_engine *a, *b;
-        loading log = {0};
-        assert_ok(tern_model_open_memory(&model, file.data, file.size, NULL, &err), err);
-        assert_ok(tern_engine_open(&a, model, &vulkan, &err), err);
-        assert_ok(load_bytes(&b, (const uint8_t *)file.data, file.size, 64, &vulkan, &log, &err), err);
-        assert_same(a, b, true);
-        tern_engine_close(a);
-        tern_engine_close(b);
-        tern_buf_deinit(&file);
-    }
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) check_micro(&changes[i], &vulkan);
 }
 
-/* What is wrong with a tensor is found in its pieces as well. */
+/* What is wrong with a tensor's values is found in its pieces as well. */
 static void refused(void **state)
 {
     (void)state;
-    static const struct {
-        micro_change change;
-        tern_status status;
-        const char *words;
-    } rows[] = {
-        {{.tensor = "blk.0.ffn_up.weight", .at = 24, .n = 1, .bytes = {3}},
-         TERN_MALFORMED,
-         "blk.0.ffn_up.weight: i2_s: found code 11 at element 120 (row 7, column 8)"},
-        {{.tensor = "blk.0.ffn_up.weight", .at = 64, .n = 4, .bytes = {0, 0, 0xc0, 0x7f}},
-         TERN_MALFORMED,
-         "blk.0.ffn_up.weight: "},
-        {{.tensor = "token_embd.weight", .at = 8, .n = 4, .bytes = {0, 0, 0x80, 0x7f}},
-         TERN_MALFORMED,
-         "token_embd.weight"},
-        {{.width = 512, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0x40}},
-         TERN_UNSUPPORTED,
-         "blk.0.ffn_up.weight: several scales found in row 0"},
-        {{.width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0x7c}},
-         TERN_MALFORMED,
-         "blk.0.ffn_up.weight"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        tern_error err = {0};
-        tern_engine *engine;
-        loading log = {0};
-        tern_buf file = micro_model(&rows[i].change);
-        tern_status status = load_bytes(&engine, (const uint8_t *)file.data, file.size, 64, &vulkan, &log, &err);
-        if (!strstr(err.message, rows[i].words)) fail_msg("'%s' is not in '%s'", rows[i].words, err.message);
-        assert_int_equal(status, rows[i].status);
-        assert_null(engine);
-        tern_buf_deinit(&file);
-    }
+    for (size_t i = 0; i < micro_n_refusals; i++)
+        if (micro_refusals[i].change.n) refuse_loading(&micro_refusals[i], &vulkan);
 }
 
 static void head_encodings(void **state)

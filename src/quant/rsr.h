@@ -1,12 +1,14 @@
-/* Redundant Segment Reduction: a binary or ternary matrix sorted by column patterns, once, so that its product with a vector adds up
- * every input once for each block of k rows.
+/* Redundant Segment Reduction: a binary or ternary matrix sorted by column patterns, once, so that its product with a
+ * vector adds up every input once for each block of k rows.
  *
- * The matrix [rows][cols] is cut into blocks of k rows (the last one filled up with rows of zeros). In a block every column is a pattern
- * of k digits, and columns with the same pattern form a group: their inputs are added up once, and the sum goes to the rows that the
- * pattern names. The group of the pattern 0 is dropped. Columns beyond 65,535 are cut into panels, each with groups of its own, so that
- * column numbers fit 16 bits. A unit is one block of one panel; units lie block after block, panel after panel in each.
+ * The matrix [rows][cols] is cut into blocks of k rows (the last one filled up with rows of zeros). In a block every
+ * column is a pattern of k digits, and columns with the same pattern form a group: their inputs are added up once, and
+ * the sum goes to the rows that the pattern names. The group of the pattern 0 is dropped. Columns beyond 65,535 are cut
+ * into panels, each with groups of its own, so that column numbers fit 16 bits. A unit is one block of one panel; units
+ * lie block after block, panel after panel in each.
  *
- * Source: RSR (arXiv:2411.06360); the layout of slices is ours (SELL-C-sigma, arXiv:1307.6209, with groups as the rows). */
+ * Source: RSR (arXiv:2411.06360); the layout of slices is ours (SELL-C-sigma, arXiv:1307.6209, with groups as the
+ * rows). */
 #ifndef TERN_QUANT_RSR_H
 #define TERN_QUANT_RSR_H
 
@@ -52,14 +54,14 @@ typedef struct tern_rsr_options {
     tern_pool *pool;     /* blocks are shared out over it; the result is the same with any number of threads */
 } tern_rsr_options;
 
-/* Columns up to `end` (in the unit's part of perm, from the end of the group before) have this pattern: bit i of pos is set where row i
- * of the block has +1, of neg where it has -1. */
+/* Columns up to `end` (in the unit's part of perm, from the end of the group before) have this pattern: bit i of pos is
+ * set where row i of the block has +1, of neg where it has -1. */
 typedef struct tern_rsr_group {
     uint16_t end, pos, neg;
 } tern_rsr_group;
 
-/* The matrix as groups: what the documents describe. Groups are in the order of their patterns as numbers of base 3 (binary: 2), row 0
- * the highest digit, 0 -> 0, -1 -> 1, +1 -> 2; the columns of a group ascend. */
+/* The matrix as groups: what the documents describe. Groups are in the order of their patterns as numbers of base 3
+ * (binary: 2), row 0 the highest digit, 0 -> 0, -1 -> 1, +1 -> 2; the columns of a group ascend. */
 typedef struct tern_rsr_groups {
     tern_rsr_kind kind;
     uint32_t k, rows, cols, panel_cols, n_blocks, n_panels;
@@ -68,8 +70,8 @@ typedef struct tern_rsr_groups {
     tern_rsr_group *groups;
 } tern_rsr_groups;
 
-/* The matrix as slices: 16 groups side by side, groups of like length together, so that a kernel adds up 16 of them with one gather for
- * each step, and their sums come out as one vector. */
+/* The matrix as slices: 16 groups side by side, groups of like length together, so that a kernel adds up 16 of them
+ * with one gather for each step, and their sums come out as one vector. */
 typedef struct tern_rsr_slices {
     tern_rsr_kind kind;
     uint32_t k, rows, cols, panel_cols, n_blocks, n_panels;
@@ -82,16 +84,18 @@ typedef struct tern_rsr_slices {
     bool owned;
 } tern_rsr_slices;
 
-/* Errors: LIMIT (k, more than 2^32 - 1 entries), INVALID_ARGUMENT (no rows or columns, a code that the kind does not have: row, column,
- * value), OUT_OF_MEMORY, and those of the source. */
-tern_status tern_rsr_groups_build(tern_rsr_groups *out, const tern_rsr_source *source, const tern_rsr_options *options, tern_error *err);
-void tern_rsr_groups_deinit(tern_rsr_groups *groups);
-/* `origin` is kept in the bytes: tern_rsr_origin of the weight that the matrix comes from, 0 for none. The same input gives the same
- * bytes. */
-tern_status tern_rsr_slices_build(tern_rsr_slices *out, const tern_rsr_source *source, const tern_rsr_options *options, uint64_t origin,
+/* Errors: LIMIT (k, columns of a panel, more than 2^32 - 1 units or entries), INVALID_ARGUMENT (no rows or columns, a
+ * code that the kind does not have: row, column, value), OUT_OF_MEMORY, and those of the source. */
+tern_status tern_rsr_groups_build(tern_rsr_groups *out, const tern_rsr_source *source, const tern_rsr_options *options,
                                   tern_error *err);
-/* Borrows n untrusted bytes at an address that is a multiple of 4: everything is checked, every column is in at most one group of a unit.
- * Errors: MALFORMED (what was found, what was expected), UNSUPPORTED (version), INVALID_ARGUMENT (address). */
+void tern_rsr_groups_deinit(tern_rsr_groups *groups);
+/* `origin` is kept in the bytes: tern_rsr_origin of the weight that the matrix comes from, 0 for none. The same input
+ * gives the same bytes. */
+tern_status tern_rsr_slices_build(tern_rsr_slices *out, const tern_rsr_source *source, const tern_rsr_options *options,
+                                  uint64_t origin, tern_error *err);
+/* Borrows n untrusted bytes at an address that is a multiple of 4: everything is checked, every column is in at most
+ * one group of a unit. Errors: MALFORMED (what was found, what was expected), UNSUPPORTED (version), INVALID_ARGUMENT
+ * (address). */
 tern_status tern_rsr_slices_open(tern_rsr_slices *out, const void *bytes, size_t n, tern_error *err);
 void tern_rsr_slices_deinit(tern_rsr_slices *slices);
 /* The number that build has put there. */

@@ -1,4 +1,5 @@
-/* Building an RSR matrix: blocks of rows are read and sorted on all threads, and what they leave behind is joined in their order. */
+/* Building an RSR matrix: blocks of rows are read and sorted on all threads, and what they leave behind is joined in
+ * their order. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -29,25 +30,41 @@ typedef struct build {
 
 void *tern_rsr__append(tern_rsr__stream *s, size_t n)
 {
-    if (tern_grow((void **)&s->data, &s->cap, s->bytes + n + 1, 1, NULL) != TERN_OK) return NULL; /* never NULL for 0 bytes */
+    if (tern_grow((void **)&s->data, &s->cap, s->bytes + n + 1, 1, NULL) != TERN_OK)
+        return NULL; /* never NULL for 0 bytes */
     void *at = s->data + s->bytes;
     s->bytes += n;
     return at;
 }
 
+static uint32_t panel_cols_of(const tern_rsr_source *source, const tern_rsr_options *o)
+{
+    const uint32_t n = o->panel_cols ? o->panel_cols : TERN_RSR_MAX_PANEL;
+    return n < source->cols ? n : source->cols;
+}
+
 static tern_status check(const tern_rsr_source *source, const tern_rsr_options *o, tern_error *err)
 {
     if (o->k < 1 || o->k > TERN_RSR_MAX_K)
-        return tern_fail(err, TERN_LIMIT, "rsr: k %u found, 1 to %d expected (a pattern's rows are a mask of 16 bits)", o->k, TERN_RSR_MAX_K);
+        return tern_fail(err, TERN_LIMIT, "rsr: k %u found, 1 to %d expected (a pattern's rows are a mask of 16 bits)",
+                         o->k, TERN_RSR_MAX_K);
     if (o->sort == TERN_RSR_SORT_COUNTING && o->k > TERN_RSR_MAX_COUNTING_K)
-        return tern_fail(err, TERN_LIMIT, "rsr: counting with k %u found, at most %d expected (there are 3^k counters)", o->k,
-                         TERN_RSR_MAX_COUNTING_K);
+        return tern_fail(err, TERN_LIMIT, "rsr: counting with k %u found, at most %d expected (there are 3^k counters)",
+                         o->k, TERN_RSR_MAX_COUNTING_K);
     if (o->panel_cols > TERN_RSR_MAX_PANEL)
-        return tern_fail(err, TERN_LIMIT, "rsr: panels of %u columns found, at most %d expected (columns are numbers of 16 bits)",
+        return tern_fail(err, TERN_LIMIT,
+                         "rsr: panels of %u columns found, at most %d expected (columns are numbers of 16 bits)",
                          o->panel_cols, TERN_RSR_MAX_PANEL);
-    if (source->rows && source->cols) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "rsr: a matrix of %u rows of %u found, at least 1 row of 1 expected", source->rows,
-                     source->cols);
+    if (!source->rows || !source->cols)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "rsr: a matrix of %u rows of %u found, at least 1 row of 1 expected", source->rows,
+                         source->cols);
+    const uint64_t n_units =
+        ((source->rows - 1) / o->k + 1) * ((source->cols - 1) / panel_cols_of(source, o) + UINT64_C(1));
+    if (n_units <= UINT32_MAX) return TERN_OK;
+    return tern_fail(err, TERN_LIMIT,
+                     "rsr: %llu blocks of panels found for %u rows of %u with k %u, at most 2^32 - 1 expected",
+                     (unsigned long long)n_units, source->rows, source->cols, o->k);
 }
 
 /* Every code has to be one of the kind's. */
@@ -57,7 +74,8 @@ static tern_status check_codes(const build *b, const int8_t *codes, uint32_t fir
     const tern_rsr_kind kind = b->options->kind;
     const size_t total = (size_t)n * b->source->cols;
     int bad = 0;
-    for (size_t i = 0; i < total; i++) bad |= codes[i] > 1 || codes[i] < (kind == TERN_RSR_BINARY ? 0 : -1) || (kind == TERN_RSR_SIGNS && !codes[i]);
+    for (size_t i = 0; i < total; i++)
+        bad |= codes[i] > 1 || codes[i] < (kind == TERN_RSR_BINARY ? 0 : -1) || (kind == TERN_RSR_SIGNS && !codes[i]);
     if (!bad) return TERN_OK;
     size_t i = 0;
     while (codes[i] <= 1 && codes[i] >= (kind == TERN_RSR_BINARY ? 0 : -1) && (kind != TERN_RSR_SIGNS || codes[i])) i++;
@@ -140,8 +158,8 @@ static tern_status number_units(const build *b, tern_rsr__joined *out, tern_erro
         for (size_t u = 0; u < n_units; u++) {
             total += b->pieces[u / b->n_panels].counts[u % b->n_panels * 2 + (size_t)i];
             if (total > UINT32_MAX)
-                return tern_fail(err, TERN_LIMIT, "rsr: more than 2^32 - 1 entries for %u rows of %u with k %u", b->source->rows,
-                                 b->source->cols, b->options->k);
+                return tern_fail(err, TERN_LIMIT, "rsr: more than 2^32 - 1 entries for %u rows of %u with k %u",
+                                 b->source->rows, b->source->cols, b->options->k);
             out->first[i][u + 1] = (uint32_t)total;
         }
     }
@@ -174,14 +192,13 @@ void tern_rsr__joined_deinit(tern_rsr__joined *j)
     *j = (tern_rsr__joined){0};
 }
 
-tern_status tern_rsr__build(tern_rsr__joined *out, const tern_rsr_source *source, const tern_rsr_options *options, tern_rsr__emit_fn emit,
-                            size_t (*room_bytes)(uint32_t panel_cols), tern_error *err)
+tern_status tern_rsr__build(tern_rsr__joined *out, const tern_rsr_source *source, const tern_rsr_options *options,
+                            tern_rsr__emit_fn emit, size_t (*room_bytes)(uint32_t panel_cols), tern_error *err)
 {
     *out = (tern_rsr__joined){0};
     TERN_TRY(check(source, options, err));
     build b = {.source = source, .options = options, .emit = emit};
-    b.panel_cols = options->panel_cols ? options->panel_cols : TERN_RSR_MAX_PANEL;
-    if (b.panel_cols > source->cols) b.panel_cols = source->cols;
+    b.panel_cols = panel_cols_of(source, options);
     b.n_panels = (source->cols - 1) / b.panel_cols + 1;
     b.n_blocks = (source->rows - 1) / options->k + 1;
     tern_status status = open_workers(&b, room_bytes ? room_bytes(b.panel_cols) : 1, err);

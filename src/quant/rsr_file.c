@@ -16,7 +16,8 @@ typedef struct header {
 static bool place(size_t *at, size_t *here, uint64_t count, size_t bytes)
 {
     size_t size;
-    if (count > SIZE_MAX || !tern_size_mul((size_t)count, bytes, &size) || !tern_size_add(*at, size, &size) || size > SIZE_MAX - 64)
+    if (count > SIZE_MAX || !tern_size_mul((size_t)count, bytes, &size) || !tern_size_add(*at, size, &size) ||
+        size > SIZE_MAX - 64)
         return false;
     *here = *at;
     *at = (size + 63) / 64 * 64;
@@ -34,7 +35,8 @@ bool tern_rsr__offsets_of(tern_rsr__offsets *out, uint64_t n_units, uint64_t n_s
     return true;
 }
 
-void tern_rsr__header_write(uint8_t *to, const tern_rsr_slices *s, uint32_t n_slices, uint32_t n_vectors, uint64_t origin)
+void tern_rsr__header_write(uint8_t *to, const tern_rsr_slices *s, uint32_t n_slices, uint32_t n_vectors,
+                            uint64_t origin)
 {
     memcpy(to, magic, sizeof magic);
     const uint32_t words[] = {TERN_RSR__VERSION, s->kind, s->k, s->rows, s->cols, s->panel_cols, n_slices, n_vectors};
@@ -75,12 +77,16 @@ static tern_status read_header(header *h, const uint8_t *bytes, size_t n, tern_e
 {
     tern_cursor c = tern_cursor_open(bytes, n);
     const uint8_t *name = tern_cursor_take(&c, sizeof magic);
-    uint32_t *const words[] = {&h->version, &h->kind, &h->k, &h->rows, &h->cols, &h->panel_cols, &h->n_slices, &h->n_vectors};
+    uint32_t *const words[] = {&h->version, &h->kind,       &h->k,        &h->rows,
+                               &h->cols,    &h->panel_cols, &h->n_slices, &h->n_vectors};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) *words[i] = tern_cursor_u32(&c);
     h->origin = tern_cursor_u64(&c);
     (void)tern_cursor_take(&c, 16);
-    if (c.bad) return tern_fail(err, TERN_MALFORMED, "rsr: %zu bytes found, a header of %d expected", n, TERN_RSR__HEADER_BYTES);
-    if (memcmp(name, magic, sizeof magic) != 0) return tern_fail(err, TERN_MALFORMED, "rsr: other bytes found, TERN-RSR expected");
+    if (c.bad)
+        return tern_fail(err, TERN_MALFORMED, "rsr: %zu bytes found, a header of %d expected", n,
+                         TERN_RSR__HEADER_BYTES);
+    if (memcmp(name, magic, sizeof magic) != 0)
+        return tern_fail(err, TERN_MALFORMED, "rsr: other bytes found, TERN-RSR expected");
     if (h->version != TERN_RSR__VERSION)
         return tern_fail(err, TERN_UNSUPPORTED, "rsr: version %u found, %d expected", h->version, TERN_RSR__VERSION);
     return TERN_OK;
@@ -88,10 +94,13 @@ static tern_status read_header(header *h, const uint8_t *bytes, size_t n, tern_e
 
 static tern_status check_header(const header *h, tern_error *err)
 {
-    if (h->kind > TERN_RSR_SIGNS) return tern_fail(err, TERN_MALFORMED, "rsr: kind %u found, 0 to %d expected", h->kind, TERN_RSR_SIGNS);
-    if (h->k < 1 || h->k > TERN_RSR_MAX_K) return tern_fail(err, TERN_MALFORMED, "rsr: k %u found, 1 to %d expected", h->k, TERN_RSR_MAX_K);
+    if (h->kind > TERN_RSR_SIGNS)
+        return tern_fail(err, TERN_MALFORMED, "rsr: kind %u found, 0 to %d expected", h->kind, TERN_RSR_SIGNS);
+    if (h->k < 1 || h->k > TERN_RSR_MAX_K)
+        return tern_fail(err, TERN_MALFORMED, "rsr: k %u found, 1 to %d expected", h->k, TERN_RSR_MAX_K);
     if (!h->rows || !h->cols)
-        return tern_fail(err, TERN_MALFORMED, "rsr: %u rows of %u found, at least 1 row of 1 expected", h->rows, h->cols);
+        return tern_fail(err, TERN_MALFORMED, "rsr: %u rows of %u found, at least 1 row of 1 expected", h->rows,
+                         h->cols);
     if (!h->panel_cols || h->panel_cols > TERN_RSR_MAX_PANEL || h->panel_cols > h->cols)
         return tern_fail(err, TERN_MALFORMED, "rsr: panels of %u columns found, 1 to %u expected", h->panel_cols,
                          h->cols < TERN_RSR_MAX_PANEL ? h->cols : TERN_RSR_MAX_PANEL);
@@ -102,50 +111,55 @@ static tern_status check_masks(const tern_rsr_slices *s, uint32_t slice, uint32_
 {
     const uint16_t *pos = s->masks + (size_t)slice * 2 * s->k, *neg = pos + s->k;
     for (uint32_t r = 0; r < s->k; r++) {
-        if (pos[r] & neg[r]) return tern_fail(err, TERN_MALFORMED, "rsr: slice %u: +1 and -1 found in row %u of one group", slice, r);
+        if (pos[r] & neg[r])
+            return tern_fail(err, TERN_MALFORMED, "rsr: slice %u: +1 and -1 found in row %u of one group", slice, r);
         if (s->kind != TERN_RSR_TERNARY && neg[r])
             return tern_fail(err, TERN_MALFORMED, "rsr: slice %u: -1 found in row %u of a binary matrix", slice, r);
         if (r >= n_rows && (pos[r] | neg[r]))
-            return tern_fail(err, TERN_MALFORMED, "rsr: slice %u: row %u of a block of %u rows found", slice, r, n_rows);
+            return tern_fail(err, TERN_MALFORMED, "rsr: slice %u: row %u of a block of %u rows found", slice, r,
+                             n_rows);
     }
     return TERN_OK;
 }
 
-/* Columns of the unit in range, and none twice. seen: a byte for each column. */
-static tern_status check_unit(const tern_rsr_slices *s, uint32_t unit, uint8_t *seen, tern_error *err)
+/* Columns of the unit in range, and none twice. seen: for each column the last unit that had it, counted from 1. */
+static tern_status check_unit(const tern_rsr_slices *s, uint32_t unit, uint32_t *seen, tern_error *err)
 {
     const uint32_t block = unit / s->n_panels, width = tern_rsr_panel_width(s->cols, s->panel_cols, unit % s->n_panels);
     const uint32_t n_rows = s->rows - block * s->k < s->k ? s->rows - block * s->k : s->k;
     uint64_t vector = s->first_vector[unit];
-    memset(seen, 0, width);
     for (uint32_t slice = s->first_slice[unit]; slice < s->first_slice[unit + 1]; slice++) {
         TERN_TRY(check_masks(s, slice, n_rows, err));
         vector += s->steps[slice];
         if (vector > s->first_vector[unit + 1])
             return tern_fail(err, TERN_MALFORMED, "rsr: unit %u: %llu vectors found in its slices, %u expected", unit,
-                             (unsigned long long)(vector - s->first_vector[unit]), s->first_vector[unit + 1] - s->first_vector[unit]);
+                             (unsigned long long)(vector - s->first_vector[unit]),
+                             s->first_vector[unit + 1] - s->first_vector[unit]);
     }
     if (vector != s->first_vector[unit + 1])
         return tern_fail(err, TERN_MALFORMED, "rsr: unit %u: %llu vectors found in its slices, %u expected", unit,
-                         (unsigned long long)(vector - s->first_vector[unit]), s->first_vector[unit + 1] - s->first_vector[unit]);
+                         (unsigned long long)(vector - s->first_vector[unit]),
+                         s->first_vector[unit + 1] - s->first_vector[unit]);
     const uint16_t *at = s->index + (size_t)s->first_vector[unit] * TERN_RSR_LANES;
     const uint16_t *end = s->index + (size_t)s->first_vector[unit + 1] * TERN_RSR_LANES;
     for (; at < end; at++) {
         if (*at == width) continue;
-        if (*at > width || seen[*at])
-            return tern_fail(err, TERN_MALFORMED, "rsr: unit %u: column %u found%s, each below %u once expected", unit, *at,
-                             *at > width ? "" : " twice", width);
-        seen[*at] = 1;
+        if (*at > width || seen[*at] == unit + 1)
+            return tern_fail(err, TERN_MALFORMED, "rsr: unit %u: column %u found%s, each below %u once expected", unit,
+                             *at, *at > width ? "" : " twice", width);
+        seen[*at] = unit + 1;
     }
     return TERN_OK;
 }
 
-static tern_status check_firsts(const char *what, const uint32_t *first, size_t n_units, uint32_t total, tern_error *err)
+static tern_status check_firsts(const char *what, const uint32_t *first, size_t n_units, uint32_t total,
+                                tern_error *err)
 {
     bool ordered = first[0] == 0 && first[n_units] == total;
     for (size_t u = 0; u < n_units && ordered; u++) ordered = first[u] <= first[u + 1];
     if (ordered) return TERN_OK;
-    return tern_fail(err, TERN_MALFORMED, "rsr: first %s of the units found out of order, 0 up to %u expected", what, total);
+    return tern_fail(err, TERN_MALFORMED, "rsr: first %s of the units found out of order, 0 up to %u expected", what,
+                     total);
 }
 
 static tern_status check_units(const tern_rsr_slices *s, const header *h, tern_error *err)
@@ -153,8 +167,8 @@ static tern_status check_units(const tern_rsr_slices *s, const header *h, tern_e
     const size_t n_units = (size_t)s->n_blocks * s->n_panels;
     TERN_TRY(check_firsts("slices", s->first_slice, n_units, h->n_slices, err));
     TERN_TRY(check_firsts("vectors", s->first_vector, n_units, h->n_vectors, err));
-    uint8_t *seen = tern_alloc(s->panel_cols);
-    if (!seen) return tern_fail_alloc(err, s->panel_cols);
+    uint32_t *seen = tern_calloc(s->panel_cols, sizeof *seen);
+    if (!seen) return tern_fail_alloc(err, s->panel_cols * sizeof *seen);
     tern_status status = TERN_OK;
     for (size_t u = 0; u < n_units && status == TERN_OK; u++) status = check_unit(s, (uint32_t)u, seen, err);
     tern_free(seen);
@@ -165,16 +179,23 @@ tern_status tern_rsr_slices_open(tern_rsr_slices *out, const void *bytes, size_t
 {
     header h = {0};
     *out = (tern_rsr_slices){0};
-    if ((uintptr_t)bytes % 4) return tern_fail(err, TERN_INVALID_ARGUMENT, "rsr: an address that is not a multiple of 4");
+    if ((uintptr_t)bytes % 4)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "rsr: an address that is not a multiple of 4");
     TERN_TRY(read_header(&h, bytes, n, err));
     TERN_TRY(check_header(&h, err));
-    tern_rsr_slices s = {.kind = (tern_rsr_kind)h.kind, .k = h.k, .rows = h.rows, .cols = h.cols, .panel_cols = h.panel_cols,
-                         .n_blocks = (h.rows - 1) / h.k + 1, .n_panels = (h.cols - 1) / h.panel_cols + 1};
+    tern_rsr_slices s = {.kind = (tern_rsr_kind)h.kind,
+                         .k = h.k,
+                         .rows = h.rows,
+                         .cols = h.cols,
+                         .panel_cols = h.panel_cols,
+                         .n_blocks = (h.rows - 1) / h.k + 1,
+                         .n_panels = (h.cols - 1) / h.panel_cols + 1};
     const uint64_t n_units = (uint64_t)s.n_blocks * s.n_panels;
     tern_rsr__offsets at;
     if (n_units > UINT32_MAX || !tern_rsr__offsets_of(&at, n_units, h.n_slices, h.n_vectors, h.k) || at.bytes != n)
-        return tern_fail(err, TERN_MALFORMED, "rsr: %zu bytes found, other than what %u slices and %u vectors of %llu units take", n, h.n_slices,
-                         h.n_vectors, (unsigned long long)n_units);
+        return tern_fail(err, TERN_MALFORMED,
+                         "rsr: %zu bytes found, other than what %u slices and %u vectors of %llu units take", n,
+                         h.n_slices, h.n_vectors, (unsigned long long)n_units);
     tern_rsr__point(&s, bytes, &at);
     TERN_TRY(check_units(&s, &h, err));
     *out = s;

@@ -13,7 +13,8 @@ typedef struct tern_rsr__offsets {
 
 /* False when the size does not fit. */
 bool tern_rsr__offsets_of(tern_rsr__offsets *out, uint64_t n_units, uint64_t n_slices, uint64_t n_vectors, uint32_t k);
-void tern_rsr__header_write(uint8_t *to, const tern_rsr_slices *s, uint32_t n_slices, uint32_t n_vectors, uint64_t origin);
+void tern_rsr__header_write(uint8_t *to, const tern_rsr_slices *s, uint32_t n_slices, uint32_t n_vectors,
+                            uint64_t origin);
 void tern_rsr__point(tern_rsr_slices *s, const uint8_t *bytes, const tern_rsr__offsets *at);
 
 #endif

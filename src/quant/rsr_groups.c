@@ -4,7 +4,8 @@
 #include "base/alloc.h"
 #include "quant/rsr_parts.h"
 
-static tern_status emit(const tern_rsr__unit *unit, void *room, tern_rsr__stream *streams, uint32_t counts[2], tern_error *err)
+static tern_status emit(const tern_rsr__unit *unit, void *room, tern_rsr__stream *streams, uint32_t counts[2],
+                        tern_error *err)
 {
     (void)room;
     const size_t n_perm = unit->n_columns * sizeof *unit->perm, n_groups = unit->n_groups * sizeof *unit->groups;
@@ -25,15 +26,23 @@ uint32_t tern_rsr_default_k(uint32_t cols)
     return cols >= 10240 ? 7 : cols >= 1024 ? 6 : cols >= 256 ? 5 : 4;
 }
 
-tern_status tern_rsr_groups_build(tern_rsr_groups *out, const tern_rsr_source *source, const tern_rsr_options *options, tern_error *err)
+tern_status tern_rsr_groups_build(tern_rsr_groups *out, const tern_rsr_source *source, const tern_rsr_options *options,
+                                  tern_error *err)
 {
     tern_rsr__joined j;
     *out = (tern_rsr_groups){0};
     TERN_TRY(tern_rsr__build(&j, source, options, emit, NULL, err));
-    *out = (tern_rsr_groups){.kind = options->kind, .k = options->k, .rows = source->rows, .cols = source->cols,
-                             .panel_cols = j.panel_cols, .n_blocks = j.n_blocks, .n_panels = j.n_panels,
-                             .first_column = j.first[0], .first_group = j.first[1],
-                             .perm = (uint16_t *)(void *)j.data[0], .groups = (tern_rsr_group *)(void *)j.data[1]};
+    *out = (tern_rsr_groups){.kind = options->kind,
+                             .k = options->k,
+                             .rows = source->rows,
+                             .cols = source->cols,
+                             .panel_cols = j.panel_cols,
+                             .n_blocks = j.n_blocks,
+                             .n_panels = j.n_panels,
+                             .first_column = j.first[0],
+                             .first_group = j.first[1],
+                             .perm = (uint16_t *)(void *)j.data[0],
+                             .groups = (tern_rsr_group *)(void *)j.data[1]};
     tern_free(j.data[2]);
     return TERN_OK;
 }

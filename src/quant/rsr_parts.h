@@ -23,9 +23,10 @@ typedef struct tern_rsr__stream {
 /* Room for n more bytes at the end; NULL when out of memory. */
 void *tern_rsr__append(tern_rsr__stream *stream, size_t n);
 
-/* Appends what is kept of a unit to the streams; counts are what `first` sums up. `room` is room_bytes of the thread's own. */
-typedef tern_status (*tern_rsr__emit_fn)(const tern_rsr__unit *unit, void *room, tern_rsr__stream *streams, uint32_t counts[2],
-                                         tern_error *err);
+/* Appends what is kept of a unit to the streams; counts are what `first` sums up. `room` is room_bytes of the thread's
+ * own. */
+typedef tern_status (*tern_rsr__emit_fn)(const tern_rsr__unit *unit, void *room, tern_rsr__stream *streams,
+                                         uint32_t counts[2], tern_error *err);
 
 /* All units, one after the other. */
 typedef struct tern_rsr__joined {
@@ -35,8 +36,8 @@ typedef struct tern_rsr__joined {
     size_t bytes[TERN_RSR__STREAMS];
 } tern_rsr__joined;
 
-tern_status tern_rsr__build(tern_rsr__joined *out, const tern_rsr_source *source, const tern_rsr_options *options, tern_rsr__emit_fn emit,
-                            size_t (*room_bytes)(uint32_t panel_cols), tern_error *err);
+tern_status tern_rsr__build(tern_rsr__joined *out, const tern_rsr_source *source, const tern_rsr_options *options,
+                            tern_rsr__emit_fn emit, size_t (*room_bytes)(uint32_t panel_cols), tern_error *err);
 void tern_rsr__joined_deinit(tern_rsr__joined *joined);
 
 /* Sorting one unit. The memory of one thread: */
@@ -48,9 +49,12 @@ typedef struct tern_rsr__sorter {
     tern_rsr_group *groups; /* [panel_cols] */
 } tern_rsr__sorter;
 
-tern_status tern_rsr__sorter_init(tern_rsr__sorter *s, const tern_rsr_options *options, uint32_t panel_cols, tern_error *err);
+tern_status tern_rsr__sorter_init(tern_rsr__sorter *s, const tern_rsr_options *options, uint32_t panel_cols,
+                                  tern_error *err);
 void tern_rsr__sorter_deinit(tern_rsr__sorter *s);
-/* rows: codes of the block, rows `stride` apart, n_rows of them (the others of the k are zeros); the unit lives until the next call. */
-void tern_rsr__sort(tern_rsr__sorter *s, const int8_t *rows, size_t stride, uint32_t n_rows, uint32_t width, tern_rsr__unit *out);
+/* rows: codes of the block, rows `stride` apart, n_rows of them (the others of the k are zeros); the unit lives until
+ * the next call. */
+void tern_rsr__sort(tern_rsr__sorter *s, const int8_t *rows, size_t stride, uint32_t n_rows, uint32_t width,
+                    tern_rsr__unit *out);
 
 #endif

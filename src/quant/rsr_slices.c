@@ -18,7 +18,8 @@ typedef struct room {
     uint32_t *counts;
 } room;
 
-/* Groups are cut into parts of at most a sixteenth of the columns, so that one long group does not leave 15 lanes idle. */
+/* Groups are cut into parts of at most a sixteenth of the columns, so that one long group does not leave 15 lanes idle.
+ */
 static uint32_t longest_part(uint32_t n_columns)
 {
     return (n_columns + TERN_RSR_LANES - 1) / TERN_RSR_LANES;
@@ -84,7 +85,8 @@ static void fill_index(const tern_rsr__unit *u, const part *parts, uint32_t n, u
                 lane < n && s < parts[lane].length ? u->perm[parts[lane].begin + s] : (uint16_t)u->width;
 }
 
-static tern_status emit(const tern_rsr__unit *u, void *memory, tern_rsr__stream *streams, uint32_t counts[2], tern_error *err)
+static tern_status emit(const tern_rsr__unit *u, void *memory, tern_rsr__stream *streams, uint32_t counts[2],
+                        tern_error *err)
 {
     const room r = lay_out(memory, u->width);
     const uint32_t longest = longest_part(u->n_columns);
@@ -105,18 +107,24 @@ static tern_status emit(const tern_rsr__unit *u, void *memory, tern_rsr__stream 
     return TERN_OK;
 }
 
-tern_status tern_rsr_slices_build(tern_rsr_slices *out, const tern_rsr_source *source, const tern_rsr_options *options, uint64_t origin,
-                                  tern_error *err)
+tern_status tern_rsr_slices_build(tern_rsr_slices *out, const tern_rsr_source *source, const tern_rsr_options *options,
+                                  uint64_t origin, tern_error *err)
 {
     tern_rsr__joined j;
     *out = (tern_rsr_slices){0};
     TERN_TRY(tern_rsr__build(&j, source, options, emit, room_bytes, err));
-    tern_rsr_slices s = {.kind = options->kind, .k = options->k, .rows = source->rows, .cols = source->cols, .panel_cols = j.panel_cols,
-                         .n_blocks = j.n_blocks, .n_panels = j.n_panels};
+    tern_rsr_slices s = {.kind = options->kind,
+                         .k = options->k,
+                         .rows = source->rows,
+                         .cols = source->cols,
+                         .panel_cols = j.panel_cols,
+                         .n_blocks = j.n_blocks,
+                         .n_panels = j.n_panels};
     const size_t n_units = (size_t)s.n_blocks * s.n_panels;
     tern_rsr__offsets at;
     tern_status status = TERN_OK;
-    if (!tern_rsr__offsets_of(&at, n_units, j.first[0][n_units], j.first[1][n_units], s.k)) status = tern_fail_alloc(err, SIZE_MAX);
+    if (!tern_rsr__offsets_of(&at, n_units, j.first[0][n_units], j.first[1][n_units], s.k))
+        status = tern_fail_alloc(err, SIZE_MAX);
     uint8_t *bytes = status == TERN_OK ? tern_alloc_aligned(at.bytes, 64) : NULL;
     if (status == TERN_OK && !bytes) status = tern_fail_alloc(err, at.bytes);
     if (status == TERN_OK) {

@@ -1,8 +1,9 @@
-/* Sorting the columns of one block of rows by their patterns: counting where patterns are few, radix where they are many.
+/* Sorting the columns of one block of rows by their patterns: counting where patterns are few, radix where they are
+ * many.
  *
- * A pattern's number is written in base 3 (binary: 2), so that there are 3^k buckets and not the 4^k of two bit masks side by side:
- * 531,441 and not 16,777,216 for k = 12. Clearing the buckets must not cost more than the columns do, so with more than 4 buckets for a
- * column the numbers are sorted 8 bits at a time. */
+ * A pattern's number is written in base 3 (binary: 2), so that there are 3^k buckets and not the 4^k of two bit masks
+ * side by side: 531,441 and not 16,777,216 for k = 12. Clearing the buckets must not cost more than the columns do, so
+ * with more than 4 buckets for a column the numbers are sorted 8 bits at a time. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -35,7 +36,8 @@ tern_status tern_rsr__sorter_init(tern_rsr__sorter *s, const tern_rsr_options *o
     s->other = tern_calloc(panel_cols, sizeof *s->other);
     s->groups = tern_calloc(panel_cols, sizeof *s->groups);
     if (s->keys && s->counts && s->perm && s->other && s->groups) return TERN_OK;
-    return tern_fail_alloc(err, (size_t)panel_cols * (sizeof *s->keys + 4 + sizeof *s->groups) + n_counts * sizeof *s->counts);
+    return tern_fail_alloc(err, (size_t)panel_cols * (sizeof *s->keys + 4 + sizeof *s->groups) +
+                                    n_counts * sizeof *s->counts);
 }
 
 void tern_rsr__sorter_deinit(tern_rsr__sorter *s)
@@ -111,7 +113,8 @@ static tern_rsr_group group_of(const int8_t *column, size_t stride, uint32_t n_r
     return (tern_rsr_group){.end = (uint16_t)end, .pos = (uint16_t)pos, .neg = (uint16_t)neg};
 }
 
-void tern_rsr__sort(tern_rsr__sorter *s, const int8_t *rows, size_t stride, uint32_t n_rows, uint32_t width, tern_rsr__unit *out)
+void tern_rsr__sort(tern_rsr__sorter *s, const int8_t *rows, size_t stride, uint32_t n_rows, uint32_t width,
+                    tern_rsr__unit *out)
 {
     number_columns(s, rows, stride, n_rows, width);
     if (s->counting) count_columns(s, width);
@@ -123,6 +126,10 @@ void tern_rsr__sort(tern_rsr__sorter *s, const int8_t *rows, size_t stride, uint
         if (i + 1 < width && s->keys[s->perm[i + 1]] == key) continue;
         s->groups[n++] = group_of(rows + s->perm[i], stride, n_rows, i + 1 - zeros);
     }
-    *out = (tern_rsr__unit){.k = s->k, .width = width, .n_columns = width - zeros, .n_groups = n, .perm = s->perm + zeros,
+    *out = (tern_rsr__unit){.k = s->k,
+                            .width = width,
+                            .n_columns = width - zeros,
+                            .n_groups = n,
+                            .perm = s->perm + zeros,
                             .groups = s->groups};
 }

@@ -1,4 +1,5 @@
-/* RSR matrices: both forms against the definition by sorting and against plain dot products; limits, threads, damaged bytes. */
+/* RSR matrices: both forms against the definition by sorting and against plain dot products; limits, threads, damaged
+ * bytes. */
 #include "support/test.h"
 
 #include <time.h>
@@ -71,15 +72,27 @@ static void multiply_plain(const matrix *m, const int32_t *x, int64_t *y)
     }
 }
 
+/* The number of a pattern as the format has it: row 0 is the highest digit, -1 is 1, +1 is 2 (binary: 1). */
+static uint32_t number_of(tern_rsr_kind kind, uint32_t k, uint32_t pos, uint32_t neg)
+{
+    const uint32_t base = kind == TERN_RSR_TERNARY ? 3 : 2;
+    uint32_t number = 0;
+    for (uint32_t r = 0; r < k; r++) number = number * base + (neg >> r & 1) + (pos >> r & 1) * (base - 1);
+    return number;
+}
+
 static void multiply_groups(const tern_rsr_groups *g, const int32_t *x, int64_t *y)
 {
     memset(y, 0, g->rows * sizeof *y);
     for (uint32_t u = 0; u < g->n_blocks * g->n_panels; u++) {
         const uint32_t first_row = u / g->n_panels * g->k;
         const int32_t *panel = x + u % g->n_panels * g->panel_cols;
-        uint32_t at = 0;
+        uint32_t at = 0, last = 0;
         for (uint32_t i = g->first_group[u]; i < g->first_group[u + 1]; i++) {
+            const uint32_t number = number_of(g->kind, g->k, g->groups[i].pos, g->groups[i].neg);
             int64_t sum = 0;
+            assert_true(number > last); /* one group for each pattern, in their order */
+            last = number;
             assert_true(g->groups[i].end > at); /* no group is empty */
             assert_true(g->groups[i].pos | g->groups[i].neg);
             for (uint32_t before = at; at < g->groups[i].end; at++) {
@@ -98,6 +111,60 @@ static void multiply_groups(const tern_rsr_groups *g, const int32_t *x, int64_t 
     for (uint32_t r = 0; r < g->rows && g->kind == TERN_RSR_SIGNS; r++) y[r] = 2 * y[r] - row_total(x, g->cols);
 }
 
+/* The columns of a lane, which stand before the places without one. */
+static uint32_t length_of(const uint16_t *index, uint32_t steps, uint32_t lane, uint32_t width)
+{
+    uint32_t n = 0;
+    while (n < steps && index[n * 16 + lane] != width) n++;
+    for (uint32_t s = n; s < steps; s++) assert_int_equal(index[s * 16 + lane], width);
+    return n;
+}
+
+/* One part of a group: the longest first, those of one length by the numbers of their patterns, the columns of one
+ * pattern ascending. */
+typedef struct lane_part {
+    uint32_t length, number, first_column;
+} lane_part;
+
+static void check_order(const lane_part *before, const lane_part *part)
+{
+    if (!before->length) return;
+    assert_true(before->length >= part->length);
+    if (before->length != part->length) return;
+    assert_true(before->number <= part->number);
+    if (before->number == part->number) assert_true(before->first_column < part->first_column);
+}
+
+/* The order of the format, which makes the bytes those of the matrix alone; and no part longer than a sixteenth of the
+ * unit's columns. */
+static void check_slices(const tern_rsr_slices *s)
+{
+    for (uint32_t u = 0; u < s->n_blocks * s->n_panels; u++) {
+        const uint32_t width = tern_rsr_panel_width(s->cols, s->panel_cols, u % s->n_panels);
+        const uint16_t *index = s->index + (size_t)s->first_vector[u] * 16;
+        uint32_t n_columns = 0, longest = 0;
+        lane_part before = {0};
+        for (uint32_t i = s->first_slice[u]; i < s->first_slice[u + 1]; index += s->steps[i++] * 16u)
+            for (uint32_t lane = 0; lane < 16; lane++) {
+                const uint16_t *masks = s->masks + (size_t)i * 2 * s->k;
+                uint32_t pos = 0, neg = 0;
+                for (uint32_t r = 0; r < s->k; r++) {
+                    pos |= (masks[r] >> lane & 1u) << r;
+                    neg |= (masks[s->k + r] >> lane & 1u) << r;
+                }
+                const lane_part part = {length_of(index, s->steps[i], lane, width), number_of(s->kind, s->k, pos, neg),
+                                        index[lane]};
+                assert_true(part.length ? part.number != 0 : part.number == 0);
+                if (lane == 0) assert_int_equal(part.length, s->steps[i]);
+                if (part.length) check_order(&before, &part);
+                if (part.length) before = part;
+                n_columns += part.length;
+                longest = part.length > longest ? part.length : longest;
+            }
+        assert_true(longest <= (n_columns + 15) / 16);
+    }
+}
+
 /* One unit by the reference kernel, on int8 inputs. */
 static void multiply_slices(const tern_rsr_slices *s, const int32_t *x, int64_t *y)
 {
@@ -107,7 +174,8 @@ static void multiply_slices(const tern_rsr_slices *s, const int32_t *x, int64_t 
         const uint32_t first_row = u / s->n_panels * s->k, p = u % s->n_panels;
         const uint32_t width = tern_rsr_panel_width(s->cols, s->panel_cols, p);
         const tern_rsr_unit unit = {s->steps + s->first_slice[u], s->masks + (size_t)s->first_slice[u] * 2 * s->k,
-                                    s->index + (size_t)s->first_vector[u] * 16, s->first_slice[u + 1] - s->first_slice[u], s->k};
+                                    s->index + (size_t)s->first_vector[u] * 16,
+                                    s->first_slice[u + 1] - s->first_slice[u], s->k};
         int32_t dots[16] = {0};
         for (uint32_t c = 0; c < width; c++) panel[c] = (int8_t)x[p * s->panel_cols + c];
         panel[width] = 0;
@@ -139,6 +207,7 @@ static void check(matrix *m, tern_rsr_options o)
     multiply_groups(&groups, x, y);
     assert_memory_equal(y, expected, bytes);
     assert_ok(tern_rsr_slices_build(&slices, &source, &o, 7, &err), err);
+    check_slices(&slices);
     multiply_slices(&slices, x, y);
     assert_memory_equal(y, expected, bytes);
     assert_ok(tern_rsr_slices_open(&again, slices.bytes, slices.n_bytes, &err), err);
@@ -200,8 +269,13 @@ static void sorts_give_the_same_bytes(void **state)
         tern_rsr_source source = source_of(&m);
         tern_rsr_slices a, b;
         tern_error err = {0};
-        assert_ok(tern_rsr_slices_build(&a, &source, &(tern_rsr_options){.k = k, .kind = m.kind, .sort = TERN_RSR_SORT_COUNTING}, 0, &err), err);
-        assert_ok(tern_rsr_slices_build(&b, &source, &(tern_rsr_options){.k = k, .kind = m.kind, .sort = TERN_RSR_SORT_RADIX}, 0, &err), err);
+        assert_ok(tern_rsr_slices_build(&a, &source,
+                                        &(tern_rsr_options){.k = k, .kind = m.kind, .sort = TERN_RSR_SORT_COUNTING}, 0,
+                                        &err),
+                  err);
+        assert_ok(tern_rsr_slices_build(
+                      &b, &source, &(tern_rsr_options){.k = k, .kind = m.kind, .sort = TERN_RSR_SORT_RADIX}, 0, &err),
+                  err);
         assert_int_equal(a.n_bytes, b.n_bytes);
         assert_memory_equal(a.bytes, b.bytes, a.n_bytes);
         tern_rsr_slices_deinit(&a);
@@ -232,6 +306,36 @@ static void threads_give_the_same_bytes(void **state)
     free(m.codes);
 }
 
+/* A matrix sorted by hand, as docs/formats/rsr.md says. */
+static void bytes_as_documented(void **state)
+{
+    (void)state;
+    int8_t codes[] = {1, 0, -1, 1, 0, 0, /**/ 0, 1, 0, 0, 1, 0, /**/ 0, 0, 0, 0, 0, -1};
+    matrix m = {.rows = 3, .cols = 6, .kind = TERN_RSR_TERNARY, .codes = codes};
+    static const uint8_t header[] = {'T', 'E', 'R', 'N', '-', 'R', 'S', 'R', 1, 0, 0, 0, 0, 0, 0, 0,
+                                     2,   0,   0,   0,   3,   0,   0,   0,   6, 0, 0, 0, 6, 0, 0, 0,
+                                     2,   0,   0,   0,   2,   0,   0,   0,   8, 7, 6, 5, 4, 3, 2, 1};
+    /* Block 0: 2 (0, +1) has columns 1 and 4, 3 (-1, 0) has 2, 6 (+1, 0) has 0 and 3; five columns, so parts of one.
+     * Block 1: 3 has 5. */
+    static const uint16_t firsts[] = {0, 0, 1, 0, 2, 0}, steps[] = {1, 1}, masks[] = {0x18, 0x03, 0x04, 0, 0, 0, 1, 0};
+    static const uint16_t index[] = {1, 4, 2, 0, 3, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6,
+                                     5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6};
+    uint8_t want[384] = {0};
+    memcpy(want, header, sizeof header);
+    memcpy(want + 64, firsts, sizeof firsts);
+    memcpy(want + 128, firsts, sizeof firsts);
+    memcpy(want + 192, steps, sizeof steps);
+    memcpy(want + 256, masks, sizeof masks);
+    memcpy(want + 320, index, sizeof index);
+    tern_rsr_source source = source_of(&m);
+    tern_rsr_slices s;
+    tern_error err = {0};
+    assert_ok(tern_rsr_slices_build(&s, &source, &(tern_rsr_options){.k = 2}, 0x0102030405060708, &err), err);
+    assert_int_equal(s.n_bytes, sizeof want);
+    assert_memory_equal(s.bytes, want, sizeof want);
+    tern_rsr_slices_deinit(&s);
+}
+
 static void refuse(matrix *m, tern_rsr_options o, tern_status code, const char *message)
 {
     tern_rsr_source source = source_of(m);
@@ -249,17 +353,32 @@ static void limits(void **state)
 {
     (void)state;
     matrix m = make(TERN_RSR_TERNARY, 4, 10, ALL_ZERO);
-    refuse(&m, (tern_rsr_options){.k = 0}, TERN_LIMIT, "rsr: k 0 found, 1 to 16 expected (a pattern's rows are a mask of 16 bits)");
-    refuse(&m, (tern_rsr_options){.k = 17}, TERN_LIMIT, "rsr: k 17 found, 1 to 16 expected (a pattern's rows are a mask of 16 bits)");
+    refuse(&m, (tern_rsr_options){.k = 0}, TERN_LIMIT,
+           "rsr: k 0 found, 1 to 16 expected (a pattern's rows are a mask of 16 bits)");
+    refuse(&m, (tern_rsr_options){.k = 17}, TERN_LIMIT,
+           "rsr: k 17 found, 1 to 16 expected (a pattern's rows are a mask of 16 bits)");
     refuse(&m, (tern_rsr_options){.k = 13, .sort = TERN_RSR_SORT_COUNTING}, TERN_LIMIT,
            "rsr: counting with k 13 found, at most 12 expected (there are 3^k counters)");
     refuse(&m, (tern_rsr_options){.k = 2, .panel_cols = 65536}, TERN_LIMIT,
            "rsr: panels of 65536 columns found, at most 65535 expected (columns are numbers of 16 bits)");
+    for (int i = 0; i < 2; i++) {
+        matrix none = {.rows = i ? 4 : 0, .cols = i ? 0 : 10, .codes = m.codes};
+        char words[80];
+        snprintf(words, sizeof words, "rsr: a matrix of %u rows of %u found, at least 1 row of 1 expected", none.rows,
+                 none.cols);
+        refuse(&none, (tern_rsr_options){.k = 2}, TERN_INVALID_ARGUMENT, words);
+    }
+    matrix wide = {.rows = 1u << 31, .cols = 3, .codes = m.codes}; /* refused before any of it is read */
+    refuse(&wide, (tern_rsr_options){.k = 1, .panel_cols = 1}, TERN_LIMIT,
+           "rsr: 6442450944 blocks of panels found for 2147483648 rows of 3 with k 1, at most 2^32 - 1 expected");
     m.codes[23] = 2;
-    refuse(&m, (tern_rsr_options){.k = 2}, TERN_INVALID_ARGUMENT, "rsr: 2 found in row 2, column 3, -1, 0 or 1 expected");
+    refuse(&m, (tern_rsr_options){.k = 2}, TERN_INVALID_ARGUMENT,
+           "rsr: 2 found in row 2, column 3, -1, 0 or 1 expected");
     m.codes[23] = -1;
-    refuse(&m, (tern_rsr_options){.k = 2, .kind = TERN_RSR_BINARY}, TERN_INVALID_ARGUMENT, "rsr: -1 found in row 2, column 3, 0 or 1 expected");
-    refuse(&m, (tern_rsr_options){.k = 2, .kind = TERN_RSR_SIGNS}, TERN_INVALID_ARGUMENT, "rsr: 0 found in row 0, column 0, -1 or 1 expected");
+    refuse(&m, (tern_rsr_options){.k = 2, .kind = TERN_RSR_BINARY}, TERN_INVALID_ARGUMENT,
+           "rsr: -1 found in row 2, column 3, 0 or 1 expected");
+    refuse(&m, (tern_rsr_options){.k = 2, .kind = TERN_RSR_SIGNS}, TERN_INVALID_ARGUMENT,
+           "rsr: 0 found in row 0, column 0, -1 or 1 expected");
     free(m.codes);
 }
 
@@ -298,25 +417,52 @@ static void damaged_bytes(void **state)
         uint32_t value;
         const char *words;
     } cases[] = {
-        {0, 1, 'X', "TERN-RSR"}, {8, 4, 2, "version 2"}, {12, 4, 3, "kind 3"}, {16, 4, 17, "k 17"}, {16, 4, 0, "k 0"}, {20, 4, 0, "0 rows"},
-        {28, 4, 51, "panels of 51"}, {28, 4, 0, "panels of 0"}, {20, 4, 600, "bytes found"}, {32, 4, 1u << 31, "bytes found"},
-        {64, 4, 1, "out of order"}, {(size_t)((const uint8_t *)s.steps - s.bytes), 2, 60000, "vectors found"},
-        {(size_t)((const uint8_t *)s.masks - s.bytes), 4, 0xffffffff, "one group"}, /* rows 0 and 1 +1; see below for -1 */
-        {(size_t)((const uint8_t *)s.index - s.bytes), 2, 51, "column 51"}, {(size_t)((const uint8_t *)s.index - s.bytes), 2, 50, NULL},
+        {0, 1, 'X', "TERN-RSR"},
+        {8, 4, 2, "version 2"},
+        {12, 4, 3, "kind 3"},
+        {16, 4, 17, "k 17"},
+        {16, 4, 0, "k 0"},
+        {20, 4, 0, "0 rows"},
+        {12, 4, TERN_RSR_BINARY, "binary matrix"},
+        {28, 4, 51, "panels of 51"},
+        {28, 4, 0, "panels of 0"},
+        {20, 4, 600, "bytes found"},
+        {32, 4, 1u << 31, "bytes found"},
+        {64, 4, 1, "out of order"},
+        {68, 4, 0x7fffffff, "out of order"},
+        {128, 4, 1, "out of order"},
+        {132, 4, 0x7fffffff, "out of order"},
+        {(size_t)((const uint8_t *)s.steps - s.bytes), 2, s.steps[0] - 1u, "vectors found"},
+        {(size_t)((const uint8_t *)s.masks - s.bytes) + ((s.first_slice[2] - 1) * 8 + 3) * 2, 2, 1, "block of 2 rows"},
+        {(size_t)((const uint8_t *)s.steps - s.bytes), 2, 60000, "vectors found"},
+        {(size_t)((const uint8_t *)s.masks - s.bytes), 4, 0xffffffff,
+         "one group"}, /* rows 0 and 1 +1; see below for -1 */
+        {(size_t)((const uint8_t *)s.index - s.bytes), 2, 51, "column 51"},
+        {(size_t)((const uint8_t *)s.index - s.bytes), 2, 50, NULL},
         {(size_t)((const uint8_t *)s.index - s.bytes), 2, s.index[1], "twice"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint8_t *copy = tern_alloc_aligned(s.n_bytes, 64);
         memcpy(copy, s.bytes, s.n_bytes);
+        assert_memory_not_equal(copy + cases[i].at, &cases[i].value, cases[i].n);
         memcpy(copy + cases[i].at, &cases[i].value, cases[i].n);
-        if (cases[i].n == 4 && cases[i].words && !strcmp(cases[i].words, "one group")) memset(copy + cases[i].at, 0xff, 16);
+        if (cases[i].n == 4 && cases[i].words && !strcmp(cases[i].words, "one group"))
+            memset(copy + cases[i].at, 0xff, 16);
         const tern_status status = tern_rsr_slices_open(&opened, copy, s.n_bytes, &err);
         if (!cases[i].words) assert_int_equal(status, TERN_OK);
         else if (status == TERN_OK || !strstr(err.message, cases[i].words))
-            fail_msg("case %zu: \"%s\" expected, found \"%s\"", i, cases[i].words, status == TERN_OK ? "" : err.message);
+            fail_msg("case %zu: \"%s\" expected, found \"%s\"", i, cases[i].words,
+                     status == TERN_OK ? "" : err.message);
         tern_free_aligned(copy);
     }
-    for (size_t n = 0; n < s.n_bytes; n += 4) assert_int_not_equal(tern_rsr_slices_open(&opened, s.bytes, n, &err), TERN_OK);
+    for (size_t n = 0; n < s.n_bytes; n += 4)
+        assert_int_not_equal(tern_rsr_slices_open(&opened, s.bytes, n, &err), TERN_OK);
+    uint8_t *longer = tern_alloc_aligned(s.n_bytes + 64, 64);
+    memset(longer, 0, s.n_bytes + 64);
+    memcpy(longer, s.bytes, s.n_bytes);
+    assert_ok(tern_rsr_slices_open(&opened, longer, s.n_bytes, &err), err);
+    assert_int_equal(tern_rsr_slices_open(&opened, longer, s.n_bytes + 64, &err), TERN_MALFORMED);
+    tern_free_aligned(longer);
     tern_rsr_slices_deinit(&s);
     free(m.codes);
 }
@@ -338,11 +484,16 @@ static void origins_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_k_and_fill),          cmocka_unit_test(squares_and_ragged_shapes),
-        cmocka_unit_test(widest_panel_and_wider),    cmocka_unit_test(sorts_give_the_same_bytes),
-        cmocka_unit_test(threads_give_the_same_bytes), cmocka_unit_test(limits),
-        cmocka_unit_test(no_memory),                 cmocka_unit_test(damaged_bytes),
+        cmocka_unit_test(every_k_and_fill),
+        cmocka_unit_test(squares_and_ragged_shapes),
+        cmocka_unit_test(widest_panel_and_wider),
+        cmocka_unit_test(sorts_give_the_same_bytes),
+        cmocka_unit_test(threads_give_the_same_bytes),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(damaged_bytes),
         cmocka_unit_test(origins_differ),
+        cmocka_unit_test(bytes_as_documented),
     };
     const char *text = getenv("TERN_TEST_SEED");
     rng.state = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);

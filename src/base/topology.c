@@ -26,19 +26,25 @@ void tern_cpu_name(char *out, uint32_t out_bytes)
     fclose(f);
 }
 
+/* The first line of a file that the kernel shows; false: there is none. */
+static bool read_line(const char *path, char *line, int line_bytes)
+{
+    FILE *f = fopen(path, "re");
+    if (!f) return false;
+    const bool got = fgets(line, line_bytes, f) != NULL;
+    fclose(f);
+    return got;
+}
+
 uint64_t tern_cpu_cache(void)
 {
     uint64_t most = 0;
     for (int i = 0; i < 8; i++) {
-        char path[80], unit = 0;
-        unsigned long long n = 0;
+        char path[80], line[64], *end;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
-        FILE *f = fopen(path, "re");
-        if (!f) break;
-        const int found = fscanf(f, "%llu%c", &n, &unit);
-        fclose(f);
-        if (found < 1) continue;
-        n <<= unit == 'K' ? 10 : unit == 'M' ? 20 : 0;
+        if (!read_line(path, line, sizeof line)) break;
+        uint64_t n = strtoull(line, &end, 10); /* "2048K" */
+        n <<= *end == 'K' ? 10 : *end == 'M' ? 20 : 0;
         if (n > most) most = n;
     }
     return most;
@@ -53,13 +59,9 @@ static uint32_t online_cpus(void)
 /* Of the container; no limit ("max", or no file) is UINT64_MAX. */
 static uint64_t container_memory(void)
 {
-    char line[64] = "";
-    FILE *f = fopen("/sys/fs/cgroup/memory.max", "re");
-    if (!f) return UINT64_MAX;
-    bool got = fgets(line, sizeof line, f) != NULL;
-    fclose(f);
-    unsigned long long bytes = strtoull(line, NULL, 10);
-    return got && bytes ? bytes : UINT64_MAX;
+    char line[64];
+    const uint64_t bytes = read_line("/sys/fs/cgroup/memory.max", line, sizeof line) ? strtoull(line, NULL, 10) : 0;
+    return bytes ? bytes : UINT64_MAX;
 }
 
 uint64_t tern_cpu_memory(void)
@@ -75,13 +77,10 @@ uint64_t tern_cpu_memory(void)
 /* CPUs' worth of time that the container may use in a period, rounded up; no limit is UINT32_MAX. */
 static uint32_t container_cpus(void)
 {
-    char line[64] = "", *end;
-    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
-    if (!f) return UINT32_MAX;
-    bool got = fgets(line, sizeof line, f) != NULL;
-    fclose(f);
+    char line[64], *end;
+    if (!read_line("/sys/fs/cgroup/cpu.max", line, sizeof line)) return UINT32_MAX;
     unsigned long long quota = strtoull(line, &end, 10), period = strtoull(end, NULL, 10); /* "max 100000": 0 and 0 */
-    if (!got || quota == 0 || period == 0 || quota / period >= UINT32_MAX) return UINT32_MAX;
+    if (quota == 0 || period == 0 || quota / period >= UINT32_MAX) return UINT32_MAX;
     return (uint32_t)((quota + period - 1) / period);
 }
 

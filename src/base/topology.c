@@ -101,13 +101,9 @@ static bool lower_sibling(const char *list, uint32_t cpu, const cpu_set_t *mask)
 /* The first usable hardware thread of a core stands for the core. An unreadable topology makes every thread a core. */
 static bool leads_core(uint32_t cpu, const cpu_set_t *mask)
 {
-    char path[96], list[1024] = "";
+    char path[96], list[1024];
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/topology/thread_siblings_list", cpu);
-    FILE *f = fopen(path, "re");
-    if (!f) return true;
-    bool got = fgets(list, sizeof list, f) != NULL;
-    fclose(f);
-    return !got || !lower_sibling(list, cpu, mask);
+    return !read_line(path, list, sizeof list) || !lower_sibling(list, cpu, mask);
 }
 
 uint32_t tern_cpu_core_ids(uint32_t *ids, uint32_t cap)

@@ -16,7 +16,7 @@ target_link_libraries(bench_gradient PRIVATE tern_static)
 # The pipelines of a GPU.
 if(TERN_VULKAN)
   foreach(name bench_gpu_linear bench_gpu_dense bench_gpu_attention bench_gpu_products bench_gpu_rows)
-    add_executable(${name} EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/gpu/${name}.c)
+    add_executable(${name} EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/gpu/${name}.c ${PROJECT_SOURCE_DIR}/bench/gpu/chain.c)
     target_link_libraries(${name} PRIVATE tern_static)
   endforeach()
 endif()

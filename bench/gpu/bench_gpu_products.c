@@ -10,15 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "backend/gpu/gpu.h"
-#include "backend/vulkan/vulkan.h"
 #include "base/rng.h"
-#include "graph/graph.h"
+#include "chain.h"
 
-enum { N_OPS = 8, MAX_VALUES = TERN_PARAM_COUNT + 4, MAX_ROWS = 64, PARAM_BYTES = 65536, DISTINCT_ROWS = 16 };
+enum { N_OPS = 8, PARAM_BYTES = 65536, DISTINCT_ROWS = 16 };
 static const double MIN_SECONDS = 0.15;
 
 typedef struct shape {
@@ -62,52 +59,12 @@ static const shape shapes[] = {
 };
 
 typedef struct bench {
-    tern_backend *gpu;
+    chain c;
     const shape *s;
-    uint32_t tokens;
     double peak; /* f32 multiply-adds per second */
     bool profile;
     tern_weight weight;
-    tern_graph graph;
-    tern_binding bindings[MAX_VALUES];
-    tern_error err;
 } bench;
-
-static void check(bench *b, tern_status status)
-{
-    if (status == TERN_OK) return;
-    fprintf(stderr, "bench_gpu_products: %s\n", b->err.message);
-    exit(1);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static tern_view add(bench *b, tern_value value)
-{
-    uint32_t id;
-    check(b, tern_graph__add_value(&b->graph, value, &id, &b->err));
-    if (value.kind == TERN_VALUE_WEIGHT)
-        check(b, b->gpu->weight_create(b->gpu, value.weight, &b->bindings[id].buffer, &b->err));
-    else check(b, b->gpu->buffer_create(b->gpu, value.bytes, &b->bindings[id].buffer, &b->err));
-    return (tern_view){.value = id, .cols = value.cols};
-}
-
-/* Rows of floats; as int8 they are whatever their bits say. */
-static tern_view add_rows(bench *b, tern_dtype dtype, uint32_t cols)
-{
-    uint64_t bytes = tern_row_bytes(dtype, cols, b->tokens);
-    tern_view view = add(b, (tern_value){.kind = TERN_VALUE_OUTPUT, .dtype = dtype, .cols = cols, .bytes = bytes});
-    float *x = malloc(bytes);
-    for (size_t i = 0; i < bytes / sizeof *x; i++) x[i] = (float)(i * 2654435761u % 1000) * 0.001f - 0.5f;
-    check(b, b->gpu->buffer_write(b->gpu, b->bindings[view.value].buffer, 0, x, bytes, &b->err));
-    free(x);
-    return view;
-}
 
 /* A few rows of random weights, over and over: of one row alone, the sums of dx would cancel. */
 static tern_view add_weight(bench *b)
@@ -115,14 +72,14 @@ static tern_view add_weight(bench *b)
     const tern_encoding *encoding = tern_encoding_find(b->s->encoding);
     tern_weight *w = &b->weight;
     *w = (tern_weight){.encoding = encoding, .rows = b->s->rows, .cols = b->s->cols, .scale = 0.02f};
-    check(b, tern_encoding_bytes(encoding, w->rows, w->cols, &w->bytes, &b->err));
+    chain_check(&b->c, tern_encoding_bytes(encoding, w->rows, w->cols, &w->bytes, &b->c.err));
     uint8_t *data = malloc(w->bytes);
     tern_rng rng = {1};
     const uint32_t n = encoding->ternary ? 1 : DISTINCT_ROWS;
     size_t row = encoding->ternary ? w->bytes : n * (w->bytes / w->rows);
     float *x = malloc((size_t)n * w->cols * sizeof *x);
     for (size_t i = 0; i < (size_t)n * w->cols; i++) x[i] = tern_rng_f32(&rng) - 0.5f;
-    if (!encoding->ternary) check(b, tern_encode(encoding, x, n, w->cols, data, &b->err));
+    if (!encoding->ternary) chain_check(&b->c, tern_encode(encoding, x, n, w->cols, data, &b->c.err));
     for (size_t i = 0; encoding->ternary && i < w->bytes; i++) {
         uint32_t r = tern_rng_below(&rng, 256);
         data[i] = (uint8_t)(r & ~((r & 0xaa) >> 1)); /* no code 3 */
@@ -130,102 +87,44 @@ static tern_view add_weight(bench *b)
     for (size_t at = row; at < w->bytes; at += row) memcpy(data + at, data, row < w->bytes - at ? row : w->bytes - at);
     w->data = data;
     free(x);
-    return add(b, (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = w, .cols = w->cols, .bytes = w->bytes});
-}
-
-static void open_graph(bench *b)
-{
-    b->graph = (tern_graph){.max_tokens = b->tokens,
-                            .max_outputs = b->tokens,
-                            .n_sequences = 1,
-                            .max_pages = 1,
-                            .rope_table = TERN_NO_VALUE,
-                            .logits = TERN_NO_VALUE,
-                            .tokens = TERN_NO_VALUE,
-                            .losses = TERN_NO_VALUE,
-                            .norms = TERN_NO_VALUE,
-                            .param_bytes = TERN_PARAM_COUNT * (uint64_t)PARAM_BYTES};
-    tern_buffer *params;
-    check(b, b->gpu->buffer_create(b->gpu, b->graph.param_bytes, &params, &b->err));
-    for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
-        const tern_value value = {.kind = TERN_VALUE_PARAM,
-                                  .dtype = TERN_DTYPE_U32,
-                                  .bytes = PARAM_BYTES,
-                                  .offset = i * (uint64_t)PARAM_BYTES};
-        check(b, tern_graph__add_value(&b->graph, value, &b->graph.params[i], &b->err));
-        b->bindings[b->graph.params[i]] = (tern_binding){.buffer = params, .offset = value.offset};
-    }
-    const uint32_t n[3] = {b->tokens, b->tokens, 0};
-    check(b, b->gpu->buffer_write(b->gpu, params, 0, n, sizeof n, &b->err));
+    return chain_add(&b->c,
+                     (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = w, .cols = w->cols, .bytes = w->bytes});
 }
 
 static void make_graph(bench *b)
 {
     const shape *s = b->s;
-    open_graph(b);
+    chain_open(&b->c, PARAM_BYTES);
     tern_op op = {.kind = s->kind, .n_parts = s->kind == TERN_OP_LINEAR, .n_in = s->kind == TERN_OP_LINEAR_DW ? 3 : 2};
     op.residual.value = op.gain.value = op.out.value = TERN_NO_VALUE;
-    op.in[0] = add_rows(b, s->kind == TERN_OP_LINEAR && s->q8 ? TERN_DTYPE_Q8 : TERN_DTYPE_F32,
-                        s->kind == TERN_OP_LINEAR ? s->cols : s->rows);
+    op.in[0] = chain_rows(&b->c, s->kind == TERN_OP_LINEAR && s->q8 ? TERN_DTYPE_Q8 : TERN_DTYPE_F32,
+                          s->kind == TERN_OP_LINEAR ? s->cols : s->rows, -0.5f);
     if (s->kind == TERN_OP_LINEAR_DW) {
-        op.in[1] = add_rows(b, s->q8 ? TERN_DTYPE_Q8 : TERN_DTYPE_F32, s->cols);
-        op.in[2] = add(b, (tern_value){.kind = TERN_VALUE_STATE,
-                                       .state = TERN_STATE_GRADIENT,
-                                       .n_rows = s->rows,
-                                       .cols = s->cols,
-                                       .bytes = (uint64_t)s->rows * s->cols * sizeof(float)});
+        op.in[1] = chain_rows(&b->c, s->q8 ? TERN_DTYPE_Q8 : TERN_DTYPE_F32, s->cols, -0.5f);
+        op.in[2] = chain_add(&b->c, (tern_value){.kind = TERN_VALUE_STATE,
+                                                 .state = TERN_STATE_GRADIENT,
+                                                 .n_rows = s->rows,
+                                                 .cols = s->cols,
+                                                 .bytes = (uint64_t)s->rows * s->cols * sizeof(float)});
     } else {
         op.in[1] = add_weight(b);
-        op.out = add_rows(b, TERN_DTYPE_F32, s->kind == TERN_OP_LINEAR ? s->rows : s->cols);
+        op.out = chain_rows(&b->c, TERN_DTYPE_F32, s->kind == TERN_OP_LINEAR ? s->rows : s->cols, -0.5f);
     }
-    for (int i = 0; i < N_OPS; i++) check(b, tern_graph__add_op(&b->graph, &op, &b->err));
-}
-
-/* What the kernels cost since the rows were taken before. */
-static void report_dispatches(bench *b, const tern_profile_row *before, size_t n_before)
-{
-    tern_profile_row rows[MAX_ROWS];
-    size_t n = b->gpu->profile(b->gpu, rows, MAX_ROWS);
-    for (size_t i = 0; i < n && i < MAX_ROWS; i++) {
-        uint64_t runs = rows[i].n - (i < n_before ? before[i].n : 0),
-                 ns = rows[i].ns - (i < n_before ? before[i].ns : 0);
-        if (runs) printf("    %-32s %9.2f us\n", rows[i].pipeline, (double)ns / (double)runs * 1e-3);
-    }
-}
-
-/* Seconds for each op. */
-static double time_graph(bench *b)
-{
-    tern_prepared *prepared;
-    check(b, b->gpu->prepare(b->gpu, &b->graph, b->bindings, &prepared, &b->err));
-    double best = 1e9, start = now();
-    for (int i = 0; i < 3 || now() - start < MIN_SECONDS; i++) {
-        double t = now();
-        check(b, b->gpu->run(b->gpu, prepared, 1, &b->err));
-        check(b, b->gpu->wait(b->gpu, &b->err));
-        t = now() - t;
-        if (t < best && i > 0) best = t;
-    }
-    b->gpu->prepared_free(b->gpu, prepared);
-    return best / N_OPS;
+    for (int i = 0; i < N_OPS; i++) chain_op(&b->c, &op);
 }
 
 static void bench_shape(bench *b, uint32_t tokens)
 {
     const shape *s = b->s;
-    tern_profile_row before[MAX_ROWS];
-    size_t n_before = b->profile ? b->gpu->profile(b->gpu, before, MAX_ROWS) : 0;
-    b->tokens = s->tokens ? s->tokens : tokens;
+    const chain_profile before = chain_profile_now(&b->c);
+    b->c.tokens = s->tokens ? s->tokens : tokens;
     make_graph(b);
-    double t = time_graph(b), macs = (double)s->rows * s->cols * b->tokens;
+    double t = chain_seconds(&b->c, MIN_SECONDS), macs = (double)s->rows * s->cols * b->c.tokens;
     printf("%-20s %-10s %6u x %4u, %4u rows %10.2f us %8.2f Tflop/s %6.1f %%\n", s->name, tern_op_name(s->kind),
-           s->rows, s->cols, b->tokens, t * 1e6, 2e-12 * macs / t, 100 * macs / t / b->peak);
-    if (b->profile) report_dispatches(b, before, n_before);
+           s->rows, s->cols, b->c.tokens, t * 1e6, 2e-12 * macs / t, 100 * macs / t / b->peak);
+    if (b->profile) chain_print_profile(&b->c, &before);
     fflush(stdout);
-    for (size_t i = TERN_PARAM_COUNT - 1; i < b->graph.n_values; i++) /* the parameters share one */
-        b->gpu->buffer_free(b->gpu, b->bindings[i].buffer);
-    memset(b->bindings, 0, sizeof b->bindings);
-    tern_graph_deinit(&b->graph);
+    chain_close(&b->c);
     free((void *)(uintptr_t)b->weight.data);
     b->weight.data = NULL;
 }
@@ -239,22 +138,22 @@ static void bench_device(bench *b, const char *device, bool plain, const char *w
                                   .max_groups = UINT32_MAX,
                                   .max_binding = UINT64_MAX};
     const tern_vulkan_options options = {.device = device, .profile = b->profile, .limits = plain ? &limits : NULL};
-    check(b, tern_vulkan_open(&b->gpu, &options, &b->err));
-    b->peak = b->gpu->measure(b->gpu, TERN_MEASURE_FMA, NULL, 0, 0.5);
-    printf("%s%s: %.1f Tflop/s of f32 multiply-adds\n", b->gpu->device, plain ? ", without cooperative matrices" : "",
+    chain_check(&b->c, tern_vulkan_open(&b->c.gpu, &options, &b->c.err));
+    b->peak = b->c.gpu->measure(b->c.gpu, TERN_MEASURE_FMA, NULL, 0, 0.5);
+    printf("%s%s: %.1f Tflop/s of f32 multiply-adds\n", b->c.gpu->device, plain ? ", without cooperative matrices" : "",
            2e-12 * b->peak);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         b->s = &shapes[i];
         if (!word || strstr(shapes[i].name, word)) bench_shape(b, tokens);
     }
-    b->gpu->close(b->gpu);
+    b->c.gpu->close(b->c.gpu);
 }
 
 int main(int argc, char **argv)
 {
     const char *device = "0", *word = NULL;
     uint32_t tokens = 2048;
-    static bench b;
+    static bench b = {.c.program = "bench_gpu_products"};
     for (int c; (c = getopt(argc, argv, "d:s:t:p")) != -1;) {
         if (c == 'd') device = optarg;
         else if (c == 's') word = optarg;

@@ -10,13 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "backend/vulkan/vulkan.h"
-#include "graph/graph.h"
+#include "chain.h"
 
-enum { N_OPS = 8, MAX_VALUES = TERN_PARAM_COUNT + 16, MAX_ROWS = 64, PARAM_BYTES = 1 << 18, GAIN_ROWS = 1 };
+enum { N_OPS = 8, PARAM_BYTES = 1 << 18 };
 static const double MIN_SECONDS = 0.15;
 
 typedef struct shape {
@@ -50,123 +48,57 @@ static const shape shapes[] = {
 };
 
 typedef struct bench {
-    tern_backend *gpu;
+    chain c;
     const shape *s;
-    uint32_t tokens, length;
+    uint32_t length;
     bool profile;
     tern_weight gain;
-    tern_graph graph;
-    tern_binding bindings[MAX_VALUES];
     uint64_t bytes; /* of rows that the op reads or writes */
-    tern_error err;
 } bench;
-
-static void check(bench *b, tern_status status)
-{
-    if (status == TERN_OK) return;
-    fprintf(stderr, "bench_gpu_rows: %s\n", b->err.message);
-    exit(1);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static tern_view add(bench *b, tern_value value)
-{
-    uint32_t id;
-    check(b, tern_graph__add_value(&b->graph, value, &id, &b->err));
-    if (value.kind == TERN_VALUE_WEIGHT)
-        check(b, b->gpu->weight_create(b->gpu, value.weight, &b->bindings[id].buffer, &b->err));
-    else check(b, b->gpu->buffer_create(b->gpu, value.bytes, &b->bindings[id].buffer, &b->err));
-    return (tern_view){.value = id, .cols = value.cols};
-}
 
 static tern_view add_rows(bench *b, uint32_t cols)
 {
-    uint64_t bytes = (uint64_t)cols * b->tokens * sizeof(float);
-    tern_view view = add(b, (tern_value){.kind = TERN_VALUE_OUTPUT, .cols = cols, .bytes = bytes});
-    float *x = malloc(bytes);
-    for (size_t i = 0; i < bytes / sizeof *x; i++) x[i] = (float)(i * 2654435761u % 1000) * 0.001f + 0.1f;
-    check(b, b->gpu->buffer_write(b->gpu, b->bindings[view.value].buffer, 0, x, bytes, &b->err));
-    free(x);
-    b->bytes += bytes;
-    return view;
+    b->bytes += tern_row_bytes(TERN_DTYPE_F32, cols, b->c.tokens);
+    return chain_rows(&b->c, TERN_DTYPE_F32, cols, 0.1f);
 }
 
 static tern_view add_gain(bench *b, uint32_t cols)
 {
     const tern_encoding *encoding = tern_encoding_find(TERN_ENC_F32);
-    b->gain = (tern_weight){.encoding = encoding, .rows = GAIN_ROWS, .cols = cols, .bytes = cols * sizeof(float)};
+    b->gain = (tern_weight){.encoding = encoding, .rows = 1, .cols = cols, .bytes = cols * sizeof(float)};
     b->gain.data = calloc(cols, sizeof(float));
-    return add(b, (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = &b->gain, .cols = cols, .bytes = b->gain.bytes});
+    return chain_add(&b->c, (tern_value){
+                                .kind = TERN_VALUE_WEIGHT, .weight = &b->gain, .cols = cols, .bytes = b->gain.bytes});
 }
 
 static tern_view add_state(bench *b, uint32_t n_rows, uint32_t cols)
 {
-    return add(b, (tern_value){.kind = TERN_VALUE_STATE,
-                               .state = TERN_STATE_GRADIENT,
-                               .n_rows = n_rows,
-                               .cols = cols,
-                               .bytes = (uint64_t)n_rows * cols * sizeof(float)});
+    return chain_add(&b->c, (tern_value){.kind = TERN_VALUE_STATE,
+                                         .state = TERN_STATE_GRADIENT,
+                                         .n_rows = n_rows,
+                                         .cols = cols,
+                                         .bytes = (uint64_t)n_rows * cols * sizeof(float)});
 }
 
 static tern_view param(const bench *b, tern_param which)
 {
-    return (tern_view){.value = b->graph.params[which]};
-}
-
-static void write_param(bench *b, tern_param which, const void *data, uint64_t bytes)
-{
-    tern_binding at = b->bindings[b->graph.params[which]];
-    check(b, b->gpu->buffer_write(b->gpu, at.buffer, at.offset, data, bytes, &b->err));
+    return (tern_view){.value = b->c.graph.params[which]};
 }
 
 static void fill_params(bench *b)
 {
-    uint32_t *starts = malloc(b->tokens * 4), *ids = malloc(b->tokens * 4);
-    const uint32_t n[3] = {b->tokens, b->tokens, 0};
+    uint32_t *starts = malloc(b->c.tokens * 4), *ids = malloc(b->c.tokens * 4);
     const tern_train_params training = {.loss_weight = 1e-3f, .blend = 0.5f, .seed = 1};
-    for (uint32_t t = 0; t < b->tokens; t++) {
+    for (uint32_t t = 0; t < b->c.tokens; t++) {
         starts[t] = t / b->length * b->length;
         ids[t] = t * 2654435761u % 997 % (b->s->n_vocab ? b->s->n_vocab : 997); /* also the labels */
     }
-    write_param(b, TERN_PARAM_COUNTS, n, sizeof n);
-    write_param(b, TERN_PARAM_STARTS, starts, b->tokens * 4);
-    write_param(b, TERN_PARAM_IDS, ids, b->tokens * 4);
-    write_param(b, TERN_PARAM_LABELS, ids, b->tokens * 4);
-    write_param(b, TERN_PARAM_TRAINING, &training, sizeof training);
+    chain_write_param(&b->c, TERN_PARAM_STARTS, starts, b->c.tokens * 4);
+    chain_write_param(&b->c, TERN_PARAM_IDS, ids, b->c.tokens * 4);
+    chain_write_param(&b->c, TERN_PARAM_LABELS, ids, b->c.tokens * 4);
+    chain_write_param(&b->c, TERN_PARAM_TRAINING, &training, sizeof training);
     free(starts);
     free(ids);
-}
-
-static void open_graph(bench *b)
-{
-    b->bytes = 0;
-    b->graph = (tern_graph){.max_tokens = b->tokens,
-                            .max_outputs = b->tokens,
-                            .n_sequences = 1,
-                            .max_pages = 1,
-                            .rope_table = TERN_NO_VALUE,
-                            .logits = TERN_NO_VALUE,
-                            .tokens = TERN_NO_VALUE,
-                            .losses = TERN_NO_VALUE,
-                            .norms = TERN_NO_VALUE,
-                            .param_bytes = TERN_PARAM_COUNT * (uint64_t)PARAM_BYTES};
-    tern_buffer *params;
-    check(b, b->gpu->buffer_create(b->gpu, b->graph.param_bytes, &params, &b->err));
-    for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
-        const tern_value value = {.kind = TERN_VALUE_PARAM,
-                                  .dtype = TERN_DTYPE_U32,
-                                  .bytes = PARAM_BYTES,
-                                  .offset = i * (uint64_t)PARAM_BYTES};
-        check(b, tern_graph__add_value(&b->graph, value, &b->graph.params[i], &b->err));
-        b->bindings[b->graph.params[i]] = (tern_binding){.buffer = params, .offset = value.offset};
-    }
-    fill_params(b);
 }
 
 static void put(tern_op *op, tern_view view)
@@ -210,7 +142,8 @@ static void add_rope(bench *b, tern_op *op)
     op->head_dim = b->s->cols;
     put(op, add_rows(b, op->n_heads * op->head_dim));
     put(op, param(b, TERN_PARAM_POSITIONS));
-    put(op, add(b, (tern_value){.kind = TERN_VALUE_CONSTANT, .cols = op->head_dim, .bytes = 32 * op->head_dim * 4}));
+    put(op, chain_add(&b->c, (tern_value){
+                                 .kind = TERN_VALUE_CONSTANT, .cols = op->head_dim, .bytes = 32 * op->head_dim * 4}));
 }
 
 static void add_op(bench *b, tern_op *op)
@@ -244,40 +177,11 @@ static void add_op(bench *b, tern_op *op)
     }
 }
 
-/* What the kernels cost since the rows were taken before. */
-static void report_dispatches(bench *b, const tern_profile_row *before, size_t n_before)
-{
-    tern_profile_row rows[MAX_ROWS];
-    size_t n = b->gpu->profile(b->gpu, rows, MAX_ROWS);
-    for (size_t i = 0; i < n && i < MAX_ROWS; i++) {
-        uint64_t runs = rows[i].n - (i < n_before ? before[i].n : 0),
-                 ns = rows[i].ns - (i < n_before ? before[i].ns : 0);
-        if (runs) printf("    %-32s %9.2f us\n", rows[i].pipeline, (double)ns / (double)runs * 1e-3);
-    }
-}
-
-/* Seconds for each op. */
-static double time_graph(bench *b)
-{
-    tern_prepared *prepared;
-    check(b, b->gpu->prepare(b->gpu, &b->graph, b->bindings, &prepared, &b->err));
-    double best = 1e9, start = now();
-    for (int i = 0; i < 3 || now() - start < MIN_SECONDS; i++) {
-        double t = now();
-        check(b, b->gpu->run(b->gpu, prepared, 1, &b->err));
-        check(b, b->gpu->wait(b->gpu, &b->err));
-        t = now() - t;
-        if (t < best && i > 0) best = t;
-    }
-    b->gpu->prepared_free(b->gpu, prepared);
-    return best / N_OPS;
-}
-
 /* Of attention: two products forward, five backward (one of them again), of the keys that are visible. */
 static double operations(const bench *b)
 {
     double pairs = 0;
-    for (uint32_t t = 0; t < b->tokens; t++) pairs += t % b->length + 1;
+    for (uint32_t t = 0; t < b->c.tokens; t++) pairs += t % b->length + 1;
     if (b->s->kind == TERN_OP_ATTENTION_ROWS) return 4 * pairs * b->s->n_heads * b->s->cols;
     return b->s->kind == TERN_OP_ATTENTION_ROWS_BACKWARD ? 10 * pairs * b->s->n_heads * b->s->cols : 0;
 }
@@ -285,25 +189,23 @@ static double operations(const bench *b)
 static void bench_shape(bench *b, uint32_t tokens)
 {
     const shape *s = b->s;
-    tern_profile_row before[MAX_ROWS];
-    size_t n_before = b->profile ? b->gpu->profile(b->gpu, before, MAX_ROWS) : 0;
+    const chain_profile before = chain_profile_now(&b->c);
     tern_op op = {.kind = s->kind};
     op.residual.value = op.gain.value = op.out.value = TERN_NO_VALUE;
-    b->tokens = s->tokens ? s->tokens : tokens;
-    open_graph(b);
+    b->c.tokens = s->tokens ? s->tokens : tokens;
+    b->bytes = 0;
+    chain_open(&b->c, PARAM_BYTES);
+    fill_params(b);
     add_op(b, &op);
-    for (int i = 0; i < N_OPS; i++) check(b, tern_graph__add_op(&b->graph, &op, &b->err));
-    double t = time_graph(b);
-    printf("%-22s %-24s %6u, %4u rows %10.2f us %8.1f GB/s", s->name, tern_op_name(s->kind), s->cols, b->tokens,
+    for (int i = 0; i < N_OPS; i++) chain_op(&b->c, &op);
+    double t = chain_seconds(&b->c, MIN_SECONDS);
+    printf("%-22s %-24s %6u, %4u rows %10.2f us %8.1f GB/s", s->name, tern_op_name(s->kind), s->cols, b->c.tokens,
            t * 1e6, (double)b->bytes / t * 1e-9);
     if (operations(b) > 0) printf(" %8.2f Tflop/s", operations(b) / t * 1e-12);
     printf("\n");
-    if (b->profile) report_dispatches(b, before, n_before);
+    if (b->profile) chain_print_profile(&b->c, &before);
     fflush(stdout);
-    for (size_t i = TERN_PARAM_COUNT - 1; i < b->graph.n_values; i++) /* the parameters share one */
-        b->gpu->buffer_free(b->gpu, b->bindings[i].buffer);
-    memset(b->bindings, 0, sizeof b->bindings);
-    tern_graph_deinit(&b->graph);
+    chain_close(&b->c);
     free((void *)(uintptr_t)b->gain.data);
     b->gain.data = NULL;
 }
@@ -312,7 +214,7 @@ int main(int argc, char **argv)
 {
     const char *device = "0", *word = NULL;
     uint32_t tokens = 2048;
-    static bench b = {.length = 512};
+    static bench b = {.c.program = "bench_gpu_rows", .length = 512};
     for (int c; (c = getopt(argc, argv, "d:s:t:l:p")) != -1;) {
         if (c == 'd') device = optarg;
         else if (c == 's') word = optarg;
@@ -326,13 +228,13 @@ int main(int argc, char **argv)
         return 2;
     }
     const tern_vulkan_options options = {.device = device, .profile = b.profile};
-    check(&b, tern_vulkan_open(&b.gpu, &options, &b.err));
-    printf("%s\n", b.gpu->device);
+    chain_check(&b.c, tern_vulkan_open(&b.c.gpu, &options, &b.c.err));
+    printf("%s\n", b.c.gpu->device);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         b.s = &shapes[i];
         if (!word || strstr(shapes[i].name, word) || strstr(tern_op_name(shapes[i].kind), word))
             bench_shape(&b, tokens);
     }
-    b.gpu->close(b.gpu);
+    b.c.gpu->close(b.c.gpu);
     return 0;
 }

@@ -15,7 +15,7 @@ typedef struct tern_plot_curve {
     bool marked;   /* a dot at each point: few measurements */
     bool smooth;   /* the points pale, and over them a moving mean: many noisy ones */
     bool unjoined; /* only the dots of `marked`, no line */
-    bool dashed;
+    bool dashed;   /* a bound, not a measurement: grey */
 } tern_plot_curve;
 
 typedef struct tern_plot {
@@ -23,12 +23,18 @@ typedef struct tern_plot {
     bool x_log, y_log; /* logarithmic axes: numbers at 1, 2, 5, 10, ...; powers of ten alone where they are many */
     const tern_plot_curve *curves;
     size_t n_curves;
-    bool legend_low; /* at the lower right, not the upper one */
+    bool legend_beside;         /* at the right of the axes, not within them */
+    bool y_zero;                /* the y axis reaches 0 */
+    const char *const *x_names; /* [n_x_names]: words instead of numbers, at x = 0, 1, 2, ...; NULL: numbers */
+    size_t n_x_names;
 } tern_plot;
 
-/* Appends a whole SVG document: axes with round numbers, a grid, labels, a legend. At most 8 curves are told apart by
- * colour. More than 1000 points of a curve are thinned to means. Without any point it says so. Deterministic.
- * Errors: OUT_OF_MEMORY. */
+/* Appends a whole SVG document on white: axes with round numbers, a grid, labels, a legend. At most 8 curves (and those
+ * that are dashed) are told apart by colour, also by the colour-blind, and by the shapes of their dots. More than 1000
+ * points of a curve are thinned to means. Without any point it says so. Deterministic. Words are ASCII or UTF-8 without
+ * control characters. Errors: OUT_OF_MEMORY. */
 tern_status tern_plot_svg(tern_buf *out, const tern_plot *plot, tern_error *err);
+/* The same with n plots, one above the other. */
+tern_status tern_plots_svg(tern_buf *out, const tern_plot *plots, size_t n, tern_error *err);
 
 #endif

@@ -229,6 +229,12 @@ static void wrong_words_are_refused(void **state)
         {{"tune", "-t", "0"}, 2, "--threads 0"},
         {{"bench", "--kernels", "--shapes", "64"}, 2, "--shapes \"64\": ROWSxCOLS"},
         {{"bench", "--kernels", "--shapes", "64x0"}, 2, "ROWSxCOLS"},
+        {{"bench", "--kernels", "--shapes", "0x0"}, 2, "ROWSxCOLS"},
+        {{"bench", "--kernels", "--shapes", "99999x1"}, 2, "1 to 65536"},
+        {{"bench", "--kernels", "--shapes", "64x128,"}, 2, "\"\": ROWSxCOLS"},
+        {{"bench", "--kernels", "--shapes", "64x 128"}, 2, "ROWSxCOLS"},
+        {{"bench", "--kernels", "--shapes", "64x128", "--plot=/missing/folder/x.svg"}, 1, "/missing/folder/x.svg"},
+        {{"bench", "--kernels", "--shapes", "64x128", "--plot=/"}, 2, "--plot /: a folder found"},
         {{"bench", "--kernels", "--kernel", "rsr"}, 2, "--kernels measures all"},
         {{"bench", "--shapes", "64x64"}, 2, "go with --kernels"},
     };
@@ -260,6 +266,9 @@ static void kernels_are_measured_and_drawn(void **state)
     assert_ok(tern_file_read(&text, svg, 1 << 20, &err), err);
     assert_non_null(strstr(text.data, ">roofline</text>"));
     assert_non_null(strstr(text.data, ">rsr</text>"));
+    assert_non_null(strstr(text.data, ">64 x 128</text>"));
+    assert_non_null(strstr(text.data, "weights cold, 1 thread<"));
+    assert_non_null(strstr(text.data, "weights cold, 2 threads<"));
     assert_null(strstr(text.data, "nan"));
     assert_null(strstr(text.data, "inf"));
     tern_buf_deinit(&text);
@@ -275,6 +284,21 @@ static void kernels_are_measured_and_drawn(void **state)
     json_decref(made);
 }
 
+/* Where no encoding of files has the shape, the kernels are measured that can; the others are named. */
+static void odd_shapes_are_measured(void **state)
+{
+    (void)state;
+    test_output o = TERN("bench", "--kernels", "--shapes", "1x1,97x101", QUICK);
+    if (o.code) fail_msg("%s", o.err);
+    assert_non_null(strstr(o.out, "97 x 101"));
+    assert_non_null(strstr(o.out, "rsr"));
+    assert_non_null(strstr(o.out, "not measured: 97 x 101: i2_s: found"));
+    test_output_free(&o);
+    json_t *made = test_tern_json(TERN_WORDS("bench", "--kernels", "--shapes", "97x101", QUICK, "--json"));
+    assert_true(json_array_size(json_object_get(made, "left_out")) >= 3);
+    json_decref(made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +309,7 @@ int main(void)
         cmocka_unit_test_setup(reset_takes_the_file_away, set_up),
         cmocka_unit_test_setup(wrong_words_are_refused, set_up),
         cmocka_unit_test_setup(kernels_are_measured_and_drawn, set_up),
+        cmocka_unit_test_setup(odd_shapes_are_measured, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

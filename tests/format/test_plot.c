@@ -19,13 +19,62 @@ static size_t count(const char *text, const char *what)
     return n;
 }
 
-/* Every element is closed, and no number is not one. */
+/* One tag of well-formed XML, from its '<' on; what is behind it. Attributes are name="value" without < and &. */
+static const char *check_tag(const char *at, char (*open)[16], size_t *depth)
+{
+    const bool end = at[1] == '/';
+    const char *name = at + 1 + end;
+    const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz");
+    assert_true(n > 0 && n < 16);
+    at = name + n;
+    if (end) {
+        assert_true(*depth > 0);
+        assert_memory_equal(open[--*depth], name, n);
+        assert_int_equal(open[*depth][n], 0);
+        assert_int_equal(*at, '>');
+        return at + 1;
+    }
+    while (*at == ' ') {
+        const size_t word = strspn(++at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-");
+        assert_true(word > 0);
+        assert_memory_equal(at + word, "=\"", 2);
+        at += word + 2;
+        at += strcspn(at, "<&\"");
+        assert_int_equal(*at++, '"');
+    }
+    if (*at == '/') {
+        assert_int_equal(at[1], '>');
+        return at + 2;
+    }
+    assert_int_equal(*at, '>');
+    assert_true(*depth < 8);
+    snprintf(open[(*depth)++], 16, "%.*s", (int)n, name);
+    return at + 1;
+}
+
+static void check_xml(const char *at)
+{
+    char open[8][16];
+    size_t depth = 0;
+    do {
+        if (*at == '<') {
+            at = check_tag(at, open, &depth);
+        } else if (*at == '&') {
+            assert_true(strncmp(at, "&lt;", 4) == 0 || strncmp(at, "&gt;", 4) == 0 || strncmp(at, "&amp;", 5) == 0);
+            at++;
+        } else {
+            assert_true(*at == '\n' || (unsigned char)*at >= ' ');
+            at++;
+        }
+    } while (depth > 0);
+    assert_string_equal(at, "\n");
+}
+
+/* Well-formed, and no number is not one. */
 static void check_svg(const char *svg)
 {
     assert_memory_equal(svg, "<svg ", 5);
-    assert_non_null(strstr(svg, "</svg>\n"));
-    assert_int_equal(count(svg, "<text"), count(svg, "</text>"));
-    assert_int_equal(count(svg, "<g "), count(svg, "</g>"));
+    check_xml(svg);
     assert_null(strstr(svg, "nan"));
     assert_null(strstr(svg, "inf"));
     assert_non_null(strstr(svg, "a &lt; b &amp; c"));
@@ -53,7 +102,7 @@ static void what_is_not_finite_is_left_out(void **state)
     (void)state;
     char *svg = draw(curves, 2);
     check_svg(svg);
-    assert_int_equal(count(svg, "<circle"), 2);
+    assert_int_equal(count(svg, "class=\"dot\""), 3); /* one in the legend */
     tern_buf_deinit(&(tern_buf){.data = svg});
 }
 
@@ -84,7 +133,7 @@ static void nothing_and_one_point_can_be_drawn(void **state)
     tern_buf_deinit(&(tern_buf){.data = svg});
     svg = draw(&(tern_plot_curve){.label = "one", .x = x, .y = y, .n = 1, .marked = true}, 1);
     check_svg(svg);
-    assert_int_equal(count(svg, "<circle"), 1);
+    assert_int_equal(count(svg, "<circle"), 2);
     tern_buf_deinit(&(tern_buf){.data = svg});
 }
 
@@ -108,6 +157,52 @@ static void logarithmic_axes_count_powers(void **state)
     tern_buf_deinit(&out);
 }
 
+/* Words at x = 0, 1, 2 in the middle of three parts of 70 .. 670, y from 0 to 4 over 374 .. 44. */
+static void words_stand_at_an_axis(void **state)
+{
+    static const double x[] = {0, 1, 2}, y[] = {4, 2, 3};
+    static const char *const names[] = {"1 x 1", "2 & 2", "3 x 3"};
+    const tern_plot_curve curve = {.label = "kernel > 1", .x = x, .y = y, .n = 3, .marked = true};
+    const tern_plot plot = {.title = "a < b & c",
+                            .x_label = "shape",
+                            .y_label = "speed",
+                            .curves = &curve,
+                            .n_curves = 1,
+                            .legend_beside = true,
+                            .y_zero = true,
+                            .x_names = names,
+                            .n_x_names = 3};
+    tern_buf out = {0};
+    tern_error err = {0};
+    (void)state;
+    assert_ok(tern_plot_svg(&out, &plot, &err), err);
+    check_svg(out.data);
+    assert_non_null(strstr(out.data, "d=\"M170.0 44.0L370.0 209.0L570.0 126.5\""));
+    assert_non_null(strstr(out.data, "transform=\"rotate(-35 370.0 388)\">2 &amp; 2</text>"));
+    assert_non_null(strstr(out.data, "<text x=\"716.0\" y=\"60.0\">kernel &gt; 1</text>"));
+    tern_buf_deinit(&out);
+}
+
+/* Two panels under each other; a bound takes no colour from the curves. */
+static void panels_are_stacked(void **state)
+{
+    static const double x[] = {1, 2}, y[] = {1, 2};
+    const tern_plot_curve curves[] = {{.label = "bound", .x = x, .y = y, .n = 2, .dashed = true},
+                                      {.label = "first", .x = x, .y = y, .n = 2, .marked = true}};
+    const tern_plot plots[] = {{.title = "a < b & c", .x_label = "", .y_label = "", .curves = curves, .n_curves = 2},
+                               {.title = "lower", .x_label = "", .y_label = "", .curves = curves + 1, .n_curves = 1}};
+    tern_buf out = {0};
+    tern_error err = {0};
+    (void)state;
+    assert_ok(tern_plots_svg(&out, plots, 2, &err), err);
+    check_svg(out.data);
+    assert_non_null(strstr(out.data, "viewBox=\"0 0 840 960\""));
+    assert_int_equal(count(out.data, "translate(0 480)"), 1);
+    assert_int_equal(count(out.data, "stroke=\"#0072b2\" stroke-width=\"2\""), 2);
+    assert_int_equal(count(out.data, "<circle"), 6);
+    tern_buf_deinit(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +211,8 @@ int main(void)
         cmocka_unit_test(long_runs_are_thinned),
         cmocka_unit_test(nothing_and_one_point_can_be_drawn),
         cmocka_unit_test(logarithmic_axes_count_powers),
+        cmocka_unit_test(words_stand_at_an_axis),
+        cmocka_unit_test(panels_are_stacked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

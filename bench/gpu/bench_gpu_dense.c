@@ -51,8 +51,8 @@ static void make_graph(bench *b)
               y = chain_rows(&b->c, TERN_DTYPE_F32, b->rows, -0.5f), w[MAX_OPS];
     for (uint32_t i = 0; i < copies; i++)
         w[i] = chain_add(
-            &b->c, (tern_value){
-                       .kind = TERN_VALUE_WEIGHT, .weight = &b->weight, .cols = b->cols, .bytes = b->weight.bytes});
+            &b->c,
+            (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = &b->weight, .cols = b->cols, .bytes = b->weight.bytes});
     for (uint32_t i = 0; i < (copies < MIN_OPS ? MIN_OPS : copies); i++)
         chain_op(&b->c, &(tern_op){.kind = TERN_OP_LINEAR,
                                    .n_parts = 1,

@@ -144,7 +144,7 @@ static tern_gpu_pipeline chosen(const bench *b)
 {
     tern_gpu_ternary_shape shape = shape_of(b);
     return b->c.tokens <= TERN_GPU_VEC_TOKENS ? tern_gpu_select_ternary_vec(&b->caps, &shape)
-                                            : tern_gpu_select_ternary_mat(&b->caps, &shape);
+                                              : tern_gpu_select_ternary_mat(&b->caps, &shape);
 }
 
 /* What a dispatch costs that does next to nothing: the sum of two rows, each of what the one before wrote. */

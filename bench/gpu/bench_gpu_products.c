@@ -87,8 +87,7 @@ static tern_view add_weight(bench *b)
     for (size_t at = row; at < w->bytes; at += row) memcpy(data + at, data, row < w->bytes - at ? row : w->bytes - at);
     w->data = data;
     free(x);
-    return chain_add(&b->c,
-                     (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = w, .cols = w->cols, .bytes = w->bytes});
+    return chain_add(&b->c, (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = w, .cols = w->cols, .bytes = w->bytes});
 }
 
 static void make_graph(bench *b)

@@ -67,8 +67,8 @@ static tern_view add_gain(bench *b, uint32_t cols)
     const tern_encoding *encoding = tern_encoding_find(TERN_ENC_F32);
     b->gain = (tern_weight){.encoding = encoding, .rows = 1, .cols = cols, .bytes = cols * sizeof(float)};
     b->gain.data = calloc(cols, sizeof(float));
-    return chain_add(&b->c, (tern_value){
-                                .kind = TERN_VALUE_WEIGHT, .weight = &b->gain, .cols = cols, .bytes = b->gain.bytes});
+    return chain_add(&b->c,
+                     (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = &b->gain, .cols = cols, .bytes = b->gain.bytes});
 }
 
 static tern_view add_state(bench *b, uint32_t n_rows, uint32_t cols)
@@ -142,8 +142,8 @@ static void add_rope(bench *b, tern_op *op)
     op->head_dim = b->s->cols;
     put(op, add_rows(b, op->n_heads * op->head_dim));
     put(op, param(b, TERN_PARAM_POSITIONS));
-    put(op, chain_add(&b->c, (tern_value){
-                                 .kind = TERN_VALUE_CONSTANT, .cols = op->head_dim, .bytes = 32 * op->head_dim * 4}));
+    put(op, chain_add(&b->c,
+                      (tern_value){.kind = TERN_VALUE_CONSTANT, .cols = op->head_dim, .bytes = 32 * op->head_dim * 4}));
 }
 
 static void add_op(bench *b, tern_op *op)

@@ -69,8 +69,7 @@ tern_view chain_add(chain *c, tern_value value)
         chain_check(c, tern_fail(&c->err, TERN_LIMIT, "more than %d values", CHAIN_MAX_VALUES));
     chain_check(c, tern_graph__add_value(&c->graph, value, &id, &c->err));
     tern_buffer **buffer = &c->bindings[id].buffer;
-    if (value.kind == TERN_VALUE_WEIGHT)
-        chain_check(c, c->gpu->weight_create(c->gpu, value.weight, buffer, &c->err));
+    if (value.kind == TERN_VALUE_WEIGHT) chain_check(c, c->gpu->weight_create(c->gpu, value.weight, buffer, &c->err));
     else chain_check(c, c->gpu->buffer_create(c->gpu, value.bytes, buffer, &c->err));
     return (tern_view){.value = id, .cols = value.cols};
 }

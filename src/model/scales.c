@@ -48,8 +48,8 @@ static tern_status several_scales(const tern_weight *w, uint32_t row, tern_error
 static tern_status check_row_scale(const tern_weight *w, float scale, uint32_t row, tern_error *err)
 {
     if (isfinite(scale)) return TERN_OK;
-    return tern_fail(err, TERN_MALFORMED, "%s: scale %g found in row %u, a finite one expected", w->name,
-                     (double)scale, row);
+    return tern_fail(err, TERN_MALFORMED, "%s: scale %g found in row %u, a finite one expected", w->name, (double)scale,
+                     row);
 }
 
 /* Keeps `values` [rows] only when they differ: rows of zeros (scale 0) go with any. */

@@ -1,4 +1,4 @@
-/* The values a chat template computes with: bounded memory, equality, dicts, ropes. */
+/* The values a chat template computes with: bounded memory, equality, dicts. */
 #include "text/jinja_value.h"
 
 #include <stdarg.h>
@@ -31,12 +31,12 @@ tern_status tern_jinja__charge(tern_jinja_pool *p, uint64_t n)
     return tern_jinja__fail(p, TERN_LIMIT, "takes more than %llu steps", (unsigned long long)p->max_steps);
 }
 
-tern_status (tern_jinja__status)(const tern_jinja_pool *p)
+tern_status(tern_jinja__status)(const tern_jinja_pool *p)
 {
     return p->status;
 }
 
-tern_status (tern_jinja__fail)(tern_jinja_pool *p, tern_status code, const char *format, ...)
+tern_status(tern_jinja__fail)(tern_jinja_pool *p, tern_status code, const char *format, ...)
 {
     if (!p->err) return code;
     char message[sizeof p->err->message];
@@ -45,49 +45,6 @@ tern_status (tern_jinja__fail)(tern_jinja_pool *p, tern_status code, const char 
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     return tern_fail(p->err, code, "chat template line %u: %s", p->line, message);
-}
-
-tern_jinja_str tern_jinja__words(const char *words)
-{
-    return (tern_jinja_str){.data = words, .n = strlen(words)};
-}
-
-tern_jinja_str tern_jinja__slice(tern_jinja_str s, size_t from, size_t to)
-{
-    s.data += from;
-    s.n = to - from;
-    if (s.mask) s.mask += from;
-    return s;
-}
-
-bool tern_jinja__str_equal(tern_jinja_str a, tern_jinja_str b)
-{
-    return a.n == b.n && (a.n == 0 || memcmp(a.data, b.data, a.n) == 0);
-}
-
-bool tern_jinja__str_is(tern_jinja_str s, const char *words)
-{
-    return tern_jinja__str_equal(s, tern_jinja__words(words));
-}
-
-int tern_jinja__str_compare(tern_jinja_str a, tern_jinja_str b)
-{
-    size_t n = a.n < b.n ? a.n : b.n;
-    int order = n ? memcmp(a.data, b.data, n) : 0;
-    return order ? order : (a.n > b.n) - (a.n < b.n);
-}
-
-bool tern_jinja__byte_untrusted(tern_jinja_str s, size_t at)
-{
-    return s.mask ? s.mask[at] != 0 : s.untrusted;
-}
-
-size_t tern_jinja__str_find(tern_jinja_str s, tern_jinja_str needle, size_t from)
-{
-    if (from > s.n || needle.n > s.n - from) return SIZE_MAX;
-    if (needle.n == 0) return from;
-    const char *hit = memmem(s.data + from, s.n - from, needle.data, needle.n);
-    return hit ? (size_t)(hit - s.data) : SIZE_MAX;
 }
 
 tern_jinja_value tern_jinja__undefined(tern_jinja_str name)
@@ -176,10 +133,10 @@ bool tern_jinja__truth(const tern_jinja_value *v)
 const char *tern_jinja__kind_words(tern_jinja_kind kind)
 {
     static const char *const words[] = {
-        [TERN_JINJA_UNDEFINED] = "undefined", [TERN_JINJA_NONE] = "none",     [TERN_JINJA_BOOL] = "boolean",
-        [TERN_JINJA_INT] = "integer",         [TERN_JINJA_FLOAT] = "float",   [TERN_JINJA_STRING] = "string",
-        [TERN_JINJA_LIST] = "list",           [TERN_JINJA_TUPLE] = "tuple",   [TERN_JINJA_DICT] = "dict",
-        [TERN_JINJA_NAMESPACE] = "namespace", [TERN_JINJA_MACRO] = "macro",   [TERN_JINJA_FUNCTION] = "function",
+        [TERN_JINJA_UNDEFINED] = "undefined", [TERN_JINJA_NONE] = "none",   [TERN_JINJA_BOOL] = "boolean",
+        [TERN_JINJA_INT] = "integer",         [TERN_JINJA_FLOAT] = "float", [TERN_JINJA_STRING] = "string",
+        [TERN_JINJA_LIST] = "list",           [TERN_JINJA_TUPLE] = "tuple", [TERN_JINJA_DICT] = "dict",
+        [TERN_JINJA_NAMESPACE] = "namespace", [TERN_JINJA_MACRO] = "macro", [TERN_JINJA_FUNCTION] = "function",
         [TERN_JINJA_LOOP] = "loop",
     };
     return words[kind];
@@ -195,7 +152,8 @@ static bool lists_equal(tern_jinja_pool *p, const tern_jinja_list *a, const tern
     return true;
 }
 
-static const tern_jinja_value *find_at(tern_jinja_pool *p, const tern_jinja_dict *d, const tern_jinja_value *key, int depth)
+static const tern_jinja_value *find_at(tern_jinja_pool *p, const tern_jinja_dict *d, const tern_jinja_value *key,
+                                       int depth)
 {
     for (size_t i = 0; i < d->n; i++)
         if (equal_at(p, &d->entries[i].key, key, depth)) return &d->entries[i].value;
@@ -279,57 +237,5 @@ tern_status tern_jinja__dict_set(tern_jinja_pool *p, tern_jinja_dict *d, const t
     }
     if (d->n == d->cap) TERN_TRY(grow_dict(p, d));
     d->entries[d->n++] = (tern_jinja_entry){.key = *key, .value = *value};
-    return TERN_OK;
-}
-
-tern_status tern_jinja__rope_add(tern_jinja_pool *p, tern_jinja_rope *rope, tern_jinja_str s)
-{
-    if (s.n == 0) return TERN_OK;
-    tern_jinja_piece *piece = tern_jinja__alloc(p, 1, sizeof *piece);
-    if (!piece) return tern_jinja__status(p);
-    piece->str = s;
-    if (rope->last) rope->last->next = piece;
-    else rope->first = piece;
-    rope->last = piece;
-    rope->n += s.n;
-    return TERN_OK;
-}
-
-void tern_jinja__str_mask(tern_jinja_str s, uint8_t *mask)
-{
-    if (s.mask) memcpy(mask, s.mask, s.n);
-    else memset(mask, s.untrusted, s.n);
-}
-
-/* Whether all pieces have one origin; *untrusted says which (or "some" when mixed). */
-static bool one_origin(const tern_jinja_rope *rope, bool *untrusted)
-{
-    bool trusted = false, other = false;
-    for (const tern_jinja_piece *p = rope->first; p; p = p->next) {
-        if (p->str.mask || !p->str.untrusted) trusted = true;
-        if (p->str.mask || p->str.untrusted) other = true;
-    }
-    *untrusted = other;
-    return !(trusted && other);
-}
-
-tern_status tern_jinja__rope_str(tern_jinja_pool *p, const tern_jinja_rope *rope, tern_jinja_str *out)
-{
-    if (rope->first == rope->last) {
-        *out = rope->first ? rope->first->str : (tern_jinja_str){.data = ""};
-        return TERN_OK;
-    }
-    bool untrusted;
-    bool uniform = one_origin(rope, &untrusted);
-    char *data = tern_jinja__alloc(p, rope->n, 1);
-    uint8_t *mask = !data || uniform ? NULL : tern_jinja__alloc(p, rope->n, 1);
-    if (!data || (!uniform && !mask)) return tern_jinja__status(p);
-    size_t at = 0;
-    for (const tern_jinja_piece *piece = rope->first; piece; piece = piece->next) {
-        memcpy(data + at, piece->str.data, piece->str.n);
-        if (mask) tern_jinja__str_mask(piece->str, mask + at);
-        at += piece->str.n;
-    }
-    *out = (tern_jinja_str){.data = data, .n = rope->n, .mask = mask, .untrusted = untrusted};
     return TERN_OK;
 }

@@ -1,4 +1,4 @@
-/* Pre-tokenisation by PCRE2: the table of known patterns, their translation, and the cutting of text. */
+/* Pre-tokenisation by PCRE2: the translation of patterns, and the cutting of text. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/pretokenize.h"
 
@@ -9,45 +9,7 @@
 #include "base/show.h"
 #include "text/utf8.h"
 
-#define CONTRACTIONS "'s|'t|'re|'ve|'m|'ll|'d"
-#define TAIL " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define SLASH_TAIL " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define NOT_WORD "[^\\r\\n\\p{L}\\p{N}]?"
-#define GPT2 CONTRACTIONS "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-#define LLAMA3 "(?i:" CONTRACTIONS ")|" NOT_WORD "\\p{L}+|\\p{N}{1,3}|" TAIL
-#define QWEN2 "(?i:" CONTRACTIONS ")|" NOT_WORD "\\p{L}+|\\p{N}|" TAIL
-#define GPT4O NOT_WORD UPPER "*" LOWER "+(?i:" CONTRACTIONS ")?|" NOT_WORD UPPER "+" LOWER "*(?i:" CONTRACTIONS ")?|\\p{N}{1,3}|" SLASH_TAIL
-#define TEKKEN NOT_WORD UPPER "*" LOWER "+|" NOT_WORD UPPER "+" LOWER "*|\\p{N}|" SLASH_TAIL
-#define CL100K "(?i:" CONTRACTIONS ")|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
-#define DEEPSEEK3                                                                                                                     \
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|" \
-    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
-/* Names as llama.cpp's converter writes them; patterns as the models' own tokenizer.json and tiktoken files state them. */
-static const tern_pretokenizer_row ROWS[] = {
-    {"llama-bpe,llama3,llama-v3,falcon3,falcon-h1,pixtral,midm-2.0,lfm2", true, {LLAMA3}},
-    {"smaug-bpe,dbrx,chatglm-bpe", false, {LLAMA3}},
-    {"gpt-2,gpt2,phi-2,olmo,mpt,jais,trillion,jina-es,jina-de,jina-v2-es,jina-v2-de,jina-v2-code,gigachat,roberta-bpe", false, {GPT2}},
-    {"qwen2,stablelm2,deepseek-r1-qwen,hunyuan,megrez", false, {QWEN2}},
-    {"tekken", true, {TEKKEN}},
-    {"gpt-4o,llama4", false, {GPT4O}},
-    {"cl100k", false, {CL100K}},
-    {"starcoder,refact,command-r,smollm,codeshell,exaone,minerva-7b", false, {"\\p{N}", GPT2}},
-    {"default", false, {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
-    {"falcon", false, {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}},
-    {"bloom,poro-chat,gpt3-finnish", false, {" ?[^(\\s|.,!?…。，、।۔،)]+"}},
-    {"deepseek-coder", false, {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", "\\p{N}"}},
-    {"deepseek-v3,hunyuan-dense", false, {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK3}},
-};
-enum { N_ROWS = sizeof ROWS / sizeof ROWS[0] };
-
-enum {
-    MAX_PATTERN_BYTES = 16384,
-    MATCH_LIMIT = 10000000,
-    HEAP_LIMIT_KIB = 65536
-};
+enum { MAX_PATTERN_BYTES = 16384, MATCH_LIMIT = 10000000, HEAP_LIMIT_KIB = 65536 };
 
 struct tern_splitter {
     tern_split_behavior behavior;
@@ -57,8 +19,8 @@ struct tern_splitter {
     pcre2_code *code; /* NULL for PREFIX_SPACE */
 };
 
-static const char *const BEHAVIORS[] = {"isolated", "removed", "matches", "merged_previous", "merged_next", "contiguous",
-                                        "prefix_space"};
+static const char *const BEHAVIORS[] = {"isolated",    "removed",    "matches",     "merged_previous",
+                                        "merged_next", "contiguous", "prefix_space"};
 
 const char *tern_split_behavior__name(tern_split_behavior behavior)
 {
@@ -82,55 +44,6 @@ tern_split_behavior tern_splitter__behavior(const tern_splitter *s)
     return s->behavior;
 }
 
-static bool lists_name(const char *names, const void *name, size_t n)
-{
-    while (*names) {
-        size_t length = strcspn(names, ",");
-        if (length == n && memcmp(names, name, n) == 0) return true;
-        names += length + (names[length] == ',');
-    }
-    return false;
-}
-
-const tern_pretokenizer_row *tern_pretokenizer__find(const void *name, size_t n)
-{
-    for (int i = 0; i < N_ROWS; i++)
-        if (lists_name(ROWS[i].names, name, n)) return &ROWS[i];
-    return NULL;
-}
-
-static bool is_row(const tern_pretokenizer *p, const tern_pretokenizer_row *row)
-{
-    size_t n = 0;
-    for (; row->patterns[n]; n++) {
-        if (n >= p->n) return false;
-        tern_span pattern = tern_splitter__pattern(p->stages[n]);
-        if (p->stages[n]->behavior != TERN_SPLIT_ISOLATED) return false;
-        if (pattern.size != strlen(row->patterns[n]) || memcmp(pattern.data, row->patterns[n], pattern.size) != 0) return false;
-    }
-    return n == p->n;
-}
-
-const tern_pretokenizer_row *tern_pretokenizer__row_of(const tern_pretokenizer *p, bool ignore_merges)
-{
-    const tern_pretokenizer_row *found = NULL;
-    for (int i = 0; i < N_ROWS; i++) {
-        if (!is_row(p, &ROWS[i])) continue;
-        if (ROWS[i].ignore_merges == ignore_merges) return &ROWS[i];
-        if (!found) found = &ROWS[i];
-    }
-    return found;
-}
-
-tern_status tern_pretokenizer__add_row(tern_pretokenizer *p, const tern_pretokenizer_row *row, tern_error *err)
-{
-    for (size_t i = 0; row->patterns[i]; i++) {
-        tern_span pattern = {(const uint8_t *)row->patterns[i], strlen(row->patterns[i])};
-        TERN_TRY(tern_pretokenizer__add(p, pattern, TERN_SPLIT_ISOLATED, err));
-    }
-    return TERN_OK;
-}
-
 /* One escape sequence at p (n >= 2 bytes), as PCRE2 spells what Rust means by it; how many bytes were read. */
 static size_t translate_escape(tern_buf *out, const uint8_t *p, size_t n, tern_status *status, tern_error *err)
 {
@@ -147,15 +60,15 @@ static size_t translate_escape(tern_buf *out, const uint8_t *p, size_t n, tern_s
     return 2;
 }
 
-/* PCRE2's \s also takes U+180E, which has not been white space since Unicode 6.3, and its \p{Han} takes script extensions. */
+/* PCRE2's \s also takes U+180E, which has not been white space since Unicode 6.3, and its \p{Han} takes script
+ * extensions. */
 static tern_status translate(tern_buf *out, tern_span pattern, tern_error *err)
 {
     tern_status status = tern_buf_add(out, "", 0, err);
     for (size_t at = 0; status == TERN_OK && at < pattern.size;) {
         if (pattern.data[at] == '\\' && pattern.size - at >= 2)
             at += translate_escape(out, pattern.data + at, pattern.size - at, &status, err);
-        else
-            status = tern_buf_add(out, pattern.data + at++, 1, err);
+        else status = tern_buf_add(out, pattern.data + at++, 1, err);
     }
     return status;
 }
@@ -191,7 +104,8 @@ static tern_status compile(tern_splitter *s, tern_span pattern, tern_error *err)
     if (status == TERN_OK) {
         pcre2_set_newline(context, PCRE2_NEWLINE_LF);
         s->code = pcre2_compile((PCRE2_SPTR)spelled.data, spelled.size,
-                                PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_AUTO_CAPTURE,
+                                PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C |
+                                    PCRE2_NO_AUTO_CAPTURE,
                                 &code, &at, context);
         if (!s->code) status = fail_pattern(pattern, code == 121 ? PCRE2_ERROR_HEAP_FAILED : code, at, err);
         else pcre2_jit_compile(s->code, PCRE2_JIT_COMPLETE); /* where it cannot, matching is interpreted */
@@ -223,7 +137,8 @@ static tern_status open_splitter(tern_splitter *s, tern_span pattern, tern_error
     return compile(s, pattern, err);
 }
 
-tern_status tern_pretokenizer__add(tern_pretokenizer *p, tern_span pattern, tern_split_behavior behavior, tern_error *err)
+tern_status tern_pretokenizer__add(tern_pretokenizer *p, tern_span pattern, tern_split_behavior behavior,
+                                   tern_error *err)
 {
     if (p->n == TERN_SPLIT_MAX_STAGES)
         return tern_fail(err, TERN_LIMIT, "pre-tokenizer: more than %d stages", TERN_SPLIT_MAX_STAGES);
@@ -309,7 +224,8 @@ static tern_status match_at(const tern_splitter *s, pcre2_match_data *found, ter
     *matched = rc >= 0;
     if (rc >= 0 || rc == PCRE2_ERROR_NOMATCH) return TERN_OK;
     if (rc == PCRE2_ERROR_NOMEMORY) return tern_fail_alloc(err, text.size);
-    return tern_fail(err, TERN_LIMIT, "pre-tokenizer pattern \"%s\": takes too many steps at byte %zu of the text (PCRE2 code %d)",
+    return tern_fail(err, TERN_LIMIT,
+                     "pre-tokenizer pattern \"%s\": takes too many steps at byte %zu of the text (PCRE2 code %d)",
                      tern_show(tern_splitter__pattern(s)).text, at, rc);
 }
 
@@ -374,8 +290,8 @@ static tern_status run_stage(cutting *cut, size_t stage, tern_span text, tern_er
     return cut_all(&s, text, err);
 }
 
-tern_status tern_pretokenizer__run(const tern_pretokenizer *p, const uint8_t *text, size_t n, tern_piece_fn fn, void *user,
-                                   tern_error *err)
+tern_status tern_pretokenizer__run(const tern_pretokenizer *p, const uint8_t *text, size_t n, tern_piece_fn fn,
+                                   void *user, tern_error *err)
 {
     cutting cut = {.p = p, .fn = fn, .user = user};
     tern_status status = TERN_OK;

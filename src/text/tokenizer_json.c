@@ -5,7 +5,7 @@
 #include "base/show.h"
 #include "format/json.h"
 #include "text/json_text.h"
-#include "text/tokenizer_parts.h"
+#include "text/tokenizer_json_parts.h"
 
 enum { MAX_PART_BYTES = 1 << 20 }; /* of those that are read as a tree */
 
@@ -48,11 +48,20 @@ static tern_status split_object(tern_span raw, const slot *slots, size_t n, tern
 
 static tern_status split_document(document *d, tern_span file, tern_error *err)
 {
-    const slot top[] = {{"model", &d->model}, {"added_tokens", &d->added}, {"normalizer", &d->normalizer},
-                        {"pre_tokenizer", &d->pre_tokenizer}, {"post_processor", &d->post_processor}};
-    const slot model[] = {{"type", &d->type}, {"vocab", &d->vocab}, {"merges", &d->merges}, {"unk_token", &d->unk},
-                          {"byte_fallback", &d->byte_fallback}, {"ignore_merges", &d->ignore_merges}, {"fuse_unk", &d->fuse_unk},
-                          {"continuing_subword_prefix", &d->prefix}, {"end_of_word_suffix", &d->suffix}};
+    const slot top[] = {{"model", &d->model},
+                        {"added_tokens", &d->added},
+                        {"normalizer", &d->normalizer},
+                        {"pre_tokenizer", &d->pre_tokenizer},
+                        {"post_processor", &d->post_processor}};
+    const slot model[] = {{"type", &d->type},
+                          {"vocab", &d->vocab},
+                          {"merges", &d->merges},
+                          {"unk_token", &d->unk},
+                          {"byte_fallback", &d->byte_fallback},
+                          {"ignore_merges", &d->ignore_merges},
+                          {"fuse_unk", &d->fuse_unk},
+                          {"continuing_subword_prefix", &d->prefix},
+                          {"end_of_word_suffix", &d->suffix}};
     TERN_TRY(split_object(tern_json__trim(file), top, sizeof top / sizeof top[0], err));
     if (d->model.size == 0) return tern_fail(err, TERN_MALFORMED, "tokenizer.json has no \"model\"");
     return split_object(d->model, model, sizeof model / sizeof model[0], err);
@@ -61,9 +70,11 @@ static tern_status split_document(document *d, tern_span file, tern_error *err)
 static tern_status check_model(const document *d, tern_error *err)
 {
     if (d->type.size && !equals(d->type, "\"BPE\""))
-        return tern_fail(err, TERN_UNSUPPORTED, "tokenizer.json: model of type %s, \"BPE\" expected", tern_show(d->type).text);
+        return tern_fail(err, TERN_UNSUPPORTED, "tokenizer.json: model of type %s, \"BPE\" expected",
+                         tern_show(d->type).text);
     if (is_given(d->prefix) && !equals(d->prefix, "\"\""))
-        return tern_fail(err, TERN_UNSUPPORTED, "tokenizer.json: continuing_subword_prefix %s", tern_show(d->prefix).text);
+        return tern_fail(err, TERN_UNSUPPORTED, "tokenizer.json: continuing_subword_prefix %s",
+                         tern_show(d->prefix).text);
     if (is_given(d->suffix) && !equals(d->suffix, "\"\""))
         return tern_fail(err, TERN_UNSUPPORTED, "tokenizer.json: end_of_word_suffix %s", tern_show(d->suffix).text);
     if (d->vocab.size == 0) return tern_fail(err, TERN_MALFORMED, "tokenizer.json: model has no \"vocab\"");
@@ -71,171 +82,12 @@ static tern_status check_model(const document *d, tern_error *err)
     return TERN_OK;
 }
 
-/* A node's string under `key`, or "" when there is none. */
-static const char *text_of(const json_t *node, const char *key)
-{
-    const char *text = json_string_value(json_object_get(node, key));
-    return text ? text : "";
-}
-
-/* Absent means `otherwise`. */
-static bool flag_of(const json_t *node, const char *key, bool otherwise)
-{
-    const json_t *value = json_object_get(node, key);
-    return json_is_boolean(value) ? json_is_true(value) : otherwise;
-}
-
-static const json_t *members_of(const json_t *node, const char *key)
-{
-    return equals((tern_span){(const uint8_t *)text_of(node, "type"), strlen(text_of(node, "type"))}, "Sequence")
-               ? json_object_get(node, key) : NULL;
-}
-
-static tern_status fail_node(const char *what, const json_t *node, tern_error *err)
-{
-    return tern_fail(err, TERN_UNSUPPORTED, "tokenizer.json: %s \"%s\" is not supported", what, tern_show_z(text_of(node, "type")).text);
-}
-
-static bool is_type(const json_t *node, const char *type)
-{
-    return strcmp(text_of(node, "type"), type) == 0;
-}
-
-/* NFC; "▁" in front, and for each space. */
-static tern_status read_normalizer(tern_tokenizer *t, const json_t *node, tern_error *err)
-{
-    if (!node || json_is_null(node)) return TERN_OK;
-    const json_t *members = members_of(node, "normalizers");
-    for (size_t i = 0; i < json_array_size(members); i++)
-        TERN_TRY(read_normalizer(t, json_array_get(members, i), err));
-    if (is_type(node, "Sequence")) return TERN_OK;
-    bool chars = t->vocab.alphabet == TERN_ALPHABET_BYTES;
-    if (is_type(node, "NFC")) {
-        t->nfc = true;
-        return TERN_OK;
-    }
-    if (chars && is_type(node, "Prepend") && !strcmp(text_of(node, "prepend"), "▁")) {
-        t->norm.prefix = TERN_PREFIX_ALWAYS;
-        return TERN_OK;
-    }
-    if (chars && is_type(node, "Replace") && !strcmp(text_of(node, "content"), "▁") &&
-        !strcmp(text_of(json_object_get(node, "pattern"), "String"), " ")) {
-        t->norm.escape = true;
-        return TERN_OK;
-    }
-    return fail_node("normalizer", node, err);
-}
-
-static tern_status read_behavior(const json_t *node, tern_split_behavior *out, tern_error *err)
-{
-    static const struct {
-        const char *name;
-        tern_split_behavior plain, inverted;
-    } BEHAVIORS[] = {{"Isolated", TERN_SPLIT_ISOLATED, TERN_SPLIT_ISOLATED},
-                     {"Removed", TERN_SPLIT_REMOVED, TERN_SPLIT_MATCHES},
-                     {"MergedWithPrevious", TERN_SPLIT_MERGED_PREVIOUS, TERN_SPLIT_ISOLATED},
-                     {"MergedWithNext", TERN_SPLIT_MERGED_NEXT, TERN_SPLIT_ISOLATED},
-                     {"Contiguous", TERN_SPLIT_CONTIGUOUS, TERN_SPLIT_CONTIGUOUS}};
-    const char *name = text_of(node, "behavior");
-    bool invert = flag_of(node, "invert", false);
-    for (size_t i = 0; i < sizeof BEHAVIORS / sizeof BEHAVIORS[0]; i++) {
-        if (strcmp(name, BEHAVIORS[i].name) != 0) continue;
-        if (invert && strncmp(name, "Merged", 6) == 0) break;
-        *out = invert ? BEHAVIORS[i].inverted : BEHAVIORS[i].plain;
-        return TERN_OK;
-    }
-    return tern_fail(err, TERN_UNSUPPORTED, "tokenizer.json: split behavior \"%s\"%s is not supported", tern_show_z(name).text,
-                     invert ? " with invert" : "");
-}
-
-static tern_status add_stage(tern_tokenizer *t, const char *pattern, size_t n, tern_split_behavior behavior, tern_error *err)
-{
-    return tern_pretokenizer__add(&t->pre, (tern_span){(const uint8_t *)pattern, n}, behavior, err);
-}
-
-/* A literal string as a pattern: every ASCII character that is no letter or digit is escaped. */
-static tern_status add_literal(tern_tokenizer *t, const char *text, size_t n, tern_split_behavior behavior, tern_error *err)
-{
-    tern_buf pattern = {0};
-    tern_status status = tern_buf_add(&pattern, "", 0, err);
-    for (size_t i = 0; status == TERN_OK && i < n; i++) {
-        uint8_t c = (uint8_t)text[i], lower = c | 0x20;
-        bool plain = c >= 0x80 || (c >= '0' && c <= '9') || (lower >= 'a' && lower <= 'z');
-        status = c ? tern_buf_addf(&pattern, err, plain ? "%c" : "\\%c", c) : tern_buf_addf(&pattern, err, "\\x00");
-    }
-    if (status == TERN_OK) status = add_stage(t, pattern.data, pattern.size, behavior, err);
-    tern_buf_deinit(&pattern);
-    return status;
-}
-
-static tern_status read_split(tern_tokenizer *t, const json_t *node, tern_error *err)
-{
-    const json_t *pattern = json_object_get(node, "pattern");
-    const json_t *regex = json_object_get(pattern, "Regex"), *string = json_object_get(pattern, "String");
-    tern_split_behavior behavior;
-    TERN_TRY(read_behavior(node, &behavior, err));
-    if (json_is_string(regex)) return add_stage(t, json_string_value(regex), json_string_length(regex), behavior, err);
-    if (json_is_string(string)) return add_literal(t, json_string_value(string), json_string_length(string), behavior, err);
-    return tern_fail(err, TERN_MALFORMED, "tokenizer.json: Split has neither a Regex nor a String pattern");
-}
-
-static tern_status read_byte_level(tern_tokenizer *t, const json_t *node, tern_error *err)
-{
-    if (flag_of(node, "add_prefix_space", true)) TERN_TRY(add_stage(t, "", 0, TERN_SPLIT_PREFIX_SPACE, err));
-    if (!flag_of(node, "use_regex", true)) return TERN_OK;
-    return tern_pretokenizer__add_row(&t->pre, tern_pretokenizer__find("gpt-2", 5), err);
-}
-
-static tern_status read_metaspace(tern_tokenizer *t, const json_t *node, tern_error *err)
-{
-    if (t->vocab.alphabet != TERN_ALPHABET_BYTES || strcmp(text_of(node, "replacement"), "▁") != 0)
-        return fail_node("pre-tokenizer", node, err);
-    const char *scheme = text_of(node, "prepend_scheme");
-    bool always = !strcmp(scheme, "always") || (!*scheme && flag_of(node, "add_prefix_space", true));
-    t->norm.escape = t->norm.prefix_once = true;
-    t->norm.prefix = always ? TERN_PREFIX_ALWAYS : !strcmp(scheme, "first") ? TERN_PREFIX_FIRST : TERN_PREFIX_NEVER;
-    return flag_of(node, "split", true) ? add_stage(t, "▁", strlen("▁"), TERN_SPLIT_MERGED_NEXT, err) : TERN_OK;
-}
-
-static tern_status add_z(tern_tokenizer *t, const char *pattern, tern_split_behavior behavior, tern_error *err)
-{
-    return add_stage(t, pattern, strlen(pattern), behavior, err);
-}
-
-static tern_status read_pre_tokenizer(tern_tokenizer *t, const json_t *node, tern_error *err)
-{
-    if (!node || json_is_null(node)) return TERN_OK;
-    const json_t *members = members_of(node, "pretokenizers");
-    for (size_t i = 0; i < json_array_size(members); i++)
-        TERN_TRY(read_pre_tokenizer(t, json_array_get(members, i), err));
-    if (is_type(node, "Sequence")) return TERN_OK;
-    if (is_type(node, "ByteLevel")) return read_byte_level(t, node, err);
-    if (is_type(node, "Split")) return read_split(t, node, err);
-    if (is_type(node, "Metaspace")) return read_metaspace(t, node, err);
-    if (is_type(node, "Digits"))
-        return add_z(t, flag_of(node, "individual_digits", false) ? "\\p{N}" : "\\p{N}+", TERN_SPLIT_ISOLATED, err);
-    if (is_type(node, "Whitespace")) return add_z(t, "\\w+|[^\\w\\s]+", TERN_SPLIT_MATCHES, err);
-    if (is_type(node, "WhitespaceSplit")) return add_z(t, "\\s", TERN_SPLIT_REMOVED, err);
-    if (!is_type(node, "Punctuation")) return fail_node("pre-tokenizer", node, err);
-    tern_split_behavior behavior = TERN_SPLIT_ISOLATED;
-    if (json_object_get(node, "behavior")) TERN_TRY(read_behavior(node, &behavior, err));
-    return add_z(t, "[\\p{P}$+<=>^`|~]", behavior, err);
-}
-
-/* True when the node or one inside it is of this type. */
-static bool has_type(const json_t *node, const char *type)
-{
-    const json_t *members = members_of(node, "pretokenizers");
-    for (size_t i = 0; i < json_array_size(members); i++)
-        if (has_type(json_array_get(members, i), type)) return true;
-    return is_type(node, type);
-}
-
 static tern_status parse_part(json_t **root, tern_span raw, const char *what, tern_error *err)
 {
     *root = NULL;
     if (raw.size > MAX_PART_BYTES)
-        return tern_fail(err, TERN_LIMIT, "tokenizer.json: %s of %zu bytes, at most %d expected", what, raw.size, MAX_PART_BYTES);
+        return tern_fail(err, TERN_LIMIT, "tokenizer.json: %s of %zu bytes, at most %d expected", what, raw.size,
+                         MAX_PART_BYTES);
     return is_given(raw) ? tern_json_parse(root, raw.data, raw.size, what, err) : TERN_OK;
 }
 
@@ -244,11 +96,7 @@ static tern_status read_pipeline(tern_tokenizer *t, const document *d, tern_erro
     json_t *normalizer = NULL, *pre = NULL;
     tern_status status = parse_part(&normalizer, d->normalizer, "normalizer", err);
     if (status == TERN_OK) status = parse_part(&pre, d->pre_tokenizer, "pre_tokenizer", err);
-    if (status == TERN_OK) {
-        t->vocab.alphabet = has_type(pre, "ByteLevel") ? TERN_ALPHABET_GPT2 : TERN_ALPHABET_BYTES;
-        status = read_normalizer(t, normalizer, err);
-    }
-    if (status == TERN_OK) status = read_pre_tokenizer(t, pre, err);
+    if (status == TERN_OK) status = tern_tokenizer__read_pipeline(t, normalizer, pre, err);
     tern_json_free(normalizer);
     tern_json_free(pre);
     return status;
@@ -264,14 +112,16 @@ static tern_status measure_vocab(const document *d, uint32_t *count, uint32_t *h
         uint32_t id;
         TERN_TRY(tern_json_walk_next(&walk, &more, &key, &value, err));
         if (!more) return TERN_OK;
-        if (tern_json__number(value, &id, err) != TERN_OK) return tern_error_prefix(err, "vocab %s", tern_show(key).text), TERN_MALFORMED;
+        if (tern_json__number(value, &id, err) != TERN_OK)
+            return tern_error_prefix(err, "vocab %s", tern_show(key).text), TERN_MALFORMED;
         if (id > *highest) *highest = id;
     }
 }
 
 static tern_status fail_id(uint32_t id, tern_span piece, size_t count, tern_error *err)
 {
-    return tern_fail(err, TERN_MALFORMED, "token \"%s\": id %u in a vocabulary of %zu", tern_show(piece).text, id, count);
+    return tern_fail(err, TERN_MALFORMED, "token \"%s\": id %u in a vocabulary of %zu", tern_show(piece).text, id,
+                     count);
 }
 
 /* Ids may leave holes, but not more than there are tokens. */
@@ -308,8 +158,9 @@ static tern_status read_vocab(tern_tokenizer *t, document *d, tern_error *err)
 
 static unsigned added_flags(const json_t *token)
 {
-    return (flag_of(token, "lstrip", false) ? TERN_ADDED_LSTRIP : 0u) | (flag_of(token, "rstrip", false) ? TERN_ADDED_RSTRIP : 0u) |
-           (flag_of(token, "single_word", false) ? TERN_ADDED_SINGLE_WORD : 0u);
+    return (tern_json__flag(token, "lstrip", false) ? TERN_ADDED_LSTRIP : 0u) |
+           (tern_json__flag(token, "rstrip", false) ? TERN_ADDED_RSTRIP : 0u) |
+           (tern_json__flag(token, "single_word", false) ? TERN_ADDED_SINGLE_WORD : 0u);
 }
 
 tern_status tern_tokenizer__add_token(tern_tokenizer *t, uint32_t id, const json_t *token, tern_error *err)
@@ -317,12 +168,13 @@ tern_status tern_tokenizer__add_token(tern_tokenizer *t, uint32_t id, const json
     tern_span piece;
     tern_vocab *v = &t->vocab;
     TERN_TRY(tern_json_get_string(token, "content", &piece, err));
-    tern_token_type type = flag_of(token, "special", false) ? TERN_TOKEN_CONTROL : TERN_TOKEN_USER;
+    tern_token_type type = tern_json__flag(token, "special", false) ? TERN_TOKEN_CONTROL : TERN_TOKEN_USER;
     if (is_far(id, v->n)) return fail_id(id, piece, v->n, err);
     TERN_TRY(tern_vocab__resize(v, (size_t)id + 1, err));
     tern_span there = tern_vocab__piece(v, id);
     bool same = there.size == piece.size && memcmp(there.data, piece.data, piece.size) == 0;
-    if (!same && v->entries[id].type == TERN_TOKEN_CONTROL) v->entries[id].piece_size = 0; /* a reserved one gets its name */
+    if (!same && v->entries[id].type == TERN_TOKEN_CONTROL)
+        v->entries[id].piece_size = 0; /* a reserved one gets its name */
     if (!same) TERN_TRY(tern_vocab__set(v, id, piece.data, piece.size, type, 0, err));
     if (piece.size) tern_vocab__mark(v, id, type, added_flags(token));
     return TERN_OK;
@@ -377,7 +229,8 @@ static tern_status add_merge(tern_tokenizer *t, document *d, uint32_t index, ter
     if (raw.data[0] == '[') return add_merge_pair(t, d, index, raw, err);
     tern_span left, right;
     TERN_TRY(tern_json__unescape(raw, &d->scratch, err));
-    TERN_TRY(tern_tokenizer__split_merge((tern_span){(const uint8_t *)d->scratch.data, d->scratch.size}, index, &left, &right, err));
+    TERN_TRY(tern_tokenizer__split_merge((tern_span){(const uint8_t *)d->scratch.data, d->scratch.size}, index, &left,
+                                         &right, err));
     return tern_tokenizer__add_merge(t, index, left, right, err);
 }
 
@@ -396,10 +249,10 @@ static tern_status read_merges(tern_tokenizer *t, document *d, tern_error *err)
 /* A template that begins with a special token says that a BOS goes in front, and which. */
 static void find_bos(tern_tokenizer *t, const json_t *node)
 {
-    const json_t *members = members_of(node, "processors");
+    const json_t *members = tern_json__members(node, "processors");
     for (size_t i = 0; i < json_array_size(members); i++) find_bos(t, json_array_get(members, i));
     const json_t *first = json_array_get(json_object_get(node, "single"), 0);
-    const char *name = text_of(json_object_get(first, "SpecialToken"), "id");
+    const char *name = tern_json__text(json_object_get(first, "SpecialToken"), "id");
     int32_t id = *name ? tern_vocab__find_piece(&t->vocab, name, strlen(name)) : -1;
     if (id < 0) return;
     t->bos = id;
@@ -421,7 +274,8 @@ static tern_status read_unknown(tern_tokenizer *t, document *d, tern_error *err)
     d->scratch.size = 0;
     TERN_TRY(tern_json__unescape(d->unk, &d->scratch, err));
     t->unk = tern_vocab__find_piece(&t->vocab, d->scratch.data, d->scratch.size);
-    if (t->unk < 0) return tern_fail(err, TERN_MALFORMED, "unk_token %s is not in the vocabulary", tern_show(d->unk).text);
+    if (t->unk < 0)
+        return tern_fail(err, TERN_MALFORMED, "unk_token %s is not in the vocabulary", tern_show(d->unk).text);
     return TERN_OK;
 }
 

@@ -1,0 +1,39 @@
+/* Shared by the files that compare two backends. */
+#ifndef TERN_INFER_COMPARE_PARTS_H
+#define TERN_INFER_COMPARE_PARTS_H
+
+#include "infer/compare.h"
+#include "infer/runner.h"
+
+typedef struct tern_compare_side {
+    tern_engine *engine;
+    tern_backend *backend;
+    tern_runner runner;
+    const tern_runner_graph *graph; /* of the phase */
+} tern_compare_side;
+
+typedef struct tern_comparison {
+    const tern_compare_params *params;
+    tern_compare_result *result;
+    tern_compare_side reference, tested;
+    uint32_t *counterparts; /* of the tested graph's values in the reference's; TERN_NO_VALUE: none */
+    size_t reference_at;    /* the reference's next op */
+    uint8_t *want, *got;    /* one value */
+    uint64_t room;
+    size_t n_all; /* ops of both graphs, for progress */
+    tern_error *err;
+} tern_comparison;
+
+/* Finds the counterparts of the phase's graphs, and makes room for their largest value. */
+tern_status tern_compare__counterparts(tern_comparison *c);
+tern_status tern_compare__read(const tern_comparison *c, const tern_compare_side *s, uint32_t value, uint8_t *out);
+/* Gives the tested side what the reference holds. */
+tern_status tern_compare__hand_over(const tern_comparison *c, uint32_t value);
+/* Both sides' bytes of a value, compared. */
+tern_status tern_compare__measure(const tern_comparison *c, uint32_t value, tern_compare_op *op, double *error);
+/* Runs ops [first, end) of a side alone. */
+tern_status tern_compare__run(const tern_comparison *c, const tern_compare_side *s, size_t first, size_t end);
+/* The next op of the tested graph, on what the reference holds; the result gets its row. */
+tern_status tern_compare__op(tern_comparison *c, const tern_op *op, bool decode);
+
+#endif

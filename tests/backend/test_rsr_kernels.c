@@ -1,5 +1,5 @@
-/* The RSR kernels of every level against their definition: every k, random and extreme codes and inputs, an unreadable page behind every
- * operand; and whole products of the candidate against plain dot products. */
+/* The RSR kernels of every level against their definition: every k, random and extreme codes and inputs, an unreadable
+ * page behind every operand; and whole products of the candidate against plain dot products. */
 #include "support/test.h"
 
 #include <math.h>
@@ -66,7 +66,8 @@ static tern_rsr_unit unit_of(operands *o, const tern_rsr_slices *s, uint32_t uni
     return (tern_rsr_unit){.steps = guarded(&o->steps, s->steps + slice, n * 2),
                            .masks = guarded(&o->masks, s->masks + (size_t)slice * 2 * s->k, (size_t)n * 4 * s->k),
                            .index = guarded(&o->index, s->index + (size_t)s->first_vector[unit] * 16, n_index * 2),
-                           .n_slices = n, .k = s->k};
+                           .n_slices = n,
+                           .k = s->k};
 }
 
 static bool same_i8(operands *o, const tern_rsr_unit *u, uint32_t cols, int extreme, tern_rsr_i8_fn fn)
@@ -74,7 +75,8 @@ static bool same_i8(operands *o, const tern_rsr_unit *u, uint32_t cols, int extr
     int32_t want[17], got[17];
     int8_t *x = test_guard_lend(&o->x, cols + 4, false);
     memset(x, 0, cols + 4);
-    for (uint32_t c = 0; c < cols; c++) x[c] = extreme ? (int8_t)(extreme < 0 ? -128 : 127) : (int8_t)test_between(&rng, 0, 255);
+    for (uint32_t c = 0; c < cols; c++)
+        x[c] = extreme ? (int8_t)(extreme < 0 ? -128 : 127) : (int8_t)test_between(&rng, 0, 255);
     memset(x + cols + 1, 0x55, 3); /* readable, but no inputs */
     for (int i = 0; i < 17; i++) want[i] = got[i] = (int32_t)tern_rng_u64(&rng) >> 4;
     tern_ref_rsr_i8(u, x, want);
@@ -86,7 +88,8 @@ static bool same_i8x4(operands *o, const tern_rsr_unit *u, uint32_t cols, int ex
 {
     int32_t want[4 * TERN_RSR_Y + 1], got[4 * TERN_RSR_Y + 1];
     int8_t *x = test_guard_lend(&o->x, 4 * ((size_t)cols + 1), false);
-    for (size_t c = 0; c < 4 * (size_t)cols; c++) x[c] = extreme ? (int8_t)(extreme < 0 ? -128 : 127) : (int8_t)test_between(&rng, 0, 255);
+    for (size_t c = 0; c < 4 * (size_t)cols; c++)
+        x[c] = extreme ? (int8_t)(extreme < 0 ? -128 : 127) : (int8_t)test_between(&rng, 0, 255);
     memset(x + 4 * (size_t)cols, 0, 4);
     for (int i = 0; i <= 4 * TERN_RSR_Y; i++) want[i] = got[i] = (int32_t)tern_rng_u64(&rng) >> 4;
     tern_ref_rsr_i8x4(u, x, want);
@@ -130,7 +133,8 @@ static void check_unit(operands *o, const tern_rsr_unit *u, uint32_t cols)
     const test_kernel *k;
     for (size_t at = 0; (k = test_kernel_next("rsr_i8", &at));)
         for (int extreme = -1; extreme <= 1; extreme++)
-            if (!same_i8(o, u, cols, extreme, (tern_rsr_i8_fn)k->fn)) fail_msg("rsr_i8 %s: k %u, %u columns, extreme %d", k->level, u->k, cols, extreme);
+            if (!same_i8(o, u, cols, extreme, (tern_rsr_i8_fn)k->fn))
+                fail_msg("rsr_i8 %s: k %u, %u columns, extreme %d", k->level, u->k, cols, extreme);
     check_four(o, u, cols);
     for (size_t at = 0; (k = test_kernel_next("rsr_i8x4", &at));)
         for (int extreme = -1; extreme <= 1; extreme++)
@@ -208,8 +212,8 @@ typedef struct inputs {
     int32_t *room;
 } inputs;
 
-static void check_step(const matrix *m, const tern_rsr_groups *g, const tern_cpu__rsr_lists *lists, const inputs *in, const char *name,
-                       tern_cpu__rsr_step_i8 *i8, tern_cpu__rsr_step_f32 *f32)
+static void check_step(const matrix *m, const tern_rsr_groups *g, const tern_cpu__rsr_lists *lists, const inputs *in,
+                       const char *name, tern_cpu__rsr_step_i8 *i8, tern_cpu__rsr_step_f32 *f32)
 {
     for (uint32_t u = 0; u < g->n_blocks; u++) {
         const tern_cpu__rsr_block b = tern_cpu__rsr_block_of(g, lists, u);
@@ -228,7 +232,8 @@ static void check_step(const matrix *m, const tern_rsr_groups *g, const tern_cpu
                 size += code ? fabs((double)in->f[c]) : 0;
             }
             if (y[r] != want) fail_msg("%s: k %u, row %u: %d found, %d expected", name, g->k, r, y[r], want);
-            if (!(fabs((double)z[r] - exact) <= size * 1e-5)) fail_msg("%s: k %u, row %u: %g found, %g expected", name, g->k, r, (double)z[r], exact);
+            if (!(fabs((double)z[r] - exact) <= size * 1e-5))
+                fail_msg("%s: k %u, row %u: %g found, %g expected", name, g->k, r, (double)z[r], exact);
         }
     }
 }
@@ -237,7 +242,9 @@ static void check_steps(uint32_t k, uint32_t rows, uint32_t cols, fill f)
 {
     matrix m = make(rows, cols, f);
     const tern_rsr_source source = {.read = read_rows, .context = &m, .rows = rows, .cols = cols};
-    inputs in = {.x_guard = test_guard_open(cols + 3), .f = malloc(cols * sizeof(float)), .room = malloc(((size_t)cols + 16) * 4)};
+    inputs in = {.x_guard = test_guard_open(cols + 3),
+                 .f = malloc(cols * sizeof(float)),
+                 .room = malloc(((size_t)cols + 16) * 4)};
     tern_rsr_groups g;
     tern_cpu__rsr_lists lists;
     tern_error err = {0};
@@ -249,7 +256,8 @@ static void check_steps(uint32_t k, uint32_t rows, uint32_t cols, fill f)
     for (int i = 0; i < N_STEPS; i++) check_step(&m, &g, &lists, &in, steps[i].name, steps[i].i8, steps[i].f32);
     for (uint32_t features = tern_cpu_features(), i = 0; i < 2; i++, features &= ~(uint32_t)TERN_CPU_AVX512)
         if (tern_cpu__rsr_gather_i8(features))
-            check_step(&m, &g, &lists, &in, "gather", tern_cpu__rsr_gather_i8(features), tern_cpu__rsr_gather_f32(features));
+            check_step(&m, &g, &lists, &in, "gather", tern_cpu__rsr_gather_i8(features),
+                       tern_cpu__rsr_gather_f32(features));
     tern_cpu__rsr_lists_deinit(&lists);
     tern_rsr_groups_deinit(&g);
     test_guard_close(&in.x_guard);
@@ -336,7 +344,8 @@ static product open_product(uint32_t rows, uint32_t cols)
     assert_ok(tern_encoding_bytes(e, rows, cols, &bytes, &err), err);
     uint8_t *data = malloc(bytes);
     assert_ok(tern_encode_codes(e, p.m.codes, 1.0f, rows, cols, data, &err), err);
-    p.w = (tern_weight){.encoding = e, .rows = rows, .cols = cols, .data = data, .bytes = bytes, .scale = 1.0f, .name = "w.weight"};
+    p.w = (tern_weight){
+        .encoding = e, .rows = rows, .cols = cols, .data = data, .bytes = bytes, .scale = 1.0f, .name = "w.weight"};
     p.x = calloc(8, p.stride);
     for (uint32_t t = 0; t < 8; t++)
         for (uint32_t c = 0; c < cols; c++) p.x[t * p.stride + c] = (int8_t)test_between(&rng, 0, 255);
@@ -354,16 +363,35 @@ static void close_product(product *p)
 
 static void check_layout(const product *p, const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, uint32_t n)
 {
+    enum { GAP = 3, CANARY = 0x5ca1ab1e }; /* between the rows of tokens */
     const tern_q8_rows x = {.x = p->x, .stride = p->stride, .n = n};
-    int32_t *dots = malloc(((size_t)n * (n_rows + 1) + 1) * sizeof *dots);
-    l->multiply(l, first, n_rows, &x, p->room, dots, n_rows);
+    const size_t stride = n_rows + GAP;
+    int32_t *dots = malloc(n * stride * sizeof *dots);
+    for (size_t i = 0; i < n * stride; i++) dots[i] = CANARY;
+    l->multiply(l, first, n_rows, &x, p->room, dots, stride);
     for (uint32_t t = 0; t < n; t++)
-        for (uint32_t r = 0; r < n_rows; r++) {
-            int32_t want = 0;
-            for (uint32_t c = 0; c < p->m.cols; c++) want += p->m.codes[(size_t)(first + r) * p->m.cols + c] * p->x[t * p->stride + c];
-            if (dots[(size_t)t * n_rows + r] != want) fail_msg("rows %u + %u, token %u, row %u: %d found, %d expected", first, n_rows, t, r, dots[(size_t)t * n_rows + r], want);
+        for (uint32_t r = 0; r < stride; r++) {
+            int32_t want = r < n_rows ? 0 : CANARY;
+            for (uint32_t c = 0; r < n_rows && c < p->m.cols; c++)
+                want += p->m.codes[(size_t)(first + r) * p->m.cols + c] * p->x[t * p->stride + c];
+            if (dots[t * stride + r] != want)
+                fail_msg("rows %u + %u, token %u, row %u: %d found, %d expected", first, n_rows, t, r,
+                         dots[t * stride + r], want);
         }
     free(dots);
+}
+
+/* The copy does not need what it was made of. */
+static void check_copy(const product *p, tern_cpu__layout *l)
+{
+    tern_cpu__layout *copy;
+    tern_error err = {0};
+    assert_ok(l->copy(l, &copy, &err), err);
+    assert_true(copy->bytes == l->bytes && copy->row_step == l->row_step && copy->max_tokens == l->max_tokens);
+    l->close(l);
+    check_layout(p, copy, 0, p->w.rows, 1);
+    check_layout(p, copy, 0, p->w.rows, 3);
+    copy->close(copy);
 }
 
 static void whole_products(void **state)
@@ -384,10 +412,30 @@ static void whole_products(void **state)
                 const uint32_t first = test_between(&rng, 0, p.w.rows - 1);
                 check_layout(&p, l, first, test_between(&rng, 1, p.w.rows - first), 2);
             }
-            l->close(l);
+            check_copy(&p, l);
             close_product(&p);
         }
     b->close(b);
+}
+
+/* A section of the right shape and weights that is no ternary one. */
+static void other_kind(tern_backend *b, const product *p)
+{
+    matrix zeros = make(p->w.rows, p->w.cols, ALL_ZERO);
+    const tern_rsr_source source = {.read = read_rows, .context = &zeros, .rows = zeros.rows, .cols = zeros.cols};
+    const tern_rsr_options options = {.k = 3, .kind = TERN_RSR_BINARY};
+    tern_rsr_slices s;
+    tern_error err = {0};
+    tern_cpu__layout *l;
+    assert_ok(tern_rsr_slices_build(&s, &source, &options, tern_rsr_origin(p->w.data, p->w.bytes), &err), err);
+    tern_weight w = p->w;
+    w.rsr = s.bytes;
+    w.rsr_bytes = s.n_bytes;
+    assert_int_equal(tern_cpu__rsr_make((tern_cpu *)b, &w, 0, &l, &err), TERN_MALFORMED);
+    assert_string_equal(err.message,
+                        "w.weight: rsr: a matrix of kind 1, 20 rows of 300 found, ternary, 20 rows of 300 expected");
+    tern_rsr_slices_deinit(&s);
+    free(zeros.codes);
 }
 
 /* Sections of another shape, of other bytes, and damaged ones; one at an odd address is fine. */
@@ -401,7 +449,9 @@ static void sections(void **state)
     const tern_rsr_source source = {.read = read_rows, .context = &p.m, .rows = 20, .cols = 300};
     tern_rsr_slices s;
     tern_cpu__layout *l;
-    assert_ok(tern_rsr_slices_build(&s, &source, &(tern_rsr_options){.k = 3}, tern_rsr_origin(p.w.data, p.w.bytes), &err), err);
+    assert_ok(
+        tern_rsr_slices_build(&s, &source, &(tern_rsr_options){.k = 3}, tern_rsr_origin(p.w.data, p.w.bytes), &err),
+        err);
     uint8_t *odd = malloc(s.n_bytes + 1);
     memcpy(odd + 1, s.bytes, s.n_bytes);
     p.w.rsr = odd + 1;
@@ -409,17 +459,23 @@ static void sections(void **state)
     assert_ok(tern_cpu__rsr_make((tern_cpu *)b, &p.w, 0, &l, &err), err);
     assert_int_equal(l->row_step, 3);
     check_layout(&p, l, 0, 20, 1);
-    l->close(l);
+    check_copy(&p, l);
     assert_ok(tern_cpu__rsr_make((tern_cpu *)b, &p.w, 4, &l, &err), err); /* another k is made anew */
     assert_int_equal(l->row_step, 4);
     l->close(l);
     p.w.rows = 19;
     assert_int_equal(tern_cpu__rsr_make((tern_cpu *)b, &p.w, 0, &l, &err), TERN_MALFORMED);
-    assert_string_equal(err.message, "w.weight: rsr: a matrix of kind 0, 20 rows of 300 found, ternary, 19 rows of 300 expected");
+    assert_string_equal(err.message,
+                        "w.weight: rsr: a matrix of kind 0, 20 rows of 300 found, ternary, 19 rows of 300 expected");
     p.w.rows = 20;
+    p.w.cols = 299;
+    assert_int_equal(tern_cpu__rsr_make((tern_cpu *)b, &p.w, 0, &l, &err), TERN_MALFORMED);
+    p.w.cols = 300;
+    other_kind(b, &p);
     ((uint8_t *)(uintptr_t)p.w.data)[3] ^= 1;
     assert_int_equal(tern_cpu__rsr_make((tern_cpu *)b, &p.w, 0, &l, &err), TERN_MALFORMED);
-    assert_string_equal(err.message, "w.weight: rsr: made of other weights than the file has; convert it again with --rsr");
+    assert_string_equal(err.message,
+                        "w.weight: rsr: made of other weights than the file has; convert it again with --rsr");
     p.w.rsr_bytes -= 64;
     assert_int_equal(tern_cpu__rsr_make((tern_cpu *)b, &p.w, 0, &l, &err), TERN_MALFORMED);
     p.w.trained = true;
@@ -442,7 +498,8 @@ static void choices(void **state)
     assert_true(choice.n == 0 && !strcmp(choice.candidate->name, "rsr"));
     assert_ok(tern_cpu__choice_parse("rsr:16", &choice, &err), err);
     assert_int_equal(choice.n, 16);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_int_equal(tern_cpu__choice_parse(bad[i], &choice, &err), TERN_INVALID_ARGUMENT);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(tern_cpu__choice_parse(bad[i], &choice, &err), TERN_INVALID_ARGUMENT);
 }
 
 static int seed(void **state)
@@ -455,9 +512,10 @@ static int seed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_k),        cmocka_unit_test(widest_panel), cmocka_unit_test(every_step),
-        cmocka_unit_test(broken_kernels_are_caught),
-        cmocka_unit_test(whole_products), cmocka_unit_test(sections),     cmocka_unit_test(choices),
+        cmocka_unit_test(every_k),        cmocka_unit_test(widest_panel),
+        cmocka_unit_test(every_step),     cmocka_unit_test(broken_kernels_are_caught),
+        cmocka_unit_test(whole_products), cmocka_unit_test(sections),
+        cmocka_unit_test(choices),
     };
     return cmocka_run_group_tests(tests, seed, NULL);
 }

@@ -14,8 +14,7 @@ static void multiply(const tern_rsr_slices *s)
     FUZZ_CHECK(x);
     for (uint32_t u = 0; u < s->n_blocks * s->n_panels; u++) {
         const uint32_t width = tern_rsr_panel_width(s->cols, s->panel_cols, u % s->n_panels);
-        const tern_rsr_unit unit = {s->steps + s->first_slice[u], s->masks + (size_t)s->first_slice[u] * 2 * s->k,
-                                    s->index + (size_t)s->first_vector[u] * 16, s->first_slice[u + 1] - s->first_slice[u], s->k};
+        const tern_rsr_unit unit = tern_rsr_unit_of(s, u);
         int32_t y[16] = {0};
         memset(x, 1, width);
         memset(x + width, 0, 4);

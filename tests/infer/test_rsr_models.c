@@ -1,7 +1,8 @@
-/* Whole models with RSR layers, and with look-up tables: the same tokens and the same logits, bit for bit, as with dot products; from a file that holds them as
- * well. */
+/* Whole models with RSR layers, and with look-up tables: the same tokens and the same logits, bit for bit, as with dot
+ * products; from a file that holds them as well. */
 #include "infer/support.h"
 #include "model/model.h"
+#include "quant/rsr.h"
 
 static tern_engine *open_kernel(const char *path, const char *kernel, uint32_t n_threads, const char *features)
 {
@@ -59,8 +60,10 @@ static void same_tokens(void **state)
     static const char *const kernels[] = {"dot", "rsr", "rsr:1", "rsr:4", "rsr:7", "rsr:16", "lut", "lut:2", "lut:5"};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) assert_same(&want, run(model, kernels[i], 2, NULL));
     static const uint32_t threads[] = {1, 3, 8};
-    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) assert_same(&want, run(model, "rsr", threads[i], NULL));
-    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) assert_same(&want, run(model, "lut", threads[i], NULL));
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
+        assert_same(&want, run(model, "rsr", threads[i], NULL));
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
+        assert_same(&want, run(model, "lut", threads[i], NULL));
     assert_same(&want, run(model, "rsr", 2, "scalar"));
     assert_same(&want, run(model, "lut", 2, "scalar"));
     forget_outcome(&want);
@@ -84,11 +87,18 @@ static void stored_sections(void **state)
     const char *from = test_model("tiny-stories-bitnet");
     outcome want = run(from, NULL, 1, NULL);
     for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
-        const char *path = convert(from, "rsr.gguf", (tern_export_options){.linear = tern_encoding_by_name(encodings[i]), .rsr = true, .rsr_rows = 3});
+        const char *path =
+            convert(from, "rsr.gguf",
+                    (tern_export_options){.linear = tern_encoding_by_name(encodings[i]), .rsr = true, .rsr_rows = 3});
         tern_error err = {0};
         tern_model *model;
         assert_ok(tern_model_open(&model, path, &(tern_model_options){0}, &err), err);
-        assert_non_null(tern_model_weight(model, TERN_ROLE_FFN_DOWN, 1)->rsr);
+        const tern_weight *down = tern_model_weight(model, TERN_ROLE_FFN_DOWN, 1);
+        tern_rsr_slices s;
+        assert_non_null(down->rsr);
+        assert_ok(tern_rsr_slices_open(&s, down->rsr, down->rsr_bytes, &err), err);
+        assert_true(s.k == 3 && s.rows == down->rows && s.cols == down->cols);
+        tern_rsr_slices_deinit(&s);
         assert_null(tern_model_weight(model, TERN_ROLE_TOKEN_EMBD, 0)->rsr);
         tern_model_close(model);
         assert_same(&want, run(path, "rsr", 2, NULL));
@@ -103,7 +113,8 @@ static void models_without_ternary_layers(void **state)
     tern_error err = {0};
     tern_model *model;
     assert_ok(tern_model_open(&model, test_fixture("llama"), &(tern_model_options){.no_tokenizer = true}, &err), err);
-    assert_int_equal(tern_model_write_gguf(model, test_scratch("none.gguf"), &(tern_export_options){.rsr = true}, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_model_write_gguf(model, test_scratch("none.gguf"), &(tern_export_options){.rsr = true}, &err),
+                     TERN_INVALID_ARGUMENT);
     assert_string_equal(err.message, "rsr: a model without ternary layers found, some expected");
     tern_model_close(model);
 }

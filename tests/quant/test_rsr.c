@@ -173,9 +173,7 @@ static void multiply_slices(const tern_rsr_slices *s, const int32_t *x, int64_t 
     for (uint32_t u = 0; u < s->n_blocks * s->n_panels; u++) {
         const uint32_t first_row = u / s->n_panels * s->k, p = u % s->n_panels;
         const uint32_t width = tern_rsr_panel_width(s->cols, s->panel_cols, p);
-        const tern_rsr_unit unit = {s->steps + s->first_slice[u], s->masks + (size_t)s->first_slice[u] * 2 * s->k,
-                                    s->index + (size_t)s->first_vector[u] * 16,
-                                    s->first_slice[u + 1] - s->first_slice[u], s->k};
+        const tern_rsr_unit unit = tern_rsr_unit_of(s, u);
         int32_t dots[16] = {0};
         for (uint32_t c = 0; c < width; c++) panel[c] = (int8_t)x[p * s->panel_cols + c];
         panel[width] = 0;

@@ -13,13 +13,6 @@ typedef struct rsr {
     uint8_t *copy; /* of a section that lies at an odd address */
 } rsr;
 
-static tern_rsr_unit unit_of(const tern_rsr_slices *s, uint32_t unit)
-{
-    return (tern_rsr_unit){.steps = s->steps + s->first_slice[unit], .masks = s->masks + (size_t)s->first_slice[unit] * 2 * s->k,
-                           .index = s->index + (size_t)s->first_vector[unit] * TERN_RSR_LANES,
-                           .n_slices = s->first_slice[unit + 1] - s->first_slice[unit], .k = s->k};
-}
-
 /* Where the result of a product goes: n_rows rows from `first` on, of n tokens. */
 typedef struct target {
     uint32_t first, n_rows, n;
@@ -33,14 +26,15 @@ static void add_panel(const rsr *m, uint32_t panel, const int8_t *x, const targe
     const tern_rsr_slices *s = &m->slices;
     const uint32_t end = to->first + to->n_rows;
     for (uint32_t block = to->first / s->k; block * s->k < end; block++) {
-        const tern_rsr_unit u = unit_of(s, block * s->n_panels + panel);
+        const tern_rsr_unit u = tern_rsr_unit_of(s, block * s->n_panels + panel);
         const uint32_t row = block * s->k;
         int32_t y[4 * TERN_RSR_Y] = {0};
         if (to->n == 1) m->kernel(&u, x, y);
         else m->kernel_4(&u, x, y);
         for (uint32_t t = 0; t < to->n; t++)
             for (uint32_t r = 0; r < s->k; r++)
-                if (row + r >= to->first && row + r < end) to->dots[t * to->stride + row + r - to->first] += y[t * TERN_RSR_Y + r];
+                if (row + r >= to->first && row + r < end)
+                    to->dots[t * to->stride + row + r - to->first] += y[t * TERN_RSR_Y + r];
     }
 }
 
@@ -58,12 +52,13 @@ static void copy_tokens(const tern_q8_rows *x, uint32_t first, uint32_t n, size_
     for (uint32_t t = 0; t < 4; t++) rows[t] = (const uint8_t *)x->x + (first + (t < n ? t : 0)) * x->stride + at;
     const uint32_t third = n > 2 ? 0xff0000 : 0, fourth = n > 3 ? 0xff000000 : 0;
     for (uint32_t c = 0; c < width; c++)
-        out[c] = rows[0][c] | (uint32_t)rows[1][c] << 8 | ((uint32_t)rows[2][c] << 16 & third) | ((uint32_t)rows[3][c] << 24 & fourth);
+        out[c] = rows[0][c] | (uint32_t)rows[1][c] << 8 | ((uint32_t)rows[2][c] << 16 & third) |
+                 ((uint32_t)rows[3][c] << 24 & fourth);
     out[width] = 0;
 }
 
-static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room, int32_t *dots,
-                     size_t stride)
+static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room,
+                     int32_t *dots, size_t stride)
 {
     const rsr *m = (const rsr *)(const void *)l;
     const tern_rsr_slices *s = &m->slices;
@@ -93,7 +88,8 @@ static void close_rsr(tern_cpu__layout *l)
 static tern_rsr_slices moved(const tern_rsr_slices *s, const uint8_t *bytes)
 {
     tern_rsr_slices out = *s;
-    const ptrdiff_t at_slice = (const uint8_t *)s->first_slice - s->bytes, at_vector = (const uint8_t *)s->first_vector - s->bytes;
+    const ptrdiff_t at_slice = (const uint8_t *)s->first_slice - s->bytes,
+                    at_vector = (const uint8_t *)s->first_vector - s->bytes;
     const ptrdiff_t at_steps = (const uint8_t *)s->steps - s->bytes, at_masks = (const uint8_t *)s->masks - s->bytes;
     const ptrdiff_t at_index = (const uint8_t *)s->index - s->bytes;
     out.first_slice = (const void *)(bytes + at_slice);
@@ -112,7 +108,8 @@ static tern_status copy_rsr(const tern_cpu__layout *l, tern_cpu__layout **out, t
     const size_t n = from->slices.n_bytes;
     rsr *m = tern_calloc(1, sizeof *m);
     if (!m) return tern_fail_alloc(err, sizeof *m);
-    *m = (rsr){.base = from->base, .kernel = from->kernel, .kernel_4 = from->kernel_4, .copy = tern_alloc_aligned(n, 64)};
+    *m = (rsr){
+        .base = from->base, .kernel = from->kernel, .kernel_4 = from->kernel_4, .copy = tern_alloc_aligned(n, 64)};
     if (!m->copy) {
         tern_free(m);
         return tern_fail_alloc(err, n);
@@ -135,7 +132,8 @@ static tern_status open_section(rsr *m, const tern_weight *w, tern_error *err)
     TERN_TRY(tern_rsr_slices_open(&m->slices, bytes, w->rsr_bytes, err));
     const tern_rsr_slices *s = &m->slices;
     if (s->kind != TERN_RSR_TERNARY || s->rows != w->rows || s->cols != w->cols)
-        return tern_fail(err, TERN_MALFORMED, "rsr: a matrix of kind %u, %u rows of %u found, ternary, %u rows of %u expected", s->kind,
+        return tern_fail(err, TERN_MALFORMED,
+                         "rsr: a matrix of kind %u, %u rows of %u found, ternary, %u rows of %u expected", s->kind,
                          s->rows, s->cols, w->rows, w->cols);
     if (tern_rsr_slices_origin(s) == tern_rsr_origin(w->data, w->bytes)) return TERN_OK;
     return tern_fail(err, TERN_MALFORMED, "rsr: made of other weights than the file has; convert it again with --rsr");
@@ -169,7 +167,8 @@ static tern_status make_slices(tern_cpu *cpu, rsr *m, const tern_weight *w, uint
     if (w->rsr) TERN_TRY(open_section(m, w, err));
     if (w->rsr && (k == 0 || k == m->slices.k)) return TERN_OK;
     drop_section(m);
-    const tern_rsr_source source = {.read = read_rows, .context = (void *)(uintptr_t)w, .rows = w->rows, .cols = w->cols};
+    const tern_rsr_source source = {
+        .read = read_rows, .context = (void *)(uintptr_t)w, .rows = w->rows, .cols = w->cols};
     const tern_rsr_options options = {.k = k ? k : best_k(cpu, w->cols), .pool = cpu->pool};
     pthread_mutex_lock(&cpu->running);
     const tern_status status = tern_rsr_slices_build(&m->slices, &source, &options, 0, err);
@@ -180,10 +179,12 @@ static tern_status make_slices(tern_cpu *cpu, rsr *m, const tern_weight *w, uint
 tern_status tern_cpu__rsr_make(tern_cpu *cpu, const tern_weight *w, uint32_t k, tern_cpu__layout **out, tern_error *err)
 {
     if (w->trained)
-        return tern_fail(err, TERN_UNSUPPORTED, "%s: kernel rsr found for a weight that is trained, dot expected", w->name);
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: kernel rsr found for a weight that is trained, dot expected",
+                         w->name);
     rsr *m = tern_calloc(1, sizeof *m);
     if (!m) return tern_fail_alloc(err, sizeof *m);
-    m->base = (tern_cpu__layout){.max_tokens = TERN_CPU__LAYOUT_TOKENS, .multiply = multiply, .close = close_rsr, .copy = copy_rsr};
+    m->base = (tern_cpu__layout){
+        .max_tokens = TERN_CPU__LAYOUT_TOKENS, .multiply = multiply, .close = close_rsr, .copy = copy_rsr};
     m->kernel = cpu->kernels.rsr_i8;
     m->kernel_4 = cpu->kernels.rsr_i8x4;
     const tern_status status = make_slices(cpu, m, w, k, err);

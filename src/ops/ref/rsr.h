@@ -4,13 +4,23 @@
 
 #include <stdint.h>
 
-#include "base/error.h"
+#include "quant/rsr.h"
 
 /* One unit of tern_rsr_slices: its slices and their vectors, from its first on. */
 typedef struct tern_rsr_unit {
     const uint16_t *steps, *masks, *index;
     uint32_t n_slices, k;
 } tern_rsr_unit;
+
+static inline tern_rsr_unit tern_rsr_unit_of(const tern_rsr_slices *s, uint32_t unit)
+{
+    const uint32_t slice = s->first_slice[unit];
+    return (tern_rsr_unit){.steps = s->steps + slice,
+                           .masks = s->masks + (size_t)slice * 2 * s->k,
+                           .index = s->index + (size_t)s->first_vector[unit] * TERN_RSR_LANES,
+                           .n_slices = s->first_slice[unit + 1] - slice,
+                           .k = s->k};
+}
 
 /* Adds a unit's part to k rows.
  *
@@ -20,28 +30,31 @@ typedef struct tern_rsr_unit {
  *   x  in      the panel's inputs, x[columns of the panel] is 0; 3 bytes past that may be read
  *   y  in/out  [k]
  *
- * Ternary and binary (SIGNS is the caller's). Integers are exact modulo 2^32 in any order. Thread-safe on distinct y. No allocation. */
+ * Ternary and binary (SIGNS is the caller's). Integers are exact modulo 2^32 in any order. Thread-safe on distinct y.
+ * No allocation. */
 typedef void (*tern_rsr_i8_fn)(const tern_rsr_unit *u, const int8_t *x, int32_t *y);
-/* The same for 4 tokens, which one gather brings: x[column][4], x[columns of the panel] is 4 zeros; y[4][TERN_RSR_Y]. */
+/* The same for 4 tokens, which one gather brings: x[column][4], x[columns of the panel] is 4 zeros; y[4][TERN_RSR_Y].
+ */
 enum { TERN_RSR_Y = 16 };
 typedef void (*tern_rsr_i8x4_fn)(const tern_rsr_unit *u, const int8_t *x, int32_t *y);
-/* The same in f32, exact bits: each row has 16 lanes, which take the slices one after the other (a masked lane adds or subtracts, others stay),
- * then the tree of lanes.h, then y. */
+/* The same in f32, exact bits: each row has 16 lanes, which take the slices one after the other (a masked lane adds or
+ * subtracts, others stay), then the tree of lanes.h, then y. */
 typedef void (*tern_rsr_f32_fn)(const tern_rsr_unit *u, const float *x, float *y);
 
 void tern_ref_rsr_i8(const tern_rsr_unit *u, const int8_t *x, int32_t *y);
 void tern_ref_rsr_i8x4(const tern_rsr_unit *u, const int8_t *x, int32_t *y);
 void tern_ref_rsr_f32(const tern_rsr_unit *u, const float *x, float *y);
 
-/* RSR as it is defined, for tests: each block's columns are given codes (ternary: the bits of +1 rows, then those of -1 rows, row 0 the
- * highest), sorted by comparison, made unique, their inputs added up, and the pattern matrix multiplied with the sums.
+/* RSR as it is defined, for tests: each block's columns are given codes (ternary: the bits of +1 rows, then those of -1
+ * rows, row 0 the highest), sorted by comparison, made unique, their inputs added up, and the pattern matrix multiplied
+ * with the sums.
  *
  *   codes  in   [rows][cols] -1, 0, +1
  *   x      in   [cols] integers
  *   y      out  [rows]
  *
  * Errors: OUT_OF_MEMORY, LIMIT (k above 16). */
-tern_status tern_ref_rsr_sorted(const int8_t *codes, uint32_t rows, uint32_t cols, uint32_t k, const int32_t *x, int64_t *y,
-                                tern_error *err);
+tern_status tern_ref_rsr_sorted(const int8_t *codes, uint32_t rows, uint32_t cols, uint32_t k, const int32_t *x,
+                                int64_t *y, tern_error *err);
 
 #endif

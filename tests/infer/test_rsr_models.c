@@ -3,6 +3,7 @@
 #include "infer/support.h"
 #include "model/model.h"
 #include "quant/rsr.h"
+#include "support/adapters.h"
 
 static tern_engine *open_kernel(const char *path, const char *kernel, uint32_t n_threads, const char *features)
 {
@@ -57,7 +58,8 @@ static void same_tokens(void **state)
     const char *model = test_model("tiny-stories-bitnet");
     outcome want = run(model, NULL, 1, NULL);
     assert_true(want.seen.n_ids >= 40);
-    static const char *const kernels[] = {"dot", "rsr", "rsr:1", "rsr:4", "rsr:7", "rsr:16", "lut", "lut:2", "lut:5"};
+    static const char *const kernels[] = {"dot",   "t160",   "rsr", "rsr:1", "rsr:4",
+                                          "rsr:7", "rsr:16", "lut", "lut:2", "lut:5"};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) assert_same(&want, run(model, kernels[i], 2, NULL));
     static const uint32_t threads[] = {1, 3, 8};
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
@@ -107,6 +109,54 @@ static void stored_sections(void **state)
     forget_outcome(&want);
 }
 
+/* Logits after each of the steps of 1 to 9 tokens, with an adapter beside every layer; the second half in a session
+ * restored from `file`, if there is one; otherwise that of the first half is left in a file. */
+static float *in_steps(const char *kernel, const char *file, uint32_t *n_vocab)
+{
+    enum { MOST = 9, HALF = 5 };
+    tern_error err = {0};
+    tern_engine *engine = open_kernel(test_model("tiny-stories-bitnet"), kernel, 2, NULL);
+    tern_lora *lora = test_lora(engine, 4, 3, false);
+    const tern_lora_use use = {lora, 1};
+    tern_session *s = open_session(engine, (tern_session_params){.n_ctx = 96, .loras = &use, .n_loras = 1});
+    tern_tokens ids = ids_of(
+        engine,
+        "Once upon a time, a young cat lived in the park. Every morning the cat liked to run. One foggy morning, "
+        "the cat heard a noise behind a rock. It was a sleepy duck who was stuck in a hat. The cat was scared, but it "
+        "did not run away.");
+    *n_vocab = tern_engine_config(engine)->n_vocab;
+    float *logits = malloc((size_t)MOST * *n_vocab * sizeof *logits);
+    assert_true(ids.n >= MOST * (MOST + 1) / 2);
+    for (uint32_t n = 1, at = 0; n <= MOST; at += n++) {
+        assert_ok(tern_session_append(s, ids.ids + at, n, &err), err);
+        memcpy(logits + (size_t)(n - 1) * *n_vocab, tern_session_logits(s, 0), *n_vocab * sizeof *logits);
+        if (n == HALF && file) assert_ok(tern_session_restore(s, file, &err), err);
+        if (n == HALF && !file) assert_ok(tern_session_save(s, test_scratch("half.session"), &err), err);
+    }
+    tern_tokens_deinit(&ids);
+    tern_session_close(s);
+    tern_lora_close(lora);
+    tern_engine_close(engine);
+    return logits;
+}
+
+/* Adapters, steps up to and beyond those that layouts serve, a session that another kernel has left. */
+static void adapters_steps_and_files(void **state)
+{
+    (void)state;
+    static const char *const kernels[] = {"rsr", "rsr:4", "lut:2", "lut:5", "t160"};
+    uint32_t n_vocab;
+    float *want = in_steps("dot", NULL, &n_vocab);
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        float *got = in_steps(kernels[i], test_scratch("half.session"), &n_vocab);
+        for (uint32_t n = 0; n < 9; n++)
+            if (memcmp(want + (size_t)n * n_vocab, got + (size_t)n * n_vocab, n_vocab * sizeof *got) != 0)
+                fail_msg("kernel %s: other logits than dot's after a step of %u tokens", kernels[i], n + 1);
+        free(got);
+    }
+    free(want);
+}
+
 static void models_without_ternary_layers(void **state)
 {
     (void)state;
@@ -124,6 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_tokens),
         cmocka_unit_test(stored_sections),
+        cmocka_unit_test(adapters_steps_and_files),
         cmocka_unit_test(models_without_ternary_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,25 +20,6 @@
 enum { REPEATS = 7, TOKENS = 512, ROWS_PER_TASK = 64, MAX_THREADS = 64, MAX_ROWS = 6912, MAX_COLS = 6912 };
 static const size_t FILE_BYTES = (size_t)640 << 20, READ_TASK_BYTES = 1 << 20;
 
-typedef struct kernel {
-    const char *slot, *level;
-    uint32_t needed;
-    void (*fn)(void);
-} kernel;
-
-enum {
-#define TERN_CPU_LEVEL(level, words, needed) NEEDED_##level = (needed),
-    TERN_CPU_LEVEL_LIST(TERN_CPU_LEVEL)
-#undef TERN_CPU_LEVEL
-};
-
-static const kernel kernels[] = {
-#define KERNEL(slot, level) {#slot, #level, NEEDED_##level, (void (*)(void))tern_cpu__##slot##_##level},
-#include "backend/cpu/kernels.def"
-#undef KERNEL
-    {NULL, NULL, 0, NULL},
-};
-
 static const struct encoding {
     const char *slot;
     uint32_t block_cols, block_bytes; /* a row of any width is near enough as whole blocks */
@@ -132,7 +113,8 @@ static double peak_rate(work *w, const char *level)
     return (double)w->peak(0) * 1e6 * n / time_tasks(w, n, peak_task);
 }
 
-static void take_kernel(work *w, const kernel *k, const struct encoding *e, uint32_t rows, uint32_t cols, uint32_t n)
+static void take_kernel(work *w, const tern_cpu_kernel *k, const struct encoding *e, uint32_t rows, uint32_t cols,
+                        uint32_t n)
 {
     w->fn = (tern_ternary_fn)k->fn;
     w->rows = rows;
@@ -141,7 +123,7 @@ static void take_kernel(work *w, const kernel *k, const struct encoding *e, uint
     w->tokens.n = n;
 }
 
-static void bench_gemv(work *w, const kernel *k, const struct encoding *e, double read_rate)
+static void bench_gemv(work *w, const tern_cpu_kernel *k, const struct encoding *e, double read_rate)
 {
     static const uint32_t widths[] = {2560, 6912};
     for (size_t i = 0; i < 2; i++) {
@@ -156,7 +138,7 @@ static void bench_gemv(work *w, const kernel *k, const struct encoding *e, doubl
     }
 }
 
-static void bench_gemm(work *w, const kernel *k, const struct encoding *e)
+static void bench_gemm(work *w, const tern_cpu_kernel *k, const struct encoding *e)
 {
     static const uint32_t shapes[][2] = {{2560, 2560}, {6912, 2560}, {2560, 6912}, {640, 2560}};
     const double peak = peak_rate(w, k->level);
@@ -179,7 +161,7 @@ static void bench_threads(work *w, uint32_t n_threads, const char *slot, const c
         exit(1);
     }
     const double read_rate = bandwidth(w);
-    for (const kernel *k = kernels; k->slot; k++)
+    for (const tern_cpu_kernel *k = tern_cpu__kernels; k->slot; k++)
         for (size_t e = 0; e < sizeof encodings / sizeof *encodings; e++) {
             if (strcmp(k->slot, encodings[e].slot) || (features & k->needed) != k->needed) continue;
             if ((slot && strcmp(k->slot, slot)) || (level && strcmp(k->level, level))) continue;

@@ -32,25 +32,6 @@ enum {
 };
 static const size_t FILE_BYTES = (size_t)640 << 20, READ_TASK_BYTES = 1 << 20;
 
-typedef struct kernel {
-    const char *slot, *level;
-    uint32_t needed;
-    void (*fn)(void);
-} kernel;
-
-enum {
-#define TERN_CPU_LEVEL(level, words, needed) NEEDED_##level = (needed),
-    TERN_CPU_LEVEL_LIST(TERN_CPU_LEVEL)
-#undef TERN_CPU_LEVEL
-};
-
-static const kernel kernels[] = {
-#define KERNEL(slot, level) {#slot, #level, NEEDED_##level, (void (*)(void))tern_cpu__##slot##_##level},
-#include "backend/cpu/kernels.def"
-#undef KERNEL
-    {NULL, NULL, 0, NULL},
-};
-
 static const struct encoding {
     const char *slot;
     uint32_t block_cols, block_bytes;
@@ -131,7 +112,7 @@ static void dense_task(void *context, uint32_t task, uint32_t thread)
              w->y + thread * ROWS_PER_TASK * TOKENS, w->rows);
 }
 
-static void bench_dense(work *w, const kernel *k, const struct encoding *e, double read_rate)
+static void bench_dense(work *w, const tern_cpu_kernel *k, const struct encoding *e, double read_rate)
 {
     static const uint32_t tokens[] = {1, 2, 4, 8, TOKENS};
     const double peak = peak_rate(w, k->level);
@@ -177,7 +158,7 @@ static void attention_task(void *context, uint32_t task, uint32_t thread)
     for (; a.first < 8 * TERN_ATTENTION_CHUNK; a.first += TERN_ATTENTION_CHUNK) w->attention(&a);
 }
 
-static void bench_attention(work *w, const kernel *k, double read_rate)
+static void bench_attention(work *w, const tern_cpu_kernel *k, double read_rate)
 {
     static const uint32_t queries[] = {1, 4, 8, QUERIES};
     const double peak = peak_rate(w, k->level);
@@ -199,7 +180,7 @@ static void bench_attention(work *w, const kernel *k, double read_rate)
 }
 
 /* One call over a row in the first cache. */
-static void bench_row(work *w, const kernel *k)
+static void bench_row(work *w, const tern_cpu_kernel *k)
 {
     enum { CALLS = 20000 };
     float inv;
@@ -222,7 +203,7 @@ static void bench_row(work *w, const kernel *k)
     printf("%-13s %-7s %u floats: %.0f ns\n", k->slot, k->level, (unsigned)COLS, best / CALLS * 1e9);
 }
 
-static void bench_kernel(work *w, const kernel *k, double read_rate)
+static void bench_kernel(work *w, const tern_cpu_kernel *k, double read_rate)
 {
     static const char *const rows[] = {"rms_norm", "quantize",    "relu2",         "silu",
                                        "add",      "rope_halves", "rope_adjacent", "kv_store_f16"};
@@ -242,7 +223,7 @@ static void bench_threads(work *w, uint32_t n_threads, const char *slot, const c
         exit(1);
     }
     const double read_rate = (double)FILE_BYTES / time_tasks(w, (uint32_t)(FILE_BYTES / READ_TASK_BYTES), read_task);
-    for (const kernel *k = kernels; k->slot; k++) {
+    for (const tern_cpu_kernel *k = tern_cpu__kernels; k->slot; k++) {
         if ((features & k->needed) != k->needed) continue;
         if ((slot && strcmp(k->slot, slot)) || (level && strcmp(k->level, level))) continue;
         bench_kernel(w, k, read_rate);

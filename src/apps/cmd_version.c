@@ -3,6 +3,7 @@
 
 #include "apps/app.h"
 #include "backend/cpu/kernels.h"
+#include "backend/open.h"
 
 static const tern_flag flags[] = {
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
@@ -29,34 +30,31 @@ static const level_row levels[] = {
 #undef TERN_CPU_LEVEL
 };
 
-static const char *const built[] = {
-#define KERNEL(slot, level) #level,
-#include "backend/cpu/kernels.def"
-#undef KERNEL
-    NULL,
-};
-
 static int kernels_of(const char *symbol)
 {
     int n = 0;
-    for (const char *const *level = built; *level; level++) n += strcmp(*level, symbol) == 0;
+    for (const tern_cpu_kernel *k = tern_cpu__kernels; k->slot; k++) n += strcmp(k->level, symbol) == 0;
     return n;
 }
 
 static json_t *describe(void)
 {
-    json_t *kernels = json_object();
+    json_t *kernels = json_object(), *backends = json_array();
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
         if (kernels_of(levels[i].symbol))
             json_object_set_new(kernels, levels[i].name, json_integer(kernels_of(levels[i].symbol)));
-    return json_pack("{s:s, s:s, s:[s], s:o}", "version", TERN_VERSION, "compiler", compiler, "backends", "cpu",
+    for (const char *const *name = tern_backend_names; *name; name++) json_array_append_new(backends, json_string(*name));
+    return json_pack("{s:s, s:s, s:o, s:o}", "version", TERN_VERSION, "compiler", compiler, "backends", backends,
                      "kernels", kernels);
 }
 
 static tern_status run(const tern_options *o, tern_error *err)
 {
     if (o->json) return tern_app_print_json(describe(), err);
-    printf("tern %s (%s)\nbackends: cpu\nkernels: scalar", TERN_VERSION, compiler);
+    printf("tern %s (%s)\nbackends:", TERN_VERSION, compiler);
+    for (const char *const *name = tern_backend_names; *name; name++)
+        printf("%s %s", name == tern_backend_names ? "" : ",", *name);
+    printf("\nkernels: scalar");
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
         if (kernels_of(levels[i].symbol)) printf(", %s (%d)", levels[i].name, kernels_of(levels[i].symbol));
     putchar('\n');

@@ -1,6 +1,7 @@
 /* Opening a backend by its name: the one place that knows which devices this build has. */
 #include "backend/open.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
@@ -12,19 +13,33 @@
 #include "backend/webgpu/webgpu.h"
 #endif
 
-static const char *const built = "this build has \"cpu\""
+const char *const tern_backend_names[] = {
+    "cpu",
 #if TERN_VULKAN
-                                 " and \"vulkan\""
+    "vulkan",
 #endif
 #if TERN_WEBGPU
-                                 " and \"webgpu\""
+    "webgpu",
 #endif
-    ;
+    NULL,
+};
+
+/* `before`, and what there is. */
+static tern_status fail_name(const char *name, const char *before, tern_error *err)
+{
+    char list[64] = "";
+    for (size_t i = 0, at = 0; tern_backend_names[i]; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s\"%s\"", i ? " and " : "", tern_backend_names[i]);
+    return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": %sthis build has %s", name, before, list);
+}
 
 static tern_status open_cpu(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
-    tern_cpu_options cpu = {.n_threads = options->n_threads, .pin = options->pin, .kernel = options->kernel,
-                            .choices = options->choices, .n_choices = options->n_choices};
+    tern_cpu_options cpu = {.n_threads = options->n_threads,
+                            .pin = options->pin,
+                            .kernel = options->kernel,
+                            .choices = options->choices,
+                            .n_choices = options->n_choices};
     if (options->cpu_features) {
         cpu.features_set = true;
         TERN_TRY(tern_cpu_features_parse(options->cpu_features, tern_cpu_features(), &cpu.features, err));
@@ -62,7 +77,7 @@ static tern_status open_webgpu(tern_backend **backend, const tern_backend_option
 {
     (void)backend;
     (void)options;
-    return tern_fail(err, TERN_UNSUPPORTED, "backend \"webgpu\": it is for WebAssembly; %s", built);
+    return fail_name("webgpu", "it is for WebAssembly; ", err);
 }
 #endif
 
@@ -76,7 +91,7 @@ static tern_status open_named(tern_backend **backend, const char *name, const te
     if (strcmp(name, "cpu") == 0) return open_cpu(backend, options, err);
     if (strcmp(name, "vulkan") == 0) return open_vulkan(backend, options, err);
     if (strcmp(name, "webgpu") == 0) return open_webgpu(backend, options, err);
-    return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": %s", name, built);
+    return fail_name(name, "", err);
 }
 
 tern_status tern_backend_open(tern_backend **backend, const tern_backend_options *options, tern_error *err)
@@ -85,7 +100,8 @@ tern_status tern_backend_open(tern_backend **backend, const tern_backend_options
     tern_backend *host, *device;
     *backend = NULL;
     if (options->kernel && !options->split && strcmp(name, "cpu") != 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "option kernel: backend \"%s\" has none; it goes with \"cpu\"", name);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "option kernel: backend \"%s\" has none; it goes with \"cpu\"",
+                         name);
     if (!options->split) return open_named(backend, name, options, err);
     TERN_TRY(open_cpu(&host, options, err));
     tern_status status = open_named(&device, name, options, err);

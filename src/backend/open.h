@@ -28,6 +28,9 @@ typedef struct tern_backend_options {
     const char *cache_dir; /* where compiled pipelines are kept; NULL: the user's cache folder */
 } tern_backend_options;
 
+/* Of this build, up to NULL. */
+extern const char *const tern_backend_names[];
+
 /* Errors: UNSUPPORTED (no such backend in this build), and those of the backend. */
 tern_status tern_backend_open(tern_backend **backend, const tern_backend_options *options, tern_error *err);
 

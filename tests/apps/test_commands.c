@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend/open.h"
 #include "base/bytes.h"
 #include "base/file.h"
 #include "format/json.h"
@@ -450,6 +451,9 @@ static void devices_and_version_report(void **state)
     json_decref(o);
     o = test_tern_json(TERN_WORDS("version", "--json"));
     assert_string_equal(text_at(o, "version"), TERN_VERSION);
+    const json_t *backends = json_object_get(o, "backends");
+    for (size_t i = 0; tern_backend_names[i]; i++)
+        assert_string_equal(json_string_value(json_array_get(backends, i)), tern_backend_names[i]);
     json_decref(o);
     test_output scalar = TERN("devices", "--cpu-features", "scalar");
     assert_null(strstr(scalar.out, "  avx"));

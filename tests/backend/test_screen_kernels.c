@@ -1,29 +1,11 @@
 /* The kernels of the screened output head against their definition: random and extreme codes and digits, and an unreadable page behind. */
 #include "support/test.h"
 
-#include "backend/cpu/kernels.h"
 #include "base/rng.h"
 #include "support/guard.h"
+#include "support/kernels.h"
 
 enum { MAX_ROWS = 9, MAX_GROUPS = 14 };
-
-typedef struct kernel {
-    const char *name;
-    uint32_t needed;
-    void (*fn)(void);
-} kernel;
-
-enum {
-#define TERN_CPU_LEVEL(level, words, needed) NEEDED_##level = (needed),
-    TERN_CPU_LEVEL_LIST(TERN_CPU_LEVEL)
-#undef TERN_CPU_LEVEL
-};
-
-static const kernel kernels[] = {
-#define KERNEL(slot, level) {#slot "_" #level, NEEDED_##level, (void (*)(void))tern_cpu__##slot##_##level},
-#include "backend/cpu/kernels.def"
-#undef KERNEL
-};
 
 /* fill 0: random; 1: all bits clear, digits at their least; 2: codes 62, digits at their least; 3: codes 62, digits at their most. */
 static void fill_case(tern_rng *rng, int fill, uint8_t *w, size_t bytes, int8_t *high, int8_t *low, size_t n)
@@ -64,9 +46,8 @@ static void check(tern_screen_fn fn, const char *name)
 static void every_level(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (strncmp(kernels[i].name, "screen_", 7) == 0 && (tern_cpu_features() & kernels[i].needed) == kernels[i].needed)
-            check((tern_screen_fn)kernels[i].fn, kernels[i].name);
+    size_t at = 0;
+    for (const test_kernel *k; (k = test_kernel_next("screen", &at));) check((tern_screen_fn)k->fn, k->level);
 }
 
 /* The definition itself, by hand: a weight in a plane, and one in the top bits of all three. */

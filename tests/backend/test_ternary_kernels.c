@@ -1,12 +1,10 @@
 /* Every ternary kernel that this CPU can run, against its definition, on inputs made to break it. */
 #include "support/test.h"
 
-#include <time.h>
-
-#include "backend/cpu/kernels.h"
 #include "base/rng.h"
 #include "quant/t160.h"
 #include "support/guard.h"
+#include "support/kernels.h"
 
 enum { MAX_ROWS = 70, MAX_COLS = 6912, MAX_TOKENS = 33, POISON = 0x5eadbeef, MAX_ROW_BYTES = 2048 };
 
@@ -65,26 +63,6 @@ static const layout layouts[] = {
 };
 enum { N_LAYOUTS = sizeof layouts / sizeof *layouts };
 
-/* The kernels of all slots; those of other kinds are never called here. */
-typedef struct kernel {
-    const char *slot, *level;
-    uint32_t needed;
-    void (*fn)(void);
-} kernel;
-
-enum {
-#define TERN_CPU_LEVEL(level, words, needed) NEEDED_##level = (needed),
-    TERN_CPU_LEVEL_LIST(TERN_CPU_LEVEL)
-#undef TERN_CPU_LEVEL
-};
-
-static const kernel kernels[] = {
-#define KERNEL(slot, level) {#slot, #level, NEEDED_##level, (void (*)(void))tern_cpu__##slot##_##level},
-#include "backend/cpu/kernels.def"
-#undef KERNEL
-    {NULL, NULL, 0, NULL},
-};
-
 typedef enum weights_fill { W_RANDOM, W_MINUS, W_ZERO, W_PLUS, W_MIXED, N_W_FILLS } weights_fill;
 typedef enum x_fill { X_RANDOM, X_MIN, X_MAX, X_ENDS, X_ZERO, N_X_FILLS } x_fill;
 
@@ -101,13 +79,6 @@ typedef struct product {
 } product;
 
 static tern_rng rng;
-
-static void seed_rng(void)
-{
-    const char *text = getenv("TERN_TEST_SEED");
-    rng.state = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
-    print_message("TERN_TEST_SEED=%llu\n", (unsigned long long)rng.state);
-}
 
 static uint32_t between(uint32_t low, uint32_t high)
 {
@@ -203,10 +174,9 @@ static bool agrees(product *p, tern_ternary_fn fn)
 
 static void check_kernels(product *p, const char *fills)
 {
-    const uint32_t features = tern_cpu_features();
-    for (const kernel *k = kernels; k->slot; k++)
-        if (!strcmp(k->slot, p->layout->slot) && (features & k->needed) == k->needed &&
-            !agrees(p, (tern_ternary_fn)k->fn))
+    size_t at = 0;
+    for (const test_kernel *k; (k = test_kernel_next(p->layout->slot, &at));)
+        if (!agrees(p, (tern_ternary_fn)k->fn))
             fail_msg("%s %s: %u rows of %u columns (%zu bytes), %u tokens (stride %zu), %s", k->slot, k->level,
                      p->n_rows, p->cols, p->row_bytes, p->x.n, p->x.stride, fills);
 }
@@ -299,7 +269,7 @@ static void broken_kernels_are_caught(void **state)
 static void print_kernels(void)
 {
     const uint32_t features = tern_cpu_features();
-    for (const kernel *k = kernels; k->slot; k++)
+    for (const test_kernel *k = tern_cpu__kernels; k->slot; k++)
         for (const layout *l = layouts; l < layouts + N_LAYOUTS; l++)
             if (!strcmp(k->slot, l->slot))
                 print_message("%s %s%s\n", k->slot, k->level,
@@ -309,7 +279,7 @@ static void print_kernels(void)
 static int open_state(void **state)
 {
     static product p;
-    seed_rng();
+    test_seed(&rng);
     print_kernels();
     open_product(&p);
     *state = &p;

@@ -5,34 +5,18 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/cpu/kernels.h"
 #include "base/half.h"
 #include "support/test.h"
-
-enum {
-#define TERN_CPU_LEVEL(level, words, needed) NEEDED_##level = (needed),
-    TERN_CPU_LEVEL_LIST(TERN_CPU_LEVEL)
-#undef TERN_CPU_LEVEL
-};
-
-static const struct {
-    test_kernel kernel;
-    uint32_t needed;
-} kernels[] = {
-#define KERNEL(slot, level) {{#slot, #level, (void (*)(void))tern_cpu__##slot##_##level}, NEEDED_##level},
-#include "backend/cpu/kernels.def"
-#undef KERNEL
-    {{NULL, NULL, NULL}, 0},
-};
 
 const char *const test_fill_names[TEST_N_FILLS] = {"ordinary", "tiny", "huge", "mixed", "not finite"};
 
 const test_kernel *test_kernel_next(const char *slot, size_t *at)
 {
     const uint32_t features = tern_cpu_features();
-    for (; kernels[*at].kernel.slot; ++*at)
-        if (!strcmp(kernels[*at].kernel.slot, slot) && (features & kernels[*at].needed) == kernels[*at].needed)
-            return &kernels[(*at)++].kernel;
+    for (const test_kernel *k; (k = &tern_cpu__kernels[*at])->slot;) {
+        ++*at;
+        if (!strcmp(k->slot, slot) && (features & k->needed) == k->needed) return k;
+    }
     return NULL;
 }
 

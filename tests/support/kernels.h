@@ -6,13 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/cpu/kernels.h"
 #include "base/rng.h"
 
-/* A kernel as kernels.def lists it; fn has the slot's type. */
-typedef struct test_kernel {
-    const char *slot, *level;
-    void (*fn)(void);
-} test_kernel;
+typedef tern_cpu_kernel test_kernel;
 
 /* The next kernel of the slot that this CPU can run, from *at on; NULL when there is none left. Start with *at = 0. */
 const test_kernel *test_kernel_next(const char *slot, size_t *at);

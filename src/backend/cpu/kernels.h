@@ -98,6 +98,16 @@ typedef struct tern_cpu_kernels {
 #include "backend/cpu/kernels.def"
 #undef KERNEL
 
+/* A kernel of kernels.def, for who goes through them all; fn has the slot's type. */
+typedef struct tern_cpu_kernel {
+    const char *slot, *level;
+    uint32_t needed; /* tern_cpu_feature bits */
+    void (*fn)(void);
+} tern_cpu_kernel;
+
+/* In the order of kernels.def, up to one whose slot is NULL. */
+extern const tern_cpu_kernel tern_cpu__kernels[];
+
 /* Fills every slot with the best kernel for a set of tern_cpu_feature bits (a subset of the machine's). */
 void tern_cpu_kernels_choose(uint32_t features, tern_cpu_kernels *out);
 

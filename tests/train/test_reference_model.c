@@ -15,39 +15,12 @@
 #include "ops/ref/update.h"
 #include "support/golden.h"
 #include "support/reference_flips.h"
+#include "train/goldens.h"
 
 static ref_model model;
 
 /* Of |difference| / |golden|, for gradients and logits; they are below 1e-6. */
 #define MOST 1e-5
-
-static tern_safetensors *open_file(const char *name)
-{
-    tern_error err = {0};
-    tern_safetensors *st;
-    assert_ok(tern_safetensors_open(&st, test_fixture(name), &err), err);
-    return st;
-}
-
-static const void *data_of(const tern_safetensors *st, const char *name, size_t n)
-{
-    const tern_st_tensor *t = tern_safetensors_find(st, name);
-    if (!t) fail_msg("no %s", name);
-    assert_int_equal(t->n_elements, n);
-    return t->data;
-}
-
-/* |got - want| / |want| */
-static double distance(const float *got, const float *want, size_t n)
-{
-    double error = 0, size = 0;
-    for (size_t i = 0; i < n; i++) {
-        double d = (double)got[i] - (double)want[i];
-        error += d * d;
-        size += (double)want[i] * (double)want[i];
-    }
-    return sqrt(error / size);
-}
 
 static void check(const char *name, const float *got, const float *want, size_t n, double most)
 {
@@ -186,30 +159,6 @@ static void adamw(void **state)
     tern_safetensors_close(golden);
 }
 
-enum { RANK = 8 };
-
-static const char *lora_name(const ref_param *p, const char *before, const char *part)
-{
-    static char name[160];
-    snprintf(name, sizeof name, "%sbase_model.model.%.*s.%s.weight", before, (int)(strlen(p->name) - strlen(".weight")),
-             p->name, part);
-    return name;
-}
-
-static void attach(ref_param *p, const tern_safetensors *adapter)
-{
-    ref_lora *lora = &p->lora;
-    *lora = (ref_lora){.rank = RANK, .scale = 16.0f / RANK};
-    float **const parts[] = {&lora->a, &lora->b, &lora->da, &lora->db, &lora->u, &lora->du};
-    const size_t sizes[] = {p->cols, p->rows, p->cols, p->rows, REF_TOKENS, REF_TOKENS};
-    for (size_t i = 0; i < 6; i++) {
-        *parts[i] = tern_arena_alloc(&model.arena, sizes[i] * RANK, sizeof(float));
-        assert_non_null(*parts[i]);
-    }
-    memcpy(lora->a, data_of(adapter, lora_name(p, "", "lora_A"), RANK * p->cols), RANK * p->cols * sizeof(float));
-    memcpy(lora->b, data_of(adapter, lora_name(p, "", "lora_B"), RANK * p->rows), RANK * p->rows * sizeof(float));
-}
-
 /* Runs whose moments or weights are kept in few bits learn as well as one in f32. None of them looks for roundings,
  * which alone moves the last losses by some 10 %, and otherwise with another C library. */
 static void few_bits(void **state)
@@ -248,7 +197,7 @@ static void adapters(void **state)
     tern_safetensors *adapter = open_file("bitnet-train/lora/adapter_model.safetensors");
     ref_open(&model, test_fixture("bitnet-train/model.safetensors"));
     for (uint32_t i = 0; i < REF_PARAMS; i++)
-        if (model.params[i].packed) attach(&model.params[i], adapter);
+        if (model.params[i].packed) attach(&model, &model.params[i], adapter);
     const int32_t *ids = data_of(golden, "input_ids", REF_TOKENS);
     target aim = {.ids = ids, .golden = golden};
     ref_flip_towards(&model, REF_TIE_WIDTH, logits_error, &aim, 1e-5);
@@ -258,9 +207,9 @@ static void adapters(void **state)
     for (uint32_t i = 0; i < REF_PARAMS; i++) {
         const ref_param *p = &model.params[i];
         if (!p->lora.rank) continue;
-        const char *name = lora_name(p, "grad.", "lora_A.default");
+        const char *name = half_name(p, "grad.", "lora_A.default");
         check(name, p->lora.da, data_of(golden, name, RANK * p->cols), RANK * p->cols, MOST);
-        name = lora_name(p, "grad.", "lora_B.default");
+        name = half_name(p, "grad.", "lora_B.default");
         check(name, p->lora.db, data_of(golden, name, RANK * p->rows), RANK * p->rows, MOST);
     }
     assert_true(fabs(loss - (double)*want) <= 1e-5 * loss);

@@ -21,6 +21,7 @@
 #include "support/op_case.h"
 #include "support/reference_flips.h"
 #include "support/trainer_case.h"
+#include "train/goldens.h"
 
 static ref_model model;
 static tern_error err;
@@ -46,32 +47,6 @@ enum { MOST_ROUNDS = 6 };
 /* Of |difference| / |golden| for gradients; of the losses. */
 #define MOST      1e-4
 #define MOST_LOSS 5e-3
-
-static tern_safetensors *open_file(const char *name)
-{
-    tern_safetensors *st;
-    assert_ok(tern_safetensors_open(&st, test_fixture(name), &err), err);
-    return st;
-}
-
-static const void *data_of(const tern_safetensors *st, const char *name, size_t n)
-{
-    const tern_st_tensor *t = tern_safetensors_find(st, name);
-    if (!t) fail_msg("no %s", name);
-    assert_int_equal(t->n_elements, n);
-    return t->data;
-}
-
-static double distance(const float *got, const float *want, size_t n)
-{
-    double error = 0, size = 0;
-    for (size_t i = 0; i < n; i++) {
-        double d = (double)got[i] - (double)want[i];
-        error += d * d;
-        size += (double)want[i] * (double)want[i];
-    }
-    return sqrt(error / size);
-}
 
 static void check(const char *name, double found, double most)
 {
@@ -313,31 +288,6 @@ static void adamw(void **state)
     tern_safetensors_close(golden);
 }
 
-enum { RANK = 8 };
-
-/* The name of one half of the adapter of a tensor. */
-static const char *half_name(const ref_param *p, const char *before, const char *half)
-{
-    static char name[160];
-    snprintf(name, sizeof name, "%sbase_model.model.%.*s.%s.weight", before, (int)(strlen(p->name) - strlen(".weight")),
-             p->name, half);
-    return name;
-}
-
-static void attach(ref_param *p, const tern_safetensors *adapter)
-{
-    ref_lora *lora = &p->lora;
-    *lora = (ref_lora){.rank = RANK, .scale = 16.0f / RANK};
-    float **const parts[] = {&lora->a, &lora->b, &lora->da, &lora->db, &lora->u, &lora->du};
-    const size_t sizes[] = {p->cols, p->rows, p->cols, p->rows, REF_TOKENS, REF_TOKENS};
-    for (size_t i = 0; i < 6; i++) {
-        *parts[i] = tern_arena_alloc(&model.arena, sizes[i] * RANK, sizeof(float));
-        assert_non_null(*parts[i]);
-    }
-    memcpy(lora->a, data_of(adapter, half_name(p, "", "lora_A"), RANK * p->cols), RANK * p->cols * sizeof(float));
-    memcpy(lora->b, data_of(adapter, half_name(p, "", "lora_B"), RANK * p->rows), RANK * p->rows * sizeof(float));
-}
-
 static double logits_error(void *context)
 {
     const target *aim = context;
@@ -452,7 +402,7 @@ static target open_with_adapter(tern_safetensors **golden, tern_safetensors **ha
     *halves = open_file("bitnet-train/lora/adapter_model.safetensors");
     ref_open(&model, test_fixture("bitnet-train/model.safetensors"));
     for (uint32_t i = 0; i < REF_PARAMS; i++)
-        if (model.params[i].packed) attach(&model.params[i], *halves);
+        if (model.params[i].packed) attach(&model, &model.params[i], *halves);
     target aim = golden_target(*golden);
     aim.logits = data_of(*golden, "logits", (size_t)REF_TOKENS * REF_VOCAB);
     return aim;

@@ -25,10 +25,11 @@ endif()
 add_executable(bench_training_rows EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/training/bench_training_rows.c)
 target_link_libraries(bench_training_rows PRIVATE tern_static)
 
-# RSR beside dot products, and its steps (target bench_rsr; built on request only).
-add_executable(bench_rsr EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/rsr/bench_rsr.c)
-target_link_libraries(bench_rsr PRIVATE tern_static)
-
-# Look-up kernels beside dot products.
-add_executable(bench_lut EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/lut/bench_lut.c)
-target_link_libraries(bench_lut PRIVATE tern_static)
+# Kernels alone, on matrices that are in no cache: RSR and its steps, look-up tables, each beside dot products.
+file(GLOB TERN_BENCH_RSR_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/rsr/*.c)
+add_executable(bench_rsr EXCLUDE_FROM_ALL ${TERN_BENCH_RSR_SOURCES} ${PROJECT_SOURCE_DIR}/bench/cold/cold.c)
+add_executable(bench_lut EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/lut/bench_lut.c ${PROJECT_SOURCE_DIR}/bench/cold/cold.c)
+foreach(name bench_rsr bench_lut)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/bench)
+  target_link_libraries(${name} PRIVATE tern_static)
+endforeach()

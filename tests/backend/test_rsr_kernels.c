@@ -486,6 +486,37 @@ static void sections(void **state)
     b->close(b);
 }
 
+/* Sections that could be those of the weight, but are not: one sign in one row, one column left out. */
+static void sections_of_other_sums(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_backend *b;
+    tern_buffer *buffer;
+    assert_ok(tern_cpu_open(&b, &(tern_cpu_options){.n_threads = 1, .kernel = "rsr"}, &err), err);
+    for (uint32_t damage = 0; damage < 3; damage++) {
+        product p = open_product(20, damage == 2 ? 299 : 300);
+        const tern_rsr_source source = {.read = read_rows, .context = &p.m, .rows = 20, .cols = p.w.cols};
+        const tern_rsr_options options = {.k = 3};
+        tern_rsr_slices s;
+        assert_ok(tern_rsr_slices_build(&s, &source, &options, tern_rsr_origin(p.w.data, p.w.bytes), &err), err);
+        p.w.rsr = s.bytes;
+        p.w.rsr_bytes = s.n_bytes;
+        assert_ok(b->weight_create(b, &p.w, &buffer, &err), err);
+        b->buffer_free(b, buffer);
+        uint16_t *masks = (uint16_t *)(uintptr_t)s.masks;
+        const uint16_t sign = (uint16_t)((masks[0] | masks[3]) & -(masks[0] | masks[3])); /* of row 0, lane by lane */
+        if (damage) ((uint16_t *)(uintptr_t)s.index)[0] = (uint16_t)p.w.cols;
+        else masks[0] ^= sign, masks[3] ^= sign;
+        assert_int_equal(b->weight_create(b, &p.w, &buffer, &err), TERN_MALFORMED);
+        assert_non_null(
+            strstr(err.message, "w.weight: what the file has sorted gives other sums than the weight: row "));
+        tern_rsr_slices_deinit(&s);
+        close_product(&p);
+    }
+    b->close(b);
+}
+
 static void choices(void **state)
 {
     (void)state;
@@ -515,7 +546,7 @@ int main(void)
         cmocka_unit_test(every_k),        cmocka_unit_test(widest_panel),
         cmocka_unit_test(every_step),     cmocka_unit_test(broken_kernels_are_caught),
         cmocka_unit_test(whole_products), cmocka_unit_test(sections),
-        cmocka_unit_test(choices),
+        cmocka_unit_test(choices),        cmocka_unit_test(sections_of_other_sums),
     };
     return cmocka_run_group_tests(tests, seed, NULL);
 }

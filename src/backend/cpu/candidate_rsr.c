@@ -165,7 +165,8 @@ static uint32_t best_k(const tern_cpu *cpu, uint32_t cols)
 static tern_status make_slices(tern_cpu *cpu, rsr *m, const tern_weight *w, uint32_t k, tern_error *err)
 {
     if (w->rsr) TERN_TRY(open_section(m, w, err));
-    if (w->rsr && (k == 0 || k == m->slices.k)) return TERN_OK;
+    m->base.stored = w->rsr && (k == 0 || k == m->slices.k);
+    if (m->base.stored) return TERN_OK;
     drop_section(m);
     const tern_rsr_source source = {
         .read = read_rows, .context = (void *)(uintptr_t)w, .rows = w->rows, .cols = w->cols};

@@ -32,6 +32,7 @@ struct tern_cpu__layout {
     uint32_t row_step; /* tasks begin at multiples of so many rows; other ranges are right, but cost more */
     uint32_t max_tokens; /* of a product, at most TERN_CPU__LAYOUT_TOKENS */
     uint64_t bytes;    /* that one product reads */
+    bool stored;       /* the file has it: what it multiplies is compared with the weight when that is created */
     /* dots[t * stride + r] = row first + r times token t, for at most max_tokens tokens; room: 4 * columns +
      * TERN_CPU__LAYOUT_ROOM bytes of the thread's own, 64-byte aligned. */
     const tern_cpu__tables *tables; /* NULL: none. Otherwise room holds them, token after token, and is not written */
@@ -60,6 +61,10 @@ const tern_cpu__candidate *tern_cpu__candidate_at(size_t i);
 tern_status tern_cpu__choices_take(tern_cpu *cpu, const tern_kernel_choice *choices, size_t n, tern_error *err);
 /* What a weight gets: the choice of its shape, else the one that the backend was opened with. Trained weights have the default. */
 tern_cpu__choice tern_cpu__choose(const tern_cpu *cpu, const tern_weight *w);
+
+/* Whether a weight's stored layout is that of the weight: four vectors of int8, times both. A row that differs in one place passes
+ * where four random bytes are 0, by chance once in 2^32. Errors: MALFORMED (the row), OUT_OF_MEMORY. */
+tern_status tern_cpu__layout_check(const tern_buffer *buffer, tern_error *err);
 
 tern_status tern_cpu__t160_make(tern_cpu *cpu, const tern_weight *w, uint32_t n, tern_cpu__layout **out, tern_error *err);
 tern_status tern_cpu__rsr_make(tern_cpu *cpu, const tern_weight *w, uint32_t k, tern_cpu__layout **out, tern_error *err);

@@ -56,7 +56,8 @@ static tern_status lay_out(tern_cpu *cpu, tern_buffer *buffer, tern_error *err)
     if (!w->encoding->ternary) return TERN_OK;
     buffer->task_rows = choice.task_rows;
     if (!choice.candidate->make) return TERN_OK;
-    return choice.candidate->make(cpu, w, choice.n, &buffer->layout, err);
+    TERN_TRY(choice.candidate->make(cpu, w, choice.n, &buffer->layout, err));
+    return buffer->layout && buffer->layout->stored ? tern_cpu__layout_check(buffer, err) : TERN_OK;
 }
 
 tern_status tern_cpu__weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err)

@@ -64,7 +64,16 @@ else()
   list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/backend/(vulkan/|gpu/spirv\\.c)")
 endif()
 
-add_library(tern_objects OBJECT ${TERN_SOURCES})
+# The mark of this build, of kernels and flags.
+file(GLOB TERN_MARKED CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/* ${PROJECT_SOURCE_DIR}/src/quant/* ${PROJECT_SOURCE_DIR}/src/base/p*.[ch])
+string(TOUPPER "${CMAKE_BUILD_TYPE}" TERN_BUILD_TYPE)
+add_custom_command(OUTPUT build_mark.c
+  COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} -DOUT=${PROJECT_BINARY_DIR}/build_mark.c
+    "-DFLAGS=${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${TERN_BUILD_TYPE}} ${TERN_SANITIZE} ${TERN_CPU}"
+    -P ${PROJECT_SOURCE_DIR}/cmake/build-mark.cmake
+  DEPENDS ${TERN_MARKED} cmake/build-mark.cmake cmake/library.cmake cmake/flags.cmake VERBATIM)
+
+add_library(tern_objects OBJECT ${TERN_SOURCES} ${PROJECT_BINARY_DIR}/build_mark.c)
 target_link_libraries(tern_objects PUBLIC tern_flags PkgConfig::PCRE2 PkgConfig::JANSSON $<TARGET_NAME_IF_EXISTS:PkgConfig::LIBMD> Threads::Threads m ${CMAKE_DL_LIBS})
 target_compile_definitions(tern_objects PUBLIC TERN_VULKAN=$<BOOL:${TERN_VULKAN}> TERN_WEBGPU=$<BOOL:${EMSCRIPTEN}>)
 add_library(tern_static STATIC $<TARGET_OBJECTS:tern_objects>)

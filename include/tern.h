@@ -7,7 +7,7 @@
  * Every function that can fail returns a tern_status and takes, last, a tern_error (or NULL) for the message, which
  * names the thing, the value found and the value expected. A pointer that must not be NULL and is NULL gives
  * INVALID_ARGUMENT; functions without a status need a valid session, except where they say that NULL is fine. The
- * library never prints, exits or reads the environment. Text is UTF-8 with its length in bytes; names and paths are
+ * library never prints or exits, and reads the environment only where a function says so. Text is UTF-8 with its length in bytes; names and paths are
  * NUL-terminated. */
 #ifndef TERN_H
 #define TERN_H
@@ -51,6 +51,12 @@ typedef struct tern_engine_options {
      * column patterns in blocks of rows ("rsr:6": of 6), which are read from the file where `tern convert --rsr` has put
      * them and else made when the engine opens. The results are the same. */
     const char *kernel;
+    /* The path of what `tern tune` has measured, which chooses the kernel of each layer by its shape and the number of
+     * threads (tern_tune_path says where it is; docs/tune.md); NULL: none is read. A file that is missing, damaged or of
+     * another CPU or build of Tern is an error (NOT_FOUND, MALFORMED, UNSUPPORTED), and the program's to decide: load
+     * again without it, or say that `tern tune` should run. Goes without `kernel` and `cpu_features`
+     * (INVALID_ARGUMENT). */
+    const char *tune_file;
 
     /* How the output table is read. NULL: as the file has it. An encoding ("q8_0", "q6_k", "q4_k", ...): converted to
      * it in memory. "exact" (on the CPU): the file's table, of which only rows that can be among the highest logits

@@ -1,86 +1,12 @@
-/* The file of choices: where it is, reading and writing it, and giving it to backends. */
+/* Giving choices to backends, and what measuring shares. */
 #include "apps/tune.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "backend/cpu/cpu.h"
-#include "base/build.h"
 #include "base/cpu.h"
 #include "base/file.h"
-#include "base/show.h"
 
 enum { LEAST_COLD = 64 << 20, MOST_COLD = 1 << 30, DEFAULT_MS = 60 };
-
-void tern_app_tune_key_of(tern_app_tune_key *key)
-{
-    char name[160], features[128];
-    tern_cpu_name(name, sizeof name);
-    tern_cpu_features_print(tern_cpu_features(), features, sizeof features);
-    snprintf(key->cpu, sizeof key->cpu, "%s (%s)", name, features);
-    tern_build_name(key->build, sizeof key->build);
-}
-
-tern_status tern_app_tune_path(tern_app_path *path, tern_error *err)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = -1;
-    if (cache && *cache == '/') n = snprintf(path->text, sizeof path->text, "%s/tern/tune.json", cache);
-    else if (home && *home == '/') n = snprintf(path->text, sizeof path->text, "%s/.cache/tern/tune.json", home);
-    if (n > 0 && (size_t)n < sizeof path->text) return TERN_OK;
-    return tern_fail(err, TERN_NOT_FOUND, "no cache folder: XDG_CACHE_HOME or HOME has to be an absolute path");
-}
-
-static tern_status check_kernels(const tern_tune_cache *c, tern_error *err)
-{
-    for (size_t i = 0; i < c->n; i++)
-        if (tern_cpu_kernel_check(c->choices[i].kernel, err) != TERN_OK) {
-            tern_error_prefix(err, "choices[%zu]", i);
-            return err->code = TERN_MALFORMED;
-        }
-    return TERN_OK;
-}
-
-static tern_status read_checked(tern_tune_cache *out, const char *path, tern_error *err)
-{
-    tern_app_tune_key key;
-    tern_buf text = {0};
-    TERN_TRY(tern_file_read(&text, path, TERN_TUNE_MAX_FILE, err));
-    tern_status status = tern_tune_cache_parse(out, text.data, text.size, err);
-    tern_buf_deinit(&text);
-    TERN_TRY(status);
-    tern_app_tune_key_of(&key);
-    TERN_TRY(tern_tune_cache_check(out, key.cpu, key.build, err));
-    return check_kernels(out, err);
-}
-
-tern_status tern_app_tune_read(tern_tune_cache *out, const char *path, tern_error *err)
-{
-    *out = (tern_tune_cache){0};
-    const tern_status status = read_checked(out, path, err);
-    if (status == TERN_OK) return TERN_OK;
-    tern_tune_cache_deinit(out);
-    if (strncmp(err->message, path, strlen(path)) == 0) return status;
-    return tern_error_prefix(err, "%s", tern_show_z(path).text);
-}
-
-tern_status tern_app_tune_write(const tern_tune_cache *cache, const char *path, tern_error *err)
-{
-    tern_buf text = {0};
-    tern_file_writer w = {0};
-    tern_status status = tern_tune_cache_print(cache, &text, err);
-    if (status == TERN_OK) {
-        tern_folders_make(path);
-        status = tern_file_writer_open(&w, path, err);
-    }
-    if (status == TERN_OK) {
-        tern_file_writer_add(&w, text.data, text.size);
-        status = tern_file_writer_commit(&w, err);
-    }
-    tern_file_writer_abort(&w);
-    tern_buf_deinit(&text);
-    return status;
-}
 
 void tern_app_tuned(const tern_options *o, tern_backend_options *out)
 {
@@ -90,8 +16,8 @@ void tern_app_tuned(const tern_options *o, tern_backend_options *out)
     tern_error err = {0};
     const bool cpu = !o->backend || strcmp(o->backend, "cpu") == 0 || out->split;
     if (!cpu || o->kernel || o->no_tune || o->cpu_features) return;
-    if (!looked && tern_app_tune_path(&path, &err) == TERN_OK && tern_file_exists(path.text) &&
-        tern_app_tune_read(&cache, path.text, &err) != TERN_OK)
+    if (!looked && tern_tune_path(path.text, sizeof path.text, &err) == TERN_OK && tern_file_exists(path.text) &&
+        tern_tune_file_read(&cache, path.text, &err) != TERN_OK)
         fprintf(
             stderr,
             "tern: %s; default kernels are used (tern tune measures again, tern tune --reset takes the file away)\n",
@@ -101,12 +27,24 @@ void tern_app_tuned(const tern_options *o, tern_backend_options *out)
     out->n_choices = cache.n;
 }
 
+static uint32_t without_repeats(uint32_t *numbers, uint32_t n)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        bool seen = false;
+        for (uint32_t k = 0; k < kept; k++) seen |= numbers[k] == numbers[i];
+        if (!seen) numbers[kept++] = numbers[i];
+    }
+    return kept;
+}
+
 tern_status tern_app_backends_open(tern_app_backends *out, const tern_options *o, tern_error *err)
 {
     uint32_t counts[TERN_TUNE_MAX_BACKENDS] = {1, tern_cpu_cores()}, n = counts[1] > 1 ? 2 : 1;
     tern_status status = TERN_OK;
     *out = (tern_app_backends){0};
     if (o->threads) TERN_TRY(tern_app_parse_list("threads", o->threads, 1024, counts, TERN_TUNE_MAX_BACKENDS, &n, err));
+    n = without_repeats(counts, n);
     for (uint32_t i = 0; i < n && status == TERN_OK; i++) {
         const tern_backend_options how = {.n_threads = counts[i], .pin = o->pin, .cpu_features = o->cpu_features};
         status = tern_backend_open(&out->at[i], &how, err);

@@ -1,29 +1,17 @@
-/* Kernels chosen by measurement: where the choices are kept, and what measuring shares. */
+/* Kernels chosen by measurement: giving choices to backends, and what measuring shares. */
 #ifndef TERN_APPS_TUNE_H
 #define TERN_APPS_TUNE_H
 
 #include "apps/app.h"
 #include "backend/cpu/tune.h"
-#include "infer/tune_cache.h"
+#include "infer/tune_file.h"
 
-/* What choices hold for: this CPU with its features, this build. */
-typedef struct tern_app_tune_key {
-    char cpu[320], build[200];
-} tern_app_tune_key;
-
-void tern_app_tune_key_of(tern_app_tune_key *key);
-/* Their file: tern/tune.json in XDG_CACHE_HOME or ~/.cache. Errors: NOT_FOUND (neither is set). */
-tern_status tern_app_tune_path(tern_app_path *path, tern_error *err);
-/* Reads it, and whether its kernels are this build's. Errors: NOT_FOUND, MALFORMED, UNSUPPORTED (another CPU, build or
- * version). */
-tern_status tern_app_tune_read(tern_tune_cache *out, const char *path, tern_error *err);
-tern_status tern_app_tune_write(const tern_tune_cache *cache, const char *path, tern_error *err);
 /* Gives the backend what was measured for it, unless --kernel, --no-tune or --cpu-features says otherwise. A file that
  * does not hold here is named on standard error, once, and the defaults stay. The choices stay until the program ends.
  */
 void tern_app_tuned(const tern_options *options, tern_backend_options *out);
 
-/* The numbers of threads of --threads (1 and all cores when not given), a CPU backend for each. */
+/* The numbers of threads of --threads (1 and all cores when not given), a CPU backend for each, none twice. */
 typedef struct tern_app_backends {
     tern_backend *at[TERN_TUNE_MAX_BACKENDS];
     uint32_t n;

@@ -109,3 +109,8 @@ tern_status tern_backend_open(tern_backend **backend, const tern_backend_options
     host->close(host);
     return status;
 }
+
+tern_status tern_backend_kernel_check(const char *kernel, tern_error *err)
+{
+    return tern_cpu_kernel_check(kernel, err);
+}

@@ -34,4 +34,7 @@ extern const char *const tern_backend_names[];
 /* Errors: UNSUPPORTED (no such backend in this build), and those of the backend. */
 tern_status tern_backend_open(tern_backend **backend, const tern_backend_options *options, tern_error *err);
 
+/* Whether `kernel` is one. Errors: INVALID_ARGUMENT, with all names. */
+tern_status tern_backend_kernel_check(const char *kernel, tern_error *err);
+
 #endif

@@ -5,13 +5,21 @@
 #include "backend/kernel_choice.h"
 #include "base/bytes.h"
 
-enum { TERN_TUNE_MAX_CHOICES = 4096, TERN_TUNE_MAX_FILE = 4 << 20 };
+enum { TERN_TUNE_MAX_CHOICES = 4096, TERN_TUNE_MAX_DECODES = 256, TERN_TUNE_MAX_FILE = 4 << 20 };
 
 /* What a choice and the default took, per product, and the bytes that it reads. */
 typedef struct tern_tune_cost {
     uint64_t bytes;
     double microseconds, default_microseconds;
 } tern_tune_cost;
+
+/* What a whole model decoded with the defaults and with its choices, measured in turns; tokens per second. */
+typedef struct tern_tune_decoded {
+    char model[96]; /* the last part of its path */
+    uint32_t n_threads;
+    double standard, tuned;
+    uint32_t n_choices, n_left_out; /* other kernels than the default, and what of them did not help */
+} tern_tune_decoded;
 
 /* Zero-initialised is empty. Choices are in the order in which they were added; no two have the same encoding, shape
  * and threads. */
@@ -20,6 +28,8 @@ typedef struct tern_tune_cache {
     tern_kernel_choice *choices;
     tern_tune_cost *costs;
     size_t n, choices_cap, costs_cap;
+    tern_tune_decoded *decodes; /* no two of the same model and threads */
+    size_t n_decodes, decodes_cap;
 } tern_tune_cache;
 
 void tern_tune_cache_deinit(tern_tune_cache *cache);
@@ -29,6 +39,13 @@ tern_status tern_tune_cache_init(tern_tune_cache *cache, const char *cpu, const 
  * its range), LIMIT (TERN_TUNE_MAX_CHOICES), OUT_OF_MEMORY. */
 tern_status tern_tune_cache_add(tern_tune_cache *cache, const tern_kernel_choice *choice, const tern_tune_cost *cost,
                                 tern_error *err);
+/* The place of the choice of this encoding, shape and threads; cache->n when there is none. */
+size_t tern_tune_cache_find(const tern_tune_cache *cache, const tern_kernel_choice *key);
+/* The same for what a model decoded; of TERN_TUNE_MAX_DECODES the oldest goes. */
+tern_status tern_tune_cache_add_decode(tern_tune_cache *cache, const tern_tune_decoded *decoded, tern_error *err);
+size_t tern_tune_cache_find_decode(const tern_tune_cache *cache, const tern_tune_decoded *key);
+/* Adds all that `from` has. */
+tern_status tern_tune_cache_merge(tern_tune_cache *into, const tern_tune_cache *from, tern_error *err);
 
 /* Reads untrusted bytes. Names of kernels are not looked up. Errors: MALFORMED (what was found and what is expected),
  * UNSUPPORTED (another version), LIMIT, OUT_OF_MEMORY; *out is empty then. */

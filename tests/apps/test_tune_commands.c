@@ -49,6 +49,8 @@ static void tune(void)
     assert_non_null(strstr(o.out, "  default"));
     assert_non_null(strstr(o.out, "bits/w"));
     assert_non_null(strstr(o.out, choices_path));
+    assert_non_null(strstr(o.out, "whole model"));
+    assert_non_null(strstr(o.out, "  2 threads\n    "));
     test_output_free(&o);
 }
 
@@ -170,9 +172,9 @@ static void files_that_do_not_hold_are_named(void **state)
         const char *name, *from, *message;
     } cases[] = {{"cpu", "\"cpu\": \"X", "measured on the CPU"},
                  {"build", "\"build\": \"0", "measured by the build"},
-                 {"version", "\"version\": 1", "version: 9 found, 1 expected"},
+                 {"version", "\"version\": 2", "version: 9 found, 2 expected"},
                  {"damage", "\"choices\": [", "tune.json"},
-                 {"kernel", "\"kernel\": \"d", "tune.json"}};
+                 {"kernel", "\"kernel\": \"d", "choices[0]: kernel"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tune();
         force("dot", 0);
@@ -192,10 +194,17 @@ static void files_that_do_not_hold_are_named(void **state)
         o = TERN("run", "-m", test_small_model(), GREEDY, "--no-tune");
         assert_string_equal(o.err, "");
         test_output_free(&o);
-        o = TERN("tune", "--show");
-        assert_int_equal(o.code, 1);
-        assert_non_null(strstr(o.err, cases[i].message));
+        o = TERN("tune", "--show"); /* shows whose it is, unless it cannot be read */
+        assert_int_equal(o.code, i < 2 || i == 4 ? 0 : 1);
+        assert_non_null(strstr(o.code ? o.err : o.out, cases[i].message));
+        if (o.code == 0) assert_non_null(strstr(o.out, "not used, default kernels are: "));
         test_output_free(&o);
+        if (i >= 2) continue;
+        json_t *shown = test_tern_json(TERN_WORDS("tune", "--show", "--json"));
+        assert_true(json_is_false(json_object_get(shown, "used")));
+        assert_non_null(strstr(json_string_value(json_object_get(shown, "not_used_because")), cases[i].message));
+        assert_true(json_array_size(json_object_get(shown, "choices")) > 0);
+        json_decref(shown);
     }
     tune(); /* makes it anew */
     test_output o = TERN("tune", "--show");
@@ -248,6 +257,47 @@ static void wrong_words_are_refused(void **state)
     assert_int_equal(o.code, 1);
     assert_non_null(strstr(o.err, "no ternary layers"));
     test_output_free(&o);
+    setenv("XDG_CACHE_HOME", "/proc/no", 1); /* before anything is measured */
+    o = TERN("tune", "-m", test_small_model(), "--ms", "60000");
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.err, "/proc/no/tern/tune.json"));
+    assert_null(strstr(o.out, "us"));
+    test_output_free(&o);
+}
+
+/* What the whole model decodes is in the output and in the file, once for each number of threads that has choices. */
+static void the_whole_model_decides(void **state)
+{
+    (void)state;
+    json_t *made = test_tern_json(
+        TERN_WORDS("tune", "-m", test_small_model(), "--ms", "1", "--cold-mib", "1", "-t", "2,1,2", "--json"));
+    const json_t *rounds = json_object_get(made, "rounds"), *choices = json_object_get(made, "choices");
+    json_t *row;
+    size_t i, other = 0, kept[3] = {0}, left[3] = {0};
+    json_array_foreach(rounds, i, row)
+    {
+        const size_t n = (size_t)json_integer_value(json_object_get(row, "choices"));
+        const json_int_t threads = json_integer_value(json_object_get(row, "threads"));
+        const double standard = json_number_value(json_object_get(row, "default_tokens_per_second")),
+                     tuned = json_number_value(json_object_get(row, "tuned_tokens_per_second"));
+        assert_true(threads == 1 || threads == 2);
+        assert_true(standard > 0 && tuned > 0);
+        assert_true(json_is_true(json_object_get(row, "kept")) == (tuned >= 0.98 * standard));
+        if (json_is_true(json_object_get(row, "kept"))) kept[threads] = n;
+        if (n > left[threads]) left[threads] = n;
+    }
+    json_array_foreach(choices, i, row) other +=
+        strcmp(json_string_value(json_object_get(row, "kernel")), "dot") != 0 ||
+        json_integer_value(json_object_get(row, "task_rows")) != 0;
+    assert_int_equal(other, kept[1] + kept[2]);
+    json_array_foreach(json_object_get(made, "decode"), i, row)
+    {
+        const json_int_t threads = json_integer_value(json_object_get(row, "threads"));
+        assert_int_equal(json_integer_value(json_object_get(row, "choices")), kept[threads]);
+        assert_int_equal(json_integer_value(json_object_get(row, "left_out")), left[threads] - kept[threads]);
+        assert_string_equal(json_string_value(json_object_get(row, "model")), strrchr(test_small_model(), '/') + 1);
+    }
+    json_decref(made);
 }
 
 static void kernels_are_measured_and_drawn(void **state)
@@ -306,6 +356,7 @@ int main(void)
         cmocka_unit_test_setup(measuring_again_adds, set_up),
         cmocka_unit_test_setup(choices_are_used, set_up),
         cmocka_unit_test_setup(files_that_do_not_hold_are_named, set_up),
+        cmocka_unit_test_setup(the_whole_model_decides, set_up),
         cmocka_unit_test_setup(reset_takes_the_file_away, set_up),
         cmocka_unit_test_setup(wrong_words_are_refused, set_up),
         cmocka_unit_test_setup(kernels_are_measured_and_drawn, set_up),

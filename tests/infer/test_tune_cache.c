@@ -25,6 +25,9 @@ static tern_tune_cache sample(void)
     assert_ok(tern_tune_cache_init(&c, "A \"CPU\", \xc3\xbc", "0.1.0, gcc", &err), err);
     assert_ok(tern_tune_cache_add(&c, &a, &(tern_tune_cost){4423680, 254.125, 300.5}, &err), err);
     assert_ok(tern_tune_cache_add(&c, &b, &(tern_tune_cost){0, 0, 0.001}, &err), err);
+    const tern_tune_decoded one = {"m\"\xc3\xbc", 1, 12.5, 13.25, 3, 1}, two = {"m\"\xc3\xbc", 2, 12, 12, 0, 0};
+    assert_ok(tern_tune_cache_add_decode(&c, &one, &err), err);
+    assert_ok(tern_tune_cache_add_decode(&c, &two, &err), err);
     return c;
 }
 
@@ -43,6 +46,15 @@ static void same(const tern_tune_cache *a, const tern_tune_cache *b)
         assert_int_equal(a->costs[i].bytes, b->costs[i].bytes);
         assert_true(a->costs[i].microseconds == b->costs[i].microseconds);
         assert_true(a->costs[i].default_microseconds == b->costs[i].default_microseconds);
+    }
+    assert_int_equal(a->n_decodes, b->n_decodes);
+    for (size_t i = 0; i < a->n_decodes; i++) {
+        assert_string_equal(a->decodes[i].model, b->decodes[i].model);
+        assert_int_equal(a->decodes[i].n_threads, b->decodes[i].n_threads);
+        assert_true(a->decodes[i].standard == b->decodes[i].standard);
+        assert_true(a->decodes[i].tuned == b->decodes[i].tuned);
+        assert_int_equal(a->decodes[i].n_choices, b->decodes[i].n_choices);
+        assert_int_equal(a->decodes[i].n_left_out, b->decodes[i].n_left_out);
     }
 }
 
@@ -102,6 +114,36 @@ static void a_second_measurement_replaces_the_first(void **state)
     tern_tune_cache_deinit(&c);
 }
 
+static void of_many_models_the_oldest_goes(void **state)
+{
+    (void)state;
+    tern_tune_cache c = sample();
+    tern_error err = {0};
+    tern_tune_decoded d = {.n_threads = 1};
+    for (int i = 0; i < TERN_TUNE_MAX_DECODES; i++) {
+        snprintf(d.model, sizeof d.model, "model %d", i);
+        assert_ok(tern_tune_cache_add_decode(&c, &d, &err), err);
+    }
+    assert_int_equal(c.n_decodes, TERN_TUNE_MAX_DECODES);
+    assert_string_equal(c.decodes[0].model, "model 0");
+    assert_string_equal(c.decodes[TERN_TUNE_MAX_DECODES - 1].model, d.model);
+    tern_tune_cache_deinit(&c);
+}
+
+static void merging_replaces_and_adds(void **state)
+{
+    (void)state;
+    tern_tune_cache c = sample(), more = sample();
+    tern_error err = {0};
+    const tern_kernel_choice other = choice_of("i2_s", 128, 6912, 1, "t160");
+    assert_ok(tern_tune_cache_add(&more, &other, &(tern_tune_cost){1, 2, 3}, &err), err);
+    more.decodes[0].tuned = 99;
+    assert_ok(tern_tune_cache_merge(&c, &more, &err), err);
+    same(&c, &more);
+    tern_tune_cache_deinit(&more);
+    tern_tune_cache_deinit(&c);
+}
+
 static void another_cpu_or_build_is_refused(void **state)
 {
     (void)state;
@@ -115,10 +157,15 @@ static void another_cpu_or_build_is_refused(void **state)
     tern_tune_cache_deinit(&c);
 }
 
-#define HEAD "{\"format\": \"tern-tune\", \"version\": 1, \"cpu\": \"c\", \"build\": \"b\", \"choices\": ["
+#define HEAD "{\"format\": \"tern-tune\", \"version\": 2, \"cpu\": \"c\", \"build\": \"b\", \"choices\": ["
 #define ENTRY(encoding, rows, threads, kernel, split, us)                                                              \
     "{\"encoding\": " encoding ", \"rows\": " rows ", \"cols\": 128, \"threads\": " threads ", \"kernel\": " kernel    \
     ", \"task_rows\": " split ", \"bytes\": 1, \"microseconds\": " us ", \"default_microseconds\": 2}"
+#define TAIL "], \"decode\": []}"
+#define DECODE(model, threads, rate, left)                                                                             \
+    "{\"model\": " model ", \"threads\": " threads ", \"default_tokens_per_second\": 1, "                              \
+    "\"tuned_tokens_per_second\": " rate ", \"choices\": 1, \"left_out\": " left "}"
+#define WITH_DECODE HEAD GOOD "], \"decode\": ["
 #define GOOD ENTRY("\"i2_s\"", "64", "1", "\"rsr:6\"", "0", "1.5")
 
 static void damage_has_a_message(void **state)
@@ -132,8 +179,8 @@ static void damage_has_a_message(void **state)
         {"[]", "", TERN_MALFORMED},
         {"{}", "format", TERN_MALFORMED},
         {"{\"format\": \"other\"}", "\"other\" found, \"tern-tune\" expected", TERN_MALFORMED},
-        {"{\"format\": \"tern-tune\", \"version\": 2}", "version: 2 found, 1 expected", TERN_UNSUPPORTED},
-        {"{\"format\": \"tern-tune\", \"version\": 1, \"cpu\": 3}", "cpu", TERN_MALFORMED},
+        {"{\"format\": \"tern-tune\", \"version\": 1}", "version: 1 found, 2 expected", TERN_UNSUPPORTED},
+        {"{\"format\": \"tern-tune\", \"version\": 2, \"cpu\": 3}", "cpu", TERN_MALFORMED},
         {HEAD "]", "choices of kernels", TERN_MALFORMED},
         {HEAD "3]}", "choices[0]", TERN_MALFORMED},
         {HEAD GOOD ", " GOOD "]}", "choices[1]: i2_s, 64 x 128, 1 threads: there is a choice already", TERN_MALFORMED},
@@ -149,6 +196,15 @@ static void damage_has_a_message(void **state)
         {HEAD ENTRY("\"i2_s\"", "64", "1", "\"dot\"", "1025", "1") "]}", "task_rows 1025", TERN_MALFORMED},
         {HEAD ENTRY("\"i2_s\"", "64", "1", "\"dot\"", "0", "-1") "]}", "microseconds -1", TERN_MALFORMED},
         {HEAD ENTRY("\"i2_s\"", "64", "1", "\"dot\"", "0", "1e99") "]}", "microseconds 1e+99", TERN_MALFORMED},
+        {HEAD GOOD "]}", "decode", TERN_MALFORMED},
+        {WITH_DECODE "3]}", "decode[0]", TERN_MALFORMED},
+        {WITH_DECODE DECODE("3", "1", "1", "0") "]}", "model", TERN_MALFORMED},
+        {WITH_DECODE DECODE("\"m\\u0000\"", "1", "1", "0") "]}", "model", TERN_MALFORMED},
+        {WITH_DECODE DECODE("\"m\"", "0", "1", "0") "]}", "threads 0", TERN_MALFORMED},
+        {WITH_DECODE DECODE("\"m\"", "1", "-1", "0") "]}", "tuned -1", TERN_MALFORMED},
+        {WITH_DECODE DECODE("\"m\"", "1", "1", "5000") "]}", "left_out 5000", TERN_MALFORMED},
+        {WITH_DECODE DECODE("\"m\"", "1", "1", "0") ", " DECODE("\"m\"", "1", "2", "0") "]}",
+         "decode[1]: m, 1 threads: there is one already", TERN_MALFORMED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tern_tune_cache c;
@@ -164,7 +220,7 @@ static void damage_has_a_message(void **state)
     }
     tern_tune_cache c;
     tern_error err = {0};
-    assert_ok(tern_tune_cache_parse(&c, HEAD GOOD "]}", strlen(HEAD GOOD "]}"), &err), err);
+    assert_ok(tern_tune_cache_parse(&c, HEAD GOOD TAIL, strlen(HEAD GOOD TAIL), &err), err);
     tern_tune_cache_deinit(&c);
 }
 
@@ -233,6 +289,8 @@ int main(void)
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(an_empty_one_too),
         cmocka_unit_test(a_second_measurement_replaces_the_first),
+        cmocka_unit_test(of_many_models_the_oldest_goes),
+        cmocka_unit_test(merging_replaces_and_adds),
         cmocka_unit_test(another_cpu_or_build_is_refused),
         cmocka_unit_test(damage_has_a_message),
         cmocka_unit_test(random_damage_is_refused_or_read_whole),

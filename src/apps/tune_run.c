@@ -87,8 +87,8 @@ tern_status tern_tune_job_shapes(tern_tune_job *j, const tern_model *model, tern
     tern_tune_key_of(&key);
     TERN_TRY(tern_tune_cache_init(&j->made, key.cpu, key.build, err));
     if (!j->o->json)
-        printf("%s\n%s\nweights cold: copies of %llu MiB in turn; the fastest fiftieth of %.0f ms ends there\n", key.cpu,
-               tern_show_z(j->model.text).text, (unsigned long long)(tern_app_cold_bytes(j->o) >> 20),
+        printf("%s\n%s\nweights cold: copies of %llu MiB in turn; the fastest fiftieth of %.0f ms ends there\n",
+               key.cpu, tern_show_z(j->model.text).text, (unsigned long long)(tern_app_cold_bytes(j->o) >> 20),
                1e3 * tern_app_measure_seconds(j->o));
     for (j->shape = 0; j->shape < j->n_shapes; j->shape++) TERN_TRY(tune_shape(j, j->shapes[j->shape], err));
     return TERN_OK;

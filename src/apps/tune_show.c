@@ -86,7 +86,8 @@ void tern_tune_show_cache(const tern_tune_cache *c, const char *path, const char
     printf("%s\n%s\n%s\n", tern_show_z(path).text, tern_show_z(c->cpu).text, tern_show_z(c->build).text);
     if (why) printf("not used, default kernels are: %s\n", why);
     print_choices(c);
-    if (c->n_decodes) printf("\nwhole models, tokens a second\n%8s %10s %10s %8s\n", "threads", "default", "tuned", "left out");
+    if (c->n_decodes)
+        printf("\nwhole models, tokens a second\n%8s %10s %10s %8s\n", "threads", "default", "tuned", "left out");
     for (size_t i = 0; i < c->n_decodes; i++)
         printf("%8u %10.1f %10.1f %8u  %s\n", c->decodes[i].n_threads, c->decodes[i].standard, c->decodes[i].tuned,
                c->decodes[i].n_left_out, tern_show_z(c->decodes[i].model).text);
@@ -111,11 +112,11 @@ static json_t *decodes_json(const tern_tune_cache *c)
     json_t *list = json_array();
     for (size_t i = 0; i < c->n_decodes; i++) {
         const tern_tune_decoded *d = &c->decodes[i];
-        json_array_append_new(list, json_pack("{s:o, s:i, s:f, s:f, s:i, s:i}", "model",
-                                              tern_app_json_text(d->model, strlen(d->model)), "threads",
-                                              (int)d->n_threads, "default_tokens_per_second", d->standard,
-                                              "tuned_tokens_per_second", d->tuned, "choices", (int)d->n_choices,
-                                              "left_out", (int)d->n_left_out));
+        json_array_append_new(list,
+                              json_pack("{s:o, s:i, s:f, s:f, s:i, s:i}", "model",
+                                        tern_app_json_text(d->model, strlen(d->model)), "threads", (int)d->n_threads,
+                                        "default_tokens_per_second", d->standard, "tuned_tokens_per_second", d->tuned,
+                                        "choices", (int)d->n_choices, "left_out", (int)d->n_left_out));
     }
     return list;
 }
@@ -123,7 +124,8 @@ static json_t *decodes_json(const tern_tune_cache *c)
 json_t *tern_tune_cache_document(const tern_tune_cache *c, const char *path, const char *why)
 {
     return json_pack("{s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "file", tern_app_json_text(path, strlen(path)), "cpu",
-                     tern_app_json_text(c->cpu, strlen(c->cpu)), "build", tern_app_json_text(c->build, strlen(c->build)),
-                     "used", !why, "not_used_because", why ? tern_app_json_text(why, strlen(why)) : json_null(),
-                     "choices", choices_json(c), "decode", decodes_json(c));
+                     tern_app_json_text(c->cpu, strlen(c->cpu)), "build",
+                     tern_app_json_text(c->build, strlen(c->build)), "used", !why, "not_used_because",
+                     why ? tern_app_json_text(why, strlen(why)) : json_null(), "choices", choices_json(c), "decode",
+                     decodes_json(c));
 }

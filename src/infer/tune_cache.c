@@ -130,8 +130,7 @@ tern_status tern_tune_cache_add_decode(tern_tune_cache *cache, const tern_tune_d
 
 tern_status tern_tune_cache_merge(tern_tune_cache *into, const tern_tune_cache *from, tern_error *err)
 {
-    for (size_t i = 0; i < from->n; i++)
-        TERN_TRY(tern_tune_cache_add(into, &from->choices[i], &from->costs[i], err));
+    for (size_t i = 0; i < from->n; i++) TERN_TRY(tern_tune_cache_add(into, &from->choices[i], &from->costs[i], err));
     for (size_t i = 0; i < from->n_decodes; i++) TERN_TRY(tern_tune_cache_add_decode(into, &from->decodes[i], err));
     return TERN_OK;
 }

@@ -115,8 +115,8 @@ static tern_status compete(contest *c, tern_tune_round *out, tern_error *err)
     const double seconds = 2 * c->o->seconds;
     side *a = &c->sides[0], *b = &c->sides[1];
     for (int i = 0; i < 2; i++) c->sides[i].n = 0, c->sides[i].total = 0;
-    for (uint32_t pair = 0; pair < LEAST_PAIRS || (a->total + b->total < seconds && pair < MAX_TIMES && a->n < MAX_TIMES);
-         pair++) {
+    for (uint32_t pair = 0;
+         pair < LEAST_PAIRS || (a->total + b->total < seconds && pair < MAX_TIMES && a->n < MAX_TIMES); pair++) {
         TERN_TRY(take_turn(c, pair % 2 ? b : a, err));
         TERN_TRY(take_turn(c, pair % 2 ? a : b, err));
         TERN_TRY(report(c, seconds > 0 ? (a->total + b->total) / seconds : 1, err));

@@ -12,8 +12,8 @@ typedef struct tern_tune_key {
 
 void tern_tune_key_of(tern_tune_key *key);
 
-/* Reads a file that holds here. Errors: NOT_FOUND, IO, MALFORMED (a kernel that there is not, too), UNSUPPORTED (another
- * CPU, build or version), all with the path; *out is empty then. */
+/* Reads a file that holds here. Errors: NOT_FOUND, IO, MALFORMED (a kernel that there is not, too), UNSUPPORTED
+ * (another CPU, build or version), all with the path; *out is empty then. */
 tern_status tern_tune_file_read(tern_tune_cache *out, const char *path, tern_error *err);
 /* Reads it whatever CPU and build it is of; errors as before but for those. */
 tern_status tern_tune_file_read_any(tern_tune_cache *out, const char *path, tern_error *err);
@@ -22,8 +22,8 @@ tern_status tern_tune_file_check(const tern_tune_cache *cache, tern_error *err);
 
 /* Whether it can be written, before anything is measured; makes its folders. Errors: IO, NOT_FOUND. */
 tern_status tern_tune_file_try(const char *path, tern_error *err);
-/* Adds these choices to those of the file, which may have become more since it was read (by another program); a file that
- * does not hold here is replaced. It appears whole or not at all. Errors: IO, LIMIT, OUT_OF_MEMORY. */
+/* Adds these choices to those of the file, which may have become more since it was read (by another program); a file
+ * that does not hold here is replaced. It appears whole or not at all. Errors: IO, LIMIT, OUT_OF_MEMORY. */
 tern_status tern_tune_file_add(const tern_tune_cache *made, const char *path, tern_error *err);
 
 #endif

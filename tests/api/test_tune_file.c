@@ -121,8 +121,7 @@ static void wrong_options_are_refused(void **state)
         tern_error err = {0};
         assert_int_equal(tern_engine_load(&engine, BUNDLED, &cases[i].options, &err), cases[i].status);
         assert_null(engine);
-        if (!strstr(err.message, cases[i].message))
-            fail_msg("\"%s\" lacks \"%s\"", err.message, cases[i].message);
+        if (!strstr(err.message, cases[i].message)) fail_msg("\"%s\" lacks \"%s\"", err.message, cases[i].message);
     }
 }
 

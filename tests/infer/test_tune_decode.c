@@ -56,13 +56,12 @@ static void what_does_not_help_is_left_out(void **state)
         double slow, fast;
         size_t rounds, keep;
     } cases[] = {
-        {4, 1, 0.5, 0.5, 1, 4},   /* faster */
-        {4, 1, 1.0, 1.0, 1, 4},   /* as fast */
-        {4, 1, 1.019, 1, 1, 4},   /* slower, but that is noise */
-        {4, 1, 1.03, 1, 3, 0},    /* slower with 4, 2 and 1 */
-        {4, 3, 1.5, 0.9, 2, 2},   /* the half that gains most helps */
-        {3, 2, 1.5, 0.9, 2, 1},   {1, 1, 2, 1, 1, 0}, {2, 3, 9, 0.99, 1, 2},
-        {4, 1, NAN, 1, 3, 0},     {0, 1, 1, 1, 0, 0},
+        {4, 1, 0.5, 0.5, 1, 4}, /* faster */
+        {4, 1, 1.0, 1.0, 1, 4}, /* as fast */
+        {4, 1, 1.019, 1, 1, 4}, /* slower, but that is noise */
+        {4, 1, 1.03, 1, 3, 0},  /* slower with 4, 2 and 1 */
+        {4, 3, 1.5, 0.9, 2, 2}, /* the half that gains most helps */
+        {3, 2, 1.5, 0.9, 2, 1}, {1, 1, 2, 1, 1, 0}, {2, 3, 9, 0.99, 1, 2}, {4, 1, NAN, 1, 3, 0}, {0, 1, 1, 1, 0, 0},
     };
     tern_kernel_choice choices[4];
     make_choices(choices);

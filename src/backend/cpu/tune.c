@@ -25,8 +25,8 @@ static tern_status confirm(tern_tune__job *t, uint32_t b, tern_error *err)
     tern_status status = reopen(t, &ways[0], standard, err);
     const tern_status other = status == TERN_OK ? reopen(t, &ways[1], best, err) : status;
     for (int i = 0; i < 2 * ROUNDS && other == TERN_OK; i++) {
-        const double took = tern_tune__measure(t, tern_tune__cpu(t, b), &ways[i % 2], i % 2 ? best : standard,
-                                               t->o->seconds / 2);
+        const double took =
+            tern_tune__measure(t, tern_tune__cpu(t, b), &ways[i % 2], i % 2 ? best : standard, t->o->seconds / 2);
         if (took < seconds[i % 2]) seconds[i % 2] = took;
     }
     tern_tune__way_close(&ways[0], tern_tune__cpu(t, 0));

@@ -33,7 +33,7 @@ static tern_status decode(script *s, const tern_kernel_choice *choices, size_t n
 {
     const tern_tune_decode_options how = {.path = test_model("tiny-stories-bitnet"),
                                           .backend = {.n_threads = 2},
-                                          .seconds = 40,
+                                          .seconds = 8,
                                           .clock = tell,
                                           .progress = go_on,
                                           .context = s};
@@ -45,7 +45,7 @@ static void make_choices(tern_kernel_choice out[4])
 {
     static const uint32_t shapes[4][2] = {{256, 256}, {128, 256}, {768, 256}, {256, 768}};
     for (int i = 0; i < 4; i++)
-        out[i] = (tern_kernel_choice){tern_encoding_by_name("i2_s"), shapes[i][0], shapes[i][1], 2, "rsr:4", 0};
+        out[i] = (tern_kernel_choice){tern_encoding_by_name("i2_s"), shapes[i][0], shapes[i][1], 2, "t160", 0};
 }
 
 static void what_does_not_help_is_left_out(void **state)
@@ -68,12 +68,13 @@ static void what_does_not_help_is_left_out(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tern_tune_decode_result r[2];
         const int64_t live = tern_alloc_live();
-        for (int k = 0; k < 2; k++) {
+        for (size_t k = 0; k < 2; k++) {
+            if (k && i != 4) continue;
             script s = {.slow_from = cases[i].slow_from, .slow = cases[i].slow, .fast = cases[i].fast};
             tern_error err = {0};
             assert_ok(decode(&s, choices, cases[i].n, &r[k], &err), err);
         }
-        assert_memory_equal(&r[0], &r[1], sizeof *r);
+        if (i == 4) assert_memory_equal(&r[0], &r[1], sizeof *r); /* the same clock, the same result */
         assert_int_equal(r->n_rounds, cases[i].rounds);
         assert_int_equal(r->n_keep, cases[i].keep);
         for (size_t k = 0; k < r->n_rounds; k++) assert_int_equal(r->rounds[k].n_choices, cases[i].n >> k);

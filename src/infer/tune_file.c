@@ -98,17 +98,9 @@ tern_status tern_tune_file_try(const char *path, tern_error *err)
 static tern_status write(const tern_tune_cache *cache, const char *path, tern_error *err)
 {
     tern_buf text = {0};
-    tern_file_writer w = {0};
     tern_status status = tern_tune_cache_print(cache, &text, err);
-    if (status == TERN_OK) {
-        tern_folders_make(path);
-        status = tern_file_writer_open(&w, path, err);
-    }
-    if (status == TERN_OK) {
-        tern_file_writer_add(&w, text.data, text.size);
-        status = tern_file_writer_commit(&w, err);
-    }
-    tern_file_writer_abort(&w);
+    tern_folders_make(path);
+    if (status == TERN_OK) status = tern_file_write(path, text.data, text.size, err);
     tern_buf_deinit(&text);
     return status;
 }

@@ -140,6 +140,8 @@ static void print_shape(uint32_t rows, uint32_t cols, const cold_options *o)
         print((job){.name = "t160", .level = k.t160_level, .dot = k.t160}, rows, cols, codes, o);
         print((job){.name = "lut:2", .level = k.lut2_level, .width = 2, .lut = k.lut2, .make = k.lut2_tables}, rows,
               cols, codes, o);
+        print((job){.name = "lut:3", .level = k.lut3_level, .width = 3, .lut = k.lut3, .make = k.lut3_tables}, rows,
+              cols, codes, o);
         if (strcmp(k.lut5_level, "scalar") != 0)
             print((job){.name = "lut:5", .level = k.lut5_level, .width = 5, .lut = k.lut5, .make = k.lut5_tables}, rows,
                   cols, codes, o);

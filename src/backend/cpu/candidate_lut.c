@@ -21,13 +21,66 @@ static void make_2(const tern_cpu_kernels *k, const int8_t *x, uint32_t n, void 
     k->lut2_tables(x, n, out);
 }
 
+static void make_3(const tern_cpu_kernels *k, const int8_t *x, uint32_t n, void *out)
+{
+    k->lut3_tables(x, n, out);
+}
+
 static void make_5(const tern_cpu_kernels *k, const int8_t *x, uint32_t n, void *out)
 {
     k->lut5_tables(x, n, out);
 }
 
 static const tern_cpu__tables tables_2 = {.cols = 4, .bytes = TERN_LUT2_TABLE, .make = make_2};
+static const tern_cpu__tables tables_3 = {.cols = 42, .bytes = TERN_LUT3_TABLE, .make = make_3};
 static const tern_cpu__tables tables_5 = {.cols = 5, .bytes = TERN_LUT5_TABLE, .make = make_5};
+
+/* What serves a width on a CPU. */
+typedef struct service {
+    uint32_t width; /* 0: there is no such width */
+    const tern_cpu__tables *tables;
+    tern_lut_fn kernel;
+    const char *level, *needs; /* the level that kernel is of, and the least that a width has kernels for */
+} service;
+
+static service service_of(const tern_cpu_kernels *k, uint32_t width)
+{
+    switch (width) {
+    case 2: return (service){2, &tables_2, k->lut2, k->lut2_level, "AVX2, AVX-512 or NEON"};
+    case 3: return (service){3, &tables_3, k->lut3, k->lut3_level, "AVX2"};
+    case 5: return (service){5, &tables_5, k->lut5, k->lut5_level, "AVX-512 with VBMI"};
+    default: return (service){0};
+    }
+}
+
+static bool is_definition(const service *s)
+{
+    return strcmp(s->level, "scalar") == 0;
+}
+
+/* Fewer bits first; with nothing but definitions, any is as good. */
+static service best_of(const tern_cpu_kernels *k)
+{
+    static const uint32_t widths[] = {5, 3, 2};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        const service s = service_of(k, widths[i]);
+        if (!is_definition(&s)) return s;
+    }
+    return service_of(k, 2);
+}
+
+/* The definition serves a width only where no width has better: it is far too slow to be what somebody wants. */
+static tern_status find_service(const tern_cpu_kernels *k, uint32_t width, service *out, tern_error *err)
+{
+    const service best = best_of(k);
+    *out = width ? service_of(k, width) : best;
+    if (!out->width)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel lut:%u: look-ups of 2, 3 or 5 columns expected", width);
+    if (is_definition(out) && !is_definition(&best))
+        return tern_fail(err, TERN_UNSUPPORTED, "kernel lut:%u: needs %s, which this CPU lacks; lut:%u expected", width,
+                         out->needs, best.width);
+    return TERN_OK;
+}
 
 static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room,
                      int32_t *dots, size_t stride)
@@ -116,10 +169,8 @@ static tern_status pack(tern_cpu *cpu, lut *m, const tern_weight *w, uint32_t wi
 tern_status tern_cpu__lut_make(tern_cpu *cpu, const tern_weight *w, uint32_t width, tern_cpu__layout **out,
                                tern_error *err)
 {
-    const tern_cpu_kernels *k = &cpu->kernels;
-    if (width == 0) width = strcmp(k->lut5_level, "scalar") == 0 ? 2 : 5;
-    if (width != 2 && width != 5)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel lut:%u: look-ups of 2 or of 5 columns expected", width);
+    service with;
+    TERN_TRY(find_service(&cpu->kernels, width, &with, err));
     if (w->trained)
         return tern_fail(err, TERN_UNSUPPORTED, "%s: kernel lut found for a weight that is trained, dot expected",
                          w->name);
@@ -130,13 +181,13 @@ tern_status tern_cpu__lut_make(tern_cpu *cpu, const tern_weight *w, uint32_t wid
                                  .multiply = multiply,
                                  .close = close_lut,
                                  .copy = copy_lut,
-                                 .tables = width == 2 ? &tables_2 : &tables_5};
+                                 .tables = with.tables};
     m->memory = &cpu->layouts;
-    m->kernel = width == 2 ? k->lut2 : k->lut5;
-    m->strip_bytes = tern_lut_strip_bytes(width, w->cols);
-    m->n_groups = tern_lut_groups(width, w->cols);
+    m->kernel = with.kernel;
+    m->strip_bytes = tern_lut_strip_bytes(with.width, w->cols);
+    m->n_groups = tern_lut_groups(with.width, w->cols);
     m->token_bytes = tern_cpu__tables_bytes(m->base.tables, w->cols);
-    const tern_status status = pack(cpu, m, w, width, err);
+    const tern_status status = pack(cpu, m, w, with.width, err);
     if (status != TERN_OK) {
         close_lut(&m->base);
         return status;

@@ -12,7 +12,7 @@
 static const tern_cpu__candidate candidates[] = {
     {.name = "dot"},
     {.name = "t160", .make = tern_cpu__t160_make},
-    {.name = "lut", .parameter = "columns of a look-up", .min = 2, .max = TERN_LUT_MAX_COLS, .tune_min = 2, .tune_max = TERN_LUT_MAX_COLS,
+    {.name = "lut", .parameter = "columns of a look-up", .min = 2, .max = TERN_LUT_MAX_WIDTH, .tune_min = 2, .tune_max = TERN_LUT_MAX_WIDTH,
      .make = tern_cpu__lut_make},
     {.name = "rsr", .parameter = "rows of a block", .min = 1, .max = TERN_RSR_MAX_K, .tune_min = 2, .tune_max = 12, .make = tern_cpu__rsr_make},
 };

@@ -20,8 +20,10 @@
     X(rsr_i8x4, tern_rsr_i8x4_fn)                                              \
     X(rsr_f32, tern_rsr_f32_fn)                                                \
     X(lut2, tern_lut_fn)                                                       \
+    X(lut3, tern_lut_fn)                                                       \
     X(lut5, tern_lut_fn)                                                       \
     X(lut2_tables, tern_lut_tables_fn)                                         \
+    X(lut3_tables, tern_lut_tables_fn)                                         \
     X(lut5_tables, tern_lut_tables_fn)                                         \
     X(f32, tern_dense_fn)                                                      \
     X(f16, tern_dense_fn)                                                      \

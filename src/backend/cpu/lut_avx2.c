@@ -111,3 +111,113 @@ void tern_cpu__lut2_tables_avx2(const int8_t *x, uint32_t n, int8_t *out)
         }
     }
 }
+
+/* Triples: a group is read in two places at a time, which keeps more of memory busy; and how many bytes prefetching runs
+ * ahead of each. */
+enum {
+    GROUP = TERN_LUT_MAX_BYTES * TERN_LUT_ROWS,
+    TRIPLE = TERN_LUT3_TABLE / TERN_LUT3_TRIPLES,
+    STREAMS = 2,
+    AHEAD3 = GROUP,
+    MOST_STEPS = TERN_LUT3_SHORT_GROUPS / STREAMS
+};
+
+static inline __m256i load(const uint8_t *p)
+{
+    return _mm256_load_si256((const void *)p);
+}
+
+/* Adds bytes to 16-bit sums: low + 16 high, rows 0-7 of each 16 to the first register, 8-15 to the second. */
+static inline void add_bytes(const bytes *b, __m256i sums[2])
+{
+    const __m256i weights = _mm256_set1_epi16(0x1001);
+    sums[0] = _mm256_add_epi16(sums[0], _mm256_maddubs_epi16(weights, _mm256_unpacklo_epi8(b->low, b->high)));
+    sums[1] = _mm256_add_epi16(sums[1], _mm256_maddubs_epi16(weights, _mm256_unpackhi_epi8(b->low, b->high)));
+}
+
+/* (Without the attribute gcc finds that it does nothing, and drops it.) */
+static inline __attribute__((always_inline)) void fetch_ahead(const uint8_t *p)
+{
+    _mm_prefetch((const char *)p + AHEAD3, _MM_HINT_T0);
+}
+
+/* Adds a group of 32 rows. The sign of the next triple is always bit 7: adding a byte of signs to itself brings the next
+ * there, and its bit 0, which is 1, keeps the byte from being 0, for which vpsignb gives 0. */
+static inline __attribute__((always_inline)) void add_triples(const uint8_t *codes, const int8_t *table, bool ahead,
+                                                              __m256i sums[2])
+{
+    const __m256i four = _mm256_set1_epi8(15), none = _mm256_setzero_si256();
+    const uint8_t *indices = codes + TERN_LUT3_SIGNS * TERN_LUT3_ROWS;
+    __m256i signs = none, pair = none;
+    bytes b = {none, none};
+    TERN_UNROLL for (int t = 0; t < TERN_LUT3_TRIPLES; t++, table += TRIPLE)
+    {
+        if (ahead && t % 7 == 0) fetch_ahead(codes + t / 7 * TERN_LUT3_ROWS);
+        if (ahead && t % 2 == 0) fetch_ahead(indices + t / 2 * TERN_LUT3_ROWS);
+        signs = t % 7 == 0 ? load(codes + t / 7 * TERN_LUT3_ROWS) : _mm256_add_epi8(signs, signs);
+        if (t % 2 == 0) pair = load(indices + t / 2 * TERN_LUT3_ROWS);
+        const __m256i index = _mm256_and_si256(t % 2 ? _mm256_srli_epi16(pair, 4) : pair, four);
+        b.low = _mm256_add_epi8(b.low, _mm256_sign_epi8(_mm256_shuffle_epi8(half(table), index), signs));
+        b.high = _mm256_add_epi8(b.high, _mm256_sign_epi8(_mm256_shuffle_epi8(half(table + 16), index), signs));
+        if (t % TERN_LUT3_BYTE_TRIPLES == TERN_LUT3_BYTE_TRIPLES - 1 || t == TERN_LUT3_TRIPLES - 1) {
+            add_bytes(&b, sums);
+            b = (bytes){none, none};
+        }
+    }
+}
+
+/* Adds n groups in each of n_streams places that are `apart` groups apart. */
+static void add_steps(const uint8_t *codes, const int8_t *table, uint32_t n, uint32_t n_streams, size_t apart,
+                      int32_t *dots)
+{
+    __m256i sums[2 * VECTORS];
+    TERN_UNROLL for (int i = 0; i < 2 * VECTORS; i++) sums[i] = _mm256_setzero_si256();
+    for (; n; n--, codes += GROUP, table += TERN_LUT3_TABLE)
+        for (uint32_t s = 0; s < n_streams; s++)
+            for (int v = 0; v < VECTORS; v += 2) {
+                const uint8_t *rows = codes + s * apart * GROUP + v / 2 * TERN_LUT3_ROWS * TERN_LUT_MAX_BYTES;
+                const int8_t *sums_of = table + s * apart * TERN_LUT3_TABLE;
+                add_triples(rows, sums_of, true, sums + 2 * v);
+                add_triples(rows + WIDTH, sums_of, false, sums + 2 * v + 2);
+            }
+    add_shorts(sums, dots);
+}
+
+void tern_cpu__lut3_avx2(const uint8_t *codes, const int8_t *table, uint32_t n_groups, int32_t *dots)
+{
+    const uint32_t n_steps = n_groups / STREAMS;
+    memset(dots, 0, TERN_LUT_ROWS * sizeof *dots);
+    for (uint32_t done = 0, n; done < n_steps; done += n) {
+        n = n_steps - done < MOST_STEPS ? n_steps - done : MOST_STEPS;
+        add_steps(codes + (size_t)done * GROUP, table + (size_t)done * TERN_LUT3_TABLE, n, STREAMS, n_steps, dots);
+    }
+    const size_t at = (size_t)n_steps * STREAMS;
+    if (n_groups > at) add_steps(codes + at * GROUP, table + at * TERN_LUT3_TABLE, n_groups - (uint32_t)at, 1, 0, dots);
+}
+
+static inline __m256i times(__m256i d, int at, __m256i codes)
+{
+    return _mm256_sign_epi8(_mm256_shuffle_epi8(d, _mm256_set1_epi8((char)at)), codes);
+}
+
+/* Tables of three inputs, from number `first` of d on: digits of 0 .. 13 in balanced ternary. */
+static inline __m256i triple_table(__m256i d, int first)
+{
+    const __m256i a = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, -1, 0, 1, -1, 0, 1, -1, 0, 1, -1, 0, 1, 0, 0));
+    const __m256i b = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 1, 1, 1, -1, -1, -1, 0, 0, 0, 1, 1, 1, 0, 0));
+    const __m256i c = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0));
+    return _mm256_add_epi8(_mm256_add_epi8(times(d, first, a), times(d, first + 1, b)), times(d, first + 2, c));
+}
+
+void tern_cpu__lut3_tables_avx2(const int8_t *x, uint32_t n, int8_t *out)
+{
+    const uint32_t cols = tern_lut_groups(3, n) * tern_lut_group_cols(3);
+    for (uint32_t c = 0; c < cols; c += 15) {
+        const uint32_t left = n < c ? 0 : n - c < 15 ? n - c : 15;
+        int8_t some[16] = {0};
+        memcpy(some, x + (left ? c : 0), left);
+        const __m256i d = digits(_mm_loadu_si128((const void *)some));
+        for (uint32_t i = 0; i < 15 && c + i < cols; i += 3, out += TRIPLE)
+            _mm256_store_si256((void *)out, triple_table(d, (int)i));
+    }
+}

@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "quant/rsr.h"
 
-enum { ROWS = 5, COLS = 512, TOKENS = 3, LUT_GROUPS = 80, LUT_COLS = 163, BYTES = ROWS * COLS * 4 + 64 };
+enum { ROWS = 5, COLS = 512, TOKENS = 3, LUT_COLS = 320, BYTES = ROWS * COLS * 4 + 64 };
 
 /* One small problem, and room for two answers. */
 typedef struct trial {
@@ -99,14 +99,16 @@ static void try_rsr(trial *t, uint32_t n_tokens, tern_rsr_i8_fn i8, tern_rsr_f32
     tern_rsr_slices_deinit(&s);
 }
 
-/* Any bytes are codes: those that no matrix has find zeros. */
-static void try_lut(trial *t, tern_lut_fn fn, tern_lut_tables_fn tables, void *out)
+/* Any bytes are codes (but bit 0 of signs, which is 1): those that no matrix has find zeros. */
+static void try_lut(trial *t, uint32_t width, tern_lut_fn fn, tern_lut_tables_fn tables, void *out)
 {
-    _Alignas(64) static int8_t sums[LUT_GROUPS * TERN_LUT5_TABLE];
+    _Alignas(64) static int8_t sums[LUT_COLS / 4 * TERN_LUT5_TABLE];
+    const uint32_t n = LUT_COLS / tern_lut_group_cols(width), bytes = tern_lut_group_bytes(width);
     tern_rng rng = {.state = 9};
-    for (uint32_t i = 0; i < LUT_GROUPS * TERN_LUT_ROWS; i++) t->w[i] = (uint8_t)tern_rng_u64(&rng);
-    tables(t->q[2], LUT_GROUPS * 4, sums); /* 4 or 5 columns in a group */
-    fn(t->w, sums, LUT_GROUPS * 4 / 5, out);
+    for (uint32_t i = 0; i < n * bytes * TERN_LUT_ROWS; i++)
+        t->w[i] = (uint8_t)(tern_rng_u64(&rng) | (width == 3 && i / TERN_LUT3_ROWS % bytes < TERN_LUT3_SIGNS));
+    tables(t->q[2], n * tern_lut_group_cols(width), sums);
+    fn(t->w, sums, n, out);
 }
 
 static void try_dense(trial *t, tern_dense_fn fn, tern_encoding_id id, void *out)
@@ -228,10 +230,12 @@ static void try_exponent(trial *t, tern_requantize_exponent_fn fn, uint32_t *out
     X(rsr_i8, try_rsr(t, 1, k->rsr_i8, NULL, out))                             \
     X(rsr_i8x4, try_rsr(t, 4, k->rsr_i8x4, NULL, out))                         \
     X(rsr_f32, try_rsr(t, 0, NULL, k->rsr_f32, out))                           \
-    X(lut2, try_lut(t, k->lut2, tern_ref_lut2_tables, out))                    \
-    X(lut5, try_lut(t, k->lut5, tern_ref_lut5_tables, out))                    \
-    X(lut2_tables, k->lut2_tables(t->q[1], LUT_COLS, out))                     \
-    X(lut5_tables, k->lut5_tables(t->q[1], LUT_COLS, out))                     \
+    X(lut2, try_lut(t, 2, k->lut2, tern_ref_lut2_tables, out))                 \
+    X(lut3, try_lut(t, 3, k->lut3, tern_ref_lut3_tables, out))                 \
+    X(lut5, try_lut(t, 5, k->lut5, tern_ref_lut5_tables, out))                 \
+    X(lut2_tables, k->lut2_tables(t->q[1], LUT_COLS / 2 + 3, out))             \
+    X(lut3_tables, k->lut3_tables(t->q[1], LUT_COLS / 2 + 3, out))             \
+    X(lut5_tables, k->lut5_tables(t->q[1], LUT_COLS / 2 + 3, out))             \
     X(f32, try_dense(t, k->f32, TERN_ENC_F32, out))                            \
     X(f16, try_dense(t, k->f16, TERN_ENC_F16, out))                            \
     X(bf16, try_dense(t, k->bf16, TERN_ENC_BF16, out))                         \

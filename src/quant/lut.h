@@ -1,12 +1,12 @@
 /* Ternary matrices as bytes that index tables of partial sums (docs/lut.md): what the look-up kernels of a CPU read.
  *
- * Rows stand in strips of TERN_LUT_ROWS. A strip is one group of columns after the other. A group of one byte has that of
- * every row, one of several has all bytes of 64 rows, then of the other 64, each byte for all 64 rows:
+ * Rows stand in strips of TERN_LUT_ROWS. A strip is one group of columns after the other. A group of one byte has that
+ * of every row, one of several has all bytes of 64 rows, then of the other 64, each byte for all 64 rows:
  *
  *   width 2: 4 columns, 1 byte; bits 0-3 are 3 (a + 1) + b + 1 of the codes a, b of the first two, bits 4-7 the same of
  *            the other two
- *   width 3: 42 columns, 9 bytes; n = sum of code[i] 3^i of three columns lies in -13 .. 13. Bytes 2-8 are |n| of triples
- *            0 (bits 0-3) to 13 (bits 4-7 of the last); bit 7 - i of bytes 0 and 1 says that n < 0 in triple i and 7 + i,
+ *   width 3: 42 columns, 9 bytes; n = sum of code[i] 3^i of three columns lies in -13 .. 13. Bytes 2-8 are |n| of
+ * triples 0 (bits 0-3) to 13 (bits 4-7 of the last); bit 7 - i of bytes 0 and 1 says that n < 0 in triple i and 7 + i,
  *            i < 7; bit 0 of them is 1
  *   width 5: 5 columns, 1 byte; n = sum of code[i] 3^i lies in -121 .. 121: bits 0-6 are |n|, bit 7 says that n < 0
  *
@@ -23,7 +23,7 @@ enum {
     TERN_LUT_MAX_COLS = 42,
     TERN_LUT_MAX_BYTES = 9,
     TERN_LUT_MAX_INDEX = 121, /* of width 5 */
-    TERN_LUT3_ROWS = 64, /* that bytes of a group stand together for */
+    TERN_LUT3_ROWS = 64,      /* that bytes of a group stand together for */
     TERN_LUT3_TRIPLES = 14,   /* of a group */
     TERN_LUT3_SIGNS = 2       /* the bytes before the indices */
 };

@@ -399,8 +399,8 @@ static void refusals(void **state)
     b->close(b);
 }
 
-/* A width of which a level has only the definition, while another width has a kernel there, is refused; with nothing but
- * definitions all are served. */
+/* A width of which a level has only the definition, while another width has a kernel there, is refused; with nothing
+ * but definitions all are served. */
 static void no_silent_definition(void **state)
 {
     (void)state;
@@ -411,8 +411,9 @@ static void no_silent_definition(void **state)
     for (int scalar = 0; scalar < 2; scalar++) {
         uint32_t features = 0;
         if (!scalar && tern_cpu_features_parse("avx2", tern_cpu_features(), &features, NULL) != TERN_OK) continue;
-        assert_ok(tern_cpu_open(&b, &(tern_cpu_options){.n_threads = 1, .features = features, .features_set = true}, &err),
-                  err);
+        assert_ok(
+            tern_cpu_open(&b, &(tern_cpu_options){.n_threads = 1, .features = features, .features_set = true}, &err),
+            err);
         const tern_status status = tern_cpu__lut_make((tern_cpu *)b, &p.w, 5, &l, &err);
         if (scalar) {
             assert_ok(status, err);
@@ -420,7 +421,8 @@ static void no_silent_definition(void **state)
             l->close(l);
         } else {
             assert_int_equal(status, TERN_UNSUPPORTED);
-            assert_string_equal(err.message, "kernel lut:5: needs AVX-512 with VBMI, which this CPU lacks; lut:3 expected");
+            assert_string_equal(err.message,
+                                "kernel lut:5: needs AVX-512 with VBMI, which this CPU lacks; lut:3 expected");
         }
         b->close(b);
     }
@@ -437,15 +439,9 @@ static int seed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),
-        cmocka_unit_test(known_bytes),
-        cmocka_unit_test(known_triples),
-        cmocka_unit_test(every_kernel),
-        cmocka_unit_test(every_input),
-        cmocka_unit_test(broken_kernels_are_caught),
-        cmocka_unit_test(whole_products),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(no_silent_definition),
+        cmocka_unit_test(round_trip),     cmocka_unit_test(known_bytes), cmocka_unit_test(known_triples),
+        cmocka_unit_test(every_kernel),   cmocka_unit_test(every_input), cmocka_unit_test(broken_kernels_are_caught),
+        cmocka_unit_test(whole_products), cmocka_unit_test(refusals),    cmocka_unit_test(no_silent_definition),
     };
     return cmocka_run_group_tests(tests, seed, NULL);
 }

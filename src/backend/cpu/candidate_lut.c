@@ -11,7 +11,7 @@ typedef struct lut {
     tern_lut_fn kernel;
     tern_cpu__layout_memory *memory;
     tern_cpu__room room;
-    uint8_t *strips; /* in it */
+    uint8_t *strips;                 /* in it */
     size_t strip_bytes, token_bytes; /* tables of a token */
     uint32_t n_groups;
 } lut;
@@ -150,8 +150,8 @@ static tern_status pack(tern_cpu *cpu, lut *m, const tern_weight *w, uint32_t wi
     const size_t bytes = n_strips * m->strip_bytes, room = (size_t)n_threads * TERN_LUT_ROWS * w->cols;
     packing p = {
         .w = w, .m = m, .width = width, .codes = tern_alloc(room), .status = tern_calloc(n_threads, sizeof *p.status)};
-    tern_status status = p.codes && p.status ? tern_cpu__room_take(m->memory, bytes, &m->room, err)
-                                             : tern_fail_alloc(err, room);
+    tern_status status =
+        p.codes && p.status ? tern_cpu__room_take(m->memory, bytes, &m->room, err) : tern_fail_alloc(err, room);
     m->strips = m->room.data;
     if (status == TERN_OK) {
         pthread_mutex_lock(&cpu->running);

@@ -112,8 +112,8 @@ void tern_cpu__lut2_tables_avx2(const int8_t *x, uint32_t n, int8_t *out)
     }
 }
 
-/* Triples: a group is read in two places at a time, which keeps more of memory busy; and how many bytes prefetching runs
- * ahead of each. */
+/* Triples: a group is read in two places at a time, which keeps more of memory busy; and how many bytes prefetching
+ * runs ahead of each. */
 enum {
     GROUP = TERN_LUT_MAX_BYTES * TERN_LUT_ROWS,
     TRIPLE = TERN_LUT3_TABLE / TERN_LUT3_TRIPLES,
@@ -141,8 +141,8 @@ static inline __attribute__((always_inline)) void fetch_ahead(const uint8_t *p)
     _mm_prefetch((const char *)p + AHEAD3, _MM_HINT_T0);
 }
 
-/* Adds a group of 32 rows. The sign of the next triple is always bit 7: adding a byte of signs to itself brings the next
- * there, and its bit 0, which is 1, keeps the byte from being 0, for which vpsignb gives 0. */
+/* Adds a group of 32 rows. The sign of the next triple is always bit 7: adding a byte of signs to itself brings the
+ * next there, and its bit 0, which is 1, keeps the byte from being 0, for which vpsignb gives 0. */
 static inline __attribute__((always_inline)) void add_triples(const uint8_t *codes, const int8_t *table, bool ahead,
                                                               __m256i sums[2])
 {

@@ -76,7 +76,8 @@ void tern_ref_lut3(const uint8_t *codes, const int8_t *tables, uint32_t n_groups
 {
     memset(dots, 0, TERN_LUT_ROWS * sizeof *dots);
     for (uint32_t g = 0; g < n_groups; g++, tables += TERN_LUT3_TABLE, codes += TERN_LUT_MAX_BYTES * TERN_LUT_ROWS)
-        for (int r = 0; r < TERN_LUT_ROWS; r++) dots[r] += group_of_triples(codes + tern_lut_row_at(3, (uint32_t)r), tables);
+        for (int r = 0; r < TERN_LUT_ROWS; r++)
+            dots[r] += group_of_triples(codes + tern_lut_row_at(3, (uint32_t)r), tables);
 }
 
 void tern_ref_lut5(const uint8_t *codes, const int8_t *tables, uint32_t n_groups, int32_t *dots)

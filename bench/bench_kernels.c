@@ -8,17 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/peak.h"
 #include "base/pool.h"
 #include "base/rng.h"
+#include "stream/stream.h"
 
-enum { REPEATS = 7, TOKENS = 512, ROWS_PER_TASK = 64, MAX_THREADS = 64, MAX_ROWS = 6912, MAX_COLS = 6912 };
-static const size_t FILE_BYTES = (size_t)640 << 20, READ_TASK_BYTES = 1 << 20;
+enum { TOKENS = 512, ROWS_PER_TASK = 64, MAX_THREADS = 64, MAX_ROWS = 6912, MAX_COLS = 6912 };
 
 static const struct encoding {
     const char *slot;
@@ -35,51 +32,7 @@ typedef struct work {
     uint32_t rows, cols;
     size_t row_bytes;
     tern_q8_rows tokens;
-    tern_cpu_peak_fn peak;
-    volatile uint64_t seen[MAX_THREADS];
 } work;
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* The best time of several for all tasks. */
-static double time_tasks(work *w, uint32_t n_tasks, tern_task_fn fn)
-{
-    double best = 1e30;
-    for (int i = 0; i < REPEATS; i++) {
-        const double start = seconds();
-        tern_pool_for(w->pool, n_tasks, fn, w);
-        const double taken = seconds() - start;
-        if (taken < best) best = taken;
-    }
-    return best;
-}
-
-/* Reads a megabyte as four streams, prefetched like the kernels do. */
-static void read_task(void *context, uint32_t task, uint32_t thread)
-{
-    work *w = context;
-    const size_t stream = READ_TASK_BYTES / 4;
-    const uint8_t *from = w->file + task * READ_TASK_BYTES;
-    uint64_t sums[8] = {0};
-    for (size_t i = 0; i < stream; i += 64)
-        for (size_t s = 0; s < 4; s++) {
-            uint64_t line[8];
-            memcpy(line, from + s * stream + i, sizeof line);
-            __builtin_prefetch(from + s * stream + i + 3072);
-            for (int k = 0; k < 8; k++) sums[k] += line[k];
-        }
-    for (int k = 0; k < 8; k++) w->seen[thread] += sums[k];
-}
-
-static double bandwidth(work *w)
-{
-    return (double)FILE_BYTES / time_tasks(w, (uint32_t)(FILE_BYTES / READ_TASK_BYTES), read_task);
-}
 
 static void gemv_task(void *context, uint32_t task, uint32_t thread)
 {
@@ -97,22 +50,6 @@ static void gemm_task(void *context, uint32_t task, uint32_t thread)
           &w->tokens, w->dots + first, w->rows);
 }
 
-static void peak_task(void *context, uint32_t task, uint32_t thread)
-{
-    work *w = context;
-    (void)task;
-    w->seen[thread] += w->peak(1000000);
-}
-
-/* Multiply-adds per second of registers alone, all threads together; 0 where nobody wrote the loop. */
-static double peak_rate(work *w, const char *level)
-{
-    w->peak = tern_cpu_peak_of(level);
-    if (!w->peak) return 0;
-    const uint32_t n = tern_pool_threads(w->pool) * 8;
-    return (double)w->peak(0) * 1e6 * n / time_tasks(w, n, peak_task);
-}
-
 static void take_kernel(work *w, const tern_cpu_kernel *k, const struct encoding *e, uint32_t rows, uint32_t cols,
                         uint32_t n)
 {
@@ -128,9 +65,9 @@ static void bench_gemv(work *w, const tern_cpu_kernel *k, const struct encoding 
     static const uint32_t widths[] = {2560, 6912};
     for (size_t i = 0; i < 2; i++) {
         take_kernel(w, k, e, ROWS_PER_TASK, widths[i], 1);
-        const uint32_t n_tasks = (uint32_t)(FILE_BYTES / (w->rows * w->row_bytes));
+        const uint32_t n_tasks = (uint32_t)(STREAM_BYTES / (w->rows * w->row_bytes));
         const double bytes = (double)n_tasks * w->rows * (double)w->row_bytes,
-                     rate = bytes / time_tasks(w, n_tasks, gemv_task);
+                     rate = bytes / stream_best(w->pool, n_tasks, gemv_task, w);
         const double weights = rate / (double)w->row_bytes * w->cols;
         printf("%-6s %-11s %u thr  n=1    %5u cols       %6.1f GB/s  %5.1f %% of %.1f  %6.1f Gweights/s\n", k->slot,
                k->level, tern_pool_threads(w->pool), w->cols, rate / 1e9, 100 * rate / read_rate, read_rate / 1e9,
@@ -141,11 +78,12 @@ static void bench_gemv(work *w, const tern_cpu_kernel *k, const struct encoding 
 static void bench_gemm(work *w, const tern_cpu_kernel *k, const struct encoding *e)
 {
     static const uint32_t shapes[][2] = {{2560, 2560}, {6912, 2560}, {2560, 6912}, {640, 2560}};
-    const double peak = peak_rate(w, k->level);
+    const double peak = stream_peak_rate(w->pool, tern_cpu_peak_of(k->level));
     for (size_t i = 0; i < 4; i++) {
         take_kernel(w, k, e, shapes[i][0], shapes[i][1], TOKENS);
         const double products = (double)w->rows * w->cols * TOKENS;
-        const double rate = products / time_tasks(w, (w->rows + ROWS_PER_TASK - 1) / ROWS_PER_TASK, gemm_task);
+        const double rate =
+            products / stream_best(w->pool, (w->rows + ROWS_PER_TASK - 1) / ROWS_PER_TASK, gemm_task, w);
         printf("%-6s %-11s %u thr  n=%u  %4u x %4u     %6.0f GMAC/s %5.1f %% of %.0f\n", k->slot, k->level,
                tern_pool_threads(w->pool), TOKENS, w->rows, w->cols, rate / 1e9, peak > 0 ? 100 * rate / peak : 0,
                peak / 1e9);
@@ -160,7 +98,7 @@ static void bench_threads(work *w, uint32_t n_threads, const char *slot, const c
         fprintf(stderr, "%s\n", err.message);
         exit(1);
     }
-    const double read_rate = bandwidth(w);
+    const double read_rate = stream_read_rate(w->pool, w->file);
     for (const tern_cpu_kernel *k = tern_cpu__kernels; k->slot; k++)
         for (size_t e = 0; e < sizeof encodings / sizeof *encodings; e++) {
             if (strcmp(k->slot, encodings[e].slot) || (features & k->needed) != k->needed) continue;
@@ -171,21 +109,16 @@ static void bench_threads(work *w, uint32_t n_threads, const char *slot, const c
     tern_pool_close(w->pool);
 }
 
-/* Random bytes without 11 fields, valid in every encoding, in an unlinked file of the current folder. */
+/* Random bytes without 11 fields, valid in every encoding. */
 static const uint8_t *make_file(void)
 {
-    static uint8_t bytes[(1 << 20) + 64];
+    static uint8_t bytes[STREAM_PIECE];
     tern_rng rng = {1};
     for (size_t i = 0; i < sizeof bytes; i++) {
         const uint8_t b = (uint8_t)tern_rng_u64(&rng);
         bytes[i] = (uint8_t)(b & ~(b >> 1 & 0x55));
     }
-    FILE *f = tmpfile();
-    for (size_t i = 0; f && i < FILE_BYTES + (1 << 20); i += 1 << 20)
-        if (fwrite(bytes + i % 61, 1 << 20, 1, f) != 1) f = NULL;
-    if (!f || fflush(f)) return NULL;
-    void *map = mmap(NULL, FILE_BYTES + (1 << 20), PROT_READ, MAP_SHARED | MAP_POPULATE, fileno(f), 0);
-    return map == MAP_FAILED ? NULL : map;
+    return stream_file(bytes);
 }
 
 int main(int argc, char **argv)
@@ -199,10 +132,6 @@ int main(int argc, char **argv)
         sums[i / MAX_COLS] += x[i];
     }
     w = (work){.file = make_file(), .x = x, .dots = dots, .tokens = {x, MAX_COLS, sums, 1}};
-    if (!w.file) {
-        perror("a scratch file of 640 MiB");
-        return 1;
-    }
     const char *slot = argc > 1 ? argv[1] : NULL, *level = argc > 2 ? argv[2] : NULL;
     const uint32_t only = argc > 3 ? (uint32_t)atoi(argv[3]) : 0;
     for (uint32_t n = 1; n <= 2; n++)

@@ -1,17 +1,18 @@
-# The kernel benchmark (target bench_kernels; built on request only).
+# The benchmarks; targets that are built on request only.
+set(TERN_BENCH_STREAM ${PROJECT_SOURCE_DIR}/bench/stream/stream.c)
+
+# The ternary kernels.
 file(GLOB TERN_BENCH_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.c)
 tern_level_sources(TERN_BENCH_SOURCES)
-add_executable(bench_kernels EXCLUDE_FROM_ALL ${TERN_BENCH_SOURCES})
-target_link_libraries(bench_kernels PRIVATE tern_static)
+add_executable(bench_kernels EXCLUDE_FROM_ALL ${TERN_BENCH_SOURCES} ${TERN_BENCH_STREAM})
 
 # The same for the float kernels.
 file(GLOB TERN_BENCH_DENSE_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/dense/*.c)
-add_executable(bench_dense EXCLUDE_FROM_ALL ${TERN_BENCH_DENSE_SOURCES})
-target_link_libraries(bench_dense PRIVATE tern_static)
+add_executable(bench_dense EXCLUDE_FROM_ALL ${TERN_BENCH_DENSE_SOURCES} ${TERN_BENCH_STREAM})
 
-# The products of training.
-add_executable(bench_gradient EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/gradient/bench_gradient.c)
-target_link_libraries(bench_gradient PRIVATE tern_static)
+# The products of training, and its other ops.
+add_executable(bench_gradient EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/gradient/bench_gradient.c ${TERN_BENCH_STREAM})
+add_executable(bench_training_rows EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/training/bench_training_rows.c ${TERN_BENCH_STREAM})
 
 # The pipelines of a GPU.
 if(TERN_VULKAN)
@@ -21,15 +22,12 @@ if(TERN_VULKAN)
   endforeach()
 endif()
 
-# The training ops of the CPU beside the linear layers.
-add_executable(bench_training_rows EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/training/bench_training_rows.c)
-target_link_libraries(bench_training_rows PRIVATE tern_static)
-
 # Kernels alone, on matrices that are in no cache: RSR and its steps, look-up tables, each beside dot products.
 file(GLOB TERN_BENCH_RSR_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/rsr/*.c)
 add_executable(bench_rsr EXCLUDE_FROM_ALL ${TERN_BENCH_RSR_SOURCES} ${PROJECT_SOURCE_DIR}/bench/cold/cold.c)
 add_executable(bench_lut EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/lut/bench_lut.c ${PROJECT_SOURCE_DIR}/bench/cold/cold.c)
-foreach(name bench_rsr bench_lut)
+
+foreach(name bench_kernels bench_dense bench_gradient bench_training_rows bench_rsr bench_lut)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/bench)
   target_link_libraries(${name} PRIVATE tern_static)
 endforeach()

@@ -10,27 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/peak.h"
 #include "base/half.h"
 #include "base/pool.h"
 #include "base/rng.h"
+#include "stream/stream.h"
 
-enum {
-    REPEATS = 7,
-    TOKENS = 512,
-    ROWS_PER_TASK = 64,
-    FEW_ROWS = 256,
-    MAX_THREADS = 64,
-    MAX_COLS = 6912,
-    COLS = 2560,
-    QUERIES = 64
-};
-static const size_t FILE_BYTES = (size_t)640 << 20, READ_TASK_BYTES = 1 << 20;
+enum { TOKENS = 512, ROWS_PER_TASK = 64, FEW_ROWS = 256, MAX_THREADS = 64, MAX_COLS = 6912, COLS = 2560, QUERIES = 64 };
 
 static const struct encoding {
     const char *slot;
@@ -41,69 +29,14 @@ static const struct encoding {
 /* Everything a task needs; written before the threads start. */
 typedef struct work {
     tern_pool *pool;
-    uint8_t *file;
+    const uint8_t *file;
     float *x, *y;
     tern_dense_fn dense;
     tern_attention_fn attention;
     uint32_t rows, cols, n, head_dim, n_queries, element;
     size_t row_bytes;
-    tern_cpu_peak_fn peak;
     uint32_t pages[TERN_ATTENTION_CHUNK / TERN_PAGE_POSITIONS * 8], lo[QUERIES], hi[QUERIES];
-    volatile uint64_t seen[MAX_THREADS];
 } work;
-
-/* One thread counts its own time, so that a busy machine disturbs less. */
-static double seconds(const work *w)
-{
-    struct timespec t;
-    clock_gettime(tern_pool_threads(w->pool) == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* The best time of several for all tasks. */
-static double time_tasks(work *w, uint32_t n_tasks, tern_task_fn fn)
-{
-    double best = 1e30;
-    for (int i = 0; i < REPEATS; i++) {
-        const double start = seconds(w);
-        tern_pool_for(w->pool, n_tasks, fn, w);
-        const double taken = seconds(w) - start;
-        if (taken < best) best = taken;
-    }
-    return best;
-}
-
-/* Reads a megabyte as four streams, prefetched like the kernels do. */
-static void read_task(void *context, uint32_t task, uint32_t thread)
-{
-    work *w = context;
-    const size_t stream = READ_TASK_BYTES / 4;
-    const uint8_t *from = w->file + task * READ_TASK_BYTES;
-    uint64_t sums[8] = {0};
-    for (size_t i = 0; i < stream; i += 64)
-        for (size_t s = 0; s < 4; s++) {
-            uint64_t line[8];
-            memcpy(line, from + s * stream + i, sizeof line);
-            __builtin_prefetch(from + s * stream + i + 3072);
-            for (int k = 0; k < 8; k++) sums[k] += line[k];
-        }
-    for (int k = 0; k < 8; k++) w->seen[thread] += sums[k];
-}
-
-static void peak_task(void *context, uint32_t task, uint32_t thread)
-{
-    work *w = context;
-    (void)task;
-    w->seen[thread] += w->peak(1000000);
-}
-
-static double peak_rate(work *w, const char *level)
-{
-    w->peak = tern_cpu_fma_peak_of(level);
-    if (!w->peak) return 0;
-    const uint32_t n = tern_pool_threads(w->pool) * 8;
-    return (double)w->peak(0) * 1e6 * n / time_tasks(w, n, peak_task);
-}
 
 static void dense_task(void *context, uint32_t task, uint32_t thread)
 {
@@ -115,15 +48,15 @@ static void dense_task(void *context, uint32_t task, uint32_t thread)
 static void bench_dense(work *w, const tern_cpu_kernel *k, const struct encoding *e, double read_rate)
 {
     static const uint32_t tokens[] = {1, 2, 4, 8, TOKENS};
-    const double peak = peak_rate(w, k->level);
+    const double peak = stream_peak_rate(w->pool, tern_cpu_fma_peak_of(k->level));
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
         w->dense = (tern_dense_fn)k->fn;
         w->n = tokens[i];
         w->cols = COLS;
         w->row_bytes = (size_t)COLS / e->block_cols * e->block_bytes;
         w->rows = w->n > 8 ? ROWS_PER_TASK : FEW_ROWS;
-        const uint32_t n_tasks = w->n > 8 ? 32 : (uint32_t)(FILE_BYTES / (w->rows * w->row_bytes));
-        const double taken = time_tasks(w, n_tasks, dense_task), rows = (double)n_tasks * w->rows;
+        const uint32_t n_tasks = w->n > 8 ? 32 : (uint32_t)(STREAM_BYTES / (w->rows * w->row_bytes));
+        const double taken = stream_best(w->pool, n_tasks, dense_task, w), rows = (double)n_tasks * w->rows;
         const double bytes = rows * (double)w->row_bytes / taken, products = rows * COLS * w->n / taken;
         printf("%-6s %-10s %u thr  n=%-4u  %6.1f GB/s %5.1f %% of %.1f   %6.1f GMAC/s %5.1f %% of %.0f\n", k->slot,
                k->level, tern_pool_threads(w->pool), w->n, bytes / 1e9, 100 * bytes / read_rate, read_rate / 1e9,
@@ -137,7 +70,7 @@ static void attention_task(void *context, uint32_t task, uint32_t thread)
     const work *w = context;
     float m[QUERIES], l[QUERIES] = {0}, *acc = w->y + thread * ROWS_PER_TASK * TOKENS;
     const size_t page_bytes = (size_t)TERN_PAGE_POSITIONS * w->head_dim * w->element;
-    const size_t head = page_bytes * sizeof w->pages / sizeof *w->pages, n_heads = FILE_BYTES / 2 / head;
+    const size_t head = page_bytes * sizeof w->pages / sizeof *w->pages, n_heads = STREAM_BYTES / 2 / head;
     for (uint32_t i = 0; i < w->n_queries; i++) m[i] = -HUGE_VALF;
     memset(acc, 0, w->n_queries * w->head_dim * sizeof *acc);
     tern_attention_args a = {.q = w->x,
@@ -154,14 +87,14 @@ static void attention_task(void *context, uint32_t task, uint32_t thread)
                              .m = m,
                              .l = l,
                              .acc = acc};
-    a.v = a.k + FILE_BYTES / 2;
+    a.v = a.k + STREAM_BYTES / 2;
     for (; a.first < 8 * TERN_ATTENTION_CHUNK; a.first += TERN_ATTENTION_CHUNK) w->attention(&a);
 }
 
 static void bench_attention(work *w, const tern_cpu_kernel *k, double read_rate)
 {
     static const uint32_t queries[] = {1, 4, 8, QUERIES};
-    const double peak = peak_rate(w, k->level);
+    const double peak = stream_peak_rate(w->pool, tern_cpu_fma_peak_of(k->level));
     for (uint32_t head_dim = 64; head_dim <= 128; head_dim *= 2)
         for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
             w->attention = (tern_attention_fn)k->fn;
@@ -169,8 +102,9 @@ static void bench_attention(work *w, const tern_cpu_kernel *k, double read_rate)
             w->head_dim = head_dim;
             w->n_queries = queries[i];
             const size_t positions = 8 * TERN_ATTENTION_CHUNK, bytes = positions * head_dim * w->element * 2;
-            const uint32_t n_tasks = w->n_queries > 8 ? 64 : (uint32_t)(FILE_BYTES / bytes);
-            const double taken = time_tasks(w, n_tasks, attention_task), rate = (double)bytes * n_tasks / taken,
+            const uint32_t n_tasks = w->n_queries > 8 ? 64 : (uint32_t)(STREAM_BYTES / bytes);
+            const double taken = stream_best(w->pool, n_tasks, attention_task, w),
+                         rate = (double)bytes * n_tasks / taken,
                          products = 2.0 * (double)positions * head_dim * w->n_queries * n_tasks / taken;
             printf("%-13s %-7s %u thr  head %3u, %2u queries  %6.1f GB/s %5.1f %% of %.1f   %6.1f GMAC/s %5.1f %% of "
                    "%.0f\n",
@@ -186,8 +120,8 @@ static void bench_row(work *w, const tern_cpu_kernel *k)
     float inv;
     int32_t sum;
     double best = 1e30;
-    for (int i = 0; i < REPEATS; i++) {
-        const double start = seconds(w);
+    for (int i = 0; i < STREAM_REPEATS; i++) {
+        const double start = stream_seconds(1);
         for (int j = 0; j < CALLS; j++) {
             if (!strcmp(k->slot, "rms_norm")) ((tern_rms_norm_fn)k->fn)(w->x, w->x + COLS, 1e-5f, COLS, w->y);
             else if (!strcmp(k->slot, "quantize"))
@@ -197,7 +131,7 @@ static void bench_row(work *w, const tern_cpu_kernel *k)
             else if (!strcmp(k->slot, "kv_store_f16")) ((tern_kv_store_fn)k->fn)(w->x, COLS, w->y);
             else ((tern_rope_fn)k->fn)(w->y, COLS / 128, 128, w->x);
         }
-        const double taken = seconds(w) - start;
+        const double taken = stream_seconds(1) - start;
         if (taken < best) best = taken;
     }
     printf("%-13s %-7s %u floats: %.0f ns\n", k->slot, k->level, (unsigned)COLS, best / CALLS * 1e9);
@@ -222,7 +156,7 @@ static void bench_threads(work *w, uint32_t n_threads, const char *slot, const c
         fprintf(stderr, "%s\n", err.message);
         exit(1);
     }
-    const double read_rate = (double)FILE_BYTES / time_tasks(w, (uint32_t)(FILE_BYTES / READ_TASK_BYTES), read_task);
+    const double read_rate = stream_read_rate(w->pool, w->file);
     for (const tern_cpu_kernel *k = tern_cpu__kernels; k->slot; k++) {
         if ((features & k->needed) != k->needed) continue;
         if ((slot && strcmp(k->slot, slot)) || (level && strcmp(k->level, level))) continue;
@@ -231,19 +165,14 @@ static void bench_threads(work *w, uint32_t n_threads, const char *slot, const c
     tern_pool_close(w->pool);
 }
 
-/* f16 values of 1/8 .. 1 everywhere, in an unlinked file of the current folder: normal numbers in every encoding. */
-static uint8_t *make_file(void)
+/* f16 values of 1/8 .. 1 everywhere: normal numbers in every encoding. */
+static const uint8_t *make_file(void)
 {
-    static uint16_t values[1 << 19];
+    static uint16_t values[STREAM_PIECE / 2];
     tern_rng rng = {1};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         values[i] = (uint16_t)(0x3000 | (tern_rng_u64(&rng) & 0x8bff));
-    FILE *f = tmpfile();
-    for (size_t i = 0; f && i < FILE_BYTES + sizeof values; i += sizeof values)
-        if (fwrite(values, sizeof values, 1, f) != 1) f = NULL;
-    if (!f || fflush(f)) return NULL;
-    void *map = mmap(NULL, FILE_BYTES + sizeof values, PROT_READ, MAP_SHARED | MAP_POPULATE, fileno(f), 0);
-    return map == MAP_FAILED ? NULL : map;
+    return stream_file(values);
 }
 
 int main(int argc, char **argv)
@@ -253,10 +182,6 @@ int main(int argc, char **argv)
     tern_rng rng = {2};
     for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = tern_rng_f32(&rng) - 0.5f;
     w = (work){.file = make_file(), .x = x, .y = y};
-    if (!w.file) {
-        perror("a scratch file of 640 MiB");
-        return 1;
-    }
     for (uint32_t i = 0; i < sizeof w.pages / sizeof *w.pages; i++)
         w.pages[i] = i * 37 % (sizeof w.pages / sizeof *w.pages);
     for (uint32_t i = 0; i < QUERIES; i++) w.hi[i] = UINT32_MAX;

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "backend/cpu/cpu.h"
 #include "base/cpu.h"
 #include "base/rng.h"
+#include "stream/stream.h"
 
 enum { REPEATS = 5, MAX_VALUES = 4 };
 
@@ -50,14 +50,6 @@ typedef struct trial {
     tern_weight weight;
     tern_error err;
 } trial;
-
-/* One thread counts its own time, so that a busy machine disturbs less. */
-static double seconds(const trial *of)
-{
-    struct timespec t;
-    clock_gettime(tern_cpu_n_threads(of->b) == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void need(const trial *t, tern_status status)
 {
@@ -138,12 +130,13 @@ static void make_graph(trial *t, const shape *s)
 static double best_time(trial *t)
 {
     tern_prepared *prepared = NULL;
+    const uint32_t n_threads = tern_cpu_n_threads(t->b);
     double best = 1e30;
     need(t, t->b->prepare(t->b, &t->graph, t->bindings, &prepared, &t->err));
     for (int i = 0; i < REPEATS; i++) {
-        const double start = seconds(t);
+        const double start = stream_seconds(n_threads);
         need(t, t->b->run(t->b, prepared, 1, &t->err));
-        const double taken = seconds(t) - start;
+        const double taken = stream_seconds(n_threads) - start;
         if (taken < best) best = taken;
     }
     t->b->prepared_free(t->b, prepared);

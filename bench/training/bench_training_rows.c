@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/peak.h"
 #include "base/pool.h"
 #include "graph/graph.h"
+#include "stream/stream.h"
 
 enum {
     REPEATS = 5,
@@ -109,14 +109,6 @@ static tern_op add_op(bench *b, tern_op op, tern_view out)
     return op;
 }
 
-/* One thread counts its own time, so that a busy machine disturbs less. */
-static double now(uint32_t n_threads)
-{
-    struct timespec t;
-    clock_gettime(n_threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Runs the graph and prints what it needs; the rates are of multiply-adds, or of bytes if there are none. */
 static void run_graph(bench *b, const char *name, double multiply_adds, double bytes)
 {
@@ -125,9 +117,9 @@ static void run_graph(bench *b, const char *name, double multiply_adds, double b
     const uint32_t n_threads = tern_cpu_n_threads(b->backend);
     must(b->backend->prepare(b->backend, &b->graph, b->bindings, &prepared, &err));
     for (int i = 0; i < REPEATS; i++) {
-        const double start = now(n_threads);
+        const double start = stream_seconds(n_threads);
         must(b->backend->run(b->backend, prepared, 1, &err));
-        const double taken = now(n_threads) - start;
+        const double taken = stream_seconds(n_threads) - start;
         if (taken < best) best = taken;
     }
     const double rate = multiply_adds > 0 ? multiply_adds / best : bytes / best;
@@ -259,32 +251,14 @@ static void bench_ends(bench *b)
     close_graph(b);
 }
 
-static tern_cpu_peak_fn peak_fn;
-static volatile uint64_t seen[1024];
-
-static void peak_task(void *context, uint32_t task, uint32_t thread)
-{
-    (void)context;
-    (void)task;
-    seen[thread] += peak_fn(1000000);
-}
-
 /* Multiply-adds per second of all threads together. */
 static double fma_rate(uint32_t n_threads, const char *level)
 {
     tern_pool *pool;
-    double best = 1e30;
-    peak_fn = tern_cpu_fma_peak_of(level);
-    if (!peak_fn) return 1;
     must(tern_pool_open(&pool, n_threads, false, &err));
-    for (int i = 0; i < REPEATS; i++) {
-        const double start = now(n_threads);
-        tern_pool_for(pool, n_threads * 8, peak_task, NULL);
-        const double taken = now(n_threads) - start;
-        if (taken < best) best = taken;
-    }
+    const double rate = stream_peak_rate(pool, tern_cpu_fma_peak_of(level));
     tern_pool_close(pool);
-    return (double)peak_fn(0) * 1e6 * n_threads * 8 / best;
+    return rate > 0 ? rate : 1; /* shares of nothing */
 }
 
 int main(int argc, char **argv)

@@ -28,14 +28,16 @@ tern_status tern_jinja__unexpected(tern_jinja_parser *p, const char *wanted)
 {
     static const char *const kinds[] = {"the end of the template", "text", "{%", "%}", "{{", "}}", "", "a literal", ""};
     tern_jinja_str text = p->now.kind == TERN_JINJA_WORD || p->now.kind == TERN_JINJA_OPERATOR
-                              ? p->now.text : tern_jinja__words(kinds[p->now.kind]);
-    return tern_jinja__fail(p->pool, TERN_MALFORMED, "expected %s, found %.*s", wanted, (int)(text.n < 40 ? text.n : 40),
-                            text.data);
+                              ? p->now.text
+                              : tern_jinja__words(kinds[p->now.kind]);
+    return tern_jinja__fail(p->pool, TERN_MALFORMED, "expected %s, found %.*s", wanted,
+                            (int)(text.n < 40 ? text.n : 40), text.data);
 }
 
 tern_status tern_jinja__expect(tern_jinja_parser *p, tern_jinja_token_kind kind, const char *text)
 {
-    static const char *const kinds[] = {"the end", "text", "{%", "%}", "{{", "}}", "a name", "a literal", "an operator"};
+    static const char *const kinds[] = {"the end", "text",   "{%",        "%}",         "{{",
+                                        "}}",      "a name", "a literal", "an operator"};
     if (!tern_jinja__at(p, kind, text)) return tern_jinja__unexpected(p, text ? text : kinds[kind]);
     return tern_jinja__advance(p);
 }
@@ -62,11 +64,6 @@ tern_status tern_jinja__enter(tern_jinja_parser *p, unsigned *level)
         return tern_jinja__fail(p->pool, TERN_LIMIT, "nesting deeper than %d", (int)TERN_JINJA_MAX_DEPTH);
     ++*level;
     return TERN_OK;
-}
-
-static bool at_word(const tern_jinja_parser *p, const char *word)
-{
-    return tern_jinja__at(p, TERN_JINJA_WORD, word);
 }
 
 static tern_status end_tag(tern_jinja_parser *p)
@@ -116,7 +113,7 @@ static tern_status parse_for_header(tern_jinja_parser *p, tern_jinja_node *loop)
     TERN_TRY(tern_jinja__parse_tuple(p, false, &loop->b));
     TERN_TRY(tern_jinja__accept(p, TERN_JINJA_WORD, "if", &filtered));
     if (filtered) TERN_TRY(tern_jinja__parse_expression(p, &loop->c));
-    if (at_word(p, "recursive")) return tern_jinja__fail(p->pool, TERN_UNSUPPORTED, "recursive for");
+    if (tern_jinja__at_word(p, "recursive")) return tern_jinja__fail(p->pool, TERN_UNSUPPORTED, "recursive for");
     return end_tag(p);
 }
 
@@ -155,7 +152,7 @@ static tern_status parse_set(tern_jinja_parser *p, tern_jinja_node **out)
 static tern_status parse_parameter(tern_jinja_parser *p, tern_jinja_node **out)
 {
     bool has_default;
-    if (tern_jinja__at(p, TERN_JINJA_OPERATOR, "*") || tern_jinja__at(p, TERN_JINJA_OPERATOR, "**"))
+    if (tern_jinja__at_op(p, "*") || tern_jinja__at_op(p, "**"))
         return tern_jinja__fail(p->pool, TERN_UNSUPPORTED, "macro parameter that starts with *");
     TERN_TRY(tern_jinja__node(p, TERN_JINJA_KEYWORD, out));
     TERN_TRY(tern_jinja__take_name(p, &(*out)->name));
@@ -166,10 +163,10 @@ static tern_status parse_parameter(tern_jinja_parser *p, tern_jinja_node **out)
 static tern_status parse_parameters(tern_jinja_parser *p, tern_jinja_node **list)
 {
     TERN_TRY(tern_jinja__expect(p, TERN_JINJA_OPERATOR, "("));
-    while (!tern_jinja__at(p, TERN_JINJA_OPERATOR, ")")) {
+    while (!tern_jinja__at_op(p, ")")) {
         TERN_TRY(parse_parameter(p, list));
         list = &(*list)->next;
-        if (!tern_jinja__at(p, TERN_JINJA_OPERATOR, ")")) TERN_TRY(tern_jinja__expect(p, TERN_JINJA_OPERATOR, ","));
+        if (!tern_jinja__at_op(p, ")")) TERN_TRY(tern_jinja__expect(p, TERN_JINJA_OPERATOR, ","));
     }
     return tern_jinja__advance(p);
 }
@@ -199,8 +196,9 @@ static tern_status parse_generation(tern_jinja_parser *p, tern_jinja_node **out)
 
 static tern_status parse_jump(tern_jinja_parser *p, tern_jinja_node **out)
 {
-    bool is_break = at_word(p, "break");
-    if (p->loops == 0) return tern_jinja__fail(p->pool, TERN_MALFORMED, "%s outside a loop", is_break ? "break" : "continue");
+    bool is_break = tern_jinja__at_word(p, "break");
+    if (p->loops == 0)
+        return tern_jinja__fail(p->pool, TERN_MALFORMED, "%s outside a loop", is_break ? "break" : "continue");
     TERN_TRY(tern_jinja__node(p, is_break ? TERN_JINJA_BREAK : TERN_JINJA_CONTINUE, out));
     TERN_TRY(tern_jinja__advance(p));
     return end_tag(p);
@@ -213,11 +211,12 @@ static tern_status parse_tag(tern_jinja_parser *p, tern_jinja_node **out)
         const char *word;
         tern_status (*parse)(tern_jinja_parser *, tern_jinja_node **);
     } tags[] = {
-        {"if", parse_if},       {"for", parse_for},               {"set", parse_set},    {"macro", parse_macro},
-        {"break", parse_jump},  {"generation", parse_generation}, {"continue", parse_jump},
+        {"if", parse_if},         {"for", parse_for},    {"set", parse_set},
+        {"macro", parse_macro},   {"break", parse_jump}, {"generation", parse_generation},
+        {"continue", parse_jump},
     };
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
-        if (at_word(p, tags[i].word)) return tags[i].parse(p, out);
+        if (tern_jinja__at_word(p, tags[i].word)) return tags[i].parse(p, out);
     if (p->now.kind != TERN_JINJA_WORD) return tern_jinja__unexpected(p, "the name of a tag");
     return tern_jinja__fail(p->pool, TERN_UNSUPPORTED, "tag {%% %.*s %%}",
                             (int)(p->now.text.n < 40 ? p->now.text.n : 40), p->now.text.data);

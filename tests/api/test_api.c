@@ -256,10 +256,7 @@ static const char *chat_folder(void)
         assert_int_equal(symlink(from, to), 0);
     }
     snprintf(to, sizeof to, "%s/tokenizer_config.json", folder);
-    FILE *file = fopen(to, "w");
-    assert_non_null(file);
-    fputs(config, file);
-    fclose(file);
+    test_write_text(to, config);
     return folder;
 }
 

@@ -198,10 +198,7 @@ static const char *micro_path(void)
 {
     const char *path = test_scratch("api-micro.gguf");
     tern_buf bytes = micro_model(&(micro_change){0});
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes.data, 1, bytes.size, file), bytes.size);
-    fclose(file);
+    test_write_file(path, bytes.data, bytes.size);
     tern_buf_deinit(&bytes);
     return path;
 }

@@ -191,9 +191,7 @@ static void truncated_files_are_refused(void **state)
     tern_buf whole = {0};
     tern_error err = {0};
     assert_ok(tern_file_read(&whole, test_small_model(), 1 << 24, &err), err);
-    FILE *f = fopen(path, "wb");
-    fwrite(whole.data, 1, whole.size / 2, f);
-    fclose(f);
+    test_write_file(path, whole.data, whole.size / 2);
     tern_buf_deinit(&whole);
     static const char *const commands[] = {"run", "bench", "inspect"};
     for (size_t i = 0; i < 3; i++) {
@@ -477,11 +475,7 @@ static void data_is_made_and_shown(void **state)
     static const char lines[] = "{\"text\": \"Once upon a time.\"}\n{\"messages\": [{\"role\": \"user\", \"content\": "
                                 "\"Hi\"}, {\"role\": \"assistant\", \"content\": \"Hello.\"}]}\n";
     const char *in = test_scratch("talks.jsonl"), *out = test_scratch("talks.tern");
-    tern_file_writer w;
-    tern_error err = {0};
-    assert_ok(tern_file_writer_open(&w, in, &err), err);
-    tern_file_writer_add(&w, lines, strlen(lines));
-    assert_ok(tern_file_writer_commit(&w, &err), err);
+    test_write_text(in, lines);
     json_t *made = test_tern_json(
         TERN_WORDS("data", "-m", test_small_model(), in, "-o", out, "--template", "bitnet", "--seq", "32", "--json"));
     assert_true(number_at(made, "documents") == 2);

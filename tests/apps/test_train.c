@@ -149,8 +149,7 @@ static void train_makes_a_model(void **state)
                                  "\"num_attention_heads\": 2, \"vocab_size\": 320}";
     (void)state;
     char *json = strdup(test_scratch("made.json")), *out = strdup(test_scratch("made.gguf"));
-    FILE *f = fopen(json, "w");
-    assert_true(f && fputs(config, f) >= 0 && fclose(f) == 0);
+    test_write_text(json, config);
     test_output o = TERN("train", "--config", json, "--data", logbook, "--split", "blank", "-o", out, "--overwrite",
                          "--seq", "64", "--steps", "6", "-t", "1", "--sample-every", "6", "--sample-prompt", "2 March");
     if (o.code != 0) fail_msg("%s", o.err);

@@ -111,9 +111,7 @@ static size_t files(const char *folder, const char *end, const char *garbage)
         n++;
         if (!garbage) continue;
         char *path = tern_path_join(folder, e->d_name);
-        FILE *f = fopen(path, "wb");
-        fputs(garbage, f);
-        fclose(f);
+        test_write_text(path, garbage);
         tern_free(path);
     }
     if (dir) closedir(dir);

@@ -332,15 +332,6 @@ static const char *in_folder(const char *folder, const char *name)
     return test_scratch(path);
 }
 
-static void write_text(const char *path, const char *text)
-{
-    tern_file_writer w;
-    tern_error err = {0};
-    assert_ok(tern_file_writer_open(&w, path, &err), err);
-    tern_file_writer_add(&w, text, strlen(text));
-    assert_ok(tern_file_writer_commit(&w, &err), err);
-}
-
 static void write_shards(const char *folder)
 {
     tern_error err = {0};
@@ -356,7 +347,7 @@ static void shards_are_opened(void **state)
     tern_error err = {0};
     tern_safetensors *st = NULL;
     write_shards("shards");
-    write_text(in_folder("shards", "model.safetensors.index.json"),
+    test_write_text(in_folder("shards", "model.safetensors.index.json"),
                "{\"metadata\":{\"total_size\":4},\"weight_map\":{\"c\":\"two.safetensors\",\"a\":\"one.safetensors\","
                "\"b\":\"one.safetensors\"}}");
     assert_ok(tern_safetensors_open(&st, test_scratch("shards"), &err), err);
@@ -399,7 +390,7 @@ static void refused_shards(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tern_safetensors *st = NULL;
         tern_error err = {0};
-        write_text(in_folder("bad-shards", "model.safetensors.index.json"), cases[i].index);
+        test_write_text(in_folder("bad-shards", "model.safetensors.index.json"), cases[i].index);
         assert_int_equal(tern_safetensors_open(&st, test_scratch("bad-shards"), &err), cases[i].status);
         assert_string_equal(err.message, cases[i].message);
         assert_null(st);
@@ -416,11 +407,11 @@ static void missing_files(void **state)
     assert_int_equal(tern_safetensors_open(&st, test_scratch("nothing"), &err), TERN_NOT_FOUND);
     assert_non_null(strstr(err.message, "nothing: neither model.safetensors nor model.safetensors.index.json found"));
     assert_int_equal(tern_safetensors_open(&st, test_scratch("nothing/x"), &err), TERN_NOT_FOUND);
-    write_text(in_folder("nothing-else", "model.safetensors.index.json"),
+    test_write_text(in_folder("nothing-else", "model.safetensors.index.json"),
                "{\"weight_map\":{\"a\":\"gone.safetensors\"}}");
     assert_int_equal(tern_safetensors_open(&st, test_scratch("nothing-else"), &err), TERN_NOT_FOUND);
     assert_non_null(strstr(err.message, "gone.safetensors"));
-    write_text(test_scratch("bad.safetensors"), "xx");
+    test_write_text(test_scratch("bad.safetensors"), "xx");
     assert_int_equal(tern_safetensors_open(&st, test_scratch("bad.safetensors"), &err), TERN_MALFORMED);
     assert_non_null(strstr(err.message, "bad.safetensors: header: a file of 2 bytes, at least 8 expected"));
 }
@@ -453,7 +444,7 @@ static void failed_allocations_of_shards_are_clean(void **state)
 {
     (void)state;
     write_shards("starved-shards");
-    write_text(in_folder("starved-shards", "model.safetensors.index.json"),
+    test_write_text(in_folder("starved-shards", "model.safetensors.index.json"),
                "{\"weight_map\":{\"c\":\"two.safetensors\",\"a\":\"one.safetensors\"}}");
     int64_t live = tern_alloc_live();
     tern_status status = TERN_OUT_OF_MEMORY;

@@ -94,14 +94,10 @@ static void heads(void **state)
 
 static const char *written(const tern_buf *bytes)
 {
-    tern_error err = {0};
-    tern_file_writer w;
     char name[64];
     snprintf(name, sizeof name, "small-%d.gguf", (int)getpid());
     const char *path = test_scratch(name);
-    assert_ok(tern_file_writer_open(&w, path, &err), err);
-    tern_file_writer_add(&w, bytes->data, bytes->size);
-    assert_ok(tern_file_writer_commit(&w, &err), err);
+    test_write_file(path, bytes->data, bytes->size);
     return path;
 }
 

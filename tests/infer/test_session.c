@@ -172,14 +172,6 @@ static void saved(void **state)
     remove(path);
 }
 
-static void write_file(const char *path, const void *data, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, n, f), n);
-    fclose(f);
-}
-
 static void assert_refused(const char *path, const char *words)
 {
     tern_error err = {0};
@@ -227,16 +219,16 @@ static void bad_files(void **state)
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         uint32_t old = tern_load_u32(file.data + changes[i].at);
         tern_store_u32(file.data + changes[i].at, changes[i].value);
-        write_file(path, file.data, file.size);
+        test_write_file(path, file.data, file.size);
         tern_store_u32(file.data + changes[i].at, old);
         assert_refused(path, changes[i].words);
     }
     for (size_t n = 0; n < file.size; n += n < 400 ? 1 : 4099) {
-        write_file(path, file.data, n);
+        test_write_file(path, file.data, n);
         assert_refused(path, n < 8 ? "not a session file" : "expected");
     }
     assert_ok(tern_buf_add(&file, "", 1, &err), err);
-    write_file(path, file.data, file.size);
+    test_write_file(path, file.data, file.size);
     assert_refused(path, "of caches");
     remove(path);
     assert_refused(path, "");

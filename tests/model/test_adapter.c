@@ -161,10 +161,7 @@ static const char *write_made(folder *f)
     char path[1100];
     mkdir(dir, 0777);
     snprintf(path, sizeof path, "%s/adapter_config.json", dir);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    fputs(f->config, file);
-    fclose(file);
+    test_write_text(path, f->config);
     snprintf(path, sizeof path, "%s/adapter_model.safetensors", dir);
     for (size_t i = 0; i < f->n; i++) f->tensors[i].name = f->names[i], f->tensors[i].data = (uint8_t *)f->values[i];
     assert_ok(tern_safetensors_write(path, f->tensors, f->n, NULL, &err), err);
@@ -391,14 +388,6 @@ static void refuses_other_files(void **state)
     tern_buf_deinit(&bytes);
 }
 
-static void write_bytes(const char *path, const void *data, size_t n)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, n, file), n);
-    fclose(file);
-}
-
 /* A file that ends anywhere is refused, whichever kind it is. */
 static void refuses_truncations(void **state)
 {
@@ -415,12 +404,12 @@ static void refuses_truncations(void **state)
         const char *path = test_scratch(files[i]);
         assert_ok(tern_file_read(&whole, path, 1 << 20, &err), err);
         for (size_t n = 0; n < whole.size; n += test_quick() ? 7 : 1) {
-            write_bytes(path, whole.data, n);
+            test_write_file(path, whole.data, n);
             adapter = NULL;
             assert_int_not_equal(tern_adapter_open(&adapter, path, model, &err), TERN_OK);
             assert_null(adapter);
         }
-        write_bytes(path, whole.data, whole.size);
+        test_write_file(path, whole.data, whole.size);
         tern_adapter_close(open_adapter(path, model));
     }
     tern_buf_deinit(&whole);

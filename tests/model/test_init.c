@@ -9,10 +9,7 @@ static tern_error err;
 static const char *config_file(const char *text)
 {
     const char *path = test_scratch("init.json");
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
+    test_write_text(path, text);
     return path;
 }
 

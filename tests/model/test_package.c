@@ -59,14 +59,6 @@ static tern_buf read_all(const char *path)
     return b;
 }
 
-static void write_all(const char *path, const void *bytes, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
 /* The published sums of FIPS 180-2, and of nothing. */
 static void sums(void **state)
 {
@@ -210,14 +202,14 @@ static void damaged_shards(void **state)
     snprintf(path, sizeof path, "%s", in_dir("shard_003.bin"));
     tern_buf shard = read_all(path);
     shard.data[12345] ^= 1;
-    write_all(path, shard.data, shard.size);
+    test_write_file(path, shard.data, shard.size);
     assert_refused(TERN_MALFORMED, "shard_003.bin: SHA-256 sum");
     shard.data[12345] ^= 1;
-    write_all(path, shard.data, shard.size - 1);
+    test_write_file(path, shard.data, shard.size - 1);
     assert_refused(TERN_MALFORMED, "shard_003.bin: 300006 bytes found, 300007 expected");
     assert_int_equal(unlink(path), 0);
     assert_refused(TERN_NOT_FOUND, "shard_003.bin");
-    write_all(path, shard.data, shard.size);
+    test_write_file(path, shard.data, shard.size);
     tern_buf_deinit(&shard);
 }
 
@@ -275,7 +267,7 @@ static void write_edited(const tern_buf *text, const char *from, const char *to)
     tern_buf out = {0};
     assert_ok(tern_buf_add(&out, text->data, (size_t)(at - text->data), &err), err);
     assert_ok(tern_buf_addf(&out, &err, "%s%s", to, at + strlen(from)), err);
-    write_all(in_dir("manifest.json"), out.data, out.size);
+    test_write_file(in_dir("manifest.json"), out.data, out.size);
     tern_buf_deinit(&out);
 }
 
@@ -299,7 +291,7 @@ static void other_manifests(void **state)
         assert_ok(tern_model_open(&model, dir, NULL, &err), err);
         tern_model_close(model);
     }
-    write_all(in_dir("manifest.json"), text.data, text.size);
+    test_write_file(in_dir("manifest.json"), text.data, text.size);
     tern_buf_deinit(&text);
 }
 

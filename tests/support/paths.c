@@ -51,3 +51,16 @@ const char *test_scratch(const char *name)
     snprintf(path, 1024, "%s/scratch/%s", TERN_BUILD_DIR, name);
     return path;
 }
+
+void test_write_file(const char *path, const void *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f) fail_msg("%s cannot be made", path);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+void test_write_text(const char *path, const char *text)
+{
+    test_write_file(path, text, strlen(text));
+}

@@ -24,6 +24,9 @@ const char *test_model(const char *name);
 bool test_quick(void);
 /* A path for a scratch file under the build folder. */
 const char *test_scratch(const char *name);
+/* A file of n bytes, or of a text. */
+void test_write_file(const char *path, const void *bytes, size_t n);
+void test_write_text(const char *path, const char *text);
 
 /* Fails the test with err's message when status is not TERN_OK. */
 #define assert_ok(status, err)                                                 \

@@ -10,11 +10,7 @@
 static inline const char *put_file(const char *name, const void *bytes, size_t n)
 {
     const char *path = test_scratch(name);
-    tern_file_writer w;
-    tern_error err = {0};
-    assert_ok(tern_file_writer_open(&w, path, &err), err);
-    tern_file_writer_add(&w, bytes, n);
-    assert_ok(tern_file_writer_commit(&w, &err), err);
+    test_write_file(path, bytes, n);
     return path;
 }
 

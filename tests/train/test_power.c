@@ -130,10 +130,7 @@ static void put_sensor(const char *root, const char *folder, const char *name, c
         mkdir(path, 0777);
     }
     snprintf(path, sizeof path, "%s/%s/%s", root, folder, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
+    test_write_text(path, text);
 }
 
 static void sensors_are_read(void **state)

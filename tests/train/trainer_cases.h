@@ -496,14 +496,11 @@ static tern_model *open_wide(void)
                                  "\"intermediate_size\": 32, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
                                  "\"vocab_size\": 32768}";
     tern_init init = {0};
-    tern_file_writer w;
     tern_model *model = NULL;
     char file[48], folder[48]; /* other programs run at the same time */
     snprintf(file, sizeof file, "wide-%d.json", (int)getpid());
     snprintf(folder, sizeof folder, "wide-%d", (int)getpid());
-    assert_ok(tern_file_writer_open(&w, test_scratch(file), &err), err);
-    tern_file_writer_add(&w, config, strlen(config));
-    assert_ok(tern_file_writer_commit(&w, &err), err);
+    test_write_text(test_scratch(file), config);
     assert_ok(tern_init_read(&init, test_scratch(file), &err), err);
     tern_master_source source = tern_init_source(&init);
     assert_ok(tern_hf_write(test_scratch(folder), &init.config, NULL, &source, NULL, &err), err);

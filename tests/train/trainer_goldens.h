@@ -306,7 +306,6 @@ static const char *write_folder(void)
     tern_safetensors *st = open_file("bitnet-train/model.safetensors");
     char path[512];
     tern_buf config = {0};
-    tern_file_writer w = {0};
     assert_int_equal(tern_safetensors_count(st), REF_PARAMS);
     for (uint32_t i = 0; i < REF_PARAMS; i++) {
         const ref_param *p = &model.params[i];
@@ -323,9 +322,7 @@ static const char *write_folder(void)
     assert_ok(tern_safetensors_write(path, tensors, REF_PARAMS, NULL, &err), err);
     assert_ok(tern_file_read(&config, test_fixture(name), 1 << 20, &err), err);
     snprintf(path, sizeof path, "%s/config.json", folder);
-    assert_ok(tern_file_writer_open(&w, path, &err), err);
-    tern_file_writer_add(&w, config.data, config.size);
-    assert_ok(tern_file_writer_commit(&w, &err), err);
+    test_write_file(path, config.data, config.size);
     tern_buf_deinit(&config);
     tern_safetensors_close(st);
     return folder;

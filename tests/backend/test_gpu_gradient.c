@@ -371,6 +371,7 @@ static uint64_t runs_of(const char *word)
 static void cooperative_matrices(void **state)
 {
     (void)state;
+    test_on_simulated_gpu();
     test_seed(&rng);
     tern_backend *backend = cooperative_backend();
     for (uint32_t f = 0; f < N_FORMATS; f++) {

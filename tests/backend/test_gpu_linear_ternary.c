@@ -331,6 +331,7 @@ static void with_the_norm_of_odd_rows(void **state)
 static void on_wide_subgroups(void **state)
 {
     (void)state;
+    test_on_simulated_gpu();
     tern_rng rng;
     test_seed(&rng);
     with_their_norm(layers, sizeof layers / sizeof *layers, (const uint32_t[]){SIMULATED_32, SIMULATED_64}, 2, 1);
@@ -342,6 +343,7 @@ static void on_wide_subgroups(void **state)
 static void in_whole_groups(void **state)
 {
     (void)state;
+    test_on_simulated_gpu();
     static const tern_gpu_pipeline pipelines[] = {
         TERN_GPU_TERNARY_VEC_NORM_8X5_ONE_FIXED_S32, TERN_GPU_TERNARY_VEC_NORM_8X5_FIXED_S32,
         TERN_GPU_TERNARY_VEC_NORM_GATED_8X5_FIXED_S32, TERN_GPU_TERNARY_VEC_NORM_16X7_ONE_FIXED_S32};

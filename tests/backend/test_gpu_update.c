@@ -264,6 +264,7 @@ static void hard_quotients_and_roots(void **state)
 static void bad_floats(void **state)
 {
     (void)state;
+    test_on_simulated_gpu();
     tern_backend *backend = open_simulated(128 << 20);
     spirv_sloppy = true;
     for (int round = 0; round < (test_quick() ? 6 : 30); round++) {
@@ -280,6 +281,7 @@ static void bad_floats(void **state)
 static void in_slices(void **state)
 {
     (void)state;
+    test_on_simulated_gpu();
     enum { MAX_BINDING = 65536 };
     tern_backend *backend = open_simulated(MAX_BINDING);
     for (int i = 0; i < 3; i++) {

@@ -113,6 +113,7 @@ static void no_pipeline_idles(void **state)
         {.workgroup_bytes = 16384, .workgroup_invocations = 128},
     };
     (void)state;
+    test_on_simulated_gpu();
     test_seed(&rng);
     for (size_t k = 0; k < (test_quick() ? 1 : sizeof caps / sizeof *caps); k++) {
         tern_error err = {0};

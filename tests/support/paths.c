@@ -30,6 +30,11 @@ bool test_quick(void)
     return text && strcmp(text, "0") != 0;
 }
 
+void test_on_simulated_gpu(void)
+{
+    if (getenv("TERN_TEST_DEVICES_ONLY")) skip();
+}
+
 const char *test_fixture(const char *name)
 {
     char *path = slot();

@@ -55,6 +55,7 @@ static tern_status tune(tern_tune_job *j, tern_error *err)
     }
     tern_status status = measure(j, err);
     if (status == TERN_OK && j->o->json) status = print_json(j, err);
+    else if (status == TERN_CANCELLED && j->made.n) fprintf(stderr, "%s\n", err->message);
     else if (status == TERN_OK) printf("\nkept in %s\n", tern_show_z(j->path.text).text);
     json_decref(j->results);
     json_decref(j->decodes);
@@ -103,9 +104,12 @@ const tern_command tern_command_tune = {
     .summary = "Measure which kernel serves each layer best here, and keep it",
     .detail = "Every way to multiply each shape of the model's ternary layers with a token is measured, with weights "
               "that are in\n"
-              "no cache. The fastest ones are kept for this CPU and this build, and used by every command that runs a "
-              "model on\n"
-              "the CPU, unless it has --kernel, --no-tune or --cpu-features. All of them give the same text.",
+              "no cache. Then the whole model decodes with the defaults and with the fastest ones in turns, and those "
+              "that do\n"
+              "not help are left out. Choices are kept for this CPU and this build, and used by every command that "
+              "runs a\n"
+              "model on the CPU, unless it has --kernel, --no-tune or --cpu-features. All of them give the same text.\n"
+              "Ctrl-C keeps the shapes that are done.",
     .groups = groups,
     .run = run,
 };

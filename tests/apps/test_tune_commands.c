@@ -1,5 +1,7 @@
 /* tern tune and tern bench --kernels: the file of choices is made, used, shown, refused and taken away. */
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -226,6 +228,34 @@ static void reset_takes_the_file_away(void **state)
     }
 }
 
+/* Ctrl-C after the first shape: it is kept. */
+static void an_interrupt_loses_one_shape_at_most(void **state)
+{
+    (void)state;
+    int out, code;
+    size_t n = 0;
+    char text[4096] = "";
+    const pid_t pid =
+        test_tern_start(TERN_WORDS("tune", "-m", test_small_model(), "--ms", "100", "--cold-mib", "1", "-t", "1"), &out);
+    while (!strstr(text, "of them") && n < sizeof text - 1) {
+        const ssize_t got = read(out, text + n, sizeof text - 1 - n);
+        assert_true(got > 0);
+        n += (size_t)got;
+        text[n] = 0;
+    }
+    assert_int_equal(kill(pid, SIGINT), 0);
+    while (read(out, text, sizeof text) > 0) continue;
+    close(out);
+    assert_int_equal(waitpid(pid, &code, 0), pid);
+    assert_true(WIFEXITED(code));
+    assert_int_equal(WEXITSTATUS(code), 130);
+    json_t *shown = test_tern_json(TERN_WORDS("tune", "--show", "--json"));
+    const size_t kept = json_array_size(json_object_get(shown, "choices"));
+    assert_true(kept >= 1 && kept < 4);
+    assert_int_equal(json_array_size(json_object_get(shown, "decode")), 0);
+    json_decref(shown);
+}
+
 static void wrong_words_are_refused(void **state)
 {
     (void)state;
@@ -358,6 +388,7 @@ int main(void)
         cmocka_unit_test_setup(files_that_do_not_hold_are_named, set_up),
         cmocka_unit_test_setup(the_whole_model_decides, set_up),
         cmocka_unit_test_setup(reset_takes_the_file_away, set_up),
+        cmocka_unit_test_setup(an_interrupt_loses_one_shape_at_most, set_up),
         cmocka_unit_test_setup(wrong_words_are_refused, set_up),
         cmocka_unit_test_setup(kernels_are_measured_and_drawn, set_up),
         cmocka_unit_test_setup(odd_shapes_are_measured, set_up),

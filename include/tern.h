@@ -46,9 +46,9 @@ typedef struct tern_engine_options {
     /* A level ("scalar", "avx2", "avx512-vnni", "neon", ...: it and all below), or "-name,..." to take features away;
      * NULL: all that the machine has. */
     const char *cpu_features;
-    /* How ternary layers are multiplied with up to 8 tokens: "dot" products of the packed weights (NULL); "lut", tables
-     * of sums that strips of rows look up ("lut:2", "lut:5": of so many columns), for up to 4 tokens; or "rsr", sorted
-     * column patterns in blocks of rows ("rsr:6": of 6), which are read from the file where `tern convert --rsr` has put
+    /* How ternary layers are multiplied with up to 8 tokens: "dot" products of the packed weights (NULL); "t160", the
+     * same once they are packed to 1.6 bits; "lut", tables of sums that strips of rows look up ("lut:2", "lut:3",
+     * "lut:5": of so many columns, where the CPU has such a kernel), for up to 4 tokens; or "rsr", sorted column patterns in blocks of rows ("rsr:6": of 6), which are read from the file where `tern convert --rsr` has put
      * them and else made when the engine opens. The results are the same. */
     const char *kernel;
     /* The path of what `tern tune` has measured, which chooses the kernel of each layer by its shape and the number of

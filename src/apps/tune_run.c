@@ -98,12 +98,14 @@ tern_status tern_tune_job_shapes(tern_tune_job *j, const tern_model *model, tern
 typedef struct gain {
     tern_kernel_choice choice;
     double microseconds;
+    size_t place; /* of the choice; among equals the first one counts */
 } gain;
 
 static int by_gain(const void *a, const void *b)
 {
-    const double x = ((const gain *)a)->microseconds, y = ((const gain *)b)->microseconds;
-    return (x < y) - (x > y);
+    const gain *x = a, *y = b;
+    if (x->microseconds != y->microseconds) return x->microseconds < y->microseconds ? 1 : -1;
+    return (x->place > y->place) - (x->place < y->place);
 }
 
 /* Of one number of threads, those that gain most first. The cache has a choice of each shape, in their order. */
@@ -116,7 +118,8 @@ static size_t gains_of(const tern_tune_job *j, uint32_t n_threads, tern_kernel_c
         const tern_tune_cost *cost = &j->made.costs[i];
         const bool standard = strcmp(c->kernel, "dot") == 0 && c->task_rows == 0;
         if (c->n_threads != n_threads || standard) continue;
-        gains[n++] = (gain){*c, (cost->default_microseconds - cost->microseconds) * j->n_of[i / j->backends.n]};
+        const double saved = cost->default_microseconds - cost->microseconds;
+        gains[n++] = (gain){*c, saved * j->n_of[i / j->backends.n], i};
     }
     qsort(gains, n, sizeof *gains, by_gain);
     for (size_t i = 0; i < n; i++) out[i] = gains[i].choice;

@@ -113,7 +113,7 @@ static tern_status measure_number(tern_tune__job *t, const tern_cpu__candidate *
 tern_status tern_tune__measure_all(tern_tune__job *t, tern_error *err)
 {
     double best[TERN_TUNE_MAX_BACKENDS];
-    for (uint32_t b = 0; b < t->o->n_backends; b++) best[b] = 1e30;
+    for (uint32_t b = 0; b < TERN_TUNE_MAX_BACKENDS; b++) best[b] = 1e30;
     const tern_cpu__candidate *c;
     for (size_t i = 0; (c = tern_cpu__candidate_at(i)) && (i == 0 || !t->o->first_only); i++) {
         const bool numbers = c->parameter && !t->o->defaults_only;

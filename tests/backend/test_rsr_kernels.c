@@ -520,7 +520,8 @@ static void sections_of_other_sums(void **state)
 static void choices(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", "table", "dot:1", "rsr:", "rsr:0", "rsr:17", "rsr:4x", "rsr: 4", "rsrx"};
+    static const char *const bad[] = {"",      "table",  "dot:1",  "rsr:",   "rsr:0",
+                                      "lut:4", "rsr:17", "rsr:4x", "rsr: 4", "rsrx"};
     tern_cpu__choice choice;
     tern_error err = {0};
     assert_ok(tern_cpu__choice_parse(NULL, &choice, &err), err);

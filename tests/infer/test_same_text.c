@@ -47,14 +47,15 @@ static void check_text(tern_engine *engine, const char *what)
     tern_engine_close(engine);
 }
 
-/* Whether there is such a kernel: not every number between a candidate's first and last need be one. */
+/* Whether there is such a kernel here: not every number between a candidate's first and last need be one, and some want
+ * a CPU that has more. */
 static bool check_kernel(const char *path, const char *encoding, const char *kernel)
 {
     char what[64];
     tern_error err = {0};
     tern_engine *engine;
     const tern_status status = open_as(&engine, path, &(tern_backend_options){.n_threads = 2, .kernel = kernel}, &err);
-    if (status == TERN_INVALID_ARGUMENT && strchr(kernel, ':')) return false;
+    if ((status == TERN_INVALID_ARGUMENT || status == TERN_UNSUPPORTED) && strchr(kernel, ':')) return false;
     assert_ok(status, err);
     snprintf(what, sizeof what, "%s, kernel %s", encoding, kernel);
     check_text(engine, what);
@@ -76,7 +77,7 @@ static void every_kernel(void **state)
                 snprintf(name, sizeof name, "%s:%u", c->name, n);
                 n_found += check_kernel(path, encodings[e], name);
             }
-            assert_true(!c->parameter || e || n_found > 1);
+            assert_true(!c->parameter || e || n_found > 0);
         }
     }
 }

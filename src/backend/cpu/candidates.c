@@ -12,8 +12,8 @@
 static const tern_cpu__candidate candidates[] = {
     {.name = "dot"},
     {.name = "t160", .make = tern_cpu__t160_make},
-    {.name = "lut", .parameter = "columns of a look-up", .min = 2, .max = TERN_LUT_MAX_WIDTH, .tune_min = 2, .tune_max = TERN_LUT_MAX_WIDTH,
-     .make = tern_cpu__lut_make},
+    {.name = "lut", .parameter = "columns of a look-up", .min = 2, .max = TERN_LUT_MAX_WIDTH, .gap = 4, .tune_min = 2,
+     .tune_max = TERN_LUT_MAX_WIDTH, .make = tern_cpu__lut_make},
     {.name = "rsr", .parameter = "rows of a block", .min = 1, .max = TERN_RSR_MAX_K, .tune_min = 2, .tune_max = 12, .make = tern_cpu__rsr_make},
 };
 enum { N_CANDIDATES = sizeof candidates / sizeof *candidates };
@@ -49,6 +49,9 @@ tern_status tern_cpu__choice_parse(const char *text, tern_cpu__choice *out, tern
     if (text[n + 1] < '0' || text[n + 1] > '9' || *end || value < c->min || value > c->max)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel \"%s\": %s from %u to %u expected after the colon", tern_show_z(text).text,
                          c->parameter, c->min, c->max);
+    if (c->gap && value == c->gap)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel \"%s\": %s from %u to %u expected after the colon, but not %u",
+                         tern_show_z(text).text, c->parameter, c->min, c->max, c->gap);
     out->n = (uint32_t)value;
     return TERN_OK;
 }

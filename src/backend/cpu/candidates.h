@@ -47,6 +47,7 @@ struct tern_cpu__candidate {
     const char *name;      /* as in --kernel NAME */
     const char *parameter; /* NAME:N; NULL: it has none */
     uint32_t min, max;     /* of N */
+    uint32_t gap;          /* between them, but there is no such N; 0: all are there */
     uint32_t tune_min, tune_max; /* those that are worth measuring */
     /* N 0: as it thinks best for the weight. *out NULL: the packed bytes are multiplied where they lie, as with make NULL.
      * Errors: INVALID_ARGUMENT (an N that there is not), UNSUPPORTED (this weight). */

@@ -6,6 +6,7 @@
 #include "format/json.h"
 #include "infer/perplexity.h"
 #include "infer/support.h"
+#include "support/golden.h"
 #include "support/op_case.h"
 
 enum { MAX_BYTES = 1 << 20, ALL = 1000, FEW = 6, N_GENERATED = 64, N_PERPLEXITY = 4096 };
@@ -125,29 +126,6 @@ static void greedy_text_split(void **state)
     check_texts(3);
 }
 
-static double golden_nll(void)
-{
-    tern_error err = {0};
-    json_t *root;
-    double nll;
-    assert_ok(tern_json_read(&root, test_model("tiny-stories-bitnet/golden_ppl.json"), MAX_BYTES, &err), err);
-    assert_ok(tern_json_get_f64(root, "mean_nll", &nll, &err), err);
-    tern_json_free(root);
-    return nll;
-}
-
-static tern_tokens heldout(const tern_engine *engine)
-{
-    tern_error err = {0};
-    tern_buf text = {0};
-    tern_tokens ids = {0};
-    assert_ok(tern_file_read(&text, test_model("tiny-stories-bitnet/heldout_shakespeare.txt"), MAX_BYTES, &err), err);
-    const tern_tokenizer *t = tern_model_tokenizer(tern_engine_model(engine));
-    assert_ok(tern_tokenize(t, text.data, text.size, false, &ids, &err), err);
-    tern_buf_deinit(&text);
-    return ids;
-}
-
 /* Held-out text is as likely as PyTorch says (when quick, a part of it as likely as on the CPU), token by token as
  * likely as on the CPU. */
 static void perplexity(void **state)
@@ -158,13 +136,13 @@ static void perplexity(void **state)
                 *cpu = open_trained(0);
     tern_session *a = open_session(gpu, (tern_session_params){.n_ctx = 512, .max_outputs = 128});
     tern_session *b = open_session(cpu, (tern_session_params){.n_ctx = 512, .max_outputs = 128});
-    tern_tokens ids = heldout(cpu);
+    tern_tokens ids = test_heldout(cpu);
     tern_perplexity_result result;
     tern_perplexity_params params = {.window = 512, .against = b};
     assert_ok(tern_perplexity(a, ids.ids, test_quick() ? 128 : N_PERPLEXITY, &params, &result, &err), err);
     print_message("perplexity %g, KL divergence from the CPU %g, same top token %g\n", result.ppl, result.kl,
                   result.same_top1);
-    if (!test_quick()) assert_true(fabs(exp(golden_nll() - result.nll) - 1) <= 0.005);
+    if (!test_quick()) assert_true(fabs(exp(test_heldout_nll() - result.nll) - 1) <= 0.005);
     assert_true(result.kl <= 1e-3);
     assert_true(result.same_top1 >= 0.97);
     tern_tokens_deinit(&ids);

@@ -3,11 +3,10 @@
 
 #include <math.h>
 
-#include "base/file.h"
-#include "format/json.h"
 #include "infer/perplexity.h"
+#include "support/golden.h"
 
-enum { MAX_BYTES = 1 << 20, N_TOKENS = 4096, WINDOW = 512, STEP = 128 };
+enum { N_TOKENS = 4096, WINDOW = 512, STEP = 128 };
 
 static tern_engine *engine;
 
@@ -27,25 +26,9 @@ static int teardown(void **state)
 
 static tern_tokens heldout(void)
 {
-    tern_error err = {0};
-    tern_buf text = {0};
-    tern_tokens ids = {0};
-    assert_ok(tern_file_read(&text, test_model("tiny-stories-bitnet/heldout_shakespeare.txt"), MAX_BYTES, &err), err);
-    assert_ok(tern_tokenize(tern_model_tokenizer(tern_engine_model(engine)), text.data, text.size, false, &ids, &err), err);
-    tern_buf_deinit(&text);
+    tern_tokens ids = test_heldout(engine);
     assert_true(ids.n >= N_TOKENS);
     return ids;
-}
-
-static double golden_nll(void)
-{
-    tern_error err = {0};
-    json_t *root;
-    double nll;
-    assert_ok(tern_json_read(&root, test_model("tiny-stories-bitnet/golden_ppl.json"), MAX_BYTES, &err), err);
-    assert_ok(tern_json_get_f64(root, "mean_nll", &nll, &err), err);
-    tern_json_free(root);
-    return nll;
 }
 
 static bool count_calls(void *context, double done)
@@ -65,7 +48,7 @@ static void golden(void **state)
     tern_perplexity_params params = {.window = WINDOW, .progress = count_calls, .context = &n_calls};
     tern_session *session = open_session(engine, (tern_session_params){.n_ctx = WINDOW, .max_outputs = STEP});
     assert_ok(tern_perplexity(session, ids.ids, N_TOKENS, &params, &result, &err), err);
-    double want = golden_nll();
+    double want = test_heldout_nll();
     if (!(fabs(exp(want - result.nll) - 1) <= 0.005)) fail_msg("ppl %g, %g expected", result.ppl, exp(want));
     assert_true(result.ppl == exp(result.nll));
     assert_int_equal(result.n_scored, N_TOKENS - N_TOKENS / WINDOW);

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/file.h"
+#include "format/json.h"
 #include "support/flips.h"
 #include "support/test.h"
 
@@ -151,4 +153,28 @@ void test_golden_check(const char *path, const char *golden_path, const char *fe
     tern_session_close(session);
     tern_engine_close(engine);
     test_golden_close(&golden);
+}
+
+tern_tokens test_heldout(const tern_engine *engine)
+{
+    tern_error err = {0};
+    tern_buf text = {0};
+    tern_tokens ids = {0};
+    const char *path = test_model("tiny-stories-bitnet/heldout_shakespeare.txt");
+    assert_ok(tern_file_read(&text, path, 1 << 20, &err), err);
+    const tern_tokenizer *t = tern_model_tokenizer(tern_engine_model(engine));
+    assert_ok(tern_tokenize(t, text.data, text.size, false, &ids, &err), err);
+    tern_buf_deinit(&text);
+    return ids;
+}
+
+double test_heldout_nll(void)
+{
+    tern_error err = {0};
+    json_t *root;
+    double nll;
+    assert_ok(tern_json_read(&root, test_model("tiny-stories-bitnet/golden_ppl.json"), 1 << 20, &err), err);
+    assert_ok(tern_json_get_f64(root, "mean_nll", &nll, &err), err);
+    tern_json_free(root);
+    return nll;
 }

@@ -4,6 +4,7 @@
 
 #include "format/safetensors.h"
 #include "infer/session.h"
+#include "text/tokenizer.h"
 
 typedef struct test_golden {
     tern_safetensors *file;
@@ -39,5 +40,10 @@ tern_session *test_session(tern_engine *engine, bool keep_hidden);
 /* Compares the logits of every input (and hidden states and greedy text where the file has them) with what the model at `path`
  * computes. Fails the test when rms > max_rms or a clear top token differs. */
 void test_golden_check(const char *path, const char *golden_path, const char *features, double max_rms);
+
+/* The held-out text of the tiny-stories-bitnet model as ids, the caller's to deinit, and the mean of -log p over its
+ * first 4096 of them that PyTorch computes (windows of 512). */
+tern_tokens test_heldout(const tern_engine *engine);
+double test_heldout_nll(void);
 
 #endif

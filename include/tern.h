@@ -48,8 +48,9 @@ typedef struct tern_engine_options {
     const char *cpu_features;
     /* How ternary layers are multiplied with up to 8 tokens: "dot" products of the packed weights (NULL); "t160", the
      * same once they are packed to 1.6 bits; "lut", tables of sums that strips of rows look up ("lut:2", "lut:3",
-     * "lut:5": of so many columns, where the CPU has such a kernel), for up to 4 tokens; or "rsr", sorted column patterns in blocks of rows ("rsr:6": of 6), which are read from the file where `tern convert --rsr` has put
-     * them and else made when the engine opens. The results are the same. */
+     * "lut:5": of so many columns; UNSUPPORTED where the CPU has kernels for other widths alone), for up to 4 tokens; or
+     * "rsr", sorted column patterns in blocks of rows ("rsr:6": of 6), which are read from the file where `tern convert
+     * --rsr` has put them and else made when the engine opens. The results are the same. */
     const char *kernel;
     /* The path of what `tern tune` has measured, which chooses the kernel of each layer by its shape and the number of
      * threads (tern_tune_path says where it is; docs/tune.md); NULL: none is read. A file that is missing, damaged or of

@@ -138,13 +138,11 @@ static void print_shape(uint32_t rows, uint32_t cols, const cold_options *o)
         tern_cpu_kernels_choose(features, &k);
         print((job){.name = "i2_s", .level = k.i2_s_level, .dot = k.i2_s}, rows, cols, codes, o);
         print((job){.name = "t160", .level = k.t160_level, .dot = k.t160}, rows, cols, codes, o);
-        print((job){.name = "lut:2", .level = k.lut2_level, .width = 2, .lut = k.lut2, .make = k.lut2_tables}, rows,
-              cols, codes, o);
-        print((job){.name = "lut:3", .level = k.lut3_level, .width = 3, .lut = k.lut3, .make = k.lut3_tables}, rows,
-              cols, codes, o);
-        if (strcmp(k.lut5_level, "scalar") != 0)
-            print((job){.name = "lut:5", .level = k.lut5_level, .width = 5, .lut = k.lut5, .make = k.lut5_tables}, rows,
-                  cols, codes, o);
+        const job luts[] = {{.name = "lut:2", .level = k.lut2_level, .width = 2, .lut = k.lut2, .make = k.lut2_tables},
+                            {.name = "lut:3", .level = k.lut3_level, .width = 3, .lut = k.lut3, .make = k.lut3_tables},
+                            {.name = "lut:5", .level = k.lut5_level, .width = 5, .lut = k.lut5, .make = k.lut5_tables}};
+        for (size_t w = 0; w < sizeof luts / sizeof *luts; w++)
+            if (strcmp(luts[w].level, "scalar") != 0) print(luts[w], rows, cols, codes, o);
     }
     free(codes);
 }

@@ -158,7 +158,7 @@ static void rsr_keeps_the_text(void **state)
     test_output o = TERN("convert", test_small_model(), "-o", file, "--rsr", "--rsr-rows", "4");
     assert_int_equal(o.code, 0);
     test_output_free(&o);
-    static const char *const kernels[] = {"rsr", "rsr:5", "t160", "dot", "lut", "lut:2"};
+    static const char *const kernels[] = {"rsr", "rsr:5", "t160", "dot", "lut"};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         o = TERN("run", "-m", file, "--kernel", kernels[i], "--greedy", "-n", "24", "-q", "-p", "Once upon a time");
         assert_string_equal(o.out, want.out);

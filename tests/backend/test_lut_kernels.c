@@ -399,33 +399,47 @@ static void refusals(void **state)
     b->close(b);
 }
 
-/* A width of which a level has only the definition, while another width has a kernel there, is refused; with nothing
- * but definitions all are served. */
+static void check_refusal(tern_cpu *cpu, const product *p, uint32_t width, const char *message)
+{
+    tern_error err = {0};
+    tern_cpu__layout *l;
+    assert_int_equal(tern_cpu__lut_make(cpu, &p->w, width, &l, &err), TERN_UNSUPPORTED);
+    assert_string_equal(err.message, message);
+}
+
+/* A width of which a level has only the definition, while another width has a kernel there, is refused. */
 static void no_silent_definition(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_backend *b;
+    tern_cpu_options o = {.n_threads = 1, .features_set = true};
+    if (tern_cpu_features_parse("avx2", tern_cpu_features(), &o.features, NULL) != TERN_OK) return;
+    product p = open_product(20, 256, "i2_s");
+    assert_ok(tern_cpu_open(&b, &o, &err), err);
+    check_refusal((tern_cpu *)b, &p, 2,
+                  "kernel lut:2: needs AVX-512 or NEON, which this CPU or --cpu-features lacks; lut:3 expected");
+    check_refusal((tern_cpu *)b, &p, 5,
+                  "kernel lut:5: needs AVX-512 with VBMI, which this CPU or --cpu-features lacks; lut:3 expected");
+    b->close(b);
+    close_product(&p);
+}
+
+/* With nothing but definitions all widths are served. */
+static void definitions_serve(void **state)
 {
     (void)state;
     tern_error err = {0};
     tern_backend *b;
     tern_cpu__layout *l;
     product p = open_product(20, 256, "i2_s");
-    for (int scalar = 0; scalar < 2; scalar++) {
-        uint32_t features = 0;
-        if (!scalar && tern_cpu_features_parse("avx2", tern_cpu_features(), &features, NULL) != TERN_OK) continue;
-        assert_ok(
-            tern_cpu_open(&b, &(tern_cpu_options){.n_threads = 1, .features = features, .features_set = true}, &err),
-            err);
-        const tern_status status = tern_cpu__lut_make((tern_cpu *)b, &p.w, 5, &l, &err);
-        if (scalar) {
-            assert_ok(status, err);
-            check_layout(&p, (tern_cpu *)b, l, 0, p.w.rows, 2);
-            l->close(l);
-        } else {
-            assert_int_equal(status, TERN_UNSUPPORTED);
-            assert_string_equal(err.message,
-                                "kernel lut:5: needs AVX-512 with VBMI, which this CPU lacks; lut:3 expected");
-        }
-        b->close(b);
+    assert_ok(tern_cpu_open(&b, &(tern_cpu_options){.n_threads = 1, .features_set = true}, &err), err);
+    for (int i = 0; i < N_WIDTHS; i++) {
+        assert_ok(tern_cpu__lut_make((tern_cpu *)b, &p.w, widths[i].width, &l, &err), err);
+        check_layout(&p, (tern_cpu *)b, l, 0, p.w.rows, 2);
+        l->close(l);
     }
+    b->close(b);
     close_product(&p);
 }
 
@@ -439,9 +453,10 @@ static int seed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),     cmocka_unit_test(known_bytes), cmocka_unit_test(known_triples),
-        cmocka_unit_test(every_kernel),   cmocka_unit_test(every_input), cmocka_unit_test(broken_kernels_are_caught),
-        cmocka_unit_test(whole_products), cmocka_unit_test(refusals),    cmocka_unit_test(no_silent_definition),
+        cmocka_unit_test(round_trip),        cmocka_unit_test(known_bytes), cmocka_unit_test(known_triples),
+        cmocka_unit_test(every_kernel),      cmocka_unit_test(every_input), cmocka_unit_test(broken_kernels_are_caught),
+        cmocka_unit_test(whole_products),    cmocka_unit_test(refusals),    cmocka_unit_test(no_silent_definition),
+        cmocka_unit_test(definitions_serve),
     };
     return cmocka_run_group_tests(tests, seed, NULL);
 }

@@ -58,7 +58,7 @@ static void same_tokens(void **state)
     const char *model = test_model("tiny-stories-bitnet");
     outcome want = run(model, NULL, 1, NULL);
     assert_true(want.seen.n_ids >= 40);
-    static const char *const kernels[] = {"dot", "t160", "rsr", "rsr:1", "rsr:4", "rsr:7", "rsr:16", "lut", "lut:2"};
+    static const char *const kernels[] = {"dot", "t160", "rsr", "rsr:1", "rsr:4", "rsr:7", "rsr:16", "lut"};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) assert_same(&want, run(model, kernels[i], 2, NULL));
     static const uint32_t threads[] = {1, 3, 8};
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
@@ -143,7 +143,7 @@ static float *in_steps(const char *kernel, const char *file, uint32_t *n_vocab)
 static void adapters_steps_and_files(void **state)
 {
     (void)state;
-    static const char *const kernels[] = {"rsr", "rsr:4", "lut:2", "lut", "t160"};
+    static const char *const kernels[] = {"rsr", "rsr:4", "lut", "t160"};
     uint32_t n_vocab;
     float *want = in_steps("dot", NULL, &n_vocab);
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {

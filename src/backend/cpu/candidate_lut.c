@@ -46,7 +46,7 @@ typedef struct service {
 static service service_of(const tern_cpu_kernels *k, uint32_t width)
 {
     switch (width) {
-    case 2: return (service){2, &tables_2, k->lut2, k->lut2_level, "AVX2, AVX-512 or NEON"};
+    case 2: return (service){2, &tables_2, k->lut2, k->lut2_level, "AVX-512 or NEON"};
     case 3: return (service){3, &tables_3, k->lut3, k->lut3_level, "AVX2"};
     case 5: return (service){5, &tables_5, k->lut5, k->lut5_level, "AVX-512 with VBMI"};
     default: return (service){0};
@@ -58,10 +58,10 @@ static bool is_definition(const service *s)
     return strcmp(s->level, "scalar") == 0;
 }
 
-/* Fewer bits first; with nothing but definitions, any is as good. */
+/* The fastest first; with nothing but definitions, any is as good. */
 static service best_of(const tern_cpu_kernels *k)
 {
-    static const uint32_t widths[] = {5, 3, 2};
+    static const uint32_t widths[] = {5, 2, 3};
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
         const service s = service_of(k, widths[i]);
         if (!is_definition(&s)) return s;
@@ -77,7 +77,8 @@ static tern_status find_service(const tern_cpu_kernels *k, uint32_t width, servi
     if (!out->width)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel lut:%u: look-ups of 2, 3 or 5 columns expected", width);
     if (is_definition(out) && !is_definition(&best))
-        return tern_fail(err, TERN_UNSUPPORTED, "kernel lut:%u: needs %s, which this CPU lacks; lut:%u expected", width,
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "kernel lut:%u: needs %s, which this CPU or --cpu-features lacks; lut:%u expected", width,
                          out->needs, best.width);
     return TERN_OK;
 }

@@ -438,6 +438,8 @@ static void damaged_bytes(void **state)
         {(size_t)((const uint8_t *)s.index - s.bytes), 2, 51, "column 51"},
         {(size_t)((const uint8_t *)s.index - s.bytes), 2, 50, NULL},
         {(size_t)((const uint8_t *)s.index - s.bytes), 2, s.index[1], "twice"},
+        {(size_t)((const uint8_t *)s.index - s.bytes) + s.first_vector[1] * 32, 2, s.index[s.first_vector[1] * 16 + 1],
+         "twice"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint8_t *copy = tern_alloc_aligned(s.n_bytes, 64);

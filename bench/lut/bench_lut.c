@@ -15,7 +15,8 @@ enum { DOT_TASKS = 64, NEAR = 1000 };
 static const char usage[] =
     "usage: bench_lut [-t 1,2] [-n 10] [-s ROWSxCOLS]\n\n"
     "-t: two numbers of threads. -n: products with each copy, at most; a measurement also ends after 2 s.\n"
-    "-s: one shape, multiples of 64 rows and 128 columns.\n";
+    "-s: one shape, multiples of 64 rows and 128 columns.\n"
+    "Five shapes take 1.5 minutes and 0.8 GB of memory.\n";
 
 /* One way to multiply a matrix. */
 typedef struct job {

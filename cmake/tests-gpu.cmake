@@ -12,6 +12,9 @@ if(NOT DEFINED TERN_TEST_ICD AND NOT CMAKE_CROSSCOMPILING)
   endforeach()
 endif()
 
+# Not on SwiftShader again: the kernels' own tests, which a browser's WGSL runs on it (TERN_WEB_GPU_TESTS); natively it has them in whole models.
+set(TERN_TESTS_ONE_DRIVER "^test_(commands|gpu_(attention|attention_rows|dense|gradient|linear_ternary|rope|rows|sample|training_rows|update))$")
+
 # The properties of a GPU test on one driver ("": whichever there is). Such a driver starts a thread for each core.
 function(tern_gpu_properties test labels icd)
   # Compiled pipelines stay out of the user's cache; an emulated CPU has no driver, which is then no failure of CI.
@@ -25,7 +28,7 @@ function(tern_gpu_properties test labels icd)
   if("swiftshader" IN_LIST labels)
     list(APPEND environment TERN_TEST_QUICK=1 TERN_TEST_DEVICES_ONLY=1)
   endif()
-  set_tests_properties(${test} PROPERTIES TIMEOUT 1800 LABELS "${labels}" ENVIRONMENT "${environment}" PROCESSORS 2)
+  set_tests_properties(${test} PROPERTIES TIMEOUT 1800 LABELS "${labels}" ENVIRONMENT "${environment}" PROCESSORS 2 COST 20)
 endfunction()
 
 # Where a test program opens a GPU, gives its test the driver, and adds the second one.
@@ -37,7 +40,7 @@ function(tern_gpu_tests name file labels)
   list(APPEND labels gpu)
   # What starts a process for each case, or generates and trains at length: minutes on SwiftShader, which compiles every
   # kernel again in each process, and with sanitizers, which see nothing of the driver.
-  if(name MATCHES "^test_(commands|generate|generation|loader|models|session|lora|run|trainer)_vulkan$")
+  if(name MATCHES "^test_(commands|generate|generation|loader|models|session|lora|run|trainer|trainer_goldens)_vulkan$")
     list(APPEND labels long)
   endif()
   if(DEFINED TERN_TEST_ICD)
@@ -46,7 +49,7 @@ function(tern_gpu_tests name file labels)
   endif()
   tern_gpu_properties(${name} "${labels}" "${TERN_LAVAPIPE}")
   if(TERN_SWIFTSHADER AND NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING AND NOT "long" IN_LIST labels
-     AND NOT name STREQUAL "test_commands")
+     AND NOT name MATCHES "${TERN_TESTS_ONE_DRIVER}")
     add_test(NAME ${name}_swiftshader COMMAND ${name})
     tern_gpu_properties(${name}_swiftshader "${labels};swiftshader" "${TERN_SWIFTSHADER}")
   endif()

@@ -8,7 +8,9 @@ static char *draw(const tern_plot_curve *curves, size_t n)
 {
     tern_buf out = {0};
     tern_error err = {0};
-    assert_ok(tern_plot_svg(&out, &(tern_plot){"a < b & c", "step", "loss", false, false, curves, n}, &err), err);
+    const tern_plot plot = {
+        .title = "a < b & c", .x_label = "step", .y_label = "loss", .curves = curves, .n_curves = n};
+    assert_ok(tern_plot_svg(&out, &plot, &err), err);
     return out.data;
 }
 
@@ -143,7 +145,13 @@ static void logarithmic_axes_count_powers(void **state)
     static const double x[] = {1, 10, 100, 50}, y[] = {10, 1000, 100, -1};
     const tern_plot_curve curves[] = {{.label = "line", .x = x, .y = y, .n = 3, .dashed = true},
                                       {.label = "dots", .x = x, .y = y, .n = 4, .marked = true, .unjoined = true}};
-    const tern_plot plot = {"a < b & c", "step", "loss", true, true, curves, 2};
+    const tern_plot plot = {.title = "a < b & c",
+                            .x_label = "step",
+                            .y_label = "loss",
+                            .x_log = true,
+                            .y_log = true,
+                            .curves = curves,
+                            .n_curves = 2};
     tern_buf out = {0};
     tern_error err = {0};
     (void)state;

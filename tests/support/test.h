@@ -22,8 +22,8 @@ const char *test_model(const char *name);
 /* Whether TERN_TEST_QUICK is set (CTest sets it in builds with sanitizers and for another CPU, where whole models are slow): a test then
  * takes fewer cases of each kind, and leaves no kind out. */
 bool test_quick(void);
-/* Skips the calling test where TERN_TEST_DEVICES_ONLY is set: it needs the simulated GPU alone, and says the same on every driver, with
- * or without validation or sanitizers. */
+/* Skips the calling test where TERN_TEST_DEVICES_ONLY is set (validation, the second driver, sanitizers, another
+ * CPU): on the simulated GPU it says the same there. */
 void test_on_simulated_gpu(void);
 /* A path for a scratch file under the build folder. */
 const char *test_scratch(const char *name);

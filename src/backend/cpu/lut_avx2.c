@@ -63,9 +63,10 @@ static inline __attribute__((always_inline)) void fetch_ahead(const uint8_t *p)
 }
 
 /* Adds a group of 32 rows. The sign of the next triple is always bit 7: adding a byte of signs to itself brings the
- * next there, and its bit 0, which is 1, keeps the byte from being 0, for which vpsignb gives 0. */
-static inline __attribute__((always_inline)) void add_triples(const uint8_t *codes, const int8_t *table, bool ahead,
-                                                              __m256i sums[2])
+ * next there, and its bit 0, which is 1, keeps the byte from being 0, for which vpsignb gives 0.
+ * Inlined into a loop over rows, it would have its tables copied to the stack first, which took a tenth longer. */
+static __attribute__((noinline)) void add_triples(const uint8_t *codes, const int8_t *table, bool ahead,
+                                                  __m256i sums[2])
 {
     const __m256i four = _mm256_set1_epi8(15), none = _mm256_setzero_si256();
     const uint8_t *indices = codes + TERN_LUT3_SIGNS * TERN_LUT3_ROWS;

@@ -32,8 +32,8 @@ void tern_plot__cover(tern_plot__axis *a, double value)
 static double mark(int i)
 {
     static const double parts[] = {1, 2, 5};
-    const int power = i >= 0 ? i / 3 : -((2 - i) / 3);
-    return power + log10(parts[i - 3 * power]);
+    const int part = (i % 3 + 3) % 3;
+    return (i - part) / 3 + log10(parts[part]);
 }
 
 /* The last mark that is not above v. */

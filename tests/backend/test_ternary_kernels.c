@@ -6,7 +6,7 @@
 #include "support/guard.h"
 #include "support/kernels.h"
 
-enum { MAX_ROWS = 70, MAX_COLS = 6912, MAX_TOKENS = 33, POISON = 0x5eadbeef, MAX_ROW_BYTES = 2048 };
+enum { MAX_ROWS = 70, MAX_COLS = 14336, MAX_TOKENS = 33, POISON = 0x5eadbeef, MAX_ROW_BYTES = 4096 };
 
 /* How the rows of an encoding lie, and bytes whose codes are all -1, all 0, all +1. */
 typedef struct layout {
@@ -50,10 +50,11 @@ static uint8_t any_byte(uint8_t byte)
     return byte;
 }
 
-static const uint32_t cols_128[] = {128, 256, 384, 640, 896, 1152, 2560, 6912, 0};
-static const uint32_t cols_256[] = {256, 512, 768, 1280, 2560, 6912, 0};
+static const uint32_t cols_128[] = {128, 256, 384, 640, 896, 1152, 2560, 6912, 14336, 0};
+static const uint32_t cols_256[] = {256, 512, 768, 1280, 2560, 6912, 14336, 0};
 static const uint32_t cols_any[] = {1,   3,   4,   5,   16,  19,  63,  64,  65,  127,  128,  192,  255,  256,  319, 320,
-                                    321, 324, 383, 500, 639, 640, 641, 835, 960, 1000, 1279, 1281, 2560, 6912, 0};
+                                    321, 324, 383, 500, 639, 640, 641, 835, 960, 1000, 1279, 1281, 2560, 6912,
+                                    14336, 0};
 
 static const layout layouts[] = {
     {"i2_s", tern_ref_i2_s, 128, bytes_i2_s, {0x00, 0x55, 0xaa}, without_11, cols_128},
@@ -208,6 +209,7 @@ static void every_row_count(void **state)
         for (uint32_t n_rows = 1; n_rows <= MAX_ROWS; n_rows++) {
             check(p, l, n_rows, l->step * between(1, 2), 1, W_RANDOM, X_RANDOM);
             check(p, l, n_rows, l->step * between(1, 2), between(2, MAX_TOKENS), W_RANDOM, X_RANDOM);
+            if (n_rows <= 10) check(p, l, n_rows, MAX_COLS, 1, W_RANDOM, X_RANDOM); /* long rows, in another order */
         }
 }
 

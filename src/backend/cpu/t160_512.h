@@ -58,10 +58,10 @@ static inline __attribute__((always_inline)) __m512i sum_fields(const __m512i su
 
 /* Sums of the whole blocks of n_rows rows (a constant, 1 to 4). */
 static inline __attribute__((always_inline)) void blocks_dot(const uint8_t *w, size_t row_bytes, int n_rows,
-                                                             uint32_t n_blocks, const int8_t *x, __m512i out[4])
+                                                             uint32_t n_blocks, const int8_t *x, size_t ahead,
+                                                             __m512i out[4])
 {
     const tables t = load_tables();
-    const size_t ahead = tern_cpu__prefetch_bytes(row_bytes, (uint32_t)n_rows);
     __m512i sums[4][3], xs[5];
     TERN_UNROLL for (int i = 0; i < 3 * n_rows; i++) sums[i / 3][i % 3] = _mm512_setzero_si512();
     for (; n_blocks; n_blocks--, w += TERN_T160_BYTES, x += TERN_T160_ELEMENTS) {
@@ -69,7 +69,7 @@ static inline __attribute__((always_inline)) void blocks_dot(const uint8_t *w, s
         TERN_UNROLL for (int r = 0; r < n_rows; r++)
         {
             const uint8_t *block = w + (size_t)r * row_bytes;
-            _mm_prefetch((const char *)block + ahead, _MM_HINT_T1);
+            _mm_prefetch((const char *)block + ahead, _MM_HINT_T0);
             add_block(look_up(&t, _mm512_loadu_si512(block)), xs, sums[r]);
         }
     }
@@ -90,28 +90,31 @@ static void add_short_block(const uint8_t *w, size_t row_bytes, int n_rows, uint
     }
 }
 
-/* Sums of n_rows rows (a constant, 1 to 4) before the activations' own sum is taken away. */
-static inline __attribute__((always_inline)) void rows_dot(const tern_cpu__product *p, uint32_t row, int n_rows,
-                                                           const int8_t *x, __m512i out[4])
+/* Sums of n_rows rows (a constant, 1 to 4) from `row` on, `apart` from each other, before the activations' own sum is
+ * taken away. */
+static inline __attribute__((always_inline)) void rows_dot(const tern_cpu__product *p, uint32_t row, uint32_t apart,
+                                                           int n_rows, const int8_t *x, size_t ahead, __m512i out[4])
 {
     const uint8_t *w = p->w + row * p->row_bytes;
+    const size_t row_bytes = apart * p->row_bytes;
     const uint32_t n_blocks = p->cols / TERN_T160_ELEMENTS, rest = p->cols % TERN_T160_ELEMENTS;
-    blocks_dot(w, p->row_bytes, n_rows, n_blocks, x, out);
+    blocks_dot(w, row_bytes, n_rows, n_blocks, x, ahead, out);
     if (rest)
-        add_short_block(w + n_blocks * TERN_T160_BYTES, p->row_bytes, n_rows, rest, x + n_blocks * TERN_T160_ELEMENTS,
+        add_short_block(w + n_blocks * TERN_T160_BYTES, row_bytes, n_rows, rest, x + n_blocks * TERN_T160_ELEMENTS,
                         out);
 }
 
 static void gemv(const tern_cpu__product *p, const int8_t *x, int32_t sum, int32_t *dots)
 {
-    uint32_t r = 0;
+    const tern_avx512__rows rows = tern_avx512__rows_of(p);
     __m512i sums[4];
-    for (; r + 4 <= p->n_rows; r += 4) {
-        rows_dot(p, r, 4, x, sums);
-        _mm_storeu_si128((void *)(dots + r), _mm_sub_epi32(tern_avx512__sum_4(sums), _mm_set1_epi32(sum)));
+    for (uint32_t i = 0; i < rows.n; i++) {
+        const uint32_t r = i * rows.step;
+        rows_dot(p, r, rows.apart, 4, x, rows.ahead, sums);
+        tern_avx512__store_4(sums, sum, dots + r, rows.apart);
     }
-    for (; r < p->n_rows; r++) {
-        rows_dot(p, r, 1, x, sums);
+    for (uint32_t r = 4 * rows.n; r < p->n_rows; r++) {
+        rows_dot(p, r, 1, 1, x, rows.ahead, sums);
         dots[r] = _mm512_reduce_add_epi32(sums[0]) - sum;
     }
 }

@@ -55,16 +55,16 @@ static inline __attribute__((always_inline)) void add_groups(const uint8_t *w, s
 
 /* Sums of n_rows rows (a constant, 1 to 4) before the activations' own sum is taken away. */
 static inline __attribute__((always_inline)) void rows_dot(const two_bit *e, const uint8_t *w, size_t row_bytes,
-                                                           int n_rows, uint32_t cols, const int8_t *x, __m512i out[4])
+                                                           int n_rows, uint32_t cols, const int8_t *x, size_t ahead,
+                                                           __m512i out[4])
 {
     const fields f = fields_of(e);
     __m512i sums[4][2];
     TERN_UNROLL for (int i = 0; i < 8; i++) sums[i / 2][i % 2] = _mm512_setzero_si512();
-    const size_t ahead = tern_cpu__prefetch_bytes(row_bytes, (uint32_t)n_rows);
     const uint32_t n_pairs = cols / 256;
     for (uint32_t i = 0; i < n_pairs; i++, w += e->pair_bytes, x += 256) {
         TERN_UNROLL for (int r = 0; r < n_rows; r++)
-            _mm_prefetch((const char *)w + (size_t)r * row_bytes + ahead, _MM_HINT_T1);
+            _mm_prefetch((const char *)w + (size_t)r * row_bytes + ahead, _MM_HINT_T0);
         add_groups(w, row_bytes, n_rows, &f, x, sums);
         add_groups(w + 32, row_bytes, n_rows, &f, x + 128, sums);
     }
@@ -76,14 +76,15 @@ static inline __attribute__((always_inline)) void rows_dot(const two_bit *e, con
 static inline __attribute__((always_inline)) void gemv(const two_bit *e, const tern_cpu__product *p, const int8_t *x,
                                                        int32_t sum, int32_t *dots)
 {
-    uint32_t r = 0;
+    const tern_avx512__rows rows = tern_avx512__rows_of(p);
     __m512i sums[4];
-    for (; r + 4 <= p->n_rows; r += 4) {
-        rows_dot(e, p->w + r * p->row_bytes, p->row_bytes, 4, p->cols, x, sums);
-        _mm_storeu_si128((void *)(dots + r), _mm_sub_epi32(tern_avx512__sum_4(sums), _mm_set1_epi32(sum)));
+    for (uint32_t i = 0; i < rows.n; i++) {
+        const uint32_t r = i * rows.step;
+        rows_dot(e, p->w + r * p->row_bytes, rows.apart * p->row_bytes, 4, p->cols, x, rows.ahead, sums);
+        tern_avx512__store_4(sums, sum, dots + r, rows.apart);
     }
-    for (; r < p->n_rows; r++) {
-        rows_dot(e, p->w + r * p->row_bytes, p->row_bytes, 1, p->cols, x, sums);
+    for (uint32_t r = 4 * rows.n; r < p->n_rows; r++) {
+        rows_dot(e, p->w + r * p->row_bytes, p->row_bytes, 1, p->cols, x, rows.ahead, sums);
         dots[r] = _mm512_reduce_add_epi32(sums[0]) - sum;
     }
 }

@@ -51,9 +51,11 @@ const char *test_model(const char *name)
 
 const char *test_scratch(const char *name)
 {
-    char *path = slot();
-    mkdir(TERN_BUILD_DIR "/scratch", 0777);
-    snprintf(path, 1024, "%s/scratch/%s", TERN_BUILD_DIR, name);
+    const char *own = getenv("TERN_TEST_SCRATCH");
+    char folder[512], *path = slot();
+    snprintf(folder, sizeof folder, "%s/scratch%s", TERN_BUILD_DIR, own ? own : "");
+    mkdir(folder, 0777);
+    snprintf(path, 1024, "%s/%s", folder, name);
     return path;
 }
 

@@ -37,7 +37,7 @@ endif()
 # and again, runs of training from end to end, whole models beyond the goldens, the simulated GPU (plain C).
 set(TERN_TESTS_LONG "^test_(lora_commands|train|run|run_resume|finetune|gpu_simulated.*|gpu_utilisation|spirv|flips|\
 generate|generate_steps|generation_steps|loader|tuning|compare|converted|perplexity|chat|run_sample|\
-graph_gradients|gpu_gradient)$")
+graph_gradients|gpu_gradient|tune_commands|tune_decode)$")
 foreach(file ${TERN_TESTS_FOUND})
   get_filename_component(name ${file} NAME_WE)
   if(CMAKE_CROSSCOMPILING AND name MATCHES "${TERN_TESTS_LONG}")

@@ -4,6 +4,7 @@
 #include "apps/app.h"
 #include "backend/cpu/kernels.h"
 #include "backend/open.h"
+#include "base/build.h"
 
 static const tern_flag flags[] = {
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
@@ -11,13 +12,6 @@ static const tern_flag flags[] = {
 };
 
 static const tern_flag_group groups[] = {{"Flags", flags}, {0}};
-
-static const char compiler[] =
-#if defined(__clang__)
-    "clang " __clang_version__;
-#else
-    "gcc " __VERSION__;
-#endif
 
 /* The kernels of one level: how many, and what each is for. */
 typedef struct level_row {
@@ -44,14 +38,14 @@ static json_t *describe(void)
         if (kernels_of(levels[i].symbol))
             json_object_set_new(kernels, levels[i].name, json_integer(kernels_of(levels[i].symbol)));
     for (const char *const *name = tern_backend_names; *name; name++) json_array_append_new(backends, json_string(*name));
-    return json_pack("{s:s, s:s, s:o, s:o}", "version", TERN_VERSION, "compiler", compiler, "backends", backends,
+    return json_pack("{s:s, s:s, s:o, s:o}", "version", TERN_VERSION, "compiler", tern_build_compiler, "backends", backends,
                      "kernels", kernels);
 }
 
 static tern_status run(const tern_options *o, tern_error *err)
 {
     if (o->json) return tern_app_print_json(describe(), err);
-    printf("tern %s (%s)\nbackends:", TERN_VERSION, compiler);
+    printf("tern %s (%s)\nbackends:", TERN_VERSION, tern_build_compiler);
     for (const char *const *name = tern_backend_names; *name; name++)
         printf("%s %s", name == tern_backend_names ? "" : ",", *name);
     printf("\nkernels: scalar");

@@ -8,23 +8,26 @@
 
 enum { WAYS_OF_SHAPE = 60, DECODE_WAYS = 32 };
 
-static void add_shape(tern_tune_job *j, const tern_weight *w)
+static tern_status add_shape(tern_tune_job *j, const tern_weight *w, tern_error *err)
 {
     uint32_t i = 0;
-    if (!w->encoding || !w->encoding->ternary || !w->data) return;
+    if (!w->encoding || !w->encoding->ternary || !w->data) return TERN_OK;
     for (; i < j->n_shapes; i++)
         if (j->shapes[i]->encoding == w->encoding && j->shapes[i]->rows == w->rows && j->shapes[i]->cols == w->cols)
             break;
-    if (i == TERN_TUNE_MAX_SHAPES) return;
+    if (i == TERN_TUNE_MAX_SHAPES)
+        return tern_fail(err, TERN_LIMIT, "%s: more than %d different shapes of ternary layers found",
+                         tern_show_z(j->model.text).text, TERN_TUNE_MAX_SHAPES);
     if (i == j->n_shapes) j->shapes[j->n_shapes++] = w;
     j->n_of[i]++;
+    return TERN_OK;
 }
 
 static tern_status find_shapes(tern_tune_job *j, const tern_model *model, tern_error *err)
 {
     for (uint32_t layer = 0; layer < tern_model_config(model)->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++)
-            add_shape(j, tern_model_weight(model, (tern_role)role, layer));
+            TERN_TRY(add_shape(j, tern_model_weight(model, (tern_role)role, layer), err));
     if (j->n_shapes) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "%s: no ternary layers: there is nothing to choose",
                      tern_show_z(j->model.text).text);

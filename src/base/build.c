@@ -5,7 +5,7 @@
 
 extern const char tern__build_mark[]; /* build_mark.c */
 
-static const char compiler[] =
+const char tern_build_compiler[] =
 #if defined(__clang__)
     "clang " __clang_version__;
 #else
@@ -14,5 +14,5 @@ static const char compiler[] =
 
 void tern_build_name(char *out, uint32_t out_bytes)
 {
-    snprintf(out, out_bytes, "%s, %s, %s", TERN_VERSION, compiler, tern__build_mark);
+    snprintf(out, out_bytes, "%s, %s, %s", TERN_VERSION, tern_build_compiler, tern__build_mark);
 }

@@ -194,17 +194,6 @@ static void widest_panel(void **state)
 
 /* Every step on groups: integers exactly, floats near the exact sum. */
 
-static const struct {
-    const char *name;
-    tern_cpu__rsr_step_i8 *i8;
-    tern_cpu__rsr_step_f32 *f32;
-} steps[] = {
-#define TERN_CPU_RSR_STEP(name, words) {#name, tern_cpu__rsr_##name##_i8, tern_cpu__rsr_##name##_f32},
-    TERN_CPU_RSR_STEPS(TERN_CPU_RSR_STEP)
-#undef TERN_CPU_RSR_STEP
-};
-enum { N_STEPS = sizeof steps / sizeof *steps };
-
 typedef struct inputs {
     test_guard x_guard;
     int8_t *x;
@@ -253,7 +242,8 @@ static void check_steps(uint32_t k, uint32_t rows, uint32_t cols, fill f)
     test_floats(&rng, TEST_ORDINARY, in.f, cols);
     assert_ok(tern_rsr_groups_build(&g, &source, &(tern_rsr_options){.k = k}, &err), err);
     assert_ok(tern_cpu__rsr_lists_make(&lists, &g, &err), err);
-    for (int i = 0; i < N_STEPS; i++) check_step(&m, &g, &lists, &in, steps[i].name, steps[i].i8, steps[i].f32);
+    for (const tern_cpu__rsr_step *p = tern_cpu__rsr_steps; p->name; p++)
+        check_step(&m, &g, &lists, &in, p->name, p->i8, p->f32);
     for (uint32_t features = tern_cpu_features(), i = 0; i < 2; i++, features &= ~(uint32_t)TERN_CPU_AVX512)
         if (tern_cpu__rsr_gather_i8(features))
             check_step(&m, &g, &lists, &in, "gather", tern_cpu__rsr_gather_i8(features),

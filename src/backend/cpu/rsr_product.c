@@ -28,14 +28,11 @@ static const struct {
 };
 enum { N_VERSIONS = sizeof versions / sizeof *versions };
 
-static const struct {
-    const char *name;
-    tern_cpu__rsr_step_i8 *i8;
-    tern_cpu__rsr_step_f32 *f32;
-} steps[] = {
+const tern_cpu__rsr_step tern_cpu__rsr_steps[] = {
 #define TERN_CPU_RSR_STEP(name, words) {#name, tern_cpu__rsr_##name##_i8, tern_cpu__rsr_##name##_f32},
     TERN_CPU_RSR_STEPS(TERN_CPU_RSR_STEP)
 #undef TERN_CPU_RSR_STEP
+    {0},
 };
 
 const char *tern_cpu__rsr_multiplier_version(size_t i)
@@ -63,10 +60,10 @@ tern_status tern_cpu__rsr_multiplier_find(const char *version, uint32_t features
                                       .ternary = strncmp(version, "ternary", 7) == 0,
                                       .i8 = tern_cpu__rsr_gather_i8(features),
                                       .f32 = tern_cpu__rsr_gather_f32(features)};
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        if (strcmp(steps[i].name, out->step) != 0) continue;
-        out->i8 = steps[i].i8;
-        out->f32 = steps[i].f32;
+    for (const tern_cpu__rsr_step *s = tern_cpu__rsr_steps; s->name; s++) {
+        if (strcmp(s->name, out->step) != 0) continue;
+        out->i8 = s->i8;
+        out->f32 = s->f32;
     }
     if (out->i8) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "rsr: multiplier \"%s\" needs a CPU with gathers: AVX2", version);

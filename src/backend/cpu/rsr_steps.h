@@ -37,6 +37,14 @@ typedef void tern_cpu__rsr_step_f32(const tern_cpu__rsr_block *b, const float *x
 TERN_CPU_RSR_STEPS(TERN_CPU_RSR_STEP)
 #undef TERN_CPU_RSR_STEP
 
+/* All of them; name NULL at the end. */
+typedef struct tern_cpu__rsr_step {
+    const char *name;
+    tern_cpu__rsr_step_i8 *i8;
+    tern_cpu__rsr_step_f32 *f32;
+} tern_cpu__rsr_step;
+extern const tern_cpu__rsr_step tern_cpu__rsr_steps[];
+
 /* Masks, with groups summed by gathers; x has 3 readable bytes behind it. NULL where the CPU has none. */
 tern_cpu__rsr_step_i8 *tern_cpu__rsr_gather_i8(uint32_t features);
 tern_cpu__rsr_step_f32 *tern_cpu__rsr_gather_f32(uint32_t features);

@@ -7,8 +7,8 @@
  * Every function that can fail returns a tern_status and takes, last, a tern_error (or NULL) for the message, which
  * names the thing, the value found and the value expected. A pointer that must not be NULL and is NULL gives
  * INVALID_ARGUMENT; functions without a status need a valid session, except where they say that NULL is fine. The
- * library never prints or exits, and reads the environment only where a function says so. Text is UTF-8 with its length in bytes; names and paths are
- * NUL-terminated. */
+ * library never prints or exits, and reads the environment only where a function says so. Text is UTF-8 with its length
+ * in bytes; names and paths are NUL-terminated. */
 #ifndef TERN_H
 #define TERN_H
 
@@ -48,14 +48,15 @@ typedef struct tern_engine_options {
     const char *cpu_features;
     /* How ternary layers are multiplied with up to 8 tokens: "dot" products of the packed weights (NULL); "t160", the
      * same once they are packed to 1.6 bits; "lut", tables of sums that strips of rows look up ("lut:2", "lut:3",
-     * "lut:5": of so many columns; UNSUPPORTED where the CPU has kernels for other widths alone), for up to 4 tokens; or
-     * "rsr", sorted column patterns in blocks of rows ("rsr:6": of 6), which are read from the file where `tern convert
+     * "lut:5": of so many columns; UNSUPPORTED where the CPU has kernels for other widths alone), for up to 4 tokens;
+     * or "rsr", sorted column patterns in blocks of rows ("rsr:6": of 6), which are read from the file where `tern
+     * convert
      * --rsr` has put them and else made when the engine opens. The results are the same. */
     const char *kernel;
     /* The path of what `tern tune` has measured, which chooses the kernel of each layer by its shape and the number of
-     * threads (tern_tune_path says where it is; docs/tune.md); NULL: none is read. A file that is missing, damaged or of
-     * another CPU or build of Tern is an error (NOT_FOUND, MALFORMED, UNSUPPORTED), and the program's to decide: load
-     * again without it, or say that `tern tune` should run. Goes without `kernel` and `cpu_features`
+     * threads (tern_tune_path says where it is; docs/tune.md); NULL: none is read. A file that is missing, damaged or
+     * of another CPU or build of Tern is an error (NOT_FOUND, MALFORMED, UNSUPPORTED), and the program's to decide:
+     * load again without it, or say that `tern tune` should run. Goes without `kernel` and `cpu_features`
      * (INVALID_ARGUMENT). */
     const char *tune_file;
 
@@ -115,11 +116,11 @@ TERN_API tern_status tern_engine_chat_prompt(const tern_engine *engine, const te
 
 /* How a model is converted; zero-initialised keeps every encoding. */
 typedef struct tern_convert_options {
-    const char *type; /* of the layers' matrices: "i2_s", "tq2_0", "tq1_0", "t160", "f16", "q8_0", "q6_k", "q4_k", ...;
-                         NULL: as they are */
-    const char *head; /* of the embedding and output tables; NULL: as they are */
-    bool force;       /* ternarise a model that was not trained for it */
-    bool rsr;         /* store ternary layers sorted as well, for the kernel "rsr" (docs/rsr.md) */
+    const char *type;  /* of the layers' matrices: "i2_s", "tq2_0", "tq1_0", "t160", "f16", "q8_0", "q6_k", "q4_k", ...;
+                          NULL: as they are */
+    const char *head;  /* of the embedding and output tables; NULL: as they are */
+    bool force;        /* ternarise a model that was not trained for it */
+    bool rsr;          /* store ternary layers sorted as well, for the kernel "rsr" (docs/rsr.md) */
     uint32_t rsr_rows; /* rows of its blocks, 1 to 16; 0: by the columns of each layer */
     tern_progress_fn progress; /* may be NULL */
     void *progress_context;

@@ -10,8 +10,9 @@
 extern "C" {
 #endif
 
-/* Zero-initialised is empty. `data` is NULL until something was added, and has a NUL after `size` bytes from then on; the bytes may hold
- * NULs of their own. Functions add to its end; set `size` to 0 to use the memory again. The caller's to deinit. */
+/* Zero-initialised is empty. `data` is NULL until something was added, and has a NUL after `size` bytes from then on;
+ * the bytes may hold NULs of their own. Functions add to its end; set `size` to 0 to use the memory again. The caller's
+ * to deinit. */
 typedef struct tern_buf {
     char *data;
     size_t size, cap;

@@ -246,8 +246,8 @@ TERN_API void tern_generation_describe(const tern_generation *generation, tern_g
 TERN_API void tern_generation_close(tern_generation *generation);
 
 /* Where `tern tune` keeps this user's choices of kernels: tern/tune.json in XDG_CACHE_HOME or ~/.cache, whether it is
- * there or not, into path[bytes]. The one function that reads the environment. Errors: NOT_FOUND (neither variable is an
- * absolute path), LIMIT (more than `bytes`). */
+ * there or not, into path[bytes]. The one function that reads the environment. Errors: NOT_FOUND (neither variable is
+ * an absolute path), LIMIT (more than `bytes`). */
 TERN_API tern_status tern_tune_path(char *path, size_t bytes, tern_error *err);
 
 #ifdef __cplusplus

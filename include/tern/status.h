@@ -14,18 +14,18 @@ extern "C" {
 
 /* One list of codes: X(name, value, words). Values never change once released. PENDING is no failure: a device still
  * works, and the same call is to be made again; only functions that say so return it. */
-#define TERN_STATUS_LIST(X)                                                    \
-    X(OK, 0, "ok")                                                             \
-    X(INVALID_ARGUMENT, 1, "invalid argument")                                 \
-    X(OUT_OF_MEMORY, 2, "out of memory")                                       \
-    X(IO, 3, "input/output error")                                             \
-    X(NOT_FOUND, 4, "not found")                                               \
-    X(MALFORMED, 5, "malformed data")                                          \
-    X(UNSUPPORTED, 6, "unsupported")                                           \
-    X(LIMIT, 7, "limit exceeded")                                              \
-    X(CONTEXT_FULL, 8, "context full")                                         \
-    X(CANCELLED, 9, "cancelled")                                               \
-    X(INTERNAL, 10, "internal error")                                          \
+#define TERN_STATUS_LIST(X)                                                                                            \
+    X(OK, 0, "ok")                                                                                                     \
+    X(INVALID_ARGUMENT, 1, "invalid argument")                                                                         \
+    X(OUT_OF_MEMORY, 2, "out of memory")                                                                               \
+    X(IO, 3, "input/output error")                                                                                     \
+    X(NOT_FOUND, 4, "not found")                                                                                       \
+    X(MALFORMED, 5, "malformed data")                                                                                  \
+    X(UNSUPPORTED, 6, "unsupported")                                                                                   \
+    X(LIMIT, 7, "limit exceeded")                                                                                      \
+    X(CONTEXT_FULL, 8, "context full")                                                                                 \
+    X(CANCELLED, 9, "cancelled")                                                                                       \
+    X(INTERNAL, 10, "internal error")                                                                                  \
     X(PENDING, 11, "pending")
 
 typedef enum tern_status {

@@ -19,20 +19,27 @@ static tern_status read_choices(const tern_engine_options *o, tern_tune_cache *o
         return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it goes without %s",
                          o->kernel ? "kernel" : "cpu_features");
     if (o->backend && strcmp(o->backend, "cpu") != 0 && !o->split)
-        return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "option tune_file: backend \"%s\" has none; it goes with \"cpu\"", o->backend);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: backend \"%s\" has none; it goes with \"cpu\"",
+                         o->backend);
     return tern_tune_file_read(out, o->tune_file, err);
 }
 
-tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_engine_options *options, tern_error *err)
+tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_engine_options *options,
+                             tern_error *err)
 {
     TERN_NEED(engine, err);
     *engine = NULL;
     TERN_NEED(path, err);
     const tern_engine_options o = options ? *options : (tern_engine_options){0};
-    tern_engine_params params = {
-        .backend = {.name = o.backend, .n_threads = o.n_threads, .pin = o.pin, .cpu_features = o.cpu_features, .kernel = o.kernel, .device = o.device,
-                    .split = o.split, .gpu_layers = o.gpu_layers, .validation = o.validation}};
+    tern_engine_params params = {.backend = {.name = o.backend,
+                                             .n_threads = o.n_threads,
+                                             .pin = o.pin,
+                                             .cpu_features = o.cpu_features,
+                                             .kernel = o.kernel,
+                                             .device = o.device,
+                                             .split = o.split,
+                                             .gpu_layers = o.gpu_layers,
+                                             .validation = o.validation}};
     const tern_model_options how = {.progress = o.progress, .progress_context = o.progress_context};
     tern_tune_cache choices;
     TERN_TRY(read_head(o.head, &params, err));
@@ -51,10 +58,18 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
     const tern_model *model = tern_engine_model(engine);
     const tern_config *c = tern_model_config(model);
     const tern_tokenizer *t = tern_model_tokenizer(model);
-    *info = (tern_engine_info){.architecture = c->architecture, .name = c->name, .n_vocab = c->n_vocab, .n_ctx_train = c->n_ctx_train,
-                               .n_embd = c->n_embd, .n_layers = c->n_layers, .parameters = tern_model_parameters(model),
-                               .bytes = tern_model_bytes(model), .bos = t ? tern_tokenizer_bos(t) : -1,
-                               .eos = t ? tern_tokenizer_eos(t) : -1, .adds_bos = t && tern_tokenizer_adds_bos(t),
-                               .has_tokenizer = t != NULL, .has_chat_template = t && tern_tokenizer_chat_template(t)};
+    *info = (tern_engine_info){.architecture = c->architecture,
+                               .name = c->name,
+                               .n_vocab = c->n_vocab,
+                               .n_ctx_train = c->n_ctx_train,
+                               .n_embd = c->n_embd,
+                               .n_layers = c->n_layers,
+                               .parameters = tern_model_parameters(model),
+                               .bytes = tern_model_bytes(model),
+                               .bos = t ? tern_tokenizer_bos(t) : -1,
+                               .eos = t ? tern_tokenizer_eos(t) : -1,
+                               .adds_bos = t && tern_tokenizer_adds_bos(t),
+                               .has_tokenizer = t != NULL,
+                               .has_chat_template = t && tern_tokenizer_chat_template(t)};
     return TERN_OK;
 }

@@ -25,7 +25,8 @@ static const tern_flag flags[] = {
     {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", offsetof(tern_options, cpu_features), 0, 0,
      "scalar, avx2, ... at most, or -name,..."},
     {"kernel", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, kernel), 0, 0,
-     "Ternary layers, a few tokens at a time: dot, t160, lut, rsr or rsr:K (blocks of K rows); tern tune's choice when not given"},
+     "Ternary layers, a few tokens at a time: dot, t160, lut, rsr or rsr:K (blocks of K rows); tern tune's choice when "
+     "not given"},
     {"no-tune", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, no_tune), 0, 0,
      "Default kernels, whatever tern tune has measured"},
     {"kernels", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, kernels), 0, 0,
@@ -61,20 +62,19 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
     for (uint32_t i = 0; i < n; i++) json_array_append_new(list, tern_bench_row_json(&rows[i]));
     if (o->json)
         return tern_app_print_json(
-            json_pack("{s:o, s:s, s:s, s:s?, s:b, s:I, s:I, s:i, s:I, s:i, s:i, s:i, s:o}", s->is_cpu ? "cpu" : "device",
-                      tern_app_json_text(s->device, strlen(s->device)), "model", s->name, "head", s->head, "kernel", o->kernel, "tuned", (int)s->tuned, "parameters",
+            json_pack("{s:o, s:s, s:s, s:s?, s:b, s:I, s:I, s:i, s:I, s:i, s:i, s:i, s:o}",
+                      s->is_cpu ? "cpu" : "device", tern_app_json_text(s->device, strlen(s->device)), "model", s->name,
+                      "head", s->head, "kernel", o->kernel, "tuned", (int)s->tuned, "parameters",
                       (json_int_t)s->parameters, "weight_bytes", (json_int_t)s->bytes, "adapters", (int)s->n_loras,
-                      "adapter_bytes", (json_int_t)s->lora_bytes, "prompt_tokens",
-                      (int)o->n_prompt, "generated_tokens", (int)o->n_tokens, "repeats", (int)o->repeats, "results",
-                      list),
+                      "adapter_bytes", (json_int_t)s->lora_bytes, "prompt_tokens", (int)o->n_prompt, "generated_tokens",
+                      (int)o->n_tokens, "repeats", (int)o->repeats, "results", list),
             err);
     json_decref(list);
     printf("%s\n%s, head %s%s%s: %.2f G parameters, %s\n", s->device, s->name, s->head, o->kernel ? ", kernel " : "",
            o->kernel  ? o->kernel
            : s->tuned ? ", kernels as measured by tern tune"
                       : "",
-           (double)s->parameters * 1e-9,
-           tern_app_bytes(s->bytes, size));
+           (double)s->parameters * 1e-9, tern_app_bytes(s->bytes, size));
     if (s->n_loras)
         printf("%u adapter%s: %s\n", s->n_loras, s->n_loras == 1 ? "" : "s", tern_app_bytes(s->lora_bytes, size));
     for (uint32_t i = 0; i < n; i++) tern_bench_print_row(&rows[i], o);
@@ -156,7 +156,8 @@ static void defaults(tern_options *o)
 
 const tern_command tern_command_bench = {
     .name = "bench",
-    .usage = "-m MODEL [-p 512] [-n 128] [-t 1,2] [-r 5] [--backend vulkan] [--profile] [--json]; --kernels [--shapes LIST] [--plot FILE.svg]",
+    .usage = "-m MODEL [-p 512] [-n 128] [-t 1,2] [-r 5] [--backend vulkan] [--profile] [--json]; --kernels [--shapes "
+             "LIST] [--plot FILE.svg]",
     .summary = "Measure speed as a share of what this machine can do",
     .detail =
         "With --kernels: matrices alone, no model.\n"

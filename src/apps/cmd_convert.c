@@ -48,7 +48,11 @@ static void print_sizes(const char *in, const char *out, const tern_model *model
 static tern_status write_model(const tern_model *model, const tern_options *o, tern_error *err)
 {
     tern_progress progress = {.label = "Converting"};
-    tern_export_options how = {.force = o->force, .rsr = o->rsr || o->rsr_rows, .rsr_rows = o->rsr_rows, .progress = tern_progress_update, .progress_context = &progress};
+    tern_export_options how = {.force = o->force,
+                               .rsr = o->rsr || o->rsr_rows,
+                               .rsr_rows = o->rsr_rows,
+                               .progress = tern_progress_update,
+                               .progress_context = &progress};
     TERN_TRY(tern_app_encoding("type", o->type, &how.linear, err));
     TERN_TRY(tern_app_encoding("head", o->head, &how.head, err));
     tern_status status = tern_model_write_gguf(model, o->output, &how, err);

@@ -42,7 +42,8 @@ static tern_status open_all(job *j, tern_error *err)
     TERN_TRY(tern_app_open_loras(&j->loras, j->o, j->base, err));
     for (size_t i = 0; i < j->loras.n; i++)
         j->items[i] = (tern_merge_item){j->loras.adapters[i], j->loras.uses[i].scale};
-    j->merge = (tern_merge){.base = j->base, .items = j->items, .n_items = j->loras.n, .bf16 = !tern_path_ends(j->o->output, ".gguf")};
+    j->merge = (tern_merge){
+        .base = j->base, .items = j->items, .n_items = j->loras.n, .bf16 = !tern_path_ends(j->o->output, ".gguf")};
     return TERN_OK;
 }
 

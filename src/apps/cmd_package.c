@@ -58,7 +58,8 @@ static tern_status report(const tern_options *o, tern_error *err)
     char path[4096], size[16];
     snprintf(path, sizeof path, "%s/%s", o->output, TERN_MANIFEST_NAME);
     TERN_TRY(tern_manifest_read(&m, path, err));
-    fprintf(stderr, "%s: %zu shard%s, %s\n", path, m.n_shards, m.n_shards == 1 ? "" : "s", tern_app_bytes(m.bytes, size));
+    fprintf(stderr, "%s: %zu shard%s, %s\n", path, m.n_shards, m.n_shards == 1 ? "" : "s",
+            tern_app_bytes(m.bytes, size));
     json_t *out = o->json ? json_pack("{s:o, s:I, s:I}", "manifest", tern_app_json_text(path, strlen(path)), "shards",
                                       (json_int_t)m.n_shards, "bytes", (json_int_t)m.bytes)
                           : NULL;

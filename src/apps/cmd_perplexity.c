@@ -126,8 +126,9 @@ const tern_command tern_command_perplexity = {
     .name = "perplexity",
     .usage = "-m MODEL TEXT [--window N] [--against MODEL]",
     .summary = "Measure how well a model predicts a text",
-    .detail = "TEXT is a file, or - for standard input. The first token of each window is not scored.\n"
-              "Adapters go with the model of -m, not with that of --against: the same model there shows what they change.",
+    .detail =
+        "TEXT is a file, or - for standard input. The first token of each window is not scored.\n"
+        "Adapters go with the model of -m, not with that of --against: the same model there shows what they change.",
     .groups = groups,
     .min_args = 1,
     .max_args = 1,

@@ -37,9 +37,10 @@ static json_t *describe(void)
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
         if (kernels_of(levels[i].symbol))
             json_object_set_new(kernels, levels[i].name, json_integer(kernels_of(levels[i].symbol)));
-    for (const char *const *name = tern_backend_names; *name; name++) json_array_append_new(backends, json_string(*name));
-    return json_pack("{s:s, s:s, s:o, s:o}", "version", TERN_VERSION, "compiler", tern_build_compiler, "backends", backends,
-                     "kernels", kernels);
+    for (const char *const *name = tern_backend_names; *name; name++)
+        json_array_append_new(backends, json_string(*name));
+    return json_pack("{s:s, s:s, s:o, s:o}", "version", TERN_VERSION, "compiler", tern_build_compiler, "backends",
+                     backends, "kernels", kernels);
 }
 
 static tern_status run(const tern_options *o, tern_error *err)

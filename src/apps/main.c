@@ -8,26 +8,11 @@
 enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 130 };
 
 const tern_command *const tern_commands[] = {
-    &tern_command_run,
-    &tern_command_chat,
-    &tern_command_convert,
-    &tern_command_package,
-    &tern_command_inspect,
-    &tern_command_tokenize,
-    &tern_command_logits,
-    &tern_command_perplexity,
-    &tern_command_bench,
-    &tern_command_tune,
-    &tern_command_compare,
-    &tern_command_synth,
-    &tern_command_data,
-    &tern_command_export_lora,
-    &tern_command_finetune,
-    &tern_command_train,
-    &tern_command_devices,
-    &tern_command_version,
-    &tern_command_completion,
-    NULL,
+    &tern_command_run,     &tern_command_chat,        &tern_command_convert,    &tern_command_package,
+    &tern_command_inspect, &tern_command_tokenize,    &tern_command_logits,     &tern_command_perplexity,
+    &tern_command_bench,   &tern_command_tune,        &tern_command_compare,    &tern_command_synth,
+    &tern_command_data,    &tern_command_export_lora, &tern_command_finetune,   &tern_command_train,
+    &tern_command_devices, &tern_command_version,     &tern_command_completion, NULL,
 };
 
 static const char *command_name_at(const void *context, size_t i)
@@ -45,7 +30,8 @@ static const tern_command *find_command(const char *name)
 
 static void print_overview(FILE *out)
 {
-    fputs("Tern runs and fine-tunes ternary (1.58-bit) language models.\n\nUsage: tern COMMAND [FLAGS]\n\nCommands:\n", out);
+    fputs("Tern runs and fine-tunes ternary (1.58-bit) language models.\n\nUsage: tern COMMAND [FLAGS]\n\nCommands:\n",
+          out);
     for (const tern_command *const *c = tern_commands; *c; c++) fprintf(out, "  %-12s%s\n", (*c)->name, (*c)->summary);
     fputs("  help        Show this list, or the flags of a command\n\n"
           "`tern run` alone lets the bundled model write a story. `tern COMMAND --help` lists the flags.\n",

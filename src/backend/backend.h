@@ -18,16 +18,16 @@ typedef struct tern_binding {
 /* Counters since opening; a backend fills what it has. */
 typedef struct tern_backend_counters {
     uint64_t runs, ops;
-    uint64_t weight_bytes;            /* of weights read by the runs so far */
-    uint64_t op_ns[TERN_OP_COUNT];    /* time spent in each kind of op; LINEAR without the output head */
+    uint64_t weight_bytes;         /* of weights read by the runs so far */
+    uint64_t op_ns[TERN_OP_COUNT]; /* time spent in each kind of op; LINEAR without the output head */
     uint64_t head_ns;
     /* of devices that are not the host */
     uint64_t dispatches, barriers, submits;
-    uint64_t layer_dispatches;        /* of them for ops of a layer */
+    uint64_t layer_dispatches; /* of them for ops of a layer */
     uint64_t uploaded_bytes, downloaded_bytes;
-    uint64_t allocations;             /* of device memory and of objects made while running; 0 for each token is the aim */
+    uint64_t allocations; /* of device memory and of objects made while running; 0 for each token is the aim */
     uint64_t pipelines, pipeline_hits; /* made so far; of them found in the cache of an earlier start */
-    uint64_t crossed_bytes;           /* carried over between the sides of a split backend */
+    uint64_t crossed_bytes;            /* carried over between the sides of a split backend */
 } tern_backend_counters;
 
 /* What a device can do at most, with the loads and the products that its kernels use. */
@@ -47,41 +47,44 @@ typedef struct tern_profile_row {
 
 struct tern_backend {
     const char *name;
-    const char *device; /* its name; NULL: the CPU */
-    uint64_t memory;    /* bytes that it has; 0: not known */
+    const char *device;  /* its name; NULL: the CPU */
+    uint64_t memory;     /* bytes that it has; 0: not known */
     uint64_t max_buffer; /* bytes of one buffer; 0: any */
     bool copies_weights; /* a weight's data may go once all graphs that it is in are prepared */
-    uint32_t fusions;   /* tern_fusion: what it wants in graphs of one token */
-    uint32_t max_steps; /* of one run; 1 where graphs cannot hold SAMPLE */
-    bool never_waits;   /* the host cannot wait (a browser): buffer_read and wait give PENDING instead */
-    bool screens;       /* a LINEAR with `screened` reads less when few logits are wanted */
+    uint32_t fusions;    /* tern_fusion: what it wants in graphs of one token */
+    uint32_t max_steps;  /* of one run; 1 where graphs cannot hold SAMPLE */
+    bool never_waits;    /* the host cannot wait (a browser): buffer_read and wait give PENDING instead */
+    bool screens;        /* a LINEAR with `screened` reads less when few logits are wanted */
 
     void (*close)(tern_backend *b);
 
     /* A zeroed buffer. Errors: OUT_OF_MEMORY. */
     tern_status (*buffer_create)(tern_backend *b, uint64_t bytes, tern_buffer **out, tern_error *err);
-    /* A weight, in its file layout; the backend may read w->data in place for as long as the buffer lives, or copy it. */
+    /* A weight, in its file layout; the backend may read w->data in place for as long as the buffer lives, or copy it.
+     */
     tern_status (*weight_create)(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
-    /* Room for a weight whose bytes are not at hand (w->data NULL), where copies_weights: weight_write fills it, piece by piece, before
-     * a graph with it runs. `part` is the weight with rows [first, first + part->rows) alone, in its file layout; its data may go
-     * afterwards, and a tail of it says nothing. data NULL: it brings only row_scales [part->rows], which may be written again;
-     * row_scales NULL: those stay as they are. Whether the weight has any was said by w->row_scales.
-     * NULL in backends that read weights in place. */
+    /* Room for a weight whose bytes are not at hand (w->data NULL), where copies_weights: weight_write fills it, piece
+     * by piece, before a graph with it runs. `part` is the weight with rows [first, first + part->rows) alone, in its
+     * file layout; its data may go afterwards, and a tail of it says nothing. data NULL: it brings only row_scales
+     * [part->rows], which may be written again; row_scales NULL: those stay as they are. Whether the weight has any was
+     * said by w->row_scales. NULL in backends that read weights in place. */
     tern_status (*weight_room)(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
-    tern_status (*weight_write)(tern_backend *b, tern_buffer *buffer, const tern_weight *part, uint32_t first, tern_error *err);
+    tern_status (*weight_write)(tern_backend *b, tern_buffer *buffer, const tern_weight *part, uint32_t first,
+                                tern_error *err);
     void (*buffer_free)(tern_backend *b, tern_buffer *buffer);
     tern_status (*buffer_write)(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
                                 tern_error *err);
-    /* Waits for what was run before. PENDING, from a backend that `never_waits`: the bytes are on their way; the same call, made
-     * again once the device is done, gives them (`data` may be another place). One such read at a time; what is run or written in
-     * between does not change them. A caller that no longer wants them says so with `buffer` NULL, which forgets the read at once. */
+    /* Waits for what was run before. PENDING, from a backend that `never_waits`: the bytes are on their way; the same
+     * call, made again once the device is done, gives them (`data` may be another place). One such read at a time; what
+     * is run or written in between does not change them. A caller that no longer wants them says so with `buffer` NULL,
+     * which forgets the read at once. */
     tern_status (*buffer_read)(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
                                tern_error *err);
 
     /* UNSUPPORTED with the op, its shape and the flag that would move it, when this backend cannot run it. */
     tern_status (*supports)(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err);
-    /* Makes a graph ready to run any number of times; bindings[n_values], with buffer NULL for values that no op touches. graph,
-     * bindings and buffers must outlive *out. */
+    /* Makes a graph ready to run any number of times; bindings[n_values], with buffer NULL for values that no op
+     * touches. graph, bindings and buffers must outlive *out. */
     tern_status (*prepare)(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
                            tern_error *err);
     void (*prepared_free)(tern_backend *b, tern_prepared *prepared);
@@ -90,10 +93,11 @@ struct tern_backend {
     tern_status (*wait)(tern_backend *b, tern_error *err); /* PENDING as buffer_read */
 
     void (*counters)(const tern_backend *b, tern_backend_counters *out);
-    /* Measures for about so many seconds. READ reads these buffers, or one of its own where they are too small to leave every cache.
-     * 0 when it cannot be measured. */
+    /* Measures for about so many seconds. READ reads these buffers, or one of its own where they are too small to leave
+     * every cache. 0 when it cannot be measured. */
     double (*measure)(tern_backend *b, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds);
-    /* Up to cap rows, in the order in which they first ran; returns how many there are. GPUs have times only when opened with `profile`. */
+    /* Up to cap rows, in the order in which they first ran; returns how many there are. GPUs have times only when
+     * opened with `profile`. */
     size_t (*profile)(const tern_backend *b, tern_profile_row *rows, size_t cap);
 };
 

@@ -11,7 +11,7 @@ typedef struct tern_kernel_choice {
     const tern_encoding *encoding;
     uint32_t rows, cols, n_threads;
     char kernel[TERN_KERNEL_NAME_BYTES]; /* as --kernel has it: "dot", "rsr:6" */
-    uint32_t task_rows;                  /* rows that a thread takes at a time, at most TERN_KERNEL_MAX_TASK_ROWS; 0: by their bytes */
+    uint32_t task_rows; /* rows that a thread takes at a time, at most TERN_KERNEL_MAX_TASK_ROWS; 0: by their bytes */
 } tern_kernel_choice;
 
 #endif

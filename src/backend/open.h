@@ -13,19 +13,20 @@ typedef struct tern_backend_options {
     uint32_t n_threads;       /* 0: one for each physical core */
     bool pin;                 /* tie threads to cores */
     const char *cpu_features; /* as tern_cpu_features_parse reads them; NULL: all that the machine has */
-    const char *kernel;       /* how ternary weights are multiplied with a few tokens: "dot", "t160", "lut", "rsr", "rsr:6" (blocks of 6 rows);
-                               * NULL: by `choices`, else "dot" */
-    const tern_kernel_choice *choices; /* [n_choices], borrowed for the call; those of other numbers of threads do not count */
+    const char *kernel; /* how ternary weights are multiplied with a few tokens: "dot", "t160", "lut", "rsr", "rsr:6"
+                         * (blocks of 6 rows); NULL: by `choices`, else "dot" */
+    const tern_kernel_choice
+        *choices; /* [n_choices], borrowed for the call; those of other numbers of threads do not count */
     size_t n_choices;
     /* of GPUs */
     const char *device;  /* its index in the list of devices, or a part of its name; NULL: what should be fastest */
     bool split;          /* only the model's last gpu_layers layers run on the device, all else on the CPU; when */
     uint32_t gpu_layers; /* there are fewer layers than that, embedding and output head go with them. "cpu" is split
                           * over two CPU backends (for tests) */
-    bool validation;       /* the driver's checking layers: what they say is an error */
-    bool profile;          /* time every dispatch */
+    bool validation;     /* the driver's checking layers: what they say is an error */
+    bool profile;        /* time every dispatch */
     const struct tern_gpu_caps *gpu_limits; /* use no more than this of the device, for tests; NULL: all */
-    const char *cache_dir; /* where compiled pipelines are kept; NULL: the user's cache folder */
+    const char *cache_dir;                  /* where compiled pipelines are kept; NULL: the user's cache folder */
 } tern_backend_options;
 
 /* Of this build, up to NULL. */

@@ -73,8 +73,8 @@ char *tern_strdup(const char *s)
     return tern_strndup(s, strlen(s));
 }
 
-/* The block that calloc gave stands right before the aligned address. Large blocks are never touched here: their pages come zeroed from
- * the system when they are first used. */
+/* The block that calloc gave stands right before the aligned address. Large blocks are never touched here: their pages
+ * come zeroed from the system when they are first used. */
 void *tern_alloc_aligned(size_t bytes, size_t alignment)
 {
     if (must_fail()) return NULL;

@@ -25,7 +25,8 @@ static inline bool tern_size_add(size_t a, size_t b, size_t *out)
     return true;
 }
 
-/* A number of bytes or items as size_t. What this machine cannot address becomes SIZE_MAX, which no allocation gives and no file has. */
+/* A number of bytes or items as size_t. What this machine cannot address becomes SIZE_MAX, which no allocation gives
+ * and no file has. */
 static inline size_t tern_size_of(uint64_t n)
 {
     size_t r;
@@ -45,7 +46,8 @@ char *tern_strndup(const char *s, size_t n);
  * the kernel for huge pages. */
 void *tern_alloc_aligned(size_t bytes, size_t alignment);
 void tern_free_aligned(void *p);
-/* Takes back the large pages that tern_alloc_aligned asks for, before the memory is first written: as a mapped file has it. */
+/* Takes back the large pages that tern_alloc_aligned asks for, before the memory is first written: as a mapped file has
+ * it. */
 void tern_use_small_pages(void *p, size_t bytes);
 
 /* Grows *items to hold at least `need` items of item_bytes each; doubles *cap.

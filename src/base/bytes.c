@@ -10,8 +10,7 @@
 static tern_status reserve(tern_buf *buf, size_t more, tern_error *err)
 {
     size_t need;
-    if (!tern_size_add(buf->size, more, &need) || !tern_size_add(need, 1, &need))
-        return tern_fail_alloc(err, SIZE_MAX);
+    if (!tern_size_add(buf->size, more, &need) || !tern_size_add(need, 1, &need)) return tern_fail_alloc(err, SIZE_MAX);
     void *data = buf->data;
     TERN_TRY(tern_grow(&data, &buf->cap, need, 1, err));
     buf->data = data;

@@ -50,8 +50,8 @@ static tern_status fail_name(tern_error *err, const char *name, size_t length)
 {
     char all[128];
     tern_cpu_features_print(UINT32_MAX, all, sizeof all);
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "CPU feature \"%.*s\" is unknown, expected native, scalar or one of %s",
-                     (int)length, name, all);
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "CPU feature \"%.*s\" is unknown, expected native, scalar or one of %s", (int)length, name, all);
 }
 
 /* A level keeps what it needs and what this machine has below it. */
@@ -77,8 +77,9 @@ static tern_status parse_removals(const char *text, uint32_t native, uint32_t *f
         const feature_row *row = *at == '-' ? row_named(at + 1, length - 1) : NULL;
         if (!row && *at == '-') return fail_name(err, at + 1, length - 1);
         if (!row)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "CPU features \"%s\": found \"%.*s\" in a list, expected \"-name\"",
-                             text, (int)length, at);
+            return tern_fail(err, TERN_INVALID_ARGUMENT,
+                             "CPU features \"%s\": found \"%.*s\" in a list, expected \"-name\"", text, (int)length,
+                             at);
         kept &= ~row->bit;
         at += length;
         if (*at == 0) break;

@@ -1,4 +1,5 @@
-/* CPU features elsewhere: those of WebAssembly are fixed when it is compiled, and where no kernel level exists there are none. */
+/* CPU features elsewhere: those of WebAssembly are fixed when it is compiled, and where no kernel level exists there
+ * are none. */
 #if !defined(__x86_64__) && !defined(__aarch64__)
 #include "base/cpu.h"
 

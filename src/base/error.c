@@ -8,14 +8,15 @@
 const char *tern_status_words(tern_status code)
 {
     switch (code) {
-#define TERN_STATUS_CASE(name, value, words) case TERN_##name: return words;
+#define TERN_STATUS_CASE(name, value, words)                                                                           \
+    case TERN_##name: return words;
         TERN_STATUS_LIST(TERN_STATUS_CASE)
 #undef TERN_STATUS_CASE
     }
     return "unknown status";
 }
 
-tern_status (tern_fail)(tern_error *err, tern_status code, const char *format, ...)
+tern_status(tern_fail)(tern_error *err, tern_status code, const char *format, ...)
 {
     if (!err) return code;
     va_list args;
@@ -36,12 +37,11 @@ tern_status tern_error_prefix(tern_error *err, const char *format, ...)
     int n = vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
     if (n < 0) n = 0;
-    if ((size_t)n < sizeof err->message)
-        snprintf(err->message + n, sizeof err->message - (size_t)n, ": %s", old);
+    if ((size_t)n < sizeof err->message) snprintf(err->message + n, sizeof err->message - (size_t)n, ": %s", old);
     return err->code;
 }
 
-tern_status (tern_fail_alloc)(tern_error *err, unsigned long long bytes)
+tern_status(tern_fail_alloc)(tern_error *err, unsigned long long bytes)
 {
     return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory: could not allocate %llu bytes", bytes);
 }

@@ -32,7 +32,8 @@ char *tern_path_join(const char *dir, const char *name);
 bool tern_path_ends(const char *path, const char *suffix);
 /* Makes a folder, unless it is there. Errors: INVALID_ARGUMENT (it is a file), IO. */
 tern_status tern_folder_make(const char *path, tern_error *err);
-/* Makes every folder that leads to a file, private ones where they are missing; whoever opens the file finds out what failed. */
+/* Makes every folder that leads to a file, private ones where they are missing; whoever opens the file finds out what
+ * failed. */
 void tern_folders_make(const char *file_path);
 
 /* Writes to "<path>.tmp-<pid>"; commit syncs it, renames it to `path` and syncs the folder, abort removes it.

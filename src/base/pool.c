@@ -1,4 +1,5 @@
-/* One pool of threads: a start gate and a finish gate that spin before they sleep, and task ranges that can be stolen from. */
+/* One pool of threads: a start gate and a finish gate that spin before they sleep, and task ranges that can be stolen
+ * from. */
 #include "base/pool.h"
 
 #include <pthread.h>
@@ -22,7 +23,8 @@ typedef struct gate {
     _Atomic uint32_t sleepers;
 } gate;
 
-/* The tasks that a thread starts with: neighbouring tasks read neighbouring memory. Thieves take from `next` as well. */
+/* The tasks that a thread starts with: neighbouring tasks read neighbouring memory. Thieves take from `next` as well.
+ */
 typedef struct lane {
     _Alignas(CACHE_LINE) _Atomic uint64_t next;
     uint64_t end;
@@ -35,8 +37,8 @@ typedef struct worker {
 } worker;
 
 struct tern_pool {
-    gate call;    /* counts calls; workers wait on it */
-    gate inside;  /* OPEN while a call may be joined, and how many workers have joined; the caller waits on it */
+    gate call;   /* counts calls; workers wait on it */
+    gate inside; /* OPEN while a call may be joined, and how many workers have joined; the caller waits on it */
     tern_task_fn fn;
     void *context;
     atomic_bool stopping;
@@ -117,11 +119,11 @@ static void run_lane(tern_pool *pool, lane *from, uint32_t thread)
 /* The thread's own lane, then what the others have left. */
 static void run_tasks(tern_pool *pool, uint32_t thread)
 {
-    for (uint32_t i = 0; i < pool->n_threads; i++)
-        run_lane(pool, &pool->lanes[(thread + i) % pool->n_threads], thread);
+    for (uint32_t i = 0; i < pool->n_threads; i++) run_lane(pool, &pool->lanes[(thread + i) % pool->n_threads], thread);
 }
 
-/* A worker that comes when the caller has closed the call stays out: nobody waits for a thread that the system keeps from running. */
+/* A worker that comes when the caller has closed the call stays out: nobody waits for a thread that the system keeps
+ * from running. */
 static bool join(tern_pool *pool)
 {
     uint32_t inside = atomic_load(&pool->inside.value);
@@ -202,8 +204,8 @@ tern_status tern_pool_open(tern_pool **pool, uint32_t n_threads, bool pin, tern_
     made->crowded = n_threads > tern_cpu_threads();
     made->lanes = tern_alloc_aligned(n_threads * sizeof *made->lanes, CACHE_LINE);
     made->workers = tern_calloc(n_threads, sizeof *made->workers);
-    tern_status status = made->lanes && made->workers ? start_workers(made, pin, err)
-                                                      : tern_fail_alloc(err, n_threads * sizeof(lane));
+    tern_status status =
+        made->lanes && made->workers ? start_workers(made, pin, err) : tern_fail_alloc(err, n_threads * sizeof(lane));
     if (status == TERN_OK) *pool = made;
     else tern_pool_close(made);
     return status;

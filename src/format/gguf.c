@@ -32,8 +32,7 @@ static tern_status check_count(const tern_cursor *c, const char *what, uint64_t 
 static tern_status read_version(tern_gguf *g, tern_cursor *c, tern_error *err)
 {
     const uint8_t *magic = tern_cursor_take(c, 4);
-    if (!magic) return tern_fail(err, TERN_MALFORMED, "header: %llu bytes, a GGUF file has at least 24",
-                          file_bytes(c));
+    if (!magic) return tern_fail(err, TERN_MALFORMED, "header: %llu bytes, a GGUF file has at least 24", file_bytes(c));
     if (memcmp(magic, "GGUF", 4) != 0)
         return tern_fail(err, TERN_MALFORMED, "header: magic '%s' found, 'GGUF' expected",
                          tern_show((tern_span){magic, 4}).text);

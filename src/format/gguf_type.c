@@ -44,7 +44,8 @@ static tern_status plain_bytes(tern_gguf_tensor *t, tern_error *err)
     if (!type->element_bytes)
         return tern_fail(err, TERN_UNSUPPORTED, "tensor type %s (%u) cannot be read here", type->name, t->type);
     size_t elements;
-    if (!tern_size_mul(tern_size_of(t->rows), tern_size_of(t->cols), &elements) || !tern_size_mul(elements, type->element_bytes, &t->bytes))
+    if (!tern_size_mul(tern_size_of(t->rows), tern_size_of(t->cols), &elements) ||
+        !tern_size_mul(elements, type->element_bytes, &t->bytes))
         return tern_fail(err, TERN_LIMIT, "%llu rows of %llu %s overflow", (unsigned long long)t->rows,
                          (unsigned long long)t->cols, type->name);
     return TERN_OK;

@@ -53,8 +53,8 @@ tern_status tern_json_get_object(const json_t *object, const char *key, const js
 /* Adds s to buf as a JSON string with its quotes. Errors: INVALID_ARGUMENT (not UTF-8), OUT_OF_MEMORY. */
 tern_status tern_json_add_string(tern_buf *buf, const void *s, size_t n, tern_error *err);
 
-/* Writes a document and a newline, whole or not at all, and takes it: safe on NULL, what jansson makes when it is out of
- * memory. `flags`: of json_dumps. Errors: OUT_OF_MEMORY, IO. */
+/* Writes a document and a newline, whole or not at all, and takes it: safe on NULL, what jansson makes when it is out
+ * of memory. `flags`: of json_dumps. Errors: OUT_OF_MEMORY, IO. */
 tern_status tern_json_write(json_t *document, const char *path, size_t flags, tern_error *err);
 /* The same as the file `name` in folder `dir`. */
 tern_status tern_json_write_in(json_t *document, const char *dir, const char *name, size_t flags, tern_error *err);

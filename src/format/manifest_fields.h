@@ -1,4 +1,5 @@
-/* The fields that a manifest must have: X(path, kind, may be null). An object's row comes before those of its members. */
+/* The fields that a manifest must have: X(path, kind, may be null). An object's row comes before those of its members.
+ */
 #ifndef TERN_FORMAT_MANIFEST_FIELDS_H
 #define TERN_FORMAT_MANIFEST_FIELDS_H
 

@@ -121,8 +121,8 @@ static tern_status fuse_rope_kv(fusion *f, size_t at)
     tern_op *kv = k && k->kind == TERN_OP_ROPE ? following(g, &at) : NULL;
     if (!kv || kv->kind != TERN_OP_KV_WRITE) return TERN_OK;
     tern_view vq = q->in[0], vk = k->in[0], vv = kv->in[1];
-    bool neighbours = kv->in[0].value == vk.value && vq.value == vk.value && vk.value == vv.value && vq.first_col == 0 &&
-                      vk.first_col == vq.cols && vv.first_col == vq.cols + vk.cols;
+    bool neighbours = kv->in[0].value == vk.value && vq.value == vk.value && vk.value == vv.value &&
+                      vq.first_col == 0 && vk.first_col == vq.cols && vv.first_col == vq.cols + vk.cols;
     if (!neighbours) return TERN_OK;
     tern_op fused = *kv;
     fused.kind = TERN_OP_ROPE_KV;
@@ -214,7 +214,8 @@ static tern_status fuse_rope_attention(fusion *f, size_t at)
 static tern_status fuse_gather(fusion *f, size_t at)
 {
     tern_op *gather = &f->graph->ops[at];
-    if (gather->kind != TERN_OP_GATHER || f->graph->max_tokens > 1 || !whole(f, gather->in[0]) || !internal(f, gather->out.value))
+    if (gather->kind != TERN_OP_GATHER || f->graph->max_tokens > 1 || !whole(f, gather->in[0]) ||
+        !internal(f, gather->out.value))
         return TERN_OK;
     drop(gather);
     redirect_all(f->graph, gather->out.value, gather->in[0].value, 0);
@@ -226,8 +227,14 @@ tern_status tern_graph_fuse(tern_graph *graph, uint32_t fusions, tern_error *err
     static const struct {
         tern_status (*apply)(fusion *, size_t);
         uint32_t wanted; /* 0: always */
-    } rules[] = {{fuse_norm_quant, 0}, {fuse_siblings, 0}, {fuse_rope_kv, 0}, {fuse_gate, 0}, {fuse_residual, 0}, {fuse_gather, 0},
-                 {fuse_linear_norm, TERN_FUSION_LINEAR_NORM}, {fuse_rope_attention, TERN_FUSION_ROPE_ATTENTION}};
+    } rules[] = {{fuse_norm_quant, 0},
+                 {fuse_siblings, 0},
+                 {fuse_rope_kv, 0},
+                 {fuse_gate, 0},
+                 {fuse_residual, 0},
+                 {fuse_gather, 0},
+                 {fuse_linear_norm, TERN_FUSION_LINEAR_NORM},
+                 {fuse_rope_attention, TERN_FUSION_ROPE_ATTENTION}};
     fusion f = {.graph = graph, .err = err};
     tern_status status = TERN_OK;
     if (graph->max_tokens > 1) fusions = 0;

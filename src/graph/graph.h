@@ -20,7 +20,8 @@ typedef struct tern_graph_weight {
 } tern_graph_weight;
 
 typedef struct tern_graph_options {
-    const tern_graph_weight *weights; /* [n_layers][TERN_ROLE_COUNT], those outside the layers at layer 0; NULL: the model as it is */
+    const tern_graph_weight
+        *weights; /* [n_layers][TERN_ROLE_COUNT], those outside the layers at layer 0; NULL: the model as it is */
     uint32_t max_tokens;     /* rows of the largest step; at least 1 */
     uint32_t max_outputs;    /* logits rows of a step; at least 1, at most max_tokens */
     uint32_t n_ctx;          /* positions of a sequence; rounded up to whole pages */
@@ -32,7 +33,8 @@ typedef struct tern_graph_options {
     bool screened_head;      /* logits that cannot be among the wanted ones may be left out */
     bool sampler;            /* SAMPLE ends the graph; max_tokens is 1 */
     const tern_weight *head; /* stands in for the model's output table; NULL: the model's own */
-    bool training;           /* whole packed rows instead of a cache, logits max_outputs rows at a time, losses: see graph/training.h */
+    bool training;           /* whole packed rows instead of a cache, logits max_outputs rows at a time, losses: see
+                                graph/training.h */
     bool fake_quantize;      /* training with gradual quantisation: FAKE_QUANTIZE instead of QUANTIZE (F-8) */
 } tern_graph_options;
 

@@ -29,11 +29,11 @@ typedef struct tern_graph_update {
     const tern_weight *weight; /* dense: its own master */
     tern_dtype master;         /* F32 or BF16: of the weight's master; of a dense weight, what its encoding says */
     tern_optimizer optimizer;
-    bool momentum;             /* SGD with m */
-    tern_dtype m, v;           /* of the states */
+    bool momentum;   /* SGD with m */
+    tern_dtype m, v; /* of the states */
     bool decays;
-    float threshold, clamp;    /* as in tern_op */
-    bool has_master;           /* the weight is made from a master: ternary, or dense while it is blended */
+    float threshold, clamp; /* as in tern_op */
+    bool has_master;        /* the weight is made from a master: ternary, or dense while it is blended */
 } tern_graph_update;
 
 typedef enum tern_graph_phase {

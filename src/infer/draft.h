@@ -24,8 +24,9 @@ void tern_draft_reset(tern_draft *draft, const int32_t *tokens, uint32_t n);
 /* At most capacity tokens in all. */
 void tern_draft_add(tern_draft *draft, int32_t token);
 
-/* Proposes up to n tokens: those that followed the latest earlier occurrence of the last three tokens, else of the last two, else of the last.
- * A proposal that reaches the end goes on with itself. Returns how many. Constant time for each token added and proposed. */
+/* Proposes up to n tokens: those that followed the latest earlier occurrence of the last three tokens, else of the last
+ * two, else of the last. A proposal that reaches the end goes on with itself. Returns how many. Constant time for each
+ * token added and proposed. */
 uint32_t tern_draft_propose(tern_draft *draft, int32_t *out, uint32_t n);
 
 #endif

@@ -14,8 +14,8 @@ typedef struct tern_engine_params {
     bool head_exact; /* read only the rows of the output table that can be among the logits wanted (docs/decisions/0011)
                       */
     bool f32_activations; /* ternary layers without the int8 quantiser (W1.58A32) */
-    /* Called with 0..1 while the backend takes the weights, which is long where it rearranges them; may be NULL. Returning false
-     * cancels. */
+    /* Called with 0..1 while the backend takes the weights, which is long where it rearranges them; may be NULL.
+     * Returning false cancels. */
     bool (*progress)(void *context, float done);
     void *progress_context;
 } tern_engine_params;

@@ -7,7 +7,7 @@ struct tern_loader {
     tern_engine_params params;
     uint64_t file_bytes;
     const tern_manifest *manifest;
-    tern_manifest own; /* that, where it came as a text */
+    tern_manifest own;   /* that, where it came as a text */
     tern_engine *engine; /* its model is the stream's until the end */
     tern_model_stream *stream;
 };

@@ -19,7 +19,8 @@ tern_status tern_loader_open(tern_loader **loader, const tern_engine_params *par
  * enough. OK: metadata, vocabulary and the list of tensors have been read and checked. Errors: as
  * tern_model_open_memory. */
 tern_status tern_loader_head(tern_loader *loader, const void *bytes, size_t n, uint64_t *wanted, tern_error *err);
-/* Before the head: a package's manifest, which the header must agree with; kept by the caller until the head is there. */
+/* Before the head: a package's manifest, which the header must agree with; kept by the caller until the head is there.
+ */
 void tern_loader_expect(tern_loader *loader, const tern_manifest *manifest);
 /* The same from its text, which may go. Errors: those of tern_manifest_parse. */
 tern_status tern_loader_expect_json(tern_loader *loader, const void *json, size_t n, tern_error *err);

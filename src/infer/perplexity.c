@@ -37,11 +37,13 @@ static tern_status check(scoring *s, tern_error *err)
         limit = smaller(tern_session_n_ctx(p->against), limit);
         s->step = smaller(tern_session_max_outputs(p->against), s->step);
         if (n_vocab_of(p->against) != s->n_vocab)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "vocabulary of %u tokens to compare with: %u expected", n_vocab_of(p->against), s->n_vocab);
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "vocabulary of %u tokens to compare with: %u expected",
+                             n_vocab_of(p->against), s->n_vocab);
     }
     s->window = p->window ? p->window : smaller(limit, DEFAULT_WINDOW);
     if (s->window < 2 || s->window > limit)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "window of %u tokens: 2 to %u, the context, expected", s->window, limit);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "window of %u tokens: 2 to %u, the context, expected", s->window,
+                         limit);
     if (s->n < 2) return tern_fail(err, TERN_INVALID_ARGUMENT, "text of %zu tokens: at least 2 expected", s->n);
     return TERN_OK;
 }

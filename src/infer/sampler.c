@@ -19,7 +19,8 @@ struct tern_sampler {
 static tern_status check_range(const char *name, float value, float low, float high, tern_error *err)
 {
     if (value >= low && value <= high) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is %g: %g to %g expected", name, (double)value, (double)low, (double)high);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is %g: %g to %g expected", name, (double)value, (double)low,
+                     (double)high);
 }
 
 static tern_status check_biases(const tern_sampler_params *p, uint32_t n_vocab, tern_error *err)
@@ -27,8 +28,10 @@ static tern_status check_biases(const tern_sampler_params *p, uint32_t n_vocab, 
     for (uint32_t i = 0; i < p->n_biases; i++) {
         tern_logit_bias b = p->biases[i];
         if (b.id < 0 || (uint32_t)b.id >= n_vocab)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "logit bias %u is for id %d: 0 to %u expected", i, b.id, n_vocab - 1);
-        if (isnan(b.bias)) return tern_fail(err, TERN_INVALID_ARGUMENT, "logit bias %u (id %d) is not a number", i, b.id);
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "logit bias %u is for id %d: 0 to %u expected", i, b.id,
+                             n_vocab - 1);
+        if (isnan(b.bias))
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "logit bias %u (id %d) is not a number", i, b.id);
     }
     return TERN_OK;
 }
@@ -60,7 +63,8 @@ static bool allocate(tern_sampler *s)
     return c->ids && c->x && c->weights && c->keys && c->mass;
 }
 
-tern_status tern_sampler_open(tern_sampler **sampler, uint32_t n_vocab, const tern_sampler_params *params, tern_error *err)
+tern_status tern_sampler_open(tern_sampler **sampler, uint32_t n_vocab, const tern_sampler_params *params,
+                              tern_error *err)
 {
     *sampler = NULL;
     TERN_TRY(check(params, n_vocab, err));
@@ -133,7 +137,10 @@ void tern_sampler_fill(const tern_sampler *sampler, tern_sample_params *out, uin
     const tern_sampler_params *p = &sampler->params;
     bool greedy = p->temperature == 0;
     tern_rng rng = sampler->rng;
-    *out = (tern_sample_params){.n_wanted = n, .top_k = greedy ? 1 : p->top_k, .temperature = p->temperature, .top_p = p->top_p,
+    *out = (tern_sample_params){.n_wanted = n,
+                                .top_k = greedy ? 1 : p->top_k,
+                                .temperature = p->temperature,
+                                .top_p = p->top_p,
                                 .min_p = p->min_p};
     for (uint32_t i = 0; i < n && !greedy; i++) out->draws[i] = draw_of(&rng);
 }

@@ -119,7 +119,8 @@ static double total(const tern_candidates *c)
     return sum;
 }
 
-/* log p = x - log sum e^x and entropy = log sum e^x - mean x, so that |log p + entropy| = |x - mean x|: no logarithm is needed. */
+/* log p = x - log sum e^x and entropy = log sum e^x - mean x, so that |log p + entropy| = |x - mean x|: no logarithm is
+ * needed. */
 void tern_candidates__typical(tern_candidates *c, float typical_p)
 {
     if (typical_p >= 1) return;

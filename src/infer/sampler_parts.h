@@ -6,8 +6,8 @@
 
 enum { TERN_SELECT_BUCKETS = 2048 };
 
-/* The tokens that can still be drawn, ids ascending. Every sum over them runs in that order in f64, so that it has the same bits
- * everywhere. All arrays hold n_vocab elements. */
+/* The tokens that can still be drawn, ids ascending. Every sum over them runs in that order in f64, so that it has the
+ * same bits everywhere. All arrays hold n_vocab elements. */
 typedef struct tern_candidates {
     int32_t *ids;
     float *x;       /* (logit - highest logit) / temperature; the logit itself until the candidates are weighed */
@@ -23,8 +23,8 @@ typedef struct tern_cut {
     double before; /* the mass of those below: of the equal ones, those stay before which there is at most `target` */
 } tern_cut;
 
-/* The cut after the first element at which the running sum of weights exceeds target. `weights` [n], or NULL for 1 each.
- * Linear in n: no sorting. */
+/* The cut after the first element at which the running sum of weights exceeds target. `weights` [n], or NULL for 1
+ * each. Linear in n: no sorting. */
 tern_cut tern_select__cut(const uint32_t *keys, const float *weights, uint32_t n, double target, double *mass);
 
 /* The largest value that is not NaN, -INFINITY when there is none; and its lowest index (+INFINITY counts as
@@ -32,14 +32,16 @@ tern_cut tern_select__cut(const uint32_t *keys, const float *weights, uint32_t n
 float tern_logits__max(const float *logits, uint32_t n);
 uint32_t tern_logits__argmax(const float *logits, uint32_t n);
 
-/* The top_k highest logits (0: all), ties by the lower id, NaN and -INFINITY left out; +INFINITY counts as the largest finite f32. */
+/* The top_k highest logits (0: all), ties by the lower id, NaN and -INFINITY left out; +INFINITY counts as the largest
+ * finite f32. */
 void tern_candidates__gather(tern_candidates *c, const float *logits, uint32_t n_vocab, uint32_t top_k);
 /* Fills x and weights, and drops those whose weight is 0. */
 void tern_candidates__weigh(tern_candidates *c, float temperature);
 /* Locally typical: in order of |log p + entropy|, up to the first at which the running sum of p exceeds typical_p
  * (Meister, Pimentel, Wiher, Cotterell, "Locally typical sampling", 2022). */
 void tern_candidates__typical(tern_candidates *c, float typical_p);
-/* Nucleus: in order of p, up to the first at which the running sum exceeds top_p (Holtzman et al., arXiv:1904.09751). */
+/* Nucleus: in order of p, up to the first at which the running sum exceeds top_p (Holtzman et al., arXiv:1904.09751).
+ */
 void tern_candidates__top_p(tern_candidates *c, float top_p);
 /* Those with p >= min_p times the highest p. */
 void tern_candidates__min_p(tern_candidates *c, float min_p);
@@ -48,8 +50,8 @@ int32_t tern_candidates__draw(const tern_candidates *c, double u);
 
 /* Adds biases, then lowers the logits of the tokens in history[0 .. n). counts [n_vocab] is zero before and after. */
 void tern_sampler__bias(float *logits, const tern_sampler_params *params);
-void tern_sampler__penalise(float *logits, uint32_t n_vocab, const tern_sampler_params *params, const int32_t *history, uint32_t n,
-                            uint32_t *counts);
+void tern_sampler__penalise(float *logits, uint32_t n_vocab, const tern_sampler_params *params, const int32_t *history,
+                            uint32_t n, uint32_t *counts);
 bool tern_sampler__has_penalties(const tern_sampler_params *params);
 
 #endif

@@ -18,8 +18,8 @@ static float penalised(float logit, const tern_sampler_params *p, uint32_t count
     return logit - p->frequency_penalty * (float)count - p->presence_penalty;
 }
 
-void tern_sampler__penalise(float *logits, uint32_t n_vocab, const tern_sampler_params *params, const int32_t *history, uint32_t n,
-                            uint32_t *counts)
+void tern_sampler__penalise(float *logits, uint32_t n_vocab, const tern_sampler_params *params, const int32_t *history,
+                            uint32_t n, uint32_t *counts)
 {
     uint32_t first = n > params->penalty_last_n ? n - params->penalty_last_n : 0;
     for (uint32_t i = first; i < n; i++)
@@ -37,7 +37,8 @@ static bool can_raise(const tern_sampler_params *p)
 {
     for (uint32_t i = 0; i < p->n_biases; i++)
         if (p->biases[i].bias > 0) return true;
-    return tern_sampler__has_penalties(p) && (p->repetition_penalty < 1 || p->presence_penalty < 0 || p->frequency_penalty < 0);
+    return tern_sampler__has_penalties(p) &&
+           (p->repetition_penalty < 1 || p->presence_penalty < 0 || p->frequency_penalty < 0);
 }
 
 /* Each bias and each penalised token can push one of the highest down, and the next one takes its place. */

@@ -6,7 +6,8 @@
 enum { TOP_BITS = 11, N_DIGITS = 3 };
 
 /* Adds up the mass of every value of a digit, among the keys that begin with `prefix`. */
-static void measure(const uint32_t *keys, const float *weights, uint32_t n, uint32_t mask, uint32_t prefix, uint32_t shift, double *mass)
+static void measure(const uint32_t *keys, const float *weights, uint32_t n, uint32_t mask, uint32_t prefix,
+                    uint32_t shift, double *mass)
 {
     memset(mass, 0, TERN_SELECT_BUCKETS * sizeof *mass);
     for (uint32_t i = 0; i < n; i++)

@@ -13,7 +13,8 @@ tern_status tern_stop_filter_init(tern_stop_filter *f, const char *const *stops,
     for (uint32_t i = 0; i < n_stops; i++)
         if (strlen(stops[i]) > longest) longest = strlen(stops[i]);
     tern_status status = TERN_OK;
-    while (f->text.size < longest + ORDINARY_PIECE && status == TERN_OK) status = tern_buf_add(&f->text, blank, sizeof blank, err);
+    while (f->text.size < longest + ORDINARY_PIECE && status == TERN_OK)
+        status = tern_buf_add(&f->text, blank, sizeof blank, err);
     f->text.size = 0;
     if (status != TERN_OK) tern_stop_filter_deinit(f);
     return status;

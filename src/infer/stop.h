@@ -17,8 +17,9 @@ void tern_stop_filter_deinit(tern_stop_filter *f);
 
 /* Forgets what was let go, so that text can be added to f->text. */
 void tern_stop_filter_advance(tern_stop_filter *f);
-/* Decides how much of f->text can be shown: f->n_shown bytes. True when a stop string is complete: the one that ends first, the longest of
- * those; what comes before it is shown, the rest is dropped. How the text was cut into pieces makes no difference. */
+/* Decides how much of f->text can be shown: f->n_shown bytes. True when a stop string is complete: the one that ends
+ * first, the longest of those; what comes before it is shown, the rest is dropped. How the text was cut into pieces
+ * makes no difference. */
 bool tern_stop_filter_scan(tern_stop_filter *f);
 /* Lets go of everything. */
 void tern_stop_filter_release(tern_stop_filter *f);

@@ -18,8 +18,8 @@ typedef struct tern_derivation {
 
 /* The model with these weights in memory of its own: ternary ones ternarised, other matrices F32 where they were that
  * and else BF16. The rest, and the tokenizer, are those of `base`, which must outlive the derived model. Close it.
- * Takes four bytes more for each element of the largest matrix that is made. Errors: INVALID_ARGUMENT (a value that is not finite,
- * with the tensor), OUT_OF_MEMORY, CANCELLED, those of the source. */
+ * Takes four bytes more for each element of the largest matrix that is made. Errors: INVALID_ARGUMENT (a value that is
+ * not finite, with the tensor), OUT_OF_MEMORY, CANCELLED, those of the source. */
 tern_status tern_model_derive(tern_model **model, const tern_model *base, const tern_derivation *how, tern_error *err);
 
 /* Masters for all weights of `base`: those of `how` where it has them, else the base's own; of ternary weights that are

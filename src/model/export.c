@@ -21,7 +21,8 @@ static tern_status add_scale_tensor(const exporter *x, tern_role role, uint32_t 
     return tern_gguf_add_tensor(x->writer, scale_name, TERN_ENC_F32, dims, 1, err);
 }
 
-static tern_status add_rsr_tensor(const exporter *x, const tern_role_walk *walk, const tern_export_plan *plan, tern_error *err)
+static tern_status add_rsr_tensor(const exporter *x, const tern_role_walk *walk, const tern_export_plan *plan,
+                                  tern_error *err)
 {
     char name[TERN_MODEL__NAME_BYTES];
     tern_role__gguf_name(walk->role, walk->layer, name);
@@ -35,7 +36,8 @@ static bool has_rope_factors(const tern_config *c)
 
 static tern_status plan_of(const exporter *x, tern_role role, uint32_t layer, tern_export_plan *plan, tern_error *err)
 {
-    TERN_TRY(tern_export__plan(&x->model->config, x->options, role, tern_model_weight(x->model, role, layer), plan, err));
+    TERN_TRY(
+        tern_export__plan(&x->model->config, x->options, role, tern_model_weight(x->model, role, layer), plan, err));
     plan->pool = x->pool;
     return TERN_OK;
 }

@@ -27,9 +27,10 @@ tern_status tern_export__write(const tern_export_plan *plan, tern_gguf_writer *w
 /* The codes [rows][cols] of a tensor that keeps ternary ones or gets them; the caller's to tern_free. */
 tern_status tern_export__codes(const tern_export_plan *plan, int8_t **codes, tern_error *err);
 /* Adds the section's tensor; writes its data. origin: tern_rsr_origin of the tensor's data. */
-tern_status tern_export__rsr_tensor(const tern_export_plan *plan, const char *weight_name, tern_gguf_writer *w, tern_error *err);
-tern_status tern_export__rsr_write(const tern_export_plan *plan, const int8_t *codes, uint64_t origin, tern_gguf_writer *w,
-                                   tern_error *err);
+tern_status tern_export__rsr_tensor(const tern_export_plan *plan, const char *weight_name, tern_gguf_writer *w,
+                                    tern_error *err);
+tern_status tern_export__rsr_write(const tern_export_plan *plan, const int8_t *codes, uint64_t origin,
+                                   tern_gguf_writer *w, tern_error *err);
 
 /* general.file_type for layers in this encoding. */
 uint32_t tern_export__file_type(const tern_encoding *e);

@@ -49,7 +49,8 @@ tern_status tern_export__plan(const tern_config *config, const tern_export_optio
     bool permute = tern_family__find(c->architecture)->rope_adjacent && !c->rope_adjacent;
     if (permute && role == TERN_ROLE_ATTN_Q) p.permuted_heads = c->n_heads;
     if (permute && role == TERN_ROLE_ATTN_K) p.permuted_heads = c->n_kv_heads;
-    if (options->rsr && p.encoding->ternary) p.rsr_rows = options->rsr_rows ? options->rsr_rows : tern_rsr_default_k(w->cols);
+    if (options->rsr && p.encoding->ternary)
+        p.rsr_rows = options->rsr_rows ? options->rsr_rows : tern_rsr_default_k(w->cols);
     *plan = p;
     return TERN_OK;
 }

@@ -1,4 +1,5 @@
-/* The RSR section of a ternary weight: sorted column patterns beside the packed weight, so that serving need not sort. */
+/* The RSR section of a ternary weight: sorted column patterns beside the packed weight, so that serving need not sort.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ static tern_status read_codes(void *context, uint32_t first, uint32_t n, int8_t 
     return TERN_OK;
 }
 
-static tern_status build(const tern_export_plan *p, const int8_t *codes, uint64_t origin, tern_rsr_slices *out, tern_error *err)
+static tern_status build(const tern_export_plan *p, const int8_t *codes, uint64_t origin, tern_rsr_slices *out,
+                         tern_error *err)
 {
     const tern_weight *w = p->weight;
     matrix m = {codes, w->cols};
@@ -29,7 +31,8 @@ static tern_status build(const tern_export_plan *p, const int8_t *codes, uint64_
     return tern_error_prefix(err, "%s", w->name);
 }
 
-tern_status tern_export__rsr_write(const tern_export_plan *p, const int8_t *codes, uint64_t origin, tern_gguf_writer *out, tern_error *err)
+tern_status tern_export__rsr_write(const tern_export_plan *p, const int8_t *codes, uint64_t origin,
+                                   tern_gguf_writer *out, tern_error *err)
 {
     tern_rsr_slices slices;
     TERN_TRY(build(p, codes, origin, &slices, err));
@@ -39,7 +42,8 @@ tern_status tern_export__rsr_write(const tern_export_plan *p, const int8_t *code
 }
 
 /* The section is sorted twice, here for its size alone: a file's header comes before its data. */
-tern_status tern_export__rsr_tensor(const tern_export_plan *p, const char *weight_name, tern_gguf_writer *out, tern_error *err)
+tern_status tern_export__rsr_tensor(const tern_export_plan *p, const char *weight_name, tern_gguf_writer *out,
+                                    tern_error *err)
 {
     char name[TERN_MODEL__NAME_BYTES + 8];
     tern_rsr_slices slices;

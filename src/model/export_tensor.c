@@ -137,7 +137,8 @@ tern_status tern_export__codes(const tern_export_plan *p, int8_t **out, tern_err
     float scale;
     int8_t *codes = tern_alloc((size_t)w->rows * w->cols);
     if (!codes) return tern_fail_alloc(err, (size_t)w->rows * w->cols);
-    const tern_status status = p->ternarise ? ternarise(p, codes, &scale, err) : rows_to_codes(p, 0, w->rows, codes, err);
+    const tern_status status =
+        p->ternarise ? ternarise(p, codes, &scale, err) : rows_to_codes(p, 0, w->rows, codes, err);
     if (status == TERN_OK) *out = codes;
     else tern_free(codes);
     return status;

@@ -21,8 +21,8 @@ typedef struct tern_config {
     float rms_eps;
     tern_activation activation;
     bool bit_linear; /* inputs of the linear layers are int8 for each token, however the weights are stored */
-    bool sub_norms; /* RMSNorm before o and before down (BitNet b1.58 2B4T, arXiv:2504.12285) */
-    bool tied_head; /* the head is the embedding table */
+    bool sub_norms;  /* RMSNorm before o and before down (BitNet b1.58 2B4T, arXiv:2504.12285) */
+    bool tied_head;  /* the head is the embedding table */
     float rope_base;
     bool rope_adjacent; /* adjacent pairs (llama GGUF files) instead of split halves */
     tern_rope_scaling rope_scaling;
@@ -78,15 +78,16 @@ typedef struct tern_weight {
     size_t bytes;
     float scale;
     const float *row_scales; /* [rows] or NULL */
-    const uint8_t *rsr; /* the RSR section that the file has beside it (quant/rsr.h), not checked; NULL: none */
+    const uint8_t *rsr;      /* the RSR section that the file has beside it (quant/rsr.h), not checked; NULL: none */
     size_t rsr_bytes;
-    const uint8_t *ends; /* of one that came piece by piece and has no data: its first TERN_WEIGHT_END_BYTES, its last ones */
-    bool mapped;             /* data lies in the mapped file, not in memory of our own */
+    const uint8_t
+        *ends;   /* of one that came piece by piece and has no data: its first TERN_WEIGHT_END_BYTES, its last ones */
+    bool mapped; /* data lies in the mapped file, not in memory of our own */
     /* Ops write it (UPDATE, REQUANTIZE), so data and row_scales are memory that may be written: a backend of the host
      * writes there, another keeps its own copy. Ternary: i2_s with row_scales. Dense: F32 or BF16, which every backend
      * keeps as one contiguous matrix, so that buffer_read gives it as it is. */
     bool trained;
-    char name[72];           /* as in the file, for messages */
+    char name[72]; /* as in the file, for messages */
 } tern_weight;
 
 typedef struct tern_model tern_model; /* immutable after opening; shared by threads */
@@ -102,9 +103,9 @@ typedef struct tern_model_options {
 /* Opens a GGUF file or an HF folder (or its config.json / a .safetensors file in it). In HF folders of BitNet models,
  * bf16/f16/f32 master weights are ternarised (tern_ternarise) to i2_s in memory and packed uint8 weights unpacked to
  * i2_s with their weight_scale (multiplied for linear_class "autobitlinear", reciprocal for "bitlinear": transformers
- * integrations/bitnet.py). A folder without tokenizer files opens, with tern_model_tokenizer NULL. Every dimension, shape, encoding and
- * code is checked here: what gets past cannot crash a backend. Errors name the tensor or key, the value found and the
- * value expected. */
+ * integrations/bitnet.py). A folder without tokenizer files opens, with tern_model_tokenizer NULL. Every dimension,
+ * shape, encoding and code is checked here: what gets past cannot crash a backend. Errors name the tensor or key, the
+ * value found and the value expected. */
 tern_status tern_model_open(tern_model **model, const char *path, const tern_model_options *options, tern_error *err);
 /* The same from GGUF bytes in memory (kept by the caller): tests, fuzzers, the browser. */
 tern_status tern_model_open_memory(tern_model **model, const void *data, size_t size, const tern_model_options *options,
@@ -117,9 +118,9 @@ const tern_tokenizer *tern_model_tokenizer(const tern_model *model);
 /* The weight of a role (layer 0 for those outside the layers). For OUTPUT of a tied model: the embedding's. encoding
  * NULL when absent. */
 const tern_weight *tern_model_weight(const tern_model *model, tern_role role, uint32_t layer);
-/* Rows first .. first + n - 1 of a weight as f32 [n][cols], in the model's own order, from the mapped file: the bf16, f16
- * or f32 values that an HF folder has (those that its ternary weights were made of); else the decoded values, which of
- * ternary weights are code * scale. Errors: INVALID_ARGUMENT (no such rows), OUT_OF_MEMORY. */
+/* Rows first .. first + n - 1 of a weight as f32 [n][cols], in the model's own order, from the mapped file: the bf16,
+ * f16 or f32 values that an HF folder has (those that its ternary weights were made of); else the decoded values, which
+ * of ternary weights are code * scale. Errors: INVALID_ARGUMENT (no such rows), OUT_OF_MEMORY. */
 tern_status tern_model_master(const tern_model *model, tern_role role, uint32_t layer, uint32_t first, uint32_t n,
                               float *out, tern_error *err);
 /* Whether those are more than codes times a scale. */
@@ -154,7 +155,8 @@ tern_status tern_model_write_gguf(const tern_model *model, const char *path, con
                                   tern_error *err);
 
 /* A model of random ternary weights (about a third each of -1, 0, +1) with a valid vocabulary, streamed to a GGUF file.
- * Presets: "bitnet-2b4t" (the shapes of BitNet b1.58 2B4T, F16 table), "bitnet-tiny" for tests. Deterministic in seed. */
+ * Presets: "bitnet-2b4t" (the shapes of BitNet b1.58 2B4T, F16 table), "bitnet-tiny" for tests. Deterministic in seed.
+ */
 typedef struct tern_synth_options {
     const char *preset;
     const tern_encoding *linear, *head; /* NULL: i2_s, f16 */

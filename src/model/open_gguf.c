@@ -120,8 +120,8 @@ tern_status tern_model__fill(tern_model *model, tern_role role, tern_weight *w, 
     return tern_model__added(model, w, err);
 }
 
-/* "<name without .weight>.rsr": the matrix sorted by column patterns. What uses it checks it; a model that comes piece by piece does
- * without. */
+/* "<name without .weight>.rsr": the matrix sorted by column patterns. What uses it checks it; a model that comes piece
+ * by piece does without. */
 static tern_status find_rsr(const tern_gguf *g, tern_weight *w, tern_error *err)
 {
     char name[TERN_MODEL__NAME_BYTES + 8];
@@ -129,7 +129,8 @@ static tern_status find_rsr(const tern_gguf *g, tern_weight *w, tern_error *err)
     const tern_gguf_tensor *t = tern_gguf_find_tensor(g, name);
     if (!t) return TERN_OK;
     if (t->type != TERN_MODEL__I8 || t->rows != 1 || !w->encoding->ternary)
-        return tern_fail(err, TERN_MALFORMED, "%s: %s in %llu rows found beside a tensor of %s, I8 in 1 row beside a ternary one expected",
+        return tern_fail(err, TERN_MALFORMED,
+                         "%s: %s in %llu rows found beside a tensor of %s, I8 in 1 row beside a ternary one expected",
                          name, tern_gguf_type_name(t->type), (unsigned long long)t->rows, w->encoding->name);
     w->rsr = t->data;
     w->rsr_bytes = t->bytes;

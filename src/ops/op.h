@@ -1,7 +1,8 @@
-/* Steps of computation as plain data: operations on values (buffers by number), and the straight list of them that a backend runs.
+/* Steps of computation as plain data: operations on values (buffers by number), and the straight list of them that a
+ * backend runs.
  *
- * A graph is built for one (model, largest batch). What changes from step to step (ids, positions, page table, counts) is read from
- * parameter values when the graph runs, so a prepared graph is replayed without any rebuilding. */
+ * A graph is built for one (model, largest batch). What changes from step to step (ids, positions, page table, counts)
+ * is read from parameter values when the graph runs, so a prepared graph is replayed without any rebuilding. */
 #ifndef TERN_OPS_OP_H
 #define TERN_OPS_OP_H
 
@@ -15,9 +16,10 @@
 typedef enum tern_rows { TERN_ROWS_TOKENS, TERN_ROWS_OUTPUTS } tern_rows;
 
 typedef enum tern_value_kind {
-    TERN_VALUE_WEIGHT,     /* a tensor of the model */
-    TERN_VALUE_PARAM,      /* written by the host before each run */
-    TERN_VALUE_CACHE,      /* K or V of one layer: [pages][kv heads][32][head_dim], f16 or f32; lives as long as the session */
+    TERN_VALUE_WEIGHT, /* a tensor of the model */
+    TERN_VALUE_PARAM,  /* written by the host before each run */
+    TERN_VALUE_CACHE,  /* K or V of one layer: [pages][kv heads][32][head_dim], f16 or f32; lives as long as the session
+                        */
     TERN_VALUE_CONSTANT,   /* written once by the host (RoPE table) */
     TERN_VALUE_ACTIVATION, /* rows made by one op and read by later ones; memory is planned */
     TERN_VALUE_OUTPUT,     /* rows that the host reads after a run */
@@ -58,8 +60,8 @@ typedef struct tern_value {
     tern_state state;          /* states */
     uint32_t n_rows;           /* states */
     uint64_t bytes;            /* caches, parameters and constants; activations and outputs at the largest batch */
-    uint64_t offset;           /* activations: place in the activation memory, set by the planner; parameters: in their buffer */
-    char name[80];             /* "ffn_norm-3": llama.cpp's names, as people know them */
+    uint64_t offset; /* activations: place in the activation memory, set by the planner; parameters: in their buffer */
+    char name[80];   /* "ffn_norm-3": llama.cpp's names, as people know them */
 } tern_value;
 
 /* X(NAME, "word"): inputs and outputs by position; t runs over the op's rows.
@@ -69,79 +71,76 @@ typedef struct tern_value {
  *  LINEAR       out[t] = concat_p(W_p in[t])                              in: x, W_0..W_2; extra: residual
  *               with a gate (2 parts): out[t] = act(W_0 x) * (W_1 x); with a residual: out[t] += residual[t]
  *  ROPE         x[t] rotated in place by positions[t]                     in: x, positions, rope table
- *  KV_WRITE     cache[page of positions[t]] = k[t], v[t]                  in: k, v, K cache, V cache, positions, sequences, pages
- *  ATTENTION    out[t] = softmax(q[t] K / sqrt(head_dim)) V, causal       in: q, K cache, V cache, positions, sequences, pages
- *  GATE         out[t] = act(gate[t]) * up[t]                             in: gate, up
- *  ADD          out[t] = a[t] + b[t]                                      in: a, b
- *  GATHER       out[i] = in[outputs[i]]                                   in: x, outputs
- *  SAMPLE       chooses a token from logits[0] and gets the next step     in: logits, counts, ids, positions, sampler
- *               ready: see tern_sample_params                             out: tokens
- *  made by the fusion pass:
- *  NORM_QUANT   out[t] = int8(norm(in[t]) * g)                            in: x, g
- *  ROPE_KV      q, k of qkv[t] rotated in place, then k, v written        in: qkv, positions, rope table, K cache, V cache, sequences, pages
- *  made for backends that ask for it (tern_fusion), in graphs of one token:
- *  LINEAR       with `gain`: out = W int8(norm(x) * gain), x f32
+ *  KV_WRITE     cache[page of positions[t]] = k[t], v[t]                  in: k, v, K cache, V cache, positions,
+ * sequences, pages ATTENTION    out[t] = softmax(q[t] K / sqrt(head_dim)) V, causal       in: q, K cache, V cache,
+ * positions, sequences, pages GATE         out[t] = act(gate[t]) * up[t]                             in: gate, up ADD
+ * out[t] = a[t] + b[t]                                      in: a, b GATHER       out[i] = in[outputs[i]] in: x,
+ * outputs SAMPLE       chooses a token from logits[0] and gets the next step     in: logits, counts, ids, positions,
+ * sampler ready: see tern_sample_params                             out: tokens made by the fusion pass: NORM_QUANT
+ * out[t] = int8(norm(in[t]) * g)                            in: x, g ROPE_KV      q, k of qkv[t] rotated in place, then
+ * k, v written        in: qkv, positions, rope table, K cache, V cache, sequences, pages made for backends that ask for
+ * it (tern_fusion), in graphs of one token: LINEAR       with `gain`: out = W int8(norm(x) * gain), x f32
  *  ROPE_ATTENTION  ROPE_KV, then ATTENTION of its q; qkv is left as it was  in: as ROPE_KV
  *
  *  beside frozen weights (LoRA) and in training:
  *  SCALE        out[t] = x[t] * scale                                    in: x
- *  DROPOUT      out[t][c] = x[t][c] / (1 - p), or 0: tern_ref_dropout, index t * cols + c; its own backward    in: x, training
- *  FAKE_QUANTIZE  out[t] = x[t] + blend * (int8(x[t]) / s - x[t])          in: x, training
+ *  DROPOUT      out[t][c] = x[t][c] / (1 - p), or 0: tern_ref_dropout, index t * cols + c; its own backward    in: x,
+ * training FAKE_QUANTIZE  out[t] = x[t] + blend * (int8(x[t]) / s - x[t])          in: x, training
  *
  *  training: every step has max_tokens rows, one packed batch (STARTS). What an op writes beside `out` is among its
  *  inputs, marked ! here (tern_op_writes); += goes on from what is there. The definitions are ops/ref/backward.h and
  *  update.h. `residual` is added to out where it is there.
  *  ATTENTION_ROWS  out = attention of t to starts[t] .. t                 in: q, k, v, starts, statistics!
  *               statistics [2 * n_heads]: m of each head, then l of each
- *  CROSS_ENTROPY  out[t] = loss of row t; the logits become their gradients, times loss_weight     in: logits!, labels, training
- *               a label that is no row of the vocabulary is not in the loss; the host checks labels (and ids) before
+ *  CROSS_ENTROPY  out[t] = loss of row t; the logits become their gradients, times loss_weight     in: logits!, labels,
+ * training a label that is no row of the vocabulary is not in the loss; the host checks labels (and ids) before
  *  LINEAR_DX    out[t] = W^T dy[t] (+ residual[t])                         in: dy, W
  *  LINEAR_DW    dW += sum_t dy[t] x[t]^T, x f32 or int8                    in: dy, x, dW!
  *  RMS_NORM_BACKWARD  out[t] = dx (+ residual[t]); dg += its sum over t    in: x, g, dy, dg!
  *               dg may be missing (3 inputs: g is frozen), or out (TERN_NO_VALUE: nothing below is trained)
  *  ROPE_BACKWARD  dx[t] rotated back in place                              in: dx!, positions, rope table
- *  ATTENTION_ROWS_BACKWARD  out = dq; dk, dv (written)                     in: q, k, v, starts, statistics, attention's out, its gradient, dk!, dv!
- *  GATE_BACKWARD  out = dgate; dup                                        in: gate, up, dy, dup!
- *  EMBED_BACKWARD  dW[ids[t]] += dy[t]                                     in: dy, ids, dW!
- *  and, for each weight, once a step:
- *  SUM_SQUARES  out = sum of g^2 (one f32)                                in: gradient
- *  UPDATE       the optimiser's step; the gradient becomes 0              in: W or its master!, gradient!, m!, v! (as many as it needs), training
- *  REQUANTIZE   out = ternary codes and scale of the master               in: master! (clamped when clamp > 0), training
- *               into dense F32 weights: master + blend * (scale * code - master) */
-#define TERN_OP_LIST(X)                                                        \
-    X(EMBED, "embed")                                                          \
-    X(RMS_NORM, "rms_norm")                                                    \
-    X(QUANTIZE, "quantize")                                                    \
-    X(LINEAR, "linear")                                                        \
-    X(ROPE, "rope")                                                            \
-    X(KV_WRITE, "kv_write")                                                    \
-    X(ATTENTION, "attention")                                                  \
-    X(GATE, "gate")                                                            \
-    X(ADD, "add")                                                              \
-    X(GATHER, "gather")                                                        \
-    X(SAMPLE, "sample")                                                        \
-    X(NORM_QUANT, "norm_quant")                                                \
-    X(ROPE_KV, "rope_kv")                                                      \
-    X(ROPE_ATTENTION, "rope_attention")                                        \
-    X(SCALE, "scale")                                                          \
-    X(DROPOUT, "dropout")                                                      \
-    X(FAKE_QUANTIZE, "fake_quantize")                                          \
-    X(ATTENTION_ROWS, "attention_rows")                                        \
-    X(CROSS_ENTROPY, "cross_entropy")                                          \
-    X(LINEAR_DX, "linear_dx")                                                  \
-    X(LINEAR_DW, "linear_dw")                                                  \
-    X(RMS_NORM_BACKWARD, "rms_norm_backward")                                  \
-    X(ROPE_BACKWARD, "rope_backward")                                          \
-    X(ATTENTION_ROWS_BACKWARD, "attention_rows_backward")                      \
-    X(GATE_BACKWARD, "gate_backward")                                          \
-    X(EMBED_BACKWARD, "embed_backward")                                        \
-    X(SUM_SQUARES, "sum_squares")                                              \
-    X(UPDATE, "update")                                                        \
+ *  ATTENTION_ROWS_BACKWARD  out = dq; dk, dv (written)                     in: q, k, v, starts, statistics, attention's
+ * out, its gradient, dk!, dv! GATE_BACKWARD  out = dgate; dup                                        in: gate, up, dy,
+ * dup! EMBED_BACKWARD  dW[ids[t]] += dy[t]                                     in: dy, ids, dW! and, for each weight,
+ * once a step: SUM_SQUARES  out = sum of g^2 (one f32)                                in: gradient UPDATE       the
+ * optimiser's step; the gradient becomes 0              in: W or its master!, gradient!, m!, v! (as many as it needs),
+ * training REQUANTIZE   out = ternary codes and scale of the master               in: master! (clamped when clamp > 0),
+ * training into dense F32 weights: master + blend * (scale * code - master) */
+#define TERN_OP_LIST(X)                                                                                                \
+    X(EMBED, "embed")                                                                                                  \
+    X(RMS_NORM, "rms_norm")                                                                                            \
+    X(QUANTIZE, "quantize")                                                                                            \
+    X(LINEAR, "linear")                                                                                                \
+    X(ROPE, "rope")                                                                                                    \
+    X(KV_WRITE, "kv_write")                                                                                            \
+    X(ATTENTION, "attention")                                                                                          \
+    X(GATE, "gate")                                                                                                    \
+    X(ADD, "add")                                                                                                      \
+    X(GATHER, "gather")                                                                                                \
+    X(SAMPLE, "sample")                                                                                                \
+    X(NORM_QUANT, "norm_quant")                                                                                        \
+    X(ROPE_KV, "rope_kv")                                                                                              \
+    X(ROPE_ATTENTION, "rope_attention")                                                                                \
+    X(SCALE, "scale")                                                                                                  \
+    X(DROPOUT, "dropout")                                                                                              \
+    X(FAKE_QUANTIZE, "fake_quantize")                                                                                  \
+    X(ATTENTION_ROWS, "attention_rows")                                                                                \
+    X(CROSS_ENTROPY, "cross_entropy")                                                                                  \
+    X(LINEAR_DX, "linear_dx")                                                                                          \
+    X(LINEAR_DW, "linear_dw")                                                                                          \
+    X(RMS_NORM_BACKWARD, "rms_norm_backward")                                                                          \
+    X(ROPE_BACKWARD, "rope_backward")                                                                                  \
+    X(ATTENTION_ROWS_BACKWARD, "attention_rows_backward")                                                              \
+    X(GATE_BACKWARD, "gate_backward")                                                                                  \
+    X(EMBED_BACKWARD, "embed_backward")                                                                                \
+    X(SUM_SQUARES, "sum_squares")                                                                                      \
+    X(UPDATE, "update")                                                                                                \
     X(REQUANTIZE, "requantize")
 
 /* What only some backends want. */
 typedef enum tern_fusion {
-    TERN_FUSION_LINEAR_NORM = 1,    /* graphs of one token: NORM_QUANT into the linear op that reads it, a LINEAR with a gain */
+    TERN_FUSION_LINEAR_NORM =
+        1, /* graphs of one token: NORM_QUANT into the linear op that reads it, a LINEAR with a gain */
     TERN_FUSION_ROPE_ATTENTION = 2, /* graphs of one token: ROPE_KV and ATTENTION in one */
     TERN_FUSION_IN_PLACE = 4        /* a sum takes its addend's place in memory (WebGPU refuses a buffer bound twice) */
 } tern_fusion;
@@ -150,7 +149,7 @@ typedef enum tern_op_kind {
 #define TERN_OP_ENUM(name, word) TERN_OP_##name,
     TERN_OP_LIST(TERN_OP_ENUM)
 #undef TERN_OP_ENUM
-    TERN_OP_COUNT
+        TERN_OP_COUNT
 } tern_op_kind;
 
 enum { TERN_OP_MAX_INPUTS = 9, TERN_LINEAR_MAX_PARTS = 3 };
@@ -210,11 +209,9 @@ bool tern_op_writes(const tern_op *op, uint32_t i);
  *   OUTPUTS    [batch] rows whose logits are wanted
  *   PAGES      [sequences][max_pages] physical page of each 32 positions
  *   SAMPLER    tern_sample_params; only graphs that sample have it
- *   STARTS     [batch] the first row of each row's document, never decreasing; positions[t] = t - starts[t]. This and the
- *              next two: training
- *   LABELS     [batch] i32 the token that follows, or below 0: not in the loss
- *   TRAINING   tern_train_params
- * They lie in one buffer, each at its value's offset (a multiple of TERN_PARAM_ALIGNMENT). */
+ *   STARTS     [batch] the first row of each row's document, never decreasing; positions[t] = t - starts[t]. This and
+ * the next two: training LABELS     [batch] i32 the token that follows, or below 0: not in the loss TRAINING
+ * tern_train_params They lie in one buffer, each at its value's offset (a multiple of TERN_PARAM_ALIGNMENT). */
 typedef enum tern_param {
     TERN_PARAM_COUNTS,
     TERN_PARAM_IDS,
@@ -232,9 +229,10 @@ typedef enum tern_param {
 enum { TERN_PARAM_ALIGNMENT = 256, TERN_SAMPLE_MAX_STEPS = 128, TERN_SAMPLE_MAX_ENDS = 16, TERN_SAMPLE_MAX_TOP_K = 64 };
 
 /* What SAMPLE reads, written by the host before each run, and what it leaves for the next step of the same run.
- * It draws from the top_k highest logits (1: greedy, the lowest index of the maximum) as tern_sampler_next does: temperature,
- * top-k, top-p, min-p, softmax, draws[n_done]. Then tokens[1 + n_done] = the token; n_done and tokens[0] count it; ids[0] = the
- * token and positions[0] grows by one. After one of end_ids, or n_wanted tokens, counts[0] and counts[1] become 0: further steps do nothing. */
+ * It draws from the top_k highest logits (1: greedy, the lowest index of the maximum) as tern_sampler_next does:
+ * temperature, top-k, top-p, min-p, softmax, draws[n_done]. Then tokens[1 + n_done] = the token; n_done and tokens[0]
+ * count it; ids[0] = the token and positions[0] grows by one. After one of end_ids, or n_wanted tokens, counts[0] and
+ * counts[1] become 0: further steps do nothing. */
 typedef struct tern_sample_params {
     uint32_t n_done, n_wanted;
     uint32_t top_k; /* 1 .. TERN_SAMPLE_MAX_TOP_K */
@@ -248,8 +246,8 @@ typedef struct tern_sample_params {
 typedef struct tern_train_params {
     float loss_weight; /* 1 / the labels of all rows of the step, so that gradients are those of the mean */
     float blend;       /* how much of the quantisers is in effect, 0 .. 1 (F-8) */
-    uint32_t seed;     /* of this run's DROPOUT and UPDATE: stream s draws tern_ref_random_bits(seed + s * 0x9e3779b9, i) */
-    float clip;        /* gradients count times this */
+    uint32_t seed; /* of this run's DROPOUT and UPDATE: stream s draws tern_ref_random_bits(seed + s * 0x9e3779b9, i) */
+    float clip;    /* gradients count times this */
     float keep, blend1, beta2, blend2, root, eps, pace; /* tern_adamw_factors; keep counts for ops that decay */
     float lr, momentum, decay;                          /* tern_sgd; decay for ops that decay */
 } tern_train_params;
@@ -265,20 +263,20 @@ typedef struct tern_graph {
     uint32_t max_pages;   /* row length of PAGES */
     uint32_t n_sequences; /* rows of PAGES */
     uint32_t params[TERN_PARAM_COUNT];
-    uint32_t rope_table;              /* constant: [max_pages * 32][head_dim / 2] pairs (cos, sin) f32 */
-    uint32_t logits;                  /* output */
-    uint32_t tokens;                  /* output of SAMPLE, u32 [1 + TERN_SAMPLE_MAX_STEPS], or TERN_NO_VALUE */
-    uint32_t losses;                  /* training: output of CROSS_ENTROPY, f32 [max_tokens], or TERN_NO_VALUE */
-    uint32_t norms;                   /* updates: output of SUM_SQUARES, f32 [1][weights], or TERN_NO_VALUE */
-    uint64_t param_bytes;             /* of all parameter values together */
+    uint32_t rope_table;  /* constant: [max_pages * 32][head_dim / 2] pairs (cos, sin) f32 */
+    uint32_t logits;      /* output */
+    uint32_t tokens;      /* output of SAMPLE, u32 [1 + TERN_SAMPLE_MAX_STEPS], or TERN_NO_VALUE */
+    uint32_t losses;      /* training: output of CROSS_ENTROPY, f32 [max_tokens], or TERN_NO_VALUE */
+    uint32_t norms;       /* updates: output of SUM_SQUARES, f32 [1][weights], or TERN_NO_VALUE */
+    uint64_t param_bytes; /* of all parameter values together */
 
-    uint64_t activation_bytes;        /* set by the planner */
-    uint64_t activation_block;        /* 0, or what the planner keeps to: no activation crosses a multiple of it */
+    uint64_t activation_bytes; /* set by the planner */
+    uint64_t activation_block; /* 0, or what the planner keeps to: no activation crosses a multiple of it */
     const tern_config *config;
 } tern_graph;
 
-/* Bytes of n rows of a value, and of the parts of a Q8 value: int8 rows of stride bytes, then n f32 inverse scales, then n i32
- * sums, each part aligned to 64 bytes. */
+/* Bytes of n rows of a value, and of the parts of a Q8 value: int8 rows of stride bytes, then n f32 inverse scales,
+ * then n i32 sums, each part aligned to 64 bytes. */
 static inline uint64_t tern_q8_stride(uint32_t cols)
 {
     return ((uint64_t)cols + 127) / 128 * 128; /* whole i2_s groups */

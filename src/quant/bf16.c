@@ -5,14 +5,12 @@
 
 static void pack(const float *x, size_t n_blocks, void *out)
 {
-    for (size_t i = 0; i < n_blocks; i++)
-        tern_store_u16((uint8_t *)out + 2 * i, tern_f32_to_bf16(x[i]));
+    for (size_t i = 0; i < n_blocks; i++) tern_store_u16((uint8_t *)out + 2 * i, tern_f32_to_bf16(x[i]));
 }
 
 static void unpack(const void *in, size_t n_blocks, float *x)
 {
-    for (size_t i = 0; i < n_blocks; i++)
-        x[i] = tern_bf16_to_f32(tern_load_u16((const uint8_t *)in + 2 * i));
+    for (size_t i = 0; i < n_blocks; i++) x[i] = tern_bf16_to_f32(tern_load_u16((const uint8_t *)in + 2 * i));
 }
 
 static size_t find_nonfinite(const void *in, size_t n_blocks)

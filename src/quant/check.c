@@ -23,15 +23,15 @@ static tern_status bad_code(const scan *s, size_t element, tern_error *err)
 static tern_status bad_scale(const scan *s, size_t block, tern_error *err)
 {
     size_t element = s->at + block * s->e->block_elements;
-    return tern_fail(err, TERN_MALFORMED, "%s: found a NaN or infinite %s at element %zu (row %zu, column %zu)", s->e->name,
-                     s->e->block_elements == 1 ? "value" : "scale", element, element / s->cols, element % s->cols);
+    return tern_fail(err, TERN_MALFORMED, "%s: found a NaN or infinite %s at element %zu (row %zu, column %zu)",
+                     s->e->name, s->e->block_elements == 1 ? "value" : "scale", element, element / s->cols,
+                     element % s->cols);
 }
 
 static size_t first_invalid(const uint8_t *raw, size_t n)
 {
     size_t i = 0;
-    while (i < n && raw[i] != TERN_RAW_INVALID)
-        i++;
+    while (i < n && raw[i] != TERN_RAW_INVALID) i++;
     return i;
 }
 
@@ -40,8 +40,7 @@ static tern_status check_blocks(const scan *s, const uint8_t *row, tern_error *e
     const tern_ternary *codec = s->e->codec;
     if (!codec->any_invalid || !codec->any_invalid(row, s->layout.n_blocks)) return TERN_OK;
     size_t b = 0;
-    while (!codec->any_invalid(row + b * s->e->block_bytes, 1))
-        b++;
+    while (!codec->any_invalid(row + b * s->e->block_bytes, 1)) b++;
     uint8_t raw[TERN_TERNARY_MAX_BLOCK];
     codec->unpack(row + b * s->e->block_bytes, raw);
     return bad_code(s, s->at + b * s->e->block_elements + first_invalid(raw, s->e->block_elements), err);

@@ -62,8 +62,7 @@ static void ternary_row(reader *r, size_t at, size_t cols, float *out)
 {
     for (size_t done = 0; done < cols;) {
         size_t n = read_piece(r, at + done, cols - done);
-        for (size_t i = 0; i < n; i++)
-            out[done + i] = (float)r->codes[i] * r->scale;
+        for (size_t i = 0; i < n; i++) out[done + i] = (float)r->codes[i] * r->scale;
         done += n;
     }
 }
@@ -113,12 +112,14 @@ static size_t codes_row(reader *r, size_t at, size_t cols, int8_t *codes, row_sc
 }
 
 tern_status tern_decode_codes(const tern_encoding *e, const void *in, uint64_t rows, uint64_t cols, uint64_t first,
-                              uint64_t n, int8_t *codes, float *row_scales, bool *uniform, size_t *n_bad, tern_error *err)
+                              uint64_t n, int8_t *codes, float *row_scales, bool *uniform, size_t *n_bad,
+                              tern_error *err)
 {
     tern_layout layout = {0};
     TERN_TRY(tern_layout__of(e, rows, cols, &layout, err));
     TERN_TRY(check_range(e, rows, first, n, err));
-    if (!e->ternary) return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: found no codes, expected a ternary encoding", e->name);
+    if (!e->ternary)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: found no codes, expected a ternary encoding", e->name);
     reader r = reader_open(e, &layout, in);
     bool all_uniform = true;
     size_t bad = 0;

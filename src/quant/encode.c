@@ -8,10 +8,11 @@
 #include "quant/layout.h"
 #include "quant/ternary.h"
 
-static tern_status fail_at(const tern_encoding *e, float value, size_t i, uint64_t cols, const char *expected, tern_error *err)
+static tern_status fail_at(const tern_encoding *e, float value, size_t i, uint64_t cols, const char *expected,
+                           tern_error *err)
 {
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: found %g at element %zu (row %zu, column %zu), expected %s", e->name,
-                     (double)value, i, i / (size_t)cols, i % (size_t)cols, expected);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: found %g at element %zu (row %zu, column %zu), expected %s",
+                     e->name, (double)value, i, i / (size_t)cols, i % (size_t)cols, expected);
 }
 
 static tern_status check_finite(const tern_encoding *e, const float *x, size_t n, uint64_t cols, tern_error *err)
@@ -21,8 +22,8 @@ static tern_status check_finite(const tern_encoding *e, const float *x, size_t n
     return TERN_OK;
 }
 
-static tern_status encode_floats(const tern_encoding *e, const float *x, const tern_layout *layout, uint64_t cols, void *out,
-                                 tern_error *err)
+static tern_status encode_floats(const tern_encoding *e, const float *x, const tern_layout *layout, uint64_t cols,
+                                 void *out, tern_error *err)
 {
     size_t n_blocks = layout->n_rows * layout->n_blocks;
     e->pack(x, n_blocks, out);
@@ -47,7 +48,8 @@ static tern_status encode_ternarised(const tern_encoding *e, const float *x, siz
     return status;
 }
 
-tern_status tern_encode(const tern_encoding *e, const float *x, uint64_t rows, uint64_t cols, void *out, tern_error *err)
+tern_status tern_encode(const tern_encoding *e, const float *x, uint64_t rows, uint64_t cols, void *out,
+                        tern_error *err)
 {
     tern_layout layout = {0};
     TERN_TRY(tern_layout__of(e, rows, cols, &layout, err));
@@ -67,7 +69,8 @@ static bool holds_scale(const tern_encoding *e, float scale)
 static tern_status check_codes(const tern_encoding *e, const int8_t *codes, float scale, size_t n, uint64_t cols,
                                tern_error *err)
 {
-    if (!e->ternary) return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: found codes, expected a ternary encoding", e->name);
+    if (!e->ternary)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: found codes, expected a ternary encoding", e->name);
     if (!holds_scale(e, scale))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: found scale %g, expected one in the range of %s", e->name,
                          (double)scale, e->codec->scale ? "f16" : "f32");
@@ -95,7 +98,8 @@ tern_status tern_encode_codes(const tern_encoding *e, const int8_t *codes, float
         uint8_t *to = (uint8_t *)out + r * layout.row_bytes;
         e->pack_codes(row, layout.n_blocks, scale, to);
         if (layout.rest)
-            e->codec->pack_short(row + layout.n_blocks * e->block_elements, layout.rest, to + layout.n_blocks * e->block_bytes);
+            e->codec->pack_short(row + layout.n_blocks * e->block_elements, layout.rest,
+                                 to + layout.n_blocks * e->block_bytes);
     }
     put_tail(e, &layout, scale, out);
     return TERN_OK;

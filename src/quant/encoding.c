@@ -43,7 +43,8 @@ tern_status tern_encoding_parse(const char *what, const char *name, const tern_e
     if (!name || (*encoding = tern_encoding_by_name(name))) return TERN_OK;
     for (size_t i = 0; i < sizeof table / sizeof *table && at >= 0 && (size_t)at < sizeof names; i++)
         at += snprintf(names + at, sizeof names - (size_t)at, "%s %s", i ? "," : "", table[i]->name);
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s %s: no such encoding; expected one of%s", what, tern_show_z(name).text, names);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s %s: no such encoding; expected one of%s", what,
+                     tern_show_z(name).text, names);
 }
 
 static tern_status too_large(const tern_encoding *e, uint64_t rows, uint64_t cols, tern_error *err)
@@ -74,8 +75,9 @@ tern_status tern_layout__of(const tern_encoding *e, uint64_t rows, uint64_t cols
     if (l.rest && !e->ragged) return does_not_fit(e, rows, cols, err);
 
     size_t short_bytes = l.rest ? e->codec->short_bytes(l.rest) : 0;
-    if (!tern_size_mul(l.n_blocks, e->block_bytes, &l.row_bytes) || !tern_size_add(l.row_bytes, short_bytes, &l.row_bytes) ||
-        !tern_size_mul(l.row_bytes, l.n_rows, &bytes) || !tern_size_add(bytes, e->tail_bytes, &bytes))
+    if (!tern_size_mul(l.n_blocks, e->block_bytes, &l.row_bytes) ||
+        !tern_size_add(l.row_bytes, short_bytes, &l.row_bytes) || !tern_size_mul(l.row_bytes, l.n_rows, &bytes) ||
+        !tern_size_add(bytes, e->tail_bytes, &bytes))
         return too_large(e, rows, cols, err);
     *layout = l;
     return TERN_OK;

@@ -5,14 +5,12 @@
 
 static void pack(const float *x, size_t n_blocks, void *out)
 {
-    for (size_t i = 0; i < n_blocks; i++)
-        tern_store_f32((uint8_t *)out + 4 * i, x[i]);
+    for (size_t i = 0; i < n_blocks; i++) tern_store_f32((uint8_t *)out + 4 * i, x[i]);
 }
 
 static void unpack(const void *in, size_t n_blocks, float *x)
 {
-    for (size_t i = 0; i < n_blocks; i++)
-        x[i] = tern_load_f32((const uint8_t *)in + 4 * i);
+    for (size_t i = 0; i < n_blocks; i++) x[i] = tern_load_f32((const uint8_t *)in + 4 * i);
 }
 
 static size_t find_nonfinite(const void *in, size_t n_blocks)

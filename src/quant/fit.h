@@ -1,4 +1,5 @@
-/* The inner loops of the searching quantisers, four lanes wide in the compilers' portable vectors: the same bits everywhere. */
+/* The inner loops of the searching quantisers, four lanes wide in the compilers' portable vectors: the same bits
+ * everywhere. */
 #ifndef TERN_QUANT_FIT_H
 #define TERN_QUANT_FIT_H
 
@@ -39,16 +40,14 @@ static inline void tern_fit__levels(const float *x, int n, float add, float inve
 static inline float tern_fit__dot(const float *a, const float *b, int n)
 {
     tern_f32x4 lanes = {0};
-    for (int i = 0; i < n; i += 4)
-        lanes += tern_f32x4_load(a + i) * tern_f32x4_load(b + i);
+    for (int i = 0; i < n; i += 4) lanes += tern_f32x4_load(a + i) * tern_f32x4_load(b + i);
     return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 
 static inline float tern_fit__sum(const float *a, int n)
 {
     tern_f32x4 lanes = {0};
-    for (int i = 0; i < n; i += 4)
-        lanes += tern_f32x4_load(a + i);
+    for (int i = 0; i < n; i += 4) lanes += tern_f32x4_load(a + i);
     return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 

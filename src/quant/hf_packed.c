@@ -1,4 +1,5 @@
-/* The packed BitNet weights of HF checkpoints: four row blocks in one uint8 tensor (transformers integrations/bitnet.py). */
+/* The packed BitNet weights of HF checkpoints: four row blocks in one uint8 tensor (transformers
+ * integrations/bitnet.py). */
 #include <string.h>
 
 #include "quant/encoding.h"
@@ -25,7 +26,6 @@ void tern_hf_pack(const int8_t *codes, uint64_t rows, uint64_t cols, uint8_t *ou
     for (size_t r = 0; r < rows; r++) {
         uint8_t *to = out + r % packed_rows * cols;
         unsigned shift = (unsigned)(r / packed_rows) * 2;
-        for (size_t c = 0; c < cols; c++)
-            to[c] |= (uint8_t)((codes[r * cols + c] + 1) << shift);
+        for (size_t c = 0; c < cols; c++) to[c] |= (uint8_t)((codes[r * cols + c] + 1) << shift);
     }
 }

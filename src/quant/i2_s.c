@@ -1,4 +1,5 @@
-/* I2_S: 128 codes in 32 bytes, linear over the tensor, one f32 scale in the tail (as bitnet.cpp's x86 packer writes it). */
+/* I2_S: 128 codes in 32 bytes, linear over the tensor, one f32 scale in the tail (as bitnet.cpp's x86 packer writes
+ * it). */
 #include <string.h>
 
 #include "quant/table.h"
@@ -12,16 +13,14 @@ static void pack_block(const int8_t *codes, float scale, void *block)
     uint8_t *out = block;
     (void)scale;
     memset(out, 0, BYTES);
-    for (unsigned i = 0; i < ELEMENTS; i++)
-        out[i % 32] |= (uint8_t)((codes[i] + 1) << (6 - i / 32 * 2));
+    for (unsigned i = 0; i < ELEMENTS; i++) out[i % 32] |= (uint8_t)((codes[i] + 1) << (6 - i / 32 * 2));
 }
 
 static void unpack_block(const void *block, uint8_t *raw)
 {
     const uint8_t *in = block;
     for (unsigned part = 0; part < 4; part++)
-        for (unsigned b = 0; b < 32; b++)
-            raw[part * 32 + b] = in[b] >> (6 - 2 * part) & 3;
+        for (unsigned b = 0; b < 32; b++) raw[part * 32 + b] = in[b] >> (6 - 2 * part) & 3;
 }
 
 static bool any_invalid(const void *in, size_t n_blocks)

@@ -4,8 +4,8 @@
 
 #include "quant/encoding.h"
 
-/* A tensor as n_rows stored rows of n_blocks whole blocks and `rest` elements in a shorter one. A linear encoding stores
- * the tensor as a single row. The tail, if any, begins at n_rows * row_bytes. */
+/* A tensor as n_rows stored rows of n_blocks whole blocks and `rest` elements in a shorter one. A linear encoding
+ * stores the tensor as a single row. The tail, if any, begins at n_rows * row_bytes. */
 typedef struct tern_layout {
     size_t n_rows, row_elements, row_bytes;
     size_t n_blocks, rest;

@@ -50,7 +50,8 @@ static void range_of(const float *x, float *low, float *high)
     }
 }
 
-/* Tries ranges a little narrower and wider than the values', each refined by a line fit; the least squared error wins. */
+/* Tries ranges a little narrower and wider than the values', each refined by a line fit; the least squared error wins.
+ */
 static fit group_fit(const float *x)
 {
     float low, high, q[GROUP];
@@ -75,7 +76,8 @@ static int six_bits(float v, float unit)
     return !(m > 0) ? 0 : m > 63 ? 63 : (int)m;
 }
 
-/* The six-bit scale and minimum that serve the group best: those nearest to its fit, or neighbours; with their levels. */
+/* The six-bit scale and minimum that serve the group best: those nearest to its fit, or neighbours; with their levels.
+ */
 static void group_multiples(const float *x, fit f, fit unit, int *scale, int *min, float *q)
 {
     int near_scale = six_bits(f.scale, unit.scale), near_min = six_bits(f.min, unit.min);
@@ -95,8 +97,9 @@ static void group_multiples(const float *x, fit f, fit unit, int *scale, int *mi
         }
 }
 
-/* Twelve bytes: groups 0 .. 3 have scale and min in the low six bits of bytes g and g + 4; groups 4 .. 7 have the low four bits
- * of scale and min in the two nibbles of byte g + 4, and the high two in the top bits of bytes g - 4 and g. */
+/* Twelve bytes: groups 0 .. 3 have scale and min in the low six bits of bytes g and g + 4; groups 4 .. 7 have the low
+ * four bits of scale and min in the two nibbles of byte g + 4, and the high two in the top bits of bytes g - 4 and g.
+ */
 static void put_multiples(uint8_t *out, unsigned g, unsigned scale, unsigned min)
 {
     if (g < 4) {
@@ -127,8 +130,7 @@ static void pack_group(const float *x, unsigned g, fit f, fit unit, uint8_t *out
     float q[GROUP];
     group_multiples(x, f, unit, &scale, &min, q);
     put_multiples(out + SCALES_AT, g, (unsigned)scale, (unsigned)min);
-    for (unsigned i = 0; i < GROUP; i++)
-        out[LEVELS_AT + g / 2 * GROUP + i] |= (uint8_t)((unsigned)q[i] << (g % 2 * 4));
+    for (unsigned i = 0; i < GROUP; i++) out[LEVELS_AT + g / 2 * GROUP + i] |= (uint8_t)((unsigned)q[i] << (g % 2 * 4));
 }
 
 static void pack_block(const float *x, uint8_t *out)
@@ -144,8 +146,7 @@ static void pack_block(const float *x, uint8_t *out)
     memset(out, 0, BYTES);
     tern_store_u16(out, d);
     tern_store_u16(out + 2, d_min);
-    for (unsigned g = 0; g < N_GROUPS; g++)
-        pack_group(x + g * GROUP, g, fits[g], unit, out);
+    for (unsigned g = 0; g < N_GROUPS; g++) pack_group(x + g * GROUP, g, fits[g], unit, out);
 }
 
 static void unpack_block(const uint8_t *in, float *x)
@@ -162,14 +163,12 @@ static void unpack_block(const uint8_t *in, float *x)
 
 static void pack(const float *x, size_t n_blocks, void *out)
 {
-    for (size_t b = 0; b < n_blocks; b++)
-        pack_block(x + b * ELEMENTS, (uint8_t *)out + b * BYTES);
+    for (size_t b = 0; b < n_blocks; b++) pack_block(x + b * ELEMENTS, (uint8_t *)out + b * BYTES);
 }
 
 static void unpack(const void *in, size_t n_blocks, float *x)
 {
-    for (size_t b = 0; b < n_blocks; b++)
-        unpack_block((const uint8_t *)in + b * BYTES, x + b * ELEMENTS);
+    for (size_t b = 0; b < n_blocks; b++) unpack_block((const uint8_t *)in + b * BYTES, x + b * ELEMENTS);
 }
 
 static size_t find_nonfinite(const void *in, size_t n_blocks)

@@ -26,8 +26,8 @@ static float largest(const float *x)
     return most;
 }
 
-/* The scale s that leaves the least sum (x - s q)^2, searched around the one that puts the largest value on -32: for fixed
- * levels q the best is s = sum(x q) / sum(q q), and the error then falls with sum(x q)^2 / sum(q q). */
+/* The scale s that leaves the least sum (x - s q)^2, searched around the one that puts the largest value on -32: for
+ * fixed levels q the best is s = sum(x q) / sum(q q), and the error then falls with sum(x q)^2 / sum(q q). */
 static float group_scale(const float *x)
 {
     float most = largest(x), best_scale = 0, best = 0, q[GROUP];
@@ -62,8 +62,8 @@ static int group_multiple(const float *x, float d, float scale)
     return multiple;
 }
 
-/* Where element i's six bits lie: low four in a nibble of ql, high two in a field of qh. Each half of the block has 64 bytes of
- * ql and 32 of qh; elements l, l + 32, l + 64, l + 96 of a half (l < 32) share qh[l]. */
+/* Where element i's six bits lie: low four in a nibble of ql, high two in a field of qh. Each half of the block has 64
+ * bytes of ql and 32 of qh; elements l, l + 32, l + 64, l + 96 of a half (l < 32) share qh[l]. */
 static void put_level(uint8_t *out, unsigned i, unsigned q)
 {
     unsigned half = i / 128, part = i % 128 / 32, l = i % 32;
@@ -85,8 +85,7 @@ static void pack_group(const float *x, unsigned group, float d, float scale, uin
     float step = d * (float)multiple, q[GROUP];
     levels_of(x, step != 0 ? 1 / step : 0, q);
     out[SCALES_AT + group] = (uint8_t)(int8_t)multiple;
-    for (unsigned i = 0; i < GROUP; i++)
-        put_level(out, group * GROUP + i, (unsigned)((int)q[i] + 32));
+    for (unsigned i = 0; i < GROUP; i++) put_level(out, group * GROUP + i, (unsigned)((int)q[i] + 32));
 }
 
 static void pack_block(const float *x, uint8_t *out)
@@ -99,8 +98,7 @@ static void pack_block(const float *x, uint8_t *out)
     uint16_t d = tern_f32_to_f16(most / -128);
     memset(out, 0, BYTES);
     tern_store_u16(out + D_AT, d);
-    for (unsigned g = 0; g < N_GROUPS; g++)
-        pack_group(x + g * GROUP, g, tern_f16_to_f32(d), scales[g], out);
+    for (unsigned g = 0; g < N_GROUPS; g++) pack_group(x + g * GROUP, g, tern_f16_to_f32(d), scales[g], out);
 }
 
 static void unpack_block(const uint8_t *in, float *x)
@@ -112,14 +110,12 @@ static void unpack_block(const uint8_t *in, float *x)
 
 static void pack(const float *x, size_t n_blocks, void *out)
 {
-    for (size_t b = 0; b < n_blocks; b++)
-        pack_block(x + b * ELEMENTS, (uint8_t *)out + b * BYTES);
+    for (size_t b = 0; b < n_blocks; b++) pack_block(x + b * ELEMENTS, (uint8_t *)out + b * BYTES);
 }
 
 static void unpack(const void *in, size_t n_blocks, float *x)
 {
-    for (size_t b = 0; b < n_blocks; b++)
-        unpack_block((const uint8_t *)in + b * BYTES, x + b * ELEMENTS);
+    for (size_t b = 0; b < n_blocks; b++) unpack_block((const uint8_t *)in + b * BYTES, x + b * ELEMENTS);
 }
 
 static size_t find_nonfinite(const void *in, size_t n_blocks)

@@ -11,33 +11,28 @@ enum { ELEMENTS = 32, BYTES = 34 };
 static void pack_block(const float *x, uint8_t *out)
 {
     float most = 0;
-    for (int i = 0; i < ELEMENTS; i++)
-        most = fmaxf(most, fabsf(x[i]));
+    for (int i = 0; i < ELEMENTS; i++) most = fmaxf(most, fabsf(x[i]));
     float d = most / 127.0f;
     float inverse = d > 0 ? 1.0f / d : 0;
     if (!isfinite(inverse)) d = inverse = 0; /* d is so small that f16 holds 0 anyway */
     tern_store_u16(out, tern_f32_to_f16(d));
-    for (int i = 0; i < ELEMENTS; i++)
-        out[2 + i] = (uint8_t)(int8_t)roundf(x[i] * inverse);
+    for (int i = 0; i < ELEMENTS; i++) out[2 + i] = (uint8_t)(int8_t)roundf(x[i] * inverse);
 }
 
 static void unpack_block(const uint8_t *in, float *x)
 {
     float d = tern_f16_to_f32(tern_load_u16(in));
-    for (int i = 0; i < ELEMENTS; i++)
-        x[i] = (float)(int8_t)in[2 + i] * d;
+    for (int i = 0; i < ELEMENTS; i++) x[i] = (float)(int8_t)in[2 + i] * d;
 }
 
 static void pack(const float *x, size_t n_blocks, void *out)
 {
-    for (size_t b = 0; b < n_blocks; b++)
-        pack_block(x + b * ELEMENTS, (uint8_t *)out + b * BYTES);
+    for (size_t b = 0; b < n_blocks; b++) pack_block(x + b * ELEMENTS, (uint8_t *)out + b * BYTES);
 }
 
 static void unpack(const void *in, size_t n_blocks, float *x)
 {
-    for (size_t b = 0; b < n_blocks; b++)
-        unpack_block((const uint8_t *)in + b * BYTES, x + b * ELEMENTS);
+    for (size_t b = 0; b < n_blocks; b++) unpack_block((const uint8_t *)in + b * BYTES, x + b * ELEMENTS);
 }
 
 static size_t find_nonfinite(const void *in, size_t n_blocks)

@@ -21,8 +21,7 @@ size_t tern_f16__find_nonfinite_packed(const uint8_t *values, size_t n)
     for (size_t at = 0; at < n; at += CHUNK) {
         size_t len = n - at < CHUNK ? n - at : CHUNK;
         uint8_t found = 0;
-        for (size_t i = 0; i < len; i++)
-            found |= nonfinite(values + 2 * (at + i));
+        for (size_t i = 0; i < len; i++) found |= nonfinite(values + 2 * (at + i));
         if (found) return at + tern_f16__find_nonfinite(values + 2 * at, 2, len);
     }
     return n;
@@ -33,8 +32,7 @@ bool tern_bits__any_11(const uint8_t *bytes, size_t n)
     for (size_t at = 0; at < n; at += CHUNK) {
         size_t len = n - at < CHUNK ? n - at : CHUNK;
         uint8_t found = 0;
-        for (size_t i = 0; i < len; i++)
-            found |= (uint8_t)(bytes[at + i] & bytes[at + i] >> 1 & 0x55);
+        for (size_t i = 0; i < len; i++) found |= (uint8_t)(bytes[at + i] & bytes[at + i] >> 1 & 0x55);
         if (found) return true;
     }
     return false;

@@ -5,17 +5,17 @@
 #include "quant/ternary.h"
 
 /* The fields of a pair number 0 .. 8, and the entries of the tables. */
-#define PAIR(p) ((p) % 3 | (p) / 3 << 2)
-#define FOUR(p, q) (PAIR(p) | PAIR(q) << 4)
-#define LOW(i) FOUR((i) & 7, (i) >> 3)
-#define ESCAPE(k) ((k) < 8 ? FOUR(8, (k) & 7) : FOUR((k) & 7, 8))
-#define HIGH(i) (uint8_t)((i) < 48 ? ESCAPE((i) & 15) : (i) < 51 ? FOUR(8, 8) : 0x55)
-#define HIGH_FIFTH(i) (uint8_t)((i) < 48 ? (i) >> 4 : (i) < 51 ? (i) - 48 : 1)
+#define PAIR(p)       ((p) % 3 | (p) / 3 << 2)
+#define FOUR(p, q)    (PAIR(p) | PAIR(q) << 4)
+#define LOW(i)        FOUR((i)&7, (i) >> 3)
+#define ESCAPE(k)     ((k) < 8 ? FOUR(8, (k)&7) : FOUR((k)&7, 8))
+#define HIGH(i)       (uint8_t)((i) < 48 ? ESCAPE((i)&15) : (i) < 51 ? FOUR(8, 8) : 0x55)
+#define HIGH_FIFTH(i) (uint8_t)((i) < 48 ? (i) >> 4 : (i) < 51 ? (i)-48 : 1)
 
-#define ENTRY(f, i) (uint8_t)(f(i))
-#define TIMES_4(f, i) ENTRY(f, i), ENTRY(f, (i) + 1), ENTRY(f, (i) + 2), ENTRY(f, (i) + 3)
+#define ENTRY(f, i)    (uint8_t)(f(i))
+#define TIMES_4(f, i)  ENTRY(f, i), ENTRY(f, (i) + 1), ENTRY(f, (i) + 2), ENTRY(f, (i) + 3)
 #define TIMES_16(f, i) TIMES_4(f, i), TIMES_4(f, (i) + 4), TIMES_4(f, (i) + 8), TIMES_4(f, (i) + 12)
-#define TIMES_64(f) TIMES_16(f, 0), TIMES_16(f, 16), TIMES_16(f, 32), TIMES_16(f, 48)
+#define TIMES_64(f)    TIMES_16(f, 0), TIMES_16(f, 16), TIMES_16(f, 32), TIMES_16(f, 48)
 
 const uint8_t tern_t160_low[64] = {TIMES_64(LOW)};
 const uint8_t tern_t160_high[64] = {TIMES_64(HIGH)};
@@ -47,8 +47,7 @@ static void unpack_lanes(const uint8_t *in, size_t lanes, uint8_t *raw)
     for (size_t j = 0; j < lanes; j++) {
         bool valid = in[j] < TERN_T160_FIRST_INVALID;
         uint32_t fields = tern_t160_fields(in[j]);
-        for (size_t k = 0; k < 5; k++)
-            raw[j + k * lanes] = valid ? (uint8_t)(fields >> (2 * k) & 3) : TERN_RAW_INVALID;
+        for (size_t k = 0; k < 5; k++) raw[j + k * lanes] = valid ? (uint8_t)(fields >> (2 * k) & 3) : TERN_RAW_INVALID;
     }
 }
 
@@ -68,8 +67,7 @@ static bool any_invalid(const void *in, size_t n_blocks)
     const uint8_t *bytes = in;
     for (size_t b = 0; b < n_blocks; b++, bytes += TERN_T160_BYTES) {
         unsigned found = 0;
-        for (size_t i = 0; i < TERN_T160_BYTES; i++)
-            found |= bytes[i] >= TERN_T160_FIRST_INVALID;
+        for (size_t i = 0; i < TERN_T160_BYTES; i++) found |= bytes[i] >= TERN_T160_FIRST_INVALID;
         if (found) return true;
     }
     return false;

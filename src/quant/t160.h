@@ -8,12 +8,13 @@
  *   p = 8 and q = 8    0xf0 | c4                          bytes 0xf0 .. 0xf2
  *
  * Bytes above 0xf2 hold no codes: five invalid ones, read as 0. So for a byte b, with L = b & 63:
- * the first four codes, as four 2-bit fields with c0 lowest, are low[L] (b < 0xc0) or high[L]; c4 is b >> 6 or high_fifth[L].
- * p and q are 3-bit fields where b < 0xc0, and the escapes differ only in the low nibble, so 16-entry tables do as well.
+ * the first four codes, as four 2-bit fields with c0 lowest, are low[L] (b < 0xc0) or high[L]; c4 is b >> 6 or
+ * high_fifth[L]. p and q are 3-bit fields where b < 0xc0, and the escapes differ only in the low nibble, so 16-entry
+ * tables do as well.
  *
  * A block is 64 bytes = 320 elements: byte j holds elements j, j + 64, j + 128, j + 192, j + 256 (c0 .. c4). A row is
- * cols / 320 such blocks; the n = cols % 320 elements that are left are one block of tern_t160_lanes(n) bytes, whose byte j holds
- * elements j + k * lanes, those past the row's end code 0 (raw 1). */
+ * cols / 320 such blocks; the n = cols % 320 elements that are left are one block of tern_t160_lanes(n) bytes, whose
+ * byte j holds elements j + k * lanes, those past the row's end code 0 (raw 1). */
 #ifndef TERN_QUANT_T160_H
 #define TERN_QUANT_T160_H
 

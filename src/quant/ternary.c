@@ -27,8 +27,7 @@ void tern_ternary__pack(const tern_encoding *e, const float *x, size_t n_blocks,
     int8_t codes[TERN_TERNARY_MAX_BLOCK];
     for (size_t b = 0; b < n_blocks; b++, x += e->block_elements) {
         float s = absmax(x, e->block_elements);
-        for (size_t i = 0; i < e->block_elements; i++)
-            codes[i] = (int8_t)((x[i] > s / 2) - (x[i] < -s / 2));
+        for (size_t i = 0; i < e->block_elements; i++) codes[i] = (int8_t)((x[i] > s / 2) - (x[i] < -s / 2));
         e->codec->pack(codes, s, (uint8_t *)out + b * e->block_bytes);
     }
 }
@@ -39,8 +38,7 @@ void tern_ternary__unpack(const tern_encoding *e, const void *in, size_t n_block
     for (size_t b = 0; b < n_blocks; b++, x += e->block_elements) {
         float s;
         tern_ternary__unpack_codes(e, (const uint8_t *)in + b * e->block_bytes, 1, codes, &s);
-        for (size_t i = 0; i < e->block_elements; i++)
-            x[i] = (float)codes[i] * s;
+        for (size_t i = 0; i < e->block_elements; i++) x[i] = (float)codes[i] * s;
     }
 }
 

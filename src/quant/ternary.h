@@ -5,7 +5,7 @@
 #include "quant/encoding.h"
 
 #define TERN_TERNARY_MAX_BLOCK 320
-#define TERN_RAW_INVALID 3
+#define TERN_RAW_INVALID       3
 
 /* Raw codes are as stored: 0, 1, 2 for -1, 0, +1, and 3 (TERN_RAW_INVALID) where the bytes hold no code. */
 typedef struct tern_ternary {
@@ -31,25 +31,26 @@ size_t tern_ternary__codes(const uint8_t *raw, size_t n, int8_t *codes);
 void tern_ternary__pack(const tern_encoding *e, const float *x, size_t n_blocks, void *out);
 void tern_ternary__unpack(const tern_encoding *e, const void *in, size_t n_blocks, float *x);
 void tern_ternary__pack_codes(const tern_encoding *e, const int8_t *codes, size_t n_blocks, float scale, void *out);
-size_t tern_ternary__unpack_codes(const tern_encoding *e, const void *in, size_t n_blocks, int8_t *codes, float *scales);
+size_t tern_ternary__unpack_codes(const tern_encoding *e, const void *in, size_t n_blocks, int8_t *codes,
+                                  float *scales);
 
 /* Defines those four as static functions for the encoding `e`. */
-#define TERN_TERNARY_FUNCTIONS(e)                                                                              \
-    static void pack(const float *x, size_t n_blocks, void *out)                                               \
-    {                                                                                                          \
-        tern_ternary__pack(&(e), x, n_blocks, out);                                                            \
-    }                                                                                                          \
-    static void unpack(const void *in, size_t n_blocks, float *x)                                              \
-    {                                                                                                          \
-        tern_ternary__unpack(&(e), in, n_blocks, x);                                                           \
-    }                                                                                                          \
-    static void pack_codes(const int8_t *codes, size_t n_blocks, float scale, void *out)                       \
-    {                                                                                                          \
-        tern_ternary__pack_codes(&(e), codes, n_blocks, scale, out);                                           \
-    }                                                                                                          \
-    static size_t unpack_codes(const void *in, size_t n_blocks, int8_t *codes, float *scales)                  \
-    {                                                                                                          \
-        return tern_ternary__unpack_codes(&(e), in, n_blocks, codes, scales);                                  \
+#define TERN_TERNARY_FUNCTIONS(e)                                                                                      \
+    static void pack(const float *x, size_t n_blocks, void *out)                                                       \
+    {                                                                                                                  \
+        tern_ternary__pack(&(e), x, n_blocks, out);                                                                    \
+    }                                                                                                                  \
+    static void unpack(const void *in, size_t n_blocks, float *x)                                                      \
+    {                                                                                                                  \
+        tern_ternary__unpack(&(e), in, n_blocks, x);                                                                   \
+    }                                                                                                                  \
+    static void pack_codes(const int8_t *codes, size_t n_blocks, float scale, void *out)                               \
+    {                                                                                                                  \
+        tern_ternary__pack_codes(&(e), codes, n_blocks, scale, out);                                                   \
+    }                                                                                                                  \
+    static size_t unpack_codes(const void *in, size_t n_blocks, int8_t *codes, float *scales)                          \
+    {                                                                                                                  \
+        return tern_ternary__unpack_codes(&(e), in, n_blocks, codes, scales);                                          \
     }
 
 #endif

@@ -13,13 +13,12 @@ static const struct run {
 
 enum { N_RUNS = sizeof runs / sizeof *runs };
 
-/* A byte is ceil(v * 256 / 243), v the number with five base-3 digits, first element first (a missing fifth is 0): read as
- * the fraction byte / 256, so that multiplying by 3 brings out one digit after the other. Source: GGML's TQ1_0. */
+/* A byte is ceil(v * 256 / 243), v the number with five base-3 digits, first element first (a missing fifth is 0): read
+ * as the fraction byte / 256, so that multiplying by 3 brings out one digit after the other. Source: GGML's TQ1_0. */
 static uint8_t byte_of(const int8_t *codes, unsigned stride, unsigned digits)
 {
     unsigned v = 0;
-    for (unsigned k = 0; k < 5; k++)
-        v = v * 3 + (k < digits ? (unsigned)(codes[k * stride] + 1) : 0);
+    for (unsigned k = 0; k < 5; k++) v = v * 3 + (k < digits ? (unsigned)(codes[k * stride] + 1) : 0);
     return (uint8_t)((v * 256 + 242) / 243);
 }
 

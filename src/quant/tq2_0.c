@@ -8,7 +8,8 @@
 
 enum { ELEMENTS = 256, BYTES = 66, SCALE_AT = 64 };
 
-/* Each 32-byte half holds 128 codes: its byte b has elements b, b + 32, b + 64, b + 96, the first in the lowest two bits. */
+/* Each 32-byte half holds 128 codes: its byte b has elements b, b + 32, b + 64, b + 96, the first in the lowest two
+ * bits. */
 static void pack_block(const int8_t *codes, float scale, void *block)
 {
     uint8_t *out = block;
@@ -23,8 +24,7 @@ static void unpack_block(const void *block, uint8_t *raw)
     const uint8_t *in = block;
     for (unsigned half = 0; half < 2; half++)
         for (unsigned part = 0; part < 4; part++)
-            for (unsigned b = 0; b < 32; b++)
-                raw[half * 128 + part * 32 + b] = in[half * 32 + b] >> (2 * part) & 3;
+            for (unsigned b = 0; b < 32; b++) raw[half * 128 + part * 32 + b] = in[half * 32 + b] >> (2 * part) & 3;
 }
 
 static float scale_of(const void *block)

@@ -12,8 +12,8 @@ tern_status tern_added__add(tern_added *added, tern_span text, int32_t id, unsig
 {
     if (text.size == 0) return TERN_OK;
     if (text.size > TERN_ADDED_MAX_BYTES)
-        return tern_fail(err, TERN_LIMIT, "special token %d \"%s\": %zu bytes, at most %d expected", id, tern_show(text).text,
-                         text.size, TERN_ADDED_MAX_BYTES);
+        return tern_fail(err, TERN_LIMIT, "special token %d \"%s\": %zu bytes, at most %d expected", id,
+                         tern_show(text).text, text.size, TERN_ADDED_MAX_BYTES);
     void *tokens = added->tokens;
     TERN_TRY(tern_grow(&tokens, &added->cap, added->n + 1, sizeof *added->tokens, err));
     added->tokens = tokens;
@@ -114,7 +114,8 @@ bool tern_added__next(const tern_added *added, const uint8_t *text, const uint8_
                                                : tern_added__at(added, text + at, n - at, control);
         if (!token) continue;
         size_t end = at + token->text.size;
-        if (token->flags & TERN_ADDED_SINGLE_WORD && ((at && is_word(text, n, at - 1)) || is_word(text, n, end))) continue;
+        if (token->flags & TERN_ADDED_SINGLE_WORD && ((at && is_word(text, n, at - 1)) || is_word(text, n, end)))
+            continue;
         match->id = token->id;
         match->start = token->flags & TERN_ADDED_LSTRIP ? skip_space_back(text, from, at) : at;
         match->end = token->flags & TERN_ADDED_RSTRIP ? skip_space(text, n, end) : end;

@@ -35,10 +35,11 @@ typedef struct tern_added_match {
 tern_status tern_added__add(tern_added *added, tern_span text, int32_t id, unsigned flags, tern_error *err);
 /* Sorts; call once, after the last add and when the texts will not move again. */
 void tern_added__index(tern_added *added);
-/* The longest token that starts exactly at p, of which n > 0 bytes may be read; NULL when none. Control tokens only with `control`. */
+/* The longest token that starts exactly at p, of which n > 0 bytes may be read; NULL when none. Control tokens only
+ * with `control`. */
 const tern_added_token *tern_added__at(const tern_added *added, const uint8_t *p, size_t n, bool control);
-/* The first, and there the longest, match in text[from..n); false when there is none. `untrusted` is NULL or has a byte for each
- * of text: control tokens match only where all of them are 0. */
+/* The first, and there the longest, match in text[from..n); false when there is none. `untrusted` is NULL or has a byte
+ * for each of text: control tokens match only where all of them are 0. */
 bool tern_added__next(const tern_added *added, const uint8_t *text, const uint8_t *untrusted, size_t n, size_t from,
                       bool control, tern_added_match *match);
 void tern_added__deinit(tern_added *added);

@@ -28,7 +28,8 @@ tern_status tern_bpe__add(tern_bpe *bpe, uint32_t at, uint32_t size, int32_t id,
     TERN_TRY(tern_grow(&symbols, &bpe->cap, bpe->n + 1, sizeof *bpe->symbols, err));
     bpe->symbols = symbols;
     int32_t index = (int32_t)bpe->n++;
-    bpe->symbols[index] = (tern_bpe_symbol){.at = at, .size = size, .prev = index - 1, .next = -1, .id = id, .frozen = frozen};
+    bpe->symbols[index] =
+        (tern_bpe_symbol){.at = at, .size = size, .prev = index - 1, .next = -1, .id = id, .frozen = frozen};
     if (index) bpe->symbols[index - 1].next = index;
     return TERN_OK;
 }
@@ -80,7 +81,8 @@ static bool may_be_merged_to(const tern_vocab_entry *e)
 }
 
 /* The token that left and right make, with its rank; false when they do not join. */
-static bool joined(const merging *m, const tern_bpe_symbol *left, const tern_bpe_symbol *right, int32_t *id, uint32_t *rank)
+static bool joined(const merging *m, const tern_bpe_symbol *left, const tern_bpe_symbol *right, int32_t *id,
+                   uint32_t *rank)
 {
     if (m->rule == TERN_MERGE_PAIRS) {
         const tern_pair *pair = left->id < 0 || right->id < 0 ? NULL : tern_pairs__find(m->pairs, left->id, right->id);
@@ -102,8 +104,11 @@ static tern_status consider(merging *m, int32_t left, int32_t right, tern_error 
     int32_t id;
     uint32_t rank;
     if (l->frozen || r->frozen || !joined(m, l, r, &id, &rank)) return TERN_OK;
-    tern_bpe_candidate c = {.order = (uint64_t)rank << 32 | (uint32_t)left, .left = left, .right = right,
-                            .size = l->size + r->size, .merged = id};
+    tern_bpe_candidate c = {.order = (uint64_t)rank << 32 | (uint32_t)left,
+                            .left = left,
+                            .right = right,
+                            .size = l->size + r->size,
+                            .merged = id};
     return push(m->bpe, c, err);
 }
 

@@ -12,9 +12,9 @@
 
 /* Which neighbours may join, and in what order. */
 typedef enum tern_merge_rule {
-    TERN_MERGE_PAIRS,  /* those listed, by rank */
-    TERN_MERGE_RANKS,  /* those whose joined bytes are a token, lowest id first (tiktoken) */
-    TERN_MERGE_SCORES  /* those whose joined bytes are a token, highest score first (SentencePiece) */
+    TERN_MERGE_PAIRS, /* those listed, by rank */
+    TERN_MERGE_RANKS, /* those whose joined bytes are a token, lowest id first (tiktoken) */
+    TERN_MERGE_SCORES /* those whose joined bytes are a token, highest score first (SentencePiece) */
 } tern_merge_rule;
 
 /* A run of the piece's bytes; once merged away its size is 0. */
@@ -37,8 +37,8 @@ typedef struct tern_bpe {
 
 /* Adds a symbol behind the others. */
 tern_status tern_bpe__add(tern_bpe *bpe, uint32_t at, uint32_t size, int32_t id, bool frozen, tern_error *err);
-/* Merges the symbols over `piece`; afterwards those that are left are reached from symbol 0 through `next`. Ties go to the
- * leftmost pair. Time n log n. */
+/* Merges the symbols over `piece`; afterwards those that are left are reached from symbol 0 through `next`. Ties go to
+ * the leftmost pair. Time n log n. */
 tern_status tern_bpe__merge(tern_bpe *bpe, tern_merge_rule rule, const tern_vocab *vocab, const tern_pairs *pairs,
                             const uint8_t *piece, tern_error *err);
 void tern_bpe__deinit(tern_bpe *bpe);

@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "text/bpe_train_parts.h"
 
-static const char *const special_names[TERN_BPE_N_SPECIAL] = {
-    "<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};
+static const char *const special_names[TERN_BPE_N_SPECIAL] = {"<|begin_of_text|>", "<|end_of_text|>",
+                                                              "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};
 
 static const tern_pretokenizer_row *cut(void)
 {
@@ -110,8 +110,8 @@ static tern_status add_merge(learning *l, const tern_bpe_best *pair, uint32_t *m
     void *merges = l->merges;
     TERN_TRY(tern_grow(&merges, &l->cap_merges, l->n_merges + 1, sizeof *l->merges, err));
     l->merges = merges;
-    l->merges[l->n_merges] = (tern_pair){(int32_t)pair->left, (int32_t)pair->right, (int32_t)*merged,
-                                         (uint32_t)l->n_merges};
+    l->merges[l->n_merges] =
+        (tern_pair){(int32_t)pair->left, (int32_t)pair->right, (int32_t)*merged, (uint32_t)l->n_merges};
     l->n_merges++;
     return TERN_OK;
 }
@@ -124,7 +124,8 @@ static tern_status count_pairs(learning *l, tern_error *err)
             TERN_TRY(tern_bpe_counts__add(&l->counts, s[i - 1], s[i], (int64_t)l->t->words[w].count, (uint32_t)w, err));
     }
     for (size_t i = 0; i < l->counts.n_slots; i++)
-        if (l->counts.slots[i].left != UINT32_MAX) TERN_TRY(tern_bpe_counts__push(&l->counts, &l->counts.slots[i], err));
+        if (l->counts.slots[i].left != UINT32_MAX)
+            TERN_TRY(tern_bpe_counts__push(&l->counts, &l->counts.slots[i], err));
     return TERN_OK;
 }
 
@@ -208,8 +209,8 @@ static tern_status fill_vocab(const learning *l, tern_vocab *v, tern_error *err)
     for (uint32_t id = 0; id < l->n_tokens && status == TERN_OK; id++)
         status = tern_vocab__set_text(v, id, l->texts[id].data, l->texts[id].size, TERN_TOKEN_NORMAL, err);
     for (uint32_t i = 0; i < TERN_BPE_N_SPECIAL && status == TERN_OK; i++)
-        status = tern_vocab__set(v, l->n_tokens + i, special_names[i], strlen(special_names[i]),
-                                 TERN_TOKEN_CONTROL, 0, err);
+        status =
+            tern_vocab__set(v, l->n_tokens + i, special_names[i], strlen(special_names[i]), TERN_TOKEN_CONTROL, 0, err);
     return status;
 }
 

@@ -55,7 +55,8 @@ static tern_status set_string(tern_jinja_render *r, tern_jinja_dict *dict, const
 static tern_status message_value(tern_jinja_render *r, const tern_chat_message *m, tern_jinja_value *out)
 {
     tern_jinja_str role = {.data = m->role, .n = strlen(m->role), .untrusted = true};
-    tern_jinja_str content = {.data = m->content ? m->content : "", .n = m->content ? m->n_content : 0, .untrusted = true};
+    tern_jinja_str content = {
+        .data = m->content ? m->content : "", .n = m->content ? m->n_content : 0, .untrusted = true};
     TERN_TRY(tern_jinja__dict(&r->pool, TERN_JINJA_DICT, out));
     TERN_TRY(set_string(r, out->dict, "role", role));
     return set_string(r, out->dict, "content", content);
@@ -92,8 +93,8 @@ static tern_status copy_out(const tern_jinja_rope *rope, tern_chat__text *out, t
     return TERN_OK;
 }
 
-static tern_status render(const tern_chat_template *c, tern_jinja_render *r, const tern_chat__input *in, tern_chat__text *out,
-                          tern_error *err)
+static tern_status render(const tern_chat_template *c, tern_jinja_render *r, const tern_chat__input *in,
+                          tern_chat__text *out, tern_error *err)
 {
     tern_jinja_rope rope = {0};
     r->out = &rope;
@@ -103,12 +104,13 @@ static tern_status render(const tern_chat_template *c, tern_jinja_render *r, con
     return copy_out(&rope, out, err);
 }
 
-tern_status tern_chat__render(const tern_chat_template *c, const tern_chat__input *in, tern_chat__text *out, tern_error *err)
+tern_status tern_chat__render(const tern_chat_template *c, const tern_chat__input *in, tern_chat__text *out,
+                              tern_error *err)
 {
     tern_error ignored = {0};
     tern_jinja_render r = {.now = c->fixed_time ? c->now : (int64_t)time(NULL)};
-    r.pool = (tern_jinja_pool){.max_bytes = TERN_JINJA_MAX_MEMORY, .max_steps = TERN_JINJA_MAX_STEPS, .line = 1,
-                               .err = err ? err : &ignored};
+    r.pool = (tern_jinja_pool){
+        .max_bytes = TERN_JINJA_MAX_MEMORY, .max_steps = TERN_JINJA_MAX_STEPS, .line = 1, .err = err ? err : &ignored};
     tern_status status = render(c, &r, in, out, r.pool.err);
     tern_arena_deinit(&r.pool.arena);
     return status;
@@ -122,12 +124,15 @@ void tern_chat__text_deinit(tern_chat__text *text)
 }
 
 tern_status tern_chat_template_text(const tern_chat_template *c, const char *bos, const char *eos,
-                                    const tern_chat_message *messages, size_t n, bool add_generation_prompt, tern_buf *out,
-                                    tern_error *err)
+                                    const tern_chat_message *messages, size_t n, bool add_generation_prompt,
+                                    tern_buf *out, tern_error *err)
 {
     tern_chat__text text = {0};
-    tern_chat__input in = {.bos = tern_jinja__words(bos ? bos : ""), .eos = tern_jinja__words(eos ? eos : ""),
-                           .messages = messages, .n = n, .add_generation_prompt = add_generation_prompt};
+    tern_chat__input in = {.bos = tern_jinja__words(bos ? bos : ""),
+                           .eos = tern_jinja__words(eos ? eos : ""),
+                           .messages = messages,
+                           .n = n,
+                           .add_generation_prompt = add_generation_prompt};
     tern_status status = tern_chat__render(c, &in, &text, err);
     if (status == TERN_OK) status = tern_buf_add(out, text.text, text.n, err);
     tern_chat__text_deinit(&text);
@@ -142,12 +147,16 @@ static tern_jinja_str token_text(const tern_tokenizer *t, int32_t id)
     return (tern_jinja_str){.data = bytes.size ? (const char *)bytes.data : "", .n = bytes.size};
 }
 
-tern_status tern_chat_template_tokens(const tern_chat_template *c, const tern_tokenizer *t, const tern_chat_message *messages,
-                                      size_t n, bool add_generation_prompt, tern_tokens *out, tern_error *err)
+tern_status tern_chat_template_tokens(const tern_chat_template *c, const tern_tokenizer *t,
+                                      const tern_chat_message *messages, size_t n, bool add_generation_prompt,
+                                      tern_tokens *out, tern_error *err)
 {
     tern_chat__text text = {0};
-    tern_chat__input in = {.bos = token_text(t, tern_tokenizer_bos(t)), .eos = token_text(t, tern_tokenizer_eos(t)),
-                           .messages = messages, .n = n, .add_generation_prompt = add_generation_prompt};
+    tern_chat__input in = {.bos = token_text(t, tern_tokenizer_bos(t)),
+                           .eos = token_text(t, tern_tokenizer_eos(t)),
+                           .messages = messages,
+                           .n = n,
+                           .add_generation_prompt = add_generation_prompt};
     tern_status status = tern_chat__render(c, &in, &text, err);
     if (status == TERN_OK) status = tern_tokenize_marked(t, text.text, text.untrusted, text.n, out, err);
     tern_chat__text_deinit(&text);

@@ -19,7 +19,8 @@ typedef struct tern_chat__text {
     size_t n, cap, mask_cap;
 } tern_chat__text;
 
-tern_status tern_chat__render(const tern_chat_template *c, const tern_chat__input *in, tern_chat__text *out, tern_error *err);
+tern_status tern_chat__render(const tern_chat_template *c, const tern_chat__input *in, tern_chat__text *out,
+                              tern_error *err);
 void tern_chat__text_deinit(tern_chat__text *text);
 
 #endif

@@ -11,10 +11,10 @@ tern_span tern_token_bytes(const tern_tokenizer *t, int32_t id, bool special)
     tern_span none = {(const uint8_t *)"", 0};
     if (id < 0 || (uint32_t)id >= t->vocab.n) return none;
     switch (t->vocab.entries[id].type) {
-    case TERN_TOKEN_CONTROL: case TERN_TOKEN_UNKNOWN: case TERN_TOKEN_UNUSED:
-        return special ? tern_vocab__piece(&t->vocab, (uint32_t)id) : none;
-    default:
-        return tern_vocab__text(&t->vocab, (uint32_t)id);
+    case TERN_TOKEN_CONTROL:
+    case TERN_TOKEN_UNKNOWN:
+    case TERN_TOKEN_UNUSED: return special ? tern_vocab__piece(&t->vocab, (uint32_t)id) : none;
+    default: return tern_vocab__text(&t->vocab, (uint32_t)id);
     }
 }
 
@@ -28,7 +28,8 @@ static tern_span bytes_at(const tern_tokenizer *t, int32_t id, bool special, boo
     return (tern_span){bytes.data + 1, bytes.size - 1};
 }
 
-tern_status tern_detokenize(const tern_tokenizer *t, const int32_t *ids, size_t n, bool special, tern_buf *out, tern_error *err)
+tern_status tern_detokenize(const tern_tokenizer *t, const int32_t *ids, size_t n, bool special, tern_buf *out,
+                            tern_error *err)
 {
     bool started = false;
     TERN_TRY(tern_buf_add(out, "", 0, err));

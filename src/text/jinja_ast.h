@@ -20,18 +20,19 @@ typedef enum tern_jinja_node_kind {
     TERN_JINJA_KEYWORD, /* name=a, among arguments and macro parameters (a NULL: no default) */
     TERN_JINJA_UNARY,   /* op a: '-', '+', '!' */
     TERN_JINJA_BINARY,  /* a op b: + - * / % ~, 'F' for //, 'P' for **, '&' and '|' for and, or */
-    TERN_JINJA_COMPARE, /* a, then list of COMPARE nodes (op, a): = ! < > 'l' for <=, 'g' for >=, 'i' for in, 'n' for not in */
+    TERN_JINJA_COMPARE, /* a, then list of COMPARE nodes (op, a): = ! < > 'l' for <=, 'g' for >=, 'i' for in, 'n' for
+                           not in */
     TERN_JINJA_COND,    /* b if a else c (c may be NULL) */
     /* Statements. */
-    TERN_JINJA_TEXT,       /* value */
-    TERN_JINJA_PRINT,      /* a */
-    TERN_JINJA_IF,         /* list of BRANCH */
-    TERN_JINJA_BRANCH,     /* a (NULL: else), list: body */
-    TERN_JINJA_FOR,        /* a: target, b: iterable, c: filter or NULL, list: body, other: else body */
-    TERN_JINJA_SET,        /* a: target, b: value */
-    TERN_JINJA_SET_BLOCK,  /* a: target, b: filters or NULL, list: body */
-    TERN_JINJA_MACRO_DEF,  /* name, a: chain of KEYWORD, list: body */
-    TERN_JINJA_BLOCK,      /* list: body in the same scope */
+    TERN_JINJA_TEXT,      /* value */
+    TERN_JINJA_PRINT,     /* a */
+    TERN_JINJA_IF,        /* list of BRANCH */
+    TERN_JINJA_BRANCH,    /* a (NULL: else), list: body */
+    TERN_JINJA_FOR,       /* a: target, b: iterable, c: filter or NULL, list: body, other: else body */
+    TERN_JINJA_SET,       /* a: target, b: value */
+    TERN_JINJA_SET_BLOCK, /* a: target, b: filters or NULL, list: body */
+    TERN_JINJA_MACRO_DEF, /* name, a: chain of KEYWORD, list: body */
+    TERN_JINJA_BLOCK,     /* list: body in the same scope */
     TERN_JINJA_BREAK,
     TERN_JINJA_CONTINUE
 } tern_jinja_node_kind;

@@ -47,7 +47,8 @@ tern_status tern_jinja__bind(tern_jinja_render *r, const char *what, const char 
     for (size_t i = 0; i < args->n_named; i++) {
         size_t slot = word_index(params, args->names[i], &count);
         if (slot == SIZE_MAX || slots[slot])
-            return tern_jinja__unsupported(r, "argument \"%.*s\" of %s", (int)args->names[i].n, args->names[i].data, what);
+            return tern_jinja__unsupported(r, "argument \"%.*s\" of %s", (int)args->names[i].n, args->names[i].data,
+                                           what);
         slots[slot] = &args->values[args->n_positional + i];
     }
     return TERN_OK;
@@ -73,7 +74,8 @@ tern_status tern_jinja__call_test(tern_jinja_render *r, const tern_jinja_test *t
 }
 
 /* The argument for one macro parameter, or NULL; counts those that were used. */
-static const tern_jinja_value *find_argument(const tern_jinja_args *args, size_t position, tern_jinja_str name, size_t *used)
+static const tern_jinja_value *find_argument(const tern_jinja_args *args, size_t position, tern_jinja_str name,
+                                             size_t *used)
 {
     const tern_jinja_value *found = position < args->n_positional ? &args->values[position] : NULL;
     for (size_t i = 0; i < args->n_named && !found; i++)
@@ -118,7 +120,8 @@ static tern_status call_value(tern_jinja_render *r, const tern_jinja_value *call
     if (callee->kind == TERN_JINJA_FUNCTION) return callee->function->call(r, args, out);
     if (callee->kind != TERN_JINJA_UNDEFINED)
         return tern_jinja__bad(r, "cannot call %s", tern_jinja__kind_words(callee->kind));
-    return tern_jinja__unsupported(r, "function \"%.*s\"", (int)(callee->str.n < 60 ? callee->str.n : 60), callee->str.data);
+    return tern_jinja__unsupported(r, "function \"%.*s\"", (int)(callee->str.n < 60 ? callee->str.n : 60),
+                                   callee->str.data);
 }
 
 /* object.name(...): a macro kept in a namespace, else a method of the object. */

@@ -6,7 +6,8 @@ static bool is_continuation(char c)
     return ((uint8_t)c & 0xc0u) == 0x80u;
 }
 
-/* The length that a lead byte announces, its payload bits and the smallest code point of that length; 0 when it leads nothing. */
+/* The length that a lead byte announces, its payload bits and the smallest code point of that length; 0 when it leads
+ * nothing. */
 static size_t lead(uint8_t byte, uint32_t *bits, uint32_t *least)
 {
     if (byte >= 0xc2 && byte < 0xe0) return *bits = byte & 0x1fu, *least = 0x80, 2;
@@ -52,7 +53,14 @@ bool tern_jinja__is_space(uint32_t code)
     if (code <= 0x20) return code == 0x20 || (code >= 9 && code <= 13) || (code >= 0x1c && code <= 0x1f);
     if (code >= 0x2000 && code <= 0x200a) return true;
     switch (code) {
-    case 0x85: case 0xa0: case 0x1680: case 0x2028: case 0x2029: case 0x202f: case 0x205f: case 0x3000: return true;
+    case 0x85:
+    case 0xa0:
+    case 0x1680:
+    case 0x2028:
+    case 0x2029:
+    case 0x202f:
+    case 0x205f:
+    case 0x3000: return true;
     default: return false;
     }
 }

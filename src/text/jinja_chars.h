@@ -19,10 +19,25 @@ size_t tern_jinja__trailing_space(const char *s, size_t n);
 /* Writes 1 to 4 bytes of UTF-8. Code points that do not exist become U+FFFD. */
 size_t tern_jinja__char_write(char out[4], uint32_t code);
 
-static inline bool tern_jinja__is_digit(char c) { return c >= '0' && c <= '9'; }
-static inline bool tern_jinja__is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-static inline bool tern_jinja__is_lower(char c) { return c >= 'a' && c <= 'z'; }
-static inline char tern_jinja__to_upper(char c) { return tern_jinja__is_lower(c) ? (char)(c - 32) : c; }
-static inline char tern_jinja__to_lower(char c) { return tern_jinja__is_upper(c) ? (char)(c + 32) : c; }
+static inline bool tern_jinja__is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+static inline bool tern_jinja__is_upper(char c)
+{
+    return c >= 'A' && c <= 'Z';
+}
+static inline bool tern_jinja__is_lower(char c)
+{
+    return c >= 'a' && c <= 'z';
+}
+static inline char tern_jinja__to_upper(char c)
+{
+    return tern_jinja__is_lower(c) ? (char)(c - 32) : c;
+}
+static inline char tern_jinja__to_lower(char c)
+{
+    return tern_jinja__is_upper(c) ? (char)(c + 32) : c;
+}
 
 #endif

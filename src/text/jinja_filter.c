@@ -197,7 +197,8 @@ static tern_status filter_round(tern_jinja_render *r, operand self, const operan
     TERN_TRY(number_only(r, self, "round"));
     TERN_TRY(tern_jinja__int_arg(r, arg[0], "precision", 0, &precision));
     TERN_TRY(tern_jinja__string_arg(r, arg[1], "method", tern_jinja__words("common"), &method));
-    if (precision < -15 || precision > 15) return tern_jinja__unsupported(r, "round to %lld digits", (long long)precision);
+    if (precision < -15 || precision > 15)
+        return tern_jinja__unsupported(r, "round to %lld digits", (long long)precision);
     double scale = pow(10, (double)precision), v = tern_jinja__as_float(self) * scale;
     if (tern_jinja__str_is(method, "ceil")) v = ceil(v);
     else if (tern_jinja__str_is(method, "floor")) v = floor(v);
@@ -212,7 +213,8 @@ static tern_status filter_default(tern_jinja_render *r, operand self, const oper
     (void)r;
     bool falsy = arg[1] && tern_jinja__truth(arg[1]) && !tern_jinja__truth(self);
     *out = *self;
-    if (self->kind == TERN_JINJA_UNDEFINED || falsy) *out = arg[0] ? *arg[0] : tern_jinja__string(tern_jinja__words(""));
+    if (self->kind == TERN_JINJA_UNDEFINED || falsy)
+        *out = arg[0] ? *arg[0] : tern_jinja__string(tern_jinja__words(""));
     return TERN_OK;
 }
 

@@ -159,7 +159,8 @@ tern_status tern_jinja__filter_reject(tern_jinja_render *r, operand self, const 
     return select_items(r, self, (selection){.test = arg[0], .argument = arg[1], .keep = false}, out);
 }
 
-static tern_status select_attribute(tern_jinja_render *r, operand self, const operand *arg, bool keep, tern_jinja_value *out)
+static tern_status select_attribute(tern_jinja_render *r, operand self, const operand *arg, bool keep,
+                                    tern_jinja_value *out)
 {
     if (!arg[0]) return tern_jinja__bad(r, "selectattr and rejectattr need the name of an attribute");
     return select_items(r, self, (selection){arg[0], arg[1], arg[2], keep}, out);
@@ -176,7 +177,8 @@ tern_status tern_jinja__filter_rejectattr(tern_jinja_render *r, operand self, co
 }
 
 /* What an item is sorted or told apart by: its attribute, in lower case unless case matters. */
-static tern_status sort_key(tern_jinja_render *r, operand item, operand attribute, bool case_sensitive, tern_jinja_value *key)
+static tern_status sort_key(tern_jinja_render *r, operand item, operand attribute, bool case_sensitive,
+                            tern_jinja_value *key)
 {
     *key = *item;
     if (attribute) TERN_TRY(tern_jinja__path(r, item, attribute, key));
@@ -195,7 +197,8 @@ static tern_status sort_keys(tern_jinja_render *r, const tern_jinja_list *items,
 }
 
 /* Moves the last of n items down to its place; equal ones stay in order. */
-static tern_status insert_last(tern_jinja_render *r, tern_jinja_value *items, tern_jinja_value *keys, size_t n, bool reverse)
+static tern_status insert_last(tern_jinja_render *r, tern_jinja_value *items, tern_jinja_value *keys, size_t n,
+                               bool reverse)
 {
     tern_jinja_value item = items[n - 1], key = keys[n - 1];
     size_t at = n - 1;

@@ -4,8 +4,8 @@
 
 #include "text/jinja_render.h"
 
-#define TERN_JINJA_FILTER(name)                                                                                              \
-    tern_status tern_jinja__filter_##name(tern_jinja_render *r, const tern_jinja_value *self,                                \
+#define TERN_JINJA_FILTER(name)                                                                                        \
+    tern_status tern_jinja__filter_##name(tern_jinja_render *r, const tern_jinja_value *self,                          \
                                           const tern_jinja_value *const *arg, tern_jinja_value *out)
 TERN_JINJA_FILTER(first);
 TERN_JINJA_FILTER(items);

@@ -43,7 +43,8 @@ static tern_status range(tern_jinja_render *r, const tern_jinja_args *args, tern
     if (step == 0) return tern_jinja__bad(r, "step of range is zero");
     uint64_t n = range_count(start, end, step);
     if (n > MAX_RANGE)
-        return tern_jinja__fail(&r->pool, TERN_LIMIT, "range of %llu numbers, at most %d", (unsigned long long)n, (int)MAX_RANGE);
+        return tern_jinja__fail(&r->pool, TERN_LIMIT, "range of %llu numbers, at most %d", (unsigned long long)n,
+                                (int)MAX_RANGE);
     TERN_TRY(tern_jinja__charge(&r->pool, n));
     TERN_TRY(tern_jinja__list(&r->pool, TERN_JINJA_LIST, (size_t)n, out, &items));
     for (uint64_t i = 0; i < n; i++) items[i] = tern_jinja__int(start + (int64_t)i * step);
@@ -56,9 +57,11 @@ static tern_status build(tern_jinja_render *r, tern_jinja_kind kind, const tern_
     TERN_TRY(tern_jinja__dict(&r->pool, kind, out));
     for (size_t i = 0; i < args->n_positional; i++) {
         const tern_jinja_value *other = &args->values[i];
-        if (other->kind != TERN_JINJA_DICT || i > 0) return tern_jinja__unsupported(r, "dict or namespace of something else");
+        if (other->kind != TERN_JINJA_DICT || i > 0)
+            return tern_jinja__unsupported(r, "dict or namespace of something else");
         for (size_t e = 0; e < other->dict->n; e++)
-            TERN_TRY(tern_jinja__dict_set(&r->pool, out->dict, &other->dict->entries[e].key, &other->dict->entries[e].value));
+            TERN_TRY(tern_jinja__dict_set(&r->pool, out->dict, &other->dict->entries[e].key,
+                                          &other->dict->entries[e].value));
     }
     for (size_t i = 0; i < args->n_named; i++) {
         tern_jinja_value key = tern_jinja__string(args->names[i]);
@@ -89,7 +92,7 @@ static tern_status strftime_now(tern_jinja_render *r, const tern_jinja_args *arg
 }
 
 static const tern_jinja_function functions[] = {
-    {"dict", dict}, {"namespace", make_namespace}, {"raise_exception", raise_exception},
+    {"dict", dict},   {"namespace", make_namespace},  {"raise_exception", raise_exception},
     {"range", range}, {"strftime_now", strftime_now},
 };
 

@@ -7,8 +7,8 @@
 static tern_status undefined_object(tern_jinja_render *r, const tern_jinja_value *object, tern_jinja_str name)
 {
     tern_jinja_str what = object->str;
-    return tern_jinja__bad(r, "\"%.*s\" is undefined, so it has no \"%.*s\"", (int)(what.n < 60 ? what.n : 60), what.data,
-                           (int)(name.n < 60 ? name.n : 60), name.data);
+    return tern_jinja__bad(r, "\"%.*s\" is undefined, so it has no \"%.*s\"", (int)(what.n < 60 ? what.n : 60),
+                           what.data, (int)(name.n < 60 ? name.n : 60), name.data);
 }
 
 static tern_jinja_value neighbour(const tern_jinja_loop *loop, bool previous)
@@ -24,8 +24,8 @@ static tern_jinja_value loop_attribute(const tern_jinja_loop *loop, tern_jinja_s
     const struct {
         const char *name;
         int64_t value;
-    } counts[] = {{"index", i + 1}, {"index0", i}, {"revindex", n - i}, {"revindex0", n - i - 1}, {"length", n},
-                  {"depth", 1}, {"depth0", 0}};
+    } counts[] = {{"index", i + 1}, {"index0", i}, {"revindex", n - i}, {"revindex0", n - i - 1},
+                  {"length", n},    {"depth", 1},  {"depth0", 0}};
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
         if (tern_jinja__str_is(name, counts[c].name)) return tern_jinja__int(counts[c].value);
     if (tern_jinja__str_is(name, "first")) return tern_jinja__bool(i == 0);
@@ -82,7 +82,8 @@ tern_status tern_jinja__item(tern_jinja_render *r, const tern_jinja_value *objec
     }
     if (key->kind == TERN_JINJA_STRING) return tern_jinja__attribute(r, object, key->str, out);
     if (whole && object->kind == TERN_JINJA_STRING) return char_at(r, object->str, key, out);
-    if (whole && tern_jinja__is_list(object) && resolve_index(key, object->list->n, &index)) *out = object->list->items[index];
+    if (whole && tern_jinja__is_list(object) && resolve_index(key, object->list->n, &index))
+        *out = object->list->items[index];
     return TERN_OK;
 }
 
@@ -156,7 +157,8 @@ tern_status tern_jinja__slice_value(tern_jinja_render *r, const tern_jinja_value
     if (object->kind == TERN_JINJA_UNDEFINED) return undefined_object(r, object, tern_jinja__words("slice"));
     for (size_t i = 0; i < 3; i++)
         if (given(bounds[i]) && bounds[i]->kind != TERN_JINJA_INT && bounds[i]->kind != TERN_JINJA_BOOL)
-            return tern_jinja__bad(r, "slice bound is %s, expected an integer", tern_jinja__kind_words(bounds[i]->kind));
+            return tern_jinja__bad(r, "slice bound is %s, expected an integer",
+                                   tern_jinja__kind_words(bounds[i]->kind));
     if (given(bounds[2]) && tern_jinja__as_int(bounds[2]) == 0) return tern_jinja__bad(r, "slice step is zero");
     if (object->kind == TERN_JINJA_STRING) return slice_string(r, object->str, bounds, out);
     if (tern_jinja__is_list(object)) return slice_list(r, object, resolve_slice(bounds, (int64_t)object->list->n), out);

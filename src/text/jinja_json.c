@@ -1,4 +1,5 @@
-/* The tojson filter, as the transformers library defines it for chat templates: no HTML escapes, keys in their order. */
+/* The tojson filter, as the transformers library defines it for chat templates: no HTML escapes, keys in their order.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,8 +156,8 @@ static bool is_set(const tern_jinja_value *v)
 }
 
 /* Parameters: ensure_ascii indent separators sort_keys. */
-tern_status tern_jinja__filter_tojson(tern_jinja_render *r, const tern_jinja_value *self, const tern_jinja_value *const *arg,
-                                      tern_jinja_value *out)
+tern_status tern_jinja__filter_tojson(tern_jinja_render *r, const tern_jinja_value *self,
+                                      const tern_jinja_value *const *arg, tern_jinja_value *out)
 {
     json_writer w = {.r = r, .comma = tern_jinja__words(", "), .colon = tern_jinja__words(": ")};
     if (arg[0] && tern_jinja__truth(arg[0])) return tern_jinja__unsupported(r, "tojson with ensure_ascii");

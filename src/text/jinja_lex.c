@@ -217,7 +217,8 @@ static tern_status lex_operator(tern_jinja_lexer *lex, tern_jinja_token *token)
     for (size_t i = 0; i < sizeof two / sizeof *two; i++)
         if (c == two[i][0] && peek(lex, 1) == two[i][1]) n = 2;
     if (n == 1 && (c == 0 || !strchr("+-*/%~<>=.,:|()[]{}", c)))
-        return tern_jinja__fail(lex->pool, TERN_MALFORMED, "unexpected character 0x%02x in a tag", (unsigned)(uint8_t)c);
+        return tern_jinja__fail(lex->pool, TERN_MALFORMED, "unexpected character 0x%02x in a tag",
+                                (unsigned)(uint8_t)c);
     if (strchr("([{", c)) lex->brackets++;
     if (strchr(")]}", c) && lex->brackets > 0) lex->brackets--;
     token->kind = TERN_JINJA_OPERATOR;

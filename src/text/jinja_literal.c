@@ -35,13 +35,14 @@ static tern_status integer(tern_jinja_pool *pool, const char *s, size_t n, tern_
     return TERN_OK;
 }
 
-tern_status tern_jinja__lex_number(tern_jinja_pool *pool, const char *s, size_t n, bool after_dot, tern_jinja_value *out,
-                                   size_t *used)
+tern_status tern_jinja__lex_number(tern_jinja_pool *pool, const char *s, size_t n, bool after_dot,
+                                   tern_jinja_value *out, size_t *used)
 {
     size_t digits = count_digits(s, n, 0);
     *used = after_dot ? digits : fraction_end(s, n, digits);
     if (*used < n && (s[*used] == '_' || tern_jinja__is_upper(s[*used]) || tern_jinja__is_lower(s[*used])))
-        return tern_jinja__fail(pool, TERN_UNSUPPORTED, "number literal \"%.*s\"", (int)(*used < 40 ? *used + 1 : 40), s);
+        return tern_jinja__fail(pool, TERN_UNSUPPORTED, "number literal \"%.*s\"", (int)(*used < 40 ? *used + 1 : 40),
+                                s);
     if (*used == digits) return integer(pool, s, digits, out);
     return tern_jinja__parse_float(pool, (tern_jinja_str){.data = s, .n = *used}, out);
 }
@@ -80,7 +81,9 @@ static uint32_t digits_value(const char *s, size_t n, size_t *at, size_t most, u
     uint32_t sum = 0;
     for (size_t i = 0; i < most && *at < n; i++, (*at)++) {
         char c = tern_jinja__to_lower(s[*at]);
-        uint32_t digit = tern_jinja__is_digit(c) ? (uint32_t)(c - '0') : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10) : 99;
+        uint32_t digit = tern_jinja__is_digit(c) ? (uint32_t)(c - '0')
+                         : c >= 'a' && c <= 'f'  ? (uint32_t)(c - 'a' + 10)
+                                                 : 99;
         if (digit >= base) break;
         sum = sum * base + digit;
     }

@@ -87,7 +87,8 @@ static tern_status match_affix(tern_jinja_render *r, operand self, operand arg, 
     for (size_t i = 0; i < affixes->n && !found; i++) {
         tern_jinja_str affix;
         TERN_TRY(tern_jinja__charge(&r->pool, 1));
-        TERN_TRY(tern_jinja__string_arg(r, &affixes->items[i], at_end ? "suffix" : "prefix", tern_jinja__words(""), &affix));
+        TERN_TRY(
+            tern_jinja__string_arg(r, &affixes->items[i], at_end ? "suffix" : "prefix", tern_jinja__words(""), &affix));
         TERN_TRY(tern_jinja__charge(&r->pool, affix.n / 64));
         found = has_affix(self->str, affix, at_end);
     }
@@ -238,15 +239,16 @@ static const method_row methods[] = {
 };
 
 /* loop.cycle(a, b, ...) */
-static tern_status cycle(tern_jinja_render *r, const tern_jinja_loop *loop, const tern_jinja_args *args, tern_jinja_value *out)
+static tern_status cycle(tern_jinja_render *r, const tern_jinja_loop *loop, const tern_jinja_args *args,
+                         tern_jinja_value *out)
 {
     if (args->n_positional == 0) return tern_jinja__bad(r, "loop.cycle needs an argument");
     *out = args->values[loop->index % args->n_positional];
     return TERN_OK;
 }
 
-tern_status tern_jinja__call_method(tern_jinja_render *r, operand self, tern_jinja_str name, const tern_jinja_args *args,
-                                    tern_jinja_value *out)
+tern_status tern_jinja__call_method(tern_jinja_render *r, operand self, tern_jinja_str name,
+                                    const tern_jinja_args *args, tern_jinja_value *out)
 {
     if (self->kind == TERN_JINJA_LOOP && tern_jinja__str_is(name, "cycle")) return cycle(r, self->loop, args, out);
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)

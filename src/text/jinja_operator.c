@@ -109,7 +109,8 @@ static tern_status concat_text(tern_jinja_render *r, operand a, operand b, tern_
 static tern_status repeat_text(tern_jinja_render *r, operand text, operand count, tern_jinja_value *out)
 {
     tern_jinja_rope rope = {0};
-    for (int64_t i = tern_jinja__as_int(count); i > 0 && text->str.n > 0; i--) TERN_TRY(tern_jinja__emit(r, &rope, text->str));
+    for (int64_t i = tern_jinja__as_int(count); i > 0 && text->str.n > 0; i--)
+        TERN_TRY(tern_jinja__emit(r, &rope, text->str));
     return tern_jinja__rope_value(r, &rope, out);
 }
 
@@ -196,9 +197,7 @@ tern_status tern_jinja__compare(tern_jinja_render *r, int op, operand a, operand
     int ordered = 0;
     switch (op) {
     case '=':
-    case '!':
-        *out = tern_jinja__equal(&r->pool, a, b) == (op == '=');
-        return tern_jinja__charge(&r->pool, 0);
+    case '!': *out = tern_jinja__equal(&r->pool, a, b) == (op == '='); return tern_jinja__charge(&r->pool, 0);
     case 'i':
     case 'n':
         TERN_TRY(contains(r, a, b, out));
@@ -207,7 +206,7 @@ tern_status tern_jinja__compare(tern_jinja_render *r, int op, operand a, operand
     default: break;
     }
     TERN_TRY(order(r, a, b, &ordered));
-    bool less = ordered < 0, greater = ordered > 0 && ordered != 2;
+    bool less = ordered<0, greater = ordered> 0 && ordered != 2;
     *out = op == '<' ? less : op == '>' ? greater : ordered == 0 || (op == 'l' ? less : greater);
     return TERN_OK;
 }

@@ -72,7 +72,7 @@ struct tern_jinja_function {
 };
 
 /* Errors with the line of the template. */
-#define tern_jinja__bad(r, ...) tern_jinja__fail(&(r)->pool, TERN_INVALID_ARGUMENT, __VA_ARGS__)
+#define tern_jinja__bad(r, ...)         tern_jinja__fail(&(r)->pool, TERN_INVALID_ARGUMENT, __VA_ARGS__)
 #define tern_jinja__unsupported(r, ...) tern_jinja__fail(&(r)->pool, TERN_UNSUPPORTED, __VA_ARGS__)
 
 /* Statements and expressions. */
@@ -91,7 +91,8 @@ const tern_jinja_value *tern_jinja__scope_find(tern_jinja_render *r, tern_jinja_
 /* Operators: op as in the BINARY and COMPARE nodes. */
 tern_status tern_jinja__binary(tern_jinja_render *r, int op, const tern_jinja_value *a, const tern_jinja_value *b,
                                tern_jinja_value *out);
-tern_status tern_jinja__compare(tern_jinja_render *r, int op, const tern_jinja_value *a, const tern_jinja_value *b, bool *out);
+tern_status tern_jinja__compare(tern_jinja_render *r, int op, const tern_jinja_value *a, const tern_jinja_value *b,
+                                bool *out);
 
 /* a.name and a[key]: undefined when there is no such thing; a[from:to:step] (NULL or none: left out). */
 tern_status tern_jinja__attribute(tern_jinja_render *r, const tern_jinja_value *object, tern_jinja_str name,

@@ -6,13 +6,13 @@
 typedef const tern_jinja_value *operand;
 
 /* A test that only looks at the kind of its value. */
-#define KIND_TEST(name, condition)                                                                                           \
-    static tern_status name(tern_jinja_render *r, operand v, operand argument, bool *out)                                    \
-    {                                                                                                                        \
-        (void)r;                                                                                                             \
-        (void)argument;                                                                                                      \
-        *out = (condition);                                                                                                  \
-        return TERN_OK;                                                                                                      \
+#define KIND_TEST(name, condition)                                                                                     \
+    static tern_status name(tern_jinja_render *r, operand v, operand argument, bool *out)                              \
+    {                                                                                                                  \
+        (void)r;                                                                                                       \
+        (void)argument;                                                                                                \
+        *out = (condition);                                                                                            \
+        return TERN_OK;                                                                                                \
     }
 
 KIND_TEST(is_defined, v->kind != TERN_JINJA_UNDEFINED)
@@ -80,10 +80,10 @@ KIND_TEST(is_upper_case, v->kind == TERN_JINJA_STRING && all_in_case(r, v->str, 
 KIND_TEST(is_lower_case, v->kind == TERN_JINJA_STRING && all_in_case(r, v->str, false))
 
 /* The comparisons under their names. */
-#define COMPARE_TEST(name, op)                                                                                               \
-    static tern_status name(tern_jinja_render *r, operand v, operand argument, bool *out)                                    \
-    {                                                                                                                        \
-        return tern_jinja__compare(r, op, v, argument, out);                                                                 \
+#define COMPARE_TEST(name, op)                                                                                         \
+    static tern_status name(tern_jinja_render *r, operand v, operand argument, bool *out)                              \
+    {                                                                                                                  \
+        return tern_jinja__compare(r, op, v, argument, out);                                                           \
     }
 
 COMPARE_TEST(is_equal, '=')
@@ -101,18 +101,42 @@ static tern_status is_same(tern_jinja_render *r, operand v, operand argument, bo
 }
 
 static const tern_jinja_test tests[] = {
-    {"boolean", "", is_boolean},       {"callable", "", is_callable},   {"defined", "", is_defined},
-    {"divisibleby", "num", is_divisible}, {"eq", "other", is_equal},    {"equalto", "other", is_equal},
-    {"even", "", is_even},             {"false", "", is_false},         {"float", "", is_float},
-    {"ge", "other", is_at_least},      {"greaterthan", "other", is_greater}, {"gt", "other", is_greater},
-    {"in", "seq", is_in},              {"integer", "", is_integer},     {"iterable", "", is_iterable},
-    {"le", "other", is_at_most},       {"lessthan", "other", is_less},  {"lower", "", is_lower_case},
-    {"lt", "other", is_less},          {"mapping", "", is_mapping},     {"ne", "other", is_different},
-    {"none", "", is_none},             {"number", "", is_number},       {"odd", "", is_odd},
-    {"sameas", "other", is_same},      {"sequence", "", is_sequence},   {"string", "", is_string},
-    {"true", "", is_true},             {"undefined", "", is_undefined}, {"upper", "", is_upper_case},
-    {"==", "other", is_equal},         {"!=", "other", is_different},   {"<", "other", is_less},
-    {">", "other", is_greater},        {"<=", "other", is_at_most},     {">=", "other", is_at_least},
+    {"boolean", "", is_boolean},
+    {"callable", "", is_callable},
+    {"defined", "", is_defined},
+    {"divisibleby", "num", is_divisible},
+    {"eq", "other", is_equal},
+    {"equalto", "other", is_equal},
+    {"even", "", is_even},
+    {"false", "", is_false},
+    {"float", "", is_float},
+    {"ge", "other", is_at_least},
+    {"greaterthan", "other", is_greater},
+    {"gt", "other", is_greater},
+    {"in", "seq", is_in},
+    {"integer", "", is_integer},
+    {"iterable", "", is_iterable},
+    {"le", "other", is_at_most},
+    {"lessthan", "other", is_less},
+    {"lower", "", is_lower_case},
+    {"lt", "other", is_less},
+    {"mapping", "", is_mapping},
+    {"ne", "other", is_different},
+    {"none", "", is_none},
+    {"number", "", is_number},
+    {"odd", "", is_odd},
+    {"sameas", "other", is_same},
+    {"sequence", "", is_sequence},
+    {"string", "", is_string},
+    {"true", "", is_true},
+    {"undefined", "", is_undefined},
+    {"upper", "", is_upper_case},
+    {"==", "other", is_equal},
+    {"!=", "other", is_different},
+    {"<", "other", is_less},
+    {">", "other", is_greater},
+    {"<=", "other", is_at_most},
+    {">=", "other", is_at_least},
 };
 
 const tern_jinja_test *tern_jinja__find_test(tern_jinja_str name)

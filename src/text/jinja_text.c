@@ -5,8 +5,8 @@
 
 #include "text/jinja_chars.h"
 
-tern_status tern_jinja__string_arg(tern_jinja_render *r, const tern_jinja_value *arg, const char *what, tern_jinja_str absent,
-                                   tern_jinja_str *out)
+tern_status tern_jinja__string_arg(tern_jinja_render *r, const tern_jinja_value *arg, const char *what,
+                                   tern_jinja_str absent, tern_jinja_str *out)
 {
     *out = absent;
     if (!arg) return TERN_OK;
@@ -52,8 +52,8 @@ static size_t trailing(tern_jinja_str s, tern_jinja_str set)
     return s.n - end;
 }
 
-tern_status tern_jinja__strip(tern_jinja_render *r, tern_jinja_str s, const tern_jinja_value *chars, bool left, bool right,
-                              tern_jinja_value *out)
+tern_status tern_jinja__strip(tern_jinja_render *r, tern_jinja_str s, const tern_jinja_value *chars, bool left,
+                              bool right, tern_jinja_value *out)
 {
     tern_jinja_str set;
     bool space = !chars || chars->kind == TERN_JINJA_NONE;
@@ -91,8 +91,8 @@ tern_status tern_jinja__change_case(tern_jinja_render *r, tern_jinja_str s, tern
     return tern_jinja__charge(&r->pool, s.n / 16);
 }
 
-tern_status tern_jinja__replace(tern_jinja_render *r, tern_jinja_str s, tern_jinja_str from, tern_jinja_str to, int64_t most,
-                                tern_jinja_value *out)
+tern_status tern_jinja__replace(tern_jinja_render *r, tern_jinja_str s, tern_jinja_str from, tern_jinja_str to,
+                                int64_t most, tern_jinja_value *out)
 {
     if (from.n == 0) return tern_jinja__unsupported(r, "replace of an empty string");
     tern_jinja_rope rope = {0};

@@ -5,7 +5,8 @@
 
 typedef struct civil_time {
     int64_t year;
-    int month, day, hour, minute, second, weekday, yearday; /* month 1-12, day 1-31, weekday 0 = Sunday, yearday 1-366 */
+    int month, day, hour, minute, second, weekday,
+        yearday; /* month 1-12, day 1-31, weekday 0 = Sunday, yearday 1-366 */
 } civil_time;
 
 /* Source: Howard Hinnant, "chrono-compatible low-level date algorithms", civil_from_days. */
@@ -28,8 +29,8 @@ static civil_time civil(int64_t seconds)
 }
 
 static const char *const weekdays[] = {"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
-static const char *const months[] = {"January", "February", "March", "April", "May", "June", "July", "August",
-                                     "September", "October", "November", "December"};
+static const char *const months[] = {"January", "February", "March",     "April",   "May",      "June",
+                                     "July",    "August",   "September", "October", "November", "December"};
 
 /* Writes one directive; false when it is none that we know. */
 static bool write_directive(char c, const civil_time *t, char out[64])

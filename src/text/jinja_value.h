@@ -9,8 +9,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-/* An arena with a bound, a bound on work, and the error that whoever fails leaves behind. `line` is the template line being worked on.
- * Lives during one parse or one render. */
+/* An arena with a bound, a bound on work, and the error that whoever fails leaves behind. `line` is the template line
+ * being worked on. Lives during one parse or one render. */
 typedef struct tern_jinja_pool {
     tern_arena arena;
     size_t used, max_bytes;
@@ -32,11 +32,11 @@ tern_status tern_jinja__fail(tern_jinja_pool *p, tern_status code, const char *f
 /* As in base/error.h: tells the static analyzer that these are never OK. */
 #if defined(__clang_analyzer__)
 #define tern_jinja__fail(p, code, ...) (tern_jinja__fail(p, code, __VA_ARGS__), (code))
-#define tern_jinja__status(p) (tern_jinja__status(p), TERN_LIMIT)
+#define tern_jinja__status(p)          (tern_jinja__status(p), TERN_LIMIT)
 #endif
 
-/* A borrowed run of bytes (UTF-8, or any bytes). Byte i came from a message when `untrusted`, or, when mask is not NULL,
- * when mask[i] is 1; `untrusted` is then true too and means "some of them". */
+/* A borrowed run of bytes (UTF-8, or any bytes). Byte i came from a message when `untrusted`, or, when mask is not
+ * NULL, when mask[i] is 1; `untrusted` is then true too and means "some of them". */
 typedef struct tern_jinja_str {
     const char *data;
     size_t n;
@@ -136,12 +136,14 @@ int64_t tern_jinja__as_int(const tern_jinja_value *v); /* of an int or bool */
 bool tern_jinja__truth(const tern_jinja_value *v);
 /* The word for a kind in messages: "string", "list", ... */
 const char *tern_jinja__kind_words(tern_jinja_kind kind);
-/* Python's ==. Nesting beyond 64 uses up all steps; without steps everything counts as different, until the next charge fails. */
+/* Python's ==. Nesting beyond 64 uses up all steps; without steps everything counts as different, until the next charge
+ * fails. */
 bool tern_jinja__equal(tern_jinja_pool *p, const tern_jinja_value *a, const tern_jinja_value *b);
 
 /* Dicts. */
 tern_status tern_jinja__dict(tern_jinja_pool *p, tern_jinja_kind kind, tern_jinja_value *out);
-const tern_jinja_value *tern_jinja__dict_find(tern_jinja_pool *p, const tern_jinja_dict *d, const tern_jinja_value *key);
+const tern_jinja_value *tern_jinja__dict_find(tern_jinja_pool *p, const tern_jinja_dict *d,
+                                              const tern_jinja_value *key);
 tern_status tern_jinja__dict_set(tern_jinja_pool *p, tern_jinja_dict *d, const tern_jinja_value *key,
                                  const tern_jinja_value *value);
 

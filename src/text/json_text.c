@@ -29,7 +29,9 @@ static uint32_t hex4(const uint8_t *p)
     uint32_t value = 0;
     for (int i = 0; i < 4; i++) {
         uint8_t c = p[i], lower = c | 0x20;
-        uint32_t digit = c >= '0' && c <= '9' ? c - (uint32_t)'0' : lower >= 'a' && lower <= 'f' ? lower - (uint32_t)'a' + 10 : 16;
+        uint32_t digit = c >= '0' && c <= '9'           ? c - (uint32_t)'0'
+                         : lower >= 'a' && lower <= 'f' ? lower - (uint32_t)'a' + 10
+                                                        : 16;
         if (digit > 15) return UINT32_MAX;
         value = value << 4 | digit;
     }
@@ -135,9 +137,12 @@ tern_status tern_json__next_item(tern_json_items *items, bool *more, tern_span *
     if (!*more) return TERN_OK;
     size_t n = value_size(*rest);
     *item = tern_json__trim((tern_span){rest->data, n});
-    if (n == rest->size || item->size == 0) return tern_fail(err, TERN_MALFORMED, "JSON array: a value expected at %s", tern_show(*rest).text);
+    if (n == rest->size || item->size == 0)
+        return tern_fail(err, TERN_MALFORMED, "JSON array: a value expected at %s", tern_show(*rest).text);
     bool comma = rest->data[n] == ',';
-    if (!comma && n + 1 != rest->size) return tern_fail(err, TERN_MALFORMED, "JSON array: ',' expected at %s", tern_show((tern_span){rest->data + n, rest->size - n}).text);
+    if (!comma && n + 1 != rest->size)
+        return tern_fail(err, TERN_MALFORMED, "JSON array: ',' expected at %s",
+                         tern_show((tern_span){rest->data + n, rest->size - n}).text);
     rest->data += comma ? n + 1 : n;
     rest->size -= comma ? n + 1 : n;
     return TERN_OK;

@@ -10,8 +10,14 @@
 
 /* Hangul syllables are computed (Unicode, section 3.12). */
 enum {
-    S_BASE = 0xAC00, L_BASE = 0x1100, V_BASE = 0x1161, T_BASE = 0x11A7,
-    L_COUNT = 19, V_COUNT = 21, T_COUNT = 28, S_COUNT = L_COUNT * V_COUNT * T_COUNT
+    S_BASE = 0xAC00,
+    L_BASE = 0x1100,
+    V_BASE = 0x1161,
+    T_BASE = 0x11A7,
+    L_COUNT = 19,
+    V_COUNT = 21,
+    T_COUNT = 28,
+    S_COUNT = L_COUNT * V_COUNT * T_COUNT
 };
 enum { FIRST_CHANGING = 0x300 }; /* text below it is normal already */
 
@@ -97,8 +103,8 @@ static tern_status decompose(cluster *c, uint32_t code, tern_error *err)
     return pair->second ? put(c, pair->second, err) : TERN_OK;
 }
 
-/* Stable order by class of the marks in [low, high), none of which is a starter: 255 counters instead of comparisons, so that a long row
- * of marks takes little time. */
+/* Stable order by class of the marks in [low, high), none of which is a starter: 255 counters instead of comparisons,
+ * so that a long row of marks takes little time. */
 static tern_status order_marks(cluster *c, size_t low, size_t high, tern_error *err)
 {
     size_t starts[257] = {0}, n = high - low;
@@ -161,7 +167,8 @@ static tern_status normalize_valid(cluster *c, tern_span text, tern_buf *out, te
     return TERN_OK;
 }
 
-/* Bytes at the start of text that are normal whatever follows: no character from FIRST_CHANGING on, nor the one before it. */
+/* Bytes at the start of text that are normal whatever follows: no character from FIRST_CHANGING on, nor the one before
+ * it. */
 static size_t plain_run(tern_span text)
 {
     size_t at = 0, settled = 0;
@@ -175,8 +182,8 @@ static size_t plain_run(tern_span text)
     return at;
 }
 
-/* Bytes that may change: up to the next plain character, since none of those joins what is before it, or the next byte that is
- * no UTF-8. */
+/* Bytes that may change: up to the next plain character, since none of those joins what is before it, or the next byte
+ * that is no UTF-8. */
 static size_t changing_run(tern_span text)
 {
     size_t at = 0;

@@ -75,7 +75,8 @@ tern_status tern_normalizer__run(const tern_normalizer *norm, const tern_added *
     if (text.size == 0 || (norm->remove_extra && is_blank(text))) return TERN_OK;
     size_t start = out->size;
     bool extra = norm->prefix == TERN_PREFIX_ALWAYS || (norm->prefix == TERN_PREFIX_FIRST && first);
-    if (norm->prefix_once && (text.data[0] == ' ' || (text.size >= 3 && !memcmp(text.data, SPACE_SYMBOL, 3)))) extra = false;
+    if (norm->prefix_once && (text.data[0] == ' ' || (text.size >= 3 && !memcmp(text.data, SPACE_SYMBOL, 3))))
+        extra = false;
     if (extra && !norm->suffix) TERN_TRY(add_space(norm, out, err));
     TERN_TRY(add_parts(norm, frozen, text, out, err));
     if (norm->remove_extra) trim_end(norm, out, start);

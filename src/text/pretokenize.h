@@ -9,15 +9,16 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-/* What becomes of the parts that a pattern matches and of those between them. Source: tokenizers, SplitDelimiterBehavior. */
+/* What becomes of the parts that a pattern matches and of those between them. Source: tokenizers,
+ * SplitDelimiterBehavior. */
 typedef enum tern_split_behavior {
-    TERN_SPLIT_ISOLATED,    /* each match and each gap is a piece */
-    TERN_SPLIT_REMOVED,     /* matches are dropped */
-    TERN_SPLIT_MATCHES,     /* gaps are dropped: "Removed" with invert */
+    TERN_SPLIT_ISOLATED,        /* each match and each gap is a piece */
+    TERN_SPLIT_REMOVED,         /* matches are dropped */
+    TERN_SPLIT_MATCHES,         /* gaps are dropped: "Removed" with invert */
     TERN_SPLIT_MERGED_PREVIOUS, /* a match joins the gap before it */
     TERN_SPLIT_MERGED_NEXT,     /* a match joins the gap after it */
-    TERN_SPLIT_CONTIGUOUS,  /* neighbouring matches are one piece */
-    TERN_SPLIT_PREFIX_SPACE /* no pattern: a space is put in front where there is none */
+    TERN_SPLIT_CONTIGUOUS,      /* neighbouring matches are one piece */
+    TERN_SPLIT_PREFIX_SPACE     /* no pattern: a space is put in front where there is none */
 } tern_split_behavior;
 
 typedef struct tern_splitter tern_splitter;
@@ -42,9 +43,10 @@ const tern_pretokenizer_row *tern_pretokenizer__find(const void *name, size_t n)
 const tern_pretokenizer_row *tern_pretokenizer__row_of(const tern_pretokenizer *p, bool ignore_merges);
 tern_status tern_pretokenizer__add_row(tern_pretokenizer *p, const tern_pretokenizer_row *row, tern_error *err);
 
-/* Adds a stage. Patterns are those of Rust's and Oniguruma's regex: Unicode classes, \s is White_Space. Errors: UNSUPPORTED
- * (the pattern does not compile: its place and why), LIMIT (more than TERN_SPLIT_MAX_STAGES). */
-tern_status tern_pretokenizer__add(tern_pretokenizer *p, tern_span pattern, tern_split_behavior behavior, tern_error *err);
+/* Adds a stage. Patterns are those of Rust's and Oniguruma's regex: Unicode classes, \s is White_Space. Errors:
+ * UNSUPPORTED (the pattern does not compile: its place and why), LIMIT (more than TERN_SPLIT_MAX_STAGES). */
+tern_status tern_pretokenizer__add(tern_pretokenizer *p, tern_span pattern, tern_split_behavior behavior,
+                                   tern_error *err);
 void tern_pretokenizer__deinit(tern_pretokenizer *p);
 
 tern_span tern_splitter__pattern(const tern_splitter *s);
@@ -55,9 +57,9 @@ int tern_split_behavior__find(const void *name, size_t n);
 
 /* Called for each piece, in order. */
 typedef tern_status (*tern_piece_fn)(void *user, tern_span piece, tern_error *err);
-/* Cuts n bytes of text. Bytes that are not UTF-8 match nothing: each run of them is a piece. Errors: those of fn, and LIMIT when
- * matching takes too many steps. Thread-safe. */
-tern_status tern_pretokenizer__run(const tern_pretokenizer *p, const uint8_t *text, size_t n, tern_piece_fn fn, void *user,
-                                   tern_error *err);
+/* Cuts n bytes of text. Bytes that are not UTF-8 match nothing: each run of them is a piece. Errors: those of fn, and
+ * LIMIT when matching takes too many steps. Thread-safe. */
+tern_status tern_pretokenizer__run(const tern_pretokenizer *p, const uint8_t *text, size_t n, tern_piece_fn fn,
+                                   void *user, tern_error *err);
 
 #endif

@@ -49,7 +49,8 @@ static bool next_field(tern_cursor *c, field *f)
 
 static tern_status fail_message(const char *what, size_t at, tern_error *err)
 {
-    return tern_fail(err, TERN_MALFORMED, "SentencePiece model: %s is not a protobuf message, at its byte %zu", what, at);
+    return tern_fail(err, TERN_MALFORMED, "SentencePiece model: %s is not a protobuf message, at its byte %zu", what,
+                     at);
 }
 
 static tern_status read_piece(tern_vocab *v, tern_span message, tern_error *err)

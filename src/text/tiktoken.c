@@ -66,11 +66,14 @@ static size_t count_lines(tern_span text)
 static tern_status add_line(tern_vocab *v, tern_span line, size_t number, tern_buf *scratch, tern_error *err)
 {
     const uint8_t *space = memchr(line.data, ' ', line.size);
-    if (!space) return tern_fail(err, TERN_MALFORMED, "line %zu \"%s\": base64, a space and a rank expected", number, tern_show(line).text);
+    if (!space)
+        return tern_fail(err, TERN_MALFORMED, "line %zu \"%s\": base64, a space and a rank expected", number,
+                         tern_show(line).text);
     tern_span code = {line.data, (size_t)(space - line.data)}, digits = {space + 1, line.size - code.size - 1};
     uint32_t rank;
     if (!parse_rank(digits, &rank) || rank >= v->n)
-        return tern_fail(err, TERN_MALFORMED, "line %zu: rank \"%s\", a number below %u expected", number, tern_show(digits).text, v->n);
+        return tern_fail(err, TERN_MALFORMED, "line %zu: rank \"%s\", a number below %u expected", number,
+                         tern_show(digits).text, v->n);
     scratch->size = 0;
     TERN_TRY(tern_buf_add(scratch, code.data, code.size, err));
     size_t size = decode_base64((uint8_t *)scratch->data, code);
@@ -100,8 +103,8 @@ static tern_status add_special(tern_vocab *v, const char *name, tern_error *err)
 /* The 256 special tokens that follow LLaMA-3's ranks. Source: Meta's llama3 release, tokenizer.py. */
 static tern_status add_llama3_specials(tern_tokenizer *t, tern_error *err)
 {
-    static const char *const NAMES[10] = {"<|begin_of_text|>", "<|end_of_text|>", NULL, NULL, NULL, NULL, "<|start_header_id|>",
-                                          "<|end_header_id|>", NULL, "<|eot_id|>"};
+    static const char *const NAMES[10] = {"<|begin_of_text|>",   "<|end_of_text|>",   NULL, NULL,        NULL, NULL,
+                                          "<|start_header_id|>", "<|end_header_id|>", NULL, "<|eot_id|>"};
     int32_t first = (int32_t)t->vocab.n;
     for (int i = 0, reserved = 0; i < 256; i++) {
         char name[48];
@@ -135,9 +138,9 @@ static tern_status build(tern_tokenizer *t, tern_span text, const char *pattern,
     TERN_TRY(tern_tokenizer__index(t, err));
     TERN_TRY(check_bytes(&t->vocab, err));
     if (pattern)
-        TERN_TRY(tern_pretokenizer__add(&t->pre, (tern_span){(const uint8_t *)pattern, strlen(pattern)}, TERN_SPLIT_ISOLATED, err));
-    else
-        TERN_TRY(tern_pretokenizer__add_row(&t->pre, tern_pretokenizer__find("llama-bpe", 9), err));
+        TERN_TRY(tern_pretokenizer__add(&t->pre, (tern_span){(const uint8_t *)pattern, strlen(pattern)},
+                                        TERN_SPLIT_ISOLATED, err));
+    else TERN_TRY(tern_pretokenizer__add_row(&t->pre, tern_pretokenizer__find("llama-bpe", 9), err));
     return tern_tokenizer__finish(t, err);
 }
 

@@ -43,7 +43,9 @@ static tern_status add_id(work *w, int32_t id, tern_error *err)
 static tern_status add_unknown(work *w, tern_span text, tern_error *err)
 {
     const tern_tokenizer *t = w->t;
-    if (t->unk < 0) return tern_fail(err, TERN_MALFORMED, "the vocabulary has no token for byte 0x%02X, and none for unknown text", text.data[0]);
+    if (t->unk < 0)
+        return tern_fail(err, TERN_MALFORMED, "the vocabulary has no token for byte 0x%02X, and none for unknown text",
+                         text.data[0]);
     if (w->after_unk && t->fuse_unk) return TERN_OK;
     TERN_TRY(tern_tokens_add(w->out, t->unk, err));
     w->after_unk = true;
@@ -94,8 +96,8 @@ static tern_status split_bytes(work *w, tern_span text, size_t at, size_t size, 
     return TERN_OK;
 }
 
-/* One symbol for each character, each user-defined symbol and each byte of what is no UTF-8 (a vocabulary's map of characters may
- * make such). With listed merges an unknown character counts as its bytes. */
+/* One symbol for each character, each user-defined symbol and each byte of what is no UTF-8 (a vocabulary's map of
+ * characters may make such). With listed merges an unknown character counts as its bytes. */
 static tern_status split_chars(work *w, tern_span text, tern_error *err)
 {
     const tern_tokenizer *t = w->t;
@@ -109,8 +111,7 @@ static tern_status split_chars(work *w, tern_span text, tern_error *err)
         int32_t id = token ? token->id : t->rule == TERN_MERGE_PAIRS ? find_plain(&t->vocab, character) : -1;
         if (id < 0 && t->rule == TERN_MERGE_PAIRS && has_bytes(t, character))
             TERN_TRY(split_bytes(w, text, at, size, err));
-        else
-            TERN_TRY(tern_bpe__add(&w->bpe, (uint32_t)at, (uint32_t)size, id, token != NULL, err));
+        else TERN_TRY(tern_bpe__add(&w->bpe, (uint32_t)at, (uint32_t)size, id, token != NULL, err));
         at += size;
     }
     return TERN_OK;
@@ -151,7 +152,8 @@ static tern_status add_all(work *w, tern_span text, const uint8_t *untrusted, bo
 {
     tern_added_match match;
     size_t at = 0;
-    while (at < text.size && tern_added__next(&w->t->added, text.data, untrusted, text.size, at, allow_special, &match)) {
+    while (at < text.size &&
+           tern_added__next(&w->t->added, text.data, untrusted, text.size, at, allow_special, &match)) {
         TERN_TRY(add_plain(w, (tern_span){text.data + at, match.start - at}, at == 0, err));
         TERN_TRY(add_id(w, match.id, err));
         at = match.end;
@@ -159,8 +161,8 @@ static tern_status add_all(work *w, tern_span text, const uint8_t *untrusted, bo
     return add_plain(w, (tern_span){text.data + at, text.size - at}, at == 0, err);
 }
 
-static tern_status tokenize(const tern_tokenizer *t, const void *text, const uint8_t *untrusted, size_t n, bool allow_special,
-                            tern_tokens *out, tern_error *err)
+static tern_status tokenize(const tern_tokenizer *t, const void *text, const uint8_t *untrusted, size_t n,
+                            bool allow_special, tern_tokens *out, tern_error *err)
 {
     if (n > UINT32_MAX / 4) return tern_fail(err, TERN_LIMIT, "text of %zu bytes: at most 1 GiB expected", n);
     work w = {.t = t, .out = out};

@@ -8,10 +8,11 @@
 #include "text/alphabet.h"
 #include "text/tokenizer_parts.h"
 
-/* Tokens that end a text or a turn in published models, whatever their file says of them; a text's end comes first, since
- * the first one found is the EOS of a file that names none. */
-static const char *const END_NAMES[] = {"<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>", "<|eot_id|>", "<|eom_id|>",
-                                        "<|im_end|>", "<end_of_turn>", "<|end|>", "<|eot|>", "<EOT>", "<|end_of_turn|>"};
+/* Tokens that end a text or a turn in published models, whatever their file says of them; a text's end comes first,
+ * since the first one found is the EOS of a file that names none. */
+static const char *const END_NAMES[] = {"<|end_of_text|>", "<|endoftext|>", "</s>",       "<eos>",
+                                        "<|eot_id|>",      "<|eom_id|>",    "<|im_end|>", "<end_of_turn>",
+                                        "<|end|>",         "<|eot|>",       "<EOT>",      "<|end_of_turn|>"};
 enum { N_END_NAMES = sizeof END_NAMES / sizeof END_NAMES[0] };
 
 tern_status tern_tokenizer__alloc(tern_tokenizer **t, tern_error *err)
@@ -66,9 +67,24 @@ static bool is_end_name(tern_span piece)
 /* User-defined symbols that structure a conversation: a user's words must never become one. */
 static bool is_markup(tern_span piece)
 {
-    static const char *const NAMES[] = {"<start_of_turn>", "<start_of_image>", "<end_of_image>", "<bos>", "<s>", "<pad>", "<unk>",
-                                        "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
-                                        "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"};
+    static const char *const NAMES[] = {"<start_of_turn>",
+                                        "<start_of_image>",
+                                        "<end_of_image>",
+                                        "<bos>",
+                                        "<s>",
+                                        "<pad>",
+                                        "<unk>",
+                                        "[INST]",
+                                        "[/INST]",
+                                        "<<SYS>>",
+                                        "<</SYS>>",
+                                        "[AVAILABLE_TOOLS]",
+                                        "[/AVAILABLE_TOOLS]",
+                                        "[TOOL_CALLS]",
+                                        "[TOOL_RESULTS]",
+                                        "[/TOOL_RESULTS]",
+                                        "[SYSTEM_PROMPT]",
+                                        "[/SYSTEM_PROMPT]"};
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         if (equals(piece, NAMES[i])) return true;
     bool bars = piece.size > 4 && starts_with(piece, "<|") && memcmp(piece.data + piece.size - 2, "|>", 2) == 0;
@@ -113,7 +129,8 @@ tern_status tern_tokenizer__index(tern_tokenizer *t, tern_error *err)
     return collect_added(t, err);
 }
 
-tern_status tern_tokenizer__split_merge(tern_span merge, uint32_t index, tern_span *left, tern_span *right, tern_error *err)
+tern_status tern_tokenizer__split_merge(tern_span merge, uint32_t index, tern_span *left, tern_span *right,
+                                        tern_error *err)
 {
     const uint8_t *space = merge.size > 1 ? memchr(merge.data + 1, ' ', merge.size - 1) : NULL;
     if (!space)
@@ -126,8 +143,8 @@ tern_status tern_tokenizer__split_merge(tern_span merge, uint32_t index, tern_sp
 
 static tern_status fail_merge(uint32_t index, tern_span left, tern_span right, const char *which, tern_error *err)
 {
-    return tern_fail(err, TERN_MALFORMED, "merge %u, \"%s\" and \"%s\": %s is not in the vocabulary", index, tern_show(left).text,
-                     tern_show(right).text, which);
+    return tern_fail(err, TERN_MALFORMED, "merge %u, \"%s\" and \"%s\": %s is not in the vocabulary", index,
+                     tern_show(left).text, tern_show(right).text, which);
 }
 
 /* The ids of left, right and both together, by their keys, which lie one behind the other in `keys`. */
@@ -158,7 +175,8 @@ static tern_status find_pair(const tern_vocab *v, tern_span left, tern_span righ
     return TERN_OK;
 }
 
-tern_status tern_tokenizer__add_merge(tern_tokenizer *t, uint32_t index, tern_span left, tern_span right, tern_error *err)
+tern_status tern_tokenizer__add_merge(tern_tokenizer *t, uint32_t index, tern_span left, tern_span right,
+                                      tern_error *err)
 {
     tern_pair pair = {.rank = index};
     TERN_TRY(find_pair(&t->vocab, left, right, &pair, err));
@@ -173,7 +191,8 @@ tern_status tern_tokenizer__add_merge(tern_tokenizer *t, uint32_t index, tern_sp
 tern_status tern_tokenizer__add_end(tern_tokenizer *t, int64_t id, tern_error *err)
 {
     if (id < 0 || id >= t->vocab.n)
-        return tern_fail(err, TERN_MALFORMED, "end-of-text token id %lld: 0 to %u expected", (long long)id, t->vocab.n - 1);
+        return tern_fail(err, TERN_MALFORMED, "end-of-text token id %lld: 0 to %u expected", (long long)id,
+                         t->vocab.n - 1);
     for (size_t i = 0; i < t->n_ends; i++)
         if (t->ends[i] == id) return TERN_OK;
     if (t->n_ends == TERN_MAX_END_TOKENS)

@@ -16,9 +16,9 @@ typedef struct tern_tokenizer tern_tokenizer; /* immutable after opening; shared
 /* From GGUF metadata (tokenizer.ggml.*); a gpt2 model without tokenizer.ggml.pre means LLaMA-3 when the architecture is
  * bitnet-b1.58 or bitnet-25, else the GPT-2 pattern. Copies what it needs. */
 tern_status tern_tokenizer_open_gguf(tern_tokenizer **t, const tern_gguf *gguf, tern_error *err);
-/* From a folder in the HF layout: tokenizer.json, else tokenizer.model (SentencePiece, or tiktoken ranks when it is text);
- * tokenizer_config.json, config.json, generation_config.json and special_tokens_map.json add BOS, EOS and chat template. `dir` may also
- * be one such vocabulary file, told apart by what it holds. */
+/* From a folder in the HF layout: tokenizer.json, else tokenizer.model (SentencePiece, or tiktoken ranks when it is
+ * text); tokenizer_config.json, config.json, generation_config.json and special_tokens_map.json add BOS, EOS and chat
+ * template. `dir` may also be one such vocabulary file, told apart by what it holds. */
 tern_status tern_tokenizer_open_hf(tern_tokenizer **t, const char *dir, tern_error *err);
 /* From one file's bytes: for tests and fuzzers. `pattern` NULL takes LLaMA-3's. */
 tern_status tern_tokenizer_parse_json(tern_tokenizer **t, const void *data, size_t size, tern_error *err);
@@ -27,9 +27,9 @@ tern_status tern_tokenizer_parse_tiktoken(tern_tokenizer **t, const void *data, 
                                           tern_error *err);
 void tern_tokenizer_close(tern_tokenizer *t);
 
-/* The token ids of n bytes of text (any bytes: invalid UTF-8 and NUL included), appended to *ids (storage of tern_grow).
- * allow_special: text that spells a special token becomes that token; false treats it as plain text (a user's words).
- * No BOS is added. */
+/* The token ids of n bytes of text (any bytes: invalid UTF-8 and NUL included), appended to *ids (storage of
+ * tern_grow). allow_special: text that spells a special token becomes that token; false treats it as plain text (a
+ * user's words). No BOS is added. */
 tern_status tern_tokenize(const tern_tokenizer *t, const void *text, size_t n, bool allow_special, tern_tokens *out,
                           tern_error *err);
 /* The same with special tokens, except those that have a byte i in them with untrusted[i] not 0: that is plain text. */
@@ -45,9 +45,11 @@ tern_span tern_token_piece(const tern_tokenizer *t, int32_t id);
 int32_t tern_token_find(const tern_tokenizer *t, const char *piece, size_t n);
 
 /* Appends the text of n ids. `special` shows special tokens. */
-tern_status tern_detokenize(const tern_tokenizer *t, const int32_t *ids, size_t n, bool special, tern_buf *out, tern_error *err);
+tern_status tern_detokenize(const tern_tokenizer *t, const int32_t *ids, size_t n, bool special, tern_buf *out,
+                            tern_error *err);
 
-/* Streaming: yields only whole UTF-8 sequences; bytes that can never complete become U+FFFD. Zero-initialised is a start of text. */
+/* Streaming: yields only whole UTF-8 sequences; bytes that can never complete become U+FFFD. Zero-initialised is a
+ * start of text. */
 typedef struct tern_text_stream {
     uint8_t pending[8];
     size_t n_pending;
@@ -74,8 +76,8 @@ const char *tern_tokenizer_chat_template(const tern_tokenizer *t);
 
 /* Writes the tokenizer.ggml.* keys that open_gguf reads back to the same tokenizer. */
 tern_status tern_tokenizer_write_gguf(const tern_tokenizer *t, tern_gguf_writer *w, tern_error *err);
-/* Writes tokenizer.json, tokenizer_config.json and generation_config.json into the folder `dir`, which must be there, for
- * open_hf and for transformers. A rank list (tiktoken) becomes merges. Errors: UNSUPPORTED (SentencePiece), IO,
+/* Writes tokenizer.json, tokenizer_config.json and generation_config.json into the folder `dir`, which must be there,
+ * for open_hf and for transformers. A rank list (tiktoken) becomes merges. Errors: UNSUPPORTED (SentencePiece), IO,
  * OUT_OF_MEMORY. */
 tern_status tern_tokenizer_write_hf(const tern_tokenizer *t, const char *dir, tern_error *err);
 

@@ -55,12 +55,12 @@ static tern_status get_integers(const tern_gguf *g, const char *key, const tern_
 static tern_status check_count(const char *key, const tern_gguf_kv *kv, uint64_t expected, tern_error *err)
 {
     if (!kv || kv->count == expected) return TERN_OK;
-    return tern_fail(err, TERN_MALFORMED, "%s: %llu entries, %llu expected as in " KEY_TOKENS, key, (unsigned long long)kv->count,
-                     (unsigned long long)expected);
+    return tern_fail(err, TERN_MALFORMED, "%s: %llu entries, %llu expected as in " KEY_TOKENS, key,
+                     (unsigned long long)kv->count, (unsigned long long)expected);
 }
 
-static tern_status set_entries(tern_vocab *v, const tern_gguf_kv *tokens, const tern_gguf_kv *types, const tern_gguf_kv *scores,
-                               tern_error *err)
+static tern_status set_entries(tern_vocab *v, const tern_gguf_kv *tokens, const tern_gguf_kv *types,
+                               const tern_gguf_kv *scores, tern_error *err)
 {
     tern_cursor c = tern_cursor_open(tokens->value.data, tokens->value.size);
     for (uint32_t id = 0; id < v->n; id++) {
@@ -116,7 +116,8 @@ static tern_status read_stages(tern_tokenizer *t, const tern_gguf *g, tern_error
     for (uint64_t i = 0; i < patterns->count; i++) {
         tern_span pattern = tern_gguf_next_string(&p), name = tern_gguf_next_string(&b);
         int behavior = tern_split_behavior__find(name.data, name.size);
-        if (behavior < 0) return tern_fail(err, TERN_UNSUPPORTED, KEY_BEHAVIORS ": \"%s\" is not known", tern_show(name).text);
+        if (behavior < 0)
+            return tern_fail(err, TERN_UNSUPPORTED, KEY_BEHAVIORS ": \"%s\" is not known", tern_show(name).text);
         TERN_TRY(tern_pretokenizer__add(&t->pre, pattern, (tern_split_behavior)behavior, err));
     }
     return TERN_OK;
@@ -126,7 +127,8 @@ static tern_status read_stages(tern_tokenizer *t, const tern_gguf *g, tern_error
 static tern_span implied_pre(const tern_gguf *g)
 {
     tern_span arch = {(const uint8_t *)"", 0};
-    bool known = tern_gguf_find(g, "general.architecture") && tern_gguf_get_string(g, "general.architecture", &arch, NULL) == TERN_OK;
+    bool known = tern_gguf_find(g, "general.architecture") &&
+                 tern_gguf_get_string(g, "general.architecture", &arch, NULL) == TERN_OK;
     bool bitnet = known && (equals(arch, "bitnet-b1.58") || equals(arch, "bitnet-25"));
     return bitnet ? (tern_span){(const uint8_t *)"llama-bpe", 9} : (tern_span){(const uint8_t *)"gpt-2", 5};
 }
@@ -139,7 +141,8 @@ static tern_status read_pre(tern_tokenizer *t, const tern_gguf *g, tern_error *e
     if (t->vocab.alphabet == TERN_ALPHABET_BYTES) return TERN_OK;
     bool prefix = false;
     TERN_TRY(get_bool(g, KEY_ADD_SPACE, &prefix, err));
-    if (prefix) TERN_TRY(tern_pretokenizer__add(&t->pre, (tern_span){(const uint8_t *)"", 0}, TERN_SPLIT_PREFIX_SPACE, err));
+    if (prefix)
+        TERN_TRY(tern_pretokenizer__add(&t->pre, (tern_span){(const uint8_t *)"", 0}, TERN_SPLIT_PREFIX_SPACE, err));
     const tern_pretokenizer_row *row = tern_pretokenizer__find(name.data, name.size);
     if (!row) return tern_fail(err, TERN_UNSUPPORTED, KEY_PRE " \"%s\" is not known", tern_show(name).text);
     t->ignore_merges = row->ignore_merges;
@@ -152,7 +155,8 @@ static tern_status read_charsmap(tern_tokenizer *t, const tern_gguf *g, tern_err
     const tern_gguf_kv *kv;
     TERN_TRY(get_integers(g, KEY_CHARSMAP, &kv, err));
     if (!kv) return TERN_OK;
-    if (kv->element != TERN_GGUF_U8 && kv->element != TERN_GGUF_I8) return tern_fail(err, TERN_MALFORMED, KEY_CHARSMAP ": bytes expected");
+    if (kv->element != TERN_GGUF_U8 && kv->element != TERN_GGUF_I8)
+        return tern_fail(err, TERN_MALFORMED, KEY_CHARSMAP ": bytes expected");
     return tern_charsmap__open(&t->norm.charsmap, kv->value, err);
 }
 
@@ -183,7 +187,8 @@ static tern_status read_rule(tern_tokenizer *t, const tern_gguf *g, tern_error *
     TERN_TRY(tern_gguf_get_string(g, KEY_MODEL, &model, err));
     bool gpt2 = equals(model, "gpt2");
     if (!gpt2 && !equals(model, "llama"))
-        return tern_fail(err, TERN_UNSUPPORTED, KEY_MODEL " \"%s\": \"gpt2\" or \"llama\" expected", tern_show(model).text);
+        return tern_fail(err, TERN_UNSUPPORTED, KEY_MODEL " \"%s\": \"gpt2\" or \"llama\" expected",
+                         tern_show(model).text);
     t->vocab.alphabet = gpt2 ? TERN_ALPHABET_GPT2 : TERN_ALPHABET_BYTES;
     t->rule = gpt2 ? TERN_MERGE_PAIRS : TERN_MERGE_SCORES;
     TERN_TRY(get_string(g, KEY_RULE, &rule, err));
@@ -199,7 +204,8 @@ static tern_status read_flags(tern_tokenizer *t, const tern_gguf *g, tern_error 
     for (uint64_t i = 0; kv && i + 1 < kv->count; i += 2) {
         int64_t id = tern_gguf_array_int(kv, i), flags = tern_gguf_array_int(kv, i + 1);
         if (id < 0 || id >= t->vocab.n || flags < 0 || flags >= TERN_ADDED_CONTROL)
-            return tern_fail(err, TERN_MALFORMED, KEY_FLAGS ": token %lld, flags %lld", (long long)id, (long long)flags);
+            return tern_fail(err, TERN_MALFORMED, KEY_FLAGS ": token %lld, flags %lld", (long long)id,
+                             (long long)flags);
         t->vocab.entries[id].flags = (uint8_t)flags;
     }
     return TERN_OK;
@@ -233,7 +239,8 @@ static tern_status read_ends(tern_tokenizer *t, const tern_gguf *g, tern_error *
     const tern_gguf_kv *kv;
     tern_span text = {NULL, 0};
     TERN_TRY(get_integers(g, KEY_ENDS, &kv, err));
-    for (uint64_t i = 0; kv && i < kv->count; i++) TERN_TRY(tern_tokenizer__add_end(t, tern_gguf_array_int(kv, i), err));
+    for (uint64_t i = 0; kv && i < kv->count; i++)
+        TERN_TRY(tern_tokenizer__add_end(t, tern_gguf_array_int(kv, i), err));
     TERN_TRY(get_string(g, KEY_TEMPLATE, &text, err));
     return text.data ? tern_tokenizer__set_template(t, text.data, text.size, err) : TERN_OK;
 }

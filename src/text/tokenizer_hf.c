@@ -19,7 +19,8 @@ static tern_status set_id_of(tern_tokenizer *t, const json_t *object, const char
 }
 
 /* One id or a list of them. The first one becomes *main when that is missing; with `ends` all of them end a text. */
-static tern_status read_ids(tern_tokenizer *t, const json_t *object, const char *key, int32_t *main, bool ends, tern_error *err)
+static tern_status read_ids(tern_tokenizer *t, const json_t *object, const char *key, int32_t *main, bool ends,
+                            tern_error *err)
 {
     const json_t *value = json_object_get(object, key);
     size_t n = json_is_array(value) ? json_array_size(value) : 1;
@@ -27,7 +28,8 @@ static tern_status read_ids(tern_tokenizer *t, const json_t *object, const char 
         int64_t id;
         if (!tern_json_int(json_is_array(value) ? json_array_get(value, i) : value, &id)) continue;
         if (id < 0 || id >= t->vocab.n)
-            return tern_fail(err, TERN_MALFORMED, "%s: token id %lld, below %u expected", key, (long long)id, t->vocab.n);
+            return tern_fail(err, TERN_MALFORMED, "%s: token id %lld, below %u expected", key, (long long)id,
+                             t->vocab.n);
         if (*main < 0) *main = (int32_t)id;
         if (ends) TERN_TRY(tern_tokenizer__add_end(t, id, err));
     }
@@ -45,8 +47,9 @@ static tern_status read_template(tern_tokenizer *t, const json_t *config, tern_e
         value = json_object_get(item, "template");
         break;
     }
-    return json_is_string(value) ? tern_tokenizer__set_template(t, json_string_value(value), json_string_length(value), err)
-                                 : TERN_OK;
+    return json_is_string(value)
+               ? tern_tokenizer__set_template(t, json_string_value(value), json_string_length(value), err)
+               : TERN_OK;
 }
 
 /* "128000": {"content": "<|begin_of_text|>", "special": true, ...} */
@@ -56,15 +59,18 @@ static tern_status read_added(tern_tokenizer *t, const json_t *config, tern_erro
     const char *key;
     json_t *token;
     if (!added || json_object_size(added) == 0) return TERN_OK;
-    json_object_foreach(added, key, token) {
+    json_object_foreach(added, key, token)
+    {
         char *end;
         unsigned long id = strtoul(key, &end, 10);
         if (end == key || *end || id > INT32_MAX)
-            return tern_fail(err, TERN_MALFORMED, "added_tokens_decoder: \"%s\" is not a token id", tern_show_z(key).text);
+            return tern_fail(err, TERN_MALFORMED, "added_tokens_decoder: \"%s\" is not a token id",
+                             tern_show_z(key).text);
         const char *content = json_string_value(json_object_get(token, "content"));
         bool there = content && id < t->vocab.n && strlen(content) == t->vocab.entries[id].piece_size &&
                      !memcmp(tern_vocab__piece(&t->vocab, (uint32_t)id).data, content, strlen(content));
-        if (there && t->vocab.entries[id].type != TERN_TOKEN_NORMAL && t->vocab.entries[id].type != TERN_TOKEN_USER) continue;
+        if (there && t->vocab.entries[id].type != TERN_TOKEN_NORMAL && t->vocab.entries[id].type != TERN_TOKEN_USER)
+            continue;
         TERN_TRY(tern_tokenizer__add_token(t, (uint32_t)id, token, err));
     }
     return tern_tokenizer__index(t, err);
@@ -145,7 +151,8 @@ static bool is_tiktoken(tern_span file)
 {
     size_t at = 0;
     while (at < file.size && at < 4096 && file.data[at] > 0x20 && file.data[at] < 0x7F) at++;
-    return at >= 4 && at + 1 < file.size && file.data[at] == ' ' && file.data[at + 1] >= '0' && file.data[at + 1] <= '9';
+    return at >= 4 && at + 1 < file.size && file.data[at] == ' ' && file.data[at + 1] >= '0' &&
+           file.data[at + 1] <= '9';
 }
 
 static bool is_json(tern_span file)

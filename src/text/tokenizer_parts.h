@@ -24,7 +24,7 @@ struct tern_tokenizer {
     tern_normalizer norm; /* TERN_ALPHABET_BYTES only */
     bool byte_fallback, fuse_unk;
     int32_t bos, eos, eot, eom, unk, pad; /* or -1 */
-    bool adds_bos, bos_decided; /* the file says whether a BOS goes in front */
+    bool adds_bos, bos_decided;           /* the file says whether a BOS goes in front */
     int32_t ends[TERN_MAX_END_TOKENS];
     size_t n_ends;
     char *chat_template;
@@ -44,9 +44,11 @@ tern_status tern_tokenizer__add_token(tern_tokenizer *t, uint32_t id, const json
 /* A copy of n bytes as the chat template. */
 tern_status tern_tokenizer__set_template(tern_tokenizer *t, const void *text, size_t n, tern_error *err);
 /* Adds the merge `index` of left and right pieces. Errors: MALFORMED, naming index and the piece that is no token. */
-tern_status tern_tokenizer__add_merge(tern_tokenizer *t, uint32_t index, tern_span left, tern_span right, tern_error *err);
+tern_status tern_tokenizer__add_merge(tern_tokenizer *t, uint32_t index, tern_span left, tern_span right,
+                                      tern_error *err);
 /* "a b" at its first space that is not its first byte. Errors: MALFORMED. */
-tern_status tern_tokenizer__split_merge(tern_span merge, uint32_t index, tern_span *left, tern_span *right, tern_error *err);
+tern_status tern_tokenizer__split_merge(tern_span merge, uint32_t index, tern_span *left, tern_span *right,
+                                        tern_error *err);
 /* Calls fn for each merge in its order; those of a rank list (tiktoken) are all ways to make each token of two. */
 typedef tern_status (*tern_merge_fn)(void *user, int32_t left, int32_t right, tern_error *err);
 tern_status tern_tokenizer__each_merge(const tern_tokenizer *t, tern_merge_fn fn, void *user, tern_error *err);

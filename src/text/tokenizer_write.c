@@ -202,7 +202,8 @@ static tern_status write_flags(const tern_vocab *v, tern_gguf_writer *w, tern_er
         tern_store_u32(pair + 4, v->entries[id].flags);
         if (v->entries[id].flags) status = tern_buf_add(&pairs, pair, sizeof pair, err);
     }
-    if (status == TERN_OK && pairs.size) status = tern_gguf_add_array(w, KEY_FLAGS, TERN_GGUF_U32, pairs.data, pairs.size / 4, err);
+    if (status == TERN_OK && pairs.size)
+        status = tern_gguf_add_array(w, KEY_FLAGS, TERN_GGUF_U32, pairs.data, pairs.size / 4, err);
     tern_buf_deinit(&pairs);
     return status;
 }
@@ -220,7 +221,8 @@ static tern_status write_specials(const tern_tokenizer *t, tern_gguf_writer *w, 
     TERN_TRY(write_flags(&t->vocab, w, err));
     for (size_t i = 0; i < t->n_ends; i++) tern_store_u32(ends + 4 * i, (uint32_t)t->ends[i]);
     if (t->n_ends) TERN_TRY(tern_gguf_add_array(w, KEY_ENDS, TERN_GGUF_U32, ends, t->n_ends, err));
-    return t->chat_template ? tern_gguf_add_string(w, KEY_TEMPLATE, t->chat_template, strlen(t->chat_template), err) : TERN_OK;
+    return t->chat_template ? tern_gguf_add_string(w, KEY_TEMPLATE, t->chat_template, strlen(t->chat_template), err)
+                            : TERN_OK;
 }
 
 tern_status tern_tokenizer_write_gguf(const tern_tokenizer *t, tern_gguf_writer *w, tern_error *err)

@@ -25,12 +25,11 @@ static json_t *added_tokens(const tern_tokenizer *t)
     for (uint32_t id = 0; id < t->vocab.n; id++) {
         const tern_vocab_entry *e = &t->vocab.entries[id];
         if (!is_added(e)) continue;
-        json_array_append_new(list, json_pack("{s:i, s:o, s:b, s:b, s:b, s:b, s:b}", "id", (int)id, "content",
-                                              piece_of(t, (int32_t)id), "single_word",
-                                              (e->flags & TERN_ADDED_SINGLE_WORD) != 0, "lstrip",
-                                              (e->flags & TERN_ADDED_LSTRIP) != 0, "rstrip",
-                                              (e->flags & TERN_ADDED_RSTRIP) != 0, "normalized", 0, "special",
-                                              e->type == TERN_TOKEN_CONTROL));
+        json_array_append_new(
+            list, json_pack("{s:i, s:o, s:b, s:b, s:b, s:b, s:b}", "id", (int)id, "content", piece_of(t, (int32_t)id),
+                            "single_word", (e->flags & TERN_ADDED_SINGLE_WORD) != 0, "lstrip",
+                            (e->flags & TERN_ADDED_LSTRIP) != 0, "rstrip", (e->flags & TERN_ADDED_RSTRIP) != 0,
+                            "normalized", 0, "special", e->type == TERN_TOKEN_CONTROL));
     }
     return list;
 }
@@ -95,23 +94,23 @@ static json_t *post_processor(const tern_tokenizer *t)
 {
     if (!t->adds_bos) return json_null();
     json_t *bos = piece_of(t, t->bos);
-    json_t *made = json_pack("{s:s, s:[{s:{s:O, s:i}}, {s:{s:s, s:i}}], s:[{s:{s:O, s:i}}, {s:{s:s, s:i}}, "
-                             "{s:{s:O, s:i}}, {s:{s:s, s:i}}], s:{s:{s:O, s:[i], s:[O]}}}",
-                             "type", "TemplateProcessing", "single", "SpecialToken", "id", bos, "type_id", 0,
-                             "Sequence", "id", "A", "type_id", 0, "pair", "SpecialToken", "id", bos, "type_id", 0,
-                             "Sequence", "id", "A", "type_id", 0, "SpecialToken", "id", bos, "type_id", 1, "Sequence",
-                             "id", "B", "type_id", 1, "special_tokens", json_string_value(bos), "id", bos, "ids",
-                             (int)t->bos, "tokens", bos);
+    json_t *made =
+        json_pack("{s:s, s:[{s:{s:O, s:i}}, {s:{s:s, s:i}}], s:[{s:{s:O, s:i}}, {s:{s:s, s:i}}, "
+                  "{s:{s:O, s:i}}, {s:{s:s, s:i}}], s:{s:{s:O, s:[i], s:[O]}}}",
+                  "type", "TemplateProcessing", "single", "SpecialToken", "id", bos, "type_id", 0, "Sequence", "id",
+                  "A", "type_id", 0, "pair", "SpecialToken", "id", bos, "type_id", 0, "Sequence", "id", "A", "type_id",
+                  0, "SpecialToken", "id", bos, "type_id", 1, "Sequence", "id", "B", "type_id", 1, "special_tokens",
+                  json_string_value(bos), "id", bos, "ids", (int)t->bos, "tokens", bos);
     json_decref(bos);
     return made;
 }
 
 static json_t *tokenizer_json(const tern_tokenizer *t, json_t *merges)
 {
-    json_t *model = json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout",
-                              "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
-                              "byte_fallback", 0, "ignore_merges", t->ignore_merges || t->rule == TERN_MERGE_RANKS,
-                              "vocab", vocab(t), "merges", merges);
+    json_t *model =
+        json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout", "unk_token",
+                  "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0, "ignore_merges",
+                  t->ignore_merges || t->rule == TERN_MERGE_RANKS, "vocab", vocab(t), "merges", merges);
     json_t *decoder = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1,
                                 "use_regex", 1);
     json_t *normalizer = t->nfc ? json_pack("{s:s}", "type", "NFC") : json_null();
@@ -143,9 +142,10 @@ static json_t *generation_config(const tern_tokenizer *t)
 tern_status tern_tokenizer_write_hf(const tern_tokenizer *t, const char *dir, tern_error *err)
 {
     if (t->vocab.alphabet != TERN_ALPHABET_GPT2)
-        return tern_fail(err, TERN_UNSUPPORTED,
-                         "a SentencePiece tokenizer as tokenizer.json: byte-level BPE expected; its tokenizer.model can "
-                         "be copied");
+        return tern_fail(
+            err, TERN_UNSUPPORTED,
+            "a SentencePiece tokenizer as tokenizer.json: byte-level BPE expected; its tokenizer.model can "
+            "be copied");
     tern_json_use_allocator();
     json_t *merges = json_array();
     tern_status status = merges ? TERN_OK : tern_fail_alloc(err, sizeof *merges);

@@ -99,15 +99,16 @@ static tern_status check_entry(const tern_vocab *v, uint32_t id, tern_span piece
         return tern_fail(err, TERN_MALFORMED, "token %u: is \"%s\" and \"%s\"", id,
                          tern_show(tern_vocab__piece(v, id)).text, tern_show(piece).text);
     if (type < TERN_TOKEN_NORMAL || type > TERN_TOKEN_BYTE)
-        return tern_fail(err, TERN_MALFORMED, "token %u \"%s\": type %d, 1 to 6 expected", id, tern_show(piece).text, (int)type);
+        return tern_fail(err, TERN_MALFORMED, "token %u \"%s\": type %d, 1 to 6 expected", id, tern_show(piece).text,
+                         (int)type);
     if (!isfinite(score))
         return tern_fail(err, TERN_MALFORMED, "token %u \"%s\": score %g is not finite", id, tern_show(piece).text,
                          (double)score);
     return TERN_OK;
 }
 
-tern_status tern_vocab__set(tern_vocab *v, uint32_t id, const void *piece, size_t size, tern_token_type type, float score,
-                            tern_error *err)
+tern_status tern_vocab__set(tern_vocab *v, uint32_t id, const void *piece, size_t size, tern_token_type type,
+                            float score, tern_error *err)
 {
     TERN_TRY(check_entry(v, id, (tern_span){piece, size}, type, score, err));
     tern_vocab_entry e = {.piece_size = (uint32_t)size, .score = score, .type = (uint8_t)type};

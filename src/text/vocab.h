@@ -17,13 +17,13 @@ typedef enum tern_token_type {
     TERN_TOKEN_CONTROL = 3, /* markup: never made from plain text, not shown */
     TERN_TOKEN_USER = 4,    /* user-defined: matched whole in any text, shown */
     TERN_TOKEN_UNUSED = 5,
-    TERN_TOKEN_BYTE = 6     /* "<0x0A>" */
+    TERN_TOKEN_BYTE = 6 /* "<0x0A>" */
 } tern_token_type;
 
 /* How pieces are written. */
 typedef enum tern_alphabet {
-    TERN_ALPHABET_BYTES,  /* as they are: "▁the", "<0x0A>" */
-    TERN_ALPHABET_GPT2    /* each byte as one printable character: "Ġthe" */
+    TERN_ALPHABET_BYTES, /* as they are: "▁the", "<0x0A>" */
+    TERN_ALPHABET_GPT2   /* each byte as one printable character: "Ġthe" */
 } tern_alphabet;
 
 typedef struct tern_vocab_entry {
@@ -41,26 +41,28 @@ typedef struct tern_vocab {
     uint32_t n;
     size_t cap;
     tern_buf bytes;
-    tern_map ids;     /* from keys */
-    uint32_t max_key; /* bytes */
+    tern_map ids;          /* from keys */
+    uint32_t max_key;      /* bytes */
     int32_t byte_ids[256]; /* the token of each single byte, or -1 */
 } tern_vocab;
 
 enum { TERN_VOCAB_MAX = 1 << 20 };
 
-/* Makes the vocabulary at least n entries large; those that were not there are UNUSED with an empty piece. LIMIT above TERN_VOCAB_MAX. */
+/* Makes the vocabulary at least n entries large; those that were not there are UNUSED with an empty piece. LIMIT above
+ * TERN_VOCAB_MAX. */
 tern_status tern_vocab__resize(tern_vocab *v, size_t n, tern_error *err);
 /* Room for the pieces of a file of about this many bytes, so that adding does not copy them over and over. */
 tern_status tern_vocab__reserve(tern_vocab *v, size_t bytes, tern_error *err);
 /* Names entry `id` < n, which must be unnamed. Scores must be finite. Errors: MALFORMED, naming id and piece. */
-tern_status tern_vocab__set(tern_vocab *v, uint32_t id, const void *piece, size_t size, tern_token_type type, float score,
-                            tern_error *err);
+tern_status tern_vocab__set(tern_vocab *v, uint32_t id, const void *piece, size_t size, tern_token_type type,
+                            float score, tern_error *err);
 /* The same for a token that is given by the bytes it stands for; its piece is written in the vocabulary's alphabet. */
 tern_status tern_vocab__set_text(tern_vocab *v, uint32_t id, const void *text, size_t size, tern_token_type type,
                                  tern_error *err);
 /* Makes a named entry CONTROL or USER: it stands for its piece as it is written. */
 void tern_vocab__mark(tern_vocab *v, uint32_t id, tern_token_type type, unsigned flags);
-/* Builds the table and byte_ids, after all entries are set; may be called again after changes. Errors: MALFORMED for duplicate pieces, naming both ids. */
+/* Builds the table and byte_ids, after all entries are set; may be called again after changes. Errors: MALFORMED for
+ * duplicate pieces, naming both ids. */
 tern_status tern_vocab__index(tern_vocab *v, tern_error *err);
 void tern_vocab__deinit(tern_vocab *v);
 

@@ -145,7 +145,11 @@ tern_status tern_run__plot(tern_run *run, tern_error *err)
     if (!xy) return tern_fail_alloc(err, c->n * 4 * sizeof *xy);
     const size_t n = c->n + 1;
     const tern_plot_curve curves[] = {curve_of(c, false, xy, xy + n), curve_of(c, true, xy + 2 * n, xy + 3 * n)};
-    const tern_plot plot = {.title = "Loss", .x_label = "step", .y_label = "loss (nats a token)", .curves = curves, .n_curves = curves[1].n ? 2 : 1};
+    const tern_plot plot = {.title = "Loss",
+                            .x_label = "step",
+                            .y_label = "loss (nats a token)",
+                            .curves = curves,
+                            .n_curves = curves[1].n ? 2 : 1};
     tern_status status = tern_plot_svg(&svg, &plot, err);
     if (status == TERN_OK) status = tern_file_write(c->svg_path, svg.data, svg.size, err);
     tern_buf_deinit(&svg);

@@ -33,7 +33,8 @@ static void description(void **state)
     assert_int_equal(info.parameters, 4096 * 256 + 8 * (256 * 768 + 3 * 256 * 768 + 3 * 256 + 768) + 256);
     assert_true(info.bytes > info.parameters / 4 && info.bytes < 4 << 20);
     assert_true(info.has_tokenizer && info.adds_bos && !info.has_chat_template);
-    assert_true(tern_engine_is_end(*state, info.eos) && !tern_engine_is_end(*state, info.bos) && !tern_engine_is_end(*state, -1));
+    assert_true(tern_engine_is_end(*state, info.eos) && !tern_engine_is_end(*state, info.bos) &&
+                !tern_engine_is_end(*state, -1));
 }
 
 static void check_golden(tern_session *session, tern_engine *engine, const char *prompt, const json_t *golden)
@@ -84,8 +85,13 @@ static void engine_options(void **state)
 {
     (void)state;
     float done = -1;
-    const tern_engine_options options = {.backend = "cpu", .n_threads = 2, .pin = true, .cpu_features = "scalar", .head = "exact",
-                                         .progress = count, .progress_context = &done};
+    const tern_engine_options options = {.backend = "cpu",
+                                         .n_threads = 2,
+                                         .pin = true,
+                                         .cpu_features = "scalar",
+                                         .head = "exact",
+                                         .progress = count,
+                                         .progress_context = &done};
     tern_engine *engine = load(BUNDLED, &options);
     golden_text_of(engine);
     tern_engine_close(engine);
@@ -117,7 +123,8 @@ static void *write_story(void *context)
     tern_generate_params params = greedy(&w->shown, 60);
     tern_generate_result result;
     w->status = tern_session_open(&session, w->engine, NULL, NULL);
-    if (!w->status) w->status = tern_engine_tokenize(w->engine, w->prompt, strlen(w->prompt), TERN_TOKENIZE_BOS, &tokens, NULL);
+    if (!w->status)
+        w->status = tern_engine_tokenize(w->engine, w->prompt, strlen(w->prompt), TERN_TOKENIZE_BOS, &tokens, NULL);
     if (!w->status) w->status = tern_generate(session, tokens.ids, (uint32_t)tokens.n, &params, &result, NULL);
     tern_tokens_deinit(&tokens);
     tern_session_close(session);
@@ -127,7 +134,8 @@ static void *write_story(void *context)
 /* Two sessions on one engine at the same time write what each writes alone. */
 static void threads(void **state)
 {
-    writer alone[2] = {{.engine = *state, .prompt = "Once upon a time"}, {.engine = *state, .prompt = "The cat"}}, both[2];
+    writer alone[2] = {{.engine = *state, .prompt = "Once upon a time"}, {.engine = *state, .prompt = "The cat"}},
+           both[2];
     pthread_t thread[2];
     memcpy(both, alone, sizeof both);
     for (int i = 0; i < 2; i++) write_story(&alone[i]);
@@ -194,7 +202,8 @@ static void saved_sessions(void **state)
 {
     tern_error err = {0};
     const char *path = test_scratch("api-session");
-    tern_session *s = open_session(*state, (tern_session_params){0}), *t = open_session(*state, (tern_session_params){0});
+    tern_session *s = open_session(*state, (tern_session_params){0}),
+                 *t = open_session(*state, (tern_session_params){0});
     tern_tokens tokens = tokens_of(*state, "The dog and", TERN_TOKENIZE_BOS);
     shown whole = {0}, rest = {0};
     tern_generate_params params = greedy(&whole, 20);
@@ -243,9 +252,10 @@ static void tokens_and_text(void **state)
 static const char *chat_folder(void)
 {
     static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json"};
-    static const char config[] = "{\"bos_token\": \"<|begin_of_text|>\", \"eos_token\": \"<|endoftext|>\", \"chat_template\": "
-                                 "\"{% for m in messages %}{{ m.role + ': ' + m.content + eos_token }}{% endfor %}"
-                                 "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}\"}";
+    static const char config[] =
+        "{\"bos_token\": \"<|begin_of_text|>\", \"eos_token\": \"<|endoftext|>\", \"chat_template\": "
+        "\"{% for m in messages %}{{ m.role + ': ' + m.content + eos_token }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}\"}";
     const char *folder = test_scratch("api-chat");
     char from[1024], to[1024];
     mkdir(folder, 0777);
@@ -316,9 +326,9 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(version),         cmocka_unit_test(description), cmocka_unit_test(golden_text),
-        cmocka_unit_test(engine_options),  cmocka_unit_test(threads),     cmocka_unit_test(sessions),
-        cmocka_unit_test(tokens_and_text), cmocka_unit_test(chat_prompt), cmocka_unit_test(conversion),
+        cmocka_unit_test(version),         cmocka_unit_test(description),      cmocka_unit_test(golden_text),
+        cmocka_unit_test(engine_options),  cmocka_unit_test(threads),          cmocka_unit_test(sessions),
+        cmocka_unit_test(tokens_and_text), cmocka_unit_test(chat_prompt),      cmocka_unit_test(conversion),
         cmocka_unit_test(saved_sessions),  cmocka_unit_test(loading_together),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,4 +1,5 @@
-/* The public API used wrongly: every mistake is a status with words; and memory that runs out is an error without a leak. */
+/* The public API used wrongly: every mistake is a status with words; and memory that runs out is an error without a
+ * leak. */
 #include "api/support.h"
 
 #include "base/alloc.h"
@@ -7,12 +8,12 @@
 static tern_error err;
 
 /* The call fails with the status and the words. */
-#define assert_fails(status, words, call)                                                      \
-    do {                                                                                       \
-        err = (tern_error){0};                                                                 \
-        assert_int_equal(call, status);                                                        \
-        assert_int_equal(err.code, status);                                                    \
-        if (!strstr(err.message, words)) fail_msg("\"%s\" has no \"%s\"", err.message, words); \
+#define assert_fails(status, words, call)                                                                              \
+    do {                                                                                                               \
+        err = (tern_error){0};                                                                                         \
+        assert_int_equal(call, status);                                                                                \
+        assert_int_equal(err.code, status);                                                                            \
+        if (!strstr(err.message, words)) fail_msg("\"%s\" has no \"%s\"", err.message, words);                         \
     } while (0)
 
 static void assert_load_fails(tern_status code, const char *words, const char *path, tern_engine_options options)
@@ -68,7 +69,8 @@ static void sessions(void **state)
     assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_open(NULL, *state, NULL, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "engine is NULL", tern_session_open(&s, NULL, NULL, &err));
     assert_null(s);
-    assert_fails(TERN_INVALID_ARGUMENT, "2000", tern_session_open(&s, *state, &(tern_session_params){.n_ctx = 2000}, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "2000",
+                 tern_session_open(&s, *state, &(tern_session_params){.n_ctx = 2000}, &err));
     s = open_session(*state, (tern_session_params){.n_ctx = 8, .max_outputs = 2});
     assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_append(NULL, ids, 1, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "ids is NULL", tern_session_append(s, NULL, 1, &err));
@@ -127,7 +129,8 @@ static void text(void **state)
     tern_tokens tokens = {0};
     tern_buf out = {0};
     tern_engine_info info;
-    const tern_chat_message message = {"user", "hello", 5}, no_role = {NULL, "hello", 5}, no_content = {"user", NULL, 5};
+    const tern_chat_message message = {"user", "hello", 5}, no_role = {NULL, "hello", 5},
+                            no_content = {"user", NULL, 5};
     const int32_t ids[] = {5, -7};
     assert_fails(TERN_INVALID_ARGUMENT, "engine is NULL", tern_engine_describe(NULL, &info, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "info is NULL", tern_engine_describe(*state, NULL, &err));
@@ -136,13 +139,17 @@ static void text(void **state)
     assert_fails(TERN_INVALID_ARGUMENT, "tokens is NULL", tern_engine_tokenize(*state, "a", 1, 0, NULL, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "how is 4", tern_engine_tokenize(*state, "a", 1, 4, &tokens, &err));
     assert_ok(tern_engine_tokenize(*state, NULL, 0, 0, &tokens, &err), err);
-    assert_fails(TERN_INVALID_ARGUMENT, "token 1 is id -7: 0 to 4095", tern_engine_detokenize(*state, ids, 2, false, &out, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "token 1 is id -7: 0 to 4095",
+                 tern_engine_detokenize(*state, ids, 2, false, &out, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "text is NULL", tern_engine_detokenize(*state, ids, 1, false, NULL, &err));
     assert_int_equal(out.size, 0);
     assert_fails(TERN_NOT_FOUND, "no chat template", tern_engine_chat_prompt(*state, &message, 1, true, &tokens, &err));
-    assert_fails(TERN_INVALID_ARGUMENT, "message 0 has no role", tern_engine_chat_prompt(*state, &no_role, 1, true, &tokens, &err));
-    assert_fails(TERN_INVALID_ARGUMENT, "message 0 has no content", tern_engine_chat_prompt(*state, &no_content, 1, true, &tokens, &err));
-    assert_fails(TERN_INVALID_ARGUMENT, "messages is NULL", tern_engine_chat_prompt(*state, NULL, 1, true, &tokens, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "message 0 has no role",
+                 tern_engine_chat_prompt(*state, &no_role, 1, true, &tokens, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "message 0 has no content",
+                 tern_engine_chat_prompt(*state, &no_content, 1, true, &tokens, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "messages is NULL",
+                 tern_engine_chat_prompt(*state, NULL, 1, true, &tokens, &err));
     assert_int_equal(tokens.n, 0);
     tern_tokens_deinit(&tokens);
     tern_buf_deinit(&out);
@@ -165,7 +172,8 @@ static void generating(void **state)
     assert_fails(TERN_INVALID_ARGUMENT, "1 drafted tokens", tern_generate(s, many, 1, &params, &result, &err));
     params = (tern_generate_params){.sampler = TERN_SAMPLER_DEFAULTS};
     params.sampler.top_p = 2;
-    assert_fails(TERN_INVALID_ARGUMENT, "top-p is 2: 0 to 1 expected", tern_generate(s, many, 1, &params, &result, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "top-p is 2: 0 to 1 expected",
+                 tern_generate(s, many, 1, &params, &result, &err));
     tern_session_close(s);
 }
 
@@ -221,7 +229,8 @@ static void loading_without_memory(void **state)
         tern_status status = tern_engine_load(&engine, path, &options, &err);
         tern_alloc_fail_after(0, false);
         if (status == TERN_OK) tern_engine_close(engine);
-        else if (status != TERN_OUT_OF_MEMORY) fail_msg("allocation %u of %u: %s", (unsigned)i, (unsigned)n, err.message);
+        else if (status != TERN_OUT_OF_MEMORY)
+            fail_msg("allocation %u of %u: %s", (unsigned)i, (unsigned)n, err.message);
         assert_int_equal(tern_alloc_live(), live);
     }
 }
@@ -231,7 +240,8 @@ static tern_status write_three(tern_engine *engine)
 {
     tern_session *s;
     const char *stops[] = {"never"};
-    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 3, .stops = stops, .n_stops = 1, .draft_tokens = 2};
+    tern_generate_params params = {
+        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 3, .stops = stops, .n_stops = 1, .draft_tokens = 2};
     tern_generate_result result;
     params.sampler.presence_penalty = 0.5f;
     TERN_TRY(tern_session_open(&s, engine, &(tern_session_params){.n_ctx = 16, .max_outputs = 3}, &err));
@@ -276,9 +286,14 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loading),    cmocka_unit_test(nothing),
-        cmocka_unit_test(sessions), cmocka_unit_test(adapters),   cmocka_unit_test(text),
-        cmocka_unit_test(generating), cmocka_unit_test(generating_in_steps), cmocka_unit_test(loading_without_memory),
+        cmocka_unit_test(loading),
+        cmocka_unit_test(nothing),
+        cmocka_unit_test(sessions),
+        cmocka_unit_test(adapters),
+        cmocka_unit_test(text),
+        cmocka_unit_test(generating),
+        cmocka_unit_test(generating_in_steps),
+        cmocka_unit_test(loading_without_memory),
         cmocka_unit_test(generating_without_memory),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -17,7 +17,8 @@ static void tell(tern_engine *engine, const char *name, const char *thing)
     tern_error err = {0};
     char prompt[256];
     shown s = {0};
-    snprintf(prompt, sizeof prompt, "Once upon a time there was a little girl named %s. %s had a %s,", name, name, thing);
+    snprintf(prompt, sizeof prompt, "Once upon a time there was a little girl named %s. %s had a %s,", name, name,
+             thing);
     tern_session *session = open_session(engine, (tern_session_params){0});
     tern_tokens tokens = tokens_of(engine, prompt, TERN_TOKENIZE_BOS);
     tern_generate_params params = greedy(&s, 300);

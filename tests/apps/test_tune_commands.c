@@ -235,8 +235,8 @@ static void an_interrupt_loses_one_shape_at_most(void **state)
     int out, code;
     size_t n = 0;
     char text[4096] = "";
-    const pid_t pid =
-        test_tern_start(TERN_WORDS("tune", "-m", test_small_model(), "--ms", "100", "--cold-mib", "1", "-t", "1"), &out);
+    const pid_t pid = test_tern_start(
+        TERN_WORDS("tune", "-m", test_small_model(), "--ms", "100", "--cold-mib", "1", "-t", "1"), &out);
     while (!strstr(text, "of them") && n < sizeof text - 1) {
         const ssize_t got = read(out, text + n, sizeof text - 1 - n);
         assert_true(got > 0);

@@ -185,13 +185,13 @@ static void every_row_and_token_count(void **state)
     }
 }
 
-/* Rows that are unpacked at once, as an adapter's second matrix has them: sixteen at a time, and those that are left. */
+/* Rows that are unpacked at once, as an adapter's second matrix has them: sixteen at a time, and those that are left.
+ */
 static void short_rows(void **state)
 {
     for (const format *f = formats; f < formats + N_FORMATS && f->block == 1; f++)
         for (uint32_t cols = 1; cols <= 33; cols++)
-            for (int i = 0; i < 4; i++)
-                check(*state, f, between(16, MAX_ROWS), cols, 1, TEST_ORDINARY, TEST_ORDINARY);
+            for (int i = 0; i < 4; i++) check(*state, f, between(16, MAX_ROWS), cols, 1, TEST_ORDINARY, TEST_ORDINARY);
 }
 
 static void extremes(void **state)

@@ -40,8 +40,16 @@ static bool agrees(tern_gemm_fn fn, const mix *m, float *room)
 {
     float c[COLS];
     memcpy(c, m->c, sizeof c);
-    fn(&(tern_gemm_args){.m = 1, .n = COLS, .k = 1, .a = m->a, .b = m->b, .c = c, .a_stride = 1, .b_stride = COLS,
-                         .c_stride = COLS, .room = room});
+    fn(&(tern_gemm_args){.m = 1,
+                         .n = COLS,
+                         .k = 1,
+                         .a = m->a,
+                         .b = m->b,
+                         .c = c,
+                         .a_stride = 1,
+                         .b_stride = COLS,
+                         .c_stride = COLS,
+                         .room = room});
     for (int i = 0; i < COLS; i++)
         if (tern_f32_bits(c[i]) != tern_f32_bits(m->expected[i])) {
             print_error("%a * %a + %a is %a, expected %a\n", (double)m->a[0], (double)m->b[i], (double)m->c[i],

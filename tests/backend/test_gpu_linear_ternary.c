@@ -267,8 +267,8 @@ static bool check_norm(tern_rng *rng, const layer *l, uint32_t which)
     test_results want, got;
     build(&b, rng, l, 1);
     run_with_norm(&b, which, &got, &want);
-    const char *what =
-        test_case_difference_of_rows(&b.c, b.out.value, 1, &got, &want, (test_tolerance){.absolute = 1e-4, .of_row = 4e-3});
+    const char *what = test_case_difference_of_rows(&b.c, b.out.value, 1, &got, &want,
+                                                    (test_tolerance){.absolute = 1e-4, .of_row = 4e-3});
     if (what) fail_msg("%s", what);
     bool same = !test_case_difference_of_rows(&b.c, b.out.value, 1, &got, &want,
                                               (test_tolerance){.of_value = 2e-6, .of_row = 2e-6});

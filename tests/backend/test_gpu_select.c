@@ -73,7 +73,7 @@ static void add_rows_ops(test_case *c, uint32_t cols)
 {
     static const char *const encodings[] = {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k", "i2_s"};
     static const tern_op_kind kinds[] = {TERN_OP_RMS_NORM, TERN_OP_QUANTIZE, TERN_OP_NORM_QUANT, TERN_OP_ADD,
-                                         TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATHER};
+                                         TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATE,       TERN_OP_GATHER};
     tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY), gain = test_case_gain(c, cols);
     tern_view y = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
     tern_view q = test_case_output(c, "q", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, cols);
@@ -120,12 +120,10 @@ static void add_gradient_ops(test_case *c)
     tern_view dy = test_case_rows(c, "dy", TERN_ROWS_TOKENS, 256, TEST_ORDINARY);
     tern_view dx = test_case_output(c, "dx", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 64);
     tern_view dw = test_case_state(c, "dw", TERN_STATE_GRADIENT, TERN_DTYPE_F32, 256, 256, TEST_ORDINARY);
-    test_case_add(c, (tern_op){.kind = TERN_OP_LINEAR_DX,
-                               .n_in = 2,
-                               .in = {dy, test_case_weight(c, "f16", 256, 64)},
-                               .out = dx});
     test_case_add(
-        c, (tern_op){.kind = TERN_OP_LINEAR_DW, .n_in = 3, .in = {dy, dy, dw}, .out = {.value = TERN_NO_VALUE}});
+        c, (tern_op){.kind = TERN_OP_LINEAR_DX, .n_in = 2, .in = {dy, test_case_weight(c, "f16", 256, 64)}, .out = dx});
+    test_case_add(c,
+                  (tern_op){.kind = TERN_OP_LINEAR_DW, .n_in = 3, .in = {dy, dy, dw}, .out = {.value = TERN_NO_VALUE}});
 }
 
 static void add_attention_ops(test_case *c, tern_dtype dtype)
@@ -155,8 +153,8 @@ static void add_training_ops(test_case *c, uint32_t cols)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         test_training_add(c, &(test_training){.kind = kinds[i], .cols = cols});
     for (int act = TERN_ACT_RELU2; act <= TERN_ACT_GELU; act++)
-        test_training_add(c, &(test_training){
-                                 .kind = TERN_OP_GATE_BACKWARD, .cols = cols, .activation = (tern_activation)act});
+        test_training_add(
+            c, &(test_training){.kind = TERN_OP_GATE_BACKWARD, .cols = cols, .activation = (tern_activation)act});
 }
 
 /* The inputs of the backward: q, k, v, starts, statistics, out, dout, dk, dv. */
@@ -230,10 +228,13 @@ static void choose_updates(const tern_gpu_caps *caps)
     tern_graph graph;
     tern_error err = {0};
     for (int i = 0; i < 4; i++) {
-        const tern_weight w = {.encoding = tern_encoding_by_name(i < 2 ? "i2_s" : "f32"), .rows = 64, .cols = 128,
-                               .trained = true, .row_scales = i < 2 ? scales : NULL};
-        const tern_graph_update update = {.weight = &w, .has_master = true,
-                                          .optimizer = i % 2 ? TERN_OPTIMIZER_ADAMW : TERN_OPTIMIZER_SGD};
+        const tern_weight w = {.encoding = tern_encoding_by_name(i < 2 ? "i2_s" : "f32"),
+                               .rows = 64,
+                               .cols = 128,
+                               .trained = true,
+                               .row_scales = i < 2 ? scales : NULL};
+        const tern_graph_update update = {
+            .weight = &w, .has_master = true, .optimizer = i % 2 ? TERN_OPTIMIZER_ADAMW : TERN_OPTIMIZER_SGD};
         for (int phase = TERN_GRAPH_NORMS; phase <= TERN_GRAPH_UPDATE; phase++) {
             assert_ok(tern_graph_build_updates(&graph, &config, &update, 1, (tern_graph_phase)phase, true, &err), err);
             assert_ok(tern_gpu_lower(&program, &graph, caps, &err), err);

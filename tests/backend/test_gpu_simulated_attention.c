@@ -89,7 +89,8 @@ static void test_f32(void **state)
     (void)state;
     tern_rng rng;
     test_seed(&rng);
-    for (size_t i = 0; i < sizeof examples / sizeof *examples; i += test_quick() ? 7 : 3) check(&rng, &examples[i], true);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i += test_quick() ? 7 : 3)
+        check(&rng, &examples[i], true);
 }
 
 int main(void)

@@ -82,8 +82,8 @@ static void attention_rows(void)
     test_case c;
     test_results results;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = ROWS, .training = true});
-    test_attention_rows_add(
-        &c, &(test_attention_rows){.rows = ROWS, .n_heads = 1, .n_kv_heads = 1, .head_dim = HEAD_DIM});
+    test_attention_rows_add(&c,
+                            &(test_attention_rows){.rows = ROWS, .n_heads = 1, .n_kv_heads = 1, .head_dim = HEAD_DIM});
     test_case_run(&c, gpu, ROWS, ROWS, 1, &results);
     test_results_free(&results);
     test_case_close(&c);

@@ -1,4 +1,5 @@
-/* The kernels of the screened output head against their definition: random and extreme codes and digits, and an unreadable page behind. */
+/* The kernels of the screened output head against their definition: random and extreme codes and digits, and an
+ * unreadable page behind. */
 #include "support/test.h"
 
 #include "base/rng.h"
@@ -7,7 +8,8 @@
 
 enum { MAX_ROWS = 9, MAX_GROUPS = 14 };
 
-/* fill 0: random; 1: all bits clear, digits at their least; 2: codes 62, digits at their least; 3: codes 62, digits at their most. */
+/* fill 0: random; 1: all bits clear, digits at their least; 2: codes 62, digits at their least; 3: codes 62, digits at
+ * their most. */
 static void fill_case(tern_rng *rng, int fill, uint8_t *w, size_t bytes, int8_t *high, int8_t *low, size_t n)
 {
     for (size_t i = 0; i < bytes; i++) {
@@ -37,7 +39,8 @@ static void check(tern_screen_fn fn, const char *name)
                 memset(got, 0x5a, sizeof got);
                 tern_ref_screen(w, rows, groups, high, low, want);
                 fn(w, rows, groups, high, low, got);
-                if (memcmp(want, got, 2 * rows * sizeof *got) != 0) fail_msg("%s: fill %d, %u rows, %u groups", name, fill, rows, groups);
+                if (memcmp(want, got, 2 * rows * sizeof *got) != 0)
+                    fail_msg("%s: fill %d, %u rows, %u groups", name, fill, rows, groups);
                 assert_int_equal(got[2 * rows], 0x5a5a5a5a);
             }
     test_guard_close(&guard);

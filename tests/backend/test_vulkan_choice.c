@@ -137,8 +137,8 @@ enum { LOCAL = 1, VISIBLE = 2, COHERENT = 4, CACHED = 8, PROTECTED = 32 };
 static void memory_types(void **state)
 {
     (void)state;
-    const VkMemoryPropertyFlags a[] = {0, PROTECTED | LOCAL, LOCAL, VISIBLE | COHERENT, VISIBLE | COHERENT | CACHED,
-                                       LOCAL | VISIBLE | COHERENT};
+    const VkMemoryPropertyFlags a[] = {
+        0, PROTECTED | LOCAL, LOCAL, VISIBLE | COHERENT, VISIBLE | COHERENT | CACHED, LOCAL | VISIBLE | COHERENT};
     VkPhysicalDeviceMemoryProperties discrete = memory_of(a, 6);
     assert_int_equal(tern_vulkan__memory_type(&discrete, false, TERN_VULKAN_DEVICE, ~0u), 2);
     assert_int_equal(tern_vulkan__memory_type(&discrete, false, TERN_VULKAN_SHARED, ~0u), 5);
@@ -188,7 +188,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(devices_by_rank_index_and_name),
                                        cmocka_unit_test(wrong_choices_say_what_there_is),
-                                       cmocka_unit_test(capabilities), cmocka_unit_test(limits_only_lower),
+                                       cmocka_unit_test(capabilities),
+                                       cmocka_unit_test(limits_only_lower),
                                        cmocka_unit_test(barriers_only_for_hazards),
                                        cmocka_unit_test(memory_types)};
     return cmocka_run_group_tests(tests, make_machines, NULL);

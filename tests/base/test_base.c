@@ -123,7 +123,8 @@ int main(void)
         cmocka_unit_test(half_round_trips),
         cmocka_unit_test(cursor_stays_bad),
         cmocka_unit_test(writer_is_atomic),
-        cmocka_unit_test(writer_in_memory), cmocka_unit_test(failed_allocation_is_reported),
+        cmocka_unit_test(writer_in_memory),
+        cmocka_unit_test(failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,7 +68,8 @@ static void wrong_requests_are_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tern_error err = {0};
         uint32_t features = 12345;
-        assert_int_equal(tern_cpu_features_parse(cases[i].text, cases[i].native, &features, &err), TERN_INVALID_ARGUMENT);
+        assert_int_equal(tern_cpu_features_parse(cases[i].text, cases[i].native, &features, &err),
+                         TERN_INVALID_ARGUMENT);
         assert_int_equal(features, 12345);
         assert_non_null(strstr(err.message, cases[i].message));
     }
@@ -137,10 +138,8 @@ static void machine_is_described(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_are_parsed),
-        cmocka_unit_test(wrong_requests_are_refused),
-        cmocka_unit_test(features_are_printed),
-        cmocka_unit_test(features_agree_with_the_compiler),
+        cmocka_unit_test(levels_are_parsed),    cmocka_unit_test(wrong_requests_are_refused),
+        cmocka_unit_test(features_are_printed), cmocka_unit_test(features_agree_with_the_compiler),
         cmocka_unit_test(machine_is_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

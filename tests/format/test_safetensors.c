@@ -347,9 +347,10 @@ static void shards_are_opened(void **state)
     tern_error err = {0};
     tern_safetensors *st = NULL;
     write_shards("shards");
-    test_write_text(in_folder("shards", "model.safetensors.index.json"),
-               "{\"metadata\":{\"total_size\":4},\"weight_map\":{\"c\":\"two.safetensors\",\"a\":\"one.safetensors\","
-               "\"b\":\"one.safetensors\"}}");
+    test_write_text(
+        in_folder("shards", "model.safetensors.index.json"),
+        "{\"metadata\":{\"total_size\":4},\"weight_map\":{\"c\":\"two.safetensors\",\"a\":\"one.safetensors\","
+        "\"b\":\"one.safetensors\"}}");
     assert_ok(tern_safetensors_open(&st, test_scratch("shards"), &err), err);
     assert_int_equal(tern_safetensors_count(st), 3);
     assert_int_equal(tern_safetensors_find(st, "c")->data[0], 'c');
@@ -408,7 +409,7 @@ static void missing_files(void **state)
     assert_non_null(strstr(err.message, "nothing: neither model.safetensors nor model.safetensors.index.json found"));
     assert_int_equal(tern_safetensors_open(&st, test_scratch("nothing/x"), &err), TERN_NOT_FOUND);
     test_write_text(in_folder("nothing-else", "model.safetensors.index.json"),
-               "{\"weight_map\":{\"a\":\"gone.safetensors\"}}");
+                    "{\"weight_map\":{\"a\":\"gone.safetensors\"}}");
     assert_int_equal(tern_safetensors_open(&st, test_scratch("nothing-else"), &err), TERN_NOT_FOUND);
     assert_non_null(strstr(err.message, "gone.safetensors"));
     test_write_text(test_scratch("bad.safetensors"), "xx");
@@ -445,7 +446,7 @@ static void failed_allocations_of_shards_are_clean(void **state)
     (void)state;
     write_shards("starved-shards");
     test_write_text(in_folder("starved-shards", "model.safetensors.index.json"),
-               "{\"weight_map\":{\"c\":\"two.safetensors\",\"a\":\"one.safetensors\"}}");
+                    "{\"weight_map\":{\"c\":\"two.safetensors\",\"a\":\"one.safetensors\"}}");
     int64_t live = tern_alloc_live();
     tern_status status = TERN_OUT_OF_MEMORY;
     for (uint64_t n = 1; status != TERN_OK; n++) {

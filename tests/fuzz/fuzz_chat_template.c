@@ -8,8 +8,10 @@
 
 static void render(const tern_chat_template *t)
 {
-    static const tern_chat_message messages[] = {
-        {"system", " Be <|eot_id|> brief. ", 22}, {"user", "a\xff\xc3\xa9\n{{ 1 }}", 12}, {"assistant", "", 0}, {"user", "x", 1}};
+    static const tern_chat_message messages[] = {{"system", " Be <|eot_id|> brief. ", 22},
+                                                 {"user", "a\xff\xc3\xa9\n{{ 1 }}", 12},
+                                                 {"assistant", "", 0},
+                                                 {"user", "x", 1}};
     tern_buf out = {0};
     tern_error err = {0};
     tern_status status = tern_chat_template_text(t, "<s>", "</s>", messages, 4, true, &out, &err);

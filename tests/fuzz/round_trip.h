@@ -18,7 +18,8 @@ static inline void round_trip(tern_tokenizer *t, const uint8_t *data, size_t siz
             tern_text_stream stream = {0};
             for (size_t i = 0; i < tokens.n; i++) {
                 FUZZ_CHECK(tokens.ids[i] >= 0 && (uint32_t)tokens.ids[i] < tern_tokenizer_size(t));
-                FUZZ_CHECK(special || !tern_token_is_special(t, tokens.ids[i]) || tern_token_bytes(t, tokens.ids[i], false).size == 0);
+                FUZZ_CHECK(special || !tern_token_is_special(t, tokens.ids[i]) ||
+                           tern_token_bytes(t, tokens.ids[i], false).size == 0);
                 tern_text_stream_add(&stream, t, tokens.ids[i], special, &text, NULL);
             }
             tern_text_stream_finish(&stream, &text, NULL);

@@ -12,7 +12,8 @@ static const char *const models[] = {"bitnet", "llama"};
 static void build(tern_graph *g, const tern_engine *engine, bool fused)
 {
     tern_error err = {0};
-    tern_graph_options options = {.max_tokens = BATCH, .max_outputs = 3, .n_ctx = CONTEXT, .n_sequences = 1, .n_pages = 3};
+    tern_graph_options options = {
+        .max_tokens = BATCH, .max_outputs = 3, .n_ctx = CONTEXT, .n_sequences = 1, .n_pages = 3};
     assert_ok(tern_graph_build(g, tern_engine_model(engine), &options, &err), err);
     if (fused) assert_ok(tern_graph_fuse(g, 0, &err), err);
     assert_ok(tern_graph_plan(g, TERN_FUSION_IN_PLACE, &err), err);
@@ -119,10 +120,8 @@ static void bad_options_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fusion_leaves_few_ops),
-        cmocka_unit_test(one_token_is_not_gathered),
-        cmocka_unit_test(plan_keeps_values_apart),
-        cmocka_unit_test(fusion_changes_no_bit),
+        cmocka_unit_test(fusion_leaves_few_ops),   cmocka_unit_test(one_token_is_not_gathered),
+        cmocka_unit_test(plan_keeps_values_apart), cmocka_unit_test(fusion_changes_no_bit),
         cmocka_unit_test(bad_options_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,13 +55,15 @@ static inline bool see(void *context, const tern_piece *piece)
 
 static inline tern_generate_params greedy_params(seen *s, uint32_t max_tokens)
 {
-    tern_generate_params p = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = max_tokens, .on_piece = see, .context = s};
+    tern_generate_params p = {
+        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = max_tokens, .on_piece = see, .context = s};
     p.sampler.temperature = 0;
     return p;
 }
 
 /* Generates after a prompt from an empty session; fails the test on error. */
-static inline tern_generate_result generate(tern_session *session, const char *prompt, const tern_generate_params *params)
+static inline tern_generate_result generate(tern_session *session, const char *prompt,
+                                            const tern_generate_params *params)
 {
     tern_error err = {0};
     tern_generate_result result;

@@ -57,7 +57,8 @@ static void lossy_encodings(void **state)
     test_golden_open(&golden, test_fixture("llama/golden.safetensors"));
     const float *want = (const float *)(const void *)tern_safetensors_find(golden.file, "1.logits")->data;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tern_engine *engine = test_engine(test_converted(test_fixture("llama"), cases[i].encoding, cases[i].encoding), NULL);
+        tern_engine *engine =
+            test_engine(test_converted(test_fixture("llama"), cases[i].encoding, cases[i].encoding), NULL);
         tern_session *session = test_session(engine, false);
         uint32_t n, n_vocab = tern_engine_config(engine)->n_vocab;
         const int32_t *ids = test_golden_ids(&golden, 1, &n);
@@ -74,10 +75,8 @@ static void lossy_encodings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ternary_encodings),
-        cmocka_unit_test(bitnet_in_dense_encodings),
-        cmocka_unit_test(trained_model),
-        cmocka_unit_test(dense_encodings),
+        cmocka_unit_test(ternary_encodings), cmocka_unit_test(bitnet_in_dense_encodings),
+        cmocka_unit_test(trained_model),     cmocka_unit_test(dense_encodings),
         cmocka_unit_test(lossy_encodings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,8 @@ static tern_engine *open_engine(const char *path, const char *head, bool exact)
     tern_error err = {0};
     tern_model *model;
     tern_engine *engine;
-    tern_engine_params params = {.backend = {.n_threads = 2}, .head = head ? tern_encoding_by_name(head) : NULL, .head_exact = exact};
+    tern_engine_params params = {
+        .backend = {.n_threads = 2}, .head = head ? tern_encoding_by_name(head) : NULL, .head_exact = exact};
     assert_ok(tern_model_open(&model, path, &(tern_model_options){.no_tokenizer = true}, &err), err);
     assert_ok(tern_engine_open(&engine, model, &params, &err), err);
     return engine;

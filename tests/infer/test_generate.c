@@ -39,7 +39,8 @@ static void check_golden(tern_session *session, const char *prompt, const json_t
     tern_generate_result result = generate(session, prompt, &params);
     assert_int_equal(result.n_prompt + result.n_generated, n);
     assert_int_equal(tern_session_n_tokens(session), n);
-    for (uint32_t i = 0; i < n; i++) assert_int_equal(tern_session_tokens(session)[i], json_number_value(json_array_get(ids, i)));
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(tern_session_tokens(session)[i], json_number_value(json_array_get(ids, i)));
     assert_string_equal(s.text.data, text + strlen(prompt));
     assert_int_equal(result.reason, TERN_STOP_LENGTH);
     forget(&s);
@@ -172,7 +173,8 @@ static void context_full(void **state)
     tern_error err = {0};
     seen whole, s = {0};
     plain_text(f, &whole, 60);
-    tern_session *session = open_session(f->engine, (tern_session_params){.n_ctx = 40, .kv = TERN_KV_F32, .max_outputs = 5});
+    tern_session *session =
+        open_session(f->engine, (tern_session_params){.n_ctx = 40, .kv = TERN_KV_F32, .max_outputs = 5});
     tern_generate_params params = greedy_params(&s, 0);
     for (params.draft_tokens = 0; params.draft_tokens <= 4; params.draft_tokens += 4) {
         tern_generate_result result = generate(session, story, &params);
@@ -200,7 +202,8 @@ static void context_shift(void **state)
     fixture *f = *state;
     enum { CTX = 32, KEEP = 3, LENGTH = 80 };
     tern_error err = {0};
-    tern_session *session = open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F32, .max_outputs = 6});
+    tern_session *session =
+        open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F32, .max_outputs = 6});
     tern_session *other = open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F32});
     tern_tokens prompt = ids_of(f->engine, story);
     int32_t kept[CTX], want[LENGTH];
@@ -249,7 +252,8 @@ static void drafts_change_nothing(void **state)
     uint32_t n_drafted = 0, n_accepted = 0;
     for (uint32_t i = 0; i < 8; i++) {
         seen plain = {0}, s = {0};
-        tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 60, .on_piece = see, .context = &plain};
+        tern_generate_params params = {
+            .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 60, .on_piece = see, .context = &plain};
         params.sampler.seed = i;
         params.sampler.temperature = 0.25f * (float)(i / 2);
         if (i & 1) params.sampler.repetition_penalty = 1.2f, params.sampler.top_k = 0, params.sampler.typical_p = 0.9f;
@@ -401,8 +405,11 @@ static void exact_head(void **state)
     tern_model *model;
     tern_engine *engine;
     assert_ok(tern_model_open(&model, test_model("tiny-stories-bitnet"), &(tern_model_options){0}, &err), err);
-    assert_ok(tern_engine_open(&engine, model, &(tern_engine_params){.backend = {.n_threads = 1}, .head_exact = true}, &err), err);
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 512, .kv = TERN_KV_F32, .max_outputs = 9});
+    assert_ok(
+        tern_engine_open(&engine, model, &(tern_engine_params){.backend = {.n_threads = 1}, .head_exact = true}, &err),
+        err);
+    tern_session *session =
+        open_session(engine, (tern_session_params){.n_ctx = 512, .kv = TERN_KV_F32, .max_outputs = 9});
     for (uint32_t i = 0; i < 6; i++) {
         seen full = {0}, exact = {0};
         tern_generate_params params = greedy_params(&full, 50);
@@ -419,7 +426,8 @@ static void exact_head(void **state)
     }
     const int32_t id = 5;
     assert_ok(tern_session_append(session, &id, 1, &err), err);
-    for (uint32_t v = 0; v < tern_engine_config(engine)->n_vocab; v++) assert_true(tern_session_logits(session, 0)[v] > -1e30f);
+    for (uint32_t v = 0; v < tern_engine_config(engine)->n_vocab; v++)
+        assert_true(tern_session_logits(session, 0)[v] > -1e30f);
     tern_session_close(session);
     tern_engine_close(engine);
 }
@@ -457,11 +465,20 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_text),    cmocka_unit_test(stop_strings), cmocka_unit_test(held_back),
-        cmocka_unit_test(end_token),      cmocka_unit_test(caller_stops), cmocka_unit_test(context_full),
-        cmocka_unit_test(context_shift),  cmocka_unit_test(drafts_change_nothing),
-        cmocka_unit_test(drafts_are_accepted), cmocka_unit_test(no_allocation), cmocka_unit_test(refusals),
-        cmocka_unit_test(out_of_memory),  cmocka_unit_test(no_tokenizer), cmocka_unit_test(names),
+        cmocka_unit_test(golden_text),
+        cmocka_unit_test(stop_strings),
+        cmocka_unit_test(held_back),
+        cmocka_unit_test(end_token),
+        cmocka_unit_test(caller_stops),
+        cmocka_unit_test(context_full),
+        cmocka_unit_test(context_shift),
+        cmocka_unit_test(drafts_change_nothing),
+        cmocka_unit_test(drafts_are_accepted),
+        cmocka_unit_test(no_allocation),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(no_tokenizer),
+        cmocka_unit_test(names),
         cmocka_unit_test(exact_head),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -5,7 +5,8 @@
 #include "support/test.h"
 
 enum { N_QUICK = 4 };
-static const char *const levels[] = {"scalar", "avx2", "avx-vnni", "avx512-vnni", "avx512-vbmi", "neon", "neon-dotprod", "simd128"};
+static const char *const levels[] = {"scalar",      "avx2", "avx-vnni",     "avx512-vnni",
+                                     "avx512-vbmi", "neon", "neon-dotprod", "simd128"};
 
 static bool available(const char *level)
 {
@@ -42,7 +43,8 @@ static void llama(void **state)
 static void trained_model(void **state)
 {
     (void)state;
-    test_golden_check(test_model("tiny-stories-bitnet"), test_model("tiny-stories-bitnet/golden_logits.safetensors"), NULL, 2e-3);
+    test_golden_check(test_model("tiny-stories-bitnet"), test_model("tiny-stories-bitnet/golden_logits.safetensors"),
+                      NULL, 2e-3);
 }
 
 /* Prefill, one token at a time (when quick, the first few), and every CPU level: the same bits. */

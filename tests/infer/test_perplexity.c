@@ -123,7 +123,8 @@ static void comparison(void **state)
         const float *q = tern_session_logits(a, row), *p = tern_session_logits(b, row);
         double sum_p = 0, sum_q = 0;
         for (uint32_t i = 0; i < n_vocab; i++) sum_p += exp((double)p[i]), sum_q += exp((double)q[i]);
-        for (uint32_t i = 0; i < n_vocab; i++) kl += exp((double)p[i]) / sum_p * log(exp((double)p[i]) / sum_p / (exp((double)q[i]) / sum_q));
+        for (uint32_t i = 0; i < n_vocab; i++)
+            kl += exp((double)p[i]) / sum_p * log(exp((double)p[i]) / sum_p / (exp((double)q[i]) / sum_q));
     }
     kl /= N - 1;
     if (!(fabs(result.kl - kl) < 1e-6 * kl)) fail_msg("KL %g, %g expected", result.kl, kl);
@@ -148,12 +149,17 @@ static void refusals(void **state)
     tern_tokens ids = heldout();
     tern_perplexity_result result;
     tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 64, .max_outputs = 16});
-    assert_int_equal(tern_perplexity(session, ids.ids, 1, &(tern_perplexity_params){0}, &result, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_perplexity(session, ids.ids, 1, &(tern_perplexity_params){0}, &result, &err),
+                     TERN_INVALID_ARGUMENT);
     assert_string_equal(err.message, "text of 1 tokens: at least 2 expected");
-    assert_int_equal(tern_perplexity(session, ids.ids, 10, &(tern_perplexity_params){.window = 65}, &result, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_perplexity(session, ids.ids, 10, &(tern_perplexity_params){.window = 65}, &result, &err),
+                     TERN_INVALID_ARGUMENT);
     assert_string_equal(err.message, "window of 65 tokens: 2 to 64, the context, expected");
-    assert_int_equal(tern_perplexity(session, ids.ids, 10, &(tern_perplexity_params){.window = 1}, &result, &err), TERN_INVALID_ARGUMENT);
-    assert_int_equal(tern_perplexity(session, ids.ids, 160, &(tern_perplexity_params){.progress = cancel}, &result, &err), TERN_CANCELLED);
+    assert_int_equal(tern_perplexity(session, ids.ids, 10, &(tern_perplexity_params){.window = 1}, &result, &err),
+                     TERN_INVALID_ARGUMENT);
+    assert_int_equal(
+        tern_perplexity(session, ids.ids, 160, &(tern_perplexity_params){.progress = cancel}, &result, &err),
+        TERN_CANCELLED);
     assert_string_equal(err.message, "cancelled after 48 of 160 tokens");
     assert_true(result.n_scored == 0);
     tern_session_close(session);

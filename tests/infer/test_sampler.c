@@ -58,8 +58,8 @@ static void plain_top_k(plain *d, uint32_t k)
     normalise(d);
 }
 
-/* Keeps ids in the given order up to the first at which the sum exceeds mass. The smallest distance between a sum and `mass` is
- * returned: where it is tiny, rounding may decide otherwise. */
+/* Keeps ids in the given order up to the first at which the sum exceeds mass. The smallest distance between a sum and
+ * `mass` is returned: where it is tiny, rounding may decide otherwise. */
 static double keep_mass(plain *d, const int32_t *ids, double mass)
 {
     double sum = 0, nearest = INFINITY;
@@ -102,7 +102,10 @@ static void plain_min_p(plain *d, float p)
 
 static tern_candidates candidates_open(uint32_t n)
 {
-    return (tern_candidates){.ids = calloc(n, 4), .x = calloc(n, 4), .weights = calloc(n, 4), .keys = calloc(n, 4),
+    return (tern_candidates){.ids = calloc(n, 4),
+                             .x = calloc(n, 4),
+                             .weights = calloc(n, 4),
+                             .keys = calloc(n, 4),
                              .mass = calloc(TERN_SELECT_BUCKETS, sizeof(double))};
 }
 
@@ -127,7 +130,8 @@ static void assert_same(const tern_candidates *c, const plain *d, const char *wh
     for (uint32_t i = 0; i < d->n; i++) {
         bool in = d->p[i] > 0, unlikely = fmax(d->p[i], got[i]) < 1e-30;
         if ((got[i] > 0) != in && !unlikely) fail_msg("%s: id %u is %s", what, i, in ? "missing" : "too many");
-        if (!(fabs(got[i] - d->p[i]) <= 1e-6 * d->p[i] + 1e-12)) fail_msg("%s: p of id %u is %g, %g expected", what, i, got[i], d->p[i]);
+        if (!(fabs(got[i] - d->p[i]) <= 1e-6 * d->p[i] + 1e-12))
+            fail_msg("%s: p of id %u is %g, %g expected", what, i, got[i], d->p[i]);
     }
 }
 
@@ -155,7 +159,8 @@ static void cuts(void **state)
     for (int round = 0; round < 400; round++) {
         uint32_t n = sizes[tern_rng_below(&rng, 7)], k = test_between(&rng, 0, n + 3);
         bool coarse = tern_rng_below(&rng, 2);
-        float temperature = temperatures[tern_rng_below(&rng, 3)], p = tern_rng_f32(&rng), q = tern_rng_f32(&rng), m = tern_rng_f32(&rng) * 0.3f;
+        float temperature = temperatures[tern_rng_below(&rng, 3)], p = tern_rng_f32(&rng), q = tern_rng_f32(&rng),
+              m = tern_rng_f32(&rng) * 0.3f;
         random_logits(&rng, logits, n, scales[tern_rng_below(&rng, 3)], coarse);
         tern_candidates__gather(&c, logits, n, k);
         tern_candidates__weigh(&c, temperature);
@@ -163,7 +168,9 @@ static void cuts(void **state)
         if (k) plain_top_k(&d, k);
         assert_same(&c, &d, "top-k");
         double nearest = INFINITY;
-        if (!coarse && tern_rng_below(&rng, 2)) { /* in ties, which of two distances that are equal but for rounding is less is open */
+        if (!coarse &&
+            tern_rng_below(&rng,
+                           2)) { /* in ties, which of two distances that are equal but for rounding is less is open */
             tern_candidates__typical(&c, q);
             nearest = plain_typical(&d, q);
             if (nearest > 1e-6) assert_same(&c, &d, "typical");
@@ -232,8 +239,13 @@ static void distribution(void **state)
     uint32_t counts[N] = {0};
     tern_rng rng = {.state = 7};
     random_logits(&rng, logits, N, 1.5f, false);
-    tern_sampler_params params = {.temperature = 0.9f, .top_k = 60, .top_p = 0.9f, .min_p = 0.04f, .typical_p = 0.95f,
-                                  .repetition_penalty = 1, .seed = 11};
+    tern_sampler_params params = {.temperature = 0.9f,
+                                  .top_k = 60,
+                                  .top_p = 0.9f,
+                                  .min_p = 0.04f,
+                                  .typical_p = 0.95f,
+                                  .repetition_penalty = 1,
+                                  .seed = 11};
     tern_sampler *s = open_sampler(N, params);
     for (int i = 0; i < DRAWS; i++) counts[next(s, logits, N)]++;
     plain_softmax(&d, logits, N, params.temperature);
@@ -331,12 +343,19 @@ static void odd_logits(void **state)
 static void penalties(void **state)
 {
     (void)state;
-    const int32_t history[] = {0, 4, 1, 1, 2, 1, 99, -5}; /* the first is out of the window, the last two out of the vocabulary */
+    const int32_t history[] = {0, 4, 1,  1,
+                               2, 1, 99, -5}; /* the first is out of the window, the last two out of the vocabulary */
     const tern_logit_bias biases[] = {{3, 1.5f}, {3, 0.25f}, {4, -INFINITY}};
     float logits[] = {9, 2, -2, 0.5f, 8, 1};
     const float want[] = {9, 2 / 1.25f - 3 * 0.5f - 0.125f, -2 * 1.25f - 0.5f - 0.125f, 2.25f, -INFINITY, 1};
-    tern_sampler_params params = {.repetition_penalty = 1.25f, .presence_penalty = 0.125f, .frequency_penalty = 0.5f, .penalty_last_n = 7,
-                                  .top_p = 1, .typical_p = 1, .biases = biases, .n_biases = 3};
+    tern_sampler_params params = {.repetition_penalty = 1.25f,
+                                  .presence_penalty = 0.125f,
+                                  .frequency_penalty = 0.5f,
+                                  .penalty_last_n = 7,
+                                  .top_p = 1,
+                                  .typical_p = 1,
+                                  .biases = biases,
+                                  .n_biases = 3};
     tern_sampler *s = open_sampler(6, params);
     for (int again = 0; again < 2; again++) {
         float copy[6];
@@ -424,11 +443,19 @@ static void wanted(void **state)
         float logits[N], screened[N], sorted[N];
         int32_t history[HISTORY];
         random_logits(&rng, logits, N, 2, tern_rng_below(&rng, 2));
-        tern_logit_bias biases[2] = {{(int32_t)tern_rng_below(&rng, N), -3}, {(int32_t)tern_rng_below(&rng, N), -INFINITY}};
+        tern_logit_bias biases[2] = {{(int32_t)tern_rng_below(&rng, N), -3},
+                                     {(int32_t)tern_rng_below(&rng, N), -INFINITY}};
         for (int i = 0; i < HISTORY; i++) history[i] = (int32_t)tern_rng_below(&rng, N);
-        tern_sampler_params params = {.temperature = (float)(round % 3), .top_k = test_between(&rng, 1, 30), .top_p = 0.95f, .typical_p = 1,
-                                      .repetition_penalty = 1.5f, .frequency_penalty = 1, .penalty_last_n = tern_rng_below(&rng, HISTORY),
-                                      .biases = biases, .n_biases = 2, .seed = (uint64_t)round};
+        tern_sampler_params params = {.temperature = (float)(round % 3),
+                                      .top_k = test_between(&rng, 1, 30),
+                                      .top_p = 0.95f,
+                                      .typical_p = 1,
+                                      .repetition_penalty = 1.5f,
+                                      .frequency_penalty = 1,
+                                      .penalty_last_n = tern_rng_below(&rng, HISTORY),
+                                      .biases = biases,
+                                      .n_biases = 2,
+                                      .seed = (uint64_t)round};
         biases[0].id = (int32_t)tern_logits__argmax(logits, N);
         history[HISTORY - 1] = biases[0].id;
         uint32_t n = tern_sampler_wanted(&params);
@@ -468,9 +495,10 @@ static void wanted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cuts),       cmocka_unit_test(cut_edges), cmocka_unit_test(distribution), cmocka_unit_test(seeds),
-        cmocka_unit_test(pinned),     cmocka_unit_test(odd_logits), cmocka_unit_test(penalties),   cmocka_unit_test(refusals),
-        cmocka_unit_test(allocations), cmocka_unit_test(wanted),
+        cmocka_unit_test(cuts),      cmocka_unit_test(cut_edges), cmocka_unit_test(distribution),
+        cmocka_unit_test(seeds),     cmocka_unit_test(pinned),    cmocka_unit_test(odd_logits),
+        cmocka_unit_test(penalties), cmocka_unit_test(refusals),  cmocka_unit_test(allocations),
+        cmocka_unit_test(wanted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

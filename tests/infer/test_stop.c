@@ -18,7 +18,8 @@ static wanted by_definition(const char *text, size_t n, const char *const *stops
     for (size_t end = 1; end <= n; end++)
         for (size_t start = 0; start < end; start++)
             for (uint32_t i = 0; i < n_stops; i++)
-                if (strlen(stops[i]) == end - start && memcmp(text + start, stops[i], end - start) == 0) return (wanted){start, true};
+                if (strlen(stops[i]) == end - start && memcmp(text + start, stops[i], end - start) == 0)
+                    return (wanted){start, true};
     return (wanted){n, false};
 }
 

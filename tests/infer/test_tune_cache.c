@@ -166,7 +166,7 @@ static void another_cpu_or_build_is_refused(void **state)
     "{\"model\": " model ", \"threads\": " threads ", \"default_tokens_per_second\": 1, "                              \
     "\"tuned_tokens_per_second\": " rate ", \"choices\": 1, \"left_out\": " left "}"
 #define WITH_DECODE HEAD GOOD "], \"decode\": ["
-#define GOOD ENTRY("\"i2_s\"", "64", "1", "\"rsr:6\"", "0", "1.5")
+#define GOOD        ENTRY("\"i2_s\"", "64", "1", "\"rsr:6\"", "0", "1.5")
 
 static void damage_has_a_message(void **state)
 {

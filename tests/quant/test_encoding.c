@@ -22,9 +22,9 @@ static void table_is_complete(void **state)
         const char *name;
         uint32_t id, elements, bytes, tail;
     } rows[] = {
-        {"f32", 0, 1, 4, 0},        {"f16", 1, 1, 2, 0},         {"bf16", 30, 1, 2, 0},      {"q8_0", 8, 32, 34, 0},
-        {"q4_k", 12, 256, 144, 0},  {"q6_k", 14, 256, 210, 0},   {"tq1_0", 34, 256, 54, 0},  {"tq2_0", 35, 256, 66, 0},
-        {"i2_s", 36, 128, 32, 32},  {"t160", 160, 320, 64, 32},
+        {"f32", 0, 1, 4, 0},       {"f16", 1, 1, 2, 0},        {"bf16", 30, 1, 2, 0},     {"q8_0", 8, 32, 34, 0},
+        {"q4_k", 12, 256, 144, 0}, {"q6_k", 14, 256, 210, 0},  {"tq1_0", 34, 256, 54, 0}, {"tq2_0", 35, 256, 66, 0},
+        {"i2_s", 36, 128, 32, 32}, {"t160", 160, 320, 64, 32},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const tern_encoding *e = tern_encoding_find(rows[i].id);
@@ -118,8 +118,8 @@ static void assert_codes_bytes(const char *name, const int8_t *codes, size_t col
 }
 
 /* Element 0 is +1, 33 is -1, 64 is +1, 127 is -1, the others 0. By docs/formats/encodings.md: byte 0 has elements
- * 0, 32, 64, 96 = codes 2, 1, 2, 1 from the top: 10 01 10 01 = 0x99; byte 1 has element 33 second: 01 00 01 01 = 0x45; byte 31 has 127 last: 01 01 01 00 =
- * 0x54; all else 01 01 01 01 = 0x55. The scale 0.5f is 00 00 00 3f. */
+ * 0, 32, 64, 96 = codes 2, 1, 2, 1 from the top: 10 01 10 01 = 0x99; byte 1 has element 33 second: 01 00 01 01 = 0x45;
+ * byte 31 has 127 last: 01 01 01 00 = 0x54; all else 01 01 01 01 = 0x55. The scale 0.5f is 00 00 00 3f. */
 static void golden_i2_s(void **state)
 {
     (void)state;
@@ -134,8 +134,8 @@ static void golden_i2_s(void **state)
 }
 
 /* The same elements in the first half of a TQ2_0 block, lowest bits first: byte 0 = 01 10 01 10 = 0x66, byte 1 has 33
- * second from below: 01 01 00 01 = 0x51, byte 31 has 127 on top: 00 01 01 01 = 0x15. Element 160 = +1 is second in byte 32:
- * 01 01 10 01 = 0x59. The f16 0.5 is 0x3800. */
+ * second from below: 01 01 00 01 = 0x51, byte 31 has 127 on top: 00 01 01 01 = 0x15. Element 160 = +1 is second in byte
+ * 32: 01 01 10 01 = 0x59. The f16 0.5 is 0x3800. */
 static void golden_tq2_0(void **state)
 {
     (void)state;
@@ -152,10 +152,10 @@ static void golden_tq2_0(void **state)
 }
 
 /* Zeros are digits 11111 in base 3 = 121: ceil(121 * 256 / 243) = ceil(127.47) = 128. Element 0 = +1: 21111 = 202,
- * ceil(212.81) = 213. Element 129 is the last digit of byte 1 (129 = 1 + 4 * 32); -1 makes 11110 = 120, ceil(126.42) = 127. Element
- * 160 is the first digit of byte 32 (runs of 16 there); -1 makes 01111 = 40, ceil(42.14) = 43. Four digits 1111 and a 0 = 120:
- * 127 in the last four bytes; element 255 is the fourth digit of byte 51 (240 + 3 + 3 * 4); +1 makes 11120 = 123, ceil(129.58)
- * = 130. */
+ * ceil(212.81) = 213. Element 129 is the last digit of byte 1 (129 = 1 + 4 * 32); -1 makes 11110 = 120, ceil(126.42) =
+ * 127. Element 160 is the first digit of byte 32 (runs of 16 there); -1 makes 01111 = 40, ceil(42.14) = 43. Four digits
+ * 1111 and a 0 = 120: 127 in the last four bytes; element 255 is the fourth digit of byte 51 (240 + 3 + 3 * 4); +1
+ * makes 11120 = 123, ceil(129.58) = 130. */
 static void golden_tq1_0(void **state)
 {
     (void)state;
@@ -172,14 +172,15 @@ static void golden_tq1_0(void **state)
     assert_codes_bytes("tq1_0", codes, 256, 0.5f, expected, sizeof expected);
 }
 
-/* Zeros: p = q = 1 + 3 = 4 and fifth 1: 01 100 100 = 0x64. Byte 0 (elements 0, 64, 128, 192, 256) with 0 = +1, 64 = -1, 256 = +1:
- * p = 2, q = 4, fifth 2: 10 100 010 = 0xa2. Byte 1 with 1 = 65 = +1 (p = 8), rest 0: 0xc0 | 1 << 4 | 4 = 0xd4. Byte 2 with 130 =
- * 194 = +1 (q = 8) and 258 = -1, p = 4: 0xc0 | 8 | 4 = 0xcc. Byte 63 with 63, 127, 191, 255, 319 all +1: 0xf2. */
+/* Zeros: p = q = 1 + 3 = 4 and fifth 1: 01 100 100 = 0x64. Byte 0 (elements 0, 64, 128, 192, 256) with 0 = +1, 64 = -1,
+ * 256 = +1: p = 2, q = 4, fifth 2: 10 100 010 = 0xa2. Byte 1 with 1 = 65 = +1 (p = 8), rest 0: 0xc0 | 1 << 4 | 4 =
+ * 0xd4. Byte 2 with 130 = 194 = +1 (q = 8) and 258 = -1, p = 4: 0xc0 | 8 | 4 = 0xcc. Byte 63 with 63, 127, 191, 255,
+ * 319 all +1: 0xf2. */
 static void golden_t160(void **state)
 {
     (void)state;
-    int8_t codes[320] = {[0] = 1,   [64] = -1,  [256] = 1, [1] = 1,   [65] = 1,  [130] = 1,
-                         [194] = 1, [258] = -1, [63] = 1,  [127] = 1, [191] = 1, [255] = 1, [319] = 1};
+    int8_t codes[320] = {[0] = 1,    [64] = -1, [256] = 1, [1] = 1,   [65] = 1,  [130] = 1, [194] = 1,
+                         [258] = -1, [63] = 1,  [127] = 1, [191] = 1, [255] = 1, [319] = 1};
     uint8_t expected[96] = {0};
     memset(expected, 0x64, 64);
     expected[0] = 0xa2;
@@ -190,8 +191,9 @@ static void golden_t160(void **state)
     assert_codes_bytes("t160", codes, 320, 0.5f, expected, sizeof expected);
 }
 
-/* 22 columns are one block of ceil(22 / 5) = 5 bytes, rounded up to 8: byte j has elements j, j + 8, j + 16 and two that are
- * padding (24 and on). Element 21 is c2 of byte 5: -1 there makes q = 0 + 3 = 3: 01 011 100 = 0x5c. Element 22 is padding. */
+/* 22 columns are one block of ceil(22 / 5) = 5 bytes, rounded up to 8: byte j has elements j, j + 8, j + 16 and two
+ * that are padding (24 and on). Element 21 is c2 of byte 5: -1 there makes q = 0 + 3 = 3: 01 011 100 = 0x5c. Element 22
+ * is padding. */
 static void golden_t160_short(void **state)
 {
     (void)state;
@@ -231,7 +233,7 @@ static void golden_floats(void **state)
     (void)state;
     const float x[] = {1.0f, -2.0f, 0.333333343f};
     const uint8_t f32[] = {0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 0xab, 0xaa, 0xaa, 0x3e};
-    const uint8_t f16[] = {0, 0x3c, 0, 0xc0, 0x55, 0x35};  /* 1/3 = 1.333 * 2^-2: mantissa 0x155.55 */
+    const uint8_t f16[] = {0, 0x3c, 0, 0xc0, 0x55, 0x35};     /* 1/3 = 1.333 * 2^-2: mantissa 0x155.55 */
     const uint8_t bf16[] = {0x80, 0x3f, 0, 0xc0, 0xab, 0x3e}; /* 0x3eaaaaab rounds up to 0x3eab */
     uint8_t out[16];
     named("f32")->pack(x, 3, out);
@@ -256,7 +258,8 @@ static void golden_q8_0(void **state)
     assert_true(back[0] == 254 && back[1] == -254 && back[2] == 4 && back[3] == -2 && back[4] == 100 && back[31] == 0);
 }
 
-/* A block written by hand: d = 1, dmin = 0.5. Group 1: scale 3, min 4. Group 5: scale 0x2a = 10 1010, min 0x15 = 01 0101. */
+/* A block written by hand: d = 1, dmin = 0.5. Group 1: scale 3, min 4. Group 5: scale 0x2a = 10 1010, min 0x15 = 01
+ * 0101. */
 static void golden_q4_k(void **state)
 {
     (void)state;
@@ -265,7 +268,7 @@ static void golden_q4_k(void **state)
     scales[1] = 3 | 2 << 6; /* and the top two bits of group 5's scale */
     scales[5] = 4 | 1 << 6; /* and of its minimum */
     scales[9] = 0xa | 0x5 << 4;
-    levels[7] = 0x90;      /* group 1 (high nibbles of the first 32 bytes), element 7: 9; group 0: 0 */
+    levels[7] = 0x90;       /* group 1 (high nibbles of the first 32 bytes), element 7: 9; group 0: 0 */
     levels[64 + 31] = 0xf0; /* group 5, element 31: 15 */
     float x[256];
     named("q4_k")->unpack(block, 1, x);
@@ -282,12 +285,11 @@ static void golden_q6_k(void **state)
 {
     (void)state;
     uint8_t block[210] = {0};
-    for (unsigned g = 0; g < 16; g++)
-        block[192 + g] = (uint8_t)(g < 15 ? g + 1 : 0xf0);
+    for (unsigned g = 0; g < 16; g++) block[192 + g] = (uint8_t)(g < 15 ? g + 1 : 0xf0);
     block[209] = 0x38;
-    block[5] = 0x37;             /* element 5: low 7; element 5 + 64: low 3 */
-    block[128 + 5] = 0x02 | 1 << 4; /* element 5: high 2 -> 39 - 32 = 7; element 69: high 1 -> 19 - 32 = -13 */
-    block[64 + 32 + 31] = 0xf9;  /* second half, elements 128 + 63: low 9; 128 + 127: low 15 */
+    block[5] = 0x37;                        /* element 5: low 7; element 5 + 64: low 3 */
+    block[128 + 5] = 0x02 | 1 << 4;         /* element 5: high 2 -> 39 - 32 = 7; element 69: high 1 -> 19 - 32 = -13 */
+    block[64 + 32 + 31] = 0xf9;             /* second half, elements 128 + 63: low 9; 128 + 127: low 15 */
     block[128 + 32 + 31] = 3 << 2 | 3 << 6; /* 191: 57 - 32 = 25; 255: 63 - 32 = 31 */
     float x[256];
     named("q6_k")->unpack(block, 1, x);
@@ -344,11 +346,14 @@ static void codes_that_do_not_fit(void **state)
         codes[200] = -1;
         assert_int_equal(tern_encode_codes(e, codes, NAN, 1, 256, out, &err), TERN_INVALID_ARGUMENT);
         assert_int_equal(tern_encode_codes(e, codes, INFINITY, 1, 256, out, &err), TERN_INVALID_ARGUMENT);
-        assert_int_equal(tern_encode_codes(e, codes, 70000, 1, 256, out, &err), i < 2 ? TERN_OK : TERN_INVALID_ARGUMENT);
-        assert_int_equal(tern_encode_codes(e, codes, 1e-9f, 1, 256, out, &err), i < 2 ? TERN_OK : TERN_INVALID_ARGUMENT);
+        assert_int_equal(tern_encode_codes(e, codes, 70000, 1, 256, out, &err),
+                         i < 2 ? TERN_OK : TERN_INVALID_ARGUMENT);
+        assert_int_equal(tern_encode_codes(e, codes, 1e-9f, 1, 256, out, &err),
+                         i < 2 ? TERN_OK : TERN_INVALID_ARGUMENT);
     }
     assert_int_equal(tern_encode_codes(named("f16"), codes, 1, 1, 256, out, &err), TERN_INVALID_ARGUMENT);
-    assert_int_equal(tern_decode_codes(named("f16"), out, 1, 64, 0, 1, codes, NULL, NULL, NULL, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_decode_codes(named("f16"), out, 1, 64, 0, 1, codes, NULL, NULL, NULL, &err),
+                     TERN_INVALID_ARGUMENT);
     float x[256];
     assert_int_equal(tern_decode_rows(named("f16"), out, 2, 64, 1, 2, x, &err), TERN_INVALID_ARGUMENT);
     assert_int_equal(tern_decode_rows(named("f16"), out, 2, 64, UINT64_MAX, 2, x, &err), TERN_INVALID_ARGUMENT);

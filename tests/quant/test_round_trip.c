@@ -1,4 +1,5 @@
-/* Encodings against each other: codes survive every pair, floats survive within bounds, bad bytes are counted and refused. */
+/* Encodings against each other: codes survive every pair, floats survive within bounds, bad bytes are counted and
+ * refused. */
 #include "support/test.h"
 
 #include <math.h>
@@ -44,8 +45,7 @@ static int8_t *filled_codes(shape s, int fill, uint64_t seed)
     int8_t *codes = malloc(n);
     assert_non_null(codes);
     tern_rng rng = {seed};
-    for (size_t i = 0; i < n; i++)
-        codes[i] = (int8_t)(fill ? fill - 2 : (int)tern_rng_below(&rng, 3) - 1);
+    for (size_t i = 0; i < n; i++) codes[i] = (int8_t)(fill ? fill - 2 : (int)tern_rng_below(&rng, 3) - 1);
     return codes;
 }
 
@@ -59,8 +59,7 @@ static int8_t *decoded_codes(const tern_encoding *e, const void *bytes, shape s,
     assert_ok(tern_encoding_check(e, bytes, s.rows, s.cols, &err), err);
     assert_ok(tern_decode_codes(e, bytes, s.rows, s.cols, 0, s.rows, codes, scales, &uniform, &n_bad, &err), err);
     assert_true(uniform && n_bad == 0);
-    for (uint64_t r = 0; r < s.rows; r++)
-        assert_true(scales[r] == scale);
+    for (uint64_t r = 0; r < s.rows; r++) assert_true(scales[r] == scale);
     free(scales);
     return codes;
 }
@@ -103,8 +102,7 @@ static void through_floats(const tern_encoding *t, const tern_encoding *f, shape
     float *x = malloc(n * sizeof *x);
     assert_ok(tern_encode_codes(t, codes, 0.5f, s.rows, s.cols, in_t, &err), err);
     assert_ok(tern_decode_rows(t, in_t, s.rows, s.cols, 0, s.rows, x, &err), err);
-    for (size_t i = 0; i < n; i++)
-        assert_true(x[i] == 0.5f * (float)codes[i]);
+    for (size_t i = 0; i < n; i++) assert_true(x[i] == 0.5f * (float)codes[i]);
     assert_ok(tern_encode(f, x, s.rows, s.cols, in_f, &err), err);
     memset(x, 0xff, n * sizeof *x);
     assert_ok(tern_decode_rows(f, in_f, s.rows, s.cols, 0, s.rows, x, &err), err);
@@ -179,8 +177,7 @@ static void ragged_rows(void **state)
             assert_memory_equal(back, codes + 41 * cols, 3 * cols);
             float *x = malloc(2 * cols * sizeof *x);
             assert_ok(tern_decode_rows(e, bytes, s.rows, cols, 126, 2, x, &err), err);
-            for (uint64_t i = 0; i < 2 * cols; i++)
-                assert_true(x[i] == 2.0f * codes[126 * cols + i]);
+            for (uint64_t i = 0; i < 2 * cols; i++) assert_true(x[i] == 2.0f * codes[126 * cols + i]);
             free(x);
             free(back);
             free(bytes);
@@ -189,7 +186,8 @@ static void ragged_rows(void **state)
     }
 }
 
-/* Every byte value in every place of a block: the codes are in range, and packing them gives the byte back when it was valid. */
+/* Every byte value in every place of a block: the codes are in range, and packing them gives the byte back when it was
+ * valid. */
 static void every_byte_unpacks(void **state)
 {
     (void)state;
@@ -205,8 +203,7 @@ static void every_byte_unpacks(void **state)
             if (t == 1 || t == 2) tern_store_u16(block + e->block_bytes - 2, 0x3c00);
             size_t n_bad = e->unpack_codes(block, 1, codes, &scale);
             assert_true(scale == 1.0f);
-            for (size_t i = 0; i < e->block_elements; i++)
-                assert_in_range(codes[i] + 1, 0, 2);
+            for (size_t i = 0; i < e->block_elements; i++) assert_in_range(codes[i] + 1, 0, 2);
             e->pack_codes(codes, 1, scale, again);
             bool same = memcmp(block, again, t == 1 ? 48 : e->block_bytes) == 0;
             if (t != 1) assert_int_equal(same, n_bad == 0);
@@ -297,8 +294,7 @@ static void bad_scales_and_values(void **state)
 {
     (void)state;
     static float x[512];
-    for (size_t i = 0; i < 512; i++)
-        x[i] = (float)(i % 3) - 1;
+    for (size_t i = 0; i < 512; i++) x[i] = (float)(i % 3) - 1;
     const struct {
         const char *name;
         size_t at;
@@ -388,13 +384,12 @@ static void floats_in_blocks(void **state)
 static uint64_t hash(const uint8_t *bytes, size_t n)
 {
     uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ bytes[i]) * 0x100000001b3u;
+    for (size_t i = 0; i < n; i++) h = (h ^ bytes[i]) * 0x100000001b3u;
     return h;
 }
 
-/* The searches give the same bytes with every compiler and CPU. The hashes only pin what they gave when this was written: a
- * better search may change them; a difference between two machines is a defect. */
+/* The searches give the same bytes with every compiler and CPU. The hashes only pin what they gave when this was
+ * written: a better search may change them; a difference between two machines is a defect. */
 static void same_bytes_everywhere(void **state)
 {
     (void)state;
@@ -470,8 +465,7 @@ static void errors_of_gaussians(void **state)
     shape s = {64, 1024};
     for (size_t k = 0; k < 4; k++) {
         tern_rng rng = {99 + k};
-        for (size_t i = 0; i < sizeof x / sizeof *x; i++)
-            x[i] = scales[k] * gaussian(&rng) + offsets[k];
+        for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = scales[k] * gaussian(&rng) + offsets[k];
         for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
             double rms = relative_rms(named(cases[c].name), x, s);
             if (!(rms <= cases[c].bound)) fail_msg("%s, fill %zu: %g above %g", cases[c].name, k, rms, cases[c].bound);
@@ -506,22 +500,14 @@ static void hard_blocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ternary_pairs),
-        cmocka_unit_test(ternary_through_floats),
-        cmocka_unit_test(hf_packed_round_trip),
-        cmocka_unit_test(hf_packed_golden),
-        cmocka_unit_test(ragged_rows),
-        cmocka_unit_test(every_byte_unpacks),
-        cmocka_unit_test(code_11_in_i2_s),
-        cmocka_unit_test(code_11_in_tq2_0),
-        cmocka_unit_test(bad_bytes_in_t160),
-        cmocka_unit_test(bad_scales_and_values),
-        cmocka_unit_test(scales_of_rows),
-        cmocka_unit_test(floats_in_blocks),
-        cmocka_unit_test(same_bytes_everywhere),
-        cmocka_unit_test(allocation_failure),
-        cmocka_unit_test(errors_of_gaussians),
-        cmocka_unit_test(hard_blocks),
+        cmocka_unit_test(ternary_pairs),         cmocka_unit_test(ternary_through_floats),
+        cmocka_unit_test(hf_packed_round_trip),  cmocka_unit_test(hf_packed_golden),
+        cmocka_unit_test(ragged_rows),           cmocka_unit_test(every_byte_unpacks),
+        cmocka_unit_test(code_11_in_i2_s),       cmocka_unit_test(code_11_in_tq2_0),
+        cmocka_unit_test(bad_bytes_in_t160),     cmocka_unit_test(bad_scales_and_values),
+        cmocka_unit_test(scales_of_rows),        cmocka_unit_test(floats_in_blocks),
+        cmocka_unit_test(same_bytes_everywhere), cmocka_unit_test(allocation_failure),
+        cmocka_unit_test(errors_of_gaussians),   cmocka_unit_test(hard_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

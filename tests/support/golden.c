@@ -64,7 +64,9 @@ tern_engine *test_engine(const char *path, const char *features)
     tern_model *model;
     tern_engine *engine;
     assert_ok(tern_model_open(&model, path, &(tern_model_options){.no_tokenizer = true}, &err), err);
-    assert_ok(tern_engine_open(&engine, model, &(tern_engine_params){.backend = {.n_threads = 1, .cpu_features = features}}, &err), err);
+    assert_ok(tern_engine_open(&engine, model,
+                               &(tern_engine_params){.backend = {.n_threads = 1, .cpu_features = features}}, &err),
+              err);
     return engine;
 }
 
@@ -72,7 +74,8 @@ tern_session *test_session(tern_engine *engine, bool keep_hidden)
 {
     tern_error err = {0};
     tern_session *session;
-    tern_session_params params = {.n_ctx = CONTEXT, .max_outputs = CONTEXT, .kv = TERN_KV_F32, .keep_hidden = keep_hidden};
+    tern_session_params params = {
+        .n_ctx = CONTEXT, .max_outputs = CONTEXT, .kv = TERN_KV_F32, .keep_hidden = keep_hidden};
     assert_ok(tern_session_open(&session, engine, &params, &err), err);
     return session;
 }
@@ -89,7 +92,8 @@ uint32_t test_top(const float *logits, uint32_t n, float *margin)
     return best;
 }
 
-void test_check_rows(const float *got, const float *want, uint32_t n, uint32_t n_vocab, double max_rms, const char *what)
+void test_check_rows(const float *got, const float *want, uint32_t n, uint32_t n_vocab, double max_rms,
+                     const char *what)
 {
     double error = test_rms_error(got, want, (size_t)n * n_vocab);
     if (!(error <= max_rms)) fail_msg("%s: relative rms error %g, at most %g expected", what, error, max_rms);
@@ -109,8 +113,10 @@ static void check_hidden(const test_golden *golden, tern_session *session, uint3
     float *got = malloc((size_t)n * dim * sizeof *got);
     for (uint32_t i = 0; i < n_states; i++) {
         assert_ok(tern_session_hidden(session, i, n, got, &err), err);
-        double error = test_rms_error(got, (const float *)(const void *)want->data + (size_t)i * n * dim, (size_t)n * dim);
-        if (!(error <= max_rms)) fail_msg("%s: hidden state %u: relative rms error %g, at most %g expected", what, i, error, max_rms);
+        double error =
+            test_rms_error(got, (const float *)(const void *)want->data + (size_t)i * n * dim, (size_t)n * dim);
+        if (!(error <= max_rms))
+            fail_msg("%s: hidden state %u: relative rms error %g, at most %g expected", what, i, error, max_rms);
     }
     free(got);
 }

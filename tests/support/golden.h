@@ -29,7 +29,8 @@ uint32_t test_top(const float *logits, uint32_t n, float *margin);
 #define TEST_CLEAR_MARGIN 0.05f
 
 /* Fails the test when [n][n_vocab] logits differ by more than max_rms, or in a clear top token. */
-void test_check_rows(const float *got, const float *want, uint32_t n, uint32_t n_vocab, double max_rms, const char *what);
+void test_check_rows(const float *got, const float *want, uint32_t n, uint32_t n_vocab, double max_rms,
+                     const char *what);
 /* Compares the greedy text of the file, where its margins are clear, with what the session computes. */
 void test_golden_check_greedy(const test_golden *golden, tern_session *session);
 
@@ -37,8 +38,8 @@ void test_golden_check_greedy(const test_golden *golden, tern_session *session);
 tern_engine *test_engine(const char *path, const char *features);
 tern_session *test_session(tern_engine *engine, bool keep_hidden);
 
-/* Compares the logits of every input (and hidden states and greedy text where the file has them) with what the model at `path`
- * computes. Fails the test when rms > max_rms or a clear top token differs. */
+/* Compares the logits of every input (and hidden states and greedy text where the file has them) with what the model at
+ * `path` computes. Fails the test when rms > max_rms or a clear top token differs. */
 void test_golden_check(const char *path, const char *golden_path, const char *features, double max_rms);
 
 /* The held-out text of the tiny-stories-bitnet model as ids, the caller's to deinit, and the mean of -log p over its

@@ -42,12 +42,19 @@ static tern_view add_value(test_case *c, tern_value value, const char *name)
 
 static void add_params(test_case *c, const test_case_shape *shape)
 {
-    static const char *const names[] = {"counts", "ids", "positions", "sequences", "outputs", "pages",
-                                        "sampler", "starts", "labels", "training"};
+    static const char *const names[] = {"counts", "ids",     "positions", "sequences", "outputs",
+                                        "pages",  "sampler", "starts",    "labels",    "training"};
     tern_graph *g = &c->graph;
-    const uint64_t n = g->max_tokens,
-                   items[] = {3, n, n, n, n, (uint64_t)g->n_sequences * g->max_pages, sizeof(tern_sample_params) / 4,
-                              n, n, sizeof(tern_train_params) / 4};
+    const uint64_t n = g->max_tokens, items[] = {3,
+                                                 n,
+                                                 n,
+                                                 n,
+                                                 n,
+                                                 (uint64_t)g->n_sequences * g->max_pages,
+                                                 sizeof(tern_sample_params) / 4,
+                                                 n,
+                                                 n,
+                                                 sizeof(tern_train_params) / 4};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
         if (i == TERN_PARAM_SAMPLER && !shape->sampler) continue;

@@ -11,7 +11,8 @@ static char *slot(void)
     return slots[at++ % 8];
 }
 
-/* Where the golden files lie. A machine without them skips the test; a folder that was asked for by name must be there. */
+/* Where the golden files lie. A machine without them skips the test; a folder that was asked for by name must be there.
+ */
 static const char *shared_dir(void)
 {
     const char *dir = getenv("TERN_SHARED");

@@ -36,7 +36,8 @@ static inline goldens goldens_of_json(const char *name)
         assert_ok(tern_json_get_string(item, "text", &g.items[i].text, &err), err);
         g.items[i].n = json_array_size(ids);
         g.items[i].ids = calloc(g.items[i].n + 1, sizeof(int32_t));
-        for (size_t k = 0; k < g.items[i].n; k++) g.items[i].ids[k] = (int32_t)json_number_value(json_array_get(ids, k));
+        for (size_t k = 0; k < g.items[i].n; k++)
+            g.items[i].ids[k] = (int32_t)json_number_value(json_array_get(ids, k));
     }
     return g;
 }
@@ -68,7 +69,8 @@ static inline goldens goldens_of_inp(const char *name)
         assert_ok(tern_file_read(&g.storage[i], test_fixture(path), 1 << 20, &err), err);
     }
     const char *line = g.storage[1].data, *at = g.storage[0].data, *stop = at + g.storage[0].size;
-    for (const char *end; (end = memmem(at, (size_t)(stop - at), SEPARATOR, strlen(SEPARATOR))) != NULL; at = end + strlen(SEPARATOR)) {
+    for (const char *end; (end = memmem(at, (size_t)(stop - at), SEPARATOR, strlen(SEPARATOR))) != NULL;
+         at = end + strlen(SEPARATOR)) {
         g.items = realloc(g.items, (g.n + 1) * sizeof *g.items);
         g.items[g.n] = (golden){.text = {(const uint8_t *)at, (size_t)(end - at)}};
         line = read_ids(&g.items[g.n++], line);

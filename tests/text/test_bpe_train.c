@@ -69,8 +69,7 @@ static void plain_merge(plain *p)
     long best = 1;
     memset(counts, 0, sizeof counts);
     for (int w = 0; w < p->n_words; w++)
-        for (int i = 1; i < p->words[w].n; i++)
-            counts[p->words[w].s[i - 1]][p->words[w].s[i]] += p->words[w].count;
+        for (int i = 1; i < p->words[w].n; i++) counts[p->words[w].s[i - 1]][p->words[w].s[i]] += p->words[w].count;
     for (int i = 0; i < p->n_tokens; i++)
         for (int k = 0; k < p->n_tokens; k++)
             if (counts[i][k] > best) best = counts[a = i][b = k];
@@ -184,7 +183,7 @@ static void test_limits(void **state)
     tern_tokenizer_close(t);
     assert_ok(tern_bpe_trainer_add(trainer, "ab ab ab", 8, &err), err);
     assert_ok(tern_bpe_trainer_finish(trainer, 300, NULL, NULL, &t, &err), err); /* too little text: fewer tokens */
-    assert_int_equal(tern_tokenizer_size(t), 256 + 2 + TERN_BPE_N_SPECIAL); /* "ab", " ab" */
+    assert_int_equal(tern_tokenizer_size(t), 256 + 2 + TERN_BPE_N_SPECIAL);      /* "ab", " ab" */
     assert_int_equal(length(t, "ab ab"), 2);
     assert_int_equal(tern_tokenizer_bos(t), 258);
     tern_tokenizer_close(t);

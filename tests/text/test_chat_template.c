@@ -24,7 +24,8 @@ static tern_status render(const char *source, const tern_chat_message *messages,
     return status;
 }
 
-static void expect_text(const char *source, const tern_chat_message *messages, size_t n, bool prompt, const char *expected)
+static void expect_text(const char *source, const tern_chat_message *messages, size_t n, bool prompt,
+                        const char *expected)
 {
     tern_error err = {0};
     tern_buf out = {0};
@@ -79,7 +80,8 @@ static void operators(void **state)
     static const text_case cases[] = {
         {"{{ 1 + 2 * 3 - 4 // 3 % 2 }} {{ 7 / 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 2 ** 10 }}", "6 3.5 -4 2 1024"},
         {"{{ 1 < 2 < 3 }} {{ 1 < 3 < 2 }} {{ 'a' in 'bab' }} {{ 'z' not in [1, 'z'] }}", "True False True False"},
-        {"{{ not x is defined }} {{ 'a' ~ 1 ~ none ~ 2.50 }} {{ 1 if x else 2 }}|{{ 1 if x }}|{{ x }}", "True a1None2.5 2||"},
+        {"{{ not x is defined }} {{ 'a' ~ 1 ~ none ~ 2.50 }} {{ 1 if x else 2 }}|{{ 1 if x }}|{{ x }}",
+         "True a1None2.5 2||"},
         {"{{ 'abcdef'[1:4] }} {{ 'abcdef'[::-1] }} {{ 'abcdef'[-2] }} {{ [1,2,3][-9:2] }} {{ '\\u00e9x'[1:] }}",
          "bcd fedcba e [1, 2] x"},
         {"{{ [1, 'b', (1,)] + [{'k': none}] }} {{ 'ab' * 2 }} {{ 1e3 }} {{ 1e16 }} {{ 1.5e-7 }}",
@@ -94,9 +96,11 @@ static void statements(void **state)
 {
     (void)state;
     static const text_case cases[] = {
-        {"{% for m in messages if m.role == 'user' %}{{ loop.index }}/{{ loop.length }}{{ m.content|trim }};{% endfor %}",
+        {"{% for m in messages if m.role == 'user' %}{{ loop.index }}/{{ loop.length }}{{ m.content|trim }};{% endfor "
+         "%}",
          "1/2Hi <b>;2/2more;"},
-        {"{% for i in [] %}x{% else %}none{% endfor %}{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}", "nonea1"},
+        {"{% for i in [] %}x{% else %}none{% endfor %}{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}",
+         "nonea1"},
         {"{% for i in range(4) %}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.first }}{{ loop.last }} {% endfor %}",
          "1TrueFalse 02FalseFalse 13FalseFalse 2FalseTrue "},
         {"{% set x = 0 %}{% for i in [1, 2] %}{% set x = x + 1 %}{{ x }}{% endfor %}{{ x }}", "110"},
@@ -104,7 +108,9 @@ static void statements(void **state)
         {"{% set y | upper %} a{{ 1 }} {% endset %}[{{ y }}]", "[ A1 ]"},
         {"{% macro f(a, b='z') %}<{{ a }}{{ b }}>{% endmacro %}{{ f(1) }}{{ f(b=2, a=3) }}{{ f() }}", "<1z><32><z>"},
         {"{% macro r(n) %}{% if n %}{{ n }}{{ r(n - 1) }}{% endif %}{% endmacro %}{{ r(4) }}", "4321"},
-        {"{% for i in range(9) %}{% if i == 2 %}{% continue %}{% elif i == 4 %}{% break %}{% endif %}{{ i }}{% endfor %}", "013"},
+        {"{% for i in range(9) %}{% if i == 2 %}{% continue %}{% elif i == 4 %}{% break %}{% endif %}{{ i }}{% endfor "
+         "%}",
+         "013"},
         {"{% generation %}{% set z = 5 %}{% endgeneration %}{{ z }}", "5"},
         {"{% set a, b = 1, 2 %}{{ b }}{{ a }}", "21"},
     };
@@ -115,9 +121,11 @@ static void filters_and_methods(void **state)
 {
     (void)state;
     static const text_case cases[] = {
-        {"{{ messages|map(attribute='role')|join(',') }} {{ messages|selectattr('role','equalto','user')|list|length }}",
+        {"{{ messages|map(attribute='role')|join(',') }} {{ messages|selectattr('role','equalto','user')|list|length "
+         "}}",
          "user,assistant,user 2"},
-        {"{{ [1,{'a': \"q\\\"\"}]|tojson }} {{ {'a': [1]}|tojson(indent=2) }}", "[1, {\"a\": \"q\\\"\"}] {\n  \"a\": [\n    1\n  ]\n}"},
+        {"{{ [1,{'a': \"q\\\"\"}]|tojson }} {{ {'a': [1]}|tojson(indent=2) }}",
+         "[1, {\"a\": \"q\\\"\"}] {\n  \"a\": [\n    1\n  ]\n}"},
         {"{{ \"they're bill-x\"|title }} {{ 'aBC'|capitalize }} {{ ['b','A']|sort }} {{ 'abc'|reverse }}",
          "They're Bill-X Abc ['A', 'b'] cba"},
         {"{{ '3.9'|int }} {{ 'x'|int(7) }} {{ 2.5|round }} {{ -3|abs }} {{ 'a\\nb'|indent(2) }}", "3 7 2.0 3 a\n  b"},
@@ -132,53 +140,54 @@ static void filters_and_methods(void **state)
 }
 
 /* Our own templates, built like those that models come with. */
-static const char header_style[] =
-    "{{- bos_token }}\n"
-    "{%- if not date_string is defined %}\n"
-    "    {%- set date_string = strftime_now(\"%d %b %Y\") %}\n"
-    "{%- endif %}\n"
-    "{%- if messages[0]['role'] == 'system' %}\n"
-    "    {%- set system = messages[0]['content']|trim %}\n"
-    "    {%- set messages = messages[1:] %}\n"
-    "{%- else %}\n"
-    "    {%- set system = \"\" %}\n"
-    "{%- endif %}\n"
-    "{{- \"<|start_header_id|>system<|end_header_id|>\\n\\n\" }}\n"
-    "{{- \"Date: \" + date_string + \"\\n\" + system + \"<|eot_id|>\" }}\n"
-    "{%- for message in messages %}\n"
-    "    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}\n"
-    "{%- endfor %}\n"
-    "{%- if add_generation_prompt %}\n"
-    "    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}\n"
-    "{%- endif %}\n";
+static const char header_style[] = "{{- bos_token }}\n"
+                                   "{%- if not date_string is defined %}\n"
+                                   "    {%- set date_string = strftime_now(\"%d %b %Y\") %}\n"
+                                   "{%- endif %}\n"
+                                   "{%- if messages[0]['role'] == 'system' %}\n"
+                                   "    {%- set system = messages[0]['content']|trim %}\n"
+                                   "    {%- set messages = messages[1:] %}\n"
+                                   "{%- else %}\n"
+                                   "    {%- set system = \"\" %}\n"
+                                   "{%- endif %}\n"
+                                   "{{- \"<|start_header_id|>system<|end_header_id|>\\n\\n\" }}\n"
+                                   "{{- \"Date: \" + date_string + \"\\n\" + system + \"<|eot_id|>\" }}\n"
+                                   "{%- for message in messages %}\n"
+                                   "    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + "
+                                   "message['content'] | trim + '<|eot_id|>' }}\n"
+                                   "{%- endfor %}\n"
+                                   "{%- if add_generation_prompt %}\n"
+                                   "    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}\n"
+                                   "{%- endif %}\n";
 
 static const char turn_style[] =
     "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role here') }}{% endif %}"
     "{% for message in messages %}"
-    "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}"
+    "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% "
+    "endif %}"
     "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
     "{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}";
 
-static const char inst_style[] =
-    "{%- set ns = namespace(index=0) %}\n"
-    "{%- for m in messages if m.role != 'system' %}\n"
-    "    {%- if (m.role == 'user') != (ns.index % 2 == 0) %}\n"
-    "        {{- raise_exception('after the system message, roles alternate') }}\n"
-    "    {%- endif %}\n"
-    "    {%- set ns.index = ns.index + 1 %}\n"
-    "{%- endfor %}\n"
-    "{{- bos_token }}\n"
-    "{%- for m in messages %}\n"
-    "    {%- if m.role == 'user' %}\n"
-    "        {{- '[INST] ' + m.content.strip() + ' [/INST]' }}\n"
-    "    {%- elif m.role == 'assistant' %}\n"
-    "        {{- ' ' + m.content|trim + eos_token }}\n"
-    "    {%- endif %}\n"
-    "{%- endfor %}\n";
+static const char inst_style[] = "{%- set ns = namespace(index=0) %}\n"
+                                 "{%- for m in messages if m.role != 'system' %}\n"
+                                 "    {%- if (m.role == 'user') != (ns.index % 2 == 0) %}\n"
+                                 "        {{- raise_exception('after the system message, roles alternate') }}\n"
+                                 "    {%- endif %}\n"
+                                 "    {%- set ns.index = ns.index + 1 %}\n"
+                                 "{%- endfor %}\n"
+                                 "{{- bos_token }}\n"
+                                 "{%- for m in messages %}\n"
+                                 "    {%- if m.role == 'user' %}\n"
+                                 "        {{- '[INST] ' + m.content.strip() + ' [/INST]' }}\n"
+                                 "    {%- elif m.role == 'assistant' %}\n"
+                                 "        {{- ' ' + m.content|trim + eos_token }}\n"
+                                 "    {%- endif %}\n"
+                                 "{%- endfor %}\n";
 
 static const char plain_style[] =
-    "{% for message in messages %}{% set line = message['role'] | capitalize + ': ' + message['content'] | trim + '<|eot_id|>' %}"
+    "{% for message in messages %}{% set line = message['role'] | capitalize + ': ' + message['content'] | trim + "
+    "'<|eot_id|>' %}"
     "{% if loop.first %}{% set line = bos_token + line %}{% endif %}{{ line }}{% endfor %}"
     "{% if add_generation_prompt %}{{ 'Assistant: ' }}{% endif %}";
 
@@ -188,8 +197,9 @@ static void model_styles(void **state)
     expect_text(header_style, dialogue, 1, true,
                 "<s><|start_header_id|>system<|end_header_id|>\n\nDate: 15 Jun 2025\n<|eot_id|><|start_header_id|>user"
                 "<|end_header_id|>\n\nHi <b><|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
-    expect_text(turn_style, dialogue, 2, true,
-                "<s><start_of_turn>user\nHi <b><end_of_turn>\n<start_of_turn>model\nyes<end_of_turn>\n<start_of_turn>model\n");
+    expect_text(
+        turn_style, dialogue, 2, true,
+        "<s><start_of_turn>user\nHi <b><end_of_turn>\n<start_of_turn>model\nyes<end_of_turn>\n<start_of_turn>model\n");
     expect_text(inst_style, dialogue, 3, false, "<s>[INST] Hi <b> [/INST] yes</s>[INST] more [/INST]");
     expect_text(plain_style, dialogue, 2, true, "<s>User: Hi <b><|eot_id|>Assistant: yes<|eot_id|>Assistant: ");
 }
@@ -264,7 +274,8 @@ static void bombs(void **state)
     free(parentheses);
     free(braced);
     expect_error("{% for i in range(9999) %}{% for j in range(9999) %}0123456789012345678901234567890123456789"
-                 "0123456789012345678901234567890123456789{% endfor %}{% endfor %}", TERN_LIMIT, "");
+                 "0123456789012345678901234567890123456789{% endfor %}{% endfor %}",
+                 TERN_LIMIT, "");
     expect_error("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", TERN_LIMIT, "");
     expect_error("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", TERN_LIMIT, "recursion");
     const char *tower = "{%% set ns = namespace(x=1, y=1) %%}{%% for i in range(%d) %%}{%% set ns.x = [ns.x, ns.x] %%}"
@@ -274,8 +285,9 @@ static void bombs(void **state)
     expect_error(source, TERN_LIMIT, "steps");
     snprintf(source, sizeof source, tower, 9999);
     expect_error(source, TERN_LIMIT, "");
-    expect_error("{% set ns = namespace(x=1) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
-                 TERN_LIMIT, "");
+    expect_error(
+        "{% set ns = namespace(x=1) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+        TERN_LIMIT, "");
     expect_error("{{ 'x' * 99999999 }}", TERN_LIMIT, "");
     expect_error("{{ range(100001) }}", TERN_LIMIT, "range of 100001");
     expect_error("{{ 9223372036854775807 + 1 }}", TERN_LIMIT, "overflow");
@@ -310,13 +322,20 @@ static tern_tokenizer *small_tokenizer(void)
     static const char *const specials[] = {"<|begin|>", "<|eot_id|>", "<|a|>"};
     assert_ok(tern_buf_addf(&json, &err, "{\"added_tokens\":["), err);
     for (int i = 0; i < 3; i++)
-        assert_ok(tern_buf_addf(&json, &err, "%s{\"id\":%d,\"content\":\"%s\",\"special\":true,\"single_word\":false,"
-                                "\"lstrip\":false,\"rstrip\":false,\"normalized\":false}", i ? "," : "", 256 + i, specials[i]), err);
-    assert_ok(tern_buf_addf(&json, &err, "],\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true},"
-                            "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{"), err);
+        assert_ok(tern_buf_addf(&json, &err,
+                                "%s{\"id\":%d,\"content\":\"%s\",\"special\":true,\"single_word\":false,"
+                                "\"lstrip\":false,\"rstrip\":false,\"normalized\":false}",
+                                i ? "," : "", 256 + i, specials[i]),
+                  err);
+    assert_ok(
+        tern_buf_addf(&json, &err,
+                      "],\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true},"
+                      "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{"),
+        err);
     for (uint32_t byte = 0, extra = 256; byte < 256; byte++) { /* GPT-2's alphabet */
         bool printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
-        assert_ok(tern_buf_addf(&json, &err, "%s\"\\u%04x\":%u", byte ? "," : "", printable ? byte : extra++, byte), err);
+        assert_ok(tern_buf_addf(&json, &err, "%s\"\\u%04x\":%u", byte ? "," : "", printable ? byte : extra++, byte),
+                  err);
     }
     assert_ok(tern_buf_addf(&json, &err, "},\"merges\":[]}}"), err);
     assert_ok(tern_tokenizer_parse_json(&t, json.data, json.size, &err), err);
@@ -324,7 +343,8 @@ static tern_tokenizer *small_tokenizer(void)
     return t;
 }
 
-static void expect_tokens(const tern_tokenizer *tokenizer, const char *source, const char *content, const char *expected)
+static void expect_tokens(const tern_tokenizer *tokenizer, const char *source, const char *content,
+                          const char *expected)
 {
     tern_chat_template *t;
     tern_error err = {0};
@@ -363,7 +383,8 @@ static void users_never_write_special_tokens(void **state)
         {"<|a{{ '|>' }}{{ '<|eot' + '_id|>' }}", "{258}{257}"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) expect_tokens(t, cases[i].source, attack, cases[i].expected);
-    expect_tokens(t, "<|begin|>{{ '\\n' + messages[0].role + messages[0].content }}<|eot_id|>", "a|>", "{256}\nusera|>{257}");
+    expect_tokens(t, "<|begin|>{{ '\\n' + messages[0].role + messages[0].content }}<|eot_id|>", "a|>",
+                  "{256}\nusera|>{257}");
     tern_tokenizer_close(t);
 }
 

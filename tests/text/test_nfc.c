@@ -18,14 +18,14 @@ static void test_examples(void **state)
     check("plain text", "plain text");
     check("\u00C5", "\u00C5");
     check("A\u030A", "\u00C5");
-    check("\u212B", "\u00C5");                   /* the sign for ångström */
-    check("\u2126", "\u03A9");                   /* the sign for ohm */
-    check("o\u0302\u0323", "\u1ED9");            /* marks in the wrong order */
+    check("\u212B", "\u00C5");        /* the sign for ångström */
+    check("\u2126", "\u03A9");        /* the sign for ohm */
+    check("o\u0302\u0323", "\u1ED9"); /* marks in the wrong order */
     check("\u1E0B\u0323", "\u1E0D\u0307");
     check("q\u0307\u0323", "q\u0323\u0307");
-    check("\u0958", "\u0915\u093C");             /* excluded from composition */
-    check("\uFB01", "\uFB01");                   /* compatibility forms stay */
-    check("\u1112\u1161\u11AB", "\uD55C");       /* Hangul */
+    check("\u0958", "\u0915\u093C");       /* excluded from composition */
+    check("\uFB01", "\uFB01");             /* compatibility forms stay */
+    check("\u1112\u1161\u11AB", "\uD55C"); /* Hangul */
     check("\uD55C\u11AB", "\uD55C\u11AB");
     check("xe\u0301y", "x\u00E9y");
     check("\u0301e\u0301", "\u0301\u00E9");
@@ -34,7 +34,9 @@ static void test_examples(void **state)
 static void test_other_bytes(void **state)
 {
     (void)state;
-    check("a\xFF\xCC\x81" "e\xCC\x81\xFF", "a\xFF\xCC\x81\xC3\xA9\xFF");
+    check("a\xFF\xCC\x81"
+          "e\xCC\x81\xFF",
+          "a\xFF\xCC\x81\xC3\xA9\xFF");
     check("\xFF\xFE", "\xFF\xFE");
     check("e\xCC", "e\xCC");
 }

@@ -1,4 +1,5 @@
-/* Properties of tokenizers: nothing is lost, streams never split a character, markup needs permission, long runs take little time. */
+/* Properties of tokenizers: nothing is lost, streams never split a character, markup needs permission, long runs take
+ * little time. */
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "text/goldens.h"
@@ -24,7 +25,7 @@ static void assert_ids(tern_tokens tokens, const int32_t *expected, size_t n)
     tern_tokens_deinit(&tokens);
 }
 
-#define ASSERT_IDS(tokens, ...) \
+#define ASSERT_IDS(tokens, ...)                                                                                        \
     assert_ids(tokens, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
 
 static void check_round_trip(const tern_tokenizer *t, const uint8_t *text, size_t n)
@@ -42,8 +43,10 @@ static void check_round_trip(const tern_tokenizer *t, const uint8_t *text, size_
 /* Random bytes, and random mixtures of characters that patterns treat differently. */
 static size_t random_text(tern_rng *rng, uint8_t *out)
 {
-    static const char *const PARTS[] = {" ", "  ", "\n", "\r\n", "\t", "the", "'s", "'LL", "123", "4", "é", "中", "🙂", "\xE2\x80\x83",
-                                        "\xC2\xA0", "\xFF", "\xE2\x82", "<|eot_id|>", "a", "!?", "\xED\xA0\x80", "▁", "\xC2\x85"};
+    static const char *const PARTS[] = {" ",    "  ",           "\n",           "\r\n", "\t",       "the",
+                                        "'s",   "'LL",          "123",          "4",    "é",        "中",
+                                        "🙂", "\xE2\x80\x83", "\xC2\xA0",     "\xFF", "\xE2\x82", "<|eot_id|>",
+                                        "a",    "!?",           "\xED\xA0\x80", "▁",    "\xC2\x85"};
     size_t n = 0, parts = tern_rng_below(rng, 40);
     bool bytes = tern_rng_below(rng, 2);
     for (size_t i = 0; i < parts; i++) {
@@ -95,7 +98,8 @@ static void check_stream(const tern_tokenizer *t, const tern_tokens *tokens)
         size_t before = shown.size;
         assert_ok(tern_text_stream_add(&stream, t, tokens->ids[i], false, &shown, &err), err);
         if (shown.size == before) continue;
-        assert_int_equal(tern_utf8__valid_run((const uint8_t *)shown.data + before, shown.size - before), shown.size - before);
+        assert_int_equal(tern_utf8__valid_run((const uint8_t *)shown.data + before, shown.size - before),
+                         shown.size - before);
     }
     assert_ok(tern_text_stream_finish(&stream, &shown, &err), err);
     if (tern_utf8__valid_run((const uint8_t *)whole.data, whole.size) == whole.size) {
@@ -129,7 +133,8 @@ static void test_streams(void **state)
     check_streams(open_spm1024(), "spm1024_golden.json");
 }
 
-/* What cannot be completed becomes one U+FFFD for each longest beginning of a character, as in Unicode's chapter 3.9. */
+/* What cannot be completed becomes one U+FFFD for each longest beginning of a character, as in Unicode's chapter 3.9.
+ */
 static void test_stream_replaces(void **state)
 {
     (void)state;
@@ -159,7 +164,8 @@ static void test_stream_does_not_allocate(void **state)
     for (int i = 0; i < 100; i++) assert_ok(tern_buf_add(&shown, "0123456789", 10, &err), err);
     shown.size = 0;
     uint64_t before = tern_alloc_count();
-    for (int32_t id = 0; id < 100; id++) assert_ok(tern_text_stream_add(&stream, t, 9906 + id, false, &shown, &err), err);
+    for (int32_t id = 0; id < 100; id++)
+        assert_ok(tern_text_stream_add(&stream, t, 9906 + id, false, &shown, &err), err);
     assert_int_equal(tern_alloc_count(), before);
     tern_buf_deinit(&shown);
     tern_tokenizer_close(t);
@@ -219,8 +225,9 @@ static tern_tokenizer *of_json(const char *json)
 static void test_json_prefix_space(void **state)
 {
     (void)state;
-    tern_tokenizer *t = of_json("{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\","
-                                "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"\\u0120\":3,\"\\u0120ab\":4},\"merges\":[\"a b\",\"\\u0120 ab\"]}}");
+    tern_tokenizer *t = of_json(
+        "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\","
+        "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"\\u0120\":3,\"\\u0120ab\":4},\"merges\":[\"a b\",\"\\u0120 ab\"]}}");
     ASSERT_IDS(ids_of_z(t, "ab", false), 4);
     ASSERT_IDS(ids_of_z(t, " ab ab", false), 4, 4);
     tern_tokenizer_close(t);
@@ -229,11 +236,12 @@ static void test_json_prefix_space(void **state)
 static void test_json_byte_fallback(void **state)
 {
     (void)state;
-    tern_tokenizer *t = of_json("{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"▁\"},"
-                                "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"▁\"}]},"
-                                "\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"fuse_unk\":true,\"unk_token\":\"<unk>\","
-                                "\"vocab\":{\"<unk>\":0,\"<0xC3>\":1,\"<0xA9>\":2,\"▁\":3,\"a\":4,\"▁a\":5,\"aa\":6},"
-                                "\"merges\":[[\"▁\",\"a\"],[\"a\",\"a\"]]}}");
+    tern_tokenizer *t =
+        of_json("{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"▁\"},"
+                "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"▁\"}]},"
+                "\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"fuse_unk\":true,\"unk_token\":\"<unk>\","
+                "\"vocab\":{\"<unk>\":0,\"<0xC3>\":1,\"<0xA9>\":2,\"▁\":3,\"a\":4,\"▁a\":5,\"aa\":6},"
+                "\"merges\":[[\"▁\",\"a\"],[\"a\",\"a\"]]}}");
     ASSERT_IDS(ids_of_z(t, "aaé a", false), 5, 4, 1, 2, 5);
     ASSERT_IDS(ids_of_z(t, "xy", false), 3, 0);
     tern_error err = {0};
@@ -248,8 +256,10 @@ static void test_json_byte_fallback(void **state)
 static void test_json_nfc(void **state)
 {
     (void)state;
-    tern_tokenizer *t = of_json("{\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
-                                "\"model\":{\"type\":\"BPE\",\"vocab\":{\"\u00C3\":0,\"\u00A9\":1,\"a\":2,\"\u00C3\u00A9\":3},\"merges\":[\"\u00C3 \u00A9\"]}}");
+    tern_tokenizer *t = of_json(
+        "{\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"\u00C3\":0,\"\u00A9\":1,\"a\":2,\"\u00C3\u00A9\":3},\"merges\":["
+        "\"\u00C3 \u00A9\"]}}");
     ASSERT_IDS(ids_of_z(t, "ae\u0301\u00E9", false), 2, 3, 3);
     tern_tokenizer_close(t);
 }
@@ -261,7 +271,8 @@ static void test_json_splits(void **state)
         const char *split;
         int32_t ids[8];
         size_t n;
-    } CASES[] = { /* "a1b", with merges a1, 1b and a1b */
+    } CASES[] = {
+        /* "a1b", with merges a1, 1b and a1b */
         {"{\"type\":\"Split\",\"pattern\":{\"String\":\"1\"},\"behavior\":\"Isolated\"}", {0, 1, 2}, 3},
         {"{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[0-9]\"},\"behavior\":\"Removed\"}", {0, 2}, 2},
         {"{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a-z]\"},\"behavior\":\"Removed\",\"invert\":true}", {0, 2}, 2},
@@ -274,9 +285,12 @@ static void test_json_splits(void **state)
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         char json[1024];
         snprintf(json, sizeof json,
-                 "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[%s,{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
-                 "\"use_regex\":false}]},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"1\":1,\"b\":2,\"a1\":3,\"1b\":4,\"a1b\":5},"
-                 "\"merges\":[\"a 1\",\"1 b\",\"a1 b\"]}}", CASES[i].split);
+                 "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[%s,{\"type\":\"ByteLevel\",\"add_prefix_"
+                 "space\":false,"
+                 "\"use_regex\":false}]},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"1\":1,\"b\":2,\"a1\":3,"
+                 "\"1b\":4,\"a1b\":5},"
+                 "\"merges\":[\"a 1\",\"1 b\",\"a1 b\"]}}",
+                 CASES[i].split);
         tern_tokenizer *t = of_json(json);
         assert_ids(ids_of_z(t, "a1b", false), CASES[i].ids, CASES[i].n);
         tern_tokenizer_close(t);
@@ -286,10 +300,12 @@ static void test_json_splits(void **state)
 static void test_json_added_flags(void **state)
 {
     (void)state;
-    tern_tokenizer *t = of_json("{\"added_tokens\":[{\"id\":4,\"content\":\"<m>\",\"special\":false,\"lstrip\":true,\"rstrip\":true},"
-                                "{\"id\":5,\"content\":\"aa\",\"special\":false,\"single_word\":true},{\"id\":6,\"content\":\"<m>b\",\"special\":false}],"
-                                "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
-                                "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"\\u0120\":2,\"\\u010a\":3},\"merges\":[]}}");
+    tern_tokenizer *t =
+        of_json("{\"added_tokens\":[{\"id\":4,\"content\":\"<m>\",\"special\":false,\"lstrip\":true,\"rstrip\":true},"
+                "{\"id\":5,\"content\":\"aa\",\"special\":false,\"single_word\":true},{\"id\":6,\"content\":\"<m>b\","
+                "\"special\":false}],"
+                "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+                "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"\\u0120\":2,\"\\u010a\":3},\"merges\":[]}}");
     ASSERT_IDS(ids_of_z(t, "a \n<m> \na", false), 0, 4, 0);
     ASSERT_IDS(ids_of_z(t, "a<m>b", false), 0, 6);
     ASSERT_IDS(ids_of_z(t, "aa baa aa", false), 5, 2, 1, 0, 0, 2, 5);
@@ -300,8 +316,9 @@ static void test_json_added_flags(void **state)
 static void test_json_cycles(void **state)
 {
     (void)state;
-    tern_tokenizer *t = of_json("{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"type\":\"BPE\","
-                                "\"vocab\":{\"a\":0,\"aa\":1,\"aaa\":2},\"merges\":[\"aa a\",\"a aa\",\"a a\",\"a a\"]}}");
+    tern_tokenizer *t =
+        of_json("{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"type\":\"BPE\","
+                "\"vocab\":{\"a\":0,\"aa\":1,\"aaa\":2},\"merges\":[\"aa a\",\"a aa\",\"a a\",\"a a\"]}}");
     ASSERT_IDS(ids_of_z(t, "aaaa", false), 2, 0);
     ASSERT_IDS(ids_of_z(t, "aaa", false), 2);
     tern_tokenizer_close(t);
@@ -328,22 +345,62 @@ static void test_refusals(void **state)
     } CASES[] = {
         {tern_tokenizer_parse_json, "{}", TERN_MALFORMED, {"model", ""}},
         {tern_tokenizer_parse_json, "[", TERN_MALFORMED, {"{", ""}},
-        {tern_tokenizer_parse_json, "{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", TERN_UNSUPPORTED, {"Unigram", "BPE"}},
-        {tern_tokenizer_parse_json, BPE("\"vocab\":{\"a\":0},\"merges\":[\"a b\"]"), TERN_MALFORMED, {"merge 0", "second"}},
-        {tern_tokenizer_parse_json, BPE("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]"), TERN_MALFORMED, {"merge 0", "together"}},
-        {tern_tokenizer_parse_json, BPE("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"ab\"]"), TERN_MALFORMED, {"merge 0", "\"ab\""}},
-        {tern_tokenizer_parse_json, BPE("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[[\"a\"]]"), TERN_MALFORMED, {"merge 0", "two"}},
-        {tern_tokenizer_parse_json, BPE("\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]"), TERN_MALFORMED, {"token 0", "\"b\""}},
-        {tern_tokenizer_parse_json, BPE("\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]"), TERN_MALFORMED, {"0 and 1", "\"a\""}},
+        {tern_tokenizer_parse_json,
+         "{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}",
+         TERN_UNSUPPORTED,
+         {"Unigram", "BPE"}},
+        {tern_tokenizer_parse_json,
+         BPE("\"vocab\":{\"a\":0},\"merges\":[\"a b\"]"),
+         TERN_MALFORMED,
+         {"merge 0", "second"}},
+        {tern_tokenizer_parse_json,
+         BPE("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]"),
+         TERN_MALFORMED,
+         {"merge 0", "together"}},
+        {tern_tokenizer_parse_json,
+         BPE("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"ab\"]"),
+         TERN_MALFORMED,
+         {"merge 0", "\"ab\""}},
+        {tern_tokenizer_parse_json,
+         BPE("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[[\"a\"]]"),
+         TERN_MALFORMED,
+         {"merge 0", "two"}},
+        {tern_tokenizer_parse_json,
+         BPE("\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]"),
+         TERN_MALFORMED,
+         {"token 0", "\"b\""}},
+        {tern_tokenizer_parse_json,
+         BPE("\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]"),
+         TERN_MALFORMED,
+         {"0 and 1", "\"a\""}},
         {tern_tokenizer_parse_json, BPE("\"vocab\":{\"a\":99999999},\"merges\":[]"), TERN_MALFORMED, {"99999999", ""}},
         {tern_tokenizer_parse_json, BPE("\"vocab\":{\"a\":-1},\"merges\":[]"), TERN_MALFORMED, {"-1", "whole"}},
         {tern_tokenizer_parse_json, BPE("\"vocab\":{},\"merges\":[]"), TERN_MALFORMED, {"empty", ""}},
-        {tern_tokenizer_parse_json, BPE("\"unk_token\":\"x\",\"vocab\":{\"a\":0},\"merges\":[]"), TERN_MALFORMED, {"unk_token", "x"}},
-        {tern_tokenizer_parse_json, BPE("\"end_of_word_suffix\":\"</w>\",\"vocab\":{\"a\":0},\"merges\":[]"), TERN_UNSUPPORTED, {"end_of_word_suffix", "</w>"}},
-        {tern_tokenizer_parse_json, "{\"normalizer\":{\"type\":\"Lowercase\"},\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}", TERN_UNSUPPORTED, {"normalizer", "Lowercase"}},
-        {tern_tokenizer_parse_json, "{\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}", TERN_UNSUPPORTED, {"pre-tokenizer", "Bert"}},
-        {tern_tokenizer_parse_json, "{\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\",\"pattern\":{\"Regex\":\"(a\"}},\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}", TERN_UNSUPPORTED, {"pattern \"(a\"", "parenthesis"}},
-        {tern_tokenizer_parse_json, "{\"added_tokens\":[{\"id\":70000,\"content\":\"x\"}],\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}", TERN_MALFORMED, {"added_tokens[0]", "70000"}},
+        {tern_tokenizer_parse_json,
+         BPE("\"unk_token\":\"x\",\"vocab\":{\"a\":0},\"merges\":[]"),
+         TERN_MALFORMED,
+         {"unk_token", "x"}},
+        {tern_tokenizer_parse_json,
+         BPE("\"end_of_word_suffix\":\"</w>\",\"vocab\":{\"a\":0},\"merges\":[]"),
+         TERN_UNSUPPORTED,
+         {"end_of_word_suffix", "</w>"}},
+        {tern_tokenizer_parse_json,
+         "{\"normalizer\":{\"type\":\"Lowercase\"},\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}",
+         TERN_UNSUPPORTED,
+         {"normalizer", "Lowercase"}},
+        {tern_tokenizer_parse_json,
+         "{\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}",
+         TERN_UNSUPPORTED,
+         {"pre-tokenizer", "Bert"}},
+        {tern_tokenizer_parse_json,
+         "{\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\",\"pattern\":{\"Regex\":\"(a\"}},\"model\":{"
+         "\"vocab\":{\"a\":0},\"merges\":[]}}",
+         TERN_UNSUPPORTED,
+         {"pattern \"(a\"", "parenthesis"}},
+        {tern_tokenizer_parse_json,
+         "{\"added_tokens\":[{\"id\":70000,\"content\":\"x\"}],\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}",
+         TERN_MALFORMED,
+         {"added_tokens[0]", "70000"}},
         {parse_ranks, "", TERN_MALFORMED, {"", ""}},
         {parse_ranks, "!!!! 0\n", TERN_MALFORMED, {"line 1", "base64"}},
         {parse_ranks, "YQ==\n", TERN_MALFORMED, {"line 1", "rank"}},
@@ -352,7 +409,11 @@ static void test_refusals(void **state)
         {parse_ranks, "YQ== 0\nYQ== 1\n", TERN_MALFORMED, {"0 and 1", "\"a\""}},
         {parse_ranks, "YQ== 0\nYg== 1\n", TERN_MALFORMED, {"0x00", ""}},
         {tern_tokenizer_parse_sentencepiece, "\x0A\x05\x0A", TERN_MALFORMED, {"protobuf", ""}},
-        {tern_tokenizer_parse_sentencepiece, "\x0A\x03\x0A\x01" "a", TERN_UNSUPPORTED, {"unigram", "BPE"}},
+        {tern_tokenizer_parse_sentencepiece,
+         "\x0A\x03\x0A\x01"
+         "a",
+         TERN_UNSUPPORTED,
+         {"unigram", "BPE"}},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         tern_error err = {0};
@@ -361,7 +422,8 @@ static void test_refusals(void **state)
         tern_status status = CASES[i].parse(&t, CASES[i].file, strlen(CASES[i].file), &err);
         if (status != CASES[i].status) fail_msg("case %zu: status %d, \"%s\"", i, (int)status, err.message);
         for (int k = 0; k < 2; k++)
-            if (!strstr(err.message, CASES[i].words[k])) fail_msg("case %zu: \"%s\" is not in \"%s\"", i, CASES[i].words[k], err.message);
+            if (!strstr(err.message, CASES[i].words[k]))
+                fail_msg("case %zu: \"%s\" is not in \"%s\"", i, CASES[i].words[k], err.message);
         assert_null(t);
         assert_int_equal(tern_alloc_live(), live);
     }
@@ -372,8 +434,9 @@ static void test_hostile_pattern(void **state)
     (void)state;
     tern_error err = {0};
     tern_tokens tokens = {0};
-    tern_tokenizer *t = of_json("{\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\",\"pattern\":{\"Regex\":\"((a+)+)+$\"}},"
-                                "\"model\":{\"vocab\":{\"a\":0,\"!\":1},\"merges\":[]}}");
+    tern_tokenizer *t = of_json(
+        "{\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\",\"pattern\":{\"Regex\":\"((a+)+)+$\"}},"
+        "\"model\":{\"vocab\":{\"a\":0,\"!\":1},\"merges\":[]}}");
     char text[64];
     memset(text, 'a', sizeof text);
     text[63] = '!';

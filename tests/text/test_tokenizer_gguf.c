@@ -16,8 +16,14 @@ typedef struct vocab {
     uint32_t eos;
 } vocab;
 
-static const vocab GOOD = {.model = "gpt2", .pre = "gpt-2", .arch = "llama", .pieces = {"a", "b", "1", "ab", "1b", "<|end|>", "11"},
-                           .merges = {"a b", "1 b", "1 1"}, .types = {1, 1, 1, 1, 1, 3, 1}, .n_types = 7, .eos = 5};
+static const vocab GOOD = {.model = "gpt2",
+                           .pre = "gpt-2",
+                           .arch = "llama",
+                           .pieces = {"a", "b", "1", "ab", "1b", "<|end|>", "11"},
+                           .merges = {"a b", "1 b", "1 1"},
+                           .types = {1, 1, 1, 1, 1, 3, 1},
+                           .n_types = 7,
+                           .eos = 5};
 
 static size_t to_spans(tern_span *spans, const char *const *strings)
 {
@@ -37,8 +43,10 @@ static void write_vocab(const vocab *v, const char *path)
     if (v->pre) assert_ok(tern_gguf_add_string(w, "tokenizer.ggml.pre", v->pre, strlen(v->pre), &err), err);
     size_t n = to_spans(spans, v->pieces);
     assert_ok(tern_gguf_add_array(w, "tokenizer.ggml.tokens", TERN_GGUF_STRING, spans, n, &err), err);
-    if (v->n_types) assert_ok(tern_gguf_add_array(w, "tokenizer.ggml.token_type", TERN_GGUF_I32, v->types, v->n_types, &err), err);
-    if (v->n_scores) assert_ok(tern_gguf_add_array(w, "tokenizer.ggml.scores", TERN_GGUF_F32, v->scores, v->n_scores, &err), err);
+    if (v->n_types)
+        assert_ok(tern_gguf_add_array(w, "tokenizer.ggml.token_type", TERN_GGUF_I32, v->types, v->n_types, &err), err);
+    if (v->n_scores)
+        assert_ok(tern_gguf_add_array(w, "tokenizer.ggml.scores", TERN_GGUF_F32, v->scores, v->n_scores, &err), err);
     n = to_spans(spans, v->merges);
     assert_ok(tern_gguf_add_array(w, "tokenizer.ggml.merges", TERN_GGUF_STRING, spans, n, &err), err);
     assert_ok(tern_gguf_add_u32(w, "tokenizer.ggml.eos_token_id", v->eos, &err), err);
@@ -67,7 +75,8 @@ static void check_refused(const vocab *v, tern_status expected, const char *firs
     int64_t live = tern_alloc_live();
     assert_int_equal(open_vocab(&t, v, &err), expected);
     assert_null(t);
-    if (!strstr(err.message, first) || !strstr(err.message, second)) fail_msg("\"%s\" and \"%s\" expected in \"%s\"", first, second, err.message);
+    if (!strstr(err.message, first) || !strstr(err.message, second))
+        fail_msg("\"%s\" and \"%s\" expected in \"%s\"", first, second, err.message);
     assert_int_equal(tern_alloc_live(), live);
 }
 

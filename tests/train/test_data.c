@@ -1,7 +1,7 @@
 /* Training data: every kind of input, the tokens that count, and the files that are refused. */
 #include "base/alloc.h"
-#include "support/converted.h"
 #include "support/command.h"
+#include "support/converted.h"
 #include "train/data_read.h"
 #include "train/support.h"
 

@@ -4,8 +4,8 @@
  * The int8 quantiser is a step function. Of the 80,000 elements that one forward quantises some ten lie within float
  * noise of a step, and about two of them were rounded the other way by PyTorch, whose sums run in another order. One
  * such element moves gradients of so small a model by 2 %, and after 30 steps the losses by some 10 %. So these few
- * are looked for (at most REF_MAX_FLIPS of a forward, only among elements closer to a step than REF_TIE_WIDTH), and what
- * is left then is float noise: below 1e-6 for every gradient and every loss. */
+ * are looked for (at most REF_MAX_FLIPS of a forward, only among elements closer to a step than REF_TIE_WIDTH), and
+ * what is left then is float noise: below 1e-6 for every gradient and every loss. */
 #include "support/test.h"
 
 #include <math.h>
@@ -47,7 +47,8 @@ typedef struct target {
 static double grad_norm(void)
 {
     double sum = 0;
-    for (uint32_t i = 0; i < REF_PARAMS; i++) sum += (double)tern_ref_sum_squares(model.params[i].grad, model.params[i].n);
+    for (uint32_t i = 0; i < REF_PARAMS; i++)
+        sum += (double)tern_ref_sum_squares(model.params[i].grad, model.params[i].n);
     return sqrt(sum);
 }
 

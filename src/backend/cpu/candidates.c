@@ -12,9 +12,21 @@
 static const tern_cpu__candidate candidates[] = {
     {.name = "dot"},
     {.name = "t160", .make = tern_cpu__t160_make},
-    {.name = "lut", .parameter = "columns of a look-up", .min = 2, .max = TERN_LUT_MAX_WIDTH, .gap = 4, .tune_min = 2,
-     .tune_max = TERN_LUT_MAX_WIDTH, .make = tern_cpu__lut_make},
-    {.name = "rsr", .parameter = "rows of a block", .min = 1, .max = TERN_RSR_MAX_K, .tune_min = 2, .tune_max = 12, .make = tern_cpu__rsr_make},
+    {.name = "lut",
+     .parameter = "columns of a look-up",
+     .min = 2,
+     .max = TERN_LUT_MAX_WIDTH,
+     .gap = 4,
+     .tune_min = 2,
+     .tune_max = TERN_LUT_MAX_WIDTH,
+     .make = tern_cpu__lut_make},
+    {.name = "rsr",
+     .parameter = "rows of a block",
+     .min = 1,
+     .max = TERN_RSR_MAX_K,
+     .tune_min = 2,
+     .tune_max = 12,
+     .make = tern_cpu__rsr_make},
 };
 enum { N_CANDIDATES = sizeof candidates / sizeof *candidates };
 
@@ -47,11 +59,12 @@ tern_status tern_cpu__choice_parse(const char *text, tern_cpu__choice *out, tern
     char *end;
     const unsigned long value = strtoul(text + n + 1, &end, 10);
     if (text[n + 1] < '0' || text[n + 1] > '9' || *end || value < c->min || value > c->max)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel \"%s\": %s from %u to %u expected after the colon", tern_show_z(text).text,
-                         c->parameter, c->min, c->max);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel \"%s\": %s from %u to %u expected after the colon",
+                         tern_show_z(text).text, c->parameter, c->min, c->max);
     if (c->gap && value == c->gap)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel \"%s\": %s from %u to %u expected after the colon, but not %u",
-                         tern_show_z(text).text, c->parameter, c->min, c->max, c->gap);
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "kernel \"%s\": %s from %u to %u expected after the colon, but not %u", tern_show_z(text).text,
+                         c->parameter, c->min, c->max, c->gap);
     out->n = (uint32_t)value;
     return TERN_OK;
 }
@@ -66,8 +79,8 @@ static tern_status take(const tern_kernel_choice *from, tern_cpu__shape_choice *
     *to = (tern_cpu__shape_choice){.encoding = from->encoding, .rows = from->rows, .cols = from->cols};
     TERN_TRY(tern_cpu__choice_parse(from->kernel, &to->choice, err));
     if (from->task_rows > TERN_KERNEL_MAX_TASK_ROWS)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel \"%s\": %u rows of a task found, at most %u expected", from->kernel,
-                         from->task_rows, TERN_KERNEL_MAX_TASK_ROWS);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel \"%s\": %u rows of a task found, at most %u expected",
+                         from->kernel, from->task_rows, TERN_KERNEL_MAX_TASK_ROWS);
     to->choice.task_rows = from->task_rows;
     return TERN_OK;
 }

@@ -55,8 +55,8 @@ static void buffer_free(tern_backend *b, tern_buffer *buffer)
 static tern_status check_range(const tern_buffer *buffer, uint64_t offset, uint64_t bytes, tern_error *err)
 {
     if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "buffer of %llu bytes: no %llu bytes at %llu", (unsigned long long)buffer->bytes,
-                     (unsigned long long)bytes, (unsigned long long)offset);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "buffer of %llu bytes: no %llu bytes at %llu",
+                     (unsigned long long)buffer->bytes, (unsigned long long)bytes, (unsigned long long)offset);
 }
 
 static tern_status buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
@@ -106,7 +106,8 @@ static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_step
     memcpy(&step.n_wanted, counts + 8, 4);
     const tern_graph *g = prepared->graph;
     if (step.n_tokens == 0 || step.n_tokens > g->max_tokens || step.n_outputs > g->max_outputs)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "step of %u tokens and %u outputs: 1 to %u and at most %u expected", step.n_tokens,
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "step of %u tokens and %u outputs: 1 to %u and at most %u expected", step.n_tokens,
                          step.n_outputs, g->max_tokens, g->max_outputs);
     pthread_mutex_lock(&cpu->running);
     for (size_t i = 0; i < g->n_ops; i++) run_op(&step, &prepared->ops[i]);
@@ -141,7 +142,8 @@ static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
         bool head = kind == TERN_OP_COUNT;
         if (cpu->op_runs[kind] == 0 || n++ >= cap) continue;
         tern_profile_row *row = &rows[n - 1];
-        *row = (tern_profile_row){.pipeline = "cpu", .n = cpu->op_runs[kind], .ns = head ? cpu->counters.head_ns : cpu->counters.op_ns[kind]};
+        *row = (tern_profile_row){
+            .pipeline = "cpu", .n = cpu->op_runs[kind], .ns = head ? cpu->counters.head_ns : cpu->counters.op_ns[kind]};
         snprintf(row->name, sizeof row->name, "%s", head ? "head" : tern_op_name((tern_op_kind)kind));
     }
     pthread_mutex_unlock(&cpu->running);
@@ -171,16 +173,31 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
     if (!cpu) return tern_fail_alloc(err, sizeof *cpu);
     pthread_mutex_init(&cpu->running, NULL);
     tern_cpu__layout_memory_init(&cpu->layouts);
-    cpu->base = (tern_backend){
-        .name = "cpu", .memory = tern_cpu_memory(), .fusions = TERN_FUSION_IN_PLACE, .max_steps = 1, .screens = true, .close = cpu_close, .buffer_create = buffer_create, .weight_create = tern_cpu__weight_create,
-        .buffer_free = buffer_free, .buffer_write = buffer_write, .buffer_read = buffer_read, .supports = tern_cpu__supports,
-        .prepare = tern_cpu__prepare, .prepared_free = tern_cpu__prepared_free, .run = run, .wait = wait, .counters = counters,
-        .measure = tern_cpu__measure, .profile = profile};
+    cpu->base = (tern_backend){.name = "cpu",
+                               .memory = tern_cpu_memory(),
+                               .fusions = TERN_FUSION_IN_PLACE,
+                               .max_steps = 1,
+                               .screens = true,
+                               .close = cpu_close,
+                               .buffer_create = buffer_create,
+                               .weight_create = tern_cpu__weight_create,
+                               .buffer_free = buffer_free,
+                               .buffer_write = buffer_write,
+                               .buffer_read = buffer_read,
+                               .supports = tern_cpu__supports,
+                               .prepare = tern_cpu__prepare,
+                               .prepared_free = tern_cpu__prepared_free,
+                               .run = run,
+                               .wait = wait,
+                               .counters = counters,
+                               .measure = tern_cpu__measure,
+                               .profile = profile};
     tern_cpu_kernels_choose(options->features_set ? options->features : tern_cpu_features(), &cpu->kernels);
     tern_status status = tern_cpu__choice_parse(options->kernel, &cpu->choice, err);
     if (status == TERN_OK) status = tern_cpu__self_test(&cpu->kernels, err);
     if (status == TERN_OK) status = tern_pool_open(&cpu->pool, options->n_threads, options->pin, err);
-    if (status == TERN_OK && !options->kernel) status = tern_cpu__choices_take(cpu, options->choices, options->n_choices, err);
+    if (status == TERN_OK && !options->kernel)
+        status = tern_cpu__choices_take(cpu, options->choices, options->n_choices, err);
     if (status == TERN_OK) *backend = &cpu->base;
     else cpu_close(&cpu->base);
     return status;

@@ -11,16 +11,17 @@
 typedef struct tern_cpu_options {
     uint32_t n_threads; /* 0: one for each physical core */
     bool pin;
-    uint32_t features;   /* tern_cpu_feature bits; used when features_set */
-    bool features_set;   /* false: all that the machine has */
-    const char *kernel;  /* of ternary weights: "dot", "t160", "lut", "rsr", "rsr:6"; NULL: by `choices`, else "dot" */
-    const tern_kernel_choice *choices; /* [n_choices], borrowed for the call; those of other numbers of threads do not count */
+    uint32_t features;  /* tern_cpu_feature bits; used when features_set */
+    bool features_set;  /* false: all that the machine has */
+    const char *kernel; /* of ternary weights: "dot", "t160", "lut", "rsr", "rsr:6"; NULL: by `choices`, else "dot" */
+    const tern_kernel_choice
+        *choices; /* [n_choices], borrowed for the call; those of other numbers of threads do not count */
     size_t n_choices;
 } tern_cpu_options;
 
-/* Opens the backend, after trying every chosen kernel once on a small case: one that dies of an illegal instruction or computes
- * something else than its definition is TERN_UNSUPPORTED with the kernel's name and the flag that avoids it. The trial installs a handler for SIGILL
- * while it runs; open backends from one thread at a time. */
+/* Opens the backend, after trying every chosen kernel once on a small case: one that dies of an illegal instruction or
+ * computes something else than its definition is TERN_UNSUPPORTED with the kernel's name and the flag that avoids it.
+ * The trial installs a handler for SIGILL while it runs; open backends from one thread at a time. */
 tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *options, tern_error *err);
 
 /* Whether a --kernel is one. Errors: INVALID_ARGUMENT, with all names. */

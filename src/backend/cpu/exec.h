@@ -46,10 +46,10 @@ struct tern_buffer {
     uint32_t cols;           /* of the weight; padded to whole blocks when it was repacked */
     tern_ternary_fn ternary; /* one of the two, by encoding */
     tern_dense_fn dense;
-    tern_decode_fn decode; /* rows as floats; NULL: they are (f32) */
-    uint32_t task_rows;    /* with a few tokens; 0: by their bytes */
+    tern_decode_fn decode;           /* rows as floats; NULL: they are (f32) */
+    uint32_t task_rows;              /* with a few tokens; 0: by their bytes */
     struct tern_cpu__layout *layout; /* for a few tokens; NULL: `ternary` serves them too */
-    struct tern_screen *screen; /* of an output table, once a graph has asked for it */
+    struct tern_screen *screen;      /* of an output table, once a graph has asked for it */
 };
 
 /* Rows of an f32 value: row t starts at data + t * stride. */
@@ -69,7 +69,7 @@ struct tern_cpu_op {
     tern_cpu_rows in[TERN_OP_MAX_INPUTS];
     tern_cpu_rows out, residual;
     uint8_t *out_base;
-    tern_buffer *out_weight; /* REQUANTIZE */
+    tern_buffer *out_weight;    /* REQUANTIZE */
     uint32_t in_cols, max_rows; /* of in[0] */
     bool in_q8;
     uint64_t weight_bytes; /* LINEAR: read by one run */
@@ -83,11 +83,12 @@ struct tern_prepared {
     size_t scratch_bytes;
     float *partials; /* decode attention: [heads][chunks] of (m, l, acc) */
     uint8_t *screen_memory;
-    float *shared;  /* what the threads of one training op share */
-    uint8_t *tables; /* tables_bytes for each thread: of the linear op that it works at, whose layouts want some (candidates.h) */
+    float *shared;   /* what the threads of one training op share */
+    uint8_t *tables; /* tables_bytes for each thread: of the linear op that it works at, whose layouts want some
+                        (candidates.h) */
     size_t tables_bytes;
     uint64_t n_linear; /* linear ops that have begun, over all runs */
-    float *widened; /* int8 rows as f32, for dense weights that multiply them */
+    float *widened;    /* int8 rows as f32, for dense weights that multiply them */
 };
 
 /* One run: what the ops need beside their operands. */
@@ -143,11 +144,12 @@ void tern_cpu__attention(tern_cpu_step *step, const tern_cpu_op *op);
 void (*tern_cpu__training_exec(tern_op_kind kind))(tern_cpu_step *, const tern_cpu_op *);
 void (*tern_cpu__gradient_exec(tern_op_kind kind))(tern_cpu_step *, const tern_cpu_op *); /* LINEAR_DX, LINEAR_DW */
 void (*tern_cpu__backward_exec(tern_op_kind kind))(tern_cpu_step *, const tern_cpu_op *); /* the others of a step */
-void (*tern_cpu__update_exec(tern_op_kind kind))(tern_cpu_step *, const tern_cpu_op *); /* SUM_SQUARES, UPDATE, REQUANTIZE */
+void (*tern_cpu__update_exec(tern_op_kind kind))(tern_cpu_step *,
+                                                 const tern_cpu_op *); /* SUM_SQUARES, UPDATE, REQUANTIZE */
 
 /* Bytes of scratch that one thread needs for an op of this graph. */
 size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op);
-size_t tern_cpu__linear_tables(const tern_cpu_op *op); /* 0: it has no tables */
+size_t tern_cpu__linear_tables(const tern_cpu_op *op);                         /* 0: it has no tables */
 size_t tern_cpu__gradient_scratch(const tern_graph *graph, const tern_op *op); /* 0 for ops of other files */
 size_t tern_cpu__attention_scratch(const tern_graph *graph, const tern_op *op);
 size_t tern_cpu__attention_partials(const tern_graph *graph, const tern_op *op);
@@ -157,8 +159,8 @@ size_t tern_cpu__backward_shared(const tern_graph *graph, const tern_op *op);
 size_t tern_cpu__update_shared(const tern_graph *graph, const tern_op *op);
 
 tern_status tern_cpu__weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
-tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
-                              tern_error *err);
+tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
+                              tern_prepared **out, tern_error *err);
 void tern_cpu__prepared_free(tern_backend *b, tern_prepared *prepared);
 tern_status tern_cpu__supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err);
 /* Tries every chosen kernel once. */

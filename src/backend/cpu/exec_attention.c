@@ -1,4 +1,5 @@
-/* Running attention: one token splits its positions over the threads, many tokens are cut in tiles; both give the same bits. */
+/* Running attention: one token splits its positions over the threads, many tokens are cut in tiles; both give the same
+ * bits. */
 #include <math.h>
 #include <string.h>
 
@@ -9,10 +10,10 @@ enum { TILE_QUERIES = 64 };
 typedef struct attention_job {
     tern_cpu_step *step;
     const tern_cpu_op *op;
-    uint32_t group;      /* query heads that share a KV head */
-    uint32_t tile;       /* tokens of a tile */
-    uint32_t n_chunks;   /* decode: pieces of TERN_ATTENTION_CHUNK positions */
-    size_t row_bytes;    /* one position of one head in the cache */
+    uint32_t group;    /* query heads that share a KV head */
+    uint32_t tile;     /* tokens of a tile */
+    uint32_t n_chunks; /* decode: pieces of TERN_ATTENTION_CHUNK positions */
+    size_t row_bytes;  /* one position of one head in the cache */
     tern_attention_fn kernel;
     float scale;
 } attention_job;
@@ -85,11 +86,16 @@ static tern_attention_args args_for(const attention_job *j, uint32_t kv_head, ui
     const tern_op *op = j->op->op;
     size_t head_bytes = TERN_PAGE_SIZE * j->row_bytes;
     const uint8_t *pages = j->step->prepared->params[TERN_PARAM_PAGES];
-    return (tern_attention_args){
-        .head_dim = op->head_dim, .scale = j->scale, .page_bytes = op->n_kv_heads * head_bytes,
-        .k = j->op->base[1] + kv_head * head_bytes, .v = j->op->base[2] + kv_head * head_bytes,
-        .pages = (const uint32_t *)(const void *)pages + (size_t)sequence * j->step->prepared->graph->max_pages,
-        .m = s->m, .l = s->l, .acc = s->acc};
+    return (tern_attention_args){.head_dim = op->head_dim,
+                                 .scale = j->scale,
+                                 .page_bytes = op->n_kv_heads * head_bytes,
+                                 .k = j->op->base[1] + kv_head * head_bytes,
+                                 .v = j->op->base[2] + kv_head * head_bytes,
+                                 .pages = (const uint32_t *)(const void *)pages +
+                                          (size_t)sequence * j->step->prepared->graph->max_pages,
+                                 .m = s->m,
+                                 .l = s->l,
+                                 .acc = s->acc};
 }
 
 static const float *query(const attention_job *j, uint32_t token, uint32_t head)
@@ -130,8 +136,9 @@ static void run_tile(const attention_job *j, uint32_t first, uint32_t n, uint32_
         for (uint32_t i = 0; i < n_queries; i++) merge(&total, &part, i, dim);
     }
     for (uint32_t i = 0; i < n_queries; i++)
-        finish(&total, i, dim, j->op->out.data + (first + i / j->group) * j->op->out.stride +
-                                   (size_t)(kv_head * j->group + i % j->group) * dim);
+        finish(&total, i, dim,
+               j->op->out.data + (first + i / j->group) * j->op->out.stride +
+                   (size_t)(kv_head * j->group + i % j->group) * dim);
 }
 
 static void tile_task(void *context, uint32_t task, uint32_t thread)
@@ -199,7 +206,10 @@ static void decode(attention_job *j)
 void tern_cpu__attention(tern_cpu_step *step, const tern_cpu_op *op)
 {
     bool f32 = step->prepared->graph->values[op->op->in[1].value].dtype == TERN_DTYPE_F32;
-    attention_job j = {.step = step, .op = op, .group = op->op->n_heads / op->op->n_kv_heads, .tile = tile_tokens(op->op),
+    attention_job j = {.step = step,
+                       .op = op,
+                       .group = op->op->n_heads / op->op->n_kv_heads,
+                       .tile = tile_tokens(op->op),
                        .row_bytes = (size_t)op->op->head_dim * (f32 ? 4 : 2),
                        .kernel = f32 ? step->cpu->kernels.attention_f32 : step->cpu->kernels.attention_f16,
                        .scale = 1.0f / sqrtf((float)op->op->head_dim)};

@@ -1,4 +1,5 @@
-/* Running linear layers: rows of the weights are shared out over the threads, each task ends with its own scales, gate and sum. */
+/* Running linear layers: rows of the weights are shared out over the threads, each task ends with its own scales, gate
+ * and sum. */
 #include <string.h>
 
 #include "backend/cpu/candidates.h"
@@ -7,7 +8,7 @@ enum {
     MIN_TASK_BYTES = 64 << 10, /* weights of one task when few tokens share them */
     MAX_TASK_BYTES = 1 << 20,  /* long tasks stream better; more than MATRIX_TASKS of them balance well enough */
     MATRIX_TASKS = 64,
-    PREFILL_TASK_ROWS = 64,       /* rows of one task when many do */
+    PREFILL_TASK_ROWS = 64, /* rows of one task when many do */
     FEW_TOKENS = 8,
     TOKEN_RUN = 64, /* tokens that share the decoding of a dense weight */
     DECODED_ROWS = 8,
@@ -17,11 +18,11 @@ enum {
 typedef struct linear_job {
     tern_cpu_step *step;
     const tern_cpu_op *op;
-    uint32_t n;                                   /* tokens */
-    tern_cpu_rows x;                              /* f32 rows, for dense weights */
-    uint32_t task_rows[TERN_LINEAR_MAX_PARTS];    /* rows of a task of each part */
+    uint32_t n;                                /* tokens */
+    tern_cpu_rows x;                           /* f32 rows, for dense weights */
+    uint32_t task_rows[TERN_LINEAR_MAX_PARTS]; /* rows of a task of each part */
     uint32_t first_task[TERN_LINEAR_MAX_PARTS];
-    uint32_t first_col[TERN_LINEAR_MAX_PARTS];    /* of the part in the output row */
+    uint32_t first_col[TERN_LINEAR_MAX_PARTS]; /* of the part in the output row */
 } linear_job;
 
 static uint32_t min_u32(uint32_t a, uint32_t b)
@@ -86,17 +87,21 @@ static tern_q8_rows q8_rows(const linear_job *j)
 {
     const tern_cpu_op *op = j->op;
     const uint8_t *base = op->base[0];
-    return (tern_q8_rows){
-        .x = (const int8_t *)base, .stride = (size_t)tern_q8_stride(op->in_cols), .n = j->n,
-        .sums = (const int32_t *)(const void *)(base + tern_q8_sums_offset(op->in_cols, op->max_rows))};
+    return (tern_q8_rows){.x = (const int8_t *)base,
+                          .stride = (size_t)tern_q8_stride(op->in_cols),
+                          .n = j->n,
+                          .sums =
+                              (const int32_t *)(const void *)(base + tern_q8_sums_offset(op->in_cols, op->max_rows))};
 }
 
-/* The epilogue of W1.58A8: one f32 multiply for each integer (docs/architecture.md, 3). dots and y may be the same memory. */
-static void scale_dots(const linear_job *j, const tern_weight *w, uint32_t first, uint32_t n_rows, const int32_t *dots, float *y,
-                       size_t y_stride)
+/* The epilogue of W1.58A8: one f32 multiply for each integer (docs/architecture.md, 3). dots and y may be the same
+ * memory. */
+static void scale_dots(const linear_job *j, const tern_weight *w, uint32_t first, uint32_t n_rows, const int32_t *dots,
+                       float *y, size_t y_stride)
 {
     const tern_cpu_op *op = j->op;
-    const float *x_scales = (const float *)(const void *)(op->base[0] + tern_q8_scales_offset(op->in_cols, op->max_rows));
+    const float *x_scales =
+        (const float *)(const void *)(op->base[0] + tern_q8_scales_offset(op->in_cols, op->max_rows));
     for (uint32_t t = 0; t < j->n; t++) {
         const int32_t *d = dots + (size_t)t * n_rows;
         float *out = y + t * y_stride, scale = x_scales[t] * w->scale;
@@ -127,7 +132,8 @@ static void ternary_f32(const linear_job *j, const tern_buffer *buffer, uint32_t
     }
 }
 
-/* Where the tables of a part lie among those of a thread: behind those of the earlier parts, or with the first part that has the same. */
+/* Where the tables of a part lie among those of a thread: behind those of the earlier parts, or with the first part
+ * that has the same. */
 typedef struct tables_place {
     uint32_t owner;
     size_t at;
@@ -157,7 +163,8 @@ size_t tern_cpu__linear_tables(const tern_cpu_op *op)
     return bytes ? TABLES_HEADER_BYTES + bytes : 0;
 }
 
-/* The tables of a part, made when the thread first asks for them in this op. Its memory begins with the number of the op that each belongs to. */
+/* The tables of a part, made when the thread first asks for them in this op. Its memory begins with the number of the
+ * op that each belongs to. */
 static void *tables_for(const linear_job *j, uint32_t part, uint32_t thread)
 {
     const struct tern_prepared *p = j->step->prepared;
@@ -169,12 +176,14 @@ static void *tables_for(const linear_job *j, uint32_t part, uint32_t thread)
     made[place.owner] = p->n_linear;
     const tern_q8_rows x = q8_rows(j);
     for (uint32_t i = 0; i < j->n; i++)
-        t->make(&j->step->cpu->kernels, x.x + i * x.stride, j->op->in_cols, out + i * tern_cpu__tables_bytes(t, j->op->in_cols));
+        t->make(&j->step->cpu->kernels, x.x + i * x.stride, j->op->in_cols,
+                out + i * tern_cpu__tables_bytes(t, j->op->in_cols));
     return out;
 }
 
 /* y[t][r] = row first + r of weight `part` times token t. */
-static void multiply(const linear_job *j, uint32_t part, uint32_t first, uint32_t n_rows, uint32_t thread, float *y, size_t y_stride)
+static void multiply(const linear_job *j, uint32_t part, uint32_t first, uint32_t n_rows, uint32_t thread, float *y,
+                     size_t y_stride)
 {
     const tern_buffer *buffer = j->op->weight[1 + part];
     const tern_weight *w = buffer->weight;
@@ -187,7 +196,8 @@ static void multiply(const linear_job *j, uint32_t part, uint32_t first, uint32_
         int32_t *dots = (int32_t *)(void *)scratch;
         uint8_t *room = scratch + max_task_floats(j->step->prepared->graph) * sizeof(float);
         if (uses_layout(buffer, j->n))
-            buffer->layout->multiply(buffer->layout, first, n_rows, &x, buffer->layout->tables ? tables_for(j, part, thread) : room, dots, n_rows);
+            buffer->layout->multiply(buffer->layout, first, n_rows, &x,
+                                     buffer->layout->tables ? tables_for(j, part, thread) : room, dots, n_rows);
         else buffer->ternary(rows, buffer->row_bytes, n_rows, buffer->cols, &x, dots, n_rows);
         scale_dots(j, w, first, n_rows, dots, y, y_stride);
     } else {

@@ -12,8 +12,7 @@ void tern_cpu__for_rows(tern_cpu_step *step, uint32_t n_rows, tern_task_fn fn, v
 {
     if (n_rows < 4)
         for (uint32_t t = 0; t < n_rows; t++) fn(context, t, 0);
-    else
-        tern_pool_for(step->cpu->pool, n_rows, fn, context);
+    else tern_pool_for(step->cpu->pool, n_rows, fn, context);
 }
 
 static void for_rows(tern_cpu_step *step, const tern_cpu_op *op, tern_task_fn fn)
@@ -149,7 +148,8 @@ static void rope_row(void *context, uint32_t t, uint32_t thread)
     const job *j = context;
     const tern_op *op = j->op->op;
     const float *table = (const float *)(const void *)j->op->base[2];
-    rope_of(j)(row(&j->op->in[0], t), op->n_heads, op->head_dim, table + (size_t)u32_at(j->op->base[1], t) * op->head_dim);
+    rope_of(j)(row(&j->op->in[0], t), op->n_heads, op->head_dim,
+               table + (size_t)u32_at(j->op->base[1], t) * op->head_dim);
 }
 
 void tern_cpu__rope(tern_cpu_step *step, const tern_cpu_op *op)
@@ -192,7 +192,8 @@ static void rope_kv_row(void *context, uint32_t t, uint32_t thread)
     (void)thread;
     const job *j = context;
     const tern_cpu_op *op = j->op;
-    uint32_t position = u32_at(op->base[1], t), heads = op->op->n_heads, kv_heads = op->op->n_kv_heads, dim = op->op->head_dim;
+    uint32_t position = u32_at(op->base[1], t), heads = op->op->n_heads, kv_heads = op->op->n_kv_heads,
+             dim = op->op->head_dim;
     const float *cs = (const float *)(const void *)op->base[2] + (size_t)position * dim;
     float *x = row(&op->in[0], t), *k = x + (size_t)heads * dim;
     rope_of(j)(x, heads + kv_heads, dim, cs);

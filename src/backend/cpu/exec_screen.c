@@ -1,4 +1,5 @@
-/* Running the screened output head: an estimate of every logit, a threshold from the best of them, and the rows that can reach it. */
+/* Running the screened output head: an estimate of every logit, a threshold from the best of them, and the rows that
+ * can reach it. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -92,12 +93,13 @@ static void estimate_task(void *context, uint32_t task, uint32_t thread)
 static float full_logit(const screen_job *j, uint32_t r)
 {
     float y;
-    j->weight->dense(j->weight->data + r * j->weight->row_bytes, j->weight->row_bytes, 1, j->screen->cols, j->x, j->screen->cols, 1,
-                     &y, 1);
+    j->weight->dense(j->weight->data + r * j->weight->row_bytes, j->weight->row_bytes, 1, j->screen->cols, j->x,
+                     j->screen->cols, 1, &y, 1);
     return y;
 }
 
-/* The least full logit of the `wanted` rows with the highest estimates: a row that stays below it cannot be among the wanted. */
+/* The least full logit of the `wanted` rows with the highest estimates: a row that stays below it cannot be among the
+ * wanted. */
 static float find_threshold(screen_job *j)
 {
     estimate *heap = j->best;
@@ -146,13 +148,21 @@ static bool all_finite(const float *x, uint32_t n)
     return sum == 0;
 }
 
-uint32_t tern_screen__run(tern_cpu *cpu, const tern_screen *screen, const tern_buffer *weight, const float *x, uint32_t wanted,
-                          float *logits, uint8_t *memory)
+uint32_t tern_screen__run(tern_cpu *cpu, const tern_screen *screen, const tern_buffer *weight, const float *x,
+                          uint32_t wanted, float *logits, uint8_t *memory)
 {
     size_t digits = (size_t)screen->groups * TERN_SCREEN_GROUP;
-    screen_job j = {.kernels = &cpu->kernels, .screen = screen, .weight = weight, .x = x, .logits = logits, .wanted = wanted,
-                    .high = (int8_t *)memory, .low = (int8_t *)memory + digits, .best = (estimate *)(void *)(memory + 2 * digits),
-                    .n_tasks = n_tasks(screen->n_rows), .threshold = -INFINITY};
+    screen_job j = {.kernels = &cpu->kernels,
+                    .screen = screen,
+                    .weight = weight,
+                    .x = x,
+                    .logits = logits,
+                    .wanted = wanted,
+                    .high = (int8_t *)memory,
+                    .low = (int8_t *)memory + digits,
+                    .best = (estimate *)(void *)(memory + 2 * digits),
+                    .n_tasks = n_tasks(screen->n_rows),
+                    .threshold = -INFINITY};
     if (all_finite(x, screen->cols)) {
         split(&j);
         tern_pool_for(cpu->pool, j.n_tasks, estimate_task, &j);
@@ -168,10 +178,12 @@ bool tern_cpu__screened(tern_cpu_step *step, const tern_cpu_op *op)
     const tern_screen *screen = weight->screen;
     if (step->n_wanted == 0 || step->n_wanted > TERN_SCREEN_MAX_WANTED || step->n_wanted > screen->n_rows) return false;
     for (uint32_t t = 0; t < step->n_outputs; t++) {
-        uint32_t n_full = tern_screen__run(step->cpu, screen, weight, op->in[0].data + t * op->in[0].stride, step->n_wanted,
-                                           op->out.data + t * op->out.stride, step->prepared->screen_memory);
-        step->weight_bytes += (uint64_t)screen->n_rows * (screen->groups * TERN_SCREEN_BYTES + sizeof(tern_screen_row)) +
-                              (uint64_t)n_full * weight->row_bytes;
+        uint32_t n_full =
+            tern_screen__run(step->cpu, screen, weight, op->in[0].data + t * op->in[0].stride, step->n_wanted,
+                             op->out.data + t * op->out.stride, step->prepared->screen_memory);
+        step->weight_bytes +=
+            (uint64_t)screen->n_rows * (screen->groups * TERN_SCREEN_BYTES + sizeof(tern_screen_row)) +
+            (uint64_t)n_full * weight->row_bytes;
     }
     return true;
 }

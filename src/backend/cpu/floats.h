@@ -1,8 +1,7 @@
 /* What the float kernels of all levels are written in: vectors of VEC floats, and the 16 lanes of a sum made of them.
  *
- * A level's header (floats_avx512.h, floats_avx2.h, floats_neon.h, floats_simd128.h) defines LEVEL, vec, ivec (VEC int32), VEC and
- *   vec_load, vec_store               any address
- *   vec_set, _add, _sub, _mul, _div, _fma (a * b + c), _abs
+ * A level's header (floats_avx512.h, floats_avx2.h, floats_neon.h, floats_simd128.h) defines LEVEL, vec, ivec (VEC
+ * int32), VEC and vec_load, vec_store               any address vec_set, _add, _sub, _mul, _div, _fma (a * b + c), _abs
  *   vec_max(a, b)                     b where a is NaN; b is never NaN
  *   vec_finite                        NaN to 0, infinities to the largest finite values
  *   vec_largest                       the largest of VEC floats, none NaN

@@ -274,8 +274,8 @@ static inline void lanes_sum_16(const vec *rows, float *sums)
 static inline void lanes_max_16(const vec *rows, float *largest)
 {
     for (int i = 0; i < 16; i += 4, rows += 16)
-        vec_store(largest + i, max_tree(four_maxima(rows), four_maxima(rows + 4), four_maxima(rows + 8),
-                                        four_maxima(rows + 12)));
+        vec_store(largest + i,
+                  max_tree(four_maxima(rows), four_maxima(rows + 4), four_maxima(rows + 8), four_maxima(rows + 12)));
 }
 
 #endif

@@ -11,79 +11,79 @@
 #include "ops/ref/update.h"
 
 /* X(slot, function type): what a table of kernels holds; the scalar level is tern_ref_<slot>. */
-#define TERN_CPU_SLOT_LIST(X)                                                  \
-    X(i2_s, tern_ternary_fn)                                                   \
-    X(tq2_0, tern_ternary_fn)                                                  \
-    X(tq1_0, tern_ternary_fn)                                                  \
-    X(t160, tern_ternary_fn)                                                   \
-    X(rsr_i8, tern_rsr_i8_fn)                                                  \
-    X(rsr_i8x4, tern_rsr_i8x4_fn)                                              \
-    X(rsr_f32, tern_rsr_f32_fn)                                                \
-    X(lut2, tern_lut_fn)                                                       \
-    X(lut3, tern_lut_fn)                                                       \
-    X(lut5, tern_lut_fn)                                                       \
-    X(lut2_tables, tern_lut_tables_fn)                                         \
-    X(lut3_tables, tern_lut_tables_fn)                                         \
-    X(lut5_tables, tern_lut_tables_fn)                                         \
-    X(f32, tern_dense_fn)                                                      \
-    X(f16, tern_dense_fn)                                                      \
-    X(bf16, tern_dense_fn)                                                     \
-    X(q8_0, tern_dense_fn)                                                     \
-    X(q6_k, tern_dense_fn)                                                     \
-    X(q4_k, tern_dense_fn)                                                     \
-    X(screen, tern_screen_fn)                                                  \
-    X(rms_norm, tern_rms_norm_fn)                                              \
-    X(quantize, tern_quantize_fn)                                              \
-    X(relu2, tern_gate_fn)                                                     \
-    X(silu, tern_gate_fn)                                                      \
-    X(gelu, tern_gate_fn)                                                      \
-    X(add, tern_add_fn)                                                        \
-    X(rope_halves, tern_rope_fn)                                               \
-    X(rope_adjacent, tern_rope_fn)                                             \
-    X(kv_store_f16, tern_kv_store_fn)                                          \
-    X(kv_store_f32, tern_kv_store_fn)                                          \
-    X(attention_f16, tern_attention_fn)                                        \
-    X(attention_f32, tern_attention_fn)                                        \
-    X(gemm, tern_gemm_fn)                                                      \
-    X(decode_i8, tern_decode_fn)                                               \
-    X(decode_f16, tern_decode_fn)                                              \
-    X(decode_bf16, tern_decode_fn)                                             \
-    X(decode_q8_0, tern_decode_fn)                                             \
-    X(decode_q6_k, tern_decode_fn)                                             \
-    X(decode_q4_k, tern_decode_fn)                                             \
-    X(decode_i2_s, tern_decode_fn)                                             \
-    X(decode_tq2_0, tern_decode_fn)                                            \
-    X(decode_tq1_0, tern_decode_fn)                                            \
-    X(decode_t160, tern_decode_fn)                                             \
-    X(product, tern_product_fn)                                                \
-    X(softmax, tern_softmax_fn)                                                \
-    X(softmax_backward, tern_softmax_backward_fn)                              \
-    X(cross_entropy, tern_cross_entropy_fn)                                    \
-    X(rms_norm_backward, tern_rms_norm_backward_fn)                            \
-    X(gain_backward, tern_gain_backward_fn)                                    \
-    X(relu2_backward, tern_gate_backward_fn)                                   \
-    X(silu_backward, tern_gate_backward_fn)                                    \
-    X(gelu_backward, tern_gate_backward_fn)                                    \
-    X(rope_halves_backward, tern_rope_fn)                                      \
-    X(rope_adjacent_backward, tern_rope_fn)                                    \
-    X(dropout, tern_dropout_fn)                                                \
-    X(fake_quantize, tern_fake_quantize_fn)                                    \
-    X(update, tern_update_fn)                                                  \
-    X(sum_run, tern_sum_run_fn)                                                \
-    X(requantize_exponent, tern_requantize_exponent_fn)                        \
-    X(requantize_units, tern_requantize_units_fn)                              \
-    X(requantize_codes, tern_requantize_codes_fn)                              \
+#define TERN_CPU_SLOT_LIST(X)                                                                                          \
+    X(i2_s, tern_ternary_fn)                                                                                           \
+    X(tq2_0, tern_ternary_fn)                                                                                          \
+    X(tq1_0, tern_ternary_fn)                                                                                          \
+    X(t160, tern_ternary_fn)                                                                                           \
+    X(rsr_i8, tern_rsr_i8_fn)                                                                                          \
+    X(rsr_i8x4, tern_rsr_i8x4_fn)                                                                                      \
+    X(rsr_f32, tern_rsr_f32_fn)                                                                                        \
+    X(lut2, tern_lut_fn)                                                                                               \
+    X(lut3, tern_lut_fn)                                                                                               \
+    X(lut5, tern_lut_fn)                                                                                               \
+    X(lut2_tables, tern_lut_tables_fn)                                                                                 \
+    X(lut3_tables, tern_lut_tables_fn)                                                                                 \
+    X(lut5_tables, tern_lut_tables_fn)                                                                                 \
+    X(f32, tern_dense_fn)                                                                                              \
+    X(f16, tern_dense_fn)                                                                                              \
+    X(bf16, tern_dense_fn)                                                                                             \
+    X(q8_0, tern_dense_fn)                                                                                             \
+    X(q6_k, tern_dense_fn)                                                                                             \
+    X(q4_k, tern_dense_fn)                                                                                             \
+    X(screen, tern_screen_fn)                                                                                          \
+    X(rms_norm, tern_rms_norm_fn)                                                                                      \
+    X(quantize, tern_quantize_fn)                                                                                      \
+    X(relu2, tern_gate_fn)                                                                                             \
+    X(silu, tern_gate_fn)                                                                                              \
+    X(gelu, tern_gate_fn)                                                                                              \
+    X(add, tern_add_fn)                                                                                                \
+    X(rope_halves, tern_rope_fn)                                                                                       \
+    X(rope_adjacent, tern_rope_fn)                                                                                     \
+    X(kv_store_f16, tern_kv_store_fn)                                                                                  \
+    X(kv_store_f32, tern_kv_store_fn)                                                                                  \
+    X(attention_f16, tern_attention_fn)                                                                                \
+    X(attention_f32, tern_attention_fn)                                                                                \
+    X(gemm, tern_gemm_fn)                                                                                              \
+    X(decode_i8, tern_decode_fn)                                                                                       \
+    X(decode_f16, tern_decode_fn)                                                                                      \
+    X(decode_bf16, tern_decode_fn)                                                                                     \
+    X(decode_q8_0, tern_decode_fn)                                                                                     \
+    X(decode_q6_k, tern_decode_fn)                                                                                     \
+    X(decode_q4_k, tern_decode_fn)                                                                                     \
+    X(decode_i2_s, tern_decode_fn)                                                                                     \
+    X(decode_tq2_0, tern_decode_fn)                                                                                    \
+    X(decode_tq1_0, tern_decode_fn)                                                                                    \
+    X(decode_t160, tern_decode_fn)                                                                                     \
+    X(product, tern_product_fn)                                                                                        \
+    X(softmax, tern_softmax_fn)                                                                                        \
+    X(softmax_backward, tern_softmax_backward_fn)                                                                      \
+    X(cross_entropy, tern_cross_entropy_fn)                                                                            \
+    X(rms_norm_backward, tern_rms_norm_backward_fn)                                                                    \
+    X(gain_backward, tern_gain_backward_fn)                                                                            \
+    X(relu2_backward, tern_gate_backward_fn)                                                                           \
+    X(silu_backward, tern_gate_backward_fn)                                                                            \
+    X(gelu_backward, tern_gate_backward_fn)                                                                            \
+    X(rope_halves_backward, tern_rope_fn)                                                                              \
+    X(rope_adjacent_backward, tern_rope_fn)                                                                            \
+    X(dropout, tern_dropout_fn)                                                                                        \
+    X(fake_quantize, tern_fake_quantize_fn)                                                                            \
+    X(update, tern_update_fn)                                                                                          \
+    X(sum_run, tern_sum_run_fn)                                                                                        \
+    X(requantize_exponent, tern_requantize_exponent_fn)                                                                \
+    X(requantize_units, tern_requantize_units_fn)                                                                      \
+    X(requantize_codes, tern_requantize_codes_fn)                                                                      \
     X(requantize_blend, tern_requantize_blend_fn)
 
-/* Levels in the order of preference, later beats earlier: X(LEVEL, "name", needed feature bits). kernels.def lists the kernels:
- * KERNEL(slot, LEVEL) stands for the function tern_cpu__<slot>_<LEVEL>. */
-#define TERN_CPU_LEVEL_LIST(X)                                                                      \
-    X(avx2, "avx2", TERN_CPU_AVX2)                                                                  \
-    X(avxvnni, "avx-vnni", TERN_CPU_AVX2 | TERN_CPU_AVX_VNNI)                                       \
-    X(avx512, "avx512-vnni", TERN_CPU_AVX2 | TERN_CPU_AVX512 | TERN_CPU_AVX512_VNNI)                \
-    X(avx512vbmi, "avx512-vbmi", TERN_CPU_AVX2 | TERN_CPU_AVX512 | TERN_CPU_AVX512_VNNI | TERN_CPU_AVX512_VBMI) \
-    X(neon, "neon", TERN_CPU_NEON)                                                                  \
-    X(dotprod, "neon-dotprod", TERN_CPU_NEON | TERN_CPU_NEON_DOTPROD)                               \
+/* Levels in the order of preference, later beats earlier: X(LEVEL, "name", needed feature bits). kernels.def lists the
+ * kernels: KERNEL(slot, LEVEL) stands for the function tern_cpu__<slot>_<LEVEL>. */
+#define TERN_CPU_LEVEL_LIST(X)                                                                                         \
+    X(avx2, "avx2", TERN_CPU_AVX2)                                                                                     \
+    X(avxvnni, "avx-vnni", TERN_CPU_AVX2 | TERN_CPU_AVX_VNNI)                                                          \
+    X(avx512, "avx512-vnni", TERN_CPU_AVX2 | TERN_CPU_AVX512 | TERN_CPU_AVX512_VNNI)                                   \
+    X(avx512vbmi, "avx512-vbmi", TERN_CPU_AVX2 | TERN_CPU_AVX512 | TERN_CPU_AVX512_VNNI | TERN_CPU_AVX512_VBMI)        \
+    X(neon, "neon", TERN_CPU_NEON)                                                                                     \
+    X(dotprod, "neon-dotprod", TERN_CPU_NEON | TERN_CPU_NEON_DOTPROD)                                                  \
     X(simd128, "simd128", TERN_CPU_SIMD128)
 
 typedef struct tern_cpu_kernels {

@@ -128,7 +128,8 @@ static double measure_products(tern_cpu *cpu, tern_cpu_peak_fn loop)
     return best;
 }
 
-double tern_cpu__measure(tern_backend *backend, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds)
+double tern_cpu__measure(tern_backend *backend, tern_measure what, tern_buffer *const *buffers, size_t n,
+                         double seconds)
 {
     tern_cpu *cpu = (tern_cpu *)backend;
     pthread_mutex_lock(&cpu->running);

@@ -37,7 +37,8 @@ tern_status tern_cpu__supports(tern_backend *b, const tern_graph *graph, const t
     tern_update_shape ignored;
     if (!exec_of(op->kind)) return tern_fail(err, TERN_UNSUPPORTED, "cpu: op %s", tern_op_name(op->kind));
     if (op->kind == TERN_OP_ATTENTION && (op->head_dim > 512 || op->head_dim % 8))
-        return tern_fail(err, TERN_UNSUPPORTED, "cpu: attention with head_dim %u: a multiple of 8 up to 512 expected", op->head_dim);
+        return tern_fail(err, TERN_UNSUPPORTED, "cpu: attention with head_dim %u: a multiple of 8 up to 512 expected",
+                         op->head_dim);
     return tern_cpu__update_exec(op->kind) ? tern_update_shape_of(&ignored, graph, op, err) : TERN_OK;
 }
 
@@ -58,7 +59,9 @@ static tern_cpu_rows rows_at(const tern_graph *g, const tern_binding *bindings, 
 
 static void resolve(const tern_graph *g, const tern_binding *bindings, const tern_op *op, tern_cpu_op *out)
 {
-    *out = (tern_cpu_op){.exec = exec_of(op->kind), .op = op, .out = rows_at(g, bindings, op->out),
+    *out = (tern_cpu_op){.exec = exec_of(op->kind),
+                         .op = op,
+                         .out = rows_at(g, bindings, op->out),
                          .residual = rows_at(g, bindings, op->residual)};
     for (uint32_t i = 0; i < op->n_in; i++) {
         const tern_buffer *buffer = bindings[op->in[i].value].buffer;
@@ -103,9 +106,12 @@ static tern_status allocate(tern_cpu *cpu, tern_prepared *p, tern_error *err)
     size_t partials = 0, widened = 0, shared = 0;
     for (size_t i = 0; i < p->graph->n_ops; i++) {
         const tern_op *op = &p->graph->ops[i];
-        if (widens(p->graph, op)) widened = larger(widened, (size_t)p->graph->max_tokens * op->in[0].cols * sizeof(float));
-        if (op->kind == TERN_OP_NORM_QUANT) p->scratch_bytes = larger(p->scratch_bytes, op->in[0].cols * sizeof(float)); /* the normed row */
-        if (op->kind == TERN_OP_LINEAR) p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__linear_scratch(p->graph, op));
+        if (widens(p->graph, op))
+            widened = larger(widened, (size_t)p->graph->max_tokens * op->in[0].cols * sizeof(float));
+        if (op->kind == TERN_OP_NORM_QUANT)
+            p->scratch_bytes = larger(p->scratch_bytes, op->in[0].cols * sizeof(float)); /* the normed row */
+        if (op->kind == TERN_OP_LINEAR)
+            p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__linear_scratch(p->graph, op));
         p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__gradient_scratch(p->graph, op));
         p->scratch_bytes = larger(p->scratch_bytes, tern_cpu__backward_scratch(p->graph, op));
         shared = larger(shared, tern_cpu__backward_shared(p->graph, op));
@@ -144,8 +150,8 @@ static tern_status allocate_tables(tern_cpu *cpu, tern_prepared *p, tern_error *
     return TERN_OK;
 }
 
-tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
-                              tern_error *err)
+tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
+                              tern_prepared **out, tern_error *err)
 {
     for (size_t i = 0; i < graph->n_ops; i++) TERN_TRY(b->supports(b, graph, &graph->ops[i], err));
     tern_prepared *p = tern_calloc(1, sizeof *p);
@@ -169,7 +175,8 @@ tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const te
         return status;
     }
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++)
-        if (graph->params[i] != TERN_NO_VALUE) p->params[i] = address(graph, bindings, (tern_view){.value = graph->params[i]});
+        if (graph->params[i] != TERN_NO_VALUE)
+            p->params[i] = address(graph, bindings, (tern_view){.value = graph->params[i]});
     *out = p;
     return TERN_OK;
 }

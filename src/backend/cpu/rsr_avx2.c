@@ -127,14 +127,16 @@ void tern_cpu__rsr_i8x4_avx2(const tern_rsr_unit *u, const int8_t *x, int32_t *y
     memset(rows, 0, sizeof rows);
     for (uint32_t slice = 0; slice < u->n_slices; slice++, masks += 2 * u->k) {
         for (int first = 0; first < 16; first += 8) {
-            __m256i sums[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+            __m256i sums[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
+                               _mm256_setzero_si256()};
             sums_i8x4(index + first, u->steps[slice], x, sums);
             add_sums_i8x4(masks, u->k, first, sums, rows);
         }
         index += (size_t)u->steps[slice] * 16;
     }
     for (uint32_t r = 0; r < u->k; r++)
-        for (uint32_t t = 0; t < 4; t++) y[t * TERN_RSR_Y + r] += total((halves_i32){rows[r][t], _mm256_setzero_si256()});
+        for (uint32_t t = 0; t < 4; t++)
+            y[t * TERN_RSR_Y + r] += total((halves_i32){rows[r][t], _mm256_setzero_si256()});
 }
 
 void tern_cpu__rsr_f32_avx2(const tern_rsr_unit *u, const float *x, float *y)

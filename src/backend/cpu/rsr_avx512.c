@@ -8,7 +8,8 @@ enum { AHEAD = 2048 }; /* bytes of the index array */
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Sums of 16 groups of int8 inputs: a gathered dword holds the input in its lowest byte, which is all that is multiplied by 1. */
+/* Sums of 16 groups of int8 inputs: a gathered dword holds the input in its lowest byte, which is all that is
+ * multiplied by 1. */
 INLINE __m512i add_step_i8(__m512i sums, const uint16_t *index, const int8_t *x)
 {
     const __m512i at = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)index));
@@ -52,7 +53,8 @@ INLINE void sums_i8x4(const uint16_t *index, uint32_t steps, const int8_t *x, __
         __m512i even = _mm512_setzero_si512(), odd = even;
         for (uint32_t s = 0; s < n; s++, index += 16) {
             __builtin_prefetch((const char *)index + AHEAD);
-            const __m512i v = _mm512_i32gather_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)index)), x, 4);
+            const __m512i v =
+                _mm512_i32gather_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)index)), x, 4);
             even = _mm512_add_epi16(even, _mm512_srai_epi16(_mm512_slli_epi16(v, 8), 8));
             odd = _mm512_add_epi16(odd, _mm512_srai_epi16(v, 8));
         }
@@ -68,9 +70,11 @@ INLINE void unit_i8x4(const tern_rsr_unit *u, uint32_t k, const int8_t *x, int32
 {
     const uint16_t *masks = u->masks, *index = u->index;
     __m512i rows[16][4];
-    _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++) for (int t = 0; t < 4; t++) rows[r][t] = _mm512_setzero_si512();
+    _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++) for (int t = 0; t < 4; t++) rows[r][t] =
+        _mm512_setzero_si512();
     for (uint32_t slice = 0; slice < u->n_slices; slice++, masks += 2 * k) {
-        __m512i sums[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+        __m512i sums[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
+                           _mm512_setzero_si512()};
         sums_i8x4(index, u->steps[slice], x, sums);
         index += (size_t)u->steps[slice] * 16;
         _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++)
@@ -83,8 +87,8 @@ INLINE void unit_i8x4(const tern_rsr_unit *u, uint32_t k, const int8_t *x, int32
             }
         }
     }
-    _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++) for (uint32_t t = 0; t < 4; t++)
-        y[t * TERN_RSR_Y + r] += _mm512_reduce_add_epi32(rows[r][t]);
+    _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++) for (uint32_t t = 0; t < 4; t++) y[t * TERN_RSR_Y + r] +=
+        _mm512_reduce_add_epi32(rows[r][t]);
 }
 
 /* The tree of ops/ref/lanes.h. */

@@ -34,8 +34,8 @@ static inline float total_floats(floats v)
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1)));
 }
 
-#define add_ints _mm256_add_epi32
-#define add_floats _mm256_add_ps
-#define zero_ints _mm256_setzero_si256
+#define add_ints    _mm256_add_epi32
+#define add_floats  _mm256_add_ps
+#define zero_ints   _mm256_setzero_si256
 #define zero_floats _mm256_setzero_ps
 #include "backend/cpu/rsr_gather_body.h"

@@ -20,10 +20,10 @@ static inline floats gather_floats(const uint16_t *perm, const float *x)
     return _mm512_i32gather_ps(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)perm)), x, 4);
 }
 
-#define add_ints _mm512_add_epi32
-#define add_floats _mm512_add_ps
-#define zero_ints _mm512_setzero_si512
-#define zero_floats _mm512_setzero_ps
-#define total_ints _mm512_reduce_add_epi32
+#define add_ints     _mm512_add_epi32
+#define add_floats   _mm512_add_ps
+#define zero_ints    _mm512_setzero_si512
+#define zero_floats  _mm512_setzero_ps
+#define total_ints   _mm512_reduce_add_epi32
 #define total_floats _mm512_reduce_add_ps
 #include "backend/cpu/rsr_gather_body.h"

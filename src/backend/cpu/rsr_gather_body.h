@@ -1,7 +1,7 @@
 /* RSR on groups with SIMD gathers, four at a time: included once for each level, which defines
  *
- *   LANES, TAG(name), ints, floats, gather_ints(perm, x), gather_floats(perm, x), add_ints, add_floats, zero_ints, zero_floats,
- *   total_ints, total_floats. */
+ *   LANES, TAG(name), ints, floats, gather_ints(perm, x), gather_floats(perm, x), add_ints, add_floats, zero_ints,
+ * zero_floats, total_ints, total_floats. */
 #define GROUPS(X, Y, V, gather, add, zero, total)                                                                      \
     for (uint32_t g = 0, at = 0; g < b->n_groups; g++) {                                                               \
         const uint32_t end = b->groups[g].end;                                                                         \

@@ -32,7 +32,7 @@ const tern_cpu__rsr_step tern_cpu__rsr_steps[] = {
 #define TERN_CPU_RSR_STEP(name, words) {#name, tern_cpu__rsr_##name##_i8, tern_cpu__rsr_##name##_f32},
     TERN_CPU_RSR_STEPS(TERN_CPU_RSR_STEP)
 #undef TERN_CPU_RSR_STEP
-    {0},
+        {0},
 };
 
 const char *tern_cpu__rsr_multiplier_version(size_t i)

@@ -4,13 +4,13 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 
-#define X int8_t
-#define Y int32_t
+#define X          int8_t
+#define Y          int32_t
 #define NAME(step) tern_cpu__rsr_##step##_i8
 #include "backend/cpu/rsr_steps_body.h"
 
-#define X float
-#define Y float
+#define X          float
+#define Y          float
 #define NAME(step) tern_cpu__rsr_##step##_f32
 #include "backend/cpu/rsr_steps_body.h"
 
@@ -56,11 +56,14 @@ static void list_group(const tern_rsr_group *g, uint32_t k, uint32_t *at, tern_c
 
 tern_status tern_cpu__rsr_lists_make(tern_cpu__rsr_lists *out, const tern_rsr_groups *g, tern_error *err)
 {
-    const uint32_t n_units = g->n_blocks * g->n_panels, n_columns = g->first_column[n_units], n_groups = g->first_group[n_units];
+    const uint32_t n_units = g->n_blocks * g->n_panels, n_columns = g->first_column[n_units],
+                   n_groups = g->first_group[n_units];
     const size_t most = (size_t)n_groups * g->k + 1;
     uint32_t at = 0;
-    *out = (tern_cpu__rsr_lists){.perm = tern_calloc((size_t)n_columns + 1, 4), .ends = tern_calloc((size_t)n_groups + 1, 4),
-                                 .first_row = tern_calloc((size_t)n_groups + 1, 4), .rows = tern_calloc(most, 2),
+    *out = (tern_cpu__rsr_lists){.perm = tern_calloc((size_t)n_columns + 1, 4),
+                                 .ends = tern_calloc((size_t)n_groups + 1, 4),
+                                 .first_row = tern_calloc((size_t)n_groups + 1, 4),
+                                 .rows = tern_calloc(most, 2),
                                  .signs = tern_calloc(most, 1)};
     if (!out->perm || !out->ends || !out->first_row || !out->rows || !out->signs) {
         tern_cpu__rsr_lists_deinit(out);
@@ -88,8 +91,10 @@ void tern_cpu__rsr_lists_deinit(tern_cpu__rsr_lists *l)
 tern_cpu__rsr_block tern_cpu__rsr_block_of(const tern_rsr_groups *g, const tern_cpu__rsr_lists *l, uint32_t u)
 {
     const uint32_t column = g->first_column[u], group = g->first_group[u];
-    tern_cpu__rsr_block b = {.n_groups = g->first_group[u + 1] - group, .n_columns = g->first_column[u + 1] - column,
-                             .perm = g->perm + column, .groups = g->groups + group};
+    tern_cpu__rsr_block b = {.n_groups = g->first_group[u + 1] - group,
+                             .n_columns = g->first_column[u + 1] - column,
+                             .perm = g->perm + column,
+                             .groups = g->groups + group};
     if (!l) return b;
     b.wide_perm = l->perm + column;
     b.wide_ends = l->ends + group;

@@ -1,9 +1,10 @@
-/* RSR products on groups, one for each step of the documents' way from the algorithm to its fast kernels. They are what bench_rsr measures
- * beside the slices that Tern serves with, and what tests compare those with.
+/* RSR products on groups, one for each step of the documents' way from the algorithm to its fast kernels. They are what
+ * bench_rsr measures beside the slices that Tern serves with, and what tests compare those with.
  *
  *   y[i] += sum over groups of sign(group, i) * (sum over the group's columns c of x[c])      i below k
  *
- * Integers are exact; f32 sums of a group run in the order of its columns (gathers: in 8 or 16 lanes). Binary and ternary alike. */
+ * Integers are exact; f32 sums of a group run in the order of its columns (gathers: in 8 or 16 lanes). Binary and
+ * ternary alike. */
 #ifndef TERN_BACKEND_CPU_RSR_STEPS_H
 #define TERN_BACKEND_CPU_RSR_STEPS_H
 
@@ -20,19 +21,20 @@ typedef struct tern_cpu__rsr_block {
     const int8_t *signs;
 } tern_cpu__rsr_block;
 
-/* X(name, what it is): room is [n_columns + 16] of the type of y. Levels: _plain for all, those of SIMD gathers _avx2 and _avx512. */
-#define TERN_CPU_RSR_STEPS(X)                                                                                                    \
-    X(lists, "signed scatter lists, 32-bit numbers")                                                                             \
-    X(lists16, "16-bit columns, groups of up to 4 without a loop")                                                               \
-    X(masks, "two 16-bit masks for each group")                                                                                  \
-    X(permuted, "inputs copied in the order of the columns, then summed")                                                        \
+/* X(name, what it is): room is [n_columns + 16] of the type of y. Levels: _plain for all, those of SIMD gathers _avx2
+ * and _avx512. */
+#define TERN_CPU_RSR_STEPS(X)                                                                                          \
+    X(lists, "signed scatter lists, 32-bit numbers")                                                                   \
+    X(lists16, "16-bit columns, groups of up to 4 without a loop")                                                     \
+    X(masks, "two 16-bit masks for each group")                                                                        \
+    X(permuted, "inputs copied in the order of the columns, then summed")                                              \
     X(direct, "no copy: loads unrolled by 8, prefetched")
 
 typedef void tern_cpu__rsr_step_i8(const tern_cpu__rsr_block *b, const int8_t *x, int32_t *room, int32_t *y);
 typedef void tern_cpu__rsr_step_f32(const tern_cpu__rsr_block *b, const float *x, float *room, float *y);
 
-#define TERN_CPU_RSR_STEP(name, words)                                                                                           \
-    tern_cpu__rsr_step_i8 tern_cpu__rsr_##name##_i8;                                                                             \
+#define TERN_CPU_RSR_STEP(name, words)                                                                                 \
+    tern_cpu__rsr_step_i8 tern_cpu__rsr_##name##_i8;                                                                   \
     tern_cpu__rsr_step_f32 tern_cpu__rsr_##name##_f32;
 TERN_CPU_RSR_STEPS(TERN_CPU_RSR_STEP)
 #undef TERN_CPU_RSR_STEP

@@ -52,9 +52,10 @@ static void build_row(void *context, uint32_t task, uint32_t thread)
         full += (double)x[c] * (double)x[c];
     }
     double rounding = ((double)s->cols / 16 + 8) * 0x1p-24 * 1.001;
-    s->rows[r] = (tern_screen_row){.scale = scale,
-                                   .error = nextafterf((float)((sqrt(error) + rounding * sqrt(full)) * (1 + 1e-6)), INFINITY),
-                                   .norm = nextafterf((float)(sqrt(norm) * (1 + 1e-6)), INFINITY)};
+    s->rows[r] =
+        (tern_screen_row){.scale = scale,
+                          .error = nextafterf((float)((sqrt(error) + rounding * sqrt(full)) * (1 + 1e-6)), INFINITY),
+                          .norm = nextafterf((float)(sqrt(norm) * (1 + 1e-6)), INFINITY)};
 }
 
 /* Slice by slice, and what was read of the file is given back: the table is never in memory beside its screen. */
@@ -64,7 +65,8 @@ static void build_rows(tern_cpu *cpu, build_job *j)
     for (j->first = 0; j->first < j->screen->n_rows; j->first += SLICE_ROWS) {
         uint32_t left = j->screen->n_rows - j->first, n = left < SLICE_ROWS ? left : SLICE_ROWS;
         tern_pool_for(cpu->pool, n, build_row, j);
-        if (j->weight->weight->mapped) tern_file_drop(j->weight->data + j->first * j->weight->row_bytes, n * j->weight->row_bytes);
+        if (j->weight->weight->mapped)
+            tern_file_drop(j->weight->data + j->first * j->weight->row_bytes, n * j->weight->row_bytes);
     }
 }
 
@@ -72,10 +74,12 @@ tern_status tern_screen__build(tern_cpu *cpu, const tern_buffer *weight, tern_sc
 {
     const tern_weight *w = weight->weight;
     if (w->encoding->ternary)
-        return tern_fail(err, TERN_UNSUPPORTED, "--head exact: the output table is %s; it needs a dense one", w->encoding->name);
+        return tern_fail(err, TERN_UNSUPPORTED, "--head exact: the output table is %s; it needs a dense one",
+                         w->encoding->name);
     tern_screen *s = tern_calloc(1, sizeof *s);
     if (!s) return tern_fail_alloc(err, sizeof *s);
-    *s = (tern_screen){.n_rows = w->rows, .cols = w->cols, .groups = (w->cols + TERN_SCREEN_GROUP - 1) / TERN_SCREEN_GROUP};
+    *s = (tern_screen){
+        .n_rows = w->rows, .cols = w->cols, .groups = (w->cols + TERN_SCREEN_GROUP - 1) / TERN_SCREEN_GROUP};
     size_t bytes = (size_t)s->n_rows * s->groups * TERN_SCREEN_BYTES;
     s->codes = tern_alloc_aligned(bytes, 64);
     s->rows = tern_calloc(s->n_rows, sizeof *s->rows);

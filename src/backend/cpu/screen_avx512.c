@@ -1,4 +1,5 @@
-/* The screen of the output table on AVX-512 with VNNI: three planes as they are, the fourth gathered from their top bits. */
+/* The screen of the output table on AVX-512 with VNNI: three planes as they are, the fourth gathered from their top
+ * bits. */
 #include <immintrin.h>
 
 #include "backend/cpu/kernels.h"
@@ -39,7 +40,8 @@ void tern_cpu__screen_avx512(const uint8_t *w, uint32_t n_rows, uint32_t groups,
                              int32_t *dots)
 {
     for (uint32_t r = 0; r < n_rows; r++) {
-        sums s[2] = {{_mm512_setzero_si512(), _mm512_setzero_si512()}, {_mm512_setzero_si512(), _mm512_setzero_si512()}};
+        sums s[2] = {{_mm512_setzero_si512(), _mm512_setzero_si512()},
+                     {_mm512_setzero_si512(), _mm512_setzero_si512()}};
         for (uint32_t g = 0; g < groups; g++, w += TERN_SCREEN_BYTES)
             add_group(s, w, high + g * TERN_SCREEN_GROUP, low + g * TERN_SCREEN_GROUP);
         dots[r] = _mm512_reduce_add_epi32(_mm512_add_epi32(s[0].high, s[1].high));

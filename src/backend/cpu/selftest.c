@@ -1,5 +1,5 @@
-/* Every chosen kernel is tried once when the backend opens: an instruction that the CPU only claims to have, or a wrong result, becomes
- * an error message. */
+/* Every chosen kernel is tried once when the backend opens: an instruction that the CPU only claims to have, or a wrong
+ * result, becomes an error message. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -129,9 +129,21 @@ static void try_attention(trial *t, tern_attention_fn fn, tern_kv_store_fn store
     float *m = out, *l = m + 2, *acc = l + 2;
     uint32_t page = 0, lo[2] = {0, 3}, hi[2] = {20, 32};
     m[0] = m[1] = -INFINITY;
-    tern_attention_args args = {.q = t->x[2], .q_stride = 16, .n_queries = 2, .head_dim = 16, .k = cache[0], .v = cache[1],
-                                .page_bytes = sizeof cache[0], .pages = &page, .lo = lo, .hi = hi, .n = TERN_PAGE_SIZE,
-                                .scale = 0.25f, .m = m, .l = l, .acc = acc};
+    tern_attention_args args = {.q = t->x[2],
+                                .q_stride = 16,
+                                .n_queries = 2,
+                                .head_dim = 16,
+                                .k = cache[0],
+                                .v = cache[1],
+                                .page_bytes = sizeof cache[0],
+                                .pages = &page,
+                                .lo = lo,
+                                .hi = hi,
+                                .n = TERN_PAGE_SIZE,
+                                .scale = 0.25f,
+                                .m = m,
+                                .l = l,
+                                .acc = acc};
     fn(&args);
 }
 
@@ -150,8 +162,16 @@ static void try_rope(trial *t, tern_rope_fn fn, void *out)
 static void try_gemm(trial *t, tern_gemm_fn fn, float *out)
 {
     static float room[TERN_GEMM_ROOM];
-    tern_gemm_args g = {.m = 19, .n = 61, .k = 23, .a = t->x[0], .a_stride = 23, .b = t->x[1], .b_stride = 16,
-                        .c = out, .c_stride = 61, .room = room};
+    tern_gemm_args g = {.m = 19,
+                        .n = 61,
+                        .k = 23,
+                        .a = t->x[0],
+                        .a_stride = 23,
+                        .b = t->x[1],
+                        .b_stride = 16,
+                        .c = out,
+                        .c_stride = 61,
+                        .room = room};
     fn(&g);
     g.a_columns = true;
     g.a_scales = t->x[2];
@@ -169,8 +189,16 @@ static void try_decode(trial *t, tern_decode_fn fn, tern_encoding_id id, float *
 
 static void try_product(trial *t, tern_product_fn fn, void *out)
 {
-    const tern_product_args args = {.a = t->x[0], .a_row = 21, .a_step = 1, .b = t->x[1], .b_step = 19, .c = out,
-                                    .c_row = 77, .m = 7, .n = 77, .steps = 20};
+    const tern_product_args args = {.a = t->x[0],
+                                    .a_row = 21,
+                                    .a_step = 1,
+                                    .b = t->x[1],
+                                    .b_step = 19,
+                                    .c = out,
+                                    .c_row = 77,
+                                    .m = 7,
+                                    .n = 77,
+                                    .steps = 20};
     fn(&args);
 }
 
@@ -192,8 +220,8 @@ static void try_cross_entropy(trial *t, tern_cross_entropy_fn fn, float *out)
 
 static void try_norm_backward(trial *t, const tern_cpu_kernels *k, float *out)
 {
-    const tern_gain_args args = {.x = t->x[0], .dy = t->x[1], .r = t->x[2], .x_stride = COLS, .dy_stride = COLS,
-                                 .n = 2, .cols = COLS - 3};
+    const tern_gain_args args = {
+        .x = t->x[0], .dy = t->x[1], .r = t->x[2], .x_stride = COLS, .dy_stride = COLS, .n = 2, .cols = COLS - 3};
     out[0] = k->rms_norm_backward(t->x[0], t->x[1], 1e-5f, COLS - 3, t->x[2], out + 1, NULL);
     k->gain_backward(&args, out + COLS);
 }
@@ -201,8 +229,14 @@ static void try_norm_backward(trial *t, const tern_cpu_kernels *k, float *out)
 /* Few bits everywhere; any two bytes are a bf16. */
 static void try_update(trial *t, tern_update_fn fn, uint8_t *out)
 {
-    const tern_train_params p = {.clip = 0.5f, .keep = 0.99f, .blend1 = 0.1f, .beta2 = 0.99f, .blend2 = 0.01f,
-                                 .root = 0.2f, .eps = 1e-8f, .pace = 0.01f};
+    const tern_train_params p = {.clip = 0.5f,
+                                 .keep = 0.99f,
+                                 .blend1 = 0.1f,
+                                 .beta2 = 0.99f,
+                                 .blend2 = 0.01f,
+                                 .root = 0.2f,
+                                 .eps = 1e-8f,
+                                 .pace = 0.01f};
     float *g = (float *)(void *)out, *scales = g + COLS;
     uint8_t *w = (uint8_t *)(scales + 4), *m = w + COLS * 2, *v = m + COLS;
     memcpy(g, t->x[0], sizeof t->x[0]);
@@ -210,9 +244,20 @@ static void try_update(trial *t, tern_update_fn fn, uint8_t *out)
     memcpy(w, t->q, COLS * 2);
     memcpy(m, t->q[1], COLS);
     memcpy(v, t->q[2], COLS);
-    fn(&(tern_update_args){.params = &p, .optimizer = TERN_OPTIMIZER_ADAMW, .decays = true, .seed = 7, .n = COLS - 3,
-                           .w_dtype = TERN_DTYPE_BF16, .m_dtype = TERN_DTYPE_M8, .v_dtype = TERN_DTYPE_V8,
-                           .w = w, .m = m, .v = v, .g = g, .m_scales = scales, .v_scales = scales + 2});
+    fn(&(tern_update_args){.params = &p,
+                           .optimizer = TERN_OPTIMIZER_ADAMW,
+                           .decays = true,
+                           .seed = 7,
+                           .n = COLS - 3,
+                           .w_dtype = TERN_DTYPE_BF16,
+                           .m_dtype = TERN_DTYPE_M8,
+                           .v_dtype = TERN_DTYPE_V8,
+                           .w = w,
+                           .m = m,
+                           .v = v,
+                           .g = g,
+                           .m_scales = scales,
+                           .v_scales = scales + 2});
 }
 
 static void try_exponent(trial *t, tern_requantize_exponent_fn fn, uint32_t *out)
@@ -222,74 +267,75 @@ static void try_exponent(trial *t, tern_requantize_exponent_fn fn, uint32_t *out
 }
 
 /* One line for each slot: what to run with the chosen kernel, and with the definition. */
-#define TERN_TRIALS(X)                                                         \
-    X(i2_s, try_ternary(t, k->i2_s, TERN_ENC_I2_S, out))                       \
-    X(tq2_0, try_ternary(t, k->tq2_0, TERN_ENC_TQ2_0, out))                    \
-    X(tq1_0, try_ternary(t, k->tq1_0, TERN_ENC_TQ1_0, out))                    \
-    X(t160, try_ternary(t, k->t160, TERN_ENC_T160, out))                       \
-    X(rsr_i8, try_rsr(t, 1, k->rsr_i8, NULL, out))                             \
-    X(rsr_i8x4, try_rsr(t, 4, k->rsr_i8x4, NULL, out))                         \
-    X(rsr_f32, try_rsr(t, 0, NULL, k->rsr_f32, out))                           \
-    X(lut2, try_lut(t, 2, k->lut2, tern_ref_lut2_tables, out))                 \
-    X(lut3, try_lut(t, 3, k->lut3, tern_ref_lut3_tables, out))                 \
-    X(lut5, try_lut(t, 5, k->lut5, tern_ref_lut5_tables, out))                 \
-    X(lut2_tables, k->lut2_tables(t->q[1], LUT_COLS / 2 + 3, out))             \
-    X(lut3_tables, k->lut3_tables(t->q[1], LUT_COLS / 2 + 3, out))             \
-    X(lut5_tables, k->lut5_tables(t->q[1], LUT_COLS / 2 + 3, out))             \
-    X(f32, try_dense(t, k->f32, TERN_ENC_F32, out))                            \
-    X(f16, try_dense(t, k->f16, TERN_ENC_F16, out))                            \
-    X(bf16, try_dense(t, k->bf16, TERN_ENC_BF16, out))                         \
-    X(q8_0, try_dense(t, k->q8_0, TERN_ENC_Q8_0, out))                         \
-    X(q6_k, try_dense(t, k->q6_k, TERN_ENC_Q6_K, out))                         \
-    X(q4_k, try_dense(t, k->q4_k, TERN_ENC_Q4_K, out))                         \
-    X(screen, k->screen(t->w, ROWS, 1, t->q[0], t->q[1], out))           \
-    X(rms_norm, k->rms_norm(t->x[0], t->x[1], 1e-5f, COLS - 3, out))           \
-    X(quantize, try_quantize(t, k->quantize, out))                             \
-    X(relu2, k->relu2(t->x[0], t->x[1], COLS - 3, out))                        \
-    X(silu, k->silu(t->x[0], t->x[1], COLS - 3, out))                          \
-    X(gelu, k->gelu(t->x[0], t->x[1], COLS - 3, out))                          \
-    X(add, k->add(t->x[0], t->x[1], COLS - 3, out))                            \
-    X(rope_halves, try_rope(t, k->rope_halves, out))                           \
-    X(rope_adjacent, try_rope(t, k->rope_adjacent, out))                       \
-    X(kv_store_f16, k->kv_store_f16(t->x[0], COLS - 3, out))                   \
-    X(kv_store_f32, k->kv_store_f32(t->x[0], COLS - 3, out))                   \
-    X(attention_f16, try_attention(t, k->attention_f16, k->kv_store_f16, 2, out)) \
-    X(attention_f32, try_attention(t, k->attention_f32, k->kv_store_f32, 4, out)) \
-    X(product, try_product(t, k->product, out))                                \
-    X(softmax, try_softmax(t, k, out))                                         \
-    X(softmax_backward, try_softmax(t, k, out))                                \
-    X(cross_entropy, try_cross_entropy(t, k->cross_entropy, out))              \
-    X(rms_norm_backward, try_norm_backward(t, k, out))                         \
-    X(gain_backward, try_norm_backward(t, k, out))                             \
-    X(relu2_backward, k->relu2_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS)) \
-    X(silu_backward, k->silu_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS)) \
-    X(gelu_backward, k->gelu_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS)) \
-    X(rope_halves_backward, try_rope(t, k->rope_halves_backward, out))         \
-    X(rope_adjacent_backward, try_rope(t, k->rope_adjacent_backward, out))     \
-    X(dropout, k->dropout(t->x[0], COLS - 3, 0.25f, 7, 9, out))                \
-    X(fake_quantize, k->fake_quantize(t->x[0], COLS - 3, 0.5f, out)) \
-    X(gemm, try_gemm(t, k->gemm, out))                                         \
-    X(decode_i8, k->decode_i8((const uint8_t *)t->q, COLS, TOKENS, COLS - 3, out, COLS)) \
-    X(decode_f16, try_decode(t, k->decode_f16, TERN_ENC_F16, out)) \
-    X(decode_bf16, try_decode(t, k->decode_bf16, TERN_ENC_BF16, out)) \
-    X(decode_q8_0, try_decode(t, k->decode_q8_0, TERN_ENC_Q8_0, out)) \
-    X(decode_q6_k, try_decode(t, k->decode_q6_k, TERN_ENC_Q6_K, out)) \
-    X(decode_q4_k, try_decode(t, k->decode_q4_k, TERN_ENC_Q4_K, out)) \
-    X(decode_i2_s, try_decode(t, k->decode_i2_s, TERN_ENC_I2_S, out)) \
-    X(decode_tq2_0, try_decode(t, k->decode_tq2_0, TERN_ENC_TQ2_0, out)) \
-    X(decode_tq1_0, try_decode(t, k->decode_tq1_0, TERN_ENC_TQ1_0, out)) \
-    X(decode_t160, try_decode(t, k->decode_t160, TERN_ENC_T160, out))          \
-    X(update, try_update(t, k->update, out))                                   \
-    X(sum_run, *(float *)out = k->sum_run(t->x[0], COLS - 3, true))            \
-    X(requantize_exponent, try_exponent(t, k->requantize_exponent, out))       \
-    X(requantize_units, *(uint64_t *)out = k->requantize_units(TERN_DTYPE_F32, t->x[0], COLS - 3, 128)) \
-    X(requantize_codes, k->requantize_codes(TERN_DTYPE_F32, t->x[0], COLS - 3, tern_ref_ternary_rule(0.9f, 0), out)) \
-    X(requantize_blend, k->requantize_blend(TERN_DTYPE_F32, t->x[0], COLS - 3, tern_ref_ternary_rule(0.9f, 0), 0.3f, out))
+#define TERN_TRIALS(X)                                                                                                 \
+    X(i2_s, try_ternary(t, k->i2_s, TERN_ENC_I2_S, out))                                                               \
+    X(tq2_0, try_ternary(t, k->tq2_0, TERN_ENC_TQ2_0, out))                                                            \
+    X(tq1_0, try_ternary(t, k->tq1_0, TERN_ENC_TQ1_0, out))                                                            \
+    X(t160, try_ternary(t, k->t160, TERN_ENC_T160, out))                                                               \
+    X(rsr_i8, try_rsr(t, 1, k->rsr_i8, NULL, out))                                                                     \
+    X(rsr_i8x4, try_rsr(t, 4, k->rsr_i8x4, NULL, out))                                                                 \
+    X(rsr_f32, try_rsr(t, 0, NULL, k->rsr_f32, out))                                                                   \
+    X(lut2, try_lut(t, 2, k->lut2, tern_ref_lut2_tables, out))                                                         \
+    X(lut3, try_lut(t, 3, k->lut3, tern_ref_lut3_tables, out))                                                         \
+    X(lut5, try_lut(t, 5, k->lut5, tern_ref_lut5_tables, out))                                                         \
+    X(lut2_tables, k->lut2_tables(t->q[1], LUT_COLS / 2 + 3, out))                                                     \
+    X(lut3_tables, k->lut3_tables(t->q[1], LUT_COLS / 2 + 3, out))                                                     \
+    X(lut5_tables, k->lut5_tables(t->q[1], LUT_COLS / 2 + 3, out))                                                     \
+    X(f32, try_dense(t, k->f32, TERN_ENC_F32, out))                                                                    \
+    X(f16, try_dense(t, k->f16, TERN_ENC_F16, out))                                                                    \
+    X(bf16, try_dense(t, k->bf16, TERN_ENC_BF16, out))                                                                 \
+    X(q8_0, try_dense(t, k->q8_0, TERN_ENC_Q8_0, out))                                                                 \
+    X(q6_k, try_dense(t, k->q6_k, TERN_ENC_Q6_K, out))                                                                 \
+    X(q4_k, try_dense(t, k->q4_k, TERN_ENC_Q4_K, out))                                                                 \
+    X(screen, k->screen(t->w, ROWS, 1, t->q[0], t->q[1], out))                                                         \
+    X(rms_norm, k->rms_norm(t->x[0], t->x[1], 1e-5f, COLS - 3, out))                                                   \
+    X(quantize, try_quantize(t, k->quantize, out))                                                                     \
+    X(relu2, k->relu2(t->x[0], t->x[1], COLS - 3, out))                                                                \
+    X(silu, k->silu(t->x[0], t->x[1], COLS - 3, out))                                                                  \
+    X(gelu, k->gelu(t->x[0], t->x[1], COLS - 3, out))                                                                  \
+    X(add, k->add(t->x[0], t->x[1], COLS - 3, out))                                                                    \
+    X(rope_halves, try_rope(t, k->rope_halves, out))                                                                   \
+    X(rope_adjacent, try_rope(t, k->rope_adjacent, out))                                                               \
+    X(kv_store_f16, k->kv_store_f16(t->x[0], COLS - 3, out))                                                           \
+    X(kv_store_f32, k->kv_store_f32(t->x[0], COLS - 3, out))                                                           \
+    X(attention_f16, try_attention(t, k->attention_f16, k->kv_store_f16, 2, out))                                      \
+    X(attention_f32, try_attention(t, k->attention_f32, k->kv_store_f32, 4, out))                                      \
+    X(product, try_product(t, k->product, out))                                                                        \
+    X(softmax, try_softmax(t, k, out))                                                                                 \
+    X(softmax_backward, try_softmax(t, k, out))                                                                        \
+    X(cross_entropy, try_cross_entropy(t, k->cross_entropy, out))                                                      \
+    X(rms_norm_backward, try_norm_backward(t, k, out))                                                                 \
+    X(gain_backward, try_norm_backward(t, k, out))                                                                     \
+    X(relu2_backward, k->relu2_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS))                \
+    X(silu_backward, k->silu_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS))                  \
+    X(gelu_backward, k->gelu_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS))                  \
+    X(rope_halves_backward, try_rope(t, k->rope_halves_backward, out))                                                 \
+    X(rope_adjacent_backward, try_rope(t, k->rope_adjacent_backward, out))                                             \
+    X(dropout, k->dropout(t->x[0], COLS - 3, 0.25f, 7, 9, out))                                                        \
+    X(fake_quantize, k->fake_quantize(t->x[0], COLS - 3, 0.5f, out))                                                   \
+    X(gemm, try_gemm(t, k->gemm, out))                                                                                 \
+    X(decode_i8, k->decode_i8((const uint8_t *)t->q, COLS, TOKENS, COLS - 3, out, COLS))                               \
+    X(decode_f16, try_decode(t, k->decode_f16, TERN_ENC_F16, out))                                                     \
+    X(decode_bf16, try_decode(t, k->decode_bf16, TERN_ENC_BF16, out))                                                  \
+    X(decode_q8_0, try_decode(t, k->decode_q8_0, TERN_ENC_Q8_0, out))                                                  \
+    X(decode_q6_k, try_decode(t, k->decode_q6_k, TERN_ENC_Q6_K, out))                                                  \
+    X(decode_q4_k, try_decode(t, k->decode_q4_k, TERN_ENC_Q4_K, out))                                                  \
+    X(decode_i2_s, try_decode(t, k->decode_i2_s, TERN_ENC_I2_S, out))                                                  \
+    X(decode_tq2_0, try_decode(t, k->decode_tq2_0, TERN_ENC_TQ2_0, out))                                               \
+    X(decode_tq1_0, try_decode(t, k->decode_tq1_0, TERN_ENC_TQ1_0, out))                                               \
+    X(decode_t160, try_decode(t, k->decode_t160, TERN_ENC_T160, out))                                                  \
+    X(update, try_update(t, k->update, out))                                                                           \
+    X(sum_run, *(float *)out = k->sum_run(t->x[0], COLS - 3, true))                                                    \
+    X(requantize_exponent, try_exponent(t, k->requantize_exponent, out))                                               \
+    X(requantize_units, *(uint64_t *)out = k->requantize_units(TERN_DTYPE_F32, t->x[0], COLS - 3, 128))                \
+    X(requantize_codes, k->requantize_codes(TERN_DTYPE_F32, t->x[0], COLS - 3, tern_ref_ternary_rule(0.9f, 0), out))   \
+    X(requantize_blend,                                                                                                \
+      k->requantize_blend(TERN_DTYPE_F32, t->x[0], COLS - 3, tern_ref_ternary_rule(0.9f, 0), 0.3f, out))
 
-#define TERN_TRIAL(slot, call)                                                 \
-    static void trial_##slot(trial *t, const tern_cpu_kernels *k, void *out)   \
-    {                                                                          \
-        call;                                                                  \
+#define TERN_TRIAL(slot, call)                                                                                         \
+    static void trial_##slot(trial *t, const tern_cpu_kernels *k, void *out)                                           \
+    {                                                                                                                  \
+        call;                                                                                                          \
     }
 TERN_TRIALS(TERN_TRIAL)
 #undef TERN_TRIAL
@@ -316,18 +362,21 @@ static tern_status try_row(trial *t, const trial_row *row, const tern_cpu_kernel
     TERN_TRY(t->status);
     if (sigsetjmp(escape, 1))
         return tern_fail(err, TERN_UNSUPPORTED,
-                         "kernel %s (%s): illegal instruction, though the CPU claims to have it; choose a lower level with --cpu-features",
+                         "kernel %s (%s): illegal instruction, though the CPU claims to have it; choose a lower level "
+                         "with --cpu-features",
                          row->slot, level);
     row->run(t, t->kernels, t->answer[1]);
     TERN_TRY(t->status);
     if (memcmp(t->answer[0], t->answer[1], sizeof t->answer[0]) == 0) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "kernel %s (%s): wrong result on this CPU; choose a lower level with --cpu-features",
-                     row->slot, level);
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "kernel %s (%s): wrong result on this CPU; choose a lower level with --cpu-features", row->slot,
+                     level);
 }
 
 tern_status tern_cpu__self_test(const tern_cpu_kernels *kernels, tern_error *err)
 {
-    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* the handler of a signal is one for the process */
+    static pthread_mutex_t one_at_a_time =
+        PTHREAD_MUTEX_INITIALIZER; /* the handler of a signal is one for the process */
     static trial t;
     tern_cpu_kernels definition;
     tern_cpu_kernels_choose(0, &definition);
@@ -339,7 +388,8 @@ tern_status tern_cpu__self_test(const tern_cpu_kernels *kernels, tern_error *err
     struct sigaction action = {.sa_handler = on_signal}, before;
     sigaction(SIGILL, &action, &before);
     tern_status status = TERN_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == TERN_OK; i++) status = try_row(&t, &rows[i], &definition, err);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == TERN_OK; i++)
+        status = try_row(&t, &rows[i], &definition, err);
     sigaction(SIGILL, &before, NULL);
     pthread_mutex_unlock(&one_at_a_time);
     return status;

@@ -37,8 +37,9 @@ static inline t160_masks masks_of(uint32_t n)
     return m;
 }
 
-/* Adds a block times five vectors of activations: fields 0 and 2 to the first sum, 1 and 3 to the second, which counts four times, the
- * fifth code to the third, which counts 64 times. (With a sum for each field gcc runs out of registers.) */
+/* Adds a block times five vectors of activations: fields 0 and 2 to the first sum, 1 and 3 to the second, which counts
+ * four times, the fifth code to the third, which counts 64 times. (With a sum for each field gcc runs out of
+ * registers.) */
 static inline __attribute__((always_inline)) void add_block(tern_avx512__t160 c, const __m512i x[5], __m512i sums[3])
 {
     const __m512i even = _mm512_set1_epi8(0x03), odd = _mm512_set1_epi8(0x0c), upper = _mm512_srli_epi16(c.four, 4);

@@ -20,8 +20,8 @@ static inline size_t tern_cpu__prefetch_bytes(size_t row_bytes, uint32_t n_rows)
     return (NEAREST + group - 1) / group * group;
 }
 
-/* Before a loop over the registers of a tile: only unrolled do they stay registers. (With a sanitizer they do not, and clang
- * takes minutes for it.) */
+/* Before a loop over the registers of a tile: only unrolled do they stay registers. (With a sanitizer they do not, and
+ * clang takes minutes for it.) */
 #if !defined(__clang__)
 #define TERN_UNROLL _Pragma("GCC unroll 16")
 #elif __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)

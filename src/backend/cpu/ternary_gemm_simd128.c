@@ -104,8 +104,8 @@ ALWAYS void multiply_run(const panel *from, uint32_t token, int n_tokens, uint32
         TERN_UNROLL for (int t = 0; t < n_tokens; t++)
         {
             const v128_t x = wasm_v128_load32_splat(from->x[token + (uint32_t)t] + STEP * s);
-            TERN_UNROLL for (int v = 0; v < VECTORS; v++)
-                sums[t][v] = wasm_i32x4_add(sums[t][v], wasm_i32x4_dot_i16x8(w[v], x));
+            TERN_UNROLL for (int v = 0; v < VECTORS; v++) sums[t][v] =
+                wasm_i32x4_add(sums[t][v], wasm_i32x4_dot_i16x8(w[v], x));
         }
     }
     TERN_UNROLL for (int t = 0; t < n_tokens; t++)

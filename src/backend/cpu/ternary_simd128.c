@@ -14,7 +14,7 @@ enum { CHUNK = 7680, ROWS = 4 }; /* columns laid out at once: a multiple of ever
 
 /* No load crosses it: compilers would load a block's activations first, for which there are no registers. */
 #define IN_ORDER __asm__ volatile("" ::: "memory")
-#define ALWAYS static inline __attribute__((always_inline))
+#define ALWAYS   static inline __attribute__((always_inline))
 
 ALWAYS v128_t even_of(const int8_t *x)
 {
@@ -199,8 +199,8 @@ ALWAYS void add_totals(const tern_cpu__product *p, uint32_t r, const sums *s, ui
         for (uint32_t r = 0; r < p->n_rows; r += ROWS) {                                                               \
             const uint8_t *w[ROWS];                                                                                    \
             sums s[ROWS] = {zero(), zero(), zero(), zero()};                                                           \
-            take_rows(p, r, first * (bytes), w);                                                                       \
-            for (size_t i = 0; i < n; i++) add_##slot(w, i * (bytes), arranged + i * (elements), s);                   \
+            take_rows(p, r, first *(bytes), w);                                                                        \
+            for (size_t i = 0; i < n; i++) add_##slot(w, i *(bytes), arranged + i * (elements), s);                    \
             add_totals(p, r, s, shift, dots);                                                                          \
         }                                                                                                              \
     }                                                                                                                  \

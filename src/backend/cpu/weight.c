@@ -1,4 +1,5 @@
-/* Weights of the CPU backend: used where they lie in the file, since reading a mapped file is as fast as any copy of it. */
+/* Weights of the CPU backend: used where they lie in the file, since reading a mapped file is as fast as any copy of
+ * it. */
 #include <string.h>
 
 #include "backend/cpu/candidates.h"
@@ -6,7 +7,7 @@
 
 static void choose_kernel(const tern_cpu_kernels *k, tern_buffer *buffer)
 {
-#define DENSE(name) buffer->dense = k->name, buffer->decode = k->decode_##name
+#define DENSE(name)   buffer->dense = k->name, buffer->decode = k->decode_##name
 #define TERNARY(name) buffer->ternary = k->name, buffer->decode = k->decode_##name
     switch (buffer->weight->encoding->id) {
     case TERN_ENC_F32: buffer->dense = k->f32; break;
@@ -24,7 +25,8 @@ static void choose_kernel(const tern_cpu_kernels *k, tern_buffer *buffer)
 #undef TERNARY
 }
 
-/* Rows that do not start at a whole block (i2_s with an odd width) are packed again with each row padded by zero codes. */
+/* Rows that do not start at a whole block (i2_s with an odd width) are packed again with each row padded by zero codes.
+ */
 static tern_status repack(tern_buffer *buffer, tern_error *err)
 {
     const tern_weight *w = buffer->weight;

@@ -55,9 +55,10 @@ static tern_status check_trained(const tern_gpu_layout *l, const tern_weight *w,
 {
     const uint64_t content = content_bytes(l->format, w->cols);
     if (l->format == TERN_GPU_TERNARY)
-        return w->row_scales ? TERN_OK
-                             : tern_fail(err, TERN_UNSUPPORTED,
-                                         "%s: a ternary weight that is trained: a scale for each row expected", w->name);
+        return w->row_scales
+                   ? TERN_OK
+                   : tern_fail(err, TERN_UNSUPPORTED,
+                               "%s: a ternary weight that is trained: a scale for each row expected", w->name);
     if (l->format != TERN_GPU_F32 && l->format != TERN_GPU_BF16)
         return tern_fail(err, TERN_UNSUPPORTED, "%s: a weight in %s that is trained: f32 or bf16 expected", w->name,
                          w->encoding->name);

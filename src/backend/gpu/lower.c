@@ -4,13 +4,13 @@
 #include "backend/gpu/gpu.h"
 #include "base/alloc.h"
 
-tern_gpu_dispatch *tern_gpu__add(tern_gpu_program *p, const tern_op *op, tern_gpu_pipeline pipeline, uint32_t x, uint32_t y, uint32_t z,
-                                 tern_error *err)
+tern_gpu_dispatch *tern_gpu__add(tern_gpu_program *p, const tern_op *op, tern_gpu_pipeline pipeline, uint32_t x,
+                                 uint32_t y, uint32_t z, tern_error *err)
 {
     const tern_gpu_caps *caps = p->caps;
     if (x > caps->max_groups || y > caps->max_groups || z > caps->max_groups) {
-        tern_fail(err, TERN_UNSUPPORTED, "%s of %u x %u x %u workgroups: at most %u in each dimension expected", tern_op_name(op->kind), x, y,
-                  z, caps->max_groups);
+        tern_fail(err, TERN_UNSUPPORTED, "%s of %u x %u x %u workgroups: at most %u in each dimension expected",
+                  tern_op_name(op->kind), x, y, z, caps->max_groups);
         return NULL;
     }
     void *items = p->dispatches;
@@ -35,7 +35,8 @@ void tern_gpu__bind_view(const tern_gpu_program *p, tern_gpu_dispatch *d, tern_v
 {
     const tern_value *v = &p->graph->values[view.value];
     uint64_t offset = (uint64_t)view.first_row * v->cols * 4;
-    tern_gpu__bind(d, (tern_gpu_range){.value = view.value, .offset = offset, .bytes = v->bytes - offset, .written = written});
+    tern_gpu__bind(
+        d, (tern_gpu_range){.value = view.value, .offset = offset, .bytes = v->bytes - offset, .written = written});
 }
 
 void tern_gpu__bind_params(const tern_gpu_program *p, tern_gpu_dispatch *d, bool written)
@@ -50,7 +51,8 @@ void tern_gpu__bind_nothing(tern_gpu_dispatch *d)
 
 void tern_gpu__bind_slice(tern_gpu_dispatch *d, uint32_t value, const tern_gpu_layout *layout, uint32_t slice)
 {
-    tern_gpu__bind(d, (tern_gpu_range){.value = value, .offset = slice * layout->slice_bytes, .bytes = layout->slice_bytes});
+    tern_gpu__bind(
+        d, (tern_gpu_range){.value = value, .offset = slice * layout->slice_bytes, .bytes = layout->slice_bytes});
 }
 
 uint32_t tern_gpu__param_word(const tern_gpu_program *p, tern_param which)
@@ -85,7 +87,8 @@ uint32_t tern_gpu__float_bits(float value)
 tern_status tern_gpu__unsupported(const tern_graph *graph, const tern_op *op, const char *why, tern_error *err)
 {
     const char *name = op->out.value == TERN_NO_VALUE ? "" : graph->values[op->out.value].name;
-    return tern_fail(err, TERN_UNSUPPORTED, "gpu: op %s %s: %s; --backend cpu, or fewer --gpu-layers, runs it on the CPU",
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "gpu: op %s %s: %s; --backend cpu, or fewer --gpu-layers, runs it on the CPU",
                      tern_op_name(op->kind), name, why);
 }
 
@@ -152,7 +155,8 @@ static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *
     return check_bindings(p, op, first, err);
 }
 
-tern_status tern_gpu_lower(tern_gpu_program *program, const tern_graph *graph, const tern_gpu_caps *caps, tern_error *err)
+tern_status tern_gpu_lower(tern_gpu_program *program, const tern_graph *graph, const tern_gpu_caps *caps,
+                           tern_error *err)
 {
     *program = (tern_gpu_program){.graph = graph, .caps = caps};
     tern_status status = TERN_OK;

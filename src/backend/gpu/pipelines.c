@@ -5,7 +5,7 @@
 #include "backend/gpu/gpu.h"
 
 const tern_gpu_pipeline_info tern_gpu_pipelines[TERN_GPU_PIPELINE_COUNT] = {
-#define X(name, file, signature, needs, subgroup, invocations, bytes, overrides) \
+#define X(name, file, signature, needs, subgroup, invocations, bytes, overrides)                                       \
     [TERN_GPU_##name] = {#name, file, signature, needs, subgroup, invocations, bytes, overrides},
 #include "backend/gpu/pipelines.def"
 #undef X
@@ -27,7 +27,8 @@ void tern_gpu_limit(tern_gpu_caps *caps, const tern_gpu_caps *limits)
 bool tern_gpu_pipeline_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps)
 {
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[pipeline];
-    if (info->needs & TERN_GPU_NEEDS_SUBGROUPS && (caps->subgroup_min == 0 || caps->subgroup_min < info->subgroup)) return false;
+    if (info->needs & TERN_GPU_NEEDS_SUBGROUPS && (caps->subgroup_min == 0 || caps->subgroup_min < info->subgroup))
+        return false;
     if (info->needs & TERN_GPU_NEEDS_COOPERATIVE && !caps->cooperative) return false;
     return info->invocations <= caps->workgroup_invocations && info->workgroup_bytes <= caps->workgroup_bytes;
 }

@@ -1,14 +1,15 @@
 /* The definition of every op, in plain C: what each kernel on each device must compute.
  *
- * Floats are defined to the bit. Every sum over a row is taken in 16 lanes and one tree, so that a scalar loop, SSE, AVX2, AVX-512 and NEON
- * all give the same bits, one row at a time or many, on any number of threads; prefill therefore equals decode exactly, and
- * the same seed gives the same text on every CPU (docs/decisions/0010-same-bits.md). GPU backends, which cannot promise this, are held to a budget.
+ * Floats are defined to the bit. Every sum over a row is taken in 16 lanes and one tree, so that a scalar loop, SSE,
+ * AVX2, AVX-512 and NEON all give the same bits, one row at a time or many, on any number of threads; prefill therefore
+ * equals decode exactly, and the same seed gives the same text on every CPU (docs/decisions/0010-same-bits.md). GPU
+ * backends, which cannot promise this, are held to a budget.
  *
  *   lanes:  lane[i mod 16] = fmaf(a[i], b[i], lane[i mod 16]) for i = 0, 1, ..., starting from +0
  *   tree:   lane[l] += lane[l + 8] for l < 8; then 4, 2, 1; the sum is lane[0] + (+0)
  *
- * Elements past the end of a row add nothing, and the sign of a zero among the terms never shows: a sum that is zero is +0.
- * "Exact bits" means bits equal to this definition, except that any NaN equals any NaN. */
+ * Elements past the end of a row add nothing, and the sign of a zero among the terms never shows: a sum that is zero is
+ * +0. "Exact bits" means bits equal to this definition, except that any NaN equals any NaN. */
 #ifndef TERN_OPS_REF_H
 #define TERN_OPS_REF_H
 
@@ -17,8 +18,8 @@
 
 enum { TERN_LANES = 16, TERN_PAGE_POSITIONS = 32, TERN_ATTENTION_CHUNK = 256 };
 
-/* int8 activations: row t is x + t * stride, `cols` values followed by zeros up to stride (a multiple of 64); x is aligned to
- * 64 bytes. */
+/* int8 activations: row t is x + t * stride, `cols` values followed by zeros up to stride (a multiple of 64); x is
+ * aligned to 64 bytes. */
 typedef struct tern_q8_rows {
     const int8_t *x;
     size_t stride;
@@ -30,15 +31,14 @@ typedef struct tern_q8_rows {
  *
  *   dots[t][r] = sum_c code(w[r][c]) * x[t][c],   code in {-1, 0, +1}
  *
- *   w          in   n_rows rows of `row_bytes` bytes each in the encoding's own layout (i2_s, tq2_0, tq1_0, t160); block
- *                   scales in w are ignored (they are applied with the scale of the tensor afterwards)
- *   x          in   [n] rows, see tern_q8_rows; any int8 values, -128 included
- *   dots       out  dots[t * dots_stride + r]
+ *   w          in   n_rows rows of `row_bytes` bytes each in the encoding's own layout (i2_s, tq2_0, tq1_0, t160);
+ * block scales in w are ignored (they are applied with the scale of the tensor afterwards) x          in   [n] rows,
+ * see tern_q8_rows; any int8 values, -128 included dots       out  dots[t * dots_stride + r]
  *
  * n >= 1, n_rows >= 1; cols a multiple of what the encoding's rows need (i2_s 128, tq1_0 and tq2_0 256, t160 any).
  * No int16 or int8 accumulator may wrap or saturate for any input. Thread-safe on distinct dots. No allocation. */
-typedef void (*tern_ternary_fn)(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x,
-                                int32_t *dots, size_t dots_stride);
+typedef void (*tern_ternary_fn)(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols,
+                                const tern_q8_rows *x, int32_t *dots, size_t dots_stride);
 
 /* Dense weights times f32 activations.
  *
@@ -65,9 +65,10 @@ typedef void (*tern_rms_norm_fn)(const float *x, const float *g, float eps, uint
  *   m = max(max_c |x[c]|, 1e-5);  s = 127 / m;  q[c] = clamp(round_half_even(x[c] * s), -128, 127)
  *   *inv_scale = 1 / s;  *sum = sum_c q[c]
  *
- *   q  out  [stride] int8: zeros from cols to stride. A NaN in x quantises to 0 and is ignored by the maximum; +-inf counts as the largest
- *           finite f32. Exact bits. */
-typedef void (*tern_quantize_fn)(const float *x, uint32_t cols, int8_t *q, size_t stride, float *inv_scale, int32_t *sum);
+ *   q  out  [stride] int8: zeros from cols to stride. A NaN in x quantises to 0 and is ignored by the maximum; +-inf
+ * counts as the largest finite f32. Exact bits. */
+typedef void (*tern_quantize_fn)(const float *x, uint32_t cols, int8_t *q, size_t stride, float *inv_scale,
+                                 int32_t *sum);
 
 /* Gated activations, elementwise on n values; y may alias gate or up. Exact bits.
  *   relu2:  r = g > 0 ? g : 0;  y = (r * r) * u                 (BitNet b1.58 2B4T)
@@ -91,8 +92,8 @@ typedef void (*tern_rope_fn)(float *x, uint32_t n_heads, uint32_t head_dim, cons
 typedef void (*tern_kv_store_fn)(const float *x, size_t n, void *out);
 
 /* Attention of n_queries queries that share one KV head over one chunk of positions, softmax kept online.
- * The KV cache holds pages of 32 positions: K and V of page p start at k + p * page_bytes and v + p * page_bytes, each [32][head_dim]
- * f16 or f32. Logical position i lives in page pages[i / 32] at row i % 32.
+ * The KV cache holds pages of 32 positions: K and V of page p start at k + p * page_bytes and v + p * page_bytes, each
+ * [32][head_dim] f16 or f32. Logical position i lives in page pages[i / 32] at row i % 32.
  *
  * For each query i with its visible positions [lo[i], hi[i]) cut to [first, first + n), page by page in order:
  *   s_j = dot(q_i, k_j) * scale              lanes and tree over head_dim; the product rounded once
@@ -121,9 +122,9 @@ typedef struct tern_attention_args {
 
 typedef void (*tern_attention_fn)(const tern_attention_args *args);
 
-/* The screen of an output table (docs/decisions/0011-exact-head.md): weights of 6 bits, u = code + 31 in 0..62, in groups of 256
- * columns and 192 bytes. Byte j of plane p (0..2, 64 bytes each) holds u of column 64 p + j in its low six bits and bits 2p and
- * 2p + 1 of u of column 192 + j in its top two. Columns past the row's end hold 31.
+/* The screen of an output table (docs/decisions/0011-exact-head.md): weights of 6 bits, u = code + 31 in 0..62, in
+ * groups of 256 columns and 192 bytes. Byte j of plane p (0..2, 64 bytes each) holds u of column 64 p + j in its low
+ * six bits and bits 2p and 2p + 1 of u of column 192 + j in its top two. Columns past the row's end hold 31.
  *
  *   dots[r] = sum_c u(w[r][c]) * high[c],   dots[n_rows + r] = sum_c u(w[r][c]) * low[c]
  *
@@ -131,37 +132,48 @@ typedef void (*tern_attention_fn)(const tern_attention_args *args);
  *   dots       out  [2][n_rows] exact integers. No allocation. */
 enum { TERN_SCREEN_GROUP = 256, TERN_SCREEN_BYTES = 192, TERN_SCREEN_ZERO = 31 };
 
-typedef void (*tern_screen_fn)(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high, const int8_t *low,
-                               int32_t *dots);
+typedef void (*tern_screen_fn)(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high,
+                               const int8_t *low, int32_t *dots);
 
-/* e^x in f32 from a fixed sequence of IEEE operations, so that every level can repeat it to the bit: within 2 ulp of the true value for
- * x in [-87, 88]; x < -87.3 gives 0, x > 88.7 gives inf, NaN gives NaN. */
+/* e^x in f32 from a fixed sequence of IEEE operations, so that every level can repeat it to the bit: within 2 ulp of
+ * the true value for x in [-87, 88]; x < -87.3 gives 0, x > 88.7 gives inf, NaN gives NaN. */
 float tern_ref_exp(float x);
 
 /* The constants of tern_ref_exp, for the levels that repeat it. */
-#define TERN_EXP_LOW -87.3f
-#define TERN_EXP_HIGH 88.7f
-#define TERN_EXP_LOG2E 0x1.715476p+0f
-#define TERN_EXP_ROUND 0x1.8p23f
+#define TERN_EXP_LOW      -87.3f
+#define TERN_EXP_HIGH     88.7f
+#define TERN_EXP_LOG2E    0x1.715476p+0f
+#define TERN_EXP_ROUND    0x1.8p23f
 #define TERN_EXP_LN2_HIGH 0x1.62p-1f
-#define TERN_EXP_LN2_LOW 0x1.c85fe0p-10f
-#define TERN_EXP_C3 0x1.5554dcp-3f
-#define TERN_EXP_C4 0x1.55551ap-5f
-#define TERN_EXP_C5 0x1.120b72p-7f
-#define TERN_EXP_C6 0x1.6d110ep-10f
+#define TERN_EXP_LN2_LOW  0x1.c85fe0p-10f
+#define TERN_EXP_C3       0x1.5554dcp-3f
+#define TERN_EXP_C4       0x1.55551ap-5f
+#define TERN_EXP_C5       0x1.120b72p-7f
+#define TERN_EXP_C6       0x1.6d110ep-10f
 
 /* The plain definitions. */
-void tern_ref_i2_s(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x, int32_t *dots, size_t dots_stride);
-void tern_ref_tq2_0(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x, int32_t *dots, size_t dots_stride);
-void tern_ref_tq1_0(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x, int32_t *dots, size_t dots_stride);
-void tern_ref_t160(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x, int32_t *dots, size_t dots_stride);
-void tern_ref_f32(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
-void tern_ref_f16(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
-void tern_ref_bf16(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
-void tern_ref_q8_0(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
-void tern_ref_q6_k(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
-void tern_ref_q4_k(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride, uint32_t n, float *y, size_t y_stride);
-void tern_ref_screen(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high, const int8_t *low, int32_t *dots);
+void tern_ref_i2_s(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x,
+                   int32_t *dots, size_t dots_stride);
+void tern_ref_tq2_0(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x,
+                    int32_t *dots, size_t dots_stride);
+void tern_ref_tq1_0(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x,
+                    int32_t *dots, size_t dots_stride);
+void tern_ref_t160(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const tern_q8_rows *x,
+                   int32_t *dots, size_t dots_stride);
+void tern_ref_f32(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride,
+                  uint32_t n, float *y, size_t y_stride);
+void tern_ref_f16(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride,
+                  uint32_t n, float *y, size_t y_stride);
+void tern_ref_bf16(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride,
+                   uint32_t n, float *y, size_t y_stride);
+void tern_ref_q8_0(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride,
+                   uint32_t n, float *y, size_t y_stride);
+void tern_ref_q6_k(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride,
+                   uint32_t n, float *y, size_t y_stride);
+void tern_ref_q4_k(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride,
+                   uint32_t n, float *y, size_t y_stride);
+void tern_ref_screen(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high, const int8_t *low,
+                     int32_t *dots);
 void tern_ref_rms_norm(const float *x, const float *g, float eps, uint32_t cols, float *y);
 void tern_ref_quantize(const float *x, uint32_t cols, int8_t *q, size_t stride, float *inv_scale, int32_t *sum);
 void tern_ref_relu2(const float *gate, const float *up, size_t n, float *y);

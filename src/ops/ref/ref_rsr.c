@@ -51,7 +51,8 @@ void tern_ref_rsr_i8x4(const tern_rsr_unit *u, const int8_t *x, int32_t *y)
         for (uint32_t r = 0; r < u->k; r++) add_slice(sums, masks[r], masks[u->k + r], rows[r]);
     }
     for (uint32_t t = 0; t < 4; t++)
-        for (uint32_t r = 0; r < u->k; r++) y[t * TERN_RSR_Y + r] = (int32_t)((uint32_t)y[t * TERN_RSR_Y + r] + rows[r][t]);
+        for (uint32_t r = 0; r < u->k; r++)
+            y[t * TERN_RSR_Y + r] = (int32_t)((uint32_t)y[t * TERN_RSR_Y + r] + rows[r][t]);
 }
 
 void tern_ref_rsr_f32(const tern_rsr_unit *u, const float *x, float *y)
@@ -101,7 +102,8 @@ static void add_pattern(uint32_t code, uint32_t n_rows, uint32_t k, int64_t sum,
     }
 }
 
-tern_status tern_ref_rsr_sorted(const int8_t *codes, uint32_t rows, uint32_t cols, uint32_t k, const int32_t *x, int64_t *y, tern_error *err)
+tern_status tern_ref_rsr_sorted(const int8_t *codes, uint32_t rows, uint32_t cols, uint32_t k, const int32_t *x,
+                                int64_t *y, tern_error *err)
 {
     if (k < 1 || k > 16) return tern_fail(err, TERN_LIMIT, "rsr: k %u found, 1 to 16 expected", k);
     column *columns = tern_calloc(cols, sizeof *columns);
@@ -109,7 +111,8 @@ tern_status tern_ref_rsr_sorted(const int8_t *codes, uint32_t rows, uint32_t col
     memset(y, 0, rows * sizeof *y);
     for (uint32_t first = 0; first < rows; first += k) {
         const uint32_t n = rows - first < k ? rows - first : k;
-        for (uint32_t c = 0; c < cols; c++) columns[c] = (column){code_of(codes + (size_t)first * cols, cols, n, k, c), c};
+        for (uint32_t c = 0; c < cols; c++)
+            columns[c] = (column){code_of(codes + (size_t)first * cols, cols, n, k, c), c};
         qsort(columns, cols, sizeof *columns, by_code);
         for (uint32_t c = 0, end; c < cols; c = end) {
             int64_t sum = 0;

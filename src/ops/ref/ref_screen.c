@@ -8,7 +8,8 @@ static uint32_t code(const uint8_t *group, uint32_t c)
     return group[j] >> 6 | (uint32_t)(group[64 + j] >> 6) << 2 | (uint32_t)(group[128 + j] >> 6) << 4;
 }
 
-void tern_ref_screen(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high, const int8_t *low, int32_t *dots)
+void tern_ref_screen(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high, const int8_t *low,
+                     int32_t *dots)
 {
     for (uint32_t r = 0; r < n_rows; r++) {
         int32_t sums[2] = {0, 0};

@@ -13,7 +13,7 @@ if(NOT DEFINED TERN_TEST_ICD AND NOT CMAKE_CROSSCOMPILING)
 endif()
 
 # Not on SwiftShader again: the kernels' own tests, which a browser's WGSL runs on it (TERN_WEB_GPU_TESTS); natively it has them in whole models.
-set(TERN_TESTS_ONE_DRIVER "^test_(commands|gpu_(attention|attention_rows|dense|gradient|linear_ternary|rope|rows|sample|training_rows|update))$")
+set(TERN_TESTS_ONE_DRIVER "^test_(commands|gpu_(attention|varlen_attention|dense|gradient|linear_ternary|rope|rows|sample|training_rows|update))$")
 
 # The properties of a GPU test on one driver ("": whichever there is). Such a driver starts a thread for each core, but nearly all
 # of the time is spent in one, which compiles.

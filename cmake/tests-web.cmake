@@ -5,7 +5,7 @@ set(TERN_WEB_TESTS "^test_(base|cpu|map|[a-z_]+_kernels|op_case|gradient_ops|tra
 encoding|round_trip|rsr|ternarise|bpe_train|chat_template|nfc|text|tokenizer|tokenizer_gguf|sampler|stop|draft|generate|generation_steps|\
 session|goldens|loader|lora|open|adapter|exact_head)$" CACHE STRING "Which tests a WebAssembly build has")
 # With a GPU (not with threads, which Asyncify has not been tried with): Dawn of web/node_modules on SwiftShader.
-set(TERN_WEB_GPU_TESTS "^test_(gpu_(attention|attention_rows|dense|gradient|linear_ternary|rope|rows|sample|training_rows|update))$"
+set(TERN_WEB_GPU_TESTS "^test_(gpu_(attention|varlen_attention|dense|gradient|linear_ternary|rope|rows|sample|training_rows|update))$"
   CACHE STRING "Which tests a WebAssembly build runs on a GPU; whole models (goldens_vulkan, generate_vulkan) take long on SwiftShader")
 
 function(tern_web_test_options name)

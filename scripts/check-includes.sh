@@ -1,5 +1,6 @@
 #!/bin/sh
-# Checks that every quoted include under src/ and include/ points to the same or an earlier layer of scripts/layers.txt.
+# Checks that every quoted include under src/ and include/ points to the same or an earlier layer of scripts/layers.txt,
+# and that no chain of includes leads to what a layer may not reach.
 # Usage: check-includes.sh [REPOSITORY]
 set -eu
 root=${1:-$(dirname "$0")/..}
@@ -32,9 +33,23 @@ function check(file, line, from, target,   to, i) {
         complain(file, line, "\"" target "\": there is no such file in src/ or include/")
     else if (rank[to] > rank[from])
         complain(file, line, from " includes \"" target "\" of " to ", a later layer")
+    includes[file, ++n_of[file]] = exists("src/" target) ? "src/" target : "include/" target
+}
+# What file reaches of the folders that the layer `from` may not reach, depth first; chain is the way there.
+function follow(file, from, chain,   i, target, name) {
+    for (i = 1; i <= n_of[file]; i++) {
+        target = includes[file, i]
+        if (seen[target]++) continue
+        name = target
+        sub(/^(src|include)\//, "", name)
+        if (is_denied(from, name)) complain(first, 1, from " reaches " chain "\"" name "\", which scripts/layers.txt forbids")
+        else follow(target, from, chain "\"" name "\" > ")
+    }
+}
+function is_denied(from, target,   i) {
     for (i = 1; i <= n_denied[from]; i++)
-        if (index(target, denied[from, i] "/") == 1 || target == denied[from, i])
-            complain(file, line, from " includes \"" target "\", which scripts/layers.txt forbids")
+        if (index(target, denied[from, i] "/") == 1 || target == denied[from, i]) return 1
+    return 0
 }
 BEGIN {
     table = "scripts/layers.txt"
@@ -53,6 +68,7 @@ BEGIN {
     sub(/^(src|include)\//, "", from)
     from = layer_of(from)
     if (!(from in rank)) complain(file, 1, from " is not a layer of " table)
+    layer[file] = from
     for (line = 1; (getline text < file) > 0; line++)
         if (text ~ /^[ \t]*#[ \t]*include[ \t]*"/) {
             split(text, quoted, "\"")
@@ -65,6 +81,10 @@ BEGIN {
 }
 END {
     if (n_layers == 0) exit 2
+    for (first in layer) {
+        delete seen
+        if (n_denied[layer[first]]) follow(first, layer[first], "")
+    }
     printf "%d files, %d includes, %d wrong\n", NR, n_includes, n_bad
     exit n_bad > 0 || NR == 0
 }'

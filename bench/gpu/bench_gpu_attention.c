@@ -62,7 +62,7 @@ static void make_graph(chain *c)
                       .head_dim = DIM,
                       .out = out,
                       .residual = {.value = TERN_NO_VALUE},
-                      .gain = {.value = TERN_NO_VALUE}};
+                      .norm_weight = {.value = TERN_NO_VALUE}};
         op.kind = c->tokens == 1 ? TERN_OP_ROPE_ATTENTION : TERN_OP_ATTENTION;
         op.n_in = c->tokens == 1 ? 7 : 6;
         if (c->tokens == 1) memcpy(op.in, (tern_view[]){x, positions, table, k, v, sequences, pages}, 7 * sizeof x);

@@ -60,7 +60,7 @@ static void make_graph(bench *b)
                                    .in = {x, w[i % copies]},
                                    .out = y,
                                    .residual = {.value = TERN_NO_VALUE},
-                                   .gain = {.value = TERN_NO_VALUE}});
+                                   .norm_weight = {.value = TERN_NO_VALUE}});
 }
 
 static void bench_chosen(bench *b)

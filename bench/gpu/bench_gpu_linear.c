@@ -71,11 +71,11 @@ static void add_norm(bench *b, const tern_op *op, tern_view q8)
 {
     tern_op norm = {.kind = TERN_OP_NORM_QUANT,
                     .n_in = 2,
-                    .in = {op->in[0], op->gain},
+                    .in = {op->in[0], op->norm_weight},
                     .eps = op->eps,
                     .out = q8,
                     .residual = {.value = TERN_NO_VALUE},
-                    .gain = {.value = TERN_NO_VALUE}};
+                    .norm_weight = {.value = TERN_NO_VALUE}};
     chain_op(&b->c, &norm);
 }
 
@@ -86,11 +86,11 @@ static void fill_chain(bench *b)
     uint32_t wide = columns(l), copies = (uint32_t)(WEIGHT_BYTES / bytes_of(l)) + 1,
              n_ops = copies < MIN_OPS ? MIN_OPS : copies;
     bool flows = b->mode != Q8 && wide >= l->cols;
-    tern_view gain = {.value = TERN_NO_VALUE}, q8 = add_rows(b, TERN_DTYPE_Q8, l->cols),
+    tern_view norm_weight = {.value = TERN_NO_VALUE}, q8 = add_rows(b, TERN_DTYPE_Q8, l->cols),
               x = b->mode == Q8 ? q8 : add_rows(b, TERN_DTYPE_F32, l->cols);
     tern_view from = add_rows(b, TERN_DTYPE_F32, wide), to = add_rows(b, TERN_DTYPE_F32, wide),
               extra = add_rows(b, TERN_DTYPE_F32, wide);
-    if (b->mode != Q8) gain = add_weight(b, TERN_ENC_F32, 1, l->cols);
+    if (b->mode != Q8) norm_weight = add_weight(b, TERN_ENC_F32, 1, l->cols);
     tern_view w[MAX_OPS][TERN_LINEAR_MAX_PARTS];
     for (uint32_t i = 0; i < copies; i++)
         for (uint32_t k = 0; k < l->n_parts; k++) w[i][k] = add_weight(b, TERN_ENC_I2_S, l->rows[k], l->cols);
@@ -99,7 +99,7 @@ static void fill_chain(bench *b)
                       .n_parts = l->n_parts,
                       .n_in = 1 + l->n_parts,
                       .gated = l->gated,
-                      .gain = gain,
+                      .norm_weight = norm_weight,
                       .eps = 1e-5f,
                       .residual = {.value = TERN_NO_VALUE},
                       .out = to};
@@ -107,7 +107,7 @@ static void fill_chain(bench *b)
         if (b->mode == SPLIT) {
             add_norm(b, &op, q8);
             op.in[0] = q8;
-            op.gain = (tern_view){.value = TERN_NO_VALUE};
+            op.norm_weight = (tern_view){.value = TERN_NO_VALUE};
         }
         if (l->residual) op.residual = flows ? extra : from;
         for (uint32_t k = 0; k < l->n_parts; k++) op.in[1 + k] = w[i % copies][k];
@@ -159,7 +159,7 @@ static void bench_floor(bench *b)
                       .in = {from, extra},
                       .out = to,
                       .residual = {.value = TERN_NO_VALUE},
-                      .gain = {.value = TERN_NO_VALUE}};
+                      .norm_weight = {.value = TERN_NO_VALUE}};
         chain_op(&b->c, &op);
         tern_view t = from;
         from = to;

@@ -95,7 +95,7 @@ static void make_graph(bench *b)
     const shape *s = b->s;
     chain_open(&b->c, PARAM_BYTES);
     tern_op op = {.kind = s->kind, .n_parts = s->kind == TERN_OP_LINEAR, .n_in = s->kind == TERN_OP_LINEAR_DW ? 3 : 2};
-    op.residual.value = op.gain.value = op.out.value = TERN_NO_VALUE;
+    op.residual.value = op.norm_weight.value = op.out.value = TERN_NO_VALUE;
     op.in[0] = chain_rows(&b->c, s->kind == TERN_OP_LINEAR && s->q8 ? TERN_DTYPE_Q8 : TERN_DTYPE_F32,
                           s->kind == TERN_OP_LINEAR ? s->cols : s->rows, -0.5f);
     if (s->kind == TERN_OP_LINEAR_DW) {

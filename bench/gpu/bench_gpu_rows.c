@@ -23,15 +23,15 @@ typedef struct shape {
     uint32_t cols;                         /* of attention: of a head */
     uint32_t n_heads, n_kv_heads, n_vocab; /* n_vocab: rows of a table */
     uint32_t tokens;                       /* 0: as asked for */
-    bool gain;                             /* the norm's gain is trained */
+    bool norm_weight;                      /* the norm's norm_weight is trained */
 } shape;
 
 static const shape shapes[] = {
-    {"2B4T attention", TERN_OP_ATTENTION_ROWS, 128, 20, 5, 0, 0, false},
-    {"2B4T attention", TERN_OP_ATTENTION_ROWS_BACKWARD, 128, 20, 5, 0, 0, false},
-    {"350M attention", TERN_OP_ATTENTION_ROWS, 64, 16, 16, 0, 0, false},
-    {"350M attention", TERN_OP_ATTENTION_ROWS_BACKWARD, 64, 16, 16, 0, 0, false},
-    {"350M attention, 4 KV", TERN_OP_ATTENTION_ROWS_BACKWARD, 64, 16, 4, 0, 0, false},
+    {"2B4T attention", TERN_OP_VARLEN_ATTENTION, 128, 20, 5, 0, 0, false},
+    {"2B4T attention", TERN_OP_VARLEN_ATTENTION_BACKWARD, 128, 20, 5, 0, 0, false},
+    {"350M attention", TERN_OP_VARLEN_ATTENTION, 64, 16, 16, 0, 0, false},
+    {"350M attention", TERN_OP_VARLEN_ATTENTION_BACKWARD, 64, 16, 16, 0, 0, false},
+    {"350M attention, 4 KV", TERN_OP_VARLEN_ATTENTION_BACKWARD, 64, 16, 4, 0, 0, false},
     {"2B4T", TERN_OP_RMS_NORM_BACKWARD, 2560, 0, 0, 0, 0, false},
     {"2B4T ffn", TERN_OP_RMS_NORM_BACKWARD, 6912, 0, 0, 0, 0, false},
     {"350M", TERN_OP_RMS_NORM_BACKWARD, 1024, 0, 0, 0, 0, true},
@@ -52,7 +52,7 @@ typedef struct bench {
     const shape *s;
     uint32_t length;
     bool profile;
-    tern_weight gain;
+    tern_weight norm_weight;
     uint64_t bytes; /* of rows that the op reads or writes */
 } bench;
 
@@ -62,13 +62,14 @@ static tern_view add_rows(bench *b, uint32_t cols)
     return chain_rows(&b->c, TERN_DTYPE_F32, cols, 0.1f);
 }
 
-static tern_view add_gain(bench *b, uint32_t cols)
+static tern_view add_norm_weight(bench *b, uint32_t cols)
 {
     const tern_encoding *encoding = tern_encoding_find(TERN_ENC_F32);
-    b->gain = (tern_weight){.encoding = encoding, .rows = 1, .cols = cols, .bytes = cols * sizeof(float)};
-    b->gain.data = calloc(cols, sizeof(float));
-    return chain_add(&b->c,
-                     (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = &b->gain, .cols = cols, .bytes = b->gain.bytes});
+    b->norm_weight = (tern_weight){.encoding = encoding, .rows = 1, .cols = cols, .bytes = cols * sizeof(float)};
+    b->norm_weight.data = calloc(cols, sizeof(float));
+    return chain_add(
+        &b->c, (tern_value){
+                   .kind = TERN_VALUE_WEIGHT, .weight = &b->norm_weight, .cols = cols, .bytes = b->norm_weight.bytes});
 }
 
 static tern_view add_state(bench *b, uint32_t n_rows, uint32_t cols)
@@ -93,7 +94,7 @@ static void fill_params(bench *b)
         starts[t] = t / b->length * b->length;
         ids[t] = t * 2654435761u % 997 % (b->s->n_vocab ? b->s->n_vocab : 997); /* also the labels */
     }
-    chain_write_param(&b->c, TERN_PARAM_STARTS, starts, b->c.tokens * 4);
+    chain_write_param(&b->c, TERN_PARAM_SEQ_STARTS, starts, b->c.tokens * 4);
     chain_write_param(&b->c, TERN_PARAM_IDS, ids, b->c.tokens * 4);
     chain_write_param(&b->c, TERN_PARAM_LABELS, ids, b->c.tokens * 4);
     chain_write_param(&b->c, TERN_PARAM_TRAINING, &training, sizeof training);
@@ -116,9 +117,9 @@ static void add_attention(bench *b, tern_op *op)
     put(op, add_rows(b, q_cols));
     put(op, add_rows(b, kv_cols));
     put(op, add_rows(b, kv_cols));
-    put(op, param(b, TERN_PARAM_STARTS));
+    put(op, param(b, TERN_PARAM_SEQ_STARTS));
     put(op, add_rows(b, 2 * s->n_heads));
-    if (s->kind == TERN_OP_ATTENTION_ROWS_BACKWARD) {
+    if (s->kind == TERN_OP_VARLEN_ATTENTION_BACKWARD) {
         for (int i = 0; i < 2; i++) put(op, add_rows(b, q_cols));
         for (int i = 0; i < 2; i++) put(op, add_rows(b, kv_cols));
     }
@@ -128,9 +129,9 @@ static void add_attention(bench *b, tern_op *op)
 static void add_norm(bench *b, tern_op *op)
 {
     put(op, add_rows(b, b->s->cols));
-    put(op, add_gain(b, b->s->cols));
+    put(op, add_norm_weight(b, b->s->cols));
     put(op, add_rows(b, b->s->cols));
-    if (b->s->gain) put(op, add_state(b, 1, b->s->cols));
+    if (b->s->norm_weight) put(op, add_state(b, 1, b->s->cols));
     op->residual = add_rows(b, b->s->cols);
     op->out = add_rows(b, b->s->cols);
     op->eps = 1e-5f;
@@ -150,8 +151,8 @@ static void add_op(bench *b, tern_op *op)
 {
     const uint32_t cols = b->s->cols;
     switch (op->kind) {
-    case TERN_OP_ATTENTION_ROWS:
-    case TERN_OP_ATTENTION_ROWS_BACKWARD: add_attention(b, op); break;
+    case TERN_OP_VARLEN_ATTENTION:
+    case TERN_OP_VARLEN_ATTENTION_BACKWARD: add_attention(b, op); break;
     case TERN_OP_RMS_NORM_BACKWARD: add_norm(b, op); break;
     case TERN_OP_ROPE_BACKWARD: add_rope(b, op); break;
     case TERN_OP_GATE_BACKWARD:
@@ -182,8 +183,8 @@ static double operations(const bench *b)
 {
     double pairs = 0;
     for (uint32_t t = 0; t < b->c.tokens; t++) pairs += t % b->length + 1;
-    if (b->s->kind == TERN_OP_ATTENTION_ROWS) return 4 * pairs * b->s->n_heads * b->s->cols;
-    return b->s->kind == TERN_OP_ATTENTION_ROWS_BACKWARD ? 10 * pairs * b->s->n_heads * b->s->cols : 0;
+    if (b->s->kind == TERN_OP_VARLEN_ATTENTION) return 4 * pairs * b->s->n_heads * b->s->cols;
+    return b->s->kind == TERN_OP_VARLEN_ATTENTION_BACKWARD ? 10 * pairs * b->s->n_heads * b->s->cols : 0;
 }
 
 static void bench_shape(bench *b, uint32_t tokens)
@@ -191,7 +192,7 @@ static void bench_shape(bench *b, uint32_t tokens)
     const shape *s = b->s;
     const chain_profile before = chain_profile_now(&b->c);
     tern_op op = {.kind = s->kind};
-    op.residual.value = op.gain.value = op.out.value = TERN_NO_VALUE;
+    op.residual.value = op.norm_weight.value = op.out.value = TERN_NO_VALUE;
     b->c.tokens = s->tokens ? s->tokens : tokens;
     b->bytes = 0;
     chain_open(&b->c, PARAM_BYTES);
@@ -206,8 +207,8 @@ static void bench_shape(bench *b, uint32_t tokens)
     if (b->profile) chain_print_profile(&b->c, &before);
     fflush(stdout);
     chain_close(&b->c);
-    free((void *)(uintptr_t)b->gain.data);
-    b->gain.data = NULL;
+    free((void *)(uintptr_t)b->norm_weight.data);
+    b->norm_weight.data = NULL;
 }
 
 int main(int argc, char **argv)

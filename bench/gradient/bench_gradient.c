@@ -115,7 +115,7 @@ static void make_graph(trial *t, const shape *s)
                       .n_parts = forward,
                       .in = {view(t, 0), view(t, 1), view(t, 2)},
                       .out = view(t, 2)};
-    t->op.residual.value = t->op.gain.value = TERN_NO_VALUE;
+    t->op.residual.value = t->op.norm_weight.value = TERN_NO_VALUE;
     if (dw) t->op.out.value = TERN_NO_VALUE;
     t->graph = (tern_graph){.ops = &t->op,
                             .n_ops = 1,

@@ -104,7 +104,7 @@ static tern_view add_training(bench *b)
 static tern_op add_op(bench *b, tern_op op, tern_view out)
 {
     op.out = out;
-    op.residual.value = op.gain.value = TERN_NO_VALUE;
+    op.residual.value = op.norm_weight.value = TERN_NO_VALUE;
     must(tern_graph__add_op(&b->graph, &op, &err));
     return op;
 }
@@ -144,19 +144,19 @@ static void bench_attention(bench *b, uint32_t kv_heads, uint32_t documents)
     open_graph(b);
     uint32_t *values = malloc(n * sizeof *values);
     for (uint32_t t = 0; t < n; t++) values[t] = t / (n / documents) * (n / documents);
-    const tern_view starts = add_param(b, TERN_PARAM_STARTS, values, n * sizeof *values);
+    const tern_view starts = add_param(b, TERN_PARAM_SEQ_STARTS, values, n * sizeof *values);
     free(values);
     const tern_view qkv = add_rows(b, n, q_cols + 2 * kv_cols), q = {qkv.value, 0, q_cols, 0};
     const tern_view k = {qkv.value, q_cols, kv_cols, 0}, v = {qkv.value, q_cols + kv_cols, kv_cols, 0};
     const tern_view statistics = add_rows(b, n, 2 * HEADS), out = add_rows(b, n, q_cols);
     const tern_view dqkv = add_rows(b, n, q_cols + 2 * kv_cols), dout = add_rows(b, n, q_cols);
-    tern_op op = {.kind = TERN_OP_ATTENTION_ROWS, .n_in = 5, .in = {q, k, v, starts, statistics}};
+    tern_op op = {.kind = TERN_OP_VARLEN_ATTENTION, .n_in = 5, .in = {q, k, v, starts, statistics}};
     op.n_heads = HEADS, op.n_kv_heads = kv_heads, op.head_dim = HEAD_DIM;
     add_op(b, op, out);
     snprintf(name, sizeof name, "attention %u/%u x %u doc", HEADS, kv_heads, documents);
     run_graph(b, name, square * 2, 0);
     b->graph.n_ops = 0; /* the backward alone, on what the forward has left */
-    op.kind = TERN_OP_ATTENTION_ROWS_BACKWARD, op.n_in = 9;
+    op.kind = TERN_OP_VARLEN_ATTENTION_BACKWARD, op.n_in = 9;
     op.in[5] = out, op.in[6] = dout;
     op.in[7] = (tern_view){dqkv.value, q_cols, kv_cols, 0};
     op.in[8] = (tern_view){dqkv.value, q_cols + kv_cols, kv_cols, 0};
@@ -198,11 +198,11 @@ static void bench_gates(bench *b)
 
 static void bench_norm(bench *b)
 {
-    float gain[HIDDEN];
-    for (int i = 0; i < HIDDEN; i++) gain[i] = 1;
+    float norm_weight[HIDDEN];
+    for (int i = 0; i < HIDDEN; i++) norm_weight[i] = 1;
     tern_weight w = {
-        .encoding = tern_encoding_by_name("f32"), .rows = 1, .cols = HIDDEN, .bytes = sizeof gain, .scale = 1};
-    w.data = (const uint8_t *)gain;
+        .encoding = tern_encoding_by_name("f32"), .rows = 1, .cols = HIDDEN, .bytes = sizeof norm_weight, .scale = 1};
+    w.data = (const uint8_t *)norm_weight;
     open_graph(b);
     const tern_view x = add_rows(b, b->n_tokens, HIDDEN), dy = add_rows(b, b->n_tokens, HIDDEN);
     const tern_view dx = add_rows(b, b->n_tokens, HIDDEN), dg = add_rows(b, 1, HIDDEN),

@@ -75,7 +75,7 @@ void tern_backward__contribute(tern_backward *b, const tern_op *op, tern_view x,
     tern_view before = tern_backward__gradient(b, x);
     if (before.value != TERN_NO_VALUE) {
         tern_op sum = {.kind = TERN_OP_ADD, .rows = op->rows, .layer = op->layer, .n_in = 2, .in = {before, dx}};
-        sum.residual = sum.gain = whole_view(b, TERN_NO_VALUE);
+        sum.residual = sum.norm_weight = whole_view(b, TERN_NO_VALUE);
         sum.out = dx = tern_backward__room(b, op, x);
         tern_backward__emit(b, &sum);
     }

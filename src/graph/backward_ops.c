@@ -7,7 +7,8 @@ static const tern_view none = {.value = TERN_NO_VALUE};
 
 static tern_op begin(const tern_op *of, tern_op_kind kind)
 {
-    return (tern_op){.kind = kind, .rows = of->rows, .layer = of->layer, .out = none, .residual = none, .gain = none};
+    return (tern_op){
+        .kind = kind, .rows = of->rows, .layer = of->layer, .out = none, .residual = none, .norm_weight = none};
 }
 
 static void inputs(tern_op *op, uint32_t n, const tern_view *views)
@@ -28,7 +29,7 @@ static void emit_sum(tern_backward *b, const tern_op *of, tern_view x, tern_op *
 static void linear(tern_backward *b, const tern_op *op, tern_view dy)
 {
     tern_view x = op->in[0], w = op->in[1];
-    if (op->n_parts != 1 || op->gated || op->gain.value != TERN_NO_VALUE) {
+    if (op->n_parts != 1 || op->gated || op->norm_weight.value != TERN_NO_VALUE) {
         if (b->status == TERN_OK)
             b->status = tern_fail(b->err, TERN_UNSUPPORTED, "backward of a fused %s op: an unfused graph expected",
                                   tern_op_name(op->kind));
@@ -115,12 +116,12 @@ static void rope(tern_backward *b, const tern_op *op, tern_view dy)
     tern_backward__set(b, op->in[0], dx);
 }
 
-static void attention_rows(tern_backward *b, const tern_op *op, tern_view dy)
+static void varlen_attention(tern_backward *b, const tern_op *op, tern_view dy)
 {
     const tern_view *in = op->in;
     tern_view d[3];
     for (int i = 0; i < 3; i++) d[i] = tern_backward__room(b, op, in[i]);
-    tern_op back = begin(op, TERN_OP_ATTENTION_ROWS_BACKWARD);
+    tern_op back = begin(op, TERN_OP_VARLEN_ATTENTION_BACKWARD);
     inputs(&back, 9, (tern_view[]){in[0], in[1], in[2], in[3], in[4], op->out, dy, d[1], d[2]});
     back.out = d[0];
     back.n_heads = op->n_heads;
@@ -152,7 +153,7 @@ tern_backward_fn tern_backward__of(tern_op_kind kind)
         [TERN_OP_ADD] = add,
         [TERN_OP_SCALE] = again,
         [TERN_OP_DROPOUT] = again,
-        [TERN_OP_ATTENTION_ROWS] = attention_rows,
+        [TERN_OP_VARLEN_ATTENTION] = varlen_attention,
     };
     return table[kind];
 }

@@ -74,7 +74,7 @@ void tern_build__op(tern_builder *b, tern_op op, tern_rows rows, uint32_t n_in, 
     op.n_in = n_in;
     op.out = out;
     if (op.residual.cols == 0) op.residual = tern_build__no_view();
-    if (op.gain.cols == 0) op.gain = tern_build__no_view();
+    if (op.norm_weight.cols == 0) op.norm_weight = tern_build__no_view();
     if (b->status == TERN_OK) b->status = tern_graph__add_op(b->graph, &op, b->err);
 }
 
@@ -87,8 +87,9 @@ tern_view tern_build__rms_norm(tern_builder *b, const char *name, tern_view x, t
 {
     tern_rows rows = tern_build__rows_of(b, x);
     tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, rows, x.cols);
-    tern_view gain = tern_build__weight(b, tern_build__weight_at(b, role));
-    tern_build__op(b, (tern_op){.kind = TERN_OP_RMS_NORM, .in = {x, gain}, .eps = b->config->rms_eps}, rows, 2, y);
+    tern_view norm_weight = tern_build__weight(b, tern_build__weight_at(b, role));
+    tern_build__op(b, (tern_op){.kind = TERN_OP_RMS_NORM, .in = {x, norm_weight}, .eps = b->config->rms_eps}, rows, 2,
+                   y);
     return y;
 }
 

@@ -48,10 +48,10 @@ static void attend_cache(tern_builder *b, tern_op op, tern_view q, tern_view k, 
 /* Over the rows of the step itself. */
 static void attend_rows(tern_builder *b, tern_op op, tern_view q, tern_view k, tern_view v, tern_view out)
 {
-    tern_view starts = tern_build__param(b, TERN_PARAM_STARTS);
+    tern_view starts = tern_build__param(b, TERN_PARAM_SEQ_STARTS);
     tern_view statistics =
         tern_build__activation(b, "attn_statistics", TERN_DTYPE_F32, TERN_ROWS_TOKENS, 2 * op.n_heads);
-    op.kind = TERN_OP_ATTENTION_ROWS;
+    op.kind = TERN_OP_VARLEN_ATTENTION;
     memcpy(op.in, (tern_view[]){q, k, v, starts, statistics}, 5 * sizeof q);
     tern_build__op(b, op, TERN_ROWS_TOKENS, 5, out);
 }
@@ -116,7 +116,14 @@ static void add_params(tern_builder *b)
         g->params[i] = tern_build__value(b, value, names[i]).value;
         g->param_bytes += (value.bytes + TERN_PARAM_ALIGNMENT - 1) / TERN_PARAM_ALIGNMENT * TERN_PARAM_ALIGNMENT;
     }
+    float *frequencies = tern_arena_alloc(&g->arena, b->config->head_dim / 2, sizeof(float));
+    if (!frequencies) {
+        b->status = tern_fail_alloc(b->err, b->config->head_dim / 2 * sizeof(float));
+        return;
+    }
+    tern_config_rope_frequencies(b->config, frequencies);
     tern_value table = {.kind = TERN_VALUE_CONSTANT,
+                        .frequencies = frequencies,
                         .dtype = TERN_DTYPE_F32,
                         .cols = b->config->head_dim,
                         .bytes = (uint64_t)g->max_pages * TERN_PAGE_SIZE * b->config->head_dim * 4};
@@ -177,11 +184,12 @@ tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const t
                           .tokens = TERN_NO_VALUE,
                           .losses = TERN_NO_VALUE,
                           .norms = TERN_NO_VALUE,
-                          .config = tern_model_config(model)};
+                          .n_layers = tern_model_config(model)->n_layers};
     graph->max_pages = (uint32_t)(((uint64_t)options->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE);
     TERN_TRY(check_options(options, err));
     if (options->training && graph->n_sequences == 0) graph->n_sequences = 1; /* PAGES is there, and never read */
-    tern_builder b = {.graph = graph, .model = model, .config = graph->config, .options = options, .err = err};
+    tern_builder b = {
+        .graph = graph, .model = model, .config = tern_model_config(model), .options = options, .err = err};
     build(&b);
     if (b.status != TERN_OK) tern_graph_deinit(graph);
     return b.status;

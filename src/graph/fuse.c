@@ -190,7 +190,7 @@ static tern_status fuse_linear_norm(fusion *f, size_t at)
         !ternary_parts(f, linear))
         return TERN_OK;
     linear->in[0] = norm->in[0];
-    linear->gain = norm->in[1];
+    linear->norm_weight = norm->in[1];
     linear->eps = norm->eps;
     drop(norm);
     return TERN_OK;

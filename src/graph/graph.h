@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "model/model.h"
 #include "ops/op.h"
 
 /* A low-rank adapter beside a linear layer: out += scale * B A dropout(x), x before the quantiser. */
@@ -72,7 +73,7 @@ tern_op *tern_graph__maker(const tern_graph *graph, uint32_t value);
 /* Removes the ops whose kind is TERN_OP_COUNT. */
 void tern_graph__compact(tern_graph *graph);
 
-/* Every view of an op: its inputs, residual, gain, and last the result; value may be TERN_NO_VALUE. */
+/* Every view of an op: its inputs, residual, norm_weight, and last the result; value may be TERN_NO_VALUE. */
 static inline uint32_t tern_graph__n_views(const tern_op *op)
 {
     return op->n_in + 3;
@@ -80,14 +81,14 @@ static inline uint32_t tern_graph__n_views(const tern_op *op)
 
 static inline tern_view *tern_graph__view_at(tern_op *op, uint32_t i)
 {
-    tern_view *const others[] = {&op->residual, &op->gain, &op->out};
+    tern_view *const others[] = {&op->residual, &op->norm_weight, &op->out};
     return i < op->n_in ? &op->in[i] : others[i - op->n_in];
 }
 
 static inline tern_view tern_graph__view(const tern_op *op, uint32_t i)
 {
     if (i < op->n_in) return op->in[i];
-    return i == op->n_in ? op->residual : i == op->n_in + 1 ? op->gain : op->out;
+    return i == op->n_in ? op->residual : i == op->n_in + 1 ? op->norm_weight : op->out;
 }
 
 /* Whether the op writes that view. */

@@ -5,8 +5,8 @@
  *     tern_graph_plan              memory
  *     tern_graph_build_updates     one graph more: norms, or the optimiser's steps
  *
- * A training graph works on max_tokens rows each time: several sequences packed behind each other (STARTS). The head
- * takes max_outputs rows at a time, which must divide max_tokens and, if it is less, be a multiple of
+ * A training graph works on max_tokens rows each time: several sequences packed behind each other (SEQ_STARTS). The
+ * head takes max_outputs rows at a time, which must divide max_tokens and, if it is less, be a multiple of
  * TERN_ROW_ALIGNMENT; COUNTS are {max_tokens, max_outputs, 0}. Rows to spare get labels below 0 and start at
  * themselves. Weights are those of tern_graph_options.weights; the trained ones (tern_weight.trained) get a value
  * STATE / GRADIENT each, once however often the weight is used (a tied table). */

@@ -20,7 +20,7 @@ static void add_op(builder *u, tern_op op, tern_view out)
 {
     op.layer = UINT32_MAX;
     op.out = out;
-    op.residual = op.gain = (tern_view){.value = TERN_NO_VALUE};
+    op.residual = op.norm_weight = (tern_view){.value = TERN_NO_VALUE};
     if (u->status == TERN_OK) u->status = tern_graph__add_op(u->graph, &op, u->err);
 }
 
@@ -149,7 +149,7 @@ tern_status tern_graph_build_updates(tern_graph *graph, const tern_config *confi
                           .tokens = TERN_NO_VALUE,
                           .losses = TERN_NO_VALUE,
                           .norms = TERN_NO_VALUE,
-                          .config = config};
+                          .n_layers = config->n_layers};
     if (phase == TERN_GRAPH_REQUANTIZE) sync = true;
     TERN_TRY(check(updates, n_updates, phase, sync, err));
     builder u = {.graph = graph, .err = err};

@@ -164,7 +164,7 @@ static const char *name_of(const tern_graph *g, const tern_op *op)
 static double tolerance_of(const tern_comparison *c, const tern_op *op)
 {
     const double given = c->params->tolerance > 0 ? c->params->tolerance : default_tolerance;
-    return op->gain.value == TERN_NO_VALUE ? given : given * rounding_factor;
+    return op->norm_weight.value == TERN_NO_VALUE ? given : given * rounding_factor;
 }
 
 tern_status tern_compare__op(tern_comparison *c, const tern_op *op, bool decode)

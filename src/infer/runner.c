@@ -45,20 +45,17 @@ static tern_status build_all(const tern_runner *r, tern_runner_graphs *set, tern
 }
 
 /* cos and sin of every position and frequency. */
-static tern_status fill_rope_table(tern_runner *r, uint32_t n_positions, tern_error *err)
+static tern_status fill_rope_table(tern_runner *r, const tern_value *v, uint32_t n_positions, tern_error *err)
 {
-    const tern_config *c = tern_engine_config(r->engine);
-    uint32_t half = c->head_dim / 2;
-    float *frequencies = tern_calloc(half, sizeof(float)), *row = tern_calloc(c->head_dim, sizeof(float));
     tern_backend *b = backend_of(r);
-    tern_status status = frequencies && row ? TERN_OK : tern_fail_alloc(err, c->head_dim * sizeof(float));
-    if (status == TERN_OK) tern_config_rope_frequencies(c, frequencies);
+    size_t bytes = v->cols * sizeof(float);
+    float *row = tern_alloc(bytes);
+    if (!row) return tern_fail_alloc(err, bytes);
+    tern_status status = TERN_OK;
     for (uint32_t pos = 0; pos < n_positions && status == TERN_OK; pos++) {
-        tern_config_rope_row(c, frequencies, pos, row);
-        uint64_t bytes = c->head_dim * sizeof(float);
+        tern_rope_rows(v->frequencies, v->cols / 2, pos, 1, row);
         status = b->buffer_write(b, r->rope_table, pos * bytes, row, bytes, err);
     }
-    tern_free(frequencies);
     tern_free(row);
     return status;
 }
@@ -68,7 +65,7 @@ static tern_status create_shared(tern_runner *r, const tern_graph *g, tern_error
 {
     tern_backend *b = backend_of(r);
     TERN_TRY(b->buffer_create(b, g->values[g->rope_table].bytes, &r->rope_table, err));
-    size_t n = 2 * (size_t)g->config->n_layers;
+    size_t n = 2 * (size_t)g->n_layers;
     r->caches = tern_calloc(n, sizeof *r->caches);
     if (!r->caches) return tern_fail_alloc(err, n * sizeof *r->caches);
     for (size_t i = 0; i < g->n_values; i++) {
@@ -76,7 +73,7 @@ static tern_status create_shared(tern_runner *r, const tern_graph *g, tern_error
         TERN_TRY(b->buffer_create(b, g->values[i].bytes, &r->caches[r->n_caches], err));
         r->n_caches++;
     }
-    return fill_rope_table(r, g->max_pages * TERN_PAGE_SIZE, err);
+    return fill_rope_table(r, &g->values[g->rope_table], g->max_pages * TERN_PAGE_SIZE, err);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)

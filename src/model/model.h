@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "quant/encoding.h"
+#include "ops/activation.h"
+#include "quant/weight.h"
 #include "text/tokenizer.h"
 
-typedef enum tern_activation { TERN_ACT_RELU2, TERN_ACT_SILU, TERN_ACT_GELU } tern_activation; /* GELU: tanh form */
 typedef enum tern_rope_scaling { TERN_ROPE_PLAIN, TERN_ROPE_LINEAR, TERN_ROPE_LLAMA3 } tern_rope_scaling;
 
 typedef struct tern_config {
@@ -66,30 +66,6 @@ void tern_role_hf_name(tern_role role, uint32_t layer, char *out);
 bool tern_role_is_linear(tern_role role);
 bool tern_role_is_norm(tern_role role);
 
-/* One tensor. `data` lies in the mapped file or in memory of the model, in the encoding's file layout, tail included.
- * A ternary weight's value is code * scale, or code * row_scales[row] where row_scales is not NULL; block scales inside
- * the data (tq1_0, tq2_0) are already in scale/row_scales and must not be applied again. Norms are always F32. */
-enum { TERN_WEIGHT_END_BYTES = 64 };
-
-typedef struct tern_weight {
-    const tern_encoding *encoding; /* NULL: the model has no such tensor */
-    uint32_t rows, cols;
-    const uint8_t *data;
-    size_t bytes;
-    float scale;
-    const float *row_scales; /* [rows] or NULL */
-    const uint8_t *rsr;      /* the RSR section that the file has beside it (quant/rsr.h), not checked; NULL: none */
-    size_t rsr_bytes;
-    const uint8_t
-        *ends;   /* of one that came piece by piece and has no data: its first TERN_WEIGHT_END_BYTES, its last ones */
-    bool mapped; /* data lies in the mapped file, not in memory of our own */
-    /* Ops write it (UPDATE, REQUANTIZE), so data and row_scales are memory that may be written: a backend of the host
-     * writes there, another keeps its own copy. Ternary: i2_s with row_scales. Dense: F32 or BF16, which every backend
-     * keeps as one contiguous matrix, so that buffer_read gives it as it is. */
-    bool trained;
-    char name[72]; /* as in the file, for messages */
-} tern_weight;
-
 typedef struct tern_model tern_model; /* immutable after opening; shared by threads */
 
 typedef struct tern_model_options {
@@ -132,9 +108,6 @@ uint64_t tern_model_parameters(const tern_model *model);
 /* Fills freq[head_dim / 2] with the inverse frequencies in f32, scaling and rope_factors applied (llama3: Meta's rule;
  * the same f32 steps as transformers' modeling_rope_utils). */
 void tern_config_rope_frequencies(const tern_config *config, float *freq);
-/* cos and sin of one position, [head_dim / 2] pairs, from these frequencies. The angle is the f32 product, as
- * transformers computes it. */
-void tern_config_rope_row(const tern_config *config, const float *freq, uint32_t position, float *row);
 
 /* Writes the model as GGUF. `linear` is the encoding of the layers' matrices (NULL keeps what each has), `head` that of
  * the embedding and output tables (NULL keeps; bf16/f16 tables stay). Ternary weights into a ternary encoding keep

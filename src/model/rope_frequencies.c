@@ -28,12 +28,3 @@ void tern_config_rope_frequencies(const tern_config *config, float *freq)
         freq[i] = config->rope_factors ? f / config->rope_factors[i] : f;
     }
 }
-
-void tern_config_rope_row(const tern_config *config, const float *freq, uint32_t position, float *row)
-{
-    for (uint32_t i = 0; i < config->head_dim / 2; i++) {
-        float angle = (float)position * freq[i];
-        row[2 * i] = (float)cos((double)angle);
-        row[2 * i + 1] = (float)sin((double)angle);
-    }
-}

@@ -1,4 +1,6 @@
-/* What can be asked of an op. */
+/* What can be asked of an op, and the rope tables that ops read. */
+#include <math.h>
+
 #include "ops/op.h"
 
 const char *tern_op_name(tern_op_kind kind)
@@ -11,24 +13,40 @@ const char *tern_op_name(tern_op_kind kind)
     return kind < TERN_OP_COUNT ? names[kind] : "unknown";
 }
 
+#define BIT(input) (1u << (input))
+
+/* The inputs that an op of each kind writes, a bit for each. */
+static const uint32_t written[TERN_OP_COUNT] = {
+    [TERN_OP_ROPE] = BIT(TERN_ROPE_X),
+    [TERN_OP_ROPE_BACKWARD] = BIT(TERN_ROPE_X),
+    [TERN_OP_KV_WRITE] = BIT(TERN_KV_WRITE_K_CACHE) | BIT(TERN_KV_WRITE_V_CACHE),
+    [TERN_OP_ROPE_KV] = BIT(TERN_ROPE_KV_QKV) | BIT(TERN_ROPE_KV_K_CACHE) | BIT(TERN_ROPE_KV_V_CACHE),
+    [TERN_OP_ROPE_ATTENTION] = BIT(TERN_ROPE_KV_K_CACHE) | BIT(TERN_ROPE_KV_V_CACHE),
+    [TERN_OP_SAMPLE] =
+        BIT(TERN_SAMPLE_COUNTS) | BIT(TERN_SAMPLE_IDS) | BIT(TERN_SAMPLE_POSITIONS) | BIT(TERN_SAMPLE_SAMPLER),
+    [TERN_OP_VARLEN_ATTENTION] = BIT(TERN_VARLEN_ATTENTION_STATISTICS),
+    [TERN_OP_VARLEN_ATTENTION_BACKWARD] = BIT(TERN_VARLEN_ATTENTION_DK) | BIT(TERN_VARLEN_ATTENTION_DV),
+    [TERN_OP_CROSS_ENTROPY] = BIT(TERN_CROSS_ENTROPY_LOGITS),
+    [TERN_OP_LINEAR_DW] = BIT(TERN_LINEAR_DW_DW),
+    [TERN_OP_RMS_NORM_BACKWARD] = BIT(TERN_NORM_BACKWARD_DWEIGHT),
+    [TERN_OP_GATE_BACKWARD] = BIT(TERN_GATE_BACKWARD_DUP),
+    [TERN_OP_EMBED_BACKWARD] = BIT(TERN_EMBED_BACKWARD_DW),
+    [TERN_OP_REQUANTIZE] = BIT(TERN_REQUANTIZE_MASTER),
+};
+
 bool tern_op_writes(const tern_op *op, uint32_t i)
 {
-    switch (op->kind) {
-    case TERN_OP_ROPE:
-    case TERN_OP_CROSS_ENTROPY:
-    case TERN_OP_ROPE_BACKWARD: return i == 0;
-    case TERN_OP_ROPE_KV: return i == 0 || i == 3 || i == 4;
-    case TERN_OP_ROPE_ATTENTION: return i == 3 || i == 4;
-    case TERN_OP_KV_WRITE:
-    case TERN_OP_LINEAR_DW:
-    case TERN_OP_EMBED_BACKWARD: return i == 2 || (op->kind == TERN_OP_KV_WRITE && i == 3);
-    case TERN_OP_RMS_NORM_BACKWARD:
-    case TERN_OP_GATE_BACKWARD: return i == 3;
-    case TERN_OP_SAMPLE: return i >= 1;
-    case TERN_OP_ATTENTION_ROWS: return i == 4;
-    case TERN_OP_ATTENTION_ROWS_BACKWARD: return i >= 7;
-    case TERN_OP_UPDATE: return i + 1 < op->n_in;
-    case TERN_OP_REQUANTIZE: return i == 0 && op->clamp > 0;
-    default: return false;
-    }
+    if (op->kind == TERN_OP_UPDATE) return i + 1 < op->n_in;
+    if (op->kind == TERN_OP_REQUANTIZE && !(op->clamp > 0)) return false;
+    return written[op->kind] >> i & 1;
+}
+
+void tern_rope_rows(const float *frequencies, uint32_t n_pairs, uint32_t first, uint32_t n, float *rows)
+{
+    for (uint32_t t = 0; t < n; t++)
+        for (uint32_t i = 0; i < n_pairs; i++) {
+            float angle = (float)(first + t) * frequencies[i];
+            rows[2 * ((size_t)t * n_pairs + i)] = (float)cos((double)angle);
+            rows[2 * ((size_t)t * n_pairs + i) + 1] = (float)sin((double)angle);
+        }
 }

@@ -10,7 +10,9 @@
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "model/model.h"
+#include "ops/activation.h"
+#include "ops/operands.h"
+#include "quant/weight.h"
 
 /* Which rows a value or an op has: one for each token of the step, or one for each token whose logits are wanted. */
 typedef enum tern_rows { TERN_ROWS_TOKENS, TERN_ROWS_OUTPUTS } tern_rows;
@@ -57,6 +59,7 @@ typedef struct tern_value {
     tern_rows rows;            /* activations and outputs */
     uint32_t cols;             /* elements of a row */
     const tern_weight *weight; /* weights; states: whose */
+    const float *frequencies;  /* constants: the inverse frequencies of a rope table, [cols / 2] in the graph's arena */
     tern_state state;          /* states */
     uint32_t n_rows;           /* states */
     uint64_t bytes;            /* caches, parameters and constants; activations and outputs at the largest batch */
@@ -64,48 +67,7 @@ typedef struct tern_value {
     char name[80];   /* "ffn_norm-3": llama.cpp's names, as people know them */
 } tern_value;
 
-/* X(NAME, "word"): inputs and outputs by position; t runs over the op's rows.
- *  EMBED        out[t] = row ids[t] of the table                          in: table, ids
- *  RMS_NORM     out[t] = norm(in[t]) * g                                  in: x, g
- *  QUANTIZE     out[t] = int8(in[t])                                      in: x
- *  LINEAR       out[t] = concat_p(W_p in[t])                              in: x, W_0..W_2; extra: residual
- *               with a gate (2 parts): out[t] = act(W_0 x) * (W_1 x); with a residual: out[t] += residual[t]
- *  ROPE         x[t] rotated in place by positions[t]                     in: x, positions, rope table
- *  KV_WRITE     cache[page of positions[t]] = k[t], v[t]                  in: k, v, K cache, V cache, positions,
- * sequences, pages ATTENTION    out[t] = softmax(q[t] K / sqrt(head_dim)) V, causal       in: q, K cache, V cache,
- * positions, sequences, pages GATE         out[t] = act(gate[t]) * up[t]                             in: gate, up ADD
- * out[t] = a[t] + b[t]                                      in: a, b GATHER       out[i] = in[outputs[i]] in: x,
- * outputs SAMPLE       chooses a token from logits[0] and gets the next step     in: logits, counts, ids, positions,
- * sampler ready: see tern_sample_params                             out: tokens made by the fusion pass: NORM_QUANT
- * out[t] = int8(norm(in[t]) * g)                            in: x, g ROPE_KV      q, k of qkv[t] rotated in place, then
- * k, v written        in: qkv, positions, rope table, K cache, V cache, sequences, pages made for backends that ask for
- * it (tern_fusion), in graphs of one token: LINEAR       with `gain`: out = W int8(norm(x) * gain), x f32
- *  ROPE_ATTENTION  ROPE_KV, then ATTENTION of its q; qkv is left as it was  in: as ROPE_KV
- *
- *  beside frozen weights (LoRA) and in training:
- *  SCALE        out[t] = x[t] * scale                                    in: x
- *  DROPOUT      out[t][c] = x[t][c] / (1 - p), or 0: tern_ref_dropout, index t * cols + c; its own backward    in: x,
- * training FAKE_QUANTIZE  out[t] = x[t] + blend * (int8(x[t]) / s - x[t])          in: x, training
- *
- *  training: every step has max_tokens rows, one packed batch (STARTS). What an op writes beside `out` is among its
- *  inputs, marked ! here (tern_op_writes); += goes on from what is there. The definitions are ops/ref/backward.h and
- *  update.h. `residual` is added to out where it is there.
- *  ATTENTION_ROWS  out = attention of t to starts[t] .. t                 in: q, k, v, starts, statistics!
- *               statistics [2 * n_heads]: m of each head, then l of each
- *  CROSS_ENTROPY  out[t] = loss of row t; the logits become their gradients, times loss_weight     in: logits!, labels,
- * training a label that is no row of the vocabulary is not in the loss; the host checks labels (and ids) before
- *  LINEAR_DX    out[t] = W^T dy[t] (+ residual[t])                         in: dy, W
- *  LINEAR_DW    dW += sum_t dy[t] x[t]^T, x f32 or int8                    in: dy, x, dW!
- *  RMS_NORM_BACKWARD  out[t] = dx (+ residual[t]); dg += its sum over t    in: x, g, dy, dg!
- *               dg may be missing (3 inputs: g is frozen), or out (TERN_NO_VALUE: nothing below is trained)
- *  ROPE_BACKWARD  dx[t] rotated back in place                              in: dx!, positions, rope table
- *  ATTENTION_ROWS_BACKWARD  out = dq; dk, dv (written)                     in: q, k, v, starts, statistics, attention's
- * out, its gradient, dk!, dv! GATE_BACKWARD  out = dgate; dup                                        in: gate, up, dy,
- * dup! EMBED_BACKWARD  dW[ids[t]] += dy[t]                                     in: dy, ids, dW! and, for each weight,
- * once a step: SUM_SQUARES  out = sum of g^2 (one f32)                                in: gradient UPDATE       the
- * optimiser's step; the gradient becomes 0              in: W or its master!, gradient!, m!, v! (as many as it needs),
- * training REQUANTIZE   out = ternary codes and scale of the master               in: master! (clamped when clamp > 0),
- * training into dense F32 weights: master + blend * (scale * code - master) */
+/* X(NAME, "word"): what each computes, and its inputs, are in ops/operands.h. */
 #define TERN_OP_LIST(X)                                                                                                \
     X(EMBED, "embed")                                                                                                  \
     X(RMS_NORM, "rms_norm")                                                                                            \
@@ -124,13 +86,13 @@ typedef struct tern_value {
     X(SCALE, "scale")                                                                                                  \
     X(DROPOUT, "dropout")                                                                                              \
     X(FAKE_QUANTIZE, "fake_quantize")                                                                                  \
-    X(ATTENTION_ROWS, "attention_rows")                                                                                \
+    X(VARLEN_ATTENTION, "varlen_attention")                                                                            \
     X(CROSS_ENTROPY, "cross_entropy")                                                                                  \
     X(LINEAR_DX, "linear_dx")                                                                                          \
     X(LINEAR_DW, "linear_dw")                                                                                          \
     X(RMS_NORM_BACKWARD, "rms_norm_backward")                                                                          \
     X(ROPE_BACKWARD, "rope_backward")                                                                                  \
-    X(ATTENTION_ROWS_BACKWARD, "attention_rows_backward")                                                              \
+    X(VARLEN_ATTENTION_BACKWARD, "varlen_attention_backward")                                                          \
     X(GATE_BACKWARD, "gate_backward")                                                                                  \
     X(EMBED_BACKWARD, "embed_backward")                                                                                \
     X(SUM_SQUARES, "sum_squares")                                                                                      \
@@ -139,8 +101,8 @@ typedef struct tern_value {
 
 /* What only some backends want. */
 typedef enum tern_fusion {
-    TERN_FUSION_LINEAR_NORM =
-        1, /* graphs of one token: NORM_QUANT into the linear op that reads it, a LINEAR with a gain */
+    /* graphs of one token: NORM_QUANT into the linear op that reads it, a LINEAR with a norm_weight */
+    TERN_FUSION_LINEAR_NORM = 1,
     TERN_FUSION_ROPE_ATTENTION = 2, /* graphs of one token: ROPE_KV and ATTENTION in one */
     TERN_FUSION_IN_PLACE = 4        /* a sum takes its addend's place in memory (WebGPU refuses a buffer bound twice) */
 } tern_fusion;
@@ -179,9 +141,9 @@ typedef struct tern_op {
     bool screened;    /* rows of the output that cannot be among the top wanted ones may be -inf instead (COUNTS) */
     bool gated;       /* out = activation(part 0) * part 1 */
     tern_view residual;
-    tern_view gain;             /* the input is normed with it and quantised first */
+    tern_view norm_weight;      /* the input is normed with it and quantised first */
     tern_activation activation; /* GATE and gated LINEAR */
-    /* RMS_NORM, NORM_QUANT, LINEAR with a gain */
+    /* RMS_NORM, NORM_QUANT, LINEAR with a norm_weight */
     float eps;
     /* ROPE, ROPE_KV, KV_WRITE, ATTENTION, ROPE_ATTENTION */
     uint32_t n_heads, n_kv_heads, head_dim;
@@ -209,8 +171,8 @@ bool tern_op_writes(const tern_op *op, uint32_t i);
  *   OUTPUTS    [batch] rows whose logits are wanted
  *   PAGES      [sequences][max_pages] physical page of each 32 positions
  *   SAMPLER    tern_sample_params; only graphs that sample have it
- *   STARTS     [batch] the first row of each row's document, never decreasing; positions[t] = t - starts[t]. This and
- * the next two: training LABELS     [batch] i32 the token that follows, or below 0: not in the loss TRAINING
+ *   SEQ_STARTS     [batch] the first row of each row's document, never decreasing; positions[t] = t - starts[t]. This
+ * and the next two: training LABELS     [batch] i32 the token that follows, or below 0: not in the loss TRAINING
  * tern_train_params They lie in one buffer, each at its value's offset (a multiple of TERN_PARAM_ALIGNMENT). */
 typedef enum tern_param {
     TERN_PARAM_COUNTS,
@@ -220,7 +182,7 @@ typedef enum tern_param {
     TERN_PARAM_OUTPUTS,
     TERN_PARAM_PAGES,
     TERN_PARAM_SAMPLER,
-    TERN_PARAM_STARTS,
+    TERN_PARAM_SEQ_STARTS,
     TERN_PARAM_LABELS,
     TERN_PARAM_TRAINING,
     TERN_PARAM_COUNT
@@ -272,7 +234,7 @@ typedef struct tern_graph {
 
     uint64_t activation_bytes; /* set by the planner */
     uint64_t activation_block; /* 0, or what the planner keeps to: no activation crosses a multiple of it */
-    const tern_config *config;
+    uint32_t n_layers;
 } tern_graph;
 
 /* Bytes of n rows of a value, and of the parts of a Q8 value: int8 rows of stride bytes, then n f32 inverse scales,
@@ -307,5 +269,9 @@ static inline uint64_t tern_row_bytes(tern_dtype dtype, uint32_t cols, uint64_t 
 }
 
 const char *tern_op_name(tern_op_kind kind);
+
+/* Rows first .. first + n - 1 of a rope table, [n][2 * n_pairs]: cos and sin of each angle, the f32 product of position
+ * and inverse frequency, as transformers computes it (modeling_rope_utils). */
+void tern_rope_rows(const float *frequencies, uint32_t n_pairs, uint32_t first, uint32_t n, float *rows);
 
 #endif

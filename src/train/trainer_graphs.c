@@ -177,17 +177,11 @@ static tern_status prepare(tern_trainer *t, tern_trainer_graph *g, tern_error *e
 static tern_status fill_rope_table(tern_trainer *t, tern_error *err)
 {
     const tern_graph *g = &t->graphs[TERN_TRAINER_STEP].graph;
-    const tern_config *c = t->config;
-    uint32_t n_positions = g->max_pages * TERN_PAGE_SIZE;
-    size_t row_bytes = c->head_dim * sizeof(float);
-    float *frequencies = tern_calloc(c->head_dim, sizeof(float)), *table = tern_calloc(n_positions, row_bytes);
-    tern_status status = frequencies && table ? TERN_OK : tern_fail_alloc(err, n_positions * row_bytes);
-    if (status == TERN_OK) tern_config_rope_frequencies(c, frequencies);
-    for (uint32_t i = 0; i < n_positions && status == TERN_OK; i++)
-        tern_config_rope_row(c, frequencies, i, table + (size_t)i * c->head_dim);
-    if (status == TERN_OK)
-        status = t->backend->buffer_write(t->backend, t->rope_table, 0, table, n_positions * row_bytes, err);
-    tern_free(frequencies);
+    const tern_value *v = &g->values[g->rope_table];
+    float *table = tern_alloc(v->bytes);
+    if (!table) return tern_fail_alloc(err, v->bytes);
+    tern_rope_rows(v->frequencies, v->cols / 2, 0, g->max_pages * TERN_PAGE_SIZE, table);
+    tern_status status = t->backend->buffer_write(t->backend, t->rope_table, 0, table, v->bytes, err);
     tern_free(table);
     return status;
 }

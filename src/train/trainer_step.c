@@ -39,7 +39,7 @@ static tern_status check_rows(const tern_trainer *t, const tern_train_row *rows,
 static void put_rows(const tern_trainer *t, const tern_trainer_graph *g, const tern_train_row *rows, size_t n_rows)
 {
     int32_t *ids = tern_trainer__param(g, TERN_PARAM_IDS), *labels = tern_trainer__param(g, TERN_PARAM_LABELS);
-    uint32_t *starts = tern_trainer__param(g, TERN_PARAM_STARTS),
+    uint32_t *starts = tern_trainer__param(g, TERN_PARAM_SEQ_STARTS),
              *positions = tern_trainer__param(g, TERN_PARAM_POSITIONS);
     uint32_t seq = t->params.seq, n = (uint32_t)n_rows * seq;
     for (uint32_t i = 0; i < n; i++) {

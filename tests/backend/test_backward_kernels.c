@@ -141,9 +141,9 @@ static bool norm_agrees(tern_rms_norm_backward_fn fn)
     return agree(5) && test_same_bits(r, r + 1, 1);
 }
 
-static bool gain_agrees(tern_gain_backward_fn fn)
+static bool norm_weight_agrees(tern_norm_weight_backward_fn fn)
 {
-    tern_gain_args args = {.n = between(1, 20), .cols = between(1, 200)};
+    tern_norm_weight_args args = {.n = between(1, 20), .cols = between(1, 200)};
     args.x_stride = args.cols + between(0, 5);
     args.dy_stride = args.cols + between(0, 5);
     float *dg = lend(0, args.cols);
@@ -151,7 +151,7 @@ static bool gain_agrees(tern_gain_backward_fn fn)
     args.dy = lend(2, (args.n - 1) * args.dy_stride + args.cols);
     args.r = lend(3, args.n);
     fn(&args, dg);
-    tern_ref_gain_backward(&args, m.copy[0]);
+    tern_ref_norm_weight_backward(&args, m.copy[0]);
     return agree(4);
 }
 
@@ -160,8 +160,8 @@ static void norm(void **state)
     (void)state;
     FOR_EACH_KERNEL(k, "rms_norm_backward")
     if (!norm_agrees((tern_rms_norm_backward_fn)k->fn)) fail_msg("rms_norm_backward %s", k->level);
-    FOR_EACH_KERNEL(k, "gain_backward")
-    if (!gain_agrees((tern_gain_backward_fn)k->fn)) fail_msg("gain_backward %s", k->level);
+    FOR_EACH_KERNEL(k, "norm_weight_backward")
+    if (!norm_weight_agrees((tern_norm_weight_backward_fn)k->fn)) fail_msg("norm_weight_backward %s", k->level);
 }
 
 /* dgate and dup apart, or in the place of gate and up. */

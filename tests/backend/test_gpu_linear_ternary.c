@@ -16,7 +16,7 @@ typedef struct layer {
 
 typedef struct built {
     test_case c;
-    tern_view gain, quantized, x, out;
+    tern_view norm_weight, quantized, x, out;
 } built;
 
 /* The device as it is, without subgroups and with the least of everything, and with bindings so small that weights come
@@ -82,11 +82,13 @@ static void build(built *b, tern_rng *rng, const layer *l, uint32_t max_tokens)
     uint32_t cols = 0;
     if (l->norm) {
         b->x = test_case_rows(&b->c, "x", TERN_ROWS_TOKENS, l->cols, TEST_ORDINARY);
-        b->gain = test_case_gain(&b->c, l->cols);
+        b->norm_weight = test_case_norm_weight(&b->c, l->cols);
         b->quantized = test_case_output(&b->c, "quantized", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, l->cols);
-        test_case_add(
-            &b->c,
-            (tern_op){.kind = TERN_OP_NORM_QUANT, .n_in = 2, .in = {b->x, b->gain}, .eps = 1e-5f, .out = b->quantized});
+        test_case_add(&b->c, (tern_op){.kind = TERN_OP_NORM_QUANT,
+                                       .n_in = 2,
+                                       .in = {b->x, b->norm_weight},
+                                       .eps = 1e-5f,
+                                       .out = b->quantized});
         op.in[0] = b->quantized;
     } else if (l->f32) {
         tern_view wide = test_case_rows(&b->c, "x", TERN_ROWS_TOKENS, l->cols + 7, TEST_ORDINARY);
@@ -252,7 +254,7 @@ static void run_with_norm(built *b, uint32_t which, test_results *got, test_resu
     tern_op *ops = b->c.graph.ops;
     ops[0] = ops[1];
     ops[0].in[0] = b->x;
-    ops[0].gain = b->gain;
+    ops[0].norm_weight = b->norm_weight;
     ops[0].eps = 1e-5f;
     b->c.graph.n_ops = 1;
     test_case_run(&b->c, device(which), 1, 1, 1, got);
@@ -366,7 +368,7 @@ static void what_it_refuses(void **state)
     build(&b, &rng, &l, 1);
     tern_op op = b.c.graph.ops[1];
     op.in[0] = b.x;
-    op.gain = b.gain;
+    op.norm_weight = b.norm_weight;
     tern_backend *gpu = device(WHOLE);
     assert_int_equal(gpu->supports(gpu, &b.c.graph, &op, &err), TERN_UNSUPPORTED);
     assert_non_null(strstr(err.message, "multiple of 4"));

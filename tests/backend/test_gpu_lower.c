@@ -30,15 +30,16 @@ static void build(test_case *c, uint32_t cols, uint32_t first, uint32_t n_vocab)
     const uint32_t wide = cols + 2 * first;
     tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, wide, TEST_ORDINARY);
     tern_view logits = test_case_rows(c, "logits", TERN_ROWS_OUTPUTS, n_vocab, TEST_ORDINARY);
-    tern_view y = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, wide), gain = test_case_gain(c, cols);
+    tern_view y = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, wide),
+              norm_weight = test_case_norm_weight(c, cols);
     tern_view q = test_case_output(c, "q", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, cols);
     tern_view z = test_case_output(c, "z", TERN_ROWS_OUTPUTS, TERN_DTYPE_F32, cols);
     tern_view tokens = test_case_output(c, "tokens", TERN_ROWS_OUTPUTS, TERN_DTYPE_U32, 1 + TERN_SAMPLE_MAX_STEPS);
     x = test_case_columns(x, first, cols);
     y = test_case_columns(y, first, cols);
-    test_case_add(c, (tern_op){.kind = TERN_OP_RMS_NORM, .n_in = 2, .in = {x, gain}, .out = y, .eps = 0.5f});
+    test_case_add(c, (tern_op){.kind = TERN_OP_RMS_NORM, .n_in = 2, .in = {x, norm_weight}, .out = y, .eps = 0.5f});
     test_case_add(c, (tern_op){.kind = TERN_OP_QUANTIZE, .n_in = 1, .in = {x}, .out = q});
-    test_case_add(c, (tern_op){.kind = TERN_OP_NORM_QUANT, .n_in = 2, .in = {x, gain}, .out = q, .eps = 0.25f});
+    test_case_add(c, (tern_op){.kind = TERN_OP_NORM_QUANT, .n_in = 2, .in = {x, norm_weight}, .out = q, .eps = 0.25f});
     test_case_add(c, (tern_op){.kind = TERN_OP_ADD, .n_in = 2, .in = {x, x}, .out = y});
     test_case_add(c, (tern_op){.kind = TERN_OP_GATE, .n_in = 2, .in = {x, x}, .out = y});
     test_case_add(c, (tern_op){.kind = TERN_OP_GATE, .n_in = 2, .in = {x, x}, .out = y, .activation = TERN_ACT_SILU});

@@ -155,9 +155,10 @@ static void rms_norm(void **state)
     {
         test_case c;
         open_case(&c);
-        tern_view x = input(&c, cols, TEST_ORDINARY), gain = test_case_gain(&c, cols),
+        tern_view x = input(&c, cols, TEST_ORDINARY), norm_weight = test_case_norm_weight(&c, cols),
                   y = output(&c, TERN_ROWS_TOKENS, cols);
-        test_case_add(&c, (tern_op){.kind = TERN_OP_RMS_NORM, .n_in = 2, .in = {x, gain}, .out = y, .eps = 1e-5f});
+        test_case_add(&c,
+                      (tern_op){.kind = TERN_OP_RMS_NORM, .n_in = 2, .in = {x, norm_weight}, .out = y, .eps = 1e-5f});
         compare(&c, float_budget);
     }
 }
@@ -170,11 +171,12 @@ static void rms_norm_of_odd_rows(void **state)
     enum { COLS = 260 };
     test_case c;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 3});
-    tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY), gain = test_case_gain(&c, COLS);
+    tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY),
+              norm_weight = test_case_norm_weight(&c, COLS);
     tern_view y = output(&c, TERN_ROWS_TOKENS, COLS);
     memset(test_case_floats(&c, x), 0, COLS * sizeof(float));
     test_case_floats(&c, x)[COLS + 200] = NAN;
-    test_case_add(&c, (tern_op){.kind = TERN_OP_RMS_NORM, .n_in = 2, .in = {x, gain}, .out = y, .eps = 1e-6f});
+    test_case_add(&c, (tern_op){.kind = TERN_OP_RMS_NORM, .n_in = 2, .in = {x, norm_weight}, .out = y, .eps = 1e-6f});
     compare(&c, float_budget);
 }
 
@@ -227,10 +229,11 @@ static void norm_quant(void **state)
         test_case c;
         test_results got, want;
         open_case(&c);
-        tern_view x = input(&c, cols, TEST_ORDINARY), gain = test_case_gain(&c, cols);
+        tern_view x = input(&c, cols, TEST_ORDINARY), norm_weight = test_case_norm_weight(&c, cols);
         tern_view q = test_case_output(&c, "q", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, cols);
         const uint32_t n = test_between(&rng, 1, c.graph.max_tokens), counts[2] = {n, n};
-        test_case_add(&c, (tern_op){.kind = TERN_OP_NORM_QUANT, .n_in = 2, .in = {x, gain}, .out = q, .eps = 1e-5f});
+        test_case_add(&c,
+                      (tern_op){.kind = TERN_OP_NORM_QUANT, .n_in = 2, .in = {x, norm_weight}, .out = q, .eps = 1e-5f});
         test_case_run(&c, test_backend("cpu"), n, n, 1, &want);
         test_case_run(&c, test_gpu_backend_of((test_gpu_kind)kind), n, n, 1, &got);
         const char *what =
@@ -255,12 +258,13 @@ static void norm_quant_of_odd_rows(void **state)
         test_case c;
         test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 3});
         tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols[i], TEST_ORDINARY),
-                  gain = test_case_gain(&c, cols[i]);
+                  norm_weight = test_case_norm_weight(&c, cols[i]);
         tern_view q = test_case_output(&c, "q", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, cols[i]);
         test_case_floats(&c, x)[3] = NAN;
         test_case_floats(&c, x)[cols[i] + 5] = INFINITY;
         for (uint32_t k = 0; k < cols[i]; k++) test_case_floats(&c, x)[2 * cols[i] + k] = 0;
-        test_case_add(&c, (tern_op){.kind = TERN_OP_NORM_QUANT, .n_in = 2, .in = {x, gain}, .out = q, .eps = 1e-5f});
+        test_case_add(&c,
+                      (tern_op){.kind = TERN_OP_NORM_QUANT, .n_in = 2, .in = {x, norm_weight}, .out = q, .eps = 1e-5f});
         compare(&c, (test_tolerance){.of_value = 1e-6});
     }
 }

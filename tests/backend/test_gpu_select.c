@@ -74,7 +74,8 @@ static void add_rows_ops(test_case *c, uint32_t cols)
     static const char *const encodings[] = {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k", "i2_s"};
     static const tern_op_kind kinds[] = {TERN_OP_RMS_NORM, TERN_OP_QUANTIZE, TERN_OP_NORM_QUANT, TERN_OP_ADD,
                                          TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATE,       TERN_OP_GATHER};
-    tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY), gain = test_case_gain(c, cols);
+    tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY),
+              norm_weight = test_case_norm_weight(c, cols);
     tern_view y = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
     tern_view q = test_case_output(c, "q", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, cols);
     tern_view tokens = test_case_output(c, "tokens", TERN_ROWS_OUTPUTS, TERN_DTYPE_U32, 1 + TERN_SAMPLE_MAX_STEPS);
@@ -83,7 +84,7 @@ static void add_rows_ops(test_case *c, uint32_t cols)
         bool quantised = kinds[i] == TERN_OP_QUANTIZE || kinds[i] == TERN_OP_NORM_QUANT;
         test_case_add(c, (tern_op){.kind = kinds[i],
                                    .n_in = 2,
-                                   .in = {x, normed ? gain : x},
+                                   .in = {x, normed ? norm_weight : x},
                                    .out = quantised ? q : y,
                                    .activation = kinds[i] == TERN_OP_GATE ? (tern_activation)(i - 4) : TERN_ACT_RELU2});
     }
@@ -158,19 +159,19 @@ static void add_training_ops(test_case *c, uint32_t cols)
 }
 
 /* The inputs of the backward: q, k, v, starts, statistics, out, dout, dk, dv. */
-static void add_attention_rows(test_case *c, uint32_t head_dim)
+static void add_varlen_attention(test_case *c, uint32_t head_dim)
 {
     tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, 2 * head_dim, TEST_ORDINARY);
     tern_view y = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 2 * head_dim);
-    tern_op op = {.kind = TERN_OP_ATTENTION_ROWS,
+    tern_op op = {.kind = TERN_OP_VARLEN_ATTENTION,
                   .n_in = 9,
-                  .in = {x, x, x, test_case_param_view(c, TERN_PARAM_STARTS), y, x, x, y, y},
+                  .in = {x, x, x, test_case_param_view(c, TERN_PARAM_SEQ_STARTS), y, x, x, y, y},
                   .out = y,
                   .n_heads = 2,
                   .n_kv_heads = 1,
                   .head_dim = head_dim};
     test_case_add(c, op);
-    op.kind = TERN_OP_ATTENTION_ROWS_BACKWARD;
+    op.kind = TERN_OP_VARLEN_ATTENTION_BACKWARD;
     test_case_add(c, op);
 }
 
@@ -182,7 +183,7 @@ static void choose_trained(const tern_gpu_caps *caps, uint32_t cols)
     tern_error err = {0};
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2, .training = true});
     add_training_ops(&c, cols);
-    for (uint32_t head_dim = 64; head_dim <= 256; head_dim *= 2) add_attention_rows(&c, head_dim);
+    for (uint32_t head_dim = 64; head_dim <= 256; head_dim *= 2) add_varlen_attention(&c, head_dim);
     assert_ok(tern_gpu_lower(&program, &c.graph, caps, &err), err);
     for (size_t i = 0; i < program.n; i++) choose(program.dispatches[i].pipeline);
     tern_gpu_program_deinit(&program);

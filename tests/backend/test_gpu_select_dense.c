@@ -122,7 +122,7 @@ static void make(one_op *g, tern_encoding_id id, uint32_t rows, uint32_t cols, u
                       .in = {{1, 0, cols}, {2, 0, cols}},
                       .out = {3, 0, rows},
                       .residual = {.value = TERN_NO_VALUE},
-                      .gain = {.value = TERN_NO_VALUE}};
+                      .norm_weight = {.value = TERN_NO_VALUE}};
     g->graph = (tern_graph){.ops = &g->op,
                             .n_ops = 1,
                             .values = g->values,

@@ -82,7 +82,7 @@ static void rows(void **state)
             op.kind = (tern_op_kind[]){TERN_OP_ADD, TERN_OP_RMS_NORM, TERN_OP_QUANTIZE, TERN_OP_NORM_QUANT,
                                        TERN_OP_GATE}[kind];
             if (kind == 0 || kind == 4) op.in[1] = test_case_rows(&c, "b", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
-            if (kind == 1 || kind == 3) op.in[1] = test_case_gain(&c, cols);
+            if (kind == 1 || kind == 3) op.in[1] = test_case_norm_weight(&c, cols);
             if (kind == 2) op.n_in = 1;
             if (kind == 3) tolerance.of_int8 = 1;
             op.out = test_case_output(&c, "y", TERN_ROWS_TOKENS,

@@ -70,11 +70,11 @@ static void rows(void **state)
     }
 }
 
-static void attention_on(size_t i, const test_attention_rows *s)
+static void attention_on(size_t i, const test_varlen_attention *s)
 {
     test_case c;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = s->rows, .training = true});
-    test_attention_rows_add(&c, s);
+    test_varlen_attention_add(&c, s);
     test_case_compare(&c, backend(i), s->rows, s->rows, (test_tolerance){.of_row = 4e-6, .absolute = 5e-7});
     test_case_close(&c);
 }
@@ -85,11 +85,11 @@ static void attention(void **state)
     (void)state;
     for (size_t i = 0; i < 3; i += test_quick() ? 2 : 1) {
         print_message("%s\n", devices[i].name);
-        attention_on(i,
-                     &(test_attention_rows){.rows = 67, .n_heads = 2, .n_kv_heads = 1, .head_dim = 20, .longest = 40});
-        attention_on(i, &(test_attention_rows){.rows = 34, .n_heads = 1, .n_kv_heads = 1, .head_dim = 68});
+        attention_on(
+            i, &(test_varlen_attention){.rows = 67, .n_heads = 2, .n_kv_heads = 1, .head_dim = 20, .longest = 40});
+        attention_on(i, &(test_varlen_attention){.rows = 34, .n_heads = 1, .n_kv_heads = 1, .head_dim = 68});
         if (!test_quick())
-            attention_on(i, &(test_attention_rows){.rows = 5, .n_heads = 1, .n_kv_heads = 1, .head_dim = 144});
+            attention_on(i, &(test_varlen_attention){.rows = 5, .n_heads = 1, .n_kv_heads = 1, .head_dim = 144});
     }
 }
 

@@ -103,7 +103,7 @@ static void rms_norm_backward(void **state)
         each_width((test_training){.kind = TERN_OP_RMS_NORM_BACKWARD, .no_dg = i == 1, .no_dx = i == 2}, near);
 }
 
-/* More rows than a part of the gain's gradient has. */
+/* More rows than a part of the norm_weight's gradient has. */
 static void rms_norm_backward_of_many(void **state)
 {
     (void)state;

@@ -32,7 +32,7 @@ static void norm_quant(uint32_t n_tokens, uint32_t cols)
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens});
     tern_op op = {.kind = TERN_OP_NORM_QUANT, .n_in = 2, .eps = 1e-5f};
     op.in[0] = rows(&c, "x", cols);
-    op.in[1] = test_case_gain(&c, cols);
+    op.in[1] = test_case_norm_weight(&c, cols);
     finish(&c, op, cols, TERN_DTYPE_Q8);
 }
 
@@ -44,7 +44,7 @@ static void ternary(uint32_t n_tokens, uint32_t cols, uint32_t n_parts, uint32_t
     tern_op op = {.kind = TERN_OP_LINEAR, .n_in = 1 + n_parts, .n_parts = n_parts, .gated = gated};
     op.activation = TERN_ACT_RELU2;
     op.in[0] = n_tokens == 1 ? rows(&c, "x", cols) : test_case_q8(&c, "x", TERN_ROWS_TOKENS, cols);
-    if (n_tokens == 1) op.gain = test_case_gain(&c, cols), op.eps = 1e-5f;
+    if (n_tokens == 1) op.norm_weight = test_case_norm_weight(&c, cols), op.eps = 1e-5f;
     for (uint32_t i = 0; i < n_parts; i++) op.in[1 + i] = test_case_weight(&c, "i2_s", n_rows, cols);
     finish(&c, op, gated ? n_rows : n_parts * n_rows, TERN_DTYPE_F32);
 }
@@ -76,14 +76,14 @@ static void attention(uint32_t n_tokens, uint32_t first)
 }
 
 /* Of a whole block of rows, and its backward. */
-static void attention_rows(void)
+static void varlen_attention(void)
 {
     enum { ROWS = 64 };
     test_case c;
     test_results results;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = ROWS, .training = true});
-    test_attention_rows_add(&c,
-                            &(test_attention_rows){.rows = ROWS, .n_heads = 1, .n_kv_heads = 1, .head_dim = HEAD_DIM});
+    test_varlen_attention_add(
+        &c, &(test_varlen_attention){.rows = ROWS, .n_heads = 1, .n_kv_heads = 1, .head_dim = HEAD_DIM});
     test_case_run(&c, gpu, ROWS, ROWS, 1, &results);
     test_results_free(&results);
     test_case_close(&c);
@@ -91,7 +91,7 @@ static void attention_rows(void)
 
 static void run_all(void)
 {
-    attention_rows();
+    varlen_attention();
     ternary(1, DIM, 3, 128, false);
     ternary(1, DIM, 2, 256, true);
     ternary(1, DIM, 1, 256, false);

@@ -54,7 +54,7 @@ static void every_kind_of_value(void **state)
     tern_view q = test_case_rows(&c, "qkv", TERN_ROWS_TOKENS, (HEADS + 2 * KV) * DIM, TEST_ORDINARY);
     tern_view k = test_case_cache(&c, "k", TERN_DTYPE_F16, 2, KV, DIM),
               v = test_case_cache(&c, "v", TERN_DTYPE_F16, 2, KV, DIM);
-    tern_view table = test_case_rope_table(&c, DIM), gain = test_case_gain(&c, HEADS * DIM);
+    tern_view table = test_case_rope_table(&c, DIM), norm_weight = test_case_norm_weight(&c, HEADS * DIM);
     tern_view positions = test_case_param_view(&c, TERN_PARAM_POSITIONS),
               sequences = test_case_param_view(&c, TERN_PARAM_SEQUENCES);
     tern_view pages = test_case_param_view(&c, TERN_PARAM_PAGES),
@@ -70,7 +70,8 @@ static void every_kind_of_value(void **state)
     op.kind = TERN_OP_ATTENTION, op.n_in = 6, op.out = mixed;
     memcpy(op.in, (tern_view[]){test_case_columns(q, 0, HEADS * DIM), k, v, positions, sequences, pages}, 6 * sizeof q);
     test_case_add(&c, op);
-    test_case_add(&c, (tern_op){.kind = TERN_OP_NORM_QUANT, .n_in = 2, .in = {mixed, gain}, .out = int8, .eps = 1e-5f});
+    test_case_add(
+        &c, (tern_op){.kind = TERN_OP_NORM_QUANT, .n_in = 2, .in = {mixed, norm_weight}, .out = int8, .eps = 1e-5f});
     test_case_add(
         &c,
         (tern_op){.kind = TERN_OP_GATHER, .n_in = 2, .in = {mixed, outputs}, .out = last, .rows = TERN_ROWS_OUTPUTS});

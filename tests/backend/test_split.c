@@ -242,7 +242,7 @@ static void one_side_holds_it(void **state)
             uint32_t value = r.graph.ops[i].in[k].value;
             tern_value_kind kind = r.graph.values[value].kind;
             if (kind != TERN_VALUE_WEIGHT && kind != TERN_VALUE_CACHE) continue;
-            bool device = r.graph.ops[i].layer == r.graph.config->n_layers - 1;
+            bool device = r.graph.ops[i].layer == r.graph.n_layers - 1;
             assert_true((r.bindings[value].buffer->on[TERN_SIDE_DEVICE] != NULL) == device);
             assert_true((r.bindings[value].buffer->on[TERN_SIDE_HOST] != NULL) == !device);
         }

@@ -257,12 +257,13 @@ static void rms_norm(void **state)
         trial t;
         tern_view residual;
         const uint32_t cols = any_cols();
-        const bool gain = between(0, 3), input_wanted = !gain || between(0, 3);
+        const bool norm_weight = between(0, 3), input_wanted = !norm_weight || between(0, 3);
         open_trial(&t, between(1, 9));
         const tern_view x = rows(&t, "x", cols, any_fill()), dy = rows(&t, "dy", cols, any_fill()),
-                        g = test_case_gain(&t.c, cols);
+                        g = test_case_norm_weight(&t.c, cols);
         const tern_view dg = test_case_state(&t.c, "dg", TERN_STATE_GRADIENT, TERN_DTYPE_F32, 1, cols, TEST_ORDINARY);
-        tern_op op = {.kind = TERN_OP_RMS_NORM_BACKWARD, .n_in = gain ? 4 : 3, .in = {x, g, dy, dg}, .eps = 1e-5f};
+        tern_op op = {
+            .kind = TERN_OP_RMS_NORM_BACKWARD, .n_in = norm_weight ? 4 : 3, .in = {x, g, dy, dg}, .eps = 1e-5f};
         float *dx = NULL, *sums = want(&t, dg, 1);
         if (input_wanted) {
             dx = add_op(&t, op, output(&t, "dx", cols), &residual);
@@ -274,7 +275,7 @@ static void rms_norm(void **state)
         const float *w = (const float *)(const void *)test_case_weight_of(&t.c, g)->data;
         for (uint32_t r = 0; r < t.n; r++)
             tern_ref_rms_norm_backward(input(&t, x, r), w, op.eps, cols, input(&t, dy, r),
-                                       dx ? dx + (size_t)r * cols : NULL, gain ? sums : NULL);
+                                       dx ? dx + (size_t)r * cols : NULL, norm_weight ? sums : NULL);
         check(&t, "rms_norm_backward");
     }
 }
@@ -369,8 +370,8 @@ static void attention_round(void)
     trial t;
     tern_view residual;
     open_trial(&t, s.n);
-    cut_documents(test_case_param(&t.c, TERN_PARAM_STARTS), s.n);
-    const tern_view starts = test_case_param_view(&t.c, TERN_PARAM_STARTS);
+    cut_documents(test_case_param(&t.c, TERN_PARAM_SEQ_STARTS), s.n);
+    const tern_view starts = test_case_param_view(&t.c, TERN_PARAM_SEQ_STARTS);
     const tern_view qkv = rows(&t, "qkv", q_cols + 2 * kv_cols, between(0, 3) ? TEST_ORDINARY : any_fill());
     const tern_view q = test_case_columns(qkv, 0, q_cols), k = test_case_columns(qkv, q_cols, kv_cols);
     const tern_view v = test_case_columns(qkv, q_cols + kv_cols, kv_cols);
@@ -378,10 +379,10 @@ static void attention_round(void)
     const tern_view dout = rows(&t, "dout", q_cols, between(0, 3) ? TEST_ORDINARY : any_fill());
     const tern_view dkv = output(&t, "dkv", 2 * kv_cols), dk = test_case_columns(dkv, 0, kv_cols);
     const tern_view dv = test_case_columns(dkv, kv_cols, kv_cols);
-    tern_op op = {.kind = TERN_OP_ATTENTION_ROWS, .n_in = 5, .in = {q, k, v, starts, statistics}, .out = out};
+    tern_op op = {.kind = TERN_OP_VARLEN_ATTENTION, .n_in = 5, .in = {q, k, v, starts, statistics}, .out = out};
     op.n_heads = s.heads, op.n_kv_heads = s.kv_heads, op.head_dim = s.dim;
     test_case_add(&t.c, op);
-    op.kind = TERN_OP_ATTENTION_ROWS_BACKWARD, op.n_in = 9;
+    op.kind = TERN_OP_VARLEN_ATTENTION_BACKWARD, op.n_in = 9;
     memcpy(op.in + 5, (tern_view[]){out, dout, dk, dv}, 4 * sizeof q);
     float *dq = add_op(&t, op, output(&t, "dq", q_cols), &residual);
     start_at_residual(&t, dq, residual, q_cols);
@@ -390,19 +391,19 @@ static void attention_round(void)
     float *q_rows = packed(&t, q), *k_rows = packed(&t, k), *v_rows = packed(&t, v),
           *m = calloc(2, s.n * s.heads * sizeof *m);
     float *l = m + s.n * s.heads;
-    const tern_attention_rows all = {s.n,
-                                     s.heads,
-                                     s.kv_heads,
-                                     s.dim,
-                                     q_rows,
-                                     k_rows,
-                                     v_rows,
-                                     q_cols,
-                                     kv_cols,
-                                     test_case_param(&t.c, TERN_PARAM_STARTS),
-                                     1.0f / sqrtf((float)s.dim)};
-    tern_ref_attention_rows(&all, o, m, l);
-    tern_ref_attention_rows_backward(&all, o, m, l, input(&t, dout, 0), dq, dk_rows, dv_rows);
+    const tern_varlen_attention all = {s.n,
+                                       s.heads,
+                                       s.kv_heads,
+                                       s.dim,
+                                       q_rows,
+                                       k_rows,
+                                       v_rows,
+                                       q_cols,
+                                       kv_cols,
+                                       test_case_param(&t.c, TERN_PARAM_SEQ_STARTS),
+                                       1.0f / sqrtf((float)s.dim)};
+    tern_ref_varlen_attention(&all, o, m, l);
+    tern_ref_varlen_attention_backward(&all, o, m, l, input(&t, dout, 0), dq, dk_rows, dv_rows);
     for (uint32_t i = 0; i < s.n * s.heads; i++) {
         both[i / s.heads * 2 * s.heads + i % s.heads] = m[i];
         both[i / s.heads * 2 * s.heads + s.heads + i % s.heads] = l[i];

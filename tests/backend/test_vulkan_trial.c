@@ -99,14 +99,14 @@ static void attention(void **state)
     for (int backward = 0; backward < 2; backward++) {
         test_case c;
         open_case(&c);
-        tern_op op = {.kind = backward ? TERN_OP_ATTENTION_ROWS_BACKWARD : TERN_OP_ATTENTION_ROWS,
+        tern_op op = {.kind = backward ? TERN_OP_VARLEN_ATTENTION_BACKWARD : TERN_OP_VARLEN_ATTENTION,
                       .n_in = backward ? 9 : 5,
                       .n_heads = HEADS,
                       .n_kv_heads = 2,
                       .head_dim = DIM};
         for (int i = 0; i < (backward ? 9 : 5); i++)
             op.in[i] = one_of(&c, "x", i < 7, i == 0 || i == 5 || i == 6 ? COLS : i == 4 ? 2 * HEADS : COLS / 2);
-        op.in[3] = test_case_param_view(&c, TERN_PARAM_STARTS);
+        op.in[3] = test_case_param_view(&c, TERN_PARAM_SEQ_STARTS);
         op.out = one_of(&c, "out", false, COLS);
         test_case_add(&c, op);
         check(&c);

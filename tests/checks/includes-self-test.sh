@@ -35,6 +35,10 @@ try 0 '0 wrong' src/model/x.c '#include "tern/model.h"'
 try 1 'a later layer' src/quant/x.c '#include "tern/model.h"'
 try 1 'a later layer' include/tern/status.h '#include "model/m.h"'
 try 1 'which scripts/layers.txt forbids' src/backend/cpu/x.c '#include "model/m.h"'
+printf '#include "quant/q.h"\n' >"$tree/src/model/chained.h"
+printf 'base\nquant\nmodel\nbackend -quant\napi\n' >"$tree/scripts/layers.txt"
+try 1 'backend reaches "model/chained.h" > "quant/q.h", which' src/backend/cpu/x.c '#include "model/chained.h"'
+try 0 '0 wrong' src/backend/cpu/x.c '#include "model/m.h"'
 try 1 'includes are written from src/' src/base/x.c '#include "a.h"'
 try 1 'there is no such file' src/base/x.c '#include "base/b.h"'
 try 1 'with quotes' src/base/x.c '#include <tern/status.h>'

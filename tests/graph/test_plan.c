@@ -25,7 +25,7 @@ static tern_view view(const tern_graph *g, uint32_t value)
 static void add_op(tern_graph *g, tern_op op)
 {
     tern_error err = {0};
-    op.gain = view(g, TERN_NO_VALUE);
+    op.norm_weight = view(g, TERN_NO_VALUE);
     assert_ok(tern_graph__add_op(g, &op, &err), err);
 }
 

@@ -89,7 +89,7 @@ static void graphs_are_sound(void **state)
                 check_gradients(&g, &t);
                 assert_int_equal(test_count_ops(&g, TERN_OP_CROSS_ENTROPY), variant & 1 ? 2 : 1);
                 assert_int_equal(test_count_ops(&g, TERN_OP_KV_WRITE), 0);
-                assert_int_equal(test_count_ops(&g, TERN_OP_ATTENTION_ROWS), variant & 2 ? 2 * LAYERS : LAYERS);
+                assert_int_equal(test_count_ops(&g, TERN_OP_VARLEN_ATTENTION), variant & 2 ? 2 * LAYERS : LAYERS);
                 tern_graph_deinit(&g);
                 test_trained_close(&t);
             }
@@ -146,7 +146,7 @@ static void frozen_branches_are_dropped(void **state)
         assert_int_equal(test_count_ops(&g, TERN_OP_EMBED_BACKWARD), 0);
         assert_int_equal(test_count_ops(&g, TERN_OP_LINEAR_DW), 1);
         assert_int_equal(test_count_ops(&g, TERN_OP_LINEAR_DX), 1 + 7 + 4); /* head, layer 2; down, gate, up, o of 1 */
-        assert_int_equal(test_count_ops(&g, TERN_OP_ATTENTION_ROWS), checkpoint ? LAYERS + 2 : LAYERS);
+        assert_int_equal(test_count_ops(&g, TERN_OP_VARLEN_ATTENTION), checkpoint ? LAYERS + 2 : LAYERS);
         size_t last_of_0 = 0;
         for (size_t i = 0; i < g.n_ops; i++) {
             if (g.ops[i].layer == 0) last_of_0 = i;

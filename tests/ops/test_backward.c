@@ -252,22 +252,22 @@ static void attention_round(uint32_t round)
     op.n_x[1] = op.n_x[2] = op.n * op.kv_heads * op.head_dim;
     prepare();
     for (size_t i = 0; i < op.n_x[0]; i++) op.x[0][i] = (double)(input[0][i] *= 6); /* sharper than uniform */
-    tern_attention_rows rows = {op.n,
-                                op.heads,
-                                op.kv_heads,
-                                op.head_dim,
-                                input[0],
-                                input[1],
-                                input[2],
-                                32,
-                                op.kv_heads * op.head_dim,
-                                op.starts,
-                                (float)op.scale};
-    tern_ref_attention_rows(&rows, out, m, l);
+    tern_varlen_attention rows = {op.n,
+                                  op.heads,
+                                  op.kv_heads,
+                                  op.head_dim,
+                                  input[0],
+                                  input[1],
+                                  input[2],
+                                  32,
+                                  op.kv_heads * op.head_dim,
+                                  op.starts,
+                                  (float)op.scale};
+    tern_ref_varlen_attention(&rows, out, m, l);
     op.forward(&op, want);
     for (size_t i = 0; i < op.n_y; i++)
         if (!(fabs((double)out[i] - want[i]) <= 1e-6)) fail_msg("out %zu: %g, expected %g", i, (double)out[i], want[i]);
-    tern_ref_attention_rows_backward(&rows, out, m, l, dy, grad[0], grad[1], grad[2]);
+    tern_ref_varlen_attention_backward(&rows, out, m, l, dy, grad[0], grad[1], grad[2]);
     for (size_t k = 0; k < 3; k++) check("attention", k);
 }
 
@@ -286,8 +286,8 @@ static void attention_in_pages(void **state)
     rng.state = SEED;
     op = (loss){.n_x = {LENGTH * DIM, LENGTH * DIM, LENGTH * DIM}};
     prepare();
-    tern_attention_rows rows = {LENGTH, 1, 1, DIM, input[0], input[1], input[2], DIM, DIM, NULL, 0.25f};
-    tern_ref_attention_rows(&rows, out, m, l);
+    tern_varlen_attention rows = {LENGTH, 1, 1, DIM, input[0], input[1], input[2], DIM, DIM, NULL, 0.25f};
+    tern_ref_varlen_attention(&rows, out, m, l);
     memcpy(pages[0], input[1], LENGTH * DIM * sizeof(float));
     memcpy(pages[1], input[2], LENGTH * DIM * sizeof(float));
     for (uint32_t t = 0; t < LENGTH; t++) {

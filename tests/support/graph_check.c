@@ -6,7 +6,7 @@
 static uint32_t count_reads(const tern_op *op, uint32_t value)
 {
     uint32_t n = op->residual.value == value;
-    n += op->gain.value == value;
+    n += op->norm_weight.value == value;
     for (uint32_t i = 0; i < op->n_in; i++) n += op->in[i].value == value;
     return n;
 }
@@ -74,8 +74,8 @@ static uint32_t rows_of(const tern_graph *g, const tern_op *op)
 /* What the op only writes among its inputs. */
 static bool is_made(const tern_op *op, uint32_t i)
 {
-    if (op->kind == TERN_OP_ATTENTION_ROWS_BACKWARD) return i >= 7;
-    return (op->kind == TERN_OP_ATTENTION_ROWS && i == 4) || (op->kind == TERN_OP_GATE_BACKWARD && i == 3);
+    if (op->kind == TERN_OP_VARLEN_ATTENTION_BACKWARD) return i >= 7;
+    return (op->kind == TERN_OP_VARLEN_ATTENTION && i == 4) || (op->kind == TERN_OP_GATE_BACKWARD && i == 3);
 }
 
 static void write(const tern_graph *g, const tern_op *op, tern_view view, uint32_t *written)
@@ -107,7 +107,7 @@ void test_check_order(const tern_graph *g)
         for (uint32_t i = 0; i < op->n_in; i++)
             if (!is_made(op, i)) read(g, k, op->in[i], written);
         read(g, k, op->residual, written);
-        read(g, k, op->gain, written);
+        read(g, k, op->norm_weight, written);
         for (uint32_t i = 0; i < op->n_in; i++)
             if (is_made(op, i)) write(g, op, op->in[i], written);
         write(g, op, op->out, written);

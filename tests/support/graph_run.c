@@ -25,22 +25,17 @@ static tern_buffer *weight(test_graph_run *r, const tern_weight *w)
 }
 
 /* cos and sin of every position, as tern_runner fills it. */
-static void fill_rope_table(test_graph_run *r, tern_buffer *buffer)
+static void fill_rope_table(test_graph_run *r, const tern_value *v, tern_buffer *buffer)
 {
     tern_error err = {0};
-    const tern_config *c = r->graph->config;
-    uint32_t half = c->head_dim / 2, n = r->graph->max_pages * TERN_PAGE_SIZE;
-    float *frequencies = calloc(half, sizeof(float)), *table = calloc((size_t)n * c->head_dim, sizeof(float));
-    tern_config_rope_frequencies(c, frequencies);
-    for (uint32_t p = 0; p < n; p++)
-        for (uint32_t i = 0; i < half; i++) {
-            float angle = (float)p * frequencies[i];
-            table[p * c->head_dim + 2 * i] = (float)cos((double)angle);
-            table[p * c->head_dim + 2 * i + 1] = (float)sin((double)angle);
+    float *table = malloc(v->bytes);
+    for (uint32_t p = 0; p < r->graph->max_pages * TERN_PAGE_SIZE; p++)
+        for (uint32_t i = 0; i < v->cols / 2; i++) {
+            float angle = (float)p * v->frequencies[i];
+            table[p * v->cols + 2 * i] = (float)cos((double)angle);
+            table[p * v->cols + 2 * i + 1] = (float)sin((double)angle);
         }
-    uint64_t bytes = (uint64_t)n * c->head_dim * sizeof(float);
-    assert_ok(r->backend->buffer_write(r->backend, buffer, 0, table, bytes, &err), err);
-    free(frequencies);
+    assert_ok(r->backend->buffer_write(r->backend, buffer, 0, table, v->bytes, &err), err);
     free(table);
 }
 
@@ -57,7 +52,7 @@ static void bind(test_graph_run *r, uint32_t i, tern_buffer *activations)
     case TERN_VALUE_CONSTANT:
     case TERN_VALUE_OUTPUT: b->buffer = create(r, v->bytes); break;
     }
-    if (v->kind == TERN_VALUE_CONSTANT) fill_rope_table(r, b->buffer);
+    if (v->kind == TERN_VALUE_CONSTANT) fill_rope_table(r, v, b->buffer);
 }
 
 static void fill_params(test_graph_run *r)

@@ -58,7 +58,7 @@ static void add_params(test_case *c, const test_case_shape *shape)
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
         if (i == TERN_PARAM_SAMPLER && !shape->sampler) continue;
-        if (i >= TERN_PARAM_STARTS && !shape->training) continue;
+        if (i >= TERN_PARAM_SEQ_STARTS && !shape->training) continue;
         tern_value value = {
             .kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = items[i] * 4, .offset = g->param_bytes};
         g->params[i] = add_value(c, value, names[i]).value;
@@ -84,8 +84,7 @@ void test_case_open(test_case *c, tern_rng *rng, const test_case_shape *shape)
                             .logits = TERN_NO_VALUE,
                             .tokens = TERN_NO_VALUE,
                             .losses = TERN_NO_VALUE,
-                            .norms = TERN_NO_VALUE,
-                            .config = &c->config};
+                            .norms = TERN_NO_VALUE};
     c->graph.max_outputs = or_else(shape->max_outputs, c->graph.max_tokens);
     c->graph.max_pages = (or_else(shape->n_ctx, 64) + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
     add_params(c, shape);
@@ -224,7 +223,7 @@ tern_view test_case_weight(test_case *c, const char *encoding, uint32_t rows, ui
     return view;
 }
 
-tern_view test_case_gain(test_case *c, uint32_t cols)
+tern_view test_case_norm_weight(test_case *c, uint32_t cols)
 {
     return test_case_weight(c, "f32", 1, cols);
 }
@@ -237,7 +236,7 @@ tern_view test_case_cache(test_case *c, const char *name, tern_dtype dtype, uint
     tern_view view = add_value(
         c, (tern_value){.kind = TERN_VALUE_CACHE, .dtype = dtype, .cols = n_kv_heads * head_dim, .bytes = bytes}, name);
     float *x = malloc(n * sizeof *x);
-    c->config.head_dim = head_dim;
+    c->head_dim = head_dim;
     c->initial[view.value] = allocate(bytes);
     test_floats(c->rng, TEST_ORDINARY, x, n);
     if (dtype == TERN_DTYPE_F16) tern_ref_kv_store_f16(x, n, c->initial[view.value]);
@@ -312,6 +311,6 @@ void test_case_add(test_case *c, tern_op op)
 {
     tern_error err = {0};
     if (op.residual.cols == 0) op.residual.value = TERN_NO_VALUE;
-    if (op.gain.cols == 0) op.gain.value = TERN_NO_VALUE;
+    if (op.norm_weight.cols == 0) op.norm_weight.value = TERN_NO_VALUE;
     assert_ok(tern_graph__add_op(&c->graph, &op, &err), err);
 }

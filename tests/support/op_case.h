@@ -45,16 +45,16 @@ typedef struct test_case_shape {
     uint32_t n_ctx;       /* 64 */
     uint32_t n_sequences; /* 1 */
     bool sampler;         /* with the parameter SAMPLER */
-    bool training;        /* with STARTS, LABELS and TRAINING, all 0 */
+    bool training;        /* with SEQ_STARTS, LABELS and TRAINING, all 0 */
 } test_case_shape;
 
 typedef struct test_case {
     tern_graph graph;
-    tern_config config;
     tern_rng *rng;
     uint8_t *params;                        /* of all parameters, written before each run */
     uint8_t *initial[TEST_CASE_MAX_VALUES]; /* what a value holds before each run; NULL: poison (NaN as floats) */
     tern_weight *weights[TEST_CASE_MAX_VALUES];
+    uint32_t head_dim; /* of its caches */
 } test_case;
 
 /* What the values held after a run. */
@@ -82,8 +82,8 @@ tern_view test_case_activation(test_case *c, const char *name, tern_rows rows, t
 /* Random weights in an encoding, by its name; ternary ones at random all +1 or all -1 as well, with a scale in `scale`
  * of the weight. */
 tern_view test_case_weight(test_case *c, const char *encoding, uint32_t rows, uint32_t cols);
-/* One row of f32: a norm's gain. */
-tern_view test_case_gain(test_case *c, uint32_t cols);
+/* One row of f32: a norm's norm_weight. */
+tern_view test_case_norm_weight(test_case *c, uint32_t cols);
 /* K or V of n_pages pages, f16 or f32, ordinary random values. */
 tern_view test_case_cache(test_case *c, const char *name, tern_dtype dtype, uint32_t n_pages, uint32_t n_kv_heads,
                           uint32_t head_dim);
@@ -99,7 +99,7 @@ tern_weight *test_case_weight_of(test_case *c, tern_view view);
 /* A run of columns. */
 tern_view test_case_columns(tern_view view, uint32_t first_col, uint32_t cols);
 
-/* Adds an op; `residual` and `gain` are there where their cols are not 0, `layer` is 0. */
+/* Adds an op; `residual` and `norm_weight` are there where their cols are not 0, `layer` is 0. */
 void test_case_add(test_case *c, tern_op op);
 
 /* Runs a step of n_tokens and n_outputs on fresh buffers, n_steps times in one run. Fails the test on any error. */

@@ -149,7 +149,7 @@ static const char *difference_of_cache(const test_case *c, uint32_t value, const
 {
     const tern_value *v = &c->graph.values[value];
     const bool f16 = v->dtype == TERN_DTYPE_F16;
-    const uint32_t cols = c->config.head_dim, n_rows = (uint32_t)(v->bytes / (f16 ? 2 : 4) / cols);
+    const uint32_t cols = c->head_dim, n_rows = (uint32_t)(v->bytes / (f16 ? 2 : 4) / cols);
     const char *what = NULL;
     float *a = malloc(cols * sizeof *a), *b = malloc(cols * sizeof *b);
     for (uint32_t t = 0; t < n_rows && !what; t++) {

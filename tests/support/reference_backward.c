@@ -58,18 +58,18 @@ static void attention_backward(const ref_model *model, ref_param *p, const ref_a
     memset(dnormed, 0, sizeof dnormed);
     linear_backward(&p[REF_O], a->sub_normed, &a->sub_q8, dx, dsub);
     norm_rows_backward(a->attention, &p[REF_ATTN_SUB_NORM], dsub, dout);
-    tern_attention_rows rows = {T,
-                                REF_HEADS,
-                                REF_KV_HEADS,
-                                REF_HEAD_DIM,
-                                a->q,
-                                a->k,
-                                a->v,
-                                REF_HIDDEN,
-                                REF_KV,
-                                model->starts,
-                                1.0f / sqrtf(REF_HEAD_DIM)};
-    tern_ref_attention_rows_backward(&rows, a->attention, a->m, a->l, dout, dq, dk, dv);
+    tern_varlen_attention rows = {T,
+                                  REF_HEADS,
+                                  REF_KV_HEADS,
+                                  REF_HEAD_DIM,
+                                  a->q,
+                                  a->k,
+                                  a->v,
+                                  REF_HIDDEN,
+                                  REF_KV,
+                                  model->starts,
+                                  1.0f / sqrtf(REF_HEAD_DIM)};
+    tern_ref_varlen_attention_backward(&rows, a->attention, a->m, a->l, dout, dq, dk, dv);
     rope_rows_backward(model, dq, REF_HEADS);
     rope_rows_backward(model, dk, REF_KV_HEADS);
     linear_backward(&p[REF_Q], a->normed, &a->normed_q8, dq, dnormed);

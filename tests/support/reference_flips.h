@@ -14,12 +14,12 @@ typedef double (*ref_error_fn)(void *context);
  * most REF_MAX_FLIPS, which are left in model->ties. */
 void ref_flip_towards(ref_model *model, float width, ref_error_fn error, void *context, double most);
 
-/* The same without flips: gains of the norms before the quantisers are changed by so little that elements fall on the
- * other side of their boundary, `margin` beyond it. A run of anything else from the same weights then rounds as the one
- * compared with. */
+/* The same without flips: norm_weights of the norms before the quantisers are changed by so little that elements fall
+ * on the other side of their boundary, `margin` beyond it. A run of anything else from the same weights then rounds as
+ * the one compared with. */
 typedef struct ref_nudges {
     float width, margin;
-    uint32_t n;     /* out: gains that were changed so far */
+    uint32_t n;     /* out: norm_weights that were changed so far */
     double largest; /* out: relative change */
 } ref_nudges;
 

@@ -201,18 +201,18 @@ static void attention_part(ref_model *model, uint32_t layer, const ref_param *p,
     linear(&p[REF_V], a->normed, &a->normed_q8, a->v);
     rope_rows(model, a->q, REF_HEADS);
     rope_rows(model, a->k, REF_KV_HEADS);
-    tern_attention_rows rows = {T,
-                                REF_HEADS,
-                                REF_KV_HEADS,
-                                REF_HEAD_DIM,
-                                a->q,
-                                a->k,
-                                a->v,
-                                REF_HIDDEN,
-                                REF_KV,
-                                model->starts,
-                                1.0f / sqrtf(REF_HEAD_DIM)};
-    tern_ref_attention_rows(&rows, a->attention, a->m, a->l);
+    tern_varlen_attention rows = {T,
+                                  REF_HEADS,
+                                  REF_KV_HEADS,
+                                  REF_HEAD_DIM,
+                                  a->q,
+                                  a->k,
+                                  a->v,
+                                  REF_HIDDEN,
+                                  REF_KV,
+                                  model->starts,
+                                  1.0f / sqrtf(REF_HEAD_DIM)};
+    tern_ref_varlen_attention(&rows, a->attention, a->m, a->l);
     norm_rows(a->attention, &p[REF_ATTN_SUB_NORM], a->sub_normed);
     quantise_rows(model, 4 * layer + 1, a->sub_normed, REF_HIDDEN, &a->sub_q8);
     linear(&p[REF_O], a->sub_normed, &a->sub_q8, a->mid);

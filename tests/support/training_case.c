@@ -31,7 +31,7 @@ static void add_norm(test_case *c, const test_training *t, tern_op *op)
 {
     op->eps = 1e-5f;
     add_input(op, input(c, t, "x", t->cols));
-    add_input(op, test_case_gain(c, t->cols));
+    add_input(op, test_case_norm_weight(c, t->cols));
     add_input(op, input(c, t, "dy", t->cols));
     if (!t->no_dg)
         add_input(op, test_case_state(c, "dg", TERN_STATE_GRADIENT, TERN_DTYPE_F32, 1, t->cols, TEST_ORDINARY));

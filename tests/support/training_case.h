@@ -9,7 +9,7 @@ typedef struct test_training {
     tern_op_kind kind;
     uint32_t cols;
     tern_activation activation;
-    bool no_dg;       /* RMS_NORM_BACKWARD without the gain's gradient */
+    bool no_dg;       /* RMS_NORM_BACKWARD without the norm_weight's gradient */
     bool no_dx;       /* and without the input's */
     bool residual;    /* with one */
     bool beside;      /* rows lie among other columns, at a random place */
@@ -21,14 +21,14 @@ typedef struct test_training {
  * EMBED_BACKWARD, added to a case of shape `training`. */
 tern_op test_training_add(test_case *c, const test_training *t);
 /* Attention of max_tokens rows, forward and backward. */
-typedef struct test_attention_rows {
+typedef struct test_varlen_attention {
     uint32_t rows; /* as many as the case has */
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t longest; /* document; 0: one document */
-} test_attention_rows;
+} test_varlen_attention;
 
 /* Both ops, with documents of random length, then rows to spare that start at themselves. */
-void test_attention_rows_add(test_case *c, const test_attention_rows *s);
+void test_varlen_attention_add(test_case *c, const test_varlen_attention *s);
 /* Random labels, some masked, ids with repetitions, positions, seed, blend and weight of the loss. */
 void test_training_params(test_case *c, uint32_t n_labels, uint32_t n_ids);
 

@@ -10,7 +10,7 @@ void test_tuned_fill(test_tuned *u, const int32_t *ids, const int32_t *labels, c
     uint32_t n = u->n_tokens, *positions = test_graph_param(&u->run, TERN_PARAM_POSITIONS);
     memcpy(test_graph_param(&u->run, TERN_PARAM_IDS), ids, n * sizeof *ids);
     memcpy(test_graph_param(&u->run, TERN_PARAM_LABELS), labels, n * sizeof *labels);
-    memcpy(test_graph_param(&u->run, TERN_PARAM_STARTS), starts, n * sizeof *starts);
+    memcpy(test_graph_param(&u->run, TERN_PARAM_SEQ_STARTS), starts, n * sizeof *starts);
     u->n_labels = 0;
     for (uint32_t i = 0; i < n; i++) {
         positions[i] = i - starts[i];

@@ -59,16 +59,16 @@ static void danger_stops_it(void **state)
     assert_true(tern_power_rest(&p, 3, 0, 79) == 0 && !p.stopped);
 }
 
-/* A machine of 30 degrees that works would reach 30 + gain, within a time constant of two minutes. */
+/* A machine of 30 degrees that works would reach 30 + norm_weight, within a time constant of two minutes. */
 static void a_warm_machine_is_held_at_its_limit(void **state)
 {
     (void)state;
     tern_power p;
     double now = 0, temp = 30, worked = 0, hottest = 0, late_worked = 0;
-    const double gain = 80, step = 2.0;
+    const double norm_weight = 80, step = 2.0;
     tern_power_init(&p, TERN_POWER_PERFORMANCE, 80, 0);
     while (now < HOUR) {
-        temp += (30 + gain - temp) * (1 - exp(-step / 120)); /* a step of work */
+        temp += (30 + norm_weight - temp) * (1 - exp(-step / 120)); /* a step of work */
         now += step;
         worked += step;
         if (now > HOUR / 2.0) late_worked += step;

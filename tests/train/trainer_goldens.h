@@ -3,9 +3,10 @@
  *
  * The int8 quantiser is a step function: two or three elements of a forward lie so near to a step that PyTorch, which
  * adds its floats in another order, rounds them the other way, and each moves gradients of so small a model by 1 %. So
- * the model of the definitions is asked which ones (support/reference_flips.h), and the gains of the norms before them
- * are changed by some 1e-6, so that these elements fall on PyTorch's side; and, where the backend's own floats differ
- * from the definitions, those that it rounds otherwise a little further. What is compared is then the trainer itself.
+ * the model of the definitions is asked which ones (support/reference_flips.h), and the norm_weights of the norms
+ * before them are changed by some 1e-6, so that these elements fall on PyTorch's side; and, where the backend's own
+ * floats differ from the definitions, those that it rounds otherwise a little further. What is compared is then the
+ * trainer itself.
  */
 #ifndef TERN_TESTS_TRAIN_TRAINER_GOLDENS_H
 #define TERN_TESTS_TRAIN_TRAINER_GOLDENS_H
@@ -98,7 +99,7 @@ static double loss_error(void *context)
     return fabs(ref_loss(&model, aim->labels) / aim->loss - 1);
 }
 
-/* The gains as the definitions have them; afterwards, what was changed of them is taken back. */
+/* The norm_weights as the definitions have them; afterwards, what was changed of them is taken back. */
 static void write_gains(tern_trainer *trainer)
 {
     for (uint32_t i = 0; i < REF_PARAMS; i++) {
@@ -164,7 +165,7 @@ static double worst_gradient(const target *got, const target *want)
     return worst;
 }
 
-/* Gradients of the trainer at the gains of the definitions; to be freed. */
+/* Gradients of the trainer at the norm_weights of the definitions; to be freed. */
 static double run_backward(tern_trainer *trainer, target *own)
 {
     double loss;
@@ -208,8 +209,8 @@ static void gradients(void **state)
         free_gradients(&own);
         if (n == 0) break;
     }
-    print_message("gradients within %.2g as the file is, %.2g with %u gains changed by up to %.1g\n", plain, worst,
-                  nudges.n + away.n, fmax(nudges.largest, away.largest));
+    print_message("gradients within %.2g as the file is, %.2g with %u norm_weights changed by up to %.1g\n", plain,
+                  worst, nudges.n + away.n, fmax(nudges.largest, away.largest));
     check("gradients", worst, MOST);
     assert_true(plain < 0.1 && nudges.largest < 1e-3 && away.largest < 1e-3);
     const float *losses = data_of(golden, "adamw.losses", 30);
@@ -277,8 +278,8 @@ static void adamw(void **state)
         if (!(e <= worst)) worst = e;
         if (i == 0) check("norm", fabs(result.norm / (double)*norm - 1), 1e-4);
     }
-    print_message("%u steps: losses within %.2g; %u gains changed by up to %.1g\n", n_steps, worst, nudges.n + away.n,
-                  fmax(nudges.largest, away.largest));
+    print_message("%u steps: losses within %.2g; %u norm_weights changed by up to %.1g\n", n_steps, worst,
+                  nudges.n + away.n, fmax(nudges.largest, away.largest));
     check("losses", worst, MOST_LOSS);
     assert_true(nudges.largest < 1e-3 && away.largest < 1e-3);
     if (n_steps == 30) check_parameters(trainer, golden);
@@ -296,7 +297,7 @@ static double logits_error(void *context)
     return distance(model.logits, aim->logits, n);
 }
 
-/* The folder of the model with the gains of the definitions, as f32; to be removed. */
+/* The folder of the model with the norm_weights of the definitions, as f32; to be removed. */
 static const char *write_folder(void)
 {
     static tern_st_tensor tensors[REF_PARAMS];
@@ -363,7 +364,7 @@ static double half_error(void *context)
     return worst_half(own->trainer, NULL);
 }
 
-/* A trainer of the adapter on the model with the gains of the definitions; *loss of its gradients. */
+/* A trainer of the adapter on the model with the norm_weights of the definitions; *loss of its gradients. */
 typedef struct adapted {
     tern_model *model;
     tern_adapter *adapter;
@@ -423,7 +424,7 @@ static void golden_adapter(void **state)
         if (n == 0) break;
     }
     const float *want = data_of(golden, "loss", 1);
-    print_message("gradients within %.2g; %u gains changed by up to %.1g\n", worst, nudges.n + away.n,
+    print_message("gradients within %.2g; %u norm_weights changed by up to %.1g\n", worst, nudges.n + away.n,
                   fmax(nudges.largest, away.largest));
     check("loss", fabs(loss / (double)*want - 1), 1e-5);
     check("gradients", worst, MOST);
@@ -470,7 +471,7 @@ static void golden_logits(void **state)
         if (ref_nudge_away(&model, &away, logits_error, &own, 1e-5) == 0) break;
     }
     double d = distance(logits, aim.logits, REF_TOKENS * REF_VOCAB);
-    print_message("logits within %.2g; %u gains changed by up to %.1g\n", d, nudges.n + away.n,
+    print_message("logits within %.2g; %u norm_weights changed by up to %.1g\n", d, nudges.n + away.n,
                   fmax(nudges.largest, away.largest));
     check("logits", d, MOST);
     ref_free(&model);

@@ -27,7 +27,7 @@ static void order_pairs(const tern_attention_job *j, uint32_t block, uint32_t *l
     for (uint32_t queries = 0; queries < n_blocks; queries++) {
         const tern_range tokens = tern_attention_waves__tokens(j, block, queries);
         uint32_t wave = 0;
-        for (uint32_t keys = tern_attention_rows__first_seen(j, tokens) / block; keys <= queries; keys++) {
+        for (uint32_t keys = tern_varlen_attention__first_seen(j, tokens) / block; keys <= queries; keys++) {
             wave = (wave > latest[keys] ? wave : latest[keys]) + 1;
             latest[keys] = wave;
             if (place) waves->pairs[waves->end[wave - 1]++] = (tern_attention_pair){queries, keys};
@@ -41,9 +41,9 @@ tern_attention_waves tern_attention_waves__make(const tern_attention_job *j, uin
 {
     const size_t n_blocks = n_blocks_of(j->n, block);
     tern_attention_waves waves = {0};
-    uint32_t *latest = (uint32_t *)(void *)tern_attention_rows__lend(&memory, n_blocks);
-    waves.end = (uint32_t *)(void *)tern_attention_rows__lend(&memory, 2 * n_blocks + 1);
-    waves.pairs = (tern_attention_pair *)(void *)tern_attention_rows__lend(&memory, n_blocks * (n_blocks + 1));
+    uint32_t *latest = (uint32_t *)(void *)tern_varlen_attention__lend(&memory, n_blocks);
+    waves.end = (uint32_t *)(void *)tern_varlen_attention__lend(&memory, 2 * n_blocks + 1);
+    waves.pairs = (tern_attention_pair *)(void *)tern_varlen_attention__lend(&memory, n_blocks * (n_blocks + 1));
     memset(waves.end, 0, (2 * n_blocks + 1) * sizeof *waves.end);
     order_pairs(j, block, latest, false, &waves);
     for (uint32_t wave = 0; wave < waves.n; wave++) waves.end[wave + 1] += waves.end[wave]; /* where each begins */

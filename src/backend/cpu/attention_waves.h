@@ -5,7 +5,7 @@
 #ifndef TERN_BACKEND_CPU_ATTENTION_WAVES_H
 #define TERN_BACKEND_CPU_ATTENTION_WAVES_H
 
-#include "backend/cpu/attention_rows.h"
+#include "backend/cpu/varlen_attention.h"
 
 typedef struct tern_attention_pair {
     uint32_t queries, keys; /* blocks */

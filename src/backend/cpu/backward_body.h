@@ -57,7 +57,7 @@ float KERNEL_NAME(rms_norm_backward)(const float *x, const float *g, float eps, 
 }
 
 /* Columns at .. at + n_vecs * VEC - 1 through all rows. */
-INLINE void gain_strip(const tern_gain_args *args, uint32_t at, uint32_t n_vecs, float *dg)
+INLINE void norm_weight_strip(const tern_norm_weight_args *args, uint32_t at, uint32_t n_vecs, float *dg)
 {
     const float *x = args->x + at, *dy = args->dy + at;
     vec sums[VALUE_VECS];
@@ -73,11 +73,11 @@ INLINE void gain_strip(const tern_gain_args *args, uint32_t at, uint32_t n_vecs,
     for (uint32_t v = 0; v < n_vecs; v++) vec_store(dg + at + v * VEC, sums[v]);
 }
 
-void KERNEL_NAME(gain_backward)(const tern_gain_args *args, float *dg)
+void KERNEL_NAME(norm_weight_backward)(const tern_norm_weight_args *args, float *dg)
 {
     uint32_t at = 0;
-    for (; args->cols - at >= VALUE_VECS * VEC; at += VALUE_VECS * VEC) gain_strip(args, at, VALUE_VECS, dg);
-    for (; args->cols - at >= VEC; at += VEC) gain_strip(args, at, 1, dg);
+    for (; args->cols - at >= VALUE_VECS * VEC; at += VALUE_VECS * VEC) norm_weight_strip(args, at, VALUE_VECS, dg);
+    for (; args->cols - at >= VEC; at += VEC) norm_weight_strip(args, at, 1, dg);
     for (; at < args->cols; at++)
         for (uint32_t t = 0; t < args->n; t++)
             dg[at] += args->dy[t * args->dy_stride + at] * (args->x[t * args->x_stride + at] * args->r[t]);

@@ -41,13 +41,13 @@ void tern_cpu__rope_backward(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__gate_backward(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__embed_backward(tern_cpu_step *step, const tern_cpu_op *op);
 
-void tern_cpu__attention_rows(tern_cpu_step *step, const tern_cpu_op *op);
-void tern_cpu__attention_rows_backward(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__varlen_attention(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__varlen_attention_backward(tern_cpu_step *step, const tern_cpu_op *op);
 
 /* Bytes for each thread, and those that the threads share. */
-size_t tern_attention_rows__scratch(const tern_graph *graph, const tern_op *op);
-size_t tern_attention_rows__shared(const tern_graph *graph, const tern_op *op);
-size_t tern_attention_rows__backward_scratch(const tern_op *op);
-size_t tern_attention_rows__backward_shared(const tern_graph *graph, const tern_op *op);
+size_t tern_varlen_attention__scratch(const tern_graph *graph, const tern_op *op);
+size_t tern_varlen_attention__shared(const tern_graph *graph, const tern_op *op);
+size_t tern_varlen_attention__backward_scratch(const tern_op *op);
+size_t tern_varlen_attention__backward_shared(const tern_graph *graph, const tern_op *op);
 
 #endif

@@ -33,7 +33,7 @@ static float *row(const tern_cpu_rows *rows, uint32_t t)
     return rows->data + t * rows->stride;
 }
 
-static const float *gain(const tern_cpu_op *op)
+static const float *norm_weight(const tern_cpu_op *op)
 {
     return (const float *)(const void *)op->weight[1]->data;
 }
@@ -60,7 +60,7 @@ static void norm_row(void *context, uint32_t t, uint32_t thread)
     (void)thread;
     const job *j = context;
     const tern_cpu_op *op = j->op;
-    j->step->cpu->kernels.rms_norm(row(&op->in[0], t), gain(op), op->op->eps, op->in_cols, row(&op->out, t));
+    j->step->cpu->kernels.rms_norm(row(&op->in[0], t), norm_weight(op), op->op->eps, op->in_cols, row(&op->out, t));
 }
 
 void tern_cpu__rms_norm(tern_cpu_step *step, const tern_cpu_op *op)
@@ -94,7 +94,7 @@ static void norm_quant_row(void *context, uint32_t t, uint32_t thread)
     const job *j = context;
     const tern_cpu_op *op = j->op;
     float *normed = (float *)(void *)tern_cpu__scratch(j->step, thread);
-    j->step->cpu->kernels.rms_norm(row(&op->in[0], t), gain(op), op->op->eps, op->in_cols, normed);
+    j->step->cpu->kernels.rms_norm(row(&op->in[0], t), norm_weight(op), op->op->eps, op->in_cols, normed);
     quantize_one(j, normed, t);
 }
 

@@ -1,7 +1,7 @@
 /* Running the training ops that work row by row, and those that add rows up. */
 #include "backend/cpu/exec_backward.h"
 
-enum { GAIN_COLS = 64, EMBED_PARTS = 64 };
+enum { NORM_WEIGHT_COLS = 64, EMBED_PARTS = 64 };
 
 static void for_rows(tern_cpu_step *step, const tern_cpu_op *op, tern_task_fn fn)
 {
@@ -101,27 +101,28 @@ static void norm_row(void *context, uint32_t t, uint32_t thread)
 }
 
 /* A few columns of dg through all rows: each element is one chain, whatever the number of threads. */
-static void gain_task(void *context, uint32_t task, uint32_t thread)
+static void norm_weight_task(void *context, uint32_t task, uint32_t thread)
 {
     (void)thread;
     const tern_rows_job *j = context;
     const tern_cpu_op *op = j->op;
-    const uint32_t first = task * GAIN_COLS, left = op->in_cols - first;
-    const tern_gain_args args = {.x = op->in[0].data + first,
-                                 .x_stride = op->in[0].stride,
-                                 .dy = op->in[2].data + first,
-                                 .dy_stride = op->in[2].stride,
-                                 .r = j->step->prepared->shared,
-                                 .n = tern_cpu__rows(j->step, op->op->rows),
-                                 .cols = left < GAIN_COLS ? left : GAIN_COLS};
-    j->step->cpu->kernels.gain_backward(&args, op->in[3].data + first);
+    const uint32_t first = task * NORM_WEIGHT_COLS, left = op->in_cols - first;
+    const tern_norm_weight_args args = {.x = op->in[0].data + first,
+                                        .x_stride = op->in[0].stride,
+                                        .dy = op->in[2].data + first,
+                                        .dy_stride = op->in[2].stride,
+                                        .r = j->step->prepared->shared,
+                                        .n = tern_cpu__rows(j->step, op->op->rows),
+                                        .cols = left < NORM_WEIGHT_COLS ? left : NORM_WEIGHT_COLS};
+    j->step->cpu->kernels.norm_weight_backward(&args, op->in[3].data + first);
 }
 
 void tern_cpu__rms_norm_backward(tern_cpu_step *step, const tern_cpu_op *op)
 {
     tern_rows_job j = {.step = step, .op = op};
     for_rows(step, op, norm_row);
-    if (op->op->n_in > 3) tern_pool_for(step->cpu->pool, (op->in_cols + GAIN_COLS - 1) / GAIN_COLS, gain_task, &j);
+    if (op->op->n_in > 3)
+        tern_pool_for(step->cpu->pool, (op->in_cols + NORM_WEIGHT_COLS - 1) / NORM_WEIGHT_COLS, norm_weight_task, &j);
 }
 
 static void rope_row(void *context, uint32_t t, uint32_t thread)

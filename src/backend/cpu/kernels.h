@@ -60,7 +60,7 @@
     X(softmax_backward, tern_softmax_backward_fn)                                                                      \
     X(cross_entropy, tern_cross_entropy_fn)                                                                            \
     X(rms_norm_backward, tern_rms_norm_backward_fn)                                                                    \
-    X(gain_backward, tern_gain_backward_fn)                                                                            \
+    X(norm_weight_backward, tern_norm_weight_backward_fn)                                                              \
     X(relu2_backward, tern_gate_backward_fn)                                                                           \
     X(silu_backward, tern_gate_backward_fn)                                                                            \
     X(gelu_backward, tern_gate_backward_fn)                                                                            \

@@ -7,6 +7,7 @@
 #include "backend/cpu/exec.h"
 #include "backend/cpu/peak.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 
 enum { PIECE = 1 << 20, STREAMS = 4, AHEAD = 2048 };
 static const size_t least_bytes = (size_t)256 << 20;

@@ -220,10 +220,10 @@ static void try_cross_entropy(trial *t, tern_cross_entropy_fn fn, float *out)
 
 static void try_norm_backward(trial *t, const tern_cpu_kernels *k, float *out)
 {
-    const tern_gain_args args = {
+    const tern_norm_weight_args args = {
         .x = t->x[0], .dy = t->x[1], .r = t->x[2], .x_stride = COLS, .dy_stride = COLS, .n = 2, .cols = COLS - 3};
     out[0] = k->rms_norm_backward(t->x[0], t->x[1], 1e-5f, COLS - 3, t->x[2], out + 1, NULL);
-    k->gain_backward(&args, out + COLS);
+    k->norm_weight_backward(&args, out + COLS);
 }
 
 /* Few bits everywhere; any two bytes are a bf16. */
@@ -305,7 +305,7 @@ static void try_exponent(trial *t, tern_requantize_exponent_fn fn, uint32_t *out
     X(softmax_backward, try_softmax(t, k, out))                                                                        \
     X(cross_entropy, try_cross_entropy(t, k->cross_entropy, out))                                                      \
     X(rms_norm_backward, try_norm_backward(t, k, out))                                                                 \
-    X(gain_backward, try_norm_backward(t, k, out))                                                                     \
+    X(norm_weight_backward, try_norm_backward(t, k, out))                                                              \
     X(relu2_backward, k->relu2_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS))                \
     X(silu_backward, k->silu_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS))                  \
     X(gelu_backward, k->gelu_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS))                  \

@@ -3,6 +3,7 @@
 
 #include "backend/cpu/tune_parts.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/rng.h"
 #include "ops/op.h"
 

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/tune_parts.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 
 enum { MAX_COPIES = 4096 };
 

@@ -3,9 +3,9 @@
  * device.
  *
  * Kernels (kernels/NAME.wgsl): group 0; binding 0 is the uniform struct P of at most TERN_GPU_UNIFORM_WORDS words,
- * bindings 1.. are storage buffers in the order of the pipeline's signature. 'r' is var<storage, read> (weights, gains,
- * constants), 'w' var<storage, read_write>: all activations, caches and parameters, also where they are only read,
- * because WebGPU refuses one buffer as both in one dispatch. */
+ * bindings 1.. are storage buffers in the order of the pipeline's signature. 'r' is var<storage, read> (weights,
+ * norm_weights, constants), 'w' var<storage, read_write>: all activations, caches and parameters, also where they are
+ * only read, because WebGPU refuses one buffer as both in one dispatch. */
 #ifndef TERN_BACKEND_GPU_GPU_H
 #define TERN_BACKEND_GPU_GPU_H
 
@@ -194,8 +194,8 @@ tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op,
 tern_status tern_gpu__lower_sample(tern_gpu_program *p, const tern_op *op, tern_error *err); /* SAMPLE */
 tern_status tern_gpu__lower_gradient(tern_gpu_program *p, const tern_op *op,
                                      tern_error *err); /* LINEAR_DX, LINEAR_DW */
-tern_status tern_gpu__lower_attention_rows(tern_gpu_program *p, const tern_op *op,
-                                           tern_error *err); /* ATTENTION_ROWS and its BACKWARD */
+tern_status tern_gpu__lower_varlen_attention(tern_gpu_program *p, const tern_op *op,
+                                             tern_error *err); /* VARLEN_ATTENTION and its BACKWARD */
 tern_status tern_gpu__lower_backward(tern_gpu_program *p, const tern_op *op,
                                      tern_error *err); /* the other ops of training, by rows */
 tern_status tern_gpu__lower_norm_backward(tern_gpu_program *p, const tern_op *op,

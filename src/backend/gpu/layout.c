@@ -3,6 +3,7 @@
 
 #include "backend/gpu/gpu.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 
 enum { ROW_ALIGNMENT = 16, SLICE_ALIGNMENT = 256, TILE_ROWS = 128 };
 enum { GROUP = 128, GROUP_BYTES = 32 }; /* i2_s */

@@ -6,7 +6,7 @@
 
 /* A ternary linear op as the choice of its pipeline sees it. */
 typedef struct tern_gpu_ternary_shape {
-    bool norm; /* f32 rows and a gain; else Q8 rows */
+    bool norm; /* f32 rows and a norm_weight; else Q8 rows */
     bool gated;
     tern_activation activation; /* gated */
     bool residual;

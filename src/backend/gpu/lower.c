@@ -113,8 +113,8 @@ static tern_status lower_kind(tern_gpu_program *p, const tern_op *op, tern_error
     case TERN_OP_SAMPLE: return tern_gpu__lower_sample(p, op, err);
     case TERN_OP_LINEAR_DX:
     case TERN_OP_LINEAR_DW: return tern_gpu__lower_gradient(p, op, err);
-    case TERN_OP_ATTENTION_ROWS:
-    case TERN_OP_ATTENTION_ROWS_BACKWARD: return tern_gpu__lower_attention_rows(p, op, err);
+    case TERN_OP_VARLEN_ATTENTION:
+    case TERN_OP_VARLEN_ATTENTION_BACKWARD: return tern_gpu__lower_varlen_attention(p, op, err);
     case TERN_OP_SUM_SQUARES:
     case TERN_OP_UPDATE:
     case TERN_OP_REQUANTIZE: return tern_gpu__lower_update(p, op, err);

@@ -62,7 +62,7 @@ static uint32_t scale_bits(const job *j, uint32_t i)
 
 static tern_gpu_ternary_shape shape_of(const job *j)
 {
-    tern_gpu_ternary_shape shape = {.norm = j->op->gain.value != TERN_NO_VALUE,
+    tern_gpu_ternary_shape shape = {.norm = j->op->norm_weight.value != TERN_NO_VALUE,
                                     .gated = j->op->gated,
                                     .activation = j->op->activation,
                                     .residual = has_residual(j->op),
@@ -137,7 +137,7 @@ static uint32_t count_groups(const job *j, uint32_t rows_of_group, uint32_t firs
 static tern_status lower_vec(const job *j, tern_gpu_pipeline pipeline, tern_error *err)
 {
     const tern_op *op = j->op;
-    bool norm = op->gain.value != TERN_NO_VALUE;
+    bool norm = op->norm_weight.value != TERN_NO_VALUE;
     uint32_t first[TERN_LINEAR_MAX_PARTS + 1], lanes = tern_gpu_override(pipeline, "LANES", 8);
     uint32_t rows_of_group =
         tern_gpu_pipelines[pipeline].invocations / lanes * tern_gpu_override(pipeline, "BLOCKS", 1);
@@ -175,9 +175,9 @@ static tern_status lower_vec(const job *j, tern_gpu_pipeline pipeline, tern_erro
     tern_gpu__bind_params(j->p, d, false);
     tern_gpu__bind_value(j->p, d, op->in[0].value, false);
     if (norm) {
-        tern_gpu_layout gain;
-        TERN_TRY(tern_gpu_layout_of(&gain, value_of(j, op->gain)->weight, j->p->caps, err));
-        tern_gpu__bind_slice(d, op->gain.value, &gain, 0);
+        tern_gpu_layout norm_weight;
+        TERN_TRY(tern_gpu_layout_of(&norm_weight, value_of(j, op->norm_weight)->weight, j->p->caps, err));
+        tern_gpu__bind_slice(d, op->norm_weight.value, &norm_weight, 0);
     } else {
         tern_gpu__bind_nothing(d);
     }
@@ -261,7 +261,7 @@ static tern_status lower_job(const job *j, tern_error *err)
 {
     const tern_op *op = j->op;
     const tern_value *x = value_of(j, op->in[0]);
-    bool norm = op->gain.value != TERN_NO_VALUE;
+    bool norm = op->norm_weight.value != TERN_NO_VALUE;
     if (!norm && x->dtype == TERN_DTYPE_F32) return lower_f32(j, err);
     if (norm && (op->in[0].first_col % 4 || op->in[0].cols % 4 || x->cols % 4))
         return tern_gpu__unsupported(j->p->graph, op, "a norm of rows that are no multiple of 4 wide", err);
@@ -310,7 +310,7 @@ tern_status tern_gpu__lower_linear_ternary(tern_gpu_program *p, const tern_op *o
         j.rows[i] = j.layout[i].rows;
     }
     if (op->gated) return lower_slices(&j, err);
-    bool f32 = x->dtype == TERN_DTYPE_F32 && op->gain.value == TERN_NO_VALUE;
+    bool f32 = x->dtype == TERN_DTYPE_F32 && op->norm_weight.value == TERN_NO_VALUE;
     if (joined(j.layout, n) && (n == 1 || !f32)) return lower_job(&j, err);
     for (uint32_t i = 0; i < n; i++) {
         job one = {.p = p, .op = op, .n = 1, .part = {first + i}, .layout = {j.layout[i]}, .first_col = j.first_col};

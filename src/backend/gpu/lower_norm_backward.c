@@ -1,4 +1,5 @@
-/* Lowering the gradients of a norm: of its input by rows, of its gain by columns, in parts that are added in order. */
+/* Lowering the gradients of a norm: of its input by rows, of its norm_weight by columns, in parts that are added in
+ * order. */
 #include "backend/gpu/uniform.h"
 
 enum { DX = 1, RESIDUAL = 2, KEEP = 4 }; /* of rms_norm_backward.wgsl */
@@ -12,7 +13,8 @@ typedef struct places {
 static places find_places(tern_gpu_program *p, const tern_op *op)
 {
     uint32_t rows = tern_gpu__max_rows(p, op->rows);
-    places at = {.n_parts = tern_gpu__ceil_div(rows, tern_gpu_override(TERN_GPU_RMS_NORM_GAIN_128, "ROWS", 0))};
+    places at = {.n_parts =
+                     tern_gpu__ceil_div(rows, tern_gpu_override(TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_128, "ROWS", 0))};
     uint64_t bytes = ((uint64_t)rows + (uint64_t)at.n_parts * op->in[0].cols) * 4, first = tern_gpu__scratch(p, bytes);
     at.r = (uint32_t)(first / 4);
     at.parts = at.r + rows;
@@ -72,7 +74,8 @@ static tern_status lower_rows(tern_gpu_program *p, const tern_op *op, const plac
 
 static tern_status lower_parts(tern_gpu_program *p, const tern_op *op, const places *at, tern_error *err)
 {
-    static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_GAIN_256, TERN_GPU_RMS_NORM_GAIN_128};
+    static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_256,
+                                                   TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_128};
     tern_gpu_pipeline pipeline = tern_gpu_first_fit(candidates, 2, p->caps);
     uint32_t groups = tern_gpu__ceil_div(op->in[0].cols, tern_gpu_override(pipeline, "COLUMNS", 0));
     tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups, at->n_parts, 1, err);

@@ -49,13 +49,13 @@ static void cut(const tern_split *s, tern_prepared *p)
     }
 }
 
-/* The values that an op reads: inputs, residual, gain. Returns how many. */
+/* The values that an op reads: inputs, residual, norm_weight. Returns how many. */
 static uint32_t values_read(const tern_op *op, uint32_t *values)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < op->n_in; i++) values[n++] = op->in[i].value;
     if (op->residual.value != TERN_NO_VALUE) values[n++] = op->residual.value;
-    if (op->gain.value != TERN_NO_VALUE) values[n++] = op->gain.value;
+    if (op->norm_weight.value != TERN_NO_VALUE) values[n++] = op->norm_weight.value;
     return n;
 }
 

@@ -13,7 +13,7 @@ static uint32_t layer_of(const tern_op *op, uint32_t n_layers)
 
 tern_side tern_split__side_of(const tern_split *s, const tern_graph *graph, const tern_op *op)
 {
-    uint32_t n_layers = graph->config->n_layers, layer = layer_of(op, n_layers);
+    uint32_t n_layers = graph->n_layers, layer = layer_of(op, n_layers);
     bool device = layer == UINT32_MAX ? s->device_layers > n_layers : (uint64_t)layer + s->device_layers >= n_layers;
     return device ? TERN_SIDE_DEVICE : TERN_SIDE_HOST;
 }

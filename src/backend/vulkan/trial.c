@@ -23,7 +23,7 @@ static tern_status trial_open(tern_vulkan_trial *t, const tern_gpu_caps *caps, c
     memcpy(t->values, graph->values, graph->n_values * sizeof *t->values);
     for (size_t i = 0; i < graph->n_values; i++) /* each has a buffer of its own: no sum takes its addend's place */
         if (t->values[i].kind != TERN_VALUE_PARAM) t->values[i].offset = i + 1;
-    if (op->gain.value != TERN_NO_VALUE) { /* between the norm and the rest, where they are two ops */
+    if (op->norm_weight.value != TERN_NO_VALUE) { /* between the norm and the rest, where they are two ops */
         uint32_t cols = op->in[0].cols;
         t->values[graph->n_values] = (tern_value){.kind = TERN_VALUE_ACTIVATION,
                                                   .dtype = TERN_DTYPE_Q8,
@@ -61,7 +61,7 @@ static tern_op look(const tern_vulkan_trial *t)
                   .n_parts = 1,
                   .out = out,
                   .residual = {.value = TERN_NO_VALUE},
-                  .gain = {.value = TERN_NO_VALUE}};
+                  .norm_weight = {.value = TERN_NO_VALUE}};
     if (!ternary) return op;
     op.in[0] = (tern_view){.value = n + 1, .cols = t->weight.cols};
     op.in[1] = weight;
@@ -81,20 +81,20 @@ static void choose_ops(const tern_vulkan_trial *t, tern_vulkan_side *s)
         s->graph.n_ops = 2;
     }
     if (!s->apart) return;
-    if (op->kind == TERN_OP_LINEAR && op->gain.value != TERN_NO_VALUE) {
+    if (op->kind == TERN_OP_LINEAR && op->norm_weight.value != TERN_NO_VALUE) {
         tern_view between = {.value = (uint32_t)t->from->n_values, .cols = op->in[0].cols};
         s->ops[1] = *op;
         s->ops[0] = (tern_op){.kind = TERN_OP_NORM_QUANT,
                               .rows = op->rows,
                               .layer = op->layer,
                               .n_in = 2,
-                              .in = {op->in[0], op->gain},
+                              .in = {op->in[0], op->norm_weight},
                               .out = between,
                               .eps = op->eps,
                               .residual = {.value = TERN_NO_VALUE},
-                              .gain = {.value = TERN_NO_VALUE}};
+                              .norm_weight = {.value = TERN_NO_VALUE}};
         s->ops[1].in[0] = between;
-        s->ops[1].gain = (tern_view){.value = TERN_NO_VALUE};
+        s->ops[1].norm_weight = (tern_view){.value = TERN_NO_VALUE};
         s->graph.n_ops = 2;
     }
     if (op->kind == TERN_OP_ROPE_ATTENTION) {
@@ -148,7 +148,7 @@ static tern_status make_values(const tern_vulkan_trial *t, tern_vulkan_side *s, 
     for (size_t k = 0; k < s->graph.n_ops; k++) {
         const tern_op *op = &s->ops[k];
         for (uint32_t i = 0; i < op->n_in; i++) TERN_TRY(make(t, s, op->in[i].value, err));
-        const uint32_t more[] = {op->out.value, op->residual.value, op->gain.value};
+        const uint32_t more[] = {op->out.value, op->residual.value, op->norm_weight.value};
         for (size_t i = 0; i < sizeof more / sizeof *more; i++)
             if (more[i] != TERN_NO_VALUE) TERN_TRY(make(t, s, more[i], err));
     }

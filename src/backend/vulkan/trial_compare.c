@@ -21,7 +21,7 @@ static double tolerance_of(const tern_op *op)
     case TERN_OP_SUM_SQUARES: /* the optimiser is defined to the bit */
     case TERN_OP_UPDATE:
     case TERN_OP_REQUANTIZE: return 0;
-    case TERN_OP_LINEAR: return op->gain.value == TERN_NO_VALUE ? 1e-4 : 2e-2;
+    case TERN_OP_LINEAR: return op->norm_weight.value == TERN_NO_VALUE ? 1e-4 : 2e-2;
     case TERN_OP_ATTENTION:
     case TERN_OP_ROPE_KV:
     case TERN_OP_ROPE_ATTENTION: return 2e-3; /* keys may be rounded to f16 the other way */

@@ -86,7 +86,7 @@ static bool same_pipelines(const tern_vulkan_trial *t, const tern_graph *small)
 static tern_status shrink_rows(tern_vulkan_trial *t, tern_error *err)
 {
     tern_graph small = t->graph;
-    if (t->from->params[TERN_PARAM_STARTS] == TERN_NO_VALUE || small.max_tokens <= LEAST_ROWS) return TERN_OK;
+    if (t->from->params[TERN_PARAM_SEQ_STARTS] == TERN_NO_VALUE || small.max_tokens <= LEAST_ROWS) return TERN_OK;
     small.max_tokens = LEAST_ROWS;
     if (small.max_outputs > LEAST_ROWS) small.max_outputs = LEAST_ROWS;
     small.values = tern_calloc(small.n_values, sizeof *small.values);

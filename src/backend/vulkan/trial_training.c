@@ -45,7 +45,7 @@ void tern_vulkan__trial_state(tern_vulkan_trial *t, const tern_value *v, uint8_t
 /* Sums of exponentials, the second half of the statistics, are not below 1. */
 static void fill_statistics(tern_vulkan_trial *t)
 {
-    if (t->op.kind != TERN_OP_ATTENTION_ROWS_BACKWARD) return;
+    if (t->op.kind != TERN_OP_VARLEN_ATTENTION_BACKWARD) return;
     const tern_view view = t->op.in[4];
     uint32_t cols = t->values[view.value].cols;
     float *x = (float *)(void *)t->contents[view.value];
@@ -66,7 +66,7 @@ static void fill_rows(tern_vulkan_trial *t, uint32_t *starts, int32_t *labels)
 
 void tern_vulkan__trial_training(tern_vulkan_trial *t)
 {
-    uint32_t *starts = tern_vulkan__trial_param(t, TERN_PARAM_STARTS);
+    uint32_t *starts = tern_vulkan__trial_param(t, TERN_PARAM_SEQ_STARTS);
     int32_t *labels = (int32_t *)(void *)tern_vulkan__trial_param(t, TERN_PARAM_LABELS);
     tern_train_params *training = (tern_train_params *)(void *)tern_vulkan__trial_param(t, TERN_PARAM_TRAINING);
     fill_statistics(t);

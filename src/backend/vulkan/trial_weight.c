@@ -2,6 +2,7 @@
 #include "backend/vulkan/device.h"
 #include "backend/vulkan/trial.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 
 enum { PIECE_BYTES = 4 << 20 };
 

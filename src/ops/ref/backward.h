@@ -37,14 +37,14 @@ float tern_ref_rms_norm_backward(const float *x, const float *g, float eps, uint
 /* dg of n rows whose r are known: dg[c] += dy[t][c] * (x[t][c] * r[t]), t ascending.
  *
  *   x, dy  in  x[t * x_stride + c], dy[t * dy_stride + c]      dg  in/out  [cols]      Exact bits. */
-typedef struct tern_gain_args {
+typedef struct tern_norm_weight_args {
     const float *x, *dy, *r;
     size_t x_stride, dy_stride;
     uint32_t n, cols;
-} tern_gain_args;
+} tern_norm_weight_args;
 
-typedef void (*tern_gain_backward_fn)(const tern_gain_args *args, float *dg);
-void tern_ref_gain_backward(const tern_gain_args *args, float *dg);
+typedef void (*tern_norm_weight_backward_fn)(const tern_norm_weight_args *args, float *dg);
+void tern_ref_norm_weight_backward(const tern_norm_weight_args *args, float *dg);
 
 /* Input gradient of LINEAR, y[t] = W x[t], with dense weights.
  *
@@ -89,7 +89,7 @@ void tern_ref_rope_adjacent_backward(float *dx, uint32_t n_heads, uint32_t head_
 /* Causal attention over the contiguous rows of one packed batch. Query head h reads KV head h / (n_heads /
  * n_kv_heads). Token t sees the tokens starts[t] .. t: starts[t] is the first token of its document (starts NULL: 0
  * for all), starts[t] <= t. */
-typedef struct tern_attention_rows {
+typedef struct tern_varlen_attention {
     uint32_t n; /* tokens */
     uint32_t n_heads, n_kv_heads, head_dim;
     const float *q;     /* q[t * q_stride + h * head_dim + d] */
@@ -97,7 +97,7 @@ typedef struct tern_attention_rows {
     size_t q_stride, kv_stride;
     const uint32_t *starts; /* [n] or NULL */
     float scale;            /* 1 / sqrt(head_dim) */
-} tern_attention_rows;
+} tern_varlen_attention;
 
 /* Forward, and what the backward needs of it. For token t, head h and its visible j in ascending order:
  *
@@ -109,7 +109,7 @@ typedef struct tern_attention_rows {
  * exp is tern_ref_exp. The paged op of ref.h gives the same within rounding (its scores are sums in lanes), and its m
  * and l serve the backward as well. Chains instead of lanes, so that all five products of attention are
  * tern_ref_product. */
-void tern_ref_attention_rows(const tern_attention_rows *rows, float *out, float *m, float *l);
+void tern_ref_varlen_attention(const tern_varlen_attention *rows, float *out, float *m, float *l);
 
 /* Backward; the probabilities are computed again from m and l, so memory is linear in n (Dao et al.,
  * arXiv:2205.14135, B.4).
@@ -120,8 +120,8 @@ void tern_ref_attention_rows(const tern_attention_rows *rows, float *out, float 
  *
  * so dq is a chain over j; dk and dv are chains over t, and for one t over the query heads of the group, all ascending.
  *   out, dout, dq  strides as q      dk, dv  strides as k */
-void tern_ref_attention_rows_backward(const tern_attention_rows *rows, const float *out, const float *m, const float *l,
-                                      const float *dout, float *dq, float *dk, float *dv);
+void tern_ref_varlen_attention_backward(const tern_varlen_attention *rows, const float *out, const float *m,
+                                        const float *l, const float *dout, float *dq, float *dk, float *dv);
 
 /* What attention over rows is made of.
  *

@@ -12,7 +12,7 @@ typedef struct query {
     size_t stat;          /* in m and l */
 } query;
 
-static query query_of(const tern_attention_rows *rows, uint32_t t, uint32_t h)
+static query query_of(const tern_varlen_attention *rows, uint32_t t, uint32_t h)
 {
     uint32_t group = rows->n_heads / rows->n_kv_heads;
     return (query){
@@ -32,12 +32,12 @@ static float product(const float *a, const float *b, uint32_t n)
     return sum;
 }
 
-static float score(const tern_attention_rows *rows, const query *q, uint32_t j)
+static float score(const tern_varlen_attention *rows, const query *q, uint32_t j)
 {
     return product(rows->q + q->at, rows->k + j * rows->kv_stride + q->head, rows->head_dim) * rows->scale;
 }
 
-static void forward(const tern_attention_rows *rows, const query *q, float *out, float *m, float *l)
+static void forward(const tern_varlen_attention *rows, const query *q, float *out, float *m, float *l)
 {
     float most = -INFINITY, lanes[TERN_LANES] = {0};
     for (uint32_t j = q->first; j <= q->last; j++) most = fmaxf(most, score(rows, q, j));
@@ -53,7 +53,7 @@ static void forward(const tern_attention_rows *rows, const query *q, float *out,
     for (uint32_t d = 0; d < rows->head_dim; d++) out[d] /= *l;
 }
 
-void tern_ref_attention_rows(const tern_attention_rows *rows, float *out, float *m, float *l)
+void tern_ref_varlen_attention(const tern_varlen_attention *rows, float *out, float *m, float *l)
 {
     for (uint32_t t = 0; t < rows->n; t++)
         for (uint32_t h = 0; h < rows->n_heads; h++) {
@@ -68,8 +68,8 @@ static void add_scaled(float a, const float *x, uint32_t n, float *y)
     for (uint32_t d = 0; d < n; d++) y[d] = tern_ref__fmaf(a, x[d], y[d]);
 }
 
-void tern_ref_attention_rows_backward(const tern_attention_rows *rows, const float *out, const float *m, const float *l,
-                                      const float *dout, float *dq, float *dk, float *dv)
+void tern_ref_varlen_attention_backward(const tern_varlen_attention *rows, const float *out, const float *m,
+                                        const float *l, const float *dout, float *dq, float *dk, float *dv)
 {
     for (uint32_t t = 0; t < rows->n; t++)
         for (uint32_t h = 0; h < rows->n_heads; h++) {

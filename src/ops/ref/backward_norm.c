@@ -29,7 +29,7 @@ float tern_ref_rms_norm_backward(const float *x, const float *g, float eps, uint
     return r;
 }
 
-void tern_ref_gain_backward(const tern_gain_args *args, float *dg)
+void tern_ref_norm_weight_backward(const tern_norm_weight_args *args, float *dg)
 {
     for (uint32_t t = 0; t < args->n; t++) {
         const float *x = args->x + t * args->x_stride, *dy = args->dy + t * args->dy_stride;

@@ -2,14 +2,14 @@
 //
 //   out[t][r] = (sum_c code[r][c] q[t][c] - sum_c q[t][c]) * (inv_scale[t] * scale) + residual[t][r],  code = w + 1
 //   GATED:      out[t][r] = act(row r of part 0) * (row r of part 1)
-//   NORM:       q, inv_scale = int8(x[t] / sqrt(mean(x[t]^2) + eps) * gain), made anew by every workgroup;
+//   NORM:       q, inv_scale = int8(x[t] / sqrt(mean(x[t]^2) + eps) * norm_weight), made anew by every workgroup;
 //               else they are a Q8 value's
 //
 //   groups     (groups of WORKGROUP / LANES * BLOCKS rows of all parts, most tokens)
 //   params     word count_word: the number of tokens
 //   x          NORM: rows of x_stride vec4 of f32 from x_first, cols a multiple of 4; else a Q8 value: int8 rows of
 //              x_stride vec4 words, f32 inverse scales at word scales_word, i32 sums at word sums_word
-//   gain       [cols] f32, finite (NORM)
+//   norm_weight       [cols] f32, finite (NORM)
 //   w0, w1, w2 the parts: rows of `chunks` vec4 words in i2_s groups (two chunks for 128 columns); row scales from
 //              word row_scales, 0: none
 //   residual   [tokens] rows of residual_stride floats from residual_first (flag 1); flag 4: it is what result holds
@@ -73,7 +73,7 @@ struct P {
 @group(0) @binding(0) var<uniform> p: P;
 @group(0) @binding(1) var<storage, read_write> params: array<u32>;
 @group(0) @binding(2) var<storage, read_write> x: array<vec4<u32>>;
-@group(0) @binding(3) var<storage, read> gain: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> norm_weight: array<vec4<f32>>;
 @group(0) @binding(4) var<storage, read> w0: array<vec4<u32>>;
 @group(0) @binding(5) var<storage, read> w1: array<vec4<u32>>;
 @group(0) @binding(6) var<storage, read> w2: array<vec4<u32>>;
@@ -261,7 +261,7 @@ struct Unit {
 }
 
 struct Normed {
-    y: Unit, // x * gain
+    y: Unit, // x * norm_weight
     squares: f32,
     top: f32, // of |y|
 }
@@ -282,16 +282,16 @@ fn normed_unit(before: Normed, row: u32, unit: u32) -> Normed {
     let raw1 = x[row + at1];
     let raw2 = x[row + at2];
     let raw3 = x[row + at3];
-    let gain0 = gain[at0];
-    let gain1 = gain[at1];
-    let gain2 = gain[at2];
-    let gain3 = gain[at3];
+    let norm_weight0 = norm_weight[at0];
+    let norm_weight1 = norm_weight[at1];
+    let norm_weight2 = norm_weight[at2];
+    let norm_weight3 = norm_weight[at3];
     let zero = vec4<f32>();
     let x0 = select(zero, bitcast<vec4<f32>>(raw0), at < n);
     let x1 = select(zero, bitcast<vec4<f32>>(raw1), at + 8u < n);
     let x2 = select(zero, bitcast<vec4<f32>>(raw2), at + 16u < n);
     let x3 = select(zero, bitcast<vec4<f32>>(raw3), at + 24u < n);
-    let y = Unit(x0 * gain0, x1 * gain1, x2 * gain2, x3 * gain3);
+    let y = Unit(x0 * norm_weight0, x1 * norm_weight1, x2 * norm_weight2, x3 * norm_weight3);
     let top = max(max(largest(y.q0), largest(y.q1)), max(largest(y.q2), largest(y.q3)));
     let squares = (dot(x0, x0) + dot(x1, x1)) + (dot(x2, x2) + dot(x3, x3));
     return Normed(y, before.squares + squares, max(before.top, top));
@@ -363,7 +363,7 @@ struct Scaling {
     mask: vec4<u32>,
 }
 
-// Of the sum of a row's squares, and the largest of |x gain|. Where the sum is no number or infinite, the normed values
+// Of the sum of a row's squares, and the largest of |x norm_weight|. Where the sum is no number or infinite, the normed values
 // are all 0 or NaN, and so their int8 are 0 (src/ops/ref/ref.h). 127 and the divisor are divided by 16: devices may
 // divide by more than 2^126 as if it were infinite.
 fn scaling_of(squares: f32, top: f32) -> Scaling {

@@ -1,13 +1,13 @@
 // QUANTIZE and, with NORM, NORM_QUANT (src/ops/op.h): rows of f32, normed first or not, to int8 (src/ops/ref/ref.h);
 // with FAKE, FAKE_QUANTIZE: what these int8 stand for, blended with x, in rows of f32.
 //
-//   v[c] = x[t][c], or x[t][c] * gain[c] / sqrt(mean_c(x[t][c]^2) + eps)
+//   v[c] = x[t][c], or x[t][c] * norm_weight[c] / sqrt(mean_c(x[t][c]^2) + eps)
 //   s = 127 / max(max_c |v[c]|, 1e-5);  q[t][c] = round_half_even(v[c] * s)
 //   NaN counts as 0, an infinity as the largest finite value
 //
 //   groups     (most rows): a workgroup for each row
 //   x          rows of x_stride times ALIGN floats, from ALIGN times x_first
-//   gain       [cols] f32; nothing without NORM
+//   norm_weight       [cols] f32; nothing without NORM
 //   q8         word t * row_words + i: columns 4 i to 4 i + 3 of row t, the first in the lowest byte, then zeros;
 //              word scales_word + t: 1 / s as f32;  word sums_word + t: sum_c q[t][c] as i32
 //              FAKE: float scales_word + t * sums_word + c: x[t][c] + blend * (q[t][c] / s - x[t][c])
@@ -44,7 +44,7 @@ struct P {
 @group(0) @binding(0) var<uniform> p: P;
 @group(0) @binding(1) var<storage, read_write> params: array<u32>;
 @group(0) @binding(2) var<storage, read_write> x: array<vec4<f32>>;
-@group(0) @binding(3) var<storage, read> gain: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> norm_weight: array<vec4<f32>>;
 @group(0) @binding(4) var<storage, read_write> q8: array<u32>;
 
 var<workgroup> partial: array<f32, WORKGROUP>;
@@ -124,8 +124,8 @@ fn x1(i: u32) -> f32 {
     return x[i >> 2u][i & 3u];
 }
 
-fn gain1(c: u32) -> f32 {
-    return gain[c >> 2u][c & 3u];
+fn norm_weight1(c: u32) -> f32 {
+    return norm_weight[c >> 2u][c & 3u];
 }
 
 // Columns c to c + 3 of the row that starts at float `row`; zeros from column `cols` on.
@@ -145,20 +145,20 @@ fn x4(row: u32, c: u32, cols: u32) -> vec4<f32> {
     return v;
 }
 
-fn gain4(c: u32, cols: u32) -> vec4<f32> {
+fn norm_weight4(c: u32, cols: u32) -> vec4<f32> {
     var v = vec4<f32>();
     if (!NORM) { // then the binding holds nothing
         return v;
     }
     if (ALIGN == 4u) {
         if (c < cols) {
-            v = gain[c >> 2u];
+            v = norm_weight[c >> 2u];
         }
     } else {
-        if (c < cols) { v.x = gain1(c); }
-        if (c + 1u < cols) { v.y = gain1(c + 1u); }
-        if (c + 2u < cols) { v.z = gain1(c + 2u); }
-        if (c + 3u < cols) { v.w = gain1(c + 3u); }
+        if (c < cols) { v.x = norm_weight1(c); }
+        if (c + 1u < cols) { v.y = norm_weight1(c + 1u); }
+        if (c + 2u < cols) { v.z = norm_weight1(c + 2u); }
+        if (c + 3u < cols) { v.w = norm_weight1(c + 3u); }
     }
     return v;
 }
@@ -177,7 +177,7 @@ fn finite(v: vec4<f32>) -> vec4<f32> {
     return bitcast<vec4<f32>>(select(held, vec4<u32>(), size > vec4<u32>(0x7f800000u)));
 }
 
-// What is quantised of values v with gains g.
+// What is quantised of values v with norm_weights g.
 fn normed(v: vec4<f32>, r: f32, g: vec4<f32>) -> vec4<f32> {
     if (NORM) {
         return finite((v * r) * g);
@@ -245,12 +245,12 @@ fn main(
     let words = select(0u, p.row_words, present);
 
     var kept: array<vec4<f32>, KEPT>;
-    var gains: array<vec4<f32>, KEPT>;
+    var norm_weights: array<vec4<f32>, KEPT>;
     for (var i = 0u; i < KEPT; i++) { // unroll
         let c = 4u * (i * WORKGROUP + local);
         kept[i] = x4(row, c, p.cols);
         if (NORM) {
-            gains[i] = gain4(c, p.cols);
+            norm_weights[i] = norm_weight4(c, p.cols);
         }
     }
     var r = 0.0;
@@ -270,11 +270,11 @@ fn main(
 
     var most = 1e-5;
     for (var i = 0u; i < KEPT; i++) { // unroll
-        kept[i] = normed(kept[i], r, gains[i]);
+        kept[i] = normed(kept[i], r, norm_weights[i]);
         most = max(most, most_of(kept[i]));
     }
     for (var c = rest; c < p.cols; c += 4u * WORKGROUP) {
-        most = max(most, most_of(normed(x4(row, c, p.cols), r, gain4(c, p.cols))));
+        most = max(most, most_of(normed(x4(row, c, p.cols), r, norm_weight4(c, p.cols))));
     }
     let largest = workgroup_max(most, local, lanes, 1u);
     let down = select(1.0, 0x1p-64f, largest > 0x1p100f); // chosen here, or compilers would take the factor out again
@@ -300,7 +300,7 @@ fn main(
     }
     for (var word = KEPT * WORKGROUP + local; word < words; word += WORKGROUP) {
         let c = 4u * word;
-        let q = quantized(normed(x4(row, c, p.cols), r, gain4(c, p.cols)), scale);
+        let q = quantized(normed(x4(row, c, p.cols), r, norm_weight4(c, p.cols)), scale);
         sum += sum_of(q);
         q8[t * p.row_words + word] = pack4xI8(q);
     }

@@ -1,8 +1,8 @@
-// RMS_NORM (src/ops/op.h): y[t][c] = x[t][c] * gain[c] / sqrt(mean_c(x[t][c]^2) + eps), rows of f32.
+// RMS_NORM (src/ops/op.h): y[t][c] = x[t][c] * norm_weight[c] / sqrt(mean_c(x[t][c]^2) + eps), rows of f32.
 //
 //   groups     (most rows): a workgroup for each row
 //   x, y       rows of x_stride, y_stride times ALIGN floats, from ALIGN times x_first, y_first
-//   gain       [cols] f32
+//   norm_weight       [cols] f32
 //   params     word count_word holds the number of rows
 //
 // Invocations take four columns at a time. With ALIGN = 4 these are one vector of memory: cols, and where rows
@@ -32,7 +32,7 @@ struct P {
 @group(0) @binding(0) var<uniform> p: P;
 @group(0) @binding(1) var<storage, read_write> params: array<u32>;
 @group(0) @binding(2) var<storage, read_write> x: array<vec4<f32>>;
-@group(0) @binding(3) var<storage, read> gain: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> norm_weight: array<vec4<f32>>;
 @group(0) @binding(4) var<storage, read_write> y: array<f32>;
 
 var<workgroup> partial: array<f32, WORKGROUP>;
@@ -78,8 +78,8 @@ fn x1(i: u32) -> f32 {
     return x[i >> 2u][i & 3u];
 }
 
-fn gain1(c: u32) -> f32 {
-    return gain[c >> 2u][c & 3u];
+fn norm_weight1(c: u32) -> f32 {
+    return norm_weight[c >> 2u][c & 3u];
 }
 
 // Columns c to c + 3 of the row that starts at float `row`; zeros from column `cols` on.
@@ -99,17 +99,17 @@ fn x4(row: u32, c: u32, cols: u32) -> vec4<f32> {
     return v;
 }
 
-fn gain4(c: u32, cols: u32) -> vec4<f32> {
+fn norm_weight4(c: u32, cols: u32) -> vec4<f32> {
     var v = vec4<f32>();
     if (ALIGN == 4u) {
         if (c < cols) {
-            v = gain[c >> 2u];
+            v = norm_weight[c >> 2u];
         }
     } else {
-        if (c < cols) { v.x = gain1(c); }
-        if (c + 1u < cols) { v.y = gain1(c + 1u); }
-        if (c + 2u < cols) { v.z = gain1(c + 2u); }
-        if (c + 3u < cols) { v.w = gain1(c + 3u); }
+        if (c < cols) { v.x = norm_weight1(c); }
+        if (c + 1u < cols) { v.y = norm_weight1(c + 1u); }
+        if (c + 2u < cols) { v.z = norm_weight1(c + 2u); }
+        if (c + 3u < cols) { v.w = norm_weight1(c + 3u); }
     }
     return v;
 }
@@ -138,12 +138,12 @@ fn main(
     // No load waits for another: rows beyond the count are read in vain.
     let written = select(0u, p.cols, t < params[p.count_word]);
     var kept: array<vec4<f32>, KEPT>;
-    var gains: array<vec4<f32>, KEPT>;
+    var norm_weights: array<vec4<f32>, KEPT>;
     var squares = 0.0;
     for (var i = 0u; i < KEPT; i++) { // unroll
         let c = 4u * (i * WORKGROUP + local);
         kept[i] = x4(x_row, c, p.cols);
-        gains[i] = gain4(c, p.cols);
+        norm_weights[i] = norm_weight4(c, p.cols);
     }
     for (var i = 0u; i < KEPT; i++) { // unroll
         squares += dot(kept[i], kept[i]);
@@ -154,9 +154,9 @@ fn main(
     }
     let r = inverseSqrt(workgroup_sum(squares, local, lanes, 0u) / f32(p.cols) + p.eps);
     for (var i = 0u; i < KEPT; i++) { // unroll
-        store(y_row, 4u * (i * WORKGROUP + local), written, (kept[i] * r) * gains[i]);
+        store(y_row, 4u * (i * WORKGROUP + local), written, (kept[i] * r) * norm_weights[i]);
     }
     for (var c = rest; c < written; c += 4u * WORKGROUP) {
-        store(y_row, c, written, (x4(x_row, c, p.cols) * r) * gain4(c, p.cols));
+        store(y_row, c, written, (x4(x_row, c, p.cols) * r) * norm_weight4(c, p.cols));
     }
 }

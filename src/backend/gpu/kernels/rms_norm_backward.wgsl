@@ -1,11 +1,11 @@
-// RMS_NORM_BACKWARD (src/ops/op.h), first dispatch: the gradient of the input, and what the gain's needs.
+// RMS_NORM_BACKWARD (src/ops/op.h), first dispatch: the gradient of the input, and what the norm_weight's needs.
 //
-//   r = 1 / sqrt(mean_c(x[t][c]^2) + eps);  k = r^3 * sum_c((dy[t][c] * gain[c]) * x[t][c]) / cols
-//   dx[t][c] = (dy[t][c] * gain[c]) * r - x[t][c] * k (+ residual[t][c])
+//   r = 1 / sqrt(mean_c(x[t][c]^2) + eps);  k = r^3 * sum_c((dy[t][c] * norm_weight[c]) * x[t][c]) / cols
+//   dx[t][c] = (dy[t][c] * norm_weight[c]) * r - x[t][c] * k (+ residual[t][c])
 //
 //   groups     (most rows): a workgroup for each row
 //   x, dy, residual, dx  rows of *_stride floats, from *_first; dx and the residual where they are wanted
-//   gain       [cols] f32
+//   norm_weight       [cols] f32
 //   scratch    word scratch_word + t: r, where `keep` is not 0
 //   params     word count_word holds the number of rows
 //
@@ -37,7 +37,7 @@ struct P {
 @group(0) @binding(0) var<uniform> p: P;
 @group(0) @binding(1) var<storage, read_write> params: array<u32>;
 @group(0) @binding(2) var<storage, read_write> x: array<f32>;
-@group(0) @binding(3) var<storage, read> gain: array<f32>;
+@group(0) @binding(3) var<storage, read> norm_weight: array<f32>;
 @group(0) @binding(4) var<storage, read_write> dy: array<f32>;
 @group(0) @binding(5) var<storage, read_write> residual: array<f32>;
 @group(0) @binding(6) var<storage, read_write> dx: array<f32>;
@@ -77,7 +77,7 @@ fn main(
     var sums = vec2<f32>();
     for (var c = local; c < p.cols; c += WORKGROUP) {
         let v = x[x_row + c];
-        sums += vec2<f32>(v * v, (dy[dy_row + c] * gain[c]) * v);
+        sums += vec2<f32>(v * v, (dy[dy_row + c] * norm_weight[c]) * v);
     }
     sums = workgroup_sum(sums, local, lanes);
     let r = 1.0 / sqrt(sums.x / f32(p.cols) + p.eps);
@@ -87,7 +87,7 @@ fn main(
     }
     let written = select(0u, p.cols, present && (p.flags & DX) != 0u);
     for (var c = local; c < written; c += WORKGROUP) {
-        var d = (dy[dy_row + c] * gain[c]) * r - x[x_row + c] * k;
+        var d = (dy[dy_row + c] * norm_weight[c]) * r - x[x_row + c] * k;
         if ((p.flags & RESIDUAL) != 0u) {
             d += residual[p.residual_first + t * p.residual_stride + c];
         }

@@ -1,27 +1,27 @@
 /* What the forward and the backward of attention over rows share: packing, and products over what each row sees. */
-#include "backend/cpu/attention_rows.h"
+#include "backend/cpu/varlen_attention.h"
 
 #include <math.h>
 
 enum { TILE = 6 /* rows that the kernels take together */ };
 
-uint32_t tern_attention_rows__block_tokens(const tern_op *op)
+uint32_t tern_varlen_attention__block_tokens(const tern_op *op)
 {
     uint32_t group = op->n_heads / op->n_kv_heads;
     return group >= TERN_BLOCK_ROWS ? 1 : TERN_BLOCK_ROWS / group;
 }
 
-size_t tern_attention_rows__block_rows(const tern_op *op)
+size_t tern_varlen_attention__block_rows(const tern_op *op)
 {
-    return (size_t)tern_attention_rows__block_tokens(op) * (op->n_heads / op->n_kv_heads);
+    return (size_t)tern_varlen_attention__block_tokens(op) * (op->n_heads / op->n_kv_heads);
 }
 
-size_t tern_attention_rows__kv_floats(uint32_t n, const tern_op *op)
+size_t tern_varlen_attention__kv_floats(uint32_t n, const tern_op *op)
 {
-    return (size_t)op->n_kv_heads * op->head_dim * tern_attention_rows__panels(n) * TERN_PANEL;
+    return (size_t)op->n_kv_heads * op->head_dim * tern_varlen_attention__panels(n) * TERN_PANEL;
 }
 
-tern_attention_job tern_attention_rows__job(tern_cpu_step *step, const tern_cpu_op *op)
+tern_attention_job tern_varlen_attention__job(tern_cpu_step *step, const tern_cpu_op *op)
 {
     const tern_op *o = op->op;
     return (tern_attention_job){
@@ -32,14 +32,14 @@ tern_attention_job tern_attention_rows__job(tern_cpu_step *step, const tern_cpu_
         .dim = o->head_dim,
         .n_heads = o->n_heads,
         .n_kv_heads = o->n_kv_heads,
-        .n_panels = tern_attention_rows__panels(step->n_tokens),
-        .block_tokens = tern_attention_rows__block_tokens(o),
+        .n_panels = tern_varlen_attention__panels(step->n_tokens),
+        .block_tokens = tern_varlen_attention__block_tokens(o),
         .scale = 1.0f / sqrtf((float)o->head_dim),
         .starts = (const uint32_t *)(const void *)op->base[3],
     };
 }
 
-uint32_t tern_attention_rows__first_seen(const tern_attention_job *j, tern_range tokens)
+uint32_t tern_varlen_attention__first_seen(const tern_attention_job *j, tern_range tokens)
 {
     uint32_t first = tokens.first;
     for (uint32_t t = tokens.first; t < tokens.end; t++) first = j->starts[t] < first ? j->starts[t] : first;
@@ -66,7 +66,7 @@ static void pack_task(void *context, uint32_t task, uint32_t thread)
     const uint32_t n = j->n - first < TERN_PANEL ? j->n - first : TERN_PANEL;
     const float *from = tern_rows__at(p->from, first) + (size_t)kv_head * j->dim;
     for (uint32_t i = 0; i < n && p->rows; i++)
-        memcpy(tern_attention_rows__key(j, p->rows, kv_head, first + i), from + i * p->from->stride,
+        memcpy(tern_varlen_attention__key(j, p->rows, kv_head, first + i), from + i * p->from->stride,
                j->dim * sizeof *from);
     if (!p->panels) return;
     float *to = panel_at(j, p->panels, kv_head, panel);
@@ -75,22 +75,22 @@ static void pack_task(void *context, uint32_t task, uint32_t thread)
         for (uint32_t i = 0; i < n; i++) to[(size_t)d * TERN_PANEL + i] = from[i * p->from->stride + d];
 }
 
-void tern_attention_rows__pack(const tern_attention_job *j, uint32_t input, float *panels, float *rows)
+void tern_varlen_attention__pack(const tern_attention_job *j, uint32_t input, float *panels, float *rows)
 {
     pack_job p = {.j = j, .from = &j->op->in[input], .panels = panels, .rows = rows};
     tern_pool_for(j->step->cpu->pool, j->n_kv_heads * j->n_panels, pack_task, &p);
 }
 
-void tern_attention_rows__gather(const tern_attention_job *j, const tern_cpu_rows *from, uint32_t kv_head,
-                                 tern_range tokens, float *to)
+void tern_varlen_attention__gather(const tern_attention_job *j, const tern_cpu_rows *from, uint32_t kv_head,
+                                   tern_range tokens, float *to)
 {
     const size_t row = (size_t)j->group * j->dim;
     for (uint32_t t = tokens.first; t < tokens.end; t++, to += row)
         memcpy(to, tern_rows__at(from, t) + kv_head * row, row * sizeof *to);
 }
 
-void tern_attention_rows__scatter(const tern_attention_job *j, const float *from, uint32_t kv_head, tern_range tokens,
-                                  const tern_cpu_rows *residual, const tern_cpu_rows *to)
+void tern_varlen_attention__scatter(const tern_attention_job *j, const float *from, uint32_t kv_head, tern_range tokens,
+                                    const tern_cpu_rows *residual, const tern_cpu_rows *to)
 {
     const size_t row = (size_t)j->group * j->dim, at = kv_head * row;
     for (uint32_t t = tokens.first; t < tokens.end; t++, from += row) {
@@ -100,8 +100,8 @@ void tern_attention_rows__scatter(const tern_attention_job *j, const float *from
     }
 }
 
-void tern_attention_rows__scores(const tern_attention_job *j, const float *rows, uint32_t n_rows, const float *panels,
-                                 uint32_t kv_head, uint32_t panel, float *c, size_t c_row)
+void tern_varlen_attention__scores(const tern_attention_job *j, const float *rows, uint32_t n_rows, const float *panels,
+                                   uint32_t kv_head, uint32_t panel, float *c, size_t c_row)
 {
     const tern_product_args args = {.a = rows,
                                     .a_row = j->dim,
@@ -156,7 +156,7 @@ static void tile(const tern_attention_job *j, const tern_product_args *args, uin
     for (uint32_t i = 0; i < n; i++) part(j, args, first + i, 1, (tern_range){common.end, ranges[i].end});
 }
 
-void tern_attention_rows__ragged(const tern_attention_job *j, const tern_product_args *args, const tern_range *ranges)
+void tern_varlen_attention__ragged(const tern_attention_job *j, const tern_product_args *args, const tern_range *ranges)
 {
     for (uint32_t first = 0; first < args->m;) {
         uint32_t left = args->m - first, n = same_range(ranges + first, left);

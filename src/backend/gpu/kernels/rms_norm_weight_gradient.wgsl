@@ -1,4 +1,4 @@
-// RMS_NORM_BACKWARD (src/ops/op.h), second dispatch: parts of the gain's gradient, each of ROWS rows.
+// RMS_NORM_BACKWARD (src/ops/op.h), second dispatch: parts of the norm_weight's gradient, each of ROWS rows.
 //
 //   part[i][c] = sum over rows t of ROWS * i .. of dy[t][c] * (x[t][c] * r[t])
 //

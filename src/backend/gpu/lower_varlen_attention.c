@@ -18,8 +18,8 @@ typedef struct kernels {
         }                                                                                                              \
     }
 
-static const kernels forward = KERNELS(ATTENTION_ROWS), dq = KERNELS(ATTENTION_ROWS_DQ),
-                     dkv = KERNELS(ATTENTION_ROWS_DKV);
+static const kernels forward = KERNELS(VARLEN_ATTENTION), dq = KERNELS(VARLEN_ATTENTION_DQ),
+                     dkv = KERNELS(VARLEN_ATTENTION_DKV);
 
 /* What its dispatches share. */
 typedef struct attention {
@@ -62,7 +62,7 @@ static tern_status check(const tern_gpu_program *p, const tern_op *op, tern_erro
 static void put_params(tern_gpu_words *u, const attention *a)
 {
     tern_gpu__put(u, tern_gpu__count_word(a->p, a->op->rows));
-    tern_gpu__put(u, tern_gpu__param_word(a->p, TERN_PARAM_STARTS));
+    tern_gpu__put(u, tern_gpu__param_word(a->p, TERN_PARAM_SEQ_STARTS));
 }
 
 static void put_rows(tern_gpu_words *u, const attention *a, tern_view view)
@@ -105,8 +105,8 @@ static tern_status lower_forward(const attention *a, tern_error *err)
 static tern_status lower_delta(const attention *a, tern_error *err)
 {
     const tern_op *op = a->op;
-    uint32_t in_group = tern_gpu_pipelines[TERN_GPU_ATTENTION_ROWS_DELTA].invocations / 8;
-    tern_gpu_dispatch *d = tern_gpu__add(a->p, op, TERN_GPU_ATTENTION_ROWS_DELTA, op->n_heads,
+    uint32_t in_group = tern_gpu_pipelines[TERN_GPU_VARLEN_ATTENTION_DELTA].invocations / 8;
+    tern_gpu_dispatch *d = tern_gpu__add(a->p, op, TERN_GPU_VARLEN_ATTENTION_DELTA, op->n_heads,
                                          tern_gpu__ceil_div(a->rows, in_group), 1, err);
     if (!d) return TERN_UNSUPPORTED;
     tern_gpu_words u = {.word = {a->quads, op->n_heads, tern_gpu__count_word(a->p, op->rows)}, .n = 3};
@@ -223,11 +223,11 @@ static void split(attention *a)
     a->dv = a->dk + aligned(a->bytes);
 }
 
-tern_status tern_gpu__lower_attention_rows(tern_gpu_program *p, const tern_op *op, tern_error *err)
+tern_status tern_gpu__lower_varlen_attention(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     TERN_TRY(check(p, op, err));
     attention a = {.p = p, .op = op, .quads = op->head_dim / 4, .rows = tern_gpu__max_rows(p, op->rows)};
-    if (op->kind == TERN_OP_ATTENTION_ROWS) return lower_forward(&a, err);
+    if (op->kind == TERN_OP_VARLEN_ATTENTION) return lower_forward(&a, err);
     split(&a);
     TERN_TRY(lower_delta(&a, err));
     TERN_TRY(lower_dq(&a, err));

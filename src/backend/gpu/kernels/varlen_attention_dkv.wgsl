@@ -1,4 +1,4 @@
-// ATTENTION_ROWS_BACKWARD (src/ops/op.h), the gradients of k and v; probabilities are computed again from m and l.
+// VARLEN_ATTENTION_BACKWARD (src/ops/op.h), the gradients of k and v; probabilities are computed again from m and l.
 //
 //   s = dot(q[t], k[j]) * scale;  p = e^(s - m) / l;  ds = p * (dot(dout[t], v[j]) - delta) * scale
 //   dv[j] = sum of p * dout[t];  dk[j] = sum of ds * q[t]   over the rows t that see j and the heads of the KV head
@@ -9,10 +9,10 @@
 //               one behind the other, so starts never falls.
 //   q, k, v, dout  rows of *_stride quads, from *_first
 //   dk, dv      rows of *_stride quads, from *_first, [KV heads * splits] heads in each
-//   scratch     quad scratch_quad + t * n_heads + head: m, 1 / l, delta (attention_rows_delta.wgsl)
+//   scratch     quad scratch_quad + t * n_heads + head: m, 1 / l, delta (varlen_attention_delta.wgsl)
 //   params      word count_word holds the number of rows, from starts_word their starts
 //
-// Work is cut as in attention_rows.wgsl, with keys where it has rows.
+// Work is cut as in varlen_attention.wgsl, with keys where it has rows.
 override WORKGROUP: u32 = 256;
 override ROWS: u32 = 64;
 override KEYS: u32 = 64; // as many as ROWS

@@ -32,30 +32,30 @@ static size_t padded(size_t n)
     return (n + 15) / 16 * 16;
 }
 
-size_t tern_attention_rows__backward_scratch(const tern_op *op)
+size_t tern_varlen_attention__backward_scratch(const tern_op *op)
 {
-    const size_t rows = tern_attention_rows__block_rows(op), dim = op->head_dim;
+    const size_t rows = tern_varlen_attention__block_rows(op), dim = op->head_dim;
     return (2 * padded(BLOCK * dim) + 3 * padded(rows * dim) + 2 * padded(rows * P_ROW) + padded(2 * rows) +
             padded(2 * BLOCK)) *
            sizeof(float);
 }
 
-size_t tern_attention_rows__backward_shared(const tern_graph *graph, const tern_op *op)
+size_t tern_varlen_attention__backward_shared(const tern_graph *graph, const tern_op *op)
 {
-    return (3 * tern_attention_rows__kv_floats(graph->max_tokens, op) +
+    return (3 * tern_varlen_attention__kv_floats(graph->max_tokens, op) +
             padded((size_t)graph->max_tokens * op->n_heads) + tern_attention_waves__floats(graph->max_tokens, BLOCK)) *
            sizeof(float);
 }
 
 static backward_job open_job(tern_cpu_step *step, const tern_cpu_op *op)
 {
-    backward_job j = {.a = tern_attention_rows__job(step, op)};
+    backward_job j = {.a = tern_varlen_attention__job(step, op)};
     float *memory = step->prepared->shared;
-    const size_t kv = tern_attention_rows__kv_floats(j.a.n, op->op);
-    j.a.k_panels = tern_attention_rows__lend(&memory, kv);
-    j.a.v_panels = tern_attention_rows__lend(&memory, kv);
-    j.a.k_rows = tern_attention_rows__lend(&memory, kv);
-    j.delta = tern_attention_rows__lend(&memory, (size_t)j.a.n * j.a.n_heads);
+    const size_t kv = tern_varlen_attention__kv_floats(j.a.n, op->op);
+    j.a.k_panels = tern_varlen_attention__lend(&memory, kv);
+    j.a.v_panels = tern_varlen_attention__lend(&memory, kv);
+    j.a.k_rows = tern_varlen_attention__lend(&memory, kv);
+    j.delta = tern_varlen_attention__lend(&memory, (size_t)j.a.n * j.a.n_heads);
     j.waves = tern_attention_waves__make(&j.a, BLOCK, memory);
     return j;
 }
@@ -82,18 +82,18 @@ static void start_row(void *context, uint32_t t, uint32_t thread)
 
 static part open_part(const backward_job *j, uint32_t kv_head, tern_range keys, uint32_t thread)
 {
-    const size_t rows = tern_attention_rows__block_rows(j->a.op->op), dim = j->a.dim;
+    const size_t rows = tern_varlen_attention__block_rows(j->a.op->op), dim = j->a.dim;
     float *memory = (float *)(void *)tern_cpu__scratch(j->a.step, thread);
     part p = {.kv_head = kv_head, .keys = keys, .n_keys = keys.end - keys.first};
-    p.dk = tern_attention_rows__lend(&memory, BLOCK * dim);
-    p.dv = tern_attention_rows__lend(&memory, BLOCK * dim);
-    p.q = tern_attention_rows__lend(&memory, rows * dim);
-    p.dout = tern_attention_rows__lend(&memory, rows * dim);
-    p.dq = tern_attention_rows__lend(&memory, rows * dim);
-    p.p = tern_attention_rows__lend(&memory, rows * P_ROW);
-    p.ds = tern_attention_rows__lend(&memory, rows * P_ROW);
-    p.seen = (tern_range *)(void *)tern_attention_rows__lend(&memory, 2 * rows);
-    p.seen_by = (tern_range *)(void *)tern_attention_rows__lend(&memory, 2 * BLOCK);
+    p.dk = tern_varlen_attention__lend(&memory, BLOCK * dim);
+    p.dv = tern_varlen_attention__lend(&memory, BLOCK * dim);
+    p.q = tern_varlen_attention__lend(&memory, rows * dim);
+    p.dout = tern_varlen_attention__lend(&memory, rows * dim);
+    p.dq = tern_varlen_attention__lend(&memory, rows * dim);
+    p.p = tern_varlen_attention__lend(&memory, rows * P_ROW);
+    p.ds = tern_varlen_attention__lend(&memory, rows * P_ROW);
+    p.seen = (tern_range *)(void *)tern_varlen_attention__lend(&memory, 2 * rows);
+    p.seen_by = (tern_range *)(void *)tern_varlen_attention__lend(&memory, 2 * BLOCK);
     return p;
 }
 
@@ -113,7 +113,7 @@ static void find_seen(const tern_attention_job *j, part *p)
         any.first = p->seen[i].first < any.first ? p->seen[i].first : any.first;
         any.end = p->seen[i].end > any.end ? p->seen[i].end : any.end;
     }
-    p->panels = (tern_range){any.first / TERN_PANEL, tern_attention_rows__panels(any.end)};
+    p->panels = (tern_range){any.first / TERN_PANEL, tern_varlen_attention__panels(any.end)};
     for (uint32_t k = 0; k < p->n_keys; k++) p->seen_by[k] = (tern_range){0, all ? p->n_rows : 0};
     for (uint32_t i = 0; i < p->n_rows && !all; i++)
         for (uint32_t k = p->seen[i].first; k < p->seen[i].end; k++) {
@@ -129,8 +129,8 @@ static void probabilities(const backward_job *j, const part *p)
     const uint32_t first = p->keys.first / TERN_PANEL;
     for (uint32_t panel = p->panels.first; panel < p->panels.end; panel++) {
         const uint32_t at = panel * TERN_PANEL;
-        tern_attention_rows__scores(a, p->q, p->n_rows, a->k_panels, p->kv_head, first + panel, p->p + at, P_ROW);
-        tern_attention_rows__scores(a, p->dout, p->n_rows, a->v_panels, p->kv_head, first + panel, p->ds + at, P_ROW);
+        tern_varlen_attention__scores(a, p->q, p->n_rows, a->k_panels, p->kv_head, first + panel, p->p + at, P_ROW);
+        tern_varlen_attention__scores(a, p->dout, p->n_rows, a->v_panels, p->kv_head, first + panel, p->ds + at, P_ROW);
     }
     for (uint32_t i = 0; i < p->n_rows; i++) {
         const uint32_t t = p->tokens.first + i / a->group, h = p->kv_head * a->group + i % a->group;
@@ -151,13 +151,13 @@ static void add_dq(const tern_attention_job *j, const part *p)
     const tern_product_args args = {.a = p->ds,
                                     .a_row = P_ROW,
                                     .a_step = 1,
-                                    .b = tern_attention_rows__key(j, j->k_rows, p->kv_head, p->keys.first),
+                                    .b = tern_varlen_attention__key(j, j->k_rows, p->kv_head, p->keys.first),
                                     .b_step = j->dim,
                                     .c = p->dq,
                                     .c_row = j->dim,
                                     .m = p->n_rows,
                                     .n = j->dim};
-    tern_attention_rows__ragged(j, &args, p->seen);
+    tern_varlen_attention__ragged(j, &args, p->seen);
 }
 
 /* dk += dS^T Q, dv += P^T dO */
@@ -172,24 +172,24 @@ static void add_to_keys(const tern_attention_job *j, const part *p, const float 
                                     .c_row = j->dim,
                                     .m = p->n_keys,
                                     .n = j->dim};
-    tern_attention_rows__ragged(j, &args, p->seen_by);
+    tern_varlen_attention__ragged(j, &args, p->seen_by);
 }
 
 static void run_part(const backward_job *j, part *p)
 {
     const tern_attention_job *a = &j->a;
     const tern_cpu_op *op = a->op;
-    if (p->tokens.end <= p->keys.first || tern_attention_rows__first_seen(a, p->tokens) >= p->keys.end) return;
+    if (p->tokens.end <= p->keys.first || tern_varlen_attention__first_seen(a, p->tokens) >= p->keys.end) return;
     p->n_rows = (p->tokens.end - p->tokens.first) * a->group;
-    tern_attention_rows__gather(a, &op->in[0], p->kv_head, p->tokens, p->q);
-    tern_attention_rows__gather(a, &op->in[6], p->kv_head, p->tokens, p->dout);
-    tern_attention_rows__gather(a, &op->out, p->kv_head, p->tokens, p->dq);
+    tern_varlen_attention__gather(a, &op->in[0], p->kv_head, p->tokens, p->q);
+    tern_varlen_attention__gather(a, &op->in[6], p->kv_head, p->tokens, p->dout);
+    tern_varlen_attention__gather(a, &op->out, p->kv_head, p->tokens, p->dq);
     find_seen(a, p);
     probabilities(j, p);
     add_to_keys(a, p, p->p, p->dout, p->dv);
     add_to_keys(a, p, p->ds, p->q, p->dk);
     add_dq(a, p);
-    tern_attention_rows__scatter(a, p->dq, p->kv_head, p->tokens, NULL, &op->out);
+    tern_varlen_attention__scatter(a, p->dq, p->kv_head, p->tokens, NULL, &op->out);
 }
 
 /* The rows of the keys of a part between dk or dv and its copy. */
@@ -219,13 +219,13 @@ static void pair_task(void *context, uint32_t task, uint32_t thread)
     copy_keys(j, &p, dv, p.dv, true);
 }
 
-void tern_cpu__attention_rows_backward(tern_cpu_step *step, const tern_cpu_op *op)
+void tern_cpu__varlen_attention_backward(tern_cpu_step *step, const tern_cpu_op *op)
 {
     backward_job j = open_job(step, op);
     tern_pool *pool = step->cpu->pool;
     tern_pool_for(pool, j.a.n, start_row, &j);
-    tern_attention_rows__pack(&j.a, 1, j.a.k_panels, j.a.k_rows);
-    tern_attention_rows__pack(&j.a, 2, j.a.v_panels, NULL);
+    tern_varlen_attention__pack(&j.a, 1, j.a.k_panels, j.a.k_rows);
+    tern_varlen_attention__pack(&j.a, 2, j.a.v_panels, NULL);
     for (uint32_t wave = 0, first = 0; wave < j.waves.n; first = j.waves.end[wave++]) {
         j.wave = j.waves.pairs + first;
         tern_pool_for(pool, (j.waves.end[wave] - first) * j.a.n_kv_heads, pair_task, &j);

@@ -10,16 +10,16 @@ static tern_rng rng;
 /* Where a row sees itself alone the gradients of q and k are 0 but for rounding. */
 static const test_tolerance near = {.of_row = 4e-6, .absolute = 5e-7}, far = {.of_row = 2e-5, .absolute = 3e-6};
 
-static void check_on(const test_attention_rows *s, tern_backend *backend)
+static void check_on(const test_varlen_attention *s, tern_backend *backend)
 {
     test_case c;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = s->rows, .training = true});
-    test_attention_rows_add(&c, s);
+    test_varlen_attention_add(&c, s);
     test_case_compare(&c, backend, s->rows, s->rows, s->rows > 300 ? far : near);
     test_case_close(&c);
 }
 
-static void check(const test_attention_rows *s)
+static void check(const test_varlen_attention *s)
 {
     for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++) check_on(s, test_gpu_backend_of((test_gpu_kind)kind));
 }
@@ -31,8 +31,8 @@ static void heads(void **state)
     test_gpu_backend();
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i += test_quick() ? 2 : 1) {
         if (getenv("TERN_TEST_SIMULATE") && dims[i] > 80) continue;
-        check(&(test_attention_rows){.rows = 70, .n_heads = 2, .n_kv_heads = 2, .head_dim = dims[i], .longest = 50});
-        check(&(test_attention_rows){.rows = 37, .n_heads = 4, .n_kv_heads = 1, .head_dim = dims[i]});
+        check(&(test_varlen_attention){.rows = 70, .n_heads = 2, .n_kv_heads = 2, .head_dim = dims[i], .longest = 50});
+        check(&(test_varlen_attention){.rows = 37, .n_heads = 4, .n_kv_heads = 1, .head_dim = dims[i]});
     }
 }
 
@@ -42,10 +42,10 @@ static void lengths(void **state)
     static const uint32_t rows[] = {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 130, 257};
     test_gpu_backend();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i += test_quick() ? 3 : 1) {
-        check(&(test_attention_rows){.rows = rows[i], .n_heads = 4, .n_kv_heads = 2, .head_dim = 32});
-        check(&(test_attention_rows){
+        check(&(test_varlen_attention){.rows = rows[i], .n_heads = 4, .n_kv_heads = 2, .head_dim = 32});
+        check(&(test_varlen_attention){
             .rows = rows[i], .n_heads = 2, .n_kv_heads = 1, .head_dim = 64, .longest = 1 + rows[i] / 3});
-        check(&(test_attention_rows){.rows = rows[i], .n_heads = 1, .n_kv_heads = 1, .head_dim = 16, .longest = 5});
+        check(&(test_varlen_attention){.rows = rows[i], .n_heads = 1, .n_kv_heads = 1, .head_dim = 16, .longest = 5});
     }
 }
 
@@ -53,12 +53,12 @@ static void groups(void **state)
 {
     (void)state;
     test_gpu_backend();
-    check(&(test_attention_rows){.rows = 100, .n_heads = 20, .n_kv_heads = 5, .head_dim = 8, .longest = 40});
-    check(&(test_attention_rows){.rows = 100, .n_heads = 9, .n_kv_heads = 3, .head_dim = 12});
+    check(&(test_varlen_attention){.rows = 100, .n_heads = 20, .n_kv_heads = 5, .head_dim = 8, .longest = 40});
+    check(&(test_varlen_attention){.rows = 100, .n_heads = 9, .n_kv_heads = 3, .head_dim = 12});
     if (test_quick() || getenv("TERN_TEST_SIMULATE")) return;
-    check(&(test_attention_rows){.rows = 600, .n_heads = 20, .n_kv_heads = 5, .head_dim = 128, .longest = 300});
+    check(&(test_varlen_attention){.rows = 600, .n_heads = 20, .n_kv_heads = 5, .head_dim = 128, .longest = 300});
     /* enough workgroups without splitting the heads of a KV head */
-    check(&(test_attention_rows){.rows = 2048, .n_heads = 32, .n_kv_heads = 16, .head_dim = 16, .longest = 200});
+    check(&(test_varlen_attention){.rows = 2048, .n_heads = 32, .n_kv_heads = 16, .head_dim = 16, .longest = 200});
 }
 
 /* Scores far apart, and one that hides all others. */
@@ -69,9 +69,9 @@ static void large_scores(void **state)
     test_gpu_backend();
     for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++) {
         test_case c;
-        const test_attention_rows s = {.rows = ROWS, .n_heads = 2, .n_kv_heads = 1, .head_dim = DIM};
+        const test_varlen_attention s = {.rows = ROWS, .n_heads = 2, .n_kv_heads = 1, .head_dim = DIM};
         test_case_open(&c, &rng, &(test_case_shape){.max_tokens = ROWS, .training = true});
-        test_attention_rows_add(&c, &s);
+        test_varlen_attention_add(&c, &s);
         tern_view q = c.graph.ops[0].in[0];
         const uint32_t cols = c.graph.values[q.value].cols;
         float *x = test_case_floats(&c, q);
@@ -91,8 +91,8 @@ static void refusals(void **state)
         tern_error err = {0};
         tern_backend *gpu = test_gpu_backend();
         test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 4, .training = true});
-        test_attention_rows_add(&c,
-                                &(test_attention_rows){.rows = 4, .n_heads = 2, .n_kv_heads = 1, .head_dim = dims[i]});
+        test_varlen_attention_add(
+            &c, &(test_varlen_attention){.rows = 4, .n_heads = 2, .n_kv_heads = 1, .head_dim = dims[i]});
         for (int op = 0; op < 2; op++) {
             assert_int_equal(gpu->supports(gpu, &c.graph, &c.graph.ops[op], &err), TERN_UNSUPPORTED);
             assert_non_null(strstr(err.message, "head dimension"));

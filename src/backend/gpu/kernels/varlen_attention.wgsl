@@ -1,4 +1,4 @@
-// ATTENTION_ROWS (src/ops/op.h): causal attention over the rows of a packed batch, softmax kept online.
+// VARLEN_ATTENTION (src/ops/op.h): causal attention over the rows of a packed batch, softmax kept online.
 //
 //   s_j = dot(q[t], k[j]) * scale for j in starts[t] .. t;  m = max s_j;  l = sum e^(s_j - m)
 //   out[t] = sum e^(s_j - m) v[j] / l;  statistics[t] = m of each head, then l of each

@@ -1,4 +1,4 @@
-// ATTENTION_ROWS_BACKWARD (src/ops/op.h), what its other dispatches need of each row and head: m, 1 / l and
+// VARLEN_ATTENTION_BACKWARD (src/ops/op.h), what its other dispatches need of each row and head: m, 1 / l and
 // delta = dot(dout, out).
 //
 //   groups      (heads, ceil(most rows / (WORKGROUP / 8))): 8 invocations for each row of a head

@@ -1,4 +1,4 @@
-// ATTENTION_ROWS_BACKWARD (src/ops/op.h), the gradient of q; probabilities are computed again from m and l.
+// VARLEN_ATTENTION_BACKWARD (src/ops/op.h), the gradient of q; probabilities are computed again from m and l.
 //
 //   s_j = dot(q[t], k[j]) * scale;  p = e^(s_j - m) / l;  ds = p * (dot(dout[t], v[j]) - delta) * scale
 //   dq[t] = sum over j in starts[t] .. t of ds * k[j]
@@ -6,10 +6,10 @@
 //   groups      (heads, ceil(most rows / ROWS)): a workgroup owns ROWS rows of one head and goes over the keys that they
 //               see, KEYS at a time. Documents lie one behind the other, so starts never falls.
 //   q, k, v, dout, dq  rows of *_stride quads, from *_first
-//   scratch     quad scratch_quad + t * n_heads + head: m, 1 / l, delta (attention_rows_delta.wgsl)
+//   scratch     quad scratch_quad + t * n_heads + head: m, 1 / l, delta (varlen_attention_delta.wgsl)
 //   params      word count_word holds the number of rows, from starts_word their starts
 //
-// Work is cut as in attention_rows.wgsl.
+// Work is cut as in varlen_attention.wgsl.
 override WORKGROUP: u32 = 256;
 override ROWS: u32 = 64;
 override KEYS: u32 = 64; // as many as ROWS

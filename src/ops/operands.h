@@ -1,0 +1,156 @@
+/* What each op computes, and its inputs by name: `op->in[TERN_ATTENTION_Q]`. t runs over the op's rows. Inputs marked
+ * "written" are written as well as `out` (tern_op_writes); += goes on from what is there. The definitions are
+ * ops/ref/ref.h, and for training ops/ref/backward.h and ops/ref/update.h. */
+#ifndef TERN_OPS_OPERANDS_H
+#define TERN_OPS_OPERANDS_H
+
+/* out[t] = row ids[t] of the table */
+enum { TERN_EMBED_TABLE, TERN_EMBED_IDS, TERN_EMBED_INPUTS };
+
+/* RMS_NORM: out[t] = norm(x[t]) * weight. NORM_QUANT, made by fusion: out[t] = int8(norm(x[t]) * weight) */
+enum { TERN_NORM_X, TERN_NORM_WEIGHT, TERN_NORM_INPUTS };
+
+/* QUANTIZE: out[t] = int8(x[t]). SCALE: out[t] = x[t] * scale */
+enum { TERN_UNARY_X, TERN_UNARY_INPUTS };
+
+/* out[t] = concat_p(W_p x[t]), p < n_parts <= TERN_LINEAR_MAX_PARTS. Gated (2 parts): out[t] = act(W_0 x) * (W_1 x).
+ * With a residual: out[t] += residual[t]. With a norm_weight, for backends that ask for it (tern_fusion), in graphs of
+ * one token: out = W int8(norm(x) * norm_weight), x f32. */
+enum { TERN_LINEAR_X, TERN_LINEAR_W }; /* W_p is input TERN_LINEAR_W + p */
+
+/* ROPE: x[t] is rotated in place by positions[t]. ROPE_BACKWARD: the gradient x[t] is rotated back in place. */
+enum { TERN_ROPE_X /* written */, TERN_ROPE_POSITIONS, TERN_ROPE_TABLE, TERN_ROPE_INPUTS };
+
+/* cache[page of positions[t]] = k[t], v[t] */
+enum {
+    TERN_KV_WRITE_K,
+    TERN_KV_WRITE_V,
+    TERN_KV_WRITE_K_CACHE, /* written */
+    TERN_KV_WRITE_V_CACHE, /* written */
+    TERN_KV_WRITE_POSITIONS,
+    TERN_KV_WRITE_SEQUENCES,
+    TERN_KV_WRITE_PAGES,
+    TERN_KV_WRITE_INPUTS
+};
+
+/* out[t] = softmax(q[t] K / sqrt(head_dim)) V, causal */
+enum {
+    TERN_ATTENTION_Q,
+    TERN_ATTENTION_K_CACHE,
+    TERN_ATTENTION_V_CACHE,
+    TERN_ATTENTION_POSITIONS,
+    TERN_ATTENTION_SEQUENCES,
+    TERN_ATTENTION_PAGES,
+    TERN_ATTENTION_INPUTS
+};
+
+/* ROPE_KV, made by fusion: q and k of qkv[t] are rotated in place, then k and v written to the caches.
+ * ROPE_ATTENTION, for backends that ask for it, in graphs of one token: ROPE_KV, then ATTENTION of its q; qkv is left
+ * as it was. */
+enum {
+    TERN_ROPE_KV_QKV, /* ROPE_KV: written */
+    TERN_ROPE_KV_POSITIONS,
+    TERN_ROPE_KV_TABLE,
+    TERN_ROPE_KV_K_CACHE, /* written */
+    TERN_ROPE_KV_V_CACHE, /* written */
+    TERN_ROPE_KV_SEQUENCES,
+    TERN_ROPE_KV_PAGES,
+    TERN_ROPE_KV_INPUTS
+};
+
+/* out[t] = act(gate[t]) * up[t] */
+enum { TERN_GATE_GATE, TERN_GATE_UP, TERN_GATE_INPUTS };
+
+/* out[t] = a[t] + b[t] */
+enum { TERN_ADD_A, TERN_ADD_B, TERN_ADD_INPUTS };
+
+/* out[i] = x[outputs[i]] */
+enum { TERN_GATHER_X, TERN_GATHER_OUTPUTS, TERN_GATHER_INPUTS };
+
+/* Chooses a token from logits[0] and gets the next step ready (tern_sample_params); out: the tokens. */
+enum {
+    TERN_SAMPLE_LOGITS,
+    TERN_SAMPLE_COUNTS, /* written, as the next three are */
+    TERN_SAMPLE_IDS,
+    TERN_SAMPLE_POSITIONS,
+    TERN_SAMPLE_SAMPLER,
+    TERN_SAMPLE_INPUTS
+};
+
+/* DROPOUT: out[t][c] = x[t][c] / (1 - p), or 0: tern_ref_dropout, index t * cols + c; its own backward.
+ * FAKE_QUANTIZE: out[t] = x[t] + blend * (int8(x[t]) / s - x[t]). */
+enum { TERN_TRAINING_UNARY_X, TERN_TRAINING_UNARY_TRAINING, TERN_TRAINING_UNARY_INPUTS };
+
+/* Training: every step has max_tokens rows, one packed batch (SEQ_STARTS). `residual` is added to out where it is
+ * there.
+ *
+ * out[t] = attention of t to rows starts[t] .. t; statistics [2 * n_heads]: the softmax's maximum of each head, then
+ * its sum of each. */
+enum {
+    TERN_VARLEN_ATTENTION_Q,
+    TERN_VARLEN_ATTENTION_K,
+    TERN_VARLEN_ATTENTION_V,
+    TERN_VARLEN_ATTENTION_STARTS,
+    TERN_VARLEN_ATTENTION_STATISTICS, /* written by the forward */
+    TERN_VARLEN_ATTENTION_INPUTS,
+    /* of VARLEN_ATTENTION_BACKWARD besides, whose out is the gradient of q */
+    TERN_VARLEN_ATTENTION_OUT = TERN_VARLEN_ATTENTION_INPUTS,
+    TERN_VARLEN_ATTENTION_DOUT,
+    TERN_VARLEN_ATTENTION_DK, /* written */
+    TERN_VARLEN_ATTENTION_DV, /* written */
+    TERN_VARLEN_ATTENTION_BACKWARD_INPUTS
+};
+
+/* out[t] = loss of row t; the logits become their gradients, times loss_weight. A label that is no row of the
+ * vocabulary is not in the loss; the host checks labels (and ids) before. */
+enum {
+    TERN_CROSS_ENTROPY_LOGITS, /* written */
+    TERN_CROSS_ENTROPY_LABELS,
+    TERN_CROSS_ENTROPY_TRAINING,
+    TERN_CROSS_ENTROPY_INPUTS
+};
+
+/* out[t] = W^T dy[t] (+ residual[t]) */
+enum { TERN_LINEAR_DX_DY, TERN_LINEAR_DX_W, TERN_LINEAR_DX_INPUTS };
+
+/* dW += sum_t dy[t] x[t]^T, x f32 or int8 */
+enum { TERN_LINEAR_DW_DY, TERN_LINEAR_DW_X, TERN_LINEAR_DW_DW /* written */, TERN_LINEAR_DW_INPUTS };
+
+/* out[t] = dx (+ residual[t]); dweight += its sum over t. dweight may be missing (3 inputs: the weight is frozen), or
+ * out (TERN_NO_VALUE: nothing below is trained). */
+enum {
+    TERN_NORM_BACKWARD_X,
+    TERN_NORM_BACKWARD_WEIGHT,
+    TERN_NORM_BACKWARD_DY,
+    TERN_NORM_BACKWARD_DWEIGHT, /* written */
+    TERN_NORM_BACKWARD_INPUTS
+};
+
+/* out = dgate; dup is written */
+enum {
+    TERN_GATE_BACKWARD_GATE,
+    TERN_GATE_BACKWARD_UP,
+    TERN_GATE_BACKWARD_DY,
+    TERN_GATE_BACKWARD_DUP, /* written */
+    TERN_GATE_BACKWARD_INPUTS
+};
+
+/* dW[ids[t]] += dy[t] */
+enum {
+    TERN_EMBED_BACKWARD_DY,
+    TERN_EMBED_BACKWARD_IDS,
+    TERN_EMBED_BACKWARD_DW /* written */,
+    TERN_EMBED_BACKWARD_INPUTS
+};
+
+/* For each weight, once a step. SUM_SQUARES: out = sum of g^2 (one f32). */
+enum { TERN_SUM_SQUARES_GRADIENT, TERN_SUM_SQUARES_INPUTS };
+
+/* The optimiser's step; the gradient becomes 0. m and v are there as the optimiser needs them; TRAINING is the last.
+ * All but it are written. */
+enum { TERN_UPDATE_WEIGHT /* or its master */, TERN_UPDATE_GRADIENT, TERN_UPDATE_M, TERN_UPDATE_V };
+
+/* out = ternary codes and scale of the master; into dense F32 weights: master + blend * (scale * code - master) */
+enum { TERN_REQUANTIZE_MASTER /* written when clamp > 0 */, TERN_REQUANTIZE_TRAINING, TERN_REQUANTIZE_INPUTS };
+
+#endif

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "apps/tune_job.h"
+#include "apps/tune_internal.h"
 #include "base/file.h"
 #include "base/show.h"
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/tune_job.h"
+#include "apps/tune_internal.h"
 #include "backend/cpu/cpu.h"
 #include "base/show.h"
 

@@ -1,7 +1,7 @@
 /* What `tern tune` prints. */
 #include <string.h>
 
-#include "apps/tune_job.h"
+#include "apps/tune_internal.h"
 #include "base/show.h"
 
 static json_t *row_json(const tern_weight *w, const tern_tune_row *r, bool standard, bool chosen)

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/show.h"
-#include "format/json_parts.h"
+#include "format/json_internal.h"
 
 enum { MAX_DEPTH = 64 };
 static const size_t MAX_BYTES = (size_t)1 << 30;

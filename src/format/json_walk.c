@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/show.h"
-#include "format/json_parts.h"
+#include "format/json_internal.h"
 
 size_t tern_json__end_of_string(const uint8_t *data, size_t size, size_t at)
 {

@@ -1,7 +1,7 @@
 /* The axes of a plot: ends at round numbers, and the numbers between. */
 #include <math.h>
 
-#include "format/plot_parts.h"
+#include "format/plot_internal.h"
 
 enum { N_TICKS = 6, MANY_MARKS = 12 };
 

@@ -1,7 +1,7 @@
 /* The curves of a plot: lines, dots, and their line of the legend. */
 #include <math.h>
 
-#include "format/plot_parts.h"
+#include "format/plot_internal.h"
 
 enum { MAX_POINTS = 1000, MANY_POINTS = 40 };
 

@@ -1,5 +1,5 @@
 /* Two backends compared: ops in step, whole graphs, and tokens with and without the cache. */
-#include "infer/compare_parts.h"
+#include "infer/compare_internal.h"
 
 #include <string.h>
 

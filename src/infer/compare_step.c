@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "infer/compare_parts.h"
+#include "infer/compare_internal.h"
 
 static const double default_tolerance = 1e-4;
 /* An op that rounds to int8 on its way may round an element near a boundary the other way, unseen. */

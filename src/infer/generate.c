@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "infer/generate_state.h"
+#include "infer/generate_internal.h"
 
 double tern_generation__now_ms(void)
 {

@@ -1,6 +1,6 @@
 /* Generating on the host: sampling from logits, one token after the other, with drafts when they are wanted. */
 #include "base/alloc.h"
-#include "infer/generate_state.h"
+#include "infer/generate_internal.h"
 
 tern_status tern_generation__host_init(tern_generation *g, tern_error *err)
 {

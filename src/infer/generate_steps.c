@@ -1,7 +1,7 @@
 /* Generating on a device that chooses the tokens itself: several in one run, of which only the ids come back. The last
  * token is always left to the next run, which evaluates it first: so one at a time or many, prompt or not, each token
  * is computed by the same graph. */
-#include "infer/generate_state.h"
+#include "infer/generate_internal.h"
 
 enum { RUN_MS = 50, MOST_STEPS = 32, GROWTH = 4 };
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "infer/sampler_parts.h"
+#include "infer/sampler_internal.h"
 
 enum { DEFAULT_WINDOW = 512 };
 

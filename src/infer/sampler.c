@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "infer/sampler_parts.h"
+#include "infer/sampler_internal.h"
 
 struct tern_sampler {
     tern_sampler_params params;

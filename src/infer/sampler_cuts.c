@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/half.h"
-#include "infer/sampler_parts.h"
+#include "infer/sampler_internal.h"
 #include "ops/ref/ref.h"
 
 enum { BLOCK = 64, LANES = 16 };

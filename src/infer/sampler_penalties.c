@@ -1,5 +1,5 @@
 /* What changes logits before a token is chosen: biases, and penalties for tokens that were there already. */
-#include "infer/sampler_parts.h"
+#include "infer/sampler_internal.h"
 
 bool tern_sampler__has_penalties(const tern_sampler_params *params)
 {

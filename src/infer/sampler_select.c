@@ -1,7 +1,7 @@
 /* Finding where a sequence ordered by key reaches a given mass, one digit of the key at a time. */
 #include <string.h>
 
-#include "infer/sampler_parts.h"
+#include "infer/sampler_internal.h"
 
 enum { TOP_BITS = 11, N_DIGITS = 3 };
 

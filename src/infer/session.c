@@ -2,7 +2,7 @@
 #include "infer/session.h"
 
 #include "base/alloc.h"
-#include "infer/session_state.h"
+#include "infer/session_internal.h"
 
 enum { DEFAULT_CTX = 2048, DEFAULT_BATCH = 512, DEFAULT_STEPS = 8, SMALL_CACHE_BYTES = 64 << 20 };
 

@@ -1,7 +1,7 @@
 /* One sequence: appending tokens batch by batch, forgetting them, making room. */
 #include <string.h>
 
-#include "infer/session_state.h"
+#include "infer/session_internal.h"
 
 static tern_status check(const tern_session *s, const int32_t *ids, uint32_t n, tern_error *err)
 {

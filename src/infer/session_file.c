@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/half.h"
-#include "infer/session_state.h"
+#include "infer/session_internal.h"
 
 enum { VERSION = 1, FLAG_KV_F32 = 1, HEADER_BYTES = 40, ALIGNMENT = 64, SAMPLE_BYTES = TERN_WEIGHT_END_BYTES };
 static const char magic[8] = {'T', 'E', 'R', 'N', 'S', 'E', 'S', 'S'};

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
-#include "model/adapter_parts.h"
+#include "model/adapter_internal.h"
 
 enum { MAX_BASE_BYTES = 4096 };
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/adapter_parts.h"
+#include "model/adapter_internal.h"
 
 static tern_status add_pair(tern_adapter *ad, const tern_adapter_place *place, tern_error *err)
 {

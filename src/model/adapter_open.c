@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
-#include "model/adapter_parts.h"
+#include "model/adapter_internal.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 20 };
 

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
-#include "model/adapter_parts.h"
+#include "model/adapter_internal.h"
 
 #define PREFIX "base_model.model."
 

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
-#include "model/adapter_parts.h"
+#include "model/adapter_internal.h"
 
 enum { NAME_BYTES = TERN_MODEL__NAME_BYTES + 32 };
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 void tern_config__set_name(tern_config *config, tern_span name)
 {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/show.h"
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 /* "<architecture>.<key>", in storage of the caller. */
 typedef struct key_text {

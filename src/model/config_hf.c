@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/show.h"
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 static bool says(tern_span s, const char *word)
 {

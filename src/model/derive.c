@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 /* A weight being made. */
 typedef struct maker {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/export_parts.h"
+#include "model/export_internal.h"
 
 typedef struct exporter {
     const tern_model *model;

@@ -1,6 +1,6 @@
 /* How each tensor of a model is to be stored in a GGUF file. */
 #include "base/half.h"
-#include "model/export_parts.h"
+#include "model/export_internal.h"
 #include "quant/rsr.h"
 
 static const tern_encoding *target_of(const tern_export_options *o, tern_role role, const tern_weight *w)

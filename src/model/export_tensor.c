@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/export_parts.h"
+#include "model/export_internal.h"
 #include "quant/rsr.h"
 
 enum { SLICE_ELEMENTS = 1 << 20 };

@@ -1,7 +1,7 @@
 /* The model families: one row for each architecture, and the Hugging Face classes that belong to them. */
 #include <string.h>
 
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 /* Sources: bitnet.cpp (bitnet-b1.58, bitnet-25: the 2B4T graph); llama.cpp (bitnet: the SiLU-gated graph of 2024,
  * llama). */

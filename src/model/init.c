@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 20 };
 

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/half.h"
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 bool tern_merge_has(void *context, tern_role role, uint32_t layer)
 {

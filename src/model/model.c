@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/model_internal.h"
 #include "model/package.h"
-#include "model/parts.h"
 
 static bool ends_with(const char *s, const char *suffix)
 {

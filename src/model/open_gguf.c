@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 /* The graph has no biases: a file with some means something else. */
 static tern_status refuse_biases(const tern_gguf *g, tern_error *err)

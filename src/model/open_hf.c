@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 24 };
 

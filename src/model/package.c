@@ -5,7 +5,7 @@
 
 #include "base/show.h"
 #include "format/json.h"
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 /* How people sample when the model does not say: TERN_SAMPLER_DEFAULTS of tern/infer.h. */
 static const double temperature = 0.8, top_p = 0.95, min_p = 0.05;

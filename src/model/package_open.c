@@ -7,8 +7,8 @@
 #include "base/pool.h"
 #include "base/sha256.h"
 #include "base/show.h"
+#include "model/model_internal.h"
 #include "model/package.h"
-#include "model/parts.h"
 
 enum { HEAD_BYTES = 1 << 20 };
 

@@ -9,8 +9,8 @@
 #include "base/sha256.h"
 #include "base/show.h"
 #include "format/json.h"
+#include "model/model_internal.h"
 #include "model/package.h"
-#include "model/parts.h"
 
 typedef struct writing {
     const tern_package_options *options;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 static const struct {
     const char *gguf, *hf;

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/half.h"
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 /* tq1_0 and tq2_0 end every block with its scale, an f16. */
 static uint16_t block_scale(const tern_encoding *e, const uint8_t *block)

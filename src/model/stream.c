@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "model/package.h"
-#include "model/stream_parts.h"
+#include "model/stream_internal.h"
 
 static item *add(tern_model_stream *s, const tern_gguf_tensor *t)
 {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/stream_parts.h"
+#include "model/stream_internal.h"
 
 /* The fewest rows that begin and end at a byte: encodings that run on across row ends have blocks in several. */
 static uint32_t row_unit(const tern_weight *w)

@@ -5,8 +5,8 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "base/rng.h"
-#include "model/export_parts.h"
-#include "model/synth_parts.h"
+#include "model/export_internal.h"
+#include "model/synth_internal.h"
 
 enum { TABLE_SIZE = 1 << 14, SLICE_ROWS = 1024 };
 

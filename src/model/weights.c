@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 tern_status tern_model__init_weights(tern_model *model, tern_error *err)
 {

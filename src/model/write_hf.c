@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/half.h"
-#include "model/parts.h"
-#include "model/write_hf_parts.h"
+#include "model/model_internal.h"
+#include "model/write_hf_internal.h"
 
 enum { CHUNK_BYTES = 1 << 20 };
 

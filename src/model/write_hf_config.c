@@ -1,6 +1,6 @@
 /* A configuration as config.json of transformers. */
-#include "model/parts.h"
-#include "model/write_hf_parts.h"
+#include "model/model_internal.h"
+#include "model/write_hf_internal.h"
 
 /* Weights and inputs of the linear layers are quantised. */
 static bool is_ternary(const tern_config *c)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "text/bpe_train_parts.h"
+#include "text/bpe_train_internal.h"
 
 enum { FIRST_SLOTS = 1024 };
 

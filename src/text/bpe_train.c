@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "text/bpe_train_parts.h"
+#include "text/bpe_train_internal.h"
 
 static const char *const special_names[TERN_BPE_N_SPECIAL] = {"<|begin_of_text|>", "<|end_of_text|>",
                                                               "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};

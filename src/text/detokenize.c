@@ -1,7 +1,7 @@
 /* Token ids to text, whole and streaming. */
 #include <string.h>
 
-#include "text/tokenizer_parts.h"
+#include "text/tokenizer_internal.h"
 #include "text/utf8.h"
 
 static const char REPLACEMENT[] = "\xEF\xBF\xBD";

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
-#include "text/tokenizer_parts.h"
+#include "text/tokenizer_internal.h"
 
 /* One field of a protobuf message. */
 typedef struct field {

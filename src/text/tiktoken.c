@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
-#include "text/tokenizer_parts.h"
+#include "text/tokenizer_internal.h"
 
 static int base64_digit(uint8_t c)
 {

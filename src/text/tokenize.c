@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "text/nfc.h"
-#include "text/tokenizer_parts.h"
+#include "text/tokenizer_internal.h"
 #include "text/utf8.h"
 
 /* One call of tern_tokenize: what it reads, and the storage that goes from piece to piece. */

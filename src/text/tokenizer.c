@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/show.h"
 #include "text/alphabet.h"
-#include "text/tokenizer_parts.h"
+#include "text/tokenizer_internal.h"
 
 /* Tokens that end a text or a turn in published models, whatever their file says of them; a text's end comes first,
  * since the first one found is the EOS of a file that names none. */

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/show.h"
 #include "text/gguf_keys.h"
-#include "text/tokenizer_parts.h"
+#include "text/tokenizer_internal.h"
 
 static bool equals(tern_span s, const char *text)
 {

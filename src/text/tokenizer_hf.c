@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/show.h"
-#include "text/tokenizer_parts.h"
+#include "text/tokenizer_internal.h"
 
 enum { MAX_CONFIG_BYTES = 4 << 20 };
 

@@ -5,7 +5,7 @@
 #include "base/show.h"
 #include "format/json.h"
 #include "text/json_text.h"
-#include "text/tokenizer_json_parts.h"
+#include "text/tokenizer_json_internal.h"
 
 enum { MAX_PART_BYTES = 1 << 20 }; /* of those that are read as a tree */
 

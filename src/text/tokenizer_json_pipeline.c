@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/show.h"
-#include "text/tokenizer_json_parts.h"
+#include "text/tokenizer_json_internal.h"
 
 const char *tern_json__text(const json_t *node, const char *key)
 {

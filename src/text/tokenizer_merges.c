@@ -1,6 +1,6 @@
 /* The merges of a tokenizer as a list, as files hold them. */
 #include "base/alloc.h"
-#include "text/tokenizer_parts.h"
+#include "text/tokenizer_internal.h"
 
 static tern_status each_pair(const tern_tokenizer *t, tern_merge_fn fn, void *user, tern_error *err)
 {

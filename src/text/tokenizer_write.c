@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "text/gguf_keys.h"
-#include "text/tokenizer_parts.h"
+#include "text/tokenizer_internal.h"
 
 /* Strings that are made for the file, and the spans over them. */
 typedef struct strings {

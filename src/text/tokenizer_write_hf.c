@@ -1,6 +1,6 @@
 /* Byte-level tokenizers as tokenizer.json, tokenizer_config.json and generation_config.json (Hugging Face tokenizers,
  * transformers' PreTrainedTokenizerFast). */
-#include "text/tokenizer_parts.h"
+#include "text/tokenizer_internal.h"
 
 /* A document under construction: jansson reports a lack of memory by NULL, and passes it on, so one look at the end
  * is enough. */

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/show.h"
 #include "format/json.h"
-#include "train/checkpoint_parts.h"
+#include "train/checkpoint_internal.h"
 #include "train/data_layout.h"
 
 struct tern_checkpoint {

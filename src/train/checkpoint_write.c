@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "format/json.h"
-#include "train/checkpoint_parts.h"
+#include "train/checkpoint_internal.h"
 #include "train/data_layout.h"
 
 /* What is written, in order: the run, the items, the hashes. */

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "train/data_layout.h"
-#include "train/pack_parts.h"
+#include "train/pack_internal.h"
 
 /* Positions of piece `part` of a document with n tokens, of which there are seq in a row at most. */
 static uint32_t piece_positions(uint64_t n, uint32_t part, uint32_t seq)

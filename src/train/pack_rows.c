@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "train/pack_parts.h"
+#include "train/pack_internal.h"
 
 enum { MAX_OPEN = 64 }; /* rows that may still take a piece */
 

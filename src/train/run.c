@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "format/json.h"
-#include "train/run_parts.h"
+#include "train/run_internal.h"
 
 double tern_run__seconds(void)
 {

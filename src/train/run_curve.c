@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/show.h"
 #include "format/plot.h"
-#include "train/run_parts.h"
+#include "train/run_internal.h"
 
 enum { MAX_CSV_BYTES = 1 << 30 };
 static const char heading[] = "step,tokens,epoch,loss,ppl,grad_norm,lr,validation_loss\n";

@@ -6,7 +6,7 @@
 #include "base/show.h"
 #include "train/data_layout.h"
 #include "train/data_read.h"
-#include "train/run_parts.h"
+#include "train/run_internal.h"
 
 /* Whether the file begins with these bytes, at most 8. */
 static bool begins_with(const char *path, const char *magic)

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/show.h"
-#include "train/run_parts.h"
+#include "train/run_internal.h"
 
 char *tern_run__path(const tern_run *run, const char *name)
 {

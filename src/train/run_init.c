@@ -9,7 +9,7 @@
 #include "format/json.h"
 #include "model/init.h"
 #include "text/bpe_train.h"
-#include "train/run_parts.h"
+#include "train/run_internal.h"
 
 /* ---- learning a tokenizer */
 

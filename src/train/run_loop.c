@@ -2,7 +2,7 @@
 #include <math.h>
 #include <time.h>
 
-#include "train/run_parts.h"
+#include "train/run_internal.h"
 
 static const double save_seconds = 600, read_seconds = 1, slice_seconds = 0.1;
 

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
-#include "train/run_parts.h"
+#include "train/run_internal.h"
 
 enum { DEFAULT_BATCH = 4 };
 

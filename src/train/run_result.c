@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/half.h"
-#include "train/run_parts.h"
+#include "train/run_internal.h"
 
 static uint32_t *slot(const tern_run_masters *m, tern_role role, uint32_t layer)
 {

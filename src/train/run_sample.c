@@ -3,7 +3,7 @@
 
 #include "infer/lora.h"
 #include "infer/session.h"
-#include "train/run_parts.h"
+#include "train/run_internal.h"
 
 /* What a sample is made of. */
 typedef struct sample {

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "format/json.h"
 #include "train/data_layout.h"
-#include "train/run_parts.h"
+#include "train/run_internal.h"
 
 enum { MAX_SAMPLE_BYTES = 4096, MAX_CONFIG_BYTES = 1 << 20 };
 

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "format/json.h"
-#include "train/run_parts.h"
+#include "train/run_internal.h"
 
 static const tern_state kept_states[] = {TERN_STATE_MASTER, TERN_STATE_M, TERN_STATE_V};
 static const char *const state_words[] = {"master", "m", "v"};

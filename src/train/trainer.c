@@ -1,6 +1,6 @@
 /* Opening and closing a trainer, and looking at what it holds. */
 #include "base/alloc.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_internal.h"
 
 void tern_trainer__deinit(tern_trainer *t)
 {

@@ -1,6 +1,6 @@
 /* Calls that stop where the device works, and go on when they are made again. */
 #include "base/alloc.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_internal.h"
 
 /* What the call has taken, and the read under way. */
 static void forget(tern_trainer *t)

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_internal.h"
 
 /* One tensor of the model at a time, in the order of files: those outside the layers, then layer by layer. */
 typedef struct walk {

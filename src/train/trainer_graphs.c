@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_internal.h"
 
 enum { LOGITS_BYTES = 64 << 20, LEAST_BYTES = 256, BLOCK_ALIGNMENT = 256 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/show.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_internal.h"
 
 enum { MAX_TOKENS = 1 << 24, DEFAULT_SEQ = 256 };
 

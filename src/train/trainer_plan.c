@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "train/trainer_parts.h"
+#include "train/trainer_internal.h"
 
 static void add_made(const tern_trainer_made *m, tern_trainer_plan *plan)
 {

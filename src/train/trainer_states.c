@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_internal.h"
 
 /* Where a state lies, and its size. */
 static tern_status locate(const tern_trainer *t, size_t i, tern_state state, tern_buffer **buffer, uint64_t *bytes,

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "ops/ref/backward.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_internal.h"
 
 static tern_status check_row(const tern_trainer *t, const tern_train_row *row, size_t number, tern_error *err)
 {

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "base/rng.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_internal.h"
 
 enum { SLICE_FLOATS = 1 << 20 };
 

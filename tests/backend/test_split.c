@@ -2,7 +2,7 @@
 #include "support/test.h"
 
 #include "backend/cpu/cpu.h"
-#include "backend/split/parts.h"
+#include "backend/split/split_internal.h"
 #include "base/alloc.h"
 #include "graph/graph.h"
 

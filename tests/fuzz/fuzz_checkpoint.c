@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "format/safetensors.h"
 #include "fuzz/fuzz.h"
-#include "train/checkpoint_parts.h"
+#include "train/checkpoint_internal.h"
 #include "train/data_layout.h"
 
 static void read_all(const uint8_t *bytes, size_t size)

@@ -1,7 +1,7 @@
 /* Any bytes as config.json: what is accepted is a configuration within the limits. */
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "infer/sampler_parts.h"
+#include "infer/sampler_internal.h"
 
 enum { MAX_VOCAB = 3000 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "infer/sampler_parts.h"
+#include "infer/sampler_internal.h"
 #include "support/test.h"
 
 enum { MAX_PREPARED = 8 };

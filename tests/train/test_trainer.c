@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "train/trainer_calls.h"
 #include "train/trainer_cases.h"
-#include "train/trainer_parts.h"
+#include "train/trainer_internal.h"
 
 static tern_backend *backend(void)
 {

@@ -1,7 +1,7 @@
 /* Buffers of a split backend: made on the sides that need them, when they do. */
 #include <string.h>
 
-#include "backend/split/parts.h"
+#include "backend/split/split_internal.h"
 #include "base/alloc.h"
 
 tern_status tern_split__buffer_create(tern_backend *b, uint64_t bytes, tern_buffer **out, tern_error *err)

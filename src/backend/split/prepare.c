@@ -1,7 +1,7 @@
 /* Cutting a graph into runs of ops of one side, and preparing each of them there. */
 #include <string.h>
 
-#include "backend/split/parts.h"
+#include "backend/split/split_internal.h"
 #include "base/alloc.h"
 
 uint64_t tern_split__value_bytes(const tern_graph *graph, uint32_t value, uint32_t n_tokens, uint32_t n_outputs)

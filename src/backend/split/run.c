@@ -1,7 +1,7 @@
 /* Running a split graph: part after part, with the rows that cross carried over in between. */
 #include <string.h>
 
-#include "backend/split/parts.h"
+#include "backend/split/split_internal.h"
 
 typedef struct step {
     uint32_t n_tokens, n_outputs;

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "backend/split/parts.h"
+#include "backend/split/split_internal.h"
 #include "base/alloc.h"
 
 /* The rows whose logits are wanted are gathered where the last layer is: fewer cross then. */

@@ -1,6 +1,6 @@
 /* What a session holds; for the files of this folder. */
-#ifndef TERN_INFER_SESSION_STATE_H
-#define TERN_INFER_SESSION_STATE_H
+#ifndef TERN_INFER_SESSION_INTERNAL_H
+#define TERN_INFER_SESSION_INTERNAL_H
 
 #include "infer/runner.h"
 #include "infer/session.h"

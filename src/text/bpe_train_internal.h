@@ -1,10 +1,10 @@
 /* Inside the learning of a vocabulary: the pieces of the text, and how often each pair stands in them. */
-#ifndef TERN_TEXT_BPE_TRAIN_PARTS_H
-#define TERN_TEXT_BPE_TRAIN_PARTS_H
+#ifndef TERN_TEXT_BPE_TRAIN_INTERNAL_H
+#define TERN_TEXT_BPE_TRAIN_INTERNAL_H
 
 #include "base/arena.h"
 #include "text/bpe_train.h"
-#include "text/tokenizer_parts.h"
+#include "text/tokenizer_internal.h"
 
 /* A piece as symbols; merging shortens it in place. */
 typedef struct tern_bpe_word {

@@ -1,6 +1,6 @@
 /* What the files of the sampler share: the candidates, and the cuts that thin them out. */
-#ifndef TERN_INFER_SAMPLER_PARTS_H
-#define TERN_INFER_SAMPLER_PARTS_H
+#ifndef TERN_INFER_SAMPLER_INTERNAL_H
+#define TERN_INFER_SAMPLER_INTERNAL_H
 
 #include "infer/sampler.h"
 

@@ -1,8 +1,8 @@
 /* Inside a stream: the tensors that it wants. */
-#ifndef TERN_MODEL_STREAM_PARTS_H
-#define TERN_MODEL_STREAM_PARTS_H
+#ifndef TERN_MODEL_STREAM_INTERNAL_H
+#define TERN_MODEL_STREAM_INTERNAL_H
 
-#include "model/parts.h"
+#include "model/model_internal.h"
 #include "model/stream.h"
 
 /* A tensor of the file: a weight, factors for its scales, or (weight NULL) those of RoPE. */

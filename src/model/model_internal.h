@@ -1,6 +1,6 @@
 /* The inside of a model, and what the files of this folder share: families, roles, checks and the steps of opening. */
-#ifndef TERN_MODEL_PARTS_H
-#define TERN_MODEL_PARTS_H
+#ifndef TERN_MODEL_MODEL_INTERNAL_H
+#define TERN_MODEL_MODEL_INTERNAL_H
 
 #include "base/file.h"
 #include "format/gguf.h"

@@ -1,6 +1,6 @@
 /* Inside the split backend: what its files share. */
-#ifndef TERN_BACKEND_SPLIT_PARTS_H
-#define TERN_BACKEND_SPLIT_PARTS_H
+#ifndef TERN_BACKEND_SPLIT_SPLIT_INTERNAL_H
+#define TERN_BACKEND_SPLIT_SPLIT_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>

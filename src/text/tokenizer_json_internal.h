@@ -1,8 +1,8 @@
 /* Shared by the files that read a tokenizer.json. */
-#ifndef TERN_TEXT_TOKENIZER_JSON_PARTS_H
-#define TERN_TEXT_TOKENIZER_JSON_PARTS_H
+#ifndef TERN_TEXT_TOKENIZER_JSON_INTERNAL_H
+#define TERN_TEXT_TOKENIZER_JSON_INTERNAL_H
 
-#include "text/tokenizer_parts.h"
+#include "text/tokenizer_internal.h"
 
 /* A node's string under `key`, or "" when there is none. */
 const char *tern_json__text(const json_t *node, const char *key);

@@ -1,9 +1,9 @@
 /* Writing a model as GGUF: what the plan of a tensor says to the code that converts it. */
-#ifndef TERN_MODEL_EXPORT_PARTS_H
-#define TERN_MODEL_EXPORT_PARTS_H
+#ifndef TERN_MODEL_EXPORT_INTERNAL_H
+#define TERN_MODEL_EXPORT_INTERNAL_H
 
 #include "base/pool.h"
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 /* How one tensor will be stored. */
 typedef struct tern_export_plan {

@@ -1,6 +1,6 @@
 /* What the files that build, run and write a tokenizer share. */
-#ifndef TERN_TEXT_TOKENIZER_PARTS_H
-#define TERN_TEXT_TOKENIZER_PARTS_H
+#ifndef TERN_TEXT_TOKENIZER_INTERNAL_H
+#define TERN_TEXT_TOKENIZER_INTERNAL_H
 
 #include "format/json.h"
 #include "text/added.h"

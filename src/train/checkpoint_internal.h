@@ -1,6 +1,6 @@
 /* The layout that the writer and the reader of checkpoints share. */
-#ifndef TERN_TRAIN_CHECKPOINT_PARTS_H
-#define TERN_TRAIN_CHECKPOINT_PARTS_H
+#ifndef TERN_TRAIN_CHECKPOINT_INTERNAL_H
+#define TERN_TRAIN_CHECKPOINT_INTERNAL_H
 
 #include "format/safetensors.h"
 #include "train/checkpoint.h"

@@ -1,6 +1,6 @@
 /* One run of `tern tune`. */
-#ifndef TERN_APPS_TUNE_JOB_H
-#define TERN_APPS_TUNE_JOB_H
+#ifndef TERN_APPS_TUNE_INTERNAL_H
+#define TERN_APPS_TUNE_INTERNAL_H
 
 #include "apps/progress.h"
 #include "apps/tune.h"

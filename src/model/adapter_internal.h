@@ -1,9 +1,9 @@
 /* The inside of an adapter, and what its readers and writers share. */
-#ifndef TERN_MODEL_ADAPTER_PARTS_H
-#define TERN_MODEL_ADAPTER_PARTS_H
+#ifndef TERN_MODEL_ADAPTER_INTERNAL_H
+#define TERN_MODEL_ADAPTER_INTERNAL_H
 
 #include "model/adapter.h"
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 struct tern_adapter {
     tern_adapter_info info;

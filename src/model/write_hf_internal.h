@@ -1,6 +1,6 @@
 /* Inside the writing of Hugging Face folders. */
-#ifndef TERN_MODEL_WRITE_HF_PARTS_H
-#define TERN_MODEL_WRITE_HF_PARTS_H
+#ifndef TERN_MODEL_WRITE_HF_INTERNAL_H
+#define TERN_MODEL_WRITE_HF_INTERNAL_H
 
 #include "model/write_hf.h"
 

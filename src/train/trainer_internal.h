@@ -1,6 +1,6 @@
 /* The inside of a trainer: the tensors that it makes, its graphs, and the steps of opening. */
-#ifndef TERN_TRAIN_TRAINER_PARTS_H
-#define TERN_TRAIN_TRAINER_PARTS_H
+#ifndef TERN_TRAIN_TRAINER_INTERNAL_H
+#define TERN_TRAIN_TRAINER_INTERNAL_H
 
 #include "graph/training.h"
 #include "train/trainer.h"

@@ -1,10 +1,10 @@
 /* One generation under way; for generate.c, generate_host.c and generate_steps.c. */
-#ifndef TERN_INFER_GENERATE_STATE_H
-#define TERN_INFER_GENERATE_STATE_H
+#ifndef TERN_INFER_GENERATE_INTERNAL_H
+#define TERN_INFER_GENERATE_INTERNAL_H
 
 #include "infer/draft.h"
 #include "infer/sampler.h"
-#include "infer/session_state.h"
+#include "infer/session_internal.h"
 #include "infer/stop.h"
 
 struct tern_generation {

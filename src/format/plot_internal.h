@@ -1,6 +1,6 @@
 /* What the files of plot share: axes, and the picture being written. */
-#ifndef TERN_FORMAT_PLOT_PARTS_H
-#define TERN_FORMAT_PLOT_PARTS_H
+#ifndef TERN_FORMAT_PLOT_INTERNAL_H
+#define TERN_FORMAT_PLOT_INTERNAL_H
 
 #include "format/plot.h"
 

@@ -1,8 +1,8 @@
 /* What the files that make random models share. */
-#ifndef TERN_MODEL_SYNTH_PARTS_H
-#define TERN_MODEL_SYNTH_PARTS_H
+#ifndef TERN_MODEL_SYNTH_INTERNAL_H
+#define TERN_MODEL_SYNTH_INTERNAL_H
 
-#include "model/parts.h"
+#include "model/model_internal.h"
 
 /* Writes the metadata of a byte-level BPE vocabulary of n_vocab tokens in the manner of LLaMA 3: the 256 bytes, then
  * tokens made by merges (all pairs of bytes, common ones first, then triples), then n_special special tokens, of which

@@ -1,6 +1,6 @@
 /* The inside of a run: what tern_finetune holds, and the files that its parts are in. */
-#ifndef TERN_TRAIN_RUN_PARTS_H
-#define TERN_TRAIN_RUN_PARTS_H
+#ifndef TERN_TRAIN_RUN_INTERNAL_H
+#define TERN_TRAIN_RUN_INTERNAL_H
 
 #include "backend/open.h"
 #include "model/derive.h"

@@ -1,6 +1,6 @@
 /* Inside packing: pieces while they are found, and where they are once placed. */
-#ifndef TERN_TRAIN_PACK_PARTS_H
-#define TERN_TRAIN_PACK_PARTS_H
+#ifndef TERN_TRAIN_PACK_INTERNAL_H
+#define TERN_TRAIN_PACK_INTERNAL_H
 
 #include "train/pack.h"
 

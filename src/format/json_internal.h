@@ -1,6 +1,6 @@
 /* Shared by the JSON reader's files. */
-#ifndef TERN_FORMAT_JSON_PARTS_H
-#define TERN_FORMAT_JSON_PARTS_H
+#ifndef TERN_FORMAT_JSON_INTERNAL_H
+#define TERN_FORMAT_JSON_INTERNAL_H
 
 #include "format/json.h"
 

@@ -1,6 +1,6 @@
 /* Shared by the files that compare two backends. */
-#ifndef TERN_INFER_COMPARE_PARTS_H
-#define TERN_INFER_COMPARE_PARTS_H
+#ifndef TERN_INFER_COMPARE_INTERNAL_H
+#define TERN_INFER_COMPARE_INTERNAL_H
 
 #include "infer/compare.h"
 #include "infer/runner.h"

@@ -1,7 +1,7 @@
 /* Every pipeline of the table is chosen somewhere: on a device that is made up, for an op of some shape. */
-#include "backend/gpu/attention.h"
-#include "backend/gpu/gradient.h"
-#include "backend/gpu/linear.h"
+#include "backend/gpu/attention/attention.h"
+#include "backend/gpu/linear/linear.h"
+#include "backend/gpu/linear/product.h"
 #include "graph/training.h"
 #include "support/op_case.h"
 #include "support/test.h"

@@ -1,5 +1,5 @@
 /* The choice of attention kernels on devices that are made up. */
-#include "backend/gpu/attention.h"
+#include "backend/gpu/attention/attention.h"
 #include "support/test.h"
 
 static tern_gpu_caps caps_of(uint32_t subgroup, uint32_t workgroup_bytes, uint32_t invocations)

@@ -1,7 +1,7 @@
 /* The choice of pipelines for dense weights, on made-up devices. */
 #include "support/test.h"
 
-#include "backend/gpu/linear.h"
+#include "backend/gpu/linear/linear.h"
 
 static const uint64_t mib = 1u << 20;
 

@@ -1,6 +1,6 @@
 /* The choice of the kernels of products of floats, and of how their depth is cut. */
-#include "backend/gpu/gradient.h"
-#include "backend/gpu/linear.h"
+#include "backend/gpu/linear/linear.h"
+#include "backend/gpu/linear/product.h"
 #include "support/kernels.h"
 #include "support/test.h"
 

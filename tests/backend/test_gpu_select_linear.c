@@ -1,5 +1,5 @@
 /* Which pipeline multiplies ternary weights, on devices that are made up. */
-#include "backend/gpu/linear.h"
+#include "backend/gpu/linear/linear.h"
 #include "support/test.h"
 
 enum { QKV, O, GATE_UP, DOWN, SMALL, WIDE, WIDEST, N_SHAPES };

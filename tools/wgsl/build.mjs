@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Makes src/backend/gpu/spirv/NAME.spv, one for each row of the pipeline table, from src/backend/gpu/kernels/*.wgsl.
+// Makes src/backend/gpu/spirv/NAME.spv, one for each row of the pipeline table, from src/backend/gpu/FAMILY/*.wgsl.
 import {spawnSync} from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -8,11 +8,12 @@ import {fileURLToPath} from 'node:url';
 import {parseArgs} from 'node:util';
 
 import {compile} from './lib/compile.mjs';
-import {nativeOnly, parseTable} from './lib/pipelines.mjs';
+import {GPU, kernelFiles, readTables} from './lib/folders.mjs';
+import {nativeOnly} from './lib/pipelines.mjs';
 import {KernelError} from './lib/specialise.mjs';
 
 const HELP = `usage: build.mjs [--only PATTERN] [--check] [--tint] [--opt] [--out FOLDER] [--poison] [--list]
-Compiles the WGSL kernels to SPIR-V, one file for each row of src/backend/gpu/pipelines*.def.
+Compiles the WGSL kernels to SPIR-V, one file for each row of src/backend/gpu/FAMILY/pipelines*.def.
   --only PATTERN  pipelines whose name or file matches this regular expression (no file is removed then)
   --check         write nothing; fail where a file is missing, stale or not what would be written
   --tint          compile them by Dawn's Tint as well, as browsers do (npm test does this for all)
@@ -24,15 +25,10 @@ Compiles the WGSL kernels to SPIR-V, one file for each row of src/backend/gpu/pi
 `;
 
 export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
-const GPU = path.join(ROOT, 'src/backend/gpu');
 
-// The rows of all tables, in the order of their file names.
+// The rows of all tables, in the order of their paths.
 export function readTable(folder = GPU) {
-    const files = fs
-        .readdirSync(folder)
-        .filter((f) => /^pipelines.*\.def$/.test(f))
-        .sort();
-    const rows = files.flatMap((f) => parseTable(fs.readFileSync(path.join(folder, f), 'utf8'), f));
+    const rows = readTables(folder);
     const seen = new Map();
     for (const row of rows) {
         if (seen.has(row.name)) throw new Error(`${row.where}: ${row.name} is also at ${seen.get(row.name)}`);
@@ -42,10 +38,9 @@ export function readTable(folder = GPU) {
 }
 
 export function readKernel(row, folder = GPU) {
-    const file = path.join(folder, 'kernels', `${row.file}.wgsl`);
-    if (!fs.existsSync(file))
-        throw new KernelError(`kernels/${row.file}.wgsl`, 1, row.name, `no such file; ${row.where} names it`);
-    return fs.readFileSync(file, 'utf8');
+    const file = kernelFiles(folder)[row.file];
+    if (!file) throw new KernelError(`${row.file}.wgsl`, 1, row.name, `no such file; ${row.where} names it`);
+    return fs.readFileSync(path.join(folder, file), 'utf8');
 }
 
 // A tool on a file: false when it is not installed; an error with what it said when it fails.
@@ -87,7 +82,7 @@ class Build {
             if (this.options.opt && !tool('spirv-opt', ['-O', file, '-o', file]))
                 throw new Error('spirv-opt is not installed');
         } catch (error) {
-            throw new KernelError(`kernels/${row.file}.wgsl`, 1, row.name, error.message);
+            throw new KernelError(`${row.file}.wgsl`, 1, row.name, error.message);
         }
         return fs.readFileSync(file);
     }
@@ -98,7 +93,7 @@ class Build {
             file = path.join(this.out, name);
         this.bytes += bytes.length;
         if (fs.existsSync(file) && fs.readFileSync(file).equals(bytes)) return;
-        if (this.options.check) throw new Error(`spirv/${name}: not what kernels/${row.file}.wgsl gives; make shaders`);
+        if (this.options.check) throw new Error(`spirv/${name}: not what ${row.file}.wgsl gives; make shaders`);
         fs.mkdirSync(this.out, {recursive: true});
         fs.writeFileSync(file, bytes);
         this.written++;

@@ -4,24 +4,22 @@ import fs from 'node:fs';
 import path from 'node:path';
 import {fileURLToPath} from 'node:url';
 
-import {nativeOnly, parseTable} from './lib/pipelines.mjs';
+import {GPU, kernelFiles, readTables} from './lib/folders.mjs';
+import {nativeOnly} from './lib/pipelines.mjs';
 import {strip} from './lib/strip.mjs';
-
-const GPU = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../src/backend/gpu');
 
 // The files that rows for WebGPU name, sorted.
 function files() {
-    const tables = fs.readdirSync(GPU).filter((f) => /^pipelines_.*\.def$/.test(f));
-    const rows = tables.flatMap((f) => parseTable(fs.readFileSync(path.join(GPU, f), 'utf8'), f));
-    return [...new Set(rows.filter((row) => !nativeOnly(row)).map((row) => row.file))].sort();
+    return [...new Set(readTables().filter((row) => !nativeOnly(row)).map((row) => row.file))].sort();
 }
 
 export function kernelsModule() {
+    const paths = kernelFiles();
     const texts = files().map((file) => {
-        const text = strip(fs.readFileSync(path.join(GPU, 'kernels', `${file}.wgsl`), 'utf8'));
+        const text = strip(fs.readFileSync(path.join(GPU, paths[file]), 'utf8'));
         return `${JSON.stringify(file)}: ${JSON.stringify(text)}`;
     });
-    return `// Made by tools/wgsl/text.mjs from src/backend/gpu/kernels. "~" begins lines for subgroups alone.
+    return `// Made by tools/wgsl/text.mjs from src/backend/gpu. "~" begins lines for subgroups alone.
 export const kernels = {\n${texts.join(',\n')}\n};\n`;
 }
 

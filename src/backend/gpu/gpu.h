@@ -2,7 +2,7 @@
  * function of (capabilities, op, encoding, shape), and the lowering of a graph to dispatches. Nothing here calls a
  * device.
  *
- * Kernels (kernels/NAME.wgsl): group 0; binding 0 is the uniform struct P of at most TERN_GPU_UNIFORM_WORDS words,
+ * Kernels (FAMILY/NAME.wgsl): group 0; binding 0 is the uniform struct P of at most TERN_GPU_UNIFORM_WORDS words,
  * bindings 1.. are storage buffers in the order of the pipeline's signature. 'r' is var<storage, read> (weights,
  * norm_weights, constants), 'w' var<storage, read_write>: all activations, caches and parameters, also where they are
  * only read, because WebGPU refuses one buffer as both in one dispatch. */
@@ -36,7 +36,7 @@ enum {
 };
 
 /* The table. X(NAME, file, signature, needs, smallest subgroup, invocations, workgroup bytes, overrides):
- * kernels/file.wgsl with its `override`s set to "KEY=VALUE ..." (others keep their default); the signature has one
+ * FAMILY/file.wgsl with its `override`s set to "KEY=VALUE ..." (others keep their default); the signature has one
  * letter for each storage binding. Without NEEDS_SUBGROUPS the lines of the file that end in "// subgroups only" are
  * left out. tools/wgsl checks the signature, invocations and workgroup bytes against the file. */
 typedef enum tern_gpu_pipeline {
@@ -146,7 +146,7 @@ void tern_gpu_program_deinit(tern_gpu_program *program);
 /* What lowering one op would say. */
 tern_status tern_gpu_supports(const tern_graph *graph, const tern_op *op, const tern_gpu_caps *caps, tern_error *err);
 
-/* Shared by the lower_*.c files. */
+/* Shared by the lower*.c files. */
 
 /* Adds a dispatch of the op with the given pipeline, to be filled in; valid until the next is added. NULL with err set
  * when memory is out or groups exceed the device's. */

@@ -1,4 +1,4 @@
-/* The pipelines' SPIR-V, embedded in the library: made from kernels/FILE.wgsl by tools/wgsl (`make shaders`), committed
+/* The pipelines' SPIR-V, embedded in the library: made from FAMILY/FILE.wgsl by tools/wgsl (`make shaders`), committed
  * as spirv/NAME.spv. */
 #ifndef TERN_BACKEND_GPU_SPIRV_H
 #define TERN_BACKEND_GPU_SPIRV_H

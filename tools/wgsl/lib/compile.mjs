@@ -25,7 +25,7 @@ function naga(row, text) {
     } catch (error) {
         if (!(error instanceof NagaError)) throw error;
         const line = /wgsl:(\d+)/.exec(error.formatted)?.[1] ?? 1;
-        throw new KernelError(`kernels/${row.file}.wgsl`, line, row.name, `naga: ${error.formatted}`);
+        throw new KernelError(`${row.file}.wgsl`, line, row.name, `naga: ${error.formatted}`);
     } finally {
         info?.free();
         module?.free();
@@ -53,7 +53,7 @@ function checkCapabilities(row, module, fail) {
 
 function checkRow(row, module) {
     const fail = (message) => {
-        throw new KernelError(`kernels/${row.file}.wgsl`, 1, row.name, `${row.where} ${message}`);
+        throw new KernelError(`${row.file}.wgsl`, 1, row.name, `${row.where} ${message}`);
     };
     checkCapabilities(row, module, fail);
     const size = workgroupSize(module), invocations = size[0] * size[1] * size[2], bytes = workgroupBytes(module);

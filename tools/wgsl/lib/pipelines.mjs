@@ -1,4 +1,4 @@
-// Reads the pipeline table (src/backend/gpu/pipelines*.def): rows X(NAME, "file", "signature", needs, subgroup,
+// Reads the pipeline table (src/backend/gpu/FAMILY/pipelines*.def): rows X(NAME, "file", "signature", needs, subgroup,
 // invocations, bytes, "overrides"). Text in, rows out; runs in a browser as well.
 
 export class TableError extends Error {

@@ -18,7 +18,7 @@ export function textFor(row, source) {
 }
 
 function fail(row, index, message) {
-    throw new KernelError(`kernels/${row.file}.wgsl`, index + 1, row.name, message);
+    throw new KernelError(`${row.file}.wgsl`, index + 1, row.name, message);
 }
 
 function literal(row, index, type, key, value) {

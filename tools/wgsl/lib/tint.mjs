@@ -37,7 +37,7 @@ export class Tint {
         const {messages} = await module.getCompilationInfo();
         const other = await device.popErrorScope();
         const first = messages.find((m) => m.type === 'error');
-        const file = `kernels/${row.file}.wgsl`;
+        const file = `${row.file}.wgsl`;
         if (first) {
             const all = messages.map((m) => `${file}:${m.lineNum}:${m.linePos}: ${m.type}: ${m.message}`).join('\n  ');
             throw new KernelError(file, first.lineNum, row.name, `Tint: ${first.message}\n  ${all}`);
@@ -68,7 +68,7 @@ export class Tint {
             });
         } catch (error) {
             throw new KernelError(
-                `kernels/${row.file}.wgsl`,
+                `${row.file}.wgsl`,
                 /:(\d+):\d+ error/.exec(error.message)?.[1] ?? 1,
                 row.name,
                 `Tint: ${error.message}`,

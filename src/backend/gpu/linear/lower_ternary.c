@@ -1,7 +1,7 @@
 /* Lowering linear layers of ternary weights. */
 #include <string.h>
 
-#include "backend/gpu/linear.h"
+#include "backend/gpu/linear/linear.h"
 
 /* What one dispatch multiplies with: rows of up to three parts that follow each other in the output, or both parts of a
  * gated op. */

@@ -1,6 +1,6 @@
 /* Lowering linear layers of dense weights: each part, and each slice of it, is one dispatch. */
-#include "backend/gpu/gradient.h"
-#include "backend/gpu/linear.h"
+#include "backend/gpu/linear/linear.h"
+#include "backend/gpu/linear/product.h"
 
 enum { FEW_TOKENS = 8 };
 

@@ -1,6 +1,6 @@
 /* Lowering linear layers: ternary and dense weights go separate ways. */
 #include "backend/gpu/gpu.h"
-#include "backend/gpu/linear.h"
+#include "backend/gpu/linear/linear.h"
 
 static bool ternary(const tern_gpu_program *p, const tern_op *op, uint32_t part)
 {

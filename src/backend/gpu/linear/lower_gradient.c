@@ -1,5 +1,5 @@
 /* Lowering the gradients of linear layers. */
-#include "backend/gpu/gradient.h"
+#include "backend/gpu/linear/product.h"
 
 static tern_status lower_dx(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {

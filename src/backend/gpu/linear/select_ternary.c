@@ -1,7 +1,7 @@
 /* Which pipeline multiplies ternary weights: a pure function of what the device can do and the op's shape. */
 #include <string.h>
 
-#include "backend/gpu/linear.h"
+#include "backend/gpu/linear/linear.h"
 
 #define COUNT_OF(a) (sizeof(a) / sizeof *(a))
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/gpu/attention.h"
+#include "backend/gpu/attention/attention.h"
 
 /* Where the inputs of ATTENTION and ROPE_ATTENTION are. */
 typedef struct inputs {

@@ -1,5 +1,5 @@
 /* Lowering the optimiser: norms of gradients and steps. */
-#include "backend/gpu/update.h"
+#include "backend/gpu/training/update.h"
 #include "ops/ref/update.h"
 
 enum { MOST_X = 32768, QUAD = 4, BF16_TYPE = 2, BITS8_TYPE = 3 };

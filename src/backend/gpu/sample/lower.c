@@ -3,7 +3,7 @@
 
 #include "backend/gpu/gpu.h"
 
-/* As in kernels/sample_*.wgsl: a slice's list has FRONT entries of two words. */
+/* As in sample_*.wgsl: a slice's list has FRONT entries of two words. */
 enum { SLICE_IDS = 256, MAX_SLICES = 1024, FRONT_BYTES = 4 * 8 };
 
 static uint32_t slices_of(uint32_t n_vocab)

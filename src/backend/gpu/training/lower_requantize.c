@@ -1,7 +1,7 @@
 /* Lowering REQUANTIZE: passes over the masters, one after the other, as every code needs the whole tensor's scale. */
 #include <stddef.h>
 
-#include "backend/gpu/update.h"
+#include "backend/gpu/training/update.h"
 
 enum { TOTALS_BYTES = 256, RULE_BYTES = 256, SUM_GROUPS = 4096, WORDS_OF_INVOCATION = 8, ROWS_ALIGNMENT = 128 };
 

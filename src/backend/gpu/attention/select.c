@@ -1,5 +1,5 @@
 /* Which attention kernel, and how its work is split. */
-#include "backend/gpu/attention.h"
+#include "backend/gpu/attention/attention.h"
 
 enum {
     DECODE_TOKENS = 8,     /* the largest step that reads the caches once for each token */

@@ -26,7 +26,7 @@ typedef struct tern_gpu_attention_choice {
 
 tern_gpu_attention_choice tern_gpu_select_attention(const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps);
 
-/* Shared by lower_attention.c and lower_rope.c. */
+/* Shared by lower.c and lower_rope.c. */
 tern_status tern_gpu__lower_rope(tern_gpu_program *p, const tern_op *op, tern_error *err); /* ROPE, KV_WRITE, ROPE_KV */
 /* Errors: UNSUPPORTED, when a cache is larger than a binding of the device. */
 tern_status tern_gpu__check_cache(const tern_gpu_program *p, const tern_op *op, uint32_t cache, tern_error *err);

@@ -1,10 +1,10 @@
 /* Which pipeline makes a product of floats, and how its depth is cut: pure functions of what the device can do and the
  * sizes. */
-#include "backend/gpu/gradient.h"
+#include "backend/gpu/linear/product.h"
 
 #include <string.h>
 
-#include "backend/gpu/linear.h"
+#include "backend/gpu/linear/linear.h"
 
 enum {
     FEW = 16,            /* columns or rows: the rank of an adapter */

@@ -1,5 +1,5 @@
 /* Lowering products of floats: the rows they read, the product of one slice of a weight, the sum of its parts. */
-#include "backend/gpu/gradient.h"
+#include "backend/gpu/linear/product.h"
 #include "base/bytes.h"
 
 enum { VECTOR = 4 /* floats */ };

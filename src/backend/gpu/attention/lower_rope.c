@@ -1,7 +1,7 @@
 /* Lowering rotary embedding and cache writes. */
 #include <string.h>
 
-#include "backend/gpu/attention.h"
+#include "backend/gpu/attention/attention.h"
 
 static uint32_t groups_of(tern_gpu_pipeline pipeline, uint32_t items)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels.h"
-#include "backend/cpu/peak.h"
+#include "backend/cpu/measure/peak.h"
 #include "base/pool.h"
 #include "base/rng.h"
 #include "stream/stream.h"

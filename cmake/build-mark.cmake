@@ -1,6 +1,6 @@
 # Writes OUT, a C file with a mark of everything that the speed of the CPU's kernels comes from: their sources below ROOT and FLAGS.
 # What `tern tune` has measured holds where the mark is the same, in whatever program libtern is linked into.
-file(GLOB files LIST_DIRECTORIES false ${ROOT}/src/backend/cpu/* ${ROOT}/src/quant/* ${ROOT}/src/base/p*.[ch])
+file(GLOB_RECURSE files LIST_DIRECTORIES false ${ROOT}/src/backend/cpu/* ${ROOT}/src/quant/* ${ROOT}/src/base/p*.[ch])
 list(SORT files)
 set(all "${FLAGS}")
 foreach(file ${files})

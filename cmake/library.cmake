@@ -65,7 +65,7 @@ else()
 endif()
 
 # The mark of this build, of kernels and flags.
-file(GLOB TERN_MARKED CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/* ${PROJECT_SOURCE_DIR}/src/quant/* ${PROJECT_SOURCE_DIR}/src/base/p*.[ch])
+file(GLOB_RECURSE TERN_MARKED CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/* ${PROJECT_SOURCE_DIR}/src/quant/* ${PROJECT_SOURCE_DIR}/src/base/p*.[ch])
 string(TOUPPER "${CMAKE_BUILD_TYPE}" TERN_BUILD_TYPE)
 add_custom_command(OUTPUT build_mark.c
   COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} -DOUT=${PROJECT_BINARY_DIR}/build_mark.c

@@ -6,7 +6,7 @@ set -eu
 root=${1:-$(dirname "$0")/..}
 cd "$root"
 
-find src include -type f \( -name '*.c' -o -name '*.h' -o -name '*.def' -o -name '*.cu' -o -name '*.cuh' \) | sort |
+find src include -type f \( -name '*.c' -o -name '*.h' -o -name '*.inc' -o -name '*.def' -o -name '*.cu' -o -name '*.cuh' \) | sort |
     awk '
 # include/tern/infer.h is of infer, include/tern/status.h (no such layer) of base.
 function layer_of(path,   part) {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/cpu/peak.h"
+#include "backend/cpu/measure/peak.h"
 #include "base/pool.h"
 
 enum { STREAM_REPEATS = 7, STREAM_PIECE = 1 << 20, STREAM_PIECES = 640 };

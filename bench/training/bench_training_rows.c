@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/peak.h"
+#include "backend/cpu/measure/peak.h"
 #include "base/pool.h"
 #include "graph/graph.h"
 #include "stream/stream.h"

@@ -3,7 +3,7 @@
 #define TERN_APPS_TUNE_H
 
 #include "apps/app.h"
-#include "backend/cpu/tune.h"
+#include "backend/cpu/tune/tune.h"
 #include "infer/tune_file.h"
 
 /* Gives the backend what was measured for it, unless --kernel, --no-tune or --cpu-features says otherwise. A file that

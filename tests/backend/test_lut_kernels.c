@@ -2,7 +2,7 @@
  * extreme codes and inputs, an unreadable page behind every operand; packing; and whole products of the candidate. */
 #include "support/test.h"
 
-#include "backend/cpu/candidates.h"
+#include "backend/cpu/candidates/candidates.h"
 #include "backend/cpu/kernels.h"
 #include "support/guard.h"
 #include "support/kernels.h"

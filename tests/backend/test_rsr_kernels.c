@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "backend/cpu/candidates.h"
+#include "backend/cpu/candidates/candidates.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/rsr_steps.h"
 #include "quant/rsr.h"

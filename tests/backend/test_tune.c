@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 
-#include "backend/cpu/candidates.h"
+#include "backend/cpu/candidates/candidates.h"
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/tune.h"
+#include "backend/cpu/tune/tune.h"
 #include "base/alloc.h"
 #include "support/kernels.h"
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "backend/cpu/candidates.h"
+#include "backend/cpu/candidates/candidates.h"
 #include "support/converted.h"
 #include "support/golden.h"
 #include "support/op_case.h"

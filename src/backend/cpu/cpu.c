@@ -5,9 +5,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/cpu/candidates.h"
-#include "backend/cpu/measure.h"
-#include "backend/cpu/screen.h"
+#include "backend/cpu/candidates/candidates.h"
+#include "backend/cpu/linear/screen.h"
+#include "backend/cpu/measure/measure.h"
 #include "base/alloc.h"
 #include "base/cpu.h"
 

@@ -4,11 +4,11 @@
 
 #include <pthread.h>
 
+#include "backend/cpu/candidates/layout_memory.h"
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/layout_memory.h"
 #include "base/pool.h"
 
-/* Which way a ternary weight is multiplied with a few tokens (candidates.h), and with which number. */
+/* Which way a ternary weight is multiplied with a few tokens (candidates/candidates.h), and with which number. */
 typedef struct tern_cpu__candidate tern_cpu__candidate;
 typedef struct tern_cpu__choice {
     const tern_cpu__candidate *candidate;
@@ -85,7 +85,7 @@ struct tern_prepared {
     uint8_t *screen_memory;
     float *shared;   /* what the threads of one training op share */
     uint8_t *tables; /* tables_bytes for each thread: of the linear op that it works at, whose layouts want some
-                        (candidates.h) */
+                        (candidates/candidates.h) */
     size_t tables_bytes;
     uint64_t n_linear; /* linear ops that have begun, over all runs */
     float *widened;    /* int8 rows as f32, for dense weights that multiply them */
@@ -136,7 +136,7 @@ void tern_cpu__rope_kv(tern_cpu_step *step, const tern_cpu_op *op);
 /* Rows of a task of a weight that one token is multiplied with. */
 uint32_t tern_cpu__task_rows(const tern_buffer *w);
 void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op);
-/* A screened LINEAR (see screen.h) when a number of logits is wanted; false: it has to be run in full. */
+/* A screened LINEAR (linear/screen.h) when a number of logits is wanted; false: it has to be run in full. */
 bool tern_cpu__screened(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__attention(tern_cpu_step *step, const tern_cpu_op *op);
 

@@ -2,8 +2,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "backend/cpu/candidates.h"
-#include "backend/cpu/screen.h"
+#include "backend/cpu/candidates/candidates.h"
+#include "backend/cpu/linear/screen.h"
 #include "base/alloc.h"
 #include "ops/update_shape.h"
 

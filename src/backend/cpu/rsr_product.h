@@ -8,7 +8,7 @@
  *
  * Integers are exact as long as three times the sum over c of |x[c]| fits 32 bits. No allocation.
  *
- * Ternary layers of models take another way (candidate_rsr.c): ranges of rows of slices, several tokens, all threads.
+ * Ternary layers of models take another way (candidates/rsr.c): ranges of rows of slices, several tokens, all threads.
  * This is for binary matrices and matrices of signs, for the multipliers that the documents name, and for comparing all
  * of them. */
 #ifndef TERN_BACKEND_CPU_RSR_PRODUCT_H

@@ -2,7 +2,7 @@
  * it. */
 #include <string.h>
 
-#include "backend/cpu/candidates.h"
+#include "backend/cpu/candidates/candidates.h"
 #include "base/alloc.h"
 
 static void choose_kernel(const tern_cpu_kernels *k, tern_buffer *buffer)

@@ -1,0 +1,4 @@
+/* Attention on 64-bit ARM. */
+#include "backend/cpu/floats/neon.h"
+
+#include "backend/cpu/attention/paged.inc"

@@ -1,0 +1,4 @@
+/* Products of matrices in chains on AVX2 with FMA. */
+#include "backend/cpu/floats/avx2.h"
+
+#include "backend/cpu/attention/product.inc"

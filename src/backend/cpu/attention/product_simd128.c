@@ -1,0 +1,4 @@
+/* Products of matrices in chains on WebAssembly SIMD128. */
+#include "backend/cpu/floats/simd128.h"
+
+#include "backend/cpu/attention/product.inc"

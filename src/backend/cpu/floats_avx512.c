@@ -1,4 +1,0 @@
-/* f32, f16 and bf16 rows on AVX-512. */
-#include "backend/cpu/floats_avx512.h"
-
-#include "backend/cpu/floats_plain.h"

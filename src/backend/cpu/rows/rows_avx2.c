@@ -1,0 +1,4 @@
+/* Norm, quantiser, gates, addition, rotary embedding and the f16 store on AVX2 with FMA and F16C. */
+#include "backend/cpu/floats/avx2.h"
+
+#include "backend/cpu/rows/rows.inc"

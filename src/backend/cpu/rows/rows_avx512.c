@@ -1,0 +1,4 @@
+/* Norm, quantiser, gates, addition, rotary embedding and the f16 store on AVX-512. */
+#include "backend/cpu/floats/avx512.h"
+
+#include "backend/cpu/rows/rows.inc"

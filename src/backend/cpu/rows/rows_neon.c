@@ -1,0 +1,4 @@
+/* Norm, quantiser, gates, addition, rotary embedding and the f16 store on 64-bit ARM. */
+#include "backend/cpu/floats/neon.h"
+
+#include "backend/cpu/rows/rows.inc"

@@ -1,0 +1,4 @@
+/* Norm, quantiser, gates, addition, rotary embedding and the f16 store on WebAssembly SIMD128. */
+#include "backend/cpu/floats/simd128.h"
+
+#include "backend/cpu/rows/rows.inc"

@@ -1,0 +1,15 @@
+/* The ternary encodings on AVX2. */
+#include "backend/cpu/ternary/rows_256.h"
+
+#define TERN_LEVEL avx2
+#define TERN_GEMM  tern_cpu__ternary_gemm_avx2
+
+/* 16-bit sums of two products, at most 2 * 2 * 128 each: ten of them fit well. */
+static inline sums add_products(sums s, const codes *c, const int8_t *x, int n)
+{
+    __m256i pairs = _mm256_maddubs_epi16(c[0], load_32(x));
+    for (int i = 1; i < n; i++) pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(c[i], load_32(x + WIDTH * i)));
+    return _mm256_add_epi32(s, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+#include "backend/cpu/ternary/rows.inc"

@@ -1,0 +1,190 @@
+/* Running the training ops that work row by row, and those that add rows up. */
+#include "backend/cpu/training/training.h"
+
+enum { NORM_WEIGHT_COLS = 64, EMBED_PARTS = 64 };
+
+static void for_rows(tern_cpu_step *step, const tern_cpu_op *op, tern_task_fn fn)
+{
+    tern_rows_job j = {.step = step, .op = op};
+    tern_cpu__for_rows(step, tern_cpu__rows(step, op->op->rows), fn, &j);
+}
+
+/* Where an op without a sum of its own makes row t: in place, or in scratch when a residual is still to be added. */
+static float *target(const tern_rows_job *j, uint32_t t, uint32_t thread)
+{
+    if (j->op->residual.data) return (float *)(void *)tern_cpu__scratch(j->step, thread);
+    return tern_rows__at(&j->op->out, t);
+}
+
+static void add_residual(const tern_rows_job *j, uint32_t t, const float *made)
+{
+    if (!j->op->residual.data) return;
+    j->step->cpu->kernels.add(tern_rows__at(&j->op->residual, t), made, j->op->in_cols, tern_rows__at(&j->op->out, t));
+}
+
+static void scale_row(void *context, uint32_t t, uint32_t thread)
+{
+    const tern_rows_job *j = context;
+    const float *x = tern_rows__at(&j->op->in[0], t), factor = j->op->op->scale;
+    float *y = target(j, t, thread);
+    for (uint32_t c = 0, n = j->op->in_cols; c < n; c++) y[c] = x[c] * factor;
+    add_residual(j, t, y);
+}
+
+void tern_cpu__scale(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    for_rows(step, op, scale_row);
+}
+
+static void dropout_row(void *context, uint32_t t, uint32_t thread)
+{
+    const tern_rows_job *j = context;
+    const uint32_t seed = tern_rows__training(j->op, 1).seed + j->op->op->stream * 0x9e3779b9u, cols = j->op->in_cols;
+    float *y = target(j, t, thread);
+    j->step->cpu->kernels.dropout(tern_rows__at(&j->op->in[0], t), cols, j->op->op->scale, seed, t * cols, y);
+    add_residual(j, t, y);
+}
+
+void tern_cpu__dropout(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    for_rows(step, op, dropout_row);
+}
+
+static void fake_quantize_row(void *context, uint32_t t, uint32_t thread)
+{
+    const tern_rows_job *j = context;
+    float *y = target(j, t, thread);
+    j->step->cpu->kernels.fake_quantize(tern_rows__at(&j->op->in[0], t), j->op->in_cols,
+                                        tern_rows__training(j->op, 1).blend, y);
+    add_residual(j, t, y);
+}
+
+void tern_cpu__fake_quantize(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    for_rows(step, op, fake_quantize_row);
+}
+
+static void cross_entropy_row(void *context, uint32_t t, uint32_t thread)
+{
+    (void)thread;
+    const tern_rows_job *j = context;
+    const int32_t label = (int32_t)tern_rows__param(j->op, 1, t);
+    *tern_rows__at(&j->op->out, t) = j->step->cpu->kernels.cross_entropy(
+        tern_rows__at(&j->op->in[0], t), j->op->in_cols, label, tern_rows__training(j->op, 2).loss_weight);
+}
+
+void tern_cpu__cross_entropy(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    for_rows(step, op, cross_entropy_row);
+}
+
+/* What a sum goes on from: the residual, or zeros. */
+static float *start_row(const tern_rows_job *j, uint32_t t, uint32_t cols)
+{
+    if (!j->op->out.data) return NULL;
+    float *out = tern_rows__at(&j->op->out, t);
+    const float *residual = j->op->residual.data ? tern_rows__at(&j->op->residual, t) : NULL;
+    if (!residual) memset(out, 0, cols * sizeof *out);
+    else if (residual != out) memcpy(out, residual, cols * sizeof *out);
+    return out;
+}
+
+static void norm_row(void *context, uint32_t t, uint32_t thread)
+{
+    (void)thread;
+    const tern_rows_job *j = context;
+    const tern_cpu_op *op = j->op;
+    const float *g = (const float *)(const void *)op->weight[1]->data;
+    j->step->prepared->shared[t] =
+        j->step->cpu->kernels.rms_norm_backward(tern_rows__at(&op->in[0], t), g, op->op->eps, op->in_cols,
+                                                tern_rows__at(&op->in[2], t), start_row(j, t, op->in_cols), NULL);
+}
+
+/* A few columns of dg through all rows: each element is one chain, whatever the number of threads. */
+static void norm_weight_task(void *context, uint32_t task, uint32_t thread)
+{
+    (void)thread;
+    const tern_rows_job *j = context;
+    const tern_cpu_op *op = j->op;
+    const uint32_t first = task * NORM_WEIGHT_COLS, left = op->in_cols - first;
+    const tern_norm_weight_args args = {.x = op->in[0].data + first,
+                                        .x_stride = op->in[0].stride,
+                                        .dy = op->in[2].data + first,
+                                        .dy_stride = op->in[2].stride,
+                                        .r = j->step->prepared->shared,
+                                        .n = tern_cpu__rows(j->step, op->op->rows),
+                                        .cols = left < NORM_WEIGHT_COLS ? left : NORM_WEIGHT_COLS};
+    j->step->cpu->kernels.norm_weight_backward(&args, op->in[3].data + first);
+}
+
+void tern_cpu__rms_norm_backward(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    tern_rows_job j = {.step = step, .op = op};
+    for_rows(step, op, norm_row);
+    if (op->op->n_in > 3)
+        tern_pool_for(step->cpu->pool, (op->in_cols + NORM_WEIGHT_COLS - 1) / NORM_WEIGHT_COLS, norm_weight_task, &j);
+}
+
+static void rope_row(void *context, uint32_t t, uint32_t thread)
+{
+    (void)thread;
+    const tern_rows_job *j = context;
+    const tern_op *op = j->op->op;
+    const tern_cpu_kernels *k = &j->step->cpu->kernels;
+    const float *table = (const float *)(const void *)j->op->base[2];
+    const size_t position = tern_rows__param(j->op, 1, t);
+    (op->rope_adjacent ? k->rope_adjacent_backward : k->rope_halves_backward)(
+        tern_rows__at(&j->op->in[0], t), op->n_heads, op->head_dim, table + position * op->head_dim);
+}
+
+void tern_cpu__rope_backward(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    for_rows(step, op, rope_row);
+}
+
+static tern_gate_backward_fn gate_kernel(const tern_cpu_kernels *k, tern_activation activation)
+{
+    switch (activation) {
+    case TERN_ACT_RELU2: return k->relu2_backward;
+    case TERN_ACT_SILU: return k->silu_backward;
+    case TERN_ACT_GELU: break;
+    }
+    return k->gelu_backward;
+}
+
+static void gate_row(void *context, uint32_t t, uint32_t thread)
+{
+    const tern_rows_job *j = context;
+    const tern_cpu_op *op = j->op;
+    float *dgate = target(j, t, thread);
+    gate_kernel(&j->step->cpu->kernels, op->op->activation)(tern_rows__at(&op->in[0], t), tern_rows__at(&op->in[1], t),
+                                                            tern_rows__at(&op->in[2], t), op->in_cols, dgate,
+                                                            tern_rows__at(&op->in[3], t));
+    add_residual(j, t, dgate);
+}
+
+void tern_cpu__gate_backward(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    for_rows(step, op, gate_row);
+}
+
+/* The tokens of one part of the vocabulary: the rows of a token are added up in order. */
+static void embed_task(void *context, uint32_t task, uint32_t thread)
+{
+    (void)thread;
+    const tern_rows_job *j = context;
+    const tern_cpu_op *op = j->op;
+    const uint32_t n = tern_cpu__rows(j->step, op->op->rows);
+    for (uint32_t t = 0; t < n; t++) {
+        const uint32_t id = tern_rows__param(op, 1, t);
+        if (id % EMBED_PARTS != task) continue;
+        float *dw = tern_rows__at(&op->in[2], id);
+        j->step->cpu->kernels.add(dw, tern_rows__at(&op->in[0], t), op->in_cols, dw);
+    }
+}
+
+void tern_cpu__embed_backward(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    tern_rows_job j = {.step = step, .op = op};
+    tern_pool_for(step->cpu->pool, EMBED_PARTS, embed_task, &j);
+}

@@ -1,4 +1,0 @@
-/* Norm, quantiser, gates, addition, rotary embedding and the f16 store on WebAssembly SIMD128. */
-#include "backend/cpu/floats_simd128.h"
-
-#include "backend/cpu/vector_body.h"

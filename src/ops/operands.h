@@ -10,8 +10,11 @@ enum { TERN_EMBED_TABLE, TERN_EMBED_IDS, TERN_EMBED_INPUTS };
 /* RMS_NORM: out[t] = norm(x[t]) * weight. NORM_QUANT, made by fusion: out[t] = int8(norm(x[t]) * weight) */
 enum { TERN_NORM_X, TERN_NORM_WEIGHT, TERN_NORM_INPUTS };
 
-/* QUANTIZE: out[t] = int8(x[t]). SCALE: out[t] = x[t] * scale */
-enum { TERN_UNARY_X, TERN_UNARY_INPUTS };
+/* out[t] = int8(x[t]) */
+enum { TERN_QUANTIZE_X, TERN_QUANTIZE_INPUTS };
+
+/* out[t] = x[t] * scale */
+enum { TERN_SCALE_X, TERN_SCALE_INPUTS };
 
 /* out[t] = concat_p(W_p x[t]), p < n_parts <= TERN_LINEAR_MAX_PARTS. Gated (2 parts): out[t] = act(W_0 x) * (W_1 x).
  * With a residual: out[t] += residual[t]. With a norm_weight, for backends that ask for it (tern_fusion), in graphs of
@@ -77,9 +80,11 @@ enum {
     TERN_SAMPLE_INPUTS
 };
 
-/* DROPOUT: out[t][c] = x[t][c] / (1 - p), or 0: tern_ref_dropout, index t * cols + c; its own backward.
- * FAKE_QUANTIZE: out[t] = x[t] + blend * (int8(x[t]) / s - x[t]). */
-enum { TERN_TRAINING_UNARY_X, TERN_TRAINING_UNARY_TRAINING, TERN_TRAINING_UNARY_INPUTS };
+/* out[t][c] = x[t][c] / (1 - p), or 0: tern_ref_dropout, index t * cols + c; its own backward. */
+enum { TERN_DROPOUT_X, TERN_DROPOUT_TRAINING, TERN_DROPOUT_INPUTS };
+
+/* out[t] = x[t] + blend * (int8(x[t]) / s - x[t]) */
+enum { TERN_FAKE_QUANTIZE_X, TERN_FAKE_QUANTIZE_TRAINING, TERN_FAKE_QUANTIZE_INPUTS };
 
 /* Training: every step has max_tokens rows, one packed batch (SEQ_STARTS). `residual` is added to out where it is
  * there.

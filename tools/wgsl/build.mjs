@@ -9,11 +9,13 @@ import {parseArgs} from 'node:util';
 
 import {compile} from './lib/compile.mjs';
 import {GPU, kernelFiles, readTables} from './lib/folders.mjs';
+import {headerOf, sourceOf} from './lib/header.mjs';
 import {nativeOnly} from './lib/pipelines.mjs';
 import {KernelError} from './lib/specialise.mjs';
 
 const HELP = `usage: build.mjs [--only PATTERN] [--check] [--tint] [--opt] [--out FOLDER] [--poison] [--list]
-Compiles the WGSL kernels to SPIR-V, one file for each row of src/backend/gpu/FAMILY/pipelines*.def.
+Compiles the WGSL kernels to SPIR-V, one file for each row of src/backend/gpu/FAMILY/pipelines*.def, and writes what C must
+know of them to src/backend/gpu/generated.
   --only PATTERN  pipelines whose name or file matches this regular expression (no file is removed then)
   --check         write nothing; fail where a file is missing, stale or not what would be written
   --tint          compile them by Dawn's Tint as well, as browsers do (npm test does this for all)
@@ -41,6 +43,23 @@ export function readKernel(row, folder = GPU) {
     const file = kernelFiles(folder)[row.file];
     if (!file) throw new KernelError(`${row.file}.wgsl`, 1, row.name, `no such file; ${row.where} names it`);
     return fs.readFileSync(path.join(folder, file), 'utf8');
+}
+
+// {NAME: {file, text}} of all kernels, by name.
+export function readKernels(folder = GPU) {
+    const files = Object.entries(kernelFiles(folder)).sort(([a], [b]) => (a < b ? -1 : 1));
+    return Object.fromEntries(
+        files.map(([name, file]) => [name, {file, text: fs.readFileSync(path.join(folder, file), 'utf8')}]),
+    );
+}
+
+// [path below src/backend/gpu, text] of what is generated for C.
+export function generatedForC(rows) {
+    const kernels = readKernels();
+    return [
+        ['generated/kernels.h', headerOf(kernels)],
+        ['generated/kernels.c', sourceOf(kernels, rows)],
+    ];
 }
 
 // A tool on a file: false when it is not installed; an error with what it said when it fails.
@@ -99,6 +118,24 @@ class Build {
         this.written++;
     }
 
+    // Writes the text where it is another one; with --check that is an error.
+    emitText(name, text) {
+        const file = path.join(GPU, name);
+        if (fs.existsSync(file) && fs.readFileSync(file, 'utf8') === text) return;
+        if (this.options.check) throw new Error(`${name}: not what the kernels give; make shaders`);
+        fs.mkdirSync(path.dirname(file), {recursive: true});
+        fs.writeFileSync(file, text);
+        this.written++;
+    }
+
+    emitForC(rows) {
+        try {
+            for (const [name, text] of generatedForC(rows)) this.emitText(name, text);
+        } catch (error) {
+            this.errors.push(error.message);
+        }
+    }
+
     removeStale(rows) {
         if (this.options.only || !fs.existsSync(this.out)) return;
         const names = new Set(rows.map((row) => `${row.name}.spv`));
@@ -134,11 +171,12 @@ class Build {
         }
         if (this.options.tint) await this.tint(chosen);
         this.removeStale(rows);
+        if (!this.options.out) this.emitForC(rows);
         fs.rmSync(this.scratch, {recursive: true});
         for (const error of summary(this.errors)) console.error(error);
         if (!this.validated) console.error('spirv-val is not installed: nothing was validated');
         console.log(
-            `${chosen.length} pipelines, ${this.bytes} bytes, ${this.written} written, ${this.errors.length} errors`,
+            `${chosen.length} pipelines, ${this.bytes} bytes, ${this.written} files written, ${this.errors.length} errors`,
         );
         return this.errors.length === 0 ? 0 : 1;
     }

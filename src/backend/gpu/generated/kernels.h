@@ -1,0 +1,1709 @@
+/* Made by tools/wgsl (`make shaders`) from the kernels' WGSL; do not edit. For a kernel NAME (the name of its file):
+ *
+ *   tern_gpu_NAME_uniform              its struct P, to be copied to the dispatch's uniform
+ *   TERN_GPU_NAME_BINDING_X            which of the dispatch's bindings is var X: WGSL's @binding less 1
+ *   TERN_GPU_NAME_CONST_X              the value of const X
+ *   tern_gpu_NAME_overrides            the values of its overrides
+ *   tern_gpu_NAME_overrides_of(p)      those that pipeline p has, given in the table, by default or computed; p must be
+ *                                      a pipeline of this kernel, or of one with the same overrides
+ *   tern_gpu_kernel_of(p)              which kernel it is, TERN_GPU_KERNEL_NAME */
+#ifndef TERN_BACKEND_GPU_GENERATED_KERNELS_H
+#define TERN_BACKEND_GPU_GENERATED_KERNELS_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/gpu/gpu.h"
+
+/* clang-format off */
+typedef enum tern_gpu_kernel {
+    TERN_GPU_KERNEL_ADD,
+    TERN_GPU_KERNEL_ADD_PARTS,
+    TERN_GPU_KERNEL_ATTENTION_COMBINE,
+    TERN_GPU_KERNEL_ATTENTION_DECODE,
+    TERN_GPU_KERNEL_ATTENTION_TILED,
+    TERN_GPU_KERNEL_BANDWIDTH,
+    TERN_GPU_KERNEL_COLUMN_FACTORS,
+    TERN_GPU_KERNEL_CROSS_ENTROPY,
+    TERN_GPU_KERNEL_DOTS,
+    TERN_GPU_KERNEL_EMBED,
+    TERN_GPU_KERNEL_EMBED_BACKWARD,
+    TERN_GPU_KERNEL_FMAS,
+    TERN_GPU_KERNEL_GATE,
+    TERN_GPU_KERNEL_GATE_BACKWARD,
+    TERN_GPU_KERNEL_GATHER,
+    TERN_GPU_KERNEL_KV_WRITE,
+    TERN_GPU_KERNEL_LINEAR_DENSE_MAT,
+    TERN_GPU_KERNEL_LINEAR_DW,
+    TERN_GPU_KERNEL_LINEAR_DW_COOP,
+    TERN_GPU_KERNEL_LINEAR_DX,
+    TERN_GPU_KERNEL_LINEAR_FLOAT_COOP,
+    TERN_GPU_KERNEL_LINEAR_FLOAT_VEC,
+    TERN_GPU_KERNEL_LINEAR_PARTS,
+    TERN_GPU_KERNEL_LINEAR_QUANT_VEC,
+    TERN_GPU_KERNEL_LINEAR_TERNARY_COOP,
+    TERN_GPU_KERNEL_LINEAR_TERNARY_F32,
+    TERN_GPU_KERNEL_LINEAR_TERNARY_MAT,
+    TERN_GPU_KERNEL_LINEAR_TERNARY_VEC,
+    TERN_GPU_KERNEL_QUANTIZE,
+    TERN_GPU_KERNEL_REQUANTIZE_BLEND,
+    TERN_GPU_KERNEL_REQUANTIZE_CODES,
+    TERN_GPU_KERNEL_REQUANTIZE_MAGNITUDES,
+    TERN_GPU_KERNEL_REQUANTIZE_SCALE,
+    TERN_GPU_KERNEL_RMS_NORM,
+    TERN_GPU_KERNEL_RMS_NORM_BACKWARD,
+    TERN_GPU_KERNEL_RMS_NORM_WEIGHT_GRADIENT,
+    TERN_GPU_KERNEL_ROPE,
+    TERN_GPU_KERNEL_ROPE_KV,
+    TERN_GPU_KERNEL_ROW_FACTORS,
+    TERN_GPU_KERNEL_SAMPLE_CHOOSE,
+    TERN_GPU_KERNEL_SAMPLE_SLICES,
+    TERN_GPU_KERNEL_SCALE,
+    TERN_GPU_KERNEL_SUM_HEADS,
+    TERN_GPU_KERNEL_SUM_SQUARES,
+    TERN_GPU_KERNEL_UPDATE,
+    TERN_GPU_KERNEL_VARLEN_ATTENTION,
+    TERN_GPU_KERNEL_VARLEN_ATTENTION_DELTA,
+    TERN_GPU_KERNEL_VARLEN_ATTENTION_DKV,
+    TERN_GPU_KERNEL_VARLEN_ATTENTION_DQ,
+    TERN_GPU_KERNEL_WIDEN,
+} tern_gpu_kernel;
+
+typedef struct tern_gpu_specialised {
+    tern_gpu_kernel kernel, same_overrides; /* the first kernel with the same overrides */
+    const void *overrides;
+} tern_gpu_specialised;
+
+extern const tern_gpu_specialised tern_gpu_specialised_kernels[TERN_GPU_PIPELINE_COUNT];
+
+static inline tern_gpu_kernel tern_gpu_kernel_of(tern_gpu_pipeline pipeline)
+{
+    return tern_gpu_specialised_kernels[pipeline].kernel;
+}
+
+/* rows/add.wgsl */
+typedef struct tern_gpu_add_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t a_first;
+    uint32_t a_stride;
+    uint32_t b_first;
+    uint32_t b_stride;
+    uint32_t out_first;
+    uint32_t out_stride;
+} tern_gpu_add_uniform;
+static_assert(sizeof(tern_gpu_add_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/add.wgsl: struct P");
+enum {
+    TERN_GPU_ADD_BINDING_PARAMS,
+    TERN_GPU_ADD_BINDING_A,
+    TERN_GPU_ADD_BINDING_B,
+    TERN_GPU_ADD_BINDING_RESULT,
+};
+typedef struct tern_gpu_add_overrides {
+    uint32_t workgroup;
+} tern_gpu_add_overrides;
+static inline const tern_gpu_add_overrides *tern_gpu_add_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* training/add_parts.wgsl */
+typedef struct tern_gpu_add_parts_uniform {
+    uint32_t cols;
+    uint32_t parts;
+    uint32_t parts_word;
+} tern_gpu_add_parts_uniform;
+static_assert(sizeof(tern_gpu_add_parts_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/add_parts.wgsl: struct P");
+enum {
+    TERN_GPU_ADD_PARTS_BINDING_SCRATCH,
+    TERN_GPU_ADD_PARTS_BINDING_DG,
+};
+typedef tern_gpu_add_overrides tern_gpu_add_parts_overrides;
+static inline const tern_gpu_add_parts_overrides *tern_gpu_add_parts_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* attention/attention_combine.wgsl */
+typedef struct tern_gpu_attention_combine_uniform {
+    uint32_t head_dim;
+    uint32_t n_kv_heads;
+    uint32_t group;
+    uint32_t head_blocks;
+    uint32_t heads;
+    uint32_t count_word;
+    uint32_t positions_word;
+    uint32_t split_bits;
+    uint32_t min_span;
+    uint32_t partials;
+    uint32_t out_first;
+    uint32_t out_stride;
+} tern_gpu_attention_combine_uniform;
+static_assert(sizeof(tern_gpu_attention_combine_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_combine.wgsl: struct P");
+enum {
+    TERN_GPU_ATTENTION_COMBINE_BINDING_PARAMS,
+    TERN_GPU_ATTENTION_COMBINE_BINDING_SCRATCH,
+    TERN_GPU_ATTENTION_COMBINE_BINDING_RESULT,
+};
+typedef tern_gpu_add_overrides tern_gpu_attention_combine_overrides;
+static inline const tern_gpu_attention_combine_overrides *tern_gpu_attention_combine_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* attention/attention_decode.wgsl */
+typedef struct tern_gpu_attention_decode_uniform {
+    uint32_t head_dim;
+    uint32_t n_kv_heads;
+    uint32_t group;
+    uint32_t head_blocks;
+    uint32_t count_word;
+    uint32_t positions_word;
+    uint32_t sequences_word;
+    uint32_t pages_word;
+    uint32_t max_pages;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t k_first;
+    uint32_t v_first;
+    uint32_t out_first;
+    uint32_t out_stride;
+    float scale;
+    uint32_t split_bits;
+    uint32_t min_span;
+    uint32_t fused;
+    uint32_t adjacent;
+    uint32_t merge;
+    uint32_t partials;
+} tern_gpu_attention_decode_uniform;
+static_assert(sizeof(tern_gpu_attention_decode_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_decode.wgsl: struct P");
+enum {
+    TERN_GPU_ATTENTION_DECODE_BINDING_PARAMS,
+    TERN_GPU_ATTENTION_DECODE_BINDING_X,
+    TERN_GPU_ATTENTION_DECODE_BINDING_TABLE,
+    TERN_GPU_ATTENTION_DECODE_BINDING_K_CACHE,
+    TERN_GPU_ATTENTION_DECODE_BINDING_V_CACHE,
+    TERN_GPU_ATTENTION_DECODE_BINDING_RESULT,
+    TERN_GPU_ATTENTION_DECODE_BINDING_SCRATCH,
+};
+typedef struct tern_gpu_attention_decode_overrides {
+    uint32_t workgroup;
+    uint32_t team;
+    uint32_t vecs;
+    uint32_t heads;
+    uint32_t unroll;
+    bool f16;
+    uint32_t subgroups;
+    uint32_t teams;
+} tern_gpu_attention_decode_overrides;
+static inline const tern_gpu_attention_decode_overrides *tern_gpu_attention_decode_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ATTENTION_DECODE);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* attention/attention_tiled.wgsl */
+typedef struct tern_gpu_attention_tiled_uniform {
+    uint32_t head_dim;
+    uint32_t n_kv_heads;
+    uint32_t group;
+    uint32_t head_blocks;
+    uint32_t heads;
+    uint32_t tokens;
+    uint32_t count_word;
+    uint32_t positions_word;
+    uint32_t sequences_word;
+    uint32_t pages_word;
+    uint32_t max_pages;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t out_first;
+    uint32_t out_stride;
+    float scale;
+    uint32_t tiles;
+} tern_gpu_attention_tiled_uniform;
+static_assert(sizeof(tern_gpu_attention_tiled_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_tiled.wgsl: struct P");
+enum {
+    TERN_GPU_ATTENTION_TILED_BINDING_PARAMS,
+    TERN_GPU_ATTENTION_TILED_BINDING_X,
+    TERN_GPU_ATTENTION_TILED_BINDING_K_CACHE,
+    TERN_GPU_ATTENTION_TILED_BINDING_V_CACHE,
+    TERN_GPU_ATTENTION_TILED_BINDING_RESULT,
+};
+typedef struct tern_gpu_attention_tiled_overrides {
+    uint32_t workgroup;
+    uint32_t rows;
+    uint32_t dim;
+    uint32_t keys;
+    bool f16;
+    uint32_t subgroups;
+    uint32_t key_lanes;
+    uint32_t row_lanes;
+    uint32_t score_rows;
+    uint32_t sum_lanes;
+    uint32_t sum_step;
+    uint32_t sum_rows;
+    uint32_t tile_stride;
+    uint32_t score_stride;
+    uint32_t held_f16;
+    uint32_t held_f32;
+} tern_gpu_attention_tiled_overrides;
+static inline const tern_gpu_attention_tiled_overrides *tern_gpu_attention_tiled_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ATTENTION_TILED);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* measure/bandwidth.wgsl */
+typedef struct tern_gpu_bandwidth_uniform {
+    uint32_t never;
+} tern_gpu_bandwidth_uniform;
+static_assert(sizeof(tern_gpu_bandwidth_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "measure/bandwidth.wgsl: struct P");
+enum {
+    TERN_GPU_BANDWIDTH_BINDING_DATA,
+    TERN_GPU_BANDWIDTH_BINDING_RESULT,
+};
+typedef struct tern_gpu_bandwidth_overrides {
+    uint32_t workgroup;
+    uint32_t loads;
+} tern_gpu_bandwidth_overrides;
+static inline const tern_gpu_bandwidth_overrides *tern_gpu_bandwidth_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_BANDWIDTH);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/column_factors.wgsl */
+typedef struct tern_gpu_column_factors_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t scales_word;
+    uint32_t first;
+} tern_gpu_column_factors_uniform;
+static_assert(sizeof(tern_gpu_column_factors_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/column_factors.wgsl: struct P");
+enum {
+    TERN_GPU_COLUMN_FACTORS_BINDING_PARAMS,
+    TERN_GPU_COLUMN_FACTORS_BINDING_X,
+    TERN_GPU_COLUMN_FACTORS_BINDING_Q,
+    TERN_GPU_COLUMN_FACTORS_BINDING_FACTORS,
+};
+typedef struct tern_gpu_column_factors_overrides {
+    uint32_t lanes;
+} tern_gpu_column_factors_overrides;
+static inline const tern_gpu_column_factors_overrides *tern_gpu_column_factors_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_COLUMN_FACTORS);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* training/cross_entropy.wgsl */
+typedef struct tern_gpu_cross_entropy_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t z_first;
+    uint32_t z_stride;
+    uint32_t losses_first;
+    uint32_t losses_stride;
+    uint32_t labels_word;
+    uint32_t weight_word;
+} tern_gpu_cross_entropy_uniform;
+static_assert(sizeof(tern_gpu_cross_entropy_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/cross_entropy.wgsl: struct P");
+enum {
+    TERN_GPU_CROSS_ENTROPY_BINDING_PARAMS,
+    TERN_GPU_CROSS_ENTROPY_BINDING_Z,
+    TERN_GPU_CROSS_ENTROPY_BINDING_LOSSES,
+};
+enum {
+    TERN_GPU_CROSS_ENTROPY_CONST_LOADS = 8,
+    TERN_GPU_CROSS_ENTROPY_CONST_NAN_BITS = 2143289344,
+};
+typedef tern_gpu_add_overrides tern_gpu_cross_entropy_overrides;
+static inline const tern_gpu_cross_entropy_overrides *tern_gpu_cross_entropy_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* measure/dots.wgsl */
+typedef struct tern_gpu_dots_uniform {
+    uint32_t never;
+    uint32_t rounds;
+    uint32_t factor;
+} tern_gpu_dots_uniform;
+static_assert(sizeof(tern_gpu_dots_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "measure/dots.wgsl: struct P");
+enum {
+    TERN_GPU_DOTS_BINDING_RESULT,
+};
+typedef tern_gpu_add_overrides tern_gpu_dots_overrides;
+static inline const tern_gpu_dots_overrides *tern_gpu_dots_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* rows/embed.wgsl */
+typedef struct tern_gpu_embed_uniform {
+    uint32_t first_row;
+    uint32_t rows;
+    uint32_t cols;
+    uint32_t row_vectors;
+    uint32_t count_word;
+    uint32_t ids_word;
+    uint32_t result_first;
+    uint32_t result_stride;
+    uint32_t scales_word;
+    float scale;
+} tern_gpu_embed_uniform;
+static_assert(sizeof(tern_gpu_embed_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/embed.wgsl: struct P");
+enum {
+    TERN_GPU_EMBED_BINDING_PARAMS,
+    TERN_GPU_EMBED_BINDING_TABLE,
+    TERN_GPU_EMBED_BINDING_RESULT,
+};
+typedef struct tern_gpu_embed_overrides {
+    uint32_t format;
+    uint32_t workgroup;
+} tern_gpu_embed_overrides;
+static inline const tern_gpu_embed_overrides *tern_gpu_embed_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_EMBED);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* training/embed_backward.wgsl */
+typedef struct tern_gpu_embed_backward_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t ids_word;
+    uint32_t first_id;
+    uint32_t n_ids;
+    uint32_t dy_first;
+    uint32_t dy_stride;
+    uint32_t segments;
+} tern_gpu_embed_backward_uniform;
+static_assert(sizeof(tern_gpu_embed_backward_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/embed_backward.wgsl: struct P");
+enum {
+    TERN_GPU_EMBED_BACKWARD_BINDING_PARAMS,
+    TERN_GPU_EMBED_BACKWARD_BINDING_DY,
+    TERN_GPU_EMBED_BACKWARD_BINDING_DW,
+};
+enum {
+    TERN_GPU_EMBED_BACKWARD_CONST_WORDS = 256,
+};
+typedef tern_gpu_add_overrides tern_gpu_embed_backward_overrides;
+static inline const tern_gpu_embed_backward_overrides *tern_gpu_embed_backward_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* measure/fmas.wgsl */
+typedef struct tern_gpu_fmas_uniform {
+    uint32_t never;
+    uint32_t rounds;
+    float factor;
+} tern_gpu_fmas_uniform;
+static_assert(sizeof(tern_gpu_fmas_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "measure/fmas.wgsl: struct P");
+enum {
+    TERN_GPU_FMAS_BINDING_RESULT,
+};
+typedef tern_gpu_add_overrides tern_gpu_fmas_overrides;
+static inline const tern_gpu_fmas_overrides *tern_gpu_fmas_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* rows/gate.wgsl */
+typedef struct tern_gpu_gate_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t gate_first;
+    uint32_t gate_stride;
+    uint32_t up_first;
+    uint32_t up_stride;
+    uint32_t y_first;
+    uint32_t y_stride;
+} tern_gpu_gate_uniform;
+static_assert(sizeof(tern_gpu_gate_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/gate.wgsl: struct P");
+enum {
+    TERN_GPU_GATE_BINDING_PARAMS,
+    TERN_GPU_GATE_BINDING_GATE,
+    TERN_GPU_GATE_BINDING_UP,
+    TERN_GPU_GATE_BINDING_Y,
+};
+typedef struct tern_gpu_gate_overrides {
+    uint32_t workgroup;
+    uint32_t act;
+} tern_gpu_gate_overrides;
+static inline const tern_gpu_gate_overrides *tern_gpu_gate_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_GATE);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* training/gate_backward.wgsl */
+typedef struct tern_gpu_gate_backward_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t gate_first;
+    uint32_t gate_stride;
+    uint32_t up_first;
+    uint32_t up_stride;
+    uint32_t dy_first;
+    uint32_t dy_stride;
+    uint32_t dup_first;
+    uint32_t dup_stride;
+    uint32_t dgate_first;
+    uint32_t dgate_stride;
+} tern_gpu_gate_backward_uniform;
+static_assert(sizeof(tern_gpu_gate_backward_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/gate_backward.wgsl: struct P");
+enum {
+    TERN_GPU_GATE_BACKWARD_BINDING_PARAMS,
+    TERN_GPU_GATE_BACKWARD_BINDING_GATE,
+    TERN_GPU_GATE_BACKWARD_BINDING_UP,
+    TERN_GPU_GATE_BACKWARD_BINDING_DY,
+    TERN_GPU_GATE_BACKWARD_BINDING_DUP,
+    TERN_GPU_GATE_BACKWARD_BINDING_DGATE,
+};
+typedef tern_gpu_gate_overrides tern_gpu_gate_backward_overrides;
+static inline const tern_gpu_gate_backward_overrides *tern_gpu_gate_backward_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_GATE);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* rows/gather.wgsl */
+typedef struct tern_gpu_gather_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t outputs_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t y_first;
+    uint32_t y_stride;
+} tern_gpu_gather_uniform;
+static_assert(sizeof(tern_gpu_gather_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/gather.wgsl: struct P");
+enum {
+    TERN_GPU_GATHER_BINDING_PARAMS,
+    TERN_GPU_GATHER_BINDING_X,
+    TERN_GPU_GATHER_BINDING_Y,
+};
+typedef tern_gpu_add_overrides tern_gpu_gather_overrides;
+static inline const tern_gpu_gather_overrides *tern_gpu_gather_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* attention/kv_write.wgsl */
+typedef struct tern_gpu_kv_write_uniform {
+    uint32_t pairs;
+    uint32_t n_kv_heads;
+    uint32_t count_word;
+    uint32_t positions_word;
+    uint32_t sequences_word;
+    uint32_t pages_word;
+    uint32_t max_pages;
+    uint32_t k_first;
+    uint32_t k_stride;
+    uint32_t v_first;
+    uint32_t v_stride;
+    uint32_t together;
+} tern_gpu_kv_write_uniform;
+static_assert(sizeof(tern_gpu_kv_write_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/kv_write.wgsl: struct P");
+enum {
+    TERN_GPU_KV_WRITE_BINDING_PARAMS,
+    TERN_GPU_KV_WRITE_BINDING_K,
+    TERN_GPU_KV_WRITE_BINDING_V,
+    TERN_GPU_KV_WRITE_BINDING_K_CACHE,
+    TERN_GPU_KV_WRITE_BINDING_V_CACHE,
+};
+typedef struct tern_gpu_kv_write_overrides {
+    uint32_t workgroup;
+    bool f16;
+} tern_gpu_kv_write_overrides;
+static inline const tern_gpu_kv_write_overrides *tern_gpu_kv_write_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_KV_WRITE);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/linear_dense_mat.wgsl */
+typedef struct tern_gpu_linear_dense_mat_uniform {
+    uint32_t rows;
+    uint32_t cols;
+    uint32_t row_vectors;
+    uint32_t count_word;
+    uint32_t max_tokens;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t result_first;
+    uint32_t result_stride;
+    uint32_t residual_first;
+    uint32_t residual_stride;
+    uint32_t epilogue;
+    uint32_t cols_of_part;
+    uint32_t part_stride;
+} tern_gpu_linear_dense_mat_uniform;
+static_assert(sizeof(tern_gpu_linear_dense_mat_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dense_mat.wgsl: struct P");
+enum {
+    TERN_GPU_LINEAR_DENSE_MAT_BINDING_PARAMS,
+    TERN_GPU_LINEAR_DENSE_MAT_BINDING_X,
+    TERN_GPU_LINEAR_DENSE_MAT_BINDING_WEIGHTS,
+    TERN_GPU_LINEAR_DENSE_MAT_BINDING_RESIDUAL,
+    TERN_GPU_LINEAR_DENSE_MAT_BINDING_RESULT,
+};
+enum {
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_COLUMNS = 16,
+};
+typedef struct tern_gpu_linear_dense_mat_overrides {
+    uint32_t format;
+    uint32_t row_threads;
+    uint32_t token_threads;
+    uint32_t x_stride;
+} tern_gpu_linear_dense_mat_overrides;
+static inline const tern_gpu_linear_dense_mat_overrides *tern_gpu_linear_dense_mat_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_DENSE_MAT);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/linear_dw.wgsl */
+typedef struct tern_gpu_linear_dw_uniform {
+    uint32_t rows;
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t dy_first;
+    uint32_t dy_stride;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t scales_word;
+    uint32_t tokens_of_part;
+    uint32_t part_stride;
+    uint32_t adds;
+} tern_gpu_linear_dw_uniform;
+static_assert(sizeof(tern_gpu_linear_dw_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dw.wgsl: struct P");
+enum {
+    TERN_GPU_LINEAR_DW_BINDING_PARAMS,
+    TERN_GPU_LINEAR_DW_BINDING_DY,
+    TERN_GPU_LINEAR_DW_BINDING_X,
+    TERN_GPU_LINEAR_DW_BINDING_Q,
+    TERN_GPU_LINEAR_DW_BINDING_RESULT,
+};
+enum {
+    TERN_GPU_LINEAR_DW_CONST_DEPTH = 16,
+};
+typedef struct tern_gpu_linear_dw_overrides {
+    bool q8;
+    uint32_t row_threads;
+    uint32_t col_threads;
+    uint32_t dy_loads;
+    uint32_t x_loads;
+} tern_gpu_linear_dw_overrides;
+static inline const tern_gpu_linear_dw_overrides *tern_gpu_linear_dw_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_DW);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/linear_dw_coop.wgsl */
+typedef struct tern_gpu_linear_dw_coop_uniform {
+    uint32_t rows;
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t dy_first;
+    uint32_t dy_stride;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t scales_word;
+    uint32_t tokens_of_part;
+    uint32_t part_stride;
+    uint32_t adds;
+    uint32_t x_factors;
+} tern_gpu_linear_dw_coop_uniform;
+static_assert(sizeof(tern_gpu_linear_dw_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dw_coop.wgsl: struct P");
+enum {
+    TERN_GPU_LINEAR_DW_COOP_BINDING_PARAMS,
+    TERN_GPU_LINEAR_DW_COOP_BINDING_DY,
+    TERN_GPU_LINEAR_DW_COOP_BINDING_X,
+    TERN_GPU_LINEAR_DW_COOP_BINDING_Q,
+    TERN_GPU_LINEAR_DW_COOP_BINDING_FACTORS,
+    TERN_GPU_LINEAR_DW_COOP_BINDING_RESULT,
+};
+enum {
+    TERN_GPU_LINEAR_DW_COOP_CONST_DEPTH = 16,
+    TERN_GPU_LINEAR_DW_COOP_CONST_STRIDE = 34,
+    TERN_GPU_LINEAR_DW_COOP_CONST_TILE = 544,
+};
+typedef struct tern_gpu_linear_dw_coop_overrides {
+    bool q8;
+    uint32_t halves;
+    uint32_t slot;
+} tern_gpu_linear_dw_coop_overrides;
+static inline const tern_gpu_linear_dw_coop_overrides *tern_gpu_linear_dw_coop_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_DW_COOP);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/linear_dx.wgsl */
+typedef struct tern_gpu_linear_dx_uniform {
+    uint32_t rows;
+    uint32_t cols;
+    uint32_t row_vectors;
+    uint32_t count_word;
+    uint32_t max_tokens;
+    uint32_t dy_first;
+    uint32_t dy_stride;
+    uint32_t result_first;
+    uint32_t result_stride;
+    uint32_t residual_first;
+    uint32_t residual_stride;
+    uint32_t epilogue;
+    uint32_t rows_of_part;
+    uint32_t part_stride;
+    uint32_t row_scales;
+    float scale;
+} tern_gpu_linear_dx_uniform;
+static_assert(sizeof(tern_gpu_linear_dx_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dx.wgsl: struct P");
+enum {
+    TERN_GPU_LINEAR_DX_BINDING_PARAMS,
+    TERN_GPU_LINEAR_DX_BINDING_DY,
+    TERN_GPU_LINEAR_DX_BINDING_WEIGHTS,
+    TERN_GPU_LINEAR_DX_BINDING_RESIDUAL,
+    TERN_GPU_LINEAR_DX_BINDING_RESULT,
+};
+enum {
+    TERN_GPU_LINEAR_DX_CONST_DEPTH = 16,
+};
+typedef struct tern_gpu_linear_dx_overrides {
+    uint32_t format;
+    uint32_t token_threads;
+    uint32_t col_threads;
+    uint32_t dy_loads;
+    uint32_t dy_stride;
+} tern_gpu_linear_dx_overrides;
+static inline const tern_gpu_linear_dx_overrides *tern_gpu_linear_dx_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_DX);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/linear_float_coop.wgsl */
+typedef struct tern_gpu_linear_float_coop_uniform {
+    uint32_t rows;
+    uint32_t cols;
+    uint32_t row_vectors;
+    uint32_t count_word;
+    uint32_t max_tokens;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t result_first;
+    uint32_t result_stride;
+    uint32_t residual_first;
+    uint32_t residual_stride;
+    uint32_t epilogue;
+    uint32_t depth_of_part;
+    uint32_t part_stride;
+    uint32_t row_scales;
+    float scale;
+} tern_gpu_linear_float_coop_uniform;
+static_assert(sizeof(tern_gpu_linear_float_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_float_coop.wgsl: struct P");
+enum {
+    TERN_GPU_LINEAR_FLOAT_COOP_BINDING_PARAMS,
+    TERN_GPU_LINEAR_FLOAT_COOP_BINDING_X,
+    TERN_GPU_LINEAR_FLOAT_COOP_BINDING_FACTORS,
+    TERN_GPU_LINEAR_FLOAT_COOP_BINDING_WEIGHTS,
+    TERN_GPU_LINEAR_FLOAT_COOP_BINDING_RESIDUAL,
+    TERN_GPU_LINEAR_FLOAT_COOP_BINDING_RESULT,
+};
+enum {
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_DEPTH = 16,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_SHORT = 6,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_LONG = 34,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_X_TILE = 768,
+};
+typedef struct tern_gpu_linear_float_coop_overrides {
+    bool backward;
+    uint32_t format;
+    uint32_t halves;
+    uint32_t slots;
+    uint32_t w_tile;
+    uint32_t slot;
+} tern_gpu_linear_float_coop_overrides;
+static inline const tern_gpu_linear_float_coop_overrides *tern_gpu_linear_float_coop_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_FLOAT_COOP);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/linear_float_vec.wgsl */
+typedef struct tern_gpu_linear_float_vec_uniform {
+    uint32_t rows;
+    uint32_t cols;
+    uint32_t row_vectors;
+    uint32_t count_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t result_first;
+    uint32_t result_stride;
+    uint32_t residual_first;
+    uint32_t residual_stride;
+    uint32_t epilogue;
+} tern_gpu_linear_float_vec_uniform;
+static_assert(sizeof(tern_gpu_linear_float_vec_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_float_vec.wgsl: struct P");
+enum {
+    TERN_GPU_LINEAR_FLOAT_VEC_BINDING_PARAMS,
+    TERN_GPU_LINEAR_FLOAT_VEC_BINDING_X,
+    TERN_GPU_LINEAR_FLOAT_VEC_BINDING_WEIGHTS,
+    TERN_GPU_LINEAR_FLOAT_VEC_BINDING_RESIDUAL,
+    TERN_GPU_LINEAR_FLOAT_VEC_BINDING_RESULT,
+};
+typedef struct tern_gpu_linear_float_vec_overrides {
+    uint32_t format;
+    uint32_t workgroup;
+    uint32_t lanes;
+    uint32_t rows;
+    uint32_t tokens;
+    bool subgroups;
+    uint32_t partials;
+} tern_gpu_linear_float_vec_overrides;
+static inline const tern_gpu_linear_float_vec_overrides *tern_gpu_linear_float_vec_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_FLOAT_VEC);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/linear_parts.wgsl */
+typedef struct tern_gpu_linear_parts_uniform {
+    uint32_t rows;
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t n_parts;
+    uint32_t part_stride;
+    uint32_t result_first;
+    uint32_t result_stride;
+    uint32_t residual_first;
+    uint32_t residual_stride;
+    uint32_t epilogue;
+    uint32_t row_groups;
+} tern_gpu_linear_parts_uniform;
+static_assert(sizeof(tern_gpu_linear_parts_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_parts.wgsl: struct P");
+enum {
+    TERN_GPU_LINEAR_PARTS_BINDING_PARAMS,
+    TERN_GPU_LINEAR_PARTS_BINDING_PARTS,
+    TERN_GPU_LINEAR_PARTS_BINDING_RESIDUAL,
+    TERN_GPU_LINEAR_PARTS_BINDING_RESULT,
+};
+typedef tern_gpu_add_overrides tern_gpu_linear_parts_overrides;
+static inline const tern_gpu_linear_parts_overrides *tern_gpu_linear_parts_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/linear_quant_vec.wgsl */
+typedef tern_gpu_linear_float_vec_uniform tern_gpu_linear_quant_vec_uniform;
+static_assert(sizeof(tern_gpu_linear_quant_vec_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_quant_vec.wgsl: struct P");
+enum {
+    TERN_GPU_LINEAR_QUANT_VEC_BINDING_PARAMS,
+    TERN_GPU_LINEAR_QUANT_VEC_BINDING_X,
+    TERN_GPU_LINEAR_QUANT_VEC_BINDING_WEIGHTS,
+    TERN_GPU_LINEAR_QUANT_VEC_BINDING_RESIDUAL,
+    TERN_GPU_LINEAR_QUANT_VEC_BINDING_RESULT,
+};
+typedef tern_gpu_linear_float_vec_overrides tern_gpu_linear_quant_vec_overrides;
+static inline const tern_gpu_linear_quant_vec_overrides *tern_gpu_linear_quant_vec_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_FLOAT_VEC);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/linear_ternary_coop.wgsl */
+typedef struct tern_gpu_linear_ternary_coop_uniform {
+    uint32_t count_word;
+    uint32_t max_rows;
+    uint32_t n_groups;
+    uint32_t x_stride;
+    uint32_t scales_word;
+    uint32_t sums_word;
+    uint32_t w_stride;
+    uint32_t row_scales;
+    uint32_t rows0;
+    uint32_t rows1;
+    uint32_t rows2;
+    uint32_t tiles0;
+    uint32_t tiles1;
+    float scale0;
+    float scale1;
+    float scale2;
+    uint32_t out_first;
+    uint32_t out_stride;
+    uint32_t residual_first;
+    uint32_t residual_stride;
+} tern_gpu_linear_ternary_coop_uniform;
+static_assert(sizeof(tern_gpu_linear_ternary_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_coop.wgsl: struct P");
+enum {
+    TERN_GPU_LINEAR_TERNARY_COOP_BINDING_PARAMS,
+    TERN_GPU_LINEAR_TERNARY_COOP_BINDING_X,
+    TERN_GPU_LINEAR_TERNARY_COOP_BINDING_W0,
+    TERN_GPU_LINEAR_TERNARY_COOP_BINDING_W1,
+    TERN_GPU_LINEAR_TERNARY_COOP_BINDING_W2,
+    TERN_GPU_LINEAR_TERNARY_COOP_BINDING_RESIDUAL,
+    TERN_GPU_LINEAR_TERNARY_COOP_BINDING_RESULT,
+};
+enum {
+    TERN_GPU_LINEAR_TERNARY_COOP_CONST_STRIDE = 18,
+    TERN_GPU_LINEAR_TERNARY_COOP_CONST_WEIGHTS = 2304,
+};
+typedef struct tern_gpu_linear_ternary_coop_overrides {
+    bool gated;
+    bool add_residual;
+    bool silu;
+} tern_gpu_linear_ternary_coop_overrides;
+static inline const tern_gpu_linear_ternary_coop_overrides *tern_gpu_linear_ternary_coop_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_TERNARY_COOP);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/linear_ternary_f32.wgsl */
+typedef struct tern_gpu_linear_ternary_f32_uniform {
+    uint32_t count_word;
+    uint32_t cols;
+    uint32_t chunks;
+    uint32_t flags;
+    uint32_t rows;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t row_scales;
+    float scale0;
+    float scale1;
+    uint32_t residual_first;
+    uint32_t residual_stride;
+    uint32_t out_first;
+    uint32_t out_stride;
+} tern_gpu_linear_ternary_f32_uniform;
+static_assert(sizeof(tern_gpu_linear_ternary_f32_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_f32.wgsl: struct P");
+enum {
+    TERN_GPU_LINEAR_TERNARY_F32_BINDING_PARAMS,
+    TERN_GPU_LINEAR_TERNARY_F32_BINDING_X,
+    TERN_GPU_LINEAR_TERNARY_F32_BINDING_W0,
+    TERN_GPU_LINEAR_TERNARY_F32_BINDING_W1,
+    TERN_GPU_LINEAR_TERNARY_F32_BINDING_RESIDUAL,
+    TERN_GPU_LINEAR_TERNARY_F32_BINDING_RESULT,
+};
+typedef struct tern_gpu_linear_ternary_f32_overrides {
+    bool gated;
+    uint32_t workgroup;
+    uint32_t lanes;
+} tern_gpu_linear_ternary_f32_overrides;
+static inline const tern_gpu_linear_ternary_f32_overrides *tern_gpu_linear_ternary_f32_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_TERNARY_F32);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/linear_ternary_mat.wgsl */
+typedef struct tern_gpu_linear_ternary_mat_uniform {
+    uint32_t count_word;
+    uint32_t max_rows;
+    uint32_t n_groups;
+    uint32_t x_stride;
+    uint32_t scales_word;
+    uint32_t sums_word;
+    uint32_t w_stride;
+    uint32_t row_scales;
+    uint32_t rows0;
+    uint32_t rows1;
+    uint32_t rows2;
+    uint32_t tiles0;
+    uint32_t tiles1;
+    float scale0;
+    float scale1;
+    float scale2;
+    uint32_t out_first;
+    uint32_t out_stride;
+    uint32_t residual_first;
+    uint32_t residual_stride;
+    uint32_t flags;
+} tern_gpu_linear_ternary_mat_uniform;
+static_assert(sizeof(tern_gpu_linear_ternary_mat_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_mat.wgsl: struct P");
+enum {
+    TERN_GPU_LINEAR_TERNARY_MAT_BINDING_PARAMS,
+    TERN_GPU_LINEAR_TERNARY_MAT_BINDING_X,
+    TERN_GPU_LINEAR_TERNARY_MAT_BINDING_W0,
+    TERN_GPU_LINEAR_TERNARY_MAT_BINDING_W1,
+    TERN_GPU_LINEAR_TERNARY_MAT_BINDING_W2,
+    TERN_GPU_LINEAR_TERNARY_MAT_BINDING_RESIDUAL,
+    TERN_GPU_LINEAR_TERNARY_MAT_BINDING_RESULT,
+};
+typedef struct tern_gpu_linear_ternary_mat_overrides {
+    bool gated;
+    uint32_t workgroup;
+    uint32_t tile_rows;
+    uint32_t tile_tokens;
+    uint32_t row_stride;
+    uint32_t token_stride;
+    uint32_t w_loads;
+} tern_gpu_linear_ternary_mat_overrides;
+static inline const tern_gpu_linear_ternary_mat_overrides *tern_gpu_linear_ternary_mat_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_TERNARY_MAT);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/linear_ternary_vec.wgsl */
+typedef struct tern_gpu_linear_ternary_vec_uniform {
+    uint32_t count_word;
+    uint32_t cols;
+    uint32_t chunks;
+    uint32_t padded;
+    uint32_t flags;
+    float eps;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t scales_word;
+    uint32_t sums_word;
+    uint32_t rows0;
+    uint32_t rows1;
+    uint32_t rows2;
+    uint32_t block1;
+    uint32_t block2;
+    float scale0;
+    float scale1;
+    float scale2;
+    uint32_t row_scales0;
+    uint32_t row_scales1;
+    uint32_t row_scales2;
+    uint32_t residual_first;
+    uint32_t residual_stride;
+    uint32_t out_first;
+    uint32_t out_stride;
+} tern_gpu_linear_ternary_vec_uniform;
+static_assert(sizeof(tern_gpu_linear_ternary_vec_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_vec.wgsl: struct P");
+enum {
+    TERN_GPU_LINEAR_TERNARY_VEC_BINDING_PARAMS,
+    TERN_GPU_LINEAR_TERNARY_VEC_BINDING_X,
+    TERN_GPU_LINEAR_TERNARY_VEC_BINDING_NORM_WEIGHT,
+    TERN_GPU_LINEAR_TERNARY_VEC_BINDING_W0,
+    TERN_GPU_LINEAR_TERNARY_VEC_BINDING_W1,
+    TERN_GPU_LINEAR_TERNARY_VEC_BINDING_W2,
+    TERN_GPU_LINEAR_TERNARY_VEC_BINDING_RESIDUAL,
+    TERN_GPU_LINEAR_TERNARY_VEC_BINDING_RESULT,
+};
+typedef struct tern_gpu_linear_ternary_vec_overrides {
+    bool norm;
+    bool gated;
+    uint32_t parts;
+    uint32_t workgroup;
+    uint32_t lanes;
+    uint32_t chunks;
+    uint32_t fixed;
+    bool whole;
+    bool skip;
+    uint32_t blocks;
+    uint32_t cluster;
+    uint32_t xchunks;
+    uint32_t units;
+    uint32_t pool;
+} tern_gpu_linear_ternary_vec_overrides;
+static inline const tern_gpu_linear_ternary_vec_overrides *tern_gpu_linear_ternary_vec_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_TERNARY_VEC);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* rows/quantize.wgsl */
+typedef struct tern_gpu_quantize_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t row_words;
+    uint32_t scales_word;
+    uint32_t sums_word;
+    float eps;
+    uint32_t blend_word;
+} tern_gpu_quantize_uniform;
+static_assert(sizeof(tern_gpu_quantize_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/quantize.wgsl: struct P");
+enum {
+    TERN_GPU_QUANTIZE_BINDING_PARAMS,
+    TERN_GPU_QUANTIZE_BINDING_X,
+    TERN_GPU_QUANTIZE_BINDING_NORM_WEIGHT,
+    TERN_GPU_QUANTIZE_BINDING_Q8,
+};
+enum {
+    TERN_GPU_QUANTIZE_CONST_KEPT = 8,
+    TERN_GPU_QUANTIZE_CONST_HEADS = 16,
+    TERN_GPU_QUANTIZE_CONST_SLOTS = 16,
+};
+typedef struct tern_gpu_quantize_overrides {
+    uint32_t workgroup;
+    uint32_t align;
+    bool direct;
+    bool norm;
+    bool fake;
+} tern_gpu_quantize_overrides;
+static inline const tern_gpu_quantize_overrides *tern_gpu_quantize_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_QUANTIZE);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* training/requantize_blend.wgsl */
+typedef struct tern_gpu_requantize_blend_uniform {
+    uint32_t n;
+    uint32_t row;
+    uint32_t bf16;
+    uint32_t blend_word;
+} tern_gpu_requantize_blend_uniform;
+static_assert(sizeof(tern_gpu_requantize_blend_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/requantize_blend.wgsl: struct P");
+enum {
+    TERN_GPU_REQUANTIZE_BLEND_BINDING_PARAMS,
+    TERN_GPU_REQUANTIZE_BLEND_BINDING_MASTER,
+    TERN_GPU_REQUANTIZE_BLEND_BINDING_RULE,
+    TERN_GPU_REQUANTIZE_BLEND_BINDING_WEIGHT,
+};
+typedef tern_gpu_add_overrides tern_gpu_requantize_blend_overrides;
+static inline const tern_gpu_requantize_blend_overrides *tern_gpu_requantize_blend_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* training/requantize_codes.wgsl */
+typedef struct tern_gpu_requantize_codes_uniform {
+    uint32_t rows;
+    uint32_t cols;
+    uint32_t row_words;
+    uint32_t row;
+    uint32_t bf16;
+    uint32_t first_word;
+    uint32_t scales_word;
+} tern_gpu_requantize_codes_uniform;
+static_assert(sizeof(tern_gpu_requantize_codes_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/requantize_codes.wgsl: struct P");
+enum {
+    TERN_GPU_REQUANTIZE_CODES_BINDING_MASTER,
+    TERN_GPU_REQUANTIZE_CODES_BINDING_RULE,
+    TERN_GPU_REQUANTIZE_CODES_BINDING_WEIGHT,
+};
+typedef tern_gpu_add_overrides tern_gpu_requantize_codes_overrides;
+static inline const tern_gpu_requantize_codes_overrides *tern_gpu_requantize_codes_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* training/requantize_magnitudes.wgsl */
+typedef struct tern_gpu_requantize_magnitudes_uniform {
+    uint32_t n;
+    uint32_t stride;
+    uint32_t bf16;
+    float clamp;
+    uint32_t scale_word;
+} tern_gpu_requantize_magnitudes_uniform;
+static_assert(sizeof(tern_gpu_requantize_magnitudes_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/requantize_magnitudes.wgsl: struct P");
+enum {
+    TERN_GPU_REQUANTIZE_MAGNITUDES_BINDING_MASTER,
+    TERN_GPU_REQUANTIZE_MAGNITUDES_BINDING_WEIGHT,
+    TERN_GPU_REQUANTIZE_MAGNITUDES_BINDING_TOTALS,
+};
+typedef struct tern_gpu_requantize_magnitudes_overrides {
+    uint32_t workgroup;
+    bool sum;
+} tern_gpu_requantize_magnitudes_overrides;
+static inline const tern_gpu_requantize_magnitudes_overrides *tern_gpu_requantize_magnitudes_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_REQUANTIZE_MAGNITUDES);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* training/requantize_scale.wgsl */
+typedef struct tern_gpu_requantize_scale_uniform {
+    uint32_t n;
+    float threshold;
+} tern_gpu_requantize_scale_uniform;
+static_assert(sizeof(tern_gpu_requantize_scale_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/requantize_scale.wgsl: struct P");
+enum {
+    TERN_GPU_REQUANTIZE_SCALE_BINDING_TOTALS,
+    TERN_GPU_REQUANTIZE_SCALE_BINDING_RULE,
+};
+enum {
+    TERN_GPU_REQUANTIZE_SCALE_CONST_LEAST_SCALE = 925353388,
+};
+
+/* rows/rms_norm.wgsl */
+typedef struct tern_gpu_rms_norm_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t y_first;
+    uint32_t y_stride;
+    float eps;
+} tern_gpu_rms_norm_uniform;
+static_assert(sizeof(tern_gpu_rms_norm_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/rms_norm.wgsl: struct P");
+enum {
+    TERN_GPU_RMS_NORM_BINDING_PARAMS,
+    TERN_GPU_RMS_NORM_BINDING_X,
+    TERN_GPU_RMS_NORM_BINDING_NORM_WEIGHT,
+    TERN_GPU_RMS_NORM_BINDING_Y,
+};
+enum {
+    TERN_GPU_RMS_NORM_CONST_KEPT = 8,
+    TERN_GPU_RMS_NORM_CONST_HEADS = 16,
+    TERN_GPU_RMS_NORM_CONST_SLOTS = 16,
+};
+typedef struct tern_gpu_rms_norm_overrides {
+    uint32_t workgroup;
+    uint32_t align;
+    bool direct;
+} tern_gpu_rms_norm_overrides;
+static inline const tern_gpu_rms_norm_overrides *tern_gpu_rms_norm_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_RMS_NORM);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* training/rms_norm_backward.wgsl */
+typedef struct tern_gpu_rms_norm_backward_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t dy_first;
+    uint32_t dy_stride;
+    uint32_t residual_first;
+    uint32_t residual_stride;
+    uint32_t dx_first;
+    uint32_t dx_stride;
+    float eps;
+    uint32_t flags;
+    uint32_t scratch_word;
+} tern_gpu_rms_norm_backward_uniform;
+static_assert(sizeof(tern_gpu_rms_norm_backward_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/rms_norm_backward.wgsl: struct P");
+enum {
+    TERN_GPU_RMS_NORM_BACKWARD_BINDING_PARAMS,
+    TERN_GPU_RMS_NORM_BACKWARD_BINDING_X,
+    TERN_GPU_RMS_NORM_BACKWARD_BINDING_NORM_WEIGHT,
+    TERN_GPU_RMS_NORM_BACKWARD_BINDING_DY,
+    TERN_GPU_RMS_NORM_BACKWARD_BINDING_RESIDUAL,
+    TERN_GPU_RMS_NORM_BACKWARD_BINDING_DX,
+    TERN_GPU_RMS_NORM_BACKWARD_BINDING_SCRATCH,
+};
+enum {
+    TERN_GPU_RMS_NORM_BACKWARD_CONST_DX = 1,
+    TERN_GPU_RMS_NORM_BACKWARD_CONST_RESIDUAL = 2,
+    TERN_GPU_RMS_NORM_BACKWARD_CONST_KEEP = 4,
+};
+typedef tern_gpu_add_overrides tern_gpu_rms_norm_backward_overrides;
+static inline const tern_gpu_rms_norm_backward_overrides *tern_gpu_rms_norm_backward_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* training/rms_norm_weight_gradient.wgsl */
+typedef struct tern_gpu_rms_norm_weight_gradient_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t dy_first;
+    uint32_t dy_stride;
+    uint32_t scratch_word;
+    uint32_t parts_word;
+} tern_gpu_rms_norm_weight_gradient_uniform;
+static_assert(sizeof(tern_gpu_rms_norm_weight_gradient_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/rms_norm_weight_gradient.wgsl: struct P");
+enum {
+    TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_BINDING_PARAMS,
+    TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_BINDING_X,
+    TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_BINDING_DY,
+    TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_BINDING_SCRATCH,
+};
+typedef struct tern_gpu_rms_norm_weight_gradient_overrides {
+    uint32_t workgroup;
+    uint32_t columns;
+    uint32_t rows;
+    uint32_t lanes;
+} tern_gpu_rms_norm_weight_gradient_overrides;
+static inline const tern_gpu_rms_norm_weight_gradient_overrides *tern_gpu_rms_norm_weight_gradient_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_RMS_NORM_WEIGHT_GRADIENT);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* attention/rope.wgsl */
+typedef struct tern_gpu_rope_uniform {
+    uint32_t quads;
+    uint32_t n_heads;
+    uint32_t adjacent;
+    uint32_t count_word;
+    uint32_t positions_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    float direction;
+} tern_gpu_rope_uniform;
+static_assert(sizeof(tern_gpu_rope_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/rope.wgsl: struct P");
+enum {
+    TERN_GPU_ROPE_BINDING_PARAMS,
+    TERN_GPU_ROPE_BINDING_X,
+    TERN_GPU_ROPE_BINDING_TABLE,
+};
+typedef tern_gpu_add_overrides tern_gpu_rope_overrides;
+static inline const tern_gpu_rope_overrides *tern_gpu_rope_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* attention/rope_kv.wgsl */
+typedef struct tern_gpu_rope_kv_uniform {
+    uint32_t quads;
+    uint32_t n_heads;
+    uint32_t n_kv_heads;
+    uint32_t adjacent;
+    uint32_t count_word;
+    uint32_t positions_word;
+    uint32_t sequences_word;
+    uint32_t pages_word;
+    uint32_t max_pages;
+    uint32_t x_first;
+    uint32_t x_stride;
+} tern_gpu_rope_kv_uniform;
+static_assert(sizeof(tern_gpu_rope_kv_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/rope_kv.wgsl: struct P");
+enum {
+    TERN_GPU_ROPE_KV_BINDING_PARAMS,
+    TERN_GPU_ROPE_KV_BINDING_QKV,
+    TERN_GPU_ROPE_KV_BINDING_TABLE,
+    TERN_GPU_ROPE_KV_BINDING_K_CACHE,
+    TERN_GPU_ROPE_KV_BINDING_V_CACHE,
+};
+typedef tern_gpu_kv_write_overrides tern_gpu_rope_kv_overrides;
+static inline const tern_gpu_rope_kv_overrides *tern_gpu_rope_kv_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_KV_WRITE);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/row_factors.wgsl */
+typedef struct tern_gpu_row_factors_uniform {
+    uint32_t cols;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t scales_word;
+} tern_gpu_row_factors_uniform;
+static_assert(sizeof(tern_gpu_row_factors_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/row_factors.wgsl: struct P");
+enum {
+    TERN_GPU_ROW_FACTORS_BINDING_X,
+    TERN_GPU_ROW_FACTORS_BINDING_SCALES,
+    TERN_GPU_ROW_FACTORS_BINDING_FACTORS,
+};
+typedef tern_gpu_add_overrides tern_gpu_row_factors_overrides;
+static inline const tern_gpu_row_factors_overrides *tern_gpu_row_factors_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* sample/sample_choose.wgsl */
+typedef struct tern_gpu_sample_choose_uniform {
+    uint32_t n_vocab;
+    uint32_t n_slices;
+    uint32_t counts_word;
+    uint32_t sampler_word;
+    uint32_t ids_word;
+    uint32_t positions_word;
+} tern_gpu_sample_choose_uniform;
+static_assert(sizeof(tern_gpu_sample_choose_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "sample/sample_choose.wgsl: struct P");
+enum {
+    TERN_GPU_SAMPLE_CHOOSE_BINDING_PARAMS,
+    TERN_GPU_SAMPLE_CHOOSE_BINDING_LOGITS,
+    TERN_GPU_SAMPLE_CHOOSE_BINDING_SLICES,
+    TERN_GPU_SAMPLE_CHOOSE_BINDING_TOKENS,
+};
+enum {
+    TERN_GPU_SAMPLE_CHOOSE_CONST_FRONT = 4,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_HEADS = 16,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_SLOTS = 16,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_RUN = 8,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_MAX_SLICES = 1024,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_MAX_TOP_K = 64,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_N_DONE = 0,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_N_WANTED = 1,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_TOP_K = 2,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_TEMPERATURE = 3,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_TOP_P = 4,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_MIN_P = 5,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_N_ENDS = 6,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_END_IDS = 8,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_DRAWS = 24,
+};
+typedef struct tern_gpu_sample_choose_overrides {
+    uint32_t workgroup;
+    bool direct;
+} tern_gpu_sample_choose_overrides;
+static inline const tern_gpu_sample_choose_overrides *tern_gpu_sample_choose_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_SAMPLE_CHOOSE);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* sample/sample_slices.wgsl */
+typedef struct tern_gpu_sample_slices_uniform {
+    uint32_t n_vocab;
+    uint32_t n_slices;
+    uint32_t counts_word;
+    uint32_t sampler_word;
+} tern_gpu_sample_slices_uniform;
+static_assert(sizeof(tern_gpu_sample_slices_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "sample/sample_slices.wgsl: struct P");
+enum {
+    TERN_GPU_SAMPLE_SLICES_BINDING_PARAMS,
+    TERN_GPU_SAMPLE_SLICES_BINDING_LOGITS,
+    TERN_GPU_SAMPLE_SLICES_BINDING_SLICES,
+};
+enum {
+    TERN_GPU_SAMPLE_SLICES_CONST_FRONT = 4,
+    TERN_GPU_SAMPLE_SLICES_CONST_HEADS = 16,
+    TERN_GPU_SAMPLE_SLICES_CONST_SLOTS = 16,
+    TERN_GPU_SAMPLE_SLICES_CONST_RUN = 8,
+};
+typedef tern_gpu_sample_choose_overrides tern_gpu_sample_slices_overrides;
+static inline const tern_gpu_sample_slices_overrides *tern_gpu_sample_slices_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_SAMPLE_CHOOSE);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* training/scale.wgsl */
+typedef struct tern_gpu_scale_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t out_first;
+    uint32_t out_stride;
+    float factor;
+    uint32_t least;
+    uint32_t seed_word;
+    uint32_t stream;
+} tern_gpu_scale_uniform;
+static_assert(sizeof(tern_gpu_scale_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/scale.wgsl: struct P");
+enum {
+    TERN_GPU_SCALE_BINDING_PARAMS,
+    TERN_GPU_SCALE_BINDING_X,
+    TERN_GPU_SCALE_BINDING_RESULT,
+};
+typedef struct tern_gpu_scale_overrides {
+    uint32_t workgroup;
+    bool dropout;
+} tern_gpu_scale_overrides;
+static inline const tern_gpu_scale_overrides *tern_gpu_scale_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_SCALE);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* attention/sum_heads.wgsl */
+typedef struct tern_gpu_sum_heads_uniform {
+    uint32_t quads;
+    uint32_t n_kv_heads;
+    uint32_t splits;
+    uint32_t count_word;
+    uint32_t dk_first;
+    uint32_t dk_stride;
+    uint32_t dv_first;
+    uint32_t dv_stride;
+} tern_gpu_sum_heads_uniform;
+static_assert(sizeof(tern_gpu_sum_heads_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/sum_heads.wgsl: struct P");
+enum {
+    TERN_GPU_SUM_HEADS_BINDING_PARAMS,
+    TERN_GPU_SUM_HEADS_BINDING_DK_PARTS,
+    TERN_GPU_SUM_HEADS_BINDING_DV_PARTS,
+    TERN_GPU_SUM_HEADS_BINDING_DK,
+    TERN_GPU_SUM_HEADS_BINDING_DV,
+};
+typedef tern_gpu_add_overrides tern_gpu_sum_heads_overrides;
+static inline const tern_gpu_sum_heads_overrides *tern_gpu_sum_heads_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* training/sum_squares.wgsl */
+typedef struct tern_gpu_sum_squares_uniform {
+    uint32_t n;
+    uint32_t row;
+    uint32_t out_first;
+} tern_gpu_sum_squares_uniform;
+static_assert(sizeof(tern_gpu_sum_squares_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/sum_squares.wgsl: struct P");
+enum {
+    TERN_GPU_SUM_SQUARES_BINDING_X,
+    TERN_GPU_SUM_SQUARES_BINDING_SUMS,
+};
+enum {
+    TERN_GPU_SUM_SQUARES_CONST_RUN = 4096,
+    TERN_GPU_SUM_SQUARES_CONST_LANES = 128,
+    TERN_GPU_SUM_SQUARES_CONST_INFINITE = 2139095040,
+};
+typedef struct tern_gpu_sum_squares_overrides {
+    bool squares;
+} tern_gpu_sum_squares_overrides;
+static inline const tern_gpu_sum_squares_overrides *tern_gpu_sum_squares_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_SUM_SQUARES);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* training/update.wgsl */
+typedef struct tern_gpu_update_uniform {
+    uint32_t n;
+    uint32_t first;
+    uint32_t row;
+    uint32_t training_word;
+    uint32_t seed;
+    uint32_t decays;
+    uint32_t w_type;
+    uint32_t m_type;
+    uint32_t v_type;
+    uint32_t m_scales;
+    uint32_t v_scales;
+} tern_gpu_update_uniform;
+static_assert(sizeof(tern_gpu_update_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/update.wgsl: struct P");
+enum {
+    TERN_GPU_UPDATE_BINDING_PARAMS,
+    TERN_GPU_UPDATE_BINDING_GRADIENT,
+    TERN_GPU_UPDATE_BINDING_W4,
+    TERN_GPU_UPDATE_BINDING_W1,
+    TERN_GPU_UPDATE_BINDING_M4,
+    TERN_GPU_UPDATE_BINDING_M1,
+    TERN_GPU_UPDATE_BINDING_V4,
+    TERN_GPU_UPDATE_BINDING_V1,
+};
+enum {
+    TERN_GPU_UPDATE_CONST_F32 = 1,
+    TERN_GPU_UPDATE_CONST_BF16 = 2,
+    TERN_GPU_UPDATE_CONST_BITS8 = 3,
+    TERN_GPU_UPDATE_CONST_HEADS = 8,
+};
+typedef struct tern_gpu_update_overrides {
+    uint32_t workgroup;
+    bool adamw;
+} tern_gpu_update_overrides;
+static inline const tern_gpu_update_overrides *tern_gpu_update_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_UPDATE);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* attention/varlen_attention.wgsl */
+typedef struct tern_gpu_varlen_attention_uniform {
+    uint32_t quads;
+    uint32_t n_heads;
+    uint32_t group;
+    uint32_t count_word;
+    uint32_t starts_word;
+    uint32_t q_first;
+    uint32_t q_stride;
+    uint32_t k_first;
+    uint32_t k_stride;
+    uint32_t v_first;
+    uint32_t v_stride;
+    uint32_t out_first;
+    uint32_t out_stride;
+    uint32_t statistics_first;
+    uint32_t statistics_stride;
+    float scale;
+} tern_gpu_varlen_attention_uniform;
+static_assert(sizeof(tern_gpu_varlen_attention_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention.wgsl: struct P");
+enum {
+    TERN_GPU_VARLEN_ATTENTION_BINDING_PARAMS,
+    TERN_GPU_VARLEN_ATTENTION_BINDING_Q,
+    TERN_GPU_VARLEN_ATTENTION_BINDING_K,
+    TERN_GPU_VARLEN_ATTENTION_BINDING_V,
+    TERN_GPU_VARLEN_ATTENTION_BINDING_STATISTICS,
+    TERN_GPU_VARLEN_ATTENTION_BINDING_RESULT,
+};
+typedef struct tern_gpu_varlen_attention_overrides {
+    uint32_t workgroup;
+    uint32_t rows;
+    uint32_t keys;
+    uint32_t dim;
+    uint32_t step;
+    uint32_t stride;
+    uint32_t tile;
+    uint32_t key_lanes;
+    uint32_t row_lanes;
+    uint32_t score_rows;
+    uint32_t score_stride;
+    uint32_t parts;
+    uint32_t part_quads;
+    uint32_t sum_step;
+    uint32_t sum_rows;
+    uint32_t sum_quads;
+    uint32_t chunk;
+    uint32_t held;
+} tern_gpu_varlen_attention_overrides;
+static inline const tern_gpu_varlen_attention_overrides *tern_gpu_varlen_attention_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_VARLEN_ATTENTION);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* attention/varlen_attention_delta.wgsl */
+typedef struct tern_gpu_varlen_attention_delta_uniform {
+    uint32_t quads;
+    uint32_t n_heads;
+    uint32_t count_word;
+    uint32_t out_first;
+    uint32_t out_stride;
+    uint32_t dout_first;
+    uint32_t dout_stride;
+    uint32_t statistics_first;
+    uint32_t statistics_stride;
+    uint32_t scratch_quad;
+} tern_gpu_varlen_attention_delta_uniform;
+static_assert(sizeof(tern_gpu_varlen_attention_delta_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention_delta.wgsl: struct P");
+enum {
+    TERN_GPU_VARLEN_ATTENTION_DELTA_BINDING_PARAMS,
+    TERN_GPU_VARLEN_ATTENTION_DELTA_BINDING_OUT_ROWS,
+    TERN_GPU_VARLEN_ATTENTION_DELTA_BINDING_DOUT,
+    TERN_GPU_VARLEN_ATTENTION_DELTA_BINDING_STATISTICS,
+    TERN_GPU_VARLEN_ATTENTION_DELTA_BINDING_SCRATCH,
+};
+typedef tern_gpu_add_overrides tern_gpu_varlen_attention_delta_overrides;
+static inline const tern_gpu_varlen_attention_delta_overrides *tern_gpu_varlen_attention_delta_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* attention/varlen_attention_dkv.wgsl */
+typedef struct tern_gpu_varlen_attention_dkv_uniform {
+    uint32_t quads;
+    uint32_t n_heads;
+    uint32_t splits;
+    uint32_t heads;
+    uint32_t count_word;
+    uint32_t starts_word;
+    uint32_t q_first;
+    uint32_t q_stride;
+    uint32_t k_first;
+    uint32_t k_stride;
+    uint32_t v_first;
+    uint32_t v_stride;
+    uint32_t dout_first;
+    uint32_t dout_stride;
+    uint32_t dk_first;
+    uint32_t dk_stride;
+    uint32_t dv_first;
+    uint32_t dv_stride;
+    uint32_t scratch_quad;
+    float scale;
+} tern_gpu_varlen_attention_dkv_uniform;
+static_assert(sizeof(tern_gpu_varlen_attention_dkv_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention_dkv.wgsl: struct P");
+enum {
+    TERN_GPU_VARLEN_ATTENTION_DKV_BINDING_PARAMS,
+    TERN_GPU_VARLEN_ATTENTION_DKV_BINDING_Q,
+    TERN_GPU_VARLEN_ATTENTION_DKV_BINDING_K,
+    TERN_GPU_VARLEN_ATTENTION_DKV_BINDING_V,
+    TERN_GPU_VARLEN_ATTENTION_DKV_BINDING_DOUT,
+    TERN_GPU_VARLEN_ATTENTION_DKV_BINDING_SCRATCH,
+    TERN_GPU_VARLEN_ATTENTION_DKV_BINDING_DK,
+    TERN_GPU_VARLEN_ATTENTION_DKV_BINDING_DV,
+};
+typedef struct tern_gpu_varlen_attention_dkv_overrides {
+    uint32_t workgroup;
+    uint32_t rows;
+    uint32_t keys;
+    uint32_t dim;
+    uint32_t step;
+    uint32_t stride;
+    uint32_t tile;
+    uint32_t key_lanes;
+    uint32_t row_lanes;
+    uint32_t score_rows;
+    uint32_t score_stride;
+    uint32_t sum_step;
+    uint32_t sum_rows;
+    uint32_t sum_quads;
+    uint32_t chunk;
+    uint32_t held;
+} tern_gpu_varlen_attention_dkv_overrides;
+static inline const tern_gpu_varlen_attention_dkv_overrides *tern_gpu_varlen_attention_dkv_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_VARLEN_ATTENTION_DKV);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* attention/varlen_attention_dq.wgsl */
+typedef struct tern_gpu_varlen_attention_dq_uniform {
+    uint32_t quads;
+    uint32_t n_heads;
+    uint32_t group;
+    uint32_t count_word;
+    uint32_t starts_word;
+    uint32_t q_first;
+    uint32_t q_stride;
+    uint32_t k_first;
+    uint32_t k_stride;
+    uint32_t v_first;
+    uint32_t v_stride;
+    uint32_t dout_first;
+    uint32_t dout_stride;
+    uint32_t dq_first;
+    uint32_t dq_stride;
+    uint32_t scratch_quad;
+    float scale;
+} tern_gpu_varlen_attention_dq_uniform;
+static_assert(sizeof(tern_gpu_varlen_attention_dq_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention_dq.wgsl: struct P");
+enum {
+    TERN_GPU_VARLEN_ATTENTION_DQ_BINDING_PARAMS,
+    TERN_GPU_VARLEN_ATTENTION_DQ_BINDING_Q,
+    TERN_GPU_VARLEN_ATTENTION_DQ_BINDING_K,
+    TERN_GPU_VARLEN_ATTENTION_DQ_BINDING_V,
+    TERN_GPU_VARLEN_ATTENTION_DQ_BINDING_DOUT,
+    TERN_GPU_VARLEN_ATTENTION_DQ_BINDING_SCRATCH,
+    TERN_GPU_VARLEN_ATTENTION_DQ_BINDING_DQ,
+};
+typedef tern_gpu_varlen_attention_dkv_overrides tern_gpu_varlen_attention_dq_overrides;
+static inline const tern_gpu_varlen_attention_dq_overrides *tern_gpu_varlen_attention_dq_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_VARLEN_ATTENTION_DKV);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/widen.wgsl */
+typedef struct tern_gpu_widen_uniform {
+    uint32_t cols;
+    uint32_t vectors;
+    uint32_t count_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t scales_word;
+} tern_gpu_widen_uniform;
+static_assert(sizeof(tern_gpu_widen_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/widen.wgsl: struct P");
+enum {
+    TERN_GPU_WIDEN_BINDING_PARAMS,
+    TERN_GPU_WIDEN_BINDING_X,
+    TERN_GPU_WIDEN_BINDING_RESULT,
+};
+typedef struct tern_gpu_widen_overrides {
+    bool q8;
+    uint32_t workgroup;
+} tern_gpu_widen_overrides;
+static inline const tern_gpu_widen_overrides *tern_gpu_widen_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_WIDEN);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+#endif

@@ -76,7 +76,7 @@ arm64: deps-ci ## Build for 64-bit ARM and test under qemu
 	@cmake --build --preset arm64
 	@ctest --preset arm64 -j $(JOBS)
 
-lint: deps-ci ## Run clang-tidy over the sources, and the include check
+lint: deps-ci ## Run clang-tidy over the sources, and check includes and layout
 	@$(CMAKE_QUIET) --preset clang
 	@scripts/lint.sh build/clang
 

@@ -83,6 +83,8 @@ function(tern_check name)
 endfunction()
 tern_check(check_includes ${PROJECT_SOURCE_DIR}/scripts/check-includes.sh ${PROJECT_SOURCE_DIR})
 tern_check(check_includes_fails ${PROJECT_SOURCE_DIR}/tests/checks/includes-self-test.sh)
+tern_check(check_text ${PROJECT_SOURCE_DIR}/scripts/check-text.sh ${PROJECT_SOURCE_DIR})
+tern_check(check_text_fails ${PROJECT_SOURCE_DIR}/tests/checks/text-self-test.sh)
 if(NOT TERN_SANITIZE)
   tern_check(check_symbols ${PROJECT_SOURCE_DIR}/tests/checks/symbols.sh
     ${CMAKE_NM} $<TARGET_FILE:tern_shared> $<TARGET_FILE:tern_static> ${PROJECT_SOURCE_DIR}/include)

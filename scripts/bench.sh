@@ -33,7 +33,9 @@ for type in i2_s tq2_0 tq1_0 t160; do
     made "$type"
     measure "$type, head as in the file" "$file" "$@"
 done
-for head in q8_0 q6_k q4_k exact; do measure "i2_s, head $head" "$files/bitnet-2b4t-i2_s.gguf" --head "$head" "$@" -p 0; done
+for head in q8_0 q6_k q4_k exact; do
+    measure "i2_s, head $head" "$files/bitnet-2b4t-i2_s.gguf" --head "$head" "$@" -p 0
+done
 measure "t160, head q6_k" "$files/bitnet-2b4t-t160.gguf" --head q6_k "$@" -p 0
 
 # The same 2,000 greedy tokens with the whole head and with the rows that can win.
@@ -47,4 +49,5 @@ greedy full
 greedy exact --head exact
 # shellcheck disable=SC2016
 printf '\n## Greedy text with `--head exact`\n\n'
-if cmp -s "$files/greedy-full.txt" "$files/greedy-exact.txt"; then echo 'The same 2,000 tokens as with the F16 head.'; else echo 'Not the same text.'; fi
+if cmp -s "$files/greedy-full.txt" "$files/greedy-exact.txt"; then echo 'The same 2,000 tokens as with the F16 head.'
+else echo 'Not the same text.'; fi

@@ -6,7 +6,8 @@ set -eu
 root=${1:-$(dirname "$0")/..}
 cd "$root"
 
-find src include -type f \( -name '*.c' -o -name '*.h' -o -name '*.inc' -o -name '*.def' -o -name '*.cu' -o -name '*.cuh' \) | sort |
+find src include -type f \( -name '*.c' -o -name '*.h' -o -name '*.inc' -o -name '*.def' -o -name '*.cu' \
+    -o -name '*.cuh' \) | sort |
     awk '
 # include/tern/infer.h is of infer, include/tern/status.h (no such layer) of base.
 function layer_of(path,   part) {
@@ -42,7 +43,8 @@ function follow(file, from, chain,   i, target, name) {
         if (seen[target]++) continue
         name = target
         sub(/^(src|include)\//, "", name)
-        if (is_denied(from, name)) complain(first, 1, from " reaches " chain "\"" name "\", which scripts/layers.txt forbids")
+        if (is_denied(from, name))
+            complain(first, 1, from " reaches " chain "\"" name "\", which scripts/layers.txt forbids")
         else follow(target, from, chain "\"" name "\" > ")
     }
 }

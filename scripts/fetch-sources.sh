@@ -1,6 +1,7 @@
 #!/bin/sh
-# Fetches the sources of libraries that WebAssembly builds compile themselves, as Debian has them, and unpacks them: FOLDER/NAME for each
-# NAME. Needs neither root nor deb-src entries on the system; apt checks the signatures. Does nothing for what is there already.
+# Fetches the sources of libraries that WebAssembly builds compile themselves, as Debian has them, and unpacks them:
+# FOLDER/NAME for each NAME. Needs neither root nor deb-src entries on the system; apt checks the signatures. Does
+# nothing for what is there already.
 # Usage: fetch-sources.sh FOLDER NAME...
 set -eu
 [ $# -ge 2 ] || { echo "usage: fetch-sources.sh FOLDER NAME..." >&2; exit 2; }
@@ -25,7 +26,8 @@ for list in /etc/apt/sources.list.d/*.sources; do
         gsub(/Types:[^\n]*/, "Types: deb-src"); print $0 "\n" }' "$list" >"$apt/parts/$(basename "$list")"
 done
 for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
-    [ ! -f "$list" ] || sed -n '/security/!s/^deb \(.*\(bookworm\|trixie\|stable\) .*main\)/deb-src \1/p' "$list" >"$apt/parts/$(basename "$list" .list).list"
+    [ ! -f "$list" ] || sed -n '/security/!s/^deb \(.*\(bookworm\|trixie\|stable\) .*main\)/deb-src \1/p' "$list" \
+        >"$apt/parts/$(basename "$list" .list).list"
 done
 find "$apt/parts" -empty -type f -delete
 get() {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what Tern needs, on Debian: to build it, with --test also to test it, with --web to build the web page (and nothing else), with
-# --ci all that .ci/run uses.
+# Installs what Tern needs, on Debian: to build it, with --test also to test it, with --web to build the web page (and
+# nothing else), with --ci all that .ci/run uses.
 # Does nothing when it is all there; then neither the network nor root is needed.
 # Usage: install-deps.sh [--test | --web | --ci]
 set -eu
@@ -8,7 +8,7 @@ set -eu
 build='gcc libc6-dev make cmake ninja-build pkg-config libpcre2-dev libjansson-dev libedit-dev libmd-dev libvulkan-dev'
 test='libcmocka-dev mesa-vulkan-drivers'
 web='cmake ninja-build emscripten nodejs npm'
-ci='clang clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
+ci='clang clang-format clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
     libpcre2-dev:arm64 libjansson-dev:arm64 libcmocka-dev:arm64 libedit-dev:arm64 libmd-dev:arm64
     chromium vulkan-validationlayers spirv-tools nodejs npm'
 
@@ -58,7 +58,8 @@ case ${1-} in
 esac
 if ! command -v apt-get >/dev/null; then
     echo "This is not Debian, so nothing was installed. Tern needs a C11 compiler, CMake 3.25, ninja, pkg-config," >&2
-    echo "PCRE2, jansson, libedit and libmd with their headers, and the Vulkan headers; its tests need cmocka and a Vulkan driver as well." >&2
+    echo "PCRE2, jansson, libedit and libmd with their headers, and the Vulkan headers; its tests need cmocka and a" >&2
+    echo "Vulkan driver as well." >&2
     echo "The web page needs CMake, ninja, Emscripten 3.1.6 and Node 18 with npm." >&2
     exit 1
 fi

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs clang-tidy over every source that a build folder compiles, and the include check.
+# Runs clang-tidy over every source that a build folder compiles, the include check and the check of the text.
 # Usage: lint.sh BUILD_FOLDER [PART_OF_A_PATH ...]
 set -eu
 cd "$(dirname "$0")/.."
@@ -11,3 +11,4 @@ files=$(sed -n 's/^ *"file": "\(.*\)",*$/\1/p' "$build/compile_commands.json" | 
 for part in "$@"; do printf '%s\n' "$files" | grep -F "$PWD/$part" || true; done | sort -u |
     xargs -P "$(nproc)" -n 1 clang-tidy -p "$build" --quiet --warnings-as-errors='*'
 scripts/check-includes.sh
+scripts/check-text.sh

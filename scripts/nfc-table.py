@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes src/text/nfc_table.c from Python's copy of the Unicode Character Database."""
 import sys
+import textwrap
 import unicodedata
 
 
-def rows(items, per_line):
-    items = list(items)
-    return "\n".join("    " + " ".join(items[i:i + per_line]) for i in range(0, len(items), per_line))
+def rows(items):
+    return textwrap.fill(" ".join(item.replace(" ", "\0") for item in items), 119, initial_indent="    ",
+                         subsequent_indent="    ", break_long_words=False).replace("\0", " ")
 
 
 codes = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000 and not 0xAC00 <= c <= 0xD7A3]
@@ -28,11 +29,12 @@ for c in codes:
         classes.append([c, c, k])
 
 out = sys.stdout.write
-out(f"/* Canonical decompositions and combining classes of Unicode {unicodedata.unidata_version}; written by scripts/nfc-table.py. */\n")
-out('#include "text/nfc.h"\n\n')
-out("const tern_nfc_pair tern_nfc__pairs[] = {\n%s\n};\n" % rows(("{0x%X, 0x%X, 0x%X}," % p for p in pairs), 5))
+version = unicodedata.unidata_version
+out(f"/* Canonical decompositions and combining classes of Unicode {version}; written by scripts/nfc-table.py. */\n")
+out('#include "text/nfc.h"\n\n/* clang-format off */\n')
+out("const tern_nfc_pair tern_nfc__pairs[] = {\n%s\n};\n" % rows(("{0x%X, 0x%X, 0x%X}," % p for p in pairs)))
 out("const size_t tern_nfc__n_pairs = sizeof tern_nfc__pairs / sizeof tern_nfc__pairs[0];\n\n")
-out("const uint16_t tern_nfc__composed[] = {\n%s\n};\n" % rows(("%d," % i for i in composed), 24))
+out("const uint16_t tern_nfc__composed[] = {\n%s\n};\n" % rows(("%d," % i for i in composed)))
 out("const size_t tern_nfc__n_composed = sizeof tern_nfc__composed / sizeof tern_nfc__composed[0];\n\n")
-out("const tern_nfc_class tern_nfc__classes[] = {\n%s\n};\n" % rows(("{0x%X, 0x%X, %d}," % tuple(r) for r in classes), 6))
+out("const tern_nfc_class tern_nfc__classes[] = {\n%s\n};\n" % rows(("{0x%X, 0x%X, %d}," % tuple(r) for r in classes)))
 out("const size_t tern_nfc__n_classes = sizeof tern_nfc__classes / sizeof tern_nfc__classes[0];\n")

@@ -33,7 +33,8 @@ typedef struct tern_config {
 } tern_config;
 
 /* clang-format off */
-/* X(NAME, GGUF name, HF name, kind): kind L is a linear layer's matrix, N a norm's vector, T a table. "%u" is the layer. */
+/* X(NAME, GGUF name, HF name, kind): kind L is a linear layer's matrix, N a norm's vector, T a table. "%u" is the
+ * layer. */
 #define TERN_ROLE_LIST(X)                                                                                             \
     X(TOKEN_EMBD, "token_embd.weight", "model.embed_tokens.weight", T)                                                \
     X(OUTPUT_NORM, "output_norm.weight", "model.norm.weight", N)                                                      \

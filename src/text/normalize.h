@@ -1,5 +1,5 @@
-/* Text made ready for SentencePiece-like vocabularies: white space written as "▁", a space in front, characters mapped.
- */
+/* Text made ready for SentencePiece-like vocabularies: white space is written as "▁", a space is put in front, and
+ * characters are mapped. */
 #ifndef TERN_TEXT_NORMALIZE_H
 #define TERN_TEXT_NORMALIZE_H
 

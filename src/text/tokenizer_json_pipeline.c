@@ -127,7 +127,8 @@ static tern_status read_metaspace(tern_tokenizer *t, const json_t *node, tern_er
     bool always = !strcmp(scheme, "always") || (!*scheme && tern_json__flag(node, "add_prefix_space", true));
     t->norm.escape = t->norm.prefix_once = true;
     t->norm.prefix = always ? TERN_PREFIX_ALWAYS : !strcmp(scheme, "first") ? TERN_PREFIX_FIRST : TERN_PREFIX_NEVER;
-    return tern_json__flag(node, "split", true) ? add_stage(t, "▁", strlen("▁"), TERN_SPLIT_MERGED_NEXT, err) : TERN_OK;
+    if (!tern_json__flag(node, "split", true)) return TERN_OK;
+    return add_stage(t, "▁", strlen("▁"), TERN_SPLIT_MERGED_NEXT, err);
 }
 
 static tern_status add_z(tern_tokenizer *t, const char *pattern, tern_split_behavior behavior, tern_error *err)

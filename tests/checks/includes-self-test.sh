@@ -5,9 +5,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 check=$here/../../scripts/check-includes.sh
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-mkdir -p "$tree/scripts" "$tree/src/base" "$tree/src/quant" "$tree/src/backend/cpu" "$tree/src/model" "$tree/include/tern"
+mkdir -p "$tree/scripts" "$tree/include/tern"
+mkdir -p "$tree/src/base" "$tree/src/quant" "$tree/src/backend/cpu" "$tree/src/model"
 printf 'base\nquant\nmodel\nbackend -model\napi\n' >"$tree/scripts/layers.txt"
-for header in src/base/a.h src/quant/q.h src/model/m.h src/backend/cpu/c.h include/tern/status.h include/tern/model.h include/tern.h; do
+for header in src/base/a.h src/quant/q.h src/model/m.h src/backend/cpu/c.h \
+    include/tern/status.h include/tern/model.h include/tern.h; do
     echo '/* A header. */' >"$tree/$header"
 done
 

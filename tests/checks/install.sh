@@ -32,7 +32,8 @@ for file in "$source"/examples/*.c; do
 done
 if command -v c++ >/dev/null; then
     # shellcheck disable=SC2046
-    c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror "$source/tests/api/plain.cpp" -o "$stage/plain" $(pkg-config --cflags --libs tern)
+    c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror "$source/tests/api/plain.cpp" \
+        -o "$stage/plain" $(pkg-config --cflags --libs tern)
     LD_LIBRARY_PATH=$lib "$stage/plain"
     echo "plain.cpp: compiled as C++11"
 fi

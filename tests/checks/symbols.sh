@@ -1,5 +1,6 @@
 #!/bin/sh
-# Checks that the shared library exports exactly what include/ marks TERN_API, and that the static one defines only names of tern_.
+# Checks that the shared library exports exactly what include/ marks TERN_API, and that the static one defines only
+# names of tern_.
 # Usage: symbols.sh NM SHARED STATIC [INCLUDE_FOLDER]
 set -eu
 nm=$1 shared=$2 static=$3

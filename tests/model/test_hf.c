@@ -17,8 +17,12 @@ enum { N_VOCAB = 8, MAX_TENSORS = 32, ROOM = 1 << 16 };
     "\"architectures\": [\"LlamaForCausalLM\"], \"hidden_act\": \"silu\", \"vocab_size\": 8, \"num_hidden_layers\": "  \
     "1, "                                                                                                              \
     "\"max_position_embeddings\": 64, \"tie_word_embeddings\": true, "
-#define SMALL          "\"hidden_size\": 16, \"intermediate_size\": 16, \"num_attention_heads\": 2, \"num_key_value_heads\": 1"
-#define ODD            "\"hidden_size\": 40, \"intermediate_size\": 22, \"num_attention_heads\": 5, \"num_key_value_heads\": 5"
+#define SMALL                                                                                                          \
+    "\"hidden_size\": 16, \"intermediate_size\": 16, "                                                                 \
+    "\"num_attention_heads\": 2, \"num_key_value_heads\": 1"
+#define ODD                                                                                                            \
+    "\"hidden_size\": 40, \"intermediate_size\": 22, "                                                                 \
+    "\"num_attention_heads\": 5, \"num_key_value_heads\": 5"
 #define PACKED(linear) ", \"quantization_config\": {\"quant_method\": \"bitnet\"" linear "}"
 #define AUTO           ", \"linear_class\": \"autobitlinear\", \"quantization_mode\": \"offline\""
 

@@ -10,9 +10,10 @@ export LC_ALL=C
 
 list=$(mktemp)
 trap 'rm -f "$list"' EXIT
-find . \( -name .git -o -name build -o -name .cache -o -name node_modules -o -name generated -o -path ./tests/data \) -prune -o -type f \
+find . \( -name .git -o -name build -o -name .cache -o -name node_modules -o -name generated -o -path ./tests/data \
+    -o -path ./tools/wgsl -o -path ./web/lib/kernels.js -o -path ./web/lib/wasm \) -prune -o -type f \
     \( -name '*.c' -o -name '*.h' -o -name '*.inc' -o -name '*.md' -o -name '*.sh' -o -name '*.js' -o -name '*.mjs' \) \
-    ! -path './tools/wgsl/*' ! -path ./web/lib/kernels.js ! -path './web/lib/wasm/*' -print | sort >"$list"
+    -print | sort >"$list"
 
 awk '
 function is_free(file, text) {

@@ -107,24 +107,23 @@ TERN_API uint32_t tern_session_n_tokens(const tern_session *session);
 /* Extends the sequence by n tokens and leaves the logits of the last one in tern_session_logits. No allocation.
  * Errors: INVALID_ARGUMENT (id outside the vocabulary, with its place), CONTEXT_FULL; nothing is evaluated then.
  * PENDING, on a device that cannot be waited for (WebGPU in a browser): the same call, made again, goes on where this
- * one stopped, and tern_session_truncate gives up what is not done; so it is with append_all, hidden and shift. There
- * logits gives NULL while the last token is evaluated, and what has no steps (tern_generate, tern_session_save and
- * restore) is UNSUPPORTED. */
+ * one stopped, and tern_session_truncate gives up what is not done; so it is with append_all, logits, hidden and
+ * shift. What has no steps (tern_generate, tern_session_save and restore) is UNSUPPORTED there. */
 TERN_API tern_status tern_session_append(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
 /* The same with the logits of all n tokens: 1 to max_outputs of them. */
 TERN_API tern_status tern_session_append_all(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
 /* From now on only the n highest logits are needed (0: all, as at first): with the exact head the others may be
  * -INFINITY. */
 TERN_API void tern_session_want(tern_session *session, uint32_t n);
-/* Row `row` of the last append: append has one row, append_all n. f32 [n_vocab], the session's, the caller may change
- * it; valid until the next append. NULL for a row of max_outputs or more. After a generation on a GPU the last token is
- * evaluated only here, which takes the time of one token, and gives NULL where the device fails; an append takes it
- * along. */
-TERN_API float *tern_session_logits(const tern_session *session, uint32_t row);
+/* Row `row` of the last append into *logits: append has one row, append_all n. f32 [n_vocab], the session's, the caller
+ * may change it; valid until the next append. After a generation on a GPU the last token is evaluated only here, which
+ * takes the time of one token; an append takes it along. On failure *logits is NULL. Errors: INVALID_ARGUMENT (a row of
+ * max_outputs or more), PENDING as append, those of the device. */
+TERN_API tern_status tern_session_logits(tern_session *session, uint32_t row, float **logits, tern_error *err);
 /* The hidden states of the last append_all of n tokens (keep_hidden sessions): state `index` (0: embedding, then each
  * layer; the last after the final norm), [n][n_embd] f32 into out. Errors: NOT_FOUND (no such state, or none is kept).
  */
-TERN_API tern_status tern_session_hidden(const tern_session *session, uint32_t index, uint32_t n, float *out,
+TERN_API tern_status tern_session_hidden(tern_session *session, uint32_t index, uint32_t n, float *out,
                                          tern_error *err);
 
 /* Forgets all tokens from position n on, and what a PENDING call was about. The logits stay those of the last append.
@@ -139,7 +138,7 @@ TERN_API tern_status tern_session_shift(tern_session *session, uint32_t n_keep, 
  * same model, the same type of cache and the same adapters. A restored session has the logits of its last token, which
  * is evaluated again. Errors: MALFORMED (what does not match), UNSUPPORTED (the file's version), NOT_FOUND, IO. On a
  * failed restore the session is empty. */
-TERN_API tern_status tern_session_save(const tern_session *session, const char *path, tern_error *err);
+TERN_API tern_status tern_session_save(tern_session *session, const char *path, tern_error *err);
 TERN_API tern_status tern_session_restore(tern_session *session, const char *path, tern_error *err);
 
 typedef struct tern_logit_bias {

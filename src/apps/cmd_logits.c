@@ -53,8 +53,7 @@ static tern_status write_floats(const float *x, size_t n, tern_error *err)
 }
 
 /* The hidden states of every layer for a piece of the tokens, into their places in all[layers + 1][n][n_embd]. */
-static tern_status keep_hidden(const tern_session *s, uint32_t first, uint32_t piece, uint32_t n, float *all,
-                               tern_error *err)
+static tern_status keep_hidden(tern_session *s, uint32_t first, uint32_t piece, uint32_t n, float *all, tern_error *err)
 {
     const tern_config *c = tern_engine_config(tern_session_engine(s));
     for (uint32_t i = 0; i <= c->n_layers; i++)
@@ -66,11 +65,13 @@ static tern_status evaluate(tern_session *s, const tern_tokens *ids, float *hidd
 {
     size_t n_vocab = tern_engine_config(tern_session_engine(s))->n_vocab;
     uint32_t n = (uint32_t)ids->n;
+    float *logits = NULL;
     for (uint32_t at = 0; at < n;) {
         uint32_t piece = n - at < PIECE_TOKENS ? n - at : PIECE_TOKENS;
         TERN_TRY(tern_session_append_all(s, ids->ids + at, piece, err));
         if (hidden) TERN_TRY(keep_hidden(s, at, piece, n, hidden, err));
-        else TERN_TRY(write_floats(tern_session_logits(s, 0), piece * n_vocab, err));
+        else TERN_TRY(tern_session_logits(s, 0, &logits, err));
+        if (!hidden) TERN_TRY(write_floats(logits, piece * n_vocab, err));
         if (!tern_app_flushed()) return tern_app_flush(err);
         if (tern_app_interrupted()) return tern_app_fail_interrupted(err);
         at += piece;

@@ -94,13 +94,17 @@ static tern_status compare_cached(tern_comparison *c)
                                         .loras = c->params->tested_loras,
                                         .n_loras = c->params->n_loras};
     tern_session *s = NULL;
-    float *whole = tern_alloc(n_vocab * sizeof *whole);
-    tern_status status = whole ? tern_session_open(&s, c->tested.engine, &params, c->err)
-                               : tern_fail_alloc(c->err, n_vocab * sizeof *whole);
-    if (status == TERN_OK) status = append_all(s, c->params, n, c->err);
-    if (status == TERN_OK) memcpy(whole, tern_session_logits(s, 0), n_vocab * sizeof *whole);
-    if (status == TERN_OK) status = append_all(s, c->params, 1, c->err);
-    if (status == TERN_OK) c->result->cached = tern_compare__logits(whole, tern_session_logits(s, 0), n_vocab);
+    tern_status status;
+    float *logits, *whole = tern_alloc(n_vocab * sizeof *whole);
+    if (!whole) return tern_fail_alloc(c->err, n_vocab * sizeof *whole);
+    TERN_GOTO(tern_session_open(&s, c->tested.engine, &params, c->err));
+    TERN_GOTO(append_all(s, c->params, n, c->err));
+    TERN_GOTO(tern_session_logits(s, 0, &logits, c->err));
+    memcpy(whole, logits, n_vocab * sizeof *whole);
+    TERN_GOTO(append_all(s, c->params, 1, c->err));
+    TERN_GOTO(tern_session_logits(s, 0, &logits, c->err));
+    c->result->cached = tern_compare__logits(whole, logits, n_vocab);
+fail:
     tern_session_close(s);
     tern_free(whole);
     return status;

@@ -15,13 +15,15 @@ struct tern_engine {
     tern_backend *backend;
     weight_slot *slots;
     size_t n_slots;
-    tern_weight head; /* the requantised table, when asked for */
-    bool own_head, head_exact, f32_activations;
+    tern_weight head;   /* the requantised table, when asked for */
+    uint8_t *head_data; /* of it; NULL: the model's table is the head */
+    bool head_exact, f32_activations;
     const tern_engine_params *params; /* only while opening; NULL: opened in steps */
 };
 
 /* The head in another encoding, a slice of rows at a time. */
-static tern_status requantize(tern_weight *out, const tern_weight *in, const tern_encoding *to, tern_error *err)
+static tern_status requantize(tern_weight *out, uint8_t **out_data, const tern_weight *in, const tern_encoding *to,
+                              tern_error *err)
 {
     enum { SLICE_ROWS = 64 };
     size_t slice_bytes;
@@ -40,7 +42,7 @@ static tern_status requantize(tern_weight *out, const tern_weight *in, const ter
     }
     tern_free(values);
     if (status != TERN_OK) tern_free_aligned(data);
-    else out->data = data;
+    else out->data = *out_data = data;
     return status;
 }
 
@@ -50,10 +52,8 @@ static tern_status open_head(tern_engine *e, const tern_encoding *to, tern_error
     if (!to || to == head->encoding) return TERN_OK;
     if (to->ternary)
         return tern_fail(err, TERN_UNSUPPORTED, "head in %s: q8_0, q6_k, q4_k, f16, bf16 or f32 expected", to->name);
-    tern_status status = requantize(&e->head, head, to, err);
-    if (status != TERN_OK) return tern_error_prefix(err, "head %s", head->name);
-    e->own_head = true;
-    return TERN_OK;
+    tern_status status = requantize(&e->head, &e->head_data, head, to, err);
+    return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "head %s", head->name);
 }
 
 /* Once the backend is open. */
@@ -166,7 +166,7 @@ void tern_engine_close(tern_engine *engine)
     if (!engine) return;
     for (size_t i = 0; i < engine->n_slots; i++) engine->backend->buffer_free(engine->backend, engine->slots[i].buffer);
     if (engine->backend) engine->backend->close(engine->backend);
-    if (engine->own_head) tern_free_aligned((void *)(uintptr_t)engine->head.data);
+    tern_free_aligned(engine->head_data);
     tern_free(engine->slots);
     tern_model_close(engine->model);
     tern_free(engine);
@@ -189,7 +189,7 @@ tern_backend *tern_engine_backend(const tern_engine *engine)
 
 const tern_weight *tern_engine_head(const tern_engine *engine)
 {
-    return engine->own_head ? &engine->head : tern_model_weight(engine->model, TERN_ROLE_OUTPUT, 0);
+    return engine->head_data ? &engine->head : tern_model_weight(engine->model, TERN_ROLE_OUTPUT, 0);
 }
 
 bool tern_engine_head_exact(const tern_engine *engine)

@@ -104,7 +104,8 @@ tern_status tern_generation__host_step(tern_generation *g, tern_error *err)
 {
     TERN_TRY(make_room(g, err));
     if (g->stopped || g->session->goal.active) return TERN_OK;
-    float *logits = tern_session_logits(g->session, g->row);
+    float *logits;
+    TERN_TRY(tern_session_logits(g->session, g->row, &logits, err));
     int32_t id = tern_sampler_next(g->sampler, logits, tern_session_tokens(g->session), g->position);
     if (tern_generation__is_end(g, id)) {
         tern_generation__stop(g, TERN_STOP_END_TOKEN);

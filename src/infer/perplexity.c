@@ -66,18 +66,20 @@ static double divergence(const float *p, const float *q, uint32_t n)
     return sum;
 }
 
-static void score(scoring *s, uint32_t row, int32_t target)
+static tern_status score(scoring *s, uint32_t row, int32_t target, tern_error *err)
 {
     tern_perplexity_result *r = s->result;
-    const float *logits = tern_session_logits(s->session, row);
+    float *logits, *other;
+    TERN_TRY(tern_session_logits(s->session, row, &logits, err));
     uint32_t best = tern_logits__argmax(logits, s->n_vocab);
     r->nll += log_sum(logits, s->n_vocab) - (double)logits[target];
     r->top1 += best == (uint32_t)target;
     r->n_scored++;
-    if (!s->params->against) return;
-    const float *other = tern_session_logits(s->params->against, row);
+    if (!s->params->against) return TERN_OK;
+    TERN_TRY(tern_session_logits(s->params->against, row, &other, err));
     r->kl += divergence(other, logits, s->n_vocab);
     r->same_top1 += best == tern_logits__argmax(other, s->n_vocab);
+    return TERN_OK;
 }
 
 /* Evaluates ids[0 .. n) and scores what follows each, as far as the window of `n_window` tokens left goes. */
@@ -85,7 +87,7 @@ static tern_status run_step(scoring *s, const int32_t *ids, uint32_t n, uint32_t
 {
     TERN_TRY(tern_session_append_all(s->session, ids, n, err));
     if (s->params->against) TERN_TRY(tern_session_append_all(s->params->against, ids, n, err));
-    for (uint32_t row = 0; row < n && row + 1 < n_window; row++) score(s, row, ids[row + 1]);
+    for (uint32_t row = 0; row < n && row + 1 < n_window; row++) TERN_TRY(score(s, row, ids[row + 1], err));
     s->n_done += n;
     if (s->params->progress && !s->params->progress(s->params->context, (double)s->n_done / (double)s->n))
         return tern_fail(err, TERN_CANCELLED, "cancelled after %zu of %zu tokens", s->n_done, s->n);

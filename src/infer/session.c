@@ -126,11 +126,11 @@ void tern_session_want(tern_session *session, uint32_t n)
     session->n_wanted = n;
 }
 
-tern_status tern_session_hidden(const tern_session *session, uint32_t index, uint32_t n, float *out, tern_error *err)
+tern_status tern_session_hidden(tern_session *session, uint32_t index, uint32_t n, float *out, tern_error *err)
 {
     TERN_NEED(session, err);
     TERN_NEED(out, err);
-    tern_runner *r = (tern_runner *)(uintptr_t)&session->runner;
+    tern_runner *r = &session->runner;
     const tern_runner_graph *g = n == 1 ? &r->graphs->decode : &r->graphs->prefill;
     uint32_t value = tern_graph_hidden(&g->graph, index);
     if (value == TERN_NO_VALUE)

@@ -86,14 +86,19 @@ static tern_status complete(tern_session *s, tern_error *err)
     return TERN_OK;
 }
 
-float *tern_session_logits(const tern_session *session, uint32_t row)
+tern_status tern_session_logits(tern_session *session, uint32_t row, float **logits, tern_error *err)
 {
-    tern_session *s = (tern_session *)(uintptr_t)session;
-    tern_error ignored;
-    if (row >= s->runner.params.max_outputs) return NULL;
-    if (s->n_evaluated < s->n_tokens && !s->goal.active) tern_session__begin(s, NULL, 0, 1, &ignored);
-    if (complete(s, &ignored) != TERN_OK) return NULL;
-    return s->logits + (size_t)row * tern_engine_config(s->runner.engine)->n_vocab;
+    TERN_NEED(logits, err);
+    *logits = NULL;
+    TERN_NEED(session, err);
+    const uint32_t n_rows = session->runner.params.max_outputs;
+    if (row >= n_rows)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "row %u of the logits: 0 to %u expected", row, n_rows - 1);
+    if (session->n_evaluated < session->n_tokens && !session->goal.active)
+        TERN_TRY(tern_session__begin(session, NULL, 0, 1, err));
+    TERN_TRY(complete(session, err));
+    *logits = session->logits + (size_t)row * tern_engine_config(session->runner.engine)->n_vocab;
+    return TERN_OK;
 }
 
 tern_status tern_session_append(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)

@@ -133,7 +133,7 @@ static void write_header(tern_file_writer *w, const tern_session *s, const file_
     tern_file_writer_pad(w, ALIGNMENT);
 }
 
-static tern_status write_caches(tern_file_writer *w, const tern_session *s, const file_shape *shape, tern_error *err)
+static tern_status write_caches(tern_file_writer *w, tern_session *s, const file_shape *shape, tern_error *err)
 {
     tern_backend *b = tern_engine_backend(s->runner.engine);
     uint8_t *page = tern_alloc(tern_size_of(shape->page_bytes));
@@ -148,7 +148,7 @@ static tern_status write_caches(tern_file_writer *w, const tern_session *s, cons
     return status;
 }
 
-tern_status tern_session_save(const tern_session *session, const char *path, tern_error *err)
+tern_status tern_session_save(tern_session *session, const char *path, tern_error *err)
 {
     TERN_NEED(session, err);
     TERN_NEED(path, err);

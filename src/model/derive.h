@@ -6,8 +6,8 @@
 
 /* Which weights are others, and how they are made. */
 typedef struct tern_derivation {
-    bool (*has)(void *context, tern_role role, uint32_t layer); /* whether `source` has the weight; NULL: all */
-    void *context;
+    bool (*has)(const void *context, tern_role role, uint32_t layer); /* whether `source` has the weight; NULL: all */
+    const void *context;
     const tern_master_source *source; /* NULL: no weight is another */
     float threshold; /* how masters become ternary: 0: absmean, round(w / scale); else +-1 where |w| > threshold * scale
                       * (F-38) */

@@ -8,7 +8,7 @@
 #include "base/half.h"
 #include "model/model_internal.h"
 
-bool tern_merge_has(void *context, tern_role role, uint32_t layer)
+bool tern_merge_has(const void *context, tern_role role, uint32_t layer)
 {
     const tern_merge *merge = context;
     for (size_t i = 0; i < merge->n_items; i++)
@@ -110,7 +110,7 @@ tern_status tern_merge_look(const tern_merge *merge, const tern_model *merged, t
                             tern_merge_change *change, tern_error *err)
 {
     const tern_weight *w = tern_model_weight(merge->base, role, layer), *v = tern_model_weight(merged, role, layer);
-    if (!tern_merge_has((void *)(uintptr_t)merge, role, layer))
+    if (!tern_merge_has(merge, role, layer))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: no adapter has it", w->name);
     *change = (tern_merge_change){.role = role, .layer = layer, .ternary = w->encoding->ternary};
     if (change->ternary) {

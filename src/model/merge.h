@@ -21,7 +21,7 @@ typedef struct tern_merge {
     tern_derived_masters masters; /* of the base; set by tern_merge_source */
 } tern_merge;
 
-bool tern_merge_has(void *merge, tern_role role, uint32_t layer);
+bool tern_merge_has(const void *merge, tern_role role, uint32_t layer);
 tern_master_source tern_merge_source(tern_merge *merge);
 
 /* What a merge did to one weight, as the model computes with it. Norms are Frobenius'. */

@@ -11,7 +11,7 @@ static uint32_t *slot(const tern_run_masters *m, tern_role role, uint32_t layer)
     return &m->index[(size_t)layer * TERN_ROLE_COUNT + role];
 }
 
-static bool has(void *context, tern_role role, uint32_t layer)
+static bool has(const void *context, tern_role role, uint32_t layer)
 {
     return *slot(context, role, layer) != 0;
 }

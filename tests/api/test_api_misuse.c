@@ -64,7 +64,7 @@ static void nothing(void **state)
 static void sessions(void **state)
 {
     tern_session *s = (tern_session *)&err;
-    float hidden[256];
+    float hidden[256], *logits = hidden;
     const int32_t ids[] = {1, 2, 4096}, many[9] = {0};
     assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_open(NULL, *state, NULL, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "engine is NULL", tern_session_open(&s, NULL, NULL, &err));
@@ -80,7 +80,11 @@ static void sessions(void **state)
     assert_fails(TERN_INVALID_ARGUMENT, "1 to 2 expected", tern_session_append_all(s, many, 3, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_append_all(NULL, many, 1, &err));
     assert_int_equal(tern_session_n_tokens(s), 0);
-    assert_null(tern_session_logits(s, 2));
+    assert_fails(TERN_INVALID_ARGUMENT, "row 2 of the logits: 0 to 1 expected",
+                 tern_session_logits(s, 2, &logits, &err));
+    assert_null(logits);
+    assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_logits(NULL, 0, &logits, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "logits is NULL", tern_session_logits(s, 0, NULL, &err));
     assert_fails(TERN_NOT_FOUND, "the session keeps none", tern_session_hidden(s, 0, 1, hidden, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "out is NULL", tern_session_hidden(s, 0, 1, NULL, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_shift(NULL, 0, &err));

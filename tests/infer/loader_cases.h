@@ -8,6 +8,7 @@
 #include "infer/loader.h"
 #include "infer/open.h"
 #include "model/package.h"
+#include "support/logits.h"
 #include "support/micro_refusals.h"
 
 /* What a load has looked like. */
@@ -131,7 +132,7 @@ static inline void assert_same(tern_engine *a, tern_engine *b, bool bits)
     for (uint32_t n = N, i = 0; i < MORE; i++, n = 1, next = &best) {
         assert_ok(tern_session_append(x, next, n, &err), err);
         assert_ok(tern_session_append(y, next, n, &err), err);
-        const float *p = tern_session_logits(x, 0), *q = tern_session_logits(y, 0);
+        const float *p = test_logits(x, 0), *q = test_logits(y, 0);
         if (bits) assert_memory_equal(p, q, n_vocab * sizeof *p);
         int32_t other = best = 0;
         for (uint32_t v = 1; v < n_vocab; v++) {

@@ -1,5 +1,6 @@
 /* `--head exact`: every logit that is given has the full head's bits, and the wanted highest are always given. */
 #include "support/golden.h"
+#include "support/logits.h"
 #include "support/test.h"
 
 #include <math.h>
@@ -66,7 +67,7 @@ static void check(const char *path, const char *head)
         uint32_t n = wanted[t % (sizeof wanted / sizeof *wanted)];
         tern_session_want(sessions[1], n);
         for (int i = 0; i < 2; i++) assert_ok(tern_session_append(sessions[i], &id, 1, &err), err);
-        n_left_out += compare(tern_session_logits(sessions[0], 0), tern_session_logits(sessions[1], 0), n_vocab, n);
+        n_left_out += compare(test_logits(sessions[0], 0), test_logits(sessions[1], 0), n_vocab, n);
     }
     assert_true(n_left_out > n_tokens * n_vocab / 4); /* it does leave out what it can */
     for (int i = 0; i < 2; i++) {

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "support/golden.h"
+#include "support/logits.h"
 #include "support/test.h"
 
 enum { MAX_FLIPS = 8, MAX_CHOSEN = 3 };
@@ -76,7 +77,7 @@ static float *faulty_logits(float width, const uint32_t *chosen, uint32_t n_chos
     kernels->quantize = fault.quantize;
     assert_ok(status, err);
     float *logits = malloc(n_logits * sizeof *logits);
-    memcpy(logits, tern_session_logits(session, 0), n_logits * sizeof *logits);
+    memcpy(logits, test_logits(session, 0), n_logits * sizeof *logits);
     return logits;
 }
 

@@ -2,6 +2,7 @@
  */
 #include "infer/steps_cases.h"
 
+#include "support/logits.h"
 #include "support/stepping.h"
 
 static int setup(void **state)
@@ -48,7 +49,7 @@ static void failures(void **state)
     tern_session_close(session);
 }
 
-/* Logits that cannot be computed are NULL, not old ones. */
+/* Logits that cannot be computed are an error, not old ones. */
 static void no_logits(void **state)
 {
     steps_fixture *f = *state;
@@ -57,10 +58,17 @@ static void no_logits(void **state)
     tern_session *session = steps_session(f, 128, 8);
     generate(session, steps_story, &params);
     test_stepping_fail_after(1);
-    assert_null(tern_session_logits(session, 0));
+    tern_error err = {0};
+    float *logits = (float *)&err;
+    assert_int_not_equal(tern_session_logits(session, 0, &logits, &err), TERN_OK);
+    assert_null(logits);
+    assert_true(err.message[0]);
     test_stepping_fail_after(0);
-    assert_non_null(tern_session_logits(session, 0));
-    assert_null(tern_session_logits(session, 1));
+    assert_non_null(test_logits(session, 0));
+    logits = (float *)&err;
+    assert_int_equal(tern_session_logits(session, 1, &logits, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "row 1 of the logits: 0 to 0 expected"));
+    assert_null(logits);
     forget(&s);
     tern_session_close(session);
 }

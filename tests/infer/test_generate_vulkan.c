@@ -1,6 +1,7 @@
 /* Generation in steps on a GPU: one token at a time or many, the same tokens; and what a token costs. */
 #include "infer/steps_cases.h"
 
+#include "support/logits.h"
 #include "support/op_case.h"
 #include "support/web_device.h"
 
@@ -53,7 +54,7 @@ static void as_on_the_cpu(void **state)
         generate(gpu, prompts[i], &params);
         assert_ok(tern_session_append(host, ids.ids, (uint32_t)ids.n, &err), err);
         for (uint32_t t = 0; t < got.n_ids; t++) { /* the CPU follows the GPU's text */
-            const float *logits = tern_session_logits(host, 0);
+            const float *logits = test_logits(host, 0);
             uint32_t best = 0;
             for (uint32_t v = 1; v < n_vocab; v++)
                 if (logits[v] > logits[best]) best = v;

@@ -4,6 +4,7 @@
 
 #include "infer/compare.h"
 #include "infer/perplexity.h"
+#include "support/logits.h"
 #include "support/stepping.h"
 
 static int setup(void **state)
@@ -84,16 +85,16 @@ static void call_all(tern_session *s, const int32_t *ids, float *out, bool pendi
     while ((status = tern_session_append(s, ids, 20, &err)) == TERN_PENDING) continue;
     assert_ok(status, err);
     assert_int_equal(tern_session_n_tokens(s), 20);
-    memcpy(out, tern_session_logits(s, 0), c->n_vocab * sizeof *out);
+    memcpy(out, test_logits(s, 0), c->n_vocab * sizeof *out);
     while ((status = tern_session_append_all(s, ids + 20, 3, &err)) == TERN_PENDING) continue;
     assert_ok(status, err);
-    memcpy(out + c->n_vocab, tern_session_logits(s, 0), 3 * c->n_vocab * sizeof *out);
+    memcpy(out + c->n_vocab, test_logits(s, 0), 3 * c->n_vocab * sizeof *out);
     while ((status = tern_session_hidden(s, 1, 3, out + 5 * c->n_vocab, &err)) == TERN_PENDING) continue;
     assert_ok(status, err);
     while ((status = tern_session_shift(s, 2, &err)) == TERN_PENDING) continue;
     assert_ok(status, err);
     assert_int_equal(tern_session_n_tokens(s), 2 + 21 / 2);
-    memcpy(out + 4 * c->n_vocab, tern_session_logits(s, 0), c->n_vocab * sizeof *out);
+    memcpy(out + 4 * c->n_vocab, test_logits(s, 0), c->n_vocab * sizeof *out);
     assert_true(!pending || test_pending_count() > before);
 }
 
@@ -134,7 +135,7 @@ static void given_up(void **state)
     const int32_t ids[] = {1, 5, 9}, others[] = {2, 6};
     tern_session *session = generation_session(f, 64);
     assert_ok(tern_session_append(session, others, 2, &err), err);
-    memcpy(want, tern_session_logits(session, 0), n_vocab * sizeof *want);
+    memcpy(want, test_logits(session, 0), n_vocab * sizeof *want);
     test_make_pending(generation_backend(f), 3);
     for (int i = 0; i < 3; i++) {
         tern_status status;
@@ -154,7 +155,7 @@ static void given_up(void **state)
         assert_int_equal(tern_session_n_tokens(session), 0);
         while ((status = tern_session_append(session, others, 2, &err)) == TERN_PENDING) continue;
         assert_ok(status, err);
-        assert_memory_equal(tern_session_logits(session, 0), want, n_vocab * sizeof *want);
+        assert_memory_equal(test_logits(session, 0), want, n_vocab * sizeof *want);
     }
     test_end_pending(generation_backend(f));
     tern_session_close(session);

@@ -7,6 +7,7 @@
 #include "infer/perplexity.h"
 #include "infer/support.h"
 #include "support/golden.h"
+#include "support/logits.h"
 #include "support/op_case.h"
 
 enum { MAX_BYTES = 1 << 20, ALL = 1000, FEW = 6, N_GENERATED = 64, N_PERPLEXITY = 4096 };
@@ -65,11 +66,11 @@ static void decode(tern_session *session, int32_t *ids, uint32_t n_prompt, uint3
     uint32_t n_vocab = tern_engine_config(tern_session_engine(session))->n_vocab;
     tern_session_truncate(session, 0);
     assert_ok(tern_session_append_all(session, ids, n_prompt, &err), err);
-    memcpy(rows, tern_session_logits(session, 0), (size_t)n_prompt * n_vocab * sizeof *rows);
+    memcpy(rows, test_logits(session, 0), (size_t)n_prompt * n_vocab * sizeof *rows);
     for (uint32_t t = n_prompt; t < n; t++) {
         ids[t] = (int32_t)test_top(rows + (size_t)(t - 1) * n_vocab, n_vocab, NULL);
         assert_ok(tern_session_append(session, &ids[t], 1, &err), err);
-        memcpy(rows + (size_t)t * n_vocab, tern_session_logits(session, 0), n_vocab * sizeof *rows);
+        memcpy(rows + (size_t)t * n_vocab, test_logits(session, 0), n_vocab * sizeof *rows);
     }
 }
 

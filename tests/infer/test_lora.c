@@ -12,6 +12,7 @@
 #include "support/converted.h"
 #include "support/flips.h"
 #include "support/golden.h"
+#include "support/logits.h"
 
 enum { ROWS = 2, LENGTH = 32, MAX_FLIPS = 8, N_IDS = 40 };
 static const double budget = 2e-3; /* fixtures/README */
@@ -44,7 +45,7 @@ static float *logits_of(tern_session *s)
     tern_session_truncate(s, 0);
     assert_ok(tern_session_append_all(s, ids, N_IDS, &err), err);
     float *logits = malloc(bytes);
-    memcpy(logits, tern_session_logits(s, 0), bytes);
+    memcpy(logits, test_logits(s, 0), bytes);
     return logits;
 }
 
@@ -78,7 +79,7 @@ static void goldens(void **state)
         const test_run run = {s, rows + row * LENGTH, LENGTH, want + row * LENGTH * n_vocab};
         uint32_t n = test_flips_nearest(&run, budget, MAX_FLIPS, &error);
         print_message("row %u: relative rms error %.2g after %u flips\n", row, error, n);
-        test_check_rows(tern_session_logits(s, 0), run.want, LENGTH, (uint32_t)n_vocab, budget, "with the adapter");
+        test_check_rows(test_logits(s, 0), run.want, LENGTH, (uint32_t)n_vocab, budget, "with the adapter");
         set(s, NULL, 0);
         test_flips_nearest(&run, budget, MAX_FLIPS, &error);
         assert_true(error > 0.3); /* without it they are others */
@@ -184,7 +185,7 @@ static void the_same_bits_on_every_path(void **state)
             tern_session_truncate(s, 0);
             for (uint32_t t = 0; t < N_IDS; t++) {
                 assert_ok(tern_session_append(s, &ids[t], 1, &err), err);
-                assert_memory_equal(tern_session_logits(s, 0), want + t * n_vocab, n_vocab * sizeof *want);
+                assert_memory_equal(test_logits(s, 0), want + t * n_vocab, n_vocab * sizeof *want);
             }
             tern_runner r;
             const tern_runner_params params = {.n_ctx = N_IDS,
@@ -258,17 +259,17 @@ static void swapped_in_a_session(void **state)
 
     set(s, &use_a, 1);
     assert_ok(tern_session_append(s, ids, HALF, &err), err);
-    memcpy(before, tern_session_logits(s, 0), row);
+    memcpy(before, test_logits(s, 0), row);
     set(s, &use_b, 1);
-    assert_memory_equal(tern_session_logits(s, 0), before, row); /* still those of the last append */
+    assert_memory_equal(test_logits(s, 0), before, row); /* still those of the last append */
     assert_int_equal(tern_session_n_tokens(s), HALF);
     assert_ok(tern_session_append(s, ids + HALF, N_IDS - HALF, &err), err);
     const float *want = of_b + (size_t)(N_IDS - 1) * vocabulary(s);
-    assert_true(test_rms_error(tern_session_logits(s, 0), want, vocabulary(s)) > 1e-3); /* half of it is a's */
+    assert_true(test_rms_error(test_logits(s, 0), want, vocabulary(s)) > 1e-3); /* half of it is a's */
 
     tern_session_truncate(s, 0);
     assert_ok(tern_session_append(s, tern_session_tokens(s), N_IDS, &err), err);
-    assert_memory_equal(tern_session_logits(s, 0), want, row);
+    assert_memory_equal(test_logits(s, 0), want, row);
     free(of_b);
     free(before);
     tern_session_close(fresh);
@@ -333,7 +334,7 @@ static void session_files(void **state)
     }
     set(t, both, 2);
     assert_ok(tern_session_restore(t, path, &err), err);
-    assert_memory_equal(tern_session_logits(t, 0), tern_session_logits(s, 0), vocabulary(s) * sizeof(float));
+    assert_memory_equal(test_logits(t, 0), test_logits(s, 0), vocabulary(s) * sizeof(float));
     remove(path);
     tern_session_close(s);
     tern_session_close(t);

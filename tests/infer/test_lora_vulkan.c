@@ -4,6 +4,7 @@
 
 #include "infer/support.h"
 #include "support/adapters.h"
+#include "support/logits.h"
 #include "support/op_case.h"
 
 enum { LENGTH = 32, FEW = 6, MAX_SPLIT = 2 };
@@ -53,13 +54,13 @@ static uint32_t check_tokens(test_pair *pair, const int32_t *tokens, uint32_t n)
     tern_session_truncate(pair->gpu, 0);
     for (uint32_t t = 0; t < FEW; t++) {
         assert_ok(tern_session_append(pair->gpu, &tokens[t], 1, &err), err);
-        memcpy(singles + t * row, tern_session_logits(pair->gpu, 0), row * sizeof *singles);
+        memcpy(singles + t * row, test_logits(pair->gpu, 0), row * sizeof *singles);
     }
     test_pair_check(pair, tokens, FEW, singles);
     free(singles);
     tern_session_truncate(pair->gpu, 0);
     assert_ok(tern_session_append_all(pair->gpu, tokens, n, &err), err);
-    return test_pair_check(pair, tokens, n, tern_session_logits(pair->gpu, 0));
+    return test_pair_check(pair, tokens, n, test_logits(pair->gpu, 0));
 }
 
 static void check_golden(uint32_t gpu_layers)
@@ -78,8 +79,8 @@ static void check_golden(uint32_t gpu_layers)
     uint32_t n_exact = 0;
     for (uint32_t row = 0; row < 2; row++) {
         uint32_t n_flips = check_tokens(&a.pair, rows + row * LENGTH, LENGTH);
-        double error = test_rms_error(tern_session_logits(a.pair.gpu, 0), want + row * n, n),
-               cpu = test_rms_error(tern_session_logits(a.pair.cpu, 0), want + row * n, n);
+        double error = test_rms_error(test_logits(a.pair.gpu, 0), want + row * n, n),
+               cpu = test_rms_error(test_logits(a.pair.cpu, 0), want + row * n, n);
         print_message("row %u: relative rms error %.2g against the golden logits\n", row, error);
         if (n_flips == 0 && cpu <= a.pair.max_rms) n_exact += error <= a.pair.max_rms;
         assert_true(error <= 5e-2); /* a few ties at most; without the adapter it is 0.3 and more */
@@ -133,7 +134,7 @@ static float *logits_of(tern_session *s)
     float *logits = malloc(bytes);
     tern_session_truncate(s, 0);
     assert_ok(tern_session_append_all(s, ids, LENGTH, &err), err);
-    memcpy(logits, tern_session_logits(s, 0), bytes);
+    memcpy(logits, test_logits(s, 0), bytes);
     return logits;
 }
 

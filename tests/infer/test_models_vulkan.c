@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "support/converted.h"
 #include "support/gpu_model.h"
+#include "support/logits.h"
 #include "support/micro_model.h"
 #include "support/op_case.h"
 
@@ -18,12 +19,12 @@ static void check_pair(test_pair *pair, const int32_t *ids, uint32_t n)
     tern_error err = {0};
     size_t row = tern_engine_config(pair->cpu_engine)->n_vocab * sizeof(float);
     assert_ok(tern_session_append_all(pair->gpu, ids, n, &err), err);
-    test_pair_check(pair, ids, n, tern_session_logits(pair->gpu, 0));
+    test_pair_check(pair, ids, n, test_logits(pair->gpu, 0));
     uint8_t *logits = malloc(N_SINGLE * row);
     tern_session_truncate(pair->gpu, 0);
     for (uint32_t t = 0; t < N_SINGLE; t++) {
         assert_ok(tern_session_append(pair->gpu, &ids[t], 1, &err), err);
-        memcpy(logits + t * row, tern_session_logits(pair->gpu, 0), row);
+        memcpy(logits + t * row, test_logits(pair->gpu, 0), row);
     }
     test_pair_check(pair, ids, N_SINGLE, (const float *)(const void *)logits);
     free(logits);

@@ -4,6 +4,7 @@
 #include "model/model.h"
 #include "quant/rsr.h"
 #include "support/adapters.h"
+#include "support/logits.h"
 
 static tern_engine *open_kernel(const char *path, const char *kernel, uint32_t n_threads, const char *features)
 {
@@ -32,7 +33,7 @@ static outcome run(const char *path, const char *kernel, uint32_t n_threads, con
     generate(session, "Once upon a time", &params);
     o.n = tern_engine_config(engine)->n_vocab;
     o.logits = malloc(o.n * sizeof *o.logits);
-    memcpy(o.logits, tern_session_logits(session, 0), o.n * sizeof *o.logits);
+    memcpy(o.logits, test_logits(session, 0), o.n * sizeof *o.logits);
     tern_session_close(session);
     tern_engine_close(engine);
     return o;
@@ -128,7 +129,7 @@ static float *in_steps(const char *kernel, const char *file, uint32_t *n_vocab)
     assert_true(ids.n >= MOST * (MOST + 1) / 2);
     for (uint32_t n = 1, at = 0; n <= MOST; at += n++) {
         assert_ok(tern_session_append(s, ids.ids + at, n, &err), err);
-        memcpy(logits + (size_t)(n - 1) * *n_vocab, tern_session_logits(s, 0), *n_vocab * sizeof *logits);
+        memcpy(logits + (size_t)(n - 1) * *n_vocab, test_logits(s, 0), *n_vocab * sizeof *logits);
         if (n == HALF && file) assert_ok(tern_session_restore(s, file, &err), err);
         if (n == HALF && !file) assert_ok(tern_session_save(s, test_scratch("half.session"), &err), err);
     }

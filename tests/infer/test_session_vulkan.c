@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "support/gpu_model.h"
+#include "support/logits.h"
 #include "support/op_case.h"
 
 enum { CTX = 96, N_IDS = 70, N_MORE = 4 };
@@ -94,7 +95,7 @@ static void assert_alike_sessions(tern_session *a, tern_session *b, const char *
     assert_memory_equal(tern_session_tokens(a), tern_session_tokens(b), tern_session_n_tokens(a) * sizeof *ids);
     likeness l = {0};
     for (uint32_t i = 0; i < N_MORE; i++) {
-        compare(&l, tern_session_logits(a, 0), tern_session_logits(b, 0), what);
+        compare(&l, test_logits(a, 0), test_logits(b, 0), what);
         append(a, &ids[i], 1);
         append(b, &ids[i], 1);
     }
@@ -115,8 +116,8 @@ static void cached_against_whole(void **state)
         likeness to_whole = {0}, to_cpu = {0};
         for (uint32_t t = 0; t < N_IDS; t++) {
             append(single, &ids[t], 1);
-            compare(&to_whole, tern_session_logits(single, 0), tern_session_logits(whole, t), "cached against whole");
-            compare(&to_cpu, tern_session_logits(single, 0), tern_session_logits(reference, t), "GPU against CPU");
+            compare(&to_whole, test_logits(single, 0), test_logits(whole, t), "cached against whole");
+            compare(&to_cpu, test_logits(single, 0), test_logits(reference, t), "GPU against CPU");
         }
         assert_alike(&to_whole, "cached against whole");
         assert_alike(&to_cpu, "GPU against CPU");
@@ -135,7 +136,7 @@ static void steps_and_truncation(void **state)
     append(a, ids, N_IDS);
     append(b, ids, N_IDS);
     likeness l = {0};
-    compare(&l, tern_session_logits(a, 0), tern_session_logits(b, 0), "steps of 33");
+    compare(&l, test_logits(a, 0), test_logits(b, 0), "steps of 33");
     assert_alike(&l, "steps of 33");
     tern_session_truncate(a, 34);
     append(a, ids + 50, 3);
@@ -195,11 +196,11 @@ static void same_bits_again(void **state)
     size_t bytes = (size_t)N_IDS * n_vocab * sizeof(float);
     float *first = malloc(bytes);
     assert_ok(tern_session_append_all(s, ids, N_IDS, &err), err);
-    memcpy(first, tern_session_logits(s, 0), bytes);
+    memcpy(first, test_logits(s, 0), bytes);
     for (int i = 0; i < 3; i++) {
         tern_session_truncate(s, 0);
         assert_ok(tern_session_append_all(s, ids, N_IDS, &err), err);
-        assert_memory_equal(tern_session_logits(s, 0), first, bytes);
+        assert_memory_equal(test_logits(s, 0), first, bytes);
     }
     free(first);
     tern_session_close(s);
@@ -218,7 +219,7 @@ static void *run_job(void *context)
     job *j = context;
     for (int32_t i = 0; i < N && j->err.code == TERN_OK; i++)
         (void)tern_session_append(j->session, &(int32_t){(j->first + i * 97) % 4000}, 1, &j->err);
-    memcpy(j->logits, tern_session_logits(j->session, 0), n_vocab * sizeof(float));
+    memcpy(j->logits, test_logits(j->session, 0), n_vocab * sizeof(float));
     return NULL;
 }
 

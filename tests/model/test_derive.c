@@ -20,7 +20,7 @@ static void assert_same_config(const tern_config *a, const tern_config *b)
     assert_true(a->bit_linear == b->bit_linear);
 }
 
-static bool has_none(void *context, tern_role role, uint32_t layer)
+static bool has_none(const void *context, tern_role role, uint32_t layer)
 {
     (void)context;
     (void)role;
@@ -67,7 +67,7 @@ static float value_of(size_t i)
     return (float)((double)(i * 2654435761u % 1000) / 500 - 1);
 }
 
-static bool has_two(void *context, tern_role role, uint32_t layer)
+static bool has_two(const void *context, tern_role role, uint32_t layer)
 {
     (void)context;
     return role == TERN_ROLE_TOKEN_EMBD || (role == TERN_ROLE_ATTN_Q && layer == 1);

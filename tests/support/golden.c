@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "format/json.h"
 #include "support/flips.h"
+#include "support/logits.h"
 #include "support/test.h"
 
 enum { CONTEXT = 128, MAX_FLIPS = 4 };
@@ -135,7 +136,7 @@ void test_golden_check_greedy(const test_golden *golden, tern_session *session)
     assert_ok(tern_session_append(session, want, prompt, &err), err);
     for (uint32_t i = prompt; i < n; i++) {
         if (margin[i - prompt] > TEST_CLEAR_MARGIN)
-            assert_int_equal(test_top(tern_session_logits(session, 0), n_vocab, NULL), want[i]);
+            assert_int_equal(test_top(test_logits(session, 0), n_vocab, NULL), want[i]);
         assert_ok(tern_session_append(session, &want[i], 1, &err), err);
     }
 }
@@ -152,7 +153,7 @@ void test_golden_check(const char *path, const char *golden_path, const char *fe
         const int32_t *ids = test_golden_ids(&golden, i, &n);
         const float *want = test_golden_logits(&golden, i, (size_t)n * n_vocab);
         test_flips_nearest(&(test_run){session, ids, n, want}, max_rms, MAX_FLIPS, NULL);
-        test_check_rows(tern_session_logits(session, 0), want, n, n_vocab, max_rms, path);
+        test_check_rows(test_logits(session, 0), want, n, n_vocab, max_rms, path);
         if (i == 0) check_hidden(&golden, session, n, max_rms, path);
     }
     test_golden_check_greedy(&golden, session);

@@ -2,6 +2,7 @@
 #include "support/gpu_model.h"
 
 #include "support/flips.h"
+#include "support/logits.h"
 #include "support/op_case.h"
 #include "support/test.h"
 #include "support/web_device.h"
@@ -65,7 +66,7 @@ uint32_t test_pair_check(test_pair *pair, const int32_t *ids, uint32_t n, const 
     size_t n_logits = (size_t)n * vocabulary(pair);
     tern_session_truncate(pair->cpu, 0);
     assert_ok(tern_session_append_all(pair->cpu, ids, n, &err), err);
-    const float *want = tern_session_logits(pair->cpu, 0);
+    const float *want = test_logits(pair->cpu, 0);
     double error = test_rms_error(got, want, n_logits);
     uint32_t n_flips = 0;
     if (!(error <= pair->max_rms)) {
@@ -82,7 +83,7 @@ uint32_t test_pair_check(test_pair *pair, const int32_t *ids, uint32_t n, const 
 static void check_numbers(const test_pair *pair, const float *got, const float *want, uint32_t n, uint32_t n_flips)
 {
     size_t n_logits = (size_t)n * vocabulary(pair);
-    bool same = n_flips == 0 && test_rms_error(tern_session_logits(pair->cpu, 0), want, n_logits) <= pair->max_rms;
+    bool same = n_flips == 0 && test_rms_error(test_logits(pair->cpu, 0), want, n_logits) <= pair->max_rms;
     if (same) test_check_rows(got, want, n, vocabulary(pair), pair->max_rms, pair->what);
     double error = test_rms_error(got, want, n_logits);
     if (!(error <= most_with_flips)) fail_msg("%s: relative rms error %g against the golden logits", pair->what, error);
@@ -115,7 +116,7 @@ static void check_single(test_pair *pair, const int32_t *ids, uint32_t n)
     tern_session_truncate(pair->gpu, 0);
     for (uint32_t t = 0; t < n; t++) {
         assert_ok(tern_session_append(pair->gpu, &ids[t], 1, &err), err);
-        memcpy(logits + t * row, tern_session_logits(pair->gpu, 0), row);
+        memcpy(logits + t * row, test_logits(pair->gpu, 0), row);
     }
     test_pair_check(pair, ids, n, (const float *)(const void *)logits);
     free(logits);
@@ -132,7 +133,7 @@ void test_pair_check_golden(test_pair *pair, const char *golden_path, uint32_t n
         const float *want = test_golden_logits(&golden, i, (size_t)n * vocabulary(pair));
         tern_session_truncate(pair->gpu, 0);
         assert_ok(tern_session_append_all(pair->gpu, ids, n, &err), err);
-        const float *got = tern_session_logits(pair->gpu, 0);
+        const float *got = test_logits(pair->gpu, 0);
         uint32_t n_flips = test_pair_check(pair, ids, n, got);
         check_numbers(pair, got, want, n, n_flips);
         if (i == 0) check_hidden(pair, n);

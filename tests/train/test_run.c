@@ -1,5 +1,6 @@
 /* Whole runs: what they learn, what they write, what they say, and what they refuse. */
 #include "support/converted.h"
+#include "support/logits.h"
 #include "train/run_support.h"
 
 #include "infer/session.h"
@@ -102,7 +103,7 @@ static double loss_of(const char *path, const char *jsonl)
         tern_session_truncate(session, 0);
         assert_ok(tern_session_append_all(session, ids, RUN_SEQ - 1, &err), err);
         for (uint32_t i = 0; i + 1 < RUN_SEQ; i++, n++) {
-            const float *logits = tern_session_logits(session, i);
+            const float *logits = test_logits(session, i);
             double total = 0;
             for (size_t v = 0; v < RUN_VOCAB; v++) total += exp((double)logits[v]);
             sum += log(total) - (double)logits[ids[i + 1]];

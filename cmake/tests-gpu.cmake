@@ -12,9 +12,6 @@ if(NOT DEFINED TERN_TEST_ICD AND NOT CMAKE_CROSSCOMPILING)
   endforeach()
 endif()
 
-# Not on SwiftShader again: the kernels' own tests, which a browser's WGSL runs on it (TERN_WEB_GPU_TESTS); natively it has them in whole models.
-set(TERN_TESTS_ONE_DRIVER "^test_(commands|gpu_(attention|varlen_attention|dense|gradient|linear_ternary|rope|rows|sample|training_rows|update))$")
-
 # The properties of a GPU test on one driver ("": whichever there is). Such a driver starts a thread for each core, but nearly all
 # of the time is spent in one, which compiles.
 function(tern_gpu_properties test labels icd)
@@ -33,26 +30,25 @@ function(tern_gpu_properties test labels icd)
   set_tests_properties(${test} PROPERTIES TIMEOUT 1800 LABELS "${labels}" ENVIRONMENT "${environment}" COST 20)
 endfunction()
 
-# Where a test program opens a GPU, gives its test the driver, and adds the second one.
-function(tern_gpu_tests name file labels)
-  file(STRINGS ${file} uses REGEX "test_gpu_(backend|engine)|test_pair_open|tern_vulkan_open|\"vulkan\"" LIMIT_COUNT 1)
-  if(NOT uses OR NOT TERN_VULKAN)
+# Gives the test of a group that opens a GPU its driver, and adds those that run it once more elsewhere.
+function(tern_gpu_test_entries name program group labels)
+  if("simulated" IN_LIST labels AND TERN_VULKAN AND NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+    add_test(NAME ${name}.simulated COMMAND ${program} ${group})
+    set_tests_properties(${name}.simulated PROPERTIES TIMEOUT 1200 LABELS simulated
+      ENVIRONMENT "${TERN_TEST_ENVIRONMENT};TERN_TEST_SIMULATE=16")
+  endif()
+  if(NOT TERN_VULKAN OR NOT "gpu" IN_LIST labels)
     return()
   endif()
-  list(APPEND labels gpu)
-  # What starts a process for each case, or generates and trains at length: minutes on SwiftShader, which compiles every
-  # kernel again in each process, and with sanitizers, which see nothing of the driver.
-  if(name MATCHES "^test_(commands|generate|generation|loader|models|session|lora|run|trainer|trainer_goldens)_vulkan$")
-    list(APPEND labels long)
-  endif()
+  set(second "${labels}")
+  list(REMOVE_ITEM labels swiftshader simulated)
   if(DEFINED TERN_TEST_ICD)
     tern_gpu_properties(${name} "${labels}" "${TERN_TEST_ICD}")
     return()
   endif()
   tern_gpu_properties(${name} "${labels}" "${TERN_LAVAPIPE}")
-  if(TERN_SWIFTSHADER AND NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING AND NOT "long" IN_LIST labels
-     AND NOT name MATCHES "${TERN_TESTS_ONE_DRIVER}")
-    add_test(NAME ${name}_swiftshader COMMAND ${name})
-    tern_gpu_properties(${name}_swiftshader "${labels};swiftshader" "${TERN_SWIFTSHADER}")
+  if("swiftshader" IN_LIST second AND TERN_SWIFTSHADER AND NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+    add_test(NAME ${name}.swiftshader COMMAND ${program} ${group})
+    tern_gpu_properties(${name}.swiftshader "${second}" "${TERN_SWIFTSHADER}")
   endif()
 endfunction()

@@ -1,4 +1,13 @@
-# One cmocka program for each tests/**/test_*.c; helpers that several share are tests/support/*.c.
+# One cmocka program for each folder of tests, made of its test_*.c: tests/backend/gpu gives test_gpu. Every TEST_GROUP line in them is a test of CTest,
+# `gpu.rows`, which runs `test_gpu rows`. Helpers that several share are tests/support/*.c. The words in a group's second argument are its labels:
+#   gpu          opens a GPU: runs on lavapipe (cmake/tests-gpu.cmake)
+#   swiftshader  once more on SwiftShader
+#   long         minutes on such a driver
+#   simulated    once more on the simulated GPU (tests/support/spirv.h), which stops at races and accesses out of bounds
+#   slow         started first, and not on an emulated CPU: commands started again and again, runs of training from end to end, whole models
+#                beyond the goldens, the simulated GPU (plain C): what holds there when the other tests do
+#   threads      runs code of ours on several threads: what the tsan preset takes
+#   web          runs in WebAssembly too (cmake/tests-web.cmake)
 if(NOT EMSCRIPTEN)
   pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 endif()
@@ -20,60 +29,120 @@ if(NOT DEFINED ENV{TERN_SHARED} AND NOT EXISTS ${PROJECT_SOURCE_DIR}/../shared)
   message(NOTICE "No golden files in ../shared or in TERN_SHARED: tests that compare with them will be skipped.")
 endif()
 
-if(EMSCRIPTEN)
-  file(GLOB_RECURSE TERN_TESTS_FOUND CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
-  tern_web_tests()
-  return()
-endif()
-include(cmake/tests-gpu.cmake)
-
-# Tests that run code of ours on several threads: what the tsan preset takes.
-set(TERN_TESTS_THREADED test_api test_base test_generate test_goldens test_pool test_session test_training_rows)
 file(GLOB_RECURSE TERN_TESTS_FOUND CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
-if(NOT TERN_VULKAN)
-  list(FILTER TERN_TESTS_FOUND EXCLUDE REGEX "/test_(vulkan[^/]*|gpu_simulated[^/]*|gpu_linear_ternary)\\.c$")
-endif()
-# What an emulated CPU would need many minutes for, and what holds there when the other tests do: commands started again
-# and again, runs of training from end to end, whole models beyond the goldens, the simulated GPU (plain C).
-set(TERN_TESTS_LONG "^test_(lora_commands|train|run|run_resume|finetune|gpu_simulated.*|gpu_utilisation|spirv|flips|\
-generate|generate_steps|generation_steps|loader|tuning|compare|converted|perplexity|chat|run_sample|\
-graph_gradients|gpu_gradient|tune_commands|tune_decode)$")
-foreach(file ${TERN_TESTS_FOUND})
-  get_filename_component(name ${file} NAME_WE)
-  if(CMAKE_CROSSCOMPILING AND name MATCHES "${TERN_TESTS_LONG}")
-    continue()
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TERN_TESTS_FOUND}) # their labels are read below
+
+# The groups of a test file as a list of GROUP:LABEL:LABEL...
+function(tern_test_groups file result)
+  file(STRINGS ${file} lines REGEX "^TEST_GROUP\\(")
+  set(groups)
+  foreach(line ${lines})
+    if(NOT line MATCHES "^TEST_GROUP\\(([a-z0-9_]+), \"([a-z ]*)\"")
+      message(FATAL_ERROR "${file}: expected TEST_GROUP(name, \"labels\", ... on one line, found ${line}")
+    endif()
+    string(REPLACE " " ":" labels "${CMAKE_MATCH_2}")
+    list(APPEND groups "${CMAKE_MATCH_1}:${labels}")
+  endforeach()
+  if(NOT groups)
+    message(FATAL_ERROR "${file} has no TEST_GROUP")
   endif()
-  cmake_path(GET file PARENT_PATH folder)
-  cmake_path(GET folder FILENAME folder)
-  set(labels ${folder})
-  if(name IN_LIST TERN_TESTS_THREADED)
-    list(APPEND labels threads)
-  endif()
+  set(${result} ${groups} PARENT_SCOPE)
+endfunction()
+
+# Whether this build has a group with these labels.
+function(tern_test_group_wanted result labels)
   tern_wanted(wanted ${labels})
-  if(NOT wanted)
-    continue()
+  if(EMSCRIPTEN)
+    tern_web_group_wanted(here "${labels}")
+  elseif(CMAKE_CROSSCOMPILING AND "slow" IN_LIST labels)
+    set(here OFF)
+  else()
+    set(here ON)
   endif()
-  add_executable(${name} ${file})
-  target_link_libraries(${name} PRIVATE tern_test_support)
-  # What takes time is in the library. At -O3, gcc 12 for ARM breaks off with an internal error on one of them.
-  target_compile_options(${name} PRIVATE -O1)
-  add_test(NAME ${name} COMMAND ${name})
+  if(wanted AND here)
+    set(${result} ON PARENT_SCOPE)
+  else()
+    set(${result} OFF PARENT_SCOPE)
+  endif()
+endfunction()
+
+# The test of CTest for one group.
+function(tern_test_entry program folder group labels)
+  set(name ${folder}.${group})
+  if(EMSCRIPTEN)
+    add_test(NAME ${name} COMMAND node $<TARGET_FILE:${program}> ${group})
+  else()
+    add_test(NAME ${name} COMMAND ${program} ${group})
+  endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT 1200 LABELS "${labels}" ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
-  if(name MATCHES "${TERN_TESTS_LONG}") # first, so that none is left over at the end; CTest knows no times in a fresh folder
+  if("slow" IN_LIST labels) # first, so that none is left over at the end; CTest knows no times in a fresh folder
     set_tests_properties(${name} PROPERTIES COST 10)
   endif()
-  tern_gpu_tests(${name} ${file} "${labels}")
+  if(EMSCRIPTEN)
+    tern_web_test_entry(${name} "${labels}")
+  else()
+    tern_gpu_test_entries(${name} ${program} ${group} "${labels}")
+  endif()
+endfunction()
+
+# The program of a folder, of those of its files that have a group which is wanted.
+function(tern_test_program path)
+  get_filename_component(folder ${path} NAME)
+  set(program test_${folder})
+  set(files ${TERN_TESTS_FOUND})
+  list(FILTER files INCLUDE REGEX "^${path}/[^/]*$")
+  set(sources)
+  set(declared "")
+  set(listed "")
+  foreach(file ${files})
+    tern_test_groups(${file} groups)
+    foreach(group ${groups})
+      string(REPLACE ":" ";" labels ${group})
+      list(POP_FRONT labels group)
+      list(REMOVE_ITEM labels "")
+      tern_test_group_wanted(wanted "${labels}")
+      if(wanted)
+        list(APPEND sources ${file})
+        string(APPEND declared "extern const test_group test_group_${group};\n")
+        string(APPEND listed "    &test_group_${group},\n")
+        tern_test_entry(${program} ${folder} ${group} "${labels}")
+      endif()
+    endforeach()
+  endforeach()
+  if(NOT sources)
+    return()
+  endif()
+  list(REMOVE_DUPLICATES sources)
+  set(list_file ${PROJECT_BINARY_DIR}/groups/${program}.c)
+  file(CONFIGURE OUTPUT ${list_file} @ONLY CONTENT "#include \"support/test.h\"\n\n${declared}
+const test_group *const test_groups[] = {\n${listed}    NULL,\n};\n")
+  add_executable(${program} ${PROJECT_SOURCE_DIR}/tests/main.c ${list_file} ${sources})
+  target_link_libraries(${program} PRIVATE tern_test_support)
+  # What takes time is in the library. At -O3, gcc 12 for ARM breaks off with an internal error on one of them.
+  target_compile_options(${program} PRIVATE -O1)
+  set_target_properties(${program} PROPERTIES TERN_IS_TEST ON)
+  if(EMSCRIPTEN)
+    tern_web_test_program(${program})
+  endif()
+endfunction()
+
+if(EMSCRIPTEN)
+  include(cmake/tests-web.cmake)
+else()
+  include(cmake/tests-gpu.cmake)
+endif()
+set(folders ${TERN_TESTS_FOUND})
+list(TRANSFORM folders REPLACE "/[^/]*$" "")
+list(REMOVE_DUPLICATES folders)
+if(NOT TERN_VULKAN) # they need SPIR-V
+  list(FILTER folders EXCLUDE REGEX "/backend/(vulkan|simulated)$")
+endif()
+foreach(folder ${folders})
+  tern_test_program(${folder})
 endforeach()
 
-if(TERN_TESTS_LABEL) # what follows has labels of its own
+if(TERN_TESTS_LABEL OR EMSCRIPTEN) # what follows has labels of its own
   return()
-endif()
-
-# The same tests on the simulated GPU (tests/support/spirv.h), which stops at races and accesses out of bounds.
-if(TERN_VULKAN AND NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
-  add_test(NAME test_gpu_rows_simulated COMMAND test_gpu_rows)
-  set_tests_properties(test_gpu_rows_simulated PROPERTIES TIMEOUT 1200 LABELS backend
-    ENVIRONMENT "${TERN_TEST_ENVIRONMENT};TERN_TEST_SIMULATE=16")
 endif()
 
 # Checks of the tree and of what was built, in shell.

@@ -324,13 +324,11 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(version),         cmocka_unit_test(description),      cmocka_unit_test(golden_text),
-        cmocka_unit_test(engine_options),  cmocka_unit_test(threads),          cmocka_unit_test(sessions),
-        cmocka_unit_test(tokens_and_text), cmocka_unit_test(chat_prompt),      cmocka_unit_test(conversion),
-        cmocka_unit_test(saved_sessions),  cmocka_unit_test(loading_together),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(version),         cmocka_unit_test(description),      cmocka_unit_test(golden_text),
+    cmocka_unit_test(engine_options),  cmocka_unit_test(threads),          cmocka_unit_test(sessions),
+    cmocka_unit_test(tokens_and_text), cmocka_unit_test(chat_prompt),      cmocka_unit_test(conversion),
+    cmocka_unit_test(saved_sessions),  cmocka_unit_test(loading_together),
+};
+
+TEST_GROUP(api, "threads", tests, .setup = setup, .teardown = teardown);

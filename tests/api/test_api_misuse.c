@@ -287,18 +287,16 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loading),
-        cmocka_unit_test(nothing),
-        cmocka_unit_test(sessions),
-        cmocka_unit_test(adapters),
-        cmocka_unit_test(text),
-        cmocka_unit_test(generating),
-        cmocka_unit_test(generating_in_steps),
-        cmocka_unit_test(loading_without_memory),
-        cmocka_unit_test(generating_without_memory),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(loading),
+    cmocka_unit_test(nothing),
+    cmocka_unit_test(sessions),
+    cmocka_unit_test(adapters),
+    cmocka_unit_test(text),
+    cmocka_unit_test(generating),
+    cmocka_unit_test(generating_in_steps),
+    cmocka_unit_test(loading_without_memory),
+    cmocka_unit_test(generating_without_memory),
+};
+
+TEST_GROUP(api_misuse, "", tests, .setup = setup, .teardown = teardown);

@@ -43,8 +43,6 @@ static void bundled_model(void **state)
     tern_engine_close(engine);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bundled_model)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {cmocka_unit_test(bundled_model)};
+
+TEST_GROUP(bundled, "", tests);

@@ -158,14 +158,12 @@ static void no_memory_is_an_error_without_a_leak(void **state)
     free(path);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_model_learns_and_runs),
-        cmocka_unit_test(adapters_show_samples),
-        cmocka_unit_test(mistakes_have_words),
-        cmocka_unit_test(it_can_be_stopped_at_once),
-        cmocka_unit_test(no_memory_is_an_error_without_a_leak),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_model_learns_and_runs),
+    cmocka_unit_test(adapters_show_samples),
+    cmocka_unit_test(mistakes_have_words),
+    cmocka_unit_test(it_can_be_stopped_at_once),
+    cmocka_unit_test(no_memory_is_an_error_without_a_leak),
+};
+
+TEST_GROUP(finetune, "slow", tests);

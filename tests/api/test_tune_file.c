@@ -173,12 +173,10 @@ static void files_are_merged(void **state)
     tern_tune_cache_deinit(&c);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_file_is_used),          cmocka_unit_test(a_file_that_does_not_hold_is_an_error),
-        cmocka_unit_test(wrong_options_are_refused), cmocka_unit_test(files_are_merged),
-        cmocka_unit_test(the_usual_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(the_file_is_used),          cmocka_unit_test(a_file_that_does_not_hold_is_an_error),
+    cmocka_unit_test(wrong_options_are_refused), cmocka_unit_test(files_are_merged),
+    cmocka_unit_test(the_usual_place),
+};
+
+TEST_GROUP(tune_file, "gpu swiftshader", tests);

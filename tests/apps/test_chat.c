@@ -109,15 +109,13 @@ static void a_full_context_is_explained(void **state)
     test_output_free(&shifted);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_line_is_a_turn),
-        cmocka_unit_test(kept_tokens_do_not_change_the_text),
-        cmocka_unit_test(conversations_are_saved_and_loaded),
-        cmocka_unit_test(wrong_commands_are_explained),
-        cmocka_unit_test(a_model_without_a_template_says_so),
-        cmocka_unit_test(a_full_context_is_explained),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(each_line_is_a_turn),
+    cmocka_unit_test(kept_tokens_do_not_change_the_text),
+    cmocka_unit_test(conversations_are_saved_and_loaded),
+    cmocka_unit_test(wrong_commands_are_explained),
+    cmocka_unit_test(a_model_without_a_template_says_so),
+    cmocka_unit_test(a_full_context_is_explained),
+};
+
+TEST_GROUP(chat, "slow", tests);

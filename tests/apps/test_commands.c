@@ -499,34 +499,32 @@ static void data_is_made_and_shown(void **state)
     test_output_free(&o);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(run_writes_the_golden_texts),
-        cmocka_unit_test(run_reports_as_json),
-        cmocka_unit_test(same_seed_same_text),
-        cmocka_unit_test(stop_strings_end_the_text),
-        cmocka_unit_test(ctrl_c_ends_a_generation_cleanly),
-        cmocka_unit_test(a_reader_may_go_away),
-        cmocka_unit_test(convert_keeps_the_text),
-        cmocka_unit_test(rsr_keeps_the_text),
-        cmocka_unit_test(convert_refuses),
-        cmocka_unit_test(truncated_files_are_refused),
-        cmocka_unit_test(logits_are_the_golden_ones),
-        cmocka_unit_test(tokenize_gives_the_golden_ids),
-        cmocka_unit_test(tokenize_reports_as_json),
-        cmocka_unit_test(inspect_describes_files_and_folders),
-        cmocka_unit_test(inspect_describes_adapters),
-        cmocka_unit_test(inspect_prints),
-        cmocka_unit_test(perplexity_is_the_golden_one),
-        cmocka_unit_test(sessions_are_saved_and_restored),
-        cmocka_unit_test(bench_reports_as_json),
-        cmocka_unit_test(synth_writes_a_model_that_runs),
-        cmocka_unit_test(compare_finds_no_difference),
-        cmocka_unit_test(bench_shows_where_time_goes),
-        cmocka_unit_test(devices_and_version_report),
-        cmocka_unit_test(completion_is_a_script),
-        cmocka_unit_test(data_is_made_and_shown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(run_writes_the_golden_texts),
+    cmocka_unit_test(run_reports_as_json),
+    cmocka_unit_test(same_seed_same_text),
+    cmocka_unit_test(stop_strings_end_the_text),
+    cmocka_unit_test(ctrl_c_ends_a_generation_cleanly),
+    cmocka_unit_test(a_reader_may_go_away),
+    cmocka_unit_test(convert_keeps_the_text),
+    cmocka_unit_test(rsr_keeps_the_text),
+    cmocka_unit_test(convert_refuses),
+    cmocka_unit_test(truncated_files_are_refused),
+    cmocka_unit_test(logits_are_the_golden_ones),
+    cmocka_unit_test(tokenize_gives_the_golden_ids),
+    cmocka_unit_test(tokenize_reports_as_json),
+    cmocka_unit_test(inspect_describes_files_and_folders),
+    cmocka_unit_test(inspect_describes_adapters),
+    cmocka_unit_test(inspect_prints),
+    cmocka_unit_test(perplexity_is_the_golden_one),
+    cmocka_unit_test(sessions_are_saved_and_restored),
+    cmocka_unit_test(bench_reports_as_json),
+    cmocka_unit_test(synth_writes_a_model_that_runs),
+    cmocka_unit_test(compare_finds_no_difference),
+    cmocka_unit_test(bench_shows_where_time_goes),
+    cmocka_unit_test(devices_and_version_report),
+    cmocka_unit_test(completion_is_a_script),
+    cmocka_unit_test(data_is_made_and_shown),
+};
+
+TEST_GROUP(commands, "gpu", tests);

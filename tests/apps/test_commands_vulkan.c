@@ -6,14 +6,10 @@
 
 #define BEGIN "-p", "Once upon a time"
 
-/* Whether there is a GPU: the first test, which is skipped otherwise, and the others with it. */
-static bool there_is_one;
-
 static void opens(void **state)
 {
     (void)state;
     test_gpu_backend();
-    there_is_one = true;
 }
 
 static void the_text_of_the_cpu(void **state)
@@ -138,18 +134,14 @@ static void refused(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest first[] = {cmocka_unit_test(opens)};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_text_of_the_cpu),
-        cmocka_unit_test(the_host_chooses_and_says_so),
-        cmocka_unit_test(bench_counts),
-        cmocka_unit_test(profiled),
-        cmocka_unit_test(compared),
-        cmocka_unit_test(listed),
-        cmocka_unit_test(refused),
-    };
-    int failed = cmocka_run_group_tests(first, NULL, test_backends_close);
-    return there_is_one ? cmocka_run_group_tests(tests, NULL, NULL) : failed;
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(the_text_of_the_cpu),
+    cmocka_unit_test(the_host_chooses_and_says_so),
+    cmocka_unit_test(bench_counts),
+    cmocka_unit_test(profiled),
+    cmocka_unit_test(compared),
+    cmocka_unit_test(listed),
+    cmocka_unit_test(refused),
+};
+
+TEST_GROUP(commands_vulkan, "gpu long", tests, .first = opens, .teardown = test_backends_close);

@@ -373,17 +373,15 @@ static void wrong_numbers_are_explained(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scales_and_sums),
-        cmocka_unit_test(a_dense_merge_is_the_adapter),
-        cmocka_unit_test(a_ternary_merge_is_reported),
-        cmocka_unit_test(the_table),
-        cmocka_unit_test(every_command_takes_adapters),
-        cmocka_unit_test(swapped_while_talking),
-        cmocka_unit_test(wrong_words_are_explained),
-        cmocka_unit_test(wrong_numbers_are_explained),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(scales_and_sums),
+    cmocka_unit_test(a_dense_merge_is_the_adapter),
+    cmocka_unit_test(a_ternary_merge_is_reported),
+    cmocka_unit_test(the_table),
+    cmocka_unit_test(every_command_takes_adapters),
+    cmocka_unit_test(swapped_while_talking),
+    cmocka_unit_test(wrong_words_are_explained),
+    cmocka_unit_test(wrong_numbers_are_explained),
+};
+
+TEST_GROUP(lora_commands, "slow", tests);

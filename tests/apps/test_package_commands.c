@@ -125,12 +125,10 @@ static void refused(void **state)
     assert_fails(1, "shard_001.bin", TERN("run", "-m", dir, "-p", "x"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(made),
-        cmocka_unit_test(run_as_models),
-        cmocka_unit_test(refused),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(made),
+    cmocka_unit_test(run_as_models),
+    cmocka_unit_test(refused),
+};
+
+TEST_GROUP(package_commands, "", tests, .setup = setup, .teardown = teardown);

@@ -192,15 +192,13 @@ static void mistakes_are_named(void **state)
     assert_refused("no-such.json", TERN_WORDS("train", "--config", "no-such.json", "--data", logbook, "-o", out), 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_told_line_by_line),
-        cmocka_unit_test(json_has_a_line_for_each_event),
-        cmocka_unit_test(ctrl_c_saves_and_resume_goes_on),
-        cmocka_unit_test(dry_runs_need_neither_data_nor_output),
-        cmocka_unit_test(train_makes_a_model),
-        cmocka_unit_test(mistakes_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(steps_are_told_line_by_line),
+    cmocka_unit_test(json_has_a_line_for_each_event),
+    cmocka_unit_test(ctrl_c_saves_and_resume_goes_on),
+    cmocka_unit_test(dry_runs_need_neither_data_nor_output),
+    cmocka_unit_test(train_makes_a_model),
+    cmocka_unit_test(mistakes_are_named),
+};
+
+TEST_GROUP(train, "slow", tests);

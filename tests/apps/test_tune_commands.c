@@ -379,19 +379,17 @@ static void odd_shapes_are_measured(void **state)
     json_decref(made);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(choices_are_made_and_shown, set_up),
-        cmocka_unit_test_setup(measuring_again_adds, set_up),
-        cmocka_unit_test_setup(choices_are_used, set_up),
-        cmocka_unit_test_setup(files_that_do_not_hold_are_named, set_up),
-        cmocka_unit_test_setup(the_whole_model_decides, set_up),
-        cmocka_unit_test_setup(reset_takes_the_file_away, set_up),
-        cmocka_unit_test_setup(an_interrupt_loses_one_shape_at_most, set_up),
-        cmocka_unit_test_setup(wrong_words_are_refused, set_up),
-        cmocka_unit_test_setup(kernels_are_measured_and_drawn, set_up),
-        cmocka_unit_test_setup(odd_shapes_are_measured, set_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup(choices_are_made_and_shown, set_up),
+    cmocka_unit_test_setup(measuring_again_adds, set_up),
+    cmocka_unit_test_setup(choices_are_used, set_up),
+    cmocka_unit_test_setup(files_that_do_not_hold_are_named, set_up),
+    cmocka_unit_test_setup(the_whole_model_decides, set_up),
+    cmocka_unit_test_setup(reset_takes_the_file_away, set_up),
+    cmocka_unit_test_setup(an_interrupt_loses_one_shape_at_most, set_up),
+    cmocka_unit_test_setup(wrong_words_are_refused, set_up),
+    cmocka_unit_test_setup(kernels_are_measured_and_drawn, set_up),
+    cmocka_unit_test_setup(odd_shapes_are_measured, set_up),
+};
+
+TEST_GROUP(tune_commands, "slow", tests);

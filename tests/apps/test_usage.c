@@ -140,13 +140,11 @@ static void flags_have_several_forms(void **state)
     free(first);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_words_are_explained),
-        cmocka_unit_test(every_command_has_help),
-        cmocka_unit_test(no_words_is_the_list),
-        cmocka_unit_test(flags_have_several_forms),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(wrong_words_are_explained),
+    cmocka_unit_test(every_command_has_help),
+    cmocka_unit_test(no_words_is_the_list),
+    cmocka_unit_test(flags_have_several_forms),
+};
+
+TEST_GROUP(usage, "gpu swiftshader", tests);

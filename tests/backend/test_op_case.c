@@ -157,11 +157,15 @@ static void nearness(void **state)
     assert_true(test_near(-0.0f, 0, 0, absolute));
 }
 
-int main(void)
+static int seed(void **state)
 {
+    (void)state;
     test_seed(&rng);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(linear_is_the_definition),
-                                       cmocka_unit_test(every_kind_of_value), cmocka_unit_test(differences_are_found),
-                                       cmocka_unit_test(nearness)};
-    return cmocka_run_group_tests(tests, NULL, test_backends_close);
+    return 0;
 }
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(linear_is_the_definition),
+                                          cmocka_unit_test(every_kind_of_value),
+                                          cmocka_unit_test(differences_are_found), cmocka_unit_test(nearness)};
+
+TEST_GROUP(op_case, "web", tests, .setup = seed, .teardown = test_backends_close);

@@ -326,16 +326,14 @@ static void no_leaks(void **state)
     assert_int_equal(tern_alloc_live(), live);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_cut),
-        cmocka_unit_test(steps_without_logits),
-        cmocka_unit_test(one_side_holds_it),
-        cmocka_unit_test(runs_do_not_allocate),
-        cmocka_unit_test(errors),
-        cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(no_leaks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_cut),
+    cmocka_unit_test(steps_without_logits),
+    cmocka_unit_test(one_side_holds_it),
+    cmocka_unit_test(runs_do_not_allocate),
+    cmocka_unit_test(errors),
+    cmocka_unit_test(out_of_memory),
+    cmocka_unit_test(no_leaks),
+};
+
+TEST_GROUP(split, "", tests);

@@ -117,14 +117,12 @@ static void failed_allocation_is_reported(void **state)
     assert_int_equal(tern_alloc_live(), live);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(half_round_trips),
-        cmocka_unit_test(cursor_stays_bad),
-        cmocka_unit_test(writer_is_atomic),
-        cmocka_unit_test(writer_in_memory),
-        cmocka_unit_test(failed_allocation_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(half_round_trips),
+    cmocka_unit_test(cursor_stays_bad),
+    cmocka_unit_test(writer_is_atomic),
+    cmocka_unit_test(writer_in_memory),
+    cmocka_unit_test(failed_allocation_is_reported),
+};
+
+TEST_GROUP(base, "threads web", tests);

@@ -135,12 +135,10 @@ static void machine_is_described(void **state)
     assert_true(tern_cpu_core_ids(ids, 0) == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_are_parsed),    cmocka_unit_test(wrong_requests_are_refused),
-        cmocka_unit_test(features_are_printed), cmocka_unit_test(features_agree_with_the_compiler),
-        cmocka_unit_test(machine_is_described),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(levels_are_parsed),    cmocka_unit_test(wrong_requests_are_refused),
+    cmocka_unit_test(features_are_printed), cmocka_unit_test(features_agree_with_the_compiler),
+    cmocka_unit_test(machine_is_described),
+};
+
+TEST_GROUP(cpu, "web", tests);

@@ -53,11 +53,9 @@ static void bytes_are_made_printable(void **state)
     assert_string_equal(shown.text + strlen(shown.text) - 4, "x...");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_key_is_found),
-        cmocka_unit_test(bytes_are_made_printable),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_key_is_found),
+    cmocka_unit_test(bytes_are_made_printable),
+};
+
+TEST_GROUP(map, "web", tests);

@@ -130,12 +130,10 @@ static void bad_opens_are_clean(void **state)
     assert_true(n > 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_task_runs_once),  cmocka_unit_test(many_short_calls),
-        cmocka_unit_test(idle_threads_steal),    cmocka_unit_test(default_is_at_least_one_thread),
-        cmocka_unit_test(calls_do_not_allocate), cmocka_unit_test(bad_opens_are_clean),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_task_runs_once),  cmocka_unit_test(many_short_calls),
+    cmocka_unit_test(idle_threads_steal),    cmocka_unit_test(default_is_at_least_one_thread),
+    cmocka_unit_test(calls_do_not_allocate), cmocka_unit_test(bad_opens_are_clean),
+};
+
+TEST_GROUP(pool, "threads", tests);

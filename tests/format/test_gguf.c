@@ -605,18 +605,16 @@ static void names_of_kinds_and_types(void **state)
     assert_string_equal(tern_gguf_type_name(1000), "unknown");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_bytes),
-        cmocka_unit_test(getters_name_the_key),
-        cmocka_unit_test(real_files),
-        cmocka_unit_test(refused_files),
-        cmocka_unit_test(truncated_anywhere),
-        cmocka_unit_test(damaged_anywhere),
-        cmocka_unit_test(accepted_edges),
-        cmocka_unit_test(failed_allocations_are_clean),
-        cmocka_unit_test(names_of_kinds_and_types),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(golden_bytes),
+    cmocka_unit_test(getters_name_the_key),
+    cmocka_unit_test(real_files),
+    cmocka_unit_test(refused_files),
+    cmocka_unit_test(truncated_anywhere),
+    cmocka_unit_test(damaged_anywhere),
+    cmocka_unit_test(accepted_edges),
+    cmocka_unit_test(failed_allocations_are_clean),
+    cmocka_unit_test(names_of_kinds_and_types),
+};
+
+TEST_GROUP(gguf, "web", tests);

@@ -225,15 +225,13 @@ static void broken_header_is_not_written(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_bytes),
-        cmocka_unit_test(real_metadata_round_trips),
-        cmocka_unit_test(alignment_is_kept),
-        cmocka_unit_test(refused_calls),
-        cmocka_unit_test(failed_allocations_are_clean),
-        cmocka_unit_test(broken_header_is_not_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(golden_bytes),
+    cmocka_unit_test(real_metadata_round_trips),
+    cmocka_unit_test(alignment_is_kept),
+    cmocka_unit_test(refused_calls),
+    cmocka_unit_test(failed_allocations_are_clean),
+    cmocka_unit_test(broken_header_is_not_written),
+};
+
+TEST_GROUP(gguf_write, "web", tests);

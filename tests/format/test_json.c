@@ -269,19 +269,17 @@ static void documents_are_written(void **state)
     assert_int_equal(tern_alloc_live(), live - 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refused_documents),
-        cmocka_unit_test(depth_and_memory_are_bounded),
-        cmocka_unit_test(getters_name_the_key),
-        cmocka_unit_test(walk_yields_members),
-        cmocka_unit_test(walk_refuses),
-        cmocka_unit_test(strings_are_quoted),
-        cmocka_unit_test(failed_allocations_are_clean),
-        cmocka_unit_test(large_vocabulary),
-        cmocka_unit_test(files_are_read),
-        cmocka_unit_test(documents_are_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(refused_documents),
+    cmocka_unit_test(depth_and_memory_are_bounded),
+    cmocka_unit_test(getters_name_the_key),
+    cmocka_unit_test(walk_yields_members),
+    cmocka_unit_test(walk_refuses),
+    cmocka_unit_test(strings_are_quoted),
+    cmocka_unit_test(failed_allocations_are_clean),
+    cmocka_unit_test(large_vocabulary),
+    cmocka_unit_test(files_are_read),
+    cmocka_unit_test(documents_are_written),
+};
+
+TEST_GROUP(json, "web", tests);

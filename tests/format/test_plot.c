@@ -211,16 +211,14 @@ static void panels_are_stacked(void **state)
     tern_buf_deinit(&out);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(points_lie_on_their_scales),
-        cmocka_unit_test(what_is_not_finite_is_left_out),
-        cmocka_unit_test(long_runs_are_thinned),
-        cmocka_unit_test(nothing_and_one_point_can_be_drawn),
-        cmocka_unit_test(logarithmic_axes_count_powers),
-        cmocka_unit_test(words_stand_at_an_axis),
-        cmocka_unit_test(panels_are_stacked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(points_lie_on_their_scales),
+    cmocka_unit_test(what_is_not_finite_is_left_out),
+    cmocka_unit_test(long_runs_are_thinned),
+    cmocka_unit_test(nothing_and_one_point_can_be_drawn),
+    cmocka_unit_test(logarithmic_axes_count_powers),
+    cmocka_unit_test(words_stand_at_an_axis),
+    cmocka_unit_test(panels_are_stacked),
+};
+
+TEST_GROUP(plot, "", tests);

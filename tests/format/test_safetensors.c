@@ -461,23 +461,21 @@ static void failed_allocations_of_shards_are_clean(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_bytes),
-        cmocka_unit_test(fixtures_parse),
-        cmocka_unit_test(fixture_values),
-        cmocka_unit_test(conversions),
-        cmocka_unit_test(refused_files),
-        cmocka_unit_test(header_length),
-        cmocka_unit_test(truncated_and_damaged_anywhere),
-        cmocka_unit_test(writer_round_trips),
-        cmocka_unit_test(writer_refuses),
-        cmocka_unit_test(shards_are_opened),
-        cmocka_unit_test(refused_shards),
-        cmocka_unit_test(missing_files),
-        cmocka_unit_test(failed_allocations_are_clean),
-        cmocka_unit_test(failed_allocations_of_shards_are_clean),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(golden_bytes),
+    cmocka_unit_test(fixtures_parse),
+    cmocka_unit_test(fixture_values),
+    cmocka_unit_test(conversions),
+    cmocka_unit_test(refused_files),
+    cmocka_unit_test(header_length),
+    cmocka_unit_test(truncated_and_damaged_anywhere),
+    cmocka_unit_test(writer_round_trips),
+    cmocka_unit_test(writer_refuses),
+    cmocka_unit_test(shards_are_opened),
+    cmocka_unit_test(refused_shards),
+    cmocka_unit_test(missing_files),
+    cmocka_unit_test(failed_allocations_are_clean),
+    cmocka_unit_test(failed_allocations_of_shards_are_clean),
+};
+
+TEST_GROUP(safetensors, "web", tests);

@@ -179,13 +179,11 @@ static void adapters_add_to_the_weights(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fusion_changes_no_bit),
-        cmocka_unit_test(a_gpu_agrees),
-        cmocka_unit_test(fusion_joins_the_layers_themselves),
-        cmocka_unit_test(adapters_add_to_the_weights),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_backends_close);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(fusion_changes_no_bit),
+    cmocka_unit_test(a_gpu_agrees),
+    cmocka_unit_test(fusion_joins_the_layers_themselves),
+    cmocka_unit_test(adapters_add_to_the_weights),
+};
+
+TEST_GROUP(adapters, "gpu swiftshader", tests, .teardown = test_backends_close);

@@ -117,12 +117,10 @@ static void bad_options_are_refused(void **state)
     tern_engine_close(engine);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fusion_leaves_few_ops),   cmocka_unit_test(one_token_is_not_gathered),
-        cmocka_unit_test(plan_keeps_values_apart), cmocka_unit_test(fusion_changes_no_bit),
-        cmocka_unit_test(bad_options_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(fusion_leaves_few_ops),   cmocka_unit_test(one_token_is_not_gathered),
+    cmocka_unit_test(plan_keeps_values_apart), cmocka_unit_test(fusion_changes_no_bit),
+    cmocka_unit_test(bad_options_are_refused),
+};
+
+TEST_GROUP(graph, "", tests);

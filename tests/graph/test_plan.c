@@ -135,11 +135,9 @@ static void a_long_graph_is_planned_at_once(void **state)
     tern_graph_deinit(&g);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_graphs),
-        cmocka_unit_test(a_long_graph_is_planned_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(random_graphs),
+    cmocka_unit_test(a_long_graph_is_planned_at_once),
+};
+
+TEST_GROUP(plan, "", tests);

@@ -412,22 +412,20 @@ static void updates_follow_their_phase(void **state)
     test_trained_close(&t);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(graphs_are_sound),
-        cmocka_unit_test(gradients_join_without_sums),
-        cmocka_unit_test(a_tied_table_has_one_gradient),
-        cmocka_unit_test(frozen_branches_are_dropped),
-        cmocka_unit_test(a_checkpoint_keeps_the_inputs_of_layers),
-        cmocka_unit_test(logits_are_there_in_chunks),
-        cmocka_unit_test(no_two_dropouts_are_alike),
-        cmocka_unit_test(quantisers_can_come_in_slowly),
-        cmocka_unit_test(bad_graphs_are_refused),
-        cmocka_unit_test(an_op_without_a_backward_is_named),
-        cmocka_unit_test(memory_may_run_out),
-        cmocka_unit_test(training_graphs_print),
-        cmocka_unit_test(updates_follow_their_phase),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(graphs_are_sound),
+    cmocka_unit_test(gradients_join_without_sums),
+    cmocka_unit_test(a_tied_table_has_one_gradient),
+    cmocka_unit_test(frozen_branches_are_dropped),
+    cmocka_unit_test(a_checkpoint_keeps_the_inputs_of_layers),
+    cmocka_unit_test(logits_are_there_in_chunks),
+    cmocka_unit_test(no_two_dropouts_are_alike),
+    cmocka_unit_test(quantisers_can_come_in_slowly),
+    cmocka_unit_test(bad_graphs_are_refused),
+    cmocka_unit_test(an_op_without_a_backward_is_named),
+    cmocka_unit_test(memory_may_run_out),
+    cmocka_unit_test(training_graphs_print),
+    cmocka_unit_test(updates_follow_their_phase),
+};
+
+TEST_GROUP(training_graph, "", tests);

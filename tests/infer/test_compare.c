@@ -193,15 +193,10 @@ static void refusals(void **state)
     assert_string_equal(err.message, "token 1 is id 4096: 0 to 4095 expected");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(with_adapters, forget_result),
-        cmocka_unit_test_teardown(the_same_bits, forget_result),
-        cmocka_unit_test_teardown(first_fault, forget_result),
-        cmocka_unit_test_teardown(nan_fails, forget_result),
-        cmocka_unit_test_teardown(flips, forget_result),
-        cmocka_unit_test_teardown(refusals, forget_result),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_teardown(with_adapters, forget_result), cmocka_unit_test_teardown(the_same_bits, forget_result),
+    cmocka_unit_test_teardown(first_fault, forget_result),   cmocka_unit_test_teardown(nan_fails, forget_result),
+    cmocka_unit_test_teardown(flips, forget_result),         cmocka_unit_test_teardown(refusals, forget_result),
+};
+
+TEST_GROUP(compare, "slow", tests, .setup = setup, .teardown = teardown);

@@ -73,12 +73,9 @@ static void lossy_encodings(void **state)
     test_golden_close(&golden);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ternary_encodings), cmocka_unit_test(bitnet_in_dense_encodings),
-        cmocka_unit_test(trained_model),     cmocka_unit_test(dense_encodings),
-        cmocka_unit_test(lossy_encodings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(ternary_encodings), cmocka_unit_test(bitnet_in_dense_encodings), cmocka_unit_test(trained_model),
+    cmocka_unit_test(dense_encodings),   cmocka_unit_test(lossy_encodings),
+};
+
+TEST_GROUP(converted, "slow", tests);

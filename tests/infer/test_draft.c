@@ -70,11 +70,9 @@ static void repetition(void **state)
     tern_draft_deinit(&draft);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matches_search),
-        cmocka_unit_test(repetition),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(matches_search),
+    cmocka_unit_test(repetition),
+};
+
+TEST_GROUP(draft, "web", tests);

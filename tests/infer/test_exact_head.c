@@ -95,12 +95,10 @@ static void untied(void **state)
     check(test_fixture("llama"), NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tied_bf16),
-        cmocka_unit_test(requantised),
-        cmocka_unit_test(untied),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(tied_bf16),
+    cmocka_unit_test(requantised),
+    cmocka_unit_test(untied),
+};
+
+TEST_GROUP(exact_head, "web", tests);

@@ -129,12 +129,10 @@ static void faults_stay(void **state)
     free(want);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_flip),
-        cmocka_unit_test(flips_are_found),
-        cmocka_unit_test(faults_stay),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(no_flip),
+    cmocka_unit_test(flips_are_found),
+    cmocka_unit_test(faults_stay),
+};
+
+TEST_GROUP(flips, "slow", tests, .setup = setup, .teardown = teardown);

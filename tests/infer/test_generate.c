@@ -462,24 +462,22 @@ static void names(void **state)
     assert_string_equal(tern_stop_reason_name((tern_stop_reason)99), "unknown");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_text),
-        cmocka_unit_test(stop_strings),
-        cmocka_unit_test(held_back),
-        cmocka_unit_test(end_token),
-        cmocka_unit_test(caller_stops),
-        cmocka_unit_test(context_full),
-        cmocka_unit_test(context_shift),
-        cmocka_unit_test(drafts_change_nothing),
-        cmocka_unit_test(drafts_are_accepted),
-        cmocka_unit_test(no_allocation),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(no_tokenizer),
-        cmocka_unit_test(names),
-        cmocka_unit_test(exact_head),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(golden_text),
+    cmocka_unit_test(stop_strings),
+    cmocka_unit_test(held_back),
+    cmocka_unit_test(end_token),
+    cmocka_unit_test(caller_stops),
+    cmocka_unit_test(context_full),
+    cmocka_unit_test(context_shift),
+    cmocka_unit_test(drafts_change_nothing),
+    cmocka_unit_test(drafts_are_accepted),
+    cmocka_unit_test(no_allocation),
+    cmocka_unit_test(refusals),
+    cmocka_unit_test(out_of_memory),
+    cmocka_unit_test(no_tokenizer),
+    cmocka_unit_test(names),
+    cmocka_unit_test(exact_head),
+};
+
+TEST_GROUP(generate, "slow threads web", tests, .setup = setup, .teardown = teardown);

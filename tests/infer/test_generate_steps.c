@@ -73,8 +73,6 @@ static void no_logits(void **state)
     tern_session_close(session);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {STEPS_CASES, cmocka_unit_test(failures), cmocka_unit_test(no_logits)};
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {STEPS_CASES, cmocka_unit_test(failures), cmocka_unit_test(no_logits)};
+
+TEST_GROUP(generate_steps, "slow", tests, .setup = setup, .teardown = teardown);

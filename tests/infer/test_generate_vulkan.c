@@ -106,10 +106,6 @@ static void dispatches(void **state)
     tern_session_close(session);
 }
 
-int main(void)
-{
-    const struct CMUnitTest first[] = {cmocka_unit_test(opens)};
-    const struct CMUnitTest tests[] = {STEPS_CASES, cmocka_unit_test(as_on_the_cpu), cmocka_unit_test(dispatches)};
-    int failed = cmocka_run_group_tests(first, NULL, NULL);
-    return fixture.engine ? cmocka_run_group_tests(tests, setup, teardown) : failed;
-}
+static const struct CMUnitTest tests[] = {STEPS_CASES, cmocka_unit_test(as_on_the_cpu), cmocka_unit_test(dispatches)};
+
+TEST_GROUP(generate_vulkan, "gpu long", tests, .first = opens, .setup = setup, .teardown = teardown);

@@ -196,15 +196,14 @@ static void no_allocation(void **state)
     tern_session_close(session);
 }
 
-int main(void)
-{
-    const struct CMUnitTest host[] = {GENERATION_CASES,
-                                      cmocka_unit_test(refused),
-                                      cmocka_unit_test(bad_openings),
-                                      cmocka_unit_test(calls_go_on),
-                                      cmocka_unit_test(given_up),
-                                      cmocka_unit_test(no_allocation)};
-    const struct CMUnitTest device[] = {GENERATION_CASES, cmocka_unit_test(given_up), cmocka_unit_test(no_allocation)};
-    int failed = cmocka_run_group_tests(host, setup, teardown);
-    return failed + cmocka_run_group_tests(device, setup_stepping, teardown);
-}
+static const struct CMUnitTest host[] = {GENERATION_CASES,
+                                         cmocka_unit_test(refused),
+                                         cmocka_unit_test(bad_openings),
+                                         cmocka_unit_test(calls_go_on),
+                                         cmocka_unit_test(given_up),
+                                         cmocka_unit_test(no_allocation)};
+static const struct CMUnitTest device[] = {GENERATION_CASES, cmocka_unit_test(given_up),
+                                           cmocka_unit_test(no_allocation)};
+
+TEST_GROUP(generation_steps, "slow web", host, .setup = setup, .teardown = teardown);
+TEST_GROUP(generation_stepping, "slow web", device, .setup = setup_stepping, .teardown = teardown);

@@ -31,10 +31,6 @@ static int teardown(void **state)
     return test_backends_close(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest first[] = {cmocka_unit_test(opens)};
-    const struct CMUnitTest tests[] = {GENERATION_CASES};
-    int failed = cmocka_run_group_tests(first, NULL, NULL);
-    return fixture.engine ? cmocka_run_group_tests(tests, setup, teardown) : failed;
-}
+static const struct CMUnitTest tests[] = {GENERATION_CASES};
+
+TEST_GROUP(generation_vulkan, "gpu long", tests, .first = opens, .setup = setup, .teardown = teardown);

@@ -94,11 +94,9 @@ static void same_bits_llama(void **state)
     same_bits("llama");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bitnet),        cmocka_unit_test(bitnet_packed),    cmocka_unit_test(llama),
-        cmocka_unit_test(trained_model), cmocka_unit_test(same_bits_bitnet), cmocka_unit_test(same_bits_llama),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(bitnet),        cmocka_unit_test(bitnet_packed),    cmocka_unit_test(llama),
+    cmocka_unit_test(trained_model), cmocka_unit_test(same_bits_bitnet), cmocka_unit_test(same_bits_llama),
+};
+
+TEST_GROUP(goldens, "threads web", tests);

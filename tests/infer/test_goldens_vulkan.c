@@ -153,17 +153,15 @@ static void perplexity(void **state)
     tern_engine_close(cpu);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bitnet),
-        cmocka_unit_test(bitnet_packed),
-        cmocka_unit_test(llama),
-        cmocka_unit_test(trained_model),
-        cmocka_unit_test(split),
-        cmocka_unit_test(greedy_text),
-        cmocka_unit_test(greedy_text_split),
-        cmocka_unit_test(perplexity),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_backends_close);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(bitnet),
+    cmocka_unit_test(bitnet_packed),
+    cmocka_unit_test(llama),
+    cmocka_unit_test(trained_model),
+    cmocka_unit_test(split),
+    cmocka_unit_test(greedy_text),
+    cmocka_unit_test(greedy_text_split),
+    cmocka_unit_test(perplexity),
+};
+
+TEST_GROUP(goldens_vulkan, "gpu swiftshader", tests, .teardown = test_backends_close);

@@ -236,21 +236,19 @@ static void failed_allocations_are_clean(void **state)
     tern_buf_deinit(&file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_cut),
-        cmocka_unit_test(truncated),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(extras),
-        cmocka_unit_test(misuse),
-        cmocka_unit_test(little_memory),
-        cmocka_unit_test(failed_allocations_are_clean),
-        cmocka_unit_test(packaged),
-        cmocka_unit_test(text),
-        cmocka_unit_test(bundled),
-        cmocka_unit_test(synthetic),
-        cmocka_unit_test(every_encoding),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_cut),
+    cmocka_unit_test(truncated),
+    cmocka_unit_test(refused),
+    cmocka_unit_test(extras),
+    cmocka_unit_test(misuse),
+    cmocka_unit_test(little_memory),
+    cmocka_unit_test(failed_allocations_are_clean),
+    cmocka_unit_test(packaged),
+    cmocka_unit_test(text),
+    cmocka_unit_test(bundled),
+    cmocka_unit_test(synthetic),
+    cmocka_unit_test(every_encoding),
+};
+
+TEST_GROUP(loader, "slow web", tests);

@@ -108,14 +108,10 @@ static void head_encodings(void **state)
     assert_null(loader);
 }
 
-int main(void)
-{
-    const struct CMUnitTest first[] = {cmocka_unit_test(opens)};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(extras),        cmocka_unit_test(refused),  cmocka_unit_test(head_encodings),
-        cmocka_unit_test(bundled),       cmocka_unit_test(packaged), cmocka_unit_test(every_encoding),
-        cmocka_unit_test(sessions_move),
-    };
-    const int failed = cmocka_run_group_tests(first, NULL, NULL);
-    return vulkan.backend.name ? cmocka_run_group_tests(tests, NULL, test_backends_close) : failed;
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(extras),        cmocka_unit_test(refused),  cmocka_unit_test(head_encodings),
+    cmocka_unit_test(bundled),       cmocka_unit_test(packaged), cmocka_unit_test(every_encoding),
+    cmocka_unit_test(sessions_move),
+};
+
+TEST_GROUP(loader_vulkan, "gpu long", tests, .first = opens, .teardown = test_backends_close);

@@ -507,21 +507,19 @@ static void exact_head(void **state)
     tern_engine_close(plain);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goldens),
-        cmocka_unit_test(off_means_the_same_bits),
-        cmocka_unit_test(several_add_up),
-        cmocka_unit_test(the_same_bits_on_every_path),
-        cmocka_unit_test(threads_change_no_bit),
-        cmocka_unit_test(swapped_in_a_session),
-        cmocka_unit_test(merged_weights_compute_the_same),
-        cmocka_unit_test(session_files),
-        cmocka_unit_test(from_memory),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(allocations_fail),
-        cmocka_unit_test(exact_head),
-    };
-    return cmocka_run_group_tests(tests, setup, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(goldens),
+    cmocka_unit_test(off_means_the_same_bits),
+    cmocka_unit_test(several_add_up),
+    cmocka_unit_test(the_same_bits_on_every_path),
+    cmocka_unit_test(threads_change_no_bit),
+    cmocka_unit_test(swapped_in_a_session),
+    cmocka_unit_test(merged_weights_compute_the_same),
+    cmocka_unit_test(session_files),
+    cmocka_unit_test(from_memory),
+    cmocka_unit_test(refusals),
+    cmocka_unit_test(allocations_fail),
+    cmocka_unit_test(exact_head),
+};
+
+TEST_GROUP(lora, "web", tests, .setup = setup);

@@ -209,11 +209,9 @@ static void chosen_on_the_device(void **state)
     tern_engine_close(engine);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_whole), cmocka_unit_test(golden_split),         cmocka_unit_test(every_rank),
-        cmocka_unit_test(swapped),      cmocka_unit_test(chosen_on_the_device),
-    };
-    return cmocka_run_group_tests(tests, setup, test_backends_close);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(golden_whole), cmocka_unit_test(golden_split),         cmocka_unit_test(every_rank),
+    cmocka_unit_test(swapped),      cmocka_unit_test(chosen_on_the_device),
+};
+
+TEST_GROUP(lora_vulkan, "gpu long", tests, .setup = setup, .teardown = test_backends_close);

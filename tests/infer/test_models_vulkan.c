@@ -121,15 +121,9 @@ static void small_shapes(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ternary_encodings),
-        cmocka_unit_test(f32_activations),
-        cmocka_unit_test(bitnet_in_dense_encodings),
-        cmocka_unit_test(dense_encodings),
-        cmocka_unit_test(heads),
-        cmocka_unit_test(small_shapes),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_backends_close);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(ternary_encodings), cmocka_unit_test(f32_activations), cmocka_unit_test(bitnet_in_dense_encodings),
+    cmocka_unit_test(dense_encodings),   cmocka_unit_test(heads),           cmocka_unit_test(small_shapes),
+};
+
+TEST_GROUP(models_vulkan, "gpu long", tests, .teardown = test_backends_close);

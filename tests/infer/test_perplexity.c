@@ -167,13 +167,11 @@ static void refusals(void **state)
     tern_tokens_deinit(&ids);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden),
-        cmocka_unit_test(definition),
-        cmocka_unit_test(comparison),
-        cmocka_unit_test(refusals),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(golden),
+    cmocka_unit_test(definition),
+    cmocka_unit_test(comparison),
+    cmocka_unit_test(refusals),
+};
+
+TEST_GROUP(perplexity, "slow", tests, .setup = setup, .teardown = teardown);

@@ -169,13 +169,11 @@ static void models_without_ternary_layers(void **state)
     tern_model_close(model);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_tokens),
-        cmocka_unit_test(stored_sections),
-        cmocka_unit_test(adapters_steps_and_files),
-        cmocka_unit_test(models_without_ternary_layers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(same_tokens),
+    cmocka_unit_test(stored_sections),
+    cmocka_unit_test(adapters_steps_and_files),
+    cmocka_unit_test(models_without_ternary_layers),
+};
+
+TEST_GROUP(rsr_models, "", tests);

@@ -167,13 +167,11 @@ static void gpu(void **state)
     check_text(engine, TEST_GPU);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kernel),
-        cmocka_unit_test(masters),
-        cmocka_unit_test(training_forward),
-        cmocka_unit_test(gpu),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_backends_close);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_kernel),
+    cmocka_unit_test(masters),
+    cmocka_unit_test(training_forward),
+    cmocka_unit_test(gpu),
+};
+
+TEST_GROUP(same_text, "gpu swiftshader", tests, .teardown = test_backends_close);

@@ -492,13 +492,11 @@ static void wanted(void **state)
     assert_int_equal(tern_sampler_wanted(&params), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cuts),      cmocka_unit_test(cut_edges), cmocka_unit_test(distribution),
-        cmocka_unit_test(seeds),     cmocka_unit_test(pinned),    cmocka_unit_test(odd_logits),
-        cmocka_unit_test(penalties), cmocka_unit_test(refusals),  cmocka_unit_test(allocations),
-        cmocka_unit_test(wanted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(cuts),      cmocka_unit_test(cut_edges), cmocka_unit_test(distribution),
+    cmocka_unit_test(seeds),     cmocka_unit_test(pinned),    cmocka_unit_test(odd_logits),
+    cmocka_unit_test(penalties), cmocka_unit_test(refusals),  cmocka_unit_test(allocations),
+    cmocka_unit_test(wanted),
+};
+
+TEST_GROUP(sampler, "web", tests);

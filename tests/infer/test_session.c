@@ -324,14 +324,12 @@ static void split(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(truncated),     cmocka_unit_test(shifted),
-        cmocka_unit_test(refusals),      cmocka_unit_test(allocations_fail),
-        cmocka_unit_test(no_allocation), cmocka_unit_test(saved),
-        cmocka_unit_test(bad_files),     cmocka_unit_test(other_model),
-        cmocka_unit_test(threads),       cmocka_unit_test(split),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(truncated),     cmocka_unit_test(shifted),
+    cmocka_unit_test(refusals),      cmocka_unit_test(allocations_fail),
+    cmocka_unit_test(no_allocation), cmocka_unit_test(saved),
+    cmocka_unit_test(bad_files),     cmocka_unit_test(other_model),
+    cmocka_unit_test(threads),       cmocka_unit_test(split),
+};
+
+TEST_GROUP(session, "threads web", tests, .setup = setup, .teardown = teardown);

@@ -257,15 +257,13 @@ static void side_by_side(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cached_against_whole),
-        cmocka_unit_test(steps_and_truncation),
-        cmocka_unit_test(shifted),
-        cmocka_unit_test(files),
-        cmocka_unit_test(same_bits_again),
-        cmocka_unit_test(side_by_side),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(cached_against_whole),
+    cmocka_unit_test(steps_and_truncation),
+    cmocka_unit_test(shifted),
+    cmocka_unit_test(files),
+    cmocka_unit_test(same_bits_again),
+    cmocka_unit_test(side_by_side),
+};
+
+TEST_GROUP(session_vulkan, "gpu long", tests, .setup = setup, .teardown = teardown);

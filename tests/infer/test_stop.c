@@ -109,11 +109,9 @@ static void no_allocation(void **state)
     tern_stop_filter_deinit(&f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_cut),
-        cmocka_unit_test(no_allocation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_cut),
+    cmocka_unit_test(no_allocation),
+};
+
+TEST_GROUP(stop, "web", tests);

@@ -283,19 +283,23 @@ static void every_allocation_may_fail(void **state)
     tern_tune_cache_deinit(&c);
 }
 
-int main(void)
+static int seed(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(an_empty_one_too),
-        cmocka_unit_test(a_second_measurement_replaces_the_first),
-        cmocka_unit_test(of_many_models_the_oldest_goes),
-        cmocka_unit_test(merging_replaces_and_adds),
-        cmocka_unit_test(another_cpu_or_build_is_refused),
-        cmocka_unit_test(damage_has_a_message),
-        cmocka_unit_test(random_damage_is_refused_or_read_whole),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
+    (void)state;
     test_seed(&rng);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(what_is_written_is_read),
+    cmocka_unit_test(an_empty_one_too),
+    cmocka_unit_test(a_second_measurement_replaces_the_first),
+    cmocka_unit_test(of_many_models_the_oldest_goes),
+    cmocka_unit_test(merging_replaces_and_adds),
+    cmocka_unit_test(another_cpu_or_build_is_refused),
+    cmocka_unit_test(damage_has_a_message),
+    cmocka_unit_test(random_damage_is_refused_or_read_whole),
+    cmocka_unit_test(every_allocation_may_fail),
+};
+
+TEST_GROUP(tune_cache, "", tests, .setup = seed);

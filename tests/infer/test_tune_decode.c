@@ -120,12 +120,10 @@ static void the_real_clock_works(void **state)
     for (size_t i = 0; i < r.n_rounds; i++) assert_true(r.rounds[i].standard > 0 && r.rounds[i].tuned > 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_does_not_help_is_left_out),
-        cmocka_unit_test(errors_leave_nothing_behind),
-        cmocka_unit_test(the_real_clock_works),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(what_does_not_help_is_left_out),
+    cmocka_unit_test(errors_leave_nothing_behind),
+    cmocka_unit_test(the_real_clock_works),
+};
+
+TEST_GROUP(tune_decode, "slow", tests);

@@ -417,14 +417,11 @@ static void refuses_truncations(void **state)
     tern_buf_deinit(&micro);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_the_fixture),   cmocka_unit_test(opens_by_each_path),
-        cmocka_unit_test(round_trips),         cmocka_unit_test(refuses_configs),
-        cmocka_unit_test(refuses_tensors),     cmocka_unit_test(refuses_values),
-        cmocka_unit_test(keeps_settings),      cmocka_unit_test(permutes_llama),
-        cmocka_unit_test(refuses_other_files), cmocka_unit_test(refuses_truncations),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(reads_the_fixture),   cmocka_unit_test(opens_by_each_path), cmocka_unit_test(round_trips),
+    cmocka_unit_test(refuses_configs),     cmocka_unit_test(refuses_tensors),    cmocka_unit_test(refuses_values),
+    cmocka_unit_test(keeps_settings),      cmocka_unit_test(permutes_llama),     cmocka_unit_test(refuses_other_files),
+    cmocka_unit_test(refuses_truncations),
+};
+
+TEST_GROUP(adapter, "web", tests);

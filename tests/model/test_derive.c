@@ -138,12 +138,10 @@ static void what_is_not_finite_is_refused(void **state)
     tern_model_close(base);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ternary_model_keeps_its_scales),
-        cmocka_unit_test(given_weights_take_their_place),
-        cmocka_unit_test(what_is_not_finite_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_ternary_model_keeps_its_scales),
+    cmocka_unit_test(given_weights_take_their_place),
+    cmocka_unit_test(what_is_not_finite_is_refused),
+};
+
+TEST_GROUP(derive, "", tests);

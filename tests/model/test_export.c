@@ -278,18 +278,16 @@ static void forced(void **state)
     tern_model_close(model);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ternary_round_trips),
-        cmocka_unit_test(metadata),
-        cmocka_unit_test(same_bytes_twice),
-        cmocka_unit_test(llama_is_permuted),
-        cmocka_unit_test(gguf_to_gguf_is_the_same),
-        cmocka_unit_test(rope_factors_come_back),
-        cmocka_unit_test(ternary_to_dense),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(forced),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(ternary_round_trips),
+    cmocka_unit_test(metadata),
+    cmocka_unit_test(same_bytes_twice),
+    cmocka_unit_test(llama_is_permuted),
+    cmocka_unit_test(gguf_to_gguf_is_the_same),
+    cmocka_unit_test(rope_factors_come_back),
+    cmocka_unit_test(ternary_to_dense),
+    cmocka_unit_test(refusals),
+    cmocka_unit_test(forced),
+};
+
+TEST_GROUP(export, "", tests);

@@ -295,17 +295,15 @@ static void refuses(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scale_multiplies_or_divides),
-        cmocka_unit_test(scales_of_rows),
-        cmocka_unit_test(odd_shapes),
-        cmocka_unit_test(older_names),
-        cmocka_unit_test(ternary_llama),
-        cmocka_unit_test(both_spellings_of_rope),
-        cmocka_unit_test(opens_by_any_of_its_files),
-        cmocka_unit_test(refuses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(scale_multiplies_or_divides),
+    cmocka_unit_test(scales_of_rows),
+    cmocka_unit_test(odd_shapes),
+    cmocka_unit_test(older_names),
+    cmocka_unit_test(ternary_llama),
+    cmocka_unit_test(both_spellings_of_rope),
+    cmocka_unit_test(opens_by_any_of_its_files),
+    cmocka_unit_test(refuses),
+};
+
+TEST_GROUP(hf, "", tests);

@@ -72,8 +72,6 @@ static void test_refusals(void **state)
     assert_int_equal(tern_init_read(&init, "/no/such/file.json", &err), TERN_NOT_FOUND);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_refusals)};
+
+TEST_GROUP(init, "", tests);

@@ -119,13 +119,11 @@ static void made_adapters(void **state)
     tern_model_close(model);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_a_folder),
-        cmocka_unit_test(of_codes),
-        cmocka_unit_test(names),
-        cmocka_unit_test(made_adapters),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(of_a_folder),
+    cmocka_unit_test(of_codes),
+    cmocka_unit_test(names),
+    cmocka_unit_test(made_adapters),
+};
+
+TEST_GROUP(master, "", tests);

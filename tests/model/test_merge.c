@@ -142,9 +142,7 @@ static void test_codes(void **state)
     tern_model_close(model);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_dense), cmocka_unit_test(test_ternary),
-                                       cmocka_unit_test(test_codes)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {cmocka_unit_test(test_dense), cmocka_unit_test(test_ternary),
+                                          cmocka_unit_test(test_codes)};
+
+TEST_GROUP(merge, "", tests);

@@ -95,13 +95,11 @@ static void packed_codes_by_hand(void **state)
     tern_safetensors_close(st);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bitnet_config),
-        cmocka_unit_test(llama_config),
-        cmocka_unit_test(packed_equals_master),
-        cmocka_unit_test(packed_codes_by_hand),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(bitnet_config),
+    cmocka_unit_test(llama_config),
+    cmocka_unit_test(packed_equals_master),
+    cmocka_unit_test(packed_codes_by_hand),
+};
+
+TEST_GROUP(open, "web", tests);

@@ -336,19 +336,17 @@ static void failed_allocations_are_clean(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums),
-        cmocka_unit_test(shards_are_the_file),
-        cmocka_unit_test(tensors_are_where_it_says),
-        cmocka_unit_test(same_bytes_again),
-        cmocka_unit_test(models_are_the_same),
-        cmocka_unit_test(sampling_is_the_default),
-        cmocka_unit_test(damaged_shards),
-        cmocka_unit_test(other_manifests),
-        cmocka_unit_test(cancelled),
-        cmocka_unit_test(failed_allocations_are_clean),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(sums),
+    cmocka_unit_test(shards_are_the_file),
+    cmocka_unit_test(tensors_are_where_it_says),
+    cmocka_unit_test(same_bytes_again),
+    cmocka_unit_test(models_are_the_same),
+    cmocka_unit_test(sampling_is_the_default),
+    cmocka_unit_test(damaged_shards),
+    cmocka_unit_test(other_manifests),
+    cmocka_unit_test(cancelled),
+    cmocka_unit_test(failed_allocations_are_clean),
+};
+
+TEST_GROUP(package, "", tests, .setup = setup, .teardown = teardown);

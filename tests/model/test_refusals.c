@@ -223,20 +223,18 @@ static void allocation_failures(void **state)
     assert_int_equal(sweep_failures(test_fixture("bitnet-packed"), &no_tokenizer), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refused),
-        cmocka_unit_test(sound),
-        cmocka_unit_test(older_bitnet),
-        cmocka_unit_test(defaults),
-        cmocka_unit_test(scale_tensors_multiply),
-        cmocka_unit_test(block_scales_by_row),
-        cmocka_unit_test(row_scales_round_trip),
-        cmocka_unit_test(truncated),
-        cmocka_unit_test(errors_may_be_null),
-        cmocka_unit_test(cancelled),
-        cmocka_unit_test(allocation_failures),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(refused),
+    cmocka_unit_test(sound),
+    cmocka_unit_test(older_bitnet),
+    cmocka_unit_test(defaults),
+    cmocka_unit_test(scale_tensors_multiply),
+    cmocka_unit_test(block_scales_by_row),
+    cmocka_unit_test(row_scales_round_trip),
+    cmocka_unit_test(truncated),
+    cmocka_unit_test(errors_may_be_null),
+    cmocka_unit_test(cancelled),
+    cmocka_unit_test(allocation_failures),
+};
+
+TEST_GROUP(refusals, "", tests);

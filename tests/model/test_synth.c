@@ -114,14 +114,12 @@ static void unknown_preset(void **state)
     assert_non_null(strstr(err.message, "bitnet-9t"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opens),
-        cmocka_unit_test(vocabulary_encodes),
-        cmocka_unit_test(same_model_in_every_encoding),
-        cmocka_unit_test(seed_decides),
-        cmocka_unit_test(unknown_preset),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(opens),
+    cmocka_unit_test(vocabulary_encodes),
+    cmocka_unit_test(same_model_in_every_encoding),
+    cmocka_unit_test(seed_decides),
+    cmocka_unit_test(unknown_preset),
+};
+
+TEST_GROUP(synth, "", tests);

@@ -140,9 +140,7 @@ static void test_source(void **state)
     tern_safetensors_writer_abort(&w);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_masters), cmocka_unit_test(test_adjacent),
-                                       cmocka_unit_test(test_source)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {cmocka_unit_test(test_masters), cmocka_unit_test(test_adjacent),
+                                          cmocka_unit_test(test_source)};
+
+TEST_GROUP(write_hf, "", tests);

@@ -591,14 +591,12 @@ static void batches_add_up(void **state)
     assert_true(once != 0 && grad[0][3] == 2 * once);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norm),     cmocka_unit_test(linear),         cmocka_unit_test(ternary),
-        cmocka_unit_test(rope),     cmocka_unit_test(attention),      cmocka_unit_test(attention_in_pages),
-        cmocka_unit_test(gates),    cmocka_unit_test(embed),          cmocka_unit_test(cross_entropy),
-        cmocka_unit_test(adapters), cmocka_unit_test(batches_add_up), cmocka_unit_test(gate_ends),
-        cmocka_unit_test(dropout),  cmocka_unit_test(fake_quantize),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(norm),     cmocka_unit_test(linear),         cmocka_unit_test(ternary),
+    cmocka_unit_test(rope),     cmocka_unit_test(attention),      cmocka_unit_test(attention_in_pages),
+    cmocka_unit_test(gates),    cmocka_unit_test(embed),          cmocka_unit_test(cross_entropy),
+    cmocka_unit_test(adapters), cmocka_unit_test(batches_add_up), cmocka_unit_test(gate_ends),
+    cmocka_unit_test(dropout),  cmocka_unit_test(fake_quantize),
+};
+
+TEST_GROUP(backward, "", tests);

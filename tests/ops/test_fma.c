@@ -83,12 +83,10 @@ static int open_state(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(near_ties),
-        cmocka_unit_test(every_kind),
-        cmocka_unit_test(cancellation),
-    };
-    return cmocka_run_group_tests(tests, open_state, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(near_ties),
+    cmocka_unit_test(every_kind),
+    cmocka_unit_test(cancellation),
+};
+
+TEST_GROUP(fma, "", tests, .setup = open_state);

@@ -248,19 +248,17 @@ static void attention_is_a_softmax(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exp_is_within_2_ulp),
-        cmocka_unit_test(exp_at_the_edges),
-        cmocka_unit_test(dot_is_a_sum_of_products),
-        cmocka_unit_test(dot_keeps_its_order),
-        cmocka_unit_test(rms_norm_follows_the_formula),
-        cmocka_unit_test(quantize_scales_the_largest_to_127),
-        cmocka_unit_test(quantize_rounds_half_to_even_and_takes_anything),
-        cmocka_unit_test(gates_follow_the_formulas),
-        cmocka_unit_test(rope_turns_pairs),
-        cmocka_unit_test(attention_is_a_softmax),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(exp_is_within_2_ulp),
+    cmocka_unit_test(exp_at_the_edges),
+    cmocka_unit_test(dot_is_a_sum_of_products),
+    cmocka_unit_test(dot_keeps_its_order),
+    cmocka_unit_test(rms_norm_follows_the_formula),
+    cmocka_unit_test(quantize_scales_the_largest_to_127),
+    cmocka_unit_test(quantize_rounds_half_to_even_and_takes_anything),
+    cmocka_unit_test(gates_follow_the_formulas),
+    cmocka_unit_test(rope_turns_pairs),
+    cmocka_unit_test(attention_is_a_softmax),
+};
+
+TEST_GROUP(ref, "", tests);

@@ -391,23 +391,21 @@ static void stored_tensors(void **state)
     for (int i = 0; i < LENGTH; i++) assert_near((double)m_back[i], (double)m[i], 1e-3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adamw),
-        cmocka_unit_test(sgd),
-        cmocka_unit_test(norm_and_clipping),
-        cmocka_unit_test(schedules),
-        cmocka_unit_test(bf16_rounding_is_fair),
-        cmocka_unit_test(random_bits),
-        cmocka_unit_test(small_steps_are_not_lost),
-        cmocka_unit_test(states_in_8_bits),
-        cmocka_unit_test(squares_are_rounded_fairly),
-        cmocka_unit_test(stored_tensors),
-        cmocka_unit_test(sums_of_sums),
-        cmocka_unit_test(results_are_held),
-        cmocka_unit_test(thresholds_and_clamps),
-        cmocka_unit_test(requantisation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(adamw),
+    cmocka_unit_test(sgd),
+    cmocka_unit_test(norm_and_clipping),
+    cmocka_unit_test(schedules),
+    cmocka_unit_test(bf16_rounding_is_fair),
+    cmocka_unit_test(random_bits),
+    cmocka_unit_test(small_steps_are_not_lost),
+    cmocka_unit_test(states_in_8_bits),
+    cmocka_unit_test(squares_are_rounded_fairly),
+    cmocka_unit_test(stored_tensors),
+    cmocka_unit_test(sums_of_sums),
+    cmocka_unit_test(results_are_held),
+    cmocka_unit_test(thresholds_and_clamps),
+    cmocka_unit_test(requantisation),
+};
+
+TEST_GROUP(update, "", tests);

@@ -359,24 +359,22 @@ static void codes_that_do_not_fit(void **state)
     assert_int_equal(tern_decode_rows(named("f16"), out, 2, 64, UINT64_MAX, 2, x, &err), TERN_INVALID_ARGUMENT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_is_complete),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(shapes_that_do_not_fit),
-        cmocka_unit_test(golden_i2_s),
-        cmocka_unit_test(golden_tq2_0),
-        cmocka_unit_test(golden_tq1_0),
-        cmocka_unit_test(golden_t160),
-        cmocka_unit_test(golden_t160_short),
-        cmocka_unit_test(t160_every_byte),
-        cmocka_unit_test(golden_floats),
-        cmocka_unit_test(golden_q8_0),
-        cmocka_unit_test(golden_q4_k),
-        cmocka_unit_test(golden_q6_k),
-        cmocka_unit_test(values_that_do_not_fit),
-        cmocka_unit_test(codes_that_do_not_fit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(table_is_complete),
+    cmocka_unit_test(sizes),
+    cmocka_unit_test(shapes_that_do_not_fit),
+    cmocka_unit_test(golden_i2_s),
+    cmocka_unit_test(golden_tq2_0),
+    cmocka_unit_test(golden_tq1_0),
+    cmocka_unit_test(golden_t160),
+    cmocka_unit_test(golden_t160_short),
+    cmocka_unit_test(t160_every_byte),
+    cmocka_unit_test(golden_floats),
+    cmocka_unit_test(golden_q8_0),
+    cmocka_unit_test(golden_q4_k),
+    cmocka_unit_test(golden_q6_k),
+    cmocka_unit_test(values_that_do_not_fit),
+    cmocka_unit_test(codes_that_do_not_fit),
+};
+
+TEST_GROUP(encoding, "web", tests);

@@ -497,17 +497,15 @@ static void hard_blocks(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ternary_pairs),         cmocka_unit_test(ternary_through_floats),
-        cmocka_unit_test(hf_packed_round_trip),  cmocka_unit_test(hf_packed_golden),
-        cmocka_unit_test(ragged_rows),           cmocka_unit_test(every_byte_unpacks),
-        cmocka_unit_test(code_11_in_i2_s),       cmocka_unit_test(code_11_in_tq2_0),
-        cmocka_unit_test(bad_bytes_in_t160),     cmocka_unit_test(bad_scales_and_values),
-        cmocka_unit_test(scales_of_rows),        cmocka_unit_test(floats_in_blocks),
-        cmocka_unit_test(same_bytes_everywhere), cmocka_unit_test(allocation_failure),
-        cmocka_unit_test(errors_of_gaussians),   cmocka_unit_test(hard_blocks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(ternary_pairs),         cmocka_unit_test(ternary_through_floats),
+    cmocka_unit_test(hf_packed_round_trip),  cmocka_unit_test(hf_packed_golden),
+    cmocka_unit_test(ragged_rows),           cmocka_unit_test(every_byte_unpacks),
+    cmocka_unit_test(code_11_in_i2_s),       cmocka_unit_test(code_11_in_tq2_0),
+    cmocka_unit_test(bad_bytes_in_t160),     cmocka_unit_test(bad_scales_and_values),
+    cmocka_unit_test(scales_of_rows),        cmocka_unit_test(floats_in_blocks),
+    cmocka_unit_test(same_bytes_everywhere), cmocka_unit_test(allocation_failure),
+    cmocka_unit_test(errors_of_gaussians),   cmocka_unit_test(hard_blocks),
+};
+
+TEST_GROUP(round_trip, "web", tests);

@@ -1,5 +1,6 @@
 /* RSR matrices: both forms against the definition by sorting and against plain dot products; limits, threads, damaged
  * bytes. */
+#include "support/kernels.h"
 #include "support/test.h"
 
 #include <time.h>
@@ -481,22 +482,24 @@ static void origins_differ(void **state)
     }
 }
 
-int main(void)
+static int seed(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_k_and_fill),
-        cmocka_unit_test(squares_and_ragged_shapes),
-        cmocka_unit_test(widest_panel_and_wider),
-        cmocka_unit_test(sorts_give_the_same_bytes),
-        cmocka_unit_test(threads_give_the_same_bytes),
-        cmocka_unit_test(limits),
-        cmocka_unit_test(no_memory),
-        cmocka_unit_test(damaged_bytes),
-        cmocka_unit_test(origins_differ),
-        cmocka_unit_test(bytes_as_documented),
-    };
-    const char *text = getenv("TERN_TEST_SEED");
-    rng.state = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
-    print_message("TERN_TEST_SEED=%llu\n", (unsigned long long)rng.state);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    (void)state;
+    test_seed(&rng);
+    return 0;
 }
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_k_and_fill),
+    cmocka_unit_test(squares_and_ragged_shapes),
+    cmocka_unit_test(widest_panel_and_wider),
+    cmocka_unit_test(sorts_give_the_same_bytes),
+    cmocka_unit_test(threads_give_the_same_bytes),
+    cmocka_unit_test(limits),
+    cmocka_unit_test(no_memory),
+    cmocka_unit_test(damaged_bytes),
+    cmocka_unit_test(origins_differ),
+    cmocka_unit_test(bytes_as_documented),
+};
+
+TEST_GROUP(rsr, "web", tests, .setup = seed);

@@ -192,12 +192,10 @@ static void fixtures_agree(void **state)
     tern_file_map_close(&packed);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounding_and_scale), cmocka_unit_test(small_weights_have_the_least_scale),
-        cmocka_unit_test(scale_is_the_mean),  cmocka_unit_test(quotients_round_to_even),
-        cmocka_unit_test(odd_weights),        cmocka_unit_test(fixtures_agree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(rounding_and_scale), cmocka_unit_test(small_weights_have_the_least_scale),
+    cmocka_unit_test(scale_is_the_mean),  cmocka_unit_test(quotients_round_to_even),
+    cmocka_unit_test(odd_weights),        cmocka_unit_test(fixtures_agree),
+};
+
+TEST_GROUP(ternarise, "web", tests);

@@ -1,4 +1,4 @@
-/* What every test program includes: cmocka in its order, and paths. */
+/* What every test file includes: cmocka in its order, groups of cases, and paths. */
 #ifndef TERN_TESTS_SUPPORT_TEST_H
 #define TERN_TESTS_SUPPORT_TEST_H
 
@@ -14,6 +14,25 @@
 #include <cmocka.h>
 
 #include "tern/status.h"
+
+/* A group of cases: one test of CTest, run in a process of its own. Its labels are words that say what it needs and
+ * where it runs; cmake/tests.cmake has the list. */
+typedef struct test_group {
+    const char *name, *labels;
+    const struct CMUnitTest *cases;
+    size_t n_cases;
+    CMFixtureFunction setup, teardown; /* around all cases */
+    CMUnitTestFunction first;          /* a case before the others, which do not run where it is skipped or fails */
+} test_group;
+
+/* The groups of this program, up to a NULL: the build lists every TEST_GROUP of a folder. */
+extern const test_group *const test_groups[];
+
+/* Makes an array of cases a group: TEST_GROUP(rows, "gpu web", cases, .setup = seed); */
+#define TEST_GROUP(group, words, array, ...)                                                                           \
+    extern const test_group test_group_##group;                                                                        \
+    const test_group test_group_##group = {                                                                            \
+        .name = #group, .labels = words, .cases = array, .n_cases = sizeof(array) / sizeof *(array), __VA_ARGS__}
 
 /* Path of a file in the shared fixtures ("bitnet/config.json") or models folder; storage is static, eight calls deep.
  * The folder is $TERN_SHARED, or ../shared beside the repository; where neither is there, the calling test is skipped.

@@ -194,9 +194,7 @@ static void test_limits(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_tokenizer),
-                                       cmocka_unit_test(test_limits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_tokenizer),
+                                          cmocka_unit_test(test_limits)};
+
+TEST_GROUP(bpe_train, "web", tests);

@@ -388,20 +388,18 @@ static void users_never_write_special_tokens(void **state)
     tern_tokenizer_close(t);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(white_space),
-        cmocka_unit_test(operators),
-        cmocka_unit_test(statements),
-        cmocka_unit_test(filters_and_methods),
-        cmocka_unit_test(model_styles),
-        cmocka_unit_test(exceptions_carry_their_message),
-        cmocka_unit_test(bad_templates_are_refused),
-        cmocka_unit_test(limits),
-        cmocka_unit_test(bombs),
-        cmocka_unit_test(failed_allocations),
-        cmocka_unit_test(users_never_write_special_tokens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(white_space),
+    cmocka_unit_test(operators),
+    cmocka_unit_test(statements),
+    cmocka_unit_test(filters_and_methods),
+    cmocka_unit_test(model_styles),
+    cmocka_unit_test(exceptions_carry_their_message),
+    cmocka_unit_test(bad_templates_are_refused),
+    cmocka_unit_test(limits),
+    cmocka_unit_test(bombs),
+    cmocka_unit_test(failed_allocations),
+    cmocka_unit_test(users_never_write_special_tokens),
+};
+
+TEST_GROUP(chat_template, "web", tests);

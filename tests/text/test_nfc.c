@@ -58,12 +58,10 @@ static void test_many_marks(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_other_bytes),
-        cmocka_unit_test(test_many_marks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_examples),
+    cmocka_unit_test(test_other_bytes),
+    cmocka_unit_test(test_many_marks),
+};
+
+TEST_GROUP(nfc, "web", tests);

@@ -478,25 +478,23 @@ static void test_out_of_memory(void **state)
     check_failures(parse_ranks, TERN_SOURCE_DIR "/tests/fuzz/corpus/tiktoken/ranks");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_is_lost),
-        cmocka_unit_test(test_sentencepiece_replaces),
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_stream_replaces),
-        cmocka_unit_test(test_stream_does_not_allocate),
-        cmocka_unit_test(test_markup_needs_permission),
-        cmocka_unit_test(test_long_runs),
-        cmocka_unit_test(test_json_prefix_space),
-        cmocka_unit_test(test_json_byte_fallback),
-        cmocka_unit_test(test_json_nfc),
-        cmocka_unit_test(test_json_splits),
-        cmocka_unit_test(test_json_added_flags),
-        cmocka_unit_test(test_json_cycles),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_hostile_pattern),
-        cmocka_unit_test(test_out_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_nothing_is_lost),
+    cmocka_unit_test(test_sentencepiece_replaces),
+    cmocka_unit_test(test_streams),
+    cmocka_unit_test(test_stream_replaces),
+    cmocka_unit_test(test_stream_does_not_allocate),
+    cmocka_unit_test(test_markup_needs_permission),
+    cmocka_unit_test(test_long_runs),
+    cmocka_unit_test(test_json_prefix_space),
+    cmocka_unit_test(test_json_byte_fallback),
+    cmocka_unit_test(test_json_nfc),
+    cmocka_unit_test(test_json_splits),
+    cmocka_unit_test(test_json_added_flags),
+    cmocka_unit_test(test_json_cycles),
+    cmocka_unit_test(test_refusals),
+    cmocka_unit_test(test_hostile_pattern),
+    cmocka_unit_test(test_out_of_memory),
+};
+
+TEST_GROUP(text, "web", tests);

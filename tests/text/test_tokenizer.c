@@ -260,20 +260,18 @@ static void test_written_spm1024(void **state)
     tern_tokenizer_close(t);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_demo),
-        cmocka_unit_test(test_llama3),
-        cmocka_unit_test(test_sentencepiece),
-        cmocka_unit_test(test_written_hf),
-        cmocka_unit_test(test_gguf_gpt2),
-        cmocka_unit_test(test_gguf_llama_spm),
-        cmocka_unit_test(test_written_llama3),
-        cmocka_unit_test(test_llama3_by_merges),
-        cmocka_unit_test(test_written_pipelines),
-        cmocka_unit_test(test_written_demo),
-        cmocka_unit_test(test_written_spm1024),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_demo),
+    cmocka_unit_test(test_llama3),
+    cmocka_unit_test(test_sentencepiece),
+    cmocka_unit_test(test_written_hf),
+    cmocka_unit_test(test_gguf_gpt2),
+    cmocka_unit_test(test_gguf_llama_spm),
+    cmocka_unit_test(test_written_llama3),
+    cmocka_unit_test(test_llama3_by_merges),
+    cmocka_unit_test(test_written_pipelines),
+    cmocka_unit_test(test_written_demo),
+    cmocka_unit_test(test_written_spm1024),
+};
+
+TEST_GROUP(tokenizer, "web", tests);

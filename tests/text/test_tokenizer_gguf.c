@@ -155,12 +155,10 @@ static void test_without_types(void **state)
     tern_tokenizer_close(t);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_implied_pattern),
-        cmocka_unit_test(test_without_types),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_refusals),
+    cmocka_unit_test(test_implied_pattern),
+    cmocka_unit_test(test_without_types),
+};
+
+TEST_GROUP(tokenizer_gguf, "web", tests);

@@ -198,15 +198,13 @@ static void no_memory_is_an_error(void **state)
     tern_buf_deinit(&file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(comes_back_as_it_was),
-        cmocka_unit_test(damage_is_noticed),
-        cmocka_unit_test(what_is_damaged_is_named),
-        cmocka_unit_test(other_files_are_no_checkpoints),
-        cmocka_unit_test(a_failed_write_leaves_the_old_one),
-        cmocka_unit_test(no_memory_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(comes_back_as_it_was),
+    cmocka_unit_test(damage_is_noticed),
+    cmocka_unit_test(what_is_damaged_is_named),
+    cmocka_unit_test(other_files_are_no_checkpoints),
+    cmocka_unit_test(a_failed_write_leaves_the_old_one),
+    cmocka_unit_test(no_memory_is_an_error),
+};
+
+TEST_GROUP(checkpoint, "", tests);

@@ -418,24 +418,22 @@ static void out_of_memory_is_an_error(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_and_pairs),
-        cmocka_unit_test(completions_get_no_space),
-        cmocka_unit_test(special_tokens_are_not_read_in_text),
-        cmocka_unit_test(only_the_assistant_counts),
-        cmocka_unit_test(messages_are_the_templates_tokens),
-        cmocka_unit_test(ids_are_used_as_they_are),
-        cmocka_unit_test(documents_left_out),
-        cmocka_unit_test(bad_lines_are_explained),
-        cmocka_unit_test(templates_that_rewrite_are_refused),
-        cmocka_unit_test(lines_have_numbers),
-        cmocka_unit_test(text_files_are_split),
-        cmocka_unit_test(text_ends_at_marks),
-        cmocka_unit_test(what_follows_an_answer_does_not_count),
-        cmocka_unit_test(interrupts_write_nothing),
-        cmocka_unit_test(out_of_memory_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, open_tokenizer, close_tokenizer);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(text_and_pairs),
+    cmocka_unit_test(completions_get_no_space),
+    cmocka_unit_test(special_tokens_are_not_read_in_text),
+    cmocka_unit_test(only_the_assistant_counts),
+    cmocka_unit_test(messages_are_the_templates_tokens),
+    cmocka_unit_test(ids_are_used_as_they_are),
+    cmocka_unit_test(documents_left_out),
+    cmocka_unit_test(bad_lines_are_explained),
+    cmocka_unit_test(templates_that_rewrite_are_refused),
+    cmocka_unit_test(lines_have_numbers),
+    cmocka_unit_test(text_files_are_split),
+    cmocka_unit_test(text_ends_at_marks),
+    cmocka_unit_test(what_follows_an_answer_does_not_count),
+    cmocka_unit_test(interrupts_write_nothing),
+    cmocka_unit_test(out_of_memory_is_an_error),
+};
+
+TEST_GROUP(data, "", tests, .setup = open_tokenizer, .teardown = close_tokenizer);

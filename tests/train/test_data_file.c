@@ -171,12 +171,10 @@ static void refusals_say_why(void **state)
     tern_buf_deinit(&bytes);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read), cmocka_unit_test(wrong_documents_are_refused),
-        cmocka_unit_test(cut_files_are_refused),   cmocka_unit_test(changed_files_are_refused),
-        cmocka_unit_test(refusals_say_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(what_is_written_is_read), cmocka_unit_test(wrong_documents_are_refused),
+    cmocka_unit_test(cut_files_are_refused),   cmocka_unit_test(changed_files_are_refused),
+    cmocka_unit_test(refusals_say_why),
+};
+
+TEST_GROUP(data_file, "", tests);

@@ -102,12 +102,10 @@ static void gradual_quantisation(void **state)
     test_trained_close(&t);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_tuning),
-        cmocka_unit_test(adapters),
-        cmocka_unit_test(gradual_quantisation),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_backends_close);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(whole_tuning),
+    cmocka_unit_test(adapters),
+    cmocka_unit_test(gradual_quantisation),
+};
+
+TEST_GROUP(graph_gpu, "gpu swiftshader", tests, .teardown = test_backends_close);

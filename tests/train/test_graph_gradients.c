@@ -244,16 +244,14 @@ static void a_split_backend_is_refused(void **state)
     split->close(split);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_models),
-        cmocka_unit_test(other_ops),
-        cmocka_unit_test(adapters),
-        cmocka_unit_test(bits_do_not_depend_on_the_plan),
-        cmocka_unit_test(a_blend_of_nothing_changes_nothing),
-        cmocka_unit_test(gradients_add_up),
-        cmocka_unit_test(a_split_backend_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_backends_close);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(whole_models),
+    cmocka_unit_test(other_ops),
+    cmocka_unit_test(adapters),
+    cmocka_unit_test(bits_do_not_depend_on_the_plan),
+    cmocka_unit_test(a_blend_of_nothing_changes_nothing),
+    cmocka_unit_test(gradients_add_up),
+    cmocka_unit_test(a_split_backend_is_refused),
+};
+
+TEST_GROUP(graph_gradients, "slow", tests, .teardown = test_backends_close);

@@ -348,21 +348,19 @@ static void resumed_batches_are_the_same(void **state)
     for (uint32_t i = 0; i < 37; i++) assert_int_equal(seen[i], 10);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_label_stands_once),
-        cmocka_unit_test(documents_that_fit_stay_whole),
-        cmocka_unit_test(rows_are_as_described),
-        cmocka_unit_test(sequences_are_rows),
-        cmocka_unit_test(pieces_without_labels_are_left_out),
-        cmocka_unit_test(the_sides_are_apart),
-        cmocka_unit_test(the_same_text_is_on_one_side),
-        cmocka_unit_test(wrong_params_are_refused),
-        cmocka_unit_test(each_epoch_is_a_permutation),
-        cmocka_unit_test(shuffles_are_even),
-        cmocka_unit_test(epochs_and_seeds_differ),
-        cmocka_unit_test(resumed_batches_are_the_same),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_label_stands_once),
+    cmocka_unit_test(documents_that_fit_stay_whole),
+    cmocka_unit_test(rows_are_as_described),
+    cmocka_unit_test(sequences_are_rows),
+    cmocka_unit_test(pieces_without_labels_are_left_out),
+    cmocka_unit_test(the_sides_are_apart),
+    cmocka_unit_test(the_same_text_is_on_one_side),
+    cmocka_unit_test(wrong_params_are_refused),
+    cmocka_unit_test(each_epoch_is_a_permutation),
+    cmocka_unit_test(shuffles_are_even),
+    cmocka_unit_test(epochs_and_seeds_differ),
+    cmocka_unit_test(resumed_batches_are_the_same),
+};
+
+TEST_GROUP(pack, "", tests);

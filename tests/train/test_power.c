@@ -161,13 +161,11 @@ static void sensors_are_read(void **state)
     tern_thermal_close(t);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(modes_have_duty_cycles), cmocka_unit_test(heat_lowers_it_and_cold_raises_it),
-        cmocka_unit_test(danger_stops_it),        cmocka_unit_test(a_warm_machine_is_held_at_its_limit),
-        cmocka_unit_test(traces_are_replayed),    cmocka_unit_test(bad_traces_are_refused),
-        cmocka_unit_test(sensors_are_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(modes_have_duty_cycles), cmocka_unit_test(heat_lowers_it_and_cold_raises_it),
+    cmocka_unit_test(danger_stops_it),        cmocka_unit_test(a_warm_machine_is_held_at_its_limit),
+    cmocka_unit_test(traces_are_replayed),    cmocka_unit_test(bad_traces_are_refused),
+    cmocka_unit_test(sensors_are_read),
+};
+
+TEST_GROUP(power, "", tests);

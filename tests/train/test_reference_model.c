@@ -219,13 +219,11 @@ static void adapters(void **state)
     tern_safetensors_close(golden);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients),
-        cmocka_unit_test(adamw),
-        cmocka_unit_test(few_bits),
-        cmocka_unit_test(adapters),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(gradients),
+    cmocka_unit_test(adamw),
+    cmocka_unit_test(few_bits),
+    cmocka_unit_test(adapters),
+};
+
+TEST_GROUP(reference_model, "", tests);

@@ -523,21 +523,19 @@ static void one_run_works_in_a_folder(void **state)
     assert_ok(tern_finetune(&same, NULL, &err), err); /* the lock is gone */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_learns_and_its_result_runs),
-        cmocka_unit_test(adapters_are_written),
-        cmocka_unit_test(the_best_weights_are_kept),
-        cmocka_unit_test(harm_is_not_written),
-        cmocka_unit_test(the_curve_is_written),
-        cmocka_unit_test(dense_models_become_ternary),
-        cmocka_unit_test(models_come_from_nothing),
-        cmocka_unit_test(heat_slows_it_down),
-        cmocka_unit_test(plans_come_before_memory),
-        cmocka_unit_test(mistakes_have_words),
-        cmocka_unit_test(results_are_rehearsed),
-        cmocka_unit_test(one_run_works_in_a_folder),
-    };
-    return cmocka_run_group_tests(tests, make_files, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_run_learns_and_its_result_runs),
+    cmocka_unit_test(adapters_are_written),
+    cmocka_unit_test(the_best_weights_are_kept),
+    cmocka_unit_test(harm_is_not_written),
+    cmocka_unit_test(the_curve_is_written),
+    cmocka_unit_test(dense_models_become_ternary),
+    cmocka_unit_test(models_come_from_nothing),
+    cmocka_unit_test(heat_slows_it_down),
+    cmocka_unit_test(plans_come_before_memory),
+    cmocka_unit_test(mistakes_have_words),
+    cmocka_unit_test(results_are_rehearsed),
+    cmocka_unit_test(one_run_works_in_a_folder),
+};
+
+TEST_GROUP(run, "slow", tests, .setup = make_files);

@@ -349,15 +349,13 @@ static void runs_may_become_longer(void **state)
     assert_int_equal(result.n_steps, 14);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stopped_runs_go_on_as_if_nothing_was),
-        cmocka_unit_test(killed_runs_come_to_the_same_end),
-        cmocka_unit_test(other_settings_are_refused),
-        cmocka_unit_test(damaged_checkpoints_are_refused),
-        cmocka_unit_test(models_from_nothing_go_on),
-        cmocka_unit_test(runs_may_become_longer),
-    };
-    return cmocka_run_group_tests(tests, make_files, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(stopped_runs_go_on_as_if_nothing_was),
+    cmocka_unit_test(killed_runs_come_to_the_same_end),
+    cmocka_unit_test(other_settings_are_refused),
+    cmocka_unit_test(damaged_checkpoints_are_refused),
+    cmocka_unit_test(models_from_nothing_go_on),
+    cmocka_unit_test(runs_may_become_longer),
+};
+
+TEST_GROUP(run_resume, "slow", tests, .setup = make_files);

@@ -75,8 +75,6 @@ static void the_adapter_speaks(void **state)
     free(corpus);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_adapter_speaks)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {cmocka_unit_test(the_adapter_speaks)};
+
+TEST_GROUP(run_sample, "slow", tests);

@@ -85,11 +85,9 @@ static void stopped_runs_go_on(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_gpu_learns_what_the_cpu_learns),
-        cmocka_unit_test(stopped_runs_go_on),
-    };
-    return cmocka_run_group_tests(tests, make_files, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(the_gpu_learns_what_the_cpu_learns),
+    cmocka_unit_test(stopped_runs_go_on),
+};
+
+TEST_GROUP(run_vulkan, "gpu long", tests, .setup = make_files);

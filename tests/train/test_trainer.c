@@ -178,22 +178,20 @@ static void out_of_memory(void **state)
     close_micro(&m);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_order), cmocka_unit_test(starts_from_codes),
-        cmocka_unit_test(accumulation),    cmocka_unit_test(freezing),
-        cmocka_unit_test(learns),          cmocka_unit_test(resumes),
-        cmocka_unit_test(checkpointing),   cmocka_unit_test(any_number_of_threads),
-        cmocka_unit_test(not_finite),      cmocka_unit_test(plans),
-        cmocka_unit_test(small_buffers),   cmocka_unit_test(goes_on),
-        cmocka_unit_test(adapter_goes_on), cmocka_unit_test(steps_given_up),
-        cmocka_unit_test(on_an_engine),    cmocka_unit_test(memory_limit),
-        cmocka_unit_test(chunks),          cmocka_unit_test(wrong_params),
-        cmocka_unit_test(wrong_rows),      cmocka_unit_test(evaluation),
-        cmocka_unit_test(adapters),        cmocka_unit_test(odd_rank),
-        cmocka_unit_test(padded_chunks),   cmocka_unit_test(from_dense_to_ternary),
-        cmocka_unit_test(out_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_backends_close);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(names_and_order), cmocka_unit_test(starts_from_codes),
+    cmocka_unit_test(accumulation),    cmocka_unit_test(freezing),
+    cmocka_unit_test(learns),          cmocka_unit_test(resumes),
+    cmocka_unit_test(checkpointing),   cmocka_unit_test(any_number_of_threads),
+    cmocka_unit_test(not_finite),      cmocka_unit_test(plans),
+    cmocka_unit_test(small_buffers),   cmocka_unit_test(goes_on),
+    cmocka_unit_test(adapter_goes_on), cmocka_unit_test(steps_given_up),
+    cmocka_unit_test(on_an_engine),    cmocka_unit_test(memory_limit),
+    cmocka_unit_test(chunks),          cmocka_unit_test(wrong_params),
+    cmocka_unit_test(wrong_rows),      cmocka_unit_test(evaluation),
+    cmocka_unit_test(adapters),        cmocka_unit_test(odd_rank),
+    cmocka_unit_test(padded_chunks),   cmocka_unit_test(from_dense_to_ternary),
+    cmocka_unit_test(out_of_memory),
+};
+
+TEST_GROUP(trainer, "", tests, .teardown = test_backends_close);

@@ -13,13 +13,11 @@ static tern_engine *engine_of(const char *path)
     return test_engine(path, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients),
-        cmocka_unit_test(adamw),
-        cmocka_unit_test(golden_adapter),
-        cmocka_unit_test(golden_logits),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_backends_close);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(gradients),
+    cmocka_unit_test(adamw),
+    cmocka_unit_test(golden_adapter),
+    cmocka_unit_test(golden_logits),
+};
+
+TEST_GROUP(trainer_goldens, "", tests, .teardown = test_backends_close);

@@ -14,13 +14,11 @@ static tern_engine *engine_of(const char *path)
     return test_gpu_engine(path, test_all_layers, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients),
-        cmocka_unit_test(adamw),
-        cmocka_unit_test(golden_adapter),
-        cmocka_unit_test(golden_logits),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_backends_close);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(gradients),
+    cmocka_unit_test(adamw),
+    cmocka_unit_test(golden_adapter),
+    cmocka_unit_test(golden_logits),
+};
+
+TEST_GROUP(trainer_goldens_vulkan, "gpu long", tests, .teardown = test_backends_close);

@@ -257,9 +257,7 @@ static void refused(void **state)
     tern_engine_close(engine);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_with_files), cmocka_unit_test(goes_on),
-                                       cmocka_unit_test(learns), cmocka_unit_test(refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {cmocka_unit_test(as_with_files), cmocka_unit_test(goes_on),
+                                          cmocka_unit_test(learns), cmocka_unit_test(refused)};
+
+TEST_GROUP(tuning, "slow", tests);

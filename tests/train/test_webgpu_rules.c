@@ -199,10 +199,8 @@ static void every_graph_was_seen(void **state)
     assert_true(n_checked > 10000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_overlaps), cmocka_unit_test(bundled),
-                                       cmocka_unit_test(families), cmocka_unit_test(training),
-                                       cmocka_unit_test(every_graph_was_seen)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {cmocka_unit_test(what_overlaps), cmocka_unit_test(bundled),
+                                          cmocka_unit_test(families), cmocka_unit_test(training),
+                                          cmocka_unit_test(every_graph_was_seen)};
+
+TEST_GROUP(webgpu_rules, "", tests);

@@ -1,0 +1,269 @@
+/* Attention on a GPU, and on less of it than there is, against the CPU backend. */
+#include <math.h>
+
+#include "backend/gpu/gpu.h"
+#include "backend/open.h"
+#include "base/half.h"
+#include "support/attention_case.h"
+#include "support/test.h"
+
+enum { N_DEVICES = 5, N_DECODERS = 3 /* of them with kernels for single queries of their own */ };
+
+/* The device as it is, and with less than it has. */
+static tern_backend *devices[N_DEVICES];
+
+static tern_backend *device(size_t i)
+{
+    static const tern_gpu_caps limits[N_DEVICES] = {
+        [1] = {.workgroup_bytes = 16384, .workgroup_invocations = 128, .max_groups = 65535, .max_binding = 1 << 27},
+        [2] = {.workgroup_bytes = 4096,
+               .workgroup_invocations = 128,
+               .max_groups = 65535,
+               .max_binding = 1 << 27,
+               .device_fences = true},
+        [3] = {.subgroup_max = 128,
+               .workgroup_bytes = 32768,
+               .workgroup_invocations = 256,
+               .max_groups = 65535,
+               .max_binding = 1 << 27},
+        [4] = {.workgroup_bytes = 49152, .workgroup_invocations = 256, .max_groups = 65535, .max_binding = 1 << 27}};
+    if (i == 0) return test_gpu_backend();
+    test_gpu_backend();
+    if (!devices[i]) devices[i] = test_gpu_open(&limits[i]);
+    return devices[i];
+}
+
+static int close_devices(void **state)
+{
+    for (size_t i = 1; i < N_DEVICES; i++)
+        if (devices[i]) devices[i]->close(devices[i]);
+    return test_backends_close(state);
+}
+
+static const struct {
+    uint32_t n_heads, n_kv_heads, head_dim;
+} heads[] = {{4, 1, 32},  {6, 2, 64},  {3, 3, 80},  {5, 5, 96}, {20, 5, 128},
+             {8, 1, 256}, {2, 1, 320}, {4, 4, 512}, {9, 3, 40}, {1, 1, 8}};
+
+enum { N_HEADS = sizeof heads / sizeof *heads };
+
+/* One token of each sequence, at positions around pages, spans and the limit of the context. */
+static void test_decode(void **state)
+{
+    (void)state;
+    static const uint32_t positions[] = {0, 1, 31, 32, 63, 64, 127, 128, 300, 511, 700, 1023};
+    tern_rng rng;
+    test_seed(&rng);
+    for (size_t on = 0; on < N_DECODERS; on++)
+        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i += test_quick() ? 3u : 1u) {
+            test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
+                                      .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
+                                      .head_dim = heads[i % N_HEADS].head_dim,
+                                      .f32 = i % 3 == 0,
+                                      .n_ctx = 1024,
+                                      .n_sequences = test_between(&rng, 1, 3),
+                                      .first = positions[(i * 5 + on) % 12]};
+            s.max_tokens = s.n_sequences + (i % 4 == 1);
+            s.n_tokens = s.n_sequences;
+            test_attention_check(&rng, &s, device(on));
+        }
+}
+
+static void test_fused(void **state)
+{
+    (void)state;
+    static const uint32_t positions[] = {0, 1, 15, 31, 32, 64, 100, 127, 128, 129, 640, 1023};
+    tern_rng rng;
+    test_seed(&rng);
+    for (size_t on = 0; on < N_DECODERS; on++)
+        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i += test_quick() ? 3u : 1u) {
+            test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
+                                      .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
+                                      .head_dim = heads[i % N_HEADS].head_dim,
+                                      .f32 = i % 3 == 1,
+                                      .adjacent = i % 2,
+                                      .n_ctx = 1024,
+                                      .max_tokens = 1,
+                                      .n_tokens = 1,
+                                      .n_sequences = 1,
+                                      .first = positions[(i * 5 + on) % 12]};
+            test_attention_check_fused(&rng, &s, device(on));
+        }
+}
+
+/* The first token sees itself alone: its result is its v as the f16 cache has it, not as it was before. How v is
+ * rounded is up to the driver, and quotients may be 2.5 ulp off. */
+static void check_rounded(tern_rng *rng, const test_attention_shape *s, tern_backend *backend)
+{
+    test_attention a;
+    test_results got = {0};
+    test_attention_open(&a, rng, s, true);
+    test_attention_poison(&a, 0);
+    test_case_add(&a.c, test_attention_op(&a, TERN_OP_ROPE_ATTENTION));
+    test_case_run(&a.c, backend, 1, 1, 1, &got);
+    const uint16_t *cache = (const uint16_t *)(const void *)got.bytes[a.v_cache.value];
+    const float *out = test_results_row(&a.c, &got, a.out, 0), *x = test_case_floats(&a.c, a.x);
+    const uint32_t page = test_case_param(&a.c, TERN_PARAM_PAGES)[0], dim = s->head_dim;
+    for (uint32_t i = 0; i < s->n_heads * dim; i++) {
+        const uint32_t kv_head = i / dim / (s->n_heads / s->n_kv_heads), c = i % dim;
+        const float v = x[(s->n_heads + s->n_kv_heads + kv_head) * dim + c];
+        const float held = tern_f16_to_f32(cache[((size_t)page * s->n_kv_heads + kv_head) * 32 * dim + c]);
+        if (!(fabsf(held - v) <= 0x1p-10f * fabsf(v) + 0x1p-24f)) /* rounded either way */
+            fail_msg("%s: v[%u][%u] is %.9g, its f16 %.9g", backend->name, kv_head, c, (double)v, (double)held);
+        if (!(fabsf(out[i] - held) <= 3e-7f * fabsf(held)))
+            fail_msg("%s: out[%u] of %u heads of %u: %.9g, %.9g expected (%.9g in f16)", backend->name, i, s->n_heads,
+                     dim, (double)out[i], (double)held, (double)v);
+    }
+    test_results_free(&got);
+    test_case_close(&a.c);
+}
+
+static void test_rounded(void **state)
+{
+    (void)state;
+    tern_rng rng;
+    test_seed(&rng);
+    for (size_t on = 0; on < N_DECODERS; on++)
+        for (uint32_t i = 0; i < N_HEADS; i++) {
+            const test_attention_shape s = {.n_heads = heads[i].n_heads,
+                                            .n_kv_heads = heads[i].n_kv_heads,
+                                            .head_dim = heads[i].head_dim,
+                                            .n_ctx = 64,
+                                            .max_tokens = 1,
+                                            .n_tokens = 1,
+                                            .n_sequences = 1};
+            check_rounded(&rng, &s, device(on));
+        }
+}
+
+/* Many tokens: a step that starts a sequence or continues it. */
+static void test_prefill(void **state)
+{
+    (void)state;
+    static const uint32_t tokens[] = {9, 16, 33, 64, 100}, firsts[] = {0, 1, 40, 95, 130};
+    tern_rng rng;
+    test_seed(&rng);
+    for (size_t on = 0; on < N_DEVICES; on++)
+        for (uint32_t i = 0; i < (on ? 1 : 2) * N_HEADS; i += test_quick() ? 3u : 1u) {
+            test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
+                                      .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
+                                      .head_dim = heads[i % N_HEADS].head_dim,
+                                      .f32 = i % 3 == 0,
+                                      .n_ctx = 256,
+                                      .max_tokens = tokens[i % 5],
+                                      .n_sequences = 1 + i % 4,
+                                      .first = firsts[(i + i / 5) % 5]};
+            s.n_tokens = s.max_tokens - test_between(&rng, 0, 7);
+            test_attention_check(&rng, &s, device(on));
+        }
+}
+
+/* Shapes for which larger devices have kernels of their own: long contexts, and steps large enough for large tiles. */
+static void test_large(void **state)
+{
+    (void)state;
+    static const test_attention_shape shapes[] = {{.n_heads = 8,
+                                                   .n_kv_heads = 2,
+                                                   .head_dim = 128,
+                                                   .n_ctx = 8192,
+                                                   .max_tokens = 1,
+                                                   .n_tokens = 1,
+                                                   .n_sequences = 1,
+                                                   .first = 8191},
+                                                  {.n_heads = 6,
+                                                   .n_kv_heads = 2,
+                                                   .head_dim = 96,
+                                                   .n_ctx = 8192,
+                                                   .max_tokens = 1,
+                                                   .n_tokens = 1,
+                                                   .n_sequences = 1,
+                                                   .first = 4095},
+                                                  {.n_heads = 20,
+                                                   .n_kv_heads = 5,
+                                                   .head_dim = 128,
+                                                   .n_ctx = 2048,
+                                                   .max_tokens = 1700,
+                                                   .n_tokens = 77,
+                                                   .n_sequences = 1,
+                                                   .first = 50},
+                                                  {.n_heads = 11,
+                                                   .n_kv_heads = 1,
+                                                   .head_dim = 96,
+                                                   .n_ctx = 3100,
+                                                   .max_tokens = 3000,
+                                                   .n_tokens = 40,
+                                                   .n_sequences = 1,
+                                                   .first = 70}};
+    tern_rng rng;
+    test_seed(&rng);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        test_attention_check(&rng, &shapes[i], device(0));
+        if (shapes[i].max_tokens == 1) test_attention_check_fused(&rng, &shapes[i], device(0));
+    }
+}
+
+/* A NaN in one token's v is no business of the tokens before it, nor of other heads. */
+static void test_nan_stays_where_it_is(void **state)
+{
+    (void)state;
+    tern_rng rng;
+    test_seed(&rng);
+    for (size_t on = 0; on < N_DEVICES; on++)
+        for (uint32_t max_tokens = 5; max_tokens <= 40; max_tokens += 35) {
+            test_attention a;
+            test_attention_shape s = {.n_heads = 4,
+                                      .n_kv_heads = 2,
+                                      .head_dim = 64,
+                                      .f32 = true,
+                                      .n_ctx = 64,
+                                      .max_tokens = max_tokens,
+                                      .n_tokens = max_tokens,
+                                      .n_sequences = 1};
+            test_attention_open(&a, &rng, &s, false);
+            size_t page = test_case_param(&a.c, TERN_PARAM_PAGES)[0];
+            float *v = test_case_floats(&a.c, a.v_cache), *k = test_case_floats(&a.c, a.k_cache);
+            v[(page * 2 * 32 + 3) * 64 + 7] = NAN;
+            k[((page * 2 + 1) * 32 + 4) * 64 + 1] = NAN;
+            test_case_add(&a.c, test_attention_op(&a, TERN_OP_ATTENTION));
+            test_case_compare(&a.c, device(on), s.n_tokens, 1, (test_tolerance){.of_row = 2e-5});
+            test_case_close(&a.c);
+        }
+}
+
+/* A step after the end of the text has no tokens: nothing is written. */
+static void test_no_tokens(void **state)
+{
+    (void)state;
+    static const tern_op_kind kinds[] = {TERN_OP_ROPE_ATTENTION, TERN_OP_ATTENTION, TERN_OP_ROPE_KV};
+    const test_attention_shape s = {.n_heads = 4,
+                                    .n_kv_heads = 2,
+                                    .head_dim = 64,
+                                    .f32 = true,
+                                    .n_ctx = 1024,
+                                    .max_tokens = 1,
+                                    .n_sequences = 1,
+                                    .first = 700};
+    tern_rng rng;
+    test_seed(&rng);
+    for (size_t i = 0; i < 3; i++) {
+        test_attention a;
+        test_results after = {0};
+        test_attention_open(&a, &rng, &s, true);
+        test_case_add(&a.c, test_attention_op(&a, kinds[i]));
+        test_case_run(&a.c, device(0), 0, 0, 1, &after);
+        for (size_t v = 0; v < a.c.graph.n_values; v++)
+            if (after.bytes[v] && a.c.initial[v])
+                assert_memory_equal(a.c.initial[v], after.bytes[v], a.c.graph.values[v].bytes);
+        const char *what = test_case_touched(&a.c, a.out.value, 0, &after);
+        if (what) fail_msg("%s", what);
+        test_results_free(&after);
+        test_case_close(&a.c);
+    }
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),   cmocka_unit_test(test_fused),
+                                          cmocka_unit_test(test_rounded),  cmocka_unit_test(test_prefill),
+                                          cmocka_unit_test(test_large),    cmocka_unit_test(test_nan_stays_where_it_is),
+                                          cmocka_unit_test(test_no_tokens)};
+
+TEST_GROUP(attention, "gpu web", tests, .teardown = close_devices);

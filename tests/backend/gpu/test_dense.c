@@ -1,0 +1,281 @@
+/* Linear layers of dense weights and the embedding lookup on a GPU, against the CPU. */
+#include "support/test.h"
+
+#include "backend/gpu/gpu.h"
+#include "backend/open.h"
+#include "base/half.h"
+#include "support/op_case.h"
+
+static tern_rng rng;
+static tern_backend
+    *small; /* the same device as if it could do little: bindings of 64 KiB, so that weights are in slices */
+
+static tern_backend *small_backend(void)
+{
+    test_gpu_backend(); /* skips where there is no device */
+    if (small) return small;
+    static const tern_gpu_caps limits = {.workgroup_bytes = 16384,
+                                         .workgroup_invocations = 128,
+                                         .max_groups = 65535,
+                                         .max_binding = 65536,
+                                         .binding_alignment = 256};
+    return small = test_gpu_open(&limits);
+}
+
+static const struct {
+    const char *name;
+    uint32_t block;
+} formats[] = {{"f32", 1}, {"f16", 1}, {"bf16", 1}, {"q8_0", 32}, {"q6_k", 256}, {"q4_k", 256}};
+enum { N_FORMATS = sizeof formats / sizeof *formats };
+
+/* Inputs and weights lie in -1 .. 1, a quarter on average as a product: 1e-6 of the sum of |w x|. */
+static test_tolerance budget(uint32_t cols)
+{
+    return (test_tolerance){.absolute = 0.25e-6 * cols};
+}
+
+/* y = concat_p(W_p x), one to three parts of any formats, with a residual perhaps. */
+typedef struct linear_case {
+    uint32_t n_parts, rows[3], cols, max_tokens;
+    const char *encodings[3];
+    uint32_t gap; /* columns before and after x in its rows */
+    bool q8, residual, in_place, outputs;
+} linear_case;
+
+static void run_linear(const linear_case *l, const uint32_t *tokens, tern_backend *backend)
+{
+    test_case c;
+    tern_rows rows = l->outputs ? TERN_ROWS_OUTPUTS : TERN_ROWS_TOKENS;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = l->max_tokens});
+    tern_op op = {.kind = TERN_OP_LINEAR, .rows = rows, .n_in = 1 + l->n_parts, .n_parts = l->n_parts};
+    op.in[0] = l->q8 ? test_case_q8(&c, "x", rows, l->cols)
+                     : test_case_rows(&c, "x", rows, l->cols + 2 * l->gap, TEST_ORDINARY);
+    if (l->gap) op.in[0] = test_case_columns(op.in[0], l->gap, l->cols);
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < l->n_parts; i++) {
+        op.in[1 + i] = test_case_weight(&c, l->encodings[i], l->rows[i], l->cols);
+        total += l->rows[i];
+    }
+    if (l->residual) op.residual = test_case_rows(&c, "residual", rows, total, TEST_ORDINARY);
+    op.out = l->in_place ? op.residual : test_case_output(&c, "y", rows, TERN_DTYPE_F32, total);
+    test_case_add(&c, op);
+    test_tolerance tolerance = budget(l->cols);
+    if (l->q8) tolerance.absolute *= 4; /* rows of extremes */
+    for (; *tokens; tokens++) test_case_compare(&c, backend, l->outputs ? l->max_tokens : *tokens, *tokens, tolerance);
+    test_case_close(&c);
+}
+
+static uint32_t some_cols(uint32_t format, uint32_t most)
+{
+    uint32_t block = formats[format].block;
+    return block * test_between(&rng, 1, most / block);
+}
+
+static void every_format(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    static const struct {
+        uint32_t max_tokens, tokens[4];
+    } steps[] = {{1, {1}}, {5, {1, 3, 5}}, {8, {2, 8}}, {33, {33, 2, 9}}, {140, {140, 64, 65}}};
+    for (uint32_t f = 0; f < N_FORMATS; f++)
+        for (uint32_t i = 0; i < sizeof steps / sizeof *steps; i++)
+            for (uint32_t times = 0; times < (test_quick() ? 1 : 2); times++) {
+                const linear_case l = {.n_parts = 1,
+                                       .rows = {test_between(&rng, 1, 300)},
+                                       .cols = some_cols(f, 1600),
+                                       .max_tokens = steps[i].max_tokens,
+                                       .encodings = {formats[f].name}};
+                print_message("%s: %u x %u, %u tokens\n", formats[f].name, l.rows[0], l.cols, l.max_tokens);
+                run_linear(&l, steps[i].tokens, test_gpu_backend());
+            }
+}
+
+/* The shape of a head: one token, whole units for every lane. */
+static void wide_rows(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    for (uint32_t f = 0; f < N_FORMATS; f++) {
+        const linear_case l = {
+            .n_parts = 1, .rows = {131}, .cols = 2560, .max_tokens = 1, .encodings = {formats[f].name}};
+        run_linear(&l, (const uint32_t[]){1, 0}, test_gpu_backend());
+    }
+}
+
+static void slices_and_small_devices(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    static const struct {
+        uint32_t max_tokens, tokens[3];
+    } steps[] = {{1, {1}}, {3, {2, 3}}, {10, {10, 7}}};
+    for (uint32_t f = 0; f < N_FORMATS; f++)
+        for (uint32_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+            const linear_case l = {.n_parts = 2,
+                                   .rows = {700, 301},
+                                   .cols = 512,
+                                   .max_tokens = steps[i].max_tokens,
+                                   .residual = true,
+                                   .encodings = {formats[f].name, formats[(f + 1) % N_FORMATS].name}};
+            run_linear(&l, steps[i].tokens, small_backend());
+        }
+}
+
+static void parts_views_and_sums(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    static const uint32_t tokens[] = {1, 4, 9, 0};
+    static const linear_case cases[] = {
+        {.n_parts = 3, .rows = {64, 20, 37}, .cols = 256, .max_tokens = 9, .encodings = {"q4_k", "q4_k", "q6_k"}},
+        {.n_parts = 3,
+         .rows = {64, 20, 37},
+         .cols = 256,
+         .max_tokens = 9,
+         .encodings = {"f16", "q8_0", "bf16"},
+         .q8 = true},
+        {.n_parts = 1, .rows = {40}, .cols = 96, .max_tokens = 9, .encodings = {"f16"}, .gap = 8},
+        /* few rows, whose columns are cut in parts: adapters */
+        {.n_parts = 3, .rows = {16, 8, 16}, .cols = 256, .max_tokens = 9, .encodings = {"f32", "f32", "bf16"}},
+        {.n_parts = 2,
+         .rows = {16, 16},
+         .cols = 330,
+         .max_tokens = 9,
+         .encodings = {"f32", "f32"},
+         .gap = 1,
+         .residual = true},
+        {.n_parts = 2,
+         .rows = {16, 16},
+         .cols = 256,
+         .max_tokens = 9,
+         .encodings = {"f32", "f16"},
+         .residual = true,
+         .in_place = true},
+        {.n_parts = 2, .rows = {40, 41}, .cols = 96, .max_tokens = 9, .encodings = {"f16", "f32"}, .gap = 3},
+        {.n_parts = 1,
+         .rows = {40},
+         .cols = 96,
+         .max_tokens = 9,
+         .encodings = {"f32"},
+         .residual = true,
+         .outputs = true},
+        {.n_parts = 1,
+         .rows = {40},
+         .cols = 96,
+         .max_tokens = 9,
+         .encodings = {"bf16"},
+         .residual = true,
+         .in_place = true},
+        {.n_parts = 1,
+         .rows = {130},
+         .cols = 160,
+         .max_tokens = 9,
+         .encodings = {"q8_0"},
+         .residual = true,
+         .in_place = true,
+         .q8 = true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run_linear(&cases[i], tokens, test_gpu_backend());
+        linear_case one = cases[i];
+        one.max_tokens = 1;
+        run_linear(&one, (const uint32_t[]){1, 0}, test_gpu_backend());
+    }
+}
+
+/* Dense layers on int8 rows, whatever lies between: ternary and dense parts take turns. */
+static void mixed_with_ternary(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    static const linear_case l = {.n_parts = 3,
+                                  .rows = {64, 20, 37},
+                                  .cols = 256,
+                                  .max_tokens = 5,
+                                  .encodings = {"f16", "i2_s", "q8_0"},
+                                  .q8 = true};
+    run_linear(&l, (const uint32_t[]){1, 5, 0}, test_gpu_backend());
+}
+
+static void gated(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    for (uint32_t i = 0; i < 2 * N_FORMATS; i++)
+        for (uint32_t max_tokens = 1; max_tokens <= 81; max_tokens += 20) {
+            test_case c;
+            const uint32_t rows = test_between(&rng, 1, 200), cols = 256 * test_between(&rng, 1, 3);
+            test_case_open(&c, &rng, &(test_case_shape){.max_tokens = max_tokens});
+            tern_op op = {.kind = TERN_OP_LINEAR,
+                          .n_in = 3,
+                          .n_parts = 2,
+                          .gated = true,
+                          .activation = (tern_activation)((i + max_tokens / 20) % 3)};
+            op.in[0] = i % 3 ? test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY)
+                             : test_case_q8(&c, "x", TERN_ROWS_TOKENS, cols);
+            op.in[1] = test_case_weight(&c, formats[i / 2].name, rows, cols);
+            op.in[2] = test_case_weight(&c, formats[(i / 2 + i % 2) % N_FORMATS].name, rows, cols);
+            op.out = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, rows);
+            test_case_add(&c, op);
+            test_case_compare(&c, test_gpu_backend(), max_tokens, 1,
+                              (test_tolerance){.absolute = 1e-3, .of_row = 1e-5});
+            test_case_close(&c);
+        }
+}
+
+static void run_embed(const char *encoding, uint32_t cols, bool row_scales, tern_backend *backend)
+{
+    enum { ROWS = 700, TOKENS = 9 };
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = TOKENS});
+    tern_op op = {.kind = TERN_OP_EMBED,
+                  .n_in = 2,
+                  .in = {test_case_weight(&c, encoding, ROWS, cols), test_case_param_view(&c, TERN_PARAM_IDS)}};
+    op.out = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
+    test_case_add(&c, op);
+    float scales[ROWS];
+    tern_weight *w = test_case_weight_of(&c, op.in[0]);
+    if (strncmp(encoding, "tq", 2) == 0)
+        w->scale = tern_f16_to_f32(tern_f32_to_f16(w->scale)); /* as its blocks hold it */
+    for (uint32_t r = 0; r < ROWS; r++) scales[r] = w->scale;  /* what the CPU reads from the tail */
+    if (row_scales) w->row_scales = scales;
+    uint32_t *ids = test_case_param(&c, TERN_PARAM_IDS);
+    for (uint32_t t = 0; t < TOKENS; t++) ids[t] = t == 0 ? 0 : t == 1 ? ROWS - 1 : test_between(&rng, 0, ROWS - 1);
+    test_case_compare(&c, backend, 1, 1, (test_tolerance){.of_value = 3e-7, .absolute = 1e-9});
+    test_case_compare(&c, backend, TOKENS, 1, (test_tolerance){.of_value = 3e-7, .absolute = 1e-9});
+    test_case_close(&c);
+}
+
+static void rows_of_tables(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    for (uint32_t f = 0; f < N_FORMATS; f++) {
+        run_embed(formats[f].name, some_cols(f, 1600), false, test_gpu_backend());
+        run_embed(formats[f].name, 512, false, small_backend());
+    }
+    static const char *const ternary[] = {"i2_s", "tq1_0", "tq2_0", "t160"};
+    for (uint32_t f = 0; f < 4; f++) {
+        run_embed(ternary[f], f == 1 || f == 2 ? 768 : 704, false, test_gpu_backend());
+        run_embed(ternary[f], 1024, f % 2, small_backend());
+    }
+}
+
+static int close_all(void **state)
+{
+    if (small) small->close(small);
+    return test_backends_close(state);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_format),
+    cmocka_unit_test(wide_rows),
+    cmocka_unit_test(slices_and_small_devices),
+    cmocka_unit_test(parts_views_and_sums),
+    cmocka_unit_test(mixed_with_ternary),
+    cmocka_unit_test(gated),
+    cmocka_unit_test(rows_of_tables),
+};
+
+TEST_GROUP(dense, "gpu web", tests, .teardown = close_all);

@@ -1,0 +1,76 @@
+/* Rotary embedding and cache writes on a GPU against the CPU backend. */
+#include "support/attention_case.h"
+#include "support/test.h"
+
+static const struct {
+    uint32_t n_heads, n_kv_heads, head_dim;
+} heads[] = {{4, 1, 32},  {6, 2, 64},  {3, 3, 80},  {5, 5, 96}, {20, 5, 128},
+             {8, 1, 256}, {2, 1, 320}, {4, 4, 512}, {9, 3, 40}, {1, 1, 8}};
+
+enum { N_HEADS = sizeof heads / sizeof *heads };
+
+static void test_rope_kv(void **state)
+{
+    (void)state;
+    tern_rng rng;
+    test_seed(&rng);
+    for (uint32_t i = 0; i < 2 * N_HEADS; i++) {
+        test_attention a;
+        test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
+                                  .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
+                                  .head_dim = heads[i % N_HEADS].head_dim,
+                                  .f32 = i % 3 == 0,
+                                  .adjacent = i % 2,
+                                  .n_ctx = 128,
+                                  .max_tokens = test_between(&rng, 1, 12),
+                                  .n_sequences = 1 + i % 2,
+                                  .first = test_between(&rng, 0, 100)};
+        s.n_tokens = test_between(&rng, 1, s.max_tokens);
+        test_attention_open(&a, &rng, &s, true);
+        test_case_add(&a.c, test_attention_op(&a, TERN_OP_ROPE_KV));
+        test_case_compare(&a.c, test_gpu_backend(), s.n_tokens, 0,
+                          (test_tolerance){.of_value = s.f32 ? 1e-6 : 1.0 / 1024, .of_row = 1e-6});
+        test_case_close(&a.c);
+    }
+}
+
+/* The parts that ROPE_KV is made of, on views of one row. */
+static void test_rope_and_kv_write(void **state)
+{
+    (void)state;
+    tern_rng rng;
+    test_seed(&rng);
+    for (uint32_t i = 0; i < 2 * N_HEADS; i++) {
+        test_attention a;
+        test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
+                                  .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
+                                  .head_dim = heads[i % N_HEADS].head_dim,
+                                  .f32 = i % 3 == 1,
+                                  .adjacent = i % 2,
+                                  .n_ctx = 96,
+                                  .max_tokens = 6,
+                                  .n_tokens = 5,
+                                  .n_sequences = 2,
+                                  .first = 40};
+        uint32_t q_cols = s.n_heads * s.head_dim, kv_cols = s.n_kv_heads * s.head_dim;
+        test_attention_open(&a, &rng, &s, true);
+        tern_op rope = test_attention_op(&a, TERN_OP_ROPE_KV), write = rope;
+        tern_view k = test_case_columns(a.x, q_cols, kv_cols), v = test_case_columns(a.x, q_cols + kv_cols, kv_cols);
+        rope.kind = TERN_OP_ROPE;
+        rope.n_heads = s.n_kv_heads;
+        rope.in[0] = rope.out = k;
+        rope.in[0].cols = rope.out.cols = kv_cols;
+        rope.n_in = 3;
+        write.kind = TERN_OP_KV_WRITE;
+        memcpy(write.in, (tern_view[]){k, v, a.k_cache, a.v_cache, rope.in[1], write.in[5], write.in[6]}, 7 * sizeof k);
+        test_case_add(&a.c, rope);
+        test_case_add(&a.c, write);
+        test_case_compare(&a.c, test_gpu_backend(), s.n_tokens, 0,
+                          (test_tolerance){.of_value = s.f32 ? 1e-6 : 1.0 / 1024, .of_row = 1e-6});
+        test_case_close(&a.c);
+    }
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(test_rope_kv), cmocka_unit_test(test_rope_and_kv_write)};
+
+TEST_GROUP(rope, "gpu web", tests, .teardown = test_backends_close);

@@ -1,0 +1,296 @@
+/* Every pipeline of the table is chosen somewhere: on a device that is made up, for an op of some shape. */
+#include "backend/gpu/attention/attention.h"
+#include "backend/gpu/linear/linear.h"
+#include "backend/gpu/linear/product.h"
+#include "graph/training.h"
+#include "support/op_case.h"
+#include "support/test.h"
+#include "support/training_case.h"
+
+static bool chosen[TERN_GPU_PIPELINE_COUNT];
+
+static void choose(tern_gpu_pipeline pipeline)
+{
+    if (pipeline < TERN_GPU_PIPELINE_COUNT) chosen[pipeline] = true;
+}
+
+static void choose_ternary(const tern_gpu_caps *caps)
+{
+    static const uint32_t cols[] = {256, 2048, 2560, 4096, 6400, 6912, 20000}, tokens[] = {1, 9, 512};
+    for (uint32_t i = 0; i < 7 * 3 * 2 * 2 * 2 * 2 * 2; i++) {
+        tern_gpu_ternary_shape s = {.cols = cols[i % 7], .tokens = tokens[i / 7 % 3]};
+        uint32_t bits = i / 21;
+        s.norm = bits & 1, s.gated = bits & 2, s.residual = bits & 4;
+        s.activation = bits & 4 ? TERN_ACT_RELU2 : TERN_ACT_SILU;
+        s.row_bits = bits & 8 ? 2560 : 100;
+        s.n_parts = s.gated ? 2 : bits & 16 ? 3 : 1;
+        choose(tern_gpu_select_ternary_vec(caps, &s));
+        if (!s.norm) choose(tern_gpu_select_ternary_mat(caps, &s));
+    }
+}
+
+static void choose_dense(const tern_gpu_caps *caps)
+{
+    static const uint32_t rows[] = {2560, 128256}, cols[] = {256, 4096}, tokens[] = {1, 4, 64, 512};
+    for (tern_gpu_format f = TERN_GPU_F32; f < TERN_GPU_FORMAT_COUNT; f++)
+        for (uint32_t i = 0; i < 2 * 2 * 4; i++)
+            choose(
+                tern_gpu_select_dense(caps, &(tern_gpu_dense_shape){f, rows[i % 2], cols[i / 2 % 2], tokens[i / 4]}));
+}
+
+/* LINEAR, LINEAR_DX and LINEAR_DW, and what goes with them. */
+static void choose_products(const tern_gpu_caps *caps)
+{
+    static const uint32_t sizes[] = {16, 640, 2560};
+    if (caps->workgroup_bytes < 16384) return;
+    for (uint32_t i = 0; i < 3 * 3 * 3; i++) {
+        const tern_gpu_product product = {sizes[i % 3], sizes[i / 3 % 3], sizes[i / 9]};
+        for (tern_gpu_format f = TERN_GPU_TERNARY; f < TERN_GPU_FORMAT_COUNT; f++) {
+            choose(tern_gpu_select_dx(caps, f, &product).pipeline);
+            if (f != TERN_GPU_TERNARY) choose(tern_gpu_select_linear(caps, f, false, &product).pipeline);
+        }
+        choose(tern_gpu_select_dw(caps, false, &product).pipeline);
+        choose(tern_gpu_select_dw(caps, true, &product).pipeline);
+    }
+}
+
+static void choose_attention(const tern_gpu_caps *caps)
+{
+    static const uint32_t dims[] = {64, 128, 256, 512}, groups[] = {1, 2, 4}, tokens[] = {1, 512, 2048};
+    for (uint32_t i = 0; i < 4 * 3 * 3 * 2 * 2; i++) {
+        tern_gpu_attention_shape s = {.head_dim = dims[i % 4],
+                                      .n_kv_heads = 5,
+                                      .n_heads = 5 * groups[i / 4 % 3],
+                                      .max_tokens = tokens[i / 12 % 3],
+                                      .max_positions = i / 36 % 2 ? 4096 : 32768,
+                                      .kv_f32 = i / 72};
+        choose(tern_gpu_select_attention(&s, caps).pipeline);
+    }
+}
+
+/* Ops on rows, the lookup of rows and the sampler. */
+static void add_rows_ops(test_case *c, uint32_t cols)
+{
+    static const char *const encodings[] = {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k", "i2_s"};
+    static const tern_op_kind kinds[] = {TERN_OP_RMS_NORM, TERN_OP_QUANTIZE, TERN_OP_NORM_QUANT, TERN_OP_ADD,
+                                         TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATE,       TERN_OP_GATHER};
+    tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY),
+              norm_weight = test_case_norm_weight(c, cols);
+    tern_view y = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
+    tern_view q = test_case_output(c, "q", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, cols);
+    tern_view tokens = test_case_output(c, "tokens", TERN_ROWS_OUTPUTS, TERN_DTYPE_U32, 1 + TERN_SAMPLE_MAX_STEPS);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        bool normed = kinds[i] == TERN_OP_RMS_NORM || kinds[i] == TERN_OP_NORM_QUANT;
+        bool quantised = kinds[i] == TERN_OP_QUANTIZE || kinds[i] == TERN_OP_NORM_QUANT;
+        test_case_add(c, (tern_op){.kind = kinds[i],
+                                   .n_in = 2,
+                                   .in = {x, normed ? norm_weight : x},
+                                   .out = quantised ? q : y,
+                                   .activation = kinds[i] == TERN_OP_GATE ? (tern_activation)(i - 4) : TERN_ACT_RELU2});
+    }
+    for (size_t i = 0; cols % 256 == 0 && i < sizeof encodings / sizeof *encodings; i++)
+        test_case_add(
+            c, (tern_op){.kind = TERN_OP_EMBED,
+                         .n_in = 2,
+                         .in = {test_case_weight(c, encodings[i], 4, cols), test_case_param_view(c, TERN_PARAM_IDS)},
+                         .out = y});
+    test_case_add(c, (tern_op){.kind = TERN_OP_SAMPLE, .n_in = 5, .in = {x}, .out = tokens});
+}
+
+/* Linear layers of rows that are not as the weights would have them. */
+static void add_linear_ops(test_case *c, uint32_t cols)
+{
+    tern_view wide = test_case_rows(c, "wide", TERN_ROWS_TOKENS, cols + 7, TEST_ORDINARY);
+    tern_view x = test_case_columns(wide, 3, cols), q = test_case_q8(c, "q8", TERN_ROWS_TOKENS, cols);
+    tern_view w = test_case_weight(c, "f16", 8, cols), t = test_case_weight(c, "i2_s", 8, cols);
+    tern_view out = test_case_output(c, "sums", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 8);
+    tern_op op = {.kind = TERN_OP_LINEAR, .n_in = 2, .n_parts = 1, .out = out};
+    op.in[0] = x, op.in[1] = w;
+    test_case_add(c, op);
+    op.in[0] = q;
+    test_case_add(c, op);
+    op.in[0] = x, op.in[1] = t;
+    test_case_add(c, op);
+    op.in[2] = t, op.n_in = 3, op.n_parts = 2, op.gated = true;
+    test_case_add(c, op);
+}
+
+/* Gradients whose depth is worth cutting, on devices with matrices and without. */
+static void add_gradient_ops(test_case *c)
+{
+    tern_view dy = test_case_rows(c, "dy", TERN_ROWS_TOKENS, 256, TEST_ORDINARY);
+    tern_view dx = test_case_output(c, "dx", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 64);
+    tern_view dw = test_case_state(c, "dw", TERN_STATE_GRADIENT, TERN_DTYPE_F32, 256, 256, TEST_ORDINARY);
+    test_case_add(
+        c, (tern_op){.kind = TERN_OP_LINEAR_DX, .n_in = 2, .in = {dy, test_case_weight(c, "f16", 256, 64)}, .out = dx});
+    test_case_add(c,
+                  (tern_op){.kind = TERN_OP_LINEAR_DW, .n_in = 3, .in = {dy, dy, dw}, .out = {.value = TERN_NO_VALUE}});
+}
+
+static void add_attention_ops(test_case *c, tern_dtype dtype)
+{
+    enum { HEADS = 2, DIM = 64 };
+    tern_view qkv = test_case_rows(c, "qkv", TERN_ROWS_TOKENS, 3 * HEADS * DIM, TEST_ORDINARY);
+    tern_view at = test_case_param_view(c, TERN_PARAM_POSITIONS), table = test_case_rope_table(c, DIM);
+    tern_view k = test_case_cache(c, "k", dtype, c->graph.max_pages, HEADS, DIM),
+              v = test_case_cache(c, "v", dtype, c->graph.max_pages, HEADS, DIM);
+    tern_view q = test_case_columns(qkv, 0, HEADS * DIM);
+    tern_view out = test_case_output(c, "heads", TERN_ROWS_TOKENS, TERN_DTYPE_F32, HEADS * DIM);
+    tern_op op = {.kind = TERN_OP_ROPE, .n_heads = HEADS, .n_kv_heads = HEADS, .head_dim = DIM};
+    op.in[0] = q, op.in[1] = at, op.in[2] = table, op.n_in = 3;
+    test_case_add(c, op);
+    op.kind = TERN_OP_KV_WRITE, op.in[1] = q, op.in[2] = k, op.in[3] = v, op.n_in = 4;
+    test_case_add(c, op);
+    op.kind = TERN_OP_ROPE_KV, op.in[0] = qkv, op.in[2] = table, op.in[3] = k, op.in[4] = v, op.n_in = 5;
+    test_case_add(c, op);
+    op.kind = TERN_OP_ATTENTION, op.in[0] = q, op.in[1] = k, op.in[2] = v, op.in[3] = at, op.n_in = 6, op.out = out;
+    test_case_add(c, op);
+}
+
+static void add_training_ops(test_case *c, uint32_t cols)
+{
+    static const tern_op_kind kinds[] = {TERN_OP_SCALE,         TERN_OP_DROPOUT,           TERN_OP_FAKE_QUANTIZE,
+                                         TERN_OP_CROSS_ENTROPY, TERN_OP_RMS_NORM_BACKWARD, TERN_OP_EMBED_BACKWARD};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        test_training_add(c, &(test_training){.kind = kinds[i], .cols = cols});
+    for (int act = TERN_ACT_RELU2; act <= TERN_ACT_GELU; act++)
+        test_training_add(
+            c, &(test_training){.kind = TERN_OP_GATE_BACKWARD, .cols = cols, .activation = (tern_activation)act});
+}
+
+/* The inputs of the backward: q, k, v, starts, statistics, out, dout, dk, dv. */
+static void add_varlen_attention(test_case *c, uint32_t head_dim)
+{
+    tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, 2 * head_dim, TEST_ORDINARY);
+    tern_view y = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 2 * head_dim);
+    tern_op op = {.kind = TERN_OP_VARLEN_ATTENTION,
+                  .n_in = 9,
+                  .in = {x, x, x, test_case_param_view(c, TERN_PARAM_SEQ_STARTS), y, x, x, y, y},
+                  .out = y,
+                  .n_heads = 2,
+                  .n_kv_heads = 1,
+                  .head_dim = head_dim};
+    test_case_add(c, op);
+    op.kind = TERN_OP_VARLEN_ATTENTION_BACKWARD;
+    test_case_add(c, op);
+}
+
+static void choose_trained(const tern_gpu_caps *caps, uint32_t cols)
+{
+    tern_rng rng = {.state = 1};
+    test_case c;
+    tern_gpu_program program;
+    tern_error err = {0};
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2, .training = true});
+    add_training_ops(&c, cols);
+    for (uint32_t head_dim = 64; head_dim <= 256; head_dim *= 2) add_varlen_attention(&c, head_dim);
+    assert_ok(tern_gpu_lower(&program, &c.graph, caps, &err), err);
+    for (size_t i = 0; i < program.n; i++) choose(program.dispatches[i].pipeline);
+    tern_gpu_program_deinit(&program);
+    test_case_close(&c);
+}
+
+static void choose_gradients(const tern_gpu_caps *caps)
+{
+    tern_rng rng = {.state = 1};
+    test_case c;
+    tern_gpu_program program;
+    tern_error err = {0};
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 128});
+    add_gradient_ops(&c);
+    assert_ok(tern_gpu_lower(&program, &c.graph, caps, &err), err);
+    for (size_t i = 0; i < program.n; i++) choose(program.dispatches[i].pipeline);
+    tern_gpu_program_deinit(&program);
+    test_case_close(&c);
+}
+
+static void choose_lowered(const tern_gpu_caps *caps, uint32_t cols, tern_dtype dtype)
+{
+    tern_rng rng = {.state = 1};
+    test_case c;
+    tern_gpu_program program;
+    tern_error err = {0};
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2, .n_ctx = 1024, .sampler = true});
+    add_rows_ops(&c, cols);
+    if (cols % 256 == 0) add_linear_ops(&c, cols);
+    add_attention_ops(&c, dtype);
+    assert_ok(tern_gpu_lower(&program, &c.graph, caps, &err), err);
+    for (size_t i = 0; i < program.n; i++) choose(program.dispatches[i].pipeline);
+    tern_gpu_program_deinit(&program);
+    test_case_close(&c);
+}
+
+/* A weight of 8192 elements, in codes or blended, by both optimisers. */
+static void choose_updates(const tern_gpu_caps *caps)
+{
+    const float scales[64] = {0};
+    tern_config config = {0};
+    tern_gpu_program program;
+    tern_graph graph;
+    tern_error err = {0};
+    for (int i = 0; i < 4; i++) {
+        const tern_weight w = {.encoding = tern_encoding_by_name(i < 2 ? "i2_s" : "f32"),
+                               .rows = 64,
+                               .cols = 128,
+                               .trained = true,
+                               .row_scales = i < 2 ? scales : NULL};
+        const tern_graph_update update = {
+            .weight = &w, .has_master = true, .optimizer = i % 2 ? TERN_OPTIMIZER_ADAMW : TERN_OPTIMIZER_SGD};
+        for (int phase = TERN_GRAPH_NORMS; phase <= TERN_GRAPH_UPDATE; phase++) {
+            assert_ok(tern_graph_build_updates(&graph, &config, &update, 1, (tern_graph_phase)phase, true, &err), err);
+            assert_ok(tern_gpu_lower(&program, &graph, caps, &err), err);
+            for (size_t k = 0; k < program.n; k++) choose(program.dispatches[k].pipeline);
+            tern_gpu_program_deinit(&program);
+            tern_graph_deinit(&graph);
+        }
+    }
+}
+
+static void choose_all(void)
+{
+    static const uint32_t subgroups[] = {0, 4, 8, 16, 32, 64}, bytes[] = {4096, 16384, 32768, 49152},
+                          invocations[] = {128, 256, 1024};
+    for (uint32_t i = 0; i < 6 * 4 * 3 * 2; i++) {
+        tern_gpu_caps caps = {.subgroup_min = subgroups[i % 6],
+                              .subgroup_max = subgroups[i % 6],
+                              .workgroup_bytes = bytes[i / 6 % 4],
+                              .workgroup_invocations = invocations[i / 24 % 3],
+                              .max_groups = 65535,
+                              .max_binding = 1u << 27,
+                              .binding_alignment = 256,
+                              .f16 = i / 72,
+                              .cooperative = i / 72 && subgroups[i % 6] == 32,
+                              .device_fences = i / 72};
+        choose_ternary(&caps);
+        choose_dense(&caps);
+        choose_products(&caps);
+        choose_attention(&caps);
+        if (caps.workgroup_bytes == 49152) choose_gradients(&caps);
+        if (caps.workgroup_bytes < 16384) continue;
+        choose_updates(&caps);
+        choose_trained(&caps, 256);
+        choose_trained(&caps, 65);
+        if (caps.workgroup_bytes > 16384) continue;
+        choose_lowered(&caps, 256, TERN_DTYPE_F16);
+        choose_lowered(&caps, 65, TERN_DTYPE_F32);
+    }
+}
+
+/* But for those that measure, which no op becomes. */
+static void all_are_chosen(void **state)
+{
+    (void)state;
+    uint32_t n_never = 0;
+    choose_all();
+    chosen[TERN_GPU_READ_BANDWIDTH] = chosen[TERN_GPU_DOT_RATE] = chosen[TERN_GPU_FMA_RATE] = true;
+    for (size_t i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) {
+        if (chosen[i]) continue;
+        print_error("%s is never chosen\n", tern_gpu_pipelines[i].name);
+        n_never++;
+    }
+    assert_int_equal(n_never, 0);
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(all_are_chosen)};
+
+TEST_GROUP(select, "", tests);

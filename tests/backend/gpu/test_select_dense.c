@@ -1,0 +1,225 @@
+/* The choice of pipelines for dense weights, on made-up devices. */
+#include "support/test.h"
+
+#include "backend/gpu/linear/linear.h"
+
+static const uint64_t mib = 1u << 20;
+
+static tern_gpu_caps device(uint32_t subgroup, uint32_t workgroup_bytes, uint32_t invocations)
+{
+    return (tern_gpu_caps){.subgroup_min = subgroup,
+                           .subgroup_max = subgroup,
+                           .workgroup_bytes = workgroup_bytes,
+                           .workgroup_invocations = invocations,
+                           .max_groups = 65535,
+                           .max_binding = 128 * mib,
+                           .binding_alignment = 256};
+}
+
+static void expect(const tern_gpu_caps *caps, tern_gpu_format format, uint32_t rows, uint32_t cols, uint32_t tokens,
+                   const char *name)
+{
+    tern_gpu_pipeline pipeline = tern_gpu_select_dense(caps, &(tern_gpu_dense_shape){format, rows, cols, tokens});
+    assert_true(pipeline < TERN_GPU_PIPELINE_COUNT);
+    assert_string_equal(tern_gpu_pipelines[pipeline].name, name);
+}
+
+static void by_subgroup(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t subgroup;
+        const char *head, *layer, *few;
+    } cases[] = {
+        {0, "F16_VEC1", "F16_VEC1", "F16_VEC4"},
+        {4, "F16_VEC1", "F16_VEC1", "F16_VEC4"},
+        {8, "F16_VEC1_8X4_S8", "F16_VEC1_8X4_S8", "F16_VEC4_8X4_S8"},
+        {16, "F16_VEC1_8X4_S8", "F16_VEC1_8X4_S8", "F16_VEC4_8X4_S8"},
+        {32, "F16_VEC1_32X4_S32", "F16_VEC1_32X1_S32", "F16_VEC4_32X4_S32"},
+        {64, "F16_VEC1_32X4_S32", "F16_VEC1_32X1_S32", "F16_VEC4_32X4_S32"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tern_gpu_caps caps = device(cases[i].subgroup, 32768, 256);
+        expect(&caps, TERN_GPU_F16, 128256, 2560, 1, cases[i].head);
+        expect(&caps, TERN_GPU_F16, 2560, 2560, 1, cases[i].layer);
+        expect(&caps, TERN_GPU_F16, 128256, 2560, 2, cases[i].few);
+        expect(&caps, TERN_GPU_F16, 128256, 2560, 8, cases[i].few);
+    }
+}
+
+/* Tiles: the larger needs more than 16 KiB of workgroup memory and 256 invocations, and more than 64 tokens to pay. */
+static void by_workgroup(void **state)
+{
+    (void)state;
+    static const uint32_t bytes[] = {16384, 32768, 49152}, invocations[] = {128, 256, 1024};
+    for (uint32_t b = 0; b < 3; b++)
+        for (uint32_t i = 0; i < 3; i++) {
+            tern_gpu_caps caps = device(32, bytes[b], invocations[i]);
+            bool large = b > 0 && i > 0;
+            expect(&caps, TERN_GPU_Q8_0, 2560, 2560, 512, large ? "Q8_0_MAT_128X128" : "Q8_0_MAT_128X64");
+            expect(&caps, TERN_GPU_Q8_0, 2560, 2560, 65, large ? "Q8_0_MAT_128X128" : "Q8_0_MAT_128X64");
+            expect(&caps, TERN_GPU_Q8_0, 2560, 2560, 64, "Q8_0_MAT_128X64");
+            expect(&caps, TERN_GPU_Q8_0, 2560, 2560, 9, "Q8_0_MAT_128X64");
+        }
+}
+
+/* Lanes that would idle: 40 units of q6_k are no work for 32 lanes twice. */
+static void by_units(void **state)
+{
+    (void)state;
+    tern_gpu_caps caps = device(32, 49152, 1024);
+    expect(&caps, TERN_GPU_Q6_K, 128256, 2560, 1, "Q6_K_VEC1_8X4_S8");
+    expect(&caps, TERN_GPU_Q6_K, 128256, 4096, 1, "Q6_K_VEC1_32X4_S32");
+    expect(&caps, TERN_GPU_Q4_K, 128256, 2560, 1, "Q4_K_VEC1_32X4_S32");
+    expect(&caps, TERN_GPU_Q4_K, 128256, 512, 4, "Q4_K_VEC4_8X4_S8");
+    expect(&caps, TERN_GPU_Q8_0, 128256, 2560, 4, "Q8_0_VEC4_32X4_S32");
+}
+
+/* Every format, device and number of tokens has a pipeline, of its format, that fits. */
+static void always_one(void **state)
+{
+    (void)state;
+    static const uint32_t subgroups[] = {0, 4, 8, 16, 32, 64, 128}, invocations[] = {128, 256, 1024},
+                          tokens[] = {1, 2, 8, 9, 64, 65, 4096};
+    static const char *const prefixes[] = {"", "F32_", "F16_", "BF16_", "Q8_0_", "Q6_K_", "Q4_K_"};
+    for (uint32_t s = 0; s < 7; s++)
+        for (uint32_t i = 0; i < 3; i++)
+            for (uint32_t t = 0; t < 7; t++)
+                for (tern_gpu_format f = TERN_GPU_F32; f < TERN_GPU_FORMAT_COUNT; f++) {
+                    tern_gpu_caps caps = device(subgroups[s], 16384, invocations[i]);
+                    tern_gpu_pipeline p = tern_gpu_select_dense(&caps, &(tern_gpu_dense_shape){f, 100, 256, tokens[t]});
+                    assert_true(p < TERN_GPU_PIPELINE_COUNT && tern_gpu_pipeline_fits(p, &caps));
+                    assert_int_equal(strncmp(tern_gpu_pipelines[p].name, prefixes[f], strlen(prefixes[f])), 0);
+                    assert_int_equal(tern_gpu_override(p, "FORMAT", 0), f);
+                    assert_true(tern_gpu_override(p, "TOKENS", 1) == 1 || tokens[t] > 1);
+                }
+}
+
+/* A graph of one linear op; rows of x lie in `x_cols` columns. */
+typedef struct one_op {
+    tern_graph graph;
+    tern_value values[6];
+    tern_weight weights[2];
+    tern_op op;
+} one_op;
+
+static void make(one_op *g, tern_encoding_id id, uint32_t rows, uint32_t cols, uint32_t max_tokens)
+{
+    *g = (one_op){0};
+    for (int i = 0; i < 2; i++)
+        g->weights[i] = (tern_weight){.encoding = tern_encoding_find(id), .rows = rows, .cols = cols};
+    g->values[0] = (tern_value){.kind = TERN_VALUE_PARAM, .bytes = 12, .offset = 512};
+    g->values[1] = (tern_value){.kind = TERN_VALUE_ACTIVATION, .cols = cols, .bytes = (uint64_t)max_tokens * cols * 4};
+    g->values[2] = (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = &g->weights[0], .cols = cols};
+    g->values[3] = (tern_value){.kind = TERN_VALUE_OUTPUT, .cols = rows, .bytes = (uint64_t)max_tokens * rows * 4};
+    g->values[4] = (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = &g->weights[1], .cols = cols};
+    g->values[5] = (tern_value){
+        .kind = TERN_VALUE_ACTIVATION, .cols = rows, .bytes = (uint64_t)max_tokens * rows * 4, .offset = 1 << 20};
+    g->op = (tern_op){.kind = TERN_OP_LINEAR,
+                      .rows = TERN_ROWS_OUTPUTS,
+                      .n_in = 2,
+                      .n_parts = 1,
+                      .in = {{1, 0, cols}, {2, 0, cols}},
+                      .out = {3, 0, rows},
+                      .residual = {.value = TERN_NO_VALUE},
+                      .norm_weight = {.value = TERN_NO_VALUE}};
+    g->graph = (tern_graph){.ops = &g->op,
+                            .n_ops = 1,
+                            .values = g->values,
+                            .n_values = 6,
+                            .max_tokens = max_tokens,
+                            .max_outputs = max_tokens,
+                            .param_bytes = 1024};
+}
+
+static tern_gpu_program lower(one_op *g, const tern_gpu_caps *caps)
+{
+    tern_gpu_program program;
+    tern_error err = {0};
+    assert_ok(tern_gpu_lower(&program, &g->graph, caps, &err), err);
+    return program;
+}
+
+/* The head of the 2B4T model: one dispatch for each slice, which together write every column once. */
+static void head_in_slices(void **state)
+{
+    (void)state;
+    one_op g;
+    make(&g, TERN_ENC_F16, 128256, 2560, 1);
+    tern_gpu_caps caps = device(32, 16384, 128);
+    tern_gpu_program p = lower(&g, &caps);
+    assert_int_equal(p.n, 5);
+    uint32_t next = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < p.n; i++) {
+        const tern_gpu_dispatch *d = &p.dispatches[i];
+        assert_int_equal(d->uniform[6], next);        /* result_first */
+        assert_int_equal(d->uniform[3], 512 / 4 + 1); /* COUNTS[1] */
+        assert_int_equal(d->n_bindings, strlen(tern_gpu_pipelines[d->pipeline].signature));
+        assert_true(d->bindings[2].bytes <= caps.max_binding && d->bindings[2].offset % 256 == 0);
+        assert_int_equal(d->bindings[2].offset, (uint64_t)next * 5120);
+        next += d->uniform[0];
+        bytes += d->weight_bytes;
+    }
+    assert_int_equal(next, 128256);
+    assert_int_equal(bytes, 128256ull * 5120);
+    tern_gpu_program_deinit(&p);
+    caps.max_binding = 2048 * mib;
+    p = lower(&g, &caps);
+    assert_int_equal(p.n, 1);
+    assert_int_equal(p.dispatches[0].groups[0], 128256 / 16);
+    tern_gpu_program_deinit(&p);
+}
+
+/* More groups than a dimension holds go over two. */
+static void many_groups(void **state)
+{
+    (void)state;
+    one_op g;
+    make(&g, TERN_ENC_F16, 30000, 64, 1);
+    tern_gpu_caps caps = device(32, 16384, 128);
+    caps.max_groups = 4096;
+    tern_gpu_program p = lower(&g, &caps); /* 7,500 groups of four rows */
+    assert_int_equal(p.dispatches[0].groups[0], 3750);
+    assert_int_equal(p.dispatches[0].groups[2], 2);
+    tern_gpu_program_deinit(&p);
+}
+
+/* What the last word of the uniforms says is done with the sum. */
+static void epilogues(void **state)
+{
+    (void)state;
+    one_op g;
+    tern_gpu_caps caps = device(32, 32768, 256);
+    make(&g, TERN_ENC_BF16, 64, 256, 3);
+    g.op.residual = (tern_view){5, 0, 64};
+    tern_gpu_program p = lower(&g, &caps);
+    assert_int_equal(p.dispatches[0].uniform[10], 1);
+    assert_int_equal(p.dispatches[0].bindings[3].value, 5);
+    tern_gpu_program_deinit(&p);
+    g.values[3].kind = TERN_VALUE_ACTIVATION; /* the sum takes its addend's place */
+    g.values[3].offset = g.values[5].offset;
+    p = lower(&g, &caps);
+    assert_int_equal(p.dispatches[0].uniform[10], 2);
+    assert_int_equal(p.dispatches[0].bindings[3].value, TERN_GPU_NOTHING);
+    tern_gpu_program_deinit(&p);
+    make(&g, TERN_ENC_BF16, 64, 256, 3);
+    g.op.gated = true;
+    g.op.activation = TERN_ACT_SILU;
+    g.op.n_parts = 2;
+    g.op.n_in = 3;
+    g.op.in[2] = (tern_view){4, 0, 256};
+    p = lower(&g, &caps);
+    assert_int_equal(p.n, 2);
+    assert_int_equal(p.dispatches[0].uniform[10], 0);
+    assert_int_equal(p.dispatches[1].uniform[10], 4);
+    tern_gpu_program_deinit(&p);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(by_subgroup), cmocka_unit_test(by_workgroup),   cmocka_unit_test(by_units),
+    cmocka_unit_test(always_one),  cmocka_unit_test(head_in_slices), cmocka_unit_test(many_groups),
+    cmocka_unit_test(epilogues),
+};
+
+TEST_GROUP(select_dense, "", tests);

@@ -1,0 +1,114 @@
+/* The GPU's attention over packed rows and its backward against the CPU's, as the device is and as lesser ones. */
+#include "support/test.h"
+
+#include <math.h>
+
+#include "support/training_case.h"
+
+static tern_rng rng;
+
+/* Where a row sees itself alone the gradients of q and k are 0 but for rounding. */
+static const test_tolerance near = {.of_row = 4e-6, .absolute = 5e-7}, far = {.of_row = 2e-5, .absolute = 3e-6};
+
+static void check_on(const test_varlen_attention *s, tern_backend *backend)
+{
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = s->rows, .training = true});
+    test_varlen_attention_add(&c, s);
+    test_case_compare(&c, backend, s->rows, s->rows, s->rows > 300 ? far : near);
+    test_case_close(&c);
+}
+
+static void check(const test_varlen_attention *s)
+{
+    for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++) check_on(s, test_gpu_backend_of((test_gpu_kind)kind));
+}
+
+static void heads(void **state)
+{
+    (void)state;
+    static const uint32_t dims[] = {4, 32, 36, 64, 80, 96, 128, 132, 256};
+    test_gpu_backend();
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i += test_quick() ? 2 : 1) {
+        if (getenv("TERN_TEST_SIMULATE") && dims[i] > 80) continue;
+        check(&(test_varlen_attention){.rows = 70, .n_heads = 2, .n_kv_heads = 2, .head_dim = dims[i], .longest = 50});
+        check(&(test_varlen_attention){.rows = 37, .n_heads = 4, .n_kv_heads = 1, .head_dim = dims[i]});
+    }
+}
+
+static void lengths(void **state)
+{
+    (void)state;
+    static const uint32_t rows[] = {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 130, 257};
+    test_gpu_backend();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i += test_quick() ? 3 : 1) {
+        check(&(test_varlen_attention){.rows = rows[i], .n_heads = 4, .n_kv_heads = 2, .head_dim = 32});
+        check(&(test_varlen_attention){
+            .rows = rows[i], .n_heads = 2, .n_kv_heads = 1, .head_dim = 64, .longest = 1 + rows[i] / 3});
+        check(&(test_varlen_attention){.rows = rows[i], .n_heads = 1, .n_kv_heads = 1, .head_dim = 16, .longest = 5});
+    }
+}
+
+static void groups(void **state)
+{
+    (void)state;
+    test_gpu_backend();
+    check(&(test_varlen_attention){.rows = 100, .n_heads = 20, .n_kv_heads = 5, .head_dim = 8, .longest = 40});
+    check(&(test_varlen_attention){.rows = 100, .n_heads = 9, .n_kv_heads = 3, .head_dim = 12});
+    if (test_quick() || getenv("TERN_TEST_SIMULATE")) return;
+    check(&(test_varlen_attention){.rows = 600, .n_heads = 20, .n_kv_heads = 5, .head_dim = 128, .longest = 300});
+    /* enough workgroups without splitting the heads of a KV head */
+    check(&(test_varlen_attention){.rows = 2048, .n_heads = 32, .n_kv_heads = 16, .head_dim = 16, .longest = 200});
+}
+
+/* Scores far apart, and one that hides all others. */
+static void large_scores(void **state)
+{
+    (void)state;
+    enum { ROWS = 90, DIM = 32 };
+    test_gpu_backend();
+    for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++) {
+        test_case c;
+        const test_varlen_attention s = {.rows = ROWS, .n_heads = 2, .n_kv_heads = 1, .head_dim = DIM};
+        test_case_open(&c, &rng, &(test_case_shape){.max_tokens = ROWS, .training = true});
+        test_varlen_attention_add(&c, &s);
+        tern_view q = c.graph.ops[0].in[0];
+        const uint32_t cols = c.graph.values[q.value].cols;
+        float *x = test_case_floats(&c, q);
+        for (uint32_t i = 0; i < ROWS * cols; i++) x[i] *= 30;
+        test_case_compare(&c, test_gpu_backend_of((test_gpu_kind)kind), ROWS, ROWS,
+                          (test_tolerance){.of_row = 2e-4, .absolute = 1e-5});
+        test_case_close(&c);
+    }
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    static const uint32_t dims[] = {30, 260, 512};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        test_case c;
+        tern_error err = {0};
+        tern_backend *gpu = test_gpu_backend();
+        test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 4, .training = true});
+        test_varlen_attention_add(
+            &c, &(test_varlen_attention){.rows = 4, .n_heads = 2, .n_kv_heads = 1, .head_dim = dims[i]});
+        for (int op = 0; op < 2; op++) {
+            assert_int_equal(gpu->supports(gpu, &c.graph, &c.graph.ops[op], &err), TERN_UNSUPPORTED);
+            assert_non_null(strstr(err.message, "head dimension"));
+        }
+        test_case_close(&c);
+    }
+}
+
+static int seed(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    return 0;
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(heads), cmocka_unit_test(lengths), cmocka_unit_test(groups),
+                                          cmocka_unit_test(large_scores), cmocka_unit_test(refusals)};
+
+TEST_GROUP(varlen_attention, "gpu web", tests, .setup = seed, .teardown = test_backends_close);

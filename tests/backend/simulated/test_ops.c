@@ -1,0 +1,310 @@
+/* The kernels on a simulated GPU (support/spirv.h), for devices that are not at hand: subgroups of 4 to 128 and none,
+ * little and much workgroup memory, few and many invocations. Results against the CPU; races, bounds and barriers by
+ * the simulation. */
+#include <math.h>
+
+#include "support/sample_case.h"
+#include "support/simulated.h"
+#include "support/test.h"
+
+typedef struct device {
+    const char *name;
+    tern_gpu_caps caps;
+} device;
+
+#define CAPS(subgroup, memory, invocations)                                                                            \
+    {                                                                                                                  \
+        .subgroup_min = (subgroup), .subgroup_max = (subgroup), .workgroup_bytes = (memory),                           \
+        .workgroup_invocations = (invocations), .max_groups = 65535, .max_binding = 128u << 20,                        \
+        .binding_alignment = 256                                                                                       \
+    }
+
+static const device devices[] = {
+    {"no subgroups, the least of all", CAPS(0, 16384, 128)},
+    {"no subgroups", CAPS(0, 32768, 256)},
+    {"subgroups of 4", CAPS(4, 16384, 256)},
+    {"subgroups of 8", CAPS(8, 32768, 1024)},
+    {"subgroups of 16", CAPS(16, 16384, 256)},
+    {"subgroups of 32", CAPS(32, 49152, 1024)},
+    {"subgroups of 64", CAPS(64, 65536, 1024)},
+    {"subgroups of 128", CAPS(128, 32768, 1024)},
+    {"subgroups of 32, cooperative matrices", CAPS(32, 49152, 1024)},
+    {"a browser", CAPS(0, 16384, 256)},
+    {"a browser, subgroups of 32", CAPS(32, 32768, 256)},
+};
+
+enum { N_DEVICES = sizeof devices / sizeof *devices };
+
+static tern_backend *backends[N_DEVICES];
+static tern_rng rng;
+
+static tern_backend *backend(size_t i)
+{
+    tern_error err = {0};
+    tern_gpu_caps caps = devices[i].caps;
+    caps.device_fences = strstr(devices[i].name, "browser") == NULL;
+    caps.cooperative = caps.f16 = strstr(devices[i].name, "cooperative") != NULL;
+    if (!backends[i]) assert_ok(test_simulated_open(&backends[i], &caps, &err), err);
+    print_message("%s\n", devices[i].name);
+    return backends[i];
+}
+
+static int close_all(void **state)
+{
+    for (size_t i = 0; i < N_DEVICES; i++)
+        if (backends[i]) backends[i]->close(backends[i]);
+    return test_backends_close(state);
+}
+
+static const test_tolerance near = {.of_value = 1e-5, .of_row = 1e-6, .absolute = 1e-30};
+
+/* On every device. */
+static void compare(test_case *c, uint32_t n_tokens, uint32_t n_outputs, test_tolerance tolerance)
+{
+    for (size_t i = 0; i < N_DEVICES; i += test_quick() ? 3 : 1)
+        test_case_compare(c, backend(i), n_tokens, n_outputs, tolerance);
+    test_case_close(c);
+}
+
+static void rows(void **state)
+{
+    (void)state;
+    static const uint32_t widths[] = {1, 3, 130, 1028};
+    test_seed(&rng);
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        for (int kind = 0; kind < 5; kind++) {
+            const uint32_t cols = widths[i];
+            test_case c;
+            test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 3});
+            tern_op op = {
+                .n_in = 2, .eps = 1e-5f, .in = {test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY)}};
+            test_tolerance tolerance = near;
+            op.kind = (tern_op_kind[]){TERN_OP_ADD, TERN_OP_RMS_NORM, TERN_OP_QUANTIZE, TERN_OP_NORM_QUANT,
+                                       TERN_OP_GATE}[kind];
+            if (kind == 0 || kind == 4) op.in[1] = test_case_rows(&c, "b", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
+            if (kind == 1 || kind == 3) op.in[1] = test_case_norm_weight(&c, cols);
+            if (kind == 2) op.n_in = 1;
+            if (kind == 3) tolerance.of_int8 = 1;
+            op.out = test_case_output(&c, "y", TERN_ROWS_TOKENS,
+                                      kind == 2 || kind == 3 ? TERN_DTYPE_Q8 : TERN_DTYPE_F32, cols);
+            test_case_add(&c, op);
+            compare(&c, 2, 1, tolerance);
+        }
+}
+
+static void linear(const char *encoding, uint32_t cols, uint32_t n_rows, bool f32, uint32_t max_tokens,
+                   uint32_t n_tokens)
+{
+    test_case c;
+    print_message("%s, %u columns, %u rows, %s, %u of %u tokens\n", encoding, cols, n_rows, f32 ? "f32" : "q8",
+                  n_tokens, max_tokens);
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = max_tokens});
+    tern_op op = {.kind = TERN_OP_LINEAR, .n_in = 2, .n_parts = 1};
+    op.in[0] = f32 ? test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY)
+                   : test_case_q8(&c, "x", TERN_ROWS_TOKENS, cols);
+    op.in[1] = test_case_weight(&c, encoding, n_rows, cols);
+    op.residual = test_case_rows(&c, "residual", TERN_ROWS_TOKENS, n_rows, TEST_ORDINARY);
+    op.out = test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, n_rows);
+    test_case_add(&c, op);
+    compare(&c, n_tokens, 1, (test_tolerance){.absolute = 1e-7 * cols, .of_row = 4e-6});
+}
+
+static void linears(void **state)
+{
+    (void)state;
+    static const uint32_t tokens[][2] = {{1, 1}, {3, 2}, {40, 35}};
+    static const char *const dense[] = {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k"};
+    test_seed(&rng);
+    for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++) {
+        linear("i2_s", 384, 37, false, tokens[k][0], tokens[k][1]);
+        linear("t160", 333, 21, false, tokens[k][0], tokens[k][1]);
+        linear("i2_s", 256, 19, true, tokens[k][0], tokens[k][1]);
+        for (size_t i = 0; i < sizeof dense / sizeof *dense; i++)
+            linear(dense[i], 256, 19, true, tokens[k][0], tokens[k][1]);
+    }
+}
+
+/* LINEAR_DX, and LINEAR_DW of int8 and of f32 rows. */
+static void gradient(const char *encoding, uint32_t n_rows, uint32_t cols, uint32_t n_tokens)
+{
+    test_case c;
+    print_message("gradients of %s, %u rows, %u columns, %u tokens\n", encoding, n_rows, cols, n_tokens);
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens});
+    tern_view none = {.value = TERN_NO_VALUE};
+    tern_view dy = test_case_rows(&c, "dy", TERN_ROWS_TOKENS, n_rows, TEST_ORDINARY),
+              x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY),
+              q8 = test_case_q8(&c, "q8", TERN_ROWS_TOKENS, cols),
+              dw = test_case_state(&c, "dw", TERN_STATE_GRADIENT, TERN_DTYPE_F32, n_rows, cols, TEST_ORDINARY),
+              w = test_case_weight(&c, encoding, n_rows, cols);
+    test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR_DW, .n_in = 3, .in = {dy, x, dw}, .out = none});
+    test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR_DW, .n_in = 3, .in = {dy, q8, dw}, .out = none});
+    test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR_DX,
+                                .n_in = 2,
+                                .in = {dy, w},
+                                .residual = x,
+                                .out = test_case_output(&c, "dx", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols)});
+    compare(&c, n_tokens, 1, (test_tolerance){.of_row = 4e-6, .absolute = 1e-7 * cols});
+}
+
+static void gradients(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    gradient("t160", 19, 37, 5);
+    gradient("f32", 70, 16, 130);
+    if (test_quick()) return;
+    gradient("i2_s", 130, 128, 66);
+    gradient("q4_k", 66, 256, 70);
+}
+
+/* gate, up and the norm before them in one op; q, k and v in one op. */
+static void layer(tern_activation activation, bool gated, uint32_t max_tokens, uint32_t n_tokens)
+{
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = max_tokens});
+    tern_op op = {.kind = TERN_OP_LINEAR, .n_parts = gated ? 2 : 3, .gated = gated, .activation = activation};
+    op.n_in = 1 + op.n_parts;
+    op.in[0] = test_case_q8(&c, "x", TERN_ROWS_TOKENS, 256);
+    for (uint32_t i = 0; i < op.n_parts; i++)
+        op.in[1 + i] = test_case_weight(&c, "i2_s", gated ? 40 : 40 - 12 * (i > 0), 256);
+    op.out = test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, gated ? 40 : 96);
+    test_case_add(&c, op);
+    compare(&c, n_tokens, 1, (test_tolerance){.of_value = 2e-6, .of_row = 1e-6});
+}
+
+static void layers(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    for (uint32_t tokens = 9; tokens <= 40; tokens += 31) {
+        layer(TERN_ACT_RELU2, true, tokens, tokens - 2);
+        layer(TERN_ACT_SILU, true, tokens, tokens - 3);
+        layer(TERN_ACT_RELU2, false, tokens, tokens);
+    }
+}
+
+static void attention(uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim, bool f32, uint32_t max_tokens,
+                      uint32_t n_tokens, uint32_t first)
+{
+    test_case c;
+    const tern_dtype dtype = f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16;
+    print_message("%u heads, %u KV heads of %u%s, %u of %u tokens from %u\n", n_heads, n_kv_heads, head_dim,
+                  f32 ? ", f32" : "", n_tokens, max_tokens, first);
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = max_tokens, .n_ctx = first < 256 ? 256 : 2048});
+    tern_view k = test_case_cache(&c, "k", dtype, c.graph.max_pages, n_kv_heads, head_dim);
+    tern_view v = test_case_cache(&c, "v", dtype, c.graph.max_pages, n_kv_heads, head_dim);
+    for (uint32_t t = 0; t < max_tokens; t++) test_case_param(&c, TERN_PARAM_POSITIONS)[t] = first + t;
+    tern_op op = {.kind = TERN_OP_ATTENTION,
+                  .n_in = 6,
+                  .n_heads = n_heads,
+                  .n_kv_heads = n_kv_heads,
+                  .head_dim = head_dim,
+                  .in = {test_case_rows(&c, "q", TERN_ROWS_TOKENS, n_heads * head_dim, TEST_ORDINARY), k, v,
+                         test_case_param_view(&c, TERN_PARAM_POSITIONS), test_case_param_view(&c, TERN_PARAM_SEQUENCES),
+                         test_case_param_view(&c, TERN_PARAM_PAGES)}};
+    op.out = test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, n_heads * head_dim);
+    test_case_add(&c, op);
+    compare(&c, n_tokens, 1, (test_tolerance){.of_row = 4e-5});
+}
+
+static void attentions(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    attention(4, 2, 64, false, 1, 1, 130);
+    attention(2, 1, 80, true, 1, 1, 31);
+    attention(5, 1, 128, false, 1, 1, 200);
+    attention(2, 1, 64, false, 1, 1, 1500);
+    attention(2, 2, 64, false, 20, 17, 40);
+    attention(2, 1, 96, true, 40, 37, 0);
+    attention(2, 1, 256, false, 9, 9, 33);
+}
+
+/* The whole of ROPE_KV, and with attention in one dispatch. */
+static void rope(uint32_t max_tokens, tern_op_kind kind, bool f32)
+{
+    enum { HEADS = 4, KV = 2, DIM = 64 };
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = max_tokens, .n_ctx = 256});
+    tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, (HEADS + 2 * KV) * DIM, TEST_ORDINARY),
+              table = test_case_rope_table(&c, DIM);
+    tern_view k = test_case_cache(&c, "k", f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16, c.graph.max_pages, KV, DIM);
+    tern_view v = test_case_cache(&c, "v", f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16, c.graph.max_pages, KV, DIM);
+    for (uint32_t t = 0; t < max_tokens; t++) test_case_param(&c, TERN_PARAM_POSITIONS)[t] = 77 + t;
+    tern_op op = {.kind = kind,
+                  .n_in = 7,
+                  .n_heads = HEADS,
+                  .n_kv_heads = KV,
+                  .head_dim = DIM,
+                  .out = {.value = TERN_NO_VALUE},
+                  .in = {x, test_case_param_view(&c, TERN_PARAM_POSITIONS), table, k, v,
+                         test_case_param_view(&c, TERN_PARAM_SEQUENCES), test_case_param_view(&c, TERN_PARAM_PAGES)}};
+    if (kind == TERN_OP_ROPE_ATTENTION)
+        op.out = test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, HEADS * DIM);
+    test_case_add(&c, op);
+    if (kind == TERN_OP_ROPE_KV) {
+        compare(&c, max_tokens, 1, (test_tolerance){.of_value = f32 ? 1e-6 : 1.0 / 1024, .of_row = 1e-6});
+        return;
+    }
+    for (size_t i = 0; i < N_DEVICES; i++) { /* the CPU has no such op; its result is tested where there is a GPU */
+        test_results results;
+        test_case_run(&c, backend(i), max_tokens, 1, 1, &results);
+        for (uint32_t j = 0; j < HEADS * DIM; j++)
+            assert_true(fabsf(test_results_row(&c, &results, op.out, 0)[j]) <= 1.0f);
+        test_results_free(&results);
+    }
+    test_case_close(&c);
+}
+
+static void ropes(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    rope(3, TERN_OP_ROPE_KV, true);
+    rope(2, TERN_OP_ROPE_KV, false);
+    rope(1, TERN_OP_ROPE_ATTENTION, false);
+    rope(1, TERN_OP_ROPE_ATTENTION, true);
+}
+
+/* Tokens chosen from vocabularies of one slice, several, and one whose highest logits share a slice. */
+static void samples(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {5, 700, 3000};
+    test_seed(&rng);
+    test_sampling s = {.rng = &rng, .logits = malloc(3000 * sizeof(float))};
+    for (int i = 0; i < 3; i++) {
+        tern_sampler_params params = TERN_SAMPLER_DEFAULTS;
+        params.top_k = i == 2 ? 9 : 4;
+        s.n_vocab = sizes[i];
+        test_sample_fill(&s, i == 1);
+        for (uint32_t id = 0; i == 2 && id < 8; id++) s.logits[id] += 13;
+        for (size_t k = 0; k < N_DEVICES; k++) {
+            test_sample_check_greedy(&s, backend(k), "greedy");
+            test_sample_check_draws(&s, backend(k), "drawn", &params, i == 1, 2);
+        }
+    }
+    free(s.logits);
+}
+
+/* What ran. */
+static void report(void **state)
+{
+    (void)state;
+    size_t n = 0;
+    for (size_t i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) {
+        const test_use *use = &test_simulated_use[i];
+        if (use->runs == 0) continue;
+        n++;
+        print_message("%-36s %llu runs\n", tern_gpu_pipelines[i].name, (unsigned long long)use->runs);
+    }
+    print_message("%zu of %d pipelines ran\n", n, TERN_GPU_PIPELINE_COUNT);
+    assert_true(n > 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(rows),       cmocka_unit_test(linears), cmocka_unit_test(gradients), cmocka_unit_test(layers),
+    cmocka_unit_test(attentions), cmocka_unit_test(ropes),   cmocka_unit_test(samples),   cmocka_unit_test(report),
+};
+
+TEST_GROUP(ops, "slow", tests, .teardown = close_all);

@@ -1,0 +1,139 @@
+/* How evenly the work of a workgroup is spread over its invocations, by instructions, in the shapes of BitNet 2B4T
+ * (with fewer rows and heads, which are spread over workgroups): at least half of them, for every pipeline that is
+ * chosen there. On a simulated GPU. */
+#include "support/op_case.h"
+#include "support/simulated.h"
+#include "support/test.h"
+#include "support/training_case.h"
+
+enum { DIM = 2560, FFN = 6912, HEAD_DIM = 128 };
+
+static tern_rng rng;
+static tern_backend *gpu;
+
+static tern_view rows(test_case *c, const char *name, uint32_t cols)
+{
+    return test_case_rows(c, name, TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
+}
+
+static void finish(test_case *c, tern_op op, uint32_t cols, tern_dtype dtype)
+{
+    test_results results;
+    op.out = test_case_output(c, "out", TERN_ROWS_TOKENS, dtype, cols);
+    test_case_add(c, op);
+    test_case_run(c, gpu, c->graph.max_tokens, 1, 1, &results);
+    test_results_free(&results);
+    test_case_close(c);
+}
+
+static void norm_quant(uint32_t n_tokens, uint32_t cols)
+{
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens});
+    tern_op op = {.kind = TERN_OP_NORM_QUANT, .n_in = 2, .eps = 1e-5f};
+    op.in[0] = rows(&c, "x", cols);
+    op.in[1] = test_case_norm_weight(&c, cols);
+    finish(&c, op, cols, TERN_DTYPE_Q8);
+}
+
+/* n_parts of n_rows each; the norm of one token is the op's own. */
+static void ternary(uint32_t n_tokens, uint32_t cols, uint32_t n_parts, uint32_t n_rows, bool gated)
+{
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens});
+    tern_op op = {.kind = TERN_OP_LINEAR, .n_in = 1 + n_parts, .n_parts = n_parts, .gated = gated};
+    op.activation = TERN_ACT_RELU2;
+    op.in[0] = n_tokens == 1 ? rows(&c, "x", cols) : test_case_q8(&c, "x", TERN_ROWS_TOKENS, cols);
+    if (n_tokens == 1) op.norm_weight = test_case_norm_weight(&c, cols), op.eps = 1e-5f;
+    for (uint32_t i = 0; i < n_parts; i++) op.in[1 + i] = test_case_weight(&c, "i2_s", n_rows, cols);
+    finish(&c, op, gated ? n_rows : n_parts * n_rows, TERN_DTYPE_F32);
+}
+
+static void head(uint32_t n_tokens, uint32_t n_rows)
+{
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens});
+    tern_op op = {.kind = TERN_OP_LINEAR, .n_in = 2, .n_parts = 1};
+    op.in[0] = rows(&c, "x", DIM);
+    op.in[1] = test_case_weight(&c, "f16", n_rows, DIM);
+    finish(&c, op, n_rows, TERN_DTYPE_F32);
+}
+
+static void attention(uint32_t n_tokens, uint32_t first)
+{
+    enum { HEADS = 4, KV_HEADS = 1 };
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens, .n_ctx = 1024});
+    tern_op op = {.kind = TERN_OP_ATTENTION, .n_in = 6, .n_heads = HEADS, .n_kv_heads = KV_HEADS, .head_dim = HEAD_DIM};
+    for (uint32_t t = 0; t < n_tokens; t++) test_case_param(&c, TERN_PARAM_POSITIONS)[t] = first + t;
+    op.in[0] = rows(&c, "q", HEADS * HEAD_DIM);
+    op.in[1] = test_case_cache(&c, "k", TERN_DTYPE_F16, c.graph.max_pages, KV_HEADS, HEAD_DIM);
+    op.in[2] = test_case_cache(&c, "v", TERN_DTYPE_F16, c.graph.max_pages, KV_HEADS, HEAD_DIM);
+    op.in[3] = test_case_param_view(&c, TERN_PARAM_POSITIONS);
+    op.in[4] = test_case_param_view(&c, TERN_PARAM_SEQUENCES);
+    op.in[5] = test_case_param_view(&c, TERN_PARAM_PAGES);
+    finish(&c, op, HEADS * HEAD_DIM, TERN_DTYPE_F32);
+}
+
+/* Of a whole block of rows, and its backward. */
+static void varlen_attention(void)
+{
+    enum { ROWS = 64 };
+    test_case c;
+    test_results results;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = ROWS, .training = true});
+    test_varlen_attention_add(
+        &c, &(test_varlen_attention){.rows = ROWS, .n_heads = 1, .n_kv_heads = 1, .head_dim = HEAD_DIM});
+    test_case_run(&c, gpu, ROWS, ROWS, 1, &results);
+    test_results_free(&results);
+    test_case_close(&c);
+}
+
+static void run_all(void)
+{
+    varlen_attention();
+    ternary(1, DIM, 3, 128, false);
+    ternary(1, DIM, 2, 256, true);
+    ternary(1, DIM, 1, 256, false);
+    ternary(1, FFN, 1, 256, false);
+    head(1, 512);
+    attention(1, 700);
+    norm_quant(2, DIM);
+    norm_quant(2, FFN);
+    ternary(64, DIM, 3, 64, false);
+    ternary(64, DIM, 2, 64, true);
+    attention(64, 64);
+}
+
+static void no_pipeline_idles(void **state)
+{
+    const tern_gpu_caps caps[] = {
+        {.subgroup_min = 32, .subgroup_max = 32, .workgroup_bytes = 49152, .workgroup_invocations = 1024},
+        {.subgroup_min = 8, .subgroup_max = 8, .workgroup_bytes = 32768, .workgroup_invocations = 1024},
+        {.workgroup_bytes = 16384, .workgroup_invocations = 128},
+    };
+    (void)state;
+    test_on_simulated_gpu();
+    test_seed(&rng);
+    for (size_t k = 0; k < (test_quick() ? 1 : sizeof caps / sizeof *caps); k++) {
+        tern_error err = {0};
+        tern_gpu_caps all = caps[k];
+        all.max_groups = 65535, all.max_binding = 128 << 20, all.binding_alignment = 256, all.device_fences = true;
+        assert_ok(test_simulated_open(&gpu, &all, &err), err);
+        run_all();
+        gpu->close(gpu);
+    }
+    uint32_t n_idle = 0;
+    for (size_t i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) {
+        const test_use *use = &test_simulated_use[i];
+        if (use->possible == 0) continue;
+        const double part = (double)use->done / (double)use->possible;
+        print_message("%-36s %5.1f %% used\n", tern_gpu_pipelines[i].name, 100 * part);
+        n_idle += !(part >= 0.5);
+    }
+    if (n_idle) fail_msg("%u pipelines leave more than half of their invocations idle", n_idle);
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(no_pipeline_idles)};
+
+TEST_GROUP(utilisation, "slow", tests, .teardown = test_backends_close);

@@ -1,0 +1,182 @@
+/* The Vulkan backend itself: buffers, runs, counters. Its kernels have tests of their own. */
+#include <pthread.h>
+
+#include "backend/open.h"
+#include "support/op_case.h"
+#include "support/test.h"
+
+static tern_backend *gpu(void)
+{
+    return test_gpu_backend();
+}
+
+static void fill(uint8_t *bytes, size_t n, uint32_t seed)
+{
+    for (size_t i = 0; i < n; i++) bytes[i] = (uint8_t)((i * 2654435761u + seed) >> 13);
+}
+
+/* Zeroed when made; any run of bytes comes back as it was written, also one larger than a staging buffer. */
+static void buffers_round_trip(void **state)
+{
+    (void)state;
+    tern_backend *b = gpu();
+    static const size_t sizes[] = {1, 4, 255, 4096, 1000003, (20 << 20) + 7};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t n = sizes[i], part = n / 3;
+        tern_error err = {0};
+        tern_buffer *buffer;
+        uint8_t *data = malloc(n), *back = malloc(n);
+        assert_ok(b->buffer_create(b, n, &buffer, &err), err);
+        assert_ok(b->buffer_read(b, buffer, 0, back, n, &err), err);
+        for (size_t k = 0; k < n; k++) assert_int_equal(back[k], 0);
+        fill(data, n, (uint32_t)i);
+        assert_ok(b->buffer_write(b, buffer, 0, data, n, &err), err);
+        fill(data + part, part, 99);
+        assert_ok(b->buffer_write(b, buffer, part, data + part, part, &err), err);
+        assert_ok(b->buffer_read(b, buffer, 0, back, n, &err), err);
+        assert_memory_equal(back, data, n);
+        assert_int_equal(b->buffer_read(b, buffer, n, back, 1, &err), TERN_INVALID_ARGUMENT);
+        assert_int_equal(b->buffer_write(b, buffer, 0, data, n + 1, &err), TERN_INVALID_ARGUMENT);
+        b->buffer_free(b, buffer);
+        free(data);
+        free(back);
+    }
+}
+
+/* A chain of sums, each reading what the one before wrote: wrong without barriers. */
+static void dependent_dispatches(void **state)
+{
+    (void)state;
+    tern_rng rng;
+    test_seed(&rng);
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 7});
+    tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, 300, TEST_ORDINARY), y = x;
+    for (int i = 0; i < 20; i++) {
+        tern_view sum = i < 19 ? test_case_activation(&c, "sum", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 300)
+                               : test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 300);
+        test_case_add(&c, (tern_op){.kind = TERN_OP_ADD, .n_in = 2, .in = {y, x}, .out = sum});
+        y = sum;
+    }
+    test_case_compare(&c, gpu(), 7, 7, (test_tolerance){0});
+    test_case_compare(&c, gpu(), 3, 3, (test_tolerance){0});
+    test_case_close(&c);
+}
+
+enum { N_TURNS = 50, N_ADDENDS = 40, WIDTH = 500 };
+
+/* One of two threads with a graph of its own: out = (n + 1) * x, with another x each turn. */
+typedef struct session {
+    test_case c;
+    uint32_t x, out;
+    tern_binding bindings[TEST_CASE_MAX_VALUES];
+    tern_prepared *prepared;
+    float factor;
+    const char *wrong;
+} session;
+
+static void session_open(session *s, tern_rng *rng, tern_backend *b)
+{
+    tern_error err = {0};
+    test_case_open(&s->c, rng, &(test_case_shape){0});
+    tern_view x = test_case_rows(&s->c, "x", TERN_ROWS_TOKENS, WIDTH, TEST_ORDINARY), y = x;
+    for (int i = 0; i < N_ADDENDS; i++) {
+        tern_view sum = test_case_output(&s->c, "sum", TERN_ROWS_TOKENS, TERN_DTYPE_F32, WIDTH);
+        test_case_add(&s->c, (tern_op){.kind = TERN_OP_ADD, .n_in = 2, .in = {y, x}, .out = sum});
+        y = sum;
+    }
+    s->x = x.value;
+    s->out = y.value;
+    const tern_graph *g = &s->c.graph;
+    tern_buffer *params;
+    assert_ok(b->buffer_create(b, g->param_bytes, &params, &err), err);
+    for (uint32_t i = 0; i < g->n_values; i++) {
+        bool param = g->values[i].kind == TERN_VALUE_PARAM;
+        s->bindings[i] = (tern_binding){.buffer = params, .offset = param ? g->values[i].offset : 0};
+        if (!param) assert_ok(b->buffer_create(b, g->values[i].bytes, &s->bindings[i].buffer, &err), err);
+    }
+    const uint32_t counts[3] = {1, 1, 0};
+    const tern_binding *at = &s->bindings[g->params[TERN_PARAM_COUNTS]];
+    assert_ok(b->buffer_write(b, at->buffer, at->offset, counts, sizeof counts, &err), err);
+    assert_ok(b->prepare(b, g, s->bindings, &s->prepared, &err), err);
+}
+
+static void session_close(session *s, tern_backend *b)
+{
+    b->prepared_free(b, s->prepared);
+    const tern_graph *g = &s->c.graph;
+    b->buffer_free(b, s->bindings[g->params[TERN_PARAM_COUNTS]].buffer);
+    for (uint32_t i = 0; i < g->n_values; i++)
+        if (g->values[i].kind != TERN_VALUE_PARAM) b->buffer_free(b, s->bindings[i].buffer);
+    test_case_close(&s->c);
+}
+
+static void *take_turns(void *context)
+{
+    session *s = context;
+    tern_backend *b = test_gpu_backend();
+    tern_error err = {0};
+    float x[WIDTH], out[WIDTH];
+    for (int turn = 1; turn <= N_TURNS && !s->wrong; turn++) {
+        for (int i = 0; i < WIDTH; i++) x[i] = s->factor * (float)(turn + i);
+        bool ok = b->buffer_write(b, s->bindings[s->x].buffer, 0, x, sizeof x, &err) == TERN_OK &&
+                  b->run(b, s->prepared, 1, &err) == TERN_OK && b->wait(b, &err) == TERN_OK &&
+                  b->buffer_read(b, s->bindings[s->out].buffer, 0, out, sizeof out, &err) == TERN_OK;
+        if (!ok) s->wrong = "an error";
+        for (int i = 0; i < WIDTH && ok; i++)
+            if (!(out[i] == x[i] * (N_ADDENDS + 1))) s->wrong = "another session's numbers, or an earlier turn's";
+    }
+    return NULL;
+}
+
+/* Sessions on two threads take turns; a run makes nothing anew. */
+static void two_threads(void **state)
+{
+    (void)state;
+    tern_backend *b = gpu();
+    tern_rng rng;
+    test_seed(&rng);
+    static session sessions[2];
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        sessions[i] = (session){.factor = i ? 0.5f : 2};
+        session_open(&sessions[i], &rng, b);
+    }
+    tern_backend_counters before, after;
+    b->counters(b, &before);
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &sessions[i]), 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    b->counters(b, &after);
+    for (int i = 0; i < 2; i++) {
+        if (sessions[i].wrong) fail_msg("session %d: %s", i, sessions[i].wrong);
+        session_close(&sessions[i], b);
+    }
+    assert_int_equal(after.runs - before.runs, 2 * N_TURNS);
+    assert_int_equal(after.dispatches - before.dispatches, 2 * N_TURNS * N_ADDENDS);
+    assert_int_equal(after.downloaded_bytes - before.downloaded_bytes, 2 * N_TURNS * WIDTH * 4);
+    assert_true(after.submits - before.submits <= 2 * 2 * N_TURNS); /* with uploads, where memory is not mapped */
+}
+
+static void measures(void **state)
+{
+    (void)state;
+    tern_backend *b = gpu();
+    tern_backend_counters before, after;
+    b->counters(b, &before);
+    double read = b->measure(b, TERN_MEASURE_READ, NULL, 0, 0.05),
+           dots = b->measure(b, TERN_MEASURE_DOTS, NULL, 0, 0.05),
+           fmas = b->measure(b, TERN_MEASURE_FMA, NULL, 0, 0.05);
+    print_message("%.2f GB/s, %.2f billion multiply-adds/s of int8, %.2f of f32\n", read * 1e-9, dots * 1e-9,
+                  fmas * 1e-9);
+    assert_true(read > 1e6 && read < 1e14);
+    assert_true(dots > 1e6 && dots < 1e18);
+    assert_true(fmas > 1e6 && fmas < 1e18);
+    b->counters(b, &after);
+    assert_int_equal(after.dispatches, before.dispatches);
+    assert_int_equal(after.uploaded_bytes, before.uploaded_bytes);
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(buffers_round_trip), cmocka_unit_test(dependent_dispatches),
+                                          cmocka_unit_test(two_threads), cmocka_unit_test(measures)};
+
+TEST_GROUP(device, "gpu swiftshader", tests, .teardown = test_backends_close);

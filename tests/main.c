@@ -1,0 +1,135 @@
+/* The main function of every test program: runs groups of cases by name, each in a process of its own. */
+#include <fnmatch.h>
+#include <unistd.h>
+
+#include "support/test.h"
+
+#ifndef __EMSCRIPTEN__
+#include <sys/wait.h>
+#endif
+
+static const char usage[] = "usage: %s [--list] [--case PATTERN] [GROUP ...]\n"
+                            "Runs the groups of these names, without names all; of each the cases that match.\n";
+
+typedef struct selection {
+    bool list;
+    const char *pattern; /* of names of cases, with * and ?; NULL: all */
+    uint32_t n_groups, n_cases;
+} selection;
+
+static const test_group *running;
+static bool first_passed;
+
+static void run_first(void **state)
+{
+    running->first(state);
+    first_passed = true;
+}
+
+/* Runs the group's cases that match; returns how many failed. */
+static int run_group(const test_group *group, const char *pattern)
+{
+    struct CMUnitTest *cases = calloc(group->n_cases, sizeof *cases);
+    size_t n = 0;
+    if (!cases) return 1;
+    for (size_t i = 0; i < group->n_cases; i++)
+        if (!pattern || fnmatch(pattern, group->cases[i].name, 0) == 0) cases[n++] = group->cases[i];
+    int failed = 0;
+    running = group;
+    first_passed = !group->first;
+    if (group->first) {
+        const struct CMUnitTest first = {.name = "opens", .test_func = run_first};
+        failed = _cmocka_run_group_tests(group->name, &first, 1, NULL, NULL);
+    }
+    if (first_passed) failed += _cmocka_run_group_tests(group->name, cases, n, group->setup, group->teardown);
+    free(cases);
+    return failed;
+}
+
+static uint32_t count_cases(const test_group *group, const char *pattern)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < group->n_cases; i++) n += !pattern || fnmatch(pattern, group->cases[i].name, 0) == 0;
+    return n;
+}
+
+static void list_group(const test_group *group, const char *pattern)
+{
+    printf("%s%s%s\n", group->name, *group->labels ? ": " : "", group->labels);
+    for (size_t i = 0; i < group->n_cases; i++)
+        if (!pattern || fnmatch(pattern, group->cases[i].name, 0) == 0) printf("    %s\n", group->cases[i].name);
+}
+
+/* A group may change the environment and leave static state behind: several each get a process. */
+static int run_apart(const test_group *group, const char *pattern)
+{
+#ifdef __EMSCRIPTEN__
+    return run_group(group, pattern);
+#else
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child < 0) return 1;
+    if (child == 0) exit(run_group(group, pattern) ? EXIT_FAILURE : EXIT_SUCCESS);
+    int status = 0;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+#endif
+}
+
+static bool wanted(const test_group *group, char **names, int n_names)
+{
+    for (int i = 0; i < n_names; i++)
+        if (strcmp(names[i], group->name) == 0) return true;
+    return n_names == 0;
+}
+
+static bool known(const char *name)
+{
+    for (const test_group *const *g = test_groups; *g; g++)
+        if (strcmp((*g)->name, name) == 0) return true;
+    return false;
+}
+
+/* Takes the options from argv; returns where the names begin, 0 where a word is wrong. */
+static int read_words(int argc, char **argv, selection *s)
+{
+    int i = 1;
+    for (; i < argc && argv[i][0] == '-'; i++) {
+        if (strcmp(argv[i], "--list") == 0) {
+            s->list = true;
+        } else if (strcmp(argv[i], "--case") == 0 && i + 1 < argc) {
+            s->pattern = argv[++i];
+        } else {
+            return 0;
+        }
+    }
+    for (int k = i; k < argc; k++) {
+        if (known(argv[k])) continue;
+        fprintf(stderr, "%s has no group %s; --list prints those it has\n", argv[0], argv[k]);
+        return 0;
+    }
+    return i;
+}
+
+int main(int argc, char **argv)
+{
+    selection s = {0};
+    const int first = read_words(argc, argv, &s);
+    if (!first) {
+        fprintf(stderr, usage, argv[0]);
+        return 2;
+    }
+    int failed = 0;
+    for (const test_group *const *g = test_groups; *g; g++) {
+        if (!wanted(*g, argv + first, argc - first)) continue;
+        const uint32_t n = count_cases(*g, s.pattern);
+        if (n == 0) continue;
+        s.n_cases += n;
+        if (s.list) list_group(*g, s.pattern);
+        else failed += argc - first == 1 ? run_group(*g, s.pattern) : run_apart(*g, s.pattern);
+    }
+    if (s.n_cases == 0) {
+        fprintf(stderr, "%s: no case matches %s\n", argv[0], s.pattern ? s.pattern : "");
+        return 2;
+    }
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -50,16 +50,16 @@ tern_level_sources(TERN_SOURCES)
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/vulkan/trial_compare.c PROPERTY COMPILE_OPTIONS -fno-tree-vectorize)
 
 # The Vulkan backend, and the SPIR-V that the assembler embeds (made by tools/wgsl).
-set(TERN_SPIRV_DIR ${PROJECT_SOURCE_DIR}/src/backend/gpu/spirv CACHE PATH "Where NAME.spv of each pipeline is")
+set(TERN_SPIRV_FOLDER ${PROJECT_SOURCE_DIR}/src/backend/gpu/generated CACHE PATH "Where kernels.spvpack and spirv.def are")
 if(TERN_VULKAN)
   find_path(TERN_VULKAN_HEADERS vulkan/vulkan_core.h)
   if(NOT TERN_VULKAN_HEADERS)
     message(FATAL_ERROR "No Vulkan headers (vulkan/vulkan_core.h). "
       "Install them (Debian: libvulkan-dev), or configure with -DTERN_VULKAN=OFF to build without the Vulkan backend.")
   endif()
-  file(GLOB TERN_SPIRV CONFIGURE_DEPENDS ${TERN_SPIRV_DIR}/*.spv)
-  set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/gpu/spirv.c PROPERTY COMPILE_DEFINITIONS TERN_SPIRV_DIR="${TERN_SPIRV_DIR}")
-  set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/gpu/spirv.c PROPERTY OBJECT_DEPENDS "${TERN_SPIRV}")
+  set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/gpu/spirv.c PROPERTY COMPILE_DEFINITIONS
+    TERN_SPIRV_PACK="${TERN_SPIRV_FOLDER}/kernels.spvpack" TERN_SPIRV_INDEX="${TERN_SPIRV_FOLDER}/spirv.def")
+  set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/gpu/spirv.c PROPERTY OBJECT_DEPENDS ${TERN_SPIRV_FOLDER}/kernels.spvpack)
 else()
   list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/backend/(vulkan/|gpu/spirv\\.c)")
 endif()

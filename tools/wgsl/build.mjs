@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Makes src/backend/gpu/spirv/NAME.spv, one for each row of the pipeline table, from src/backend/gpu/FAMILY/*.wgsl.
+// Makes src/backend/gpu/generated from src/backend/gpu/FAMILY/*.wgsl and the pipeline table: the SPIR-V of every row, the
+// kernels' texts for browsers, and what C must know of them.
 import {spawnSync} from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -7,26 +8,29 @@ import path from 'node:path';
 import {fileURLToPath} from 'node:url';
 import {parseArgs} from 'node:util';
 
+import {kernelsModule} from './lib/browser.mjs';
 import {compile} from './lib/compile.mjs';
 import {GPU, kernelFiles, readTables} from './lib/folders.mjs';
 import {headerOf, sourceOf} from './lib/header.mjs';
+import {packModules, readModules} from './lib/pack.mjs';
 import {nativeOnly} from './lib/pipelines.mjs';
 import {KernelError} from './lib/specialise.mjs';
 
 const HELP = `usage: build.mjs [--only PATTERN] [--check] [--tint] [--opt] [--out FOLDER] [--poison] [--list]
-Compiles the WGSL kernels to SPIR-V, one file for each row of src/backend/gpu/FAMILY/pipelines*.def, and writes what C must
-know of them to src/backend/gpu/generated.
-  --only PATTERN  pipelines whose name or file matches this regular expression (no file is removed then)
+Compiles the WGSL kernels to SPIR-V, one module for each row of src/backend/gpu/FAMILY/pipelines*.def, and writes
+src/backend/gpu/generated: kernels.spvpack and spirv.def (the SPIR-V), kernels.js (the texts for browsers), kernels.h and
+kernels.c (uniforms, bindings and overrides for C). Nothing is written where there are errors.
+  --only PATTERN  pipelines whose name or file matches this regular expression; the others stay as they are
   --check         write nothing; fail where a file is missing, stale or not what would be written
   --tint          compile them by Dawn's Tint as well, as browsers do (npm test does this for all)
   --opt           run spirv-opt -O over the result (to compare)
-  --out FOLDER    write there (cmake -DTERN_SPIRV_DIR=FOLDER builds with it), not src/backend/gpu/spirv
+  --out FOLDER    write the SPIR-V there (cmake -DTERN_SPIRV_FOLDER=FOLDER builds with it)
   --poison        workgroup memory starts with rubbish: tests of a build with it find kernels that read what they
                   have not written
   --list          print the pipelines
 `;
 
-export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+export const GENERATED = path.join(GPU, 'generated');
 
 // The rows of all tables, in the order of their paths.
 export function readTable(folder = GPU) {
@@ -53,13 +57,15 @@ export function readKernels(folder = GPU) {
     );
 }
 
-// [path below src/backend/gpu, text] of what is generated for C.
-export function generatedForC(rows) {
+// [[file name, Buffer]] of what is generated from the texts alone.
+export function generatedTexts(rows) {
     const kernels = readKernels();
-    return [
-        ['generated/kernels.h', headerOf(kernels)],
-        ['generated/kernels.c', sourceOf(kernels, rows)],
+    const texts = [
+        ['kernels.h', headerOf(kernels)],
+        ['kernels.c', sourceOf(kernels, rows)],
+        ['kernels.js', kernelsModule(kernels, rows)],
     ];
+    return texts.map(([name, text]) => [name, Buffer.from(text)]);
 }
 
 // A tool on a file: false when it is not installed; an error with what it said when it fails.
@@ -83,10 +89,9 @@ function summary(errors) {
 class Build {
     constructor(options) {
         this.options = options;
-        this.out = path.resolve(options.out ?? path.join(GPU, 'spirv'));
+        this.out = path.resolve(options.out ?? GENERATED);
         this.scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tern-wgsl-'));
         this.errors = [];
-        this.written = this.bytes = 0;
         this.validated = true;
     }
 
@@ -106,43 +111,36 @@ class Build {
         return fs.readFileSync(file);
     }
 
-    emit(row) {
-        const bytes = this.bytesOf(row),
-            name = `${row.name}.spv`,
-            file = path.join(this.out, name);
-        this.bytes += bytes.length;
-        if (fs.existsSync(file) && fs.readFileSync(file).equals(bytes)) return;
-        if (this.options.check) throw new Error(`spirv/${name}: not what ${row.file}.wgsl gives; make shaders`);
-        fs.mkdirSync(this.out, {recursive: true});
-        fs.writeFileSync(file, bytes);
-        this.written++;
-    }
-
-    // Writes the text where it is another one; with --check that is an error.
-    emitText(name, text) {
-        const file = path.join(GPU, name);
-        if (fs.existsSync(file) && fs.readFileSync(file, 'utf8') === text) return;
-        if (this.options.check) throw new Error(`${name}: not what the kernels give; make shaders`);
-        fs.mkdirSync(path.dirname(file), {recursive: true});
-        fs.writeFileSync(file, text);
-        this.written++;
-    }
-
-    emitForC(rows) {
-        try {
-            for (const [name, text] of generatedForC(rows)) this.emitText(name, text);
-        } catch (error) {
-            this.errors.push(error.message);
+    // Name -> bytes, in the order of the rows: those chosen compiled, the others as they are.
+    modules(rows, chosen) {
+        const before = readModules(this.out), modules = new Map();
+        for (const row of rows) {
+            try {
+                const bytes = chosen.has(row) ? this.bytesOf(row) : before.get(row.name);
+                if (bytes) modules.set(row.name, bytes);
+                if (this.options.check && !before.get(row.name)?.equals(bytes))
+                    this.errors.push(`${row.name}: the SPIR-V is not what ${row.file}.wgsl gives; make shaders`);
+            } catch (error) {
+                this.errors.push(error instanceof KernelError ? error.message : error.stack);
+            }
         }
+        return modules;
     }
 
-    removeStale(rows) {
-        if (this.options.only || !fs.existsSync(this.out)) return;
-        const names = new Set(rows.map((row) => `${row.name}.spv`));
-        for (const file of fs.readdirSync(this.out).filter((f) => f.endsWith('.spv') && !names.has(f))) {
-            if (this.options.check) this.errors.push(`spirv/${file}: no pipeline has this name; make shaders`);
-            else fs.rmSync(path.join(this.out, file));
+    // Writes the files that are others now, and says how many; with --check they are errors.
+    emit(files) {
+        let written = 0;
+        for (const [name, bytes] of files) {
+            const file = path.join(this.out, name);
+            if (fs.existsSync(file) && fs.readFileSync(file).equals(bytes)) continue;
+            if (this.options.check) this.errors.push(`generated/${name}: not what the kernels give; make shaders`);
+            else {
+                fs.mkdirSync(this.out, {recursive: true});
+                fs.writeFileSync(file, bytes);
+                written++;
+            }
         }
+        return written;
     }
 
     async tint(rows) {
@@ -162,22 +160,15 @@ class Build {
         const pattern = new RegExp(this.options.only ?? '', 'i');
         const chosen = rows.filter((row) => pattern.test(row.name) || pattern.test(row.file));
         if (chosen.length === 0) throw new Error(`--only ${this.options.only}: no pipeline`);
-        for (const row of chosen) {
-            try {
-                this.emit(row);
-            } catch (error) {
-                this.errors.push(error instanceof KernelError || this.options.check ? error.message : error.stack);
-            }
-        }
+        const modules = this.modules(rows, new Set(chosen));
         if (this.options.tint) await this.tint(chosen);
-        this.removeStale(rows);
-        if (!this.options.out) this.emitForC(rows);
+        const failed = this.errors.length > 0;
+        const files = [...packModules(modules), ...(this.options.out || failed ? [] : generatedTexts(rows))];
+        const written = failed && !this.options.check ? 0 : this.emit(files);
         fs.rmSync(this.scratch, {recursive: true});
         for (const error of summary(this.errors)) console.error(error);
         if (!this.validated) console.error('spirv-val is not installed: nothing was validated');
-        console.log(
-            `${chosen.length} pipelines, ${this.bytes} bytes, ${this.written} files written, ${this.errors.length} errors`,
-        );
+        console.log(`${chosen.length} pipelines, ${written} files written, ${this.errors.length} errors`);
         return this.errors.length === 0 ? 0 : 1;
     }
 }

@@ -3,7 +3,6 @@
 import fs from 'node:fs';
 import {open} from 'node:fs/promises';
 import path from 'node:path';
-import {fileURLToPath} from 'node:url';
 import {parseArgs} from 'node:util';
 
 import {Core} from '../lib/core.js';
@@ -33,17 +32,15 @@ const OPTIONS = {
 };
 const WARM_UP = 16;
 
-// The kernels, as the site's build makes them, where they are not there yet.
-async function makeKernels() {
-  const file = fileURLToPath(new URL('../lib/kernels.js', import.meta.url));
-  if (fs.existsSync(file)) return;
-  const {kernelsModule} = await import('../../tools/wgsl/text.mjs');
-  fs.writeFileSync(file, kernelsModule());
+// The kernels' texts, where the site's build has not put them yet.
+function copyKernels() {
+  const file = new URL('../lib/kernels.js', import.meta.url);
+  if (!fs.existsSync(file)) fs.copyFileSync(new URL('../../src/backend/gpu/generated/kernels.js', import.meta.url), file);
 }
 
 async function openGpu(options) {
   if (options.backend !== 'webgpu') return null;
-  await makeKernels();
+  copyKernels();
   return Gpu.open({powerPreference: 'high-performance', dawnFlags: options.flags?.split(';') ?? []});
 }
 

@@ -1,29 +1,21 @@
-/* The pipelines' SPIR-V. The assembler reads the files; CMake says where they are (TERN_SPIRV_DIR) and that this file
- * depends on them. */
+/* The pipelines' SPIR-V: one file that the assembler reads, and a table of where each module lies in it. CMake says
+ * which files (TERN_SPIRV_PACK, TERN_SPIRV_INDEX) and that this one depends on them. */
 #include "backend/gpu/spirv.h"
 
-#define HIDDEN __attribute__((visibility("hidden")))
-
-/* Symbols of this file alone: the assembler resolves them, the linker never sees them. */
-#define X(name, file, signature, needs, subgroup, invocations, bytes, overrides)                                       \
-    extern const uint32_t spirv_##name[] __asm__(".Lspirv_" #name) HIDDEN;                                             \
-    extern const uint32_t spirv_##name##_end[] __asm__(".Lspirv_" #name "_end") HIDDEN;                                \
-    __asm__(".pushsection .rodata\n.balign 4\n.Lspirv_" #name ":\n"                                                    \
-            ".incbin \"" TERN_SPIRV_DIR "/" #name ".spv\"\n.Lspirv_" #name "_end:\n.popsection\n");
-#include "backend/gpu/pipelines.def"
-#undef X
+/* A symbol of this file alone: the assembler resolves it, the linker never sees it. */
+extern const uint32_t pack[] __asm__(".Lspirv_pack") __attribute__((visibility("hidden")));
+__asm__(".pushsection .rodata\n.balign 4\n.Lspirv_pack:\n.incbin \"" TERN_SPIRV_PACK "\"\n.popsection\n");
 
 static const struct {
-    const uint32_t *words, *end;
+    uint32_t first, n_words;
 } modules[TERN_GPU_PIPELINE_COUNT] = {
-#define X(name, file, signature, needs, subgroup, invocations, bytes, overrides)                                       \
-    [TERN_GPU_##name] = {spirv_##name, spirv_##name##_end},
-#include "backend/gpu/pipelines.def"
+#define X(name, first, n_words) [TERN_GPU_##name] = {first, n_words},
+#include TERN_SPIRV_INDEX
 #undef X
 };
 
 const uint32_t *tern_gpu_spirv(tern_gpu_pipeline pipeline, size_t *n_words)
 {
-    *n_words = (size_t)(modules[pipeline].end - modules[pipeline].words);
-    return modules[pipeline].words;
+    *n_words = modules[pipeline].n_words;
+    return pack + modules[pipeline].first;
 }

@@ -1,5 +1,5 @@
 /* The pipelines' SPIR-V, embedded in the library: made from FAMILY/FILE.wgsl by tools/wgsl (`make shaders`), committed
- * as spirv/NAME.spv. */
+ * as generated/kernels.spvpack and generated/spirv.def. */
 #ifndef TERN_BACKEND_GPU_SPIRV_H
 #define TERN_BACKEND_GPU_SPIRV_H
 

@@ -3,16 +3,17 @@ import assert from 'node:assert/strict';
 import {test} from 'node:test';
 
 import {constantsOf, textFor as browserTextFor} from '../../../web/lib/gpu-pipelines.js';
-import {readKernel, readTable} from '../build.mjs';
+import {readKernel, readKernels, readTable} from '../build.mjs';
+import {kernelsModule} from '../lib/browser.mjs';
 import {nativeOnly, needsSubgroups} from '../lib/pipelines.mjs';
 import {constantsFor, textFor} from '../lib/specialise.mjs';
 import {strip, SUBGROUPS_MARK} from '../lib/strip.mjs';
-import {kernelsModule} from '../text.mjs';
 
 const words = (text) => text.replace(/\/\/.*$/gm, '').split(/\s+/).filter(Boolean).join(' ');
 
 const rows = readTable().filter((row) => !nativeOnly(row));
-const {kernels} = await import(`data:text/javascript,${encodeURIComponent(kernelsModule())}`);
+const module = kernelsModule(readKernels(), readTable());
+const {kernels} = await import(`data:text/javascript,${encodeURIComponent(module)}`);
 
 test('every row has its kernel, word for word, and its constants', () => {
     assert.ok(rows.length > 100);

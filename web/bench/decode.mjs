@@ -34,8 +34,9 @@ const WARM_UP = 16;
 
 // The kernels' texts, where the site's build has not put them yet.
 function copyKernels() {
-  const file = new URL('../lib/kernels.js', import.meta.url);
-  if (!fs.existsSync(file)) fs.copyFileSync(new URL('../../src/backend/gpu/generated/kernels.js', import.meta.url), file);
+  const copy = new URL('../lib/kernels.js', import.meta.url);
+  const generated = new URL('../../src/backend/gpu/generated/kernels.js', import.meta.url);
+  if (!fs.existsSync(copy)) fs.copyFileSync(generated, copy);
 }
 
 async function openGpu(options) {

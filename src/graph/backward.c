@@ -74,7 +74,11 @@ void tern_backward__contribute(tern_backward *b, const tern_op *op, tern_view x,
     if (!tern_backward__wanted(b, x)) return;
     tern_view before = tern_backward__gradient(b, x);
     if (before.value != TERN_NO_VALUE) {
-        tern_op sum = {.kind = TERN_OP_ADD, .rows = op->rows, .layer = op->layer, .n_in = 2, .in = {before, dx}};
+        tern_op sum = {.kind = TERN_OP_ADD,
+                       .rows = op->rows,
+                       .layer = op->layer,
+                       .n_in = TERN_ADD_INPUTS,
+                       .in = {[TERN_ADD_A] = before, [TERN_ADD_B] = dx}};
         sum.residual = sum.norm_weight = whole_view(b, TERN_NO_VALUE);
         sum.out = dx = tern_backward__room(b, op, x);
         tern_backward__emit(b, &sum);
@@ -126,8 +130,9 @@ static void survey_op(tern_backward *b, size_t at)
         b->of[value].wanted |= wanted;
         if (b->of[value].first_write == SIZE_MAX) b->of[value].first_write = at;
     }
-    if (op->kind == TERN_OP_QUANTIZE || op->kind == TERN_OP_FAKE_QUANTIZE)
-        b->of[op->out.value].source = b->of[op->in[0].value].source;
+    if (op->kind == TERN_OP_QUANTIZE) b->of[op->out.value].source = b->of[op->in[TERN_QUANTIZE_X].value].source;
+    if (op->kind == TERN_OP_FAKE_QUANTIZE)
+        b->of[op->out.value].source = b->of[op->in[TERN_FAKE_QUANTIZE_X].value].source;
 }
 
 void tern_backward__op(tern_backward *b, const tern_op *op)
@@ -170,7 +175,8 @@ static void chunk(tern_backward *b, size_t first, size_t end)
 {
     const tern_op *loss = &b->forward[end - 1];
     size_t first_op = b->graph->n_ops, n = b->n;
-    tern_backward__set(b, loss->in[0], loss->in[0]);
+    const tern_view logits = loss->in[TERN_CROSS_ENTROPY_LOGITS];
+    tern_backward__set(b, logits, logits);
     for (size_t i = end - 1; i-- > first;) tern_backward__op(b, &b->forward[i]);
     for (uint32_t i = 0; i < n && b->status == TERN_OK; i++)
         if (b->of[i].gradient != TERN_NO_VALUE && b->of[i].first_write < first)

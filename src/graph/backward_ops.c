@@ -11,12 +11,6 @@ static tern_op begin(const tern_op *of, tern_op_kind kind)
         .kind = kind, .rows = of->rows, .layer = of->layer, .out = none, .residual = none, .norm_weight = none};
 }
 
-static void inputs(tern_op *op, uint32_t n, const tern_view *views)
-{
-    memcpy(op->in, views, n * sizeof *views);
-    op->n_in = n;
-}
-
 /* Adds an op that makes a gradient of x, on top of what is there: its `residual`. */
 static void emit_sum(tern_backward *b, const tern_op *of, tern_view x, tern_op *op)
 {
@@ -28,7 +22,7 @@ static void emit_sum(tern_backward *b, const tern_op *of, tern_view x, tern_op *
 
 static void linear(tern_backward *b, const tern_op *op, tern_view dy)
 {
-    tern_view x = op->in[0], w = op->in[1];
+    tern_view x = op->in[TERN_LINEAR_X], w = op->in[TERN_LINEAR_W];
     if (op->n_parts != 1 || op->gated || op->norm_weight.value != TERN_NO_VALUE) {
         if (b->status == TERN_OK)
             b->status = tern_fail(b->err, TERN_UNSUPPORTED, "backward of a fused %s op: an unfused graph expected",
@@ -39,68 +33,87 @@ static void linear(tern_backward *b, const tern_op *op, tern_view dy)
     if (op->residual.value != TERN_NO_VALUE) tern_backward__contribute(b, op, op->residual, dy);
     if (weight->trained) {
         tern_op dw = begin(op, TERN_OP_LINEAR_DW);
-        inputs(&dw, 3, (tern_view[]){dy, x, tern_backward__weight_gradient(b, weight)});
+        dw.in[TERN_LINEAR_DW_DY] = dy;
+        dw.in[TERN_LINEAR_DW_X] = x;
+        dw.in[TERN_LINEAR_DW_DW] = tern_backward__weight_gradient(b, weight);
+        dw.n_in = TERN_LINEAR_DW_INPUTS;
         tern_backward__emit(b, &dw);
     }
     if (!tern_backward__wanted(b, x)) return;
     tern_op dx = begin(op, TERN_OP_LINEAR_DX);
-    inputs(&dx, 2, (tern_view[]){dy, w});
+    dx.in[TERN_LINEAR_DX_DY] = dy;
+    dx.in[TERN_LINEAR_DX_W] = w;
+    dx.n_in = TERN_LINEAR_DX_INPUTS;
     emit_sum(b, op, x, &dx);
 }
 
 static void rms_norm(tern_backward *b, const tern_op *op, tern_view dy)
 {
-    tern_view x = op->in[0], g = op->in[1];
-    const tern_weight *weight = b->graph->values[g.value].weight;
+    tern_view x = op->in[TERN_NORM_X], norm_weight = op->in[TERN_NORM_WEIGHT];
+    const tern_weight *weight = b->graph->values[norm_weight.value].weight;
     tern_op dx = begin(op, TERN_OP_RMS_NORM_BACKWARD);
-    inputs(&dx, 3, (tern_view[]){x, g, dy});
-    if (weight->trained) dx.in[dx.n_in++] = tern_backward__weight_gradient(b, weight);
+    dx.in[TERN_NORM_BACKWARD_X] = x;
+    dx.in[TERN_NORM_BACKWARD_WEIGHT] = norm_weight;
+    dx.in[TERN_NORM_BACKWARD_DY] = dy;
+    if (weight->trained) dx.in[TERN_NORM_BACKWARD_DWEIGHT] = tern_backward__weight_gradient(b, weight);
+    dx.n_in = weight->trained ? TERN_NORM_BACKWARD_INPUTS : TERN_NORM_BACKWARD_DWEIGHT;
     dx.eps = op->eps;
     emit_sum(b, op, x, &dx);
 }
 
 static void embed(tern_backward *b, const tern_op *op, tern_view dy)
 {
-    const tern_weight *table = b->graph->values[op->in[0].value].weight;
+    const tern_weight *table = b->graph->values[op->in[TERN_EMBED_TABLE].value].weight;
     tern_op dw = begin(op, TERN_OP_EMBED_BACKWARD);
-    inputs(&dw, 3, (tern_view[]){dy, op->in[1], tern_backward__weight_gradient(b, table)});
+    dw.in[TERN_EMBED_BACKWARD_DY] = dy;
+    dw.in[TERN_EMBED_BACKWARD_IDS] = op->in[TERN_EMBED_IDS];
+    dw.in[TERN_EMBED_BACKWARD_DW] = tern_backward__weight_gradient(b, table);
+    dw.n_in = TERN_EMBED_BACKWARD_INPUTS;
     tern_backward__emit(b, &dw);
 }
 
 static void gate(tern_backward *b, const tern_op *op, tern_view dy)
 {
-    tern_view dgate = tern_backward__room(b, op, op->in[0]), dup = tern_backward__room(b, op, op->in[1]);
+    const tern_view g = op->in[TERN_GATE_GATE], up = op->in[TERN_GATE_UP];
+    tern_view dgate = tern_backward__room(b, op, g), dup = tern_backward__room(b, op, up);
     tern_op back = begin(op, TERN_OP_GATE_BACKWARD);
-    inputs(&back, 4, (tern_view[]){op->in[0], op->in[1], dy, dup});
+    back.in[TERN_GATE_BACKWARD_GATE] = g;
+    back.in[TERN_GATE_BACKWARD_UP] = up;
+    back.in[TERN_GATE_BACKWARD_DY] = dy;
+    back.in[TERN_GATE_BACKWARD_DUP] = dup;
+    back.n_in = TERN_GATE_BACKWARD_INPUTS;
     back.out = dgate;
     back.activation = op->activation;
     tern_backward__emit(b, &back);
-    tern_backward__contribute(b, op, op->in[0], dgate);
-    tern_backward__contribute(b, op, op->in[1], dup);
+    tern_backward__contribute(b, op, g, dgate);
+    tern_backward__contribute(b, op, up, dup);
 }
 
 static void add(tern_backward *b, const tern_op *op, tern_view dy)
 {
-    tern_backward__contribute(b, op, op->in[0], dy);
-    tern_backward__contribute(b, op, op->in[1], dy);
+    tern_backward__contribute(b, op, op->in[TERN_ADD_A], dy);
+    tern_backward__contribute(b, op, op->in[TERN_ADD_B], dy);
 }
 
-/* An op of one input and one factor: its backward is itself. */
+/* SCALE and DROPOUT: the backward is the op itself, on dy. */
 static void again(tern_backward *b, const tern_op *op, tern_view dy)
 {
+    const uint32_t x = op->kind == TERN_OP_SCALE ? (uint32_t)TERN_SCALE_X : (uint32_t)TERN_DROPOUT_X;
     tern_op back = *op;
-    back.in[0] = dy;
-    back.out = tern_backward__room(b, op, op->in[0]);
+    back.in[x] = dy;
+    back.out = tern_backward__room(b, op, op->in[x]);
     tern_backward__emit(b, &back);
-    tern_backward__contribute(b, op, op->in[0], back.out);
+    tern_backward__contribute(b, op, op->in[x], back.out);
 }
 
-static tern_view copy_of(tern_backward *b, const tern_op *op, tern_view dy)
+/* A copy of dy, the gradient of x. */
+static tern_view copy_of(tern_backward *b, const tern_op *op, tern_view x, tern_view dy)
 {
     tern_op scale = begin(op, TERN_OP_SCALE);
-    inputs(&scale, 1, &dy);
+    scale.in[TERN_SCALE_X] = dy;
+    scale.n_in = TERN_SCALE_INPUTS;
     scale.scale = 1;
-    scale.out = tern_backward__room(b, op, op->in[0]);
+    scale.out = tern_backward__room(b, op, x);
     tern_backward__emit(b, &scale);
     return scale.out;
 }
@@ -108,27 +121,36 @@ static tern_view copy_of(tern_backward *b, const tern_op *op, tern_view dy)
 /* In place, as the forward was. */
 static void rope(tern_backward *b, const tern_op *op, tern_view dy)
 {
-    tern_view dx = tern_backward__is_shared(b, op->in[0], dy) ? copy_of(b, op, dy) : dy;
+    const tern_view x = op->in[TERN_ROPE_X];
+    tern_view dx = tern_backward__is_shared(b, x, dy) ? copy_of(b, op, x, dy) : dy;
     tern_op back = *op;
     back.kind = TERN_OP_ROPE_BACKWARD;
-    back.in[0] = back.out = dx;
+    back.in[TERN_ROPE_X] = back.out = dx;
     tern_backward__emit(b, &back);
-    tern_backward__set(b, op->in[0], dx);
+    tern_backward__set(b, x, dx);
 }
 
 static void varlen_attention(tern_backward *b, const tern_op *op, tern_view dy)
 {
-    const tern_view *in = op->in;
-    tern_view d[3];
-    for (int i = 0; i < 3; i++) d[i] = tern_backward__room(b, op, in[i]);
+    const tern_view q = op->in[TERN_VARLEN_ATTENTION_Q], k = op->in[TERN_VARLEN_ATTENTION_K],
+                    v = op->in[TERN_VARLEN_ATTENTION_V];
+    const tern_view dq = tern_backward__room(b, op, q), dk = tern_backward__room(b, op, k),
+                    dv = tern_backward__room(b, op, v);
     tern_op back = begin(op, TERN_OP_VARLEN_ATTENTION_BACKWARD);
-    inputs(&back, 9, (tern_view[]){in[0], in[1], in[2], in[3], in[4], op->out, dy, d[1], d[2]});
-    back.out = d[0];
+    memcpy(back.in, op->in, TERN_VARLEN_ATTENTION_INPUTS * sizeof *back.in);
+    back.in[TERN_VARLEN_ATTENTION_OUT] = op->out;
+    back.in[TERN_VARLEN_ATTENTION_DOUT] = dy;
+    back.in[TERN_VARLEN_ATTENTION_DK] = dk;
+    back.in[TERN_VARLEN_ATTENTION_DV] = dv;
+    back.n_in = TERN_VARLEN_ATTENTION_BACKWARD_INPUTS;
+    back.out = dq;
     back.n_heads = op->n_heads;
     back.n_kv_heads = op->n_kv_heads;
     back.head_dim = op->head_dim;
     tern_backward__emit(b, &back);
-    for (int i = 0; i < 3; i++) tern_backward__contribute(b, op, in[i], d[i]);
+    tern_backward__contribute(b, op, q, dq);
+    tern_backward__contribute(b, op, k, dk);
+    tern_backward__contribute(b, op, v, dv);
 }
 
 /* The gradient passes unchanged (tern_backward_value.source). */

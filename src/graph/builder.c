@@ -88,8 +88,11 @@ tern_view tern_build__rms_norm(tern_builder *b, const char *name, tern_view x, t
     tern_rows rows = tern_build__rows_of(b, x);
     tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, rows, x.cols);
     tern_view norm_weight = tern_build__weight(b, tern_build__weight_at(b, role));
-    tern_build__op(b, (tern_op){.kind = TERN_OP_RMS_NORM, .in = {x, norm_weight}, .eps = b->config->rms_eps}, rows, 2,
-                   y);
+    tern_build__op(b,
+                   (tern_op){.kind = TERN_OP_RMS_NORM,
+                             .in = {[TERN_NORM_X] = x, [TERN_NORM_WEIGHT] = norm_weight},
+                             .eps = b->config->rms_eps},
+                   rows, TERN_NORM_INPUTS, y);
     return y;
 }
 

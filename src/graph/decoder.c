@@ -1,12 +1,11 @@
 /* The one decoder builder: BitNet and LLaMA, driven by the model's configuration. */
-#include <string.h>
-
 #include "graph/builder.h"
 
 static tern_view add(tern_builder *b, const char *name, tern_view a, tern_view c)
 {
     tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, TERN_ROWS_TOKENS, a.cols);
-    tern_build__op(b, (tern_op){.kind = TERN_OP_ADD, .in = {a, c}}, TERN_ROWS_TOKENS, 2, y);
+    tern_build__op(b, (tern_op){.kind = TERN_OP_ADD, .in = {[TERN_ADD_A] = a, [TERN_ADD_B] = c}}, TERN_ROWS_TOKENS,
+                   TERN_ADD_INPUTS, y);
     return y;
 }
 
@@ -16,8 +15,10 @@ static void rope(tern_builder *b, tern_view x, uint32_t n_heads)
                   .n_heads = n_heads,
                   .head_dim = b->config->head_dim,
                   .rope_adjacent = b->config->rope_adjacent,
-                  .in = {x, tern_build__param(b, TERN_PARAM_POSITIONS), {.value = b->graph->rope_table}}};
-    tern_build__op(b, op, TERN_ROWS_TOKENS, 3, x);
+                  .in = {[TERN_ROPE_X] = x,
+                         [TERN_ROPE_POSITIONS] = tern_build__param(b, TERN_PARAM_POSITIONS),
+                         [TERN_ROPE_TABLE] = {.value = b->graph->rope_table}}};
+    tern_build__op(b, op, TERN_ROWS_TOKENS, TERN_ROPE_INPUTS, x);
 }
 
 static tern_view cache(tern_builder *b, const char *name)
@@ -37,23 +38,37 @@ static void attend_cache(tern_builder *b, tern_op op, tern_view q, tern_view k, 
     tern_view positions = tern_build__param(b, TERN_PARAM_POSITIONS);
     tern_view sequences = tern_build__param(b, TERN_PARAM_SEQUENCES), pages = tern_build__param(b, TERN_PARAM_PAGES);
     tern_view k_cache = cache(b, "k_cache"), v_cache = cache(b, "v_cache");
-    op.kind = TERN_OP_KV_WRITE;
-    memcpy(op.in, (tern_view[]){k, v, k_cache, v_cache, positions, sequences, pages}, 7 * sizeof k);
-    tern_build__op(b, op, TERN_ROWS_TOKENS, 7, tern_build__no_view());
+    tern_op write = op;
+    write.kind = TERN_OP_KV_WRITE;
+    write.in[TERN_KV_WRITE_K] = k;
+    write.in[TERN_KV_WRITE_V] = v;
+    write.in[TERN_KV_WRITE_K_CACHE] = k_cache;
+    write.in[TERN_KV_WRITE_V_CACHE] = v_cache;
+    write.in[TERN_KV_WRITE_POSITIONS] = positions;
+    write.in[TERN_KV_WRITE_SEQUENCES] = sequences;
+    write.in[TERN_KV_WRITE_PAGES] = pages;
+    tern_build__op(b, write, TERN_ROWS_TOKENS, TERN_KV_WRITE_INPUTS, tern_build__no_view());
     op.kind = TERN_OP_ATTENTION;
-    memcpy(op.in, (tern_view[]){q, k_cache, v_cache, positions, sequences, pages}, 6 * sizeof q);
-    tern_build__op(b, op, TERN_ROWS_TOKENS, 6, out);
+    op.in[TERN_ATTENTION_Q] = q;
+    op.in[TERN_ATTENTION_K_CACHE] = k_cache;
+    op.in[TERN_ATTENTION_V_CACHE] = v_cache;
+    op.in[TERN_ATTENTION_POSITIONS] = positions;
+    op.in[TERN_ATTENTION_SEQUENCES] = sequences;
+    op.in[TERN_ATTENTION_PAGES] = pages;
+    tern_build__op(b, op, TERN_ROWS_TOKENS, TERN_ATTENTION_INPUTS, out);
 }
 
 /* Over the rows of the step itself. */
 static void attend_rows(tern_builder *b, tern_op op, tern_view q, tern_view k, tern_view v, tern_view out)
 {
-    tern_view starts = tern_build__param(b, TERN_PARAM_SEQ_STARTS);
-    tern_view statistics =
-        tern_build__activation(b, "attn_statistics", TERN_DTYPE_F32, TERN_ROWS_TOKENS, 2 * op.n_heads);
     op.kind = TERN_OP_VARLEN_ATTENTION;
-    memcpy(op.in, (tern_view[]){q, k, v, starts, statistics}, 5 * sizeof q);
-    tern_build__op(b, op, TERN_ROWS_TOKENS, 5, out);
+    op.in[TERN_VARLEN_ATTENTION_Q] = q;
+    op.in[TERN_VARLEN_ATTENTION_K] = k;
+    op.in[TERN_VARLEN_ATTENTION_V] = v;
+    op.in[TERN_VARLEN_ATTENTION_STARTS] = tern_build__param(b, TERN_PARAM_SEQ_STARTS);
+    op.in[TERN_VARLEN_ATTENTION_STATISTICS] =
+        tern_build__activation(b, "attn_statistics", TERN_DTYPE_F32, TERN_ROWS_TOKENS, 2 * op.n_heads);
+    tern_build__op(b, op, TERN_ROWS_TOKENS, TERN_VARLEN_ATTENTION_INPUTS, out);
 }
 
 static tern_view attention(tern_builder *b, tern_view q, tern_view k, tern_view v)
@@ -90,8 +105,10 @@ static tern_view ffn_block(tern_builder *b, tern_view x)
                                 {.name = "ffn_up", .role = TERN_ROLE_FFN_UP}};
     tern_build__linears(b, &in, pair, 2);
     tern_view h = tern_build__activation(b, "ffn_act", TERN_DTYPE_F32, TERN_ROWS_TOKENS, b->config->n_ff);
-    tern_op gate = {.kind = TERN_OP_GATE, .in = {pair[0].out, pair[1].out}, .activation = b->config->activation};
-    tern_build__op(b, gate, TERN_ROWS_TOKENS, 2, h);
+    tern_op gate = {.kind = TERN_OP_GATE,
+                    .in = {[TERN_GATE_GATE] = pair[0].out, [TERN_GATE_UP] = pair[1].out},
+                    .activation = b->config->activation};
+    tern_build__op(b, gate, TERN_ROWS_TOKENS, TERN_GATE_INPUTS, h);
     tern_build_input sub = {.x = h};
     if (b->config->sub_norms) sub.x = tern_build__rms_norm(b, "ffn_sub_norm", h, TERN_ROLE_FFN_SUB_NORM);
     tern_build_linear down = {.name = "ffn_down", .role = TERN_ROLE_FFN_DOWN};
@@ -137,8 +154,9 @@ static void build(tern_builder *b)
     add_params(b);
     tern_view x = tern_build__activation(b, "embd", TERN_DTYPE_F32, TERN_ROWS_TOKENS, c->n_embd);
     tern_view table = tern_build__weight(b, tern_build__weight_at(b, TERN_ROLE_TOKEN_EMBD));
-    tern_op embed = {.kind = TERN_OP_EMBED, .in = {table, tern_build__param(b, TERN_PARAM_IDS)}};
-    tern_build__op(b, embed, TERN_ROWS_TOKENS, 2, x);
+    tern_op embed = {.kind = TERN_OP_EMBED,
+                     .in = {[TERN_EMBED_TABLE] = table, [TERN_EMBED_IDS] = tern_build__param(b, TERN_PARAM_IDS)}};
+    tern_build__op(b, embed, TERN_ROWS_TOKENS, TERN_EMBED_INPUTS, x);
     tern_build__mark_hidden(b, x, 0);
     for (b->layer = 0; b->layer < c->n_layers; b->layer++) {
         x = ffn_block(b, attention_block(b, x));

@@ -28,13 +28,13 @@ static tern_status fuse_norm_quant(fusion *f, size_t at)
 {
     tern_op *quant = &f->graph->ops[at];
     if (quant->kind != TERN_OP_QUANTIZE) return TERN_OK;
-    tern_op *norm = tern_graph__maker(f->graph, quant->in[0].value);
+    tern_op *norm = tern_graph__maker(f->graph, quant->in[TERN_QUANTIZE_X].value);
     if (!norm || norm->kind != TERN_OP_RMS_NORM || f->uses[norm->out.value] != 1 || !internal(f, norm->out.value))
         return TERN_OK;
     quant->kind = TERN_OP_NORM_QUANT;
-    quant->in[0] = norm->in[0];
-    quant->in[1] = norm->in[1];
-    quant->n_in = 2;
+    quant->in[TERN_NORM_X] = norm->in[TERN_NORM_X];
+    quant->in[TERN_NORM_WEIGHT] = norm->in[TERN_NORM_WEIGHT];
+    quant->n_in = TERN_NORM_INPUTS;
     quant->eps = norm->eps;
     drop(norm);
     return TERN_OK;
@@ -54,7 +54,7 @@ static void redirect_all(tern_graph *g, uint32_t from, uint32_t to, uint32_t fir
             redirect(tern_graph__view_at(&g->ops[i], k), from, to, first_col);
 }
 
-/* Whether an op of this kind multiplies the value. */
+/* Whether an op of this kind (LINEAR, SCALE) multiplies the value, its first input. */
 static bool multiplied_by(const tern_graph *g, uint32_t value, tern_op_kind kind)
 {
     for (size_t i = 0; i < g->n_ops; i++)
@@ -82,7 +82,7 @@ static tern_status fuse_siblings(fusion *f, size_t at)
     tern_graph *g = f->graph;
     uint32_t n = 0, cols = 0;
     while (n < TERN_LINEAR_MAX_PARTS && at + n < g->n_ops && plain_linear(f, &g->ops[at + n]) &&
-           g->ops[at + n].in[0].value == g->ops[at].in[0].value &&
+           g->ops[at + n].in[TERN_LINEAR_X].value == g->ops[at].in[TERN_LINEAR_X].value &&
            is_inner(g, &g->ops[at + n]) == is_inner(g, &g->ops[at]))
         cols += g->values[g->ops[at + n++].out.value].cols;
     if (n < 2) return TERN_OK;
@@ -94,13 +94,13 @@ static tern_status fuse_siblings(fusion *f, size_t at)
     tern_op *first = &g->ops[at];
     for (uint32_t i = 0, col = 0; i < n; i++) {
         uint32_t part = g->ops[at + i].out.value;
-        first->in[1 + i] = g->ops[at + i].in[1];
+        first->in[TERN_LINEAR_W + i] = g->ops[at + i].in[TERN_LINEAR_W];
         if (i) drop(&g->ops[at + i]);
         redirect_all(g, part, id, col);
         col += g->values[part].cols;
     }
     first->n_parts = n;
-    first->n_in = 1 + n;
+    first->n_in = TERN_LINEAR_W + n;
     first->out = (tern_view){.value = id, .cols = cols};
     return TERN_OK;
 }
@@ -120,22 +120,22 @@ static tern_status fuse_rope_kv(fusion *f, size_t at)
     tern_op *q = &g->ops[at], *k = q->kind == TERN_OP_ROPE ? following(g, &at) : NULL;
     tern_op *kv = k && k->kind == TERN_OP_ROPE ? following(g, &at) : NULL;
     if (!kv || kv->kind != TERN_OP_KV_WRITE) return TERN_OK;
-    tern_view vq = q->in[0], vk = k->in[0], vv = kv->in[1];
-    bool neighbours = kv->in[0].value == vk.value && vq.value == vk.value && vk.value == vv.value &&
+    tern_view vq = q->in[TERN_ROPE_X], vk = k->in[TERN_ROPE_X], vv = kv->in[TERN_KV_WRITE_V];
+    bool neighbours = kv->in[TERN_KV_WRITE_K].value == vk.value && vq.value == vk.value && vk.value == vv.value &&
                       vq.first_col == 0 && vk.first_col == vq.cols && vv.first_col == vq.cols + vk.cols;
     if (!neighbours) return TERN_OK;
     tern_op fused = *kv;
     fused.kind = TERN_OP_ROPE_KV;
     fused.rope_adjacent = q->rope_adjacent;
     tern_view row = {.value = vq.value, .cols = vq.cols + vk.cols + vv.cols};
-    fused.in[0] = row;
-    fused.in[1] = q->in[1];
-    fused.in[2] = q->in[2];
-    fused.in[3] = kv->in[2];
-    fused.in[4] = kv->in[3];
-    fused.in[5] = kv->in[5];
-    fused.in[6] = kv->in[6];
-    fused.n_in = 7;
+    fused.in[TERN_ROPE_KV_QKV] = row;
+    fused.in[TERN_ROPE_KV_POSITIONS] = q->in[TERN_ROPE_POSITIONS];
+    fused.in[TERN_ROPE_KV_TABLE] = q->in[TERN_ROPE_TABLE];
+    fused.in[TERN_ROPE_KV_K_CACHE] = kv->in[TERN_KV_WRITE_K_CACHE];
+    fused.in[TERN_ROPE_KV_V_CACHE] = kv->in[TERN_KV_WRITE_V_CACHE];
+    fused.in[TERN_ROPE_KV_SEQUENCES] = kv->in[TERN_KV_WRITE_SEQUENCES];
+    fused.in[TERN_ROPE_KV_PAGES] = kv->in[TERN_KV_WRITE_PAGES];
+    fused.n_in = TERN_ROPE_KV_INPUTS;
     drop(q);
     drop(k);
     *kv = fused;
@@ -146,10 +146,11 @@ static tern_status fuse_rope_kv(fusion *f, size_t at)
 static tern_status fuse_gate(fusion *f, size_t at)
 {
     tern_op *gate = &f->graph->ops[at];
-    if (gate->kind != TERN_OP_GATE || gate->in[0].value != gate->in[1].value) return TERN_OK;
-    tern_op *linear = tern_graph__maker(f->graph, gate->in[0].value);
+    const tern_view *first = &gate->in[TERN_GATE_GATE], *second = &gate->in[TERN_GATE_UP];
+    if (gate->kind != TERN_OP_GATE || first->value != second->value) return TERN_OK;
+    tern_op *linear = tern_graph__maker(f->graph, first->value);
     bool halves = linear && linear->kind == TERN_OP_LINEAR && linear->n_parts == 2 && !linear->gated &&
-                  gate->in[0].first_col == 0 && gate->in[1].first_col == gate->in[0].cols;
+                  first->first_col == 0 && second->first_col == first->cols;
     if (!halves || f->uses[linear->out.value] != 2) return TERN_OK;
     linear->gated = true;
     linear->activation = gate->activation;
@@ -163,12 +164,12 @@ static tern_status fuse_residual(fusion *f, size_t at)
 {
     tern_op *add = &f->graph->ops[at];
     if (add->kind != TERN_OP_ADD) return TERN_OK;
-    tern_op *linear = tern_graph__maker(f->graph, add->in[1].value);
-    tern_op *other = tern_graph__maker(f->graph, add->in[0].value);
+    tern_op *linear = tern_graph__maker(f->graph, add->in[TERN_ADD_B].value);
+    tern_op *other = tern_graph__maker(f->graph, add->in[TERN_ADD_A].value);
     if (!linear || linear->kind != TERN_OP_LINEAR || linear->gated || linear->residual.value != TERN_NO_VALUE ||
-        f->uses[linear->out.value] != 1 || !whole(f, add->in[1]) || !other || other > linear)
+        f->uses[linear->out.value] != 1 || !whole(f, add->in[TERN_ADD_B]) || !other || other > linear)
         return TERN_OK;
-    linear->residual = add->in[0];
+    linear->residual = add->in[TERN_ADD_A];
     linear->out = add->out;
     drop(add);
     return TERN_OK;
@@ -176,8 +177,8 @@ static tern_status fuse_residual(fusion *f, size_t at)
 
 static bool ternary_parts(const fusion *f, const tern_op *linear)
 {
-    for (uint32_t i = 1; i <= linear->n_parts; i++)
-        if (!f->graph->values[linear->in[i].value].weight->encoding->ternary) return false;
+    for (uint32_t p = 0; p < linear->n_parts; p++)
+        if (!f->graph->values[linear->in[TERN_LINEAR_W + p].value].weight->encoding->ternary) return false;
     return true;
 }
 
@@ -185,12 +186,13 @@ static bool ternary_parts(const fusion *f, const tern_op *linear)
 static tern_status fuse_linear_norm(fusion *f, size_t at)
 {
     tern_op *linear = &f->graph->ops[at];
-    tern_op *norm = linear->kind == TERN_OP_LINEAR ? tern_graph__maker(f->graph, linear->in[0].value) : NULL;
+    tern_op *norm =
+        linear->kind == TERN_OP_LINEAR ? tern_graph__maker(f->graph, linear->in[TERN_LINEAR_X].value) : NULL;
     if (!norm || norm->kind != TERN_OP_NORM_QUANT || f->uses[norm->out.value] != 1 || !internal(f, norm->out.value) ||
         !ternary_parts(f, linear))
         return TERN_OK;
-    linear->in[0] = norm->in[0];
-    linear->norm_weight = norm->in[1];
+    linear->in[TERN_LINEAR_X] = norm->in[TERN_NORM_X];
+    linear->norm_weight = norm->in[TERN_NORM_WEIGHT];
     linear->eps = norm->eps;
     drop(norm);
     return TERN_OK;
@@ -201,8 +203,9 @@ static tern_status fuse_rope_attention(fusion *f, size_t at)
 {
     tern_graph *g = f->graph;
     tern_op *rope = &g->ops[at], *attention = rope->kind == TERN_OP_ROPE_KV ? following(g, &at) : NULL;
-    if (!attention || attention->kind != TERN_OP_ATTENTION || attention->in[0].value != rope->in[0].value ||
-        f->uses[rope->in[0].value] != 2 || !internal(f, rope->in[0].value))
+    if (!attention || attention->kind != TERN_OP_ATTENTION ||
+        attention->in[TERN_ATTENTION_Q].value != rope->in[TERN_ROPE_KV_QKV].value ||
+        f->uses[rope->in[TERN_ROPE_KV_QKV].value] != 2 || !internal(f, rope->in[TERN_ROPE_KV_QKV].value))
         return TERN_OK;
     rope->out = attention->out;
     rope->kind = TERN_OP_ROPE_ATTENTION;
@@ -214,11 +217,11 @@ static tern_status fuse_rope_attention(fusion *f, size_t at)
 static tern_status fuse_gather(fusion *f, size_t at)
 {
     tern_op *gather = &f->graph->ops[at];
-    if (gather->kind != TERN_OP_GATHER || f->graph->max_tokens > 1 || !whole(f, gather->in[0]) ||
+    if (gather->kind != TERN_OP_GATHER || f->graph->max_tokens > 1 || !whole(f, gather->in[TERN_GATHER_X]) ||
         !internal(f, gather->out.value))
         return TERN_OK;
     drop(gather);
-    redirect_all(f->graph, gather->out.value, gather->in[0].value, 0);
+    redirect_all(f->graph, gather->out.value, gather->in[TERN_GATHER_X].value, 0);
     return TERN_OK;
 }
 

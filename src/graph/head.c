@@ -13,9 +13,12 @@ static void sample(tern_builder *b)
     tern_view out = tern_build__value(b, tokens, "tokens");
     tern_view logits = {.value = b->graph->logits, .cols = b->config->n_vocab};
     tern_op op = {.kind = TERN_OP_SAMPLE,
-                  .in = {logits, tern_build__param(b, TERN_PARAM_COUNTS), tern_build__param(b, TERN_PARAM_IDS),
-                         tern_build__param(b, TERN_PARAM_POSITIONS), tern_build__param(b, TERN_PARAM_SAMPLER)}};
-    tern_build__op(b, op, TERN_ROWS_OUTPUTS, 5, out);
+                  .in = {[TERN_SAMPLE_LOGITS] = logits,
+                         [TERN_SAMPLE_COUNTS] = tern_build__param(b, TERN_PARAM_COUNTS),
+                         [TERN_SAMPLE_IDS] = tern_build__param(b, TERN_PARAM_IDS),
+                         [TERN_SAMPLE_POSITIONS] = tern_build__param(b, TERN_PARAM_POSITIONS),
+                         [TERN_SAMPLE_SAMPLER] = tern_build__param(b, TERN_PARAM_SAMPLER)}};
+    tern_build__op(b, op, TERN_ROWS_OUTPUTS, TERN_SAMPLE_INPUTS, out);
     b->graph->tokens = out.value;
 }
 
@@ -30,8 +33,9 @@ static tern_view logits_of(tern_builder *b, tern_build_input *in, const char *na
 static void wanted_rows(tern_builder *b, tern_view x)
 {
     tern_view last = tern_build__activation(b, "last", TERN_DTYPE_F32, TERN_ROWS_OUTPUTS, b->config->n_embd);
-    tern_op gather = {.kind = TERN_OP_GATHER, .in = {x, tern_build__param(b, TERN_PARAM_OUTPUTS)}};
-    tern_build__op(b, gather, TERN_ROWS_OUTPUTS, 2, last);
+    tern_op gather = {.kind = TERN_OP_GATHER,
+                      .in = {[TERN_GATHER_X] = x, [TERN_GATHER_OUTPUTS] = tern_build__param(b, TERN_PARAM_OUTPUTS)}};
+    tern_build__op(b, gather, TERN_ROWS_OUTPUTS, TERN_GATHER_INPUTS, last);
     tern_build_input in = {.rows = TERN_ROWS_OUTPUTS, .table = true};
     in.x = tern_build__rms_norm(b, "result_norm", last, TERN_ROLE_OUTPUT_NORM);
     tern_build__mark_hidden(b, in.x, b->config->n_layers);
@@ -59,8 +63,11 @@ static void all_rows(tern_builder *b, tern_view x)
         tern_build_input in = {.x = normed, .rows = TERN_ROWS_OUTPUTS, .table = true};
         in.x.first_row = labels.first_row = out.first_row = row;
         tern_view logits = logits_of(b, &in, "logits"), training = tern_build__param(b, TERN_PARAM_TRAINING);
-        tern_op op = {.kind = TERN_OP_CROSS_ENTROPY, .in = {logits, labels, training}};
-        tern_build__op(b, op, TERN_ROWS_OUTPUTS, 3, out);
+        tern_op op = {.kind = TERN_OP_CROSS_ENTROPY,
+                      .in = {[TERN_CROSS_ENTROPY_LOGITS] = logits,
+                             [TERN_CROSS_ENTROPY_LABELS] = labels,
+                             [TERN_CROSS_ENTROPY_TRAINING] = training}};
+        tern_build__op(b, op, TERN_ROWS_OUTPUTS, TERN_CROSS_ENTROPY_INPUTS, out);
     }
 }
 

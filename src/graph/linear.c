@@ -19,12 +19,12 @@ static tern_view quantized(tern_builder *b, tern_build_input *in)
     bool fake = b->options->fake_quantize;
     name_quantized(b, in->x.value, fake ? "fq" : "q8", name);
     in->quantized = tern_build__activation(b, name, fake ? TERN_DTYPE_F32 : TERN_DTYPE_Q8, in->rows, in->x.cols);
-    tern_op op = {.kind = TERN_OP_QUANTIZE, .in = {in->x}};
-    if (fake) {
-        op.kind = TERN_OP_FAKE_QUANTIZE;
-        op.in[1] = tern_build__param(b, TERN_PARAM_TRAINING);
-    }
-    tern_build__op(b, op, in->rows, fake ? 2 : 1, in->quantized);
+    tern_op op = {.kind = TERN_OP_QUANTIZE, .in = {[TERN_QUANTIZE_X] = in->x}};
+    if (fake)
+        op = (tern_op){.kind = TERN_OP_FAKE_QUANTIZE,
+                       .in = {[TERN_FAKE_QUANTIZE_X] = in->x,
+                              [TERN_FAKE_QUANTIZE_TRAINING] = tern_build__param(b, TERN_PARAM_TRAINING)}};
+    tern_build__op(b, op, in->rows, fake ? TERN_FAKE_QUANTIZE_INPUTS : TERN_QUANTIZE_INPUTS, in->quantized);
     return in->quantized;
 }
 
@@ -33,8 +33,11 @@ static tern_view multiply(tern_builder *b, const char *name, const tern_build_in
                           const tern_weight *w, tern_view residual)
 {
     tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, in->rows, w->rows);
-    tern_op op = {.kind = TERN_OP_LINEAR, .in = {x, tern_build__weight(b, w)}, .n_parts = 1, .residual = residual};
-    tern_build__op(b, op, in->rows, 2, y);
+    tern_op op = {.kind = TERN_OP_LINEAR,
+                  .in = {[TERN_LINEAR_X] = x, [TERN_LINEAR_W] = tern_build__weight(b, w)},
+                  .n_parts = 1,
+                  .residual = residual};
+    tern_build__op(b, op, in->rows, TERN_LINEAR_W + 1, y);
     return y;
 }
 
@@ -42,8 +45,11 @@ static tern_view dropped(tern_builder *b, const char *name, const tern_build_inp
 {
     tern_view training = tern_build__param(b, TERN_PARAM_TRAINING);
     tern_view out = tern_build__activation(b, name, TERN_DTYPE_F32, in->rows, in->x.cols);
-    tern_op op = {.kind = TERN_OP_DROPOUT, .in = {in->x, training}, .scale = p, .stream = b->n_streams++};
-    tern_build__op(b, op, in->rows, 2, out);
+    tern_op op = {.kind = TERN_OP_DROPOUT,
+                  .in = {[TERN_DROPOUT_X] = in->x, [TERN_DROPOUT_TRAINING] = training},
+                  .scale = p,
+                  .stream = b->n_streams++};
+    tern_build__op(b, op, in->rows, TERN_DROPOUT_INPUTS, out);
     return out;
 }
 
@@ -68,7 +74,8 @@ static tern_view scaled(tern_builder *b, const tern_build_linear *layer, const t
     if (lora->scale == 1 && !b->options->training) return u;
     snprintf(name, sizeof name, "%s_lora%u_scaled", layer->name, index);
     tern_view out = tern_build__activation(b, name, TERN_DTYPE_F32, in->rows, u.cols);
-    tern_build__op(b, (tern_op){.kind = TERN_OP_SCALE, .in = {u}, .scale = lora->scale}, in->rows, 1, out);
+    tern_build__op(b, (tern_op){.kind = TERN_OP_SCALE, .in = {[TERN_SCALE_X] = u}, .scale = lora->scale}, in->rows,
+                   TERN_SCALE_INPUTS, out);
     return out;
 }
 

@@ -34,7 +34,7 @@ static uint64_t padded(uint64_t bytes)
 static uint32_t addend_of(const plan *p, const tern_op *op)
 {
     if (!p->in_place || op->out.value == TERN_NO_VALUE) return TERN_NO_VALUE;
-    tern_view addend = op->kind == TERN_OP_ADD ? op->in[0] : op->residual;
+    tern_view addend = op->kind == TERN_OP_ADD ? op->in[TERN_ADD_A] : op->residual;
     if (addend.value == TERN_NO_VALUE || addend.first_row || op->out.first_row) return TERN_NO_VALUE;
     uint32_t n = 0;
     for (uint32_t i = 0; i < tern_graph__n_views(op); i++) n += tern_graph__view(op, i).value == addend.value;

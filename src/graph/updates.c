@@ -92,18 +92,23 @@ static void add_norms(builder *u, const tern_graph_update *updates, size_t n)
     for (size_t i = 0; i < n; i++) {
         tern_view gradient = state(u, updates[i].weight, TERN_STATE_GRADIENT, TERN_DTYPE_F32);
         tern_view one = {.value = out.value, .first_col = (uint32_t)i, .cols = 1};
-        add_op(u, (tern_op){.kind = TERN_OP_SUM_SQUARES, .n_in = 1, .in = {gradient}}, one);
+        add_op(u,
+               (tern_op){.kind = TERN_OP_SUM_SQUARES,
+                         .n_in = TERN_SUM_SQUARES_INPUTS,
+                         .in = {[TERN_SUM_SQUARES_GRADIENT] = gradient}},
+               one);
     }
 }
 
 static void add_update(builder *u, const tern_graph_update *of, uint32_t stream, tern_view learns)
 {
     tern_op op = {.kind = TERN_OP_UPDATE, .optimizer = of->optimizer, .decays = of->decays, .stream = stream};
-    op.in[op.n_in++] = learns;
-    op.in[op.n_in++] = state(u, of->weight, TERN_STATE_GRADIENT, TERN_DTYPE_F32);
-    if (of->optimizer == TERN_OPTIMIZER_ADAMW || of->momentum)
-        op.in[op.n_in++] = state(u, of->weight, TERN_STATE_M, of->m);
-    if (of->optimizer == TERN_OPTIMIZER_ADAMW) op.in[op.n_in++] = state(u, of->weight, TERN_STATE_V, of->v);
+    const bool has_v = of->optimizer == TERN_OPTIMIZER_ADAMW, has_m = has_v || of->momentum;
+    op.n_in = has_v ? TERN_UPDATE_V + 1 : has_m ? TERN_UPDATE_M + 1 : TERN_UPDATE_GRADIENT + 1;
+    op.in[TERN_UPDATE_WEIGHT] = learns;
+    op.in[TERN_UPDATE_GRADIENT] = state(u, of->weight, TERN_STATE_GRADIENT, TERN_DTYPE_F32);
+    if (has_m) op.in[TERN_UPDATE_M] = state(u, of->weight, TERN_STATE_M, of->m);
+    if (has_v) op.in[TERN_UPDATE_V] = state(u, of->weight, TERN_STATE_V, of->v);
     op.in[op.n_in++] = training(u);
     add_op(u, op, (tern_view){.value = TERN_NO_VALUE});
 }
@@ -119,8 +124,8 @@ static void add_steps(builder *u, const tern_graph_update *updates, size_t n, bo
         if (of->has_master) master = state(u, of->weight, TERN_STATE_MASTER, of->master);
         if (steps) add_update(u, of, (uint32_t)i, of->has_master ? master : w);
         tern_op requantize = {.kind = TERN_OP_REQUANTIZE,
-                              .n_in = 2,
-                              .in = {master, training(u)},
+                              .n_in = TERN_REQUANTIZE_INPUTS,
+                              .in = {[TERN_REQUANTIZE_MASTER] = master, [TERN_REQUANTIZE_TRAINING] = training(u)},
                               .threshold = of->threshold,
                               .clamp = of->clamp};
         if (codes) add_op(u, requantize, w);

@@ -23,9 +23,9 @@ static uint64_t elements(const tern_value *v)
 }
 
 /* A master: a state of F32 or BF16, or a dense weight that is trained. */
-static tern_status read_master(const checker *c, bool weights, tern_update_shape *shape)
+static tern_status read_master(const checker *c, uint32_t i, bool weights, tern_update_shape *shape)
 {
-    const tern_value *v = value(c, 0);
+    const tern_value *v = value(c, i);
     bool f32 = v->dtype == TERN_DTYPE_F32, bf16 = v->dtype == TERN_DTYPE_BF16;
     if (v->kind == TERN_VALUE_WEIGHT && weights) {
         if (!v->weight->trained) return wrong(c, v, "a weight that is frozen; a trained one expected");
@@ -62,21 +62,22 @@ static tern_status shape_of_update(const checker *c, tern_update_shape *shape)
     const bool adamw = c->op->optimizer == TERN_OPTIMIZER_ADAMW;
     const uint32_t n = c->op->n_in;
     tern_dtype gradient;
-    TERN_TRY(read_master(c, true, shape));
-    if (adamw ? n != 5 : n != 3 && n != 4) return wrong(c, value(c, 0), "another number of inputs expected");
-    TERN_TRY(read_state(c, 1, TERN_STATE_GRADIENT, TERN_DTYPE_F32, shape, &gradient));
-    if (gradient != TERN_DTYPE_F32) return wrong(c, value(c, 1), "a gradient in F32 expected");
-    shape->has_m = n > 3;
+    TERN_TRY(read_master(c, TERN_UPDATE_WEIGHT, true, shape));
+    if (adamw ? n != TERN_UPDATE_V + 2 : n != TERN_UPDATE_GRADIENT + 2 && n != TERN_UPDATE_M + 2)
+        return wrong(c, value(c, TERN_UPDATE_WEIGHT), "another number of inputs expected");
+    TERN_TRY(read_state(c, TERN_UPDATE_GRADIENT, TERN_STATE_GRADIENT, TERN_DTYPE_F32, shape, &gradient));
+    if (gradient != TERN_DTYPE_F32) return wrong(c, value(c, TERN_UPDATE_GRADIENT), "a gradient in F32 expected");
+    shape->has_m = n > TERN_UPDATE_M + 1;
     shape->has_v = adamw;
-    if (shape->has_m) TERN_TRY(read_state(c, 2, TERN_STATE_M, TERN_DTYPE_M8, shape, &shape->m));
-    return adamw ? read_state(c, 3, TERN_STATE_V, TERN_DTYPE_V8, shape, &shape->v) : TERN_OK;
+    if (shape->has_m) TERN_TRY(read_state(c, TERN_UPDATE_M, TERN_STATE_M, TERN_DTYPE_M8, shape, &shape->m));
+    return adamw ? read_state(c, TERN_UPDATE_V, TERN_STATE_V, TERN_DTYPE_V8, shape, &shape->v) : TERN_OK;
 }
 
 static tern_status shape_of_requantize(const checker *c, tern_update_shape *shape)
 {
     const tern_value *out = &c->graph->values[c->op->out.value];
     const tern_weight *w = shape->out = out->weight;
-    TERN_TRY(read_master(c, false, shape));
+    TERN_TRY(read_master(c, TERN_REQUANTIZE_MASTER, false, shape));
     if (out->kind != TERN_VALUE_WEIGHT || !w->trained) return wrong(c, out, "a trained weight expected");
     if (w->rows != shape->rows || w->cols != shape->cols) return wrong(c, out, "the shape of the master expected");
     shape->ternary = w->encoding->id == TERN_ENC_I2_S && w->row_scales;
@@ -93,7 +94,7 @@ tern_status tern_update_shape_of(tern_update_shape *shape, const tern_graph *gra
     *shape = (tern_update_shape){.w = TERN_DTYPE_F32, .m = TERN_DTYPE_F32, .v = TERN_DTYPE_F32};
     if (op->kind == TERN_OP_UPDATE) return shape_of_update(&c, shape);
     if (op->kind == TERN_OP_REQUANTIZE) return shape_of_requantize(&c, shape);
-    const tern_value *v = value(&c, 0);
+    const tern_value *v = value(&c, TERN_SUM_SQUARES_GRADIENT);
     shape->rows = v->n_rows;
     shape->cols = v->cols;
     shape->n = elements(v);

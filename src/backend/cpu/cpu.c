@@ -88,7 +88,7 @@ static void run_op(tern_cpu_step *step, const tern_cpu_op *op)
 {
     if (tern_cpu__rows(step, op->op->rows) == 0) return;
     uint64_t start = now_ns();
-    op->exec(step, op);
+    op->run(step, op);
     tern_backend_counters *c = &step->cpu->counters;
     bool head = op->op->kind == TERN_OP_LINEAR && op->op->rows == TERN_ROWS_OUTPUTS;
     *(head ? &c->head_ns : &c->op_ns[op->op->kind]) += now_ns() - start;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cpu/exec.h"
+#include "backend/cpu/cpu_internal.h"
 #include "base/rng.h"
 #include "quant/rsr.h"
 

@@ -3,9 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/exec.h"
+#include "backend/cpu/ops.h"
+#include "backend/cpu/rows/rows.h"
 
-enum { TILE_QUERIES = 64 };
+enum { TILE_QUERIES = 64, MAX_HEAD_DIM = 512 };
 
 typedef struct attention_job {
     tern_cpu_step *step;
@@ -23,17 +24,28 @@ typedef struct softmax_state {
     float *m, *l, *acc;
 } softmax_state;
 
-static uint32_t u32_at(const uint8_t *base, size_t i)
+static uint32_t position_of(const attention_job *j, uint32_t token)
 {
-    uint32_t v;
-    memcpy(&v, base + i * 4, 4);
-    return v;
+    return tern_rows__param(j->op, TERN_ATTENTION_POSITIONS, token);
+}
+
+static uint32_t sequence_of(const attention_job *j, uint32_t token)
+{
+    return tern_rows__param(j->op, TERN_ATTENTION_SEQUENCES, token);
 }
 
 static uint32_t tile_tokens(const tern_op *op)
 {
     uint32_t group = op->n_heads / op->n_kv_heads;
     return group >= TILE_QUERIES ? 1 : TILE_QUERIES / group;
+}
+
+tern_status tern_cpu__attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    (void)graph;
+    if (op->head_dim <= MAX_HEAD_DIM && op->head_dim % 8 == 0) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "cpu: attention with head_dim %u: a multiple of 8 up to %d expected",
+                     op->head_dim, MAX_HEAD_DIM);
 }
 
 size_t tern_cpu__attention_scratch(const tern_graph *graph, const tern_op *op)
@@ -48,7 +60,8 @@ static uint32_t max_chunks(const tern_graph *graph)
     return (graph->max_pages * TERN_PAGE_SIZE + TERN_ATTENTION_CHUNK - 1) / TERN_ATTENTION_CHUNK;
 }
 
-size_t tern_cpu__attention_partials(const tern_graph *graph, const tern_op *op)
+/* Decode: the states of all chunks, [heads][chunks] of (m, l, acc). */
+size_t tern_cpu__attention_shared(const tern_graph *graph, const tern_op *op)
 {
     return (size_t)op->n_heads * max_chunks(graph) * (op->head_dim + 2) * sizeof(float);
 }
@@ -89,8 +102,8 @@ static tern_attention_args args_for(const attention_job *j, uint32_t kv_head, ui
     return (tern_attention_args){.head_dim = op->head_dim,
                                  .scale = j->scale,
                                  .page_bytes = op->n_kv_heads * head_bytes,
-                                 .k = j->op->base[1] + kv_head * head_bytes,
-                                 .v = j->op->base[2] + kv_head * head_bytes,
+                                 .k = j->op->base[TERN_ATTENTION_K_CACHE] + kv_head * head_bytes,
+                                 .v = j->op->base[TERN_ATTENTION_V_CACHE] + kv_head * head_bytes,
                                  .pages = (const uint32_t *)(const void *)pages +
                                           (size_t)sequence * j->step->prepared->graph->max_pages,
                                  .m = s->m,
@@ -100,7 +113,7 @@ static tern_attention_args args_for(const attention_job *j, uint32_t kv_head, ui
 
 static const float *query(const attention_job *j, uint32_t token, uint32_t head)
 {
-    return j->op->in[0].data + token * j->op->in[0].stride + (size_t)head * j->op->op->head_dim;
+    return tern_rows__at(&j->op->in[TERN_ATTENTION_Q], token) + (size_t)head * j->op->op->head_dim;
 }
 
 /* Tokens first .. first + n - 1, which share a sequence, for one KV head. Queries are (token, head of the group). */
@@ -119,11 +132,11 @@ static void run_tile(const attention_job *j, uint32_t first, uint32_t n, uint32_
         uint32_t token = first + i / j->group;
         memcpy(q + (size_t)i * dim, query(j, token, kv_head * j->group + i % j->group), dim * sizeof(float));
         lo[i] = 0;
-        hi[i] = u32_at(j->op->base[3], token) + 1;
+        hi[i] = position_of(j, token) + 1;
         if (hi[i] > last) last = hi[i];
     }
     reset(&total, n_queries, dim);
-    tern_attention_args args = args_for(j, kv_head, u32_at(j->op->base[4], first), &part);
+    tern_attention_args args = args_for(j, kv_head, sequence_of(j, first), &part);
     args.q = q;
     args.q_stride = dim;
     args.n_queries = n_queries;
@@ -148,7 +161,7 @@ static void tile_task(void *context, uint32_t task, uint32_t thread)
     uint32_t end = first + j->tile < j->step->n_tokens ? first + j->tile : j->step->n_tokens;
     while (first < end) {
         uint32_t n = 1;
-        while (first + n < end && u32_at(j->op->base[4], first + n) == u32_at(j->op->base[4], first)) n++;
+        while (first + n < end && sequence_of(j, first + n) == sequence_of(j, first)) n++;
         run_tile(j, first, n, task % kv_heads, thread);
         first += n;
     }
@@ -158,7 +171,7 @@ static void tile_task(void *context, uint32_t task, uint32_t thread)
 static softmax_state partial(const attention_job *j, uint32_t kv_head, uint32_t chunk)
 {
     size_t per_query = j->op->op->head_dim + 2;
-    float *at = j->step->prepared->partials + ((size_t)kv_head * j->n_chunks + chunk) * j->group * per_query;
+    float *at = j->step->prepared->shared + ((size_t)kv_head * j->n_chunks + chunk) * j->group * per_query;
     return (softmax_state){.m = at, .l = at + j->group, .acc = at + 2 * j->group};
 }
 
@@ -167,11 +180,11 @@ static void chunk_task(void *context, uint32_t task, uint32_t thread)
     (void)thread;
     const attention_job *j = context;
     uint32_t kv_head = task / j->n_chunks, chunk = task % j->n_chunks;
-    uint32_t n_positions = u32_at(j->op->base[3], 0) + 1, lo[TILE_QUERIES] = {0}, hi[TILE_QUERIES];
+    uint32_t n_positions = position_of(j, 0) + 1, lo[TILE_QUERIES] = {0}, hi[TILE_QUERIES];
     softmax_state s = partial(j, kv_head, chunk);
     reset(&s, j->group, j->op->op->head_dim);
     for (uint32_t i = 0; i < j->group; i++) hi[i] = n_positions;
-    tern_attention_args args = args_for(j, kv_head, u32_at(j->op->base[4], 0), &s);
+    tern_attention_args args = args_for(j, kv_head, sequence_of(j, 0), &s);
     args.q = query(j, 0, kv_head * j->group);
     args.q_stride = args.head_dim;
     args.n_queries = j->group;
@@ -185,11 +198,11 @@ static void chunk_task(void *context, uint32_t task, uint32_t thread)
 static void decode(attention_job *j)
 {
     const tern_op *op = j->op->op;
-    uint32_t dim = op->head_dim, n_positions = u32_at(j->op->base[3], 0) + 1;
+    uint32_t dim = op->head_dim, n_positions = position_of(j, 0) + 1;
     j->n_chunks = (n_positions + TERN_ATTENTION_CHUNK - 1) / TERN_ATTENTION_CHUNK;
     tern_pool_for(j->step->cpu->pool, op->n_kv_heads * j->n_chunks, chunk_task, j);
     softmax_state total;
-    float memory[512 + 2];
+    float memory[MAX_HEAD_DIM + 2];
     total = (softmax_state){.m = memory, .l = memory + 1, .acc = memory + 2};
     for (uint32_t head = 0; head < op->n_heads; head++) {
         reset(&total, 1, dim);
@@ -205,7 +218,7 @@ static void decode(attention_job *j)
 
 void tern_cpu__attention(tern_cpu_step *step, const tern_cpu_op *op)
 {
-    bool f32 = step->prepared->graph->values[op->op->in[1].value].dtype == TERN_DTYPE_F32;
+    bool f32 = step->prepared->graph->values[op->op->in[TERN_ATTENTION_K_CACHE].value].dtype == TERN_DTYPE_F32;
     attention_job j = {.step = step,
                        .op = op,
                        .group = op->op->n_heads / op->op->n_kv_heads,

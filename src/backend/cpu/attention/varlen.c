@@ -2,6 +2,8 @@
  * their sums of V. Nothing of size [n][n] is kept. */
 #include "backend/cpu/attention/varlen.h"
 
+#include "backend/cpu/ops.h"
+
 enum { ROW_GAP = 16 /* so that rows of scores do not meet in the same sets of the cache */ };
 
 /* A block of tokens for one KV head, and its rows in a thread's scratch. */
@@ -14,14 +16,14 @@ typedef struct block {
     tern_range *steps; /* of them in one panel */
 } block;
 
-size_t tern_varlen_attention__scratch(const tern_graph *graph, const tern_op *op)
+size_t tern_cpu__varlen_attention_scratch(const tern_graph *graph, const tern_op *op)
 {
     size_t rows = tern_varlen_attention__block_rows(op);
     size_t row = 2 * op->head_dim + (size_t)tern_varlen_attention__panels(graph->max_tokens) * TERN_PANEL + ROW_GAP + 5;
     return rows * row * sizeof(float) + 6 * 64;
 }
 
-size_t tern_varlen_attention__shared(const tern_graph *graph, const tern_op *op)
+size_t tern_cpu__varlen_attention_shared(const tern_graph *graph, const tern_op *op)
 {
     return 2 * tern_varlen_attention__kv_floats(graph->max_tokens, op) * sizeof(float);
 }
@@ -51,7 +53,7 @@ static void softmax(const tern_attention_job *j, const block *b)
     const uint32_t origin = b->panels.first * TERN_PANEL;
     for (uint32_t i = 0; i < b->n_rows; i++) {
         const uint32_t t = b->tokens.first + i / j->group, h = b->kv_head * j->group + i % j->group;
-        float *statistics = tern_rows__at(&j->op->in[4], t);
+        float *statistics = tern_rows__at(&j->op->in[TERN_VARLEN_ATTENTION_STATISTICS], t);
         b->seen[i] = (tern_range){j->starts[t] - origin, t + 1 - origin};
         j->step->cpu->kernels.softmax(b->s + i * b->s_row, b->seen[i].first, b->seen[i].end, j->scale, &statistics[h],
                                       &b->l[i]);
@@ -84,7 +86,7 @@ static void block_task(void *context, uint32_t task, uint32_t thread)
 {
     const tern_attention_job *j = context;
     block b = open_block(j, task, thread);
-    tern_varlen_attention__gather(j, &j->op->in[0], b.kv_head, b.tokens, b.q);
+    tern_varlen_attention__gather(j, &j->op->in[TERN_VARLEN_ATTENTION_Q], b.kv_head, b.tokens, b.q);
     for (uint32_t panel = b.panels.first; panel < b.panels.end; panel++)
         tern_varlen_attention__scores(j, b.q, b.n_rows, j->k_panels, b.kv_head, panel,
                                       b.s + (size_t)(panel - b.panels.first) * TERN_PANEL, b.s_row);
@@ -101,8 +103,8 @@ void tern_cpu__varlen_attention(tern_cpu_step *step, const tern_cpu_op *op)
     tern_attention_job j = tern_varlen_attention__job(step, op);
     j.k_panels = step->prepared->shared;
     j.v_rows = j.k_panels + tern_varlen_attention__kv_floats(j.n, op->op);
-    tern_varlen_attention__pack(&j, 1, j.k_panels, NULL);
-    tern_varlen_attention__pack(&j, 2, NULL, j.v_rows);
+    tern_varlen_attention__pack(&j, TERN_VARLEN_ATTENTION_K, j.k_panels, NULL);
+    tern_varlen_attention__pack(&j, TERN_VARLEN_ATTENTION_V, NULL, j.v_rows);
     const uint32_t n_blocks = (j.n + j.block_tokens - 1) / j.block_tokens;
     tern_pool_for(step->cpu->pool, n_blocks * j.n_kv_heads, block_task, &j);
 }

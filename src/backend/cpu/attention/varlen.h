@@ -3,7 +3,7 @@
 #ifndef TERN_BACKEND_CPU_ATTENTION_VARLEN_H
 #define TERN_BACKEND_CPU_ATTENTION_VARLEN_H
 
-#include "backend/cpu/training/training.h"
+#include "backend/cpu/rows/rows.h"
 
 enum {
     TERN_PANEL = 64,     /* keys */
@@ -52,7 +52,7 @@ size_t tern_varlen_attention__kv_floats(uint32_t n, const tern_op *op);
 /* The first key that any of these tokens sees. */
 uint32_t tern_varlen_attention__first_seen(const tern_attention_job *j, tern_range tokens);
 
-/* K (input 1) or V (input 2) to panels and to rows, each if it is not NULL, in parallel. */
+/* Input TERN_VARLEN_ATTENTION_K or _V to panels and to rows, each if it is not NULL, in parallel. */
 void tern_varlen_attention__pack(const tern_attention_job *j, uint32_t input, float *panels, float *rows);
 
 /* The row of a key of one head, in k_rows and the like. */

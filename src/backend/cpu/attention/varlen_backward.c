@@ -3,6 +3,7 @@
  * Tokens are cut in blocks, as queries and as keys; one task is a pair of blocks for one KV head (waves.h).
  * It computes their probabilities again and adds its part to dq of its queries and to dk, dv of its keys. */
 #include "backend/cpu/attention/waves.h"
+#include "backend/cpu/ops.h"
 
 enum {
     BLOCK = 4 * TERN_PANEL,
@@ -32,15 +33,16 @@ static size_t padded(size_t n)
     return (n + 15) / 16 * 16;
 }
 
-size_t tern_varlen_attention__backward_scratch(const tern_op *op)
+size_t tern_cpu__varlen_attention_backward_scratch(const tern_graph *graph, const tern_op *op)
 {
+    (void)graph;
     const size_t rows = tern_varlen_attention__block_rows(op), dim = op->head_dim;
     return (2 * padded(BLOCK * dim) + 3 * padded(rows * dim) + 2 * padded(rows * P_ROW) + padded(2 * rows) +
             padded(2 * BLOCK)) *
            sizeof(float);
 }
 
-size_t tern_varlen_attention__backward_shared(const tern_graph *graph, const tern_op *op)
+size_t tern_cpu__varlen_attention_backward_shared(const tern_graph *graph, const tern_op *op)
 {
     return (3 * tern_varlen_attention__kv_floats(graph->max_tokens, op) +
             padded((size_t)graph->max_tokens * op->n_heads) + tern_attention_waves__floats(graph->max_tokens, BLOCK)) *
@@ -66,7 +68,8 @@ static void start_row(void *context, uint32_t t, uint32_t thread)
     (void)thread;
     const backward_job *j = context;
     const tern_cpu_op *op = j->a.op;
-    const float *out = tern_rows__at(&op->in[5], t), *dout = tern_rows__at(&op->in[6], t);
+    const float *out = tern_rows__at(&op->in[TERN_VARLEN_ATTENTION_OUT], t),
+                *dout = tern_rows__at(&op->in[TERN_VARLEN_ATTENTION_DOUT], t);
     const size_t width = (size_t)j->a.n_heads * j->a.dim, kv_width = (size_t)j->a.n_kv_heads * j->a.dim;
     for (uint32_t h = 0; h < j->a.n_heads; h++)
         j->a.step->cpu->kernels.f32((const uint8_t *)(dout + (size_t)h * j->a.dim), j->a.dim * sizeof(float), 1,
@@ -76,8 +79,8 @@ static void start_row(void *context, uint32_t t, uint32_t thread)
     const float *residual = op->residual.data ? tern_rows__at(&op->residual, t) : NULL;
     if (!residual) memset(dq, 0, width * sizeof *dq);
     else if (residual != dq) memcpy(dq, residual, width * sizeof *dq);
-    memset(tern_rows__at(&op->in[7], t), 0, kv_width * sizeof(float));
-    memset(tern_rows__at(&op->in[8], t), 0, kv_width * sizeof(float));
+    memset(tern_rows__at(&op->in[TERN_VARLEN_ATTENTION_DK], t), 0, kv_width * sizeof(float));
+    memset(tern_rows__at(&op->in[TERN_VARLEN_ATTENTION_DV], t), 0, kv_width * sizeof(float));
 }
 
 static part open_part(const backward_job *j, uint32_t kv_head, tern_range keys, uint32_t thread)
@@ -134,7 +137,7 @@ static void probabilities(const backward_job *j, const part *p)
     }
     for (uint32_t i = 0; i < p->n_rows; i++) {
         const uint32_t t = p->tokens.first + i / a->group, h = p->kv_head * a->group + i % a->group;
-        const float *statistics = tern_rows__at(&a->op->in[4], t);
+        const float *statistics = tern_rows__at(&a->op->in[TERN_VARLEN_ATTENTION_STATISTICS], t);
         const tern_softmax_row row = {.scale = a->scale,
                                       .m = statistics[h],
                                       .l = statistics[a->n_heads + h],
@@ -181,8 +184,8 @@ static void run_part(const backward_job *j, part *p)
     const tern_cpu_op *op = a->op;
     if (p->tokens.end <= p->keys.first || tern_varlen_attention__first_seen(a, p->tokens) >= p->keys.end) return;
     p->n_rows = (p->tokens.end - p->tokens.first) * a->group;
-    tern_varlen_attention__gather(a, &op->in[0], p->kv_head, p->tokens, p->q);
-    tern_varlen_attention__gather(a, &op->in[6], p->kv_head, p->tokens, p->dout);
+    tern_varlen_attention__gather(a, &op->in[TERN_VARLEN_ATTENTION_Q], p->kv_head, p->tokens, p->q);
+    tern_varlen_attention__gather(a, &op->in[TERN_VARLEN_ATTENTION_DOUT], p->kv_head, p->tokens, p->dout);
     tern_varlen_attention__gather(a, &op->out, p->kv_head, p->tokens, p->dq);
     find_seen(a, p);
     probabilities(j, p);
@@ -206,7 +209,7 @@ static void pair_task(void *context, uint32_t task, uint32_t thread)
     const backward_job *j = context;
     const tern_attention_pair at = j->wave[task / j->a.n_kv_heads];
     const tern_range queries = tern_attention_waves__tokens(&j->a, BLOCK, at.queries);
-    const tern_cpu_rows *dk = &j->a.op->in[7], *dv = &j->a.op->in[8];
+    const tern_cpu_rows *dk = &j->a.op->in[TERN_VARLEN_ATTENTION_DK], *dv = &j->a.op->in[TERN_VARLEN_ATTENTION_DV];
     part p = open_part(j, task % j->a.n_kv_heads, tern_attention_waves__tokens(&j->a, BLOCK, at.keys), thread);
     copy_keys(j, &p, dk, p.dk, false);
     copy_keys(j, &p, dv, p.dv, false);
@@ -224,8 +227,8 @@ void tern_cpu__varlen_attention_backward(tern_cpu_step *step, const tern_cpu_op 
     backward_job j = open_job(step, op);
     tern_pool *pool = step->cpu->pool;
     tern_pool_for(pool, j.a.n, start_row, &j);
-    tern_varlen_attention__pack(&j.a, 1, j.a.k_panels, j.a.k_rows);
-    tern_varlen_attention__pack(&j.a, 2, j.a.v_panels, NULL);
+    tern_varlen_attention__pack(&j.a, TERN_VARLEN_ATTENTION_K, j.a.k_panels, j.a.k_rows);
+    tern_varlen_attention__pack(&j.a, TERN_VARLEN_ATTENTION_V, j.a.v_panels, NULL);
     for (uint32_t wave = 0, first = 0; wave < j.waves.n; first = j.waves.end[wave++]) {
         j.wave = j.waves.pairs + first;
         tern_pool_for(pool, (j.waves.end[wave] - first) * j.a.n_kv_heads, pair_task, &j);

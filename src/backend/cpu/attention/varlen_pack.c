@@ -35,7 +35,7 @@ tern_attention_job tern_varlen_attention__job(tern_cpu_step *step, const tern_cp
         .n_panels = tern_varlen_attention__panels(step->n_tokens),
         .block_tokens = tern_varlen_attention__block_tokens(o),
         .scale = 1.0f / sqrtf((float)o->head_dim),
-        .starts = (const uint32_t *)(const void *)op->base[3],
+        .starts = (const uint32_t *)(const void *)op->base[TERN_VARLEN_ATTENTION_STARTS],
     };
 }
 

@@ -7,7 +7,7 @@
 #ifndef TERN_BACKEND_CPU_CANDIDATES_CANDIDATES_H
 #define TERN_BACKEND_CPU_CANDIDATES_CANDIDATES_H
 
-#include "backend/cpu/exec.h"
+#include "backend/cpu/cpu_internal.h"
 
 enum { TERN_CPU__LAYOUT_TOKENS = 8, TERN_CPU__LAYOUT_ROOM = 128 };
 

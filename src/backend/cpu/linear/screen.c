@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/linear/screen.h"
+#include "backend/cpu/rows/rows.h"
 
 /* A row and its estimated (later: full) logit. */
 typedef struct estimate {
@@ -136,9 +137,10 @@ static uint32_t n_tasks(uint32_t n_rows)
     return (n_rows + TERN_SCREEN_TASK_ROWS - 1) / TERN_SCREEN_TASK_ROWS;
 }
 
-size_t tern_screen__scratch(uint32_t n_rows, uint32_t groups)
+size_t tern_screen__bytes(uint32_t n_rows, uint32_t cols)
 {
-    return (size_t)groups * TERN_SCREEN_GROUP * 2 + (size_t)n_tasks(n_rows) * TERN_SCREEN_MAX_WANTED * sizeof(estimate);
+    return (size_t)tern_screen__groups(cols) * TERN_SCREEN_GROUP * 2 +
+           (size_t)n_tasks(n_rows) * TERN_SCREEN_MAX_WANTED * sizeof(estimate);
 }
 
 static bool all_finite(const float *x, uint32_t n)
@@ -172,15 +174,15 @@ uint32_t tern_screen__run(tern_cpu *cpu, const tern_screen *screen, const tern_b
     return atomic_load(&j.n_full);
 }
 
-bool tern_cpu__screened(tern_cpu_step *step, const tern_cpu_op *op)
+bool tern_screen__linear(tern_cpu_step *step, const tern_cpu_op *op)
 {
-    const tern_buffer *weight = op->weight[1];
+    const tern_buffer *weight = op->weight[TERN_LINEAR_W];
     const tern_screen *screen = weight->screen;
-    if (step->n_wanted == 0 || step->n_wanted > TERN_SCREEN_MAX_WANTED || step->n_wanted > screen->n_rows) return false;
+    const uint32_t wanted = step->n_wanted;
+    if (wanted == 0 || wanted > TERN_SCREEN_MAX_WANTED || wanted > screen->n_rows) return false;
     for (uint32_t t = 0; t < step->n_outputs; t++) {
-        uint32_t n_full =
-            tern_screen__run(step->cpu, screen, weight, op->in[0].data + t * op->in[0].stride, step->n_wanted,
-                             op->out.data + t * op->out.stride, step->prepared->screen_memory);
+        uint32_t n_full = tern_screen__run(step->cpu, screen, weight, tern_rows__at(&op->in[TERN_LINEAR_X], t), wanted,
+                                           tern_rows__at(&op->out, t), (uint8_t *)step->prepared->shared);
         step->weight_bytes +=
             (uint64_t)screen->n_rows * (screen->groups * TERN_SCREEN_BYTES + sizeof(tern_screen_row)) +
             (uint64_t)n_full * weight->row_bytes;

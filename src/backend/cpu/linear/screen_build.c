@@ -78,8 +78,7 @@ tern_status tern_screen__build(tern_cpu *cpu, const tern_buffer *weight, tern_sc
                          w->encoding->name);
     tern_screen *s = tern_calloc(1, sizeof *s);
     if (!s) return tern_fail_alloc(err, sizeof *s);
-    *s = (tern_screen){
-        .n_rows = w->rows, .cols = w->cols, .groups = (w->cols + TERN_SCREEN_GROUP - 1) / TERN_SCREEN_GROUP};
+    *s = (tern_screen){.n_rows = w->rows, .cols = w->cols, .groups = tern_screen__groups(w->cols)};
     size_t bytes = (size_t)s->n_rows * s->groups * TERN_SCREEN_BYTES;
     s->codes = tern_alloc_aligned(bytes, 64);
     s->rows = tern_calloc(s->n_rows, sizeof *s->rows);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/cpu/exec.h"
+#include "backend/cpu/cpu_internal.h"
 #include "backend/cpu/measure/peak.h"
 #include "base/alloc.h"
 #include "base/bytes.h"

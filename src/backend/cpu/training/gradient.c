@@ -4,9 +4,7 @@
  * Every element is one chain in order, so neither tiles nor threads show in the bits. */
 #include <string.h>
 
-#include "backend/cpu/exec.h"
-
-typedef void (*exec_fn)(tern_cpu_step *, const tern_cpu_op *);
+#include "backend/cpu/ops.h"
 
 enum {
     TILE = TERN_GEMM_M, /* rows and columns of a task's tile at most */
@@ -18,11 +16,11 @@ enum {
 };
 
 /* What one thread works in. */
-typedef struct gradient_room {
+typedef struct gradient_memory {
     float packed[TERN_GEMM_ROOM];
     float b[TERN_GEMM_K * MAX_STRIDE];
     float sums[TILE][TILE];
-} gradient_room;
+} gradient_memory;
 
 /* The result as tiles: m_tiles x n_tiles tasks. */
 typedef struct gradient_job {
@@ -60,12 +58,13 @@ static uint32_t tile_of(uint32_t n, uint32_t most)
 size_t tern_cpu__gradient_scratch(const tern_graph *graph, const tern_op *op)
 {
     (void)graph;
-    return op->kind == TERN_OP_LINEAR_DX || op->kind == TERN_OP_LINEAR_DW ? sizeof(gradient_room) : 0;
+    (void)op;
+    return sizeof(gradient_memory);
 }
 
-static gradient_room *room_of(const gradient_job *j, uint32_t thread)
+static gradient_memory *memory_of(const gradient_job *j, uint32_t thread)
 {
-    return (gradient_room *)(void *)tern_cpu__scratch(j->step, thread);
+    return (gradient_memory *)(void *)tern_cpu__scratch(j->step, thread);
 }
 
 static region region_of(const gradient_job *j, uint32_t task)
@@ -104,10 +103,10 @@ static size_t decoded_stride(uint32_t cols)
 }
 
 /* Columns col .. col + n - 1 of rows first .. first + k - 1 as floats. */
-static const float *weight_block(const gradient_job *j, region r, uint32_t first, uint32_t k, gradient_room *room,
+static const float *weight_block(const gradient_job *j, region r, uint32_t first, uint32_t k, gradient_memory *memory,
                                  size_t *stride)
 {
-    const tern_buffer *buffer = j->op->weight[1];
+    const tern_buffer *buffer = j->op->weight[TERN_LINEAR_DX_W];
     const tern_weight *w = buffer->weight;
     const uint8_t *rows = buffer->data + first * buffer->row_bytes;
     if (!buffer->decode) {
@@ -117,18 +116,18 @@ static const float *weight_block(const gradient_job *j, region r, uint32_t first
     const uint32_t block = w->encoding->block_elements, skipped = r.col % block;
     const uint32_t cols = min_u32(pieces(skipped + r.n, block) * block, buffer->cols - (r.col - skipped));
     *stride = decoded_stride(cols);
-    buffer->decode(rows + (size_t)(r.col / block) * w->encoding->block_bytes, buffer->row_bytes, k, cols, room->b,
+    buffer->decode(rows + (size_t)(r.col / block) * w->encoding->block_bytes, buffer->row_bytes, k, cols, memory->b,
                    *stride);
-    if (w->row_scales) scale_rows(w->row_scales + first, k, r.n, room->b + skipped, *stride);
-    return room->b + skipped;
+    if (w->row_scales) scale_rows(w->row_scales + first, k, r.n, memory->b + skipped, *stride);
+    return memory->b + skipped;
 }
 
 /* out = residual (or 0) + scale * sums */
-static void finish_dx(const tern_cpu_op *op, region r, float scale, const gradient_room *room)
+static void finish_dx(const tern_cpu_op *op, region r, float scale, const gradient_memory *memory)
 {
     for (uint32_t i = 0; i < r.m; i++) {
         float *out = op->out.data + (r.row + i) * op->out.stride + r.col;
-        const float *sums = room->sums[i];
+        const float *sums = memory->sums[i];
         const float *residual =
             op->residual.data ? op->residual.data + (r.row + i) * op->residual.stride + r.col : NULL;
         for (uint32_t c = 0; c < r.n; c++) out[c] = (residual ? residual[c] : 0.0f) + scale * sums[c];
@@ -139,27 +138,27 @@ static void dx_task(void *context, uint32_t task, uint32_t thread)
 {
     const gradient_job *j = context;
     const tern_cpu_op *op = j->op;
-    const tern_weight *w = op->weight[1]->weight;
+    const tern_weight *w = op->weight[TERN_LINEAR_DX_W]->weight;
     const region r = region_of(j, task);
-    gradient_room *room = room_of(j, thread);
-    memset(room->sums, 0, r.m * sizeof room->sums[0]);
+    gradient_memory *memory = memory_of(j, thread);
+    memset(memory->sums, 0, r.m * sizeof memory->sums[0]);
     for (uint32_t first = 0; first < j->k; first += TERN_GEMM_K) {
-        tern_gemm_args g = {.m = r.m, .n = r.n, .k = min_u32(TERN_GEMM_K, j->k - first), .room = room->packed};
-        g.a = op->in[0].data + r.row * op->in[0].stride + first;
-        g.a_stride = op->in[0].stride;
-        g.b = weight_block(j, r, first, g.k, room, &g.b_stride);
-        g.c = room->sums[0];
+        tern_gemm_args g = {.m = r.m, .n = r.n, .k = min_u32(TERN_GEMM_K, j->k - first), .room = memory->packed};
+        g.a = op->in[TERN_LINEAR_DX_DY].data + r.row * op->in[TERN_LINEAR_DX_DY].stride + first;
+        g.a_stride = op->in[TERN_LINEAR_DX_DY].stride;
+        g.b = weight_block(j, r, first, g.k, memory, &g.b_stride);
+        g.c = memory->sums[0];
         g.c_stride = TILE;
         j->step->cpu->kernels.gemm(&g);
     }
-    finish_dx(op, r, w->encoding->ternary && !w->row_scales ? w->scale : 1, room);
+    finish_dx(op, r, w->encoding->ternary && !w->row_scales ? w->scale : 1, memory);
 }
 
-static void linear_dx(tern_cpu_step *step, const tern_cpu_op *op)
+void tern_cpu__linear_dx(tern_cpu_step *step, const tern_cpu_op *op)
 {
-    const tern_weight *w = op->weight[1]->weight;
+    const tern_weight *w = op->weight[TERN_LINEAR_DX_W]->weight;
     gradient_job j = {.step = step, .op = op, .m = tern_cpu__rows(step, op->op->rows), .n = w->cols, .k = w->rows};
-    step->weight_bytes += op->weight[1]->bytes;
+    step->weight_bytes += op->weight[TERN_LINEAR_DX_W]->bytes;
     run_tiles(&j, dx_task);
 }
 
@@ -168,47 +167,40 @@ static void dw_task(void *context, uint32_t task, uint32_t thread)
     const gradient_job *j = context;
     const tern_cpu_op *op = j->op;
     const region r = region_of(j, task);
-    gradient_room *room = room_of(j, thread);
+    gradient_memory *memory = memory_of(j, thread);
     for (uint32_t first = 0; first < j->k; first += TERN_GEMM_K) {
-        tern_gemm_args g = {.m = r.m, .n = r.n, .k = min_u32(TERN_GEMM_K, j->k - first), .room = room->packed};
-        g.a = op->in[0].data + first * op->in[0].stride + r.row;
-        g.a_stride = op->in[0].stride;
+        tern_gemm_args g = {.m = r.m, .n = r.n, .k = min_u32(TERN_GEMM_K, j->k - first), .room = memory->packed};
+        g.a = op->in[TERN_LINEAR_DW_DY].data + first * op->in[TERN_LINEAR_DW_DY].stride + r.row;
+        g.a_stride = op->in[TERN_LINEAR_DW_DY].stride;
         g.a_columns = true;
-        g.b = op->in[1].data + first * op->in[1].stride + r.col;
-        g.b_stride = op->in[1].stride;
+        g.b = op->in[TERN_LINEAR_DW_X].data + first * op->in[TERN_LINEAR_DW_X].stride + r.col;
+        g.b_stride = op->in[TERN_LINEAR_DW_X].stride;
         if (j->q) {
             g.a_scales = j->scales + first;
-            g.b = room->b;
+            g.b = memory->b;
             g.b_stride = decoded_stride(r.n);
-            j->step->cpu->kernels.decode_i8(j->q + first * j->q_stride + r.col, j->q_stride, g.k, r.n, room->b,
+            j->step->cpu->kernels.decode_i8(j->q + first * j->q_stride + r.col, j->q_stride, g.k, r.n, memory->b,
                                             g.b_stride);
         }
-        g.c = op->in[2].data + r.row * op->in[2].stride + r.col;
-        g.c_stride = op->in[2].stride;
+        g.c = op->in[TERN_LINEAR_DW_DW].data + r.row * op->in[TERN_LINEAR_DW_DW].stride + r.col;
+        g.c_stride = op->in[TERN_LINEAR_DW_DW].stride;
         j->step->cpu->kernels.gemm(&g);
     }
 }
 
-static void linear_dw(tern_cpu_step *step, const tern_cpu_op *op)
+void tern_cpu__linear_dw(tern_cpu_step *step, const tern_cpu_op *op)
 {
     const tern_graph *graph = step->prepared->graph;
-    const tern_view dy = op->op->in[0], x = op->op->in[1];
+    const tern_view dy = op->op->in[TERN_LINEAR_DW_DY], x = op->op->in[TERN_LINEAR_DW_X];
     const tern_value *value = &graph->values[x.value];
     gradient_job j = {.step = step, .op = op, .m = dy.cols, .n = x.cols, .k = tern_cpu__rows(step, op->op->rows)};
     if (value->dtype == TERN_DTYPE_Q8) {
         const uint32_t rows = value->rows == TERN_ROWS_TOKENS ? graph->max_tokens : graph->max_outputs;
         j.q_stride = (size_t)tern_q8_stride(value->cols);
-        j.q = op->base[1] + x.first_row * j.q_stride + x.first_col;
-        j.scales = (const float *)(const void *)(op->base[1] + tern_q8_scales_offset(value->cols, rows)) + x.first_row;
+        j.q = op->base[TERN_LINEAR_DW_X] + x.first_row * j.q_stride + x.first_col;
+        j.scales =
+            (const float *)(const void *)(op->base[TERN_LINEAR_DW_X] + tern_q8_scales_offset(value->cols, rows)) +
+            x.first_row;
     }
     run_tiles(&j, dw_task);
-}
-
-exec_fn tern_cpu__gradient_exec(tern_op_kind kind)
-{
-    switch (kind) {
-    case TERN_OP_LINEAR_DX: return linear_dx;
-    case TERN_OP_LINEAR_DW: return linear_dw;
-    default: return NULL;
-    }
 }

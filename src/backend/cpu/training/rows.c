@@ -1,13 +1,8 @@
 /* Running the training ops that work row by row, and those that add rows up. */
-#include "backend/cpu/training/training.h"
+#include "backend/cpu/rows/rows.h"
+#include "backend/cpu/ops.h"
 
 enum { NORM_WEIGHT_COLS = 64, EMBED_PARTS = 64 };
-
-static void for_rows(tern_cpu_step *step, const tern_cpu_op *op, tern_task_fn fn)
-{
-    tern_rows_job j = {.step = step, .op = op};
-    tern_cpu__for_rows(step, tern_cpu__rows(step, op->op->rows), fn, &j);
-}
 
 /* Where an op without a sum of its own makes row t: in place, or in scratch when a residual is still to be added. */
 static float *target(const tern_rows_job *j, uint32_t t, uint32_t thread)
@@ -25,7 +20,7 @@ static void add_residual(const tern_rows_job *j, uint32_t t, const float *made)
 static void scale_row(void *context, uint32_t t, uint32_t thread)
 {
     const tern_rows_job *j = context;
-    const float *x = tern_rows__at(&j->op->in[0], t), factor = j->op->op->scale;
+    const float *x = tern_rows__at(&j->op->in[TERN_SCALE_X], t), factor = j->op->op->scale;
     float *y = target(j, t, thread);
     for (uint32_t c = 0, n = j->op->in_cols; c < n; c++) y[c] = x[c] * factor;
     add_residual(j, t, y);
@@ -33,49 +28,52 @@ static void scale_row(void *context, uint32_t t, uint32_t thread)
 
 void tern_cpu__scale(tern_cpu_step *step, const tern_cpu_op *op)
 {
-    for_rows(step, op, scale_row);
+    tern_rows__run(step, op, scale_row);
 }
 
 static void dropout_row(void *context, uint32_t t, uint32_t thread)
 {
     const tern_rows_job *j = context;
-    const uint32_t seed = tern_rows__training(j->op, 1).seed + j->op->op->stream * 0x9e3779b9u, cols = j->op->in_cols;
+    const uint32_t seed = tern_rows__training(j->op, TERN_DROPOUT_TRAINING).seed + j->op->op->stream * 0x9e3779b9u,
+                   cols = j->op->in_cols;
     float *y = target(j, t, thread);
-    j->step->cpu->kernels.dropout(tern_rows__at(&j->op->in[0], t), cols, j->op->op->scale, seed, t * cols, y);
+    j->step->cpu->kernels.dropout(tern_rows__at(&j->op->in[TERN_DROPOUT_X], t), cols, j->op->op->scale, seed, t * cols,
+                                  y);
     add_residual(j, t, y);
 }
 
 void tern_cpu__dropout(tern_cpu_step *step, const tern_cpu_op *op)
 {
-    for_rows(step, op, dropout_row);
+    tern_rows__run(step, op, dropout_row);
 }
 
 static void fake_quantize_row(void *context, uint32_t t, uint32_t thread)
 {
     const tern_rows_job *j = context;
     float *y = target(j, t, thread);
-    j->step->cpu->kernels.fake_quantize(tern_rows__at(&j->op->in[0], t), j->op->in_cols,
-                                        tern_rows__training(j->op, 1).blend, y);
+    j->step->cpu->kernels.fake_quantize(tern_rows__at(&j->op->in[TERN_FAKE_QUANTIZE_X], t), j->op->in_cols,
+                                        tern_rows__training(j->op, TERN_FAKE_QUANTIZE_TRAINING).blend, y);
     add_residual(j, t, y);
 }
 
 void tern_cpu__fake_quantize(tern_cpu_step *step, const tern_cpu_op *op)
 {
-    for_rows(step, op, fake_quantize_row);
+    tern_rows__run(step, op, fake_quantize_row);
 }
 
 static void cross_entropy_row(void *context, uint32_t t, uint32_t thread)
 {
     (void)thread;
     const tern_rows_job *j = context;
-    const int32_t label = (int32_t)tern_rows__param(j->op, 1, t);
-    *tern_rows__at(&j->op->out, t) = j->step->cpu->kernels.cross_entropy(
-        tern_rows__at(&j->op->in[0], t), j->op->in_cols, label, tern_rows__training(j->op, 2).loss_weight);
+    const int32_t label = (int32_t)tern_rows__param(j->op, TERN_CROSS_ENTROPY_LABELS, t);
+    *tern_rows__at(&j->op->out, t) =
+        j->step->cpu->kernels.cross_entropy(tern_rows__at(&j->op->in[TERN_CROSS_ENTROPY_LOGITS], t), j->op->in_cols,
+                                            label, tern_rows__training(j->op, TERN_CROSS_ENTROPY_TRAINING).loss_weight);
 }
 
 void tern_cpu__cross_entropy(tern_cpu_step *step, const tern_cpu_op *op)
 {
-    for_rows(step, op, cross_entropy_row);
+    tern_rows__run(step, op, cross_entropy_row);
 }
 
 /* What a sum goes on from: the residual, or zeros. */
@@ -94,34 +92,40 @@ static void norm_row(void *context, uint32_t t, uint32_t thread)
     (void)thread;
     const tern_rows_job *j = context;
     const tern_cpu_op *op = j->op;
-    const float *g = (const float *)(const void *)op->weight[1]->data;
-    j->step->prepared->shared[t] =
-        j->step->cpu->kernels.rms_norm_backward(tern_rows__at(&op->in[0], t), g, op->op->eps, op->in_cols,
-                                                tern_rows__at(&op->in[2], t), start_row(j, t, op->in_cols), NULL);
+    const float *weight = tern_rows__floats(op, TERN_NORM_BACKWARD_WEIGHT);
+    j->step->prepared->shared[t] = j->step->cpu->kernels.rms_norm_backward(
+        tern_rows__at(&op->in[TERN_NORM_BACKWARD_X], t), weight, op->op->eps, op->in_cols,
+        tern_rows__at(&op->in[TERN_NORM_BACKWARD_DY], t), start_row(j, t, op->in_cols), NULL);
 }
 
-/* A few columns of dg through all rows: each element is one chain, whatever the number of threads. */
+/* A few columns of dweight through all rows: each element is one chain, whatever the number of threads. */
 static void norm_weight_task(void *context, uint32_t task, uint32_t thread)
 {
     (void)thread;
     const tern_rows_job *j = context;
     const tern_cpu_op *op = j->op;
     const uint32_t first = task * NORM_WEIGHT_COLS, left = op->in_cols - first;
-    const tern_norm_weight_args args = {.x = op->in[0].data + first,
-                                        .x_stride = op->in[0].stride,
-                                        .dy = op->in[2].data + first,
-                                        .dy_stride = op->in[2].stride,
+    const tern_norm_weight_args args = {.x = op->in[TERN_NORM_BACKWARD_X].data + first,
+                                        .x_stride = op->in[TERN_NORM_BACKWARD_X].stride,
+                                        .dy = op->in[TERN_NORM_BACKWARD_DY].data + first,
+                                        .dy_stride = op->in[TERN_NORM_BACKWARD_DY].stride,
                                         .r = j->step->prepared->shared,
                                         .n = tern_cpu__rows(j->step, op->op->rows),
                                         .cols = left < NORM_WEIGHT_COLS ? left : NORM_WEIGHT_COLS};
-    j->step->cpu->kernels.norm_weight_backward(&args, op->in[3].data + first);
+    j->step->cpu->kernels.norm_weight_backward(&args, op->in[TERN_NORM_BACKWARD_DWEIGHT].data + first);
+}
+
+size_t tern_cpu__rms_norm_backward_shared(const tern_graph *graph, const tern_op *op)
+{
+    (void)op;
+    return graph->max_tokens * sizeof(float); /* 1 / the root of each row */
 }
 
 void tern_cpu__rms_norm_backward(tern_cpu_step *step, const tern_cpu_op *op)
 {
     tern_rows_job j = {.step = step, .op = op};
-    for_rows(step, op, norm_row);
-    if (op->op->n_in > 3)
+    tern_rows__run(step, op, norm_row);
+    if (op->op->n_in > TERN_NORM_BACKWARD_DWEIGHT)
         tern_pool_for(step->cpu->pool, (op->in_cols + NORM_WEIGHT_COLS - 1) / NORM_WEIGHT_COLS, norm_weight_task, &j);
 }
 
@@ -131,15 +135,15 @@ static void rope_row(void *context, uint32_t t, uint32_t thread)
     const tern_rows_job *j = context;
     const tern_op *op = j->op->op;
     const tern_cpu_kernels *k = &j->step->cpu->kernels;
-    const float *table = (const float *)(const void *)j->op->base[2];
-    const size_t position = tern_rows__param(j->op, 1, t);
+    const float *table = tern_rows__floats(j->op, TERN_ROPE_TABLE);
+    const size_t position = tern_rows__param(j->op, TERN_ROPE_POSITIONS, t);
     (op->rope_adjacent ? k->rope_adjacent_backward : k->rope_halves_backward)(
-        tern_rows__at(&j->op->in[0], t), op->n_heads, op->head_dim, table + position * op->head_dim);
+        tern_rows__at(&j->op->in[TERN_ROPE_X], t), op->n_heads, op->head_dim, table + position * op->head_dim);
 }
 
 void tern_cpu__rope_backward(tern_cpu_step *step, const tern_cpu_op *op)
 {
-    for_rows(step, op, rope_row);
+    tern_rows__run(step, op, rope_row);
 }
 
 static tern_gate_backward_fn gate_kernel(const tern_cpu_kernels *k, tern_activation activation)
@@ -157,15 +161,16 @@ static void gate_row(void *context, uint32_t t, uint32_t thread)
     const tern_rows_job *j = context;
     const tern_cpu_op *op = j->op;
     float *dgate = target(j, t, thread);
-    gate_kernel(&j->step->cpu->kernels, op->op->activation)(tern_rows__at(&op->in[0], t), tern_rows__at(&op->in[1], t),
-                                                            tern_rows__at(&op->in[2], t), op->in_cols, dgate,
-                                                            tern_rows__at(&op->in[3], t));
+    gate_kernel(&j->step->cpu->kernels, op->op->activation)(
+        tern_rows__at(&op->in[TERN_GATE_BACKWARD_GATE], t), tern_rows__at(&op->in[TERN_GATE_BACKWARD_UP], t),
+        tern_rows__at(&op->in[TERN_GATE_BACKWARD_DY], t), op->in_cols, dgate,
+        tern_rows__at(&op->in[TERN_GATE_BACKWARD_DUP], t));
     add_residual(j, t, dgate);
 }
 
 void tern_cpu__gate_backward(tern_cpu_step *step, const tern_cpu_op *op)
 {
-    for_rows(step, op, gate_row);
+    tern_rows__run(step, op, gate_row);
 }
 
 /* The tokens of one part of the vocabulary: the rows of a token are added up in order. */
@@ -176,10 +181,10 @@ static void embed_task(void *context, uint32_t task, uint32_t thread)
     const tern_cpu_op *op = j->op;
     const uint32_t n = tern_cpu__rows(j->step, op->op->rows);
     for (uint32_t t = 0; t < n; t++) {
-        const uint32_t id = tern_rows__param(op, 1, t);
+        const uint32_t id = tern_rows__param(op, TERN_EMBED_BACKWARD_IDS, t);
         if (id % EMBED_PARTS != task) continue;
-        float *dw = tern_rows__at(&op->in[2], id);
-        j->step->cpu->kernels.add(dw, tern_rows__at(&op->in[0], t), op->in_cols, dw);
+        float *dw = tern_rows__at(&op->in[TERN_EMBED_BACKWARD_DW], id);
+        j->step->cpu->kernels.add(dw, tern_rows__at(&op->in[TERN_EMBED_BACKWARD_DY], t), op->in_cols, dw);
     }
 }
 

@@ -2,12 +2,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "backend/cpu/exec.h"
+#include "backend/cpu/ops.h"
 #include "base/held.h"
 #include "ops/update_shape.h"
 #include "quant/absmean.h"
-
-typedef void (*exec_fn)(tern_cpu_step *, const tern_cpu_op *);
 
 enum { PIECE = 8 * TERN_NORM_CHUNK }; /* elements; whole runs, blocks and groups */
 
@@ -27,9 +25,15 @@ typedef struct job {
     _Atomic uint64_t units;
 } job;
 
+tern_status tern_cpu__update_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    tern_update_shape ignored;
+    return tern_update_shape_of(&ignored, graph, op, err);
+}
+
 static tern_status describe(const tern_cpu_step *step, const tern_cpu_op *op, job *j)
 {
-    *j = (job){.kernels = &step->cpu->kernels, .op = op, .master = op->base[0]};
+    *j = (job){.kernels = &step->cpu->kernels, .op = op};
     return tern_update_shape_of(&j->shape, step->prepared->graph, op->op, NULL); /* checked when it was prepared */
 }
 
@@ -60,14 +64,25 @@ static void sum_piece(void *context, uint32_t task, uint32_t thread)
     }
 }
 
-static void sum_squares(tern_cpu_step *step, const tern_cpu_op *op)
+static size_t n_sums(const tern_update_shape *shape)
+{
+    return (size_t)((shape->n + TERN_NORM_CHUNK - 1) / TERN_NORM_CHUNK);
+}
+
+size_t tern_cpu__sum_squares_shared(const tern_graph *graph, const tern_op *op)
+{
+    tern_update_shape shape;
+    return tern_update_shape_of(&shape, graph, op, NULL) == TERN_OK ? n_sums(&shape) * sizeof(float) : 0;
+}
+
+void tern_cpu__sum_squares(tern_cpu_step *step, const tern_cpu_op *op)
 {
     job j;
     if (describe(step, op, &j) != TERN_OK) return;
-    j.gradient = (const float *)(const void *)op->base[0];
+    j.gradient = (const float *)(const void *)op->base[TERN_SUM_SQUARES_GRADIENT];
     j.sums = step->prepared->shared;
     tern_pool_for(step->cpu->pool, pieces(&j), sum_piece, &j);
-    size_t n = (size_t)((j.shape.n + TERN_NORM_CHUNK - 1) / TERN_NORM_CHUNK);
+    size_t n = n_sums(&j.shape);
     while (n > 1) { /* each sum takes a place that has been added already */
         const size_t n_runs = (n + TERN_NORM_CHUNK - 1) / TERN_NORM_CHUNK;
         for (size_t r = 0; r < n_runs; r++) {
@@ -105,7 +120,7 @@ static float *scales_of(tern_dtype dtype, void *state, uint64_t n)
     return (float *)(void *)((uint8_t *)state + padded);
 }
 
-static void update(tern_cpu_step *step, const tern_cpu_op *op)
+void tern_cpu__update(tern_cpu_step *step, const tern_cpu_op *op)
 {
     job j;
     if (describe(step, op, &j) != TERN_OK) return;
@@ -118,10 +133,10 @@ static void update(tern_cpu_step *step, const tern_cpu_op *op)
                                   .w_dtype = j.shape.w,
                                   .m_dtype = j.shape.m,
                                   .v_dtype = j.shape.v,
-                                  .w = op->base[0],
-                                  .g = (float *)(void *)op->base[1],
-                                  .m = j.shape.has_m ? op->base[2] : NULL,
-                                  .v = j.shape.has_v ? op->base[3] : NULL};
+                                  .w = op->base[TERN_UPDATE_WEIGHT],
+                                  .g = (float *)(void *)op->base[TERN_UPDATE_GRADIENT],
+                                  .m = j.shape.has_m ? op->base[TERN_UPDATE_M] : NULL,
+                                  .v = j.shape.has_v ? op->base[TERN_UPDATE_V] : NULL};
     j.update.m_scales = j.update.m ? scales_of(j.shape.m, j.update.m, j.shape.n) : NULL;
     j.update.v_scales = j.update.v ? scales_of(j.shape.v, j.update.v, j.shape.n) : NULL;
     tern_pool_for(step->cpu->pool, pieces(&j), update_piece, &j);
@@ -197,13 +212,14 @@ static void write_codes(tern_pool *pool, job *j)
     tern_pool_for(pool, (j->shape.rows + j->rows_of_task - 1) / j->rows_of_task, code_rows, j);
 }
 
-static void requantize(tern_cpu_step *step, const tern_cpu_op *op)
+void tern_cpu__requantize(tern_cpu_step *step, const tern_cpu_op *op)
 {
     job j;
     tern_pool *pool = step->cpu->pool;
     if (describe(step, op, &j) != TERN_OK) return;
+    j.master = op->base[TERN_REQUANTIZE_MASTER];
     tern_train_params p;
-    memcpy(&p, op->base[1], sizeof p);
+    memcpy(&p, op->base[TERN_REQUANTIZE_TRAINING], sizeof p);
     j.blend = p.blend;
     if (op->op->clamp > 0) j.most = tern_held_mul(op->op->clamp, tern_held(j.shape.out->row_scales[0]));
     tern_pool_for(pool, pieces(&j), exponent_piece, &j);
@@ -212,21 +228,4 @@ static void requantize(tern_cpu_step *step, const tern_cpu_op *op)
     j.rule = tern_ref_ternary_rule(scale, op->op->threshold);
     if (j.shape.ternary) write_codes(pool, &j);
     else tern_pool_for(pool, pieces(&j), blend_piece, &j);
-}
-
-size_t tern_cpu__update_shared(const tern_graph *graph, const tern_op *op)
-{
-    tern_update_shape shape;
-    if (op->kind != TERN_OP_SUM_SQUARES || tern_update_shape_of(&shape, graph, op, NULL) != TERN_OK) return 0;
-    return (size_t)((shape.n + TERN_NORM_CHUNK - 1) / TERN_NORM_CHUNK) * sizeof(float);
-}
-
-exec_fn tern_cpu__update_exec(tern_op_kind kind)
-{
-    switch (kind) {
-    case TERN_OP_SUM_SQUARES: return sum_squares;
-    case TERN_OP_UPDATE: return update;
-    case TERN_OP_REQUANTIZE: return requantize;
-    default: return NULL;
-    }
 }

@@ -1,6 +1,6 @@
-/* Inside the CPU backend: its buffers, prepared ops, and how each op is run. */
-#ifndef TERN_BACKEND_CPU_EXEC_H
-#define TERN_BACKEND_CPU_EXEC_H
+/* Inside the CPU backend: its buffers, prepared graphs and steps. */
+#ifndef TERN_BACKEND_CPU_CPU_INTERNAL_H
+#define TERN_BACKEND_CPU_CPU_INTERNAL_H
 
 #include <pthread.h>
 
@@ -61,8 +61,9 @@ typedef struct tern_cpu_rows {
 typedef struct tern_cpu_op tern_cpu_op;
 typedef struct tern_cpu_step tern_cpu_step;
 
+/* An op and its operands; numbers of inputs have names (ops/operands.h). */
 struct tern_cpu_op {
-    void (*exec)(tern_cpu_step *step, const tern_cpu_op *op);
+    void (*run)(tern_cpu_step *step, const tern_cpu_op *op);
     const tern_op *op;
     uint8_t *base[TERN_OP_MAX_INPUTS]; /* each input's memory (its first column for rows) */
     const tern_buffer *weight[TERN_OP_MAX_INPUTS];
@@ -70,7 +71,7 @@ struct tern_cpu_op {
     tern_cpu_rows out, residual;
     uint8_t *out_base;
     tern_buffer *out_weight;    /* REQUANTIZE */
-    uint32_t in_cols, max_rows; /* of in[0] */
+    uint32_t in_cols, max_rows; /* of the first input */
     bool in_q8;
     uint64_t weight_bytes; /* LINEAR: read by one run */
 };
@@ -79,16 +80,13 @@ struct tern_prepared {
     const tern_graph *graph;
     tern_cpu_op *ops;
     const uint8_t *params[TERN_PARAM_COUNT];
-    uint8_t *scratch; /* scratch_bytes for each thread */
+    uint8_t *scratch; /* scratch_bytes for each thread, of the op that runs */
     size_t scratch_bytes;
-    float *partials; /* decode attention: [heads][chunks] of (m, l, acc) */
-    uint8_t *screen_memory;
-    float *shared;   /* what the threads of one training op share */
-    uint8_t *tables; /* tables_bytes for each thread: of the linear op that it works at, whose layouts want some
+    float *shared;   /* what all threads share, of the op that runs */
+    uint8_t *tables; /* tables_bytes for each thread: of the linear op that it works at, whose layouts need some
                         (candidates/candidates.h) */
     size_t tables_bytes;
     uint64_t n_linear; /* linear ops that have begun, over all runs */
-    float *widened;    /* int8 rows as f32, for dense weights that multiply them */
 };
 
 /* One run: what the ops need beside their operands. */
@@ -120,43 +118,8 @@ static inline tern_gate_fn tern_cpu__gate_kernel(const tern_cpu_kernels *kernels
     return kernels->gelu;
 }
 
-/* Runs fn for each row; few rows stay on the calling thread. */
-void tern_cpu__for_rows(tern_cpu_step *step, uint32_t n_rows, tern_task_fn fn, void *context);
-
-void tern_cpu__embed(tern_cpu_step *step, const tern_cpu_op *op);
-void tern_cpu__rms_norm(tern_cpu_step *step, const tern_cpu_op *op);
-void tern_cpu__quantize(tern_cpu_step *step, const tern_cpu_op *op);
-void tern_cpu__norm_quant(tern_cpu_step *step, const tern_cpu_op *op);
-void tern_cpu__gate(tern_cpu_step *step, const tern_cpu_op *op);
-void tern_cpu__add(tern_cpu_step *step, const tern_cpu_op *op);
-void tern_cpu__gather(tern_cpu_step *step, const tern_cpu_op *op);
-void tern_cpu__rope(tern_cpu_step *step, const tern_cpu_op *op);
-void tern_cpu__kv_write(tern_cpu_step *step, const tern_cpu_op *op);
-void tern_cpu__rope_kv(tern_cpu_step *step, const tern_cpu_op *op);
 /* Rows of a task of a weight that one token is multiplied with. */
 uint32_t tern_cpu__task_rows(const tern_buffer *w);
-void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op);
-/* A screened LINEAR (linear/screen.h) when a number of logits is wanted; false: it has to be run in full. */
-bool tern_cpu__screened(tern_cpu_step *step, const tern_cpu_op *op);
-void tern_cpu__attention(tern_cpu_step *step, const tern_cpu_op *op);
-
-/* The ops of training; NULL for others. Those of each file: */
-void (*tern_cpu__training_exec(tern_op_kind kind))(tern_cpu_step *, const tern_cpu_op *);
-void (*tern_cpu__gradient_exec(tern_op_kind kind))(tern_cpu_step *, const tern_cpu_op *); /* LINEAR_DX, LINEAR_DW */
-void (*tern_cpu__backward_exec(tern_op_kind kind))(tern_cpu_step *, const tern_cpu_op *); /* the others of a step */
-void (*tern_cpu__update_exec(tern_op_kind kind))(tern_cpu_step *,
-                                                 const tern_cpu_op *); /* SUM_SQUARES, UPDATE, REQUANTIZE */
-
-/* Bytes of scratch that one thread needs for an op of this graph. */
-size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op);
-size_t tern_cpu__linear_tables(const tern_cpu_op *op);                         /* 0: it has no tables */
-size_t tern_cpu__gradient_scratch(const tern_graph *graph, const tern_op *op); /* 0 for ops of other files */
-size_t tern_cpu__attention_scratch(const tern_graph *graph, const tern_op *op);
-size_t tern_cpu__attention_partials(const tern_graph *graph, const tern_op *op);
-size_t tern_cpu__backward_scratch(const tern_graph *graph, const tern_op *op);
-/* Bytes that its threads share; 0 for ops that are not of training. */
-size_t tern_cpu__backward_shared(const tern_graph *graph, const tern_op *op);
-size_t tern_cpu__update_shared(const tern_graph *graph, const tern_op *op);
 
 tern_status tern_cpu__weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
 tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,

@@ -1,0 +1,55 @@
+/* What a linear layer's tasks and the products in them share. */
+#ifndef TERN_BACKEND_CPU_LINEAR_LINEAR_INTERNAL_H
+#define TERN_BACKEND_CPU_LINEAR_LINEAR_INTERNAL_H
+
+#include "backend/cpu/candidates/candidates.h"
+
+enum {
+    TERN_LINEAR__FEW_TOKENS = 8,
+    TERN_LINEAR__PREFILL_ROWS = 64, /* rows of one task when more tokens than that share it */
+    TERN_LINEAR__DECODED_ROWS = 8   /* ternary rows that are decoded together for f32 tokens */
+};
+
+typedef struct tern_linear__job {
+    tern_cpu_step *step;
+    const tern_cpu_op *op;
+    uint32_t n;                                /* tokens */
+    tern_cpu_rows x;                           /* f32 rows, for dense weights */
+    uint32_t task_rows[TERN_LINEAR_MAX_PARTS]; /* rows of a task of each part */
+    uint32_t first_task[TERN_LINEAR_MAX_PARTS];
+    uint32_t first_col[TERN_LINEAR_MAX_PARTS]; /* of the part in the output row */
+} tern_linear__job;
+
+static inline uint32_t tern_linear__min(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Whether n tokens are multiplied with the weight's layout. */
+static inline bool tern_linear__uses_layout(const tern_buffer *w, uint32_t n)
+{
+    return w->layout && n <= w->layout->max_tokens;
+}
+
+/* The most floats of one part that a task holds, over all its tokens. */
+static inline size_t tern_linear__task_floats(const tern_graph *graph)
+{
+    size_t few = (size_t)TERN_KERNEL_MAX_TASK_ROWS * TERN_LINEAR__FEW_TOKENS,
+           many = (size_t)TERN_LINEAR__PREFILL_ROWS * graph->max_tokens;
+    return few > many ? few : many;
+}
+
+/* From row to row of decoded values. */
+static inline size_t tern_linear__decoded_stride(const tern_weight *w)
+{
+    return ((size_t)w->cols + 255) / 256 * 256;
+}
+
+/* Bytes of tern_prepared.tables for each thread; 0: no layout of the op needs tables. */
+size_t tern_linear__tables_bytes(const tern_cpu_op *op);
+
+/* y[t][r] = row first + r of part `part` times token t, r < n_rows: with the thread's scratch. */
+void tern_linear__multiply(const tern_linear__job *j, uint32_t part, uint32_t first, uint32_t n_rows, uint32_t thread,
+                           float *y, size_t y_stride);
+
+#endif

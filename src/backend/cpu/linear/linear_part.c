@@ -1,0 +1,126 @@
+/* Products of rows of one part of a linear layer: dense, ternary on int8 tokens (packed bytes or a layout), ternary on
+ * f32 tokens. */
+#include "backend/cpu/linear/linear_internal.h"
+
+enum { TABLES_HEADER_BYTES = (TERN_LINEAR_MAX_PARTS * 8 + 63) / 64 * 64 };
+
+static tern_q8_rows q8_rows(const tern_linear__job *j)
+{
+    const tern_cpu_op *op = j->op;
+    const uint8_t *base = op->base[TERN_LINEAR_X];
+    return (tern_q8_rows){.x = (const int8_t *)base,
+                          .stride = (size_t)tern_q8_stride(op->in_cols),
+                          .n = j->n,
+                          .sums =
+                              (const int32_t *)(const void *)(base + tern_q8_sums_offset(op->in_cols, op->max_rows))};
+}
+
+/* The epilogue of W1.58A8: one f32 tern_linear__multiply for each integer (docs/architecture.md, 3). dots and y may be
+ * the same memory. */
+static void scale_dots(const tern_linear__job *j, const tern_weight *w, uint32_t first, uint32_t n_rows,
+                       const int32_t *dots, float *y, size_t y_stride)
+{
+    const tern_cpu_op *op = j->op;
+    const float *x_scales =
+        (const float *)(const void *)(op->base[TERN_LINEAR_X] + tern_q8_scales_offset(op->in_cols, op->max_rows));
+    for (uint32_t t = 0; t < j->n; t++) {
+        const int32_t *d = dots + (size_t)t * n_rows;
+        float *out = y + t * y_stride, scale = x_scales[t] * w->scale;
+        if (!w->row_scales)
+            for (uint32_t r = 0; r < n_rows; r++) out[r] = (float)d[r] * scale;
+        else
+            for (uint32_t r = 0; r < n_rows; r++) out[r] = (float)d[r] * (x_scales[t] * w->row_scales[first + r]);
+    }
+}
+
+/* Ternary weights on f32 activations (W1.58A32): a few rows are decoded and multiplied as f32. */
+static void ternary_f32(const tern_linear__job *j, const tern_buffer *buffer, uint32_t first, uint32_t n_rows,
+                        uint8_t *scratch, float *y, size_t y_stride)
+{
+    const tern_weight *w = buffer->weight;
+    const size_t stride = tern_linear__decoded_stride(w);
+    float *values = (float *)(void *)scratch;
+    for (uint32_t r = 0; r < n_rows; r += TERN_LINEAR__DECODED_ROWS) {
+        const uint32_t n = tern_linear__min(TERN_LINEAR__DECODED_ROWS, n_rows - r);
+        const uint8_t *rows = buffer->data + (first + r) * buffer->row_bytes;
+        buffer->decode(rows, buffer->row_bytes, n, buffer->cols, values, stride);
+        for (uint32_t i = 0; i < n; i++) {
+            const float scale = w->row_scales ? w->row_scales[first + r + i] : w->scale;
+            for (uint32_t c = 0; c < w->cols; c++) values[i * stride + c] *= scale;
+        }
+        j->step->cpu->kernels.f32(scratch, stride * sizeof(float), n, w->cols, j->x.data, j->x.stride, j->n, y + r,
+                                  y_stride);
+    }
+}
+
+/* Where the tables of a part lie among those of a thread: behind those of the earlier parts, or with the first part
+ * that has the same. */
+typedef struct tables_place {
+    uint32_t owner;
+    size_t at;
+} tables_place;
+
+static size_t tables_bytes(const tern_cpu_op *op, uint32_t part)
+{
+    const tern_cpu__layout *l = op->weight[TERN_LINEAR_W + part]->layout;
+    if (!op->in_q8 || !l || !l->tables) return 0;
+    return tern_linear__min(l->max_tokens, op->max_rows) * tern_cpu__tables_bytes(l->tables, op->in_cols);
+}
+
+static tables_place place_tables(const tern_cpu_op *op, uint32_t part)
+{
+    tables_place p = {.at = TABLES_HEADER_BYTES};
+    for (p.owner = 0; p.owner < part; p.at += tables_bytes(op, p.owner++)) {
+        const tern_cpu__layout *l = op->weight[TERN_LINEAR_W + p.owner]->layout;
+        if (l && l->tables == op->weight[TERN_LINEAR_W + part]->layout->tables) break;
+    }
+    return p;
+}
+
+size_t tern_linear__tables_bytes(const tern_cpu_op *op)
+{
+    size_t bytes = 0;
+    for (uint32_t p = 0; p < op->op->n_parts; p++) bytes += tables_bytes(op, p);
+    return bytes ? TABLES_HEADER_BYTES + bytes : 0;
+}
+
+/* The tables of a part, made when the thread first asks for them in this op. Its memory begins with the number of the
+ * op that each belongs to. */
+static void *tables_for(const tern_linear__job *j, uint32_t part, uint32_t thread)
+{
+    const struct tern_prepared *p = j->step->prepared;
+    const tern_cpu__tables *t = j->op->weight[TERN_LINEAR_W + part]->layout->tables;
+    const tables_place place = place_tables(j->op, part);
+    uint8_t *own = p->tables + thread * p->tables_bytes, *out = own + place.at;
+    uint64_t *made = (uint64_t *)(void *)own;
+    if (made[place.owner] == p->n_linear) return out;
+    made[place.owner] = p->n_linear;
+    const tern_q8_rows x = q8_rows(j);
+    for (uint32_t i = 0; i < j->n; i++)
+        t->make(&j->step->cpu->kernels, x.x + i * x.stride, j->op->in_cols,
+                out + i * tern_cpu__tables_bytes(t, j->op->in_cols));
+    return out;
+}
+
+void tern_linear__multiply(const tern_linear__job *j, uint32_t part, uint32_t first, uint32_t n_rows, uint32_t thread,
+                           float *y, size_t y_stride)
+{
+    const tern_buffer *buffer = j->op->weight[TERN_LINEAR_W + part];
+    const tern_weight *w = buffer->weight;
+    const uint8_t *rows = buffer->data + first * buffer->row_bytes;
+    uint8_t *scratch = tern_cpu__scratch(j->step, thread);
+    if (buffer->dense) {
+        buffer->dense(rows, buffer->row_bytes, n_rows, buffer->cols, j->x.data, j->x.stride, j->n, y, y_stride);
+    } else if (j->op->in_q8) {
+        tern_q8_rows x = q8_rows(j);
+        int32_t *dots = (int32_t *)(void *)scratch;
+        uint8_t *room = scratch + tern_linear__task_floats(j->step->prepared->graph) * sizeof(float);
+        if (tern_linear__uses_layout(buffer, j->n))
+            buffer->layout->multiply(buffer->layout, first, n_rows, &x,
+                                     buffer->layout->tables ? tables_for(j, part, thread) : room, dots, n_rows);
+        else buffer->ternary(rows, buffer->row_bytes, n_rows, buffer->cols, &x, dots, n_rows);
+        scale_dots(j, w, first, n_rows, dots, y, y_stride);
+    } else {
+        ternary_f32(j, buffer, first, n_rows, scratch, y, y_stride);
+    }
+}

@@ -1,0 +1,81 @@
+/* How the CPU runs each kind of op: one row of a table (ops.c), whose functions lie in the room of their family. */
+#ifndef TERN_BACKEND_CPU_OPS_H
+#define TERN_BACKEND_CPU_OPS_H
+
+#include "backend/cpu/cpu_internal.h"
+
+/* Pointers may be NULL, where nothing is needed; run is NULL for ops that the CPU lacks.
+ *
+ *   run      runs the op on the operands of a prepared graph, on all threads
+ *   supports limits of shape: UNSUPPORTED or INVALID_ARGUMENT with the value found and the value expected
+ *   scratch  bytes of memory for each thread (tern_cpu__scratch)
+ *   shared   bytes of memory for all threads together (tern_prepared.shared)
+ *   bind     called once, when the operands are known: what the op keeps between runs */
+typedef struct tern_cpu__op_row {
+    void (*run)(tern_cpu_step *step, const tern_cpu_op *op);
+    tern_status (*supports)(const tern_graph *graph, const tern_op *op, tern_error *err);
+    size_t (*scratch)(const tern_graph *graph, const tern_op *op);
+    size_t (*shared)(const tern_graph *graph, const tern_op *op);
+    tern_status (*bind)(tern_cpu *cpu, tern_prepared *prepared, tern_cpu_op *op, tern_error *err);
+} tern_cpu__op_row;
+
+extern const tern_cpu__op_row tern_cpu__ops[TERN_OP_COUNT];
+
+/* ---- linear */
+void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op);
+size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op);
+size_t tern_cpu__linear_shared(const tern_graph *graph, const tern_op *op);
+tern_status tern_cpu__linear_bind(tern_cpu *cpu, tern_prepared *prepared, tern_cpu_op *op, tern_error *err);
+
+/* ---- attention */
+void tern_cpu__attention(tern_cpu_step *step, const tern_cpu_op *op);
+tern_status tern_cpu__attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+size_t tern_cpu__attention_scratch(const tern_graph *graph, const tern_op *op);
+size_t tern_cpu__attention_shared(const tern_graph *graph, const tern_op *op);
+
+void tern_cpu__varlen_attention(tern_cpu_step *step, const tern_cpu_op *op);
+size_t tern_cpu__varlen_attention_scratch(const tern_graph *graph, const tern_op *op);
+size_t tern_cpu__varlen_attention_shared(const tern_graph *graph, const tern_op *op);
+
+void tern_cpu__varlen_attention_backward(tern_cpu_step *step, const tern_cpu_op *op);
+size_t tern_cpu__varlen_attention_backward_scratch(const tern_graph *graph, const tern_op *op);
+size_t tern_cpu__varlen_attention_backward_shared(const tern_graph *graph, const tern_op *op);
+
+/* ---- rows */
+void tern_cpu__embed(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__rms_norm(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__quantize(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__norm_quant(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__gate(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__add(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__gather(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__rope(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__kv_write(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__rope_kv(tern_cpu_step *step, const tern_cpu_op *op);
+/* One row of f32 for each thread. */
+size_t tern_cpu__row_scratch(const tern_graph *graph, const tern_op *op);
+
+/* ---- training */
+void tern_cpu__scale(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__dropout(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__fake_quantize(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__cross_entropy(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__rope_backward(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__gate_backward(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__embed_backward(tern_cpu_step *step, const tern_cpu_op *op);
+
+void tern_cpu__rms_norm_backward(tern_cpu_step *step, const tern_cpu_op *op);
+size_t tern_cpu__rms_norm_backward_shared(const tern_graph *graph, const tern_op *op);
+
+void tern_cpu__linear_dx(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__linear_dw(tern_cpu_step *step, const tern_cpu_op *op);
+size_t tern_cpu__gradient_scratch(const tern_graph *graph, const tern_op *op);
+
+void tern_cpu__sum_squares(tern_cpu_step *step, const tern_cpu_op *op);
+size_t tern_cpu__sum_squares_shared(const tern_graph *graph, const tern_op *op);
+void tern_cpu__update(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__requantize(tern_cpu_step *step, const tern_cpu_op *op);
+/* Of all three. */
+tern_status tern_cpu__update_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+
+#endif

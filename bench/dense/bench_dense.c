@@ -23,8 +23,8 @@ enum { TOKENS = 512, ROWS_PER_TASK = 64, FEW_ROWS = 256, MAX_THREADS = 64, MAX_C
 static const struct encoding {
     const char *slot;
     uint32_t block_cols, block_bytes;
-} encodings[] = {{"f32", 1, 4},    {"f16", 1, 2},      {"bf16", 1, 2},
-                 {"q8_0", 32, 34}, {"q6_k", 256, 210}, {"q4_k", 256, 144}};
+} encodings[] = {{"f32", 1, 4},      {"f16", 1, 2},      {"bf16", 1, 2},    {"q8_0", 32, 34},
+                 {"q6_k", 256, 210}, {"q4_k", 256, 144}, {"q5_k", 256, 176}};
 
 /* Everything a task needs; written before the threads start. */
 typedef struct work {

@@ -11,7 +11,8 @@ static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "OUT", offsetof(tern_options, output), 0, 0,
      "What to write: FILE.gguf, or a folder in the Hugging Face layout with bf16 masters"},
     {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
-     "Layers of a GGUF file: i2_s, tq2_0, tq1_0, t160, f16, bf16, f32, q8_0, q6_k, q4_k; as they are when not given"},
+     "Layers of a GGUF file: " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES
+     "; as they are when not given"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "The report as JSON"},
     {0},
 };

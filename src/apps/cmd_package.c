@@ -11,7 +11,7 @@
 static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "DIR", offsetof(tern_options, output), 0, 0, "The folder to make"},
     {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
-     "Layers: i2_s, tq2_0, tq1_0, t160, f16, bf16, f32, q8_0, q6_k, q4_k"},
+     "Layers: " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES},
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
      "Embedding and output tables; both as they are when not given"},
     {"shard-size", 0, TERN_FLAG_U32, "MIB", offsetof(tern_options, shard_mib), 1, TERN_MANIFEST_SHARD_BYTES >> 20,

@@ -46,7 +46,7 @@ const tern_flag tern_flags_kernel[] = {
 
 const tern_flag tern_flags_head[] = {
     {"head", 0, TERN_FLAG_TEXT, "TYPE", FIELD(head), 0, 0,
-     "Output head: q8_0, q6_k, q4_k; on the CPU also exact (only rows that can win)"},
+     "Output head: q8_0, q6_k, q5_k, q4_k; on the CPU also exact (only rows that can win)"},
     {0},
 };
 

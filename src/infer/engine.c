@@ -51,7 +51,7 @@ static tern_status open_head(tern_engine *e, const tern_encoding *to, tern_error
     const tern_weight *head = tern_model_weight(e->model, TERN_ROLE_OUTPUT, 0);
     if (!to || to == head->encoding) return TERN_OK;
     if (to->ternary)
-        return tern_fail(err, TERN_UNSUPPORTED, "head in %s: q8_0, q6_k, q4_k, f16, bf16 or f32 expected", to->name);
+        return tern_fail(err, TERN_UNSUPPORTED, "head in %s: one of " TERN_ENCODING_DENSE_NAMES " expected", to->name);
     tern_status status = requantize(&e->head, &e->head_data, head, to, err);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "head %s", head->name);
 }

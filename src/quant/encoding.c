@@ -12,8 +12,9 @@
 #include "quant/ternary.h"
 
 static const tern_encoding *const table[] = {
-    &tern_encoding__f32,  &tern_encoding__f16,   &tern_encoding__bf16,  &tern_encoding__q8_0, &tern_encoding__q4_k,
-    &tern_encoding__q6_k, &tern_encoding__tq1_0, &tern_encoding__tq2_0, &tern_encoding__i2_s, &tern_encoding__t160,
+    &tern_encoding__f32,   &tern_encoding__f16,  &tern_encoding__bf16, &tern_encoding__q8_0,
+    &tern_encoding__q4_k,  &tern_encoding__q5_k, &tern_encoding__q6_k, &tern_encoding__tq1_0,
+    &tern_encoding__tq2_0, &tern_encoding__i2_s, &tern_encoding__t160,
 };
 
 const tern_encoding *tern_encoding_at(size_t i)

@@ -17,12 +17,17 @@
     X(F16, 1)                                                                                                          \
     X(Q8_0, 8)                                                                                                         \
     X(Q4_K, 12)                                                                                                        \
+    X(Q5_K, 13)                                                                                                        \
     X(Q6_K, 14)                                                                                                        \
     X(BF16, 30)                                                                                                        \
     X(TQ1_0, 34)                                                                                                       \
     X(TQ2_0, 35)                                                                                                       \
     X(I2_S, 36)                                                                                                        \
     X(T160, 160)
+
+/* The names of the table's encodings, for help texts and messages. */
+#define TERN_ENCODING_TERNARY_NAMES "i2_s, tq2_0, tq1_0, t160"
+#define TERN_ENCODING_DENSE_NAMES   "f16, bf16, f32, q8_0, q6_k, q5_k, q4_k"
 
 typedef enum tern_encoding_id {
 #define TERN_ENCODING_ENUM(name, id) TERN_ENC_##name = (id),

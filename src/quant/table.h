@@ -9,6 +9,7 @@ extern const tern_encoding tern_encoding__f16;
 extern const tern_encoding tern_encoding__bf16;
 extern const tern_encoding tern_encoding__q8_0;
 extern const tern_encoding tern_encoding__q4_k;
+extern const tern_encoding tern_encoding__q5_k;
 extern const tern_encoding tern_encoding__q6_k;
 extern const tern_encoding tern_encoding__tq1_0;
 extern const tern_encoding tern_encoding__tq2_0;

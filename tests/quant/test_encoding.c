@@ -22,9 +22,9 @@ static void table_is_complete(void **state)
         const char *name;
         uint32_t id, elements, bytes, tail;
     } rows[] = {
-        {"f32", 0, 1, 4, 0},       {"f16", 1, 1, 2, 0},        {"bf16", 30, 1, 2, 0},     {"q8_0", 8, 32, 34, 0},
-        {"q4_k", 12, 256, 144, 0}, {"q6_k", 14, 256, 210, 0},  {"tq1_0", 34, 256, 54, 0}, {"tq2_0", 35, 256, 66, 0},
-        {"i2_s", 36, 128, 32, 32}, {"t160", 160, 320, 64, 32},
+        {"f32", 0, 1, 4, 0},       {"f16", 1, 1, 2, 0},       {"bf16", 30, 1, 2, 0},      {"q8_0", 8, 32, 34, 0},
+        {"q4_k", 12, 256, 144, 0}, {"q5_k", 13, 256, 176, 0}, {"q6_k", 14, 256, 210, 0},  {"tq1_0", 34, 256, 54, 0},
+        {"tq2_0", 35, 256, 66, 0}, {"i2_s", 36, 128, 32, 32}, {"t160", 160, 320, 64, 32},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const tern_encoding *e = tern_encoding_find(rows[i].id);
@@ -34,10 +34,10 @@ static void table_is_complete(void **state)
         assert_int_equal(e->block_elements, rows[i].elements);
         assert_int_equal(e->block_bytes, rows[i].bytes);
         assert_int_equal(e->tail_bytes, rows[i].tail);
-        assert_int_equal(e->ternary, i >= 6);
+        assert_int_equal(e->ternary, i >= 7);
     }
     assert_ptr_equal(tern_encoding_by_name("Q4_K"), named("q4_k"));
-    assert_null(tern_encoding_at(10));
+    assert_null(tern_encoding_at(11));
     assert_null(tern_encoding_find(2));
     assert_null(tern_encoding_by_name("q4"));
 }
@@ -280,6 +280,41 @@ static void golden_q4_k(void **state)
     }
 }
 
+/* The same with 32 bytes of fifth bits before the levels: bit g of byte i is of element i of group g. */
+static void golden_q5_k(void **state)
+{
+    (void)state;
+    uint8_t block[176] = {0x00, 0x3c, 0x00, 0x38};
+    uint8_t *scales = block + 4, *high = block + 16, *levels = block + 48;
+    scales[1] = 3 | 2 << 6;
+    scales[5] = 4 | 1 << 6;
+    scales[9] = 0xa | 0x5 << 4;
+    high[7] = 1 << 1;       /* group 1, element 7: 16 more */
+    high[31] = 1 << 5;      /* group 5, element 31: 16 more */
+    levels[7] = 0x90;       /* group 1, element 7: 9 */
+    levels[64 + 31] = 0xf0; /* group 5, element 31: 15 */
+    float x[256];
+    named("q5_k")->unpack(block, 1, x);
+    for (int i = 0; i < 256; i++) {
+        float expected = i / 32 == 1 ? -2.0f : i / 32 == 5 ? -10.5f : 0.0f;
+        if (i == 32 + 7) expected = 25 * 3 - 2;
+        if (i == 160 + 31) expected = 31 * 42 - 10.5f;
+        assert_true(x[i] == expected);
+    }
+}
+
+/* Help texts name every encoding of the table, and no other. */
+static void names_are_those_of_the_table(void **state)
+{
+    (void)state;
+    char names[] = TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES;
+    size_t n = 0;
+    for (char *name = strtok(names, ", "); name; name = strtok(NULL, ", "), n++)
+        assert_int_equal(named(name)->ternary, n < 4);
+    assert_null(tern_encoding_at(n));
+    assert_non_null(tern_encoding_at(n - 1));
+}
+
 /* A block written by hand, d = 0.5, scale of group g = g + 1 (group 15: -16), level -32 + something in four places. */
 static void golden_q6_k(void **state)
 {
@@ -372,6 +407,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(golden_floats),
     cmocka_unit_test(golden_q8_0),
     cmocka_unit_test(golden_q4_k),
+    cmocka_unit_test(golden_q5_k),
+    cmocka_unit_test(names_are_those_of_the_table),
     cmocka_unit_test(golden_q6_k),
     cmocka_unit_test(values_that_do_not_fit),
     cmocka_unit_test(codes_that_do_not_fit),

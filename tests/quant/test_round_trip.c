@@ -308,6 +308,8 @@ static void bad_scales_and_values(void **state)
         {"q8_0", 9 * 34 + 1, 0x7e, "scale at element 288 (row 1, column 32)"},
         {"q4_k", 144 + 1, 0x7c, "scale at element 256 (row 1, column 0)"},
         {"q4_k", 144 + 3, 0x7c, "scale at element 256 (row 1, column 0)"},
+        {"q5_k", 176 + 1, 0x7c, "scale at element 256 (row 1, column 0)"},
+        {"q5_k", 176 + 3, 0x7c, "scale at element 256 (row 1, column 0)"},
         {"q6_k", 210 + 209, 0xfc, "scale at element 256 (row 1, column 0)"},
         {"tq1_0", 54 + 53, 0xfc, "scale at element 256 (row 1, column 0)"},
         {"i2_s", 131, 0x7f, NULL},
@@ -396,12 +398,13 @@ static void same_bytes_everywhere(void **state)
     const struct {
         const char *name;
         uint64_t hash;
-    } cases[] = {{"q8_0", 0xd9045b865f901fe8u}, {"q6_k", 0x723f9d88fbac2586u}, {"q4_k", 0x46778cc2caddc6e8u}};
+    } cases[] = {
+        {"q8_0", 0xd9045b865f901fe8u}, {"q6_k", 0x723f9d88fbac2586u}, {"q4_k", 0x46778cc2caddc6e8u}, {"q5_k", 0xf42696c83a92a672u}};
     static float x[16 * 1024];
     tern_rng rng = {2024};
     for (size_t i = 0; i < sizeof x / sizeof *x; i++)
         x[i] = tern_rng_f32(&rng) + tern_rng_f32(&rng) + tern_rng_f32(&rng) - 1.5f;
-    for (size_t c = 0; c < 3; c++) {
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const tern_encoding *e = named(cases[c].name);
         shape s = {16, 1024};
         size_t bytes = 0;
@@ -459,7 +462,8 @@ static void errors_of_gaussians(void **state)
     const struct {
         const char *name;
         double bound;
-    } cases[] = {{"f32", 0}, {"f16", 3e-4}, {"bf16", 2e-3}, {"q8_0", 6e-3}, {"q6_k", 1.75e-2}, {"q4_k", 7.2e-2}};
+    } cases[] = {{"f32", 0},        {"f16", 3e-4},    {"bf16", 2e-3},  {"q8_0", 6e-3},
+                 {"q6_k", 1.75e-2}, {"q4_k", 7.2e-2}, {"q5_k", 3.6e-2}};
     const float scales[] = {0.02f, 1.0f, 30.0f, -0.5f}, offsets[] = {0, 0, 0, 2};
     static float x[1 << 16];
     shape s = {64, 1024};
@@ -488,9 +492,9 @@ static void hard_blocks(void **state)
         x[6 * 256 + i] = -(float)i / 255;
         x[7 * 256 + i] = 1e-38f * (float)i;
     }
-    const char *names[] = {"q8_0", "q6_k", "q4_k"};
-    const double bounds[] = {5e-3, 2e-2, 4e-2};
-    for (size_t k = 0; k < 3; k++)
+    const char *names[] = {"q8_0", "q6_k", "q5_k", "q4_k"};
+    const double bounds[] = {5e-3, 2e-2, 2e-2, 4e-2};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         for (size_t b = 0; b < 8; b++) {
             double rms = relative_rms(named(names[k]), x + b * 256, (shape){1, 256});
             if (!(rms <= (b == 7 ? 1.0 : bounds[k]))) fail_msg("%s, block %zu: %g", names[k], b, rms);

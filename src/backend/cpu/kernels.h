@@ -31,6 +31,7 @@
     X(q8_0, tern_dense_fn)                                                                                             \
     X(q6_k, tern_dense_fn)                                                                                             \
     X(q4_k, tern_dense_fn)                                                                                             \
+    X(q5_k, tern_dense_fn)                                                                                             \
     X(screen, tern_screen_fn)                                                                                          \
     X(rms_norm, tern_rms_norm_fn)                                                                                      \
     X(quantize, tern_quantize_fn)                                                                                      \
@@ -51,6 +52,7 @@
     X(decode_q8_0, tern_decode_fn)                                                                                     \
     X(decode_q6_k, tern_decode_fn)                                                                                     \
     X(decode_q4_k, tern_decode_fn)                                                                                     \
+    X(decode_q5_k, tern_decode_fn)                                                                                     \
     X(decode_i2_s, tern_decode_fn)                                                                                     \
     X(decode_tq2_0, tern_decode_fn)                                                                                    \
     X(decode_tq1_0, tern_decode_fn)                                                                                    \

@@ -287,6 +287,7 @@ static void try_exponent(trial *t, tern_requantize_exponent_fn fn, uint32_t *out
     X(q8_0, try_dense(t, k->q8_0, TERN_ENC_Q8_0, out))                                                                 \
     X(q6_k, try_dense(t, k->q6_k, TERN_ENC_Q6_K, out))                                                                 \
     X(q4_k, try_dense(t, k->q4_k, TERN_ENC_Q4_K, out))                                                                 \
+    X(q5_k, try_dense(t, k->q5_k, TERN_ENC_Q5_K, out))                                                                 \
     X(screen, k->screen(t->w, ROWS, 1, t->q[0], t->q[1], out))                                                         \
     X(rms_norm, k->rms_norm(t->x[0], t->x[1], 1e-5f, COLS - 3, out))                                                   \
     X(quantize, try_quantize(t, k->quantize, out))                                                                     \
@@ -320,6 +321,7 @@ static void try_exponent(trial *t, tern_requantize_exponent_fn fn, uint32_t *out
     X(decode_q8_0, try_decode(t, k->decode_q8_0, TERN_ENC_Q8_0, out))                                                  \
     X(decode_q6_k, try_decode(t, k->decode_q6_k, TERN_ENC_Q6_K, out))                                                  \
     X(decode_q4_k, try_decode(t, k->decode_q4_k, TERN_ENC_Q4_K, out))                                                  \
+    X(decode_q5_k, try_decode(t, k->decode_q5_k, TERN_ENC_Q5_K, out))                                                  \
     X(decode_i2_s, try_decode(t, k->decode_i2_s, TERN_ENC_I2_S, out))                                                  \
     X(decode_tq2_0, try_decode(t, k->decode_tq2_0, TERN_ENC_TQ2_0, out))                                               \
     X(decode_tq1_0, try_decode(t, k->decode_tq1_0, TERN_ENC_TQ1_0, out))                                               \

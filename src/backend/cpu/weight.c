@@ -16,6 +16,7 @@ static void choose_kernel(const tern_cpu_kernels *k, tern_buffer *buffer)
     case TERN_ENC_Q8_0: DENSE(q8_0); break;
     case TERN_ENC_Q6_K: DENSE(q6_k); break;
     case TERN_ENC_Q4_K: DENSE(q4_k); break;
+    case TERN_ENC_Q5_K: DENSE(q5_k); break;
     case TERN_ENC_TQ1_0: TERNARY(tq1_0); break;
     case TERN_ENC_TQ2_0: TERNARY(tq2_0); break;
     case TERN_ENC_I2_S: TERNARY(i2_s); break;

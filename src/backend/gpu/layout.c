@@ -18,6 +18,7 @@ static bool format_of(const tern_encoding *e, tern_gpu_format *format)
     case TERN_ENC_Q8_0: *format = TERN_GPU_Q8_0; return true;
     case TERN_ENC_Q6_K: *format = TERN_GPU_Q6_K; return true;
     case TERN_ENC_Q4_K: *format = TERN_GPU_Q4_K; return true;
+    case TERN_ENC_Q5_K: return false;
     case TERN_ENC_TQ1_0:
     case TERN_ENC_TQ2_0:
     case TERN_ENC_I2_S:

@@ -44,7 +44,7 @@ typedef void (*tern_ternary_fn)(const uint8_t *w, size_t row_bytes, uint32_t n_r
  *
  *   y[t][r] = sum_c value(w[r][c]) * x[t][c],   lanes and tree as above, value() decoded to f32 as the encoding defines
  *
- *   w  in   n_rows rows of `row_bytes` bytes each (f32, f16, bf16, q8_0, q6_k, q4_k); the f16 scales
+ *   w  in   n_rows rows of `row_bytes` bytes each (f32, f16, bf16, q8_0, q6_k, q4_k, q5_k); the f16 scales
  *           of blocks are finite (tern_encoding_check)
  *   x  in   x[t * x_stride + c], f32; aligned to 4 bytes only; nothing past cols is read
  *   y  out  y[t * y_stride + r]
@@ -171,6 +171,8 @@ void tern_ref_q8_0(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t
 void tern_ref_q6_k(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride,
                    uint32_t n, float *y, size_t y_stride);
 void tern_ref_q4_k(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride,
+                   uint32_t n, float *y, size_t y_stride);
+void tern_ref_q5_k(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride,
                    uint32_t n, float *y, size_t y_stride);
 void tern_ref_screen(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high, const int8_t *low,
                      int32_t *dots);

@@ -79,7 +79,7 @@ static void decode_q6_k(const uint8_t *in, size_t n, float *out)
 
 /* The 6-bit scale sc and minimum m of part j (32 elements) from the 12 bytes at `in`: parts 0 to 3 in the low six bits
  * of bytes j and j + 4, parts 4 to 7 in the nibbles of byte j + 4 below the top two bits of bytes j - 4 and j. */
-static void q4_k_part(const uint8_t *in, unsigned j, float *sc, float *m)
+static void k_part(const uint8_t *in, unsigned j, float *sc, float *m)
 {
     if (j < 4) {
         *sc = (float)(in[j] & 63);
@@ -100,7 +100,22 @@ static void decode_q4_k(const uint8_t *in, size_t n, float *out)
         unsigned part = e / 32;
         int q = in[16 + e / 64 * 32 + e % 32] >> (part % 2 * 4) & 15;
         float sc, m;
-        q4_k_part(in + 4, part, &sc, &m);
+        k_part(in + 4, part, &sc, &m);
+        out[e] = (d * sc) * (float)q - dmin * m;
+    }
+}
+
+/* Blocks of 256 in 176 bytes: as Q4_K, with 32 bytes before the nibbles, in which bit p of byte i is the fifth bit of
+ * element i of part p. */
+static void decode_q5_k(const uint8_t *in, size_t n, float *out)
+{
+    (void)n;
+    float d = tern_f16_to_f32(tern_load_u16(in)), dmin = tern_f16_to_f32(tern_load_u16(in + 2));
+    for (unsigned e = 0; e < 256; e++) {
+        unsigned part = e / 32;
+        int q = (in[48 + e / 64 * 32 + e % 32] >> (part % 2 * 4) & 15) | (in[16 + e % 32] >> part & 1) << 4;
+        float sc, m;
+        k_part(in + 4, part, &sc, &m);
         out[e] = (d * sc) * (float)q - dmin * m;
     }
 }
@@ -121,6 +136,7 @@ DENSE(bf16, 2 * CHUNK)
 DENSE(q8_0, CHUNK / 32 * 34)
 DENSE(q6_k, 210)
 DENSE(q4_k, 144)
+DENSE(q5_k, 176)
 
 static void decode_i8(const uint8_t *in, size_t n, float *out)
 {
@@ -141,6 +157,7 @@ DECODE(bf16, 2 * CHUNK)
 DECODE(q8_0, CHUNK / 32 * 34)
 DECODE(q6_k, 210)
 DECODE(q4_k, 144)
+DECODE(q5_k, 176)
 
 float tern_ref_dot(const float *a, const float *b, size_t cols)
 {

@@ -32,6 +32,7 @@ static const format formats[] = {
     {"q8_0", tern_ref_q8_0, TERN_ENC_Q8_0, 32, 34, 1, {0}, cols_32},
     {"q6_k", tern_ref_q6_k, TERN_ENC_Q6_K, 256, 210, 1, {208}, cols_256},
     {"q4_k", tern_ref_q4_k, TERN_ENC_Q4_K, 256, 144, 2, {0, 2}, cols_256},
+    {"q5_k", tern_ref_q5_k, TERN_ENC_Q5_K, 256, 176, 2, {0, 2}, cols_256},
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 

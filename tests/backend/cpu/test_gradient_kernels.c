@@ -191,6 +191,7 @@ static const format formats[] = {
     {"decode_q8_0", "q8_0", 32, 700, tern_ref_decode_q8_0},
     {"decode_q6_k", "q6_k", 256, 1024, tern_ref_decode_q6_k},
     {"decode_q4_k", "q4_k", 256, 1024, tern_ref_decode_q4_k},
+    {"decode_q5_k", "q5_k", 256, 1024, tern_ref_decode_q5_k},
     {"decode_i2_s", "i2_s", 128, 1024, tern_ref_decode_i2_s},
     {"decode_tq2_0", "tq2_0", 256, 1024, tern_ref_decode_tq2_0},
     {"decode_tq1_0", "tq1_0", 256, 1024, tern_ref_decode_tq1_0},

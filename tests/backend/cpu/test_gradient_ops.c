@@ -106,8 +106,8 @@ static void dx_of_every_encoding(void **state)
     static const struct {
         const char *encoding;
         uint32_t grain;
-    } formats[] = {{"f32", 1},    {"f16", 1},    {"bf16", 1},    {"q8_0", 32},   {"q6_k", 256},
-                   {"q4_k", 256}, {"i2_s", 128}, {"tq1_0", 256}, {"tq2_0", 256}, {"t160", 1}};
+    } formats[] = {{"f32", 1},    {"f16", 1},    {"bf16", 1},    {"q8_0", 32},   {"q6_k", 256}, {"q4_k", 256},
+                   {"q5_k", 256}, {"i2_s", 128}, {"tq1_0", 256}, {"tq2_0", 256}, {"t160", 1}};
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
         for (uint32_t i = 0; i < 6; i++) {
             const uint32_t rows = between(1, 40), most = i == 5 ? 1300 : 600;

@@ -1,0 +1,67 @@
+/* Q4_K and Q5_K rows on AVX-512: a table of 16 or 32 floats for each part of 32 elements, looked up with its levels. */
+#include "backend/cpu/floats/avx512.h"
+
+#include "backend/cpu/dense/dense.inc"
+
+/* The scales d * sc of the eight parts, then their minima dmin * m. All products are exact. */
+INLINE void prepare_k_groups(const uint8_t *block, block_state *state)
+{
+    uint32_t a, b, c;
+    memcpy(&a, block + 4, 4);
+    memcpy(&b, block + 8, 4);
+    memcpy(&c, block + 12, 4);
+    const uint32_t low = 0x0f0f0f0f, six = 0x3f3f3f3f, top = 0x30303030;
+    const uint64_t scales = (a & six) | (uint64_t)((c & low) | (a >> 2 & top)) << 32;
+    const uint64_t minima = (b & six) | (uint64_t)((c >> 4 & low) | (b >> 2 & top)) << 32;
+    const __m512i bytes = _mm512_cvtepu8_epi32(_mm_set_epi64x((long long)minima, (long long)scales));
+    const __m512i first_8 = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    const vec both = _mm512_castps128_ps512(_mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)block)));
+    vec_store(state->scales, vec_mul(_mm512_permutexvar_ps(first_8, both), _mm512_cvtepi32_ps(bytes)));
+    IN_MEMORY(state->scales);
+}
+
+/* d sc q is exact, so that one fma rounds as the difference does. */
+INLINE vec table_of(const float *scales, uint32_t part, float first)
+{
+    const vec levels = vec_add(vec_set(first), _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    return _mm512_fmsub_ps(vec_set(scales[part]), levels, vec_set(scales[8 + part]));
+}
+
+/* A pair of parts lies in the low and the high nibbles of 32 bytes. The look-up takes the lowest four bits of a dword
+ * and ignores the rest. */
+INLINE void unpack_q4_k(const uint8_t *block, const block_state *state, uint32_t pair, lanes *out)
+{
+    const vec low = table_of(state->scales, 2 * pair, 0), high = table_of(state->scales, 2 * pair + 1, 0);
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        const __m512i q = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(block + 16 + 32 * pair + 16 * i)));
+        out[i].v[0] = _mm512_permutexvar_ps(q, low);
+        out[2 + i].v[0] = _mm512_permutexvar_ps(_mm512_srli_epi32(q, 4), high);
+    }
+}
+
+/* The same with two tables, of levels 0 to 15 and 16 to 31; the look-up takes the lowest five bits. */
+INLINE void unpack_q5_k(const uint8_t *block, const block_state *state, uint32_t pair, lanes *out)
+{
+    const vec low = table_of(state->scales, 2 * pair, 0), low_16 = table_of(state->scales, 2 * pair, 16),
+              high = table_of(state->scales, 2 * pair + 1, 0), high_16 = table_of(state->scales, 2 * pair + 1, 16);
+    const __m512i nibble = _mm512_set1_epi32(15), fifth = _mm512_set1_epi32(16);
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        const __m512i q = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(block + 48 + 32 * pair + 16 * i)));
+        const __m512i bits =
+            _mm512_slli_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(block + 16 + 16 * i))), 4);
+        const __m512i even = _mm512_srlv_epi32(bits, _mm512_set1_epi32((int)(2 * pair))),
+                      odd = _mm512_srli_epi32(even, 1);
+        out[i].v[0] = _mm512_permutex2var_ps(
+            low, _mm512_or_si512(_mm512_and_si512(q, nibble), _mm512_and_si512(even, fifth)), low_16);
+        out[2 + i].v[0] = _mm512_permutex2var_ps(
+            high, _mm512_or_si512(_mm512_srli_epi32(q, 4), _mm512_and_si512(odd, fifth)), high_16);
+    }
+}
+
+#define prepare_q4_k prepare_k_groups
+#define prepare_q5_k prepare_k_groups
+
+DENSE_DECODE(q4_k, 256, 144, 4, 256, 144)
+DENSE_DECODE(q5_k, 256, 176, 4, 256, 176)

@@ -35,15 +35,15 @@ tern_status tern_chat_input_open(tern_chat_input *input, const char *history, te
     return TERN_OK;
 }
 
+/* A history that cannot be written is no reason to trouble anyone. */
 static void write_private(const char *path)
 {
-    char *temp = tern_alloc(strlen(path) + 32);
-    if (!temp) return;
-    sprintf(temp, "%s.tmp-%ld", path, (long)getpid());
+    tern_temp temp = {0};
     mode_t mask = umask(077);
-    if (write_history(temp) != 0 || rename(temp, path) != 0) unlink(temp);
+    if (tern_temp_file(&temp, path, NULL) == TERN_OK && write_history(temp.path) == 0)
+        tern_temp_commit(&temp, path, NULL);
+    tern_temp_abort(&temp);
     umask(mask);
-    tern_free(temp);
 }
 
 void tern_chat_input_close(tern_chat_input *input)

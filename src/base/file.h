@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
+#include "base/temp.h"
 
 /* A file mapped (or, where it cannot be mapped, read) into memory; zero-initialised is closed. */
 typedef struct tern_file_map {
@@ -36,16 +37,21 @@ tern_status tern_folder_make(const char *path, tern_error *err);
  * failed. */
 void tern_folders_make(const char *file_path);
 
-/* Writes to "<path>.tmp-<pid>"; commit syncs it, renames it to `path` and syncs the folder, abort removes it.
- * Write errors are kept and reported by commit. */
+/* Writes a file that appears whole or not at all: bytes go to a temporary file beside it (base/temp.h), which commit
+ * syncs and renames to `path`, abort removes. A link is followed, as cp does, and an existing file keeps its mode and
+ * owner. What is no regular file (a device, a FIFO) is written to as it is. Write errors are kept and reported by
+ * commit. */
 typedef struct tern_file_writer {
     FILE *stream;
     tern_buf *memory; /* in the place of a file */
-    char *path, *temp_path;
+    tern_temp temp;   /* none: `path` itself is written to */
+    char *path;       /* where the bytes end, links followed */
     uint64_t written;
     bool failed;
 } tern_file_writer;
 
+/* Errors: INVALID_ARGUMENT (`path` is a folder), NOT_FOUND (no such folder; a link to nothing), IO (also: a file that
+ * may not be written), OUT_OF_MEMORY. */
 tern_status tern_file_writer_open(tern_file_writer *w, const char *path, tern_error *err);
 /* Writes to the end of a buffer of the caller's, which abort leaves as it was; `name` is for messages. Errors:
  * OUT_OF_MEMORY, here and in commit. */

@@ -1,8 +1,6 @@
 /* Writing a package: shards, their sums, and the manifest, in a folder that appears when it is complete. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -18,14 +16,9 @@ typedef struct writing {
     tern_file_map map;
     tern_gguf *gguf;
     tern_model *model;
-    char *temp; /* the folder's name until it is complete */
+    tern_temp temp; /* the folder until it is complete */
     json_t *manifest;
 } writing;
-
-static tern_status fail_errno(const char *what, const char *path, tern_error *err)
-{
-    return tern_fail(err, TERN_IO, "%s: %s: %s", tern_show_z(path).text, what, strerror(errno));
-}
 
 static tern_status write_file(const char *dir, const char *name, const void *bytes, size_t n, tern_error *err)
 {
@@ -49,7 +42,7 @@ static tern_status write_shard(writing *w, json_t *list, size_t i, tern_error *e
     const uint8_t *bytes = w->map.data + offset;
     shard_name(name, i);
     TERN_TRY(tern_sha256(bytes, n, digits, err));
-    TERN_TRY(write_file(w->temp, name, bytes, n, err));
+    TERN_TRY(write_file(w->temp.path, name, bytes, n, err));
     if (w->map.mapped) tern_file_drop(bytes, n);
     json_t *shard = json_pack("{s:s, s:I, s:s}", "file", name, "bytes", (json_int_t)n, "sha256", digits);
     if (json_array_append_new(list, shard) != 0) return tern_fail_alloc(err, 256);
@@ -63,7 +56,7 @@ static tern_status write_manifest(writing *w, tern_error *err)
 {
     char *text = json_dumps(w->manifest, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     if (!text) return tern_fail_alloc(err, 1 << 20);
-    tern_status status = write_file(w->temp, TERN_MANIFEST_NAME, text, strlen(text), err);
+    tern_status status = write_file(w->temp.path, TERN_MANIFEST_NAME, text, strlen(text), err);
     tern_free(text);
     return status;
 }
@@ -77,31 +70,6 @@ static tern_status write_files(writing *w, tern_error *err)
     return write_manifest(w, err);
 }
 
-static void remove_files(const writing *w)
-{
-    char name[32], path[4200];
-    const size_t n = (size_t)((w->map.size + w->shard_bytes - 1) / w->shard_bytes);
-    for (size_t i = 0; i <= n; i++) {
-        shard_name(name, i);
-        snprintf(path, sizeof path, "%s/%s", w->temp, i < n ? name : TERN_MANIFEST_NAME);
-        unlink(path);
-    }
-    rmdir(w->temp);
-}
-
-/* Without slashes at the end. */
-static tern_status temp_name(writing *w, const char *dir, tern_error *err)
-{
-    size_t n = strlen(dir), bytes = n + 32;
-    while (n > 1 && dir[n - 1] == '/') n--;
-    if (n == 0 || n > 4000)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "a folder's name of %zu bytes: 1 to 4000 expected", n);
-    w->temp = tern_alloc(bytes);
-    if (!w->temp) return tern_fail_alloc(err, bytes);
-    snprintf(w->temp, bytes, "%.*s.tmp-%ld", (int)n, dir, (long)getpid());
-    return TERN_OK;
-}
-
 /* An empty folder may be there already. */
 static tern_status check_target(const char *dir, tern_error *err)
 {
@@ -112,11 +80,10 @@ static tern_status check_target(const char *dir, tern_error *err)
 static tern_status write_folder(writing *w, const char *dir, tern_error *err)
 {
     TERN_TRY(check_target(dir, err));
-    TERN_TRY(temp_name(w, dir, err));
-    if (mkdir(w->temp, 0777) != 0) return fail_errno("cannot make the folder", w->temp, err);
+    TERN_TRY(tern_temp_folder(&w->temp, dir, err));
     tern_status status = write_files(w, err);
-    if (status == TERN_OK && rename(w->temp, dir) != 0) status = fail_errno("cannot rename to", dir, err);
-    if (status != TERN_OK) remove_files(w);
+    if (status == TERN_OK) return tern_temp_commit(&w->temp, dir, err);
+    tern_temp_abort(&w->temp);
     return status;
 }
 
@@ -150,6 +117,5 @@ tern_status tern_package_write(const char *gguf_path, const char *dir, const ter
     tern_gguf_close(w.gguf);
     tern_file_map_close(&w.map);
     tern_model_close(w.model);
-    tern_free(w.temp);
     return status;
 }

@@ -31,6 +31,7 @@ static tern_span replacement_at(const tern_charsmap *map, size_t at)
     if (at >= map->blob.size - start) return (tern_span){(const uint8_t *)"", 0};
     const uint8_t *text = (const uint8_t *)map->blob.data + start + at;
     size_t left = map->blob.size - start - at;
+    if (left > TERN_CHARSMAP_MAX_BYTES + 1) left = TERN_CHARSMAP_MAX_BYTES + 1;
     const uint8_t *end = memchr(text, 0, left);
     return (tern_span){text, end ? (size_t)(end - text) : left};
 }

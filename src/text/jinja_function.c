@@ -47,7 +47,7 @@ static tern_status range(tern_jinja_render *r, const tern_jinja_args *args, tern
                                 (int)MAX_RANGE);
     TERN_TRY(tern_jinja__charge(&r->pool, n));
     TERN_TRY(tern_jinja__list(&r->pool, TERN_JINJA_LIST, (size_t)n, out, &items));
-    for (uint64_t i = 0; i < n; i++) items[i] = tern_jinja__int(start + (int64_t)i * step);
+    for (uint64_t i = 0; i < n; i++) items[i] = tern_jinja__int((int64_t)((uint64_t)start + i * (uint64_t)step));
     return TERN_OK;
 }
 

@@ -1,4 +1,5 @@
 /* Canonical decompositions and combining classes of Unicode 14.0.0; written by scripts/nfc-table.py. */
+/* clang-format off */
 #include "text/nfc.h"
 
 /* clang-format off */

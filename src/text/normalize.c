@@ -43,7 +43,12 @@ static tern_status add_parts(const tern_normalizer *norm, const tern_added *froz
     bool after_space = true;
     for (size_t at = 0; at < text.size;) {
         tern_span part;
-        at += next_part(norm, frozen, (tern_span){text.data + at, text.size - at}, &part);
+        size_t taken = next_part(norm, frozen, (tern_span){text.data + at, text.size - at}, &part);
+        if (part.size > TERN_CHARSMAP_MAX_BYTES && part.size > taken)
+            return tern_fail(err, TERN_LIMIT,
+                             "precompiled_charsmap: %zu bytes of text become more than %d, at most %d expected", taken,
+                             TERN_CHARSMAP_MAX_BYTES, TERN_CHARSMAP_MAX_BYTES);
+        at += taken;
         while (norm->remove_extra && after_space && part.size && part.data[0] == ' ') {
             part.data++;
             part.size--;

@@ -9,7 +9,16 @@
 #include "base/show.h"
 #include "text/utf8.h"
 
-enum { MAX_PATTERN_BYTES = 16384, MATCH_LIMIT = 10000000, HEAP_LIMIT_KIB = 65536 };
+/* PCRE2 counts the steps of a match for each place that it could start at. STEPS are free for every place of a text;
+ * places that need more share SPARE_STEPS and SPARE_STEPS_A_BYTE of the text. */
+enum {
+    MAX_PATTERN_BYTES = 16384,
+    STEPS = 1000,
+    STEPS_GROWTH = 8,
+    SPARE_STEPS = 10000000,
+    SPARE_STEPS_A_BYTE = 100,
+    HEAP_LIMIT_KIB = 65536
+};
 
 struct tern_splitter {
     tern_split_behavior behavior;
@@ -132,7 +141,7 @@ static tern_status open_splitter(tern_splitter *s, tern_span pattern, tern_error
     s->general = pcre2_general_context_create(pcre_alloc, pcre_free, NULL);
     s->limits = pcre2_match_context_create(s->general);
     if (!s->general || !s->limits) return tern_fail_alloc(err, pattern.size);
-    pcre2_set_match_limit(s->limits, MATCH_LIMIT);
+    pcre2_set_match_limit(s->limits, STEPS);
     pcre2_set_heap_limit(s->limits, HEAP_LIMIT_KIB);
     return compile(s, pattern, err);
 }
@@ -164,6 +173,8 @@ void tern_pretokenizer__deinit(tern_pretokenizer *p)
 typedef struct cutting {
     const tern_pretokenizer *p;
     pcre2_match_data *found[TERN_SPLIT_MAX_STAGES];
+    pcre2_match_context *limits[TERN_SPLIT_MAX_STAGES]; /* of what needs more than STEPS */
+    uint64_t spare_steps;                               /* left for the rest of the text */
     tern_piece_fn fn;
     void *user;
 } cutting;
@@ -213,14 +224,43 @@ static tern_status add_part(parts *s, tern_span part, bool matched, tern_error *
     return TERN_OK;
 }
 
-/* The next match at or after `at`: false when there is none. The compiled matcher has a small stack; what does not fit
- * is interpreted. */
-static tern_status match_at(const tern_splitter *s, pcre2_match_data *found, tern_span text, size_t at, bool *matched,
-                            tern_error *err)
+/* The compiled matcher has a small stack; what does not fit is interpreted. */
+static int match(const tern_splitter *s, pcre2_match_data *found, pcre2_match_context *limits, tern_span text,
+                 size_t at, uint32_t options)
 {
-    int rc = pcre2_match(s->code, text.data, text.size, at, PCRE2_NO_UTF_CHECK, found, s->limits);
-    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-        rc = pcre2_match(s->code, text.data, text.size, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, found, s->limits);
+    options |= PCRE2_NO_UTF_CHECK;
+    int rc = pcre2_match(s->code, text.data, text.size, at, options, found, limits);
+    if (rc != PCRE2_ERROR_JIT_STACKLIMIT) return rc;
+    return pcre2_match(s->code, text.data, text.size, at, options | PCRE2_NO_JIT, found, limits);
+}
+
+/* A match that starts at `at`, with ever more of the spare steps; PCRE2_ERROR_MATCHLIMIT when they do not suffice. */
+static int match_long(cutting *cut, size_t stage, tern_span text, size_t at)
+{
+    const tern_splitter *s = cut->p->stages[stage];
+    int rc = match(s, cut->found[stage], s->limits, text, at, PCRE2_ANCHORED);
+    for (uint64_t steps = STEPS * STEPS_GROWTH; rc == PCRE2_ERROR_MATCHLIMIT; steps *= STEPS_GROWTH) {
+        if (steps > cut->spare_steps || steps > UINT32_MAX) return rc;
+        cut->spare_steps -= steps;
+        pcre2_set_match_limit(cut->limits[stage], (uint32_t)steps);
+        rc = match(s, cut->found[stage], cut->limits[stage], text, at, PCRE2_ANCHORED);
+    }
+    return rc;
+}
+
+/* The next match at or after `at`: false when there is none. */
+static tern_status match_at(cutting *cut, size_t stage, tern_span text, size_t at, bool *matched, tern_error *err)
+{
+    const tern_splitter *s = cut->p->stages[stage];
+    int rc = match(s, cut->found[stage], s->limits, text, at, 0);
+    if (rc == PCRE2_ERROR_MATCHLIMIT) { /* some place needs more: find it */
+        uint32_t code;
+        rc = match_long(cut, stage, text, at);
+        while (rc == PCRE2_ERROR_NOMATCH && at < text.size) {
+            at += tern_utf8__decode(text.data + at, text.size - at, &code);
+            rc = match_long(cut, stage, text, at);
+        }
+    }
     *matched = rc >= 0;
     if (rc >= 0 || rc == PCRE2_ERROR_NOMATCH) return TERN_OK;
     if (rc == PCRE2_ERROR_NOMEMORY) return tern_fail_alloc(err, text.size);
@@ -232,13 +272,12 @@ static tern_status match_at(const tern_splitter *s, pcre2_match_data *found, ter
 /* Matches over text that is valid UTF-8. */
 static tern_status cut_valid(parts *s, tern_span text, tern_error *err)
 {
-    const tern_splitter *splitter = s->cut->p->stages[s->stage];
     pcre2_match_data *found = s->cut->found[s->stage];
     size_t gap = 0, at = 0;
     uint32_t code;
     while (at < text.size) {
         bool matched;
-        TERN_TRY(match_at(splitter, found, text, at, &matched, err));
+        TERN_TRY(match_at(s->cut, s->stage, text, at, &matched, err));
         const PCRE2_SIZE *range = pcre2_get_ovector_pointer(found);
         if (!matched) break;
         if (range[1] <= range[0] || range[0] < at) { /* nothing taken: go on after one character */
@@ -293,14 +332,18 @@ static tern_status run_stage(cutting *cut, size_t stage, tern_span text, tern_er
 tern_status tern_pretokenizer__run(const tern_pretokenizer *p, const uint8_t *text, size_t n, tern_piece_fn fn,
                                    void *user, tern_error *err)
 {
-    cutting cut = {.p = p, .fn = fn, .user = user};
+    cutting cut = {.p = p, .fn = fn, .user = user, .spare_steps = SPARE_STEPS + (uint64_t)n * SPARE_STEPS_A_BYTE};
     tern_status status = TERN_OK;
     for (size_t i = 0; i < p->n && status == TERN_OK; i++) {
         if (p->stages[i]->behavior == TERN_SPLIT_PREFIX_SPACE) continue;
         cut.found[i] = pcre2_match_data_create(1, p->stages[i]->general);
-        if (!cut.found[i]) status = tern_fail_alloc(err, 1);
+        cut.limits[i] = pcre2_match_context_copy(p->stages[i]->limits);
+        if (!cut.found[i] || !cut.limits[i]) status = tern_fail_alloc(err, 1);
     }
     if (status == TERN_OK && n) status = run_stage(&cut, 0, (tern_span){text, n}, err);
-    for (size_t i = 0; i < p->n; i++) pcre2_match_data_free(cut.found[i]);
+    for (size_t i = 0; i < p->n; i++) {
+        pcre2_match_data_free(cut.found[i]);
+        pcre2_match_context_free(cut.limits[i]);
+    }
     return status;
 }

@@ -101,6 +101,8 @@ static void statements(void **state)
          "1/2Hi <b>;2/2more;"},
         {"{% for i in [] %}x{% else %}none{% endfor %}{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}",
          "nonea1"},
+        {"{{ range(9223372036854775807, -9223372036854775807 - 1, -9223372036854775807) | list }}",
+         "[9223372036854775807, 0, -9223372036854775807]"},
         {"{% for i in range(4) %}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.first }}{{ loop.last }} {% endfor %}",
          "1TrueFalse 02FalseFalse 13FalseFalse 2FalseTrue "},
         {"{% set x = 0 %}{% for i in [1, 2] %}{% set x = x + 1 %}{{ x }}{% endfor %}{{ x }}", "110"},

@@ -214,19 +214,17 @@ static void folders_of_files(void **state)
     assert_int_equal(count_entries("folders"), 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mode_is_kept),
-        cmocka_unit_test(links_are_followed),
-        cmocka_unit_test(devices_are_written_to),
-        cmocka_unit_test(fifos_are_written_to),
-        cmocka_unit_test(folders_are_refused),
-        cmocka_unit_test(leftovers_are_swept),
-        cmocka_unit_test(planted_links_are_not_followed),
-        cmocka_unit_test(abort_leaves_the_old_file),
-        cmocka_unit_test(long_names_fit),
-        cmocka_unit_test(folders_of_files),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(mode_is_kept),
+    cmocka_unit_test(links_are_followed),
+    cmocka_unit_test(devices_are_written_to),
+    cmocka_unit_test(fifos_are_written_to),
+    cmocka_unit_test(folders_are_refused),
+    cmocka_unit_test(leftovers_are_swept),
+    cmocka_unit_test(planted_links_are_not_followed),
+    cmocka_unit_test(abort_leaves_the_old_file),
+    cmocka_unit_test(long_names_fit),
+    cmocka_unit_test(folders_of_files),
+};
+
+TEST_GROUP(file, "", tests);

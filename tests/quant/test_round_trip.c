@@ -398,8 +398,10 @@ static void same_bytes_everywhere(void **state)
     const struct {
         const char *name;
         uint64_t hash;
-    } cases[] = {
-        {"q8_0", 0xd9045b865f901fe8u}, {"q6_k", 0x723f9d88fbac2586u}, {"q4_k", 0x46778cc2caddc6e8u}, {"q5_k", 0xf42696c83a92a672u}};
+    } cases[] = {{"q8_0", 0xd9045b865f901fe8u},
+                 {"q6_k", 0x723f9d88fbac2586u},
+                 {"q4_k", 0x46778cc2caddc6e8u},
+                 {"q5_k", 0xf42696c83a92a672u}};
     static float x[16 * 1024];
     tern_rng rng = {2024};
     for (size_t i = 0; i < sizeof x / sizeof *x; i++)

@@ -89,12 +89,10 @@ static void mapped_characters_stay_short(void **state)
     tern_buf_deinit(&out);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_limited_for_the_text),
-        cmocka_unit_test(long_runs_may_take_many_steps),
-        cmocka_unit_test(mapped_characters_stay_short),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(steps_are_limited_for_the_text),
+    cmocka_unit_test(long_runs_may_take_many_steps),
+    cmocka_unit_test(mapped_characters_stay_short),
+};
+
+TEST_GROUP(bombs, "web", tests);

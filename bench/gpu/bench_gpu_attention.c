@@ -64,9 +64,24 @@ static void make_graph(chain *c)
                       .residual = {.value = TERN_NO_VALUE},
                       .norm_weight = {.value = TERN_NO_VALUE}};
         op.kind = c->tokens == 1 ? TERN_OP_ROPE_ATTENTION : TERN_OP_ATTENTION;
-        op.n_in = c->tokens == 1 ? 7 : 6;
-        if (c->tokens == 1) memcpy(op.in, (tern_view[]){x, positions, table, k, v, sequences, pages}, 7 * sizeof x);
-        else memcpy(op.in, (tern_view[]){x, k, v, positions, sequences, pages}, 6 * sizeof x);
+        if (c->tokens == 1) {
+            op.n_in = TERN_ROPE_KV_INPUTS;
+            op.in[TERN_ROPE_KV_QKV] = x;
+            op.in[TERN_ROPE_KV_POSITIONS] = positions;
+            op.in[TERN_ROPE_KV_TABLE] = table;
+            op.in[TERN_ROPE_KV_K_CACHE] = k;
+            op.in[TERN_ROPE_KV_V_CACHE] = v;
+            op.in[TERN_ROPE_KV_SEQUENCES] = sequences;
+            op.in[TERN_ROPE_KV_PAGES] = pages;
+        } else {
+            op.n_in = TERN_ATTENTION_INPUTS;
+            op.in[TERN_ATTENTION_Q] = x;
+            op.in[TERN_ATTENTION_K_CACHE] = k;
+            op.in[TERN_ATTENTION_V_CACHE] = v;
+            op.in[TERN_ATTENTION_POSITIONS] = positions;
+            op.in[TERN_ATTENTION_SEQUENCES] = sequences;
+            op.in[TERN_ATTENTION_PAGES] = pages;
+        }
         chain_op(c, &op);
     }
 }

@@ -56,8 +56,8 @@ static void make_graph(bench *b)
     for (uint32_t i = 0; i < (copies < MIN_OPS ? MIN_OPS : copies); i++)
         chain_op(&b->c, &(tern_op){.kind = TERN_OP_LINEAR,
                                    .n_parts = 1,
-                                   .n_in = 2,
-                                   .in = {x, w[i % copies]},
+                                   .n_in = TERN_LINEAR_W + 1,
+                                   .in = {[TERN_LINEAR_X] = x, [TERN_LINEAR_W] = w[i % copies]},
                                    .out = y,
                                    .residual = {.value = TERN_NO_VALUE},
                                    .norm_weight = {.value = TERN_NO_VALUE}});

@@ -70,8 +70,8 @@ static uint64_t bytes_of(const layer *l)
 static void add_norm(bench *b, const tern_op *op, tern_view q8)
 {
     tern_op norm = {.kind = TERN_OP_NORM_QUANT,
-                    .n_in = 2,
-                    .in = {op->in[0], op->norm_weight},
+                    .n_in = TERN_NORM_INPUTS,
+                    .in = {[TERN_NORM_X] = op->in[TERN_LINEAR_X], [TERN_NORM_WEIGHT] = op->norm_weight},
                     .eps = op->eps,
                     .out = q8,
                     .residual = {.value = TERN_NO_VALUE},
@@ -97,20 +97,20 @@ static void fill_chain(bench *b)
     for (uint32_t i = 0; i < n_ops; i++) {
         tern_op op = {.kind = TERN_OP_LINEAR,
                       .n_parts = l->n_parts,
-                      .n_in = 1 + l->n_parts,
+                      .n_in = TERN_LINEAR_W + l->n_parts,
                       .gated = l->gated,
                       .norm_weight = norm_weight,
                       .eps = 1e-5f,
                       .residual = {.value = TERN_NO_VALUE},
                       .out = to};
-        op.in[0] = flows ? (tern_view){.value = from.value, .cols = l->cols} : x;
+        op.in[TERN_LINEAR_X] = flows ? (tern_view){.value = from.value, .cols = l->cols} : x;
         if (b->mode == SPLIT) {
             add_norm(b, &op, q8);
-            op.in[0] = q8;
+            op.in[TERN_LINEAR_X] = q8;
             op.norm_weight = (tern_view){.value = TERN_NO_VALUE};
         }
         if (l->residual) op.residual = flows ? extra : from;
-        for (uint32_t k = 0; k < l->n_parts; k++) op.in[1 + k] = w[i % copies][k];
+        for (uint32_t k = 0; k < l->n_parts; k++) op.in[TERN_LINEAR_W + k] = w[i % copies][k];
         chain_op(&b->c, &op);
         tern_view t = from;
         from = to;
@@ -155,8 +155,8 @@ static void bench_floor(bench *b)
               extra = add_rows(b, TERN_DTYPE_F32, 2560);
     for (int i = 0; i < MIN_OPS; i++) {
         tern_op op = {.kind = TERN_OP_ADD,
-                      .n_in = 2,
-                      .in = {from, extra},
+                      .n_in = TERN_ADD_INPUTS,
+                      .in = {[TERN_ADD_A] = from, [TERN_ADD_B] = extra},
                       .out = to,
                       .residual = {.value = TERN_NO_VALUE},
                       .norm_weight = {.value = TERN_NO_VALUE}};

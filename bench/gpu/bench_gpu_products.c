@@ -94,20 +94,32 @@ static void make_graph(bench *b)
 {
     const shape *s = b->s;
     chain_open(&b->c, PARAM_BYTES);
-    tern_op op = {.kind = s->kind, .n_parts = s->kind == TERN_OP_LINEAR, .n_in = s->kind == TERN_OP_LINEAR_DW ? 3 : 2};
+    tern_op op = {.kind = s->kind};
     op.residual.value = op.norm_weight.value = op.out.value = TERN_NO_VALUE;
-    op.in[0] = chain_rows(&b->c, s->kind == TERN_OP_LINEAR && s->q8 ? TERN_DTYPE_Q8 : TERN_DTYPE_F32,
-                          s->kind == TERN_OP_LINEAR ? s->cols : s->rows, -0.5f);
-    if (s->kind == TERN_OP_LINEAR_DW) {
-        op.in[1] = chain_rows(&b->c, s->q8 ? TERN_DTYPE_Q8 : TERN_DTYPE_F32, s->cols, -0.5f);
-        op.in[2] = chain_add(&b->c, (tern_value){.kind = TERN_VALUE_STATE,
-                                                 .state = TERN_STATE_GRADIENT,
-                                                 .n_rows = s->rows,
-                                                 .cols = s->cols,
-                                                 .bytes = (uint64_t)s->rows * s->cols * sizeof(float)});
-    } else {
-        op.in[1] = add_weight(b);
-        op.out = chain_rows(&b->c, TERN_DTYPE_F32, s->kind == TERN_OP_LINEAR ? s->rows : s->cols, -0.5f);
+    tern_dtype x_dtype = s->q8 ? TERN_DTYPE_Q8 : TERN_DTYPE_F32;
+    switch (s->kind) {
+    case TERN_OP_LINEAR:
+        op.n_parts = 1;
+        op.n_in = TERN_LINEAR_W + 1;
+        op.in[TERN_LINEAR_X] = chain_rows(&b->c, x_dtype, s->cols, -0.5f);
+        op.in[TERN_LINEAR_W] = add_weight(b);
+        op.out = chain_rows(&b->c, TERN_DTYPE_F32, s->rows, -0.5f);
+        break;
+    case TERN_OP_LINEAR_DX:
+        op.n_in = TERN_LINEAR_DX_INPUTS;
+        op.in[TERN_LINEAR_DX_DY] = chain_rows(&b->c, TERN_DTYPE_F32, s->rows, -0.5f);
+        op.in[TERN_LINEAR_DX_W] = add_weight(b);
+        op.out = chain_rows(&b->c, TERN_DTYPE_F32, s->cols, -0.5f);
+        break;
+    default:
+        op.n_in = TERN_LINEAR_DW_INPUTS;
+        op.in[TERN_LINEAR_DW_DY] = chain_rows(&b->c, TERN_DTYPE_F32, s->rows, -0.5f);
+        op.in[TERN_LINEAR_DW_X] = chain_rows(&b->c, x_dtype, s->cols, -0.5f);
+        op.in[TERN_LINEAR_DW_DW] = chain_add(&b->c, (tern_value){.kind = TERN_VALUE_STATE,
+                                                                 .state = TERN_STATE_GRADIENT,
+                                                                 .n_rows = s->rows,
+                                                                 .cols = s->cols,
+                                                                 .bytes = (uint64_t)s->rows * s->cols * sizeof(float)});
     }
     for (int i = 0; i < N_OPS; i++) chain_op(&b->c, &op);
 }

@@ -111,7 +111,7 @@ static void make_graph(trial *t, const shape *s)
     const uint32_t counts[3] = {s->tokens, s->tokens, 0};
     need(t, t->b->buffer_write(t->b, t->bindings[3].buffer, 0, counts, sizeof counts, &t->err));
     t->op = (tern_op){.kind = s->kind,
-                      .n_in = dw ? 3 : 2,
+                      .n_in = dw ? TERN_LINEAR_DW_INPUTS : TERN_LINEAR_DX_INPUTS,
                       .n_parts = forward,
                       .in = {view(t, 0), view(t, 1), view(t, 2)},
                       .out = view(t, 2)};

@@ -150,16 +150,22 @@ static void bench_attention(bench *b, uint32_t kv_heads, uint32_t documents)
     const tern_view k = {qkv.value, q_cols, kv_cols, 0}, v = {qkv.value, q_cols + kv_cols, kv_cols, 0};
     const tern_view statistics = add_rows(b, n, 2 * HEADS), out = add_rows(b, n, q_cols);
     const tern_view dqkv = add_rows(b, n, q_cols + 2 * kv_cols), dout = add_rows(b, n, q_cols);
-    tern_op op = {.kind = TERN_OP_VARLEN_ATTENTION, .n_in = 5, .in = {q, k, v, starts, statistics}};
+    tern_op op = {.kind = TERN_OP_VARLEN_ATTENTION,
+                  .n_in = TERN_VARLEN_ATTENTION_INPUTS,
+                  .in = {[TERN_VARLEN_ATTENTION_Q] = q,
+                         [TERN_VARLEN_ATTENTION_K] = k,
+                         [TERN_VARLEN_ATTENTION_V] = v,
+                         [TERN_VARLEN_ATTENTION_STARTS] = starts,
+                         [TERN_VARLEN_ATTENTION_STATISTICS] = statistics}};
     op.n_heads = HEADS, op.n_kv_heads = kv_heads, op.head_dim = HEAD_DIM;
     add_op(b, op, out);
     snprintf(name, sizeof name, "attention %u/%u x %u doc", HEADS, kv_heads, documents);
     run_graph(b, name, square * 2, 0);
     b->graph.n_ops = 0; /* the backward alone, on what the forward has left */
-    op.kind = TERN_OP_VARLEN_ATTENTION_BACKWARD, op.n_in = 9;
-    op.in[5] = out, op.in[6] = dout;
-    op.in[7] = (tern_view){dqkv.value, q_cols, kv_cols, 0};
-    op.in[8] = (tern_view){dqkv.value, q_cols + kv_cols, kv_cols, 0};
+    op.kind = TERN_OP_VARLEN_ATTENTION_BACKWARD, op.n_in = TERN_VARLEN_ATTENTION_BACKWARD_INPUTS;
+    op.in[TERN_VARLEN_ATTENTION_OUT] = out, op.in[TERN_VARLEN_ATTENTION_DOUT] = dout;
+    op.in[TERN_VARLEN_ATTENTION_DK] = (tern_view){dqkv.value, q_cols, kv_cols, 0};
+    op.in[TERN_VARLEN_ATTENTION_DV] = (tern_view){dqkv.value, q_cols + kv_cols, kv_cols, 0};
     add_op(b, op, (tern_view){dqkv.value, 0, q_cols, 0});
     snprintf(name, sizeof name, "  backward");
     run_graph(b, name, square * 5, 0);
@@ -173,7 +179,12 @@ static void bench_elementwise(bench *b)
         open_graph(b);
         const tern_view training = add_training(b), x = add_rows(b, b->n_tokens, HIDDEN),
                         y = add_rows(b, b->n_tokens, HIDDEN);
-        add_op(b, (tern_op){.kind = kinds[i], .n_in = i ? 2 : 1, .in = {x, training}, .scale = 0.1f}, y);
+        tern_op op = {.kind = kinds[i], .n_in = TERN_SCALE_INPUTS, .in = {[TERN_SCALE_X] = x}, .scale = 0.1f};
+        if (kinds[i] != TERN_OP_SCALE) { /* DROPOUT and FAKE_QUANTIZE name the same inputs */
+            op.n_in = TERN_DROPOUT_INPUTS;
+            op.in[TERN_DROPOUT_TRAINING] = training;
+        }
+        add_op(b, op, y);
         run_graph(b, tern_op_name(kinds[i]), 0, 2.0 * b->n_tokens * HIDDEN * 4);
         close_graph(b);
     }
@@ -187,10 +198,15 @@ static void bench_gates(bench *b)
         const tern_view both = add_rows(b, b->n_tokens, 2 * FFN), dboth = add_rows(b, b->n_tokens, 2 * FFN);
         const tern_view dy = add_rows(b, b->n_tokens, FFN), g = {both.value, 0, FFN, 0}, u = {both.value, FFN, FFN, 0};
         const tern_view dg = {dboth.value, 0, FFN, 0}, du = {dboth.value, FFN, FFN, 0};
-        add_op(
-            b,
-            (tern_op){.kind = TERN_OP_GATE_BACKWARD, .n_in = 4, .in = {g, u, dy, du}, .activation = (tern_activation)i},
-            dg);
+        add_op(b,
+               (tern_op){.kind = TERN_OP_GATE_BACKWARD,
+                         .n_in = TERN_GATE_BACKWARD_INPUTS,
+                         .in = {[TERN_GATE_BACKWARD_GATE] = g,
+                                [TERN_GATE_BACKWARD_UP] = u,
+                                [TERN_GATE_BACKWARD_DY] = dy,
+                                [TERN_GATE_BACKWARD_DUP] = du},
+                         .activation = (tern_activation)i},
+               dg);
         run_graph(b, names[i], 0, 5.0 * b->n_tokens * FFN * 4);
         close_graph(b);
     }
@@ -210,7 +226,15 @@ static void bench_norm(bench *b)
     const tern_view g = add_value(b, (tern_value){.kind = TERN_VALUE_WEIGHT, .weight = &w, .cols = HIDDEN, .bytes = 4});
     b->backend->buffer_free(b->backend, b->bindings[g.value].buffer);
     must(b->backend->weight_create(b->backend, &w, &b->bindings[g.value].buffer, &err));
-    add_op(b, (tern_op){.kind = TERN_OP_RMS_NORM_BACKWARD, .n_in = 4, .in = {x, g, dy, dg}, .eps = 1e-5f}, dx);
+    add_op(b,
+           (tern_op){.kind = TERN_OP_RMS_NORM_BACKWARD,
+                     .n_in = TERN_NORM_BACKWARD_INPUTS,
+                     .in = {[TERN_NORM_BACKWARD_X] = x,
+                            [TERN_NORM_BACKWARD_WEIGHT] = g,
+                            [TERN_NORM_BACKWARD_DY] = dy,
+                            [TERN_NORM_BACKWARD_DWEIGHT] = dg},
+                     .eps = 1e-5f},
+           dx);
     b->graph.ops[0].residual = residual;
     run_graph(b, "rms_norm_backward", 0, 4.0 * b->n_tokens * HIDDEN * 4);
     close_graph(b);
@@ -223,8 +247,8 @@ static void bench_rope(bench *b)
     const tern_view table = add_rows(b, b->n_tokens, HEAD_DIM);
     add_op(b,
            (tern_op){.kind = TERN_OP_ROPE_BACKWARD,
-                     .n_in = 3,
-                     .in = {dx, positions, table},
+                     .n_in = TERN_ROPE_INPUTS,
+                     .in = {[TERN_ROPE_X] = dx, [TERN_ROPE_POSITIONS] = positions, [TERN_ROPE_TABLE] = table},
                      .n_heads = HEADS,
                      .head_dim = HEAD_DIM},
            (tern_view){.value = TERN_NO_VALUE});
@@ -238,14 +262,23 @@ static void bench_ends(bench *b)
     const tern_view training = add_training(b), labels = add_counted(b, TERN_PARAM_LABELS, 61);
     const tern_view z = add_rows(b, b->graph.max_outputs, VOCAB), losses = add_rows(b, b->n_tokens, 1);
     add_op(b,
-           (tern_op){.kind = TERN_OP_CROSS_ENTROPY, .rows = TERN_ROWS_OUTPUTS, .n_in = 3, .in = {z, labels, training}},
+           (tern_op){.kind = TERN_OP_CROSS_ENTROPY,
+                     .rows = TERN_ROWS_OUTPUTS,
+                     .n_in = TERN_CROSS_ENTROPY_INPUTS,
+                     .in = {[TERN_CROSS_ENTROPY_LOGITS] = z,
+                            [TERN_CROSS_ENTROPY_LABELS] = labels,
+                            [TERN_CROSS_ENTROPY_TRAINING] = training}},
            losses);
     run_graph(b, "cross_entropy, 128 rows", 0, 2.0 * HEAD_ROWS * VOCAB * 4);
     close_graph(b);
     open_graph(b);
     const tern_view dy = add_rows(b, b->n_tokens, HIDDEN), ids = add_counted(b, TERN_PARAM_IDS, 61),
                     dw = add_rows(b, VOCAB, HIDDEN);
-    add_op(b, (tern_op){.kind = TERN_OP_EMBED_BACKWARD, .n_in = 3, .in = {dy, ids, dw}},
+    add_op(b,
+           (tern_op){
+               .kind = TERN_OP_EMBED_BACKWARD,
+               .n_in = TERN_EMBED_BACKWARD_INPUTS,
+               .in = {[TERN_EMBED_BACKWARD_DY] = dy, [TERN_EMBED_BACKWARD_IDS] = ids, [TERN_EMBED_BACKWARD_DW] = dw}},
            (tern_view){.value = TERN_NO_VALUE});
     run_graph(b, "embed_backward", 0, 3.0 * b->n_tokens * HIDDEN * 4);
     close_graph(b);

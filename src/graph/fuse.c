@@ -54,11 +54,11 @@ static void redirect_all(tern_graph *g, uint32_t from, uint32_t to, uint32_t fir
             redirect(tern_graph__view_at(&g->ops[i], k), from, to, first_col);
 }
 
-/* Whether an op of this kind (LINEAR, SCALE) multiplies the value, its first input. */
-static bool multiplied_by(const tern_graph *g, uint32_t value, tern_op_kind kind)
+/* Whether the value is this input of an op of this kind. */
+static bool is_input_of(const tern_graph *g, uint32_t value, tern_op_kind kind, uint32_t input)
 {
     for (size_t i = 0; i < g->n_ops; i++)
-        if (g->ops[i].kind == kind && g->ops[i].in[0].value == value) return true;
+        if (g->ops[i].kind == kind && g->ops[i].in[input].value == value) return true;
     return false;
 }
 
@@ -66,13 +66,13 @@ static bool multiplied_by(const tern_graph *g, uint32_t value, tern_op_kind kind
  * the layers that read the same rows. */
 static bool is_inner(const tern_graph *g, const tern_op *op)
 {
-    return multiplied_by(g, op->out.value, TERN_OP_LINEAR);
+    return is_input_of(g, op->out.value, TERN_OP_LINEAR, TERN_LINEAR_X);
 }
 
 static bool plain_linear(const fusion *f, const tern_op *op)
 {
     return op->kind == TERN_OP_LINEAR && op->n_parts == 1 && !op->gated && op->residual.value == TERN_NO_VALUE &&
-           internal(f, op->out.value) && !multiplied_by(f->graph, op->out.value, TERN_OP_SCALE);
+           internal(f, op->out.value) && !is_input_of(f->graph, op->out.value, TERN_OP_SCALE, TERN_SCALE_X);
 }
 
 /* Linear layers that follow each other and read the same input become one: q|k|v and gate|up, and what is narrow of

@@ -20,7 +20,11 @@ static void linear_is_the_definition(void **state)
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = TOKENS});
     tern_view x = test_case_q8(&c, "x", TERN_ROWS_TOKENS, COLS), w = test_case_weight(&c, "i2_s", ROWS, COLS);
     tern_view y = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, ROWS);
-    test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR, .n_in = 2, .in = {x, w}, .n_parts = 1, .out = y});
+    test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR,
+                                .n_in = TERN_LINEAR_W + 1,
+                                .in = {[TERN_LINEAR_X] = x, [TERN_LINEAR_W] = w},
+                                .n_parts = 1,
+                                .out = y});
     test_case_run(&c, test_backend("cpu"), USED, USED, 1, &got);
     const uint8_t *q = c.initial[x.value];
     const float *scales = (const float *)(const void *)(q + tern_q8_scales_offset(COLS, TOKENS));
@@ -64,17 +68,33 @@ static void every_kind_of_value(void **state)
     tern_view last = test_case_output(&c, "last", TERN_ROWS_OUTPUTS, TERN_DTYPE_F32, HEADS * DIM);
     const tern_op heads = {.n_heads = HEADS, .n_kv_heads = KV, .head_dim = DIM, .eps = 1e-5f};
     tern_op op = heads;
-    op.kind = TERN_OP_ROPE_KV, op.n_in = 7, op.out = (tern_view){.value = TERN_NO_VALUE};
-    memcpy(op.in, (tern_view[]){q, positions, table, k, v, sequences, pages}, 7 * sizeof q);
+    op.kind = TERN_OP_ROPE_KV, op.n_in = TERN_ROPE_KV_INPUTS, op.out = (tern_view){.value = TERN_NO_VALUE};
+    op.in[TERN_ROPE_KV_QKV] = q;
+    op.in[TERN_ROPE_KV_POSITIONS] = positions;
+    op.in[TERN_ROPE_KV_TABLE] = table;
+    op.in[TERN_ROPE_KV_K_CACHE] = k;
+    op.in[TERN_ROPE_KV_V_CACHE] = v;
+    op.in[TERN_ROPE_KV_SEQUENCES] = sequences;
+    op.in[TERN_ROPE_KV_PAGES] = pages;
     test_case_add(&c, op);
-    op.kind = TERN_OP_ATTENTION, op.n_in = 6, op.out = mixed;
-    memcpy(op.in, (tern_view[]){test_case_columns(q, 0, HEADS * DIM), k, v, positions, sequences, pages}, 6 * sizeof q);
+    op.kind = TERN_OP_ATTENTION, op.n_in = TERN_ATTENTION_INPUTS, op.out = mixed;
+    op.in[TERN_ATTENTION_Q] = test_case_columns(q, 0, HEADS * DIM);
+    op.in[TERN_ATTENTION_K_CACHE] = k;
+    op.in[TERN_ATTENTION_V_CACHE] = v;
+    op.in[TERN_ATTENTION_POSITIONS] = positions;
+    op.in[TERN_ATTENTION_SEQUENCES] = sequences;
+    op.in[TERN_ATTENTION_PAGES] = pages;
     test_case_add(&c, op);
-    test_case_add(
-        &c, (tern_op){.kind = TERN_OP_NORM_QUANT, .n_in = 2, .in = {mixed, norm_weight}, .out = int8, .eps = 1e-5f});
-    test_case_add(
-        &c,
-        (tern_op){.kind = TERN_OP_GATHER, .n_in = 2, .in = {mixed, outputs}, .out = last, .rows = TERN_ROWS_OUTPUTS});
+    test_case_add(&c, (tern_op){.kind = TERN_OP_NORM_QUANT,
+                                .n_in = TERN_NORM_INPUTS,
+                                .in = {[TERN_NORM_X] = mixed, [TERN_NORM_WEIGHT] = norm_weight},
+                                .out = int8,
+                                .eps = 1e-5f});
+    test_case_add(&c, (tern_op){.kind = TERN_OP_GATHER,
+                                .n_in = TERN_GATHER_INPUTS,
+                                .in = {[TERN_GATHER_X] = mixed, [TERN_GATHER_OUTPUTS] = outputs},
+                                .out = last,
+                                .rows = TERN_ROWS_OUTPUTS});
     test_case_param(&c, TERN_PARAM_OUTPUTS)[0] = 2;
     test_case_compare(&c, test_backend("cpu"), 4, 1, exact);
     test_results got;
@@ -102,8 +122,11 @@ static void differences_are_found(void **state)
     tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY);
     tern_view y = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, COLS);
     tern_view q = test_case_output(&c, "q", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, COLS);
-    test_case_add(&c, (tern_op){.kind = TERN_OP_ADD, .n_in = 2, .in = {x, x}, .out = y});
-    test_case_add(&c, (tern_op){.kind = TERN_OP_QUANTIZE, .n_in = 1, .in = {x}, .out = q});
+    test_case_add(
+        &c,
+        (tern_op){.kind = TERN_OP_ADD, .n_in = TERN_ADD_INPUTS, .in = {[TERN_ADD_A] = x, [TERN_ADD_B] = x}, .out = y});
+    test_case_add(
+        &c, (tern_op){.kind = TERN_OP_QUANTIZE, .n_in = TERN_QUANTIZE_INPUTS, .in = {[TERN_QUANTIZE_X] = x}, .out = q});
     const uint32_t values[] = {x.value, y.value, q.value, c.graph.params[TERN_PARAM_POSITIONS]};
     const damage damages[] = {
         {"x: row 1, column 99 of 100: ", 0, 199 * 4 + 3, 0x40},

@@ -41,20 +41,19 @@ static void add_random_op(tern_graph *g, tern_rng *rng)
     static const tern_op_kind kinds[] = {TERN_OP_ADD, TERN_OP_LINEAR_DX, TERN_OP_GATE_BACKWARD, TERN_OP_ROPE,
                                          TERN_OP_RMS_NORM_BACKWARD};
     tern_op op = {.kind = kinds[tern_rng_below(rng, 5)], .n_in = 2};
-    op.in[0] = view(g, some_value(g, rng));
-    op.in[1] = view(g, some_value(g, rng));
+    for (uint32_t i = 0; i < op.n_in; i++) op.in[i] = view(g, some_value(g, rng));
     op.residual = view(g, TERN_NO_VALUE);
     bool sums = op.kind == TERN_OP_LINEAR_DX || op.kind == TERN_OP_RMS_NORM_BACKWARD;
     if (sums && tern_rng_below(rng, 3)) op.residual = view(g, some_value(g, rng));
     if (op.kind == TERN_OP_GATE_BACKWARD) {
-        op.n_in = 4;
-        op.in[2] = view(g, some_value(g, rng));
-        op.in[3] = view(g, add_value(g, 8 + 8 * tern_rng_below(rng, 4)));
+        op.n_in = TERN_GATE_BACKWARD_INPUTS;
+        op.in[TERN_GATE_BACKWARD_DY] = view(g, some_value(g, rng));
+        op.in[TERN_GATE_BACKWARD_DUP] = view(g, add_value(g, 8 + 8 * tern_rng_below(rng, 4)));
     }
     uint32_t cols = 8 + 8 * tern_rng_below(rng, 4);
-    if (op.kind == TERN_OP_ADD) cols = g->values[op.in[0].value].cols;
+    if (op.kind == TERN_OP_ADD) cols = g->values[op.in[TERN_ADD_A].value].cols;
     if (op.residual.value != TERN_NO_VALUE) cols = g->values[op.residual.value].cols;
-    op.out = op.kind == TERN_OP_ROPE ? op.in[0] : view(g, add_value(g, cols));
+    op.out = op.kind == TERN_OP_ROPE ? op.in[TERN_ROPE_X] : view(g, add_value(g, cols));
     add_op(g, op);
 }
 
@@ -94,7 +93,7 @@ static void add_layers(tern_graph *g, uint32_t n_layers, uint32_t per_layer)
         made[i] = add_value(g, i % 5 ? 64 : 176);
         add_op(g, (tern_op){.kind = TERN_OP_LINEAR_DX,
                             .n_in = 1,
-                            .in = {view(g, last)},
+                            .in = {[TERN_LINEAR_DX_DY] = view(g, last)},
                             .residual = none,
                             .out = view(g, made[i])});
         last = made[i];
@@ -104,7 +103,7 @@ static void add_layers(tern_graph *g, uint32_t n_layers, uint32_t per_layer)
         uint32_t next = add_value(g, 64);
         add_op(g, (tern_op){.kind = TERN_OP_LINEAR_DX,
                             .n_in = 1,
-                            .in = {view(g, made[i])},
+                            .in = {[TERN_LINEAR_DX_DY] = view(g, made[i])},
                             .residual = view(g, gradient),
                             .out = view(g, next)});
         gradient = next;

@@ -78,14 +78,22 @@ tern_op test_attention_op(const test_attention *a, tern_op_kind kind)
                   .rope_adjacent = s->adjacent,
                   .out = {.value = TERN_NO_VALUE}};
     if (kind == TERN_OP_ATTENTION) {
-        tern_view in[] = {
-            test_case_columns(a->x, 0, s->n_heads * s->head_dim), a->k_cache, a->v_cache, positions, sequences, pages};
-        memcpy(op.in, in, sizeof in);
-        op.n_in = 6;
+        op.in[TERN_ATTENTION_Q] = test_case_columns(a->x, 0, s->n_heads * s->head_dim);
+        op.in[TERN_ATTENTION_K_CACHE] = a->k_cache;
+        op.in[TERN_ATTENTION_V_CACHE] = a->v_cache;
+        op.in[TERN_ATTENTION_POSITIONS] = positions;
+        op.in[TERN_ATTENTION_SEQUENCES] = sequences;
+        op.in[TERN_ATTENTION_PAGES] = pages;
+        op.n_in = TERN_ATTENTION_INPUTS;
     } else {
-        tern_view in[] = {a->x, positions, a->table, a->k_cache, a->v_cache, sequences, pages};
-        memcpy(op.in, in, sizeof in);
-        op.n_in = 7;
+        op.in[TERN_ROPE_KV_QKV] = a->x;
+        op.in[TERN_ROPE_KV_POSITIONS] = positions;
+        op.in[TERN_ROPE_KV_TABLE] = a->table;
+        op.in[TERN_ROPE_KV_K_CACHE] = a->k_cache;
+        op.in[TERN_ROPE_KV_V_CACHE] = a->v_cache;
+        op.in[TERN_ROPE_KV_SEQUENCES] = sequences;
+        op.in[TERN_ROPE_KV_PAGES] = pages;
+        op.n_in = TERN_ROPE_KV_INPUTS;
     }
     if (kind != TERN_OP_ROPE_KV) op.out = a->out;
     return op;

@@ -26,7 +26,7 @@ bool test_life(const tern_graph *g, uint32_t value, size_t *first, size_t *last)
 /* Whether op makes b out of a alone among its inputs, element by element: a sum of a and something else. */
 static bool adds_to(const tern_op *op, uint32_t a, uint32_t b)
 {
-    bool sum = op->kind == TERN_OP_ADD ? op->in[0].value == a : op->residual.value == a;
+    bool sum = op->kind == TERN_OP_ADD ? op->in[TERN_ADD_A].value == a : op->residual.value == a;
     return sum && op->out.value == b && count_reads(op, a) == 1 && op->out.first_row == 0;
 }
 

@@ -19,14 +19,15 @@ test_sampled test_sample_run(const test_sampling *s, tern_backend *b, const tern
     memcpy(test_case_param(&c, TERN_PARAM_SAMPLER), params, sizeof *params);
     test_case_param(&c, TERN_PARAM_IDS)[0] = 77;
     test_case_param(&c, TERN_PARAM_POSITIONS)[0] = 5;
-    test_case_add(
-        &c, (tern_op){.kind = TERN_OP_SAMPLE,
-                      .rows = TERN_ROWS_OUTPUTS,
-                      .n_in = 5,
-                      .out = tokens,
-                      .in = {x, test_case_param_view(&c, TERN_PARAM_COUNTS), test_case_param_view(&c, TERN_PARAM_IDS),
-                             test_case_param_view(&c, TERN_PARAM_POSITIONS),
-                             test_case_param_view(&c, TERN_PARAM_SAMPLER)}});
+    test_case_add(&c, (tern_op){.kind = TERN_OP_SAMPLE,
+                                .rows = TERN_ROWS_OUTPUTS,
+                                .n_in = TERN_SAMPLE_INPUTS,
+                                .out = tokens,
+                                .in = {[TERN_SAMPLE_LOGITS] = x,
+                                       [TERN_SAMPLE_COUNTS] = test_case_param_view(&c, TERN_PARAM_COUNTS),
+                                       [TERN_SAMPLE_IDS] = test_case_param_view(&c, TERN_PARAM_IDS),
+                                       [TERN_SAMPLE_POSITIONS] = test_case_param_view(&c, TERN_PARAM_POSITIONS),
+                                       [TERN_SAMPLE_SAMPLER] = test_case_param_view(&c, TERN_PARAM_SAMPLER)}});
     c.graph.logits = x.value;
     c.graph.tokens = tokens.value;
     test_case_run(&c, b, 1, n_outputs, n_steps, &r);

@@ -47,8 +47,9 @@ static void add_gate(test_case *c, const test_training *t, tern_op *op)
     add_input(op, input(c, t, "dy", t->cols));
     add_input(op, output(c, t, "dup"));
     op->out = output(c, t, "dgate");
-    float *gate = test_case_floats(c, op->in[0]);
-    for (uint64_t i = 0; i < c->graph.values[op->in[0].value].bytes / 4; i++) gate[i] *= 4;
+    const tern_view gate = op->in[TERN_GATE_BACKWARD_GATE];
+    float *g = test_case_floats(c, gate);
+    for (uint64_t i = 0; i < c->graph.values[gate.value].bytes / 4; i++) g[i] *= 4;
 }
 
 static void add_rope(test_case *c, const test_training *t, tern_op *op)

@@ -34,24 +34,25 @@ void test_varlen_attention_add(test_case *c, const test_varlen_attention *s)
     const uint32_t q_cols = s->n_heads * s->head_dim, kv_cols = s->n_kv_heads * s->head_dim,
                    beside = 4 * tern_rng_below(c->rng, 3);
     tern_op op = {.kind = TERN_OP_VARLEN_ATTENTION,
-                  .n_in = 5,
+                  .n_in = TERN_VARLEN_ATTENTION_INPUTS,
                   .n_heads = s->n_heads,
                   .n_kv_heads = s->n_kv_heads,
                   .head_dim = s->head_dim};
-    op.in[0] = input(c, "q", q_cols, beside);
-    op.in[1] = input(c, "k", kv_cols, beside);
-    op.in[2] = input(c, "v", kv_cols, 0);
-    op.in[3] = test_case_param_view(c, TERN_PARAM_SEQ_STARTS);
-    op.in[4] = test_case_output(c, "statistics", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 2 * s->n_heads);
+    op.in[TERN_VARLEN_ATTENTION_Q] = input(c, "q", q_cols, beside);
+    op.in[TERN_VARLEN_ATTENTION_K] = input(c, "k", kv_cols, beside);
+    op.in[TERN_VARLEN_ATTENTION_V] = input(c, "v", kv_cols, 0);
+    op.in[TERN_VARLEN_ATTENTION_STARTS] = test_case_param_view(c, TERN_PARAM_SEQ_STARTS);
+    op.in[TERN_VARLEN_ATTENTION_STATISTICS] =
+        test_case_output(c, "statistics", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 2 * s->n_heads);
     op.out = output(c, "out", q_cols, beside);
     test_case_add(c, op);
     fill_starts(c, s);
     op.kind = TERN_OP_VARLEN_ATTENTION_BACKWARD;
-    op.n_in = 9;
-    op.in[5] = op.out;
-    op.in[6] = input(c, "dout", q_cols, beside);
-    op.in[7] = output(c, "dk", kv_cols, beside);
-    op.in[8] = output(c, "dv", kv_cols, 0);
+    op.n_in = TERN_VARLEN_ATTENTION_BACKWARD_INPUTS;
+    op.in[TERN_VARLEN_ATTENTION_OUT] = op.out;
+    op.in[TERN_VARLEN_ATTENTION_DOUT] = input(c, "dout", q_cols, beside);
+    op.in[TERN_VARLEN_ATTENTION_DK] = output(c, "dk", kv_cols, beside);
+    op.in[TERN_VARLEN_ATTENTION_DV] = output(c, "dv", kv_cols, 0);
     op.out = output(c, "dq", q_cols, beside);
     test_case_add(c, op);
 }

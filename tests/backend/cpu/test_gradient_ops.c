@@ -91,7 +91,11 @@ static void check_dx(const dx_shape *s)
     float *scales = malloc(s->rows * sizeof *scales);
     test_floats(&rng, TEST_ORDINARY, scales, s->rows);
     if (s->row_scales) weight->row_scales = scales;
-    test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR_DX, .n_in = 2, .in = {dy, w}, .residual = residual, .out = out});
+    test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR_DX,
+                                .n_in = TERN_LINEAR_DX_INPUTS,
+                                .in = {[TERN_LINEAR_DX_DY] = dy, [TERN_LINEAR_DX_W] = w},
+                                .residual = residual,
+                                .out = out});
     float *want = expected_dx(s, weight, test_case_floats(&c, dy) + (size_t)s->first_row * s->dy_cols + s->first_col,
                               s->residual ? test_case_floats(&c, residual) : NULL);
     check(&c, out, s->n, s->n, want, what);
@@ -186,8 +190,8 @@ static void check_dw(const dw_shape *s)
     dy.first_row = s->dy_first_row;
     x.first_row = s->x_first_row;
     test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR_DW,
-                                .n_in = 3,
-                                .in = {dy, x, dw},
+                                .n_in = TERN_LINEAR_DW_INPUTS,
+                                .in = {[TERN_LINEAR_DW_DY] = dy, [TERN_LINEAR_DW_X] = x, [TERN_LINEAR_DW_DW] = dw},
                                 .out = {.value = TERN_NO_VALUE},
                                 .residual = {.value = TERN_NO_VALUE}});
     float *want = malloc((size_t)s->rows * s->cols * sizeof *want);
@@ -247,7 +251,11 @@ static void linear_of_codes_and_floats(void **state)
         for (size_t e = 0; e < (size_t)rows * cols && !weight->row_scales; e++) values[e] *= weight->scale;
         tern_ref_f32((const uint8_t *)values, (size_t)cols * 4, rows, cols, test_case_floats(&c, x), cols, n, want,
                      rows);
-        test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR, .n_in = 2, .in = {x, w}, .n_parts = 1, .out = y});
+        test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR,
+                                    .n_in = TERN_LINEAR_W + 1,
+                                    .in = {[TERN_LINEAR_X] = x, [TERN_LINEAR_W] = w},
+                                    .n_parts = 1,
+                                    .out = y});
         check(&c, y, n, n, want, formats[i % 5].encoding);
         free(want);
         free(values);
@@ -271,9 +279,12 @@ static void linear_of_few_rows(void **state)
         tern_ref_f32(test_case_weight_of(&c, w)->data, (size_t)cols * 4, rows, cols, test_case_floats(&c, x), cols, n,
                      want, rows);
         for (size_t e = 0; e < (size_t)n * rows && i % 2; e++) want[e] = test_case_floats(&c, residual)[e] + want[e];
-        test_case_add(
-            &c,
-            (tern_op){.kind = TERN_OP_LINEAR, .n_in = 2, .in = {x, w}, .n_parts = 1, .residual = residual, .out = y});
+        test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR,
+                                    .n_in = TERN_LINEAR_W + 1,
+                                    .in = {[TERN_LINEAR_X] = x, [TERN_LINEAR_W] = w},
+                                    .n_parts = 1,
+                                    .residual = residual,
+                                    .out = y});
         check(&c, y, n, n, want, "linear of few rows");
         free(want);
         test_case_close(&c);

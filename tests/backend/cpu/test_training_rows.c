@@ -163,12 +163,15 @@ static void elementwise(void **state)
         p->seed = (uint32_t)tern_rng_u64(&rng);
         p->blend = (float)between(0, 4) / 4;
         const tern_view x = rows(&t, "x", cols, any_fill()), params = test_case_param_view(&t.c, TERN_PARAM_TRAINING);
-        const tern_op op = {.kind = kind,
-                            .n_in = kind == TERN_OP_SCALE ? 1 : 2,
-                            .in = {x, params},
-                            .scale =
-                                kind == TERN_OP_SCALE ? test_float(&rng, TEST_ORDINARY) : (float)between(0, 9) / 10,
-                            .stream = between(0, 5)};
+        tern_op op = {.kind = kind,
+                      .n_in = TERN_SCALE_INPUTS,
+                      .in = {[TERN_SCALE_X] = x},
+                      .scale = kind == TERN_OP_SCALE ? test_float(&rng, TEST_ORDINARY) : (float)between(0, 9) / 10,
+                      .stream = between(0, 5)};
+        if (kind != TERN_OP_SCALE) { /* DROPOUT and FAKE_QUANTIZE name the same inputs */
+            op.n_in = TERN_DROPOUT_INPUTS;
+            op.in[TERN_DROPOUT_TRAINING] = params;
+        }
         float *y = add_op(&t, op, output(&t, "y", cols), &residual);
         for (uint32_t r = 0; r < t.n; r++, y += cols) {
             const float *from = input(&t, x, r);
@@ -199,9 +202,18 @@ static void gate(void **state)
         const tern_view both = rows(&t, "gate_up", 2 * cols, any_fill()), dy = rows(&t, "dy", cols, any_fill());
         const tern_view g = test_case_columns(both, 0, cols), u = test_case_columns(both, cols, cols);
         const tern_view dup = output(&t, "dup", cols), y = output(&t, "y", cols);
-        test_case_add(&t.c,
-                      (tern_op){.kind = TERN_OP_GATE, .n_in = 2, .in = {g, u}, .out = y, .activation = activation});
-        const tern_op op = {.kind = TERN_OP_GATE_BACKWARD, .n_in = 4, .in = {g, u, dy, dup}, .activation = activation};
+        test_case_add(&t.c, (tern_op){.kind = TERN_OP_GATE,
+                                      .n_in = TERN_GATE_INPUTS,
+                                      .in = {[TERN_GATE_GATE] = g, [TERN_GATE_UP] = u},
+                                      .out = y,
+                                      .activation = activation});
+        const tern_op op = {.kind = TERN_OP_GATE_BACKWARD,
+                            .n_in = TERN_GATE_BACKWARD_INPUTS,
+                            .in = {[TERN_GATE_BACKWARD_GATE] = g,
+                                   [TERN_GATE_BACKWARD_UP] = u,
+                                   [TERN_GATE_BACKWARD_DY] = dy,
+                                   [TERN_GATE_BACKWARD_DUP] = dup},
+                            .activation = activation};
         float *dg = add_op(&t, op, output(&t, "dgate", cols), &residual), *du = want(&t, dup, t.n),
               *f = want(&t, y, t.n);
         for (uint32_t r = 0; r < t.n; r++) {
@@ -227,11 +239,14 @@ static void cross_entropy(void **state)
         const tern_view logits = test_case_rows(&t.c, "logits", TERN_ROWS_OUTPUTS, vocab, any_fill());
         for (uint32_t r = 0; r < t.n; r++) test_case_param(&t.c, TERN_PARAM_LABELS)[r] = between(0, vocab + 1) - 1;
         labels.first_row = losses.first_row = first;
-        test_case_add(&t.c, (tern_op){.kind = TERN_OP_CROSS_ENTROPY,
-                                      .rows = TERN_ROWS_OUTPUTS,
-                                      .n_in = 3,
-                                      .in = {logits, labels, test_case_param_view(&t.c, TERN_PARAM_TRAINING)},
-                                      .out = losses});
+        test_case_add(&t.c,
+                      (tern_op){.kind = TERN_OP_CROSS_ENTROPY,
+                                .rows = TERN_ROWS_OUTPUTS,
+                                .n_in = TERN_CROSS_ENTROPY_INPUTS,
+                                .in = {[TERN_CROSS_ENTROPY_LOGITS] = logits,
+                                       [TERN_CROSS_ENTROPY_LABELS] = labels,
+                                       [TERN_CROSS_ENTROPY_TRAINING] = test_case_param_view(&t.c, TERN_PARAM_TRAINING)},
+                                .out = losses});
         float *z = want(&t, logits, n_rows), *loss = want(&t, losses, n_rows);
         for (uint32_t r = 0; r < n_rows; r++)
             loss[r] = tern_ref_cross_entropy(z + (size_t)r * vocab, vocab,
@@ -262,8 +277,13 @@ static void rms_norm(void **state)
         const tern_view x = rows(&t, "x", cols, any_fill()), dy = rows(&t, "dy", cols, any_fill()),
                         g = test_case_norm_weight(&t.c, cols);
         const tern_view dg = test_case_state(&t.c, "dg", TERN_STATE_GRADIENT, TERN_DTYPE_F32, 1, cols, TEST_ORDINARY);
-        tern_op op = {
-            .kind = TERN_OP_RMS_NORM_BACKWARD, .n_in = norm_weight ? 4 : 3, .in = {x, g, dy, dg}, .eps = 1e-5f};
+        tern_op op = {.kind = TERN_OP_RMS_NORM_BACKWARD,
+                      .n_in = norm_weight ? TERN_NORM_BACKWARD_INPUTS : TERN_NORM_BACKWARD_DWEIGHT,
+                      .in = {[TERN_NORM_BACKWARD_X] = x,
+                             [TERN_NORM_BACKWARD_WEIGHT] = g,
+                             [TERN_NORM_BACKWARD_DY] = dy,
+                             [TERN_NORM_BACKWARD_DWEIGHT] = dg},
+                      .eps = 1e-5f};
         float *dx = NULL, *sums = want(&t, dg, 1);
         if (input_wanted) {
             dx = add_op(&t, op, output(&t, "dx", cols), &residual);
@@ -291,8 +311,10 @@ static void rope(void **state)
         const tern_view dx = test_case_columns(all, before, heads * dim), table = test_case_rope_table(&t.c, dim);
         const bool adjacent = between(0, 1);
         test_case_add(&t.c, (tern_op){.kind = TERN_OP_ROPE_BACKWARD,
-                                      .n_in = 3,
-                                      .in = {dx, test_case_param_view(&t.c, TERN_PARAM_POSITIONS), table},
+                                      .n_in = TERN_ROPE_INPUTS,
+                                      .in = {[TERN_ROPE_X] = dx,
+                                             [TERN_ROPE_POSITIONS] = test_case_param_view(&t.c, TERN_PARAM_POSITIONS),
+                                             [TERN_ROPE_TABLE] = table},
                                       .out.value = TERN_NO_VALUE,
                                       .n_heads = heads,
                                       .head_dim = dim,
@@ -318,7 +340,11 @@ static void embed(void **state)
         for (uint32_t r = 0; r < t.n; r++) test_case_param(&t.c, TERN_PARAM_IDS)[r] = between(0, vocab - 1);
         test_case_add(
             &t.c,
-            (tern_op){.kind = TERN_OP_EMBED_BACKWARD, .n_in = 3, .in = {dy, ids, dw}, .out.value = TERN_NO_VALUE});
+            (tern_op){
+                .kind = TERN_OP_EMBED_BACKWARD,
+                .n_in = TERN_EMBED_BACKWARD_INPUTS,
+                .in = {[TERN_EMBED_BACKWARD_DY] = dy, [TERN_EMBED_BACKWARD_IDS] = ids, [TERN_EMBED_BACKWARD_DW] = dw},
+                .out.value = TERN_NO_VALUE});
         float *sums = want(&t, dw, vocab);
         tern_ref_embed_backward((const int32_t *)(const void *)test_case_param(&t.c, TERN_PARAM_IDS), t.n, cols,
                                 input(&t, dy, 0), cols, sums);
@@ -379,11 +405,21 @@ static void attention_round(void)
     const tern_view dout = rows(&t, "dout", q_cols, between(0, 3) ? TEST_ORDINARY : any_fill());
     const tern_view dkv = output(&t, "dkv", 2 * kv_cols), dk = test_case_columns(dkv, 0, kv_cols);
     const tern_view dv = test_case_columns(dkv, kv_cols, kv_cols);
-    tern_op op = {.kind = TERN_OP_VARLEN_ATTENTION, .n_in = 5, .in = {q, k, v, starts, statistics}, .out = out};
+    tern_op op = {.kind = TERN_OP_VARLEN_ATTENTION,
+                  .n_in = TERN_VARLEN_ATTENTION_INPUTS,
+                  .in = {[TERN_VARLEN_ATTENTION_Q] = q,
+                         [TERN_VARLEN_ATTENTION_K] = k,
+                         [TERN_VARLEN_ATTENTION_V] = v,
+                         [TERN_VARLEN_ATTENTION_STARTS] = starts,
+                         [TERN_VARLEN_ATTENTION_STATISTICS] = statistics},
+                  .out = out};
     op.n_heads = s.heads, op.n_kv_heads = s.kv_heads, op.head_dim = s.dim;
     test_case_add(&t.c, op);
-    op.kind = TERN_OP_VARLEN_ATTENTION_BACKWARD, op.n_in = 9;
-    memcpy(op.in + 5, (tern_view[]){out, dout, dk, dv}, 4 * sizeof q);
+    op.kind = TERN_OP_VARLEN_ATTENTION_BACKWARD, op.n_in = TERN_VARLEN_ATTENTION_BACKWARD_INPUTS;
+    op.in[TERN_VARLEN_ATTENTION_OUT] = out;
+    op.in[TERN_VARLEN_ATTENTION_DOUT] = dout;
+    op.in[TERN_VARLEN_ATTENTION_DK] = dk;
+    op.in[TERN_VARLEN_ATTENTION_DV] = dv;
     float *dq = add_op(&t, op, output(&t, "dq", q_cols), &residual);
     start_at_residual(&t, dq, residual, q_cols);
     float *o = want(&t, out, s.n), *both = want(&t, statistics, s.n), *dk_rows = want(&t, dk, s.n),

@@ -95,7 +95,9 @@ static void add_on(tern_backend *b)
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2});
     tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, 70, TEST_ORDINARY);
     tern_view sum = test_case_output(&c, "sum", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 70);
-    test_case_add(&c, (tern_op){.kind = TERN_OP_ADD, .n_in = 2, .in = {x, x}, .out = sum});
+    test_case_add(
+        &c, (tern_op){
+                .kind = TERN_OP_ADD, .n_in = TERN_ADD_INPUTS, .in = {[TERN_ADD_A] = x, [TERN_ADD_B] = x}, .out = sum});
     test_case_compare(&c, b, 2, 2, (test_tolerance){0});
     test_case_close(&c);
 }

@@ -55,7 +55,10 @@ static void dependent_dispatches(void **state)
     for (int i = 0; i < 20; i++) {
         tern_view sum = i < 19 ? test_case_activation(&c, "sum", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 300)
                                : test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 300);
-        test_case_add(&c, (tern_op){.kind = TERN_OP_ADD, .n_in = 2, .in = {y, x}, .out = sum});
+        test_case_add(&c, (tern_op){.kind = TERN_OP_ADD,
+                                    .n_in = TERN_ADD_INPUTS,
+                                    .in = {[TERN_ADD_A] = y, [TERN_ADD_B] = x},
+                                    .out = sum});
         y = sum;
     }
     test_case_compare(&c, gpu(), 7, 7, (test_tolerance){0});
@@ -82,7 +85,10 @@ static void session_open(session *s, tern_rng *rng, tern_backend *b)
     tern_view x = test_case_rows(&s->c, "x", TERN_ROWS_TOKENS, WIDTH, TEST_ORDINARY), y = x;
     for (int i = 0; i < N_ADDENDS; i++) {
         tern_view sum = test_case_output(&s->c, "sum", TERN_ROWS_TOKENS, TERN_DTYPE_F32, WIDTH);
-        test_case_add(&s->c, (tern_op){.kind = TERN_OP_ADD, .n_in = 2, .in = {y, x}, .out = sum});
+        test_case_add(&s->c, (tern_op){.kind = TERN_OP_ADD,
+                                       .n_in = TERN_ADD_INPUTS,
+                                       .in = {[TERN_ADD_A] = y, [TERN_ADD_B] = x},
+                                       .out = sum});
         y = sum;
     }
     s->x = x.value;

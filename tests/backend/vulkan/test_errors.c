@@ -191,7 +191,9 @@ static void sum_open(sum *s)
     test_case_open(&s->c, &rng, &(test_case_shape){.max_tokens = 3});
     tern_view x = test_case_rows(&s->c, "x", TERN_ROWS_TOKENS, 70, TEST_ORDINARY);
     tern_view y = test_case_output(&s->c, "sum", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 70);
-    test_case_add(&s->c, (tern_op){.kind = TERN_OP_ADD, .n_in = 2, .in = {x, x}, .out = y});
+    test_case_add(
+        &s->c,
+        (tern_op){.kind = TERN_OP_ADD, .n_in = TERN_ADD_INPUTS, .in = {[TERN_ADD_A] = x, [TERN_ADD_B] = x}, .out = y});
     assert_int_equal(s->c.graph.values[0].kind, TERN_VALUE_PARAM);
 }
 

@@ -100,13 +100,13 @@ static void attention(void **state)
         test_case c;
         open_case(&c);
         tern_op op = {.kind = backward ? TERN_OP_VARLEN_ATTENTION_BACKWARD : TERN_OP_VARLEN_ATTENTION,
-                      .n_in = backward ? 9 : 5,
+                      .n_in = backward ? TERN_VARLEN_ATTENTION_BACKWARD_INPUTS : TERN_VARLEN_ATTENTION_INPUTS,
                       .n_heads = HEADS,
                       .n_kv_heads = 2,
                       .head_dim = DIM};
-        for (int i = 0; i < (backward ? 9 : 5); i++)
+        for (int i = 0; i < (int)op.n_in; i++)
             op.in[i] = one_of(&c, "x", i < 7, i == 0 || i == 5 || i == 6 ? COLS : i == 4 ? 2 * HEADS : COLS / 2);
-        op.in[3] = test_case_param_view(&c, TERN_PARAM_SEQ_STARTS);
+        op.in[TERN_VARLEN_ATTENTION_STARTS] = test_case_param_view(&c, TERN_PARAM_SEQ_STARTS);
         op.out = one_of(&c, "out", false, COLS);
         test_case_add(&c, op);
         check(&c);

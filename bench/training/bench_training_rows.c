@@ -30,7 +30,6 @@ typedef struct bench {
     tern_backend *backend;
     tern_graph graph;
     tern_binding bindings[MAX_VALUES];
-    tern_config config;
     double fma_rate, read_rate; /* per second */
     uint32_t n_tokens;
 } bench;
@@ -81,7 +80,7 @@ static void open_graph(bench *b)
 {
     const uint32_t counts[3] = {b->n_tokens, b->n_tokens < HEAD_ROWS ? b->n_tokens : HEAD_ROWS, 0};
     memset(b->bindings, 0, sizeof b->bindings);
-    b->graph = (tern_graph){.max_tokens = b->n_tokens, .max_outputs = counts[1], .config = &b->config};
+    b->graph = (tern_graph){.max_tokens = b->n_tokens, .max_outputs = counts[1]};
     for (int i = 0; i < TERN_PARAM_COUNT; i++) b->graph.params[i] = TERN_NO_VALUE;
     add_param(b, TERN_PARAM_COUNTS, counts, sizeof counts);
 }

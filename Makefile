@@ -5,7 +5,7 @@ CMAKE_QUIET = cmake --log-level=NOTICE
 TERN = build/release/tern
 
 .DEFAULT_GOAL := help
-.PHONY: help build shaders run test bench install web web-modules web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
+.PHONY: help build shaders run test test-gpu-long bench install web web-modules web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,18 +20,21 @@ deps-ci:
 	@scripts/install-deps.sh --ci
 
 build: deps ## Build build/release/tern alone
-	@$(CMAKE_QUIET) --preset release -DTERN_TESTS=OFF
+	@$(CMAKE_QUIET) --preset release
 	@cmake --build --preset release --target tern
 
 run: build ## Build, then let the bundled model write a story
 	@$(TERN) run -p "Once upon a time" $(ARGS)
 
 test-build: deps-test
-	@$(CMAKE_QUIET) --preset release -DTERN_TESTS=ON
+	@$(CMAKE_QUIET) --preset release
 	@cmake --build --preset release
 
-test: test-build ## Build everything and run all tests
+test: test-build ## Build everything and run the tests, but for the long ones
 	@ctest --preset release -j $(JOBS)
+
+test-gpu-long: test-build ## Run those that take minutes on an emulated GPU
+	@ctest --preset gpu-long -j $(JOBS)
 
 shaders: ## Compile the WGSL kernels (needs Node and npm; the result is committed)
 	@cd tools/wgsl && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --silent; }

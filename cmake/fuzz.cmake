@@ -8,13 +8,11 @@ if(TERN_FUZZ)
   target_compile_options(tern_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-if(EMSCRIPTEN)
-  include(cmake/tests-web.cmake)
-endif()
 
 # A fuzzer's program: its own file and what else makes it run.
 function(tern_fuzz_program program)
-  add_executable(${program} ${ARGN})
+  add_executable(${program} EXCLUDE_FROM_ALL ${ARGN})
+  add_dependencies(tests ${program})
   target_link_libraries(${program} PRIVATE tern_static)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   if(EMSCRIPTEN)

@@ -1,15 +1,10 @@
 # Tests that open a GPU run on drivers that are software, so that they say the same on every machine: on Mesa's lavapipe, and once more, as
 # NAME_swiftshader, on SwiftShader (which Chromium brings; slower, so with fewer cases of each kind). Without lavapipe they take what the Vulkan loader finds, which may be nothing: then
-# they are skipped with a message. -DTERN_TEST_ICD=FILE runs them on the driver of this file alone; empty, on what the loader finds.
+# they are skipped with a message, under CI=true failed (as check_tools is). -DTERN_TEST_ICD=FILE runs them on the driver of this file alone; empty, on what the loader finds.
 if(NOT DEFINED TERN_TEST_ICD AND NOT CMAKE_CROSSCOMPILING)
   find_file(TERN_LAVAPIPE NAMES lvp_icd.${CMAKE_SYSTEM_PROCESSOR}.json lvp_icd.json
     PATHS /usr/share/vulkan/icd.d /usr/local/share/vulkan/icd.d NO_DEFAULT_PATH)
   find_file(TERN_SWIFTSHADER NAMES vk_swiftshader_icd.json PATHS /usr/lib/chromium /opt/google/chrome NO_DEFAULT_PATH)
-  foreach(driver LAVAPIPE SWIFTSHADER)
-    if(TERN_VULKAN AND NOT TERN_${driver} AND "$ENV{CI}" STREQUAL "true")
-      message(FATAL_ERROR "${driver} was not found: scripts/install-deps.sh --ci installs mesa-vulkan-drivers and chromium")
-    endif()
-  endforeach()
 endif()
 
 # The properties of a GPU test on one driver ("": whichever there is). Such a driver starts a thread for each core, but nearly all
@@ -49,6 +44,6 @@ function(tern_gpu_test_entries name program group labels)
   tern_gpu_properties(${name} "${labels}" "${TERN_LAVAPIPE}")
   if("swiftshader" IN_LIST second AND TERN_SWIFTSHADER AND NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
     add_test(NAME ${name}.swiftshader COMMAND ${program} ${group})
-    tern_gpu_properties(${name}.swiftshader "${second}" "${TERN_SWIFTSHADER}")
+    tern_gpu_properties(${name}.swiftshader "${second};long" "${TERN_SWIFTSHADER}")
   endif()
 endfunction()

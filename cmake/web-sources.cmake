@@ -1,9 +1,6 @@
 # What WebAssembly builds compile themselves, from Debian's sources: PCRE2 and jansson, and cmocka for the tests.
 set(TERN_WEB_SOURCES ${PROJECT_SOURCE_DIR}/build/web-sources)
-set(names pcre2 jansson)
-if(TERN_TESTS)
-  list(APPEND names cmocka)
-endif()
+set(names pcre2 jansson cmocka)
 execute_process(COMMAND ${PROJECT_SOURCE_DIR}/scripts/fetch-sources.sh ${TERN_WEB_SOURCES} ${names} COMMAND_ERROR_IS_FATAL ANY)
 
 # PCRE2's 8-bit library without its just-in-time compiler; matching takes its memory from the heap.
@@ -45,18 +42,14 @@ target_include_directories(tern_jansson PUBLIC ${PROJECT_BINARY_DIR}/jansson ${T
 target_compile_definitions(tern_jansson PRIVATE HAVE_CONFIG_H HAVE_STDINT_H)
 add_library(PkgConfig::JANSSON ALIAS tern_jansson)
 
-if(TERN_TESTS)
-  set(cmocka ${TERN_WEB_SOURCES}/cmocka)
-  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cmocka)
-  file(WRITE ${PROJECT_BINARY_DIR}/cmocka/config.h "")
-  add_library(tern_cmocka STATIC ${cmocka}/src/cmocka.c)
-  target_include_directories(tern_cmocka PUBLIC ${cmocka}/include PRIVATE ${PROJECT_BINARY_DIR}/cmocka)
-  target_compile_definitions(tern_cmocka PUBLIC _UINTPTR_T PRIVATE HAVE_CONFIG_H HAVE_INTTYPES_H HAVE_STRINGS_H HAVE_STDINT_H HAVE_SYS_STAT_H HAVE_SYS_TYPES_H
-    HAVE_TIME_H HAVE_UNISTD_H HAVE_SIGNAL_H HAVE_SETJMP_H HAVE_STRSIGNAL HAVE_CLOCK_GETTIME HAVE_STRUCT_TIMESPEC HAVE_GCC_THREAD_LOCAL_STORAGE)
-  add_library(PkgConfig::CMOCKA ALIAS tern_cmocka)
-endif()
+set(cmocka ${TERN_WEB_SOURCES}/cmocka)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cmocka)
+file(WRITE ${PROJECT_BINARY_DIR}/cmocka/config.h "")
+add_library(tern_cmocka STATIC EXCLUDE_FROM_ALL ${cmocka}/src/cmocka.c)
+target_include_directories(tern_cmocka PUBLIC ${cmocka}/include PRIVATE ${PROJECT_BINARY_DIR}/cmocka)
+target_compile_definitions(tern_cmocka PUBLIC _UINTPTR_T PRIVATE HAVE_CONFIG_H HAVE_INTTYPES_H HAVE_STRINGS_H HAVE_STDINT_H HAVE_SYS_STAT_H HAVE_SYS_TYPES_H
+  HAVE_TIME_H HAVE_UNISTD_H HAVE_SIGNAL_H HAVE_SETJMP_H HAVE_STRSIGNAL HAVE_CLOCK_GETTIME HAVE_STRUCT_TIMESPEC HAVE_GCC_THREAD_LOCAL_STORAGE)
+add_library(PkgConfig::CMOCKA ALIAS tern_cmocka)
 foreach(name pcre2 jansson cmocka)
-  if(TARGET tern_${name})
-    target_compile_options(tern_${name} PRIVATE -O2 -g0 -w)
-  endif()
+  target_compile_options(tern_${name} PRIVATE -O2 -g0 -w)
 endforeach()

@@ -23,7 +23,8 @@ const test_kernel *test_kernel_next(const char *slot, size_t *at)
 void test_seed(tern_rng *rng)
 {
     const char *text = getenv("TERN_TEST_SEED");
-    rng->state = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
+    if (!text) rng->state = TEST_SEED;
+    else rng->state = strcmp(text, "random") == 0 ? (uint64_t)time(NULL) : strtoull(text, NULL, 0);
     print_message("TERN_TEST_SEED=%llu\n", (unsigned long long)rng->state);
 }
 

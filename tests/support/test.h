@@ -34,8 +34,10 @@ extern const test_group *const test_groups[];
     const test_group test_group_##group = {                                                                            \
         .name = #group, .labels = words, .cases = array, .n_cases = sizeof(array) / sizeof *(array), __VA_ARGS__}
 
+/* Skips the calling test, which needs something that this machine lacks, with this message; fails it under CI=true. */
+void test_missing(const char *what);
 /* Path of a file in the shared fixtures ("bitnet/config.json") or models folder; storage is static, eight calls deep.
- * The folder is $TERN_SHARED, or ../shared beside the repository; where neither is there, the calling test is skipped.
+ * The folder is $TERN_SHARED, or ../shared beside the repository; where neither is there, it is test_missing.
  */
 const char *test_fixture(const char *name);
 const char *test_model(const char *name);

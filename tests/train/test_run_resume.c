@@ -4,8 +4,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 
+#include "support/kernels.h"
 #include "train/checkpoint.h"
 #include "train/run_support.h"
 
@@ -195,9 +195,8 @@ static bool live_and_die(const tern_finetune_options *o, const char *state_path,
 static void killed_runs_come_to_the_same_end(void **state)
 {
     (void)state;
-    const uint64_t seed = (uint64_t)time(NULL) ^ (uint64_t)getpid() << 32;
-    print_message("seed %llu\n", (unsigned long long)seed);
-    tern_rng rng = {.state = seed};
+    tern_rng rng;
+    test_seed(&rng);
     const run_path whole = scratch("never-killed"), killed = scratch("killed");
     const run_path state_path = inside(killed.text, "checkpoint/state.safetensors");
     tern_finetune_options o = options(whole.text);

@@ -144,14 +144,24 @@ static tern_status make_messages(const tern_train_maker *m, const json_t *line, 
     return tern_train__messages(m, list, out, err);
 }
 
+enum { N_KEYS = 4 };
+
+static const char *const keys[N_KEYS] = {"text", "prompt", "messages", "ids"};
+
+bool tern_train_document_has_key(const json_t *object)
+{
+    for (size_t i = 0; i < N_KEYS; i++)
+        if (tern_json_has(object, keys[i])) return true;
+    return false;
+}
+
 static tern_status make(const tern_train_maker *m, const json_t *line, tern_train_document *out, tern_error *err)
 {
-    static const char *const keys[] = {"text", "prompt", "messages", "ids"};
     const json_t *ids;
     size_t found = 0, which = 0;
     if (!json_is_object(line))
         return tern_fail(err, TERN_MALFORMED, "%s found, an object expected", tern_json_kind(line));
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    for (size_t i = 0; i < N_KEYS; i++)
         if (tern_json_has(line, keys[i])) {
             if (found++)
                 return tern_fail(err, TERN_MALFORMED, "both %s and %s: one of them expected", keys[which], keys[i]);
@@ -168,16 +178,27 @@ static tern_status make(const tern_train_maker *m, const json_t *line, tern_trai
     }
 }
 
+tern_status tern_train_document_value(const tern_train_maker *m, const json_t *value, const char *what,
+                                      tern_train_document *out, tern_error *err)
+{
+    clear(out);
+    tern_status status = make(m, value, out, err);
+    if (status == TERN_NOT_FOUND) { /* a key: the file is there */
+        status = TERN_MALFORMED;
+        if (err) err->code = TERN_MALFORMED;
+    }
+    if (status != TERN_OK) return tern_error_prefix(err, "%s", what);
+    judge(out);
+    return TERN_OK;
+}
+
 tern_status tern_train_document_json(const tern_train_maker *m, const void *line, size_t n, const char *what,
                                      tern_train_document *out, tern_error *err)
 {
     json_t *root;
     clear(out);
     TERN_TRY(tern_json_parse(&root, line, n, what, err));
-    tern_status status = make(m, root, out, err);
+    tern_status status = tern_train_document_value(m, root, what, out, err);
     tern_json_free(root);
-    if (status == TERN_NOT_FOUND && err) err->code = TERN_MALFORMED; /* a key: the file is there */
-    if (status != TERN_OK) return tern_error_prefix(err, "%s", what);
-    judge(out);
-    return TERN_OK;
+    return status;
 }

@@ -54,6 +54,12 @@ tern_status tern_train_document_text(const tern_train_maker *m, const void *text
 tern_status tern_train_document_json(const tern_train_maker *m, const void *line, size_t n, const char *what,
                                      tern_train_document *out, tern_error *err);
 
+/* The same from a value, which `what` names in messages. */
+tern_status tern_train_document_value(const tern_train_maker *m, const json_t *value, const char *what,
+                                      tern_train_document *out, tern_error *err);
+/* Whether an object has any of these keys. */
+bool tern_train_document_has_key(const json_t *object);
+
 /* The "messages" of a line. */
 tern_status tern_train__messages(const tern_train_maker *m, const json_t *list, tern_train_document *out,
                                  tern_error *err);

@@ -1,30 +1,13 @@
 /* Reading input files line by line. */
-#include "train/data_read.h"
-
 #include <string.h>
 
 #include "base/show.h"
+#include "train/data_kind.h"
+#include "train/data_read_internal.h"
 
-typedef struct reading {
-    const tern_train_data_params *params;
-    tern_train_data_report *report;
-    tern_train_data_writer writer;
-    tern_train_document document;
-    const char *path;
-    uint64_t line;          /* of the input, from 1 */
-    uint64_t before, total; /* bytes of the inputs before this one, and of all */
-} reading;
+typedef tern_train_reading reading;
 
-static bool is_jsonl(const char *path)
-{
-    static const char *const ends[] = {".jsonl", ".ndjson"};
-    const size_t n = strlen(path);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (n >= strlen(ends[i]) && strcmp(path + n - strlen(ends[i]), ends[i]) == 0) return true;
-    return false;
-}
-
-static tern_status update(const reading *r, uint64_t at, tern_error *err)
+tern_status tern_train_reading__update(const tern_train_reading *r, uint64_t at, tern_error *err)
 {
     const tern_train_data_params *p = r->params;
     if (!p->progress) return TERN_OK;
@@ -45,7 +28,7 @@ static tern_status check_kind(reading *r, tern_error *err)
                      sequence ? "text" : "ids");
 }
 
-static tern_status keep(reading *r, tern_error *err)
+tern_status tern_train_reading__keep(tern_train_reading *r, tern_error *err)
 {
     tern_train_document *d = &r->document;
     if (d->skip != TERN_TRAIN_KEPT) {
@@ -76,28 +59,47 @@ static bool is_blank(tern_span line)
     return true;
 }
 
-static tern_status add_line(reading *r, tern_span line, tern_error *err)
+/* Where the document at hand begins, for messages. */
+static const char *place(const reading *r, char out[160])
 {
-    char what[160];
-    snprintf(what, sizeof what, "%s:%llu", tern_show_z(r->path).text, (unsigned long long)r->line);
-    tern_error bad = {0};
-    tern_status status = tern_train_document_json(&r->params->maker, line.data, line.size, what, &r->document, &bad);
-    if (status == TERN_OK) return keep(r, err);
+    snprintf(out, 160, "%s:%llu", tern_show_z(r->path).text, (unsigned long long)r->line);
+    return out;
+}
+
+tern_status tern_train_reading__made(tern_train_reading *r, tern_status status, const tern_error *bad, tern_error *err)
+{
+    if (status == TERN_OK) return tern_train_reading__keep(r, err);
     if (r->params->skip_bad && status != TERN_OUT_OF_MEMORY) {
-        if (r->report->bad++ == 0) r->report->first_bad = bad;
+        if (r->report->bad++ == 0) r->report->first_bad = *bad;
         return TERN_OK;
     }
-    return tern_fail(err, status, "%s", bad.message);
+    return tern_fail(err, status, "%s", bad->message);
+}
+
+tern_status tern_train_reading__add_line(tern_train_reading *r, tern_span line, tern_error *err)
+{
+    char what[160];
+    tern_error bad = {0};
+    tern_status status =
+        tern_train_document_json(&r->params->maker, line.data, line.size, place(r, what), &r->document, &bad);
+    return tern_train_reading__made(r, status, &bad, err);
+}
+
+tern_status tern_train_reading__add_value(tern_train_reading *r, const json_t *value, tern_error *err)
+{
+    char what[160];
+    tern_error bad = {0};
+    tern_status status = tern_train_document_value(&r->params->maker, value, place(r, what), &r->document, &bad);
+    return tern_train_reading__made(r, status, &bad, err);
 }
 
 static tern_status read_jsonl(reading *r, tern_span bytes, tern_error *err)
 {
     tern_span rest = bytes, line;
-    if (rest.size >= 3 && memcmp(rest.data, "\xEF\xBB\xBF", 3) == 0) rest = (tern_span){rest.data + 3, rest.size - 3};
     while (next_line(&rest, &line)) {
         r->line++;
-        if (!is_blank(line)) TERN_TRY(add_line(r, line, err));
-        if (r->line % 64 == 0) TERN_TRY(update(r, bytes.size - rest.size, err));
+        if (!is_blank(line)) TERN_TRY(tern_train_reading__add_line(r, line, err));
+        if (r->line % 64 == 0) TERN_TRY(tern_train_reading__update(r, bytes.size - rest.size, err));
     }
     return TERN_OK;
 }
@@ -106,7 +108,7 @@ static tern_status add_text(reading *r, tern_span text, tern_error *err)
 {
     if (tern_train_document_text(&r->params->maker, text.data, text.size, &r->document, err) != TERN_OK)
         return tern_error_prefix(err, "%s", tern_show_z(r->path).text);
-    return keep(r, err);
+    return tern_train_reading__keep(r, err);
 }
 
 /* Runs of lines that are not empty, each without the end of its last line. */
@@ -119,7 +121,7 @@ static tern_status read_paragraphs(reading *r, tern_span bytes, bool each_line, 
         if (text.size && (blank || each_line)) {
             TERN_TRY(add_text(r, text, err));
             text.size = 0;
-            TERN_TRY(update(r, bytes.size - rest.size, err));
+            TERN_TRY(tern_train_reading__update(r, bytes.size - rest.size, err));
         }
         if (blank) continue;
         if (!text.size) text.data = line.data;
@@ -151,18 +153,33 @@ static tern_status read_marked(reading *r, tern_span bytes, const char *mark, te
         const tern_span text = trim_lines((tern_span){rest.data, n});
         rest = (tern_span){rest.data + used, rest.size - used};
         if (text.size) TERN_TRY(add_text(r, text, err));
-        TERN_TRY(update(r, bytes.size - rest.size, err));
+        TERN_TRY(tern_train_reading__update(r, bytes.size - rest.size, err));
     }
     return TERN_OK;
 }
 
-static tern_status read_bytes(reading *r, tern_span bytes, tern_error *err)
+static tern_status read_text(reading *r, tern_span bytes, tern_error *err)
 {
-    TERN_TRY(update(r, 0, err));
-    if (is_jsonl(r->path)) return read_jsonl(r, bytes, err);
     if (r->params->split == TERN_TRAIN_SPLIT_FILE) return add_text(r, bytes, err);
     if (r->params->split == TERN_TRAIN_SPLIT_MARK) return read_marked(r, bytes, r->params->mark, err);
     return read_paragraphs(r, bytes, r->params->split == TERN_TRAIN_SPLIT_LINE, err);
+}
+
+static tern_status read_bytes(reading *r, tern_span bytes, tern_error *err)
+{
+    tern_train_data_kind kind;
+    TERN_TRY(tern_train_reading__update(r, 0, err));
+    TERN_TRY(tern_train_data_kind_of(r->path, bytes, &kind, err));
+    if (bytes.size >= 3 && memcmp(bytes.data, "\xEF\xBB\xBF", 3) == 0) /* the mark of UTF-8 */
+        bytes = (tern_span){bytes.data + 3, bytes.size - 3};
+    switch (kind) {
+    case TERN_TRAIN_DATA_JSONL: return read_jsonl(r, bytes, err);
+    case TERN_TRAIN_DATA_JSON: return tern_train_reading__json(r, bytes, err);
+    case TERN_TRAIN_DATA_CSV: return tern_train_reading__csv(r, bytes, ',', err);
+    case TERN_TRAIN_DATA_TSV: return tern_train_reading__csv(r, bytes, '\t', err);
+    case TERN_TRAIN_DATA_TEXT: break;
+    }
+    return read_text(r, bytes, err);
 }
 
 static tern_status read_input(reading *r, const char *path, tern_error *err)
@@ -205,7 +222,7 @@ static tern_train_data_info info_of(const tern_train_maker *m)
 
 static tern_status finish(reading *r, tern_error *err)
 {
-    TERN_TRY(update(r, 0, err));
+    TERN_TRY(tern_train_reading__update(r, 0, err));
     if (r->writer.info.n_documents == 0) return fail_empty(r->report, err);
     return tern_train_data_writer_commit(&r->writer, err);
 }

@@ -15,11 +15,13 @@ typedef enum tern_train_split {
 /* Zero-initialised but for the maker and the inputs. */
 typedef struct tern_train_data_params {
     tern_train_maker maker;
-    const char *const *inputs; /* [n_inputs]; those that end in .jsonl or .ndjson are JSONL, others plain text */
+    const char *const *inputs; /* [n_inputs]; train/data_kind.h says how each is read */
     size_t n_inputs;
     tern_train_split split;
     const char *mark;                            /* not empty; with SPLIT_MARK */
-    bool skip_bad;                               /* lines of JSONL that cannot be used are counted and left out */
+    const char *column;                          /* of CSV and TSV: the one with the text; NULL: "text" */
+    bool skip_bad;                               /* lines of JSONL, elements of JSON and records of CSV that cannot be
+                                                    used are counted and left out */
     bool (*progress)(void *context, float done); /* false: CANCELLED; may be NULL */
     void *context;
 } tern_train_data_params;

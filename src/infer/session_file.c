@@ -1,18 +1,28 @@
 /* A session in a file: its tokens and their keys and values.
  *
  * All numbers little-endian:
- *   "TERNSESS", u32 version 1, u32 flags (bit 0: f32 cache), u64 fingerprint of the model and its adapters,
+ *   "TERNSESS", u32 version 2, u32 flags (bit 0: f32 cache), u64 fingerprint of the model and its adapters,
  *   u32 tokens n, u32 caches, u64 bytes of a cache's page, i32 ids [n], zeros up to a multiple of 64,
- *   then of each cache (K and V of each layer) the pages that hold the first n - 1 positions.
+ *   then of each cache (K and V of each layer) the pages that hold the first n - 1 positions,
+ *   u64 tern_hash of all bytes before (base/hash.h). Version 1, which is still read, ends without it.
  * The last token is not among them: restoring evaluates it, which gives the logits. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/half.h"
+#include "base/hash.h"
 #include "infer/session_internal.h"
 
-enum { VERSION = 1, FLAG_KV_F32 = 1, HEADER_BYTES = 40, ALIGNMENT = 64, SAMPLE_BYTES = TERN_WEIGHT_END_BYTES };
+enum {
+    VERSION = 2,
+    UNCHECKED_VERSION = 1,
+    HASH_BYTES = 8,
+    FLAG_KV_F32 = 1,
+    HEADER_BYTES = 40,
+    ALIGNMENT = 64,
+    SAMPLE_BYTES = TERN_WEIGHT_END_BYTES
+};
 static const char magic[8] = {'T', 'E', 'R', 'N', 'S', 'E', 'S', 'S'};
 
 /* What a file must agree on with the session. */
@@ -115,8 +125,10 @@ static uint32_t used_pages(uint32_t n_tokens)
     return n_tokens ? (n_tokens - 1 + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE : 0;
 }
 
-static void write_header(tern_file_writer *w, const tern_session *s, const file_shape *shape)
+/* Header and ids, a multiple of ALIGNMENT. */
+static tern_status add_head(tern_buf *out, const tern_session *s, const file_shape *shape, tern_error *err)
 {
+    static const uint8_t zeros[ALIGNMENT];
     uint8_t header[HEADER_BYTES], id[4];
     memcpy(header, magic, sizeof magic);
     tern_store_u32(header + 8, shape->version);
@@ -125,15 +137,27 @@ static void write_header(tern_file_writer *w, const tern_session *s, const file_
     tern_store_u32(header + 24, shape->n_tokens);
     tern_store_u32(header + 28, shape->n_caches);
     tern_store_u64(header + 32, shape->page_bytes);
-    tern_file_writer_add(w, header, sizeof header);
+    TERN_TRY(tern_buf_add(out, header, sizeof header, err));
     for (uint32_t i = 0; i < s->n_tokens; i++) {
         tern_store_u32(id, (uint32_t)s->tokens[i]);
-        tern_file_writer_add(w, id, sizeof id);
+        TERN_TRY(tern_buf_add(out, id, sizeof id, err));
     }
-    tern_file_writer_pad(w, ALIGNMENT);
+    return tern_buf_add(out, zeros, (ALIGNMENT - out->size % ALIGNMENT) % ALIGNMENT, err);
 }
 
-static tern_status write_caches(tern_file_writer *w, tern_session *s, const file_shape *shape, tern_error *err)
+/* A file in the making, and the hash of its bytes so far. */
+typedef struct hashed_writer {
+    tern_file_writer file;
+    uint64_t hash;
+} hashed_writer;
+
+static void add(hashed_writer *w, const void *bytes, size_t n)
+{
+    w->hash = tern_hash(w->hash, bytes, n);
+    tern_file_writer_add(&w->file, bytes, n);
+}
+
+static tern_status write_caches(hashed_writer *w, tern_session *s, const file_shape *shape, tern_error *err)
 {
     tern_backend *b = tern_engine_backend(s->runner.engine);
     uint8_t *page = tern_alloc(tern_size_of(shape->page_bytes));
@@ -142,24 +166,36 @@ static tern_status write_caches(tern_file_writer *w, tern_session *s, const file
     for (uint32_t i = 0; i < shape->n_caches; i++)
         for (uint32_t p = 0; p < used_pages(s->n_tokens) && status == TERN_OK; p++) {
             status = b->buffer_read(b, s->runner.caches[i], p * shape->page_bytes, page, shape->page_bytes, err);
-            if (status == TERN_OK) tern_file_writer_add(w, page, (size_t)shape->page_bytes);
+            if (status == TERN_OK) add(w, page, (size_t)shape->page_bytes);
         }
     tern_free(page);
     return status;
+}
+
+static tern_status write_all(hashed_writer *w, tern_session *s, tern_error *err)
+{
+    tern_buf head = {0};
+    uint8_t hash[HASH_BYTES];
+    file_shape shape = shape_of(s);
+    tern_status status = add_head(&head, s, &shape, err);
+    if (status == TERN_OK) add(w, head.data, head.size);
+    tern_buf_deinit(&head);
+    TERN_TRY(status);
+    TERN_TRY(write_caches(w, s, &shape, err));
+    tern_store_u64(hash, w->hash);
+    tern_file_writer_add(&w->file, hash, sizeof hash);
+    return tern_file_writer_commit(&w->file, err);
 }
 
 tern_status tern_session_save(tern_session *session, const char *path, tern_error *err)
 {
     TERN_NEED(session, err);
     TERN_NEED(path, err);
-    tern_file_writer w;
+    hashed_writer w = {.hash = TERN_HASH_START};
     TERN_TRY(tern_engine__needs_waiting(session->runner.engine, "saving a session", err));
-    file_shape shape = shape_of(session);
-    TERN_TRY(tern_file_writer_open(&w, path, err));
-    write_header(&w, session, &shape);
-    tern_status status = write_caches(&w, session, &shape, err);
-    if (status == TERN_OK) return tern_file_writer_commit(&w, err);
-    tern_file_writer_abort(&w);
+    TERN_TRY(tern_file_writer_open(&w.file, path, err));
+    tern_status status = write_all(&w, session, err);
+    tern_file_writer_abort(&w.file);
     return status;
 }
 
@@ -185,8 +221,9 @@ static const char *cache_name(uint32_t flags)
 /* n_tokens aside, which is the file's own. */
 static tern_status check_shape(const file_shape *found, const file_shape *want, uint32_t n_ctx, tern_error *err)
 {
-    if (found->version != want->version)
-        return tern_fail(err, TERN_UNSUPPORTED, "session file version %u: %u expected", found->version, want->version);
+    if (found->version != want->version && found->version != UNCHECKED_VERSION)
+        return tern_fail(err, TERN_UNSUPPORTED, "session file version %u: %d or %u expected", found->version,
+                         UNCHECKED_VERSION, want->version);
     if (found->flags != want->flags)
         return tern_fail(err, TERN_MALFORMED, "the cache is %s: %s expected", cache_name(found->flags),
                          cache_name(want->flags));
@@ -217,14 +254,24 @@ static tern_status read_ids(tern_cursor *c, uint32_t n, uint32_t n_vocab, int32_
     return TERN_OK;
 }
 
-/* What follows the ids: exactly the pages. The counts were checked, so that nothing here can wrap. */
+static tern_status check_hash(const tern_cursor *c, tern_error *err)
+{
+    size_t n = c->size - HASH_BYTES;
+    if (tern_hash(TERN_HASH_START, c->data, n) == tern_load_u64(c->data + n)) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "the file is damaged: its checksum does not fit its bytes");
+}
+
+/* What follows the ids: exactly the pages, and the hash. The counts were checked, so that nothing here can wrap. */
 static tern_status read_caches(tern_session *s, tern_cursor *c, const file_shape *shape, tern_error *err)
 {
     tern_backend *b = tern_engine_backend(s->runner.engine);
     uint64_t bytes = used_pages(shape->n_tokens) * shape->page_bytes;
-    if (c->bad || tern_cursor_left(c) != bytes * shape->n_caches)
-        return tern_fail(err, TERN_MALFORMED, "%zu bytes of caches: %llu expected for %u tokens", tern_cursor_left(c),
-                         (unsigned long long)(bytes * shape->n_caches), shape->n_tokens);
+    bool hashed = shape->version != UNCHECKED_VERSION;
+    if (c->bad || tern_cursor_left(c) != bytes * shape->n_caches + (hashed ? HASH_BYTES : 0))
+        return tern_fail(err, TERN_MALFORMED, "%zu bytes of caches and checksum: %llu expected for %u tokens",
+                         tern_cursor_left(c), (unsigned long long)(bytes * shape->n_caches + (hashed ? HASH_BYTES : 0)),
+                         shape->n_tokens);
+    if (hashed) TERN_TRY(check_hash(c, err));
     for (uint32_t i = 0; i < shape->n_caches && bytes; i++)
         TERN_TRY(b->buffer_write(b, s->runner.caches[i], 0, tern_cursor_take(c, (size_t)bytes), bytes, err));
     return TERN_OK;

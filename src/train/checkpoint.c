@@ -34,8 +34,7 @@ static tern_status need_flat(const tern_st_tensor *t, const char *name, tern_st_
 static tern_status check_hash(const tern_st_tensor *hashes, size_t i, const void *bytes, size_t n, const char *what,
                               tern_error *err)
 {
-    const uint64_t found = tern_train__hash(TERN_TRAIN_HASH_START, bytes, n),
-                   want = tern_load_u64(hashes->data + 8 * i);
+    const uint64_t found = tern_hash(TERN_HASH_START, bytes, n), want = tern_load_u64(hashes->data + 8 * i);
     if (found == want) return TERN_OK;
     return tern_fail(err, TERN_MALFORMED, "%s: damaged (hash %016llx found, %016llx expected)", tern_show_z(what).text,
                      (unsigned long long)found, (unsigned long long)want);

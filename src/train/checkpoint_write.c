@@ -57,12 +57,12 @@ static tern_status write_data(writer *w, tern_safetensors_writer *file, tern_err
 {
     uint8_t word[8];
     tern_safetensors_writer_add(file, w->run, w->tensors[0].bytes);
-    w->hashes[0] = tern_train__hash(TERN_TRAIN_HASH_START, w->run, w->tensors[0].bytes);
+    w->hashes[0] = tern_hash(TERN_HASH_START, w->run, w->tensors[0].bytes);
     for (size_t i = 0; i < w->source->n; i++) {
         const size_t n = w->tensors[1 + i].bytes;
         TERN_TRY(w->source->read(w->source->context, i, w->bytes, err));
         tern_safetensors_writer_add(file, w->bytes, n);
-        w->hashes[1 + i] = tern_train__hash(TERN_TRAIN_HASH_START, w->bytes, n);
+        w->hashes[1 + i] = tern_hash(TERN_HASH_START, w->bytes, n);
     }
     for (size_t i = 0; i + 1 < w->n; i++) {
         tern_store_u64(word, w->hashes[i]);

@@ -205,7 +205,7 @@ static tern_status check_document(const tern_train_data *data, uint64_t d, uint6
                              (unsigned long long)d);
         *n_loss += in_loss;
         tern_store_u32(bytes, (uint32_t)id);
-        *hash = tern_train__hash(*hash, bytes, sizeof bytes);
+        *hash = tern_hash(*hash, bytes, sizeof bytes);
     }
     return TERN_OK;
 }
@@ -213,10 +213,10 @@ static tern_status check_document(const tern_train_data *data, uint64_t d, uint6
 tern_status tern_train_data_check(const tern_train_data *data, tern_error *err)
 {
     const tern_train_data_info *info = &data->info;
-    uint64_t hash = TERN_TRAIN_HASH_START, n_loss = 0;
+    uint64_t hash = TERN_HASH_START, n_loss = 0;
     for (uint64_t d = 0; d < info->n_documents; d++) TERN_TRY(check_document(data, d, &hash, &n_loss, err));
-    hash = tern_train__hash(hash, data->mask, ((size_t)info->n_tokens + 7) / 8);
-    hash = tern_train__hash(hash, data->offsets, ((size_t)info->n_documents + 1) * 8);
+    hash = tern_hash(hash, data->mask, ((size_t)info->n_tokens + 7) / 8);
+    hash = tern_hash(hash, data->offsets, ((size_t)info->n_documents + 1) * 8);
     if (n_loss != info->n_loss)
         return tern_fail(err, TERN_MALFORMED, "%llu labels: %llu, as the header says, expected",
                          (unsigned long long)n_loss, (unsigned long long)info->n_loss);
@@ -230,12 +230,12 @@ uint64_t tern_train_data_tokenizer(const tern_tokenizer *tokenizer)
 {
     if (!tokenizer) return 0;
     const uint32_t n = tern_tokenizer_size(tokenizer);
-    uint64_t hash = TERN_TRAIN_HASH_START;
+    uint64_t hash = TERN_HASH_START;
     for (uint32_t id = 0; id < n; id++) {
         tern_span piece = tern_token_piece(tokenizer, (int32_t)id);
         uint8_t mark = tern_token_is_special(tokenizer, (int32_t)id) ? 1 : 0;
-        hash = tern_train__hash(hash, piece.data, piece.size);
-        hash = tern_train__hash(hash, &mark, 1);
+        hash = tern_hash(hash, piece.data, piece.size);
+        hash = tern_hash(hash, &mark, 1);
     }
     return hash ? hash : 1;
 }

@@ -16,7 +16,7 @@ static tern_status open_writer(tern_train_data_writer *w, const char *path, tern
                                const tern_train_data_info *info, tern_error *err)
 {
     static const uint8_t header[TERN_TRAIN_DATA_HEADER];
-    *w = (tern_train_data_writer){.hash = TERN_TRAIN_HASH_START};
+    *w = (tern_train_data_writer){.hash = TERN_HASH_START};
     if (info->n_vocab < 1 || info->n_vocab > (uint32_t)INT32_MAX + 1)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "a vocabulary of %u tokens: 1 to 2^31 expected", info->n_vocab);
     w->info =
@@ -88,7 +88,7 @@ tern_status tern_train_data_writer_add(tern_train_data_writer *w, const int32_t 
     for (size_t i = 0; i < n; i++) {
         uint8_t id[4];
         tern_store_u32(id, (uint32_t)ids[i]);
-        w->hash = tern_train__hash(w->hash, id, sizeof id);
+        w->hash = tern_hash(w->hash, id, sizeof id);
     }
     add_ids(w, ids, n);
     w->info.n_documents++;
@@ -118,8 +118,8 @@ tern_status tern_train_data_writer_commit(tern_train_data_writer *w, tern_error 
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: no document to write", w->file.path);
     tern_store_u64(end, w->info.n_tokens);
     TERN_TRY(tern_buf_add(&w->offsets, end, sizeof end, err));
-    w->hash = tern_train__hash(w->hash, w->mask.data, w->mask.size);
-    w->info.fingerprint = tern_train__hash(w->hash, w->offsets.data, w->offsets.size);
+    w->hash = tern_hash(w->hash, w->mask.data, w->mask.size);
+    w->info.fingerprint = tern_hash(w->hash, w->offsets.data, w->offsets.size);
     tern_file_writer_pad(&w->file, TERN_TRAIN_DATA_ALIGN);
     tern_file_writer_add(&w->file, w->mask.data, w->mask.size);
     tern_file_writer_pad(&w->file, TERN_TRAIN_DATA_ALIGN);

@@ -38,8 +38,8 @@ static tern_status look(tern_train_scan *s, uint64_t d, uint32_t part, uint32_t 
 {
     const uint64_t at = (uint64_t)part * s->params->seq;
     TERN_TRY(tern_train_data_read(s->data, d, at, (size_t)n + 1, s->ids, s->in_loss, err));
-    s->hash = tern_train__hash(TERN_TRAIN_HASH_START, &s->params->seed, sizeof s->params->seed);
-    s->hash = tern_train__hash(s->hash, s->ids, ((size_t)n + 1) * sizeof *s->ids);
+    s->hash = tern_hash(TERN_HASH_START, &s->params->seed, sizeof s->params->seed);
+    s->hash = tern_hash(s->hash, s->ids, ((size_t)n + 1) * sizeof *s->ids);
     s->hash = tern_train__mix(s->hash);
     s->n_labels = 0;
     for (uint32_t i = 1; i <= n; i++) s->n_labels += s->in_loss[i];

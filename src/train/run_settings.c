@@ -26,16 +26,16 @@ static tern_status set(tern_run *run, tern_error *err, const char *name, const c
 /* The shapes and the first and last bytes of every weight: another model differs somewhere there. */
 static uint64_t hash_model(const tern_model *model)
 {
-    uint64_t hash = TERN_TRAIN_HASH_START;
+    uint64_t hash = TERN_HASH_START;
     for (uint32_t layer = 0; layer < tern_model_config(model)->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++) {
             const tern_weight *w = tern_model_weight(model, (tern_role)role, layer);
             if (!w->encoding || !w->data) continue;
             const uint64_t shape[] = {(uint64_t)role << 32 | layer, (uint64_t)w->rows << 32 | w->cols, w->encoding->id};
             const size_t n = w->bytes < MAX_SAMPLE_BYTES ? w->bytes : MAX_SAMPLE_BYTES;
-            hash = tern_train__hash(hash, shape, sizeof shape);
-            hash = tern_train__hash(hash, w->data, n);
-            hash = tern_train__hash(hash, w->data + w->bytes - n, n);
+            hash = tern_hash(hash, shape, sizeof shape);
+            hash = tern_hash(hash, w->data, n);
+            hash = tern_hash(hash, w->data + w->bytes - n, n);
         }
     return hash;
 }
@@ -44,10 +44,10 @@ static uint64_t hash_model(const tern_model *model)
 static void join(const char *const *words, size_t n, char out[256])
 {
     size_t at = 0;
-    uint64_t hash = TERN_TRAIN_HASH_START;
+    uint64_t hash = TERN_HASH_START;
     out[0] = 0;
     for (size_t i = 0; i < n; i++) {
-        hash = tern_train__hash(hash, words[i], strlen(words[i]) + 1);
+        hash = tern_hash(hash, words[i], strlen(words[i]) + 1);
         if (at < 256) at += (size_t)snprintf(out + at, 256 - at, "%s%s", i ? "," : "", words[i]);
     }
     if (at >= 256) snprintf(out, 256, "%zu patterns (%016llx)", n, (unsigned long long)hash);
@@ -59,8 +59,8 @@ static tern_status list_config(tern_run *run, tern_error *err)
     tern_buf text = {0};
     tern_status status = tern_file_read(&text, run->o->config, MAX_CONFIG_BYTES, err);
     if (status == TERN_OK)
-        status = set(run, err, "config", "%016llx",
-                     (unsigned long long)tern_train__hash(TERN_TRAIN_HASH_START, text.data, text.size));
+        status =
+            set(run, err, "config", "%016llx", (unsigned long long)tern_hash(TERN_HASH_START, text.data, text.size));
     tern_buf_deinit(&text);
     return status;
 }

@@ -35,7 +35,7 @@ static void mend_hashes(uint8_t *bytes, const tern_safetensors *st)
     uint8_t *out = bytes + (last->data - bytes);
     for (size_t i = 0; i + 1 < n; i++) {
         const tern_st_tensor *t = tern_safetensors_at(st, i);
-        tern_store_u64(out + 8 * i, tern_train__hash(TERN_TRAIN_HASH_START, t->data, t->bytes));
+        tern_store_u64(out + 8 * i, tern_hash(TERN_HASH_START, t->data, t->bytes));
     }
 }
 

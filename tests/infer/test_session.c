@@ -194,7 +194,8 @@ static void bad_files(void **state)
         const char *words;
     } changes[] = {
         {0, 0, "not a session file"},
-        {8, 2, "session file version 2: 1 expected"},
+        {8, 3, "session file version 3: 1 or 2 expected"},
+        {8, 1, "of caches"},
         {12, 1, "the cache is f32: f16 expected"},
         {12, 0xffffffff, "the cache is unknown: f16 expected"},
         {16, 0, "fingerprint"},
@@ -209,6 +210,8 @@ static void bad_files(void **state)
         {36, 0xffffffff, "16 caches with pages of"},
         {40, 4096, "token 0 is id 4096: 0 to 4095 expected"},
         {40 + 4 * (N_IDS - 1), 0xffffffff, "token 69 is id -1: 0 to 4095 expected"},
+        {40, 77, "damaged"}, /* another token, and a number of the cache */
+        {1024, 77, "damaged"},
     };
     tern_error err = {0};
     const char *path = test_scratch("session-bad");
@@ -233,6 +236,25 @@ static void bad_files(void **state)
     assert_refused(path, "of caches");
     remove(path);
     assert_refused(path, "");
+    tern_buf_deinit(&file);
+}
+
+/* Files of version 1 have no checksum. */
+static void files_without_checksum(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    const char *path = test_scratch("session-1");
+    tern_buf file = {0};
+    tern_session_truncate(session, 0);
+    append(session, ids, N_IDS);
+    assert_ok(tern_session_save(session, path, &err), err);
+    assert_ok(tern_file_read(&file, path, MAX_BYTES, &err), err);
+    tern_store_u32(file.data + 8, 1);
+    test_write_file(path, file.data, file.size - 8);
+    assert_ok(tern_session_restore(other, path, &err), err);
+    assert_same(session, other);
+    remove(path);
     tern_buf_deinit(&file);
 }
 
@@ -328,8 +350,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(truncated),     cmocka_unit_test(shifted),
     cmocka_unit_test(refusals),      cmocka_unit_test(allocations_fail),
     cmocka_unit_test(no_allocation), cmocka_unit_test(saved),
-    cmocka_unit_test(bad_files),     cmocka_unit_test(other_model),
-    cmocka_unit_test(threads),       cmocka_unit_test(split),
+    cmocka_unit_test(bad_files),     cmocka_unit_test(files_without_checksum),
+    cmocka_unit_test(other_model),   cmocka_unit_test(threads),
+    cmocka_unit_test(split),
 };
 
 TEST_GROUP(session, "threads web", tests, .setup = setup, .teardown = teardown);

@@ -43,7 +43,7 @@ shaders: ## Compile the WGSL kernels (needs Node and npm; the result is committe
 web-modules: deps-web
 	@for preset in web web-threads; do \
 	    $(CMAKE_QUIET) --preset $$preset && cmake --build --preset $$preset --target tern_web -- --quiet || exit 1; done
-	@cp src/backend/gpu/generated/kernels.js web/lib/kernels.js
+	@node tools/wgsl/text.mjs web/lib/kernels.js
 
 web: web-modules ## Build the page (build/web/site) and the npm package (build/web/package)
 	@node web/site.mjs build/web/site

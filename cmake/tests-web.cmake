@@ -26,8 +26,7 @@ function(tern_web_test_program program)
   if(program STREQUAL test_gpu)
     target_link_options(${program} PRIVATE -O1 -sASYNCIFY=1 -sASYNCIFY_IMPORTS=[test_device_idle] -sASYNCIFY_STACK_SIZE=65536
       "SHELL:--pre-js ${PROJECT_SOURCE_DIR}/tests/support/web-gpu.js")
-    add_custom_target(tern_web_kernels COMMAND ${CMAKE_COMMAND} -E copy_if_different
-      ${PROJECT_SOURCE_DIR}/src/backend/gpu/generated/kernels.js ${PROJECT_SOURCE_DIR}/web/lib/kernels.js)
+    add_custom_target(tern_web_kernels COMMAND node ${PROJECT_SOURCE_DIR}/tools/wgsl/text.mjs ${PROJECT_SOURCE_DIR}/web/lib/kernels.js)
     add_dependencies(${program} tern_web_kernels)
   endif()
 endfunction()

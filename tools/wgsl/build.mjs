@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Makes src/backend/gpu/generated from src/backend/gpu/FAMILY/*.wgsl and the pipeline table: the SPIR-V of every row, the
+// Makes src/backend/gpu/generated from the kernels in src/backend/gpu/FAMILY and the pipeline table: the SPIR-V of every row, the
 // kernels' texts for browsers, and what C must know of them.
 import {spawnSync} from 'node:child_process';
 import fs from 'node:fs';
@@ -8,9 +8,9 @@ import path from 'node:path';
 import {fileURLToPath} from 'node:url';
 import {parseArgs} from 'node:util';
 
-import {kernelsModule} from './lib/browser.mjs';
+import {browserTexts} from './lib/browser.mjs';
 import {compile} from './lib/compile.mjs';
-import {GPU, kernelFiles, readTables} from './lib/folders.mjs';
+import {GENERATED, kernelFor, readKernels, readTable} from './lib/folders.mjs';
 import {headerOf, sourceOf} from './lib/header.mjs';
 import {packModules, readModules} from './lib/pack.mjs';
 import {nativeOnly} from './lib/pipelines.mjs';
@@ -18,8 +18,8 @@ import {KernelError} from './lib/specialise.mjs';
 
 const HELP = `usage: build.mjs [--only PATTERN] [--check] [--tint] [--opt] [--out FOLDER] [--poison] [--list]
 Compiles the WGSL kernels to SPIR-V, one module for each row of src/backend/gpu/FAMILY/pipelines*.def, and writes
-src/backend/gpu/generated: kernels.spvpack and spirv.def (the SPIR-V), kernels.js (the texts for browsers), kernels.h and
-kernels.c (uniforms, bindings and overrides for C). Nothing is written where there are errors.
+src/backend/gpu/generated: kernels.spvpack and spirv.def (the SPIR-V), kernels.json (the texts for browsers), kernels.h
+and kernels.c (uniforms, bindings and overrides for C). Nothing is written where there are errors.
   --only PATTERN  pipelines whose name or file matches this regular expression; the others stay as they are
   --check         write nothing; fail where a file is missing, stale or not what would be written
   --tint          compile them by Dawn's Tint as well, as browsers do (npm test does this for all)
@@ -30,40 +30,12 @@ kernels.c (uniforms, bindings and overrides for C). Nothing is written where the
   --list          print the pipelines
 `;
 
-export const GENERATED = path.join(GPU, 'generated');
-
-// The rows of all tables, in the order of their paths.
-export function readTable(folder = GPU) {
-    const rows = readTables(folder);
-    const seen = new Map();
-    for (const row of rows) {
-        if (seen.has(row.name)) throw new Error(`${row.where}: ${row.name} is also at ${seen.get(row.name)}`);
-        seen.set(row.name, row.where);
-    }
-    return rows;
-}
-
-export function readKernel(row, folder = GPU) {
-    const file = kernelFiles(folder)[row.file];
-    if (!file) throw new KernelError(`${row.file}.wgsl`, 1, row.name, `no such file; ${row.where} names it`);
-    return fs.readFileSync(path.join(folder, file), 'utf8');
-}
-
-// {NAME: {file, text}} of all kernels, by name.
-export function readKernels(folder = GPU) {
-    const files = Object.entries(kernelFiles(folder)).sort(([a], [b]) => (a < b ? -1 : 1));
-    return Object.fromEntries(
-        files.map(([name, file]) => [name, {file, text: fs.readFileSync(path.join(folder, file), 'utf8')}]),
-    );
-}
-
 // [[file name, Buffer]] of what is generated from the texts alone.
-export function generatedTexts(rows) {
-    const kernels = readKernels();
+export function generatedTexts(rows, kernels) {
     const texts = [
         ['kernels.h', headerOf(kernels)],
         ['kernels.c', sourceOf(kernels, rows)],
-        ['kernels.js', kernelsModule(kernels, rows)],
+        ['kernels.json', `${JSON.stringify(browserTexts(kernels, rows), null, 1)}\n`],
     ];
     return texts.map(([name, text]) => [name, Buffer.from(text)]);
 }
@@ -87,7 +59,8 @@ function summary(errors) {
 }
 
 class Build {
-    constructor(options) {
+    constructor(options, kernels) {
+        this.kernels = kernels;
         this.options = options;
         this.out = path.resolve(options.out ?? GENERATED);
         this.scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tern-wgsl-'));
@@ -97,7 +70,7 @@ class Build {
 
     bytesOf(row) {
         const file = path.join(this.scratch, 'kernel.spv');
-        const words = compile(row, readKernel(row), this.options);
+        const kernel = kernelFor(row, this.kernels), words = compile(row, kernel, this.options);
         fs.writeFileSync(file, Buffer.from(words.buffer));
         try {
             // spirv-val of Debian 12 does not know cooperative matrices
@@ -106,7 +79,7 @@ class Build {
             if (this.options.opt && !tool('spirv-opt', ['-O', file, '-o', file]))
                 throw new Error('spirv-opt is not installed');
         } catch (error) {
-            throw new KernelError(`${row.file}.wgsl`, 1, row.name, error.message);
+            throw new KernelError(kernel.place(1), row.name, error.message);
         }
         return fs.readFileSync(file);
     }
@@ -119,7 +92,7 @@ class Build {
                 const bytes = chosen.has(row) ? this.bytesOf(row) : before.get(row.name);
                 if (bytes) modules.set(row.name, bytes);
                 if (this.options.check && !before.get(row.name)?.equals(bytes))
-                    this.errors.push(`${row.name}: the SPIR-V is not what ${row.file}.wgsl gives; make shaders`);
+                    this.errors.push(`${row.name}: the SPIR-V is not what kernel ${row.file} gives; make shaders`);
             } catch (error) {
                 this.errors.push(error instanceof KernelError ? error.message : error.stack);
             }
@@ -148,7 +121,7 @@ class Build {
             tint = await Tint.open();
         for (const row of rows.filter((r) => !nativeOnly(r))) {
             try {
-                await tint.check(row, readKernel(row));
+                await tint.check(row, kernelFor(row, this.kernels));
             } catch (error) {
                 this.errors.push(error.message);
             }
@@ -163,7 +136,7 @@ class Build {
         const modules = this.modules(rows, new Set(chosen));
         if (this.options.tint) await this.tint(chosen);
         const failed = this.errors.length > 0;
-        const files = [...packModules(modules), ...(this.options.out || failed ? [] : generatedTexts(rows))];
+        const files = [...packModules(modules), ...(this.options.out || failed ? [] : generatedTexts(rows, this.kernels))];
         const written = failed && !this.options.check ? 0 : this.emit(files);
         fs.rmSync(this.scratch, {recursive: true});
         for (const error of summary(this.errors)) console.error(error);
@@ -173,7 +146,7 @@ class Build {
     }
 }
 
-function main() {
+async function main() {
     const {values: options} = parseArgs({
         options: {
             only: {type: 'string'},
@@ -194,7 +167,7 @@ function main() {
             console.log(`${row.name}\t${row.file}\t${row.signature}\t${JSON.stringify(row.overrides)}`);
         return 0;
     }
-    return new Build(options).run(rows);
+    return new Build(options, await readKernels()).run(rows);
 }
 
 if (process.argv[1] && fs.realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {

@@ -1,19 +1,19 @@
 #!/usr/bin/env node
-// Prints a kernel's text with everything in it, or a pipeline's: with its overrides and without the lines that it does
-// not have. With --spirv, the words of a pipeline as they are committed, for spirv-dis.
+// Prints a kernel's text with all that it imports, as devices with subgroups get it, or a pipeline's, with its overrides.
+// With --spirv, the words of a pipeline as they are committed, for spirv-dis.
 import {parseArgs} from 'node:util';
 
-import {GENERATED, readKernel, readTable} from './build.mjs';
+import {GENERATED, kernelFor, readKernels, readTable} from './lib/folders.mjs';
 import {readModules} from './lib/pack.mjs';
-import {textFor, withConstants} from './lib/specialise.mjs';
+import {withConstants} from './lib/specialise.mjs';
 
 const USAGE = 'usage: expand.mjs KERNEL | PIPELINE | --spirv PIPELINE   (build.mjs --list names them)';
 
-function expanded(name) {
-    const rows = readTable(), row = rows.find((r) => r.name === name);
-    if (row) return withConstants(row, textFor(row, readKernel(row)));
-    if (!rows.some((r) => r.file === name)) throw new Error(`${name}: no kernel and no pipeline has this name`);
-    return readKernel({file: name});
+async function expanded(name) {
+    const kernels = await readKernels(), row = readTable().find((r) => r.name === name);
+    if (row) return withConstants(row, kernelFor(row, kernels));
+    if (!kernels.has(name)) throw new Error(`${name}: no kernel and no pipeline has this name`);
+    return kernels.get(name).subgroups.text;
 }
 
 function spirv(name) {
@@ -25,7 +25,7 @@ function spirv(name) {
 try {
     const {values, positionals} = parseArgs({allowPositionals: true, options: {spirv: {type: 'boolean'}}});
     if (positionals.length !== 1) throw new Error(USAGE);
-    process.stdout.write(values.spirv ? spirv(positionals[0]) : expanded(positionals[0]));
+    process.stdout.write(values.spirv ? spirv(positionals[0]) : await expanded(positionals[0]));
 } catch (error) {
     console.error(error.message);
     process.exitCode = 2;

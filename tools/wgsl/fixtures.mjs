@@ -5,6 +5,7 @@ import path from 'node:path';
 import {fileURLToPath} from 'node:url';
 
 import {compile} from './lib/compile.mjs';
+import {plainKernel} from './lib/specialise.mjs';
 
 const FOLDER = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../tests/data/kernels');
 
@@ -13,7 +14,8 @@ export function fixtures() {
     const names = fs.readdirSync(FOLDER).filter((f) => f.endsWith('.wgsl')).map((f) => f.slice(0, -5));
     return names.sort().map((name) => {
         const row = {name, file: name, needs: 1, overrides: {}, where: 'tests/data/kernels'};
-        const words = compile(row, fs.readFileSync(path.join(FOLDER, `${name}.wgsl`), 'utf8'), {check: false});
+        const text = fs.readFileSync(path.join(FOLDER, `${name}.wgsl`), 'utf8');
+        const words = compile(row, plainKernel(`tests/data/kernels/${name}.wgsl`, text), {check: false});
         return [path.join(FOLDER, `${name}.spv`), Buffer.from(words.buffer)];
     });
 }

@@ -32,16 +32,17 @@ const OPTIONS = {
 };
 const WARM_UP = 16;
 
-// The kernels' texts, where the site's build has not put them yet.
-function copyKernels() {
-  const copy = new URL('../lib/kernels.js', import.meta.url);
-  const generated = new URL('../../src/backend/gpu/generated/kernels.js', import.meta.url);
-  if (!fs.existsSync(copy)) fs.copyFileSync(generated, copy);
+// The kernels, as the site's build makes them, where they are not there yet.
+async function makeKernels() {
+  const file = new URL('../lib/kernels.js', import.meta.url);
+  if (fs.existsSync(file)) return;
+  const {kernelsModule} = await import('../../tools/wgsl/text.mjs');
+  fs.writeFileSync(file, kernelsModule());
 }
 
 async function openGpu(options) {
   if (options.backend !== 'webgpu') return null;
-  copyKernels();
+  await makeKernels();
   return Gpu.open({powerPreference: 'high-performance', dawnFlags: options.flags?.split(';') ?? []});
 }
 

@@ -1,15 +1,13 @@
 /** Compute pipelines of the table that the core has (src/backend/gpu/pipelines.def), from the kernels' texts. */
 
 const COMPUTE = 0x4;
-const SUBGROUPS_MARK = '~', NEEDS_SUBGROUPS = 1;
+const NEEDS_SUBGROUPS = 1;
 const TYPE_OF = {r: 'read-only-storage', w: 'storage'};
 
-/** With the lines for subgroups, or without them. */
-export function textFor(text, subgroups) {
-  const lines = text.split('\n');
-  const kept = subgroups ? lines.map((line) => (line.startsWith(SUBGROUPS_MARK) ? line.slice(1) : line))
-    : lines.filter((line) => !line.startsWith(SUBGROUPS_MARK));
-  return kept.join('\n');
+/** The name of the text of a kernel; some have another with subgroups. */
+export function textName(kernels, file, subgroups) {
+  const other = `${file} with subgroups`;
+  return subgroups && other in kernels ? other : file;
 }
 
 /** {KEY: number} of "KEY=VALUE ...". */
@@ -42,13 +40,10 @@ export class GpuPipelines {
   }
 
   module(file, subgroups) {
-    const key = subgroups ? `${file} with subgroups` : file;
-    if (!(file in this.kernels)) throw new Error(`kernels.js has no ${file}: it is older than the core, or newer`);
-    if (!this.modules.has(key)) {
-      const code = textFor(this.kernels[file], subgroups);
-      this.modules.set(key, this.device.createShaderModule({label: key, code}));
-    }
-    return this.modules.get(key);
+    const name = textName(this.kernels, file, subgroups), code = this.kernels[name];
+    if (!code) throw new Error(`kernels.js has no ${file}: it is older than the core, or newer`);
+    if (!this.modules.has(name)) this.modules.set(name, this.device.createShaderModule({label: name, code}));
+    return this.modules.get(name);
   }
 
   /** Once for each: another backend on the device takes what the first one made. */

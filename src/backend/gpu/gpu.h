@@ -2,8 +2,8 @@
  * function of (capabilities, op, encoding, shape), and the lowering of a graph to dispatches. Nothing here calls a
  * device.
  *
- * Kernels (FAMILY/NAME.wgsl): group 0; binding 0 is the uniform struct P of at most TERN_GPU_UNIFORM_WORDS words,
- * bindings 1.. are storage buffers in the order of the pipeline's signature. 'r' is var<storage, read> (weights,
+ * Kernels (FAMILY/NAME.wgsl or .wesl): group 0; binding 0 is the uniform struct P of at most TERN_GPU_UNIFORM_WORDS
+ * words, bindings 1.. are storage buffers in the order of the pipeline's signature. 'r' is var<storage, read> (weights,
  * norm_weights, constants), 'w' var<storage, read_write>: all activations, caches and parameters, also where they are
  * only read, because WebGPU refuses one buffer as both in one dispatch. */
 #ifndef TERN_BACKEND_GPU_GPU_H
@@ -36,9 +36,9 @@ enum {
 };
 
 /* The table. X(NAME, file, signature, needs, smallest subgroup, invocations, workgroup bytes, overrides):
- * FAMILY/file.wgsl with its `override`s set to "KEY=VALUE ..." (others keep their default); the signature has one
- * letter for each storage binding. Without NEEDS_SUBGROUPS the lines of the file that end in "// subgroups only" are
- * left out. tools/wgsl checks the signature, invocations and workgroup bytes against the file. */
+ * the kernel FAMILY/file with its `override`s set to "KEY=VALUE ..." (others keep their default); the signature has one
+ * letter for each storage binding. Without NEEDS_SUBGROUPS what the file has under @if(subgroups) is left out.
+ * tools/wgsl checks the signature, invocations and workgroup bytes against the file. */
 typedef enum tern_gpu_pipeline {
 #define X(name, file, signature, needs, subgroup, invocations, bytes, overrides) TERN_GPU_##name,
 #include "backend/gpu/pipelines.def"

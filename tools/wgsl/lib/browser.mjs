@@ -1,16 +1,19 @@
-// The kernels for browsers: kernels.js, `export const kernels = {file: text}`.
+// The kernels for browsers: {NAME: lines}, and {'NAME with subgroups': lines} of those that differ, without comments.
 import {nativeOnly} from './pipelines.mjs';
-import {strip} from './strip.mjs';
 
-function literal(file, text) {
-    if (/[`\\$]/.test(text)) throw new Error(`${file}: "\`", "\\" or "$" in the text`);
-    return `\`${text}\``;
+// Without comments, indentation and empty lines.
+export function strip(text) {
+    if (text.includes('/*')) throw new Error('a comment /* */: comments // expected');
+    return text.split('\n').map((line) => line.replace(/\/\/.*$/, '').trim()).filter(Boolean);
 }
 
-// kernels: {NAME: {file, text}}; those that no row for WebGPU names are left out.
-export function kernelsModule(kernels, rows) {
-    const names = new Set(rows.filter((row) => !nativeOnly(row)).map((row) => row.file));
-    const texts = [...names].sort().map((name) => `${name}: ${literal(kernels[name].file, strip(kernels[name].text))},\n`);
-    return `// Made by tools/wgsl (\`make shaders\`) from src/backend/gpu; do not edit. "~" begins lines for subgroups alone.
-export const kernels = {\n${texts.join('')}};\n`;
+// Those that no row for WebGPU names are left out.
+export function browserTexts(kernels, rows) {
+    const texts = {};
+    for (const name of [...new Set(rows.filter((row) => !nativeOnly(row)).map((row) => row.file))].sort()) {
+        const {plain, subgroups} = kernels.get(name);
+        texts[name] = strip(plain.text);
+        if (subgroups.text !== plain.text) texts[`${name} with subgroups`] = strip(subgroups.text);
+    }
+    return texts;
 }

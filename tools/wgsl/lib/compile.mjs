@@ -9,14 +9,14 @@ import {nativeOnly, needsSubgroups} from './pipelines.mjs';
 import {poisonWorkgroupMemory} from './poison.mjs';
 import {prune} from './prune.mjs';
 import {
-    bindingsOf, checkSignature, isExact, KernelError, textFor, UNROLL_MARK, withConstants, withImmediates, withoutEnable,
+    bindingsOf, checkSignature, isExact, KernelError, UNROLL_MARK, withConstants, withImmediates, withoutEnable,
     withUnrollMarks,
 } from './specialise.mjs';
 import {decode, encode, Op, workgroupBytes, workgroupSize} from './spirv.mjs';
 
 const SPIRV_1_3 = 0x00010300; // subgroup operations need it; naga says 1.1
 
-function naga(row, text) {
+function naga(row, kernel, text) {
     let module, info;
     try {
         module = parseWgsl(text);
@@ -25,7 +25,7 @@ function naga(row, text) {
     } catch (error) {
         if (!(error instanceof NagaError)) throw error;
         const line = /wgsl:(\d+)/.exec(error.formatted)?.[1] ?? 1;
-        throw new KernelError(`${row.file}.wgsl`, line, row.name, `naga: ${error.formatted}`);
+        throw new KernelError(kernel.place(Number(line)), row.name, `naga: ${error.formatted}`);
     } finally {
         info?.free();
         module?.free();
@@ -51,9 +51,9 @@ function checkCapabilities(row, module, fail) {
     }
 }
 
-function checkRow(row, module) {
+function checkRow(row, kernel, module) {
     const fail = (message) => {
-        throw new KernelError(`${row.file}.wgsl`, 1, row.name, `${row.where} ${message}`);
+        throw new KernelError(kernel.place(1), row.name, `${row.where} ${message}`);
     };
     checkCapabilities(row, module, fail);
     const size = workgroupSize(module), invocations = size[0] * size[1] * size[2], bytes = workgroupBytes(module);
@@ -63,22 +63,22 @@ function checkRow(row, module) {
     if (bytes !== row.bytes) fail(`says ${row.bytes} bytes of workgroup memory; the kernel has ${bytes}`);
 }
 
-// The SPIR-V words of a row, given its kernel's text; with `poison`, workgroup memory starts with rubbish;
+// The SPIR-V words of a row, given its kernel; with `poison`, workgroup memory starts with rubbish;
 // without `check`, what the row says is not compared with the kernel.
 // Throws a KernelError that names file, line and pipeline.
-export function compile(row, source, {poison = false, check = true} = {}) {
-    const text = textFor(row, source);
-    if (check) checkSignature(row, text);
-    const module = decode(naga(row, withoutInt8(withUnrollMarks(withoutEnable(withImmediates(withConstants(row, text)))))));
+export function compile(row, kernel, {poison = false, check = true} = {}) {
+    if (check) checkSignature(row, kernel);
+    const text = withUnrollMarks(withoutEnable(withImmediates(withConstants(row, kernel))));
+    const module = decode(naga(row, kernel, withoutInt8(text)));
     module.header[1] = SPIRV_1_3;
     removeLoopBounds(module);
     if (poison) poisonWorkgroupMemory(module);
     else removeWorkgroupZeroing(module);
     hintUnroll(module, UNROLL_MARK);
-    markCoherent(module, bindingsOf(text).filter((b) => b.coherent).map((b) => b.binding));
-    if (check) checkRow(row, module); // before anything goes: WebGPU counts workgroup memory that is named, reached or not
+    markCoherent(module, bindingsOf(kernel.text).filter((b) => b.coherent).map((b) => b.binding));
+    if (check) checkRow(row, kernel, module); // before anything goes: WebGPU counts workgroup memory that is named, reached or not
     prune(module);
-    if (isExact(text)) forbidContraction(module);
+    if (isExact(kernel)) forbidContraction(module);
     markReadOnly(module); // afterwards: what is never reached writes nothing
     if (nativeOnly(row)) markNonPrivate(module);
     return encode(module);

@@ -1,16 +1,20 @@
-// Where things lie in src/backend/gpu: a folder for each family of ops, with its pipelines*.def and its *.wgsl.
+// Where things lie in src/backend/gpu: a folder for each family of ops, with its pipelines*.def and its kernels, and
+// folders of what kernels import.
 import fs from 'node:fs';
 import path from 'node:path';
 import {fileURLToPath} from 'node:url';
 
-import {parseTable} from './pipelines.mjs';
+import {Linker} from './link.mjs';
+import {needsSubgroups, parseTable} from './pipelines.mjs';
+import {KernelError} from './specialise.mjs';
 
 export const GPU = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../../src/backend/gpu');
+export const GENERATED = path.join(GPU, 'generated');
 
-// The files FAMILY/NAME whose name matches, as paths relative to `folder`, sorted.
-function familyFiles(folder, pattern) {
-    const families = fs.readdirSync(folder, {withFileTypes: true}).filter((entry) => entry.isDirectory());
-    const files = families.flatMap(({name}) =>
+// The files FOLDER/NAME whose name matches, as paths relative to `folder`, sorted.
+function filesBelow(folder, pattern) {
+    const folders = fs.readdirSync(folder, {withFileTypes: true}).filter((entry) => entry.isDirectory());
+    const files = folders.flatMap(({name}) =>
         fs
             .readdirSync(path.join(folder, name))
             .filter((file) => pattern.test(file))
@@ -19,19 +23,35 @@ function familyFiles(folder, pattern) {
     return files.sort();
 }
 
+const read = (folder, file) => fs.readFileSync(path.join(folder, file), 'utf8');
+
 // The rows of all tables, in the order of their paths.
-export function readTables(folder = GPU) {
-    const tables = familyFiles(folder, /^pipelines.*\.def$/);
-    return tables.flatMap((file) => parseTable(fs.readFileSync(path.join(folder, file), 'utf8'), file));
+export function readTable(folder = GPU) {
+    const rows = filesBelow(folder, /^pipelines.*\.def$/).flatMap((file) => parseTable(read(folder, file), file));
+    const seen = new Map();
+    for (const row of rows) {
+        if (seen.has(row.name)) throw new Error(`${row.where}: ${row.name} is also at ${seen.get(row.name)}`);
+        seen.set(row.name, row.where);
+    }
+    return rows;
 }
 
-// {NAME: 'FAMILY/NAME.wgsl'} of all kernels. A name is one kernel, whatever the family.
-export function kernelFiles(folder = GPU) {
-    const files = {};
-    for (const file of familyFiles(folder, /\.wgsl$/)) {
-        const name = path.basename(file, '.wgsl');
-        if (name in files) throw new Error(`${file}: ${files[name]} has that name`);
-        files[name] = file;
+// All kernels, linked: a Map from names to {file, plain, subgroups}, the kernel without and with subgroups, sorted by name.
+// A kernel is a file with an entry point; its name is one kernel, whatever the folder.
+export async function readKernels(folder = GPU) {
+    const sources = Object.fromEntries(filesBelow(folder, /\.w[eg]sl$/).map((file) => [file, read(folder, file)]));
+    const linker = new Linker(sources), kernels = new Map();
+    for (const file of Object.keys(sources).filter((f) => /^@compute\b/m.test(sources[f]))) {
+        const name = path.parse(file).name;
+        if (kernels.has(name)) throw new Error(`${file}: ${kernels.get(name).file} has that name`);
+        kernels.set(name, {file, plain: await linker.link(file, false), subgroups: await linker.link(file, true)});
     }
-    return files;
+    return new Map([...kernels].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+// The kernel of a row.
+export function kernelFor(row, kernels) {
+    const kernel = kernels.get(row.file), place = {file: row.file, line: 1};
+    if (!kernel) throw new KernelError(place, row.name, `no kernel has this name; ${row.where} names it`);
+    return needsSubgroups(row) ? kernel.subgroups : kernel.plain;
 }

@@ -97,10 +97,18 @@ function kernelPart(name, kernel, uniforms, overrides) {
     ].join('');
 }
 
-// kernels: {NAME: {file, text}}, in the order of their names; the header's text.
+// A kernel is to C the same with subgroups and without.
+function reflected({file, plain, subgroups}) {
+    const kernel = reflect(plain.text, file);
+    if (JSON.stringify(reflect(subgroups.text, file)) !== JSON.stringify(kernel))
+        throw new Error(`${file}: uniform, bindings, constants or overrides are others with subgroups`);
+    return kernel;
+}
+
+// kernels: a Map from names to {file, plain, subgroups}; the header's text.
 export function headerOf(kernels) {
-    const names = Object.keys(kernels), uniforms = new Shapes(), overrides = new Shapes();
-    const parts = names.map((name) => kernelPart(name, reflect(kernels[name].text, kernels[name].file), uniforms, overrides));
+    const names = [...kernels.keys()], uniforms = new Shapes(), overrides = new Shapes();
+    const parts = names.map((name) => kernelPart(name, reflected(kernels.get(name)), uniforms, overrides));
     const list = `typedef enum tern_gpu_kernel {\n${names.map((n) => `    TERN_GPU_KERNEL_${upper(n)},\n`).join('')}} tern_gpu_kernel;\n`;
     return `${HEADER}${list}${GETTERS}${parts.join('')}\n#endif\n`;
 }
@@ -117,9 +125,9 @@ function rowPart(row, kernel, text, same) {
 
 // The source's text: a row for each pipeline.
 export function sourceOf(kernels, rows) {
-    const reflected = new Map(Object.entries(kernels).map(([name, k]) => [name, reflect(k.text, k.file)]));
+    const known = new Map([...kernels].map(([name, kernel]) => [name, reflected(kernel)]));
     const overrides = new Shapes(), same = new Map();
-    for (const [name, kernel] of reflected) same.set(name, overrides.of(name, fieldsOf(kernel)));
-    const lines = rows.map((r) => rowPart(r, reflected.get(r.file), kernels[r.file].text, same.get(r.file)));
+    for (const [name, kernel] of known) same.set(name, overrides.of(name, fieldsOf(kernel)));
+    const lines = rows.map((r) => rowPart(r, known.get(r.file), kernels.get(r.file).plain.text, same.get(r.file)));
     return `${SOURCE}const tern_gpu_specialised tern_gpu_specialised_kernels[TERN_GPU_PIPELINE_COUNT] = {\n${lines.join('')}};\n`;
 }

@@ -1,27 +1,22 @@
-// What becomes of a kernel's text for one row of the pipeline table. No imports but the table's: the web page uses this
-// file too. All functions keep the number of lines, so that messages of compilers name the right one.
-import {needsSubgroups} from './pipelines.mjs';
-
-const MARK = /\/\/ subgroups only\s*$/;
+// What becomes of a kernel for one row of the pipeline table. A kernel is {text, source, place}: its WGSL; the file that it
+// was linked from; and where a line of the text comes from, {file, line}. All functions keep the number of lines, so that
+// messages of compilers name the right one.
 const OVERRIDE = /^(\s*)override\s+(\w+)\s*(?::\s*(\w+))?\s*(?:=\s*([^;]+?))?\s*;(.*)$/;
 
 export class KernelError extends Error {
-    constructor(file, line, pipeline, message) {
+    constructor({file, line}, pipeline, message) {
         super(`${file}:${line}: ${pipeline}: ${message}`);
     }
 }
 
-// The text as a WebGPU implementation takes it: without the lines for subgroups where the row does not need them.
-export function textFor(row, source) {
-    if (needsSubgroups(row)) return source;
-    return source.split('\n').map((line) => (MARK.test(line) ? '' : line)).join('\n');
+// The kernel that is a file as it stands.
+export const plainKernel = (file, text) => ({text, source: text, place: (line) => ({file, line})});
+
+function fail(row, kernel, index, message) {
+    throw new KernelError(kernel.place(index + 1), row.name, message);
 }
 
-function fail(row, index, message) {
-    throw new KernelError(`${row.file}.wgsl`, index + 1, row.name, message);
-}
-
-function literal(row, index, type, key, value) {
+function literal(row, kernel, {index, type, key}, value) {
     const number = Number(value);
     const integer = Number.isInteger(number) && /^-?(0[xX])?[0-9a-fA-F]+$/.test(value);
     const good = {
@@ -30,8 +25,8 @@ function literal(row, index, type, key, value) {
         i32: () => integer && number >= -(2 ** 31) && number < 2 ** 31,
         f32: () => /^-?[0-9.]+(e[-+]?\d+)?f?$/.test(value),
     }[type];
-    if (!good) fail(row, index, `override ${key}: type ${type ?? 'missing'}; bool, u32, i32 or f32 expected`);
-    if (!good()) fail(row, index, `override ${key}=${value}: a value of type ${type} expected`);
+    if (!good) fail(row, kernel, index, `override ${key}: type ${type ?? 'missing'}; bool, u32, i32 or f32 expected`);
+    if (!good()) fail(row, kernel, index, `override ${key}=${value}: a value of type ${type} expected`);
     return value;
 }
 
@@ -43,36 +38,35 @@ export function overridesOf(source) {
     });
 }
 
-// Every override of the row must be in the text, with a value of its type. (An override on a line that is left out is
-// not in it.)
-export function checkOverrides(row, source) {
-    const known = new Map(overridesOf(source).map((o) => [o.key, o]));
+// Every override of the row must be in the text, with a value of its type.
+export function checkOverrides(row, kernel) {
+    const known = new Map(overridesOf(kernel.text).map((o) => [o.key, o]));
     for (const [key, value] of Object.entries(row.overrides)) {
         const override = known.get(key);
         if (!override) {
             const keys = [...known.keys()].join(', ') || 'none';
-            fail(row, 0, `${row.where} sets ${key}, which the kernel does not have; it has ${keys}`);
+            fail(row, kernel, 0, `${row.where} sets ${key}, which the kernel does not have; it has ${keys}`);
         }
-        literal(row, override.index, override.type, key, value);
+        literal(row, kernel, override, value);
     }
     for (const o of known.values()) {
         if (o.value === undefined && !(o.key in row.overrides)) {
-            fail(row, o.index, `override ${o.key}: no value here nor in ${row.where}`);
+            fail(row, kernel, o.index, `override ${o.key}: no value here nor in ${row.where}`);
         }
     }
 }
 
 // The values for GPUProgrammableStage.constants.
-export function constantsFor(row, source) {
-    checkOverrides(row, source);
+export function constantsFor(row, kernel) {
+    checkOverrides(row, kernel);
     return Object.fromEntries(Object.entries(row.overrides).map(([key, value]) =>
         [key, value === 'true' ? 1 : value === 'false' ? 0 : Number(value.replace(/f$/, ''))]));
 }
 
 // The text with constants in place of overrides.
-export function withConstants(row, source) {
-    checkOverrides(row, source);
-    return source.split('\n').map((line) => {
+export function withConstants(row, kernel) {
+    checkOverrides(row, kernel);
+    return kernel.text.split('\n').map((line) => {
         const match = OVERRIDE.exec(line);
         if (!match) return line;
         const [, space, key, type, value, rest] = match;
@@ -83,15 +77,15 @@ export function withConstants(row, source) {
 // The text without `enable subgroups`, for naga, which has subgroups without it and refuses the line.
 export const withoutEnable = (source) => source.replace(/^[ \t]*enable\s+subgroups\s*;.*$/gm, '');
 
-// The text with a mark for hintUnroll (passes.mjs) in each loop whose first line ends in "{ // unroll".
+// The text with a mark for hintUnroll (passes.mjs) in each loop whose body begins with a comment "// unroll".
 export const UNROLL_MARK = 0x7e26a11;
 export function withUnrollMarks(source) {
-    const marked = source.replace(/\{[ \t]*\/\/ unroll[ \t]*$/gm, `{ tern_unroll = ${UNROLL_MARK}u;`);
+    const marked = source.replace(/\{(\s*)\/\/ unroll[ \t]*$/gm, `{$1 tern_unroll = ${UNROLL_MARK}u;`);
     return marked === source ? source : `${marked}\nvar<private> tern_unroll: u32;\n`;
 }
 
-// Whether the kernel asks that nothing is contracted: a line "// no contraction".
-export const isExact = (source) => /^\/\/ no contraction\s*$/m.test(source);
+// Whether the kernel asks that nothing is contracted: a line "// no contraction" in its file.
+export const isExact = (kernel) => /^\/\/ no contraction\s*$/m.test(kernel.source);
 
 // The text with the uniform block as immediate data (Vulkan's push constants): no buffer and no binding for it. As fast as
 // a uniform buffer on an H200.
@@ -122,19 +116,19 @@ export function bindingsOf(source) {
 }
 
 // Binding 0 must be the uniform block; bindings 1.. have the row's signature.
-export function checkSignature(row, source) {
-    const bindings = bindingsOf(source);
+export function checkSignature(row, kernel) {
+    const bindings = bindingsOf(kernel.text);
     for (const [i, b] of bindings.entries()) {
-        if (b.group !== 0) fail(row, b.line - 1, `${b.name} is in group ${b.group}: group 0 expected`);
-        if (b.binding !== i) fail(row, b.line - 1, `${b.name} has binding ${b.binding}: ${i} expected`);
+        if (b.group !== 0) fail(row, kernel, b.line - 1, `${b.name} is in group ${b.group}: group 0 expected`);
+        if (b.binding !== i) fail(row, kernel, b.line - 1, `${b.name} has binding ${b.binding}: ${i} expected`);
         if ((b.space === 'uniform') !== (i === 0)) {
-            fail(row, b.line - 1, `${b.name}: binding 0, and no other, is var<uniform>`);
+            fail(row, kernel, b.line - 1, `${b.name}: binding 0, and no other, is var<uniform>`);
         }
     }
-    if (bindings.length === 0) fail(row, 0, 'no bindings; binding 0 must be var<uniform>');
+    if (bindings.length === 0) fail(row, kernel, 0, 'no bindings; binding 0 must be var<uniform>');
     const found = bindings.slice(1).map((b) => b.space).join('');
     if (found !== row.signature) {
-        fail(row, 0, `${row.where} has signature "${row.signature}"; the kernel's bindings say "${found}"`);
+        fail(row, kernel, 0, `${row.where} has signature "${row.signature}"; the kernel's bindings say "${found}"`);
     }
-    if (found.length > 8) fail(row, 0, `${found.length} storage bindings: at most 8 expected`);
+    if (found.length > 8) fail(row, kernel, 0, `${found.length} storage bindings: at most 8 expected`);
 }

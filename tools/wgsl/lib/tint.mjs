@@ -2,7 +2,7 @@
 import {create, globals} from 'webgpu';
 
 import {needsSubgroups} from './pipelines.mjs';
-import {bindingsOf, constantsFor, KernelError, textFor, withConstants} from './specialise.mjs';
+import {bindingsOf, constantsFor, KernelError, withConstants} from './specialise.mjs';
 
 const LAYOUT = {uniform: 'uniform', r: 'read-only-storage', w: 'storage'};
 
@@ -31,18 +31,20 @@ export class Tint {
         return row.invocations <= 256 && row.bytes <= 16384;
     }
 
-    async module(device, row, code) {
+    async module(device, row, kernel, code) {
         device.pushErrorScope('validation');
         const module = device.createShaderModule({code});
         const {messages} = await module.getCompilationInfo();
         const other = await device.popErrorScope();
         const first = messages.find((m) => m.type === 'error');
-        const file = `${row.file}.wgsl`;
         if (first) {
-            const all = messages.map((m) => `${file}:${m.lineNum}:${m.linePos}: ${m.type}: ${m.message}`).join('\n  ');
-            throw new KernelError(file, first.lineNum, row.name, `Tint: ${first.message}\n  ${all}`);
+            const said = messages.map((m) => {
+                const {file, line} = kernel.place(m.lineNum);
+                return `${file}:${line}: ${m.type}: ${m.message}`;
+            });
+            throw new KernelError(kernel.place(first.lineNum), row.name, `Tint: ${first.message}\n  ${said.join('\n  ')}`);
         }
-        if (other) throw new KernelError(file, 1, row.name, `Tint: ${other.message}`);
+        if (other) throw new KernelError(kernel.place(1), row.name, `Tint: ${other.message}`);
         return module;
     }
 
@@ -56,20 +58,20 @@ export class Tint {
     }
 
     // Makes the row's pipeline as a web page would. Throws a KernelError.
-    async check(row, source) {
-        const device = this.devices[needsSubgroups(row) ? 1 : 0],
-            text = textFor(row, source);
-        if (!Tint.fitsDefaultLimits(row)) return void (await this.module(device, row, withConstants(row, text)));
-        const module = await this.module(device, row, text);
+    async check(row, kernel) {
+        const device = this.devices[needsSubgroups(row) ? 1 : 0];
+        if (!Tint.fitsDefaultLimits(row)) {
+            return void (await this.module(device, row, kernel, withConstants(row, kernel)));
+        }
+        const module = await this.module(device, row, kernel, kernel.text);
         try {
             await device.createComputePipelineAsync({
-                layout: this.layout(device, text),
-                compute: {module, entryPoint: 'main', constants: constantsFor(row, text)},
+                layout: this.layout(device, kernel.text),
+                compute: {module, entryPoint: 'main', constants: constantsFor(row, kernel)},
             });
         } catch (error) {
             throw new KernelError(
-                `${row.file}.wgsl`,
-                /:(\d+):\d+ error/.exec(error.message)?.[1] ?? 1,
+                kernel.place(Number(/:(\d+):\d+ error/.exec(error.message)?.[1] ?? 1)),
                 row.name,
                 `Tint: ${error.message}`,
             );

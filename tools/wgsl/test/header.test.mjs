@@ -5,6 +5,7 @@ import {test} from 'node:test';
 import {evaluate} from '../lib/evaluate.mjs';
 import {headerOf, sourceOf} from '../lib/header.mjs';
 import {overrideValues, reflect} from '../lib/reflect.mjs';
+import {plainKernel} from '../lib/specialise.mjs';
 
 const text = `override WORKGROUP: u32 = 256; // at most 256
 override Q8: bool = false;
@@ -23,6 +24,9 @@ struct P {
 @group(0) @binding(1) var<storage, read_write> params: array<u32>;
 @group(0) @binding(2) var<storage, read> x: array<f32>;
 `;
+
+const kernelOf = (file, text) => ({file, plain: plainKernel(file, text), subgroups: plainKernel(file, text)});
+const kernels = (a, b) => new Map([['a', kernelOf('f/a.wgsl', a)], ['b', kernelOf('f/b.wgsl', b)]]);
 
 test('constant expressions', () => {
     const names = new Map([['A', 7], ['ON', true]]);
@@ -53,7 +57,7 @@ test('what has no place in C is refused by name', () => {
 });
 
 test('the header names every field, and kernels with the same ones share a type', () => {
-    const header = headerOf({a: {file: 'f/a.wgsl', text}, b: {file: 'f/b.wgsl', text: text.replace('256', '128')}});
+    const header = headerOf(kernels(text, text.replace('256', '128')));
     for (const part of [
         'typedef struct tern_gpu_a_uniform {\n    uint32_t cols;\n    int32_t shift;\n    float scale;\n} tern_gpu_a_uniform;',
         'typedef tern_gpu_a_uniform tern_gpu_b_uniform;', 'TERN_GPU_A_BINDING_PARAMS,\n    TERN_GPU_A_BINDING_X,',
@@ -65,7 +69,12 @@ test('the header names every field, and kernels with the same ones share a type'
 
 test("a pipeline's overrides are the table's, then the kernel's", () => {
     const row = {name: 'B_8', file: 'b', overrides: {WORKGROUP: '8'}};
-    const source = sourceOf({a: {file: 'f/a.wgsl', text}, b: {file: 'f/b.wgsl', text}}, [row]);
+    const source = sourceOf(kernels(text, text), [row]);
     assert.ok(source.includes('[TERN_GPU_B_8] = {TERN_GPU_KERNEL_B, TERN_GPU_KERNEL_A, '
         + '&(const tern_gpu_b_overrides){.workgroup = 8u, .q8 = false, .loads = 7u}},'), source);
+});
+
+test('a kernel that is another to C with subgroups is refused', () => {
+    const kernel = {...kernelOf('f/a.wgsl', text), subgroups: plainKernel('f/a.wgsl', text.replace('cols', 'rows'))};
+    assert.throws(() => headerOf(new Map([['a', kernel]])), /f\/a\.wgsl: uniform, .* with subgroups/);
 });

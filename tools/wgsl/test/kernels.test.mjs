@@ -3,13 +3,14 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import {after, before, test} from 'node:test';
 
-import {readKernel, readTable} from '../build.mjs';
 import {fixtures} from '../fixtures.mjs';
-import {nativeOnly} from '../lib/pipelines.mjs';
 import {compile} from '../lib/compile.mjs';
+import {kernelFor, readKernels, readTable} from '../lib/folders.mjs';
+import {nativeOnly} from '../lib/pipelines.mjs';
+import {plainKernel} from '../lib/specialise.mjs';
 import {Tint} from '../lib/tint.mjs';
 
-const rows = readTable();
+const rows = readTable(), kernels = await readKernels();
 let tint;
 before(async () => {
     tint = await Tint.open();
@@ -19,7 +20,7 @@ after(() => tint.close());
 test('there are pipelines', () => assert.ok(rows.length > 0));
 
 for (const row of rows.filter((r) => !nativeOnly(r))) {
-    test(`Tint: ${row.name}`, () => tint.check(row, readKernel(row)));
+    test(`Tint: ${row.name}`, () => tint.check(row, kernelFor(row, kernels)));
 }
 
 const good = {
@@ -33,8 +34,7 @@ const good = {
     overrides: {WORKGROUP: '64'},
     where: 'pipelines.def:1',
 };
-const source = `enable subgroups; // subgroups only
-override WORKGROUP: u32 = 256;
+const source = `override WORKGROUP: u32 = 256;
 struct P { n: u32 }
 @group(0) @binding(0) var<uniform> p: P;
 @group(0) @binding(1) var<storage, read> a: array<u32>;
@@ -43,21 +43,21 @@ var<workgroup> shared_sums: array<u32, WORKGROUP>;
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(local_invocation_index) local: u32) {
     var x = a[local];
-    x = subgroupAdd(x); // subgroups only
     shared_sums[local] = x;
     workgroupBarrier();
     for (var i = 0u; i < p.n; i++) { x += shared_sums[i]; }
     o[local] = x;
 }
 `;
+const kernel = (text) => plainKernel('good.wgsl', text);
+const withSubgroups = (text) => `enable subgroups;\n${text.replace('o[local] = x', 'o[local] = subgroupAdd(x)')}`;
 const subgroups = {...good, name: 'GOOD_SUBGROUPS', needs: 1, subgroup: 4};
 
 test('a good kernel passes, with subgroups and without', async () => {
-    for (const row of [good, subgroups]) {
-        await tint.check(row, source);
-        assert.equal(compile(row, source)[0], 0x07230203);
+    for (const [row, text] of [[good, source], [subgroups, withSubgroups(source)]]) {
+        await tint.check(row, kernel(text));
+        assert.equal(compile(row, kernel(text))[0], 0x07230203);
     }
-    assert.notDeepEqual(compile(good, source), compile(subgroups, source));
 });
 
 test('bytes are packed and unpacked without 8-bit integers', () => {
@@ -68,33 +68,36 @@ test('bytes are packed and unpacked without 8-bit integers', () => {
         'vec4i(i32(pack4xU8(vec4u(1))))',
     ]) {
         // a capability too many would be an error
-        compile(good, source.replace('o[local] = x', `o[local] = u32((${name}).y)`));
+        compile(good, kernel(source.replace('o[local] = x', `o[local] = u32((${name}).y)`)));
     }
 });
 
-test('the build is deterministic', () => assert.deepEqual(compile(subgroups, source), compile(subgroups, source)));
+test('the build is deterministic', () => {
+    const text = withSubgroups(source);
+    assert.deepEqual(compile(subgroups, kernel(text)), compile(subgroups, kernel(text)));
+});
 
 // What is wrong, the row, the text, and what both compilers, or one alone, must say with file and line.
 const broken = [
-    ['a name that is nowhere', good, source.replace('x += shared', 'x += shraed'), /good\.wgsl:14: GOOD: .*shraed/s],
+    ['a name that is nowhere', good, source.replace('x += shared', 'x += shraed'), /good\.wgsl:12: GOOD: .*shraed/s],
     [
         'a barrier in divergent flow',
         good,
         source.replace('workgroupBarrier();', 'if (x == 1u) { workgroupBarrier(); }'),
-        /good\.wgsl:13: GOOD: /,
+        /good\.wgsl:11: GOOD: /,
         'tint',
     ],
     [
         'subgroups where the row has none',
         good,
-        source.replace('x = subgroupAdd(x); // subgroups only', 'x = subgroupAdd(x);'),
-        /good\.wgsl:11: GOOD: Tint: /,
+        withSubgroups(source),
+        /good\.wgsl:\d+: GOOD: Tint: /,
         'tint',
     ],
     [
         'subgroups where the row has none, by naga',
         good,
-        source.replace('x = subgroupAdd(x); // subgroups only', 'x = subgroupAdd(x);'),
+        withSubgroups(source),
         /does not say that it needs subgroups/,
         'naga',
     ],
@@ -129,8 +132,8 @@ const broken = [
 ];
 for (const [what, row, text, message, only] of broken) {
     test(`refused: ${what}`, async () => {
-        if (only !== 'tint') assert.throws(() => compile(row, text), message);
-        if (only !== 'naga') await assert.rejects(tint.check(row, text), message);
+        if (only !== 'tint') assert.throws(() => compile(row, kernel(text)), message);
+        if (only !== 'naga') await assert.rejects(tint.check(row, kernel(text)), message);
     });
 }
 

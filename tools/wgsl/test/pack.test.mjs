@@ -5,7 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import {test} from 'node:test';
 
-import {GENERATED, readTable} from '../build.mjs';
+import {GENERATED, readTable} from '../lib/folders.mjs';
 import {packModules, readModules} from '../lib/pack.mjs';
 
 test('modules come back, and equal ones are kept once', () => {

@@ -137,8 +137,8 @@ test('arithmetic on floats is not contracted where the kernel says so', () => {
         marked.map((i) => i[1]).sort(),
         module.instructions.filter((i) => floats.includes(i[0])).map((i) => i[2]).sort(),
     );
-    assert.ok(isExact('// What it does.\n//\n// no contraction\nstruct P'));
-    assert.ok(!isExact('let a = b; // no contraction'));
+    assert.ok(isExact({source: '// What it does.\n//\n// no contraction\nstruct P'}));
+    assert.ok(!isExact({source: 'let a = b; // no contraction'}));
 });
 
 test('bindings marked coherent are so', () => {

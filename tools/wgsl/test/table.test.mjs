@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import {test} from 'node:test';
 
 import {parseTable} from '../lib/pipelines.mjs';
-import {bindingsOf, constantsFor, overridesOf, textFor, withConstants, withoutEnable} from '../lib/specialise.mjs';
+import {
+    bindingsOf, constantsFor, overridesOf, plainKernel, withConstants, withoutEnable, withUnrollMarks,
+} from '../lib/specialise.mjs';
 
 test('rows, with comments, strings that follow each other, sums and products', () => {
     const rows = parseTable(
@@ -55,7 +57,7 @@ for (const [text, message] of bad)
     test(`refused: ${JSON.stringify(text)}`, () => assert.throws(() => parseTable(text, 't.def'), message));
 
 const row = {name: 'ONE', file: 'one', where: 't.def:1', needs: 0, overrides: {A: '7', B: 'true', F: '-1.5'}};
-const text = `enable subgroups; // subgroups only
+const text = `enable subgroups;
 override A: u32 = 1; // words
 override B: bool = false;
 override C: i32 = -3;
@@ -65,36 +67,35 @@ override C: i32 = -3;
 @binding(0) @group(0) var<uniform> p: P;
 @group(0) @binding(2)
 var<storage> weights: array<u32>; // coherent
-a // subgroups only
-b // subgroups only, or not`;
+`;
+const kernel = plainKernel('one.wgsl', text);
 
-test('lines for subgroups go, and all lines keep their numbers', () => {
-    const lines = textFor(row, text).split('\n');
-    assert.equal(lines.length, text.split('\n').length);
-    assert.equal(lines[0], '');
-    assert.equal(lines[10], '');
-    assert.equal(lines[11], 'b // subgroups only, or not');
-    assert.equal(textFor({...row, needs: 1}, text), text);
-    assert.equal(withoutEnable(text).split('\n')[0], '');
+test('what naga refuses goes, and all lines keep their numbers', () => {
+    assert.equal(withoutEnable(text), text.replace('enable subgroups;', ''));
+});
+
+test('a mark for unrolling is one at the end of the line or on the next', () => {
+    for (const loop of ['for (;;) { // unroll', 'for (;;) {\n  // unroll'])
+        assert.match(withUnrollMarks(`${loop}\n}`), /\{\s+tern_unroll = \d+u;\n\}/);
 });
 
 test('overrides become constants', () => {
-    const lines = withConstants(row, text).split('\n');
+    const lines = withConstants(row, kernel).split('\n');
     assert.deepEqual(lines.slice(1, 5), [
         'const A: u32 = 7; // words',
         'const B: bool = true;',
         'const C: i32 = -3;',
         '  const F: f32 = -1.5;',
     ]);
-    assert.deepEqual(constantsFor(row, text), {A: 7, B: 1, F: -1.5});
+    assert.deepEqual(constantsFor(row, kernel), {A: 7, B: 1, F: -1.5});
     assert.deepEqual(
         overridesOf(text).map((o) => o.key),
         ['A', 'B', 'C', 'F'],
     );
-    assert.throws(() => withConstants({...row, overrides: {A: '7'}}, text), /one\.wgsl:5: ONE: override F: no value/);
+    assert.throws(() => withConstants({...row, overrides: {A: '7'}}, kernel), /one\.wgsl:5: ONE: override F: no value/);
     for (const value of ['-1', '4294967296', '1.5', 'x', '1u']) {
         assert.throws(
-            () => withConstants({...row, overrides: {...row.overrides, A: value}}, text),
+            () => withConstants({...row, overrides: {...row.overrides, A: value}}, kernel),
             /a value of type u32/,
         );
     }

@@ -155,7 +155,7 @@ static inline const tern_gpu_attention_combine_overrides *tern_gpu_attention_com
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* attention/attention_decode.wgsl */
+/* attention/attention_decode.wesl */
 typedef struct tern_gpu_attention_decode_uniform {
     uint32_t head_dim;
     uint32_t n_kv_heads;
@@ -180,7 +180,7 @@ typedef struct tern_gpu_attention_decode_uniform {
     uint32_t merge;
     uint32_t partials;
 } tern_gpu_attention_decode_uniform;
-static_assert(sizeof(tern_gpu_attention_decode_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_decode.wgsl: struct P");
+static_assert(sizeof(tern_gpu_attention_decode_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_decode.wesl: struct P");
 enum {
     TERN_GPU_ATTENTION_DECODE_BINDING_PARAMS,
     TERN_GPU_ATTENTION_DECODE_BINDING_X,
@@ -206,7 +206,7 @@ static inline const tern_gpu_attention_decode_overrides *tern_gpu_attention_deco
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* attention/attention_tiled.wgsl */
+/* attention/attention_tiled.wesl */
 typedef struct tern_gpu_attention_tiled_uniform {
     uint32_t head_dim;
     uint32_t n_kv_heads;
@@ -226,7 +226,7 @@ typedef struct tern_gpu_attention_tiled_uniform {
     float scale;
     uint32_t tiles;
 } tern_gpu_attention_tiled_uniform;
-static_assert(sizeof(tern_gpu_attention_tiled_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_tiled.wgsl: struct P");
+static_assert(sizeof(tern_gpu_attention_tiled_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_tiled.wesl: struct P");
 enum {
     TERN_GPU_ATTENTION_TILED_BINDING_PARAMS,
     TERN_GPU_ATTENTION_TILED_BINDING_X,
@@ -302,7 +302,7 @@ static inline const tern_gpu_column_factors_overrides *tern_gpu_column_factors_o
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* training/cross_entropy.wgsl */
+/* training/cross_entropy.wesl */
 typedef struct tern_gpu_cross_entropy_uniform {
     uint32_t cols;
     uint32_t count_word;
@@ -313,7 +313,7 @@ typedef struct tern_gpu_cross_entropy_uniform {
     uint32_t labels_word;
     uint32_t weight_word;
 } tern_gpu_cross_entropy_uniform;
-static_assert(sizeof(tern_gpu_cross_entropy_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/cross_entropy.wgsl: struct P");
+static_assert(sizeof(tern_gpu_cross_entropy_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/cross_entropy.wesl: struct P");
 enum {
     TERN_GPU_CROSS_ENTROPY_BINDING_PARAMS,
     TERN_GPU_CROSS_ENTROPY_BINDING_Z,
@@ -744,7 +744,7 @@ static inline const tern_gpu_linear_float_coop_overrides *tern_gpu_linear_float_
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* linear/linear_float_vec.wgsl */
+/* linear/linear_float_vec.wesl */
 typedef struct tern_gpu_linear_float_vec_uniform {
     uint32_t rows;
     uint32_t cols;
@@ -758,7 +758,7 @@ typedef struct tern_gpu_linear_float_vec_uniform {
     uint32_t residual_stride;
     uint32_t epilogue;
 } tern_gpu_linear_float_vec_uniform;
-static_assert(sizeof(tern_gpu_linear_float_vec_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_float_vec.wgsl: struct P");
+static_assert(sizeof(tern_gpu_linear_float_vec_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_float_vec.wesl: struct P");
 enum {
     TERN_GPU_LINEAR_FLOAT_VEC_BINDING_PARAMS,
     TERN_GPU_LINEAR_FLOAT_VEC_BINDING_X,
@@ -809,9 +809,9 @@ static inline const tern_gpu_linear_parts_overrides *tern_gpu_linear_parts_overr
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* linear/linear_quant_vec.wgsl */
+/* linear/linear_quant_vec.wesl */
 typedef tern_gpu_linear_float_vec_uniform tern_gpu_linear_quant_vec_uniform;
-static_assert(sizeof(tern_gpu_linear_quant_vec_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_quant_vec.wgsl: struct P");
+static_assert(sizeof(tern_gpu_linear_quant_vec_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_quant_vec.wesl: struct P");
 enum {
     TERN_GPU_LINEAR_QUANT_VEC_BINDING_PARAMS,
     TERN_GPU_LINEAR_QUANT_VEC_BINDING_X,
@@ -960,7 +960,7 @@ static inline const tern_gpu_linear_ternary_mat_overrides *tern_gpu_linear_terna
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* linear/linear_ternary_vec.wgsl */
+/* linear/linear_ternary_vec.wesl */
 typedef struct tern_gpu_linear_ternary_vec_uniform {
     uint32_t count_word;
     uint32_t cols;
@@ -988,7 +988,7 @@ typedef struct tern_gpu_linear_ternary_vec_uniform {
     uint32_t out_first;
     uint32_t out_stride;
 } tern_gpu_linear_ternary_vec_uniform;
-static_assert(sizeof(tern_gpu_linear_ternary_vec_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_vec.wgsl: struct P");
+static_assert(sizeof(tern_gpu_linear_ternary_vec_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_vec.wesl: struct P");
 enum {
     TERN_GPU_LINEAR_TERNARY_VEC_BINDING_PARAMS,
     TERN_GPU_LINEAR_TERNARY_VEC_BINDING_X,
@@ -1021,7 +1021,7 @@ static inline const tern_gpu_linear_ternary_vec_overrides *tern_gpu_linear_terna
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* rows/quantize.wgsl */
+/* rows/quantize.wesl */
 typedef struct tern_gpu_quantize_uniform {
     uint32_t cols;
     uint32_t count_word;
@@ -1033,7 +1033,7 @@ typedef struct tern_gpu_quantize_uniform {
     float eps;
     uint32_t blend_word;
 } tern_gpu_quantize_uniform;
-static_assert(sizeof(tern_gpu_quantize_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/quantize.wgsl: struct P");
+static_assert(sizeof(tern_gpu_quantize_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/quantize.wesl: struct P");
 enum {
     TERN_GPU_QUANTIZE_BINDING_PARAMS,
     TERN_GPU_QUANTIZE_BINDING_X,
@@ -1140,7 +1140,7 @@ enum {
     TERN_GPU_REQUANTIZE_SCALE_CONST_LEAST_SCALE = 925353388,
 };
 
-/* rows/rms_norm.wgsl */
+/* rows/rms_norm.wesl */
 typedef struct tern_gpu_rms_norm_uniform {
     uint32_t cols;
     uint32_t count_word;
@@ -1150,7 +1150,7 @@ typedef struct tern_gpu_rms_norm_uniform {
     uint32_t y_stride;
     float eps;
 } tern_gpu_rms_norm_uniform;
-static_assert(sizeof(tern_gpu_rms_norm_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/rms_norm.wgsl: struct P");
+static_assert(sizeof(tern_gpu_rms_norm_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/rms_norm.wesl: struct P");
 enum {
     TERN_GPU_RMS_NORM_BINDING_PARAMS,
     TERN_GPU_RMS_NORM_BINDING_X,
@@ -1173,7 +1173,7 @@ static inline const tern_gpu_rms_norm_overrides *tern_gpu_rms_norm_overrides_of(
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* training/rms_norm_backward.wgsl */
+/* training/rms_norm_backward.wesl */
 typedef struct tern_gpu_rms_norm_backward_uniform {
     uint32_t cols;
     uint32_t count_word;
@@ -1189,7 +1189,7 @@ typedef struct tern_gpu_rms_norm_backward_uniform {
     uint32_t flags;
     uint32_t scratch_word;
 } tern_gpu_rms_norm_backward_uniform;
-static_assert(sizeof(tern_gpu_rms_norm_backward_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/rms_norm_backward.wgsl: struct P");
+static_assert(sizeof(tern_gpu_rms_norm_backward_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/rms_norm_backward.wesl: struct P");
 enum {
     TERN_GPU_RMS_NORM_BACKWARD_BINDING_PARAMS,
     TERN_GPU_RMS_NORM_BACKWARD_BINDING_X,
@@ -1314,7 +1314,7 @@ static inline const tern_gpu_row_factors_overrides *tern_gpu_row_factors_overrid
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* sample/sample_choose.wgsl */
+/* sample/sample_choose.wesl */
 typedef struct tern_gpu_sample_choose_uniform {
     uint32_t n_vocab;
     uint32_t n_slices;
@@ -1323,7 +1323,7 @@ typedef struct tern_gpu_sample_choose_uniform {
     uint32_t ids_word;
     uint32_t positions_word;
 } tern_gpu_sample_choose_uniform;
-static_assert(sizeof(tern_gpu_sample_choose_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "sample/sample_choose.wgsl: struct P");
+static_assert(sizeof(tern_gpu_sample_choose_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "sample/sample_choose.wesl: struct P");
 enum {
     TERN_GPU_SAMPLE_CHOOSE_BINDING_PARAMS,
     TERN_GPU_SAMPLE_CHOOSE_BINDING_LOGITS,
@@ -1357,14 +1357,14 @@ static inline const tern_gpu_sample_choose_overrides *tern_gpu_sample_choose_ove
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* sample/sample_slices.wgsl */
+/* sample/sample_slices.wesl */
 typedef struct tern_gpu_sample_slices_uniform {
     uint32_t n_vocab;
     uint32_t n_slices;
     uint32_t counts_word;
     uint32_t sampler_word;
 } tern_gpu_sample_slices_uniform;
-static_assert(sizeof(tern_gpu_sample_slices_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "sample/sample_slices.wgsl: struct P");
+static_assert(sizeof(tern_gpu_sample_slices_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "sample/sample_slices.wesl: struct P");
 enum {
     TERN_GPU_SAMPLE_SLICES_BINDING_PARAMS,
     TERN_GPU_SAMPLE_SLICES_BINDING_LOGITS,

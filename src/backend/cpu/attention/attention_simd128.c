@@ -1,0 +1,7 @@
+/* The kernels of attention on WebAssembly SIMD128: paged with an online softmax, and the products and softmax of packed
+ * rows. */
+#include "backend/cpu/floats/simd128.h"
+
+#include "backend/cpu/attention/paged.inc"
+#include "backend/cpu/attention/product.inc"
+#include "backend/cpu/attention/softmax.inc"

@@ -1,4 +1,0 @@
-/* Attention on 64-bit ARM. */
-#include "backend/cpu/floats/neon.h"
-
-#include "backend/cpu/attention/paged.inc"

@@ -1,4 +1,0 @@
-/* Attention on WebAssembly SIMD128. */
-#include "backend/cpu/floats/simd128.h"
-
-#include "backend/cpu/attention/paged.inc"

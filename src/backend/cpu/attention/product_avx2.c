@@ -1,4 +1,0 @@
-/* Products of matrices in chains on AVX2 with FMA. */
-#include "backend/cpu/floats/avx2.h"
-
-#include "backend/cpu/attention/product.inc"

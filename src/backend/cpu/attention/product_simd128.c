@@ -1,4 +1,0 @@
-/* Products of matrices in chains on WebAssembly SIMD128. */
-#include "backend/cpu/floats/simd128.h"
-
-#include "backend/cpu/attention/product.inc"

@@ -1,4 +1,0 @@
-/* Softmax and cross-entropy on AVX-512. */
-#include "backend/cpu/floats/avx512.h"
-
-#include "backend/cpu/attention/softmax.inc"

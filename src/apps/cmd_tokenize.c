@@ -4,6 +4,7 @@
 #include "apps/app.h"
 #include "base/file.h"
 #include "base/show.h"
+#include "format/gguf.h"
 #include "model/package.h"
 
 static const tern_flag flags[] = {

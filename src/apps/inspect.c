@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/half.h"
 #include "base/show.h"
+#include "format/gguf.h"
 
 static json_t *text_of(tern_span s)
 {

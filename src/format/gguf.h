@@ -26,6 +26,7 @@ typedef enum tern_gguf_kind {
 } tern_gguf_kind;
 
 typedef struct tern_gguf tern_gguf;
+typedef struct tern_gguf_tensor tern_gguf_tensor;
 
 /* One metadata pair. `value` are the raw little-endian bytes (for strings: the text without its length; for arrays: the
  * elements as they stand in the file). */
@@ -39,7 +40,7 @@ typedef struct tern_gguf_kv {
 
 /* One tensor: dims[0] is the fastest (columns). rows = the product of the others. `data` points into the file, NULL
  * where its bytes are not at hand; bytes is what its type and shape need; offset counts from the file's first byte. */
-typedef struct tern_gguf_tensor {
+struct tern_gguf_tensor {
     tern_span name;
     uint32_t n_dims;
     uint64_t dims[4];
@@ -48,7 +49,7 @@ typedef struct tern_gguf_tensor {
     const uint8_t *data;
     size_t bytes;
     uint64_t offset;
-} tern_gguf_tensor;
+};
 
 /* Parses `size` bytes (kept by the caller for the life of *gguf). Versions 2 and 3, little endian. Every count is
  * compared with what the remaining bytes can hold before anything is allocated; offsets, sizes and alignment (a power

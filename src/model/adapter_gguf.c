@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
+#include "format/gguf.h"
 #include "model/adapter_internal.h"
 
 static tern_status need_word(const tern_gguf *g, const char *key, const char *word, tern_error *err)

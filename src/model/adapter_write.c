@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
+#include "format/gguf.h"
 #include "model/adapter_internal.h"
 
 enum { NAME_BYTES = TERN_MODEL__NAME_BYTES + 32 };

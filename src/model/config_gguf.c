@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/show.h"
+#include "format/gguf.h"
 #include "model/model_internal.h"
 
 /* "<architecture>.<key>", in storage of the caller. */

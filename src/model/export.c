@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "format/gguf.h"
 #include "model/export_internal.h"
 
 typedef struct exporter {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "format/gguf.h"
 #include "model/export_internal.h"
 #include "quant/rsr.h"
 

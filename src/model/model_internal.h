@@ -3,10 +3,11 @@
 #define TERN_MODEL_MODEL_INTERNAL_H
 
 #include "base/file.h"
-#include "format/gguf.h"
 #include "format/json.h"
 #include "format/safetensors.h"
 #include "model/model.h"
+
+typedef struct tern_gguf_tensor tern_gguf_tensor; /* format/gguf.h */
 
 /* Like TERN_TRY for the typed getters, but a missing key leaves the output as it is. */
 #define TERN_TRY_OPTIONAL(call)                                                                                        \

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
+#include "format/gguf.h"
 #include "model/model_internal.h"
 
 /* The graph has no biases: a file with some means something else. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/show.h"
+#include "format/gguf.h"
 #include "format/json.h"
 #include "model/model_internal.h"
 

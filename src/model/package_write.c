@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/sha256.h"
 #include "base/show.h"
+#include "format/gguf.h"
 #include "format/json.h"
 #include "model/model_internal.h"
 #include "model/package.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "format/gguf.h"
 #include "model/package.h"
 #include "model/stream_internal.h"
 

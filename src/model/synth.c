@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "base/rng.h"
+#include "format/gguf.h"
 #include "model/export_internal.h"
 #include "model/synth_internal.h"
 

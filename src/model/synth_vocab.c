@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "format/gguf.h"
 #include "model/synth_internal.h"
 
 enum { N_BYTES = 256, N_PAIRS = N_BYTES * N_BYTES, N_COMMON = 40, MAX_PIECE = 48 };

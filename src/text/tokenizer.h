@@ -8,10 +8,11 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "format/gguf.h"
 #include "tern/text.h"
 
 typedef struct tern_tokenizer tern_tokenizer; /* immutable after opening; shared by threads */
+typedef struct tern_gguf tern_gguf;           /* format/gguf.h, which few readers of this page need */
+typedef struct tern_gguf_writer tern_gguf_writer;
 
 /* From GGUF metadata (tokenizer.ggml.*); a gpt2 model without tokenizer.ggml.pre means LLaMA-3 when the architecture is
  * bitnet-b1.58 or bitnet-25, else the GPT-2 pattern. Copies what it needs. */

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
+#include "format/gguf.h"
 #include "text/gguf_keys.h"
 #include "text/tokenizer_internal.h"
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "format/gguf.h"
 #include "text/gguf_keys.h"
 #include "text/tokenizer_internal.h"
 

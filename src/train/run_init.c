@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/show.h"
+#include "format/gguf.h"
 #include "format/json.h"
 #include "model/init.h"
 #include "text/bpe_train.h"

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/sha256.h"
+#include "format/gguf.h"
 #include "format/json.h"
 #include "model/package.h"
 #include "tern/infer.h"

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include "text/goldens.h"
+#include "format/gguf.h"
 
 static void test_demo(void **state)
 {

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "format/gguf.h"
 #include "text/goldens.h"
 
 /* A vocabulary of seven pieces in which one thing may be wrong. */

@@ -1,5 +1,6 @@
 /* Training data: every kind of input, the tokens that count, and the files that are refused. */
 #include "base/alloc.h"
+#include "format/gguf.h"
 #include "support/command.h"
 #include "support/converted.h"
 #include "train/data_read.h"

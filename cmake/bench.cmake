@@ -25,6 +25,7 @@ endif()
 # Kernels alone, on matrices that are in no cache: RSR and its steps, look-up tables, each beside dot products.
 file(GLOB TERN_BENCH_RSR_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/rsr/*.c)
 add_executable(bench_rsr EXCLUDE_FROM_ALL ${TERN_BENCH_RSR_SOURCES} ${PROJECT_SOURCE_DIR}/bench/cold/cold.c)
+target_link_libraries(bench_rsr PRIVATE rsr_multipliers)
 add_executable(bench_lut EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/lut/bench_lut.c ${PROJECT_SOURCE_DIR}/bench/cold/cold.c)
 
 foreach(name bench_kernels bench_dense bench_gradient bench_training_rows bench_rsr bench_lut)

@@ -52,7 +52,7 @@ if(CMAKE_CROSSCOMPILING) # tests of the command start it themselves
   find_program(TERN_EMULATOR NAMES ${CMAKE_CROSSCOMPILING_EMULATOR} REQUIRED)
 endif()
 add_library(tern_test_support STATIC EXCLUDE_FROM_ALL ${TERN_TEST_SUPPORT})
-target_link_libraries(tern_test_support PUBLIC tern_static PkgConfig::CMOCKA)
+target_link_libraries(tern_test_support PUBLIC tern_static rsr_multipliers PkgConfig::CMOCKA)
 target_include_directories(tern_test_support PUBLIC ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(tern_test_support PUBLIC
   TERN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TERN_BUILD_DIR="${PROJECT_BINARY_DIR}" TERN_EMULATOR="${TERN_EMULATOR}")

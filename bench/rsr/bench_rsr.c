@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cpu.h"
+#include "rsr/multipliers/sorted.h"
 #include "rsr/products.h"
 
 static const char usage[] =
@@ -63,7 +64,7 @@ static void print_levels(const matrix *m, const cold_options *o)
            m->rows, m->cols);
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
         if (tern_cpu_features_parse(levels[i], tern_cpu_features(), &features, NULL) != TERN_OK) continue;
-        tern_cpu_kernels_choose(features, &work.kernels);
+        choose_kernels(features);
         printf("| %s |", levels[i]);
         print_half(m, false, levels[i], o);
         print_half(m, true, levels[i], o);
@@ -71,7 +72,7 @@ static void print_levels(const matrix *m, const cold_options *o)
         puts("");
         fflush(stdout);
     }
-    tern_cpu_kernels_choose(tern_cpu_features(), &work.kernels);
+    choose_kernels(tern_cpu_features());
 }
 
 /* Milliseconds; 0: that this sort does not do. */
@@ -95,7 +96,7 @@ static double time_comparison(const matrix *m, uint32_t k)
     tern_error err = {0};
     if (!x || !y) cold_check(tern_fail_alloc(&err, m->rows * sizeof *y), &err);
     const double start = cold_seconds();
-    cold_check(tern_ref_rsr_sorted(m->codes, m->rows, m->cols, k, x, y, &err), &err);
+    cold_check(rsr_sorted(m->codes, m->rows, m->cols, k, x, y, &err), &err);
     const double taken = cold_seconds() - start;
     free(x);
     free(y);
@@ -144,7 +145,7 @@ int main(int argc, char **argv)
     static const uint32_t two[][2] = {{2560, 2560}, {2560, 6912}};
     cold_options o;
     cold_open(&o, argc, argv, tables, usage);
-    tern_cpu_kernels_choose(tern_cpu_features(), &work.kernels);
+    choose_kernels(tern_cpu_features());
     for (int i = 0; i < COLD_MAX_COLS; i++) work.x_f32[i] = (float)(work.x_i8[i] = (int8_t)(i * 37));
     if (cold_wants(&o, "shapes")) {
         printf("| shape | kernel | us, %u thread | us, %u threads | bits a weight | additions a weight |\n"

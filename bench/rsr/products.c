@@ -9,6 +9,12 @@
 
 workspace work;
 
+void choose_kernels(uint32_t features)
+{
+    tern_cpu_kernels_choose(features, &work.kernels);
+    work.rsr_f32 = rsr_f32_best(features);
+}
+
 matrix matrix_of(uint32_t rows, uint32_t cols)
 {
     return (matrix){rows, cols, cold_codes(rows, cols)};
@@ -70,7 +76,7 @@ void slices_task(const job *j, size_t copy, uint32_t first, uint32_t n, uint32_t
                                     .n_slices = s->first_slice[u + 1] - s->first_slice[u],
                                     .k = s->k};
         int32_t *y = work.y[thread] + u * s->k;
-        if (j->f32) work.kernels.rsr_f32(&unit, work.x_f32, (float *)(void *)y);
+        if (j->f32) work.rsr_f32(&unit, work.x_f32, (float *)(void *)y);
         else work.kernels.rsr_i8(&unit, work.x_i8, y);
     }
 #undef MOVED
@@ -86,7 +92,7 @@ timing time_slices(const matrix *m, uint32_t k, bool floats, const cold_options 
              .units = s.n_blocks,
              .bytes = s.n_bytes,
              .slices = &s,
-             .f32 = floats ? tern_cpu__rsr_masks_f32 : NULL};
+             .f32 = floats ? rsr_masks_f32 : NULL};
     const timing t = time_packed(&j, s.bytes, o, n_pools);
     tern_rsr_slices_deinit(&s);
     return t;

@@ -3,9 +3,9 @@
 #define TERN_BENCH_RSR_PRODUCTS_H
 
 #include "backend/cpu/kernels.h"
-#include "backend/cpu/rsr_steps.h"
 #include "cold/cold.h"
-#include "quant/rsr.h"
+#include "rsr/multipliers/slices_f32.h"
+#include "rsr/multipliers/steps.h"
 
 enum { TASKS = 64 };
 
@@ -22,11 +22,11 @@ struct job {
     size_t bytes; /* of one copy */
     size_t n_copies, copy;
     tern_pool *pool;
-    tern_cpu__rsr_step_i8 *i8;
-    tern_cpu__rsr_step_f32 *f32;
+    rsr_step_i8 *i8;
+    rsr_step_f32 *f32;
     uint8_t *data;
-    tern_rsr_groups *groups;
-    tern_cpu__rsr_lists *lists;
+    rsr_groups *groups;
+    rsr_lists *lists;
     tern_rsr_slices *slices;
     tern_ternary_fn dot;
     uint32_t cols;
@@ -35,12 +35,16 @@ struct job {
 /* The input, and room and output of each thread. */
 typedef struct workspace {
     tern_cpu_kernels kernels;
+    rsr_f32_fn rsr_f32;
     _Alignas(64) int8_t x_i8[COLD_MAX_COLS + 512];
     _Alignas(64) float x_f32[COLD_MAX_COLS + 512];
     int32_t room[COLD_MAX_THREADS][COLD_MAX_COLS + 16], y[COLD_MAX_THREADS][COLD_MAX_ROWS + 16];
     int32_t x_sum;
 } workspace;
 extern workspace work;
+
+/* The kernels of a CPU with these features. */
+void choose_kernels(uint32_t features);
 
 /* Codes of random digits; the caller's to free. */
 matrix matrix_of(uint32_t rows, uint32_t cols);

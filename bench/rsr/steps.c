@@ -11,14 +11,14 @@
 static void groups_task(const job *j, size_t copy, uint32_t first, uint32_t n, uint32_t thread)
 {
     for (uint32_t u = first; u < first + n; u++) {
-        const tern_cpu__rsr_block b = tern_cpu__rsr_block_of(&j->groups[copy], j->lists ? &j->lists[copy] : NULL, u);
+        const rsr_block b = rsr_block_of(&j->groups[copy], j->lists ? &j->lists[copy] : NULL, u);
         int32_t *y = work.y[thread] + u * j->groups->k;
         if (j->f32) j->f32(&b, work.x_f32, (float *)(void *)work.room[thread], (float *)(void *)y);
         else j->i8(&b, work.x_i8, work.room[thread], y);
     }
 }
 
-static void shuffle_groups(tern_rsr_groups *g)
+static void shuffle_groups(rsr_groups *g)
 {
     tern_rng rng = {.state = 3};
     for (uint32_t u = 0; u < g->n_blocks; u++)
@@ -33,8 +33,8 @@ static void shuffle_groups(tern_rsr_groups *g)
 }
 
 typedef struct forms {
-    tern_rsr_groups groups[COLD_MAX_COPIES];
-    tern_cpu__rsr_lists lists[COLD_MAX_COPIES];
+    rsr_groups groups[COLD_MAX_COPIES];
+    rsr_lists lists[COLD_MAX_COPIES];
     size_t n;
     bool with_lists;
 } forms;
@@ -48,7 +48,7 @@ static void *dup(const void *p, size_t n)
 }
 
 /* Copies of the arrays that a step reads, `bytes` each; where units begin is shared. */
-static void open_forms(forms *f, const tern_rsr_groups *g, const tern_cpu__rsr_lists *l, size_t bytes)
+static void open_forms(forms *f, const rsr_groups *g, const rsr_lists *l, size_t bytes)
 {
     const size_t columns = g->first_column[g->n_blocks], groups = g->first_group[g->n_blocks];
     f->n = cold_n_copies(bytes);
@@ -58,9 +58,9 @@ static void open_forms(forms *f, const tern_rsr_groups *g, const tern_cpu__rsr_l
         f->groups[i].perm = dup(g->perm, columns * 2);
         f->groups[i].groups = dup(g->groups, groups * sizeof *g->groups);
         if (!l) continue;
-        f->lists[i] = (tern_cpu__rsr_lists){dup(l->perm, columns * 4), dup(l->ends, groups * 4),
-                                            dup(l->first_row, (groups + 1) * 4), dup(l->rows, l->first_row[groups] * 2),
-                                            dup(l->signs, l->first_row[groups])};
+        f->lists[i] =
+            (rsr_lists){dup(l->perm, columns * 4), dup(l->ends, groups * 4), dup(l->first_row, (groups + 1) * 4),
+                        dup(l->rows, l->first_row[groups] * 2), dup(l->signs, l->first_row[groups])};
     }
 }
 
@@ -69,7 +69,7 @@ static void close_forms(forms *f)
     for (size_t i = 0; i < f->n; i++) {
         tern_free(f->groups[i].perm);
         tern_free(f->groups[i].groups);
-        if (f->with_lists) tern_cpu__rsr_lists_deinit(&f->lists[i]);
+        if (f->with_lists) rsr_lists_deinit(&f->lists[i]);
     }
 }
 
@@ -89,14 +89,14 @@ static void print_step(const char *words, job *j, const cold_options *o)
 }
 
 #define STEP(step, words, size)                                                                                        \
-    j.i8 = tern_cpu__rsr_##step##_i8, j.f32 = floats ? tern_cpu__rsr_##step##_f32 : NULL, j.bytes = (size);            \
+    j.i8 = rsr_##step##_i8, j.f32 = floats ? rsr_##step##_f32 : NULL, j.bytes = (size);                                \
     print_step(words, &j, o);
 
-static void print_lists(const tern_rsr_groups *g, bool floats, const cold_options *o, forms *f)
+static void print_lists(const rsr_groups *g, bool floats, const cold_options *o, forms *f)
 {
-    tern_cpu__rsr_lists l;
+    rsr_lists l;
     tern_error err = {0};
-    cold_check(tern_cpu__rsr_lists_make(&l, g, &err), &err);
+    cold_check(rsr_lists_make(&l, g, &err), &err);
     const size_t columns = g->first_column[g->n_blocks], groups = g->first_group[g->n_blocks],
                  entries = l.first_row[groups], wide = columns * 4 + groups * 8 + entries * 3;
     open_forms(f, g, &l, wide);
@@ -104,10 +104,10 @@ static void print_lists(const tern_rsr_groups *g, bool floats, const cold_option
     STEP(lists, "the algorithm: signed scatter lists, 32-bit numbers", wide)
     STEP(lists16, "16-bit columns, groups of up to 4 without a loop", columns * 2 + groups * 6 + entries * 3)
     close_forms(f);
-    tern_cpu__rsr_lists_deinit(&l);
+    rsr_lists_deinit(&l);
 }
 
-static void print_masks(const tern_rsr_groups *g, bool floats, const cold_options *o, forms *f)
+static void print_masks(const rsr_groups *g, bool floats, const cold_options *o, forms *f)
 {
     const size_t bytes = g->first_column[g->n_blocks] * (size_t)2 + g->first_group[g->n_blocks] * sizeof *g->groups;
     job j = {.task = groups_task, .units = g->n_blocks, .groups = f->groups, .n_copies = cold_n_copies(bytes)};
@@ -119,8 +119,8 @@ static void print_masks(const tern_rsr_groups *g, bool floats, const cold_option
     STEP(masks, "columns ascending in each group", bytes)
     STEP(permuted, "inputs copied in the order of the columns, then summed", bytes)
     STEP(direct, "no copy: loads unrolled by 8, prefetched", bytes)
-    j.i8 = tern_cpu__rsr_gather_i8(tern_cpu_features());
-    j.f32 = floats ? tern_cpu__rsr_gather_f32(tern_cpu_features()) : NULL;
+    j.i8 = rsr_gather_i8(tern_cpu_features());
+    j.f32 = floats ? rsr_gather_f32(tern_cpu_features()) : NULL;
     if (j.i8) print_step("SIMD gathers in each group", &j, o);
     close_forms(f);
 }
@@ -128,16 +128,16 @@ static void print_masks(const tern_rsr_groups *g, bool floats, const cold_option
 /* What there is before any algorithm: the definition of the dot product. */
 static timing time_plain(const matrix *m, bool floats, const cold_options *o)
 {
-    tern_cpu_kernels_choose(0, &work.kernels);
+    choose_kernels(0);
     const timing t = floats ? time_decoded(m, o, 2) : time_dot(m, "i2_s", o, 2);
-    tern_cpu_kernels_choose(tern_cpu_features(), &work.kernels);
+    choose_kernels(tern_cpu_features());
     return t;
 }
 
 void print_steps(const matrix *m, uint32_t k, bool floats, const cold_options *o)
 {
     static forms f;
-    tern_rsr_groups g;
+    rsr_groups g;
     tern_error err = {0};
     const tern_rsr_source source = matrix_source(m);
     printf("\n%u x %u, k %u, %s inputs\n\n| step | us, %u thread | us, %u threads | MB |\n|---|---|---|---|\n", m->rows,
@@ -146,10 +146,10 @@ void print_steps(const matrix *m, uint32_t k, bool floats, const cold_options *o
     timing t = time_plain(m, floats, o);
     cold_progress(NULL);
     print_row("a dot product for each row, plain C", &t);
-    cold_check(tern_rsr_groups_build(&g, &source, &(tern_rsr_options){.k = k, .pool = o->pools[1]}, &err), &err);
+    cold_check(rsr_groups_build(&g, &source, &(tern_rsr_options){.k = k, .pool = o->pools[1]}, &err), &err);
     print_lists(&g, floats, o, &f);
     print_masks(&g, floats, o, &f);
-    tern_rsr_groups_deinit(&g);
+    rsr_groups_deinit(&g);
     cold_progress("slices");
     t = time_slices(m, k, floats, o, 2);
     cold_progress(NULL);

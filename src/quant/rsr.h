@@ -54,21 +54,11 @@ typedef struct tern_rsr_options {
     tern_pool *pool;     /* blocks are shared out over it; the result is the same with any number of threads */
 } tern_rsr_options;
 
-/* Columns up to `end` (in the unit's part of perm, from the end of the group before) have this pattern: bit i of pos is
- * set where row i of the block has +1, of neg where it has -1. */
+/* Columns up to `end` (in the sorted columns of a unit, from the end of the group before) have this pattern: bit i of
+ * pos is set where row i of the block has +1, of neg where it has -1. */
 typedef struct tern_rsr_group {
     uint16_t end, pos, neg;
 } tern_rsr_group;
-
-/* The matrix as groups: what the documents describe. Groups are in the order of their patterns as numbers of base 3
- * (binary: 2), row 0 the highest digit, 0 -> 0, -1 -> 1, +1 -> 2; the columns of a group ascend. */
-typedef struct tern_rsr_groups {
-    tern_rsr_kind kind;
-    uint32_t k, rows, cols, panel_cols, n_blocks, n_panels;
-    uint32_t *first_column, *first_group; /* [n_units + 1]: where a unit's part of perm and of groups begins */
-    uint16_t *perm;                       /* columns, counted from the panel's first */
-    tern_rsr_group *groups;
-} tern_rsr_groups;
 
 /* The matrix as slices: 16 groups side by side, groups of like length together, so that a kernel adds up 16 of them
  * with one gather for each step, and their sums come out as one vector. */
@@ -86,9 +76,6 @@ typedef struct tern_rsr_slices {
 
 /* Errors: LIMIT (k, columns of a panel, more than 2^32 - 1 units or entries), INVALID_ARGUMENT (no rows or columns, a
  * code that the kind does not have: row, column, value), OUT_OF_MEMORY, and those of the source. */
-tern_status tern_rsr_groups_build(tern_rsr_groups *out, const tern_rsr_source *source, const tern_rsr_options *options,
-                                  tern_error *err);
-void tern_rsr_groups_deinit(tern_rsr_groups *groups);
 /* `origin` is kept in the bytes: tern_rsr_origin of the weight that the matrix comes from, 0 for none. The same input
  * gives the same bytes. */
 tern_status tern_rsr_slices_build(tern_rsr_slices *out, const tern_rsr_source *source, const tern_rsr_options *options,

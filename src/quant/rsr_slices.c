@@ -107,6 +107,12 @@ static tern_status emit(const tern_rsr__unit *u, void *memory, tern_rsr__stream 
     return TERN_OK;
 }
 
+/* Measured with AVX-512 (docs/rsr.md): more rows mean fewer sums, as long as groups do not get too short. */
+uint32_t tern_rsr_default_k(uint32_t cols)
+{
+    return cols >= 10240 ? 7 : cols >= 1024 ? 6 : cols >= 256 ? 5 : 4;
+}
+
 tern_status tern_rsr_slices_build(tern_rsr_slices *out, const tern_rsr_source *source, const tern_rsr_options *options,
                                   uint64_t origin, tern_error *err)
 {

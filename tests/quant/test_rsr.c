@@ -9,6 +9,8 @@
 #include "base/rng.h"
 #include "ops/ref/rsr.h"
 #include "quant/rsr.h"
+#include "rsr/multipliers/groups.h"
+#include "rsr/multipliers/sorted.h"
 
 typedef enum fill { RANDOM, ALL_EQUAL, ALL_ZERO, SPARSE, N_FILLS } fill;
 
@@ -82,7 +84,7 @@ static uint32_t number_of(tern_rsr_kind kind, uint32_t k, uint32_t pos, uint32_t
     return number;
 }
 
-static void multiply_groups(const tern_rsr_groups *g, const int32_t *x, int64_t *y)
+static void multiply_groups(const rsr_groups *g, const int32_t *x, int64_t *y)
 {
     memset(y, 0, g->rows * sizeof *y);
     for (uint32_t u = 0; u < g->n_blocks * g->n_panels; u++) {
@@ -194,15 +196,15 @@ static void check(matrix *m, tern_rsr_options o)
     int32_t *x = malloc(m->cols * sizeof *x);
     int64_t *expected = malloc(bytes), *y = malloc(bytes);
     tern_rsr_source source = source_of(m);
-    tern_rsr_groups groups;
+    rsr_groups groups;
     tern_rsr_slices slices, again;
     tern_error err = {0};
     for (uint32_t c = 0; c < m->cols; c++) x[c] = (int8_t)(uint8_t)between(0, 255);
     o.kind = m->kind;
     multiply_plain(m, x, expected);
-    assert_ok(tern_ref_rsr_sorted(m->codes, m->rows, m->cols, o.k, x, y, &err), err);
+    assert_ok(rsr_sorted(m->codes, m->rows, m->cols, o.k, x, y, &err), err);
     assert_memory_equal(y, expected, bytes);
-    assert_ok(tern_rsr_groups_build(&groups, &source, &o, &err), err);
+    assert_ok(rsr_groups_build(&groups, &source, &o, &err), err);
     multiply_groups(&groups, x, y);
     assert_memory_equal(y, expected, bytes);
     assert_ok(tern_rsr_slices_build(&slices, &source, &o, 7, &err), err);
@@ -216,7 +218,7 @@ static void check(matrix *m, tern_rsr_options o)
     assert_memory_equal(y, expected, bytes);
     tern_rsr_slices_deinit(&again);
     tern_rsr_slices_deinit(&slices);
-    tern_rsr_groups_deinit(&groups);
+    rsr_groups_deinit(&groups);
     free(x);
     free(expected);
     free(y);
@@ -339,12 +341,12 @@ static void refuse(matrix *m, tern_rsr_options o, tern_status code, const char *
 {
     tern_rsr_source source = source_of(m);
     tern_rsr_slices slices;
-    tern_rsr_groups groups;
+    rsr_groups groups;
     tern_error err = {0};
     assert_int_equal(tern_rsr_slices_build(&slices, &source, &o, 0, &err), code);
     assert_string_equal(err.message, message);
     assert_null(slices.bytes);
-    assert_int_equal(tern_rsr_groups_build(&groups, &source, &o, &err), code);
+    assert_int_equal(rsr_groups_build(&groups, &source, &o, &err), code);
     assert_null(groups.perm);
 }
 

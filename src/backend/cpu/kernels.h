@@ -18,7 +18,6 @@
     X(t160, tern_ternary_fn)                                                                                           \
     X(rsr_i8, tern_rsr_i8_fn)                                                                                          \
     X(rsr_i8x4, tern_rsr_i8x4_fn)                                                                                      \
-    X(rsr_f32, tern_rsr_f32_fn)                                                                                        \
     X(lut2, tern_lut_fn)                                                                                               \
     X(lut3, tern_lut_fn)                                                                                               \
     X(lut5, tern_lut_fn)                                                                                               \

@@ -78,8 +78,8 @@ static tern_status trial_codes(void *context, uint32_t first, uint32_t n, int8_t
     return TERN_OK;
 }
 
-/* One unit, with q or x as its inputs; n_tokens 0: f32. */
-static void try_rsr(trial *t, uint32_t n_tokens, tern_rsr_i8_fn i8, tern_rsr_f32_fn f32, void *out)
+/* One unit, with q as its inputs. */
+static void try_rsr(trial *t, uint32_t n_tokens, tern_rsr_i8_fn fn, void *out)
 {
     enum { K = 5 };
     const tern_rsr_source source = {.read = trial_codes, .context = t, .rows = K, .cols = COLS};
@@ -87,15 +87,9 @@ static void try_rsr(trial *t, uint32_t n_tokens, tern_rsr_i8_fn i8, tern_rsr_f32
     t->status = tern_rsr_slices_build(&s, &source, &(tern_rsr_options){.k = K}, 0, t->err);
     if (t->status != TERN_OK) return;
     const tern_rsr_unit u = {s.steps, s.masks, s.index, s.first_slice[1], K};
-    if (n_tokens) {
-        int8_t x[4 * (COLS + 1)] = {0};
-        for (uint32_t c = 0; c < n_tokens * COLS; c++) x[c] = t->q[c % TOKENS][c / n_tokens];
-        i8(&u, x, out);
-    } else if (f32) {
-        float x[COLS + 1] = {0};
-        memcpy(x, t->x[1], COLS * sizeof *x);
-        f32(&u, x, out);
-    }
+    int8_t x[4 * (COLS + 1)] = {0};
+    for (uint32_t c = 0; c < n_tokens * COLS; c++) x[c] = t->q[c % TOKENS][c / n_tokens];
+    fn(&u, x, out);
     tern_rsr_slices_deinit(&s);
 }
 
@@ -272,9 +266,8 @@ static void try_exponent(trial *t, tern_requantize_exponent_fn fn, uint32_t *out
     X(tq2_0, try_ternary(t, k->tq2_0, TERN_ENC_TQ2_0, out))                                                            \
     X(tq1_0, try_ternary(t, k->tq1_0, TERN_ENC_TQ1_0, out))                                                            \
     X(t160, try_ternary(t, k->t160, TERN_ENC_T160, out))                                                               \
-    X(rsr_i8, try_rsr(t, 1, k->rsr_i8, NULL, out))                                                                     \
-    X(rsr_i8x4, try_rsr(t, 4, k->rsr_i8x4, NULL, out))                                                                 \
-    X(rsr_f32, try_rsr(t, 0, NULL, k->rsr_f32, out))                                                                   \
+    X(rsr_i8, try_rsr(t, 1, k->rsr_i8, out))                                                                           \
+    X(rsr_i8x4, try_rsr(t, 4, k->rsr_i8x4, out))                                                                       \
     X(lut2, try_lut(t, 2, k->lut2, tern_ref_lut2_tables, out))                                                         \
     X(lut3, try_lut(t, 3, k->lut3, tern_ref_lut3_tables, out))                                                         \
     X(lut5, try_lut(t, 5, k->lut5, tern_ref_lut5_tables, out))                                                         \

@@ -1,4 +1,4 @@
-/* Multiplying with RSR matrices: the definition by sorting, and what a kernel for one unit of slices must compute. */
+/* Multiplying with RSR matrices: what a kernel for one unit of slices must compute. */
 #ifndef TERN_OPS_REF_RSR_H
 #define TERN_OPS_REF_RSR_H
 
@@ -37,24 +37,7 @@ typedef void (*tern_rsr_i8_fn)(const tern_rsr_unit *u, const int8_t *x, int32_t 
  */
 enum { TERN_RSR_Y = 16 };
 typedef void (*tern_rsr_i8x4_fn)(const tern_rsr_unit *u, const int8_t *x, int32_t *y);
-/* The same in f32, exact bits: each row has 16 lanes, which take the slices one after the other (a masked lane adds or
- * subtracts, others stay), then the tree of lanes.h, then y. */
-typedef void (*tern_rsr_f32_fn)(const tern_rsr_unit *u, const float *x, float *y);
-
 void tern_ref_rsr_i8(const tern_rsr_unit *u, const int8_t *x, int32_t *y);
 void tern_ref_rsr_i8x4(const tern_rsr_unit *u, const int8_t *x, int32_t *y);
-void tern_ref_rsr_f32(const tern_rsr_unit *u, const float *x, float *y);
-
-/* RSR as it is defined, for tests: each block's columns are given codes (ternary: the bits of +1 rows, then those of -1
- * rows, row 0 the highest), sorted by comparison, made unique, their inputs added up, and the pattern matrix multiplied
- * with the sums.
- *
- *   codes  in   [rows][cols] -1, 0, +1
- *   x      in   [cols] integers
- *   y      out  [rows]
- *
- * Errors: OUT_OF_MEMORY, LIMIT (k above 16). */
-tern_status tern_ref_rsr_sorted(const int8_t *codes, uint32_t rows, uint32_t cols, uint32_t k, const int32_t *x,
-                                int64_t *y, tern_error *err);
 
 #endif

@@ -2,11 +2,8 @@
  * page behind every operand; and whole products of the candidate against plain dot products. */
 #include "support/test.h"
 
-#include <math.h>
-
 #include "backend/cpu/candidates/candidates.h"
 #include "backend/cpu/kernels.h"
-#include "backend/cpu/rsr_steps.h"
 #include "quant/rsr.h"
 #include "support/guard.h"
 #include "support/kernels.h"
@@ -115,19 +112,6 @@ static void check_four(operands *o, const tern_rsr_unit *u, uint32_t cols)
     }
 }
 
-static bool same_f32(operands *o, const tern_rsr_unit *u, uint32_t cols, test_fill inputs, tern_rsr_f32_fn fn)
-{
-    float want[17], got[17];
-    float *x = test_guard_lend(&o->x, (cols + 1) * sizeof *x, false);
-    test_floats(&rng, inputs, x, cols);
-    x[cols] = 0;
-    test_floats(&rng, TEST_ORDINARY, want, 17);
-    memcpy(got, want, sizeof got);
-    tern_ref_rsr_f32(u, x, want);
-    fn(u, x, got);
-    return test_same_bits(want, got, 17);
-}
-
 static void check_unit(operands *o, const tern_rsr_unit *u, uint32_t cols)
 {
     const test_kernel *k;
@@ -140,10 +124,6 @@ static void check_unit(operands *o, const tern_rsr_unit *u, uint32_t cols)
         for (int extreme = -1; extreme <= 1; extreme++)
             if (!same_i8x4(o, u, cols, extreme, (tern_rsr_i8x4_fn)k->fn))
                 fail_msg("rsr_i8x4 %s: k %u, %u columns, extreme %d", k->level, u->k, cols, extreme);
-    for (size_t at = 0; (k = test_kernel_next("rsr_f32", &at));)
-        for (int f = 0; f < TEST_N_FILLS; f++)
-            if (!same_f32(o, u, cols, (test_fill)f, (tern_rsr_f32_fn)k->fn))
-                fail_msg("rsr_f32 %s: k %u, %u columns, inputs %s", k->level, u->k, cols, test_fill_names[f]);
 }
 
 static operands open_operands(uint32_t max_cols)
@@ -190,80 +170,6 @@ static void widest_panel(void **state)
     operands o = open_operands(65535);
     for (int f = 0; f < N_FILLS; f++) check(&o, 5, 5, 65535, (fill)f);
     close_operands(&o);
-}
-
-/* Every step on groups: integers exactly, floats near the exact sum. */
-
-typedef struct inputs {
-    test_guard x_guard;
-    int8_t *x;
-    float *f;
-    int32_t *room;
-} inputs;
-
-static void check_step(const matrix *m, const tern_rsr_groups *g, const tern_cpu__rsr_lists *lists, const inputs *in,
-                       const char *name, tern_cpu__rsr_step_i8 *i8, tern_cpu__rsr_step_f32 *f32)
-{
-    for (uint32_t u = 0; u < g->n_blocks; u++) {
-        const tern_cpu__rsr_block b = tern_cpu__rsr_block_of(g, lists, u);
-        int32_t y[16];
-        float z[16];
-        for (int r = 0; r < 16; r++) y[r] = r, z[r] = 0.0f;
-        i8(&b, in->x, in->room, y);
-        f32(&b, in->f, (float *)(void *)in->room, z);
-        for (uint32_t r = 0; r < 16; r++) {
-            int32_t want = (int32_t)r;
-            double exact = 0, size = 0;
-            for (uint32_t c = 0; r < g->k && u * g->k + r < m->rows && c < m->cols; c++) {
-                const int8_t code = m->codes[(size_t)(u * g->k + r) * m->cols + c];
-                want += code * in->x[c];
-                exact += code * (double)in->f[c];
-                size += code ? fabs((double)in->f[c]) : 0;
-            }
-            if (y[r] != want) fail_msg("%s: k %u, row %u: %d found, %d expected", name, g->k, r, y[r], want);
-            if (!(fabs((double)z[r] - exact) <= size * 1e-5))
-                fail_msg("%s: k %u, row %u: %g found, %g expected", name, g->k, r, (double)z[r], exact);
-        }
-    }
-}
-
-static void check_steps(uint32_t k, uint32_t rows, uint32_t cols, fill f)
-{
-    matrix m = make(rows, cols, f);
-    const tern_rsr_source source = {.read = read_rows, .context = &m, .rows = rows, .cols = cols};
-    inputs in = {.x_guard = test_guard_open(cols + 3),
-                 .f = malloc(cols * sizeof(float)),
-                 .room = malloc(((size_t)cols + 16) * 4)};
-    tern_rsr_groups g;
-    tern_cpu__rsr_lists lists;
-    tern_error err = {0};
-    in.x = test_guard_lend(&in.x_guard, cols + 3, false);
-    for (uint32_t c = 0; c < cols; c++) in.x[c] = (int8_t)test_between(&rng, 0, 255);
-    test_floats(&rng, TEST_ORDINARY, in.f, cols);
-    assert_ok(tern_rsr_groups_build(&g, &source, &(tern_rsr_options){.k = k}, &err), err);
-    assert_ok(tern_cpu__rsr_lists_make(&lists, &g, &err), err);
-    for (const tern_cpu__rsr_step *p = tern_cpu__rsr_steps; p->name; p++)
-        check_step(&m, &g, &lists, &in, p->name, p->i8, p->f32);
-    for (uint32_t features = tern_cpu_features(), i = 0; i < 2; i++, features &= ~(uint32_t)TERN_CPU_AVX512)
-        if (tern_cpu__rsr_gather_i8(features))
-            check_step(&m, &g, &lists, &in, "gather", tern_cpu__rsr_gather_i8(features),
-                       tern_cpu__rsr_gather_f32(features));
-    tern_cpu__rsr_lists_deinit(&lists);
-    tern_rsr_groups_deinit(&g);
-    test_guard_close(&in.x_guard);
-    free(in.f);
-    free(in.room);
-    free(m.codes);
-}
-
-static void every_step(void **state)
-{
-    (void)state;
-    for (uint32_t k = 1; k <= 16; k++)
-        for (int f = 0; f < N_FILLS; f++) {
-            check_steps(k, test_between(&rng, 1, 2 * k), test_between(&rng, 1, 700), (fill)f);
-            if (k == 5) check_steps(k, k, 65535, (fill)f);
-        }
 }
 
 /* Broken kernels that the checks above must catch. */
@@ -532,10 +438,13 @@ static int seed(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(every_k),        cmocka_unit_test(widest_panel),
-    cmocka_unit_test(every_step),     cmocka_unit_test(broken_kernels_are_caught),
-    cmocka_unit_test(whole_products), cmocka_unit_test(sections),
-    cmocka_unit_test(choices),        cmocka_unit_test(sections_of_other_sums),
+    cmocka_unit_test(every_k),
+    cmocka_unit_test(widest_panel),
+    cmocka_unit_test(broken_kernels_are_caught),
+    cmocka_unit_test(whole_products),
+    cmocka_unit_test(sections),
+    cmocka_unit_test(choices),
+    cmocka_unit_test(sections_of_other_sums),
 };
 
 TEST_GROUP(rsr_kernels, "web", tests, .setup = seed);

@@ -12,20 +12,11 @@ typedef struct halves_i32 {
     __m256i low, high;
 } halves_i32;
 
-typedef struct halves_f32 {
-    __m256 low, high;
-} halves_f32;
-
 /* The lowest byte of each gathered dword is the input. */
 INLINE __m256i gather_i8(const uint16_t *index, const int8_t *x)
 {
     const __m256i at = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)index));
     return _mm256_srai_epi32(_mm256_slli_epi32(_mm256_i32gather_epi32((const int *)(const void *)x, at, 1), 24), 24);
-}
-
-INLINE __m256 gather_f32(const uint16_t *index, const float *x)
-{
-    return _mm256_i32gather_ps(x, _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)index)), 4);
 }
 
 /* All ones in the lanes of bits first .. first + 7. */
@@ -41,28 +32,12 @@ INLINE __m256i signed_i32(__m256i row, uint16_t pos, uint16_t neg, int first, __
     return _mm256_sub_epi32(row, _mm256_and_si256(spread(neg, first), sums));
 }
 
-/* Lanes that are not masked keep their bits. */
-INLINE __m256 signed_f32(__m256 row, uint16_t pos, uint16_t neg, int first, __m256 sums)
-{
-    row = _mm256_blendv_ps(row, _mm256_add_ps(row, sums), _mm256_castsi256_ps(spread(pos, first)));
-    return _mm256_blendv_ps(row, _mm256_sub_ps(row, sums), _mm256_castsi256_ps(spread(neg, first)));
-}
-
 INLINE int32_t total(halves_i32 v)
 {
     const __m256i a = _mm256_add_epi32(v.low, v.high);
     __m128i b = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
     b = _mm_add_epi32(b, _mm_shuffle_epi32(b, 0x4e));
     return _mm_cvtsi128_si32(_mm_add_epi32(b, _mm_shuffle_epi32(b, 0xb1)));
-}
-
-/* The tree of ops/ref/lanes.h. */
-INLINE float tree(halves_f32 v)
-{
-    const __m256 a = _mm256_add_ps(v.low, v.high);
-    const __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-    const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
-    return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1))) + 0.0f;
 }
 
 void tern_cpu__rsr_i8_avx2(const tern_rsr_unit *u, const int8_t *x, int32_t *y)
@@ -137,25 +112,4 @@ void tern_cpu__rsr_i8x4_avx2(const tern_rsr_unit *u, const int8_t *x, int32_t *y
     for (uint32_t r = 0; r < u->k; r++)
         for (uint32_t t = 0; t < 4; t++)
             y[t * TERN_RSR_Y + r] += total((halves_i32){rows[r][t], _mm256_setzero_si256()});
-}
-
-void tern_cpu__rsr_f32_avx2(const tern_rsr_unit *u, const float *x, float *y)
-{
-    const uint32_t k = u->k;
-    const uint16_t *masks = u->masks, *index = u->index;
-    halves_f32 rows[16];
-    memset(rows, 0, sizeof rows);
-    for (uint32_t slice = 0; slice < u->n_slices; slice++, masks += 2 * k) {
-        halves_f32 sums = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-        for (uint32_t s = u->steps[slice]; s; s--, index += 16) {
-            __builtin_prefetch((const char *)index + AHEAD);
-            sums.low = _mm256_add_ps(sums.low, gather_f32(index, x));
-            sums.high = _mm256_add_ps(sums.high, gather_f32(index + 8, x));
-        }
-        for (uint32_t r = 0; r < k; r++) {
-            rows[r].low = signed_f32(rows[r].low, masks[r], masks[k + r], 0, sums.low);
-            rows[r].high = signed_f32(rows[r].high, masks[r], masks[k + r], 8, sums.high);
-        }
-    }
-    for (uint32_t r = 0; r < k; r++) y[r] += tree(rows[r]);
 }

@@ -16,12 +16,6 @@ INLINE __m512i add_step_i8(__m512i sums, const uint16_t *index, const int8_t *x)
     return _mm512_dpbusd_epi32(sums, _mm512_set1_epi32(1), _mm512_i32gather_epi32(at, x, 1));
 }
 
-INLINE __m512 add_step_f32(__m512 sums, const uint16_t *index, const float *x)
-{
-    const __m512i at = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)index));
-    return _mm512_add_ps(sums, _mm512_i32gather_ps(at, x, 4));
-}
-
 /* k is a constant where rows are to stay in registers. */
 INLINE void unit_i8(const tern_rsr_unit *u, uint32_t k, const int8_t *x, int32_t *y)
 {
@@ -91,35 +85,6 @@ INLINE void unit_i8x4(const tern_rsr_unit *u, uint32_t k, const int8_t *x, int32
         _mm512_reduce_add_epi32(rows[r][t]);
 }
 
-/* The tree of ops/ref/lanes.h. */
-INLINE float tree(__m512 v)
-{
-    const __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-    const __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-    const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
-    return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1))) + 0.0f;
-}
-
-INLINE void unit_f32(const tern_rsr_unit *u, uint32_t k, const float *x, float *y)
-{
-    const uint16_t *masks = u->masks, *index = u->index;
-    __m512 rows[16];
-    _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++) rows[r] = _mm512_setzero_ps();
-    for (uint32_t slice = 0; slice < u->n_slices; slice++, masks += 2 * k) {
-        __m512 sums = _mm512_setzero_ps();
-        for (uint32_t s = u->steps[slice]; s; s--, index += 16) {
-            __builtin_prefetch((const char *)index + AHEAD);
-            sums = add_step_f32(sums, index, x);
-        }
-        _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++)
-        {
-            rows[r] = _mm512_mask_add_ps(rows[r], masks[r], rows[r], sums);
-            rows[r] = _mm512_mask_sub_ps(rows[r], masks[k + r], rows[r], sums);
-        }
-    }
-    _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++) y[r] += tree(rows[r]);
-}
-
 #define BY_K(unit)                                                                                                     \
     switch (u->k) {                                                                                                    \
     case 2: unit(u, 2, x, y); break;                                                                                   \
@@ -140,9 +105,4 @@ void tern_cpu__rsr_i8_avx512(const tern_rsr_unit *u, const int8_t *x, int32_t *y
 void tern_cpu__rsr_i8x4_avx512(const tern_rsr_unit *u, const int8_t *x, int32_t *y)
 {
     BY_K(unit_i8x4)
-}
-
-void tern_cpu__rsr_f32_avx512(const tern_rsr_unit *u, const float *x, float *y)
-{
-    BY_K(unit_f32)
 }

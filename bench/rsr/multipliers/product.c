@@ -1,5 +1,5 @@
 /* Whole RSR products, and the names that the public code has for their kernels. */
-#include "backend/cpu/rsr_product.h"
+#include "rsr/multipliers/product.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,17 +8,17 @@
 
 #define X          int8_t
 #define Y          int32_t
-#define STEP       tern_cpu__rsr_step_i8
+#define STEP       rsr_step_i8
 #define KERNEL     tern_rsr_i8_fn
-#define NAME(what) tern_cpu__rsr_i8_##what
-#include "backend/cpu/rsr_product_body.h"
+#define NAME(what) rsr_i8_##what
+#include "rsr/multipliers/product.inc"
 
 #define X          float
 #define Y          float
-#define STEP       tern_cpu__rsr_step_f32
-#define KERNEL     tern_rsr_f32_fn
-#define NAME(what) tern_cpu__rsr_f32_##what
-#include "backend/cpu/rsr_product_body.h"
+#define STEP       rsr_step_f32
+#define KERNEL     rsr_f32_fn
+#define NAME(what) rsr_f32_##what
+#include "rsr/multipliers/product.inc"
 
 static const struct {
     const char *version, *step;
@@ -28,14 +28,14 @@ static const struct {
 };
 enum { N_VERSIONS = sizeof versions / sizeof *versions };
 
-const tern_cpu__rsr_step tern_cpu__rsr_steps[] = {
-#define TERN_CPU_RSR_STEP(name, words) {#name, tern_cpu__rsr_##name##_i8, tern_cpu__rsr_##name##_f32},
-    TERN_CPU_RSR_STEPS(TERN_CPU_RSR_STEP)
-#undef TERN_CPU_RSR_STEP
+const rsr_step rsr_steps[] = {
+#define RSR_STEP(name, words) {#name, rsr_##name##_i8, rsr_##name##_f32},
+    RSR_STEPS(RSR_STEP)
+#undef RSR_STEP
         {0},
 };
 
-const char *tern_cpu__rsr_multiplier_version(size_t i)
+const char *rsr_multiplier_version(size_t i)
 {
     return i < N_VERSIONS ? versions[i].version : NULL;
 }
@@ -49,18 +49,17 @@ static tern_status unknown(const char *version, tern_error *err)
                      tern_show_z(version).text, all);
 }
 
-tern_status tern_cpu__rsr_multiplier_find(const char *version, uint32_t features, tern_cpu__rsr_multiplier *out,
-                                          tern_error *err)
+tern_status rsr_multiplier_find(const char *version, uint32_t features, rsr_multiplier *out, tern_error *err)
 {
     size_t v = 0;
     while (v < N_VERSIONS && strcmp(versions[v].version, version) != 0) v++;
     if (v == N_VERSIONS) return unknown(version, err);
-    *out = (tern_cpu__rsr_multiplier){.version = versions[v].version,
-                                      .step = versions[v].step,
-                                      .ternary = strncmp(version, "ternary", 7) == 0,
-                                      .i8 = tern_cpu__rsr_gather_i8(features),
-                                      .f32 = tern_cpu__rsr_gather_f32(features)};
-    for (const tern_cpu__rsr_step *s = tern_cpu__rsr_steps; s->name; s++) {
+    *out = (rsr_multiplier){.version = versions[v].version,
+                            .step = versions[v].step,
+                            .ternary = strncmp(version, "ternary", 7) == 0,
+                            .i8 = rsr_gather_i8(features),
+                            .f32 = rsr_gather_f32(features)};
+    for (const rsr_step *s = rsr_steps; s->name; s++) {
         if (strcmp(s->name, out->step) != 0) continue;
         out->i8 = s->i8;
         out->f32 = s->f32;

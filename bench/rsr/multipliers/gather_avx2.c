@@ -1,7 +1,7 @@
 /* RSR on groups with AVX2 gathers. */
 #include <immintrin.h>
 
-#include "backend/cpu/rsr_steps.h"
+#include "rsr/multipliers/steps.h"
 
 enum { LANES = 8 };
 #define TAG(name) name##_avx2
@@ -38,4 +38,4 @@ static inline float total_floats(floats v)
 #define add_floats  _mm256_add_ps
 #define zero_ints   _mm256_setzero_si256
 #define zero_floats _mm256_setzero_ps
-#include "backend/cpu/rsr_gather_body.h"
+#include "rsr/multipliers/gather.inc"

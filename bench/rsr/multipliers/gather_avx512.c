@@ -1,7 +1,7 @@
 /* RSR on groups with AVX-512 gathers. */
 #include <immintrin.h>
 
-#include "backend/cpu/rsr_steps.h"
+#include "rsr/multipliers/steps.h"
 
 enum { LANES = 16 };
 #define TAG(name) name##_avx512
@@ -26,4 +26,4 @@ static inline floats gather_floats(const uint16_t *perm, const float *x)
 #define zero_floats  _mm512_setzero_ps
 #define total_ints   _mm512_reduce_add_epi32
 #define total_floats _mm512_reduce_add_ps
-#include "backend/cpu/rsr_gather_body.h"
+#include "rsr/multipliers/gather.inc"

@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-#include "backend/cpu/kernels.h"
-#include "backend/cpu/rsr_product.h"
 #include "base/cpu.h"
+#include "rsr/multipliers/product.h"
+#include "rsr/multipliers/slices_f32.h"
 #include "support/kernels.h"
 
 typedef enum fill { RANDOM, ALL_EQUAL, ALL_LEAST, N_FILLS } fill;
@@ -18,9 +18,9 @@ typedef struct matrix {
     tern_rsr_kind kind;
     uint32_t rows, cols, k;
     int8_t *codes;
-    tern_rsr_groups groups;
+    rsr_groups groups;
     tern_rsr_slices slices;
-    tern_cpu__rsr_lists lists;
+    rsr_lists lists;
 } matrix;
 
 static int8_t code_of(tern_rsr_kind kind, uint32_t i)
@@ -46,16 +46,16 @@ static matrix open_matrix(tern_rsr_kind kind, uint32_t rows, uint32_t cols, uint
     const uint32_t one = test_between(&rng, 0, 2);
     for (size_t i = 0; i < (size_t)rows * cols; i++)
         m.codes[i] = code_of(kind, f == RANDOM ? test_between(&rng, 0, 2) : f == ALL_EQUAL ? one : 0);
-    assert_ok(tern_rsr_groups_build(&m.groups, &source, &options, &err), err);
+    assert_ok(rsr_groups_build(&m.groups, &source, &options, &err), err);
     assert_ok(tern_rsr_slices_build(&m.slices, &source, &options, 0, &err), err);
-    assert_ok(tern_cpu__rsr_lists_make(&m.lists, &m.groups, &err), err);
+    assert_ok(rsr_lists_make(&m.lists, &m.groups, &err), err);
     return m;
 }
 
 static void close_matrix(matrix *m)
 {
-    tern_cpu__rsr_lists_deinit(&m->lists);
-    tern_rsr_groups_deinit(&m->groups);
+    rsr_lists_deinit(&m->lists);
+    rsr_groups_deinit(&m->groups);
     tern_rsr_slices_deinit(&m->slices);
     free(m->codes);
 }
@@ -131,16 +131,16 @@ static void check_multipliers(const matrix *m, const vectors *v, uint32_t featur
 {
     const char *version;
     tern_error err = {0};
-    for (size_t i = 0; (version = tern_cpu__rsr_multiplier_version(i)); i++) {
-        tern_cpu__rsr_multiplier p;
-        const tern_status status = tern_cpu__rsr_multiplier_find(version, features, &p, &err);
+    for (size_t i = 0; (version = rsr_multiplier_version(i)); i++) {
+        rsr_multiplier p;
+        const tern_status status = rsr_multiplier_find(version, features, &p, &err);
         if (status == TERN_UNSUPPORTED && !(features & TERN_CPU_AVX2)) continue;
         assert_ok(status, err);
         poison(m, v);
-        tern_cpu__rsr_i8_groups(&m->groups, &m->lists, p.i8, v->x, v->room, v->y);
+        rsr_i8_groups(&m->groups, &m->lists, p.i8, v->x, v->room, v->y);
         check_i8(m, v, version);
         poison(m, v);
-        tern_cpu__rsr_f32_groups(&m->groups, &m->lists, p.f32, v->f, (float *)(void *)v->room, (float *)(void *)v->y);
+        rsr_f32_groups(&m->groups, &m->lists, p.f32, v->f, (float *)(void *)v->room, (float *)(void *)v->y);
         check_f32(m, v, version);
     }
 }
@@ -150,14 +150,14 @@ static void check_slices(const matrix *m, const vectors *v)
     const test_kernel *k;
     for (size_t at = 0; (k = test_kernel_next("rsr_i8", &at));) {
         poison(m, v);
-        tern_cpu__rsr_i8_slices(&m->slices, (tern_rsr_i8_fn)k->fn, v->x, (int8_t *)v->room, v->y);
+        rsr_i8_slices(&m->slices, (tern_rsr_i8_fn)k->fn, v->x, (int8_t *)v->room, v->y);
         check_i8(m, v, k->level);
     }
-    for (size_t at = 0; (k = test_kernel_next("rsr_f32", &at));) {
+    for (const rsr_f32_kernel *f = rsr_f32_kernels; f->level; f++) {
+        if (f->needed & ~tern_cpu_features()) continue;
         poison(m, v);
-        tern_cpu__rsr_f32_slices(&m->slices, (tern_rsr_f32_fn)k->fn, v->f, (float *)(void *)v->room,
-                                 (float *)(void *)v->y);
-        check_f32(m, v, k->level);
+        rsr_f32_slices(&m->slices, f->fn, v->f, (float *)(void *)v->room, (float *)(void *)v->y);
+        check_f32(m, v, f->level);
     }
 }
 
@@ -207,17 +207,17 @@ static void names(void **state)
                                            {"binary 4.2", "direct"},   {"ternary 1.4", "lists"},
                                            {"ternary 3.1", "lists16"}, {"ternary 3.3", "masks"}};
     const size_t n = sizeof steps / sizeof *steps;
-    tern_cpu__rsr_multiplier p;
+    rsr_multiplier p;
     tern_error err = {0};
-    assert_null(tern_cpu__rsr_multiplier_version(n));
+    assert_null(rsr_multiplier_version(n));
     for (size_t i = 1; i < n; i++) { /* all but the first on any CPU */
-        assert_ok(tern_cpu__rsr_multiplier_find(steps[i][0], 0, &p, &err), err);
+        assert_ok(rsr_multiplier_find(steps[i][0], 0, &p, &err), err);
         assert_string_equal(p.step, steps[i][1]);
         assert_int_equal(p.ternary, i >= 3);
     }
-    assert_int_equal(tern_cpu__rsr_multiplier_find(steps[0][0], 0, &p, &err), TERN_UNSUPPORTED);
+    assert_int_equal(rsr_multiplier_find(steps[0][0], 0, &p, &err), TERN_UNSUPPORTED);
     assert_string_equal(err.message, "rsr: multiplier \"binary 1\" needs a CPU with gathers: AVX2");
-    assert_int_equal(tern_cpu__rsr_multiplier_find("ternary 3", 0, &p, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(rsr_multiplier_find("ternary 3", 0, &p, &err), TERN_INVALID_ARGUMENT);
     assert_string_equal(
         err.message,
         "rsr: multiplier \"ternary 3\" found, one of binary 1, binary 2.4, binary 4.2, ternary 1.4, ternary 3.1, "

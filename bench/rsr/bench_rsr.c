@@ -3,21 +3,28 @@
  * tables of docs/rsr.md. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cpu.h"
 #include "rsr/multipliers/sorted.h"
 #include "rsr/products.h"
+#include "rsr/public.h"
 
 static const char usage[] =
-    "usage: bench_rsr [-t 1,2] [-n 10] [-s ROWSxCOLS] [TABLE ...]\n\n"
+    "usage: bench_rsr [--public LIBRARY ...] [-t 1,2] [-n 10] [-s ROWSxCOLS] [TABLE ...]\n\n"
     "  shapes    five shapes: dot products, and RSR with k 3 to 8                     2 minutes\n"
     "  steps     the ladder: from a dot product in plain C to the slices              4 minutes\n"
     "  levels    plain C, AVX2 and AVX-512, with int8 and f32 inputs; one thread      1.5 minutes\n"
     "  sort      preprocessing: comparison, counting and radix sort                   7 seconds\n"
     "  siblings  layers that share an input                                           16 seconds\n\n"
     "All of them without a word: 8 minutes, 1.1 GB of memory.\n"
+    "--public: the table of shapes has the kernels of this library too (compare-public.sh).\n"
     "-t: two numbers of threads. -n: products with each copy, at most; a measurement also ends after 2 s.\n"
     "-s: one shape for the first four tables, multiples of 64 rows and 128 columns.\n";
+
+/* Libraries of the public code. */
+static const char *libraries[8];
+static int n_libraries;
 
 static void print_shape(const matrix *m, const cold_options *o)
 {
@@ -41,6 +48,7 @@ static void print_shape(const matrix *m, const cold_options *o)
                work.kernels.rsr_i8_level, t.us[0], t.us[1], 8.0 * (double)t.bytes / n, 1.0 / k);
         fflush(stdout);
     }
+    for (int i = 0; i < n_libraries; i++) print_public(libraries[i], m, o);
 }
 
 static void print_half(const matrix *m, bool floats, const char *level, const cold_options *o)
@@ -144,6 +152,8 @@ int main(int argc, char **argv)
     static const uint32_t shapes[][2] = {{2560, 2560}, {640, 2560}, {6912, 2560}, {2560, 6912}, {4096, 14336}};
     static const uint32_t two[][2] = {{2560, 2560}, {2560, 6912}};
     cold_options o;
+    for (; argc > 2 && n_libraries < 8 && strcmp(argv[1], "--public") == 0; argc -= 2, argv += 2)
+        libraries[n_libraries++] = argv[2];
     cold_open(&o, argc, argv, tables, usage);
     choose_kernels(tern_cpu_features());
     for (int i = 0; i < COLD_MAX_COLS; i++) work.x_f32[i] = (float)(work.x_i8[i] = (int8_t)(i * 37));

@@ -1,8 +1,11 @@
 /* Tern's C API: load a model, turn text into tokens and back, generate, fine-tune. This is the one header to include.
  *
- *     tern_engine   one opened model on one backend; immutable, shared by threads
- *     tern_session  one sequence on an engine; one thread at a time
- *     tern_lora     an adapter on an engine, which its sessions may use
+ *     tern_engine     one opened model on one backend; immutable, shared by threads
+ *     tern_session    one sequence on an engine; one thread at a time
+ *     tern_lora       an adapter on an engine, which its sessions may use
+ *     tern_tokenizer  how text becomes tokens: an engine's, or one without weights
+ *
+ * Functions that may run something on a device, or read from it, take an engine or a session that is not const.
  *
  * Every function that can fail returns a tern_status and takes, last, a tern_error (or NULL) for the message, which
  * names the thing, the value found and the value expected. A pointer that must not be NULL and is NULL gives
@@ -24,7 +27,7 @@ extern "C" {
 /* The library's version, "MAJOR.MINOR.PATCH"; static storage. */
 TERN_API const char *tern_version(void);
 
-/* Called with 0 .. 1 while something takes long; false cancels it (CANCELLED). */
+/* Called with 0 .. 1 while something takes long, from its first step to its last; false cancels it (CANCELLED). */
 typedef bool (*tern_progress_fn)(void *context, float done);
 
 /* How a model is loaded; zero-initialised means sensible defaults. All strings are borrowed for the call. */
@@ -64,6 +67,8 @@ typedef struct tern_engine_options {
      * it in memory. "exact" (on the CPU): the file's table, of which only rows that can be among the highest logits
      * wanted are read; the same tokens (docs/decisions/0011-exact-head.md). */
     const char *head;
+    bool no_tokenizer; /* it is not read: for programs that have ids */
+    bool profile;      /* for tern_engine_profile: every dispatch of a GPU is timed, which takes time of its own */
     tern_progress_fn progress; /* may be NULL */
     void *progress_context;
 } tern_engine_options;
@@ -75,18 +80,25 @@ typedef struct tern_engine_options {
 TERN_API tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_engine_options *options,
                                       tern_error *err);
 
-/* What a model is. Strings are the engine's. */
+/* What a model is, and what runs it. Strings are the engine's. */
 typedef struct tern_engine_info {
     const char *architecture; /* GGUF's word: "bitnet-b1.58", "llama", ... */
     const char *name;         /* what the file calls the model; may be "" */
+    const char *encoding;     /* of the matrices of layers: "i2_s", ... */
+    const char *head;         /* of the output table: its encoding, or "exact" */
     uint32_t n_vocab;         /* token ids are 0 .. n_vocab - 1 */
     uint32_t n_ctx_train;     /* positions that the model was trained for */
     uint32_t n_embd, n_layers;
-    uint64_t parameters; /* elements of all weights */
-    uint64_t bytes;      /* of all weights as they lie in memory */
-    int32_t bos, eos;    /* -1 when there is none */
-    bool adds_bos;       /* a text begins with BOS */
-    bool has_tokenizer, has_chat_template;
+    uint64_t parameters;         /* elements of all weights */
+    uint64_t ternary_parameters; /* of them in ternary layers: so many integer multiply-adds a token takes */
+    uint64_t bytes;              /* of all weights as they lie in memory */
+    int32_t bos, eos;            /* -1 when there is none */
+    bool adds_bos;               /* a text begins with BOS */
+    bool has_tokenizer;
+    const char *chat_template; /* Jinja; NULL: it has none */
+    const char *backend;       /* "cpu", "vulkan" */
+    const char *device;        /* its name; NULL: the CPU */
+    uint32_t max_steps;        /* tokens that the device can choose on its own at once; 1: the host chooses them */
 } tern_engine_info;
 
 TERN_API tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *info, tern_error *err);
@@ -107,12 +119,62 @@ TERN_API tern_status tern_engine_detokenize(const tern_engine *engine, const int
                                             tern_buf *text, tern_error *err);
 /* Whether generation stops at this token: EOS, EOT, <end_of_turn>, ... False without a tokenizer. */
 TERN_API bool tern_engine_is_end(const tern_engine *engine, int32_t id);
-/* Adds the tokens of a conversation, by the model's own chat template, to *tokens. Nothing in a message can become a
- * special token. `add_generation_prompt`: ends with what makes the model answer. Errors: NOT_FOUND (no chat template),
- * INVALID_ARGUMENT (what the template refuses, in its words), UNSUPPORTED (the construct and its line), LIMIT (output
- * above 16 MiB, or work without end), OUT_OF_MEMORY. */
-TERN_API tern_status tern_engine_chat_prompt(const tern_engine *engine, const tern_chat_message *messages, size_t n,
-                                             bool add_generation_prompt, tern_tokens *tokens, tern_error *err);
+/* Adds the tokens of a conversation to *tokens, by a chat template (NULL: the model's own, which is parsed anew in each
+ * call). Nothing in a message can become a special token. `add_generation_prompt`: ends with what makes the model
+ * answer. Thread-safe. Errors: NOT_FOUND (the model has no chat template), INVALID_ARGUMENT (what the template refuses,
+ * in its words), UNSUPPORTED (the construct and its line; no tokenizer), LIMIT (output above 16 MiB, or work without
+ * end), OUT_OF_MEMORY. */
+TERN_API tern_status tern_engine_chat_prompt(const tern_engine *engine, const tern_chat_template *chat_template,
+                                             const tern_chat_message *messages, size_t n, bool add_generation_prompt,
+                                             tern_tokens *tokens, tern_error *err);
+
+/* The engine's tokenizer, which lives as long as it does; NULL: the model has none. */
+TERN_API const tern_tokenizer *tern_engine_tokenizer(const tern_engine *engine);
+/* The tokenizer alone of a GGUF file, a Hugging Face folder or a package: no weights are read, and none need be there.
+ * On failure *tokenizer is NULL. Errors: NOT_FOUND, IO, MALFORMED, UNSUPPORTED, OUT_OF_MEMORY. */
+TERN_API tern_status tern_tokenizer_load(tern_tokenizer **tokenizer, const char *path, tern_error *err);
+/* As tern_engine_tokenize and tern_engine_detokenize. */
+TERN_API tern_status tern_tokenizer_encode(const tern_tokenizer *tokenizer, const char *text, size_t n, unsigned how,
+                                           tern_tokens *tokens, tern_error *err);
+TERN_API tern_status tern_tokenizer_decode(const tern_tokenizer *tokenizer, const int32_t *ids, size_t n, bool special,
+                                           tern_buf *text, tern_error *err);
+/* A token as it stands in the vocabulary ("Ġthe", "<0x0A>"): *n bytes, the tokenizer's, not NUL-terminated; none for an
+ * id outside the vocabulary. */
+TERN_API const char *tern_tokenizer_piece(const tern_tokenizer *tokenizer, int32_t id, size_t *n);
+
+/* What an engine has done since it was opened; a backend counts what it has. */
+typedef struct tern_engine_counters {
+    uint64_t runs, ops;
+    uint64_t weight_bytes; /* of weights, read by the runs */
+    /* Of devices that are not the host. */
+    uint64_t dispatches, barriers, submits;
+    uint64_t layer_dispatches; /* of them for layers */
+    uint64_t uploaded_bytes, downloaded_bytes;
+    uint64_t allocations; /* of device memory and of objects made while running; 0 for each token is the aim */
+    uint64_t pipelines, pipeline_hits; /* made so far; of them found in the cache of an earlier start */
+    uint64_t crossed_bytes;            /* carried over between CPU and GPU, with `split` */
+} tern_engine_counters;
+
+TERN_API tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *counters, tern_error *err);
+
+/* What one kind of dispatch has cost since the engine was opened. */
+typedef struct tern_engine_profile_row {
+    char name[48];      /* "ffn_down": the value that it makes, without the layer; or the kind of op */
+    const char *kernel; /* static storage */
+    uint64_t n, ns;
+    uint64_t weight_bytes; /* read */
+} tern_engine_profile_row;
+
+/* Up to cap rows, in the order in which they first ran; *n: how many there are. GPUs have times only with the option
+ * `profile`. Errors: OUT_OF_MEMORY. */
+TERN_API tern_status tern_engine_profile(const tern_engine *engine, tern_engine_profile_row *rows, size_t cap,
+                                         size_t *n, tern_error *err);
+
+/* What the same device, or the same threads, can do at most, measured for about so many seconds: bytes a second of the
+ * weights that a token reads, and int8 multiply-adds a second. 0 when it cannot be measured. No session of the engine
+ * should run meanwhile. */
+TERN_API double tern_engine_read_bandwidth(tern_engine *engine, double seconds);
+TERN_API double tern_engine_dot_rate(tern_engine *engine, double seconds);
 
 /* How a model is converted; zero-initialised keeps every encoding. */
 typedef struct tern_convert_options {
@@ -126,12 +188,18 @@ typedef struct tern_convert_options {
     void *progress_context;
 } tern_convert_options;
 
+/* What came of it. */
+typedef struct tern_convert_result {
+    uint64_t parameters; /* elements of all weights */
+} tern_convert_result;
+
 /* Reads a GGUF file or a Hugging Face folder and writes one GGUF file, which appears whole or not at all. Master
  * weights of BitNet models are ternarised, packed ones unpacked; ternary weights keep their values exactly in every
- * ternary encoding. `options` NULL: the defaults. Errors: those of tern_engine_load; UNSUPPORTED (a ternary type for a
- * model that was not trained for it). */
+ * ternary encoding. `options` NULL: the defaults; `result` may be NULL. Errors: those of tern_engine_load;
+ * INVALID_ARGUMENT (an encoding that there is not, paths that are one file); UNSUPPORTED (a ternary type for a model
+ * that was not trained for it). */
 TERN_API tern_status tern_convert(const char *in_path, const char *out_path, const tern_convert_options *options,
-                                  tern_error *err);
+                                  tern_convert_result *result, tern_error *err);
 
 #ifdef __cplusplus
 }

@@ -59,8 +59,12 @@ BEGIN {
         sub(/#.*/, "", row)
         n = split(row, word, " ")
         if (n == 0) continue
-        rank[word[1]] = ++n_layers
-        for (i = 2; i <= n; i++) denied[word[1], ++n_denied[word[1]]] = substr(word[i], 2)
+        if (!index(word[1], "/")) rank[word[1]] = ++n_layers
+        for (n_named = 1; n_named < n && word[n_named + 1] !~ /^-/; n_named++);
+        for (k = 1; k <= n_named; k++) {
+            if (index(word[k], "/")) paths[++n_paths] = word[k]
+            for (i = n_named + 1; i <= n; i++) denied[word[k], ++n_denied[word[k]]] = substr(word[i], 2)
+        }
     }
     if (n_layers == 0) { print table ": no layers found"; exit 2 }
 }
@@ -86,6 +90,10 @@ END {
     for (first in layer) {
         delete seen
         if (n_denied[layer[first]]) follow(first, layer[first], "")
+        for (i = 1; i <= n_paths; i++) {
+            delete seen
+            if (index(first, "src/" paths[i]) == 1) follow(first, paths[i], "")
+        }
     }
     printf "%d files, %d includes, %d wrong\n", NR, n_includes, n_bad
     exit n_bad > 0 || NR == 0

@@ -1,4 +1,4 @@
-/* Sessions on an engine: extending a sequence token by token, sampling, and generating text. */
+/* Sessions on an engine: extending a sequence token by token, sampling, generating text, scoring it. */
 #ifndef TERN_INFER_H
 #define TERN_INFER_H
 
@@ -63,6 +63,8 @@ typedef struct tern_lora_use {
  * models lose nothing, else f16. */
 typedef enum tern_kv_type { TERN_KV_AUTO, TERN_KV_F16, TERN_KV_F32 } tern_kv_type;
 
+enum { TERN_SESSION_MAX_STEPS = 128 };
+
 /* Zero-initialised means sensible defaults. */
 typedef struct tern_session_params {
     uint32_t n_ctx;       /* positions; 0: the model's, at most 2048 */
@@ -72,7 +74,7 @@ typedef struct tern_session_params {
     bool keep_hidden;     /* for tern_session_hidden */
     /* Tokens that a GPU chooses and evaluates on its own before the host looks again, 1 to 128; 0: 8, or in a browser
      * as many, 1 to 32, as take about 50 ms. The tokens are the same with any number. The CPU, and sessions that keep
-     * hidden states, take one at a time. */
+     * hidden states, take one at a time. At most TERN_SESSION_MAX_STEPS. */
     uint32_t steps;
     bool host_sampling; /* the host chooses every token, also where the device could, which takes a little memory */
     const tern_lora_use *loras; /* [n_loras] adapters from the start: tern_session_set_loras */
@@ -244,10 +246,40 @@ TERN_API void tern_generation_describe(const tern_generation *generation, tern_g
  * context shift under way. NULL is fine. */
 TERN_API void tern_generation_close(tern_generation *generation);
 
+/* How a text is scored; zero-initialised means sensible defaults. */
+typedef struct tern_perplexity_params {
+    uint32_t window;       /* tokens; 0: 512, or the context where that is smaller */
+    tern_session *against; /* another session, of the model to compare with, of the same vocabulary; may be NULL */
+    bool (*progress)(void *context, double done); /* 0 .. 1, after each step; false cancels; may be NULL */
+    void *context;
+} tern_perplexity_params;
+
+typedef struct tern_perplexity_result {
+    uint64_t n_scored;
+    uint32_t n_windows;
+    double nll;       /* mean of -log p(token), natural logarithm */
+    double ppl;       /* e^nll */
+    double top1;      /* share of tokens that had the highest logit */
+    double kl;        /* mean of sum p log(p / q), p: against, q: the session; 0 without `against` */
+    double same_top1; /* share of tokens for which both have the same highest logit; 0 without `against` */
+} tern_perplexity_result;
+
+/* How well the session's model predicts a text. Cuts the ids into windows; each starts from an empty session and its
+ * first token is not scored. A last window may be shorter; of one token it is left out. Steps are of max_outputs tokens
+ * of the session: more is faster. Sums in f64, log-softmax around the highest logit. `params` NULL: the defaults.
+ * Errors: INVALID_ARGUMENT (fewer than 2 ids, a window that is too large, vocabularies that differ), UNSUPPORTED (a
+ * device that cannot be waited for), CANCELLED, and those of append. */
+TERN_API tern_status tern_perplexity(tern_session *session, const int32_t *ids, size_t n,
+                                     const tern_perplexity_params *params, tern_perplexity_result *result,
+                                     tern_error *err);
+
 /* Where `tern tune` keeps this user's choices of kernels: tern/tune.json in XDG_CACHE_HOME or ~/.cache, whether it is
  * there or not, into path[bytes]. The one function that reads the environment. Errors: NOT_FOUND (neither variable is
  * an absolute path), LIMIT (more than `bytes`). */
 TERN_API tern_status tern_tune_path(char *path, size_t bytes, tern_error *err);
+/* Whether the choices in a file hold here, so that tern_engine_options.tune_file may name it. Errors: NOT_FOUND, IO,
+ * MALFORMED, UNSUPPORTED (another CPU, build or version of Tern), all with the path. */
+TERN_API tern_status tern_tune_check(const char *path, tern_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,8 @@
-/* Token ids and the messages of a chat. */
+/* Token ids, tokenizers, and the messages and templates of a chat. */
 #ifndef TERN_TEXT_H
 #define TERN_TEXT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "tern/bytes.h"
@@ -21,12 +22,31 @@ TERN_API tern_status tern_tokens_add(tern_tokens *tokens, int32_t id, tern_error
 /* Frees the ids; the list is empty again. NULL is fine. */
 TERN_API void tern_tokens_deinit(tern_tokens *tokens);
 
+/* How text becomes tokens and back. Immutable; shared by threads. */
+typedef struct tern_tokenizer tern_tokenizer;
+
+/* Of one that was loaded; those of engines go with them. NULL is fine. */
+TERN_API void tern_tokenizer_close(tern_tokenizer *tokenizer);
+
 /* One turn of a conversation; the bytes are borrowed. */
 typedef struct tern_chat_message {
     const char *role;    /* "system", "user", "assistant", ... */
     const char *content; /* n_content bytes, any bytes */
     size_t n_content;
 } tern_chat_message;
+
+/* How a conversation becomes text: Jinja, the subset that published templates use. Immutable; shared by threads. */
+typedef struct tern_chat_template tern_chat_template;
+
+/* Parses n bytes of Jinja, which may go afterwards. On failure *chat_template is NULL. Errors: UNSUPPORTED (the
+ * construct and its line), MALFORMED, LIMIT (nested deeper than 64), OUT_OF_MEMORY. */
+TERN_API tern_status tern_chat_template_parse(tern_chat_template **chat_template, const char *source, size_t n,
+                                              tern_error *err);
+/* NULL is fine. */
+TERN_API void tern_chat_template_close(tern_chat_template *chat_template);
+/* The Jinja text of a well-known template, for models that bring none: "chatml", "llama3", "bitnet", "gemma". Static
+ * storage; NULL for any other name. */
+TERN_API const char *tern_chat_template_builtin(const char *name);
 
 #ifdef __cplusplus
 }

@@ -1,38 +1,52 @@
 /* Converting a model into one GGUF file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/progress.h"
+#include "base/show.h"
 #include "model/model.h"
 #include "tern.h"
 
-/* Opening and writing as the two halves of one progress. */
-typedef struct halves {
-    const tern_convert_options *options;
-    float before;
-} halves;
-
-static bool report(void *context, float done)
-{
-    const halves *h = context;
-    return h->options->progress(h->options->progress_context, h->before + 0.5f * done);
-}
-
-tern_status tern_convert(const char *in_path, const char *out_path, const tern_convert_options *options,
-                         tern_error *err)
+static tern_status check_paths(const char *in_path, const char *out_path, tern_error *err)
 {
     TERN_NEED(in_path, err);
     TERN_NEED(out_path, err);
+    char *a = realpath(in_path, NULL), *b = realpath(out_path, NULL);
+    const bool same = a && b && strcmp(a, b) == 0;
+    free(a);
+    free(b);
+    if (!same) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: input and output are the same file", tern_show_z(in_path).text);
+}
+
+static void hint_at_force(tern_error *err)
+{
+    const size_t n = err ? strlen(err->message) : 0;
+    if (err) snprintf(err->message + n, sizeof err->message - n, " (force does it all the same)");
+}
+
+tern_status tern_convert(const char *in_path, const char *out_path, const tern_convert_options *options,
+                         tern_convert_result *result, tern_error *err)
+{
+    if (result) *result = (tern_convert_result){0};
+    TERN_TRY(check_paths(in_path, out_path, err));
     const tern_convert_options o = options ? *options : (tern_convert_options){0};
-    halves progress = {.options = &o};
+    tern_progress_part half = {.whole = o.progress, .context = o.progress_context, .share = 0.5f};
     tern_export_options how = {.force = o.force,
                                .rsr = o.rsr || o.rsr_rows,
                                .rsr_rows = o.rsr_rows,
-                               .progress = o.progress ? report : NULL,
-                               .progress_context = &progress};
-    tern_model_options opening = {.progress = how.progress, .progress_context = &progress};
+                               .progress = o.progress ? tern_progress_part_report : NULL,
+                               .progress_context = &half};
+    tern_model_options opening = {.progress = how.progress, .progress_context = &half};
     tern_model *model;
     TERN_TRY(tern_encoding_parse("type", o.type, &how.linear, err));
     TERN_TRY(tern_encoding_parse("head", o.head, &how.head, err));
     TERN_TRY(tern_model_open(&model, in_path, &opening, err));
-    progress.before = 0.5f;
+    half.before = 0.5f;
     tern_status status = tern_model_write_gguf(model, out_path, &how, err);
+    if (status == TERN_UNSUPPORTED && how.linear && how.linear->ternary && !o.force) hint_at_force(err);
+    if (result) result->parameters = status == TERN_OK ? tern_model_parameters(model) : 0;
     tern_model_close(model);
     return status;
 }

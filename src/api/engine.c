@@ -1,6 +1,7 @@
-/* Loading a model by its path, and saying what it is. */
+/* Loading a model by its path, saying what it is and what it has done. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "infer/open.h"
 #include "infer/tune_file.h"
 #include "tern.h"
@@ -39,8 +40,10 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
                                              .device = o.device,
                                              .split = o.split,
                                              .gpu_layers = o.gpu_layers,
-                                             .validation = o.validation}};
-    const tern_model_options how = {.progress = o.progress, .progress_context = o.progress_context};
+                                             .validation = o.validation,
+                                             .profile = o.profile}};
+    const tern_model_options how = {
+        .no_tokenizer = o.no_tokenizer, .progress = o.progress, .progress_context = o.progress_context};
     tern_tune_cache choices;
     TERN_TRY(read_head(o.head, &params, err));
     TERN_TRY(read_choices(&o, &choices, err));
@@ -51,6 +54,17 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
     return status;
 }
 
+static uint64_t ternary_parameters(const tern_model *model)
+{
+    uint64_t n = 0;
+    for (uint32_t layer = 0; layer < tern_model_config(model)->n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
+            const tern_weight *w = tern_model_weight(model, (tern_role)role, layer);
+            if (w->encoding && w->encoding->ternary) n += (uint64_t)w->rows * w->cols;
+        }
+    return n;
+}
+
 tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *info, tern_error *err)
 {
     TERN_NEED(engine, err);
@@ -58,18 +72,79 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
     const tern_model *model = tern_engine_model(engine);
     const tern_config *c = tern_model_config(model);
     const tern_tokenizer *t = tern_model_tokenizer(model);
-    *info = (tern_engine_info){.architecture = c->architecture,
-                               .name = c->name,
-                               .n_vocab = c->n_vocab,
-                               .n_ctx_train = c->n_ctx_train,
-                               .n_embd = c->n_embd,
-                               .n_layers = c->n_layers,
-                               .parameters = tern_model_parameters(model),
-                               .bytes = tern_model_bytes(model),
-                               .bos = t ? tern_tokenizer_bos(t) : -1,
-                               .eos = t ? tern_tokenizer_eos(t) : -1,
-                               .adds_bos = t && tern_tokenizer_adds_bos(t),
-                               .has_tokenizer = t != NULL,
-                               .has_chat_template = t && tern_tokenizer_chat_template(t)};
+    const tern_backend *b = tern_engine_backend(engine);
+    const tern_encoding *layers = tern_model_weight(model, TERN_ROLE_ATTN_Q, 0)->encoding;
+    *info =
+        (tern_engine_info){.architecture = c->architecture,
+                           .name = c->name,
+                           .encoding = layers ? layers->name : "",
+                           .head = tern_engine_head_exact(engine) ? "exact" : tern_engine_head(engine)->encoding->name,
+                           .n_vocab = c->n_vocab,
+                           .n_ctx_train = c->n_ctx_train,
+                           .n_embd = c->n_embd,
+                           .n_layers = c->n_layers,
+                           .parameters = tern_model_parameters(model),
+                           .ternary_parameters = ternary_parameters(model),
+                           .bytes = tern_model_bytes(model),
+                           .bos = t ? tern_tokenizer_bos(t) : -1,
+                           .eos = t ? tern_tokenizer_eos(t) : -1,
+                           .adds_bos = t && tern_tokenizer_adds_bos(t),
+                           .has_tokenizer = t != NULL,
+                           .chat_template = t ? tern_tokenizer_chat_template(t) : NULL,
+                           .backend = b->name,
+                           .device = b->device,
+                           .max_steps = b->max_steps};
     return TERN_OK;
+}
+
+tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *counters, tern_error *err)
+{
+    tern_backend_counters c = {0};
+    TERN_NEED(engine, err);
+    TERN_NEED(counters, err);
+    const tern_backend *b = tern_engine_backend(engine);
+    b->counters(b, &c);
+    *counters = (tern_engine_counters){.runs = c.runs,
+                                       .ops = c.ops,
+                                       .weight_bytes = c.weight_bytes,
+                                       .dispatches = c.dispatches,
+                                       .barriers = c.barriers,
+                                       .submits = c.submits,
+                                       .layer_dispatches = c.layer_dispatches,
+                                       .uploaded_bytes = c.uploaded_bytes,
+                                       .downloaded_bytes = c.downloaded_bytes,
+                                       .allocations = c.allocations,
+                                       .pipelines = c.pipelines,
+                                       .pipeline_hits = c.pipeline_hits,
+                                       .crossed_bytes = c.crossed_bytes};
+    return TERN_OK;
+}
+
+tern_status tern_engine_profile(const tern_engine *engine, tern_engine_profile_row *rows, size_t cap, size_t *n,
+                                tern_error *err)
+{
+    TERN_NEED(engine, err);
+    TERN_NEED(n, err);
+    if (cap) TERN_NEED(rows, err);
+    const tern_backend *b = tern_engine_backend(engine);
+    tern_profile_row *all = tern_calloc(cap + 1, sizeof *all);
+    if (!all) return tern_fail_alloc(err, cap * sizeof *all);
+    *n = b->profile(b, all, cap);
+    for (size_t i = 0; i < *n && i < cap; i++) {
+        rows[i] = (tern_engine_profile_row){
+            .kernel = all[i].pipeline, .n = all[i].n, .ns = all[i].ns, .weight_bytes = all[i].weight_bytes};
+        memcpy(rows[i].name, all[i].name, sizeof rows[i].name);
+    }
+    tern_free(all);
+    return TERN_OK;
+}
+
+double tern_engine_read_bandwidth(tern_engine *engine, double seconds)
+{
+    return engine ? tern_engine_measure(engine, TERN_MEASURE_READ, seconds) : 0;
+}
+
+double tern_engine_dot_rate(tern_engine *engine, double seconds)
+{
+    return engine ? tern_engine_measure(engine, TERN_MEASURE_DOTS, seconds) : 0;
 }

@@ -5,37 +5,42 @@
 #include "tern.h"
 #include "text/chat_template.h"
 
-static tern_status find_tokenizer(const tern_engine *engine, const tern_tokenizer **tokenizer, tern_error *err)
+const tern_tokenizer *tern_engine_tokenizer(const tern_engine *engine)
 {
-    *tokenizer = tern_model_tokenizer(tern_engine_model(engine));
-    return *tokenizer ? TERN_OK : tern_fail(err, TERN_UNSUPPORTED, "the model has no tokenizer");
+    return engine ? tern_model_tokenizer(tern_engine_model(engine)) : NULL;
 }
 
-tern_status tern_engine_tokenize(const tern_engine *engine, const char *text, size_t n, unsigned how,
-                                 tern_tokens *tokens, tern_error *err)
+static tern_status find_tokenizer(const tern_engine *engine, const tern_tokenizer **tokenizer, tern_error *err)
 {
-    const tern_tokenizer *t;
-    TERN_NEED(engine, err);
+    *tokenizer = tern_engine_tokenizer(engine);
+    if (*tokenizer) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "the model has no tokenizer (no tokenizer.json, tokenizer.model or tokenizer.ggml keys)");
+}
+
+/* What encoding is given, but for the tokenizer. */
+static tern_status check_text(const char *text, size_t n, unsigned how, const tern_tokens *tokens, tern_error *err)
+{
     TERN_NEED(tokens, err);
     if (n) TERN_NEED(text, err);
-    if (how & ~(unsigned)(TERN_TOKENIZE_BOS | TERN_TOKENIZE_SPECIAL))
-        return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "how is %u: flags TERN_TOKENIZE_BOS and TERN_TOKENIZE_SPECIAL expected", how);
-    TERN_TRY(find_tokenizer(engine, &t, err));
+    if ((how & ~(unsigned)(TERN_TOKENIZE_BOS | TERN_TOKENIZE_SPECIAL)) == 0) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "how is %u: flags TERN_TOKENIZE_BOS and TERN_TOKENIZE_SPECIAL expected", how);
+}
+
+static tern_status encode(const tern_tokenizer *t, const char *text, size_t n, unsigned how, tern_tokens *tokens,
+                          tern_error *err)
+{
     if ((how & TERN_TOKENIZE_BOS) && tern_tokenizer_adds_bos(t))
         TERN_TRY(tern_tokens_add(tokens, tern_tokenizer_bos(t), err));
     return tern_tokenize(t, text ? text : "", n, how & TERN_TOKENIZE_SPECIAL, tokens, err);
 }
 
-tern_status tern_engine_detokenize(const tern_engine *engine, const int32_t *ids, size_t n, bool special,
-                                   tern_buf *text, tern_error *err)
+static tern_status decode(const tern_tokenizer *t, uint32_t n_vocab, const int32_t *ids, size_t n, bool special,
+                          tern_buf *text, tern_error *err)
 {
-    const tern_tokenizer *t;
-    TERN_NEED(engine, err);
     TERN_NEED(text, err);
     if (n) TERN_NEED(ids, err);
-    TERN_TRY(find_tokenizer(engine, &t, err));
-    uint32_t n_vocab = tern_engine_config(engine)->n_vocab;
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= n_vocab)
             return tern_fail(err, TERN_INVALID_ARGUMENT, "token %zu is id %d: 0 to %u expected", i, ids[i],
@@ -43,9 +48,50 @@ tern_status tern_engine_detokenize(const tern_engine *engine, const int32_t *ids
     return tern_detokenize(t, ids, n, special, text, err);
 }
 
+tern_status tern_engine_tokenize(const tern_engine *engine, const char *text, size_t n, unsigned how,
+                                 tern_tokens *tokens, tern_error *err)
+{
+    const tern_tokenizer *t;
+    TERN_NEED(engine, err);
+    TERN_TRY(check_text(text, n, how, tokens, err));
+    TERN_TRY(find_tokenizer(engine, &t, err));
+    return encode(t, text, n, how, tokens, err);
+}
+
+tern_status tern_engine_detokenize(const tern_engine *engine, const int32_t *ids, size_t n, bool special,
+                                   tern_buf *text, tern_error *err)
+{
+    const tern_tokenizer *t;
+    TERN_NEED(engine, err);
+    TERN_TRY(find_tokenizer(engine, &t, err));
+    return decode(t, tern_engine_config(engine)->n_vocab, ids, n, special, text, err);
+}
+
+tern_status tern_tokenizer_encode(const tern_tokenizer *tokenizer, const char *text, size_t n, unsigned how,
+                                  tern_tokens *tokens, tern_error *err)
+{
+    TERN_NEED(tokenizer, err);
+    TERN_TRY(check_text(text, n, how, tokens, err));
+    return encode(tokenizer, text, n, how, tokens, err);
+}
+
+tern_status tern_tokenizer_decode(const tern_tokenizer *tokenizer, const int32_t *ids, size_t n, bool special,
+                                  tern_buf *text, tern_error *err)
+{
+    TERN_NEED(tokenizer, err);
+    return decode(tokenizer, tern_tokenizer_size(tokenizer), ids, n, special, text, err);
+}
+
+const char *tern_tokenizer_piece(const tern_tokenizer *tokenizer, int32_t id, size_t *n)
+{
+    const tern_span piece = tern_token_piece(tokenizer, id);
+    *n = piece.size;
+    return (const char *)piece.data;
+}
+
 bool tern_engine_is_end(const tern_engine *engine, int32_t id)
 {
-    const tern_tokenizer *t = engine ? tern_model_tokenizer(tern_engine_model(engine)) : NULL;
+    const tern_tokenizer *t = tern_engine_tokenizer(engine);
     return t && tern_token_is_end(t, id);
 }
 
@@ -59,19 +105,28 @@ static tern_status check_messages(const tern_chat_message *messages, size_t n, t
     return TERN_OK;
 }
 
-tern_status tern_engine_chat_prompt(const tern_engine *engine, const tern_chat_message *messages, size_t n,
-                                    bool add_generation_prompt, tern_tokens *tokens, tern_error *err)
+/* The conversation by the model's own template. */
+static tern_status prompt_by_model(const tern_tokenizer *t, const tern_chat_message *messages, size_t n,
+                                   bool add_generation_prompt, tern_tokens *tokens, tern_error *err)
+{
+    tern_chat_template *own;
+    const char *source = tern_tokenizer_chat_template(t);
+    if (!source) return tern_fail(err, TERN_NOT_FOUND, "the model has no chat template");
+    TERN_TRY(tern_chat_template_parse(&own, source, strlen(source), err));
+    tern_status status = tern_chat_template_tokens(own, t, messages, n, add_generation_prompt, tokens, err);
+    tern_chat_template_close(own);
+    return status;
+}
+
+tern_status tern_engine_chat_prompt(const tern_engine *engine, const tern_chat_template *chat_template,
+                                    const tern_chat_message *messages, size_t n, bool add_generation_prompt,
+                                    tern_tokens *tokens, tern_error *err)
 {
     const tern_tokenizer *t;
-    tern_chat_template *template;
     TERN_NEED(engine, err);
     TERN_NEED(tokens, err);
     TERN_TRY(check_messages(messages, n, err));
     TERN_TRY(find_tokenizer(engine, &t, err));
-    const char *source = tern_tokenizer_chat_template(t);
-    if (!source) return tern_fail(err, TERN_NOT_FOUND, "the model has no chat template");
-    TERN_TRY(tern_chat_template_parse(&template, source, strlen(source), err));
-    tern_status status = tern_chat_template_tokens(template, t, messages, n, add_generation_prompt, tokens, err);
-    tern_chat_template_close(template);
-    return status;
+    if (!chat_template) return prompt_by_model(t, messages, n, add_generation_prompt, tokens, err);
+    return tern_chat_template_tokens(chat_template, t, messages, n, add_generation_prompt, tokens, err);
 }

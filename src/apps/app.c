@@ -67,13 +67,6 @@ tern_status tern_app_fail_interrupted(tern_error *err)
     return tern_fail(err, TERN_CANCELLED, "interrupted");
 }
 
-tern_status tern_app_encoding(const char *flag, const char *name, const tern_encoding **encoding, tern_error *err)
-{
-    char what[32];
-    snprintf(what, sizeof what, "--%s", flag);
-    return tern_encoding_parse(what, name, encoding, err);
-}
-
 tern_status tern_app_parse_ids(const char *text, tern_tokens *ids, tern_error *err)
 {
     static const char between[] = " ,;[]\t\r\n";

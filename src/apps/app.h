@@ -1,11 +1,12 @@
-/* What the sub-commands share: interrupts, opening what the flags name, and output. */
+/* What the sub-commands share: interrupts, text in and out, groups of flags. */
 #ifndef TERN_APPS_APP_H
 #define TERN_APPS_APP_H
 
 #include <jansson.h>
 
 #include "apps/args.h"
-#include "infer/session.h"
+#include "base/bytes.h"
+#include "tern.h"
 
 /* Seconds of a clock that only goes forward. */
 double tern_app_seconds(void);
@@ -20,31 +21,6 @@ bool tern_app_take_interrupt(void);
 /* CANCELLED. */
 tern_status tern_app_fail_interrupted(tern_error *err);
 
-/* The model of -m, or the bundled one, into path. Errors: NOT_FOUND. */
-typedef struct tern_app_path {
-    char text[4096];
-} tern_app_path;
-
-tern_status tern_app_find_model(const tern_options *options, tern_app_path *path, tern_error *err);
-/* Opens it with a progress bar. */
-tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err);
-/* What the flags say of the backend. Errors: INVALID_ARGUMENT (a GPU's flag without --backend vulkan). */
-tern_status tern_app_backend(const tern_options *options, uint32_t n_threads, tern_backend_options *out,
-                             tern_error *err);
-tern_status tern_app_open_engine(tern_engine **engine, const tern_options *options, bool tokenizer, tern_error *err);
-/* An engine on its number of threads instead of --threads. */
-tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *options, bool tokenizer,
-                                      uint32_t n_threads, tern_error *err);
-/* What --kv says. */
-tern_kv_type tern_app_kv(const tern_options *options);
-/* A session by --ctx, --batch and --kv, over what `params` says beside. */
-tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options,
-                                  tern_session_params params, tern_error *err);
-/* INVALID_ARGUMENT when the model has no tokenizer. */
-tern_status tern_app_tokenizer(const tern_engine *engine, const tern_tokenizer **tokenizer, tern_error *err);
-
-/* The encoding that a flag names; NULL for NULL. */
-tern_status tern_app_encoding(const char *flag, const char *name, const tern_encoding **encoding, tern_error *err);
 /* Ids separated by commas, spaces or brackets, appended to *ids. */
 tern_status tern_app_parse_ids(const char *text, tern_tokens *ids, tern_error *err);
 /* A list of numbers "1,2,4" of at most cap; each from 1 to max. */

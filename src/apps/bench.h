@@ -22,7 +22,7 @@ typedef struct tern_bench_counts {
 
 /* Dispatches by what they make and their kernel, of a number of tokens that were timed one dispatch at a time. */
 typedef struct tern_bench_profile {
-    tern_profile_row rows[TERN_BENCH_MAX_PROFILE];
+    tern_engine_profile_row rows[TERN_BENCH_MAX_PROFILE];
     size_t n;
     uint32_t n_tokens;
     double wall_ms; /* of all these tokens, which the host waited for */
@@ -48,7 +48,7 @@ typedef struct tern_bench_subject {
     bool is_cpu;
     char name[160];
     uint64_t parameters, bytes;
-    const char *head;
+    char head[16];
     bool tuned; /* kernels by what tern tune has measured */
     uint32_t n_loras;
     uint64_t lora_bytes;
@@ -57,8 +57,8 @@ typedef struct tern_bench_subject {
 /* One run of the command. */
 typedef struct tern_bench {
     const tern_options *options;
-    bool gpu;
     tern_engine *engine;
+    tern_engine_info info; /* of it */
     tern_app_loras loras;
     tern_session *session;
     int32_t *ids;

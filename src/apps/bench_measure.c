@@ -3,11 +3,9 @@
 #include <string.h>
 
 #include "apps/bench.h"
-#include "apps/tune.h"
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/show.h"
-#include "infer/sampler.h"
 
 enum { DECODE_AFTER = 64 };
 static const double measure_seconds = 0.5;
@@ -84,7 +82,13 @@ static bool watch(void *context, const tern_piece *piece)
     return !tern_app_interrupted();
 }
 
-/* On a GPU, which chooses the tokens itself. */
+/* Whether the device chooses the tokens itself. */
+static bool chooses(const tern_bench *b)
+{
+    return b->info.max_steps > 1;
+}
+
+/* Where it does. */
 static tern_status generate(tern_bench *b, uint32_t n, double *seconds, uint64_t *allocations, tern_error *err)
 {
     watched w = {UINT64_MAX, 0};
@@ -105,7 +109,7 @@ tern_status tern_bench_decode(tern_bench *b, uint32_t n, double *seconds, uint64
         TERN_TRY(tern_session_append(b->session, b->ids, DECODE_AFTER, err));
     }
     tern_session_truncate(b->session, DECODE_AFTER);
-    if (b->gpu) return generate(b, n, seconds, allocations, err);
+    if (chooses(b)) return generate(b, n, seconds, allocations, err);
     const double start = tern_app_seconds();
     *allocations = tern_alloc_count();
     for (uint32_t t = 0; t < n; t++) TERN_TRY(tern_session_append(b->session, b->ids + DECODE_AFTER + t, 1, err));
@@ -114,15 +118,14 @@ tern_status tern_bench_decode(tern_bench *b, uint32_t n, double *seconds, uint64
     return TERN_OK;
 }
 
-static tern_backend_counters counters_of(const tern_bench *b)
+static tern_engine_counters counters_of(const tern_bench *b)
 {
-    tern_backend_counters c = {0};
-    const tern_backend *backend = tern_engine_backend(b->engine);
-    backend->counters(backend, &c);
+    tern_engine_counters c = {0};
+    tern_engine_count(b->engine, &c, NULL); /* fails on NULL alone */
     return c;
 }
 
-static void count(const tern_backend_counters *a, const tern_backend_counters *b, double n, tern_bench_counts *out)
+static void count(const tern_engine_counters *a, const tern_engine_counters *b, double n, tern_bench_counts *out)
 {
     out->weight_bytes = (double)(b->weight_bytes - a->weight_bytes) / n;
     out->dispatches = (double)(b->dispatches - a->dispatches) / n;
@@ -144,13 +147,13 @@ static tern_status time_decode(tern_bench *b, tern_bench_row *out, tern_error *e
     if (n == 0) return TERN_OK;
     tern_session_truncate(b->session, 0);
     tern_session_want(b->session, 1); /* as greedy decoding does; counts with --head exact */
-    if (b->gpu) TERN_TRY(tern_bench_decode(b, n, &seconds, &allocations, err));
+    if (chooses(b)) TERN_TRY(tern_bench_decode(b, n, &seconds, &allocations, err));
     else TERN_TRY(tern_session_append(b->session, b->ids, DECODE_AFTER, err));
     for (uint32_t i = 0; i < b->options->repeats; i++) {
         tern_session_truncate(b->session, DECODE_AFTER);
-        const tern_backend_counters before = counters_of(b);
+        const tern_engine_counters before = counters_of(b);
         TERN_TRY(tern_bench_decode(b, n, &seconds, &allocations, err));
-        const tern_backend_counters after = counters_of(b);
+        const tern_engine_counters after = counters_of(b);
         out->decode.at[out->decode.n++] = n / seconds;
         out->per_token.allocations = (double)allocations / n;
         count(&before, &after, n, &out->per_token);
@@ -158,17 +161,6 @@ static tern_status time_decode(tern_bench *b, tern_bench_row *out, tern_error *e
     }
     sort_rates(&out->decode);
     return TERN_OK;
-}
-
-static double operations_per_token(const tern_model *model)
-{
-    double n = 0;
-    for (uint32_t layer = 0; layer < tern_model_config(model)->n_layers; layer++)
-        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
-            const tern_weight *w = tern_model_weight(model, (tern_role)role, layer);
-            if (w->encoding && w->encoding->ternary) n += 2.0 * w->rows * w->cols;
-        }
-    return n;
 }
 
 tern_status tern_bench_open(tern_bench *b, const tern_bench_row *row, bool profile, tern_error *err)
@@ -179,7 +171,7 @@ tern_status tern_bench_open(tern_bench *b, const tern_bench_row *row, bool profi
     o.profile = profile;
     o.gpu_steps = row->n_steps;
     TERN_TRY(tern_app_open_engine_with(&b->engine, &o, true, row->n_threads, err));
-    b->gpu = tern_engine_backend(b->engine)->max_steps > 1;
+    TERN_TRY(tern_engine_describe(b->engine, &b->info, err));
     TERN_TRY(tern_app_load_loras(&b->loras, &o, b->engine, err));
     params.loras = b->loras.uses;
     params.n_loras = b->loras.n;
@@ -206,23 +198,17 @@ static uint64_t lora_bytes(const tern_app_loras *loras)
 
 static void describe(const tern_bench *b, tern_bench_subject *out)
 {
-    const tern_model *model = tern_engine_model(b->engine);
-    const tern_config *c = tern_engine_config(b->engine);
-    const tern_weight *layer = tern_model_weight(model, TERN_ROLE_ATTN_Q, 0);
-    const tern_backend *backend = tern_engine_backend(b->engine);
-    out->parameters = tern_model_parameters(model);
-    out->bytes = tern_model_bytes(model);
-    out->head = tern_engine_head_exact(b->engine) ? "exact" : tern_engine_head(b->engine)->encoding->name;
-    snprintf(out->name, sizeof out->name, "%s %s", tern_show_z(c->architecture).text,
-             layer->encoding ? layer->encoding->name : "");
-    tern_backend_options choices = {0};
-    tern_app_tuned(b->options, &choices);
-    out->tuned = choices.n_choices > 0;
+    const tern_engine_info *info = &b->info;
+    out->parameters = info->parameters;
+    out->bytes = info->bytes;
+    snprintf(out->head, sizeof out->head, "%s", info->head);
+    snprintf(out->name, sizeof out->name, "%s %s", tern_show_z(info->architecture).text, info->encoding);
+    out->tuned = tern_app_tune_file(b->options) != NULL;
     out->n_loras = b->loras.n;
     out->lora_bytes = lora_bytes(&b->loras);
-    out->is_cpu = !backend->device;
+    out->is_cpu = !info->device;
     if (out->is_cpu) tern_cpu_name(out->device, sizeof out->device);
-    else snprintf(out->device, sizeof out->device, "%s: %s", backend->name, backend->device);
+    else snprintf(out->device, sizeof out->device, "%s: %s", info->backend, info->device);
 }
 
 /* Opens everything and computes one token, as the first word of an answer would be. */
@@ -238,18 +224,18 @@ static tern_status open_timed(tern_bench *b, tern_bench_row *out, tern_error *er
 static tern_status measure_engine(tern_bench *b, tern_bench_row *out, tern_bench_subject *subject, tern_error *err)
 {
     TERN_TRY(open_timed(b, out, err));
-    if (!b->gpu) out->n_steps = 0;
+    if (!chooses(b)) out->n_steps = 0;
     TERN_TRY(time_prefill(b, out, err));
     TERN_TRY(time_decode(b, out, err));
-    const tern_backend_counters c = counters_of(b);
+    const tern_engine_counters c = counters_of(b);
     out->pipelines = c.pipelines;
     out->pipeline_hits = c.pipeline_hits;
-    out->n_layers = tern_engine_config(b->engine)->n_layers;
+    out->n_layers = b->info.n_layers;
     out->resident = process_bytes("VmRSS");
     out->peak_resident = process_bytes("VmHWM");
-    out->operations_per_token = operations_per_token(tern_engine_model(b->engine));
-    out->read_bandwidth = tern_engine_measure(b->engine, TERN_MEASURE_READ, measure_seconds);
-    out->dot_rate = tern_engine_measure(b->engine, TERN_MEASURE_DOTS, measure_seconds);
+    out->operations_per_token = 2.0 * (double)b->info.ternary_parameters;
+    out->read_bandwidth = tern_engine_read_bandwidth(b->engine, measure_seconds);
+    out->dot_rate = tern_engine_dot_rate(b->engine, measure_seconds);
     describe(b, subject);
     return TERN_OK;
 }

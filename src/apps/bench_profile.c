@@ -6,25 +6,25 @@
 #include "base/alloc.h"
 
 /* All rows since the engine was opened. */
-static size_t take(const tern_bench *b, tern_profile_row *rows)
+static tern_status take(const tern_bench *b, tern_engine_profile_row *rows, size_t *n, tern_error *err)
 {
-    const tern_backend *backend = tern_engine_backend(b->engine);
-    size_t n = backend->profile(backend, rows, TERN_BENCH_MAX_PROFILE);
-    return n < TERN_BENCH_MAX_PROFILE ? n : TERN_BENCH_MAX_PROFILE;
+    TERN_TRY(tern_engine_profile(b->engine, rows, TERN_BENCH_MAX_PROFILE, n, err));
+    if (*n > TERN_BENCH_MAX_PROFILE) *n = TERN_BENCH_MAX_PROFILE;
+    return TERN_OK;
 }
 
 static int by_time(const void *a, const void *b)
 {
-    const uint64_t x = ((const tern_profile_row *)a)->ns, y = ((const tern_profile_row *)b)->ns;
+    const uint64_t x = ((const tern_engine_profile_row *)a)->ns, y = ((const tern_engine_profile_row *)b)->ns;
     return (x < y) - (x > y);
 }
 
 /* What came since `before`, the most expensive first. */
-static void subtract(tern_bench_profile *p, const tern_profile_row *before, size_t n_before)
+static void subtract(tern_bench_profile *p, const tern_engine_profile_row *before, size_t n_before)
 {
     size_t kept = 0;
     for (size_t i = 0; i < p->n; i++) {
-        tern_profile_row row = p->rows[i];
+        tern_engine_profile_row row = p->rows[i];
         if (i < n_before) {
             row.n -= before[i].n;
             row.ns -= before[i].ns;
@@ -60,15 +60,20 @@ static tern_status run_decode(tern_bench *b, tern_bench_profile *p, tern_error *
 static tern_status measure(tern_bench *b, tern_bench_row *row, tern_error *err)
 {
     tern_status (*const runs[])(tern_bench *, tern_bench_profile *, tern_error *) = {run_prefill, run_decode};
-    tern_profile_row *before = tern_calloc(TERN_BENCH_MAX_PROFILE, sizeof *before);
-    tern_status status = before ? tern_bench_open(b, row, true, err) : tern_fail_alloc(err, sizeof *before);
-    for (size_t i = 0; i < 2 && status == TERN_OK; i++) {
-        status = runs[i](b, &row->profiles[i], err); /* what is made once is made here */
-        const size_t n = take(b, before);
-        if (status == TERN_OK) status = runs[i](b, &row->profiles[i], err);
-        row->profiles[i].n = take(b, row->profiles[i].rows);
-        subtract(&row->profiles[i], before, n);
+    tern_engine_profile_row *before = tern_calloc(TERN_BENCH_MAX_PROFILE, sizeof *before);
+    tern_status status;
+    if (!before) return tern_fail_alloc(err, sizeof *before);
+    TERN_GOTO(tern_bench_open(b, row, true, err));
+    for (size_t i = 0; i < 2; i++) {
+        tern_bench_profile *p = &row->profiles[i];
+        size_t n;
+        TERN_GOTO(runs[i](b, p, err)); /* what is made once is made here */
+        TERN_GOTO(take(b, before, &n, err));
+        TERN_GOTO(runs[i](b, p, err));
+        TERN_GOTO(take(b, p->rows, &p->n, err));
+        subtract(p, before, n);
     }
+fail:
     tern_bench_close_engine(b);
     tern_free(before);
     return status;
@@ -99,8 +104,8 @@ static json_t *profile_json(const tern_bench_profile *p)
     const double n = p->n_tokens, all = sum_us(p);
     json_t *rows = json_array();
     for (size_t i = 0; i < p->n; i++) {
-        const tern_profile_row *r = &p->rows[i];
-        json_array_append_new(rows, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "makes", r->name, "kernel", r->pipeline,
+        const tern_engine_profile_row *r = &p->rows[i];
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "makes", r->name, "kernel", r->kernel,
                                               "count_per_token", (double)r->n / n, "us_per_token",
                                               (double)r->ns * 1e-3 / n, "share", share((double)r->ns * 1e-3, all),
                                               "bytes_per_second", share((double)r->weight_bytes * 1e9, (double)r->ns)));
@@ -124,9 +129,9 @@ static void print_table(const tern_bench_profile *p, const char *title, double n
            p->wall_ms * 1e3 / n, untimed_us);
     printf("    %-22s %-24s %8s %10s %7s %10s %7s\n", "makes", "kernel", "count", "us", "share", "GB/s", "of all");
     for (size_t i = 0; i < p->n; i++) {
-        const tern_profile_row *r = &p->rows[i];
+        const tern_engine_profile_row *r = &p->rows[i];
         const double rate = share((double)r->weight_bytes * 1e9, (double)r->ns);
-        printf("    %-22s %-24s %8.1f %10.1f %6.1f%%", r->name, r->pipeline, (double)r->n / n, (double)r->ns * 1e-3 / n,
+        printf("    %-22s %-24s %8.1f %10.1f %6.1f%%", r->name, r->kernel, (double)r->n / n, (double)r->ns * 1e-3 / n,
                100 * share((double)r->ns * 1e-3, all));
         if (rate > 0) printf(" %10.1f %6.1f%%", rate * 1e-9, 100 * share(rate, bandwidth));
         putchar('\n');

@@ -10,11 +10,12 @@ enum { LEAST_ANSWER = 16 }; /* tokens of context that an answer should find free
 
 tern_status tern_chat_talk_open(tern_chat_talk *t, tern_options *options, tern_error *err)
 {
+    tern_engine_info info;
     *t = (tern_chat_talk){.options = options};
     bool drafts = options->draft && strcmp(options->draft, "ngram") == 0;
     TERN_TRY(tern_app_open_engine(&t->engine, options, true, err));
-    TERN_TRY(tern_app_tokenizer(t->engine, &t->tokenizer, err));
-    TERN_TRY(tern_chat_template_find(&t->template, t->tokenizer, options->template, err));
+    TERN_TRY(tern_engine_describe(t->engine, &info, err));
+    TERN_TRY(tern_chat_template_find(&t->template, info.chat_template, options->template, err));
     TERN_TRY(tern_app_load_loras(&t->loras, options, t->engine, err));
     tern_session_params params = {.max_outputs = drafts ? options->draft_tokens + 1 : 1,
                                   .host_sampling = drafts,
@@ -91,7 +92,7 @@ static tern_status render(tern_chat_talk *t, tern_error *err)
     for (;;) {
         const size_t first = has_system(t);
         t->ids.n = 0;
-        TERN_TRY(tern_chat_template_tokens(t->template, t->tokenizer, t->messages, t->n, true, &t->ids, err));
+        TERN_TRY(tern_engine_chat_prompt(t->engine, t->template, t->messages, t->n, true, &t->ids, err));
         if (t->ids.n == 0)
             return tern_fail(err, TERN_INVALID_ARGUMENT, "the chat template renders this conversation to nothing");
         if (t->ids.n + LEAST_ANSWER <= n_ctx) return TERN_OK;

@@ -4,12 +4,10 @@
 
 #include "apps/generation.h"
 #include "apps/lora.h"
-#include "text/chat_template.h"
 
 typedef struct tern_chat_talk {
     tern_options *options;
     tern_engine *engine;
-    const tern_tokenizer *tokenizer;
     tern_app_loras loras; /* what the session computes with */
     tern_session *session;
     tern_chat_template *template;
@@ -52,11 +50,8 @@ tern_status tern_chat_talk_save(const tern_chat_talk *talk, const char *path, te
 /* On failure the conversation is as it was. */
 tern_status tern_chat_talk_load(tern_chat_talk *talk, const char *path, tern_error *err);
 
-/* The Jinja text of a template that has a name; NULL when there is none. */
-const char *tern_chat_template_builtin(const char *name);
-/* The template of this name or in this file; the tokenizer's own for NULL. Errors: also INVALID_ARGUMENT when it has
- * none. */
-tern_status tern_chat_template_find(tern_chat_template **out, const tern_tokenizer *tokenizer, const char *name,
-                                    tern_error *err);
+/* The template of this name or in this file; for NULL the model's own, of which `own` is the text. Errors: also
+ * INVALID_ARGUMENT when that is NULL too. */
+tern_status tern_chat_template_find(tern_chat_template **out, const char *own, const char *name, tern_error *err);
 
 #endif

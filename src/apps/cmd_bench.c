@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/rng.h"
-#include "ops/op.h"
 
 enum { DEFAULT_STEPS = 8, LAST_PROMPT = 64 };
 
@@ -100,7 +99,7 @@ static tern_status gpu_rows(const tern_options *o, tern_bench_row *rows, uint32_
     *n = 1;
     if (o->threads) TERN_TRY(tern_app_parse_list("threads", o->threads, 1024, &n_threads, 1, &one, err));
     if (o->steps_list)
-        TERN_TRY(tern_app_parse_list("gpu-steps", o->steps_list, TERN_SAMPLE_MAX_STEPS, counts, TERN_BENCH_MAX_ROWS, n,
+        TERN_TRY(tern_app_parse_list("gpu-steps", o->steps_list, TERN_SESSION_MAX_STEPS, counts, TERN_BENCH_MAX_ROWS, n,
                                      err));
     for (uint32_t i = 0; i < *n; i++) rows[i] = (tern_bench_row){.n_threads = n_threads, .n_steps = counts[i]};
     return TERN_OK;

@@ -1,4 +1,4 @@
-/* tern compare: one model on two backends, op by op. */
+/* tern compare: one model on two backends, op by op; a tool of developers, which looks inside both. */
 #include <math.h>
 #include <string.h>
 
@@ -56,17 +56,14 @@ static tern_status read_reference(const tern_options *o, char name[16], tern_opt
 
 static tern_status read_ids(const tern_options *o, const tern_engine *engine, tern_tokens *ids, tern_error *err)
 {
-    const tern_tokenizer *t = tern_model_tokenizer(tern_engine_model(engine));
+    const char *text = o->prompt ? o->prompt : default_prompt;
     if (o->ids && o->prompt) return tern_fail(err, TERN_INVALID_ARGUMENT, "--prompt and --ids: one of them expected");
     if (o->ids) return tern_app_parse_ids(o->ids, ids, err);
-    if (o->prompt && !t) return tern_app_tokenizer(engine, &t, err);
-    if (!t) { /* ids that every vocabulary has */
+    if (!o->prompt && !tern_engine_tokenizer(engine)) { /* ids that every vocabulary has */
         for (int32_t i = 0; i < 16; i++) TERN_TRY(tern_tokens_add(ids, (i * 7 + 3) % 60, err));
         return TERN_OK;
     }
-    const char *text = o->prompt ? o->prompt : default_prompt;
-    if (tern_tokenizer_adds_bos(t)) TERN_TRY(tern_tokens_add(ids, tern_tokenizer_bos(t), err));
-    TERN_TRY(tern_tokenize(t, text, strlen(text), false, ids, err));
+    TERN_TRY(tern_engine_tokenize(engine, text, strlen(text), TERN_TOKENIZE_BOS, ids, err));
     if (!o->prompt && ids->n > DEFAULT_MOST) ids->n = DEFAULT_MOST;
     return TERN_OK;
 }

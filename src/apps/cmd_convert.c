@@ -1,10 +1,9 @@
 /* tern convert: a model into one GGUF file. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "apps/app.h"
 #include "apps/progress.h"
-#include "base/show.h"
+#include "quant/encoding.h"
 #include "quant/rsr.h"
 
 static const tern_flag flags[] = {
@@ -24,59 +23,36 @@ static const tern_flag flags[] = {
 
 static const tern_flag_group groups[] = {{"Flags", flags}, {0}};
 
-static tern_status check_names(const char *in, const char *out, tern_error *err)
+static void print_size(const char *path, uint64_t parameters)
 {
-    if (!out) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the GGUF file to write with -o");
-    char *a = realpath(in, NULL), *b = realpath(out, NULL);
-    bool same = a && b && strcmp(a, b) == 0;
-    free(a);
-    free(b);
-    return same ? tern_fail(err, TERN_INVALID_ARGUMENT, "%s: input and output are the same file", tern_show_z(in).text)
-                : TERN_OK;
-}
-
-static void print_sizes(const char *in, const char *out, const tern_model *model)
-{
-    char before[16], after[16];
-    uint64_t n_before = tern_app_file_bytes(in), n_after = tern_app_file_bytes(out),
-             parameters = tern_model_parameters(model);
-    fprintf(stderr, "%s: %s, %.2f bits per weight\n%s: %s, %.2f bits per weight\n", in,
-            tern_app_bytes(n_before, before), (double)n_before * 8 / (double)parameters, out,
-            tern_app_bytes(n_after, after), (double)n_after * 8 / (double)parameters);
-}
-
-static tern_status write_model(const tern_model *model, const tern_options *o, tern_error *err)
-{
-    tern_progress progress = {.label = "Converting"};
-    tern_export_options how = {.force = o->force,
-                               .rsr = o->rsr || o->rsr_rows,
-                               .rsr_rows = o->rsr_rows,
-                               .progress = tern_progress_update,
-                               .progress_context = &progress};
-    TERN_TRY(tern_app_encoding("type", o->type, &how.linear, err));
-    TERN_TRY(tern_app_encoding("head", o->head, &how.head, err));
-    tern_status status = tern_model_write_gguf(model, o->output, &how, err);
-    tern_progress_end(&progress);
-    if (status == TERN_UNSUPPORTED && how.linear && how.linear->ternary && !o->force) {
-        size_t n = strlen(err->message);
-        snprintf(err->message + n, sizeof err->message - n, " (--force does it all the same)");
-    }
-    return status;
+    char size[16];
+    const uint64_t n = tern_app_file_bytes(path);
+    fprintf(stderr, "%s: %s, %.2f bits per weight\n", path, tern_app_bytes(n, size),
+            (double)n * 8 / (double)parameters);
 }
 
 static tern_status run(const tern_options *o, tern_error *err)
 {
+    const char *in = o->args.items[0];
     const tern_encoding *unused;
-    tern_options input = {.model = o->args.items[0]};
-    tern_model *model;
-    TERN_TRY(check_names(input.model, o->output, err));
-    TERN_TRY(tern_app_encoding("type", o->type, &unused, err));
-    TERN_TRY(tern_app_encoding("head", o->head, &unused, err));
-    TERN_TRY(tern_app_open_model(&model, &input, true, err));
-    tern_status status = write_model(model, o, err);
-    if (status == TERN_OK) print_sizes(input.model, o->output, model);
-    tern_model_close(model);
-    return status;
+    tern_progress progress = {.label = "Converting"};
+    tern_convert_result result;
+    const tern_convert_options how = {.type = o->type,
+                                      .head = o->head,
+                                      .force = o->force,
+                                      .rsr = o->rsr,
+                                      .rsr_rows = o->rsr_rows,
+                                      .progress = tern_progress_update,
+                                      .progress_context = &progress};
+    if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the GGUF file to write with -o");
+    TERN_TRY(tern_encoding_parse("--type", o->type, &unused, err));
+    TERN_TRY(tern_encoding_parse("--head", o->head, &unused, err));
+    const tern_status status = tern_convert(in, o->output, &how, &result, err);
+    tern_progress_end(&progress);
+    TERN_TRY(status);
+    print_size(in, result.parameters);
+    print_size(o->output, result.parameters);
+    return TERN_OK;
 }
 
 const tern_command tern_command_convert = {

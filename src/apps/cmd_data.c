@@ -1,9 +1,9 @@
 /* tern data: text and conversations as one file of token ids to train with, and a look at such a file. */
 #include <string.h>
 
-#include "apps/app.h"
 #include "apps/chat_talk.h"
 #include "apps/data_show.h"
+#include "apps/model.h"
 #include "apps/progress.h"
 #include "base/show.h"
 #include "train/data_read.h"
@@ -52,8 +52,9 @@ static tern_status open_model(job *j, tern_error *err)
 static tern_status open_template(job *j, tern_error *err)
 {
     const char *name = j->o->template;
-    if (!j->tokenizer || (!name && !tern_tokenizer_chat_template(j->tokenizer))) return TERN_OK;
-    tern_status status = tern_chat_template_find(&j->template, j->tokenizer, name, err);
+    const char *own = j->tokenizer ? tern_tokenizer_chat_template(j->tokenizer) : NULL;
+    if (!j->tokenizer || (!name && !own)) return TERN_OK;
+    tern_status status = tern_chat_template_find(&j->template, own, name, err);
     if (status == TERN_OK || name || status == TERN_OUT_OF_MEMORY) return status;
     fprintf(stderr, "tern data: the model's chat template cannot be used: %s\n", err->message);
     return TERN_OK;

@@ -1,8 +1,10 @@
 /* tern export-lora: adapters merged into a model's weights. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "apps/lora.h"
+#include "apps/model.h"
 #include "apps/progress.h"
 #include "base/alloc.h"
 #include "model/merge.h"
@@ -23,11 +25,25 @@ static const tern_flag_group groups[] = {
 typedef struct job {
     const tern_options *o;
     tern_model *base, *merged;
-    tern_app_loras loras;
+    tern_adapter *adapters[TERN_APP_MAX_LORAS];
     tern_merge_item items[TERN_APP_MAX_LORAS];
+    uint32_t n;
     tern_merge merge;
     tern_progress progress;
 } job;
+
+static tern_status open_adapter(job *j, const char *text, tern_error *err)
+{
+    char *path;
+    tern_merge_item *item = &j->items[j->n];
+    TERN_TRY(tern_app_check_lora_room(j->n, text, err));
+    TERN_TRY(tern_app_parse_lora(text, &path, &item->scale, err));
+    const tern_status status = tern_adapter_open(&j->adapters[j->n], path, j->base, err);
+    free(path);
+    TERN_TRY(status);
+    item->adapter = j->adapters[j->n++];
+    return TERN_OK;
+}
 
 static tern_status open_all(job *j, tern_error *err)
 {
@@ -40,11 +56,9 @@ static tern_status open_all(job *j, tern_error *err)
                          j->o->type, j->o->output);
     TERN_TRY(tern_app_encoding("type", j->o->type, &unused, err));
     TERN_TRY(tern_app_open_model(&j->base, j->o, true, err));
-    TERN_TRY(tern_app_open_loras(&j->loras, j->o, j->base, err));
-    for (size_t i = 0; i < j->loras.n; i++)
-        j->items[i] = (tern_merge_item){j->loras.adapters[i], j->loras.uses[i].scale};
+    for (size_t i = 0; i < j->o->loras.n; i++) TERN_TRY(open_adapter(j, j->o->loras.items[i], err));
     j->merge = (tern_merge){
-        .base = j->base, .items = j->items, .n_items = j->loras.n, .bf16 = !tern_path_ends(j->o->output, ".gguf")};
+        .base = j->base, .items = j->items, .n_items = j->n, .bf16 = !tern_path_ends(j->o->output, ".gguf")};
     return TERN_OK;
 }
 
@@ -187,7 +201,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     if (status == TERN_OK) status = merge(&j, err);
     if (status == TERN_OK) status = write_out(&j, err);
     if (status == TERN_OK) status = report(&j, err);
-    tern_app_close_loras(&j.loras);
+    for (uint32_t i = 0; i < j.n; i++) tern_adapter_close(j.adapters[i]);
     tern_model_close(j.merged);
     tern_model_close(j.base);
     return status;

@@ -1,5 +1,5 @@
 /* tern finetune: a model learns from text, all its weights or an adapter. */
-#include "apps/app.h"
+#include "apps/open.h"
 #include "apps/train_flags.h"
 #include "apps/train_run.h"
 

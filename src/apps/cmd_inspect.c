@@ -1,11 +1,12 @@
 /* tern inspect: what a model file or an adapter holds, and what running it would do. */
 #include <string.h>
 
-#include "apps/app.h"
 #include "apps/inspect.h"
+#include "apps/model.h"
 #include "base/file.h"
 #include "base/show.h"
 #include "graph/graph.h"
+#include "infer/session.h"
 #include "model/package.h"
 
 static const tern_flag flags[] = {

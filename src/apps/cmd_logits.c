@@ -53,25 +53,25 @@ static tern_status write_floats(const float *x, size_t n, tern_error *err)
 }
 
 /* The hidden states of every layer for a piece of the tokens, into their places in all[layers + 1][n][n_embd]. */
-static tern_status keep_hidden(tern_session *s, uint32_t first, uint32_t piece, uint32_t n, float *all, tern_error *err)
+static tern_status keep_hidden(tern_session *s, const tern_engine_info *model, uint32_t first, uint32_t piece,
+                               uint32_t n, float *all, tern_error *err)
 {
-    const tern_config *c = tern_engine_config(tern_session_engine(s));
-    for (uint32_t i = 0; i <= c->n_layers; i++)
-        TERN_TRY(tern_session_hidden(s, i, piece, all + ((size_t)i * n + first) * c->n_embd, err));
+    for (uint32_t i = 0; i <= model->n_layers; i++)
+        TERN_TRY(tern_session_hidden(s, i, piece, all + ((size_t)i * n + first) * model->n_embd, err));
     return TERN_OK;
 }
 
-static tern_status evaluate(tern_session *s, const tern_tokens *ids, float *hidden, tern_error *err)
+static tern_status evaluate(tern_session *s, const tern_engine_info *model, const tern_tokens *ids, float *hidden,
+                            tern_error *err)
 {
-    size_t n_vocab = tern_engine_config(tern_session_engine(s))->n_vocab;
     uint32_t n = (uint32_t)ids->n;
     float *logits = NULL;
     for (uint32_t at = 0; at < n;) {
         uint32_t piece = n - at < PIECE_TOKENS ? n - at : PIECE_TOKENS;
         TERN_TRY(tern_session_append_all(s, ids->ids + at, piece, err));
-        if (hidden) TERN_TRY(keep_hidden(s, at, piece, n, hidden, err));
+        if (hidden) TERN_TRY(keep_hidden(s, model, at, piece, n, hidden, err));
         else TERN_TRY(tern_session_logits(s, 0, &logits, err));
-        if (!hidden) TERN_TRY(write_floats(logits, piece * n_vocab, err));
+        if (!hidden) TERN_TRY(write_floats(logits, (size_t)piece * model->n_vocab, err));
         if (!tern_app_flushed()) return tern_app_flush(err);
         if (tern_app_interrupted()) return tern_app_fail_interrupted(err);
         at += piece;
@@ -79,14 +79,16 @@ static tern_status evaluate(tern_session *s, const tern_tokens *ids, float *hidd
     return TERN_OK;
 }
 
-static tern_status evaluate_hidden(tern_session *s, const tern_tokens *ids, tern_error *err)
+static tern_status evaluate_hidden(tern_session *s, const tern_engine_info *model, const tern_tokens *ids,
+                                   tern_error *err)
 {
-    const tern_config *c = tern_engine_config(tern_session_engine(s));
-    size_t n = (size_t)(c->n_layers + 1) * ids->n * c->n_embd;
+    size_t n = (size_t)(model->n_layers + 1) * ids->n * model->n_embd;
     float *hidden = tern_calloc(n, sizeof *hidden);
     if (!hidden) return tern_fail_alloc(err, n * sizeof *hidden);
-    tern_status status = evaluate(s, ids, hidden, err);
-    if (status == TERN_OK) status = write_floats(hidden, n, err);
+    tern_status status;
+    TERN_GOTO(evaluate(s, model, ids, hidden, err));
+    TERN_GOTO(write_floats(hidden, n, err));
+fail:
     tern_free(hidden);
     return status;
 }
@@ -95,9 +97,11 @@ static tern_status run_engine(tern_engine *engine, const tern_app_loras *loras, 
                               const tern_tokens *ids, tern_error *err)
 {
     tern_session *session;
-    uint32_t n_ctx = tern_engine_config(engine)->n_ctx_train;
-    if (ids->n > n_ctx)
-        return tern_fail(err, TERN_CONTEXT_FULL, "%zu tokens: the model was trained for at most %u", ids->n, n_ctx);
+    tern_engine_info model;
+    TERN_TRY(tern_engine_describe(engine, &model, err));
+    if (ids->n > model.n_ctx_train)
+        return tern_fail(err, TERN_CONTEXT_FULL, "%zu tokens: the model was trained for at most %u", ids->n,
+                         model.n_ctx_train);
     tern_session_params params = {.n_ctx = (uint32_t)ids->n,
                                   .n_batch = PIECE_TOKENS,
                                   .max_outputs = PIECE_TOKENS,
@@ -106,7 +110,8 @@ static tern_status run_engine(tern_engine *engine, const tern_app_loras *loras, 
                                   .loras = loras->uses,
                                   .n_loras = loras->n};
     TERN_TRY(tern_app_open_session(&session, engine, o, params, err));
-    tern_status status = o->hidden ? evaluate_hidden(session, ids, err) : evaluate(session, ids, NULL, err);
+    tern_status status =
+        o->hidden ? evaluate_hidden(session, &model, ids, err) : evaluate(session, &model, ids, NULL, err);
     tern_session_close(session);
     return status;
 }
@@ -116,10 +121,12 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_engine *engine = NULL;
     tern_tokens ids = {0};
     tern_app_loras loras = {0};
-    tern_status status = read_ids(o, &ids, err);
-    if (status == TERN_OK) status = tern_app_open_engine(&engine, o, false, err);
-    if (status == TERN_OK) status = tern_app_load_loras(&loras, o, engine, err);
-    if (status == TERN_OK) status = run_engine(engine, &loras, o, &ids, err);
+    tern_status status;
+    TERN_GOTO(read_ids(o, &ids, err));
+    TERN_GOTO(tern_app_open_engine(&engine, o, false, err));
+    TERN_GOTO(tern_app_load_loras(&loras, o, engine, err));
+    TERN_GOTO(run_engine(engine, &loras, o, &ids, err));
+fail:
     tern_app_close_loras(&loras);
     tern_engine_close(engine);
     tern_tokens_deinit(&ids);

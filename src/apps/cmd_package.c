@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/app.h"
+#include "apps/model.h"
 #include "apps/progress.h"
 #include "base/file.h"
 #include "model/package.h"
@@ -30,15 +30,11 @@ static void defaults(tern_options *o)
 /* A GGUF file beside the folder, for as long as it takes. */
 static tern_status convert(const tern_options *o, const char *in, const char *out, tern_error *err)
 {
-    tern_model *model;
     tern_progress progress = {.label = "Converting"};
-    tern_export_options how = {.progress = tern_progress_update, .progress_context = &progress};
-    TERN_TRY(tern_app_encoding("type", o->type, &how.linear, err));
-    TERN_TRY(tern_app_encoding("head", o->head, &how.head, err));
-    TERN_TRY(tern_app_open_model(&model, &(tern_options){.model = in}, true, err));
-    tern_status status = tern_model_write_gguf(model, out, &how, err);
+    const tern_convert_options how = {
+        .type = o->type, .head = o->head, .progress = tern_progress_update, .progress_context = &progress};
+    const tern_status status = tern_convert(in, out, &how, NULL, err);
     tern_progress_end(&progress);
-    tern_model_close(model);
     return status;
 }
 

@@ -1,6 +1,4 @@
 /* tern perplexity: how well a model predicts a text. */
-#include "infer/perplexity.h"
-
 #include "apps/lora.h"
 #include "apps/progress.h"
 
@@ -35,9 +33,10 @@ typedef struct reader {
 /* The window asked for, or 512 where the model's context is not smaller. */
 static uint32_t window_of(const tern_engine *engine, const tern_options *o)
 {
-    const uint32_t most = tern_engine_config(engine)->n_ctx_train;
+    tern_engine_info model = {0};
+    tern_engine_describe(engine, &model, NULL); /* fails on NULL alone */
     if (o->window) return o->window;
-    return most < DEFAULT_WINDOW ? most : DEFAULT_WINDOW;
+    return model.n_ctx_train < DEFAULT_WINDOW ? model.n_ctx_train : DEFAULT_WINDOW;
 }
 
 static tern_status open_reader(reader *r, const tern_options *o, const char *path, tern_error *err)
@@ -65,11 +64,11 @@ static void close_reader(reader *r)
 
 static tern_status tokenize_file(const reader *r, const char *path, tern_tokens *ids, tern_error *err)
 {
-    const tern_tokenizer *t;
     tern_buf text = {0};
-    TERN_TRY(tern_app_tokenizer(r->engine, &t, err));
-    tern_status status = tern_app_read_text(path, &text, err);
-    if (status == TERN_OK) status = tern_tokenize(t, text.data, text.size, false, ids, err);
+    tern_status status;
+    TERN_GOTO(tern_app_read_text(path, &text, err));
+    TERN_GOTO(tern_engine_tokenize(r->engine, text.data, text.size, 0, ids, err));
+fail:
     tern_buf_deinit(&text);
     return status;
 }

@@ -41,7 +41,6 @@ static const tern_flag_group groups[] = {{"Flags", flags},
 typedef struct story {
     const tern_options *options;
     tern_engine *engine;
-    const tern_tokenizer *tokenizer;
     tern_app_loras loras;
     tern_session *session;
     tern_buf prompt, text; /* text: for --json */
@@ -79,13 +78,14 @@ static tern_status read_prompt(story *s, tern_error *err)
 static tern_status tokenize_prompt(story *s, tern_error *err)
 {
     const tern_options *o = s->options;
-    bool bos = !o->no_bos && tern_session_n_tokens(s->session) == 0 && tern_tokenizer_adds_bos(s->tokenizer);
-    if (bos) TERN_TRY(tern_tokens_add(&s->ids, tern_tokenizer_bos(s->tokenizer), err));
-    TERN_TRY(tern_tokenize(s->tokenizer, s->prompt.data, s->prompt.size, !o->no_special, &s->ids, err));
-    if (s->ids.n || tern_session_n_tokens(s->session)) return TERN_OK;
-    if (tern_tokenizer_bos(s->tokenizer) < 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "the prompt is empty: some text expected");
-    return tern_tokens_add(&s->ids, tern_tokenizer_bos(s->tokenizer), err);
+    const bool starts = tern_session_n_tokens(s->session) == 0;
+    const unsigned how = (starts && !o->no_bos ? TERN_TOKENIZE_BOS : 0u) | (o->no_special ? 0u : TERN_TOKENIZE_SPECIAL);
+    tern_engine_info info;
+    TERN_TRY(tern_engine_tokenize(s->engine, s->prompt.data, s->prompt.size, how, &s->ids, err));
+    if (s->ids.n || !starts) return TERN_OK;
+    TERN_TRY(tern_engine_describe(s->engine, &info, err));
+    if (info.bos < 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "the prompt is empty: some text expected");
+    return tern_tokens_add(&s->ids, info.bos, err);
 }
 
 static void show(story *s, const char *text, size_t n)
@@ -158,7 +158,6 @@ static tern_status run(const tern_options *o, tern_error *err)
     TERN_GOTO(tern_app_generation_init(&g, o, err));
     TERN_GOTO(read_prompt(&s, err));
     TERN_GOTO(tern_app_open_engine(&s.engine, o, true, err));
-    TERN_GOTO(tern_app_tokenizer(s.engine, &s.tokenizer, err));
     TERN_GOTO(tern_app_load_loras(&s.loras, o, s.engine, err));
     TERN_GOTO(generate(&s, &g, err));
 fail:

@@ -1,5 +1,5 @@
 /* tern synth: a model of random ternary weights. */
-#include "apps/app.h"
+#include "apps/model.h"
 #include "apps/progress.h"
 
 static const tern_flag flags[] = {

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "apps/model.h"
 #include "apps/tune_internal.h"
 #include "base/file.h"
 #include "base/show.h"

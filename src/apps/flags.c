@@ -1,6 +1,5 @@
 /* Groups of flags that several commands have. */
 #include "apps/app.h"
-#include "ops/op.h"
 
 #define FIELD(name) offsetof(tern_options, name)
 
@@ -22,7 +21,7 @@ const tern_flag tern_flags_device[] = {
 };
 
 const tern_flag tern_flags_steps[] = {
-    {"gpu-steps", 0, TERN_FLAG_U32, "N", FIELD(gpu_steps), 1, TERN_SAMPLE_MAX_STEPS,
+    {"gpu-steps", 0, TERN_FLAG_U32, "N", FIELD(gpu_steps), 1, TERN_SESSION_MAX_STEPS,
      "Tokens that the GPU chooses on its own at once; 8 when not given"},
     {0},
 };

@@ -88,11 +88,13 @@ void tern_app_generation_deinit(tern_app_generation *g)
     *g = (tern_app_generation){0};
 }
 
-void tern_app_measure_cost(tern_app_cost *cost, const tern_engine *engine)
+void tern_app_measure_cost(tern_app_cost *cost, tern_engine *engine)
 {
-    cost->gpu = tern_engine_backend(engine)->device != NULL;
-    cost->in_cache = !cost->gpu && tern_model_bytes(tern_engine_model(engine)) < cache_bytes;
-    cost->read_bandwidth = tern_engine_measure(engine, TERN_MEASURE_READ, 0.15);
+    tern_engine_info info = {0};
+    tern_engine_describe(engine, &info, NULL); /* fails on NULL alone */
+    cost->gpu = info.device != NULL;
+    cost->in_cache = !cost->gpu && info.bytes < cache_bytes;
+    cost->read_bandwidth = tern_engine_read_bandwidth(engine, 0.15);
 }
 
 void tern_app_note_steps(const tern_generate_result *result, const tern_options *o)

@@ -3,7 +3,6 @@
 #define TERN_APPS_GENERATION_H
 
 #include "apps/app.h"
-#include "infer/sampler.h"
 
 typedef struct tern_app_generation {
     tern_generate_params params; /* on_piece and context are the caller's */
@@ -25,7 +24,7 @@ typedef struct tern_app_cost {
     bool gpu;
 } tern_app_cost;
 
-void tern_app_measure_cost(tern_app_cost *cost, const tern_engine *engine);
+void tern_app_measure_cost(tern_app_cost *cost, tern_engine *engine);
 /* Says on standard error when --gpu-steps was given and the host chose the tokens all the same. */
 void tern_app_note_steps(const tern_generate_result *result, const tern_options *options);
 /* One or two lines on standard error. */

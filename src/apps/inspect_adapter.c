@@ -1,8 +1,8 @@
 /* What `tern inspect` says about a LoRA adapter. */
 #include <string.h>
 
-#include "apps/app.h"
 #include "apps/inspect.h"
+#include "apps/model.h"
 #include "base/alloc.h"
 #include "base/file.h"
 #include "format/gguf.h"

@@ -27,19 +27,19 @@ tern_status tern_app_parse_lora(const char *text, char **path, float *scale, ter
     return *path ? TERN_OK : tern_fail(err, TERN_OUT_OF_MEMORY, "--lora: out of memory");
 }
 
-/* On the engine, or where that is NULL of the model alone. */
-static tern_status add(tern_app_loras *l, const char *text, tern_engine *engine, const tern_model *model,
-                       tern_error *err)
+tern_status tern_app_check_lora_room(uint32_t n, const char *text, tern_error *err)
+{
+    if (n < TERN_APP_MAX_LORAS) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "--lora %s: at most %d adapters expected", tern_show_z(text).text,
+                     TERN_APP_MAX_LORAS);
+}
+
+tern_status tern_app_add_lora(tern_app_loras *l, const char *text, tern_engine *engine, tern_error *err)
 {
     const uint32_t at = l->n;
-    if (at == TERN_APP_MAX_LORAS)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--lora %s: at most %d adapters expected", tern_show_z(text).text,
-                         TERN_APP_MAX_LORAS);
+    TERN_TRY(tern_app_check_lora_room(at, text, err));
     TERN_TRY(tern_app_parse_lora(text, &l->paths[at], &l->uses[at].scale, err));
-    l->adapters[at] = NULL;
-    l->loras[at] = NULL;
-    tern_status status = engine ? tern_lora_load(&l->loras[at], engine, l->paths[at], err)
-                                : tern_adapter_open(&l->adapters[at], l->paths[at], model, err);
+    const tern_status status = tern_lora_load(&l->loras[at], engine, l->paths[at], err);
     l->uses[at].lora = l->loras[at];
     if (status == TERN_OK) l->n++;
     else free(l->paths[at]);
@@ -50,34 +50,20 @@ tern_status tern_app_load_loras(tern_app_loras *loras, const tern_options *optio
                                 tern_error *err)
 {
     *loras = (tern_app_loras){0};
-    for (size_t i = 0; i < options->loras.n; i++) TERN_TRY(add(loras, options->loras.items[i], engine, NULL, err));
+    for (size_t i = 0; i < options->loras.n; i++)
+        TERN_TRY(tern_app_add_lora(loras, options->loras.items[i], engine, err));
     return TERN_OK;
-}
-
-tern_status tern_app_open_loras(tern_app_loras *loras, const tern_options *options, const tern_model *model,
-                                tern_error *err)
-{
-    *loras = (tern_app_loras){0};
-    for (size_t i = 0; i < options->loras.n; i++) TERN_TRY(add(loras, options->loras.items[i], NULL, model, err));
-    return TERN_OK;
-}
-
-tern_status tern_app_add_lora(tern_app_loras *loras, const char *text, tern_engine *engine, tern_error *err)
-{
-    return add(loras, text, engine, NULL, err);
 }
 
 void tern_app_remove_lora(tern_app_loras *l, uint32_t at)
 {
     tern_lora_close(l->loras[at]);
-    tern_adapter_close(l->adapters[at]);
     free(l->paths[at]);
     l->n--;
     for (uint32_t i = at; i < l->n; i++) {
         l->paths[i] = l->paths[i + 1];
         l->uses[i] = l->uses[i + 1];
         l->loras[i] = l->loras[i + 1];
-        l->adapters[i] = l->adapters[i + 1];
     }
 }
 

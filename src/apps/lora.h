@@ -2,17 +2,15 @@
 #ifndef TERN_APPS_LORA_H
 #define TERN_APPS_LORA_H
 
-#include "apps/app.h"
-#include "model/adapter.h"
+#include "apps/open.h"
 
 enum { TERN_APP_MAX_LORAS = 16 };
 
-/* Adapters in the order in which they were named: on an engine, for sessions; or of a model alone, for merging. */
+/* Adapters on an engine, in the order in which they were named. */
 typedef struct tern_app_loras {
     char *paths[TERN_APP_MAX_LORAS];
-    tern_lora_use uses[TERN_APP_MAX_LORAS];     /* what a session takes; of a model alone only the scales */
-    tern_lora *loras[TERN_APP_MAX_LORAS];       /* on an engine */
-    tern_adapter *adapters[TERN_APP_MAX_LORAS]; /* of a model alone */
+    tern_lora_use uses[TERN_APP_MAX_LORAS]; /* what a session takes */
+    tern_lora *loras[TERN_APP_MAX_LORAS];
     uint32_t n;
 } tern_app_loras;
 
@@ -23,9 +21,8 @@ tern_status tern_app_parse_lora(const char *text, char **path, float *scale, ter
  */
 tern_status tern_app_load_loras(tern_app_loras *loras, const tern_options *options, tern_engine *engine,
                                 tern_error *err);
-/* Opens all that --lora names for this model. Close them, also after failure. */
-tern_status tern_app_open_loras(tern_app_loras *loras, const tern_options *options, const tern_model *model,
-                                tern_error *err);
+/* INVALID_ARGUMENT when that many adapters are there and `text` names one more. */
+tern_status tern_app_check_lora_room(uint32_t n, const char *text, tern_error *err);
 /* One more, FILE[:SCALE], on an engine; and one less. On failure the list is as it was. */
 tern_status tern_app_add_lora(tern_app_loras *loras, const char *text, tern_engine *engine, tern_error *err);
 void tern_app_remove_lora(tern_app_loras *loras, uint32_t at);

@@ -1,14 +1,14 @@
-/* From flags to a model, an engine and a session; and finding the bundled model. */
+/* From flags to an engine and a session; and finding the bundled model. */
+#include "apps/open.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/app.h"
 #include "apps/progress.h"
-#include "apps/tune.h"
 #include "base/file.h"
 #include "base/show.h"
-#include "infer/open.h"
+#include "quant/encoding.h"
 
 /* Places of the bundled model relative to the program: installed, and in build/release of a source tree. */
 static const char *const beside_program[] = {"../share/tern/models", "../../models"};
@@ -53,74 +53,87 @@ tern_status tern_app_find_model(const tern_options *options, tern_app_path *path
                      "no model: the bundled %s is not installed; give a GGUF file or a folder with -m", bundled_name);
 }
 
-tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err)
-{
-    tern_app_path path;
-    TERN_TRY(tern_app_find_model(options, &path, err));
-    tern_progress progress = {.label = "Opening"};
-    tern_model_options how = {
-        .no_tokenizer = !tokenizer, .progress = tern_progress_update, .progress_context = &progress};
-    tern_status status = tern_model_open(model, path.text, &how, err);
-    tern_progress_end(&progress);
-    return status;
-}
-
 static tern_status need_vulkan(const char *flag, tern_error *err)
 {
     return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s goes with --backend vulkan", flag);
 }
 
-static tern_status read_gpu_layers(const char *text, tern_backend_options *out, tern_error *err)
+static bool runs_on_cpu(const tern_options *o)
+{
+    return !o->backend || strcmp(o->backend, "cpu") == 0;
+}
+
+/* Whether some layers are the GPU's, and how many: *n, beyond any model's for all of them. */
+static tern_status read_gpu_layers(const char *text, bool *split, uint32_t *n, tern_error *err)
 {
     char *end;
-    if (strcmp(text, "all") == 0) return TERN_OK;
-    unsigned long n = strtoul(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || n > 1u << 20)
+    *split = text && strcmp(text, "all") != 0;
+    if (!*split) return TERN_OK;
+    unsigned long number = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || number > 1u << 20)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--gpu-layers %s: a whole number from 0, or \"all\" expected",
                          tern_show_z(text).text);
-    out->split = true;
-    out->gpu_layers = (uint32_t)n;
+    *n = (uint32_t)number;
     return TERN_OK;
 }
 
-tern_status tern_app_backend(const tern_options *o, uint32_t n_threads, tern_backend_options *out, tern_error *err)
+tern_status tern_app_check_device(const tern_options *o, tern_error *err)
 {
-    *out = (tern_backend_options){.name = o->backend,
-                                  .n_threads = n_threads,
-                                  .pin = o->pin,
-                                  .cpu_features = o->cpu_features,
-                                  .kernel = o->kernel,
-                                  .device = o->device,
-                                  .validation = o->gpu_validate,
-                                  .profile = o->profile};
-    if (o->gpu_layers) TERN_TRY(read_gpu_layers(o->gpu_layers, out, err));
-    if (o->kernel && !out->split && o->backend && strcmp(o->backend, "cpu") != 0)
+    bool split;
+    uint32_t n;
+    TERN_TRY(read_gpu_layers(o->gpu_layers, &split, &n, err));
+    if (o->kernel && !split && !runs_on_cpu(o))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--kernel goes with --backend cpu");
-    if (o->backend && strcmp(o->backend, "cpu") != 0) return TERN_OK;
+    if (!runs_on_cpu(o)) return TERN_OK;
     if (o->device) return need_vulkan("device", err);
     if (o->gpu_layers) return need_vulkan("gpu-layers", err);
     if (o->gpu_steps) return need_vulkan("gpu-steps", err);
     return o->gpu_validate ? need_vulkan("gpu-validate", err) : TERN_OK;
 }
 
-tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *options, bool tokenizer,
-                                      uint32_t n_threads, tern_error *err)
+const char *tern_app_tune_file(const tern_options *o)
 {
-    tern_engine_params params = {0};
+    static tern_app_path path; /* for all engines of this program; a second one says nothing anew */
+    static bool looked, holds;
+    tern_error err = {0};
+    const bool cpu = runs_on_cpu(o) || (o->gpu_layers && strcmp(o->gpu_layers, "all") != 0);
+    if (!cpu || o->kernel || o->no_tune || o->cpu_features) return NULL;
+    if (looked) return holds ? path.text : NULL;
+    looked = true;
+    if (tern_tune_path(path.text, sizeof path.text, &err) != TERN_OK || !tern_file_exists(path.text)) return NULL;
+    holds = tern_tune_check(path.text, &err) == TERN_OK;
+    if (holds) return path.text;
+    fprintf(stderr,
+            "tern: %s; default kernels are used (tern tune measures again, tern tune --reset takes the file away)\n",
+            err.message);
+    return NULL;
+}
+
+tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *o, bool tokenizer, uint32_t n_threads,
+                                      tern_error *err)
+{
     tern_app_path path;
+    const tern_encoding *unused;
+    tern_progress progress = {.label = "Opening"};
+    tern_engine_options how = {.backend = o->backend,
+                               .device = o->device,
+                               .validation = o->gpu_validate,
+                               .n_threads = n_threads,
+                               .pin = o->pin,
+                               .cpu_features = o->cpu_features,
+                               .kernel = o->kernel,
+                               .tune_file = tern_app_tune_file(o),
+                               .head = o->head,
+                               .no_tokenizer = !tokenizer,
+                               .profile = o->profile,
+                               .progress = tern_progress_update,
+                               .progress_context = &progress};
     *engine = NULL;
-    TERN_TRY(tern_app_backend(options, n_threads, &params.backend, err));
-    tern_app_tuned(options, &params.backend);
-    params.head_exact = options->head && strcmp(options->head, "exact") == 0;
-    if (!params.head_exact) TERN_TRY(tern_app_encoding("head", options->head, &params.head, err));
-    TERN_TRY(tern_app_find_model(options, &path, err));
-    tern_progress opening = {.label = "Opening"}, progress = {.label = "Preparing"};
-    const tern_model_options how = {
-        .no_tokenizer = !tokenizer, .progress = tern_progress_update, .progress_context = &opening};
-    params.progress = tern_progress_update;
-    params.progress_context = &progress;
-    const tern_status status = tern_engine_open_path(engine, path.text, &how, &params, err);
-    tern_progress_end(&opening);
+    TERN_TRY(tern_app_check_device(o, err));
+    TERN_TRY(read_gpu_layers(o->gpu_layers, &how.split, &how.gpu_layers, err));
+    if (o->head && strcmp(o->head, "exact") != 0) TERN_TRY(tern_encoding_parse("--head", o->head, &unused, err));
+    TERN_TRY(tern_app_find_model(o, &path, err));
+    const tern_status status = tern_engine_load(engine, path.text, &how, err);
     tern_progress_end(&progress);
     return status;
 }
@@ -147,12 +160,4 @@ tern_status tern_app_open_session(tern_session **session, tern_engine *engine, c
     params.kv = tern_app_kv(options);
     params.steps = options->gpu_steps;
     return tern_session_open(session, engine, &params, err);
-}
-
-tern_status tern_app_tokenizer(const tern_engine *engine, const tern_tokenizer **tokenizer, tern_error *err)
-{
-    *tokenizer = tern_model_tokenizer(tern_engine_model(engine));
-    if (*tokenizer) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT,
-                     "the model has no tokenizer (no tokenizer.json, tokenizer.model or tokenizer.ggml keys)");
 }

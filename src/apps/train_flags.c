@@ -201,11 +201,10 @@ static tern_status read_template(const char *name, tern_train_words *words, tern
 
 static tern_status read_device(const tern_options *o, tern_finetune_options *out, tern_error *err)
 {
-    tern_backend_options backend;
     uint32_t n;
     if (o->gpu_layers)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--gpu-layers: training is on one device as a whole");
-    TERN_TRY(tern_app_backend(o, 0, &backend, err));
+    TERN_TRY(tern_app_check_device(o, err));
     if (o->threads) TERN_TRY(tern_app_parse_list("threads", o->threads, 1024, &out->n_threads, 1, &n, err));
     out->backend = o->backend;
     out->device = o->device;

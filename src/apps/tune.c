@@ -1,31 +1,11 @@
-/* Giving choices to backends, and what measuring shares. */
+/* What measuring kernels shares. */
 #include "apps/tune.h"
 
 #include <string.h>
 
 #include "base/cpu.h"
-#include "base/file.h"
 
 enum { LEAST_COLD = 64 << 20, MOST_COLD = 1 << 30, DEFAULT_MS = 60 };
-
-void tern_app_tuned(const tern_options *o, tern_backend_options *out)
-{
-    static tern_tune_cache cache; /* for all engines of this program; a second one says nothing anew */
-    static bool looked;
-    tern_app_path path;
-    tern_error err = {0};
-    const bool cpu = !o->backend || strcmp(o->backend, "cpu") == 0 || out->split;
-    if (!cpu || o->kernel || o->no_tune || o->cpu_features) return;
-    if (!looked && tern_tune_path(path.text, sizeof path.text, &err) == TERN_OK && tern_file_exists(path.text) &&
-        tern_tune_file_read(&cache, path.text, &err) != TERN_OK)
-        fprintf(
-            stderr,
-            "tern: %s; default kernels are used (tern tune measures again, tern tune --reset takes the file away)\n",
-            err.message);
-    looked = true;
-    out->choices = cache.choices;
-    out->n_choices = cache.n;
-}
 
 static uint32_t without_repeats(uint32_t *numbers, uint32_t n)
 {

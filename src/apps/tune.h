@@ -1,15 +1,12 @@
-/* Kernels chosen by measurement: giving choices to backends, and what measuring shares. */
+/* What `tern tune` and `tern bench --kernels` share: they measure kernels of the CPU backend one by one, so they use it
+ * directly. */
 #ifndef TERN_APPS_TUNE_H
 #define TERN_APPS_TUNE_H
 
-#include "apps/app.h"
+#include "apps/open.h"
 #include "backend/cpu/tune/tune.h"
+#include "backend/open.h"
 #include "infer/tune_file.h"
-
-/* Gives the backend what was measured for it, unless --kernel, --no-tune or --cpu-features says otherwise. A file that
- * does not hold here is named on standard error, once, and the defaults stay. The choices stay until the program ends.
- */
-void tern_app_tuned(const tern_options *options, tern_backend_options *out);
 
 /* The numbers of threads of --threads (1 and all cores when not given), a CPU backend for each, none twice. */
 typedef struct tern_app_backends {

@@ -1,6 +1,7 @@
 /* Opening an engine by its model's path: packages through the loader, all else as a model. */
 #include "infer/open.h"
 
+#include "base/progress.h"
 #include "base/show.h"
 #include "infer/loader.h"
 #include "model/package.h"
@@ -9,8 +10,14 @@ static tern_status open_model(tern_engine **engine, const char *path, const tern
                               const tern_engine_params *params, tern_error *err)
 {
     tern_model *model;
-    TERN_TRY(tern_model_open(&model, path, options, err));
-    return tern_engine_open(engine, model, params, err);
+    tern_model_options opening = options ? *options : (tern_model_options){0};
+    tern_engine_params preparing = *params;
+    tern_progress_part half = {.whole = opening.progress, .context = opening.progress_context, .share = 0.5f};
+    opening.progress = preparing.progress = opening.progress ? tern_progress_part_report : NULL;
+    opening.progress_context = preparing.progress_context = &half;
+    TERN_TRY(tern_model_open(&model, path, &opening, err));
+    half.before = 0.5f;
+    return tern_engine_open(engine, model, &preparing, err);
 }
 
 static tern_status take_head(void *context, const void *bytes, size_t n, uint64_t *wanted, tern_error *err)

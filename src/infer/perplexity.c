@@ -1,9 +1,8 @@
 /* Scoring a text, a window at a time. */
-#include "infer/perplexity.h"
-
 #include <math.h>
 
 #include "infer/sampler_internal.h"
+#include "infer/session.h"
 
 enum { DEFAULT_WINDOW = 512 };
 
@@ -116,9 +115,13 @@ static void finish(tern_perplexity_result *r)
 tern_status tern_perplexity(tern_session *session, const int32_t *ids, size_t n, const tern_perplexity_params *params,
                             tern_perplexity_result *result, tern_error *err)
 {
+    const tern_perplexity_params defaults = {0};
     tern_perplexity_result sums = {0};
-    scoring s = {.session = session, .params = params, .result = &sums, .ids = ids, .n = n};
-    *result = (tern_perplexity_result){0};
+    scoring s = {.session = session, .params = params ? params : &defaults, .result = &sums, .ids = ids, .n = n};
+    TERN_NEED(result, err);
+    *result = sums;
+    TERN_NEED(session, err);
+    if (n) TERN_NEED(ids, err);
     TERN_TRY(tern_engine__needs_waiting(tern_session_engine(session), "perplexity", err));
     TERN_TRY(check(&s, err));
     for (size_t at = 0; at + 1 < n; at += s.window) TERN_TRY(run_window(&s, ids + at, smaller(n - at, s.window), err));

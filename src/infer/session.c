@@ -13,6 +13,8 @@ bool tern_kv_is_f32(tern_kv_type kv, const tern_config *config, uint32_t n_ctx)
 }
 
 /* How many tokens a generation asks of the backend at once. */
+_Static_assert((int)TERN_SESSION_MAX_STEPS == (int)TERN_SAMPLE_MAX_STEPS, "what tern/infer.h says");
+
 static tern_status resolve_steps(const tern_backend *b, const tern_session_params *in, uint32_t *steps, tern_error *err)
 {
     *steps = 0;

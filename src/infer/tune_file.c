@@ -33,6 +33,15 @@ tern_status tern_tune_path(char *path, size_t bytes, tern_error *err)
     return tern_fail(err, TERN_LIMIT, "path of choices: %d bytes, room for %zu", n + 1, bytes);
 }
 
+tern_status tern_tune_check(const char *path, tern_error *err)
+{
+    tern_tune_cache choices;
+    TERN_NEED(path, err);
+    TERN_TRY(tern_tune_file_read(&choices, path, err));
+    tern_tune_cache_deinit(&choices);
+    return TERN_OK;
+}
+
 static tern_status check_kernels(const tern_tune_cache *c, tern_error *err)
 {
     for (size_t i = 0; i < c->n; i++)

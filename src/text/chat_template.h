@@ -11,11 +11,6 @@
 #include "tern/text.h"
 #include "text/tokenizer.h"
 
-typedef struct tern_chat_template tern_chat_template; /* immutable after parsing */
-
-/* Parses n bytes of Jinja. UNSUPPORTED names the construct and its line; LIMIT for nesting deeper than 64. */
-tern_status tern_chat_template_parse(tern_chat_template **t, const char *source, size_t n, tern_error *err);
-void tern_chat_template_close(tern_chat_template *t);
 /* Fixes what strftime_now sees, in seconds since 1970 (UTC); without it, the clock at each render. Before the template
  * is shared. */
 void tern_chat_template_set_now(tern_chat_template *t, int64_t seconds);

@@ -10,8 +10,7 @@
 #include "base/error.h"
 #include "tern/text.h"
 
-typedef struct tern_tokenizer tern_tokenizer; /* immutable after opening; shared by threads */
-typedef struct tern_gguf tern_gguf;           /* format/gguf.h, which few readers of this page need */
+typedef struct tern_gguf tern_gguf; /* format/gguf.h, which few readers of this page need */
 typedef struct tern_gguf_writer tern_gguf_writer;
 
 /* From GGUF metadata (tokenizer.ggml.*); a gpt2 model without tokenizer.ggml.pre means LLaMA-3 when the architecture is
@@ -26,7 +25,6 @@ tern_status tern_tokenizer_parse_json(tern_tokenizer **t, const void *data, size
 tern_status tern_tokenizer_parse_sentencepiece(tern_tokenizer **t, const void *data, size_t size, tern_error *err);
 tern_status tern_tokenizer_parse_tiktoken(tern_tokenizer **t, const void *data, size_t size, const char *pattern,
                                           tern_error *err);
-void tern_tokenizer_close(tern_tokenizer *t);
 
 /* The token ids of n bytes of text (any bytes: invalid UTF-8 and NUL included), appended to *ids (storage of
  * tern_grow). allow_special: text that spells a special token becomes that token; false treats it as plain text (a

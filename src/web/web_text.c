@@ -68,7 +68,7 @@ static tern_status render(const tern_engine *engine, const json_t *list, tern_er
     tern_status status = TERN_OK;
     for (size_t i = 0; i < n && status == TERN_OK; i++)
         status = read_message(json_array_get(list, i), i, &messages[i], err);
-    if (status == TERN_OK) status = tern_engine_chat_prompt(engine, messages, n, true, &tokens, err);
+    if (status == TERN_OK) status = tern_engine_chat_prompt(engine, NULL, messages, n, true, &tokens, err);
     tern_free(messages);
     return status;
 }

@@ -33,7 +33,7 @@ static void description(void **state)
     /* The table, eight layers of 256 * (256 + 128 + 128 + 256) + 3 * 256 * 768 and their norms, the last norm. */
     assert_int_equal(info.parameters, 4096 * 256 + 8 * (256 * 768 + 3 * 256 * 768 + 3 * 256 + 768) + 256);
     assert_true(info.bytes > info.parameters / 4 && info.bytes < 4 << 20);
-    assert_true(info.has_tokenizer && info.adds_bos && !info.has_chat_template);
+    assert_true(info.has_tokenizer && info.adds_bos && !info.chat_template);
     assert_true(tern_engine_is_end(*state, info.eos) && !tern_engine_is_end(*state, info.bos) &&
                 !tern_engine_is_end(*state, -1));
 }
@@ -282,8 +282,8 @@ static void chat_prompt(void **state)
     tern_engine_info info;
     tern_engine *engine = load(chat_folder(), NULL);
     assert_ok(tern_engine_describe(engine, &info, &err), err);
-    assert_true(info.has_chat_template);
-    assert_ok(tern_engine_chat_prompt(engine, messages, 1, true, &tokens, &err), err);
+    assert_true(info.chat_template);
+    assert_ok(tern_engine_chat_prompt(engine, NULL, messages, 1, true, &tokens, &err), err);
     assert_ok(tern_engine_detokenize(engine, tokens.ids, tokens.n, true, &text, &err), err);
     assert_string_equal(text.data, "user: hi<|endoftext|><|endoftext|>assistant: ");
     size_t n_special = 0;
@@ -301,14 +301,14 @@ static void conversion(void **state)
     float done = -1;
     const char *path = test_scratch("api-converted.gguf");
     tern_convert_options options = {.type = "tq2_0", .head = "f32", .progress = count, .progress_context = &done};
-    assert_ok(tern_convert(BUNDLED, path, &options, &err), err);
+    assert_ok(tern_convert(BUNDLED, path, &options, NULL, &err), err);
     assert_true(done > 0.9f && done <= 1);
     tern_engine *engine = load(path, NULL);
     golden_text_of(engine); /* nothing was lost */
     tern_engine_close(engine);
-    assert_ok(tern_convert(BUNDLED, path, NULL, &err), err);
+    assert_ok(tern_convert(BUNDLED, path, NULL, NULL, &err), err);
     options.type = "q9";
-    assert_int_equal(tern_convert(BUNDLED, path, &options, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_convert(BUNDLED, path, &options, NULL, &err), TERN_INVALID_ARGUMENT);
     assert_non_null(strstr(err.message, "type q9: no such encoding; expected one of f32"));
 }
 

@@ -46,9 +46,9 @@ static void loading(void **state)
     assert_load_fails(TERN_INVALID_ARGUMENT, "mmx", BUNDLED, (tern_engine_options){.cpu_features = "mmx"});
     assert_load_fails(TERN_INVALID_ARGUMENT, "5000", BUNDLED, (tern_engine_options){.n_threads = 5000});
     assert_load_fails(TERN_CANCELLED, "", BUNDLED, (tern_engine_options){.progress = never});
-    assert_fails(TERN_INVALID_ARGUMENT, "in_path is NULL", tern_convert(NULL, "x", NULL, &err));
-    assert_fails(TERN_INVALID_ARGUMENT, "out_path is NULL", tern_convert(BUNDLED, NULL, NULL, &err));
-    assert_fails(TERN_NOT_FOUND, "missing", tern_convert("missing", test_scratch("unused.gguf"), NULL, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "in_path is NULL", tern_convert(NULL, "x", NULL, NULL, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "out_path is NULL", tern_convert(BUNDLED, NULL, NULL, NULL, &err));
+    assert_fails(TERN_NOT_FOUND, "missing", tern_convert("missing", test_scratch("unused.gguf"), NULL, NULL, &err));
 }
 
 static void nothing(void **state)
@@ -147,13 +147,14 @@ static void text(void **state)
                  tern_engine_detokenize(*state, ids, 2, false, &out, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "text is NULL", tern_engine_detokenize(*state, ids, 1, false, NULL, &err));
     assert_int_equal(out.size, 0);
-    assert_fails(TERN_NOT_FOUND, "no chat template", tern_engine_chat_prompt(*state, &message, 1, true, &tokens, &err));
+    assert_fails(TERN_NOT_FOUND, "no chat template",
+                 tern_engine_chat_prompt(*state, NULL, &message, 1, true, &tokens, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "message 0 has no role",
-                 tern_engine_chat_prompt(*state, &no_role, 1, true, &tokens, &err));
+                 tern_engine_chat_prompt(*state, NULL, &no_role, 1, true, &tokens, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "message 0 has no content",
-                 tern_engine_chat_prompt(*state, &no_content, 1, true, &tokens, &err));
+                 tern_engine_chat_prompt(*state, NULL, &no_content, 1, true, &tokens, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "messages is NULL",
-                 tern_engine_chat_prompt(*state, NULL, 1, true, &tokens, &err));
+                 tern_engine_chat_prompt(*state, NULL, NULL, 1, true, &tokens, &err));
     assert_int_equal(tokens.n, 0);
     tern_tokens_deinit(&tokens);
     tern_buf_deinit(&out);

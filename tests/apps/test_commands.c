@@ -180,7 +180,7 @@ static void convert_refuses(void **state)
     test_output_free(&o);
     o = TERN("convert", test_fixture("llama"), "-o", test_scratch("cli-forced.gguf"), "--type", "i2_s");
     assert_int_equal(o.code, 1);
-    assert_non_null(strstr(o.err, "the model was not trained for it (--force does it all the same)"));
+    assert_non_null(strstr(o.err, "the model was not trained for it (force does it all the same)"));
     test_output_free(&o);
 }
 

@@ -41,6 +41,10 @@ printf '#include "quant/q.h"\n' >"$tree/src/model/chained.h"
 printf 'base\nquant\nmodel\nbackend -quant\napi\n' >"$tree/scripts/layers.txt"
 try 1 'backend reaches "model/chained.h" > "quant/q.h", which' src/backend/cpu/x.c '#include "model/chained.h"'
 try 0 '0 wrong' src/backend/cpu/x.c '#include "model/m.h"'
+printf 'base\nquant\nmodel\nbackend\napi\nbackend/cpu/x backend/cpu/y -quant\n' >"$tree/scripts/layers.txt"
+try 1 'backend/cpu/x reaches "model/chained.h" > "quant/q.h", which' src/backend/cpu/x_1.c '#include "model/chained.h"'
+try 1 'backend/cpu/y reaches "quant/q.h", which' src/backend/cpu/y.h '#include "quant/q.h"'
+try 0 '0 wrong' src/backend/cpu/z.c '#include "quant/q.h"'
 try 1 'includes are written from src/' src/base/x.c '#include "a.h"'
 try 1 'there is no such file' src/base/x.c '#include "base/b.h"'
 try 1 'with quotes' src/base/x.c '#include <tern/status.h>'

@@ -3,7 +3,6 @@
 #include "infer/generation_cases.h"
 
 #include "infer/compare.h"
-#include "infer/perplexity.h"
 #include "support/logits.h"
 #include "support/stepping.h"
 

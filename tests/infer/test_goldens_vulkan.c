@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "format/json.h"
-#include "infer/perplexity.h"
 #include "infer/support.h"
 #include "support/golden.h"
 #include "support/logits.h"

@@ -3,7 +3,6 @@
 
 #include <math.h>
 
-#include "infer/perplexity.h"
 #include "support/golden.h"
 #include "support/logits.h"
 

@@ -1,8 +1,7 @@
 /* Chat templates by name, for models that bring none. */
 #include <string.h>
 
-#include "apps/chat_talk.h"
-#include "base/show.h"
+#include "text/chat_template.h"
 
 static const struct {
     const char *name, *source;
@@ -28,25 +27,4 @@ const char *tern_chat_template_builtin(const char *name)
     for (size_t i = 0; i < sizeof builtin / sizeof *builtin; i++)
         if (strcmp(builtin[i].name, name) == 0) return builtin[i].source;
     return NULL;
-}
-
-tern_status tern_chat_template_find(tern_chat_template **out, const tern_tokenizer *tokenizer, const char *name,
-                                    tern_error *err)
-{
-    const char *source = name ? tern_chat_template_builtin(name) : tern_tokenizer_chat_template(tokenizer);
-    tern_buf text = {0};
-    tern_status status = TERN_OK;
-    *out = NULL;
-    if (!source && !name)
-        return tern_fail(
-            err, TERN_INVALID_ARGUMENT,
-            "the model has no chat template; name one with --template (chatml, llama3, bitnet, gemma, or a file), "
-            "or use `tern run`");
-    if (!source) status = tern_app_read_text(name, &text, err);
-    if (status == TERN_OK && !source) source = text.data;
-    if (status == TERN_OK) status = tern_chat_template_parse(out, source, strlen(source), err);
-    if (status != TERN_OK)
-        tern_error_prefix(err, "chat template%s%s", name ? " " : "", name ? tern_show_z(name).text : "");
-    tern_buf_deinit(&text);
-    return status;
 }

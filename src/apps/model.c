@@ -1,0 +1,23 @@
+/* From flags to a model and its encodings. */
+#include "apps/model.h"
+
+#include "apps/progress.h"
+
+tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err)
+{
+    tern_app_path path;
+    TERN_TRY(tern_app_find_model(options, &path, err));
+    tern_progress progress = {.label = "Opening"};
+    tern_model_options how = {
+        .no_tokenizer = !tokenizer, .progress = tern_progress_update, .progress_context = &progress};
+    tern_status status = tern_model_open(model, path.text, &how, err);
+    tern_progress_end(&progress);
+    return status;
+}
+
+tern_status tern_app_encoding(const char *flag, const char *name, const tern_encoding **encoding, tern_error *err)
+{
+    char what[32];
+    snprintf(what, sizeof what, "--%s", flag);
+    return tern_encoding_parse(what, name, encoding, err);
+}

@@ -1,0 +1,14 @@
+/* From flags to a model and its encodings, for the commands that look inside one or make one: inspect, package, data,
+ * export-lora, synth, tune. What runs a model goes by the public API (apps/open.h). */
+#ifndef TERN_APPS_MODEL_H
+#define TERN_APPS_MODEL_H
+
+#include "apps/open.h"
+#include "model/model.h"
+
+/* Opens it with a progress bar. */
+tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err);
+/* The encoding that a flag names; NULL for NULL. */
+tern_status tern_app_encoding(const char *flag, const char *name, const tern_encoding **encoding, tern_error *err);
+
+#endif

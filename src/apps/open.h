@@ -1,0 +1,29 @@
+/* From flags to an engine and a session, by the public API alone; what looks inside a model is in apps/model.h. */
+#ifndef TERN_APPS_OPEN_H
+#define TERN_APPS_OPEN_H
+
+#include "apps/app.h"
+
+typedef struct tern_app_path {
+    char text[4096];
+} tern_app_path;
+
+/* The model of -m, or the bundled one, into path. Errors: NOT_FOUND. */
+tern_status tern_app_find_model(const tern_options *options, tern_app_path *path, tern_error *err);
+/* Whether the flags of the device go together: INVALID_ARGUMENT (a GPU's flag without --backend vulkan). */
+tern_status tern_app_check_device(const tern_options *options, tern_error *err);
+/* The file of tern tune's choices, where the flags let it count and it holds here; else NULL. A file that does not hold
+ * is named on standard error, once. */
+const char *tern_app_tune_file(const tern_options *options);
+/* With a progress bar. Without `tokenizer` the model's is not read. */
+tern_status tern_app_open_engine(tern_engine **engine, const tern_options *options, bool tokenizer, tern_error *err);
+/* The same with this number of threads instead of --threads. */
+tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *options, bool tokenizer,
+                                      uint32_t n_threads, tern_error *err);
+/* What --kv says. */
+tern_kv_type tern_app_kv(const tern_options *options);
+/* A session by --ctx, --batch and --kv, over what `params` says beside. */
+tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options,
+                                  tern_session_params params, tern_error *err);
+
+#endif

@@ -184,12 +184,10 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(description), cmocka_unit_test(counters), cmocka_unit_test(tokenizers),
-        cmocka_unit_test(templates),   cmocka_unit_test(scores),   cmocka_unit_test(conversions),
-        cmocka_unit_test(choices),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(description), cmocka_unit_test(counters), cmocka_unit_test(tokenizers),
+    cmocka_unit_test(templates),   cmocka_unit_test(scores),   cmocka_unit_test(conversions),
+    cmocka_unit_test(choices),
+};
+
+TEST_GROUP(api_parts, "", tests, .setup = setup, .teardown = teardown);

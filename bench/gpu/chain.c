@@ -36,7 +36,6 @@ void chain_open(chain *c, uint64_t param_bytes)
                             .max_outputs = c->tokens,
                             .n_sequences = 1,
                             .max_pages = 1,
-                            .rope_table = TERN_NO_VALUE,
                             .logits = TERN_NO_VALUE,
                             .tokens = TERN_NO_VALUE,
                             .losses = TERN_NO_VALUE,

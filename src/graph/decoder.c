@@ -17,7 +17,7 @@ static void rope(tern_builder *b, tern_view x, uint32_t n_heads)
                   .rope_adjacent = b->config->rope_adjacent,
                   .in = {[TERN_ROPE_X] = x,
                          [TERN_ROPE_POSITIONS] = tern_build__param(b, TERN_PARAM_POSITIONS),
-                         [TERN_ROPE_TABLE] = {.value = b->graph->rope_table}}};
+                         [TERN_ROPE_TABLE] = b->rope_table}};
     tern_build__op(b, op, TERN_ROWS_TOKENS, TERN_ROPE_INPUTS, x);
 }
 
@@ -144,7 +144,7 @@ static void add_params(tern_builder *b)
                         .dtype = TERN_DTYPE_F32,
                         .cols = b->config->head_dim,
                         .bytes = (uint64_t)g->max_pages * TERN_PAGE_SIZE * b->config->head_dim * 4};
-    g->rope_table = tern_build__value(b, table, "rope_table").value;
+    b->rope_table = tern_build__value(b, table, "rope_table");
 }
 
 static void build(tern_builder *b)

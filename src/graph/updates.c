@@ -149,7 +149,6 @@ tern_status tern_graph_build_updates(tern_graph *graph, const tern_config *confi
                           .max_outputs = 1,
                           .max_pages = 1,
                           .n_sequences = 1,
-                          .rope_table = TERN_NO_VALUE,
                           .logits = TERN_NO_VALUE,
                           .tokens = TERN_NO_VALUE,
                           .losses = TERN_NO_VALUE,

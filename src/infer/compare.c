@@ -10,8 +10,10 @@ static const double least_cosine = 0.999;
 
 static tern_status write_step(tern_comparison *c, const tern_runner_step *step)
 {
-    TERN_TRY(tern_runner_write(&c->reference.runner, c->reference.graph, step, c->err));
-    return tern_runner_write(&c->tested.runner, c->tested.graph, step, c->err);
+    tern_runner_set_step(c->reference.graph, step);
+    tern_runner_set_step(c->tested.graph, step);
+    TERN_TRY(tern_bound_write_params(&c->reference.graph->bound, c->err));
+    return tern_bound_write_params(&c->tested.graph->bound, c->err);
 }
 
 /* Changed in place by an op of this graph: its bytes at the end are not what its maker wrote. */
@@ -36,8 +38,8 @@ static tern_status hand_over_caches(const tern_comparison *c)
 static tern_status compare_run(tern_comparison *c, size_t first_op)
 {
     const tern_graph *g = &c->tested.graph->graph, *reference = &c->reference.graph->graph;
-    TERN_TRY(tern_compare__run(c, &c->reference, 0, reference->n_ops));
-    TERN_TRY(tern_compare__run(c, &c->tested, 0, g->n_ops));
+    TERN_TRY(tern_bound_run_ops(&c->reference.graph->bound, 0, reference->n_ops, c->err));
+    TERN_TRY(tern_bound_run_ops(&c->tested.graph->bound, 0, g->n_ops, c->err));
     for (size_t i = 0; i < g->n_ops; i++) {
         const uint32_t out = g->ops[i].out.value;
         tern_compare_op ignored = {0};
@@ -138,7 +140,6 @@ static tern_status open_side(tern_compare_side *s, tern_engine *engine, const te
                                        .loras = loras,
                                        .n_loras = p->n_loras,
                                        .kv_f32 = tern_kv_is_f32(p->kv, tern_engine_config(engine), p->n_ids)};
-    s->backend = tern_engine_backend(engine);
     return tern_runner_open(&s->runner, engine, &params, err);
 }
 

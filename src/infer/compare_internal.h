@@ -7,9 +7,8 @@
 
 typedef struct tern_compare_side {
     tern_engine *engine;
-    tern_backend *backend;
     tern_runner runner;
-    const tern_runner_graph *graph; /* of the phase */
+    tern_runner_graph *graph; /* of the phase */
 } tern_compare_side;
 
 typedef struct tern_comparison {
@@ -31,8 +30,6 @@ tern_status tern_compare__read(const tern_comparison *c, const tern_compare_side
 tern_status tern_compare__hand_over(const tern_comparison *c, uint32_t value);
 /* Both sides' bytes of a value, compared. */
 tern_status tern_compare__measure(const tern_comparison *c, uint32_t value, tern_compare_op *op, double *error);
-/* Runs ops [first, end) of a side alone. */
-tern_status tern_compare__run(const tern_comparison *c, const tern_compare_side *s, size_t first, size_t end);
 /* The next op of the tested graph, on what the reference holds; the result gets its row. */
 tern_status tern_compare__op(tern_comparison *c, const tern_op *op, bool decode);
 

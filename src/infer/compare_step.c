@@ -47,17 +47,14 @@ tern_status tern_compare__counterparts(tern_comparison *c)
 
 tern_status tern_compare__read(const tern_comparison *c, const tern_compare_side *s, uint32_t value, uint8_t *out)
 {
-    const tern_binding *at = &s->graph->bindings[value];
-    return s->backend->buffer_read(s->backend, at->buffer, at->offset, out, s->graph->graph.values[value].bytes,
-                                   c->err);
+    return tern_bound_read(&s->graph->bound, value, out, s->graph->graph.values[value].bytes, c->err);
 }
 
 tern_status tern_compare__hand_over(const tern_comparison *c, uint32_t value)
 {
-    const tern_binding *at = &c->tested.graph->bindings[value];
+    const uint64_t bytes = c->tested.graph->graph.values[value].bytes;
     TERN_TRY(tern_compare__read(c, &c->reference, c->counterparts[value], c->want));
-    return c->tested.backend->buffer_write(c->tested.backend, at->buffer, at->offset, c->want,
-                                           c->tested.graph->graph.values[value].bytes, c->err);
+    return tern_bound_write(&c->tested.graph->bound, value, c->want, bytes, c->err);
 }
 
 tern_status tern_compare__measure(const tern_comparison *c, uint32_t value, tern_compare_op *op, double *error)
@@ -77,20 +74,6 @@ tern_status tern_compare__measure(const tern_comparison *c, uint32_t value, tern
     return TERN_OK;
 }
 
-tern_status tern_compare__run(const tern_comparison *c, const tern_compare_side *s, size_t first, size_t end)
-{
-    tern_graph part = s->graph->graph;
-    tern_prepared *prepared = NULL;
-    if (first == end) return TERN_OK;
-    part.ops += first;
-    part.n_ops = end - first;
-    TERN_TRY(s->backend->prepare(s->backend, &part, s->graph->bindings, &prepared, c->err));
-    tern_status status = s->backend->run(s->backend, prepared, 1, c->err);
-    if (status == TERN_OK) status = s->backend->wait(s->backend, c->err);
-    s->backend->prepared_free(s->backend, prepared);
-    return status;
-}
-
 /* Whether the reference's op makes what the tested one does; ops that make no rows are known by their kind. */
 static bool makes_the_same(const tern_comparison *c, const tern_op *tested, const tern_op *reference)
 {
@@ -107,7 +90,7 @@ static tern_status advance_reference(tern_comparison *c, const tern_op *op, cons
     if (end == g->n_ops)
         return tern_fail(c->err, TERN_INTERNAL, "op %s (%s): the reference has none that makes the same",
                          tern_op_name(op->kind), name);
-    TERN_TRY(tern_compare__run(c, &c->reference, c->reference_at, end + 1));
+    TERN_TRY(tern_bound_run_ops(&c->reference.graph->bound, c->reference_at, end + 1, c->err));
     c->reference_at = end + 1;
     return TERN_OK;
 }
@@ -184,7 +167,7 @@ tern_status tern_compare__op(tern_comparison *c, const tern_op *op, bool decode)
     const size_t at = (size_t)(op - c->tested.graph->graph.ops);
     TERN_TRY(for_values(c, op, false, out, give_input));
     TERN_TRY(advance_reference(c, op, out->name));
-    TERN_TRY(tern_compare__run(c, &c->tested, at, at + 1));
+    TERN_TRY(tern_bound_run_ops(&c->tested.graph->bound, at, at + 1, c->err));
     TERN_TRY(for_values(c, op, true, out, judge));
     if (!out->ok && r->first_bad == SIZE_MAX) r->first_bad = r->n_ops;
     r->n_ops++;

@@ -44,36 +44,12 @@ static tern_status build_all(const tern_runner *r, tern_runner_graphs *set, tern
     return status;
 }
 
-/* cos and sin of every position and frequency. */
-static tern_status fill_rope_table(tern_runner *r, const tern_value *v, uint32_t n_positions, tern_error *err)
-{
-    tern_backend *b = backend_of(r);
-    size_t bytes = v->cols * sizeof(float);
-    float *row = tern_alloc(bytes);
-    if (!row) return tern_fail_alloc(err, bytes);
-    tern_status status = TERN_OK;
-    for (uint32_t pos = 0; pos < n_positions && status == TERN_OK; pos++) {
-        tern_rope_rows(v->frequencies, v->cols / 2, pos, 1, row);
-        status = b->buffer_write(b, r->rope_table, pos * bytes, row, bytes, err);
-    }
-    tern_free(row);
-    return status;
-}
-
 /* What all graphs of the runner share, whatever adapters they have. */
 static tern_status create_shared(tern_runner *r, const tern_graph *g, tern_error *err)
 {
     tern_backend *b = backend_of(r);
-    TERN_TRY(b->buffer_create(b, g->values[g->rope_table].bytes, &r->rope_table, err));
-    size_t n = 2 * (size_t)g->n_layers;
-    r->caches = tern_calloc(n, sizeof *r->caches);
-    if (!r->caches) return tern_fail_alloc(err, n * sizeof *r->caches);
-    for (size_t i = 0; i < g->n_values; i++) {
-        if (g->values[i].kind != TERN_VALUE_CACHE) continue;
-        TERN_TRY(b->buffer_create(b, g->values[i].bytes, &r->caches[r->n_caches], err));
-        r->n_caches++;
-    }
-    return fill_rope_table(r, &g->values[g->rope_table], g->max_pages * TERN_PAGE_SIZE, err);
+    TERN_TRY(tern_graph_buffers_make(&r->constants, b, g, TERN_VALUE_CONSTANT, err));
+    return tern_graph_buffers_make(&r->caches, b, g, TERN_VALUE_CACHE, err);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -83,52 +59,47 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 static tern_status create_activations(const tern_runner *r, tern_runner_graphs *set, tern_error *err)
 {
-    tern_backend *b = backend_of(r);
-    uint64_t bytes = larger(set->decode.graph.activation_bytes, set->steps.graph.activation_bytes);
-    return b->buffer_create(b, larger(larger(bytes, set->prefill.graph.activation_bytes), 256), &set->activations, err);
+    const uint64_t bytes = larger(set->decode.graph.activation_bytes, set->steps.graph.activation_bytes);
+    return tern_activations_make(&set->activations, backend_of(r), larger(bytes, set->prefill.graph.activation_bytes),
+                                 0, err);
 }
 
-static tern_buffer *weight_buffer(const tern_runner *r, const tern_runner_graphs *set, const tern_weight *weight)
+/* A runner and the set of graphs that is being bound. */
+typedef struct binder {
+    const tern_runner *runner;
+    const tern_runner_graphs *set;
+} binder;
+
+static tern_buffer *weight_buffer(const binder *k, const tern_weight *weight)
 {
-    tern_buffer *buffer = tern_engine__weight_buffer(r->engine, weight);
-    for (uint32_t i = 0; i < set->n_loras && !buffer; i++) buffer = tern_lora__buffer(set->loras[i].lora, weight);
+    tern_buffer *buffer = tern_engine__weight_buffer(k->runner->engine, weight);
+    for (uint32_t i = 0; i < k->set->n_loras && !buffer; i++) buffer = tern_lora__buffer(k->set->loras[i].lora, weight);
     return buffer;
 }
 
-static tern_status bind_value(const tern_runner *r, const tern_runner_graphs *set, const tern_runner_graph *g,
-                              const tern_value *v, size_t *cache, tern_binding *out, tern_error *err)
+/* Outputs are each graph's own. */
+static tern_status find(void *context, const tern_graph *graph, uint32_t value, tern_binding *out, tern_error *err)
 {
-    tern_backend *b = backend_of(r);
+    const binder *k = context;
+    const tern_value *v = &graph->values[value];
     switch (v->kind) {
-    case TERN_VALUE_WEIGHT: out->buffer = weight_buffer(r, set, v->weight); break;
-    case TERN_VALUE_CACHE: out->buffer = r->caches[(*cache)++]; break;
-    case TERN_VALUE_CONSTANT: out->buffer = r->rope_table; break;
-    case TERN_VALUE_ACTIVATION: *out = (tern_binding){.buffer = set->activations, .offset = v->offset}; break;
-    case TERN_VALUE_PARAM: *out = (tern_binding){.buffer = g->params, .offset = v->offset}; break;
-    case TERN_VALUE_STATE: break; /* of training graphs */
-    case TERN_VALUE_OUTPUT: return b->buffer_create(b, v->bytes, &out->buffer, err);
+    case TERN_VALUE_OUTPUT: return TERN_OK;
+    case TERN_VALUE_WEIGHT: out->buffer = weight_buffer(k, v->weight); break;
+    case TERN_VALUE_CACHE: out->buffer = tern_graph_buffers_at(&k->runner->caches, graph, value); break;
+    case TERN_VALUE_CONSTANT: out->buffer = tern_graph_buffers_at(&k->runner->constants, graph, value); break;
+    default: break;
     }
-    return TERN_OK;
-}
-
-static void *param(const tern_runner_graph *g, tern_param which)
-{
-    return g->staging + g->graph.values[g->graph.params[which]].offset;
+    return out->buffer ? TERN_OK : tern_fail(err, TERN_INTERNAL, "%s: the session has no memory for it", v->name);
 }
 
 static tern_status bind(const tern_runner *r, const tern_runner_graphs *set, tern_runner_graph *g, tern_error *err)
 {
-    size_t cache = 0;
-    tern_backend *b = backend_of(r);
-    g->bindings = tern_calloc(g->graph.n_values, sizeof *g->bindings);
-    g->staging = tern_calloc(1, tern_size_of(g->graph.param_bytes));
-    if (!g->bindings || !g->staging) return tern_fail_alloc(err, g->graph.n_values * sizeof *g->bindings);
-    TERN_TRY(b->buffer_create(b, g->graph.param_bytes, &g->params, err));
-    for (size_t i = 0; i < g->graph.n_values; i++)
-        TERN_TRY(bind_value(r, set, g, &g->graph.values[i], &cache, &g->bindings[i], err));
-    uint32_t *pages = param(g, TERN_PARAM_PAGES);
+    binder k = {.runner = r, .set = set};
+    const tern_bound_options options = {.find = find, .context = &k, .activations = &set->activations};
+    TERN_TRY(tern_bound_open(&g->bound, backend_of(r), &g->graph, &options, err));
+    uint32_t *pages = tern_bound_param(&g->bound, TERN_PARAM_PAGES);
     for (uint32_t page = 0; page < r->n_pages; page++) pages[page] = page;
-    return b->prepare(b, &g->graph, g->bindings, &g->prepared, err);
+    return tern_bound_prepare(&g->bound, err);
 }
 
 static tern_status bind_all(const tern_runner *r, tern_runner_graphs *set, tern_error *err)
@@ -149,24 +120,19 @@ static tern_status take_loras(tern_runner_graphs *set, const tern_lora_use *lora
     return TERN_OK;
 }
 
-static void graph_deinit(tern_backend *b, tern_runner_graph *g)
+static void graph_deinit(tern_runner_graph *g)
 {
-    b->prepared_free(b, g->prepared);
-    for (size_t i = 0; i < g->graph.n_values && g->bindings; i++)
-        if (g->graph.values[i].kind == TERN_VALUE_OUTPUT) b->buffer_free(b, g->bindings[i].buffer);
-    b->buffer_free(b, g->params);
-    tern_free(g->bindings);
-    tern_free(g->staging);
+    tern_bound_close(&g->bound);
     tern_graph_deinit(&g->graph);
 }
 
 static void graphs_free(tern_backend *b, tern_runner_graphs *set)
 {
     if (!set) return;
-    graph_deinit(b, &set->decode);
-    graph_deinit(b, &set->prefill);
-    graph_deinit(b, &set->steps);
-    b->buffer_free(b, set->activations);
+    graph_deinit(&set->decode);
+    graph_deinit(&set->prefill);
+    graph_deinit(&set->steps);
+    tern_activations_free(&set->activations, b);
     tern_free(set->loras);
     tern_free(set);
 }
@@ -180,7 +146,7 @@ static tern_status make_graphs(tern_runner *r, const tern_lora_use *loras, uint3
     if (!set) return tern_fail_alloc(err, sizeof *set);
     tern_status status = take_loras(set, loras, n, err);
     if (status == TERN_OK) status = build_all(r, set, err);
-    if (status == TERN_OK && !r->rope_table) status = create_shared(r, &set->prefill.graph, err);
+    if (status == TERN_OK && !r->caches.buffers) status = create_shared(r, &set->prefill.graph, err);
     if (status == TERN_OK) status = bind_all(r, set, err);
     if (status == TERN_OK) *out = set;
     else graphs_free(backend_of(r), set);
@@ -211,36 +177,27 @@ void tern_runner_deinit(tern_runner *runner)
 {
     if (!runner->engine) return;
     tern_backend *b = backend_of(runner);
-    tern_runner_forget(runner);
     graphs_free(b, runner->graphs);
-    b->buffer_free(b, runner->rope_table);
-    for (size_t i = 0; i < runner->n_caches; i++) b->buffer_free(b, runner->caches[i]);
-    tern_free(runner->caches);
+    tern_graph_buffers_free(&runner->constants, b);
+    tern_graph_buffers_free(&runner->caches, b);
     *runner = (tern_runner){0};
 }
 
-tern_status tern_runner_write(tern_runner *runner, const tern_runner_graph *g, const tern_runner_step *step,
-                              tern_error *err)
+void tern_runner_set_step(const tern_runner_graph *graph, const tern_runner_step *step)
 {
-    tern_backend *b = tern_engine_backend(runner->engine);
-    uint32_t n = step->n_tokens, counts[3] = {n, step->n_outputs, step->n_wanted};
-    uint32_t *positions = param(g, TERN_PARAM_POSITIONS), *outputs = param(g, TERN_PARAM_OUTPUTS);
-    memcpy(param(g, TERN_PARAM_COUNTS), counts, sizeof counts);
-    memcpy(param(g, TERN_PARAM_IDS), step->ids, n * sizeof *step->ids);
+    const tern_bound_graph *g = &graph->bound;
+    const uint32_t n = step->n_tokens, counts[3] = {n, step->n_outputs, step->n_wanted};
+    uint32_t *positions = tern_bound_param(g, TERN_PARAM_POSITIONS), *outputs = tern_bound_param(g, TERN_PARAM_OUTPUTS);
+    memcpy(tern_bound_param(g, TERN_PARAM_COUNTS), counts, sizeof counts);
+    memcpy(tern_bound_param(g, TERN_PARAM_IDS), step->ids, n * sizeof *step->ids);
     for (uint32_t i = 0; i < n; i++) positions[i] = step->first_position + i;
     for (uint32_t i = 0; i < step->n_outputs; i++) outputs[i] = n - step->n_outputs + i;
-    return b->buffer_write(b, g->params, 0, g->staging, g->graph.param_bytes, err);
 }
 
-tern_status tern_runner_read(tern_runner *runner, const tern_runner_graph *graph, uint32_t value, uint32_t n_rows,
-                             float *out, tern_error *err)
+tern_status tern_runner_read(tern_runner_graph *graph, uint32_t value, uint32_t n_rows, float *out, tern_error *err)
 {
-    tern_backend *b = tern_engine_backend(runner->engine);
-    const tern_binding *at = &graph->bindings[value];
-    uint64_t bytes = (uint64_t)n_rows * graph->graph.values[value].cols * sizeof(float);
-    tern_status status = b->buffer_read(b, at->buffer, at->offset, out, bytes, err);
-    runner->reading = status == TERN_PENDING;
-    return status;
+    const uint64_t bytes = (uint64_t)n_rows * graph->graph.values[value].cols * sizeof(float);
+    return tern_bound_read(&graph->bound, value, out, bytes, err);
 }
 
 static tern_runner_graph *graph_of(const tern_runner *runner, const tern_runner_step *step)
@@ -251,18 +208,17 @@ static tern_runner_graph *graph_of(const tern_runner *runner, const tern_runner_
 tern_status tern_runner_start(tern_runner *runner, const tern_runner_step *step, tern_error *err)
 {
     const tern_runner_graph *g = graph_of(runner, step);
-    tern_backend *b = backend_of(runner);
-    TERN_TRY(tern_runner_write(runner, g, step, err));
-    return b->run(b, g->prepared, 1, err);
+    tern_runner_set_step(g, step);
+    return tern_bound_start(&g->bound, 1, err);
 }
 
 /* The read waits itself: two waits would be two turns of a browser's event loop. */
 tern_status tern_runner_finish(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err)
 {
-    const tern_runner_graph *g = graph_of(runner, step);
+    tern_runner_graph *g = graph_of(runner, step);
     tern_backend *b = backend_of(runner);
     if (step->n_outputs == 0) return b->wait(b, err);
-    return tern_runner_read(runner, g, g->graph.logits, step->n_outputs, logits, err);
+    return tern_runner_read(g, g->graph.logits, step->n_outputs, logits, err);
 }
 
 tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err)
@@ -274,33 +230,30 @@ tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, f
 tern_status tern_runner_start_steps(tern_runner *runner, const tern_runner_steps *steps, tern_error *err)
 {
     const tern_runner_graph *g = &runner->graphs->steps;
-    tern_backend *b = backend_of(runner);
     tern_runner_step first = {.ids = &steps->id,
                               .n_tokens = 1,
                               .first_position = steps->position,
                               .n_outputs = 1,
                               .n_wanted = steps->sample->top_k};
-    memcpy(param(g, TERN_PARAM_SAMPLER), steps->sample, sizeof *steps->sample);
-    TERN_TRY(tern_runner_write(runner, g, &first, err));
-    return b->run(b, g->prepared, steps->sample->n_wanted, err);
+    memcpy(tern_bound_param(&g->bound, TERN_PARAM_SAMPLER), steps->sample, sizeof *steps->sample);
+    tern_runner_set_step(g, &first);
+    return tern_bound_start(&g->bound, steps->sample->n_wanted, err);
 }
 
 tern_status tern_runner_finish_steps(tern_runner *runner, uint32_t n, uint32_t *tokens, tern_error *err)
 {
-    const tern_runner_graph *g = &runner->graphs->steps;
-    const tern_binding *out = &g->bindings[g->graph.tokens];
-    tern_backend *b = backend_of(runner);
-    tern_status status = b->buffer_read(b, out->buffer, out->offset, tokens, (1 + (uint64_t)n) * sizeof *tokens, err);
-    runner->reading = status == TERN_PENDING;
-    TERN_TRY(status);
+    tern_runner_graph *g = &runner->graphs->steps;
+    TERN_TRY(tern_bound_read(&g->bound, g->graph.tokens, tokens, (1 + (uint64_t)n) * sizeof *tokens, err));
     if (tokens[0] >= 1 && tokens[0] <= n) return TERN_OK;
-    return tern_fail(err, TERN_INTERNAL, "%s chose %u tokens in a run: 1 to %u expected", b->name, tokens[0], n);
+    return tern_fail(err, TERN_INTERNAL, "%s chose %u tokens in a run: 1 to %u expected", backend_of(runner)->name,
+                     tokens[0], n);
 }
 
 void tern_runner_forget(tern_runner *runner)
 {
-    tern_backend *b = backend_of(runner);
-    tern_error ignored;
-    if (runner->reading) b->buffer_read(b, NULL, 0, NULL, 0, &ignored);
-    runner->reading = false;
+    tern_runner_graphs *set = runner->graphs;
+    if (!set) return;
+    tern_bound_forget(&set->decode.bound);
+    tern_bound_forget(&set->prefill.bound);
+    tern_bound_forget(&set->steps.bound);
 }

@@ -2,6 +2,7 @@
 #ifndef TERN_INFER_RUNNER_H
 #define TERN_INFER_RUNNER_H
 
+#include "graph/bound.h"
 #include "infer/lora.h"
 
 typedef struct tern_runner_params {
@@ -14,20 +15,17 @@ typedef struct tern_runner_params {
     uint32_t n_loras;
 } tern_runner_params;
 
-/* A graph ready to run. */
+/* A graph and its memory. */
 typedef struct tern_runner_graph {
     tern_graph graph;
-    tern_binding *bindings;
-    tern_prepared *prepared;
-    tern_buffer *params; /* all parameter values, and what is written there before a step */
-    uint8_t *staging;
+    tern_bound_graph bound;
 } tern_runner_graph;
 
 /* All graphs of a runner, which adapters change, and the memory of their activations. */
 typedef struct tern_runner_graphs {
     tern_runner_graph decode, prefill;
     tern_runner_graph steps; /* empty without params.steps */
-    tern_buffer *activations;
+    tern_activations activations;
     tern_lora_use *loras; /* [n_loras] those that do something */
     uint32_t n_loras;
 } tern_runner_graphs;
@@ -38,11 +36,8 @@ typedef struct tern_runner {
     tern_engine *engine;
     tern_runner_params params;
     tern_runner_graphs *graphs; /* backends hold on to graphs where they lie */
-    tern_buffer *rope_table;
-    tern_buffer **caches; /* in the order of the graph's cache values */
-    size_t n_caches;
+    tern_graph_buffers constants, caches;
     uint32_t n_pages;
-    bool reading; /* PENDING was given for a read */
 } tern_runner;
 
 /* What one step evaluates. */
@@ -66,9 +61,8 @@ void tern_runner_deinit(tern_runner *runner);
 /* Builds and prepares the graphs anew with these adapters, scale 0 left out. On failure the runner is as it was; for a
  * while there is memory for both. Errors: INVALID_ARGUMENT (tern_lora__check), OUT_OF_MEMORY, those of the backend. */
 tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *loras, uint32_t n, tern_error *err);
-/* Writes what a step is into the parameters of one of the graphs. */
-tern_status tern_runner_write(tern_runner *runner, const tern_runner_graph *graph, const tern_runner_step *step,
-                              tern_error *err);
+/* Puts what a step is into the parameters of one of the graphs. */
+void tern_runner_set_step(const tern_runner_graph *graph, const tern_runner_step *step);
 /* Starts a step of at most n_batch tokens. No allocation. */
 tern_status tern_runner_start(tern_runner *runner, const tern_runner_step *step, tern_error *err);
 /* Waits for the step that was started last; logits [n_outputs][n_vocab] are read into `logits`. PENDING, from a backend
@@ -85,7 +79,6 @@ tern_status tern_runner_finish_steps(tern_runner *runner, uint32_t n, uint32_t *
 /* What was started need not be finished: a read under way is forgotten. */
 void tern_runner_forget(tern_runner *runner);
 /* Rows of an output value after a step. PENDING as tern_runner_finish. */
-tern_status tern_runner_read(tern_runner *runner, const tern_runner_graph *graph, uint32_t value, uint32_t n_rows,
-                             float *out, tern_error *err);
+tern_status tern_runner_read(tern_runner_graph *graph, uint32_t value, uint32_t n_rows, float *out, tern_error *err);
 
 #endif

@@ -133,10 +133,10 @@ tern_status tern_session_hidden(tern_session *session, uint32_t index, uint32_t 
     TERN_NEED(session, err);
     TERN_NEED(out, err);
     tern_runner *r = &session->runner;
-    const tern_runner_graph *g = n == 1 ? &r->graphs->decode : &r->graphs->prefill;
+    tern_runner_graph *g = n == 1 ? &r->graphs->decode : &r->graphs->prefill;
     uint32_t value = tern_graph_hidden(&g->graph, index);
     if (value == TERN_NO_VALUE)
         return tern_fail(err, TERN_NOT_FOUND, "hidden state %u: the session keeps %s", index,
                          r->params.keep_hidden ? "one for each layer and the embedding's" : "none");
-    return tern_runner_read(r, g, value, n, out, err);
+    return tern_runner_read(g, value, n, out, err);
 }

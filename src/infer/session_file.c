@@ -116,7 +116,7 @@ static file_shape shape_of(const tern_session *s)
                         .flags = r->params.kv_f32 ? FLAG_KV_F32 : 0,
                         .fingerprint = fingerprint(r),
                         .n_tokens = s->n_tokens,
-                        .n_caches = (uint32_t)r->n_caches,
+                        .n_caches = (uint32_t)r->caches.n,
                         .page_bytes = page_bytes(r)};
 }
 
@@ -165,7 +165,8 @@ static tern_status write_caches(hashed_writer *w, tern_session *s, const file_sh
     tern_status status = TERN_OK;
     for (uint32_t i = 0; i < shape->n_caches; i++)
         for (uint32_t p = 0; p < used_pages(s->n_tokens) && status == TERN_OK; p++) {
-            status = b->buffer_read(b, s->runner.caches[i], p * shape->page_bytes, page, shape->page_bytes, err);
+            status =
+                b->buffer_read(b, s->runner.caches.buffers[i], p * shape->page_bytes, page, shape->page_bytes, err);
             if (status == TERN_OK) add(w, page, (size_t)shape->page_bytes);
         }
     tern_free(page);
@@ -273,7 +274,7 @@ static tern_status read_caches(tern_session *s, tern_cursor *c, const file_shape
                          shape->n_tokens);
     if (hashed) TERN_TRY(check_hash(c, err));
     for (uint32_t i = 0; i < shape->n_caches && bytes; i++)
-        TERN_TRY(b->buffer_write(b, s->runner.caches[i], 0, tern_cursor_take(c, (size_t)bytes), bytes, err));
+        TERN_TRY(b->buffer_write(b, s->runner.caches.buffers[i], 0, tern_cursor_take(c, (size_t)bytes), bytes, err));
     return TERN_OK;
 }
 

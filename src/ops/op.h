@@ -59,7 +59,8 @@ typedef struct tern_value {
     tern_rows rows;            /* activations and outputs */
     uint32_t cols;             /* elements of a row */
     const tern_weight *weight; /* weights; states: whose */
-    const float *frequencies;  /* constants: the inverse frequencies of a rope table, [cols / 2] in the graph's arena */
+    const float *frequencies;  /* constants: of a rope table, [max_pages * 32][cols / 2] pairs (cos, sin) f32, the
+                                * inverse frequencies [cols / 2], in the graph's arena */
     tern_state state;          /* states */
     uint32_t n_rows;           /* states */
     uint64_t bytes;            /* caches, parameters and constants; activations and outputs at the largest batch */
@@ -225,7 +226,6 @@ typedef struct tern_graph {
     uint32_t max_pages;   /* row length of PAGES */
     uint32_t n_sequences; /* rows of PAGES */
     uint32_t params[TERN_PARAM_COUNT];
-    uint32_t rope_table;  /* constant: [max_pages * 32][head_dim / 2] pairs (cos, sin) f32 */
     uint32_t logits;      /* output */
     uint32_t tokens;      /* output of SAMPLE, u32 [1 + TERN_SAMPLE_MAX_STEPS], or TERN_NO_VALUE */
     uint32_t losses;      /* training: output of CROSS_ENTROPY, f32 [max_tokens], or TERN_NO_VALUE */

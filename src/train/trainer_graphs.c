@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "train/trainer_internal.h"
 
-enum { LOGITS_BYTES = 64 << 20, LEAST_BYTES = 256, BLOCK_ALIGNMENT = 256 };
+enum { LOGITS_BYTES = 64 << 20, BLOCK_ALIGNMENT = 256 };
 
 /* As few chunks of logits as LOGITS_BYTES allows, of one size; a run is as many rows as they have. */
 void tern_trainer__count_rows(tern_trainer_plan *plan, const tern_config *config, const tern_trainer_params *params)
@@ -46,6 +46,7 @@ static tern_status build_updates(tern_trainer *t, tern_trainer_graph_kind kind, 
     const tern_graph_update *updates = t->updates[kind == TERN_TRAINER_REQUANTIZE];
     TERN_TRY(tern_graph_build_updates(&g->graph, t->config, updates, t->n_learning, phase, sync, err));
     g->used = true;
+    g->graph.activation_block = tern_trainer__activation_block(t);
     return tern_graph_plan(&g->graph, t->backend->fusions, err);
 }
 
@@ -98,7 +99,7 @@ tern_status tern_trainer__check_graphs(const tern_trainer *t, tern_error *err)
 
 uint64_t tern_trainer__activation_bytes(const tern_trainer *t)
 {
-    uint64_t bytes = LEAST_BYTES;
+    uint64_t bytes = 0;
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
         if (t->graphs[i].used && t->graphs[i].graph.activation_bytes > bytes)
             bytes = t->graphs[i].graph.activation_bytes;
@@ -108,17 +109,6 @@ uint64_t tern_trainer__activation_bytes(const tern_trainer *t)
 uint64_t tern_trainer__activation_block(const tern_trainer *t)
 {
     return t->backend->max_buffer / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT;
-}
-
-uint32_t tern_trainer__output(const tern_trainer_graph *g)
-{
-    return g->graph.losses != TERN_NO_VALUE ? g->graph.losses : g->graph.norms;
-}
-
-void *tern_trainer__param(const tern_trainer_graph *g, tern_param which)
-{
-    uint32_t value = g->graph.params[which];
-    return value == TERN_NO_VALUE ? NULL : g->staging + g->graph.values[value].offset;
 }
 
 static tern_status find_weight(const tern_trainer *t, const tern_value *v, const tern_trainer_made **made,
@@ -134,80 +124,38 @@ static tern_status find_weight(const tern_trainer *t, const tern_value *v, const
     return *buffer ? TERN_OK : tern_fail(err, TERN_INTERNAL, "%s: a value of no weight", v->name);
 }
 
-static tern_binding activation_at(const tern_trainer *t, uint64_t offset)
+/* Outputs are each graph's own. */
+static tern_status find(void *context, const tern_graph *graph, uint32_t value, tern_binding *out, tern_error *err)
 {
-    uint64_t block = tern_trainer__activation_block(t);
-    if (block == 0) return (tern_binding){.buffer = t->activations[0], .offset = offset};
-    return (tern_binding){.buffer = t->activations[offset / block], .offset = offset % block};
-}
-
-static tern_status bind_value(tern_trainer *t, tern_trainer_graph *g, uint32_t id, tern_error *err)
-{
-    const tern_value *v = &g->graph.values[id];
-    tern_binding *out = &g->bindings[id];
-    const tern_trainer_made *made;
+    const tern_trainer *t = context;
+    const tern_value *v = &graph->values[value];
+    const tern_trainer_made *made = NULL;
     switch (v->kind) {
     case TERN_VALUE_WEIGHT: return find_weight(t, v, &made, &out->buffer, err);
+    case TERN_VALUE_CONSTANT: out->buffer = tern_graph_buffers_at(&t->constants, graph, value); break;
     case TERN_VALUE_STATE:
         TERN_TRY(find_weight(t, v, &made, &out->buffer, err));
         out->buffer = made ? made->states[v->state] : NULL;
-        return out->buffer ? TERN_OK : tern_fail(err, TERN_INTERNAL, "%s: a state that is not kept", v->name);
-    case TERN_VALUE_CONSTANT: out->buffer = t->rope_table; break;
-    case TERN_VALUE_ACTIVATION: *out = activation_at(t, v->offset); break;
-    case TERN_VALUE_PARAM: *out = (tern_binding){.buffer = g->params, .offset = v->offset}; break;
-    case TERN_VALUE_OUTPUT: out->buffer = g->output; break;
-    case TERN_VALUE_CACHE: break; /* not in training graphs */
+        break;
+    default: return TERN_OK;
     }
-    return TERN_OK;
+    return out->buffer ? TERN_OK : tern_fail(err, TERN_INTERNAL, "%s: a value that is not kept", v->name);
 }
 
 static tern_status prepare(tern_trainer *t, tern_trainer_graph *g, tern_error *err)
 {
-    tern_backend *b = t->backend;
-    uint32_t output = tern_trainer__output(g);
-    g->bindings = tern_calloc(g->graph.n_values, sizeof *g->bindings);
-    g->staging = tern_calloc(1, tern_size_of(g->graph.param_bytes));
-    if (!g->bindings || !g->staging) return tern_fail_alloc(err, g->graph.n_values * sizeof *g->bindings);
-    TERN_TRY(b->buffer_create(b, g->graph.param_bytes, &g->params, err));
-    if (output != TERN_NO_VALUE) TERN_TRY(b->buffer_create(b, g->graph.values[output].bytes, &g->output, err));
-    for (uint32_t i = 0; i < g->graph.n_values; i++) TERN_TRY(bind_value(t, g, i, err));
-    return b->prepare(b, &g->graph, g->bindings, &g->prepared, err);
-}
-
-static tern_status fill_rope_table(tern_trainer *t, tern_error *err)
-{
-    const tern_graph *g = &t->graphs[TERN_TRAINER_STEP].graph;
-    const tern_value *v = &g->values[g->rope_table];
-    float *table = tern_alloc(v->bytes);
-    if (!table) return tern_fail_alloc(err, v->bytes);
-    tern_rope_rows(v->frequencies, v->cols / 2, 0, g->max_pages * TERN_PAGE_SIZE, table);
-    tern_status status = t->backend->buffer_write(t->backend, t->rope_table, 0, table, v->bytes, err);
-    tern_free(table);
-    return status;
-}
-
-static tern_status create_activations(tern_trainer *t, tern_error *err)
-{
-    uint64_t left = tern_trainer__activation_bytes(t), block = tern_trainer__activation_block(t);
-    if (block == 0) block = left;
-    if ((left - 1) / block >= TERN_TRAINER_MAX_BLOCKS)
-        return tern_fail(err, TERN_LIMIT, "%llu bytes of activations in buffers of %llu: at most %d of them expected",
-                         (unsigned long long)left, (unsigned long long)block, TERN_TRAINER_MAX_BLOCKS);
-    for (size_t i = 0; left; i++) {
-        uint64_t bytes = left < block ? left : block;
-        TERN_TRY(t->backend->buffer_create(t->backend, bytes, &t->activations[i], err));
-        left -= bytes;
-    }
-    return TERN_OK;
+    const tern_bound_options options = {.find = find, .context = t, .activations = &t->activations};
+    TERN_TRY(tern_bound_open(&g->bound, t->backend, &g->graph, &options, err));
+    return tern_bound_prepare(&g->bound, err);
 }
 
 tern_status tern_trainer__prepare(tern_trainer *t, tern_error *err)
 {
     const tern_graph *g = &t->graphs[TERN_TRAINER_STEP].graph;
     tern_backend *b = t->backend;
-    TERN_TRY(create_activations(t, err));
-    TERN_TRY(b->buffer_create(b, g->values[g->rope_table].bytes, &t->rope_table, err));
-    TERN_TRY(fill_rope_table(t, err));
+    TERN_TRY(tern_activations_make(&t->activations, b, tern_trainer__activation_bytes(t),
+                                   tern_trainer__activation_block(t), err));
+    TERN_TRY(tern_graph_buffers_make(&t->constants, b, g, TERN_VALUE_CONSTANT, err));
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
         if (t->graphs[i].used) TERN_TRY(prepare(t, &t->graphs[i], err));
     tern_trainer__drop_data(t);
@@ -216,34 +164,25 @@ tern_status tern_trainer__prepare(tern_trainer *t, tern_error *err)
 
 void tern_trainer__free_graphs(tern_trainer *t)
 {
-    tern_backend *b = t->backend;
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++) {
         tern_trainer_graph *g = &t->graphs[i];
-        b->prepared_free(b, g->prepared);
-        b->buffer_free(b, g->params);
-        b->buffer_free(b, g->output);
-        tern_free(g->bindings);
-        tern_free(g->staging);
+        tern_bound_close(&g->bound);
         if (g->used) tern_graph_deinit(&g->graph);
         *g = (tern_trainer_graph){0};
     }
-    for (size_t i = 0; i < TERN_TRAINER_MAX_BLOCKS; i++) b->buffer_free(b, t->activations[i]);
-    memset(t->activations, 0, sizeof t->activations);
-    b->buffer_free(b, t->rope_table);
-    t->rope_table = NULL;
+    tern_activations_free(&t->activations, t->backend);
+    tern_graph_buffers_free(&t->constants, t->backend);
 }
 
 tern_status tern_trainer__run(tern_trainer *t, tern_trainer_graph_kind kind, const tern_train_params *training,
                               tern_error *err)
 {
-    tern_trainer_graph *g = &t->graphs[kind];
-    tern_backend *b = t->backend;
+    const tern_trainer_graph *g = &t->graphs[kind];
     const uint32_t counts[3] = {g->graph.max_tokens, g->graph.max_outputs, 0};
-    void *at = tern_trainer__param(g, TERN_PARAM_TRAINING);
-    memcpy(tern_trainer__param(g, TERN_PARAM_COUNTS), counts, sizeof counts);
+    void *at = tern_bound_param(&g->bound, TERN_PARAM_TRAINING);
+    memcpy(tern_bound_param(&g->bound, TERN_PARAM_COUNTS), counts, sizeof counts);
     if (at) memcpy(at, training, sizeof *training);
-    TERN_TRY(b->buffer_write(b, g->params, 0, g->staging, g->graph.param_bytes, err));
-    return b->run(b, g->prepared, 1, err);
+    return tern_bound_start(&g->bound, 1, err);
 }
 
 tern_status tern_trainer__wait(tern_trainer *t, tern_error *err)

@@ -2,10 +2,9 @@
 #ifndef TERN_TRAIN_TRAINER_INTERNAL_H
 #define TERN_TRAIN_TRAINER_INTERNAL_H
 
+#include "graph/bound.h"
 #include "graph/training.h"
 #include "train/trainer.h"
-
-enum { TERN_TRAINER_MAX_BLOCKS = 64 };
 
 /* A tensor that stands in for one of the model, or half an adapter. */
 typedef struct tern_trainer_made {
@@ -42,11 +41,7 @@ typedef enum tern_trainer_graph_kind {
 typedef struct tern_trainer_graph {
     bool used;
     tern_graph graph;
-    tern_binding *bindings;
-    tern_prepared *prepared;
-    tern_buffer *params;
-    tern_buffer *output; /* losses or norms */
-    uint8_t *staging;    /* what is written to params */
+    tern_bound_graph bound;
 } tern_trainer_graph;
 
 typedef enum tern_trainer_call {
@@ -93,8 +88,8 @@ struct tern_trainer {
     tern_graph_update *updates[2]; /* [n_learning]; the second keeps masters as they are */
 
     tern_trainer_graph graphs[TERN_TRAINER_N_GRAPHS];
-    tern_buffer *activations[TERN_TRAINER_MAX_BLOCKS]; /* of activation_block bytes each, the last one less */
-    tern_buffer *rope_table;
+    tern_activations activations; /* in buffers of activation_block bytes */
+    tern_graph_buffers constants;
     float *losses; /* [n_tokens] */
     float *norms;  /* [n_learning] */
     tern_trainer_work work;
@@ -144,10 +139,6 @@ void tern_trainer__free_graphs(tern_trainer *t);
 uint64_t tern_trainer__activation_bytes(const tern_trainer *t);
 /* The bytes of a buffer of activations; 0: all are in one. */
 uint64_t tern_trainer__activation_block(const tern_trainer *t);
-/* The value that the host reads after a run, or TERN_NO_VALUE. */
-uint32_t tern_trainer__output(const tern_trainer_graph *g);
-/* Where the host puts a parameter; NULL: the graph has none. */
-void *tern_trainer__param(const tern_trainer_graph *g, tern_param which);
 /* Writes the parameters and starts the graph. */
 tern_status tern_trainer__run(tern_trainer *t, tern_trainer_graph_kind kind, const tern_train_params *training,
                               tern_error *err);

@@ -18,8 +18,7 @@ static void add_made(const tern_trainer_made *m, tern_trainer_plan *plan)
 
 static void add_graph(const tern_trainer_graph *g, tern_trainer_plan *plan)
 {
-    uint32_t output = tern_trainer__output(g);
-    plan->other += g->graph.param_bytes + (output == TERN_NO_VALUE ? 0 : g->graph.values[output].bytes);
+    plan->other += g->graph.param_bytes + tern_graph_bytes_of(&g->graph, TERN_VALUE_OUTPUT);
 }
 
 static void measure(tern_trainer *t)
@@ -31,7 +30,7 @@ static void measure(tern_trainer *t)
     for (size_t i = 0; i < t->n_made; i++) add_made(&t->made[i], p);
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
         if (t->graphs[i].used) add_graph(&t->graphs[i], p);
-    p->other += g->values[g->rope_table].bytes;
+    p->other += tern_graph_bytes_of(g, TERN_VALUE_CONSTANT);
     p->activations = tern_trainer__activation_bytes(t);
     p->total = p->weights + p->masters + p->gradients + p->moments + p->activations + p->other;
     p->limit = t->params.memory_limit ? t->params.memory_limit : t->backend->memory;

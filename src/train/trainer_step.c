@@ -38,9 +38,10 @@ static tern_status check_rows(const tern_trainer *t, const tern_train_row *rows,
 /* Rows behind each other; the rest of the batch is masked. */
 static void put_rows(const tern_trainer *t, const tern_trainer_graph *g, const tern_train_row *rows, size_t n_rows)
 {
-    int32_t *ids = tern_trainer__param(g, TERN_PARAM_IDS), *labels = tern_trainer__param(g, TERN_PARAM_LABELS);
-    uint32_t *starts = tern_trainer__param(g, TERN_PARAM_SEQ_STARTS),
-             *positions = tern_trainer__param(g, TERN_PARAM_POSITIONS);
+    int32_t *ids = tern_bound_param(&g->bound, TERN_PARAM_IDS),
+            *labels = tern_bound_param(&g->bound, TERN_PARAM_LABELS);
+    uint32_t *starts = tern_bound_param(&g->bound, TERN_PARAM_SEQ_STARTS),
+             *positions = tern_bound_param(&g->bound, TERN_PARAM_POSITIONS);
     uint32_t seq = t->params.seq, n = (uint32_t)n_rows * seq;
     for (uint32_t i = 0; i < n; i++) {
         const tern_train_row *row = &rows[i / seq];
@@ -67,7 +68,8 @@ static tern_status run_rows(tern_trainer *t, tern_trainer_graph_kind kind, const
         TERN_TRY(tern_trainer__run(t, kind, training, err));
         t->work.accumulated = kind == TERN_TRAINER_STEP;
     }
-    TERN_TRY(tern_trainer__fetch(t, g->output, t->losses, t->plan.n_tokens * sizeof *t->losses, err));
+    TERN_TRY(tern_trainer__fetch(t, g->bound.bindings[g->graph.losses].buffer, t->losses,
+                                 t->plan.n_tokens * sizeof *t->losses, err));
     for (uint32_t i = 0; i < t->plan.n_tokens; i++) t->work.sum += (double)t->losses[i];
     t->work.n_runs++;
     return TERN_OK;
@@ -147,7 +149,8 @@ tern_status tern_trainer_clear(tern_trainer *trainer, tern_error *err)
 static tern_status find_norm(tern_trainer *t, double *norm, tern_error *err)
 {
     const tern_train_params none = {0};
-    const tern_buffer *output = t->graphs[TERN_TRAINER_NORMS].output;
+    const tern_trainer_graph *g = &t->graphs[TERN_TRAINER_NORMS];
+    const tern_buffer *output = g->bound.bindings[g->graph.norms].buffer;
     double sum = 0;
     if (!t->work.running) TERN_TRY(tern_trainer__run(t, TERN_TRAINER_NORMS, &none, err));
     TERN_TRY(tern_trainer__fetch(t, output, t->norms, t->n_learning * sizeof *t->norms, err));

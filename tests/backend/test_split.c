@@ -4,6 +4,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/split/split_internal.h"
 #include "base/alloc.h"
+#include "graph/bound.h"
 #include "graph/graph.h"
 
 enum { N_TOKENS = 5, N_OUTPUTS = 3, CONTEXT = 64 };
@@ -25,42 +26,36 @@ static tern_backend *open_split(uint32_t device_layers)
     return b;
 }
 
-/* A graph with its memory: activations in one buffer, parameters in one, everything else in one each. */
+/* A graph with its memory. */
 typedef struct rig {
     tern_backend *b;
     tern_graph graph;
-    tern_binding *bindings;
-    tern_buffer **owned;
-    size_t n_owned;
-    tern_buffer *params, *activations;
-    tern_prepared *prepared;
+    tern_bound_graph bound;
 } rig;
-
-static tern_buffer *create(rig *r, const tern_value *v, uint64_t bytes)
-{
-    tern_error err = {0};
-    tern_buffer *buffer;
-    if (v && v->kind == TERN_VALUE_WEIGHT) assert_ok(r->b->weight_create(r->b, v->weight, &buffer, &err), err);
-    else assert_ok(r->b->buffer_create(r->b, bytes, &buffer, &err), err);
-    return r->owned[r->n_owned++] = buffer;
-}
 
 static void write_value(rig *r, uint32_t value, const void *data, uint64_t bytes)
 {
     tern_error err = {0};
-    const tern_binding *at = &r->bindings[value];
-    assert_ok(r->b->buffer_write(r->b, at->buffer, at->offset, data, bytes, &err), err);
+    assert_ok(tern_bound_write(&r->bound, value, data, bytes, &err), err);
+}
+
+static uint32_t rope_table_of(const tern_graph *g)
+{
+    uint32_t i = 0;
+    while (g->values[i].kind != TERN_VALUE_CONSTANT) i++;
+    return i;
 }
 
 /* Made-up angles, in two writes, before anything is prepared. */
 static void write_rope_table(rig *r)
 {
-    const tern_value *v = &r->graph.values[r->graph.rope_table];
+    const uint32_t value = rope_table_of(&r->graph);
+    const tern_value *v = &r->graph.values[value];
     size_t n = v->bytes / sizeof(float);
     float *table = malloc(v->bytes);
     for (size_t i = 0; i < n; i++) table[i] = (float)(i % 97) / 97 - 0.4f;
-    write_value(r, r->graph.rope_table, table, v->bytes / 2);
-    const tern_binding *at = &r->bindings[r->graph.rope_table];
+    write_value(r, value, table, v->bytes / 2);
+    const tern_binding *at = &r->bound.bindings[value];
     tern_error err = {0};
     assert_ok(r->b->buffer_write(r->b, at->buffer, at->offset + v->bytes / 2, table + n / 2, v->bytes / 2, &err), err);
     free(table);
@@ -80,22 +75,6 @@ static void write_params(rig *r)
     write_value(r, r->graph.params[TERN_PARAM_PAGES], pages, sizeof pages);
 }
 
-static void bind_all(rig *r)
-{
-    tern_graph *g = &r->graph;
-    r->bindings = calloc(g->n_values, sizeof *r->bindings);
-    r->owned = calloc(g->n_values + 2, sizeof(tern_buffer *));
-    r->params = create(r, NULL, g->param_bytes);
-    r->activations = create(r, NULL, g->activation_bytes);
-    for (size_t i = 0; i < g->n_values; i++) {
-        const tern_value *v = &g->values[i];
-        tern_buffer *buffer = v->kind == TERN_VALUE_PARAM        ? r->params
-                              : v->kind == TERN_VALUE_ACTIVATION ? r->activations
-                                                                 : create(r, v, v->bytes);
-        r->bindings[i] = (tern_binding){.buffer = buffer, .offset = v->offset};
-    }
-}
-
 static void open_rig(rig *r, tern_backend *b, const tern_model *model, bool fused)
 {
     tern_error err = {0};
@@ -109,19 +88,16 @@ static void open_rig(rig *r, tern_backend *b, const tern_model *model, bool fuse
     assert_ok(tern_graph_build(&r->graph, model, &options, &err), err);
     if (fused) assert_ok(tern_graph_fuse(&r->graph, b->fusions, &err), err);
     assert_ok(tern_graph_plan(&r->graph, b->fusions, &err), err);
-    bind_all(r);
+    assert_ok(tern_bound_open(&r->bound, b, &r->graph, NULL, &err), err);
     write_rope_table(r);
     write_counts(r, N_OUTPUTS); /* some parameters before anything is prepared, some after */
-    assert_ok(b->prepare(b, &r->graph, r->bindings, &r->prepared, &err), err);
+    assert_ok(tern_bound_prepare(&r->bound, &err), err);
     write_params(r);
 }
 
 static void close_rig(rig *r)
 {
-    r->b->prepared_free(r->b, r->prepared);
-    for (size_t i = 0; i < r->n_owned; i++) r->b->buffer_free(r->b, r->owned[i]);
-    free(r->owned);
-    free(r->bindings);
+    tern_bound_close(&r->bound);
     tern_graph_deinit(&r->graph);
     r->b->close(r->b);
 }
@@ -129,17 +105,16 @@ static void close_rig(rig *r)
 static void run(rig *r)
 {
     tern_error err = {0};
-    assert_ok(r->b->run(r->b, r->prepared, 1, &err), err);
+    assert_ok(r->b->run(r->b, r->bound.prepared, 1, &err), err);
     assert_ok(r->b->wait(r->b, &err), err);
 }
 
-static void *read_value(rig *r, size_t value)
+static void *read_value(rig *r, uint32_t value)
 {
     tern_error err = {0};
-    const tern_binding *at = &r->bindings[value];
     uint64_t bytes = r->graph.values[value].bytes;
     void *data = malloc(bytes);
-    assert_ok(r->b->buffer_read(r->b, at->buffer, at->offset, data, bytes, &err), err);
+    assert_ok(tern_bound_read(&r->bound, value, data, bytes, &err), err);
     return data;
 }
 
@@ -153,9 +128,10 @@ static tern_backend_counters counters(const rig *r)
 static void assert_same_values(rig *a, rig *b)
 {
     assert_int_equal(a->graph.n_values, b->graph.n_values);
-    for (size_t i = 0; i < a->graph.n_values; i++) {
+    for (uint32_t i = 0; i < a->graph.n_values; i++) {
         const tern_value *v = &a->graph.values[i];
         if (v->kind != TERN_VALUE_OUTPUT && v->kind != TERN_VALUE_CACHE) continue;
+        if (!a->bound.bindings[i].buffer) continue; /* fused away */
         void *x = read_value(a, i), *y = read_value(b, i);
         if (memcmp(x, y, v->bytes) != 0) fail_msg("%s differs on %s", v->name, b->b->name);
         free(x);
@@ -243,8 +219,8 @@ static void one_side_holds_it(void **state)
             tern_value_kind kind = r.graph.values[value].kind;
             if (kind != TERN_VALUE_WEIGHT && kind != TERN_VALUE_CACHE) continue;
             bool device = r.graph.ops[i].layer == r.graph.n_layers - 1;
-            assert_true((r.bindings[value].buffer->on[TERN_SIDE_DEVICE] != NULL) == device);
-            assert_true((r.bindings[value].buffer->on[TERN_SIDE_HOST] != NULL) == !device);
+            assert_true((r.bound.bindings[value].buffer->on[TERN_SIDE_DEVICE] != NULL) == device);
+            assert_true((r.bound.bindings[value].buffer->on[TERN_SIDE_HOST] != NULL) == !device);
         }
     close_rig(&r);
     tern_model_close(model);
@@ -271,15 +247,16 @@ static void errors(void **state)
     tern_error err = {0};
     rig r;
     open_rig(&r, open_split(1), model, true);
-    assert_int_equal(r.b->run(r.b, r.prepared, 2, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(r.b->run(r.b, r.bound.prepared, 2, &err), TERN_INVALID_ARGUMENT);
     assert_string_equal(err.message, "run of 2 steps: cpu+cpu takes 1");
     write_value(&r, r.graph.params[TERN_PARAM_COUNTS], (uint32_t[]){N_TOKENS + 1, 0, 0}, 12);
-    assert_int_equal(r.b->run(r.b, r.prepared, 1, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(r.b->run(r.b, r.bound.prepared, 1, &err), TERN_INVALID_ARGUMENT);
     assert_non_null(strstr(err.message, "step of 6 tokens"));
     uint8_t byte = 0;
-    assert_int_equal(r.b->buffer_read(r.b, r.activations, 0, &byte, 1, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(r.b->buffer_read(r.b, r.bound.activations.buffers[0], 0, &byte, 1, &err), TERN_INVALID_ARGUMENT);
     assert_non_null(strstr(err.message, "both sides"));
-    assert_int_equal(r.b->buffer_write(r.b, r.params, r.graph.param_bytes, &byte, 1, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(r.b->buffer_write(r.b, r.bound.params, r.graph.param_bytes, &byte, 1, &err),
+                     TERN_INVALID_ARGUMENT);
     tern_op op = r.graph.ops[0];
     op.kind = TERN_OP_SAMPLE;
     assert_int_equal(r.b->supports(r.b, &r.graph, &op, &err), TERN_UNSUPPORTED);
@@ -302,7 +279,7 @@ static void out_of_memory(void **state)
     for (uint64_t n = 1;; n++) {
         tern_prepared *p = NULL;
         tern_alloc_fail_after(n, false);
-        tern_status status = r.b->prepare(r.b, &r.graph, r.bindings, &p, &err);
+        tern_status status = r.b->prepare(r.b, &r.graph, r.bound.bindings, &p, &err);
         tern_alloc_fail_after(0, false);
         r.b->prepared_free(r.b, p);
         if (status == TERN_OK) break;

@@ -2,18 +2,12 @@
 #ifndef TERN_TESTS_SUPPORT_GRAPH_RUN_H
 #define TERN_TESTS_SUPPORT_GRAPH_RUN_H
 
-#include "backend/backend.h"
+#include "graph/bound.h"
 #include "graph/training.h"
 
 typedef struct test_graph_run {
-    tern_backend *backend;
     const tern_graph *graph;
-    tern_binding *bindings;
-    tern_buffer **owned;
-    size_t n_owned;
-    tern_buffer *param_buffer;
-    uint8_t *params; /* written before each run */
-    tern_prepared *prepared;
+    tern_bound_graph bound;
 } test_graph_run;
 
 /* The graph is planned. Caches and states start at zero. COUNTS are the largest step; positions 0, 1, ...; outputs 0,
@@ -28,7 +22,7 @@ void test_graph_step(test_graph_run *r);
 typedef void (*test_graph_look)(test_graph_run *r, const tern_op *op, uint32_t index, void *context);
 void test_graph_step_by(test_graph_run *r, tern_op_kind kind, test_graph_look look, void *context);
 /* The whole value into `out`. */
-void test_graph_read(const test_graph_run *r, uint32_t value, void *out);
+void test_graph_read(test_graph_run *r, uint32_t value, void *out);
 void test_graph_write(const test_graph_run *r, uint32_t value, const void *bytes);
 void test_graph_clear(const test_graph_run *r, uint32_t value);
 /* The state of a weight; TERN_NO_VALUE: there is none. */

@@ -80,7 +80,6 @@ void test_case_open(test_case *c, tern_rng *rng, const test_case_shape *shape)
     *c = (test_case){.rng = rng};
     c->graph = (tern_graph){.max_tokens = or_else(shape->max_tokens, 1),
                             .n_sequences = or_else(shape->n_sequences, 1),
-                            .rope_table = TERN_NO_VALUE,
                             .logits = TERN_NO_VALUE,
                             .tokens = TERN_NO_VALUE,
                             .losses = TERN_NO_VALUE,
@@ -281,7 +280,6 @@ tern_view test_case_rope_table(test_case *c, uint32_t head_dim)
     tern_value value = {
         .kind = TERN_VALUE_CONSTANT, .dtype = TERN_DTYPE_F32, .cols = head_dim, .bytes = n * 2 * sizeof(float)};
     tern_view view = add_value(c, value, "rope_table");
-    c->graph.rope_table = view.value;
     c->initial[view.value] = allocate(value.bytes);
     float *pairs = test_case_floats(c, view);
     for (size_t i = 0; i < n; i++) {

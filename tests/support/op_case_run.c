@@ -1,6 +1,7 @@
 /* Graphs made by hand: running them on a backend. */
 #include "backend/gpu/gpu.h"
 #include "backend/open.h"
+#include "graph/bound.h"
 #include "support/op_case.h"
 #include "support/simulated.h"
 #include "support/test.h"
@@ -124,102 +125,62 @@ int test_backends_close(void **state)
     return 0;
 }
 
-/* Everything that one run needs. */
-typedef struct run_state {
-    test_case *c;
-    tern_backend *b;
-    tern_binding bindings[TEST_CASE_MAX_VALUES];
-    tern_buffer
-        *owned[TEST_CASE_MAX_VALUES + 2]; /* one for each value that has its own, the parameters, the activations */
-    tern_prepared *prepared;
-    tern_error err;
-} run_state;
-
-static void check(run_state *r, tern_status status)
-{
-    if (status != TERN_OK) fail_msg("%s: %s", r->b->name, r->err.message);
-}
-
-static tern_buffer *create(run_state *r, size_t slot, uint64_t bytes)
-{
-    check(r, r->b->buffer_create(r->b, bytes ? bytes : 256, &r->owned[slot], &r->err));
-    return r->owned[slot];
-}
-
-static void bind(run_state *r, size_t i, tern_buffer *params, tern_buffer *activations)
-{
-    const tern_value *v = &r->c->graph.values[i];
-    tern_binding *at = &r->bindings[i];
-    switch (v->kind) {
-    case TERN_VALUE_PARAM: *at = (tern_binding){.buffer = params, .offset = v->offset}; break;
-    case TERN_VALUE_ACTIVATION: *at = (tern_binding){.buffer = activations, .offset = v->offset}; break;
-    case TERN_VALUE_WEIGHT:
-        check(r, r->b->weight_create(r->b, v->weight, &r->owned[i], &r->err));
-        at->buffer = r->owned[i];
-        break;
-    default: at->buffer = create(r, i, v->bytes); break;
-    }
-}
-
 /* What the value holds before the run. */
 static uint8_t *contents(const test_case *c, size_t i)
 {
     const tern_value *v = &c->graph.values[i];
     uint8_t *bytes = malloc(v->bytes);
-    if (v->kind == TERN_VALUE_PARAM) memcpy(bytes, c->params + v->offset, v->bytes);
-    else if (c->initial[i]) memcpy(bytes, c->initial[i], v->bytes);
+    if (c->initial[i]) memcpy(bytes, c->initial[i], v->bytes);
     else test_poison(bytes, v->bytes);
     return bytes;
 }
 
-static void write_values(run_state *r)
+static void check(const tern_backend *b, tern_status status, const tern_error *err)
 {
-    for (size_t i = 0; i < r->c->graph.n_values; i++) {
-        const tern_value *v = &r->c->graph.values[i];
-        if (v->kind == TERN_VALUE_WEIGHT) continue;
-        uint8_t *bytes = contents(r->c, i);
-        const tern_status status =
-            r->b->buffer_write(r->b, r->bindings[i].buffer, r->bindings[i].offset, bytes, v->bytes, &r->err);
+    if (status != TERN_OK) fail_msg("%s: %s", b->name, err->message);
+}
+
+static void write_values(const test_case *c, const tern_bound_graph *g)
+{
+    tern_error err = {0};
+    memcpy(g->staging, c->params, c->graph.param_bytes);
+    for (uint32_t i = 0; i < c->graph.n_values; i++) {
+        const tern_value *v = &c->graph.values[i];
+        if (v->kind == TERN_VALUE_WEIGHT || v->kind == TERN_VALUE_PARAM || !g->bindings[i].buffer) continue;
+        uint8_t *bytes = contents(c, i);
+        const tern_status status = tern_bound_write(g, i, bytes, v->bytes, &err);
         free(bytes);
-        check(r, status);
+        check(g->backend, status, &err);
     }
 }
 
-static void read_values(run_state *r, test_results *results)
+static void read_values(const test_case *c, tern_bound_graph *g, test_results *results)
 {
-    for (size_t i = 0; i < r->c->graph.n_values; i++) {
-        const tern_value *v = &r->c->graph.values[i];
+    tern_error err = {0};
+    for (uint32_t i = 0; i < c->graph.n_values; i++) {
+        const tern_value *v = &c->graph.values[i];
         if (v->kind == TERN_VALUE_WEIGHT || v->kind == TERN_VALUE_CONSTANT) continue;
-        results->bytes[i] = malloc(v->bytes);
-        check(r, r->b->buffer_read(r->b, r->bindings[i].buffer, r->bindings[i].offset, results->bytes[i], v->bytes,
-                                   &r->err));
+        results->bytes[i] = contents(c, i);
+        if (g->bindings[i].buffer) check(g->backend, tern_bound_read(g, i, results->bytes[i], v->bytes, &err), &err);
     }
-}
-
-static void close_run(run_state *r)
-{
-    r->b->prepared_free(r->b, r->prepared);
-    for (size_t i = 0; i < TEST_CASE_MAX_VALUES + 2; i++)
-        if (r->owned[i]) r->b->buffer_free(r->b, r->owned[i]);
 }
 
 void test_case_run(test_case *c, tern_backend *backend, uint32_t n_tokens, uint32_t n_outputs, uint32_t n_steps,
                    test_results *results)
 {
-    run_state r = {.c = c, .b = backend};
+    tern_error err = {0};
+    tern_bound_graph g;
     uint32_t *counts = test_case_param(c, TERN_PARAM_COUNTS);
     counts[0] = n_tokens;
     counts[1] = n_outputs;
-    tern_buffer *params = create(&r, TEST_CASE_MAX_VALUES, c->graph.param_bytes);
-    tern_buffer *activations = create(&r, TEST_CASE_MAX_VALUES + 1, c->graph.activation_bytes);
-    for (size_t i = 0; i < c->graph.n_values; i++) bind(&r, i, params, activations);
-    write_values(&r);
-    check(&r, backend->prepare(backend, &c->graph, r.bindings, &r.prepared, &r.err));
-    check(&r, backend->run(backend, r.prepared, n_steps, &r.err));
-    check(&r, backend->wait(backend, &r.err));
     *results = (test_results){0};
-    read_values(&r, results);
-    close_run(&r);
+    check(backend, tern_bound_open(&g, backend, &c->graph, NULL, &err), &err);
+    write_values(c, &g);
+    check(backend, tern_bound_prepare(&g, &err), &err);
+    check(backend, tern_bound_start(&g, n_steps, &err), &err);
+    check(backend, backend->wait(backend, &err), &err);
+    read_values(c, &g, results);
+    tern_bound_close(&g);
 }
 
 void test_results_free(test_results *results)

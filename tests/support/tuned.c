@@ -79,7 +79,7 @@ double test_tuned_step(test_tuned *u)
     return test_tuned_loss(u);
 }
 
-float *test_tuned_gradient(const test_tuned *u, const tern_weight *w)
+float *test_tuned_gradient(test_tuned *u, const tern_weight *w)
 {
     uint32_t state = test_graph_state(&u->graph, w, TERN_STATE_GRADIENT);
     if (state == TERN_NO_VALUE) fail_msg("%s has no gradient", w->name);

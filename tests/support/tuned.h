@@ -33,7 +33,7 @@ double test_tuned_step(test_tuned *u);
 /* The mean of what the last run left. */
 double test_tuned_loss(test_tuned *u);
 /* The gradient of a weight; free it. */
-float *test_tuned_gradient(const test_tuned *u, const tern_weight *w);
+float *test_tuned_gradient(test_tuned *u, const tern_weight *w);
 /* All weights that learn; returns how many. */
 size_t test_tuned_tensors(const test_trained *t, const tern_weight *out[TEST_TUNED_MAX_TENSORS]);
 /* Adapters everywhere, two beside one of the layers. */

@@ -1,9 +1,10 @@
 /* Steps of the optimiser on a backend, through the graphs that training uses. */
+#include "graph/bound.h"
 #include "graph/training.h"
 #include "support/test.h"
 #include "support/update_parts.h"
 
-enum { MOST_VALUES = 16, N_PHASES = 2 };
+enum { N_PHASES = 2 };
 
 typedef struct run_state {
     const update_case *c;
@@ -12,9 +13,9 @@ typedef struct run_state {
     tern_weight weight;
     float *row_scales;
     tern_graph_update update;
-    tern_buffer *states[TERN_STATE_COUNT], *made, *params, *norms; /* made: of the weight */
+    tern_buffer *states[TERN_STATE_COUNT], *made; /* made: of the weight */
     tern_graph graphs[N_PHASES];
-    tern_prepared *prepared[N_PHASES];
+    tern_bound_graph bound[N_PHASES];
     tern_error err;
 } run_state;
 
@@ -76,40 +77,32 @@ static void make_states(run_state *r)
     free(initial);
 }
 
+static tern_status find(void *context, const tern_graph *graph, uint32_t value, tern_binding *out, tern_error *err)
+{
+    (void)err;
+    const run_state *r = context;
+    const tern_value *v = &graph->values[value];
+    if (v->kind == TERN_VALUE_WEIGHT) out->buffer = r->made;
+    if (v->kind == TERN_VALUE_STATE) out->buffer = r->states[v->state];
+    return TERN_OK;
+}
+
 static void prepare(run_state *r, int which, tern_graph_phase phase)
 {
     tern_graph *g = &r->graphs[which];
-    tern_binding bindings[MOST_VALUES] = {0};
+    const tern_bound_options options = {.find = find, .context = r};
     check(r, tern_graph_build_updates(g, &r->config, &r->update, 1, phase, true, &r->err));
-    assert_true(g->n_values <= MOST_VALUES);
-    if (!r->params) r->params = create(r, g->param_bytes);
-    assert_true(g->param_bytes == r->graphs[0].param_bytes);
-    for (size_t i = 0; i < g->n_values; i++) {
-        const tern_value *v = &g->values[i];
-        switch (v->kind) {
-        case TERN_VALUE_PARAM: bindings[i] = (tern_binding){.buffer = r->params, .offset = v->offset}; break;
-        case TERN_VALUE_STATE: bindings[i].buffer = r->states[v->state]; break;
-        case TERN_VALUE_OUTPUT: bindings[i].buffer = r->norms; break;
-        default: bindings[i].buffer = r->made;
-        }
-    }
-    check(r, r->b->prepare(r->b, g, bindings, &r->prepared[which], &r->err));
+    check(r, tern_bound_open(&r->bound[which], r->b, g, &options, &r->err));
+    check(r, tern_bound_prepare(&r->bound[which], &r->err));
 }
 
-static void write_params(run_state *r, uint32_t step)
+static void run(run_state *r, int which, uint32_t step)
 {
-    const tern_graph *g = &r->graphs[0];
     const uint32_t counts[3] = {1, 1, 0};
     const tern_train_params p = update_params(r->c, step);
-    const uint64_t at[] = {g->values[g->params[TERN_PARAM_COUNTS]].offset,
-                           g->values[g->params[TERN_PARAM_TRAINING]].offset};
-    check(r, r->b->buffer_write(r->b, r->params, at[0], counts, sizeof counts, &r->err));
-    check(r, r->b->buffer_write(r->b, r->params, at[1], &p, sizeof p, &r->err));
-}
-
-static void run(run_state *r, int which)
-{
-    check(r, r->b->run(r->b, r->prepared[which], 1, &r->err));
+    memcpy(tern_bound_param(&r->bound[which], TERN_PARAM_COUNTS), counts, sizeof counts);
+    memcpy(tern_bound_param(&r->bound[which], TERN_PARAM_TRAINING), &p, sizeof p);
+    check(r, tern_bound_start(&r->bound[which], 1, &r->err));
     check(r, r->b->wait(r->b, &r->err));
 }
 
@@ -152,13 +145,11 @@ static void read_results(run_state *r, uint32_t slice_rows, uint64_t slice_bytes
 static void close_run(run_state *r)
 {
     for (int i = 0; i < N_PHASES; i++) {
-        r->b->prepared_free(r->b, r->prepared[i]);
+        tern_bound_close(&r->bound[i]);
         tern_graph_deinit(&r->graphs[i]);
     }
     for (int i = 0; i < TERN_STATE_COUNT; i++) r->b->buffer_free(r->b, r->states[i]);
     r->b->buffer_free(r->b, r->made);
-    r->b->buffer_free(r->b, r->params);
-    r->b->buffer_free(r->b, r->norms);
     free((void *)(uintptr_t)r->weight.data);
     free(r->row_scales);
 }
@@ -170,7 +161,6 @@ void update_case_run(const update_case *c, tern_backend *backend, uint32_t slice
     *results = (update_results){.norms = calloc(c->n_steps + 1, sizeof(float))};
     make_weight(&r);
     make_states(&r);
-    r.norms = create(&r, 256);
     r.update = (tern_graph_update){.weight = &r.weight,
                                    .master = c->w,
                                    .optimizer = c->optimizer,
@@ -187,10 +177,9 @@ void update_case_run(const update_case *c, tern_backend *backend, uint32_t slice
     for (uint32_t step = 0; step < c->n_steps; step++) {
         update_gradient(c, step, g);
         check(&r, backend->buffer_write(backend, r.states[TERN_STATE_GRADIENT], 0, g, update_elements(c) * 4, &r.err));
-        write_params(&r, step);
-        run(&r, 0);
-        check(&r, backend->buffer_read(backend, r.norms, 0, &results->norms[step], sizeof(float), &r.err));
-        run(&r, 1);
+        run(&r, 0, step);
+        check(&r, tern_bound_read(&r.bound[0], r.graphs[0].norms, &results->norms[step], sizeof(float), &r.err));
+        run(&r, 1, step);
     }
     free(g);
     read_results(&r, slice_rows ? slice_rows : c->rows, slice_bytes, results);

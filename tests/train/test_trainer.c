@@ -54,7 +54,7 @@ static void small_buffers(void **state)
         if (g->values[i].kind == TERN_VALUE_ACTIVATION && g->values[i].bytes > most) most = g->values[i].bytes;
     small->max_buffer = most + 300;
     tern_trainer *b = test_trainer(small, m.model, &p);
-    assert_non_null(b->activations[2]);
+    assert_non_null(b->activations.buffers[2]);
     steps(a, 0, 8, x);
     steps(b, 0, 8, y);
     assert_memory_equal(x, y, sizeof x);

@@ -1,0 +1,64 @@
+/* A graph with its memory on a backend, ready to run: bindings, parameters and what the host writes there, the prepared
+ * form. Everything that runs a graph runs one of these.
+ *
+ *     tern_bound_open(&b, backend, &graph, &options, err)   memory for each value that an op touches
+ *     tern_bound_prepare(&b, err)
+ *     each step: fill tern_bound_param(&b, ...); tern_bound_start(&b, n_steps, err); tern_bound_read(&b, ...)
+ *     tern_bound_close(&b) */
+#ifndef TERN_GRAPH_BOUND_H
+#define TERN_GRAPH_BOUND_H
+
+#include "graph/memory.h"
+
+typedef struct tern_bound_graph {
+    tern_backend *backend;
+    const tern_graph *graph;
+    tern_binding *bindings; /* [n_values]; buffer NULL: no op touches the value */
+    tern_prepared *prepared;
+    tern_buffer *params; /* all parameter values, each at its offset */
+    uint8_t *staging;    /* [param_bytes] what is written there before a run */
+    tern_buffer **owned; /* made for this graph alone */
+    size_t n_owned;
+    tern_activations activations; /* of its own, where it was given none */
+    bool reading;                 /* PENDING was given for a read */
+} tern_bound_graph;
+
+/* Where a value lies that somebody else keeps: weights, states, caches, shared constants. `value` is neither a
+ * parameter nor an activation. out->buffer left NULL: the graph makes it memory of its own, a weight by weight_create
+ * (once for all values of that weight), a constant filled, all else zeros. */
+typedef tern_status (*tern_bound_find)(void *context, const tern_graph *graph, uint32_t value, tern_binding *out,
+                                       tern_error *err);
+
+/* Zero-initialised: all memory is the graph's own. */
+typedef struct tern_bound_options {
+    tern_bound_find find; /* may be NULL */
+    void *context;
+    const tern_activations *activations; /* shared with graphs that run at other times; NULL: of its own */
+} tern_bound_options;
+
+/* The graph is planned; it, the backend and what the options give must outlive *bound. On failure there is nothing to
+ * close. Errors: OUT_OF_MEMORY, those of find and of the backend. */
+tern_status tern_bound_open(tern_bound_graph *bound, tern_backend *backend, const tern_graph *graph,
+                            const tern_bound_options *options, tern_error *err);
+/* Once, before the first run. */
+tern_status tern_bound_prepare(tern_bound_graph *bound, tern_error *err);
+/* A zeroed one, or one that is closed, is left alone. A read under way is given up. */
+void tern_bound_close(tern_bound_graph *bound);
+
+/* What the next start writes to a parameter; NULL: the graph has none. Zeros at first. */
+void *tern_bound_param(const tern_bound_graph *bound, tern_param which);
+/* All parameters, in one transfer. */
+tern_status tern_bound_write_params(const tern_bound_graph *bound, tern_error *err);
+/* Writes the parameters and starts n_steps steps. No allocation. */
+tern_status tern_bound_start(const tern_bound_graph *bound, uint32_t n_steps, tern_error *err);
+/* Runs ops [first, end) alone and waits, with the parameters that were written last. */
+tern_status tern_bound_run_ops(const tern_bound_graph *bound, size_t first, size_t end, tern_error *err);
+
+/* The first `bytes` of a value. Reading waits for what was started. PENDING as buffer_read of the backend. */
+tern_status tern_bound_read(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err);
+tern_status tern_bound_write(const tern_bound_graph *bound, uint32_t value, const void *data, uint64_t bytes,
+                             tern_error *err);
+/* A read that gave PENDING is given up. */
+void tern_bound_forget(tern_bound_graph *bound);
+
+#endif

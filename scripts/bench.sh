@@ -1,6 +1,6 @@
 #!/bin/sh
 # Measures every ternary encoding, and the ways to store the output head, on weights larger than the caches.
-# Prints Markdown; docs/bench.md is this script's output.
+# Prints Markdown: the first section of docs/bench.md, "Whole models on the CPU".
 # Usage: bench.sh [ARGUMENT OF tern bench ...]
 set -eu
 cd "$(dirname "$0")/.."
@@ -11,7 +11,7 @@ mkdir -p "$files"
 
 # measure TITLE FILE ARGUMENTS: one section.
 measure() {
-    printf '\n## %s\n\n```\n' "$1"
+    printf '\n### %s\n\n```\n' "$1"
     file=$2
     shift 2
     "$tern" bench -m "$file" "$@"
@@ -19,7 +19,7 @@ measure() {
 }
 
 # shellcheck disable=SC2016 # the backticks are Markdown
-printf '# Benchmarks\n\nMade by `make bench` at commit %s on %s.\n' \
+printf '## Whole models on the CPU\n\nMade by `make bench` at commit %s on %s.\n' \
     "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" \
     "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
 # shellcheck disable=SC2016
@@ -48,6 +48,6 @@ greedy() {
 greedy full
 greedy exact --head exact
 # shellcheck disable=SC2016
-printf '\n## Greedy text with `--head exact`\n\n'
+printf '\n### Greedy text with `--head exact`\n\n'
 if cmp -s "$files/greedy-full.txt" "$files/greedy-exact.txt"; then echo 'The same 2,000 tokens as with the F16 head.'
 else echo 'Not the same text.'; fi

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/export_internal.h"
 #include "format/gguf.h"
+#include "model/export_internal.h"
 
 /* Source: llama.cpp's llama_ftype; 40 is bitnet.cpp's; t160 is our own. */
 static const struct {

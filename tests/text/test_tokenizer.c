@@ -1,8 +1,8 @@
 /* Tokenizers against the ids of tiktoken, tokenizers, SentencePiece and llama.cpp. */
 #include <sys/stat.h>
 
-#include "text/goldens.h"
 #include "format/gguf.h"
+#include "text/goldens.h"
 
 static void test_demo(void **state)
 {

@@ -1,6 +1,6 @@
 /* Kinds of training data: each gives the documents that the same ones as JSONL give, and what is no text is refused. */
-#include "support/converted.h"
 #include "format/gguf.h"
+#include "support/converted.h"
 #include "train/data_kind.h"
 #include "train/data_read.h"
 #include "train/support.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/gpu/linear/linear.h"
+#include "backend/gpu/linear/select.h"
 #include "base/rng.h"
 #include "chain.h"
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/caps.h"
 #include "backend/vulkan/vulkan.h"
 #include "graph/graph.h"
 

@@ -1,5 +1,5 @@
 /* Graphs made by hand: running them on a backend. */
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/caps.h"
 #include "backend/open.h"
 #include "graph/bound.h"
 #include "support/op_case.h"

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/gpu/layout.h"
+#include "backend/gpu/program.h"
 #include "backend/gpu/spirv.h"
 #include "base/alloc.h"
 #include "support/spirv.h"

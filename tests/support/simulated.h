@@ -4,7 +4,7 @@
 #define TERN_TESTS_SUPPORT_SIMULATED_H
 
 #include "backend/backend.h"
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/pipelines.h"
 
 /* Subgroups have caps->subgroup_min lanes. Errors of a kernel are those of run(). */
 tern_status test_simulated_open(tern_backend **backend, const tern_gpu_caps *caps, tern_error *err);

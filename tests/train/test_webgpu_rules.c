@@ -1,7 +1,7 @@
 /* What WebGPU asks of the dispatches of whole graphs, of generation and of training: with its default limits, bindings
  * of one dispatch do not overlap where one can be written, and no buffer is bound both to be read only and to be
  * written. */
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/program.h"
 #include "infer/engine.h"
 #include "infer/runner.h"
 #include "support/trainer_case.h"

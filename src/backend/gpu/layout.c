@@ -1,7 +1,7 @@
 /* How weights lie in device memory: whole rows in slices that a binding can hold. */
 #include <string.h>
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/layout.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
 

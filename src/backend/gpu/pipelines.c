@@ -1,8 +1,5 @@
 /* The pipeline table, and what may run where. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/pipelines.h"
 
 const tern_gpu_pipeline_info tern_gpu_pipelines[TERN_GPU_PIPELINE_COUNT] = {
 #define X(name, file, signature, needs, subgroup, invocations, bytes, overrides)                                       \
@@ -38,15 +35,4 @@ tern_gpu_pipeline tern_gpu_first_fit(const tern_gpu_pipeline *candidates, size_t
     for (size_t i = 0; i < n; i++)
         if (tern_gpu_pipeline_fits(candidates[i], caps)) return candidates[i];
     return TERN_GPU_PIPELINE_COUNT;
-}
-
-uint32_t tern_gpu_override(tern_gpu_pipeline pipeline, const char *key, uint32_t otherwise)
-{
-    size_t n = strlen(key);
-    for (const char *at = tern_gpu_pipelines[pipeline].overrides; *at;) {
-        if (strncmp(at, key, n) == 0 && at[n] == '=') return (uint32_t)strtoul(at + n + 1, NULL, 10);
-        at += strcspn(at, " ");
-        at += strspn(at, " ");
-    }
-    return otherwise;
 }

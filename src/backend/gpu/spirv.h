@@ -3,7 +3,7 @@
 #ifndef TERN_BACKEND_GPU_SPIRV_H
 #define TERN_BACKEND_GPU_SPIRV_H
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/pipelines.h"
 
 /* The words of a pipeline's module, entry point "main"; valid for ever. */
 const uint32_t *tern_gpu_spirv(tern_gpu_pipeline pipeline, size_t *n_words);

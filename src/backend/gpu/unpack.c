@@ -1,7 +1,7 @@
 /* Rows of a weight back from their layout on a device, in an encoding that the CPU reads. */
 #include <string.h>
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/layout.h"
 #include "base/alloc.h"
 
 enum { GROUP = 128 }; /* i2_s */

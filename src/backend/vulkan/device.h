@@ -3,6 +3,8 @@
 #ifndef TERN_BACKEND_VULKAN_DEVICE_H
 #define TERN_BACKEND_VULKAN_DEVICE_H
 
+#include "backend/gpu/layout.h"
+#include "backend/gpu/program.h"
 #include "backend/vulkan/physical.h"
 #include "base/pool.h"
 

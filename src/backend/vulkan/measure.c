@@ -1,20 +1,13 @@
 /* What the device can do at most: reading memory, products of packed int8, multiply-adds of f32. */
 #include <time.h>
 
+#include "backend/gpu/measure/measure.h"
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
 
 static const uint64_t enough_bytes = (uint64_t)512 << 20, own_bytes = (uint64_t)1 << 30,
                       own_bytes_unified = (uint64_t)256 << 20;
-enum {
-    LARGE_BUFFER = 16 << 20,
-    LOAD_BYTES = 16,
-    RATE_GROUPS = 4096,
-    RATE_ROUNDS = 1024,
-    DOTS_OF_ROUND = 32,
-    FMAS_OF_ROUND = 32,
-    MAX_BUFFERS = 64
-};
+enum { LARGE_BUFFER = 16 << 20, RATE_GROUPS = 4096, MAX_BUFFERS = 64 };
 
 /* A graph of nothing but values, for dispatches that belong to no op. */
 typedef struct subject {
@@ -40,34 +33,6 @@ static void add_value(subject *s, tern_buffer *buffer)
     s->bindings[s->graph.n_values++] = (tern_binding){.buffer = buffer};
 }
 
-static tern_gpu_dispatch *add_dispatch(subject *s, tern_gpu_pipeline pipeline, uint32_t groups, tern_error *err)
-{
-    tern_gpu_dispatch *d = tern_gpu__add(&s->program, &s->op, pipeline, groups, 1, 1, err);
-    if (d) d->uniform[0] = 0x9e3779b9; /* "never": neither zeros nor weights give it, and the compiler cannot know */
-    return d;
-}
-
-/* Dispatches that read all of a value, as far as whole workgroups go. */
-static tern_status add_reads(tern_vulkan *vk, subject *s, uint32_t value, tern_error *err)
-{
-    uint64_t group_bytes = (uint64_t)tern_gpu_pipelines[TERN_GPU_READ_BANDWIDTH].invocations *
-                           tern_gpu_override(TERN_GPU_READ_BANDWIDTH, "LOADS", 0) * LOAD_BYTES;
-    uint64_t most = vk->caps.max_groups < vk->caps.max_binding / group_bytes ? vk->caps.max_groups
-                                                                             : vk->caps.max_binding / group_bytes;
-    uint64_t left = s->values[value].bytes / group_bytes;
-    for (uint64_t at = 0; left;) {
-        uint64_t groups = left < most ? left : most;
-        tern_gpu_dispatch *d = add_dispatch(s, TERN_GPU_READ_BANDWIDTH, (uint32_t)groups, err);
-        if (!d) return TERN_OUT_OF_MEMORY;
-        tern_gpu__bind(d, (tern_gpu_range){.value = value, .offset = at, .bytes = groups * group_bytes});
-        tern_gpu__bind_nothing(d); /* what is never written */
-        s->amount += (double)(groups * group_bytes);
-        at += groups * group_bytes;
-        left -= groups;
-    }
-    return TERN_OK;
-}
-
 static tern_status make_own(tern_vulkan *vk, subject *s, tern_error *err)
 {
     uint64_t bytes = vk->unified ? own_bytes_unified : own_bytes;
@@ -91,34 +56,22 @@ static tern_status plan_reads(tern_vulkan *vk, subject *s, tern_buffer *const *b
         TERN_TRY(make_own(vk, s, err));
         add_value(s, s->own);
     }
-    for (uint32_t i = 0; i < s->graph.n_values; i++) TERN_TRY(add_reads(vk, s, i, err));
-    return TERN_OK;
-}
-
-/* Groups of a kernel that does nothing but multiply and add, `each` in a round of an invocation. */
-static tern_status plan_rate(tern_vulkan *vk, subject *s, tern_gpu_pipeline pipeline, uint32_t factor, uint32_t each,
-                             tern_error *err)
-{
-    uint32_t groups =
-        vk->physical.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? RATE_GROUPS / 64 : RATE_GROUPS;
-    tern_gpu_dispatch *d = add_dispatch(s, pipeline, groups, err);
-    if (!d) return TERN_OUT_OF_MEMORY;
-    d->uniform[1] = RATE_ROUNDS;
-    d->uniform[2] = factor;
-    tern_gpu__bind_nothing(d); /* what is never written */
-    s->amount = (double)groups * tern_gpu_pipelines[pipeline].invocations * RATE_ROUNDS * each;
+    for (uint32_t i = 0; i < s->graph.n_values; i++)
+        TERN_TRY(tern_gpu_add_reads(&s->program, &s->op, i, &s->amount, err));
     return TERN_OK;
 }
 
 static tern_status plan(tern_vulkan *vk, subject *s, tern_measure what, tern_buffer *const *buffers, size_t n,
                         tern_error *err)
 {
+    const uint32_t n_groups =
+        vk->physical.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? RATE_GROUPS / 64 : RATE_GROUPS;
     switch (what) {
     case TERN_MEASURE_READ: return plan_reads(vk, s, buffers, n, err);
-    case TERN_MEASURE_DOTS: return plan_rate(vk, s, TERN_GPU_DOT_RATE, 0x01ff0301, DOTS_OF_ROUND, err);
+    case TERN_MEASURE_DOTS: return tern_gpu_add_dots(&s->program, &s->op, n_groups, &s->amount, err);
     case TERN_MEASURE_FMA: break;
     }
-    return plan_rate(vk, s, TERN_GPU_FMA_RATE, tern_gpu__float_bits(0.9375f), FMAS_OF_ROUND, err);
+    return tern_gpu_add_fmas(&s->program, &s->op, n_groups, &s->amount, err);
 }
 
 /* Seconds of one submit with so many runs. */

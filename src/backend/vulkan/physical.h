@@ -2,7 +2,7 @@
 #ifndef TERN_BACKEND_VULKAN_PHYSICAL_H
 #define TERN_BACKEND_VULKAN_PHYSICAL_H
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/caps.h"
 #include "backend/vulkan/instance.h"
 #include "backend/vulkan/vulkan.h"
 

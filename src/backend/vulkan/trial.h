@@ -4,7 +4,7 @@
 #define TERN_BACKEND_VULKAN_TRIAL_H
 
 #include "backend/backend.h"
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/program.h"
 #include "base/rng.h"
 
 typedef tern_status (*tern_vulkan_prepare_fn)(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,

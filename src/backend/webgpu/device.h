@@ -2,7 +2,8 @@
 #ifndef TERN_BACKEND_WEBGPU_DEVICE_H
 #define TERN_BACKEND_WEBGPU_DEVICE_H
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/layout.h"
+#include "backend/gpu/program.h"
 #include "backend/webgpu/host.h"
 #include "backend/webgpu/webgpu.h"
 

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/pipelines.h"
 
 /* Filled by gpu.js word by word: keep both in step. */
 typedef struct tern_webgpu_host_device {

@@ -1,7 +1,7 @@
 /* Attention on a GPU, and on less of it than there is, against the CPU backend. */
 #include <math.h>
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/caps.h"
 #include "backend/open.h"
 #include "base/half.h"
 #include "support/attention_case.h"

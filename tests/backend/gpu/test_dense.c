@@ -1,7 +1,7 @@
 /* Linear layers of dense weights and the embedding lookup on a GPU, against the CPU. */
 #include "support/test.h"
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/caps.h"
 #include "backend/open.h"
 #include "base/half.h"
 #include "support/op_case.h"

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/pipelines.h"
 #include "backend/open.h"
 #include "support/op_case.h"
 #include "support/simulated.h"

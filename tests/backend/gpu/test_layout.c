@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/layout.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/half.h"

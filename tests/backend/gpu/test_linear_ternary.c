@@ -2,7 +2,7 @@
  * alone. */
 #include <math.h>
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/pipelines.h"
 #include "support/op_case.h"
 #include "support/simulated.h"
 #include "support/test.h"

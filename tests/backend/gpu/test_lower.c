@@ -1,5 +1,5 @@
 /* The dispatches that ops on rows and the sampler become, on devices that are made up. */
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/gpu_internal.h"
 #include "support/op_case.h"
 #include "support/test.h"
 
@@ -149,15 +149,39 @@ static void uniforms(void **state)
     const uint32_t counts = (uint32_t)(c.graph.values[c.graph.params[TERN_PARAM_COUNTS]].offset / 4);
     const uint32_t outputs = (uint32_t)(c.graph.values[c.graph.params[TERN_PARAM_OUTPUTS]].offset / 4),
                    wide = COLS + 2 * FIRST;
-    const uint32_t norm[] = {COLS, counts, FIRST / 4, wide / 4, FIRST / 4, wide / 4, tern_gpu__float_bits(0.5f)};
-    const uint32_t quantize[] = {COLS, counts, FIRST / 4,   wide / 4,
-                                 64,   64 * 7, 64 * 7 + 16, tern_gpu__float_bits(0.25f)};
-    const uint32_t add[] = {COLS, counts, FIRST, wide, FIRST, wide, FIRST, wide},
-                   gather[] = {COLS, counts + 1, outputs, FIRST, wide, 0, COLS};
-    assert_memory_equal(p.dispatches[0].uniform, norm, sizeof norm);
-    assert_memory_equal(p.dispatches[2].uniform, quantize, sizeof quantize);
-    assert_memory_equal(p.dispatches[3].uniform, add, sizeof add);
-    assert_memory_equal(p.dispatches[6].uniform, gather, sizeof gather);
+    const tern_gpu_rms_norm_uniform norm = {.cols = COLS,
+                                            .count_word = counts,
+                                            .x_first = FIRST / 4,
+                                            .x_stride = wide / 4,
+                                            .y_first = FIRST / 4,
+                                            .y_stride = wide / 4,
+                                            .eps = 0.5f};
+    const tern_gpu_quantize_uniform quantize = {.cols = COLS,
+                                                .count_word = counts,
+                                                .x_first = FIRST / 4,
+                                                .x_stride = wide / 4,
+                                                .row_words = 64,
+                                                .scales_word = 64 * 7,
+                                                .sums_word = 64 * 7 + 16,
+                                                .eps = 0.25f};
+    const tern_gpu_add_uniform add = {.cols = COLS,
+                                      .count_word = counts,
+                                      .a_first = FIRST,
+                                      .a_stride = wide,
+                                      .b_first = FIRST,
+                                      .b_stride = wide,
+                                      .out_first = FIRST,
+                                      .out_stride = wide};
+    const tern_gpu_gather_uniform gather = {.cols = COLS,
+                                            .count_word = counts + 1,
+                                            .outputs_word = outputs,
+                                            .x_first = FIRST,
+                                            .x_stride = wide,
+                                            .y_stride = COLS};
+    assert_memory_equal(p.dispatches[0].uniform, &norm, sizeof norm);
+    assert_memory_equal(p.dispatches[2].uniform, &quantize, sizeof quantize);
+    assert_memory_equal(p.dispatches[3].uniform, &add, sizeof add);
+    assert_memory_equal(p.dispatches[6].uniform, &gather, sizeof gather);
     assert_int_equal(p.dispatches[7].groups[0], 4); /* slices of 256 */
     assert_true(p.dispatches[7].bindings[2].written && !p.dispatches[8].bindings[2].written);
     assert_true(p.dispatches[8].bindings[0].written && !p.dispatches[7].bindings[0].written);

@@ -1,8 +1,9 @@
 /* Every pipeline of the table is chosen somewhere: on a device that is made up, for an op of some shape. */
-#include "backend/gpu/attention/attention.h"
-#include "backend/gpu/linear/linear.h"
-#include "backend/gpu/linear/product.h"
+#include "backend/gpu/attention/select.h"
+#include "backend/gpu/linear/select.h"
+#include "backend/gpu/program.h"
 #include "graph/training.h"
+#include "ops/operands.h"
 #include "support/op_case.h"
 #include "support/test.h"
 #include "support/training_case.h"
@@ -105,13 +106,13 @@ static void add_linear_ops(test_case *c, uint32_t cols)
     tern_view w = test_case_weight(c, "f16", 8, cols), t = test_case_weight(c, "i2_s", 8, cols);
     tern_view out = test_case_output(c, "sums", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 8);
     tern_op op = {.kind = TERN_OP_LINEAR, .n_in = 2, .n_parts = 1, .out = out};
-    op.in[0] = x, op.in[1] = w;
+    op.in[TERN_LINEAR_X] = x, op.in[TERN_LINEAR_W] = w;
     test_case_add(c, op);
-    op.in[0] = q;
+    op.in[TERN_LINEAR_X] = q;
     test_case_add(c, op);
-    op.in[0] = x, op.in[1] = t;
+    op.in[TERN_LINEAR_X] = x, op.in[TERN_LINEAR_W] = t;
     test_case_add(c, op);
-    op.in[2] = t, op.n_in = 3, op.n_parts = 2, op.gated = true;
+    op.in[TERN_LINEAR_W + 1] = t, op.n_in = 3, op.n_parts = 2, op.gated = true;
     test_case_add(c, op);
 }
 
@@ -136,15 +137,23 @@ static void add_attention_ops(test_case *c, tern_dtype dtype)
               v = test_case_cache(c, "v", dtype, c->graph.max_pages, HEADS, DIM);
     tern_view q = test_case_columns(qkv, 0, HEADS * DIM);
     tern_view out = test_case_output(c, "heads", TERN_ROWS_TOKENS, TERN_DTYPE_F32, HEADS * DIM);
-    tern_op op = {.kind = TERN_OP_ROPE, .n_heads = HEADS, .n_kv_heads = HEADS, .head_dim = DIM};
-    op.in[0] = q, op.in[1] = at, op.in[2] = table, op.n_in = 3;
-    test_case_add(c, op);
-    op.kind = TERN_OP_KV_WRITE, op.in[1] = q, op.in[2] = k, op.in[3] = v, op.n_in = 4;
-    test_case_add(c, op);
-    op.kind = TERN_OP_ROPE_KV, op.in[0] = qkv, op.in[2] = table, op.in[3] = k, op.in[4] = v, op.n_in = 5;
-    test_case_add(c, op);
-    op.kind = TERN_OP_ATTENTION, op.in[0] = q, op.in[1] = k, op.in[2] = v, op.in[3] = at, op.n_in = 6, op.out = out;
-    test_case_add(c, op);
+    const tern_op shape = {.n_heads = HEADS, .n_kv_heads = HEADS, .head_dim = DIM};
+    tern_op rope = shape, write = shape, rope_kv = shape, attention = shape;
+    rope.kind = TERN_OP_ROPE, rope.n_in = TERN_ROPE_INPUTS;
+    rope.in[TERN_ROPE_X] = q, rope.in[TERN_ROPE_POSITIONS] = at, rope.in[TERN_ROPE_TABLE] = table;
+    test_case_add(c, rope);
+    write.kind = TERN_OP_KV_WRITE, write.n_in = TERN_KV_WRITE_INPUTS;
+    write.in[TERN_KV_WRITE_K] = write.in[TERN_KV_WRITE_V] = q;
+    write.in[TERN_KV_WRITE_K_CACHE] = k, write.in[TERN_KV_WRITE_V_CACHE] = v;
+    test_case_add(c, write);
+    rope_kv.kind = TERN_OP_ROPE_KV, rope_kv.n_in = TERN_ROPE_KV_INPUTS;
+    rope_kv.in[TERN_ROPE_KV_QKV] = qkv, rope_kv.in[TERN_ROPE_KV_TABLE] = table;
+    rope_kv.in[TERN_ROPE_KV_K_CACHE] = k, rope_kv.in[TERN_ROPE_KV_V_CACHE] = v;
+    test_case_add(c, rope_kv);
+    attention.kind = TERN_OP_ATTENTION, attention.n_in = TERN_ATTENTION_INPUTS, attention.out = out;
+    attention.in[TERN_ATTENTION_Q] = q, attention.in[TERN_ATTENTION_K_CACHE] = k;
+    attention.in[TERN_ATTENTION_V_CACHE] = v, attention.in[TERN_ATTENTION_POSITIONS] = at;
+    test_case_add(c, attention);
 }
 
 static void add_training_ops(test_case *c, uint32_t cols)

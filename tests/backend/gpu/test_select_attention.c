@@ -1,5 +1,6 @@
 /* The choice of attention kernels on devices that are made up. */
-#include "backend/gpu/attention/attention.h"
+#include "backend/gpu/attention/select.h"
+#include "backend/gpu/generated/kernels.h"
 #include "support/test.h"
 
 static tern_gpu_caps caps_of(uint32_t subgroup, uint32_t workgroup_bytes, uint32_t invocations)
@@ -83,17 +84,19 @@ static void check_choice(const tern_gpu_attention_shape *s, const tern_gpu_caps 
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[c.pipeline];
     bool f16 = strcmp(info->name + strlen(info->name) - 3, "F16") == 0;
     assert_int_equal(f16, !s->kv_f32);
-    assert_string_equal(info->file, c.tiled ? "attention_tiled" : "attention_decode");
     assert_true(c.heads * c.head_blocks >= s->n_heads / s->n_kv_heads);
     if (c.tiled) {
-        assert_true(s->head_dim <= tern_gpu_override(c.pipeline, "DIM", 0));
-        assert_true(c.tokens >= 1 && c.tokens * c.heads <= tern_gpu_override(c.pipeline, "ROWS", 0));
+        assert_int_equal(tern_gpu_kernel_of(c.pipeline), TERN_GPU_KERNEL_ATTENTION_TILED);
+        const tern_gpu_attention_tiled_overrides *tiled = tern_gpu_attention_tiled_overrides_of(c.pipeline);
+        assert_true(s->head_dim <= tiled->dim);
+        assert_true(c.tokens >= 1 && c.tokens * c.heads <= tiled->rows);
         return;
     }
-    uint32_t team = tern_gpu_override(c.pipeline, "TEAM", 0);
-    assert_true(s->head_dim <= 8 * team * tern_gpu_override(c.pipeline, "VECS", 0));
+    assert_int_equal(tern_gpu_kernel_of(c.pipeline), TERN_GPU_KERNEL_ATTENTION_DECODE);
+    const tern_gpu_attention_decode_overrides *decode = tern_gpu_attention_decode_overrides_of(c.pipeline);
+    assert_true(s->head_dim <= 8 * decode->team * decode->vecs);
     assert_true(c.splits >= 1 && c.splits <= 32 && (c.splits & (c.splits - 1)) == 0);
-    if (c.merge) assert_true(c.splits <= info->invocations / team);
+    if (c.merge) assert_true(c.splits <= info->invocations / decode->team);
     assert_true(c.min_span >= 1);
     if (c.merge)
         assert_true(s->n_kv_heads * c.head_blocks * s->max_tokens <= TERN_GPU_COUNTER_BYTES / 4 && caps->device_fences);

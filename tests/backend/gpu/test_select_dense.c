@@ -1,7 +1,7 @@
 /* The choice of pipelines for dense weights, on made-up devices. */
+#include "backend/gpu/gpu_internal.h"
+#include "backend/gpu/linear/select.h"
 #include "support/test.h"
-
-#include "backend/gpu/linear/linear.h"
 
 static const uint64_t mib = 1u << 20;
 
@@ -75,6 +75,13 @@ static void by_units(void **state)
     expect(&caps, TERN_GPU_Q8_0, 128256, 2560, 4, "Q8_0_VEC4_32X4_S32");
 }
 
+static uint32_t format_of(tern_gpu_pipeline pipeline)
+{
+    return tern_gpu_kernel_of(pipeline) == TERN_GPU_KERNEL_LINEAR_DENSE_MAT
+               ? tern_gpu_linear_dense_mat_overrides_of(pipeline)->format
+               : tern_gpu_linear_float_vec_overrides_of(pipeline)->format;
+}
+
 /* Every format, device and number of tokens has a pipeline, of its format, that fits. */
 static void always_one(void **state)
 {
@@ -90,9 +97,17 @@ static void always_one(void **state)
                     tern_gpu_pipeline p = tern_gpu_select_dense(&caps, &(tern_gpu_dense_shape){f, 100, 256, tokens[t]});
                     assert_true(p < TERN_GPU_PIPELINE_COUNT && tern_gpu_pipeline_fits(p, &caps));
                     assert_int_equal(strncmp(tern_gpu_pipelines[p].name, prefixes[f], strlen(prefixes[f])), 0);
-                    assert_int_equal(tern_gpu_override(p, "FORMAT", 0), f);
-                    assert_true(tern_gpu_override(p, "TOKENS", 1) == 1 || tokens[t] > 1);
+                    assert_int_equal(format_of(p), f);
+                    if (tokens[t] == 1) assert_int_equal(tern_gpu_linear_float_vec_overrides_of(p)->tokens, 1);
                 }
+}
+
+/* What a kernel for few tokens is told. */
+static tern_gpu_linear_float_vec_uniform uniform_of(const tern_gpu_dispatch *d)
+{
+    tern_gpu_linear_float_vec_uniform u;
+    memcpy(&u, d->uniform, sizeof u);
+    return u;
 }
 
 /* A graph of one linear op; rows of x lie in `x_cols` columns. */
@@ -153,12 +168,13 @@ static void head_in_slices(void **state)
     uint64_t bytes = 0;
     for (size_t i = 0; i < p.n; i++) {
         const tern_gpu_dispatch *d = &p.dispatches[i];
-        assert_int_equal(d->uniform[6], next);        /* result_first */
-        assert_int_equal(d->uniform[3], 512 / 4 + 1); /* COUNTS[1] */
+        const tern_gpu_linear_float_vec_uniform u = uniform_of(d);
+        assert_int_equal(u.result_first, next);
+        assert_int_equal(u.count_word, 512 / 4 + 1); /* COUNTS[1] */
         assert_int_equal(d->n_bindings, strlen(tern_gpu_pipelines[d->pipeline].signature));
         assert_true(d->bindings[2].bytes <= caps.max_binding && d->bindings[2].offset % 256 == 0);
         assert_int_equal(d->bindings[2].offset, (uint64_t)next * 5120);
-        next += d->uniform[0];
+        next += u.rows;
         bytes += d->weight_bytes;
     }
     assert_int_equal(next, 128256);
@@ -185,7 +201,7 @@ static void many_groups(void **state)
     tern_gpu_program_deinit(&p);
 }
 
-/* What the last word of the uniforms says is done with the sum. */
+/* What is done with the sum: residual from elsewhere, from where the result goes, product with what is there. */
 static void epilogues(void **state)
 {
     (void)state;
@@ -194,13 +210,13 @@ static void epilogues(void **state)
     make(&g, TERN_ENC_BF16, 64, 256, 3);
     g.op.residual = (tern_view){5, 0, 64};
     tern_gpu_program p = lower(&g, &caps);
-    assert_int_equal(p.dispatches[0].uniform[10], 1);
+    assert_int_equal(uniform_of(&p.dispatches[0]).epilogue, 1);
     assert_int_equal(p.dispatches[0].bindings[3].value, 5);
     tern_gpu_program_deinit(&p);
     g.values[3].kind = TERN_VALUE_ACTIVATION; /* the sum takes its addend's place */
     g.values[3].offset = g.values[5].offset;
     p = lower(&g, &caps);
-    assert_int_equal(p.dispatches[0].uniform[10], 2);
+    assert_int_equal(uniform_of(&p.dispatches[0]).epilogue, 2);
     assert_int_equal(p.dispatches[0].bindings[3].value, TERN_GPU_NOTHING);
     tern_gpu_program_deinit(&p);
     make(&g, TERN_ENC_BF16, 64, 256, 3);
@@ -208,11 +224,11 @@ static void epilogues(void **state)
     g.op.activation = TERN_ACT_SILU;
     g.op.n_parts = 2;
     g.op.n_in = 3;
-    g.op.in[2] = (tern_view){4, 0, 256};
+    g.op.in[TERN_LINEAR_W + 1] = (tern_view){4, 0, 256};
     p = lower(&g, &caps);
     assert_int_equal(p.n, 2);
-    assert_int_equal(p.dispatches[0].uniform[10], 0);
-    assert_int_equal(p.dispatches[1].uniform[10], 4);
+    assert_int_equal(uniform_of(&p.dispatches[0]).epilogue, 0);
+    assert_int_equal(uniform_of(&p.dispatches[1]).epilogue, 4);
     tern_gpu_program_deinit(&p);
 }
 

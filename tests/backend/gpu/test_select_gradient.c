@@ -1,6 +1,5 @@
 /* The choice of the kernels of products of floats, and of how their depth is cut. */
-#include "backend/gpu/linear/linear.h"
-#include "backend/gpu/linear/product.h"
+#include "backend/gpu/linear/select.h"
 #include "support/kernels.h"
 #include "support/test.h"
 

@@ -1,5 +1,6 @@
 /* Which pipeline multiplies ternary weights, on devices that are made up. */
-#include "backend/gpu/linear/linear.h"
+#include "backend/gpu/generated/kernels.h"
+#include "backend/gpu/linear/select.h"
 #include "support/test.h"
 
 enum { QKV, O, GATE_UP, DOWN, SMALL, WIDE, WIDEST, N_SHAPES };
@@ -52,11 +53,6 @@ static void assert_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps)
     if (info->needs & TERN_GPU_NEEDS_COOPERATIVE) assert_true(caps->cooperative);
 }
 
-static uint32_t is(tern_gpu_pipeline pipeline, const char *word)
-{
-    return strstr(tern_gpu_pipelines[pipeline].overrides, word) != NULL;
-}
-
 static void check_vec(const tern_gpu_caps *caps)
 {
     for (uint32_t s = 0; s < N_SHAPES; s++)
@@ -69,13 +65,13 @@ static void check_vec(const tern_gpu_caps *caps)
                 continue;
             }
             assert_fits(p, caps);
-            assert_string_equal(tern_gpu_pipelines[p].file, "linear_ternary_vec");
-            assert_int_equal(is(p, "NORM=true"), shape.norm);
-            assert_int_equal(is(p, "GATED=true"), shape.gated);
-            assert_true(shape.gated || shape.n_parts <= tern_gpu_override(p, "PARTS", 0));
-            uint32_t lanes = tern_gpu_override(p, "LANES", 0), cluster = tern_gpu_override(p, "CLUSTER", 0);
-            assert_true(tern_gpu_override(p, "XCHUNKS", 0) * 64 >= shape.cols);
-            assert_true(cluster == 1 || (lanes <= cluster && cluster <= caps->subgroup_min));
+            assert_int_equal(tern_gpu_kernel_of(p), TERN_GPU_KERNEL_LINEAR_TERNARY_VEC);
+            const tern_gpu_linear_ternary_vec_overrides *k = tern_gpu_linear_ternary_vec_overrides_of(p);
+            assert_int_equal(k->norm, shape.norm);
+            assert_int_equal(k->gated, shape.gated);
+            assert_true(shape.gated || shape.n_parts <= k->parts);
+            assert_true(k->xchunks * 64 >= shape.cols);
+            assert_true(k->cluster == 1 || (k->lanes <= k->cluster && k->cluster <= caps->subgroup_min));
         }
 }
 
@@ -92,26 +88,23 @@ static void rows_of_the_table(void **state)
     (void)state;
     for (tern_gpu_pipeline i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) {
         const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[i];
-        if (strcmp(info->file, "linear_ternary_vec") == 0) {
-            uint32_t lanes = tern_gpu_override(i, "LANES", 0), chunks = tern_gpu_override(i, "CHUNKS", 0);
-            uint32_t cluster = tern_gpu_override(i, "CLUSTER", 0), parts = tern_gpu_override(i, "PARTS", 0);
-            assert_int_equal(tern_gpu_override(i, "WORKGROUP", 0), info->invocations);
-            assert_true(lanes > 0 && (lanes & (lanes - 1)) == 0 && chunks >= 1 && chunks <= 8);
-            assert_true(cluster == 1 ? info->needs == 0 : info->subgroup == cluster && lanes <= cluster);
-            assert_true(parts == 1 || (parts == 3 && !is(i, "GATED=true")));
-            assert_int_equal(tern_gpu_override(i, "XCHUNKS", 0) % lanes, 0);
-            if (is(i, "SKIP=false")) assert_int_equal(tern_gpu_override(i, "XCHUNKS", 0) % (lanes * chunks), 0);
-            uint32_t fixed = tern_gpu_override(i, "FIXED", 0);
-            assert_true(fixed <= lanes * chunks && (fixed == 0) == !is(i, "WHOLE=true"));
+        if (tern_gpu_kernel_of(i) == TERN_GPU_KERNEL_LINEAR_TERNARY_VEC) {
+            const tern_gpu_linear_ternary_vec_overrides *k = tern_gpu_linear_ternary_vec_overrides_of(i);
+            assert_int_equal(k->workgroup, info->invocations);
+            assert_true(k->lanes > 0 && (k->lanes & (k->lanes - 1)) == 0 && k->chunks >= 1 && k->chunks <= 8);
+            assert_true(k->cluster == 1 ? info->needs == 0 : info->subgroup == k->cluster && k->lanes <= k->cluster);
+            assert_true(k->parts == 1 || (k->parts == 3 && !k->gated));
+            assert_int_equal(k->xchunks % k->lanes, 0);
+            if (!k->skip) assert_int_equal(k->xchunks % (k->lanes * k->chunks), 0);
+            assert_true(k->fixed <= k->lanes * k->chunks && (k->fixed == 0) == !k->whole);
         }
-        if (strcmp(info->file, "linear_ternary_mat") == 0) {
-            uint32_t tile_rows = tern_gpu_override(i, "TILE_ROWS", 0),
-                     tile_tokens = tern_gpu_override(i, "TILE_TOKENS", 0);
-            assert_int_equal(tern_gpu_override(i, "WORKGROUP", 0), info->invocations);
-            assert_int_equal(tile_rows / 8 * (tile_tokens / 4), info->invocations);
-            assert_int_equal(tile_rows * 2 % info->invocations, 0);
-            assert_in_range(tile_rows * 2 / info->invocations, 1, 2);
-            assert_int_equal(tile_tokens * 2, info->invocations);
+        if (tern_gpu_kernel_of(i) == TERN_GPU_KERNEL_LINEAR_TERNARY_MAT) {
+            const tern_gpu_linear_ternary_mat_overrides *k = tern_gpu_linear_ternary_mat_overrides_of(i);
+            assert_int_equal(k->workgroup, info->invocations);
+            assert_int_equal(k->tile_rows / 8 * (k->tile_tokens / 4), info->invocations);
+            assert_int_equal(k->tile_rows * 2 % info->invocations, 0);
+            assert_in_range(k->tile_rows * 2 / info->invocations, 1, 2);
+            assert_int_equal(k->tile_tokens * 2, info->invocations);
         }
     }
 }
@@ -126,15 +119,20 @@ static void check_mat(const tern_gpu_caps *caps)
             shape.tokens = tokens[t];
             tern_gpu_pipeline p = tern_gpu_select_ternary_mat(caps, &shape);
             assert_fits(p, caps);
-            bool cooperative = strcmp(tern_gpu_pipelines[p].file, "linear_ternary_coop") == 0;
+            const bool cooperative = tern_gpu_ternary_is_cooperative(p);
             assert_int_equal(cooperative, caps->cooperative && tokens[t] > 32 && caps->workgroup_bytes > 36880 &&
                                               caps->workgroup_invocations >= 256);
-            assert_int_equal(is(p, "GATED=true"), shape.gated);
-            if (cooperative) assert_int_equal(is(p, "ADD_RESIDUAL=true"), shape.residual && !shape.gated);
+            if (cooperative) {
+                const tern_gpu_linear_ternary_coop_overrides *k = tern_gpu_linear_ternary_coop_overrides_of(p);
+                assert_int_equal(k->gated, shape.gated);
+                assert_int_equal(k->add_residual, shape.residual && !shape.gated);
+            } else {
+                assert_int_equal(tern_gpu_linear_ternary_mat_overrides_of(p)->gated, shape.gated);
+            }
             shape.in_place = shape.residual;
             if (shape.residual)
-                assert_string_equal(tern_gpu_pipelines[tern_gpu_select_ternary_mat(caps, &shape)].file,
-                                    "linear_ternary_mat");
+                assert_int_equal(tern_gpu_kernel_of(tern_gpu_select_ternary_mat(caps, &shape)),
+                                 TERN_GPU_KERNEL_LINEAR_TERNARY_MAT);
         }
 }
 

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "backend/gpu/layout.h"
 #include "backend/gpu/spirv.h"
 #include "quant/absmean.h"
 #include "support/op_case.h"

@@ -1,7 +1,7 @@
 /* Weights in device memory: every row where its layout says, whichever way it went there. */
 #include <string.h>
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/layout.h"
 #include "backend/vulkan/vulkan.h"
 #include "support/op_case.h"
 #include "support/test.h"

@@ -6,7 +6,8 @@ const upper = (name) => name.toUpperCase();
 
 const HEADER = `/* Made by tools/wgsl (\`make shaders\`) from the kernels' WGSL; do not edit. For a kernel NAME (the name of its file):
  *
- *   tern_gpu_NAME_uniform              its struct P, to be copied to the dispatch's uniform
+ *   tern_gpu_NAME_uniform              its struct P
+ *   tern_gpu_NAME_set(d, &uniform)     what dispatch d of a pipeline of this kernel, or of one with the same P, is told
  *   TERN_GPU_NAME_BINDING_X            which of the dispatch's bindings is var X: WGSL's @binding less 1
  *   TERN_GPU_NAME_CONST_X              the value of const X
  *   tern_gpu_NAME_overrides            the values of its overrides
@@ -19,8 +20,9 @@ const HEADER = `/* Made by tools/wgsl (\`make shaders\`) from the kernels' WGSL;
 #include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/program.h"
 
 /* clang-format off */
 `;
@@ -34,7 +36,8 @@ const SOURCE = `/* Made by tools/wgsl (\`make shaders\`) from the kernels' WGSL 
 
 const GETTERS = `
 typedef struct tern_gpu_specialised {
-    tern_gpu_kernel kernel, same_overrides; /* the first kernel with the same overrides */
+    tern_gpu_kernel kernel, same_uniform, same_overrides; /* the first kernel with the same P, the same overrides */
+    uint32_t uniform_bytes;
     const void *overrides;
 } tern_gpu_specialised;
 
@@ -43,6 +46,12 @@ extern const tern_gpu_specialised tern_gpu_specialised_kernels[TERN_GPU_PIPELINE
 static inline tern_gpu_kernel tern_gpu_kernel_of(tern_gpu_pipeline pipeline)
 {
     return tern_gpu_specialised_kernels[pipeline].kernel;
+}
+
+static inline void tern_gpu_set_uniform(tern_gpu_dispatch *d, tern_gpu_kernel same, const void *uniform, size_t bytes)
+{
+    assert(tern_gpu_specialised_kernels[d->pipeline].same_uniform == same);
+    memcpy(d->uniform, uniform, bytes);
 }
 `;
 
@@ -73,6 +82,14 @@ function typeOf(name, kind, same, fields) {
 
 const fieldsOf = (kernel) => kernel.overrides.map(({key, type}) => ({name: key.toLowerCase(), type}));
 
+function setter(name, same) {
+    return `static inline void tern_gpu_${name}_set(tern_gpu_dispatch *d, const tern_gpu_${name}_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_${upper(same)}, uniform, sizeof *uniform);
+}
+`;
+}
+
 function getter(name, same) {
     return `static inline const tern_gpu_${name}_overrides *tern_gpu_${name}_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -86,11 +103,13 @@ const isEnumerator = (value) => Number.isInteger(value) && Math.abs(value) < 2 *
 
 function kernelPart(name, kernel, uniforms, overrides) {
     const prefix = `TERN_GPU_${upper(name)}`, same = overrides.of(name, fieldsOf(kernel));
+    const sameUniform = uniforms.of(name, kernel.uniform);
     const constants = Object.entries(kernel.constants).filter(([, value]) => isEnumerator(value));
     return [
         `\n/* ${kernel.file} */\n`,
-        typeOf(name, 'uniform', uniforms.of(name, kernel.uniform), kernel.uniform),
+        typeOf(name, 'uniform', sameUniform, kernel.uniform),
         `static_assert(sizeof(tern_gpu_${name}_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "${kernel.file}: struct P");\n`,
+        setter(name, sameUniform),
         enumOf(kernel.bindings.map((b) => `${prefix}_BINDING_${upper(b)}`)),
         enumOf(constants.map(([key, value]) => `${prefix}_CONST_${upper(key)} = ${value}`)),
         kernel.overrides.length ? typeOf(name, 'overrides', same, fieldsOf(kernel)) + getter(name, same) : '',
@@ -116,7 +135,8 @@ export function headerOf(kernels) {
 const literalOf = (type, value) => (type === 'f32' ? `${value}f` : type === 'u32' ? `${value}u` : `${value}`);
 
 function rowPart(row, kernel, text, same) {
-    const which = `[TERN_GPU_${row.name}] = {TERN_GPU_KERNEL_${upper(row.file)}, TERN_GPU_KERNEL_${upper(same)}`;
+    const kernels = [row.file, same.uniform, same.overrides].map((name) => `TERN_GPU_KERNEL_${upper(name)}`);
+    const which = `[TERN_GPU_${row.name}] = {${kernels.join(', ')}, sizeof(tern_gpu_${row.file}_uniform)`;
     if (kernel.overrides.length === 0) return `    ${which}, NULL},\n`;
     const values = overrideValues(text, kernel.file, row.overrides);
     const fields = kernel.overrides.map(({key, type}) => `.${key.toLowerCase()} = ${literalOf(type, values[key])}`);
@@ -126,8 +146,9 @@ function rowPart(row, kernel, text, same) {
 // The source's text: a row for each pipeline.
 export function sourceOf(kernels, rows) {
     const known = new Map([...kernels].map(([name, kernel]) => [name, reflected(kernel)]));
-    const overrides = new Shapes(), same = new Map();
-    for (const [name, kernel] of known) same.set(name, overrides.of(name, fieldsOf(kernel)));
+    const uniforms = new Shapes(), overrides = new Shapes(), same = new Map();
+    for (const [name, kernel] of known)
+        same.set(name, {uniform: uniforms.of(name, kernel.uniform), overrides: overrides.of(name, fieldsOf(kernel))});
     const lines = rows.map((r) => rowPart(r, known.get(r.file), kernels.get(r.file).plain.text, same.get(r.file)));
     return `${SOURCE}const tern_gpu_specialised tern_gpu_specialised_kernels[TERN_GPU_PIPELINE_COUNT] = {\n${lines.join('')}};\n`;
 }

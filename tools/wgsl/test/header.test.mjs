@@ -60,7 +60,10 @@ test('the header names every field, and kernels with the same ones share a type'
     const header = headerOf(kernels(text, text.replace('256', '128')));
     for (const part of [
         'typedef struct tern_gpu_a_uniform {\n    uint32_t cols;\n    int32_t shift;\n    float scale;\n} tern_gpu_a_uniform;',
-        'typedef tern_gpu_a_uniform tern_gpu_b_uniform;', 'TERN_GPU_A_BINDING_PARAMS,\n    TERN_GPU_A_BINDING_X,',
+        'typedef tern_gpu_a_uniform tern_gpu_b_uniform;',
+        'static inline void tern_gpu_b_set(tern_gpu_dispatch *d, const tern_gpu_b_uniform *uniform)\n{\n    '
+            + 'tern_gpu_set_uniform(d, TERN_GPU_KERNEL_A, uniform, sizeof *uniform);\n}',
+        'TERN_GPU_A_BINDING_PARAMS,\n    TERN_GPU_A_BINDING_X,',
         'TERN_GPU_A_CONST_TILE = 32,', 'typedef tern_gpu_a_overrides tern_gpu_b_overrides;', 'TERN_GPU_KERNEL_B,',
     ])
         assert.ok(header.includes(part), part);
@@ -70,8 +73,8 @@ test('the header names every field, and kernels with the same ones share a type'
 test("a pipeline's overrides are the table's, then the kernel's", () => {
     const row = {name: 'B_8', file: 'b', overrides: {WORKGROUP: '8'}};
     const source = sourceOf(kernels(text, text), [row]);
-    assert.ok(source.includes('[TERN_GPU_B_8] = {TERN_GPU_KERNEL_B, TERN_GPU_KERNEL_A, '
-        + '&(const tern_gpu_b_overrides){.workgroup = 8u, .q8 = false, .loads = 7u}},'), source);
+    assert.ok(source.includes('[TERN_GPU_B_8] = {TERN_GPU_KERNEL_B, TERN_GPU_KERNEL_A, TERN_GPU_KERNEL_A, '
+        + 'sizeof(tern_gpu_b_uniform), &(const tern_gpu_b_overrides){.workgroup = 8u, .q8 = false, .loads = 7u}},'), source);
 });
 
 test('a kernel that is another to C with subgroups is refused', () => {

@@ -1,14 +1,14 @@
 /* Lowering attention: one query at a time, split over the positions, or in tiles. */
 #include <math.h>
-#include <string.h>
 
-#include "backend/gpu/attention/attention.h"
+#include "backend/gpu/attention/attention_internal.h"
+#include "backend/gpu/attention/select.h"
 
 /* Where the inputs of ATTENTION and ROPE_ATTENTION are. */
 typedef struct inputs {
     const tern_op *op;
     bool fused;
-    uint32_t k_cache, v_cache; /* values */
+    tern_view x, k_cache, v_cache; /* x: q, or q, k and v beside each other */
     tern_gpu_attention_choice choice;
 } inputs;
 
@@ -36,54 +36,53 @@ static tern_status lower_combine(tern_gpu_program *p, const inputs *in, uint64_t
     tern_gpu_dispatch *d =
         tern_gpu__add(p, op, TERN_GPU_ATTENTION_COMBINE, op->n_heads, tern_gpu__max_rows(p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    uint32_t uniform[] = {op->head_dim,
-                          op->n_kv_heads,
-                          op->n_heads / op->n_kv_heads,
-                          in->choice.head_blocks,
-                          in->choice.heads,
-                          tern_gpu__count_word(p, op->rows),
-                          tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
-                          bits_of(in->choice.splits),
-                          in->choice.min_span,
-                          (uint32_t)(scratch / 4),
-                          op->out.first_col,
-                          p->graph->values[op->out.value].cols};
-    memcpy(d->uniform, uniform, sizeof uniform);
+    const tern_gpu_attention_combine_uniform u = {.head_dim = op->head_dim,
+                                                  .n_kv_heads = op->n_kv_heads,
+                                                  .group = op->n_heads / op->n_kv_heads,
+                                                  .head_blocks = in->choice.head_blocks,
+                                                  .heads = in->choice.heads,
+                                                  .count_word = tern_gpu__count_word(p, op->rows),
+                                                  .positions_word = tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
+                                                  .split_bits = bits_of(in->choice.splits),
+                                                  .min_span = in->choice.min_span,
+                                                  .partials = (uint32_t)(scratch / 4),
+                                                  .out_first = op->out.first_col,
+                                                  .out_stride = tern_gpu__stride(p, op->out)};
+    tern_gpu_attention_combine_set(d, &u);
     tern_gpu__bind_params(p, d, false);
-    tern_gpu__bind(d, (tern_gpu_range){.value = TERN_GPU_SCRATCH, .bytes = bytes});
+    tern_gpu__bind_scratch(d, 0, bytes, false);
     tern_gpu__bind_value(p, d, op->out.value, true);
     return TERN_OK;
 }
 
-static void decode_uniform(const tern_gpu_program *p, const inputs *in, uint64_t scratch, tern_gpu_dispatch *d)
+static void set_decode(const tern_gpu_program *p, const inputs *in, uint64_t scratch, tern_gpu_dispatch *d)
 {
     const tern_op *op = in->op;
     const tern_gpu_attention_choice *c = &in->choice;
-    const tern_value *values = p->graph->values;
-    uint32_t q_cols = op->n_heads * op->head_dim, kv_cols = op->n_kv_heads * op->head_dim;
-    uint32_t uniform[] = {op->head_dim,
-                          op->n_kv_heads,
-                          op->n_heads / op->n_kv_heads,
-                          c->head_blocks,
-                          tern_gpu__count_word(p, op->rows),
-                          tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
-                          tern_gpu__param_word(p, TERN_PARAM_SEQUENCES),
-                          tern_gpu__param_word(p, TERN_PARAM_PAGES),
-                          p->graph->max_pages,
-                          quads(op->in[0].first_col),
-                          quads(values[op->in[0].value].cols),
-                          quads(op->in[0].first_col + q_cols),
-                          quads(op->in[0].first_col + q_cols + kv_cols),
-                          quads(op->out.first_col),
-                          quads(values[op->out.value].cols),
-                          tern_gpu__float_bits(score_scale(op)),
-                          bits_of(c->splits),
-                          c->min_span,
-                          in->fused,
-                          op->rope_adjacent,
-                          c->merge,
-                          (uint32_t)(scratch / 4)};
-    memcpy(d->uniform, uniform, sizeof uniform);
+    const uint32_t q_cols = op->n_heads * op->head_dim, kv_cols = op->n_kv_heads * op->head_dim;
+    const tern_gpu_attention_decode_uniform u = {.head_dim = op->head_dim,
+                                                 .n_kv_heads = op->n_kv_heads,
+                                                 .group = op->n_heads / op->n_kv_heads,
+                                                 .head_blocks = c->head_blocks,
+                                                 .count_word = tern_gpu__count_word(p, op->rows),
+                                                 .positions_word = tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
+                                                 .sequences_word = tern_gpu__param_word(p, TERN_PARAM_SEQUENCES),
+                                                 .pages_word = tern_gpu__param_word(p, TERN_PARAM_PAGES),
+                                                 .max_pages = p->graph->max_pages,
+                                                 .x_first = quads(in->x.first_col),
+                                                 .x_stride = quads(tern_gpu__stride(p, in->x)),
+                                                 .k_first = quads(in->x.first_col + q_cols),
+                                                 .v_first = quads(in->x.first_col + q_cols + kv_cols),
+                                                 .out_first = quads(op->out.first_col),
+                                                 .out_stride = quads(tern_gpu__stride(p, op->out)),
+                                                 .scale = score_scale(op),
+                                                 .split_bits = bits_of(c->splits),
+                                                 .min_span = c->min_span,
+                                                 .fused = in->fused,
+                                                 .adjacent = op->rope_adjacent,
+                                                 .merge = c->merge,
+                                                 .partials = (uint32_t)(scratch / 4)};
+    tern_gpu_attention_decode_set(d, &u);
 }
 
 static tern_status lower_decode(tern_gpu_program *p, const inputs *in, tern_error *err)
@@ -95,19 +94,19 @@ static tern_status lower_decode(tern_gpu_program *p, const inputs *in, tern_erro
     uint64_t scratch = c->splits > 1 ? tern_gpu__scratch(p, bytes) : 0;
     tern_gpu_dispatch *d = tern_gpu__add(p, op, c->pipeline, items, c->splits, rows, err);
     if (!d) return TERN_UNSUPPORTED;
-    decode_uniform(p, in, scratch, d);
+    set_decode(p, in, scratch, d);
     tern_gpu__bind_params(p, d, false);
-    tern_gpu__bind_value(p, d, op->in[0].value, false);
-    if (in->fused) tern_gpu__bind_value(p, d, op->in[2].value, false);
+    tern_gpu__bind_value(p, d, in->x.value, false);
+    if (in->fused) tern_gpu__bind_value(p, d, op->in[TERN_ROPE_KV_TABLE].value, false);
     else tern_gpu__bind_nothing(d);
-    tern_gpu__bind_value(p, d, in->k_cache, in->fused);
-    tern_gpu__bind_value(p, d, in->v_cache, in->fused);
+    tern_gpu__bind_value(p, d, in->k_cache.value, in->fused);
+    tern_gpu__bind_value(p, d, in->v_cache.value, in->fused);
     tern_gpu__bind_value(p, d, op->out.value, true);
     if (c->splits == 1) {
         tern_gpu__bind_nothing(d);
         return TERN_OK;
     }
-    tern_gpu__bind(d, (tern_gpu_range){.value = TERN_GPU_SCRATCH, .bytes = scratch + bytes, .written = true});
+    tern_gpu__bind_scratch(d, 0, scratch + bytes, true);
     return c->merge ? TERN_OK : lower_combine(p, in, scratch, scratch + bytes, err);
 }
 
@@ -115,49 +114,49 @@ static tern_status lower_tiled(tern_gpu_program *p, const inputs *in, tern_error
 {
     const tern_op *op = in->op;
     const tern_gpu_attention_choice *c = &in->choice;
-    const tern_value *values = p->graph->values;
     uint32_t tiles = tern_gpu__ceil_div(tern_gpu__max_rows(p, op->rows), c->tokens);
     tern_gpu_dispatch *d = tern_gpu__add(p, op, c->pipeline, op->n_kv_heads * c->head_blocks, tiles, 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    uint32_t uniform[] = {op->head_dim,
-                          op->n_kv_heads,
-                          op->n_heads / op->n_kv_heads,
-                          c->head_blocks,
-                          c->heads,
-                          c->tokens,
-                          tern_gpu__count_word(p, op->rows),
-                          tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
-                          tern_gpu__param_word(p, TERN_PARAM_SEQUENCES),
-                          tern_gpu__param_word(p, TERN_PARAM_PAGES),
-                          p->graph->max_pages,
-                          quads(op->in[0].first_col),
-                          quads(values[op->in[0].value].cols),
-                          quads(op->out.first_col),
-                          quads(values[op->out.value].cols),
-                          tern_gpu__float_bits(score_scale(op)),
-                          tiles};
-    memcpy(d->uniform, uniform, sizeof uniform);
+    const tern_gpu_attention_tiled_uniform u = {.head_dim = op->head_dim,
+                                                .n_kv_heads = op->n_kv_heads,
+                                                .group = op->n_heads / op->n_kv_heads,
+                                                .head_blocks = c->head_blocks,
+                                                .heads = c->heads,
+                                                .tokens = c->tokens,
+                                                .count_word = tern_gpu__count_word(p, op->rows),
+                                                .positions_word = tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
+                                                .sequences_word = tern_gpu__param_word(p, TERN_PARAM_SEQUENCES),
+                                                .pages_word = tern_gpu__param_word(p, TERN_PARAM_PAGES),
+                                                .max_pages = p->graph->max_pages,
+                                                .x_first = quads(in->x.first_col),
+                                                .x_stride = quads(tern_gpu__stride(p, in->x)),
+                                                .out_first = quads(op->out.first_col),
+                                                .out_stride = quads(tern_gpu__stride(p, op->out)),
+                                                .scale = score_scale(op),
+                                                .tiles = tiles};
+    tern_gpu_attention_tiled_set(d, &u);
     tern_gpu__bind_params(p, d, false);
-    tern_gpu__bind_value(p, d, op->in[0].value, false);
-    tern_gpu__bind_value(p, d, in->k_cache, false);
-    tern_gpu__bind_value(p, d, in->v_cache, false);
+    tern_gpu__bind_value(p, d, in->x.value, false);
+    tern_gpu__bind_value(p, d, in->k_cache.value, false);
+    tern_gpu__bind_value(p, d, in->v_cache.value, false);
     tern_gpu__bind_value(p, d, op->out.value, true);
     return TERN_OK;
 }
 
 tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    if (op->kind != TERN_OP_ATTENTION && op->kind != TERN_OP_ROPE_ATTENTION) return tern_gpu__lower_rope(p, op, err);
-    const tern_value *values = p->graph->values;
-    bool fused = op->kind == TERN_OP_ROPE_ATTENTION;
-    inputs in = {
-        .op = op, .fused = fused, .k_cache = op->in[fused ? 3 : 1].value, .v_cache = op->in[fused ? 4 : 2].value};
-    tern_gpu_attention_shape shape = {.head_dim = op->head_dim,
-                                      .n_heads = op->n_heads,
-                                      .n_kv_heads = op->n_kv_heads,
-                                      .max_tokens = tern_gpu__max_rows(p, op->rows),
-                                      .max_positions = p->graph->max_pages * TERN_PAGE_SIZE,
-                                      .kv_f32 = values[in.k_cache].dtype == TERN_DTYPE_F32};
+    const bool fused = op->kind == TERN_OP_ROPE_ATTENTION;
+    inputs in = {.op = op,
+                 .fused = fused,
+                 .x = op->in[fused ? TERN_ROPE_KV_QKV : TERN_ATTENTION_Q],
+                 .k_cache = op->in[fused ? TERN_ROPE_KV_K_CACHE : TERN_ATTENTION_K_CACHE],
+                 .v_cache = op->in[fused ? TERN_ROPE_KV_V_CACHE : TERN_ATTENTION_V_CACHE]};
+    const tern_gpu_attention_shape shape = {.head_dim = op->head_dim,
+                                            .n_heads = op->n_heads,
+                                            .n_kv_heads = op->n_kv_heads,
+                                            .max_tokens = tern_gpu__max_rows(p, op->rows),
+                                            .max_positions = p->graph->max_pages * TERN_PAGE_SIZE,
+                                            .kv_f32 = tern_gpu__value(p, in.k_cache)->dtype == TERN_DTYPE_F32};
     TERN_TRY(tern_gpu__check_cache(p, op, in.k_cache, err));
     in.choice = tern_gpu_select_attention(&shape, p->caps);
     if (fused && in.choice.tiled) return tern_gpu__unsupported(p->graph, op, "only in graphs of few tokens", err);

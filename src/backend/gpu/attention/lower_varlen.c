@@ -1,7 +1,7 @@
 /* Lowering attention over packed rows, and its backward: probabilities are computed again from the statistics. */
 #include <math.h>
 
-#include "backend/gpu/uniform.h"
+#include "backend/gpu/gpu_internal.h"
 
 enum { SIZES = 3, MOST = 256, WANTED_GROUPS = 512 /* that keep a large GPU busy */ };
 
@@ -36,38 +36,45 @@ static tern_gpu_pipeline choose(const kernels *k, const attention *a)
     return tern_gpu_first_fit(candidates, 2, a->p->caps);
 }
 
-static uint32_t blocks(const attention *a, tern_gpu_pipeline pipeline)
+static uint32_t blocks(const attention *a, uint32_t rows_of_block)
 {
-    return tern_gpu__ceil_div(a->rows, tern_gpu_override(pipeline, "ROWS", 0));
+    return tern_gpu__ceil_div(a->rows, rows_of_block);
 }
 
 static bool in_quads(const tern_gpu_program *p, tern_view view)
 {
-    return view.first_col % 4 == 0 && p->graph->values[view.value].cols % 4 == 0;
+    return view.first_col % 4 == 0 && tern_gpu__stride(p, view) % 4 == 0;
+}
+
+/* All inputs but the sequence starts and the statistics are rows of quads. */
+static bool all_in_quads(const tern_gpu_program *p, const tern_op *op)
+{
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (i != TERN_VARLEN_ATTENTION_STARTS && i != TERN_VARLEN_ATTENTION_STATISTICS && !in_quads(p, op->in[i]))
+            return false;
+    return in_quads(p, op->out);
 }
 
 static tern_status check(const tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    bool quads = in_quads(p, op->out);
-    for (uint32_t i = 0; i < op->n_in; i++)
-        if (i != 3 && i != 4) quads = quads && in_quads(p, op->in[i]);
     if (op->head_dim % 4 || op->head_dim == 0 || op->head_dim > MOST)
         return tern_fail(err, TERN_UNSUPPORTED,
                          "gpu: op %s: head dimension %u found, a multiple of 4, at most %d, expected; --backend cpu "
                          "runs it",
                          tern_op_name(op->kind), op->head_dim, MOST);
-    return quads ? TERN_OK : tern_gpu__unsupported(p->graph, op, "columns that are no multiples of four", err);
+    if (all_in_quads(p, op)) return TERN_OK;
+    return tern_gpu__unsupported(p->graph, op, "columns that are no multiples of four", err);
 }
 
-static void put_params(tern_gpu_words *u, const attention *a)
+/* Where the rows of a view start, and how far they lie apart, in quads. */
+static uint32_t first_of(tern_view view)
 {
-    tern_gpu__put(u, tern_gpu__count_word(a->p, a->op->rows));
-    tern_gpu__put(u, tern_gpu__param_word(a->p, TERN_PARAM_SEQ_STARTS));
+    return view.first_col / 4;
 }
 
-static void put_rows(tern_gpu_words *u, const attention *a, tern_view view)
+static uint32_t stride_of(const attention *a, tern_view view)
 {
-    tern_gpu__put_view(u, a->p, view, 4);
+    return tern_gpu__stride(a->p, view) / 4;
 }
 
 static float score_scale(const tern_op *op)
@@ -75,29 +82,42 @@ static float score_scale(const tern_op *op)
     return 1 / sqrtf((float)op->head_dim);
 }
 
-static void bind_scratch(const attention *a, tern_gpu_dispatch *d, bool written)
+static void bind_statistics(const attention *a, tern_gpu_dispatch *d, bool written)
 {
-    uint64_t bytes = (uint64_t)a->rows * a->op->n_heads * 16;
-    tern_gpu__bind(
-        d, (tern_gpu_range){.value = TERN_GPU_SCRATCH, .offset = a->statistics, .bytes = bytes, .written = written});
+    tern_gpu__bind_scratch(d, a->statistics, (uint64_t)a->rows * a->op->n_heads * 16, written);
 }
 
 static tern_status lower_forward(const attention *a, tern_error *err)
 {
     const tern_op *op = a->op;
+    const tern_view q = op->in[TERN_VARLEN_ATTENTION_Q], k = op->in[TERN_VARLEN_ATTENTION_K],
+                    v = op->in[TERN_VARLEN_ATTENTION_V], statistics = op->in[TERN_VARLEN_ATTENTION_STATISTICS];
     tern_gpu_pipeline pipeline = choose(&forward, a);
-    tern_gpu_dispatch *d = tern_gpu__add(a->p, op, pipeline, op->n_heads, blocks(a, pipeline), 1, err);
+    const uint32_t rows = tern_gpu_varlen_attention_overrides_of(pipeline)->rows;
+    tern_gpu_dispatch *d = tern_gpu__add(a->p, op, pipeline, op->n_heads, blocks(a, rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_words u = {.word = {a->quads, op->n_heads, op->n_heads / op->n_kv_heads}, .n = 3};
-    put_params(&u, a);
-    for (int i = 0; i < 3; i++) put_rows(&u, a, op->in[i]);
-    put_rows(&u, a, op->out);
-    tern_gpu__put_view(&u, a->p, op->in[4], 1);
-    tern_gpu__put_float(&u, score_scale(op));
-    tern_gpu__set_uniform(d, &u);
+    const tern_gpu_varlen_attention_uniform u = {.quads = a->quads,
+                                                 .n_heads = op->n_heads,
+                                                 .group = op->n_heads / op->n_kv_heads,
+                                                 .count_word = tern_gpu__count_word(a->p, op->rows),
+                                                 .starts_word = tern_gpu__param_word(a->p, TERN_PARAM_SEQ_STARTS),
+                                                 .q_first = first_of(q),
+                                                 .q_stride = stride_of(a, q),
+                                                 .k_first = first_of(k),
+                                                 .k_stride = stride_of(a, k),
+                                                 .v_first = first_of(v),
+                                                 .v_stride = stride_of(a, v),
+                                                 .out_first = first_of(op->out),
+                                                 .out_stride = stride_of(a, op->out),
+                                                 .statistics_first = statistics.first_col,
+                                                 .statistics_stride = tern_gpu__stride(a->p, statistics),
+                                                 .scale = score_scale(op)};
+    tern_gpu_varlen_attention_set(d, &u);
     tern_gpu__bind_params(a->p, d, false);
-    for (int i = 0; i < 3; i++) tern_gpu__bind_view(a->p, d, op->in[i], false);
-    tern_gpu__bind_view(a->p, d, op->in[4], true);
+    tern_gpu__bind_view(a->p, d, q, false);
+    tern_gpu__bind_view(a->p, d, k, false);
+    tern_gpu__bind_view(a->p, d, v, false);
+    tern_gpu__bind_view(a->p, d, statistics, true);
     tern_gpu__bind_view(a->p, d, op->out, true);
     return TERN_OK;
 }
@@ -105,129 +125,177 @@ static tern_status lower_forward(const attention *a, tern_error *err)
 static tern_status lower_delta(const attention *a, tern_error *err)
 {
     const tern_op *op = a->op;
+    const tern_view out = op->in[TERN_VARLEN_ATTENTION_OUT], dout = op->in[TERN_VARLEN_ATTENTION_DOUT],
+                    statistics = op->in[TERN_VARLEN_ATTENTION_STATISTICS];
     uint32_t in_group = tern_gpu_pipelines[TERN_GPU_VARLEN_ATTENTION_DELTA].invocations / 8;
     tern_gpu_dispatch *d = tern_gpu__add(a->p, op, TERN_GPU_VARLEN_ATTENTION_DELTA, op->n_heads,
                                          tern_gpu__ceil_div(a->rows, in_group), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_words u = {.word = {a->quads, op->n_heads, tern_gpu__count_word(a->p, op->rows)}, .n = 3};
-    put_rows(&u, a, op->in[5]);
-    put_rows(&u, a, op->in[6]);
-    tern_gpu__put_view(&u, a->p, op->in[4], 1);
-    tern_gpu__put(&u, 0);
-    tern_gpu__set_uniform(d, &u);
+    const tern_gpu_varlen_attention_delta_uniform u = {.quads = a->quads,
+                                                       .n_heads = op->n_heads,
+                                                       .count_word = tern_gpu__count_word(a->p, op->rows),
+                                                       .out_first = first_of(out),
+                                                       .out_stride = stride_of(a, out),
+                                                       .dout_first = first_of(dout),
+                                                       .dout_stride = stride_of(a, dout),
+                                                       .statistics_first = statistics.first_col,
+                                                       .statistics_stride = tern_gpu__stride(a->p, statistics)};
+    tern_gpu_varlen_attention_delta_set(d, &u);
     tern_gpu__bind_params(a->p, d, false);
-    const tern_view read[] = {op->in[5], op->in[6], op->in[4]};
-    for (int i = 0; i < 3; i++) tern_gpu__bind_view(a->p, d, read[i], false);
-    bind_scratch(a, d, true);
+    tern_gpu__bind_view(a->p, d, out, false);
+    tern_gpu__bind_view(a->p, d, dout, false);
+    tern_gpu__bind_view(a->p, d, statistics, false);
+    bind_statistics(a, d, true);
     return TERN_OK;
 }
 
 /* What dq and dk, dv read: q, k, v, dout and the statistics. */
 static void bind_inputs(const attention *a, tern_gpu_dispatch *d)
 {
+    const tern_view *in = a->op->in;
     tern_gpu__bind_params(a->p, d, false);
-    for (int i = 0; i < 3; i++) tern_gpu__bind_view(a->p, d, a->op->in[i], false);
-    tern_gpu__bind_view(a->p, d, a->op->in[6], false);
-    bind_scratch(a, d, false);
+    tern_gpu__bind_view(a->p, d, in[TERN_VARLEN_ATTENTION_Q], false);
+    tern_gpu__bind_view(a->p, d, in[TERN_VARLEN_ATTENTION_K], false);
+    tern_gpu__bind_view(a->p, d, in[TERN_VARLEN_ATTENTION_V], false);
+    tern_gpu__bind_view(a->p, d, in[TERN_VARLEN_ATTENTION_DOUT], false);
+    bind_statistics(a, d, false);
 }
 
 static tern_status lower_dq(const attention *a, tern_error *err)
 {
     const tern_op *op = a->op;
+    const tern_view q = op->in[TERN_VARLEN_ATTENTION_Q], k = op->in[TERN_VARLEN_ATTENTION_K],
+                    v = op->in[TERN_VARLEN_ATTENTION_V], dout = op->in[TERN_VARLEN_ATTENTION_DOUT];
     tern_gpu_pipeline pipeline = choose(&dq, a);
-    tern_gpu_dispatch *d = tern_gpu__add(a->p, op, pipeline, op->n_heads, blocks(a, pipeline), 1, err);
+    const uint32_t rows = tern_gpu_varlen_attention_dq_overrides_of(pipeline)->rows;
+    tern_gpu_dispatch *d = tern_gpu__add(a->p, op, pipeline, op->n_heads, blocks(a, rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_words u = {.word = {a->quads, op->n_heads, op->n_heads / op->n_kv_heads}, .n = 3};
-    put_params(&u, a);
-    for (int i = 0; i < 3; i++) put_rows(&u, a, op->in[i]);
-    put_rows(&u, a, op->in[6]);
-    put_rows(&u, a, op->out);
-    tern_gpu__put(&u, 0);
-    tern_gpu__put_float(&u, score_scale(op));
-    tern_gpu__set_uniform(d, &u);
+    const tern_gpu_varlen_attention_dq_uniform u = {.quads = a->quads,
+                                                    .n_heads = op->n_heads,
+                                                    .group = op->n_heads / op->n_kv_heads,
+                                                    .count_word = tern_gpu__count_word(a->p, op->rows),
+                                                    .starts_word = tern_gpu__param_word(a->p, TERN_PARAM_SEQ_STARTS),
+                                                    .q_first = first_of(q),
+                                                    .q_stride = stride_of(a, q),
+                                                    .k_first = first_of(k),
+                                                    .k_stride = stride_of(a, k),
+                                                    .v_first = first_of(v),
+                                                    .v_stride = stride_of(a, v),
+                                                    .dout_first = first_of(dout),
+                                                    .dout_stride = stride_of(a, dout),
+                                                    .dq_first = first_of(op->out),
+                                                    .dq_stride = stride_of(a, op->out),
+                                                    .scale = score_scale(op)};
+    tern_gpu_varlen_attention_dq_set(d, &u);
     bind_inputs(a, d);
     tern_gpu__bind_view(a->p, d, op->out, true);
     return TERN_OK;
 }
 
-static void bind_part(const attention *a, tern_gpu_dispatch *d, uint64_t offset, bool written)
+static tern_gpu_pipeline choose_dkv(const attention *a, uint32_t *n_blocks)
 {
-    tern_gpu__bind(
-        d, (tern_gpu_range){.value = TERN_GPU_SCRATCH, .offset = offset, .bytes = a->bytes, .written = written});
+    tern_gpu_pipeline pipeline = choose(&dkv, a);
+    *n_blocks = blocks(a, tern_gpu_varlen_attention_dkv_overrides_of(pipeline)->rows);
+    return pipeline;
 }
 
+/* Into dk and dv, or, with splits, into SCRATCH. */
 static tern_status lower_dkv(const attention *a, tern_error *err)
 {
     const tern_op *op = a->op;
-    uint32_t groups = op->n_kv_heads * a->splits;
-    tern_gpu_pipeline pipeline = choose(&dkv, a);
-    tern_gpu_dispatch *d = tern_gpu__add(a->p, op, pipeline, groups, blocks(a, pipeline), 1, err);
+    const tern_view q = op->in[TERN_VARLEN_ATTENTION_Q], k = op->in[TERN_VARLEN_ATTENTION_K],
+                    v = op->in[TERN_VARLEN_ATTENTION_V], dout = op->in[TERN_VARLEN_ATTENTION_DOUT],
+                    dk = op->in[TERN_VARLEN_ATTENTION_DK], dv = op->in[TERN_VARLEN_ATTENTION_DV];
+    const uint32_t groups = op->n_kv_heads * a->splits;
+    const bool split = a->splits > 1;
+    uint32_t n_blocks;
+    tern_gpu_pipeline pipeline = choose_dkv(a, &n_blocks);
+    tern_gpu_dispatch *d = tern_gpu__add(a->p, op, pipeline, groups, n_blocks, 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_words u = {.word = {a->quads, op->n_heads, a->splits, op->n_heads / groups}, .n = 4};
-    put_params(&u, a);
-    for (int i = 0; i < 3; i++) put_rows(&u, a, op->in[i]);
-    put_rows(&u, a, op->in[6]);
-    for (int i = 7; i < 9; i++) {
-        if (a->splits == 1) {
-            put_rows(&u, a, op->in[i]);
-        } else {
-            tern_gpu__put(&u, 0);
-            tern_gpu__put(&u, groups * a->quads);
-        }
-    }
-    tern_gpu__put(&u, 0);
-    tern_gpu__put_float(&u, score_scale(op));
-    tern_gpu__set_uniform(d, &u);
+    const tern_gpu_varlen_attention_dkv_uniform u = {.quads = a->quads,
+                                                     .n_heads = op->n_heads,
+                                                     .splits = a->splits,
+                                                     .heads = op->n_heads / groups,
+                                                     .count_word = tern_gpu__count_word(a->p, op->rows),
+                                                     .starts_word = tern_gpu__param_word(a->p, TERN_PARAM_SEQ_STARTS),
+                                                     .q_first = first_of(q),
+                                                     .q_stride = stride_of(a, q),
+                                                     .k_first = first_of(k),
+                                                     .k_stride = stride_of(a, k),
+                                                     .v_first = first_of(v),
+                                                     .v_stride = stride_of(a, v),
+                                                     .dout_first = first_of(dout),
+                                                     .dout_stride = stride_of(a, dout),
+                                                     .dk_first = split ? 0 : first_of(dk),
+                                                     .dk_stride = split ? groups * a->quads : stride_of(a, dk),
+                                                     .dv_first = split ? 0 : first_of(dv),
+                                                     .dv_stride = split ? groups * a->quads : stride_of(a, dv),
+                                                     .scale = score_scale(op)};
+    tern_gpu_varlen_attention_dkv_set(d, &u);
     bind_inputs(a, d);
-    for (int i = 7; i < 9; i++) {
-        if (a->splits == 1) tern_gpu__bind_view(a->p, d, op->in[i], true);
-        else bind_part(a, d, i == 7 ? a->dk : a->dv, true);
-    }
+    if (split) tern_gpu__bind_scratch(d, a->dk, a->bytes, true);
+    else tern_gpu__bind_view(a->p, d, dk, true);
+    if (split) tern_gpu__bind_scratch(d, a->dv, a->bytes, true);
+    else tern_gpu__bind_view(a->p, d, dv, true);
     return TERN_OK;
 }
 
 static tern_status lower_sum(const attention *a, tern_error *err)
 {
     const tern_op *op = a->op;
+    const tern_view dk = op->in[TERN_VARLEN_ATTENTION_DK], dv = op->in[TERN_VARLEN_ATTENTION_DV];
     uint32_t width = tern_gpu_pipelines[TERN_GPU_SUM_HEADS].invocations;
     tern_gpu_dispatch *d = tern_gpu__add(a->p, op, TERN_GPU_SUM_HEADS,
                                          tern_gpu__ceil_div(op->n_kv_heads * a->quads, width), a->rows, 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_words u = {.word = {a->quads, op->n_kv_heads, a->splits, tern_gpu__count_word(a->p, op->rows)}, .n = 4};
-    put_rows(&u, a, op->in[7]);
-    put_rows(&u, a, op->in[8]);
-    tern_gpu__set_uniform(d, &u);
+    const tern_gpu_sum_heads_uniform u = {.quads = a->quads,
+                                          .n_kv_heads = op->n_kv_heads,
+                                          .splits = a->splits,
+                                          .count_word = tern_gpu__count_word(a->p, op->rows),
+                                          .dk_first = first_of(dk),
+                                          .dk_stride = stride_of(a, dk),
+                                          .dv_first = first_of(dv),
+                                          .dv_stride = stride_of(a, dv)};
+    tern_gpu_sum_heads_set(d, &u);
     tern_gpu__bind_params(a->p, d, false);
-    bind_part(a, d, a->dk, false);
-    bind_part(a, d, a->dv, false);
-    tern_gpu__bind_view(a->p, d, op->in[7], true);
-    tern_gpu__bind_view(a->p, d, op->in[8], true);
+    tern_gpu__bind_scratch(d, a->dk, a->bytes, false);
+    tern_gpu__bind_scratch(d, a->dv, a->bytes, false);
+    tern_gpu__bind_view(a->p, d, dk, true);
+    tern_gpu__bind_view(a->p, d, dv, true);
     return TERN_OK;
-}
-
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
 }
 
 /* The heads of a KV head are split where there would be too few workgroups. */
 static void split(attention *a)
 {
     const tern_op *op = a->op;
-    uint32_t group = op->n_heads / op->n_kv_heads, n = op->n_kv_heads * blocks(a, choose(&dkv, a));
-    uint64_t statistics = aligned((uint64_t)a->rows * op->n_heads * 16);
-    a->splits = group > 1 && n < WANTED_GROUPS ? group : 1;
+    uint32_t n_blocks;
+    choose_dkv(a, &n_blocks);
+    const uint32_t group = op->n_heads / op->n_kv_heads;
+    const uint64_t statistics = tern_gpu__aligned((uint64_t)a->rows * op->n_heads * 16);
+    a->splits = group > 1 && op->n_kv_heads * n_blocks < WANTED_GROUPS ? group : 1;
     a->bytes = (uint64_t)a->rows * op->n_heads * op->head_dim * 4;
-    a->statistics = tern_gpu__scratch(a->p, statistics + (a->splits > 1 ? 2 * aligned(a->bytes) : 0));
+    a->statistics = tern_gpu__scratch(a->p, statistics + (a->splits > 1 ? 2 * tern_gpu__aligned(a->bytes) : 0));
     a->dk = a->statistics + statistics;
-    a->dv = a->dk + aligned(a->bytes);
+    a->dv = a->dk + tern_gpu__aligned(a->bytes);
+}
+
+static attention attention_of(tern_gpu_program *p, const tern_op *op)
+{
+    return (attention){.p = p, .op = op, .quads = op->head_dim / 4, .rows = tern_gpu__max_rows(p, op->rows)};
 }
 
 tern_status tern_gpu__lower_varlen_attention(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     TERN_TRY(check(p, op, err));
-    attention a = {.p = p, .op = op, .quads = op->head_dim / 4, .rows = tern_gpu__max_rows(p, op->rows)};
-    if (op->kind == TERN_OP_VARLEN_ATTENTION) return lower_forward(&a, err);
+    const attention a = attention_of(p, op);
+    return lower_forward(&a, err);
+}
+
+tern_status tern_gpu__lower_varlen_attention_backward(tern_gpu_program *p, const tern_op *op, tern_error *err)
+{
+    TERN_TRY(check(p, op, err));
+    attention a = attention_of(p, op);
     split(&a);
     TERN_TRY(lower_delta(&a, err));
     TERN_TRY(lower_dq(&a, err));

@@ -1,5 +1,6 @@
 /* Which attention kernel, and how its work is split. */
-#include "backend/gpu/attention/attention.h"
+#include "backend/gpu/attention/select.h"
+#include "backend/gpu/gpu_internal.h"
 
 enum {
     DECODE_TOKENS = 8,     /* the largest step that reads the caches once for each token */
@@ -68,8 +69,8 @@ static uint32_t power_at_most(uint32_t x)
 /* The positions are split until the device is full, as far as the parts can be merged. */
 static void split(tern_gpu_attention_choice *c, const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps)
 {
-    uint32_t teams = tern_gpu_pipelines[c->pipeline].invocations / tern_gpu_override(c->pipeline, "TEAM", 0);
-    uint32_t in_flight = teams * tern_gpu_override(c->pipeline, "UNROLL", 1);
+    const tern_gpu_attention_decode_overrides *kernel = tern_gpu_attention_decode_overrides_of(c->pipeline);
+    uint32_t teams = kernel->teams, in_flight = teams * kernel->unroll;
     uint32_t items = shape->n_kv_heads * c->head_blocks * shape->max_tokens;
     c->min_span = 2 * in_flight < MIN_SPAN ? MIN_SPAN : 2 * in_flight;
     c->splits = 1;
@@ -90,7 +91,7 @@ static tern_gpu_attention_choice select_decode(const tern_gpu_attention_shape *s
                                     : choose(sharers + 1, N(sharers) - 1, shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) c.pipeline = choose(decoders, N(decoders), shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) return c;
-    c.heads = tern_gpu_override(c.pipeline, "HEADS", 1);
+    c.heads = tern_gpu_attention_decode_overrides_of(c.pipeline)->heads;
     c.head_blocks = tern_gpu__ceil_div(group, c.heads);
     split(&c, shape, caps);
     return c;
@@ -105,7 +106,7 @@ static tern_gpu_attention_choice select_tiled(const tern_gpu_attention_shape *sh
         c.pipeline = choose(large_tilers, N(large_tilers), shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) c.pipeline = choose(tilers, N(tilers), shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) return c;
-    uint32_t tile_rows = tern_gpu_override(c.pipeline, "ROWS", 0);
+    uint32_t tile_rows = tern_gpu_attention_tiled_overrides_of(c.pipeline)->rows;
     c.heads = at_most(group, tile_rows);
     c.head_blocks = tern_gpu__ceil_div(group, c.heads);
     c.tokens = tile_rows / c.heads;

@@ -1,6 +1,7 @@
 /* Made by tools/wgsl (`make shaders`) from the kernels' WGSL; do not edit. For a kernel NAME (the name of its file):
  *
- *   tern_gpu_NAME_uniform              its struct P, to be copied to the dispatch's uniform
+ *   tern_gpu_NAME_uniform              its struct P
+ *   tern_gpu_NAME_set(d, &uniform)     what dispatch d of a pipeline of this kernel, or of one with the same P, is told
  *   TERN_GPU_NAME_BINDING_X            which of the dispatch's bindings is var X: WGSL's @binding less 1
  *   TERN_GPU_NAME_CONST_X              the value of const X
  *   tern_gpu_NAME_overrides            the values of its overrides
@@ -13,8 +14,9 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/program.h"
 
 /* clang-format off */
 typedef enum tern_gpu_kernel {
@@ -71,7 +73,8 @@ typedef enum tern_gpu_kernel {
 } tern_gpu_kernel;
 
 typedef struct tern_gpu_specialised {
-    tern_gpu_kernel kernel, same_overrides; /* the first kernel with the same overrides */
+    tern_gpu_kernel kernel, same_uniform, same_overrides; /* the first kernel with the same P, the same overrides */
+    uint32_t uniform_bytes;
     const void *overrides;
 } tern_gpu_specialised;
 
@@ -80,6 +83,12 @@ extern const tern_gpu_specialised tern_gpu_specialised_kernels[TERN_GPU_PIPELINE
 static inline tern_gpu_kernel tern_gpu_kernel_of(tern_gpu_pipeline pipeline)
 {
     return tern_gpu_specialised_kernels[pipeline].kernel;
+}
+
+static inline void tern_gpu_set_uniform(tern_gpu_dispatch *d, tern_gpu_kernel same, const void *uniform, size_t bytes)
+{
+    assert(tern_gpu_specialised_kernels[d->pipeline].same_uniform == same);
+    memcpy(d->uniform, uniform, bytes);
 }
 
 /* rows/add.wgsl */
@@ -94,6 +103,10 @@ typedef struct tern_gpu_add_uniform {
     uint32_t out_stride;
 } tern_gpu_add_uniform;
 static_assert(sizeof(tern_gpu_add_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/add.wgsl: struct P");
+static inline void tern_gpu_add_set(tern_gpu_dispatch *d, const tern_gpu_add_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ADD, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_ADD_BINDING_PARAMS,
     TERN_GPU_ADD_BINDING_A,
@@ -116,6 +129,10 @@ typedef struct tern_gpu_add_parts_uniform {
     uint32_t parts_word;
 } tern_gpu_add_parts_uniform;
 static_assert(sizeof(tern_gpu_add_parts_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/add_parts.wgsl: struct P");
+static inline void tern_gpu_add_parts_set(tern_gpu_dispatch *d, const tern_gpu_add_parts_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ADD_PARTS, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_ADD_PARTS_BINDING_SCRATCH,
     TERN_GPU_ADD_PARTS_BINDING_DG,
@@ -143,6 +160,10 @@ typedef struct tern_gpu_attention_combine_uniform {
     uint32_t out_stride;
 } tern_gpu_attention_combine_uniform;
 static_assert(sizeof(tern_gpu_attention_combine_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_combine.wgsl: struct P");
+static inline void tern_gpu_attention_combine_set(tern_gpu_dispatch *d, const tern_gpu_attention_combine_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ATTENTION_COMBINE, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_ATTENTION_COMBINE_BINDING_PARAMS,
     TERN_GPU_ATTENTION_COMBINE_BINDING_SCRATCH,
@@ -181,6 +202,10 @@ typedef struct tern_gpu_attention_decode_uniform {
     uint32_t partials;
 } tern_gpu_attention_decode_uniform;
 static_assert(sizeof(tern_gpu_attention_decode_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_decode.wesl: struct P");
+static inline void tern_gpu_attention_decode_set(tern_gpu_dispatch *d, const tern_gpu_attention_decode_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ATTENTION_DECODE, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_ATTENTION_DECODE_BINDING_PARAMS,
     TERN_GPU_ATTENTION_DECODE_BINDING_X,
@@ -227,6 +252,10 @@ typedef struct tern_gpu_attention_tiled_uniform {
     uint32_t tiles;
 } tern_gpu_attention_tiled_uniform;
 static_assert(sizeof(tern_gpu_attention_tiled_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_tiled.wesl: struct P");
+static inline void tern_gpu_attention_tiled_set(tern_gpu_dispatch *d, const tern_gpu_attention_tiled_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ATTENTION_TILED, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_ATTENTION_TILED_BINDING_PARAMS,
     TERN_GPU_ATTENTION_TILED_BINDING_X,
@@ -263,6 +292,10 @@ typedef struct tern_gpu_bandwidth_uniform {
     uint32_t never;
 } tern_gpu_bandwidth_uniform;
 static_assert(sizeof(tern_gpu_bandwidth_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "measure/bandwidth.wgsl: struct P");
+static inline void tern_gpu_bandwidth_set(tern_gpu_dispatch *d, const tern_gpu_bandwidth_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_BANDWIDTH, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_BANDWIDTH_BINDING_DATA,
     TERN_GPU_BANDWIDTH_BINDING_RESULT,
@@ -287,6 +320,10 @@ typedef struct tern_gpu_column_factors_uniform {
     uint32_t first;
 } tern_gpu_column_factors_uniform;
 static_assert(sizeof(tern_gpu_column_factors_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/column_factors.wgsl: struct P");
+static inline void tern_gpu_column_factors_set(tern_gpu_dispatch *d, const tern_gpu_column_factors_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_COLUMN_FACTORS, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_COLUMN_FACTORS_BINDING_PARAMS,
     TERN_GPU_COLUMN_FACTORS_BINDING_X,
@@ -314,6 +351,10 @@ typedef struct tern_gpu_cross_entropy_uniform {
     uint32_t weight_word;
 } tern_gpu_cross_entropy_uniform;
 static_assert(sizeof(tern_gpu_cross_entropy_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/cross_entropy.wesl: struct P");
+static inline void tern_gpu_cross_entropy_set(tern_gpu_dispatch *d, const tern_gpu_cross_entropy_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_CROSS_ENTROPY, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_CROSS_ENTROPY_BINDING_PARAMS,
     TERN_GPU_CROSS_ENTROPY_BINDING_Z,
@@ -337,6 +378,10 @@ typedef struct tern_gpu_dots_uniform {
     uint32_t factor;
 } tern_gpu_dots_uniform;
 static_assert(sizeof(tern_gpu_dots_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "measure/dots.wgsl: struct P");
+static inline void tern_gpu_dots_set(tern_gpu_dispatch *d, const tern_gpu_dots_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_DOTS, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_DOTS_BINDING_RESULT,
 };
@@ -361,6 +406,10 @@ typedef struct tern_gpu_embed_uniform {
     float scale;
 } tern_gpu_embed_uniform;
 static_assert(sizeof(tern_gpu_embed_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/embed.wgsl: struct P");
+static inline void tern_gpu_embed_set(tern_gpu_dispatch *d, const tern_gpu_embed_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_EMBED, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_EMBED_BINDING_PARAMS,
     TERN_GPU_EMBED_BINDING_TABLE,
@@ -388,6 +437,10 @@ typedef struct tern_gpu_embed_backward_uniform {
     uint32_t segments;
 } tern_gpu_embed_backward_uniform;
 static_assert(sizeof(tern_gpu_embed_backward_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/embed_backward.wgsl: struct P");
+static inline void tern_gpu_embed_backward_set(tern_gpu_dispatch *d, const tern_gpu_embed_backward_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_EMBED_BACKWARD, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_EMBED_BACKWARD_BINDING_PARAMS,
     TERN_GPU_EMBED_BACKWARD_BINDING_DY,
@@ -410,6 +463,10 @@ typedef struct tern_gpu_fmas_uniform {
     float factor;
 } tern_gpu_fmas_uniform;
 static_assert(sizeof(tern_gpu_fmas_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "measure/fmas.wgsl: struct P");
+static inline void tern_gpu_fmas_set(tern_gpu_dispatch *d, const tern_gpu_fmas_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_FMAS, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_FMAS_BINDING_RESULT,
 };
@@ -432,6 +489,10 @@ typedef struct tern_gpu_gate_uniform {
     uint32_t y_stride;
 } tern_gpu_gate_uniform;
 static_assert(sizeof(tern_gpu_gate_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/gate.wgsl: struct P");
+static inline void tern_gpu_gate_set(tern_gpu_dispatch *d, const tern_gpu_gate_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_GATE, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_GATE_BINDING_PARAMS,
     TERN_GPU_GATE_BINDING_GATE,
@@ -464,6 +525,10 @@ typedef struct tern_gpu_gate_backward_uniform {
     uint32_t dgate_stride;
 } tern_gpu_gate_backward_uniform;
 static_assert(sizeof(tern_gpu_gate_backward_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/gate_backward.wgsl: struct P");
+static inline void tern_gpu_gate_backward_set(tern_gpu_dispatch *d, const tern_gpu_gate_backward_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_GATE_BACKWARD, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_GATE_BACKWARD_BINDING_PARAMS,
     TERN_GPU_GATE_BACKWARD_BINDING_GATE,
@@ -490,6 +555,10 @@ typedef struct tern_gpu_gather_uniform {
     uint32_t y_stride;
 } tern_gpu_gather_uniform;
 static_assert(sizeof(tern_gpu_gather_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/gather.wgsl: struct P");
+static inline void tern_gpu_gather_set(tern_gpu_dispatch *d, const tern_gpu_gather_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_GATHER, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_GATHER_BINDING_PARAMS,
     TERN_GPU_GATHER_BINDING_X,
@@ -518,6 +587,10 @@ typedef struct tern_gpu_kv_write_uniform {
     uint32_t together;
 } tern_gpu_kv_write_uniform;
 static_assert(sizeof(tern_gpu_kv_write_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/kv_write.wgsl: struct P");
+static inline void tern_gpu_kv_write_set(tern_gpu_dispatch *d, const tern_gpu_kv_write_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_KV_WRITE, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_KV_WRITE_BINDING_PARAMS,
     TERN_GPU_KV_WRITE_BINDING_K,
@@ -553,6 +626,10 @@ typedef struct tern_gpu_linear_dense_mat_uniform {
     uint32_t part_stride;
 } tern_gpu_linear_dense_mat_uniform;
 static_assert(sizeof(tern_gpu_linear_dense_mat_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dense_mat.wgsl: struct P");
+static inline void tern_gpu_linear_dense_mat_set(tern_gpu_dispatch *d, const tern_gpu_linear_dense_mat_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_DENSE_MAT, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_LINEAR_DENSE_MAT_BINDING_PARAMS,
     TERN_GPU_LINEAR_DENSE_MAT_BINDING_X,
@@ -590,6 +667,10 @@ typedef struct tern_gpu_linear_dw_uniform {
     uint32_t adds;
 } tern_gpu_linear_dw_uniform;
 static_assert(sizeof(tern_gpu_linear_dw_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dw.wgsl: struct P");
+static inline void tern_gpu_linear_dw_set(tern_gpu_dispatch *d, const tern_gpu_linear_dw_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_DW, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_LINEAR_DW_BINDING_PARAMS,
     TERN_GPU_LINEAR_DW_BINDING_DY,
@@ -629,6 +710,10 @@ typedef struct tern_gpu_linear_dw_coop_uniform {
     uint32_t x_factors;
 } tern_gpu_linear_dw_coop_uniform;
 static_assert(sizeof(tern_gpu_linear_dw_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dw_coop.wgsl: struct P");
+static inline void tern_gpu_linear_dw_coop_set(tern_gpu_dispatch *d, const tern_gpu_linear_dw_coop_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_DW_COOP, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_LINEAR_DW_COOP_BINDING_PARAMS,
     TERN_GPU_LINEAR_DW_COOP_BINDING_DY,
@@ -673,6 +758,10 @@ typedef struct tern_gpu_linear_dx_uniform {
     float scale;
 } tern_gpu_linear_dx_uniform;
 static_assert(sizeof(tern_gpu_linear_dx_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dx.wgsl: struct P");
+static inline void tern_gpu_linear_dx_set(tern_gpu_dispatch *d, const tern_gpu_linear_dx_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_DX, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_LINEAR_DX_BINDING_PARAMS,
     TERN_GPU_LINEAR_DX_BINDING_DY,
@@ -716,6 +805,10 @@ typedef struct tern_gpu_linear_float_coop_uniform {
     float scale;
 } tern_gpu_linear_float_coop_uniform;
 static_assert(sizeof(tern_gpu_linear_float_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_float_coop.wgsl: struct P");
+static inline void tern_gpu_linear_float_coop_set(tern_gpu_dispatch *d, const tern_gpu_linear_float_coop_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_FLOAT_COOP, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_LINEAR_FLOAT_COOP_BINDING_PARAMS,
     TERN_GPU_LINEAR_FLOAT_COOP_BINDING_X,
@@ -759,6 +852,10 @@ typedef struct tern_gpu_linear_float_vec_uniform {
     uint32_t epilogue;
 } tern_gpu_linear_float_vec_uniform;
 static_assert(sizeof(tern_gpu_linear_float_vec_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_float_vec.wesl: struct P");
+static inline void tern_gpu_linear_float_vec_set(tern_gpu_dispatch *d, const tern_gpu_linear_float_vec_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_FLOAT_VEC, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_LINEAR_FLOAT_VEC_BINDING_PARAMS,
     TERN_GPU_LINEAR_FLOAT_VEC_BINDING_X,
@@ -796,6 +893,10 @@ typedef struct tern_gpu_linear_parts_uniform {
     uint32_t row_groups;
 } tern_gpu_linear_parts_uniform;
 static_assert(sizeof(tern_gpu_linear_parts_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_parts.wgsl: struct P");
+static inline void tern_gpu_linear_parts_set(tern_gpu_dispatch *d, const tern_gpu_linear_parts_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_PARTS, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_LINEAR_PARTS_BINDING_PARAMS,
     TERN_GPU_LINEAR_PARTS_BINDING_PARTS,
@@ -812,6 +913,10 @@ static inline const tern_gpu_linear_parts_overrides *tern_gpu_linear_parts_overr
 /* linear/linear_quant_vec.wesl */
 typedef tern_gpu_linear_float_vec_uniform tern_gpu_linear_quant_vec_uniform;
 static_assert(sizeof(tern_gpu_linear_quant_vec_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_quant_vec.wesl: struct P");
+static inline void tern_gpu_linear_quant_vec_set(tern_gpu_dispatch *d, const tern_gpu_linear_quant_vec_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_FLOAT_VEC, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_LINEAR_QUANT_VEC_BINDING_PARAMS,
     TERN_GPU_LINEAR_QUANT_VEC_BINDING_X,
@@ -850,6 +955,10 @@ typedef struct tern_gpu_linear_ternary_coop_uniform {
     uint32_t residual_stride;
 } tern_gpu_linear_ternary_coop_uniform;
 static_assert(sizeof(tern_gpu_linear_ternary_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_coop.wgsl: struct P");
+static inline void tern_gpu_linear_ternary_coop_set(tern_gpu_dispatch *d, const tern_gpu_linear_ternary_coop_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_TERNARY_COOP, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_LINEAR_TERNARY_COOP_BINDING_PARAMS,
     TERN_GPU_LINEAR_TERNARY_COOP_BINDING_X,
@@ -892,6 +1001,10 @@ typedef struct tern_gpu_linear_ternary_f32_uniform {
     uint32_t out_stride;
 } tern_gpu_linear_ternary_f32_uniform;
 static_assert(sizeof(tern_gpu_linear_ternary_f32_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_f32.wgsl: struct P");
+static inline void tern_gpu_linear_ternary_f32_set(tern_gpu_dispatch *d, const tern_gpu_linear_ternary_f32_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_TERNARY_F32, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_LINEAR_TERNARY_F32_BINDING_PARAMS,
     TERN_GPU_LINEAR_TERNARY_F32_BINDING_X,
@@ -936,6 +1049,10 @@ typedef struct tern_gpu_linear_ternary_mat_uniform {
     uint32_t flags;
 } tern_gpu_linear_ternary_mat_uniform;
 static_assert(sizeof(tern_gpu_linear_ternary_mat_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_mat.wgsl: struct P");
+static inline void tern_gpu_linear_ternary_mat_set(tern_gpu_dispatch *d, const tern_gpu_linear_ternary_mat_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_TERNARY_MAT, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_LINEAR_TERNARY_MAT_BINDING_PARAMS,
     TERN_GPU_LINEAR_TERNARY_MAT_BINDING_X,
@@ -989,6 +1106,10 @@ typedef struct tern_gpu_linear_ternary_vec_uniform {
     uint32_t out_stride;
 } tern_gpu_linear_ternary_vec_uniform;
 static_assert(sizeof(tern_gpu_linear_ternary_vec_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_vec.wesl: struct P");
+static inline void tern_gpu_linear_ternary_vec_set(tern_gpu_dispatch *d, const tern_gpu_linear_ternary_vec_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_TERNARY_VEC, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_LINEAR_TERNARY_VEC_BINDING_PARAMS,
     TERN_GPU_LINEAR_TERNARY_VEC_BINDING_X,
@@ -1034,6 +1155,10 @@ typedef struct tern_gpu_quantize_uniform {
     uint32_t blend_word;
 } tern_gpu_quantize_uniform;
 static_assert(sizeof(tern_gpu_quantize_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/quantize.wesl: struct P");
+static inline void tern_gpu_quantize_set(tern_gpu_dispatch *d, const tern_gpu_quantize_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_QUANTIZE, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_QUANTIZE_BINDING_PARAMS,
     TERN_GPU_QUANTIZE_BINDING_X,
@@ -1066,6 +1191,10 @@ typedef struct tern_gpu_requantize_blend_uniform {
     uint32_t blend_word;
 } tern_gpu_requantize_blend_uniform;
 static_assert(sizeof(tern_gpu_requantize_blend_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/requantize_blend.wgsl: struct P");
+static inline void tern_gpu_requantize_blend_set(tern_gpu_dispatch *d, const tern_gpu_requantize_blend_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_REQUANTIZE_BLEND, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_REQUANTIZE_BLEND_BINDING_PARAMS,
     TERN_GPU_REQUANTIZE_BLEND_BINDING_MASTER,
@@ -1090,6 +1219,10 @@ typedef struct tern_gpu_requantize_codes_uniform {
     uint32_t scales_word;
 } tern_gpu_requantize_codes_uniform;
 static_assert(sizeof(tern_gpu_requantize_codes_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/requantize_codes.wgsl: struct P");
+static inline void tern_gpu_requantize_codes_set(tern_gpu_dispatch *d, const tern_gpu_requantize_codes_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_REQUANTIZE_CODES, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_REQUANTIZE_CODES_BINDING_MASTER,
     TERN_GPU_REQUANTIZE_CODES_BINDING_RULE,
@@ -1111,6 +1244,10 @@ typedef struct tern_gpu_requantize_magnitudes_uniform {
     uint32_t scale_word;
 } tern_gpu_requantize_magnitudes_uniform;
 static_assert(sizeof(tern_gpu_requantize_magnitudes_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/requantize_magnitudes.wgsl: struct P");
+static inline void tern_gpu_requantize_magnitudes_set(tern_gpu_dispatch *d, const tern_gpu_requantize_magnitudes_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_REQUANTIZE_MAGNITUDES, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_REQUANTIZE_MAGNITUDES_BINDING_MASTER,
     TERN_GPU_REQUANTIZE_MAGNITUDES_BINDING_WEIGHT,
@@ -1132,6 +1269,10 @@ typedef struct tern_gpu_requantize_scale_uniform {
     float threshold;
 } tern_gpu_requantize_scale_uniform;
 static_assert(sizeof(tern_gpu_requantize_scale_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/requantize_scale.wgsl: struct P");
+static inline void tern_gpu_requantize_scale_set(tern_gpu_dispatch *d, const tern_gpu_requantize_scale_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_REQUANTIZE_SCALE, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_REQUANTIZE_SCALE_BINDING_TOTALS,
     TERN_GPU_REQUANTIZE_SCALE_BINDING_RULE,
@@ -1151,6 +1292,10 @@ typedef struct tern_gpu_rms_norm_uniform {
     float eps;
 } tern_gpu_rms_norm_uniform;
 static_assert(sizeof(tern_gpu_rms_norm_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/rms_norm.wesl: struct P");
+static inline void tern_gpu_rms_norm_set(tern_gpu_dispatch *d, const tern_gpu_rms_norm_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_RMS_NORM, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_RMS_NORM_BINDING_PARAMS,
     TERN_GPU_RMS_NORM_BINDING_X,
@@ -1190,6 +1335,10 @@ typedef struct tern_gpu_rms_norm_backward_uniform {
     uint32_t scratch_word;
 } tern_gpu_rms_norm_backward_uniform;
 static_assert(sizeof(tern_gpu_rms_norm_backward_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/rms_norm_backward.wesl: struct P");
+static inline void tern_gpu_rms_norm_backward_set(tern_gpu_dispatch *d, const tern_gpu_rms_norm_backward_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_RMS_NORM_BACKWARD, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_RMS_NORM_BACKWARD_BINDING_PARAMS,
     TERN_GPU_RMS_NORM_BACKWARD_BINDING_X,
@@ -1223,6 +1372,10 @@ typedef struct tern_gpu_rms_norm_weight_gradient_uniform {
     uint32_t parts_word;
 } tern_gpu_rms_norm_weight_gradient_uniform;
 static_assert(sizeof(tern_gpu_rms_norm_weight_gradient_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/rms_norm_weight_gradient.wgsl: struct P");
+static inline void tern_gpu_rms_norm_weight_gradient_set(tern_gpu_dispatch *d, const tern_gpu_rms_norm_weight_gradient_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_RMS_NORM_WEIGHT_GRADIENT, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_BINDING_PARAMS,
     TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_BINDING_X,
@@ -1253,6 +1406,10 @@ typedef struct tern_gpu_rope_uniform {
     float direction;
 } tern_gpu_rope_uniform;
 static_assert(sizeof(tern_gpu_rope_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/rope.wgsl: struct P");
+static inline void tern_gpu_rope_set(tern_gpu_dispatch *d, const tern_gpu_rope_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ROPE, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_ROPE_BINDING_PARAMS,
     TERN_GPU_ROPE_BINDING_X,
@@ -1280,6 +1437,10 @@ typedef struct tern_gpu_rope_kv_uniform {
     uint32_t x_stride;
 } tern_gpu_rope_kv_uniform;
 static_assert(sizeof(tern_gpu_rope_kv_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/rope_kv.wgsl: struct P");
+static inline void tern_gpu_rope_kv_set(tern_gpu_dispatch *d, const tern_gpu_rope_kv_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ROPE_KV, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_ROPE_KV_BINDING_PARAMS,
     TERN_GPU_ROPE_KV_BINDING_QKV,
@@ -1302,6 +1463,10 @@ typedef struct tern_gpu_row_factors_uniform {
     uint32_t scales_word;
 } tern_gpu_row_factors_uniform;
 static_assert(sizeof(tern_gpu_row_factors_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/row_factors.wgsl: struct P");
+static inline void tern_gpu_row_factors_set(tern_gpu_dispatch *d, const tern_gpu_row_factors_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ROW_FACTORS, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_ROW_FACTORS_BINDING_X,
     TERN_GPU_ROW_FACTORS_BINDING_SCALES,
@@ -1324,6 +1489,10 @@ typedef struct tern_gpu_sample_choose_uniform {
     uint32_t positions_word;
 } tern_gpu_sample_choose_uniform;
 static_assert(sizeof(tern_gpu_sample_choose_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "sample/sample_choose.wesl: struct P");
+static inline void tern_gpu_sample_choose_set(tern_gpu_dispatch *d, const tern_gpu_sample_choose_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_SAMPLE_CHOOSE, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_SAMPLE_CHOOSE_BINDING_PARAMS,
     TERN_GPU_SAMPLE_CHOOSE_BINDING_LOGITS,
@@ -1365,6 +1534,10 @@ typedef struct tern_gpu_sample_slices_uniform {
     uint32_t sampler_word;
 } tern_gpu_sample_slices_uniform;
 static_assert(sizeof(tern_gpu_sample_slices_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "sample/sample_slices.wesl: struct P");
+static inline void tern_gpu_sample_slices_set(tern_gpu_dispatch *d, const tern_gpu_sample_slices_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_SAMPLE_SLICES, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_SAMPLE_SLICES_BINDING_PARAMS,
     TERN_GPU_SAMPLE_SLICES_BINDING_LOGITS,
@@ -1397,6 +1570,10 @@ typedef struct tern_gpu_scale_uniform {
     uint32_t stream;
 } tern_gpu_scale_uniform;
 static_assert(sizeof(tern_gpu_scale_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/scale.wgsl: struct P");
+static inline void tern_gpu_scale_set(tern_gpu_dispatch *d, const tern_gpu_scale_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_SCALE, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_SCALE_BINDING_PARAMS,
     TERN_GPU_SCALE_BINDING_X,
@@ -1424,6 +1601,10 @@ typedef struct tern_gpu_sum_heads_uniform {
     uint32_t dv_stride;
 } tern_gpu_sum_heads_uniform;
 static_assert(sizeof(tern_gpu_sum_heads_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/sum_heads.wgsl: struct P");
+static inline void tern_gpu_sum_heads_set(tern_gpu_dispatch *d, const tern_gpu_sum_heads_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_SUM_HEADS, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_SUM_HEADS_BINDING_PARAMS,
     TERN_GPU_SUM_HEADS_BINDING_DK_PARTS,
@@ -1445,6 +1626,10 @@ typedef struct tern_gpu_sum_squares_uniform {
     uint32_t out_first;
 } tern_gpu_sum_squares_uniform;
 static_assert(sizeof(tern_gpu_sum_squares_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/sum_squares.wgsl: struct P");
+static inline void tern_gpu_sum_squares_set(tern_gpu_dispatch *d, const tern_gpu_sum_squares_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_SUM_SQUARES, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_SUM_SQUARES_BINDING_X,
     TERN_GPU_SUM_SQUARES_BINDING_SUMS,
@@ -1478,6 +1663,10 @@ typedef struct tern_gpu_update_uniform {
     uint32_t v_scales;
 } tern_gpu_update_uniform;
 static_assert(sizeof(tern_gpu_update_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/update.wgsl: struct P");
+static inline void tern_gpu_update_set(tern_gpu_dispatch *d, const tern_gpu_update_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_UPDATE, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_UPDATE_BINDING_PARAMS,
     TERN_GPU_UPDATE_BINDING_GRADIENT,
@@ -1524,6 +1713,10 @@ typedef struct tern_gpu_varlen_attention_uniform {
     float scale;
 } tern_gpu_varlen_attention_uniform;
 static_assert(sizeof(tern_gpu_varlen_attention_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention.wgsl: struct P");
+static inline void tern_gpu_varlen_attention_set(tern_gpu_dispatch *d, const tern_gpu_varlen_attention_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_VARLEN_ATTENTION, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_VARLEN_ATTENTION_BINDING_PARAMS,
     TERN_GPU_VARLEN_ATTENTION_BINDING_Q,
@@ -1572,6 +1765,10 @@ typedef struct tern_gpu_varlen_attention_delta_uniform {
     uint32_t scratch_quad;
 } tern_gpu_varlen_attention_delta_uniform;
 static_assert(sizeof(tern_gpu_varlen_attention_delta_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention_delta.wgsl: struct P");
+static inline void tern_gpu_varlen_attention_delta_set(tern_gpu_dispatch *d, const tern_gpu_varlen_attention_delta_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_VARLEN_ATTENTION_DELTA, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_VARLEN_ATTENTION_DELTA_BINDING_PARAMS,
     TERN_GPU_VARLEN_ATTENTION_DELTA_BINDING_OUT_ROWS,
@@ -1610,6 +1807,10 @@ typedef struct tern_gpu_varlen_attention_dkv_uniform {
     float scale;
 } tern_gpu_varlen_attention_dkv_uniform;
 static_assert(sizeof(tern_gpu_varlen_attention_dkv_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention_dkv.wgsl: struct P");
+static inline void tern_gpu_varlen_attention_dkv_set(tern_gpu_dispatch *d, const tern_gpu_varlen_attention_dkv_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_VARLEN_ATTENTION_DKV, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_VARLEN_ATTENTION_DKV_BINDING_PARAMS,
     TERN_GPU_VARLEN_ATTENTION_DKV_BINDING_Q,
@@ -1665,6 +1866,10 @@ typedef struct tern_gpu_varlen_attention_dq_uniform {
     float scale;
 } tern_gpu_varlen_attention_dq_uniform;
 static_assert(sizeof(tern_gpu_varlen_attention_dq_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention_dq.wgsl: struct P");
+static inline void tern_gpu_varlen_attention_dq_set(tern_gpu_dispatch *d, const tern_gpu_varlen_attention_dq_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_VARLEN_ATTENTION_DQ, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_VARLEN_ATTENTION_DQ_BINDING_PARAMS,
     TERN_GPU_VARLEN_ATTENTION_DQ_BINDING_Q,
@@ -1691,6 +1896,10 @@ typedef struct tern_gpu_widen_uniform {
     uint32_t scales_word;
 } tern_gpu_widen_uniform;
 static_assert(sizeof(tern_gpu_widen_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/widen.wgsl: struct P");
+static inline void tern_gpu_widen_set(tern_gpu_dispatch *d, const tern_gpu_widen_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_WIDEN, uniform, sizeof *uniform);
+}
 enum {
     TERN_GPU_WIDEN_BINDING_PARAMS,
     TERN_GPU_WIDEN_BINDING_X,

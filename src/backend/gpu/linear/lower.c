@@ -1,10 +1,14 @@
 /* Lowering linear layers: ternary and dense weights go separate ways. */
-#include "backend/gpu/gpu.h"
-#include "backend/gpu/linear/linear.h"
+#include "backend/gpu/linear/linear_internal.h"
+
+const tern_weight *tern_gpu__weight_of_part(const tern_gpu_program *p, const tern_op *op, uint32_t part)
+{
+    return tern_gpu__value(p, op->in[TERN_LINEAR_W + part])->weight;
+}
 
 static bool ternary(const tern_gpu_program *p, const tern_op *op, uint32_t part)
 {
-    return p->graph->values[op->in[1 + part].value].weight->encoding->ternary;
+    return tern_gpu__weight_of_part(p, op, part)->encoding->ternary;
 }
 
 tern_status tern_gpu__lower_linear(tern_gpu_program *p, const tern_op *op, tern_error *err)

@@ -1,6 +1,5 @@
 /* Lowering linear layers of dense weights: each part, and each slice of it, is one dispatch. */
-#include "backend/gpu/linear/linear.h"
-#include "backend/gpu/linear/product.h"
+#include "backend/gpu/linear/linear_internal.h"
 
 enum { FEW_TOKENS = 8 };
 
@@ -13,16 +12,17 @@ static enum epilogue epilogue_of(const tern_gpu_program *p, const tern_op *op, u
     return (enum epilogue)tern_gpu__residual_epilogue(p, op);
 }
 
-/* The dispatch of `rows` rows for few tokens. Groups of rows go over x and, where a device allows too few there, z. */
+/* The dispatch of `rows` rows for few tokens, by linear_float_vec or linear_quant_vec. Groups of rows go over x and,
+ * where a device allows too few there, z. */
 static tern_gpu_dispatch *add_dispatch(tern_gpu_program *p, const tern_op *op, tern_gpu_pipeline pipeline,
                                        uint32_t rows, tern_error *err)
 {
     uint32_t max_rows = tern_gpu__max_rows(p, op->rows);
-    uint32_t lanes = tern_gpu_override(pipeline, "LANES", 8), tokens = tern_gpu_override(pipeline, "TOKENS", 1);
-    uint32_t groups = tern_gpu__ceil_div(rows, tern_gpu_pipelines[pipeline].invocations / lanes *
-                                                   tern_gpu_override(pipeline, "ROWS", 4));
+    const tern_gpu_linear_float_vec_overrides *kernel = tern_gpu_linear_float_vec_overrides_of(pipeline);
+    uint32_t groups = tern_gpu__ceil_div(rows, kernel->workgroup / kernel->lanes * kernel->rows);
     uint32_t z = tern_gpu__ceil_div(groups, p->caps->max_groups);
-    return tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(groups, z), tern_gpu__ceil_div(max_rows, tokens), z, err);
+    return tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(groups, z), tern_gpu__ceil_div(max_rows, kernel->tokens),
+                         z, err);
 }
 
 /* A slice for many tokens. */
@@ -32,7 +32,7 @@ static tern_status add_tiles(tern_gpu_program *p, const tern_op *op, uint32_t pa
     uint32_t first = slice * layout->slice_rows, rows = layout->rows - first;
     if (rows > layout->slice_rows) rows = layout->slice_rows;
     tern_gpu_slice_product s = {.op = op,
-                                .weight = op->in[1 + part].value,
+                                .weight = op->in[TERN_LINEAR_W + part].value,
                                 .layout = layout,
                                 .slice = slice,
                                 .x = *in,
@@ -46,7 +46,6 @@ static tern_status add_tiles(tern_gpu_program *p, const tern_op *op, uint32_t pa
 static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t part, const tern_gpu_rows *in,
                              const tern_gpu_layout *layout, uint32_t slice, uint32_t first_col, tern_error *err)
 {
-    const tern_value *values = p->graph->values;
     uint32_t first = slice * layout->slice_rows, rows = layout->rows - first;
     if (rows > layout->slice_rows) rows = layout->slice_rows;
     const tern_gpu_dense_shape shape = {
@@ -56,21 +55,22 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t pa
     if (!d) return TERN_UNSUPPORTED;
     enum epilogue epilogue = epilogue_of(p, op, part);
     bool residual = epilogue == ADD_RESIDUAL;
-    uint32_t uniform[] = {rows,
-                          in->cols,
-                          layout->row_bytes / 16,
-                          tern_gpu__count_word(p, op->rows),
-                          in->first,
-                          in->stride,
-                          op->out.first_col + first_col + first,
-                          values[op->out.value].cols,
-                          residual ? op->residual.first_col + first_col + first : 0,
-                          residual ? values[op->residual.value].cols : 0,
-                          epilogue};
-    for (size_t i = 0; i < sizeof uniform / sizeof *uniform; i++) d->uniform[i] = uniform[i];
+    const tern_gpu_linear_float_vec_uniform u = {.rows = rows,
+                                                 .cols = in->cols,
+                                                 .row_vectors = layout->row_bytes / 16,
+                                                 .count_word = tern_gpu__count_word(p, op->rows),
+                                                 .x_first = in->first,
+                                                 .x_stride = in->stride,
+                                                 .result_first = op->out.first_col + first_col + first,
+                                                 .result_stride = tern_gpu__stride(p, op->out),
+                                                 .residual_first =
+                                                     residual ? op->residual.first_col + first_col + first : 0,
+                                                 .residual_stride = residual ? tern_gpu__stride(p, op->residual) : 0,
+                                                 .epilogue = epilogue};
+    tern_gpu_linear_float_vec_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind(d, in->range);
-    tern_gpu__bind_slice(d, op->in[1 + part].value, layout, slice);
+    tern_gpu__bind_slice(d, op->in[TERN_LINEAR_W + part].value, layout, slice);
     if (residual) tern_gpu__bind_view(p, d, op->residual, false);
     else tern_gpu__bind_nothing(d);
     tern_gpu__bind_view(p, d, op->out, true);
@@ -82,9 +82,9 @@ static tern_status lower_part(tern_gpu_program *p, const tern_op *op, uint32_t p
                               tern_error *err)
 {
     tern_gpu_layout layout;
-    TERN_TRY(tern_gpu_layout_of(&layout, p->graph->values[op->in[1 + part].value].weight, p->caps, err));
+    TERN_TRY(tern_gpu_layout_of(&layout, tern_gpu__weight_of_part(p, op, part), p->caps, err));
     tern_gpu_rows in;
-    TERN_TRY(tern_gpu__float_rows(p, op, 0, 0, again, &in, err));
+    TERN_TRY(tern_gpu__float_rows(p, op, TERN_LINEAR_X, 0, again, &in, err));
     for (uint32_t slice = 0; slice < layout.n_slices; slice++)
         TERN_TRY(tern_gpu__max_rows(p, op->rows) > FEW_TOKENS
                      ? add_tiles(p, op, part, &in, &layout, slice, first_col, err)
@@ -94,13 +94,12 @@ static tern_status lower_part(tern_gpu_program *p, const tern_op *op, uint32_t p
 
 tern_status tern_gpu__lower_linear_dense(tern_gpu_program *p, const tern_op *op, uint32_t part, tern_error *err)
 {
-    const tern_value *values = p->graph->values;
     if (op->gated) {
         TERN_TRY(lower_part(p, op, 0, false, 0, err));
         return lower_part(p, op, 1, true, 0, err);
     }
     uint32_t first_col = 0;
-    for (uint32_t i = 0; i < part; i++) first_col += values[op->in[1 + i].value].weight->rows;
-    bool again = part > 0 && !values[op->in[part].value].weight->encoding->ternary;
+    for (uint32_t i = 0; i < part; i++) first_col += tern_gpu__weight_of_part(p, op, i)->rows;
+    const bool again = part > 0 && !tern_gpu__weight_of_part(p, op, part - 1)->encoding->ternary;
     return lower_part(p, op, part, again, first_col, err);
 }

@@ -1,13 +1,7 @@
 /* Lowering products of floats: the rows they read, the product of one slice of a weight, the sum of its parts. */
-#include "backend/gpu/linear/product.h"
-#include "base/bytes.h"
+#include "backend/gpu/linear/linear_internal.h"
 
 enum { VECTOR = 4 /* floats */ };
-
-void tern_gpu__set_uniform(tern_gpu_dispatch *d, const uint32_t *words, size_t n)
-{
-    for (size_t i = 0; i < n; i++) d->uniform[i] = words[i];
-}
 
 tern_gpu_range tern_gpu__place(tern_gpu_program *p, uint64_t offset, uint64_t bytes)
 {
@@ -21,20 +15,20 @@ tern_gpu_range tern_gpu__place(tern_gpu_program *p, uint64_t offset, uint64_t by
 static tern_status widen(tern_gpu_program *p, const tern_op *op, const tern_view *view, const tern_gpu_rows *rows,
                          tern_error *err)
 {
-    const tern_value *value = &p->graph->values[view->value];
+    const tern_value *value = tern_gpu__value(p, *view);
     bool q8 = value->dtype == TERN_DTYPE_Q8;
     uint32_t max_rows = tern_gpu__max_rows(p, op->rows), vectors = rows->stride;
     tern_gpu_pipeline pipeline = q8 ? TERN_GPU_WIDEN_Q8 : TERN_GPU_WIDEN_F32;
     tern_gpu_dispatch *d = tern_gpu__add(
         p, op, pipeline, tern_gpu__ceil_div(vectors, tern_gpu_pipelines[pipeline].invocations), max_rows, 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    const uint32_t uniform[] = {view->cols,
-                                vectors,
-                                tern_gpu__count_word(p, op->rows),
-                                q8 ? 0 : view->first_col,
-                                q8 ? (uint32_t)(tern_q8_stride(view->cols) / 4) : value->cols,
-                                (uint32_t)(tern_q8_scales_offset(view->cols, max_rows) / 4)};
-    tern_gpu__set_uniform(d, uniform, sizeof uniform / sizeof *uniform);
+    const tern_gpu_widen_uniform u = {.cols = view->cols,
+                                      .vectors = vectors,
+                                      .count_word = tern_gpu__count_word(p, op->rows),
+                                      .x_first = q8 ? 0 : view->first_col,
+                                      .x_stride = q8 ? (uint32_t)(tern_q8_stride(view->cols) / 4) : value->cols,
+                                      .scales_word = (uint32_t)(tern_q8_scales_offset(view->cols, max_rows) / 4)};
+    tern_gpu_widen_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     if (q8) tern_gpu__bind_value(p, d, view->value, false);
     else tern_gpu__bind_view(p, d, *view, false);
@@ -48,7 +42,7 @@ tern_status tern_gpu__float_rows(tern_gpu_program *p, const tern_op *op, uint32_
                                  tern_gpu_rows *rows, tern_error *err)
 {
     const tern_view *view = &op->in[i];
-    const tern_value *value = &p->graph->values[view->value];
+    const tern_value *value = tern_gpu__value(p, *view);
     *rows = (tern_gpu_rows){.cols = tern_gpu__ceil_div(view->cols, VECTOR) * VECTOR};
     if (value->dtype != TERN_DTYPE_Q8 && view->cols % VECTOR == 0 && view->first_col % VECTOR == 0 &&
         value->cols % VECTOR == 0) {
@@ -59,7 +53,7 @@ tern_status tern_gpu__float_rows(tern_gpu_program *p, const tern_op *op, uint32_
         return TERN_OK;
     }
     uint64_t bytes = (uint64_t)tern_gpu__max_rows(p, op->rows) * rows->cols * sizeof(float);
-    rows->scratch_bytes = tern_round_up(bytes, 256);
+    rows->scratch_bytes = tern_gpu__aligned(bytes);
     rows->range = tern_gpu__place(p, offset, bytes);
     rows->range.written = false;
     rows->stride = rows->cols / VECTOR;
@@ -69,7 +63,7 @@ tern_status tern_gpu__float_rows(tern_gpu_program *p, const tern_op *op, uint32_
 tern_gpu_epilogue tern_gpu__residual_epilogue(const tern_gpu_program *p, const tern_op *op)
 {
     if (op->residual.value == TERN_NO_VALUE) return TERN_GPU_STORE;
-    const tern_value *out = &p->graph->values[op->out.value], *addend = &p->graph->values[op->residual.value];
+    const tern_value *out = tern_gpu__value(p, op->out), *addend = tern_gpu__value(p, op->residual);
     bool same =
         out->kind == TERN_VALUE_ACTIVATION && addend->kind == TERN_VALUE_ACTIVATION && out->offset == addend->offset;
     return same || op->out.value == op->residual.value ? TERN_GPU_ADD_HELD : TERN_GPU_ADD_RESIDUAL;
@@ -85,18 +79,19 @@ tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern
         tern_gpu__add(p, op, pipeline, row_groups, (uint32_t)((groups + row_groups - 1) / row_groups), 1, err);
     if (!d) return TERN_UNSUPPORTED;
     bool residual = sum->epilogue == TERN_GPU_ADD_RESIDUAL;
-    const uint32_t uniform[] = {sum->counted ? 0 : sum->rows,
-                                sum->cols,
-                                tern_gpu__count_word(p, op->rows),
-                                sum->n_parts,
-                                sum->rows * sum->cols,
-                                sum->result_first,
-                                sum->result_stride,
-                                residual ? sum->residual.first_col + sum->residual_col : 0,
-                                residual ? p->graph->values[sum->residual.value].cols : 0,
-                                sum->epilogue,
-                                row_groups};
-    tern_gpu__set_uniform(d, uniform, sizeof uniform / sizeof *uniform);
+    const tern_gpu_linear_parts_uniform u = {.rows = sum->counted ? 0 : sum->rows,
+                                             .cols = sum->cols,
+                                             .count_word = tern_gpu__count_word(p, op->rows),
+                                             .n_parts = sum->n_parts,
+                                             .part_stride = sum->rows * sum->cols,
+                                             .result_first = sum->result_first,
+                                             .result_stride = sum->result_stride,
+                                             .residual_first =
+                                                 residual ? sum->residual.first_col + sum->residual_col : 0,
+                                             .residual_stride = residual ? tern_gpu__stride(p, sum->residual) : 0,
+                                             .epilogue = sum->epilogue,
+                                             .row_groups = row_groups};
+    tern_gpu_linear_parts_set(d, &u);
     tern_gpu_range parts = sum->parts;
     parts.written = false;
     tern_gpu__bind_params(p, d, false);
@@ -113,9 +108,11 @@ static tern_status add_row_factors(tern_gpu_program *p, const tern_gpu_slice_pro
 {
     tern_gpu_dispatch *d = tern_gpu__add(p, s->op, TERN_GPU_ROW_FACTORS, s->product.rows, 1, 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    const uint32_t uniform[] = {s->product.depth, s->x.first + s->x_skip, s->x.stride,
-                                s->backward ? (uint32_t)(s->layout->scales_offset / 4) : 0};
-    tern_gpu__set_uniform(d, uniform, sizeof uniform / sizeof *uniform);
+    const tern_gpu_row_factors_uniform u = {.cols = s->product.depth,
+                                            .x_first = s->x.first + s->x_skip,
+                                            .x_stride = s->x.stride,
+                                            .scales_word = s->backward ? (uint32_t)(s->layout->scales_offset / 4) : 0};
+    tern_gpu_row_factors_set(d, &u);
     tern_gpu__bind(d, s->x.range);
     tern_gpu__bind_slice(d, s->weight, s->layout, s->slice);
     tern_gpu__bind(d, factors);
@@ -124,49 +121,98 @@ static tern_status add_row_factors(tern_gpu_program *p, const tern_gpu_slice_pro
 
 static tern_gpu_range range_of(const tern_gpu_program *p, tern_view view)
 {
-    const tern_value *v = &p->graph->values[view.value];
+    const tern_value *v = tern_gpu__value(p, view);
     uint64_t offset = (uint64_t)view.first_row * v->cols * sizeof(float);
     return (tern_gpu_range){.value = view.value, .offset = offset, .bytes = v->bytes - offset, .written = true};
 }
 
-/* The dispatch that multiplies; `sum` says where its result goes, or that of its parts. */
-static tern_status add_tiles(tern_gpu_program *p, const tern_gpu_slice_product *s, const tern_gpu_sum *sum,
-                             const tern_gpu_range *factors, tern_error *err)
+/* What all kernels of a product are told; `sum` says where its result goes, or that of its parts. */
+static tern_gpu_linear_float_coop_uniform tiles_of(const tern_gpu_program *p, const tern_gpu_slice_product *s,
+                                                   const tern_gpu_sum *sum)
 {
     const tern_op *op = s->op;
     const tern_weight *w = p->graph->values[s->weight].weight;
-    const tern_gpu_tiling *tiling = &s->tiling;
-    const bool parts = tiling->n_parts > 1, residual = !parts && sum->epilogue == TERN_GPU_ADD_RESIDUAL;
+    const bool parts = s->tiling.n_parts > 1, residual = !parts && sum->epilogue == TERN_GPU_ADD_RESIDUAL;
     const uint32_t depth = s->product.depth, cols = s->product.cols;
-    const uint32_t groups[2] = {tern_gpu__ceil_div(cols, tiling->tile_cols),
+    return (tern_gpu_linear_float_coop_uniform){.rows = s->backward ? depth : cols,
+                                                .cols = s->backward ? cols : depth,
+                                                .row_vectors = s->layout->row_bytes / 16,
+                                                .count_word = tern_gpu__count_word(p, op->rows),
+                                                .max_tokens = s->product.rows,
+                                                .x_first = s->x.first + s->x_skip,
+                                                .x_stride = s->x.stride,
+                                                .result_first = parts ? 0 : sum->result_first,
+                                                .result_stride = parts ? cols : sum->result_stride,
+                                                .residual_first = residual ? op->residual.first_col + s->col : 0,
+                                                .residual_stride = residual ? tern_gpu__stride(p, op->residual) : 0,
+                                                .epilogue = parts ? TERN_GPU_STORE : sum->epilogue,
+                                                .depth_of_part = s->tiling.part_depth,
+                                                .part_stride = parts ? s->product.rows * cols : 0,
+                                                .row_scales = (uint32_t)(s->layout->scales_offset / 4),
+                                                .scale = w->encoding->ternary && !w->row_scales ? w->scale : 1.0f};
+}
+
+static void set_dense_mat(tern_gpu_dispatch *d, const tern_gpu_linear_float_coop_uniform *u)
+{
+    const tern_gpu_linear_dense_mat_uniform own = {.rows = u->rows,
+                                                   .cols = u->cols,
+                                                   .row_vectors = u->row_vectors,
+                                                   .count_word = u->count_word,
+                                                   .x_first = u->x_first,
+                                                   .x_stride = u->x_stride,
+                                                   .result_first = u->result_first,
+                                                   .result_stride = u->result_stride,
+                                                   .residual_first = u->residual_first,
+                                                   .residual_stride = u->residual_stride,
+                                                   .epilogue = u->epilogue,
+                                                   .cols_of_part = u->depth_of_part,
+                                                   .part_stride = u->part_stride};
+    tern_gpu_linear_dense_mat_set(d, &own);
+}
+
+static void set_dx(tern_gpu_dispatch *d, const tern_gpu_linear_float_coop_uniform *u)
+{
+    const tern_gpu_linear_dx_uniform own = {.rows = u->rows,
+                                            .cols = u->cols,
+                                            .row_vectors = u->row_vectors,
+                                            .count_word = u->count_word,
+                                            .max_tokens = u->max_tokens,
+                                            .dy_first = u->x_first,
+                                            .dy_stride = u->x_stride,
+                                            .result_first = u->result_first,
+                                            .result_stride = u->result_stride,
+                                            .residual_first = u->residual_first,
+                                            .residual_stride = u->residual_stride,
+                                            .epilogue = u->epilogue,
+                                            .rows_of_part = u->depth_of_part,
+                                            .part_stride = u->part_stride,
+                                            .row_scales = u->row_scales,
+                                            .scale = u->scale};
+    tern_gpu_linear_dx_set(d, &own);
+}
+
+/* The dispatch that multiplies. */
+static tern_status add_tiles(tern_gpu_program *p, const tern_gpu_slice_product *s, const tern_gpu_sum *sum,
+                             const tern_gpu_range *factors, tern_error *err)
+{
+    const tern_gpu_tiling *tiling = &s->tiling;
+    const uint32_t groups[2] = {tern_gpu__ceil_div(s->product.cols, tiling->tile_cols),
                                 tern_gpu__ceil_div(s->product.rows, tiling->tile_rows)};
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, tiling->pipeline, groups[0], groups[1], tiling->n_parts, err);
+    tern_gpu_dispatch *d = tern_gpu__add(p, s->op, tiling->pipeline, groups[0], groups[1], tiling->n_parts, err);
     if (!d) return TERN_UNSUPPORTED;
-    const uint32_t uniform[] = {s->backward ? depth : cols,
-                                s->backward ? cols : depth,
-                                s->layout->row_bytes / 16,
-                                tern_gpu__count_word(p, op->rows),
-                                s->product.rows,
-                                s->x.first + s->x_skip,
-                                s->x.stride,
-                                parts ? 0 : sum->result_first,
-                                parts ? cols : sum->result_stride,
-                                residual ? op->residual.first_col + s->col : 0,
-                                residual ? p->graph->values[op->residual.value].cols : 0,
-                                parts ? TERN_GPU_STORE : sum->epilogue,
-                                tiling->part_depth,
-                                parts ? s->product.rows * cols : 0,
-                                (uint32_t)(s->layout->scales_offset / 4),
-                                tern_gpu__float_bits(w->encoding->ternary && !w->row_scales ? w->scale : 1.0f)};
-    tern_gpu__set_uniform(d, uniform, sizeof uniform / sizeof *uniform);
+    const tern_gpu_linear_float_coop_uniform u = tiles_of(p, s, sum);
+    if (factors) tern_gpu_linear_float_coop_set(d, &u);
+    else if (s->backward) set_dx(d, &u);
+    else set_dense_mat(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind(d, s->x.range);
     if (factors) tern_gpu__bind(d, *factors);
     tern_gpu__bind_slice(d, s->weight, s->layout, s->slice);
-    if (residual) tern_gpu__bind_view(p, d, op->residual, false);
+    if (tiling->n_parts == 1 && sum->epilogue == TERN_GPU_ADD_RESIDUAL)
+        tern_gpu__bind_view(p, d, s->op->residual, false);
     else tern_gpu__bind_nothing(d);
-    tern_gpu__bind(d, parts ? sum->parts : sum->result);
-    d->weight_bytes = (uint64_t)(s->backward ? depth : cols) * s->layout->row_bytes;
+    tern_gpu__bind(d, tiling->n_parts > 1 ? sum->parts : sum->result);
+    d->weight_bytes = (uint64_t)u.rows * s->layout->row_bytes;
     return TERN_OK;
 }
 
@@ -179,7 +225,7 @@ tern_status tern_gpu__add_product(tern_gpu_program *p, const tern_gpu_slice_prod
     tern_gpu_range factors = {0};
     if (cooperative) {
         factors = tern_gpu__place(p, offset, product->rows * sizeof(float));
-        offset += tern_round_up(factors.bytes, 256);
+        offset += tern_gpu__aligned(factors.bytes);
         TERN_TRY(add_row_factors(p, s, factors, err));
         factors.written = false;
     }
@@ -191,7 +237,7 @@ tern_status tern_gpu__add_product(tern_gpu_program *p, const tern_gpu_slice_prod
                         .residual = op->residual,
                         .residual_col = s->col,
                         .result_first = op->out.first_col + s->col,
-                        .result_stride = p->graph->values[op->out.value].cols,
+                        .result_stride = tern_gpu__stride(p, op->out),
                         .epilogue = s->epilogue};
     if (sum.n_parts > 1)
         sum.parts = tern_gpu__place(p, offset, (uint64_t)sum.n_parts * product->rows * product->cols * sizeof(float));

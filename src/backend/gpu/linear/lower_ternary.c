@@ -1,7 +1,5 @@
 /* Lowering linear layers of ternary weights. */
-#include <string.h>
-
-#include "backend/gpu/linear/linear.h"
+#include "backend/gpu/linear/linear_internal.h"
 
 /* What one dispatch multiplies with: rows of up to three parts that follow each other in the output, or both parts of a
  * gated op. */
@@ -18,14 +16,14 @@ typedef struct job {
 
 enum { RESIDUAL = 1, SILU = 2, IN_PLACE = 4, GELU = 8 }; /* flags of the kernels */
 
-static const tern_value *value_of(const job *j, tern_view view)
+static tern_view x_of(const job *j)
 {
-    return &j->p->graph->values[view.value];
+    return j->op->in[TERN_LINEAR_X];
 }
 
 static const tern_weight *weight_of(const job *j, uint32_t i)
 {
-    return value_of(j, j->op->in[1 + j->part[i]])->weight;
+    return tern_gpu__weight_of_part(j->p, j->op, j->part[i]);
 }
 
 static bool has_residual(const tern_op *op)
@@ -33,21 +31,21 @@ static bool has_residual(const tern_op *op)
     return op->residual.value != TERN_NO_VALUE;
 }
 
-/* Whether the sum takes its addend's place (TERN_FUSION_IN_PLACE), which must then not be bound twice. */
-static bool in_place(const tern_gpu_program *p, const tern_op *op)
+static bool has_norm(const tern_op *op)
 {
-    if (!has_residual(op)) return false;
-    const tern_value *out = &p->graph->values[op->out.value], *addend = &p->graph->values[op->residual.value];
-    if (op->out.value == op->residual.value) return true;
-    return out->kind == TERN_VALUE_ACTIVATION && addend->kind == TERN_VALUE_ACTIVATION && out->offset == addend->offset;
+    return op->norm_weight.value != TERN_NO_VALUE;
 }
 
 static uint32_t flags_of(const job *j)
 {
     static const uint32_t activations[] = {[TERN_ACT_RELU2] = 0, [TERN_ACT_SILU] = SILU, [TERN_ACT_GELU] = GELU};
     uint32_t flags = j->op->gated ? activations[j->op->activation] : 0;
-    if (!has_residual(j->op)) return flags;
-    return flags | (in_place(j->p, j->op) ? IN_PLACE : RESIDUAL);
+    switch (tern_gpu__residual_epilogue(j->p, j->op)) {
+    case TERN_GPU_STORE: break;
+    case TERN_GPU_ADD_RESIDUAL: return flags | RESIDUAL;
+    case TERN_GPU_ADD_HELD: return flags | IN_PLACE;
+    }
+    return flags;
 }
 
 static uint32_t row_scales_word(const job *j, uint32_t i)
@@ -55,28 +53,23 @@ static uint32_t row_scales_word(const job *j, uint32_t i)
     return i < j->n ? (uint32_t)(j->layout[i].scales_offset / 4) : 0;
 }
 
-static uint32_t scale_bits(const job *j, uint32_t i)
+static float scale_of(const job *j, uint32_t i)
 {
-    return i < j->n ? tern_gpu__float_bits(weight_of(j, i)->scale) : 0;
+    return i < j->n ? weight_of(j, i)->scale : 0;
 }
 
 static tern_gpu_ternary_shape shape_of(const job *j)
 {
-    tern_gpu_ternary_shape shape = {.norm = j->op->norm_weight.value != TERN_NO_VALUE,
+    tern_gpu_ternary_shape shape = {.norm = has_norm(j->op),
                                     .gated = j->op->gated,
                                     .activation = j->op->activation,
                                     .residual = has_residual(j->op),
-                                    .in_place = in_place(j->p, j->op),
+                                    .in_place = flags_of(j) & IN_PLACE,
                                     .n_parts = j->n,
-                                    .cols = j->op->in[0].cols,
+                                    .cols = x_of(j).cols,
                                     .tokens = tern_gpu__max_rows(j->p, j->op->rows)};
     for (uint32_t i = 0; i < j->n; i++) shape.row_bits |= j->rows[i];
     return shape;
-}
-
-static void set_uniform(tern_gpu_dispatch *d, const uint32_t *words, size_t bytes)
-{
-    memcpy(d->uniform, words, bytes);
 }
 
 /* Bindings that all kernels end with: n_bound weights, the residual, the result. Parts that are not there are the first
@@ -85,7 +78,7 @@ static void bind_rest(const job *j, tern_gpu_dispatch *d, uint32_t n_bound)
 {
     for (uint32_t i = 0; i < n_bound; i++) {
         uint32_t k = i < j->n ? i : 0;
-        tern_gpu__bind_slice(d, j->op->in[1 + j->part[k]].value, &j->layout[k], j->slice);
+        tern_gpu__bind_slice(d, j->op->in[TERN_LINEAR_W + j->part[k]].value, &j->layout[k], j->slice);
     }
     if (flags_of(j) & RESIDUAL) tern_gpu__bind_view(j->p, d, j->op->residual, false);
     else tern_gpu__bind_nothing(d);
@@ -101,10 +94,10 @@ typedef struct places {
 static places places_of(const job *j)
 {
     const tern_op *op = j->op;
-    places at = {.out_first = op->out.first_col + j->first_col, .out_stride = value_of(j, op->out)->cols};
+    places at = {.out_first = op->out.first_col + j->first_col, .out_stride = tern_gpu__stride(j->p, op->out)};
     if (!has_residual(op)) return at;
     at.residual_first = op->residual.first_col + j->first_col;
-    at.residual_stride = value_of(j, op->residual)->cols;
+    at.residual_stride = tern_gpu__stride(j->p, op->residual);
     return at;
 }
 
@@ -115,7 +108,7 @@ typedef struct q8_places {
 
 static q8_places q8_of(const job *j, uint32_t unit)
 {
-    const tern_value *x = value_of(j, j->op->in[0]);
+    const tern_value *x = tern_gpu__value(j->p, x_of(j));
     uint32_t n = tern_gpu__max_rows(j->p, x->rows);
     return (q8_places){.stride = (uint32_t)(tern_q8_stride(x->cols) / unit),
                        .max_rows = n,
@@ -134,55 +127,121 @@ static uint32_t count_groups(const job *j, uint32_t rows_of_group, uint32_t firs
     return n;
 }
 
+static void set_vec(const job *j, tern_gpu_dispatch *d, const uint32_t first[TERN_LINEAR_MAX_PARTS + 1])
+{
+    const tern_op *op = j->op;
+    const tern_view x = x_of(j);
+    const bool norm = has_norm(op);
+    const q8_places q8 = norm ? (q8_places){0} : q8_of(j, 16);
+    const places at = places_of(j);
+    const tern_gpu_linear_ternary_vec_uniform u = {.count_word = tern_gpu__count_word(j->p, op->rows),
+                                                   .cols = x.cols,
+                                                   .chunks = j->layout[0].row_bytes / 16,
+                                                   .padded = tern_gpu_ternary_padded_chunks(d->pipeline, x.cols),
+                                                   .flags = flags_of(j),
+                                                   .eps = op->eps,
+                                                   .x_first = norm ? x.first_col / 4 : 0,
+                                                   .x_stride = norm ? tern_gpu__stride(j->p, x) / 4 : q8.stride,
+                                                   .scales_word = q8.scales_word,
+                                                   .sums_word = q8.sums_word,
+                                                   .rows0 = j->rows[0],
+                                                   .rows1 = j->rows[1],
+                                                   .rows2 = j->rows[2],
+                                                   .block1 = first[1],
+                                                   .block2 = first[2],
+                                                   .scale0 = scale_of(j, 0),
+                                                   .scale1 = scale_of(j, 1),
+                                                   .scale2 = scale_of(j, 2),
+                                                   .row_scales0 = row_scales_word(j, 0),
+                                                   .row_scales1 = row_scales_word(j, 1),
+                                                   .row_scales2 = row_scales_word(j, 2),
+                                                   .residual_first = at.residual_first,
+                                                   .residual_stride = at.residual_stride,
+                                                   .out_first = at.out_first,
+                                                   .out_stride = at.out_stride};
+    tern_gpu_linear_ternary_vec_set(d, &u);
+}
+
 static tern_status lower_vec(const job *j, tern_gpu_pipeline pipeline, tern_error *err)
 {
     const tern_op *op = j->op;
-    bool norm = op->norm_weight.value != TERN_NO_VALUE;
-    uint32_t first[TERN_LINEAR_MAX_PARTS + 1], lanes = tern_gpu_override(pipeline, "LANES", 8);
-    uint32_t rows_of_group =
-        tern_gpu_pipelines[pipeline].invocations / lanes * tern_gpu_override(pipeline, "BLOCKS", 1);
-    uint32_t n_groups = count_groups(j, rows_of_group, first);
+    uint32_t first[TERN_LINEAR_MAX_PARTS + 1];
+    uint32_t n_groups = count_groups(j, tern_gpu_ternary_group_rows(pipeline), first);
     tern_gpu_dispatch *d = tern_gpu__add(j->p, op, pipeline, n_groups, tern_gpu__max_rows(j->p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    q8_places q8 = norm ? (q8_places){0} : q8_of(j, 16);
-    places at = places_of(j);
-    const uint32_t uniform[] = {tern_gpu__count_word(j->p, op->rows),
-                                op->in[0].cols,
-                                j->layout[0].row_bytes / 16,
-                                tern_gpu_ternary_padded_chunks(pipeline, op->in[0].cols),
-                                flags_of(j),
-                                tern_gpu__float_bits(op->eps),
-                                norm ? op->in[0].first_col / 4 : 0,
-                                norm ? value_of(j, op->in[0])->cols / 4 : q8.stride,
-                                q8.scales_word,
-                                q8.sums_word,
-                                j->rows[0],
-                                j->rows[1],
-                                j->rows[2],
-                                first[1],
-                                first[2],
-                                scale_bits(j, 0),
-                                scale_bits(j, 1),
-                                scale_bits(j, 2),
-                                row_scales_word(j, 0),
-                                row_scales_word(j, 1),
-                                row_scales_word(j, 2),
-                                at.residual_first,
-                                at.residual_stride,
-                                at.out_first,
-                                at.out_stride};
-    set_uniform(d, uniform, sizeof uniform);
+    set_vec(j, d, first);
     tern_gpu__bind_params(j->p, d, false);
-    tern_gpu__bind_value(j->p, d, op->in[0].value, false);
-    if (norm) {
+    tern_gpu__bind_value(j->p, d, x_of(j).value, false);
+    if (has_norm(op)) {
         tern_gpu_layout norm_weight;
-        TERN_TRY(tern_gpu_layout_of(&norm_weight, value_of(j, op->norm_weight)->weight, j->p->caps, err));
+        TERN_TRY(tern_gpu_layout_of(&norm_weight, tern_gpu__value(j->p, op->norm_weight)->weight, j->p->caps, err));
         tern_gpu__bind_slice(d, op->norm_weight.value, &norm_weight, 0);
     } else {
         tern_gpu__bind_nothing(d);
     }
     bind_rest(j, d, TERN_LINEAR_MAX_PARTS);
     return TERN_OK;
+}
+
+/* Bytes that the kernel loads at once. */
+static uint32_t load_bytes(tern_gpu_pipeline pipeline)
+{
+    return tern_gpu_ternary_is_cooperative(pipeline) ? 8 : 16;
+}
+
+/* linear_ternary_mat and linear_ternary_coop are told the same, but for the flags, which are overrides of the latter.
+ */
+static void set_mat(const job *j, tern_gpu_dispatch *d, const uint32_t first[TERN_LINEAR_MAX_PARTS + 1])
+{
+    const uint32_t unit = load_bytes(d->pipeline);
+    const q8_places q8 = q8_of(j, unit);
+    const places at = places_of(j);
+    const tern_gpu_linear_ternary_mat_uniform u = {.count_word = tern_gpu__count_word(j->p, j->op->rows),
+                                                   .max_rows = q8.max_rows,
+                                                   .n_groups = j->layout[0].row_bytes / 32,
+                                                   .x_stride = q8.stride,
+                                                   .scales_word = q8.scales_word,
+                                                   .sums_word = q8.sums_word,
+                                                   .w_stride = j->layout[0].row_bytes / unit,
+                                                   .row_scales = row_scales_word(j, 0),
+                                                   .rows0 = j->rows[0],
+                                                   .rows1 = j->rows[1],
+                                                   .rows2 = j->rows[2],
+                                                   .tiles0 = first[1],
+                                                   .tiles1 = first[2],
+                                                   .scale0 = scale_of(j, 0),
+                                                   .scale1 = scale_of(j, 1),
+                                                   .scale2 = scale_of(j, 2),
+                                                   .out_first = at.out_first,
+                                                   .out_stride = at.out_stride,
+                                                   .residual_first = at.residual_first,
+                                                   .residual_stride = at.residual_stride,
+                                                   .flags = flags_of(j)};
+    if (!tern_gpu_ternary_is_cooperative(d->pipeline)) {
+        tern_gpu_linear_ternary_mat_set(d, &u);
+        return;
+    }
+    const tern_gpu_linear_ternary_coop_uniform coop = {.count_word = u.count_word,
+                                                       .max_rows = u.max_rows,
+                                                       .n_groups = u.n_groups,
+                                                       .x_stride = u.x_stride,
+                                                       .scales_word = u.scales_word,
+                                                       .sums_word = u.sums_word,
+                                                       .w_stride = u.w_stride,
+                                                       .row_scales = u.row_scales,
+                                                       .rows0 = u.rows0,
+                                                       .rows1 = u.rows1,
+                                                       .rows2 = u.rows2,
+                                                       .tiles0 = u.tiles0,
+                                                       .tiles1 = u.tiles1,
+                                                       .scale0 = u.scale0,
+                                                       .scale1 = u.scale1,
+                                                       .scale2 = u.scale2,
+                                                       .out_first = u.out_first,
+                                                       .out_stride = u.out_stride,
+                                                       .residual_first = u.residual_first,
+                                                       .residual_stride = u.residual_stride};
+    tern_gpu_linear_ternary_coop_set(d, &coop);
 }
 
 static tern_status lower_mat(const job *j, tern_gpu_pipeline pipeline, tern_error *err)
@@ -194,35 +253,9 @@ static tern_status lower_mat(const job *j, tern_gpu_pipeline pipeline, tern_erro
     tern_gpu_dispatch *d = tern_gpu__add(j->p, op, pipeline, n_tiles,
                                          tern_gpu__ceil_div(n_tokens, tern_gpu_ternary_tile_tokens(pipeline)), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    uint32_t unit = strcmp(tern_gpu_pipelines[pipeline].file, "linear_ternary_coop") == 0
-                        ? 8
-                        : 16; /* bytes that the kernel loads */
-    q8_places q8 = q8_of(j, unit);
-    places at = places_of(j);
-    const uint32_t uniform[] = {tern_gpu__count_word(j->p, op->rows),
-                                q8.max_rows,
-                                j->layout[0].row_bytes / 32,
-                                q8.stride,
-                                q8.scales_word,
-                                q8.sums_word,
-                                j->layout[0].row_bytes / unit,
-                                row_scales_word(j, 0),
-                                j->rows[0],
-                                j->rows[1],
-                                j->rows[2],
-                                first[1],
-                                first[2],
-                                scale_bits(j, 0),
-                                scale_bits(j, 1),
-                                scale_bits(j, 2),
-                                at.out_first,
-                                at.out_stride,
-                                at.residual_first,
-                                at.residual_stride,
-                                flags_of(j)};
-    set_uniform(d, uniform, sizeof uniform);
+    set_mat(j, d, first);
     tern_gpu__bind_params(j->p, d, false);
-    tern_gpu__bind_value(j->p, d, op->in[0].value, false);
+    tern_gpu__bind_value(j->p, d, x_of(j).value, false);
     bind_rest(j, d, TERN_LINEAR_MAX_PARTS);
     return TERN_OK;
 }
@@ -230,29 +263,30 @@ static tern_status lower_mat(const job *j, tern_gpu_pipeline pipeline, tern_erro
 static tern_status lower_f32(const job *j, tern_error *err)
 {
     const tern_op *op = j->op;
+    const tern_view x = x_of(j);
     tern_gpu_pipeline pipeline = op->gated ? TERN_GPU_TERNARY_F32_GATED : TERN_GPU_TERNARY_F32;
-    uint32_t n_groups = tern_gpu__ceil_div(j->rows[0], tern_gpu_pipelines[pipeline].invocations /
-                                                           tern_gpu_override(pipeline, "LANES", 8));
+    const tern_gpu_linear_ternary_f32_overrides *kernel = tern_gpu_linear_ternary_f32_overrides_of(pipeline);
+    uint32_t n_groups = tern_gpu__ceil_div(j->rows[0], kernel->workgroup / kernel->lanes);
     tern_gpu_dispatch *d = tern_gpu__add(j->p, op, pipeline, n_groups, tern_gpu__max_rows(j->p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    places at = places_of(j);
-    const uint32_t uniform[] = {tern_gpu__count_word(j->p, op->rows),
-                                op->in[0].cols,
-                                j->layout[0].row_bytes / 16,
-                                flags_of(j),
-                                j->rows[0],
-                                op->in[0].first_col,
-                                value_of(j, op->in[0])->cols,
-                                row_scales_word(j, 0),
-                                scale_bits(j, 0),
-                                scale_bits(j, 1),
-                                at.residual_first,
-                                at.residual_stride,
-                                at.out_first,
-                                at.out_stride};
-    set_uniform(d, uniform, sizeof uniform);
+    const places at = places_of(j);
+    const tern_gpu_linear_ternary_f32_uniform u = {.count_word = tern_gpu__count_word(j->p, op->rows),
+                                                   .cols = x.cols,
+                                                   .chunks = j->layout[0].row_bytes / 16,
+                                                   .flags = flags_of(j),
+                                                   .rows = j->rows[0],
+                                                   .x_first = x.first_col,
+                                                   .x_stride = tern_gpu__stride(j->p, x),
+                                                   .row_scales = row_scales_word(j, 0),
+                                                   .scale0 = scale_of(j, 0),
+                                                   .scale1 = scale_of(j, 1),
+                                                   .residual_first = at.residual_first,
+                                                   .residual_stride = at.residual_stride,
+                                                   .out_first = at.out_first,
+                                                   .out_stride = at.out_stride};
+    tern_gpu_linear_ternary_f32_set(d, &u);
     tern_gpu__bind_params(j->p, d, false);
-    tern_gpu__bind_value(j->p, d, op->in[0].value, false);
+    tern_gpu__bind_value(j->p, d, x.value, false);
     bind_rest(j, d, 2);
     return TERN_OK;
 }
@@ -260,10 +294,10 @@ static tern_status lower_f32(const job *j, tern_error *err)
 static tern_status lower_job(const job *j, tern_error *err)
 {
     const tern_op *op = j->op;
-    const tern_value *x = value_of(j, op->in[0]);
-    bool norm = op->norm_weight.value != TERN_NO_VALUE;
-    if (!norm && x->dtype == TERN_DTYPE_F32) return lower_f32(j, err);
-    if (norm && (op->in[0].first_col % 4 || op->in[0].cols % 4 || x->cols % 4))
+    const tern_view x = x_of(j);
+    const bool norm = has_norm(op);
+    if (!norm && tern_gpu__value(j->p, x)->dtype == TERN_DTYPE_F32) return lower_f32(j, err);
+    if (norm && (x.first_col % 4 || x.cols % 4 || tern_gpu__stride(j->p, x) % 4))
         return tern_gpu__unsupported(j->p->graph, op, "a norm of rows that are no multiple of 4 wide", err);
     tern_gpu_ternary_shape shape = shape_of(j);
     if (norm || shape.tokens <= TERN_GPU_VEC_TOKENS) {
@@ -302,15 +336,14 @@ tern_status tern_gpu__lower_linear_ternary(tern_gpu_program *p, const tern_op *o
                                            tern_error *err)
 {
     job j = {.p = p, .op = op, .n = n};
-    const tern_value *x = &p->graph->values[op->in[0].value];
-    for (uint32_t i = 0; i < first; i++) j.first_col += p->graph->values[op->in[1 + i].value].weight->rows;
+    for (uint32_t i = 0; i < first; i++) j.first_col += tern_gpu__weight_of_part(p, op, i)->rows;
     for (uint32_t i = 0; i < n; i++) {
         j.part[i] = first + i;
         TERN_TRY(tern_gpu_layout_of(&j.layout[i], weight_of(&j, i), p->caps, err));
         j.rows[i] = j.layout[i].rows;
     }
     if (op->gated) return lower_slices(&j, err);
-    bool f32 = x->dtype == TERN_DTYPE_F32 && op->norm_weight.value == TERN_NO_VALUE;
+    const bool f32 = tern_gpu__value(p, x_of(&j))->dtype == TERN_DTYPE_F32 && !has_norm(op);
     if (joined(j.layout, n) && (n == 1 || !f32)) return lower_job(&j, err);
     for (uint32_t i = 0; i < n; i++) {
         job one = {.p = p, .op = op, .n = 1, .part = {first + i}, .layout = {j.layout[i]}, .first_col = j.first_col};

@@ -1,5 +1,5 @@
 /* Which pipeline multiplies dense weights: a pure function of what the device can do and the op's shape. */
-#include "backend/gpu/linear/linear.h"
+#include "backend/gpu/linear/select.h"
 
 enum {
     FEW_TOKENS = 8,

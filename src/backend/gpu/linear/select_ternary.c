@@ -1,9 +1,10 @@
 /* Which pipeline multiplies ternary weights: a pure function of what the device can do and the op's shape. */
-#include <string.h>
-
-#include "backend/gpu/linear/linear.h"
+#include "backend/gpu/gpu_internal.h"
+#include "backend/gpu/linear/select.h"
 
 #define COUNT_OF(a) (sizeof(a) / sizeof *(a))
+
+enum { COOP_TILE = 128 }; /* rows and tokens of linear_ternary_coop */
 
 /* By (norm, gated), the ones to prefer first; those for one part alone before those for three. */
 static const tern_gpu_pipeline q8_plain[] = {TERN_GPU_TERNARY_VEC_Q8_8X5_S32, TERN_GPU_TERNARY_VEC_Q8_16X7_S32,
@@ -37,31 +38,25 @@ static uint32_t chunks_of(uint32_t cols)
     return tern_gpu__round_up(cols, 2 * TERN_GPU_CHUNK_COLS) / TERN_GPU_CHUNK_COLS;
 }
 
-static bool has(tern_gpu_pipeline pipeline, const char *word)
-{
-    return strstr(tern_gpu_pipelines[pipeline].overrides, word) != NULL;
-}
-
 uint32_t tern_gpu_ternary_padded_chunks(tern_gpu_pipeline pipeline, uint32_t cols)
 {
-    uint32_t lanes = tern_gpu_override(pipeline, "LANES", 8), chunks = tern_gpu_override(pipeline, "CHUNKS", 4);
-    return tern_gpu__round_up(chunks_of(cols), has(pipeline, "SKIP=false") ? lanes * chunks : lanes);
+    const tern_gpu_linear_ternary_vec_overrides *kernel = tern_gpu_linear_ternary_vec_overrides_of(pipeline);
+    return tern_gpu__round_up(chunks_of(cols), kernel->skip ? kernel->lanes : kernel->lanes * kernel->chunks);
 }
 
-static uint32_t rows_of_group(tern_gpu_pipeline pipeline)
+uint32_t tern_gpu_ternary_group_rows(tern_gpu_pipeline pipeline)
 {
-    return tern_gpu_pipelines[pipeline].invocations / tern_gpu_override(pipeline, "LANES", 8) *
-           tern_gpu_override(pipeline, "BLOCKS", 1);
+    const tern_gpu_linear_ternary_vec_overrides *kernel = tern_gpu_linear_ternary_vec_overrides_of(pipeline);
+    return kernel->workgroup / kernel->lanes * kernel->blocks;
 }
 
 static bool vec_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
 {
-    uint32_t chunks = chunks_of(shape->cols), fixed = tern_gpu_override(pipeline, "FIXED", 0);
-    if (fixed != 0 && fixed != chunks) return false;
-    if (has(pipeline, "WHOLE=true") && shape->row_bits & (rows_of_group(pipeline) - 1)) return false;
-    return tern_gpu_pipeline_fits(pipeline, caps) &&
-           shape->n_parts <= tern_gpu_override(pipeline, "PARTS", 3) + shape->gated &&
-           tern_gpu_ternary_padded_chunks(pipeline, shape->cols) <= tern_gpu_override(pipeline, "XCHUNKS", 240);
+    const tern_gpu_linear_ternary_vec_overrides *kernel = tern_gpu_linear_ternary_vec_overrides_of(pipeline);
+    if (kernel->fixed != 0 && kernel->fixed != chunks_of(shape->cols)) return false;
+    if (kernel->whole && shape->row_bits & (tern_gpu_ternary_group_rows(pipeline) - 1)) return false;
+    return tern_gpu_pipeline_fits(pipeline, caps) && shape->n_parts <= kernel->parts + shape->gated &&
+           tern_gpu_ternary_padded_chunks(pipeline, shape->cols) <= kernel->xchunks;
 }
 
 tern_gpu_pipeline tern_gpu_select_ternary_vec(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
@@ -98,17 +93,21 @@ tern_gpu_pipeline tern_gpu_select_ternary_mat(const tern_gpu_caps *caps, const t
     return tern_gpu_first_fit(lists[shape->gated] + !many, 2 - !many, caps);
 }
 
+bool tern_gpu_ternary_is_cooperative(tern_gpu_pipeline pipeline)
+{
+    return tern_gpu_kernel_of(pipeline) == TERN_GPU_KERNEL_LINEAR_TERNARY_COOP;
+}
+
 uint32_t tern_gpu_ternary_tile_rows(tern_gpu_pipeline pipeline, bool gated)
 {
-    uint32_t rows = strcmp(tern_gpu_pipelines[pipeline].file, "linear_ternary_coop") == 0
-                        ? 128
-                        : tern_gpu_override(pipeline, "TILE_ROWS", 64);
+    const uint32_t rows = tern_gpu_ternary_is_cooperative(pipeline)
+                              ? COOP_TILE
+                              : tern_gpu_linear_ternary_mat_overrides_of(pipeline)->tile_rows;
     return gated ? rows / 2 : rows;
 }
 
 uint32_t tern_gpu_ternary_tile_tokens(tern_gpu_pipeline pipeline)
 {
-    return strcmp(tern_gpu_pipelines[pipeline].file, "linear_ternary_coop") == 0
-               ? 128
-               : tern_gpu_override(pipeline, "TILE_TOKENS", 64);
+    return tern_gpu_ternary_is_cooperative(pipeline) ? COOP_TILE
+                                                     : tern_gpu_linear_ternary_mat_overrides_of(pipeline)->tile_tokens;
 }

@@ -1,74 +1,82 @@
-/* Lowering the ops on rows: norms, quantisers, gate, sum, gather. Each uniform is laid out as its kernel's struct P. */
-#include "backend/gpu/uniform.h"
+/* Lowering the ops on rows: norms, quantisers, gate, sum, gather. */
+#include "backend/gpu/gpu_internal.h"
 
 enum { MAX_COLS_Q8 = 131072 }; /* a row's sum of int8 stays exact in f32 */
 
-static tern_gpu_words begin(const tern_gpu_program *p, const tern_op *op, uint32_t cols)
-{
-    tern_gpu_words u = {0};
-    tern_gpu__put(&u, cols);
-    tern_gpu__put(&u, tern_gpu__count_word(p, op->rows));
-    return u;
-}
-
-/* One invocation for each element. */
-static tern_status elementwise(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[2],
-                               const tern_gpu_words *u, uint32_t n_inputs, tern_error *err)
-{
-    tern_gpu_pipeline pipeline = tern_gpu_first_fit(candidates, 2, p->caps);
-    uint32_t width = tern_gpu_pipelines[pipeline].invocations, groups = tern_gpu__ceil_div(op->out.cols, width);
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups, tern_gpu__max_rows(p, op->rows), 1, err);
-    if (!d) return TERN_UNSUPPORTED;
-    tern_gpu__set_uniform(d, u);
-    tern_gpu__bind_params(p, d, false);
-    for (uint32_t i = 0; i < n_inputs; i++) tern_gpu__bind_view(p, d, op->in[i], false);
-    tern_gpu__bind_view(p, d, op->out, true);
-    return TERN_OK;
-}
-
-/* ADD and GATE. */
-static tern_status lower_pair(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[2],
-                              tern_error *err)
-{
-    tern_gpu_words u = begin(p, op, op->out.cols);
-    tern_gpu__put_view(&u, p, op->in[0], 1);
-    tern_gpu__put_view(&u, p, op->in[1], 1);
-    tern_gpu__put_view(&u, p, op->out, 1);
-    return elementwise(p, op, candidates, &u, 2, err);
-}
-
-static tern_status lower_gate(tern_gpu_program *p, const tern_op *op, tern_error *err)
+tern_status tern_gpu__lower_gate(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[][2] = {[TERN_ACT_RELU2] = {TERN_GPU_RELU2_256, TERN_GPU_RELU2_128},
                                                       [TERN_ACT_SILU] = {TERN_GPU_SILU_256, TERN_GPU_SILU_128},
                                                       [TERN_ACT_GELU] = {TERN_GPU_GELU_256, TERN_GPU_GELU_128}};
-    return lower_pair(p, op, candidates[op->activation], err);
+    const tern_view gate = op->in[TERN_GATE_GATE], up = op->in[TERN_GATE_UP];
+    tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates[op->activation], err);
+    if (!d) return TERN_UNSUPPORTED;
+    const tern_gpu_gate_uniform u = {.cols = op->out.cols,
+                                     .count_word = tern_gpu__count_word(p, op->rows),
+                                     .gate_first = gate.first_col,
+                                     .gate_stride = tern_gpu__stride(p, gate),
+                                     .up_first = up.first_col,
+                                     .up_stride = tern_gpu__stride(p, up),
+                                     .y_first = op->out.first_col,
+                                     .y_stride = tern_gpu__stride(p, op->out)};
+    tern_gpu_gate_set(d, &u);
+    tern_gpu__bind_params(p, d, false);
+    tern_gpu__bind_view(p, d, gate, false);
+    tern_gpu__bind_view(p, d, up, false);
+    tern_gpu__bind_view(p, d, op->out, true);
+    return TERN_OK;
 }
 
-static tern_status lower_add(tern_gpu_program *p, const tern_op *op, tern_error *err)
+tern_status tern_gpu__lower_add(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_ADD_256, TERN_GPU_ADD_128};
-    return lower_pair(p, op, candidates, err);
+    const tern_view a = op->in[TERN_ADD_A], b = op->in[TERN_ADD_B];
+    tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates, err);
+    if (!d) return TERN_UNSUPPORTED;
+    const tern_gpu_add_uniform u = {.cols = op->out.cols,
+                                    .count_word = tern_gpu__count_word(p, op->rows),
+                                    .a_first = a.first_col,
+                                    .a_stride = tern_gpu__stride(p, a),
+                                    .b_first = b.first_col,
+                                    .b_stride = tern_gpu__stride(p, b),
+                                    .out_first = op->out.first_col,
+                                    .out_stride = tern_gpu__stride(p, op->out)};
+    tern_gpu_add_set(d, &u);
+    tern_gpu__bind_params(p, d, false);
+    tern_gpu__bind_view(p, d, a, false);
+    tern_gpu__bind_view(p, d, b, false);
+    tern_gpu__bind_view(p, d, op->out, true);
+    return TERN_OK;
 }
 
-static tern_status lower_gather(tern_gpu_program *p, const tern_op *op, tern_error *err)
+tern_status tern_gpu__lower_gather(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_GATHER_256, TERN_GPU_GATHER_128};
-    tern_gpu_words u = begin(p, op, op->out.cols);
-    tern_gpu__put(&u, tern_gpu__param_word(p, TERN_PARAM_OUTPUTS));
-    tern_gpu__put_view(&u, p, op->in[0], 1);
-    tern_gpu__put_view(&u, p, op->out, 1);
-    return elementwise(p, op, candidates, &u, 1, err);
+    const tern_view x = op->in[TERN_GATHER_X];
+    tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates, err);
+    if (!d) return TERN_UNSUPPORTED;
+    const tern_gpu_gather_uniform u = {.cols = op->out.cols,
+                                       .count_word = tern_gpu__count_word(p, op->rows),
+                                       .outputs_word = tern_gpu__param_word(p, TERN_PARAM_OUTPUTS),
+                                       .x_first = x.first_col,
+                                       .x_stride = tern_gpu__stride(p, x),
+                                       .y_first = op->out.first_col,
+                                       .y_stride = tern_gpu__stride(p, op->out)};
+    tern_gpu_gather_set(d, &u);
+    tern_gpu__bind_params(p, d, false);
+    tern_gpu__bind_view(p, d, x, false);
+    tern_gpu__bind_view(p, d, op->out, true);
+    return TERN_OK;
 }
 
 /* Whether all rows of a view of f32 are whole vectors of four. */
 static bool in_fours(const tern_gpu_program *p, tern_view view)
 {
-    return view.cols % 4 == 0 && view.first_col % 4 == 0 && p->graph->values[view.value].cols % 4 == 0;
+    return view.cols % 4 == 0 && view.first_col % 4 == 0 && tern_gpu__stride(p, view) % 4 == 0;
 }
 
-/* A workgroup for each row of in[0]; candidates: with subgroups of 16 and of 4, without, of 128 invocations,
- * and the one for any number of columns. */
+/* A workgroup for each row; candidates: with subgroups of 16 and of 4, without, of 128 invocations, and the one for any
+ * number of columns. */
 static tern_gpu_dispatch *add_rowwise(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[5],
                                       bool fours, tern_error *err)
 {
@@ -79,100 +87,93 @@ static tern_gpu_dispatch *add_rowwise(tern_gpu_program *p, const tern_op *op, co
 /* What the kernel reads as vectors of four floats: to the end of the last one, also where the value ends before. */
 static void bind_vectors(const tern_gpu_program *p, tern_gpu_dispatch *d, tern_view view)
 {
-    const tern_value *v = &p->graph->values[view.value];
+    const tern_value *v = tern_gpu__value(p, view);
     uint64_t offset = (uint64_t)view.first_row * v->cols * 4;
     tern_gpu__bind(
         d, (tern_gpu_range){.value = view.value, .offset = offset, .bytes = (v->bytes + 15) / 16 * 16 - offset});
 }
 
-static tern_status lower_rms_norm(tern_gpu_program *p, const tern_op *op, tern_error *err)
+tern_status tern_gpu__lower_rms_norm(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_S16_256, TERN_GPU_RMS_NORM_S4_256,
                                                    TERN_GPU_RMS_NORM_256, TERN_GPU_RMS_NORM_128,
                                                    TERN_GPU_RMS_NORM_ANY_128};
-    bool fours = in_fours(p, op->in[0]) && in_fours(p, op->out);
-    uint32_t unit = fours ? 4 : 1;
+    const tern_view x = op->in[TERN_NORM_X];
+    const bool fours = in_fours(p, x) && in_fours(p, op->out);
+    const uint32_t unit = fours ? 4 : 1;
     tern_gpu_dispatch *d = add_rowwise(p, op, candidates, fours, err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_words u = begin(p, op, op->in[0].cols);
-    tern_gpu__put_view(&u, p, op->in[0], unit);
-    tern_gpu__put_view(&u, p, op->out, unit);
-    tern_gpu__put(&u, tern_gpu__float_bits(op->eps));
-    tern_gpu__set_uniform(d, &u);
+    const tern_gpu_rms_norm_uniform u = {.cols = x.cols,
+                                         .count_word = tern_gpu__count_word(p, op->rows),
+                                         .x_first = x.first_col / unit,
+                                         .x_stride = tern_gpu__stride(p, x) / unit,
+                                         .y_first = op->out.first_col / unit,
+                                         .y_stride = tern_gpu__stride(p, op->out) / unit,
+                                         .eps = op->eps};
+    tern_gpu_rms_norm_set(d, &u);
     tern_gpu__bind_params(p, d, false);
-    bind_vectors(p, d, op->in[0]);
-    bind_vectors(p, d, op->in[1]);
+    bind_vectors(p, d, x);
+    bind_vectors(p, d, op->in[TERN_NORM_WEIGHT]);
     tern_gpu__bind_view(p, d, op->out, true);
     return TERN_OK;
 }
 
-/* The rows of op->out: where they lie in its words. */
-static void put_q8(tern_gpu_words *u, const tern_gpu_program *p, const tern_op *op)
-{
-    uint32_t cols = p->graph->values[op->out.value].cols, n = tern_gpu__max_rows(p, op->rows);
-    tern_gpu__put(u, (uint32_t)(tern_q8_stride(cols) / 4));
-    tern_gpu__put(u, (uint32_t)(tern_q8_scales_offset(cols, n) / 4));
-    tern_gpu__put(u, (uint32_t)(tern_q8_sums_offset(cols, n) / 4));
-}
-
 /* QUANTIZE and NORM_QUANT. */
-static tern_status lower_quantize(tern_gpu_program *p, const tern_op *op, tern_error *err)
+tern_status tern_gpu__lower_quantize(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     static const tern_gpu_pipeline plain[] = {TERN_GPU_QUANTIZE_S16_256, TERN_GPU_QUANTIZE_S4_256,
                                               TERN_GPU_QUANTIZE_256, TERN_GPU_QUANTIZE_128, TERN_GPU_QUANTIZE_ANY_128};
     static const tern_gpu_pipeline with_norm[] = {TERN_GPU_NORM_QUANT_S16_256, TERN_GPU_NORM_QUANT_S4_256,
                                                   TERN_GPU_NORM_QUANT_256, TERN_GPU_NORM_QUANT_128,
                                                   TERN_GPU_NORM_QUANT_ANY_128};
-    bool norm = op->kind == TERN_OP_NORM_QUANT, fours = in_fours(p, op->in[0]);
-    if (op->in[0].cols > MAX_COLS_Q8)
-        return tern_gpu__unsupported(p->graph, op, "rows of more than 131072 columns", err);
+    const bool norm = op->kind == TERN_OP_NORM_QUANT;
+    const tern_view x = op->in[norm ? TERN_NORM_X : TERN_QUANTIZE_X];
+    const bool fours = in_fours(p, x);
+    const uint32_t unit = fours ? 4 : 1, cols = tern_gpu__stride(p, op->out), n = tern_gpu__max_rows(p, op->rows);
+    if (x.cols > MAX_COLS_Q8) return tern_gpu__unsupported(p->graph, op, "rows of more than 131072 columns", err);
     tern_gpu_dispatch *d = add_rowwise(p, op, norm ? with_norm : plain, fours, err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_words u = begin(p, op, op->in[0].cols);
-    tern_gpu__put_view(&u, p, op->in[0], fours ? 4 : 1);
-    put_q8(&u, p, op);
-    tern_gpu__put_float(&u, op->eps);
-    tern_gpu__set_uniform(d, &u);
+    const tern_gpu_quantize_uniform u = {.cols = x.cols,
+                                         .count_word = tern_gpu__count_word(p, op->rows),
+                                         .x_first = x.first_col / unit,
+                                         .x_stride = tern_gpu__stride(p, x) / unit,
+                                         .row_words = (uint32_t)(tern_q8_stride(cols) / 4),
+                                         .scales_word = (uint32_t)(tern_q8_scales_offset(cols, n) / 4),
+                                         .sums_word = (uint32_t)(tern_q8_sums_offset(cols, n) / 4),
+                                         .eps = op->eps};
+    tern_gpu_quantize_set(d, &u);
     tern_gpu__bind_params(p, d, false);
-    bind_vectors(p, d, op->in[0]);
-    if (norm) bind_vectors(p, d, op->in[1]);
+    bind_vectors(p, d, x);
+    if (norm) bind_vectors(p, d, op->in[TERN_NORM_WEIGHT]);
     else tern_gpu__bind_nothing(d);
     tern_gpu__bind_value(p, d, op->out.value, true);
     return TERN_OK;
 }
 
-static tern_status lower_fake_quantize(tern_gpu_program *p, const tern_op *op, tern_error *err)
+/* The kernel of QUANTIZE, whose out is f32 rows here: where they start and how far they lie apart stand for the Q8
+ * rows' words and scales. */
+tern_status tern_gpu__lower_fake_quantize(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_FAKE_QUANTIZE_S16_256, TERN_GPU_FAKE_QUANTIZE_S4_256,
                                                    TERN_GPU_FAKE_QUANTIZE_256, TERN_GPU_FAKE_QUANTIZE_128,
                                                    TERN_GPU_FAKE_QUANTIZE_ANY_128};
-    bool fours = in_fours(p, op->in[0]);
+    const tern_view x = op->in[TERN_FAKE_QUANTIZE_X];
+    const bool fours = in_fours(p, x);
+    const uint32_t unit = fours ? 4 : 1;
     tern_gpu_dispatch *d = add_rowwise(p, op, candidates, fours, err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_words u = begin(p, op, op->in[0].cols);
-    tern_gpu__put_view(&u, p, op->in[0], fours ? 4 : 1);
-    tern_gpu__put(&u, 0);
-    tern_gpu__put_view(&u, p, op->out, 1);
-    tern_gpu__put(&u, 0);
-    tern_gpu__put(&u, tern_gpu__param_word(p, TERN_PARAM_TRAINING) + offsetof(tern_train_params, blend) / 4);
-    tern_gpu__set_uniform(d, &u);
+    const tern_gpu_quantize_uniform u = {.cols = x.cols,
+                                         .count_word = tern_gpu__count_word(p, op->rows),
+                                         .x_first = x.first_col / unit,
+                                         .x_stride = tern_gpu__stride(p, x) / unit,
+                                         .scales_word = op->out.first_col,
+                                         .sums_word = tern_gpu__stride(p, op->out),
+                                         .blend_word = tern_gpu__param_word(p, TERN_PARAM_TRAINING) +
+                                                       offsetof(tern_train_params, blend) / 4};
+    tern_gpu_quantize_set(d, &u);
     tern_gpu__bind_params(p, d, false);
-    bind_vectors(p, d, op->in[0]);
+    bind_vectors(p, d, x);
     tern_gpu__bind_nothing(d);
     tern_gpu__bind_view(p, d, op->out, true);
     return TERN_OK;
-}
-
-tern_status tern_gpu__lower_rows(tern_gpu_program *p, const tern_op *op, tern_error *err)
-{
-    switch (op->kind) {
-    case TERN_OP_RMS_NORM: return lower_rms_norm(p, op, err);
-    case TERN_OP_QUANTIZE:
-    case TERN_OP_NORM_QUANT: return lower_quantize(p, op, err);
-    case TERN_OP_FAKE_QUANTIZE: return lower_fake_quantize(p, op, err);
-    case TERN_OP_GATE: return lower_gate(p, op, err);
-    case TERN_OP_ADD: return lower_add(p, op, err);
-    case TERN_OP_GATHER: return lower_gather(p, op, err);
-    default: return tern_gpu__unsupported(p->graph, op, "no kernel", err);
-    }
 }

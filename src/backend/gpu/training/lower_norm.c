@@ -1,8 +1,6 @@
-/* Lowering the gradients of a norm: of its input by rows, of its norm_weight by columns, in parts that are added in
+/* Lowering the gradients of a norm: of its input by rows, of its weight by columns, in parts that are added in
  * order. */
-#include "backend/gpu/uniform.h"
-
-enum { DX = 1, RESIDUAL = 2, KEEP = 4 }; /* of rms_norm_backward.wgsl */
+#include "backend/gpu/gpu_internal.h"
 
 /* Where in SCRATCH, in words. */
 typedef struct places {
@@ -10,108 +8,122 @@ typedef struct places {
     uint64_t bytes;
 } places;
 
+/* The rows of a part do not depend on the pipeline, so that results do not either. */
+static uint32_t rows_of_part(void)
+{
+    return tern_gpu_rms_norm_weight_gradient_overrides_of(TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_128)->rows;
+}
+
 static places find_places(tern_gpu_program *p, const tern_op *op)
 {
-    uint32_t rows = tern_gpu__max_rows(p, op->rows);
-    places at = {.n_parts =
-                     tern_gpu__ceil_div(rows, tern_gpu_override(TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_128, "ROWS", 0))};
-    uint64_t bytes = ((uint64_t)rows + (uint64_t)at.n_parts * op->in[0].cols) * 4, first = tern_gpu__scratch(p, bytes);
+    const uint32_t rows = tern_gpu__max_rows(p, op->rows), cols = op->in[TERN_NORM_BACKWARD_X].cols;
+    places at = {.n_parts = tern_gpu__ceil_div(rows, rows_of_part())};
+    uint64_t bytes = ((uint64_t)rows + (uint64_t)at.n_parts * cols) * 4, first = tern_gpu__scratch(p, bytes);
     at.r = (uint32_t)(first / 4);
     at.parts = at.r + rows;
     at.bytes = first + bytes;
     return at;
 }
 
-static void bind_scratch(tern_gpu_dispatch *d, const places *at, bool written)
+static bool is_there(tern_view view)
 {
-    tern_gpu__bind(d, (tern_gpu_range){.value = TERN_GPU_SCRATCH, .bytes = at->bytes, .written = written});
+    return view.value != TERN_NO_VALUE;
 }
 
-static void put_wanted(tern_gpu_words *u, const tern_gpu_program *p, tern_view view)
+static uint32_t first_of(tern_view view)
 {
-    if (view.value == TERN_NO_VALUE) {
-        tern_gpu__put(u, 0);
-        tern_gpu__put(u, 0);
-    } else {
-        tern_gpu__put_view(u, p, view, 1);
-    }
+    return is_there(view) ? view.first_col : 0;
+}
+
+static uint32_t stride_of(const tern_gpu_program *p, tern_view view)
+{
+    return is_there(view) ? tern_gpu__stride(p, view) : 0;
 }
 
 static void bind_wanted(const tern_gpu_program *p, tern_gpu_dispatch *d, tern_view view, bool written)
 {
-    if (view.value == TERN_NO_VALUE) tern_gpu__bind_nothing(d);
-    else tern_gpu__bind_view(p, d, view, written);
+    if (is_there(view)) tern_gpu__bind_view(p, d, view, written);
+    else tern_gpu__bind_nothing(d);
 }
 
-static tern_status lower_rows(tern_gpu_program *p, const tern_op *op, const places *at, tern_error *err)
+static tern_status add_rows(tern_gpu_program *p, const tern_op *op, const places *at, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_BACKWARD_S4_256, TERN_GPU_RMS_NORM_BACKWARD_128};
+    const tern_view x = op->in[TERN_NORM_BACKWARD_X], dy = op->in[TERN_NORM_BACKWARD_DY];
+    const bool keep = op->n_in > TERN_NORM_BACKWARD_DWEIGHT;
     tern_gpu_dispatch *d =
         tern_gpu__add(p, op, tern_gpu_first_fit(candidates, 2, p->caps), tern_gpu__max_rows(p, op->rows), 1, 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_words u = {0};
-    tern_gpu__put(&u, op->in[0].cols);
-    tern_gpu__put(&u, tern_gpu__count_word(p, op->rows));
-    tern_gpu__put_view(&u, p, op->in[0], 1);
-    tern_gpu__put_view(&u, p, op->in[2], 1);
-    put_wanted(&u, p, op->residual);
-    put_wanted(&u, p, op->out);
-    tern_gpu__put_float(&u, op->eps);
-    tern_gpu__put(&u, (op->out.value != TERN_NO_VALUE ? DX : 0u) |
-                          (op->residual.value != TERN_NO_VALUE ? RESIDUAL : 0u) | (op->n_in > 3 ? KEEP : 0u));
-    tern_gpu__put(&u, at->r);
-    tern_gpu__set_uniform(d, &u);
+    const tern_gpu_rms_norm_backward_uniform u = {
+        .cols = x.cols,
+        .count_word = tern_gpu__count_word(p, op->rows),
+        .x_first = x.first_col,
+        .x_stride = tern_gpu__stride(p, x),
+        .dy_first = dy.first_col,
+        .dy_stride = tern_gpu__stride(p, dy),
+        .residual_first = first_of(op->residual),
+        .residual_stride = stride_of(p, op->residual),
+        .dx_first = first_of(op->out),
+        .dx_stride = stride_of(p, op->out),
+        .eps = op->eps,
+        .flags = (is_there(op->out) ? TERN_GPU_RMS_NORM_BACKWARD_CONST_DX : 0u) |
+                 (is_there(op->residual) ? TERN_GPU_RMS_NORM_BACKWARD_CONST_RESIDUAL : 0u) |
+                 (keep ? TERN_GPU_RMS_NORM_BACKWARD_CONST_KEEP : 0u),
+        .scratch_word = at->r};
+    tern_gpu_rms_norm_backward_set(d, &u);
     tern_gpu__bind_params(p, d, false);
-    tern_gpu__bind_view(p, d, op->in[0], false);
-    tern_gpu__bind_value(p, d, op->in[1].value, false);
-    tern_gpu__bind_view(p, d, op->in[2], false);
+    tern_gpu__bind_view(p, d, x, false);
+    tern_gpu__bind_value(p, d, op->in[TERN_NORM_BACKWARD_WEIGHT].value, false);
+    tern_gpu__bind_view(p, d, dy, false);
     bind_wanted(p, d, op->residual, false);
     bind_wanted(p, d, op->out, true);
-    if (op->n_in > 3) bind_scratch(d, at, true);
+    if (keep) tern_gpu__bind_scratch(d, 0, at->bytes, true);
     else tern_gpu__bind_nothing(d);
     return TERN_OK;
 }
 
-static tern_status lower_parts(tern_gpu_program *p, const tern_op *op, const places *at, tern_error *err)
+static tern_status add_parts(tern_gpu_program *p, const tern_op *op, const places *at, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_256,
                                                    TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_128};
+    const tern_view x = op->in[TERN_NORM_BACKWARD_X], dy = op->in[TERN_NORM_BACKWARD_DY];
     tern_gpu_pipeline pipeline = tern_gpu_first_fit(candidates, 2, p->caps);
-    uint32_t groups = tern_gpu__ceil_div(op->in[0].cols, tern_gpu_override(pipeline, "COLUMNS", 0));
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups, at->n_parts, 1, err);
+    const uint32_t columns = tern_gpu_rms_norm_weight_gradient_overrides_of(pipeline)->columns;
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(x.cols, columns), at->n_parts, 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_words u = {0};
-    tern_gpu__put(&u, op->in[0].cols);
-    tern_gpu__put(&u, tern_gpu__count_word(p, op->rows));
-    tern_gpu__put_view(&u, p, op->in[0], 1);
-    tern_gpu__put_view(&u, p, op->in[2], 1);
-    tern_gpu__put(&u, at->r);
-    tern_gpu__put(&u, at->parts);
-    tern_gpu__set_uniform(d, &u);
+    const tern_gpu_rms_norm_weight_gradient_uniform u = {.cols = x.cols,
+                                                         .count_word = tern_gpu__count_word(p, op->rows),
+                                                         .x_first = x.first_col,
+                                                         .x_stride = tern_gpu__stride(p, x),
+                                                         .dy_first = dy.first_col,
+                                                         .dy_stride = tern_gpu__stride(p, dy),
+                                                         .scratch_word = at->r,
+                                                         .parts_word = at->parts};
+    tern_gpu_rms_norm_weight_gradient_set(d, &u);
     tern_gpu__bind_params(p, d, false);
-    tern_gpu__bind_view(p, d, op->in[0], false);
-    tern_gpu__bind_view(p, d, op->in[2], false);
-    bind_scratch(d, at, true);
+    tern_gpu__bind_view(p, d, x, false);
+    tern_gpu__bind_view(p, d, dy, false);
+    tern_gpu__bind_scratch(d, 0, at->bytes, true);
     return TERN_OK;
 }
 
-static tern_status lower_sum(tern_gpu_program *p, const tern_op *op, const places *at, tern_error *err)
+static tern_status add_sum(tern_gpu_program *p, const tern_op *op, const places *at, tern_error *err)
 {
-    uint32_t cols = op->in[0].cols, width = tern_gpu_pipelines[TERN_GPU_ADD_PARTS].invocations;
+    const uint32_t cols = op->in[TERN_NORM_BACKWARD_X].cols, width = tern_gpu_pipelines[TERN_GPU_ADD_PARTS].invocations;
     tern_gpu_dispatch *d = tern_gpu__add(p, op, TERN_GPU_ADD_PARTS, tern_gpu__ceil_div(cols, width), 1, 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_words u = {.word = {cols, at->n_parts, at->parts}, .n = 3};
-    tern_gpu__set_uniform(d, &u);
-    bind_scratch(d, at, false);
-    tern_gpu__bind_view(p, d, op->in[3], true);
+    const tern_gpu_add_parts_uniform u = {.cols = cols, .parts = at->n_parts, .parts_word = at->parts};
+    tern_gpu_add_parts_set(d, &u);
+    tern_gpu__bind_scratch(d, 0, at->bytes, false);
+    tern_gpu__bind_view(p, d, op->in[TERN_NORM_BACKWARD_DWEIGHT], true);
     return TERN_OK;
 }
 
-tern_status tern_gpu__lower_norm_backward(tern_gpu_program *p, const tern_op *op, tern_error *err)
+tern_status tern_gpu__lower_rms_norm_backward(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    if (op->n_in == 3) return lower_rows(p, op, &(places){0}, err);
-    places at = find_places(p, op);
-    TERN_TRY(lower_rows(p, op, &at, err));
-    TERN_TRY(lower_parts(p, op, &at, err));
-    return lower_sum(p, op, &at, err);
+    if (op->n_in <= TERN_NORM_BACKWARD_DWEIGHT) return add_rows(p, op, &(places){0}, err);
+    const places at = find_places(p, op);
+    TERN_TRY(add_rows(p, op, &at, err));
+    TERN_TRY(add_parts(p, op, &at, err));
+    return add_sum(p, op, &at, err);
 }

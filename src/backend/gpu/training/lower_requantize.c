@@ -1,7 +1,7 @@
 /* Lowering REQUANTIZE: passes over the masters, one after the other, as every code needs the whole tensor's scale. */
 #include <stddef.h>
 
-#include "backend/gpu/training/update.h"
+#include "backend/gpu/training/training_internal.h"
 
 enum { TOTALS_BYTES = 256, RULE_BYTES = 256, SUM_GROUPS = 4096, WORDS_OF_INVOCATION = 8, ROWS_ALIGNMENT = 128 };
 
@@ -14,14 +14,13 @@ static tern_status add_magnitudes(const tern_gpu_update *j, tern_gpu_pipeline pi
         uint32_t x;
         tern_gpu_dispatch *d = tern_gpu__add_update(j, pipeline, groups < SUM_GROUPS ? groups : SUM_GROUPS, &x);
         if (!d) return TERN_UNSUPPORTED;
-        tern_gpu_words u = {0};
-        tern_gpu__put(&u, c.n);
-        tern_gpu__put(&u, x * TERN_GPU_UPDATE_WIDTH);
-        tern_gpu__put(&u, j->shape.w == TERN_DTYPE_BF16);
-        tern_gpu__put_float(&u, clamps ? j->op->clamp : 0);
-        tern_gpu__put(&u, (uint32_t)(layout->scales_offset / 4));
-        tern_gpu__set_uniform(d, &u);
-        tern_gpu__bind_chunk(d, j->op->in[0].value, j->shape.w, c, clamps);
+        const tern_gpu_requantize_magnitudes_uniform u = {.n = c.n,
+                                                          .stride = x * TERN_GPU_UPDATE_WIDTH,
+                                                          .bf16 = j->shape.w == TERN_DTYPE_BF16,
+                                                          .clamp = clamps ? j->op->clamp : 0,
+                                                          .scale_word = (uint32_t)(layout->scales_offset / 4)};
+        tern_gpu_requantize_magnitudes_set(d, &u);
+        tern_gpu__bind_chunk(d, j->op->in[TERN_REQUANTIZE_MASTER].value, j->shape.w, c, clamps);
         if (clamps) tern_gpu__bind_slice(d, j->op->out.value, layout, 0);
         else tern_gpu__bind_nothing(d);
         tern_gpu__bind_scratch(d, 0, TOTALS_BYTES, true);
@@ -31,12 +30,10 @@ static tern_status add_magnitudes(const tern_gpu_update *j, tern_gpu_pipeline pi
 
 static tern_status add_scale(const tern_gpu_update *j, uint64_t rule)
 {
-    tern_gpu_words u = {0};
     tern_gpu_dispatch *d = tern_gpu__add(j->p, j->op, TERN_GPU_REQUANTIZE_SCALE, 1, 1, 1, j->err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu__put(&u, (uint32_t)j->shape.n);
-    tern_gpu__put_float(&u, j->op->threshold);
-    tern_gpu__set_uniform(d, &u);
+    const tern_gpu_requantize_scale_uniform u = {.n = (uint32_t)j->shape.n, .threshold = j->op->threshold};
+    tern_gpu_requantize_scale_set(d, &u);
     tern_gpu__bind_scratch(d, 0, TOTALS_BYTES, true);
     tern_gpu__bind_scratch(d, rule, RULE_BYTES, true);
     return TERN_OK;
@@ -51,18 +48,16 @@ static tern_status add_codes(const tern_gpu_update *j, const tern_gpu_layout *la
     tern_gpu_dispatch *d = tern_gpu__add_update(j, TERN_GPU_REQUANTIZE_CODES,
                                                 tern_gpu__ceil_div(n * row_words, TERN_GPU_UPDATE_WIDTH), &x);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_words u = {0};
-    const uint32_t words[] = {n,
-                              cols,
-                              row_words,
-                              x * TERN_GPU_UPDATE_WIDTH,
-                              j->shape.w == TERN_DTYPE_BF16,
-                              first * row_words,
-                              (uint32_t)(layout->scales_offset / 4) + first};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) tern_gpu__put(&u, words[i]);
-    tern_gpu__set_uniform(d, &u);
+    const tern_gpu_requantize_codes_uniform u = {.rows = n,
+                                                 .cols = cols,
+                                                 .row_words = row_words,
+                                                 .row = x * TERN_GPU_UPDATE_WIDTH,
+                                                 .bf16 = j->shape.w == TERN_DTYPE_BF16,
+                                                 .first_word = first * row_words,
+                                                 .scales_word = (uint32_t)(layout->scales_offset / 4) + first};
+    tern_gpu_requantize_codes_set(d, &u);
     const uint64_t from = ((uint64_t)slice * layout->slice_rows + first) * cols * size;
-    tern_gpu__bind(d, (tern_gpu_range){.value = j->op->in[0].value,
+    tern_gpu__bind(d, (tern_gpu_range){.value = j->op->in[TERN_REQUANTIZE_MASTER].value,
                                        .offset = from,
                                        .bytes = ((uint64_t)n * cols * size + 15) / 16 * 16});
     tern_gpu__bind_scratch(d, rule, RULE_BYTES, false);
@@ -95,27 +90,29 @@ static tern_status add_blend(const tern_gpu_update *j, uint64_t rule)
         tern_gpu_dispatch *d =
             tern_gpu__add_update(j, TERN_GPU_REQUANTIZE_BLEND, tern_gpu__ceil_div(c.n, TERN_GPU_UPDATE_WIDTH), &x);
         if (!d) return TERN_UNSUPPORTED;
-        tern_gpu_words u = {0};
-        tern_gpu__put(&u, c.n);
-        tern_gpu__put(&u, x * TERN_GPU_UPDATE_WIDTH);
-        tern_gpu__put(&u, j->shape.w == TERN_DTYPE_BF16);
-        tern_gpu__put(&u, tern_gpu__param_word(j->p, TERN_PARAM_TRAINING) + offsetof(tern_train_params, blend) / 4);
-        tern_gpu__set_uniform(d, &u);
+        const tern_gpu_requantize_blend_uniform u = {.n = c.n,
+                                                     .row = x * TERN_GPU_UPDATE_WIDTH,
+                                                     .bf16 = j->shape.w == TERN_DTYPE_BF16,
+                                                     .blend_word = tern_gpu__param_word(j->p, TERN_PARAM_TRAINING) +
+                                                                   offsetof(tern_train_params, blend) / 4};
+        tern_gpu_requantize_blend_set(d, &u);
         tern_gpu__bind_params(j->p, d, false);
-        tern_gpu__bind_chunk(d, j->op->in[0].value, j->shape.w, c, false);
+        tern_gpu__bind_chunk(d, j->op->in[TERN_REQUANTIZE_MASTER].value, j->shape.w, c, false);
         tern_gpu__bind_scratch(d, rule, RULE_BYTES, false);
         tern_gpu__bind_chunk(d, j->op->out.value, TERN_DTYPE_F32, c, true);
     }
     return TERN_OK;
 }
 
-tern_status tern_gpu__lower_requantize(const tern_gpu_update *j)
+tern_status tern_gpu__lower_requantize(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
+    tern_gpu_update j;
     tern_gpu_layout layout;
-    TERN_TRY(tern_gpu_layout_of(&layout, j->shape.out, j->p->caps, j->err));
-    const uint64_t rule = tern_gpu__scratch(j->p, RULE_BYTES);
-    TERN_TRY(add_magnitudes(j, TERN_GPU_REQUANTIZE_EXPONENT, &layout));
-    TERN_TRY(add_magnitudes(j, TERN_GPU_REQUANTIZE_SUM, &layout));
-    TERN_TRY(add_scale(j, rule));
-    return j->shape.ternary ? add_all_codes(j, &layout, rule) : add_blend(j, rule);
+    TERN_TRY(tern_gpu__update_of(&j, p, op, err));
+    TERN_TRY(tern_gpu_layout_of(&layout, j.shape.out, p->caps, err));
+    const uint64_t rule = tern_gpu__scratch(p, RULE_BYTES);
+    TERN_TRY(add_magnitudes(&j, TERN_GPU_REQUANTIZE_EXPONENT, &layout));
+    TERN_TRY(add_magnitudes(&j, TERN_GPU_REQUANTIZE_SUM, &layout));
+    TERN_TRY(add_scale(&j, rule));
+    return j.shape.ternary ? add_all_codes(&j, &layout, rule) : add_blend(&j, rule);
 }

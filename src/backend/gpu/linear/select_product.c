@@ -1,12 +1,10 @@
 /* Which pipeline makes a product of floats, and how its depth is cut: pure functions of what the device can do and the
  * sizes. */
-#include "backend/gpu/linear/product.h"
-
-#include <string.h>
-
-#include "backend/gpu/linear/linear.h"
+#include "backend/gpu/gpu_internal.h"
+#include "backend/gpu/linear/select.h"
 
 enum {
+    THREAD_TILE = 8,
     FEW = 16,            /* columns or rows: the rank of an adapter */
     FEW_TILES = 128,     /* of 128 x 128: smaller ones, or parts of the depth, keep all processors busy */
     WANTED_GROUPS = 256, /* of a product whose depth is cut */
@@ -59,12 +57,12 @@ static uint64_t parts_for_all(const tern_gpu_tiling *tiling, const tern_gpu_prod
     return tiles < FEW_TILES ? WANTED_GROUPS / tiles : 1;
 }
 
-static tern_gpu_tiling tiling_of(tern_gpu_pipeline pipeline, const char *row_threads, const tern_gpu_caps *caps,
-                                 const tern_gpu_product *product)
+/* Of a kernel whose invocations have THREAD_TILE x THREAD_TILE sums each. */
+static tern_gpu_tiling tiling_of(tern_gpu_pipeline pipeline, uint32_t row_threads, uint32_t col_threads,
+                                 const tern_gpu_caps *caps, const tern_gpu_product *product)
 {
-    tern_gpu_tiling tiling = {.pipeline = pipeline,
-                              .tile_rows = 8 * tern_gpu_override(pipeline, row_threads, 0),
-                              .tile_cols = 8 * tern_gpu_override(pipeline, "COL_THREADS", 0)};
+    tern_gpu_tiling tiling = {
+        .pipeline = pipeline, .tile_rows = THREAD_TILE * row_threads, .tile_cols = THREAD_TILE * col_threads};
     cut_depth(&tiling, caps, product, parts_for_all(&tiling, product), 16);
     return tiling;
 }
@@ -103,8 +101,9 @@ tern_gpu_tiling tern_gpu_select_linear(const tern_gpu_caps *caps, tern_gpu_forma
     if (!gated && cooperates(coop[format][0], caps, product)) return coop_tiling(coop[format][0], caps, product);
     const tern_gpu_dense_shape shape = {format, product->cols, product->depth, product->rows};
     tern_gpu_tiling tiling = {.pipeline = tern_gpu_select_dense(caps, &shape)};
-    tiling.tile_rows = 8 * tern_gpu_override(tiling.pipeline, "TOKEN_THREADS", 0);
-    tiling.tile_cols = 8 * tern_gpu_override(tiling.pipeline, "ROW_THREADS", 0);
+    const tern_gpu_linear_dense_mat_overrides *kernel = tern_gpu_linear_dense_mat_overrides_of(tiling.pipeline);
+    tiling.tile_rows = THREAD_TILE * kernel->token_threads;
+    tiling.tile_cols = THREAD_TILE * kernel->row_threads;
     bool cuts = !gated && product->cols <= FEW;
     cut_depth(&tiling, caps, product, cuts ? parts_for_all(&tiling, product) : 1, 16);
     return tiling;
@@ -117,7 +116,8 @@ tern_gpu_tiling tern_gpu_select_dx(const tern_gpu_caps *caps, tern_gpu_format fo
     if (product->cols <= FEW && format == TERN_GPU_F32) pipeline = TERN_GPU_DX_F32_128X16;
     if (product->cols <= FEW && format == TERN_GPU_F16) pipeline = TERN_GPU_DX_F16_128X16;
     if (product->cols <= FEW && format == TERN_GPU_BF16) pipeline = TERN_GPU_DX_BF16_128X16;
-    return tiling_of(pipeline, "TOKEN_THREADS", caps, product);
+    const tern_gpu_linear_dx_overrides *kernel = tern_gpu_linear_dx_overrides_of(pipeline);
+    return tiling_of(pipeline, kernel->token_threads, kernel->col_threads, caps, product);
 }
 
 tern_gpu_tiling tern_gpu_select_dw(const tern_gpu_caps *caps, bool q8, const tern_gpu_product *product)
@@ -129,5 +129,6 @@ tern_gpu_tiling tern_gpu_select_dw(const tern_gpu_caps *caps, bool q8, const ter
     tern_gpu_pipeline pipeline = tile_for(tiles[q8], caps, product);
     if (product->cols <= FEW) pipeline = q8 ? TERN_GPU_DW_Q8_128X16 : TERN_GPU_DW_F32_128X16;
     if (product->rows <= FEW) pipeline = q8 ? TERN_GPU_DW_Q8_16X128 : TERN_GPU_DW_F32_16X128;
-    return tiling_of(pipeline, "ROW_THREADS", caps, product);
+    const tern_gpu_linear_dw_overrides *kernel = tern_gpu_linear_dw_overrides_of(pipeline);
+    return tiling_of(pipeline, kernel->row_threads, kernel->col_threads, caps, product);
 }

@@ -1,32 +1,21 @@
-/* Products of floats on a GPU, LINEAR of dense weights and the gradients of linear layers: which pipeline, and over how
- * many workgroups the depth of a product is spread. */
-#ifndef TERN_BACKEND_GPU_GRADIENT_H
-#define TERN_BACKEND_GPU_GRADIENT_H
+/* Inside the lowering of linear layers and their gradients: what its files share. */
+#ifndef TERN_BACKEND_GPU_LINEAR_LINEAR_INTERNAL_H
+#define TERN_BACKEND_GPU_LINEAR_LINEAR_INTERNAL_H
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/gpu_internal.h"
+#include "backend/gpu/linear/select.h"
 
-/* A product as the choice sees it: [rows][depth] times [depth][cols]. LINEAR: rows are tokens, cols the rows of the
- * weight (of one slice); LINEAR_DX: rows are tokens, depth the rows of the weight; LINEAR_DW: rows are those of the
- * weight, depth the tokens. */
-typedef struct tern_gpu_product {
-    uint32_t rows, cols, depth;
-} tern_gpu_product;
+/* Parts [first, first + n) of a LINEAR, all of ternary weights; a gated one has both. Errors: UNSUPPORTED,
+ * OUT_OF_MEMORY. */
+tern_status tern_gpu__lower_linear_ternary(tern_gpu_program *p, const tern_op *op, uint32_t first, uint32_t n,
+                                           tern_error *err);
 
-/* The depth is cut into n_parts runs of part_depth, each of which a workgroup of its own sums up; where there is more
- * than one, linear_parts.wgsl adds their results. Depends on sizes alone, so that results do as well. */
-typedef struct tern_gpu_tiling {
-    tern_gpu_pipeline pipeline;
-    uint32_t tile_rows, tile_cols;
-    uint32_t n_parts, part_depth;
-} tern_gpu_tiling;
+/* Part `part` of a LINEAR whose weights of that part are dense (every format but TERNARY); of a gated one, both parts
+ * at part 0. */
+tern_status tern_gpu__lower_linear_dense(tern_gpu_program *p, const tern_op *op, uint32_t part, tern_error *err);
 
-/* LINEAR of more tokens than few; `gated`: the kernel has to multiply with what is there. */
-tern_gpu_tiling tern_gpu_select_linear(const tern_gpu_caps *caps, tern_gpu_format format, bool gated,
-                                       const tern_gpu_product *product);
-tern_gpu_tiling tern_gpu_select_dx(const tern_gpu_caps *caps, tern_gpu_format format, const tern_gpu_product *product);
-tern_gpu_tiling tern_gpu_select_dw(const tern_gpu_caps *caps, bool q8, const tern_gpu_product *product);
-/* Whether its kernel works on cooperative matrices, and wants factors of its inputs. */
-bool tern_gpu_tiling_is_cooperative(const tern_gpu_tiling *tiling);
+/* The weight that part `part` of a LINEAR multiplies with. */
+const tern_weight *tern_gpu__weight_of_part(const tern_gpu_program *p, const tern_op *op, uint32_t part);
 
 /* Rows of f32 that start at whole vectors, and where they lie. */
 typedef struct tern_gpu_rows {
@@ -41,7 +30,6 @@ tern_status tern_gpu__float_rows(tern_gpu_program *p, const tern_op *op, uint32_
                                  tern_gpu_rows *rows, tern_error *err);
 /* A place in SCRATCH, `offset` bytes behind its start, that a dispatch writes. */
 tern_gpu_range tern_gpu__place(tern_gpu_program *p, uint64_t offset, uint64_t bytes);
-void tern_gpu__set_uniform(tern_gpu_dispatch *d, const uint32_t *words, size_t n);
 
 /* What happens to a sum: see the kernels. */
 typedef enum tern_gpu_epilogue { TERN_GPU_STORE, TERN_GPU_ADD_RESIDUAL, TERN_GPU_ADD_HELD } tern_gpu_epilogue;

@@ -1,8 +1,8 @@
 /* The choice of attention kernels: a pure function of the device and the shape. */
-#ifndef TERN_BACKEND_GPU_ATTENTION_H
-#define TERN_BACKEND_GPU_ATTENTION_H
+#ifndef TERN_BACKEND_GPU_ATTENTION_SELECT_H
+#define TERN_BACKEND_GPU_ATTENTION_SELECT_H
 
-#include "backend/gpu/gpu.h"
+#include "backend/gpu/pipelines.h"
 
 typedef struct tern_gpu_attention_shape {
     uint32_t head_dim, n_heads, n_kv_heads;
@@ -25,12 +25,5 @@ typedef struct tern_gpu_attention_choice {
 } tern_gpu_attention_choice;
 
 tern_gpu_attention_choice tern_gpu_select_attention(const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps);
-
-/* Shared by lower.c and lower_rope.c. */
-tern_status tern_gpu__lower_rope(tern_gpu_program *p, const tern_op *op, tern_error *err); /* ROPE, KV_WRITE, ROPE_KV */
-/* Errors: UNSUPPORTED, when a cache is larger than a binding of the device. */
-tern_status tern_gpu__check_cache(const tern_gpu_program *p, const tern_op *op, uint32_t cache, tern_error *err);
-/* The error of a head dimension that no kernel takes. */
-tern_status tern_gpu__no_head(const tern_op *op, tern_error *err);
 
 #endif

@@ -1,0 +1,68 @@
+/* Inside the GPU lowering: what the families' lower*.c files share to make a dispatch. Each adds one, fills its uniform
+ * (tern_gpu_KERNEL_set of generated/kernels.h) and binds its buffers in the order of the kernel's bindings. */
+#ifndef TERN_BACKEND_GPU_GPU_INTERNAL_H
+#define TERN_BACKEND_GPU_GPU_INTERNAL_H
+
+#include "backend/gpu/generated/kernels.h"
+#include "backend/gpu/layout.h"
+#include "backend/gpu/program.h"
+#include "ops/operands.h"
+
+/* Lowers one op: adds its dispatches to the program. Errors: UNSUPPORTED, OUT_OF_MEMORY. */
+typedef tern_status tern_gpu_lower_fn(tern_gpu_program *p, const tern_op *op, tern_error *err);
+
+#define X(kind, name) tern_gpu_lower_fn tern_gpu__lower_##name;
+#include "backend/gpu/ops.def"
+#undef X
+
+/* Adds a dispatch of the op with the given pipeline, to be filled in; valid until the next is added. NULL with err set
+ * when memory is out or groups exceed the device's. */
+tern_gpu_dispatch *tern_gpu__add(tern_gpu_program *p, const tern_op *op, tern_gpu_pipeline pipeline, uint32_t x,
+                                 uint32_t y, uint32_t z, tern_error *err);
+/* One invocation for each element of the op's out, with the first of two pipelines that fits. */
+tern_gpu_dispatch *tern_gpu__add_elementwise(tern_gpu_program *p, const tern_op *op,
+                                             const tern_gpu_pipeline candidates[2], tern_error *err);
+
+/* Each of these binds one buffer, behind those that are bound. */
+void tern_gpu__bind(tern_gpu_dispatch *d, tern_gpu_range range);
+/* The whole of a value. */
+void tern_gpu__bind_value(const tern_gpu_program *p, tern_gpu_dispatch *d, uint32_t value, bool written);
+/* A value from the view's first row on (f32). */
+void tern_gpu__bind_view(const tern_gpu_program *p, tern_gpu_dispatch *d, tern_view view, bool written);
+/* All parameters. */
+void tern_gpu__bind_params(const tern_gpu_program *p, tern_gpu_dispatch *d, bool written);
+void tern_gpu__bind_nothing(tern_gpu_dispatch *d);
+/* Slice `slice` of a weight. */
+void tern_gpu__bind_slice(tern_gpu_dispatch *d, uint32_t value, const tern_gpu_layout *layout, uint32_t slice);
+void tern_gpu__bind_scratch(tern_gpu_dispatch *d, uint64_t offset, uint64_t bytes, bool written);
+
+/* The value that a view looks at, and how far its rows lie apart, in elements. */
+const tern_value *tern_gpu__value(const tern_gpu_program *p, tern_view view);
+uint32_t tern_gpu__stride(const tern_gpu_program *p, tern_view view);
+/* Where a parameter starts in PARAMS, in words. */
+uint32_t tern_gpu__param_word(const tern_gpu_program *p, tern_param which);
+/* Where the number of such rows is in PARAMS, COUNTS[0] or COUNTS[1], in words. */
+uint32_t tern_gpu__count_word(const tern_gpu_program *p, tern_rows rows);
+/* The most of such rows that a step has. */
+uint32_t tern_gpu__max_rows(const tern_gpu_program *p, tern_rows rows);
+/* Room in SCRATCH behind the counters; ops share it one after the other, and the dispatches of one op when they ask
+ * more than once. The offset. */
+uint64_t tern_gpu__scratch(tern_gpu_program *p, uint64_t bytes);
+
+static inline uint32_t tern_gpu__ceil_div(uint32_t a, uint32_t b)
+{
+    return a / b + (a % b != 0);
+}
+static inline uint32_t tern_gpu__round_up(uint32_t n, uint32_t multiple)
+{
+    return tern_gpu__ceil_div(n, multiple) * multiple;
+}
+/* To where a binding may start. */
+static inline uint64_t tern_gpu__aligned(uint64_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+tern_status tern_gpu__unsupported(const tern_graph *graph, const tern_op *op, const char *why, tern_error *err);
+
+#endif

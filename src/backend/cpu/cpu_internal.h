@@ -8,7 +8,7 @@
 #include "backend/cpu/cpu.h"
 #include "base/pool.h"
 
-/* Which way a ternary weight is multiplied with a few tokens (candidates/candidates.h), and with which number. */
+/* What multiplies a ternary weight with a few tokens (candidates/candidates.h), and with which number. */
 typedef struct tern_cpu__candidate tern_cpu__candidate;
 typedef struct tern_cpu__choice {
     const tern_cpu__candidate *candidate;

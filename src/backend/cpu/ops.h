@@ -1,4 +1,4 @@
-/* How the CPU runs each kind of op: one row of a table (ops.c), whose functions lie in the room of their family. */
+/* How the CPU runs each kind of op: one row of a table (ops.c), whose functions lie in the folder of their family. */
 #ifndef TERN_BACKEND_CPU_OPS_H
 #define TERN_BACKEND_CPU_OPS_H
 

@@ -13,7 +13,7 @@
 
 enum { ROWS = 5, COLS = 512, TOKENS = 3, LUT_COLS = 320, BYTES = ROWS * COLS * 4 + 64 };
 
-/* One small problem, and room for two answers. */
+/* One small problem, and memory for two answers. */
 typedef struct trial {
     _Alignas(64) float x[TOKENS][COLS];
     _Alignas(64) int8_t q[TOKENS][COLS];
@@ -155,7 +155,7 @@ static void try_rope(trial *t, tern_rope_fn fn, void *out)
 /* Both ways to read a; every tile has an edge. */
 static void try_gemm(trial *t, tern_gemm_fn fn, float *out)
 {
-    static float room[TERN_GEMM_ROOM];
+    static float workspace[TERN_GEMM_WORKSPACE];
     tern_gemm_args g = {.m = 19,
                         .n = 61,
                         .k = 23,
@@ -165,7 +165,7 @@ static void try_gemm(trial *t, tern_gemm_fn fn, float *out)
                         .b_stride = 16,
                         .c = out,
                         .c_stride = 61,
-                        .room = room};
+                        .workspace = workspace};
     fn(&g);
     g.a_columns = true;
     g.a_scales = t->x[2];

@@ -10,7 +10,7 @@
 enum {
     TERN_GEMM_M = 256, /* the most rows of a and c */
     TERN_GEMM_K = 256, /* the most products of a chain */
-    TERN_GEMM_ROOM = (TERN_GEMM_M + 16) * (TERN_GEMM_K + 16)
+    TERN_GEMM_WORKSPACE = (TERN_GEMM_M + 16) * (TERN_GEMM_K + 16)
 };
 
 /* c[i][j] = chain over l of a(i, l) * b[l][j], from c[i][j]: fmaf, l ascending (backward.h). A chain over more than
@@ -19,10 +19,10 @@ enum {
  *   a  in      a[i * a_stride + l]; with a_columns a[l * a_stride + i], times a_scales[l] (rounded) where that is not
  *              NULL
  *   b  in      b[l * b_stride + j]           c  in/out  c[i * c_stride + j]
- *   room       TERN_GEMM_ROOM floats of the caller, which the kernel may fill
+ *   workspace  TERN_GEMM_WORKSPACE floats of the caller, which the kernel may fill
  *
  * 1 <= m <= TERN_GEMM_M, 1 <= k <= TERN_GEMM_K, n >= 1; nothing outside of the three matrices is read or written. Any
- * address. Exact bits. Thread-safe on distinct c and room. No allocation. */
+ * address. Exact bits. Thread-safe on distinct c and workspace. No allocation. */
 typedef struct tern_gemm_args {
     uint32_t m, n, k;
     const float *a, *b;
@@ -30,7 +30,7 @@ typedef struct tern_gemm_args {
     size_t a_stride, b_stride, c_stride;
     bool a_columns;
     const float *a_scales; /* [k] or NULL */
-    float *room;
+    float *workspace;
 } tern_gemm_args;
 
 typedef void (*tern_gemm_fn)(const tern_gemm_args *args);

@@ -36,7 +36,7 @@ static void fill(mix *m, int unit)
     }
 }
 
-static bool agrees(tern_gemm_fn fn, const mix *m, float *room)
+static bool agrees(tern_gemm_fn fn, const mix *m, float *workspace)
 {
     float c[COLS];
     memcpy(c, m->c, sizeof c);
@@ -49,7 +49,7 @@ static bool agrees(tern_gemm_fn fn, const mix *m, float *room)
                          .a_stride = 1,
                          .b_stride = COLS,
                          .c_stride = COLS,
-                         .room = room});
+                         .workspace = workspace});
     for (int i = 0; i < COLS; i++)
         if (tern_f32_bits(c[i]) != tern_f32_bits(m->expected[i])) {
             print_error("%a * %a + %a is %a, expected %a\n", (double)m->a[0], (double)m->b[i], (double)m->c[i],
@@ -59,25 +59,25 @@ static bool agrees(tern_gemm_fn fn, const mix *m, float *room)
     return true;
 }
 
-static void check(const char *level, tern_gemm_fn fn, float *room)
+static void check(const char *level, tern_gemm_fn fn, float *workspace)
 {
     mix m;
     for (int i = 0; i < MIXES; i++) {
         fill(&m, i % 2 ? SMALLEST : (int)test_between(&rng, 0, 120) - 60);
-        if (!agrees(fn, &m, room)) fail_msg("gemm %s", level);
+        if (!agrees(fn, &m, workspace)) fail_msg("gemm %s", level);
     }
 }
 
 static void sums_next_to_halfway(void **state)
 {
-    float *room = calloc(TERN_GEMM_ROOM, sizeof *room);
+    float *workspace = calloc(TERN_GEMM_WORKSPACE, sizeof *workspace);
     const test_kernel *k;
     (void)state;
     test_seed(&rng);
-    assert_non_null(room);
-    check("scalar", tern_ref_gemm, room);
-    for (size_t at = 0; (k = test_kernel_next("gemm", &at));) check(k->level, (tern_gemm_fn)k->fn, room);
-    free(room);
+    assert_non_null(workspace);
+    check("scalar", tern_ref_gemm, workspace);
+    for (size_t at = 0; (k = test_kernel_next("gemm", &at));) check(k->level, (tern_gemm_fn)k->fn, workspace);
+    free(workspace);
 }
 
 /* The same, rounded twice. */

@@ -21,7 +21,7 @@ static uint32_t between(uint32_t low, uint32_t high)
 typedef struct product {
     tern_gemm_args args;
     test_guard a, b, c;
-    float *start, *expected, *room; /* what c holds before and after */
+    float *start, *expected, *workspace; /* what c holds before and after */
     size_t n_c;
 } product;
 
@@ -32,8 +32,8 @@ static void open_product(product *p)
                    .c = test_guard_open(MAX_CELLS * sizeof(float))};
     p->start = calloc(MAX_CELLS, sizeof(float));
     p->expected = calloc(MAX_CELLS, sizeof(float));
-    p->room = calloc(TERN_GEMM_ROOM, sizeof(float));
-    assert_true(p->start && p->expected && p->room);
+    p->workspace = calloc(TERN_GEMM_WORKSPACE, sizeof(float));
+    assert_true(p->start && p->expected && p->workspace);
 }
 
 static void close_product(product *p)
@@ -43,7 +43,7 @@ static void close_product(product *p)
     test_guard_close(&p->c);
     free(p->start);
     free(p->expected);
-    free(p->room);
+    free(p->workspace);
 }
 
 static size_t cells(uint32_t rows, uint32_t cols, size_t stride)
@@ -64,7 +64,7 @@ static void fill_product(product *p, uint32_t m, uint32_t n, uint32_t k, test_fi
 {
     static float scales[TERN_GEMM_K];
     tern_gemm_args *g = &p->args;
-    *g = (tern_gemm_args){.m = m, .n = n, .k = k, .a_columns = between(0, 1), .room = p->room};
+    *g = (tern_gemm_args){.m = m, .n = n, .k = k, .a_columns = between(0, 1), .workspace = p->workspace};
     if (g->a_columns && between(0, 1)) {
         test_floats(&rng, a == TEST_HUGE ? TEST_ORDINARY : a, scales, k);
         g->a_scales = scales;
@@ -81,13 +81,13 @@ static void fill_product(product *p, uint32_t m, uint32_t n, uint32_t k, test_fi
     tern_ref_gemm(g);
 }
 
-/* Whether fn gives exactly what is expected and touches nothing else, whatever the room held. */
+/* Whether fn gives exactly what is expected and touches nothing else, whatever the workspace held. */
 static bool agrees(product *p, tern_gemm_fn fn)
 {
     const size_t bytes = p->n_c * sizeof(float);
     float *c = test_guard_lend(&p->c, bytes, between(0, 1));
     memcpy(c, p->start, bytes);
-    for (size_t i = 0; i < TERN_GEMM_ROOM; i++) p->room[i] = tern_f32_from_bits(POISON);
+    for (size_t i = 0; i < TERN_GEMM_WORKSPACE; i++) p->workspace[i] = tern_f32_from_bits(POISON);
     p->args.c = c;
     fn(&p->args);
     for (size_t i = 0; i < p->n_c; i++)

@@ -245,7 +245,7 @@ static product open_product(uint32_t rows, uint32_t cols)
     p.x = calloc(8, p.stride);
     for (uint32_t t = 0; t < 8; t++)
         for (uint32_t c = 0; c < cols; c++) p.x[t * p.stride + c] = (int8_t)test_between(&rng, 0, 255);
-    p.room = aligned_alloc(64, (4 * (size_t)cols + TERN_CPU__LAYOUT_ROOM + 63) / 64 * 64);
+    p.room = aligned_alloc(64, (4 * (size_t)cols + TERN_CPU__LAYOUT_SCRATCH + 63) / 64 * 64);
     return p;
 }
 

@@ -1,7 +1,7 @@
 /* The kernels that can serve a ternary weight: a weight finds its own here when it is created.
  *
  * Products with many tokens, backward passes and whatever else reads the weight take its packed bytes (weight.c). With
- * a few tokens, the product may go another way: a candidate rearranges the weight (its layout), and from then on
+ * a few tokens, the product may take another kernel: a candidate rearranges the weight (its layout), and from then on
  * multiplies rows of it with int8 tokens. All of them give the same integers. Adding one is a row of the list in
  * candidates.c; docs/architecture.md, 5. */
 #ifndef TERN_BACKEND_CPU_CANDIDATES_CANDIDATES_H
@@ -9,7 +9,7 @@
 
 #include "backend/cpu/cpu_internal.h"
 
-enum { TERN_CPU__LAYOUT_TOKENS = 8, TERN_CPU__LAYOUT_ROOM = 128 };
+enum { TERN_CPU__LAYOUT_TOKENS = 8, TERN_CPU__LAYOUT_SCRATCH = 128 };
 
 typedef struct tern_cpu__layout tern_cpu__layout;
 
@@ -34,10 +34,11 @@ struct tern_cpu__layout {
     uint32_t max_tokens; /* of a product, at most TERN_CPU__LAYOUT_TOKENS */
     uint64_t bytes;      /* that one product reads */
     bool stored;         /* the file has it: what it multiplies is compared with the weight when that is created */
-    /* dots[t * stride + r] = row first + r times token t, for at most max_tokens tokens; room: 4 * columns +
-     * TERN_CPU__LAYOUT_ROOM bytes of the thread's own, 64-byte aligned. */
-    const tern_cpu__tables *tables; /* NULL: none. Otherwise room holds them, token after token, and is not written */
-    void (*multiply)(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room,
+    /* dots[t * stride + r] = row first + r times token t, for at most max_tokens tokens; scratch: 4 * columns +
+     * TERN_CPU__LAYOUT_SCRATCH bytes of the thread's own, 64-byte aligned. */
+    const tern_cpu__tables
+        *tables; /* NULL: none. Otherwise scratch holds them, token after token, and is not written */
+    void (*multiply)(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *scratch,
                      int32_t *dots, size_t stride);
     void (*close)(tern_cpu__layout *l);
     /* The same once more, in memory of its own; NULL: has to be made again. */

@@ -11,8 +11,8 @@ typedef struct trial {
     int8_t *x; /* [N][stride] */
     size_t stride;
     int32_t sums[N];
-    int32_t *want, *got; /* [N][rows] */
-    uint8_t *room;
+    int32_t *expected, *got; /* [N][rows] */
+    uint8_t *scratch;
 } trial;
 
 static tern_status open_trial(trial *t, const tern_buffer *b, tern_error *err)
@@ -20,18 +20,18 @@ static tern_status open_trial(trial *t, const tern_buffer *b, tern_error *err)
     const size_t rows = b->weight->rows;
     t->stride = tern_size_of(tern_q8_stride(b->cols));
     t->x = tern_alloc_aligned(N * t->stride, 64);
-    t->room = tern_alloc_aligned((size_t)4 * b->cols + TERN_CPU__LAYOUT_ROOM, 64);
-    t->want = tern_calloc(N * rows, sizeof *t->want);
+    t->scratch = tern_alloc_aligned((size_t)4 * b->cols + TERN_CPU__LAYOUT_SCRATCH, 64);
+    t->expected = tern_calloc(N * rows, sizeof *t->expected);
     t->got = tern_calloc(N * rows, sizeof *t->got);
-    if (t->x && t->room && t->want && t->got) return TERN_OK;
-    return tern_fail_alloc(err, N * t->stride + (size_t)4 * b->cols + 2 * N * rows * sizeof *t->want);
+    if (t->x && t->scratch && t->expected && t->got) return TERN_OK;
+    return tern_fail_alloc(err, N * t->stride + (size_t)4 * b->cols + 2 * N * rows * sizeof *t->expected);
 }
 
 static void close_trial(trial *t)
 {
     tern_free_aligned(t->x);
-    tern_free_aligned(t->room);
-    tern_free(t->want);
+    tern_free_aligned(t->scratch);
+    tern_free(t->expected);
     tern_free(t->got);
 }
 
@@ -50,11 +50,11 @@ static tern_status compare(const trial *t, const tern_weight *w, tern_error *err
 {
     for (uint32_t n = 0; n < N; n++)
         for (uint32_t r = 0; r < w->rows; r++)
-            if (t->got[(size_t)n * w->rows + r] != t->want[(size_t)n * w->rows + r])
+            if (t->got[(size_t)n * w->rows + r] != t->expected[(size_t)n * w->rows + r])
                 return tern_fail(
                     err, TERN_MALFORMED,
                     "%s: what the file has sorted gives other sums than the weight: row %u: %d found, %d expected",
-                    w->name, r, t->got[(size_t)n * w->rows + r], t->want[(size_t)n * w->rows + r]);
+                    w->name, r, t->got[(size_t)n * w->rows + r], t->expected[(size_t)n * w->rows + r]);
     return TERN_OK;
 }
 
@@ -66,8 +66,8 @@ tern_status tern_cpu__layout_check(const tern_buffer *b, tern_error *err)
     if (status == TERN_OK) {
         fill(&t, w->cols);
         const tern_q8_rows x = {.x = t.x, .stride = t.stride, .sums = t.sums, .n = N};
-        b->ternary(b->data, b->row_bytes, w->rows, b->cols, &x, t.want, w->rows);
-        b->layout->multiply(b->layout, 0, w->rows, &x, t.room, t.got, w->rows);
+        b->ternary(b->data, b->row_bytes, w->rows, b->cols, &x, t.expected, w->rows);
+        b->layout->multiply(b->layout, 0, w->rows, &x, t.scratch, t.got, w->rows);
         status = compare(&t, w, err);
     }
     close_trial(&t);

@@ -1,4 +1,4 @@
-/* Chunks that rooms are cut from one after another; a chunk goes when its last room has been given back. */
+/* Chunks that blocks are cut from one after another; a chunk is freed with its last block. */
 #include "backend/cpu/candidates/layout_memory.h"
 
 #include "base/alloc.h"
@@ -8,7 +8,7 @@ static const uint64_t chunk_bytes = 32 << 20;
 struct tern_cpu__chunk {
     uint8_t *data;
     uint64_t size, used;
-    size_t n_rooms;
+    size_t n_blocks;
 };
 
 void tern_cpu__layout_memory_init(tern_cpu__layout_memory *m)
@@ -46,31 +46,32 @@ static tern_cpu__chunk *find(tern_cpu__layout_memory *m, uint64_t bytes)
     if (m->current && bytes <= m->current->size - m->current->used) return m->current;
     tern_cpu__chunk *c = chunk_make(bytes);
     if (!c) return NULL;
-    if (m->current && m->current->n_rooms == 0) chunk_free(m->current);
+    if (m->current && m->current->n_blocks == 0) chunk_free(m->current);
     return m->current = c;
 }
 
-tern_status tern_cpu__room_take(tern_cpu__layout_memory *m, uint64_t bytes, tern_cpu__room *out, tern_error *err)
+tern_status tern_cpu__layout_alloc(tern_cpu__layout_memory *m, uint64_t bytes, tern_cpu__layout_block *out,
+                                   tern_error *err)
 {
     const uint64_t whole = (bytes + 63) / 64 * 64;
     pthread_mutex_lock(&m->lock);
     tern_cpu__chunk *c = find(m, whole);
     if (c) {
-        *out = (tern_cpu__room){.data = c->data + c->used, .chunk = c};
+        *out = (tern_cpu__layout_block){.data = c->data + c->used, .chunk = c};
         c->used += whole;
-        c->n_rooms++;
+        c->n_blocks++;
     }
     pthread_mutex_unlock(&m->lock);
     return c ? TERN_OK : tern_fail_alloc(err, bytes);
 }
 
-void tern_cpu__room_give(tern_cpu__layout_memory *m, tern_cpu__room *room)
+void tern_cpu__layout_free(tern_cpu__layout_memory *m, tern_cpu__layout_block *block)
 {
-    tern_cpu__chunk *c = room->chunk;
-    *room = (tern_cpu__room){0};
+    tern_cpu__chunk *c = block->chunk;
+    *block = (tern_cpu__layout_block){0};
     if (!c) return;
     pthread_mutex_lock(&m->lock);
-    const bool last = --c->n_rooms == 0;
+    const bool last = --c->n_blocks == 0;
     if (last) c->used = 0;
     if (last && c != m->current) chunk_free(c);
     pthread_mutex_unlock(&m->lock);

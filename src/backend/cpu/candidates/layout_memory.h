@@ -17,17 +17,18 @@ typedef struct tern_cpu__layout_memory {
     tern_cpu__chunk *current; /* where the next one goes, if it fits */
 } tern_cpu__layout_memory;
 
-typedef struct tern_cpu__room {
+typedef struct tern_cpu__layout_block {
     uint8_t *data;
     tern_cpu__chunk *chunk;
-} tern_cpu__room;
+} tern_cpu__layout_block;
 
 void tern_cpu__layout_memory_init(tern_cpu__layout_memory *memory);
-/* After all rooms were given back. */
+/* After all blocks were freed. */
 void tern_cpu__layout_memory_deinit(tern_cpu__layout_memory *memory);
-/* Room for so many bytes, 64-byte aligned, not cleared. Errors: OUT_OF_MEMORY. */
-tern_status tern_cpu__room_take(tern_cpu__layout_memory *memory, uint64_t bytes, tern_cpu__room *out, tern_error *err);
+/* A block of so many bytes, 64-byte aligned, not cleared. Errors: OUT_OF_MEMORY. */
+tern_status tern_cpu__layout_alloc(tern_cpu__layout_memory *memory, uint64_t bytes, tern_cpu__layout_block *out,
+                                   tern_error *err);
 /* Safe on a zeroed one. */
-void tern_cpu__room_give(tern_cpu__layout_memory *memory, tern_cpu__room *room);
+void tern_cpu__layout_free(tern_cpu__layout_memory *memory, tern_cpu__layout_block *block);
 
 #endif

@@ -10,7 +10,7 @@ typedef struct lut {
     tern_cpu__layout base;
     tern_lut_fn kernel;
     tern_cpu__layout_memory *memory;
-    tern_cpu__room room;
+    tern_cpu__layout_block block;
     uint8_t *strips;                 /* in it */
     size_t strip_bytes, token_bytes; /* tables of a token */
     uint32_t n_groups;
@@ -83,7 +83,7 @@ static tern_status find_service(const tern_cpu_kernels *k, uint32_t width, servi
     return TERN_OK;
 }
 
-static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room,
+static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *scratch,
                      int32_t *dots, size_t stride)
 {
     const lut *m = (const lut *)(const void *)l;
@@ -93,7 +93,7 @@ static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows,
         const uint32_t from = row < first ? first : row, to = end - row < TERN_LUT_ROWS ? end : row + TERN_LUT_ROWS;
         for (uint32_t t = 0; t < x->n; t++) {
             _Alignas(64) int32_t some[TERN_LUT_ROWS];
-            m->kernel(strip, (const int8_t *)room + t * m->token_bytes, m->n_groups, some);
+            m->kernel(strip, (const int8_t *)scratch + t * m->token_bytes, m->n_groups, some);
             memcpy(dots + t * stride + (from - first), some + (from - row), (to - from) * sizeof *dots);
         }
     }
@@ -102,7 +102,7 @@ static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows,
 static void close_lut(tern_cpu__layout *l)
 {
     lut *m = (lut *)(void *)l;
-    tern_cpu__room_give(m->memory, &m->room);
+    tern_cpu__layout_free(m->memory, &m->block);
     tern_free(m);
 }
 
@@ -112,13 +112,13 @@ static tern_status copy_lut(const tern_cpu__layout *l, tern_cpu__layout **out, t
     lut *m = tern_alloc(sizeof *m);
     if (!m) return tern_fail_alloc(err, sizeof *m);
     *m = *from;
-    m->room = (tern_cpu__room){0};
-    const tern_status status = tern_cpu__room_take(m->memory, m->base.bytes, &m->room, err);
+    m->block = (tern_cpu__layout_block){0};
+    const tern_status status = tern_cpu__layout_alloc(m->memory, m->base.bytes, &m->block, err);
     if (status != TERN_OK) {
         tern_free(m);
         return status;
     }
-    m->strips = memcpy(m->room.data, from->strips, tern_size_of(m->base.bytes));
+    m->strips = memcpy(m->block.data, from->strips, tern_size_of(m->base.bytes));
     *out = &m->base;
     return TERN_OK;
 }
@@ -148,12 +148,12 @@ static void pack_task(void *context, uint32_t task, uint32_t thread)
 static tern_status pack(tern_cpu *cpu, lut *m, const tern_weight *w, uint32_t width, tern_error *err)
 {
     const uint32_t n_threads = tern_pool_threads(cpu->pool), n_strips = (w->rows + TERN_LUT_ROWS - 1) / TERN_LUT_ROWS;
-    const size_t bytes = n_strips * m->strip_bytes, room = (size_t)n_threads * TERN_LUT_ROWS * w->cols;
+    const size_t bytes = n_strips * m->strip_bytes, codes = (size_t)n_threads * TERN_LUT_ROWS * w->cols;
     packing p = {
-        .w = w, .m = m, .width = width, .codes = tern_alloc(room), .status = tern_calloc(n_threads, sizeof *p.status)};
+        .w = w, .m = m, .width = width, .codes = tern_alloc(codes), .status = tern_calloc(n_threads, sizeof *p.status)};
     tern_status status =
-        p.codes && p.status ? tern_cpu__room_take(m->memory, bytes, &m->room, err) : tern_fail_alloc(err, room);
-    m->strips = m->room.data;
+        p.codes && p.status ? tern_cpu__layout_alloc(m->memory, bytes, &m->block, err) : tern_fail_alloc(err, codes);
+    m->strips = m->block.data;
     if (status == TERN_OK) {
         pthread_mutex_lock(&cpu->running);
         tern_pool_for(cpu->pool, n_strips, pack_task, &p);

@@ -57,7 +57,7 @@ static void copy_tokens(const tern_q8_rows *x, uint32_t first, uint32_t n, size_
     out[width] = 0;
 }
 
-static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room,
+static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *scratch,
                      int32_t *dots, size_t stride)
 {
     const rsr *m = (const rsr *)(const void *)l;
@@ -69,9 +69,9 @@ static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows,
         for (uint32_t panel = 0; panel < s->n_panels; panel++) {
             const uint32_t width = tern_rsr_panel_width(s->cols, s->panel_cols, panel);
             const size_t at = (size_t)panel * s->panel_cols;
-            if (n == 1) copy_token(x->x + t * x->stride + at, width, room);
-            else copy_tokens(x, t, n, at, width, room);
-            add_panel(m, panel, room, &to);
+            if (n == 1) copy_token(x->x + t * x->stride + at, width, scratch);
+            else copy_tokens(x, t, n, at, width, scratch);
+            add_panel(m, panel, scratch, &to);
         }
     }
 }

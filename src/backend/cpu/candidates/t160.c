@@ -11,32 +11,32 @@ typedef struct packed {
     tern_cpu__layout base;
     tern_ternary_fn kernel;
     tern_cpu__layout_memory *memory;
-    tern_cpu__room room;
+    tern_cpu__layout_block block;
     uint8_t *rows; /* in it */
     size_t row_bytes;
     uint32_t cols;
 } packed;
 
-static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *room,
+static void multiply(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *scratch,
                      int32_t *dots, size_t stride)
 {
     const packed *m = (const packed *)(const void *)l;
-    (void)room;
+    (void)scratch;
     m->kernel(m->rows + first * m->row_bytes, m->row_bytes, n_rows, m->cols, x, dots, stride);
 }
 
 static void close_packed(tern_cpu__layout *l)
 {
     packed *m = (packed *)(void *)l;
-    tern_cpu__room_give(m->memory, &m->room);
+    tern_cpu__layout_free(m->memory, &m->block);
     tern_free(m);
 }
 
-static tern_status take_room(packed *m, tern_error *err)
+static tern_status take_block(packed *m, tern_error *err)
 {
-    m->room = (tern_cpu__room){0};
-    TERN_TRY(tern_cpu__room_take(m->memory, m->base.bytes, &m->room, err));
-    m->rows = m->room.data;
+    m->block = (tern_cpu__layout_block){0};
+    TERN_TRY(tern_cpu__layout_alloc(m->memory, m->base.bytes, &m->block, err));
+    m->rows = m->block.data;
     return TERN_OK;
 }
 
@@ -45,7 +45,7 @@ typedef struct packing {
     const tern_weight *w;
     packed *m;
     int8_t *codes; /* [threads][PACK_ROWS][cols] */
-    size_t room;   /* of a thread: the codes, and what they become with the encoding's tail */
+    size_t bytes;  /* of a thread: the codes, and what they become with the encoding's tail */
     tern_status *status;
 } packing;
 
@@ -54,7 +54,7 @@ static void pack_task(void *context, uint32_t task, uint32_t thread)
     const packing *p = context;
     const tern_weight *w = p->w;
     const uint32_t first = task * PACK_ROWS, left = w->rows - first, n = left < PACK_ROWS ? left : PACK_ROWS;
-    int8_t *codes = p->codes + thread * p->room;
+    int8_t *codes = p->codes + thread * p->bytes;
     uint8_t *out = (uint8_t *)codes + (size_t)PACK_ROWS * w->cols;
     tern_status status =
         tern_decode_codes(w->encoding, w->data, w->rows, w->cols, first, n, codes, NULL, NULL, NULL, NULL);
@@ -73,11 +73,11 @@ static tern_status pack(tern_cpu *cpu, packed *m, const tern_weight *w, tern_err
     TERN_TRY(tern_encoding_row_bytes(t160, w->cols, &m->row_bytes, err));
     TERN_TRY(tern_encoding_bytes(t160, PACK_ROWS, w->cols, &some, err));
     m->base.bytes = (uint64_t)m->row_bytes * w->rows;
-    TERN_TRY(take_room(m, err));
-    p.room = (size_t)PACK_ROWS * w->cols + some;
-    p.codes = tern_calloc(n_threads, p.room);
+    TERN_TRY(take_block(m, err));
+    p.bytes = (size_t)PACK_ROWS * w->cols + some;
+    p.codes = tern_calloc(n_threads, p.bytes);
     p.status = tern_calloc(n_threads, sizeof *p.status);
-    tern_status status = p.codes && p.status ? TERN_OK : tern_fail_alloc(err, n_threads * p.room);
+    tern_status status = p.codes && p.status ? TERN_OK : tern_fail_alloc(err, n_threads * p.bytes);
     if (status == TERN_OK) {
         pthread_mutex_lock(&cpu->running);
         tern_pool_for(cpu->pool, (w->rows + PACK_ROWS - 1) / PACK_ROWS, pack_task, &p);
@@ -96,7 +96,7 @@ static tern_status copy_packed(const tern_cpu__layout *l, tern_cpu__layout **out
     packed *m = tern_alloc(sizeof *m);
     if (!m) return tern_fail_alloc(err, sizeof *m);
     *m = *from;
-    const tern_status status = take_room(m, err);
+    const tern_status status = take_block(m, err);
     if (status != TERN_OK) {
         tern_free(m);
         return status;

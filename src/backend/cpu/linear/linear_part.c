@@ -114,10 +114,10 @@ void tern_linear__multiply(const tern_linear__job *j, uint32_t part, uint32_t fi
     } else if (j->op->in_q8) {
         tern_q8_rows x = q8_rows(j);
         int32_t *dots = (int32_t *)(void *)scratch;
-        uint8_t *room = scratch + tern_linear__task_floats(j->step->prepared->graph) * sizeof(float);
+        uint8_t *own = scratch + tern_linear__task_floats(j->step->prepared->graph) * sizeof(float);
         if (tern_linear__uses_layout(buffer, j->n))
             buffer->layout->multiply(buffer->layout, first, n_rows, &x,
-                                     buffer->layout->tables ? tables_for(j, part, thread) : room, dots, n_rows);
+                                     buffer->layout->tables ? tables_for(j, part, thread) : own, dots, n_rows);
         else buffer->ternary(rows, buffer->row_bytes, n_rows, buffer->cols, &x, dots, n_rows);
         scale_dots(j, w, first, n_rows, dots, y, y_stride);
     } else {

@@ -17,7 +17,7 @@ enum {
 
 /* What one thread works in. */
 typedef struct gradient_memory {
-    float packed[TERN_GEMM_ROOM];
+    float packed[TERN_GEMM_WORKSPACE];
     float b[TERN_GEMM_K * MAX_STRIDE];
     float sums[TILE][TILE];
 } gradient_memory;
@@ -143,7 +143,7 @@ static void dx_task(void *context, uint32_t task, uint32_t thread)
     gradient_memory *memory = memory_of(j, thread);
     memset(memory->sums, 0, r.m * sizeof memory->sums[0]);
     for (uint32_t first = 0; first < j->k; first += TERN_GEMM_K) {
-        tern_gemm_args g = {.m = r.m, .n = r.n, .k = min_u32(TERN_GEMM_K, j->k - first), .room = memory->packed};
+        tern_gemm_args g = {.m = r.m, .n = r.n, .k = min_u32(TERN_GEMM_K, j->k - first), .workspace = memory->packed};
         g.a = op->in[TERN_LINEAR_DX_DY].data + r.row * op->in[TERN_LINEAR_DX_DY].stride + first;
         g.a_stride = op->in[TERN_LINEAR_DX_DY].stride;
         g.b = weight_block(j, r, first, g.k, memory, &g.b_stride);
@@ -169,7 +169,7 @@ static void dw_task(void *context, uint32_t task, uint32_t thread)
     const region r = region_of(j, task);
     gradient_memory *memory = memory_of(j, thread);
     for (uint32_t first = 0; first < j->k; first += TERN_GEMM_K) {
-        tern_gemm_args g = {.m = r.m, .n = r.n, .k = min_u32(TERN_GEMM_K, j->k - first), .room = memory->packed};
+        tern_gemm_args g = {.m = r.m, .n = r.n, .k = min_u32(TERN_GEMM_K, j->k - first), .workspace = memory->packed};
         g.a = op->in[TERN_LINEAR_DW_DY].data + first * op->in[TERN_LINEAR_DW_DY].stride + r.row;
         g.a_stride = op->in[TERN_LINEAR_DW_DY].stride;
         g.a_columns = true;

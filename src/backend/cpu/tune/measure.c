@@ -23,7 +23,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double tern_tune__measure(tern_tune__job *t, tern_cpu *cpu, tern_tune__way *way, const tern_tune_row *row,
+double tern_tune__measure(tern_tune__job *t, tern_cpu *cpu, tern_tune__kernel *kernel, const tern_tune_row *row,
                           double seconds)
 {
     double start = now(t, row), end;
@@ -31,7 +31,7 @@ double tern_tune__measure(tern_tune__job *t, tern_cpu *cpu, tern_tune__way *way,
     size_t n = 0;
     pthread_mutex_lock(&cpu->running);
     do {
-        tern_tune__multiply(t, cpu, way, row->task_rows);
+        tern_tune__multiply(t, cpu, kernel, row->task_rows);
         end = now(t, row);
         t->times[n++] = end - start;
         start = end;
@@ -56,14 +56,14 @@ static tern_status add_row(tern_tune_result *out, const tern_tune_row *row, tern
     return TERN_OK;
 }
 
-static tern_status measure_split(tern_tune__job *t, tern_tune__way *way, uint32_t b, uint32_t task_rows, double *best,
-                                 tern_error *err)
+static tern_status measure_split(tern_tune__job *t, tern_tune__kernel *kernel, uint32_t b, uint32_t task_rows,
+                                 double *best, tern_error *err)
 {
     tern_cpu *cpu = tern_tune__cpu(t, b);
-    tern_tune_row row = {.task_rows = task_rows, .n_threads = tern_pool_threads(cpu->pool), .bytes = way->bytes};
-    memcpy(row.kernel, way->kernel, sizeof row.kernel);
+    tern_tune_row row = {.task_rows = task_rows, .n_threads = tern_pool_threads(cpu->pool), .bytes = kernel->bytes};
+    memcpy(row.kernel, kernel->name, sizeof row.kernel);
     TERN_TRY(announce(t, &row, err));
-    row.seconds = tern_tune__measure(t, cpu, way, &row, t->o->seconds);
+    row.seconds = tern_tune__measure(t, cpu, kernel, &row, t->o->seconds);
     if (row.seconds < *best) {
         *best = row.seconds;
         t->out->of[b].best = t->out->n;
@@ -80,16 +80,17 @@ static uint32_t split_of(const tern_buffer *buffer, uint32_t rows)
 }
 
 /* All row splits on one backend. */
-static tern_status measure_way(tern_tune__job *t, tern_tune__way *way, uint32_t b, double *best, tern_error *err)
+static tern_status measure_kernel(tern_tune__job *t, tern_tune__kernel *kernel, uint32_t b, double *best,
+                                  tern_error *err)
 {
-    TERN_TRY(measure_split(t, way, b, 0, best, err));
-    TERN_TRY(tern_tune__check(t, way, err));
+    TERN_TRY(measure_split(t, kernel, b, 0, best, err));
+    TERN_TRY(tern_tune__check(t, kernel, err));
     const double whole = t->out->rows[t->out->n - 1].seconds;
     for (size_t i = 1; i < sizeof row_splits / sizeof *row_splits && !t->o->defaults_only; i++) {
-        const uint32_t n = split_of(way->copies[0], row_splits[i]);
+        const uint32_t n = split_of(kernel->copies[0], row_splits[i]);
         if (n == 0 || !(whole <= near_best * *best)) continue;
-        TERN_TRY(measure_split(t, way, b, n, best, err));
-        TERN_TRY(tern_tune__check(t, way, err));
+        TERN_TRY(measure_split(t, kernel, b, n, best, err));
+        TERN_TRY(tern_tune__check(t, kernel, err));
     }
     return TERN_OK;
 }
@@ -97,14 +98,14 @@ static tern_status measure_way(tern_tune__job *t, tern_tune__way *way, uint32_t 
 static tern_status measure_number(tern_tune__job *t, const tern_cpu__candidate *c, uint32_t n, double *best,
                                   tern_error *err)
 {
-    tern_tune__way way;
-    tern_status status = tern_tune__way_open(&way, tern_tune__cpu(t, 0), t->w, c, n, t->o->cold_bytes, err);
-    if (status == TERN_OK) status = tern_tune__tables_room(t, &way, err);
+    tern_tune__kernel kernel;
+    tern_status status = tern_tune__kernel_open(&kernel, tern_tune__cpu(t, 0), t->w, c, n, t->o->cold_bytes, err);
+    if (status == TERN_OK) status = tern_tune__tables_alloc(t, &kernel, err);
     for (uint32_t b = 0; b < t->o->n_backends && status == TERN_OK; b++) {
         if (c == tern_cpu__candidate_at(0)) t->out->of[b].standard = t->out->n;
-        status = measure_way(t, &way, b, &best[b], err);
+        status = measure_kernel(t, &kernel, b, &best[b], err);
     }
-    tern_tune__way_close(&way, tern_tune__cpu(t, 0));
+    tern_tune__kernel_close(&kernel, tern_tune__cpu(t, 0));
     if (status != TERN_UNSUPPORTED && status != TERN_INVALID_ARGUMENT) return status;
     if (err) *err = (tern_error){0};
     return TERN_OK;

@@ -8,29 +8,30 @@
 
 enum { ROUNDS = 5 };
 
-static tern_status reopen(const tern_tune__job *t, tern_tune__way *way, const tern_tune_row *row, tern_error *err)
+static tern_status reopen(const tern_tune__job *t, tern_tune__kernel *kernel, const tern_tune_row *row, tern_error *err)
 {
     tern_cpu__choice choice;
-    *way = (tern_tune__way){0};
+    *kernel = (tern_tune__kernel){0};
     TERN_TRY(tern_cpu__choice_parse(row->kernel, &choice, err));
-    return tern_tune__way_open(way, tern_tune__cpu(t, 0), t->w, choice.candidate, choice.n, t->o->cold_bytes / 2, err);
+    return tern_tune__kernel_open(kernel, tern_tune__cpu(t, 0), t->w, choice.candidate, choice.n, t->o->cold_bytes / 2,
+                                  err);
 }
 
 /* Default and fastest once more, in turns, so that both see the same machine. */
 static tern_status confirm(tern_tune__job *t, uint32_t b, tern_error *err)
 {
     const tern_tune_row *standard = &t->out->rows[t->out->of[b].standard], *best = &t->out->rows[t->out->of[b].best];
-    tern_tune__way ways[2];
+    tern_tune__kernel kernels[2];
     double seconds[2] = {1e30, 1e30};
-    tern_status status = reopen(t, &ways[0], standard, err);
-    const tern_status other = status == TERN_OK ? reopen(t, &ways[1], best, err) : status;
+    tern_status status = reopen(t, &kernels[0], standard, err);
+    const tern_status other = status == TERN_OK ? reopen(t, &kernels[1], best, err) : status;
     for (int i = 0; i < 2 * ROUNDS && other == TERN_OK; i++) {
         const double took =
-            tern_tune__measure(t, tern_tune__cpu(t, b), &ways[i % 2], i % 2 ? best : standard, t->o->seconds / 2);
+            tern_tune__measure(t, tern_tune__cpu(t, b), &kernels[i % 2], i % 2 ? best : standard, t->o->seconds / 2);
         if (took < seconds[i % 2]) seconds[i % 2] = took;
     }
-    tern_tune__way_close(&ways[0], tern_tune__cpu(t, 0));
-    if (status == TERN_OK) tern_tune__way_close(&ways[1], tern_tune__cpu(t, 0));
+    tern_tune__kernel_close(&kernels[0], tern_tune__cpu(t, 0));
+    if (status == TERN_OK) tern_tune__kernel_close(&kernels[1], tern_tune__cpu(t, 0));
     TERN_TRY(other);
     t->out->of[b].standard_seconds = seconds[0];
     t->out->of[b].best_seconds = seconds[1];

@@ -1,4 +1,5 @@
-/* Measuring every way to multiply a ternary weight with one token: what `tern tune` and `tern bench --kernels` print.
+/* Measuring every kernel that multiplies a ternary weight with one token: what `tern tune` and `tern bench --kernels`
+ * print.
  */
 #ifndef TERN_BACKEND_CPU_TUNE_TUNE_H
 #define TERN_BACKEND_CPU_TUNE_TUNE_H
@@ -10,7 +11,7 @@
 
 enum { TERN_TUNE_MAX_BACKENDS = 16 };
 
-/* One way, on one number of threads. */
+/* One kernel, on one number of threads. */
 typedef struct tern_tune_row {
     char kernel[TERN_KERNEL_NAME_BYTES]; /* as --kernel has it, with its number */
     uint32_t task_rows;                  /* 0: as without a choice */
@@ -30,7 +31,7 @@ typedef struct tern_tune_options {
     bool defaults_only;  /* each kernel as --kernel NAME would have it, none of its other numbers and row splits */
     /* Seconds, rising; NULL: the time. `row` is what runs now. */
     double (*clock)(void *context, const tern_tune_row *row);
-    /* Called before each way; false cancels. May be NULL. */
+    /* Called before each row; false cancels. May be NULL. */
     bool (*progress)(void *context, const tern_tune_row *row);
     void *context;
 } tern_tune_options;

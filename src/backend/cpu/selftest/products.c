@@ -1,0 +1,102 @@
+/* Trials of the kernels that multiply matrices. */
+#include <string.h>
+
+#include "backend/cpu/selftest/selftest_internal.h"
+#include "base/rng.h"
+#include "quant/rsr.h"
+
+static void encode(tern_selftest__trial *t, tern_encoding_id id)
+{
+    const tern_encoding *e = tern_encoding_find(id);
+    static float values[ROWS * COLS];
+    tern_rng rng = {.state = id + 2u};
+    for (size_t i = 0; i < ROWS * COLS; i++) values[i] = tern_rng_f32(&rng) - 0.5f;
+    memset(t->w, 0, sizeof t->w);
+    t->status = tern_encode(e, values, ROWS, COLS, t->w, t->err);
+    if (t->status == TERN_OK) t->status = tern_encoding_row_bytes(e, COLS, &t->row_bytes, t->err);
+}
+
+void tern_selftest__ternary(tern_selftest__trial *t, tern_ternary_fn fn, tern_encoding_id id, void *out)
+{
+    encode(t, id);
+    if (t->status != TERN_OK) return;
+    tern_q8_rows x = {.x = t->q[0], .stride = COLS, .sums = t->sums, .n = TOKENS};
+    fn(t->w, t->row_bytes, ROWS, COLS, &x, out, ROWS);
+    x.n = 1;
+    fn(t->w, t->row_bytes, ROWS, COLS, &x, (int32_t *)out + TOKENS * ROWS, ROWS);
+}
+
+static tern_status trial_codes(void *context, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
+{
+    (void)err;
+    const tern_selftest__trial *t = context;
+    for (size_t i = 0; i < (size_t)n * COLS; i++) {
+        const size_t at = (first * COLS + i * 7) % (TOKENS * COLS);
+        codes[i] = (int8_t)((uint8_t)t->q[at / COLS][at % COLS] % 3 - 1);
+    }
+    return TERN_OK;
+}
+
+/* One unit, with q as its inputs. */
+void tern_selftest__rsr(tern_selftest__trial *t, uint32_t n_tokens, tern_rsr_i8_fn fn, void *out)
+{
+    enum { K = 5 };
+    const tern_rsr_source source = {.read = trial_codes, .context = t, .rows = K, .cols = COLS};
+    tern_rsr_slices s;
+    t->status = tern_rsr_slices_build(&s, &source, &(tern_rsr_options){.k = K}, 0, t->err);
+    if (t->status != TERN_OK) return;
+    const tern_rsr_unit u = {s.steps, s.masks, s.index, s.first_slice[1], K};
+    int8_t x[4 * (COLS + 1)] = {0};
+    for (uint32_t c = 0; c < n_tokens * COLS; c++) x[c] = t->q[c % TOKENS][c / n_tokens];
+    fn(&u, x, out);
+    tern_rsr_slices_deinit(&s);
+}
+
+/* Any bytes are codes (but bit 0 of signs, which is 1): those that no matrix has find zeros. */
+void tern_selftest__lut(tern_selftest__trial *t, uint32_t width, tern_lut_fn fn, tern_lut_tables_fn tables, void *out)
+{
+    _Alignas(64) static int8_t sums[LUT_COLS / 4 * TERN_LUT5_TABLE];
+    const uint32_t n = LUT_COLS / tern_lut_group_cols(width), bytes = tern_lut_group_bytes(width);
+    tern_rng rng = {.state = 9};
+    for (uint32_t i = 0; i < n * bytes * TERN_LUT_ROWS; i++)
+        t->w[i] = (uint8_t)(tern_rng_u64(&rng) | (width == 3 && i / TERN_LUT3_ROWS % bytes < TERN_LUT3_SIGNS));
+    tables(t->q[2], n * tern_lut_group_cols(width), sums);
+    fn(t->w, sums, n, out);
+}
+
+void tern_selftest__dense(tern_selftest__trial *t, tern_dense_fn fn, tern_encoding_id id, void *out)
+{
+    encode(t, id);
+    if (t->status != TERN_OK) return;
+    fn(t->w, t->row_bytes, ROWS, COLS, t->x[0], COLS, TOKENS, out, ROWS);
+    fn(t->w, t->row_bytes, ROWS, COLS, t->x[0], COLS, 1, (float *)out + TOKENS * ROWS, ROWS);
+}
+
+/* Both ways to read a; every tile has an edge. */
+void tern_selftest__gemm(tern_selftest__trial *t, tern_gemm_fn fn, float *out)
+{
+    static float workspace[TERN_GEMM_WORKSPACE];
+    tern_gemm_args g = {.m = 19,
+                        .n = 61,
+                        .k = 23,
+                        .a = t->x[0],
+                        .a_stride = 23,
+                        .b = t->x[1],
+                        .b_stride = 16,
+                        .c = out,
+                        .c_stride = 61,
+                        .workspace = workspace};
+    fn(&g);
+    g.a_columns = true;
+    g.a_scales = t->x[2];
+    g.a_stride = 19;
+    fn(&g);
+}
+
+void tern_selftest__decode(tern_selftest__trial *t, tern_decode_fn fn, tern_encoding_id id, float *out)
+{
+    encode(t, id);
+    if (t->status != TERN_OK) return;
+    fn(t->w, t->row_bytes, ROWS, COLS, out, COLS);
+    for (int i = 0; i < ROWS * COLS; i++) out[i] += 0.0f; /* zeros may have either sign */
+}

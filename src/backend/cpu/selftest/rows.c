@@ -1,0 +1,124 @@
+/* Trials of attention and of the kernels that work on rows: forward, backward, optimiser. */
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/selftest/selftest_internal.h"
+
+void tern_selftest__attention(tern_selftest__trial *t, tern_attention_fn fn, tern_kv_store_fn store, size_t element,
+                              void *out)
+{
+    static uint8_t cache[2][TERN_PAGE_SIZE * 16 * 4];
+    for (uint32_t i = 0; i < TERN_PAGE_SIZE; i++) {
+        store(t->x[0] + i, 16, cache[0] + i * 16 * element);
+        store(t->x[1] + i, 16, cache[1] + i * 16 * element);
+    }
+    float *m = out, *l = m + 2, *acc = l + 2;
+    uint32_t page = 0, lo[2] = {0, 3}, hi[2] = {20, 32};
+    m[0] = m[1] = -INFINITY;
+    tern_attention_args args = {.q = t->x[2],
+                                .q_stride = 16,
+                                .n_queries = 2,
+                                .head_dim = 16,
+                                .k = cache[0],
+                                .v = cache[1],
+                                .page_bytes = sizeof cache[0],
+                                .pages = &page,
+                                .lo = lo,
+                                .hi = hi,
+                                .n = TERN_PAGE_SIZE,
+                                .scale = 0.25f,
+                                .m = m,
+                                .l = l,
+                                .acc = acc};
+    fn(&args);
+}
+
+void tern_selftest__quantize(tern_selftest__trial *t, tern_quantize_fn fn, uint8_t *out)
+{
+    fn(t->x[0], COLS - 3, (int8_t *)out, COLS, (float *)(void *)(out + COLS), (int32_t *)(void *)(out + COLS + 4));
+}
+
+void tern_selftest__rope(tern_selftest__trial *t, tern_rope_fn fn, void *out)
+{
+    memcpy(out, t->x[0], sizeof t->x[0]);
+    fn(out, COLS / 64, 64, t->x[1]);
+}
+
+void tern_selftest__product(tern_selftest__trial *t, tern_product_fn fn, void *out)
+{
+    const tern_product_args args = {.a = t->x[0],
+                                    .a_row = 21,
+                                    .a_step = 1,
+                                    .b = t->x[1],
+                                    .b_step = 19,
+                                    .c = out,
+                                    .c_row = 77,
+                                    .m = 7,
+                                    .n = 77,
+                                    .steps = 20};
+    fn(&args);
+}
+
+void tern_selftest__softmax(tern_selftest__trial *t, const tern_cpu_kernels *k, float *out)
+{
+    tern_softmax_row row = {.scale = 0.5f, .delta = 0.25f};
+    memcpy(out, t->x, sizeof t->x);
+    k->softmax(out, 0, COLS, 0.5f, &out[3 * COLS], &out[3 * COLS + 1]);
+    row.m = out[3 * COLS];
+    row.l = out[3 * COLS + 1];
+    k->softmax_backward(out + COLS, out + 2 * COLS, 0, COLS, &row);
+}
+
+void tern_selftest__cross_entropy(tern_selftest__trial *t, tern_cross_entropy_fn fn, float *out)
+{
+    memcpy(out, t->x[0], sizeof t->x[0]);
+    out[COLS] = fn(out, COLS - 3, 5, 0.5f);
+}
+
+void tern_selftest__norm_backward(tern_selftest__trial *t, const tern_cpu_kernels *k, float *out)
+{
+    const tern_norm_weight_args args = {
+        .x = t->x[0], .dy = t->x[1], .r = t->x[2], .x_stride = COLS, .dy_stride = COLS, .n = 2, .cols = COLS - 3};
+    out[0] = k->rms_norm_backward(t->x[0], t->x[1], 1e-5f, COLS - 3, t->x[2], out + 1, NULL);
+    k->norm_weight_backward(&args, out + COLS);
+}
+
+/* Few bits everywhere; any two bytes are a bf16. */
+void tern_selftest__update(tern_selftest__trial *t, tern_update_fn fn, uint8_t *out)
+{
+    const tern_train_params p = {.clip = 0.5f,
+                                 .keep = 0.99f,
+                                 .blend1 = 0.1f,
+                                 .beta2 = 0.99f,
+                                 .blend2 = 0.01f,
+                                 .root = 0.2f,
+                                 .eps = 1e-8f,
+                                 .pace = 0.01f};
+    float *g = (float *)(void *)out, *scales = g + COLS;
+    uint8_t *w = (uint8_t *)(scales + 4), *m = w + COLS * 2, *v = m + COLS;
+    memcpy(g, t->x[0], sizeof t->x[0]);
+    memcpy(scales, t->x[1], 4 * sizeof *scales);
+    memcpy(w, t->q, COLS * 2);
+    memcpy(m, t->q[1], COLS);
+    memcpy(v, t->q[2], COLS);
+    fn(&(tern_update_args){.params = &p,
+                           .optimizer = TERN_OPTIMIZER_ADAMW,
+                           .decays = true,
+                           .seed = 7,
+                           .n = COLS - 3,
+                           .w_dtype = TERN_DTYPE_BF16,
+                           .m_dtype = TERN_DTYPE_M8,
+                           .v_dtype = TERN_DTYPE_V8,
+                           .w = w,
+                           .m = m,
+                           .v = v,
+                           .g = g,
+                           .m_scales = scales,
+                           .v_scales = scales + 2});
+}
+
+void tern_selftest__exponent(tern_selftest__trial *t, tern_requantize_exponent_fn fn, uint32_t *out)
+{
+    memcpy(out + 1, t->x[0], sizeof t->x[0]);
+    out[0] = fn(TERN_DTYPE_F32, out + 1, COLS - 3, 0.75f);
+}

@@ -24,7 +24,7 @@ static tern_status trial_open(tern_vulkan_trial *t, const tern_gpu_caps *caps, c
     for (size_t i = 0; i < graph->n_values; i++) /* each has a buffer of its own: no sum takes its addend's place */
         if (t->values[i].kind != TERN_VALUE_PARAM) t->values[i].offset = i + 1;
     if (op->norm_weight.value != TERN_NO_VALUE) { /* between the norm and the rest, where they are two ops */
-        uint32_t cols = op->in[0].cols;
+        uint32_t cols = op->in[TERN_LINEAR_X].cols;
         t->values[graph->n_values] = (tern_value){.kind = TERN_VALUE_ACTIVATION,
                                                   .dtype = TERN_DTYPE_Q8,
                                                   .rows = op->rows,
@@ -63,8 +63,8 @@ static tern_op look(const tern_vulkan_trial *t)
                   .residual = {.value = TERN_NO_VALUE},
                   .norm_weight = {.value = TERN_NO_VALUE}};
     if (!ternary) return op;
-    op.in[0] = (tern_view){.value = n + 1, .cols = t->weight.cols};
-    op.in[1] = weight;
+    op.in[TERN_LINEAR_X] = (tern_view){.value = n + 1, .cols = t->weight.cols};
+    op.in[TERN_LINEAR_W] = weight;
     return op;
 }
 
@@ -82,30 +82,36 @@ static void choose_ops(const tern_vulkan_trial *t, tern_vulkan_side *s)
     }
     if (!s->apart) return;
     if (op->kind == TERN_OP_LINEAR && op->norm_weight.value != TERN_NO_VALUE) {
-        tern_view between = {.value = (uint32_t)t->from->n_values, .cols = op->in[0].cols};
+        tern_view between = {.value = (uint32_t)t->from->n_values, .cols = op->in[TERN_LINEAR_X].cols};
         s->ops[1] = *op;
         s->ops[0] = (tern_op){.kind = TERN_OP_NORM_QUANT,
                               .rows = op->rows,
                               .layer = op->layer,
                               .n_in = 2,
-                              .in = {op->in[0], op->norm_weight},
+                              .in = {op->in[TERN_LINEAR_X], op->norm_weight},
                               .out = between,
                               .eps = op->eps,
                               .residual = {.value = TERN_NO_VALUE},
                               .norm_weight = {.value = TERN_NO_VALUE}};
-        s->ops[1].in[0] = between;
+        s->ops[1].in[TERN_LINEAR_X] = between;
         s->ops[1].norm_weight = (tern_view){.value = TERN_NO_VALUE};
         s->graph.n_ops = 2;
     }
     if (op->kind == TERN_OP_ROPE_ATTENTION) {
-        tern_view q = op->in[0];
+        tern_view q = op->in[TERN_ROPE_KV_QKV];
         q.cols = op->n_heads * op->head_dim;
         s->ops[1] = *op;
         s->ops[0].kind = TERN_OP_ROPE_KV;
-        s->ops[0].out = op->in[0];
+        s->ops[0].out = op->in[TERN_ROPE_KV_QKV];
         s->ops[1].kind = TERN_OP_ATTENTION;
-        memcpy(s->ops[1].in, (tern_view[]){q, op->in[3], op->in[4], op->in[1], op->in[5], op->in[6]}, 6 * sizeof q);
-        s->ops[1].n_in = 6;
+        const tern_view inputs[] = {[TERN_ATTENTION_Q] = q,
+                                    [TERN_ATTENTION_K_CACHE] = op->in[TERN_ROPE_KV_K_CACHE],
+                                    [TERN_ATTENTION_V_CACHE] = op->in[TERN_ROPE_KV_V_CACHE],
+                                    [TERN_ATTENTION_POSITIONS] = op->in[TERN_ROPE_KV_POSITIONS],
+                                    [TERN_ATTENTION_SEQUENCES] = op->in[TERN_ROPE_KV_SEQUENCES],
+                                    [TERN_ATTENTION_PAGES] = op->in[TERN_ROPE_KV_PAGES]};
+        memcpy(s->ops[1].in, inputs, sizeof inputs);
+        s->ops[1].n_in = TERN_ATTENTION_INPUTS;
         s->graph.n_ops = 2;
     }
 }
@@ -198,7 +204,7 @@ static void close_side(const tern_vulkan_trial *t, tern_vulkan_side *s)
 static tern_status expect_sample(const tern_vulkan_trial *t, tern_vulkan_side *s, tern_error *err)
 {
     const tern_op *op = &t->op;
-    const float *logits = (const float *)(const void *)t->contents[op->in[0].value];
+    const float *logits = (const float *)(const void *)t->contents[op->in[TERN_SAMPLE_LOGITS].value];
     uint32_t *tokens, best = 0;
     s->results = tern_calloc(t->from->n_values + 1, sizeof(uint8_t *));
     tokens = tern_calloc(t->values[op->out.value].bytes, 1);
@@ -206,7 +212,7 @@ static tern_status expect_sample(const tern_vulkan_trial *t, tern_vulkan_side *s
         tern_free(tokens);
         return tern_fail_alloc(err, t->values[op->out.value].bytes);
     }
-    for (uint32_t i = 1; i < t->values[op->in[0].value].cols; i++)
+    for (uint32_t i = 1; i < t->values[op->in[TERN_SAMPLE_LOGITS].value].cols; i++)
         if (logits[i] > logits[best]) best = i;
     tokens[0] = 1;
     tokens[1] = best;

@@ -6,6 +6,7 @@
 #include "backend/backend.h"
 #include "backend/gpu/program.h"
 #include "base/rng.h"
+#include "ops/operands.h"
 
 typedef tern_status (*tern_vulkan_prepare_fn)(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
                                               tern_prepared **out, tern_error *err);

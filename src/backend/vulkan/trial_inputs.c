@@ -102,8 +102,8 @@ static void fill_params(tern_vulkan_trial *t)
     uint32_t room = t->graph.max_pages * TERN_PAGE_SIZE,
              first = FIRST_POSITION + t->n_tokens <= room ? FIRST_POSITION : 0;
     uint32_t n_ids = 1;
-    if (t->op.kind == TERN_OP_EMBED) n_ids = t->values[t->op.in[0].value].weight->rows;
-    if (t->op.kind == TERN_OP_EMBED_BACKWARD) n_ids = t->values[t->op.in[2].value].n_rows;
+    if (t->op.kind == TERN_OP_EMBED) n_ids = t->values[t->op.in[TERN_EMBED_TABLE].value].weight->rows;
+    if (t->op.kind == TERN_OP_EMBED_BACKWARD) n_ids = t->values[t->op.in[TERN_EMBED_BACKWARD_DW].value].n_rows;
     if (t->made != TERN_NO_VALUE) n_ids = t->weight.rows;
     counts[0] = t->n_tokens;
     counts[1] = t->n_outputs;

@@ -116,9 +116,10 @@ tern_status tern_vulkan__trial_shrink(tern_vulkan_trial *t, const tern_op *op, t
         own->in[i].first_row = 0;
         shrink_state(t, op->in[i].value);
     }
-    if (op->kind == TERN_OP_LINEAR_DW) own->in[0].cols = t->values[op->in[2].value].n_rows;
+    if (op->kind == TERN_OP_LINEAR_DW)
+        own->in[TERN_LINEAR_DW_DY].cols = t->values[op->in[TERN_LINEAR_DW_DW].value].n_rows;
     if (op->kind == TERN_OP_REQUANTIZE) return take_weight(t, op->out.value, err);
-    if (op->kind == TERN_OP_UPDATE && t->values[op->in[0].value].kind == TERN_VALUE_WEIGHT)
-        return take_weight(t, op->in[0].value, err);
+    if (op->kind == TERN_OP_UPDATE && t->values[op->in[TERN_UPDATE_WEIGHT].value].kind == TERN_VALUE_WEIGHT)
+        return take_weight(t, op->in[TERN_UPDATE_WEIGHT].value, err);
     return shrink_rows(t, err);
 }

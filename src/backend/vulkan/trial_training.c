@@ -46,7 +46,7 @@ void tern_vulkan__trial_state(tern_vulkan_trial *t, const tern_value *v, uint8_t
 static void fill_statistics(tern_vulkan_trial *t)
 {
     if (t->op.kind != TERN_OP_VARLEN_ATTENTION_BACKWARD) return;
-    const tern_view view = t->op.in[4];
+    const tern_view view = t->op.in[TERN_VARLEN_ATTENTION_STATISTICS];
     uint32_t cols = t->values[view.value].cols;
     float *x = (float *)(void *)t->contents[view.value];
     for (uint32_t r = 0; r < t->n_tokens; r++)
@@ -57,7 +57,7 @@ static void fill_statistics(tern_vulkan_trial *t)
 /* Two documents; some labels are masked. */
 static void fill_rows(tern_vulkan_trial *t, uint32_t *starts, int32_t *labels)
 {
-    uint32_t n_labels = t->op.kind == TERN_OP_CROSS_ENTROPY ? t->op.in[0].cols : 1;
+    uint32_t n_labels = t->op.kind == TERN_OP_CROSS_ENTROPY ? t->op.in[TERN_CROSS_ENTROPY_LOGITS].cols : 1;
     for (uint32_t i = 0; i < t->n_tokens; i++) {
         starts[i] = i < t->n_tokens / 3 ? 0 : t->n_tokens / 3;
         labels[i] = i % 4 == 1 ? -100 : (int32_t)tern_rng_below(&t->rng, n_labels);

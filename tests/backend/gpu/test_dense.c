@@ -1,4 +1,5 @@
 /* Linear layers of dense weights and the embedding lookup on a GPU, against the CPU. */
+#include "ops/operands.h"
 #include "support/test.h"
 
 #include "backend/gpu/caps.h"
@@ -48,12 +49,12 @@ static void run_linear(const linear_case *l, const uint32_t *tokens, tern_backen
     tern_rows rows = l->outputs ? TERN_ROWS_OUTPUTS : TERN_ROWS_TOKENS;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = l->max_tokens});
     tern_op op = {.kind = TERN_OP_LINEAR, .rows = rows, .n_in = 1 + l->n_parts, .n_parts = l->n_parts};
-    op.in[0] = l->q8 ? test_case_q8(&c, "x", rows, l->cols)
-                     : test_case_rows(&c, "x", rows, l->cols + 2 * l->gap, TEST_ORDINARY);
-    if (l->gap) op.in[0] = test_case_columns(op.in[0], l->gap, l->cols);
+    op.in[TERN_LINEAR_X] = l->q8 ? test_case_q8(&c, "x", rows, l->cols)
+                                 : test_case_rows(&c, "x", rows, l->cols + 2 * l->gap, TEST_ORDINARY);
+    if (l->gap) op.in[TERN_LINEAR_X] = test_case_columns(op.in[TERN_LINEAR_X], l->gap, l->cols);
     uint32_t total = 0;
     for (uint32_t i = 0; i < l->n_parts; i++) {
-        op.in[1 + i] = test_case_weight(&c, l->encodings[i], l->rows[i], l->cols);
+        op.in[TERN_LINEAR_W + i] = test_case_weight(&c, l->encodings[i], l->rows[i], l->cols);
         total += l->rows[i];
     }
     if (l->residual) op.residual = test_case_rows(&c, "residual", rows, total, TEST_ORDINARY);
@@ -212,10 +213,10 @@ static void gated(void **state)
                           .n_parts = 2,
                           .gated = true,
                           .activation = (tern_activation)((i + max_tokens / 20) % 3)};
-            op.in[0] = i % 3 ? test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY)
-                             : test_case_q8(&c, "x", TERN_ROWS_TOKENS, cols);
-            op.in[1] = test_case_weight(&c, formats[i / 2].name, rows, cols);
-            op.in[2] = test_case_weight(&c, formats[(i / 2 + i % 2) % N_FORMATS].name, rows, cols);
+            op.in[TERN_LINEAR_X] = i % 3 ? test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY)
+                                         : test_case_q8(&c, "x", TERN_ROWS_TOKENS, cols);
+            op.in[TERN_LINEAR_W] = test_case_weight(&c, formats[i / 2].name, rows, cols);
+            op.in[TERN_LINEAR_W + 1] = test_case_weight(&c, formats[(i / 2 + i % 2) % N_FORMATS].name, rows, cols);
             op.out = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, rows);
             test_case_add(&c, op);
             test_case_compare(&c, test_gpu_backend(), max_tokens, 1,
@@ -235,7 +236,7 @@ static void run_embed(const char *encoding, uint32_t cols, bool row_scales, tern
     op.out = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
     test_case_add(&c, op);
     float scales[ROWS];
-    tern_weight *w = test_case_weight_of(&c, op.in[0]);
+    tern_weight *w = test_case_weight_of(&c, op.in[TERN_EMBED_TABLE]);
     if (strncmp(encoding, "tq", 2) == 0)
         w->scale = tern_f16_to_f32(tern_f32_to_f16(w->scale)); /* as its blocks hold it */
     for (uint32_t r = 0; r < ROWS; r++) scales[r] = w->scale;  /* what the CPU reads from the tail */

@@ -1,4 +1,5 @@
 /* Gradients of linear layers on a GPU, and the head's products over a chunk of rows, against sums in f64. */
+#include "ops/operands.h"
 #include "support/test.h"
 
 #include <math.h>
@@ -305,14 +306,14 @@ static void run_head(uint32_t format, uint32_t n, uint32_t rows, tern_backend *b
     const uint32_t cols = formats[format].block == 1 ? 4 * test_between(&rng, 16, 100) - rows % 4 : 256;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 64 + n, .max_outputs = n});
     tern_op op = {.kind = TERN_OP_LINEAR, .rows = TERN_ROWS_OUTPUTS, .n_in = 2, .n_parts = 1};
-    op.in[0] = test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
-    op.in[0].first_row = 64;
-    op.in[1] = test_case_weight(&c, formats[format].name, rows, cols);
+    op.in[TERN_LINEAR_X] = test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
+    op.in[TERN_LINEAR_X].first_row = 64;
+    op.in[TERN_LINEAR_W] = test_case_weight(&c, formats[format].name, rows, cols);
     op.out = test_case_output(&c, "y", TERN_ROWS_OUTPUTS, TERN_DTYPE_F32, rows);
     test_case_add(&c, op);
     test_results results;
     test_case_run(&c, backend, 64 + n, n, 1, &results);
-    float *x = floats_of(&c, op.in[0]), *w = decoded(test_case_weight_of(&c, op.in[1]));
+    float *x = floats_of(&c, op.in[TERN_LINEAR_X]), *w = decoded(test_case_weight_of(&c, op.in[TERN_LINEAR_W]));
     for (uint32_t t = 0; t < n; t++)
         for (uint32_t r = 0; r < rows; r++) {
             double sum = 0, most = 0;

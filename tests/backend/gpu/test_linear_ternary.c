@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "backend/gpu/pipelines.h"
+#include "ops/operands.h"
 #include "support/op_case.h"
 #include "support/simulated.h"
 #include "support/test.h"
@@ -89,16 +90,16 @@ static void build(built *b, tern_rng *rng, const layer *l, uint32_t max_tokens)
                                        .in = {b->x, b->norm_weight},
                                        .eps = 1e-5f,
                                        .out = b->quantized});
-        op.in[0] = b->quantized;
+        op.in[TERN_LINEAR_X] = b->quantized;
     } else if (l->f32) {
         tern_view wide = test_case_rows(&b->c, "x", TERN_ROWS_TOKENS, l->cols + 7, TEST_ORDINARY);
-        op.in[0] = test_case_columns(wide, 3, l->cols);
+        op.in[TERN_LINEAR_X] = test_case_columns(wide, 3, l->cols);
     } else {
-        op.in[0] = test_case_q8(&b->c, "x", TERN_ROWS_TOKENS, l->cols);
+        op.in[TERN_LINEAR_X] = test_case_q8(&b->c, "x", TERN_ROWS_TOKENS, l->cols);
     }
     for (uint32_t i = 0; i < l->n_parts; i++) {
-        op.in[1 + i] = test_case_weight(&b->c, l->encoding, l->rows[i], l->cols);
-        if (l->row_scales) add_row_scales(&b->c, op.in[1 + i]);
+        op.in[TERN_LINEAR_W + i] = test_case_weight(&b->c, l->encoding, l->rows[i], l->cols);
+        if (l->row_scales) add_row_scales(&b->c, op.in[TERN_LINEAR_W + i]);
         if (!l->gated || i == 0) cols += l->rows[i];
     }
     if (l->residual)
@@ -253,7 +254,7 @@ static void run_with_norm(built *b, uint32_t which, test_results *got, test_resu
     test_case_run(&b->c, test_backend("cpu"), 1, 1, 1, want);
     tern_op *ops = b->c.graph.ops;
     ops[0] = ops[1];
-    ops[0].in[0] = b->x;
+    ops[0].in[TERN_LINEAR_X] = b->x;
     ops[0].norm_weight = b->norm_weight;
     ops[0].eps = 1e-5f;
     b->c.graph.n_ops = 1;
@@ -367,7 +368,7 @@ static void what_it_refuses(void **state)
     tern_error err = {0};
     build(&b, &rng, &l, 1);
     tern_op op = b.c.graph.ops[1];
-    op.in[0] = b.x;
+    op.in[TERN_LINEAR_X] = b.x;
     op.norm_weight = b.norm_weight;
     tern_backend *gpu = device(WHOLE);
     assert_int_equal(gpu->supports(gpu, &b.c.graph, &op, &err), TERN_UNSUPPORTED);

@@ -1,4 +1,5 @@
 /* Rotary embedding and cache writes on a GPU against the CPU backend. */
+#include "ops/operands.h"
 #include "support/attention_case.h"
 #include "support/test.h"
 
@@ -58,11 +59,20 @@ static void test_rope_and_kv_write(void **state)
         tern_view k = test_case_columns(a.x, q_cols, kv_cols), v = test_case_columns(a.x, q_cols + kv_cols, kv_cols);
         rope.kind = TERN_OP_ROPE;
         rope.n_heads = s.n_kv_heads;
-        rope.in[0] = rope.out = k;
-        rope.in[0].cols = rope.out.cols = kv_cols;
-        rope.n_in = 3;
+        rope.in[TERN_ROPE_X] = rope.out = k;
+        rope.in[TERN_ROPE_X].cols = rope.out.cols = kv_cols;
+        rope.in[TERN_ROPE_POSITIONS] = write.in[TERN_ROPE_KV_POSITIONS];
+        rope.in[TERN_ROPE_TABLE] = write.in[TERN_ROPE_KV_TABLE];
+        rope.n_in = TERN_ROPE_INPUTS;
         write.kind = TERN_OP_KV_WRITE;
-        memcpy(write.in, (tern_view[]){k, v, a.k_cache, a.v_cache, rope.in[1], write.in[5], write.in[6]}, 7 * sizeof k);
+        const tern_view inputs[] = {[TERN_KV_WRITE_K] = k,
+                                    [TERN_KV_WRITE_V] = v,
+                                    [TERN_KV_WRITE_K_CACHE] = a.k_cache,
+                                    [TERN_KV_WRITE_V_CACHE] = a.v_cache,
+                                    [TERN_KV_WRITE_POSITIONS] = write.in[TERN_ROPE_KV_POSITIONS],
+                                    [TERN_KV_WRITE_SEQUENCES] = write.in[TERN_ROPE_KV_SEQUENCES],
+                                    [TERN_KV_WRITE_PAGES] = write.in[TERN_ROPE_KV_PAGES]};
+        memcpy(write.in, inputs, sizeof inputs);
         test_case_add(&a.c, rope);
         test_case_add(&a.c, write);
         test_case_compare(&a.c, test_gpu_backend(), s.n_tokens, 0,

@@ -1,4 +1,5 @@
 /* The GPU's attention over packed rows and its backward against the CPU's, as the device is and as lesser ones. */
+#include "ops/operands.h"
 #include "support/test.h"
 
 #include <math.h>
@@ -72,7 +73,7 @@ static void large_scores(void **state)
         const test_varlen_attention s = {.rows = ROWS, .n_heads = 2, .n_kv_heads = 1, .head_dim = DIM};
         test_case_open(&c, &rng, &(test_case_shape){.max_tokens = ROWS, .training = true});
         test_varlen_attention_add(&c, &s);
-        tern_view q = c.graph.ops[0].in[0];
+        tern_view q = c.graph.ops[0].in[TERN_VARLEN_ATTENTION_Q];
         const uint32_t cols = c.graph.values[q.value].cols;
         float *x = test_case_floats(&c, q);
         for (uint32_t i = 0; i < ROWS * cols; i++) x[i] *= 30;

@@ -3,6 +3,7 @@
  * the simulation. */
 #include <math.h>
 
+#include "ops/operands.h"
 #include "support/sample_case.h"
 #include "support/simulated.h"
 #include "support/test.h"
@@ -81,8 +82,10 @@ static void rows(void **state)
             test_tolerance tolerance = near;
             op.kind = (tern_op_kind[]){TERN_OP_ADD, TERN_OP_RMS_NORM, TERN_OP_QUANTIZE, TERN_OP_NORM_QUANT,
                                        TERN_OP_GATE}[kind];
-            if (kind == 0 || kind == 4) op.in[1] = test_case_rows(&c, "b", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
-            if (kind == 1 || kind == 3) op.in[1] = test_case_norm_weight(&c, cols);
+            if (kind == 0 || kind == 4)
+                op.in[kind == 0 ? TERN_ADD_B : TERN_GATE_UP] =
+                    test_case_rows(&c, "b", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
+            if (kind == 1 || kind == 3) op.in[TERN_NORM_WEIGHT] = test_case_norm_weight(&c, cols);
             if (kind == 2) op.n_in = 1;
             if (kind == 3) tolerance.of_int8 = 1;
             op.out = test_case_output(&c, "y", TERN_ROWS_TOKENS,
@@ -100,9 +103,9 @@ static void linear(const char *encoding, uint32_t cols, uint32_t n_rows, bool f3
                   n_tokens, max_tokens);
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = max_tokens});
     tern_op op = {.kind = TERN_OP_LINEAR, .n_in = 2, .n_parts = 1};
-    op.in[0] = f32 ? test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY)
-                   : test_case_q8(&c, "x", TERN_ROWS_TOKENS, cols);
-    op.in[1] = test_case_weight(&c, encoding, n_rows, cols);
+    op.in[TERN_LINEAR_X] = f32 ? test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY)
+                               : test_case_q8(&c, "x", TERN_ROWS_TOKENS, cols);
+    op.in[TERN_LINEAR_W] = test_case_weight(&c, encoding, n_rows, cols);
     op.residual = test_case_rows(&c, "residual", TERN_ROWS_TOKENS, n_rows, TEST_ORDINARY);
     op.out = test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, n_rows);
     test_case_add(&c, op);
@@ -164,9 +167,9 @@ static void layer(tern_activation activation, bool gated, uint32_t max_tokens, u
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = max_tokens});
     tern_op op = {.kind = TERN_OP_LINEAR, .n_parts = gated ? 2 : 3, .gated = gated, .activation = activation};
     op.n_in = 1 + op.n_parts;
-    op.in[0] = test_case_q8(&c, "x", TERN_ROWS_TOKENS, 256);
+    op.in[TERN_LINEAR_X] = test_case_q8(&c, "x", TERN_ROWS_TOKENS, 256);
     for (uint32_t i = 0; i < op.n_parts; i++)
-        op.in[1 + i] = test_case_weight(&c, "i2_s", gated ? 40 : 40 - 12 * (i > 0), 256);
+        op.in[TERN_LINEAR_W + i] = test_case_weight(&c, "i2_s", gated ? 40 : 40 - 12 * (i > 0), 256);
     op.out = test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, gated ? 40 : 96);
     test_case_add(&c, op);
     compare(&c, n_tokens, 1, (test_tolerance){.of_value = 2e-6, .of_row = 1e-6});

@@ -1,6 +1,7 @@
 /* How evenly the work of a workgroup is spread over its invocations, by instructions, in the shapes of BitNet 2B4T
  * (with fewer rows and heads, which are spread over workgroups): at least half of them, for every pipeline that is
  * chosen there. On a simulated GPU. */
+#include "ops/operands.h"
 #include "support/op_case.h"
 #include "support/simulated.h"
 #include "support/test.h"
@@ -31,8 +32,8 @@ static void norm_quant(uint32_t n_tokens, uint32_t cols)
     test_case c;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens});
     tern_op op = {.kind = TERN_OP_NORM_QUANT, .n_in = 2, .eps = 1e-5f};
-    op.in[0] = rows(&c, "x", cols);
-    op.in[1] = test_case_norm_weight(&c, cols);
+    op.in[TERN_NORM_X] = rows(&c, "x", cols);
+    op.in[TERN_NORM_WEIGHT] = test_case_norm_weight(&c, cols);
     finish(&c, op, cols, TERN_DTYPE_Q8);
 }
 
@@ -43,9 +44,9 @@ static void ternary(uint32_t n_tokens, uint32_t cols, uint32_t n_parts, uint32_t
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens});
     tern_op op = {.kind = TERN_OP_LINEAR, .n_in = 1 + n_parts, .n_parts = n_parts, .gated = gated};
     op.activation = TERN_ACT_RELU2;
-    op.in[0] = n_tokens == 1 ? rows(&c, "x", cols) : test_case_q8(&c, "x", TERN_ROWS_TOKENS, cols);
+    op.in[TERN_LINEAR_X] = n_tokens == 1 ? rows(&c, "x", cols) : test_case_q8(&c, "x", TERN_ROWS_TOKENS, cols);
     if (n_tokens == 1) op.norm_weight = test_case_norm_weight(&c, cols), op.eps = 1e-5f;
-    for (uint32_t i = 0; i < n_parts; i++) op.in[1 + i] = test_case_weight(&c, "i2_s", n_rows, cols);
+    for (uint32_t i = 0; i < n_parts; i++) op.in[TERN_LINEAR_W + i] = test_case_weight(&c, "i2_s", n_rows, cols);
     finish(&c, op, gated ? n_rows : n_parts * n_rows, TERN_DTYPE_F32);
 }
 
@@ -54,8 +55,8 @@ static void head(uint32_t n_tokens, uint32_t n_rows)
     test_case c;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens});
     tern_op op = {.kind = TERN_OP_LINEAR, .n_in = 2, .n_parts = 1};
-    op.in[0] = rows(&c, "x", DIM);
-    op.in[1] = test_case_weight(&c, "f16", n_rows, DIM);
+    op.in[TERN_LINEAR_X] = rows(&c, "x", DIM);
+    op.in[TERN_LINEAR_W] = test_case_weight(&c, "f16", n_rows, DIM);
     finish(&c, op, n_rows, TERN_DTYPE_F32);
 }
 
@@ -66,12 +67,12 @@ static void attention(uint32_t n_tokens, uint32_t first)
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens, .n_ctx = 1024});
     tern_op op = {.kind = TERN_OP_ATTENTION, .n_in = 6, .n_heads = HEADS, .n_kv_heads = KV_HEADS, .head_dim = HEAD_DIM};
     for (uint32_t t = 0; t < n_tokens; t++) test_case_param(&c, TERN_PARAM_POSITIONS)[t] = first + t;
-    op.in[0] = rows(&c, "q", HEADS * HEAD_DIM);
-    op.in[1] = test_case_cache(&c, "k", TERN_DTYPE_F16, c.graph.max_pages, KV_HEADS, HEAD_DIM);
-    op.in[2] = test_case_cache(&c, "v", TERN_DTYPE_F16, c.graph.max_pages, KV_HEADS, HEAD_DIM);
-    op.in[3] = test_case_param_view(&c, TERN_PARAM_POSITIONS);
-    op.in[4] = test_case_param_view(&c, TERN_PARAM_SEQUENCES);
-    op.in[5] = test_case_param_view(&c, TERN_PARAM_PAGES);
+    op.in[TERN_ATTENTION_Q] = rows(&c, "q", HEADS * HEAD_DIM);
+    op.in[TERN_ATTENTION_K_CACHE] = test_case_cache(&c, "k", TERN_DTYPE_F16, c.graph.max_pages, KV_HEADS, HEAD_DIM);
+    op.in[TERN_ATTENTION_V_CACHE] = test_case_cache(&c, "v", TERN_DTYPE_F16, c.graph.max_pages, KV_HEADS, HEAD_DIM);
+    op.in[TERN_ATTENTION_POSITIONS] = test_case_param_view(&c, TERN_PARAM_POSITIONS);
+    op.in[TERN_ATTENTION_SEQUENCES] = test_case_param_view(&c, TERN_PARAM_SEQUENCES);
+    op.in[TERN_ATTENTION_PAGES] = test_case_param_view(&c, TERN_PARAM_PAGES);
     finish(&c, op, HEADS * HEAD_DIM, TERN_DTYPE_F32);
 }
 

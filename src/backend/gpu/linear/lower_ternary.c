@@ -183,17 +183,11 @@ static tern_status lower_vec(const job *j, tern_gpu_pipeline pipeline, tern_erro
     return TERN_OK;
 }
 
-/* Bytes that the kernel loads at once. */
-static uint32_t load_bytes(tern_gpu_pipeline pipeline)
-{
-    return tern_gpu_ternary_is_cooperative(pipeline) ? 8 : 16;
-}
-
 /* linear_ternary_mat and linear_ternary_coop are told the same, but for the flags, which are overrides of the latter.
  */
 static void set_mat(const job *j, tern_gpu_dispatch *d, const uint32_t first[TERN_LINEAR_MAX_PARTS + 1])
 {
-    const uint32_t unit = load_bytes(d->pipeline);
+    const uint32_t unit = tern_gpu_ternary_is_cooperative(d->pipeline) ? 8 : 16; /* bytes that the kernel loads */
     const q8_places q8 = q8_of(j, unit);
     const places at = places_of(j);
     const tern_gpu_linear_ternary_mat_uniform u = {.count_word = tern_gpu__count_word(j->p, j->op->rows),

@@ -1,11 +1,15 @@
-# One cmocka program for each folder of tests, made of its test_*.c: tests/backend/gpu gives test_gpu. Every TEST_GROUP line in them is a test of CTest,
-# `gpu.rows`, which runs `test_gpu rows`. Helpers that several share are tests/support/*.c. The words in a group's second argument are its labels:
-#   gpu          opens a GPU: runs on lavapipe (cmake/tests-gpu.cmake)
+# One cmocka program for each folder of tests, made of its *.c: tests/backend/gpu gives test_gpu. Every TEST_GROUP line in
+# them is a test of CTest, `gpu.rows`, which runs `test_gpu rows`. Helpers that several programs share are
+# tests/support/*.c. The words in a group's second argument are its labels:
+#   backends     once on each of TERN_TEST_BACKENDS, `infer.loader.cpu` and `infer.loader.vulkan`: `--backend NAME` says
+#                which; `slow`, `threads` and `web` speak of the CPU, the next four of the others
+#   devices      the same without the CPU
+#   gpu          opens the GPU that the shaders of backend/gpu run on: on lavapipe (cmake/tests-gpu.cmake)
 #   swiftshader  once more on SwiftShader
-#   long         minutes on such a driver
+#   long         minutes on such a driver: not in `make test`, but in `make test-gpu-long`
 #   simulated    once more on the simulated GPU (tests/support/spirv.h), which stops at races and accesses out of bounds
-#   slow         started first, and not on an emulated CPU: commands started again and again, runs of training from end to end, whole models
-#                beyond the goldens, the simulated GPU (plain C): what holds there when the other tests do
+#   slow         started first, and not on an emulated CPU: commands started again and again, training from end to end,
+#                whole models beyond the goldens, the simulated GPU (plain C): what holds there when the other tests do
 #   threads      runs code of ours on several threads: what the tsan preset takes
 #   web          runs in WebAssembly too (cmake/tests-web.cmake)
 # Nothing of it is built by default: the target `tests` builds it, without which a build needs no cmocka.
@@ -62,6 +66,8 @@ if(TARGET tern)
 endif()
 
 file(GLOB_RECURSE TERN_TESTS_FOUND CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
+file(GLOB_RECURSE TERN_TEST_HELPERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.c)
+list(FILTER TERN_TEST_HELPERS EXCLUDE REGEX "/tests/(main\\.c|support/|fuzz/)|/test_[^/]*$")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TERN_TESTS_FOUND}) # their labels are read below
 
 # The groups of a test file as a list of GROUP:LABEL:LABEL...
@@ -98,13 +104,12 @@ function(tern_test_group_wanted result labels)
   endif()
 endfunction()
 
-# The test of CTest for one group.
-function(tern_test_entry program folder group labels)
-  set(name ${folder}.${group})
+# One test of CTest: a group as program and arguments say.
+function(tern_test_entry name program arguments labels)
   if(EMSCRIPTEN)
-    add_test(NAME ${name} COMMAND node $<TARGET_FILE:${program}> ${group})
+    add_test(NAME ${name} COMMAND node $<TARGET_FILE:${program}> ${arguments})
   else()
-    add_test(NAME ${name} COMMAND ${program} ${group})
+    add_test(NAME ${name} COMMAND ${program} ${arguments})
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT 1200 LABELS "${labels}" ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
   if("slow" IN_LIST labels) # first, so that none is left over at the end; CTest knows no times in a fresh folder
@@ -113,8 +118,41 @@ function(tern_test_entry program folder group labels)
   if(EMSCRIPTEN)
     tern_web_test_entry(${name} "${labels}")
   else()
-    tern_gpu_test_entries(${name} ${program} ${group} "${labels}")
+    tern_gpu_test_entries(${name} ${program} "${arguments}" "${labels}")
   endif()
+endfunction()
+
+# All tests of CTest for a group, where this build wants them; sets result.
+function(tern_test_entries result folder group labels)
+  set(program test_${folder})
+  set(backends "")
+  if("backends" IN_LIST labels)
+    set(backends ${TERN_TEST_BACKENDS})
+  elseif("devices" IN_LIST labels)
+    set(backends ${TERN_TEST_BACKENDS})
+    list(REMOVE_ITEM backends cpu)
+  else()
+    tern_test_group_wanted(wanted "${labels}")
+    if(wanted)
+      tern_test_entry(${folder}.${group} ${program} ${group} "${labels}")
+    endif()
+  endif()
+  list(REMOVE_ITEM labels backends devices)
+  foreach(backend ${backends})
+    set(own ${labels})
+    if(backend STREQUAL cpu)
+      list(REMOVE_ITEM own long swiftshader)
+    else()
+      list(REMOVE_ITEM own slow threads web)
+      list(APPEND own gpu)
+    endif()
+    tern_test_group_wanted(here "${own}")
+    if(here)
+      tern_test_entry(${folder}.${group}.${backend} ${program} "--backend;${backend};${group}" "${own}")
+      set(wanted ON)
+    endif()
+  endforeach()
+  set(${result} ${wanted} PARENT_SCOPE)
 endfunction()
 
 # The program of a folder, of those of its files that have a group which is wanted.
@@ -132,12 +170,11 @@ function(tern_test_program path)
       string(REPLACE ":" ";" labels ${group})
       list(POP_FRONT labels group)
       list(REMOVE_ITEM labels "")
-      tern_test_group_wanted(wanted "${labels}")
+      tern_test_entries(wanted ${folder} ${group} "${labels}")
       if(wanted)
         list(APPEND sources ${file})
         string(APPEND declared "extern const test_group test_group_${group};\n")
         string(APPEND listed "    &test_group_${group},\n")
-        tern_test_entry(${program} ${folder} ${group} "${labels}")
       endif()
     endforeach()
   endforeach()
@@ -145,10 +182,12 @@ function(tern_test_program path)
     return()
   endif()
   list(REMOVE_DUPLICATES sources)
+  set(helpers ${TERN_TEST_HELPERS})
+  list(FILTER helpers INCLUDE REGEX "^${path}/[^/]*$")
   set(list_file ${PROJECT_BINARY_DIR}/groups/${program}.c)
   file(CONFIGURE OUTPUT ${list_file} @ONLY CONTENT "#include \"support/test.h\"\n\n${declared}
 const test_group *const test_groups[] = {\n${listed}    NULL,\n};\n")
-  add_executable(${program} EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/main.c ${list_file} ${sources})
+  add_executable(${program} EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/main.c ${list_file} ${sources} ${helpers})
   target_link_libraries(${program} PRIVATE tern_test_support)
   # What takes time is in the library. At -O3, gcc 12 for ARM breaks off with an internal error on one of them.
   target_compile_options(${program} PRIVATE -O1)
@@ -159,6 +198,10 @@ const test_group *const test_groups[] = {\n${listed}    NULL,\n};\n")
   endif()
 endfunction()
 
+set(TERN_TEST_BACKENDS cpu)
+if(TERN_VULKAN AND NOT EMSCRIPTEN)
+  list(APPEND TERN_TEST_BACKENDS vulkan)
+endif()
 set(folders ${TERN_TESTS_FOUND})
 list(TRANSFORM folders REPLACE "/[^/]*$" "")
 list(REMOVE_DUPLICATES folders)

@@ -2,14 +2,16 @@
 #include <fnmatch.h>
 #include <unistd.h>
 
+#include "support/op_case.h"
 #include "support/test.h"
 
 #ifndef __EMSCRIPTEN__
 #include <sys/wait.h>
 #endif
 
-static const char usage[] = "usage: %s [--list] [--case PATTERN] [GROUP ...]\n"
-                            "Runs the groups of these names, without names all; of each the cases that match.\n";
+static const char usage[] = "usage: %s [--list] [--case PATTERN] [--backend NAME] [GROUP ...]\n"
+                            "Runs the groups of these names, without names all; of each the cases that match.\n"
+                            "Groups with the label `backends` or `devices` run on the backend of this name.\n";
 
 typedef struct selection {
     bool list;
@@ -17,13 +19,31 @@ typedef struct selection {
     uint32_t n_groups, n_cases;
 } selection;
 
-static const test_group *running;
-static bool first_passed;
+static bool device_found;
 
-static void run_first(void **state)
+/* Skipped where there is none; under CI=true failed. */
+static void device_opens(void **state)
 {
-    running->first(state);
-    first_passed = true;
+    (void)state;
+    test_gpu_backend();
+    device_found = true;
+}
+
+static bool has_label(const test_group *group, const char *label)
+{
+    const size_t n = strlen(label);
+    for (const char *at = group->labels; (at = strstr(at, label)); at += n)
+        if ((at == group->labels || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
+    return false;
+}
+
+/* Whether the group can run: it needs a device where it is for one. */
+static bool find_device(const test_group *group, int *failed)
+{
+    if (!has_label(group, "devices") && !(has_label(group, "backends") && test_on_gpu())) return true;
+    const struct CMUnitTest opens[] = {cmocka_unit_test(device_opens)};
+    *failed = _cmocka_run_group_tests(group->name, opens, 1, NULL, NULL);
+    return device_found;
 }
 
 /* Runs the group's cases that match; returns how many failed. */
@@ -35,13 +55,9 @@ static int run_group(const test_group *group, const char *pattern)
     for (size_t i = 0; i < group->n_cases; i++)
         if (!pattern || fnmatch(pattern, group->cases[i].name, 0) == 0) cases[n++] = group->cases[i];
     int failed = 0;
-    running = group;
-    first_passed = !group->first;
-    if (group->first) {
-        const struct CMUnitTest first = {.name = "opens", .test_func = run_first};
-        failed = _cmocka_run_group_tests(group->name, &first, 1, NULL, NULL);
-    }
-    if (first_passed) failed += _cmocka_run_group_tests(group->name, cases, n, group->setup, group->teardown);
+    if (find_device(group, &failed))
+        failed += _cmocka_run_group_tests(group->name, cases, n, group->setup, group->teardown);
+    test_backends_close(NULL);
     free(cases);
     return failed;
 }
@@ -98,6 +114,8 @@ static int read_words(int argc, char **argv, selection *s)
             s->list = true;
         } else if (strcmp(argv[i], "--case") == 0 && i + 1 < argc) {
             s->pattern = argv[++i];
+        } else if (strcmp(argv[i], "--backend") == 0 && i + 1 < argc) {
+            test_backend_choose(argv[++i]);
         } else {
             return 0;
         }

@@ -1,44 +1,114 @@
-/* Loading piece by piece on the CPU: the same engines as from mapped files, and the same refusals. */
-#include "infer/loader_cases.h"
-
+/* Loading piece by piece on every backend: the same tokens as from mapped files, in every encoding. */
 #include <malloc.h>
 
 #include "base/alloc.h"
+#include "infer/loading.h"
+#include "infer/open.h"
+#include "model/package.h"
 #include "support/converted.h"
+#include "support/op_case.h"
 
-static const tern_engine_params cpu = {.backend = {.n_threads = 2}};
+static tern_engine_params params;
 
-static void check_file(const char *path, const tern_engine_params *params)
+static int setup(void **state)
 {
-    loading log = {0};
-    tern_engine *a = map_file(path, params), *b = load_file(path, params, &log);
-    assert_true(log.n_heads > 0 && log.n_pieces > 0);
-    assert_true(log.largest <= TERN_MODEL_PIECE_BYTES);
-    assert_int_equal(tern_model_bytes(tern_engine_model(a)), tern_model_bytes(tern_engine_model(b)));
-    assert_int_equal(tern_model_parameters(tern_engine_model(a)), tern_model_parameters(tern_engine_model(b)));
-    assert_same(a, b, true);
-    tern_engine_close(a);
-    tern_engine_close(b);
+    (void)state;
+    params.backend = (tern_backend_options){.n_threads = 2};
+    if (test_on_gpu())
+        params.backend = (tern_backend_options){.name = test_gpu_name(), .device = getenv("TERN_TEST_DEVICE")};
+    return 0;
 }
+
+/* A model in every encoding that GGUF files have: of its layers, and of its tables. */
+typedef struct loading_case {
+    const char *model; /* in ../shared/fixtures */
+    const char *linear, *head;
+} loading_case;
+
+static const loading_case loading_cases[] = {
+    {"bitnet", "i2_s", NULL},         {"bitnet", "tq1_0", NULL},
+    {"bitnet", "tq2_0", NULL},        {"bitnet", "t160", "f16"},
+    {"bitnet-packed", "i2_s", "f32"}, {"bitnet-packed", "tq2_0", "bf16"},
+    {"bitnet-packed", "t160", "f16"}, {"bitnet-packed", "f32", "f32"},
+    {"llama", "q8_0", "q8_0"},        {"llama", "q6_k", "q6_k"},
+    {"llama", "q4_k", "q4_k"},        {"llama", "bf16", "q6_k"},
+    {"llama", "f16", "q8_0"},         {"llama", NULL, NULL},
+};
+
+enum { N_LOADING_CASES = sizeof loading_cases / sizeof *loading_cases };
 
 static void every_encoding(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_LOADING_CASES; i++) {
+    for (size_t i = 0; i < N_LOADING_CASES; i += test_quick() ? 3 : 1) {
         const loading_case *c = &loading_cases[i];
-        check_file(test_converted(test_fixture(c->model), c->linear, c->head), &cpu);
+        check_file(test_converted(test_fixture(c->model), c->linear, c->head), &params);
     }
 }
 
 static void bundled(void **state)
 {
     (void)state;
-    const char *path = TERN_SOURCE_DIR "/models/stories.gguf";
-    check_file(path, &cpu);
-    check_file(path, &(tern_engine_params){.backend = {.n_threads = 2}, .head = tern_encoding_find(TERN_ENC_Q8_0)});
-    check_file(path, &(tern_engine_params){.backend = {.n_threads = 1}, .head_exact = true});
-    check_file(path, &(tern_engine_params){.backend = {.n_threads = 1, .split = true, .gpu_layers = 2}});
-    check_file(path, &(tern_engine_params){.backend = {.n_threads = 1, .split = true, .gpu_layers = 1000}});
+    check_file(TERN_SOURCE_DIR "/models/stories.gguf", &params);
+}
+
+/* Whoever saved a session, mapped or loaded: it is the same model's. */
+static void sessions_move(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    loading log = {0};
+    const char *path = TERN_SOURCE_DIR "/models/stories.gguf", *saved = test_scratch("loader.session");
+    const int32_t ids[] = {5, 42, 79};
+    tern_engine *a = map_file(path, &params), *b = load_file(path, &params, &log);
+    tern_session *x = open_session(a, (tern_session_params){.n_ctx = 64}),
+                 *y = open_session(b, (tern_session_params){.n_ctx = 64});
+    assert_ok(tern_session_append(y, ids, 3, &err), err);
+    assert_ok(tern_session_save(y, saved, &err), err);
+    assert_ok(tern_session_restore(x, saved, &err), err);
+    assert_int_equal(tern_session_n_tokens(x), 3);
+    tern_session_close(x);
+    tern_session_close(y);
+    tern_engine_close(a);
+    tern_engine_close(b);
+    remove(saved);
+}
+
+static void remove_package(const char *dir)
+{
+    char path[4300];
+    for (int i = 0; i < 100; i++) {
+        snprintf(path, sizeof path, "%s/shard_%03d.bin", dir, i);
+        remove(path);
+    }
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    remove(path);
+    remove(dir);
+}
+
+/* The manifest goes before the file; one that says something else is refused with the header. */
+static void check_manifest(const char *dir)
+{
+    tern_error err = {0};
+    tern_buf text = {0};
+    tern_loader *loader;
+    tern_file_map map = {0};
+    char path[4300];
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    assert_ok(tern_file_read(&text, path, 1 << 20, &err), err);
+    assert_ok(tern_file_map_open(&map, TERN_SOURCE_DIR "/models/stories.gguf", &err), err);
+    for (int wrong = 0; wrong < 2; wrong++) {
+        loading log = {0};
+        if (wrong) memcpy(strstr(text.data, "\"heads\": 4"), "\"heads\": 8", 10);
+        assert_ok(tern_loader_open(&loader, &params, map.size, &err), err);
+        assert_ok(tern_loader_expect_json(loader, text.data, text.size, &err), err);
+        tern_status status = give_heads(loader, map.data, map.size, 64, &log, &err);
+        assert_int_equal(status, wrong ? TERN_MALFORMED : TERN_OK);
+        if (wrong) assert_non_null(strstr(err.message, "inference.heads: 8 found, 4 expected"));
+        tern_loader_close(loader);
+    }
+    tern_file_map_close(&map);
+    tern_buf_deinit(&text);
 }
 
 static void packaged(void **state)
@@ -47,208 +117,77 @@ static void packaged(void **state)
 #if defined(__EMSCRIPTEN__) /* the page computes the sums */
     skip();
 #endif
-    check_package(&cpu);
-}
-
-static void synthetic(void **state)
-{
-    (void)state;
     tern_error err = {0};
-    static const char *const encodings[] = {"i2_s", "tq2_0"};
-    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
-        const char *path = test_scratch("loader-synth.gguf");
-        tern_synth_options o = {.preset = "bitnet-tiny", .linear = tern_encoding_by_name(encodings[i]), .seed = 5};
-        assert_ok(tern_synth_write(path, &o, &err), err);
-        check_file(path, &cpu);
-        remove(path);
-    }
-}
-
-/* A model whose vocabulary was read from bytes that are gone. */
-static void text(void **state)
-{
-    (void)state;
-    loading log = {0};
-    tern_error err = {0};
-    const char *path = TERN_SOURCE_DIR "/models/stories.gguf";
-    tern_engine *a = map_file(path, &cpu), *b = load_file(path, &cpu, &log);
-    tern_tokens x = ids_of(a, "Once upon a time, Émile met a fox."),
-                y = ids_of(b, "Once upon a time, Émile met a fox.");
-    assert_int_equal(x.n, y.n);
-    assert_memory_equal(x.ids, y.ids, x.n * sizeof *x.ids);
-    tern_buf s = {0}, t = {0};
-    assert_ok(tern_detokenize(tern_model_tokenizer(tern_engine_model(a)), x.ids, x.n, false, &s, &err), err);
-    assert_ok(tern_detokenize(tern_model_tokenizer(tern_engine_model(b)), x.ids, x.n, false, &t, &err), err);
-    assert_string_equal(s.data, t.data);
-    assert_non_null(strstr(s.data, "Émile"));
-    tern_buf_deinit(&s);
-    tern_buf_deinit(&t);
-    tern_tokens_deinit(&x);
-    tern_tokens_deinit(&y);
+    const char *dir = test_scratch("loader-package");
+    tern_engine *a = map_file(TERN_SOURCE_DIR "/models/stories.gguf", &params), *b;
+    remove_package(dir);
+    assert_ok(tern_package_write(TERN_SOURCE_DIR "/models/stories.gguf", dir,
+                                 &(tern_package_options){.shard_bytes = 100003}, &err),
+              err);
+    assert_ok(tern_engine_open_path(&b, dir, NULL, &params, &err), err);
+    assert_same(a, b, true);
     tern_engine_close(a);
     tern_engine_close(b);
+    check_manifest(dir);
+    remove_package(dir);
 }
 
-/* Every cut of the header asks for more, and is told so; from there the model opens. */
-static void every_cut(void **state)
+/* Rows that do not begin at a byte of their own, and factors for each row, which come after the rows. */
+static void extras(void **state)
 {
     (void)state;
-    tern_error err = {0};
-    tern_buf file = micro_model(&(micro_change){.seed = 3});
-    const uint8_t *bytes = (const uint8_t *)file.data;
-    size_t n_pending = 0;
-    int64_t live = tern_alloc_live();
-    for (size_t n = 0; n <= file.size; n++) {
-        tern_engine *engine;
-        loading log = {0};
-        assert_ok(load_bytes(&engine, bytes, file.size, n, &cpu, &log, &err), err);
-        n_pending += log.n_heads > 1;
-        tern_engine_close(engine);
-        assert_int_equal(tern_alloc_live(), live);
-    }
-    assert_true(n_pending > 500 && n_pending < file.size);
-    tern_buf_deinit(&file);
+    static const micro_change changes[] = {{.seed = 7},
+                                           {.seed = 7, .extra = "blk.0.ffn_up.scale", .extra_cols = 1},
+                                           {.seed = 7, .extra = "blk.0.ffn_up.scale", .extra_cols = 16},
+                                           {.seed = 7,
+                                            .width = 256,
+                                            .tensor = "blk.0.ffn_up.weight",
+                                            .type = 35,
+                                            .extra = "blk.0.ffn_up.scale",
+                                            .extra_cols = 256},
+                                           {.seed = 7, .extra = "rope_freqs.weight", .extra_cols = 4},
+                                           {.seed = 7, .extra = "nobody.wants.this", .extra_cols = 7}};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) check_micro(&changes[i], &params);
 }
 
-/* A file that is shorter than it was said to be is refused as the same bytes in memory are. */
-static void truncated(void **state)
-{
-    (void)state;
-    tern_buf file = micro_model(&(micro_change){.seed = 3});
-    const uint8_t *bytes = (const uint8_t *)file.data;
-    for (size_t size = 0; size < file.size; size += size < 64 ? 1 : 61) {
-        tern_error want = {0}, got = {0};
-        tern_model *model = NULL;
-        tern_engine *engine;
-        loading log = {0};
-        tern_status status = tern_model_open_memory(&model, bytes, size, NULL, &want);
-        assert_int_not_equal(status, TERN_OK);
-        assert_int_equal(load_bytes(&engine, bytes, size, 0, &cpu, &log, &got), status);
-        assert_string_equal(got.message, want.message);
-        assert_null(engine);
-    }
-    tern_buf_deinit(&file);
-}
-
+/* What is wrong with a tensor's values is found in its pieces as well; the rest of the file before any device is asked.
+ */
 static void refused(void **state)
 {
     (void)state;
     for (size_t i = 0; i < micro_n_refusals; i++) {
-        int64_t live = tern_alloc_live();
-        refuse_loading(&micro_refusals[i], &cpu);
+        if (test_on_gpu() && !micro_refusals[i].change.n) continue;
+        const int64_t live = tern_alloc_live();
+        refuse_loading(&micro_refusals[i], &params);
         assert_int_equal(tern_alloc_live(), live);
     }
 }
 
-static void extras(void **state)
-{
-    (void)state;
-    static const micro_change changes[] = {{.extra = "blk.0.ffn_up.scale", .extra_cols = 1},
-                                           {.extra = "blk.0.ffn_up.scale", .extra_cols = 16},
-                                           {.extra = "rope_freqs.weight", .extra_cols = 4},
-                                           {.extra = "nobody.wants.this", .extra_cols = 7}};
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) check_micro(&changes[i], &cpu);
-}
-
-/* Bytes that malloc has handed out. */
-static size_t heap_bytes(void)
-{
-#ifdef __GLIBC__
-    const struct mallinfo2 m = mallinfo2();
-#else
-    const struct mallinfo m = mallinfo();
-#endif
-    return (size_t)m.uordblks + (size_t)m.hblkhd;
-}
-
-/* What is passed on is never whole in memory: of the bundled model (2.7 MB) the table's piece, vocabulary and norms. */
-static void little_memory(void **state)
-{
-    (void)state;
-    tern_error err = {0};
-    tern_file_map map = {0};
-    tern_model_stream *s;
-    tern_model_piece p;
-    tern_model_part part;
-    uint64_t wanted = 0;
-    size_t most = 0, total = 0;
-    assert_ok(tern_file_map_open(&map, TERN_SOURCE_DIR "/models/stories.gguf", &err), err);
-    const size_t before = heap_bytes();
-    const tern_model_stream_options o = {.file_bytes = map.size};
-    assert_ok(tern_model_stream_open(&s, map.data, map.size, &o, &wanted, &err), err);
-    while (tern_model_stream_next(s, &p, &err) == TERN_OK) {
-        memcpy(p.into, map.data + p.offset, p.bytes);
-        assert_ok(tern_model_stream_accept(s, &part, &err), err);
-        const size_t now = heap_bytes();
-        if (now > before && now - before > most) most = now - before;
-        total += p.bytes;
-    }
-    print_message("%zu bytes of tensors, %zu in memory at most\n", total, most);
-    assert_true(total > 2600000 && most < 1700000);
-    tern_model_stream_close(s);
-    tern_file_map_close(&map);
-}
-
-/* Calls out of order. */
-static void misuse(void **state)
+/* A GPU would need the whole table to encode it anew. */
+static void head_encodings(void **state)
 {
     (void)state;
     tern_error err = {0};
     tern_loader *loader;
-    tern_engine *engine = NULL;
-    tern_loader_piece piece;
-    uint64_t wanted;
-    tern_buf file = micro_model(&(micro_change){.seed = 3});
-    assert_ok(tern_loader_open(&loader, &cpu, file.size, &err), err);
-    assert_int_equal(tern_loader_next(loader, &piece, &err), TERN_INVALID_ARGUMENT);
-    assert_int_equal(tern_loader_accept(loader, &err), TERN_INVALID_ARGUMENT);
-    assert_int_equal(tern_loader_finish(loader, &engine, &err), TERN_INVALID_ARGUMENT);
-    assert_ok(tern_loader_head(loader, file.data, file.size, &wanted, &err), err);
-    assert_int_equal(tern_loader_head(loader, file.data, file.size, &wanted, &err), TERN_INVALID_ARGUMENT);
-    assert_int_equal(tern_loader_accept(loader, &err), TERN_INVALID_ARGUMENT);
-    assert_int_equal(tern_loader_finish(loader, &engine, &err), TERN_INVALID_ARGUMENT);
-    assert_null(engine);
-    assert_string_equal(tern_model_config(tern_loader_model(loader))->architecture, "bitnet-b1.58");
-    tern_loader_close(loader);
-    tern_loader_close(NULL);
-    tern_buf_deinit(&file);
-}
-
-static void failed_allocations_are_clean(void **state)
-{
-    (void)state;
-    tern_buf file = micro_model(&(micro_change){.seed = 3});
-    int64_t live = tern_alloc_live();
-    tern_status status = TERN_OUT_OF_MEMORY;
-    uint64_t n = 1;
-    for (; status != TERN_OK; n++) {
-        tern_error err = {0};
-        tern_engine *engine;
-        loading log = {0};
-        tern_alloc_fail_after(n, false);
-        status = load_bytes(&engine, (const uint8_t *)file.data, file.size, file.size, &cpu, &log, &err);
-        tern_alloc_fail_after(0, false);
-        if (status != TERN_OK) assert_int_equal(status, TERN_OUT_OF_MEMORY);
-        tern_engine_close(engine);
-        assert_int_equal(tern_alloc_live(), live);
+    tern_engine_params how = params;
+    how.head = tern_encoding_find(TERN_ENC_Q8_0);
+    const tern_status status = tern_loader_open(&loader, &how, 1000, &err);
+    if (test_on_gpu()) {
+        char words[64];
+        snprintf(words, sizeof words, "head in q8_0 on %s", test_gpu_name());
+        assert_int_equal(status, TERN_UNSUPPORTED);
+        assert_non_null(strstr(err.message, words));
+        assert_null(loader);
+    } else {
+        assert_ok(status, err);
+        tern_loader_close(loader);
     }
-    assert_true(n > 30);
-    tern_buf_deinit(&file);
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(every_cut),
-    cmocka_unit_test(truncated),
-    cmocka_unit_test(refused),
-    cmocka_unit_test(extras),
-    cmocka_unit_test(misuse),
-    cmocka_unit_test(little_memory),
-    cmocka_unit_test(failed_allocations_are_clean),
-    cmocka_unit_test(packaged),
-    cmocka_unit_test(text),
-    cmocka_unit_test(bundled),
-    cmocka_unit_test(synthetic),
-    cmocka_unit_test(every_encoding),
+    cmocka_unit_test(extras),        cmocka_unit_test(refused),  cmocka_unit_test(head_encodings),
+    cmocka_unit_test(bundled),       cmocka_unit_test(packaged), cmocka_unit_test(every_encoding),
+    cmocka_unit_test(sessions_move),
 };
 
-TEST_GROUP(loader, "slow web", tests);
+TEST_GROUP(loader, "backends slow long web", tests, .setup = setup);

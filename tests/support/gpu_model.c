@@ -24,7 +24,7 @@ tern_engine *test_gpu_engine(const char *path, uint32_t gpu_layers, const tern_e
 {
     test_gpu_backend(); /* skips where there is none */
     tern_engine_params params = how ? *how : (tern_engine_params){0};
-    params.backend = (tern_backend_options){.name = TEST_GPU,
+    params.backend = (tern_backend_options){.name = test_gpu_name(),
                                             .n_threads = 1,
                                             .device = getenv("TERN_TEST_DEVICE"),
                                             .split = gpu_layers != test_all_layers,

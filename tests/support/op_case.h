@@ -25,8 +25,16 @@ tern_backend *test_backend(const char *name);
 #define TEST_GPU "vulkan"
 #endif
 
-/* The GPU: TEST_GPU, on the device that TERN_TEST_DEVICE names (VK_ICD_FILENAMES and the like are the loader's). Where
- * there is none the calling test is skipped, under CI=true failed. TERN_TEST_SIMULATE=N takes the simulated GPU
+/* The backend under test: what the program's --backend says, which CTest gives to groups with the label `backends` (all
+ * of cmake's TERN_TEST_BACKENDS) or `devices` (all but the CPU); without it the CPU, and TEST_GPU for what wants a GPU.
+ */
+bool test_on_gpu(void);
+const char *test_gpu_name(void);
+tern_backend *test_backend_here(void);
+void test_backend_choose(const char *name);
+
+/* The GPU: test_gpu_name(), on the device that TERN_TEST_DEVICE names (VK_ICD_FILENAMES and the like are the loader's).
+ * Where there is none the calling test is skipped, under CI=true failed. TERN_TEST_SIMULATE=N takes the simulated GPU
  * (simulated.h), with subgroups of N. */
 tern_backend *test_gpu_backend(void);
 /* The same GPU taken for less than it is, so that every variant of a kernel runs: as it is; without subgroups; with

@@ -35,9 +35,31 @@ static tern_status open_simulated(tern_backend **backend, test_gpu_kind kind, te
 }
 #endif
 
+static const char *chosen = "cpu";
+
+void test_backend_choose(const char *name)
+{
+    chosen = name;
+}
+
+bool test_on_gpu(void)
+{
+    return strcmp(chosen, "cpu") != 0;
+}
+
+const char *test_gpu_name(void)
+{
+    return test_on_gpu() ? chosen : TEST_GPU;
+}
+
+tern_backend *test_backend_here(void)
+{
+    return test_on_gpu() ? test_gpu_backend() : test_backend("cpu");
+}
+
 static tern_status open_with(tern_backend **backend, const tern_gpu_caps *limits, tern_error *err)
 {
-    const tern_backend_options options = {.name = TEST_GPU,
+    const tern_backend_options options = {.name = test_gpu_name(),
                                           .n_threads = 1,
                                           .device = getenv("TERN_TEST_DEVICE"),
                                           .validation = getenv("TERN_TEST_VALIDATION") != NULL,

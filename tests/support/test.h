@@ -22,7 +22,6 @@ typedef struct test_group {
     const struct CMUnitTest *cases;
     size_t n_cases;
     CMFixtureFunction setup, teardown; /* around all cases */
-    CMUnitTestFunction first;          /* a case before the others, which do not run where it is skipped or fails */
 } test_group;
 
 /* The groups of this program, up to a NULL: the build lists every TEST_GROUP of a folder. */

@@ -214,4 +214,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(swapped),      cmocka_unit_test(chosen_on_the_device),
 };
 
-TEST_GROUP(lora_vulkan, "gpu long", tests, .setup = setup, .teardown = test_backends_close);
+TEST_GROUP(lora_gpu, "devices long", tests, .setup = setup, .teardown = test_backends_close);

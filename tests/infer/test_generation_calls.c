@@ -1,31 +1,10 @@
-/* Generation step by step on the CPU, made to be a device that cannot be waited for; choosing tokens on the host, and
- * as a device does. */
-#include "infer/generation_cases.h"
-
+/* Calls of a session on the CPU, made to be a device that cannot be waited for: refused, gone on with, given up,
+ * without allocations. */
+#include "base/alloc.h"
 #include "infer/compare.h"
+#include "infer/generation.h"
 #include "support/logits.h"
-#include "support/stepping.h"
-
-static int setup(void **state)
-{
-    static generation_fixture f;
-    f = (generation_fixture){.engine = open_trained(1)};
-    *state = &f;
-    return 0;
-}
-
-static int setup_stepping(void **state)
-{
-    setup(state);
-    test_make_stepping(generation_backend(*state));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    tern_engine_close(((generation_fixture *)*state)->engine);
-    return 0;
-}
+#include "support/pending_backend.h"
 
 /* What has no steps says so. */
 static void refused(void **state)
@@ -195,14 +174,15 @@ static void no_allocation(void **state)
     tern_session_close(session);
 }
 
-static const struct CMUnitTest host[] = {GENERATION_CASES,
-                                         cmocka_unit_test(refused),
-                                         cmocka_unit_test(bad_openings),
-                                         cmocka_unit_test(calls_go_on),
-                                         cmocka_unit_test(given_up),
-                                         cmocka_unit_test(no_allocation)};
-static const struct CMUnitTest device[] = {GENERATION_CASES, cmocka_unit_test(given_up),
-                                           cmocka_unit_test(no_allocation)};
+static const struct CMUnitTest host[] = {
+    cmocka_unit_test(refused),  cmocka_unit_test(bad_openings),  cmocka_unit_test(calls_go_on),
+    cmocka_unit_test(given_up), cmocka_unit_test(no_allocation),
+};
+static const struct CMUnitTest device[] = {
+    cmocka_unit_test(given_up),
+    cmocka_unit_test(no_allocation),
+};
 
-TEST_GROUP(generation_steps, "slow web", host, .setup = setup, .teardown = teardown);
-TEST_GROUP(generation_stepping, "slow web", device, .setup = setup_stepping, .teardown = teardown);
+TEST_GROUP(generation_calls, "slow web", host, .setup = generation_open, .teardown = generation_close);
+TEST_GROUP(generation_calls_stepping, "slow web", device, .setup = generation_open_stepping,
+           .teardown = generation_close);

@@ -1,39 +1,6 @@
-/* Generation in steps on a GPU: one token at a time or many, the same tokens; and what a token costs. */
-#include "infer/steps_cases.h"
-
+/* Generation in steps on a GPU: the text of the CPU, and what a token costs. */
+#include "infer/steps.h"
 #include "support/logits.h"
-#include "support/op_case.h"
-#include "support/web_device.h"
-
-static steps_fixture fixture;
-
-/* Skipped where there is no GPU, and the other tests with it. */
-static void opens(void **state)
-{
-    (void)state;
-    test_gpu_backend();
-    tern_error err = {0};
-    tern_model *model;
-    tern_engine_params params = {.backend = {.name = TEST_GPU, .device = getenv("TERN_TEST_DEVICE")}};
-    assert_ok(tern_model_open(&model, test_model("tiny-stories-bitnet"), &(tern_model_options){0}, &err), err);
-    assert_ok(tern_engine_open(&fixture.engine, model, &params, &err), err);
-    test_make_waiting(tern_engine_backend(fixture.engine));
-    fixture.reference = (tern_session_params){.steps = 1};
-    fixture.slow = true;
-}
-
-static int setup(void **state)
-{
-    *state = &fixture;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tern_engine_close(fixture.engine);
-    return test_backends_close(state);
-}
 
 /* Greedy text against the CPU's, as far as its margins decide: a rounding tie may turn a token that was hardly ahead.
  */
@@ -106,6 +73,9 @@ static void dispatches(void **state)
     tern_session_close(session);
 }
 
-static const struct CMUnitTest tests[] = {STEPS_CASES, cmocka_unit_test(as_on_the_cpu), cmocka_unit_test(dispatches)};
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(as_on_the_cpu),
+    cmocka_unit_test(dispatches),
+};
 
-TEST_GROUP(generate_vulkan, "gpu long", tests, .first = opens, .setup = setup, .teardown = teardown);
+TEST_GROUP(generate_gpu, "devices long", tests, .setup = steps_open, .teardown = steps_close);

@@ -1,120 +1,10 @@
-/* Generation step by step on a device that cannot be waited for: cases that hold for every device. What is generated at
- * once, on the same device while it can be waited for, says what is right. */
-#ifndef TERN_TESTS_INFER_GENERATION_CASES_H
-#define TERN_TESTS_INFER_GENERATION_CASES_H
-
-#include "infer/support.h"
-
-#include "base/alloc.h"
+/* Generation step by step on a device that cannot be waited for, on every backend: what is generated at once, on the
+ * same device while it can be waited for, says what is right. */
+#include "infer/generation.h"
 #include "support/pending_backend.h"
 
-typedef struct generation_fixture {
-    tern_engine *engine;
-    bool slow; /* a GPU in software: few tokens */
-} generation_fixture;
-
-enum { GENERATION_SEED = 20261121, GENERATION_BATCH = 8 };
-static const char generation_story[] = "Once upon a time there was a little girl";
-
-static inline tern_backend *generation_backend(const generation_fixture *f)
-{
-    return tern_engine_backend(f->engine);
-}
-
-static inline tern_session *generation_session(const generation_fixture *f, uint32_t n_ctx)
-{
-    return open_session(
-        f->engine, (tern_session_params){
-                       .n_ctx = n_ctx, .n_batch = GENERATION_BATCH, .max_outputs = 5, .kv = TERN_KV_F32, .steps = 4});
-}
-
-static inline uint32_t generation_length(const generation_fixture *f)
-{
-    return f->slow ? 10 : 24;
-}
-
-/* What a caller sees of a generation. */
-typedef struct generated {
-    seen seen;
-    tern_generate_result result;
-    int32_t tokens[512]; /* the session's in the end */
-    uint32_t n_tokens;
-} generated;
-
-static inline void keep_tokens(generated *out, const tern_session *session)
-{
-    out->n_tokens = tern_session_n_tokens(session);
-    memcpy(out->tokens, tern_session_tokens(session), out->n_tokens * sizeof *out->tokens);
-}
-
-/* Steps until the end, or until `most` calls are made; returns the last status. */
-static inline tern_status run_steps(tern_generation *g, uint32_t most, bool *done, tern_error *err)
-{
-    tern_status status = TERN_OK;
-    *done = false;
-    for (uint32_t i = 0; i < most && !*done && (status == TERN_OK || status == TERN_PENDING); i++)
-        status = tern_generation_step(g, done, err);
-    return status;
-}
-
-static inline tern_generation *open_generation(tern_session *session, const char *prompt,
-                                               const tern_generate_params *params)
-{
-    tern_error err = {0};
-    tern_generation *g;
-    tern_tokens ids = {0};
-    if (prompt) ids = ids_of(tern_session_engine(session), prompt);
-    assert_ok(tern_generation_open(&g, session, ids.ids, (uint32_t)ids.n, params, &err), err);
-    if (ids.ids) memset(ids.ids, 0xff, ids.n * sizeof *ids.ids); /* it is copied */
-    tern_tokens_deinit(&ids);
-    return g;
-}
-
-/* All of it, step by step. */
-static inline void by_steps(tern_session *session, const char *prompt, tern_generate_params params, generated *out)
-{
-    tern_error err = {0};
-    bool done;
-    params.on_piece = see;
-    params.context = &out->seen;
-    tern_generation *g = open_generation(session, prompt, &params);
-    assert_ok(run_steps(g, UINT32_MAX, &done, &err), err);
-    assert_true(done);
-    assert_ok(tern_generation_step(g, &done, &err), err); /* changes nothing */
-    assert_true(done);
-    tern_generation_describe(g, &out->result);
-    tern_generation_close(g);
-    assert_false(test_pending_reading());
-    keep_tokens(out, session);
-}
-
-static inline void at_once(tern_session *session, const char *prompt, tern_generate_params params, generated *out)
-{
-    params.on_piece = see;
-    params.context = &out->seen;
-    out->result = generate(session, prompt, &params);
-    keep_tokens(out, session);
-}
-
-static inline void assert_same_generated(const generated *a, const generated *b)
-{
-    assert_int_equal(a->seen.n_ids, b->seen.n_ids);
-    assert_memory_equal(a->seen.ids, b->seen.ids, a->seen.n_ids * sizeof *a->seen.ids);
-    assert_int_equal(a->seen.text.size, b->seen.text.size);
-    assert_memory_equal(a->seen.text.data, b->seen.text.data, a->seen.text.size);
-    assert_int_equal(a->n_tokens, b->n_tokens);
-    assert_memory_equal(a->tokens, b->tokens, a->n_tokens * sizeof *a->tokens);
-    assert_int_equal(a->result.reason, b->result.reason);
-    assert_int_equal(a->result.n_prompt, b->result.n_prompt);
-    assert_int_equal(a->result.n_generated, b->result.n_generated);
-    assert_int_equal(a->result.n_drafted, b->result.n_drafted);
-    assert_int_equal(a->result.n_accepted, b->result.n_accepted);
-    assert_int_equal(a->result.steps, b->result.steps);
-    assert_int_equal(a->result.weight_bytes, b->result.weight_bytes);
-}
-
-static inline void check_generation(const generation_fixture *f, uint32_t n_ctx, const char *prompt,
-                                    const tern_generate_params *params, uint32_t stop_after)
+static void check_generation(const generation_fixture *f, uint32_t n_ctx, const char *prompt,
+                             const tern_generate_params *params, uint32_t stop_after)
 {
     generated want = {.seen.stop_after = stop_after}, got = {.seen.stop_after = stop_after};
     tern_session *session = generation_session(f, n_ctx);
@@ -130,12 +20,7 @@ static inline void check_generation(const generation_fixture *f, uint32_t n_ctx,
     tern_session_close(session);
 }
 
-static inline tern_generate_params generation_params(const generation_fixture *f)
-{
-    return (tern_generate_params){.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = generation_length(f)};
-}
-
-static inline void generation_samplers(void **state)
+static void samplers(void **state)
 {
     const generation_fixture *f = *state;
     static const tern_logit_bias bias = {300, 4.0f};
@@ -154,7 +39,7 @@ static inline void generation_samplers(void **state)
 }
 
 /* Ends of every kind, and a context that is made room in. */
-static inline void generation_ends(void **state)
+static void ends(void **state)
 {
     static const char *const stop = ".";
     const generation_fixture *f = *state;
@@ -178,8 +63,8 @@ static inline void generation_ends(void **state)
 }
 
 /* Whatever call it is after: the session has a prefix of what there would have been, and goes on to the rest of it. */
-static inline void check_left(const generation_fixture *f, tern_session *session, const generated *whole,
-                              uint32_t n_seen, const tern_generate_params *params)
+static void check_left(const generation_fixture *f, tern_session *session, const generated *whole, uint32_t n_seen,
+                       const tern_generate_params *params)
 {
     generated rest = {0};
     tern_generate_params how = *params;
@@ -200,8 +85,8 @@ static inline void check_left(const generation_fixture *f, tern_session *session
 typedef enum left_how { LEFT_STOP, LEFT_CLOSE, LEFT_FAIL } left_how;
 
 /* Leaves a generation after so many calls (or reads that fail); returns false when it was done before. */
-static inline bool leave(const generation_fixture *f, tern_session *session, const generated *whole, uint32_t after,
-                         left_how how, const tern_generate_params *params)
+static bool leave(const generation_fixture *f, tern_session *session, const generated *whole, uint32_t after,
+                  left_how how, const tern_generate_params *params)
 {
     tern_error err = {0};
     bool done = false;
@@ -238,7 +123,7 @@ static inline bool leave(const generation_fixture *f, tern_session *session, con
     return left;
 }
 
-static inline void check_leaving(const generation_fixture *f, left_how how, const tern_generate_params *params)
+static void check_leaving(const generation_fixture *f, left_how how, const tern_generate_params *params)
 {
     generated whole = {0};
     tern_session *session = generation_session(f, 128);
@@ -253,7 +138,7 @@ static inline void check_leaving(const generation_fixture *f, left_how how, cons
     tern_session_close(session);
 }
 
-static inline void check_all_leaving(const generation_fixture *f, left_how how)
+static void check_all_leaving(const generation_fixture *f, left_how how)
 {
     tern_generate_params params = generation_params(f);
     params.max_tokens = 9;
@@ -266,23 +151,23 @@ static inline void check_all_leaving(const generation_fixture *f, left_how how)
     if (!f->slow) check_leaving(f, how, &params);
 }
 
-static inline void generation_stopped(void **state)
+static void stopped(void **state)
 {
     check_all_leaving(*state, LEFT_STOP);
 }
 
-static inline void generation_closed(void **state)
+static void closed(void **state)
 {
     check_all_leaving(*state, LEFT_CLOSE);
 }
 
-static inline void generation_failed(void **state)
+static void failed(void **state)
 {
     check_all_leaving(*state, LEFT_FAIL);
 }
 
 /* As many tokens at once as seems right: the same tokens. */
-static inline void generation_adapts(void **state)
+static void adapts(void **state)
 {
     const generation_fixture *f = *state;
     generated want = {0}, got = {0};
@@ -306,8 +191,10 @@ static inline void generation_adapts(void **state)
     forget(&got.seen);
 }
 
-#define GENERATION_CASES                                                                                               \
-    cmocka_unit_test(generation_samplers), cmocka_unit_test(generation_ends), cmocka_unit_test(generation_stopped),    \
-        cmocka_unit_test(generation_closed), cmocka_unit_test(generation_failed), cmocka_unit_test(generation_adapts)
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(samplers), cmocka_unit_test(ends),   cmocka_unit_test(stopped),
+    cmocka_unit_test(closed),   cmocka_unit_test(failed), cmocka_unit_test(adapts),
+};
 
-#endif
+TEST_GROUP(generation, "backends slow long web", tests, .setup = generation_open, .teardown = generation_close);
+TEST_GROUP(generation_stepping, "slow web", tests, .setup = generation_open_stepping, .teardown = generation_close);

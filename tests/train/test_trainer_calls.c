@@ -1,10 +1,10 @@
-/* A trainer on a device that cannot be waited for: the same bits as on one that can. For test_trainer.c. */
-#ifndef TERN_TESTS_TRAIN_TRAINER_CALLS_H
-#define TERN_TESTS_TRAIN_TRAINER_CALLS_H
-
+/* A trainer on a device that cannot be waited for: the same bits as on one that can. */
+#include "backend/cpu/cpu.h"
 #include "infer/session.h"
 #include "support/pending_backend.h"
-#include "train/trainer_cases.h"
+#include "train/trainers.h"
+
+static tern_error err;
 
 #define AGAIN(call)                                                                                                    \
     do {                                                                                                               \
@@ -43,7 +43,7 @@ static void goes_on(void **state)
         double x[8], y[8], sum_x, sum_y;
         uint64_t n_labels;
         tern_trainer_params p = accumulated(&ways[i]);
-        tern_trainer *a = test_trainer(backend(), m.model, &p);
+        tern_trainer *a = test_trainer(test_backend_here(), m.model, &p);
         steps(a, 0, 8, x);
         assert_ok(tern_trainer_evaluate(a, batch.rows, 5, &sum_x, &n_labels, &err), err);
         assert_ok(tern_cpu_open(&device, &(tern_cpu_options){.n_threads = 1}, &err), err);
@@ -93,7 +93,7 @@ static void adapter_goes_on(void **state)
     double x[3], y[3];
     tern_trainer_params p = way_params(&ways[N_WAYS - 1]);
     p.lora.rank = 3; /* padded */
-    tern_trainer *a = test_trainer(backend(), m.model, &p);
+    tern_trainer *a = test_trainer(test_backend_here(), m.model, &p);
     steps(a, 0, 3, x);
     assert_ok(tern_trainer_adapter(a, &want, &err), err);
     assert_ok(tern_cpu_open(&device, &(tern_cpu_options){.n_threads = 1}, &err), err);
@@ -129,7 +129,7 @@ static void steps_given_up(void **state)
         tern_trainer_params p = accumulated(&ways[way]);
         double x[4], y[4], sum;
         uint64_t n_labels;
-        tern_trainer *a = test_trainer(backend(), m.model, &p);
+        tern_trainer *a = test_trainer(test_backend_here(), m.model, &p);
         steps(a, 0, 4, x);
         for (uint32_t calls = 1; calls < 6; calls++) {
             tern_backend *device;
@@ -164,7 +164,7 @@ static void on_an_engine(void **state)
     tern_session *session;
     const int32_t ids[] = {1, 2, 3};
     tern_trainer_params p = way_params(&ways[N_WAYS - 1]);
-    tern_trainer *a = test_trainer(backend(), m.model, &p);
+    tern_trainer *a = test_trainer(test_backend_here(), m.model, &p);
     steps(a, 0, 6, x);
     assert_ok(tern_engine_open(&engine, own.model, &(tern_engine_params){.backend = {.n_threads = 1}}, &err), err);
     p.engine = engine;
@@ -176,7 +176,7 @@ static void on_an_engine(void **state)
     assert_ok(tern_session_open(&session, engine, NULL, &err), err);
     assert_ok(tern_session_append(session, ids, 3, &err), err); /* the weights are still there */
     tern_session_close(session);
-    assert_int_equal(tern_trainer_open(&b, backend(), m.model, &p, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_trainer_open(&b, test_backend_here(), m.model, &p, &err), TERN_INVALID_ARGUMENT);
     assert_non_null(strstr(err.message, "engine"));
     tern_engine_close(engine);
     tern_buf_deinit(&own.bytes);
@@ -184,4 +184,11 @@ static void on_an_engine(void **state)
     close_micro(&m);
 }
 
-#endif
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(goes_on),
+    cmocka_unit_test(adapter_goes_on),
+    cmocka_unit_test(steps_given_up),
+    cmocka_unit_test(on_an_engine),
+};
+
+TEST_GROUP(trainer_calls, "", tests);

@@ -34,7 +34,7 @@ static void the_gpu_learns_what_the_cpu_learns(void **state)
         tern_finetune_result cpu, gpu;
         tern_finetune_options o = options(scratch("gpu-learns").text, lora);
         assert_ok(tern_finetune(&o, &cpu, &err), err);
-        o.backend = "vulkan";
+        o.backend = test_gpu_name();
         assert_ok(tern_finetune(&o, &gpu, &err), err);
         assert_true(cpu.dispatches == 0 && gpu.dispatches > 1000);
         const double before = fabs(gpu.first_validation - cpu.first_validation), after = fabs(gpu.loss - cpu.loss);
@@ -67,7 +67,7 @@ static void stopped_runs_go_on(void **state)
     tern_error err = {0};
     const run_path whole = scratch("gpu-whole"), parts = scratch("gpu-parts");
     tern_finetune_options o = options(whole.text, 0);
-    o.backend = "vulkan";
+    o.backend = test_gpu_name();
     assert_ok(tern_finetune(&o, NULL, &err), err);
     o.output = parts.text;
     stopper s = {.stop_at = 2};
@@ -90,4 +90,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(stopped_runs_go_on),
 };
 
-TEST_GROUP(run_vulkan, "gpu long", tests, .setup = make_files);
+TEST_GROUP(run_gpu, "devices long", tests, .setup = make_files);

@@ -6,12 +6,6 @@
 
 #define BEGIN "-p", "Once upon a time"
 
-static void opens(void **state)
-{
-    (void)state;
-    test_gpu_backend();
-}
-
 static void the_text_of_the_cpu(void **state)
 {
     (void)state;
@@ -21,7 +15,7 @@ static void the_text_of_the_cpu(void **state)
         {NULL}, {"--gpu-steps", "1"}, {"--gpu-layers", "3"}, {"--gpu-layers", "all"}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         const char *words[] = {"run", "-m",        test_small_model(), BEGIN,       "--greedy",  "-n", "6",
-                               "-q",  "--backend", "vulkan",           flags[i][0], flags[i][1], NULL};
+                               "-q",  "--backend", test_gpu_name(),    flags[i][0], flags[i][1], NULL};
         test_output gpu = test_tern(NULL, words);
         assert_string_equal(gpu.err, "");
         assert_int_equal(gpu.code, 0);
@@ -34,12 +28,13 @@ static void the_text_of_the_cpu(void **state)
 static void the_host_chooses_and_says_so(void **state)
 {
     (void)state;
-    test_output o = TERN("run", "-m", test_small_model(), BEGIN, "--backend", "vulkan", "--greedy", "-n", "2",
+    test_output o = TERN("run", "-m", test_small_model(), BEGIN, "--backend", test_gpu_name(), "--greedy", "-n", "2",
                          "--repetition-penalty", "1.1", "--gpu-steps", "4");
     assert_int_equal(o.code, 0);
     assert_non_null(strstr(o.err, "note: --gpu-steps had no effect"));
     test_output_free(&o);
-    o = TERN("run", "-m", test_small_model(), BEGIN, "--backend", "vulkan", "--greedy", "-n", "2", "--gpu-steps", "4");
+    o = TERN("run", "-m", test_small_model(), BEGIN, "--backend", test_gpu_name(), "--greedy", "-n", "2", "--gpu-steps",
+             "4");
     assert_null(strstr(o.err, "note:"));
     assert_non_null(strstr(o.err, "that the device can read"));
     test_output_free(&o);
@@ -55,8 +50,8 @@ static double number_at(const json_t *o, const char *key)
 static void bench_counts(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_small_model(), "--backend", "vulkan", "-p", "4", "-n",
-                                          "8", "-r", "1", "--gpu-steps", "1,4", "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_small_model(), "--backend", test_gpu_name(), "-p", "4",
+                                          "-n", "8", "-r", "1", "--gpu-steps", "1,4", "--json"));
     const json_t *rows = json_object_get(o, "results");
     assert_int_equal(json_array_size(rows), 2);
     assert_non_null(json_object_get(o, "device"));
@@ -78,8 +73,8 @@ static void bench_counts(void **state)
 static void profiled(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_small_model(), "--backend", "vulkan", "-p", "0", "-n",
-                                          "2", "-r", "1", "--profile", "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_small_model(), "--backend", test_gpu_name(), "-p", "0",
+                                          "-n", "2", "-r", "1", "--profile", "--json"));
     const json_t *row = json_array_get(json_object_get(o, "results"), 0);
     const json_t *decode = json_object_get(json_object_get(row, "profile"), "decode");
     double share = 0, count = 0;
@@ -98,8 +93,8 @@ static void profiled(void **state)
 static void compared(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(
-        TERN_WORDS("compare", "-m", test_small_model(), "--backend", "vulkan", "--ids", "1,31,608,1185,7", "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("compare", "-m", test_small_model(), "--backend", test_gpu_name(), "--ids",
+                                          "1,31,608,1185,7", "--json"));
     assert_true(json_is_true(json_object_get(o, "ok")));
     assert_true(json_is_null(json_object_get(o, "first_difference")));
     assert_true(number_at(json_object_get(o, "cached_logits"), "cosine") > 0.999);
@@ -110,7 +105,7 @@ static void listed(void **state)
 {
     (void)state;
     json_t *o = test_tern_json(TERN_WORDS("devices", "--json"));
-    const json_t *vulkan = json_object_get(o, "vulkan");
+    const json_t *vulkan = json_object_get(o, test_gpu_name());
     assert_null(json_object_get(vulkan, "problem"));
     assert_true(number_at(json_array_get(json_object_get(vulkan, "devices"), 0), "memory_bytes") > 0);
     json_decref(o);
@@ -119,12 +114,12 @@ static void listed(void **state)
 static void refused(void **state)
 {
     (void)state;
-    static const struct {
+    const struct {
         const char *words[6], *message;
     } cases[] = {
-        {{"run", "--backend", "vulkan", "--device", "99"}, "no device 99"},
-        {{"run", "--backend", "vulkan", "--device", "no such thing"}, "no such thing"},
-        {{"run", "--backend", "vulkan", "--head", "exact"}, "head \"exact\" on vulkan"},
+        {{"run", "--backend", test_gpu_name(), "--device", "99"}, "no device 99"},
+        {{"run", "--backend", test_gpu_name(), "--device", "no such thing"}, "no such thing"},
+        {{"run", "--backend", test_gpu_name(), "--head", "exact"}, "head \"exact\" on vulkan"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         test_output o = test_tern(NULL, cases[i].words);
@@ -144,4 +139,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(refused),
 };
 
-TEST_GROUP(commands_vulkan, "gpu long", tests, .first = opens, .teardown = test_backends_close);
+TEST_GROUP(commands_gpu, "devices long", tests, .teardown = test_backends_close);

@@ -126,4 +126,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(dense_encodings),   cmocka_unit_test(heads),           cmocka_unit_test(small_shapes),
 };
 
-TEST_GROUP(models_vulkan, "gpu long", tests, .teardown = test_backends_close);
+TEST_GROUP(models_gpu, "devices long", tests, .teardown = test_backends_close);

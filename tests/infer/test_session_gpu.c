@@ -266,4 +266,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(side_by_side),
 };
 
-TEST_GROUP(session_vulkan, "gpu long", tests, .setup = setup, .teardown = teardown);
+TEST_GROUP(session_gpu, "devices long", tests, .setup = setup, .teardown = teardown);

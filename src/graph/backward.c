@@ -79,7 +79,6 @@ void tern_backward__contribute(tern_backward *b, const tern_op *op, tern_view x,
                        .layer = op->layer,
                        .n_in = TERN_ADD_INPUTS,
                        .in = {[TERN_ADD_A] = before, [TERN_ADD_B] = dx}};
-        sum.residual = sum.norm_weight = whole_view(b, TERN_NO_VALUE);
         sum.out = dx = tern_backward__room(b, op, x);
         tern_backward__emit(b, &sum);
     }
@@ -117,16 +116,16 @@ static void survey_op(tern_backward *b, size_t at)
 {
     const tern_op *op = &b->forward[at];
     bool wanted = false;
-    for (uint32_t i = 0; i < tern_graph__n_views(op); i++) {
-        uint32_t value = tern_graph__view(op, i).value;
+    for (uint32_t i = 0; i < tern_op_n_views(op); i++) {
+        uint32_t value = tern_op_view(op, i).value;
         if (value == TERN_NO_VALUE) continue;
         const tern_value *v = &b->graph->values[value];
         wanted |= b->of[value].wanted || (v->kind == TERN_VALUE_WEIGHT && v->weight->trained);
         b->of[value].last_touch = at;
     }
-    for (uint32_t i = 0; i < tern_graph__n_views(op); i++) {
-        uint32_t value = tern_graph__view(op, i).value;
-        if (value == TERN_NO_VALUE || !tern_graph__writes_view(op, i)) continue;
+    for (uint32_t i = 0; i < tern_op_n_views(op); i++) {
+        uint32_t value = tern_op_view(op, i).value;
+        if (value == TERN_NO_VALUE || !tern_op_writes_view(op, i)) continue;
         b->of[value].wanted |= wanted;
         if (b->of[value].first_write == SIZE_MAX) b->of[value].first_write = at;
     }
@@ -165,8 +164,8 @@ static void place_rows(tern_backward *b, uint32_t value, size_t first_op, uint32
     tern_view place = whole_view(b, b->of[value].whole);
     place.first_row = first_row;
     for (size_t i = first_op; i < b->graph->n_ops; i++)
-        for (uint32_t k = 0; k < tern_graph__n_views(&b->graph->ops[i]); k++)
-            move_view(tern_graph__view_at(&b->graph->ops[i], k), part, place);
+        for (uint32_t k = 0; k < tern_op_n_views(&b->graph->ops[i]); k++)
+            move_view(tern_op_view_at(&b->graph->ops[i], k), part, place);
     b->of[value].gradient = TERN_NO_VALUE;
 }
 

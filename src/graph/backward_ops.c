@@ -7,8 +7,7 @@ static const tern_view none = {.value = TERN_NO_VALUE};
 
 static tern_op begin(const tern_op *of, tern_op_kind kind)
 {
-    return (tern_op){
-        .kind = kind, .rows = of->rows, .layer = of->layer, .out = none, .residual = none, .norm_weight = none};
+    return (tern_op){.kind = kind, .rows = of->rows, .layer = of->layer, .out = none};
 }
 
 /* Adds an op that makes a gradient of x, on top of what is there: its `residual`. */
@@ -18,6 +17,17 @@ static void emit_sum(tern_backward *b, const tern_op *of, tern_view x, tern_op *
     op->out = tern_backward__room(b, of, x);
     tern_backward__emit(b, op);
     tern_backward__set(b, x, op->out);
+}
+
+static void bias(tern_backward *b, const tern_op *op, tern_view dy)
+{
+    const tern_weight *weight = b->graph->values[op->bias[0].value].weight;
+    if (!weight->trained) return;
+    tern_op db = begin(op, TERN_OP_BIAS_BACKWARD);
+    db.in[TERN_BIAS_BACKWARD_DY] = dy;
+    db.in[TERN_BIAS_BACKWARD_DBIAS] = tern_backward__weight_gradient(b, weight);
+    db.n_in = TERN_BIAS_BACKWARD_INPUTS;
+    tern_backward__emit(b, &db);
 }
 
 static void linear(tern_backward *b, const tern_op *op, tern_view dy)
@@ -31,6 +41,7 @@ static void linear(tern_backward *b, const tern_op *op, tern_view dy)
     }
     const tern_weight *weight = b->graph->values[w.value].weight;
     if (op->residual.value != TERN_NO_VALUE) tern_backward__contribute(b, op, op->residual, dy);
+    if (op->bias[0].value != TERN_NO_VALUE) bias(b, op, dy);
     if (weight->trained) {
         tern_op dw = begin(op, TERN_OP_LINEAR_DW);
         dw.in[TERN_LINEAR_DW_DY] = dy;
@@ -47,10 +58,12 @@ static void linear(tern_backward *b, const tern_op *op, tern_view dy)
     emit_sum(b, op, x, &dx);
 }
 
+/* Not of one in place: x would be gone. */
 static void rms_norm(tern_backward *b, const tern_op *op, tern_view dy)
 {
     tern_view x = op->in[TERN_NORM_X], norm_weight = op->in[TERN_NORM_WEIGHT];
     const tern_weight *weight = b->graph->values[norm_weight.value].weight;
+    if (op->residual.value != TERN_NO_VALUE) tern_backward__contribute(b, op, op->residual, dy);
     tern_op dx = begin(op, TERN_OP_RMS_NORM_BACKWARD);
     dx.in[TERN_NORM_BACKWARD_X] = x;
     dx.in[TERN_NORM_BACKWARD_WEIGHT] = norm_weight;
@@ -147,6 +160,12 @@ static void varlen_attention(tern_backward *b, const tern_op *op, tern_view dy)
     back.n_heads = op->n_heads;
     back.n_kv_heads = op->n_kv_heads;
     back.head_dim = op->head_dim;
+    back.scale = op->scale;
+    back.softcap = op->softcap;
+    back.window = op->window;
+    back.sinks = op->sinks;
+    const tern_weight *sinks = op->sinks.cols ? b->graph->values[op->sinks.value].weight : NULL;
+    if (sinks && sinks->trained) back.in[back.n_in++] = tern_backward__weight_gradient(b, sinks);
     tern_backward__emit(b, &back);
     tern_backward__contribute(b, op, q, dq);
     tern_backward__contribute(b, op, k, dk);

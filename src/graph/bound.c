@@ -43,8 +43,8 @@ static tern_status bind_all(tern_bound_graph *g, const tern_bound_options *o, te
         if (graph->values[i].kind == TERN_VALUE_PARAM)
             g->bindings[i] = (tern_binding){.buffer = g->params, .offset = graph->values[i].offset};
     for (size_t k = 0; k < graph->n_ops; k++)
-        for (uint32_t i = 0; i < tern_graph__n_views(&graph->ops[k]); i++) {
-            const uint32_t value = tern_graph__view(&graph->ops[k], i).value;
+        for (uint32_t i = 0; i < tern_op_n_views(&graph->ops[k]); i++) {
+            const uint32_t value = tern_op_view(&graph->ops[k], i).value;
             if (value != TERN_NO_VALUE && !g->bindings[value].buffer) TERN_TRY(bind(g, o, value, err));
         }
     return TERN_OK;

@@ -73,8 +73,6 @@ void tern_build__op(tern_builder *b, tern_op op, tern_rows rows, uint32_t n_in, 
     op.layer = b->layer;
     op.n_in = n_in;
     op.out = out;
-    if (op.residual.cols == 0) op.residual = tern_build__no_view();
-    if (op.norm_weight.cols == 0) op.norm_weight = tern_build__no_view();
     if (b->status == TERN_OK) b->status = tern_graph__add_op(b->graph, &op, b->err);
 }
 

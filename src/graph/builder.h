@@ -31,7 +31,6 @@ const tern_weight *tern_build__weight_at(const tern_builder *b, tern_role role);
 /* The place itself, with its adapters; NULL when the model stands as it is. */
 const tern_graph_weight *tern_build__place(const tern_builder *b, tern_role role);
 tern_view tern_build__weight(tern_builder *b, const tern_weight *weight);
-/* Adds an op; residual and norm_weight are there where their cols are not 0. */
 void tern_build__op(tern_builder *b, tern_op op, tern_rows rows, uint32_t n_in, tern_view out);
 tern_rows tern_build__rows_of(const tern_builder *b, tern_view x);
 tern_view tern_build__rms_norm(tern_builder *b, const char *name, tern_view x, tern_role role);

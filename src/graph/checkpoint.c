@@ -38,8 +38,8 @@ static void stand_in(tern_backward *b, size_t first, size_t end)
 static tern_op op_again(const tern_backward *b, const tern_op *op)
 {
     tern_op copy = *op;
-    for (uint32_t i = 0; i < tern_graph__n_views(&copy); i++) {
-        tern_view *view = tern_graph__view_at(&copy, i);
+    for (uint32_t i = 0; i < tern_op_n_views(&copy); i++) {
+        tern_view *view = tern_op_view_at(&copy, i);
         if (view->value != TERN_NO_VALUE) view->value = b->of[view->value].again;
     }
     return copy;
@@ -47,9 +47,9 @@ static tern_op op_again(const tern_backward *b, const tern_op *op)
 
 static bool is_read_later(const tern_op *op, const bool *read)
 {
-    for (uint32_t i = 0; i < tern_graph__n_views(op); i++) {
-        uint32_t value = tern_graph__view(op, i).value;
-        if (value != TERN_NO_VALUE && tern_graph__writes_view(op, i) && read[value]) return true;
+    for (uint32_t i = 0; i < tern_op_n_views(op); i++) {
+        uint32_t value = tern_op_view(op, i).value;
+        if (value != TERN_NO_VALUE && tern_op_writes_view(op, i) && read[value]) return true;
     }
     return false;
 }
@@ -66,8 +66,8 @@ static void drop_unread(tern_backward *b, size_t first, size_t end)
             op->kind = TERN_OP_COUNT;
             continue;
         }
-        for (uint32_t k = 0; k + 1 < tern_graph__n_views(op); k++) /* all but the result */
-            if (tern_graph__view(op, k).value != TERN_NO_VALUE) read[tern_graph__view(op, k).value] = true;
+        for (uint32_t k = 0; k + 1 < tern_op_n_views(op); k++) /* all but the result */
+            if (tern_op_view(op, k).value != TERN_NO_VALUE) read[tern_op_view(op, k).value] = true;
     }
     tern_free(read);
     if (b->status == TERN_OK) tern_graph__compact(g);

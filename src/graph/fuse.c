@@ -50,8 +50,8 @@ static void redirect(tern_view *view, uint32_t from, uint32_t to, uint32_t first
 static void redirect_all(tern_graph *g, uint32_t from, uint32_t to, uint32_t first_col)
 {
     for (size_t i = 0; i < g->n_ops; i++)
-        for (uint32_t k = 0; k < tern_graph__n_views(&g->ops[i]); k++)
-            redirect(tern_graph__view_at(&g->ops[i], k), from, to, first_col);
+        for (uint32_t k = 0; k < tern_op_n_views(&g->ops[i]); k++)
+            redirect(tern_op_view_at(&g->ops[i], k), from, to, first_col);
 }
 
 /* Whether the value is this input of an op of this kind. */

@@ -21,7 +21,10 @@ tern_status tern_graph__add_op(tern_graph *graph, const tern_op *op, tern_error 
     void *items = graph->ops;
     TERN_TRY(tern_grow(&items, &graph->cap_ops, graph->n_ops + 1, sizeof *op, err));
     graph->ops = items;
-    graph->ops[graph->n_ops++] = *op;
+    tern_op *added = &graph->ops[graph->n_ops++];
+    *added = *op;
+    for (uint32_t i = 0; i < tern_op_n_views(added); i++)
+        if (tern_op_is_optional(added, i)) *tern_op_view_at(added, i) = tern_op_view(added, i);
     return TERN_OK;
 }
 
@@ -35,8 +38,8 @@ void tern_graph_deinit(tern_graph *graph)
 
 bool tern_graph__reads(const tern_op *op, uint32_t value)
 {
-    for (uint32_t i = 0; i + 1 < tern_graph__n_views(op); i++)
-        if (tern_graph__view(op, i).value == value) return true;
+    for (uint32_t i = 0; i + 1 < tern_op_n_views(op); i++)
+        if (tern_op_view(op, i).value == value) return true;
     return false;
 }
 
@@ -45,8 +48,8 @@ void tern_graph__count_uses(const tern_graph *graph, uint32_t *counts)
     memset(counts, 0, graph->n_values * sizeof *counts);
     for (size_t k = 0; k < graph->n_ops; k++) {
         const tern_op *op = &graph->ops[k];
-        for (uint32_t i = 0; i + 1 < tern_graph__n_views(op); i++)
-            if (tern_graph__view(op, i).value != TERN_NO_VALUE) counts[tern_graph__view(op, i).value]++;
+        for (uint32_t i = 0; i + 1 < tern_op_n_views(op); i++)
+            if (tern_op_view(op, i).value != TERN_NO_VALUE) counts[tern_op_view(op, i).value]++;
     }
 }
 
@@ -54,8 +57,8 @@ tern_op *tern_graph__maker(const tern_graph *graph, uint32_t value)
 {
     for (size_t k = 0; k < graph->n_ops; k++) {
         const tern_op *op = &graph->ops[k];
-        for (uint32_t i = 0; i < tern_graph__n_views(op); i++)
-            if (tern_graph__view(op, i).value == value && tern_graph__writes_view(op, i)) return &graph->ops[k];
+        for (uint32_t i = 0; i < tern_op_n_views(op); i++)
+            if (tern_op_view(op, i).value == value && tern_op_writes_view(op, i)) return &graph->ops[k];
     }
     return NULL;
 }

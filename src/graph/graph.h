@@ -65,6 +65,7 @@ tern_status tern_graph_print_memory(const tern_graph *graph, tern_buf *out, tern
 
 /* Shared by the passes. */
 tern_status tern_graph__add_value(tern_graph *graph, tern_value value, uint32_t *id, tern_error *err);
+/* What is optional of the op (its residual and the like) is there where it has columns. */
 tern_status tern_graph__add_op(tern_graph *graph, const tern_op *op, tern_error *err);
 /* How many ops read each value (what an op writes in place it reads too); counts[n_values]. */
 void tern_graph__count_uses(const tern_graph *graph, uint32_t *counts);
@@ -73,31 +74,7 @@ tern_op *tern_graph__maker(const tern_graph *graph, uint32_t value);
 /* Removes the ops whose kind is TERN_OP_COUNT. */
 void tern_graph__compact(tern_graph *graph);
 
-/* Every view of an op: its inputs, residual, norm_weight, and last the result; value may be TERN_NO_VALUE. */
-static inline uint32_t tern_graph__n_views(const tern_op *op)
-{
-    return op->n_in + 3;
-}
-
-static inline tern_view *tern_graph__view_at(tern_op *op, uint32_t i)
-{
-    tern_view *const others[] = {&op->residual, &op->norm_weight, &op->out};
-    return i < op->n_in ? &op->in[i] : others[i - op->n_in];
-}
-
-static inline tern_view tern_graph__view(const tern_op *op, uint32_t i)
-{
-    if (i < op->n_in) return op->in[i];
-    return i == op->n_in ? op->residual : i == op->n_in + 1 ? op->norm_weight : op->out;
-}
-
-/* Whether the op writes that view. */
-static inline bool tern_graph__writes_view(const tern_op *op, uint32_t i)
-{
-    return i < op->n_in ? tern_op_writes(op, i) : i == op->n_in + 2;
-}
-
-/* true when op reads `value` in one of its inputs or as its residual. */
+/* true when op reads `value` in any of its views. */
 bool tern_graph__reads(const tern_op *op, uint32_t value);
 
 #endif

@@ -37,7 +37,7 @@ static uint32_t addend_of(const plan *p, const tern_op *op)
     tern_view addend = op->kind == TERN_OP_ADD ? op->in[TERN_ADD_A] : op->residual;
     if (addend.value == TERN_NO_VALUE || addend.first_row || op->out.first_row) return TERN_NO_VALUE;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < tern_graph__n_views(op); i++) n += tern_graph__view(op, i).value == addend.value;
+    for (uint32_t i = 0; i < tern_op_n_views(op); i++) n += tern_op_view(op, i).value == addend.value;
     const tern_value *from = &p->graph->values[addend.value], *to = &p->graph->values[op->out.value];
     bool same = n == 1 && from->bytes == to->bytes && from->cols == to->cols && from->dtype == to->dtype;
     return same ? addend.value : TERN_NO_VALUE;
@@ -63,11 +63,11 @@ static void find_lives(plan *p, size_t *last)
     const tern_graph *g = p->graph;
     memset(p->life_of, 0xff, g->n_values * sizeof *p->life_of);
     for (size_t i = 0; i < g->n_ops; i++)
-        for (uint32_t k = 0; k < tern_graph__n_views(&g->ops[i]); k++)
-            if (tern_graph__view(&g->ops[i], k).value != TERN_NO_VALUE) last[tern_graph__view(&g->ops[i], k).value] = i;
+        for (uint32_t k = 0; k < tern_op_n_views(&g->ops[i]); k++)
+            if (tern_op_view(&g->ops[i], k).value != TERN_NO_VALUE) last[tern_op_view(&g->ops[i], k).value] = i;
     for (size_t i = 0; i < g->n_ops; i++)
-        for (uint32_t k = 0; k < tern_graph__n_views(&g->ops[i]); k++) {
-            uint32_t value = tern_graph__view(&g->ops[i], k).value;
+        for (uint32_t k = 0; k < tern_op_n_views(&g->ops[i]); k++) {
+            uint32_t value = tern_op_view(&g->ops[i], k).value;
             if (value == TERN_NO_VALUE || g->values[value].kind != TERN_VALUE_ACTIVATION) continue;
             if (p->life_of[value] == UINT32_MAX) p->life_of[value] = life_for(p, value, i, last);
             p->lives[p->life_of[value]].last = i;

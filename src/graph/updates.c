@@ -20,7 +20,6 @@ static void add_op(builder *u, tern_op op, tern_view out)
 {
     op.layer = UINT32_MAX;
     op.out = out;
-    op.residual = op.norm_weight = (tern_view){.value = TERN_NO_VALUE};
     if (u->status == TERN_OK) u->status = tern_graph__add_op(u->graph, &op, u->err);
 }
 

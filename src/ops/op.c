@@ -25,9 +25,11 @@ static const uint32_t written[TERN_OP_COUNT] = {
     [TERN_OP_SAMPLE] =
         BIT(TERN_SAMPLE_COUNTS) | BIT(TERN_SAMPLE_IDS) | BIT(TERN_SAMPLE_POSITIONS) | BIT(TERN_SAMPLE_SAMPLER),
     [TERN_OP_VARLEN_ATTENTION] = BIT(TERN_VARLEN_ATTENTION_STATISTICS),
-    [TERN_OP_VARLEN_ATTENTION_BACKWARD] = BIT(TERN_VARLEN_ATTENTION_DK) | BIT(TERN_VARLEN_ATTENTION_DV),
+    [TERN_OP_VARLEN_ATTENTION_BACKWARD] =
+        BIT(TERN_VARLEN_ATTENTION_DK) | BIT(TERN_VARLEN_ATTENTION_DV) | BIT(TERN_VARLEN_ATTENTION_DSINKS),
     [TERN_OP_CROSS_ENTROPY] = BIT(TERN_CROSS_ENTROPY_LOGITS),
     [TERN_OP_LINEAR_DW] = BIT(TERN_LINEAR_DW_DW),
+    [TERN_OP_BIAS_BACKWARD] = BIT(TERN_BIAS_BACKWARD_DBIAS),
     [TERN_OP_RMS_NORM_BACKWARD] = BIT(TERN_NORM_BACKWARD_DWEIGHT),
     [TERN_OP_GATE_BACKWARD] = BIT(TERN_GATE_BACKWARD_DUP),
     [TERN_OP_EMBED_BACKWARD] = BIT(TERN_EMBED_BACKWARD_DW),
@@ -39,6 +41,47 @@ bool tern_op_writes(const tern_op *op, uint32_t i)
     if (op->kind == TERN_OP_UPDATE) return i + 1 < op->n_in;
     if (op->kind == TERN_OP_REQUANTIZE && !(op->clamp > 0)) return false;
     return written[op->kind] >> i & 1;
+}
+
+enum { OPTIONAL_VIEWS = 3 + TERN_LINEAR_MAX_PARTS };
+
+uint32_t tern_op_n_views(const tern_op *op)
+{
+    return op->n_in + OPTIONAL_VIEWS + 1;
+}
+
+bool tern_op_is_optional(const tern_op *op, uint32_t i)
+{
+    return i >= op->n_in && i < op->n_in + OPTIONAL_VIEWS;
+}
+
+tern_view *tern_op_view_at(tern_op *op, uint32_t i)
+{
+    if (i < op->n_in) return &op->in[i];
+    switch (i - op->n_in) {
+    case 0: return &op->residual;
+    case 1: return &op->norm_weight;
+    case 2: return &op->sinks;
+    case OPTIONAL_VIEWS: return &op->out;
+    default: return &op->bias[i - op->n_in - 3];
+    }
+}
+
+tern_view tern_op_view(const tern_op *op, uint32_t i)
+{
+    tern_view view = *tern_op_view_at((tern_op *)(uintptr_t)op, i);
+    if (tern_op_is_optional(op, i) && view.cols == 0) view.value = TERN_NO_VALUE;
+    return view;
+}
+
+bool tern_op_writes_view(const tern_op *op, uint32_t i)
+{
+    return i < op->n_in ? tern_op_writes(op, i) : i + 1 == tern_op_n_views(op);
+}
+
+float tern_op_score_scale(const tern_op *op)
+{
+    return op->scale != 0 ? op->scale : 1.0f / sqrtf((float)op->head_dim);
 }
 
 void tern_rope_rows(const float *frequencies, uint32_t n_pairs, uint32_t first, uint32_t n, float *rows)

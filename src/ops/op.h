@@ -91,6 +91,7 @@ typedef struct tern_value {
     X(CROSS_ENTROPY, "cross_entropy")                                                                                  \
     X(LINEAR_DX, "linear_dx")                                                                                          \
     X(LINEAR_DW, "linear_dw")                                                                                          \
+    X(BIAS_BACKWARD, "bias_backward")                                                                                  \
     X(RMS_NORM_BACKWARD, "rms_norm_backward")                                                                          \
     X(ROPE_BACKWARD, "rope_backward")                                                                                  \
     X(VARLEN_ATTENTION_BACKWARD, "varlen_attention_backward")                                                          \
@@ -115,7 +116,11 @@ typedef enum tern_op_kind {
         TERN_OP_COUNT
 } tern_op_kind;
 
-enum { TERN_OP_MAX_INPUTS = 9, TERN_LINEAR_MAX_PARTS = 3 };
+enum {
+    TERN_OP_MAX_INPUTS = 10,
+    TERN_LINEAR_MAX_PARTS = 3,
+    TERN_OP_MAX_VIEWS = TERN_OP_MAX_INPUTS + 4 + TERN_LINEAR_MAX_PARTS
+};
 
 /* A run of columns of a value: q, k and v are views of one row after the fusion of the three. In training graphs also
  * a run of rows: the head works on max_outputs rows of f32 (or labels) at a time, so that no [tokens][vocab] is ever
@@ -141,15 +146,21 @@ typedef struct tern_op {
     uint32_t n_parts; /* in[1 .. n_parts] are the weights */
     bool screened;    /* rows of the output that cannot be among the top wanted ones may be -inf instead (COUNTS) */
     bool gated;       /* out = activation(part 0) * part 1 */
+    /* LINEAR, RMS_NORM and the ops of training that make a gradient: added to the result */
     tern_view residual;
-    tern_view norm_weight;      /* the input is normed with it and quantised first */
-    tern_activation activation; /* GATE and gated LINEAR */
+    tern_view norm_weight;                 /* the input is normed with it and quantised first */
+    tern_view bias[TERN_LINEAR_MAX_PARTS]; /* [1][rows] f32 of each part; added before the gate and the residual */
+    tern_activation activation;            /* GATE and gated LINEAR */
     /* RMS_NORM, NORM_QUANT, LINEAR with a norm_weight */
     float eps;
     /* ROPE, ROPE_KV, KV_WRITE, ATTENTION, ROPE_ATTENTION */
     uint32_t n_heads, n_kv_heads, head_dim;
     bool rope_adjacent;
-    /* SCALE: the factor; DROPOUT: p, 0 <= p < 1 */
+    /* ATTENTION, ROPE_ATTENTION, VARLEN_ATTENTION and its backward (tern_op_score_scale) */
+    float softcap;   /* 0: none; scores become softcap * tanh(score / softcap) */
+    uint32_t window; /* 0: none; a token sees the last `window` positions, its own included */
+    tern_view sinks; /* [1][n_heads] f32: one more score for each head, with no value (tern_ref_sink) */
+    /* SCALE: the factor; DROPOUT: p, 0 <= p < 1; attention: of the scores, 0: 1 / sqrt(head_dim) */
     float scale;
     /* DROPOUT, UPDATE: which stream of random bits; no two of a graph alike but a DROPOUT and its backward */
     uint32_t stream;
@@ -163,6 +174,24 @@ typedef struct tern_op {
 
 /* Whether the op writes its input i. */
 bool tern_op_writes(const tern_op *op, uint32_t i);
+
+/* Every view of an op: its inputs, then what is optional, last the result. What is not there has value TERN_NO_VALUE;
+ * of the optional ones (the residual, the norm weight, sinks, biases) it is there when it has columns. */
+uint32_t tern_op_n_views(const tern_op *op);
+tern_view tern_op_view(const tern_op *op, uint32_t i);
+tern_view *tern_op_view_at(tern_op *op, uint32_t i);
+/* Whether the op writes that view. */
+bool tern_op_writes_view(const tern_op *op, uint32_t i);
+/* Whether it is one that an op may have besides its inputs and its result. */
+bool tern_op_is_optional(const tern_op *op, uint32_t i);
+
+/* What the scores of an attention op are multiplied with. */
+float tern_op_score_scale(const tern_op *op);
+/* The first position that a token at this one sees. */
+static inline uint32_t tern_op_first_seen(const tern_op *op, uint32_t position)
+{
+    return op->window && position >= op->window ? position + 1 - op->window : 0;
+}
 
 /* The parameter values that every graph has, filled before each run (u32 each unless said):
  *   COUNTS     [3]  tokens in this step, outputs in this step, how many of the highest logits are wanted (0: all)

@@ -7,7 +7,9 @@
 /* out[t] = row ids[t] of the table */
 enum { TERN_EMBED_TABLE, TERN_EMBED_IDS, TERN_EMBED_INPUTS };
 
-/* RMS_NORM: out[t] = norm(x[t]) * weight. NORM_QUANT, made by fusion: out[t] = int8(norm(x[t]) * weight) */
+/* RMS_NORM: out[t] = norm(x[t]) * weight (+ residual[t]). A weight of fewer columns than x norms each run of so many
+ * columns by itself (a norm of each head); out may be x. NORM_QUANT, made by fusion, of whole rows: out[t] =
+ * int8(norm(x[t]) * weight) */
 enum { TERN_NORM_X, TERN_NORM_WEIGHT, TERN_NORM_INPUTS };
 
 /* out[t] = int8(x[t]) */
@@ -16,9 +18,9 @@ enum { TERN_QUANTIZE_X, TERN_QUANTIZE_INPUTS };
 /* out[t] = x[t] * scale */
 enum { TERN_SCALE_X, TERN_SCALE_INPUTS };
 
-/* out[t] = concat_p(W_p x[t]), p < n_parts <= TERN_LINEAR_MAX_PARTS. Gated (2 parts): out[t] = act(W_0 x) * (W_1 x).
- * With a residual: out[t] += residual[t]. With a norm_weight, for backends that ask for it (tern_fusion), in graphs of
- * one token: out = W int8(norm(x) * norm_weight), x f32. */
+/* out[t] = concat_p(W_p x[t]), p < n_parts <= TERN_LINEAR_MAX_PARTS; a part with a bias: W_p x[t] + bias_p. Gated (2
+ * parts): out[t] = act(W_0 x) * (W_1 x). With a residual: out[t] += residual[t]. With a norm_weight, for backends that
+ * ask for it (tern_fusion), in graphs of one token: out = W int8(norm(x) * norm_weight), x f32. */
 enum { TERN_LINEAR_X, TERN_LINEAR_W }; /* W_p is input TERN_LINEAR_W + p */
 
 /* ROPE: x[t] is rotated in place by positions[t]. ROPE_BACKWARD: the gradient x[t] is rotated back in place. */
@@ -36,7 +38,8 @@ enum {
     TERN_KV_WRITE_INPUTS
 };
 
-/* out[t] = softmax(q[t] K / sqrt(head_dim)) V, causal */
+/* out[t] = softmax(cap(scale q[t] K)) V, causal, over the window where there is one; a sink of the head joins the
+ * softmax's sum. Pages that no token of the step sees are not read. */
 enum {
     TERN_ATTENTION_Q,
     TERN_ATTENTION_K_CACHE,
@@ -103,7 +106,9 @@ enum {
     TERN_VARLEN_ATTENTION_DOUT,
     TERN_VARLEN_ATTENTION_DK, /* written */
     TERN_VARLEN_ATTENTION_DV, /* written */
-    TERN_VARLEN_ATTENTION_BACKWARD_INPUTS
+    TERN_VARLEN_ATTENTION_BACKWARD_INPUTS,
+    /* and, where the sinks are trained, their gradient: += */
+    TERN_VARLEN_ATTENTION_DSINKS = TERN_VARLEN_ATTENTION_BACKWARD_INPUTS /* written */
 };
 
 /* out[t] = loss of row t; the logits become their gradients, times loss_weight. A label that is no row of the
@@ -121,8 +126,11 @@ enum { TERN_LINEAR_DX_DY, TERN_LINEAR_DX_W, TERN_LINEAR_DX_INPUTS };
 /* dW += sum_t dy[t] x[t]^T, x f32 or int8 */
 enum { TERN_LINEAR_DW_DY, TERN_LINEAR_DW_X, TERN_LINEAR_DW_DW /* written */, TERN_LINEAR_DW_INPUTS };
 
-/* out[t] = dx (+ residual[t]); dweight += its sum over t. dweight may be missing (3 inputs: the weight is frozen), or
- * out (TERN_NO_VALUE: nothing below is trained). */
+/* dbias += sum_t dy[t] */
+enum { TERN_BIAS_BACKWARD_DY, TERN_BIAS_BACKWARD_DBIAS /* written */, TERN_BIAS_BACKWARD_INPUTS };
+
+/* Groups of columns as RMS_NORM. out[t] = dx (+ residual[t]); dweight += its sum over t. dweight may be missing (3
+ * inputs: the weight is frozen), or out (TERN_NO_VALUE: nothing below is trained). */
 enum {
     TERN_NORM_BACKWARD_X,
     TERN_NORM_BACKWARD_WEIGHT,

@@ -8,16 +8,17 @@
 #include "ops/ref/update.h"
 #include "quant/encoding.h"
 
-enum { SEED = 20250311, SEEDS = 3, MAX = 4096, N_INPUTS = 3 };
+enum { SEED = 20250311, SEEDS = 3, MAX = 4096, N_INPUTS = 4 };
 
-/* A scalar loss sum_i c[i] * y[i] of an op whose inputs are up to three arrays. */
+/* A scalar loss sum_i c[i] * y[i] of an op whose inputs are up to four arrays. */
 typedef struct loss {
     double x[N_INPUTS][MAX]; /* inputs */
     double c[MAX];           /* weights of the outputs: dy */
     size_t n_x[N_INPUTS], n_y;
     void (*forward)(const struct loss *loss, double *y);
     uint32_t n, rows, cols, heads, kv_heads, head_dim; /* shapes, as the op needs them */
-    double scale;
+    double scale, softcap;
+    uint32_t window;
     const uint32_t *starts;
     const int32_t *ids;
 } loss;
@@ -179,6 +180,33 @@ static void ternary(void **state)
     repeated(ternary_round);
 }
 
+/* y[t][r] = x[t][r] + b[r]; inputs x, b. */
+static void bias_forward(const loss *l, double *y)
+{
+    for (uint32_t i = 0; i < l->n * l->rows; i++) y[i] = l->x[0][i] + l->x[1][i % l->rows];
+}
+
+static void bias_round(uint32_t round)
+{
+    op.forward = bias_forward;
+    op.n = (const uint32_t[]){1, 5, 30}[round];
+    op.rows = 17;
+    op.n_x[1] = op.rows;
+    op.n_x[0] = op.n_y = op.n * op.rows;
+    prepare();
+    tern_ref_bias_backward(dy, op.rows, op.n, op.rows, grad[1]);
+    check("bias", 1);
+    float once = grad[1][3];
+    tern_ref_bias_backward(dy, op.rows, 1, op.rows, grad[1]);
+    assert_true(grad[1][3] == once + dy[3]);
+}
+
+static void bias(void **state)
+{
+    (void)state;
+    repeated(bias_round);
+}
+
 static bool adjacent;
 
 /* Inputs: x, and the table of cosines and sines. */
@@ -217,18 +245,20 @@ static void rope(void **state)
     repeated(rope_round);
 }
 
-/* Inputs: q, k, v. */
+/* Inputs: q, k, v and perhaps sinks. */
 static void attention_forward(const loss *l, double *y)
 {
     uint32_t q_stride = l->heads * l->head_dim, kv_stride = l->kv_heads * l->head_dim;
     for (uint32_t t = 0; t < l->n; t++)
         for (uint32_t h = 0; h < l->heads; h++) {
-            double sum = 0, *out = y + t * q_stride + h * l->head_dim;
+            double sum = l->n_x[3] ? exp(l->x[3][h]) : 0, *out = y + t * q_stride + h * l->head_dim;
             uint32_t kv = h / (l->heads / l->kv_heads) * l->head_dim;
             for (uint32_t d = 0; d < l->head_dim; d++) out[d] = 0;
             for (uint32_t j = l->starts ? l->starts[t] : 0; j <= t; j++) {
-                double p = exp(l->scale * dot(l->x[0] + t * q_stride + h * l->head_dim, l->x[1] + j * kv_stride + kv,
-                                              l->head_dim));
+                double s =
+                    l->scale * dot(l->x[0] + t * q_stride + h * l->head_dim, l->x[1] + j * kv_stride + kv, l->head_dim);
+                if (l->window && t - j >= l->window) continue;
+                double p = exp(l->softcap > 0 ? l->softcap * tanh(s / l->softcap) : s);
                 sum += p;
                 for (uint32_t d = 0; d < l->head_dim; d++) out[d] += p * l->x[2][j * kv_stride + kv + d];
             }
@@ -236,7 +266,8 @@ static void attention_forward(const loss *l, double *y)
         }
 }
 
-static void attention_round(uint32_t round)
+/* With a soft cap, a window and sinks where they are not 0. */
+static void check_attention(uint32_t round, double softcap, uint32_t window, bool sinks)
 {
     static float out[MAX], m[256], l[256];
     static double want[MAX];
@@ -250,6 +281,9 @@ static void attention_round(uint32_t round)
     op.starts = round == 1 ? NULL : starts;
     op.n_x[0] = op.n_y = op.n * op.heads * op.head_dim;
     op.n_x[1] = op.n_x[2] = op.n * op.kv_heads * op.head_dim;
+    op.n_x[3] = sinks ? op.heads : 0;
+    op.softcap = softcap;
+    op.window = window;
     prepare();
     for (size_t i = 0; i < op.n_x[0]; i++) op.x[0][i] = (double)(input[0][i] *= 6); /* sharper than uniform */
     tern_varlen_attention rows = {op.n,
@@ -262,13 +296,25 @@ static void attention_round(uint32_t round)
                                   32,
                                   op.kv_heads * op.head_dim,
                                   op.starts,
-                                  (float)op.scale};
+                                  (float)op.scale,
+                                  (float)softcap,
+                                  window,
+                                  sinks ? input[3] : NULL};
     tern_ref_varlen_attention(&rows, out, m, l);
     op.forward(&op, want);
     for (size_t i = 0; i < op.n_y; i++)
         if (!(fabs((double)out[i] - want[i]) <= 1e-6)) fail_msg("out %zu: %g, expected %g", i, (double)out[i], want[i]);
-    tern_ref_varlen_attention_backward(&rows, out, m, l, dy, grad[0], grad[1], grad[2]);
-    for (size_t k = 0; k < 3; k++) check("attention", k);
+    tern_ref_varlen_attention_backward(&rows, out, m, l, dy, grad[0], grad[1], grad[2], sinks ? grad[3] : NULL);
+    for (size_t k = 0; k < (sinks ? 4 : 3); k++) check("attention", k);
+}
+
+static void attention_round(uint32_t round)
+{
+    check_attention(round, 0, 0, false);
+    check_attention(round, 1.5, 0, false);
+    check_attention(round, 0, 3, false);
+    check_attention(round, 0, 0, true);
+    check_attention(round, 2, 4, true);
 }
 
 static void attention(void **state)
@@ -306,6 +352,7 @@ static void attention_in_pages(void **state)
                                     0,
                                     LENGTH,
                                     0.25f,
+                                    0,
                                     &most,
                                     &sum,
                                     acc};
@@ -592,11 +639,21 @@ static void batches_add_up(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(norm),     cmocka_unit_test(linear),         cmocka_unit_test(ternary),
-    cmocka_unit_test(rope),     cmocka_unit_test(attention),      cmocka_unit_test(attention_in_pages),
-    cmocka_unit_test(gates),    cmocka_unit_test(embed),          cmocka_unit_test(cross_entropy),
-    cmocka_unit_test(adapters), cmocka_unit_test(batches_add_up), cmocka_unit_test(gate_ends),
-    cmocka_unit_test(dropout),  cmocka_unit_test(fake_quantize),
+    cmocka_unit_test(norm),
+    cmocka_unit_test(linear),
+    cmocka_unit_test(bias),
+    cmocka_unit_test(ternary),
+    cmocka_unit_test(rope),
+    cmocka_unit_test(attention),
+    cmocka_unit_test(attention_in_pages),
+    cmocka_unit_test(gates),
+    cmocka_unit_test(embed),
+    cmocka_unit_test(cross_entropy),
+    cmocka_unit_test(adapters),
+    cmocka_unit_test(batches_add_up),
+    cmocka_unit_test(gate_ends),
+    cmocka_unit_test(dropout),
+    cmocka_unit_test(fake_quantize),
 };
 
 TEST_GROUP(backward, "", tests);

@@ -193,26 +193,26 @@ static void rope_turns_pairs(void **state)
 
 enum { HEAD = 24, POSITIONS = 150, PAGES = 7, QUERIES = 5 };
 
-/* Softmax of q.k * scale over [lo, hi) in double precision, from K and V as they lie in the pages. */
-static void plain_attention(const tern_attention_args *a, uint32_t i, double *out)
+/* Softmax of cap(q.k * scale) over [lo, hi), and a sink, in double precision, from K and V as they lie in the pages. */
+static void plain_attention(const tern_attention_args *a, uint32_t i, double sink, double *out)
 {
     const float *k = (const float *)(const void *)a->k, *v = (const float *)(const void *)a->v;
-    double sum = 0;
+    double sum = exp(sink);
     memset(out, 0, HEAD * sizeof *out);
     for (uint32_t at = a->lo[i]; at < a->hi[i]; at++) {
         size_t row = (a->pages[at / 32] * (size_t)32 + at % 32) * HEAD;
         double s = 0;
         for (size_t d = 0; d < HEAD; d++) s += (double)a->q[i * a->q_stride + d] * k[row + d];
-        double p = exp(s * a->scale);
+        s *= (double)a->scale;
+        double p = exp(a->softcap > 0 ? (double)a->softcap * tanh(s / (double)a->softcap) : s);
         sum += p;
         for (size_t d = 0; d < HEAD; d++) out[d] += p * v[row + d];
     }
     for (size_t d = 0; d < HEAD; d++) out[d] /= sum;
 }
 
-static void attention_is_a_softmax(void **state)
+static void check_attention(float softcap)
 {
-    (void)state;
     tern_rng rng = {SEED};
     static float k[PAGES * 32 * HEAD], v[PAGES * 32 * HEAD];
     float q[QUERIES * HEAD], m[QUERIES], l[QUERIES], acc[QUERIES * HEAD] = {0};
@@ -237,15 +237,45 @@ static void attention_is_a_softmax(void **state)
                              .hi = hi,
                              .n = POSITIONS,
                              .scale = 0.2f,
+                             .softcap = softcap,
                              .m = m,
                              .l = l,
                              .acc = acc};
     tern_ref_attention_f32(&a);
     for (uint32_t i = 0; i < QUERIES; i++) {
         double expected[HEAD];
-        plain_attention(&a, i, expected);
+        plain_attention(&a, i, -HUGE_VAL, expected);
         for (size_t d = 0; d < HEAD; d++) assert_near(acc[i * HEAD + d] / l[i], expected[d], 2e-6);
+        const float sink = 1.5f - (float)i;
+        plain_attention(&a, i, sink, expected);
+        for (size_t d = 0; d < HEAD; d++)
+            assert_near(acc[i * HEAD + d] / tern_ref_sink(sink, m[i], l[i]), expected[d], 2e-6);
+        assert_true(tern_ref_sink(-HUGE_VALF, m[i], l[i]) == l[i]);
     }
+}
+
+static void attention_is_a_softmax(void **state)
+{
+    (void)state;
+    check_attention(0);
+    check_attention(5);
+    check_attention(0.7f);
+}
+
+/* tanh(1) = 0.7615941559557649, tanh(0.5) = 0.46211715726000976, tanh(3) = 0.9950547536867305. */
+static void softcap_is_a_tanh(void **state)
+{
+    (void)state;
+    const struct {
+        float x, cap;
+        double y;
+    } known[] = {
+        {50, 50, 38.0797077978}, {-30, 30, -22.8478246787}, {1, 2, 0.9242343145}, {0, 5, 0}, {3, 1, 0.9950547537}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        assert_near(tern_ref_softcap(known[i].x, known[i].cap), known[i].y, 2.5e-7 * (double)known[i].cap);
+    for (float x = -400; x <= 400; x += 0.37f) assert_near(tern_ref_softcap(x, 50), 50 * tanh((double)x / 50), 1.2e-5);
+    assert_true(tern_ref_softcap(HUGE_VALF, 3) == 3 && tern_ref_softcap(-HUGE_VALF, 3) == -3);
+    assert_true(isnan(tern_ref_softcap(NAN, 3)));
 }
 
 static const struct CMUnitTest tests[] = {
@@ -259,6 +289,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gates_follow_the_formulas),
     cmocka_unit_test(rope_turns_pairs),
     cmocka_unit_test(attention_is_a_softmax),
+    cmocka_unit_test(softcap_is_a_tanh),
 };
 
 TEST_GROUP(ref, "", tests);

@@ -21,13 +21,19 @@ static void place_tokens(test_case *c, const test_attention_shape *s)
     }
 }
 
-/* Entries of the page table past the last position in use lead nowhere. */
+/* The first position that the step sees. */
+static uint32_t first_seen(const test_attention_shape *s)
+{
+    return tern_op_first_seen(&(tern_op){.window = s->window}, s->first);
+}
+
+/* Entries of the page table past the last position in use, and before all that is seen, lead nowhere. */
 static void cut_table(test_case *c, const test_attention_shape *s)
 {
-    uint32_t *pages = test_case_param(c, TERN_PARAM_PAGES);
+    uint32_t *pages = test_case_param(c, TERN_PARAM_PAGES), start = first_seen(s) / TERN_PAGE_SIZE;
     uint32_t used = (s->first + (s->max_tokens + s->n_sequences - 1) / s->n_sequences - 1) / TERN_PAGE_SIZE + 1;
     for (uint32_t i = 0; i < s->n_sequences * c->graph.max_pages; i++)
-        if (i % c->graph.max_pages >= used) pages[i] = 1u << 20;
+        if (i % c->graph.max_pages >= used || i % c->graph.max_pages < start) pages[i] = 1u << 20;
 }
 
 void test_attention_poison(test_attention *a, uint32_t written)
@@ -38,7 +44,7 @@ void test_attention_poison(test_attention *a, uint32_t written)
     size_t row = (size_t)s->head_dim * (s->f32 ? 4 : 2);
     for (uint32_t i = 0; i < n_pages * TERN_PAGE_SIZE; i++) {
         uint32_t position = i % (a->c.graph.max_pages * TERN_PAGE_SIZE);
-        if (position < written || pages[i / TERN_PAGE_SIZE] >= n_pages) continue;
+        if ((position < written && position >= first_seen(s)) || pages[i / TERN_PAGE_SIZE] >= n_pages) continue;
         for (uint32_t h = 0; h < s->n_kv_heads; h++) {
             size_t at =
                 (((size_t)pages[i / TERN_PAGE_SIZE] * s->n_kv_heads + h) * TERN_PAGE_SIZE + i % TERN_PAGE_SIZE) * row;
@@ -46,6 +52,13 @@ void test_attention_poison(test_attention *a, uint32_t written)
             memset(a->c.initial[a->v_cache.value] + at, 0xff, row);
         }
     }
+}
+
+void test_attention_hide(test_attention *a)
+{
+    const test_attention_shape *s = &a->shape;
+    test_attention_poison(a, s->first + (s->max_tokens + s->n_sequences - 1) / s->n_sequences);
+    cut_table(&a->c, s);
 }
 
 void test_attention_open(test_attention *a, tern_rng *rng, const test_attention_shape *s, bool whole_row)
@@ -63,6 +76,7 @@ void test_attention_open(test_attention *a, tern_rng *rng, const test_attention_
     a->table = test_case_rope_table(&a->c, s->head_dim);
     a->out = test_case_output(&a->c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, q_cols);
     place_tokens(&a->c, s);
+    a->sinks = s->sinks ? test_case_norm_weight(&a->c, s->n_heads) : (tern_view){.value = TERN_NO_VALUE};
 }
 
 tern_op test_attention_op(const test_attention *a, tern_op_kind kind)
@@ -76,6 +90,10 @@ tern_op test_attention_op(const test_attention *a, tern_op_kind kind)
                   .n_kv_heads = s->n_kv_heads,
                   .head_dim = s->head_dim,
                   .rope_adjacent = s->adjacent,
+                  .scale = s->scale,
+                  .softcap = s->softcap,
+                  .window = s->window,
+                  .sinks = a->sinks,
                   .out = {.value = TERN_NO_VALUE}};
     if (kind == TERN_OP_ATTENTION) {
         op.in[TERN_ATTENTION_Q] = test_case_columns(a->x, 0, s->n_heads * s->head_dim);
@@ -96,14 +114,17 @@ tern_op test_attention_op(const test_attention *a, tern_op_kind kind)
         op.n_in = TERN_ROPE_KV_INPUTS;
     }
     if (kind != TERN_OP_ROPE_KV) op.out = a->out;
+    else op.sinks = (tern_view){.value = TERN_NO_VALUE};
     return op;
 }
 
 static void describe(const test_attention_shape *s, const char *op)
 {
-    print_message("%s: %u heads, %u KV heads of %u%s%s, context %u, %u of %u tokens in %u sequences from %u\n", op,
-                  s->n_heads, s->n_kv_heads, s->head_dim, s->f32 ? ", f32" : "", s->adjacent ? ", adjacent" : "",
-                  s->n_ctx, s->n_tokens, s->max_tokens, s->n_sequences, s->first);
+    print_message("%s: %u heads, %u KV heads of %u%s%s, context %u, %u of %u tokens in %u sequences from %u, scale %g, "
+                  "cap %g, window %u%s\n",
+                  op, s->n_heads, s->n_kv_heads, s->head_dim, s->f32 ? ", f32" : "", s->adjacent ? ", adjacent" : "",
+                  s->n_ctx, s->n_tokens, s->max_tokens, s->n_sequences, s->first, (double)s->scale, (double)s->softcap,
+                  s->window, s->sinks ? ", sinks" : "");
 }
 
 void test_attention_check(tern_rng *rng, const test_attention_shape *s, tern_backend *backend)
@@ -111,8 +132,7 @@ void test_attention_check(tern_rng *rng, const test_attention_shape *s, tern_bac
     test_attention a;
     describe(s, "attention");
     test_attention_open(&a, rng, s, false);
-    test_attention_poison(&a, s->first + (s->max_tokens + s->n_sequences - 1) / s->n_sequences);
-    cut_table(&a.c, s);
+    test_attention_hide(&a);
     tern_op op = test_attention_op(&a, TERN_OP_ATTENTION);
     test_case_add(&a.c, op);
     /* again, for what the first one leaves behind */

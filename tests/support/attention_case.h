@@ -10,18 +10,23 @@ typedef struct test_attention_shape {
     uint32_t n_ctx, max_tokens, n_tokens;
     uint32_t n_sequences; /* the step's tokens are dealt out to them, in runs */
     uint32_t first;       /* position of each sequence's first token in the step */
+    float scale, softcap; /* of the op */
+    uint32_t window;
+    bool sinks; /* random ones */
 } test_attention_shape;
 
 /* x is q, or q, k and v in one row; pages lie in any order. */
 typedef struct test_attention {
     test_case c;
     test_attention_shape shape;
-    tern_view x, k_cache, v_cache, table, out;
+    tern_view x, k_cache, v_cache, table, sinks, out;
 } test_attention;
 
 void test_attention_open(test_attention *a, tern_rng *rng, const test_attention_shape *shape, bool whole_row);
-/* Puts NaN in all positions of the caches from `written` on. */
+/* Puts NaN in all positions of the caches from `written` on, and in those before every window. */
 void test_attention_poison(test_attention *a, uint32_t written);
+/* NaN in all that ATTENTION may not read of the caches, and pages that lead nowhere. */
+void test_attention_hide(test_attention *a);
 /* ATTENTION, ROPE_KV or ROPE_ATTENTION of the case's values; not added yet. */
 tern_op test_attention_op(const test_attention *a, tern_op_kind kind);
 

@@ -107,7 +107,7 @@ tern_weight *test_case_weight_of(test_case *c, tern_view view);
 /* A run of columns. */
 tern_view test_case_columns(tern_view view, uint32_t first_col, uint32_t cols);
 
-/* Adds an op; `residual` and `norm_weight` are there where their cols are not 0, `layer` is 0. */
+/* Adds an op; what is optional of it is there where it has columns; `layer` is 0. */
 void test_case_add(test_case *c, tern_op op);
 
 /* Runs a step of n_tokens and n_outputs on fresh buffers, n_steps times in one run. Fails the test on any error. */

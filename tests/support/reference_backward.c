@@ -69,7 +69,7 @@ static void attention_backward(const ref_model *model, ref_param *p, const ref_a
                                   REF_KV,
                                   model->starts,
                                   1.0f / sqrtf(REF_HEAD_DIM)};
-    tern_ref_varlen_attention_backward(&rows, a->attention, a->m, a->l, dout, dq, dk, dv);
+    tern_ref_varlen_attention_backward(&rows, a->attention, a->m, a->l, dout, dq, dk, dv, NULL);
     rope_rows_backward(model, dq, REF_HEADS);
     rope_rows_backward(model, dk, REF_KV_HEADS);
     linear_backward(&p[REF_Q], a->normed, &a->normed_q8, dq, dnormed);

@@ -69,6 +69,7 @@ struct tern_cpu_op {
     const tern_buffer *weight[TERN_OP_MAX_INPUTS];
     tern_cpu_rows in[TERN_OP_MAX_INPUTS];
     tern_cpu_rows out, residual;
+    const float *bias[TERN_LINEAR_MAX_PARTS], *sinks; /* NULL: none */
     uint8_t *out_base;
     tern_buffer *out_weight;    /* REQUANTIZE */
     uint32_t in_cols, max_rows; /* of the first input */

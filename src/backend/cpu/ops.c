@@ -4,10 +4,11 @@
 /* SAMPLE is left to the host, ROPE_ATTENTION to backends that ask for it. */
 const tern_cpu__op_row tern_cpu__ops[TERN_OP_COUNT] = {
     [TERN_OP_EMBED] = {.run = tern_cpu__embed},
-    [TERN_OP_RMS_NORM] = {.run = tern_cpu__rms_norm},
+    [TERN_OP_RMS_NORM] = {.run = tern_cpu__rms_norm, .scratch = tern_cpu__row_scratch},
     [TERN_OP_QUANTIZE] = {.run = tern_cpu__quantize},
     [TERN_OP_NORM_QUANT] = {.run = tern_cpu__norm_quant, .scratch = tern_cpu__row_scratch},
     [TERN_OP_LINEAR] = {.run = tern_cpu__linear,
+                        .supports = tern_cpu__linear_supports,
                         .scratch = tern_cpu__linear_scratch,
                         .shared = tern_cpu__linear_shared,
                         .bind = tern_cpu__linear_bind},
@@ -30,6 +31,7 @@ const tern_cpu__op_row tern_cpu__ops[TERN_OP_COUNT] = {
     [TERN_OP_CROSS_ENTROPY] = {.run = tern_cpu__cross_entropy},
     [TERN_OP_LINEAR_DX] = {.run = tern_cpu__linear_dx, .scratch = tern_cpu__gradient_scratch},
     [TERN_OP_LINEAR_DW] = {.run = tern_cpu__linear_dw, .scratch = tern_cpu__gradient_scratch},
+    [TERN_OP_BIAS_BACKWARD] = {.run = tern_cpu__bias_backward},
     [TERN_OP_RMS_NORM_BACKWARD] = {.run = tern_cpu__rms_norm_backward, .shared = tern_cpu__rms_norm_backward_shared},
     [TERN_OP_ROPE_BACKWARD] = {.run = tern_cpu__rope_backward},
     [TERN_OP_VARLEN_ATTENTION_BACKWARD] = {.run = tern_cpu__varlen_attention_backward,

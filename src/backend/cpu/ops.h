@@ -23,6 +23,7 @@ extern const tern_cpu__op_row tern_cpu__ops[TERN_OP_COUNT];
 
 /* ---- linear */
 void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op);
+tern_status tern_cpu__linear_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op);
 size_t tern_cpu__linear_shared(const tern_graph *graph, const tern_op *op);
 tern_status tern_cpu__linear_bind(tern_cpu *cpu, tern_prepared *prepared, tern_cpu_op *op, tern_error *err);
@@ -63,6 +64,7 @@ void tern_cpu__cross_entropy(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__rope_backward(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__gate_backward(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__embed_backward(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__bias_backward(tern_cpu_step *step, const tern_cpu_op *op);
 
 void tern_cpu__rms_norm_backward(tern_cpu_step *step, const tern_cpu_op *op);
 size_t tern_cpu__rms_norm_backward_shared(const tern_graph *graph, const tern_op *op);

@@ -23,6 +23,12 @@ static tern_cpu_rows rows_at(const tern_graph *g, const tern_binding *bindings, 
     return (tern_cpu_rows){.data = data + view.first_row * stride + view.first_col, .stride = stride};
 }
 
+/* The floats of a weight that an op may have; NULL: it has not. */
+static const float *floats_at(const tern_binding *bindings, tern_view view)
+{
+    return view.cols ? (const float *)(const void *)address(bindings, view.value) : NULL;
+}
+
 static void resolve(const tern_graph *g, const tern_binding *bindings, const tern_op *op, tern_cpu_op *out)
 {
     const tern_view first = op->in[0];
@@ -30,9 +36,11 @@ static void resolve(const tern_graph *g, const tern_binding *bindings, const ter
                          .op = op,
                          .out = rows_at(g, bindings, op->out),
                          .residual = rows_at(g, bindings, op->residual),
+                         .sinks = floats_at(bindings, op->sinks),
                          .in_cols = first.cols,
                          .in_q8 = g->values[first.value].dtype == TERN_DTYPE_Q8,
                          .max_rows = op->rows == TERN_ROWS_TOKENS ? g->max_tokens : g->max_outputs};
+    for (uint32_t i = 0; i < TERN_LINEAR_MAX_PARTS; i++) out->bias[i] = floats_at(bindings, op->bias[i]);
     for (uint32_t i = 0; i < op->n_in; i++) {
         const tern_buffer *buffer = bindings[op->in[i].value].buffer;
         out->base[i] = address(bindings, op->in[i].value);

@@ -49,13 +49,12 @@ static void cut(const tern_split *s, tern_prepared *p)
     }
 }
 
-/* The values that an op reads: inputs, residual, norm_weight. Returns how many. */
+/* The values that an op reads; what it writes in place it reads too. Returns how many. */
 static uint32_t values_read(const tern_op *op, uint32_t *values)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < op->n_in; i++) values[n++] = op->in[i].value;
-    if (op->residual.value != TERN_NO_VALUE) values[n++] = op->residual.value;
-    if (op->norm_weight.value != TERN_NO_VALUE) values[n++] = op->norm_weight.value;
+    for (uint32_t i = 0; i + 1 < tern_op_n_views(op); i++)
+        if (tern_op_view(op, i).value != TERN_NO_VALUE) values[n++] = tern_op_view(op, i).value;
     return n;
 }
 
@@ -96,7 +95,7 @@ static tern_status use(tern_split *s, const tern_prepared *p, tern_split_part *p
 static tern_status use_op(tern_split *s, const tern_prepared *p, tern_split_part *part, const tern_op *op,
                           places *where, tern_error *err)
 {
-    uint32_t read[TERN_OP_MAX_INPUTS + 2], n = values_read(op, read);
+    uint32_t read[TERN_OP_MAX_VIEWS], n = values_read(op, read);
     for (uint32_t i = 0; i < n; i++) TERN_TRY(use(s, p, part, read[i], where, err));
     if (op->out.value == TERN_NO_VALUE) return TERN_OK;
     where[op->out.value] = (places)(1u << part->side);

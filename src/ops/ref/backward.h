@@ -81,6 +81,9 @@ void tern_ref_linear_dw(const float *dy, size_t dy_stride, const float *x, size_
 void tern_ref_linear_dw_q8(const float *dy, size_t dy_stride, const tern_q8_rows *q, const float *inv_scales,
                            uint32_t n_rows, uint32_t cols, float *dw);
 
+/* Gradient of a bias of LINEAR, y[t] = W x[t] + b: db[r] += dy[t * dy_stride + r], t ascending. */
+void tern_ref_bias_backward(const float *dy, size_t dy_stride, uint32_t n, uint32_t n_rows, float *db);
+
 /* Backward of ROPE, in place on the gradient: rotation by the negative angle, shapes as tern_rope_fn.
  *   a' = a * cos + b * sin;  b' = b * cos - a * sin   (plain) */
 void tern_ref_rope_halves_backward(float *dx, uint32_t n_heads, uint32_t head_dim, const float *cs);
@@ -88,7 +91,7 @@ void tern_ref_rope_adjacent_backward(float *dx, uint32_t n_heads, uint32_t head_
 
 /* Causal attention over the contiguous rows of one packed batch. Query head h reads KV head h / (n_heads /
  * n_kv_heads). Token t sees the tokens starts[t] .. t: starts[t] is the first token of its document (starts NULL: 0
- * for all), starts[t] <= t. */
+ * for all), starts[t] <= t. With a window it sees the last `window` of them alone, itself included. */
 typedef struct tern_varlen_attention {
     uint32_t n; /* tokens */
     uint32_t n_heads, n_kv_heads, head_dim;
@@ -96,13 +99,17 @@ typedef struct tern_varlen_attention {
     const float *k, *v; /* k[t * kv_stride + h * head_dim + d] */
     size_t q_stride, kv_stride;
     const uint32_t *starts; /* [n] or NULL */
-    float scale;            /* 1 / sqrt(head_dim) */
+    float scale;            /* usually 1 / sqrt(head_dim) */
+    float softcap;          /* 0: none */
+    uint32_t window;        /* 0: none */
+    const float *sinks;     /* [n_heads] or NULL */
 } tern_varlen_attention;
 
 /* Forward, and what the backward needs of it. For token t, head h and its visible j in ascending order:
  *
- *   s_j = (chain over d of q[d] * k_j[d]) * scale;  m = max s_j, a NaN ignored, + (+0);
- *   l = sum of exp(s_j - m), j in lane j mod 16, by the tree of ref.h;
+ *   s_j = (chain over d of q[d] * k_j[d]) * scale;  with a soft cap s_j = tern_ref_softcap(s_j, softcap);
+ *   m = max s_j, a NaN ignored, + (+0);
+ *   l = sum of exp(s_j - m), j in lane j mod 16, by the tree of ref.h; with sinks l = tern_ref_sink(sinks[h], m, l);
  *   out = (chain over j of exp(s_j - m) * v_j) / l
  *
  *   out   out  out[t * q_stride + h * head_dim + d]         m, l  out  [n][n_heads]
@@ -115,13 +122,16 @@ void tern_ref_varlen_attention(const tern_varlen_attention *rows, float *out, fl
  * arXiv:2205.14135, B.4).
  *
  *   delta = row dot(dout, out);  r = 1 / l;   for each visible j:
- *   p = exp(s_j - m) * r;  ds = (p * ((chain over d of dout[d] * v_j[d]) - delta)) * scale
+ *   p = exp(s_j - m) * r;  ds = (p * ((chain over d of dout[d] * v_j[d]) - delta)) * scale, with a soft cap
+ *   ds = ((p * ((chain) - delta)) * (1 - u * u)) * scale, u = s_j * (1 / softcap), for s = softcap * tanh(x / softcap);
  *   dv_j[d] = fmaf(p, dout[d], dv_j[d]);  dq[d] = fmaf(ds, k_j[d], dq[d]);  dk_j[d] = fmaf(ds, q[d], dk_j[d])
  *
  * so dq is a chain over j; dk and dv are chains over t, and for one t over the query heads of the group, all ascending.
- *   out, dout, dq  strides as q      dk, dv  strides as k */
+ * The sink of head h has no value: dsinks[h] -= (exp(sinks[h] - m) * r) * delta, t ascending.
+ *   out, dout, dq  strides as q      dk, dv  strides as k      dsinks  [n_heads], or NULL: not wanted */
 void tern_ref_varlen_attention_backward(const tern_varlen_attention *rows, const float *out, const float *m,
-                                        const float *l, const float *dout, float *dq, float *dk, float *dv);
+                                        const float *l, const float *dout, float *dq, float *dk, float *dv,
+                                        float *dsinks);
 
 /* What attention over rows is made of.
  *
@@ -142,20 +152,22 @@ typedef struct tern_product_args {
 typedef void (*tern_product_fn)(const tern_product_args *args);
 void tern_ref_product(const tern_product_args *args);
 
-/* Softmax of one row of products, columns first .. end - 1 of s, in place: s_j to p_j = exp(s_j * scale - m), with
- * *m and *l as above, lanes by column. Exact bits.
+/* One row of scores: what the softmax is given, what it finds, and what its backward needs besides. */
+typedef struct tern_softmax_row {
+    float scale, softcap; /* softcap 0: none */
+    float m, l;
+    float delta; /* backward */
+} tern_softmax_row;
+
+/* Softmax of one row of products, columns first .. end - 1 of s, in place: s_j * scale, soft-capped where the row says
+ * so, to p_j = exp(s_j - m); fills m and l as above (no sink), lanes by column. Exact bits.
  *
  *   s  in/out  the columns from the multiple of 16 at or below first to the one at or above end are the kernel's; what
  *              it leaves outside first .. end - 1 is not defined */
-typedef void (*tern_softmax_fn)(float *s, uint32_t first, uint32_t end, float scale, float *m, float *l);
-void tern_ref_softmax(float *s, uint32_t first, uint32_t end, float scale, float *m, float *l);
+typedef void (*tern_softmax_fn)(float *s, uint32_t first, uint32_t end, tern_softmax_row *row);
+void tern_ref_softmax(float *s, uint32_t first, uint32_t end, tern_softmax_row *row);
 
-/* Its backward: s_j to p_j = exp(s_j * scale - m) * (1 / l), dp_j to ds_j = (p_j * (dp_j - delta)) * scale; columns as
- * above, of s and of dp. */
-typedef struct tern_softmax_row {
-    float scale, m, l, delta;
-} tern_softmax_row;
-
+/* Its backward: s_j to p_j = exp(s_j - m) * (1 / l), dp_j to ds_j as above; columns as above, of s and of dp. */
 typedef void (*tern_softmax_backward_fn)(float *s, float *dp, uint32_t first, uint32_t end,
                                          const tern_softmax_row *row);
 void tern_ref_softmax_backward(float *s, float *dp, uint32_t first, uint32_t end, const tern_softmax_row *row);

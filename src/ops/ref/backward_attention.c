@@ -10,17 +10,20 @@ typedef struct query {
     size_t at;            /* in q, out, dout and dq */
     size_t head;          /* column of its head in a row of k, v, dk and dv */
     size_t stat;          /* in m and l */
+    float sink;           /* -inf: none */
 } query;
 
 static query query_of(const tern_varlen_attention *rows, uint32_t t, uint32_t h)
 {
-    uint32_t group = rows->n_heads / rows->n_kv_heads;
+    uint32_t group = rows->n_heads / rows->n_kv_heads, first = rows->starts ? rows->starts[t] : 0;
+    if (rows->window && t - first >= rows->window) first = t + 1 - rows->window;
     return (query){
-        .first = rows->starts ? rows->starts[t] : 0,
+        .first = first,
         .last = t,
         .at = t * rows->q_stride + (size_t)h * rows->head_dim,
         .head = (size_t)(h / group) * rows->head_dim,
         .stat = (size_t)t * rows->n_heads + h,
+        .sink = rows->sinks ? rows->sinks[h] : -INFINITY,
     };
 }
 
@@ -34,7 +37,8 @@ static float product(const float *a, const float *b, uint32_t n)
 
 static float score(const tern_varlen_attention *rows, const query *q, uint32_t j)
 {
-    return product(rows->q + q->at, rows->k + j * rows->kv_stride + q->head, rows->head_dim) * rows->scale;
+    const float s = product(rows->q + q->at, rows->k + j * rows->kv_stride + q->head, rows->head_dim) * rows->scale;
+    return rows->softcap > 0 ? tern_ref_softcap(s, rows->softcap) : s;
 }
 
 static void forward(const tern_varlen_attention *rows, const query *q, float *out, float *m, float *l)
@@ -49,7 +53,7 @@ static void forward(const tern_varlen_attention *rows, const query *q, float *ou
         lanes[j % TERN_LANES] += p;
         for (uint32_t d = 0; d < rows->head_dim; d++) out[d] = tern_ref__fmaf(p, v[d], out[d]);
     }
-    *l = tern_ref__lanes_sum(lanes);
+    *l = tern_ref_sink(q->sink, *m, tern_ref__lanes_sum(lanes));
     for (uint32_t d = 0; d < rows->head_dim; d++) out[d] /= *l;
 }
 
@@ -68,18 +72,28 @@ static void add_scaled(float a, const float *x, uint32_t n, float *y)
     for (uint32_t d = 0; d < n; d++) y[d] = tern_ref__fmaf(a, x[d], y[d]);
 }
 
+/* From the gradient of a probability to that of a product of q and k. */
+static float product_gradient(const tern_varlen_attention *rows, float s, float p, float dp, float delta)
+{
+    const float ds = p * (dp - delta), u = rows->softcap > 0 ? s * (1 / rows->softcap) : 0;
+    return (rows->softcap > 0 ? ds * (1 - u * u) : ds) * rows->scale;
+}
+
 void tern_ref_varlen_attention_backward(const tern_varlen_attention *rows, const float *out, const float *m,
-                                        const float *l, const float *dout, float *dq, float *dk, float *dv)
+                                        const float *l, const float *dout, float *dq, float *dk, float *dv,
+                                        float *dsinks)
 {
     for (uint32_t t = 0; t < rows->n; t++)
         for (uint32_t h = 0; h < rows->n_heads; h++) {
             query q = query_of(rows, t, h);
             const float *d_row = dout + q.at;
+            const float r = 1 / l[q.stat];
             float delta = tern_ref_dot(d_row, out + q.at, rows->head_dim);
+            if (dsinks) dsinks[h] -= tern_ref_exp(q.sink - m[q.stat]) * r * delta;
             for (uint32_t j = q.first; j <= q.last; j++) {
                 size_t kv = j * rows->kv_stride + q.head;
-                float p = tern_ref_exp(score(rows, &q, j) - m[q.stat]) * (1 / l[q.stat]);
-                float ds = p * (product(d_row, rows->v + kv, rows->head_dim) - delta) * rows->scale;
+                float s = score(rows, &q, j), p = tern_ref_exp(s - m[q.stat]) * r;
+                float ds = product_gradient(rows, s, p, product(d_row, rows->v + kv, rows->head_dim), delta);
                 add_scaled(p, d_row, rows->head_dim, dv + kv);
                 add_scaled(ds, rows->k + kv, rows->head_dim, dq + q.at);
                 add_scaled(ds, rows->q + q.at, rows->head_dim, dk + kv);

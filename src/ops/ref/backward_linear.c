@@ -54,3 +54,9 @@ void tern_ref_linear_dw_q8(const float *dy, size_t dy_stride, const tern_q8_rows
             for (uint32_t c = 0; c < cols; c++) row[c] = tern_ref__fmaf(d, (float)q->x[t * q->stride + c], row[c]);
         }
 }
+
+void tern_ref_bias_backward(const float *dy, size_t dy_stride, uint32_t n, uint32_t n_rows, float *db)
+{
+    for (uint32_t t = 0; t < n; t++)
+        for (uint32_t r = 0; r < n_rows; r++) db[r] += dy[t * dy_stride + r];
+}

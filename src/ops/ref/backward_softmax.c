@@ -15,23 +15,38 @@ void tern_ref_product(const tern_product_args *args)
         }
 }
 
-void tern_ref_softmax(float *s, uint32_t first, uint32_t end, float scale, float *m, float *l)
+static float score(float product, const tern_softmax_row *row)
+{
+    const float s = product * row->scale;
+    return row->softcap > 0 ? tern_ref_softcap(s, row->softcap) : s;
+}
+
+void tern_ref_softmax(float *s, uint32_t first, uint32_t end, tern_softmax_row *row)
 {
     float most = -INFINITY, lanes[TERN_LANES] = {0};
-    for (uint32_t j = first; j < end; j++) most = fmaxf(most, s[j] * scale);
-    *m = most + 0.0f;
     for (uint32_t j = first; j < end; j++) {
-        s[j] = tern_ref_exp(s[j] * scale - *m);
+        s[j] = score(s[j], row);
+        most = fmaxf(most, s[j]);
+    }
+    row->m = most + 0.0f;
+    for (uint32_t j = first; j < end; j++) {
+        s[j] = tern_ref_exp(s[j] - row->m);
         lanes[j % TERN_LANES] += s[j];
     }
-    *l = tern_ref__lanes_sum(lanes);
+    row->l = tern_ref__lanes_sum(lanes);
 }
 
 void tern_ref_softmax_backward(float *s, float *dp, uint32_t first, uint32_t end, const tern_softmax_row *row)
 {
     const float r = 1 / row->l;
     for (uint32_t j = first; j < end; j++) {
-        s[j] = tern_ref_exp(s[j] * row->scale - row->m) * r;
-        dp[j] = s[j] * (dp[j] - row->delta) * row->scale;
+        const float capped = score(s[j], row);
+        s[j] = tern_ref_exp(capped - row->m) * r;
+        dp[j] = s[j] * (dp[j] - row->delta);
+        if (row->softcap > 0) {
+            const float u = capped * (1 / row->softcap);
+            dp[j] *= 1 - u * u;
+        }
+        dp[j] *= row->scale;
     }
 }

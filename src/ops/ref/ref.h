@@ -96,7 +96,8 @@ typedef void (*tern_kv_store_fn)(const float *x, size_t n, void *out);
  * [32][head_dim] f16 or f32. Logical position i lives in page pages[i / 32] at row i % 32.
  *
  * For each query i with its visible positions [lo[i], hi[i]) cut to [first, first + n), page by page in order:
- *   s_j = dot(q_i, k_j) * scale              lanes and tree over head_dim; the product rounded once
+ *   s_j = dot(q_i, k_j) * scale              lanes and tree over head_dim; the product rounded once; where softcap > 0,
+ *                                            tern_ref_softcap of it
  *   m' = max(m, max_j s_j) + (+0), a NaN s_j ignored;  c = exp(m - m') (0 while m = -inf)
  *   p_j = exp(s_j - m');  l = l * c + (p_j + p_(j+16) in lane j, 0 for a position not visible, then the tree)
  *   acc[d] = acc[d] * c, then acc[d] = fmaf(p_j, v_j[d], acc[d]) for j in order
@@ -117,10 +118,20 @@ typedef struct tern_attention_args {
     const uint32_t *lo, *hi;
     uint32_t first, n;
     float scale;
+    float softcap; /* 0: none */
     float *m, *l, *acc;
 } tern_attention_args;
 
 typedef void (*tern_attention_fn)(const tern_attention_args *args);
+
+/* A soft cap of scores: cap * tanh(x / cap), cap > 0, by the steps
+ *   t = tern_ref_exp(x * (2 / cap));  y = cap - (cap + cap) / (t + 1)
+ * so that |y| <= cap and a NaN stays one (Gemma 2, arXiv:2408.00118). Exact bits. */
+float tern_ref_softcap(float x, float cap);
+
+/* The sum of a softmax, its maximum m, after a sink has joined it: l + exp(sink - m). A sink is one more score, which
+ * no key has and which adds no value (GPT-OSS; arXiv:2309.17453, 3.3). -inf is none. */
+float tern_ref_sink(float sink, float m, float l);
 
 /* The screen of an output table (docs/decisions/0011-exact-head.md): weights of 6 bits, u = code + 31 in 0..62, in
  * groups of 256 columns and 192 bytes. Byte j of plane p (0..2, 64 bytes each) holds u of column 64 p + j in its low

@@ -42,6 +42,16 @@ static void add_values(const store *s, const page_view *view, uint32_t head_dim,
     }
 }
 
+float tern_ref_softcap(float x, float cap)
+{
+    return cap - (cap + cap) / (tern_ref_exp(x * (2.0f / cap)) + 1.0f);
+}
+
+float tern_ref_sink(float sink, float m, float l)
+{
+    return l + tern_ref_exp(sink - m);
+}
+
 static void query_page(const store *s, const tern_attention_args *a, uint32_t query, const page_view *view)
 {
     float p[PAGE] = {0}, row[MAX_HEAD_DIM], lanes[TERN_LANES] = {0};
@@ -49,6 +59,7 @@ static void query_page(const store *s, const tern_attention_args *a, uint32_t qu
     for (uint32_t j = view->from; j < view->to; j++) {
         s->load(view->k + j * s->bytes * a->head_dim, a->head_dim, row);
         p[j] = tern_ref_dot(a->q + query * a->q_stride, row, a->head_dim) * a->scale;
+        if (a->softcap > 0) p[j] = tern_ref_softcap(p[j], a->softcap);
         if (p[j] > m) m = p[j];
     }
     m += 0.0f;

@@ -131,7 +131,8 @@ static void fill_problem(problem *p, bool f16, uint32_t head_dim, uint32_t n_que
                                     .first = first,
                                     .n = n_positions,
                                     .pages = p->pages,
-                                    .scale = 1 / sqrtf((float)head_dim)};
+                                    .scale = 1 / sqrtf((float)head_dim),
+                                    .softcap = between(0, 2) ? 0 : 1.25f};
     p->args.page_bytes = (size_t)PAGE * head_dim * (f16 ? 2 : 4) + 64 * between(0, 2);
     for (size_t i = 0; i < N_ENTRIES; i++) p->pages[i] = between(0, N_PAGES - 1);
     p->args.k = fill_cache(p, &p->k_guard, fill);
@@ -252,14 +253,21 @@ static void scales_the_query(const tern_attention_args *a)
     free(q);
 }
 
+static void forgets_the_cap(const tern_attention_args *a)
+{
+    tern_attention_args plain = *a;
+    plain.softcap = 0;
+    tern_ref_attention_f32(&plain);
+}
+
 static void broken_kernels_are_caught(void **state)
 {
     problem *p = *state;
-    static const tern_attention_fn broken[] = {sees_one_more, forgets_the_start, scales_the_query};
+    static const tern_attention_fn broken[] = {sees_one_more, forgets_the_start, scales_the_query, forgets_the_cap};
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         do {
             fill_problem(p, false, 48, 8, MASK_WINDOW, TEST_ORDINARY);
-        } while (p->args.n % PAGE == 0 || p->args.n < 45 || p->args.first);
+        } while (p->args.n % PAGE == 0 || p->args.n < 45 || p->args.first || p->args.softcap == 0);
         assert_false(agrees(p, broken[i]));
         fill_problem(p, false, 48, 8, MASK_WINDOW, TEST_ORDINARY);
         assert_true(agrees(p, tern_ref_attention_f32));

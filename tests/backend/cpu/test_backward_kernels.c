@@ -90,17 +90,19 @@ static bool columns_agree(int i, uint32_t first, uint32_t end)
 static bool softmax_agrees(tern_softmax_fn fn)
 {
     const uint32_t first = between(0, 15), end = first + any_size();
-    float *s = lend(0, (end + 15) / 16 * 16), stats[4];
-    fn(s, first, end, 0.3f, &stats[0], &stats[1]);
-    tern_ref_softmax(m.copy[0], first, end, 0.3f, &stats[2], &stats[3]);
-    return columns_agree(0, first, end) && test_same_bits(stats, stats + 2, 2);
+    float *s = lend(0, (end + 15) / 16 * 16);
+    tern_softmax_row found = {.scale = 0.3f, .softcap = between(0, 1) ? 2.5f : 0}, want = found;
+    fn(s, first, end, &found);
+    tern_ref_softmax(m.copy[0], first, end, &want);
+    return columns_agree(0, first, end) && test_same_bits(&found.m, &want.m, 1) && test_same_bits(&found.l, &want.l, 1);
 }
 
 static bool softmax_backward_agrees(tern_softmax_backward_fn fn)
 {
     const uint32_t first = between(0, 15), end = first + any_size(), n = (end + 15) / 16 * 16;
     float *s = lend(0, n), *dp = lend(1, n);
-    const tern_softmax_row row = {.scale = 0.3f, .m = 1, .l = 3, .delta = test_float(&rng, TEST_MIXED)};
+    const tern_softmax_row row = {
+        .scale = 0.3f, .softcap = between(0, 1) ? 2.5f : 0, .m = 1, .l = 3, .delta = test_float(&rng, TEST_MIXED)};
     fn(s, dp, first, end, &row);
     tern_ref_softmax_backward(m.copy[0], m.copy[1], first, end, &row);
     return columns_agree(0, first, end) && columns_agree(1, first, end);
@@ -251,11 +253,20 @@ static void product_backwards(const tern_product_args *a)
     }
 }
 
-static void softmax_in_order(float *s, uint32_t first, uint32_t end, float scale, float *most, float *l)
+static void softmax_in_order(float *s, uint32_t first, uint32_t end, tern_softmax_row *row)
 {
-    tern_ref_softmax(s, first, end, scale, most, l);
-    *l = 0;
-    for (uint32_t j = first; j < end; j++) *l += s[j];
+    tern_ref_softmax(s, first, end, row);
+    row->l = 0;
+    for (uint32_t j = first; j < end; j++) row->l += s[j];
+}
+
+static void softmax_without_cap(float *s, uint32_t first, uint32_t end, tern_softmax_row *row)
+{
+    tern_softmax_row plain = *row;
+    plain.softcap = 0;
+    tern_ref_softmax(s, first, end, &plain);
+    row->m = plain.m;
+    row->l = plain.l;
 }
 
 static float masks_the_last(float *z, uint32_t n_vocab, int32_t label, float weight)
@@ -272,16 +283,17 @@ static void dropout_without_index(const float *x, size_t n, float p, uint32_t se
 static void broken_kernels_are_caught(void **state)
 {
     (void)state;
-    int caught[5] = {0};
+    int caught[6] = {0};
     for (int i = 0; i < 200; i++) {
         caught[0] += !product_agrees(product_backwards);
         caught[1] += !softmax_agrees(softmax_in_order);
         caught[2] += !cross_entropy_agrees(masks_the_last);
         caught[3] += !gate_agrees(tern_ref_silu_backward, tern_ref_gelu_backward);
         caught[4] += !dropout_agrees(dropout_without_index);
+        caught[5] += !softmax_agrees(softmax_without_cap);
         assert_true(product_agrees(tern_ref_product) && softmax_agrees(tern_ref_softmax));
     }
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         if (!caught[i]) fail_msg("broken kernel %d was not caught", i);
 }
 

@@ -271,12 +271,12 @@ static void rms_norm(void **state)
     for (int round = 0; round < 2 * ROUNDS; round++) {
         trial t;
         tern_view residual;
-        const uint32_t cols = any_cols();
+        const uint32_t group = any_cols(), n_groups = between(0, 1) ? 1 : between(2, 5), cols = n_groups * group;
         const bool norm_weight = between(0, 3), input_wanted = !norm_weight || between(0, 3);
         open_trial(&t, between(1, 9));
         const tern_view x = rows(&t, "x", cols, any_fill()), dy = rows(&t, "dy", cols, any_fill()),
-                        g = test_case_norm_weight(&t.c, cols);
-        const tern_view dg = test_case_state(&t.c, "dg", TERN_STATE_GRADIENT, TERN_DTYPE_F32, 1, cols, TEST_ORDINARY);
+                        g = test_case_norm_weight(&t.c, group);
+        const tern_view dg = test_case_state(&t.c, "dg", TERN_STATE_GRADIENT, TERN_DTYPE_F32, 1, group, TEST_ORDINARY);
         tern_op op = {.kind = TERN_OP_RMS_NORM_BACKWARD,
                       .n_in = norm_weight ? TERN_NORM_BACKWARD_INPUTS : TERN_NORM_BACKWARD_DWEIGHT,
                       .in = {[TERN_NORM_BACKWARD_X] = x,
@@ -293,10 +293,28 @@ static void rms_norm(void **state)
             test_case_add(&t.c, op);
         }
         const float *w = (const float *)(const void *)test_case_weight_of(&t.c, g)->data;
-        for (uint32_t r = 0; r < t.n; r++)
-            tern_ref_rms_norm_backward(input(&t, x, r), w, op.eps, cols, input(&t, dy, r),
-                                       dx ? dx + (size_t)r * cols : NULL, norm_weight ? sums : NULL);
+        for (uint32_t i = 0; i < t.n * n_groups; i++) {
+            const uint32_t r = i / n_groups, c = i % n_groups * group;
+            tern_ref_rms_norm_backward(input(&t, x, r) + c, w, op.eps, group, input(&t, dy, r) + c,
+                                       dx ? dx + (size_t)r * cols + c : NULL, norm_weight ? sums : NULL);
+        }
         check(&t, "rms_norm_backward");
+    }
+}
+
+static void bias(void **state)
+{
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        trial t;
+        const uint32_t cols = any_cols(), before = between(0, 3);
+        open_trial(&t, between(1, 40));
+        const tern_view dy = test_case_columns(rows(&t, "dy", before + cols, any_fill()), before, cols);
+        const tern_view db = test_case_state(&t.c, "db", TERN_STATE_GRADIENT, TERN_DTYPE_F32, 1, cols, TEST_ORDINARY);
+        test_case_add(&t.c,
+                      (tern_op){.kind = TERN_OP_BIAS_BACKWARD, .n_in = 2, .in = {dy, db}, .out.value = TERN_NO_VALUE});
+        tern_ref_bias_backward(input(&t, dy, 0), before + cols, t.n, cols, want(&t, db, 1));
+        check(&t, "bias_backward");
     }
 }
 
@@ -414,12 +432,22 @@ static void attention_round(void)
                          [TERN_VARLEN_ATTENTION_STATISTICS] = statistics},
                   .out = out};
     op.n_heads = s.heads, op.n_kv_heads = s.kv_heads, op.head_dim = s.dim;
+    op.scale = between(0, 1) ? 0.2f : 0;
+    op.softcap = between(0, 2) ? 0 : 1.5f;
+    op.window = between(0, 2) ? 0 : between(1, s.n + 1);
+    if (between(0, 1)) op.sinks = test_case_norm_weight(&t.c, s.heads);
     test_case_add(&t.c, op);
     op.kind = TERN_OP_VARLEN_ATTENTION_BACKWARD, op.n_in = TERN_VARLEN_ATTENTION_BACKWARD_INPUTS;
     op.in[TERN_VARLEN_ATTENTION_OUT] = out;
     op.in[TERN_VARLEN_ATTENTION_DOUT] = dout;
     op.in[TERN_VARLEN_ATTENTION_DK] = dk;
     op.in[TERN_VARLEN_ATTENTION_DV] = dv;
+    float *dsinks = NULL;
+    if (op.sinks.cols && between(0, 1)) {
+        op.in[op.n_in] =
+            test_case_state(&t.c, "dsinks", TERN_STATE_GRADIENT, TERN_DTYPE_F32, 1, s.heads, TEST_ORDINARY);
+        dsinks = want(&t, op.in[op.n_in++], 1);
+    }
     float *dq = add_op(&t, op, output(&t, "dq", q_cols), &residual);
     start_at_residual(&t, dq, residual, q_cols);
     float *o = want(&t, out, s.n), *both = want(&t, statistics, s.n), *dk_rows = want(&t, dk, s.n),
@@ -427,6 +455,7 @@ static void attention_round(void)
     float *q_rows = packed(&t, q), *k_rows = packed(&t, k), *v_rows = packed(&t, v),
           *m = calloc(2, s.n * s.heads * sizeof *m);
     float *l = m + s.n * s.heads;
+    const float *sinks = op.sinks.cols ? (const float *)(const void *)test_case_weight_of(&t.c, op.sinks)->data : NULL;
     const tern_varlen_attention all = {s.n,
                                        s.heads,
                                        s.kv_heads,
@@ -437,9 +466,12 @@ static void attention_round(void)
                                        q_cols,
                                        kv_cols,
                                        test_case_param(&t.c, TERN_PARAM_SEQ_STARTS),
-                                       1.0f / sqrtf((float)s.dim)};
+                                       op.scale > 0 ? op.scale : 1.0f / sqrtf((float)s.dim),
+                                       op.softcap,
+                                       op.window,
+                                       sinks};
     tern_ref_varlen_attention(&all, o, m, l);
-    tern_ref_varlen_attention_backward(&all, o, m, l, input(&t, dout, 0), dq, dk_rows, dv_rows);
+    tern_ref_varlen_attention_backward(&all, o, m, l, input(&t, dout, 0), dq, dk_rows, dv_rows, dsinks);
     for (uint32_t i = 0; i < s.n * s.heads; i++) {
         both[i / s.heads * 2 * s.heads + i % s.heads] = m[i];
         both[i / s.heads * 2 * s.heads + s.heads + i % s.heads] = l[i];
@@ -494,8 +526,8 @@ static int close_backends(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(elementwise), cmocka_unit_test(gate),  cmocka_unit_test(cross_entropy), cmocka_unit_test(rms_norm),
-    cmocka_unit_test(rope),        cmocka_unit_test(embed), cmocka_unit_test(attention),
+    cmocka_unit_test(elementwise), cmocka_unit_test(gate), cmocka_unit_test(cross_entropy), cmocka_unit_test(rms_norm),
+    cmocka_unit_test(bias),        cmocka_unit_test(rope), cmocka_unit_test(embed),         cmocka_unit_test(attention),
 };
 
 TEST_GROUP(training_rows, "threads web", tests, .setup = open_backends, .teardown = close_backends);

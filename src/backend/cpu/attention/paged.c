@@ -11,10 +11,10 @@ enum { TILE_QUERIES = 64, MAX_HEAD_DIM = 512 };
 typedef struct attention_job {
     tern_cpu_step *step;
     const tern_cpu_op *op;
-    uint32_t group;    /* query heads that share a KV head */
-    uint32_t tile;     /* tokens of a tile */
-    uint32_t n_chunks; /* decode: pieces of TERN_ATTENTION_CHUNK positions */
-    size_t row_bytes;  /* one position of one head in the cache */
+    uint32_t group;           /* query heads that share a KV head */
+    uint32_t tile;            /* tokens of a tile */
+    uint32_t first, n_chunks; /* decode: pieces of TERN_ATTENTION_CHUNK positions, and where they begin */
+    size_t row_bytes;         /* one position of one head in the cache */
     tern_attention_fn kernel;
     float scale;
 } attention_job;
@@ -87,9 +87,12 @@ static void merge(softmax_state *into, const softmax_state *from, uint32_t i, ui
     for (uint32_t d = 0; d < head_dim; d++) x[d] = x[d] * a + y[d] * b;
 }
 
-static void finish(const softmax_state *s, uint32_t i, uint32_t head_dim, float *out)
+/* The i-th state's result, which is that of query head `head`. */
+static void finish(const attention_job *j, const softmax_state *s, uint32_t i, uint32_t head, float *out)
 {
-    float inverse = 1.0f / s->l[i];
+    const uint32_t head_dim = j->op->op->head_dim;
+    const float *sinks = j->op->sinks;
+    float inverse = 1.0f / (sinks ? tern_ref_sink(sinks[head], s->m[i], s->l[i]) : s->l[i]);
     const float *acc = s->acc + (size_t)i * head_dim;
     for (uint32_t d = 0; d < head_dim; d++) out[d] = acc[d] * inverse;
 }
@@ -101,6 +104,7 @@ static tern_attention_args args_for(const attention_job *j, uint32_t kv_head, ui
     const uint8_t *pages = j->step->prepared->params[TERN_PARAM_PAGES];
     return (tern_attention_args){.head_dim = op->head_dim,
                                  .scale = j->scale,
+                                 .softcap = op->softcap,
                                  .page_bytes = op->n_kv_heads * head_bytes,
                                  .k = j->op->base[TERN_ATTENTION_K_CACHE] + kv_head * head_bytes,
                                  .v = j->op->base[TERN_ATTENTION_V_CACHE] + kv_head * head_bytes,
@@ -116,10 +120,17 @@ static const float *query(const attention_job *j, uint32_t token, uint32_t head)
     return tern_rows__at(&j->op->in[TERN_ATTENTION_Q], token) + (size_t)head * j->op->op->head_dim;
 }
 
+/* Chunks begin at their multiples, wherever a window does, so that every step sums alike. */
+static uint32_t first_of_chunk(uint32_t position)
+{
+    return position / TERN_ATTENTION_CHUNK * TERN_ATTENTION_CHUNK;
+}
+
 /* Tokens first .. first + n - 1, which share a sequence, for one KV head. Queries are (token, head of the group). */
 static void run_tile(const attention_job *j, uint32_t first, uint32_t n, uint32_t kv_head, uint32_t thread)
 {
-    uint32_t dim = j->op->op->head_dim, n_queries = n * j->group, capacity = j->tile * j->group, last = 0;
+    uint32_t dim = j->op->op->head_dim, n_queries = n * j->group, capacity = j->tile * j->group, last = 0,
+             start = UINT32_MAX;
     float *memory = (float *)(void *)tern_cpu__scratch(j->step, thread);
     float *q = memory;
     softmax_state total = {.acc = q + (size_t)capacity * dim}, part = {.acc = total.acc + (size_t)capacity * dim};
@@ -131,9 +142,10 @@ static void run_tile(const attention_job *j, uint32_t first, uint32_t n, uint32_
     for (uint32_t i = 0; i < n_queries; i++) {
         uint32_t token = first + i / j->group;
         memcpy(q + (size_t)i * dim, query(j, token, kv_head * j->group + i % j->group), dim * sizeof(float));
-        lo[i] = 0;
+        lo[i] = tern_op_first_seen(j->op->op, position_of(j, token));
         hi[i] = position_of(j, token) + 1;
         if (hi[i] > last) last = hi[i];
+        if (lo[i] < start) start = lo[i];
     }
     reset(&total, n_queries, dim);
     tern_attention_args args = args_for(j, kv_head, sequence_of(j, first), &part);
@@ -142,16 +154,16 @@ static void run_tile(const attention_job *j, uint32_t first, uint32_t n, uint32_
     args.n_queries = n_queries;
     args.lo = lo;
     args.hi = hi;
-    for (args.first = 0; args.first < last; args.first += TERN_ATTENTION_CHUNK) {
+    for (args.first = first_of_chunk(start); args.first < last; args.first += TERN_ATTENTION_CHUNK) {
         args.n = last - args.first < TERN_ATTENTION_CHUNK ? last - args.first : TERN_ATTENTION_CHUNK;
         reset(&part, n_queries, dim);
         j->kernel(&args);
         for (uint32_t i = 0; i < n_queries; i++) merge(&total, &part, i, dim);
     }
-    for (uint32_t i = 0; i < n_queries; i++)
-        finish(&total, i, dim,
-               j->op->out.data + (first + i / j->group) * j->op->out.stride +
-                   (size_t)(kv_head * j->group + i % j->group) * dim);
+    for (uint32_t i = 0; i < n_queries; i++) {
+        const uint32_t head = kv_head * j->group + i % j->group;
+        finish(j, &total, i, head, j->op->out.data + (first + i / j->group) * j->op->out.stride + (size_t)head * dim);
+    }
 }
 
 static void tile_task(void *context, uint32_t task, uint32_t thread)
@@ -180,17 +192,20 @@ static void chunk_task(void *context, uint32_t task, uint32_t thread)
     (void)thread;
     const attention_job *j = context;
     uint32_t kv_head = task / j->n_chunks, chunk = task % j->n_chunks;
-    uint32_t n_positions = position_of(j, 0) + 1, lo[TILE_QUERIES] = {0}, hi[TILE_QUERIES];
+    uint32_t n_positions = position_of(j, 0) + 1, lo[TILE_QUERIES], hi[TILE_QUERIES];
     softmax_state s = partial(j, kv_head, chunk);
     reset(&s, j->group, j->op->op->head_dim);
-    for (uint32_t i = 0; i < j->group; i++) hi[i] = n_positions;
+    for (uint32_t i = 0; i < j->group; i++) {
+        lo[i] = tern_op_first_seen(j->op->op, n_positions - 1);
+        hi[i] = n_positions;
+    }
     tern_attention_args args = args_for(j, kv_head, sequence_of(j, 0), &s);
     args.q = query(j, 0, kv_head * j->group);
     args.q_stride = args.head_dim;
     args.n_queries = j->group;
     args.lo = lo;
     args.hi = hi;
-    args.first = chunk * TERN_ATTENTION_CHUNK;
+    args.first = j->first + chunk * TERN_ATTENTION_CHUNK;
     args.n = n_positions - args.first < TERN_ATTENTION_CHUNK ? n_positions - args.first : TERN_ATTENTION_CHUNK;
     j->kernel(&args);
 }
@@ -199,7 +214,8 @@ static void decode(attention_job *j)
 {
     const tern_op *op = j->op->op;
     uint32_t dim = op->head_dim, n_positions = position_of(j, 0) + 1;
-    j->n_chunks = (n_positions + TERN_ATTENTION_CHUNK - 1) / TERN_ATTENTION_CHUNK;
+    j->first = first_of_chunk(tern_op_first_seen(op, n_positions - 1));
+    j->n_chunks = (n_positions - j->first + TERN_ATTENTION_CHUNK - 1) / TERN_ATTENTION_CHUNK;
     tern_pool_for(j->step->cpu->pool, op->n_kv_heads * j->n_chunks, chunk_task, j);
     softmax_state total;
     float memory[MAX_HEAD_DIM + 2];
@@ -212,7 +228,7 @@ static void decode(attention_job *j)
             softmax_state one = {.m = s.m + i, .l = s.l + i, .acc = s.acc + (size_t)i * dim};
             merge(&total, &one, 0, dim);
         }
-        finish(&total, 0, dim, j->op->out.data + (size_t)head * dim);
+        finish(j, &total, 0, head, j->op->out.data + (size_t)head * dim);
     }
 }
 
@@ -225,7 +241,7 @@ void tern_cpu__attention(tern_cpu_step *step, const tern_cpu_op *op)
                        .tile = tile_tokens(op->op),
                        .row_bytes = (size_t)op->op->head_dim * (f32 ? 4 : 2),
                        .kernel = f32 ? step->cpu->kernels.attention_f32 : step->cpu->kernels.attention_f16,
-                       .scale = 1.0f / sqrtf((float)op->op->head_dim)};
+                       .scale = tern_op_score_scale(op->op)};
     if (step->n_tokens == 1 && j.group <= TILE_QUERIES) {
         decode(&j);
         return;

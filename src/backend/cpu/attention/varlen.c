@@ -54,10 +54,12 @@ static void softmax(const tern_attention_job *j, const block *b)
     for (uint32_t i = 0; i < b->n_rows; i++) {
         const uint32_t t = b->tokens.first + i / j->group, h = b->kv_head * j->group + i % j->group;
         float *statistics = tern_rows__at(&j->op->in[TERN_VARLEN_ATTENTION_STATISTICS], t);
-        b->seen[i] = (tern_range){j->starts[t] - origin, t + 1 - origin};
-        j->step->cpu->kernels.softmax(b->s + i * b->s_row, b->seen[i].first, b->seen[i].end, j->scale, &statistics[h],
-                                      &b->l[i]);
-        statistics[j->n_heads + h] = b->l[i];
+        tern_softmax_row row = {.scale = j->scale, .softcap = j->op->op->softcap};
+        b->seen[i] = (tern_range){tern_varlen_attention__first_key(j, t) - origin, t + 1 - origin};
+        j->step->cpu->kernels.softmax(b->s + i * b->s_row, b->seen[i].first, b->seen[i].end, &row);
+        if (j->sinks) row.l = tern_ref_sink(j->sinks[h], row.m, row.l);
+        statistics[h] = row.m;
+        statistics[j->n_heads + h] = b->l[i] = row.l;
     }
 }
 

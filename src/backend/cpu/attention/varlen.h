@@ -22,6 +22,7 @@ typedef struct tern_attention_job {
     uint32_t n_panels;
     uint32_t block_tokens; /* of TERN_BLOCK_ROWS */
     float scale;
+    const float *sinks; /* [n_heads] or NULL */
     /* in the shared scratch, so that a head's keys lie together: */
     float *k_panels, *v_panels; /* [kv heads][panels][dim][64], zeros after the last key */
     float *k_rows, *v_rows;     /* [kv heads][panels * 64][dim] */
@@ -48,6 +49,13 @@ uint32_t tern_varlen_attention__block_tokens(const tern_op *op);
 size_t tern_varlen_attention__block_rows(const tern_op *op);
 /* Floats of all panels of K for n tokens, or of all its rows. */
 size_t tern_varlen_attention__kv_floats(uint32_t n, const tern_op *op);
+
+/* The first key that a token sees. */
+static inline uint32_t tern_varlen_attention__first_key(const tern_attention_job *j, uint32_t t)
+{
+    const uint32_t start = j->starts[t];
+    return start + tern_op_first_seen(j->op->op, t - start);
+}
 
 /* The first key that any of these tokens sees. */
 uint32_t tern_varlen_attention__first_seen(const tern_attention_job *j, tern_range tokens);

@@ -107,7 +107,7 @@ static void find_seen(const tern_attention_job *j, part *p)
     bool all = true;
     tern_range any = {p->n_keys, 0};
     for (uint32_t i = 0; i < p->n_rows; i++) {
-        const uint32_t t = p->tokens.first + i / j->group, start = j->starts[t];
+        const uint32_t t = p->tokens.first + i / j->group, start = tern_varlen_attention__first_key(j, t);
         p->seen[i].first = start < p->keys.first ? 0 : start - p->keys.first;
         p->seen[i].end = t + 1 < p->keys.first ? 0 : t + 1 < p->keys.end ? t + 1 - p->keys.first : p->n_keys;
         if (p->seen[i].first > p->seen[i].end) p->seen[i].first = p->seen[i].end;
@@ -139,6 +139,7 @@ static void probabilities(const backward_job *j, const part *p)
         const uint32_t t = p->tokens.first + i / a->group, h = p->kv_head * a->group + i % a->group;
         const float *statistics = tern_rows__at(&a->op->in[TERN_VARLEN_ATTENTION_STATISTICS], t);
         const tern_softmax_row row = {.scale = a->scale,
+                                      .softcap = a->op->op->softcap,
                                       .m = statistics[h],
                                       .l = statistics[a->n_heads + h],
                                       .delta = j->delta[(size_t)t * a->n_heads + h]};
@@ -222,11 +223,22 @@ static void pair_task(void *context, uint32_t task, uint32_t thread)
     copy_keys(j, &p, dv, p.dv, true);
 }
 
+static void add_dsinks(const backward_job *j, float *dsinks)
+{
+    const tern_attention_job *a = &j->a;
+    for (uint32_t t = 0; t < a->n; t++) {
+        const float *m = tern_rows__at(&a->op->in[TERN_VARLEN_ATTENTION_STATISTICS], t), *l = m + a->n_heads;
+        for (uint32_t h = 0; h < a->n_heads; h++)
+            dsinks[h] -= tern_ref_exp(a->sinks[h] - m[h]) * (1 / l[h]) * j->delta[(size_t)t * a->n_heads + h];
+    }
+}
+
 void tern_cpu__varlen_attention_backward(tern_cpu_step *step, const tern_cpu_op *op)
 {
     backward_job j = open_job(step, op);
     tern_pool *pool = step->cpu->pool;
     tern_pool_for(pool, j.a.n, start_row, &j);
+    if (op->op->n_in > TERN_VARLEN_ATTENTION_DSINKS) add_dsinks(&j, op->in[TERN_VARLEN_ATTENTION_DSINKS].data);
     tern_varlen_attention__pack(&j.a, TERN_VARLEN_ATTENTION_K, j.a.k_panels, j.a.k_rows);
     tern_varlen_attention__pack(&j.a, TERN_VARLEN_ATTENTION_V, j.a.v_panels, NULL);
     for (uint32_t wave = 0, first = 0; wave < j.waves.n; first = j.waves.end[wave++]) {

@@ -1,8 +1,6 @@
 /* What the forward and the backward of attention over rows share: packing, and products over what each row sees. */
 #include "backend/cpu/attention/varlen.h"
 
-#include <math.h>
-
 enum { TILE = 6 /* rows that the kernels take together */ };
 
 uint32_t tern_varlen_attention__block_tokens(const tern_op *op)
@@ -34,7 +32,8 @@ tern_attention_job tern_varlen_attention__job(tern_cpu_step *step, const tern_cp
         .n_kv_heads = o->n_kv_heads,
         .n_panels = tern_varlen_attention__panels(step->n_tokens),
         .block_tokens = tern_varlen_attention__block_tokens(o),
-        .scale = 1.0f / sqrtf((float)o->head_dim),
+        .scale = tern_op_score_scale(o),
+        .sinks = op->sinks,
         .starts = (const uint32_t *)(const void *)op->base[TERN_VARLEN_ATTENTION_STARTS],
     };
 }
@@ -42,7 +41,10 @@ tern_attention_job tern_varlen_attention__job(tern_cpu_step *step, const tern_cp
 uint32_t tern_varlen_attention__first_seen(const tern_attention_job *j, tern_range tokens)
 {
     uint32_t first = tokens.first;
-    for (uint32_t t = tokens.first; t < tokens.end; t++) first = j->starts[t] < first ? j->starts[t] : first;
+    for (uint32_t t = tokens.first; t < tokens.end; t++) {
+        const uint32_t key = tern_varlen_attention__first_key(j, t);
+        first = key < first ? key : first;
+    }
     return first;
 }
 

@@ -82,4 +82,11 @@ INLINE vec vec_exp(vec x)
     return vec_exp_edges(x, vec_add_exponent(p, t), TERN_EXP_LOW, TERN_EXP_HIGH, HUGE_VALF);
 }
 
+/* tern_ref_softcap of each element. */
+INLINE vec vec_softcap(vec x, float cap)
+{
+    const vec t = vec_exp(vec_mul(x, vec_set(2.0f / cap)));
+    return vec_sub(vec_set(cap), vec_div(vec_set(cap + cap), vec_add(t, vec_set(1))));
+}
+
 #endif

@@ -45,6 +45,13 @@ static bool reads_q8(const tern_graph *graph, const tern_op *op)
     return graph->values[op->in[TERN_LINEAR_X].value].dtype == TERN_DTYPE_Q8;
 }
 
+tern_status tern_cpu__linear_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    (void)graph;
+    if (!op->norm_weight.cols) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "cpu: op linear with a norm weight: norm_quant before it expected");
+}
+
 size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op)
 {
     size_t row = (size_t)op->in[TERN_LINEAR_X].cols * 4 + 128; /* a normed row */
@@ -205,7 +212,7 @@ static bool multiplies_dense(const tern_cpu_op *op)
 
 void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
 {
-    if (op->op->screened && tern_screen__linear(step, op)) return;
+    if (op->op->screened && !op->bias[0] && tern_screen__linear(step, op)) return;
     tern_linear__job j = {.step = step, .op = op, .n = tern_cpu__rows(step, op->op->rows)};
     step->weight_bytes += op->weight_bytes;
     j.x = op->in_q8 ? (tern_cpu_rows){step->prepared->shared, op->in_cols} : op->in[TERN_LINEAR_X];

@@ -48,7 +48,7 @@ static inline size_t tern_linear__decoded_stride(const tern_weight *w)
 /* Bytes of tern_prepared.tables for each thread; 0: no layout of the op needs tables. */
 size_t tern_linear__tables_bytes(const tern_cpu_op *op);
 
-/* y[t][r] = row first + r of part `part` times token t, r < n_rows: with the thread's scratch. */
+/* y[t][r] = row first + r of part `part` times token t, and its bias, r < n_rows: with the thread's scratch. */
 void tern_linear__multiply(const tern_linear__job *j, uint32_t part, uint32_t first, uint32_t n_rows, uint32_t thread,
                            float *y, size_t y_stride);
 

@@ -123,4 +123,7 @@ void tern_linear__multiply(const tern_linear__job *j, uint32_t part, uint32_t fi
     } else {
         ternary_f32(j, buffer, first, n_rows, scratch, y, y_stride);
     }
+    const float *bias = j->op->bias[part];
+    for (uint32_t t = 0; bias && t < j->n; t++)
+        j->step->cpu->kernels.add(y + t * y_stride, bias + first, n_rows, y + t * y_stride);
 }

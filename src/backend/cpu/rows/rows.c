@@ -41,11 +41,15 @@ void tern_cpu__embed(tern_cpu_step *step, const tern_cpu_op *op)
 
 static void norm_row(void *context, uint32_t t, uint32_t thread)
 {
-    (void)thread;
     const tern_rows_job *j = context;
     const tern_cpu_op *op = j->op;
-    j->step->cpu->kernels.rms_norm(tern_rows__at(&op->in[TERN_NORM_X], t), tern_rows__floats(op, TERN_NORM_WEIGHT),
-                                   op->op->eps, op->in_cols, tern_rows__at(&op->out, t));
+    const tern_cpu_kernels *k = &j->step->cpu->kernels;
+    const float *x = tern_rows__at(&op->in[TERN_NORM_X], t), *weight = tern_rows__floats(op, TERN_NORM_WEIGHT);
+    const uint32_t group = op->op->in[TERN_NORM_WEIGHT].cols;
+    float *out = tern_rows__at(&op->out, t);
+    float *y = op->residual.data ? (float *)(void *)tern_cpu__scratch(j->step, thread) : out;
+    for (uint32_t c = 0; c < op->in_cols; c += group) k->rms_norm(x + c, weight, op->op->eps, group, y + c);
+    if (op->residual.data) k->add(tern_rows__at(&op->residual, t), y, op->in_cols, out);
 }
 
 void tern_cpu__rms_norm(tern_cpu_step *step, const tern_cpu_op *op)

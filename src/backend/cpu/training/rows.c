@@ -2,7 +2,7 @@
 #include "backend/cpu/rows/rows.h"
 #include "backend/cpu/ops.h"
 
-enum { NORM_WEIGHT_COLS = 64, EMBED_PARTS = 64 };
+enum { COLUMNS = 64 /* of a task that adds rows up */, EMBED_PARTS = 64 };
 
 /* Where an op without a sum of its own makes row t: in place, or in scratch when a residual is still to be added. */
 static float *target(const tern_rows_job *j, uint32_t t, uint32_t thread)
@@ -87,46 +87,83 @@ static float *start_row(const tern_rows_job *j, uint32_t t, uint32_t cols)
     return out;
 }
 
+/* How many groups of columns are normed by themselves. */
+static uint32_t n_groups(const tern_op *op)
+{
+    return op->in[TERN_NORM_BACKWARD_X].cols / op->in[TERN_NORM_BACKWARD_WEIGHT].cols;
+}
+
 static void norm_row(void *context, uint32_t t, uint32_t thread)
 {
     (void)thread;
     const tern_rows_job *j = context;
     const tern_cpu_op *op = j->op;
+    const uint32_t group = op->op->in[TERN_NORM_BACKWARD_WEIGHT].cols;
     const float *weight = tern_rows__floats(op, TERN_NORM_BACKWARD_WEIGHT);
-    j->step->prepared->shared[t] = j->step->cpu->kernels.rms_norm_backward(
-        tern_rows__at(&op->in[TERN_NORM_BACKWARD_X], t), weight, op->op->eps, op->in_cols,
-        tern_rows__at(&op->in[TERN_NORM_BACKWARD_DY], t), start_row(j, t, op->in_cols), NULL);
+    const float *x = tern_rows__at(&op->in[TERN_NORM_BACKWARD_X], t);
+    const float *dy = tern_rows__at(&op->in[TERN_NORM_BACKWARD_DY], t);
+    float *dx = start_row(j, t, op->in_cols), *r = j->step->prepared->shared + (size_t)t * n_groups(op->op);
+    for (uint32_t i = 0, c = 0; c < op->in_cols; i++, c += group)
+        r[i] = j->step->cpu->kernels.rms_norm_backward(x + c, weight, op->op->eps, group, dy + c, dx ? dx + c : NULL,
+                                                       NULL);
 }
 
-/* A few columns of dweight through all rows: each element is one chain, whatever the number of threads. */
+/* A few columns of dweight through all rows and their groups: each element is one chain, whatever the number of
+ * threads. */
 static void norm_weight_task(void *context, uint32_t task, uint32_t thread)
 {
     (void)thread;
     const tern_rows_job *j = context;
     const tern_cpu_op *op = j->op;
-    const uint32_t first = task * NORM_WEIGHT_COLS, left = op->in_cols - first;
-    const tern_norm_weight_args args = {.x = op->in[TERN_NORM_BACKWARD_X].data + first,
-                                        .x_stride = op->in[TERN_NORM_BACKWARD_X].stride,
-                                        .dy = op->in[TERN_NORM_BACKWARD_DY].data + first,
-                                        .dy_stride = op->in[TERN_NORM_BACKWARD_DY].stride,
-                                        .r = j->step->prepared->shared,
-                                        .n = tern_cpu__rows(j->step, op->op->rows),
-                                        .cols = left < NORM_WEIGHT_COLS ? left : NORM_WEIGHT_COLS};
-    j->step->cpu->kernels.norm_weight_backward(&args, op->in[TERN_NORM_BACKWARD_DWEIGHT].data + first);
+    const uint32_t group = op->op->in[TERN_NORM_BACKWARD_WEIGHT].cols, groups = n_groups(op->op);
+    const uint32_t first = task * COLUMNS, left = group - first, n = tern_cpu__rows(j->step, op->op->rows);
+    const tern_cpu_rows *x = &op->in[TERN_NORM_BACKWARD_X], *dy = &op->in[TERN_NORM_BACKWARD_DY];
+    tern_norm_weight_args args = {.x = x->data + first,
+                                  .x_stride = groups > 1 ? group : x->stride,
+                                  .dy = dy->data + first,
+                                  .dy_stride = groups > 1 ? group : dy->stride,
+                                  .r = j->step->prepared->shared,
+                                  .n = groups > 1 ? groups : n,
+                                  .cols = left < COLUMNS ? left : COLUMNS};
+    for (uint32_t t = 0; t < (groups > 1 ? n : 1); t++) {
+        j->step->cpu->kernels.norm_weight_backward(&args, op->in[TERN_NORM_BACKWARD_DWEIGHT].data + first);
+        args.x += x->stride;
+        args.dy += dy->stride;
+        args.r += groups;
+    }
 }
 
 size_t tern_cpu__rms_norm_backward_shared(const tern_graph *graph, const tern_op *op)
 {
-    (void)op;
-    return graph->max_tokens * sizeof(float); /* 1 / the root of each row */
+    return (size_t)graph->max_tokens * n_groups(op) * sizeof(float); /* 1 / the root of each group of each row */
 }
 
 void tern_cpu__rms_norm_backward(tern_cpu_step *step, const tern_cpu_op *op)
 {
     tern_rows_job j = {.step = step, .op = op};
+    const uint32_t cols = op->op->in[TERN_NORM_BACKWARD_WEIGHT].cols;
     tern_rows__run(step, op, norm_row);
     if (op->op->n_in > TERN_NORM_BACKWARD_DWEIGHT)
-        tern_pool_for(step->cpu->pool, (op->in_cols + NORM_WEIGHT_COLS - 1) / NORM_WEIGHT_COLS, norm_weight_task, &j);
+        tern_pool_for(step->cpu->pool, (cols + COLUMNS - 1) / COLUMNS, norm_weight_task, &j);
+}
+
+/* A few columns of a bias's gradient through all rows. */
+static void bias_task(void *context, uint32_t task, uint32_t thread)
+{
+    (void)thread;
+    const tern_rows_job *j = context;
+    const tern_cpu_op *op = j->op;
+    const uint32_t first = task * COLUMNS, left = op->in_cols - first;
+    float *db = op->in[TERN_BIAS_BACKWARD_DBIAS].data + first;
+    for (uint32_t t = 0, n = tern_cpu__rows(j->step, op->op->rows); t < n; t++)
+        j->step->cpu->kernels.add(db, tern_rows__at(&op->in[TERN_BIAS_BACKWARD_DY], t) + first,
+                                  left < COLUMNS ? left : COLUMNS, db);
+}
+
+void tern_cpu__bias_backward(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    tern_rows_job j = {.step = step, .op = op};
+    tern_pool_for(step->cpu->pool, (op->in_cols + COLUMNS - 1) / COLUMNS, bias_task, &j);
 }
 
 static void rope_row(void *context, uint32_t t, uint32_t thread)

@@ -14,7 +14,8 @@ typedef struct inputs {
 
 static float score_scale(const tern_op *op)
 {
-    return 0x1.715476p+0f / sqrtf((float)op->head_dim);
+    const float log2e = 0x1.715476p+0f;
+    return op->scale != 0 ? log2e * op->scale : log2e / sqrtf((float)op->head_dim);
 }
 
 static uint32_t quads(uint32_t cols)

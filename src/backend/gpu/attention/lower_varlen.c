@@ -1,6 +1,4 @@
 /* Lowering attention over packed rows, and its backward: probabilities are computed again from the statistics. */
-#include <math.h>
-
 #include "backend/gpu/gpu_internal.h"
 
 enum { SIZES = 3, MOST = 256, WANTED_GROUPS = 512 /* that keep a large GPU busy */ };
@@ -77,11 +75,6 @@ static uint32_t stride_of(const attention *a, tern_view view)
     return tern_gpu__stride(a->p, view) / 4;
 }
 
-static float score_scale(const tern_op *op)
-{
-    return 1 / sqrtf((float)op->head_dim);
-}
-
 static void bind_statistics(const attention *a, tern_gpu_dispatch *d, bool written)
 {
     tern_gpu__bind_scratch(d, a->statistics, (uint64_t)a->rows * a->op->n_heads * 16, written);
@@ -111,7 +104,7 @@ static tern_status lower_forward(const attention *a, tern_error *err)
                                                  .out_stride = stride_of(a, op->out),
                                                  .statistics_first = statistics.first_col,
                                                  .statistics_stride = tern_gpu__stride(a->p, statistics),
-                                                 .scale = score_scale(op)};
+                                                 .scale = tern_op_score_scale(op)};
     tern_gpu_varlen_attention_set(d, &u);
     tern_gpu__bind_params(a->p, d, false);
     tern_gpu__bind_view(a->p, d, q, false);
@@ -185,7 +178,7 @@ static tern_status lower_dq(const attention *a, tern_error *err)
                                                     .dout_stride = stride_of(a, dout),
                                                     .dq_first = first_of(op->out),
                                                     .dq_stride = stride_of(a, op->out),
-                                                    .scale = score_scale(op)};
+                                                    .scale = tern_op_score_scale(op)};
     tern_gpu_varlen_attention_dq_set(d, &u);
     bind_inputs(a, d);
     tern_gpu__bind_view(a->p, d, op->out, true);
@@ -230,7 +223,7 @@ static tern_status lower_dkv(const attention *a, tern_error *err)
                                                      .dk_stride = split ? groups * a->quads : stride_of(a, dk),
                                                      .dv_first = split ? 0 : first_of(dv),
                                                      .dv_stride = split ? groups * a->quads : stride_of(a, dv),
-                                                     .scale = score_scale(op)};
+                                                     .scale = tern_op_score_scale(op)};
     tern_gpu_varlen_attention_dkv_set(d, &u);
     bind_inputs(a, d);
     if (split) tern_gpu__bind_scratch(d, a->dk, a->bytes, true);

@@ -157,7 +157,7 @@ static tern_status check(const spirv_dispatch *d, const tern_gpu_pipeline_info *
 {
     for (uint32_t i = 1; i < SPIRV_MAX_BINDINGS; i++) {
         const spirv_binding *a = &d->bindings[i];
-        if (i > strlen(info->signature)) break;
+        if (i > info->n_bindings) break;
         if (!a->memory || a->offset % 256 || a->offset + a->bytes > a->memory->bytes)
             return tern_fail(err, TERN_INTERNAL,
                              "%s: binding %u lies outside of its buffer, or not at a multiple of 256", info->name, i);

@@ -66,7 +66,7 @@ static void check_dispatch(const tern_graph *g, const tern_binding *bindings, co
 {
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[d->pipeline];
     bound at[TERN_GPU_MAX_BINDINGS];
-    assert_true(d->n_bindings <= 8 && d->n_bindings == strlen(info->signature));
+    assert_true(d->n_bindings <= 8 && d->n_bindings == info->n_bindings);
     assert_true(tern_gpu_pipeline_fits(d->pipeline, caps) && info->invocations <= caps->workgroup_invocations);
     for (uint32_t i = 0; i < 3; i++) assert_in_range(d->groups[i], 1, caps->max_groups);
     for (uint32_t i = 0; i < d->n_bindings; i++) {

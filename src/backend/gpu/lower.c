@@ -8,11 +8,15 @@ static tern_gpu_lower_fn *const lowerings[TERN_OP_COUNT] = {
 #undef X
 };
 
-/* The op's dispatches, from `first` on. */
+/* The op's dispatches, from `first` on: all that their kernels read and write is bound, and can be. */
 static tern_status check_bindings(const tern_gpu_program *p, const tern_op *op, size_t first, tern_error *err)
 {
     for (size_t k = first; k < p->n; k++) {
         const tern_gpu_dispatch *d = &p->dispatches[k];
+        const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[d->pipeline];
+        if (d->n_bindings != info->n_bindings)
+            return tern_fail(err, TERN_INTERNAL, "gpu: %s with %u bindings: %u expected", info->name, d->n_bindings,
+                             info->n_bindings);
         for (uint32_t i = 0; i < d->n_bindings; i++) {
             const tern_gpu_range *range = &d->bindings[i];
             if (range->bytes <= p->caps->max_binding) continue;

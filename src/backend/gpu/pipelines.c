@@ -3,7 +3,7 @@
 
 const tern_gpu_pipeline_info tern_gpu_pipelines[TERN_GPU_PIPELINE_COUNT] = {
 #define X(name, file, signature, needs, subgroup, invocations, bytes, overrides)                                       \
-    [TERN_GPU_##name] = {#name, file, signature, needs, subgroup, invocations, bytes, overrides},
+    [TERN_GPU_##name] = {#name, file, signature, sizeof signature - 1, needs, subgroup, invocations, bytes, overrides},
 #include "backend/gpu/pipelines.def"
 #undef X
 };

@@ -34,6 +34,7 @@ typedef enum tern_gpu_pipeline {
 
 typedef struct tern_gpu_pipeline_info {
     const char *name, *file, *signature;
+    uint32_t n_bindings; /* letters of the signature */
     uint32_t needs, subgroup, invocations, workgroup_bytes;
     const char *overrides;
 } tern_gpu_pipeline_info;

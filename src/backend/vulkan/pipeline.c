@@ -1,6 +1,4 @@
 /* Compute pipelines: each made once, when a graph first needs it, those of a graph together. */
-#include <string.h>
-
 #include "backend/gpu/spirv.h"
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
@@ -64,7 +62,7 @@ static VkResult make(tern_vulkan *vk, tern_gpu_pipeline which, bool *hit)
                                                  .pPipelineStageCreationFeedbacks = &stage_feedback};
     VkComputePipelineCreateInfo pipeline = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
                                             .pNext = vk->physical.feedback ? &told : NULL,
-                                            .layout = vk->layouts[strlen(info->signature)],
+                                            .layout = vk->layouts[info->n_bindings],
                                             .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                                                       .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                                                       .module = module,
@@ -92,7 +90,7 @@ static tern_status make_ready(tern_vulkan *vk, tern_gpu_pipeline which, tern_err
 {
     size_t n_words;
     const uint32_t *words = tern_gpu_spirv(which, &n_words);
-    TERN_TRY(make_layouts(vk, (uint32_t)strlen(tern_gpu_pipelines[which].signature), err));
+    TERN_TRY(make_layouts(vk, tern_gpu_pipelines[which].n_bindings, err));
     return tern_vulkan__module_of(&vk->modules[which], words, n_words, err);
 }
 

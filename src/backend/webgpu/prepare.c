@@ -59,8 +59,6 @@ static tern_status resolve(const tern_webgpu *gpu, const places *places, const t
                            tern_webgpu_host_dispatch *out, tern_error *err)
 {
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[d->pipeline];
-    if (d->n_bindings != strlen(info->signature))
-        return tern_fail(err, TERN_INTERNAL, "webgpu: %s with %u bindings", info->name, d->n_bindings);
     *out = (tern_webgpu_host_dispatch){.pipeline = d->pipeline, .n_bindings = d->n_bindings};
     memcpy(out->groups, d->groups, sizeof out->groups);
     memcpy(out->uniform, d->uniform, sizeof out->uniform);

@@ -171,7 +171,7 @@ static void head_in_slices(void **state)
         const tern_gpu_linear_float_vec_uniform u = uniform_of(d);
         assert_int_equal(u.result_first, next);
         assert_int_equal(u.count_word, 512 / 4 + 1); /* COUNTS[1] */
-        assert_int_equal(d->n_bindings, strlen(tern_gpu_pipelines[d->pipeline].signature));
+        assert_int_equal(d->n_bindings, tern_gpu_pipelines[d->pipeline].n_bindings);
         assert_true(d->bindings[2].bytes <= caps.max_binding && d->bindings[2].offset % 256 == 0);
         assert_int_equal(d->bindings[2].offset, (uint64_t)next * 5120);
         next += u.rows;

@@ -36,7 +36,7 @@ typedef struct tern_graph_options {
     const tern_weight *head; /* stands in for the model's output table; NULL: the model's own */
     bool training;           /* whole packed rows instead of a cache, logits max_outputs rows at a time, losses: see
                                 graph/training.h */
-    bool fake_quantize;      /* training with gradual quantisation: FAKE_QUANTIZE instead of QUANTIZE (F-8) */
+    bool fake_quantize;      /* training with gradual quantisation: FAKE_QUANTIZE instead of QUANTIZE */
 } tern_graph_options;
 
 /* The decoder of `model`, one op for each step of the definition, unfused. The model must outlive the graph.

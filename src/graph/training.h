@@ -20,7 +20,7 @@ typedef struct tern_graph_backward_options {
 } tern_graph_backward_options;
 
 /* Appends the backward of every op, last first, down to the lowest trained weight; what leads to no trained weight is
- * left out. The graph must be unfused and unplanned. Straight through both quantisers (F-7). Errors: UNSUPPORTED (an op
+ * left out. The graph must be unfused and unplanned. Straight through both quantisers. Errors: UNSUPPORTED (an op
  * without a backward, by name), INVALID_ARGUMENT (nothing is trained), OUT_OF_MEMORY. */
 tern_status tern_graph_differentiate(tern_graph *graph, const tern_graph_backward_options *options, tern_error *err);
 
@@ -39,7 +39,7 @@ typedef struct tern_graph_update {
 typedef enum tern_graph_phase {
     TERN_GRAPH_NORMS,     /* SUM_SQUARES of every gradient, into `norms` */
     TERN_GRAPH_UPDATE,    /* UPDATE of every weight, then REQUANTIZE where there is a master */
-    TERN_GRAPH_REQUANTIZE /* the second half alone: after loading, or every N steps (F-44) */
+    TERN_GRAPH_REQUANTIZE /* the second half alone: after loading, or every N steps */
 } tern_graph_phase;
 
 /* The graph of one phase over the updates, which must outlive it. States are values with `weight` and `state` set, for

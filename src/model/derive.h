@@ -10,8 +10,8 @@ typedef struct tern_derivation {
     const void *context;
     const tern_master_source *source; /* NULL: no weight is another */
     float threshold; /* how masters become ternary: 0: absmean, round(w / scale); else +-1 where |w| > threshold * scale
-                      * (F-38) */
-    bool all_ternary; /* linear layers that `source` has become ternary, and all their inputs int8 (F-8) */
+                      * */
+    bool all_ternary; /* linear layers that `source` has become ternary, and all their inputs int8 */
     bool (*progress)(void *context, float done); /* false: CANCELLED; may be NULL */
     void *progress_context;
 } tern_derivation;

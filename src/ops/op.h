@@ -166,9 +166,9 @@ typedef struct tern_op {
     uint32_t stream;
     /* UPDATE */
     tern_optimizer optimizer; /* SGD has momentum when m is there */
-    bool decays;              /* matrices do, norms do not (F-40) */
+    bool decays;              /* matrices do, norms do not */
     /* REQUANTIZE */
-    float threshold; /* 0: absmean, round(w / scale); else code = +-1 where |w| > threshold * scale (F-38) */
+    float threshold; /* 0: absmean, round(w / scale); else code = +-1 where |w| > threshold * scale */
     float clamp;     /* not 0: the master is first cut to +- clamp * the scale that the weight still has */
 } tern_op;
 
@@ -237,7 +237,7 @@ typedef struct tern_sample_params {
 /* What the ops of training read. Factors as in ops/ref/update.h, made in f64 by the host. */
 typedef struct tern_train_params {
     float loss_weight; /* 1 / the labels of all rows of the step, so that gradients are those of the mean */
-    float blend;       /* how much of the quantisers is in effect, 0 .. 1 (F-8) */
+    float blend;       /* how much of the quantisers is in effect, 0 .. 1 */
     uint32_t seed; /* of this run's DROPOUT and UPDATE: stream s draws tern_ref_random_bits(seed + s * 0x9e3779b9, i) */
     float clip;    /* gradients count times this */
     float keep, blend1, beta2, blend2, root, eps, pace; /* tern_adamw_factors; keep counts for ops that decay */

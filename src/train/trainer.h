@@ -23,7 +23,7 @@ typedef struct tern_trainer_lora {
 typedef struct tern_trainer_params {
     uint32_t batch, seq;  /* rows of one run of the graph, and their length */
     uint32_t accumulate;  /* runs to a step */
-    bool checkpoint;      /* activations are computed again in the backward (F-51) */
+    bool checkpoint;      /* activations are computed again in the backward */
     bool f32_activations; /* no int8 quantiser (W1.58A32) */
     tern_optimizer optimizer;
     double lr, beta1, beta2, eps, decay, momentum;
@@ -32,9 +32,9 @@ typedef struct tern_trainer_params {
     uint64_t n_warmup, n_steps; /* of the schedule */
     tern_dtype master;          /* F32, or BF16 with stochastic rounding */
     tern_dtype m, v;            /* F32, BF16, or M8 and V8 */
-    uint32_t sync_every;        /* ternary codes are made anew every so many steps (F-44); 1 */
-    float threshold, clamp;     /* F-38; 0, 0: absmean */
-    uint64_t blend_steps;       /* the quantisers come in linearly over so many steps (F-8); 0: at once */
+    uint32_t sync_every;        /* ternary codes are made anew every so many steps; 1 */
+    float threshold, clamp;     /* as --threshold and --clamp say; 0, 0: absmean */
+    uint64_t blend_steps;       /* the quantisers come in linearly over so many steps; 0: at once */
     const char *const
         *freeze; /* [n_freeze] patterns (fnmatch) of the names in the Hugging Face form; what matches stays */
     size_t n_freeze;
@@ -53,7 +53,7 @@ uint64_t tern_trainer_default_warmup(uint64_t n_steps);
 /* Positions of a row: at most the model's context. */
 uint32_t tern_trainer_default_seq(const tern_config *config);
 
-/* What a run will take on the device, in bytes, known before anything is allocated (F-47, F-93). */
+/* What a run will take on the device, in bytes, known before anything is allocated. */
 typedef struct tern_trainer_plan {
     uint64_t weights; /* what the forward reads and is not its own master, an engine's aside */
     uint64_t masters; /* with the dense weights that learn */

@@ -73,7 +73,7 @@ struct tern_trainer {
     tern_trainer_params params;
     tern_trainer_plan plan;
     uint64_t n_steps;
-    bool blended; /* ternary layers are dense for now (F-8) */
+    bool blended; /* ternary layers are dense for now */
 
     tern_trainer_made *made;
     size_t n_made;

@@ -318,7 +318,7 @@ static void requantisation(void **state)
     assert_true(tern_ref_absmean(large, sizeof large / sizeof *large) == scale);
 }
 
-/* F-38: codes by a threshold, and masters that cannot leave what the codes stand for. */
+/* Codes by a threshold, and masters that cannot leave what the codes stand for. */
 static void thresholds_and_clamps(void **state)
 {
     (void)state;

@@ -242,7 +242,7 @@ static inline uint32_t tern_ref_dropout_threshold(float p)
     return (uint32_t)((double)p * 4294967296.0);
 }
 
-/* Gradual quantisation of one row (F-8): with q and inv_scale of tern_ref_quantize,
+/* Gradual quantisation of one row: with q and inv_scale of tern_ref_quantize,
  *   y[c] = x[c] + blend * (q[c] * inv_scale - x[c])     plain; y may be x. Exact bits. */
 typedef void (*tern_fake_quantize_fn)(const float *x, uint32_t cols, float blend, float *y);
 void tern_ref_fake_quantize(const float *x, uint32_t cols, float blend, float *y);

@@ -136,7 +136,7 @@ float tern_ref_sum_run(const float *x, size_t n, bool squares);
  * Masters of n elements are F32 or BF16. */
 float tern_ref_absmean(const float *w, size_t n);
 
-/* `most` > 0: the masters are cut to +- most first (F-38; BF16 to the nearest), where most = clamp * the scale that
+/* `most` > 0: the masters are cut to +- most first (BF16 to the nearest), where most = clamp * the scale that
  * the codes have so far, held. */
 typedef uint32_t (*tern_requantize_exponent_fn)(tern_dtype dtype, void *w, size_t n, float most);
 typedef uint64_t (*tern_requantize_units_fn)(tern_dtype dtype, const void *w, size_t n, uint32_t exponent);
@@ -149,7 +149,7 @@ typedef struct tern_ternary_rule {
     float scale, factor, bound;
 } tern_ternary_rule;
 
-/* threshold 0: round(w / scale), that is factor 1 / scale and bound 1/2; else |w| > threshold * scale (F-38). */
+/* threshold 0: round(w / scale), that is factor 1 / scale and bound 1/2; else |w| > threshold * scale. */
 tern_ternary_rule tern_ref_ternary_rule(float scale, float threshold);
 
 /* The codes of n masters to i2_s groups, the last one filled up with zero codes: packed [ceil(n / 128) * 32] bytes. */

@@ -1,4 +1,4 @@
-/* The optimiser on the GPU: the bits of ops/ref/update.h, which are those of the CPU (F-102), for any numbers. */
+/* The optimiser on the GPU: the bits of ops/ref/update.h, which are those of the CPU, for any numbers. */
 #include "support/test.h"
 
 #include <math.h>

@@ -9,8 +9,7 @@ typedef struct tern_derivation {
     bool (*has)(const void *context, tern_role role, uint32_t layer); /* whether `source` has the weight; NULL: all */
     const void *context;
     const tern_master_source *source; /* NULL: no weight is another */
-    float threshold; /* how masters become ternary: 0: absmean, round(w / scale); else +-1 where |w| > threshold * scale
-                      * */
+    float threshold; /* of masters that become ternary. 0: absmean, round(w / scale); else +-1 where |w| > it * scale */
     bool all_ternary; /* linear layers that `source` has become ternary, and all their inputs int8 */
     bool (*progress)(void *context, float done); /* false: CANCELLED; may be NULL */
     void *progress_context;

@@ -201,9 +201,11 @@ static inline uint32_t tern_op_first_seen(const tern_op *op, uint32_t position)
  *   OUTPUTS    [batch] rows whose logits are wanted
  *   PAGES      [sequences][max_pages] physical page of each 32 positions
  *   SAMPLER    tern_sample_params; only graphs that sample have it
- *   SEQ_STARTS     [batch] the first row of each row's document, never decreasing; positions[t] = t - starts[t]. This
- * and the next two: training LABELS     [batch] i32 the token that follows, or below 0: not in the loss TRAINING
- * tern_train_params They lie in one buffer, each at its value's offset (a multiple of TERN_PARAM_ALIGNMENT). */
+ *   SEQ_STARTS [batch] the first row of each row's document, never decreasing; positions[t] = t - seq_starts[t]. This
+ *              and the next two: training
+ *   LABELS     [batch] i32 the token that follows, or below 0: not in the loss
+ *   TRAINING   tern_train_params
+ * They lie in one buffer, each at its value's offset (a multiple of TERN_PARAM_ALIGNMENT). */
 typedef enum tern_param {
     TERN_PARAM_COUNTS,
     TERN_PARAM_IDS,

@@ -6,8 +6,8 @@
  *   width 2: 4 columns, 1 byte; bits 0-3 are 3 (a + 1) + b + 1 of the codes a, b of the first two, bits 4-7 the same of
  *            the other two
  *   width 3: 42 columns, 9 bytes; n = sum of code[i] 3^i of three columns lies in -13 .. 13. Bytes 2-8 are |n| of
- * triples 0 (bits 0-3) to 13 (bits 4-7 of the last); bit 7 - i of bytes 0 and 1 says that n < 0 in triple i and 7 + i,
- *            i < 7; bit 0 of them is 1
+ *            triples 0 (bits 0-3) to 13 (bits 4-7 of the last); bit 7 - i of bytes 0 and 1 says that n < 0 in triple i
+ *            and 7 + i, i < 7; bit 0 of them is 1
  *   width 5: 5 columns, 1 byte; n = sum of code[i] 3^i lies in -121 .. 121: bits 0-6 are |n|, bit 7 says that n < 0
  *
  * Rows and columns that the matrix does not have count as zeros. */

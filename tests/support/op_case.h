@@ -3,10 +3,12 @@
  *
  *     test_case c;
  *     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 5});
- *     tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, 96, TEST_ORDINARY), w = test_case_weight(&c, "f16", 40,
- * 96); tern_view y = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 40); test_case_add(&c, (tern_op){.kind
- * = TERN_OP_LINEAR, .n_in = 2, .in = {x, w}, .n_parts = 1, .out = y}); test_case_compare(&c, test_gpu_backend(), 3, 3,
- * (test_tolerance){.of_row = 1e-6}); test_case_close(&c); */
+ *     tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, 96, TEST_ORDINARY);
+ *     tern_view w = test_case_weight(&c, "f16", 40, 96);
+ *     tern_view y = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 40);
+ *     test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR, .n_in = 2, .in = {x, w}, .n_parts = 1, .out = y});
+ *     test_case_compare(&c, test_gpu_backend(), 3, 3, (test_tolerance){.of_row = 1e-6});
+ *     test_case_close(&c); */
 #ifndef TERN_TESTS_SUPPORT_OP_CASE_H
 #define TERN_TESTS_SUPPORT_OP_CASE_H
 

@@ -2,8 +2,8 @@
  * that notices what real ones let pass. It stops with a message at
  *   - an access outside of a binding or an array, a write to a binding that is only read,
  *   - a race: two invocations at one word, one of them writing, without a barrier between (in workgroup memory or in a
- * binding), or two workgroups of one dispatch, unless the later one has gone through an atomic operation and a storage
- * barrier, and the binding is coherent,
+ *     binding), or two workgroups of one dispatch, unless the later one has gone through an atomic operation and a
+ *     storage barrier, and the binding is coherent,
  *   - barriers and subgroup operations that not all of their invocations reach,
  *   - a loop without an end.
  * Workgroup memory begins as NaN, a shuffle from a lane that is not there gives NaN, a divisor beyond 2^126 is infinite

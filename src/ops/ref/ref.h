@@ -31,9 +31,10 @@ typedef struct tern_q8_rows {
  *
  *   dots[t][r] = sum_c code(w[r][c]) * x[t][c],   code in {-1, 0, +1}
  *
- *   w          in   n_rows rows of `row_bytes` bytes each in the encoding's own layout (i2_s, tq2_0, tq1_0, t160);
- * block scales in w are ignored (they are applied with the scale of the tensor afterwards) x          in   [n] rows,
- * see tern_q8_rows; any int8 values, -128 included dots       out  dots[t * dots_stride + r]
+ *   w     in   n_rows rows of `row_bytes` bytes each in the encoding's own layout (i2_s, tq2_0, tq1_0, t160); block
+ *              scales in w are ignored (they are applied with the scale of the tensor afterwards)
+ *   x     in   [n] rows, see tern_q8_rows; any int8 values, -128 included
+ *   dots  out  dots[t * dots_stride + r]
  *
  * n >= 1, n_rows >= 1; cols a multiple of what the encoding's rows need (i2_s 128, tq1_0 and tq2_0 256, t160 any).
  * No int16 or int8 accumulator may wrap or saturate for any input. Thread-safe on distinct dots. No allocation. */
@@ -65,8 +66,9 @@ typedef void (*tern_rms_norm_fn)(const float *x, const float *g, float eps, uint
  *   m = max(max_c |x[c]|, 1e-5);  s = 127 / m;  q[c] = clamp(round_half_even(x[c] * s), -128, 127)
  *   *inv_scale = 1 / s;  *sum = sum_c q[c]
  *
- *   q  out  [stride] int8: zeros from cols to stride. A NaN in x quantises to 0 and is ignored by the maximum; +-inf
- * counts as the largest finite f32. Exact bits. */
+ *   q  out  [stride] int8: zeros from cols to stride
+ *
+ * A NaN in x quantises to 0 and is ignored by the maximum; +-inf counts as the largest finite f32. Exact bits. */
 typedef void (*tern_quantize_fn)(const float *x, uint32_t cols, int8_t *q, size_t stride, float *inv_scale,
                                  int32_t *sum);
 

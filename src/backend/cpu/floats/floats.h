@@ -1,7 +1,8 @@
 /* What the float kernels of all levels are written in: vectors of VEC floats, and the 16 lanes of a sum made of them.
  *
- * A level's header (avx512.h, avx2.h, neon.h, simd128.h) defines LEVEL, vec, ivec (VEC
- * int32), VEC and vec_load, vec_store               any address vec_set, _add, _sub, _mul, _div, _fma (a * b + c), _abs
+ * A level's header (avx512.h, avx2.h, neon.h, simd128.h) defines LEVEL, vec, ivec (VEC int32), VEC and
+ *   vec_load, vec_store               any address
+ *   vec_set, _add, _sub, _mul, _div, _fma (a * b + c), _abs
  *   vec_max(a, b)                     b where a is NaN; b is never NaN
  *   vec_finite                        NaN to 0, infinities to the largest finite values
  *   vec_largest                       the largest of VEC floats, none NaN

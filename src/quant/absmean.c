@@ -7,7 +7,7 @@ uint32_t tern_absmean_exponent(const float *w, size_t n)
 {
     uint32_t most = 0;
     for (size_t i = 0; i < n; i++) {
-        const uint32_t size = tern_held_bits(tern_f32_bits(w[i])) & 0x7fffffffu;
+        const uint32_t size = tern_flush_bits(tern_f32_bits(w[i])) & 0x7fffffffu;
         most = size > most ? size : most;
     }
     return most >> 23;
@@ -16,7 +16,7 @@ uint32_t tern_absmean_exponent(const float *w, size_t n)
 uint64_t tern_absmean_sum(const float *w, size_t n, uint32_t exponent)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < n; i++) sum += tern_absmean_units(tern_held_bits(tern_f32_bits(w[i])), exponent);
+    for (size_t i = 0; i < n; i++) sum += tern_absmean_units(tern_flush_bits(tern_f32_bits(w[i])), exponent);
     return sum;
 }
 

@@ -1,7 +1,7 @@
 /* The scale of ternary weights, max(mean |w|, 1e-5), as an exact sum of integers: the same bits in any order, on any
  * device (docs/decisions/0018-exact-updates.md).
  *
- *   every weight is held first (base/held.h); E = the largest exponent field (0: all weights are 0)
+ *   every weight is flushed first (base/flush.h); E = the largest exponent field (0: all weights are 0)
  *   unit = 2^(E - 158), so that the largest |w| is below 2^32 units
  *   sum  = sum of |w| in units, each rounded to the nearest integer, a half up
  *   mean = sum * unit / n, rounded once to the nearest float, a half to even
@@ -12,9 +12,9 @@
 
 #include <stddef.h>
 
-#include "base/held.h"
+#include "base/flush.h"
 
-/* |w| in units, from its held bits; their exponent field is at most `exponent`. */
+/* |w| in units, from its flushed bits; their exponent field is at most `exponent`. */
 static inline uint32_t tern_absmean_units(uint32_t bits, uint32_t exponent)
 {
     const uint32_t down = exponent - (bits >> 23 & 255u), digits = ((bits & 0x7fffffu) | 0x800000u) << 8;

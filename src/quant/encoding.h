@@ -119,7 +119,7 @@ tern_status tern_encoding_check_part(const tern_encoding *e, const void *in, uin
 
 /* Ternary quantisation of n weights: scale = max(mean |w|, 1e-5); code = clamp(round_half_even(w / scale), -1, 1),
  * computed as in the public BitNet code: s = 1 / max(mean, 1e-5); code = clamp(round(w * s)). The mean is an exact sum
- * of integers (quant/absmean.h), so the same everywhere. Weights are held first (base/held.h): NaN gives code 0, an
+ * of integers (quant/absmean.h), so the same everywhere. Weights are flushed first (base/flush.h): NaN gives code 0, an
  * infinity counts as the largest float. n is below 2^32. Source: microsoft/BitNet weight_quant; transformers bitnet.py.
  */
 void tern_ternarise(const float *w, size_t n, int8_t *codes, float *scale);

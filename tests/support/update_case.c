@@ -110,7 +110,7 @@ static float *scales_of(tern_dtype dtype, uint8_t *state, uint64_t n)
 static void expect_codes(const update_case *c, update_results *r)
 {
     const uint64_t n = update_elements(c);
-    const float most = c->clamp > 0 && r->scales ? tern_held(c->clamp * r->scales[0]) : 0;
+    const float most = c->clamp > 0 && r->scales ? tern_flush(c->clamp * r->scales[0]) : 0;
     const uint32_t exponent = tern_ref_requantize_exponent(c->w, r->w, n, most);
     const float scale = tern_absmean_scale(tern_ref_requantize_units(c->w, r->w, n, exponent), (uint32_t)n, exponent);
     const tern_ternary_rule rule = tern_ref_ternary_rule(scale, c->threshold);

@@ -4,9 +4,9 @@
  *
  * Formulas and the order of operations are PyTorch's (torch.optim, single tensor, foreach=False), so losses can be
  * compared step by step. The few factors of a step are made in f64 on the host; the elementwise part is f32, each
- * operation rounded (plain), without fma, and its result held (base/held.h), as is every number that is read. So all
- * devices have the same bits (docs/decisions/0018-exact-updates.md), whatever the numbers are: a gradient that is NaN
- * counts as 0, one that is infinite as the largest float. Whoever calls sees to it that they are finite
+ * operation rounded (plain), without fma, and its result flushed (base/flush.h), as is every number that is read. So
+ * all devices have the same bits (docs/decisions/0018-exact-updates.md), whatever the numbers are: a gradient that is
+ * NaN counts as 0, one that is infinite as the largest float. Whoever calls sees to it that they are finite
  * (tern_ref_sum_squares). */
 #ifndef TERN_OPS_REF_UPDATE_H
 #define TERN_OPS_REF_UPDATE_H
@@ -50,8 +50,8 @@ void tern_ref_adamw(const tern_adamw_factors *f, const float *g, size_t n, float
 
 /* Sum of squares of n gradients. Runs of 4096 are added in 128 lanes (element i in lane i mod 128, ascending, from +0)
  * and a tree (lane[l] += lane[l + 64] for l < 64, then 32, ... 1); the sums of the runs in the same way, until one is
- * left. Squares are held, sums rounded. Anything that is not finite, among the gradients or the sums, gives +infinity.
- * The norm of a model is the root of the sum over its tensors. */
+ * left. Squares are flushed, sums rounded. Anything that is not finite, among the gradients or the sums, gives
+ * +infinity. The norm of a model is the root of the sum over its tensors. */
 enum { TERN_NORM_CHUNK = 4096, TERN_NORM_LANES = 128 };
 
 float tern_ref_sum_squares(const float *g, size_t n);
@@ -93,7 +93,7 @@ uint16_t tern_ref_bf16_stochastic(float v, uint32_t random);
  * thousandth, which would be lost each time: it is rounded at random, so that the mean of its values is x. With
  * r = random >> 16, y = x / s, q = (uint8)(255 * sqrtf(sqrtf(y))) and a, b the values of q and q + 1 for s = 1:
  *   q += (r * 2^-16) * (b - a) < y - a;   at least 1 where x > 0, at most 255
- * Every operation held. The last block may be shorter. x of the unsigned map is at least 0.
+ * Every operation flushed. The last block may be shorter. x of the unsigned map is at least 0.
  *   random  in  [n], what tern_ref_random_bits gave */
 enum { TERN_STATE_BLOCK = 256 };
 #define TERN_STATE_STEP  0x1.020408p-7f /* 1 / 127 */
@@ -137,7 +137,7 @@ float tern_ref_sum_run(const float *x, size_t n, bool squares);
 float tern_ref_absmean(const float *w, size_t n);
 
 /* `most` > 0: the masters are cut to +- most first (BF16 to the nearest), where most = clamp * the scale that
- * the codes have so far, held. */
+ * the codes have so far, flushed. */
 typedef uint32_t (*tern_requantize_exponent_fn)(tern_dtype dtype, void *w, size_t n, float most);
 typedef uint64_t (*tern_requantize_units_fn)(tern_dtype dtype, const void *w, size_t n, uint32_t exponent);
 
@@ -155,7 +155,7 @@ tern_ternary_rule tern_ref_ternary_rule(float scale, float threshold);
 /* The codes of n masters to i2_s groups, the last one filled up with zero codes: packed [ceil(n / 128) * 32] bytes. */
 typedef void (*tern_requantize_codes_fn)(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule,
                                          uint8_t *packed);
-/* out = w + blend * (scale * code - w), held; with blend 1, scale * code. */
+/* out = w + blend * (scale * code - w), flushed; with blend 1, scale * code. */
 typedef void (*tern_requantize_blend_fn)(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule, float blend,
                                          float *out);
 

@@ -2,15 +2,15 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/held.h"
+#include "base/flush.h"
 #include "ops/ref/update.h"
 
 void tern_ref_sgd(const tern_sgd *sgd, const float *g, size_t n, float *w, float *buffer)
 {
     for (size_t i = 0; i < n; i++) {
-        float wi = tern_held(w[i]), d = tern_held_add(tern_held(g[i]), tern_held_mul(sgd->decay, wi));
-        if (buffer) d = buffer[i] = tern_held_add(tern_held_mul(sgd->momentum, tern_held(buffer[i])), d);
-        w[i] = tern_held_sub(wi, tern_held_mul(sgd->lr, d));
+        float wi = tern_flush(w[i]), d = tern_flush_add(tern_flush(g[i]), tern_flush_mul(sgd->decay, wi));
+        if (buffer) d = buffer[i] = tern_flush_add(tern_flush_mul(sgd->momentum, tern_flush(buffer[i])), d);
+        w[i] = tern_flush_sub(wi, tern_flush_mul(sgd->lr, d));
     }
 }
 
@@ -30,12 +30,12 @@ tern_adamw_factors tern_ref_adamw_factors(const tern_adamw *adamw, uint64_t step
 void tern_ref_adamw(const tern_adamw_factors *f, const float *g, size_t n, float *w, float *m, float *v)
 {
     for (size_t i = 0; i < n; i++) {
-        const float gi = tern_held(g[i]), mi = tern_held(m[i]), vi = tern_held(v[i]);
-        m[i] = tern_held_add(mi, tern_held_mul(f->blend1, tern_held_sub(gi, mi)));
-        v[i] = tern_held_add(tern_held_mul(vi, f->beta2), tern_held_mul(tern_held_mul(f->blend2, gi), gi));
-        const float size = tern_held_add(tern_held_div(tern_held(sqrtf(v[i])), f->root), f->eps);
-        const float step = tern_held_mul(f->pace, tern_held_div(m[i], size));
-        w[i] = tern_held_sub(tern_held_mul(tern_held(w[i]), f->keep), step);
+        const float gi = tern_flush(g[i]), mi = tern_flush(m[i]), vi = tern_flush(v[i]);
+        m[i] = tern_flush_add(mi, tern_flush_mul(f->blend1, tern_flush_sub(gi, mi)));
+        v[i] = tern_flush_add(tern_flush_mul(vi, f->beta2), tern_flush_mul(tern_flush_mul(f->blend2, gi), gi));
+        const float size = tern_flush_add(tern_flush_div(tern_flush(sqrtf(v[i])), f->root), f->eps);
+        const float step = tern_flush_mul(f->pace, tern_flush_div(m[i], size));
+        w[i] = tern_flush_sub(tern_flush_mul(tern_flush(w[i]), f->keep), step);
     }
 }
 
@@ -74,15 +74,15 @@ static void step(const tern_update_args *a, block *b, size_t n)
 {
     const tern_train_params *p = a->params;
     const tern_sgd sgd = {
-        .lr = tern_held(p->lr), .momentum = tern_held(p->momentum), .decay = a->decays ? tern_held(p->decay) : 0};
-    const tern_adamw_factors adamw = {.keep = a->decays ? tern_held(p->keep) : 1,
-                                      .blend1 = tern_held(p->blend1),
-                                      .beta2 = tern_held(p->beta2),
-                                      .blend2 = tern_held(p->blend2),
-                                      .root = tern_held(p->root),
-                                      .eps = tern_held(p->eps),
-                                      .pace = tern_held(p->pace)};
-    for (size_t i = 0; i < n; i++) b->g[i] = tern_held_mul(tern_held(b->g[i]), tern_held(p->clip));
+        .lr = tern_flush(p->lr), .momentum = tern_flush(p->momentum), .decay = a->decays ? tern_flush(p->decay) : 0};
+    const tern_adamw_factors adamw = {.keep = a->decays ? tern_flush(p->keep) : 1,
+                                      .blend1 = tern_flush(p->blend1),
+                                      .beta2 = tern_flush(p->beta2),
+                                      .blend2 = tern_flush(p->blend2),
+                                      .root = tern_flush(p->root),
+                                      .eps = tern_flush(p->eps),
+                                      .pace = tern_flush(p->pace)};
+    for (size_t i = 0; i < n; i++) b->g[i] = tern_flush_mul(tern_flush(b->g[i]), tern_flush(p->clip));
     if (a->optimizer == TERN_OPTIMIZER_ADAMW) tern_ref_adamw(&adamw, b->g, n, b->w, b->m, b->v);
     else tern_ref_sgd(&sgd, b->g, n, b->w, a->m ? b->m : NULL);
 }

@@ -1,7 +1,7 @@
 /* Gradient norm, clipping, and learning-rate schedules. */
 #include <math.h>
 
-#include "base/held.h"
+#include "base/flush.h"
 #include "ops/ref/update.h"
 
 /* +infinity for whatever is not finite. */
@@ -13,7 +13,7 @@ static float open_ended(float x)
 static float square(float g)
 {
     const float x = open_ended(g);
-    return isinf(x) ? x : open_ended(x * x) == HUGE_VALF ? HUGE_VALF : tern_held(x * x);
+    return isinf(x) ? x : open_ended(x * x) == HUGE_VALF ? HUGE_VALF : tern_flush(x * x);
 }
 
 static float tree(float lanes[TERN_NORM_LANES])

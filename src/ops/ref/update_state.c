@@ -1,7 +1,7 @@
 /* What optimisers keep in few bits: BF16 rounded at random, and moments in blocks of 8-bit codes. */
 #include <math.h>
 
-#include "base/held.h"
+#include "base/flush.h"
 #include "ops/ref/update.h"
 
 static uint32_t mixed(uint32_t h)
@@ -35,14 +35,14 @@ static size_t block_length(size_t n, size_t at)
 static float absmax(const float *x, size_t n)
 {
     float most = 0;
-    for (size_t i = 0; i < n; i++) most = fmaxf(most, fabsf(tern_held(x[i])));
+    for (size_t i = 0; i < n; i++) most = fmaxf(most, fabsf(tern_flush(x[i])));
     return most;
 }
 
 static int8_t state_code(float x, float s)
 {
     if (s == 0) return 0;
-    const float code = rintf(127 * sqrtf(tern_held_div(fabsf(x), s)));
+    const float code = rintf(127 * sqrtf(tern_flush_div(fabsf(x), s)));
     return (int8_t)(x < 0 ? -code : code);
 }
 
@@ -51,7 +51,7 @@ void tern_ref_state_pack(const float *x, size_t n, int8_t *q, float *scales)
     for (size_t at = 0; at < n; at += TERN_STATE_BLOCK) {
         size_t length = block_length(n, at);
         float s = scales[at / TERN_STATE_BLOCK] = absmax(x + at, length);
-        for (size_t i = at; i < at + length; i++) q[i] = state_code(tern_held(x[i]), s);
+        for (size_t i = at; i < at + length; i++) q[i] = state_code(tern_flush(x[i]), s);
     }
 }
 
@@ -59,7 +59,7 @@ void tern_ref_state_unpack(const int8_t *q, const float *scales, size_t n, float
 {
     for (size_t i = 0; i < n; i++) {
         float root = (float)q[i] * TERN_STATE_STEP;
-        x[i] = tern_held_mul(fabsf(root) * root, tern_held(scales[i / TERN_STATE_BLOCK]));
+        x[i] = tern_flush_mul(fabsf(root) * root, tern_flush(scales[i / TERN_STATE_BLOCK]));
     }
 }
 
@@ -73,10 +73,10 @@ static float square_of(uint32_t q)
 static uint8_t square_code(float x, float s, uint32_t random)
 {
     if (!(x > 0)) return 0;
-    const float y = tern_held_div(x, s);
+    const float y = tern_flush_div(x, s);
     uint32_t q = (uint32_t)(255 * sqrtf(sqrtf(y)));
-    const float a = square_of(q), gap = tern_held_sub(square_of(q + 1), a);
-    q += tern_held_mul((float)(random >> 16) * 0x1p-16f, gap) < tern_held_sub(y, a);
+    const float a = square_of(q), gap = tern_flush_sub(square_of(q + 1), a);
+    q += tern_flush_mul((float)(random >> 16) * 0x1p-16f, gap) < tern_flush_sub(y, a);
     return (uint8_t)(q < 1 ? 1 : q > 255 ? 255 : q);
 }
 
@@ -85,11 +85,11 @@ void tern_ref_square_pack(const float *x, size_t n, const uint32_t *random, uint
     for (size_t at = 0; at < n; at += TERN_STATE_BLOCK) {
         size_t length = block_length(n, at);
         float s = scales[at / TERN_STATE_BLOCK] = absmax(x + at, length);
-        for (size_t i = at; i < at + length; i++) q[i] = square_code(tern_held(x[i]), s, random[i]);
+        for (size_t i = at; i < at + length; i++) q[i] = square_code(tern_flush(x[i]), s, random[i]);
     }
 }
 
 void tern_ref_square_unpack(const uint8_t *q, const float *scales, size_t n, float *x)
 {
-    for (size_t i = 0; i < n; i++) x[i] = tern_held_mul(square_of(q[i]), tern_held(scales[i / TERN_STATE_BLOCK]));
+    for (size_t i = 0; i < n; i++) x[i] = tern_flush_mul(square_of(q[i]), tern_flush(scales[i / TERN_STATE_BLOCK]));
 }

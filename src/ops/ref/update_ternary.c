@@ -16,20 +16,20 @@ tern_ternary_rule tern_ref_ternary_rule(float scale, float threshold)
 {
     const bool by_threshold = threshold > 0;
     return (tern_ternary_rule){.scale = scale,
-                               .factor = by_threshold ? 1 : tern_held_div(1, scale),
-                               .bound = by_threshold ? tern_held_mul(threshold, scale) : 0.5f};
+                               .factor = by_threshold ? 1 : tern_flush_div(1, scale),
+                               .bound = by_threshold ? tern_flush_mul(threshold, scale) : 0.5f};
 }
 
 static float master(tern_dtype dtype, const void *w, size_t i)
 {
-    return tern_held(dtype == TERN_DTYPE_BF16 ? tern_bf16_to_f32(((const uint16_t *)w)[i]) : ((const float *)w)[i]);
+    return tern_flush(dtype == TERN_DTYPE_BF16 ? tern_bf16_to_f32(((const uint16_t *)w)[i]) : ((const float *)w)[i]);
 }
 
 static void cut(tern_dtype dtype, void *w, size_t i, float most)
 {
-    const float x = master(dtype, w, i), held = x > most ? most : x < -most ? -most : x;
-    if (dtype == TERN_DTYPE_BF16) ((uint16_t *)w)[i] = tern_f32_to_bf16(held);
-    else ((float *)w)[i] = held;
+    const float x = master(dtype, w, i), cut = x > most ? most : x < -most ? -most : x;
+    if (dtype == TERN_DTYPE_BF16) ((uint16_t *)w)[i] = tern_f32_to_bf16(cut);
+    else ((float *)w)[i] = cut;
 }
 
 uint32_t tern_ref_requantize_exponent(tern_dtype dtype, void *w, size_t n, float most)
@@ -70,10 +70,10 @@ void tern_ref_requantize_codes(tern_dtype dtype, const void *w, size_t n, tern_t
 void tern_ref_requantize_blend(tern_dtype dtype, const void *w, size_t n, tern_ternary_rule rule, float blend,
                                float *out)
 {
-    blend = tern_held(blend);
+    blend = tern_flush(blend);
     for (size_t i = 0; i < n; i++) {
         const float x = master(dtype, w, i), ternary = (float)code_of(x, rule) * rule.scale;
-        const float moved = tern_held_add(x, tern_held_mul(blend, tern_held_sub(ternary, x)));
+        const float moved = tern_flush_add(x, tern_flush_mul(blend, tern_flush_sub(ternary, x)));
         out[i] = blend >= 1 ? ternary : moved;
     }
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "backend/cpu/ops.h"
-#include "base/held.h"
+#include "base/flush.h"
 #include "ops/update_shape.h"
 #include "quant/absmean.h"
 
@@ -221,7 +221,7 @@ void tern_cpu__requantize(tern_cpu_step *step, const tern_cpu_op *op)
     tern_train_params p;
     memcpy(&p, op->base[TERN_REQUANTIZE_TRAINING], sizeof p);
     j.blend = p.blend;
-    if (op->op->clamp > 0) j.most = tern_held_mul(op->op->clamp, tern_held(j.shape.out->row_scales[0]));
+    if (op->op->clamp > 0) j.most = tern_flush_mul(op->op->clamp, tern_flush(j.shape.out->row_scales[0]));
     tern_pool_for(pool, pieces(&j), exponent_piece, &j);
     tern_pool_for(pool, pieces(&j), units_piece, &j);
     const float scale = tern_absmean_scale(atomic_load(&j.units), (uint32_t)j.shape.n, atomic_load(&j.exponent));

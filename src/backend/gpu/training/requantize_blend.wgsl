@@ -1,6 +1,6 @@
 // REQUANTIZE (src/ops/op.h) into dense weights, its last pass (tern_ref_requantize_blend in src/ops/ref/update.h).
 //
-//   out = w + blend * (scale * code - w), held; with blend 1, scale * code
+//   out = w + blend * (scale * code - w), flushed; with blend 1, scale * code
 //   code = 1 where w * factor > bound, -1 where w * factor < -bound, else 0
 //
 //   groups     (x, y): an invocation for each element, y rows of p.row invocations
@@ -25,7 +25,7 @@ struct P {
 @group(0) @binding(3) var<storage, read_write> rule: array<f32>;
 @group(0) @binding(4) var<storage, read_write> weight: array<u32>;
 
-// Held numbers (src/base/held.h).
+// Flushed numbers (src/base/flush.h).
 fn held_bits(bits: u32) -> f32 {
     let size = bits & 0x7fffffffu;
     var held = select(bits, 0u, size < 0x01000000u);

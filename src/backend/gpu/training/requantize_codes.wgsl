@@ -30,7 +30,7 @@ struct P {
 @group(0) @binding(2) var<storage, read_write> rule: array<f32>;
 @group(0) @binding(3) var<storage, read_write> weight: array<u32>;
 
-// The bits of master i; NaN is 0. The rest of what is held (src/base/held.h) has the same code.
+// The bits of master i; NaN is 0. The rest of what is flushed (src/base/flush.h) has the same code.
 fn number(i: u32) -> f32 {
     var bits = 0u;
     if (p.bf16 == 0u) {

@@ -28,7 +28,7 @@ struct P {
 
 var<workgroup> partial: array<vec2<u32>, WORKGROUP>;
 
-// Held numbers (src/base/held.h).
+// Flushed numbers (src/base/flush.h).
 fn held_bits(bits: u32) -> u32 {
     let size = bits & 0x7fffffffu;
     var held = select(bits, 0u, size < 0x01000000u);

@@ -66,7 +66,7 @@ fn inverse_bits(b_bits: u32) -> u32 {
     return select(u32(bits), 0u, bits < 0x01000000);
 }
 
-// The bits of a product of numbers that are not negative, held (src/base/held.h).
+// The bits of a product of numbers that are not negative, flushed (src/base/flush.h).
 fn product_bits(a: f32, b: u32) -> u32 {
     let bits = bitcast<u32>(a * bitcast<f32>(b));
     return select(min(bits, 0x7f7fffffu), 0u, bits < 0x01000000u);

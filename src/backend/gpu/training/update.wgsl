@@ -53,7 +53,7 @@ const HEADS = 8u; // of a block
 var<workgroup> partial: array<vec2<u32>, WORKGROUP>;
 var<workgroup> heads: array<vec2<u32>, WORKGROUP / 8u>;
 
-// Held numbers (src/base/held.h): NaN is 0, what is below 2^-125 too, the rest is finite.
+// Flushed numbers (src/base/flush.h): NaN is 0, what is below 2^-125 too, the rest is finite.
 fn held_bits(bits: vec4<u32>) -> vec4<f32> {
     let size = bits & vec4<u32>(0x7fffffffu);
     var held = select(bits, vec4<u32>(), size < vec4<u32>(0x01000000u));
@@ -61,7 +61,7 @@ fn held_bits(bits: vec4<u32>) -> vec4<f32> {
     return bitcast<vec4<f32>>(select(held, vec4<u32>(), size > vec4<u32>(0x7f800000u)));
 }
 
-// The same of a sum or product of held numbers, which is never NaN.
+// The same of a sum or product of flushed numbers, which is never NaN.
 fn held(x: vec4<f32>) -> vec4<f32> {
     let bits = bitcast<vec4<u32>>(x);
     let size = bits & vec4<u32>(0x7fffffffu);
@@ -74,7 +74,7 @@ fn product(x: vec4<f32>, y: vec4<f32>) -> vec4<f32> {
     return held(x * y);
 }
 
-// a / b, rounded to the nearest and held; b is not negative. The device's quotient of the digits is off by a few
+// a / b, rounded to the nearest and flushed; b is not negative. The device's quotient of the digits is off by a few
 // units: what is left of it, exact in 32 bits, says by how many.
 fn quotient(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
     let a_bits = bitcast<vec4<u32>>(a);
@@ -100,7 +100,7 @@ fn quotient(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
     return bitcast<vec4<f32>>(size);
 }
 
-// The square root of held numbers, rounded to the nearest; 0 of negative ones.
+// The square root of flushed numbers, rounded to the nearest; 0 of negative ones.
 fn root(a: vec4<f32>) -> vec4<f32> {
     let bits = bitcast<vec4<u32>>(a);
     let odd = (bits >> vec4<u32>(23u)) & vec4<u32>(1u);

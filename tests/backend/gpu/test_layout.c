@@ -42,7 +42,7 @@ static void drop(matrix *m)
     free(m->row_scales);
 }
 
-/* Element c of a row as gpu.h lays it out; ternary: its code. */
+/* Element c of a row as backend/gpu/layout.h says; ternary: its code. */
 static float element(const tern_gpu_layout *l, const uint8_t *row, uint32_t c)
 {
     uint32_t block = c / 256, i = c % 256, half = i / 128, l32 = i % 32, part = i % 128 / 32;

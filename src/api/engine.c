@@ -1,10 +1,15 @@
-/* Loading a model by its path, saying what it is and what it has done. */
+/* The library's version; loading a model by its path, saying what it is and what it has done. */
 #include <string.h>
 
 #include "base/alloc.h"
-#include "infer/open.h"
+#include "infer/engine.h"
 #include "infer/tune_file.h"
 #include "tern.h"
+
+const char *tern_version(void)
+{
+    return TERN_VERSION;
+}
 
 static tern_status read_head(const char *head, tern_engine_params *params, tern_error *err)
 {

@@ -1,25 +1,60 @@
-/* tern finetune: a model learns from text, all its weights or an adapter. */
+/* tern finetune: a model learns from text, all its weights or an adapter; tern train: a small model from nothing, its
+ * tokenizer too. */
 #include "apps/open.h"
 #include "apps/train_flags.h"
-#include "apps/train_run.h"
+#include "apps/train_show.h"
 
-static const tern_flag_group groups[] = {{"Files", tern_flags_train_data},
-                                         {"Model", tern_flags_model},
-                                         {"What is trained", tern_flags_train_lora},
-                                         {"How long", tern_flags_train_length},
-                                         {"Optimiser", tern_flags_train_optimizer},
-                                         {"Memory", tern_flags_train_memory},
-                                         {"Quality", tern_flags_train_quality},
-                                         {"Power", tern_flags_train_power},
-                                         {"Device", tern_flags_device},
-                                         {"CPU", tern_flags_cpu},
-                                         {0}};
+static bool go_on(void *context)
+{
+    (void)context;
+    return !tern_app_interrupted();
+}
 
-static tern_status run(const tern_options *o, tern_error *err)
+static tern_status train(const tern_options *options, const char *model, tern_train_words *words, tern_error *err)
+{
+    tern_finetune_options how;
+    tern_finetune_result result;
+    TERN_TRY(tern_train_read_flags(options, words, &how, err));
+    tern_train_show show = {.json = options->json, .dry_run = how.dry_run, .log_every = options->log_every};
+    how.model = model;
+    how.on_event = tern_train_show_event;
+    how.go_on = go_on;
+    how.context = &show;
+    tern_app_say_on_interrupt("\nstopping after this step, with a checkpoint; Ctrl-C once more stops at once\n");
+    tern_status status = tern_finetune(&how, &result, err);
+    tern_app_say_on_interrupt(NULL);
+    tern_train_show_end(&show);
+    if (status == TERN_OK && !how.dry_run) tern_train_show_result(&show, &result);
+    if (status == TERN_CANCELLED) fprintf(stderr, "%s\n", err->message);
+    return status;
+}
+
+/* model NULL: from --config. */
+static tern_status run_training(const tern_options *options, const char *model, tern_error *err)
+{
+    tern_train_words words = {0};
+    tern_status status = train(options, model, &words, err);
+    tern_train_words_deinit(&words);
+    return status;
+}
+
+static const tern_flag_group finetune_groups[] = {{"Files", tern_flags_train_data},
+                                                  {"Model", tern_flags_model},
+                                                  {"What is trained", tern_flags_train_lora},
+                                                  {"How long", tern_flags_train_length},
+                                                  {"Optimiser", tern_flags_train_optimizer},
+                                                  {"Memory", tern_flags_train_memory},
+                                                  {"Quality", tern_flags_train_quality},
+                                                  {"Power", tern_flags_train_power},
+                                                  {"Device", tern_flags_device},
+                                                  {"CPU", tern_flags_cpu},
+                                                  {0}};
+
+static tern_status run_finetune(const tern_options *o, tern_error *err)
 {
     tern_app_path model;
     TERN_TRY(tern_app_find_model(o, &model, err));
-    return tern_train_run_command(o, model.text, err);
+    return run_training(o, model.text, err);
 }
 
 const tern_command tern_command_finetune = {
@@ -29,8 +64,46 @@ const tern_command tern_command_finetune = {
     .detail = "The memory plan is printed before anything is allocated. Ctrl-C saves a checkpoint and ends;\n"
               "--resume goes on. OUT.gguf runs at once with tern run -m; a folder holds bf16 master weights for\n"
               "transformers, or with --lora an adapter for PEFT (docs/training.md).",
-    .groups = groups,
+    .groups = finetune_groups,
     .defaults = tern_train_defaults,
     .max_args = 0,
-    .run = run,
+    .run = run_finetune,
+};
+
+static const tern_flag model_flags[] = {
+    {"config", 'c', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, training.config), 0, 0,
+     "The model's shapes, in a config.json (docs/training.md)"},
+    {"tokenizer", 0, TERN_FLAG_TEXT, "PATH", offsetof(tern_options, training.tokenizer), 0, 0,
+     "A GGUF file or folder whose tokenizer is taken; one is learned from the data when not given"},
+    {0},
+};
+
+static const tern_flag_group train_groups[] = {{"The model", model_flags},
+                                               {"Files", tern_flags_train_data},
+                                               {"How long", tern_flags_train_length},
+                                               {"Optimiser", tern_flags_train_optimizer},
+                                               {"Memory", tern_flags_train_memory},
+                                               {"Quality", tern_flags_train_quality},
+                                               {"Power", tern_flags_train_power},
+                                               {"Device", tern_flags_device},
+                                               {"CPU", tern_flags_cpu},
+                                               {0}};
+
+static tern_status run_train(const tern_options *o, tern_error *err)
+{
+    if (!o->training.config)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "no shapes of the model: a config.json expected with --config");
+    return run_training(o, NULL, err);
+}
+
+const tern_command tern_command_train = {
+    .name = "train",
+    .usage = "--config FILE --data FILE -o OUT [--epochs N | --steps N]",
+    .summary = "Train a small model from nothing",
+    .detail = "FILE needs hidden_size, intermediate_size, num_hidden_layers and num_attention_heads; the rest of\n"
+              "what transformers writes there has defaults. Everything else is as in tern finetune.",
+    .groups = train_groups,
+    .defaults = tern_train_defaults,
+    .max_args = 0,
+    .run = run_train,
 };

@@ -1,7 +1,10 @@
-/* The members of a JSON object one by one, without a tree. */
+/* The members of a JSON object one by one, without a tree; documents to files. */
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/file.h"
 #include "base/show.h"
+#include "format/json.h"
 #include "format/json_internal.h"
 
 size_t tern_json__end_of_string(const uint8_t *data, size_t size, size_t at)
@@ -82,4 +85,31 @@ tern_status tern_json_walk_next(tern_json_walk *w, bool *more, tern_span *key, t
     if (!take(w, ':')) return fail_walk(w, "':'", err);
     *more = true;
     return walk_value(w, value, err);
+}
+
+tern_status tern_json_write(json_t *document, const char *path, size_t flags, tern_error *err)
+{
+    tern_file_writer file;
+    char *text = document ? json_dumps(document, flags) : NULL;
+    json_decref(document);
+    tern_status status = text ? tern_file_writer_open(&file, path, err) : tern_fail_alloc(err, sizeof *document);
+    if (status == TERN_OK) {
+        tern_file_writer_add(&file, text, strlen(text));
+        tern_file_writer_add(&file, "\n", 1);
+        status = tern_file_writer_commit(&file, err);
+    }
+    tern_free(text);
+    return status;
+}
+
+tern_status tern_json_write_in(json_t *document, const char *dir, const char *name, size_t flags, tern_error *err)
+{
+    char *path = tern_path_join(dir, name);
+    if (!path) {
+        json_decref(document);
+        return tern_fail_alloc(err, strlen(dir) + strlen(name) + 2);
+    }
+    tern_status status = tern_json_write(document, path, flags, err);
+    tern_free(path);
+    return status;
 }

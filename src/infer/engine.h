@@ -24,6 +24,12 @@ typedef struct tern_engine_params {
 tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern_engine_params *params,
                              tern_error *err);
 
+/* A GGUF file, a Hugging Face folder or a package, which goes to a backend with memory of its own piece by piece. The
+ * progress of `options` is that of the whole, `params` has none. Errors: those of tern_model_open and tern_engine_open.
+ */
+tern_status tern_engine_open_path(tern_engine **engine, const char *path, const tern_model_options *options,
+                                  const tern_engine_params *params, tern_error *err);
+
 const tern_model *tern_engine_model(const tern_engine *engine);
 const tern_config *tern_engine_config(const tern_engine *engine);
 tern_backend *tern_engine_backend(const tern_engine *engine);

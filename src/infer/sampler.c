@@ -16,6 +16,38 @@ struct tern_sampler {
     uint32_t *counts; /* [n_vocab], all zero between calls */
 };
 
+static bool has_penalties(const tern_sampler_params *params)
+{
+    bool on = params->repetition_penalty != 1 || params->presence_penalty != 0 || params->frequency_penalty != 0;
+    return on && params->penalty_last_n > 0;
+}
+
+static void add_biases(float *logits, const tern_sampler_params *params)
+{
+    for (uint32_t i = 0; i < params->n_biases; i++) logits[params->biases[i].id] += params->biases[i].bias;
+}
+
+static float penalised(float logit, const tern_sampler_params *p, uint32_t count)
+{
+    logit = logit > 0 ? logit / p->repetition_penalty : logit * p->repetition_penalty;
+    return logit - p->frequency_penalty * (float)count - p->presence_penalty;
+}
+
+/* Lowers the logits of the tokens in history[0 .. n). counts [n_vocab] is zero before and after. */
+static void penalise(float *logits, uint32_t n_vocab, const tern_sampler_params *params, const int32_t *history,
+                     uint32_t n, uint32_t *counts)
+{
+    uint32_t first = n > params->penalty_last_n ? n - params->penalty_last_n : 0;
+    for (uint32_t i = first; i < n; i++)
+        if (history[i] >= 0 && (uint32_t)history[i] < n_vocab) counts[history[i]]++;
+    for (uint32_t i = first; i < n; i++) {
+        int32_t id = history[i];
+        if (id < 0 || (uint32_t)id >= n_vocab || counts[id] == 0) continue;
+        logits[id] = penalised(logits[id], params, counts[id]);
+        counts[id] = 0;
+    }
+}
+
 static tern_status check_range(const char *name, float value, float low, float high, tern_error *err)
 {
     if (value >= low && value <= high) return TERN_OK;
@@ -53,7 +85,7 @@ static bool allocate(tern_sampler *s)
 {
     size_t n = s->n_vocab;
     tern_candidates *c = &s->candidates;
-    if (tern_sampler__has_penalties(&s->params) && !(s->counts = tern_calloc(n, sizeof *s->counts))) return false;
+    if (has_penalties(&s->params) && !(s->counts = tern_calloc(n, sizeof *s->counts))) return false;
     if (s->params.temperature == 0) return true;
     c->ids = tern_calloc(n, sizeof *c->ids);
     c->x = tern_calloc(n, sizeof *c->x);
@@ -107,8 +139,8 @@ int32_t tern_sampler_next(tern_sampler *sampler, float *logits, const int32_t *h
 {
     const tern_sampler_params *p = &sampler->params;
     tern_candidates *c = &sampler->candidates;
-    tern_sampler__bias(logits, p);
-    if (sampler->counts) tern_sampler__penalise(logits, sampler->n_vocab, p, history, n_history, sampler->counts);
+    add_biases(logits, p);
+    if (sampler->counts) penalise(logits, sampler->n_vocab, p, history, n_history, sampler->counts);
     if (p->temperature == 0) return (int32_t)tern_logits__argmax(logits, sampler->n_vocab);
     double u = uniform(&sampler->rng);
     tern_candidates__gather(c, logits, sampler->n_vocab, p->top_k);
@@ -122,7 +154,7 @@ int32_t tern_sampler_next(tern_sampler *sampler, float *logits, const int32_t *h
 
 bool tern_sampler_fits_gpu(const tern_sampler_params *p)
 {
-    if (p->n_biases || tern_sampler__has_penalties(p)) return false;
+    if (p->n_biases || has_penalties(p)) return false;
     return p->temperature == 0 || (p->typical_p >= 1 && p->top_k >= 1 && p->top_k <= TERN_SAMPLE_MAX_TOP_K);
 }
 
@@ -148,4 +180,22 @@ void tern_sampler_fill(const tern_sampler *sampler, tern_sample_params *out, uin
 void tern_sampler_consume(tern_sampler *sampler, uint32_t n)
 {
     for (uint32_t i = 0; i < n && sampler->params.temperature != 0; i++) tern_rng_u64(&sampler->rng);
+}
+
+/* Whether a token from below can come up. */
+static bool can_raise(const tern_sampler_params *p)
+{
+    for (uint32_t i = 0; i < p->n_biases; i++)
+        if (p->biases[i].bias > 0) return true;
+    return has_penalties(p) && (p->repetition_penalty < 1 || p->presence_penalty < 0 || p->frequency_penalty < 0);
+}
+
+/* Each bias and each penalised token can push one of the highest down, and the next one takes its place. */
+uint32_t tern_sampler_wanted(const tern_sampler_params *params)
+{
+    uint64_t n = params->temperature == 0 ? 1 : params->top_k;
+    if (n == 0 || can_raise(params)) return 0;
+    n += params->n_biases;
+    if (has_penalties(params)) n += params->penalty_last_n;
+    return n > UINT32_MAX ? 0 : (uint32_t)n;
 }

@@ -48,10 +48,4 @@ void tern_candidates__min_p(tern_candidates *c, float min_p);
 /* The first candidate at which the running sum of p exceeds u, 0 <= u < 1. */
 int32_t tern_candidates__draw(const tern_candidates *c, double u);
 
-/* Adds biases, then lowers the logits of the tokens in history[0 .. n). counts [n_vocab] is zero before and after. */
-void tern_sampler__bias(float *logits, const tern_sampler_params *params);
-void tern_sampler__penalise(float *logits, uint32_t n_vocab, const tern_sampler_params *params, const int32_t *history,
-                            uint32_t n, uint32_t *counts);
-bool tern_sampler__has_penalties(const tern_sampler_params *params);
-
 #endif

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "infer/open.h"
+#include "infer/engine.h"
 #include "infer/session.h"
 
 enum { POSITIONS = 64, LEAST_PAIRS = 4, PAIRS = 16, MAX_TIMES = 1 << 13, LOW_IDS = 60 };

@@ -1,10 +1,117 @@
 /* Writing a whole model as a GGUF file. */
+#include "model/model.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/half.h"
 #include "format/gguf.h"
 #include "model/export_internal.h"
+#include "quant/rsr.h"
+
+static const tern_encoding *target_of(const tern_export_options *o, tern_role role, const tern_weight *w)
+{
+    switch (tern_role__kind(role)) {
+    case TERN_KIND_L: return o->linear ? o->linear : w->encoding;
+    case TERN_KIND_T: return o->head ? o->head : w->encoding;
+    default: return tern_encoding_find(TERN_ENC_F32);
+    }
+}
+
+static tern_status check_target(const tern_export_options *o, tern_role role, const tern_weight *w,
+                                const tern_encoding *e, tern_error *err)
+{
+    size_t bytes;
+    if (tern_role__kind(role) == TERN_KIND_T && e->ternary)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %s asked for, an encoding that is not ternary expected",
+                         w->name, e->name);
+    if (e->ternary && !w->encoding->ternary && !o->force)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: %s weights into %s: the model was not trained for it", w->name,
+                         w->encoding->name, e->name);
+    if (tern_encoding_bytes(e, w->rows, w->cols, &bytes, err) == TERN_OK) return TERN_OK;
+    tern_error why = err ? *err : (tern_error){0};
+    return tern_fail(err, why.code, "%s: %s; %s takes any shape", w->name, why.message, e->ternary ? "t160" : "f16");
+}
+
+static void plan_scale(tern_export_plan *p)
+{
+    const tern_weight *w = p->weight;
+    bool blocks = p->encoding->tail_bytes == 0;
+    p->scale = w->row_scales ? 1.0f : w->scale;
+    if (w->row_scales) p->n_scales = w->rows;
+    else if (blocks && (p->ternarise || tern_f16_to_f32(tern_f32_to_f16(w->scale)) != w->scale)) p->n_scales = 1;
+    if (p->n_scales) p->scale = 1.0f;
+}
+
+tern_status tern_export__plan(const tern_config *config, const tern_export_options *options, tern_role role,
+                              const tern_weight *weight, tern_export_plan *plan, tern_error *err)
+{
+    const tern_config *c = config;
+    const tern_weight *w = weight;
+    tern_export_plan p = {.weight = w, .encoding = target_of(options, role, w)};
+    TERN_TRY(check_target(options, role, w, p.encoding, err));
+    p.ternarise = p.encoding->ternary && !w->encoding->ternary;
+    if (p.encoding->ternary) plan_scale(&p);
+    bool permute = tern_family__find(c->architecture)->rope_adjacent && !c->rope_adjacent;
+    if (permute && role == TERN_ROLE_ATTN_Q) p.permuted_heads = c->n_heads;
+    if (permute && role == TERN_ROLE_ATTN_K) p.permuted_heads = c->n_kv_heads;
+    if (options->rsr && p.encoding->ternary)
+        p.rsr_rows = options->rsr_rows ? options->rsr_rows : tern_rsr_default_k(w->cols);
+    *plan = p;
+    return TERN_OK;
+}
+
+typedef struct matrix {
+    const int8_t *codes;
+    size_t cols;
+} matrix;
+
+static tern_status read_codes(void *context, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
+{
+    (void)err;
+    const matrix *m = context;
+    memcpy(codes, m->codes + first * m->cols, n * m->cols);
+    return TERN_OK;
+}
+
+static tern_status build(const tern_export_plan *p, const int8_t *codes, uint64_t origin, tern_rsr_slices *out,
+                         tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    matrix m = {codes, w->cols};
+    const tern_rsr_source source = {.read = read_codes, .context = &m, .rows = w->rows, .cols = w->cols};
+    const tern_rsr_options options = {.k = p->rsr_rows, .pool = p->pool};
+    if (tern_rsr_slices_build(out, &source, &options, origin, err) == TERN_OK) return TERN_OK;
+    return tern_error_prefix(err, "%s", w->name);
+}
+
+tern_status tern_export__rsr_write(const tern_export_plan *p, const int8_t *codes, uint64_t origin,
+                                   tern_gguf_writer *out, tern_error *err)
+{
+    tern_rsr_slices slices;
+    TERN_TRY(build(p, codes, origin, &slices, err));
+    const tern_status status = tern_gguf_writer_data(out, slices.bytes, slices.n_bytes, err);
+    tern_rsr_slices_deinit(&slices);
+    return status;
+}
+
+/* The section is sorted twice, here for its size alone: a file's header comes before its data. */
+tern_status tern_export__rsr_tensor(const tern_export_plan *p, const char *weight_name, tern_gguf_writer *out,
+                                    tern_error *err)
+{
+    char name[TERN_MODEL__NAME_BYTES + 8];
+    tern_rsr_slices slices;
+    int8_t *codes;
+    TERN_TRY(tern_export__codes(p, &codes, err));
+    tern_status status = build(p, codes, 0, &slices, err);
+    tern_free(codes);
+    if (status != TERN_OK) return status;
+    const uint64_t dims[1] = {slices.n_bytes};
+    tern_rsr_slices_deinit(&slices);
+    tern_role__rsr_name(weight_name, name, sizeof name);
+    return tern_gguf_add_tensor(out, name, TERN_MODEL__I8, dims, 1, err);
+}
 
 typedef struct exporter {
     const tern_model *model;

@@ -102,20 +102,15 @@ tern_status tern_run__list_settings(tern_run *run, tern_error *err);
 
 /* ---- files */
 
-/* Names, then what is to be made of them: not before the model is known to be there. */
-tern_status tern_run__find_folder(tern_run *run, tern_error *err);
 tern_status tern_run__make_folders(tern_run *run, tern_error *err);
 /* A path in the folder; NULL when out of memory. */
 char *tern_run__path(const tern_run *run, const char *name);
 
 /* ---- model and data */
 
-tern_status tern_run__open_model(tern_run *run, tern_error *err);
 /* A model from nothing, as a folder in checkpoint_dir that is there already when a run goes on. */
 tern_status tern_run__make_model(tern_run *run, char **path, tern_error *err);
 tern_status tern_run__open_data(tern_run *run, tern_error *err);
-bool tern_run__is_data_file(const char *path);
-bool tern_run__is_jsonl(const char *path);
 tern_status tern_run__alloc_rows(tern_run *run, tern_error *err);
 
 /* ---- the curve of losses */
@@ -142,9 +137,6 @@ tern_status tern_run__restore_best(tern_run *run, tern_error *err);
 /* ---- the loop, and what comes of it */
 
 tern_status tern_run__loop(tern_run *run, tern_error *err);
-/* Rests as the machine's heat and the power mode want, or until the caller wants to stop. */
-void tern_run__rest(tern_run *run, double busy);
-tern_status tern_run__sample(tern_run *run, tern_error *err);
 tern_status tern_run__write_result(tern_run *run, tern_error *err);
 /* What could not be written at the end is an error before the first step. */
 tern_status tern_run__rehearse_result(tern_run *run, tern_error *err);

@@ -1,8 +1,9 @@
-/* Exports: opening an engine from a file that comes piece by piece. */
-#include "infer/loader.h"
-
+/* Exports: opening an engine from a file that comes piece by piece; manifests of packages. */
 #include <string.h>
 
+#include "format/manifest.h"
+#include "infer/loader.h"
+#include "web/web.h"
 #include "web/web_engine.h"
 
 TERN_WEB tern_status tern_web_loader_open(tern_loader **loader, const char *options, double file_bytes);
@@ -73,4 +74,34 @@ tern_status tern_web_loader_finish(tern_engine **engine, tern_loader *loader)
 void tern_web_loader_close(tern_loader *loader)
 {
     tern_loader_close(loader);
+}
+
+TERN_WEB tern_status tern_web_manifest(const char *json);
+TERN_WEB tern_status tern_web_loader_manifest(tern_loader *loader, const char *json);
+
+static json_t *shards_json(const tern_manifest *m)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < m->n_shards; i++)
+        json_array_append_new(list, json_pack("{s:s, s:I, s:s}", "file", m->shards[i].file, "bytes",
+                                              (json_int_t)m->shards[i].bytes, "sha256", m->shards[i].sha256));
+    return list;
+}
+
+/* {name, bytes, shards: [{file, bytes, sha256}]}. Errors: those of tern_manifest_parse. */
+tern_status tern_web_manifest(const char *json)
+{
+    tern_error *err = tern_web__error();
+    tern_manifest m;
+    TERN_TRY(tern_manifest_parse(&m, json, strlen(json), err));
+    json_t *answer =
+        json_pack("{s:s, s:I, s:o}", "name", m.name, "bytes", (json_int_t)m.bytes, "shards", shards_json(&m));
+    tern_manifest_deinit(&m);
+    return tern_web__answer(answer, err);
+}
+
+/* Before the head, which must agree with it. */
+tern_status tern_web_loader_manifest(tern_loader *loader, const char *json)
+{
+    return tern_loader_expect_json(loader, json, strlen(json), tern_web__error());
 }

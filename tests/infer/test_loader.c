@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "infer/loading.h"
-#include "infer/open.h"
+#include "infer/engine.h"
 #include "model/package.h"
 #include "support/converted.h"
 #include "support/op_case.h"

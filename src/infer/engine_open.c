@@ -1,5 +1,5 @@
 /* Opening an engine by its model's path: packages through the loader, all else as a model. */
-#include "infer/open.h"
+#include "infer/engine.h"
 
 #include "base/progress.h"
 #include "base/show.h"

@@ -12,12 +12,12 @@ static tern_status write_plot(const tern_bench_job *j, tern_error *err)
 {
     tern_buf svg = {0};
     tern_file_writer w = {0};
-    tern_status status = tern_bench_kernels_draw(j, &svg, err);
-    if (status == TERN_OK) status = tern_file_writer_open(&w, j->options->plot, err);
-    if (status == TERN_OK) {
-        tern_file_writer_add(&w, svg.data, svg.size);
-        status = tern_file_writer_commit(&w, err);
-    }
+    tern_status status;
+    TERN_GOTO(tern_bench_kernels_draw(j, &svg, err));
+    TERN_GOTO(tern_file_writer_open(&w, j->options->plot, err));
+    tern_file_writer_add(&w, svg.data, svg.size);
+    TERN_GOTO(tern_file_writer_commit(&w, err));
+fail:
     tern_file_writer_abort(&w);
     tern_buf_deinit(&svg);
     return status;

@@ -44,9 +44,11 @@ static tern_status make_weight(const tern_encoding *e, tern_bench_shape s, tern_
     int8_t *codes = tern_alloc(n);
     uint8_t *data = tern_alloc_aligned(out->bytes, 64);
     out->data = data;
-    tern_status status = codes && data ? TERN_OK : tern_fail_alloc(err, (unsigned long long)n + out->bytes);
-    if (status == TERN_OK) status = make_codes(s, codes, err);
-    if (status == TERN_OK) status = tern_encode_codes(e, codes, 1.0f, s.rows, s.cols, data, err);
+    tern_status status;
+    TERN_GOTO(codes && data ? TERN_OK : tern_fail_alloc(err, (unsigned long long)n + out->bytes));
+    TERN_GOTO(make_codes(s, codes, err));
+    TERN_GOTO(tern_encode_codes(e, codes, 1.0f, s.rows, s.cols, data, err));
+fail:
     tern_free(codes);
     return status;
 }
@@ -94,9 +96,11 @@ static tern_status measure_weight(tern_bench_job *j, uint32_t shape, const tern_
                                    .first_only = !first,
                                    .progress = on_way,
                                    .context = j};
-    tern_status status = make_weight(e, j->shapes[shape], &w, err);
-    if (status == TERN_OK) status = tern_cpu_tune(&w, &how, &r, err);
-    if (status == TERN_OK) status = add_points(j, shape, &w, &r, err);
+    tern_status status;
+    TERN_GOTO(make_weight(e, j->shapes[shape], &w, err));
+    TERN_GOTO(tern_cpu_tune(&w, &how, &r, err));
+    TERN_GOTO(add_points(j, shape, &w, &r, err));
+fail:
     tern_tune_result_deinit(&r);
     tern_free_aligned((void *)(uintptr_t)w.data);
     return status;

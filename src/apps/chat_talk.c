@@ -130,7 +130,8 @@ static tern_status generate(tern_chat_talk *t, tern_error *err)
 {
     tern_app_generation g;
     uint32_t common = common_tokens(t);
-    tern_status status = tern_app_generation_init(&g, t->options, err);
+    tern_status status;
+    TERN_GOTO(tern_app_generation_init(&g, t->options, err));
     g.params.on_piece = on_piece;
     g.params.context = t;
     g.params.context_shift = false;
@@ -138,10 +139,10 @@ static tern_status generate(tern_chat_talk *t, tern_error *err)
     t->failed = false;
     t->answer.size = 0;
     tern_session_truncate(t->session, common);
-    if (status == TERN_OK)
-        status = tern_generate(t->session, t->ids.ids + common, (uint32_t)t->ids.n - common, &g.params, &t->cost.result,
-                               err);
-    if (status == TERN_OK) tern_app_note_steps(&t->cost.result, t->options);
+    TERN_GOTO(
+        tern_generate(t->session, t->ids.ids + common, (uint32_t)t->ids.n - common, &g.params, &t->cost.result, err));
+    tern_app_note_steps(&t->cost.result, t->options);
+fail:
     tern_app_generation_deinit(&g);
     return status;
 }

@@ -120,8 +120,10 @@ static tern_status measure(tern_bench *b, tern_bench_row *rows, uint32_t n, tern
 {
     const tern_options *o = b->options;
     b->n_steps = n * (o->repeats * ((o->n_prompt ? 1u : 0u) + (o->n_tokens ? 1u : 0u)) + (o->profile ? 1u : 0u)) + 1;
-    tern_status status = make_ids(b, err);
-    for (uint32_t i = 0; i < n && status == TERN_OK; i++) status = tern_bench_measure(b, &rows[i], s, err);
+    tern_status status;
+    TERN_GOTO(make_ids(b, err));
+    for (uint32_t i = 0; i < n; i++) TERN_GOTO(tern_bench_measure(b, &rows[i], s, err));
+fail:
     tern_progress_end(&b->progress);
     tern_free(b->ids);
     return status;
@@ -138,9 +140,11 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_bench_row *rows = tern_calloc(TERN_BENCH_MAX_ROWS, sizeof *rows);
     if (!rows) return tern_fail_alloc(err, TERN_BENCH_MAX_ROWS * sizeof *rows);
     bool gpu = o->backend && strcmp(o->backend, "cpu") != 0;
-    tern_status status = gpu ? gpu_rows(o, rows, &n, err) : cpu_rows(o, rows, &n, err);
-    if (status == TERN_OK) status = measure(&b, rows, n, &s, err);
-    if (status == TERN_OK) status = print(rows, n, &s, o, err);
+    tern_status status;
+    TERN_GOTO(gpu ? gpu_rows(o, rows, &n, err) : cpu_rows(o, rows, &n, err));
+    TERN_GOTO(measure(&b, rows, n, &s, err));
+    TERN_GOTO(print(rows, n, &s, o, err));
+fail:
     for (uint32_t i = 0; i < n; i++) tern_free(rows[i].profiles);
     tern_free(rows);
     return status;

@@ -218,11 +218,13 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_options options = *o;
     tern_chat_talk talk;
     tern_chat_input input = {0};
-    tern_status status = tern_chat_talk_open(&talk, &options, err);
-    if (status == TERN_OK && o->restore) status = tern_chat_talk_load(&talk, o->restore, err);
-    if (status == TERN_OK) status = tern_chat_input_open(&input, o->history, err);
-    if (status == TERN_OK && input.terminal) puts("Type a message; /help lists what else there is.");
-    if (status == TERN_OK) status = converse(&talk, &input, err);
+    tern_status status;
+    TERN_GOTO(tern_chat_talk_open(&talk, &options, err));
+    if (o->restore) TERN_GOTO(tern_chat_talk_load(&talk, o->restore, err));
+    TERN_GOTO(tern_chat_input_open(&input, o->history, err));
+    if (input.terminal) puts("Type a message; /help lists what else there is.");
+    TERN_GOTO(converse(&talk, &input, err));
+fail:
     tern_chat_input_close(&input);
     tern_chat_talk_close(&talk);
     return status;

@@ -183,13 +183,24 @@ static const char *device_name(const tern_engine *engine, char out[160], const c
     return out;
 }
 
+static tern_status report(const tern_compare_result *r, const char *names[2], size_t n_ids, const tern_options *o,
+                          tern_error *err)
+{
+    if (o->json) TERN_TRY(print_json(r, names, n_ids, err));
+    if (!o->json) print_table(r, o->verbose);
+    if (!o->json) print_verdict(r, names);
+    TERN_TRY(tern_app_flush(err));
+    return r->ok ? TERN_OK : tern_fail(err, TERN_INTERNAL, "%s does not compute what %s does", names[1], names[0]);
+}
+
 static tern_status compare_with(tern_engine *reference, tern_engine *tested, const tern_app_loras loras[2],
                                 const char *names[2], const tern_options *o, tern_error *err)
 {
     tern_tokens ids = {0};
     tern_compare_result result = {0};
     tern_progress progress = {.label = "Comparing"};
-    tern_status status = read_ids(o, tested, &ids, err);
+    tern_status status;
+    TERN_GOTO(read_ids(o, tested, &ids, err));
     const tern_compare_params params = {.ids = ids.ids,
                                         .n_ids = (uint32_t)ids.n,
                                         .kv = tern_app_kv(o),
@@ -200,16 +211,10 @@ static tern_status compare_with(tern_engine *reference, tern_engine *tested, con
                                         .n_loras = loras[0].n,
                                         .progress = update,
                                         .context = &progress};
-    if (status == TERN_OK) status = tern_compare(reference, tested, &params, &result, err);
+    status = tern_compare(reference, tested, &params, &result, err);
     tern_progress_end(&progress);
-    if (status == TERN_OK && o->json) status = print_json(&result, names, ids.n, err);
-    if (status == TERN_OK && !o->json) {
-        print_table(&result, o->verbose);
-        print_verdict(&result, names);
-    }
-    if (status == TERN_OK) status = tern_app_flush(err);
-    if (status == TERN_OK && !result.ok)
-        status = tern_fail(err, TERN_INTERNAL, "%s does not compute what %s does", names[1], names[0]);
+    if (status == TERN_OK) status = report(&result, names, ids.n, o, err);
+fail:
     tern_compare_result_deinit(&result);
     tern_tokens_deinit(&ids);
     return status;
@@ -219,9 +224,11 @@ static tern_status compare(tern_engine *reference, tern_engine *tested, const ch
                            tern_error *err)
 {
     tern_app_loras loras[2] = {0};
-    tern_status status = tern_app_load_loras(&loras[0], o, reference, err);
-    if (status == TERN_OK) status = tern_app_load_loras(&loras[1], o, tested, err);
-    if (status == TERN_OK) status = compare_with(reference, tested, loras, names, o, err);
+    tern_status status;
+    TERN_GOTO(tern_app_load_loras(&loras[0], o, reference, err));
+    TERN_GOTO(tern_app_load_loras(&loras[1], o, tested, err));
+    TERN_GOTO(compare_with(reference, tested, loras, names, o, err));
+fail:
     tern_app_close_loras(&loras[1]);
     tern_app_close_loras(&loras[0]);
     return status;
@@ -237,13 +244,13 @@ static tern_status run(const tern_options *o, tern_error *err)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "--gpu-layers %s: ops are compared one by one on a whole device, --gpu-layers all expected",
                          tern_show_z(o->gpu_layers).text);
-    tern_status status = tern_app_open_engine(&reference, &other, false, err);
-    if (status == TERN_OK) status = tern_app_open_engine(&tested, o, true, err);
-    if (status == TERN_OK) {
-        const char *names[2] = {device_name(reference, a, other.cpu_features ? other.cpu_features : other.device),
-                                device_name(tested, b, o->cpu_features ? o->cpu_features : o->device)};
-        status = compare(reference, tested, names, o, err);
-    }
+    tern_status status;
+    TERN_GOTO(tern_app_open_engine(&reference, &other, false, err));
+    TERN_GOTO(tern_app_open_engine(&tested, o, true, err));
+    const char *names[2] = {device_name(reference, a, other.cpu_features ? other.cpu_features : other.device),
+                            device_name(tested, b, o->cpu_features ? o->cpu_features : o->device)};
+    TERN_GOTO(compare(reference, tested, names, o, err));
+fail:
     tern_engine_close(tested);
     tern_engine_close(reference);
     return status;

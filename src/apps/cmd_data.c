@@ -168,9 +168,11 @@ static tern_status run(const tern_options *o, tern_error *err)
 {
     job j = {.o = o};
     const tern_train_pack_params rows = {.seq = o->seq};
-    tern_status status = o->output ? make(&j, err) : look(&j, err);
-    if (status == TERN_OK && o->seq) status = tern_train_pack_open(&j.pack, j.data, &rows, err);
-    if (status == TERN_OK) status = o->json ? report_json(&j, err) : print_report(&j, err);
+    tern_status status;
+    TERN_GOTO(o->output ? make(&j, err) : look(&j, err));
+    if (o->seq) TERN_GOTO(tern_train_pack_open(&j.pack, j.data, &rows, err));
+    TERN_GOTO(o->json ? report_json(&j, err) : print_report(&j, err));
+fail:
     tern_train_pack_close(j.pack);
     tern_train_data_close(j.data);
     tern_chat_template_close(j.template);

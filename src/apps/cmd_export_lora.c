@@ -197,10 +197,12 @@ static tern_status report(job *j, tern_error *err)
 static tern_status run(const tern_options *o, tern_error *err)
 {
     job j = {.o = o};
-    tern_status status = open_all(&j, err);
-    if (status == TERN_OK) status = merge(&j, err);
-    if (status == TERN_OK) status = write_out(&j, err);
-    if (status == TERN_OK) status = report(&j, err);
+    tern_status status;
+    TERN_GOTO(open_all(&j, err));
+    TERN_GOTO(merge(&j, err));
+    TERN_GOTO(write_out(&j, err));
+    TERN_GOTO(report(&j, err));
+fail:
     for (uint32_t i = 0; i < j.n; i++) tern_adapter_close(j.adapters[i]);
     tern_model_close(j.merged);
     tern_model_close(j.base);

@@ -39,10 +39,12 @@ static tern_status print_graph(const tern_model *model, const tern_options *o, t
 {
     tern_graph graph = {0};
     tern_buf text = {0};
-    tern_status status = build_graph(&graph, model, o, err);
-    if (status == TERN_OK && o->graph) status = tern_graph_print(&graph, &text, err);
-    if (status == TERN_OK && o->memory) status = tern_graph_print_memory(&graph, &text, err);
-    if (status == TERN_OK) tern_app_write(text.data, text.size);
+    tern_status status;
+    TERN_GOTO(build_graph(&graph, model, o, err));
+    if (o->graph) TERN_GOTO(tern_graph_print(&graph, &text, err));
+    if (o->memory) TERN_GOTO(tern_graph_print_memory(&graph, &text, err));
+    tern_app_write(text.data, text.size);
+fail:
     tern_buf_deinit(&text);
     tern_graph_deinit(&graph);
     return status;

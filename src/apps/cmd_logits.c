@@ -34,8 +34,10 @@ static tern_status read_ids(const tern_options *o, tern_tokens *ids, tern_error 
     tern_buf text = {0};
     if (!o->ids) return tern_fail(err, TERN_INVALID_ARGUMENT, "no token ids: give them with --ids 1,2,3");
     if (strcmp(o->ids, "-") != 0) return tern_app_parse_ids(o->ids, ids, err);
-    tern_status status = tern_app_read_text("-", &text, err);
-    if (status == TERN_OK) status = tern_app_parse_ids(text.data, ids, err);
+    tern_status status;
+    TERN_GOTO(tern_app_read_text("-", &text, err));
+    TERN_GOTO(tern_app_parse_ids(text.data, ids, err));
+fail:
     tern_buf_deinit(&text);
     return status;
 }

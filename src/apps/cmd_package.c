@@ -75,8 +75,10 @@ static tern_status run(const tern_options *o, tern_error *err)
                          !tern_path_ends(in, ".safetensors");
     if (snprintf(gguf, sizeof gguf, "%s.gguf-%ld", o->output, (long)getpid()) >= (int)sizeof gguf)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "the folder's name is longer than %zu bytes", sizeof gguf - 32);
-    tern_status status = is_file ? TERN_OK : convert(o, in, gguf, err);
-    if (status == TERN_OK) status = cut(o, is_file ? in : gguf, err);
+    tern_status status;
+    TERN_GOTO(is_file ? TERN_OK : convert(o, in, gguf, err));
+    TERN_GOTO(cut(o, is_file ? in : gguf, err));
+fail:
     if (!is_file) unlink(gguf);
     return status == TERN_OK ? report(o, err) : status;
 }

@@ -102,10 +102,12 @@ static tern_status score(const reader *r, const reader *other, const tern_option
     const uint32_t window = window_of(r->engine, o);
     tern_perplexity_params how = {
         .window = window, .against = other->session, .progress = update, .context = &progress};
-    tern_status status = tokenize_file(r, o->args.items[0], &ids, err);
-    if (status == TERN_OK) status = tern_perplexity(r->session, ids.ids, ids.n, &how, &result, err);
+    tern_status status;
+    TERN_GOTO(tokenize_file(r, o->args.items[0], &ids, err));
+    status = tern_perplexity(r->session, ids.ids, ids.n, &how, &result, err);
     tern_progress_end(&progress);
     if (status == TERN_OK) status = print(&result, window, o, err);
+fail:
     tern_tokens_deinit(&ids);
     return status;
 }
@@ -113,9 +115,11 @@ static tern_status score(const reader *r, const reader *other, const tern_option
 static tern_status run(const tern_options *o, tern_error *err)
 {
     reader r = {0}, other = {0};
-    tern_status status = open_reader(&r, o, NULL, err);
-    if (status == TERN_OK && o->against) status = open_reader(&other, o, o->against, err);
-    if (status == TERN_OK) status = score(&r, &other, o, err);
+    tern_status status;
+    TERN_GOTO(open_reader(&r, o, NULL, err));
+    if (o->against) TERN_GOTO(open_reader(&other, o, o->against, err));
+    TERN_GOTO(score(&r, &other, o, err));
+fail:
     close_reader(&other);
     close_reader(&r);
     return status;

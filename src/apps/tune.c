@@ -21,16 +21,18 @@ static uint32_t without_repeats(uint32_t *numbers, uint32_t n)
 tern_status tern_app_backends_open(tern_app_backends *out, const tern_options *o, tern_error *err)
 {
     uint32_t counts[TERN_TUNE_MAX_BACKENDS] = {1, tern_cpu_cores()}, n = counts[1] > 1 ? 2 : 1;
-    tern_status status = TERN_OK;
+    tern_status status;
     *out = (tern_app_backends){0};
     if (o->threads) TERN_TRY(tern_app_parse_list("threads", o->threads, 1024, counts, TERN_TUNE_MAX_BACKENDS, &n, err));
     n = without_repeats(counts, n);
-    for (uint32_t i = 0; i < n && status == TERN_OK; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         const tern_backend_options how = {.n_threads = counts[i], .pin = o->pin, .cpu_features = o->cpu_features};
-        status = tern_backend_open(&out->at[i], &how, err);
-        if (status == TERN_OK) out->n++;
+        TERN_GOTO(tern_backend_open(&out->at[i], &how, err));
+        out->n++;
     }
-    if (status != TERN_OK) tern_app_backends_close(out);
+    return TERN_OK;
+fail:
+    tern_app_backends_close(out);
     return status;
 }
 

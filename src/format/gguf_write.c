@@ -293,9 +293,11 @@ static tern_status check_complete(const tern_gguf_writer *w, tern_error *err)
 
 tern_status tern_gguf_writer_commit(tern_gguf_writer *w, tern_error *err)
 {
-    tern_status status = w->writing ? TERN_OK : tern_gguf_writer_begin_data(w, err);
-    if (status == TERN_OK) status = check_complete(w, err);
-    if (status == TERN_OK) status = tern_file_writer_commit(&w->file, err);
+    tern_status status;
+    TERN_GOTO(w->writing ? TERN_OK : tern_gguf_writer_begin_data(w, err));
+    TERN_GOTO(check_complete(w, err));
+    TERN_GOTO(tern_file_writer_commit(&w->file, err));
+fail:
     tern_gguf_writer_abort(w);
     return status;
 }

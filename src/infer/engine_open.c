@@ -53,9 +53,11 @@ static tern_status load(tern_engine **engine, const tern_package *p, const tern_
     tern_loader *loader;
     TERN_TRY(tern_loader_open(&loader, params, tern_package_manifest(p)->bytes, err));
     tern_loader_expect(loader, tern_package_manifest(p));
-    tern_status status = tern_package_head(p, take_head, loader, err);
-    if (status == TERN_OK) status = give_pieces(loader, p, options, err);
-    if (status == TERN_OK) status = tern_loader_finish(loader, engine, err);
+    tern_status status;
+    TERN_GOTO(tern_package_head(p, take_head, loader, err));
+    TERN_GOTO(give_pieces(loader, p, options, err));
+    TERN_GOTO(tern_loader_finish(loader, engine, err));
+fail:
     tern_loader_close(loader);
     return status;
 }

@@ -66,14 +66,16 @@ tern_status tern_session_open(tern_session **session, tern_engine *engine, const
     if (!s) return tern_fail_alloc(err, sizeof *s);
     s->steps = steps;
     s->steps_chosen = params->steps > 0;
-    tern_status status = tern_runner_open(&s->runner, engine, &resolved, err);
-    if (status == TERN_OK) {
-        s->tokens = tern_calloc(resolved.n_ctx, sizeof *s->tokens);
-        s->logits = tern_calloc((size_t)resolved.max_outputs * c->n_vocab, sizeof(float));
-        if (!s->tokens || !s->logits) status = tern_fail_alloc(err, (uint64_t)resolved.max_outputs * c->n_vocab * 4);
-    }
-    if (status == TERN_OK) *session = s;
-    else tern_session_close(s);
+    tern_status status;
+    TERN_GOTO(tern_runner_open(&s->runner, engine, &resolved, err));
+    s->tokens = tern_calloc(resolved.n_ctx, sizeof *s->tokens);
+    s->logits = tern_calloc((size_t)resolved.max_outputs * c->n_vocab, sizeof(float));
+    if (!s->tokens || !s->logits)
+        TERN_GOTO(tern_fail_alloc(err, (uint64_t)resolved.max_outputs * c->n_vocab * sizeof(float)));
+    *session = s;
+    return TERN_OK;
+fail:
+    tern_session_close(s);
     return status;
 }
 

@@ -122,12 +122,14 @@ static tern_status write_gguf(const tern_adapter *adapter, const char *path, ter
 {
     pieces p = {0};
     tern_gguf_writer *w = NULL;
-    tern_status status = collect(adapter, true, &p, err);
-    if (status == TERN_OK)
-        status = path ? tern_gguf_writer_open(&w, path, err) : tern_gguf_writer_open_memory(&w, out, err);
-    if (status == TERN_OK) status = write_pieces(adapter, &p, w, err);
-    if (status == TERN_OK) status = tern_gguf_writer_commit(w, err);
-    else tern_gguf_writer_abort(w);
+    tern_status status;
+    TERN_GOTO(collect(adapter, true, &p, err));
+    TERN_GOTO(path ? tern_gguf_writer_open(&w, path, err) : tern_gguf_writer_open_memory(&w, out, err));
+    TERN_GOTO(write_pieces(adapter, &p, w, err));
+    status = tern_gguf_writer_commit(w, err);
+    w = NULL;
+fail:
+    tern_gguf_writer_abort(w);
     free_pieces(&p);
     return status;
 }
@@ -214,8 +216,10 @@ static tern_status add_config(const tern_adapter *ad, tern_buf *out, tern_error 
 static tern_status write_config(const tern_adapter *ad, const char *path, tern_error *err)
 {
     tern_buf text = {0};
-    tern_status status = add_config(ad, &text, err);
-    if (status == TERN_OK) status = tern_file_write(path, text.data, text.size, err);
+    tern_status status;
+    TERN_GOTO(add_config(ad, &text, err));
+    TERN_GOTO(tern_file_write(path, text.data, text.size, err));
+fail:
     tern_buf_deinit(&text);
     return status;
 }
@@ -226,8 +230,10 @@ static tern_status write_folder(const tern_adapter *ad, const pieces *p, const c
         return tern_fail(err, TERN_IO, "%s: %s", tern_show_z(dir).text, strerror(errno));
     char *weights = tern_path_join(dir, "adapter_model.safetensors"),
          *config = tern_path_join(dir, "adapter_config.json");
-    tern_status status = weights && config ? write_tensors(p, weights, err) : tern_fail_alloc(err, strlen(dir) + 32);
-    if (status == TERN_OK) status = write_config(ad, config, err);
+    tern_status status;
+    TERN_GOTO(weights && config ? write_tensors(p, weights, err) : tern_fail_alloc(err, strlen(dir) + 32));
+    TERN_GOTO(write_config(ad, config, err));
+fail:
     tern_free(weights);
     tern_free(config);
     return status;
@@ -236,8 +242,10 @@ static tern_status write_folder(const tern_adapter *ad, const pieces *p, const c
 tern_status tern_adapter_write_peft(const tern_adapter *adapter, const char *dir, tern_error *err)
 {
     pieces p = {0};
-    tern_status status = collect(adapter, false, &p, err);
-    if (status == TERN_OK) status = write_folder(adapter, &p, dir, err);
+    tern_status status;
+    TERN_GOTO(collect(adapter, false, &p, err));
+    TERN_GOTO(write_folder(adapter, &p, dir, err));
+fail:
     free_pieces(&p);
     return status;
 }

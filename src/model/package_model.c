@@ -46,9 +46,11 @@ static tern_status read_model(tern_model **model, const tern_package *p, const t
                                             .keep = true,
                                             .manifest = tern_package_manifest(p),
                                             .model = &r.model};
-    tern_status status = tern_package_head(p, take_head, &r, err);
-    if (status == TERN_OK) status = read_pieces(p, r.stream, err);
-    if (status == TERN_OK) status = tern_model_stream_finish(r.stream, model, err);
+    tern_status status;
+    TERN_GOTO(tern_package_head(p, take_head, &r, err));
+    TERN_GOTO(read_pieces(p, r.stream, err));
+    TERN_GOTO(tern_model_stream_finish(r.stream, model, err));
+fail:
     tern_model_stream_close(r.stream);
     return status;
 }

@@ -112,8 +112,10 @@ tern_status tern_package_write(const char *gguf_path, const char *dir, const ter
     if (w.shard_bytes > TERN_MANIFEST_SHARD_BYTES)
         return tern_fail(e, TERN_INVALID_ARGUMENT, "shards of %llu bytes: at most %d expected",
                          (unsigned long long)w.shard_bytes, TERN_MANIFEST_SHARD_BYTES);
-    tern_status status = open_file(&w, gguf_path, e);
-    if (status == TERN_OK) status = write_folder(&w, dir, e);
+    tern_status status;
+    TERN_GOTO(open_file(&w, gguf_path, e));
+    TERN_GOTO(write_folder(&w, dir, e));
+fail:
     json_decref(w.manifest);
     tern_gguf_close(w.gguf);
     tern_file_map_close(&w.map);

@@ -126,9 +126,11 @@ static tern_status write_tensors(writing *w, const char *path, const tern_hf_ten
                                         .bytes = tern_size_of(elements * (w->options->f32 ? 4 : 2))};
         w->total += elements;
     }
-    tern_status status = tern_safetensors_writer_open(&w->file, path, described, n, metadata, err);
-    for (size_t i = 0; i < n && status == TERN_OK; i++) status = write_tensor(w, &tensors[i], err);
-    if (status == TERN_OK) status = tern_safetensors_writer_commit(&w->file, err);
+    tern_status status;
+    TERN_GOTO(tern_safetensors_writer_open(&w->file, path, described, n, metadata, err));
+    for (size_t i = 0; i < n; i++) TERN_GOTO(write_tensor(w, &tensors[i], err));
+    TERN_GOTO(tern_safetensors_writer_commit(&w->file, err));
+fail:
     tern_safetensors_writer_abort(&w->file);
     tern_free(described);
     return status;
@@ -145,8 +147,10 @@ tern_status tern_hf_write(const char *dir, const tern_config *config, const tern
     if (tokenizer) TERN_TRY(tern_tokenizer_write_hf(tokenizer, dir, err));
     TERN_TRY(tern_hf__write_config(dir, config, tokenizer, w.options->f32, err));
     char *path = tern_path_join(dir, "model.safetensors");
-    tern_status status = path ? list(&w, &tensors, &n, err) : tern_fail_alloc(err, strlen(dir));
-    if (status == TERN_OK) status = write_tensors(&w, path, tensors, n, err);
+    tern_status status;
+    TERN_GOTO(path ? list(&w, &tensors, &n, err) : tern_fail_alloc(err, strlen(dir)));
+    TERN_GOTO(write_tensors(&w, path, tensors, n, err));
+fail:
     tern_free(tensors);
     tern_free(path);
     return status;

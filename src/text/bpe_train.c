@@ -102,18 +102,19 @@ static tern_status add_merge(learning *l, const tern_bpe_best *pair, uint32_t *m
 {
     tern_span left = l->texts[pair->left], right = l->texts[pair->right];
     tern_buf text = {0};
-    tern_status status = tern_buf_add(&text, left.data, left.size, err);
-    if (status == TERN_OK) status = tern_buf_add(&text, right.data, right.size, err);
-    if (status == TERN_OK) status = token_of(l, text.data, text.size, merged, err);
-    tern_buf_deinit(&text);
-    if (status != TERN_OK) return status;
     void *merges = l->merges;
-    TERN_TRY(tern_grow(&merges, &l->cap_merges, l->n_merges + 1, sizeof *l->merges, err));
+    tern_status status;
+    TERN_GOTO(tern_buf_add(&text, left.data, left.size, err));
+    TERN_GOTO(tern_buf_add(&text, right.data, right.size, err));
+    TERN_GOTO(token_of(l, text.data, text.size, merged, err));
+    TERN_GOTO(tern_grow(&merges, &l->cap_merges, l->n_merges + 1, sizeof *l->merges, err));
     l->merges = merges;
     l->merges[l->n_merges] =
         (tern_pair){(int32_t)pair->left, (int32_t)pair->right, (int32_t)*merged, (uint32_t)l->n_merges};
     l->n_merges++;
-    return TERN_OK;
+fail:
+    tern_buf_deinit(&text);
+    return status;
 }
 
 static tern_status count_pairs(learning *l, tern_error *err)
@@ -178,15 +179,16 @@ static tern_status merge(learning *l, const tern_bpe_best *pair, tern_error *err
     size_t n = found->n_words;
     *found = (tern_bpe_pair){.left = pair->left, .right = pair->right, .count = found->count};
     tern_status status = TERN_OK;
-    for (size_t i = 0; i < n && status == TERN_OK; i++) {
+    for (size_t i = 0; i < n; i++) {
         uint32_t w = words[i];
         if (!contains(l, w, pair)) continue;
-        status = recount(l, w, -1, err);
-        if (status == TERN_OK) status = push_pairs(l, w, err);
+        TERN_GOTO(recount(l, w, -1, err));
+        TERN_GOTO(push_pairs(l, w, err));
         join(l, w, pair, merged);
-        if (status == TERN_OK) status = recount(l, w, 1, err);
-        if (status == TERN_OK) status = push_pairs(l, w, err);
+        TERN_GOTO(recount(l, w, 1, err));
+        TERN_GOTO(push_pairs(l, w, err));
     }
+fail:
     tern_free(words);
     return status;
 }
@@ -205,13 +207,13 @@ static tern_status learn(learning *l, bool (*progress)(void *, float), void *con
 
 static tern_status fill_vocab(const learning *l, tern_vocab *v, tern_error *err)
 {
-    tern_status status = tern_vocab__resize(v, l->n_tokens + TERN_BPE_N_SPECIAL, err);
-    for (uint32_t id = 0; id < l->n_tokens && status == TERN_OK; id++)
-        status = tern_vocab__set_text(v, id, l->texts[id].data, l->texts[id].size, TERN_TOKEN_NORMAL, err);
-    for (uint32_t i = 0; i < TERN_BPE_N_SPECIAL && status == TERN_OK; i++)
-        status =
-            tern_vocab__set(v, l->n_tokens + i, special_names[i], strlen(special_names[i]), TERN_TOKEN_CONTROL, 0, err);
-    return status;
+    TERN_TRY(tern_vocab__resize(v, l->n_tokens + TERN_BPE_N_SPECIAL, err));
+    for (uint32_t id = 0; id < l->n_tokens; id++)
+        TERN_TRY(tern_vocab__set_text(v, id, l->texts[id].data, l->texts[id].size, TERN_TOKEN_NORMAL, err));
+    for (uint32_t i = 0; i < TERN_BPE_N_SPECIAL; i++)
+        TERN_TRY(tern_vocab__set(v, l->n_tokens + i, special_names[i], strlen(special_names[i]), TERN_TOKEN_CONTROL, 0,
+                                 err));
+    return TERN_OK;
 }
 
 static tern_status build(const learning *l, tern_tokenizer *t, tern_error *err)
@@ -262,9 +264,11 @@ tern_status tern_bpe_trainer_finish(tern_bpe_trainer *trainer, uint32_t n_vocab,
         return tern_fail(err, TERN_INVALID_ARGUMENT, "vocabulary of %u tokens: %d to %d expected", n_vocab,
                          TERN_BPE_MIN_VOCAB, TERN_BPE_MAX_VOCAB);
     learning l = {.t = trainer, .wanted = n_vocab - TERN_BPE_N_SPECIAL};
-    tern_status status = begin(&l, err);
-    if (status == TERN_OK) status = learn(&l, progress, context, err);
-    if (status == TERN_OK) status = make_tokenizer(&l, tokenizer, err);
+    tern_status status;
+    TERN_GOTO(begin(&l, err));
+    TERN_GOTO(learn(&l, progress, context, err));
+    TERN_GOTO(make_tokenizer(&l, tokenizer, err));
+fail:
     tern_bpe_counts__deinit(&l.counts);
     tern_free(l.symbols);
     tern_free(l.lengths);

@@ -133,8 +133,10 @@ tern_status tern_chat_template_text(const tern_chat_template *c, const char *bos
                            .messages = messages,
                            .n = n,
                            .add_generation_prompt = add_generation_prompt};
-    tern_status status = tern_chat__render(c, &in, &text, err);
-    if (status == TERN_OK) status = tern_buf_add(out, text.text, text.n, err);
+    tern_status status;
+    TERN_GOTO(tern_chat__render(c, &in, &text, err));
+    TERN_GOTO(tern_buf_add(out, text.text, text.n, err));
+fail:
     tern_chat__text_deinit(&text);
     return status;
 }
@@ -157,8 +159,10 @@ tern_status tern_chat_template_tokens(const tern_chat_template *c, const tern_to
                            .messages = messages,
                            .n = n,
                            .add_generation_prompt = add_generation_prompt};
-    tern_status status = tern_chat__render(c, &in, &text, err);
-    if (status == TERN_OK) status = tern_tokenize_marked(t, text.text, text.untrusted, text.n, out, err);
+    tern_status status;
+    TERN_GOTO(tern_chat__render(c, &in, &text, err));
+    TERN_GOTO(tern_tokenize_marked(t, text.text, text.untrusted, text.n, out, err));
+fail:
     tern_chat__text_deinit(&text);
     return status;
 }

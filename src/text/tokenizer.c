@@ -290,7 +290,8 @@ static tern_status each_pair(const tern_tokenizer *t, tern_merge_fn fn, void *us
     tern_pair *all = NULL;
     TERN_TRY(tern_pairs__sorted(&t->pairs, &all, err));
     tern_status status = TERN_OK;
-    for (size_t i = 0; status == TERN_OK && i < t->pairs.n; i++) status = fn(user, all[i].left, all[i].right, err);
+    for (size_t i = 0; i < t->pairs.n; i++) TERN_GOTO(fn(user, all[i].left, all[i].right, err));
+fail:
     tern_free(all);
     return status;
 }

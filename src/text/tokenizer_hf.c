@@ -198,9 +198,12 @@ tern_status tern_tokenizer_open_hf(tern_tokenizer **t, const char *dir, tern_err
 {
     tern_tokenizer *made = NULL;
     TERN_TRY(open_vocab(&made, dir, err));
-    tern_status status = tern_file_is_dir(dir) ? read_around(made, dir, err) : TERN_OK;
-    if (status == TERN_OK) status = tern_tokenizer__finish(made, err);
-    if (status == TERN_OK) *t = made;
-    else tern_tokenizer_close(made);
+    tern_status status;
+    TERN_GOTO(tern_file_is_dir(dir) ? read_around(made, dir, err) : TERN_OK);
+    TERN_GOTO(tern_tokenizer__finish(made, err));
+    *t = made;
+    return TERN_OK;
+fail:
+    tern_tokenizer_close(made);
     return status;
 }

@@ -94,9 +94,11 @@ static tern_status parse_part(json_t **root, tern_span raw, const char *what, te
 static tern_status read_pipeline(tern_tokenizer *t, const document *d, tern_error *err)
 {
     json_t *normalizer = NULL, *pre = NULL;
-    tern_status status = parse_part(&normalizer, d->normalizer, "normalizer", err);
-    if (status == TERN_OK) status = parse_part(&pre, d->pre_tokenizer, "pre_tokenizer", err);
-    if (status == TERN_OK) status = tern_tokenizer__read_pipeline(t, normalizer, pre, err);
+    tern_status status;
+    TERN_GOTO(parse_part(&normalizer, d->normalizer, "normalizer", err));
+    TERN_GOTO(parse_part(&pre, d->pre_tokenizer, "pre_tokenizer", err));
+    TERN_GOTO(tern_tokenizer__read_pipeline(t, normalizer, pre, err));
+fail:
     tern_json_free(normalizer);
     tern_json_free(pre);
     return status;
@@ -185,8 +187,10 @@ static tern_status read_added_item(tern_tokenizer *t, tern_span raw, tern_error 
     json_t *token = NULL;
     uint32_t id;
     TERN_TRY(tern_json_parse(&token, raw.data, raw.size, "token", err));
-    tern_status status = tern_json_get_u32(token, "id", &id, err);
-    if (status == TERN_OK) status = tern_tokenizer__add_token(t, id, token, err);
+    tern_status status;
+    TERN_GOTO(tern_json_get_u32(token, "id", &id, err));
+    TERN_GOTO(tern_tokenizer__add_token(t, id, token, err));
+fail:
     tern_json_free(token);
     return status;
 }

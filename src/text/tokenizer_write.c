@@ -148,13 +148,14 @@ static tern_status write_stages(const tern_tokenizer *t, tern_gguf_writer *w, te
 {
     strings patterns = {0}, behaviors = {0};
     tern_status status = TERN_OK;
-    for (size_t i = 0; status == TERN_OK && i < t->pre.n; i++) {
+    for (size_t i = 0; i < t->pre.n; i++) {
         const char *name = tern_split_behavior__name(tern_splitter__behavior(t->pre.stages[i]));
-        status = add_string(&patterns, tern_splitter__pattern(t->pre.stages[i]), err);
-        if (status == TERN_OK) status = add_string(&behaviors, (tern_span){(const uint8_t *)name, strlen(name)}, err);
+        TERN_GOTO(add_string(&patterns, tern_splitter__pattern(t->pre.stages[i]), err));
+        TERN_GOTO(add_string(&behaviors, (tern_span){(const uint8_t *)name, strlen(name)}, err));
     }
-    if (status == TERN_OK) status = write_strings(&patterns, w, KEY_PATTERNS, err);
-    if (status == TERN_OK) status = write_strings(&behaviors, w, KEY_BEHAVIORS, err);
+    TERN_GOTO(write_strings(&patterns, w, KEY_PATTERNS, err));
+    TERN_GOTO(write_strings(&behaviors, w, KEY_BEHAVIORS, err));
+fail:
     drop_strings(&patterns);
     drop_strings(&behaviors);
     return status;
@@ -197,14 +198,14 @@ static tern_status write_flags(const tern_vocab *v, tern_gguf_writer *w, tern_er
 {
     tern_buf pairs = {0};
     tern_status status = TERN_OK;
-    for (uint32_t id = 0; status == TERN_OK && id < v->n; id++) {
+    for (uint32_t id = 0; id < v->n; id++) {
         uint8_t pair[8];
         tern_store_u32(pair, id);
         tern_store_u32(pair + 4, v->entries[id].flags);
-        if (v->entries[id].flags) status = tern_buf_add(&pairs, pair, sizeof pair, err);
+        if (v->entries[id].flags) TERN_GOTO(tern_buf_add(&pairs, pair, sizeof pair, err));
     }
-    if (status == TERN_OK && pairs.size)
-        status = tern_gguf_add_array(w, KEY_FLAGS, TERN_GGUF_U32, pairs.data, pairs.size / 4, err);
+    if (pairs.size) TERN_GOTO(tern_gguf_add_array(w, KEY_FLAGS, TERN_GGUF_U32, pairs.data, pairs.size / 4, err));
+fail:
     tern_buf_deinit(&pairs);
     return status;
 }

@@ -76,10 +76,12 @@ tern_status tern_checkpoint_write(const char *path, const tern_checkpoint_source
     writer w = {.source = source};
     tern_safetensors_writer file = {0};
     tern_json_use_allocator();
-    tern_status status = list_tensors(&w, err);
-    if (status == TERN_OK) status = tern_safetensors_writer_open(&file, path, w.tensors, w.n, NULL, err);
-    if (status == TERN_OK) status = write_data(&w, &file, err);
-    if (status == TERN_OK) status = tern_safetensors_writer_commit(&file, err);
+    tern_status status;
+    TERN_GOTO(list_tensors(&w, err));
+    TERN_GOTO(tern_safetensors_writer_open(&file, path, w.tensors, w.n, NULL, err));
+    TERN_GOTO(write_data(&w, &file, err));
+    TERN_GOTO(tern_safetensors_writer_commit(&file, err));
+fail:
     tern_safetensors_writer_abort(&file);
     free_writer(&w);
     return status;

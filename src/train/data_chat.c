@@ -116,10 +116,12 @@ tern_status tern_train__messages(const tern_train_maker *m, const json_t *list, 
     if (!m->template)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "messages: the model has no chat template: one (--template) expected");
-    tern_status status = read_messages(&c, list, err);
-    if (status == TERN_OK) status = special_text(m->tokenizer, tern_tokenizer_bos(m->tokenizer), &c.bos, err);
-    if (status == TERN_OK) status = special_text(m->tokenizer, tern_tokenizer_eos(m->tokenizer), &c.eos, err);
-    if (status == TERN_OK) status = convert(&c, out, err);
+    tern_status status;
+    TERN_GOTO(read_messages(&c, list, err));
+    TERN_GOTO(special_text(m->tokenizer, tern_tokenizer_bos(m->tokenizer), &c.bos, err));
+    TERN_GOTO(special_text(m->tokenizer, tern_tokenizer_eos(m->tokenizer), &c.eos, err));
+    TERN_GOTO(convert(&c, out, err));
+fail:
     tern_buf_deinit(&c.whole.text);
     tern_buf_deinit(&c.part.text);
     tern_tokens_deinit(&c.whole.ids);

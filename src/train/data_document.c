@@ -103,9 +103,11 @@ static tern_status make_pair(const tern_train_maker *m, const json_t *line, tern
         out->skip = TERN_TRAIN_NO_LABELS;
         return TERN_OK;
     }
-    tern_status status = tern_buf_add(&both, prompt.data, prompt.size, err);
-    if (status == TERN_OK) status = tern_buf_add(&both, completion.data, completion.size, err);
-    if (status == TERN_OK) status = add_pair(m, &both, prompt.size, &alone, out, err);
+    tern_status status;
+    TERN_GOTO(tern_buf_add(&both, prompt.data, prompt.size, err));
+    TERN_GOTO(tern_buf_add(&both, completion.data, completion.size, err));
+    TERN_GOTO(add_pair(m, &both, prompt.size, &alone, out, err));
+fail:
     tern_tokens_deinit(&alone);
     tern_buf_deinit(&both);
     return status;

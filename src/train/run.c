@@ -139,12 +139,12 @@ static tern_status open_model(tern_run *run, tern_error *err)
     tern_run_progress progress = {run, "Opening"};
     const tern_model_options how = {.progress = tern_run__progress, .progress_context = &progress};
     char *made = NULL;
-    tern_status status = TERN_OK;
-    if (!run->o->model) status = tern_run__make_model(run, &made, err);
-    if (status == TERN_OK) status = tern_model_open(&run->model, made ? made : run->o->model, &how, err);
+    tern_status status;
+    if (!run->o->model) TERN_GOTO(tern_run__make_model(run, &made, err));
+    TERN_GOTO(tern_model_open(&run->model, made ? made : run->o->model, &how, err));
+    if (run->o->lora_start) TERN_GOTO(tern_adapter_open(&run->start, run->o->lora_start, run->model, err));
+fail:
     tern_free(made);
-    if (status == TERN_OK && run->o->lora_start)
-        status = tern_adapter_open(&run->start, run->o->lora_start, run->model, err);
     return status;
 }
 

@@ -73,18 +73,20 @@ static tern_run_point parse_point(const char *line)
 static tern_status read_back(tern_run_curve *c, uint64_t step, tern_buf *kept, tern_error *err)
 {
     tern_buf text = {0};
-    tern_status status = tern_file_read(&text, c->csv_path, MAX_CSV_BYTES, err);
     bool first = true;
-    for (char *line = text.data, *end; status == TERN_OK && line && (end = strchr(line, '\n')); line = end + 1) {
+    tern_status status;
+    TERN_GOTO(tern_file_read(&text, c->csv_path, MAX_CSV_BYTES, err));
+    for (char *line = text.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
         *end = 0;
         if (!first) {
             const tern_run_point p = parse_point(line);
             if (p.step > step) break;
-            status = keep(c, &p, err);
+            TERN_GOTO(keep(c, &p, err));
         }
         first = false;
-        if (status == TERN_OK) status = tern_buf_addf(kept, err, "%s\n", line);
+        TERN_GOTO(tern_buf_addf(kept, err, "%s\n", line));
     }
+fail:
     tern_buf_deinit(&text);
     return status;
 }
@@ -93,13 +95,14 @@ tern_status tern_run__open_curve(tern_run *run, uint64_t step, tern_error *err)
 {
     tern_run_curve *c = &run->curve;
     tern_buf kept = {0};
-    tern_status status = TERN_OK;
+    tern_status status;
     c->csv_path = tern_run__path(run, "loss.csv");
     c->svg_path = tern_run__path(run, "loss.svg");
     if (!c->csv_path || !c->svg_path) return tern_fail_alloc(err, strlen(run->folder) + 16);
-    if (run->checkpoint && tern_file_exists(c->csv_path)) status = read_back(c, step, &kept, err);
-    if (status == TERN_OK && kept.size == 0) status = tern_buf_addf(&kept, err, "%s", heading);
-    if (status == TERN_OK) status = tern_file_write(c->csv_path, kept.data, kept.size, err);
+    if (run->checkpoint && tern_file_exists(c->csv_path)) TERN_GOTO(read_back(c, step, &kept, err));
+    if (kept.size == 0) TERN_GOTO(tern_buf_addf(&kept, err, "%s", heading));
+    TERN_GOTO(tern_file_write(c->csv_path, kept.data, kept.size, err));
+fail:
     tern_buf_deinit(&kept);
     TERN_TRY(status);
     c->csv = fopen(c->csv_path, "ae");
@@ -150,8 +153,10 @@ tern_status tern_run__plot(tern_run *run, tern_error *err)
                             .y_label = "loss (nats a token)",
                             .curves = curves,
                             .n_curves = curves[1].n ? 2 : 1};
-    tern_status status = tern_plot_svg(&svg, &plot, err);
-    if (status == TERN_OK) status = tern_file_write(c->svg_path, svg.data, svg.size, err);
+    tern_status status;
+    TERN_GOTO(tern_plot_svg(&svg, &plot, err));
+    TERN_GOTO(tern_file_write(c->svg_path, svg.data, svg.size, err));
+fail:
     tern_buf_deinit(&svg);
     tern_free(xy);
     return status;

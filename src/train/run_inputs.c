@@ -117,8 +117,10 @@ static tern_status open_side(tern_run *run, const side *s, tern_train_data **dat
         return match(run, *data, s->paths[0], err);
     }
     char *path = tern_run__path(run, s->name);
-    tern_status status = path ? tokenize(run, s, path, err) : tern_fail_alloc(err, strlen(s->name));
-    if (status == TERN_OK) status = tern_train_data_open(data, path, err);
+    tern_status status;
+    TERN_GOTO(path ? tokenize(run, s, path, err) : tern_fail_alloc(err, strlen(s->name)));
+    TERN_GOTO(tern_train_data_open(data, path, err));
+fail:
     tern_free(path);
     return status;
 }
@@ -214,12 +216,12 @@ static tern_status add_line(tern_bpe_trainer *t, const char *line, size_t n, con
     static const char *const keys[] = {"text", "prompt", "completion"};
     json_t *root = NULL;
     TERN_TRY(tern_json_parse(&root, line, n, what, err));
+    const json_t *messages = json_object_get(root, "messages");
     tern_status status = TERN_OK;
-    for (size_t i = 0; status == TERN_OK && i < sizeof keys / sizeof *keys; i++)
-        status = add_string(t, root, keys[i], err);
-    const json_t *messages = json_object_get(root, "messages"), *message;
-    size_t i;
-    json_array_foreach(messages, i, message) if (status == TERN_OK) status = add_string(t, message, "content", err);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) TERN_GOTO(add_string(t, root, keys[i], err));
+    for (size_t i = 0; i < json_array_size(messages); i++)
+        TERN_GOTO(add_string(t, json_array_get(messages, i), "content", err));
+fail:
     tern_json_free(root);
     return status;
 }
@@ -257,9 +259,10 @@ static tern_status learn(const tern_run *run, uint32_t n_vocab, tern_tokenizer *
     tern_run_progress progress = {run, "Learning a tokenizer"};
     TERN_TRY(tern_bpe_trainer_open(&t, err));
     tern_status status = TERN_OK;
-    for (size_t i = 0; status == TERN_OK && i < run->o->n_data; i++) status = add_file(run, t, run->o->data[i], err);
-    if (status == TERN_OK && tern_bpe_trainer_n_pieces(t)) /* ids alone need none */
-        status = tern_bpe_trainer_finish(t, n_vocab, tern_run__progress, &progress, out, err);
+    for (size_t i = 0; i < run->o->n_data; i++) TERN_GOTO(add_file(run, t, run->o->data[i], err));
+    if (tern_bpe_trainer_n_pieces(t)) /* ids alone need none */
+        TERN_GOTO(tern_bpe_trainer_finish(t, n_vocab, tern_run__progress, &progress, out, err));
+fail:
     tern_bpe_trainer_close(t);
     return status;
 }
@@ -271,8 +274,10 @@ static tern_status open_gguf(const char *path, tern_tokenizer **out, tern_error 
     tern_file_map map;
     tern_gguf *gguf = NULL;
     TERN_TRY(tern_file_map_open(&map, path, err));
-    tern_status status = tern_gguf_parse(&gguf, map.data, map.size, err);
-    if (status == TERN_OK) status = tern_tokenizer_open_gguf(out, gguf, err);
+    tern_status status;
+    TERN_GOTO(tern_gguf_parse(&gguf, map.data, map.size, err));
+    TERN_GOTO(tern_tokenizer_open_gguf(out, gguf, err));
+fail:
     tern_gguf_close(gguf);
     tern_file_map_close(&map);
     return status == TERN_OK ? status : tern_error_prefix(err, "%s", tern_show_z(path).text);
@@ -295,8 +300,10 @@ static tern_status write_model(const tern_run *run, const char *dir, const tern_
 {
     tern_tokenizer *tokenizer;
     const tern_master_source source = tern_init_source(init);
-    tern_status status = find_tokenizer(run, init, &tokenizer, err);
-    if (status == TERN_OK) status = tern_hf_write(dir, &init->config, tokenizer, &source, NULL, err);
+    tern_status status;
+    TERN_GOTO(find_tokenizer(run, init, &tokenizer, err));
+    TERN_GOTO(tern_hf_write(dir, &init->config, tokenizer, &source, NULL, err));
+fail:
     tern_tokenizer_close(tokenizer);
     return status;
 }
@@ -317,15 +324,15 @@ tern_status tern_run__make_model(tern_run *run, char **path, tern_error *err)
     name_of(run, name);
     *path = tern_run__path(run, name);
     char *weights = *path ? tern_path_join(*path, "model.safetensors") : NULL;
-    tern_status status = weights ? TERN_OK : tern_fail_alloc(err, strlen(run->folder) + 32);
+    if (!weights) return tern_fail_alloc(err, strlen(run->folder) + 32);
     /* Written last: where it is, all is. */
-    const bool there = weights && run->o->resume && tern_file_exists(weights);
-    if (status == TERN_OK && !there) {
-        status = tern_init_read(&init, run->o->config, err);
-        init.seed = run->o->seed;
-        if (status == TERN_OK) status = tern_run__make_folders(run, err);
-        if (status == TERN_OK) status = write_model(run, *path, &init, err);
-    }
+    tern_status status = TERN_OK;
+    if (run->o->resume && tern_file_exists(weights)) goto fail;
+    TERN_GOTO(tern_init_read(&init, run->o->config, err));
+    init.seed = run->o->seed;
+    TERN_GOTO(tern_run__make_folders(run, err));
+    TERN_GOTO(write_model(run, *path, &init, err));
+fail:
     tern_free(weights);
     return status;
 }

@@ -41,14 +41,15 @@ static tern_status generate(const tern_run *run, tern_session *session, const ch
     tern_generate_params params = {
         .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = run->o->sample_tokens, .on_piece = take, .context = &s};
     params.sampler.seed = run->o->seed;
-    tern_status status = tern_buf_addf(&s.text, err, "%s", prompt);
-    if (status == TERN_OK) status = tokenize_prompt(run, prompt, &ids, err);
-    if (status == TERN_OK) status = tern_generate(session, ids.ids, (uint32_t)ids.n, &params, &result, err);
-    if (status == TERN_OK) status = s.status;
-    if (status == TERN_OK)
-        tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_SAMPLE,
-                                                  .step = tern_trainer_steps(run->trainer),
-                                                  .text = s.text.data});
+    tern_status status;
+    TERN_GOTO(tern_buf_addf(&s.text, err, "%s", prompt));
+    TERN_GOTO(tokenize_prompt(run, prompt, &ids, err));
+    TERN_GOTO(tern_generate(session, ids.ids, (uint32_t)ids.n, &params, &result, err));
+    TERN_GOTO(s.status);
+    tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_SAMPLE,
+                                              .step = tern_trainer_steps(run->trainer),
+                                              .text = s.text.data});
+fail:
     tern_tokens_deinit(&ids);
     tern_buf_deinit(&s.text);
     return status;
@@ -59,8 +60,10 @@ static tern_status derive(tern_run *run, tern_model **model, tern_error *err)
     static const tern_derivation as_it_is;
     tern_run_masters masters;
     if (tern_run__is_lora(run)) return tern_model_derive(model, run->model, &as_it_is, err);
-    tern_status status = tern_run__open_masters(&masters, run, err);
-    if (status == TERN_OK) status = tern_model_derive(model, run->model, &masters.derivation, err);
+    tern_status status;
+    TERN_GOTO(tern_run__open_masters(&masters, run, err));
+    TERN_GOTO(tern_model_derive(model, run->model, &masters.derivation, err));
+fail:
     tern_run__close_masters(&masters);
     return status;
 }
@@ -93,13 +96,17 @@ static tern_status show_sample(tern_run *run, tern_error *err)
     const char *prompt = run->o->sample_prompt ? run->o->sample_prompt : "";
     tern_engine *engine;
     tern_session *session = NULL;
+    tern_lora_use use = {.scale = 1};
+    tern_session_params params = {.loras = &use};
     tern_lora *lora = NULL;
-    tern_status status = open_engine(run, &engine, err);
-    if (status == TERN_OK) status = open_lora(run, engine, &lora, err);
-    const tern_lora_use use = {lora, 1};
-    const tern_session_params params = {.loras = &use, .n_loras = lora != NULL};
-    if (status == TERN_OK) status = tern_session_open(&session, engine, &params, err);
-    if (status == TERN_OK) status = generate(run, session, prompt, err);
+    tern_status status;
+    TERN_GOTO(open_engine(run, &engine, err));
+    TERN_GOTO(open_lora(run, engine, &lora, err));
+    use.lora = lora;
+    params.n_loras = lora != NULL;
+    TERN_GOTO(tern_session_open(&session, engine, &params, err));
+    TERN_GOTO(generate(run, session, prompt, err));
+fail:
     tern_session_close(session);
     tern_lora_close(lora);
     tern_engine_close(engine);

@@ -231,10 +231,10 @@ static void join(const char *const *words, size_t n, char out[256])
 static tern_status list_config(tern_run *run, tern_error *err)
 {
     tern_buf text = {0};
-    tern_status status = tern_file_read(&text, run->o->config, MAX_CONFIG_BYTES, err);
-    if (status == TERN_OK)
-        status =
-            set(run, err, "config", "%016llx", (unsigned long long)tern_hash(TERN_HASH_START, text.data, text.size));
+    tern_status status;
+    TERN_GOTO(tern_file_read(&text, run->o->config, MAX_CONFIG_BYTES, err));
+    TERN_GOTO(set(run, err, "config", "%016llx", (unsigned long long)tern_hash(TERN_HASH_START, text.data, text.size)));
+fail:
     tern_buf_deinit(&text);
     return status;
 }

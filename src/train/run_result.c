@@ -128,10 +128,11 @@ static tern_status write_folder(const tern_run *run, const tern_master_source *s
     tern_config config = *tern_model_config(run->model);
     config.bit_linear = config.bit_linear || run->params.blend_steps > 0;
     char *from = tokenizer_dir(run);
-    tern_status status = from ? copy_tokenizer(run, from, err) : TERN_OK;
-    if (status == TERN_OK)
-        status =
-            tern_hf_write(run->o->output, &config, from ? NULL : tern_model_tokenizer(run->model), source, &how, err);
+    tern_status status;
+    TERN_GOTO(from ? copy_tokenizer(run, from, err) : TERN_OK);
+    TERN_GOTO(
+        tern_hf_write(run->o->output, &config, from ? NULL : tern_model_tokenizer(run->model), source, &how, err));
+fail:
     tern_free(from);
     return status;
 }
@@ -146,9 +147,10 @@ static tern_status write_masters(const tern_run *run, const tern_run_masters *m,
 static tern_status write_model(tern_run *run, tern_error *err)
 {
     tern_run_masters masters;
-    tern_status status = tern_run__open_masters(&masters, run, err);
-    if (status == TERN_OK)
-        status = run->to_gguf ? write_derived(run, &masters, err) : write_masters(run, &masters, err);
+    tern_status status;
+    TERN_GOTO(tern_run__open_masters(&masters, run, err));
+    TERN_GOTO(run->to_gguf ? write_derived(run, &masters, err) : write_masters(run, &masters, err));
+fail:
     tern_run__close_masters(&masters);
     return status;
 }

@@ -205,8 +205,10 @@ tern_status tern_run__find_checkpoint(tern_run *run, tern_error *err)
                          run->state_path);
     TERN_TRY(tern_checkpoint_open(&run->checkpoint, run->state_path, err));
     const json_t *about = tern_checkpoint_run(run->checkpoint);
-    tern_status status = compare_settings(run, about, err);
-    if (status == TERN_OK) status = read_progress(run, about, err);
+    tern_status status;
+    TERN_GOTO(compare_settings(run, about, err));
+    TERN_GOTO(read_progress(run, about, err));
+fail:
     return status == TERN_NOT_FOUND || status == TERN_MALFORMED ? tern_error_prefix(err, "%s", run->state_path)
                                                                 : status;
 }
@@ -240,9 +242,11 @@ tern_status tern_run__restore_best(tern_run *run, tern_error *err)
     if (!run->validation || !isfinite(run->best_loss) || run->best_step == step) return TERN_OK;
     tern_checkpoint *best = NULL;
     char *path = best_path(run, run->best_step);
-    tern_status status = path ? tern_checkpoint_open(&best, path, err) : tern_fail_alloc(err, 64);
-    if (status == TERN_OK) status = load(run, best, 1, err);
-    if (status == TERN_OK) status = tern_trainer_sync(run->trainer, step, err);
+    tern_status status;
+    TERN_GOTO(path ? tern_checkpoint_open(&best, path, err) : tern_fail_alloc(err, 64));
+    TERN_GOTO(load(run, best, 1, err));
+    TERN_GOTO(tern_trainer_sync(run->trainer, step, err));
+fail:
     tern_checkpoint_close(best);
     tern_free(path);
     return status;

@@ -78,10 +78,12 @@ static tern_status make_plan(plan *p, const tern_model *model, uint32_t n_ctx, t
                                   .n_pages = (n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE,
                                   .kv_f32 = tern_kv_is_f32(TERN_KV_AUTO, c, n_ctx)};
     tern_graph graph = {0};
-    tern_status status = tern_graph_build(&graph, model, &options, err);
-    if (status == TERN_OK) status = tern_graph_fuse(&graph, 0, err);
-    if (status == TERN_OK) status = tern_graph_plan(&graph, 0, err);
-    if (status == TERN_OK) add_graph(p, &graph);
+    tern_status status;
+    TERN_GOTO(tern_graph_build(&graph, model, &options, err));
+    TERN_GOTO(tern_graph_fuse(&graph, 0, err));
+    TERN_GOTO(tern_graph_plan(&graph, 0, err));
+    add_graph(p, &graph);
+fail:
     tern_graph_deinit(&graph);
     return status;
 }

@@ -106,14 +106,15 @@ tern_status tern_web_generation_open(web_generation **out, tern_session *session
     if (n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "no tokens to go on from");
     web_generation *g = tern_calloc(1, sizeof *g);
     if (!g) return tern_fail_alloc(err, sizeof *g);
-    tern_status status = read_params(g, options, &params, err);
-    if (status == TERN_OK) {
-        g->n_reused = common_prefix(session, ids, n);
-        tern_session_truncate(session, g->n_reused);
-        status = tern_generation_open(&g->generation, session, ids + g->n_reused, n - g->n_reused, &params, err);
-    }
-    if (status == TERN_OK) *out = g;
-    else tern_web_generation_close(g);
+    tern_status status;
+    TERN_GOTO(read_params(g, options, &params, err));
+    g->n_reused = common_prefix(session, ids, n);
+    tern_session_truncate(session, g->n_reused);
+    TERN_GOTO(tern_generation_open(&g->generation, session, ids + g->n_reused, n - g->n_reused, &params, err));
+    *out = g;
+    return TERN_OK;
+fail:
+    tern_web_generation_close(g);
     return status;
 }
 

@@ -66,9 +66,9 @@ static tern_status render(const tern_engine *engine, const json_t *list, tern_er
     if (!json_is_array(list)) return tern_fail(err, TERN_INVALID_ARGUMENT, "messages: a list expected");
     if (!messages) return tern_fail_alloc(err, n * sizeof *messages);
     tern_status status = TERN_OK;
-    for (size_t i = 0; i < n && status == TERN_OK; i++)
-        status = read_message(json_array_get(list, i), i, &messages[i], err);
-    if (status == TERN_OK) status = tern_engine_chat_prompt(engine, NULL, messages, n, true, &tokens, err);
+    for (size_t i = 0; i < n; i++) TERN_GOTO(read_message(json_array_get(list, i), i, &messages[i], err));
+    TERN_GOTO(tern_engine_chat_prompt(engine, NULL, messages, n, true, &tokens, err));
+fail:
     tern_free(messages);
     return status;
 }

@@ -2,8 +2,8 @@
 #include <malloc.h>
 
 #include "base/alloc.h"
-#include "infer/loading.h"
 #include "infer/engine.h"
+#include "infer/loading.h"
 #include "model/package.h"
 #include "support/converted.h"
 #include "support/op_case.h"

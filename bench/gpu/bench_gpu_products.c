@@ -151,8 +151,8 @@ static void bench_device(bench *b, const char *device, bool plain, const char *w
     const tern_vulkan_options options = {.device = device, .profile = b->profile, .limits = plain ? &limits : NULL};
     chain_check(&b->c, tern_vulkan_open(&b->c.gpu, &options, &b->c.err));
     b->peak = b->c.gpu->measure(b->c.gpu, TERN_MEASURE_FMA, NULL, 0, 0.5);
-    printf("%s%s: %.1f Tflop/s of f32 multiply-adds\n", b->c.gpu->device, plain ? ", without cooperative matrices" : "",
-           2e-12 * b->peak);
+    printf("%s%s: %.1f Tflop/s of f32 multiply-adds\n", b->c.gpu->info.device,
+           plain ? ", without cooperative matrices" : "", 2e-12 * b->peak);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         b->s = &shapes[i];
         if (!word || strstr(shapes[i].name, word)) bench_shape(b, tokens);

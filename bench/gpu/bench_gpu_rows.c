@@ -230,7 +230,7 @@ int main(int argc, char **argv)
     }
     const tern_vulkan_options options = {.device = device, .profile = b.profile};
     chain_check(&b.c, tern_vulkan_open(&b.c.gpu, &options, &b.c.err));
-    printf("%s\n", b.c.gpu->device);
+    printf("%s\n", b.c.gpu->info.device);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         b.s = &shapes[i];
         if (!word || strstr(shapes[i].name, word) || strstr(tern_op_name(shapes[i].kind), word))

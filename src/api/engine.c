@@ -96,9 +96,9 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
                            .adds_bos = t && tern_tokenizer_adds_bos(t),
                            .has_tokenizer = t != NULL,
                            .chat_template = t ? tern_tokenizer_chat_template(t) : NULL,
-                           .backend = b->name,
-                           .device = b->device,
-                           .max_steps = b->max_steps};
+                           .backend = b->info.name,
+                           .device = b->info.device,
+                           .max_steps = b->info.max_steps};
     return TERN_OK;
 }
 

@@ -179,7 +179,7 @@ static bool update(void *context, double done)
 
 static const char *device_name(const tern_engine *engine, char out[160], const char *features)
 {
-    snprintf(out, 160, "%s%s%s", tern_engine_backend(engine)->name, features ? ":" : "", features ? features : "");
+    snprintf(out, 160, "%s%s%s", tern_engine_backend(engine)->info.name, features ? ":" : "", features ? features : "");
     return out;
 }
 

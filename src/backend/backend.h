@@ -1,4 +1,5 @@
-/* What a device must offer: buffers, and prepared graphs to run. About ten functions; fusion is never one of them. */
+/* What a device must offer: 13 functions that make buffers and run prepared graphs, and 3 that tell how fast it is.
+ * Fusion is never one of them. */
 #ifndef TERN_BACKEND_BACKEND_H
 #define TERN_BACKEND_BACKEND_H
 
@@ -45,41 +46,48 @@ typedef struct tern_profile_row {
     uint64_t weight_bytes; /* read */
 } tern_profile_row;
 
-struct tern_backend {
-    const char *name;
+/* What a backend is; nothing of it changes once it is open. */
+typedef struct tern_backend_info {
+    const char *name;    /* "cpu", "cpu+vulkan" */
     const char *device;  /* its name; NULL: the CPU */
+    const char *driver;  /* and its version; NULL: none, or not known */
     uint64_t memory;     /* bytes that it has; 0: not known */
     uint64_t max_buffer; /* bytes of one buffer; 0: any */
-    bool copies_weights; /* a weight's data may go once all graphs that it is in are prepared */
     uint32_t fusions;    /* tern_fusion: what it wants in graphs of one token */
     uint32_t max_steps;  /* of one run; 1 where graphs cannot hold SAMPLE */
+    bool copies_weights; /* a weight's data may go once all graphs that it is in are prepared */
     bool never_waits;    /* the host cannot wait (a browser): buffer_read and wait give PENDING instead */
     bool screens;        /* a LINEAR with `screened` reads less when few logits are wanted */
+} tern_backend_info;
+
+struct tern_backend {
+    tern_backend_info info;
 
     void (*close)(tern_backend *b);
 
     /* A zeroed buffer. Errors: OUT_OF_MEMORY. */
     tern_status (*buffer_create)(tern_backend *b, uint64_t bytes, tern_buffer **out, tern_error *err);
-    /* A weight, in its file layout; the backend may read w->data in place for as long as the buffer lives, or copy it.
-     */
-    tern_status (*weight_create)(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
-    /* Room for a weight whose bytes are not at hand (w->data NULL), where copies_weights: weight_write fills it, piece
-     * by piece, before a graph with it runs. `part` is the weight with rows [first, first + part->rows) alone, in its
-     * file layout; its data may go afterwards, and a tail of it says nothing. data NULL: it brings only row_scales
-     * [part->rows], which may be written again; row_scales NULL: those stay as they are. Whether the weight has any was
-     * said by w->row_scales. NULL in backends that read weights in place. */
-    tern_status (*weight_room)(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
-    tern_status (*weight_write)(tern_backend *b, tern_buffer *buffer, const tern_weight *part, uint32_t first,
-                                tern_error *err);
-    void (*buffer_free)(tern_backend *b, tern_buffer *buffer);
+    void (*buffer_free)(tern_backend *b, tern_buffer *buffer); /* weights too; NULL is left alone */
     tern_status (*buffer_write)(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
                                 tern_error *err);
     /* Waits for what was run before. PENDING, from a backend that `never_waits`: the bytes are on their way; the same
      * call, made again once the device is done, gives them (`data` may be another place). One such read at a time; what
-     * is run or written in between does not change them. A caller that no longer wants them says so with `buffer` NULL,
-     * which forgets the read at once. */
+     * is run or written in between does not change them. */
     tern_status (*buffer_read)(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
                                tern_error *err);
+    /* The read that gave PENDING is no longer wanted. NULL in backends that wait. */
+    void (*read_cancel)(tern_backend *b);
+
+    /* A weight, in its file layout; the backend may read w->data in place for as long as the buffer lives, or copy it.
+     * w->data NULL, where there is weight_write: room for it. */
+    tern_status (*weight_create)(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
+    /* Fills a weight whose bytes were not at hand, piece by piece, before a graph with it runs. `part` is the weight
+     * with rows [first, first + part->rows) alone, in its file layout; its data may go afterwards, and a tail of it
+     * says nothing. data NULL: it brings only row_scales [part->rows], which may be written again; row_scales NULL:
+     * those stay as they are. Whether the weight has any was said by w->row_scales. NULL in backends that need weights
+     * whole. */
+    tern_status (*weight_write)(tern_backend *b, tern_buffer *buffer, const tern_weight *part, uint32_t first,
+                                tern_error *err);
 
     /* UNSUPPORTED with the op, its shape and the flag that would move it, when this backend cannot run it. */
     tern_status (*supports)(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err);
@@ -92,6 +100,7 @@ struct tern_backend {
     tern_status (*run)(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err);
     tern_status (*wait)(tern_backend *b, tern_error *err); /* PENDING as buffer_read */
 
+    /* How fast it is. */
     void (*counters)(const tern_backend *b, tern_backend_counters *out);
     /* Measures for about so many seconds. READ reads these buffers, or one of its own where they are too small to leave
      * every cache. 0 when it cannot be measured. */

@@ -148,7 +148,6 @@ tern_status tern_bound_write(const tern_bound_graph *bound, uint32_t value, cons
 
 void tern_bound_forget(tern_bound_graph *bound)
 {
-    tern_error ignored;
-    if (bound->reading) bound->backend->buffer_read(bound->backend, NULL, 0, NULL, 0, &ignored);
+    if (bound->reading) bound->backend->read_cancel(bound->backend);
     bound->reading = false;
 }

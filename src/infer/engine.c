@@ -59,11 +59,11 @@ static tern_status open_head(tern_engine *e, const tern_encoding *to, tern_error
 /* Once the backend is open. */
 static tern_status check_exact(const tern_engine *e, tern_error *err)
 {
-    if (!e->head_exact || e->backend->screens) return TERN_OK;
+    if (!e->head_exact || e->backend->info.screens) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
                      "head \"exact\" on %s: it computes the whole table; give an encoding (q6_k, q8_0) to read less, "
                      "or use the CPU",
-                     e->backend->name);
+                     e->backend->info.name);
 }
 
 static tern_status add_weight(tern_engine *e, const tern_weight *w, tern_error *err)
@@ -80,7 +80,7 @@ tern_status tern_engine__room(tern_engine *e, const tern_weight *w, tern_error *
 {
     weight_slot *slot = &e->slots[e->n_slots];
     if (tern_engine__weight_buffer(e, w)) return TERN_OK;
-    TERN_TRY(e->backend->weight_room(e->backend, w, &slot->buffer, err));
+    TERN_TRY(e->backend->weight_create(e->backend, w, &slot->buffer, err));
     slot->weight = w;
     e->n_slots++;
     return TERN_OK;
@@ -199,8 +199,8 @@ bool tern_engine_head_exact(const tern_engine *engine)
 
 tern_status tern_engine__needs_waiting(const tern_engine *engine, const char *what, tern_error *err)
 {
-    if (!engine->backend->never_waits) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "%s on %s: it cannot be waited for", what, engine->backend->name);
+    if (!engine->backend->info.never_waits) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "%s on %s: it cannot be waited for", what, engine->backend->info.name);
 }
 
 bool tern_engine_f32_activations(const tern_engine *engine)

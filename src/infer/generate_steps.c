@@ -78,9 +78,9 @@ static void adapt(tern_generation *g, uint32_t n)
 {
     tern_session *s = g->session;
     const tern_backend *b = tern_engine_backend(tern_session_engine(s));
-    if (!b->never_waits || s->steps_chosen) return;
+    if (!b->info.never_waits || s->steps_chosen) return;
     double ms = (tern_generation__now_ms() - g->run_start_ms) / (double)n, most = ms > 0 ? RUN_MS / ms : MOST_STEPS;
-    uint32_t limit = b->max_steps < MOST_STEPS ? b->max_steps : MOST_STEPS;
+    uint32_t limit = b->info.max_steps < MOST_STEPS ? b->info.max_steps : MOST_STEPS;
     if (limit > GROWTH * s->steps) limit = GROWTH * s->steps; /* the first runs may not be like the others */
     s->steps = most >= limit ? limit : most < 1 ? 1 : (uint32_t)most;
 }

@@ -15,8 +15,7 @@ struct tern_loader {
 /* A backend with memory of its own takes weights piece by piece; others read them where they lie. */
 static bool passes_on(const tern_loader *l)
 {
-    const tern_backend *b = tern_engine_backend(l->engine);
-    return b->copies_weights && b->weight_room;
+    return tern_engine_backend(l->engine)->weight_write != NULL;
 }
 
 static tern_status open_backend(tern_loader *l, tern_error *err)
@@ -25,7 +24,7 @@ static tern_status open_backend(tern_loader *l, tern_error *err)
     if (!l->params.head || !passes_on(l)) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
                      "head in %s on %s, from a file that is not whole: convert the file, or use the CPU",
-                     l->params.head->name, tern_engine_backend(l->engine)->name);
+                     l->params.head->name, tern_engine_backend(l->engine)->info.name);
 }
 
 tern_status tern_loader_open(tern_loader **loader, const tern_engine_params *params, uint64_t file_bytes,

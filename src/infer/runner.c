@@ -28,9 +28,9 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                                   .head = tern_engine_head(r->engine),
                                   .screened_head = tern_engine_head_exact(r->engine)};
     TERN_TRY(tern_graph_build(&g->graph, tern_engine_model(r->engine), &options, err));
-    if (!p->unfused) TERN_TRY(tern_graph_fuse(&g->graph, b->fusions, err));
+    if (!p->unfused) TERN_TRY(tern_graph_fuse(&g->graph, b->info.fusions, err));
     if (p->keep_all) tern_graph_keep_all(&g->graph);
-    return tern_graph_plan(&g->graph, b->fusions, err);
+    return tern_graph_plan(&g->graph, b->info.fusions, err);
 }
 
 static tern_status build_all(const tern_runner *r, tern_runner_graphs *set, tern_error *err)
@@ -245,7 +245,7 @@ tern_status tern_runner_finish_steps(tern_runner *runner, uint32_t n, uint32_t *
     tern_runner_graph *g = &runner->graphs->steps;
     TERN_TRY(tern_bound_read(&g->bound, g->graph.tokens, tokens, (1 + (uint64_t)n) * sizeof *tokens, err));
     if (tokens[0] >= 1 && tokens[0] <= n) return TERN_OK;
-    return tern_fail(err, TERN_INTERNAL, "%s chose %u tokens in a run: 1 to %u expected", backend_of(runner)->name,
+    return tern_fail(err, TERN_INTERNAL, "%s chose %u tokens in a run: 1 to %u expected", backend_of(runner)->info.name,
                      tokens[0], n);
 }
 

@@ -21,9 +21,9 @@ static tern_status resolve_steps(const tern_backend *b, const tern_session_param
     if (in->steps > TERN_SAMPLE_MAX_STEPS)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%u tokens at once: at most %d expected", in->steps,
                          TERN_SAMPLE_MAX_STEPS);
-    if (b->max_steps <= 1 || in->host_sampling || in->keep_hidden) return TERN_OK;
-    *steps = in->steps ? in->steps : b->never_waits ? 1 : DEFAULT_STEPS;
-    if (*steps > b->max_steps) *steps = b->max_steps;
+    if (b->info.max_steps <= 1 || in->host_sampling || in->keep_hidden) return TERN_OK;
+    *steps = in->steps ? in->steps : b->info.never_waits ? 1 : DEFAULT_STEPS;
+    if (*steps > b->info.max_steps) *steps = b->info.max_steps;
     return TERN_OK;
 }
 

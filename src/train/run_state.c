@@ -70,7 +70,7 @@ static json_t *describe(const tern_run *run)
     return json_pack("{s:i, s:I, s:I, s:I, s:o, s:I, s:i, s:s, s:I, s:O}", "version", 1, "step", step, "n_steps",
                      (json_int_t)run->params.n_steps, "tokens", (json_int_t)run->n_tokens, "best_loss",
                      number(run->best_loss), "best_step", (json_int_t)run->best_step, "worse", (int)run->n_worse,
-                     "backend", run->backend->name, "warmup", (json_int_t)run->params.n_warmup, "settings",
+                     "backend", run->backend->info.name, "warmup", (json_int_t)run->params.n_warmup, "settings",
                      run->settings);
 }
 
@@ -186,9 +186,9 @@ static tern_status read_progress(tern_run *run, const json_t *about, tern_error 
         tern_run__note(run, "%llu steps instead of %llu: the rest is another run than it would have been",
                        (unsigned long long)run->params.n_steps, (unsigned long long)n_steps);
     const char *backend = json_string_value(json_object_get(about, "backend"));
-    if (backend && strcmp(backend, run->backend->name) != 0)
-        tern_run__note(run, "goes on on %s what began on %s: losses differ in their last digits", run->backend->name,
-                       backend);
+    if (backend && strcmp(backend, run->backend->info.name) != 0)
+        tern_run__note(run, "goes on on %s what began on %s: losses differ in their last digits",
+                       run->backend->info.name, backend);
     return TERN_OK;
 }
 

@@ -5,8 +5,7 @@
 /* What the call has taken, and the read under way. */
 static void forget(tern_trainer *t)
 {
-    tern_error ignored;
-    if (t->work.running) t->backend->buffer_read(t->backend, NULL, 0, NULL, 0, &ignored);
+    if (t->work.running) t->backend->read_cancel(t->backend);
     tern_adapter_close(t->work.adapter);
     tern_free(t->work.half);
     t->work = (tern_trainer_work){0};

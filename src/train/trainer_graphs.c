@@ -36,7 +36,7 @@ static tern_status build_training(tern_trainer *t, tern_trainer_graph_kind kind,
     g->used = true;
     g->graph.activation_block = tern_trainer__activation_block(t);
     if (kind == TERN_TRAINER_STEP) TERN_TRY(tern_graph_differentiate(&g->graph, &backward, err));
-    return tern_graph_plan(&g->graph, t->backend->fusions, err);
+    return tern_graph_plan(&g->graph, t->backend->info.fusions, err);
 }
 
 static tern_status build_updates(tern_trainer *t, tern_trainer_graph_kind kind, tern_graph_phase phase, bool sync,
@@ -47,7 +47,7 @@ static tern_status build_updates(tern_trainer *t, tern_trainer_graph_kind kind, 
     TERN_TRY(tern_graph_build_updates(&g->graph, t->config, updates, t->n_learning, phase, sync, err));
     g->used = true;
     g->graph.activation_block = tern_trainer__activation_block(t);
-    return tern_graph_plan(&g->graph, t->backend->fusions, err);
+    return tern_graph_plan(&g->graph, t->backend->info.fusions, err);
 }
 
 /* How each tensor is updated. Codes made anew from masters that were cut already need no cutting: the scale that they
@@ -108,7 +108,7 @@ uint64_t tern_trainer__activation_bytes(const tern_trainer *t)
 
 uint64_t tern_trainer__activation_block(const tern_trainer *t)
 {
-    return t->backend->max_buffer / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT;
+    return t->backend->info.max_buffer / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT;
 }
 
 static tern_status find_weight(const tern_trainer *t, const tern_value *v, const tern_trainer_made **made,

@@ -33,7 +33,7 @@ static void measure(tern_trainer *t)
     p->other += tern_graph_bytes_of(g, TERN_VALUE_CONSTANT);
     p->activations = tern_trainer__activation_bytes(t);
     p->total = p->weights + p->masters + p->gradients + p->moments + p->activations + p->other;
-    p->limit = t->params.memory_limit ? t->params.memory_limit : t->backend->memory;
+    p->limit = t->params.memory_limit ? t->params.memory_limit : t->backend->info.memory;
 }
 
 static tern_status check_engine(const tern_trainer *t, tern_error *err)

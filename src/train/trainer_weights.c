@@ -159,7 +159,7 @@ tern_status tern_trainer__allocate_weight(tern_trainer *t, tern_trainer_made *m,
 
 void tern_trainer__drop_data(tern_trainer *t)
 {
-    for (size_t i = 0; t->backend->copies_weights && i < t->n_made; i++) {
+    for (size_t i = 0; t->backend->info.copies_weights && i < t->n_made; i++) {
         tern_trainer_made *m = &t->made[i];
         tern_free_aligned(m->data);
         m->data = NULL;

@@ -129,7 +129,7 @@ tern_status tern_web_engine_counters(const tern_engine *engine)
 /* Bytes a second that the backend reads of weights; 0 when it cannot be measured without waiting. */
 double tern_web_engine_measure(const tern_engine *engine, double seconds)
 {
-    return tern_engine_backend(engine)->never_waits ? 0 : tern_engine_measure(engine, TERN_MEASURE_READ, seconds);
+    return tern_engine_backend(engine)->info.never_waits ? 0 : tern_engine_measure(engine, TERN_MEASURE_READ, seconds);
 }
 
 void tern_web_engine_close(tern_engine *engine)

@@ -86,8 +86,8 @@ static void open_rig(rig *r, tern_backend *b, const tern_model *model, bool fuse
                                   .n_pages = 2,
                                   .keep_hidden = true};
     assert_ok(tern_graph_build(&r->graph, model, &options, &err), err);
-    if (fused) assert_ok(tern_graph_fuse(&r->graph, b->fusions, &err), err);
-    assert_ok(tern_graph_plan(&r->graph, b->fusions, &err), err);
+    if (fused) assert_ok(tern_graph_fuse(&r->graph, b->info.fusions, &err), err);
+    assert_ok(tern_graph_plan(&r->graph, b->info.fusions, &err), err);
     assert_ok(tern_bound_open(&r->bound, b, &r->graph, NULL, &err), err);
     write_rope_table(r);
     write_counts(r, N_OUTPUTS); /* some parameters before anything is prepared, some after */
@@ -133,7 +133,7 @@ static void assert_same_values(rig *a, rig *b)
         if (v->kind != TERN_VALUE_OUTPUT && v->kind != TERN_VALUE_CACHE) continue;
         if (!a->bound.bindings[i].buffer) continue; /* fused away */
         void *x = read_value(a, i), *y = read_value(b, i);
-        if (memcmp(x, y, v->bytes) != 0) fail_msg("%s differs on %s", v->name, b->b->name);
+        if (memcmp(x, y, v->bytes) != 0) fail_msg("%s differs on %s", v->name, b->b->info.name);
         free(x);
         free(y);
     }

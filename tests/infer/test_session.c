@@ -327,7 +327,7 @@ static void split(void **state)
         tern_engine_params params = {.backend = {.n_threads = 1, .split = true, .gpu_layers = n}};
         assert_ok(tern_model_open(&model, test_model("tiny-stories-bitnet"), &(tern_model_options){0}, &err), err);
         assert_ok(tern_engine_open(&cut, model, &params, &err), err);
-        assert_string_equal(tern_engine_backend(cut)->name, n > N_LAYERS ? "cpu" : "cpu+cpu");
+        assert_string_equal(tern_engine_backend(cut)->info.name, n > N_LAYERS ? "cpu" : "cpu+cpu");
         tern_session *a = open_session(cut, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F16, .n_batch = 33});
         tern_session_truncate(session, 0);
         append(a, ids, N_IDS);

@@ -167,7 +167,7 @@ void test_attention_check_fused(tern_rng *rng, const test_attention_shape *s, te
         memcpy(want.bytes[cpu.out.value], got.bytes[gpu.out.value], gpu.c.graph.values[gpu.out.value].bytes);
         what = test_case_difference(&gpu.c, (const uint32_t[]){s->n_tokens, 1}, &got, &want, cache);
     }
-    if (what) fail_msg("%s: %s", backend->name, what);
+    if (what) fail_msg("%s: %s", backend->info.name, what);
     *rng = same[0];
     test_results_free(&want);
     test_results_free(&got);

@@ -159,7 +159,7 @@ static uint8_t *contents(const test_case *c, size_t i)
 
 static void check(const tern_backend *b, tern_status status, const tern_error *err)
 {
-    if (status != TERN_OK) fail_msg("%s: %s", b->name, err->message);
+    if (status != TERN_OK) fail_msg("%s: %s", b->info.name, err->message);
 }
 
 static void write_values(const test_case *c, const tern_bound_graph *g)

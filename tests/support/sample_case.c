@@ -60,7 +60,7 @@ void test_sample_check_greedy(const test_sampling *s, tern_backend *b, const cha
     const int32_t want = tern_sampler_next(sampler, s->logits, NULL, 0); /* changes them for penalties alone */
     const test_sampled got = test_sample_run(s, b, &fill, 1, 1);
     if (got.tokens[0] != 1 || (int32_t)got.tokens[1] != want)
-        fail_msg("%s: %s, %u tokens: token %u (of %u), %d expected", b->name, what, s->n_vocab, got.tokens[1],
+        fail_msg("%s: %s, %u tokens: token %u (of %u), %d expected", b->info.name, what, s->n_vocab, got.tokens[1],
                  got.tokens[0], want);
     tern_sampler_close(sampler);
 }
@@ -128,7 +128,7 @@ void test_sample_check_draws(test_sampling *s, tern_backend *b, const char *what
         if (!possible(&c, s, params, u, got.tokens[1 + i], &clear))
             fail_msg(
                 "%s: %s, %u tokens, top-k %u, top-p %g, min-p %g, temperature %g, draw %u (%g): token %u, %d expected",
-                b->name, what, s->n_vocab, params->top_k, (double)params->top_p, (double)params->min_p,
+                b->info.name, what, s->n_vocab, params->top_k, (double)params->top_p, (double)params->min_p,
                 (double)params->temperature, i, u, got.tokens[1 + i], choose(&c, s, params, u, 0, 0, 0));
         if (even) continue; /* in ties, boundaries lie where cuts are */
         s->n_draws++;

@@ -243,9 +243,9 @@ tern_status test_simulated_open(tern_backend **backend, const tern_gpu_caps *cap
     }
     simulated *s = calloc(1, sizeof *s);
     s->caps = *caps;
-    s->base = (tern_backend){.name = "simulated",
-                             .device = "simulated",
-                             .max_steps = TERN_SAMPLE_MAX_STEPS,
+    s->base = (tern_backend){.info.name = "simulated",
+                             .info.device = "simulated",
+                             .info.max_steps = TERN_SAMPLE_MAX_STEPS,
                              .close = close_backend,
                              .buffer_create = buffer_create,
                              .weight_create = weight_create,

@@ -145,7 +145,7 @@ void test_make_stepping(tern_backend *cpu)
 {
     memset(&stepping, 0, sizeof stepping);
     stepping.cpu = *cpu;
-    cpu->max_steps = TERN_SAMPLE_MAX_STEPS;
+    cpu->info.max_steps = TERN_SAMPLE_MAX_STEPS;
     cpu->prepare = prepare;
     cpu->prepared_free = prepared_free;
     cpu->run = run;

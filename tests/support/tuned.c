@@ -49,7 +49,7 @@ void test_tuned_open(test_tuned *u, const test_trained *t, const test_how *how, 
     tern_graph_backward_options back = {.checkpoint = how->checkpoint};
     assert_ok(tern_graph_build(&u->graph, t->model, &o, &err), err);
     if (!how->forward_only) assert_ok(tern_graph_differentiate(&u->graph, &back, &err), err);
-    assert_ok(tern_graph_plan(&u->graph, backend->fusions, &err), err);
+    assert_ok(tern_graph_plan(&u->graph, backend->info.fusions, &err), err);
     test_graph_open(&u->run, backend, &u->graph);
     tern_train_params *p = test_graph_param(&u->run, TERN_PARAM_TRAINING);
     p->blend = how->blend;

@@ -21,7 +21,7 @@ typedef struct run_state {
 
 static void check(run_state *r, tern_status status)
 {
-    if (status != TERN_OK) fail_msg("%s: %s", r->b->name, r->err.message);
+    if (status != TERN_OK) fail_msg("%s: %s", r->b->info.name, r->err.message);
 }
 
 static uint64_t state_bytes(const run_state *r, tern_state state)
@@ -123,7 +123,7 @@ static void read_codes(run_state *r, uint32_t slice_rows, uint64_t slice_bytes, 
         const uint32_t n = r->c->rows - first < slice_rows ? r->c->rows - first : slice_rows;
         const uint64_t at = first / slice_rows * slice_bytes;
         check(r, r->b->buffer_read(r->b, r->made, at, out->out + first * row, n * row, &r->err));
-        if (strcmp(r->b->name, "cpu") == 0) memcpy(out->scales + first, r->row_scales + first, n * sizeof(float));
+        if (strcmp(r->b->info.name, "cpu") == 0) memcpy(out->scales + first, r->row_scales + first, n * sizeof(float));
         else
             check(r, r->b->buffer_read(r->b, r->made, at + slice_rows * row, out->scales + first, n * sizeof(float),
                                        &r->err));

@@ -31,11 +31,11 @@ static tern_status wait(tern_backend *b, tern_error *err)
 
 void test_make_waiting(tern_backend *backend)
 {
-    if (!backend->never_waits) return;
+    if (!backend->info.never_waits) return;
     table = *backend;
     backend->buffer_read = buffer_read;
     backend->wait = wait;
-    backend->never_waits = false;
+    backend->info.never_waits = false;
 }
 #else
 void test_make_waiting(tern_backend *backend)

@@ -50,7 +50,7 @@ static void small_buffers(void **state)
     const tern_graph *g = &a->graphs[TERN_TRAINER_STEP].graph;
     for (size_t i = 0; i < g->n_values; i++)
         if (g->values[i].kind == TERN_VALUE_ACTIVATION && g->values[i].bytes > most) most = g->values[i].bytes;
-    small->max_buffer = most + 300;
+    small->info.max_buffer = most + 300;
     tern_trainer *b = test_trainer(small, m.model, &p);
     assert_non_null(b->activations.buffers[2]);
     steps(a, 0, 8, x);
@@ -58,7 +58,7 @@ static void small_buffers(void **state)
     assert_memory_equal(x, y, sizeof x);
     assert_same(a, b);
     tern_trainer_close(b);
-    small->max_buffer = most - 300;
+    small->info.max_buffer = most - 300;
     assert_int_equal(tern_trainer_open(&b, small, m.model, &p, &err), TERN_LIMIT);
     assert_non_null(strstr(err.message, "in one piece"));
     tern_trainer_close(a);

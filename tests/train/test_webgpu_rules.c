@@ -118,8 +118,8 @@ static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_step
 /* A CPU backend, of which graphs are made as of the GPU's and checked in place of being prepared. */
 static void make_checking(tern_backend *cpu, uint32_t fusions)
 {
-    cpu->fusions = fusions;
-    cpu->max_steps = TERN_SAMPLE_MAX_STEPS;
+    cpu->info.fusions = fusions;
+    cpu->info.max_steps = TERN_SAMPLE_MAX_STEPS;
     cpu->prepare = prepare;
     cpu->prepared_free = prepared_free;
     cpu->run = run;

@@ -173,11 +173,11 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
     if (!cpu) return tern_fail_alloc(err, sizeof *cpu);
     pthread_mutex_init(&cpu->running, NULL);
     tern_cpu__layout_memory_init(&cpu->layouts);
-    cpu->base = (tern_backend){.name = "cpu",
-                               .memory = tern_cpu_memory(),
-                               .fusions = TERN_FUSION_IN_PLACE,
-                               .max_steps = 1,
-                               .screens = true,
+    cpu->base = (tern_backend){.info.name = "cpu",
+                               .info.memory = tern_cpu_memory(),
+                               .info.fusions = TERN_FUSION_IN_PLACE,
+                               .info.max_steps = 1,
+                               .info.screens = true,
                                .close = cpu_close,
                                .buffer_create = buffer_create,
                                .weight_create = tern_cpu__weight_create,

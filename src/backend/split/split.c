@@ -20,7 +20,7 @@ tern_side tern_split__side_of(const tern_split *s, const tern_graph *graph, cons
 
 tern_status tern_split__at(const tern_split *s, tern_side side, tern_status status, tern_error *err)
 {
-    if (status != TERN_OK) tern_error_prefix(err, "%s side of %s", s->sides[side]->name, s->name);
+    if (status != TERN_OK) tern_error_prefix(err, "%s side of %s", s->sides[side]->info.name, s->name);
     return status;
 }
 
@@ -116,14 +116,15 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
         return tern_fail_alloc(err, sizeof *s);
     }
     *s = (tern_split){.sides = {host, device}, .device_layers = device_layers};
-    snprintf(s->name, sizeof s->name, "%s+%s", host->name, device->name);
+    snprintf(s->name, sizeof s->name, "%s+%s", host->info.name, device->info.name);
     pthread_mutex_init(&s->making, NULL);
-    s->base = (tern_backend){.name = s->name,
-                             .device = device->device,
-                             .copies_weights = host->copies_weights && device->copies_weights,
-                             .fusions = host->fusions & device->fusions,
-                             .max_steps = 1,
-                             .screens = host->screens,
+    s->base = (tern_backend){.info.name = s->name,
+                             .info.device = device->info.device,
+                             .info.driver = device->info.driver,
+                             .info.copies_weights = host->info.copies_weights && device->info.copies_weights,
+                             .info.fusions = host->info.fusions & device->info.fusions,
+                             .info.max_steps = 1,
+                             .info.screens = host->info.screens,
                              .close = split_close,
                              .buffer_create = tern_split__buffer_create,
                              .weight_create = tern_split__weight_create,

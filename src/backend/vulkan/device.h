@@ -177,8 +177,7 @@ tern_status tern_vulkan__buffer_mirror(tern_vulkan *vk, tern_buffer *buffer, uin
 /* Starts the threads that pack weights and make pipelines, if they do not run yet. */
 tern_status tern_vulkan__threads(tern_vulkan *vk, tern_error *err);
 tern_status tern_vulkan__weight_make(tern_vulkan *vk, const tern_weight *w, tern_buffer **out, tern_error *err);
-/* backend.h: weight_room, weight_write. */
-tern_status tern_vulkan__weight_room(tern_vulkan *vk, const tern_weight *w, tern_buffer **out, tern_error *err);
+/* backend.h: weight_write. */
 tern_status tern_vulkan__weight_write(tern_vulkan *vk, tern_buffer *buffer, const tern_weight *part, uint32_t first,
                                       tern_error *err);
 

@@ -97,7 +97,7 @@ static tern_status time_all(tern_vulkan *vk, tern_prepared *p, double amount, do
         TERN_TRY(time_runs(vk, p, n, &took, err));
         double found = amount * n / took;
         if (found > *rate) *rate = found;
-        if (took < wanted / 2 && n < vk->base.max_steps) n *= 2;
+        if (took < wanted / 2 && n < vk->base.info.max_steps) n *= 2;
     } while (now() < end);
     return TERN_OK;
 }

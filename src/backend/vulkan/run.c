@@ -42,10 +42,10 @@ static tern_status submit(tern_vulkan *vk, tern_prepared *p, uint32_t n_steps, t
 
 tern_status tern_vulkan__run(tern_vulkan *vk, tern_prepared *p, uint32_t n_steps, tern_error *err)
 {
-    if (n_steps == 0 || n_steps > vk->base.max_steps || (n_steps > 1 && p->graph->tokens == TERN_NO_VALUE))
+    if (n_steps == 0 || n_steps > vk->base.info.max_steps || (n_steps > 1 && p->graph->tokens == TERN_NO_VALUE))
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "vulkan: run of %u steps: 1 expected, or up to %u of a graph that samples", n_steps,
-                         vk->base.max_steps);
+                         vk->base.info.max_steps);
     TERN_TRY(tern_vulkan__idle(vk, err));
     TERN_TRY(tern_vulkan__upload_flush(vk, err));
     count(vk, p, n_steps);

@@ -75,14 +75,6 @@ static tern_status weight_create(tern_backend *b, const tern_weight *w, tern_buf
     return unlock(vk, status, err);
 }
 
-static tern_status weight_room(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err)
-{
-    tern_vulkan *vk = lock(b);
-    tern_status status = tern_vulkan__alive(vk, err);
-    if (status == TERN_OK) status = tern_vulkan__weight_room(vk, w, out, err);
-    return unlock(vk, status, err);
-}
-
 static tern_status weight_write(tern_backend *b, tern_buffer *buffer, const tern_weight *part, uint32_t first,
                                 tern_error *err)
 {
@@ -199,8 +191,8 @@ static tern_status open_parts(tern_vulkan *vk, const tern_vulkan_options *option
     tern_vulkan__proofs_open(vk, folder);
     tern_free(folder);
     TERN_TRY(status);
-    vk->submission = tern_calloc(vk->base.max_steps + 1, sizeof *vk->submission);
-    return vk->submission ? TERN_OK : tern_fail_alloc(err, (vk->base.max_steps + 1) * sizeof *vk->submission);
+    vk->submission = tern_calloc(vk->base.info.max_steps + 1, sizeof *vk->submission);
+    return vk->submission ? TERN_OK : tern_fail_alloc(err, (vk->base.info.max_steps + 1) * sizeof *vk->submission);
 }
 
 tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *options, tern_error *err)
@@ -211,13 +203,12 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
     tern_vulkan *vk = tern_calloc(1, sizeof *vk);
     if (!vk) return tern_fail_alloc(err, sizeof *vk);
     pthread_mutex_init(&vk->lock, NULL);
-    vk->base = (tern_backend){.name = "vulkan",
-                              .fusions = how.unfused ? 0 : TERN_FUSION_LINEAR_NORM | TERN_FUSION_ROPE_ATTENTION,
-                              .max_steps = TERN_SAMPLE_MAX_STEPS,
+    vk->base = (tern_backend){.info.name = "vulkan",
+                              .info.fusions = how.unfused ? 0 : TERN_FUSION_LINEAR_NORM | TERN_FUSION_ROPE_ATTENTION,
+                              .info.max_steps = TERN_SAMPLE_MAX_STEPS,
                               .close = vulkan_close,
                               .buffer_create = buffer_create,
                               .weight_create = weight_create,
-                              .weight_room = weight_room,
                               .weight_write = weight_write,
                               .buffer_free = buffer_free,
                               .buffer_write = buffer_write,
@@ -235,10 +226,11 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
     vk->n_threads = how.n_threads;
     vk->trusting = how.trusting;
     tern_status status = open_parts(vk, &how, err);
-    vk->base.device = vk->physical.properties.deviceName;
-    vk->base.copies_weights = true;
-    if (status == TERN_OK) vk->base.memory = tern_vulkan__memory(&vk->physical);
-    if (status == TERN_OK) vk->base.max_buffer = tern_vulkan__max_buffer(&vk->physical);
+    vk->base.info.device = vk->physical.properties.deviceName;
+    vk->base.info.driver = vk->physical.driver;
+    vk->base.info.copies_weights = true;
+    if (status == TERN_OK) vk->base.info.memory = tern_vulkan__memory(&vk->physical);
+    if (status == TERN_OK) vk->base.info.max_buffer = tern_vulkan__max_buffer(&vk->physical);
     if (status == TERN_OK) *backend = &vk->base;
     else vulkan_close(&vk->base);
     return status;

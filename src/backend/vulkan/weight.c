@@ -107,7 +107,7 @@ tern_status tern_vulkan__weight_write(tern_vulkan *vk, tern_buffer *buffer, cons
     return tern_vulkan__flush(vk, &buffer->memory, err);
 }
 
-tern_status tern_vulkan__weight_room(tern_vulkan *vk, const tern_weight *w, tern_buffer **out, tern_error *err)
+static tern_status make_room(tern_vulkan *vk, const tern_weight *w, tern_buffer **out, tern_error *err)
 {
     tern_gpu_layout layout;
     TERN_TRY(tern_gpu_layout_of(&layout, w, &vk->caps, err));
@@ -120,8 +120,8 @@ tern_status tern_vulkan__weight_room(tern_vulkan *vk, const tern_weight *w, tern
 tern_status tern_vulkan__weight_make(tern_vulkan *vk, const tern_weight *w, tern_buffer **out, tern_error *err)
 {
     tern_buffer *buffer = NULL;
-    TERN_TRY(tern_vulkan__weight_room(vk, w, &buffer, err));
-    tern_status status = tern_vulkan__weight_write(vk, buffer, w, 0, err);
+    TERN_TRY(make_room(vk, w, &buffer, err));
+    tern_status status = w->data ? tern_vulkan__weight_write(vk, buffer, w, 0, err) : TERN_OK;
     if (status == TERN_OK) *out = buffer;
     else tern_vulkan__buffer_free(vk, buffer);
     return status;

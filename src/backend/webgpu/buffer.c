@@ -47,7 +47,7 @@ tern_status tern_webgpu__buffer_make(tern_webgpu *gpu, uint64_t bytes, uint64_t 
     return status;
 }
 
-static void stop_reading(tern_webgpu *gpu)
+void tern_webgpu__read_cancel(tern_webgpu *gpu)
 {
     if (gpu->reading.buffer) tern_webgpu_host_read_stop();
     gpu->reading = (tern_webgpu_read){0};
@@ -56,7 +56,7 @@ static void stop_reading(tern_webgpu *gpu)
 void tern_webgpu__buffer_free(tern_webgpu *gpu, tern_buffer *buffer)
 {
     if (!buffer) return;
-    if (gpu->reading.buffer == buffer) stop_reading(gpu);
+    if (gpu->reading.buffer == buffer) tern_webgpu__read_cancel(gpu);
     for (uint32_t i = 0; i < buffer->n_parts; i++) tern_webgpu_host_buffer_free(buffer->parts[i]);
     tern_free(buffer);
 }
@@ -140,12 +140,11 @@ tern_status tern_webgpu__buffer_read(tern_webgpu *gpu, const tern_buffer *buffer
                                      uint64_t bytes, tern_error *err)
 {
     tern_webgpu_read *r = &gpu->reading;
-    if (!buffer) return stop_reading(gpu), TERN_OK;
     TERN_TRY(check_range(buffer, offset, bytes, err));
     if (bytes == 0) return TERN_OK;
     tern_status status = tern_webgpu__check(err);
     if (status != TERN_OK) {
-        stop_reading(gpu);
+        tern_webgpu__read_cancel(gpu);
         return status;
     }
     if (r->buffer && (r->buffer != buffer || r->offset != offset || r->bytes != bytes))

@@ -53,11 +53,12 @@ tern_status tern_webgpu__buffer_make(tern_webgpu *gpu, uint64_t bytes, uint64_t 
 void tern_webgpu__buffer_free(tern_webgpu *gpu, tern_buffer *buffer);
 tern_status tern_webgpu__buffer_write(tern_webgpu *gpu, tern_buffer *buffer, uint64_t offset, const void *data,
                                       uint64_t bytes, tern_error *err);
+void tern_webgpu__read_cancel(tern_webgpu *gpu);
 tern_status tern_webgpu__buffer_read(tern_webgpu *gpu, const tern_buffer *buffer, uint64_t offset, void *data,
                                      uint64_t bytes, tern_error *err);
 
 /* weight.c */
-tern_status tern_webgpu__weight_room(tern_webgpu *gpu, const tern_weight *w, tern_buffer **out, tern_error *err);
+tern_status tern_webgpu__make_room(tern_webgpu *gpu, const tern_weight *w, tern_buffer **out, tern_error *err);
 tern_status tern_webgpu__weight_write(tern_webgpu *gpu, tern_buffer *buffer, const tern_weight *part, uint32_t first,
                                       tern_error *err);
 

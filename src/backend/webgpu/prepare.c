@@ -143,10 +143,10 @@ static void count(tern_webgpu *gpu, const tern_prepared *p, uint32_t n_steps)
 
 tern_status tern_webgpu__run(tern_webgpu *gpu, tern_prepared *p, uint32_t n_steps, tern_error *err)
 {
-    if (n_steps == 0 || n_steps > gpu->base.max_steps || (n_steps > 1 && p->graph->tokens == TERN_NO_VALUE))
+    if (n_steps == 0 || n_steps > gpu->base.info.max_steps || (n_steps > 1 && p->graph->tokens == TERN_NO_VALUE))
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "webgpu: run of %u steps: 1 expected, or up to %u of a graph that samples", n_steps,
-                         gpu->base.max_steps);
+                         gpu->base.info.max_steps);
     TERN_TRY(tern_webgpu__check(err));
     tern_webgpu_host_run(p->handle, n_steps);
     count(gpu, p, n_steps);

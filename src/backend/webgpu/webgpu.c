@@ -27,11 +27,11 @@ static tern_status buffer_create(tern_backend *b, uint64_t bytes, tern_buffer **
     return tern_webgpu__buffer_make(gpu, bytes, 0, "a buffer", out, err);
 }
 
-static tern_status weight_room(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err)
+static tern_status make_room(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err)
 {
     tern_webgpu *gpu = tern_webgpu__self(b);
     TERN_TRY(tern_webgpu__check(err));
-    return tern_webgpu__weight_room(gpu, w, out, err);
+    return tern_webgpu__make_room(gpu, w, out, err);
 }
 
 static tern_status weight_write(tern_backend *b, tern_buffer *buffer, const tern_weight *part, uint32_t first,
@@ -50,8 +50,8 @@ static void buffer_free(tern_backend *b, tern_buffer *buffer)
 static tern_status weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err)
 {
     tern_buffer *buffer;
-    TERN_TRY(weight_room(b, w, &buffer, err));
-    tern_status status = weight_write(b, buffer, w, 0, err);
+    TERN_TRY(make_room(b, w, &buffer, err));
+    tern_status status = w->data ? weight_write(b, buffer, w, 0, err) : TERN_OK;
     if (status == TERN_OK) *out = buffer;
     else buffer_free(b, buffer);
     return status;
@@ -63,6 +63,11 @@ static tern_status buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t o
     tern_webgpu *gpu = tern_webgpu__self(b);
     TERN_TRY(tern_webgpu__check(err));
     return tern_webgpu__buffer_write(gpu, buffer, offset, data, bytes, err);
+}
+
+static void read_cancel(tern_backend *b)
+{
+    tern_webgpu__read_cancel(tern_webgpu__self(b));
 }
 
 static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
@@ -137,8 +142,9 @@ static tern_status open_parts(tern_webgpu *gpu, const tern_webgpu_options *optio
         return tern_fail(err, TERN_NOT_FOUND,
                          "webgpu: the module was given no device: Module.gpu, an open Gpu of gpu.js, expected");
     set_caps(gpu, options->limits);
-    gpu->base.device = gpu->host.name;
-    gpu->base.max_buffer = gpu->caps.max_binding < gpu->host.max_buffer ? gpu->caps.max_binding : gpu->host.max_buffer;
+    gpu->base.info.device = gpu->host.name;
+    gpu->base.info.max_buffer =
+        gpu->caps.max_binding < gpu->host.max_buffer ? gpu->caps.max_binding : gpu->host.max_buffer;
     for (int i = 0; i < TERN_GPU_MAX_BINDINGS; i++)
         TERN_TRY(tern_webgpu__buffer_make(gpu, 256, 0, "a buffer of nothing", &gpu->nothing[i], err));
     return TERN_OK;
@@ -149,27 +155,28 @@ tern_status tern_webgpu_open(tern_backend **backend, const tern_webgpu_options *
     *backend = NULL;
     tern_webgpu *gpu = tern_calloc(1, sizeof *gpu);
     if (!gpu) return tern_fail_alloc(err, sizeof *gpu);
-    gpu->base = (tern_backend){.name = "webgpu",
-                               .copies_weights = true,
-                               .fusions = options->unfused ? 0 : TERN_FUSION_LINEAR_NORM | TERN_FUSION_ROPE_ATTENTION,
-                               .max_steps = TERN_SAMPLE_MAX_STEPS,
-                               .never_waits = true,
-                               .close = webgpu_close,
-                               .buffer_create = buffer_create,
-                               .weight_create = weight_create,
-                               .weight_room = weight_room,
-                               .weight_write = weight_write,
-                               .buffer_free = buffer_free,
-                               .buffer_write = buffer_write,
-                               .buffer_read = buffer_read,
-                               .supports = supports,
-                               .prepare = prepare,
-                               .prepared_free = prepared_free,
-                               .run = run,
-                               .wait = wait,
-                               .counters = counters,
-                               .measure = measure,
-                               .profile = profile};
+    gpu->base =
+        (tern_backend){.info.name = "webgpu",
+                       .info.copies_weights = true,
+                       .info.fusions = options->unfused ? 0 : TERN_FUSION_LINEAR_NORM | TERN_FUSION_ROPE_ATTENTION,
+                       .info.max_steps = TERN_SAMPLE_MAX_STEPS,
+                       .info.never_waits = true,
+                       .close = webgpu_close,
+                       .buffer_create = buffer_create,
+                       .weight_create = weight_create,
+                       .weight_write = weight_write,
+                       .buffer_free = buffer_free,
+                       .buffer_write = buffer_write,
+                       .buffer_read = buffer_read,
+                       .read_cancel = read_cancel,
+                       .supports = supports,
+                       .prepare = prepare,
+                       .prepared_free = prepared_free,
+                       .run = run,
+                       .wait = wait,
+                       .counters = counters,
+                       .measure = measure,
+                       .profile = profile};
     tern_status status = open_parts(gpu, options, err);
     if (status == TERN_OK) *backend = &gpu->base;
     else webgpu_close(&gpu->base);

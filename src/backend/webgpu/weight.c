@@ -9,7 +9,7 @@ static uint64_t part_of(const tern_webgpu *gpu, const tern_gpu_layout *layout)
     return slices >= layout->n_slices ? 0 : slices * layout->slice_bytes;
 }
 
-tern_status tern_webgpu__weight_room(tern_webgpu *gpu, const tern_weight *w, tern_buffer **out, tern_error *err)
+tern_status tern_webgpu__make_room(tern_webgpu *gpu, const tern_weight *w, tern_buffer **out, tern_error *err)
 {
     tern_gpu_layout layout;
     TERN_TRY(tern_gpu_layout_of(&layout, w, &gpu->caps, err));

@@ -109,10 +109,10 @@ static void check_rounded(tern_rng *rng, const test_attention_shape *s, tern_bac
         const float v = x[(s->n_heads + s->n_kv_heads + kv_head) * dim + c];
         const float held = tern_f16_to_f32(cache[((size_t)page * s->n_kv_heads + kv_head) * 32 * dim + c]);
         if (!(fabsf(held - v) <= 0x1p-10f * fabsf(v) + 0x1p-24f)) /* rounded either way */
-            fail_msg("%s: v[%u][%u] is %.9g, its f16 %.9g", backend->name, kv_head, c, (double)v, (double)held);
+            fail_msg("%s: v[%u][%u] is %.9g, its f16 %.9g", backend->info.name, kv_head, c, (double)v, (double)held);
         if (!(fabsf(out[i] - held) <= 3e-7f * fabsf(held)))
-            fail_msg("%s: out[%u] of %u heads of %u: %.9g, %.9g expected (%.9g in f16)", backend->name, i, s->n_heads,
-                     dim, (double)out[i], (double)held, (double)v);
+            fail_msg("%s: out[%u] of %u heads of %u: %.9g, %.9g expected (%.9g in f16)", backend->info.name, i,
+                     s->n_heads, dim, (double)out[i], (double)held, (double)v);
     }
     test_results_free(&got);
     test_case_close(&a.c);

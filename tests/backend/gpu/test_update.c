@@ -22,7 +22,7 @@ static void compare_on(const update_case *c, tern_backend *backend, uint32_t sli
     if (what) update_case_print(c);
     update_results_free(&got);
     update_results_free(&want);
-    if (what) fail_msg("%s: %s", backend->name, what);
+    if (what) fail_msg("%s: %s", backend->info.name, what);
 }
 
 static void compare(const update_case *c)

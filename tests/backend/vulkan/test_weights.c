@@ -41,7 +41,7 @@ static tern_buffer *create_in_pieces(tern_backend *b, const tern_weight *w)
     tern_weight room = *w, part = *w;
     const size_t row_bytes = (w->bytes - 32) / w->rows;
     room.data = NULL;
-    assert_ok(b->weight_room(b, &room, &buffer, &err), err);
+    assert_ok(b->weight_create(b, &room, &buffer, &err), err);
     part.row_scales = NULL;
     for (uint32_t at = 0; at < w->rows; at += part.rows) {
         part.rows = w->rows - at < ROWS ? w->rows - at : ROWS;

@@ -31,7 +31,7 @@ static tern_status build_graph(tern_graph *graph, const tern_model *model, const
                               .n_pages = (n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE,
                               .kv_f32 = tern_kv_is_f32(tern_app_kv(o), c, n_ctx)};
     TERN_TRY(tern_graph_build(graph, model, &how, err));
-    TERN_TRY(tern_graph_fuse(graph, TERN_FUSION_IN_PLACE, err));
+    TERN_TRY(tern_graph_fuse(graph, NULL, err));
     return tern_graph_plan(graph, TERN_FUSION_IN_PLACE, err);
 }
 

@@ -97,7 +97,7 @@ static json_t *config_json(const tern_config *c)
                      (int)c->n_heads, "kv_heads", (int)c->n_kv_heads, "head_dim", (int)c->head_dim, "context",
                      (int)c->n_ctx_train, "rms_eps", (double)c->rms_eps, "activation",
                      c->activation == TERN_ACT_RELU2 ? "relu2" : "silu", "sub_norms", (int)c->sub_norms, "tied_head",
-                     (int)c->tied_head, "rope_base", (double)c->rope_base);
+                     (int)c->tied_head, "rope_base", (double)c->rope[0].base);
 }
 
 static void add_weight(const tern_model *model, int role, uint32_t layer, json_t *tensors)

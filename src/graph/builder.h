@@ -13,7 +13,7 @@ typedef struct tern_builder {
     tern_status status; /* sticky: after the first failure every step does nothing */
     uint32_t layer;     /* UINT32_MAX: outside the layers */
     uint32_t n_streams; /* of random bits, given out so far */
-    tern_view rope_table;
+    tern_view rope_tables[TERN_MAX_ROPES];
 } tern_builder;
 
 static inline tern_view tern_build__no_view(void)

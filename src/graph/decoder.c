@@ -17,7 +17,7 @@ static void rope(tern_builder *b, tern_view x, uint32_t n_heads)
                   .rope_adjacent = b->config->rope_adjacent,
                   .in = {[TERN_ROPE_X] = x,
                          [TERN_ROPE_POSITIONS] = tern_build__param(b, TERN_PARAM_POSITIONS),
-                         [TERN_ROPE_TABLE] = b->rope_table}};
+                         [TERN_ROPE_TABLE] = b->rope_tables[tern_config_layer(b->config, b->layer).rope]}};
     tern_build__op(b, op, TERN_ROWS_TOKENS, TERN_ROPE_INPUTS, x);
 }
 
@@ -30,6 +30,14 @@ static tern_view cache(tern_builder *b, const char *name)
                         .cols = c->n_kv_heads * c->head_dim,
                         .bytes = elements * (b->options->kv_f32 ? 4 : 2)};
     return tern_build__value(b, value, name);
+}
+
+/* How this layer's scores are made. */
+static void score(const tern_builder *b, tern_op *op)
+{
+    op->scale = b->config->score_scale;
+    op->softcap = b->config->score_softcap;
+    op->window = tern_config_layer(b->config, b->layer).window;
 }
 
 /* Over the pages of a session. */
@@ -48,6 +56,7 @@ static void attend_cache(tern_builder *b, tern_op op, tern_view q, tern_view k, 
     write.in[TERN_KV_WRITE_SEQUENCES] = sequences;
     write.in[TERN_KV_WRITE_PAGES] = pages;
     tern_build__op(b, write, TERN_ROWS_TOKENS, TERN_KV_WRITE_INPUTS, tern_build__no_view());
+    score(b, &op);
     op.kind = TERN_OP_ATTENTION;
     op.in[TERN_ATTENTION_Q] = q;
     op.in[TERN_ATTENTION_K_CACHE] = k_cache;
@@ -61,6 +70,7 @@ static void attend_cache(tern_builder *b, tern_op op, tern_view q, tern_view k, 
 /* Over the rows of the step itself. */
 static void attend_rows(tern_builder *b, tern_op op, tern_view q, tern_view k, tern_view v, tern_view out)
 {
+    score(b, &op);
     op.kind = TERN_OP_VARLEN_ATTENTION;
     op.in[TERN_VARLEN_ATTENTION_Q] = q;
     op.in[TERN_VARLEN_ATTENTION_K] = k;
@@ -133,18 +143,24 @@ static void add_params(tern_builder *b)
         g->params[i] = tern_build__value(b, value, names[i]).value;
         g->param_bytes += (value.bytes + TERN_PARAM_ALIGNMENT - 1) / TERN_PARAM_ALIGNMENT * TERN_PARAM_ALIGNMENT;
     }
-    float *frequencies = tern_arena_alloc(&g->arena, b->config->head_dim / 2, sizeof(float));
+}
+
+static void add_rope_table(tern_builder *b, uint32_t which)
+{
+    static const char *const names[TERN_MAX_ROPES] = {"rope_table", "rope_table_window"};
+    const uint32_t head_dim = b->config->head_dim;
+    float *frequencies = tern_arena_alloc(&b->graph->arena, head_dim / 2, sizeof(float));
     if (!frequencies) {
-        b->status = tern_fail_alloc(b->err, b->config->head_dim / 2 * sizeof(float));
+        if (b->status == TERN_OK) b->status = tern_fail_alloc(b->err, head_dim / 2 * sizeof(float));
         return;
     }
-    tern_config_rope_frequencies(b->config, frequencies);
+    tern_rope_frequencies(&b->config->rope[which], head_dim, frequencies);
     tern_value table = {.kind = TERN_VALUE_CONSTANT,
                         .frequencies = frequencies,
                         .dtype = TERN_DTYPE_F32,
-                        .cols = b->config->head_dim,
-                        .bytes = (uint64_t)g->max_pages * TERN_PAGE_SIZE * b->config->head_dim * 4};
-    b->rope_table = tern_build__value(b, table, "rope_table");
+                        .cols = head_dim,
+                        .bytes = (uint64_t)b->graph->max_pages * TERN_PAGE_SIZE * head_dim * 4};
+    b->rope_tables[which] = tern_build__value(b, table, names[which]);
 }
 
 static void build(tern_builder *b)
@@ -152,6 +168,8 @@ static void build(tern_builder *b)
     const tern_config *c = b->config;
     b->layer = UINT32_MAX;
     add_params(b);
+    for (uint32_t i = 0; i < TERN_MAX_ROPES; i++)
+        if (i == 0 || c->rope[i].base > 0) add_rope_table(b, i);
     tern_view x = tern_build__activation(b, "embd", TERN_DTYPE_F32, TERN_ROWS_TOKENS, c->n_embd);
     tern_view table = tern_build__weight(b, tern_build__weight_at(b, TERN_ROLE_TOKEN_EMBD));
     tern_op embed = {.kind = TERN_OP_EMBED,

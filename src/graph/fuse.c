@@ -4,9 +4,22 @@
 
 typedef struct fusion {
     tern_graph *graph;
+    tern_backend *backend; /* NULL: no device is asked */
     uint32_t *uses;
     tern_error *err;
 } fusion;
+
+/* Changes an op of the graph to `fused` where the device runs that. */
+static bool becomes(const fusion *f, tern_op *op, const tern_op *fused)
+{
+    const tern_op before = *op;
+    tern_error ignored = {0};
+    if (!f->backend) return false;
+    *op = *fused;
+    if (f->backend->supports(f->backend, f->graph, op, &ignored) == TERN_OK) return true;
+    *op = before;
+    return false;
+}
 
 static void drop(tern_op *op)
 {
@@ -29,7 +42,8 @@ static tern_status fuse_norm_quant(fusion *f, size_t at)
     tern_op *quant = &f->graph->ops[at];
     if (quant->kind != TERN_OP_QUANTIZE) return TERN_OK;
     tern_op *norm = tern_graph__maker(f->graph, quant->in[TERN_QUANTIZE_X].value);
-    if (!norm || norm->kind != TERN_OP_RMS_NORM || f->uses[norm->out.value] != 1 || !internal(f, norm->out.value))
+    if (!norm || norm->kind != TERN_OP_RMS_NORM || f->uses[norm->out.value] != 1 || !internal(f, norm->out.value) ||
+        norm->residual.value != TERN_NO_VALUE || norm->in[TERN_NORM_WEIGHT].cols != norm->in[TERN_NORM_X].cols)
         return TERN_OK;
     quant->kind = TERN_OP_NORM_QUANT;
     quant->in[TERN_NORM_X] = norm->in[TERN_NORM_X];
@@ -95,6 +109,7 @@ static tern_status fuse_siblings(fusion *f, size_t at)
     for (uint32_t i = 0, col = 0; i < n; i++) {
         uint32_t part = g->ops[at + i].out.value;
         first->in[TERN_LINEAR_W + i] = g->ops[at + i].in[TERN_LINEAR_W];
+        first->bias[i] = g->ops[at + i].bias[0];
         if (i) drop(&g->ops[at + i]);
         redirect_all(g, part, id, col);
         col += g->values[part].cols;
@@ -159,18 +174,22 @@ static tern_status fuse_gate(fusion *f, size_t at)
     return TERN_OK;
 }
 
-/* ADD of what a linear op made to something made before it. */
+/* ADD of what a linear op made to something made before it; or a norm, where the device has such norms. */
 static tern_status fuse_residual(fusion *f, size_t at)
 {
     tern_op *add = &f->graph->ops[at];
     if (add->kind != TERN_OP_ADD) return TERN_OK;
-    tern_op *linear = tern_graph__maker(f->graph, add->in[TERN_ADD_B].value);
+    tern_op *made = tern_graph__maker(f->graph, add->in[TERN_ADD_B].value);
     tern_op *other = tern_graph__maker(f->graph, add->in[TERN_ADD_A].value);
-    if (!linear || linear->kind != TERN_OP_LINEAR || linear->gated || linear->residual.value != TERN_NO_VALUE ||
-        f->uses[linear->out.value] != 1 || !whole(f, add->in[TERN_ADD_B]) || !other || other > linear)
+    bool linear = made && made->kind == TERN_OP_LINEAR && !made->gated, norm = made && made->kind == TERN_OP_RMS_NORM;
+    if ((!linear && !norm) || made->residual.value != TERN_NO_VALUE || f->uses[made->out.value] != 1 ||
+        !whole(f, add->in[TERN_ADD_B]) || !other || other > made)
         return TERN_OK;
-    linear->residual = add->in[TERN_ADD_A];
-    linear->out = add->out;
+    tern_op fused = *made;
+    fused.residual = add->in[TERN_ADD_A];
+    fused.out = add->out;
+    if (linear) *made = fused;
+    else if (!becomes(f, made, &fused)) return TERN_OK;
     drop(add);
     return TERN_OK;
 }
@@ -191,10 +210,11 @@ static tern_status fuse_linear_norm(fusion *f, size_t at)
     if (!norm || norm->kind != TERN_OP_NORM_QUANT || f->uses[norm->out.value] != 1 || !internal(f, norm->out.value) ||
         !ternary_parts(f, linear))
         return TERN_OK;
-    linear->in[TERN_LINEAR_X] = norm->in[TERN_NORM_X];
-    linear->norm_weight = norm->in[TERN_NORM_WEIGHT];
-    linear->eps = norm->eps;
-    drop(norm);
+    tern_op fused = *linear;
+    fused.in[TERN_LINEAR_X] = norm->in[TERN_NORM_X];
+    fused.norm_weight = norm->in[TERN_NORM_WEIGHT];
+    fused.eps = norm->eps;
+    if (becomes(f, linear, &fused)) drop(norm);
     return TERN_OK;
 }
 
@@ -207,9 +227,14 @@ static tern_status fuse_rope_attention(fusion *f, size_t at)
         attention->in[TERN_ATTENTION_Q].value != rope->in[TERN_ROPE_KV_QKV].value ||
         f->uses[rope->in[TERN_ROPE_KV_QKV].value] != 2 || !internal(f, rope->in[TERN_ROPE_KV_QKV].value))
         return TERN_OK;
-    rope->out = attention->out;
-    rope->kind = TERN_OP_ROPE_ATTENTION;
-    drop(attention);
+    tern_op fused = *rope;
+    fused.kind = TERN_OP_ROPE_ATTENTION;
+    fused.out = attention->out;
+    fused.scale = attention->scale;
+    fused.softcap = attention->softcap;
+    fused.window = attention->window;
+    fused.sinks = attention->sinks;
+    if (becomes(f, rope, &fused)) drop(attention);
     return TERN_OK;
 }
 
@@ -225,7 +250,7 @@ static tern_status fuse_gather(fusion *f, size_t at)
     return TERN_OK;
 }
 
-tern_status tern_graph_fuse(tern_graph *graph, uint32_t fusions, tern_error *err)
+tern_status tern_graph_fuse(tern_graph *graph, tern_backend *backend, tern_error *err)
 {
     static const struct {
         tern_status (*apply)(fusion *, size_t);
@@ -238,9 +263,9 @@ tern_status tern_graph_fuse(tern_graph *graph, uint32_t fusions, tern_error *err
                  {fuse_gather, 0},
                  {fuse_linear_norm, TERN_FUSION_LINEAR_NORM},
                  {fuse_rope_attention, TERN_FUSION_ROPE_ATTENTION}};
-    fusion f = {.graph = graph, .err = err};
+    fusion f = {.graph = graph, .backend = backend, .err = err};
     tern_status status = TERN_OK;
-    if (graph->max_tokens > 1) fusions = 0;
+    const uint32_t fusions = backend && graph->max_tokens == 1 ? backend->info.fusions : 0;
     for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
         if (rules[r].wanted & ~fusions) continue;
         /* siblings add values: at most one for two ops */

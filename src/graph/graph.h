@@ -2,6 +2,7 @@
 #ifndef TERN_GRAPH_GRAPH_H
 #define TERN_GRAPH_GRAPH_H
 
+#include "backend/backend.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "model/model.h"
@@ -46,8 +47,10 @@ tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const t
 void tern_graph_deinit(tern_graph *graph);
 
 /* The passes; each leaves a graph that computes the same bits. */
-/* `fusions`: those of tern_fusion that the backend wants besides; graphs of more than one token leave them out. */
-tern_status tern_graph_fuse(tern_graph *graph, uint32_t fusions, tern_error *err);
+/* With a backend, which must have the ops that every backend has: also what it wants besides
+ * (tern_backend_info.fusions, in graphs of one token) and what only some run, each op where its `supports` says so.
+ * NULL: nothing of that. */
+tern_status tern_graph_fuse(tern_graph *graph, tern_backend *backend, tern_error *err);
 /* Every activation becomes an output of the graph: before planning, for looking at all of them. */
 void tern_graph_keep_all(tern_graph *graph);
 /* Gives every activation its offset: values whose lives overlap never share memory, but for a sum that takes its

@@ -14,7 +14,7 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                          tern_runner_graph *g, uint32_t max_tokens, tern_error *err)
 {
     const tern_runner_params *p = &r->params;
-    const tern_backend *b = backend_of(r);
+    tern_backend *b = backend_of(r);
     tern_graph_options options = {.weights = places->places,
                                   .max_tokens = max_tokens,
                                   .max_outputs = p->max_outputs < max_tokens ? p->max_outputs : max_tokens,
@@ -28,7 +28,7 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                                   .head = tern_engine_head(r->engine),
                                   .screened_head = tern_engine_head_exact(r->engine)};
     TERN_TRY(tern_graph_build(&g->graph, tern_engine_model(r->engine), &options, err));
-    if (!p->unfused) TERN_TRY(tern_graph_fuse(&g->graph, b->info.fusions, err));
+    if (!p->unfused) TERN_TRY(tern_graph_fuse(&g->graph, b, err));
     if (p->keep_all) tern_graph_keep_all(&g->graph);
     return tern_graph_plan(&g->graph, b->info.fusions, err);
 }

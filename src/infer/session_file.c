@@ -56,10 +56,10 @@ static void mix_config(uint64_t *hash, const tern_config *c)
                              c->sub_norms,
                              (uint32_t)c->activation,
                              c->rope_adjacent,
-                             (uint32_t)c->rope_scaling,
-                             c->rope_original_ctx};
-    const float numbers[] = {c->rms_eps, c->rope_base, c->rope_factor, c->rope_low_freq_factor,
-                             c->rope_high_freq_factor};
+                             (uint32_t)c->rope[0].scaling,
+                             c->rope[0].original_ctx};
+    const float numbers[] = {c->rms_eps, c->rope[0].base, c->rope[0].factor, c->rope[0].low_freq_factor,
+                             c->rope[0].high_freq_factor};
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) mix(hash, dims[i]);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) mix(hash, tern_f32_bits(numbers[i]));
 }

@@ -17,7 +17,7 @@ tern_status tern_adapter__create(tern_adapter **adapter, const tern_config *conf
     if (!a) return tern_fail_alloc(err, sizeof *a);
     if (config) {
         a->config = *config;
-        a->config.rope_factors = NULL; /* the model's */
+        a->config.rope[0].factors = NULL; /* the model's */
         a->has_model = true;
     }
     a->info.base = "";

@@ -39,19 +39,19 @@ static tern_status check_ranges(const tern_config *c, tern_error *err)
 
 static tern_status check_rope(const tern_config *c, tern_error *err)
 {
-    if (!(c->rope_base >= 1.0f && isfinite(c->rope_base)))
-        return tern_fail(err, TERN_MALFORMED, "RoPE base: %g found, at least 1 expected", (double)c->rope_base);
-    if (c->rope_scaling == TERN_ROPE_PLAIN) return TERN_OK;
-    if (!(c->rope_factor >= 1.0f && isfinite(c->rope_factor)))
+    if (!(c->rope[0].base >= 1.0f && isfinite(c->rope[0].base)))
+        return tern_fail(err, TERN_MALFORMED, "RoPE base: %g found, at least 1 expected", (double)c->rope[0].base);
+    if (c->rope[0].scaling == TERN_ROPE_PLAIN) return TERN_OK;
+    if (!(c->rope[0].factor >= 1.0f && isfinite(c->rope[0].factor)))
         return tern_fail(err, TERN_MALFORMED, "RoPE scaling factor: %g found, at least 1 expected",
-                         (double)c->rope_factor);
-    if (c->rope_scaling == TERN_ROPE_LINEAR) return TERN_OK;
-    float low = c->rope_low_freq_factor, high = c->rope_high_freq_factor;
+                         (double)c->rope[0].factor);
+    if (c->rope[0].scaling == TERN_ROPE_LINEAR) return TERN_OK;
+    float low = c->rope[0].low_freq_factor, high = c->rope[0].high_freq_factor;
     if (!(low > 0.0f && high > low && isfinite(high)))
         return tern_fail(err, TERN_MALFORMED,
                          "RoPE frequency factors: low %g and high %g found, 0 < low < high expected", (double)low,
                          (double)high);
-    return check_range("RoPE original context length", c->rope_original_ctx, TERN_MODEL__MAX_CTX, err);
+    return check_range("RoPE original context length", c->rope[0].original_ctx, TERN_MODEL__MAX_CTX, err);
 }
 
 tern_status tern_config__check(const tern_config *config, tern_error *err)

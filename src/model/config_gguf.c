@@ -100,28 +100,25 @@ static tern_status read_dimensions(tern_config *config, const tern_gguf *g, cons
 /* Only linear scaling has keys that are read; llama3 scaling comes as the tensor rope_freqs.weight. */
 static tern_status read_rope(tern_config *config, const tern_gguf *g, const tern_family *family, tern_error *err)
 {
-    config->rope_base = family->rope_base;
-    TERN_TRY(maybe_f32(g, config, "rope.freq_base", &config->rope_base, err));
+    config->rope[0].base = family->rope_base;
+    TERN_TRY(maybe_f32(g, config, "rope.freq_base", &config->rope[0].base, err));
     tern_span type = {(const uint8_t *)"none", 4};
     TERN_TRY_OPTIONAL(tern_gguf_get_string(g, key_of(config, "rope.scaling.type").text, &type, err));
     if (type.size == 4 && memcmp(type.data, "none", 4) == 0) return TERN_OK;
     if (type.size != 6 || memcmp(type.data, "linear", 6) != 0)
         return tern_fail(err, TERN_UNSUPPORTED, "rope.scaling.type: \"%s\" found, none or linear expected",
                          tern_show(type).text);
-    config->rope_scaling = TERN_ROPE_LINEAR;
-    config->rope_factor = 1.0f;
-    return maybe_f32(g, config, "rope.scaling.factor", &config->rope_factor, err);
+    config->rope[0].scaling = TERN_ROPE_LINEAR;
+    config->rope[0].factor = 1.0f;
+    return maybe_f32(g, config, "rope.scaling.factor", &config->rope[0].factor, err);
 }
 
 /* Features that the graph does not have: a number other than 0 is refused. */
 static tern_status refuse_extras(const tern_config *config, const tern_gguf *g, tern_error *err)
 {
-    static const char *const keys[] = {"expert_count", "attention.sliding_window"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        uint32_t n = 0;
-        TERN_TRY(maybe_u32(g, config, keys[i], &n, err));
-        if (n) return tern_fail(err, TERN_UNSUPPORTED, "%s: %u found, 0 expected", key_of(config, keys[i]).text, n);
-    }
+    uint32_t n = 0;
+    TERN_TRY(maybe_u32(g, config, "expert_count", &n, err));
+    if (n) return tern_fail(err, TERN_UNSUPPORTED, "%s: %u found, 0 expected", key_of(config, "expert_count").text, n);
     return TERN_OK;
 }
 
@@ -142,6 +139,7 @@ tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *g, tern
     TERN_TRY(read_dimensions(&c, g, family, err));
     TERN_TRY(maybe_f32(g, &c, "attention.layer_norm_rms_epsilon", &c.rms_eps, err));
     TERN_TRY(read_rope(&c, g, family, err));
+    TERN_TRY(maybe_u32(g, &c, "attention.sliding_window", &c.window, err));
     TERN_TRY(read_name(&c, g, err));
     c.tied_head = !tern_gguf_find_tensor(g, "output.weight");
     c.bit_linear = family->ternary;

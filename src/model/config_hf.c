@@ -75,9 +75,9 @@ static tern_status read_rope_type(tern_config *config, const json_t *rope, tern_
     tern_span type = {(const uint8_t *)"default", 7};
     TERN_TRY_OPTIONAL(tern_json_get_string(rope, "type", &type, err));
     TERN_TRY_OPTIONAL(tern_json_get_string(rope, "rope_type", &type, err));
-    if (says(type, "default")) config->rope_scaling = TERN_ROPE_PLAIN;
-    else if (says(type, "linear")) config->rope_scaling = TERN_ROPE_LINEAR;
-    else if (says(type, "llama3")) config->rope_scaling = TERN_ROPE_LLAMA3;
+    if (says(type, "default")) config->rope[0].scaling = TERN_ROPE_PLAIN;
+    else if (says(type, "linear")) config->rope[0].scaling = TERN_ROPE_LINEAR;
+    else if (says(type, "llama3")) config->rope[0].scaling = TERN_ROPE_LLAMA3;
     else
         return tern_fail(err, TERN_UNSUPPORTED, "rope_type: \"%s\" found, default, linear or llama3 expected",
                          tern_show(type).text);
@@ -87,29 +87,43 @@ static tern_status read_rope_type(tern_config *config, const json_t *rope, tern_
 static tern_status read_rope_scaling(tern_config *config, const json_t *rope, tern_error *err)
 {
     TERN_TRY(read_rope_type(config, rope, err));
-    TERN_TRY_OPTIONAL(tern_json_get_f32(rope, "rope_theta", &config->rope_base, err));
+    TERN_TRY_OPTIONAL(tern_json_get_f32(rope, "rope_theta", &config->rope[0].base, err));
     float part = 1.0f;
     TERN_TRY_OPTIONAL(tern_json_get_f32(rope, "partial_rotary_factor", &part, err));
     if (!(part == 1.0f))
         return tern_fail(err, TERN_UNSUPPORTED, "partial_rotary_factor: %g found, 1 expected", (double)part);
-    if (config->rope_scaling == TERN_ROPE_PLAIN) return TERN_OK;
-    TERN_TRY(tern_json_get_f32(rope, "factor", &config->rope_factor, err));
-    if (config->rope_scaling == TERN_ROPE_LINEAR) return TERN_OK;
-    TERN_TRY(tern_json_get_f32(rope, "low_freq_factor", &config->rope_low_freq_factor, err));
-    TERN_TRY(tern_json_get_f32(rope, "high_freq_factor", &config->rope_high_freq_factor, err));
-    return tern_json_get_u32(rope, "original_max_position_embeddings", &config->rope_original_ctx, err);
+    if (config->rope[0].scaling == TERN_ROPE_PLAIN) return TERN_OK;
+    TERN_TRY(tern_json_get_f32(rope, "factor", &config->rope[0].factor, err));
+    if (config->rope[0].scaling == TERN_ROPE_LINEAR) return TERN_OK;
+    TERN_TRY(tern_json_get_f32(rope, "low_freq_factor", &config->rope[0].low_freq_factor, err));
+    TERN_TRY(tern_json_get_f32(rope, "high_freq_factor", &config->rope[0].high_freq_factor, err));
+    return tern_json_get_u32(rope, "original_max_position_embeddings", &config->rope[0].original_ctx, err);
 }
 
 /* transformers 5 writes "rope_parameters", older versions "rope_theta" and "rope_scaling". */
 static tern_status read_rope(tern_config *config, const json_t *root, tern_error *err)
 {
-    TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rope_theta", &config->rope_base, err));
+    TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rope_theta", &config->rope[0].base, err));
     const json_t *rope = NULL;
     TERN_TRY_OPTIONAL(tern_json_get_object(root, "rope_scaling", &rope, err));
     TERN_TRY_OPTIONAL(tern_json_get_object(root, "rope_parameters", &rope, err));
     if (!rope) return TERN_OK;
     tern_status status = read_rope_scaling(config, rope, err);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "RoPE parameters");
+}
+
+/* Mistral's window; the other classes have none. */
+static tern_status read_window(tern_config *config, const json_t *root, tern_error *err)
+{
+    tern_span class_name = {0};
+    if (!tern_json_has(root, "sliding_window")) return TERN_OK;
+    TERN_TRY(read_class(root, &class_name, err));
+    if (!says(class_name, "MistralForCausalLM"))
+        return tern_fail(err, TERN_UNSUPPORTED, "sliding_window: %s found, null expected",
+                         tern_json_kind(json_object_get(root, "sliding_window")));
+    TERN_TRY(tern_json_get_u32(root, "sliding_window", &config->window, err));
+    if (config->window >= 1) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "sliding_window: 0 found, at least 1 or null expected");
 }
 
 /* Features of these classes that the graph does not have. */
@@ -121,9 +135,6 @@ static tern_status refuse_extras(const json_t *root, tern_error *err)
         TERN_TRY_OPTIONAL(tern_json_get_bool(root, switches[i], &on, err));
         if (on) return tern_fail(err, TERN_UNSUPPORTED, "%s: true found, false expected", switches[i]);
     }
-    if (tern_json_has(root, "sliding_window"))
-        return tern_fail(err, TERN_UNSUPPORTED, "sliding_window: %s found, null expected",
-                         tern_json_kind(json_object_get(root, "sliding_window")));
     return TERN_OK;
 }
 
@@ -157,10 +168,11 @@ tern_status tern_config__from_hf(tern_config *config, tern_hf_layout *layout, co
     const tern_family *family = NULL;
     TERN_TRY(read_family(&c, root, &family, err));
     TERN_TRY(refuse_extras(root, err));
+    TERN_TRY(read_window(&c, root, err));
     TERN_TRY(read_dimensions(&c, root, err));
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rms_norm_eps", &c.rms_eps, err));
     TERN_TRY_OPTIONAL(tern_json_get_bool(root, "tie_word_embeddings", &c.tied_head, err));
-    c.rope_base = family->rope_base;
+    c.rope[0].base = family->rope_base;
     TERN_TRY(read_rope(&c, root, err));
     TERN_TRY(read_quantization(&l, root, err));
     l.ternary = l.ternary || family->ternary;

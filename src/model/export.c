@@ -139,7 +139,7 @@ static tern_status add_rsr_tensor(const exporter *x, const tern_role_walk *walk,
 
 static bool has_rope_factors(const tern_config *c)
 {
-    return c->rope_scaling == TERN_ROPE_LLAMA3 || c->rope_factors;
+    return c->rope[0].scaling == TERN_ROPE_LLAMA3 || c->rope[0].factors;
 }
 
 static tern_status plan_of(const exporter *x, tern_role role, uint32_t layer, tern_export_plan *plan, tern_error *err)
@@ -175,14 +175,14 @@ static tern_status write_rope_factors(const exporter *x, tern_error *err)
     tern_config plain = x->model->config;
     if (!has_rope_factors(&plain)) return TERN_OK;
     float before[TERN_MODEL__MAX_HEAD_DIM / 2], after[TERN_MODEL__MAX_HEAD_DIM / 2];
-    tern_config_rope_frequencies(&plain, after);
-    plain.rope_factors = NULL;
-    if (plain.rope_scaling == TERN_ROPE_LLAMA3) plain.rope_scaling = TERN_ROPE_PLAIN;
-    tern_config_rope_frequencies(&plain, before);
+    tern_rope_frequencies(&plain.rope[0], plain.head_dim, after);
+    plain.rope[0].factors = NULL;
+    if (plain.rope[0].scaling == TERN_ROPE_LLAMA3) plain.rope[0].scaling = TERN_ROPE_PLAIN;
+    tern_rope_frequencies(&plain.rope[0], plain.head_dim, before);
     for (uint32_t i = 0; i < plain.head_dim / 2; i++) {
         uint8_t bytes[4];
-        const float *given = x->model->config.rope_factors;
-        bool as_given = given && x->model->config.rope_scaling != TERN_ROPE_LLAMA3;
+        const float *given = x->model->config.rope[0].factors;
+        bool as_given = given && x->model->config.rope[0].scaling != TERN_ROPE_LLAMA3;
         tern_store_f32(bytes, as_given ? given[i] : before[i] / after[i]);
         TERN_TRY(tern_gguf_writer_data(x->writer, bytes, sizeof bytes, err));
     }

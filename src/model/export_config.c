@@ -61,6 +61,13 @@ static tern_status add_dimensions(const tern_config *c, tern_gguf_writer *w, ter
     return TERN_OK;
 }
 
+static tern_status add_window(const tern_config *c, tern_gguf_writer *w, tern_error *err)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s.attention.sliding_window", c->architecture);
+    return tern_gguf_add_u32(w, key, c->window, err);
+}
+
 static tern_status add_f32(const tern_config *c, const char *name, float value, tern_gguf_writer *w, tern_error *err)
 {
     char key[96];
@@ -70,12 +77,12 @@ static tern_status add_f32(const tern_config *c, const char *name, float value, 
 
 static tern_status add_rope(const tern_config *c, tern_gguf_writer *w, tern_error *err)
 {
-    TERN_TRY(add_f32(c, "rope.freq_base", c->rope_base, w, err));
-    if (c->rope_scaling != TERN_ROPE_LINEAR) return TERN_OK;
+    TERN_TRY(add_f32(c, "rope.freq_base", c->rope[0].base, w, err));
+    if (c->rope[0].scaling != TERN_ROPE_LINEAR) return TERN_OK;
     char key[96];
     snprintf(key, sizeof key, "%s.rope.scaling.type", c->architecture);
     TERN_TRY(add_text(w, key, "linear", err));
-    return add_f32(c, "rope.scaling.factor", c->rope_factor, w, err);
+    return add_f32(c, "rope.scaling.factor", c->rope[0].factor, w, err);
 }
 
 tern_status tern_export__config(const tern_config *config, const tern_encoding *linear, tern_gguf_writer *w,
@@ -84,6 +91,7 @@ tern_status tern_export__config(const tern_config *config, const tern_encoding *
     TERN_TRY(add_general(config, linear, w, err));
     TERN_TRY(add_dimensions(config, w, err));
     TERN_TRY(add_f32(config, "attention.layer_norm_rms_epsilon", config->rms_eps, w, err));
+    if (config->window) TERN_TRY(add_window(config, w, err));
     return add_rope(config, w, err);
 }
 

@@ -13,6 +13,18 @@
 
 typedef enum tern_rope_scaling { TERN_ROPE_PLAIN, TERN_ROPE_LINEAR, TERN_ROPE_LLAMA3 } tern_rope_scaling;
 
+/* One way to turn positions into angles. */
+typedef struct tern_rope {
+    float base; /* 0: there is none */
+    tern_rope_scaling scaling;
+    float factor, low_freq_factor, high_freq_factor;
+    uint32_t original_ctx;
+    /* [head_dim / 2] or NULL: what each frequency is divided by (GGUF's rope_freqs.weight); owned by the model. */
+    const float *factors;
+} tern_rope;
+
+enum { TERN_MAX_ROPES = 2 };
+
 typedef struct tern_config {
     char architecture[32]; /* GGUF's word: "bitnet-b1.58", "bitnet-25", "bitnet", "llama" */
     char name[64];
@@ -20,17 +32,28 @@ typedef struct tern_config {
     uint32_t n_ctx_train;
     float rms_eps;
     tern_activation activation;
-    bool bit_linear; /* inputs of the linear layers are int8 for each token, however the weights are stored */
-    bool sub_norms;  /* RMSNorm before o and before down (BitNet b1.58 2B4T, arXiv:2504.12285) */
-    bool tied_head;  /* the head is the embedding table */
-    float rope_base;
+    bool bit_linear;    /* inputs of the linear layers are int8 for each token, however the weights are stored */
+    bool sub_norms;     /* RMSNorm before o and before down (BitNet b1.58 2B4T, arXiv:2504.12285) */
+    bool tied_head;     /* the head is the embedding table */
     bool rope_adjacent; /* adjacent pairs (llama GGUF files) instead of split halves */
-    tern_rope_scaling rope_scaling;
-    float rope_factor, rope_low_freq_factor, rope_high_freq_factor;
-    uint32_t rope_original_ctx;
-    /* [head_dim / 2] or NULL: what each frequency is divided by (GGUF's rope_freqs.weight); owned by the model. */
-    const float *rope_factors;
+    tern_rope rope[TERN_MAX_ROPES]; /* the second, where there is one, is that of layers with a window */
+    uint32_t window;                /* 0: none; positions that a token sees, its own included (Mistral) */
+    uint32_t full_period; /* every so-many-th layer sees all positions (Gemma 2: 2, Gemma 3: 6); 0: none does */
+    float score_scale;    /* of attention; 0: 1 / sqrt(head_dim) */
+    float score_softcap;  /* 0: none */
 } tern_config;
+
+/* What may differ from layer to layer. */
+typedef struct tern_layer_config {
+    uint32_t window; /* 0: it sees all positions */
+    uint32_t rope;   /* which of the configuration's */
+} tern_layer_config;
+
+static inline tern_layer_config tern_config_layer(const tern_config *config, uint32_t layer)
+{
+    const bool full = !config->window || (config->full_period && (layer + 1) % config->full_period == 0);
+    return (tern_layer_config){.window = full ? 0 : config->window, .rope = !full && config->rope[1].base > 0};
+}
 
 /* clang-format off */
 /* X(NAME, GGUF name, HF name, kind): kind L is a linear layer's matrix, N a norm's vector, T a table. "%u" is the
@@ -106,9 +129,9 @@ bool tern_model_has_master(const tern_model *model, tern_role role, uint32_t lay
 uint64_t tern_model_bytes(const tern_model *model);
 uint64_t tern_model_parameters(const tern_model *model);
 
-/* Fills freq[head_dim / 2] with the inverse frequencies in f32, scaling and rope_factors applied (llama3: Meta's rule;
- * the same f32 steps as transformers' modeling_rope_utils). */
-void tern_config_rope_frequencies(const tern_config *config, float *freq);
+/* Fills freq[head_dim / 2] with the inverse frequencies in f32, scaling and factors applied (llama3: Meta's rule; the
+ * same f32 steps as transformers' modeling_rope_utils). */
+void tern_rope_frequencies(const tern_rope *rope, uint32_t head_dim, float *freq);
 
 /* Writes the model as GGUF. `linear` is the encoding of the layers' matrices (NULL keeps what each has), `head` that of
  * the embedding and output tables (NULL keeps; bf16/f16 tables stay). Ternary weights into a ternary encoding keep

@@ -49,7 +49,7 @@ tern_status tern_model__set_rope_factors(tern_model *model, const uint8_t *data,
             return tern_fail(err, TERN_MALFORMED, "%s: %g found at %u, a positive number expected",
                              TERN_MODEL__ROPE_FACTORS, (double)factors[i], i);
     }
-    model->config.rope_factors = factors;
+    model->config.rope[0].factors = factors;
     return TERN_OK;
 }
 

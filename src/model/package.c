@@ -25,10 +25,10 @@ static json_t *id_or_null(const tern_tokenizer *t, int32_t id)
 
 static json_t *rope_json(const tern_config *c, const tern_gguf *gguf)
 {
-    json_t *scaling = c->rope_scaling == TERN_ROPE_PLAIN
+    json_t *scaling = c->rope[0].scaling == TERN_ROPE_PLAIN
                           ? json_null()
-                          : json_pack("{s:s, s:f}", "type", "linear", "factor", (double)c->rope_factor);
-    return json_pack("{s:f, s:s, s:o, s:o}", "base", (double)c->rope_base, "pairs",
+                          : json_pack("{s:s, s:f}", "type", "linear", "factor", (double)c->rope[0].factor);
+    return json_pack("{s:f, s:s, s:o, s:o}", "base", (double)c->rope[0].base, "pairs",
                      c->rope_adjacent ? "adjacent" : "halves", "factors",
                      tern_gguf_find_tensor(gguf, TERN_MODEL__ROPE_FACTORS) ? json_string(TERN_MODEL__ROPE_FACTORS)
                                                                            : json_null(),

@@ -98,6 +98,9 @@ static tern_status open_file(writing *w, const char *path, tern_error *err)
     if (n > TERN_MANIFEST_MAX_SHARDS)
         return tern_fail(err, TERN_LIMIT, "%llu shards of %llu bytes: at most %d expected", (unsigned long long)n,
                          (unsigned long long)w->shard_bytes, TERN_MANIFEST_MAX_SHARDS);
+    if (tern_model_config(w->model)->window)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: a window of %u: packages hold models without one",
+                         tern_show_z(path).text, tern_model_config(w->model)->window);
     return tern_package_describe(w->model, w->gguf, w->map.size, w->shard_bytes, &w->manifest, err);
 }
 

@@ -32,7 +32,7 @@ static const struct {
       .bit_linear = true,
       .sub_norms = true,
       .tied_head = true,
-      .rope_base = 500000.0f},
+      .rope[0].base = 500000.0f},
      256},
     {"bitnet-tiny",
      {.architecture = "bitnet-b1.58",
@@ -49,7 +49,7 @@ static const struct {
       .bit_linear = true,
       .sub_norms = true,
       .tied_head = true,
-      .rope_base = 500000.0f},
+      .rope[0].base = 500000.0f},
      16},
 };
 

@@ -24,12 +24,12 @@ static json_t *rope(const tern_config *c)
 {
     static const char *const types[] = {
         [TERN_ROPE_PLAIN] = "default", [TERN_ROPE_LINEAR] = "linear", [TERN_ROPE_LLAMA3] = "llama3"};
-    json_t *r = json_pack("{s:s, s:o}", "rope_type", types[c->rope_scaling], "rope_theta", number(c->rope_base));
-    if (c->rope_scaling != TERN_ROPE_PLAIN) json_object_set_new(r, "factor", number(c->rope_factor));
-    if (c->rope_scaling != TERN_ROPE_LLAMA3) return r;
-    json_object_set_new(r, "low_freq_factor", number(c->rope_low_freq_factor));
-    json_object_set_new(r, "high_freq_factor", number(c->rope_high_freq_factor));
-    json_object_set_new(r, "original_max_position_embeddings", json_integer(c->rope_original_ctx));
+    json_t *r = json_pack("{s:s, s:o}", "rope_type", types[c->rope[0].scaling], "rope_theta", number(c->rope[0].base));
+    if (c->rope[0].scaling != TERN_ROPE_PLAIN) json_object_set_new(r, "factor", number(c->rope[0].factor));
+    if (c->rope[0].scaling != TERN_ROPE_LLAMA3) return r;
+    json_object_set_new(r, "low_freq_factor", number(c->rope[0].low_freq_factor));
+    json_object_set_new(r, "high_freq_factor", number(c->rope[0].high_freq_factor));
+    json_object_set_new(r, "original_max_position_embeddings", json_integer(c->rope[0].original_ctx));
     return r;
 }
 
@@ -53,19 +53,23 @@ static void add_dimensions(json_t *root, const tern_config *c)
 
 static json_t *document(const tern_config *c, const tern_tokenizer *tokenizer, bool f32)
 {
-    bool bitnet = c->sub_norms; /* of the two classes the one that has them */
-    json_t *root =
-        json_pack("{s:[s], s:s, s:s, s:s}", "architectures", bitnet ? "BitNetForCausalLM" : "LlamaForCausalLM",
-                  "model_type", bitnet ? "bitnet" : "llama", "hidden_act",
-                  c->activation == TERN_ACT_RELU2 ? "relu2" : "silu", "torch_dtype", f32 ? "float32" : "bfloat16");
+    bool bitnet = c->sub_norms; /* of the three classes the one that has them */
+    const char *other = c->window ? "MistralForCausalLM" : "LlamaForCausalLM";
+    json_t *root = json_pack(
+        "{s:[s], s:s, s:s, s:s}", "architectures", bitnet ? "BitNetForCausalLM" : other, "model_type",
+        bitnet      ? "bitnet"
+        : c->window ? "mistral"
+                    : "llama",
+        "hidden_act", c->activation == TERN_ACT_RELU2 ? "relu2" : "silu", "torch_dtype", f32 ? "float32" : "bfloat16");
     add_dimensions(root, c);
     json_object_set_new(root, "rms_norm_eps", number(c->rms_eps));
     json_object_set_new(root, "tie_word_embeddings", json_boolean(c->tied_head));
     json_object_set_new(root, "attention_bias", json_false());
+    if (c->window) json_object_set_new(root, "sliding_window", json_integer(c->window));
     json_object_set_new(root, "attention_dropout", json_real(0));
-    json_object_set_new(root, "rope_theta", number(c->rope_base));
+    json_object_set_new(root, "rope_theta", number(c->rope[0].base));
     json_object_set_new(root, "rope_parameters", rope(c));
-    if (c->rope_scaling != TERN_ROPE_PLAIN) json_object_set_new(root, "rope_scaling", rope(c));
+    if (c->rope[0].scaling != TERN_ROPE_PLAIN) json_object_set_new(root, "rope_scaling", rope(c));
     json_object_set_new(root, "bos_token_id", id(tokenizer ? tern_tokenizer_bos(tokenizer) : -1));
     json_object_set_new(root, "eos_token_id", id(tokenizer ? tern_tokenizer_eos(tokenizer) : -1));
     json_object_set_new(root, "pad_token_id", json_null());
@@ -80,8 +84,11 @@ static json_t *document(const tern_config *c, const tern_tokenizer *tokenizer, b
 /* What these classes of transformers cannot say. */
 static tern_status check(const tern_config *c, tern_error *err)
 {
-    if (c->rope_factors && c->rope_scaling != TERN_ROPE_LLAMA3)
+    if (c->rope[0].factors && c->rope[0].scaling != TERN_ROPE_LLAMA3)
         return tern_fail(err, TERN_UNSUPPORTED, "config.json: frequencies given one by one; a rope_type expected");
+    if (c->window && c->sub_norms)
+        return tern_fail(err, TERN_UNSUPPORTED, "config.json: a window of %u in a BitNet model; none expected",
+                         c->window);
     if (c->activation == TERN_ACT_GELU)
         return tern_fail(err, TERN_UNSUPPORTED, "config.json: GELU; relu2 or silu expected");
     return TERN_OK;

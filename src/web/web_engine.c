@@ -80,7 +80,7 @@ static tern_status make_plan(plan *p, const tern_model *model, uint32_t n_ctx, t
     tern_graph graph = {0};
     tern_status status;
     TERN_GOTO(tern_graph_build(&graph, model, &options, err));
-    TERN_GOTO(tern_graph_fuse(&graph, 0, err));
+    TERN_GOTO(tern_graph_fuse(&graph, NULL, err));
     TERN_GOTO(tern_graph_plan(&graph, 0, err));
     add_graph(p, &graph);
 fail:

@@ -86,7 +86,7 @@ static void open_rig(rig *r, tern_backend *b, const tern_model *model, bool fuse
                                   .n_pages = 2,
                                   .keep_hidden = true};
     assert_ok(tern_graph_build(&r->graph, model, &options, &err), err);
-    if (fused) assert_ok(tern_graph_fuse(&r->graph, b->info.fusions, &err), err);
+    if (fused) assert_ok(tern_graph_fuse(&r->graph, b, &err), err);
     assert_ok(tern_graph_plan(&r->graph, b->info.fusions, &err), err);
     assert_ok(tern_bound_open(&r->bound, b, &r->graph, NULL, &err), err);
     write_rope_table(r);

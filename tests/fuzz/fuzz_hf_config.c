@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         float freq[TERN_MODEL__MAX_HEAD_DIM / 2];
         FUZZ_CHECK(tern_config__check(&config, NULL) == TERN_OK);
         FUZZ_CHECK(tern_family__find(config.architecture) != NULL);
-        tern_config_rope_frequencies(&config, freq);
+        tern_rope_frequencies(&config.rope[0], config.head_dim, freq);
     }
     tern_json_free(root);
     FUZZ_CHECK(tern_alloc_live() == live);

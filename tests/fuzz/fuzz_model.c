@@ -21,7 +21,7 @@ static void read_model(const tern_model *model)
     const tern_config *c = tern_model_config(model);
     float freq[256];
     FUZZ_CHECK(c->head_dim <= 512 && c->n_heads % c->n_kv_heads == 0);
-    tern_config_rope_frequencies(c, freq);
+    tern_rope_frequencies(&c->rope[0], c->head_dim, freq);
     sink += freq[c->head_dim / 2 - 1] > 0;
     for (uint32_t layer = 0; layer < c->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++) {

@@ -30,7 +30,7 @@ static void build(tern_graph *g, const test_trained *t, const how *h, tern_backe
                             .kv_f32 = h->f32,
                             .f32_activations = h->f32};
     assert_ok(tern_graph_build(g, t->model, &o, &err), err);
-    if (h->fused) assert_ok(tern_graph_fuse(g, backend->info.fusions, &err), err);
+    if (h->fused) assert_ok(tern_graph_fuse(g, backend, &err), err);
     assert_ok(tern_graph_plan(g, h->fused ? backend->info.fusions : 0, &err), err);
     test_check_order(g);
     test_check_plan(g, true);

@@ -15,7 +15,7 @@ static void build(tern_graph *g, const tern_engine *engine, bool fused)
     tern_graph_options options = {
         .max_tokens = BATCH, .max_outputs = 3, .n_ctx = CONTEXT, .n_sequences = 1, .n_pages = 3};
     assert_ok(tern_graph_build(g, tern_engine_model(engine), &options, &err), err);
-    if (fused) assert_ok(tern_graph_fuse(g, 0, &err), err);
+    if (fused) assert_ok(tern_graph_fuse(g, NULL, &err), err);
     assert_ok(tern_graph_plan(g, TERN_FUSION_IN_PLACE, &err), err);
 }
 
@@ -52,7 +52,7 @@ static void one_token_is_not_gathered(void **state)
     tern_graph_options options = {.max_tokens = 1, .max_outputs = 1, .n_ctx = CONTEXT, .n_sequences = 1, .n_pages = 3};
     assert_ok(tern_graph_build(&g, tern_engine_model(engine), &options, &err), err);
     assert_int_equal(test_count_ops(&g, TERN_OP_GATHER), 1);
-    assert_ok(tern_graph_fuse(&g, 0, &err), err);
+    assert_ok(tern_graph_fuse(&g, NULL, &err), err);
     assert_int_equal(test_count_ops(&g, TERN_OP_GATHER), 0);
     assert_int_equal(g.n_ops, 10 * tern_engine_config(engine)->n_layers + 3);
     tern_graph_deinit(&g);
@@ -105,6 +105,75 @@ static void fusion_changes_no_bit(void **state)
     }
 }
 
+/* Logits of BATCH tokens, `at_once` of them in a step. */
+static float *run_tokens(tern_engine *engine, uint32_t at_once)
+{
+    tern_error err = {0};
+    tern_runner runner;
+    const size_t n_vocab = tern_engine_config(engine)->n_vocab;
+    const tern_runner_params params = {.n_ctx = CONTEXT, .n_batch = BATCH, .max_outputs = BATCH};
+    float *logits = malloc(BATCH * n_vocab * sizeof *logits);
+    int32_t ids[BATCH];
+    for (int32_t i = 0; i < BATCH; i++) ids[i] = i * 37 % 500;
+    assert_ok(tern_runner_open(&runner, engine, &params, &err), err);
+    for (uint32_t first = 0; first < BATCH; first += at_once) {
+        const tern_runner_step step = {
+            .ids = ids + first, .n_tokens = at_once, .n_outputs = at_once, .first_position = first};
+        assert_ok(tern_runner_run(&runner, &step, logits + first * n_vocab, &err), err);
+    }
+    tern_runner_deinit(&runner);
+    return logits;
+}
+
+/* Whether logits of the engine, as it is now, have these bits: in one step and token by token. */
+static bool logits_are(tern_engine *engine, const float *want)
+{
+    const size_t bytes = BATCH * tern_engine_config(engine)->n_vocab * sizeof *want;
+    float *together = run_tokens(engine, BATCH), *alone = run_tokens(engine, 1);
+    assert_memory_equal(together, alone, bytes);
+    const bool same = memcmp(together, want, bytes) == 0;
+    free(together);
+    free(alone);
+    return same;
+}
+
+/* A second rope and windows in the layers that have them, and no change where both are like the others'. */
+static void layers_have_windows_and_ropes_of_their_own(void **state)
+{
+    (void)state;
+    tern_engine *engine = test_engine(test_fixture("llama"), NULL);
+    tern_config *c = (tern_config *)(uintptr_t)tern_engine_config(engine);
+    float *plain = run_tokens(engine, BATCH);
+    tern_graph g;
+    uint32_t layer = 0, n_tables = 0;
+    c->window = BATCH;
+    c->full_period = 2;
+    c->rope[1] = c->rope[0];
+    assert_true(logits_are(engine, plain));
+    c->window = BATCH - 1; /* the last token does not see the first */
+    assert_false(logits_are(engine, plain));
+    c->window = BATCH;
+    c->rope[1].base = 7;
+    assert_false(logits_are(engine, plain));
+    build(&g, engine, true);
+    for (size_t i = 0; i < g.n_values; i++) n_tables += g.values[i].kind == TERN_VALUE_CONSTANT;
+    assert_int_equal(n_tables, 2);
+    for (size_t i = 0; i < g.n_ops; i++) {
+        const tern_op *op = &g.ops[i];
+        const bool full = op->layer % 2 == 1; /* of the layers 0, 1, 2 the second sees everything */
+        if (op->kind == TERN_OP_ROPE_KV)
+            assert_string_equal(g.values[op->in[TERN_ROPE_KV_TABLE].value].name,
+                                full ? "rope_table" : "rope_table_window");
+        if (op->kind != TERN_OP_ATTENTION) continue;
+        assert_int_equal(op->window, full ? 0 : BATCH);
+        layer++;
+    }
+    assert_int_equal(layer, c->n_layers);
+    tern_graph_deinit(&g);
+    free(plain);
+    tern_engine_close(engine);
+}
+
 static void bad_options_are_refused(void **state)
 {
     (void)state;
@@ -120,7 +189,7 @@ static void bad_options_are_refused(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(fusion_leaves_few_ops),   cmocka_unit_test(one_token_is_not_gathered),
     cmocka_unit_test(plan_keeps_values_apart), cmocka_unit_test(fusion_changes_no_bit),
-    cmocka_unit_test(bad_options_are_refused),
+    cmocka_unit_test(bad_options_are_refused), cmocka_unit_test(layers_have_windows_and_ropes_of_their_own),
 };
 
 TEST_GROUP(graph, "", tests);

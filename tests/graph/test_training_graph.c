@@ -302,7 +302,7 @@ static void an_op_without_a_backward_is_named(void **state)
     test_trained_open(&t, test_fixture("bitnet"), false);
     tern_graph_options o = options(&t, TOKENS);
     assert_ok(tern_graph_build(&g, t.model, &o, &err), err);
-    assert_ok(tern_graph_fuse(&g, 0, &err), err);
+    assert_ok(tern_graph_fuse(&g, NULL, &err), err);
     assert_int_equal(tern_graph_differentiate(&g, NULL, &err), TERN_UNSUPPORTED);
     assert_non_null(strstr(err.message, "norm_quant (ffn_sub_norm_q8-2)"));
     tern_graph_deinit(&g);

@@ -14,8 +14,9 @@ static void assert_same_config(const tern_config *a, const tern_config *b)
     const uint32_t y[] = {b->n_vocab,    b->n_embd,   b->n_layers, b->n_heads,
                           b->n_kv_heads, b->head_dim, b->n_ff,     b->n_ctx_train};
     assert_memory_equal(x, y, sizeof x);
-    assert_true(a->rms_eps == b->rms_eps && a->rope_base == b->rope_base && a->rope_factor == b->rope_factor);
-    assert_true(a->rope_scaling == b->rope_scaling && a->rope_original_ctx == b->rope_original_ctx);
+    assert_true(a->rms_eps == b->rms_eps && a->rope[0].base == b->rope[0].base &&
+                a->rope[0].factor == b->rope[0].factor);
+    assert_true(a->rope[0].scaling == b->rope[0].scaling && a->rope[0].original_ctx == b->rope[0].original_ctx);
     assert_true(a->activation == b->activation && a->sub_norms == b->sub_norms && a->tied_head == b->tied_head);
     assert_true(a->bit_linear == b->bit_linear);
 }

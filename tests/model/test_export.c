@@ -22,7 +22,7 @@ static void assert_same_config(const tern_config *a, const tern_config *b)
                           b->n_kv_heads, b->head_dim, b->n_ff,     b->n_ctx_train};
     assert_memory_equal(x, y, sizeof x);
     assert_float_equal(a->rms_eps, b->rms_eps, 0);
-    assert_float_equal(a->rope_base, b->rope_base, 0);
+    assert_float_equal(a->rope[0].base, b->rope[0].base, 0);
     assert_int_equal(a->activation, b->activation);
     assert_int_equal(a->sub_norms, b->sub_norms);
     assert_int_equal(a->tied_head, b->tied_head);
@@ -187,15 +187,15 @@ static void rope_factors_come_back(void **state)
     write_model(model, path, NULL);
     tern_model *back = open_model(path);
     float a[32], b[32];
-    tern_config_rope_frequencies(tern_model_config(model), a);
-    tern_config_rope_frequencies(tern_model_config(back), b);
+    tern_rope_frequencies(&tern_model_config(model)->rope[0], tern_model_config(model)->head_dim, a);
+    tern_rope_frequencies(&tern_model_config(back)->rope[0], tern_model_config(back)->head_dim, b);
     for (int i = 0; i < 32; i++) assert_true(fabsf(a[i] - b[i]) <= a[i] * 0x1p-22f);
     /* Meta's rule in double precision: kept, three blended ones, slowed by 8. */
     const float want[] = {1.0f, 0.543540662f, 0.214667358f, 0.0781481555f, 0.0242403431f, 0.0160859217f};
     for (int i = 0; i < 6; i++) assert_true(fabsf(a[i] - want[i]) <= want[i] * 1e-6f);
     assert_true(fabsf(a[31] - 3.76732269e-07f) <= 4e-13f);
-    assert_null(tern_model_config(model)->rope_factors);
-    assert_non_null(tern_model_config(back)->rope_factors);
+    assert_null(tern_model_config(model)->rope[0].factors);
+    assert_non_null(tern_model_config(back)->rope[0].factors);
     tern_model_close(back);
     tern_model_close(model);
 }

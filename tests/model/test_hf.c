@@ -17,6 +17,9 @@ enum { N_VOCAB = 8, MAX_TENSORS = 32, ROOM = 1 << 16 };
     "\"architectures\": [\"LlamaForCausalLM\"], \"hidden_act\": \"silu\", \"vocab_size\": 8, \"num_hidden_layers\": "  \
     "1, "                                                                                                              \
     "\"max_position_embeddings\": 64, \"tie_word_embeddings\": true, "
+#define MISTRAL                                                                                                        \
+    "\"architectures\": [\"MistralForCausalLM\"], \"hidden_act\": \"silu\", \"vocab_size\": 8, "                       \
+    "\"num_hidden_layers\": 1, \"max_position_embeddings\": 64, \"tie_word_embeddings\": true, "
 #define SMALL                                                                                                          \
     "\"hidden_size\": 16, \"intermediate_size\": 16, "                                                                 \
     "\"num_attention_heads\": 2, \"num_key_value_heads\": 1"
@@ -223,13 +226,27 @@ static void both_spellings_of_rope(void **state)
         tern_model *model = open_folder(&f, spellings[i]);
         const tern_config *c = tern_model_config(model);
         float freq[4];
-        assert_int_equal(c->rope_scaling, TERN_ROPE_LINEAR);
-        assert_float_equal(c->rope_base, 1234.0f, 0);
-        assert_float_equal(c->rope_factor, 4.0f, 0);
-        tern_config_rope_frequencies(c, freq);
+        assert_int_equal(c->rope[0].scaling, TERN_ROPE_LINEAR);
+        assert_float_equal(c->rope[0].base, 1234.0f, 0);
+        assert_float_equal(c->rope[0].factor, 4.0f, 0);
+        tern_rope_frequencies(&c->rope[0], c->head_dim, freq);
         assert_float_equal(freq[0], 0.25f, 0);
         tern_model_close(model);
     }
+}
+
+/* Mistral's window is that of every layer, in the folder and in the GGUF file made of it. */
+static void mistral_has_a_window(void **state)
+{
+    (void)state;
+    folder f = {0};
+    tern_model *model = open_folder(&f, MISTRAL SMALL ", \"sliding_window\": 12");
+    assert_int_equal(tern_config_layer(tern_model_config(model), 0).window, 12);
+    assert_ok(tern_model_write_gguf(model, test_scratch("mistral.gguf"), NULL, &err), err);
+    tern_model_close(model);
+    model = open_model(test_scratch("mistral.gguf"));
+    assert_int_equal(tern_model_config(model)->window, 12);
+    tern_model_close(model);
 }
 
 static void opens_by_any_of_its_files(void **state)
@@ -260,6 +277,7 @@ static const struct {
     {LLAMA "\"hidden_size\": 16", false, 0, TERN_NOT_FOUND, "num_attention_heads"},
     {LLAMA SMALL ", \"attention_bias\": true", false, 0, TERN_UNSUPPORTED, "attention_bias: true found"},
     {LLAMA SMALL ", \"mlp_bias\": true", false, 0, TERN_UNSUPPORTED, "mlp_bias: true found"},
+    {MISTRAL SMALL ", \"sliding_window\": 0", false, 0, TERN_MALFORMED, "sliding_window: 0 found"},
     {LLAMA SMALL ", \"sliding_window\": 4096", false, 0, TERN_UNSUPPORTED, "sliding_window: number found"},
     {LLAMA SMALL ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}", false, 0, TERN_UNSUPPORTED,
      "rope_type: \"yarn\" found"},
@@ -302,6 +320,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(older_names),
     cmocka_unit_test(ternary_llama),
     cmocka_unit_test(both_spellings_of_rope),
+    cmocka_unit_test(mistral_has_a_window),
     cmocka_unit_test(opens_by_any_of_its_files),
     cmocka_unit_test(refuses),
 };

@@ -79,7 +79,7 @@ static void defaults(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tern_model *model = open_micro(&(micro_change){.drop = rows[i].drop}, &bytes);
         assert_float_equal(tern_model_config(model)->rms_eps, rows[i].eps, 0);
-        assert_float_equal(tern_model_config(model)->rope_base, rows[i].base, 0);
+        assert_float_equal(tern_model_config(model)->rope[0].base, rows[i].base, 0);
         assert_int_equal(tern_model_config(model)->n_ctx_train, rows[i].n_ctx);
         assert_int_equal(tern_model_config(model)->n_vocab, 8);
         close_micro(model, &bytes);

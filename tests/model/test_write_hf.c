@@ -39,8 +39,8 @@ static void check_config(const tern_config *a, const tern_config *b)
     assert_int_equal(a->tied_head, b->tied_head);
     assert_true(a->rms_eps == b->rms_eps);
     float x[256], y[256];
-    tern_config_rope_frequencies(a, x);
-    tern_config_rope_frequencies(b, y);
+    tern_rope_frequencies(&a->rope[0], a->head_dim, x);
+    tern_rope_frequencies(&b->rope[0], b->head_dim, y);
     assert_memory_equal(x, y, a->head_dim / 2 * sizeof *x);
 }
 
@@ -85,8 +85,8 @@ static void test_adjacent(void **state)
     tern_model *gguf = open_model(path), *back = through(model, "hf-plain", false);
     assert_true(tern_model_config(gguf)->rope_adjacent);
     tern_config config = *tern_model_config(gguf);
-    config.rope_scaling = TERN_ROPE_PLAIN; /* the frequencies of a GGUF file are one by one */
-    config.rope_factors = NULL;
+    config.rope[0].scaling = TERN_ROPE_PLAIN; /* the frequencies of a GGUF file are one by one */
+    config.rope[0].factors = NULL;
     tern_master_source source = tern_master_of_model(gguf);
     assert_int_equal(tern_hf_write(test_scratch("hf-adjacent"), tern_model_config(gguf), NULL, &source, NULL, &err),
                      TERN_UNSUPPORTED);

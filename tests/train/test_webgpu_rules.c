@@ -115,11 +115,22 @@ static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_step
     return TERN_OK;
 }
 
+static tern_status supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    (void)b;
+    tern_gpu_caps caps = devices[0];
+    caps.max_groups = 65535;
+    caps.max_binding = 128 << 20;
+    caps.binding_alignment = 256;
+    return tern_gpu_supports(graph, op, &caps, err);
+}
+
 /* A CPU backend, of which graphs are made as of the GPU's and checked in place of being prepared. */
 static void make_checking(tern_backend *cpu, uint32_t fusions)
 {
     cpu->info.fusions = fusions;
     cpu->info.max_steps = TERN_SAMPLE_MAX_STEPS;
+    cpu->supports = supports;
     cpu->prepare = prepare;
     cpu->prepared_free = prepared_free;
     cpu->run = run;

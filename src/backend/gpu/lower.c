@@ -41,6 +41,7 @@ static const char *not_done(const tern_op *op)
     for (uint32_t i = 0; i < TERN_LINEAR_MAX_PARTS; i++)
         if (op->bias[i].cols) return "with a bias";
     if (op->kind == TERN_OP_RMS_NORM && op->residual.cols) return "with a residual";
+    if (op->kind == TERN_OP_RMS_NORM && op->out.value == op->in[TERN_NORM_X].value) return "in place";
     return norm && op->in[TERN_NORM_WEIGHT].cols != op->in[TERN_NORM_X].cols ? "of groups of columns" : NULL;
 }
 

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/half.h"
+#include "graph/graph.h"
 #include "ops/ref/ref.h"
 #include "support/attention_case.h"
 
@@ -247,6 +248,50 @@ static void norms_are_of_each_group(void **state)
     }
 }
 
+static tern_status refuse(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    (void)b, (void)graph;
+    return tern_fail(err, TERN_UNSUPPORTED, "op %s", tern_op_name(op->kind));
+}
+
+/* A sum goes into the norm before it where the device says that it can, and changes no bit. */
+static void norms_take_sums_where_the_device_can(void **state)
+{
+    (void)state;
+    enum { COLS = 90, TOKENS = 5 };
+    tern_backend refusing = *test_backend("cpu");
+    refusing.supports = refuse;
+    tern_backend *const backends[] = {NULL, &refusing, test_backend("cpu")};
+    test_results results[3];
+    test_case cases[3];
+    tern_view sums[3];
+    const uint64_t seed = tern_rng_u64(&rng);
+    for (int i = 0; i < 3; i++) {
+        test_case *c = &cases[i];
+        tern_error err = {0};
+        tern_rng same = {seed};
+        test_case_open(c, &same, &(test_case_shape){.max_tokens = TOKENS});
+        tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY);
+        tern_view weight = test_case_norm_weight(c, COLS / 3);
+        tern_view twice = test_case_activation(c, "twice", TERN_ROWS_TOKENS, TERN_DTYPE_F32, COLS);
+        tern_view normed = test_case_activation(c, "normed", TERN_ROWS_TOKENS, TERN_DTYPE_F32, COLS);
+        sums[i] = test_case_output(c, "sum", TERN_ROWS_TOKENS, TERN_DTYPE_F32, COLS);
+        test_case_add(c, (tern_op){.kind = TERN_OP_SCALE, .n_in = 1, .in = {x}, .scale = 2, .out = twice});
+        test_case_add(
+            c, (tern_op){.kind = TERN_OP_RMS_NORM, .n_in = 2, .in = {twice, weight}, .eps = 1e-5f, .out = normed});
+        test_case_add(c, (tern_op){.kind = TERN_OP_ADD, .n_in = 2, .in = {twice, normed}, .out = sums[i]});
+        assert_ok(tern_graph_fuse(&c->graph, backends[i], &err), err);
+        assert_int_equal(c->graph.n_ops, i == 2 ? 2 : 3);
+        test_case_run(c, test_backend("cpu"), TOKENS, TOKENS, 1, &results[i]);
+        assert_true(test_same_bits(test_results_row(c, &results[i], sums[i], 0),
+                                   test_results_row(&cases[0], &results[0], sums[0], 0), TOKENS * COLS));
+    }
+    for (int i = 0; i < 3; i++) {
+        test_results_free(&results[i]);
+        test_case_close(&cases[i]);
+    }
+}
+
 typedef struct biased {
     const char *encoding;
     uint32_t n_parts, cols;
@@ -329,6 +374,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(decode_equals_prefill),
     cmocka_unit_test(norms_are_of_each_group),
     cmocka_unit_test(biases_are_added),
+    cmocka_unit_test(norms_take_sums_where_the_device_can),
 };
 
 TEST_GROUP(forward_ops, "web", tests, .setup = seed, .teardown = test_backends_close);

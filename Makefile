@@ -69,8 +69,8 @@ asan tsan clang: deps-ci ## Build and test with sanitizers, or with clang
 	@cmake --build --preset $@
 	@ctest --preset $@ -j $(JOBS)
 
-fuzz: deps-ci ## Run every fuzzer for FUZZ_SECONDS (10)
-	@$(CMAKE_QUIET) --preset fuzz -DTERN_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
+fuzz: deps-ci ## Run every fuzzer for FUZZ_SECONDS (5)
+	@$(CMAKE_QUIET) --preset fuzz -DTERN_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),5)
 	@cmake --build --preset fuzz
 	@ctest --preset fuzz -j $(JOBS)
 

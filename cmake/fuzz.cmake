@@ -1,6 +1,6 @@
 # Fuzzers: each tests/fuzz/fuzz_NAME.c becomes replay_NAME, which runs the files of tests/fuzz/corpus/NAME as a test, and,
 # with TERN_FUZZ=ON, fuzz_NAME under libFuzzer, which ctest runs for TERN_FUZZ_SECONDS.
-set(TERN_FUZZ_SECONDS 10 CACHE STRING "How long ctest runs each fuzzer")
+set(TERN_FUZZ_SECONDS 5 CACHE STRING "How long ctest runs each fuzzer")
 if(TERN_FUZZ)
   if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang" OR NOT TERN_SANITIZE)
     message(FATAL_ERROR "TERN_FUZZ needs clang and TERN_SANITIZE (address,undefined)")

@@ -1,14 +1,17 @@
-# Tests that open a GPU run on drivers that are software, so that they say the same on every machine: on Mesa's lavapipe, and once more, as
-# NAME_swiftshader, on SwiftShader (which Chromium brings; slower, so with fewer cases of each kind). Without lavapipe they take what the Vulkan loader finds, which may be nothing: then
-# they are skipped with a message, under CI=true failed (as check_tools is). -DTERN_TEST_ICD=FILE runs them on the driver of this file alone; empty, on what the loader finds.
+# Tests that open a GPU run on drivers that are software, so that they say the same on every machine: on Mesa's
+# lavapipe, and some once more, as NAME.swiftshader, on SwiftShader (which Chromium brings; slower, so with fewer cases
+# of each kind): the Vulkan backend itself and the text of whole models. The kernels' own tests run on it as WGSL, in a
+# WebAssembly build (cmake/tests-web.cmake). Without lavapipe tests take what the Vulkan loader finds, which may be
+# nothing: then they are skipped with a message, under CI=true failed (as check_tools is). -DTERN_TEST_ICD=FILE runs
+# them on the driver of this file alone; empty, on what the loader finds.
 if(NOT DEFINED TERN_TEST_ICD AND NOT CMAKE_CROSSCOMPILING)
   find_file(TERN_LAVAPIPE NAMES lvp_icd.${CMAKE_SYSTEM_PROCESSOR}.json lvp_icd.json
     PATHS /usr/share/vulkan/icd.d /usr/local/share/vulkan/icd.d NO_DEFAULT_PATH)
   find_file(TERN_SWIFTSHADER NAMES vk_swiftshader_icd.json PATHS /usr/lib/chromium /opt/google/chrome NO_DEFAULT_PATH)
 endif()
 
-# The properties of a GPU test on one driver ("": whichever there is). Such a driver starts a thread for each core, but nearly all
-# of the time is spent in one, which compiles.
+# The properties of a GPU test on one driver ("": whichever there is). Such a driver starts a thread for each core, but
+# nearly all of the time is spent in one, which compiles.
 function(tern_gpu_properties test labels icd)
   # Compiled pipelines stay out of the user's cache; an emulated CPU has no driver, which is then no failure of CI.
   set(environment ${TERN_TEST_ENVIRONMENT} XDG_CACHE_HOME=${TERN_TEST_CACHE})
@@ -17,6 +20,9 @@ function(tern_gpu_properties test labels icd)
   endif()
   if(icd)
     list(APPEND environment VK_ICD_FILENAMES=${icd} VK_DRIVER_FILES=${icd})
+  endif()
+  if(icd AND icd STREQUAL TERN_LAVAPIPE AND "long" IN_LIST labels)
+    list(APPEND environment TERN_TEST_QUICK=1) # on a GPU of one's own, all cases
   endif()
   if("swiftshader" IN_LIST labels)
     # With a scratch folder of its own: the same program may run on lavapipe at the same time.

@@ -1,7 +1,8 @@
-# The tests that run in WebAssembly too, under Node, which reads the files for them: groups with the label `web`, which compute, or read untrusted
-# bytes with a size_t of 32 bits; and all that replay what fuzzers have found. Left out: what starts processes, needs Vulkan, opens more threads
-# one after the other than stand ready (they come back in turns of the event loop, which a test has none of), or would take minutes.
-# Those that open a GPU run on Dawn of web/node_modules on SwiftShader, and not with threads, which Asyncify has not been tried with.
+# The tests that run in WebAssembly too, under Node, which reads the files for them: groups with the label `web`, which
+# compute, or read untrusted bytes with a size_t of 32 bits; and all that replay what fuzzers have found. Left out: what
+# starts processes, needs Vulkan, opens more threads one after the other than stand ready (they come back in turns of the
+# event loop, which a test has none of), or would take minutes. Those that open a GPU run on Dawn of web/node_modules on
+# SwiftShader, and not with threads, which Asyncify has not been tried with.
 function(tern_web_group_wanted result labels)
   if("web" IN_LIST labels AND NOT ("gpu" IN_LIST labels AND TERN_WEB_THREADS))
     set(${result} ON PARENT_SCOPE)
@@ -19,8 +20,8 @@ function(tern_web_test_options name)
   endif()
 endfunction()
 
-# The folder of the GPU's tests gets Asyncify, which stops the program while the device works; the product waits in JavaScript. Optimising what
-# Asyncify makes takes minutes and a gigabyte.
+# The folder of the GPU's tests gets Asyncify, which stops the program while the device works; the product waits in
+# JavaScript. Optimising what Asyncify makes takes minutes and a gigabyte.
 function(tern_web_test_program program)
   tern_web_test_options(${program})
   if(program STREQUAL test_gpu)

@@ -11,7 +11,8 @@
 #   slow         started first, and not on an emulated CPU: commands started again and again, training from end to end,
 #                whole models beyond the goldens, the simulated GPU (plain C): what holds there when the other tests do
 #   threads      runs code of ours on several threads: what the tsan preset takes
-#   web          runs in WebAssembly too (cmake/tests-web.cmake)
+#   web          runs in WebAssembly (cmake/tests-web.cmake) and on 64-bit ARM too: what computes and what reads files
+#   arm64        runs on 64-bit ARM too
 # Nothing of it is built by default: the target `tests` builds it, without which a build needs no cmocka.
 enable_testing()
 add_custom_target(tests)
@@ -31,9 +32,14 @@ endif()
 # Whether a test with these labels is wanted.
 function(tern_wanted result)
   set(wanted OFF)
-  if(TERN_TESTS_LABEL STREQUAL "" OR TERN_TESTS_LABEL IN_LIST ARGN)
+  if(TERN_TESTS_LABELS STREQUAL "")
     set(wanted ON)
   endif()
+  foreach(label ${TERN_TESTS_LABELS})
+    if(label IN_LIST ARGN)
+      set(wanted ON)
+    endif()
+  endforeach()
   set(${result} ${wanted} PARENT_SCOPE)
 endfunction()
 if(EMSCRIPTEN)
@@ -75,7 +81,7 @@ function(tern_test_groups file result)
   file(STRINGS ${file} lines REGEX "^TEST_GROUP\\(")
   set(groups)
   foreach(line ${lines})
-    if(NOT line MATCHES "^TEST_GROUP\\(([a-z0-9_]+), \"([a-z ]*)\"")
+    if(NOT line MATCHES "^TEST_GROUP\\(([a-z0-9_]+), \"([a-z0-9 ]*)\"")
       message(FATAL_ERROR "${file}: expected TEST_GROUP(name, \"labels\", ... on one line, found ${line}")
     endif()
     string(REPLACE " " ":" labels "${CMAKE_MATCH_2}")
@@ -92,7 +98,7 @@ function(tern_test_group_wanted result labels)
   tern_wanted(wanted ${labels})
   if(EMSCRIPTEN)
     tern_web_group_wanted(here "${labels}")
-  elseif(CMAKE_CROSSCOMPILING AND "slow" IN_LIST labels)
+  elseif(CMAKE_CROSSCOMPILING AND ("slow" IN_LIST labels OR ("gpu" IN_LIST labels AND NOT "arm64" IN_LIST labels)))
     set(here OFF)
   else()
     set(here ON)
@@ -198,6 +204,7 @@ const test_group *const test_groups[] = {\n${listed}    NULL,\n};\n")
   endif()
 endfunction()
 
+# What groups with the label `backends` run on: another backend is one more name here.
 set(TERN_TEST_BACKENDS cpu)
 if(TERN_VULKAN AND NOT EMSCRIPTEN)
   list(APPEND TERN_TEST_BACKENDS vulkan)
@@ -212,33 +219,30 @@ foreach(folder ${folders})
   tern_test_program(${folder})
 endforeach()
 
-if(TERN_TESTS_LABEL OR EMSCRIPTEN) # what follows has labels of its own
+if(TERN_TESTS_LABELS OR EMSCRIPTEN) # what follows has labels of its own
   return()
 endif()
 
-# Checks of the tree and of what was built, in shell.
+# Checks of the tree and of what was built, in shell: no compiler makes a difference to them.
 function(tern_check name)
   add_test(NAME ${name} COMMAND ${ARGN})
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS checks)
 endfunction()
-tern_check(check_includes ${PROJECT_SOURCE_DIR}/scripts/check-includes.sh ${PROJECT_SOURCE_DIR})
-if(NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
-  tern_check(check_tools ${PROJECT_SOURCE_DIR}/tests/checks/tools.sh ${PROJECT_SOURCE_DIR} "${TERN_LAVAPIPE}" "${TERN_SWIFTSHADER}")
-endif()
-tern_check(check_includes_fails ${PROJECT_SOURCE_DIR}/tests/checks/includes-self-test.sh)
-tern_check(check_text ${PROJECT_SOURCE_DIR}/scripts/check-text.sh ${PROJECT_SOURCE_DIR})
-tern_check(check_text_fails ${PROJECT_SOURCE_DIR}/tests/checks/text-self-test.sh)
 if(NOT TERN_SANITIZE)
-  tern_check(check_symbols ${PROJECT_SOURCE_DIR}/tests/checks/symbols.sh
+  set(checks ${PROJECT_SOURCE_DIR}/tests/checks)
+  tern_check(check_tools ${checks}/tools.sh ${PROJECT_SOURCE_DIR} "${TERN_LAVAPIPE}" "${TERN_SWIFTSHADER}")
+  tern_check(check_includes ${PROJECT_SOURCE_DIR}/scripts/check-includes.sh ${PROJECT_SOURCE_DIR})
+  tern_check(check_includes_fails ${checks}/includes-self-test.sh)
+  tern_check(check_text ${PROJECT_SOURCE_DIR}/scripts/check-text.sh ${PROJECT_SOURCE_DIR})
+  tern_check(check_text_fails ${checks}/text-self-test.sh)
+  tern_check(check_symbols ${checks}/symbols.sh
     ${CMAKE_NM} $<TARGET_FILE:tern_shared> $<TARGET_FILE:tern_static> ${PROJECT_SOURCE_DIR}/include)
-endif()
-if(NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
-  tern_check(check_symbols_fails ${PROJECT_SOURCE_DIR}/tests/checks/symbols-self-test.sh ${CMAKE_C_COMPILER})
-  tern_check(check_install ${PROJECT_SOURCE_DIR}/tests/checks/install.sh
-    ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
+  tern_check(check_symbols_fails ${checks}/symbols-self-test.sh ${CMAKE_C_COMPILER})
+  tern_check(check_install ${checks}/install.sh ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
 endif()
 
-# Each examples/NAME.c becomes example_NAME, which is run on the bundled model; against an installed library check_install does the same.
+# Each examples/NAME.c becomes example_NAME, which is run on the bundled model; against an installed library
+# check_install does the same.
 file(GLOB TERN_EXAMPLES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c)
 foreach(file ${TERN_EXAMPLES})
   get_filename_component(name ${file} NAME_WE)

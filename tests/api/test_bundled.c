@@ -45,4 +45,4 @@ static void bundled_model(void **state)
 
 static const struct CMUnitTest tests[] = {cmocka_unit_test(bundled_model)};
 
-TEST_GROUP(bundled, "", tests);
+TEST_GROUP(bundled, "arm64", tests);

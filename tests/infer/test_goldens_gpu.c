@@ -163,4 +163,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(perplexity),
 };
 
-TEST_GROUP(goldens_gpu, "devices swiftshader", tests, .teardown = test_backends_close);
+TEST_GROUP(goldens_gpu, "devices", tests, .teardown = test_backends_close);

@@ -174,4 +174,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gpu),
 };
 
-TEST_GROUP(same_text, "gpu swiftshader", tests, .teardown = test_backends_close);
+TEST_GROUP(same_text, "gpu swiftshader arm64", tests, .teardown = test_backends_close);

@@ -656,4 +656,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(fake_quantize),
 };
 
-TEST_GROUP(backward, "", tests);
+TEST_GROUP(backward, "arm64", tests);

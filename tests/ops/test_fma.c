@@ -89,4 +89,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(cancellation),
 };
 
-TEST_GROUP(fma, "", tests, .setup = open_state);
+TEST_GROUP(fma, "arm64", tests, .setup = open_state);

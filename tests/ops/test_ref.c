@@ -292,4 +292,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(softcap_is_a_tanh),
 };
 
-TEST_GROUP(ref, "", tests);
+TEST_GROUP(ref, "arm64", tests);

@@ -408,4 +408,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(requantisation),
 };
 
-TEST_GROUP(update, "", tests);
+TEST_GROUP(update, "arm64", tests);

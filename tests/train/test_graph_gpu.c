@@ -108,4 +108,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gradual_quantisation),
 };
 
-TEST_GROUP(graph_gpu, "devices swiftshader", tests, .teardown = test_backends_close);
+TEST_GROUP(graph_gpu, "devices", tests, .teardown = test_backends_close);

@@ -38,6 +38,19 @@ static const char *activation_name(tern_activation activation)
     return names[activation];
 }
 
+/* What an op may have besides its inputs: biases, sinks, a window, a soft cap, a sum. */
+static tern_status print_optional(const tern_graph *g, const tern_op *op, tern_buf *out, tern_error *err)
+{
+    for (uint32_t i = op->n_in; i < tern_op_n_views(op); i++) {
+        const tern_view view = tern_op_view(op, i);
+        if (!tern_op_is_optional(op, i) || view.value == TERN_NO_VALUE) continue;
+        TERN_TRY(tern_buf_addf(out, err, " +"));
+        TERN_TRY(print_view(g, view, out, err));
+    }
+    if (op->window) TERN_TRY(tern_buf_addf(out, err, " window %u", op->window));
+    return op->softcap > 0 ? tern_buf_addf(out, err, " cap %g", (double)op->softcap) : TERN_OK;
+}
+
 /* Where the result goes. */
 static tern_status print_out(const tern_graph *g, const tern_op *op, tern_buf *out, tern_error *err)
 {
@@ -56,10 +69,7 @@ static tern_status print_op(const tern_graph *g, size_t i, tern_buf *out, tern_e
     TERN_TRY(tern_buf_addf(out, err, "%4zu  %-*s ", i, NAME_WIDTH, tern_op_name(op->kind)));
     for (uint32_t k = 0; k < op->n_in; k++) TERN_TRY(print_input(g, op, k, out, err));
     if (op->gated) TERN_TRY(tern_buf_addf(out, err, " *%s", activation_name(op->activation)));
-    if (op->residual.value != TERN_NO_VALUE) {
-        TERN_TRY(tern_buf_addf(out, err, " +"));
-        TERN_TRY(print_view(g, op->residual, out, err));
-    }
+    TERN_TRY(print_optional(g, op, out, err));
     TERN_TRY(print_out(g, op, out, err));
     return tern_buf_add(out, "\n", 1, err);
 }

@@ -70,7 +70,7 @@ void slices_task(const job *j, size_t copy, uint32_t first, uint32_t n, uint32_t
     const uint8_t *base = j->data + copy * j->bytes;
 #define MOVED(p) (const void *)(base + ((const uint8_t *)(p)-s->bytes))
     for (uint32_t u = first; u < first + n; u++) {
-        const tern_rsr_unit unit = {.steps = MOVED(s->steps + s->first_slice[u]),
+        const tern_rsr_unit unit = {.lengths = MOVED(s->lengths + s->first_slice[u]),
                                     .masks = MOVED(s->masks + (size_t)s->first_slice[u] * 2 * s->k),
                                     .index = MOVED(s->index + (size_t)s->first_vector[u] * 16),
                                     .n_slices = s->first_slice[u + 1] - s->first_slice[u],

@@ -32,13 +32,13 @@ struct job {
     uint32_t cols;
 };
 
-/* The input, and room and output of each thread. */
+/* The input, and scratch and output of each thread. */
 typedef struct workspace {
     tern_cpu_kernels kernels;
     rsr_f32_fn rsr_f32;
     _Alignas(64) int8_t x_i8[COLD_MAX_COLS + 512];
     _Alignas(64) float x_f32[COLD_MAX_COLS + 512];
-    int32_t room[COLD_MAX_THREADS][COLD_MAX_COLS + 16], y[COLD_MAX_THREADS][COLD_MAX_ROWS + 16];
+    int32_t scratch[COLD_MAX_THREADS][COLD_MAX_COLS + 16], y[COLD_MAX_THREADS][COLD_MAX_ROWS + 16];
     int32_t x_sum;
 } workspace;
 extern workspace work;

@@ -13,8 +13,8 @@ static void groups_task(const job *j, size_t copy, uint32_t first, uint32_t n, u
     for (uint32_t u = first; u < first + n; u++) {
         const rsr_block b = rsr_block_of(&j->groups[copy], j->lists ? &j->lists[copy] : NULL, u);
         int32_t *y = work.y[thread] + u * j->groups->k;
-        if (j->f32) j->f32(&b, work.x_f32, (float *)(void *)work.room[thread], (float *)(void *)y);
-        else j->i8(&b, work.x_i8, work.room[thread], y);
+        if (j->f32) j->f32(&b, work.x_f32, (float *)(void *)work.scratch[thread], (float *)(void *)y);
+        else j->i8(&b, work.x_i8, work.scratch[thread], y);
     }
 }
 

@@ -66,7 +66,7 @@ typedef struct tern_rsr_slices {
     tern_rsr_kind kind;
     uint32_t k, rows, cols, panel_cols, n_blocks, n_panels;
     const uint32_t *first_slice, *first_vector; /* [n_units + 1] */
-    const uint16_t *steps;                      /* [n_slices]: vectors of a slice */
+    const uint16_t *lengths;                    /* [n_slices]: vectors of a slice */
     const uint16_t *masks; /* [n_slices][2][k]: of each row the lanes with +1, then of each row the lanes with -1 */
     const uint16_t *index; /* [n_vectors][16]: a column of the panel, or the panel's number of columns: no column */
     const uint8_t *bytes;  /* the whole as a file holds it (docs/formats/rsr.md), 64-byte aligned when owned */

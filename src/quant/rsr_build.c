@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "quant/rsr_parts.h"
+#include "quant/rsr_internal.h"
 
 /* What one block has left behind. */
 typedef struct piece {
@@ -16,7 +16,7 @@ typedef struct piece {
 typedef struct worker {
     tern_rsr__sorter sorter;
     int8_t *codes; /* [k][cols] */
-    void *room;
+    void *scratch;
 } worker;
 
 typedef struct build {
@@ -97,7 +97,7 @@ static tern_status build_block(const build *b, uint32_t block, worker *w, piece 
         tern_rsr__unit unit;
         tern_rsr__sort(&w->sorter, w->codes + (size_t)panel * b->panel_cols, cols, n,
                        tern_rsr_panel_width(cols, b->panel_cols, panel), &unit);
-        TERN_TRY(b->emit(&unit, w->room, p->streams, p->counts + (size_t)2 * panel, err));
+        TERN_TRY(b->emit(&unit, w->scratch, p->streams, p->counts + (size_t)2 * panel, err));
     }
     return TERN_OK;
 }
@@ -116,7 +116,7 @@ static void run_blocks(build *b)
         for (uint32_t i = 0; i < b->n_blocks; i++) block_task(b, i, 0);
 }
 
-static tern_status open_workers(build *b, size_t room, tern_error *err)
+static tern_status open_workers(build *b, size_t scratch, tern_error *err)
 {
     b->n_workers = b->options->pool ? tern_pool_threads(b->options->pool) : 1;
     b->workers = tern_calloc(b->n_workers, sizeof *b->workers);
@@ -126,8 +126,8 @@ static tern_status open_workers(build *b, size_t room, tern_error *err)
         worker *w = &b->workers[i];
         TERN_TRY(tern_rsr__sorter_init(&w->sorter, b->options, b->panel_cols, err));
         w->codes = tern_calloc(b->options->k, b->source->cols);
-        w->room = tern_alloc(room);
-        if (!w->codes || !w->room) return tern_fail_alloc(err, (size_t)b->options->k * b->source->cols + room);
+        w->scratch = tern_alloc(scratch);
+        if (!w->codes || !w->scratch) return tern_fail_alloc(err, (size_t)b->options->k * b->source->cols + scratch);
     }
     return TERN_OK;
 }
@@ -137,7 +137,7 @@ static void close_build(build *b)
     for (uint32_t i = 0; b->workers && i < b->n_workers; i++) {
         tern_rsr__sorter_deinit(&b->workers[i].sorter);
         tern_free(b->workers[i].codes);
-        tern_free(b->workers[i].room);
+        tern_free(b->workers[i].scratch);
     }
     for (uint32_t i = 0; b->pieces && i < b->n_blocks; i++) {
         for (int s = 0; s < TERN_RSR__STREAMS; s++) tern_free(b->pieces[i].streams[s].data);
@@ -193,7 +193,7 @@ void tern_rsr__joined_deinit(tern_rsr__joined *j)
 }
 
 tern_status tern_rsr__build(tern_rsr__joined *out, const tern_rsr_source *source, const tern_rsr_options *options,
-                            tern_rsr__emit_fn emit, size_t (*room_bytes)(uint32_t panel_cols), tern_error *err)
+                            tern_rsr__emit_fn emit, size_t (*scratch_bytes)(uint32_t panel_cols), tern_error *err)
 {
     *out = (tern_rsr__joined){0};
     TERN_TRY(check(source, options, err));
@@ -201,7 +201,7 @@ tern_status tern_rsr__build(tern_rsr__joined *out, const tern_rsr_source *source
     b.panel_cols = panel_cols_of(source, options);
     b.n_panels = (source->cols - 1) / b.panel_cols + 1;
     b.n_blocks = (source->rows - 1) / options->k + 1;
-    tern_status status = open_workers(&b, room_bytes ? room_bytes(b.panel_cols) : 1, err);
+    tern_status status = open_workers(&b, scratch_bytes ? scratch_bytes(b.panel_cols) : 1, err);
     if (status == TERN_OK) run_blocks(&b);
     for (uint32_t i = 0; i < b.n_blocks && status == TERN_OK; i++) {
         status = b.pieces[i].status;

@@ -28,7 +28,7 @@ bool tern_rsr__offsets_of(tern_rsr__offsets *out, uint64_t n_units, uint64_t n_s
 {
     size_t at = TERN_RSR__HEADER_BYTES;
     if (!place(&at, &out->first_slice, n_units + 1, 4) || !place(&at, &out->first_vector, n_units + 1, 4) ||
-        !place(&at, &out->steps, n_slices, 2) || !place(&at, &out->masks, n_slices, (size_t)4 * k) ||
+        !place(&at, &out->lengths, n_slices, 2) || !place(&at, &out->masks, n_slices, (size_t)4 * k) ||
         !place(&at, &out->index, n_vectors, 2 * TERN_RSR_LANES))
         return false;
     out->bytes = at;
@@ -50,7 +50,7 @@ void tern_rsr__point(tern_rsr_slices *s, const uint8_t *bytes, const tern_rsr__o
     s->n_bytes = at->bytes;
     s->first_slice = (const uint32_t *)(const void *)(bytes + at->first_slice);
     s->first_vector = (const uint32_t *)(const void *)(bytes + at->first_vector);
-    s->steps = (const uint16_t *)(const void *)(bytes + at->steps);
+    s->lengths = (const uint16_t *)(const void *)(bytes + at->lengths);
     s->masks = (const uint16_t *)(const void *)(bytes + at->masks);
     s->index = (const uint16_t *)(const void *)(bytes + at->index);
 }
@@ -130,7 +130,7 @@ static tern_status check_unit(const tern_rsr_slices *s, uint32_t unit, uint32_t 
     uint64_t vector = s->first_vector[unit];
     for (uint32_t slice = s->first_slice[unit]; slice < s->first_slice[unit + 1]; slice++) {
         TERN_TRY(check_masks(s, slice, n_rows, err));
-        vector += s->steps[slice];
+        vector += s->lengths[slice];
         if (vector > s->first_vector[unit + 1])
             return tern_fail(err, TERN_MALFORMED, "rsr: unit %u: %llu vectors found in its slices, %u expected", unit,
                              (unsigned long long)(vector - s->first_vector[unit]),

@@ -8,7 +8,7 @@ enum { TERN_RSR__HEADER_BYTES = 64, TERN_RSR__VERSION = 1 };
 
 /* Where each array begins; `bytes` is where the last one ends. */
 typedef struct tern_rsr__offsets {
-    size_t first_slice, first_vector, steps, masks, index, bytes;
+    size_t first_slice, first_vector, lengths, masks, index, bytes;
 } tern_rsr__offsets;
 
 /* False when the size does not fit. */

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "quant/rsr_file.h"
-#include "quant/rsr_parts.h"
+#include "quant/rsr_internal.h"
 
 /* A group, or a part of a long one. */
 typedef struct part {
@@ -13,10 +13,10 @@ typedef struct part {
 } part;
 
 /* Memory of one thread: parts in the order of the groups, the same by length, and how many there are of each length. */
-typedef struct room {
+typedef struct scratch {
     part *parts, *sorted;
     uint32_t *counts;
-} room;
+} scratch;
 
 /* Groups are cut into parts of at most a sixteenth of the columns, so that one long group does not leave 15 lanes idle.
  */
@@ -30,15 +30,15 @@ static size_t max_parts(uint32_t panel_cols)
     return (size_t)panel_cols + TERN_RSR_LANES;
 }
 
-static size_t room_bytes(uint32_t panel_cols)
+static size_t scratch_bytes(uint32_t panel_cols)
 {
     return 2 * max_parts(panel_cols) * sizeof(part) + ((size_t)longest_part(panel_cols) + 2) * sizeof(uint32_t);
 }
 
-static room lay_out(void *memory, uint32_t panel_cols)
+static scratch lay_out(void *memory, uint32_t panel_cols)
 {
     const size_t n = max_parts(panel_cols);
-    room r = {.parts = memory};
+    scratch r = {.parts = memory};
     r.sorted = r.parts + n;
     r.counts = (uint32_t *)(void *)(r.sorted + n);
     return r;
@@ -59,7 +59,7 @@ static uint32_t cut(const tern_rsr__unit *u, uint32_t longest, part *out)
 }
 
 /* Longest first, parts of one length in the order they have. */
-static void by_length(const room *r, uint32_t n, uint32_t longest)
+static void by_length(const scratch *r, uint32_t n, uint32_t longest)
 {
     memset(r->counts, 0, ((size_t)longest + 2) * sizeof *r->counts);
     for (uint32_t i = 0; i < n; i++) r->counts[longest - r->parts[i].length + 1]++;
@@ -88,7 +88,7 @@ static void fill_index(const tern_rsr__unit *u, const part *parts, uint32_t n, u
 static tern_status emit(const tern_rsr__unit *u, void *memory, tern_rsr__stream *streams, uint32_t counts[2],
                         tern_error *err)
 {
-    const room r = lay_out(memory, u->width);
+    const scratch r = lay_out(memory, u->width);
     const uint32_t longest = longest_part(u->n_columns);
     const uint32_t n = cut(u, longest, r.parts);
     by_length(&r, n, longest);
@@ -118,7 +118,7 @@ tern_status tern_rsr_slices_build(tern_rsr_slices *out, const tern_rsr_source *s
 {
     tern_rsr__joined j;
     *out = (tern_rsr_slices){0};
-    TERN_TRY(tern_rsr__build(&j, source, options, emit, room_bytes, err));
+    TERN_TRY(tern_rsr__build(&j, source, options, emit, scratch_bytes, err));
     tern_rsr_slices s = {.kind = options->kind,
                          .k = options->k,
                          .rows = source->rows,
@@ -136,7 +136,7 @@ tern_status tern_rsr_slices_build(tern_rsr_slices *out, const tern_rsr_source *s
     if (status == TERN_OK) {
         memcpy(bytes + at.first_slice, j.first[0], (n_units + 1) * sizeof(uint32_t));
         memcpy(bytes + at.first_vector, j.first[1], (n_units + 1) * sizeof(uint32_t));
-        memcpy(bytes + at.steps, j.data[0], j.bytes[0]);
+        memcpy(bytes + at.lengths, j.data[0], j.bytes[0]);
         memcpy(bytes + at.masks, j.data[1], j.bytes[1]);
         memcpy(bytes + at.index, j.data[2], j.bytes[2]);
         tern_rsr__header_write(bytes, &s, j.first[0][n_units], j.first[1][n_units], origin);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "quant/rsr_parts.h"
+#include "quant/rsr_internal.h"
 
 enum { BUCKETS_OF_A_COLUMN = 4, RADIX = 256 };
 

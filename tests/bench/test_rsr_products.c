@@ -60,11 +60,11 @@ static void close_matrix(matrix *m)
     free(m->codes);
 }
 
-/* One vector in both types, what it gives, and room; outputs have a canary behind them. */
+/* One vector in both types, what it gives, and scratch; outputs have a canary behind them. */
 typedef struct vectors {
     int8_t *x;
     float *f;
-    int32_t *want, *y, *room;
+    int32_t *want, *y, *scratch;
     double *exact, *size;
 } vectors;
 
@@ -76,7 +76,7 @@ static vectors open_vectors(const matrix *m, int extreme)
                  .f = malloc(m->cols * sizeof *v.f),
                  .want = calloc(m->rows, sizeof *v.want),
                  .y = malloc((m->rows + 1) * sizeof *v.y),
-                 .room = malloc((m->cols + 16) * sizeof *v.room),
+                 .scratch = malloc((m->cols + 16) * sizeof *v.scratch),
                  .exact = calloc(m->rows, sizeof *v.exact),
                  .size = calloc(m->rows, sizeof *v.size)};
     test_floats(&rng, TEST_ORDINARY, v.f, m->cols);
@@ -98,7 +98,7 @@ static void close_vectors(vectors *v)
     free(v->f);
     free(v->want);
     free(v->y);
-    free(v->room);
+    free(v->scratch);
     free(v->exact);
     free(v->size);
 }
@@ -137,10 +137,10 @@ static void check_multipliers(const matrix *m, const vectors *v, uint32_t featur
         if (status == TERN_UNSUPPORTED && !(features & TERN_CPU_AVX2)) continue;
         assert_ok(status, err);
         poison(m, v);
-        rsr_i8_groups(&m->groups, &m->lists, p.i8, v->x, v->room, v->y);
+        rsr_i8_groups(&m->groups, &m->lists, p.i8, v->x, v->scratch, v->y);
         check_i8(m, v, version);
         poison(m, v);
-        rsr_f32_groups(&m->groups, &m->lists, p.f32, v->f, (float *)(void *)v->room, (float *)(void *)v->y);
+        rsr_f32_groups(&m->groups, &m->lists, p.f32, v->f, (float *)(void *)v->scratch, (float *)(void *)v->y);
         check_f32(m, v, version);
     }
 }
@@ -150,13 +150,13 @@ static void check_slices(const matrix *m, const vectors *v)
     const test_kernel *k;
     for (size_t at = 0; (k = test_kernel_next("rsr_i8", &at));) {
         poison(m, v);
-        rsr_i8_slices(&m->slices, (tern_rsr_i8_fn)k->fn, v->x, (int8_t *)v->room, v->y);
+        rsr_i8_slices(&m->slices, (tern_rsr_i8_fn)k->fn, v->x, (int8_t *)v->scratch, v->y);
         check_i8(m, v, k->level);
     }
     for (const rsr_f32_kernel *f = rsr_f32_kernels; f->level; f++) {
         if (f->needed & ~tern_cpu_features()) continue;
         poison(m, v);
-        rsr_f32_slices(&m->slices, f->fn, v->f, (float *)(void *)v->room, (float *)(void *)v->y);
+        rsr_f32_slices(&m->slices, f->fn, v->f, (float *)(void *)v->scratch, (float *)(void *)v->y);
         check_f32(m, v, f->level);
     }
 }

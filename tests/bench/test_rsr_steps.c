@@ -87,7 +87,7 @@ typedef struct inputs {
     test_guard x_guard;
     int8_t *x;
     float *f;
-    int32_t *room;
+    int32_t *scratch;
 } inputs;
 
 static void check_step(const matrix *m, const rsr_groups *g, const rsr_lists *lists, const inputs *in, const char *name,
@@ -98,8 +98,8 @@ static void check_step(const matrix *m, const rsr_groups *g, const rsr_lists *li
         int32_t y[16];
         float z[16];
         for (int r = 0; r < 16; r++) y[r] = r, z[r] = 0.0f;
-        i8(&b, in->x, in->room, y);
-        f32(&b, in->f, (float *)(void *)in->room, z);
+        i8(&b, in->x, in->scratch, y);
+        f32(&b, in->f, (float *)(void *)in->scratch, z);
         for (uint32_t r = 0; r < 16; r++) {
             int32_t want = (int32_t)r;
             double exact = 0, size = 0;
@@ -122,7 +122,7 @@ static void check_steps(uint32_t k, uint32_t rows, uint32_t cols, fill f)
     const tern_rsr_source source = {.read = read_rows, .context = &m, .rows = rows, .cols = cols};
     inputs in = {.x_guard = test_guard_open(cols + 3),
                  .f = malloc(cols * sizeof(float)),
-                 .room = malloc(((size_t)cols + 16) * 4)};
+                 .scratch = malloc(((size_t)cols + 16) * 4)};
     rsr_groups g;
     rsr_lists lists;
     tern_error err = {0};
@@ -139,7 +139,7 @@ static void check_steps(uint32_t k, uint32_t rows, uint32_t cols, fill f)
     rsr_groups_deinit(&g);
     test_guard_close(&in.x_guard);
     free(in.f);
-    free(in.room);
+    free(in.scratch);
     free(m.codes);
 }
 

@@ -147,7 +147,7 @@ static void check_slices(const tern_rsr_slices *s)
         const uint16_t *index = s->index + (size_t)s->first_vector[u] * 16;
         uint32_t n_columns = 0, longest = 0;
         lane_part before = {0};
-        for (uint32_t i = s->first_slice[u]; i < s->first_slice[u + 1]; index += s->steps[i++] * 16u)
+        for (uint32_t i = s->first_slice[u]; i < s->first_slice[u + 1]; index += s->lengths[i++] * 16u)
             for (uint32_t lane = 0; lane < 16; lane++) {
                 const uint16_t *masks = s->masks + (size_t)i * 2 * s->k;
                 uint32_t pos = 0, neg = 0;
@@ -155,10 +155,10 @@ static void check_slices(const tern_rsr_slices *s)
                     pos |= (masks[r] >> lane & 1u) << r;
                     neg |= (masks[s->k + r] >> lane & 1u) << r;
                 }
-                const lane_part part = {length_of(index, s->steps[i], lane, width), number_of(s->kind, s->k, pos, neg),
-                                        index[lane]};
+                const lane_part part = {length_of(index, s->lengths[i], lane, width),
+                                        number_of(s->kind, s->k, pos, neg), index[lane]};
                 assert_true(part.length ? part.number != 0 : part.number == 0);
-                if (lane == 0) assert_int_equal(part.length, s->steps[i]);
+                if (lane == 0) assert_int_equal(part.length, s->lengths[i]);
                 if (part.length) check_order(&before, &part);
                 if (part.length) before = part;
                 n_columns += part.length;
@@ -433,9 +433,9 @@ static void damaged_bytes(void **state)
         {68, 4, 0x7fffffff, "out of order"},
         {128, 4, 1, "out of order"},
         {132, 4, 0x7fffffff, "out of order"},
-        {(size_t)((const uint8_t *)s.steps - s.bytes), 2, s.steps[0] - 1u, "vectors found"},
+        {(size_t)((const uint8_t *)s.lengths - s.bytes), 2, s.lengths[0] - 1u, "vectors found"},
         {(size_t)((const uint8_t *)s.masks - s.bytes) + ((s.first_slice[2] - 1) * 8 + 3) * 2, 2, 1, "block of 2 rows"},
-        {(size_t)((const uint8_t *)s.steps - s.bytes), 2, 60000, "vectors found"},
+        {(size_t)((const uint8_t *)s.lengths - s.bytes), 2, 60000, "vectors found"},
         {(size_t)((const uint8_t *)s.masks - s.bytes), 4, 0xffffffff,
          "one group"}, /* rows 0 and 1 +1; see below for -1 */
         {(size_t)((const uint8_t *)s.index - s.bytes), 2, 51, "column 51"},

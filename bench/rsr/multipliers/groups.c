@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "quant/rsr_parts.h"
+#include "quant/rsr_internal.h"
 
-static tern_status emit(const tern_rsr__unit *unit, void *room, tern_rsr__stream *streams, uint32_t counts[2],
+static tern_status emit(const tern_rsr__unit *unit, void *scratch, tern_rsr__stream *streams, uint32_t counts[2],
                         tern_error *err)
 {
-    (void)room;
+    (void)scratch;
     const size_t n_perm = unit->n_columns * sizeof *unit->perm, n_groups = unit->n_groups * sizeof *unit->groups;
     void *perm = tern_rsr__append(&streams[0], n_perm);
     if (!perm) return tern_fail_alloc(err, n_perm);

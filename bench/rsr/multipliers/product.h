@@ -3,7 +3,7 @@
  *   y[r] = sum over c of w[r][c] * x[c]
  *
  *   x     in   [cols]; gathers on groups read 3 bytes behind it
- *   room       on groups [panel_cols + 16], on slices [panel_cols + 4]
+ *   scratch       on groups [panel_cols + 16], on slices [panel_cols + 4]
  *   y     out  [rows]
  *
  * Integers are exact as long as three times the sum over c of |x[c]| fits 32 bits. No allocation.
@@ -17,12 +17,12 @@
 #include "rsr/multipliers/slices_f32.h"
 #include "rsr/multipliers/steps.h"
 
-void rsr_i8_groups(const rsr_groups *g, const rsr_lists *lists, rsr_step_i8 *step, const int8_t *x, int32_t *room,
+void rsr_i8_groups(const rsr_groups *g, const rsr_lists *lists, rsr_step_i8 *step, const int8_t *x, int32_t *scratch,
                    int32_t *y);
-void rsr_f32_groups(const rsr_groups *g, const rsr_lists *lists, rsr_step_f32 *step, const float *x, float *room,
+void rsr_f32_groups(const rsr_groups *g, const rsr_lists *lists, rsr_step_f32 *step, const float *x, float *scratch,
                     float *y);
-void rsr_i8_slices(const tern_rsr_slices *s, tern_rsr_i8_fn kernel, const int8_t *x, int8_t *room, int32_t *y);
-void rsr_f32_slices(const tern_rsr_slices *s, rsr_f32_fn kernel, const float *x, float *room, float *y);
+void rsr_i8_slices(const tern_rsr_slices *s, tern_rsr_i8_fn kernel, const int8_t *x, int8_t *scratch, int32_t *y);
+void rsr_f32_slices(const tern_rsr_slices *s, rsr_f32_fn kernel, const float *x, float *scratch, float *y);
 
 /* The multipliers of the public code, by their versions there, and what stands for them here. */
 typedef struct rsr_multiplier {

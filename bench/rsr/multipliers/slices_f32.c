@@ -12,7 +12,7 @@ static void plain(const tern_rsr_unit *u, const float *x, float *y)
     float rows[16][TERN_LANES] = {{0}};
     for (uint32_t slice = 0; slice < u->n_slices; slice++, masks += 2 * u->k) {
         float sums[TERN_LANES] = {0};
-        for (uint32_t s = 0; s < u->steps[slice]; s++, index += TERN_LANES)
+        for (uint32_t s = 0; s < u->lengths[slice]; s++, index += TERN_LANES)
             for (int l = 0; l < TERN_LANES; l++) sums[l] += x[index[l]];
         for (uint32_t r = 0; r < u->k; r++)
             for (int l = 0; l < TERN_LANES; l++) {

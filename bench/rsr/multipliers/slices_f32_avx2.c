@@ -50,7 +50,7 @@ void rsr_f32_avx2(const tern_rsr_unit *u, const float *x, float *y)
     memset(rows, 0, sizeof rows);
     for (uint32_t slice = 0; slice < u->n_slices; slice++, masks += 2 * k) {
         halves_f32 sums = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-        for (uint32_t s = u->steps[slice]; s; s--, index += 16) {
+        for (uint32_t s = u->lengths[slice]; s; s--, index += 16) {
             __builtin_prefetch((const char *)index + AHEAD);
             sums.low = _mm256_add_ps(sums.low, gather_f32(index, x));
             sums.high = _mm256_add_ps(sums.high, gather_f32(index + 8, x));

@@ -32,7 +32,7 @@ INLINE void unit_f32(const tern_rsr_unit *u, uint32_t k, const float *x, float *
     _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++) rows[r] = _mm512_setzero_ps();
     for (uint32_t slice = 0; slice < u->n_slices; slice++, masks += 2 * k) {
         __m512 sums = _mm512_setzero_ps();
-        for (uint32_t s = u->steps[slice]; s; s--, index += 16) {
+        for (uint32_t s = u->lengths[slice]; s; s--, index += 16) {
             __builtin_prefetch((const char *)index + AHEAD);
             sums = add_step_f32(sums, index, x);
         }

@@ -21,8 +21,8 @@ typedef struct rsr_block {
     const int8_t *signs;
 } rsr_block;
 
-/* X(name, what it is): room is [n_columns + 16] of the type of y. Levels: _plain for all, those of SIMD gathers _avx2
- * and _avx512. */
+/* X(name, what it is): scratch is [n_columns + 16] of the type of y. Levels: _plain for all, those of SIMD gathers
+ * _avx2 and _avx512. */
 #define RSR_STEPS(X)                                                                                                   \
     X(lists, "signed scatter lists, 32-bit numbers")                                                                   \
     X(lists16, "16-bit columns, groups of up to 4 without a loop")                                                     \
@@ -30,8 +30,8 @@ typedef struct rsr_block {
     X(permuted, "inputs copied in the order of the columns, then summed")                                              \
     X(direct, "no copy: loads unrolled by 8, prefetched")
 
-typedef void rsr_step_i8(const rsr_block *b, const int8_t *x, int32_t *room, int32_t *y);
-typedef void rsr_step_f32(const rsr_block *b, const float *x, float *room, float *y);
+typedef void rsr_step_i8(const rsr_block *b, const int8_t *x, int32_t *scratch, int32_t *y);
+typedef void rsr_step_f32(const rsr_block *b, const float *x, float *scratch, float *y);
 
 #define RSR_STEP(name, words)                                                                                          \
     rsr_step_i8 rsr_##name##_i8;                                                                                       \

@@ -9,7 +9,7 @@ void tern_ref_rsr_i8(const tern_rsr_unit *u, const int8_t *x, int32_t *y)
     uint32_t rows[16] = {0}; /* unsigned: sums of the numbers of a damaged file may wrap */
     for (uint32_t slice = 0; slice < u->n_slices; slice++, masks += 2 * u->k) {
         uint32_t sums[TERN_LANES] = {0};
-        for (uint32_t s = 0; s < u->steps[slice]; s++, index += TERN_LANES)
+        for (uint32_t s = 0; s < u->lengths[slice]; s++, index += TERN_LANES)
             for (int l = 0; l < TERN_LANES; l++) {
                 const int32_t value = x[index[l]];
                 sums[l] += (uint32_t)value;
@@ -38,7 +38,7 @@ void tern_ref_rsr_i8x4(const tern_rsr_unit *u, const int8_t *x, int32_t *y)
     uint32_t rows[16][4] = {{0}};
     for (uint32_t slice = 0; slice < u->n_slices; slice++, masks += 2 * u->k) {
         uint32_t sums[TERN_LANES][4] = {{0}};
-        for (uint32_t s = 0; s < u->steps[slice]; s++, index += TERN_LANES)
+        for (uint32_t s = 0; s < u->lengths[slice]; s++, index += TERN_LANES)
             for (int l = 0; l < TERN_LANES; l++)
                 for (int t = 0; t < 4; t++) {
                     const int32_t value = x[4 * (size_t)index[l] + (size_t)t];

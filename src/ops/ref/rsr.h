@@ -8,14 +8,14 @@
 
 /* One unit of tern_rsr_slices: its slices and their vectors, from its first on. */
 typedef struct tern_rsr_unit {
-    const uint16_t *steps, *masks, *index;
+    const uint16_t *lengths, *masks, *index;
     uint32_t n_slices, k;
 } tern_rsr_unit;
 
 static inline tern_rsr_unit tern_rsr_unit_of(const tern_rsr_slices *s, uint32_t unit)
 {
     const uint32_t slice = s->first_slice[unit];
-    return (tern_rsr_unit){.steps = s->steps + slice,
+    return (tern_rsr_unit){.lengths = s->lengths + slice,
                            .masks = s->masks + (size_t)slice * 2 * s->k,
                            .index = s->index + (size_t)s->first_vector[unit] * TERN_RSR_LANES,
                            .n_slices = s->first_slice[unit + 1] - slice,

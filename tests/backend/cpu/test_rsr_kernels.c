@@ -53,14 +53,14 @@ static const void *guarded(test_guard *g, const void *bytes, size_t n)
 }
 
 typedef struct operands {
-    test_guard steps, masks, index, x;
+    test_guard lengths, masks, index, x;
 } operands;
 
 static tern_rsr_unit unit_of(operands *o, const tern_rsr_slices *s, uint32_t unit)
 {
     const uint32_t slice = s->first_slice[unit], n = s->first_slice[unit + 1] - slice;
     const size_t n_index = (size_t)(s->first_vector[unit + 1] - s->first_vector[unit]) * 16;
-    return (tern_rsr_unit){.steps = guarded(&o->steps, s->steps + slice, n * 2),
+    return (tern_rsr_unit){.lengths = guarded(&o->lengths, s->lengths + slice, n * 2),
                            .masks = guarded(&o->masks, s->masks + (size_t)slice * 2 * s->k, (size_t)n * 4 * s->k),
                            .index = guarded(&o->index, s->index + (size_t)s->first_vector[unit] * 16, n_index * 2),
                            .n_slices = n,
@@ -134,7 +134,7 @@ static operands open_operands(uint32_t max_cols)
 
 static void close_operands(operands *o)
 {
-    test_guard_close(&o->steps);
+    test_guard_close(&o->lengths);
     test_guard_close(&o->masks);
     test_guard_close(&o->index);
     test_guard_close(&o->x);
@@ -228,7 +228,7 @@ typedef struct product {
     matrix m;
     int8_t *x;
     size_t stride;
-    uint8_t *room;
+    uint8_t *scratch;
 } product;
 
 static product open_product(uint32_t rows, uint32_t cols)
@@ -245,7 +245,7 @@ static product open_product(uint32_t rows, uint32_t cols)
     p.x = calloc(8, p.stride);
     for (uint32_t t = 0; t < 8; t++)
         for (uint32_t c = 0; c < cols; c++) p.x[t * p.stride + c] = (int8_t)test_between(&rng, 0, 255);
-    p.room = aligned_alloc(64, (4 * (size_t)cols + TERN_CPU__LAYOUT_SCRATCH + 63) / 64 * 64);
+    p.scratch = aligned_alloc(64, (4 * (size_t)cols + TERN_CPU__LAYOUT_SCRATCH + 63) / 64 * 64);
     return p;
 }
 
@@ -254,7 +254,7 @@ static void close_product(product *p)
     free((void *)(uintptr_t)p->w.data);
     free(p->m.codes);
     free(p->x);
-    free(p->room);
+    free(p->scratch);
 }
 
 static void check_layout(const product *p, const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, uint32_t n)
@@ -264,7 +264,7 @@ static void check_layout(const product *p, const tern_cpu__layout *l, uint32_t f
     const size_t stride = n_rows + GAP;
     int32_t *dots = malloc(n * stride * sizeof *dots);
     for (size_t i = 0; i < n * stride; i++) dots[i] = CANARY;
-    l->multiply(l, first, n_rows, &x, p->room, dots, stride);
+    l->multiply(l, first, n_rows, &x, p->scratch, dots, stride);
     for (uint32_t t = 0; t < n; t++)
         for (uint32_t r = 0; r < stride; r++) {
             int32_t want = r < n_rows ? 0 : CANARY;

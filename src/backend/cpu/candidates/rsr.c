@@ -90,11 +90,12 @@ static tern_rsr_slices moved(const tern_rsr_slices *s, const uint8_t *bytes)
     tern_rsr_slices out = *s;
     const ptrdiff_t at_slice = (const uint8_t *)s->first_slice - s->bytes,
                     at_vector = (const uint8_t *)s->first_vector - s->bytes;
-    const ptrdiff_t at_steps = (const uint8_t *)s->steps - s->bytes, at_masks = (const uint8_t *)s->masks - s->bytes;
+    const ptrdiff_t at_lengths = (const uint8_t *)s->lengths - s->bytes,
+                    at_masks = (const uint8_t *)s->masks - s->bytes;
     const ptrdiff_t at_index = (const uint8_t *)s->index - s->bytes;
     out.first_slice = (const void *)(bytes + at_slice);
     out.first_vector = (const void *)(bytes + at_vector);
-    out.steps = (const void *)(bytes + at_steps);
+    out.lengths = (const void *)(bytes + at_lengths);
     out.masks = (const void *)(bytes + at_masks);
     out.index = (const void *)(bytes + at_index);
     out.bytes = bytes;

@@ -48,7 +48,7 @@ void tern_cpu__rsr_i8_avx2(const tern_rsr_unit *u, const int8_t *x, int32_t *y)
     memset(rows, 0, sizeof rows);
     for (uint32_t slice = 0; slice < u->n_slices; slice++, masks += 2 * k) {
         halves_i32 sums = {_mm256_setzero_si256(), _mm256_setzero_si256()};
-        for (uint32_t s = u->steps[slice]; s; s--, index += 16) {
+        for (uint32_t s = u->lengths[slice]; s; s--, index += 16) {
             __builtin_prefetch((const char *)index + AHEAD);
             sums.low = _mm256_add_epi32(sums.low, gather_i8(index, x));
             sums.high = _mm256_add_epi32(sums.high, gather_i8(index + 8, x));
@@ -104,10 +104,10 @@ void tern_cpu__rsr_i8x4_avx2(const tern_rsr_unit *u, const int8_t *x, int32_t *y
         for (int first = 0; first < 16; first += 8) {
             __m256i sums[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
                                _mm256_setzero_si256()};
-            sums_i8x4(index + first, u->steps[slice], x, sums);
+            sums_i8x4(index + first, u->lengths[slice], x, sums);
             add_sums_i8x4(masks, u->k, first, sums, rows);
         }
-        index += (size_t)u->steps[slice] * 16;
+        index += (size_t)u->lengths[slice] * 16;
     }
     for (uint32_t r = 0; r < u->k; r++)
         for (uint32_t t = 0; t < 4; t++)

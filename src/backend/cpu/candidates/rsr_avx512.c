@@ -24,7 +24,7 @@ INLINE void unit_i8(const tern_rsr_unit *u, uint32_t k, const int8_t *x, int32_t
     _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++) rows[r] = _mm512_setzero_si512();
     for (uint32_t slice = 0; slice < u->n_slices; slice++, masks += 2 * k) {
         __m512i sums = _mm512_setzero_si512();
-        for (uint32_t s = u->steps[slice]; s; s--, index += 16) {
+        for (uint32_t s = u->lengths[slice]; s; s--, index += 16) {
             __builtin_prefetch((const char *)index + AHEAD);
             sums = add_step_i8(sums, index, x);
         }
@@ -69,8 +69,8 @@ INLINE void unit_i8x4(const tern_rsr_unit *u, uint32_t k, const int8_t *x, int32
     for (uint32_t slice = 0; slice < u->n_slices; slice++, masks += 2 * k) {
         __m512i sums[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
                            _mm512_setzero_si512()};
-        sums_i8x4(index, u->steps[slice], x, sums);
-        index += (size_t)u->steps[slice] * 16;
+        sums_i8x4(index, u->lengths[slice], x, sums);
+        index += (size_t)u->lengths[slice] * 16;
         _Pragma("GCC unroll 16") for (uint32_t r = 0; r < k; r++)
         {
             const __mmask16 pos = masks[r], neg = masks[k + r];

@@ -45,7 +45,7 @@ void tern_selftest__rsr(tern_selftest__trial *t, uint32_t n_tokens, tern_rsr_i8_
     tern_rsr_slices s;
     t->status = tern_rsr_slices_build(&s, &source, &(tern_rsr_options){.k = K}, 0, t->err);
     if (t->status != TERN_OK) return;
-    const tern_rsr_unit u = {s.steps, s.masks, s.index, s.first_slice[1], K};
+    const tern_rsr_unit u = {s.lengths, s.masks, s.index, s.first_slice[1], K};
     int8_t x[4 * (COLS + 1)] = {0};
     for (uint32_t c = 0; c < n_tokens * COLS; c++) x[c] = t->q[c % TOKENS][c / n_tokens];
     fn(&u, x, out);

@@ -1,6 +1,6 @@
 /* What the files of RSR share: one unit sorted, and the pieces that blocks leave behind. */
-#ifndef TERN_QUANT_RSR_PARTS_H
-#define TERN_QUANT_RSR_PARTS_H
+#ifndef TERN_QUANT_RSR_INTERNAL_H
+#define TERN_QUANT_RSR_INTERNAL_H
 
 #include "quant/rsr.h"
 
@@ -23,9 +23,9 @@ typedef struct tern_rsr__stream {
 /* Room for n more bytes at the end; NULL when out of memory. */
 void *tern_rsr__append(tern_rsr__stream *stream, size_t n);
 
-/* Appends what is kept of a unit to the streams; counts are what `first` sums up. `room` is room_bytes of the thread's
- * own. */
-typedef tern_status (*tern_rsr__emit_fn)(const tern_rsr__unit *unit, void *room, tern_rsr__stream *streams,
+/* Appends what is kept of a unit to the streams; counts are what `first` sums up. `scratch` is scratch_bytes of the
+ * thread's own. */
+typedef tern_status (*tern_rsr__emit_fn)(const tern_rsr__unit *unit, void *scratch, tern_rsr__stream *streams,
                                          uint32_t counts[2], tern_error *err);
 
 /* All units, one after the other. */
@@ -37,7 +37,7 @@ typedef struct tern_rsr__joined {
 } tern_rsr__joined;
 
 tern_status tern_rsr__build(tern_rsr__joined *out, const tern_rsr_source *source, const tern_rsr_options *options,
-                            tern_rsr__emit_fn emit, size_t (*room_bytes)(uint32_t panel_cols), tern_error *err);
+                            tern_rsr__emit_fn emit, size_t (*scratch_bytes)(uint32_t panel_cols), tern_error *err);
 void tern_rsr__joined_deinit(tern_rsr__joined *joined);
 
 /* Sorting one unit. The memory of one thread: */

@@ -116,7 +116,7 @@ TERN_API tern_status tern_session_append(tern_session *session, const int32_t *i
 TERN_API tern_status tern_session_append_all(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
 /* From now on only the n highest logits are needed (0: all, as at first): with the exact head the others may be
  * -INFINITY. */
-TERN_API void tern_session_want(tern_session *session, uint32_t n);
+TERN_API void tern_session_set_n_top(tern_session *session, uint32_t n);
 /* Row `row` of the last append into *logits: append has one row, append_all n. f32 [n_vocab], the session's, the caller
  * may change it; valid until the next append. After a generation on a GPU the last token is evaluated only here, which
  * takes the time of one token; an append takes it along. On failure *logits is NULL. Errors: INVALID_ARGUMENT (a row of

@@ -146,7 +146,7 @@ static tern_status time_decode(tern_bench *b, tern_bench_row *out, tern_error *e
     uint64_t allocations;
     if (n == 0) return TERN_OK;
     tern_session_truncate(b->session, 0);
-    tern_session_want(b->session, 1); /* as greedy decoding does; counts with --head exact */
+    tern_session_set_n_top(b->session, 1); /* as greedy decoding does; counts with --head exact */
     if (chooses(b)) TERN_TRY(tern_bench_decode(b, n, &seconds, &allocations, err));
     else TERN_TRY(tern_session_append(b->session, b->ids, DECODE_AFTER, err));
     for (uint32_t i = 0; i < b->options->repeats; i++) {

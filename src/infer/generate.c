@@ -120,47 +120,48 @@ tern_status tern_generation_open(tern_generation **generation, tern_session *ses
                            .params = *params,
                            .result = {.n_prompt = n_prompt},
                            .tokenizer = tern_model_tokenizer(tern_engine_model(tern_session_engine(session))),
-                           .n_wanted_before = session->n_wanted,
+                           .n_top_before = session->n_top,
                            .start_ms = tern_generation__now_ms()};
     tern_status status = begin(g, prompt, n_prompt, err);
     if (status != TERN_OK) {
         generation_free(g);
         return status;
     }
-    tern_session_want(session, tern_sampler_wanted(&params->sampler));
+    tern_session_set_n_top(session, tern_sampler_n_top(&params->sampler));
     *generation = g;
     return TERN_OK;
 }
 
-/* The session's goal is reached: the prompt, a shift, or a decided token. */
-static void settle(tern_generation *g)
+/* The session has evaluated what it was to: the prompt, a shift, or a decided token. */
+static void on_evaluated(tern_generation *g)
 {
     if (!g->prompted) {
         g->decode_start_ms = tern_generation__now_ms();
         g->start_bytes = weight_bytes(g);
     }
     g->prompted = true;
-    if (!g->on_device) tern_generation__host_settle(g);
+    if (!g->on_device) tern_generation__host_evaluated(g);
 }
 
 /* A wish to stop is granted between batches of the prompt and between tokens, not while the device works. */
 static void grant_stop(tern_generation *g)
 {
-    const tern_session_goal *goal = &g->session->goal;
-    if (!g->stop_asked || g->stopped || g->n_running || goal->running || (goal->active && g->prompted)) return;
+    const tern_session_evaluation *evaluation = &g->session->evaluation;
+    if (!g->stop_asked || g->stopped || g->n_running || evaluation->running || (evaluation->active && g->prompted))
+        return;
     tern_session__forget(g->session);
     tern_generation__stop(g, TERN_STOP_CALLER);
 }
 
 static tern_status advance(tern_generation *g, tern_error *err)
 {
-    const tern_session_goal *goal = &g->session->goal;
+    const tern_session_evaluation *evaluation = &g->session->evaluation;
     grant_stop(g);
-    if (!goal->active && !g->stopped)
+    if (!evaluation->active && !g->stopped)
         TERN_TRY(g->on_device ? tern_generation__device_step(g, err) : tern_generation__host_step(g, err));
-    if (!goal->active) return TERN_OK;
+    if (!evaluation->active) return TERN_OK;
     TERN_TRY(tern_session__advance(g->session, err));
-    if (!goal->active) settle(g);
+    if (!evaluation->active) on_evaluated(g);
     return TERN_OK;
 }
 
@@ -183,7 +184,7 @@ tern_status tern_generation_step(tern_generation *generation, bool *done, tern_e
     if (g->over) return tern_fail(err, g->failed, "a generation that has failed: no further step expected");
     tern_status status = advance(g, err);
     if (status == TERN_PENDING) return status;
-    if (status == TERN_OK && (!g->stopped || g->session->goal.active)) return TERN_OK;
+    if (status == TERN_OK && (!g->stopped || g->session->evaluation.active)) return TERN_OK;
     end(g);
     if (status == TERN_OK) status = flush(g, err);
     g->failed = status;
@@ -207,7 +208,7 @@ void tern_generation_close(tern_generation *generation)
 {
     if (!generation) return;
     if (!generation->over) end(generation);
-    tern_session_want(generation->session, generation->n_wanted_before);
+    tern_session_set_n_top(generation->session, generation->n_top_before);
     generation_free(generation);
 }
 

@@ -32,7 +32,7 @@ static void decide_all(tern_generation *g)
     if (g->params.draft_tokens) tern_draft_reset(&g->draft, tern_session_tokens(g->session), g->position);
 }
 
-void tern_generation__host_settle(tern_generation *g)
+void tern_generation__host_evaluated(tern_generation *g)
 {
     if (!g->deciding) {
         decide_all(g);
@@ -80,7 +80,7 @@ static uint32_t draft(tern_generation *g)
     return n;
 }
 
-/* Makes `id` the next decided token: it was drafted rightly, or its evaluation is the session's goal. */
+/* Makes `id` the next decided token: it was drafted rightly, or the session is to evaluate it. */
 static tern_status decide(tern_generation *g, int32_t id, tern_error *err)
 {
     tern_session *s = g->session;
@@ -103,7 +103,7 @@ static tern_status decide(tern_generation *g, int32_t id, tern_error *err)
 tern_status tern_generation__host_step(tern_generation *g, tern_error *err)
 {
     TERN_TRY(make_room(g, err));
-    if (g->stopped || g->session->goal.active) return TERN_OK;
+    if (g->stopped || g->session->evaluation.active) return TERN_OK;
     float *logits;
     TERN_TRY(tern_session_logits(g->session, g->row, &logits, err));
     int32_t id = tern_sampler_next(g->sampler, logits, tern_session_tokens(g->session), g->position);

@@ -18,16 +18,16 @@ struct tern_generation {
     bool on_device;  /* which chooses the tokens */
     bool prompted;   /* the prompt is evaluated */
     bool stop_asked; /* by tern_generation_stop */
-    bool stopped;    /* there is a reason to end; what the session's goal is comes first */
+    bool stopped;    /* there is a reason to end; the session's evaluation under way comes first */
     bool over;       /* nothing more will happen: done, or failed */
     tern_status failed;
-    uint32_t n_wanted_before; /* the session's, given back in the end */
+    uint32_t n_top_before; /* the session's, given back in the end */
     double start_ms, decode_start_ms;
     uint64_t start_bytes;
     /* Tokens chosen on the host: `position` tokens of the session are decided. Beyond them it may hold drafted ones,
      * evaluated already; the logits of the last decided token are in row `row`. */
     uint32_t position, row;
-    bool deciding; /* the session's goal is a token that was shown, which will be at `position`, and what is drafted
+    bool deciding; /* the session evaluates a token that was shown, which will be at `position`, and what is drafted
                       after it */
     tern_draft draft;
     int32_t *batch;   /* a token and what is drafted after it */
@@ -48,12 +48,12 @@ tern_status tern_generation__emit(tern_generation *g, int32_t id, tern_error *er
 
 tern_status tern_generation__host_init(tern_generation *g, tern_error *err);
 void tern_generation__host_deinit(tern_generation *g);
-/* Makes the evaluation of the prompt the session's goal, with the logits of its last token. */
+/* Starts the session's evaluation of the prompt, with the logits of its last token. */
 tern_status tern_generation__host_begin(tern_generation *g, const int32_t *prompt, uint32_t n, tern_error *err);
-/* One token: chosen, shown, decided; or the start of a shift. Its evaluation may be the session's goal then. */
+/* One token: chosen, shown, decided; or the start of a shift. The session may be evaluating it then. */
 tern_status tern_generation__host_step(tern_generation *g, tern_error *err);
-/* The goal is reached. */
-void tern_generation__host_settle(tern_generation *g);
+/* What was to be evaluated is. */
+void tern_generation__host_evaluated(tern_generation *g);
 /* Leaves the session with the decided tokens alone. */
 void tern_generation__host_end(tern_generation *g);
 

@@ -68,7 +68,7 @@ static tern_status start(tern_generation *g, tern_error *err)
     g->result.steps = s->steps;
     g->run_start_ms = tern_generation__now_ms();
     TERN_TRY(tern_runner_start_steps(&s->runner, &steps, err));
-    g->n_running = sample.n_wanted;
+    g->n_running = sample.n_tokens;
     return TERN_OK;
 }
 
@@ -89,7 +89,7 @@ tern_status tern_generation__device_step(tern_generation *g, tern_error *err)
 {
     if (!g->n_running) {
         TERN_TRY(make_room(g, err));
-        if (g->stopped || g->session->goal.active) return TERN_OK;
+        if (g->stopped || g->session->evaluation.active) return TERN_OK;
         TERN_TRY(start(g, err));
     }
     tern_status status = tern_runner_finish_steps(&g->session->runner, g->n_running, g->chosen, err);

@@ -186,7 +186,7 @@ void tern_runner_deinit(tern_runner *runner)
 void tern_runner_set_step(const tern_runner_graph *graph, const tern_runner_step *step)
 {
     const tern_bound_graph *g = &graph->bound;
-    const uint32_t n = step->n_tokens, counts[3] = {n, step->n_outputs, step->n_wanted};
+    const uint32_t n = step->n_tokens, counts[3] = {n, step->n_outputs, step->n_top};
     uint32_t *positions = tern_bound_param(g, TERN_PARAM_POSITIONS), *outputs = tern_bound_param(g, TERN_PARAM_OUTPUTS);
     memcpy(tern_bound_param(g, TERN_PARAM_COUNTS), counts, sizeof counts);
     memcpy(tern_bound_param(g, TERN_PARAM_IDS), step->ids, n * sizeof *step->ids);
@@ -234,10 +234,10 @@ tern_status tern_runner_start_steps(tern_runner *runner, const tern_runner_steps
                               .n_tokens = 1,
                               .first_position = steps->position,
                               .n_outputs = 1,
-                              .n_wanted = steps->sample->top_k};
+                              .n_top = steps->sample->top_k};
     memcpy(tern_bound_param(&g->bound, TERN_PARAM_SAMPLER), steps->sample, sizeof *steps->sample);
     tern_runner_set_step(g, &first);
-    return tern_bound_start(&g->bound, steps->sample->n_wanted, err);
+    return tern_bound_start(&g->bound, steps->sample->n_tokens, err);
 }
 
 tern_status tern_runner_finish_steps(tern_runner *runner, uint32_t n, uint32_t *tokens, tern_error *err)

@@ -45,14 +45,14 @@ typedef struct tern_runner_step {
     const int32_t *ids;
     uint32_t n_tokens, first_position;
     uint32_t n_outputs; /* logits of the last n_outputs tokens */
-    uint32_t n_wanted;  /* the highest logits that are needed; 0: all */
+    uint32_t n_top;     /* the highest logits that are needed; 0: all */
 } tern_runner_step;
 
 /* Tokens that the device chooses, one after the other. */
 typedef struct tern_runner_steps {
     int32_t id; /* evaluated first, at `position` */
     uint32_t position;
-    const tern_sample_params *sample; /* n_wanted: how many, 1 to TERN_SAMPLE_MAX_STEPS */
+    const tern_sample_params *sample; /* n_tokens: how many, 1 to TERN_SAMPLE_MAX_STEPS */
 } tern_runner_steps;
 
 tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params,
@@ -70,7 +70,7 @@ tern_status tern_runner_start(tern_runner *runner, const tern_runner_step *step,
 tern_status tern_runner_finish(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err);
 /* Both. */
 tern_status tern_runner_run(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err);
-/* Starts sample->n_wanted steps at once. No allocation. */
+/* Starts sample->n_tokens steps at once. No allocation. */
 tern_status tern_runner_start_steps(tern_runner *runner, const tern_runner_steps *steps, tern_error *err);
 /* Waits for the n steps that were started last. tokens[0] gets how many were chosen: fewer after one of the end ids,
  * which is the last then; tokens[1 ..] the tokens. All but the last one are evaluated. tokens [1 + n]. One read of that

@@ -169,7 +169,7 @@ void tern_sampler_fill(const tern_sampler *sampler, tern_sample_params *out, uin
     const tern_sampler_params *p = &sampler->params;
     bool greedy = p->temperature == 0;
     tern_rng rng = sampler->rng;
-    *out = (tern_sample_params){.n_wanted = n,
+    *out = (tern_sample_params){.n_tokens = n,
                                 .top_k = greedy ? 1 : p->top_k,
                                 .temperature = p->temperature,
                                 .top_p = p->top_p,
@@ -191,7 +191,7 @@ static bool can_raise(const tern_sampler_params *p)
 }
 
 /* Each bias and each penalised token can push one of the highest down, and the next one takes its place. */
-uint32_t tern_sampler_wanted(const tern_sampler_params *params)
+uint32_t tern_sampler_n_top(const tern_sampler_params *params)
 {
     uint64_t n = params->temperature == 0 ? 1 : params->top_k;
     if (n == 0 || can_raise(params)) return 0;

@@ -23,7 +23,7 @@ int32_t tern_sampler_next(tern_sampler *sampler, float *logits, const int32_t *h
 
 /* How many of the highest logits decide what is chosen (0: all): the others may be -INFINITY and the choice is the
  * same. */
-uint32_t tern_sampler_wanted(const tern_sampler_params *params);
+uint32_t tern_sampler_n_top(const tern_sampler_params *params);
 
 /* Choosing on a device (TERN_OP_SAMPLE): the same tokens from the same seed, but for a draw within float noise of a
  * boundary. */

@@ -125,9 +125,9 @@ const tern_graph *tern_session_graph(const tern_session *session, bool prefill)
     return prefill ? &session->runner.graphs->prefill.graph : &session->runner.graphs->decode.graph;
 }
 
-void tern_session_want(tern_session *session, uint32_t n)
+void tern_session_set_n_top(tern_session *session, uint32_t n)
 {
-    session->n_wanted = n;
+    session->n_top = n;
 }
 
 tern_status tern_session_hidden(tern_session *session, uint32_t index, uint32_t n, float *out, tern_error *err)

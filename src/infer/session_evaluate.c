@@ -18,28 +18,28 @@ static tern_status check(const tern_session *s, const int32_t *ids, uint32_t n, 
 void tern_session__forget(tern_session *session)
 {
     tern_runner_forget(&session->runner);
-    session->goal = (tern_session_goal){0};
+    session->evaluation = (tern_session_evaluation){0};
 }
 
 /* The batch that comes next. */
 static tern_runner_step next_batch(const tern_session *s)
 {
-    const uint32_t n_batch = s->runner.params.n_batch, n_outputs = s->goal.n_outputs;
-    uint32_t left = s->goal.n_evaluated - s->n_evaluated, size = left < n_batch ? left : n_batch;
+    const uint32_t n_batch = s->runner.params.n_batch, n_outputs = s->evaluation.n_outputs;
+    uint32_t left = s->evaluation.n_evaluated - s->n_evaluated, size = left < n_batch ? left : n_batch;
     if (size < left && left - size < n_outputs) size = left - n_outputs; /* all outputs belong to one step */
     return (tern_runner_step){.ids = s->tokens + s->n_evaluated,
                               .n_tokens = size,
                               .first_position = s->n_evaluated,
                               .n_outputs = size == left ? n_outputs : 0,
-                              .n_wanted = s->n_wanted};
+                              .n_top = s->n_top};
 }
 
 static tern_status run_batch(tern_session *s, const tern_runner_step *batch, tern_error *err)
 {
-    if (!s->goal.running) TERN_TRY(tern_runner_start(&s->runner, batch, err));
-    s->goal.running = true;
+    if (!s->evaluation.running) TERN_TRY(tern_runner_start(&s->runner, batch, err));
+    s->evaluation.running = true;
     TERN_TRY(tern_runner_finish(&s->runner, batch, s->logits, err));
-    s->goal.running = false;
+    s->evaluation.running = false;
     s->n_evaluated += batch->n_tokens;
     if (s->n_tokens < s->n_evaluated) s->n_tokens = s->n_evaluated;
     return TERN_OK;
@@ -47,17 +47,17 @@ static tern_status run_batch(tern_session *s, const tern_runner_step *batch, ter
 
 tern_status tern_session__advance(tern_session *session, tern_error *err)
 {
-    tern_session_goal *goal = &session->goal;
-    if (session->n_evaluated < goal->n_evaluated) {
+    tern_session_evaluation *evaluation = &session->evaluation;
+    if (session->n_evaluated < evaluation->n_evaluated) {
         const tern_runner_step batch = next_batch(session);
         tern_status status = run_batch(session, &batch, err);
         if (status == TERN_PENDING) return status;
         if (status != TERN_OK) tern_session__forget(session);
         TERN_TRY(status);
     }
-    if (session->n_evaluated < goal->n_evaluated) return TERN_OK;
-    session->n_tokens = goal->n_tokens;
-    goal->active = false;
+    if (session->n_evaluated < evaluation->n_evaluated) return TERN_OK;
+    session->n_tokens = evaluation->n_tokens;
+    evaluation->active = false;
     return TERN_OK;
 }
 
@@ -67,22 +67,23 @@ tern_status tern_session__begin(tern_session *session, const int32_t *ids, uint3
     TERN_TRY(check(session, ids, n, err));
     if (n) memmove(session->tokens + session->n_tokens, ids, n * sizeof *ids); /* a shift's lie there already */
     uint32_t end = session->n_tokens + n;
-    session->goal = (tern_session_goal){.active = true, .n_evaluated = end, .n_tokens = end, .n_outputs = n_outputs};
+    session->evaluation =
+        (tern_session_evaluation){.active = true, .n_evaluated = end, .n_tokens = end, .n_outputs = n_outputs};
     return TERN_OK;
 }
 
 tern_status tern_session__begin_extend(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)
 {
     TERN_TRY(tern_session__begin(session, ids, n, 0, err));
-    session->goal.n_evaluated--;
-    if (session->n_evaluated > session->goal.n_evaluated) session->n_evaluated--;
+    session->evaluation.n_evaluated--;
+    if (session->n_evaluated > session->evaluation.n_evaluated) session->n_evaluated--;
     return TERN_OK;
 }
 
-/* To the goal; there may be one already, when this is called again after PENDING. */
+/* To the end of the evaluation, which may be under way already when this is called again after PENDING. */
 static tern_status complete(tern_session *s, tern_error *err)
 {
-    while (s->goal.active) TERN_TRY(tern_session__advance(s, err));
+    while (s->evaluation.active) TERN_TRY(tern_session__advance(s, err));
     return TERN_OK;
 }
 
@@ -94,7 +95,7 @@ tern_status tern_session_logits(tern_session *session, uint32_t row, float **log
     const uint32_t n_rows = session->runner.params.max_outputs;
     if (row >= n_rows)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "row %u of the logits: 0 to %u expected", row, n_rows - 1);
-    if (session->n_evaluated < session->n_tokens && !session->goal.active)
+    if (session->n_evaluated < session->n_tokens && !session->evaluation.active)
         TERN_TRY(tern_session__begin(session, NULL, 0, 1, err));
     TERN_TRY(complete(session, err));
     *logits = session->logits + (size_t)row * tern_engine_config(session->runner.engine)->n_vocab;
@@ -104,7 +105,7 @@ tern_status tern_session_logits(tern_session *session, uint32_t row, float **log
 tern_status tern_session_append(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)
 {
     TERN_NEED(session, err);
-    if (!session->goal.active) TERN_TRY(tern_session__begin(session, ids, n, 1, err));
+    if (!session->evaluation.active) TERN_TRY(tern_session__begin(session, ids, n, 1, err));
     return complete(session, err);
 }
 
@@ -114,7 +115,7 @@ tern_status tern_session_append_all(tern_session *session, const int32_t *ids, u
     if (n == 0 || n > session->runner.params.max_outputs)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "logits of %u tokens: 1 to %u expected", n,
                          session->runner.params.max_outputs);
-    if (!session->goal.active) TERN_TRY(tern_session__begin(session, ids, n, n, err));
+    if (!session->evaluation.active) TERN_TRY(tern_session__begin(session, ids, n, n, err));
     return complete(session, err);
 }
 
@@ -149,6 +150,6 @@ tern_status tern_session__begin_shift(tern_session *session, uint32_t n_keep, bo
 tern_status tern_session_shift(tern_session *session, uint32_t n_keep, tern_error *err)
 {
     TERN_NEED(session, err);
-    if (!session->goal.active) TERN_TRY(tern_session__begin_shift(session, n_keep, false, err));
+    if (!session->evaluation.active) TERN_TRY(tern_session__begin_shift(session, n_keep, false, err));
     return complete(session, err);
 }

@@ -6,27 +6,27 @@
 #include "infer/session.h"
 
 /* An evaluation under way, of what lies in `tokens`, batch by batch. */
-typedef struct tern_session_goal {
+typedef struct tern_session_evaluation {
     bool active;
     bool running;                   /* the device works on the next batch, or has done so */
     uint32_t n_evaluated, n_tokens; /* of the session in the end */
     uint32_t n_outputs;             /* logits of the last tokens evaluated */
-} tern_session_goal;
+} tern_session_evaluation;
 
 struct tern_session {
     tern_runner runner;
     int32_t *tokens; /* [n_ctx] */
     uint32_t n_tokens;
     uint32_t n_evaluated; /* n_tokens, or one less: a device that chooses tokens leaves the last one to the next step */
-    uint32_t n_wanted;    /* 0: all */
+    uint32_t n_top;       /* the highest logits that are needed; 0: all */
     uint32_t steps;       /* tokens that a generation asks of the device at once; 0: it chooses none */
     bool steps_chosen;    /* by the caller; else a generation may find a better number */
     float *logits;        /* [max_outputs][n_vocab] */
-    tern_session_goal goal;
+    tern_session_evaluation evaluation;
 };
 
-/* The start of an append: n tokens are put after those that are there, and the goal is to evaluate all, with the logits
- * of the last n_outputs. n may be 0: of a last token that is not evaluated yet. */
+/* The start of an append: n tokens are put after those that are there, which are to be evaluated, with the logits of
+ * the last n_outputs. n may be 0: of a last token that is not evaluated yet. */
 tern_status tern_session__begin(tern_session *session, const int32_t *ids, uint32_t n, uint32_t n_outputs,
                                 tern_error *err);
 /* The same with the last token left to the next step. n may be 0 when there are tokens: the last one is evaluated again
@@ -34,10 +34,10 @@ tern_status tern_session__begin(tern_session *session, const int32_t *ids, uint3
 tern_status tern_session__begin_extend(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
 /* The start of a shift; extend: with the last token left to the next step. */
 tern_status tern_session__begin_shift(tern_session *session, uint32_t n_keep, bool extend, tern_error *err);
-/* One batch of the goal, when there is one; it is no longer active in the end. PENDING: call again. After a failure
- * there is no goal, and the session has the tokens that were evaluated. */
+/* The next batch of the evaluation under way, if any; it is no longer active in the end. PENDING: call again. After a
+ * failure there is none, and the session has the tokens that were evaluated. */
 tern_status tern_session__advance(tern_session *session, tern_error *err);
-/* Gives up the goal and what the device may be doing. */
+/* Gives up the evaluation under way and what the device may be doing. */
 void tern_session__forget(tern_session *session);
 
 #endif

@@ -194,7 +194,7 @@ static inline uint32_t tern_op_first_seen(const tern_op *op, uint32_t position)
 }
 
 /* The parameter values that every graph has, filled before each run (u32 each unless said):
- *   COUNTS     [3]  tokens in this step, outputs in this step, how many of the highest logits are wanted (0: all)
+ *   COUNTS     [3]  tokens in this step, outputs in this step, how many of the highest logits are needed (0: all)
  *   IDS        [batch] i32 token ids
  *   POSITIONS  [batch] position of each token in its sequence
  *   SEQUENCES  [batch] which row of PAGES the token's sequence uses
@@ -225,10 +225,10 @@ enum { TERN_PARAM_ALIGNMENT = 256, TERN_SAMPLE_MAX_STEPS = 128, TERN_SAMPLE_MAX_
 /* What SAMPLE reads, written by the host before each run, and what it leaves for the next step of the same run.
  * It draws from the top_k highest logits (1: greedy, the lowest index of the maximum) as tern_sampler_next does:
  * temperature, top-k, top-p, min-p, softmax, draws[n_done]. Then tokens[1 + n_done] = the token; n_done and tokens[0]
- * count it; ids[0] = the token and positions[0] grows by one. After one of end_ids, or n_wanted tokens, counts[0] and
+ * count it; ids[0] = the token and positions[0] grows by one. After one of end_ids, or n_tokens tokens, counts[0] and
  * counts[1] become 0: further steps do nothing. */
 typedef struct tern_sample_params {
-    uint32_t n_done, n_wanted;
+    uint32_t n_done, n_tokens;
     uint32_t top_k; /* 1 .. TERN_SAMPLE_MAX_TOP_K */
     float temperature, top_p, min_p;
     uint32_t n_ends, reserved;

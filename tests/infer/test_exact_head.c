@@ -65,7 +65,7 @@ static void check(const char *path, const char *head)
     for (uint32_t t = 0; t < n_tokens; t++) {
         int32_t id = (int32_t)tern_rng_below(&rng, n_vocab);
         uint32_t n = wanted[t % (sizeof wanted / sizeof *wanted)];
-        tern_session_want(sessions[1], n);
+        tern_session_set_n_top(sessions[1], n);
         for (int i = 0; i < 2; i++) assert_ok(tern_session_append(sessions[i], &id, 1, &err), err);
         n_left_out += compare(test_logits(sessions[0], 0), test_logits(sessions[1], 0), n_vocab, n);
     }

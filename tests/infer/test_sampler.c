@@ -458,7 +458,7 @@ static void wanted(void **state)
                                       .seed = (uint64_t)round};
         biases[0].id = (int32_t)tern_logits__argmax(logits, N);
         history[HISTORY - 1] = biases[0].id;
-        uint32_t n = tern_sampler_wanted(&params);
+        uint32_t n = tern_sampler_n_top(&params);
         assert_in_range(n, 1, N / 4);
         memcpy(sorted, logits, sizeof sorted);
         for (uint32_t i = 0; i < n; i++) /* the n highest to the front */
@@ -477,19 +477,19 @@ static void wanted(void **state)
     }
     tern_sampler_params params = TERN_SAMPLER_DEFAULTS;
     const tern_logit_bias up = {3, 0.5f};
-    assert_int_equal(tern_sampler_wanted(&params), 40);
+    assert_int_equal(tern_sampler_n_top(&params), 40);
     params.repetition_penalty = 0.9f;
-    assert_int_equal(tern_sampler_wanted(&params), 0);
+    assert_int_equal(tern_sampler_n_top(&params), 0);
     params.repetition_penalty = 1;
     params.temperature = 0;
-    assert_int_equal(tern_sampler_wanted(&params), 1);
+    assert_int_equal(tern_sampler_n_top(&params), 1);
     params.biases = &up;
     params.n_biases = 1;
-    assert_int_equal(tern_sampler_wanted(&params), 0);
+    assert_int_equal(tern_sampler_n_top(&params), 0);
     params.n_biases = 0;
     params.temperature = 1;
     params.top_k = 0;
-    assert_int_equal(tern_sampler_wanted(&params), 0);
+    assert_int_equal(tern_sampler_n_top(&params), 0);
 }
 
 static const struct CMUnitTest tests[] = {

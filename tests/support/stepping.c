@@ -105,7 +105,7 @@ static void sample(tern_backend *b, const sampled *s)
     move_param(b, s, TERN_PARAM_SAMPLER, &p, sizeof p, true);
     move_param(b, s, TERN_PARAM_IDS, &id, 4, true);
     move_param(b, s, TERN_PARAM_POSITIONS, &position, 4, true);
-    bool ended = p.n_done == p.n_wanted;
+    bool ended = p.n_done == p.n_tokens;
     for (uint32_t i = 0; i < p.n_ends; i++) ended |= p.end_ids[i] == (uint32_t)id;
     if (ended) move_param(b, s, TERN_PARAM_COUNTS, none, sizeof none, true);
     free(logits);

@@ -3,7 +3,7 @@
  *   y[r] = sum over c of w[r][c] * x[c]
  *
  *   x     in   [cols]; gathers on groups read 3 bytes behind it
- *   scratch       on groups [panel_cols + 16], on slices [panel_cols + 4]
+ *   scratch    on groups [panel_cols + 16], on slices [panel_cols + 4]
  *   y     out  [rows]
  *
  * Integers are exact as long as three times the sum over c of |x[c]| fits 32 bits. No allocation.

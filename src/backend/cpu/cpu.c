@@ -103,7 +103,7 @@ static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_step
     tern_cpu_step step = {.cpu = cpu, .prepared = prepared};
     memcpy(&step.n_tokens, counts, 4);
     memcpy(&step.n_outputs, counts + 4, 4);
-    memcpy(&step.n_wanted, counts + 8, 4);
+    memcpy(&step.n_top, counts + 8, 4);
     const tern_graph *g = prepared->graph;
     if (step.n_tokens == 0 || step.n_tokens > g->max_tokens || step.n_outputs > g->max_outputs)
         return tern_fail(err, TERN_INVALID_ARGUMENT,

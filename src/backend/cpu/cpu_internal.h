@@ -95,7 +95,7 @@ struct tern_cpu_step {
     tern_cpu *cpu;
     struct tern_prepared *prepared;
     uint32_t n_tokens, n_outputs;
-    uint32_t n_wanted;     /* the highest logits that are wanted; 0: all */
+    uint32_t n_top;        /* how many of the highest logits are needed; 0: all */
     uint64_t weight_bytes; /* read so far in this run */
 };
 

@@ -115,7 +115,7 @@ static void fill_params(tern_vulkan_trial *t)
     fill_pages(t);
     tern_vulkan__trial_training(t);
     tern_sample_params *sampler = (tern_sample_params *)(void *)tern_vulkan__trial_param(t, TERN_PARAM_SAMPLER);
-    if (sampler) *sampler = (tern_sample_params){.n_wanted = 2, .top_k = 1, .temperature = 1, .top_p = 1};
+    if (sampler) *sampler = (tern_sample_params){.n_tokens = 2, .top_k = 1, .temperature = 1, .top_p = 1};
 }
 
 tern_status tern_vulkan__trial_inputs(tern_vulkan_trial *t, tern_error *err)

@@ -27,7 +27,7 @@ static tern_status unlock(tern_vulkan *vk, tern_status status, tern_error *err)
 }
 
 /* Nothing that was submitted still runs; errors are kept for whoever can report them. */
-static void settle(tern_vulkan *vk)
+static void wait_for_all(tern_vulkan *vk)
 {
     tern_error ignored = {0};
     tern_vulkan__idle(vk, &ignored);
@@ -40,7 +40,7 @@ static void vulkan_close(tern_backend *b)
     tern_vulkan *vk = tern_vulkan__self(b);
     if (vk->hangs) return;
     if (vk->device && vk->fn.DeviceWaitIdle) {
-        settle(vk);
+        wait_for_all(vk);
         vk->fn.DeviceWaitIdle(vk->device);
         tern_vulkan__upload_close(vk);
         tern_vulkan__pipelines_close(vk);
@@ -88,7 +88,7 @@ static void buffer_free(tern_backend *b, tern_buffer *buffer)
 {
     if (!buffer) return;
     tern_vulkan *vk = lock(b);
-    settle(vk);
+    wait_for_all(vk);
     tern_vulkan__buffer_free(vk, buffer);
     unlock(vk, TERN_OK, NULL);
 }
@@ -139,7 +139,7 @@ static void prepared_free(tern_backend *b, tern_prepared *prepared)
 {
     if (!prepared) return;
     tern_vulkan *vk = lock(b);
-    settle(vk);
+    wait_for_all(vk);
     tern_vulkan__prepared_free(vk, prepared);
     unlock(vk, TERN_OK, NULL);
 }

@@ -173,7 +173,7 @@ static void steps(void **state)
     test_gpu_backend();
     enum { N = 600 };
     tern_backend *b = test_gpu_backend();
-    tern_sample_params params = {.n_wanted = 5, .top_k = 1};
+    tern_sample_params params = {.n_tokens = 5, .top_k = 1};
     s.n_vocab = N;
     test_sample_fill(&s, false);
     logits[321] = 20;

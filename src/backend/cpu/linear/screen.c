@@ -178,7 +178,7 @@ bool tern_screen__linear(tern_cpu_step *step, const tern_cpu_op *op)
 {
     const tern_buffer *weight = op->weight[TERN_LINEAR_W];
     const tern_screen *screen = weight->screen;
-    const uint32_t wanted = step->n_wanted;
+    const uint32_t wanted = step->n_top;
     if (wanted == 0 || wanted > TERN_SCREEN_MAX_WANTED || wanted > screen->n_rows) return false;
     for (uint32_t t = 0; t < step->n_outputs; t++) {
         uint32_t n_full = tern_screen__run(step->cpu, screen, weight, tern_rows__at(&op->in[TERN_LINEAR_X], t), wanted,

@@ -1,6 +1,6 @@
 /* The dispatches that ops on rows and the sampler become, on devices that are made up. */
 #include "backend/gpu/gpu_internal.h"
-#include "support/op_case.h"
+#include "support/attention_case.h"
 #include "support/test.h"
 
 static tern_rng rng = {.state = 1};
@@ -224,6 +224,50 @@ static void refusals(void **state)
     test_case_close(&c);
 }
 
+static void refuses(const test_case *c, tern_op op, const char *why)
+{
+    tern_error err = {0};
+    assert_int_equal(tern_gpu_supports(&c->graph, &op, &ordinary, &err), TERN_UNSUPPORTED);
+    if (!strstr(err.message, why)) fail_msg("\"%s\", \"%s\" expected in it", err.message, why);
+}
+
+/* What no kernel does is refused by name: never computed without it. */
+static void parameters_without_kernels(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    test_attention a;
+    const test_attention_shape s = {
+        .n_heads = 2, .n_kv_heads = 1, .head_dim = 64, .n_ctx = 64, .max_tokens = 1, .n_tokens = 1, .n_sequences = 1};
+    test_attention_open(&a, &rng, &s, false);
+    const tern_view x = a.x, heads = test_case_norm_weight(&a.c, 64), whole = test_case_norm_weight(&a.c, 128),
+                    sinks = test_case_norm_weight(&a.c, 2), w = test_case_weight(&a.c, "f16", 128, 128);
+    const tern_op attention = test_attention_op(&a, TERN_OP_ATTENTION);
+    const tern_op norm = {.kind = TERN_OP_RMS_NORM, .n_in = 2, .in = {x, whole}, .eps = 1e-5f, .out = a.out};
+    const tern_op linear = {.kind = TERN_OP_LINEAR, .n_in = 2, .in = {x, w}, .n_parts = 1, .out = a.out};
+    tern_op op = attention;
+    op.scale = 0.3f;
+    assert_int_equal(tern_gpu_supports(&a.c.graph, &op, &ordinary, &err), TERN_OK);
+    assert_int_equal(tern_gpu_supports(&a.c.graph, &norm, &ordinary, &err), TERN_OK);
+    op.window = 16;
+    refuses(&a.c, op, "op attention out: with a window");
+    op = attention, op.softcap = 50;
+    refuses(&a.c, op, "op attention out: with a soft cap");
+    op = attention, op.sinks = sinks;
+    refuses(&a.c, op, "op attention out: with sinks");
+    op = norm, op.in[TERN_NORM_WEIGHT] = heads;
+    refuses(&a.c, op, "op rms_norm out: of groups of columns");
+    op = norm, op.residual = x;
+    refuses(&a.c, op, "op rms_norm out: with a residual");
+    op = norm, op.out = x;
+    refuses(&a.c, op, "op rms_norm x: in place");
+    op = linear, op.bias[0] = whole;
+    refuses(&a.c, op, "op linear out: with a bias");
+    op = (tern_op){.kind = TERN_OP_BIAS_BACKWARD, .n_in = 1, .in = {x}, .out = a.out};
+    refuses(&a.c, op, "op bias_backward out: no kernel");
+    test_case_close(&a.c);
+}
+
 /* A step so large that one of its values does not fit in a binding. */
 static void too_many_rows(void **state)
 {
@@ -244,8 +288,8 @@ static void too_many_rows(void **state)
     test_case_close(&c);
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(variants), cmocka_unit_test(uniforms),
-                                          cmocka_unit_test(vocabularies), cmocka_unit_test(refusals),
-                                          cmocka_unit_test(too_many_rows)};
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(variants), cmocka_unit_test(uniforms),      cmocka_unit_test(vocabularies),
+    cmocka_unit_test(refusals), cmocka_unit_test(too_many_rows), cmocka_unit_test(parameters_without_kernels)};
 
 TEST_GROUP(lower, "", tests);

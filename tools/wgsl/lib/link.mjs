@@ -1,5 +1,5 @@
 // From kernels in WESL (WGSL with imports and conditions) to one text of WGSL each, by the npm package wesl.
-import {linkRegistry, RecordResolver, withLoggerAsync} from 'wesl/core';
+import {linkRegistry, normalizeModuleName, RecordResolver, withLoggerAsync} from 'wesl/core';
 
 import {KernelError, plainKernel} from './specialise.mjs';
 
@@ -17,6 +17,17 @@ function mangle(declaration, module, name, taken) {
     const from = module.modulePath.split('::').at(-1);
     for (let i = 0; taken.has(free); i++) free = `${from}_${name}${i || ''}`;
     return free;
+}
+
+// Modules by their paths; `kernel` is the kernel that is being linked, of which what it imports may use declarations.
+class Modules {
+    constructor(resolver, kernel) {
+        this.resolver = resolver;
+        this.kernel = kernel;
+    }
+    resolveModule(path) {
+        return this.resolver.resolveModule(path === 'kernel' ? this.kernel : path);
+    }
 }
 
 const lineAt = (text, offset) => text.slice(0, offset).split('\n').length;
@@ -53,7 +64,8 @@ export class Linker {
     // The kernel at `path` with the condition `subgroups` true or false. Files that end in .wgsl are taken as they are.
     async link(path, subgroups) {
         if (path.endsWith('.wgsl')) return plainKernel(path, this.sources[path]);
-        const options = {resolver: this.resolver, rootModuleName: `./${path}`, conditions: {subgroups}, mangler: mangle};
+        const rootModuleName = normalizeModuleName(`./${path}`), resolver = new Modules(this.resolver, rootModuleName);
+        const options = {resolver, rootModuleName, conditions: {subgroups}, mangler: mangle};
         try {
             const map = await withLoggerAsync(() => {}, async () => linkRegistry(options));
             return {

@@ -14,13 +14,24 @@ function blocksOf(instructions) {
     return blocks;
 }
 
-// if (true) and if (false) become jumps.
+// Where `if` and `switch` of a constant go; undefined where it is none.
+function constantTarget(branch, globals) {
+    const [op, , , literal] = globals.get(branch[1]) ?? [];
+    if (branch[0] === Op.BranchConditional) {
+        return op === Op.ConstantTrue ? branch[2] : op === Op.ConstantFalse ? branch[3] : undefined;
+    }
+    if (branch[0] !== Op.Switch || op !== Op.Constant) return undefined;
+    const at = branch.findIndex((word, i) => i >= 3 && i % 2 === 1 && word === literal);
+    return at < 0 ? branch[2] : branch[at + 1];
+}
+
+// if (true), if (false) and switch (7) become jumps.
 function fold(block, globals) {
     const [merge, branch] = block.instructions.slice(-2);
-    if (branch[0] !== Op.BranchConditional || merge[0] !== Op.SelectionMerge) return 0;
-    const condition = globals.get(branch[1])?.[0];
-    if (condition !== Op.ConstantTrue && condition !== Op.ConstantFalse) return 0;
-    block.instructions.splice(-2, 2, [Op.Branch, branch[condition === Op.ConstantTrue ? 2 : 3]]);
+    if (merge?.[0] !== Op.SelectionMerge) return 0;
+    const target = constantTarget(branch, globals);
+    if (target === undefined) return 0;
+    block.instructions.splice(-2, 2, [Op.Branch, target]);
     return 1;
 }
 

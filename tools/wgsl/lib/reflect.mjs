@@ -16,31 +16,48 @@ export function uniformOf(text, file) {
     });
 }
 
-// {NAME: value} of the module's integer constants whose values are literals or follow from those.
+// The values of names that stand for expressions, which may name others in any order: has get(name), as evaluate() wants.
+class Values {
+    constructor(expressions) {
+        this.expressions = expressions; // a Map
+        this.values = new Map();
+    }
+    get(name) {
+        if (!this.values.has(name) && this.expressions.has(name)) {
+            this.values.set(name, undefined); // if it names itself
+            this.values.set(name, evaluate(this.expressions.get(name), this));
+        }
+        return this.values.get(name);
+    }
+}
+
+const constantTexts = (text) =>
+    [...withoutComments(text).matchAll(/^const\s+(\w+)\s*(?::\s*\w+\s*)?=\s*([^;]+);/gm)].map(([, name, value]) => [name, value]);
+
+// {NAME: value} of the module's constants that are scalars and do not follow from overrides.
 export function constantsOf(text) {
-    const names = new Map();
-    for (const [, name, value] of withoutComments(text).matchAll(/^const\s+(\w+)\s*(?::\s*\w+\s*)?=\s*([^;]+);/gm)) {
+    const texts = constantTexts(text), values = {};
+    for (const [name] of texts) {
         try {
-            names.set(name, evaluate(value, names));
+            values[name] = new Values(new Map(texts)).get(name);
         } catch {
-            continue; // it follows from an override, or is no scalar
+            continue;
         }
     }
-    return Object.fromEntries(names);
+    return values;
 }
 
 // The value of every override, {KEY: value}, with those of `given` ({KEY: 'text'}) in place of the defaults.
 export function overrideValues(text, file, given = {}) {
-    const names = new Map(Object.entries(constantsOf(text))), values = {};
-    for (const {key, value} of overridesOf(text)) {
-        const expression = given[key] ?? value;
-        if (expression === undefined) continue;
+    const texts = overridesOf(text).map(({key, value}) => [key, given[key] ?? value]).filter(([, value]) => value !== undefined);
+    const all = new Values(new Map([...constantTexts(text), ...texts])), values = {};
+    for (const [key, value] of texts) {
         try {
-            values[key] = evaluate(expression, names);
+            values[key] = all.get(key);
         } catch (error) {
             throw new Error(`${file}: override ${key} = ${error.message}`);
         }
-        names.set(key, values[key]);
+        if (values[key] === undefined) throw new Error(`${file}: override ${key} = ${value}: it names itself`);
     }
     return values;
 }

@@ -50,10 +50,17 @@ test('fields, bindings, constants and overrides', () => {
     assert.deepEqual(overrideValues(text, 'a.wgsl', {WORKGROUP: '8', Q8: 'true'}), {WORKGROUP: 8, Q8: true, LOADS: 5});
 });
 
+test('overrides may name others that come later', () => {
+    const later = 'override A: u32 = 2u * B + C;\noverride B: u32 = 3;\nconst C = D;\nconst D = 1u;';
+    assert.deepEqual(overrideValues(later, 'a.wgsl', {B: '5'}), {A: 11, B: 5});
+    assert.deepEqual(reflect(`${later}\nstruct P { n: u32 }`, 'a.wgsl').constants, {C: 1, D: 1});
+});
+
 test('what has no place in C is refused by name', () => {
     assert.throws(() => reflect(text.replace('scale: f32', 'scale: vec2<f32>'), 'a.wgsl'), /a\.wgsl: struct P: scale: vec2<f32>: /);
     assert.throws(() => reflect('struct Q { a: u32 }', 'a.wgsl'), /a\.wgsl: no struct P/);
     assert.throws(() => overrideValues(`${text}override X: u32 = Y;`, 'a.wgsl'), /a\.wgsl: override X = Y: /);
+    assert.throws(() => overrideValues('override X: u32 = X + 1u;', 'a.wgsl'), /a\.wgsl: override X = /);
 });
 
 test('the header names every field, and kernels with the same ones share a type', () => {

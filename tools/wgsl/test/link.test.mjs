@@ -28,7 +28,7 @@ fn main(@builtin(local_invocation_index) local: u32) {
 `;
 const sources = {
     'rows/a.wesl': kernel,
-    'shared/sums.wesl': '// Sums.\nimport package::rows::a::held;\n\nfn total(i: u32) -> f32 {\n    return held[i];\n}\n',
+    'shared/sums.wesl': '// Sums.\nimport kernel::held;\n\nfn total(i: u32) -> f32 {\n    return held[i];\n}\n',
     'shared/other.wgsl': 'fn total(i: u32) -> f32 {\n    return f32(i);\n}\nfn not_used() {}\n',
     'rows/plain.wgsl': '// As it stands.\nfn main() { }\n',
 };

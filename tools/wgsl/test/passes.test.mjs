@@ -174,6 +174,20 @@ test('what a constant makes unreachable goes, with all that only it used', () =>
     }
 });
 
+test('a switch of a constant is the case of its value', () => {
+    for (const [value, calls] of [[2, ['sin']], [7, ['cos']], [9, []]]) {
+        const module = spirv(`switch (KIND) {
+            case 2u: { o[0] = u32(sin(f32(a[0]))); }
+            case 5u, 7u: { o[0] = u32(cos(f32(a[0]))); }
+            default: { o[0] = 3u; }
+        }`, `const KIND: u32 = ${value}u;`);
+        assert.ok(prune(module) > 0);
+        const functions = {13: 'sin', 14: 'cos'}, extended = module.instructions.filter((i) => i[0] === Op.ExtInst);
+        assert.deepEqual(extended.map((i) => functions[i[4]]).filter(Boolean), calls);
+        assert.equal(count(module, Op.Switch), 0);
+    }
+});
+
 test('what is not constant stays', () => {
     const module = spirv(
         'if (p.n == 3u) { o[local] = a[local]; } switch (p.n) { case 1u, 2u: { o[1] = 1u; } default: { o[2] = 2u; } }',

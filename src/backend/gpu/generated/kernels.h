@@ -392,7 +392,7 @@ static inline const tern_gpu_dots_overrides *tern_gpu_dots_overrides_of(tern_gpu
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* rows/embed.wgsl */
+/* rows/embed.wesl */
 typedef struct tern_gpu_embed_uniform {
     uint32_t first_row;
     uint32_t rows;
@@ -405,19 +405,28 @@ typedef struct tern_gpu_embed_uniform {
     uint32_t scales_word;
     float scale;
 } tern_gpu_embed_uniform;
-static_assert(sizeof(tern_gpu_embed_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/embed.wgsl: struct P");
+static_assert(sizeof(tern_gpu_embed_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/embed.wesl: struct P");
 static inline void tern_gpu_embed_set(tern_gpu_dispatch *d, const tern_gpu_embed_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_EMBED, uniform, sizeof *uniform);
 }
 enum {
     TERN_GPU_EMBED_BINDING_PARAMS,
-    TERN_GPU_EMBED_BINDING_TABLE,
+    TERN_GPU_EMBED_BINDING_WEIGHTS,
     TERN_GPU_EMBED_BINDING_RESULT,
 };
+enum {
+    TERN_GPU_EMBED_CONST_TERNARY = 0,
+    TERN_GPU_EMBED_CONST_F32 = 1,
+    TERN_GPU_EMBED_CONST_F16 = 2,
+    TERN_GPU_EMBED_CONST_BF16 = 3,
+    TERN_GPU_EMBED_CONST_Q8_0 = 4,
+    TERN_GPU_EMBED_CONST_Q6_K = 5,
+    TERN_GPU_EMBED_CONST_CODES = 50529027,
+};
 typedef struct tern_gpu_embed_overrides {
-    uint32_t format;
     uint32_t workgroup;
+    uint32_t format;
 } tern_gpu_embed_overrides;
 static inline const tern_gpu_embed_overrides *tern_gpu_embed_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -477,7 +486,7 @@ static inline const tern_gpu_fmas_overrides *tern_gpu_fmas_overrides_of(tern_gpu
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* rows/gate.wgsl */
+/* rows/gate.wesl */
 typedef struct tern_gpu_gate_uniform {
     uint32_t cols;
     uint32_t count_word;
@@ -488,7 +497,7 @@ typedef struct tern_gpu_gate_uniform {
     uint32_t y_first;
     uint32_t y_stride;
 } tern_gpu_gate_uniform;
-static_assert(sizeof(tern_gpu_gate_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/gate.wgsl: struct P");
+static_assert(sizeof(tern_gpu_gate_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/gate.wesl: struct P");
 static inline void tern_gpu_gate_set(tern_gpu_dispatch *d, const tern_gpu_gate_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_GATE, uniform, sizeof *uniform);
@@ -571,7 +580,7 @@ static inline const tern_gpu_gather_overrides *tern_gpu_gather_overrides_of(tern
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* attention/kv_write.wgsl */
+/* attention/kv_write.wesl */
 typedef struct tern_gpu_kv_write_uniform {
     uint32_t pairs;
     uint32_t n_kv_heads;
@@ -586,7 +595,7 @@ typedef struct tern_gpu_kv_write_uniform {
     uint32_t v_stride;
     uint32_t together;
 } tern_gpu_kv_write_uniform;
-static_assert(sizeof(tern_gpu_kv_write_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/kv_write.wgsl: struct P");
+static_assert(sizeof(tern_gpu_kv_write_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/kv_write.wesl: struct P");
 static inline void tern_gpu_kv_write_set(tern_gpu_dispatch *d, const tern_gpu_kv_write_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_KV_WRITE, uniform, sizeof *uniform);
@@ -608,7 +617,7 @@ static inline const tern_gpu_kv_write_overrides *tern_gpu_kv_write_overrides_of(
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* linear/linear_dense_mat.wgsl */
+/* linear/linear_dense_mat.wesl */
 typedef struct tern_gpu_linear_dense_mat_uniform {
     uint32_t rows;
     uint32_t cols;
@@ -625,7 +634,7 @@ typedef struct tern_gpu_linear_dense_mat_uniform {
     uint32_t cols_of_part;
     uint32_t part_stride;
 } tern_gpu_linear_dense_mat_uniform;
-static_assert(sizeof(tern_gpu_linear_dense_mat_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dense_mat.wgsl: struct P");
+static_assert(sizeof(tern_gpu_linear_dense_mat_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dense_mat.wesl: struct P");
 static inline void tern_gpu_linear_dense_mat_set(tern_gpu_dispatch *d, const tern_gpu_linear_dense_mat_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_DENSE_MAT, uniform, sizeof *uniform);
@@ -639,12 +648,19 @@ enum {
 };
 enum {
     TERN_GPU_LINEAR_DENSE_MAT_CONST_COLUMNS = 16,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_TERNARY = 0,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_F32 = 1,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_F16 = 2,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_BF16 = 3,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_Q8_0 = 4,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_Q6_K = 5,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_CODES = 50529027,
 };
 typedef struct tern_gpu_linear_dense_mat_overrides {
-    uint32_t format;
     uint32_t row_threads;
     uint32_t token_threads;
     uint32_t x_stride;
+    uint32_t format;
 } tern_gpu_linear_dense_mat_overrides;
 static inline const tern_gpu_linear_dense_mat_overrides *tern_gpu_linear_dense_mat_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -652,7 +668,7 @@ static inline const tern_gpu_linear_dense_mat_overrides *tern_gpu_linear_dense_m
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* linear/linear_dw.wgsl */
+/* linear/linear_dw.wesl */
 typedef struct tern_gpu_linear_dw_uniform {
     uint32_t rows;
     uint32_t cols;
@@ -666,7 +682,7 @@ typedef struct tern_gpu_linear_dw_uniform {
     uint32_t part_stride;
     uint32_t adds;
 } tern_gpu_linear_dw_uniform;
-static_assert(sizeof(tern_gpu_linear_dw_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dw.wgsl: struct P");
+static_assert(sizeof(tern_gpu_linear_dw_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dw.wesl: struct P");
 static inline void tern_gpu_linear_dw_set(tern_gpu_dispatch *d, const tern_gpu_linear_dw_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_DW, uniform, sizeof *uniform);
@@ -694,7 +710,7 @@ static inline const tern_gpu_linear_dw_overrides *tern_gpu_linear_dw_overrides_o
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* linear/linear_dw_coop.wgsl */
+/* linear/linear_dw_coop.wesl */
 typedef struct tern_gpu_linear_dw_coop_uniform {
     uint32_t rows;
     uint32_t cols;
@@ -709,7 +725,7 @@ typedef struct tern_gpu_linear_dw_coop_uniform {
     uint32_t adds;
     uint32_t x_factors;
 } tern_gpu_linear_dw_coop_uniform;
-static_assert(sizeof(tern_gpu_linear_dw_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dw_coop.wgsl: struct P");
+static_assert(sizeof(tern_gpu_linear_dw_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dw_coop.wesl: struct P");
 static inline void tern_gpu_linear_dw_coop_set(tern_gpu_dispatch *d, const tern_gpu_linear_dw_coop_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_DW_COOP, uniform, sizeof *uniform);
@@ -738,7 +754,7 @@ static inline const tern_gpu_linear_dw_coop_overrides *tern_gpu_linear_dw_coop_o
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* linear/linear_dx.wgsl */
+/* linear/linear_dx.wesl */
 typedef struct tern_gpu_linear_dx_uniform {
     uint32_t rows;
     uint32_t cols;
@@ -757,7 +773,7 @@ typedef struct tern_gpu_linear_dx_uniform {
     uint32_t row_scales;
     float scale;
 } tern_gpu_linear_dx_uniform;
-static_assert(sizeof(tern_gpu_linear_dx_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dx.wgsl: struct P");
+static_assert(sizeof(tern_gpu_linear_dx_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dx.wesl: struct P");
 static inline void tern_gpu_linear_dx_set(tern_gpu_dispatch *d, const tern_gpu_linear_dx_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_DX, uniform, sizeof *uniform);
@@ -771,13 +787,20 @@ enum {
 };
 enum {
     TERN_GPU_LINEAR_DX_CONST_DEPTH = 16,
+    TERN_GPU_LINEAR_DX_CONST_TERNARY = 0,
+    TERN_GPU_LINEAR_DX_CONST_F32 = 1,
+    TERN_GPU_LINEAR_DX_CONST_F16 = 2,
+    TERN_GPU_LINEAR_DX_CONST_BF16 = 3,
+    TERN_GPU_LINEAR_DX_CONST_Q8_0 = 4,
+    TERN_GPU_LINEAR_DX_CONST_Q6_K = 5,
+    TERN_GPU_LINEAR_DX_CONST_CODES = 50529027,
 };
 typedef struct tern_gpu_linear_dx_overrides {
-    uint32_t format;
     uint32_t token_threads;
     uint32_t col_threads;
     uint32_t dy_loads;
     uint32_t dy_stride;
+    uint32_t format;
 } tern_gpu_linear_dx_overrides;
 static inline const tern_gpu_linear_dx_overrides *tern_gpu_linear_dx_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -785,7 +808,7 @@ static inline const tern_gpu_linear_dx_overrides *tern_gpu_linear_dx_overrides_o
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* linear/linear_float_coop.wgsl */
+/* linear/linear_float_coop.wesl */
 typedef struct tern_gpu_linear_float_coop_uniform {
     uint32_t rows;
     uint32_t cols;
@@ -804,7 +827,7 @@ typedef struct tern_gpu_linear_float_coop_uniform {
     uint32_t row_scales;
     float scale;
 } tern_gpu_linear_float_coop_uniform;
-static_assert(sizeof(tern_gpu_linear_float_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_float_coop.wgsl: struct P");
+static_assert(sizeof(tern_gpu_linear_float_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_float_coop.wesl: struct P");
 static inline void tern_gpu_linear_float_coop_set(tern_gpu_dispatch *d, const tern_gpu_linear_float_coop_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_FLOAT_COOP, uniform, sizeof *uniform);
@@ -822,14 +845,21 @@ enum {
     TERN_GPU_LINEAR_FLOAT_COOP_CONST_SHORT = 6,
     TERN_GPU_LINEAR_FLOAT_COOP_CONST_LONG = 34,
     TERN_GPU_LINEAR_FLOAT_COOP_CONST_X_TILE = 768,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_F16 = 2,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_BF16 = 3,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_F32 = 1,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_Q8_0 = 4,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_Q6_K = 5,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_CODES = 50529027,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_TERNARY = 0,
 };
 typedef struct tern_gpu_linear_float_coop_overrides {
     bool backward;
-    uint32_t format;
     uint32_t halves;
     uint32_t slots;
     uint32_t w_tile;
     uint32_t slot;
+    uint32_t format;
 } tern_gpu_linear_float_coop_overrides;
 static inline const tern_gpu_linear_float_coop_overrides *tern_gpu_linear_float_coop_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -863,12 +893,16 @@ enum {
     TERN_GPU_LINEAR_FLOAT_VEC_BINDING_RESIDUAL,
     TERN_GPU_LINEAR_FLOAT_VEC_BINDING_RESULT,
 };
+enum {
+    TERN_GPU_LINEAR_FLOAT_VEC_CONST_F32 = 1,
+    TERN_GPU_LINEAR_FLOAT_VEC_CONST_F16 = 2,
+};
 typedef struct tern_gpu_linear_float_vec_overrides {
     uint32_t format;
-    uint32_t workgroup;
-    uint32_t lanes;
     uint32_t rows;
     uint32_t tokens;
+    uint32_t lanes;
+    uint32_t workgroup;
     bool subgroups;
     uint32_t partials;
 } tern_gpu_linear_float_vec_overrides;
@@ -924,6 +958,13 @@ enum {
     TERN_GPU_LINEAR_QUANT_VEC_BINDING_RESIDUAL,
     TERN_GPU_LINEAR_QUANT_VEC_BINDING_RESULT,
 };
+enum {
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q8_0 = 4,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q6_K = 5,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_UNIT_COLUMNS = 16,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q6_K_UNIT_COLUMNS = 64,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q4_K_UNIT_COLUMNS = 32,
+};
 typedef tern_gpu_linear_float_vec_overrides tern_gpu_linear_quant_vec_overrides;
 static inline const tern_gpu_linear_quant_vec_overrides *tern_gpu_linear_quant_vec_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -931,7 +972,7 @@ static inline const tern_gpu_linear_quant_vec_overrides *tern_gpu_linear_quant_v
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* linear/linear_ternary_coop.wgsl */
+/* linear/linear_ternary_coop.wesl */
 typedef struct tern_gpu_linear_ternary_coop_uniform {
     uint32_t count_word;
     uint32_t max_rows;
@@ -954,7 +995,7 @@ typedef struct tern_gpu_linear_ternary_coop_uniform {
     uint32_t residual_first;
     uint32_t residual_stride;
 } tern_gpu_linear_ternary_coop_uniform;
-static_assert(sizeof(tern_gpu_linear_ternary_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_coop.wgsl: struct P");
+static_assert(sizeof(tern_gpu_linear_ternary_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_coop.wesl: struct P");
 static inline void tern_gpu_linear_ternary_coop_set(tern_gpu_dispatch *d, const tern_gpu_linear_ternary_coop_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_TERNARY_COOP, uniform, sizeof *uniform);
@@ -983,7 +1024,7 @@ static inline const tern_gpu_linear_ternary_coop_overrides *tern_gpu_linear_tern
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* linear/linear_ternary_f32.wgsl */
+/* linear/linear_ternary_f32.wesl */
 typedef struct tern_gpu_linear_ternary_f32_uniform {
     uint32_t count_word;
     uint32_t cols;
@@ -1000,7 +1041,7 @@ typedef struct tern_gpu_linear_ternary_f32_uniform {
     uint32_t out_first;
     uint32_t out_stride;
 } tern_gpu_linear_ternary_f32_uniform;
-static_assert(sizeof(tern_gpu_linear_ternary_f32_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_f32.wgsl: struct P");
+static_assert(sizeof(tern_gpu_linear_ternary_f32_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_f32.wesl: struct P");
 static inline void tern_gpu_linear_ternary_f32_set(tern_gpu_dispatch *d, const tern_gpu_linear_ternary_f32_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_TERNARY_F32, uniform, sizeof *uniform);
@@ -1013,6 +1054,9 @@ enum {
     TERN_GPU_LINEAR_TERNARY_F32_BINDING_RESIDUAL,
     TERN_GPU_LINEAR_TERNARY_F32_BINDING_RESULT,
 };
+enum {
+    TERN_GPU_LINEAR_TERNARY_F32_CONST_CODES = 50529027,
+};
 typedef struct tern_gpu_linear_ternary_f32_overrides {
     bool gated;
     uint32_t workgroup;
@@ -1024,7 +1068,7 @@ static inline const tern_gpu_linear_ternary_f32_overrides *tern_gpu_linear_terna
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* linear/linear_ternary_mat.wgsl */
+/* linear/linear_ternary_mat.wesl */
 typedef struct tern_gpu_linear_ternary_mat_uniform {
     uint32_t count_word;
     uint32_t max_rows;
@@ -1048,7 +1092,7 @@ typedef struct tern_gpu_linear_ternary_mat_uniform {
     uint32_t residual_stride;
     uint32_t flags;
 } tern_gpu_linear_ternary_mat_uniform;
-static_assert(sizeof(tern_gpu_linear_ternary_mat_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_mat.wgsl: struct P");
+static_assert(sizeof(tern_gpu_linear_ternary_mat_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_mat.wesl: struct P");
 static inline void tern_gpu_linear_ternary_mat_set(tern_gpu_dispatch *d, const tern_gpu_linear_ternary_mat_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_TERNARY_MAT, uniform, sizeof *uniform);
@@ -1061,6 +1105,9 @@ enum {
     TERN_GPU_LINEAR_TERNARY_MAT_BINDING_W2,
     TERN_GPU_LINEAR_TERNARY_MAT_BINDING_RESIDUAL,
     TERN_GPU_LINEAR_TERNARY_MAT_BINDING_RESULT,
+};
+enum {
+    TERN_GPU_LINEAR_TERNARY_MAT_CONST_CODES = 50529027,
 };
 typedef struct tern_gpu_linear_ternary_mat_overrides {
     bool gated;
@@ -1120,6 +1167,9 @@ enum {
     TERN_GPU_LINEAR_TERNARY_VEC_BINDING_RESIDUAL,
     TERN_GPU_LINEAR_TERNARY_VEC_BINDING_RESULT,
 };
+enum {
+    TERN_GPU_LINEAR_TERNARY_VEC_CONST_CODES = 50529027,
+};
 typedef struct tern_gpu_linear_ternary_vec_overrides {
     bool norm;
     bool gated;
@@ -1171,11 +1221,11 @@ enum {
     TERN_GPU_QUANTIZE_CONST_SLOTS = 16,
 };
 typedef struct tern_gpu_quantize_overrides {
-    uint32_t workgroup;
-    uint32_t align;
-    bool direct;
     bool norm;
     bool fake;
+    uint32_t align;
+    uint32_t workgroup;
+    bool direct;
 } tern_gpu_quantize_overrides;
 static inline const tern_gpu_quantize_overrides *tern_gpu_quantize_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1308,8 +1358,8 @@ enum {
     TERN_GPU_RMS_NORM_CONST_SLOTS = 16,
 };
 typedef struct tern_gpu_rms_norm_overrides {
-    uint32_t workgroup;
     uint32_t align;
+    uint32_t workgroup;
     bool direct;
 } tern_gpu_rms_norm_overrides;
 static inline const tern_gpu_rms_norm_overrides *tern_gpu_rms_norm_overrides_of(tern_gpu_pipeline pipeline)
@@ -1394,7 +1444,7 @@ static inline const tern_gpu_rms_norm_weight_gradient_overrides *tern_gpu_rms_no
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* attention/rope.wgsl */
+/* attention/rope.wesl */
 typedef struct tern_gpu_rope_uniform {
     uint32_t quads;
     uint32_t n_heads;
@@ -1405,7 +1455,7 @@ typedef struct tern_gpu_rope_uniform {
     uint32_t x_stride;
     float direction;
 } tern_gpu_rope_uniform;
-static_assert(sizeof(tern_gpu_rope_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/rope.wgsl: struct P");
+static_assert(sizeof(tern_gpu_rope_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/rope.wesl: struct P");
 static inline void tern_gpu_rope_set(tern_gpu_dispatch *d, const tern_gpu_rope_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ROPE, uniform, sizeof *uniform);
@@ -1422,7 +1472,7 @@ static inline const tern_gpu_rope_overrides *tern_gpu_rope_overrides_of(tern_gpu
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* attention/rope_kv.wgsl */
+/* attention/rope_kv.wesl */
 typedef struct tern_gpu_rope_kv_uniform {
     uint32_t quads;
     uint32_t n_heads;
@@ -1436,7 +1486,7 @@ typedef struct tern_gpu_rope_kv_uniform {
     uint32_t x_first;
     uint32_t x_stride;
 } tern_gpu_rope_kv_uniform;
-static_assert(sizeof(tern_gpu_rope_kv_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/rope_kv.wgsl: struct P");
+static_assert(sizeof(tern_gpu_rope_kv_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/rope_kv.wesl: struct P");
 static inline void tern_gpu_rope_kv_set(tern_gpu_dispatch *d, const tern_gpu_rope_kv_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ROPE_KV, uniform, sizeof *uniform);
@@ -1500,10 +1550,6 @@ enum {
     TERN_GPU_SAMPLE_CHOOSE_BINDING_TOKENS,
 };
 enum {
-    TERN_GPU_SAMPLE_CHOOSE_CONST_FRONT = 4,
-    TERN_GPU_SAMPLE_CHOOSE_CONST_HEADS = 16,
-    TERN_GPU_SAMPLE_CHOOSE_CONST_SLOTS = 16,
-    TERN_GPU_SAMPLE_CHOOSE_CONST_RUN = 8,
     TERN_GPU_SAMPLE_CHOOSE_CONST_MAX_SLICES = 1024,
     TERN_GPU_SAMPLE_CHOOSE_CONST_MAX_TOP_K = 64,
     TERN_GPU_SAMPLE_CHOOSE_CONST_N_DONE = 0,
@@ -1515,6 +1561,10 @@ enum {
     TERN_GPU_SAMPLE_CHOOSE_CONST_N_ENDS = 6,
     TERN_GPU_SAMPLE_CHOOSE_CONST_END_IDS = 8,
     TERN_GPU_SAMPLE_CHOOSE_CONST_DRAWS = 24,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_FRONT = 4,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_RUN = 8,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_HEADS = 16,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_SLOTS = 16,
 };
 typedef struct tern_gpu_sample_choose_overrides {
     uint32_t workgroup;
@@ -1544,10 +1594,10 @@ enum {
     TERN_GPU_SAMPLE_SLICES_BINDING_SLICES,
 };
 enum {
+    TERN_GPU_SAMPLE_SLICES_CONST_RUN = 8,
     TERN_GPU_SAMPLE_SLICES_CONST_FRONT = 4,
     TERN_GPU_SAMPLE_SLICES_CONST_HEADS = 16,
     TERN_GPU_SAMPLE_SLICES_CONST_SLOTS = 16,
-    TERN_GPU_SAMPLE_SLICES_CONST_RUN = 8,
 };
 typedef tern_gpu_sample_choose_overrides tern_gpu_sample_slices_overrides;
 static inline const tern_gpu_sample_slices_overrides *tern_gpu_sample_slices_overrides_of(tern_gpu_pipeline pipeline)
@@ -1693,7 +1743,7 @@ static inline const tern_gpu_update_overrides *tern_gpu_update_overrides_of(tern
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* attention/varlen_attention.wgsl */
+/* attention/varlen_attention.wesl */
 typedef struct tern_gpu_varlen_attention_uniform {
     uint32_t quads;
     uint32_t n_heads;
@@ -1712,7 +1762,7 @@ typedef struct tern_gpu_varlen_attention_uniform {
     uint32_t statistics_stride;
     float scale;
 } tern_gpu_varlen_attention_uniform;
-static_assert(sizeof(tern_gpu_varlen_attention_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention.wgsl: struct P");
+static_assert(sizeof(tern_gpu_varlen_attention_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention.wesl: struct P");
 static inline void tern_gpu_varlen_attention_set(tern_gpu_dispatch *d, const tern_gpu_varlen_attention_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_VARLEN_ATTENTION, uniform, sizeof *uniform);
@@ -1726,24 +1776,24 @@ enum {
     TERN_GPU_VARLEN_ATTENTION_BINDING_RESULT,
 };
 typedef struct tern_gpu_varlen_attention_overrides {
-    uint32_t workgroup;
-    uint32_t rows;
-    uint32_t keys;
-    uint32_t dim;
-    uint32_t step;
-    uint32_t stride;
-    uint32_t tile;
-    uint32_t key_lanes;
-    uint32_t row_lanes;
-    uint32_t score_rows;
-    uint32_t score_stride;
     uint32_t parts;
     uint32_t part_quads;
-    uint32_t sum_step;
-    uint32_t sum_rows;
-    uint32_t sum_quads;
-    uint32_t chunk;
+    uint32_t workgroup;
+    uint32_t rows;
+    uint32_t key_lanes;
+    uint32_t keys;
     uint32_t held;
+    uint32_t step;
+    uint32_t tile;
+    uint32_t stride;
+    uint32_t chunk;
+    uint32_t dim;
+    uint32_t sum_rows;
+    uint32_t sum_step;
+    uint32_t score_rows;
+    uint32_t row_lanes;
+    uint32_t score_stride;
+    uint32_t sum_quads;
 } tern_gpu_varlen_attention_overrides;
 static inline const tern_gpu_varlen_attention_overrides *tern_gpu_varlen_attention_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1783,7 +1833,7 @@ static inline const tern_gpu_varlen_attention_delta_overrides *tern_gpu_varlen_a
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* attention/varlen_attention_dkv.wgsl */
+/* attention/varlen_attention_dkv.wesl */
 typedef struct tern_gpu_varlen_attention_dkv_uniform {
     uint32_t quads;
     uint32_t n_heads;
@@ -1806,7 +1856,7 @@ typedef struct tern_gpu_varlen_attention_dkv_uniform {
     uint32_t scratch_quad;
     float scale;
 } tern_gpu_varlen_attention_dkv_uniform;
-static_assert(sizeof(tern_gpu_varlen_attention_dkv_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention_dkv.wgsl: struct P");
+static_assert(sizeof(tern_gpu_varlen_attention_dkv_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention_dkv.wesl: struct P");
 static inline void tern_gpu_varlen_attention_dkv_set(tern_gpu_dispatch *d, const tern_gpu_varlen_attention_dkv_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_VARLEN_ATTENTION_DKV, uniform, sizeof *uniform);
@@ -1822,22 +1872,22 @@ enum {
     TERN_GPU_VARLEN_ATTENTION_DKV_BINDING_DV,
 };
 typedef struct tern_gpu_varlen_attention_dkv_overrides {
-    uint32_t workgroup;
-    uint32_t rows;
     uint32_t keys;
-    uint32_t dim;
-    uint32_t step;
-    uint32_t stride;
-    uint32_t tile;
-    uint32_t key_lanes;
-    uint32_t row_lanes;
-    uint32_t score_rows;
-    uint32_t score_stride;
-    uint32_t sum_step;
-    uint32_t sum_rows;
-    uint32_t sum_quads;
-    uint32_t chunk;
     uint32_t held;
+    uint32_t workgroup;
+    uint32_t step;
+    uint32_t rows;
+    uint32_t key_lanes;
+    uint32_t tile;
+    uint32_t stride;
+    uint32_t chunk;
+    uint32_t dim;
+    uint32_t sum_rows;
+    uint32_t sum_step;
+    uint32_t score_rows;
+    uint32_t row_lanes;
+    uint32_t score_stride;
+    uint32_t sum_quads;
 } tern_gpu_varlen_attention_dkv_overrides;
 static inline const tern_gpu_varlen_attention_dkv_overrides *tern_gpu_varlen_attention_dkv_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1845,7 +1895,7 @@ static inline const tern_gpu_varlen_attention_dkv_overrides *tern_gpu_varlen_att
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* attention/varlen_attention_dq.wgsl */
+/* attention/varlen_attention_dq.wesl */
 typedef struct tern_gpu_varlen_attention_dq_uniform {
     uint32_t quads;
     uint32_t n_heads;
@@ -1865,7 +1915,7 @@ typedef struct tern_gpu_varlen_attention_dq_uniform {
     uint32_t scratch_quad;
     float scale;
 } tern_gpu_varlen_attention_dq_uniform;
-static_assert(sizeof(tern_gpu_varlen_attention_dq_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention_dq.wgsl: struct P");
+static_assert(sizeof(tern_gpu_varlen_attention_dq_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention_dq.wesl: struct P");
 static inline void tern_gpu_varlen_attention_dq_set(tern_gpu_dispatch *d, const tern_gpu_varlen_attention_dq_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_VARLEN_ATTENTION_DQ, uniform, sizeof *uniform);
@@ -1879,14 +1929,31 @@ enum {
     TERN_GPU_VARLEN_ATTENTION_DQ_BINDING_SCRATCH,
     TERN_GPU_VARLEN_ATTENTION_DQ_BINDING_DQ,
 };
-typedef tern_gpu_varlen_attention_dkv_overrides tern_gpu_varlen_attention_dq_overrides;
+typedef struct tern_gpu_varlen_attention_dq_overrides {
+    uint32_t rows;
+    uint32_t held;
+    uint32_t workgroup;
+    uint32_t step;
+    uint32_t key_lanes;
+    uint32_t keys;
+    uint32_t tile;
+    uint32_t stride;
+    uint32_t chunk;
+    uint32_t dim;
+    uint32_t sum_rows;
+    uint32_t sum_step;
+    uint32_t score_rows;
+    uint32_t row_lanes;
+    uint32_t score_stride;
+    uint32_t sum_quads;
+} tern_gpu_varlen_attention_dq_overrides;
 static inline const tern_gpu_varlen_attention_dq_overrides *tern_gpu_varlen_attention_dq_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_VARLEN_ATTENTION_DKV);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_VARLEN_ATTENTION_DQ);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* linear/widen.wgsl */
+/* linear/widen.wesl */
 typedef struct tern_gpu_widen_uniform {
     uint32_t cols;
     uint32_t vectors;
@@ -1895,7 +1962,7 @@ typedef struct tern_gpu_widen_uniform {
     uint32_t x_stride;
     uint32_t scales_word;
 } tern_gpu_widen_uniform;
-static_assert(sizeof(tern_gpu_widen_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/widen.wgsl: struct P");
+static_assert(sizeof(tern_gpu_widen_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/widen.wesl: struct P");
 static inline void tern_gpu_widen_set(tern_gpu_dispatch *d, const tern_gpu_widen_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_WIDEN, uniform, sizeof *uniform);

@@ -28,7 +28,7 @@ tern_view tern_build__param(tern_builder *b, tern_param which)
     return (tern_view){.value = b->graph->params[which]};
 }
 
-const tern_graph_weight *tern_build__place(const tern_builder *b, tern_role role)
+const tern_graph_weight *tern_build__graph_weight(const tern_builder *b, tern_role role)
 {
     uint32_t layer = b->layer == UINT32_MAX ? 0 : b->layer;
     return b->options->weights ? &b->options->weights[(size_t)layer * TERN_ROLE_COUNT + role] : NULL;
@@ -37,8 +37,8 @@ const tern_graph_weight *tern_build__place(const tern_builder *b, tern_role role
 const tern_weight *tern_build__weight_at(const tern_builder *b, tern_role role)
 {
     uint32_t layer = b->layer == UINT32_MAX ? 0 : b->layer;
-    const tern_graph_weight *place = tern_build__place(b, role);
-    if (place && place->weight) return place->weight;
+    const tern_graph_weight *weight = tern_build__graph_weight(b, role);
+    if (weight && weight->weight) return weight->weight;
     /* a head that is the embedding table stays so when another table takes its place */
     if (role == TERN_ROLE_OUTPUT && b->config->tied_head) return tern_build__weight_at(b, TERN_ROLE_TOKEN_EMBD);
     return tern_model_weight(b->model, role, layer);

@@ -28,8 +28,8 @@ tern_view tern_build__activation(tern_builder *b, const char *name, tern_dtype d
 tern_view tern_build__param(tern_builder *b, tern_param which);
 /* What stands at a role of the present layer: the weight of the options or the model's. */
 const tern_weight *tern_build__weight_at(const tern_builder *b, tern_role role);
-/* The place itself, with its adapters; NULL when the model stands as it is. */
-const tern_graph_weight *tern_build__place(const tern_builder *b, tern_role role);
+/* The graph's weight of a role, with its adapters; NULL when the graph takes the weights of the model. */
+const tern_graph_weight *tern_build__graph_weight(const tern_builder *b, tern_role role);
 tern_view tern_build__weight(tern_builder *b, const tern_weight *weight);
 void tern_build__op(tern_builder *b, tern_op op, tern_rows rows, uint32_t n_in, tern_view out);
 tern_rows tern_build__rows_of(const tern_builder *b, tern_view x);

@@ -56,7 +56,7 @@ static tern_view dropped(tern_builder *b, const char *name, const tern_build_inp
 /* A dropout(x) */
 static tern_view inner(tern_builder *b, const tern_build_linear *layer, const tern_build_input *in, uint32_t index)
 {
-    const tern_graph_lora *lora = &tern_build__place(b, layer->role)->loras[index];
+    const tern_graph_lora *lora = &tern_build__graph_weight(b, layer->role)->loras[index];
     char name[64];
     tern_view x = in->x;
     snprintf(name, sizeof name, "%s_lora%u_dropout", layer->name, index);
@@ -69,7 +69,7 @@ static tern_view inner(tern_builder *b, const tern_build_linear *layer, const te
 static tern_view scaled(tern_builder *b, const tern_build_linear *layer, const tern_build_input *in, uint32_t index,
                         tern_view u)
 {
-    const tern_graph_lora *lora = &tern_build__place(b, layer->role)->loras[index];
+    const tern_graph_lora *lora = &tern_build__graph_weight(b, layer->role)->loras[index];
     char name[64];
     if (lora->scale == 1 && !b->options->training) return u;
     snprintf(name, sizeof name, "%s_lora%u_scaled", layer->name, index);
@@ -81,8 +81,8 @@ static tern_view scaled(tern_builder *b, const tern_build_linear *layer, const t
 
 static uint32_t n_loras(const tern_builder *b, tern_role role)
 {
-    const tern_graph_weight *place = tern_build__place(b, role);
-    return place ? place->n_loras : 0;
+    const tern_graph_weight *weight = tern_build__graph_weight(b, role);
+    return weight ? weight->n_loras : 0;
 }
 
 /* out = B scale A dropout(x) + out for the adapter of this index of each layer; the result of the last one has the name
@@ -104,7 +104,7 @@ static bool adapt(tern_builder *b, const tern_build_input *in, tern_build_linear
         if (index >= all) continue;
         snprintf(name, sizeof name, "%s_lora%u", layers[i].name, index);
         layers[i].out = multiply(b, index + 1 == all ? layers[i].name : name, in, u[i],
-                                 tern_build__place(b, layers[i].role)->loras[index].b, layers[i].out);
+                                 tern_build__graph_weight(b, layers[i].role)->loras[index].b, layers[i].out);
     }
     return any;
 }

@@ -216,42 +216,42 @@ tern_buffer *tern_lora__buffer(const tern_lora *lora, const tern_weight *weight)
     return NULL;
 }
 
-/* Adds the adapters that have this place, in their order, behind the `n_loras` so far. */
-static void add_place(tern_lora_places *places, size_t at, const tern_lora_use *uses, uint32_t n, size_t *n_loras)
+/* Adds the adapters that are beside this weight, in their order, behind the `n_loras` so far. */
+static void add_loras(tern_lora_weights *weights, size_t at, const tern_lora_use *uses, uint32_t n, size_t *n_loras)
 {
-    tern_graph_weight *place = &places->places[at];
-    place->loras = places->loras + *n_loras;
+    tern_graph_weight *weight = &weights->weights[at];
+    weight->loras = weights->loras + *n_loras;
     for (uint32_t i = 0; i < n; i++) {
         const tern_weight *pair = &uses[i].lora->weights[at * HALVES];
         if (!pair->encoding) continue;
-        places->loras[(*n_loras)++] =
+        weights->loras[(*n_loras)++] =
             (tern_graph_lora){.a = pair, .b = pair + 1, .scale = uses[i].scale * uses[i].lora->scale};
-        place->n_loras++;
+        weight->n_loras++;
     }
 }
 
-tern_status tern_lora__places(tern_lora_places *places, const tern_engine *engine, const tern_lora_use *uses,
-                              uint32_t n, tern_error *err)
+tern_status tern_lora__weights(tern_lora_weights *weights, const tern_engine *engine, const tern_lora_use *uses,
+                               uint32_t n, tern_error *err)
 {
-    const size_t n_places = (size_t)tern_engine_config(engine)->n_layers * TERN_ROLE_COUNT;
+    const size_t n_weights = (size_t)tern_engine_config(engine)->n_layers * TERN_ROLE_COUNT;
     size_t n_loras = 0;
-    *places = (tern_lora_places){0};
+    *weights = (tern_lora_weights){0};
     if (n == 0) return TERN_OK;
-    places->places = tern_calloc(n_places, sizeof *places->places);
-    places->loras = tern_calloc(n_places * n, sizeof *places->loras);
-    if (!places->places || !places->loras) {
-        tern_lora__places_deinit(places);
-        return tern_fail_alloc(err, n_places * n * sizeof *places->loras);
+    weights->weights = tern_calloc(n_weights, sizeof *weights->weights);
+    weights->loras = tern_calloc(n_weights * n, sizeof *weights->loras);
+    if (!weights->weights || !weights->loras) {
+        tern_lora__weights_deinit(weights);
+        return tern_fail_alloc(err, n_weights * n * sizeof *weights->loras);
     }
-    for (size_t at = 0; at < n_places; at++) add_place(places, at, uses, n, &n_loras);
+    for (size_t at = 0; at < n_weights; at++) add_loras(weights, at, uses, n, &n_loras);
     return TERN_OK;
 }
 
-void tern_lora__places_deinit(tern_lora_places *places)
+void tern_lora__weights_deinit(tern_lora_weights *weights)
 {
-    tern_free(places->places);
-    tern_free(places->loras);
-    *places = (tern_lora_places){0};
+    tern_free(weights->weights);
+    tern_free(weights->loras);
+    *weights = (tern_lora_weights){0};
 }
 
 /* FNV-1a over all of its bytes, and its scale. */

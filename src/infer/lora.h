@@ -1,4 +1,4 @@
-/* Adapters on an engine: their matrices as weights of its backend, and their places in the graphs of a session. */
+/* Adapters on an engine: their matrices as weights of its backend, and where they stand in the graphs of a session. */
 #ifndef TERN_INFER_LORA_H
 #define TERN_INFER_LORA_H
 
@@ -17,14 +17,14 @@ tern_status tern_lora__check(const tern_engine *engine, const tern_lora_use *use
 tern_buffer *tern_lora__buffer(const tern_lora *lora, const tern_weight *weight);
 
 /* What stands beside the layers of a graph that uses these adapters: for tern_graph_options.weights. */
-typedef struct tern_lora_places {
-    tern_graph_weight *places; /* [n_layers][TERN_ROLE_COUNT]; NULL without adapters */
+typedef struct tern_lora_weights {
+    tern_graph_weight *weights; /* [n_layers][TERN_ROLE_COUNT]; NULL without adapters */
     tern_graph_lora *loras;
-} tern_lora_places;
+} tern_lora_weights;
 
-tern_status tern_lora__places(tern_lora_places *places, const tern_engine *engine, const tern_lora_use *uses,
-                              uint32_t n, tern_error *err);
-void tern_lora__places_deinit(tern_lora_places *places);
+tern_status tern_lora__weights(tern_lora_weights *weights, const tern_engine *engine, const tern_lora_use *uses,
+                               uint32_t n, tern_error *err);
+void tern_lora__weights_deinit(tern_lora_weights *weights);
 /* A number that differs between adapters; of one of them always the same. */
 uint64_t tern_lora__fingerprint(const tern_lora *lora);
 

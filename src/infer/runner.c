@@ -10,12 +10,12 @@ static tern_backend *backend_of(const tern_runner *r)
     return tern_engine_backend(r->engine);
 }
 
-static tern_status build(const tern_runner *r, const tern_runner_graphs *set, const tern_lora_places *places,
+static tern_status build(const tern_runner *r, const tern_runner_graphs *set, const tern_lora_weights *weights,
                          tern_runner_graph *g, uint32_t max_tokens, tern_error *err)
 {
     const tern_runner_params *p = &r->params;
     tern_backend *b = backend_of(r);
-    tern_graph_options options = {.weights = places->places,
+    tern_graph_options options = {.weights = weights->weights,
                                   .max_tokens = max_tokens,
                                   .max_outputs = p->max_outputs < max_tokens ? p->max_outputs : max_tokens,
                                   .n_ctx = p->n_ctx,
@@ -35,12 +35,12 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
 
 static tern_status build_all(const tern_runner *r, tern_runner_graphs *set, tern_error *err)
 {
-    tern_lora_places places = {0};
-    TERN_TRY(tern_lora__places(&places, r->engine, set->loras, set->n_loras, err));
-    tern_status status = build(r, set, &places, &set->decode, 1, err);
-    if (status == TERN_OK) status = build(r, set, &places, &set->prefill, r->params.n_batch, err);
-    if (status == TERN_OK && r->params.steps) status = build(r, set, &places, &set->steps, 1, err);
-    tern_lora__places_deinit(&places);
+    tern_lora_weights weights = {0};
+    TERN_TRY(tern_lora__weights(&weights, r->engine, set->loras, set->n_loras, err));
+    tern_status status = build(r, set, &weights, &set->decode, 1, err);
+    if (status == TERN_OK) status = build(r, set, &weights, &set->prefill, r->params.n_batch, err);
+    if (status == TERN_OK && r->params.steps) status = build(r, set, &weights, &set->steps, 1, err);
+    tern_lora__weights_deinit(&weights);
     return status;
 }
 

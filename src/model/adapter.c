@@ -150,7 +150,7 @@ static tern_status order_rows(const tern_adapter *ad, const tern_adapter_half *h
     return TERN_OK;
 }
 
-static tern_status place(tern_adapter *ad, const tern_adapter_half *h, tern_error *err)
+static tern_status add_half(tern_adapter *ad, const tern_adapter_half *h, tern_error *err)
 {
     if (h->layer >= ad->info.n_layers)
         return tern_fail(err, TERN_MALFORMED, "%s: layer %u found, a layer below %u expected", tern_show(h->name).text,
@@ -189,21 +189,21 @@ tern_status tern_adapter__fill(tern_adapter *adapter, const tern_adapter_half *h
     adapter->pairs = tern_calloc((size_t)n_layers * TERN_ROLE_COUNT, sizeof *adapter->pairs);
     if (!adapter->pairs) return tern_fail_alloc(err, (size_t)n_layers * TERN_ROLE_COUNT * sizeof *adapter->pairs);
     adapter->info.n_layers = n_layers;
-    for (size_t i = 0; i < n; i++) TERN_TRY(place(adapter, &halves[i], err));
+    for (size_t i = 0; i < n; i++) TERN_TRY(add_half(adapter, &halves[i], err));
     return check_pairs(adapter, halves, n, err);
 }
 
-static tern_status add_pair(tern_adapter *ad, const tern_adapter_place *place, tern_error *err)
+static tern_status add_pair(tern_adapter *ad, const tern_adapter_layer *target, tern_error *err)
 {
-    if ((unsigned)place->role >= TERN_ROLE_COUNT || !tern_role_is_linear(place->role) ||
-        place->layer >= ad->config.n_layers)
+    if ((unsigned)target->role >= TERN_ROLE_COUNT || !tern_role_is_linear(target->role) ||
+        target->layer >= ad->config.n_layers)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter of role %d in layer %u: a linear layer below %u expected",
-                         (int)place->role, place->layer, ad->config.n_layers);
-    tern_adapter_pair *pair = &ad->pairs[(size_t)place->layer * TERN_ROLE_COUNT + (size_t)place->role];
+                         (int)target->role, target->layer, ad->config.n_layers);
+    tern_adapter_pair *pair = &ad->pairs[(size_t)target->layer * TERN_ROLE_COUNT + (size_t)target->role];
     if (pair->a)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter of role %d in layer %u: found twice", (int)place->role,
-                         place->layer);
-    tern_role__shape(place->role, &ad->config, &pair->out, &pair->in);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter of role %d in layer %u: found twice", (int)target->role,
+                         target->layer);
+    tern_role__shape(target->role, &ad->config, &pair->out, &pair->in);
     pair->a = tern_calloc((size_t)ad->info.rank * pair->in, sizeof(float));
     pair->b = tern_calloc((size_t)ad->info.rank * pair->out, sizeof(float));
     if (!pair->a || !pair->b)
@@ -213,8 +213,8 @@ static tern_status add_pair(tern_adapter *ad, const tern_adapter_place *place, t
     return TERN_OK;
 }
 
-static tern_status make(tern_adapter *ad, const tern_adapter_info *info, const tern_adapter_place *places,
-                        size_t n_places, tern_error *err)
+static tern_status make(tern_adapter *ad, const tern_adapter_info *info, const tern_adapter_layer *targets,
+                        size_t n_targets, tern_error *err)
 {
     const char *base = info->base ? info->base : "";
     ad->info.rank = info->rank;
@@ -227,17 +227,17 @@ static tern_status make(tern_adapter *ad, const tern_adapter_info *info, const t
     TERN_TRY(tern_adapter__set_base(ad, "base", (tern_span){(const uint8_t *)base, strlen(base)}, err));
     ad->pairs = tern_calloc((size_t)ad->info.n_layers * TERN_ROLE_COUNT, sizeof *ad->pairs);
     if (!ad->pairs) return tern_fail_alloc(err, (size_t)ad->info.n_layers * TERN_ROLE_COUNT * sizeof *ad->pairs);
-    for (size_t i = 0; i < n_places; i++) TERN_TRY(add_pair(ad, &places[i], err));
-    return n_places ? TERN_OK : tern_fail(err, TERN_INVALID_ARGUMENT, "an adapter of no layer");
+    for (size_t i = 0; i < n_targets; i++) TERN_TRY(add_pair(ad, &targets[i], err));
+    return n_targets ? TERN_OK : tern_fail(err, TERN_INVALID_ARGUMENT, "an adapter of no layer");
 }
 
 tern_status tern_adapter_make(tern_adapter **adapter, const tern_model *model, const tern_adapter_info *info,
-                              const tern_adapter_place *places, size_t n_places, tern_error *err)
+                              const tern_adapter_layer *targets, size_t n_targets, tern_error *err)
 {
     tern_adapter *a = NULL;
     *adapter = NULL;
     TERN_TRY(tern_adapter__create(&a, tern_model_config(model), err));
-    tern_status status = make(a, info, places, n_places, err);
+    tern_status status = make(a, info, targets, n_targets, err);
     if (status == TERN_OK) *adapter = a;
     else tern_adapter_close(a);
     return status;

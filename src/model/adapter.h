@@ -49,16 +49,16 @@ typedef struct tern_adapter_file {
 /* The same from one GGUF file, or both files of PEFT's. Errors: also INVALID_ARGUMENT (other numbers or names). */
 tern_status tern_adapter_open_memory(tern_adapter **adapter, const tern_adapter_file *files, uint32_t n_files,
                                      const tern_model *model, tern_error *err);
-/* An adapter in memory: pairs of zeros at these places, which the caller fills in through their pointers. Of `info`
- * rank, alpha, dropout, rslora and base count. Errors: INVALID_ARGUMENT (no pair, a role without a matrix), MALFORMED
- * and LIMIT (info), OUT_OF_MEMORY. */
-typedef struct tern_adapter_place {
+/* An adapter in memory: pairs of zeros beside these weights, which the caller fills in through their pointers. Of
+ * `info` rank, alpha, dropout, rslora and base count. Errors: INVALID_ARGUMENT (no pair, a role without a matrix),
+ * MALFORMED and LIMIT (info), OUT_OF_MEMORY. */
+typedef struct tern_adapter_layer {
     tern_role role;
     uint32_t layer;
-} tern_adapter_place;
+} tern_adapter_layer;
 
 tern_status tern_adapter_make(tern_adapter **adapter, const tern_model *model, const tern_adapter_info *info,
-                              const tern_adapter_place *places, size_t n_places, tern_error *err);
+                              const tern_adapter_layer *targets, size_t n_targets, tern_error *err);
 /* Safe on NULL. */
 void tern_adapter_close(tern_adapter *adapter);
 

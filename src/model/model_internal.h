@@ -157,18 +157,18 @@ tern_status tern_model__end(tern_model *made, tern_status status, tern_model **m
 #define TERN_MODEL__ROPE_FACTORS "rope_freqs.weight" /* what each frequency is divided by */
 
 /* A role's tensor, and the one with factors for its scales, or NULL. */
-typedef struct tern_gguf_place {
+typedef struct tern_gguf_weight {
     tern_role role;
     tern_weight *weight;
     const tern_gguf_tensor *tensor, *scales;
-} tern_gguf_place;
+} tern_gguf_weight;
 
 /* The configuration, and an empty table of weights. */
 tern_status tern_model__read_header(tern_model *model, const tern_gguf *g, tern_error *err);
 tern_status tern_model__open_tokenizer(tern_model *model, const tern_gguf *g, tern_error *err);
 /* The role's weight as the header has it: name, encoding, shape, bytes, checked; no data. */
 tern_status tern_model__describe(tern_model *model, const tern_gguf *g, tern_role role, uint32_t layer,
-                                 tern_gguf_place *place, tern_error *err);
+                                 tern_gguf_weight *found, tern_error *err);
 /* *t NULL: there are none. */
 tern_status tern_model__find_rope_factors(const tern_model *model, const tern_gguf *g, const tern_gguf_tensor **t,
                                           tern_error *err);

@@ -71,7 +71,7 @@ static tern_status find_scale_tensor(const tern_gguf *g, const tern_weight *w, c
     return check_f32(t, name, err);
 }
 
-static tern_status describe(tern_model *model, const tern_gguf *g, tern_gguf_place *p, tern_error *err)
+static tern_status describe(tern_model *model, const tern_gguf *g, tern_gguf_weight *p, tern_error *err)
 {
     const tern_gguf_tensor *t = p->tensor;
     tern_weight *w = p->weight;
@@ -90,13 +90,13 @@ static tern_status describe(tern_model *model, const tern_gguf *g, tern_gguf_pla
 }
 
 tern_status tern_model__describe(tern_model *model, const tern_gguf *g, tern_role role, uint32_t layer,
-                                 tern_gguf_place *place, tern_error *err)
+                                 tern_gguf_weight *found, tern_error *err)
 {
     tern_weight *w = tern_model__slot(model, role, layer);
     tern_role__gguf_name(role, layer, w->name);
-    *place = (tern_gguf_place){.role = role, .weight = w, .tensor = tern_gguf_find_tensor(g, w->name)};
-    if (!place->tensor) return tern_fail(err, TERN_MALFORMED, "%s: no such tensor found, one expected", w->name);
-    return describe(model, g, place, err);
+    *found = (tern_gguf_weight){.role = role, .weight = w, .tensor = tern_gguf_find_tensor(g, w->name)};
+    if (!found->tensor) return tern_fail(err, TERN_MALFORMED, "%s: no such tensor found, one expected", w->name);
+    return describe(model, g, found, err);
 }
 
 tern_status tern_model__multiply(tern_model *model, tern_weight *w, const uint8_t *scales, size_t n, tern_error *err)
@@ -142,7 +142,7 @@ static tern_status add_roles(tern_model *model, const tern_gguf *g, tern_error *
 {
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, &model->config)) {
-        tern_gguf_place p = {0};
+        tern_gguf_weight p = {0};
         TERN_TRY(tern_model__describe(model, g, walk.role, walk.layer, &p, err));
         p.weight->data = p.tensor->data;
         TERN_TRY(find_rsr(g, p.weight, err));

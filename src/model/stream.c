@@ -39,7 +39,7 @@ static tern_status pass_on(tern_model_stream *s, item *i, bool scale_for_each_ro
     return TERN_OK;
 }
 
-static tern_status add_place(tern_model_stream *s, const tern_gguf_place *p, tern_error *err)
+static tern_status add_weight(tern_model_stream *s, const tern_gguf_weight *p, tern_error *err)
 {
     item *i = add(s, p->tensor);
     i->weight = p->weight;
@@ -63,9 +63,9 @@ static tern_status add_all(tern_model_stream *s, const tern_gguf *g, tern_error 
     if (factors) TERN_TRY(keep(s, add(s, factors), err));
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, &s->model->config)) {
-        tern_gguf_place p;
+        tern_gguf_weight p;
         TERN_TRY(tern_model__describe(s->model, g, walk.role, walk.layer, &p, err));
-        TERN_TRY(add_place(s, &p, err));
+        TERN_TRY(add_weight(s, &p, err));
     }
     return TERN_OK;
 }

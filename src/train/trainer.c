@@ -15,7 +15,7 @@ void tern_trainer__deinit(tern_trainer *t)
         if (!t->fixed[i].borrowed) b->buffer_free(b, t->fixed[i].buffer);
     for (int i = 0; i < 2; i++) {
         tern_free(t->loras[i]);
-        tern_free(t->places[i]);
+        tern_free(t->weights[i]);
         tern_free(t->updates[i]);
     }
     tern_free(t->made);

@@ -117,9 +117,9 @@ static void add_tensor(tern_trainer *t, const walk *w)
     snprintf(m->name, sizeof m->name, "%s", w->name);
     set_states(t, m, norm ? TERN_DTYPE_F32 : t->params.master);
     for (int i = 0; i < 2; i++) {
-        tern_graph_weight *places = t->places[i];
-        places[(size_t)w->layer * TERN_ROLE_COUNT + w->role].weight = &m->weight;
-        if (w->role == TERN_ROLE_TOKEN_EMBD && t->config->tied_head) places[TERN_ROLE_OUTPUT].weight = &m->weight;
+        tern_graph_weight *weights = t->weights[i];
+        weights[(size_t)w->layer * TERN_ROLE_COUNT + w->role].weight = &m->weight;
+        if (w->role == TERN_ROLE_TOKEN_EMBD && t->config->tied_head) weights[TERN_ROLE_OUTPUT].weight = &m->weight;
     }
 }
 
@@ -157,8 +157,8 @@ static tern_status add_adapter(tern_trainer *t, const walk *w, tern_error *err)
     for (int i = 0; i < 2; i++) {
         t->loras[i][at] = (tern_graph_lora){
             .a = &a->weight, .b = &b->weight, .scale = t->lora_scale, .dropout = i == 0 ? lora->dropout : 0};
-        t->places[i][at].loras = &t->loras[i][at];
-        t->places[i][at].n_loras = 1;
+        t->weights[i][at].loras = &t->loras[i][at];
+        t->weights[i][at].n_loras = 1;
     }
     return TERN_OK;
 }
@@ -173,16 +173,16 @@ static tern_status choose(tern_trainer *t, walk *w, tern_error *err)
 
 static tern_status allocate(tern_trainer *t, tern_error *err)
 {
-    size_t n_places = (size_t)t->config->n_layers * TERN_ROLE_COUNT, n = n_places + TERN_ROLE_COUNT;
+    size_t n_weights = (size_t)t->config->n_layers * TERN_ROLE_COUNT, n = n_weights + TERN_ROLE_COUNT;
     t->made = tern_calloc(2 * n, sizeof *t->made);
     t->learning = tern_calloc(2 * n, sizeof *t->learning);
     t->fixed = tern_calloc(n, sizeof *t->fixed);
     bool ok = t->made && t->learning && t->fixed;
     for (int i = 0; i < 2; i++) {
-        t->loras[i] = tern_calloc(n_places, sizeof *t->loras[i]);
-        t->places[i] = tern_calloc(n_places, sizeof *t->places[i]);
+        t->loras[i] = tern_calloc(n_weights, sizeof *t->loras[i]);
+        t->weights[i] = tern_calloc(n_weights, sizeof *t->weights[i]);
         t->updates[i] = tern_calloc(2 * n, sizeof *t->updates[i]);
-        ok = ok && t->loras[i] && t->places[i] && t->updates[i];
+        ok = ok && t->loras[i] && t->weights[i] && t->updates[i];
     }
     return ok ? TERN_OK : tern_fail_alloc(err, 4 * n * sizeof *t->made);
 }

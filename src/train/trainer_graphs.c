@@ -22,7 +22,7 @@ static tern_status build_training(tern_trainer *t, tern_trainer_graph_kind kind,
 {
     tern_trainer_graph *g = &t->graphs[kind];
     const tern_trainer_params *p = &t->params;
-    tern_graph_options options = {.weights = t->places[kind == TERN_TRAINER_EVALUATE],
+    tern_graph_options options = {.weights = t->weights[kind == TERN_TRAINER_EVALUATE],
                                   .max_tokens = t->plan.n_tokens,
                                   .max_outputs = t->plan.chunk,
                                   .n_ctx = p->seq,

@@ -84,7 +84,7 @@ struct tern_trainer {
     uint32_t lora_rank; /* of the adapter; its halves have as many more, zeros, as devices want */
     float lora_scale;
     tern_graph_lora *loras[2];     /* of the graphs that train, and of the one that evaluates */
-    tern_graph_weight *places[2];  /* [n_layers][TERN_ROLE_COUNT] each */
+    tern_graph_weight *weights[2]; /* [n_layers][TERN_ROLE_COUNT] each */
     tern_graph_update *updates[2]; /* [n_learning]; the second keeps masters as they are */
 
     tern_trainer_graph graphs[TERN_TRAINER_N_GRAPHS];

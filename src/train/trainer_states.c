@@ -76,7 +76,7 @@ static tern_status read_adapter(tern_trainer *t, tern_error *err)
     return TERN_OK;
 }
 
-/* Zeros at all places. */
+/* Zeros beside all weights. */
 static tern_status make_adapter(tern_trainer *t, tern_adapter **adapter, tern_error *err)
 {
     const tern_trainer_lora *lora = &t->params.lora;
@@ -84,12 +84,12 @@ static tern_status make_adapter(tern_trainer *t, tern_adapter **adapter, tern_er
     if (lora->start) info = *tern_adapter_describe(lora->start);
     info.dropout = lora->dropout;
     size_t n = 0;
-    tern_adapter_place *places = tern_calloc(t->n_made, sizeof *places);
-    if (!places) return tern_fail_alloc(err, t->n_made * sizeof *places);
+    tern_adapter_layer *targets = tern_calloc(t->n_made, sizeof *targets);
+    if (!targets) return tern_fail_alloc(err, t->n_made * sizeof *targets);
     for (size_t i = 0; i < t->n_made; i++)
-        if (!t->made[i].is_b) places[n++] = (tern_adapter_place){t->made[i].shown.role, t->made[i].shown.layer};
-    tern_status status = tern_adapter_make(adapter, t->model, &info, places, n, err);
-    tern_free(places);
+        if (!t->made[i].is_b) targets[n++] = (tern_adapter_layer){t->made[i].shown.role, t->made[i].shown.layer};
+    tern_status status = tern_adapter_make(adapter, t->model, &info, targets, n, err);
+    tern_free(targets);
     return status;
 }
 

@@ -82,10 +82,10 @@ static void made_adapters(void **state)
 {
     (void)state;
     tern_model *model = open_model(test_fixture("bitnet-train"));
-    const tern_adapter_place places[] = {{TERN_ROLE_ATTN_K, 0}, {TERN_ROLE_FFN_DOWN, 1}};
+    const tern_adapter_layer targets[] = {{TERN_ROLE_ATTN_K, 0}, {TERN_ROLE_FFN_DOWN, 1}};
     tern_adapter_info info = {.rank = 4, .alpha = 6, .dropout = 0.25f, .base = "a base"};
     tern_adapter *adapter = NULL, *again = NULL;
-    assert_ok(tern_adapter_make(&adapter, model, &info, places, 2, &err), err);
+    assert_ok(tern_adapter_make(&adapter, model, &info, targets, 2, &err), err);
     const tern_adapter_pair *pair = tern_adapter_find(adapter, TERN_ROLE_FFN_DOWN, 1);
     assert_null(tern_adapter_find(adapter, TERN_ROLE_FFN_DOWN, 0));
     assert_int_equal(pair->in, 256);
@@ -103,7 +103,7 @@ static void made_adapters(void **state)
     tern_adapter_close(again);
     tern_adapter_close(adapter);
     const struct {
-        tern_adapter_place places[2];
+        tern_adapter_layer targets[2];
         size_t n;
         tern_status status;
     } wrong[] = {{{{TERN_ROLE_ATTN_NORM, 0}}, 1, TERN_INVALID_ARGUMENT},
@@ -111,11 +111,12 @@ static void made_adapters(void **state)
                  {{{TERN_ROLE_ATTN_Q, 0}, {TERN_ROLE_ATTN_Q, 0}}, 2, TERN_INVALID_ARGUMENT},
                  {{{0}}, 0, TERN_INVALID_ARGUMENT}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(tern_adapter_make(&adapter, model, &info, wrong[i].places, wrong[i].n, &err), wrong[i].status);
+        assert_int_equal(tern_adapter_make(&adapter, model, &info, wrong[i].targets, wrong[i].n, &err),
+                         wrong[i].status);
         assert_null(adapter);
     }
     info.rank = 0;
-    assert_int_equal(tern_adapter_make(&adapter, model, &info, places, 2, &err), TERN_LIMIT);
+    assert_int_equal(tern_adapter_make(&adapter, model, &info, targets, 2, &err), TERN_LIMIT);
     tern_model_close(model);
 }
 

@@ -10,10 +10,10 @@ static tern_error err;
 static tern_adapter *adapter_of(const tern_model *model, float strength)
 {
     tern_adapter *adapter = NULL;
-    const tern_adapter_place places[] = {{TERN_ROLE_ATTN_Q, 0}, {TERN_ROLE_FFN_DOWN, 1}};
-    assert_ok(tern_adapter_make(&adapter, model, &(tern_adapter_info){.rank = 2, .alpha = 3}, places, 2, &err), err);
+    const tern_adapter_layer targets[] = {{TERN_ROLE_ATTN_Q, 0}, {TERN_ROLE_FFN_DOWN, 1}};
+    assert_ok(tern_adapter_make(&adapter, model, &(tern_adapter_info){.rank = 2, .alpha = 3}, targets, 2, &err), err);
     for (int i = 0; i < 2; i++) {
-        const tern_adapter_pair *pair = tern_adapter_find(adapter, places[i].role, places[i].layer);
+        const tern_adapter_pair *pair = tern_adapter_find(adapter, targets[i].role, targets[i].layer);
         for (uint32_t k = 0; k < 2 * pair->in; k++) pair->a[k] = strength * sinf((float)k * 0.7f);
         for (uint32_t k = 0; k < 2 * pair->out; k++) pair->b[k] = cosf((float)k * 0.3f);
     }

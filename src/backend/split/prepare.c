@@ -77,13 +77,13 @@ static tern_status add_crossing(tern_split_part *part, uint32_t value, tern_erro
 }
 
 /* Where the rows of each value are, as the ops before have left them: a set of 1 << side; [n_values]. */
-typedef uint8_t places;
+typedef uint8_t sides;
 
-static tern_status use(tern_split *s, const tern_prepared *p, tern_split_part *part, uint32_t value, places *where,
+static tern_status use(tern_split *s, const tern_prepared *p, tern_split_part *part, uint32_t value, sides *where,
                        tern_error *err)
 {
     const tern_value *v = &p->graph->values[value];
-    places here = (places)(1u << part->side);
+    sides here = (sides)(1u << part->side);
     if (v->kind == TERN_VALUE_CACHE && (where[value] & ~here))
         return tern_fail(err, TERN_UNSUPPORTED, "%s: layers of both sides use the cache %s", s->name, v->name);
     bool rows = v->kind == TERN_VALUE_ACTIVATION || v->kind == TERN_VALUE_OUTPUT;
@@ -92,13 +92,13 @@ static tern_status use(tern_split *s, const tern_prepared *p, tern_split_part *p
     return bind(s, p, part, value, err);
 }
 
-static tern_status use_op(tern_split *s, const tern_prepared *p, tern_split_part *part, const tern_op *op,
-                          places *where, tern_error *err)
+static tern_status use_op(tern_split *s, const tern_prepared *p, tern_split_part *part, const tern_op *op, sides *where,
+                          tern_error *err)
 {
     uint32_t read[TERN_OP_MAX_VIEWS], n = values_read(op, read);
     for (uint32_t i = 0; i < n; i++) TERN_TRY(use(s, p, part, read[i], where, err));
     if (op->out.value == TERN_NO_VALUE) return TERN_OK;
-    where[op->out.value] = (places)(1u << part->side);
+    where[op->out.value] = (sides)(1u << part->side);
     p->bindings[op->out.value].buffer->made_on[part->side] = true;
     return bind(s, p, part, op->out.value, err);
 }
@@ -111,7 +111,7 @@ static tern_status bind_params(tern_split *s, const tern_prepared *p, tern_split
     return TERN_OK;
 }
 
-static tern_status prepare_part(tern_split *s, tern_prepared *p, tern_split_part *part, places *where, tern_error *err)
+static tern_status prepare_part(tern_split *s, tern_prepared *p, tern_split_part *part, sides *where, tern_error *err)
 {
     part->bindings = tern_calloc(p->graph->n_values, sizeof *part->bindings);
     if (!part->bindings) return tern_fail_alloc(err, p->graph->n_values * sizeof *part->bindings);
@@ -143,7 +143,7 @@ static tern_status prepare_parts(tern_split *s, tern_prepared *p, tern_error *er
     memcpy(p->ops, g->ops, g->n_ops * sizeof *p->ops);
     cut(s, p);
     TERN_TRY(tern_split__keep_copy(p->bindings[g->params[TERN_PARAM_COUNTS]].buffer, err));
-    places *where = tern_calloc(g->n_values, sizeof *where);
+    sides *where = tern_calloc(g->n_values, sizeof *where);
     tern_status status = where ? TERN_OK : tern_fail_alloc(err, g->n_values * sizeof *where);
     for (size_t i = 0; i < p->n_parts && status == TERN_OK; i++) status = prepare_part(s, p, &p->parts[i], where, err);
     tern_free(where);

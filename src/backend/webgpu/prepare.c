@@ -19,14 +19,14 @@ static tern_status find_params(const tern_graph *g, const tern_binding *bindings
     return TERN_OK;
 }
 
-typedef struct places {
+typedef struct operands {
     const tern_prepared *p;
     const tern_binding *bindings;
     tern_binding params;
-} places;
+} operands;
 
 /* Where binding i of a dispatch is. */
-static tern_binding locate(const tern_webgpu *gpu, const places *at, const tern_gpu_range *range, uint32_t i)
+static tern_binding locate(const tern_webgpu *gpu, const operands *at, const tern_gpu_range *range, uint32_t i)
 {
     switch (range->value) {
     case TERN_GPU_SCRATCH: return (tern_binding){at->p->scratch, range->offset};
@@ -55,7 +55,7 @@ static tern_status check_bound(const tern_webgpu *gpu, const char *kernel, uint3
     return TERN_OK;
 }
 
-static tern_status resolve(const tern_webgpu *gpu, const places *places, const tern_gpu_dispatch *d,
+static tern_status resolve(const tern_webgpu *gpu, const operands *operands, const tern_gpu_dispatch *d,
                            tern_webgpu_host_dispatch *out, tern_error *err)
 {
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[d->pipeline];
@@ -63,7 +63,7 @@ static tern_status resolve(const tern_webgpu *gpu, const places *places, const t
     memcpy(out->groups, d->groups, sizeof out->groups);
     memcpy(out->uniform, d->uniform, sizeof out->uniform);
     for (uint32_t i = 0; i < d->n_bindings; i++) {
-        tern_binding at = locate(gpu, places, &d->bindings[i], i);
+        tern_binding at = locate(gpu, operands, &d->bindings[i], i);
         uint64_t bytes = (d->bindings[i].bytes + 3) / 4 * 4;
         TERN_TRY(check_bound(gpu, info->name, i, &at, bytes, err));
         out->bindings[i] = tern_webgpu__range(at.buffer, at.offset, bytes);
@@ -82,14 +82,14 @@ static void make_pipeline(tern_webgpu *gpu, tern_gpu_pipeline which)
 
 static tern_status make_program(tern_webgpu *gpu, tern_prepared *p, const tern_binding *bindings, tern_error *err)
 {
-    places places = {.p = p, .bindings = bindings};
-    TERN_TRY(find_params(p->graph, bindings, &places.params, err));
+    operands operands = {.p = p, .bindings = bindings};
+    TERN_TRY(find_params(p->graph, bindings, &operands.params, err));
     tern_webgpu_host_dispatch *dispatches = tern_calloc(p->program.n, sizeof *dispatches);
     if (!dispatches) return tern_fail_alloc(err, p->program.n * sizeof *dispatches);
     tern_status status = TERN_OK;
     for (size_t k = 0; k < p->program.n && status == TERN_OK; k++) {
         const tern_gpu_dispatch *d = &p->program.dispatches[k];
-        status = resolve(gpu, &places, d, &dispatches[k], err);
+        status = resolve(gpu, &operands, d, &dispatches[k], err);
         if (status == TERN_OK) make_pipeline(gpu, d->pipeline);
         p->weight_bytes += d->weight_bytes;
         p->n_layer_dispatches += p->graph->ops[d->op].layer != UINT32_MAX;

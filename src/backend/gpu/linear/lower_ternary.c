@@ -87,14 +87,14 @@ static void bind_rest(const job *j, tern_gpu_dispatch *d, uint32_t n_bound)
 }
 
 /* Where rows of the result and of the residual start, and how far they lie apart. */
-typedef struct places {
+typedef struct positions {
     uint32_t residual_first, residual_stride, out_first, out_stride;
-} places;
+} positions;
 
-static places places_of(const job *j)
+static positions positions_of(const job *j)
 {
     const tern_op *op = j->op;
-    places at = {.out_first = op->out.first_col + j->first_col, .out_stride = tern_gpu__stride(j->p, op->out)};
+    positions at = {.out_first = op->out.first_col + j->first_col, .out_stride = tern_gpu__stride(j->p, op->out)};
     if (!has_residual(op)) return at;
     at.residual_first = op->residual.first_col + j->first_col;
     at.residual_stride = tern_gpu__stride(j->p, op->residual);
@@ -102,18 +102,18 @@ static places places_of(const job *j)
 }
 
 /* Q8 rows in units of `unit` bytes. */
-typedef struct q8_places {
+typedef struct q8_positions {
     uint32_t stride, scales_word, sums_word, max_rows;
-} q8_places;
+} q8_positions;
 
-static q8_places q8_of(const job *j, uint32_t unit)
+static q8_positions q8_of(const job *j, uint32_t unit)
 {
     const tern_value *x = tern_gpu__value(j->p, x_of(j));
     uint32_t n = tern_gpu__max_rows(j->p, x->rows);
-    return (q8_places){.stride = (uint32_t)(tern_q8_stride(x->cols) / unit),
-                       .max_rows = n,
-                       .scales_word = (uint32_t)(tern_q8_scales_offset(x->cols, n) / 4),
-                       .sums_word = (uint32_t)(tern_q8_sums_offset(x->cols, n) / 4)};
+    return (q8_positions){.stride = (uint32_t)(tern_q8_stride(x->cols) / unit),
+                          .max_rows = n,
+                          .scales_word = (uint32_t)(tern_q8_scales_offset(x->cols, n) / 4),
+                          .sums_word = (uint32_t)(tern_q8_sums_offset(x->cols, n) / 4)};
 }
 
 /* Groups of rows: `first[i]` is the first one of part i; gated parts share them. */
@@ -132,8 +132,8 @@ static void set_vec(const job *j, tern_gpu_dispatch *d, const uint32_t first[TER
     const tern_op *op = j->op;
     const tern_view x = x_of(j);
     const bool norm = has_norm(op);
-    const q8_places q8 = norm ? (q8_places){0} : q8_of(j, 16);
-    const places at = places_of(j);
+    const q8_positions q8 = norm ? (q8_positions){0} : q8_of(j, 16);
+    const positions at = positions_of(j);
     const tern_gpu_linear_ternary_vec_uniform u = {.count_word = tern_gpu__count_word(j->p, op->rows),
                                                    .cols = x.cols,
                                                    .chunks = j->layout[0].row_bytes / 16,
@@ -188,8 +188,8 @@ static tern_status lower_vec(const job *j, tern_gpu_pipeline pipeline, tern_erro
 static void set_mat(const job *j, tern_gpu_dispatch *d, const uint32_t first[TERN_LINEAR_MAX_PARTS + 1])
 {
     const uint32_t unit = tern_gpu_ternary_is_cooperative(d->pipeline) ? 8 : 16; /* bytes that the kernel loads */
-    const q8_places q8 = q8_of(j, unit);
-    const places at = places_of(j);
+    const q8_positions q8 = q8_of(j, unit);
+    const positions at = positions_of(j);
     const tern_gpu_linear_ternary_mat_uniform u = {.count_word = tern_gpu__count_word(j->p, j->op->rows),
                                                    .max_rows = q8.max_rows,
                                                    .n_groups = j->layout[0].row_bytes / 32,
@@ -263,7 +263,7 @@ static tern_status lower_f32(const job *j, tern_error *err)
     uint32_t n_groups = tern_gpu__ceil_div(j->rows[0], kernel->workgroup / kernel->lanes);
     tern_gpu_dispatch *d = tern_gpu__add(j->p, op, pipeline, n_groups, tern_gpu__max_rows(j->p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    const places at = places_of(j);
+    const positions at = positions_of(j);
     const tern_gpu_linear_ternary_f32_uniform u = {.count_word = tern_gpu__count_word(j->p, op->rows),
                                                    .cols = x.cols,
                                                    .chunks = j->layout[0].row_bytes / 16,

@@ -3,10 +3,10 @@
 #include "backend/gpu/gpu_internal.h"
 
 /* Where in SCRATCH, in words. */
-typedef struct places {
+typedef struct regions {
     uint32_t r, parts, n_parts;
     uint64_t bytes;
-} places;
+} regions;
 
 /* The rows of a part do not depend on the pipeline, so that results do not either. */
 static uint32_t rows_of_part(void)
@@ -14,10 +14,10 @@ static uint32_t rows_of_part(void)
     return tern_gpu_rms_norm_weight_gradient_overrides_of(TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_128)->rows;
 }
 
-static places find_places(tern_gpu_program *p, const tern_op *op)
+static regions find_regions(tern_gpu_program *p, const tern_op *op)
 {
     const uint32_t rows = tern_gpu__max_rows(p, op->rows), cols = op->in[TERN_NORM_BACKWARD_X].cols;
-    places at = {.n_parts = tern_gpu__ceil_div(rows, rows_of_part())};
+    regions at = {.n_parts = tern_gpu__ceil_div(rows, rows_of_part())};
     uint64_t bytes = ((uint64_t)rows + (uint64_t)at.n_parts * cols) * 4, first = tern_gpu__scratch(p, bytes);
     at.r = (uint32_t)(first / 4);
     at.parts = at.r + rows;
@@ -46,7 +46,7 @@ static void bind_wanted(const tern_gpu_program *p, tern_gpu_dispatch *d, tern_vi
     else tern_gpu__bind_nothing(d);
 }
 
-static tern_status add_rows(tern_gpu_program *p, const tern_op *op, const places *at, tern_error *err)
+static tern_status add_rows(tern_gpu_program *p, const tern_op *op, const regions *at, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_BACKWARD_S4_256, TERN_GPU_RMS_NORM_BACKWARD_128};
     const tern_view x = op->in[TERN_NORM_BACKWARD_X], dy = op->in[TERN_NORM_BACKWARD_DY];
@@ -82,7 +82,7 @@ static tern_status add_rows(tern_gpu_program *p, const tern_op *op, const places
     return TERN_OK;
 }
 
-static tern_status add_parts(tern_gpu_program *p, const tern_op *op, const places *at, tern_error *err)
+static tern_status add_parts(tern_gpu_program *p, const tern_op *op, const regions *at, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_256,
                                                    TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_128};
@@ -107,7 +107,7 @@ static tern_status add_parts(tern_gpu_program *p, const tern_op *op, const place
     return TERN_OK;
 }
 
-static tern_status add_sum(tern_gpu_program *p, const tern_op *op, const places *at, tern_error *err)
+static tern_status add_sum(tern_gpu_program *p, const tern_op *op, const regions *at, tern_error *err)
 {
     const uint32_t cols = op->in[TERN_NORM_BACKWARD_X].cols, width = tern_gpu_pipelines[TERN_GPU_ADD_PARTS].invocations;
     tern_gpu_dispatch *d = tern_gpu__add(p, op, TERN_GPU_ADD_PARTS, tern_gpu__ceil_div(cols, width), 1, 1, err);
@@ -121,8 +121,8 @@ static tern_status add_sum(tern_gpu_program *p, const tern_op *op, const places 
 
 tern_status tern_gpu__lower_rms_norm_backward(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    if (op->n_in <= TERN_NORM_BACKWARD_DWEIGHT) return add_rows(p, op, &(places){0}, err);
-    const places at = find_places(p, op);
+    if (op->n_in <= TERN_NORM_BACKWARD_DWEIGHT) return add_rows(p, op, &(regions){0}, err);
+    const regions at = find_regions(p, op);
     TERN_TRY(add_rows(p, op, &at, err));
     TERN_TRY(add_parts(p, op, &at, err));
     return add_sum(p, op, &at, err);

@@ -60,8 +60,25 @@ typedef struct tern_backend_info {
     bool screens;        /* a LINEAR with `screened` reads less when few logits are wanted */
 } tern_backend_info;
 
+/* How the kernels of a device are tried before they are used (graph/trial/trial.h): what its backend remembers of them,
+ * by driver. */
+typedef struct tern_backend_trial {
+    /* The name of a kernel of that op of a prepared graph that was never seen to compute rightly; NULL: there is none.
+     */
+    const char *(*doubt)(tern_backend *b, const tern_prepared *prepared, size_t op);
+    /* All kernels of a prepared graph gave what the CPU gives. */
+    void (*prove)(tern_backend *b, const tern_prepared *prepared);
+    /* Nothing can be told of those of an op: there are no doubts about them until the backend is closed. */
+    void (*give_up)(tern_backend *b, const tern_prepared *prepared, size_t op);
+    /* A copy of a weight without data, in an encoding that the CPU reads: out->data by tern_alloc_aligned, the
+     * caller's. NULL in backends without weight_write. */
+    tern_status (*weight_read)(tern_backend *b, const tern_buffer *buffer, const tern_weight *weight, tern_weight *out,
+                               tern_error *err);
+} tern_backend_trial;
+
 struct tern_backend {
     tern_backend_info info;
+    const tern_backend_trial *trial; /* NULL: its kernels are trusted */
 
     void (*close)(tern_backend *b);
 

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "graph/graph.h"
+#include "graph/trial/trial.h"
 
 static tern_status own(tern_bound_graph *g, const tern_value *v, tern_buffer **out, tern_error *err)
 {
@@ -76,9 +77,19 @@ tern_status tern_bound_open(tern_bound_graph *bound, tern_backend *backend, cons
     return status;
 }
 
-tern_status tern_bound_prepare(tern_bound_graph *bound, tern_error *err)
+tern_status tern_bound__prepare_untried(tern_bound_graph *bound, tern_error *err)
 {
     return bound->backend->prepare(bound->backend, bound->graph, bound->bindings, &bound->prepared, err);
+}
+
+tern_status tern_bound_prepare(tern_bound_graph *bound, tern_error *err)
+{
+    TERN_TRY(tern_bound__prepare_untried(bound, err));
+    const tern_status status = tern_trial_graph(bound, err);
+    if (status == TERN_OK) return TERN_OK;
+    bound->backend->prepared_free(bound->backend, bound->prepared);
+    bound->prepared = NULL;
+    return status;
 }
 
 void tern_bound_close(tern_bound_graph *bound)

@@ -40,8 +40,11 @@ typedef struct tern_bound_options {
  * close. Errors: OUT_OF_MEMORY, those of find and of the backend. */
 tern_status tern_bound_open(tern_bound_graph *bound, tern_backend *backend, const tern_graph *graph,
                             const tern_bound_options *options, tern_error *err);
-/* Once, before the first run. */
+/* Before the first run. Kernels that the backend has doubts about are tried (graph/trial/trial.h); after one that
+ * computes wrongly this may be called again. */
 tern_status tern_bound_prepare(tern_bound_graph *bound, tern_error *err);
+/* Without the trial. */
+tern_status tern_bound__prepare_untried(tern_bound_graph *bound, tern_error *err);
 /* A zeroed one, or one that is closed, is left alone. A read under way is given up. */
 void tern_bound_close(tern_bound_graph *bound);
 

@@ -105,6 +105,42 @@ static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
     return n + device->profile(device, filled < cap ? rows + filled : NULL, cap - filled);
 }
 
+/* The part of a prepared graph that op `at` of it is in, and its number there. */
+static const tern_split_part *part_of(const tern_prepared *p, size_t at, size_t *number)
+{
+    size_t i = 0;
+    while (i + 1 < p->n_parts && p->parts[i + 1].graph.ops <= p->ops + at) i++;
+    *number = (size_t)(p->ops + at - p->parts[i].graph.ops);
+    return &p->parts[i];
+}
+
+static const char *doubt(tern_backend *b, const tern_prepared *prepared, size_t op)
+{
+    size_t number;
+    const tern_split_part *part = part_of(prepared, op, &number);
+    tern_backend *side = tern_split__of(b)->sides[part->side];
+    return side->trial ? side->trial->doubt(side, part->prepared, number) : NULL;
+}
+
+static void prove(tern_backend *b, const tern_prepared *prepared)
+{
+    for (size_t i = 0; i < prepared->n_parts; i++) {
+        tern_backend *side = tern_split__of(b)->sides[prepared->parts[i].side];
+        if (side->trial) side->trial->prove(side, prepared->parts[i].prepared);
+    }
+}
+
+static void give_up(tern_backend *b, const tern_prepared *prepared, size_t op)
+{
+    size_t number;
+    const tern_split_part *part = part_of(prepared, op, &number);
+    tern_backend *side = tern_split__of(b)->sides[part->side];
+    if (side->trial) side->trial->give_up(side, part->prepared, number);
+}
+
+/* The sides' own. */
+static const tern_backend_trial trial = {.doubt = doubt, .prove = prove, .give_up = give_up};
+
 tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_backend *device, uint32_t device_layers,
                             tern_error *err)
 {
@@ -139,6 +175,7 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
                              .counters = counters,
                              .measure = measure,
                              .profile = profile};
+    if (host->trial || device->trial) s->base.trial = &trial;
     *backend = &s->base;
     return TERN_OK;
 }

@@ -109,7 +109,6 @@ typedef struct tern_vulkan {
     /* selftest.c */
     uint8_t proven[TERN_GPU_PIPELINE_COUNT];
     char *proof_path; /* NULL: not kept */
-    bool trusting;
     /* run.c */
     VkFence run_fence;
     tern_prepared *running; /* submitted and not yet waited for */
@@ -210,12 +209,11 @@ void tern_vulkan__cache_save(tern_vulkan *vk);
 /* selftest.c */
 /* Reads which kernels an earlier start has proven. */
 void tern_vulkan__proofs_open(tern_vulkan *vk, const char *folder);
-/* Tries the kernels of a prepared graph that nothing is known of; without the lock. `prepare` makes graphs ready
- * without trying them. Errors: UNSUPPORTED, with the kernel that the driver computes wrong. */
-tern_status tern_vulkan__self_test(tern_vulkan *vk, const tern_prepared *prepared, const tern_binding *bindings,
-                                   tern_status (*prepare)(tern_backend *, const tern_graph *, const tern_binding *,
-                                                          tern_prepared **, tern_error *),
-                                   tern_error *err);
+/* What graph/trial asks of this backend. */
+extern const tern_backend_trial tern_vulkan__trial;
+/* weight_read.c */
+tern_status tern_vulkan__weight_read(tern_backend *b, const tern_buffer *buffer, const tern_weight *weight,
+                                     tern_weight *out, tern_error *err);
 
 /* environment.c */
 /* Adds TERN_VULKAN_VALIDATION and TERN_VULKAN_STAGED. */

@@ -114,25 +114,13 @@ static tern_status supports(tern_backend *b, const tern_graph *graph, const tern
     return tern_gpu_supports(graph, op, &tern_vulkan__self(b)->caps, err);
 }
 
-static tern_status prepare_untried(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
-                                   tern_prepared **out, tern_error *err)
+static tern_status prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
+                           tern_error *err)
 {
     tern_vulkan *vk = lock(b);
     tern_status status = tern_vulkan__idle(vk, err);
     if (status == TERN_OK) status = tern_vulkan__prepare(vk, graph, bindings, out, err);
     return unlock(vk, status, err);
-}
-
-static tern_status prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
-                           tern_error *err)
-{
-    tern_vulkan *vk = tern_vulkan__self(b);
-    tern_prepared *prepared;
-    TERN_TRY(prepare_untried(b, graph, bindings, &prepared, err));
-    tern_status status = vk->trusting ? TERN_OK : tern_vulkan__self_test(vk, prepared, bindings, prepare_untried, err);
-    if (status == TERN_OK) *out = prepared;
-    else b->prepared_free(b, prepared);
-    return status;
 }
 
 static void prepared_free(tern_backend *b, tern_prepared *prepared)
@@ -224,7 +212,7 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
     vk->profile = how.profile;
     vk->validation = how.validation;
     vk->n_threads = how.n_threads;
-    vk->trusting = how.trusting;
+    if (!how.trusting) vk->base.trial = &tern_vulkan__trial;
     tern_status status = open_parts(vk, &how, err);
     vk->base.info.device = vk->physical.properties.deviceName;
     vk->base.info.driver = vk->physical.driver;

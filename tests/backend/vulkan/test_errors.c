@@ -5,6 +5,7 @@
 #include "backend/open.h"
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
+#include "graph/bound.h"
 #include "support/op_case.h"
 #include "support/test.h"
 
@@ -222,20 +223,21 @@ static void wrong_kernels_are_found(void **state)
     tern_backend *b = open_own(false);
     tern_vulkan *vk = tern_vulkan__self(b);
     sum s;
+    tern_bound_graph g;
     sum_open(&s);
-    assert_ok(sum_bind(&s, b), err);
-    tern_prepared *prepared = NULL;
+    assert_ok(tern_bound_open(&g, b, &s.c.graph, NULL, &err), err);
     PFN_vkCmdDispatch dispatch = vk->fn.CmdDispatch;
     vk->fn.CmdDispatch = does_nothing;
-    says(b->prepare(b, &s.c.graph, s.bindings, &prepared, &err), TERN_UNSUPPORTED, "computes the kernel ADD_");
+    says(tern_bound_prepare(&g, &err), TERN_UNSUPPORTED, "computes the kernel ADD_");
     assert_non_null(strstr(err.message, "wrong (sum, row 0, column 0: 0, but"));
-    assert_null(prepared);
+    assert_null(g.prepared);
     vk->fn.CmdDispatch = dispatch;
-    assert_ok(b->prepare(b, &s.c.graph, s.bindings, &prepared, &err), err);
-    b->prepared_free(b, prepared);
+    assert_ok(tern_bound_prepare(&g, &err), err);
+    tern_bound_close(&g);
     vk->fn.CmdDispatch = does_nothing; /* proven: not tried again */
-    assert_ok(b->prepare(b, &s.c.graph, s.bindings, &prepared, &err), err);
-    b->prepared_free(b, prepared);
+    assert_ok(tern_bound_open(&g, b, &s.c.graph, NULL, &err), err);
+    assert_ok(tern_bound_prepare(&g, &err), err);
+    tern_bound_close(&g);
     sum_close(&s, b);
     b->close(b);
 }

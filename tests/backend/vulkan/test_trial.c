@@ -2,6 +2,7 @@
  */
 #include "backend/vulkan/device.h"
 #include "backend/vulkan/vulkan.h"
+#include "graph/bound.h"
 #include "support/test.h"
 #include "support/training_case.h"
 
@@ -25,43 +26,25 @@ static void VKAPI_PTR does_nothing(VkCommandBuffer commands, uint32_t x, uint32_
     (void)commands, (void)x, (void)y, (void)z;
 }
 
-typedef struct bound {
-    tern_buffer *buffers[TEST_CASE_MAX_VALUES];
-    tern_binding bindings[TEST_CASE_MAX_VALUES];
-} bound;
-
-static void bind(const test_case *c, tern_backend *b, bound *at)
-{
-    for (size_t i = 0; i < c->graph.n_values; i++) {
-        const tern_value *v = &c->graph.values[i];
-        const bool param = v->kind == TERN_VALUE_PARAM;
-        const uint64_t bytes = i == 0 ? c->graph.param_bytes : v->bytes;
-        if (v->kind == TERN_VALUE_WEIGHT) assert_ok(b->weight_create(b, v->weight, &at->buffers[i], &err), err);
-        else if (!param || i == 0) assert_ok(b->buffer_create(b, bytes, &at->buffers[i], &err), err);
-        at->bindings[i] = (tern_binding){.buffer = at->buffers[param ? 0 : i], .offset = param ? v->offset : 0};
-    }
-}
-
 /* A case of one op. */
 static void check(test_case *c)
 {
     tern_backend *b = open_own();
     tern_vulkan *vk = tern_vulkan__self(b);
-    bound at = {0};
-    tern_prepared *prepared = NULL;
-    bind(c, b, &at);
+    tern_bound_graph g;
+    assert_ok(tern_bound_open(&g, b, &c->graph, NULL, &err), err);
     PFN_vkCmdDispatch dispatch = vk->fn.CmdDispatch;
     vk->fn.CmdDispatch = does_nothing;
-    assert_int_equal(b->prepare(b, &c->graph, at.bindings, &prepared, &err), TERN_UNSUPPORTED);
+    assert_int_equal(tern_bound_prepare(&g, &err), TERN_UNSUPPORTED);
     if (!strstr(err.message, "computes the kernel")) fail_msg("%s", err.message);
-    assert_null(prepared);
+    assert_null(g.prepared);
     vk->fn.CmdDispatch = dispatch;
-    assert_ok(b->prepare(b, &c->graph, at.bindings, &prepared, &err), err);
-    b->prepared_free(b, prepared);
+    assert_ok(tern_bound_prepare(&g, &err), err);
+    tern_bound_close(&g);
     vk->fn.CmdDispatch = does_nothing; /* proven: not tried again */
-    assert_ok(b->prepare(b, &c->graph, at.bindings, &prepared, &err), err);
-    b->prepared_free(b, prepared);
-    for (size_t i = 0; i < c->graph.n_values; i++) b->buffer_free(b, at.buffers[i]);
+    assert_ok(tern_bound_open(&g, b, &c->graph, NULL, &err), err);
+    assert_ok(tern_bound_prepare(&g, &err), err);
+    tern_bound_close(&g);
     b->close(b);
 }
 

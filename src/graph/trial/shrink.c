@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/vulkan/trial.h"
 #include "base/alloc.h"
+#include "graph/trial/trial_internal.h"
 #include "quant/encoding.h"
 
 enum { MOST_BYTES = 4 << 20 /* of a state in F32 */, LEAST_ROWS = 256 /* of a state, and in a step */ };
@@ -16,9 +16,9 @@ static uint32_t some_rows(uint32_t n_rows, uint32_t cols)
     return n_rows < most ? n_rows : (uint32_t)most;
 }
 
-static tern_value rows_of(const tern_vulkan_trial *t, tern_dtype dtype, uint32_t cols, const char *name)
+static tern_value rows_of(const tern_trial *t, tern_dtype dtype, uint32_t cols, const char *name)
 {
-    tern_value value = {.kind = TERN_VALUE_ACTIVATION,
+    tern_value value = {.kind = TERN_VALUE_OUTPUT,
                         .dtype = dtype,
                         .cols = cols,
                         .bytes = tern_row_bytes(dtype, cols, t->graph.max_tokens)};
@@ -27,7 +27,7 @@ static tern_value rows_of(const tern_vulkan_trial *t, tern_dtype dtype, uint32_t
 }
 
 /* The weight that the op writes becomes the trial's own. */
-static tern_status take_weight(tern_vulkan_trial *t, uint32_t value, tern_error *err)
+static tern_status take_weight(tern_trial *t, uint32_t value, tern_error *err)
 {
     tern_value *v = &t->values[value];
     t->made = value;
@@ -50,7 +50,7 @@ static tern_status take_weight(tern_vulkan_trial *t, uint32_t value, tern_error 
     return TERN_OK;
 }
 
-void tern_vulkan__trial_restore(const tern_vulkan_trial *t)
+void tern_trial__restore(const tern_trial *t)
 {
     if (t->made == TERN_NO_VALUE) return;
     const tern_weight *from = t->from->values[t->made].weight;
@@ -58,7 +58,7 @@ void tern_vulkan__trial_restore(const tern_vulkan_trial *t)
     if (t->weight_scales) memcpy(t->weight_scales, from->row_scales, t->weight.rows * sizeof(float));
 }
 
-static void shrink_state(tern_vulkan_trial *t, uint32_t value)
+static void shrink_state(tern_trial *t, uint32_t value)
 {
     tern_value *v = &t->values[value];
     if (v->kind != TERN_VALUE_STATE) return;
@@ -66,48 +66,22 @@ static void shrink_state(tern_vulkan_trial *t, uint32_t value)
     v->bytes = tern_row_bytes(v->dtype, v->cols, v->n_rows);
 }
 
-/* Whether the op is the same dispatches in two graphs, but for how many workgroups. */
-static bool same_pipelines(const tern_vulkan_trial *t, const tern_graph *small)
+/* Training graphs have thousands of rows: values for a few of them. */
+static void shrink_rows(tern_trial *t)
 {
-    tern_gpu_program a = {0}, b = {0};
-    tern_error ignored = {0};
-    tern_graph full = t->graph, few = *small;
-    full.ops = few.ops = (tern_op *)(uintptr_t)&t->op;
-    full.n_ops = few.n_ops = 1;
-    bool same = tern_gpu_lower(&a, &full, t->caps, &ignored) == TERN_OK &&
-                tern_gpu_lower(&b, &few, t->caps, &ignored) == TERN_OK && a.n == b.n;
-    for (size_t k = 0; same && k < a.n; k++) same = a.dispatches[k].pipeline == b.dispatches[k].pipeline;
-    tern_gpu_program_deinit(&a);
-    tern_gpu_program_deinit(&b);
-    return same;
+    tern_graph *g = &t->graph;
+    if (g->params[TERN_PARAM_SEQ_STARTS] == TERN_NO_VALUE || g->max_tokens <= LEAST_ROWS) return;
+    t->few = true;
+    g->max_tokens = LEAST_ROWS;
+    if (g->max_outputs > LEAST_ROWS) g->max_outputs = LEAST_ROWS;
+    for (size_t i = 0; i < g->n_values; i++) {
+        tern_value *v = &t->values[i];
+        uint32_t rows = v->rows == TERN_ROWS_TOKENS ? g->max_tokens : g->max_outputs;
+        if (v->kind == TERN_VALUE_OUTPUT) v->bytes = tern_row_bytes(v->dtype, v->cols, rows);
+    }
 }
 
-/* Training graphs have thousands of rows: values for a few of them, where the kernels are the same. */
-static tern_status shrink_rows(tern_vulkan_trial *t, tern_error *err)
-{
-    tern_graph small = t->graph;
-    if (t->from->params[TERN_PARAM_SEQ_STARTS] == TERN_NO_VALUE || small.max_tokens <= LEAST_ROWS) return TERN_OK;
-    small.max_tokens = LEAST_ROWS;
-    if (small.max_outputs > LEAST_ROWS) small.max_outputs = LEAST_ROWS;
-    small.values = tern_calloc(small.n_values, sizeof *small.values);
-    if (!small.values) return tern_fail_alloc(err, small.n_values * sizeof *small.values);
-    memcpy(small.values, t->values, small.n_values * sizeof *small.values);
-    for (size_t i = 0; i < small.n_values; i++) {
-        tern_value *v = &small.values[i];
-        uint32_t rows = v->rows == TERN_ROWS_TOKENS ? small.max_tokens : small.max_outputs;
-        if (v->kind == TERN_VALUE_ACTIVATION || v->kind == TERN_VALUE_OUTPUT)
-            v->bytes = tern_row_bytes(v->dtype, v->cols, rows);
-    }
-    if (same_pipelines(t, &small)) {
-        memcpy(t->values, small.values, small.n_values * sizeof *small.values);
-        t->graph.max_tokens = small.max_tokens;
-        t->graph.max_outputs = small.max_outputs;
-    }
-    tern_free(small.values);
-    return TERN_OK;
-}
-
-tern_status tern_vulkan__trial_shrink(tern_vulkan_trial *t, const tern_op *op, tern_error *err)
+tern_status tern_trial__shrink(tern_trial *t, const tern_op *op, bool few, tern_error *err)
 {
     tern_op *own = &t->op;
     *own = *op;
@@ -121,5 +95,6 @@ tern_status tern_vulkan__trial_shrink(tern_vulkan_trial *t, const tern_op *op, t
     if (op->kind == TERN_OP_REQUANTIZE) return take_weight(t, op->out.value, err);
     if (op->kind == TERN_OP_UPDATE && t->values[op->in[TERN_UPDATE_WEIGHT].value].kind == TERN_VALUE_WEIGHT)
         return take_weight(t, op->in[TERN_UPDATE_WEIGHT].value, err);
-    return shrink_rows(t, err);
+    if (few) shrink_rows(t);
+    return TERN_OK;
 }

@@ -1,18 +1,18 @@
 /* Made-up inputs for trying the ops of training: states, documents, labels, factors. */
 #include <math.h>
 
-#include "backend/vulkan/trial.h"
 #include "base/half.h"
+#include "graph/trial/trial_internal.h"
 #include "ops/ref/update.h"
 
 /* A second moment is not below 0. */
-static float element(tern_vulkan_trial *t, const tern_value *v)
+static float element(tern_trial *t, const tern_value *v)
 {
-    float x = tern_vulkan__trial_number(t);
+    float x = tern_trial__number(t);
     return v->state == TERN_STATE_V ? x * x : x;
 }
 
-static void fill_blocks(tern_vulkan_trial *t, const tern_value *v, uint8_t *to, uint64_t n)
+static void fill_blocks(tern_trial *t, const tern_value *v, uint8_t *to, uint64_t n)
 {
     uint64_t padded = (n + TERN_STATE_BLOCK - 1) / TERN_STATE_BLOCK * TERN_STATE_BLOCK;
     float *scales = (float *)(void *)(to + padded), block[TERN_STATE_BLOCK];
@@ -28,7 +28,7 @@ static void fill_blocks(tern_vulkan_trial *t, const tern_value *v, uint8_t *to, 
     }
 }
 
-void tern_vulkan__trial_state(tern_vulkan_trial *t, const tern_value *v, uint8_t *to)
+void tern_trial__state(tern_trial *t, const tern_value *v, uint8_t *to)
 {
     uint64_t n = (uint64_t)v->n_rows * v->cols;
     switch (v->dtype) {
@@ -43,7 +43,7 @@ void tern_vulkan__trial_state(tern_vulkan_trial *t, const tern_value *v, uint8_t
 }
 
 /* Sums of exponentials, the second half of the statistics, are not below 1. */
-static void fill_statistics(tern_vulkan_trial *t)
+static void fill_statistics(tern_trial *t)
 {
     if (t->op.kind != TERN_OP_VARLEN_ATTENTION_BACKWARD) return;
     const tern_view view = t->op.in[TERN_VARLEN_ATTENTION_STATISTICS];
@@ -51,11 +51,11 @@ static void fill_statistics(tern_vulkan_trial *t)
     float *x = (float *)(void *)t->contents[view.value];
     for (uint32_t r = 0; r < t->n_tokens; r++)
         for (uint32_t h = 0; h < t->op.n_heads; h++)
-            x[r * cols + view.first_col + t->op.n_heads + h] = 1 + 4 * fabsf(tern_vulkan__trial_number(t));
+            x[r * cols + view.first_col + t->op.n_heads + h] = 1 + 4 * fabsf(tern_trial__number(t));
 }
 
 /* Two documents; some labels are masked. */
-static void fill_rows(tern_vulkan_trial *t, uint32_t *starts, int32_t *labels)
+static void fill_rows(tern_trial *t, uint32_t *starts, int32_t *labels)
 {
     uint32_t n_labels = t->op.kind == TERN_OP_CROSS_ENTROPY ? t->op.in[TERN_CROSS_ENTROPY_LOGITS].cols : 1;
     for (uint32_t i = 0; i < t->n_tokens; i++) {
@@ -64,11 +64,11 @@ static void fill_rows(tern_vulkan_trial *t, uint32_t *starts, int32_t *labels)
     }
 }
 
-void tern_vulkan__trial_training(tern_vulkan_trial *t)
+void tern_trial__training(tern_trial *t)
 {
-    uint32_t *starts = tern_vulkan__trial_param(t, TERN_PARAM_SEQ_STARTS);
-    int32_t *labels = (int32_t *)(void *)tern_vulkan__trial_param(t, TERN_PARAM_LABELS);
-    tern_train_params *training = (tern_train_params *)(void *)tern_vulkan__trial_param(t, TERN_PARAM_TRAINING);
+    uint32_t *starts = tern_trial__param(t, TERN_PARAM_SEQ_STARTS);
+    int32_t *labels = (int32_t *)(void *)tern_trial__param(t, TERN_PARAM_LABELS);
+    tern_train_params *training = (tern_train_params *)(void *)tern_trial__param(t, TERN_PARAM_TRAINING);
     fill_statistics(t);
     if (starts && labels) fill_rows(t, starts, labels);
     if (!training) return;

@@ -3,12 +3,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backend/vulkan/trial.h"
+#include "base/alloc.h"
 #include "base/half.h"
+#include "graph/trial/trial_internal.h"
 #include "ops/ref/update.h"
 
-/* Of the largest magnitude in a row. Sums in another order differ by far less, garbage by far more; int8 that are
- * rounded the other way show in all that is computed from them. */
+/* Of the largest magnitude in a row, or of the terms that are added up, where a row cancels. Sums in another order
+ * differ by far less, garbage by far more; int8 that are rounded the other way show in all that is computed from
+ * them. */
 static double tolerance_of(const tern_op *op)
 {
     switch (op->kind) {
@@ -30,22 +32,28 @@ static double tolerance_of(const tern_op *op)
 }
 
 /* Of what is seen of a weight. */
-static double of_look(const tern_vulkan_trial *t)
+static double of_look(const tern_trial *t)
 {
     return t->weight.encoding->ternary ? 1e-5 : 0;
 }
 
 typedef struct rows {
-    const tern_vulkan_trial *trial;
+    const tern_trial *trial;
+    uint32_t id;
     const tern_value *value;
     char *what;
     size_t n_what;
 } rows;
 
-static bool differ(rows *r, uint64_t row, uint32_t col, double got, double want, double allowed)
+static bool near(double got, double want, double allowed)
 {
     bool same = isnan(want) ? isnan(got) : isinf(want) && got == want;
-    if (fabs(got - want) <= allowed || same) return false;
+    return fabs(got - want) <= allowed || same;
+}
+
+static bool differ(rows *r, uint64_t row, uint32_t col, double got, double want, double allowed)
+{
+    if (near(got, want, allowed)) return false;
     snprintf(r->what, r->n_what, "%s, row %llu, column %u: %.7g, but %.7g expected", r->value->name,
              (unsigned long long)row, col, got, want);
     return true;
@@ -60,6 +68,21 @@ static float element(const uint8_t *bytes, tern_dtype dtype, uint64_t i)
     }
 }
 
+/* Whether a row is as it should be by the size of the terms that its elements were added up from: rows that cancel. */
+static bool row_cancels(const rows *r, uint64_t row, const uint8_t *got, const uint8_t *want, uint32_t cols,
+                        double tolerance)
+{
+    tern_dtype dtype = r->value->dtype;
+    double *terms = tern_alloc(cols * sizeof *terms);
+    bool ok = terms && tern_trial__terms(r->trial, r->id, row, cols, terms);
+    for (uint32_t c = 0; c < cols && ok; c++) {
+        const uint64_t at = row * cols + c;
+        ok = near((double)element(got, dtype, at), (double)element(want, dtype, at), terms[c] * tolerance);
+    }
+    tern_free(terms);
+    return ok;
+}
+
 static bool floats_differ(rows *r, const uint8_t *got, const uint8_t *want, uint64_t n_rows, uint32_t cols,
                           double tolerance)
 {
@@ -67,10 +90,12 @@ static bool floats_differ(rows *r, const uint8_t *got, const uint8_t *want, uint
     for (uint64_t t = 0; t < n_rows; t++) {
         double most = 0;
         for (uint32_t c = 0; c < cols; c++) most = fmax(most, fabs((double)element(want, dtype, t * cols + c)));
-        for (uint32_t c = 0; c < cols; c++)
-            if (differ(r, t, c, (double)element(got, dtype, t * cols + c), (double)element(want, dtype, t * cols + c),
-                       most * tolerance))
-                return true;
+        for (uint32_t c = 0; c < cols; c++) {
+            double a = (double)element(got, dtype, t * cols + c), b = (double)element(want, dtype, t * cols + c);
+            if (near(a, b, most * tolerance)) continue;
+            if (tolerance > 0 && row_cancels(r, t, got, want, cols, tolerance)) break;
+            return differ(r, t, c, a, b, most * tolerance);
+        }
     }
     return false;
 }
@@ -116,7 +141,7 @@ static bool blocks_differ(rows *r, const uint8_t *got, const uint8_t *want)
     return false;
 }
 
-bool tern_vulkan__trial_writes(const tern_vulkan_trial *t, uint32_t i)
+bool tern_trial__writes(const tern_trial *t, uint32_t i)
 {
     const tern_op *op = &t->op;
     if (i == t->from->n_values) return t->made != TERN_NO_VALUE;
@@ -126,20 +151,19 @@ bool tern_vulkan__trial_writes(const tern_vulkan_trial *t, uint32_t i)
     return writes;
 }
 
-uint32_t tern_vulkan__trial_rows(const tern_vulkan_trial *t, const tern_value *v)
+uint32_t tern_trial__rows(const tern_trial *t, const tern_value *v)
 {
     return v->rows == TERN_ROWS_TOKENS ? t->n_tokens : t->n_outputs;
 }
 
-void tern_vulkan__trial_compare(const tern_vulkan_trial *t, uint8_t *const *got, uint8_t *const *want, char *what,
-                                size_t n_what)
+void tern_trial__compare(const tern_trial *t, uint8_t *const *got, uint8_t *const *want, char *what, size_t n_what)
 {
     what[0] = 0;
     for (uint32_t i = 0; i <= t->from->n_values && !what[0]; i++) {
         const tern_value *v = &t->values[i];
         if (!got[i] || !want[i]) continue;
-        rows r = {.trial = t, .value = v, .what = what, .n_what = n_what};
-        uint64_t n_rows = tern_vulkan__trial_rows(t, v);
+        rows r = {.trial = t, .id = i, .value = v, .what = what, .n_what = n_what};
+        uint64_t n_rows = tern_trial__rows(t, v);
         uint32_t cols = v->cols;
         if (v->kind == TERN_VALUE_CACHE) {
             cols = t->op.head_dim;

@@ -2,36 +2,36 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/vulkan/trial.h"
 #include "base/alloc.h"
 #include "base/half.h"
+#include "graph/trial/trial_internal.h"
 
 enum { FIRST_POSITION = 40 };
 
-float tern_vulkan__trial_number(tern_vulkan_trial *t)
+float tern_trial__number(tern_trial *t)
 {
     return 2 * tern_rng_f32(&t->rng) - 1;
 }
 
-static void fill_f32(tern_vulkan_trial *t, float *x, uint64_t n)
+static void fill_f32(tern_trial *t, float *x, uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++) x[i] = tern_vulkan__trial_number(t);
+    for (uint64_t i = 0; i < n; i++) x[i] = tern_trial__number(t);
     if (n > 7)
         x[tern_rng_below(&t->rng, (uint32_t)(n < UINT32_MAX ? n : UINT32_MAX))] = 9; /* one that stands out, alone */
 }
 
-static void fill_f16(tern_vulkan_trial *t, uint16_t *x, uint64_t n)
+static void fill_f16(tern_trial *t, uint16_t *x, uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++) x[i] = tern_f32_to_f16(tern_vulkan__trial_number(t));
+    for (uint64_t i = 0; i < n; i++) x[i] = tern_f32_to_f16(tern_trial__number(t));
 }
 
-static void fill_q8(tern_vulkan_trial *t, const tern_value *v, uint8_t *bytes)
+static void fill_q8(tern_trial *t, const tern_value *v, uint8_t *bytes)
 {
     uint64_t n = v->rows == TERN_ROWS_TOKENS ? t->graph.max_tokens : t->graph.max_outputs,
              stride = tern_q8_stride(v->cols);
     float *scales = (float *)(void *)(bytes + tern_q8_scales_offset(v->cols, n));
     int32_t *sums = (int32_t *)(void *)(bytes + tern_q8_sums_offset(v->cols, n));
-    for (uint64_t r = 0; r < tern_vulkan__trial_rows(t, v); r++) {
+    for (uint64_t r = 0; r < tern_trial__rows(t, v); r++) {
         scales[r] = 0.005f + 0.01f * tern_rng_f32(&t->rng);
         for (uint32_t c = 0; c < v->cols; c++) {
             int8_t q = (int8_t)((int32_t)tern_rng_below(&t->rng, 255) - 127);
@@ -42,29 +42,29 @@ static void fill_q8(tern_vulkan_trial *t, const tern_value *v, uint8_t *bytes)
 }
 
 /* Pairs (cos, sin). */
-static void fill_rotations(tern_vulkan_trial *t, float *x, uint64_t n)
+static void fill_rotations(tern_trial *t, float *x, uint64_t n)
 {
     for (uint64_t i = 0; i + 1 < n; i += 2) {
-        float angle = 3.1f * tern_vulkan__trial_number(t);
+        float angle = 3.1f * tern_trial__number(t);
         x[i] = cosf(angle);
         x[i + 1] = sinf(angle);
     }
 }
 
-uint64_t tern_vulkan__trial_bytes(const tern_vulkan_trial *t, const tern_value *v)
+uint64_t tern_trial__bytes(const tern_trial *t, const tern_value *v)
 {
     bool rows = v->kind == TERN_VALUE_ACTIVATION || v->kind == TERN_VALUE_OUTPUT;
-    return rows && v->dtype != TERN_DTYPE_Q8 ? (uint64_t)tern_vulkan__trial_rows(t, v) * v->cols * 4 : v->bytes;
+    return rows && v->dtype != TERN_DTYPE_Q8 ? (uint64_t)tern_trial__rows(t, v) * v->cols * 4 : v->bytes;
 }
 
-static tern_status fill(tern_vulkan_trial *t, uint32_t i, tern_error *err)
+static tern_status fill(tern_trial *t, uint32_t i, tern_error *err)
 {
     const tern_value *v = &t->values[i];
     if (t->contents[i] || v->kind == TERN_VALUE_WEIGHT || v->kind == TERN_VALUE_PARAM) return TERN_OK;
-    uint64_t bytes = tern_vulkan__trial_bytes(t, v);
+    uint64_t bytes = tern_trial__bytes(t, v);
     uint8_t *to = t->contents[i] = tern_calloc(bytes, 1);
     if (!to) return tern_fail_alloc(err, bytes);
-    if (v->kind == TERN_VALUE_STATE) tern_vulkan__trial_state(t, v, to);
+    if (v->kind == TERN_VALUE_STATE) tern_trial__state(t, v, to);
     else if (v->kind == TERN_VALUE_CONSTANT) fill_rotations(t, (float *)(void *)to, bytes / 4);
     else if (v->dtype == TERN_DTYPE_Q8) fill_q8(t, v, to);
     else if (v->dtype == TERN_DTYPE_F16) fill_f16(t, (uint16_t *)(void *)to, bytes / 2);
@@ -72,17 +72,17 @@ static tern_status fill(tern_vulkan_trial *t, uint32_t i, tern_error *err)
     return TERN_OK;
 }
 
-uint32_t *tern_vulkan__trial_param(tern_vulkan_trial *t, tern_param which)
+uint32_t *tern_trial__param(tern_trial *t, tern_param which)
 {
     uint32_t value = t->graph.params[which];
     return value == TERN_NO_VALUE ? NULL : (uint32_t *)(void *)(t->params + t->from->values[value].offset);
 }
 
 /* Physical pages of the caches: no more than the op's have, in reverse so that logical and physical ones differ. */
-static void fill_pages(tern_vulkan_trial *t)
+static void fill_pages(tern_trial *t)
 {
     const tern_op *op = &t->op;
-    uint32_t n = t->graph.max_pages, *pages = tern_vulkan__trial_param(t, TERN_PARAM_PAGES);
+    uint32_t n = t->graph.max_pages, *pages = tern_trial__param(t, TERN_PARAM_PAGES);
     for (uint32_t i = 0; i < op->n_in; i++) {
         const tern_value *v = &t->values[op->in[i].value];
         uint64_t page_bytes =
@@ -93,12 +93,11 @@ static void fill_pages(tern_vulkan_trial *t)
     for (uint32_t i = 0; i < t->graph.max_pages; i++) pages[i] = i < n ? n - 1 - i : 0;
 }
 
-static void fill_params(tern_vulkan_trial *t)
+static void fill_params(tern_trial *t)
 {
-    uint32_t *counts = tern_vulkan__trial_param(t, TERN_PARAM_COUNTS),
-             *positions = tern_vulkan__trial_param(t, TERN_PARAM_POSITIONS),
-             *outputs = tern_vulkan__trial_param(t, TERN_PARAM_OUTPUTS);
-    int32_t *ids = (int32_t *)(void *)tern_vulkan__trial_param(t, TERN_PARAM_IDS);
+    uint32_t *counts = tern_trial__param(t, TERN_PARAM_COUNTS), *positions = tern_trial__param(t, TERN_PARAM_POSITIONS),
+             *outputs = tern_trial__param(t, TERN_PARAM_OUTPUTS);
+    int32_t *ids = (int32_t *)(void *)tern_trial__param(t, TERN_PARAM_IDS);
     uint32_t room = t->graph.max_pages * TERN_PAGE_SIZE,
              first = FIRST_POSITION + t->n_tokens <= room ? FIRST_POSITION : 0;
     uint32_t n_ids = 1;
@@ -113,18 +112,18 @@ static void fill_params(tern_vulkan_trial *t)
     }
     for (uint32_t i = 0; i < t->n_outputs; i++) outputs[i] = t->n_tokens - 1 - i;
     fill_pages(t);
-    tern_vulkan__trial_training(t);
-    tern_sample_params *sampler = (tern_sample_params *)(void *)tern_vulkan__trial_param(t, TERN_PARAM_SAMPLER);
+    tern_trial__training(t);
+    tern_sample_params *sampler = (tern_sample_params *)(void *)tern_trial__param(t, TERN_PARAM_SAMPLER);
     if (sampler) *sampler = (tern_sample_params){.n_tokens = 2, .top_k = 1, .temperature = 1, .top_p = 1};
 }
 
-tern_status tern_vulkan__trial_inputs(tern_vulkan_trial *t, tern_error *err)
+tern_status tern_trial__inputs(tern_trial *t, tern_error *err)
 {
     const tern_op *op = &t->op;
-    for (uint32_t i = 0; i < op->n_in; i++) TERN_TRY(fill(t, op->in[i].value, err));
-    if (op->residual.value != TERN_NO_VALUE) TERN_TRY(fill(t, op->residual.value, err));
+    for (uint32_t i = 0; i + 1 < tern_op_n_views(op); i++) /* all but the result */
+        if (tern_op_view(op, i).value != TERN_NO_VALUE) TERN_TRY(fill(t, tern_op_view(op, i).value, err));
     if (t->made != TERN_NO_VALUE) TERN_TRY(fill(t, (uint32_t)t->from->n_values + 1, err));
-    t->params = tern_calloc(t->graph.param_bytes, 1);
+    t->params = tern_calloc(tern_size_of(t->graph.param_bytes), 1);
     if (!t->params) return tern_fail_alloc(err, t->graph.param_bytes);
     fill_params(t);
     return TERN_OK;

@@ -1,0 +1,106 @@
+/* How large the terms are that an op adds up: a sum that cancels is off by a share of them, not of itself. */
+#include <math.h>
+
+#include "base/alloc.h"
+#include "graph/trial/trial_internal.h"
+
+/* A row of what the op reads. */
+typedef struct row {
+    const uint8_t *bytes;
+    const tern_value *value;
+    uint64_t row, n; /* of n, which Q8's scales lie behind */
+    uint32_t first_col;
+} row;
+
+static row row_of(const tern_trial *t, tern_view view, uint64_t number)
+{
+    const tern_value *v = &t->values[view.value];
+    const uint64_t n = v->rows == TERN_ROWS_TOKENS ? t->graph.max_tokens : t->graph.max_outputs;
+    return (row){.bytes = t->contents[view.value], .value = v, .row = number, .n = n, .first_col = view.first_col};
+}
+
+static double magnitude(const row *r, uint32_t col)
+{
+    const tern_value *v = r->value;
+    const uint64_t at = r->row * v->cols + r->first_col + col;
+    if (v->dtype != TERN_DTYPE_Q8) return fabs((double)((const float *)(const void *)r->bytes)[at]);
+    const float *scales = (const float *)(const void *)(r->bytes + tern_q8_scales_offset(v->cols, r->n));
+    const int8_t *q = (const int8_t *)(r->bytes + r->row * tern_q8_stride(v->cols));
+    return fabs((double)q[r->first_col + col] * (double)scales[r->row]);
+}
+
+static void add_residual(const tern_trial *t, uint64_t number, uint32_t cols, double *terms)
+{
+    if (t->op.residual.value == TERN_NO_VALUE) return;
+    const row residual = row_of(t, t->op.residual, number);
+    for (uint32_t c = 0; c < cols; c++) terms[c] += magnitude(&residual, c);
+}
+
+/* A ternary weight is code * scale, whatever scale its bytes have. */
+static double weight_magnitude(const tern_weight *w, uint32_t r, float decoded)
+{
+    if (!w->encoding->ternary) return fabs((double)decoded);
+    return decoded == 0 ? 0 : fabs((double)(w->row_scales ? w->row_scales[r] : w->scale));
+}
+
+/* Of W x (transposed: of W^T x). */
+static bool add_product(const tern_weight *w, const row *x, bool transposed, double *terms)
+{
+    tern_error ignored = {0};
+    float *decoded = tern_alloc(w->cols * sizeof *decoded);
+    bool ok = decoded && w->data;
+    for (uint32_t r = 0; r < w->rows && ok; r++) {
+        ok = tern_decode_rows(w->encoding, w->data, w->rows, w->cols, r, 1, decoded, &ignored) == TERN_OK;
+        for (uint32_t c = 0; c < w->cols && ok; c++)
+            terms[transposed ? c : r] += magnitude(x, transposed ? r : c) * weight_magnitude(w, r, decoded[c]);
+    }
+    tern_free(decoded);
+    return ok;
+}
+
+static bool of_linear(const tern_trial *t, uint64_t number, uint32_t cols, double *terms)
+{
+    const tern_op *op = &t->op;
+    if (op->gated || op->norm_weight.value != TERN_NO_VALUE) return false;
+    const row x = row_of(t, op->in[TERN_LINEAR_X], number);
+    double *part = terms;
+    for (uint32_t p = 0; p < op->n_parts; p++) {
+        const tern_weight *w = t->values[op->in[TERN_LINEAR_W + p].value].weight;
+        if (!add_product(w, &x, false, part)) return false;
+        part += w->rows;
+    }
+    add_residual(t, number, cols, terms);
+    return true;
+}
+
+static bool of_linear_dx(const tern_trial *t, uint64_t number, uint32_t cols, double *terms)
+{
+    const row dy = row_of(t, t->op.in[TERN_LINEAR_DX_DY], number);
+    if (!add_product(t->values[t->op.in[TERN_LINEAR_DX_W].value].weight, &dy, true, terms)) return false;
+    add_residual(t, number, cols, terms);
+    return true;
+}
+
+static bool of_linear_dw(const tern_trial *t, uint64_t number, uint32_t cols, double *terms)
+{
+    const tern_op *op = &t->op;
+    const row before = row_of(t, op->in[TERN_LINEAR_DW_DW], number);
+    const uint32_t n = op->rows == TERN_ROWS_TOKENS ? t->n_tokens : t->n_outputs;
+    for (uint32_t c = 0; c < cols; c++) terms[c] += magnitude(&before, c);
+    for (uint32_t i = 0; i < n; i++) {
+        const row dy = row_of(t, op->in[TERN_LINEAR_DW_DY], i), x = row_of(t, op->in[TERN_LINEAR_DW_X], i);
+        for (uint32_t c = 0; c < cols; c++) terms[c] += magnitude(&dy, (uint32_t)number) * magnitude(&x, c);
+    }
+    return true;
+}
+
+bool tern_trial__terms(const tern_trial *t, uint32_t value, uint64_t number, uint32_t cols, double *terms)
+{
+    const tern_op *op = &t->op;
+    for (uint32_t c = 0; c < cols; c++) terms[c] = 0;
+    if (op->kind == TERN_OP_LINEAR_DW && op->in[TERN_LINEAR_DW_DW].value == value)
+        return of_linear_dw(t, number, cols, terms);
+    if (op->out.value != value || op->out.first_col || op->out.cols != cols) return false;
+    if (op->kind == TERN_OP_LINEAR) return of_linear(t, number, cols, terms);
+    return op->kind == TERN_OP_LINEAR_DX && of_linear_dx(t, number, cols, terms);
+}

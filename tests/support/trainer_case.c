@@ -186,6 +186,7 @@ static tern_status pass_wait(tern_backend *b, tern_error *err)
 void test_counting_open(test_counting *counting, tern_backend *inner)
 {
     *counting = (test_counting){.base = *inner, .inner = inner};
+    counting->base.trial = NULL; /* of the inner table alone */
     counting->base.buffer_create = count_buffer;
     counting->base.weight_create = count_weight;
     counting->base.buffer_free = count_free;

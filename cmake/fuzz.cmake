@@ -1,5 +1,5 @@
-# Fuzzers: each tests/fuzz/fuzz_NAME.c becomes replay_NAME, which runs the files of tests/fuzz/corpus/NAME as a test, and,
-# with TERN_FUZZ=ON, fuzz_NAME under libFuzzer, which ctest runs for TERN_FUZZ_SECONDS.
+# Fuzzers: each tests/fuzz/fuzz_NAME.c is a part of the program `replay`, which runs the files of tests/fuzz/corpus/NAME
+# as the test replay_NAME, and, with TERN_FUZZ=ON, fuzz_NAME under libFuzzer, which ctest runs for TERN_FUZZ_SECONDS.
 set(TERN_FUZZ_SECONDS 5 CACHE STRING "How long ctest runs each fuzzer")
 if(TERN_FUZZ)
   if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang" OR NOT TERN_SANITIZE)
@@ -22,14 +22,22 @@ endfunction()
 
 set(TERN_FUZZ_DIR ${PROJECT_SOURCE_DIR}/tests/fuzz)
 file(GLOB TERN_FUZZERS CONFIGURE_DEPENDS ${TERN_FUZZ_DIR}/fuzz_*.c)
+tern_wanted(replayed replay)
+set(sources ${TERN_FUZZ_DIR}/replay.c)
+set(declared "")
+set(listed "")
 foreach(file ${TERN_FUZZERS})
   get_filename_component(fuzzer ${file} NAME_WE)
   string(REGEX REPLACE "^fuzz_" "" name ${fuzzer})
   set(corpus ${TERN_FUZZ_DIR}/corpus/${name})
-  tern_wanted(replayed replay)
   if(replayed)
-    tern_fuzz_program(replay_${name} ${file} ${TERN_FUZZ_DIR}/replay.c)
-    add_test(NAME replay_${name} COMMAND replay_${name} ${corpus})
+    set(renamed ${PROJECT_BINARY_DIR}/replays/${name}.c)
+    file(CONFIGURE OUTPUT ${renamed} @ONLY
+      CONTENT "#define LLVMFuzzerTestOneInput replay_${name}\n#include \"fuzz/${fuzzer}.c\"\n")
+    list(APPEND sources ${renamed})
+    string(APPEND declared "int replay_${name}(const uint8_t *data, size_t size);\n")
+    string(APPEND listed "    {\"${name}\", replay_${name}},\n")
+    add_test(NAME replay_${name} COMMAND replay ${name} ${corpus})
     set_tests_properties(replay_${name} PROPERTIES TIMEOUT 600 LABELS replay ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
   endif()
   if(TERN_FUZZ)
@@ -42,3 +50,9 @@ foreach(file ${TERN_FUZZERS})
     set_tests_properties(${fuzzer} PROPERTIES LABELS fuzz ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
   endif()
 endforeach()
+if(replayed)
+  set(list_file ${PROJECT_BINARY_DIR}/replays/list.c)
+  file(CONFIGURE OUTPUT ${list_file} @ONLY CONTENT "#include \"fuzz/fuzz.h\"\n\n${declared}
+const fuzz_replay fuzz_replays[] = {\n${listed}    {NULL, NULL},\n};\n")
+  tern_fuzz_program(replay ${sources} ${list_file})
+endif()

@@ -8,6 +8,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* All fuzzers in one program, up to a NULL: the build lists them, under names of their own. */
+typedef int (*fuzz_entry)(const uint8_t *data, size_t size);
+typedef struct fuzz_replay {
+    const char *name;
+    fuzz_entry run;
+} fuzz_replay;
+extern const fuzz_replay fuzz_replays[];
+
 /* Ends the program when a property of the parser does not hold. */
 #define FUZZ_CHECK(condition)                                                                                          \
     do {                                                                                                               \

@@ -11,8 +11,9 @@ export LC_ALL=C
 list=$(mktemp)
 trap 'rm -f "$list"' EXIT
 find . \( -name .git -o -name build -o -name .cache -o -name node_modules -o -name generated -o -path ./tests/data \
-    -o -path ./tools/wgsl -o -path ./web/lib/kernels.js -o -path ./web/lib/wasm \) -prune -o -type f \
-    \( -name '*.c' -o -name '*.h' -o -name '*.inc' -o -name '*.md' -o -name '*.sh' -o -name '*.js' -o -name '*.mjs' \) \
+    -o -path ./web/lib/kernels.js -o -path ./web/lib/wasm \) -prune -o -type f \
+    \( -name '*.c' -o -name '*.h' -o -name '*.inc' -o -name '*.md' -o -name '*.sh' -o -name '*.js' -o -name '*.mjs' \
+    -o -name '*.wgsl' -o -name '*.wesl' \) \
     -print | sort >"$list"
 
 awk '

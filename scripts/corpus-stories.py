@@ -211,7 +211,7 @@ VIEWS = ["the mountains", "the old castle", "a small island", "the lighthouse", 
 
 def word(rng):
     """A word that nobody has ever said."""
-    return "".join(rng.choice(SEQ_STARTS) + rng.choice(VOWELS) + rng.choice(ENDS + [""] * 12) for _ in range(rng.randint(1, 3)))
+    return "".join(rng.choice(STARTS) + rng.choice(VOWELS) + rng.choice(ENDS + [""] * 12) for _ in range(rng.randint(1, 3)))
 
 
 def postcard(rng):
@@ -237,7 +237,7 @@ def rhyme(rng):
     for _ in range(rng.randint(2, 5)):
         end = rng.choice(VOWELS) + rng.choice(ENDS)
         for _ in range(2):
-            words = [word(rng) for _ in range(rng.randint(3, 5))] + [rng.choice(SEQ_STARTS) + end]
+            words = [word(rng) for _ in range(rng.randint(3, 5))] + [rng.choice(STARTS) + end]
             if rng.random() < 0.3:
                 words[rng.randrange(len(words))] = rng.choice(["the", "and", "of", "in", "with", "said"])
             lines.append(cap(" ".join(words)) + rng.choice(",;.!?"))

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Makes src/backend/gpu/generated from the kernels in src/backend/gpu/FAMILY and the pipeline table: the SPIR-V of every row, the
-// kernels' texts for browsers, and what C must know of them.
+// Makes src/backend/gpu/generated from the kernels in src/backend/gpu/FAMILY and the pipeline table: the SPIR-V of
+// every row, the kernels' texts for browsers, and what C must know of them.
 import {spawnSync} from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -136,7 +136,8 @@ class Build {
         const modules = this.modules(rows, new Set(chosen));
         if (this.options.tint) await this.tint(chosen);
         const failed = this.errors.length > 0;
-        const files = [...packModules(modules), ...(this.options.out || failed ? [] : generatedTexts(rows, this.kernels))];
+        const texts = this.options.out || failed ? [] : generatedTexts(rows, this.kernels);
+        const files = [...packModules(modules), ...texts];
         const written = failed && !this.options.check ? 0 : this.emit(files);
         fs.rmSync(this.scratch, {recursive: true});
         for (const error of summary(this.errors)) console.error(error);

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Prints a kernel's text with all that it imports, as devices with subgroups get it, or a pipeline's, with its overrides.
-// With --spirv, the words of a pipeline as they are committed, for spirv-dis.
+// Prints a kernel's text with all that it imports, as devices with subgroups get it, or a pipeline's, with its
+// overrides. With --spirv, the words of a pipeline as they are committed, for spirv-dis.
 import {parseArgs} from 'node:util';
 
 import {GENERATED, kernelFor, readKernels, readTable} from './lib/folders.mjs';

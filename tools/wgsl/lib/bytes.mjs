@@ -1,5 +1,5 @@
-// Packing and unpacking of four bytes without 8-bit integers: naga would write them with SPIR-V's capability Int8, which
-// not every device has (shaderInt8). For naga alone; WebGPU implementations have the built-in functions.
+// Packing and unpacking of four bytes without 8-bit integers: naga would write them with SPIR-V's capability Int8,
+// which not every device has (shaderInt8). For naga alone; WebGPU implementations have the built-in functions.
 const FUNCTIONS = {
     unpack4xI8: `(v: u32) -> vec4<i32> {
     return bitcast<vec4<i32>>(vec4<u32>(v << 24u, v << 16u, v << 8u, v)) >> vec4<u32>(24u);

@@ -76,7 +76,8 @@ export function compile(row, kernel, {poison = false, check = true} = {}) {
     else removeWorkgroupZeroing(module);
     hintUnroll(module, UNROLL_MARK);
     markCoherent(module, bindingsOf(kernel.text).filter((b) => b.coherent).map((b) => b.binding));
-    if (check) checkRow(row, kernel, module); // before anything goes: WebGPU counts workgroup memory that is named, reached or not
+    // Before anything goes: WebGPU counts workgroup memory that is named, reached or not.
+    if (check) checkRow(row, kernel, module);
     prune(module);
     if (isExact(kernel)) forbidContraction(module);
     markReadOnly(module); // afterwards: what is never reached writes nothing

@@ -36,8 +36,8 @@ export function readTable(folder = GPU) {
     return rows;
 }
 
-// All kernels, linked: a Map from names to {file, plain, subgroups}, the kernel without and with subgroups, sorted by name.
-// A kernel is a file with an entry point; its name is one kernel, whatever the folder.
+// All kernels, linked: a Map from names to {file, plain, subgroups}, the kernel without and with subgroups, sorted by
+// name. A kernel is a file with an entry point; its name is one kernel, whatever the folder.
 export async function readKernels(folder = GPU) {
     const sources = Object.fromEntries(filesBelow(folder, /\.w[eg]sl$/).map((file) => [file, read(folder, file)]));
     const linker = new Linker(sources), kernels = new Map();

@@ -4,7 +4,8 @@ import {overrideValues, reflect} from './reflect.mjs';
 const C_TYPES = {u32: 'uint32_t', i32: 'int32_t', f32: 'float', bool: 'bool'};
 const upper = (name) => name.toUpperCase();
 
-const HEADER = `/* Made by tools/wgsl (\`make shaders\`) from the kernels' WGSL; do not edit. For a kernel NAME (the name of its file):
+const HEADER = `/* Made by tools/wgsl (\`make shaders\`) from the kernels' WGSL; do not edit. For a kernel
+ * NAME (the name of its file):
  *
  *   tern_gpu_NAME_uniform              its struct P
  *   tern_gpu_NAME_set(d, &uniform)     what dispatch d of a pipeline of this kernel, or of one with the same P, is told
@@ -27,8 +28,8 @@ const HEADER = `/* Made by tools/wgsl (\`make shaders\`) from the kernels' WGSL;
 /* clang-format off */
 `;
 
-const SOURCE = `/* Made by tools/wgsl (\`make shaders\`) from the kernels' WGSL and the pipeline table; do not edit. The kernel of each
- * pipeline, and the values of its overrides. */
+const SOURCE = `/* Made by tools/wgsl (\`make shaders\`) from the kernels' WGSL and the pipeline table; do not edit. The
+ * kernel of each pipeline, and the values of its overrides. */
 #include "backend/gpu/generated/kernels.h"
 
 /* clang-format off */
@@ -128,7 +129,8 @@ function reflected({file, plain, subgroups}) {
 export function headerOf(kernels) {
     const names = [...kernels.keys()], uniforms = new Shapes(), overrides = new Shapes();
     const parts = names.map((name) => kernelPart(name, reflected(kernels.get(name)), uniforms, overrides));
-    const list = `typedef enum tern_gpu_kernel {\n${names.map((n) => `    TERN_GPU_KERNEL_${upper(n)},\n`).join('')}} tern_gpu_kernel;\n`;
+    const members = names.map((n) => `    TERN_GPU_KERNEL_${upper(n)},\n`);
+    const list = `typedef enum tern_gpu_kernel {\n${members.join('')}} tern_gpu_kernel;\n`;
     return `${HEADER}${list}${GETTERS}${parts.join('')}\n#endif\n`;
 }
 
@@ -150,5 +152,6 @@ export function sourceOf(kernels, rows) {
     for (const [name, kernel] of known)
         same.set(name, {uniform: uniforms.of(name, kernel.uniform), overrides: overrides.of(name, fieldsOf(kernel))});
     const lines = rows.map((r) => rowPart(r, known.get(r.file), kernels.get(r.file).plain.text, same.get(r.file)));
-    return `${SOURCE}const tern_gpu_specialised tern_gpu_specialised_kernels[TERN_GPU_PIPELINE_COUNT] = {\n${lines.join('')}};\n`;
+    const array = 'const tern_gpu_specialised tern_gpu_specialised_kernels[TERN_GPU_PIPELINE_COUNT]';
+    return `${SOURCE}${array} = {\n${lines.join('')}};\n`;
 }

@@ -3,8 +3,8 @@ import {linkRegistry, normalizeModuleName, RecordResolver, withLoggerAsync} from
 
 import {KernelError, plainKernel} from './specialise.mjs';
 
-// What naga knows beyond WGSL (cooperative matrices) and the linker does not: kernels import these names from `naga`, and
-// the declarations that stand for them are taken out of the linked text again.
+// What naga knows beyond WGSL (cooperative matrices) and the linker does not: kernels import these names from `naga`,
+// and the declarations that stand for them are taken out of the linked text again.
 const STAND_IN = '0x7e26a11u';
 const NAGA = ['coop_mat16x16', 'A', 'B', 'C', 'coopLoad', 'coopLoadT', 'coopMultiplyAdd', 'coopStoreT'];
 const naga = NAGA.map((name) => `const ${name} = ${STAND_IN};\n`).join('');

@@ -5,7 +5,8 @@ import path from 'node:path';
 
 export const PACK = 'kernels.spvpack', INDEX = 'spirv.def';
 
-const HEAD = '/* Made by tools/wgsl (`make shaders`); do not edit. Where the pipelines lie in kernels.spvpack, in words. */\n';
+const HEAD =
+    '/* Made by tools/wgsl (`make shaders`); do not edit. Where the pipelines lie in kernels.spvpack, in words. */\n';
 const ROW = /^X\((\w+), (\d+), (\d+)\)$/gm;
 
 // [[file name, Buffer]] of modules, a Map from pipelines' names to Buffers.

@@ -11,12 +11,14 @@ export function uniformOf(text, file) {
     if (body === undefined) throw new Error(`${file}: no struct P`);
     return body.split(',').map((field) => field.trim()).filter(Boolean).map((field) => {
         const [, name, type] = /^(\w+)\s*:\s*(\S+)$/.exec(field) ?? [];
-        if (!SCALARS.includes(type)) throw new Error(`${file}: struct P: ${field}: a type of ${SCALARS.join(', ')} expected`);
+        if (!SCALARS.includes(type))
+            throw new Error(`${file}: struct P: ${field}: a type of ${SCALARS.join(', ')} expected`);
         return {name, type};
     });
 }
 
-// The values of names that stand for expressions, which may name others in any order: has get(name), as evaluate() wants.
+// The values of names that stand for expressions, which may name others in any order: has get(name), as evaluate()
+// wants.
 class Values {
     constructor(expressions) {
         this.expressions = expressions; // a Map
@@ -32,7 +34,8 @@ class Values {
 }
 
 const constantTexts = (text) =>
-    [...withoutComments(text).matchAll(/^const\s+(\w+)\s*(?::\s*\w+\s*)?=\s*([^;]+);/gm)].map(([, name, value]) => [name, value]);
+    [...withoutComments(text).matchAll(/^const\s+(\w+)\s*(?::\s*\w+\s*)?=\s*([^;]+);/gm)]
+        .map(([, name, value]) => [name, value]);
 
 // {NAME: value} of the module's constants that are scalars and do not follow from overrides.
 export function constantsOf(text) {
@@ -49,7 +52,8 @@ export function constantsOf(text) {
 
 // The value of every override, {KEY: value}, with those of `given` ({KEY: 'text'}) in place of the defaults.
 export function overrideValues(text, file, given = {}) {
-    const texts = overridesOf(text).map(({key, value}) => [key, given[key] ?? value]).filter(([, value]) => value !== undefined);
+    const texts = overridesOf(text).map(({key, value}) => [key, given[key] ?? value])
+        .filter(([, value]) => value !== undefined);
     const all = new Values(new Map([...constantTexts(text), ...texts])), values = {};
     for (const [key, value] of texts) {
         try {

@@ -1,6 +1,6 @@
-// What becomes of a kernel for one row of the pipeline table. A kernel is {text, source, place}: its WGSL; the file that it
-// was linked from; and where a line of the text comes from, {file, line}. All functions keep the number of lines, so that
-// messages of compilers name the right one.
+// What becomes of a kernel for one row of the pipeline table. A kernel is {text, source, place}: its WGSL; the file
+// that it was linked from; and where a line of the text comes from, {file, line}. All functions keep the number of
+// lines, so that messages of compilers name the right one.
 const OVERRIDE = /^(\s*)override\s+(\w+)\s*(?::\s*(\w+))?\s*(?:=\s*([^;]+?))?\s*;(.*)$/;
 
 export class KernelError extends Error {
@@ -87,8 +87,8 @@ export function withUnrollMarks(source) {
 // Whether the kernel asks that nothing is contracted: a line "// no contraction" in its file.
 export const isExact = (kernel) => /^\/\/ no contraction\s*$/m.test(kernel.source);
 
-// The text with the uniform block as immediate data (Vulkan's push constants): no buffer and no binding for it. As fast as
-// a uniform buffer on an H200.
+// The text with the uniform block as immediate data (Vulkan's push constants): no buffer and no binding for it. As fast
+// as a uniform buffer on an H200.
 export function withImmediates(source) {
     return source.replace(/@group\s*\(\s*0\s*\)\s*@binding\s*\(\s*0\s*\)\s*var\s*<\s*uniform\s*>/, 'var<immediate>');
 }

@@ -42,7 +42,8 @@ export class Tint {
                 const {file, line} = kernel.place(m.lineNum);
                 return `${file}:${line}: ${m.type}: ${m.message}`;
             });
-            throw new KernelError(kernel.place(first.lineNum), row.name, `Tint: ${first.message}\n  ${said.join('\n  ')}`);
+            throw new KernelError(kernel.place(first.lineNum), row.name,
+                `Tint: ${first.message}\n  ${said.join('\n  ')}`);
         }
         if (other) throw new KernelError(kernel.place(1), row.name, `Tint: ${other.message}`);
         return module;

@@ -30,6 +30,7 @@ test('a file that no row for browsers names is left out', () => {
 });
 
 test('comments, indentation and empty lines go', () => {
-    assert.deepEqual(strip('enable subgroups;\n\n// why\n  let a = 1u; // one\n'), ['enable subgroups;', 'let a = 1u;']);
+    assert.deepEqual(strip('enable subgroups;\n\n// why\n  let a = 1u; // one\n'),
+        ['enable subgroups;', 'let a = 1u;']);
     assert.throws(() => strip('/* no */'), /\/\* \*\//);
 });

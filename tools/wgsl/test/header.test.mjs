@@ -35,7 +35,8 @@ test('constant expressions', () => {
         ['1e-3f', 1e-3], ['0x1.8p-1f', 0.75], ['true', true], ['select(1u, A - 1u, ON)', 6],
     ])
         assert.equal(evaluate(expression, names), value, expression);
-    for (const wrong of ['', '1 +', 'B', '(1', '1 1', 'select(1, 2)', '1 ? 2']) assert.throws(() => evaluate(wrong, names), wrong);
+    for (const wrong of ['', '1 +', 'B', '(1', '1 1', 'select(1, 2)', '1 ? 2'])
+        assert.throws(() => evaluate(wrong, names), wrong);
 });
 
 test('fields, bindings, constants and overrides', () => {
@@ -57,7 +58,8 @@ test('overrides may name others that come later', () => {
 });
 
 test('what has no place in C is refused by name', () => {
-    assert.throws(() => reflect(text.replace('scale: f32', 'scale: vec2<f32>'), 'a.wgsl'), /a\.wgsl: struct P: scale: vec2<f32>: /);
+    assert.throws(() => reflect(text.replace('scale: f32', 'scale: vec2<f32>'), 'a.wgsl'),
+        /a\.wgsl: struct P: scale: vec2<f32>: /);
     assert.throws(() => reflect('struct Q { a: u32 }', 'a.wgsl'), /a\.wgsl: no struct P/);
     assert.throws(() => overrideValues(`${text}override X: u32 = Y;`, 'a.wgsl'), /a\.wgsl: override X = Y: /);
     assert.throws(() => overrideValues('override X: u32 = X + 1u;', 'a.wgsl'), /a\.wgsl: override X = /);
@@ -66,7 +68,8 @@ test('what has no place in C is refused by name', () => {
 test('the header names every field, and kernels with the same ones share a type', () => {
     const header = headerOf(kernels(text, text.replace('256', '128')));
     for (const part of [
-        'typedef struct tern_gpu_a_uniform {\n    uint32_t cols;\n    int32_t shift;\n    float scale;\n} tern_gpu_a_uniform;',
+        'typedef struct tern_gpu_a_uniform {\n    uint32_t cols;\n    int32_t shift;\n    float scale;\n'
+            + '} tern_gpu_a_uniform;',
         'typedef tern_gpu_a_uniform tern_gpu_b_uniform;',
         'static inline void tern_gpu_b_set(tern_gpu_dispatch *d, const tern_gpu_b_uniform *uniform)\n{\n    '
             + 'tern_gpu_set_uniform(d, TERN_GPU_KERNEL_A, uniform, sizeof *uniform);\n}',
@@ -81,7 +84,8 @@ test("a pipeline's overrides are the table's, then the kernel's", () => {
     const row = {name: 'B_8', file: 'b', overrides: {WORKGROUP: '8'}};
     const source = sourceOf(kernels(text, text), [row]);
     assert.ok(source.includes('[TERN_GPU_B_8] = {TERN_GPU_KERNEL_B, TERN_GPU_KERNEL_A, TERN_GPU_KERNEL_A, '
-        + 'sizeof(tern_gpu_b_uniform), &(const tern_gpu_b_overrides){.workgroup = 8u, .q8 = false, .loads = 7u}},'), source);
+        + 'sizeof(tern_gpu_b_uniform), '
+        + '&(const tern_gpu_b_overrides){.workgroup = 8u, .q8 = false, .loads = 7u}},'), source);
 });
 
 test('a kernel that is another to C with subgroups is refused', () => {

@@ -138,5 +138,6 @@ for (const [what, row, text, message, only] of broken) {
 }
 
 test('the fixtures in tests/data/kernels are what their texts give', () => {
-    for (const [file, bytes] of fixtures()) assert.ok(fs.readFileSync(file).equals(bytes), `${file}: node fixtures.mjs`);
+    for (const [file, bytes] of fixtures())
+        assert.ok(fs.readFileSync(file).equals(bytes), `${file}: node fixtures.mjs`);
 });

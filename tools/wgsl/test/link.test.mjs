@@ -81,6 +81,7 @@ test('what cannot be linked is named with its line', async () => {
         const broken = new Linker({...sources, 'rows/a.wesl': kernel.replace(from, to)});
         await assert.rejects(broken.link('rows/a.wesl', false), {message});
     }
-    const broken = new Linker({...sources, 'shared/sums.wesl': sources['shared/sums.wesl'].replace('held[i]', 'hold[i]')});
+    const wrong = sources['shared/sums.wesl'].replace('held[i]', 'hold[i]');
+    const broken = new Linker({...sources, 'shared/sums.wesl': wrong});
     await assert.rejects(broken.link('rows/a.wesl', false), {message: /^shared\/sums\.wesl:5: wesl: .*hold/});
 });

@@ -9,7 +9,9 @@ import {GENERATED, readTable} from '../lib/folders.mjs';
 import {packModules, readModules} from '../lib/pack.mjs';
 
 test('modules come back, and equal ones are kept once', () => {
-    const modules = new Map([['A', Buffer.from('aaaabbbb')], ['B', Buffer.from('cccc')], ['C', Buffer.from('aaaabbbb')]]);
+    const modules = new Map([
+        ['A', Buffer.from('aaaabbbb')], ['B', Buffer.from('cccc')], ['C', Buffer.from('aaaabbbb')],
+    ]);
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tern-pack-')), files = packModules(modules);
     for (const [name, bytes] of files) fs.writeFileSync(path.join(folder, name), bytes);
     assert.deepEqual(readModules(folder), modules);

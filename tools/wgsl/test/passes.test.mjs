@@ -4,7 +4,9 @@ import {test} from 'node:test';
 
 import {parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
-import {forbidContraction, hintUnroll, markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing} from '../lib/passes.mjs';
+import {
+    forbidContraction, hintUnroll, markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing,
+} from '../lib/passes.mjs';
 import {isExact, UNROLL_MARK, withUnrollMarks} from '../lib/specialise.mjs';
 import {poisonWorkgroupMemory} from '../lib/poison.mjs';
 import {prune} from '../lib/prune.mjs';

@@ -1,5 +1,5 @@
-// VARLEN_ATTENTION_BACKWARD (src/ops/op.h), last dispatch where the heads of a KV head were split: their gradients of k and
-// of v added in order.
+// VARLEN_ATTENTION_BACKWARD (src/ops/op.h), last dispatch where the heads of a KV head were split: their gradients of k
+// and of v added in order.
 //
 //   dk[t][h] = sum_i dk_parts[t][h * splits + i], and dv
 //

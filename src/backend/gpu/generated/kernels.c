@@ -1,5 +1,5 @@
-/* Made by tools/wgsl (`make shaders`) from the kernels' WGSL and the pipeline table; do not edit. The kernel of each
- * pipeline, and the values of its overrides. */
+/* Made by tools/wgsl (`make shaders`) from the kernels' WGSL and the pipeline table; do not edit. The
+ * kernel of each pipeline, and the values of its overrides. */
 #include "backend/gpu/generated/kernels.h"
 
 /* clang-format off */

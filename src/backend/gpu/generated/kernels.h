@@ -1,4 +1,5 @@
-/* Made by tools/wgsl (`make shaders`) from the kernels' WGSL; do not edit. For a kernel NAME (the name of its file):
+/* Made by tools/wgsl (`make shaders`) from the kernels' WGSL; do not edit. For a kernel
+ * NAME (the name of its file):
  *
  *   tern_gpu_NAME_uniform              its struct P
  *   tern_gpu_NAME_set(d, &uniform)     what dispatch d of a pipeline of this kernel, or of one with the same P, is told

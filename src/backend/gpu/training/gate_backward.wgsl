@@ -1,4 +1,5 @@
-// GATE_BACKWARD (src/ops/op.h): the gradients of y = act(gate) * up, rows of f32 (tern_ref_relu2_backward and the like).
+// GATE_BACKWARD (src/ops/op.h): the gradients of y = act(gate) * up, rows of f32 (tern_ref_relu2_backward and the
+// like).
 //
 //   ACT 0, relu2   r = max(gate, 0) (0 for NaN);  dgate = (dy * up) * (r + r);  dup = dy * (r * r)
 //   ACT 1, silu    s = 1 / (1 + e^-gate);  dgate = (dy * up) * (s * (1 + gate * (1 - s)));  dup = dy * (gate * s)

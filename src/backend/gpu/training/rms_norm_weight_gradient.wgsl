@@ -40,7 +40,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var sum = 0.0;
     if (c < p.cols) {
         for (var t = group.y * ROWS + local / COLUMNS; t < end; t += LANES) {
-            sum += dy[p.dy_first + t * p.dy_stride + c] * (x[p.x_first + t * p.x_stride + c] * scratch[p.scratch_word + t]);
+            let normed = x[p.x_first + t * p.x_stride + c] * scratch[p.scratch_word + t];
+        sum += dy[p.dy_first + t * p.dy_stride + c] * normed;
         }
     }
     partial[local] = sum;

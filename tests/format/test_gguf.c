@@ -601,7 +601,7 @@ static void names_of_kinds_and_types(void **state)
     assert_string_equal(tern_gguf_kind_name(TERN_GGUF_F64), "f64");
     assert_string_equal(tern_gguf_kind_name(13), "unknown");
     assert_string_equal(tern_gguf_type_name(36), "i2_s");
-    assert_string_equal(tern_gguf_type_name(13), "Q5_K");
+    assert_string_equal(tern_gguf_type_name(15), "Q8_K");
     assert_string_equal(tern_gguf_type_name(1000), "unknown");
 }
 

@@ -7,7 +7,15 @@
 
 enum { ROW_ALIGNMENT = 16, SLICE_ALIGNMENT = 256, TILE_ROWS = 128 };
 enum { GROUP = 128, GROUP_BYTES = 32 }; /* i2_s */
-enum { Q8_0_BLOCK = 32, Q8_0_BYTES = 34, K_BLOCK = 256, Q6_K_BYTES = 210, Q6_K_BODY = 208, Q4_K_BYTES = 144 };
+enum {
+    Q8_0_BLOCK = 32,
+    Q8_0_BYTES = 34,
+    K_BLOCK = 256,
+    Q6_K_BYTES = 210,
+    Q6_K_BODY = 208,
+    Q4_K_BYTES = 144,
+    Q5_K_BYTES = 176
+};
 
 static bool format_of(const tern_encoding *e, tern_gpu_format *format)
 {
@@ -18,7 +26,7 @@ static bool format_of(const tern_encoding *e, tern_gpu_format *format)
     case TERN_ENC_Q8_0: *format = TERN_GPU_Q8_0; return true;
     case TERN_ENC_Q6_K: *format = TERN_GPU_Q6_K; return true;
     case TERN_ENC_Q4_K: *format = TERN_GPU_Q4_K; return true;
-    case TERN_ENC_Q5_K: return false;
+    case TERN_ENC_Q5_K: *format = TERN_GPU_Q5_K; return true;
     case TERN_ENC_TQ1_0:
     case TERN_ENC_TQ2_0:
     case TERN_ENC_I2_S:
@@ -38,6 +46,7 @@ static uint64_t content_bytes(tern_gpu_format format, uint64_t cols)
     case TERN_GPU_Q8_0: return cols / Q8_0_BLOCK * Q8_0_BYTES;
     case TERN_GPU_Q6_K: return cols / K_BLOCK * Q6_K_BYTES;
     case TERN_GPU_Q4_K: return cols / K_BLOCK * Q4_K_BYTES;
+    case TERN_GPU_Q5_K: return cols / K_BLOCK * Q5_K_BYTES;
     case TERN_GPU_FORMAT_COUNT: break;
     }
     return 0;
@@ -84,7 +93,8 @@ tern_status tern_gpu_layout_of(tern_gpu_layout *layout, const tern_weight *w, co
     tern_gpu_layout l = {.rows = w->rows, .cols = w->cols};
     if (!format_of(w->encoding, &l.format))
         return tern_fail(err, TERN_UNSUPPORTED,
-                         "%s: encoding %s: the GPU backends read f32, f16, bf16, q8_0, q6_k, q4_k and the ternary ones",
+                         "%s: encoding %s: one of " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES
+                         " expected",
                          w->name, w->encoding->name);
     uint64_t row_bytes = tern_round_up(content_bytes(l.format, w->cols), ROW_ALIGNMENT);
     if (row_bytes <= UINT32_MAX)
@@ -113,7 +123,8 @@ bool tern_gpu_layout_is_file(const tern_gpu_layout *layout, const tern_weight *w
     case TERN_GPU_F32:
     case TERN_GPU_F16:
     case TERN_GPU_BF16: return content_bytes(layout->format, w->cols) == layout->row_bytes;
-    case TERN_GPU_Q4_K: return true;
+    case TERN_GPU_Q4_K:
+    case TERN_GPU_Q5_K: return true;
     case TERN_GPU_Q8_0:
     case TERN_GPU_Q6_K:
     case TERN_GPU_FORMAT_COUNT: break;

@@ -18,6 +18,7 @@ typedef enum tern_gpu_format {
     TERN_GPU_Q8_0, /* [cols] int8, then an f16 scale for each 32 */
     TERN_GPU_Q6_K, /* blocks of 208 bytes (ql, qh, scales), then their f16 d */
     TERN_GPU_Q4_K, /* as in the file */
+    TERN_GPU_Q5_K, /* likewise */
     TERN_GPU_FORMAT_COUNT
 } tern_gpu_format;
 

@@ -26,7 +26,7 @@ static tern_backend *small_backend(void)
 static const struct {
     const char *name;
     uint32_t block;
-} formats[] = {{"f32", 1}, {"f16", 1}, {"bf16", 1}, {"q8_0", 32}, {"q6_k", 256}, {"q4_k", 256}};
+} formats[] = {{"f32", 1}, {"f16", 1}, {"bf16", 1}, {"q8_0", 32}, {"q6_k", 256}, {"q4_k", 256}, {"q5_k", 256}};
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 /* Inputs and weights lie in -1 .. 1, a quarter on average as a product: 1e-6 of the sum of |w x|. */
@@ -129,7 +129,7 @@ static void parts_views_and_sums(void **state)
     test_seed(&rng);
     static const uint32_t tokens[] = {1, 4, 9, 0};
     static const linear_case cases[] = {
-        {.n_parts = 3, .rows = {64, 20, 37}, .cols = 256, .max_tokens = 9, .encodings = {"q4_k", "q4_k", "q6_k"}},
+        {.n_parts = 3, .rows = {64, 20, 37}, .cols = 256, .max_tokens = 9, .encodings = {"q4_k", "q5_k", "q6_k"}},
         {.n_parts = 3,
          .rows = {64, 20, 37},
          .cols = 256,

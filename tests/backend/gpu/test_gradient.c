@@ -47,8 +47,8 @@ static tern_backend *cooperative_backend(void)
 static const struct {
     const char *name;
     uint32_t block;
-} formats[] = {{"i2_s", 128}, {"t160", 1},  {"f32", 1},    {"f16", 1},
-               {"bf16", 1},   {"q8_0", 32}, {"q6_k", 256}, {"q4_k", 256}};
+} formats[] = {{"i2_s", 128}, {"t160", 1},   {"f32", 1},    {"f16", 1},   {"bf16", 1},
+               {"q8_0", 32},  {"q6_k", 256}, {"q4_k", 256}, {"q5_k", 256}};
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 static uint32_t some_cols(uint32_t format, uint32_t most)

@@ -59,9 +59,11 @@ static float element(const tern_gpu_layout *l, const uint8_t *row, uint32_t c)
         float d = tern_f16_to_f32(tern_load_u16(row + l->cols / 256 * 208 + block * 2));
         return d * (float)(int8_t)b[192 + i / 16] * (float)((low | high << 4) - 32);
     }
-    case TERN_GPU_Q4_K: {
+    case TERN_GPU_Q4_K:
+    case TERN_GPU_Q5_K: {
         float values[256];
-        tern_encoding_find(TERN_ENC_Q4_K)->unpack(row + (size_t)block * 144, 1, values);
+        const tern_encoding *e = tern_encoding_find(l->format == TERN_GPU_Q4_K ? TERN_ENC_Q4_K : TERN_ENC_Q5_K);
+        e->unpack(row + (size_t)block * e->block_bytes, 1, values);
         return values[i];
     }
     case TERN_GPU_FORMAT_COUNT: break;
@@ -137,15 +139,15 @@ static const struct {
     uint32_t cols, row_bytes;
     bool is_file;
 } cases[] = {
-    {TERN_ENC_F32, TERN_GPU_F32, 64, 256, true},         {TERN_ENC_F32, TERN_GPU_F32, 7, 32, false},
-    {TERN_ENC_F16, TERN_GPU_F16, 2560, 5120, true},      {TERN_ENC_F16, TERN_GPU_F16, 33, 80, false},
-    {TERN_ENC_BF16, TERN_GPU_BF16, 64, 128, true},       {TERN_ENC_BF16, TERN_GPU_BF16, 9, 32, false},
-    {TERN_ENC_Q8_0, TERN_GPU_Q8_0, 2560, 2720, false},   {TERN_ENC_Q8_0, TERN_GPU_Q8_0, 96, 112, false},
-    {TERN_ENC_Q6_K, TERN_GPU_Q6_K, 512, 432, false},     {TERN_ENC_Q6_K, TERN_GPU_Q6_K, 2560, 2112, false},
-    {TERN_ENC_Q4_K, TERN_GPU_Q4_K, 512, 288, true},      {TERN_ENC_I2_S, TERN_GPU_TERNARY, 384, 96, true},
-    {TERN_ENC_I2_S, TERN_GPU_TERNARY, 64, 32, false},    {TERN_ENC_TQ2_0, TERN_GPU_TERNARY, 256, 64, false},
-    {TERN_ENC_TQ1_0, TERN_GPU_TERNARY, 512, 128, false}, {TERN_ENC_T160, TERN_GPU_TERNARY, 6912, 1728, false},
-    {TERN_ENC_T160, TERN_GPU_TERNARY, 130, 64, false},
+    {TERN_ENC_F32, TERN_GPU_F32, 64, 256, true},          {TERN_ENC_F32, TERN_GPU_F32, 7, 32, false},
+    {TERN_ENC_F16, TERN_GPU_F16, 2560, 5120, true},       {TERN_ENC_F16, TERN_GPU_F16, 33, 80, false},
+    {TERN_ENC_BF16, TERN_GPU_BF16, 64, 128, true},        {TERN_ENC_BF16, TERN_GPU_BF16, 9, 32, false},
+    {TERN_ENC_Q8_0, TERN_GPU_Q8_0, 2560, 2720, false},    {TERN_ENC_Q8_0, TERN_GPU_Q8_0, 96, 112, false},
+    {TERN_ENC_Q6_K, TERN_GPU_Q6_K, 512, 432, false},      {TERN_ENC_Q6_K, TERN_GPU_Q6_K, 2560, 2112, false},
+    {TERN_ENC_Q4_K, TERN_GPU_Q4_K, 512, 288, true},       {TERN_ENC_Q5_K, TERN_GPU_Q5_K, 512, 352, true},
+    {TERN_ENC_I2_S, TERN_GPU_TERNARY, 384, 96, true},     {TERN_ENC_I2_S, TERN_GPU_TERNARY, 64, 32, false},
+    {TERN_ENC_TQ2_0, TERN_GPU_TERNARY, 256, 64, false},   {TERN_ENC_TQ1_0, TERN_GPU_TERNARY, 512, 128, false},
+    {TERN_ENC_T160, TERN_GPU_TERNARY, 6912, 1728, false}, {TERN_ENC_T160, TERN_GPU_TERNARY, 130, 64, false},
 };
 
 static void rows_hold_the_same_numbers(void **state)

@@ -72,6 +72,7 @@ static void by_units(void **state)
     expect(&caps, TERN_GPU_Q6_K, 128256, 4096, 1, "Q6_K_VEC1_32X4_S32");
     expect(&caps, TERN_GPU_Q4_K, 128256, 2560, 1, "Q4_K_VEC1_32X4_S32");
     expect(&caps, TERN_GPU_Q4_K, 128256, 512, 4, "Q4_K_VEC4_8X4_S8");
+    expect(&caps, TERN_GPU_Q5_K, 128256, 2560, 1, "Q5_K_VEC1_32X4_S32");
     expect(&caps, TERN_GPU_Q8_0, 128256, 2560, 4, "Q8_0_VEC4_32X4_S32");
 }
 
@@ -88,7 +89,7 @@ static void always_one(void **state)
     (void)state;
     static const uint32_t subgroups[] = {0, 4, 8, 16, 32, 64, 128}, invocations[] = {128, 256, 1024},
                           tokens[] = {1, 2, 8, 9, 64, 65, 4096};
-    static const char *const prefixes[] = {"", "F32_", "F16_", "BF16_", "Q8_0_", "Q6_K_", "Q4_K_"};
+    static const char *const prefixes[] = {"", "F32_", "F16_", "BF16_", "Q8_0_", "Q6_K_", "Q4_K_", "Q5_K_"};
     for (uint32_t s = 0; s < 7; s++)
         for (uint32_t i = 0; i < 3; i++)
             for (uint32_t t = 0; t < 7; t++)

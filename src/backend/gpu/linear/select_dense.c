@@ -16,20 +16,20 @@ enum {
 #define FORMAT(name) [TERN_GPU_##name] = {{VEC1(name)}, {VEC4(name)}, {MAT(name)}}
 static const struct {
     tern_gpu_pipeline vec1[4], vec4[3], mat[2];
-} formats[TERN_GPU_FORMAT_COUNT] = {FORMAT(F32), FORMAT(F16), FORMAT(BF16), FORMAT(Q8_0), FORMAT(Q6_K), FORMAT(Q4_K)};
+} formats[TERN_GPU_FORMAT_COUNT] = {FORMAT(F32),  FORMAT(F16),  FORMAT(BF16), FORMAT(Q8_0),
+                                    FORMAT(Q6_K), FORMAT(Q4_K), FORMAT(Q5_K)};
 
 /* Of the formats that adapters have. */
 static const tern_gpu_pipeline few_rows[TERN_GPU_FORMAT_COUNT] = {[TERN_GPU_F32] = TERN_GPU_F32_MAT_16X128,
                                                                   [TERN_GPU_F16] = TERN_GPU_F16_MAT_16X128,
                                                                   [TERN_GPU_BF16] = TERN_GPU_BF16_MAT_16X128};
 
-/* 32 lanes leave many idle in short rows of q6_k and q4_k, where a lane takes 64 or 32 columns at once. */
+/* 32 lanes leave many idle in short rows of K encodings, where a lane takes 64 or 32 columns at once. */
 static bool short_rows(const tern_gpu_dense_shape *shape)
 {
-    uint32_t columns = shape->format == TERN_GPU_Q6_K   ? 64
-                       : shape->format == TERN_GPU_Q4_K ? 32
-                       : shape->format == TERN_GPU_Q8_0 ? 16
-                                                        : 8;
+    static const uint8_t unit_columns[TERN_GPU_FORMAT_COUNT] = {
+        [TERN_GPU_Q6_K] = 64, [TERN_GPU_Q5_K] = 32, [TERN_GPU_Q4_K] = 32, [TERN_GPU_Q8_0] = 16};
+    uint32_t columns = unit_columns[shape->format] ? unit_columns[shape->format] : 8;
     uint32_t units = (shape->cols + columns - 1) / columns, turns = (units + 31) / 32;
     return units * 4 < turns * 32 * 3;
 }

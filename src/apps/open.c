@@ -53,9 +53,9 @@ tern_status tern_app_find_model(const tern_options *options, tern_app_path *path
                      "no model: the bundled %s is not installed; give a GGUF file or a folder with -m", bundled_name);
 }
 
-static tern_status need_vulkan(const char *flag, tern_error *err)
+static tern_status need_gpu(const char *flag, tern_error *err)
 {
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s goes with --backend vulkan", flag);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s goes with the --backend of a GPU", flag);
 }
 
 static bool runs_on_cpu(const tern_options *o)
@@ -85,10 +85,10 @@ tern_status tern_app_check_device(const tern_options *o, tern_error *err)
     if (o->kernel && !split && !runs_on_cpu(o))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--kernel goes with --backend cpu");
     if (!runs_on_cpu(o)) return TERN_OK;
-    if (o->device) return need_vulkan("device", err);
-    if (o->gpu_layers) return need_vulkan("gpu-layers", err);
-    if (o->gpu_steps) return need_vulkan("gpu-steps", err);
-    return o->gpu_validate ? need_vulkan("gpu-validate", err) : TERN_OK;
+    if (o->device) return need_gpu("device", err);
+    if (o->gpu_layers) return need_gpu("gpu-layers", err);
+    if (o->gpu_steps) return need_gpu("gpu-steps", err);
+    return o->gpu_validate ? need_gpu("gpu-validate", err) : TERN_OK;
 }
 
 const char *tern_app_tune_file(const tern_options *o)

@@ -10,7 +10,7 @@ typedef struct tern_app_path {
 
 /* The model of -m, or the bundled one, into path. Errors: NOT_FOUND. */
 tern_status tern_app_find_model(const tern_options *options, tern_app_path *path, tern_error *err);
-/* Whether the flags of the device go together: INVALID_ARGUMENT (a GPU's flag without --backend vulkan). */
+/* Whether the flags of the device go together: INVALID_ARGUMENT (a GPU's flag without the --backend of one). */
 tern_status tern_app_check_device(const tern_options *options, tern_error *err);
 /* The file of tern tune's choices, where the flags let it count and it holds here; else NULL. A file that does not hold
  * is named on standard error, once. */

@@ -51,11 +51,9 @@ static tern_status open_cpu(tern_backend **backend, const tern_backend_options *
 static tern_status open_vulkan(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
     tern_vulkan_options vulkan = {.device = options->device,
-                                  .cache_dir = options->cache_dir,
                                   .n_threads = options->n_threads,
                                   .validation = options->validation,
-                                  .profile = options->profile,
-                                  .limits = options->gpu_limits};
+                                  .profile = options->profile};
     return tern_vulkan_open(backend, &vulkan, err);
 }
 #else
@@ -70,7 +68,8 @@ static tern_status open_vulkan(tern_backend **backend, const tern_backend_option
 #if TERN_WEBGPU
 static tern_status open_webgpu(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
-    return tern_webgpu_open(backend, &(tern_webgpu_options){.limits = options->gpu_limits}, err);
+    (void)options;
+    return tern_webgpu_open(backend, &(tern_webgpu_options){0}, err);
 }
 #else
 static tern_status open_webgpu(tern_backend **backend, const tern_backend_options *options, tern_error *err)
@@ -86,7 +85,7 @@ static tern_status open_named(tern_backend **backend, const char *name, const te
 {
     const char *gpu_only = options->device ? "device" : options->validation ? "validation" : NULL;
     if (strcmp(name, "cpu") == 0 && gpu_only)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: backend \"cpu\" has none; it goes with \"vulkan\"",
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: backend \"cpu\" has none; it goes with that of a GPU",
                          gpu_only);
     if (strcmp(name, "cpu") == 0) return open_cpu(backend, options, err);
     if (strcmp(name, "vulkan") == 0) return open_vulkan(backend, options, err);

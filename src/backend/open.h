@@ -25,8 +25,6 @@ typedef struct tern_backend_options {
                           * over two CPU backends (for tests) */
     bool validation;     /* the driver's checking layers: what they say is an error */
     bool profile;        /* time every dispatch */
-    const struct tern_gpu_caps *gpu_limits; /* use no more than this of the device, for tests; NULL: all */
-    const char *cache_dir;                  /* where compiled pipelines are kept; NULL: the user's cache folder */
 } tern_backend_options;
 
 /* Of this build, up to NULL. */

@@ -1,6 +1,12 @@
 /* Graphs made by hand: running them on a backend. */
 #include "backend/gpu/caps.h"
 #include "backend/open.h"
+#if TERN_VULKAN
+#include "backend/vulkan/vulkan.h"
+#endif
+#if TERN_WEBGPU
+#include "backend/webgpu/webgpu.h"
+#endif
 #include "graph/bound.h"
 #include "support/op_case.h"
 #include "support/simulated.h"
@@ -57,16 +63,25 @@ tern_backend *test_backend_here(void)
     return test_on_gpu() ? test_gpu_backend() : test_backend("cpu");
 }
 
+/* Limits are options of the backends that have any, not of all. */
 static tern_status open_with(tern_backend **backend, const tern_gpu_caps *limits, tern_error *err)
 {
-    const tern_backend_options options = {.name = test_gpu_name(),
-                                          .n_threads = 1,
-                                          .device = getenv("TERN_TEST_DEVICE"),
-                                          .validation = getenv("TERN_TEST_VALIDATION") != NULL,
-                                          .gpu_limits = limits};
-    TERN_TRY(tern_backend_open(backend, &options, err));
-    test_make_waiting(*backend);
-    return TERN_OK;
+    const char *name = test_gpu_name(), *device = getenv("TERN_TEST_DEVICE");
+    const bool validation = getenv("TERN_TEST_VALIDATION") != NULL;
+#if TERN_VULKAN
+    const tern_vulkan_options vulkan = {.n_threads = 1, .device = device, .validation = validation, .limits = limits};
+    if (strcmp(name, "vulkan") == 0) return tern_vulkan_open(backend, &vulkan, err);
+#endif
+#if TERN_WEBGPU
+    if (strcmp(name, "webgpu") == 0) {
+        TERN_TRY(tern_webgpu_open(backend, &(tern_webgpu_options){.limits = limits}, err));
+        test_make_waiting(*backend);
+        return TERN_OK;
+    }
+#endif
+    if (limits) return tern_fail(err, TERN_UNSUPPORTED, "%s: taken for all that it is", name);
+    const tern_backend_options options = {.name = name, .n_threads = 1, .device = device, .validation = validation};
+    return tern_backend_open(backend, &options, err);
 }
 
 tern_backend *test_gpu_open(const tern_gpu_caps *limits)

@@ -134,7 +134,7 @@ static tern_status find(void *context, const tern_graph *graph, uint32_t value, 
 
 static tern_status write_contents(const tern_trial *t, tern_trial_side *s, tern_error *err)
 {
-    memcpy(s->bound.staging, t->params, t->graph.param_bytes);
+    memcpy(s->bound.staging, t->params, tern_size_of(t->graph.param_bytes));
     for (uint32_t i = 0; i < t->graph.n_values; i++)
         if (t->contents[i] && s->bound.bindings[i].buffer)
             TERN_TRY(tern_bound_write(&s->bound, i, t->contents[i], tern_trial__bytes(t, &t->values[i]), err));
@@ -186,7 +186,7 @@ static tern_status expect_sample(const tern_trial *t, tern_trial_side *s, tern_e
     const float *logits = (const float *)(const void *)t->contents[op->in[TERN_SAMPLE_LOGITS].value];
     uint32_t *tokens, best = 0;
     s->results = tern_calloc(t->graph.n_values, sizeof(uint8_t *));
-    tokens = tern_calloc(t->values[op->out.value].bytes, 1);
+    tokens = tern_calloc(tern_size_of(t->values[op->out.value].bytes), 1);
     if (!s->results || !tokens) {
         tern_free(tokens);
         return tern_fail_alloc(err, t->values[op->out.value].bytes);

@@ -1788,7 +1788,7 @@ typedef struct tern_gpu_varlen_attention_overrides {
     uint32_t rows;
     uint32_t key_lanes;
     uint32_t keys;
-    uint32_t held;
+    uint32_t loaded;
     uint32_t step;
     uint32_t tile;
     uint32_t stride;
@@ -1879,7 +1879,7 @@ enum {
 };
 typedef struct tern_gpu_varlen_attention_dkv_overrides {
     uint32_t keys;
-    uint32_t held;
+    uint32_t loaded;
     uint32_t workgroup;
     uint32_t step;
     uint32_t rows;
@@ -1937,7 +1937,7 @@ enum {
 };
 typedef struct tern_gpu_varlen_attention_dq_overrides {
     uint32_t rows;
-    uint32_t held;
+    uint32_t loaded;
     uint32_t workgroup;
     uint32_t step;
     uint32_t key_lanes;

@@ -32,7 +32,7 @@ tern_status tern_gpu__float_rows(tern_gpu_program *p, const tern_op *op, uint32_
 tern_gpu_range tern_gpu__place(tern_gpu_program *p, uint64_t offset, uint64_t bytes);
 
 /* What happens to a sum: see the kernels. */
-typedef enum tern_gpu_epilogue { TERN_GPU_STORE, TERN_GPU_ADD_RESIDUAL, TERN_GPU_ADD_HELD } tern_gpu_epilogue;
+typedef enum tern_gpu_epilogue { TERN_GPU_STORE, TERN_GPU_ADD_RESIDUAL, TERN_GPU_ADD_RESULT } tern_gpu_epilogue;
 
 /* Where the op's residual lies when it is there: apart, or where the result goes (TERN_FUSION_IN_PLACE), which must
  * then not be bound twice. */

@@ -4,7 +4,7 @@
 enum { FEW_TOKENS = 8 };
 
 /* The epilogues of the kernels, tern_gpu_epilogue and three more; the last ones in the order of tern_activation. */
-enum epilogue { STORE, ADD_RESIDUAL, ADD_HELD, TIMES_RELU2, TIMES_SILU, TIMES_GELU };
+enum epilogue { STORE, ADD_RESIDUAL, ADD_RESULT, TIMES_RELU2, TIMES_SILU, TIMES_GELU };
 
 static enum epilogue epilogue_of(const tern_gpu_program *p, const tern_op *op, uint32_t part)
 {

@@ -21,7 +21,7 @@ tern_status tern_gpu__lower_linear_dx(tern_gpu_program *p, const tern_op *op, te
         TERN_TRY(tern_gpu__add_product(p, &s, err));
         s.slice++;
         s.x_skip += layout.slice_rows / 4;
-        s.epilogue = TERN_GPU_ADD_HELD;
+        s.epilogue = TERN_GPU_ADD_RESULT;
     }
     return TERN_OK;
 }
@@ -157,7 +157,7 @@ static tern_status add_dw(job *j, tern_error *err)
                               .parts = j->parts,
                               .result = result,
                               .result_stride = product->cols,
-                              .epilogue = TERN_GPU_ADD_HELD};
+                              .epilogue = TERN_GPU_ADD_RESULT};
     return tern_gpu__add_sum(j->p, j->op, &sum, err);
 }
 

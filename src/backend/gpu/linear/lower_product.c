@@ -66,7 +66,7 @@ tern_gpu_epilogue tern_gpu__residual_epilogue(const tern_gpu_program *p, const t
     const tern_value *out = tern_gpu__value(p, op->out), *addend = tern_gpu__value(p, op->residual);
     bool same =
         out->kind == TERN_VALUE_ACTIVATION && addend->kind == TERN_VALUE_ACTIVATION && out->offset == addend->offset;
-    return same || op->out.value == op->residual.value ? TERN_GPU_ADD_HELD : TERN_GPU_ADD_RESIDUAL;
+    return same || op->out.value == op->residual.value ? TERN_GPU_ADD_RESULT : TERN_GPU_ADD_RESIDUAL;
 }
 
 tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern_gpu_sum *sum, tern_error *err)

@@ -43,7 +43,7 @@ static uint32_t flags_of(const job *j)
     switch (tern_gpu__residual_epilogue(j->p, j->op)) {
     case TERN_GPU_STORE: break;
     case TERN_GPU_ADD_RESIDUAL: return flags | RESIDUAL;
-    case TERN_GPU_ADD_HELD: return flags | IN_PLACE;
+    case TERN_GPU_ADD_RESULT: return flags | IN_PLACE;
     }
     return flags;
 }

@@ -28,12 +28,12 @@ struct P {
 // Flushed numbers (src/base/flush.h).
 fn held_bits(bits: u32) -> f32 {
     let size = bits & 0x7fffffffu;
-    var held = select(bits, 0u, size < 0x01000000u);
-    held = select(held, (bits & 0x80000000u) | 0x7f7fffffu, size >= 0x7f800000u);
-    return bitcast<f32>(select(held, 0u, size > 0x7f800000u));
+    var flushed = select(bits, 0u, size < 0x01000000u);
+    flushed = select(flushed, (bits & 0x80000000u) | 0x7f7fffffu, size >= 0x7f800000u);
+    return bitcast<f32>(select(flushed, 0u, size > 0x7f800000u));
 }
 
-fn held(x: f32) -> f32 {
+fn flush(x: f32) -> f32 {
     return held_bits(bitcast<u32>(x));
 }
 
@@ -53,6 +53,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let v = w * rule[1];
     let ternary = (f32(v > rule[2]) - f32(v < -rule[2])) * rule[0];
     let blend = held_bits(params[p.blend_word]);
-    let moved = held(w + held(blend * held(ternary - w)));
+    let moved = flush(w + flush(blend * flush(ternary - w)));
     weight[i] = bitcast<u32>(select(moved, ternary, blend >= 1.0));
 }

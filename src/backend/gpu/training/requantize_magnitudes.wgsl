@@ -31,9 +31,9 @@ var<workgroup> partial: array<vec2<u32>, WORKGROUP>;
 // Flushed numbers (src/base/flush.h).
 fn held_bits(bits: u32) -> u32 {
     let size = bits & 0x7fffffffu;
-    var held = select(bits, 0u, size < 0x01000000u);
-    held = select(held, (bits & 0x80000000u) | 0x7f7fffffu, size >= 0x7f800000u);
-    return select(held, 0u, size > 0x7f800000u);
+    var flushed = select(bits, 0u, size < 0x01000000u);
+    flushed = select(flushed, (bits & 0x80000000u) | 0x7f7fffffu, size >= 0x7f800000u);
+    return select(flushed, 0u, size > 0x7f800000u);
 }
 
 // A 64-bit sum: low word, high word.
@@ -52,7 +52,7 @@ fn units(bits: u32, exponent: u32) -> u32 {
     return select(rounded, 0u, (bits & 0x7fffffffu) == 0u || down > 32u);
 }
 
-// Bits of a held number cut to +- most, given by its bits.
+// Bits of a flushed number cut to +- most, given by its bits.
 fn cut(bits: u32, most: u32) -> u32 {
     return (bits & 0x80000000u) | min(bits & 0x7fffffffu, most);
 }

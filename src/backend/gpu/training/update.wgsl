@@ -56,13 +56,13 @@ var<workgroup> heads: array<vec2<u32>, WORKGROUP / 8u>;
 // Flushed numbers (src/base/flush.h): NaN is 0, what is below 2^-125 too, the rest is finite.
 fn held_bits(bits: vec4<u32>) -> vec4<f32> {
     let size = bits & vec4<u32>(0x7fffffffu);
-    var held = select(bits, vec4<u32>(), size < vec4<u32>(0x01000000u));
-    held = select(held, (bits & vec4<u32>(0x80000000u)) | vec4<u32>(0x7f7fffffu), size >= vec4<u32>(0x7f800000u));
-    return bitcast<vec4<f32>>(select(held, vec4<u32>(), size > vec4<u32>(0x7f800000u)));
+    var flushed = select(bits, vec4<u32>(), size < vec4<u32>(0x01000000u));
+    flushed = select(flushed, (bits & vec4<u32>(0x80000000u)) | vec4<u32>(0x7f7fffffu), size >= vec4<u32>(0x7f800000u));
+    return bitcast<vec4<f32>>(select(flushed, vec4<u32>(), size > vec4<u32>(0x7f800000u)));
 }
 
 // The same of a sum or product of flushed numbers, which is never NaN.
-fn held(x: vec4<f32>) -> vec4<f32> {
+fn flush(x: vec4<f32>) -> vec4<f32> {
     let bits = bitcast<vec4<u32>>(x);
     let size = bits & vec4<u32>(0x7fffffffu);
     let finite = min(size, vec4<u32>(0x7f7fffffu)) | (bits & vec4<u32>(0x80000000u));
@@ -71,7 +71,7 @@ fn held(x: vec4<f32>) -> vec4<f32> {
 
 // x * y and what follows are two roundings: no compiler contracts what it has to look at in between.
 fn product(x: vec4<f32>, y: vec4<f32>) -> vec4<f32> {
-    return held(x * y);
+    return flush(x * y);
 }
 
 // a / b, rounded to the nearest and flushed; b is not negative. The device's quotient of the digits is off by a few
@@ -188,9 +188,9 @@ fn to_v8(x: vec4<f32>, scale: f32, random: vec4<u32>) -> u32 {
     let y = quotient(x, vec4<f32>(scale));
     let code = vec4<u32>(255.0 * root(root(y)));
     let a = square_of(code);
-    let gap = held(square_of(code + 1u) - a);
+    let gap = flush(square_of(code + 1u) - a);
     let draw = product(vec4<f32>(random >> vec4<u32>(16u)) * 0x1p-16f, gap);
-    let rounded = clamp(code + vec4<u32>(draw < held(y - a)), vec4<u32>(1u), vec4<u32>(255u));
+    let rounded = clamp(code + vec4<u32>(draw < flush(y - a)), vec4<u32>(1u), vec4<u32>(255u));
     return word_of(select(vec4<u32>(), rounded, bitcast<vec4<i32>>(x) > vec4<i32>()));
 }
 
@@ -244,20 +244,20 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         m = select(vec4<f32>(), load_m(i), inside);
         v = select(vec4<f32>(), load_v(i), inside);
         if (ADAMW) {
-            m = held(m + product(factor(5u), held(g - m)));
-            v = held(product(v, factor(6u)) + product(product(factor(7u), g), g));
-            let size = held(quotient(root(v), factor(8u)) + factor(9u));
+            m = flush(m + product(factor(5u), flush(g - m)));
+            v = flush(product(v, factor(6u)) + product(product(factor(7u), g), g));
+            let size = flush(quotient(root(v), factor(8u)) + factor(9u));
             let step = product(factor(10u), quotient(m, size));
             let keep = select(vec4<f32>(1.0), factor(4u), p.decays != 0u);
-            w = held(product(w, keep) - step);
+            w = flush(product(w, keep) - step);
         } else {
             let decay = select(vec4<f32>(), factor(13u), p.decays != 0u);
-            var d = held(g + product(decay, w));
+            var d = flush(g + product(decay, w));
             if (p.m_type != 0u) {
-                d = held(product(factor(12u), m) + d);
+                d = flush(product(factor(12u), m) + d);
                 m = d;
             }
-            w = held(w - product(factor(11u), d));
+            w = flush(w - product(factor(11u), d));
         }
     }
     let seed = params[p.training_word + 2u] + p.seed;

@@ -110,11 +110,11 @@ tern_status tern_train_data_kind_of(const char *path, tern_span bytes, tern_trai
 {
     TERN_TRY(check_text(path, bytes, err));
     const tern_span line = first_line(bytes);
+    const bool jsonl = ends(path, ".jsonl") || ends(path, ".ndjson"), json = ends(path, ".json");
     *kind = TERN_TRAIN_DATA_TEXT;
-    if (ends(path, ".jsonl") || ends(path, ".ndjson")) *kind = TERN_TRAIN_DATA_JSONL;
-    else if (ends(path, ".csv")) *kind = TERN_TRAIN_DATA_CSV;
+    if (ends(path, ".csv")) *kind = TERN_TRAIN_DATA_CSV;
     else if (ends(path, ".tsv")) *kind = TERN_TRAIN_DATA_TSV;
-    else if (ends(path, ".json")) *kind = is_object(line, false) ? TERN_TRAIN_DATA_JSONL : TERN_TRAIN_DATA_JSON;
-    else if (is_object(line, true)) *kind = TERN_TRAIN_DATA_JSONL;
+    else if (jsonl || is_object(line, !json)) *kind = TERN_TRAIN_DATA_JSONL;
+    else if (json) *kind = TERN_TRAIN_DATA_JSON;
     return TERN_OK;
 }

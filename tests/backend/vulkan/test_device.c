@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include "backend/open.h"
+#include "graph/bound.h"
 #include "support/op_case.h"
 #include "support/test.h"
 
@@ -72,8 +73,7 @@ enum { N_TURNS = 50, N_ADDENDS = 40, WIDTH = 500 };
 typedef struct session {
     test_case c;
     uint32_t x, out;
-    tern_binding bindings[TEST_CASE_MAX_VALUES];
-    tern_prepared *prepared;
+    tern_bound_graph bound;
     float factor;
     const char *wrong;
 } session;
@@ -93,27 +93,14 @@ static void session_open(session *s, tern_rng *rng, tern_backend *b)
     }
     s->x = x.value;
     s->out = y.value;
-    const tern_graph *g = &s->c.graph;
-    tern_buffer *params;
-    assert_ok(b->buffer_create(b, g->param_bytes, &params, &err), err);
-    for (uint32_t i = 0; i < g->n_values; i++) {
-        bool param = g->values[i].kind == TERN_VALUE_PARAM;
-        s->bindings[i] = (tern_binding){.buffer = params, .offset = param ? g->values[i].offset : 0};
-        if (!param) assert_ok(b->buffer_create(b, g->values[i].bytes, &s->bindings[i].buffer, &err), err);
-    }
-    const uint32_t counts[3] = {1, 1, 0};
-    const tern_binding *at = &s->bindings[g->params[TERN_PARAM_COUNTS]];
-    assert_ok(b->buffer_write(b, at->buffer, at->offset, counts, sizeof counts, &err), err);
-    assert_ok(b->prepare(b, g, s->bindings, &s->prepared, &err), err);
+    assert_ok(tern_bound_open(&s->bound, b, &s->c.graph, NULL, &err), err);
+    memcpy(tern_bound_param(&s->bound, TERN_PARAM_COUNTS), (uint32_t[]){1, 1, 0}, 12);
+    assert_ok(tern_bound_prepare(&s->bound, &err), err);
 }
 
-static void session_close(session *s, tern_backend *b)
+static void session_close(session *s)
 {
-    b->prepared_free(b, s->prepared);
-    const tern_graph *g = &s->c.graph;
-    b->buffer_free(b, s->bindings[g->params[TERN_PARAM_COUNTS]].buffer);
-    for (uint32_t i = 0; i < g->n_values; i++)
-        if (g->values[i].kind != TERN_VALUE_PARAM) b->buffer_free(b, s->bindings[i].buffer);
+    tern_bound_close(&s->bound);
     test_case_close(&s->c);
 }
 
@@ -125,9 +112,9 @@ static void *take_turns(void *context)
     float x[WIDTH], out[WIDTH];
     for (int turn = 1; turn <= N_TURNS && !s->wrong; turn++) {
         for (int i = 0; i < WIDTH; i++) x[i] = s->factor * (float)(turn + i);
-        bool ok = b->buffer_write(b, s->bindings[s->x].buffer, 0, x, sizeof x, &err) == TERN_OK &&
-                  b->run(b, s->prepared, 1, &err) == TERN_OK && b->wait(b, &err) == TERN_OK &&
-                  b->buffer_read(b, s->bindings[s->out].buffer, 0, out, sizeof out, &err) == TERN_OK;
+        bool ok = tern_bound_write(&s->bound, s->x, x, sizeof x, &err) == TERN_OK &&
+                  tern_bound_start(&s->bound, 1, &err) == TERN_OK && b->wait(b, &err) == TERN_OK &&
+                  tern_bound_read(&s->bound, s->out, out, sizeof out, &err) == TERN_OK;
         if (!ok) s->wrong = "an error";
         for (int i = 0; i < WIDTH && ok; i++)
             if (!(out[i] == x[i] * (N_ADDENDS + 1))) s->wrong = "another session's numbers, or an earlier turn's";
@@ -155,7 +142,7 @@ static void two_threads(void **state)
     b->counters(b, &after);
     for (int i = 0; i < 2; i++) {
         if (sessions[i].wrong) fail_msg("session %d: %s", i, sessions[i].wrong);
-        session_close(&sessions[i], b);
+        session_close(&sessions[i]);
     }
     assert_int_equal(after.runs - before.runs, 2 * N_TURNS);
     assert_int_equal(after.dispatches - before.dispatches, 2 * N_TURNS * N_ADDENDS);

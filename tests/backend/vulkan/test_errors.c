@@ -179,41 +179,16 @@ static VKAPI_ATTR void VKAPI_CALL does_nothing(VkCommandBuffer commands, uint32_
 }
 
 /* A graph of one sum over buffers of its own. */
-typedef struct sum {
-    test_case c;
-    tern_buffer *buffers[TEST_CASE_MAX_VALUES];
-    tern_binding bindings[TEST_CASE_MAX_VALUES];
-} sum;
-
-static void sum_open(sum *s)
+static void sum_open(test_case *c)
 {
     static tern_rng rng;
-    *s = (sum){0};
-    test_case_open(&s->c, &rng, &(test_case_shape){.max_tokens = 3});
-    tern_view x = test_case_rows(&s->c, "x", TERN_ROWS_TOKENS, 70, TEST_ORDINARY);
-    tern_view y = test_case_output(&s->c, "sum", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 70);
+    test_case_open(c, &rng, &(test_case_shape){.max_tokens = 3});
+    tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, 70, TEST_ORDINARY);
+    tern_view y = test_case_output(c, "sum", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 70);
     test_case_add(
-        &s->c,
+        c,
         (tern_op){.kind = TERN_OP_ADD, .n_in = TERN_ADD_INPUTS, .in = {[TERN_ADD_A] = x, [TERN_ADD_B] = x}, .out = y});
-    assert_int_equal(s->c.graph.values[0].kind, TERN_VALUE_PARAM);
-}
-
-static tern_status sum_bind(sum *s, tern_backend *b)
-{
-    const tern_graph *g = &s->c.graph;
-    for (size_t i = 0; i < g->n_values; i++) {
-        bool param = g->values[i].kind == TERN_VALUE_PARAM;
-        if (!param || i == 0)
-            TERN_TRY(b->buffer_create(b, i ? g->values[i].bytes : g->param_bytes, &s->buffers[i], &err));
-        s->bindings[i] = (tern_binding){.buffer = s->buffers[param ? 0 : i], .offset = param ? g->values[i].offset : 0};
-    }
-    return TERN_OK;
-}
-
-static void sum_close(sum *s, tern_backend *b)
-{
-    for (size_t i = 0; b && i < s->c.graph.n_values; i++) b->buffer_free(b, s->buffers[i]);
-    test_case_close(&s->c);
+    assert_int_equal(c->graph.values[0].kind, TERN_VALUE_PARAM);
 }
 
 /* A driver whose kernels leave everything as it was is found out when a graph is made ready. */
@@ -222,10 +197,10 @@ static void wrong_kernels_are_found(void **state)
     (void)state;
     tern_backend *b = open_own(false);
     tern_vulkan *vk = tern_vulkan__self(b);
-    sum s;
+    test_case c;
     tern_bound_graph g;
-    sum_open(&s);
-    assert_ok(tern_bound_open(&g, b, &s.c.graph, NULL, &err), err);
+    sum_open(&c);
+    assert_ok(tern_bound_open(&g, b, &c.graph, NULL, &err), err);
     PFN_vkCmdDispatch dispatch = vk->fn.CmdDispatch;
     vk->fn.CmdDispatch = does_nothing;
     says(tern_bound_prepare(&g, &err), TERN_UNSUPPORTED, "computes the kernel ADD_");
@@ -235,34 +210,28 @@ static void wrong_kernels_are_found(void **state)
     assert_ok(tern_bound_prepare(&g, &err), err);
     tern_bound_close(&g);
     vk->fn.CmdDispatch = does_nothing; /* proven: not tried again */
-    assert_ok(tern_bound_open(&g, b, &s.c.graph, NULL, &err), err);
+    assert_ok(tern_bound_open(&g, b, &c.graph, NULL, &err), err);
     assert_ok(tern_bound_prepare(&g, &err), err);
     tern_bound_close(&g);
-    sum_close(&s, b);
+    test_case_close(&c);
     b->close(b);
 }
 
 /* Opens, prepares, runs; the first error ends it, and all is given back. */
-static tern_status use_all(sum *s, bool staged)
+static tern_status use_all(test_case *c, bool staged)
 {
     const tern_vulkan_options options = {.cache_dir = "", .staged = staged, .trusting = true, .n_threads = 1};
     float out[70];
     tern_backend *b = NULL;
-    tern_prepared *prepared = NULL;
+    tern_bound_graph g = {0};
     tern_status status = tern_vulkan_open(&b, &options, &err);
-    if (status == TERN_OK) status = sum_bind(s, b);
-    if (status == TERN_OK) status = b->prepare(b, &s->c.graph, s->bindings, &prepared, &err);
-    if (status == TERN_OK) status = b->run(b, prepared, 1, &err);
+    if (status == TERN_OK) status = tern_bound_open(&g, b, &c->graph, NULL, &err);
+    if (status == TERN_OK) status = tern_bound_prepare(&g, &err);
+    if (status == TERN_OK) status = tern_bound_start(&g, 1, &err);
     if (status == TERN_OK) status = b->wait(b, &err);
-    if (status == TERN_OK)
-        status = b->buffer_read(b, s->bindings[s->c.graph.n_values - 1].buffer, 0, out, sizeof out, &err);
-    if (!b) return status;
-    b->prepared_free(b, prepared);
-    for (size_t i = 0; i < s->c.graph.n_values; i++) {
-        b->buffer_free(b, s->buffers[i]);
-        s->buffers[i] = NULL;
-    }
-    b->close(b);
+    if (status == TERN_OK) status = tern_bound_read(&g, (uint32_t)c->graph.n_values - 1, out, sizeof out, &err);
+    tern_bound_close(&g);
+    if (b) b->close(b);
     return status;
 }
 
@@ -271,19 +240,19 @@ static void any_allocation_may_fail(void **state)
     (void)state;
     tern_backend *there = open_own(false);
     there->close(there);
-    sum s;
-    sum_open(&s);
+    test_case c;
+    sum_open(&c);
     int64_t live = tern_alloc_live();
     uint64_t n = 1;
     for (tern_status status = TERN_OUT_OF_MEMORY; status != TERN_OK; n++) {
         tern_alloc_fail_after(n, true);
-        status = use_all(&s, n % 2);
+        status = use_all(&c, n % 2);
         tern_alloc_fail_after(0, false);
         if (status != TERN_OK && status != TERN_OUT_OF_MEMORY) fail_msg("allocation %d: %s", (int)n, err.message);
         assert_int_equal(tern_alloc_live(), live);
     }
     print_message("%d allocations\n", (int)n - 1);
-    sum_close(&s, NULL);
+    test_case_close(&c);
 }
 
 static const struct CMUnitTest tests[] = {cmocka_unit_test(out_of_memory),

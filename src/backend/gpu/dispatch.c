@@ -12,7 +12,8 @@ tern_gpu_dispatch *tern_gpu__add(tern_gpu_program *p, const tern_op *op, tern_gp
         return NULL;
     }
     void *items = p->dispatches;
-    if (tern_grow(&items, &p->cap, p->n + 1, sizeof *p->dispatches, err) != TERN_OK) return NULL;
+    p->out_of_memory = tern_grow(&items, &p->cap, p->n + 1, sizeof *p->dispatches, err) != TERN_OK;
+    if (p->out_of_memory) return NULL;
     p->dispatches = items;
     tern_gpu_dispatch *d = &p->dispatches[p->n++];
     *d = (tern_gpu_dispatch){.pipeline = pipeline, .op = (uint32_t)(op - p->graph->ops), .groups = {x, y, z}};

@@ -52,7 +52,8 @@ static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *
     if (!lower) return tern_gpu__unsupported(p->graph, op, "no kernel", err);
     const char *missing = not_done(op);
     if (missing) return tern_gpu__unsupported(p->graph, op, missing, err);
-    TERN_TRY(lower(p, op, err));
+    const tern_status status = lower(p, op, err);
+    if (status != TERN_OK) return p->out_of_memory ? TERN_OUT_OF_MEMORY : status;
     return check_bindings(p, op, first, err);
 }
 

@@ -38,6 +38,7 @@ typedef struct tern_gpu_program {
     tern_gpu_dispatch *dispatches;
     size_t n, cap;
     uint64_t scratch_bytes;
+    bool out_of_memory; /* why a dispatch could not be added */
 } tern_gpu_program;
 
 /* Errors: UNSUPPORTED with the op, its shape and the flag that would move it; OUT_OF_MEMORY. */

@@ -62,7 +62,7 @@ static tern_status fill(tern_trial *t, uint32_t i, tern_error *err)
     const tern_value *v = &t->values[i];
     if (t->contents[i] || v->kind == TERN_VALUE_WEIGHT || v->kind == TERN_VALUE_PARAM) return TERN_OK;
     uint64_t bytes = tern_trial__bytes(t, v);
-    uint8_t *to = t->contents[i] = tern_calloc(bytes, 1);
+    uint8_t *to = t->contents[i] = tern_calloc(tern_size_of(bytes), 1);
     if (!to) return tern_fail_alloc(err, bytes);
     if (v->kind == TERN_VALUE_STATE) tern_trial__state(t, v, to);
     else if (v->kind == TERN_VALUE_CONSTANT) fill_rotations(t, (float *)(void *)to, bytes / 4);

@@ -39,11 +39,11 @@ END {
 }' "$list"
 
 for format in clang-format-14 clang-format none; do
-    if [ $format = none ]; then
+    if [ "$format" = none ]; then
         echo 'clang-format 14 was not found: the layout of C is not checked'
         [ "${CI:-}" != true ]
         exit
     fi
-    case $($format --version 2>/dev/null) in *'version 14.'*) break ;; esac
+    case $("$format" --version 2>/dev/null) in *'version 14.'*) break ;; esac
 done
-grep -E '\.([ch]|inc)$' "$list" | xargs -r $format --dry-run -Werror
+grep -E '\.([ch]|inc)$' "$list" | xargs -r "$format" --dry-run -Werror

@@ -5,7 +5,10 @@
 # Usage: compare-public.sh LIBRARY [LIBRARY ...] [-- ARGUMENTS OF bench_rsr]
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
-[ $# -gt 0 ] && [ -f "$1" ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
+if [ $# -eq 0 ] || [ ! -f "$1" ]; then
+    sed -n '2,5s/^# //p' "$0" >&2
+    exit 2
+fi
 libraries=
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
     libraries="$libraries --public $(realpath "$1")"

@@ -1,4 +1,4 @@
-// ATTENTION (src/ops/op.h), second part: merges the partial softmaxes that attention_decode.wgsl left, on devices where
+// ATTENTION (src/ops/op.h), second part: merges the partial softmaxes that attention_decode.wesl left, on devices where
 // its workgroups cannot do so themselves. Steps whose positions fitted one span are finished already.
 //
 //   groups     (n_heads, most rows)

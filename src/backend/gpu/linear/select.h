@@ -26,13 +26,13 @@ enum {
     TERN_GPU_COOP_COLS = 65535 /* more could leave the integers of f32 */
 };
 
-/* linear_ternary_vec.wgsl; TERN_GPU_PIPELINE_COUNT when the device has no room for a row of x. */
+/* linear_ternary_vec.wesl; TERN_GPU_PIPELINE_COUNT when the device has no room for a row of x. */
 tern_gpu_pipeline tern_gpu_select_ternary_vec(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape);
-/* Chunks of a row that the lanes of linear_ternary_vec.wgsl go through. */
+/* Chunks of a row that the lanes of linear_ternary_vec.wesl go through. */
 uint32_t tern_gpu_ternary_padded_chunks(tern_gpu_pipeline pipeline, uint32_t cols);
 /* Rows that its workgroups take, of a part. */
 uint32_t tern_gpu_ternary_group_rows(tern_gpu_pipeline pipeline);
-/* linear_ternary_coop.wgsl or linear_ternary_mat.wgsl, whose bindings are the same. */
+/* linear_ternary_coop.wesl or linear_ternary_mat.wesl, whose bindings are the same. */
 tern_gpu_pipeline tern_gpu_select_ternary_mat(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape);
 /* Whether it is the former. */
 bool tern_gpu_ternary_is_cooperative(tern_gpu_pipeline pipeline);

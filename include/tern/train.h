@@ -64,12 +64,14 @@ typedef struct tern_finetune_options {
     const char *model;       /* GGUF file or Hugging Face folder to start from; or */
     const char *config;      /* a config.json (docs/training.md): a model from nothing */
     const char *tokenizer;   /* with config: a model whose tokenizer is taken; NULL: one is learned from the data */
-    const char *const *data; /* [n_data] text, JSONL, or one file that `tern data` has written */
+    const char *const *data; /* [n_data] text, JSON, JSONL, CSV, or one file that `tern data` has written */
     size_t n_data;
     const char *validation_data; /* the same kinds; NULL: a part of the data */
     /* That part; 0: no validation; below 0: a tenth, at most about 64 rows, where there are 20 rows or more. */
     double validation_split;
     const char *split, *mark;  /* of text: where documents end: "file" (NULL), "blank", "line"; or at each mark */
+    const char *column;        /* of CSV: the one with the text; NULL: "text", or "prompt" and "completion" */
+    bool skip_bad;             /* lines of data that cannot be used are left out and counted */
     const char *chat_template; /* for messages: Jinja text; NULL: the model's */
     /* NAME.gguf: the model, or the adapter, in one file, beside a folder NAME.train for the rest; else a folder. */
     const char *output;

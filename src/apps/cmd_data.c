@@ -16,6 +16,8 @@ static const tern_flag flags[] = {
      "Where documents end in plain text: at the end of the file (when not given), at empty lines, at each line"},
     {"mark", 0, TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, mark), 0, 0,
      "Documents in plain text end where this stands, as <|endoftext|>"},
+    {"column", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, column), 0, 0,
+     "The column of CSV and TSV with the text; text, or prompt and completion, when not given"},
     {"template", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, template), 0, 0,
      "Chat template for messages: chatml, llama3, bitnet, gemma, or a file; the model's when not given"},
     {"skip-bad", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, skip_bad), 0, 0,
@@ -80,6 +82,7 @@ static tern_status make(job *j, tern_error *err)
         .n_inputs = j->o->args.n,
         .split = split_of(j->o),
         .mark = j->o->mark,
+        .column = j->o->column,
         .skip_bad = j->o->skip_bad,
         .progress = tern_progress_update,
         .context = &progress};
@@ -184,9 +187,10 @@ const tern_command tern_command_data = {
     .name = "data",
     .usage = "[-m MODEL] FILE... -o OUT [--show N]",
     .summary = "Tokenise text and conversations into a file to train with",
-    .detail = "A .jsonl FILE has one object a line, with \"text\", \"prompt\" and \"completion\", \"messages\" or\n"
-              "\"ids\"; any other FILE is plain text. Messages go through the chat template; only what the\n"
-              "assistant says counts in the loss, of prompt and completion only the completion.",
+    .detail =
+        "A FILE is plain text, JSONL (one object a line), JSON (an array of objects), CSV or TSV. An object has\n"
+        "\"text\", \"prompt\" and \"completion\", \"messages\" or \"ids\". Messages go through the chat template;\n"
+        "only what the assistant says counts in the loss, of prompt and completion only the completion.",
     .groups = groups,
     .min_args = 1,
     .max_args = UINT32_MAX,

@@ -66,7 +66,7 @@ typedef struct tern_options {
     bool unfused;
 
     /* training data */
-    const char *split, *mark;
+    const char *split, *mark, *column;
     bool skip_bad;
     uint32_t show, seq;
 

@@ -97,6 +97,10 @@ const tern_flag tern_flags_train_memory[] = {
 };
 
 const tern_flag tern_flags_train_quality[] = {
+    {"column", 0, TERN_FLAG_TEXT, "NAME", TRAINING(column), 0, 0,
+     "The column of CSV data with the text; text, or prompt and completion, when not given"},
+    {"skip-bad", 0, TERN_FLAG_BOOL, NULL, TRAINING(skip_bad), 0, 0,
+     "Leaves out lines of data that cannot be used, and counts them"},
     {"val-split", 0, TERN_FLAG_F64, "P", TRAINING(validation_split), 0, 0.999,
      "Share of the data that is held out to validate with; 0.1 at most when not given, 0 is none"},
     {"val-data", 0, TERN_FLAG_TEXT, "FILE", TRAINING(validation_data), 0, 0, "Instead: data of its own"},

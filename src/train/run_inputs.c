@@ -71,6 +71,9 @@ static void note_skipped(const tern_run *run, const tern_train_data_report *repo
     if (n)
         tern_run__note(run, "%llu documents left out: shorter than two tokens, or nothing in them to learn",
                        (unsigned long long)n);
+    if (report->bad)
+        tern_run__note(run, "%llu bad lines left out, first %s", (unsigned long long)report->bad,
+                       report->first_bad.message);
 }
 
 static tern_status tokenize(tern_run *run, const side *s, const char *path, tern_error *err)
@@ -86,6 +89,8 @@ static tern_status tokenize(tern_run *run, const side *s, const char *path, tern
                                            .n_inputs = s->n,
                                            .split = split_of(run->o),
                                            .mark = run->o->mark,
+                                           .column = run->o->column,
+                                           .skip_bad = run->o->skip_bad,
                                            .progress = tern_run__progress,
                                            .context = &progress};
     tern_status status = tern_train_data_make(&params, path, &report, err);

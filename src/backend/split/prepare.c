@@ -87,7 +87,8 @@ static tern_status use(tern_split *s, const tern_prepared *p, tern_split_part *p
     if (v->kind == TERN_VALUE_CACHE && (where[value] & ~here))
         return tern_fail(err, TERN_UNSUPPORTED, "%s: layers of both sides use the cache %s", s->name, v->name);
     bool rows = v->kind == TERN_VALUE_ACTIVATION || v->kind == TERN_VALUE_OUTPUT;
-    if (rows && !(where[value] & here)) TERN_TRY(add_crossing(part, value, err));
+    bool elsewhere = where[value] && !(where[value] & here); /* rows that no op has made are the host's to write */
+    if (rows && elsewhere) TERN_TRY(add_crossing(part, value, err));
     where[value] |= here;
     return bind(s, p, part, value, err);
 }

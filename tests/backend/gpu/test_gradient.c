@@ -403,7 +403,7 @@ static void cooperative_matrices(void **state)
     assert_int_equal(runs_of("DX_TERNARY_COOP"), 3);
     assert_int_equal(runs_of("DW_Q8_COOP"), 3);
     assert_int_equal(runs_of("DW_F32_COOP"), 4);
-    assert_int_equal(runs_of("_COOP"), 11 + 7 + 6);
+    assert_int_equal(runs_of("_COOP"), (N_FORMATS + 3) + 7 + (N_FORMATS - 2)); /* dx, dw, heads */
 }
 
 static int close_all(void **state)

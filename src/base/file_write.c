@@ -39,11 +39,10 @@ static tern_status open_temp(tern_file_writer *w, const struct stat *there, tern
         if (fchown(w->temp.fd, there->st_uid, there->st_gid) != 0) errno = 0;
         if (fchmod(w->temp.fd, there->st_mode & 07777) != 0) return fail_errno(err, "cannot set the mode", w->path);
     }
-    int fd = fcntl(w->temp.fd, F_DUPFD_CLOEXEC, 0);
-    w->stream = fd < 0 ? NULL : fdopen(fd, "wb");
-    if (w->stream) return TERN_OK;
-    if (fd >= 0) close(fd);
-    return fail_errno(err, "cannot create", w->path);
+    w->stream = fdopen(w->temp.fd, "wb");
+    if (!w->stream) return fail_errno(err, "cannot create", w->path);
+    w->temp.fd = -1; /* the stream's, which keeps it locked */
+    return TERN_OK;
 }
 
 static tern_status open_path(tern_file_writer *w, const char *path, tern_error *err)
@@ -124,9 +123,10 @@ tern_status tern_file_writer_commit(tern_file_writer *w, tern_error *err)
     if (w->memory) return commit_memory(w, err);
     bool bad = w->failed || fflush(w->stream) != 0 || (w->temp.path && fsync(fileno(w->stream)) != 0);
     tern_status status = bad ? fail_errno(err, "cannot write", w->path) : TERN_OK;
-    if (fclose(w->stream) != 0 && status == TERN_OK) status = fail_errno(err, "cannot write", w->path);
-    w->stream = NULL;
     if (status == TERN_OK && w->temp.path) status = tern_temp_commit(&w->temp, w->path, err);
+    const bool closed = fclose(w->stream) == 0;
+    w->stream = NULL;
+    if (!closed && status == TERN_OK) status = fail_errno(err, "cannot write", w->path);
     tern_file_writer_abort(w);
     return status;
 }

@@ -8,7 +8,7 @@
  * Zero-initialised is none. */
 typedef struct tern_temp {
     char *path; /* NULL: none */
-    int fd;
+    int fd;     /* -1: another owner closes it, which unlocks */
 } tern_temp;
 
 /* Each first removes what killed processes left for the same path: files and folders of that form that are this user's

@@ -20,6 +20,11 @@ function(tern_gpu_properties test labels icd)
   endif()
   if(icd)
     list(APPEND environment VK_ICD_FILENAMES=${icd} VK_DRIVER_FILES=${icd})
+    if(TERN_SANITIZE) # stays loaded: what a driver keeps would count as leaked once nothing of it is in memory
+      file(READ ${icd} description)
+      string(JSON library GET "${description}" ICD library_path)
+      list(APPEND environment LD_PRELOAD=${library})
+    endif()
   endif()
   if(icd AND icd STREQUAL TERN_LAVAPIPE AND "long" IN_LIST labels)
     list(APPEND environment TERN_TEST_QUICK=1) # on a GPU of one's own, all cases

@@ -33,12 +33,15 @@ function(tern_web_test_program program)
 endfunction()
 
 function(tern_web_test_entry name labels)
+  # Every process is number 42 there: names of scratch files made of it need a folder for each test.
+  set(environment ${TERN_TEST_ENVIRONMENT} TERN_TEST_SCRATCH=-${name})
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}")
   if(NOT "gpu" IN_LIST labels)
     return()
   endif()
   find_file(TERN_SWIFTSHADER NAMES vk_swiftshader_icd.json PATHS /usr/lib/chromium /opt/google/chrome NO_DEFAULT_PATH
     NO_CMAKE_FIND_ROOT_PATH)
-  set(environment ${TERN_TEST_ENVIRONMENT} TERN_TEST_QUICK=1 TERN_WEB_LIB=${PROJECT_SOURCE_DIR}/web/lib)
+  list(APPEND environment TERN_TEST_QUICK=1 TERN_WEB_LIB=${PROJECT_SOURCE_DIR}/web/lib)
   if(TERN_SWIFTSHADER)
     list(APPEND environment VK_ICD_FILENAMES=${TERN_SWIFTSHADER} VK_DRIVER_FILES=${TERN_SWIFTSHADER})
   endif()

@@ -64,6 +64,20 @@ static void mix_config(uint64_t *hash, const tern_config *c)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) mix(hash, tern_f32_bits(numbers[i]));
 }
 
+/* What few models have; of others the fingerprint is that of older files. */
+static void mix_attention(uint64_t *hash, const tern_config *c)
+{
+    const tern_rope *second = &c->rope[1];
+    const float numbers[] = {second->base,   second->factor,  second->low_freq_factor, second->high_freq_factor,
+                             c->score_scale, c->score_softcap};
+    if (!c->window && !(c->score_scale > 0) && !(c->score_softcap > 0)) return;
+    mix(hash, c->window);
+    mix(hash, c->full_period);
+    mix(hash, (uint32_t)second->scaling);
+    mix(hash, second->original_ctx);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) mix(hash, tern_f32_bits(numbers[i]));
+}
+
 /* The first and the last bytes, and the scale. */
 static void mix_weight(uint64_t *hash, const tern_weight *w)
 {
@@ -92,6 +106,7 @@ static uint64_t fingerprint(const tern_runner *r)
     uint64_t hash = 0xcbf29ce484222325u;
     const tern_config *c = tern_engine_config(engine);
     mix_config(&hash, c);
+    mix_attention(&hash, c);
     mix(&hash, tern_engine_f32_activations(engine));
     for (uint32_t layer = 0; layer < c->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++)

@@ -184,6 +184,7 @@ typedef struct tern_convert_options {
     bool force;        /* ternarise a model that was not trained for it */
     bool rsr;          /* store ternary layers sorted as well, for the kernel "rsr" (docs/rsr.md) */
     uint32_t rsr_rows; /* rows of its blocks, 1 to 16; 0: by the columns of each layer */
+    bool overwrite;    /* a file that is there and not empty is replaced; else it is an error */
     tern_progress_fn progress; /* may be NULL */
     void *progress_context;
 } tern_convert_options;
@@ -196,8 +197,8 @@ typedef struct tern_convert_result {
 /* Reads a GGUF file or a Hugging Face folder and writes one GGUF file, which appears whole or not at all. Master
  * weights of BitNet models are ternarised, packed ones unpacked; ternary weights keep their values exactly in every
  * ternary encoding. `options` NULL: the defaults; `result` may be NULL. Errors: those of tern_engine_load;
- * INVALID_ARGUMENT (an encoding that there is not, paths that are one file); UNSUPPORTED (a ternary type for a model
- * that was not trained for it). */
+ * INVALID_ARGUMENT (an encoding that there is not; an output that is the input, one of its files, or there already);
+ * UNSUPPORTED (a ternary type for a model that was not trained for it). */
 TERN_API tern_status tern_convert(const char *in_path, const char *out_path, const tern_convert_options *options,
                                   tern_convert_result *result, tern_error *err);
 

@@ -136,10 +136,10 @@ TERN_API void tern_session_truncate(tern_session *session, uint32_t n);
  * allocation. Errors: INVALID_ARGUMENT (fewer than two tokens after n_keep). */
 TERN_API tern_status tern_session_shift(tern_session *session, uint32_t n_keep, tern_error *err);
 
-/* Saves tokens, keys and values to a file, which appears whole or not at all, and restores them into a session of the
- * same model, the same type of cache and the same adapters. A restored session has the logits of its last token, which
- * is evaluated again. Errors: MALFORMED (what does not match), UNSUPPORTED (the file's version), NOT_FOUND, IO. On a
- * failed restore the session is empty. */
+/* Saves tokens, keys and values to a file, which appears whole or not at all in the place of one that is there, and
+ * restores them into a session of the same model, the same type of cache and the same adapters. A restored session has
+ * the logits of its last token, which is evaluated again. Errors: MALFORMED (what does not match), UNSUPPORTED (the
+ * file's version), NOT_FOUND, IO. On a failed restore the session is empty. */
 TERN_API tern_status tern_session_save(tern_session *session, const char *path, tern_error *err);
 TERN_API tern_status tern_session_restore(tern_session *session, const char *path, tern_error *err);
 

@@ -77,8 +77,10 @@ typedef struct tern_finetune_options {
     const char *output;
     const char *type; /* of the matrices of a GGUF model: "i2_s" (NULL), "tq1_0", "tq2_0", "t160", ... */
     bool resume;      /* goes on from the checkpoint in the folder, to the same losses bit for bit */
-    bool overwrite;   /* takes a folder that has a checkpoint, and begins anew */
-    bool dry_run;     /* only the plan; data and output need not be given */
+    /* Begins anew where a checkpoint is, and replaces an output that is there. Without it, and without `resume`, both
+     * are errors; an output that is read (the model, data, a folder that holds them) always is. */
+    bool overwrite;
+    bool dry_run; /* only the plan; data and output need not be given */
 
     /* What is trained: all weights, or with lora_rank an adapter beside them. */
     uint32_t lora_rank;

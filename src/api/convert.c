@@ -1,37 +1,32 @@
 /* Converting a model into one GGUF file. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/output.h"
 #include "base/progress.h"
-#include "base/show.h"
 #include "model/model.h"
 #include "tern.h"
 
-static tern_status check_paths(const char *in_path, const char *out_path, tern_error *err)
+static tern_status check_paths(const char *in_path, const char *out_path, bool overwrite, tern_error *err)
 {
     TERN_NEED(in_path, err);
     TERN_NEED(out_path, err);
-    char *a = realpath(in_path, NULL), *b = realpath(out_path, NULL);
-    const bool same = a && b && strcmp(a, b) == 0;
-    free(a);
-    free(b);
-    if (!same) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: input and output are the same file", tern_show_z(in_path).text);
+    const tern_output output = {.path = out_path, .model = in_path, .overwrite = overwrite};
+    return tern_output_check(&output, err);
 }
 
 static void hint_at_force(tern_error *err)
 {
     const size_t n = err ? strlen(err->message) : 0;
-    if (err) snprintf(err->message + n, sizeof err->message - n, " (force does it all the same)");
+    if (err) snprintf(err->message + n, sizeof err->message - n, " (--force does it all the same)");
 }
 
 tern_status tern_convert(const char *in_path, const char *out_path, const tern_convert_options *options,
                          tern_convert_result *result, tern_error *err)
 {
     if (result) *result = (tern_convert_result){0};
-    TERN_TRY(check_paths(in_path, out_path, err));
     const tern_convert_options o = options ? *options : (tern_convert_options){0};
+    TERN_TRY(check_paths(in_path, out_path, o.overwrite, err));
     tern_progress_part half = {.whole = o.progress, .context = o.progress_context, .share = 0.5f};
     tern_export_options how = {.force = o.force,
                                .rsr = o.rsr || o.rsr_rows,

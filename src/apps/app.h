@@ -43,6 +43,17 @@ const char *tern_app_bytes(uint64_t bytes, char out[16]);
 /* Bytes of a file, or of the weight files in a folder. */
 uint64_t tern_app_file_bytes(const char *path);
 
+/* Before anything is written: base/output.h, with --overwrite and all files and folders that the flags name: words that
+ * are no flags, --file, --template, adapters, and `model` (may be NULL). */
+tern_status tern_app_check_output(const tern_options *options, const char *model, const char *path, bool folder,
+                                  tern_error *err);
+/* Its flag, a row of a command's table; the letter is 'f' where that is free. */
+#define TERN_APP_FLAG_OVERWRITE(letter)                                                                                \
+    {                                                                                                                  \
+        "overwrite", letter, TERN_FLAG_BOOL, NULL, offsetof(tern_options, overwrite), 0, 0,                            \
+            "Replaces what is there already"                                                                           \
+    }
+
 /* Groups of flags that several commands have. */
 extern const tern_flag tern_flags_model[], tern_flags_device[], tern_flags_steps[], tern_flags_cpu[], tern_flags_head[],
     tern_flags_kernel[], tern_flags_session[], tern_flags_sampling[], tern_flags_generation[];

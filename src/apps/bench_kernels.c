@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/show.h"
 
 static tern_status write_plot(const tern_bench_job *j, tern_error *err)
 {
@@ -24,14 +23,12 @@ fail:
 }
 
 /* Before minutes of measuring: whether the plot can be written. */
-static tern_status check_plot(const char *path, tern_error *err)
+static tern_status check_plot(const tern_options *o, tern_error *err)
 {
     tern_file_writer w = {0};
-    if (!path) return TERN_OK;
-    if (tern_file_is_dir(path))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--plot %s: a folder found, a file expected",
-                         tern_show_z(path).text);
-    TERN_TRY(tern_file_writer_open(&w, path, err));
+    if (!o->plot) return TERN_OK;
+    TERN_TRY(tern_app_check_output(o, NULL, o->plot, false, err));
+    TERN_TRY(tern_file_writer_open(&w, o->plot, err));
     tern_file_writer_abort(&w);
     return TERN_OK;
 }
@@ -43,7 +40,7 @@ static tern_status check(tern_bench_job *j, tern_error *err)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "--kernels measures all of the CPU's: without --model, --kernel and --backend");
     TERN_TRY(tern_bench_shapes_read(j, err));
-    return check_plot(o->plot, err);
+    return check_plot(o, err);
 }
 
 static tern_status show(const tern_bench_job *j, tern_error *err)

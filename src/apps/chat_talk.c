@@ -29,6 +29,7 @@ void tern_chat_talk_close(tern_chat_talk *t)
 {
     tern_chat_talk_truncate(t, 0);
     tern_free(t->messages);
+    tern_free(t->file);
     tern_tokens_deinit(&t->ids);
     tern_buf_deinit(&t->answer);
     tern_chat_template_close(t->template);

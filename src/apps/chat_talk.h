@@ -16,6 +16,7 @@ typedef struct tern_chat_talk {
     tern_tokens ids;    /* the conversation as the template renders it */
     tern_buf answer;    /* being written */
     tern_app_cost cost; /* of the last answer */
+    char *file;         /* that the conversation was loaded from or saved to; NULL: none */
     bool failed;
 } tern_chat_talk;
 

@@ -34,6 +34,7 @@ static const tern_flag flags[] = {
      "With --kernels: ROWSxCOLS,...; squares of 1024 to 16384 and BitNet's when not given"},
     {"plot", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, plot), 0, 0,
      "With --kernels: draws them under the roofline, as SVG"},
+    TERN_APP_FLAG_OVERWRITE('f'),
     {"cold-mib", 0, TERN_FLAG_U32, "N", offsetof(tern_options, cold_mib), 1, 1 << 20,
      "With --kernels: MiB of copies that are used in turn; a third more than the caches when not given"},
     {"ms", 0, TERN_FLAG_U32, "N", offsetof(tern_options, measure_ms), 1, 60000,

@@ -4,6 +4,9 @@
 #include "apps/app.h"
 #include "apps/chat_input.h"
 #include "apps/chat_talk.h"
+#include "base/alloc.h"
+#include "base/output.h"
+#include "base/show.h"
 
 static const tern_flag flags[] = {
     {"system", 0, TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, system), 0, 0, "What the model is told first"},
@@ -95,16 +98,39 @@ static tern_status need_file(const char *rest, tern_error *err)
     return *rest ? TERN_OK : tern_fail(err, TERN_INVALID_ARGUMENT, "the name of a file is missing");
 }
 
+/* The file that this conversation is in. */
+static tern_status set_file(tern_chat_talk *talk, const char *path, tern_error *err)
+{
+    char *copy = tern_strdup(path);
+    if (!copy) return tern_fail_alloc(err, strlen(path) + 1);
+    tern_free(talk->file);
+    talk->file = copy;
+    return TERN_OK;
+}
+
+/* Another file that is there is not replaced. */
+static tern_status check_save(const tern_chat_talk *talk, const char *path, tern_error *err)
+{
+    const tern_output output = {.path = path, .overwrite = tern_output_same(path, talk->file)};
+    if (tern_output_check(&output, NULL) == TERN_OK) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "%s is there already, and not what was loaded or saved here: another name expected",
+                     tern_show_z(path).text);
+}
+
 static tern_status run_save(tern_chat_talk *talk, char *rest, tern_error *err)
 {
     TERN_TRY(need_file(rest, err));
-    return tern_chat_talk_save(talk, rest, err);
+    TERN_TRY(check_save(talk, rest, err));
+    TERN_TRY(tern_chat_talk_save(talk, rest, err));
+    return set_file(talk, rest, err);
 }
 
 static tern_status run_load(tern_chat_talk *talk, char *rest, tern_error *err)
 {
     TERN_TRY(need_file(rest, err));
-    return tern_chat_talk_load(talk, rest, err);
+    TERN_TRY(tern_chat_talk_load(talk, rest, err));
+    return set_file(talk, rest, err);
 }
 
 static const chat_command commands[] = {
@@ -221,6 +247,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_status status;
     TERN_GOTO(tern_chat_talk_open(&talk, &options, err));
     if (o->restore) TERN_GOTO(tern_chat_talk_load(&talk, o->restore, err));
+    if (o->restore) TERN_GOTO(set_file(&talk, o->restore, err));
     TERN_GOTO(tern_chat_input_open(&input, o->history, err));
     if (input.terminal) puts("Type a message; /help lists what else there is.");
     TERN_GOTO(converse(&talk, &input, err));

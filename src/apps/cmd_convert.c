@@ -8,6 +8,7 @@
 
 static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, output), 0, 0, "The GGUF file to write"},
+    TERN_APP_FLAG_OVERWRITE('f'),
     {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
      "Layers: " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES},
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
@@ -42,6 +43,7 @@ static tern_status run(const tern_options *o, tern_error *err)
                                       .force = o->force,
                                       .rsr = o->rsr,
                                       .rsr_rows = o->rsr_rows,
+                                      .overwrite = o->overwrite,
                                       .progress = tern_progress_update,
                                       .progress_context = &progress};
     if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the GGUF file to write with -o");

@@ -12,6 +12,7 @@
 static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, output), 0, 0,
      "The file to write; without it the one FILE is such a file, which is checked"},
+    TERN_APP_FLAG_OVERWRITE('f'),
     {"split", 0, TERN_FLAG_CHOICE, "file|blank|line", offsetof(tern_options, split), 0, 0,
      "Where documents end in plain text: at the end of the file (when not given), at empty lines, at each line"},
     {"mark", 0, TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, mark), 0, 0,
@@ -72,8 +73,11 @@ static tern_train_split split_of(const tern_options *o)
 static tern_status make(job *j, tern_error *err)
 {
     tern_progress progress = {.label = "Tokenising"};
+    tern_app_path model;
     if (j->o->mark && j->o->split)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--split and --mark: one of them expected");
+    TERN_TRY(tern_app_find_model(j->o, &model, err));
+    TERN_TRY(tern_app_check_output(j->o, model.text, j->o->output, false, err));
     TERN_TRY(open_model(j, err));
     TERN_TRY(open_template(j, err));
     const tern_train_data_params params = {

@@ -12,6 +12,7 @@
 static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "OUT", offsetof(tern_options, output), 0, 0,
      "What to write: FILE.gguf, or a folder in the Hugging Face layout with bf16 masters"},
+    TERN_APP_FLAG_OVERWRITE('f'),
     {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
      "Layers of a GGUF file: " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES
      "; as they are when not given"},
@@ -48,6 +49,7 @@ static tern_status open_adapter(job *j, const char *text, tern_error *err)
 static tern_status open_all(job *j, tern_error *err)
 {
     const tern_encoding *unused;
+    tern_app_path model;
     if (!j->o->output)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give FILE.gguf or a folder to write with -o");
     if (j->o->loras.n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "no adapter: give one with --lora");
@@ -55,6 +57,8 @@ static tern_status open_all(job *j, tern_error *err)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--type %s: of GGUF files; -o %s is a folder with bf16 masters",
                          j->o->type, j->o->output);
     TERN_TRY(tern_app_encoding("type", j->o->type, &unused, err));
+    TERN_TRY(tern_app_find_model(j->o, &model, err));
+    TERN_TRY(tern_app_check_output(j->o, model.text, j->o->output, !tern_path_ends(j->o->output, ".gguf"), err));
     TERN_TRY(tern_app_open_model(&j->base, j->o, true, err));
     for (size_t i = 0; i < j->o->loras.n; i++) TERN_TRY(open_adapter(j, j->o->loras.items[i], err));
     j->merge = (tern_merge){

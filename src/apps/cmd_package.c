@@ -1,15 +1,16 @@
 /* tern package: a model as a manifest and shards, for loading over a network. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "apps/model.h"
 #include "apps/progress.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "model/package.h"
 
 static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "DIR", offsetof(tern_options, output), 0, 0, "The folder to make"},
+    TERN_APP_FLAG_OVERWRITE('f'),
     {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
      "Layers: " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES},
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
@@ -27,13 +28,16 @@ static void defaults(tern_options *o)
     o->shard_mib = TERN_MANIFEST_SHARD_BYTES >> 20;
 }
 
-/* A GGUF file beside the folder, for as long as it takes. */
-static tern_status convert(const tern_options *o, const char *in, const char *out, tern_error *err)
+/* *gguf: a file in a temporary folder beside the package, for as long as it takes; the caller's to free. */
+static tern_status convert(const tern_options *o, const char *in, char **gguf, tern_temp *temp, tern_error *err)
 {
     tern_progress progress = {.label = "Converting"};
+    TERN_TRY(tern_temp_folder(temp, o->output, err));
+    *gguf = tern_path_join(temp->path, "model.gguf");
+    if (!*gguf) return tern_fail_alloc(err, strlen(temp->path) + 16);
     const tern_convert_options how = {
         .type = o->type, .head = o->head, .progress = tern_progress_update, .progress_context = &progress};
-    const tern_status status = tern_convert(in, out, &how, NULL, err);
+    const tern_status status = tern_convert(in, *gguf, &how, NULL, err);
     tern_progress_end(&progress);
     return status;
 }
@@ -41,8 +45,10 @@ static tern_status convert(const tern_options *o, const char *in, const char *ou
 static tern_status cut(const tern_options *o, const char *gguf, tern_error *err)
 {
     tern_progress progress = {.label = "Packaging"};
-    tern_package_options how = {
-        .shard_bytes = o->shard_mib << 20, .progress = tern_progress_update, .progress_context = &progress};
+    tern_package_options how = {.shard_bytes = o->shard_mib << 20,
+                                .overwrite = o->overwrite,
+                                .progress = tern_progress_update,
+                                .progress_context = &progress};
     tern_status status = tern_package_write(gguf, o->output, &how, err);
     tern_progress_end(&progress);
     return status;
@@ -67,19 +73,20 @@ static tern_status run(const tern_options *o, tern_error *err)
 {
     const char *in = o->args.items[0];
     const tern_encoding *unused;
-    char gguf[4096];
+    char *gguf = NULL;
+    tern_temp temp = {0};
     if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the folder to make with -o");
     TERN_TRY(tern_app_encoding("type", o->type, &unused, err));
     TERN_TRY(tern_app_encoding("head", o->head, &unused, err));
     const bool is_file = !o->type && !o->head && !tern_file_is_dir(in) && !tern_path_ends(in, ".json") &&
                          !tern_path_ends(in, ".safetensors");
-    if (snprintf(gguf, sizeof gguf, "%s.gguf-%ld", o->output, (long)getpid()) >= (int)sizeof gguf)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "the folder's name is longer than %zu bytes", sizeof gguf - 32);
+    TERN_TRY(tern_app_check_output(o, in, o->output, true, err));
     tern_status status;
-    TERN_GOTO(is_file ? TERN_OK : convert(o, in, gguf, err));
+    TERN_GOTO(is_file ? TERN_OK : convert(o, in, &gguf, &temp, err));
     TERN_GOTO(cut(o, is_file ? in : gguf, err));
 fail:
-    if (!is_file) unlink(gguf);
+    tern_free(gguf);
+    tern_temp_abort(&temp);
     return status == TERN_OK ? report(o, err) : status;
 }
 

@@ -5,6 +5,7 @@
 #include "apps/generation.h"
 #include "apps/lora.h"
 #include "apps/progress.h"
+#include "base/output.h"
 
 static const char bundled_prompt[] = "Once upon a time";
 
@@ -17,7 +18,9 @@ static const tern_flag flags[] = {
      "What spells a special token in the prompt is plain text"},
     {"no-bos", 0, TERN_FLAG_BOOL, NULL, FIELD(no_bos), 0, 0, "No token for the beginning of text"},
     {"special", 0, TERN_FLAG_BOOL, NULL, FIELD(special), 0, 0, "Show special tokens that the model writes"},
-    {"save", 0, TERN_FLAG_TEXT, "FILE", FIELD(save), 0, 0, "Save the session at the end"},
+    {"save", 0, TERN_FLAG_TEXT, "FILE", FIELD(save), 0, 0,
+     "Save the session at the end; into the file of --restore it goes on"},
+    TERN_APP_FLAG_OVERWRITE(0),
     {"restore", 0, TERN_FLAG_TEXT, "FILE", FIELD(restore), 0, 0, "Go on from a saved session"},
     {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "JSON, at the end"},
     {"quiet", 'q', TERN_FLAG_BOOL, NULL, FIELD(quiet), 0, 0, "Neither the prompt nor statistics"},
@@ -88,6 +91,17 @@ static tern_status tokenize_prompt(story *s, tern_error *err)
     return tern_tokens_add(&s->ids, info.bos, err);
 }
 
+/* A session goes on in the file that it came from. */
+static tern_status check_save(const tern_options *o, tern_error *err)
+{
+    tern_app_path model;
+    tern_options all = *o;
+    if (!o->save) return TERN_OK;
+    all.overwrite = o->overwrite || tern_output_same(o->save, o->restore);
+    TERN_TRY(tern_app_find_model(o, &model, err));
+    return tern_app_check_output(&all, model.text, o->save, false, err);
+}
+
 static void show(story *s, const char *text, size_t n)
 {
     if (n == 0) return;
@@ -156,6 +170,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_app_generation g;
     tern_status status;
     TERN_GOTO(tern_app_generation_init(&g, o, err));
+    TERN_GOTO(check_save(o, err));
     TERN_GOTO(read_prompt(&s, err));
     TERN_GOTO(tern_app_open_engine(&s.engine, o, true, err));
     TERN_GOTO(tern_app_load_loras(&s.loras, o, s.engine, err));

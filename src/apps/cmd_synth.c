@@ -5,6 +5,7 @@
 static const tern_flag flags[] = {
     {"preset", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, preset), 0, 0, "Shapes: bitnet-2b4t, or bitnet-tiny"},
     {"output", 'o', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, output), 0, 0, "The GGUF file to write"},
+    TERN_APP_FLAG_OVERWRITE('f'),
     {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
      "Layers: i2_s (when not given), tq2_0, tq1_0, t160"},
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
@@ -28,6 +29,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the GGUF file to write with -o");
     TERN_TRY(tern_app_encoding("type", o->type, &how.linear, err));
     TERN_TRY(tern_app_encoding("head", o->head, &how.head, err));
+    TERN_TRY(tern_app_check_output(o, NULL, o->output, false, err));
     tern_status status = tern_synth_write(o->output, &how, err);
     tern_progress_end(&progress);
     char size[16];

@@ -50,6 +50,7 @@ typedef struct tern_options {
 
     /* files out */
     const char *output, *type, *preset;
+    bool overwrite;
     bool rsr;
     uint32_t rsr_rows;
     bool force;

@@ -160,6 +160,28 @@ static void sync_folder(const char *path)
     tern_free(folder);
 }
 
+/* Both names change places at once; false where the system or the file system cannot. */
+static bool exchange(const char *a, const char *b)
+{
+#if defined(RENAME_EXCHANGE)
+    return renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0;
+#else
+    (void)a, (void)b;
+    return false;
+#endif
+}
+
+tern_status tern_temp_replace(tern_temp *temp, const char *path, tern_error *err)
+{
+    if (exchange(temp->path, path)) {
+        sync_folder(path);
+        tern_temp_abort(temp); /* what was there */
+        return TERN_OK;
+    }
+    remove_folder(AT_FDCWD, path);
+    return tern_temp_commit(temp, path, err);
+}
+
 tern_status tern_temp_commit(tern_temp *temp, const char *path, tern_error *err)
 {
     tern_status status = TERN_OK;

@@ -17,12 +17,14 @@ tern_status tern_package_match(const tern_manifest *manifest, const tern_model *
 
 typedef struct tern_package_options {
     uint32_t shard_bytes;                        /* 0: TERN_MANIFEST_SHARD_BYTES, which is the most */
+    bool overwrite;                              /* a package that is there is replaced */
     bool (*progress)(void *context, float done); /* false: CANCELLED; may be NULL */
     void *progress_context;
 } tern_package_options;
 
 /* Cuts a GGUF file into a new folder `dir`, which appears whole or not at all. The same file gives the same bytes.
- * Errors: INVALID_ARGUMENT (shard_bytes; `dir` is there and not empty), those of tern_model_open, IO, CANCELLED. */
+ * Errors: INVALID_ARGUMENT (shard_bytes; what base/output.h refuses; a folder that is no package, also to overwrite),
+ * those of tern_model_open, IO, CANCELLED. */
 tern_status tern_package_write(const char *gguf_path, const char *dir, const tern_package_options *options,
                                tern_error *err);
 

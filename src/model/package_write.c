@@ -1,9 +1,10 @@
 /* Writing a package: shards, their sums, and the manifest, in a folder that appears when it is complete. */
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/output.h"
 #include "base/sha256.h"
 #include "base/show.h"
 #include "format/gguf.h"
@@ -71,19 +72,36 @@ static tern_status write_files(writing *w, tern_error *err)
     return write_manifest(w, err);
 }
 
-/* An empty folder may be there already. */
-static tern_status check_target(const char *dir, tern_error *err)
+static bool is_part(const char *name)
 {
-    if (!tern_file_exists(dir) || (tern_file_is_dir(dir) && rmdir(dir) == 0)) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: is there already, a new folder expected", tern_show_z(dir).text);
+    const size_t n = strlen(name);
+    const bool shard = n > 10 && strncmp(name, "shard_", 6) == 0 && strcmp(name + n - 4, ".bin") == 0 &&
+                       strspn(name + 6, "0123456789") == n - 10;
+    return shard || strcmp(name, TERN_MANIFEST_NAME) == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* An empty folder may be there already, and to overwrite a package; what is no part of one is not removed. */
+static tern_status check_target(const writing *w, const char *gguf, const char *dir, tern_error *err)
+{
+    const tern_output output = {.path = dir, .folder = true, .model = gguf, .overwrite = w->options->overwrite};
+    tern_status status = tern_output_check(&output, err);
+    DIR *names = opendir(dir);
+    for (const struct dirent *e; status == TERN_OK && names && (e = readdir(names));)
+        if (!is_part(e->d_name))
+            status = tern_fail(err, TERN_INVALID_ARGUMENT,
+                               "%s holds %s, which is no part of a package: a new folder "
+                               "expected",
+                               tern_show_z(dir).text, tern_show_z(e->d_name).text);
+    if (names) closedir(names);
+    return status;
 }
 
 static tern_status write_folder(writing *w, const char *dir, tern_error *err)
 {
-    TERN_TRY(check_target(dir, err));
     TERN_TRY(tern_temp_folder(&w->temp, dir, err));
     tern_status status = write_files(w, err);
-    if (status == TERN_OK) return tern_temp_commit(&w->temp, dir, err);
+    if (status == TERN_OK)
+        return tern_file_exists(dir) ? tern_temp_replace(&w->temp, dir, err) : tern_temp_commit(&w->temp, dir, err);
     tern_temp_abort(&w->temp);
     return status;
 }
@@ -116,6 +134,7 @@ tern_status tern_package_write(const char *gguf_path, const char *dir, const ter
         return tern_fail(e, TERN_INVALID_ARGUMENT, "shards of %llu bytes: at most %d expected",
                          (unsigned long long)w.shard_bytes, TERN_MANIFEST_SHARD_BYTES);
     tern_status status;
+    TERN_GOTO(check_target(&w, gguf_path, dir, e));
     TERN_GOTO(open_file(&w, gguf_path, e));
     TERN_GOTO(write_folder(&w, dir, e));
 fail:

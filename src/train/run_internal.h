@@ -102,6 +102,8 @@ tern_status tern_run__list_settings(tern_run *run, tern_error *err);
 
 /* ---- files */
 
+/* Names the output and the folder, and refuses what the run may not write to (base/output.h). */
+tern_status tern_run__find_folder(tern_run *run, tern_error *err);
 tern_status tern_run__make_folders(tern_run *run, tern_error *err);
 /* A path in the folder; NULL when out of memory. */
 char *tern_run__path(const tern_run *run, const char *name);

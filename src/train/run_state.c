@@ -196,9 +196,6 @@ tern_status tern_run__find_checkpoint(tern_run *run, tern_error *err)
 {
     run->best_loss = INFINITY;
     const bool there = tern_file_exists(run->state_path);
-    if (there && !run->o->resume && !run->o->overwrite)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is there: --resume goes on from it, --overwrite begins anew",
-                         run->state_path);
     if (!run->o->resume) return TERN_OK;
     if (!there)
         return tern_fail(err, TERN_NOT_FOUND, "%s: no checkpoint to go on from; leave --resume out to begin",

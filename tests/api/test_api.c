@@ -300,13 +300,15 @@ static void conversion(void **state)
     tern_error err = {0};
     float done = -1;
     const char *path = test_scratch("api-converted.gguf");
-    tern_convert_options options = {.type = "tq2_0", .head = "f32", .progress = count, .progress_context = &done};
+    tern_convert_options options = {
+        .type = "tq2_0", .head = "f32", .overwrite = true, .progress = count, .progress_context = &done};
     assert_ok(tern_convert(BUNDLED, path, &options, NULL, &err), err);
     assert_true(done > 0.9f && done <= 1);
     tern_engine *engine = load(path, NULL);
     golden_text_of(engine); /* nothing was lost */
     tern_engine_close(engine);
-    assert_ok(tern_convert(BUNDLED, path, NULL, NULL, &err), err);
+    assert_int_equal(tern_convert(BUNDLED, path, NULL, NULL, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "api-converted.gguf is there already: --overwrite replaces it"));
     options.type = "q9";
     assert_int_equal(tern_convert(BUNDLED, path, &options, NULL, &err), TERN_INVALID_ARGUMENT);
     assert_non_null(strstr(err.message, "type q9: no such encoding; expected one of f32"));

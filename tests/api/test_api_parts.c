@@ -152,6 +152,7 @@ static void conversions(void **state)
     tern_engine_info info;
     const char *path = test_scratch("api-parts.gguf");
     assert_ok(tern_engine_describe(*state, &info, &err), err);
+    unlink(path);
     assert_ok(tern_convert(BUNDLED, path, NULL, &result, &err), err);
     assert_int_equal(result.parameters, info.parameters);
     assert_int_equal(tern_convert(path, path, NULL, &result, &err), TERN_INVALID_ARGUMENT);

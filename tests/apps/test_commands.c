@@ -137,7 +137,7 @@ static void convert_keeps_the_text(void **state)
     test_output want = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "24", "-q");
     for (size_t i = 0; i < 4; i++) {
         const char *file = test_scratch("cli-converted.gguf");
-        test_output o = TERN("convert", test_small_model(), "-o", file, "--type", types[i]);
+        test_output o = TERN("convert", test_small_model(), "-o", file, "--type", types[i], "--overwrite");
         assert_int_equal(o.code, 0);
         assert_string_equal(o.out, "");
         assert_non_null(strstr(o.err, "bits per weight"));
@@ -155,7 +155,7 @@ static void rsr_keeps_the_text(void **state)
     (void)state;
     const char *file = test_scratch("cli-rsr.gguf");
     test_output want = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "24", "-q");
-    test_output o = TERN("convert", test_small_model(), "-o", file, "--rsr", "--rsr-rows", "4");
+    test_output o = TERN("convert", test_small_model(), "-o", file, "--rsr", "--rsr-rows", "4", "-f");
     assert_int_equal(o.code, 0);
     test_output_free(&o);
     static const char *const kernels[] = {"rsr", "rsr:5", "t160", "dot", "lut"};
@@ -180,7 +180,7 @@ static void convert_refuses(void **state)
     test_output_free(&o);
     o = TERN("convert", test_fixture("llama"), "-o", test_scratch("cli-forced.gguf"), "--type", "i2_s");
     assert_int_equal(o.code, 1);
-    assert_non_null(strstr(o.err, "the model was not trained for it (force does it all the same)"));
+    assert_non_null(strstr(o.err, "the model was not trained for it (--force does it all the same)"));
     test_output_free(&o);
 }
 
@@ -364,7 +364,8 @@ static void sessions_are_saved_and_restored(void **state)
     (void)state;
     const char *file = test_scratch("cli.session");
     test_output whole = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "24", "-q"),
-                first = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "12", "-q", "--save", file),
+                first = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "12", "-q", "--save", file,
+                             "--overwrite"),
                 second = TERN("run", "-m", test_small_model(), "--greedy", "-n", "12", "-q", "--restore", file);
     assert_int_equal(second.code, 0);
     first.out[first.n_out - 1] = 0; /* the newline at the end */
@@ -400,7 +401,7 @@ static void synth_writes_a_model_that_runs(void **state)
 {
     (void)state;
     const char *file = test_scratch("cli-synth.gguf");
-    test_output o = TERN("synth", "--preset", "bitnet-tiny", "-o", file, "--type", "t160", "--seed", "5");
+    test_output o = TERN("synth", "--preset", "bitnet-tiny", "-o", file, "--type", "t160", "--seed", "5", "-f");
     assert_int_equal(o.code, 0);
     test_output_free(&o);
     o = TERN("run", "-m", file, "-p", "a", "-n", "4");
@@ -476,8 +477,8 @@ static void data_is_made_and_shown(void **state)
                                 "\"Hi\"}, {\"role\": \"assistant\", \"content\": \"Hello.\"}]}\n";
     const char *in = test_scratch("talks.jsonl"), *out = test_scratch("talks.tern");
     test_write_text(in, lines);
-    json_t *made = test_tern_json(
-        TERN_WORDS("data", "-m", test_small_model(), in, "-o", out, "--template", "bitnet", "--seq", "32", "--json"));
+    json_t *made = test_tern_json(TERN_WORDS("data", "-m", test_small_model(), in, "-o", out, "--template", "bitnet",
+                                             "--seq", "32", "--json", "-f"));
     assert_true(number_at(made, "documents") == 2);
     assert_true(number_at(made, "rows") == 1);
     test_output o = TERN("data", "-m", test_small_model(), out, "--show", "9");
@@ -489,7 +490,7 @@ static void data_is_made_and_shown(void **state)
     assert_string_equal(text_at(seen, "fingerprint"), text_at(made, "fingerprint"));
     json_decref(seen);
     json_decref(made);
-    o = TERN("data", "-m", test_small_model(), in, "-o", out);
+    o = TERN("data", "-m", test_small_model(), in, "-o", out, "--overwrite");
     assert_int_equal(o.code, 2);
     assert_non_null(strstr(o.err, "talks.jsonl:2: messages: the model has no chat template"));
     test_output_free(&o);

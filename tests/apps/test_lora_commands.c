@@ -79,7 +79,7 @@ static void a_dense_merge_is_the_adapter(void **state)
     const char *model = test_converted(test_fixture("llama"), "f32", "f32"),
                *a = written(model, "cli-dense.gguf", 4, 3);
     snprintf(merged, sizeof merged, "%s", test_scratch("cli-merged.gguf"));
-    test_output report = TERN("export-lora", "-m", model, "--lora", scaled(a, "0.8"), "-o", merged);
+    test_output report = TERN("export-lora", "-m", model, "--lora", scaled(a, "0.8"), "-o", merged, "-f");
     test_output base = LOGITS(model, "--kv", "f32"), beside = LOGITS(model, "--lora", scaled(a, "0.8"));
     test_output inside = LOGITS(merged, "--kv", "f32");
     assert_int_equal(report.code, 0);
@@ -190,7 +190,8 @@ static void check_ternary(const char *output, bool folder)
     char merged[1024];
     snprintf(merged, sizeof merged, "%s", test_scratch(output));
     const char *from = test_fixture("bitnet-train"), *lora = test_fixture("bitnet-train/lora");
-    json_t *report = test_tern_json(TERN_WORDS("export-lora", "-m", from, "--lora", lora, "-o", merged, "--json"));
+    json_t *report =
+        test_tern_json(TERN_WORDS("export-lora", "-m", from, "--lora", lora, "-o", merged, "--json", "-f"));
     tern_model *before = open_model(from), *after = open_model(merged);
     tern_adapter *adapter;
     assert_ok(tern_adapter_open(&adapter, lora, before, &err), err);
@@ -235,8 +236,8 @@ static void the_table(void **state)
     char merged[1024];
     snprintf(merged, sizeof merged, "%s", test_scratch("cli-table.gguf"));
     const char *from = test_fixture("bitnet-train"), *lora = test_fixture("bitnet-train/lora");
-    test_output o = TERN("export-lora", "-m", from, "--lora", lora, "-o", merged, "--type", "t160");
-    test_output weak = TERN("export-lora", "-m", from, "--lora", scaled(lora, "0.003"), "-o", merged);
+    test_output o = TERN("export-lora", "-m", from, "--lora", lora, "-o", merged, "--type", "t160", "-f");
+    test_output weak = TERN("export-lora", "-m", from, "--lora", scaled(lora, "0.003"), "-o", merged, "-f");
     assert_int_equal(o.code, 0);
     assert_non_null(strstr(o.out, "model.layers.1.mlp.down_proj.weight"));
     assert_non_null(strstr(o.out, "\ntotal "));

@@ -69,7 +69,7 @@ static void run_as_models(void **state)
     (void)state;
     char gguf[1024];
     snprintf(gguf, sizeof gguf, "%s", test_scratch("cli-package.gguf"));
-    test_output converted = TERN("convert", test_small_model(), "-o", gguf, "--type", "tq2_0", "--head", "q8_0");
+    test_output converted = TERN("convert", test_small_model(), "-o", gguf, "--type", "tq2_0", "--head", "q8_0", "-f");
     assert_int_equal(converted.code, 0);
     test_output_free(&converted);
     static const char *const commands[][6] = {{"run", "-p", "Once upon", "--greedy", "-q"},
@@ -109,7 +109,7 @@ static void refused(void **state)
     assert_fails(2, "no output: give the folder to make with -o", TERN("package", "a.gguf"));
     assert_fails(2, "--shard-size 65: a whole number from 1 to 64 expected",
                  TERN("package", "a.gguf", "-o", "x", "--shard-size", "65"));
-    assert_fails(2, "is there already, a new folder expected", TERN("package", test_small_model(), "-o", dir));
+    assert_fails(2, "is there already and not empty: --overwrite", TERN("package", test_small_model(), "-o", dir));
     assert_fails(1, "/nowhere.gguf", TERN("package", "/nowhere.gguf", "-o", "/nowhere"));
     snprintf(shard, sizeof shard, "%s/shard_001.bin", dir);
     FILE *f = fopen(shard, "r+b");

@@ -334,7 +334,7 @@ static void kernels_are_measured_and_drawn(void **state)
 {
     (void)state;
     const char *svg = test_scratch("kernels.svg");
-    test_output o = TERN("bench", "--kernels", "--shapes", "64x128,100x256", QUICK, "--plot", svg);
+    test_output o = TERN("bench", "--kernels", "--shapes", "64x128,100x256", QUICK, "--plot", svg, "-f");
     if (o.code) fail_msg("%s", o.err);
     assert_non_null(strstr(o.out, "64 x 128"));
     assert_non_null(strstr(o.out, "dot i2_s"));

@@ -468,12 +468,12 @@ static void mistakes_have_words(void **state)
     REFUSE(INVALID_ARGUMENT, "neither a model nor a config", o.model = NULL);
     REFUSE(INVALID_ARGUMENT, "no data given", o.n_data = 0);
     REFUSE(INVALID_ARGUMENT, "no output given", o.output = NULL);
-    REFUSE(INVALID_ARGUMENT, "is the model itself", o.output = model.text);
+    REFUSE(INVALID_ARGUMENT, "input and output are the same folder", o.output = model.text);
     REFUSE(INVALID_ARGUMENT, "to resume and to overwrite", o.resume = true);
     REFUSE(INVALID_ARGUMENT, "split and mark", (o.split = "line", o.mark = "x"));
     const char *a_model[] = {test_small_model()};
     REFUSE(INVALID_ARGUMENT, ".gguf is a model: text, JSONL", o.data = a_model);
-    REFUSE(INVALID_ARGUMENT, "run.jsonl is a file: a folder expected", o.output = data.text);
+    REFUSE(INVALID_ARGUMENT, "run.jsonl: input and output are the same file", o.output = data.text);
     REFUSE(NOT_FOUND, "no-such-file.txt", o.data = missing);
     REFUSE(NOT_FOUND, "no-such-model", o.model = "no-such-model");
     REFUSE(NOT_FOUND, "no-such-adapter", o.lora_start = "no-such-adapter");
@@ -523,6 +523,35 @@ static void one_run_works_in_a_folder(void **state)
     assert_ok(tern_finetune(&same, NULL, &err), err); /* the lock is gone */
 }
 
+/* A run that ended before its first checkpoint is begun again without a flag; what is there of others is not. */
+static void what_is_there_is_kept(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    char command[1200];
+    const run_path out = scratch("kept"), other = scratch("somebodys.gguf");
+    snprintf(command, sizeof command, "rm -rf '%s' '%s'", out.text, scratch("somebodys.train").text);
+    assert_int_equal(system(command), 0);
+    tern_finetune_options o = options(out.text);
+    o.steps = 2;
+    o.overwrite = false;
+    o.memory_limit = 1;
+    assert_int_equal(tern_finetune(&o, NULL, &err), TERN_OUT_OF_MEMORY);
+    assert_true(tern_file_is_dir(out.text));
+    o.memory_limit = 0;
+    assert_ok(tern_finetune(&o, NULL, &err), err);
+    assert_int_equal(tern_finetune(&o, NULL, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "--resume goes on from it, --overwrite begins anew"));
+    test_write_text(other.text, "mine");
+    o.output = other.text;
+    assert_int_equal(tern_finetune(&o, NULL, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "somebodys.gguf is there already: --overwrite replaces it"));
+    o.output = model.text; /* another one's folder */
+    o.model = out.text;
+    assert_int_equal(tern_finetune(&o, NULL, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "is there already and not empty"));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_run_learns_and_its_result_runs),
     cmocka_unit_test(adapters_are_written),
@@ -536,6 +565,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(mistakes_have_words),
     cmocka_unit_test(results_are_rehearsed),
     cmocka_unit_test(one_run_works_in_a_folder),
+    cmocka_unit_test(what_is_there_is_kept),
 };
 
 TEST_GROUP(run, "slow", tests, .setup = make_files);

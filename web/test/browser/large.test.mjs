@@ -22,7 +22,7 @@ const megabytes = (bytes) => `${Math.round(bytes / 1e6)} MB`;
 function makeModel() {
   if (existsSync(FILE)) return;
   mkdirSync(FOLDER, {recursive: true});
-  execFileSync(TERN, ['synth', '--preset', 'bitnet-2b4t', '-o', `${FILE}.part`], {stdio: 'pipe'});
+  execFileSync(TERN, ['synth', '--preset', 'bitnet-2b4t', '-o', `${FILE}.part`, '-f'], {stdio: 'pipe'});
   renameSync(`${FILE}.part`, FILE);
 }
 

@@ -69,10 +69,10 @@ asan tsan clang: deps-ci ## Build and test with sanitizers, or with clang
 	@cmake --build --preset $@
 	@ctest --preset $@ -j $(JOBS)
 
-fuzz: deps-ci ## Run every fuzzer for FUZZ_SECONDS (5)
-	@$(CMAKE_QUIET) --preset fuzz -DTERN_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),5)
+fuzz: deps-ci ## Run every fuzzer for 5 seconds, or as ARGS say (scripts/fuzz.sh --help)
+	@$(CMAKE_QUIET) --preset fuzz
 	@cmake --build --preset fuzz
-	@ctest --preset fuzz -j $(JOBS)
+	@scripts/fuzz.sh $(ARGS)
 
 arm64: deps-ci ## Build for 64-bit ARM and test under qemu
 	@$(CMAKE_QUIET) --preset arm64

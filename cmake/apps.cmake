@@ -1,10 +1,14 @@
-# The command.
+# The command: its main file and a library of the rest, of which a fuzzer takes single commands.
 file(GLOB_RECURSE TERN_APP_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/apps/*.c)
 if(TERN_APP_SOURCES)
+  set(TERN_APP_MAIN ${PROJECT_SOURCE_DIR}/src/apps/main.c)
+  list(REMOVE_ITEM TERN_APP_SOURCES ${TERN_APP_MAIN})
   pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
-  add_executable(tern ${TERN_APP_SOURCES})
-  target_link_libraries(tern PRIVATE tern_static PkgConfig::EDIT)
   include(GNUInstallDirs)
+  add_library(tern_commands STATIC EXCLUDE_FROM_ALL ${TERN_APP_SOURCES})
+  target_link_libraries(tern_commands PUBLIC tern_static PkgConfig::EDIT)
+  target_compile_definitions(tern_commands PRIVATE TERN_MODEL_DIR="${CMAKE_INSTALL_FULL_DATADIR}/tern/models")
+  add_executable(tern ${TERN_APP_MAIN})
+  target_link_libraries(tern PRIVATE tern_commands)
   add_custom_command(TARGET tern POST_BUILD COMMAND tern completion bash > ${PROJECT_BINARY_DIR}/tern.bash VERBATIM)
-  target_compile_definitions(tern PRIVATE TERN_MODEL_DIR="${CMAKE_INSTALL_FULL_DATADIR}/tern/models")
 endif()

@@ -1,5 +1,6 @@
 # Fuzzers: each tests/fuzz/fuzz_NAME.c is a part of the program `replay`, which runs the files of tests/fuzz/corpus/NAME
-# as the test replay_NAME, and, with TERN_FUZZ=ON, fuzz_NAME under libFuzzer, which ctest runs for TERN_FUZZ_SECONDS.
+# as the test replay_NAME, and, with TERN_FUZZ=ON, fuzz_NAME under libFuzzer, which scripts/fuzz.sh runs; ctest does so for
+# TERN_FUZZ_SECONDS.
 set(TERN_FUZZ_SECONDS 5 CACHE STRING "How long ctest runs each fuzzer")
 if(TERN_FUZZ)
   if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang" OR NOT TERN_SANITIZE)
@@ -13,7 +14,7 @@ endif()
 function(tern_fuzz_program program)
   add_executable(${program} EXCLUDE_FROM_ALL ${ARGN})
   add_dependencies(tests ${program})
-  target_link_libraries(${program} PRIVATE tern_static)
+  target_link_libraries(${program} PRIVATE tern_static $<TARGET_NAME_IF_EXISTS:tern_commands>)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   if(EMSCRIPTEN)
     tern_web_test_options(${program})
@@ -22,6 +23,9 @@ endfunction()
 
 set(TERN_FUZZ_DIR ${PROJECT_SOURCE_DIR}/tests/fuzz)
 file(GLOB TERN_FUZZERS CONFIGURE_DEPENDS ${TERN_FUZZ_DIR}/fuzz_*.c)
+if(NOT TARGET tern_commands) # of which one is the command's
+  list(REMOVE_ITEM TERN_FUZZERS ${TERN_FUZZ_DIR}/fuzz_package.c)
+endif()
 tern_wanted(replayed replay)
 set(sources ${TERN_FUZZ_DIR}/replay.c)
 set(declared "")
@@ -43,10 +47,8 @@ foreach(file ${TERN_FUZZERS})
   if(TERN_FUZZ)
     tern_fuzz_program(${fuzzer} ${file})
     target_link_options(${fuzzer} PRIVATE -fsanitize=fuzzer)
-    set(found ${PROJECT_BINARY_DIR}/found/${name})
-    file(MAKE_DIRECTORY ${found})
-    add_test(NAME ${fuzzer} COMMAND ${fuzzer} -max_total_time=${TERN_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=1024
-      -artifact_prefix=${found}/ -print_final_stats=1 ${found} ${corpus})
+    add_test(NAME ${fuzzer}
+      COMMAND ${PROJECT_SOURCE_DIR}/scripts/fuzz.sh --build ${PROJECT_BINARY_DIR} --seconds ${TERN_FUZZ_SECONDS} ${name})
     set_tests_properties(${fuzzer} PROPERTIES LABELS fuzz ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
   endif()
 endforeach()

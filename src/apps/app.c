@@ -125,6 +125,29 @@ bool tern_app_write(const void *bytes, size_t n)
     return output_error == 0;
 }
 
+/* Bytes of the control character at p, in UTF-8; 0: it is none. */
+static size_t control_at(const uint8_t *p, size_t n)
+{
+    if (*p == '\n' || *p == '\t') return 0;
+    if (*p < 0x20 || *p == 0x7f) return 1;
+    return n > 1 && *p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0 ? 2 : 0;
+}
+
+bool tern_app_write_text(const void *bytes, size_t n)
+{
+    const uint8_t *text = bytes;
+    size_t written = 0;
+    for (size_t i = 0, taken; i < n && isatty(STDOUT_FILENO); i += taken ? taken : 1) {
+        char shown[8];
+        taken = control_at(text + i, n - i);
+        if (taken == 0) continue;
+        tern_app_write(text + written, i - written);
+        tern_app_write(shown, (size_t)snprintf(shown, sizeof shown, "\\x%02x", text[i + taken - 1]));
+        written = i + taken;
+    }
+    return tern_app_write(text + written, n - written);
+}
+
 bool tern_app_flushed(void)
 {
     errno = 0;
@@ -132,10 +155,21 @@ bool tern_app_flushed(void)
     return output_error == 0;
 }
 
+/* jansson leaves the control characters from U+007F on as they are. */
 static int print_piece(const char *bytes, size_t n, void *context)
 {
+    const uint8_t *text = (const uint8_t *)bytes;
+    size_t written = 0;
     (void)context;
-    return tern_app_write(bytes, n) ? 0 : -1;
+    for (size_t i = 0, taken; i < n; i += taken ? taken : 1) {
+        char escape[8];
+        taken = control_at(text + i, n - i);
+        if (taken == 0) continue;
+        tern_app_write(text + written, i - written);
+        tern_app_write(escape, (size_t)snprintf(escape, sizeof escape, "\\u%04X", text[i + taken - 1]));
+        written = i + taken;
+    }
+    return tern_app_write(text + written, n - written) ? 0 : -1;
 }
 
 tern_status tern_app_print_json(json_t *document, tern_error *err)

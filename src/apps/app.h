@@ -35,6 +35,9 @@ tern_status tern_app_print_json(json_t *document, tern_error *err);
 json_t *tern_app_json_text(const void *bytes, size_t n);
 /* Writes to standard output, and what was written out at once; false once anything failed. */
 bool tern_app_write(const void *bytes, size_t n);
+/* The same of text that others have written: a model, a file. On a terminal its control characters, but for tabs and
+ * line breaks, become \xNN, so that it cannot move the cursor, set a title or ask the terminal for an answer. */
+bool tern_app_write_text(const void *bytes, size_t n);
 bool tern_app_flushed(void);
 /* The error of standard output so far, after writing all out. A reader that went away is no error. */
 tern_status tern_app_flush(tern_error *err);

@@ -121,7 +121,7 @@ static bool on_piece(void *context, const tern_piece *piece)
     tern_chat_talk *t = context;
     tern_error err;
     if (piece->n_text) {
-        bool shown = tern_app_write(piece->text, piece->n_text) && tern_app_flushed();
+        bool shown = tern_app_write_text(piece->text, piece->n_text) && tern_app_flushed();
         t->failed = !shown || tern_buf_add(&t->answer, piece->text, piece->n_text, &err) != TERN_OK;
     }
     return !t->failed && !tern_app_interrupted();

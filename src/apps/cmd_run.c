@@ -105,7 +105,7 @@ static tern_status check_save(const tern_options *o, tern_error *err)
 static void show(story *s, const char *text, size_t n)
 {
     if (n == 0) return;
-    if (!tern_app_write(text, n) || !tern_app_flushed()) s->failed = true;
+    if (!tern_app_write_text(text, n) || !tern_app_flushed()) s->failed = true;
     s->last = text[n - 1];
 }
 

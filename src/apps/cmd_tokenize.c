@@ -75,7 +75,7 @@ static tern_status decode(const tern_tokenizer *t, const tern_options *o, const 
     if (o->json)
         status = tern_app_print_json(
             json_pack("{s:i, s:o}", "count", (int)tokens.n, "text", tern_app_json_text(out.data, out.size)), err);
-    else tern_app_write(out.data, out.size);
+    else tern_app_write_text(out.data, out.size);
 fail:
     tern_buf_deinit(&out);
     tern_tokens_deinit(&tokens);

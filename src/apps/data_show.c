@@ -56,7 +56,7 @@ static tern_status print(document *d, uint64_t number, tern_error *err)
         TERN_TRY(part_text(d, at, end, err));
         const bool counts = d->in_loss[at];
         if (!counts) tern_app_write("[-", 2);
-        tern_app_write(d->text.data, d->text.size);
+        tern_app_write_text(d->text.data, d->text.size);
         if (!counts) tern_app_write("-]", 2);
         if (!d->tokenizer && end < d->n) tern_app_write(" ", 1);
     }

@@ -134,14 +134,21 @@ void tern_app_describe_model(const tern_model *model, json_t *out)
     json_object_set_new(out, "tensors", tensors);
 }
 
+/* A text of a document that a package has in its own words: fit for a terminal, "none" where it is no text. */
+static tern_shown text_at(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+    if (!json_is_string(v)) return tern_show_z("none");
+    return tern_show((tern_span){(const uint8_t *)json_string_value(v), json_string_length(v)});
+}
+
 static void print_value(const json_t *v)
 {
     if (json_is_string(v)) {
-        size_t n = json_string_length(v);
-        printf("%s\n", tern_show((tern_span){(const uint8_t *)json_string_value(v), n}).text);
+        printf("%s\n", tern_show((tern_span){(const uint8_t *)json_string_value(v), json_string_length(v)}).text);
     } else if (json_is_object(v)) {
         printf("%" JSON_INTEGER_FORMAT " x %s\n", json_integer_value(json_object_get(v, "count")),
-               json_string_value(json_object_get(v, "array_of")));
+               text_at(v, "array_of").text);
     } else if (json_is_integer(v)) {
         printf("%" JSON_INTEGER_FORMAT "\n", json_integer_value(v));
     } else if (json_is_real(v)) {
@@ -173,19 +180,21 @@ static void print_tensors(const json_t *tensors)
     {
         const json_t *shape = json_object_get(t, "shape");
         printf("  %-36s %-8s [%" JSON_INTEGER_FORMAT "][%" JSON_INTEGER_FORMAT "] %" JSON_INTEGER_FORMAT " bytes\n",
-               tern_show_z(json_string_value(json_object_get(t, "name"))).text,
-               json_string_value(json_object_get(t, "encoding")), json_integer_value(json_array_get(shape, 0)),
+               text_at(t, "name").text, text_at(t, "encoding").text, json_integer_value(json_array_get(shape, 0)),
                json_integer_value(json_array_get(shape, 1)), json_integer_value(json_object_get(t, "bytes")));
     }
 }
 
 static void print_head(const json_t *d)
 {
-    static const char *const keys[] = {"file", "format", "architecture", "name", "problem"};
     char size[16];
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (json_string_length(json_object_get(d, keys[i])))
-            printf("%-14s %s\n", keys[i], json_string_value(json_object_get(d, keys[i])));
+    printf("%-14s %s\n", "file", json_string_value(json_object_get(d, "file")));
+    printf("%-14s %s\n", "format", json_string_value(json_object_get(d, "format")));
+    if (json_string_length(json_object_get(d, "architecture")))
+        printf("%-14s %s\n", "architecture", text_at(d, "architecture").text);
+    if (json_string_length(json_object_get(d, "name"))) printf("%-14s %s\n", "name", text_at(d, "name").text);
+    if (json_object_get(d, "problem"))
+        printf("%-14s %s\n", "problem", json_string_value(json_object_get(d, "problem")));
     printf("%-14s %s\n", "file size",
            tern_app_bytes((uint64_t)json_integer_value(json_object_get(d, "file_bytes")), size));
     if (!json_object_get(d, "parameters")) return;

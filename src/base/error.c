@@ -16,6 +16,18 @@ const char *tern_status_words(tern_status code)
     return "unknown status";
 }
 
+/* Messages quote templates, names and paths of others, and end on terminals: control characters, which move the cursor
+ * or set a title there, become '?', and line breaks spaces. */
+static void clean(char *text)
+{
+    for (char *p = text; *p; p++) {
+        const unsigned char c = (unsigned char)*p;
+        if (c == '\n' || c == '\r' || c == '\t') *p = ' ';
+        else if (c < 0x20 || c == 0x7f) *p = '?';
+        else if (c == 0xc2 && (unsigned char)p[1] >= 0x80 && (unsigned char)p[1] < 0xa0) p[0] = p[1] = '?';
+    }
+}
+
 tern_status(tern_fail)(tern_error *err, tern_status code, const char *format, ...)
 {
     if (!err) return code;
@@ -23,6 +35,7 @@ tern_status(tern_fail)(tern_error *err, tern_status code, const char *format, ..
     va_start(args, format);
     vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
+    clean(err->message);
     err->code = code;
     return code;
 }
@@ -38,6 +51,7 @@ tern_status tern_error_prefix(tern_error *err, const char *format, ...)
     va_end(args);
     if (n < 0) n = 0;
     if ((size_t)n < sizeof err->message) snprintf(err->message + n, sizeof err->message - (size_t)n, ": %s", old);
+    clean(err->message);
     return err->code;
 }
 

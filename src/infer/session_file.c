@@ -215,6 +215,15 @@ tern_status tern_session_save(tern_session *session, const char *path, tern_erro
     return status;
 }
 
+tern_status tern_session__save_bytes(tern_session *session, tern_buf *out, tern_error *err)
+{
+    hashed_writer w = {.hash = TERN_HASH_START};
+    TERN_TRY(tern_file_writer_open_memory(&w.file, out, "session", err));
+    tern_status status = write_all(&w, session, err);
+    tern_file_writer_abort(&w.file);
+    return status;
+}
+
 static tern_status read_header(tern_cursor *c, file_shape *out, tern_error *err)
 {
     const uint8_t *found = tern_cursor_take(c, sizeof magic);
@@ -293,13 +302,15 @@ static tern_status read_caches(tern_session *s, tern_cursor *c, const file_shape
     return TERN_OK;
 }
 
-static tern_status restore(tern_session *s, tern_cursor *c, tern_error *err)
+tern_status tern_session__restore_bytes(tern_session *s, const void *bytes, size_t n, tern_error *err)
 {
     file_shape found = {0}, want = shape_of(s);
-    TERN_TRY(read_header(c, &found, err));
+    tern_cursor c = tern_cursor_open(bytes, n);
+    tern_session_truncate(s, 0);
+    TERN_TRY(read_header(&c, &found, err));
     TERN_TRY(check_shape(&found, &want, s->runner.params.n_ctx, err));
-    TERN_TRY(read_ids(c, found.n_tokens, tern_engine_config(s->runner.engine)->n_vocab, s->tokens, err));
-    TERN_TRY(read_caches(s, c, &found, err));
+    TERN_TRY(read_ids(&c, found.n_tokens, tern_engine_config(s->runner.engine)->n_vocab, s->tokens, err));
+    TERN_TRY(read_caches(s, &c, &found, err));
     if (found.n_tokens == 0) return TERN_OK;
     s->n_tokens = s->n_evaluated = found.n_tokens - 1;
     tern_status status = tern_session_append(s, s->tokens + s->n_tokens, 1, err);
@@ -315,8 +326,7 @@ tern_status tern_session_restore(tern_session *session, const char *path, tern_e
     tern_session_truncate(session, 0);
     TERN_TRY(tern_engine__needs_waiting(session->runner.engine, "restoring a session", err));
     TERN_TRY(tern_file_map_open(&map, path, err));
-    tern_cursor c = tern_cursor_open(map.data, map.size);
-    tern_status status = restore(session, &c, err);
+    tern_status status = tern_session__restore_bytes(session, map.data, map.size, err);
     tern_file_map_close(&map);
     if (status != TERN_OK) tern_error_prefix(err, "%s", path);
     return status;

@@ -39,5 +39,10 @@ tern_status tern_session__begin_shift(tern_session *session, uint32_t n_keep, bo
 tern_status tern_session__advance(tern_session *session, tern_error *err);
 /* Gives up the evaluation under way and what the device may be doing. */
 void tern_session__forget(tern_session *session);
+/* The bytes of tern_session_save's file, appended to *out, on a backend that waits. */
+tern_status tern_session__save_bytes(tern_session *session, tern_buf *out, tern_error *err);
+/* What tern_session_restore does with the bytes of a file, on a backend that waits. After a failure the session is
+ * empty and can be used. */
+tern_status tern_session__restore_bytes(tern_session *session, const void *bytes, size_t n, tern_error *err);
 
 #endif

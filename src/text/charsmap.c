@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "base/show.h"
+#include "text/utf8.h"
+
 tern_status tern_charsmap__open(tern_charsmap *map, tern_span blob, tern_error *err)
 {
     if (blob.size == 0) return TERN_OK;
@@ -36,21 +39,34 @@ static tern_span replacement_at(const tern_charsmap *map, size_t at)
     return (tern_span){text, end ? (size_t)(end - text) : left};
 }
 
-size_t tern_charsmap__match(const tern_charsmap *map, tern_span text, tern_span *replacement)
+tern_status tern_charsmap__match(const tern_charsmap *map, tern_span text, size_t *taken, tern_span *becomes,
+                                 tern_error *err)
 {
-    if (map->n_units == 0) return 0;
-    size_t best = 0, node = offset_of(unit_at(map, 0));
+    *taken = 0;
+    if (map->n_units == 0) return TERN_OK;
+    size_t node = offset_of(unit_at(map, 0));
     for (size_t i = 0; i < text.size; i++) {
         node ^= text.data[i];
         if (node >= map->n_units) break;
         uint32_t unit = unit_at(map, node);
         if ((unit & 0x800000FFu) != text.data[i]) break;
+        if (i == TERN_CHARSMAP_MAX_BYTES) /* the units may lead back to where they came from */
+            return tern_fail(err, TERN_LIMIT,
+                             "precompiled_charsmap: a rule for more than %d bytes of text, at most %d expected",
+                             TERN_CHARSMAP_MAX_BYTES, TERN_CHARSMAP_MAX_BYTES);
         node ^= offset_of(unit);
         if (!(unit >> 8 & 1) || node >= map->n_units) continue;
-        best = i + 1;
-        *replacement = replacement_at(map, unit_at(map, node) & 0x7FFFFFFFu);
+        *taken = i + 1;
+        *becomes = replacement_at(map, unit_at(map, node) & 0x7FFFFFFFu);
     }
-    return best;
+    if (*taken == 0) return TERN_OK;
+    if (becomes->size > TERN_CHARSMAP_MAX_BYTES)
+        return tern_fail(err, TERN_LIMIT,
+                         "precompiled_charsmap: %zu bytes of text become more than %d, at most %d expected", *taken,
+                         TERN_CHARSMAP_MAX_BYTES, TERN_CHARSMAP_MAX_BYTES);
+    if (tern_utf8__valid_run(becomes->data, becomes->size) == becomes->size) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "precompiled_charsmap: \"%s\" becomes \"%s\", UTF-8 expected",
+                     tern_show((tern_span){text.data, *taken}).text, tern_show(*becomes).text);
 }
 
 void tern_charsmap__deinit(tern_charsmap *map)

@@ -13,12 +13,13 @@ typedef struct tern_charsmap {
 
 /* Copies the blob. An empty one maps nothing. Errors: MALFORMED (sizes). Source: SentencePiece, normalizer.cc. */
 tern_status tern_charsmap__open(tern_charsmap *map, tern_span blob, tern_error *err);
-/* What a rule may make of its characters at most: NFKC's longest, of U+FDFA, has 33 bytes. */
+/* How long both sides of a rule may be: NFKC's longest, of U+FDFA, makes 33 bytes. */
 enum { TERN_CHARSMAP_MAX_BYTES = 128 };
 
-/* The longest rule that matches at the start of text: how many bytes it takes (0: none), and what they become; more
- * than TERN_CHARSMAP_MAX_BYTES count as one more. */
-size_t tern_charsmap__match(const tern_charsmap *map, tern_span text, tern_span *replacement);
+/* The longest rule that matches at the start of text: how many bytes it takes (0: none), and what they become.
+ * Errors: LIMIT (a rule of more than TERN_CHARSMAP_MAX_BYTES), MALFORMED (they become no UTF-8). */
+tern_status tern_charsmap__match(const tern_charsmap *map, tern_span text, size_t *taken, tern_span *becomes,
+                                 tern_error *err);
 void tern_charsmap__deinit(tern_charsmap *map);
 
 #endif

@@ -7,20 +7,23 @@
 
 #define SPACE_SYMBOL "\xE2\x96\x81"
 
-/* The next stretch of text that is mapped as one, what it becomes, and how many bytes it takes. */
-static size_t next_part(const tern_normalizer *norm, const tern_added *frozen, tern_span text, tern_span *becomes)
+/* The next stretch of text that is mapped as one: how many bytes it takes, and what it becomes. */
+static tern_status next_part(const tern_normalizer *norm, const tern_added *frozen, tern_span text, size_t *taken,
+                             tern_span *becomes, tern_error *err)
 {
     const tern_added_token *token = frozen->n ? tern_added__at(frozen, text.data, text.size, false) : NULL;
     if (token) {
         *becomes = token->text;
-        return token->text.size;
+        *taken = token->text.size;
+        return TERN_OK;
     }
-    size_t taken = tern_charsmap__match(&norm->charsmap, text, becomes);
-    if (taken) return taken;
+    TERN_TRY(tern_charsmap__match(&norm->charsmap, text, taken, becomes, err));
+    if (*taken) return TERN_OK;
     uint32_t code;
-    taken = tern_utf8__decode(text.data, text.size, &code);
-    *becomes = taken ? (tern_span){text.data, taken} : (tern_span){(const uint8_t *)"\xEF\xBF\xBD", 3};
-    return taken ? taken : 1;
+    *taken = tern_utf8__decode(text.data, text.size, &code);
+    *becomes = *taken ? (tern_span){text.data, *taken} : (tern_span){(const uint8_t *)"\xEF\xBF\xBD", 3};
+    if (*taken == 0) *taken = 1;
+    return TERN_OK;
 }
 
 static tern_status add_space(const tern_normalizer *norm, tern_buf *out, tern_error *err)
@@ -43,11 +46,8 @@ static tern_status add_parts(const tern_normalizer *norm, const tern_added *froz
     bool after_space = true;
     for (size_t at = 0; at < text.size;) {
         tern_span part;
-        size_t taken = next_part(norm, frozen, (tern_span){text.data + at, text.size - at}, &part);
-        if (part.size > TERN_CHARSMAP_MAX_BYTES && part.size > taken)
-            return tern_fail(err, TERN_LIMIT,
-                             "precompiled_charsmap: %zu bytes of text become more than %d, at most %d expected", taken,
-                             TERN_CHARSMAP_MAX_BYTES, TERN_CHARSMAP_MAX_BYTES);
+        size_t taken;
+        TERN_TRY(next_part(norm, frozen, (tern_span){text.data + at, text.size - at}, &taken, &part, err));
         at += taken;
         while (norm->remove_extra && after_space && part.size && part.data[0] == ' ') {
             part.data++;

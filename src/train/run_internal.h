@@ -131,6 +131,8 @@ tern_status tern_run__save(tern_run *run, tern_error *err);
 tern_status tern_run__save_best(tern_run *run, tern_error *err);
 /* Opens the checkpoint to go on from and compares its settings. */
 tern_status tern_run__find_checkpoint(tern_run *run, tern_error *err);
+/* The settings and the progress that a checkpoint's run has. */
+tern_status tern_run__read_checkpoint(tern_run *run, const json_t *about, tern_error *err);
 /* Puts the trainer where it was, and closes the checkpoint. */
 tern_status tern_run__restore(tern_run *run, tern_error *err);
 /* Gives the trainer the best weights. */

@@ -192,6 +192,12 @@ static tern_status read_progress(tern_run *run, const json_t *about, tern_error 
     return TERN_OK;
 }
 
+tern_status tern_run__read_checkpoint(tern_run *run, const json_t *about, tern_error *err)
+{
+    TERN_TRY(compare_settings(run, about, err));
+    return read_progress(run, about, err);
+}
+
 tern_status tern_run__find_checkpoint(tern_run *run, tern_error *err)
 {
     run->best_loss = INFINITY;
@@ -201,11 +207,7 @@ tern_status tern_run__find_checkpoint(tern_run *run, tern_error *err)
         return tern_fail(err, TERN_NOT_FOUND, "%s: no checkpoint to go on from; leave --resume out to begin",
                          run->state_path);
     TERN_TRY(tern_checkpoint_open(&run->checkpoint, run->state_path, err));
-    const json_t *about = tern_checkpoint_run(run->checkpoint);
-    tern_status status;
-    TERN_GOTO(compare_settings(run, about, err));
-    TERN_GOTO(read_progress(run, about, err));
-fail:
+    tern_status status = tern_run__read_checkpoint(run, tern_checkpoint_run(run->checkpoint), err);
     return status == TERN_NOT_FOUND || status == TERN_MALFORMED ? tern_error_prefix(err, "%s", run->state_path)
                                                                 : status;
 }

@@ -95,6 +95,48 @@ static void run_as_models(void **state)
     unlink(gguf);
 }
 
+static bool no_controls(const char *text)
+{
+    for (; *text; text++)
+        if (((unsigned char)*text < 0x20 && *text != '\n') || *text == 0x7f) return false;
+    return true;
+}
+
+/* Names that set a terminal's title, and tensors without names: shown as far as they can be, with what is wrong. */
+static void a_strangers_names(void **state)
+{
+    (void)state;
+    char path[1200];
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    json_t *sound = json_load_file(path, 0, NULL), *other = json_deep_copy(sound);
+    assert_non_null(sound);
+    json_object_set_new(other, "name", json_string("\x1b]0;title\x07"));
+    json_object_set_new(other, "architecture",
+                        json_string("\xc2\x9b"
+                                    "2J"));
+    json_t *tensors = json_object_get(other, "tensors");
+    json_object_del(json_array_get(tensors, 0), "name");
+    json_object_set_new(json_array_get(tensors, 0), "encoding", json_integer(7));
+    json_object_set_new(json_array_get(tensors, 1), "encoding", json_string("\x1b[2J"));
+    json_array_set_new(tensors, 2, json_null());
+    assert_int_equal(json_dump_file(other, path, 0), 0);
+    test_output o = TERN("inspect", dir);
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, "problem"));
+    assert_non_null(strstr(o.out, "\\x1b]0;title\\x07"));
+    assert_true(no_controls(o.out) && no_controls(o.err));
+    test_output_free(&o);
+    o = TERN("inspect", dir, "--json");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, "\\u001B]0;title\\u0007"));
+    assert_non_null(strstr(o.out, "\\u009B2J"));
+    assert_true(no_controls(o.out));
+    test_output_free(&o);
+    assert_int_equal(json_dump_file(sound, path, 0), 0);
+    json_decref(other);
+    json_decref(sound);
+}
+
 static void assert_fails(int code, const char *words, test_output o)
 {
     if (!strstr(o.err, words)) fail_msg("'%s' is not in '%s'", words, o.err);
@@ -128,6 +170,7 @@ static void refused(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(made),
     cmocka_unit_test(run_as_models),
+    cmocka_unit_test(a_strangers_names),
     cmocka_unit_test(refused),
 };
 

@@ -117,12 +117,27 @@ static void failed_allocation_is_reported(void **state)
     assert_int_equal(tern_alloc_live(), live);
 }
 
+/* What templates and names of others say cannot reach a terminal as it is. */
+static void messages_have_no_controls(void **state)
+{
+    (void)state;
+    tern_error err;
+    tern_fail(&err, TERN_MALFORMED, "%s",
+              "a\x1b]0;b\x07"
+              "c\n\xc2\x9b"
+              "2J\x7f \xc3\xa9");
+    assert_string_equal(err.message, "a?]0;b?c ??2J? \xc3\xa9");
+    tern_error_prefix(&err, "%s", "x\x1b");
+    assert_string_equal(err.message, "x?: a?]0;b?c ??2J? \xc3\xa9");
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(half_round_trips),
     cmocka_unit_test(cursor_stays_bad),
     cmocka_unit_test(writer_is_atomic),
     cmocka_unit_test(writer_in_memory),
     cmocka_unit_test(failed_allocation_is_reported),
+    cmocka_unit_test(messages_have_no_controls),
 };
 
 TEST_GROUP(base, "threads web", tests);

@@ -1,4 +1,6 @@
-/* Any bytes as a checkpoint: as they are, and, since hashes keep most changes out, once more with hashes that fit. */
+/* Any bytes as a checkpoint: as they are, and, since hashes keep most changes out, once more with hashes that fit; what
+ * opens is given to a run that wants to go on. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -6,6 +8,24 @@
 #include "fuzz/fuzz.h"
 #include "train/checkpoint_internal.h"
 #include "train/data_layout.h"
+#include "train/run_internal.h"
+
+/* With no settings, and with one: as far as the run's progress, or to the refusal. */
+static void go_on(const json_t *about)
+{
+    const tern_finetune_options options = {.warmup = -1};
+    for (int n_settings = 0; n_settings < 2; n_settings++) {
+        tern_backend backend = {.info = {.name = "cpu"}};
+        tern_run run = {.o = &options, .backend = &backend, .state_path = (char[]){"state"}, .settings = json_object()};
+        tern_error err = {0};
+        if (n_settings) json_object_set_new(run.settings, "seq", json_string("8"));
+        const tern_status status = tern_run__read_checkpoint(&run, about, &err);
+        FUZZ_CHECK(status == TERN_OK || (err.code == status && err.message[0]));
+        FUZZ_CHECK(status != TERN_OK || (run.saved_step <= INT64_MAX && run.params.n_warmup <= INT64_MAX));
+        FUZZ_CHECK(status != TERN_OK || run.best_loss == INFINITY || isfinite(run.best_loss));
+        json_decref(run.settings);
+    }
+}
 
 static void read_all(const uint8_t *bytes, size_t size)
 {
@@ -17,6 +37,7 @@ static void read_all(const uint8_t *bytes, size_t size)
     FUZZ_CHECK(status == TERN_OK || err.message[0]);
     if (!c) return;
     FUZZ_CHECK(json_is_object(tern_checkpoint_run(c)));
+    go_on(tern_checkpoint_run(c));
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         const tern_checkpoint_item item = {"master.a", dtypes[i], 2, 3};
         const uint8_t *data;

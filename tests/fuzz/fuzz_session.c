@@ -1,0 +1,148 @@
+/* Any bytes as a session file of a small model: as they are, and, since few bytes fit, once more under the header of a
+ * sound file with a checksum that fits. After a refusal the session computes as a fresh one does. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "format/gguf.h"
+#include "fuzz/fuzz.h"
+#include "infer/engine.h"
+#include "infer/session_internal.h"
+#include "quant/encoding.h"
+
+enum { VOCAB = 8, DIM = 16, FF = 16, CTX = 40, HEADER = 40, N_TOKENS_AT = 24, ALIGNMENT = 64, HASH = 8 };
+
+static tern_engine *engine;
+static tern_session *session;
+static uint8_t header[HEADER]; /* of a sound file */
+static float fresh[VOCAB];     /* logits of token 1 alone */
+
+static tern_error setup; /* of what does not depend on the input */
+#define NEED(call)                                                                                                     \
+    do {                                                                                                               \
+        if ((call) == TERN_OK) break;                                                                                  \
+        fprintf(stderr, "%s\n", setup.message);                                                                        \
+        abort();                                                                                                       \
+    } while (0)
+
+static const struct {
+    const char *name;
+    uint32_t rows, cols;
+} tensors[] = {
+    {"token_embd.weight", VOCAB, DIM},      {"output_norm.weight", 0, DIM},     {"blk.0.attn_norm.weight", 0, DIM},
+    {"blk.0.attn_q.weight", DIM, DIM},      {"blk.0.attn_k.weight", DIM, DIM},  {"blk.0.attn_v.weight", DIM, DIM},
+    {"blk.0.attn_output.weight", DIM, DIM}, {"blk.0.ffn_norm.weight", 0, DIM},  {"blk.0.ffn_gate.weight", FF, DIM},
+    {"blk.0.ffn_up.weight", FF, DIM},       {"blk.0.ffn_down.weight", DIM, FF},
+};
+enum { N_TENSORS = sizeof tensors / sizeof *tensors };
+
+static void add_keys(tern_gguf_writer *w)
+{
+    static const struct {
+        const char *key;
+        uint32_t value;
+    } keys[] = {{"llama.vocab_size", VOCAB}, {"llama.context_length", CTX},     {"llama.embedding_length", DIM},
+                {"llama.block_count", 1},    {"llama.feed_forward_length", FF}, {"llama.attention.head_count", 2}};
+    NEED(tern_gguf_add_string(w, "general.architecture", "llama", 5, &setup));
+    NEED(tern_gguf_add_f32(w, "llama.attention.layer_norm_rms_epsilon", 1e-5f, &setup));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        NEED(tern_gguf_add_u32(w, keys[i].key, keys[i].value, &setup));
+}
+
+static tern_buf write_model(void)
+{
+    tern_buf out = {0};
+    tern_gguf_writer *w;
+    float values[FF * DIM];
+    NEED(tern_gguf_writer_open_memory(&w, &out, &setup));
+    add_keys(w);
+    for (size_t i = 0; i < N_TENSORS; i++)
+        NEED(tern_gguf_add_tensor(w, tensors[i].name, TERN_ENC_F32,
+                                  (const uint64_t[]){tensors[i].cols, tensors[i].rows}, tensors[i].rows ? 2 : 1,
+                                  &setup));
+    NEED(tern_gguf_writer_begin_data(w, &setup));
+    for (size_t i = 0; i < N_TENSORS; i++) {
+        const size_t n = (tensors[i].rows ? tensors[i].rows : 1) * (size_t)tensors[i].cols;
+        for (size_t k = 0; k < n; k++) values[k] = tensors[i].rows ? (float)((k * 7 + i) % 11) * 0.1f - 0.5f : 1;
+        NEED(tern_gguf_writer_data(w, values, n * sizeof *values, &setup));
+    }
+    NEED(tern_gguf_writer_commit(w, &setup));
+    return out;
+}
+
+/* Once for all inputs: an engine, a session, and what a sound file begins with. */
+static void open_session(void)
+{
+    static tern_buf file;
+    tern_model *model;
+    const tern_engine_params params = {.backend = {.n_threads = 1}};
+    file = write_model();
+    NEED(tern_model_open_memory(&model, file.data, file.size, NULL, &setup));
+    NEED(tern_engine_open(&engine, model, &params, &setup));
+    NEED(tern_session_open(&session, engine, &(tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F16}, &setup));
+    tern_buf sound = {0};
+    NEED(tern_session_append(session, (const int32_t[]){1}, 1, &setup));
+    float *logits;
+    NEED(tern_session_logits(session, 0, &logits, &setup));
+    memcpy(fresh, logits, sizeof fresh);
+    NEED(tern_session__save_bytes(session, &sound, &setup));
+    memcpy(header, sound.data, HEADER);
+    tern_buf_deinit(&sound);
+}
+
+/* Token 1 after what is there, whose keys and values may be no numbers. */
+static void go_on(bool empty)
+{
+    tern_error err = {0};
+    float *logits;
+    const tern_status status = tern_session_append(session, (const int32_t[]){1}, 1, &err);
+    FUZZ_CHECK(status == TERN_OK || (!empty && err.code == status && err.message[0]));
+    if (status != TERN_OK) return;
+    NEED(tern_session_logits(session, 0, &logits, &setup));
+    FUZZ_CHECK(!empty || memcmp(logits, fresh, sizeof fresh) == 0);
+}
+
+static void restore(const uint8_t *bytes, size_t size)
+{
+    tern_error err = {0};
+    const tern_status status = tern_session__restore_bytes(session, bytes, size, &err);
+    FUZZ_CHECK(status == TERN_OK || (err.code == status && err.message[0]));
+    const uint32_t n = tern_session_n_tokens(session);
+    FUZZ_CHECK(n == (status == TERN_OK ? tern_load_u32(bytes + N_TOKENS_AT) : 0));
+    if (n < CTX) go_on(n == 0);
+    tern_session_truncate(session, 0);
+    go_on(true);
+    tern_session_truncate(session, 0);
+}
+
+/* As long as the ids and caches of so many tokens are; after the input, zeros. */
+static void restore_mended(const uint8_t *bytes, size_t size)
+{
+    const uint32_t n = tern_load_u32(bytes + N_TOKENS_AT), n_caches = tern_load_u32(header + 28);
+    const uint64_t page_bytes = tern_load_u64(header + 32);
+    if (n > CTX) return;
+    const size_t pages = n ? (n - 1 + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE : 0;
+    const size_t head = (HEADER + 4 * n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const size_t end = head + pages * n_caches * (size_t)page_bytes;
+    uint8_t *copy = calloc(end + HASH, 1);
+    FUZZ_CHECK(copy);
+    memcpy(copy, bytes, size < end ? size : end);
+    memcpy(copy, header, HEADER);
+    tern_store_u32(copy + N_TOKENS_AT, n);
+    for (size_t i = 0; i < n; i++) copy[HEADER + 4 * i] &= bytes[0] & 1 ? VOCAB - 1 : 255; /* or an id too large */
+    for (size_t i = 0; i < n && bytes[0] & 1; i++) memset(copy + HEADER + 4 * i + 1, 0, 3);
+    tern_store_u64(copy + end, tern_hash(TERN_HASH_START, copy, end));
+    restore(copy, end + HASH);
+    free(copy);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    if (!engine) open_session();
+    const int64_t live = tern_alloc_live();
+    restore(bytes, size);
+    if (size >= HEADER) restore_mended(bytes, size);
+    FUZZ_CHECK(tern_alloc_live() == live);
+    return 0;
+}

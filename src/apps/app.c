@@ -21,19 +21,29 @@ double tern_app_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static volatile sig_atomic_t interrupts;
+static volatile sig_atomic_t interrupts, terms;
 static const char *volatile interrupt_words;
 
+/* The first one asks to stop. What ends the program is a second Ctrl-C, or a second SIGTERM: at the end of a session
+ * SIGHUP and SIGTERM come both, and what SIGHUP has begun to save shall be saved. */
 static void on_interrupt(int number)
 {
-    if (!interrupts) {
-        const char *words = interrupt_words;
-        interrupts = 1;
-        if (words && write(STDERR_FILENO, words, strlen(words)) < 0) interrupt_words = NULL;
-        return;
+    const bool again = number == SIGINT ? interrupts : number == SIGTERM && terms;
+    if (number == SIGTERM) terms = 1;
+    if (again) {
+        signal(number, SIG_DFL);
+        raise(number);
     }
-    signal(number, SIG_DFL);
-    raise(number);
+    const char *words = interrupts ? NULL : interrupt_words;
+    interrupts = 1;
+    if (words && write(STDERR_FILENO, words, strlen(words)) < 0) interrupt_words = NULL;
+}
+
+/* Under nohup it is ignored, and stays so. */
+static bool is_ignored(int number)
+{
+    struct sigaction old;
+    return sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_IGN;
 }
 
 void tern_app_say_on_interrupt(const char *words)
@@ -47,6 +57,7 @@ void tern_app_catch_interrupts(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    if (!is_ignored(SIGHUP)) sigaction(SIGHUP, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
 }
 
@@ -58,7 +69,7 @@ bool tern_app_interrupted(void)
 bool tern_app_take_interrupt(void)
 {
     bool was = interrupts != 0;
-    interrupts = 0;
+    interrupts = terms = 0;
     return was;
 }
 

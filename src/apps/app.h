@@ -11,7 +11,8 @@
 /* Seconds of a clock that only goes forward. */
 double tern_app_seconds(void);
 
-/* Ctrl-C (and SIGTERM) set a flag; a second one before it is taken back ends the program. SIGPIPE is ignored. */
+/* Ctrl-C, SIGTERM and SIGHUP (a terminal that was closed; not under nohup) set a flag; a second Ctrl-C or SIGTERM
+ * before it is taken back ends the program. SIGPIPE is ignored. */
 void tern_app_catch_interrupts(void);
 /* What the first one says on standard error, where it takes a while to act; NULL: nothing. */
 void tern_app_say_on_interrupt(const char *words);

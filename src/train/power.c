@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-static const double lowest = 0.1, fall = 0.85, rise = 0.02, hysteresis = 5, danger = 10, longest_rest = 60;
+static const double lowest = 0.1, fall = 0.85, rise = 0.02, hysteresis = 5, danger = 10, longest_rest = 60,
+                    blind_rest = 300;
 
 static double duty_of(tern_power_mode mode)
 {
@@ -17,7 +18,7 @@ static double duty_of(tern_power_mode mode)
 
 void tern_power_init(tern_power *power, tern_power_mode mode, double max_temp, double now)
 {
-    *power = (tern_power){.mode = mode, .max_temp = max_temp, .duty = duty_of(mode), .seen = now};
+    *power = (tern_power){.mode = mode, .max_temp = max_temp, .duty = duty_of(mode), .seen = now, .known = now};
 }
 
 /* What `seconds` at this temperature do to the duty cycle. */
@@ -30,9 +31,22 @@ static void adapt(tern_power *power, double seconds, double temp)
         power->duty = fmin(duty_of(power->mode), power->duty + rise * seconds);
 }
 
+/* The sensor is gone. */
+static void go_blind(tern_power *power, double now)
+{
+    if (!power->stopped || now - power->known < blind_rest) return;
+    power->stopped = false;
+    power->duty = lowest;
+}
+
 double tern_power_rest(tern_power *power, double now, double busy, double temp)
 {
-    if (power->max_temp > 0 && isfinite(temp)) adapt(power, fmax(0, now - power->seen), temp);
+    if (isfinite(temp)) {
+        if (power->max_temp > 0) adapt(power, fmax(0, now - power->seen), temp);
+        power->known = now;
+    } else {
+        go_blind(power, now);
+    }
     power->seen = now;
     if (power->stopped) return 1;
     return fmin(longest_rest, busy * (1 / power->duty - 1));

@@ -141,6 +141,11 @@ tern_status tern_run__restore_best(tern_run *run, tern_error *err);
 /* ---- the loop, and what comes of it */
 
 tern_status tern_run__loop(tern_run *run, tern_error *err);
+/* Whether a checkpoint may be written here: ternary weights are those of their masters, as they are after a restore. */
+bool tern_run__may_save(const tern_run *run);
+/* After a step that took `busy` seconds: rests as the machine's heat and the power mode want, or until the caller wants
+ * to stop. Where it is too hot to go on, that is said and a checkpoint is written first. */
+tern_status tern_run__rest(tern_run *run, double busy, tern_error *err);
 tern_status tern_run__write_result(tern_run *run, tern_error *err);
 /* What could not be written at the end is an error before the first step. */
 tern_status tern_run__rehearse_result(tern_run *run, tern_error *err);

@@ -1,7 +1,6 @@
-/* Step after step: rows in their order, losses, evaluations, checkpoints, rests; samples of text on the way. */
+/* Step after step: rows in their order, losses, evaluations, checkpoints; samples of text on the way. */
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "infer/lora.h"
 #include "infer/session.h"
@@ -113,7 +112,7 @@ fail:
     return status;
 }
 
-static const double save_seconds = 600, read_seconds = 1, slice_seconds = 0.1;
+static const double save_seconds = 600;
 
 static uint64_t step_of(const tern_run *run)
 {
@@ -125,37 +124,14 @@ static double epoch_of(const tern_run *run)
     return (double)step_of(run) * (double)run->rows.n / run->order.n_rows;
 }
 
-/* ---- rests */
-
-static void sleep_for(double seconds)
+static bool is_last(const tern_run *run)
 {
-    const struct timespec t = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
-    nanosleep(&t, NULL);
+    return step_of(run) >= run->params.n_steps;
 }
 
-static void read_sensors(tern_run *run, double now)
+bool tern_run__may_save(const tern_run *run)
 {
-    if (now - run->read_at < read_seconds) return;
-    run->reading = tern_thermal_read(run->thermal, now - run->started);
-    run->read_at = now;
-}
-
-/* As the machine's heat and the power mode want, or until the caller wants to stop. */
-static void rest(tern_run *run, double busy)
-{
-    double now = tern_run__seconds();
-    read_sensors(run, now);
-    double left = tern_power_rest(&run->power, now, busy, run->reading.celsius);
-    while (left > 0) {
-        const double slice = fmin(left, slice_seconds);
-        sleep_for(slice);
-        left -= slice;
-        if (tern_run__go_on(run, NULL) != TERN_OK) return;
-        if (left > 0 || !run->power.stopped) continue;
-        now = tern_run__seconds();
-        read_sensors(run, now);
-        left = tern_power_rest(&run->power, now, 0, run->reading.celsius);
-    }
+    return step_of(run) % run->params.sync_every == 0 || is_last(run);
 }
 
 /* ---- evaluation */
@@ -210,11 +186,6 @@ static tern_status evaluate(tern_run *run, double *loss, tern_error *err)
                                               .best_loss = run->best_loss,
                                               .best_step = run->best_step});
     return TERN_OK;
-}
-
-static bool is_last(const tern_run *run)
-{
-    return step_of(run) >= run->params.n_steps;
 }
 
 static bool due(uint64_t step, uint64_t every)
@@ -282,12 +253,6 @@ static tern_status take_step(tern_run *run, tern_trainer_result *r, double *busy
     return TERN_OK;
 }
 
-/* Only there are ternary weights those of their masters, as they are after a restore. */
-static bool may_save(const tern_run *run)
-{
-    return step_of(run) % run->params.sync_every == 0 || is_last(run);
-}
-
 static bool wants_save(const tern_run *run)
 {
     if (run->o->save_every) return step_of(run) - run->saved_step >= run->o->save_every;
@@ -311,9 +276,8 @@ static tern_status step(tern_run *run, tern_error *err)
         TERN_TRY(evaluate(run, &point.validation, err));
     TERN_TRY(tern_run__add_point(run, &point, err));
     if (due(point.step, run->o->sample_every)) TERN_TRY(show_sample(run, err));
-    if (may_save(run) && wants_save(run)) TERN_TRY(tern_run__save(run, err));
-    if (!is_last(run)) rest(run, busy);
-    return TERN_OK;
+    if (tern_run__may_save(run) && wants_save(run)) TERN_TRY(tern_run__save(run, err));
+    return is_last(run) ? TERN_OK : tern_run__rest(run, busy, err);
 }
 
 static bool should_stop(const tern_run *run)
@@ -339,7 +303,7 @@ tern_status tern_run__loop(tern_run *run, tern_error *err)
         const double now = tern_run__seconds();
         smooth(&run->total_seconds, now - before, run->n_timed);
         before = now;
-        if (may_save(run)) TERN_TRY(tern_run__go_on(run, err));
+        if (tern_run__may_save(run)) TERN_TRY(tern_run__go_on(run, err));
     }
     run->result.stopped_early = !is_last(run);
     return TERN_OK;

@@ -152,7 +152,7 @@ static void read_sensors(tern_thermal *t, double now, tern_thermal_reading *r)
 
 /* ---- traces */
 
-/* "12.5,61.0", and nothing behind it but spaces. */
+/* "12.5,61.0", or "12.5," where there was no sensor, and nothing behind it but spaces. */
 static bool parse_sample(const char *line, sample *out)
 {
     char *end;
@@ -160,9 +160,10 @@ static bool parse_sample(const char *line, sample *out)
     if (end == line || *end != ',') return false;
     const char *second = end + 1;
     out->celsius = strtod(second, &end);
-    if (end == second) return false;
+    const bool gone = end == second;
+    if (gone) out->celsius = NAN;
     while (*end == ' ' || *end == '\t' || *end == '\r') end++;
-    return *end == 0 && isfinite(out->seconds) && isfinite(out->celsius);
+    return *end == 0 && isfinite(out->seconds) && (gone || isfinite(out->celsius));
 }
 
 static tern_status add_line(tern_thermal *t, const char *line, size_t number, tern_error *err)

@@ -20,7 +20,8 @@ typedef struct tern_thermal tern_thermal; /* one thread at a time */
  * class/powercap. Never fails for want of them. */
 tern_status tern_thermal_open(tern_thermal **thermal, const char *sys, tern_error *err);
 /* A CSV file of "seconds,celsius" lines, times rising; a line of words at its start is passed over. A reading holds
- * until the next line's time. Errors: NOT_FOUND, IO, MALFORMED (file, line, what was found). */
+ * until the next line's time; with nothing behind the comma the temperature is not known then. Errors: NOT_FOUND, IO,
+ * MALFORMED (file, line, what was found). */
 tern_status tern_thermal_open_trace(tern_thermal **thermal, const char *path, tern_error *err);
 void tern_thermal_close(tern_thermal *thermal);
 

@@ -93,9 +93,9 @@ static tern_buf read_file(const char *path)
     return file;
 }
 
-static void ctrl_c_saves_and_resume_goes_on(void **state)
+/* Stopped by these signals, which come one right after the other, and gone on with. */
+static void stop_and_go_on(const int *signals, size_t n)
 {
-    (void)state;
     char *whole = strdup(test_scratch("whole.gguf")), *parts = strdup(test_scratch("parts.gguf"));
     unlink(parts); /* of an earlier run of this test */
     int out, status;
@@ -109,7 +109,7 @@ static void ctrl_c_saves_and_resume_goes_on(void **state)
         assert_int_equal(read(out, &byte, 1), 1);
         lines += byte == '\n';
     }
-    kill(pid, SIGINT);
+    for (size_t i = 0; i < n; i++) kill(pid, signals[i]);
     while (read(out, &byte, 1) == 1)
         ;
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -132,6 +132,37 @@ static void ctrl_c_saves_and_resume_goes_on(void **state)
     tern_buf_deinit(&b);
     free(whole);
     free(parts);
+}
+
+static void ctrl_c_saves_and_resume_goes_on(void **state)
+{
+    (void)state;
+    stop_and_go_on((const int[]){SIGINT}, 1);
+}
+
+/* A terminal that is closed; the end of a session sends both. */
+static void hanging_up_saves_too(void **state)
+{
+    (void)state;
+    stop_and_go_on((const int[]){SIGHUP, SIGTERM, SIGHUP}, 3);
+}
+
+/* What is to outlive its terminal does. */
+static void nohup_is_obeyed(void **state)
+{
+    (void)state;
+    int out, status;
+    char byte;
+    signal(SIGHUP, SIG_IGN);
+    pid_t pid = test_tern_start(TERN_WORDS(QUICK, "--steps", "3", "-o", test_scratch("nohup.gguf"), "-f"), &out);
+    signal(SIGHUP, SIG_DFL);
+    assert_int_equal(read(out, &byte, 1), 1);
+    kill(pid, SIGHUP);
+    while (read(out, &byte, 1) == 1)
+        ;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(out);
 }
 
 static void dry_runs_need_neither_data_nor_output(void **state)
@@ -196,6 +227,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(steps_are_told_line_by_line),
     cmocka_unit_test(json_has_a_line_for_each_event),
     cmocka_unit_test(ctrl_c_saves_and_resume_goes_on),
+    cmocka_unit_test(hanging_up_saves_too),
+    cmocka_unit_test(nohup_is_obeyed),
     cmocka_unit_test(dry_runs_need_neither_data_nor_output),
     cmocka_unit_test(train_makes_a_model),
     cmocka_unit_test(mistakes_are_named),

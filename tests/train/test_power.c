@@ -59,6 +59,23 @@ static void danger_stops_it(void **state)
     assert_true(tern_power_rest(&p, 3, 0, 79) == 0 && !p.stopped);
 }
 
+/* It waits five minutes without a sensor, then works a little, until one is there again. */
+static void a_lost_sensor_stops_nothing_for_ever(void **state)
+{
+    (void)state;
+    tern_power p;
+    tern_power_init(&p, TERN_POWER_PERFORMANCE, 80, 0);
+    assert_true(tern_power_rest(&p, 1, 0.1, 95) == 1 && p.stopped);
+    for (int i = 2; i <= 300; i++) assert_true(tern_power_rest(&p, i, 0, NAN) == 1 && p.stopped);
+    assert_true(tern_power_rest(&p, 301, 0, NAN) == 0 && !p.stopped);
+    assert_true(fabs(tern_power_rest(&p, 302, 1, NAN) - 9) < 1e-9);
+    assert_true(fabs(tern_power_rest(&p, 1000, 1, NAN) - 9) < 1e-9); /* still not known: it stays */
+    assert_true(tern_power_rest(&p, 1001, 0, 95) == 1 && p.stopped);
+    assert_true(tern_power_rest(&p, 1002, 0, 60) == 0 && !p.stopped);
+    for (int i = 0; i < 60; i++) tern_power_rest(&p, 1003 + i, 1, 60);
+    assert_true(p.duty == 1);
+}
+
 /* A machine of 30 degrees that works would reach 30 + norm_weight, within a time constant of two minutes. */
 static void a_warm_machine_is_held_at_its_limit(void **state)
 {
@@ -85,7 +102,7 @@ static void a_warm_machine_is_held_at_its_limit(void **state)
 
 static void traces_are_replayed(void **state)
 {
-    static const char text[] = "time,temp\n0,40\n10,85.5\r\n10,86\n\n20,60\n";
+    static const char text[] = "time,temp\n0,40\n10,85.5\r\n10,86\n\n15,\r\n20,60\n";
     (void)state;
     tern_thermal *t;
     tern_error err = {0};
@@ -93,6 +110,7 @@ static void traces_are_replayed(void **state)
     assert_true(tern_thermal_read(t, 0).celsius == 40);
     assert_true(tern_thermal_read(t, 9.99).celsius == 40);
     assert_true(tern_thermal_read(t, 10).celsius == 86);
+    assert_true(isnan(tern_thermal_read(t, 15).celsius));
     assert_true(tern_thermal_read(t, 1e6).celsius == 60);
     assert_true(isnan(tern_thermal_read(t, 0).mhz));
     tern_thermal_close(t);
@@ -162,9 +180,13 @@ static void sensors_are_read(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(modes_have_duty_cycles), cmocka_unit_test(heat_lowers_it_and_cold_raises_it),
-    cmocka_unit_test(danger_stops_it),        cmocka_unit_test(a_warm_machine_is_held_at_its_limit),
-    cmocka_unit_test(traces_are_replayed),    cmocka_unit_test(bad_traces_are_refused),
+    cmocka_unit_test(modes_have_duty_cycles),
+    cmocka_unit_test(heat_lowers_it_and_cold_raises_it),
+    cmocka_unit_test(a_lost_sensor_stops_nothing_for_ever),
+    cmocka_unit_test(danger_stops_it),
+    cmocka_unit_test(a_warm_machine_is_held_at_its_limit),
+    cmocka_unit_test(traces_are_replayed),
+    cmocka_unit_test(bad_traces_are_refused),
     cmocka_unit_test(sensors_are_read),
 };
 

@@ -390,6 +390,29 @@ static void heat_slows_it_down(void **state)
     free(path);
 }
 
+/* Too hot to go on: it says so, what was learned is saved, and nothing else changes. */
+static void heat_stops_a_run_for_a_while(void **state)
+{
+    static const char trace[] = "0,95\n2.5,\n4,60\n";
+    (void)state;
+    const run_path out = scratch("hot");
+    said cool, hot;
+    tern_finetune_options o = options(out.text);
+    o.steps = 3;
+    run(o, &cool);
+    assert_int_equal(cool.n_saved, 1);
+    o.max_temp = 80;
+    o.thermal_trace = put_file("hot.csv", trace, sizeof trace - 1);
+    run(o, &hot);
+    assert_int_equal(hot.n_saved, 2);
+    assert_int_equal(hot.n_steps, 3);
+    assert_true(hot.last_loss == cool.last_loss);
+    static const char *const notes[] = {"95 degrees, where 80 are too many: no work until it is below that",
+                                        "not known any more, 95 degrees at last", "60 degrees: it goes on"};
+    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
+        if (!strstr(hot.notes, notes[i])) fail_msg("\"%s\" has no \"%s\"", hot.notes, notes[i]);
+}
+
 /* ---- plans */
 
 static void plans_come_before_memory(void **state)
@@ -561,6 +584,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(dense_models_become_ternary),
     cmocka_unit_test(models_come_from_nothing),
     cmocka_unit_test(heat_slows_it_down),
+    cmocka_unit_test(heat_stops_a_run_for_a_while),
     cmocka_unit_test(plans_come_before_memory),
     cmocka_unit_test(mistakes_have_words),
     cmocka_unit_test(results_are_rehearsed),

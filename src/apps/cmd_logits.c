@@ -66,10 +66,10 @@ static tern_status keep_hidden(tern_session *s, const tern_engine_info *model, u
 static tern_status evaluate(tern_session *s, const tern_engine_info *model, const tern_tokens *ids, float *hidden,
                             tern_error *err)
 {
-    uint32_t n = (uint32_t)ids->n;
+    const uint32_t n = (uint32_t)ids->n, most = tern_session_max_outputs(s); /* fewer where --batch says so */
     float *logits = NULL;
     for (uint32_t at = 0; at < n;) {
-        uint32_t piece = n - at < PIECE_TOKENS ? n - at : PIECE_TOKENS;
+        uint32_t piece = n - at < most ? n - at : most;
         TERN_TRY(tern_session_append_all(s, ids->ids + at, piece, err));
         if (hidden) TERN_TRY(keep_hidden(s, model, at, piece, n, hidden, err));
         else TERN_TRY(tern_session_logits(s, 0, &logits, err));

@@ -9,7 +9,8 @@ typedef struct tensor_type {
     const char *name;
 } tensor_type;
 
-/* Ids: ggml.h of llama.cpp, enum ggml_type. */
+/* Ids: ggml.h of llama.cpp, enum ggml_type; bitnet.cpp's llama.cpp gives 37 to 39 to types of its own, and nothing in a
+ * file says whose they are. */
 /* clang-format off */
 static const tensor_type types[] = {
     {2, 0, "Q4_0"},      {3, 0, "Q4_1"},      {4, 0, "Q4_2"},      {5, 0, "Q4_3"},        {6, 0, "Q5_0"},
@@ -17,8 +18,10 @@ static const tensor_type types[] = {
     {15, 0, "Q8_K"},     {16, 0, "IQ2_XXS"},  {17, 0, "IQ2_XS"},   {18, 0, "IQ3_XXS"},    {19, 0, "IQ1_S"},
     {20, 0, "IQ4_NL"},   {21, 0, "IQ3_S"},    {22, 0, "IQ2_S"},    {23, 0, "IQ4_XS"},     {24, 1, "I8"},
     {25, 2, "I16"},      {26, 4, "I32"},      {27, 8, "I64"},      {28, 8, "F64"},        {29, 0, "IQ1_M"},
-    {31, 0, "Q4_0_4_4"}, {32, 0, "Q4_0_4_8"}, {33, 0, "Q4_0_8_8"}, {37, 0, "IQ4_NL_4_8"}, {38, 0, "IQ4_NL_8_8"},
-    {39, 0, "MXFP4"},    {40, 0, "NVFP4"},
+    {31, 0, "Q4_0_4_4"}, {32, 0, "Q4_0_4_8"}, {33, 0, "Q4_0_8_8"}, {40, 0, "NVFP4"},
+    {37, 0, "I8_S of bitnet.cpp or IQ4_NL_4_8 of llama.cpp"},
+    {38, 0, "TL1 of bitnet.cpp or IQ4_NL_8_8 of llama.cpp"},
+    {39, 0, "TL2 of bitnet.cpp or MXFP4 of llama.cpp"},
 };
 /* clang-format on */
 

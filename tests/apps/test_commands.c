@@ -246,6 +246,28 @@ static void logits_are_the_golden_ones(void **state)
     }
 }
 
+/* A batch decides how many tokens are read at once, not what comes out. */
+static void logits_in_small_batches(void **state)
+{
+    (void)state;
+    const char *model = test_fixture("bitnet");
+    for (int hidden = 0; hidden < 2; hidden++) {
+        const char *what = hidden ? "--hidden" : NULL;
+        test_output whole = TERN("logits", "-m", model, "--ids", "5,6,7", what);
+        assert_int_equal(whole.code, 0);
+        assert_true(whole.n_out > 0);
+        static const char *const batches[] = {"1", "2", "200"};
+        for (size_t i = 0; i < 3; i++) {
+            test_output parts = TERN("logits", "-m", model, "--ids", "5,6,7", "-b", batches[i], what);
+            if (parts.code != 0) fail_msg("-b %s: %s", batches[i], parts.err);
+            assert_int_equal(parts.n_out, whole.n_out);
+            assert_memory_equal(parts.out, whole.out, whole.n_out);
+            test_output_free(&parts);
+        }
+        test_output_free(&whole);
+    }
+}
+
 static void ids_on_a_line(const json_t *ids, char *out)
 {
     size_t i;
@@ -512,6 +534,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(convert_refuses),
     cmocka_unit_test(truncated_files_are_refused),
     cmocka_unit_test(logits_are_the_golden_ones),
+    cmocka_unit_test(logits_in_small_batches),
     cmocka_unit_test(tokenize_gives_the_golden_ids),
     cmocka_unit_test(tokenize_reports_as_json),
     cmocka_unit_test(inspect_describes_files_and_folders),

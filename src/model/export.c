@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/half.h"
 #include "format/gguf.h"
 #include "model/export_internal.h"
 #include "quant/rsr.h"
@@ -34,16 +33,6 @@ static tern_status check_target(const tern_export_options *o, tern_role role, co
     return tern_fail(err, why.code, "%s: %s; %s takes any shape", w->name, why.message, e->ternary ? "t160" : "f16");
 }
 
-static void plan_scale(tern_export_plan *p)
-{
-    const tern_weight *w = p->weight;
-    bool blocks = p->encoding->tail_bytes == 0;
-    p->scale = w->row_scales ? 1.0f : w->scale;
-    if (w->row_scales) p->n_scales = w->rows;
-    else if (blocks && (p->ternarise || tern_f16_to_f32(tern_f32_to_f16(w->scale)) != w->scale)) p->n_scales = 1;
-    if (p->n_scales) p->scale = 1.0f;
-}
-
 tern_status tern_export__plan(const tern_config *config, const tern_export_options *options, tern_role role,
                               const tern_weight *weight, tern_export_plan *plan, tern_error *err)
 {
@@ -52,12 +41,12 @@ tern_status tern_export__plan(const tern_config *config, const tern_export_optio
     tern_export_plan p = {.weight = w, .encoding = target_of(options, role, w)};
     TERN_TRY(check_target(options, role, w, p.encoding, err));
     p.ternarise = p.encoding->ternary && !w->encoding->ternary;
-    if (p.encoding->ternary) plan_scale(&p);
     bool permute = tern_family__find(c->architecture)->rope_adjacent && !c->rope_adjacent;
     if (permute && role == TERN_ROLE_ATTN_Q) p.permuted_heads = c->n_heads;
     if (permute && role == TERN_ROLE_ATTN_K) p.permuted_heads = c->n_kv_heads;
     if (options->rsr && p.encoding->ternary)
         p.rsr_rows = options->rsr_rows ? options->rsr_rows : tern_rsr_default_k(w->cols);
+    if (p.encoding->ternary) TERN_TRY(tern_export__plan_scales(&p, err));
     *plan = p;
     return TERN_OK;
 }
@@ -118,6 +107,7 @@ typedef struct exporter {
     const tern_export_options *options;
     tern_gguf_writer *writer;
     tern_pool *pool; /* with options->rsr */
+    tern_export_exact exact;
 } exporter;
 
 static tern_status add_scale_tensor(const exporter *x, tern_role role, uint32_t layer, uint32_t n, tern_error *err)
@@ -150,7 +140,7 @@ static tern_status plan_of(const exporter *x, tern_role role, uint32_t layer, te
     return TERN_OK;
 }
 
-static tern_status add_tensors(const exporter *x, tern_error *err)
+static tern_status add_tensors(exporter *x, tern_error *err)
 {
     const tern_config *c = &x->model->config;
     uint64_t dims[1] = {c->head_dim / 2};
@@ -159,7 +149,10 @@ static tern_status add_tensors(const exporter *x, tern_error *err)
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, c)) {
         tern_export_plan plan;
+        char name[TERN_MODEL__NAME_BYTES];
         TERN_TRY(plan_of(x, walk.role, walk.layer, &plan, err));
+        tern_role__gguf_name(walk.role, walk.layer, name);
+        TERN_TRY(tern_export_exact_add(&x->exact, &plan, name, err));
         TERN_TRY(tern_export__tensor(x->writer, walk.role, walk.layer, c, plan.encoding, err));
         if (plan.n_scales) TERN_TRY(add_scale_tensor(x, walk.role, walk.layer, plan.n_scales, err));
         if (plan.rsr_rows) TERN_TRY(add_rsr_tensor(x, &walk, &plan, err));
@@ -212,13 +205,14 @@ static tern_status write_tensors(const exporter *x, tern_error *err)
     return TERN_OK;
 }
 
-static tern_status write_all(const exporter *x, tern_error *err)
+static tern_status write_all(exporter *x, tern_error *err)
 {
     tern_export_plan first;
     TERN_TRY(plan_of(x, TERN_ROLE_ATTN_Q, 0, &first, err));
     TERN_TRY(tern_export__config(&x->model->config, first.encoding, x->writer, err));
     if (x->model->tokenizer) TERN_TRY(tern_tokenizer_write_gguf(x->model->tokenizer, x->writer, err));
     TERN_TRY(add_tensors(x, err));
+    TERN_TRY(tern_export_exact_write(&x->exact, x->writer, err));
     TERN_TRY(tern_gguf_writer_begin_data(x->writer, err));
     return write_tensors(x, err);
 }
@@ -234,6 +228,7 @@ tern_status tern_model_write_gguf(const tern_model *model, const char *path, con
     tern_status status = tern_gguf_writer_open(&x.writer, path, e);
     if (status == TERN_OK) status = write_all(&x, e);
     tern_pool_close(x.pool);
+    tern_export_exact_deinit(&x.exact);
     if (status == TERN_OK) return tern_gguf_writer_commit(x.writer, e);
     tern_gguf_writer_abort(x.writer);
     return status;

@@ -11,18 +11,47 @@ typedef struct tern_export_plan {
     const tern_encoding *encoding;
     uint32_t permuted_heads; /* of a Q or K matrix whose rows go from split halves to adjacent pairs; else 0 */
     bool ternarise;          /* a dense weight into a ternary encoding */
-    float scale;             /* for the encoding's own place; not known yet when `ternarise` */
+    float scale;             /* the weight's; not known yet when `ternarise` into an encoding with a tail */
     uint32_t rsr_rows;       /* rows of a block of the RSR section beside it; 0: it gets none */
     tern_pool *pool;         /* sorts it */
-    uint32_t n_scales;       /* values in the tensor of scales beside this one; 0: there is none */
+    uint32_t n_scales; /* values in the tensor of scales beside this one, its own place having 1; 0: there is none */
+    uint32_t n_exact;  /* scales that metadata hold exactly, its own place having them rounded; 0: none */
 } tern_export_plan;
 
 /* Errors: INVALID_ARGUMENT (the encoding does not fit the role or the shape), UNSUPPORTED (not trained for it). Each
- * names the tensor. The weight is looked at, not its data. */
+ * names the tensor. The weight is looked at, its data only where its scale is not known yet. */
 tern_status tern_export__plan(const tern_config *config, const tern_export_options *options, tern_role role,
                               const tern_weight *weight, tern_export_plan *plan, tern_error *err);
 /* Writes the tensor's data, then those of its tensor of scales and of its RSR section. */
 tern_status tern_export__write(const tern_export_plan *plan, tern_gguf_writer *w, tern_error *err);
+
+/* Where row `row` of the output comes from: another row where heads are permuted. */
+uint32_t tern_export__source_row(const tern_export_plan *plan, uint32_t row);
+/* The scale that the ternarised weight will have. Errors: OUT_OF_MEMORY, MALFORMED (it is not finite). */
+tern_status tern_export__ternarised_scale(const tern_export_plan *plan, float *scale, tern_error *err);
+
+/* Fills in scale, n_scales and n_exact of a plan for a ternary encoding. Errors: as ternarised_scale. */
+tern_status tern_export__plan_scales(tern_export_plan *plan, tern_error *err);
+/* That of an output row. */
+float tern_export__scale(const tern_export_plan *plan, uint32_t row);
+/* The data of the tensor of scales, if the plan has one; `scale` is the weight's where rows have none of their own. */
+tern_status tern_export__write_scales(const tern_export_plan *plan, float scale, tern_gguf_writer *w, tern_error *err);
+
+/* The exact scales of a file, gathered while its tensors are listed. Zero-initialised is empty. */
+typedef struct tern_export_exact {
+    struct {
+        char text[TERN_MODEL__NAME_BYTES];
+    } * names;
+    size_t n, cap;
+    tern_buf counts, values; /* u32 and f32, little-endian */
+} tern_export_exact;
+
+/* Those of one plan; nothing where it has none. */
+tern_status tern_export_exact_add(tern_export_exact *exact, const tern_export_plan *plan, const char *name,
+                                  tern_error *err);
+/* Three arrays of metadata (TERN_MODEL__EXACT_TENSORS, ...), or nothing when there are none. */
+tern_status tern_export_exact_write(const tern_export_exact *exact, tern_gguf_writer *w, tern_error *err);
+void tern_export_exact_deinit(tern_export_exact *exact);
 
 /* The codes [rows][cols] of a tensor that keeps ternary ones or gets them; the caller's to tern_free. */
 tern_status tern_export__codes(const tern_export_plan *plan, int8_t **codes, tern_error *err);

@@ -6,13 +6,14 @@
 #include "base/alloc.h"
 #include "format/gguf.h"
 #include "model/export_internal.h"
+#include "quant/absmean.h"
 #include "quant/rsr.h"
 
 enum { SLICE_ELEMENTS = 1 << 20 };
 
 /* Where output row `row` comes from. Split halves hold a pair's two rows half a head apart, adjacent pairs next to each
  * other: out[head][pair][half] = in[head][half][pair]. */
-static uint32_t source_row(const tern_export_plan *p, uint32_t row)
+uint32_t tern_export__source_row(const tern_export_plan *p, uint32_t row)
 {
     if (p->permuted_heads == 0) return row;
     uint32_t head_dim = p->weight->rows / p->permuted_heads;
@@ -27,7 +28,7 @@ static tern_status rows_to_codes(const tern_export_plan *p, uint32_t first, uint
     if (p->permuted_heads == 0)
         return tern_decode_codes(w->encoding, w->data, w->rows, w->cols, first, n, codes, NULL, NULL, NULL, err);
     for (uint32_t i = 0; i < n; i++)
-        TERN_TRY(tern_decode_codes(w->encoding, w->data, w->rows, w->cols, source_row(p, first + i), 1,
+        TERN_TRY(tern_decode_codes(w->encoding, w->data, w->rows, w->cols, tern_export__source_row(p, first + i), 1,
                                    codes + (size_t)i * w->cols, NULL, NULL, NULL, err));
     return TERN_OK;
 }
@@ -41,7 +42,7 @@ static tern_status codes_to_values(const tern_export_plan *p, uint32_t first, ui
     const int8_t *codes = (int8_t *)(values + total) - total;
     TERN_TRY(rows_to_codes(p, first, n, (int8_t *)(values + total) - total, err));
     for (uint32_t row = 0; row < n; row++) {
-        float scale = w->row_scales ? w->row_scales[source_row(p, first + row)] : w->scale;
+        float scale = w->row_scales ? w->row_scales[tern_export__source_row(p, first + row)] : w->scale;
         for (uint32_t col = 0; col < w->cols; col++) *values++ = (float)*codes++ * scale;
     }
     return TERN_OK;
@@ -53,7 +54,7 @@ static tern_status rows_to_values(const tern_export_plan *p, uint32_t first, uin
     if (w->encoding->ternary) return codes_to_values(p, first, n, values, err);
     if (p->permuted_heads == 0) return tern_decode_rows(w->encoding, w->data, w->rows, w->cols, first, n, values, err);
     for (uint32_t i = 0; i < n; i++)
-        TERN_TRY(tern_decode_rows(w->encoding, w->data, w->rows, w->cols, source_row(p, first + i), 1,
+        TERN_TRY(tern_decode_rows(w->encoding, w->data, w->rows, w->cols, tern_export__source_row(p, first + i), 1,
                                   values + (size_t)i * w->cols, err));
     return TERN_OK;
 }
@@ -66,7 +67,7 @@ static tern_status write_same(const tern_export_plan *p, tern_gguf_writer *out, 
     if (p->permuted_heads == 0) return tern_gguf_writer_data(out, w->data, w->bytes, err);
     TERN_TRY(tern_encoding_row_bytes(p->encoding, w->cols, &row_bytes, err));
     for (uint32_t row = 0; row < w->rows; row++)
-        TERN_TRY(tern_gguf_writer_data(out, w->data + source_row(p, row) * row_bytes, row_bytes, err));
+        TERN_TRY(tern_gguf_writer_data(out, w->data + tern_export__source_row(p, row) * row_bytes, row_bytes, err));
     return TERN_OK;
 }
 
@@ -103,15 +104,18 @@ static tern_status write_dense(const tern_export_plan *p, tern_gguf_writer *out,
     return status;
 }
 
+/* codes NULL: only the scale. */
 static tern_status ternarise(const tern_export_plan *p, int8_t *codes, float *scale, tern_error *err)
 {
     const tern_weight *w = p->weight;
+    const size_t n = (size_t)w->rows * w->cols;
     size_t bytes;
-    if (!tern_size_mul((size_t)w->rows * w->cols, sizeof(float), &bytes)) return tern_fail_alloc(err, SIZE_MAX);
+    if (!tern_size_mul(n, sizeof(float), &bytes)) return tern_fail_alloc(err, SIZE_MAX);
     float *values = tern_alloc(bytes);
     if (!values) return tern_fail_alloc(err, bytes);
     tern_status status = rows_to_values(p, 0, w->rows, values, err);
-    if (status == TERN_OK) tern_ternarise(values, (size_t)w->rows * w->cols, codes, scale);
+    if (status == TERN_OK && codes) tern_ternarise(values, n, codes, scale);
+    if (status == TERN_OK && !codes) *scale = tern_absmean(values, n);
     tern_free(values);
     if (status == TERN_OK && !isfinite(*scale))
         return tern_fail(err, TERN_MALFORMED, "%s: a mean magnitude of %g found, a finite one expected", w->name,
@@ -119,16 +123,9 @@ static tern_status ternarise(const tern_export_plan *p, int8_t *codes, float *sc
     return status;
 }
 
-static tern_status write_scales(const tern_export_plan *p, float ternarised, tern_gguf_writer *out, tern_error *err)
+tern_status tern_export__ternarised_scale(const tern_export_plan *p, float *scale, tern_error *err)
 {
-    const tern_weight *w = p->weight;
-    for (uint32_t i = 0; i < p->n_scales; i++) {
-        uint8_t bytes[4];
-        float one = p->ternarise ? ternarised : w->scale;
-        tern_store_f32(bytes, w->row_scales ? w->row_scales[source_row(p, i)] : one);
-        TERN_TRY(tern_gguf_writer_data(out, bytes, sizeof bytes, err));
-    }
-    return TERN_OK;
+    return ternarise(p, NULL, scale, err);
 }
 
 /* What there is without scales: the codes in the order of the output. */
@@ -145,18 +142,35 @@ tern_status tern_export__codes(const tern_export_plan *p, int8_t **out, tern_err
     return status;
 }
 
+/* Each row with its own scale in its blocks. */
+static tern_status encode_rows(const tern_export_plan *p, const int8_t *codes, uint8_t *bytes, tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    size_t row_bytes;
+    TERN_TRY(tern_encoding_row_bytes(p->encoding, w->cols, &row_bytes, err));
+    for (uint32_t r = 0; r < w->rows; r++)
+        TERN_TRY(tern_encode_codes(p->encoding, codes + (size_t)r * w->cols, tern_export__scale(p, r), 1, w->cols,
+                                   bytes + r * row_bytes, err));
+    return TERN_OK;
+}
+
+static tern_status encode(const tern_export_plan *p, const int8_t *codes, float scale, uint8_t *bytes, tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    if (w->row_scales && p->n_scales == 0) return encode_rows(p, codes, bytes, err);
+    return tern_encode_codes(p->encoding, codes, p->n_scales ? 1.0f : scale, w->rows, w->cols, bytes, err);
+}
+
 static tern_status encode_codes(const tern_export_plan *p, tern_gguf_writer *out, int8_t *codes, uint8_t *bytes,
                                 size_t n_bytes, tern_error *err)
 {
     const tern_weight *w = p->weight;
-    float scale = p->scale, found = 0.0f;
-    if (p->ternarise) TERN_TRY(ternarise(p, codes, &found, err));
+    float scale = p->scale;
+    if (p->ternarise) TERN_TRY(ternarise(p, codes, &scale, err));
     else TERN_TRY(rows_to_codes(p, 0, w->rows, codes, err));
-    if (p->ternarise && p->n_scales == 0) scale = found;
-    if (tern_encode_codes(p->encoding, codes, scale, w->rows, w->cols, bytes, err) != TERN_OK)
-        return tern_error_prefix(err, "%s", w->name);
+    if (encode(p, codes, scale, bytes, err) != TERN_OK) return tern_error_prefix(err, "%s", w->name);
     TERN_TRY(tern_gguf_writer_data(out, bytes, n_bytes, err));
-    TERN_TRY(write_scales(p, found, out, err));
+    TERN_TRY(tern_export__write_scales(p, scale, out, err));
     return p->rsr_rows ? tern_export__rsr_write(p, codes, tern_rsr_origin(bytes, n_bytes), out, err) : TERN_OK;
 }
 

@@ -135,8 +135,9 @@ void tern_rope_frequencies(const tern_rope *rope, uint32_t head_dim, float *freq
 
 /* Writes the model as GGUF. `linear` is the encoding of the layers' matrices (NULL keeps what each has), `head` that of
  * the embedding and output tables (NULL keeps; bf16/f16 tables stay). Ternary weights into a ternary encoding keep
- * their exact scale: where a format's f16 block scale cannot hold it, d = 1 and an f32 tensor "<name without
- * .weight>.scale" [1] (or [rows]) holds it, which open reads back (and llama.cpp knows for its bitnet architecture).
+ * their exact scales: where blocks round them to f16 (tq1_0, tq2_0), metadata hold them as well, which open reads back
+ * and other programs pass over. Scales of rows beside an encoding with one scale, and those that no f16 comes near, are
+ * an f32 tensor "<name without .weight>.scale" [1] or [rows], which other programs know of some architectures at most.
  * Dense weights into a ternary encoding are refused (UNSUPPORTED, "the model was not trained for it") unless `force`.
  * llama models get their Q/K rows permuted to adjacent pairs, as GGUF's llama architecture means. */
 typedef struct tern_export_options {

@@ -26,12 +26,19 @@ enum {
     TERN_MODEL__I8 = 24 /* GGUF's type of plain bytes */
 };
 
+/* A weight's scales as they were before its blocks rounded them: 1, or one for each row; n 0: not known. */
+typedef struct tern_exact_scale {
+    const float *values;
+    uint64_t n;
+} tern_exact_scale;
+
 struct tern_model {
     tern_config config;
     tern_tokenizer *tokenizer;
     tern_weight *weights; /* [n_layers][TERN_ROLE_COUNT]; roles outside the layers live in row 0 */
     uint64_t bytes, parameters;
-    bool derived; /* the tokenizer is another model's */
+    tern_exact_scale *exact; /* as weights; NULL: the file has none */
+    bool derived;            /* the tokenizer is another model's */
 
     tern_file_map map;             /* a GGUF file that we opened */
     tern_safetensors *safetensors; /* an HF folder */
@@ -137,15 +144,16 @@ tern_status tern_model__set_norm(tern_model *model, tern_weight *weight, const t
 /* Fills scale and row_scales of a ternary weight from the bytes of its tensor. Errors: as of block_scales. */
 tern_status tern_model__find_scales(tern_model *model, tern_weight *weight, tern_error *err);
 /* scales[r]: that of row r of `part`, whose encoding has scales in its blocks; it starts at row `first` of its weight.
- * UNSUPPORTED when one row has several, MALFORMED when one is not finite. */
+ * 0 only where all codes of the row are. UNSUPPORTED when one row has several, MALFORMED when one is not positive. */
 tern_status tern_model__block_scales(const tern_weight *part, uint32_t first, float *scales, tern_error *err);
-/* Multiplies the weight's scales by n factors: 1, or one for each row. MALFORMED when one is not finite. */
-tern_status tern_model__apply_scales(tern_model *model, tern_weight *weight, const float *factors, uint64_t n,
-                                     tern_error *err);
+/* Multiplies the weight's scales by n factors: 1, or one for each row. `what` names them. MALFORMED when one is not
+ * positive; a row of zeros may have 0. */
+tern_status tern_model__apply_scales(tern_model *model, tern_weight *weight, const char *what, const float *factors,
+                                     uint64_t n, tern_error *err);
 /* The tokenizer fits the table of embeddings. */
 tern_status tern_model__check_tokenizer(const tern_model *model, tern_error *err);
 
-/* Only scales, which must be finite. */
+/* Only scales, which must be positive and finite; that of a row of zeros may be 0. */
 tern_status tern_model__check_scales(const tern_weight *weight, tern_error *err);
 /* An empty model that is being opened; `options` (NULL: none) are borrowed until tern_model__end. */
 tern_status tern_model__begin(tern_model **model, const tern_model_options *options, tern_error *err);
@@ -153,6 +161,11 @@ tern_status tern_model__begin(tern_model **model, const tern_model_options *opti
 tern_status tern_model__end(tern_model *made, tern_status status, tern_model **model, tern_error *err);
 
 /* ---- GGUF files: what the header says, then what the tensors' bytes say */
+
+/* Arrays: names of tensors, how many scales each has (1, or one for each row), and these scales in turn. */
+#define TERN_MODEL__EXACT_TENSORS "tern.scales.tensors"
+#define TERN_MODEL__EXACT_COUNTS  "tern.scales.counts"
+#define TERN_MODEL__EXACT_VALUES  "tern.scales.values"
 
 #define TERN_MODEL__ROPE_FACTORS "rope_freqs.weight" /* what each frequency is divided by */
 
@@ -175,6 +188,14 @@ tern_status tern_model__find_rope_factors(const tern_model *model, const tern_gg
 tern_status tern_model__set_rope_factors(tern_model *model, const uint8_t *data, tern_error *err);
 /* Multiplies the weight's scales by n factors (f32, not aligned): none, 1, or one for each row. */
 tern_status tern_model__multiply(tern_model *model, tern_weight *w, const uint8_t *scales, size_t n, tern_error *err);
+/* The exact scales of the file, if it has any. Errors: MALFORMED (arrays that do not fit each other, a scale that is
+ * not finite or below 0), OUT_OF_MEMORY. */
+tern_status tern_model__read_exact_scales(tern_model *model, const tern_gguf *g, tern_error *err);
+/* MALFORMED when the weight, whose shape is known, has another number of them. */
+tern_status tern_model__check_exact_scales(const tern_model *model, const tern_weight *w, tern_error *err);
+/* Replaces every one of the weight's [rows] scales that its exact one rounds to. Where others have written other blocks
+ * since, the blocks are right. */
+void tern_model__refine_scales(const tern_model *model, const tern_weight *w, float *scales);
 /* All that the bytes of a weight say, now that weight->data is there: scales, times these factors; values checked. */
 tern_status tern_model__fill(tern_model *model, tern_role role, tern_weight *w, const uint8_t *scales, size_t n,
                              tern_error *err);

@@ -86,6 +86,7 @@ static tern_status describe(tern_model *model, const tern_gguf *g, tern_gguf_wei
     w->cols = (uint32_t)t->cols;
     w->bytes = t->bytes;
     w->scale = 1.0f;
+    if (e->ternary && e->tail_bytes == 0) TERN_TRY(tern_model__check_exact_scales(model, w, err));
     return find_scale_tensor(g, w, &p->scales, err);
 }
 
@@ -105,7 +106,7 @@ tern_status tern_model__multiply(tern_model *model, tern_weight *w, const uint8_
     float *factors = tern_alloc(n * sizeof *factors);
     if (!factors) return tern_fail_alloc(err, n * sizeof *factors);
     for (size_t i = 0; i < n; i++) factors[i] = tern_load_f32(scales + i * sizeof *factors);
-    tern_status status = tern_model__apply_scales(model, w, factors, n, err);
+    tern_status status = tern_model__apply_scales(model, w, ".scale", factors, n, err);
     tern_free(factors);
     return status;
 }
@@ -115,6 +116,7 @@ tern_status tern_model__fill(tern_model *model, tern_role role, tern_weight *w, 
 {
     const tern_encoding *e = w->encoding;
     TERN_TRY(tern_model__find_scales(model, w, err));
+    TERN_TRY(tern_model__check_scales(w, err)); /* before factors that could mend one sign by another */
     TERN_TRY(tern_model__multiply(model, w, scales, n, err));
     if (tern_role__kind(role) == TERN_KIND_N) TERN_TRY(tern_model__set_norm(model, w, e, w->data, err));
     TERN_TRY(tern_model__check_data(model, w, err));
@@ -163,7 +165,8 @@ tern_status tern_model__read_header(tern_model *model, const tern_gguf *g, tern_
 {
     TERN_TRY(tern_config__from_gguf(&model->config, g, err));
     TERN_TRY(refuse_biases(g, err));
-    return tern_model__init_weights(model, err);
+    TERN_TRY(tern_model__init_weights(model, err));
+    return tern_model__read_exact_scales(model, g, err);
 }
 
 static tern_status read_model(tern_model *model, const tern_gguf *g, tern_error *err)

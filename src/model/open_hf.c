@@ -117,7 +117,8 @@ static tern_status read_weight_scale(const source *s, tern_error *err)
     if (!factors) return tern_fail_alloc(err, t->n_elements * sizeof *factors);
     tern_st_to_f32(t, 0, (size_t)t->n_elements, factors);
     for (uint64_t i = 0; s->layout.reciprocal && i < t->n_elements; i++) factors[i] = 1.0f / factors[i];
-    tern_status status = tern_model__apply_scales(s->model, w, factors, t->n_elements, err);
+    tern_status status = tern_model__apply_scales(
+        s->model, w, s->layout.reciprocal ? "1 / weight_scale" : "weight_scale", factors, t->n_elements, err);
     tern_free(factors);
     return status;
 }

@@ -45,14 +45,18 @@ static tern_status several_scales(const tern_weight *w, uint32_t row, tern_error
                      w->name, row, w->encoding->name);
 }
 
-static tern_status check_row_scale(const tern_weight *w, float scale, uint32_t row, tern_error *err)
+static tern_status refuse_in_row(const tern_weight *w, const char *what, float scale, uint32_t row, tern_error *err)
 {
-    if (isfinite(scale)) return TERN_OK;
-    return tern_fail(err, TERN_MALFORMED, "%s: scale %g found in row %u, a finite one expected", w->name, (double)scale,
-                     row);
+    return tern_fail(err, TERN_MALFORMED, "%s: %s %g found in row %u, a positive and finite one expected", w->name,
+                     what, (double)scale, row);
 }
 
-/* Keeps `values` [rows] only when they differ: rows of zeros (scale 0) go with any. */
+static bool is_scale(float scale)
+{
+    return scale > 0 && isfinite(scale);
+}
+
+/* Keeps `values` [rows] only when they differ: rows of zeros (scale 0) go with any. A matrix of zeros gets 1. */
 static void keep_row_scales(tern_weight *w, const float *values)
 {
     w->scale = 0.0f;
@@ -65,6 +69,7 @@ static void keep_row_scales(tern_weight *w, const float *values)
         }
         w->scale = values[r];
     }
+    if (w->scale == 0.0f) w->scale = 1.0f;
 }
 
 tern_status tern_model__block_scales(const tern_weight *part, uint32_t first, float *scales, tern_error *err)
@@ -75,7 +80,7 @@ tern_status tern_model__block_scales(const tern_weight *part, uint32_t first, fl
         uint16_t bits = 0;
         if (!row_scale(e, part->data + r * row_bytes, n, &bits)) return several_scales(part, first + r, err);
         scales[r] = tern_f16_to_f32(bits);
-        TERN_TRY(check_row_scale(part, scales[r], first + r, err));
+        if (scales[r] != 0 && !is_scale(scales[r])) return refuse_in_row(part, "scale", scales[r], first + r, err);
     }
     return TERN_OK;
 }
@@ -85,6 +90,7 @@ static tern_status read_block_scales(tern_model *model, tern_weight *w, tern_err
     void *storage = NULL;
     TERN_TRY(tern_model__own(model, w->rows * sizeof(float), &storage, err));
     TERN_TRY(tern_model__block_scales(w, 0, storage, err));
+    tern_model__refine_scales(model, w, storage);
     keep_row_scales(w, storage);
     return TERN_OK;
 }
@@ -99,12 +105,23 @@ tern_status tern_model__find_scales(tern_model *model, tern_weight *weight, tern
     return TERN_OK;
 }
 
-tern_status tern_model__apply_scales(tern_model *model, tern_weight *weight, const float *factors, uint64_t n,
-                                     tern_error *err)
+/* A factor of 0 needs codes that can be looked at. */
+static tern_status check_factors(const tern_weight *w, const char *what, const float *factors, uint64_t n,
+                                 tern_error *err)
+{
+    for (uint32_t r = 0; r < n; r++)
+        if (!is_scale(factors[r]) && !(factors[r] == 0 && n > 1 && w->data))
+            return refuse_in_row(w, what, factors[r], r, err);
+    return TERN_OK;
+}
+
+tern_status tern_model__apply_scales(tern_model *model, tern_weight *weight, const char *what, const float *factors,
+                                     uint64_t n, tern_error *err)
 {
     if (n != 1 && n != weight->rows)
         return tern_fail(err, TERN_MALFORMED, "%s: %llu scales found, 1 or one for each of %u rows expected",
                          weight->name, (unsigned long long)n, weight->rows);
+    TERN_TRY(check_factors(weight, what, factors, n, err));
     if (n == 1 && !weight->row_scales) {
         weight->scale *= factors[0];
         return TERN_OK;
@@ -119,10 +136,33 @@ tern_status tern_model__apply_scales(tern_model *model, tern_weight *weight, con
     return TERN_OK;
 }
 
+static tern_status row_is_zero(const tern_weight *w, uint32_t row, bool *zero, tern_error *err)
+{
+    int8_t *codes = tern_alloc(w->cols);
+    if (!codes) return tern_fail_alloc(err, w->cols);
+    const tern_status status =
+        tern_decode_codes(w->encoding, w->data, w->rows, w->cols, row, 1, codes, NULL, NULL, NULL, err);
+    *zero = true;
+    for (uint32_t i = 0; status == TERN_OK && i < w->cols; i++) *zero = *zero && codes[i] == 0;
+    tern_free(codes);
+    return status;
+}
+
+/* A scale of 0 means nothing: of a row of zeros it does no harm. Where the codes are gone, they were looked at. */
+static tern_status check_row(const tern_weight *w, uint32_t row, tern_error *err)
+{
+    bool zero = !w->data;
+    if (is_scale(w->row_scales[row])) return TERN_OK;
+    if (w->row_scales[row] == 0 && w->data) TERN_TRY(row_is_zero(w, row, &zero, err));
+    if (w->row_scales[row] == 0 && zero) return TERN_OK;
+    return refuse_in_row(w, "scale", w->row_scales[row], row, err);
+}
+
 tern_status tern_model__check_scales(const tern_weight *w, tern_error *err)
 {
     if (!w->encoding->ternary) return TERN_OK;
-    for (uint32_t r = 0; w->row_scales && r < w->rows; r++) TERN_TRY(check_row_scale(w, w->row_scales[r], r, err));
-    if (w->row_scales || isfinite(w->scale)) return TERN_OK;
-    return tern_fail(err, TERN_MALFORMED, "%s: scale %g found, a finite one expected", w->name, (double)w->scale);
+    for (uint32_t r = 0; w->row_scales && r < w->rows; r++) TERN_TRY(check_row(w, r, err));
+    if (w->row_scales || is_scale(w->scale)) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "%s: scale %g found, a positive and finite one expected", w->name,
+                     (double)w->scale);
 }

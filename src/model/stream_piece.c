@@ -90,6 +90,7 @@ static tern_status end_rows(tern_model_stream *s, const item *i, const item *sca
 {
     tern_weight *w = i->weight;
     if (!i->row_scales) w->row_scales = NULL; /* only room for the factors */
+    else tern_model__refine_scales(s->model, w, i->row_scales);
     if (scales) TERN_TRY(tern_model__multiply(s->model, w, scales->data, scales->bytes / sizeof(float), err));
     TERN_TRY(tern_model__check_scales(w, err));
     return tern_model__added(s->model, w, err);

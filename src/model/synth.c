@@ -61,6 +61,7 @@ typedef struct maker {
     tern_rng rng;
     uint16_t *normal;     /* [TABLE_SIZE] f16 values of a normal distribution */
     uint64_t done, total; /* parameters */
+    tern_export_exact exact;
 } maker;
 
 /* The n-th of the 81 bytes of i2_s: four codes, none of them 11. */
@@ -124,10 +125,10 @@ static tern_status write_weight(const maker *m, tern_role role, tern_weight *w, 
     return tern_export__write(&plan, m->writer, err);
 }
 
-/* A scale that keeps the size of activations, and is exact in every ternary encoding: an f16. */
+/* A scale that keeps the size of activations; as a trained one, it is none that an f16 holds exactly. */
 static float ternary_scale(uint32_t cols)
 {
-    return tern_f16_to_f32(tern_f32_to_f16(sqrtf(1.5f / (float)cols)));
+    return sqrtf(1.5f / (float)cols);
 }
 
 static tern_status write_linear(maker *m, tern_role role, tern_error *err)
@@ -204,7 +205,9 @@ static tern_status add_tensors(maker *m, tern_error *err)
         tern_weight w = {.encoding = tern_encoding_find(kind == TERN_KIND_L ? TERN_ENC_I2_S : TERN_ENC_F16)};
         tern_role__shape(walk.role, m->config, &w.rows, &w.cols);
         tern_role__gguf_name(walk.role, walk.layer, w.name);
+        if (kind == TERN_KIND_L) w.scale = ternary_scale(w.cols);
         TERN_TRY(tern_export__plan(m->config, &m->encodings, walk.role, &w, &plan, err));
+        TERN_TRY(tern_export_exact_add(&m->exact, &plan, w.name, err));
         TERN_TRY(tern_export__tensor(m->writer, walk.role, walk.layer, m->config, plan.encoding, err));
         m->total += (uint64_t)w.rows * w.cols;
     }
@@ -216,6 +219,7 @@ static tern_status write_all(maker *m, uint32_t n_special, tern_error *err)
     TERN_TRY(tern_export__config(m->config, m->encodings.linear, m->writer, err));
     TERN_TRY(tern_synth__vocab(m->config->n_vocab, n_special, m->writer, err));
     TERN_TRY(add_tensors(m, err));
+    TERN_TRY(tern_export_exact_write(&m->exact, m->writer, err));
     TERN_TRY(tern_gguf_writer_begin_data(m->writer, err));
     fill_normal_table(&m->rng, m->normal);
     tern_role_walk walk = {0};
@@ -256,6 +260,7 @@ tern_status tern_synth_write(const char *path, const tern_synth_options *options
     m.normal = tern_alloc(TABLE_SIZE * sizeof *m.normal);
     if (!m.normal) return tern_fail_alloc(e, TABLE_SIZE * sizeof *m.normal);
     tern_status status = write_file(&m, path, presets[preset].n_special, e);
+    tern_export_exact_deinit(&m.exact);
     tern_free(m.normal);
     return status;
 }

@@ -35,6 +35,7 @@ typedef struct folder {
     bool packed, sub_norms, older_names;
     uint8_t first_byte; /* of packed q, unless 0 */
     uint32_t n_scales;
+    const float *scale; /* NULL: 0.25 */
     tern_st_tensor tensors[MAX_TENSORS];
     char names[MAX_TENSORS][80];
     size_t n;
@@ -82,7 +83,7 @@ static void add_linear(folder *f, const char *name, uint32_t rows, uint32_t cols
     snprintf(scale, sizeof scale, "%s_scale", full);
     uint8_t *scales = add(f, scale, TERN_ST_BF16, 0, f->n_scales == 1 ? 1 : rows);
     for (uint32_t r = 0; r < (f->n_scales == 1 ? 1 : rows); r++)
-        tern_store_u16(scales + 2 * r, tern_f32_to_bf16(0.25f));
+        tern_store_u16(scales + 2 * r, tern_f32_to_bf16(f->scale ? *f->scale : 0.25f));
 }
 
 static void add_layer(folder *f)
@@ -154,6 +155,23 @@ static void scales_of_rows(void **state)
     assert_non_null(q_of(model)->row_scales);
     for (int r = 0; r < 16; r++) assert_float_equal(q_of(model)->row_scales[r], 0.25f, 0);
     tern_model_close(model);
+}
+
+/* None of them means anything. */
+static void wrong_scales(void **state)
+{
+    (void)state;
+    static const float scales[] = {0, -0.5f, INFINITY, NAN};
+    static const char *const words[] = {"1 / weight_scale inf", "1 / weight_scale -2", "1 / weight_scale 0",
+                                        "1 / weight_scale nan"};
+    for (size_t i = 0; i < 4; i++) {
+        folder f = {.packed = true, .sub_norms = true, .scale = &scales[i]};
+        tern_model *model = NULL;
+        write_folder(&f, BITNET SMALL PACKED(""));
+        assert_int_equal(tern_model_open(&model, test_scratch("hf"), NULL, &err), TERN_MALFORMED);
+        if (!strstr(err.message, words[i])) fail_msg("'%s' is not in '%s'", words[i], err.message);
+        if (!strstr(err.message, "q_proj.weight")) fail_msg("no name in '%s'", err.message);
+    }
 }
 
 /* Columns that i2_s cannot hold row by row, and rows that are no multiple of four. */
@@ -316,6 +334,7 @@ static void refuses(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(scale_multiplies_or_divides),
     cmocka_unit_test(scales_of_rows),
+    cmocka_unit_test(wrong_scales),
     cmocka_unit_test(odd_shapes),
     cmocka_unit_test(older_names),
     cmocka_unit_test(ternary_llama),

@@ -1,5 +1,7 @@
 /* GGUF models that must be refused, with words that say what is wrong; and sound ones that look odd. */
 #include "base/alloc.h"
+#include "base/file.h"
+#include "format/gguf.h"
 #include "model/support.h"
 #include "support/micro_refusals.h"
 
@@ -118,6 +120,19 @@ static void block_scales_by_row(void **state)
     close_micro(model, &bytes);
 }
 
+static bool has_tensor(const char *path, const char *name)
+{
+    tern_error err = {0};
+    tern_buf bytes = {0};
+    tern_gguf *g = NULL;
+    assert_ok(tern_file_read(&bytes, path, 1 << 24, &err), err);
+    assert_ok(tern_gguf_parse(&g, bytes.data, bytes.size, &err), err);
+    const bool found = tern_gguf_find_tensor(g, name) != NULL;
+    tern_gguf_close(g);
+    tern_buf_deinit(&bytes);
+    return found;
+}
+
 /* Row scales survive being written, in every ternary encoding. */
 static void row_scales_round_trip(void **state)
 {
@@ -137,6 +152,37 @@ static void row_scales_round_trip(void **state)
         assert_same_codes(a, b);
         assert_non_null(b->row_scales);
         assert_memory_equal(a->row_scales, b->row_scales, 256 * sizeof(float));
+        tern_model_close(back);
+    }
+    close_micro(model, &bytes);
+}
+
+/* A row's scale that no f16 holds: rounded in its blocks, exact in metadata, and no tensor of scales beside them. */
+static void row_scales_are_exact(void **state)
+{
+    (void)state;
+    static const char *const encodings[] = {"tq1_0", "tq2_0", "t160"};
+    tern_buf bytes;
+    tern_error err = {0};
+    micro_change change = {.width = 256,
+                           .extra = "blk.0.ffn_up.scale",
+                           .extra_cols = 256,
+                           .tensor = "blk.0.ffn_up.scale",
+                           .at = 4,
+                           .n = 4,
+                           .bytes = {0xcd, 0xcc, 0xcc, 0x3d}};
+    tern_model *model = open_micro(&change, &bytes);
+    const tern_weight *a = tern_model_weight(model, TERN_ROLE_FFN_UP, 0);
+    assert_float_equal(a->row_scales[1], 0.05f, 1e-8f);
+    for (size_t i = 0; i < 3; i++) {
+        tern_export_options options = {.linear = tern_encoding_by_name(encodings[i])};
+        const char *path = test_scratch("row-scales.gguf");
+        assert_ok(tern_model_write_gguf(model, path, &options, &err), err);
+        tern_model *back = open_model(path);
+        const tern_weight *b = tern_model_weight(back, TERN_ROLE_FFN_UP, 0);
+        assert_same_codes(a, b);
+        assert_memory_equal(a->row_scales, b->row_scales, 256 * sizeof(float));
+        assert_int_equal(has_tensor(path, "blk.0.ffn_up.scale"), i == 2);
         tern_model_close(back);
     }
     close_micro(model, &bytes);
@@ -231,6 +277,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(scale_tensors_multiply),
     cmocka_unit_test(block_scales_by_row),
     cmocka_unit_test(row_scales_round_trip),
+    cmocka_unit_test(row_scales_are_exact),
     cmocka_unit_test(truncated),
     cmocka_unit_test(errors_may_be_null),
     cmocka_unit_test(cancelled),

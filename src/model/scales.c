@@ -105,13 +105,33 @@ tern_status tern_model__find_scales(tern_model *model, tern_weight *weight, tern
     return TERN_OK;
 }
 
-/* A factor of 0 needs codes that can be looked at. */
+static tern_status row_is_zero(const tern_weight *w, uint32_t row, bool *zero, tern_error *err)
+{
+    int8_t *codes = tern_alloc(w->cols);
+    if (!codes) return tern_fail_alloc(err, w->cols);
+    const tern_status status =
+        tern_decode_codes(w->encoding, w->data, w->rows, w->cols, row, 1, codes, NULL, NULL, NULL, err);
+    *zero = true;
+    for (uint32_t i = 0; status == TERN_OK && i < w->cols; i++) *zero = *zero && codes[i] == 0;
+    tern_free(codes);
+    return status;
+}
+
+/* A scale of 0 means nothing: of a row of zeros it does no harm. *harmless: the codes say so. */
+static tern_status is_harmless(const tern_weight *w, float scale, uint32_t row, bool *harmless, tern_error *err)
+{
+    *harmless = is_scale(scale);
+    return scale == 0 && w->data ? row_is_zero(w, row, harmless, err) : TERN_OK;
+}
+
 static tern_status check_factors(const tern_weight *w, const char *what, const float *factors, uint64_t n,
                                  tern_error *err)
 {
-    for (uint32_t r = 0; r < n; r++)
-        if (!is_scale(factors[r]) && !(factors[r] == 0 && n > 1 && w->data))
-            return refuse_in_row(w, what, factors[r], r, err);
+    for (uint32_t r = 0; r < n; r++) {
+        bool harmless = is_scale(factors[r]);
+        if (n > 1) TERN_TRY(is_harmless(w, factors[r], r, &harmless, err));
+        if (!harmless) return refuse_in_row(w, what, factors[r], r, err);
+    }
     return TERN_OK;
 }
 
@@ -136,25 +156,12 @@ tern_status tern_model__apply_scales(tern_model *model, tern_weight *weight, con
     return TERN_OK;
 }
 
-static tern_status row_is_zero(const tern_weight *w, uint32_t row, bool *zero, tern_error *err)
-{
-    int8_t *codes = tern_alloc(w->cols);
-    if (!codes) return tern_fail_alloc(err, w->cols);
-    const tern_status status =
-        tern_decode_codes(w->encoding, w->data, w->rows, w->cols, row, 1, codes, NULL, NULL, NULL, err);
-    *zero = true;
-    for (uint32_t i = 0; status == TERN_OK && i < w->cols; i++) *zero = *zero && codes[i] == 0;
-    tern_free(codes);
-    return status;
-}
-
-/* A scale of 0 means nothing: of a row of zeros it does no harm. Where the codes are gone, they were looked at. */
+/* Where the codes are gone, they were looked at. */
 static tern_status check_row(const tern_weight *w, uint32_t row, tern_error *err)
 {
-    bool zero = !w->data;
-    if (is_scale(w->row_scales[row])) return TERN_OK;
-    if (w->row_scales[row] == 0 && w->data) TERN_TRY(row_is_zero(w, row, &zero, err));
-    if (w->row_scales[row] == 0 && zero) return TERN_OK;
+    bool harmless;
+    TERN_TRY(is_harmless(w, w->row_scales[row], row, &harmless, err));
+    if (harmless || (w->row_scales[row] == 0 && !w->data)) return TERN_OK;
     return refuse_in_row(w, "scale", w->row_scales[row], row, err);
 }
 

@@ -69,7 +69,7 @@ const micro_refusal micro_refusals[] = {
      "blk.0.attn_q.weight: .scale 0 found in row 0, a positive and finite one expected"},
     {{.tensor = "blk.0.attn_q.scale", .extra = "blk.0.attn_q.scale", .extra_cols = 16, .at = 8, .n = 4},
      TERN_MALFORMED,
-     "scale 0 found in row 2, a positive and finite one expected"},
+     "blk.0.attn_q.weight: .scale 0 found in row 2, a positive and finite one expected"},
     {{.tensor = "blk.0.attn_q.scale",
       .extra = "blk.0.attn_q.scale",
       .extra_cols = 16,

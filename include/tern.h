@@ -10,8 +10,8 @@
  * Every function that can fail returns a tern_status and takes, last, a tern_error (or NULL) for the message, which
  * names the thing, the value found and the value expected. A pointer that must not be NULL and is NULL gives
  * INVALID_ARGUMENT; functions without a status need a valid session, except where they say that NULL is fine. The
- * library never prints or exits, and reads the environment only where a function says so. Text is UTF-8 with its length
- * in bytes; names and paths are NUL-terminated. */
+ * library never prints or exits (but see tern_report_cut_files), and reads the environment only where a function says
+ * so. Text is UTF-8 with its length in bytes; names and paths are NUL-terminated. */
 #ifndef TERN_H
 #define TERN_H
 
@@ -26,6 +26,13 @@ extern "C" {
 
 /* The library's version, "MAJOR.MINOR.PATCH"; static storage. */
 TERN_API const char *tern_version(void);
+
+/* Model and data files are mapped into memory, and must not change while they are in use. A program that reads a byte
+ * which such a file no longer has is ended by SIGBUS without a word. This installs a handler of SIGBUS for the whole
+ * process, which then writes one line with the file's name to standard error and ends the process with status 1; any
+ * other SIGBUS goes to the handler that was there before. Nothing of the library calls this: the program decides, best
+ * at its start. No effect in WebAssembly. Errors: IO. */
+TERN_API tern_status tern_report_cut_files(tern_error *err);
 
 /* Called with 0 .. 1 while something takes long, from its first step to its last; false cancels it (CANCELLED). */
 typedef bool (*tern_progress_fn)(void *context, float done);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/mapped.h"
 #include "infer/engine.h"
 #include "infer/tune_file.h"
 #include "tern.h"
@@ -9,6 +10,11 @@
 const char *tern_version(void)
 {
     return TERN_VERSION;
+}
+
+tern_status tern_report_cut_files(tern_error *err)
+{
+    return tern_mapped_report(err);
 }
 
 static tern_status read_head(const char *head, tern_engine_params *params, tern_error *err)

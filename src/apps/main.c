@@ -88,6 +88,7 @@ int main(int argc, char **argv)
 {
     setlocale(LC_CTYPE, "");
     tern_app_catch_interrupts();
+    tern_report_cut_files(NULL);
     tern_json_use_allocator();
     if (argc < 2) {
         print_overview(stderr);

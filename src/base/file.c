@@ -9,12 +9,23 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/mapped.h"
 #include "base/show.h"
 
 static tern_status fail_errno(tern_error *err, const char *what, const char *path)
 {
     tern_status code = errno == ENOENT ? TERN_NOT_FOUND : TERN_IO;
     return tern_fail(err, code, "%s: %s: %s", path, what, strerror(errno));
+}
+
+static tern_status map_bytes(tern_file_map *map, int fd, size_t n, const char *path, tern_error *err)
+{
+    void *p = mmap(NULL, n, PROT_READ, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) return fail_errno(err, "cannot map", path);
+    const tern_status status = tern_mapped_add(p, n, path, err);
+    if (status == TERN_OK) *map = (tern_file_map){.data = p, .size = n, .mapped = true};
+    else munmap(p, n);
+    return status;
 }
 
 tern_status tern_file_map_open(tern_file_map *map, const char *path, tern_error *err)
@@ -29,9 +40,7 @@ tern_status tern_file_map_open(tern_file_map *map, const char *path, tern_error 
     } else if (!S_ISREG(st.st_mode)) {
         status = tern_fail(err, TERN_IO, "%s: not a regular file", path);
     } else if (st.st_size > 0) {
-        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED) status = fail_errno(err, "cannot map", path);
-        else *map = (tern_file_map){.data = p, .size = (size_t)st.st_size, .mapped = true};
+        status = map_bytes(map, fd, (size_t)st.st_size, path, err);
     }
     close(fd);
     return status;
@@ -39,7 +48,10 @@ tern_status tern_file_map_open(tern_file_map *map, const char *path, tern_error 
 
 void tern_file_map_close(tern_file_map *map)
 {
-    if (map->mapped) munmap((void *)(uintptr_t)map->data, map->size);
+    if (map->mapped) {
+        tern_mapped_remove(map->data);
+        munmap((void *)(uintptr_t)map->data, map->size);
+    }
     *map = (tern_file_map){0};
 }
 

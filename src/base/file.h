@@ -17,7 +17,8 @@ typedef struct tern_file_map {
     bool mapped;
 } tern_file_map;
 
-/* Maps `path` whole and read-only. Errors: TERN_NOT_FOUND, TERN_IO. */
+/* Maps `path` whole and read-only; base/mapped.h knows it until it is closed. Errors: TERN_NOT_FOUND, TERN_IO,
+ * TERN_OUT_OF_MEMORY. */
 tern_status tern_file_map_open(tern_file_map *map, const char *path, tern_error *err);
 void tern_file_map_close(tern_file_map *map);
 /* Gives back the memory of whole pages within a part of a map; they are read from the file again when touched. */

@@ -210,6 +210,38 @@ static char *ids_text(const int32_t *ids, uint32_t n)
     return text;
 }
 
+/* While it runs, the model's file loses its second half. */
+static void a_file_that_is_cut_while_it_is_used_is_named(void **state)
+{
+    (void)state;
+    const char *path = test_scratch("cli-cut.gguf");
+    tern_buf whole = {0};
+    tern_error err = {0};
+    int out, status;
+    char byte, said[2048] = "";
+    FILE *log = tmpfile();
+    assert_non_null(log);
+    assert_ok(tern_file_read(&whole, test_small_model(), 1 << 24, &err), err);
+    test_write_file(path, whole.data, whole.size);
+    pid_t pid = test_tern_start_logged(
+        TERN_WORDS("run", "-m", path, BEGIN, "-n", "0", "--ignore-eos", "--context-shift"), &out, log);
+    assert_int_equal(read(out, &byte, 1), 1);
+    assert_int_equal(truncate(path, 8192), 0);
+    while (read(out, &byte, 1) == 1)
+        ;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    rewind(log);
+    assert_true(fread(said, 1, sizeof said - 1, log) > 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 1) fail_msg("status %x: %s", status, said);
+    char words[1200];
+    snprintf(words, sizeof words, "%s was cut short while it was in use: 8192 bytes found, %zu expected\n", path,
+             whole.size);
+    if (!strstr(said, words)) fail_msg("\"%s\" has no \"%s\"", said, words);
+    tern_buf_deinit(&whole);
+    fclose(log);
+    close(out);
+}
+
 static void check_logits(const char *model, const test_golden *golden, uint32_t input, bool hidden)
 {
     uint32_t n;
@@ -532,6 +564,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(convert_keeps_the_text),
     cmocka_unit_test(rsr_keeps_the_text),
     cmocka_unit_test(convert_refuses),
+    cmocka_unit_test(a_file_that_is_cut_while_it_is_used_is_named),
     cmocka_unit_test(truncated_files_are_refused),
     cmocka_unit_test(logits_are_the_golden_ones),
     cmocka_unit_test(logits_in_small_batches),

@@ -1,7 +1,6 @@
 /* Starting the command and collecting what it prints. */
 #include "support/command.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -87,13 +86,22 @@ json_t *test_tern_json(const char *const *words)
 
 pid_t test_tern_start(const char *const *words, int *out)
 {
+    FILE *none = fopen("/dev/null", "w");
+    assert_non_null(none);
+    const pid_t pid = test_tern_start_logged(words, out, none);
+    fclose(none);
+    return pid;
+}
+
+pid_t test_tern_start_logged(const char *const *words, int *out, FILE *err)
+{
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         dup2(ends[1], 1);
-        dup2(open("/dev/null", O_WRONLY), 2);
+        dup2(fileno(err), 2);
         close(ends[0]);
         close(ends[1]);
         become_tern(words);

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 enum { TEST_MAX_WORDS = 64 };
@@ -28,5 +29,7 @@ json_t *test_tern_json(const char *const *words);
 
 /* Starts tern; its standard output is the file descriptor *out. */
 pid_t test_tern_start(const char *const *words, int *out);
+/* The same; standard error goes to a file of the caller's. */
+pid_t test_tern_start_logged(const char *const *words, int *out, FILE *err);
 
 #endif

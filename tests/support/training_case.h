@@ -25,6 +25,9 @@ typedef struct test_varlen_attention {
     uint32_t rows; /* as many as the case has */
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t longest; /* document; 0: one document */
+    float scale, softcap;
+    uint32_t window;
+    bool sinks, dsinks; /* random ones; their gradient too */
 } test_varlen_attention;
 
 /* Both ops, with documents of random length, then rows to spare that start at themselves. */

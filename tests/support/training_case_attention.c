@@ -37,7 +37,10 @@ void test_varlen_attention_add(test_case *c, const test_varlen_attention *s)
                   .n_in = TERN_VARLEN_ATTENTION_INPUTS,
                   .n_heads = s->n_heads,
                   .n_kv_heads = s->n_kv_heads,
-                  .head_dim = s->head_dim};
+                  .head_dim = s->head_dim,
+                  .scale = s->scale,
+                  .softcap = s->softcap,
+                  .window = s->window};
     op.in[TERN_VARLEN_ATTENTION_Q] = input(c, "q", q_cols, beside);
     op.in[TERN_VARLEN_ATTENTION_K] = input(c, "k", kv_cols, beside);
     op.in[TERN_VARLEN_ATTENTION_V] = input(c, "v", kv_cols, 0);
@@ -45,6 +48,7 @@ void test_varlen_attention_add(test_case *c, const test_varlen_attention *s)
     op.in[TERN_VARLEN_ATTENTION_STATISTICS] =
         test_case_output(c, "statistics", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 2 * s->n_heads);
     op.out = output(c, "out", q_cols, beside);
+    if (s->sinks) op.sinks = test_case_norm_weight(c, s->n_heads);
     test_case_add(c, op);
     fill_starts(c, s);
     op.kind = TERN_OP_VARLEN_ATTENTION_BACKWARD;
@@ -54,5 +58,8 @@ void test_varlen_attention_add(test_case *c, const test_varlen_attention *s)
     op.in[TERN_VARLEN_ATTENTION_DK] = output(c, "dk", kv_cols, beside);
     op.in[TERN_VARLEN_ATTENTION_DV] = output(c, "dv", kv_cols, 0);
     op.out = output(c, "dq", q_cols, beside);
+    if (s->dsinks)
+        op.in[op.n_in++] =
+            test_case_state(c, "dsinks", TERN_STATE_GRADIENT, TERN_DTYPE_F32, 1, s->n_heads, TEST_ORDINARY);
     test_case_add(c, op);
 }

@@ -35,9 +35,6 @@ static tern_status check_bindings(const tern_gpu_program *p, const tern_op *op, 
 static const char *not_done(const tern_op *op)
 {
     const bool norm = op->kind == TERN_OP_RMS_NORM || op->kind == TERN_OP_RMS_NORM_BACKWARD;
-    if (op->softcap > 0) return "with a soft cap";
-    if (op->window) return "with a window";
-    if (op->sinks.cols) return "with sinks";
     for (uint32_t i = 0; i < TERN_LINEAR_MAX_PARTS; i++)
         if (op->bias[i].cols) return "with a bias";
     if (op->kind == TERN_OP_RMS_NORM && op->residual.cols) return "with a residual";

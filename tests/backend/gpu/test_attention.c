@@ -202,6 +202,46 @@ static void test_large(void **state)
     }
 }
 
+/* A soft cap, a window and sinks, each alone and together; what a window hides is NaN, in pages that lead nowhere. */
+static test_attention_shape asked(const test_attention_shape *plain, uint32_t i)
+{
+    static const uint32_t windows[] = {0, 1, 20, 0, 32, 77, 200, 5000};
+    test_attention_shape s = *plain;
+    s.window = windows[i % 8];
+    s.softcap = i % 8 == 0 || i % 4 == 3 ? 1.75f : 0;
+    s.sinks = i % 8 == 3 || i % 3 == 1;
+    s.scale = i % 5 == 4 ? 0.3f : 0;
+    return s;
+}
+
+static void test_parameters(void **state)
+{
+    (void)state;
+    static const uint32_t firsts[] = {0, 31, 40, 63, 129, 300};
+    tern_rng rng;
+    test_seed(&rng);
+    for (size_t on = 0; on < N_DEVICES; on++)
+        for (uint32_t i = 0; i < 2 * N_HEADS; i += test_quick() ? 3u : 1u) {
+            test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
+                                      .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
+                                      .head_dim = heads[i % N_HEADS].head_dim,
+                                      .f32 = i % 2 == 0,
+                                      .n_ctx = 512,
+                                      .n_sequences = 1,
+                                      .max_tokens = 1,
+                                      .n_tokens = 1,
+                                      .first = firsts[(i + on) % 6]};
+            const test_attention_shape one = asked(&s, i + (uint32_t)on);
+            test_attention_check_fused(&rng, &one, device(on));
+            s.n_sequences = 1 + i % 3;
+            s.max_tokens = i % 2 ? 20 : 70;
+            s.n_tokens = s.max_tokens - i % 5;
+            if (on < N_DECODERS && i % 2) s.n_tokens = s.max_tokens = s.n_sequences;
+            const test_attention_shape more = asked(&s, i + (uint32_t)on);
+            test_attention_check(&rng, &more, device(on));
+        }
+}
+
 /* A NaN in one token's v is no business of the tokens before it, nor of other heads. */
 static void test_nan_stays_where_it_is(void **state)
 {
@@ -261,9 +301,13 @@ static void test_no_tokens(void **state)
     }
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),   cmocka_unit_test(test_fused),
-                                          cmocka_unit_test(test_rounded),  cmocka_unit_test(test_prefill),
-                                          cmocka_unit_test(test_large),    cmocka_unit_test(test_nan_stays_where_it_is),
+static const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),
+                                          cmocka_unit_test(test_fused),
+                                          cmocka_unit_test(test_rounded),
+                                          cmocka_unit_test(test_prefill),
+                                          cmocka_unit_test(test_large),
+                                          cmocka_unit_test(test_parameters),
+                                          cmocka_unit_test(test_nan_stays_where_it_is),
                                           cmocka_unit_test(test_no_tokens)};
 
 TEST_GROUP(attention, "gpu web", tests, .teardown = close_devices);

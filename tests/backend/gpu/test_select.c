@@ -167,66 +167,57 @@ static void add_training_ops(test_case *c, uint32_t cols)
             c, &(test_training){.kind = TERN_OP_GATE_BACKWARD, .cols = cols, .activation = (tern_activation)act});
 }
 
-/* The inputs of the backward: q, k, v, starts, statistics, out, dout, dk, dv. */
-static void add_varlen_attention(test_case *c, uint32_t head_dim)
+static void choose_graph(const tern_graph *graph, const tern_gpu_caps *caps)
 {
-    tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, 2 * head_dim, TEST_ORDINARY);
-    tern_view y = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 2 * head_dim);
-    tern_op op = {.kind = TERN_OP_VARLEN_ATTENTION,
-                  .n_in = 9,
-                  .in = {x, x, x, test_case_param_view(c, TERN_PARAM_SEQ_STARTS), y, x, x, y, y},
-                  .out = y,
-                  .n_heads = 2,
-                  .n_kv_heads = 1,
-                  .head_dim = head_dim};
-    test_case_add(c, op);
-    op.kind = TERN_OP_VARLEN_ATTENTION_BACKWARD;
-    test_case_add(c, op);
+    tern_gpu_program program;
+    tern_error err = {0};
+    assert_ok(tern_gpu_lower(&program, graph, caps, &err), err);
+    for (size_t i = 0; i < program.n; i++) choose(program.dispatches[i].pipeline);
+    tern_gpu_program_deinit(&program);
+}
+
+/* Chooses for a case, and closes it. */
+static void choose_case(test_case *c, const tern_gpu_caps *caps)
+{
+    choose_graph(&c->graph, caps);
+    test_case_close(c);
 }
 
 static void choose_trained(const tern_gpu_caps *caps, uint32_t cols)
 {
     tern_rng rng = {.state = 1};
     test_case c;
-    tern_gpu_program program;
-    tern_error err = {0};
-    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2, .training = true});
+    const test_case_shape shape = {.max_tokens = 2, .training = true};
+    test_case_open(&c, &rng, &shape);
     add_training_ops(&c, cols);
-    for (uint32_t head_dim = 64; head_dim <= 256; head_dim *= 2) add_varlen_attention(&c, head_dim);
-    assert_ok(tern_gpu_lower(&program, &c.graph, caps, &err), err);
-    for (size_t i = 0; i < program.n; i++) choose(program.dispatches[i].pipeline);
-    tern_gpu_program_deinit(&program);
-    test_case_close(&c);
+    choose_case(&c, caps);
+    for (uint32_t head_dim = 64; head_dim <= 256; head_dim *= 2) {
+        test_case_open(&c, &rng, &shape);
+        test_varlen_attention_add(
+            &c, &(test_varlen_attention){
+                    .rows = 2, .n_heads = 2, .n_kv_heads = 1, .head_dim = head_dim, .sinks = true, .dsinks = true});
+        choose_case(&c, caps);
+    }
 }
 
 static void choose_gradients(const tern_gpu_caps *caps)
 {
     tern_rng rng = {.state = 1};
     test_case c;
-    tern_gpu_program program;
-    tern_error err = {0};
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 128});
     add_gradient_ops(&c);
-    assert_ok(tern_gpu_lower(&program, &c.graph, caps, &err), err);
-    for (size_t i = 0; i < program.n; i++) choose(program.dispatches[i].pipeline);
-    tern_gpu_program_deinit(&program);
-    test_case_close(&c);
+    choose_case(&c, caps);
 }
 
 static void choose_lowered(const tern_gpu_caps *caps, uint32_t cols, tern_dtype dtype)
 {
     tern_rng rng = {.state = 1};
     test_case c;
-    tern_gpu_program program;
-    tern_error err = {0};
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2, .n_ctx = 1024, .sampler = true});
     add_rows_ops(&c, cols);
     if (cols % 256 == 0) add_linear_ops(&c, cols);
     add_attention_ops(&c, dtype);
-    assert_ok(tern_gpu_lower(&program, &c.graph, caps, &err), err);
-    for (size_t i = 0; i < program.n; i++) choose(program.dispatches[i].pipeline);
-    tern_gpu_program_deinit(&program);
-    test_case_close(&c);
+    choose_case(&c, caps);
 }
 
 /* A weight of 8192 elements, in codes or blended, by both optimisers. */
@@ -234,7 +225,6 @@ static void choose_updates(const tern_gpu_caps *caps)
 {
     const float scales[64] = {0};
     tern_config config = {0};
-    tern_gpu_program program;
     tern_graph graph;
     tern_error err = {0};
     for (int i = 0; i < 4; i++) {
@@ -247,9 +237,7 @@ static void choose_updates(const tern_gpu_caps *caps)
             .weight = &w, .has_master = true, .optimizer = i % 2 ? TERN_OPTIMIZER_ADAMW : TERN_OPTIMIZER_SGD};
         for (int phase = TERN_GRAPH_NORMS; phase <= TERN_GRAPH_UPDATE; phase++) {
             assert_ok(tern_graph_build_updates(&graph, &config, &update, 1, (tern_graph_phase)phase, true, &err), err);
-            assert_ok(tern_gpu_lower(&program, &graph, caps, &err), err);
-            for (size_t k = 0; k < program.n; k++) choose(program.dispatches[k].pipeline);
-            tern_gpu_program_deinit(&program);
+            choose_graph(&graph, caps);
             tern_graph_deinit(&graph);
         }
     }

@@ -83,6 +83,75 @@ static void large_scores(void **state)
     }
 }
 
+/* A soft cap, a window and sinks, alone and together. */
+static void parameters(void **state)
+{
+    (void)state;
+    static const uint32_t windows[] = {1, 7, 32, 40, 64, 500}, dims[] = {32, 96, 132};
+    test_gpu_backend();
+    check(&(test_varlen_attention){.rows = 80, .n_heads = 3, .n_kv_heads = 3, .head_dim = 32, .softcap = 1.5f});
+    check(&(test_varlen_attention){.rows = 80, .n_heads = 3, .n_kv_heads = 1, .head_dim = 32, .sinks = true});
+    for (uint32_t i = 0; i < 6; i += test_quick() ? 2 : 1)
+        check(&(test_varlen_attention){.rows = 130,
+                                       .n_heads = 4,
+                                       .n_kv_heads = 1 + i % 2,
+                                       .head_dim = getenv("TERN_TEST_SIMULATE") ? 32 : dims[i % 3],
+                                       .longest = i % 3 ? 90 : 0,
+                                       .scale = i % 2 ? 0.3f : 0,
+                                       .softcap = i % 2 ? 2.0f : 0,
+                                       .window = windows[i],
+                                       .sinks = i > 1,
+                                       .dsinks = i > 2});
+}
+
+enum { SEEN = 64, UNSEEN = 256, PAST = 192 };
+
+/* NaN in what rows SEEN to PAST - 1 of a window do not see: early keys and values, late queries and their gradients. */
+static void poison(test_case *c)
+{
+    const tern_op *op = &c->graph.ops[1];
+    const int early[] = {TERN_VARLEN_ATTENTION_K, TERN_VARLEN_ATTENTION_V},
+              late[] = {TERN_VARLEN_ATTENTION_Q, TERN_VARLEN_ATTENTION_DOUT};
+    for (int i = 0; i < 2; i++) {
+        const tern_view first = op->in[early[i]], last = op->in[late[i]];
+        const uint32_t n = c->graph.values[first.value].cols, m = c->graph.values[last.value].cols;
+        memset(test_case_floats(c, first), 0xff, sizeof(float) * 40 * n);
+        memset(test_case_floats(c, last) + (size_t)UNSEEN * m, 0xff,
+               sizeof(float) * (c->graph.max_tokens - UNSEEN) * m);
+    }
+}
+
+/* With a window, keys before it and rows after those that see a key are not read, not even as 0 * NaN: more than a
+ * block of rows away. */
+static void windows_read_no_more(void **state)
+{
+    (void)state;
+    const test_varlen_attention s = {.rows = 300, .n_heads = 2, .n_kv_heads = 1, .head_dim = 16, .window = 20};
+    test_gpu_backend();
+    for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++) {
+        test_case c[2];
+        test_results got[2] = {0};
+        for (int i = 0; i < 2; i++) {
+            tern_rng same = rng;
+            test_case_open(&c[i], &same, &(test_case_shape){.max_tokens = s.rows, .training = true});
+            test_varlen_attention_add(&c[i], &s);
+            if (i == 1) poison(&c[i]);
+            test_case_run(&c[i], test_gpu_backend_of((test_gpu_kind)kind), s.rows, s.rows, 1, &got[i]);
+        }
+        const tern_op *forward = &c->graph.ops[0], *back = &c->graph.ops[1];
+        const tern_view views[] = {forward->out, back->out, back->in[TERN_VARLEN_ATTENTION_DK],
+                                   back->in[TERN_VARLEN_ATTENTION_DV]};
+        for (size_t v = 0; v < 4; v++)
+            for (uint32_t t = SEEN; t < PAST; t++)
+                assert_memory_equal(test_results_row(&c[0], &got[0], views[v], t),
+                                    test_results_row(&c[1], &got[1], views[v], t), views[v].cols * sizeof(float));
+        for (int i = 0; i < 2; i++) {
+            test_results_free(&got[i]);
+            test_case_close(&c[i]);
+        }
+    }
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -109,7 +178,9 @@ static int seed(void **state)
     return 0;
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(heads), cmocka_unit_test(lengths), cmocka_unit_test(groups),
-                                          cmocka_unit_test(large_scores), cmocka_unit_test(refusals)};
+static const struct CMUnitTest tests[] = {cmocka_unit_test(heads),      cmocka_unit_test(lengths),
+                                          cmocka_unit_test(groups),     cmocka_unit_test(large_scores),
+                                          cmocka_unit_test(parameters), cmocka_unit_test(windows_read_no_more),
+                                          cmocka_unit_test(refusals)};
 
 TEST_GROUP(varlen_attention, "gpu web", tests, .setup = seed, .teardown = test_backends_close);

@@ -17,6 +17,13 @@ typedef struct example {
         .n_tokens = (n), .n_sequences = 1, .first = (at)                                                               \
     }
 
+/* The same with a soft cap, a window and sinks. */
+#define PARAMETERS(heads, kv, dim, ctx, max, n, at, cap, seen)                                                         \
+    {                                                                                                                  \
+        .n_heads = (heads), .n_kv_heads = (kv), .head_dim = (dim), .n_ctx = (ctx), .max_tokens = (max),                \
+        .n_tokens = (n), .n_sequences = 1, .first = (at), .softcap = (cap), .window = (seen), .sinks = true            \
+    }
+
 /* clang-format off */
 static const example examples[] = {
     /* one token, whose positions are split; merged in the same dispatch, or in a second one */
@@ -44,6 +51,13 @@ static const example examples[] = {
     {4, 32768, 1024, true, "SMALL_256_S_F16", SHAPE(1, 1, 200, 64, 10, 9, 30)},
     {0, 49152, 1024, true, "LARGE_64_F16", SHAPE(1, 1, 64, 128, 66, 65, 0)},
     {0, 16384, 128, true, "LEAST_256_F16", SHAPE(1, 1, 136, 64, 9, 9, 7)},
+    /* a soft cap, a window and sinks */
+    {32, 49152, 1024, true, "S16_128_F16", PARAMETERS(2, 1, 128, 512, 1, 1, 400, 1.75f, 150)},
+    {32, 49152, 1024, false, "S16_128_F16", PARAMETERS(2, 1, 128, 512, 1, 1, 400, 0, 200)},
+    {8, 32768, 1024, true, "S8_128_F16", PARAMETERS(3, 1, 128, 256, 1, 1, 150, 2, 1)},
+    {0, 32768, 1024, true, "T16_128_F16", PARAMETERS(1, 1, 128, 256, 1, 1, 150, 2, 33)},
+    {32, 49152, 1024, true, "LARGE_64_S_F16", PARAMETERS(2, 1, 64, 128, 33, 30, 60, 1.75f, 37)},
+    {0, 16384, 128, true, "LEAST_256_F16", PARAMETERS(1, 1, 136, 64, 9, 9, 50, 1.75f, 20)},
 };
 /* clang-format on */
 

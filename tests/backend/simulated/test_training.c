@@ -88,6 +88,14 @@ static void attention(void **state)
         attention_on(
             i, &(test_varlen_attention){.rows = 67, .n_heads = 2, .n_kv_heads = 1, .head_dim = 20, .longest = 40});
         attention_on(i, &(test_varlen_attention){.rows = 34, .n_heads = 1, .n_kv_heads = 1, .head_dim = 68});
+        attention_on(i, &(test_varlen_attention){.rows = 69,
+                                                 .n_heads = 2,
+                                                 .n_kv_heads = 1,
+                                                 .head_dim = 20,
+                                                 .softcap = 2,
+                                                 .window = 18,
+                                                 .sinks = true,
+                                                 .dsinks = true});
         if (!test_quick())
             attention_on(i, &(test_varlen_attention){.rows = 5, .n_heads = 1, .n_kv_heads = 1, .head_dim = 144});
     }

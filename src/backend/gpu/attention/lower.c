@@ -1,6 +1,4 @@
 /* Lowering attention: one query at a time, split over the positions, or in tiles. */
-#include <math.h>
-
 #include "backend/gpu/attention/attention_internal.h"
 #include "backend/gpu/attention/select.h"
 
@@ -10,12 +8,23 @@ typedef struct inputs {
     bool fused;
     tern_view x, k_cache, v_cache; /* x: q, or q, k and v beside each other */
     tern_gpu_attention_choice choice;
+    tern_gpu_scores scores;
 } inputs;
 
-static float score_scale(const tern_op *op)
+tern_gpu_scores tern_gpu__scores(const tern_op *op, float unit)
 {
-    const float log2e = 0x1.715476p+0f;
-    return op->scale != 0 ? log2e * op->scale : log2e / sqrtf((float)op->head_dim);
+    const float softcap = op->softcap * unit;
+    return (tern_gpu_scores){.scale = tern_op_score_scale(op) * unit,
+                             .softcap = softcap,
+                             .softcap_rate = softcap > 0 ? 2 * TERN_GPU_LOG2E / softcap : 0,
+                             .window = op->window ? op->window : UINT32_MAX,
+                             .sinks = op->sinks.cols != 0};
+}
+
+void tern_gpu__bind_sinks(const tern_gpu_program *p, tern_gpu_dispatch *d, const tern_op *op)
+{
+    if (op->sinks.cols) tern_gpu__bind_value(p, d, op->sinks.value, false);
+    else tern_gpu__bind_nothing(d);
 }
 
 static uint32_t quads(uint32_t cols)
@@ -48,11 +57,14 @@ static tern_status lower_combine(tern_gpu_program *p, const inputs *in, uint64_t
                                                   .min_span = in->choice.min_span,
                                                   .partials = (uint32_t)(scratch / 4),
                                                   .out_first = op->out.first_col,
-                                                  .out_stride = tern_gpu__stride(p, op->out)};
+                                                  .out_stride = tern_gpu__stride(p, op->out),
+                                                  .window = in->scores.window,
+                                                  .sinks = in->scores.sinks};
     tern_gpu_attention_combine_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_scratch(d, 0, bytes, false);
     tern_gpu__bind_value(p, d, op->out.value, true);
+    tern_gpu__bind_sinks(p, d, op);
     return TERN_OK;
 }
 
@@ -76,7 +88,11 @@ static void set_decode(const tern_gpu_program *p, const inputs *in, uint64_t scr
                                                  .v_first = quads(in->x.first_col + q_cols + kv_cols),
                                                  .out_first = quads(op->out.first_col),
                                                  .out_stride = quads(tern_gpu__stride(p, op->out)),
-                                                 .scale = score_scale(op),
+                                                 .scale = in->scores.scale,
+                                                 .softcap = in->scores.softcap,
+                                                 .softcap_rate = in->scores.softcap_rate,
+                                                 .window = in->scores.window,
+                                                 .sinks = in->scores.sinks,
                                                  .split_bits = bits_of(c->splits),
                                                  .min_span = c->min_span,
                                                  .fused = in->fused,
@@ -103,12 +119,10 @@ static tern_status lower_decode(tern_gpu_program *p, const inputs *in, tern_erro
     tern_gpu__bind_value(p, d, in->k_cache.value, in->fused);
     tern_gpu__bind_value(p, d, in->v_cache.value, in->fused);
     tern_gpu__bind_value(p, d, op->out.value, true);
-    if (c->splits == 1) {
-        tern_gpu__bind_nothing(d);
-        return TERN_OK;
-    }
-    tern_gpu__bind_scratch(d, 0, scratch + bytes, true);
-    return c->merge ? TERN_OK : lower_combine(p, in, scratch, scratch + bytes, err);
+    if (c->splits == 1) tern_gpu__bind_nothing(d);
+    else tern_gpu__bind_scratch(d, 0, scratch + bytes, true);
+    tern_gpu__bind_sinks(p, d, op);
+    return c->splits == 1 || c->merge ? TERN_OK : lower_combine(p, in, scratch, scratch + bytes, err);
 }
 
 static tern_status lower_tiled(tern_gpu_program *p, const inputs *in, tern_error *err)
@@ -133,7 +147,11 @@ static tern_status lower_tiled(tern_gpu_program *p, const inputs *in, tern_error
                                                 .x_stride = quads(tern_gpu__stride(p, in->x)),
                                                 .out_first = quads(op->out.first_col),
                                                 .out_stride = quads(tern_gpu__stride(p, op->out)),
-                                                .scale = score_scale(op),
+                                                .scale = in->scores.scale,
+                                                .softcap = in->scores.softcap,
+                                                .softcap_rate = in->scores.softcap_rate,
+                                                .window = in->scores.window,
+                                                .sinks = in->scores.sinks,
                                                 .tiles = tiles};
     tern_gpu_attention_tiled_set(d, &u);
     tern_gpu__bind_params(p, d, false);
@@ -141,6 +159,7 @@ static tern_status lower_tiled(tern_gpu_program *p, const inputs *in, tern_error
     tern_gpu__bind_value(p, d, in->k_cache.value, false);
     tern_gpu__bind_value(p, d, in->v_cache.value, false);
     tern_gpu__bind_value(p, d, op->out.value, true);
+    tern_gpu__bind_sinks(p, d, op);
     return TERN_OK;
 }
 
@@ -151,12 +170,15 @@ tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op, te
                  .fused = fused,
                  .x = op->in[fused ? TERN_ROPE_KV_QKV : TERN_ATTENTION_Q],
                  .k_cache = op->in[fused ? TERN_ROPE_KV_K_CACHE : TERN_ATTENTION_K_CACHE],
-                 .v_cache = op->in[fused ? TERN_ROPE_KV_V_CACHE : TERN_ATTENTION_V_CACHE]};
+                 .v_cache = op->in[fused ? TERN_ROPE_KV_V_CACHE : TERN_ATTENTION_V_CACHE],
+                 .scores = tern_gpu__scores(op, TERN_GPU_LOG2E)};
+    const uint32_t positions = p->graph->max_pages * TERN_PAGE_SIZE;
     const tern_gpu_attention_shape shape = {.head_dim = op->head_dim,
                                             .n_heads = op->n_heads,
                                             .n_kv_heads = op->n_kv_heads,
                                             .max_tokens = tern_gpu__max_rows(p, op->rows),
-                                            .max_positions = p->graph->max_pages * TERN_PAGE_SIZE,
+                                            .max_positions =
+                                                in.scores.window < positions ? in.scores.window : positions,
                                             .kv_f32 = tern_gpu__value(p, in.k_cache)->dtype == TERN_DTYPE_F32};
     TERN_TRY(tern_gpu__check_cache(p, op, in.k_cache, err));
     in.choice = tern_gpu_select_attention(&shape, p->caps);

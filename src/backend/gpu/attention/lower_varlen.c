@@ -1,5 +1,5 @@
 /* Lowering attention over packed rows, and its backward: probabilities are computed again from the statistics. */
-#include "backend/gpu/gpu_internal.h"
+#include "backend/gpu/attention/attention_internal.h"
 
 enum { SIZES = 3, MOST = 256, WANTED_GROUPS = 512 /* that keep a large GPU busy */ };
 
@@ -44,10 +44,10 @@ static bool in_quads(const tern_gpu_program *p, tern_view view)
     return view.first_col % 4 == 0 && tern_gpu__stride(p, view) % 4 == 0;
 }
 
-/* All inputs but the sequence starts and the statistics are rows of quads. */
+/* All inputs but the sequence starts, the statistics and the gradient of sinks are rows of quads. */
 static bool all_in_quads(const tern_gpu_program *p, const tern_op *op)
 {
-    for (uint32_t i = 0; i < op->n_in; i++)
+    for (uint32_t i = 0; i < op->n_in && i < TERN_VARLEN_ATTENTION_DSINKS; i++)
         if (i != TERN_VARLEN_ATTENTION_STARTS && i != TERN_VARLEN_ATTENTION_STATISTICS && !in_quads(p, op->in[i]))
             return false;
     return in_quads(p, op->out);
@@ -80,38 +80,57 @@ static void bind_statistics(const attention *a, tern_gpu_dispatch *d, bool writt
     tern_gpu__bind_scratch(d, a->statistics, (uint64_t)a->rows * a->op->n_heads * 16, written);
 }
 
-static tern_status lower_forward(const attention *a, tern_error *err)
+/* What the forward, dq and dk, dv are told; `out` is their result. */
+static tern_gpu_varlen_attention_uniform uniform_of(const attention *a, tern_view out)
 {
     const tern_op *op = a->op;
     const tern_view q = op->in[TERN_VARLEN_ATTENTION_Q], k = op->in[TERN_VARLEN_ATTENTION_K],
-                    v = op->in[TERN_VARLEN_ATTENTION_V], statistics = op->in[TERN_VARLEN_ATTENTION_STATISTICS];
+                    v = op->in[TERN_VARLEN_ATTENTION_V];
+    const tern_gpu_scores scores = tern_gpu__scores(op, 1);
+    return (tern_gpu_varlen_attention_uniform){.quads = a->quads,
+                                               .n_heads = op->n_heads,
+                                               .group = op->n_heads / op->n_kv_heads,
+                                               .count_word = tern_gpu__count_word(a->p, op->rows),
+                                               .starts_word = tern_gpu__param_word(a->p, TERN_PARAM_SEQ_STARTS),
+                                               .q_first = first_of(q),
+                                               .q_stride = stride_of(a, q),
+                                               .k_first = first_of(k),
+                                               .k_stride = stride_of(a, k),
+                                               .v_first = first_of(v),
+                                               .v_stride = stride_of(a, v),
+                                               .out_first = first_of(out),
+                                               .out_stride = stride_of(a, out),
+                                               .scale = scores.scale,
+                                               .softcap = scores.softcap,
+                                               .softcap_rate = scores.softcap_rate,
+                                               .window = scores.window,
+                                               .sinks = scores.sinks};
+}
+
+static void bind_qkv(const attention *a, tern_gpu_dispatch *d)
+{
+    tern_gpu__bind_params(a->p, d, false);
+    tern_gpu__bind_view(a->p, d, a->op->in[TERN_VARLEN_ATTENTION_Q], false);
+    tern_gpu__bind_view(a->p, d, a->op->in[TERN_VARLEN_ATTENTION_K], false);
+    tern_gpu__bind_view(a->p, d, a->op->in[TERN_VARLEN_ATTENTION_V], false);
+}
+
+static tern_status lower_forward(const attention *a, tern_error *err)
+{
+    const tern_op *op = a->op;
+    const tern_view statistics = op->in[TERN_VARLEN_ATTENTION_STATISTICS];
     tern_gpu_pipeline pipeline = choose(&forward, a);
     const uint32_t rows = tern_gpu_varlen_attention_overrides_of(pipeline)->rows;
     tern_gpu_dispatch *d = tern_gpu__add(a->p, op, pipeline, op->n_heads, blocks(a, rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    const tern_gpu_varlen_attention_uniform u = {.quads = a->quads,
-                                                 .n_heads = op->n_heads,
-                                                 .group = op->n_heads / op->n_kv_heads,
-                                                 .count_word = tern_gpu__count_word(a->p, op->rows),
-                                                 .starts_word = tern_gpu__param_word(a->p, TERN_PARAM_SEQ_STARTS),
-                                                 .q_first = first_of(q),
-                                                 .q_stride = stride_of(a, q),
-                                                 .k_first = first_of(k),
-                                                 .k_stride = stride_of(a, k),
-                                                 .v_first = first_of(v),
-                                                 .v_stride = stride_of(a, v),
-                                                 .out_first = first_of(op->out),
-                                                 .out_stride = stride_of(a, op->out),
-                                                 .statistics_first = statistics.first_col,
-                                                 .statistics_stride = tern_gpu__stride(a->p, statistics),
-                                                 .scale = tern_op_score_scale(op)};
+    tern_gpu_varlen_attention_uniform u = uniform_of(a, op->out);
+    u.statistics_first = statistics.first_col;
+    u.statistics_stride = tern_gpu__stride(a->p, statistics);
     tern_gpu_varlen_attention_set(d, &u);
-    tern_gpu__bind_params(a->p, d, false);
-    tern_gpu__bind_view(a->p, d, q, false);
-    tern_gpu__bind_view(a->p, d, k, false);
-    tern_gpu__bind_view(a->p, d, v, false);
+    bind_qkv(a, d);
     tern_gpu__bind_view(a->p, d, statistics, true);
     tern_gpu__bind_view(a->p, d, op->out, true);
+    tern_gpu__bind_sinks(a->p, d, op);
     return TERN_OK;
 }
 
@@ -142,45 +161,33 @@ static tern_status lower_delta(const attention *a, tern_error *err)
     return TERN_OK;
 }
 
-/* What dq and dk, dv read: q, k, v, dout and the statistics. */
-static void bind_inputs(const attention *a, tern_gpu_dispatch *d)
+/* What dq and dk, dv are told, and what they read: q, k, v, dout and the statistics. */
+static tern_gpu_varlen_attention_uniform backward_uniform_of(const attention *a, tern_view out)
 {
-    const tern_view *in = a->op->in;
-    tern_gpu__bind_params(a->p, d, false);
-    tern_gpu__bind_view(a->p, d, in[TERN_VARLEN_ATTENTION_Q], false);
-    tern_gpu__bind_view(a->p, d, in[TERN_VARLEN_ATTENTION_K], false);
-    tern_gpu__bind_view(a->p, d, in[TERN_VARLEN_ATTENTION_V], false);
-    tern_gpu__bind_view(a->p, d, in[TERN_VARLEN_ATTENTION_DOUT], false);
+    const tern_view dout = a->op->in[TERN_VARLEN_ATTENTION_DOUT];
+    tern_gpu_varlen_attention_uniform u = uniform_of(a, out);
+    u.dout_first = first_of(dout);
+    u.dout_stride = stride_of(a, dout);
+    return u;
+}
+
+static void bind_backward(const attention *a, tern_gpu_dispatch *d)
+{
+    bind_qkv(a, d);
+    tern_gpu__bind_view(a->p, d, a->op->in[TERN_VARLEN_ATTENTION_DOUT], false);
     bind_statistics(a, d, false);
 }
 
 static tern_status lower_dq(const attention *a, tern_error *err)
 {
     const tern_op *op = a->op;
-    const tern_view q = op->in[TERN_VARLEN_ATTENTION_Q], k = op->in[TERN_VARLEN_ATTENTION_K],
-                    v = op->in[TERN_VARLEN_ATTENTION_V], dout = op->in[TERN_VARLEN_ATTENTION_DOUT];
     tern_gpu_pipeline pipeline = choose(&dq, a);
     const uint32_t rows = tern_gpu_varlen_attention_dq_overrides_of(pipeline)->rows;
     tern_gpu_dispatch *d = tern_gpu__add(a->p, op, pipeline, op->n_heads, blocks(a, rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    const tern_gpu_varlen_attention_dq_uniform u = {.quads = a->quads,
-                                                    .n_heads = op->n_heads,
-                                                    .group = op->n_heads / op->n_kv_heads,
-                                                    .count_word = tern_gpu__count_word(a->p, op->rows),
-                                                    .starts_word = tern_gpu__param_word(a->p, TERN_PARAM_SEQ_STARTS),
-                                                    .q_first = first_of(q),
-                                                    .q_stride = stride_of(a, q),
-                                                    .k_first = first_of(k),
-                                                    .k_stride = stride_of(a, k),
-                                                    .v_first = first_of(v),
-                                                    .v_stride = stride_of(a, v),
-                                                    .dout_first = first_of(dout),
-                                                    .dout_stride = stride_of(a, dout),
-                                                    .dq_first = first_of(op->out),
-                                                    .dq_stride = stride_of(a, op->out),
-                                                    .scale = tern_op_score_scale(op)};
+    const tern_gpu_varlen_attention_uniform u = backward_uniform_of(a, op->out);
     tern_gpu_varlen_attention_dq_set(d, &u);
-    bind_inputs(a, d);
+    bind_backward(a, d);
     tern_gpu__bind_view(a->p, d, op->out, true);
     return TERN_OK;
 }
@@ -196,36 +203,21 @@ static tern_gpu_pipeline choose_dkv(const attention *a, uint32_t *n_blocks)
 static tern_status lower_dkv(const attention *a, tern_error *err)
 {
     const tern_op *op = a->op;
-    const tern_view q = op->in[TERN_VARLEN_ATTENTION_Q], k = op->in[TERN_VARLEN_ATTENTION_K],
-                    v = op->in[TERN_VARLEN_ATTENTION_V], dout = op->in[TERN_VARLEN_ATTENTION_DOUT],
-                    dk = op->in[TERN_VARLEN_ATTENTION_DK], dv = op->in[TERN_VARLEN_ATTENTION_DV];
+    const tern_view dk = op->in[TERN_VARLEN_ATTENTION_DK], dv = op->in[TERN_VARLEN_ATTENTION_DV];
     const uint32_t groups = op->n_kv_heads * a->splits;
     const bool split = a->splits > 1;
     uint32_t n_blocks;
     tern_gpu_pipeline pipeline = choose_dkv(a, &n_blocks);
     tern_gpu_dispatch *d = tern_gpu__add(a->p, op, pipeline, groups, n_blocks, 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    const tern_gpu_varlen_attention_dkv_uniform u = {.quads = a->quads,
-                                                     .n_heads = op->n_heads,
-                                                     .splits = a->splits,
-                                                     .heads = op->n_heads / groups,
-                                                     .count_word = tern_gpu__count_word(a->p, op->rows),
-                                                     .starts_word = tern_gpu__param_word(a->p, TERN_PARAM_SEQ_STARTS),
-                                                     .q_first = first_of(q),
-                                                     .q_stride = stride_of(a, q),
-                                                     .k_first = first_of(k),
-                                                     .k_stride = stride_of(a, k),
-                                                     .v_first = first_of(v),
-                                                     .v_stride = stride_of(a, v),
-                                                     .dout_first = first_of(dout),
-                                                     .dout_stride = stride_of(a, dout),
-                                                     .dk_first = split ? 0 : first_of(dk),
-                                                     .dk_stride = split ? groups * a->quads : stride_of(a, dk),
-                                                     .dv_first = split ? 0 : first_of(dv),
-                                                     .dv_stride = split ? groups * a->quads : stride_of(a, dv),
-                                                     .scale = tern_op_score_scale(op)};
+    tern_gpu_varlen_attention_uniform u = backward_uniform_of(a, dk);
+    u.splits = a->splits;
+    u.out_first = split ? 0 : first_of(dk);
+    u.out_stride = split ? groups * a->quads : stride_of(a, dk);
+    u.dv_first = split ? 0 : first_of(dv);
+    u.dv_stride = split ? groups * a->quads : stride_of(a, dv);
     tern_gpu_varlen_attention_dkv_set(d, &u);
-    bind_inputs(a, d);
+    bind_backward(a, d);
     if (split) tern_gpu__bind_scratch(d, a->dk, a->bytes, true);
     else tern_gpu__bind_view(a->p, d, dk, true);
     if (split) tern_gpu__bind_scratch(d, a->dv, a->bytes, true);
@@ -255,6 +247,21 @@ static tern_status lower_sum(const attention *a, tern_error *err)
     tern_gpu__bind_scratch(d, a->dv, a->bytes, false);
     tern_gpu__bind_view(a->p, d, dk, true);
     tern_gpu__bind_view(a->p, d, dv, true);
+    return TERN_OK;
+}
+
+static tern_status lower_dsinks(const attention *a, tern_error *err)
+{
+    const tern_op *op = a->op;
+    tern_gpu_dispatch *d = tern_gpu__add(a->p, op, TERN_GPU_VARLEN_ATTENTION_DSINKS, op->n_heads, 1, 1, err);
+    if (!d) return TERN_UNSUPPORTED;
+    const tern_gpu_varlen_attention_dsinks_uniform u = {.n_heads = op->n_heads,
+                                                        .count_word = tern_gpu__count_word(a->p, op->rows)};
+    tern_gpu_varlen_attention_dsinks_set(d, &u);
+    tern_gpu__bind_params(a->p, d, false);
+    bind_statistics(a, d, false);
+    tern_gpu__bind_sinks(a->p, d, op);
+    tern_gpu__bind_view(a->p, d, op->in[TERN_VARLEN_ATTENTION_DSINKS], true);
     return TERN_OK;
 }
 
@@ -291,6 +298,7 @@ tern_status tern_gpu__lower_varlen_attention_backward(tern_gpu_program *p, const
     attention a = attention_of(p, op);
     split(&a);
     TERN_TRY(lower_delta(&a, err));
+    if (op->n_in > TERN_VARLEN_ATTENTION_DSINKS) TERN_TRY(lower_dsinks(&a, err));
     TERN_TRY(lower_dq(&a, err));
     TERN_TRY(lower_dkv(&a, err));
     return a.splits > 1 ? lower_sum(&a, err) : TERN_OK;

@@ -7,7 +7,7 @@
 typedef struct tern_gpu_attention_shape {
     uint32_t head_dim, n_heads, n_kv_heads;
     uint32_t max_tokens;    /* the largest step */
-    uint32_t max_positions; /* of a sequence */
+    uint32_t max_positions; /* of a sequence that a token sees */
     bool kv_f32;
 } tern_gpu_attention_shape;
 

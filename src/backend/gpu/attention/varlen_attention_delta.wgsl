@@ -4,7 +4,7 @@
 //   groups      (heads, ceil(most rows / (WORKGROUP / 8))): 8 invocations for each row of a head
 //   out, dout   rows of *_stride quads, from *_first
 //   statistics  rows of statistics_stride floats, from statistics_first: m of each head, then l of each
-//   scratch     quad scratch_quad + t * n_heads + head: m, 1 / l, delta, 0
+//   scratch     quad t * n_heads + head: m, 1 / l, delta, 0
 //   params      word count_word holds the number of rows
 override WORKGROUP: u32 = 128;
 
@@ -18,7 +18,6 @@ struct P {
     dout_stride: u32,
     statistics_first: u32,
     statistics_stride: u32,
-    scratch_quad: u32,
 }
 
 @group(0) @binding(0) var<uniform> p: P;
@@ -49,7 +48,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             sum += partial[local + i];
         }
         let at = p.statistics_first + t * p.statistics_stride + head;
-        scratch[p.scratch_quad + t * p.n_heads + head] =
-            vec4<f32>(statistics[at], 1.0 / statistics[at + p.n_heads], sum, 0.0);
+        scratch[t * p.n_heads + head] = vec4<f32>(statistics[at], 1.0 / statistics[at + p.n_heads], sum, 0.0);
     }
 }

@@ -70,6 +70,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_VARLEN_ATTENTION_DELTA,
     TERN_GPU_KERNEL_VARLEN_ATTENTION_DKV,
     TERN_GPU_KERNEL_VARLEN_ATTENTION_DQ,
+    TERN_GPU_KERNEL_VARLEN_ATTENTION_DSINKS,
     TERN_GPU_KERNEL_WIDEN,
 } tern_gpu_kernel;
 
@@ -145,7 +146,7 @@ static inline const tern_gpu_add_parts_overrides *tern_gpu_add_parts_overrides_o
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* attention/attention_combine.wgsl */
+/* attention/attention_combine.wesl */
 typedef struct tern_gpu_attention_combine_uniform {
     uint32_t head_dim;
     uint32_t n_kv_heads;
@@ -159,8 +160,10 @@ typedef struct tern_gpu_attention_combine_uniform {
     uint32_t partials;
     uint32_t out_first;
     uint32_t out_stride;
+    uint32_t window;
+    uint32_t sinks;
 } tern_gpu_attention_combine_uniform;
-static_assert(sizeof(tern_gpu_attention_combine_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_combine.wgsl: struct P");
+static_assert(sizeof(tern_gpu_attention_combine_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_combine.wesl: struct P");
 static inline void tern_gpu_attention_combine_set(tern_gpu_dispatch *d, const tern_gpu_attention_combine_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ATTENTION_COMBINE, uniform, sizeof *uniform);
@@ -169,6 +172,7 @@ enum {
     TERN_GPU_ATTENTION_COMBINE_BINDING_PARAMS,
     TERN_GPU_ATTENTION_COMBINE_BINDING_SCRATCH,
     TERN_GPU_ATTENTION_COMBINE_BINDING_RESULT,
+    TERN_GPU_ATTENTION_COMBINE_BINDING_SINKS,
 };
 typedef tern_gpu_add_overrides tern_gpu_attention_combine_overrides;
 static inline const tern_gpu_attention_combine_overrides *tern_gpu_attention_combine_overrides_of(tern_gpu_pipeline pipeline)
@@ -195,6 +199,10 @@ typedef struct tern_gpu_attention_decode_uniform {
     uint32_t out_first;
     uint32_t out_stride;
     float scale;
+    float softcap;
+    float softcap_rate;
+    uint32_t window;
+    uint32_t sinks;
     uint32_t split_bits;
     uint32_t min_span;
     uint32_t fused;
@@ -215,6 +223,7 @@ enum {
     TERN_GPU_ATTENTION_DECODE_BINDING_V_CACHE,
     TERN_GPU_ATTENTION_DECODE_BINDING_RESULT,
     TERN_GPU_ATTENTION_DECODE_BINDING_SCRATCH,
+    TERN_GPU_ATTENTION_DECODE_BINDING_SINKS,
 };
 typedef struct tern_gpu_attention_decode_overrides {
     uint32_t workgroup;
@@ -250,6 +259,10 @@ typedef struct tern_gpu_attention_tiled_uniform {
     uint32_t out_first;
     uint32_t out_stride;
     float scale;
+    float softcap;
+    float softcap_rate;
+    uint32_t window;
+    uint32_t sinks;
     uint32_t tiles;
 } tern_gpu_attention_tiled_uniform;
 static_assert(sizeof(tern_gpu_attention_tiled_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_tiled.wesl: struct P");
@@ -263,6 +276,7 @@ enum {
     TERN_GPU_ATTENTION_TILED_BINDING_K_CACHE,
     TERN_GPU_ATTENTION_TILED_BINDING_V_CACHE,
     TERN_GPU_ATTENTION_TILED_BINDING_RESULT,
+    TERN_GPU_ATTENTION_TILED_BINDING_SINKS,
 };
 typedef struct tern_gpu_attention_tiled_overrides {
     uint32_t workgroup;
@@ -279,8 +293,8 @@ typedef struct tern_gpu_attention_tiled_overrides {
     uint32_t sum_rows;
     uint32_t tile_stride;
     uint32_t score_stride;
-    uint32_t held_f16;
-    uint32_t held_f32;
+    uint32_t f16_loads;
+    uint32_t f32_loads;
 } tern_gpu_attention_tiled_overrides;
 static inline const tern_gpu_attention_tiled_overrides *tern_gpu_attention_tiled_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1754,6 +1768,7 @@ typedef struct tern_gpu_varlen_attention_uniform {
     uint32_t quads;
     uint32_t n_heads;
     uint32_t group;
+    uint32_t splits;
     uint32_t count_word;
     uint32_t starts_word;
     uint32_t q_first;
@@ -1762,11 +1777,19 @@ typedef struct tern_gpu_varlen_attention_uniform {
     uint32_t k_stride;
     uint32_t v_first;
     uint32_t v_stride;
+    uint32_t dout_first;
+    uint32_t dout_stride;
     uint32_t out_first;
     uint32_t out_stride;
+    uint32_t dv_first;
+    uint32_t dv_stride;
     uint32_t statistics_first;
     uint32_t statistics_stride;
     float scale;
+    float softcap;
+    float softcap_rate;
+    uint32_t window;
+    uint32_t sinks;
 } tern_gpu_varlen_attention_uniform;
 static_assert(sizeof(tern_gpu_varlen_attention_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention.wesl: struct P");
 static inline void tern_gpu_varlen_attention_set(tern_gpu_dispatch *d, const tern_gpu_varlen_attention_uniform *uniform)
@@ -1780,6 +1803,7 @@ enum {
     TERN_GPU_VARLEN_ATTENTION_BINDING_V,
     TERN_GPU_VARLEN_ATTENTION_BINDING_STATISTICS,
     TERN_GPU_VARLEN_ATTENTION_BINDING_RESULT,
+    TERN_GPU_VARLEN_ATTENTION_BINDING_SINKS,
 };
 typedef struct tern_gpu_varlen_attention_overrides {
     uint32_t parts;
@@ -1818,7 +1842,6 @@ typedef struct tern_gpu_varlen_attention_delta_uniform {
     uint32_t dout_stride;
     uint32_t statistics_first;
     uint32_t statistics_stride;
-    uint32_t scratch_quad;
 } tern_gpu_varlen_attention_delta_uniform;
 static_assert(sizeof(tern_gpu_varlen_attention_delta_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention_delta.wgsl: struct P");
 static inline void tern_gpu_varlen_attention_delta_set(tern_gpu_dispatch *d, const tern_gpu_varlen_attention_delta_uniform *uniform)
@@ -1840,32 +1863,11 @@ static inline const tern_gpu_varlen_attention_delta_overrides *tern_gpu_varlen_a
 }
 
 /* attention/varlen_attention_dkv.wesl */
-typedef struct tern_gpu_varlen_attention_dkv_uniform {
-    uint32_t quads;
-    uint32_t n_heads;
-    uint32_t splits;
-    uint32_t heads;
-    uint32_t count_word;
-    uint32_t starts_word;
-    uint32_t q_first;
-    uint32_t q_stride;
-    uint32_t k_first;
-    uint32_t k_stride;
-    uint32_t v_first;
-    uint32_t v_stride;
-    uint32_t dout_first;
-    uint32_t dout_stride;
-    uint32_t dk_first;
-    uint32_t dk_stride;
-    uint32_t dv_first;
-    uint32_t dv_stride;
-    uint32_t scratch_quad;
-    float scale;
-} tern_gpu_varlen_attention_dkv_uniform;
+typedef tern_gpu_varlen_attention_uniform tern_gpu_varlen_attention_dkv_uniform;
 static_assert(sizeof(tern_gpu_varlen_attention_dkv_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention_dkv.wesl: struct P");
 static inline void tern_gpu_varlen_attention_dkv_set(tern_gpu_dispatch *d, const tern_gpu_varlen_attention_dkv_uniform *uniform)
 {
-    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_VARLEN_ATTENTION_DKV, uniform, sizeof *uniform);
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_VARLEN_ATTENTION, uniform, sizeof *uniform);
 }
 enum {
     TERN_GPU_VARLEN_ATTENTION_DKV_BINDING_PARAMS,
@@ -1902,29 +1904,11 @@ static inline const tern_gpu_varlen_attention_dkv_overrides *tern_gpu_varlen_att
 }
 
 /* attention/varlen_attention_dq.wesl */
-typedef struct tern_gpu_varlen_attention_dq_uniform {
-    uint32_t quads;
-    uint32_t n_heads;
-    uint32_t group;
-    uint32_t count_word;
-    uint32_t starts_word;
-    uint32_t q_first;
-    uint32_t q_stride;
-    uint32_t k_first;
-    uint32_t k_stride;
-    uint32_t v_first;
-    uint32_t v_stride;
-    uint32_t dout_first;
-    uint32_t dout_stride;
-    uint32_t dq_first;
-    uint32_t dq_stride;
-    uint32_t scratch_quad;
-    float scale;
-} tern_gpu_varlen_attention_dq_uniform;
+typedef tern_gpu_varlen_attention_uniform tern_gpu_varlen_attention_dq_uniform;
 static_assert(sizeof(tern_gpu_varlen_attention_dq_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention_dq.wesl: struct P");
 static inline void tern_gpu_varlen_attention_dq_set(tern_gpu_dispatch *d, const tern_gpu_varlen_attention_dq_uniform *uniform)
 {
-    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_VARLEN_ATTENTION_DQ, uniform, sizeof *uniform);
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_VARLEN_ATTENTION, uniform, sizeof *uniform);
 }
 enum {
     TERN_GPU_VARLEN_ATTENTION_DQ_BINDING_PARAMS,
@@ -1956,6 +1940,29 @@ typedef struct tern_gpu_varlen_attention_dq_overrides {
 static inline const tern_gpu_varlen_attention_dq_overrides *tern_gpu_varlen_attention_dq_overrides_of(tern_gpu_pipeline pipeline)
 {
     assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_VARLEN_ATTENTION_DQ);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* attention/varlen_attention_dsinks.wesl */
+typedef struct tern_gpu_varlen_attention_dsinks_uniform {
+    uint32_t n_heads;
+    uint32_t count_word;
+} tern_gpu_varlen_attention_dsinks_uniform;
+static_assert(sizeof(tern_gpu_varlen_attention_dsinks_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/varlen_attention_dsinks.wesl: struct P");
+static inline void tern_gpu_varlen_attention_dsinks_set(tern_gpu_dispatch *d, const tern_gpu_varlen_attention_dsinks_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_VARLEN_ATTENTION_DSINKS, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_VARLEN_ATTENTION_DSINKS_BINDING_PARAMS,
+    TERN_GPU_VARLEN_ATTENTION_DSINKS_BINDING_SCRATCH,
+    TERN_GPU_VARLEN_ATTENTION_DSINKS_BINDING_SINKS,
+    TERN_GPU_VARLEN_ATTENTION_DSINKS_BINDING_DSINKS,
+};
+typedef tern_gpu_add_overrides tern_gpu_varlen_attention_dsinks_overrides;
+static inline const tern_gpu_varlen_attention_dsinks_overrides *tern_gpu_varlen_attention_dsinks_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 

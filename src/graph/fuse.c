@@ -157,7 +157,14 @@ static tern_status fuse_rope_kv(fusion *f, size_t at)
     return TERN_OK;
 }
 
-/* GATE over the two halves of one linear op's row. */
+static bool has_bias(const tern_op *linear)
+{
+    for (uint32_t p = 0; p < linear->n_parts; p++)
+        if (linear->bias[p].cols) return true;
+    return false;
+}
+
+/* GATE over the two halves of one linear op's row; of one with a bias, where the device has such layers. */
 static tern_status fuse_gate(fusion *f, size_t at)
 {
     tern_op *gate = &f->graph->ops[at];
@@ -167,9 +174,12 @@ static tern_status fuse_gate(fusion *f, size_t at)
     bool halves = linear && linear->kind == TERN_OP_LINEAR && linear->n_parts == 2 && !linear->gated &&
                   first->first_col == 0 && second->first_col == first->cols;
     if (!halves || f->uses[linear->out.value] != 2) return TERN_OK;
-    linear->gated = true;
-    linear->activation = gate->activation;
-    linear->out = gate->out;
+    tern_op fused = *linear;
+    fused.gated = true;
+    fused.activation = gate->activation;
+    fused.out = gate->out;
+    if (!has_bias(linear)) *linear = fused;
+    else if (!becomes(f, linear, &fused)) return TERN_OK;
     drop(gate);
     return TERN_OK;
 }

@@ -14,12 +14,12 @@ static tern_view input(test_case *c, const test_training *t, const char *name, u
     return test_case_columns(whole, before, cols);
 }
 
-static tern_view output(test_case *c, const test_training *t, const char *name)
+static tern_view output(test_case *c, const test_training *t, const char *name, uint32_t cols)
 {
     const uint32_t before = t->beside ? test_between(c->rng, 0, 9) : 0,
                    after = t->beside ? test_between(c->rng, 0, 9) : 0;
-    tern_view whole = test_case_output(c, name, TERN_ROWS_TOKENS, TERN_DTYPE_F32, before + t->cols + after);
-    return test_case_columns(whole, before, t->cols);
+    tern_view whole = test_case_output(c, name, TERN_ROWS_TOKENS, TERN_DTYPE_F32, before + cols + after);
+    return test_case_columns(whole, before, cols);
 }
 
 static void add_input(tern_op *op, tern_view view)
@@ -29,14 +29,15 @@ static void add_input(tern_op *op, tern_view view)
 
 static void add_norm(test_case *c, const test_training *t, tern_op *op)
 {
+    const uint32_t cols = t->n_groups ? t->n_groups * t->cols : t->cols;
     op->eps = 1e-5f;
-    add_input(op, input(c, t, "x", t->cols));
+    add_input(op, input(c, t, "x", cols));
     add_input(op, test_case_norm_weight(c, t->cols));
-    add_input(op, input(c, t, "dy", t->cols));
+    add_input(op, input(c, t, "dy", cols));
     if (!t->no_dg)
         add_input(op, test_case_state(c, "dg", TERN_STATE_GRADIENT, TERN_DTYPE_F32, 1, t->cols, TEST_ORDINARY));
-    op->out = t->no_dx ? (tern_view){.value = TERN_NO_VALUE} : output(c, t, "dx");
-    if (t->residual) op->residual = input(c, t, "residual", t->cols);
+    op->out = t->no_dx ? (tern_view){.value = TERN_NO_VALUE} : output(c, t, "dx", cols);
+    if (t->residual) op->residual = input(c, t, "residual", cols);
 }
 
 static void add_gate(test_case *c, const test_training *t, tern_op *op)
@@ -45,8 +46,8 @@ static void add_gate(test_case *c, const test_training *t, tern_op *op)
     add_input(op, input(c, t, "gate", t->cols));
     add_input(op, input(c, t, "up", t->cols));
     add_input(op, input(c, t, "dy", t->cols));
-    add_input(op, output(c, t, "dup"));
-    op->out = output(c, t, "dgate");
+    add_input(op, output(c, t, "dup", t->cols));
+    op->out = output(c, t, "dgate", t->cols);
     const tern_view gate = op->in[TERN_GATE_BACKWARD_GATE];
     float *g = test_case_floats(c, gate);
     for (uint64_t i = 0; i < c->graph.values[gate.value].bytes / 4; i++) g[i] *= 4;
@@ -75,6 +76,11 @@ tern_op test_training_add(test_case *c, const test_training *t)
         add_input(&op, test_case_param_view(c, TERN_PARAM_LABELS));
         op.out = test_case_output(c, "losses", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 1);
         break;
+    case TERN_OP_BIAS_BACKWARD:
+        add_input(&op, input(c, t, "dy", t->cols));
+        add_input(&op, test_case_state(c, "db", TERN_STATE_GRADIENT, TERN_DTYPE_F32, 1, t->cols, TEST_ORDINARY));
+        op.out.value = TERN_NO_VALUE;
+        break;
     case TERN_OP_EMBED_BACKWARD:
         add_input(&op, input(c, t, "dy", t->cols));
         add_input(&op, test_case_param_view(c, TERN_PARAM_IDS));
@@ -86,7 +92,7 @@ tern_op test_training_add(test_case *c, const test_training *t)
         op.scale = t->kind == TERN_OP_SCALE ? -1.7f : 0.25f;
         op.stream = 3;
         add_input(&op, input(c, t, "x", t->cols));
-        op.out = output(c, t, "y");
+        op.out = output(c, t, "y", t->cols);
     }
     if (t->kind == TERN_OP_DROPOUT || t->kind == TERN_OP_FAKE_QUANTIZE || t->kind == TERN_OP_CROSS_ENTROPY)
         add_input(&op, test_case_param_view(c, TERN_PARAM_TRAINING));

@@ -9,16 +9,17 @@ typedef struct test_training {
     tern_op_kind kind;
     uint32_t cols;
     tern_activation activation;
-    bool no_dg;       /* RMS_NORM_BACKWARD without the norm_weight's gradient */
-    bool no_dx;       /* and without the input's */
-    bool residual;    /* with one */
-    bool beside;      /* rows lie among other columns, at a random place */
-    uint32_t n_vocab; /* EMBED_BACKWARD: 40 */
+    bool no_dg;        /* RMS_NORM_BACKWARD without the norm_weight's gradient */
+    bool no_dx;        /* and without the input's */
+    bool residual;     /* with one */
+    uint32_t n_groups; /* RMS_NORM_BACKWARD: rows of so many groups of `cols` columns; 1 */
+    bool beside;       /* rows lie among other columns, at a random place */
+    uint32_t n_vocab;  /* EMBED_BACKWARD: 40 */
     test_fill fill;
 } test_training;
 
-/* SCALE, DROPOUT, FAKE_QUANTIZE, CROSS_ENTROPY, ROPE_BACKWARD (heads of 32), GATE_BACKWARD, RMS_NORM_BACKWARD or
- * EMBED_BACKWARD, added to a case of shape `training`. */
+/* SCALE, DROPOUT, FAKE_QUANTIZE, CROSS_ENTROPY, ROPE_BACKWARD (heads of 32), GATE_BACKWARD, RMS_NORM_BACKWARD,
+ * BIAS_BACKWARD or EMBED_BACKWARD, added to a case of shape `training`. */
 tern_op test_training_add(test_case *c, const test_training *t);
 /* Attention of max_tokens rows, forward and backward. */
 typedef struct test_varlen_attention {

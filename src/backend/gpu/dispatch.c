@@ -94,6 +94,15 @@ uint32_t tern_gpu__max_rows(const tern_gpu_program *p, tern_rows rows)
     return rows == TERN_ROWS_OUTPUTS ? p->graph->max_outputs : p->graph->max_tokens;
 }
 
+tern_gpu_epilogue tern_gpu__residual_epilogue(const tern_gpu_program *p, const tern_op *op)
+{
+    if (op->residual.value == TERN_NO_VALUE) return TERN_GPU_STORE;
+    const tern_value *out = tern_gpu__value(p, op->out), *addend = tern_gpu__value(p, op->residual);
+    bool same =
+        out->kind == TERN_VALUE_ACTIVATION && addend->kind == TERN_VALUE_ACTIVATION && out->offset == addend->offset;
+    return same || op->out.value == op->residual.value ? TERN_GPU_ADD_RESULT : TERN_GPU_ADD_RESIDUAL;
+}
+
 uint64_t tern_gpu__scratch(tern_gpu_program *p, uint64_t bytes)
 {
     bytes = TERN_GPU_COUNTER_BYTES + tern_gpu__aligned(bytes);

@@ -31,24 +31,11 @@ static tern_status check_bindings(const tern_gpu_program *p, const tern_op *op, 
     return TERN_OK;
 }
 
-/* What an op can ask for and no kernel does; NULL: nothing. */
-static const char *not_done(const tern_op *op)
-{
-    const bool norm = op->kind == TERN_OP_RMS_NORM || op->kind == TERN_OP_RMS_NORM_BACKWARD;
-    for (uint32_t i = 0; i < TERN_LINEAR_MAX_PARTS; i++)
-        if (op->bias[i].cols) return "with a bias";
-    if (op->kind == TERN_OP_RMS_NORM && op->residual.cols) return "with a residual";
-    if (op->kind == TERN_OP_RMS_NORM && op->out.value == op->in[TERN_NORM_X].value) return "in place";
-    return norm && op->in[TERN_NORM_WEIGHT].cols != op->in[TERN_NORM_X].cols ? "of groups of columns" : NULL;
-}
-
 static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     const size_t first = p->n;
     tern_gpu_lower_fn *lower = lowerings[op->kind];
     if (!lower) return tern_gpu__unsupported(p->graph, op, "no kernel", err);
-    const char *missing = not_done(op);
-    if (missing) return tern_gpu__unsupported(p->graph, op, missing, err);
     const tern_status status = lower(p, op, err);
     if (status != TERN_OK) return p->out_of_memory ? TERN_OUT_OF_MEMORY : status;
     return check_bindings(p, op, first, err);

@@ -4,7 +4,8 @@
  * Kernels (FAMILY/NAME.wgsl or .wesl): group 0; binding 0 is the uniform struct P of at most TERN_GPU_UNIFORM_WORDS
  * words, bindings 1.. are storage buffers in the order of the pipeline's signature. 'r' is var<storage, read> (weights,
  * norm_weights, constants), 'w' var<storage, read_write>: all activations, caches and parameters, also where they are
- * only read, because WebGPU refuses one buffer as both in one dispatch. */
+ * only read, because WebGPU refuses one buffer as both in one dispatch; and biases, bound as the residuals for which
+ * the kernels take them. */
 #ifndef TERN_BACKEND_GPU_PIPELINES_H
 #define TERN_BACKEND_GPU_PIPELINES_H
 

@@ -41,6 +41,7 @@ typedef struct linear_case {
     const char *encodings[3];
     uint32_t gap; /* columns before and after x in its rows */
     bool q8, residual, in_place, outputs;
+    uint32_t biases; /* a bit for each part that has one */
 } linear_case;
 
 static void run_linear(const linear_case *l, const uint32_t *tokens, tern_backend *backend)
@@ -56,6 +57,7 @@ static void run_linear(const linear_case *l, const uint32_t *tokens, tern_backen
     for (uint32_t i = 0; i < l->n_parts; i++) {
         op.in[TERN_LINEAR_W + i] = test_case_weight(&c, l->encodings[i], l->rows[i], l->cols);
         total += l->rows[i];
+        if (l->biases >> i & 1) op.bias[i] = test_case_norm_weight(&c, l->rows[i]);
     }
     if (l->residual) op.residual = test_case_rows(&c, "residual", rows, total, TEST_ORDINARY);
     op.out = l->in_place ? op.residual : test_case_output(&c, "y", rows, TERN_DTYPE_F32, total);
@@ -185,6 +187,33 @@ static void parts_views_and_sums(void **state)
     }
 }
 
+/* Biases of some parts or all, alone and with a residual, in slices, and where the columns are cut in parts. */
+static void biases(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    static const uint32_t tokens[] = {1, 4, 33, 0};
+    for (uint32_t f = 0; f < N_FORMATS; f++)
+        for (uint32_t i = 0; i < 4; i++) {
+            const linear_case l = {.n_parts = 3,
+                                   .rows = {64, 20, 37},
+                                   .cols = 256,
+                                   .max_tokens = i % 2 ? 33 : 1,
+                                   .encodings = {formats[f].name, formats[(f + 1) % N_FORMATS].name, "i2_s"},
+                                   .q8 = i == 1,
+                                   .residual = i >= 2,
+                                   .in_place = i == 3,
+                                   .biases = f % 2 ? 7 : 5};
+            run_linear(&l, i % 2 ? tokens : (const uint32_t[]){1, 0}, test_gpu_backend());
+        }
+    static const linear_case parts = {
+        .n_parts = 1, .rows = {16}, .cols = 640, .max_tokens = 33, .encodings = {"f32"}, .biases = 1};
+    run_linear(&parts, tokens, test_gpu_backend());
+    static const linear_case sliced = {
+        .n_parts = 1, .rows = {700}, .cols = 512, .max_tokens = 10, .encodings = {"f16"}, .biases = 1};
+    run_linear(&sliced, (const uint32_t[]){1, 10, 0}, small_backend());
+}
+
 /* Dense layers on int8 rows, whatever lies between: ternary and dense parts take turns. */
 static void mixed_with_ternary(void **state)
 {
@@ -274,6 +303,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(wide_rows),
     cmocka_unit_test(slices_and_small_devices),
     cmocka_unit_test(parts_views_and_sums),
+    cmocka_unit_test(biases),
     cmocka_unit_test(mixed_with_ternary),
     cmocka_unit_test(gated),
     cmocka_unit_test(rows_of_tables),

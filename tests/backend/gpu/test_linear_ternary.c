@@ -13,6 +13,7 @@ typedef struct layer {
     uint32_t cols, n_parts, rows[3];
     bool gated, residual, in_place, row_scales, f32, norm;
     tern_activation activation;
+    uint32_t biases; /* a bit for each part that has one */
 } layer;
 
 typedef struct built {
@@ -101,6 +102,7 @@ static void build(built *b, tern_rng *rng, const layer *l, uint32_t max_tokens)
         op.in[TERN_LINEAR_W + i] = test_case_weight(&b->c, l->encoding, l->rows[i], l->cols);
         if (l->row_scales) add_row_scales(&b->c, op.in[TERN_LINEAR_W + i]);
         if (!l->gated || i == 0) cols += l->rows[i];
+        if (l->biases >> i & 1) op.bias[i] = test_case_norm_weight(&b->c, l->rows[i]);
     }
     if (l->residual)
         op.residual =
@@ -125,7 +127,7 @@ static test_tolerance tolerance_of(const layer *l)
     /* e^g is off by as much of itself as g is off: by the rounding of numbers up to 88, and GELU's g is a cube's. */
     double steep = l->activation == TERN_ACT_RELU2 ? 2e-6 : 1e-4;
     if (l->gated) return (test_tolerance){.of_value = steep, .of_row = 1e-6};
-    return (test_tolerance){.of_value = 2.5e-7, .of_row = l->residual || l->in_place ? 2.5e-7 : 0};
+    return (test_tolerance){.of_value = 2.5e-7, .of_row = l->residual || l->in_place || l->biases ? 2.5e-7 : 0};
 }
 
 static void check_layer(tern_rng *rng, const layer *l, uint32_t which, uint32_t max_tokens, uint32_t n_tokens)
@@ -167,6 +169,15 @@ static const layer layers[] = {
      .cols = 16384,
      .n_parts = 1,
      .rows = {20}}, /* wider than the workgroup memory of the kernel for few tokens */
+};
+
+static const layer biased[] = {
+    {.encoding = "i2_s", .cols = 384, .n_parts = 1, .rows = {131}, .biases = 1},
+    {.encoding = "t160", .cols = 333, .n_parts = 3, .rows = {40, 20, 20}, .biases = 7},
+    {.encoding = "i2_s", .cols = 640, .n_parts = 3, .rows = {64, 33, 33}, .biases = 4, .row_scales = true},
+    {.encoding = "tq2_0", .cols = 256, .n_parts = 1, .rows = {70}, .biases = 1, .residual = true},
+    {.encoding = "i2_s", .cols = 256, .n_parts = 2, .rows = {70, 30}, .biases = 2, .in_place = true},
+    {.encoding = "i2_s", .cols = 128, .n_parts = 2, .rows = {50, 30}, .biases = 3, .f32 = true, .residual = true},
 };
 
 /* Those that kernels for rows of exactly 2560 and 6912 columns take, in whole groups of rows. */
@@ -218,6 +229,22 @@ static void in_slices(void **state)
     for (size_t i = 0; i < sizeof sliced / sizeof *sliced; i++)
         for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++)
             check_layer(&rng, &sliced[i], SLICED, tokens[k][0], tokens[k][1]);
+}
+
+static void with_a_bias(void **state)
+{
+    (void)state;
+    static const uint32_t tokens[][2] = {{1, 1}, {9, 5}, {40, 37}};
+    tern_rng rng;
+    test_seed(&rng);
+    for (size_t i = 0; i < sizeof biased / sizeof *biased; i++)
+        for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++) {
+            check_layer(&rng, &biased[i], WHOLE, tokens[k][0], tokens[k][1]);
+            check_layer(&rng, &biased[i], LEAST, tokens[k][0], tokens[k][1]);
+        }
+    static const layer sliced = {
+        .encoding = "i2_s", .cols = 512, .n_parts = 3, .rows = {900, 30, 30}, .row_scales = true, .biases = 3};
+    check_layer(&rng, &sliced, SLICED, 9, 4);
 }
 
 /* The sum takes its addend's place. */
@@ -377,15 +404,11 @@ static void what_it_refuses(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(like_the_cpu),
-    cmocka_unit_test(on_the_least_device),
-    cmocka_unit_test(in_slices),
-    cmocka_unit_test(in_place),
-    cmocka_unit_test(on_f32_rows),
-    cmocka_unit_test(with_its_norm),
-    cmocka_unit_test(with_the_norm_of_odd_rows),
-    cmocka_unit_test(on_wide_subgroups),
-    cmocka_unit_test(in_whole_groups),
+    cmocka_unit_test(like_the_cpu),      cmocka_unit_test(on_the_least_device),
+    cmocka_unit_test(in_slices),         cmocka_unit_test(with_a_bias),
+    cmocka_unit_test(in_place),          cmocka_unit_test(on_f32_rows),
+    cmocka_unit_test(with_its_norm),     cmocka_unit_test(with_the_norm_of_odd_rows),
+    cmocka_unit_test(on_wide_subgroups), cmocka_unit_test(in_whole_groups),
     cmocka_unit_test(what_it_refuses),
 };
 

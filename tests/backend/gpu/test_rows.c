@@ -163,6 +163,48 @@ static void rms_norm(void **state)
     }
 }
 
+/* What a norm is added to: rows of their own, or what lies where the sum goes. */
+static void norms_with_a_residual(void **state)
+{
+    (void)state;
+    test_gpu_backend();
+    FOR_EACH_WIDTH(cols)
+    {
+        test_case c;
+        open_case(&c);
+        tern_view x = input(&c, cols, TEST_ORDINARY), norm_weight = test_case_norm_weight(&c, cols),
+                  apart = input(&c, cols, TEST_ORDINARY), sum = input(&c, cols, TEST_ORDINARY),
+                  y = output(&c, TERN_ROWS_TOKENS, cols);
+        tern_op op = {.kind = TERN_OP_RMS_NORM, .n_in = 2, .in = {x, norm_weight}, .eps = 1e-5f};
+        op.residual = apart, op.out = y;
+        test_case_add(&c, op);
+        op.residual = op.out = sum;
+        test_case_add(&c, op);
+        compare(&c, (test_tolerance){.of_value = 1e-5, .of_row = 1e-6});
+    }
+}
+
+/* A norm of each group of columns, and norms in place, of groups and of whole rows. */
+static void norms_of_groups(void **state)
+{
+    (void)state;
+    test_gpu_backend();
+    static const uint32_t sizes[] = {1, 5, 16, 32, 64, 80, 128, 130, 256, 511, 512, 513, 1000};
+    for (int round = 0; round < 39; round++) {
+        const uint32_t group = sizes[round % 13], n_groups = round % 3 ? test_between(&rng, 1, 20) : 1;
+        const uint32_t cols = n_groups * group;
+        test_case c;
+        open_case(&c);
+        tern_view x = input(&c, cols, TEST_ORDINARY), norm_weight = test_case_norm_weight(&c, group);
+        tern_op op = {.kind = TERN_OP_RMS_NORM, .n_in = 2, .in = {x, norm_weight}, .eps = 1e-5f};
+        op.out = round / 13 == 0 ? x : output(&c, TERN_ROWS_TOKENS, cols);
+        if (round % 2) op.residual = op.out.value == x.value ? (tern_view){0} : input(&c, cols, TEST_ORDINARY);
+        if (round / 13 == 2 && n_groups > 1) op.residual = op.out = input(&c, cols, TEST_ORDINARY);
+        test_case_add(&c, op);
+        compare(&c, (test_tolerance){.of_value = 1e-5, .of_row = 1e-6, .absolute = 1e-30});
+    }
+}
+
 /* Zeros, and rows of NaN or with one. */
 static void rms_norm_of_odd_rows(void **state)
 {
@@ -282,6 +324,8 @@ static const struct CMUnitTest tests[] = {cmocka_unit_test(add),
                                           cmocka_unit_test(gather),
                                           cmocka_unit_test(rms_norm),
                                           cmocka_unit_test(rms_norm_of_odd_rows),
+                                          cmocka_unit_test(norms_with_a_residual),
+                                          cmocka_unit_test(norms_of_groups),
                                           cmocka_unit_test(quantize),
                                           cmocka_unit_test(quantize_halves),
                                           cmocka_unit_test(norm_quant),

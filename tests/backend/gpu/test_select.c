@@ -89,6 +89,8 @@ static void add_rows_ops(test_case *c, uint32_t cols)
                                    .out = quantised ? q : y,
                                    .activation = kinds[i] == TERN_OP_GATE ? (tern_activation)(i - 4) : TERN_ACT_RELU2});
     }
+    test_case_add(c, (tern_op){.kind = TERN_OP_RMS_NORM, .n_in = 2, .in = {x, norm_weight}, .residual = x, .out = y});
+    test_case_add(c, (tern_op){.kind = TERN_OP_RMS_NORM, .n_in = 2, .in = {x, norm_weight}, .out = x});
     for (size_t i = 0; cols % 256 == 0 && i < sizeof encodings / sizeof *encodings; i++)
         test_case_add(
             c, (tern_op){.kind = TERN_OP_EMBED,
@@ -96,6 +98,20 @@ static void add_rows_ops(test_case *c, uint32_t cols)
                          .in = {test_case_weight(c, encodings[i], 4, cols), test_case_param_view(c, TERN_PARAM_IDS)},
                          .out = y});
     test_case_add(c, (tern_op){.kind = TERN_OP_SAMPLE, .n_in = 5, .in = {x}, .out = tokens});
+}
+
+/* A bias and a residual that lies apart or where the sum goes; in place a norm of more columns than others. */
+static void add_sums(test_case *c, uint32_t cols)
+{
+    tern_view x = test_case_rows(c, "sums_of", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
+    tern_view bias = test_case_norm_weight(c, 8), w = test_case_weight(c, "f16", 8, cols);
+    tern_view wide = test_case_rows(c, "normed", TERN_ROWS_TOKENS, 600, TEST_ORDINARY);
+    tern_view out = test_case_output(c, "biased", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 8);
+    tern_op op = {.kind = TERN_OP_LINEAR, .n_in = 2, .n_parts = 1, .in = {x, w}, .bias = {bias}, .out = out};
+    op.residual = out;
+    test_case_add(c, op);
+    test_case_add(
+        c, (tern_op){.kind = TERN_OP_RMS_NORM, .n_in = 2, .in = {wide, test_case_norm_weight(c, 600)}, .out = wide});
 }
 
 /* Linear layers of rows that are not as the weights would have them. */
@@ -159,9 +175,11 @@ static void add_attention_ops(test_case *c, tern_dtype dtype)
 static void add_training_ops(test_case *c, uint32_t cols)
 {
     static const tern_op_kind kinds[] = {TERN_OP_SCALE,         TERN_OP_DROPOUT,           TERN_OP_FAKE_QUANTIZE,
-                                         TERN_OP_CROSS_ENTROPY, TERN_OP_RMS_NORM_BACKWARD, TERN_OP_EMBED_BACKWARD};
+                                         TERN_OP_CROSS_ENTROPY, TERN_OP_RMS_NORM_BACKWARD, TERN_OP_EMBED_BACKWARD,
+                                         TERN_OP_BIAS_BACKWARD};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         test_training_add(c, &(test_training){.kind = kinds[i], .cols = cols});
+    test_training_add(c, &(test_training){.kind = TERN_OP_RMS_NORM_BACKWARD, .cols = cols, .n_groups = 2});
     for (int act = TERN_ACT_RELU2; act <= TERN_ACT_GELU; act++)
         test_training_add(
             c, &(test_training){.kind = TERN_OP_GATE_BACKWARD, .cols = cols, .activation = (tern_activation)act});
@@ -216,6 +234,7 @@ static void choose_lowered(const tern_gpu_caps *caps, uint32_t cols, tern_dtype 
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2, .n_ctx = 1024, .sampler = true});
     add_rows_ops(&c, cols);
     if (cols % 256 == 0) add_linear_ops(&c, cols);
+    add_sums(&c, cols);
     add_attention_ops(&c, dtype);
     choose_case(&c, caps);
 }

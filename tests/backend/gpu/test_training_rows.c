@@ -112,6 +112,32 @@ static void rms_norm_backward_of_many(void **state)
     check((test_training){.kind = TERN_OP_RMS_NORM_BACKWARD, .cols = 33, .residual = true}, 300, near);
 }
 
+/* A norm of each head: few columns and many, groups that parts of the weight's gradient cut through a row. */
+static void rms_norm_backward_of_groups(void **state)
+{
+    (void)state;
+    test_gpu_backend();
+    static const uint32_t cols[] = {1, 7, 64, 128, 520};
+    for (int i = 0; i < 15; i++) {
+        const test_training t = {.kind = TERN_OP_RMS_NORM_BACKWARD,
+                                 .cols = cols[i % 5],
+                                 .n_groups = test_between(&rng, 2, 9),
+                                 .beside = i % 2,
+                                 .residual = i % 4 == 0,
+                                 .no_dg = i / 5 == 1,
+                                 .no_dx = i / 5 == 2};
+        check(t, test_between(&rng, 1, 30), near);
+    }
+}
+
+static void bias_backward(void **state)
+{
+    (void)state;
+    each_width((test_training){.kind = TERN_OP_BIAS_BACKWARD}, near);
+    check((test_training){.kind = TERN_OP_BIAS_BACKWARD, .cols = 70}, 64, near);
+    check((test_training){.kind = TERN_OP_BIAS_BACKWARD, .cols = 33, .beside = true}, 300, near);
+}
+
 static void cross_entropy(void **state)
 {
     (void)state;
@@ -207,6 +233,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gates_backward_at_the_ends),
     cmocka_unit_test(rms_norm_backward),
     cmocka_unit_test(rms_norm_backward_of_many),
+    cmocka_unit_test(rms_norm_backward_of_groups),
+    cmocka_unit_test(bias_backward),
     cmocka_unit_test(cross_entropy),
     cmocka_unit_test(cross_entropy_of_odd_rows),
     cmocka_unit_test(cross_entropy_in_chunks),

@@ -95,6 +95,28 @@ static void rows(void **state)
         }
 }
 
+/* Norms of groups of columns, in place and not; of whole rows with a residual; beside other columns. */
+static void norms(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][2] = {{3, 5}, {64, 9}, {130, 2}, {600, 1}};
+    test_seed(&rng);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int kind = 0; kind < 3; kind++) {
+            const uint32_t cols = sizes[i][0] * sizes[i][1];
+            test_case c;
+            test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 3});
+            tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols + 3, TEST_ORDINARY);
+            tern_op op = {.kind = TERN_OP_RMS_NORM, .n_in = 2, .eps = 1e-5f};
+            op.in[TERN_NORM_X] = test_case_columns(x, 1, cols);
+            op.in[TERN_NORM_WEIGHT] = test_case_norm_weight(&c, kind == 2 ? cols : sizes[i][0]);
+            op.out = kind == 0 ? op.in[TERN_NORM_X] : test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
+            if (kind) op.residual = test_case_rows(&c, "residual", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
+            test_case_add(&c, op);
+            compare(&c, 2, 1, near);
+        }
+}
+
 static void linear(const char *encoding, uint32_t cols, uint32_t n_rows, bool f32, uint32_t max_tokens,
                    uint32_t n_tokens)
 {
@@ -108,6 +130,10 @@ static void linear(const char *encoding, uint32_t cols, uint32_t n_rows, bool f3
     op.in[TERN_LINEAR_W] = test_case_weight(&c, encoding, n_rows, cols);
     op.residual = test_case_rows(&c, "residual", TERN_ROWS_TOKENS, n_rows, TEST_ORDINARY);
     op.out = test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, n_rows);
+    test_case_add(&c, op);
+    op.bias[0] = test_case_norm_weight(&c, n_rows);
+    op.residual = (tern_view){0};
+    op.out = test_case_output(&c, "biased", TERN_ROWS_TOKENS, TERN_DTYPE_F32, n_rows);
     test_case_add(&c, op);
     compare(&c, n_tokens, 1, (test_tolerance){.absolute = 1e-7 * cols, .of_row = 4e-6});
 }
@@ -307,8 +333,9 @@ static void report(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(rows),       cmocka_unit_test(linears), cmocka_unit_test(gradients), cmocka_unit_test(layers),
-    cmocka_unit_test(attentions), cmocka_unit_test(ropes),   cmocka_unit_test(samples),   cmocka_unit_test(report),
+    cmocka_unit_test(rows),      cmocka_unit_test(norms),   cmocka_unit_test(linears),
+    cmocka_unit_test(gradients), cmocka_unit_test(layers),  cmocka_unit_test(attentions),
+    cmocka_unit_test(ropes),     cmocka_unit_test(samples), cmocka_unit_test(report),
 };
 
 TEST_GROUP(ops, "slow", tests, .teardown = close_all);

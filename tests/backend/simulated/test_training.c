@@ -55,18 +55,31 @@ static void rows_on(size_t i, tern_op_kind kind, uint32_t cols, tern_activation 
     test_case_close(&c);
 }
 
+/* Norms of groups of columns, backward. */
+static void groups_on(size_t i, uint32_t cols, uint32_t n_groups)
+{
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 20, .training = true});
+    test_training_add(
+        &c, &(test_training){.kind = TERN_OP_RMS_NORM_BACKWARD, .cols = cols, .n_groups = n_groups, .residual = true});
+    test_case_compare(&c, backend(i), 20, 20, (test_tolerance){.of_value = 2e-5, .of_row = 2e-6, .absolute = 1e-30});
+    test_case_close(&c);
+}
+
 static void rows(void **state)
 {
     (void)state;
-    static const tern_op_kind kinds[] = {TERN_OP_SCALE,         TERN_OP_DROPOUT,           TERN_OP_FAKE_QUANTIZE,
-                                         TERN_OP_CROSS_ENTROPY, TERN_OP_RMS_NORM_BACKWARD, TERN_OP_ROPE_BACKWARD,
-                                         TERN_OP_GATE_BACKWARD, TERN_OP_GATE_BACKWARD,     TERN_OP_GATE_BACKWARD,
-                                         TERN_OP_EMBED_BACKWARD};
+    static const tern_op_kind kinds[] = {TERN_OP_SCALE,          TERN_OP_DROPOUT,           TERN_OP_FAKE_QUANTIZE,
+                                         TERN_OP_CROSS_ENTROPY,  TERN_OP_RMS_NORM_BACKWARD, TERN_OP_ROPE_BACKWARD,
+                                         TERN_OP_GATE_BACKWARD,  TERN_OP_GATE_BACKWARD,     TERN_OP_GATE_BACKWARD,
+                                         TERN_OP_EMBED_BACKWARD, TERN_OP_BIAS_BACKWARD};
     static const uint32_t widths[] = {5, 1284};
     for (size_t i = 0; i < N_DEVICES; i += test_quick() ? 3 : 1) {
         print_message("%s\n", devices[i].name);
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
             for (int w = 0; w < 2; w++) rows_on(i, kinds[k], widths[w], (tern_activation)(k % 3));
+        groups_on(i, 12, 4);
+        groups_on(i, 520, 2);
     }
 }
 

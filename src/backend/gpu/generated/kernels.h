@@ -27,6 +27,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_ATTENTION_DECODE,
     TERN_GPU_KERNEL_ATTENTION_TILED,
     TERN_GPU_KERNEL_BANDWIDTH,
+    TERN_GPU_KERNEL_BIAS_GRADIENT,
     TERN_GPU_KERNEL_COLUMN_FACTORS,
     TERN_GPU_KERNEL_CROSS_ENTROPY,
     TERN_GPU_KERNEL_DOTS,
@@ -56,6 +57,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_REQUANTIZE_SCALE,
     TERN_GPU_KERNEL_RMS_NORM,
     TERN_GPU_KERNEL_RMS_NORM_BACKWARD,
+    TERN_GPU_KERNEL_RMS_NORM_GROUPS,
     TERN_GPU_KERNEL_RMS_NORM_WEIGHT_GRADIENT,
     TERN_GPU_KERNEL_ROPE,
     TERN_GPU_KERNEL_ROPE_KV,
@@ -117,6 +119,7 @@ enum {
 };
 typedef struct tern_gpu_add_overrides {
     uint32_t workgroup;
+    bool in_place;
 } tern_gpu_add_overrides;
 static inline const tern_gpu_add_overrides *tern_gpu_add_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -139,10 +142,12 @@ enum {
     TERN_GPU_ADD_PARTS_BINDING_SCRATCH,
     TERN_GPU_ADD_PARTS_BINDING_DG,
 };
-typedef tern_gpu_add_overrides tern_gpu_add_parts_overrides;
+typedef struct tern_gpu_add_parts_overrides {
+    uint32_t workgroup;
+} tern_gpu_add_parts_overrides;
 static inline const tern_gpu_add_parts_overrides *tern_gpu_add_parts_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -174,10 +179,10 @@ enum {
     TERN_GPU_ATTENTION_COMBINE_BINDING_RESULT,
     TERN_GPU_ATTENTION_COMBINE_BINDING_SINKS,
 };
-typedef tern_gpu_add_overrides tern_gpu_attention_combine_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_attention_combine_overrides;
 static inline const tern_gpu_attention_combine_overrides *tern_gpu_attention_combine_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -325,6 +330,36 @@ static inline const tern_gpu_bandwidth_overrides *tern_gpu_bandwidth_overrides_o
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
+/* training/bias_gradient.wgsl */
+typedef struct tern_gpu_bias_gradient_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t dy_first;
+    uint32_t dy_stride;
+    uint32_t parts_word;
+} tern_gpu_bias_gradient_uniform;
+static_assert(sizeof(tern_gpu_bias_gradient_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/bias_gradient.wgsl: struct P");
+static inline void tern_gpu_bias_gradient_set(tern_gpu_dispatch *d, const tern_gpu_bias_gradient_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_BIAS_GRADIENT, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_BIAS_GRADIENT_BINDING_PARAMS,
+    TERN_GPU_BIAS_GRADIENT_BINDING_DY,
+    TERN_GPU_BIAS_GRADIENT_BINDING_SCRATCH,
+};
+typedef struct tern_gpu_bias_gradient_overrides {
+    uint32_t workgroup;
+    uint32_t columns;
+    uint32_t rows;
+    uint32_t lanes;
+} tern_gpu_bias_gradient_overrides;
+static inline const tern_gpu_bias_gradient_overrides *tern_gpu_bias_gradient_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_BIAS_GRADIENT);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
 /* linear/column_factors.wgsl */
 typedef struct tern_gpu_column_factors_uniform {
     uint32_t cols;
@@ -379,10 +414,10 @@ enum {
     TERN_GPU_CROSS_ENTROPY_CONST_LOADS = 8,
     TERN_GPU_CROSS_ENTROPY_CONST_NAN_BITS = 2143289344,
 };
-typedef tern_gpu_add_overrides tern_gpu_cross_entropy_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_cross_entropy_overrides;
 static inline const tern_gpu_cross_entropy_overrides *tern_gpu_cross_entropy_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -400,10 +435,10 @@ static inline void tern_gpu_dots_set(tern_gpu_dispatch *d, const tern_gpu_dots_u
 enum {
     TERN_GPU_DOTS_BINDING_RESULT,
 };
-typedef tern_gpu_add_overrides tern_gpu_dots_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_dots_overrides;
 static inline const tern_gpu_dots_overrides *tern_gpu_dots_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -474,10 +509,10 @@ enum {
 enum {
     TERN_GPU_EMBED_BACKWARD_CONST_WORDS = 256,
 };
-typedef tern_gpu_add_overrides tern_gpu_embed_backward_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_embed_backward_overrides;
 static inline const tern_gpu_embed_backward_overrides *tern_gpu_embed_backward_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -495,10 +530,10 @@ static inline void tern_gpu_fmas_set(tern_gpu_dispatch *d, const tern_gpu_fmas_u
 enum {
     TERN_GPU_FMAS_BINDING_RESULT,
 };
-typedef tern_gpu_add_overrides tern_gpu_fmas_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_fmas_overrides;
 static inline const tern_gpu_fmas_overrides *tern_gpu_fmas_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -589,10 +624,10 @@ enum {
     TERN_GPU_GATHER_BINDING_X,
     TERN_GPU_GATHER_BINDING_Y,
 };
-typedef tern_gpu_add_overrides tern_gpu_gather_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_gather_overrides;
 static inline const tern_gpu_gather_overrides *tern_gpu_gather_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -956,10 +991,10 @@ enum {
     TERN_GPU_LINEAR_PARTS_BINDING_RESIDUAL,
     TERN_GPU_LINEAR_PARTS_BINDING_RESULT,
 };
-typedef tern_gpu_add_overrides tern_gpu_linear_parts_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_linear_parts_overrides;
 static inline const tern_gpu_linear_parts_overrides *tern_gpu_linear_parts_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -1271,10 +1306,10 @@ enum {
     TERN_GPU_REQUANTIZE_BLEND_BINDING_RULE,
     TERN_GPU_REQUANTIZE_BLEND_BINDING_WEIGHT,
 };
-typedef tern_gpu_add_overrides tern_gpu_requantize_blend_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_requantize_blend_overrides;
 static inline const tern_gpu_requantize_blend_overrides *tern_gpu_requantize_blend_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -1298,10 +1333,10 @@ enum {
     TERN_GPU_REQUANTIZE_CODES_BINDING_RULE,
     TERN_GPU_REQUANTIZE_CODES_BINDING_WEIGHT,
 };
-typedef tern_gpu_add_overrides tern_gpu_requantize_codes_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_requantize_codes_overrides;
 static inline const tern_gpu_requantize_codes_overrides *tern_gpu_requantize_codes_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -1360,6 +1395,9 @@ typedef struct tern_gpu_rms_norm_uniform {
     uint32_t y_first;
     uint32_t y_stride;
     float eps;
+    uint32_t residual_first;
+    uint32_t residual_stride;
+    uint32_t adds_result;
 } tern_gpu_rms_norm_uniform;
 static_assert(sizeof(tern_gpu_rms_norm_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/rms_norm.wesl: struct P");
 static inline void tern_gpu_rms_norm_set(tern_gpu_dispatch *d, const tern_gpu_rms_norm_uniform *uniform)
@@ -1371,6 +1409,7 @@ enum {
     TERN_GPU_RMS_NORM_BINDING_X,
     TERN_GPU_RMS_NORM_BINDING_NORM_WEIGHT,
     TERN_GPU_RMS_NORM_BINDING_Y,
+    TERN_GPU_RMS_NORM_BINDING_RESIDUAL,
 };
 enum {
     TERN_GPU_RMS_NORM_CONST_KEPT = 8,
@@ -1378,6 +1417,7 @@ enum {
     TERN_GPU_RMS_NORM_CONST_SLOTS = 16,
 };
 typedef struct tern_gpu_rms_norm_overrides {
+    bool residual;
     uint32_t align;
     uint32_t workgroup;
     bool direct;
@@ -1391,6 +1431,7 @@ static inline const tern_gpu_rms_norm_overrides *tern_gpu_rms_norm_overrides_of(
 /* training/rms_norm_backward.wesl */
 typedef struct tern_gpu_rms_norm_backward_uniform {
     uint32_t cols;
+    uint32_t n_groups;
     uint32_t count_word;
     uint32_t x_first;
     uint32_t x_stride;
@@ -1423,16 +1464,58 @@ enum {
     TERN_GPU_RMS_NORM_BACKWARD_CONST_RESIDUAL = 2,
     TERN_GPU_RMS_NORM_BACKWARD_CONST_KEEP = 4,
 };
-typedef tern_gpu_add_overrides tern_gpu_rms_norm_backward_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_rms_norm_backward_overrides;
 static inline const tern_gpu_rms_norm_backward_overrides *tern_gpu_rms_norm_backward_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* rows/rms_norm_groups.wgsl */
+typedef struct tern_gpu_rms_norm_groups_uniform {
+    uint32_t cols;
+    uint32_t n_groups;
+    uint32_t count_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t residual_first;
+    uint32_t residual_stride;
+    uint32_t y_first;
+    uint32_t y_stride;
+    float eps;
+    uint32_t flags;
+} tern_gpu_rms_norm_groups_uniform;
+static_assert(sizeof(tern_gpu_rms_norm_groups_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/rms_norm_groups.wgsl: struct P");
+static inline void tern_gpu_rms_norm_groups_set(tern_gpu_dispatch *d, const tern_gpu_rms_norm_groups_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_RMS_NORM_GROUPS, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_RMS_NORM_GROUPS_BINDING_PARAMS,
+    TERN_GPU_RMS_NORM_GROUPS_BINDING_X,
+    TERN_GPU_RMS_NORM_GROUPS_BINDING_NORM_WEIGHT,
+    TERN_GPU_RMS_NORM_GROUPS_BINDING_RESIDUAL,
+    TERN_GPU_RMS_NORM_GROUPS_BINDING_Y,
+};
+enum {
+    TERN_GPU_RMS_NORM_GROUPS_CONST_IN_PLACE = 1,
+    TERN_GPU_RMS_NORM_GROUPS_CONST_RESIDUAL = 2,
+    TERN_GPU_RMS_NORM_GROUPS_CONST_RESULT = 4,
+};
+typedef struct tern_gpu_rms_norm_groups_overrides {
+    uint32_t workgroup;
+    uint32_t lanes;
+} tern_gpu_rms_norm_groups_overrides;
+static inline const tern_gpu_rms_norm_groups_overrides *tern_gpu_rms_norm_groups_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_RMS_NORM_GROUPS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
 /* training/rms_norm_weight_gradient.wgsl */
 typedef struct tern_gpu_rms_norm_weight_gradient_uniform {
     uint32_t cols;
+    uint32_t n_groups;
     uint32_t count_word;
     uint32_t x_first;
     uint32_t x_stride;
@@ -1452,15 +1535,10 @@ enum {
     TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_BINDING_DY,
     TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_BINDING_SCRATCH,
 };
-typedef struct tern_gpu_rms_norm_weight_gradient_overrides {
-    uint32_t workgroup;
-    uint32_t columns;
-    uint32_t rows;
-    uint32_t lanes;
-} tern_gpu_rms_norm_weight_gradient_overrides;
+typedef tern_gpu_bias_gradient_overrides tern_gpu_rms_norm_weight_gradient_overrides;
 static inline const tern_gpu_rms_norm_weight_gradient_overrides *tern_gpu_rms_norm_weight_gradient_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_RMS_NORM_WEIGHT_GRADIENT);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_BIAS_GRADIENT);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -1485,10 +1563,10 @@ enum {
     TERN_GPU_ROPE_BINDING_X,
     TERN_GPU_ROPE_BINDING_TABLE,
 };
-typedef tern_gpu_add_overrides tern_gpu_rope_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_rope_overrides;
 static inline const tern_gpu_rope_overrides *tern_gpu_rope_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -1542,10 +1620,10 @@ enum {
     TERN_GPU_ROW_FACTORS_BINDING_SCALES,
     TERN_GPU_ROW_FACTORS_BINDING_FACTORS,
 };
-typedef tern_gpu_add_overrides tern_gpu_row_factors_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_row_factors_overrides;
 static inline const tern_gpu_row_factors_overrides *tern_gpu_row_factors_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -1682,10 +1760,10 @@ enum {
     TERN_GPU_SUM_HEADS_BINDING_DK,
     TERN_GPU_SUM_HEADS_BINDING_DV,
 };
-typedef tern_gpu_add_overrides tern_gpu_sum_heads_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_sum_heads_overrides;
 static inline const tern_gpu_sum_heads_overrides *tern_gpu_sum_heads_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -1855,10 +1933,10 @@ enum {
     TERN_GPU_VARLEN_ATTENTION_DELTA_BINDING_STATISTICS,
     TERN_GPU_VARLEN_ATTENTION_DELTA_BINDING_SCRATCH,
 };
-typedef tern_gpu_add_overrides tern_gpu_varlen_attention_delta_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_varlen_attention_delta_overrides;
 static inline const tern_gpu_varlen_attention_delta_overrides *tern_gpu_varlen_attention_delta_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -1959,10 +2037,10 @@ enum {
     TERN_GPU_VARLEN_ATTENTION_DSINKS_BINDING_SINKS,
     TERN_GPU_VARLEN_ATTENTION_DSINKS_BINDING_DSINKS,
 };
-typedef tern_gpu_add_overrides tern_gpu_varlen_attention_dsinks_overrides;
+typedef tern_gpu_add_parts_overrides tern_gpu_varlen_attention_dsinks_overrides;
 static inline const tern_gpu_varlen_attention_dsinks_overrides *tern_gpu_varlen_attention_dsinks_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 

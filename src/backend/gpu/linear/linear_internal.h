@@ -31,20 +31,28 @@ tern_status tern_gpu__float_rows(tern_gpu_program *p, const tern_op *op, uint32_
 /* A place in SCRATCH, `offset` bytes behind its start, that a dispatch writes. */
 tern_gpu_range tern_gpu__place(tern_gpu_program *p, uint64_t offset, uint64_t bytes);
 
-/* What happens to a sum: see the kernels. */
-typedef enum tern_gpu_epilogue { TERN_GPU_STORE, TERN_GPU_ADD_RESIDUAL, TERN_GPU_ADD_RESULT } tern_gpu_epilogue;
+/* What is added to the product of a part: the op's residual, or the part's bias, which the kernels take for a residual
+ * whose rows lie 0 floats apart. Where there are both, lower.c has written their sum to the result before. */
+typedef struct tern_gpu_addend {
+    tern_gpu_epilogue epilogue;
+    tern_view view;         /* read with ADD_RESIDUAL */
+    uint32_t first, stride; /* floats of it: where the first row of the part begins, and how far tokens lie apart */
+} tern_gpu_addend;
 
-/* Where the op's residual lies when it is there: apart, or where the result goes (TERN_FUSION_IN_PLACE), which must
- * then not be bound twice. */
-tern_gpu_epilogue tern_gpu__residual_epilogue(const tern_gpu_program *p, const tern_op *op);
+tern_gpu_addend tern_gpu__addend_of(const tern_gpu_program *p, const tern_op *op, uint32_t part);
+/* The op's residual alone. */
+tern_gpu_addend tern_gpu__residual_of(const tern_gpu_program *p, const tern_op *op);
+
+/* The column of out where a part begins. */
+uint32_t tern_gpu__column_of_part(const tern_gpu_program *p, const tern_op *op, uint32_t part);
 
 /* The dispatch of linear_parts.wgsl. */
 typedef struct tern_gpu_sum {
     uint32_t n_parts, rows, cols;
     bool counted; /* COUNTS says how many of the rows there are */
     tern_gpu_range parts, result;
-    tern_view residual; /* read with ADD_RESIDUAL */
-    uint32_t residual_col, result_first, result_stride, epilogue;
+    tern_gpu_addend addend;
+    uint32_t result_first, result_stride, epilogue;
 } tern_gpu_sum;
 tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern_gpu_sum *sum, tern_error *err);
 
@@ -58,8 +66,9 @@ typedef struct tern_gpu_slice_product {
     uint32_t slice;
     tern_gpu_rows x;
     uint32_t x_skip; /* vectors: of LINEAR_DX, where the slice begins in dy */
-    uint32_t col;    /* of out and of the residual, besides where their views begin */
-    uint32_t epilogue;
+    uint32_t col;    /* of out, besides where its view begins */
+    tern_gpu_addend addend;
+    uint32_t epilogue; /* of `addend`, or another of the kernels */
     tern_gpu_product product;
     tern_gpu_tiling tiling;
 } tern_gpu_slice_product;

@@ -6,10 +6,18 @@ enum { FEW_TOKENS = 8 };
 /* The epilogues of the kernels, tern_gpu_epilogue and three more; the last ones in the order of tern_activation. */
 enum epilogue { STORE, ADD_RESIDUAL, ADD_RESULT, TIMES_RELU2, TIMES_SILU, TIMES_GELU };
 
-static enum epilogue epilogue_of(const tern_gpu_program *p, const tern_op *op, uint32_t part)
+static enum epilogue epilogue_of(const tern_op *op, uint32_t part, const tern_gpu_addend *addend)
 {
     if (op->gated && part == 1) return (enum epilogue)(TIMES_RELU2 + (int)op->activation);
-    return (enum epilogue)tern_gpu__residual_epilogue(p, op);
+    return (enum epilogue)addend->epilogue;
+}
+
+/* Of rows `first` of the part and on. */
+static tern_gpu_addend addend_from(const tern_gpu_program *p, const tern_op *op, uint32_t part, uint32_t first)
+{
+    tern_gpu_addend addend = tern_gpu__addend_of(p, op, part);
+    addend.first += first;
+    return addend;
 }
 
 /* The dispatch of `rows` rows for few tokens, by linear_float_vec or linear_quant_vec. Groups of rows go over x and,
@@ -37,8 +45,9 @@ static tern_status add_tiles(tern_gpu_program *p, const tern_op *op, uint32_t pa
                                 .slice = slice,
                                 .x = *in,
                                 .col = first_col + first,
-                                .epilogue = epilogue_of(p, op, part),
+                                .addend = addend_from(p, op, part, first),
                                 .product = {tern_gpu__max_rows(p, op->rows), rows, in->cols}};
+    s.epilogue = epilogue_of(op, part, &s.addend);
     s.tiling = tern_gpu_select_linear(p->caps, layout->format, op->gated, &s.product);
     return tern_gpu__add_product(p, &s, err);
 }
@@ -53,8 +62,9 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t pa
     tern_gpu_pipeline pipeline = tern_gpu_select_dense(p->caps, &shape);
     tern_gpu_dispatch *d = add_dispatch(p, op, pipeline, rows, err);
     if (!d) return TERN_UNSUPPORTED;
-    enum epilogue epilogue = epilogue_of(p, op, part);
-    bool residual = epilogue == ADD_RESIDUAL;
+    const tern_gpu_addend addend = addend_from(p, op, part, first);
+    const enum epilogue epilogue = epilogue_of(op, part, &addend);
+    const bool residual = epilogue == ADD_RESIDUAL;
     const tern_gpu_linear_float_vec_uniform u = {.rows = rows,
                                                  .cols = in->cols,
                                                  .row_vectors = layout->row_bytes / 16,
@@ -63,15 +73,14 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t pa
                                                  .x_stride = in->stride,
                                                  .result_first = op->out.first_col + first_col + first,
                                                  .result_stride = tern_gpu__stride(p, op->out),
-                                                 .residual_first =
-                                                     residual ? op->residual.first_col + first_col + first : 0,
-                                                 .residual_stride = residual ? tern_gpu__stride(p, op->residual) : 0,
+                                                 .residual_first = residual ? addend.first : 0,
+                                                 .residual_stride = residual ? addend.stride : 0,
                                                  .epilogue = epilogue};
     tern_gpu_linear_float_vec_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind(d, in->range);
     tern_gpu__bind_slice(d, op->in[TERN_LINEAR_W + part].value, layout, slice);
-    if (residual) tern_gpu__bind_view(p, d, op->residual, false);
+    if (residual) tern_gpu__bind_view(p, d, addend.view, false);
     else tern_gpu__bind_nothing(d);
     tern_gpu__bind_view(p, d, op->out, true);
     d->weight_bytes = (uint64_t)rows * layout->row_bytes;
@@ -98,8 +107,6 @@ tern_status tern_gpu__lower_linear_dense(tern_gpu_program *p, const tern_op *op,
         TERN_TRY(lower_part(p, op, 0, false, 0, err));
         return lower_part(p, op, 1, true, 0, err);
     }
-    uint32_t first_col = 0;
-    for (uint32_t i = 0; i < part; i++) first_col += tern_gpu__weight_of_part(p, op, i)->rows;
     const bool again = part > 0 && !tern_gpu__weight_of_part(p, op, part - 1)->encoding->ternary;
-    return lower_part(p, op, part, again, first_col, err);
+    return lower_part(p, op, part, again, tern_gpu__column_of_part(p, op, part), err);
 }

@@ -8,11 +8,9 @@ tern_status tern_gpu__lower_linear_dx(tern_gpu_program *p, const tern_op *op, te
     TERN_TRY(tern_gpu_layout_of(&layout, tern_gpu__value(p, w)->weight, p->caps, err));
     if (layout.n_slices > 1 && layout.slice_rows % 4)
         return tern_gpu__unsupported(p->graph, op, "slices of rows that are no multiple of 4", err);
-    tern_gpu_slice_product s = {.op = op,
-                                .backward = true,
-                                .weight = w.value,
-                                .layout = &layout,
-                                .epilogue = tern_gpu__residual_epilogue(p, op)};
+    tern_gpu_slice_product s = {
+        .op = op, .backward = true, .weight = w.value, .layout = &layout, .addend = tern_gpu__residual_of(p, op)};
+    s.epilogue = s.addend.epilogue;
     TERN_TRY(tern_gpu__float_rows(p, op, TERN_LINEAR_DX_DY, 0, false, &s.x, err));
     for (uint32_t first = 0; first < layout.rows; first += layout.slice_rows) {
         uint32_t rows = layout.rows - first < layout.slice_rows ? layout.rows - first : layout.slice_rows;

@@ -60,15 +60,6 @@ tern_status tern_gpu__float_rows(tern_gpu_program *p, const tern_op *op, uint32_
     return again ? TERN_OK : widen(p, op, view, rows, err);
 }
 
-tern_gpu_epilogue tern_gpu__residual_epilogue(const tern_gpu_program *p, const tern_op *op)
-{
-    if (op->residual.value == TERN_NO_VALUE) return TERN_GPU_STORE;
-    const tern_value *out = tern_gpu__value(p, op->out), *addend = tern_gpu__value(p, op->residual);
-    bool same =
-        out->kind == TERN_VALUE_ACTIVATION && addend->kind == TERN_VALUE_ACTIVATION && out->offset == addend->offset;
-    return same || op->out.value == op->residual.value ? TERN_GPU_ADD_RESULT : TERN_GPU_ADD_RESIDUAL;
-}
-
 tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern_gpu_sum *sum, tern_error *err)
 {
     tern_gpu_pipeline pipeline = TERN_GPU_LINEAR_PARTS;
@@ -78,7 +69,7 @@ tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern
     tern_gpu_dispatch *d =
         tern_gpu__add(p, op, pipeline, row_groups, (uint32_t)((groups + row_groups - 1) / row_groups), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    bool residual = sum->epilogue == TERN_GPU_ADD_RESIDUAL;
+    const bool residual = sum->epilogue == TERN_GPU_ADD_RESIDUAL;
     const tern_gpu_linear_parts_uniform u = {.rows = sum->counted ? 0 : sum->rows,
                                              .cols = sum->cols,
                                              .count_word = tern_gpu__count_word(p, op->rows),
@@ -86,9 +77,8 @@ tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern
                                              .part_stride = sum->rows * sum->cols,
                                              .result_first = sum->result_first,
                                              .result_stride = sum->result_stride,
-                                             .residual_first =
-                                                 residual ? sum->residual.first_col + sum->residual_col : 0,
-                                             .residual_stride = residual ? tern_gpu__stride(p, sum->residual) : 0,
+                                             .residual_first = residual ? sum->addend.first : 0,
+                                             .residual_stride = residual ? sum->addend.stride : 0,
                                              .epilogue = sum->epilogue,
                                              .row_groups = row_groups};
     tern_gpu_linear_parts_set(d, &u);
@@ -96,7 +86,7 @@ tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern
     parts.written = false;
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind(d, parts);
-    if (residual) tern_gpu__bind_view(p, d, sum->residual, false);
+    if (residual) tern_gpu__bind_view(p, d, sum->addend.view, false);
     else tern_gpu__bind_nothing(d);
     tern_gpu__bind(d, sum->result);
     return TERN_OK;
@@ -143,8 +133,8 @@ static tern_gpu_linear_float_coop_uniform tiles_of(const tern_gpu_program *p, co
                                                 .x_stride = s->x.stride,
                                                 .result_first = parts ? 0 : sum->result_first,
                                                 .result_stride = parts ? cols : sum->result_stride,
-                                                .residual_first = residual ? op->residual.first_col + s->col : 0,
-                                                .residual_stride = residual ? tern_gpu__stride(p, op->residual) : 0,
+                                                .residual_first = residual ? s->addend.first : 0,
+                                                .residual_stride = residual ? s->addend.stride : 0,
                                                 .epilogue = parts ? TERN_GPU_STORE : sum->epilogue,
                                                 .depth_of_part = s->tiling.part_depth,
                                                 .part_stride = parts ? s->product.rows * cols : 0,
@@ -209,7 +199,7 @@ static tern_status add_tiles(tern_gpu_program *p, const tern_gpu_slice_product *
     if (factors) tern_gpu__bind(d, *factors);
     tern_gpu__bind_slice(d, s->weight, s->layout, s->slice);
     if (tiling->n_parts == 1 && sum->epilogue == TERN_GPU_ADD_RESIDUAL)
-        tern_gpu__bind_view(p, d, s->op->residual, false);
+        tern_gpu__bind_view(p, d, s->addend.view, false);
     else tern_gpu__bind_nothing(d);
     tern_gpu__bind(d, tiling->n_parts > 1 ? sum->parts : sum->result);
     d->weight_bytes = (uint64_t)u.rows * s->layout->row_bytes;
@@ -234,8 +224,7 @@ tern_status tern_gpu__add_product(tern_gpu_program *p, const tern_gpu_slice_prod
                         .cols = product->cols,
                         .counted = true,
                         .result = range_of(p, op->out),
-                        .residual = op->residual,
-                        .residual_col = s->col,
+                        .addend = s->addend,
                         .result_first = op->out.first_col + s->col,
                         .result_stride = tern_gpu__stride(p, op->out),
                         .epilogue = s->epilogue};

@@ -26,9 +26,12 @@ static const tern_weight *weight_of(const job *j, uint32_t i)
     return tern_gpu__weight_of_part(j->p, j->op, j->part[i]);
 }
 
-static bool has_residual(const tern_op *op)
+/* Parts with a bias are dispatches of their own; others share the residual. */
+static tern_gpu_addend addend_of(const job *j)
 {
-    return op->residual.value != TERN_NO_VALUE;
+    tern_gpu_addend addend = tern_gpu__addend_of(j->p, j->op, j->part[0]);
+    addend.first += j->slice * j->layout[0].slice_rows;
+    return addend;
 }
 
 static bool has_norm(const tern_op *op)
@@ -40,7 +43,7 @@ static uint32_t flags_of(const job *j)
 {
     static const uint32_t activations[] = {[TERN_ACT_RELU2] = 0, [TERN_ACT_SILU] = SILU, [TERN_ACT_GELU] = GELU};
     uint32_t flags = j->op->gated ? activations[j->op->activation] : 0;
-    switch (tern_gpu__residual_epilogue(j->p, j->op)) {
+    switch (addend_of(j).epilogue) {
     case TERN_GPU_STORE: break;
     case TERN_GPU_ADD_RESIDUAL: return flags | RESIDUAL;
     case TERN_GPU_ADD_RESULT: return flags | IN_PLACE;
@@ -63,7 +66,7 @@ static tern_gpu_ternary_shape shape_of(const job *j)
     tern_gpu_ternary_shape shape = {.norm = has_norm(j->op),
                                     .gated = j->op->gated,
                                     .activation = j->op->activation,
-                                    .residual = has_residual(j->op),
+                                    .residual = addend_of(j).epilogue != TERN_GPU_STORE,
                                     .in_place = flags_of(j) & IN_PLACE,
                                     .n_parts = j->n,
                                     .cols = x_of(j).cols,
@@ -80,7 +83,7 @@ static void bind_rest(const job *j, tern_gpu_dispatch *d, uint32_t n_bound)
         uint32_t k = i < j->n ? i : 0;
         tern_gpu__bind_slice(d, j->op->in[TERN_LINEAR_W + j->part[k]].value, &j->layout[k], j->slice);
     }
-    if (flags_of(j) & RESIDUAL) tern_gpu__bind_view(j->p, d, j->op->residual, false);
+    if (flags_of(j) & RESIDUAL) tern_gpu__bind_view(j->p, d, addend_of(j).view, false);
     else tern_gpu__bind_nothing(d);
     tern_gpu__bind_view(j->p, d, j->op->out, true);
     for (uint32_t i = 0; i < j->n; i++) d->weight_bytes += (uint64_t)j->rows[i] * j->layout[i].row_bytes;
@@ -93,12 +96,12 @@ typedef struct positions {
 
 static positions positions_of(const job *j)
 {
-    const tern_op *op = j->op;
-    positions at = {.out_first = op->out.first_col + j->first_col, .out_stride = tern_gpu__stride(j->p, op->out)};
-    if (!has_residual(op)) return at;
-    at.residual_first = op->residual.first_col + j->first_col;
-    at.residual_stride = tern_gpu__stride(j->p, op->residual);
-    return at;
+    const tern_view out = j->op->out;
+    const tern_gpu_addend addend = addend_of(j);
+    return (positions){.residual_first = addend.first,
+                       .residual_stride = addend.stride,
+                       .out_first = out.first_col + j->first_col,
+                       .out_stride = tern_gpu__stride(j->p, out)};
 }
 
 /* Q8 rows in units of `unit` bytes. */
@@ -329,8 +332,7 @@ static bool joined(const tern_gpu_layout layouts[], uint32_t n)
 tern_status tern_gpu__lower_linear_ternary(tern_gpu_program *p, const tern_op *op, uint32_t first, uint32_t n,
                                            tern_error *err)
 {
-    job j = {.p = p, .op = op, .n = n};
-    for (uint32_t i = 0; i < first; i++) j.first_col += tern_gpu__weight_of_part(p, op, i)->rows;
+    job j = {.p = p, .op = op, .n = n, .first_col = tern_gpu__column_of_part(p, op, first)};
     for (uint32_t i = 0; i < n; i++) {
         j.part[i] = first + i;
         TERN_TRY(tern_gpu_layout_of(&j.layout[i], weight_of(&j, i), p->caps, err));

@@ -1,10 +1,12 @@
 // ADD (src/ops/op.h): out[t][c] = a[t][c] + b[t][c], rows of f32.
 //
 //   groups     (ceil(cols / WORKGROUP), most rows)
-//   a, b       [rows] rows of a_stride, b_stride floats, from a_first, b_first
+//   a, b       [rows] rows of a_stride, b_stride floats (0: one row for all), from a_first, b_first
+//   IN_PLACE   a is what result holds
 //   out        [rows] rows of out_stride floats from out_first
 //   params     word count_word holds the number of rows
 override WORKGROUP: u32 = 256;
+override IN_PLACE: bool = false;
 
 struct P {
     cols: u32,
@@ -30,5 +32,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     if (t >= params[p.count_word] || c >= p.cols) {
         return;
     }
-    result[p.out_first + t * p.out_stride + c] = a[p.a_first + t * p.a_stride + c] + b[p.b_first + t * p.b_stride + c];
+    let at = p.out_first + t * p.out_stride + c;
+    let addend = b[p.b_first + t * p.b_stride + c];
+    if (IN_PLACE) {
+        result[at] += addend;
+    } else {
+        result[at] = a[p.a_first + t * p.a_stride + c] + addend;
+    }
 }

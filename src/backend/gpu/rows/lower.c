@@ -1,5 +1,5 @@
-/* Lowering the ops on rows: norms, quantisers, gate, sum, gather. */
-#include "backend/gpu/gpu_internal.h"
+/* Lowering the ops on rows: quantisers, gate, sum, gather. */
+#include "backend/gpu/rows/rows_internal.h"
 
 enum { MAX_COLS_Q8 = 131072 }; /* a row's sum of int8 stays exact in f32 */
 
@@ -69,55 +69,6 @@ tern_status tern_gpu__lower_gather(tern_gpu_program *p, const tern_op *op, tern_
     return TERN_OK;
 }
 
-/* Whether all rows of a view of f32 are whole vectors of four. */
-static bool in_fours(const tern_gpu_program *p, tern_view view)
-{
-    return view.cols % 4 == 0 && view.first_col % 4 == 0 && tern_gpu__stride(p, view) % 4 == 0;
-}
-
-/* A workgroup for each row; candidates: with subgroups of 16 and of 4, without, of 128 invocations, and the one for any
- * number of columns. */
-static tern_gpu_dispatch *add_rowwise(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[5],
-                                      bool fours, tern_error *err)
-{
-    tern_gpu_pipeline pipeline = fours ? tern_gpu_first_fit(candidates, 5, p->caps) : candidates[4];
-    return tern_gpu__add(p, op, pipeline, tern_gpu__max_rows(p, op->rows), 1, 1, err);
-}
-
-/* What the kernel reads as vectors of four floats: to the end of the last one, also where the value ends before. */
-static void bind_vectors(const tern_gpu_program *p, tern_gpu_dispatch *d, tern_view view)
-{
-    const tern_value *v = tern_gpu__value(p, view);
-    uint64_t offset = (uint64_t)view.first_row * v->cols * 4;
-    tern_gpu__bind(
-        d, (tern_gpu_range){.value = view.value, .offset = offset, .bytes = (v->bytes + 15) / 16 * 16 - offset});
-}
-
-tern_status tern_gpu__lower_rms_norm(tern_gpu_program *p, const tern_op *op, tern_error *err)
-{
-    static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_S16_256, TERN_GPU_RMS_NORM_S4_256,
-                                                   TERN_GPU_RMS_NORM_256, TERN_GPU_RMS_NORM_128,
-                                                   TERN_GPU_RMS_NORM_ANY_128};
-    const tern_view x = op->in[TERN_NORM_X];
-    const bool fours = in_fours(p, x) && in_fours(p, op->out);
-    const uint32_t unit = fours ? 4 : 1;
-    tern_gpu_dispatch *d = add_rowwise(p, op, candidates, fours, err);
-    if (!d) return TERN_UNSUPPORTED;
-    const tern_gpu_rms_norm_uniform u = {.cols = x.cols,
-                                         .count_word = tern_gpu__count_word(p, op->rows),
-                                         .x_first = x.first_col / unit,
-                                         .x_stride = tern_gpu__stride(p, x) / unit,
-                                         .y_first = op->out.first_col / unit,
-                                         .y_stride = tern_gpu__stride(p, op->out) / unit,
-                                         .eps = op->eps};
-    tern_gpu_rms_norm_set(d, &u);
-    tern_gpu__bind_params(p, d, false);
-    bind_vectors(p, d, x);
-    bind_vectors(p, d, op->in[TERN_NORM_WEIGHT]);
-    tern_gpu__bind_view(p, d, op->out, true);
-    return TERN_OK;
-}
-
 /* QUANTIZE and NORM_QUANT. */
 tern_status tern_gpu__lower_quantize(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
@@ -128,10 +79,10 @@ tern_status tern_gpu__lower_quantize(tern_gpu_program *p, const tern_op *op, ter
                                                   TERN_GPU_NORM_QUANT_ANY_128};
     const bool norm = op->kind == TERN_OP_NORM_QUANT;
     const tern_view x = op->in[norm ? TERN_NORM_X : TERN_QUANTIZE_X];
-    const bool fours = in_fours(p, x);
+    const bool fours = tern_gpu__in_fours(p, x);
     const uint32_t unit = fours ? 4 : 1, cols = tern_gpu__stride(p, op->out), n = tern_gpu__max_rows(p, op->rows);
     if (x.cols > MAX_COLS_Q8) return tern_gpu__unsupported(p->graph, op, "rows of more than 131072 columns", err);
-    tern_gpu_dispatch *d = add_rowwise(p, op, norm ? with_norm : plain, fours, err);
+    tern_gpu_dispatch *d = tern_gpu__add_rowwise(p, op, norm ? with_norm : plain, fours, err);
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_quantize_uniform u = {.cols = x.cols,
                                          .count_word = tern_gpu__count_word(p, op->rows),
@@ -143,8 +94,8 @@ tern_status tern_gpu__lower_quantize(tern_gpu_program *p, const tern_op *op, ter
                                          .eps = op->eps};
     tern_gpu_quantize_set(d, &u);
     tern_gpu__bind_params(p, d, false);
-    bind_vectors(p, d, x);
-    if (norm) bind_vectors(p, d, op->in[TERN_NORM_WEIGHT]);
+    tern_gpu__bind_vectors(p, d, x);
+    if (norm) tern_gpu__bind_vectors(p, d, op->in[TERN_NORM_WEIGHT]);
     else tern_gpu__bind_nothing(d);
     tern_gpu__bind_value(p, d, op->out.value, true);
     return TERN_OK;
@@ -158,9 +109,9 @@ tern_status tern_gpu__lower_fake_quantize(tern_gpu_program *p, const tern_op *op
                                                    TERN_GPU_FAKE_QUANTIZE_256, TERN_GPU_FAKE_QUANTIZE_128,
                                                    TERN_GPU_FAKE_QUANTIZE_ANY_128};
     const tern_view x = op->in[TERN_FAKE_QUANTIZE_X];
-    const bool fours = in_fours(p, x);
+    const bool fours = tern_gpu__in_fours(p, x);
     const uint32_t unit = fours ? 4 : 1;
-    tern_gpu_dispatch *d = add_rowwise(p, op, candidates, fours, err);
+    tern_gpu_dispatch *d = tern_gpu__add_rowwise(p, op, candidates, fours, err);
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_quantize_uniform u = {.cols = x.cols,
                                          .count_word = tern_gpu__count_word(p, op->rows),
@@ -172,7 +123,7 @@ tern_status tern_gpu__lower_fake_quantize(tern_gpu_program *p, const tern_op *op
                                                        offsetof(tern_train_params, blend) / 4};
     tern_gpu_quantize_set(d, &u);
     tern_gpu__bind_params(p, d, false);
-    bind_vectors(p, d, x);
+    tern_gpu__bind_vectors(p, d, x);
     tern_gpu__bind_nothing(d);
     tern_gpu__bind_view(p, d, op->out, true);
     return TERN_OK;

@@ -1,4 +1,4 @@
-// The end of a sum in parts (RMS_NORM_BACKWARD, src/ops/op.h): dg[c] += sum_i part[i][c], i ascending.
+// The end of a sum in parts (RMS_NORM_BACKWARD, BIAS_BACKWARD, src/ops/op.h): dg[c] += sum_i part[i][c], i ascending.
 //
 //   groups     (ceil(cols / WORKGROUP))
 //   scratch    from word parts_word the parts [parts][cols]

@@ -1,6 +1,8 @@
-/* Lowering the gradients of a norm: of its input by rows, of its weight by columns, in parts that are added in
- * order. */
+/* Lowering the gradients of a norm, of its input by groups of columns, of its weight by columns, and of a bias by
+ * columns: in parts that are added in order. */
 #include "backend/gpu/gpu_internal.h"
+
+enum { FEW_COLUMNS = 512 }; /* of a group, for which few invocations are enough */
 
 /* Where in SCRATCH, in words. */
 typedef struct regions {
@@ -8,19 +10,18 @@ typedef struct regions {
     uint64_t bytes;
 } regions;
 
-/* The rows of a part do not depend on the pipeline, so that results do not either. */
-static uint32_t rows_of_part(void)
+static uint32_t groups_of(const tern_op *op)
 {
-    return tern_gpu_rms_norm_weight_gradient_overrides_of(TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_128)->rows;
+    return op->in[TERN_NORM_BACKWARD_X].cols / op->in[TERN_NORM_BACKWARD_WEIGHT].cols;
 }
 
-static regions find_regions(tern_gpu_program *p, const tern_op *op)
+/* n_kept words, then parts of `rows_of_part` of `rows` rows of `cols` columns. */
+static regions find_regions(tern_gpu_program *p, uint64_t n_kept, uint64_t rows, uint32_t rows_of_part, uint32_t cols)
 {
-    const uint32_t rows = tern_gpu__max_rows(p, op->rows), cols = op->in[TERN_NORM_BACKWARD_X].cols;
-    regions at = {.n_parts = tern_gpu__ceil_div(rows, rows_of_part())};
-    uint64_t bytes = ((uint64_t)rows + (uint64_t)at.n_parts * cols) * 4, first = tern_gpu__scratch(p, bytes);
+    regions at = {.n_parts = (uint32_t)((rows + rows_of_part - 1) / rows_of_part)};
+    const uint64_t bytes = (n_kept + (uint64_t)at.n_parts * cols) * 4, first = tern_gpu__scratch(p, bytes);
     at.r = (uint32_t)(first / 4);
-    at.parts = at.r + rows;
+    at.parts = at.r + (uint32_t)n_kept;
     at.bytes = first + bytes;
     return at;
 }
@@ -46,16 +47,24 @@ static void bind_wanted(const tern_gpu_program *p, tern_gpu_dispatch *d, tern_vi
     else tern_gpu__bind_nothing(d);
 }
 
-static tern_status add_rows(tern_gpu_program *p, const tern_op *op, const regions *at, tern_error *err)
+static tern_gpu_pipeline select_rows(const tern_gpu_caps *caps, uint32_t cols, uint32_t n_groups)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_BACKWARD_S4_256, TERN_GPU_RMS_NORM_BACKWARD_128};
+    if (n_groups > 1 && cols <= FEW_COLUMNS) return TERN_GPU_RMS_NORM_BACKWARD_32;
+    return tern_gpu_first_fit(candidates, 2, caps);
+}
+
+static tern_status add_rows(tern_gpu_program *p, const tern_op *op, const regions *at, tern_error *err)
+{
     const tern_view x = op->in[TERN_NORM_BACKWARD_X], dy = op->in[TERN_NORM_BACKWARD_DY];
     const bool keep = op->n_in > TERN_NORM_BACKWARD_DWEIGHT;
+    const uint32_t cols = op->in[TERN_NORM_BACKWARD_WEIGHT].cols, n_groups = groups_of(op);
     tern_gpu_dispatch *d =
-        tern_gpu__add(p, op, tern_gpu_first_fit(candidates, 2, p->caps), tern_gpu__max_rows(p, op->rows), 1, 1, err);
+        tern_gpu__add(p, op, select_rows(p->caps, cols, n_groups), tern_gpu__max_rows(p, op->rows), n_groups, 1, err);
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_rms_norm_backward_uniform u = {
-        .cols = x.cols,
+        .cols = cols,
+        .n_groups = n_groups,
         .count_word = tern_gpu__count_word(p, op->rows),
         .x_first = x.first_col,
         .x_stride = tern_gpu__stride(p, x),
@@ -87,11 +96,13 @@ static tern_status add_parts(tern_gpu_program *p, const tern_op *op, const regio
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_256,
                                                    TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_128};
     const tern_view x = op->in[TERN_NORM_BACKWARD_X], dy = op->in[TERN_NORM_BACKWARD_DY];
+    const uint32_t cols = op->in[TERN_NORM_BACKWARD_WEIGHT].cols;
     tern_gpu_pipeline pipeline = tern_gpu_first_fit(candidates, 2, p->caps);
     const uint32_t columns = tern_gpu_rms_norm_weight_gradient_overrides_of(pipeline)->columns;
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(x.cols, columns), at->n_parts, 1, err);
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(cols, columns), at->n_parts, 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    const tern_gpu_rms_norm_weight_gradient_uniform u = {.cols = x.cols,
+    const tern_gpu_rms_norm_weight_gradient_uniform u = {.cols = cols,
+                                                         .n_groups = groups_of(op),
                                                          .count_word = tern_gpu__count_word(p, op->rows),
                                                          .x_first = x.first_col,
                                                          .x_stride = tern_gpu__stride(p, x),
@@ -107,23 +118,51 @@ static tern_status add_parts(tern_gpu_program *p, const tern_op *op, const regio
     return TERN_OK;
 }
 
-static tern_status add_sum(tern_gpu_program *p, const tern_op *op, const regions *at, tern_error *err)
+/* The gradient += its parts. */
+static tern_status add_sum(tern_gpu_program *p, const tern_op *op, const regions *at, tern_view gradient,
+                           tern_error *err)
 {
-    const uint32_t cols = op->in[TERN_NORM_BACKWARD_X].cols, width = tern_gpu_pipelines[TERN_GPU_ADD_PARTS].invocations;
+    const uint32_t cols = gradient.cols, width = tern_gpu_pipelines[TERN_GPU_ADD_PARTS].invocations;
     tern_gpu_dispatch *d = tern_gpu__add(p, op, TERN_GPU_ADD_PARTS, tern_gpu__ceil_div(cols, width), 1, 1, err);
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_add_parts_uniform u = {.cols = cols, .parts = at->n_parts, .parts_word = at->parts};
     tern_gpu_add_parts_set(d, &u);
     tern_gpu__bind_scratch(d, 0, at->bytes, false);
-    tern_gpu__bind_view(p, d, op->in[TERN_NORM_BACKWARD_DWEIGHT], true);
+    tern_gpu__bind_view(p, d, gradient, true);
     return TERN_OK;
 }
 
 tern_status tern_gpu__lower_rms_norm_backward(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     if (op->n_in <= TERN_NORM_BACKWARD_DWEIGHT) return add_rows(p, op, &(regions){0}, err);
-    const regions at = find_regions(p, op);
+    /* The rows of a part do not depend on the pipeline, so that results do not either. */
+    const uint32_t rows_of_part =
+        tern_gpu_rms_norm_weight_gradient_overrides_of(TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_128)->rows;
+    const uint64_t n = (uint64_t)tern_gpu__max_rows(p, op->rows) * groups_of(op);
+    const regions at = find_regions(p, n, n, rows_of_part, op->in[TERN_NORM_BACKWARD_WEIGHT].cols);
     TERN_TRY(add_rows(p, op, &at, err));
     TERN_TRY(add_parts(p, op, &at, err));
-    return add_sum(p, op, &at, err);
+    return add_sum(p, op, &at, op->in[TERN_NORM_BACKWARD_DWEIGHT], err);
+}
+
+tern_status tern_gpu__lower_bias_backward(tern_gpu_program *p, const tern_op *op, tern_error *err)
+{
+    static const tern_gpu_pipeline candidates[] = {TERN_GPU_BIAS_GRADIENT_256, TERN_GPU_BIAS_GRADIENT_128};
+    const tern_view dy = op->in[TERN_BIAS_BACKWARD_DY];
+    const tern_gpu_pipeline pipeline = tern_gpu_first_fit(candidates, 2, p->caps);
+    const tern_gpu_bias_gradient_overrides *kernel = tern_gpu_bias_gradient_overrides_of(pipeline);
+    const regions at = find_regions(p, 0, tern_gpu__max_rows(p, op->rows), kernel->rows, dy.cols);
+    tern_gpu_dispatch *d =
+        tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(dy.cols, kernel->columns), at.n_parts, 1, err);
+    if (!d) return TERN_UNSUPPORTED;
+    const tern_gpu_bias_gradient_uniform u = {.cols = dy.cols,
+                                              .count_word = tern_gpu__count_word(p, op->rows),
+                                              .dy_first = dy.first_col,
+                                              .dy_stride = tern_gpu__stride(p, dy),
+                                              .parts_word = at.parts};
+    tern_gpu_bias_gradient_set(d, &u);
+    tern_gpu__bind_params(p, d, false);
+    tern_gpu__bind_view(p, d, dy, false);
+    tern_gpu__bind_scratch(d, 0, at.bytes, true);
+    return add_sum(p, op, &at, op->in[TERN_BIAS_BACKWARD_DBIAS], err);
 }

@@ -14,6 +14,9 @@
 #include "base/file.h"
 #include "base/show.h"
 
+/* A stream has no size that could be looked at first: it ends here, not where memory does. */
+enum { MAX_STREAM_BYTES = 256 << 20, MAX_FILE_BYTES = 1 << 30 };
+
 double tern_app_seconds(void)
 {
     struct timespec t;
@@ -116,7 +119,12 @@ static tern_status read_stream(FILE *in, tern_buf *text, tern_error *err)
 {
     char piece[4096];
     size_t n;
-    while ((n = fread(piece, 1, sizeof piece, in)) > 0) TERN_TRY(tern_buf_add(text, piece, n, err));
+    while ((n = fread(piece, 1, sizeof piece, in)) > 0) {
+        if (text->size + n > MAX_STREAM_BYTES)
+            return tern_fail(err, TERN_LIMIT, "standard input: more than %d bytes of text found, at most that expected",
+                             MAX_STREAM_BYTES);
+        TERN_TRY(tern_buf_add(text, piece, n, err));
+    }
     if (tern_app_interrupted()) return tern_app_fail_interrupted(err);
     return ferror(in) ? tern_fail(err, TERN_IO, "standard input: %s", strerror(errno)) : tern_buf_add(text, "", 0, err);
 }
@@ -124,7 +132,7 @@ static tern_status read_stream(FILE *in, tern_buf *text, tern_error *err)
 tern_status tern_app_read_text(const char *path, tern_buf *text, tern_error *err)
 {
     if (strcmp(path, "-") == 0) return read_stream(stdin, text, err);
-    return tern_file_read(text, path, (size_t)1 << 30, err);
+    return tern_file_read(text, path, MAX_FILE_BYTES, err);
 }
 
 static int output_error; /* errno of the first write that failed */

@@ -155,6 +155,7 @@ static tern_status add_text(tern_texts *texts, const char *text, tern_error *err
 static tern_status set_value(const tern_flag *f, const char *value, tern_options *options, tern_error *err)
 {
     void *field = (char *)options + f->field;
+    if (f->given) *(bool *)((char *)options + f->given) = true;
     switch (f->kind) {
     case TERN_FLAG_BOOL: *(bool *)field = true; return TERN_OK;
     case TERN_FLAG_U32:
@@ -178,6 +179,15 @@ typedef struct reader {
     int n, at;
 } reader;
 
+/* "--name" and "--name=..."; a text may begin with dashes as well. */
+static bool looks_like_flag(const char *word)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+    if (word[0] != '-' || word[1] != '-' || !word[2]) return false;
+    const size_t n = strspn(word + 2, letters);
+    return n > 0 && (word[2 + n] == 0 || word[2 + n] == '=');
+}
+
 /* Gives the flag its value: what stands behind "=" or the letter, or the next word. */
 static tern_status take_value(reader *r, const tern_flag *f, const char *attached, tern_options *options,
                               tern_error *err)
@@ -186,6 +196,10 @@ static tern_status take_value(reader *r, const tern_flag *f, const char *attache
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s takes no value, found \"%s\"", f->name, attached);
     if (f->kind != TERN_FLAG_BOOL && !attached) {
         if (r->at >= r->n) return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s needs a value: %s", f->name, f->metavar);
+        if (looks_like_flag(r->words[r->at]))
+            return tern_fail(err, TERN_INVALID_ARGUMENT,
+                             "--%s needs a value: %s; the flag %s found (--%s=%s takes it as the value)", f->name,
+                             f->metavar, r->words[r->at], f->name, r->words[r->at]);
         attached = r->words[r->at++];
     }
     return set_value(f, attached, options, err);

@@ -30,6 +30,7 @@ typedef struct tern_flag {
     size_t field;    /* offset in tern_options */
     double min, max; /* numbers: both ends allowed; max <= min: any */
     const char *help;
+    size_t given; /* offset of a bool that says that the flag was there; 0: none */
 } tern_flag;
 
 typedef struct tern_flag_group {
@@ -51,8 +52,9 @@ typedef struct tern_command {
 
 /* Reads the words after the sub-command into *options, which holds the defaults. Flags are "--name value",
  * "--name=value", "-l value",
- * "-lvalue"; a long name may be cut short where it stays unique; "--" ends the flags. Errors: INVALID_ARGUMENT with the
- * flag, the value found and what was expected, or the nearest flag for one that is unknown. */
+ * "-lvalue"; a long name may be cut short where it stays unique; "--" ends the flags. The next word is no value where
+ * it looks like a long flag: one was forgotten. Errors: INVALID_ARGUMENT with the flag, the value found and what was
+ * expected, or the nearest flag for one that is unknown. */
 tern_status tern_args_parse(const tern_command *command, int n, char **words, tern_options *options, tern_error *err);
 /* Frees what parsing allocated. */
 void tern_args_deinit(tern_options *options);

@@ -49,7 +49,9 @@ static void print_tokens(const tern_tokenizer *t, const tern_tokens *tokens, boo
     for (size_t i = 0; i < tokens->n && !ids_only; i++) {
         size_t n;
         const char *piece = tern_tokenizer_piece(t, tokens->ids[i], &n);
-        printf("%7d  %.*s\n", tokens->ids[i], (int)n, piece);
+        printf("%7d  ", tokens->ids[i]);
+        tern_app_write_text(piece, n);
+        putchar('\n');
     }
 }
 

@@ -74,7 +74,8 @@ const tern_flag tern_flags_sampling[] = {
      "How many last tokens the penalties look at"},
     {"logit-bias", 0, TERN_FLAG_TEXTS, "ID=B", FIELD(biases), 0, 0,
      "Added to a token's logit; -inf bans it; may be repeated"},
-    {"seed", 0, TERN_FLAG_U64, "N", FIELD(seed), 0, 0, "The same seed gives the same text; random when not given"},
+    {"seed", 0, TERN_FLAG_U64, "N", FIELD(seed), 0, 0, "The same seed gives the same text; random when not given",
+     .given = FIELD(seed_given)},
     {"greedy", 0, TERN_FLAG_BOOL, NULL, FIELD(greedy), 0, 0, "Always the likeliest token"},
     {0},
 };

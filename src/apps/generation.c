@@ -11,7 +11,6 @@
 #include "base/rng.h"
 #include "base/show.h"
 
-static const uint64_t seed_not_given = UINT64_MAX;
 static const uint64_t cache_bytes = (uint64_t)128 << 20; /* below it, weights may stay in a cache */
 
 void tern_app_generation_defaults(tern_options *o)
@@ -26,7 +25,6 @@ void tern_app_generation_defaults(tern_options *o)
     o->presence_penalty = d.presence_penalty;
     o->frequency_penalty = d.frequency_penalty;
     o->penalty_last_n = d.penalty_last_n;
-    o->seed = seed_not_given;
     o->draft_tokens = 8;
 }
 
@@ -42,7 +40,8 @@ static tern_status parse_bias(const char *text, tern_logit_bias *bias, tern_erro
     long id = strtol(text, &end, 10);
     char *number = *end == '=' ? end + 1 : end;
     double value = strtod(number, &end);
-    if (number == text || end == number || *end || id < 0 || id > INT32_MAX || isnan(value) || value > 1e6)
+    const bool is_id = text[0] >= '0' && text[0] <= '9' && id <= INT32_MAX && number > text && number[-1] == '=';
+    if (!is_id || end == number || *end || isnan(value) || value > 1e6)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--logit-bias %s: ID=NUMBER expected, as in 15=-1.5 or 15=-inf",
                          tern_show_z(text).text);
     *bias = (tern_logit_bias){(int32_t)id, (float)value};
@@ -60,7 +59,7 @@ static tern_sampler_params sampler_of(const tern_options *o)
                                  .presence_penalty = o->presence_penalty,
                                  .frequency_penalty = o->frequency_penalty,
                                  .penalty_last_n = o->penalty_last_n,
-                                 .seed = o->seed == seed_not_given ? random_seed() : o->seed};
+                                 .seed = o->seed_given ? o->seed : random_seed()};
 }
 
 tern_status tern_app_generation_init(tern_app_generation *g, const tern_options *o, tern_error *err)
@@ -133,13 +132,21 @@ void tern_app_print_cost(const tern_app_cost *c)
             c->gpu ? "the device" : "these threads", c->in_cache ? " (weights this small stay in the cache)" : "");
 }
 
+/* JSON's readers, and jansson, have no whole numbers above this: a text keeps all digits. */
+static json_t *seed_json(uint64_t seed)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)seed);
+    return seed <= INT64_MAX ? json_integer((json_int_t)seed) : json_string(digits);
+}
+
 json_t *tern_app_cost_json(const tern_app_cost *c)
 {
     const tern_generate_result *r = &c->result;
-    return json_pack("{s:i, s:f, s:i, s:f, s:s, s:I, s:i, s:i, s:f, s:f, s:b}", "prompt_tokens", (int)r->n_prompt,
+    return json_pack("{s:i, s:f, s:i, s:f, s:s, s:o, s:i, s:i, s:f, s:f, s:b}", "prompt_tokens", (int)r->n_prompt,
                      "prompt_tokens_per_second", per_second(r->n_prompt, r->prefill_ms), "generated_tokens",
                      (int)r->n_generated, "generated_tokens_per_second", per_second(r->n_generated, r->decode_ms),
-                     "stopped_by", tern_stop_reason_name(r->reason), "seed", (json_int_t)c->seed, "drafted",
+                     "stopped_by", tern_stop_reason_name(r->reason), "seed", seed_json(c->seed), "drafted",
                      (int)r->n_drafted, "accepted", (int)r->n_accepted, "weight_bytes_per_token", bytes_per_token(c),
                      "read_bandwidth", c->read_bandwidth, "weights_fit_in_cache", (int)c->in_cache);
 }

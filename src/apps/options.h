@@ -38,6 +38,7 @@ typedef struct tern_options {
     float repetition_penalty, presence_penalty, frequency_penalty;
     uint32_t top_k, penalty_last_n, keep, draft_tokens;
     uint64_t seed;
+    bool seed_given;
     bool greedy, ignore_eos, context_shift;
     const char *draft;
     tern_texts stops, biases;

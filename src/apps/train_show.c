@@ -125,7 +125,11 @@ static void print_event(tern_train_show *s, const tern_finetune_event *e)
                (unsigned long long)e->n_steps, e->loss, three_digits(e->ppl, ppl),
                e->best_step == e->step && e->step ? "  (best)" : "");
         break;
-    case TERN_FINETUNE_SAMPLE: printf("sample: %s\n", e->text); break;
+    case TERN_FINETUNE_SAMPLE:
+        fputs("sample: ", stdout);
+        tern_app_write_text(e->text, strlen(e->text));
+        putchar('\n');
+        break;
     case TERN_FINETUNE_NOTE: fprintf(stderr, "note: %s\n", e->text); break;
     case TERN_FINETUNE_WRITTEN: printf("wrote %s\n", e->text); break;
     default: break;

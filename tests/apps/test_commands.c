@@ -90,6 +90,66 @@ static void same_seed_same_text(void **state)
     test_output_free(&c);
 }
 
+/* Every number of 64 bits is a seed, the last one too; above JSON's whole numbers it is a text there. */
+static void the_largest_seed_is_one(void **state)
+{
+    static const char seed[] = "18446744073709551615";
+    (void)state;
+    test_output a = TERN("run", "-m", test_small_model(), BEGIN, "-n", "24", "--seed", seed),
+                b = TERN("run", "-m", test_small_model(), BEGIN, "-n", "24", "--seed", seed);
+    assert_string_equal(a.out, b.out);
+    assert_non_null(strstr(a.err, "; seed 18446744073709551615\n"));
+    json_t *o = test_tern_json(TERN_WORDS("run", "-m", test_small_model(), BEGIN, "-n", "1", "--seed", seed, "--json"));
+    assert_string_equal(text_at(json_object_get(o, "statistics"), "seed"), seed);
+    json_decref(o);
+    test_output_free(&a);
+    test_output_free(&b);
+}
+
+/* A stream without an end. */
+static void too_much_input_is_refused(void **state)
+{
+    static const char *const calls[][6] = {{"tokenize", "-f", "-"}, {"run", "-f", "-"}};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        int out, status;
+        char said[512] = "", byte;
+        FILE *log = tmpfile();
+        const int kept = dup(0), zeros = open("/dev/zero", O_RDONLY);
+        assert_true(log && kept >= 0 && zeros >= 0);
+        dup2(zeros, 0);
+        const pid_t pid = test_tern_start_logged(calls[i], &out, log);
+        dup2(kept, 0);
+        assert_int_equal(read(out, &byte, 1), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        rewind(log);
+        assert_true(fread(said, 1, sizeof said - 1, log) > 0);
+        if (!strstr(said, "standard input: more than 268435456 bytes of text found")) fail_msg("%s", said);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+        fclose(log);
+        close(kept);
+        close(zeros);
+        close(out);
+    }
+}
+
+/* A terminal gets no control characters of others; a file gets the text as it is. */
+static void terminals_get_no_escapes(void **state)
+{
+    (void)state;
+    static const char hostile[] = "\033]0;mine\007Once \302\233upon", shown[] = "\\x1b]0;mine\\x07Once \\x9bupon";
+    test_output o = TERN("run", "-m", test_small_model(), "-p", hostile, "-n", "1");
+    assert_memory_equal(o.out, hostile, strlen(hostile));
+    test_output_free(&o);
+    o = test_tern_on_terminal(TERN_WORDS("run", "-m", test_small_model(), "-p", hostile, "-n", "1"));
+    assert_memory_equal(o.out, shown, strlen(shown));
+    test_output_free(&o);
+    o = test_tern_on_terminal(TERN_WORDS("tokenize", "-m", test_small_model(), "--special", hostile));
+    assert_int_equal(o.code, 0);
+    assert_null(memchr(o.out, 033, o.n_out));
+    test_output_free(&o);
+}
+
 static void stop_strings_end_the_text(void **state)
 {
     (void)state;
@@ -558,6 +618,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(run_writes_the_golden_texts),
     cmocka_unit_test(run_reports_as_json),
     cmocka_unit_test(same_seed_same_text),
+    cmocka_unit_test(the_largest_seed_is_one),
+    cmocka_unit_test(too_much_input_is_refused),
+    cmocka_unit_test(terminals_get_no_escapes),
     cmocka_unit_test(stop_strings_end_the_text),
     cmocka_unit_test(ctrl_c_ends_a_generation_cleanly),
     cmocka_unit_test(a_reader_may_go_away),

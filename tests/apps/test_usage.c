@@ -37,6 +37,11 @@ static const wrong cases[] = {
     {{"run", "--head", "foo"}, 2, "--head foo: no such encoding; expected one of f32, f16,"},
     {{"run", "--logit-bias", "5"}, 2, "--logit-bias 5: ID=NUMBER expected"},
     {{"run", "--cpu-features", "avx9"}, 2, "CPU feature \"avx9\" is unknown"},
+    {{"run", "-p", "x", "--logit-bias", "=1"}, 2, "--logit-bias =1: ID=NUMBER expected"},
+    {{"run", "-p", "x", "--logit-bias", " 1=1"}, 2, "--logit-bias  1=1: ID=NUMBER expected"},
+    {{"run", "-p", "x", "--logit-bias", "1 =1"}, 2, "--logit-bias 1 =1: ID=NUMBER expected"},
+    {{"run", "-p", "x", "--logit-bias", "-1=1"}, 2, "--logit-bias -1=1: ID=NUMBER expected"},
+    {{"run", "--seed", "18446744073709551616"}, 2, "--seed 18446744073709551616: a whole number expected"},
     {{"run", "-p", "x", "-f", "y"}, 2, "--prompt and --file: one of them expected"},
     {{"run", "-m", "/nothing/here.gguf", "-p", "x"}, 1, "/nothing/here.gguf"},
     {{"run", "--backend", "vulkn"}, 2, "--backend vulkn: cpu|vulkan expected; did you mean vulkan?"},
@@ -73,6 +78,8 @@ static const wrong cases[] = {
     {{"completion", "zsh"}, 2, "completion for \"zsh\": bash expected"},
     {{"data"}, 2, "a word is missing (usage: tern data [-m MODEL] FILE..."},
     {{"data", "-o", "x.tern"}, 2, "a word is missing"},
+    {{"data", "-o", "--spilt"}, 2, "--output needs a value: FILE; the flag --spilt found (--output=--spilt takes it"},
+    {{"data", "--spilt"}, 2, "unknown flag --spilt: did you mean --split?"},
     {{"data", "a.txt", "b.txt"}, 2, "2 files and no -o"},
     {{"data", "/nothing/here.tern"}, 1, "/nothing/here.tern"},
     {{"data", "/nothing/here.txt", "-o", "x.tern"}, 1, "/nothing/here.txt"},
@@ -111,6 +118,17 @@ static void every_command_has_help(void **state)
     }
 }
 
+/* What is random when it is not given has no default to show. */
+static void help_shows_no_seed(void **state)
+{
+    (void)state;
+    test_output o = TERN("run", "--help");
+    const char *seed = strstr(o.out, "--seed N");
+    assert_non_null(seed);
+    assert_null(memmem(seed, strcspn(seed, "\n"), "default", 7));
+    test_output_free(&o);
+}
+
 static void no_words_is_the_list(void **state)
 {
     (void)state;
@@ -141,9 +159,8 @@ static void flags_have_several_forms(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(wrong_words_are_explained),
-    cmocka_unit_test(every_command_has_help),
-    cmocka_unit_test(no_words_is_the_list),
+    cmocka_unit_test(wrong_words_are_explained), cmocka_unit_test(every_command_has_help),
+    cmocka_unit_test(help_shows_no_seed),        cmocka_unit_test(no_words_is_the_list),
     cmocka_unit_test(flags_have_several_forms),
 };
 

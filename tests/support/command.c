@@ -1,6 +1,7 @@
 /* Starting the command and collecting what it prints. */
 #include "support/command.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -84,6 +85,38 @@ json_t *test_tern_json(const char *const *words)
     return root;
 }
 
+static pid_t start(const char *const *words, int out, int err)
+{
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(out, 1);
+        dup2(err, 2);
+        become_tern(words);
+    }
+    return pid;
+}
+
+test_output test_tern_on_terminal(const char *const *words)
+{
+    enum { MOST = 1 << 16 };
+    test_output result = {.out = calloc(MOST, 1)};
+    size_t ignored;
+    FILE *err = tmpfile();
+    const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    assert_true(result.out && err && terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+    const int out = open(ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    assert_true(out >= 0);
+    const pid_t pid = start(words, out, fileno(err));
+    close(out);
+    for (ssize_t n; (n = read(terminal, result.out + result.n_out, MOST - 1 - result.n_out)) > 0;)
+        result.n_out += (size_t)n;
+    result.code = wait_for(pid);
+    close(terminal);
+    result.err = read_stream(err, &ignored);
+    return result;
+}
+
 pid_t test_tern_start(const char *const *words, int *out)
 {
     FILE *none = fopen("/dev/null", "w");
@@ -96,16 +129,8 @@ pid_t test_tern_start(const char *const *words, int *out)
 pid_t test_tern_start_logged(const char *const *words, int *out, FILE *err)
 {
     int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        dup2(ends[1], 1);
-        dup2(fileno(err), 2);
-        close(ends[0]);
-        close(ends[1]);
-        become_tern(words);
-    }
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    const pid_t pid = start(words, ends[1], fileno(err));
     close(ends[1]);
     *out = ends[0];
     return pid;

@@ -20,6 +20,9 @@ typedef struct test_output {
 test_output test_tern(const char *input, const char *const *words);
 void test_output_free(test_output *output);
 
+/* The same with standard output on a terminal of its own, as people have it; line breaks come as "\r\n". */
+test_output test_tern_on_terminal(const char *const *words);
+
 /* The words of a call: TERN("run", "-n", "5"). */
 #define TERN_WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define TERN(...)       test_tern(NULL, TERN_WORDS(__VA_ARGS__))

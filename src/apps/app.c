@@ -191,13 +191,23 @@ static int print_piece(const char *bytes, size_t n, void *context)
     return tern_app_write(text + written, n - written) ? 0 : -1;
 }
 
-tern_status tern_app_print_json(json_t *document, tern_error *err)
+static tern_status print_json(json_t *document, size_t how, tern_error *err)
 {
     if (!document) return tern_fail_alloc(err, 0);
-    json_dump_callback(document, print_piece, NULL, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    json_dump_callback(document, print_piece, NULL, how | JSON_REAL_PRECISION(9));
     json_decref(document);
     tern_app_write("\n", 1);
     return tern_app_flush(err);
+}
+
+tern_status tern_app_print_json(json_t *document, tern_error *err)
+{
+    return print_json(document, JSON_INDENT(2), err);
+}
+
+tern_status tern_app_print_json_line(json_t *document, tern_error *err)
+{
+    return print_json(document, JSON_COMPACT, err);
 }
 
 json_t *tern_app_json_text(const void *bytes, size_t n)

@@ -32,6 +32,8 @@ tern_status tern_app_read_text(const char *path, tern_buf *text, tern_error *err
 
 /* Prints a document and a newline, and frees it. */
 tern_status tern_app_print_json(json_t *document, tern_error *err);
+/* The same on one line. */
+tern_status tern_app_print_json_line(json_t *document, tern_error *err);
 /* Bytes that may be no UTF-8, as a JSON string (those are then shown as \xNN). */
 json_t *tern_app_json_text(const void *bytes, size_t n);
 /* Writes to standard output, and what was written out at once; false once anything failed. */

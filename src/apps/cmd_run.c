@@ -137,8 +137,9 @@ static tern_status finish(story *s, tern_app_cost *cost, tern_error *err)
 {
     const tern_options *o = s->options;
     if (!o->json && s->last != '\n') show(s, "\n", 1);
-    if (s->failed) return tern_app_flush(err);
+    /* Also where nobody reads any more, as when the terminal was closed. */
     if (o->save) TERN_TRY(tern_session_save(s->session, o->save, err));
+    if (s->failed) return tern_app_flush(err);
     if (!o->quiet && !tern_app_interrupted()) tern_app_measure_cost(cost, s->engine);
     if (o->json)
         return tern_app_print_json(

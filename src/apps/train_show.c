@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "apps/app.h"
-#include "base/alloc.h"
 
 static const double redraw_every = 0.1;
 
@@ -151,11 +150,7 @@ static void add_count(json_t *out, const char *key, uint64_t v)
 
 static void print_line(json_t *out)
 {
-    char *text = out ? json_dumps(out, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    if (text) puts(text);
-    fflush(stdout);
-    json_decref(out);
-    tern_free(text);
+    tern_app_print_json_line(out, NULL); /* a run goes on where nobody reads */
 }
 
 static json_t *plan_json(const tern_finetune_plan *p)

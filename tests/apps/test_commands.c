@@ -177,17 +177,23 @@ static void ctrl_c_ends_a_generation_cleanly(void **state)
     close(out);
 }
 
-/* Nobody reads: no signal, no complaint. */
+/* Nobody reads: no signal, no complaint, and the session is saved all the same. */
 static void a_reader_may_go_away(void **state)
 {
     (void)state;
     int out, status;
-    pid_t pid = test_tern_start(
-        TERN_WORDS("run", "-m", test_small_model(), BEGIN, "-n", "0", "--ignore-eos", "--context-shift"), &out);
+    const char *file = test_scratch("cli-unread.session");
+    unlink(file);
+    pid_t pid = test_tern_start(TERN_WORDS("run", "-m", test_small_model(), BEGIN, "-n", "0", "--ignore-eos",
+                                           "--context-shift", "--save", file),
+                                &out);
     close(out);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
+    test_output o = TERN("run", "-m", test_small_model(), "-n", "1", "--restore", file);
+    if (o.code != 0) fail_msg("%s", o.err);
+    test_output_free(&o);
 }
 
 static void convert_keeps_the_text(void **state)

@@ -74,6 +74,11 @@ typedef struct tern_engine_options {
      * it in memory. "exact" (on the CPU): the file's table, of which only rows that can be among the highest logits
      * wanted are read; the same tokens (docs/decisions/0011-exact-head.md). */
     const char *head;
+    /* What ternary layers multiply: "int8" (NULL), each token's activations in 8 bits, which BitNet models were trained
+     * with (W1.58A8); or "f32", without that quantiser (W1.58A32), for models that were trained without it
+     * (docs/training.md says which to use when). "f32" goes without `tune_file` and with no `kernel` but "dot", since
+     * those choose among int8 products (INVALID_ARGUMENT). Layers that are not ternary have f32 activations always. */
+    const char *activations;
     bool no_tokenizer; /* it is not read: for programs that have ids */
     bool profile;      /* for tern_engine_profile: every dispatch of a GPU is timed, which takes time of its own */
     tern_progress_fn progress; /* may be NULL */
@@ -93,6 +98,7 @@ typedef struct tern_engine_info {
     const char *name;         /* what the file calls the model; may be "" */
     const char *encoding;     /* of the matrices of layers: "i2_s", ... */
     const char *head;         /* of the output table: its encoding, or "exact" */
+    const char *activations;  /* of ternary layers: "int8" or "f32"; "f32" when the model has none */
     uint32_t n_vocab;         /* token ids are 0 .. n_vocab - 1 */
     uint32_t n_ctx_train;     /* positions that the model was trained for */
     uint32_t n_embd, n_layers;

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/mapped.h"
+#include "base/show.h"
 #include "infer/engine.h"
 #include "infer/tune_file.h"
 #include "tern.h"
@@ -21,6 +22,17 @@ static tern_status read_head(const char *head, tern_engine_params *params, tern_
 {
     params->head_exact = head && strcmp(head, "exact") == 0;
     return params->head_exact ? TERN_OK : tern_encoding_parse("head", head, &params->head, err);
+}
+
+static tern_status read_activations(const tern_engine_options *o, tern_engine_params *params, tern_error *err)
+{
+    const char *name = o->activations ? o->activations : "int8";
+    params->f32_activations = strcmp(name, "f32") == 0;
+    if (!params->f32_activations && strcmp(name, "int8") != 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "activations \"%s\": \"int8\" or \"f32\" expected",
+                         tern_show_z(name).text);
+    if (!params->f32_activations || !o->tune_file) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it goes without activations \"f32\"");
 }
 
 static tern_status read_choices(const tern_engine_options *o, tern_tune_cache *out, tern_error *err)
@@ -57,6 +69,7 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
         .no_tokenizer = o.no_tokenizer, .progress = o.progress, .progress_context = o.progress_context};
     tern_tune_cache choices;
     TERN_TRY(read_head(o.head, &params, err));
+    TERN_TRY(read_activations(&o, &params, err));
     TERN_TRY(read_choices(&o, &choices, err));
     params.backend.choices = choices.choices;
     params.backend.n_choices = choices.n;
@@ -76,6 +89,13 @@ static uint64_t ternary_parameters(const tern_model *model)
     return n;
 }
 
+static const char *activations(const tern_engine *engine)
+{
+    const tern_model *model = tern_engine_model(engine);
+    const bool quantised = ternary_parameters(model) > 0 || tern_model_config(model)->bit_linear;
+    return quantised && !tern_engine_f32_activations(engine) ? "int8" : "f32";
+}
+
 tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *info, tern_error *err)
 {
     TERN_NEED(engine, err);
@@ -90,6 +110,7 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
                            .name = c->name,
                            .encoding = layers ? layers->name : "",
                            .head = tern_engine_head_exact(engine) ? "exact" : tern_engine_head(engine)->encoding->name,
+                           .activations = activations(engine),
                            .n_vocab = c->n_vocab,
                            .n_ctx_train = c->n_ctx_train,
                            .n_embd = c->n_embd,

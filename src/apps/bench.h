@@ -48,7 +48,7 @@ typedef struct tern_bench_subject {
     bool is_cpu;
     char name[160];
     uint64_t parameters, bytes;
-    char head[16];
+    char head[16], activations[8];
     bool tuned; /* kernels by what tern tune has measured */
     uint32_t n_loras;
     uint64_t lora_bytes;

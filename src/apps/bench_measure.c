@@ -202,6 +202,7 @@ static void describe(const tern_bench *b, tern_bench_subject *out)
     out->parameters = info->parameters;
     out->bytes = info->bytes;
     snprintf(out->head, sizeof out->head, "%s", info->head);
+    snprintf(out->activations, sizeof out->activations, "%s", info->activations);
     snprintf(out->name, sizeof out->name, "%s %s", tern_show_z(info->architecture).text, info->encoding);
     out->tuned = tern_app_tune_file(b->options) != NULL;
     out->n_loras = b->loras.n;

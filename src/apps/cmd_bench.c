@@ -50,7 +50,7 @@ static const tern_flag flags[] = {
 static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
                                          {"Adapters", tern_flags_lora},
-                                         {"Output head", tern_flags_head},
+                                         {"Numbers", tern_flags_numbers},
                                          {"Device", tern_flags_device},
                                          {0}};
 
@@ -62,15 +62,16 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
     for (uint32_t i = 0; i < n; i++) json_array_append_new(list, tern_bench_row_json(&rows[i]));
     if (o->json)
         return tern_app_print_json(
-            json_pack("{s:o, s:s, s:s, s:s?, s:b, s:I, s:I, s:i, s:I, s:i, s:i, s:i, s:o}",
+            json_pack("{s:o, s:s, s:s, s:s, s:s?, s:b, s:I, s:I, s:i, s:I, s:i, s:i, s:i, s:o}",
                       s->is_cpu ? "cpu" : "device", tern_app_json_text(s->device, strlen(s->device)), "model", s->name,
-                      "head", s->head, "kernel", o->kernel, "tuned", (int)s->tuned, "parameters",
-                      (json_int_t)s->parameters, "weight_bytes", (json_int_t)s->bytes, "adapters", (int)s->n_loras,
-                      "adapter_bytes", (json_int_t)s->lora_bytes, "prompt_tokens", (int)o->n_prompt, "generated_tokens",
-                      (int)o->n_tokens, "repeats", (int)o->repeats, "results", list),
+                      "head", s->head, "activations", s->activations, "kernel", o->kernel, "tuned", (int)s->tuned,
+                      "parameters", (json_int_t)s->parameters, "weight_bytes", (json_int_t)s->bytes, "adapters",
+                      (int)s->n_loras, "adapter_bytes", (json_int_t)s->lora_bytes, "prompt_tokens", (int)o->n_prompt,
+                      "generated_tokens", (int)o->n_tokens, "repeats", (int)o->repeats, "results", list),
             err);
     json_decref(list);
-    printf("%s\n%s, head %s%s%s: %.2f G parameters, %s\n", s->device, s->name, s->head, o->kernel ? ", kernel " : "",
+    printf("%s\n%s, head %s, %s activations%s%s: %.2f G parameters, %s\n", s->device, s->name, s->head, s->activations,
+           o->kernel ? ", kernel " : "",
            o->kernel  ? o->kernel
            : s->tuned ? ", kernels as measured by tern tune"
                       : "",

@@ -29,7 +29,7 @@ static const tern_flag flags[] = {
 static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
                                          {"Adapters", tern_flags_lora},
-                                         {"Output head", tern_flags_head},
+                                         {"Numbers", tern_flags_numbers},
                                          {"Device that is tested", tern_flags_device},
                                          {"CPU", tern_flags_cpu},
                                          {"CPU kernels", tern_flags_kernel},

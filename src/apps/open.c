@@ -98,6 +98,7 @@ const char *tern_app_tune_file(const tern_options *o)
     tern_error err = {0};
     const bool cpu = runs_on_cpu(o) || (o->gpu_layers && strcmp(o->gpu_layers, "all") != 0);
     if (!cpu || o->kernel || o->no_tune || o->cpu_features) return NULL;
+    if (o->activations && strcmp(o->activations, "f32") == 0) return NULL; /* what was measured are int8 products */
     if (looked) return holds ? path.text : NULL;
     looked = true;
     if (tern_tune_path(path.text, sizeof path.text, &err) != TERN_OK || !tern_file_exists(path.text)) return NULL;
@@ -124,6 +125,7 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
                                .kernel = o->kernel,
                                .tune_file = tern_app_tune_file(o),
                                .head = o->head,
+                               .activations = o->activations,
                                .no_tokenizer = !tokenizer,
                                .profile = o->profile,
                                .progress = tern_progress_update,

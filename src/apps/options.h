@@ -19,7 +19,7 @@ typedef struct tern_options {
     bool help, json, verbose, quiet;
 
     /* the model and where it runs */
-    const char *model, *head, *kv, *cpu_features, *kernel;
+    const char *model, *head, *activations, *kv, *cpu_features, *kernel;
     const char *threads; /* one number; a list for bench */
     uint32_t ctx, batch;
     bool pin;

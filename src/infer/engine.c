@@ -109,8 +109,19 @@ static tern_status add_weights(tern_engine *e, tern_error *err)
     return TERN_OK;
 }
 
+static tern_status check_activations(const tern_engine_params *p, tern_error *err)
+{
+    const bool chosen = p->backend.kernel && strcmp(p->backend.kernel, "dot") != 0;
+    if (!p->f32_activations || (!chosen && !p->backend.n_choices)) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "kernel %s multiplies int8 activations: it goes without f32 activations, which have one kernel",
+                     chosen ? p->backend.kernel : "as measured");
+}
+
 tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *params, tern_error *err)
 {
+    *engine = NULL;
+    TERN_TRY(check_activations(params, err));
     tern_engine *e = *engine = tern_calloc(1, sizeof *e);
     if (!e) return tern_fail_alloc(err, sizeof *e);
     e->f32_activations = params->f32_activations;

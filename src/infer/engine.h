@@ -13,7 +13,9 @@ typedef struct tern_engine_params {
     const tern_encoding *head; /* requantise the output table when opening; NULL: as the file has it */
     bool head_exact; /* read only the rows of the output table that can be among the logits wanted (docs/decisions/0011)
                       */
-    bool f32_activations; /* ternary layers without the int8 quantiser (W1.58A32) */
+    /* Ternary layers without the int8 quantiser (W1.58A32). Goes without backend.kernel, but for "dot", and without
+     * backend.choices, which are all of int8 products (INVALID_ARGUMENT). */
+    bool f32_activations;
     /* Called with 0..1 while the backend takes the weights, which is long where it rearranges them; may be NULL.
      * Returning false cancels. */
     bool (*progress)(void *context, float done);

@@ -196,7 +196,8 @@ tern_status tern_run__rehearse_result(tern_run *run, tern_error *err)
     static const tern_master_source nothing = {no_rows, NULL};
     tern_error why = {0};
     if (run->params.f32_activations)
-        tern_run__note(run, "inputs of linear layers are not quantised in training; `tern run` quantises them");
+        tern_run__note(run,
+                       "inputs of linear layers are not quantised in training: run the result with --activations f32");
     if (tern_run__is_lora(run)) return TERN_OK;
     if (run->params.threshold > 0 && !run->to_gguf)
         tern_run__note(run, "a folder holds master weights, which are read by absmean: NAME.gguf keeps the threshold");

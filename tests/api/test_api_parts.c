@@ -31,6 +31,35 @@ static void description(void **state)
     tern_engine_close(exact);
 }
 
+/* The same model without the int8 quantiser: it says so, and gives other logits near by. */
+static void activations(void **state)
+{
+    tern_error err = {0};
+    tern_engine_info info;
+    const int32_t ids[] = {1, 40, 7, 99};
+    float *a, *b;
+    double error = 0, size = 0;
+    tern_engine *f32 = load(BUNDLED, &(tern_engine_options){.activations = "f32"});
+    assert_ok(tern_engine_describe(f32, &info, &err), err);
+    assert_string_equal(info.activations, "f32");
+    assert_ok(tern_engine_describe(*state, &info, &err), err);
+    assert_string_equal(info.activations, "int8");
+    tern_session *one = open_session(*state, (tern_session_params){.n_ctx = 16}),
+                 *other = open_session(f32, (tern_session_params){.n_ctx = 16});
+    assert_ok(tern_session_append(one, ids, 4, &err), err);
+    assert_ok(tern_session_append(other, ids, 4, &err), err);
+    assert_ok(tern_session_logits(one, 0, &a, &err), err);
+    assert_ok(tern_session_logits(other, 0, &b, &err), err);
+    for (uint32_t i = 0; i < info.n_vocab; i++) {
+        error += (double)(a[i] - b[i]) * (double)(a[i] - b[i]);
+        size += (double)a[i] * (double)a[i];
+    }
+    assert_true(error > 1e-8 * size && error < 1e-2 * size);
+    tern_session_close(one);
+    tern_session_close(other);
+    tern_engine_close(f32);
+}
+
 static void counters(void **state)
 {
     tern_error err = {0};
@@ -186,9 +215,9 @@ static int teardown(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(description), cmocka_unit_test(counters), cmocka_unit_test(tokenizers),
-    cmocka_unit_test(templates),   cmocka_unit_test(scores),   cmocka_unit_test(conversions),
-    cmocka_unit_test(choices),
+    cmocka_unit_test(description), cmocka_unit_test(activations), cmocka_unit_test(counters),
+    cmocka_unit_test(tokenizers),  cmocka_unit_test(templates),   cmocka_unit_test(scores),
+    cmocka_unit_test(conversions), cmocka_unit_test(choices),
 };
 
 TEST_GROUP(api_parts, "", tests, .setup = setup, .teardown = teardown);

@@ -503,6 +503,7 @@ static void bench_reports_as_json(void **state)
         TERN_WORDS("bench", "-m", test_small_model(), "-p", "16", "-n", "4", "-r", "2", "-t", "1,2", "--json"));
     const json_t *results = json_object_get(o, "results");
     assert_int_equal(json_array_size(results), 2);
+    assert_string_equal(json_string_value(json_object_get(o, "activations")), "int8");
     for (size_t i = 0; i < 2; i++) {
         const json_t *row = json_array_get(results, i);
         const json_t *decode = json_object_get(row, "decode_tokens_per_second");

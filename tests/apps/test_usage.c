@@ -72,6 +72,8 @@ static const wrong cases[] = {
     {{"logits", "--ids", ""}, 2, "no token ids given"},
     {{"synth", "-o", "x.gguf", "--preset", "huge"}, 2, "preset \"huge\""},
     {{"tokenize", "a", "-p", "b"}, 2, "the text is given twice"},
+    {{"run", "--activations", "f16"}, 2, "--activations f16: f32|int8 expected"},
+    {{"run", "--activations", "f32", "--kernel", "lut"}, 2, "kernel lut multiplies int8 activations"},
     {{"bench", "-r", "0"}, 2, "--repeats 0: a whole number from 1 to 100 expected"},
     {{"bench", "-t", "1,x"}, 2, "--threads 1,x: whole numbers with commas between, each from 1 to 1024 expected"},
     {{"perplexity", "--window", "1", "x"}, 2, "--window 1: a whole number from 2 to 1048576 expected"},

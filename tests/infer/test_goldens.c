@@ -41,6 +41,16 @@ static void llama(void **state)
     check_model("llama", 5e-4);
 }
 
+static const char f32_golden[] = TERN_SOURCE_DIR "/tests/data/activations/bitnet_f32.safetensors";
+
+/* Ternary layers without the int8 quantiser; the golden file is tests/data/activations. There are no ties, so what is
+ * left is the noise of f32. */
+static void f32_activations(void **state)
+{
+    (void)state;
+    test_golden_check(test_fixture("bitnet"), f32_golden, &(tern_engine_params){.f32_activations = true}, 1e-5);
+}
+
 static void trained_model(void **state)
 {
     (void)state;
@@ -49,7 +59,7 @@ static void trained_model(void **state)
 }
 
 /* Prefill, one token at a time (when quick, the first few), and every CPU level: the same bits. */
-static void same_bits(const char *name)
+static void same_bits(const char *name, bool f32_activations)
 {
     tern_error err = {0};
     test_golden golden;
@@ -61,7 +71,8 @@ static void same_bits(const char *name)
     float *first = NULL;
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
         if (!available(levels[i])) continue;
-        tern_engine *engine = test_engine(test_fixture(name), levels[i]);
+        const tern_engine_params how = {.backend.cpu_features = levels[i], .f32_activations = f32_activations};
+        tern_engine *engine = test_engine_with(test_fixture(name), &how);
         tern_session *session = test_session(engine, false);
         size_t n_vocab = tern_engine_config(engine)->n_vocab;
         assert_ok(tern_session_append_all(session, ids, n, &err), err);
@@ -85,18 +96,26 @@ static void same_bits(const char *name)
 static void same_bits_bitnet(void **state)
 {
     (void)state;
-    same_bits("bitnet");
+    same_bits("bitnet", false);
+}
+
+static void same_bits_f32_activations(void **state)
+{
+    (void)state;
+    same_bits("bitnet", true);
 }
 
 static void same_bits_llama(void **state)
 {
     (void)state;
-    same_bits("llama");
+    same_bits("llama", false);
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(bitnet),        cmocka_unit_test(bitnet_packed),    cmocka_unit_test(llama),
-    cmocka_unit_test(trained_model), cmocka_unit_test(same_bits_bitnet), cmocka_unit_test(same_bits_llama),
+    cmocka_unit_test(bitnet),          cmocka_unit_test(bitnet_packed),
+    cmocka_unit_test(llama),           cmocka_unit_test(f32_activations),
+    cmocka_unit_test(trained_model),   cmocka_unit_test(same_bits_bitnet),
+    cmocka_unit_test(same_bits_llama), cmocka_unit_test(same_bits_f32_activations),
 };
 
 TEST_GROUP(goldens, "threads web", tests);

@@ -39,6 +39,18 @@ static void llama(void **state)
     check_model("llama", test_all_layers, 5e-4, test_quick() ? FEW : ALL);
 }
 
+/* Without the int8 quantiser (tests/data/activations). */
+static void f32_activations(void **state)
+{
+    (void)state;
+    test_pair pair;
+    test_pair_open(&pair, test_fixture("bitnet"), test_all_layers, &(tern_engine_params){.f32_activations = true},
+                   5e-4);
+    test_pair_check_golden(&pair, TERN_SOURCE_DIR "/tests/data/activations/bitnet_f32.safetensors", FEW);
+    assert_int_equal(pair.n_flips, 0);
+    test_pair_close(&pair);
+}
+
 static void trained_model(void **state)
 {
     (void)state;
@@ -153,14 +165,9 @@ static void perplexity(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(bitnet),
-    cmocka_unit_test(bitnet_packed),
-    cmocka_unit_test(llama),
-    cmocka_unit_test(trained_model),
-    cmocka_unit_test(split),
-    cmocka_unit_test(greedy_text),
-    cmocka_unit_test(greedy_text_split),
-    cmocka_unit_test(perplexity),
+    cmocka_unit_test(bitnet),          cmocka_unit_test(bitnet_packed),     cmocka_unit_test(llama),
+    cmocka_unit_test(f32_activations), cmocka_unit_test(trained_model),     cmocka_unit_test(split),
+    cmocka_unit_test(greedy_text),     cmocka_unit_test(greedy_text_split), cmocka_unit_test(perplexity),
 };
 
 TEST_GROUP(goldens_gpu, "devices", tests, .teardown = test_backends_close);

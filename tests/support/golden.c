@@ -59,16 +59,21 @@ double test_rms_error(const float *got, const float *want, size_t n)
     return sqrt(error / variance);
 }
 
-tern_engine *test_engine(const char *path, const char *features)
+tern_engine *test_engine_with(const char *path, const tern_engine_params *params)
 {
     tern_error err = {0};
     tern_model *model;
     tern_engine *engine;
+    tern_engine_params how = params ? *params : (tern_engine_params){0};
+    how.backend.n_threads = 1;
     assert_ok(tern_model_open(&model, path, &(tern_model_options){.no_tokenizer = true}, &err), err);
-    assert_ok(tern_engine_open(&engine, model,
-                               &(tern_engine_params){.backend = {.n_threads = 1, .cpu_features = features}}, &err),
-              err);
+    assert_ok(tern_engine_open(&engine, model, &how, &err), err);
     return engine;
+}
+
+tern_engine *test_engine(const char *path, const char *features)
+{
+    return test_engine_with(path, &(tern_engine_params){.backend.cpu_features = features});
 }
 
 tern_session *test_session(tern_engine *engine, bool keep_hidden)
@@ -141,11 +146,11 @@ void test_golden_check_greedy(const test_golden *golden, tern_session *session)
     }
 }
 
-void test_golden_check(const char *path, const char *golden_path, const char *features, double max_rms)
+void test_golden_check(const char *path, const char *golden_path, const tern_engine_params *params, double max_rms)
 {
     test_golden golden;
     test_golden_open(&golden, golden_path);
-    tern_engine *engine = test_engine(path, features);
+    tern_engine *engine = test_engine_with(path, params);
     tern_session *session = test_session(engine, true);
     uint32_t n_vocab = tern_engine_config(engine)->n_vocab;
     for (uint32_t i = 0; i < golden.n_inputs; i++) {

@@ -36,11 +36,13 @@ void test_golden_check_greedy(const test_golden *golden, tern_session *session);
 
 /* Opens an engine on a model path with `features` (NULL: all) and no tokenizer; fails the test on error. */
 tern_engine *test_engine(const char *path, const char *features);
+/* The same as `params` say, but for one thread (NULL: the defaults). */
+tern_engine *test_engine_with(const char *path, const tern_engine_params *params);
 tern_session *test_session(tern_engine *engine, bool keep_hidden);
 
 /* Compares the logits of every input (and hidden states and greedy text where the file has them) with what the model at
- * `path` computes. Fails the test when rms > max_rms or a clear top token differs. */
-void test_golden_check(const char *path, const char *golden_path, const char *features, double max_rms);
+ * `path` computes, opened by `params`. Fails the test when rms > max_rms or a clear top token differs. */
+void test_golden_check(const char *path, const char *golden_path, const tern_engine_params *params, double max_rms);
 
 /* The held-out text of the tiny-stories-bitnet model as ids, the caller's to deinit, and the mean of -log p over its
  * first 4096 of them that PyTorch computes (windows of 512). */

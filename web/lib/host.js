@@ -59,10 +59,10 @@ export class Host {
   }
 
   /** What turns out to be no model is not kept. */
-  async #read({reader, manifest}, {contextLength}, call) {
+  async #read({reader, manifest}, {contextLength, activations}, call) {
     const onPiece = ({loaded, total}) => loaded === total && call.emit('progress', prepare(total));
     try {
-      const how = {backend: this.backend, contextLength, manifest, signal: call.signal, onPiece};
+      const how = {backend: this.backend, contextLength, activations, manifest, signal: call.signal, onPiece};
       const engine = await this.core.load(reader, how);
       await reader.close();
       return engine;

@@ -62,6 +62,11 @@ export interface LoadOptions {
   threads?: number;
   /** Positions of the context. Default: the model's, at most 2048. */
   contextLength?: number;
+  /**
+   * What ternary layers multiply: "int8", which BitNet models were trained with, or "f32", for models that were trained
+   * without 8-bit activations. Default: "int8".
+   */
+  activations?: 'int8' | 'f32';
   /** Keep the model in OPFS. Default true where there is OPFS; picked files are not stored unless asked for. */
   store?: boolean;
   onProgress?: (progress: Progress) => void;

@@ -46,6 +46,16 @@ describe('the API on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
     assert.equal(await tern.generate(PROMPT, sampled).text(), await tern.generate(PROMPT, sampled).text());
   });
 
+  test('f32 activations give another text, the same each time', async () => {
+    const options = {backend: 'cpu', threads: 1, contextLength: 128, activations: 'f32'};
+    const sampled = {temperature: 1, seed: 7, maxTokens: 64};
+    const other = await Tern.load(MODEL, options);
+    const text = await other.generate(PROMPT, sampled).text();
+    assert.equal(await other.generate(PROMPT, sampled).text(), text);
+    assert.notEqual(await tern.generate(PROMPT, sampled).text(), text);
+    await other.dispose();
+  });
+
   test('stop strings, length, leaving the loop, a signal', async () => {
     const stream = tern.generate(PROMPT, {...greedy, stop: [' was']});
     assert.equal(await stream.text(), ' there');
@@ -312,6 +322,7 @@ describe('loading on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
       [{stored: 7}, {}, 'INVALID_ARGUMENT', /source\.stored is 7, expected the id/],
       [MODEL, {backend: 'cuda'}, 'INVALID_ARGUMENT', /backend is "cuda", expected "auto" or "webgpu" or "cpu"/],
       [MODEL, {threads: 0}, 'INVALID_ARGUMENT', /threads is 0/],
+      [MODEL, {activations: 'f16'}, 'INVALID_ARGUMENT', /activations is "f16", expected "int8" or "f32"/],
       [MODEL, {...options, contextLength: 5000}, 'INVALID_ARGUMENT', /5000 .*1024/],
       [MODEL, {bakend: 'cpu'}, 'INVALID_ARGUMENT', /Tern\.load: there is no option "bakend"/],
       [{stored: 'x'}, options, 'NO_STORAGE', /no private file system/],

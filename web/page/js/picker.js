@@ -99,6 +99,15 @@ function controls() {
       [[0, 'up to 2048'], ...[512, 1024, 2048, 4096, 8192].map((n) => [n, `${n} tokens`])],
       0,
     ),
+    choice(
+      'activations',
+      'Activations',
+      [
+        ['int8', 'int8, as most are trained'],
+        ['f32', 'f32'],
+      ],
+      'int8',
+    ),
   );
   if (globalThis.crossOriginIsolated) $('load-controls').append(choice('threads', 'CPU threads', threads, 0));
   else

@@ -33,7 +33,8 @@ static void scale_dots(const tern_linear__job *j, const tern_weight *w, uint32_t
     }
 }
 
-/* Ternary weights on f32 activations (W1.58A32): a few rows are decoded and multiplied as f32. */
+/* Ternary weights on f32 activations (W1.58A32): the codes of a few rows are decoded and multiplied as f32, each sum
+ * with the scale at the end. */
 static void ternary_f32(const tern_linear__job *j, const tern_buffer *buffer, uint32_t first, uint32_t n_rows,
                         uint8_t *scratch, float *y, size_t y_stride)
 {
@@ -44,12 +45,11 @@ static void ternary_f32(const tern_linear__job *j, const tern_buffer *buffer, ui
         const uint32_t n = tern_linear__min(TERN_LINEAR__DECODED_ROWS, n_rows - r);
         const uint8_t *rows = buffer->data + (first + r) * buffer->row_bytes;
         buffer->decode(rows, buffer->row_bytes, n, buffer->cols, values, stride);
-        for (uint32_t i = 0; i < n; i++) {
-            const float scale = w->row_scales ? w->row_scales[first + r + i] : w->scale;
-            for (uint32_t c = 0; c < w->cols; c++) values[i * stride + c] *= scale;
-        }
         j->step->cpu->kernels.f32(scratch, stride * sizeof(float), n, w->cols, j->x.data, j->x.stride, j->n, y + r,
                                   y_stride);
+        for (uint32_t t = 0; t < j->n; t++)
+            for (uint32_t i = 0; i < n; i++)
+                y[t * y_stride + r + i] *= w->row_scales ? w->row_scales[first + r + i] : w->scale;
     }
 }
 

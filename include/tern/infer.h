@@ -108,6 +108,8 @@ TERN_API uint32_t tern_session_n_tokens(const tern_session *session);
 
 /* Extends the sequence by n tokens and leaves the logits of the last one in tern_session_logits. No allocation.
  * Errors: INVALID_ARGUMENT (id outside the vocabulary, with its place), CONTEXT_FULL; nothing is evaluated then.
+ * NOT_FINITE: a logit is NaN or infinite; the sequence was evaluated once more to name the first op that gave such a
+ * number, its layer and the token, and the session keeps the tokens of the batches before.
  * PENDING, on a device that cannot be waited for (WebGPU in a browser): the same call, made again, goes on where this
  * one stopped, and tern_session_truncate gives up what is not done; so it is with append_all, logits, hidden and
  * shift. What has no steps (tern_generate, tern_session_save and restore) is UNSUPPORTED there. */

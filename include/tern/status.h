@@ -13,7 +13,8 @@ extern "C" {
 #endif
 
 /* One list of codes: X(name, value, words). Values never change once released. PENDING is no failure: a device still
- * works, and the same call is to be made again; only functions that say so return it. */
+ * works, and the same call is to be made again; only functions that say so return it. NOT_FINITE: the model's weights,
+ * or a device, make NaN or infinities of these tokens. */
 #define TERN_STATUS_LIST(X)                                                                                            \
     X(OK, 0, "ok")                                                                                                     \
     X(INVALID_ARGUMENT, 1, "invalid argument")                                                                         \
@@ -26,7 +27,8 @@ extern "C" {
     X(CONTEXT_FULL, 8, "context full")                                                                                 \
     X(CANCELLED, 9, "cancelled")                                                                                       \
     X(INTERNAL, 10, "internal error")                                                                                  \
-    X(PENDING, 11, "pending")
+    X(PENDING, 11, "pending")                                                                                          \
+    X(NOT_FINITE, 12, "numbers that are not finite")
 
 typedef enum tern_status {
 #define TERN_STATUS_ENUM(name, value, words) TERN_##name = (value),

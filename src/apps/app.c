@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,7 +194,7 @@ static int print_piece(const char *bytes, size_t n, void *context)
 
 static tern_status print_json(json_t *document, size_t how, tern_error *err)
 {
-    if (!document) return tern_fail_alloc(err, 0);
+    if (!document) return tern_fail(err, TERN_INTERNAL, "the result could not be made into JSON: is memory short?");
     json_dump_callback(document, print_piece, NULL, how | JSON_REAL_PRECISION(9));
     json_decref(document);
     tern_app_write("\n", 1);
@@ -208,6 +209,11 @@ tern_status tern_app_print_json(json_t *document, tern_error *err)
 tern_status tern_app_print_json_line(json_t *document, tern_error *err)
 {
     return print_json(document, JSON_COMPACT, err);
+}
+
+json_t *tern_app_json_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_string(isnan(value) ? "nan" : "infinity");
 }
 
 json_t *tern_app_json_text(const void *bytes, size_t n)

@@ -36,6 +36,8 @@ tern_status tern_app_print_json(json_t *document, tern_error *err);
 tern_status tern_app_print_json_line(json_t *document, tern_error *err);
 /* Bytes that may be no UTF-8, as a JSON string (those are then shown as \xNN). */
 json_t *tern_app_json_text(const void *bytes, size_t n);
+/* A number; JSON has no NaN and no infinities: "nan" and "infinity" instead. */
+json_t *tern_app_json_number(double value);
 /* Writes to standard output, and what was written out at once; false once anything failed. */
 bool tern_app_write(const void *bytes, size_t n);
 /* The same of text that others have written: a model, a file. On a terminal its control characters, but for tabs and

@@ -73,25 +73,19 @@ static const char *phase_of(const tern_compare_op *op)
     return op->decode ? "decode" : "prompt";
 }
 
-/* A number of JSON, which has no NaN and no infinities. */
-static json_t *number(double v)
-{
-    return isfinite(v) ? json_real(v) : json_string(isnan(v) ? "nan" : "infinity");
-}
-
 static json_t *op_json(const tern_compare_op *op)
 {
     json_t *layer = op->layer == UINT32_MAX ? json_null() : json_integer((json_int_t)op->layer);
-    json_t *run = op->run_error < 0 ? json_null() : number(op->run_error);
+    json_t *run = op->run_error < 0 ? json_null() : tern_app_json_number(op->run_error);
     return json_pack("{s:s, s:s, s:s, s:o, s:b, s:o, s:f, s:I, s:o}", "name", op->name, "op", tern_op_name(op->kind),
-                     "graph", phase_of(op), "layer", layer, "ok", (int)op->ok, "error", number(op->error), "tolerance",
-                     op->tolerance, "int8_flips", (json_int_t)op->n_flips, "run_error", run);
+                     "graph", phase_of(op), "layer", layer, "ok", (int)op->ok, "error", tern_app_json_number(op->error),
+                     "tolerance", op->tolerance, "int8_flips", (json_int_t)op->n_flips, "run_error", run);
 }
 
 static json_t *logits_json(const tern_compare_logits *l)
 {
-    return json_pack("{s:o, s:o, s:b}", "error", number(l->error), "cosine", number(l->cosine), "same_top",
-                     (int)l->same_top);
+    return json_pack("{s:o, s:o, s:b}", "error", tern_app_json_number(l->error), "cosine",
+                     tern_app_json_number(l->cosine), "same_top", (int)l->same_top);
 }
 
 static tern_status print_json(const tern_compare_result *r, const char *names[2], size_t n_ids, tern_error *err)

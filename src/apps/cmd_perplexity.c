@@ -81,10 +81,12 @@ static bool update(void *context, double done)
 static tern_status print(const tern_perplexity_result *r, uint32_t window, const tern_options *o, tern_error *err)
 {
     if (o->json) {
-        json_t *out =
-            json_pack("{s:I, s:i, s:i, s:f, s:f, s:f}", "tokens_scored", (json_int_t)r->n_scored, "windows",
-                      (int)r->n_windows, "window", (int)window, "nll", r->nll, "ppl", r->ppl, "top1", r->top1);
-        if (o->against) json_object_update_new(out, json_pack("{s:f, s:f}", "kl", r->kl, "same_top1", r->same_top1));
+        json_t *out = json_pack("{s:I, s:i, s:i, s:o, s:o, s:f}", "tokens_scored", (json_int_t)r->n_scored, "windows",
+                                (int)r->n_windows, "window", (int)window, "nll", tern_app_json_number(r->nll), "ppl",
+                                tern_app_json_number(r->ppl), "top1", r->top1);
+        if (o->against)
+            json_object_update_new(
+                out, json_pack("{s:o, s:f}", "kl", tern_app_json_number(r->kl), "same_top1", r->same_top1));
         return tern_app_print_json(out, err);
     }
     printf(

@@ -38,6 +38,14 @@ static void fill_ends(const tern_generation *g, tern_sample_params *sample)
     sample->n_ends = (uint32_t)n;
 }
 
+/* The last token that was taken had logits that are not finite. */
+static tern_status search(tern_session *s, tern_error *err)
+{
+    const tern_runner_step step = {
+        .ids = s->tokens + s->n_tokens - 1, .n_tokens = 1, .first_position = s->n_tokens - 1, .n_outputs = 1};
+    return tern_session__search(s, &step, err);
+}
+
 /* Takes the tokens of a run one by one, until one of them stops the generation; what was chosen after it is forgotten.
  */
 static tern_status take(tern_generation *g, const uint32_t *ids, uint32_t n, tern_error *err)
@@ -45,6 +53,7 @@ static tern_status take(tern_generation *g, const uint32_t *ids, uint32_t n, ter
     tern_session *s = g->session;
     const uint32_t n_vocab = tern_engine_config(tern_session_engine(s))->n_vocab;
     for (uint32_t i = 0; i < n && !g->stopped; i++) {
+        if (ids[i] == TERN_SAMPLE_NOT_FINITE) return search(s, err);
         if (ids[i] >= n_vocab)
             return tern_fail(err, TERN_INTERNAL, "the device chose token %u of a vocabulary of %u", ids[i], n_vocab);
         if (tern_generation__is_end(g, (int32_t)ids[i])) {

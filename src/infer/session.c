@@ -82,6 +82,7 @@ fail:
 void tern_session_close(tern_session *session)
 {
     if (!session) return;
+    tern_nonfinite_close(session->search);
     tern_runner_deinit(&session->runner);
     tern_free(session->tokens);
     tern_free(session->logits);

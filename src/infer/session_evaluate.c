@@ -18,6 +18,8 @@ static tern_status check(const tern_session *s, const int32_t *ids, uint32_t n, 
 void tern_session__forget(tern_session *session)
 {
     tern_runner_forget(&session->runner);
+    tern_nonfinite_close(session->search);
+    session->search = NULL;
     session->evaluation = (tern_session_evaluation){0};
 }
 
@@ -34,12 +36,37 @@ static tern_runner_step next_batch(const tern_session *s)
                               .n_top = s->n_top};
 }
 
+/* With the exact head rows may be left out; each row has some. */
+static bool logits_are_finite(const tern_session *s, uint32_t n_rows)
+{
+    const size_t n_vocab = tern_engine_config(s->runner.engine)->n_vocab;
+    const bool screened = tern_engine_head_exact(s->runner.engine);
+    for (uint32_t r = 0; r < n_rows; r++)
+        if (!tern_all_finite(s->logits + r * n_vocab, n_vocab, screened)) return false;
+    return true;
+}
+
+tern_status tern_session__search(tern_session *s, const tern_runner_step *step, tern_error *err)
+{
+    tern_error why = {0};
+    s->evaluation.active = true;
+    if (tern_nonfinite_open(&s->search, &s->runner, s->tokens, step, &why) == TERN_OK) return TERN_OK;
+    return tern_fail(err, TERN_NOT_FINITE,
+                     "logits that are not finite, at position %u; the op that they come from could not be looked for: "
+                     "%s",
+                     step->first_position + step->n_tokens - 1, why.message);
+}
+
 static tern_status run_batch(tern_session *s, const tern_runner_step *batch, tern_error *err)
 {
     if (!s->evaluation.running) TERN_TRY(tern_runner_start(&s->runner, batch, err));
     s->evaluation.running = true;
     TERN_TRY(tern_runner_finish(&s->runner, batch, s->logits, err));
     s->evaluation.running = false;
+    if (!logits_are_finite(s, batch->n_outputs)) {
+        TERN_TRY(tern_session__search(s, batch, err));
+        return tern_nonfinite_advance(s->search, err);
+    }
     s->n_evaluated += batch->n_tokens;
     if (s->n_tokens < s->n_evaluated) s->n_tokens = s->n_evaluated;
     return TERN_OK;
@@ -48,9 +75,10 @@ static tern_status run_batch(tern_session *s, const tern_runner_step *batch, ter
 tern_status tern_session__advance(tern_session *session, tern_error *err)
 {
     tern_session_evaluation *evaluation = &session->evaluation;
-    if (session->n_evaluated < evaluation->n_evaluated) {
+    if (session->search || session->n_evaluated < evaluation->n_evaluated) {
         const tern_runner_step batch = next_batch(session);
-        tern_status status = run_batch(session, &batch, err);
+        tern_status status =
+            session->search ? tern_nonfinite_advance(session->search, err) : run_batch(session, &batch, err);
         if (status == TERN_PENDING) return status;
         if (status != TERN_OK) tern_session__forget(session);
         TERN_TRY(status);

@@ -2,7 +2,7 @@
 #ifndef TERN_INFER_SESSION_INTERNAL_H
 #define TERN_INFER_SESSION_INTERNAL_H
 
-#include "infer/runner.h"
+#include "infer/nonfinite.h"
 #include "infer/session.h"
 
 /* An evaluation under way, of what lies in `tokens`, batch by batch. */
@@ -23,6 +23,7 @@ struct tern_session {
     bool steps_chosen;    /* by the caller; else a generation may find a better number */
     float *logits;        /* [max_outputs][n_vocab] */
     tern_session_evaluation evaluation;
+    tern_nonfinite *search; /* under way after logits that are not finite: the evaluation is about nothing else */
 };
 
 /* The start of an append: n tokens are put after those that are there, which are to be evaluated, with the logits of
@@ -37,6 +38,9 @@ tern_status tern_session__begin_shift(tern_session *session, uint32_t n_keep, bo
 /* The next batch of the evaluation under way, if any; it is no longer active in the end. PENDING: call again. After a
  * failure there is none, and the session has the tokens that were evaluated. */
 tern_status tern_session__advance(tern_session *session, tern_error *err);
+/* The step's logits are not finite: from now on the evaluation under way looks for the op that they come from, and ends
+ * with NOT_FINITE. The step's tokens lie in `tokens`. Errors: NOT_FINITE, where it cannot be looked for. */
+tern_status tern_session__search(tern_session *session, const tern_runner_step *step, tern_error *err);
 /* Gives up the evaluation under way and what the device may be doing. */
 void tern_session__forget(tern_session *session);
 /* The bytes of tern_session_save's file, appended to *out, on a backend that waits. */

@@ -222,11 +222,15 @@ typedef enum tern_param {
 
 enum { TERN_PARAM_ALIGNMENT = 256, TERN_SAMPLE_MAX_STEPS = 128, TERN_SAMPLE_MAX_ENDS = 16, TERN_SAMPLE_MAX_TOP_K = 64 };
 
+/* What SAMPLE gives for a token where a logit is NaN or infinite: the run's last. */
+#define TERN_SAMPLE_NOT_FINITE UINT32_MAX
+
 /* What SAMPLE reads, written by the host before each run, and what it leaves for the next step of the same run.
  * It draws from the top_k highest logits (1: greedy, the lowest index of the maximum) as tern_sampler_next does:
  * temperature, top-k, top-p, min-p, softmax, draws[n_done]. Then tokens[1 + n_done] = the token; n_done and tokens[0]
  * count it; ids[0] = the token and positions[0] grows by one. After one of end_ids, or n_tokens tokens, counts[0] and
- * counts[1] become 0: further steps do nothing. */
+ * counts[1] become 0: further steps do nothing. So do they after TERN_SAMPLE_NOT_FINITE, which leaves ids[0] as it was.
+ */
 typedef struct tern_sample_params {
     uint32_t n_done, n_tokens;
     uint32_t top_k; /* 1 .. TERN_SAMPLE_MAX_TOP_K */

@@ -73,7 +73,8 @@ enum { TERN_ADD_A, TERN_ADD_B, TERN_ADD_INPUTS };
 /* out[i] = x[outputs[i]] */
 enum { TERN_GATHER_X, TERN_GATHER_OUTPUTS, TERN_GATHER_INPUTS };
 
-/* Chooses a token from logits[0] and gets the next step ready (tern_sample_params); out: the tokens. */
+/* Chooses a token from logits[0], or TERN_SAMPLE_NOT_FINITE, and gets the next step ready (tern_sample_params); out:
+ * the tokens. */
 enum {
     TERN_SAMPLE_LOGITS,
     TERN_SAMPLE_COUNTS, /* written, as the next three are */

@@ -50,6 +50,23 @@ tern_sampler *test_sampler_open(uint32_t n_vocab, const tern_sampler_params *par
     return s;
 }
 
+void test_sample_check_refused(const test_sampling *s, tern_backend *b, const char *what,
+                               const tern_sampler_params *params, uint32_t n_steps)
+{
+    tern_sample_params fill;
+    tern_sampler *sampler = test_sampler_open(s->n_vocab, params);
+    tern_sampler_fill(sampler, &fill, n_steps);
+    tern_sampler_close(sampler);
+    const test_sampled got = test_sample_run(s, b, &fill, 1, n_steps);
+    if (got.tokens[0] != 1 || got.tokens[1] != TERN_SAMPLE_NOT_FINITE)
+        fail_msg("%s: %s, %u tokens: token %u (of %u), %u expected", b->info.name, what, s->n_vocab, got.tokens[1],
+                 got.tokens[0], TERN_SAMPLE_NOT_FINITE);
+    assert_int_equal(got.counts[0], 0);
+    assert_int_equal(got.counts[1], 0);
+    assert_int_equal(got.id, 77);
+    assert_int_equal(got.position, 5);
+}
+
 void test_sample_check_greedy(const test_sampling *s, tern_backend *b, const char *what)
 {
     tern_sampler_params params = TERN_SAMPLER_DEFAULTS;

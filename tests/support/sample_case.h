@@ -29,7 +29,10 @@ void test_sample_fill(test_sampling *s, bool coarse);
 tern_sampler_params test_sample_params(tern_rng *rng);
 tern_sampler *test_sampler_open(uint32_t n_vocab, const tern_sampler_params *params);
 
-/* The greedy token is the sampler's, or the test fails. */
+/* Where a logit is not finite a run says so and ends, whatever is left to choose: n_steps of it. */
+void test_sample_check_refused(const test_sampling *s, tern_backend *b, const char *what,
+                               const tern_sampler_params *params, uint32_t n_steps);
+/* The greedy token is the sampler's (all logits finite), or the test fails. */
 void test_sample_check_greedy(const test_sampling *s, tern_backend *b, const char *what);
 /* n_steps draws are the sampler's. even: many candidates may be equally likely; these draws are not counted. */
 void test_sample_check_draws(test_sampling *s, tern_backend *b, const char *what, const tern_sampler_params *params,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "infer/nonfinite.h"
 #include "infer/sampler_internal.h"
 #include "support/test.h"
 
@@ -97,15 +98,16 @@ static void sample(tern_backend *b, const sampled *s)
     move_param(b, s, TERN_PARAM_SAMPLER, &p, sizeof p, false);
     move_param(b, s, TERN_PARAM_POSITIONS, &position, sizeof position, false);
     move(b, s, s->whole->logits, 0, logits, n_vocab * sizeof *logits, false);
-    int32_t id = choose(logits, n_vocab, &p);
+    const bool finite = tern_all_finite(logits, n_vocab, false);
+    int32_t id = finite ? choose(logits, n_vocab, &p) : (int32_t)TERN_SAMPLE_NOT_FINITE;
     p.n_done++;
     position++;
     move(b, s, s->whole->tokens, 4 * p.n_done, &id, 4, true);
     move(b, s, s->whole->tokens, 0, &p.n_done, 4, true);
     move_param(b, s, TERN_PARAM_SAMPLER, &p, sizeof p, true);
-    move_param(b, s, TERN_PARAM_IDS, &id, 4, true);
-    move_param(b, s, TERN_PARAM_POSITIONS, &position, 4, true);
-    bool ended = p.n_done == p.n_tokens;
+    if (finite) move_param(b, s, TERN_PARAM_IDS, &id, 4, true);
+    if (finite) move_param(b, s, TERN_PARAM_POSITIONS, &position, 4, true);
+    bool ended = p.n_done == p.n_tokens || !finite;
     for (uint32_t i = 0; i < p.n_ends; i++) ended |= p.end_ids[i] == (uint32_t)id;
     if (ended) move_param(b, s, TERN_PARAM_COUNTS, none, sizeof none, true);
     free(logits);

@@ -13,7 +13,8 @@ const STATUS_CODES = [
   'CONTEXT_FULL',
   'CANCELLED',
   'INTERNAL',
-  'PENDING'
+  'PENDING',
+  'NOT_FINITE'
 ];
 
 /** tern_status values that are no failures. */

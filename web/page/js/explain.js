@@ -11,6 +11,7 @@ export const TITLES = {
   CONTEXT_FULL: 'The context is full',
   CANCELLED: 'Stopped',
   INTERNAL: 'Tern failed',
+  NOT_FINITE: 'The model made numbers that are none',
   NETWORK: 'The download failed',
   CORRUPT: 'The bytes are not those that were promised',
   NO_WEBGPU: 'This browser has no WebGPU',
@@ -35,6 +36,7 @@ const ADVICE = {
   DEVICE_LOST:
     'The driver was restarted, or the GPU ran out of memory. The conversation is still here: load the model again.',
   NO_STORAGE: 'Free space under "In this browser", or go on without keeping it.',
+  NOT_FINITE: 'The file may be damaged, or the GPU may compute wrongly: load the model on the CPU to see which.',
   INTERNAL: 'This is a defect of Tern: the text under Device, "Copy as text", helps to mend it.',
 };
 

@@ -197,7 +197,11 @@ typedef struct tern_convert_options {
     bool force;        /* ternarise a model that was not trained for it */
     bool rsr;          /* store ternary layers sorted as well, for the kernel "rsr" (docs/rsr.md) */
     uint32_t rsr_rows; /* rows of its blocks, 1 to 16; 0: by the columns of each layer */
-    bool overwrite;    /* a file that is there and not empty is replaced; else it is an error */
+    /* The order of the codes in I2_S tensors of `in_path`, which other programs write in several: "x86", "arm", "rows",
+     * "lsb", "msb", "x86-lsb", "arm-lsb" (docs/formats/encodings.md), or "auto", which finds it by the weights. The
+     * output has "x86". NULL: a file in which another is found is refused. */
+    const char *i2s_order;
+    bool overwrite;            /* a file that is there and not empty is replaced; else it is an error */
     tern_progress_fn progress; /* may be NULL */
     void *progress_context;
 } tern_convert_options;

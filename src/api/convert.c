@@ -33,7 +33,7 @@ tern_status tern_convert(const char *in_path, const char *out_path, const tern_c
                                .rsr_rows = o.rsr_rows,
                                .progress = o.progress ? tern_progress_part_report : NULL,
                                .progress_context = &half};
-    tern_model_options opening = {.progress = how.progress, .progress_context = &half};
+    tern_model_options opening = {.i2s_order = o.i2s_order, .progress = how.progress, .progress_context = &half};
     tern_model *model;
     TERN_TRY(tern_encoding_parse("type", o.type, &how.linear, err));
     TERN_TRY(tern_encoding_parse("head", o.head, &how.head, err));

@@ -4,6 +4,7 @@
 #include "apps/app.h"
 #include "apps/progress.h"
 #include "quant/encoding.h"
+#include "quant/i2_s_order.h"
 #include "quant/rsr.h"
 
 static const tern_flag flags[] = {
@@ -19,6 +20,8 @@ static const tern_flag flags[] = {
      "Store ternary layers sorted for --kernel rsr as well"},
     {"rsr-rows", 0, TERN_FLAG_U32, "K", offsetof(tern_options, rsr_rows), 1, TERN_RSR_MAX_K,
      "Rows of a block of --rsr; by the columns when not given"},
+    {"i2s-order", 0, TERN_FLAG_TEXT, "ORDER", offsetof(tern_options, i2s_order), 0, 0,
+     "Of the codes in IN's I2_S tensors: auto (found by the weights), " TERN_I2S_ORDER_NAMES},
     {0},
 };
 
@@ -43,6 +46,7 @@ static tern_status run(const tern_options *o, tern_error *err)
                                       .force = o->force,
                                       .rsr = o->rsr,
                                       .rsr_rows = o->rsr_rows,
+                                      .i2s_order = o->i2s_order,
                                       .overwrite = o->overwrite,
                                       .progress = tern_progress_update,
                                       .progress_context = &progress};

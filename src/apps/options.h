@@ -54,6 +54,7 @@ typedef struct tern_options {
     bool overwrite;
     bool rsr;
     uint32_t rsr_rows;
+    const char *i2s_order;
     bool force;
     uint32_t shard_mib;
 

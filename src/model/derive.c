@@ -122,6 +122,7 @@ tern_status tern_model_derive(tern_model **model, const tern_model *base, const 
     made->config.bit_linear = base->config.bit_linear || how->all_ternary;
     made->tokenizer = base->tokenizer;
     made->derived = true;
+    made->i2s_stated = base->i2s_stated;
     made->options = &options;
     made->bytes_expected = base->bytes;
     tern_status status = fill(made, base, how, e);

@@ -210,6 +210,7 @@ static tern_status write_all(exporter *x, tern_error *err)
     tern_export_plan first;
     TERN_TRY(plan_of(x, TERN_ROLE_ATTN_Q, 0, &first, err));
     TERN_TRY(tern_export__config(&x->model->config, first.encoding, x->writer, err));
+    if (x->model->i2s_stated) TERN_TRY(tern_gguf_add_string(x->writer, TERN_MODEL__I2S_ORDER, "x86", 3, err));
     if (x->model->tokenizer) TERN_TRY(tern_tokenizer_write_gguf(x->model->tokenizer, x->writer, err));
     TERN_TRY(add_tensors(x, err));
     TERN_TRY(tern_export_exact_write(&x->exact, x->writer, err));

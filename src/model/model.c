@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/i2s_evidence.h"
 #include "model/model_internal.h"
 #include "model/package.h"
 
@@ -23,6 +24,9 @@ static char *folder_of(const char *path)
 
 static tern_status open_hf_dir(tern_model *model, const char *dir, const char *weights, tern_error *err)
 {
+    if (model->options->i2s_order)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: an order of i2_s found, one expected for GGUF files alone",
+                         dir);
     if (tern_model__open_hf(model, dir, weights, err) != TERN_OK) return tern_error_prefix(err, "%s", dir);
     return TERN_OK;
 }
@@ -111,6 +115,7 @@ void tern_model_close(tern_model *model)
     if (!model->derived) tern_tokenizer_close(model->tokenizer);
     tern_safetensors_close(model->safetensors);
     tern_file_map_close(&model->map);
+    tern_i2s_evidence_close(model->evidence);
     for (size_t i = 0; i < model->n_owned; i++) tern_free_aligned(model->owned[i]);
     tern_free(model->owned);
     tern_free(model->weights);

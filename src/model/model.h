@@ -90,11 +90,17 @@ void tern_role_hf_name(tern_role role, uint32_t layer, char *out);
 bool tern_role_is_linear(tern_role role);
 bool tern_role_is_norm(tern_role role);
 
+#define TERN_I2S_ORDER_AUTO "auto"
+
 typedef struct tern_model tern_model; /* immutable after opening; shared by threads */
 
 typedef struct tern_model_options {
     bool no_tokenizer; /* tests: the fixture folders hold no tokenizer files */
     bool no_check;     /* skip reading every weight once for invalid codes */
+    /* The order of the codes in the I2_S tensors of a GGUF file (quant/i2_s_order.h): "auto" finds it (model
+     * i2s_evidence.h), a name states it; tensors in another order than "x86" are brought into it, in memory. NULL: a
+     * file whose order is found to be another is refused. */
+    const char *i2s_order;
     /* Called with 0..1 while opening takes long; may be NULL. Returning false cancels. */
     bool (*progress)(void *context, float done);
     void *progress_context;
@@ -105,7 +111,7 @@ typedef struct tern_model_options {
  * i2_s with their weight_scale (multiplied for linear_class "autobitlinear", reciprocal for "bitlinear": transformers
  * integrations/bitnet.py). A folder without tokenizer files opens, with tern_model_tokenizer NULL. Every dimension,
  * shape, encoding and code is checked here: what gets past cannot crash a backend. Errors name the tensor or key, the
- * value found and the value expected. */
+ * value found and the value expected. UNSUPPORTED: I2_S codes in another order. */
 tern_status tern_model_open(tern_model **model, const char *path, const tern_model_options *options, tern_error *err);
 /* The same from GGUF bytes in memory (kept by the caller): tests, fuzzers, the browser. */
 tern_status tern_model_open_memory(tern_model **model, const void *data, size_t size, const tern_model_options *options,

@@ -32,12 +32,15 @@ typedef struct tern_exact_scale {
     uint64_t n;
 } tern_exact_scale;
 
+typedef struct tern_i2s_evidence tern_i2s_evidence; /* model/i2s_evidence.h */
+
 struct tern_model {
     tern_config config;
     tern_tokenizer *tokenizer;
     tern_weight *weights; /* [n_layers][TERN_ROLE_COUNT]; roles outside the layers live in row 0 */
     uint64_t bytes, parameters;
     tern_exact_scale *exact; /* as weights; NULL: the file has none */
+    bool i2s_stated;         /* that its I2_S layers are in Tern's order, whatever the evidence says */
     bool derived;            /* the tokenizer is another model's */
 
     tern_file_map map;             /* a GGUF file that we opened */
@@ -46,6 +49,7 @@ struct tern_model {
     size_t n_owned, cap_owned;
 
     const tern_model_options *options; /* only while opening */
+    tern_i2s_evidence *evidence;       /* only while opening; NULL: there is none */
     uint64_t bytes_expected;           /* only while opening: what progress is measured against */
 };
 
@@ -188,6 +192,16 @@ tern_status tern_model__find_rope_factors(const tern_model *model, const tern_gg
 tern_status tern_model__set_rope_factors(tern_model *model, const uint8_t *data, tern_error *err);
 /* Multiplies the weight's scales by n factors (f32, not aligned): none, 1, or one for each row. */
 tern_status tern_model__multiply(tern_model *model, tern_weight *w, const uint8_t *scales, size_t n, tern_error *err);
+/* Says that I2_S tensors are in Tern's order; written of files of which a person has said so. */
+#define TERN_MODEL__I2S_ORDER "tern.i2s.order"
+
+/* Whether the file states its order. Errors: UNSUPPORTED (another than Tern's). */
+tern_status tern_model__read_i2s_order(tern_model *model, const tern_gguf *g, tern_error *err);
+/* With all weights filled in: refuses I2_S layers in another order than Tern's, or brings them into it, as the options
+ * say. Errors: UNSUPPORTED; INVALID_ARGUMENT (an order that there is not, or for a model without I2_S layers);
+ * OUT_OF_MEMORY. */
+tern_status tern_model__settle_i2s_order(tern_model *model, tern_error *err);
+
 /* The exact scales of the file, if it has any. Errors: MALFORMED (arrays that do not fit each other, a scale that is
  * not finite or below 0), OUT_OF_MEMORY. */
 tern_status tern_model__read_exact_scales(tern_model *model, const tern_gguf *g, tern_error *err);

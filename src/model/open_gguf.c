@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/show.h"
 #include "format/gguf.h"
-#include "model/model_internal.h"
+#include "model/i2s_evidence.h"
 
 /* The graph has no biases: a file with some means something else. */
 static tern_status refuse_biases(const tern_gguf *g, tern_error *err)
@@ -120,6 +120,7 @@ tern_status tern_model__fill(tern_model *model, tern_role role, tern_weight *w, 
     TERN_TRY(tern_model__multiply(model, w, scales, n, err));
     if (tern_role__kind(role) == TERN_KIND_N) TERN_TRY(tern_model__set_norm(model, w, e, w->data, err));
     TERN_TRY(tern_model__check_data(model, w, err));
+    TERN_TRY(tern_i2s_evidence_see(model, w, 0, w->rows, w->data, err));
     return tern_model__added(model, w, err);
 }
 
@@ -166,6 +167,7 @@ tern_status tern_model__read_header(tern_model *model, const tern_gguf *g, tern_
     TERN_TRY(tern_config__from_gguf(&model->config, g, err));
     TERN_TRY(refuse_biases(g, err));
     TERN_TRY(tern_model__init_weights(model, err));
+    TERN_TRY(tern_model__read_i2s_order(model, g, err));
     return tern_model__read_exact_scales(model, g, err);
 }
 
@@ -176,6 +178,7 @@ static tern_status read_model(tern_model *model, const tern_gguf *g, tern_error 
     TERN_TRY(tern_model__find_rope_factors(model, g, &factors, err));
     if (factors) TERN_TRY(tern_model__set_rope_factors(model, factors->data, err));
     TERN_TRY(add_roles(model, g, err));
+    TERN_TRY(tern_model__settle_i2s_order(model, err));
     return tern_model__open_tokenizer(model, g, err);
 }
 

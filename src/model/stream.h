@@ -48,7 +48,8 @@ typedef struct tern_model_part {
 tern_status tern_model_stream_next(tern_model_stream *stream, tern_model_piece *piece, tern_error *err);
 /* The piece is there. Errors: as tern_model_open_memory. */
 tern_status tern_model_stream_accept(tern_model_stream *stream, tern_model_part *part, tern_error *err);
-/* Every piece is there: the model is the caller's. Errors: INVALID_ARGUMENT (some are not). */
+/* Every piece is there: the model is the caller's. Errors: INVALID_ARGUMENT (some are not), UNSUPPORTED (I2_S codes in
+ * another order than Tern's). */
 tern_status tern_model_stream_finish(tern_model_stream *stream, tern_model **model, tern_error *err);
 
 #endif

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/i2s_evidence.h"
 #include "model/stream_internal.h"
 
 /* The fewest rows that begin and end at a byte: encodings that run on across row ends have blocks in several. */
@@ -141,6 +142,7 @@ static tern_status accept_rows(tern_model_stream *s, item *i, tern_model_part *p
     part->rows.bytes = bytes + e->tail_bytes;
     part->rows.row_scales = NULL;
     if (i->row_scales) TERN_TRY(tern_model__block_scales(&part->rows, part->first, i->row_scales + part->first, err));
+    TERN_TRY(tern_i2s_evidence_see(s->model, w, i->rows_done, s->piece_rows, s->staging, err));
     i->rows_done += s->piece_rows;
     TERN_TRY(tern_model__check_scales(&part->rows, err)); /* as of a mapped weight: before its codes */
     if (s->model->options->no_check) return TERN_OK;

@@ -6,6 +6,7 @@
 #include "infer/loading.h"
 #include "model/package.h"
 #include "support/converted.h"
+#include "support/i2s_order.h"
 #include "support/op_case.h"
 
 static tern_engine_params params;
@@ -163,6 +164,25 @@ static void refused(void **state)
     }
 }
 
+/* I2_S layers in the order of another program are found out when all pieces are there. */
+static void other_orders(void **state)
+{
+    (void)state;
+    for (size_t o = 0; o < 3; o++) {
+        tern_error err = {0};
+        tern_engine *engine;
+        loading log = {0};
+        tern_buf file = test_i2s_file(TERN_SOURCE_DIR "/models/stories.gguf", test_i2s_orders[o]);
+        const tern_status status =
+            load_bytes(&engine, (const uint8_t *)file.data, file.size, 4096, &params, &log, &err);
+        assert_int_equal(status, o ? TERN_UNSUPPORTED : TERN_OK);
+        assert_int_equal(!engine, o != 0);
+        if (o) assert_non_null(strstr(err.message, test_i2s_orders[o]));
+        tern_engine_close(engine);
+        tern_buf_deinit(&file);
+    }
+}
+
 /* A GPU would need the whole table to encode it anew. */
 static void head_encodings(void **state)
 {
@@ -185,9 +205,9 @@ static void head_encodings(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(extras),        cmocka_unit_test(refused),  cmocka_unit_test(head_encodings),
-    cmocka_unit_test(bundled),       cmocka_unit_test(packaged), cmocka_unit_test(every_encoding),
-    cmocka_unit_test(sessions_move),
+    cmocka_unit_test(extras),         cmocka_unit_test(refused),       cmocka_unit_test(other_orders),
+    cmocka_unit_test(head_encodings), cmocka_unit_test(bundled),       cmocka_unit_test(packaged),
+    cmocka_unit_test(every_encoding), cmocka_unit_test(sessions_move),
 };
 
 TEST_GROUP(loader, "backends slow long web", tests, .setup = setup);

@@ -56,7 +56,11 @@ static tern_status check_output(const tern_run *run, tern_error *err)
     const tern_finetune_options *o = run->o;
     const char *const others[] = {o->validation_data, o->config, o->tokenizer, o->lora_start, o->thermal_trace};
     const size_t n_others = sizeof others / sizeof *others;
-    if (!o->resume && !o->overwrite && tern_file_exists(run->state_path))
+    const bool saved = tern_file_exists(run->state_path);
+    if (o->resume && !saved)
+        return tern_fail(err, TERN_NOT_FOUND, "%s: no checkpoint to go on from; leave --resume out to begin",
+                         run->state_path);
+    if (!o->resume && !o->overwrite && saved)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is there: --resume goes on from it, --overwrite begins anew",
                          run->state_path);
     const char **inputs = tern_calloc(o->n_data + n_others, sizeof *inputs);

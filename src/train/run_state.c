@@ -201,11 +201,7 @@ tern_status tern_run__read_checkpoint(tern_run *run, const json_t *about, tern_e
 tern_status tern_run__find_checkpoint(tern_run *run, tern_error *err)
 {
     run->best_loss = INFINITY;
-    const bool there = tern_file_exists(run->state_path);
     if (!run->o->resume) return TERN_OK;
-    if (!there)
-        return tern_fail(err, TERN_NOT_FOUND, "%s: no checkpoint to go on from; leave --resume out to begin",
-                         run->state_path);
     TERN_TRY(tern_checkpoint_open(&run->checkpoint, run->state_path, err));
     tern_status status = tern_run__read_checkpoint(run, tern_checkpoint_run(run->checkpoint), err);
     return status == TERN_NOT_FOUND || status == TERN_MALFORMED ? tern_error_prefix(err, "%s", run->state_path)

@@ -573,6 +573,11 @@ static void what_is_there_is_kept(void **state)
     o.model = out.text;
     assert_int_equal(tern_finetune(&o, NULL, &err), TERN_INVALID_ARGUMENT);
     assert_non_null(strstr(err.message, "is there already and not empty"));
+    o.resume = true;
+    assert_int_equal(tern_finetune(&o, NULL, &err), TERN_NOT_FOUND);
+    assert_non_null(strstr(err.message, "no checkpoint to go on from"));
+    assert_false(tern_file_exists(inside(model.text, "loss.csv").text));
+    assert_false(tern_file_exists(inside(model.text, "checkpoint").text));
 }
 
 static const struct CMUnitTest tests[] = {

@@ -57,23 +57,26 @@ void tern_chat_input_close(tern_chat_input *input)
     *input = (tern_chat_input){0};
 }
 
-static char *read_pipe(void)
+static char *read_pipe(tern_chat_input *input)
 {
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t n = getline(&line, &cap, stdin);
-    if (n < 0) {
-        free(line);
-        return NULL;
+    tern_buf line = {0};
+    tern_status status = TERN_OK;
+    int c = EOF;
+    while (status == TERN_OK && (c = getc(stdin)) != EOF && c != '\n' && !input->too_long) {
+        const char byte = (char)c;
+        input->too_long = line.size == TERN_CHAT_LINE_BYTES;
+        status = tern_buf_add(&line, &byte, 1, NULL);
     }
-    if (n > 0 && line[n - 1] == '\n') line[n - 1] = 0;
-    return line;
+    char *text = NULL;
+    if (status == TERN_OK && !input->too_long && (c == '\n' || line.size)) text = strdup(line.data ? line.data : "");
+    tern_buf_deinit(&line);
+    return text;
 }
 
 const char *tern_chat_input_next(tern_chat_input *input)
 {
     free(input->line);
-    input->line = input->terminal ? readline("> ") : read_pipe();
+    input->line = input->terminal ? readline("> ") : read_pipe(input);
     if (input->terminal && input->line && *input->line) add_history(input->line);
     return input->line;
 }

@@ -10,7 +10,10 @@ typedef struct tern_chat_input {
     bool terminal;
     char *history_path; /* NULL: none is kept */
     char *line;         /* the last line read */
+    bool too_long;      /* a line of a pipe had more than TERN_CHAT_LINE_BYTES, and input ended there */
 } tern_chat_input;
+
+enum { TERN_CHAT_LINE_BYTES = 16 << 20 };
 
 /* The history lies in `history`, or in $XDG_STATE_HOME/tern/history (~/.local/state when not set); "" keeps none. */
 tern_status tern_chat_input_open(tern_chat_input *input, const char *history, tern_error *err);

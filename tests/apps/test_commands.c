@@ -109,22 +109,28 @@ static void the_largest_seed_is_one(void **state)
 /* A stream without an end. */
 static void too_much_input_is_refused(void **state)
 {
-    static const char *const calls[][6] = {{"tokenize", "-f", "-"}, {"run", "-f", "-"}};
+    static const struct {
+        const char *words[8], *said;
+    } cases[] = {
+        {{"tokenize", "-f", "-"}, "standard input: more than 268435456 bytes of text found"},
+        {{"run", "-f", "-"}, "standard input: more than 268435456 bytes of text found"},
+        {{"chat", "--template", "chatml"}, "standard input: a line of more than 16777216 bytes found"},
+    };
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int out, status;
         char said[512] = "", byte;
         FILE *log = tmpfile();
         const int kept = dup(0), zeros = open("/dev/zero", O_RDONLY);
         assert_true(log && kept >= 0 && zeros >= 0);
         dup2(zeros, 0);
-        const pid_t pid = test_tern_start_logged(calls[i], &out, log);
+        const pid_t pid = test_tern_start_logged(cases[i].words, &out, log);
         dup2(kept, 0);
         assert_int_equal(read(out, &byte, 1), 0);
         assert_int_equal(waitpid(pid, &status, 0), pid);
         rewind(log);
         assert_true(fread(said, 1, sizeof said - 1, log) > 0);
-        if (!strstr(said, "standard input: more than 268435456 bytes of text found")) fail_msg("%s", said);
+        if (!strstr(said, cases[i].said)) fail_msg("%s", said);
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
         fclose(log);
         close(kept);

@@ -102,8 +102,18 @@ static void add_on(tern_backend *b)
     test_case_close(&c);
 }
 
-/* Names of files in a folder that end in `end`; each is overwritten with `garbage` unless that is NULL. */
-static size_t files(const char *folder, const char *end, const char *garbage)
+static void spoil(const char *path)
+{
+    test_write_text(path, "not what anybody wrote here");
+}
+
+static void take_away(const char *path)
+{
+    unlink(path);
+}
+
+/* How many files of a folder end in `end`; what is done with each, unless `what` is NULL. */
+static size_t files(const char *folder, const char *end, void (*what)(const char *path))
 {
     DIR *dir = opendir(folder);
     size_t n = 0;
@@ -111,28 +121,99 @@ static size_t files(const char *folder, const char *end, const char *garbage)
         size_t length = strlen(e->d_name);
         if (e->d_name[0] == '.' || length < strlen(end) || strcmp(e->d_name + length - strlen(end), end) != 0) continue;
         n++;
-        if (!garbage) continue;
+        if (!what) continue;
         char *path = tern_path_join(folder, e->d_name);
-        test_write_text(path, garbage);
+        what(path);
         tern_free(path);
     }
     if (dir) closedir(dir);
     return n;
 }
 
+/* A driver that keeps what it compiles, as those of software do not: its cache holds `body` behind the header once a
+ * pipeline was made, and a pipeline is found where the cache was opened with that. */
+static const char body[] = "what a driver compiled";
+static struct {
+    tern_vulkan *vk;
+    PFN_vkCreatePipelineCache create;
+    PFN_vkGetPipelineCacheData get;
+    PFN_vkCreateComputePipelines make;
+    bool known;      /* the cache was opened with the body */
+    uint32_t n_made; /* pipelines that were compiled */
+} driver;
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_cache(VkDevice of, const VkPipelineCacheCreateInfo *info,
+                                                   const VkAllocationCallbacks *callbacks, VkPipelineCache *cache)
+{
+    const VkPipelineCacheCreateInfo empty = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    const size_t n = info->initialDataSize;
+    driver.known =
+        n > sizeof body && memcmp((const char *)info->pInitialData + n - sizeof body, body, sizeof body) == 0;
+    return driver.create(of, &empty, callbacks, cache);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL cache_data(VkDevice of, VkPipelineCache cache, size_t *n, void *data)
+{
+    size_t header = 0;
+    VkResult result = driver.get(of, cache, &header, NULL);
+    if (data && result == VK_SUCCESS) result = driver.get(of, cache, &header, data);
+    if (data) memcpy((char *)data + header, body, sizeof body);
+    *n = header + sizeof body;
+    return result;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL make_pipelines(VkDevice of, VkPipelineCache cache, uint32_t n,
+                                                     const VkComputePipelineCreateInfo *info,
+                                                     const VkAllocationCallbacks *callbacks, VkPipeline *pipelines)
+{
+    const VkPipelineCreationFeedbackCreateInfo *told = info->pNext;
+    VkComputePipelineCreateInfo plain = *info;
+    plain.pNext = NULL;
+    assert_int_equal(n, 1);
+    if (driver.known)
+        told->pPipelineCreationFeedback->flags =
+            VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT | VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT;
+    driver.n_made += !driver.known;
+    return driver.make(of, cache, n, &plain, callbacks, pipelines);
+}
+
+static tern_backend *open_on_keeping_driver(const char *folder)
+{
+    tern_error err = {0};
+    tern_backend *b = open_with("");
+    tern_vulkan *vk = driver.vk = tern_vulkan__self(b);
+    driver.create = vk->fn.CreatePipelineCache;
+    driver.get = vk->fn.GetPipelineCacheData;
+    driver.make = vk->fn.CreateComputePipelines;
+    driver.n_made = 0;
+    vk->fn.CreatePipelineCache = create_cache;
+    vk->fn.GetPipelineCacheData = cache_data;
+    vk->fn.CreateComputePipelines = make_pipelines;
+    vk->fn.DestroyPipelineCache(vk->device, vk->cache, NULL);
+    vk->physical.feedback = true;
+    assert_ok(tern_vulkan__cache_open(vk, folder, &err), err);
+    return b;
+}
+
+/* Compiled at the first start and after the files were damaged, found at the second start and the last. */
 static void pipelines_are_kept(void **state)
 {
     (void)state;
     const char *folder = test_scratch("vulkan-cache/pipelines");
-    tern_backend_counters counters;
-    for (int start = 0; start < 3; start++) {
-        tern_backend *b = open_with(folder);
+    static const uint64_t hits[] = {0, 1, 0, 1};
+    files(folder, "", take_away); /* of an earlier run */
+    for (int start = 0; start < 4; start++) {
+        tern_backend_counters counters;
+        tern_backend *b = open_on_keeping_driver(folder);
+        assert_true(driver.known == (hits[start] == 1));
         add_on(b);
         b->counters(b, &counters);
         assert_int_equal(counters.pipelines, 1); /* what the graph needs, once */
+        assert_int_equal(counters.pipeline_hits, hits[start]);
+        assert_int_equal(driver.n_made, 1 - hits[start]);
         b->close(b);
-        if (start == 0) print_message("%zu files in %s\n", files(folder, ".pipelines", NULL), folder);
-        if (start == 1) files(folder, "", "not what anybody wrote here");
+        assert_int_equal(files(folder, ".pipelines", NULL), 1);
+        if (start == 1) files(folder, "", spoil);
     }
 }
 

@@ -84,8 +84,8 @@ static json_t *op_json(const tern_compare_op *op)
 
 static json_t *logits_json(const tern_compare_logits *l)
 {
-    return json_pack("{s:o, s:o, s:b}", "error", tern_app_json_number(l->error), "cosine",
-                     tern_app_json_number(l->cosine), "same_top", (int)l->same_top);
+    return json_pack("{s:o, s:o, s:b, s:b}", "error", tern_app_json_number(l->error), "cosine",
+                     tern_app_json_number(l->cosine), "same_top", (int)l->same_top, "tied_top", (int)l->tied_top);
 }
 
 static tern_status print_json(const tern_compare_result *r, const char *names[2], size_t n_ids, tern_error *err)
@@ -150,13 +150,18 @@ static void print_table(const tern_compare_result *r, bool every_op)
     }
 }
 
+static const char *top_of(const tern_compare_logits *l)
+{
+    return l->same_top ? "the same top token" : l->tied_top ? "another top token, as likely" : "another top token";
+}
+
 static void print_verdict(const tern_compare_result *r, const char *names[2])
 {
     const tern_compare_op *bad = r->first_bad < r->n_ops ? &r->ops[r->first_bad] : NULL;
-    printf("\nlogits of the last token, %s against %s: error %.3g, cosine %.7f, %s top token\n", names[1], names[0],
-           r->run.error, r->run.cosine, r->run.same_top ? "the same" : "another");
-    printf("logits of %s, one by one against all at once: error %.3g, cosine %.7f, %s top token\n", names[1],
-           r->cached.error, r->cached.cosine, r->cached.same_top ? "the same" : "another");
+    printf("\nlogits of the last token, %s against %s: error %.3g, cosine %.7f, %s\n", names[1], names[0], r->run.error,
+           r->run.cosine, top_of(&r->run));
+    printf("logits of %s, one by one against all at once: error %.3g, cosine %.7f, %s\n", names[1], r->cached.error,
+           r->cached.cosine, top_of(&r->cached));
     if (bad)
         printf("first op that differs: %s, which makes %s in the graph of the %s: error %.3g, at most %.3g expected\n",
                tern_op_name(bad->kind), bad->name, bad->decode ? "decoded token" : "prompt", bad->error,

@@ -145,7 +145,7 @@ static tern_status open_side(tern_compare_side *s, tern_engine *engine, const te
 
 static bool good(const tern_compare_logits *l)
 {
-    return l->cosine > least_cosine && l->same_top;
+    return l->cosine > least_cosine && (l->same_top || l->tied_top);
 }
 
 static tern_status compare(tern_comparison *c)

@@ -36,7 +36,8 @@ typedef struct tern_compare_op {
 /* How well two rows of logits agree. */
 typedef struct tern_compare_logits {
     double error, cosine;
-    bool same_top; /* or their two best lie within the error of each other */
+    bool same_top; /* the same token has the highest logit */
+    bool tied_top; /* or not, but the reference has the two within 4 rms errors of each other, which may swap them */
 } tern_compare_logits;
 
 typedef struct tern_compare_result {
@@ -46,7 +47,7 @@ typedef struct tern_compare_result {
     bool identical;             /* all bits, in both passes */
     tern_compare_logits run;    /* of the decoded token, whole graphs: tested against reference */
     tern_compare_logits cached; /* tested: tokens one by one against all at once */
-    bool ok;                    /* no bad op, both cosines above 0.999 and the same top tokens */
+    bool ok;                    /* no bad op, both cosines above 0.999 and the same top tokens, or tied ones */
 } tern_compare_result;
 
 /* Works on sessions of its own. The result is the caller's to deinit, also after a failure. Errors: INVALID_ARGUMENT

@@ -111,7 +111,7 @@ tern_compare_logits tern_compare__logits(const float *want, const float *got, ui
     }
     tern_compare_logits out = {.error = sqrt(error / a), .cosine = dot / sqrt(a * b)};
     uint32_t best = top(want, n), other = top(got, n);
-    double near = 4 * sqrt(error / n); /* two tokens that the error may have swapped */
-    out.same_top = best == other || (double)want[best] - (double)want[other] <= near;
+    out.same_top = best == other;
+    out.tied_top = best != other && (double)want[best] - (double)want[other] <= 4 * sqrt(error / n);
     return out;
 }

@@ -193,10 +193,39 @@ static void refusals(void **state)
     assert_string_equal(err.message, "token 1 is id 4096: 0 to 4095 expected");
 }
 
+/* Errors of 0.1 everywhere: tokens 0.3 apart may change places, tokens 0.6 apart may not. */
+static void top_tokens(void **state)
+{
+    (void)state;
+    enum { N = 400 };
+    float want[N], got[N];
+    for (int i = 0; i < N; i++) {
+        want[i] = (float)(i % 7) - 3;
+        got[i] = want[i] + (i % 2 ? 0.1f : -0.1f);
+    }
+    want[5] = got[5] = 10;
+    want[8] = 9.7f, got[8] = 9.6f;
+    tern_compare_logits l = tern_compare__logits(want, got, N);
+    assert_true(l.same_top && !l.tied_top && l.cosine > 0.998 && l.error > 0);
+    got[8] = 10.1f;
+    l = tern_compare__logits(want, got, N);
+    assert_true(!l.same_top && l.tied_top);
+    want[8] = 9.4f;
+    l = tern_compare__logits(want, got, N);
+    assert_true(!l.same_top && !l.tied_top);
+    got[8] = NAN;
+    l = tern_compare__logits(want, got, N);
+    assert_false(l.cosine > 0.999);
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test_teardown(with_adapters, forget_result), cmocka_unit_test_teardown(the_same_bits, forget_result),
-    cmocka_unit_test_teardown(first_fault, forget_result),   cmocka_unit_test_teardown(nan_fails, forget_result),
-    cmocka_unit_test_teardown(flips, forget_result),         cmocka_unit_test_teardown(refusals, forget_result),
+    cmocka_unit_test_teardown(with_adapters, forget_result),
+    cmocka_unit_test_teardown(the_same_bits, forget_result),
+    cmocka_unit_test_teardown(first_fault, forget_result),
+    cmocka_unit_test_teardown(nan_fails, forget_result),
+    cmocka_unit_test_teardown(flips, forget_result),
+    cmocka_unit_test_teardown(refusals, forget_result),
+    cmocka_unit_test(top_tokens),
 };
 
 TEST_GROUP(compare, "slow", tests, .setup = setup, .teardown = teardown);

@@ -74,7 +74,7 @@ static void compare(likeness *l, const float *got, const float *want, const char
     float margin;
     uint32_t top = test_top(want, n_vocab, &margin);
     double direction = cosine(got, want, n_vocab);
-    if (!(direction > 0.99)) fail_msg("%s: cosine %g", what, direction);
+    if (!(direction > 0.999)) fail_msg("%s: cosine %g", what, direction);
     if (margin > clear_margin) assert_int_equal(test_top(got, n_vocab, NULL), top);
     l->least = l->n && l->least < direction ? l->least : direction;
     l->sum += direction;
@@ -85,7 +85,7 @@ static void compare(likeness *l, const float *got, const float *want, const char
 static void assert_alike(const likeness *l, const char *what)
 {
     print_message("%s: cosine %.6f in the mean, at least %.6f\n", what, l->sum / l->n, l->least);
-    assert_true(l->sum / l->n > 0.999);
+    assert_true(l->sum / l->n > 0.9999);
 }
 
 /* Both hold the same tokens, and logits that are alike for the last one and for some that follow. */

@@ -45,7 +45,7 @@ test('the tokens are the CPU\'s', suite, async () => {
   assert.deepEqual(await greedy(engine, PROMPT, N), expected);
   assert.equal(engine.counters.allocations, allocations, 'no allocation for a token');
   const bandwidth = await engine.measureBandwidth(0.05);
-  assert.ok(bandwidth > 1e6 && bandwidth < 1e14, `${bandwidth}`);
+  assert.ok(bandwidth > 1e7 && bandwidth < 2e13, `${bandwidth}`);
 });
 
 test('a device with the least of everything', suite, async () => {

@@ -12,6 +12,19 @@ enum { DIM = 2560, FFN = 6912, HEAD_DIM = 128 };
 static tern_rng rng;
 static tern_backend *gpu;
 
+/* Runs the case, whose invocations must have been counted. */
+static void run(test_case *c, uint32_t n_tokens, uint32_t n_outputs)
+{
+    test_results results;
+    uint64_t before = 0, after = 0;
+    for (size_t i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) before += test_simulated_use[i].done;
+    test_case_run(c, gpu, n_tokens, n_outputs, 1, &results);
+    for (size_t i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) after += test_simulated_use[i].done;
+    if (after == before) fail_msg("a case of %u tokens: no instruction was counted", n_tokens);
+    test_results_free(&results);
+    test_case_close(c);
+}
+
 static tern_view rows(test_case *c, const char *name, uint32_t cols)
 {
     return test_case_rows(c, name, TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
@@ -19,12 +32,9 @@ static tern_view rows(test_case *c, const char *name, uint32_t cols)
 
 static void finish(test_case *c, tern_op op, uint32_t cols, tern_dtype dtype)
 {
-    test_results results;
     op.out = test_case_output(c, "out", TERN_ROWS_TOKENS, dtype, cols);
     test_case_add(c, op);
-    test_case_run(c, gpu, c->graph.max_tokens, 1, 1, &results);
-    test_results_free(&results);
-    test_case_close(c);
+    run(c, c->graph.max_tokens, 1);
 }
 
 static void norm_quant(uint32_t n_tokens, uint32_t cols)
@@ -81,13 +91,10 @@ static void varlen_attention(void)
 {
     enum { ROWS = 64 };
     test_case c;
-    test_results results;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = ROWS, .training = true});
     test_varlen_attention_add(
         &c, &(test_varlen_attention){.rows = ROWS, .n_heads = 1, .n_kv_heads = 1, .head_dim = HEAD_DIM});
-    test_case_run(&c, gpu, ROWS, ROWS, 1, &results);
-    test_results_free(&results);
-    test_case_close(&c);
+    run(&c, ROWS, ROWS);
 }
 
 static void run_all(void)
@@ -127,6 +134,7 @@ static void no_pipeline_idles(void **state)
     uint32_t n_idle = 0;
     for (size_t i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) {
         const test_use *use = &test_simulated_use[i];
+        assert_true(use->done <= use->possible);
         if (use->possible == 0) continue;
         const double part = (double)use->done / (double)use->possible;
         print_message("%-36s %5.1f %% used\n", tern_gpu_pipelines[i].name, 100 * part);

@@ -1,5 +1,6 @@
 /* Any bytes as a session file of a small model: as they are, and, since few bytes fit, once more under the header of a
  * sound file with a checksum that fits. After a refusal the session computes as a fresh one does. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -91,7 +92,7 @@ static void open_session(void)
     tern_buf_deinit(&sound);
 }
 
-/* Token 1 after what is there, whose keys and values may be no numbers. */
+/* Token 1 after what is there: finite logits, or the error that says they are not. */
 static void go_on(bool empty)
 {
     tern_error err = {0};
@@ -100,6 +101,7 @@ static void go_on(bool empty)
     FUZZ_CHECK(status == TERN_OK || (!empty && err.code == status && err.message[0]));
     if (status != TERN_OK) return;
     NEED(tern_session_logits(session, 0, &logits, &setup));
+    for (size_t i = 0; i < VOCAB; i++) FUZZ_CHECK(isfinite(logits[i]));
     FUZZ_CHECK(!empty || memcmp(logits, fresh, sizeof fresh) == 0);
 }
 

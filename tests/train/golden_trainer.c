@@ -26,7 +26,7 @@ ref_nudges own_nudges(void)
 golden_bounds golden_most(void)
 {
     static const golden_bounds same = {1e-6, 1e-6, 2e-6, 1e-6, .losses = 5e-6, .parameters = 2e-6},
-                               other = {1e-5, 1e-4, 1e-5, 2e-6, .losses = 2e-4, .parameters = 1e-4};
+                               other = {1e-6, 1e-5, 1e-5, 2e-6, .losses = 2e-4, .parameters = 1e-5};
     return exact() ? same : other;
 }
 

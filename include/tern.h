@@ -209,6 +209,10 @@ typedef struct tern_convert_options {
 /* What came of it. */
 typedef struct tern_convert_result {
     uint64_t parameters; /* elements of all weights */
+    /* What other engines cannot read in the file, and what they read instead: clauses about it ("its layers are t160,
+     * ..."), which live for ever. */
+    const char *own[4];
+    uint32_t n_own;
 } tern_convert_result;
 
 /* Reads a GGUF file or a Hugging Face folder and writes one GGUF file, which appears whole or not at all. Master

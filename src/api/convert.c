@@ -21,6 +21,14 @@ static void hint_at_force(tern_error *err)
     if (err) snprintf(err->message + n, sizeof err->message - n, " (--force does it all the same)");
 }
 
+static void describe(const tern_model *model, uint32_t own, tern_convert_result *result)
+{
+    _Static_assert(sizeof result->own / sizeof *result->own == TERN_OWN_KINDS, "room for all of them");
+    result->parameters = tern_model_parameters(model);
+    for (uint32_t i = 0; i < TERN_OWN_KINDS; i++)
+        if (own >> i & 1) result->own[result->n_own++] = tern_export_own_text((tern_export_own)i);
+}
+
 tern_status tern_convert(const char *in_path, const char *out_path, const tern_convert_options *options,
                          tern_convert_result *result, tern_error *err)
 {
@@ -33,6 +41,8 @@ tern_status tern_convert(const char *in_path, const char *out_path, const tern_c
                                .rsr_rows = o.rsr_rows,
                                .progress = o.progress ? tern_progress_part_report : NULL,
                                .progress_context = &half};
+    uint32_t own = 0;
+    how.own = &own;
     tern_model_options opening = {.i2s_order = o.i2s_order, .progress = how.progress, .progress_context = &half};
     tern_model *model;
     TERN_TRY(tern_encoding_parse("type", o.type, &how.linear, err));
@@ -41,7 +51,7 @@ tern_status tern_convert(const char *in_path, const char *out_path, const tern_c
     half.before = 0.5f;
     tern_status status = tern_model_write_gguf(model, out_path, &how, err);
     if (status == TERN_UNSUPPORTED && how.linear && how.linear->ternary && !o.force) hint_at_force(err);
-    if (result) result->parameters = status == TERN_OK ? tern_model_parameters(model) : 0;
+    if (result && status == TERN_OK) describe(model, own, result);
     tern_model_close(model);
     return status;
 }

@@ -58,6 +58,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     TERN_TRY(status);
     print_size(in, result.parameters);
     print_size(o->output, result.parameters);
+    for (uint32_t i = 0; i < result.n_own; i++) fprintf(stderr, "%s: %s\n", o->output, result.own[i]);
     return TERN_OK;
 }
 

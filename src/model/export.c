@@ -108,6 +108,7 @@ typedef struct exporter {
     tern_gguf_writer *writer;
     tern_pool *pool; /* with options->rsr */
     tern_export_exact exact;
+    uint32_t own;
 } exporter;
 
 static tern_status add_scale_tensor(const exporter *x, tern_role role, uint32_t layer, uint32_t n, tern_error *err)
@@ -157,6 +158,7 @@ static tern_status add_tensors(exporter *x, tern_error *err)
         if (plan.n_scales) TERN_TRY(add_scale_tensor(x, walk.role, walk.layer, plan.n_scales, err));
         if (plan.rsr_rows) TERN_TRY(add_rsr_tensor(x, &walk, &plan, err));
         n_rsr += plan.rsr_rows != 0;
+        x->own |= tern_export__own(&plan);
     }
     if (!x->options->rsr || n_rsr) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "rsr: a model without ternary layers found, some expected");
@@ -230,7 +232,11 @@ tern_status tern_model_write_gguf(const tern_model *model, const char *path, con
     if (status == TERN_OK) status = write_all(&x, e);
     tern_pool_close(x.pool);
     tern_export_exact_deinit(&x.exact);
-    if (status == TERN_OK) return tern_gguf_writer_commit(x.writer, e);
-    tern_gguf_writer_abort(x.writer);
-    return status;
+    if (status != TERN_OK) {
+        tern_gguf_writer_abort(x.writer);
+        return status;
+    }
+    TERN_TRY(tern_gguf_writer_commit(x.writer, e));
+    if (x.options->own) *x.options->own = x.own | tern_export__own_architecture(&model->config);
+    return TERN_OK;
 }

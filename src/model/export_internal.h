@@ -22,6 +22,9 @@ typedef struct tern_export_plan {
  * names the tensor. The weight is looked at, its data only where its scale is not known yet. */
 tern_status tern_export__plan(const tern_config *config, const tern_export_options *options, tern_role role,
                               const tern_weight *weight, tern_export_plan *plan, tern_error *err);
+/* Bits 1 << TERN_OWN_... of one tensor, and of the architecture. */
+uint32_t tern_export__own(const tern_export_plan *plan);
+uint32_t tern_export__own_architecture(const tern_config *config);
 /* Writes the tensor's data, then those of its tensor of scales and of its RSR section. */
 tern_status tern_export__write(const tern_export_plan *plan, tern_gguf_writer *w, tern_error *err);
 

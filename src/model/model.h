@@ -146,11 +146,25 @@ void tern_rope_frequencies(const tern_rope *rope, uint32_t head_dim, float *freq
  * an f32 tensor "<name without .weight>.scale" [1] or [rows], which other programs know of some architectures at most.
  * Dense weights into a ternary encoding are refused (UNSUPPORTED, "the model was not trained for it") unless `force`.
  * llama models get their Q/K rows permuted to adjacent pairs, as GGUF's llama architecture means. */
+
+/* What of a written file other engines cannot read. */
+typedef enum tern_export_own {
+    TERN_OWN_ENCODING,     /* t160 */
+    TERN_OWN_SECTIONS,     /* of RSR */
+    TERN_OWN_SCALES,       /* tensors of scales */
+    TERN_OWN_ARCHITECTURE, /* norms or a head that their loaders do not expect */
+    TERN_OWN_KINDS
+} tern_export_own;
+
+/* A clause about the file ("its layers are ..."), with what others read instead. Lives for ever. */
+const char *tern_export_own_text(tern_export_own own);
+
 typedef struct tern_export_options {
     const tern_encoding *linear, *head;
     bool force;
     bool rsr; /* an RSR section beside each ternary matrix (docs/formats/rsr.md), so that serving need not sort */
     uint32_t rsr_rows; /* rows of its blocks, 1 to 16; 0: by the matrix's columns */
+    uint32_t *own;     /* on success gets a bit 1 << TERN_OWN_... for each that there is; may be NULL */
     bool (*progress)(void *context, float done);
     void *progress_context;
 } tern_export_options;

@@ -31,8 +31,32 @@ static void convert_takes_other_orders(void **state)
     test_output_free(&want);
 }
 
+/* What no other engine reads is said, and what one does not, is not. */
+static void convert_says_what_is_our_own(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[3], *said;
+    } rows[] = {
+        {{"--type", "i2_s"}, NULL},
+        {{"--type", "tq2_0"}, NULL},
+        {{"--type", "tq1_0"}, NULL},
+        {{"--type", "t160"}, "its layers are t160, an encoding that Tern alone reads; other engines read i2_s"},
+        {{"--rsr"}, "its RSR sections are tensors that Tern alone knows"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *file = test_scratch("cli-own.gguf");
+        test_output o = TERN("convert", BUNDLED, "-o", file, "-f", rows[i].words[0], rows[i].words[1]);
+        assert_int_equal(o.code, 0);
+        if (rows[i].said && !strstr(o.err, rows[i].said)) fail_msg("'%s' is not in '%s'", rows[i].said, o.err);
+        if (!rows[i].said && strstr(o.err, ": its ")) fail_msg("nothing to say, but '%s'", o.err);
+        test_output_free(&o);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(convert_takes_other_orders),
+    cmocka_unit_test(convert_says_what_is_our_own),
 };
 
 TEST_GROUP(exchange, "slow", tests);

@@ -35,6 +35,19 @@ static double us_a_dispatch(const tern_bench_row *r)
     return share(1e6, tern_bench_median(&r->decode) * r->per_token.dispatches);
 }
 
+/* " (low to high)" of the repeats; one run says nothing about the next. */
+static const char *spread(double low, double high, uint32_t n, int digits, char out[static 48])
+{
+    if (n > 1) snprintf(out, 48, " (%.*f to %.*f)", digits, low, digits, high);
+    else snprintf(out, 48, " (one run: no spread)");
+    return out;
+}
+
+static const char *spread_of(const tern_bench_rates *r, int digits, char out[static 48])
+{
+    return spread(r->at[0], r->at[r->n - 1], r->n, digits, out);
+}
+
 void tern_bench_print_submits(const tern_bench_row *rows, uint32_t n)
 {
     const tern_bench_row *few = &rows[0], *many = &rows[0];
@@ -45,9 +58,13 @@ void tern_bench_print_submits(const tern_bench_row *rows, uint32_t n)
     const double slow = tern_bench_median(&few->decode), fast = tern_bench_median(&many->decode);
     if (few->n_steps == many->n_steps || !(slow > 0) || !(fast > 0)) return;
     const double submits = few->per_token.submits - many->per_token.submits;
-    printf("\n%u tokens at once against %u: %.2f times as fast; %.2f and %.2f us a dispatch; a submit costs %.1f us\n",
-           many->n_steps, few->n_steps, fast / slow, us_a_dispatch(many), us_a_dispatch(few),
-           share(1e6 / slow - 1e6 / fast, submits));
+    const tern_bench_rates *a = &few->decode, *b = &many->decode;
+    char text[48];
+    printf(
+        "\n%u tokens at once against %u: %.2f times as fast%s; %.2f and %.2f us a dispatch; a submit costs %.1f us\n",
+        many->n_steps, few->n_steps, fast / slow,
+        spread(b->at[0] / a->at[a->n - 1], b->at[b->n - 1] / a->at[0], b->n, 2, text), us_a_dispatch(many),
+        us_a_dispatch(few), share(1e6 / slow - 1e6 / fast, submits));
 }
 
 static json_t *counts_json(const tern_bench_row *r)
@@ -81,8 +98,9 @@ json_t *tern_bench_row_json(const tern_bench_row *r)
 static void print_prefill(const tern_bench_row *r, const tern_options *o)
 {
     if (r->prefill.n == 0) return;
-    printf("  prefill of %u: %.1f tokens/s (%.1f to %.1f)", o->n_prompt, tern_bench_median(&r->prefill),
-           r->prefill.at[0], r->prefill.at[r->prefill.n - 1]);
+    char text[48];
+    printf("  prefill of %u: %.1f tokens/s%s", o->n_prompt, tern_bench_median(&r->prefill),
+           spread_of(&r->prefill, 1, text));
     if (r->operations_per_token > 0 && r->dot_rate > 0)
         printf("; %.2f G operations a token: %.0f of %.0f G/s, %.0f %%", r->operations_per_token * 1e-9,
                tern_bench_median(&r->prefill) * r->operations_per_token * 1e-9, 2e-9 * r->dot_rate,
@@ -92,11 +110,11 @@ static void print_prefill(const tern_bench_row *r, const tern_options *o)
 
 static void print_decode(const tern_bench_row *r, const tern_options *o)
 {
-    char a[16], b[16], c[16];
+    char a[16], b[16], c[16], text[48];
     if (r->decode.n == 0) return;
-    printf("  decode of %u: %.2f tokens/s (%.2f to %.2f); %s of weights a token: %s/s of %s/s, %.0f %%\n"
+    printf("  decode of %u: %.2f tokens/s%s; %s of weights a token: %s/s of %s/s, %.0f %%\n"
            "  allocations: %.2f a decoded token\n",
-           o->n_tokens, tern_bench_median(&r->decode), r->decode.at[0], r->decode.at[r->decode.n - 1],
+           o->n_tokens, tern_bench_median(&r->decode), spread_of(&r->decode, 2, text),
            tern_app_bytes((uint64_t)r->per_token.weight_bytes, a),
            tern_app_bytes((uint64_t)(tern_bench_median(&r->decode) * r->per_token.weight_bytes), b),
            tern_app_bytes((uint64_t)r->read_bandwidth, c), 100 * bandwidth_share(r), r->per_token.allocations);

@@ -102,28 +102,39 @@ static const char *written(const tern_buf *bytes)
     return path;
 }
 
+static void check_small(const micro_change *change)
+{
+    static const int32_t ids[] = {1, 5, 2, 7, 3, 3, 0, 6, 4, 1, 7};
+    tern_buf bytes = micro_model(change);
+    const char *path = written(&bytes);
+    test_pair pair;
+    test_pair_open(&pair, path, test_all_layers, NULL, ternary_budget);
+    unlink(path);
+    check_pair(&pair, ids, sizeof ids / sizeof *ids);
+    test_pair_close(&pair);
+    tern_buf_deinit(&bytes);
+}
+
 /* Rows that fill no group, and no workgroup; head_dim is half of the width. */
 static void small_shapes(void **state)
 {
     (void)state;
-    static const int32_t ids[] = {1, 5, 2, 7, 3, 3, 0, 6};
     static const uint32_t widths[] = {16, 48, 144, 272};
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i += test_quick() ? 2 : 1) {
-        tern_buf bytes =
-            micro_model(&(micro_change){.width = widths[i], .seed = 7, .key = "context_length", .value = 128});
-        const char *path = written(&bytes);
-        test_pair pair;
-        test_pair_open(&pair, path, test_all_layers, NULL, ternary_budget);
-        unlink(path);
-        check_pair(&pair, ids, sizeof ids / sizeof *ids);
-        test_pair_close(&pair);
-        tern_buf_deinit(&bytes);
-    }
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i += test_quick() ? 2 : 1)
+        check_small(&(micro_change){.width = widths[i], .seed = 7});
+}
+
+/* A window that is full after 3 tokens. */
+static void windows(void **state)
+{
+    (void)state;
+    check_small(&(micro_change){.width = 48, .seed = 7, .key = "attention.sliding_window", .value = 3});
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(ternary_encodings), cmocka_unit_test(f32_activations), cmocka_unit_test(bitnet_in_dense_encodings),
     cmocka_unit_test(dense_encodings),   cmocka_unit_test(heads),           cmocka_unit_test(small_shapes),
+    cmocka_unit_test(windows),
 };
 
 TEST_GROUP(models_gpu, "devices long", tests, .teardown = test_backends_close);

@@ -73,10 +73,10 @@ static void defaults(void **state)
         float eps, base;
         uint32_t n_ctx;
     } rows[] = {
-        {"attention.layer_norm_rms_epsilon", 1e-5f, 10000.0f, 64},
-        {"rope.freq_base", 1e-5f, 500000.0f, 64},
+        {"attention.layer_norm_rms_epsilon", 1e-5f, 10000.0f, 128},
+        {"rope.freq_base", 1e-5f, 500000.0f, 128},
         {"context_length", 1e-5f, 10000.0f, 4096},
-        {"vocab_size", 1e-5f, 10000.0f, 64},
+        {"vocab_size", 1e-5f, 10000.0f, 128},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tern_model *model = open_micro(&(micro_change){.drop = rows[i].drop}, &bytes);

@@ -39,7 +39,7 @@ static void add_keys(tern_gguf_writer *w, const micro_change *c, uint32_t width)
         float f32;
         uint32_t value;
     } keys[] = {
-        {"vocab_size", 0, N_VOCAB},        {"context_length", 0, 64},
+        {"vocab_size", 0, N_VOCAB},        {"context_length", 0, 128},
         {"embedding_length", 0, width},    {"block_count", 0, 1},
         {"feed_forward_length", 0, width}, {"attention.head_count", 0, 2},
         {"attention.head_count_kv", 0, 1}, {"attention.layer_norm_rms_epsilon", 1e-5f, 0},
@@ -48,7 +48,7 @@ static void add_keys(tern_gguf_writer *w, const micro_change *c, uint32_t width)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         add_key(w, c, architecture, keys[i].key, keys[i].f32, keys[i].value);
     static const char *const optional[] = {"rope.scaling.type", "rope.dimension_count", "attention.key_length",
-                                           "expert_count"};
+                                           "expert_count", "attention.sliding_window"};
     for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
         if (is(c->key, optional[i])) add_key(w, c, architecture, optional[i], 0, 0);
 }

@@ -242,6 +242,44 @@ static void test_parameters(void **state)
         }
 }
 
+/* Caches larger than a binding, whose pages lie in any order. */
+static void test_slices(void **state)
+{
+    (void)state;
+    const tern_gpu_caps limits = {.subgroup_max = 128,
+                                  .workgroup_bytes = 32768,
+                                  .workgroup_invocations = 256,
+                                  .max_groups = 65535,
+                                  .max_binding = 160 << 10,
+                                  .device_fences = true};
+    static const struct {
+        uint32_t n_heads, n_kv_heads, head_dim, n_ctx;
+    } shapes[] = {{4, 2, 64, 512}, {9, 3, 40, 512}, {4, 2, 320, 128}, {3, 3, 128, 256}};
+    tern_rng rng;
+    test_seed(&rng);
+    test_gpu_backend();
+    tern_backend *backend = test_gpu_open(&limits);
+    for (uint32_t i = 0; i < 24; i += test_quick() ? 5 : 1) {
+        const uint32_t ctx = shapes[i % 4].n_ctx;
+        test_attention_shape s = {.n_heads = shapes[i % 4].n_heads,
+                                  .n_kv_heads = shapes[i % 4].n_kv_heads,
+                                  .head_dim = shapes[i % 4].head_dim,
+                                  .f32 = i % 2,
+                                  .n_ctx = ctx,
+                                  .n_sequences = 2,
+                                  .max_tokens = i % 3 ? 2 : 9,
+                                  .first = i % 5 * ctx / 6};
+        s.n_tokens = s.max_tokens;
+        test_attention_shape one = s;
+        one.max_tokens = one.n_tokens = 1;
+        if (i % 2) s = asked(&s, i), one = asked(&one, i);
+        assert_true((uint64_t)2 * ctx * s.n_kv_heads * s.head_dim * (s.f32 ? 4 : 2) > limits.max_binding);
+        test_attention_check(&rng, &s, backend);
+        test_attention_check_fused(&rng, &one, backend);
+    }
+    backend->close(backend);
+}
+
 /* A NaN in one token's v is no business of the tokens before it, nor of other heads. */
 static void test_nan_stays_where_it_is(void **state)
 {
@@ -301,13 +339,10 @@ static void test_no_tokens(void **state)
     }
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),
-                                          cmocka_unit_test(test_fused),
-                                          cmocka_unit_test(test_rounded),
-                                          cmocka_unit_test(test_prefill),
-                                          cmocka_unit_test(test_large),
-                                          cmocka_unit_test(test_parameters),
-                                          cmocka_unit_test(test_nan_stays_where_it_is),
+static const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),   cmocka_unit_test(test_fused),
+                                          cmocka_unit_test(test_rounded),  cmocka_unit_test(test_prefill),
+                                          cmocka_unit_test(test_large),    cmocka_unit_test(test_parameters),
+                                          cmocka_unit_test(test_slices),   cmocka_unit_test(test_nan_stays_where_it_is),
                                           cmocka_unit_test(test_no_tokens)};
 
 TEST_GROUP(attention, "gpu web", tests, .teardown = close_devices);

@@ -256,6 +256,45 @@ static void parameters_without_kernels(void **state)
     test_case_close(&a.c);
 }
 
+/* The ranges of a cache of 16 pages of 32 KiB that dispatches first .. first + 3 bind, four pages each. */
+static void check_slices(const tern_gpu_program *program, size_t first, uint32_t binding, uint32_t cache)
+{
+    for (size_t i = 0; i < 4; i++) {
+        const tern_gpu_range *range = &program->dispatches[first + i].bindings[binding];
+        assert_int_equal(range->value, cache);
+        assert_int_equal(range->offset, i * 4 * 32768);
+        assert_int_equal(range->bytes, 4 * 32768);
+    }
+}
+
+/* A cache larger than a binding is bound in slices of whole pages, a dispatch for each. */
+static void caches_in_slices(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_gpu_program program;
+    tern_gpu_caps caps = ordinary;
+    test_attention a;
+    const test_attention_shape s = {
+        .n_heads = 4, .n_kv_heads = 4, .head_dim = 64, .f32 = true, .n_ctx = 512, .max_tokens = 1, .n_sequences = 1};
+    test_attention_open(&a, &rng, &s, true);
+    test_case_add(&a.c, test_attention_op(&a, TERN_OP_ROPE_KV));
+    test_case_add(&a.c, test_attention_op(&a, TERN_OP_ATTENTION));
+    caps.max_binding = 5 * 32768 - 1;
+    assert_ok(tern_gpu_lower(&program, &a.c.graph, &caps, &err), err);
+    assert_int_equal(program.n, 1 + 4 + 4 + 1);
+    assert_int_equal(program.dispatches[0].pipeline, TERN_GPU_ROPE);
+    check_slices(&program, 1, TERN_GPU_KV_WRITE_BINDING_V_CACHE, a.v_cache.value);
+    check_slices(&program, 5, TERN_GPU_ATTENTION_DECODE_BINDING_K_CACHE, a.k_cache.value);
+    assert_int_equal(program.dispatches[9].pipeline, TERN_GPU_ATTENTION_COMBINE);
+    tern_gpu_program_deinit(&program);
+    caps.max_binding = 32767;
+    assert_int_equal(tern_gpu_supports(&a.c.graph, &a.c.graph.ops[1], &caps, &err), TERN_UNSUPPORTED);
+    assert_string_equal(err.message, "gpu: op attention: k_cache has 524288 bytes in pages of 32768: at most 32 "
+                                     "bindings of 32767 expected; a smaller --ctx, or --backend cpu");
+    test_case_close(&a.c);
+}
+
 /* A step so large that one of its values does not fit in a binding. */
 static void too_many_rows(void **state)
 {
@@ -277,7 +316,8 @@ static void too_many_rows(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(variants), cmocka_unit_test(uniforms),      cmocka_unit_test(vocabularies),
-    cmocka_unit_test(refusals), cmocka_unit_test(too_many_rows), cmocka_unit_test(parameters_without_kernels)};
+    cmocka_unit_test(variants),        cmocka_unit_test(uniforms),      cmocka_unit_test(vocabularies),
+    cmocka_unit_test(refusals),        cmocka_unit_test(too_many_rows), cmocka_unit_test(parameters_without_kernels),
+    cmocka_unit_test(caches_in_slices)};
 
 TEST_GROUP(lower, "", tests);

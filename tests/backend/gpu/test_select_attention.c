@@ -66,8 +66,8 @@ static void test_pipelines(void **state)
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         const example *e = &examples[i];
         tern_gpu_caps caps = caps_of(e->subgroup, e->workgroup_bytes, e->invocations);
-        tern_gpu_attention_shape shape = {e->head_dim,   e->n_heads,       e->n_kv_heads,
-                                          e->max_tokens, e->max_positions, e->f32};
+        tern_gpu_attention_shape shape = {e->head_dim, e->n_heads, e->n_kv_heads, e->max_tokens, e->max_positions,
+                                          e->f32,      1};
         tern_gpu_pipeline got = tern_gpu_select_attention(&shape, &caps).pipeline;
         const char *name = got == TERN_GPU_PIPELINE_COUNT ? NULL : tern_gpu_pipelines[got].name;
         if ((name == NULL) != (e->pipeline == NULL) || (name && strcmp(name, e->pipeline) != 0))
@@ -84,6 +84,7 @@ static void check_choice(const tern_gpu_attention_shape *s, const tern_gpu_caps 
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[c.pipeline];
     bool f16 = strcmp(info->name + strlen(info->name) - 3, "F16") == 0;
     assert_int_equal(f16, !s->kv_f32);
+    if (s->n_slices > 1) assert_false(c.tiled);
     assert_true(c.heads * c.head_blocks >= s->n_heads / s->n_kv_heads);
     if (c.tiled) {
         assert_int_equal(tern_gpu_kernel_of(c.pipeline), TERN_GPU_KERNEL_ATTENTION_TILED);
@@ -95,7 +96,9 @@ static void check_choice(const tern_gpu_attention_shape *s, const tern_gpu_caps 
     assert_int_equal(tern_gpu_kernel_of(c.pipeline), TERN_GPU_KERNEL_ATTENTION_DECODE);
     const tern_gpu_attention_decode_overrides *decode = tern_gpu_attention_decode_overrides_of(c.pipeline);
     assert_true(s->head_dim <= 8 * decode->team * decode->vecs);
-    assert_true(c.splits >= 1 && c.splits <= 32 && (c.splits & (c.splits - 1)) == 0);
+    assert_int_equal(decode->sliced, s->n_slices > 1);
+    assert_true(c.splits >= 1 && c.splits * s->n_slices <= 32 && (c.splits & (c.splits - 1)) == 0);
+    if (c.merge) assert_int_equal(s->n_slices, 1);
     if (c.merge) assert_true(c.splits <= info->invocations / decode->team);
     assert_true(c.min_span >= 1);
     if (c.merge)
@@ -117,7 +120,8 @@ static void test_all_shapes_everywhere(void **state)
                                           .n_kv_heads = 1 + k % 3,
                                           .max_tokens = tokens[k / 50 % 5],
                                           .max_positions = k % 7 ? 4096 : 131072,
-                                          .kv_f32 = k / 250};
+                                          .kv_f32 = k / 250,
+                                          .n_slices = k % 4 ? 1 : 2 + k % 31};
             s.n_heads = s.n_kv_heads * groups[k / 10 % 5];
             check_choice(&s, &caps);
         }
@@ -130,7 +134,7 @@ static void test_splits(void **state)
     (void)state;
     tern_gpu_caps caps = caps_of(32, 49152, 1024);
     tern_gpu_attention_shape s = {
-        .head_dim = 128, .n_heads = 20, .n_kv_heads = 5, .max_tokens = 1, .max_positions = 4096};
+        .head_dim = 128, .n_heads = 20, .n_kv_heads = 5, .max_tokens = 1, .max_positions = 4096, .n_slices = 1};
     tern_gpu_attention_choice c = tern_gpu_select_attention(&s, &caps);
     assert_int_equal(c.splits, 16);
     assert_true(c.merge);

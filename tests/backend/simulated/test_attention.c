@@ -61,7 +61,7 @@ static const example examples[] = {
 };
 /* clang-format on */
 
-static void check(tern_rng *rng, const example *e, bool f32)
+static void check(tern_rng *rng, const example *e, bool f32, uint64_t max_binding)
 {
     tern_error err = {0};
     tern_backend *backend;
@@ -71,7 +71,7 @@ static void check(tern_rng *rng, const example *e, bool f32)
                           .workgroup_bytes = e->workgroup_bytes,
                           .workgroup_invocations = e->invocations,
                           .max_groups = 65535,
-                          .max_binding = 128u << 20,
+                          .max_binding = max_binding,
                           .binding_alignment = 256,
                           .device_fences = e->fences};
     test_attention_shape shape = e->shape;
@@ -90,12 +90,14 @@ static void check(tern_rng *rng, const example *e, bool f32)
     if (!f32) fail_msg("%s: no such pipeline", f16_name);
 }
 
+enum { WHOLE = 128 << 20 };
+
 static void test_f16(void **state)
 {
     (void)state;
     tern_rng rng;
     test_seed(&rng);
-    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) check(&rng, &examples[i], false);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) check(&rng, &examples[i], false, WHOLE);
 }
 
 static void test_f32(void **state)
@@ -104,9 +106,31 @@ static void test_f32(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i += test_quick() ? 7 : 3)
-        check(&rng, &examples[i], true);
+        check(&rng, &examples[i], true, WHOLE);
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(test_f16), cmocka_unit_test(test_f32)};
+/* Caches larger than a binding. */
+static void test_slices(void **state)
+{
+    (void)state;
+    static const example sliced[] = {
+        {32, 49152, 1024, true, "SLICED_128_F16", SHAPE(4, 4, 128, 256, 1, 1, 200)},
+        {0, 16384, 128, false, "SLICED_128_F16", PARAMETERS(6, 3, 64, 256, 1, 1, 240, 1.75f, 150)},
+        {8, 32768, 1024, true, "SLICED_128_F16", PARAMETERS(3, 3, 128, 256, 10, 9, 130, 0, 60)},
+        {32, 4096, 128, true, "SLICED_512_F16", SHAPE(3, 3, 264, 128, 1, 1, 70)},
+    };
+    tern_rng rng;
+    test_seed(&rng);
+    for (size_t i = 0; i < sizeof sliced / sizeof *sliced; i++) {
+        const test_attention_shape *s = &sliced[i].shape;
+        /* as much as the table of a fused op takes */
+        const uint64_t binding = (uint64_t)s->n_ctx * s->head_dim * 4;
+        check(&rng, &sliced[i], false, binding);
+        if (!test_quick()) check(&rng, &sliced[i], true, binding);
+    }
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(test_f16), cmocka_unit_test(test_f32),
+                                          cmocka_unit_test(test_slices)};
 
 TEST_GROUP(attention, "slow", tests, .teardown = test_backends_close);

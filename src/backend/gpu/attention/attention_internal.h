@@ -6,8 +6,19 @@
 
 #define TERN_GPU_LOG2E 0x1.715476p+0f
 
-/* Errors: UNSUPPORTED, when a cache is larger than a binding of the device. */
-tern_status tern_gpu__check_cache(const tern_gpu_program *p, const tern_op *op, tern_view cache, tern_error *err);
+/* A cache that is larger than a binding is bound in slices of whole pages, a dispatch for each. */
+typedef struct tern_gpu_cache {
+    bool f32;
+    uint32_t n_pages, n_slices, slice_pages; /* of each slice but the last, which may have fewer */
+    uint64_t page_bytes;
+} tern_gpu_cache;
+
+/* The K cache of an op; the V cache is alike. Errors: UNSUPPORTED, where it would have too many slices. */
+tern_status tern_gpu__cache_of(const tern_gpu_program *p, const tern_op *op, tern_view view, tern_gpu_cache *out,
+                               tern_error *err);
+uint32_t tern_gpu__slice_pages(const tern_gpu_cache *cache, uint32_t slice);
+void tern_gpu__bind_cache(tern_gpu_dispatch *d, tern_view view, const tern_gpu_cache *cache, uint32_t slice,
+                          bool written);
 /* What attention does with scores (scores.wesl), by the names of its kernels' uniforms. */
 typedef struct tern_gpu_scores {
     float scale, softcap, softcap_rate;

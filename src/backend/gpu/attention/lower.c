@@ -7,6 +7,7 @@ typedef struct inputs {
     const tern_op *op;
     bool fused;
     tern_view x, k_cache, v_cache; /* x: q, or q, k and v beside each other */
+    tern_gpu_cache cache;
     tern_gpu_attention_choice choice;
     tern_gpu_scores scores;
 } inputs;
@@ -54,6 +55,7 @@ static tern_status lower_combine(tern_gpu_program *p, const inputs *in, uint64_t
                                                   .count_word = tern_gpu__count_word(p, op->rows),
                                                   .positions_word = tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
                                                   .split_bits = bits_of(in->choice.splits),
+                                                  .slices = in->cache.n_slices,
                                                   .min_span = in->choice.min_span,
                                                   .partials = (uint32_t)(scratch / 4),
                                                   .out_first = op->out.first_col,
@@ -68,7 +70,8 @@ static tern_status lower_combine(tern_gpu_program *p, const inputs *in, uint64_t
     return TERN_OK;
 }
 
-static void set_decode(const tern_gpu_program *p, const inputs *in, uint64_t scratch, tern_gpu_dispatch *d)
+static void set_decode(const tern_gpu_program *p, const inputs *in, uint32_t slice, uint64_t scratch,
+                       tern_gpu_dispatch *d)
 {
     const tern_op *op = in->op;
     const tern_gpu_attention_choice *c = &in->choice;
@@ -98,31 +101,56 @@ static void set_decode(const tern_gpu_program *p, const inputs *in, uint64_t scr
                                                  .fused = in->fused,
                                                  .adjacent = op->rope_adjacent,
                                                  .merge = c->merge,
-                                                 .partials = (uint32_t)(scratch / 4)};
+                                                 .partials = (uint32_t)(scratch / 4),
+                                                 .slice = slice,
+                                                 .slices = in->cache.n_slices,
+                                                 .page_first = slice * in->cache.slice_pages,
+                                                 .n_pages = tern_gpu__slice_pages(&in->cache, slice)};
     tern_gpu_attention_decode_set(d, &u);
 }
 
-static tern_status lower_decode(tern_gpu_program *p, const inputs *in, tern_error *err)
+/* Where the states of splits and slices lie in SCRATCH, and where they end; 0 and 0: there is one of them alone. */
+typedef struct partials {
+    uint64_t first, end;
+} partials;
+
+static partials find_partials(tern_gpu_program *p, const inputs *in)
+{
+    const tern_gpu_attention_choice *c = &in->choice;
+    const uint64_t parts = (uint64_t)c->splits * in->cache.n_slices,
+                   items = (uint64_t)tern_gpu__max_rows(p, in->op->rows) * in->op->n_kv_heads * c->head_blocks,
+                   bytes = items * parts * c->heads * (in->op->head_dim + 8) * 4;
+    if (parts == 1) return (partials){0, 0};
+    const uint64_t first = tern_gpu__scratch(p, bytes);
+    return (partials){first, first + bytes};
+}
+
+static tern_status add_decode(tern_gpu_program *p, const inputs *in, uint32_t slice, partials at, tern_error *err)
 {
     const tern_op *op = in->op;
     const tern_gpu_attention_choice *c = &in->choice;
-    uint32_t rows = tern_gpu__max_rows(p, op->rows), items = op->n_kv_heads * c->head_blocks;
-    uint64_t bytes = (uint64_t)rows * items * c->splits * c->heads * (op->head_dim + 8) * 4;
-    uint64_t scratch = c->splits > 1 ? tern_gpu__scratch(p, bytes) : 0;
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, c->pipeline, items, c->splits, rows, err);
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, c->pipeline, op->n_kv_heads * c->head_blocks, c->splits,
+                                         tern_gpu__max_rows(p, op->rows), err);
     if (!d) return TERN_UNSUPPORTED;
-    set_decode(p, in, scratch, d);
+    set_decode(p, in, slice, at.first, d);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_value(p, d, in->x.value, false);
     if (in->fused) tern_gpu__bind_value(p, d, op->in[TERN_ROPE_KV_TABLE].value, false);
     else tern_gpu__bind_nothing(d);
-    tern_gpu__bind_value(p, d, in->k_cache.value, in->fused);
-    tern_gpu__bind_value(p, d, in->v_cache.value, in->fused);
+    tern_gpu__bind_cache(d, in->k_cache, &in->cache, slice, in->fused);
+    tern_gpu__bind_cache(d, in->v_cache, &in->cache, slice, in->fused);
     tern_gpu__bind_value(p, d, op->out.value, true);
-    if (c->splits == 1) tern_gpu__bind_nothing(d);
-    else tern_gpu__bind_scratch(d, 0, scratch + bytes, true);
+    if (at.end) tern_gpu__bind_scratch(d, 0, at.end, true);
+    else tern_gpu__bind_nothing(d);
     tern_gpu__bind_sinks(p, d, op);
-    return c->splits == 1 || c->merge ? TERN_OK : lower_combine(p, in, scratch, scratch + bytes, err);
+    return TERN_OK;
+}
+
+static tern_status lower_decode(tern_gpu_program *p, const inputs *in, tern_error *err)
+{
+    const partials at = find_partials(p, in);
+    for (uint32_t slice = 0; slice < in->cache.n_slices; slice++) TERN_TRY(add_decode(p, in, slice, at, err));
+    return at.end == 0 || in->choice.merge ? TERN_OK : lower_combine(p, in, at.first, at.end, err);
 }
 
 static tern_status lower_tiled(tern_gpu_program *p, const inputs *in, tern_error *err)
@@ -156,8 +184,8 @@ static tern_status lower_tiled(tern_gpu_program *p, const inputs *in, tern_error
     tern_gpu_attention_tiled_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_value(p, d, in->x.value, false);
-    tern_gpu__bind_value(p, d, in->k_cache.value, false);
-    tern_gpu__bind_value(p, d, in->v_cache.value, false);
+    tern_gpu__bind_cache(d, in->k_cache, &in->cache, 0, false);
+    tern_gpu__bind_cache(d, in->v_cache, &in->cache, 0, false);
     tern_gpu__bind_value(p, d, op->out.value, true);
     tern_gpu__bind_sinks(p, d, op);
     return TERN_OK;
@@ -173,16 +201,18 @@ tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op, te
                  .v_cache = op->in[fused ? TERN_ROPE_KV_V_CACHE : TERN_ATTENTION_V_CACHE],
                  .scores = tern_gpu__scores(op, TERN_GPU_LOG2E)};
     const uint32_t positions = p->graph->max_pages * TERN_PAGE_SIZE;
+    if (op->head_dim % 8) return tern_gpu__no_head(op, err);
+    TERN_TRY(tern_gpu__cache_of(p, op, in.k_cache, &in.cache, err));
     const tern_gpu_attention_shape shape = {.head_dim = op->head_dim,
                                             .n_heads = op->n_heads,
                                             .n_kv_heads = op->n_kv_heads,
                                             .max_tokens = tern_gpu__max_rows(p, op->rows),
                                             .max_positions =
                                                 in.scores.window < positions ? in.scores.window : positions,
-                                            .kv_f32 = tern_gpu__value(p, in.k_cache)->dtype == TERN_DTYPE_F32};
-    TERN_TRY(tern_gpu__check_cache(p, op, in.k_cache, err));
+                                            .kv_f32 = in.cache.f32,
+                                            .n_slices = in.cache.n_slices};
     in.choice = tern_gpu_select_attention(&shape, p->caps);
     if (fused && in.choice.tiled) return tern_gpu__unsupported(p->graph, op, "only in graphs of few tokens", err);
-    if (op->head_dim % 8 || in.choice.pipeline == TERN_GPU_PIPELINE_COUNT) return tern_gpu__no_head(op, err);
+    if (in.choice.pipeline == TERN_GPU_PIPELINE_COUNT) return tern_gpu__no_head(op, err);
     return in.choice.tiled ? lower_tiled(p, &in, err) : lower_decode(p, &in, err);
 }

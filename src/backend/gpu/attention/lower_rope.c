@@ -1,25 +1,45 @@
 /* Lowering rotary embedding and cache writes. */
 #include "backend/gpu/attention/attention_internal.h"
+#include "backend/gpu/attention/select.h"
 
 static uint32_t groups_of(tern_gpu_pipeline pipeline, uint32_t items)
 {
     return tern_gpu__ceil_div(items, tern_gpu_pipelines[pipeline].invocations);
 }
 
-static bool is_f32(const tern_gpu_program *p, tern_view cache)
+tern_status tern_gpu__cache_of(const tern_gpu_program *p, const tern_op *op, tern_view view, tern_gpu_cache *out,
+                               tern_error *err)
 {
-    return tern_gpu__value(p, cache)->dtype == TERN_DTYPE_F32;
+    const tern_value *value = tern_gpu__value(p, view);
+    const uint64_t most = p->caps->max_binding;
+    tern_gpu_cache c = {.f32 = value->dtype == TERN_DTYPE_F32};
+    c.page_bytes = (uint64_t)TERN_PAGE_SIZE * op->n_kv_heads * op->head_dim * (c.f32 ? 4 : 2);
+    c.n_pages = (uint32_t)(value->bytes / c.page_bytes);
+    c.slice_pages = most / c.page_bytes < c.n_pages ? (uint32_t)(most / c.page_bytes) : c.n_pages;
+    c.n_slices = c.slice_pages ? tern_gpu__ceil_div(c.n_pages, c.slice_pages) : UINT32_MAX;
+    if (c.n_slices > TERN_GPU_MAX_CACHE_SLICES)
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "gpu: op %s: %s has %llu bytes in pages of %llu: at most %d bindings of %llu expected; a "
+                         "smaller --ctx, or --backend cpu",
+                         tern_op_name(op->kind), value->name, (unsigned long long)value->bytes,
+                         (unsigned long long)c.page_bytes, TERN_GPU_MAX_CACHE_SLICES, (unsigned long long)most);
+    *out = c;
+    return TERN_OK;
 }
 
-tern_status tern_gpu__check_cache(const tern_gpu_program *p, const tern_op *op, tern_view cache, tern_error *err)
+uint32_t tern_gpu__slice_pages(const tern_gpu_cache *cache, uint32_t slice)
 {
-    const tern_value *value = tern_gpu__value(p, cache);
-    if (value->bytes <= p->caps->max_binding) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED,
-                     "gpu: op %s: %s has %llu bytes: at most %llu in one binding expected; a smaller --ctx, or "
-                     "--backend cpu",
-                     tern_op_name(op->kind), value->name, (unsigned long long)value->bytes,
-                     (unsigned long long)p->caps->max_binding);
+    const uint32_t left = cache->n_pages - slice * cache->slice_pages;
+    return left < cache->slice_pages ? left : cache->slice_pages;
+}
+
+void tern_gpu__bind_cache(tern_gpu_dispatch *d, tern_view view, const tern_gpu_cache *cache, uint32_t slice,
+                          bool written)
+{
+    tern_gpu__bind(d, (tern_gpu_range){.value = view.value,
+                                       .offset = slice * cache->slice_pages * cache->page_bytes,
+                                       .bytes = tern_gpu__slice_pages(cache, slice) * cache->page_bytes,
+                                       .written = written});
 }
 
 tern_status tern_gpu__no_head(const tern_op *op, tern_error *err)
@@ -30,39 +50,47 @@ tern_status tern_gpu__no_head(const tern_op *op, tern_error *err)
         tern_op_name(op->kind), op->head_dim);
 }
 
-/* ROPE and ROPE_BACKWARD. */
-tern_status tern_gpu__lower_rope(tern_gpu_program *p, const tern_op *op, tern_error *err)
+/* Rotates n_heads heads that lie side by side from column first_col of x on. */
+static tern_status add_rope(tern_gpu_program *p, const tern_op *op, tern_view x, uint32_t n_heads, tern_view table,
+                            tern_error *err)
 {
-    if (op->head_dim % 8) return tern_gpu__no_head(op, err);
-    const tern_view x = op->in[TERN_ROPE_X];
     const uint32_t per_head = op->head_dim / 4;
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, TERN_GPU_ROPE, groups_of(TERN_GPU_ROPE, op->n_heads * per_head),
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, TERN_GPU_ROPE, groups_of(TERN_GPU_ROPE, n_heads * per_head),
                                          tern_gpu__max_rows(p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_rope_uniform u = {.quads = per_head,
-                                     .n_heads = op->n_heads,
+                                     .n_heads = n_heads,
                                      .adjacent = op->rope_adjacent,
                                      .count_word = tern_gpu__count_word(p, op->rows),
                                      .positions_word = tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
                                      .x_first = x.first_col / 2,
                                      .x_stride = tern_gpu__stride(p, x) / 2,
-                                     .direction = op->kind == TERN_OP_ROPE ? 1.0f : -1.0f};
+                                     .direction = op->kind == TERN_OP_ROPE_BACKWARD ? -1.0f : 1.0f};
     tern_gpu_rope_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_value(p, d, x.value, true);
-    tern_gpu__bind_value(p, d, op->in[TERN_ROPE_TABLE].value, false);
+    tern_gpu__bind_value(p, d, table.value, false);
     return TERN_OK;
 }
 
-tern_status tern_gpu__lower_kv_write(tern_gpu_program *p, const tern_op *op, tern_error *err)
+/* ROPE and ROPE_BACKWARD. */
+tern_status tern_gpu__lower_rope(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    const tern_view k = op->in[TERN_KV_WRITE_K], v = op->in[TERN_KV_WRITE_V], k_cache = op->in[TERN_KV_WRITE_K_CACHE],
-                    v_cache = op->in[TERN_KV_WRITE_V_CACHE];
     if (op->head_dim % 8) return tern_gpu__no_head(op, err);
-    TERN_TRY(tern_gpu__check_cache(p, op, k_cache, err));
-    tern_gpu_pipeline pipeline = is_f32(p, k_cache) ? TERN_GPU_KV_WRITE_F32 : TERN_GPU_KV_WRITE_F16;
+    return add_rope(p, op, op->in[TERN_ROPE_X], op->n_heads, op->in[TERN_ROPE_TABLE], err);
+}
+
+/* What KV_WRITE reads and writes. */
+typedef struct kv_operands {
+    tern_view k, v, k_cache, v_cache;
+} kv_operands;
+
+static tern_status add_kv_write(tern_gpu_program *p, const tern_op *op, const kv_operands *in,
+                                const tern_gpu_cache *cache, uint32_t slice, tern_error *err)
+{
+    const tern_gpu_pipeline pipeline = cache->f32 ? TERN_GPU_KV_WRITE_F32 : TERN_GPU_KV_WRITE_F16;
     const uint32_t pairs = op->head_dim / 2;
-    const bool together = k.value == v.value;
+    const bool together = in->k.value == in->v.value;
     tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups_of(pipeline, op->n_kv_heads * pairs),
                                          tern_gpu__max_rows(p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
@@ -73,27 +101,60 @@ tern_status tern_gpu__lower_kv_write(tern_gpu_program *p, const tern_op *op, ter
                                          .sequences_word = tern_gpu__param_word(p, TERN_PARAM_SEQUENCES),
                                          .pages_word = tern_gpu__param_word(p, TERN_PARAM_PAGES),
                                          .max_pages = p->graph->max_pages,
-                                         .k_first = k.first_col / 2,
-                                         .k_stride = tern_gpu__stride(p, k) / 2,
-                                         .v_first = v.first_col / 2,
-                                         .v_stride = tern_gpu__stride(p, v) / 2,
+                                         .page_first = slice * cache->slice_pages,
+                                         .n_pages = tern_gpu__slice_pages(cache, slice),
+                                         .k_first = in->k.first_col / 2,
+                                         .k_stride = tern_gpu__stride(p, in->k) / 2,
+                                         .v_first = in->v.first_col / 2,
+                                         .v_stride = tern_gpu__stride(p, in->v) / 2,
                                          .together = together};
     tern_gpu_kv_write_set(d, &u);
     tern_gpu__bind_params(p, d, false);
-    tern_gpu__bind_value(p, d, k.value, false);
+    tern_gpu__bind_value(p, d, in->k.value, false);
     if (together) tern_gpu__bind_nothing(d);
-    else tern_gpu__bind_value(p, d, v.value, false);
-    tern_gpu__bind_value(p, d, k_cache.value, true);
-    tern_gpu__bind_value(p, d, v_cache.value, true);
+    else tern_gpu__bind_value(p, d, in->v.value, false);
+    tern_gpu__bind_cache(d, in->k_cache, cache, slice, true);
+    tern_gpu__bind_cache(d, in->v_cache, cache, slice, true);
     return TERN_OK;
+}
+
+static tern_status write_slices(tern_gpu_program *p, const tern_op *op, const kv_operands *in,
+                                const tern_gpu_cache *cache, tern_error *err)
+{
+    for (uint32_t slice = 0; slice < cache->n_slices; slice++) TERN_TRY(add_kv_write(p, op, in, cache, slice, err));
+    return TERN_OK;
+}
+
+tern_status tern_gpu__lower_kv_write(tern_gpu_program *p, const tern_op *op, tern_error *err)
+{
+    const kv_operands in = {op->in[TERN_KV_WRITE_K], op->in[TERN_KV_WRITE_V], op->in[TERN_KV_WRITE_K_CACHE],
+                            op->in[TERN_KV_WRITE_V_CACHE]};
+    tern_gpu_cache cache;
+    if (op->head_dim % 8) return tern_gpu__no_head(op, err);
+    TERN_TRY(tern_gpu__cache_of(p, op, in.k_cache, &cache, err));
+    return write_slices(p, op, &in, &cache, err);
+}
+
+/* ROPE_KV where the caches are in slices: rotation happens once. */
+static tern_status lower_sliced_rope_kv(tern_gpu_program *p, const tern_op *op, const tern_gpu_cache *cache,
+                                        tern_error *err)
+{
+    const tern_view qkv = op->in[TERN_ROPE_KV_QKV];
+    kv_operands in = {qkv, qkv, op->in[TERN_ROPE_KV_K_CACHE], op->in[TERN_ROPE_KV_V_CACHE]};
+    in.k.first_col += op->n_heads * op->head_dim;
+    in.v.first_col = in.k.first_col + op->n_kv_heads * op->head_dim;
+    TERN_TRY(add_rope(p, op, qkv, op->n_heads + op->n_kv_heads, op->in[TERN_ROPE_KV_TABLE], err));
+    return write_slices(p, op, &in, cache, err);
 }
 
 tern_status tern_gpu__lower_rope_kv(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     const tern_view qkv = op->in[TERN_ROPE_KV_QKV], k_cache = op->in[TERN_ROPE_KV_K_CACHE];
+    tern_gpu_cache cache;
     if (op->head_dim % 8) return tern_gpu__no_head(op, err);
-    TERN_TRY(tern_gpu__check_cache(p, op, k_cache, err));
-    tern_gpu_pipeline pipeline = is_f32(p, k_cache) ? TERN_GPU_ROPE_KV_F32 : TERN_GPU_ROPE_KV_F16;
+    TERN_TRY(tern_gpu__cache_of(p, op, k_cache, &cache, err));
+    if (cache.n_slices > 1) return lower_sliced_rope_kv(p, op, &cache, err);
+    tern_gpu_pipeline pipeline = cache.f32 ? TERN_GPU_ROPE_KV_F32 : TERN_GPU_ROPE_KV_F16;
     const uint32_t per_head = op->head_dim / 4, items = (op->n_heads + 2 * op->n_kv_heads) * per_head;
     tern_gpu_dispatch *d =
         tern_gpu__add(p, op, pipeline, groups_of(pipeline, items), tern_gpu__max_rows(p, op->rows), 1, err);
@@ -113,7 +174,7 @@ tern_status tern_gpu__lower_rope_kv(tern_gpu_program *p, const tern_op *op, tern
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_value(p, d, qkv.value, true);
     tern_gpu__bind_value(p, d, op->in[TERN_ROPE_KV_TABLE].value, false);
-    tern_gpu__bind_value(p, d, k_cache.value, true);
-    tern_gpu__bind_value(p, d, op->in[TERN_ROPE_KV_V_CACHE].value, true);
+    tern_gpu__bind_cache(d, k_cache, &cache, 0, true);
+    tern_gpu__bind_cache(d, op->in[TERN_ROPE_KV_V_CACHE], &cache, 0, true);
     return TERN_OK;
 }

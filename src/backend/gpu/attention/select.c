@@ -7,7 +7,7 @@ enum {
     WANTED_GROUPS = 320,   /* enough to fill a large GPU with more than one workgroup for each of its cores */
     MIN_SPAN = 64,         /* positions for which a second workgroup is not worth the merge */
     LONG_POSITIONS = 8192, /* contexts where query heads share their reads, since bandwidth counts more than latency */
-    COMBINE_SPLITS = 32,   /* that attention_combine takes */
+    COMBINE_PARTS = 32,    /* splits of all slices that attention_combine takes */
     LARGE_TILES = 512      /* tiles of 64 rows that leave no core without work */
 };
 
@@ -33,6 +33,9 @@ static const candidate decoders[] = {KERNEL(S8_64, 64),    KERNEL(S16_128, 128),
 
 /* Reads shared by 4 and by 2 query heads. */
 static const candidate sharers[] = {KERNEL_F16(S16_128_H4, 128), KERNEL_F16(S16_128_H2, 128)};
+
+/* For caches in slices. */
+static const candidate slicers[] = {KERNEL(SLICED_128, 128), KERNEL(SLICED_512, 512)};
 
 /* Tiles, best first. */
 static const candidate large_tilers[] = {KERNEL_F16(LARGE_128_S, 128)};
@@ -75,10 +78,10 @@ static void split(tern_gpu_attention_choice *c, const tern_gpu_attention_shape *
     c->min_span = 2 * in_flight < MIN_SPAN ? MIN_SPAN : 2 * in_flight;
     c->splits = 1;
     if (shape->max_tokens > DECODE_TOKENS) return;
-    bool merge = caps->device_fences && items <= TERN_GPU_COUNTER_BYTES / 4;
+    bool merge = shape->n_slices == 1 && caps->device_fences && items <= TERN_GPU_COUNTER_BYTES / 4;
     uint32_t wanted =
         at_most(tern_gpu__ceil_div(WANTED_GROUPS, items), tern_gpu__ceil_div(shape->max_positions, c->min_span));
-    c->splits = power_at_most(at_most(wanted, merge ? teams : COMBINE_SPLITS));
+    c->splits = power_at_most(at_most(wanted, merge ? teams : COMBINE_PARTS / shape->n_slices));
     c->merge = merge && c->splits > 1;
 }
 
@@ -86,10 +89,12 @@ static tern_gpu_attention_choice select_decode(const tern_gpu_attention_shape *s
 {
     uint32_t group = shape->n_heads / shape->n_kv_heads;
     tern_gpu_attention_choice c = {.pipeline = TERN_GPU_PIPELINE_COUNT};
-    if (shape->max_positions >= LONG_POSITIONS && shape->head_dim > 64 && group > 1)
+    if (shape->n_slices > 1) c.pipeline = choose(slicers, N(slicers), shape, caps);
+    else if (shape->max_positions >= LONG_POSITIONS && shape->head_dim > 64 && group > 1)
         c.pipeline = group % 4 == 0 ? choose(sharers, N(sharers), shape, caps)
                                     : choose(sharers + 1, N(sharers) - 1, shape, caps);
-    if (c.pipeline == TERN_GPU_PIPELINE_COUNT) c.pipeline = choose(decoders, N(decoders), shape, caps);
+    if (c.pipeline == TERN_GPU_PIPELINE_COUNT && shape->n_slices == 1)
+        c.pipeline = choose(decoders, N(decoders), shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) return c;
     c.heads = tern_gpu_attention_decode_overrides_of(c.pipeline)->heads;
     c.head_blocks = tern_gpu__ceil_div(group, c.heads);
@@ -115,7 +120,7 @@ static tern_gpu_attention_choice select_tiled(const tern_gpu_attention_shape *sh
 
 tern_gpu_attention_choice tern_gpu_select_attention(const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps)
 {
-    if (shape->max_tokens > DECODE_TOKENS) {
+    if (shape->max_tokens > DECODE_TOKENS && shape->n_slices == 1) {
         tern_gpu_attention_choice tiled = select_tiled(shape, caps);
         if (tiled.pipeline != TERN_GPU_PIPELINE_COUNT) return tiled;
     }

@@ -4,11 +4,14 @@
 
 #include "backend/gpu/pipelines.h"
 
+enum { TERN_GPU_MAX_CACHE_SLICES = 32 };
+
 typedef struct tern_gpu_attention_shape {
     uint32_t head_dim, n_heads, n_kv_heads;
     uint32_t max_tokens;    /* the largest step */
     uint32_t max_positions; /* of a sequence that a token sees */
     bool kv_f32;
+    uint32_t n_slices; /* bindings that each cache takes, 1 to TERN_GPU_MAX_CACHE_SLICES */
 } tern_gpu_attention_shape;
 
 typedef struct tern_gpu_attention_choice {
@@ -19,7 +22,7 @@ typedef struct tern_gpu_attention_choice {
     /* attention_decode */
     uint32_t splits;   /* workgroups for the positions, a power of two */
     uint32_t min_span; /* positions that one of them takes before a second one gets any */
-    bool merge; /* the last workgroup to arrive merges; otherwise, with more than one split, attention_combine does */
+    bool merge; /* the last workgroup to arrive merges; otherwise, with several splits or slices, attention_combine */
     /* attention_tiled */
     uint32_t tokens; /* of a tile */
 } tern_gpu_attention_choice;

@@ -161,6 +161,7 @@ typedef struct tern_gpu_attention_combine_uniform {
     uint32_t count_word;
     uint32_t positions_word;
     uint32_t split_bits;
+    uint32_t slices;
     uint32_t min_span;
     uint32_t partials;
     uint32_t out_first;
@@ -214,6 +215,10 @@ typedef struct tern_gpu_attention_decode_uniform {
     uint32_t adjacent;
     uint32_t merge;
     uint32_t partials;
+    uint32_t slice;
+    uint32_t slices;
+    uint32_t page_first;
+    uint32_t n_pages;
 } tern_gpu_attention_decode_uniform;
 static_assert(sizeof(tern_gpu_attention_decode_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_decode.wesl: struct P");
 static inline void tern_gpu_attention_decode_set(tern_gpu_dispatch *d, const tern_gpu_attention_decode_uniform *uniform)
@@ -238,6 +243,7 @@ typedef struct tern_gpu_attention_decode_overrides {
     uint32_t unroll;
     bool f16;
     uint32_t subgroups;
+    bool sliced;
     uint32_t teams;
 } tern_gpu_attention_decode_overrides;
 static inline const tern_gpu_attention_decode_overrides *tern_gpu_attention_decode_overrides_of(tern_gpu_pipeline pipeline)
@@ -640,6 +646,8 @@ typedef struct tern_gpu_kv_write_uniform {
     uint32_t sequences_word;
     uint32_t pages_word;
     uint32_t max_pages;
+    uint32_t page_first;
+    uint32_t n_pages;
     uint32_t k_first;
     uint32_t k_stride;
     uint32_t v_first;

@@ -105,6 +105,8 @@ typedef struct tern_engine_info {
     uint64_t parameters;         /* elements of all weights */
     uint64_t ternary_parameters; /* of them in ternary layers: so many integer multiply-adds a token takes */
     uint64_t bytes;              /* of all weights as they lie in memory */
+    uint64_t n_unused_tensors;   /* of the file, which the model has no use for: */
+    const char *unused_tensors;  /* the first of them, "a, b, c, ..."; "" when there are none */
     int32_t bos, eos;            /* -1 when there is none */
     bool adds_bos;               /* a text begins with BOS */
     bool has_tokenizer;
@@ -165,7 +167,10 @@ typedef struct tern_engine_counters {
     uint64_t uploaded_bytes, downloaded_bytes;
     uint64_t allocations; /* of device memory and of objects made while running; 0 for each token is the aim */
     uint64_t pipelines, pipeline_hits; /* made so far; of them found in the cache of an earlier start */
-    uint64_t crossed_bytes;            /* carried over between CPU and GPU, with `split` */
+    /* Of the kernels that sessions use, those that could not be tried against the CPU before, for want of memory: their
+     * results are trusted. */
+    uint64_t untried_kernels;
+    uint64_t crossed_bytes; /* carried over between CPU and GPU, with `split` */
 } tern_engine_counters;
 
 TERN_API tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *counters, tern_error *err);

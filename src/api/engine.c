@@ -118,6 +118,8 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
                            .parameters = tern_model_parameters(model),
                            .ternary_parameters = ternary_parameters(model),
                            .bytes = tern_model_bytes(model),
+                           .n_unused_tensors = tern_model_unused(model)->n,
+                           .unused_tensors = tern_model_unused(model)->names,
                            .bos = t ? tern_tokenizer_bos(t) : -1,
                            .eos = t ? tern_tokenizer_eos(t) : -1,
                            .adds_bos = t && tern_tokenizer_adds_bos(t),
@@ -148,6 +150,7 @@ tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *c
                                        .allocations = c.allocations,
                                        .pipelines = c.pipelines,
                                        .pipeline_hits = c.pipeline_hits,
+                                       .untried_kernels = c.untried,
                                        .crossed_bytes = c.crossed_bytes};
     return TERN_OK;
 }

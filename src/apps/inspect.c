@@ -130,6 +130,8 @@ void tern_app_describe_model(const tern_model *model, json_t *out)
     json_object_set_new(out, "parameters", json_integer((json_int_t)parameters));
     json_object_set_new(out, "weight_bytes", json_integer((json_int_t)bytes));
     json_object_set_new(out, "bits_per_weight", json_real((double)bytes * 8 / (double)parameters));
+    json_object_set_new(out, "unused_tensors", json_integer((json_int_t)tern_model_unused(model)->n));
+    json_object_set_new(out, "unused_names", json_string(tern_model_unused(model)->names));
     json_object_set_new(out, "config", config_json(c));
     json_object_set_new(out, "tensors", tensors);
 }
@@ -202,6 +204,9 @@ static void print_head(const json_t *d)
     printf("%-14s %s, %.2f bits each\n", "weights",
            tern_app_bytes((uint64_t)json_integer_value(json_object_get(d, "weight_bytes")), size),
            json_real_value(json_object_get(d, "bits_per_weight")));
+    if (json_integer_value(json_object_get(d, "unused_tensors")))
+        printf("%-14s %" JSON_INTEGER_FORMAT " of the tensors: %s\n", "unused",
+               json_integer_value(json_object_get(d, "unused_tensors")), text_at(d, "unused_names").text);
 }
 
 void tern_app_print_description(const json_t *description)

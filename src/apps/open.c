@@ -110,6 +110,19 @@ const char *tern_app_tune_file(const tern_options *o)
     return NULL;
 }
 
+/* What a file has and nothing uses is said, once in a run of the program: the model may be more than Tern takes it for.
+ */
+static void note_unused(const char *path, const tern_engine *engine)
+{
+    tern_engine_info info = {0};
+    static bool said;
+    if (said || tern_engine_describe(engine, &info, NULL) != TERN_OK || !info.n_unused_tensors) return;
+    said = true;
+    fprintf(stderr, "tern: %s: %llu tensor%s not used: %s\n", tern_show_z(path).text,
+            (unsigned long long)info.n_unused_tensors, info.n_unused_tensors == 1 ? " is" : "s are",
+            info.unused_tensors);
+}
+
 tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *o, bool tokenizer, uint32_t n_threads,
                                       tern_error *err)
 {
@@ -137,6 +150,7 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
     TERN_TRY(tern_app_find_model(o, &path, err));
     const tern_status status = tern_engine_load(engine, path.text, &how, err);
     tern_progress_end(&progress);
+    if (status == TERN_OK) note_unused(path.text, *engine);
     return status;
 }
 
@@ -154,6 +168,19 @@ tern_kv_type tern_app_kv(const tern_options *options)
     return strcmp(options->kv, "f32") == 0 ? TERN_KV_F32 : TERN_KV_F16;
 }
 
+/* Kernels that are trusted because nothing could be told about them, once for each number of them. */
+static void note_untried(const tern_engine *engine)
+{
+    tern_engine_counters c = {0};
+    static uint64_t said;
+    if (tern_engine_count(engine, &c, NULL) != TERN_OK || c.untried_kernels <= said) return;
+    said = c.untried_kernels;
+    fprintf(stderr,
+            "tern: %llu kernel%s of the GPU could not be tried against the CPU, memory being short: the results are "
+            "trusted (tern compare looks at them)\n",
+            (unsigned long long)said, said == 1 ? "" : "s");
+}
+
 tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options,
                                   tern_session_params params, tern_error *err)
 {
@@ -161,5 +188,7 @@ tern_status tern_app_open_session(tern_session **session, tern_engine *engine, c
     if (options->batch) params.n_batch = options->batch;
     params.kv = tern_app_kv(options);
     params.steps = options->gpu_steps;
-    return tern_session_open(session, engine, &params, err);
+    TERN_TRY(tern_session_open(session, engine, &params, err));
+    note_untried(engine);
+    return TERN_OK;
 }

@@ -131,6 +131,13 @@ tern_status tern_model_master(const tern_model *model, tern_role role, uint32_t 
                               float *out, tern_error *err);
 /* Whether those are more than codes times a scale. */
 bool tern_model_has_master(const tern_model *model, tern_role role, uint32_t layer);
+/* Tensors of the file that the model has no use for. */
+typedef struct tern_unused_tensors {
+    uint64_t n;
+    char names[192]; /* "a, b, c, ...": the first of them, fit for a terminal; "" where there are none */
+} tern_unused_tensors;
+
+const tern_unused_tensors *tern_model_unused(const tern_model *model);
 /* Bytes of all weights; parameters (elements of all weights). */
 uint64_t tern_model_bytes(const tern_model *model);
 uint64_t tern_model_parameters(const tern_model *model);

@@ -42,6 +42,7 @@ struct tern_model {
     tern_exact_scale *exact; /* as weights; NULL: the file has none */
     bool i2s_stated;         /* that its I2_S layers are in Tern's order, whatever the evidence says */
     bool derived;            /* the tokenizer is another model's */
+    tern_unused_tensors unused;
 
     tern_file_map map;             /* a GGUF file that we opened */
     tern_safetensors *safetensors; /* an HF folder */
@@ -101,6 +102,8 @@ bool tern_role__next(tern_role_walk *walk, const tern_config *config);
 void tern_role__gguf_name(tern_role role, uint32_t layer, char *out);
 /* "blk.0.attn_q.rsr" for "blk.0.attn_q.weight". */
 void tern_role__rsr_name(const char *weight_name, char *out, size_t n);
+/* "blk.0.attn_q.scale": factors of the tensor's own scales. */
+void tern_role__scale_name(const char *weight_name, char *out, size_t n);
 /* The i-th name that HF folders use, false past the last one. */
 bool tern_role__hf_name(tern_role role, uint32_t layer, unsigned i, char *out);
 /* The shape that a role must have; a norm is [1][cols]. */
@@ -163,6 +166,10 @@ tern_status tern_model__check_scales(const tern_weight *weight, tern_error *err)
 tern_status tern_model__begin(tern_model **model, const tern_model_options *options, tern_error *err);
 /* Closes half a model, or hands out a whole one. */
 tern_status tern_model__end(tern_model *made, tern_status status, tern_model **model, tern_error *err);
+
+/* Fills model->unused; the configuration is there. */
+tern_status tern_model__note_unused_gguf(tern_model *model, const tern_gguf *g, tern_error *err);
+tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err);
 
 /* ---- GGUF files: what the header says, then what the tensors' bytes say */
 

@@ -58,7 +58,7 @@ static tern_status find_scale_tensor(const tern_gguf *g, const tern_weight *w, c
                                      tern_error *err)
 {
     char name[TERN_MODEL__NAME_BYTES];
-    snprintf(name, sizeof name, "%.*s.scale", (int)(strlen(w->name) - strlen(".weight")), w->name);
+    tern_role__scale_name(w->name, name, sizeof name);
     const tern_gguf_tensor *t = *scales = tern_gguf_find_tensor(g, name);
     if (!t) return TERN_OK;
     uint64_t n = t->rows * t->cols;
@@ -168,6 +168,7 @@ tern_status tern_model__read_header(tern_model *model, const tern_gguf *g, tern_
     TERN_TRY(refuse_biases(g, err));
     TERN_TRY(tern_model__init_weights(model, err));
     TERN_TRY(tern_model__read_i2s_order(model, g, err));
+    TERN_TRY(tern_model__note_unused_gguf(model, g, err));
     return tern_model__read_exact_scales(model, g, err);
 }
 

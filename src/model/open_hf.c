@@ -281,6 +281,7 @@ tern_status tern_model__open_hf(tern_model *model, const char *dir, const char *
     TERN_TRY(tern_safetensors_open(&model->safetensors, weights, err));
     TERN_TRY(look_at_tensors(model, err));
     TERN_TRY(tern_model__init_weights(model, err));
+    TERN_TRY(tern_model__note_unused_hf(model, err));
     TERN_TRY(add_roles(model, layout, err));
     return open_tokenizer(model, dir, err);
 }

@@ -27,6 +27,11 @@ void tern_role__rsr_name(const char *weight_name, char *out, size_t n)
     snprintf(out, n, "%.*s.rsr", (int)(strlen(weight_name) - strlen(".weight")), weight_name);
 }
 
+void tern_role__scale_name(const char *weight_name, char *out, size_t n)
+{
+    snprintf(out, n, "%.*s.scale", (int)(strlen(weight_name) - strlen(".weight")), weight_name);
+}
+
 tern_role_kind tern_role__kind(tern_role role)
 {
     return roles[role].kind;

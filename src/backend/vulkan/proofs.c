@@ -50,7 +50,9 @@ static void give_up(tern_backend *b, const tern_prepared *prepared, size_t op)
     pthread_mutex_lock(&vk->lock);
     for (size_t k = 0; k < prepared->program.n; k++) {
         uint8_t *known = &vk->proven[prepared->program.dispatches[k].pipeline];
-        if (prepared->program.dispatches[k].op == op && *known == UNKNOWN) *known = CANNOT_TELL;
+        if (prepared->program.dispatches[k].op != op || *known != UNKNOWN) continue;
+        *known = CANNOT_TELL;
+        vk->counters.untried++;
     }
     pthread_mutex_unlock(&vk->lock);
 }

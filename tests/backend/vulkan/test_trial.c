@@ -69,6 +69,32 @@ static void rows(void **state)
     }
 }
 
+/* What cannot be tried is used, and counted. */
+static void what_cannot_be_tried(void **state)
+{
+    (void)state;
+    test_case c;
+    tern_bound_graph g;
+    tern_backend_counters counters;
+    tern_backend *b = open_own();
+    open_case(&c);
+    test_training_add(&c, &(test_training){.kind = TERN_OP_SCALE, .cols = COLS});
+    assert_ok(tern_bound_open(&g, b, &c.graph, NULL, &err), err);
+    assert_ok(tern_bound__prepare_untried(&g, &err), err);
+    assert_non_null(b->trial->doubt(b, g.prepared, 0));
+    b->counters(b, &counters);
+    assert_int_equal(counters.untried, 0);
+    for (int i = 0; i < 2; i++) {
+        b->trial->give_up(b, g.prepared, 0);
+        assert_null(b->trial->doubt(b, g.prepared, 0));
+        b->counters(b, &counters);
+        assert_int_equal(counters.untried, 1);
+    }
+    tern_bound_close(&g);
+    test_case_close(&c);
+    b->close(b);
+}
+
 static tern_view one_of(test_case *c, const char *name, bool read, uint32_t cols)
 {
     return read ? test_case_rows(c, name, TERN_ROWS_TOKENS, cols, TEST_ORDINARY)
@@ -173,7 +199,8 @@ static int seed(void **state)
     return 0;
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(attention), cmocka_unit_test(linear),
+static const struct CMUnitTest tests[] = {cmocka_unit_test(what_cannot_be_tried), cmocka_unit_test(rows),
+                                          cmocka_unit_test(attention), cmocka_unit_test(linear),
                                           cmocka_unit_test(optimiser)};
 
 TEST_GROUP(trial, "gpu swiftshader", tests, .setup = seed, .teardown = test_backends_close);

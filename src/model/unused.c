@@ -1,0 +1,91 @@
+/* Tensors of a file that no role has: they are said, not passed over in silence. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/show.h"
+#include "format/gguf.h"
+#include "model/model_internal.h"
+
+enum { MOST_NAMES = 3 };
+
+/* Which tensors of a file are used. */
+typedef struct marks {
+    bool *used;
+    size_t n;
+} marks;
+
+static void add_name(tern_unused_tensors *out, tern_span name)
+{
+    const size_t at = strlen(out->names);
+    if (out->n++ < MOST_NAMES)
+        snprintf(out->names + at, sizeof out->names - at, "%s%.48s", at ? ", " : "", tern_show(name).text);
+    else if (out->n == MOST_NAMES + 1) snprintf(out->names + at, sizeof out->names - at, ", ...");
+}
+
+static tern_status marks_open(marks *m, size_t n, tern_error *err)
+{
+    *m = (marks){.used = tern_calloc(n + 1, sizeof(bool)), .n = n};
+    return m->used ? TERN_OK : tern_fail_alloc(err, n);
+}
+
+static void use_gguf(marks *m, const tern_gguf *g, const char *name)
+{
+    const tern_gguf_tensor *t = tern_gguf_find_tensor(g, name);
+    if (t) m->used[t - tern_gguf_tensor_at(g, 0)] = true;
+}
+
+tern_status tern_model__note_unused_gguf(tern_model *model, const tern_gguf *g, tern_error *err)
+{
+    char name[TERN_MODEL__NAME_BYTES + 8], beside[TERN_MODEL__NAME_BYTES + 8];
+    tern_role_walk walk = {0};
+    marks m;
+    TERN_TRY(marks_open(&m, tern_gguf_n_tensors(g), err));
+    use_gguf(&m, g, TERN_MODEL__ROPE_FACTORS);
+    while (tern_role__next(&walk, &model->config)) {
+        tern_role__gguf_name(walk.role, walk.layer, name);
+        use_gguf(&m, g, name);
+        tern_role__rsr_name(name, beside, sizeof beside);
+        use_gguf(&m, g, beside);
+        tern_role__scale_name(name, beside, sizeof beside);
+        use_gguf(&m, g, beside);
+    }
+    for (size_t i = 0; i < m.n; i++)
+        if (!m.used[i]) add_name(&model->unused, tern_gguf_tensor_at(g, i)->name);
+    tern_free(m.used);
+    return TERN_OK;
+}
+
+static bool use_hf(marks *m, const tern_safetensors *st, const char *name)
+{
+    const tern_st_tensor *t = tern_safetensors_find(st, name);
+    if (t) m->used[t - tern_safetensors_at(st, 0)] = true;
+    return t != NULL;
+}
+
+tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err)
+{
+    char name[TERN_MODEL__NAME_BYTES], scale[TERN_MODEL__NAME_BYTES + 8];
+    const tern_safetensors *st = model->safetensors;
+    tern_role_walk walk = {0};
+    marks m;
+    TERN_TRY(marks_open(&m, tern_safetensors_count(st), err));
+    while (tern_role__next(&walk, &model->config))
+        for (unsigned i = 0; tern_role__hf_name(walk.role, walk.layer, i, name); i++) {
+            if (!use_hf(&m, st, name)) continue;
+            snprintf(scale, sizeof scale, "%s_scale", name);
+            use_hf(&m, st, scale);
+            break; /* under another name it would be there twice */
+        }
+    for (size_t i = 0; i < m.n; i++) {
+        const char *unused = tern_safetensors_at(st, i)->name;
+        if (!m.used[i]) add_name(&model->unused, (tern_span){(const uint8_t *)unused, strlen(unused)});
+    }
+    tern_free(m.used);
+    return TERN_OK;
+}
+
+const tern_unused_tensors *tern_model_unused(const tern_model *model)
+{
+    return &model->unused;
+}

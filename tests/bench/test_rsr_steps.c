@@ -9,44 +9,9 @@
 #include "rsr/multipliers/steps.h"
 #include "support/guard.h"
 #include "support/kernels.h"
-
-typedef enum fill { RANDOM, ALL_EQUAL, ALL_ZERO, SPARSE, N_FILLS } fill;
-
-typedef struct matrix {
-    uint32_t rows, cols;
-    int8_t *codes;
-} matrix;
+#include "support/rsr_matrix.h"
 
 static tern_rng rng;
-
-static matrix make(uint32_t rows, uint32_t cols, fill f)
-{
-    matrix m = {.rows = rows, .cols = cols, .codes = malloc((size_t)rows * cols)};
-    assert_non_null(m.codes);
-    const int8_t one = (int8_t)((int)test_between(&rng, 0, 1) * 2 - 1);
-    for (size_t i = 0; i < (size_t)rows * cols; i++) {
-        m.codes[i] = f == ALL_EQUAL ? one : f == ALL_ZERO ? 0 : (int8_t)((int)test_between(&rng, 0, 2) - 1);
-        if (f == SPARSE && test_between(&rng, 0, 20)) m.codes[i] = 0;
-    }
-    return m;
-}
-
-static tern_status read_rows(void *context, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
-{
-    (void)err;
-    const matrix *m = context;
-    memcpy(codes, m->codes + (size_t)first * m->cols, (size_t)n * m->cols);
-    return TERN_OK;
-}
-
-static tern_rsr_slices slices_of(matrix *m, uint32_t k)
-{
-    const tern_rsr_source source = {.read = read_rows, .context = m, .rows = m->rows, .cols = m->cols};
-    tern_rsr_slices s;
-    tern_error err = {0};
-    assert_ok(tern_rsr_slices_build(&s, &source, &(tern_rsr_options){.k = k}, 0, &err), err);
-    return s;
-}
 
 /* The same bits as plain C gives; inputs end at an unreadable page. */
 static void check_f32(const tern_rsr_unit *u, uint32_t cols, test_fill inputs, const rsr_f32_kernel *kernel)
@@ -69,9 +34,9 @@ static void slices_of_floats(void **state)
 {
     (void)state;
     for (uint32_t k = 1; k <= 16; k++)
-        for (int f = 0; f < N_FILLS; f++) {
-            matrix m = make(k, k == 5 ? 65535 : test_between(&rng, 1, 700), (fill)f);
-            tern_rsr_slices s = slices_of(&m, k);
+        for (int f = 0; f < RSR_N_FILLS; f++) {
+            rsr_matrix m = rsr_matrix_make(&rng, k, k == 5 ? 65535 : test_between(&rng, 1, 700), (rsr_fill)f);
+            tern_rsr_slices s = rsr_matrix_slices(&m, k);
             const tern_rsr_unit u = tern_rsr_unit_of(&s, 0);
             for (const rsr_f32_kernel *kernel = rsr_f32_kernels; kernel->level; kernel++)
                 for (int i = 0; i < TEST_N_FILLS && !(kernel->needed & ~tern_cpu_features()); i++)
@@ -90,8 +55,8 @@ typedef struct inputs {
     int32_t *scratch;
 } inputs;
 
-static void check_step(const matrix *m, const rsr_groups *g, const rsr_lists *lists, const inputs *in, const char *name,
-                       rsr_step_i8 *i8, rsr_step_f32 *f32)
+static void check_step(const rsr_matrix *m, const rsr_groups *g, const rsr_lists *lists, const inputs *in,
+                       const char *name, rsr_step_i8 *i8, rsr_step_f32 *f32)
 {
     for (uint32_t u = 0; u < g->n_blocks; u++) {
         const rsr_block b = rsr_block_of(g, lists, u);
@@ -116,10 +81,10 @@ static void check_step(const matrix *m, const rsr_groups *g, const rsr_lists *li
     }
 }
 
-static void check_steps(uint32_t k, uint32_t rows, uint32_t cols, fill f)
+static void check_steps(uint32_t k, uint32_t rows, uint32_t cols, rsr_fill f)
 {
-    matrix m = make(rows, cols, f);
-    const tern_rsr_source source = {.read = read_rows, .context = &m, .rows = rows, .cols = cols};
+    rsr_matrix m = rsr_matrix_make(&rng, rows, cols, f);
+    const tern_rsr_source source = rsr_matrix_source(&m);
     inputs in = {.x_guard = test_guard_open(cols + 3),
                  .f = malloc(cols * sizeof(float)),
                  .scratch = malloc(((size_t)cols + 16) * 4)};
@@ -147,9 +112,9 @@ static void every_step(void **state)
 {
     (void)state;
     for (uint32_t k = 1; k <= 16; k++)
-        for (int f = 0; f < N_FILLS; f++) {
-            check_steps(k, test_between(&rng, 1, 2 * k), test_between(&rng, 1, 700), (fill)f);
-            if (k == 5) check_steps(k, k, 65535, (fill)f);
+        for (int f = 0; f < RSR_N_FILLS; f++) {
+            check_steps(k, test_between(&rng, 1, 2 * k), test_between(&rng, 1, 700), (rsr_fill)f);
+            if (k == 5) check_steps(k, k, 65535, (rsr_fill)f);
         }
 }
 

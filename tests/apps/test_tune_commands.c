@@ -1,36 +1,13 @@
-/* tern tune and tern bench --kernels: the file of choices is made, used, shown, refused and taken away. */
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
+/* tern tune: the file of choices is made, used, shown, refused and taken away. */
+#include "apps/tune_cases.h"
 
-#include "base/file.h"
-#include "support/command.h"
-#include "support/converted.h"
-#include "support/test.h"
-
-#define QUICK  "--ms", "1", "--cold-mib", "1", "-t", "1,2"
 #define GREEDY "--greedy", "-n", "16", "-q", "-p", "Once upon a time"
-
-static char *choices_path; /* tune.json in a cache folder of this test's own */
-
-static int set_up(void **state)
-{
-    (void)state;
-    static char folder[4096], path[4200];
-    snprintf(folder, sizeof folder, "%s", test_scratch("tune-cache"));
-    snprintf(path, sizeof path, "%s/tern/tune.json", folder);
-    choices_path = path;
-    setenv("XDG_CACHE_HOME", folder, 1);
-    remove(choices_path);
-    return 0;
-}
 
 static tern_buf read_choices(void)
 {
     tern_buf text = {0};
     tern_error err = {0};
-    assert_ok(tern_file_read(&text, choices_path, 1 << 20, &err), err);
+    assert_ok(tern_file_read(&text, tune_choices_path, 1 << 20, &err), err);
     return text;
 }
 
@@ -38,8 +15,8 @@ static void write_choices(const char *text, size_t n)
 {
     tern_file_writer w;
     tern_error err = {0};
-    tern_folders_make(choices_path);
-    assert_ok(tern_file_writer_open(&w, choices_path, &err), err);
+    tern_folders_make(tune_choices_path);
+    assert_ok(tern_file_writer_open(&w, tune_choices_path, &err), err);
     tern_file_writer_add(&w, text, n);
     assert_ok(tern_file_writer_commit(&w, &err), err);
 }
@@ -50,7 +27,7 @@ static void tune(void)
     if (o.code) fail_msg("%s", o.err);
     assert_non_null(strstr(o.out, "  default"));
     assert_non_null(strstr(o.out, "bits/w"));
-    assert_non_null(strstr(o.out, choices_path));
+    assert_non_null(strstr(o.out, tune_choices_path));
     assert_non_null(strstr(o.out, "whole model"));
     assert_non_null(strstr(o.out, "  2 threads\n    "));
     test_output_free(&o);
@@ -103,7 +80,7 @@ static void measuring_again_adds(void **state)
 static void force(const char *kernel, uint32_t task_rows)
 {
     json_error_t error;
-    json_t *root = json_load_file(choices_path, 0, &error), *row;
+    json_t *root = json_load_file(tune_choices_path, 0, &error), *row;
     size_t i;
     assert_non_null(root);
     json_array_foreach(json_object_get(root, "choices"), i, row)
@@ -223,7 +200,7 @@ static void reset_takes_the_file_away(void **state)
         test_output o = TERN("tune", "--reset");
         assert_int_equal(o.code, 0);
         assert_non_null(strstr(o.err, i ? "nothing was measured yet" : "removed"));
-        assert_false(tern_file_exists(choices_path));
+        assert_false(tern_file_exists(tune_choices_path));
         test_output_free(&o);
     }
 }
@@ -330,66 +307,15 @@ static void the_whole_model_decides(void **state)
     json_decref(made);
 }
 
-static void kernels_are_measured_and_drawn(void **state)
-{
-    (void)state;
-    const char *svg = test_scratch("kernels.svg");
-    test_output o = TERN("bench", "--kernels", "--shapes", "64x128,100x256", QUICK, "--plot", svg, "-f");
-    if (o.code) fail_msg("%s", o.err);
-    assert_non_null(strstr(o.out, "64 x 128"));
-    assert_non_null(strstr(o.out, "dot i2_s"));
-    assert_non_null(strstr(o.out, "dot t160"));
-    assert_non_null(strstr(o.out, "2 threads"));
-    test_output_free(&o);
-    tern_buf text = {0};
-    tern_error err = {0};
-    assert_ok(tern_file_read(&text, svg, 1 << 20, &err), err);
-    assert_non_null(strstr(text.data, ">roofline</text>"));
-    assert_non_null(strstr(text.data, ">rsr</text>"));
-    assert_non_null(strstr(text.data, ">64 x 128</text>"));
-    assert_non_null(strstr(text.data, "weights cold, 1 thread<"));
-    assert_non_null(strstr(text.data, "weights cold, 2 threads<"));
-    assert_null(strstr(text.data, "nan"));
-    assert_null(strstr(text.data, "inf"));
-    tern_buf_deinit(&text);
-    json_t *made = test_tern_json(TERN_WORDS("bench", "--kernels", "--shapes", "64x256", QUICK, "--json"));
-    const json_t *results = json_object_get(made, "results");
-    assert_int_equal(json_array_size(results), 2);
-    for (size_t i = 0; i < 2; i++) {
-        const json_t *kernels = json_object_get(json_array_get(results, i), "kernels");
-        assert_true(json_array_size(kernels) >= 5); /* four encodings, and more */
-        for (size_t k = 0; k < json_array_size(kernels); k++)
-            assert_true(json_number_value(json_object_get(json_array_get(kernels, k), "microseconds")) >= 0);
-    }
-    json_decref(made);
-}
-
-/* Where no encoding of files has the shape, the kernels are measured that can; the others are named. */
-static void odd_shapes_are_measured(void **state)
-{
-    (void)state;
-    test_output o = TERN("bench", "--kernels", "--shapes", "1x1,97x101", QUICK);
-    if (o.code) fail_msg("%s", o.err);
-    assert_non_null(strstr(o.out, "97 x 101"));
-    assert_non_null(strstr(o.out, "rsr"));
-    assert_non_null(strstr(o.out, "not measured: 97 x 101: i2_s: found"));
-    test_output_free(&o);
-    json_t *made = test_tern_json(TERN_WORDS("bench", "--kernels", "--shapes", "97x101", QUICK, "--json"));
-    assert_true(json_array_size(json_object_get(made, "left_out")) >= 3);
-    json_decref(made);
-}
-
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup(choices_are_made_and_shown, set_up),
-    cmocka_unit_test_setup(measuring_again_adds, set_up),
-    cmocka_unit_test_setup(choices_are_used, set_up),
-    cmocka_unit_test_setup(files_that_do_not_hold_are_named, set_up),
-    cmocka_unit_test_setup(the_whole_model_decides, set_up),
-    cmocka_unit_test_setup(reset_takes_the_file_away, set_up),
-    cmocka_unit_test_setup(an_interrupt_loses_one_shape_at_most, set_up),
-    cmocka_unit_test_setup(wrong_words_are_refused, set_up),
-    cmocka_unit_test_setup(kernels_are_measured_and_drawn, set_up),
-    cmocka_unit_test_setup(odd_shapes_are_measured, set_up),
+    cmocka_unit_test_setup(choices_are_made_and_shown, tune_set_up),
+    cmocka_unit_test_setup(measuring_again_adds, tune_set_up),
+    cmocka_unit_test_setup(choices_are_used, tune_set_up),
+    cmocka_unit_test_setup(files_that_do_not_hold_are_named, tune_set_up),
+    cmocka_unit_test_setup(the_whole_model_decides, tune_set_up),
+    cmocka_unit_test_setup(reset_takes_the_file_away, tune_set_up),
+    cmocka_unit_test_setup(an_interrupt_loses_one_shape_at_most, tune_set_up),
+    cmocka_unit_test_setup(wrong_words_are_refused, tune_set_up),
 };
 
 TEST_GROUP(tune_commands, "slow", tests);

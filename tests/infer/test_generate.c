@@ -1,34 +1,7 @@
-/* Generation: golden text, stop conditions, streaming, context shift, speculation, allocations. */
-#include "infer/support.h"
-
-#include "base/alloc.h"
-#include "format/json.h"
-#include "support/logits.h"
+/* Generation: golden text, stop conditions, streaming, allocations. */
+#include "infer/generate_cases.h"
 
 enum { MAX_BYTES = 1 << 20 };
-
-typedef struct fixture {
-    tern_engine *engine;
-    tern_session *session;
-} fixture;
-
-static int setup(void **state)
-{
-    fixture *f = calloc(1, sizeof *f);
-    f->engine = open_trained(1);
-    f->session = open_session(f->engine, (tern_session_params){.n_ctx = 512, .kv = TERN_KV_F32, .max_outputs = 9});
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture *f = *state;
-    tern_session_close(f->session);
-    tern_engine_close(f->engine);
-    free(f);
-    return 0;
-}
 
 static void check_golden(tern_session *session, const char *prompt, const json_t *golden)
 {
@@ -59,29 +32,19 @@ static void golden_text(void **state)
     tern_json_free(root);
 }
 
-static const char story[] = "Once upon a time";
-
-/* The greedy continuation of the story, for the other tests to cut. */
-static void plain_text(fixture *f, seen *s, uint32_t n)
-{
-    *s = (seen){0};
-    tern_generate_params params = greedy_params(s, n);
-    generate(f->session, story, &params);
-}
-
 /* No piece may show a stop string, and what comes before it must be there whole, wherever tokens end. */
 static void stop_strings(void **state)
 {
     fixture *f = *state;
     seen whole;
-    plain_text(f, &whole, 40);
+    generate_plain_text(f, &whole, 40);
     static const char *const stops[] = {" park. Ev", "ark. Every m", "p", "ning the cat", ".", "E", "Once", "zebra"};
     for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
         seen s = {0};
         tern_generate_params params = greedy_params(&s, 40);
         params.stops = &stops[i];
         params.n_stops = 1;
-        tern_generate_result result = generate(f->session, story, &params);
+        tern_generate_result result = generate(f->session, generate_story, &params);
         const char *at = strstr(whole.text.data, stops[i]);
         assert_int_equal(result.reason, at ? TERN_STOP_STRING : TERN_STOP_LENGTH);
         assert_int_equal(s.text.size, at ? (size_t)(at - whole.text.data) : whole.text.size);
@@ -99,7 +62,7 @@ static void held_back(void **state)
 {
     fixture *f = *state;
     seen whole;
-    plain_text(f, &whole, 30);
+    generate_plain_text(f, &whole, 30);
     char stop[32];
     const char *tail = whole.text.data + whole.text.size - 6;
     snprintf(stop, sizeof stop, "%s#####", tail);
@@ -108,7 +71,7 @@ static void held_back(void **state)
     tern_generate_params params = greedy_params(&s, 30);
     params.stops = stops;
     params.n_stops = 1;
-    tern_generate_result result = generate(f->session, story, &params);
+    tern_generate_result result = generate(f->session, generate_story, &params);
     assert_int_equal(result.reason, TERN_STOP_LENGTH);
     assert_int_equal(s.n_pieces, 31);
     assert_string_equal(s.text.data, whole.text.data);
@@ -128,7 +91,7 @@ static void end_token(void **state)
         params.sampler.biases = &bias;
         params.sampler.n_biases = 1;
         params.ignore_eos = ignore;
-        tern_generate_result result = generate(f->session, story, &params);
+        tern_generate_result result = generate(f->session, generate_story, &params);
         assert_int_equal(result.reason, ignore ? TERN_STOP_LENGTH : TERN_STOP_END_TOKEN);
         assert_int_equal(result.n_generated, ignore ? 5 : 0);
         assert_int_equal(tern_session_n_tokens(f->session), result.n_prompt + result.n_generated);
@@ -139,7 +102,7 @@ static void end_token(void **state)
     tern_generate_params params = greedy_params(&s, 2);
     params.sampler.biases = &bias;
     params.sampler.n_biases = params.ignore_eos = params.show_special = 1;
-    generate(f->session, story, &params);
+    generate(f->session, generate_story, &params);
     tern_span piece = tern_token_piece(t, bias.id);
     assert_int_equal(s.text.size, 2 * piece.size);
     assert_memory_equal(s.text.data, piece.data, piece.size);
@@ -152,10 +115,10 @@ static void caller_stops(void **state)
     fixture *f = *state;
     tern_error err = {0};
     seen whole;
-    plain_text(f, &whole, 30);
+    generate_plain_text(f, &whole, 30);
     seen s = {.stop_after = 11};
     tern_generate_params params = greedy_params(&s, 30);
-    tern_generate_result result = generate(f->session, story, &params);
+    tern_generate_result result = generate(f->session, generate_story, &params);
     assert_int_equal(result.reason, TERN_STOP_CALLER);
     assert_int_equal(result.n_generated, 11);
     params.max_tokens = 19;
@@ -166,139 +129,6 @@ static void caller_stops(void **state)
     assert_memory_equal(s.ids, whole.ids, 30 * sizeof *s.ids);
     forget(&s);
     forget(&whole);
-}
-
-static void context_full(void **state)
-{
-    fixture *f = *state;
-    tern_error err = {0};
-    seen whole, s = {0};
-    plain_text(f, &whole, 60);
-    tern_session *session =
-        open_session(f->engine, (tern_session_params){.n_ctx = 40, .kv = TERN_KV_F32, .max_outputs = 5});
-    tern_generate_params params = greedy_params(&s, 0);
-    for (params.draft_tokens = 0; params.draft_tokens <= 4; params.draft_tokens += 4) {
-        tern_generate_result result = generate(session, story, &params);
-        assert_int_equal(result.reason, TERN_STOP_CONTEXT);
-        assert_int_equal(result.n_prompt + result.n_generated, 40);
-        assert_int_equal(tern_session_n_tokens(session), 40);
-        assert_memory_equal(s.ids, whole.ids, result.n_generated * sizeof *s.ids);
-        s.n_ids = 0;
-    }
-    params.draft_tokens = 0;
-    int32_t ids[41] = {0};
-    tern_generate_result result;
-    tern_session_truncate(session, 0);
-    assert_int_equal(tern_generate(session, ids, 41, &params, &result, &err), TERN_CONTEXT_FULL);
-    assert_string_equal(err.message, "context full: 0 tokens and 41 more, of 40");
-    assert_int_equal(tern_session_n_tokens(session), 0);
-    tern_session_close(session);
-    forget(&s);
-    forget(&whole);
-}
-
-/* Greedy text with shifts, by the plain definition: whenever the context is full, a fresh session gets what is kept. */
-static void context_shift(void **state)
-{
-    fixture *f = *state;
-    enum { CTX = 32, KEEP = 3, LENGTH = 80 };
-    tern_error err = {0};
-    tern_session *session =
-        open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F32, .max_outputs = 6});
-    tern_session *other = open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F32});
-    tern_tokens prompt = ids_of(f->engine, story);
-    int32_t kept[CTX], want[LENGTH];
-    uint32_t n = (uint32_t)prompt.n, n_vocab = tern_engine_config(f->engine)->n_vocab;
-    memcpy(kept, prompt.ids, n * sizeof *kept);
-    assert_ok(tern_session_append(other, kept, n, &err), err);
-    for (uint32_t i = 0; i < LENGTH; i++) {
-        if (n == CTX) {
-            uint32_t n_moved = (CTX - KEEP) / 2;
-            memmove(kept + KEEP, kept + CTX - n_moved, n_moved * sizeof *kept);
-            n = KEEP + n_moved;
-            tern_session_truncate(other, 0);
-            assert_ok(tern_session_append(other, kept, n, &err), err);
-        }
-        const float *logits = test_logits(other, 0);
-        uint32_t best = 0;
-        for (uint32_t v = 1; v < n_vocab; v++)
-            if (logits[v] > logits[best]) best = v;
-        want[i] = kept[n++] = (int32_t)best;
-        assert_ok(tern_session_append(other, &want[i], 1, &err), err);
-    }
-    for (uint32_t n_drafted = 0; n_drafted <= 5; n_drafted += 5) {
-        seen s = {0};
-        tern_generate_params params = greedy_params(&s, LENGTH);
-        params.context_shift = true;
-        params.ignore_eos = true;
-        params.n_keep = KEEP;
-        params.draft_tokens = n_drafted;
-        generate(session, story, &params);
-        assert_int_equal(s.n_ids, LENGTH);
-        assert_memory_equal(s.ids, want, sizeof want);
-        assert_int_equal(tern_session_n_tokens(session), n);
-        assert_memory_equal(tern_session_tokens(session), kept, n * sizeof *kept);
-        forget(&s);
-    }
-    tern_tokens_deinit(&prompt);
-    tern_session_close(session);
-    tern_session_close(other);
-}
-
-/* Whatever the settings and the seed: the same tokens with and without drafts. */
-static void drafts_change_nothing(void **state)
-{
-    fixture *f = *state;
-    const char *const prompts[] = {"The cat sat. The cat ran. The cat sat. The cat", "ROMEO:"};
-    uint32_t n_drafted = 0, n_accepted = 0;
-    for (uint32_t i = 0; i < 8; i++) {
-        seen plain = {0}, s = {0};
-        tern_generate_params params = {
-            .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 60, .on_piece = see, .context = &plain};
-        params.sampler.seed = i;
-        params.sampler.temperature = 0.25f * (float)(i / 2);
-        if (i & 1) params.sampler.repetition_penalty = 1.2f, params.sampler.top_k = 0, params.sampler.typical_p = 0.9f;
-        tern_generate_result without = generate(f->session, prompts[i & 1], &params), with;
-        params.context = &s;
-        params.draft_tokens = 1 + i;
-        with = generate(f->session, prompts[i & 1], &params);
-        assert_int_equal(without.n_drafted, 0);
-        assert_int_equal(with.n_generated, without.n_generated);
-        assert_int_equal(with.reason, without.reason);
-        assert_memory_equal(s.ids, plain.ids, plain.n_ids * sizeof *s.ids);
-        assert_int_equal(s.text.size, plain.text.size);
-        assert_memory_equal(s.text.data, plain.text.data, s.text.size);
-        assert_int_equal(tern_session_n_tokens(f->session), with.n_prompt + with.n_generated);
-        assert_true(with.n_accepted <= with.n_drafted && with.n_accepted < with.n_generated);
-        n_drafted += with.n_drafted;
-        n_accepted += with.n_accepted;
-        forget(&s);
-        forget(&plain);
-    }
-    printf("%u of %u drafted tokens accepted\n", n_accepted, n_drafted);
-    assert_true(n_accepted > 10);
-}
-
-/* A model forced to repeat itself accepts nearly every draft, and each step decides all of them. */
-static void drafts_are_accepted(void **state)
-{
-    fixture *f = *state;
-    const tern_logit_bias bias = {300, 1e6f};
-    seen s = {0};
-    tern_generate_params params = greedy_params(&s, 90);
-    params.sampler.biases = &bias;
-    params.sampler.n_biases = 1;
-    params.draft_tokens = 8;
-    tern_backend *b = tern_engine_backend(f->engine);
-    tern_backend_counters before, after;
-    b->counters(b, &before);
-    tern_generate_result result = generate(f->session, story, &params);
-    b->counters(b, &after);
-    for (uint32_t i = 0; i < 90; i++) assert_int_equal(s.ids[i], 300);
-    assert_int_equal(result.n_accepted, result.n_drafted);
-    assert_in_range(result.n_accepted, 78, 89);
-    assert_in_range(after.runs - before.runs, 10, 13);
-    forget(&s);
 }
 
 typedef struct watched {
@@ -331,7 +161,7 @@ static void no_allocation(void **state)
         params.draft_tokens = n_drafted;
         params.on_piece = watch;
         params.context = &w;
-        generate(session, story, &params);
+        generate(session, generate_story, &params);
         assert_in_range(w.n, 60, 61);
         for (uint32_t i = 1; i < w.n; i++) assert_int_equal(w.counts[i], w.counts[0]);
     }
@@ -398,40 +228,6 @@ static void out_of_memory(void **state)
     assert_true(n > 8);
 }
 
-/* With the exact head the text is the same, and after it all logits are wanted again. */
-static void exact_head(void **state)
-{
-    fixture *f = *state;
-    tern_error err = {0};
-    tern_model *model;
-    tern_engine *engine;
-    assert_ok(tern_model_open(&model, test_model("tiny-stories-bitnet"), &(tern_model_options){0}, &err), err);
-    assert_ok(
-        tern_engine_open(&engine, model, &(tern_engine_params){.backend = {.n_threads = 1}, .head_exact = true}, &err),
-        err);
-    tern_session *session =
-        open_session(engine, (tern_session_params){.n_ctx = 512, .kv = TERN_KV_F32, .max_outputs = 9});
-    for (uint32_t i = 0; i < 6; i++) {
-        seen full = {0}, exact = {0};
-        tern_generate_params params = greedy_params(&full, 50);
-        params.sampler.temperature = 0.5f * (float)(i / 2);
-        params.sampler.repetition_penalty = i & 1 ? 1.3f : 1;
-        params.draft_tokens = i & 1 ? 4 : 0;
-        generate(f->session, story, &params);
-        params.context = &exact;
-        generate(session, story, &params);
-        assert_int_equal(exact.n_ids, full.n_ids);
-        assert_memory_equal(exact.ids, full.ids, full.n_ids * sizeof *full.ids);
-        forget(&full);
-        forget(&exact);
-    }
-    const int32_t id = 5;
-    assert_ok(tern_session_append(session, &id, 1, &err), err);
-    for (uint32_t v = 0; v < tern_engine_config(engine)->n_vocab; v++) assert_true(test_logits(session, 0)[v] > -1e30f);
-    tern_session_close(session);
-    tern_engine_close(engine);
-}
-
 /* Models without a tokenizer generate ids. */
 static void no_tokenizer(void **state)
 {
@@ -463,21 +259,10 @@ static void names(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(golden_text),
-    cmocka_unit_test(stop_strings),
-    cmocka_unit_test(held_back),
-    cmocka_unit_test(end_token),
-    cmocka_unit_test(caller_stops),
-    cmocka_unit_test(context_full),
-    cmocka_unit_test(context_shift),
-    cmocka_unit_test(drafts_change_nothing),
-    cmocka_unit_test(drafts_are_accepted),
-    cmocka_unit_test(no_allocation),
-    cmocka_unit_test(refusals),
-    cmocka_unit_test(out_of_memory),
-    cmocka_unit_test(no_tokenizer),
+    cmocka_unit_test(golden_text), cmocka_unit_test(stop_strings),  cmocka_unit_test(held_back),
+    cmocka_unit_test(end_token),   cmocka_unit_test(caller_stops),  cmocka_unit_test(no_allocation),
+    cmocka_unit_test(refusals),    cmocka_unit_test(out_of_memory), cmocka_unit_test(no_tokenizer),
     cmocka_unit_test(names),
-    cmocka_unit_test(exact_head),
 };
 
-TEST_GROUP(generate, "slow threads web", tests, .setup = setup, .teardown = teardown);
+TEST_GROUP(generate, "slow threads web", tests, .setup = generate_setup, .teardown = generate_teardown);

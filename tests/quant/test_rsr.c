@@ -1,63 +1,6 @@
 /* RSR matrices: both forms against the definition by sorting and against plain dot products; limits, threads, damaged
  * bytes. */
-#include "support/kernels.h"
-#include "support/test.h"
-
-#include <time.h>
-
-#include "base/alloc.h"
-#include "base/rng.h"
-#include "ops/ref/rsr.h"
-#include "quant/rsr.h"
-#include "rsr/multipliers/groups.h"
-#include "rsr/multipliers/sorted.h"
-
-typedef enum fill { RANDOM, ALL_EQUAL, ALL_ZERO, SPARSE, N_FILLS } fill;
-
-typedef struct matrix {
-    uint32_t rows, cols;
-    tern_rsr_kind kind;
-    int8_t *codes;
-} matrix;
-
-static tern_rng rng;
-
-static uint32_t between(uint32_t low, uint32_t high)
-{
-    return low + tern_rng_below(&rng, high - low + 1);
-}
-
-static int8_t random_code(tern_rsr_kind kind)
-{
-    if (kind == TERN_RSR_TERNARY) return (int8_t)((int)between(0, 2) - 1);
-    return (int8_t)(kind == TERN_RSR_BINARY ? between(0, 1) : between(0, 1) * 2 - 1u);
-}
-
-static matrix make(tern_rsr_kind kind, uint32_t rows, uint32_t cols, fill f)
-{
-    matrix m = {.rows = rows, .cols = cols, .kind = kind, .codes = malloc((size_t)rows * cols)};
-    assert_non_null(m.codes);
-    const int8_t one = random_code(kind);
-    for (size_t i = 0; i < (size_t)rows * cols; i++) {
-        m.codes[i] = f == ALL_EQUAL ? one : random_code(kind);
-        if (f == ALL_ZERO) m.codes[i] = kind == TERN_RSR_SIGNS ? -1 : 0;
-        if (f == SPARSE && kind != TERN_RSR_SIGNS && between(0, 30)) m.codes[i] = 0;
-    }
-    return m;
-}
-
-static tern_status read_rows(void *context, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
-{
-    (void)err;
-    const matrix *m = context;
-    memcpy(codes, m->codes + (size_t)first * m->cols, (size_t)n * m->cols);
-    return TERN_OK;
-}
-
-static tern_rsr_source source_of(matrix *m)
-{
-    return (tern_rsr_source){.read = read_rows, .context = m, .rows = m->rows, .cols = m->cols};
-}
+#include "quant/rsr_cases.h"
 
 static int64_t row_total(const int32_t *x, uint32_t cols)
 {
@@ -195,11 +138,11 @@ static void check(matrix *m, tern_rsr_options o)
     const size_t bytes = m->rows * sizeof(int64_t);
     int32_t *x = malloc(m->cols * sizeof *x);
     int64_t *expected = malloc(bytes), *y = malloc(bytes);
-    tern_rsr_source source = source_of(m);
+    tern_rsr_source source = rsr_source_of(m);
     rsr_groups groups;
     tern_rsr_slices slices, again;
     tern_error err = {0};
-    for (uint32_t c = 0; c < m->cols; c++) x[c] = (int8_t)(uint8_t)between(0, 255);
+    for (uint32_t c = 0; c < m->cols; c++) x[c] = (int8_t)(uint8_t)rsr_between(0, 255);
     o.kind = m->kind;
     multiply_plain(m, x, expected);
     assert_ok(rsr_sorted(m->codes, m->rows, m->cols, o.k, x, y, &err), err);
@@ -230,9 +173,9 @@ static void every_k_and_fill(void **state)
     for (uint32_t k = 1; k <= TERN_RSR_MAX_K; k++)
         for (int kind = TERN_RSR_TERNARY; kind <= TERN_RSR_SIGNS; kind++)
             for (int f = 0; f < N_FILLS; f++) {
-                matrix m = make((tern_rsr_kind)kind, between(1, 3 * k + 5), between(1, 700), (fill)f);
+                matrix m = rsr_make((tern_rsr_kind)kind, rsr_between(1, 3 * k + 5), rsr_between(1, 700), (fill)f);
                 check(&m, (tern_rsr_options){.k = k});
-                check(&m, (tern_rsr_options){.k = k, .panel_cols = between(1, m.cols)});
+                check(&m, (tern_rsr_options){.k = k, .panel_cols = rsr_between(1, m.cols)});
                 free(m.codes);
             }
 }
@@ -243,7 +186,7 @@ static void squares_and_ragged_shapes(void **state)
     static const uint32_t shapes[][2] = {{1, 1}, {1, 2560}, {64, 64}, {65, 63}, {127, 1}, {2560, 3}, {33, 6912}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (uint32_t k = 2; k <= 8; k += 3) {
-            matrix m = make(TERN_RSR_TERNARY, shapes[i][0], shapes[i][1], RANDOM);
+            matrix m = rsr_make(TERN_RSR_TERNARY, shapes[i][0], shapes[i][1], RANDOM);
             check(&m, (tern_rsr_options){.k = k});
             free(m.codes);
         }
@@ -255,7 +198,7 @@ static void widest_panel_and_wider(void **state)
     static const uint32_t cols[] = {32767, 32768, 65534, 65535, 65536, 131071};
     for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
         for (int f = 0; f < N_FILLS; f++) {
-            matrix m = make(TERN_RSR_TERNARY, 5, cols[i], (fill)f);
+            matrix m = rsr_make(TERN_RSR_TERNARY, 5, cols[i], (fill)f);
             check(&m, (tern_rsr_options){.k = 4});
             check(&m, (tern_rsr_options){.k = 16});
             free(m.codes);
@@ -266,8 +209,8 @@ static void sorts_give_the_same_bytes(void **state)
 {
     (void)state;
     for (uint32_t k = 1; k <= TERN_RSR_MAX_COUNTING_K; k++) {
-        matrix m = make(k % 2 ? TERN_RSR_TERNARY : TERN_RSR_BINARY, 30, 900, RANDOM);
-        tern_rsr_source source = source_of(&m);
+        matrix m = rsr_make(k % 2 ? TERN_RSR_TERNARY : TERN_RSR_BINARY, 30, 900, RANDOM);
+        tern_rsr_source source = rsr_source_of(&m);
         tern_rsr_slices a, b;
         tern_error err = {0};
         assert_ok(tern_rsr_slices_build(&a, &source,
@@ -289,8 +232,8 @@ static void threads_give_the_same_bytes(void **state)
 {
     (void)state;
     static const uint32_t n_threads[] = {1, 2, 3, 8};
-    matrix m = make(TERN_RSR_TERNARY, 203, 1111, RANDOM);
-    tern_rsr_source source = source_of(&m);
+    matrix m = rsr_make(TERN_RSR_TERNARY, 203, 1111, RANDOM);
+    tern_rsr_source source = rsr_source_of(&m);
     tern_rsr_slices alone, shared;
     tern_error err = {0};
     assert_ok(tern_rsr_slices_build(&alone, &source, &(tern_rsr_options){.k = 5}, 0, &err), err);
@@ -307,174 +250,11 @@ static void threads_give_the_same_bytes(void **state)
     free(m.codes);
 }
 
-/* A matrix sorted by hand, as docs/formats/rsr.md says. */
-static void bytes_as_documented(void **state)
-{
-    (void)state;
-    int8_t codes[] = {1, 0, -1, 1, 0, 0, /**/ 0, 1, 0, 0, 1, 0, /**/ 0, 0, 0, 0, 0, -1};
-    matrix m = {.rows = 3, .cols = 6, .kind = TERN_RSR_TERNARY, .codes = codes};
-    static const uint8_t header[] = {'T', 'E', 'R', 'N', '-', 'R', 'S', 'R', 1, 0, 0, 0, 0, 0, 0, 0,
-                                     2,   0,   0,   0,   3,   0,   0,   0,   6, 0, 0, 0, 6, 0, 0, 0,
-                                     2,   0,   0,   0,   2,   0,   0,   0,   8, 7, 6, 5, 4, 3, 2, 1};
-    /* Block 0: 2 (0, +1) has columns 1 and 4, 3 (-1, 0) has 2, 6 (+1, 0) has 0 and 3; five columns, so parts of one.
-     * Block 1: 3 has 5. */
-    static const uint16_t firsts[] = {0, 0, 1, 0, 2, 0}, steps[] = {1, 1}, masks[] = {0x18, 0x03, 0x04, 0, 0, 0, 1, 0};
-    static const uint16_t index[] = {1, 4, 2, 0, 3, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6,
-                                     5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6};
-    uint8_t want[384] = {0};
-    memcpy(want, header, sizeof header);
-    memcpy(want + 64, firsts, sizeof firsts);
-    memcpy(want + 128, firsts, sizeof firsts);
-    memcpy(want + 192, steps, sizeof steps);
-    memcpy(want + 256, masks, sizeof masks);
-    memcpy(want + 320, index, sizeof index);
-    tern_rsr_source source = source_of(&m);
-    tern_rsr_slices s;
-    tern_error err = {0};
-    assert_ok(tern_rsr_slices_build(&s, &source, &(tern_rsr_options){.k = 2}, 0x0102030405060708, &err), err);
-    assert_int_equal(s.n_bytes, sizeof want);
-    assert_memory_equal(s.bytes, want, sizeof want);
-    tern_rsr_slices_deinit(&s);
-}
-
-static void refuse(matrix *m, tern_rsr_options o, tern_status code, const char *message)
-{
-    tern_rsr_source source = source_of(m);
-    tern_rsr_slices slices;
-    rsr_groups groups;
-    tern_error err = {0};
-    assert_int_equal(tern_rsr_slices_build(&slices, &source, &o, 0, &err), code);
-    assert_string_equal(err.message, message);
-    assert_null(slices.bytes);
-    assert_int_equal(rsr_groups_build(&groups, &source, &o, &err), code);
-    assert_null(groups.perm);
-}
-
-static void limits(void **state)
-{
-    (void)state;
-    matrix m = make(TERN_RSR_TERNARY, 4, 10, ALL_ZERO);
-    refuse(&m, (tern_rsr_options){.k = 0}, TERN_LIMIT,
-           "rsr: k 0 found, 1 to 16 expected (a pattern's rows are a mask of 16 bits)");
-    refuse(&m, (tern_rsr_options){.k = 17}, TERN_LIMIT,
-           "rsr: k 17 found, 1 to 16 expected (a pattern's rows are a mask of 16 bits)");
-    refuse(&m, (tern_rsr_options){.k = 13, .sort = TERN_RSR_SORT_COUNTING}, TERN_LIMIT,
-           "rsr: counting with k 13 found, at most 12 expected (there are 3^k counters)");
-    refuse(&m, (tern_rsr_options){.k = 2, .panel_cols = 65536}, TERN_LIMIT,
-           "rsr: panels of 65536 columns found, at most 65535 expected (columns are numbers of 16 bits)");
-    for (int i = 0; i < 2; i++) {
-        matrix none = {.rows = i ? 4 : 0, .cols = i ? 0 : 10, .codes = m.codes};
-        char words[80];
-        snprintf(words, sizeof words, "rsr: a matrix of %u rows of %u found, at least 1 row of 1 expected", none.rows,
-                 none.cols);
-        refuse(&none, (tern_rsr_options){.k = 2}, TERN_INVALID_ARGUMENT, words);
-    }
-    matrix wide = {.rows = 1u << 31, .cols = 3, .codes = m.codes}; /* refused before any of it is read */
-    refuse(&wide, (tern_rsr_options){.k = 1, .panel_cols = 1}, TERN_LIMIT,
-           "rsr: 6442450944 blocks of panels found for 2147483648 rows of 3 with k 1, at most 2^32 - 1 expected");
-    m.codes[23] = 2;
-    refuse(&m, (tern_rsr_options){.k = 2}, TERN_INVALID_ARGUMENT,
-           "rsr: 2 found in row 2, column 3, -1, 0 or 1 expected");
-    m.codes[23] = -1;
-    refuse(&m, (tern_rsr_options){.k = 2, .kind = TERN_RSR_BINARY}, TERN_INVALID_ARGUMENT,
-           "rsr: -1 found in row 2, column 3, 0 or 1 expected");
-    refuse(&m, (tern_rsr_options){.k = 2, .kind = TERN_RSR_SIGNS}, TERN_INVALID_ARGUMENT,
-           "rsr: 0 found in row 0, column 0, -1 or 1 expected");
-    free(m.codes);
-}
-
-static void no_memory(void **state)
-{
-    (void)state;
-    matrix m = make(TERN_RSR_TERNARY, 20, 100, RANDOM);
-    tern_rsr_source source = source_of(&m);
-    const int64_t live = tern_alloc_live();
-    tern_status status = TERN_OUT_OF_MEMORY;
-    for (uint64_t n = 1; status != TERN_OK; n++) {
-        tern_rsr_slices slices;
-        tern_error err = {0};
-        tern_alloc_fail_after(n, true);
-        status = tern_rsr_slices_build(&slices, &source, &(tern_rsr_options){.k = 4}, 0, &err);
-        tern_alloc_fail_after(0, false);
-        if (status != TERN_OK) assert_int_equal(status, TERN_OUT_OF_MEMORY);
-        tern_rsr_slices_deinit(&slices);
-        assert_int_equal(tern_alloc_live(), live);
-    }
-    free(m.codes);
-}
-
-/* Each damaged copy is refused, with these words in the message. */
-static void damaged_bytes(void **state)
-{
-    (void)state;
-    matrix m = make(TERN_RSR_TERNARY, 6, 50, RANDOM);
-    for (uint32_t c = 0; c < 50; c++) m.codes[c] = 1;
-    tern_rsr_source source = source_of(&m);
-    tern_rsr_slices s, opened;
-    tern_error err = {0};
-    assert_ok(tern_rsr_slices_build(&s, &source, &(tern_rsr_options){.k = 4}, 0, &err), err);
-    const struct {
-        size_t at, n;
-        uint32_t value;
-        const char *words;
-    } cases[] = {
-        {0, 1, 'X', "TERN-RSR"},
-        {8, 4, 2, "version 2"},
-        {12, 4, 3, "kind 3"},
-        {16, 4, 17, "k 17"},
-        {16, 4, 0, "k 0"},
-        {20, 4, 0, "0 rows"},
-        {12, 4, TERN_RSR_BINARY, "binary matrix"},
-        {28, 4, 51, "panels of 51"},
-        {28, 4, 0, "panels of 0"},
-        {20, 4, 600, "bytes found"},
-        {32, 4, 1u << 31, "bytes found"},
-        {64, 4, 1, "out of order"},
-        {68, 4, 0x7fffffff, "out of order"},
-        {128, 4, 1, "out of order"},
-        {132, 4, 0x7fffffff, "out of order"},
-        {(size_t)((const uint8_t *)s.lengths - s.bytes), 2, s.lengths[0] - 1u, "vectors found"},
-        {(size_t)((const uint8_t *)s.masks - s.bytes) + ((s.first_slice[2] - 1) * 8 + 3) * 2, 2, 1, "block of 2 rows"},
-        {(size_t)((const uint8_t *)s.lengths - s.bytes), 2, 60000, "vectors found"},
-        {(size_t)((const uint8_t *)s.masks - s.bytes), 4, 0xffffffff,
-         "one group"}, /* rows 0 and 1 +1; see below for -1 */
-        {(size_t)((const uint8_t *)s.index - s.bytes), 2, 51, "column 51"},
-        {(size_t)((const uint8_t *)s.index - s.bytes), 2, 50, NULL},
-        {(size_t)((const uint8_t *)s.index - s.bytes), 2, s.index[1], "twice"},
-        {(size_t)((const uint8_t *)s.index - s.bytes) + s.first_vector[1] * 32, 2, s.index[s.first_vector[1] * 16 + 1],
-         "twice"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint8_t *copy = tern_alloc_aligned(s.n_bytes, 64);
-        memcpy(copy, s.bytes, s.n_bytes);
-        assert_memory_not_equal(copy + cases[i].at, &cases[i].value, cases[i].n);
-        memcpy(copy + cases[i].at, &cases[i].value, cases[i].n);
-        if (cases[i].n == 4 && cases[i].words && !strcmp(cases[i].words, "one group"))
-            memset(copy + cases[i].at, 0xff, 16);
-        const tern_status status = tern_rsr_slices_open(&opened, copy, s.n_bytes, &err);
-        if (!cases[i].words) assert_int_equal(status, TERN_OK);
-        else if (status == TERN_OK || !strstr(err.message, cases[i].words))
-            fail_msg("case %zu: \"%s\" expected, found \"%s\"", i, cases[i].words,
-                     status == TERN_OK ? "" : err.message);
-        tern_free_aligned(copy);
-    }
-    for (size_t n = 0; n < s.n_bytes; n += 4)
-        assert_int_not_equal(tern_rsr_slices_open(&opened, s.bytes, n, &err), TERN_OK);
-    uint8_t *longer = tern_alloc_aligned(s.n_bytes + 64, 64);
-    memset(longer, 0, s.n_bytes + 64);
-    memcpy(longer, s.bytes, s.n_bytes);
-    assert_ok(tern_rsr_slices_open(&opened, longer, s.n_bytes, &err), err);
-    assert_int_equal(tern_rsr_slices_open(&opened, longer, s.n_bytes + 64, &err), TERN_MALFORMED);
-    tern_free_aligned(longer);
-    tern_rsr_slices_deinit(&s);
-    free(m.codes);
-}
-
 static void origins_differ(void **state)
 {
     (void)state;
     uint8_t bytes[100];
-    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)between(0, 255);
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)rsr_between(0, 255);
     const uint64_t whole = tern_rsr_origin(bytes, sizeof bytes);
     assert_true(whole != 0 && whole != tern_rsr_origin(bytes, sizeof bytes - 1));
     for (size_t i = 0; i < sizeof bytes; i++) {
@@ -487,7 +267,7 @@ static void origins_differ(void **state)
 static int seed(void **state)
 {
     (void)state;
-    test_seed(&rng);
+    test_seed(&rsr_rng);
     return 0;
 }
 
@@ -497,11 +277,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(widest_panel_and_wider),
     cmocka_unit_test(sorts_give_the_same_bytes),
     cmocka_unit_test(threads_give_the_same_bytes),
-    cmocka_unit_test(limits),
-    cmocka_unit_test(no_memory),
-    cmocka_unit_test(damaged_bytes),
     cmocka_unit_test(origins_differ),
-    cmocka_unit_test(bytes_as_documented),
 };
 
 TEST_GROUP(rsr, "web", tests, .setup = seed);

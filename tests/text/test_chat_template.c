@@ -1,8 +1,5 @@
 /* Chat templates: Jinja's meaning, white space, limits, and that a user's words never become a special token. */
-#include "support/test.h"
-
-#include "base/alloc.h"
-#include "text/chat_template.h"
+#include "text/template_cases.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -12,48 +9,13 @@ static const tern_chat_message dialogue[] = {
     {"user", "more", 4},
 };
 
-static tern_status render(const char *source, const tern_chat_message *messages, size_t n, bool prompt, tern_buf *out,
-                          tern_error *err)
-{
-    tern_chat_template *t;
-    tern_status status = tern_chat_template_parse(&t, source, strlen(source), err);
-    if (status != TERN_OK) return status;
-    tern_chat_template_set_now(t, 1750000000); /* Sunday 15 June 2025, 15:06:40 UTC */
-    status = tern_chat_template_text(t, "<s>", "</s>", messages, n, prompt, out, err);
-    tern_chat_template_close(t);
-    return status;
-}
-
-static void expect_text(const char *source, const tern_chat_message *messages, size_t n, bool prompt,
-                        const char *expected)
-{
-    tern_error err = {0};
-    tern_buf out = {0};
-    if (render(source, messages, n, prompt, &out, &err) != TERN_OK) fail_msg("%s: %s", source, err.message);
-    if (strcmp(out.data, expected) != 0) fail_msg("%s:\ngot      \"%s\"\nexpected \"%s\"", source, out.data, expected);
-    tern_buf_deinit(&out);
-}
-
-static void expect_error(const char *source, tern_status status, const char *message)
-{
-    tern_error err = {0};
-    tern_buf out = {0};
-    int64_t live = tern_alloc_live();
-    tern_status got = render(source, dialogue, 3, true, &out, &err);
-    if (got != status) fail_msg("%s: status %d (%s), expected %d", source, got, err.message, status);
-    if (!strstr(err.message, message)) fail_msg("%s: \"%s\", expected \"%s\" in it", source, err.message, message);
-    assert_int_equal(err.code, status);
-    assert_int_equal(out.size, 0);
-    assert_int_equal(tern_alloc_live(), live);
-}
-
 typedef struct text_case {
     const char *source, *expected;
 } text_case;
 
 static void expect_cases(const text_case *cases, size_t n)
 {
-    for (size_t i = 0; i < n; i++) expect_text(cases[i].source, dialogue, 3, false, cases[i].expected);
+    for (size_t i = 0; i < n; i++) template_expect_text(cases[i].source, dialogue, 3, false, cases[i].expected);
 }
 
 static void white_space(void **state)
@@ -196,123 +158,16 @@ static const char plain_style[] =
 static void model_styles(void **state)
 {
     (void)state;
-    expect_text(header_style, dialogue, 1, true,
-                "<s><|start_header_id|>system<|end_header_id|>\n\nDate: 15 Jun 2025\n<|eot_id|><|start_header_id|>user"
-                "<|end_header_id|>\n\nHi <b><|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
-    expect_text(
+    template_expect_text(
+        header_style, dialogue, 1, true,
+        "<s><|start_header_id|>system<|end_header_id|>\n\nDate: 15 Jun 2025\n<|eot_id|><|start_header_id|>user"
+        "<|end_header_id|>\n\nHi <b><|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
+    template_expect_text(
         turn_style, dialogue, 2, true,
         "<s><start_of_turn>user\nHi <b><end_of_turn>\n<start_of_turn>model\nyes<end_of_turn>\n<start_of_turn>model\n");
-    expect_text(inst_style, dialogue, 3, false, "<s>[INST] Hi <b> [/INST] yes</s>[INST] more [/INST]");
-    expect_text(plain_style, dialogue, 2, true, "<s>User: Hi <b><|eot_id|>Assistant: yes<|eot_id|>Assistant: ");
-}
-
-static void exceptions_carry_their_message(void **state)
-{
-    (void)state;
-    tern_error err = {0};
-    tern_buf out = {0};
-    const tern_chat_message system[] = {{"system", "x", 1}, {"assistant", "y", 1}};
-    assert_int_equal(render(turn_style, system, 1, false, &out, &err), TERN_INVALID_ARGUMENT);
-    assert_non_null(strstr(err.message, "no system role here"));
-    assert_int_equal(render(inst_style, system, 2, false, &out, &err), TERN_INVALID_ARGUMENT);
-    assert_non_null(strstr(err.message, "line 4: after the system message, roles alternate"));
-}
-
-static void bad_templates_are_refused(void **state)
-{
-    (void)state;
-    expect_error("a\n{{ 'x' | nosuch }}", TERN_UNSUPPORTED, "line 2: filter \"nosuch\"");
-    expect_error("{{ 1 is nosuch }}", TERN_UNSUPPORTED, "test \"nosuch\"");
-    expect_error("\n\n{% include 'x' %}", TERN_UNSUPPORTED, "line 3: tag {% include %}");
-    expect_error("{{ messages.append(1) }}", TERN_UNSUPPORTED, "method \"append\" of list");
-    expect_error("{{ cycler(1) }}", TERN_UNSUPPORTED, "function \"cycler\"");
-    expect_error("{{ '%s' % 1 }}", TERN_UNSUPPORTED, "formatting");
-    expect_error("{% if true %}", TERN_MALFORMED, "endif");
-    expect_error("{% for x in y %}{% endif %}", TERN_MALFORMED, "expected endfor, found endif");
-    expect_error("{{ 'abc }}", TERN_MALFORMED, "string ' is never closed");
-    expect_error("a\n{{ 1", TERN_MALFORMED, "line 2: tag {{ is never closed");
-    expect_error("{# x", TERN_MALFORMED, "comment");
-    expect_error("{% raw %}x", TERN_MALFORMED, "raw block");
-    expect_error("{% break %}", TERN_MALFORMED, "outside a loop");
-    expect_error("{{ 1 $ 2 }}", TERN_MALFORMED, "0x24");
-    expect_error("{{ foo.bar }}", TERN_INVALID_ARGUMENT, "\"foo\" is undefined");
-    expect_error("{{ 1 + 'a' }}", TERN_INVALID_ARGUMENT, "cannot apply + to integer and string");
-    expect_error("{{ 1 // 0 }}", TERN_INVALID_ARGUMENT, "division by zero");
-}
-
-/* head repeated n times, middle, tail repeated n times; the caller frees it. */
-static char *nest(const char *head, const char *middle, const char *tail, size_t n)
-{
-    char *text = malloc(n * (strlen(head) + strlen(tail)) + strlen(middle) + 1), *at = text;
-    for (size_t i = 0; i < n; i++) at = stpcpy(at, head);
-    at = stpcpy(at, middle);
-    for (size_t i = 0; i < n; i++) at = stpcpy(at, tail);
-    return text;
-}
-
-static void nested_error(const char *head, const char *middle, const char *tail, size_t n, const char *message)
-{
-    char *text = nest(head, middle, tail, n);
-    expect_error(text, TERN_LIMIT, message);
-    free(text);
-}
-
-static void limits(void **state)
-{
-    (void)state;
-    char *deepest = nest("{% if true %}", "{{ (1) }}", "{% endif %}", 64);
-    expect_text(deepest, dialogue, 3, false, "1");
-    free(deepest);
-    nested_error("{% if true %}", "x", "{% endif %}", 65, "nesting deeper than 64");
-    nested_error("{% for i in [1] %}", "x", "{% endfor %}", 10000, "nesting deeper than 64");
-}
-
-static void bombs(void **state)
-{
-    (void)state;
-    char *parentheses = nest("(", "1", ")", 100000), *braced = malloc(300000);
-    sprintf(braced, "{{ %s }}", parentheses);
-    expect_error(braced, TERN_LIMIT, "nesting deeper than 64");
-    free(parentheses);
-    free(braced);
-    expect_error("{% for i in range(9999) %}{% for j in range(9999) %}0123456789012345678901234567890123456789"
-                 "0123456789012345678901234567890123456789{% endfor %}{% endfor %}",
-                 TERN_LIMIT, "");
-    expect_error("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", TERN_LIMIT, "");
-    expect_error("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", TERN_LIMIT, "recursion");
-    const char *tower = "{%% set ns = namespace(x=1, y=1) %%}{%% for i in range(%d) %%}{%% set ns.x = [ns.x, ns.x] %%}"
-                        "{%% set ns.y = [ns.y, ns.y] %%}{%% endfor %%}{{ ns.x == ns.y }}";
-    char source[300];
-    snprintf(source, sizeof source, tower, 60); /* 2^60 comparisons */
-    expect_error(source, TERN_LIMIT, "steps");
-    snprintf(source, sizeof source, tower, 9999);
-    expect_error(source, TERN_LIMIT, "");
-    expect_error(
-        "{% set ns = namespace(x=1) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
-        TERN_LIMIT, "");
-    expect_error("{{ 'x' * 99999999 }}", TERN_LIMIT, "");
-    expect_error("{{ range(100001) }}", TERN_LIMIT, "range of 100001");
-    expect_error("{{ 9223372036854775807 + 1 }}", TERN_LIMIT, "overflow");
-}
-
-/* Every n-th allocation fails: a clean error, and nothing left over. */
-static void failed_allocations(void **state)
-{
-    (void)state;
-    int64_t live = tern_alloc_live();
-    tern_status status = TERN_OUT_OF_MEMORY;
-    uint64_t n = 1;
-    for (; status != TERN_OK; n++) {
-        tern_buf out = {0};
-        tern_error err = {0};
-        tern_alloc_fail_after(n, true);
-        status = render(header_style, dialogue, 3, true, &out, &err);
-        tern_alloc_fail_after(0, false);
-        if (status != TERN_OK) assert_int_equal(status, TERN_OUT_OF_MEMORY);
-        tern_buf_deinit(&out);
-        assert_int_equal(tern_alloc_live(), live);
-    }
-    assert_true(n > 5);
+    template_expect_text(inst_style, dialogue, 3, false, "<s>[INST] Hi <b> [/INST] yes</s>[INST] more [/INST]");
+    template_expect_text(plain_style, dialogue, 2, true,
+                         "<s>User: Hi <b><|eot_id|>Assistant: yes<|eot_id|>Assistant: ");
 }
 
 /* A byte-level vocabulary of the 256 bytes and a few control tokens, as a tokenizer.json. */
@@ -391,17 +246,9 @@ static void users_never_write_special_tokens(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(white_space),
-    cmocka_unit_test(operators),
-    cmocka_unit_test(statements),
-    cmocka_unit_test(filters_and_methods),
-    cmocka_unit_test(model_styles),
-    cmocka_unit_test(exceptions_carry_their_message),
-    cmocka_unit_test(bad_templates_are_refused),
-    cmocka_unit_test(limits),
-    cmocka_unit_test(bombs),
-    cmocka_unit_test(failed_allocations),
-    cmocka_unit_test(users_never_write_special_tokens),
+    cmocka_unit_test(white_space),  cmocka_unit_test(operators),
+    cmocka_unit_test(statements),   cmocka_unit_test(filters_and_methods),
+    cmocka_unit_test(model_styles), cmocka_unit_test(users_never_write_special_tokens),
 };
 
 TEST_GROUP(chat_template, "web", tests);

@@ -1,89 +1,19 @@
 /* Training data: every kind of input, the tokens that count, and the files that are refused. */
-#include "base/alloc.h"
-#include "format/gguf.h"
-#include "support/command.h"
-#include "support/converted.h"
-#include "train/data_read.h"
-#include "train/support.h"
+#include "train/data_cases.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-static tern_tokenizer *tokenizer;
-static tern_chat_template *template;
-/* BitNet's own form: roles as words, an end token after each message, no mark where an answer begins. */
-static const char template_source[] =
-    "{% for m in messages %}{% if loop.first %}{{ bos_token }}{% endif %}"
-    "{{ m['role'] | capitalize + ': ' + m['content'] | trim + '<|eot_id|>' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ 'Assistant: ' }}{% endif %}";
-
-static int open_tokenizer(void **state)
-{
-    (void)state;
-    tern_file_map map;
-    tern_gguf *gguf;
-    tern_error err = {0};
-    assert_ok(tern_file_map_open(&map, test_small_model(), &err), err);
-    assert_ok(tern_gguf_parse(&gguf, map.data, map.size, &err), err);
-    assert_ok(tern_tokenizer_open_gguf(&tokenizer, gguf, &err), err);
-    tern_gguf_close(gguf);
-    tern_file_map_close(&map);
-    assert_ok(tern_chat_template_parse(&template, template_source, strlen(template_source), &err), err);
-    return 0;
-}
-
-static int close_tokenizer(void **state)
-{
-    (void)state;
-    tern_chat_template_close(template);
-    tern_tokenizer_close(tokenizer);
-    return 0;
-}
-
-static tern_train_maker maker(void)
-{
-    return (tern_train_maker){.n_vocab = 4096, .tokenizer = tokenizer, .template = template};
-}
-
-/* The document as text, with what does not count between [ and ]. */
-static char *shown(const tern_train_document *d)
-{
-    tern_buf out = {0};
-    tern_error err = {0};
-    for (size_t i = 0; i < d->ids.n; i++) {
-        const bool counts = d->in_loss.data[i], before = i && d->in_loss.data[i - 1];
-        if (!counts && (i == 0 || before)) assert_ok(tern_buf_add(&out, "[", 1, &err), err);
-        if (counts && i && !before) assert_ok(tern_buf_add(&out, "]", 1, &err), err);
-        tern_span s = tern_token_bytes(tokenizer, d->ids.ids[i], true);
-        assert_ok(tern_buf_add(&out, s.data, s.size, &err), err);
-    }
-    assert_int_equal(d->in_loss.size, d->ids.n);
-    return out.data;
-}
-
-static void expect_document(const char *line, const char *expected)
-{
-    const tern_train_maker m = maker();
-    tern_train_document d = {0};
-    tern_error err = {0};
-    assert_ok(tern_train_document_json(&m, line, strlen(line), "line", &d, &err), err);
-    assert_int_equal(d.skip, TERN_TRAIN_KEPT);
-    char *found = shown(&d);
-    if (strcmp(found, expected) != 0) fail_msg("%s\nfound    %s\nexpected %s", line, found, expected);
-    tern_free(found);
-    tern_train_document_deinit(&d);
-}
-
-#define BOS "<|begin_of_text|>"
 #define EOS "<|endoftext|>"
 
 static void text_and_pairs(void **state)
 {
     (void)state;
-    expect_document("{\"text\": \"A dog. <|eot_id|>\"}", BOS "A dog. <|eot_id|>" EOS);
-    expect_document("{\"prompt\": \"The dog said\", \"completion\": \" hello.\"}", "[" BOS "The dog said] hello." EOS);
+    data_expect_document("{\"text\": \"A dog. <|eot_id|>\"}", BOS "A dog. <|eot_id|>" EOS);
+    data_expect_document("{\"prompt\": \"The dog said\", \"completion\": \" hello.\"}",
+                         "[" BOS "The dog said] hello." EOS);
     /* a token spans the border: the prompt's space goes with the word that follows */
-    expect_document("{\"prompt\": \"The dog \", \"completion\": \"said\"}", "[" BOS "The dog] said" EOS);
-    expect_document("{\"prompt\": \"\", \"completion\": \"Once\", \"weight\": 2}", "[" BOS "]Once" EOS);
+    data_expect_document("{\"prompt\": \"The dog \", \"completion\": \"said\"}", "[" BOS "The dog] said" EOS);
+    data_expect_document("{\"prompt\": \"\", \"completion\": \"Once\", \"weight\": 2}", "[" BOS "]Once" EOS);
 }
 
 /* SentencePiece puts a space before a text: a completion is no text of its own, so none comes in between. */
@@ -110,80 +40,6 @@ static void completions_get_no_space(void **state)
     tern_tokens_deinit(&whole);
     tern_train_document_deinit(&d);
     tern_tokenizer_close(spm);
-}
-
-/* What spells a special token in text is text. */
-static void special_tokens_are_not_read_in_text(void **state)
-{
-    (void)state;
-    const tern_train_maker m = maker();
-    tern_train_document d = {0};
-    tern_error err = {0};
-    assert_ok(tern_train_document_text(&m, "a<|eot_id|>", 11, &d, &err), err);
-    for (size_t i = 1; i + 1 < d.ids.n; i++) assert_false(tern_token_is_special(tokenizer, d.ids.ids[i]));
-    assert_int_equal(d.ids.ids[0], tern_tokenizer_bos(tokenizer));
-    assert_int_equal(d.ids.ids[d.ids.n - 1], tern_tokenizer_eos(tokenizer));
-    tern_train_document_deinit(&d);
-}
-
-static void only_the_assistant_counts(void **state)
-{
-    (void)state;
-    expect_document("{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", \"content\": "
-                    "\"Hello there.\"}]}",
-                    "[" BOS "User: Hi<|eot_id|>Assistant:] Hello there.<|eot_id|>");
-    expect_document(
-        "{\"messages\": [{\"role\": \"system\", \"content\": \"Be kind.\"}, {\"role\": \"user\", \"content\": "
-        "\"Assistant: no\"}, {\"role\": \"assistant\", \"content\": \"Yes.\"}, {\"role\": \"user\", "
-        "\"content\": \"Bye\"}, {\"role\": \"assistant\", \"content\": \"Bye bye.\"}, {\"role\": \"user\", "
-        "\"content\": \"unheard\"}]}",
-        "[" BOS "System: Be kind.<|eot_id|>User: Assistant: no<|eot_id|>Assistant:] Yes.<|eot_id|>"
-        "[User: Bye<|eot_id|>Assistant:] Bye bye.<|eot_id|>");
-}
-
-/* A template that ends lines after each turn: the line end is nobody's, the end token is the assistant's. */
-static void what_follows_an_answer_does_not_count(void **state)
-{
-    (void)state;
-    static const char source[] = "{% for m in messages %}{{ '<|begin_of_text|>' + m['role'] + '\\n' + m['content'] + "
-                                 "'<|eot_id|>\\n' }}{% endfor %}{% if add_generation_prompt %}"
-                                 "{{ '<|begin_of_text|>assistant\\n' }}{% endif %}";
-    static const char line[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", "
-                               "\"content\": \"Yes.\"}, {\"role\": \"user\", \"content\": \"Bye\"}, {\"role\": "
-                               "\"assistant\", \"content\": \"\"}]}";
-    tern_train_maker m = maker();
-    tern_chat_template *lines;
-    tern_train_document d = {0};
-    tern_error err = {0};
-    assert_ok(tern_chat_template_parse(&lines, source, strlen(source), &err), err);
-    m.template = lines;
-    assert_ok(tern_train_document_json(&m, line, strlen(line), "line", &d, &err), err);
-    char *found = shown(&d);
-    assert_string_equal(found, "[" BOS "user\nHi<|eot_id|>\n" BOS "assistant\n]Yes.<|eot_id|>[\n" BOS
-                               "user\nBye<|eot_id|>\n" BOS "assistant\n]<|eot_id|>[\n");
-    tern_free(found);
-    tern_train_document_deinit(&d);
-    tern_chat_template_close(lines);
-}
-
-/* The tokens are those that the chat sees. */
-static void messages_are_the_templates_tokens(void **state)
-{
-    (void)state;
-    static const char line[] =
-        "{\"messages\": [{\"role\": \"user\", \"content\": \" What? \"}, {\"role\": \"assistant\", "
-        "\"content\": \"That.\"}]}";
-    const tern_chat_message messages[] = {{"user", " What? ", 7}, {"assistant", "That.", 5}};
-    const tern_train_maker m = maker();
-    tern_train_document d = {0};
-    tern_tokens want = {0};
-    tern_error err = {0};
-    assert_ok(tern_train_document_json(&m, line, strlen(line), "line", &d, &err), err);
-    assert_ok(tern_chat_template_tokens(template, tokenizer, messages, 2, false, &want, &err), err);
-    assert_int_equal(d.ids.n, want.n);
-    assert_memory_equal(d.ids.ids, want.ids, want.n * sizeof *want.ids);
-    tern_tokens_deinit(&want);
-    tern_train_document_deinit(&d);
 }
 
 static void ids_are_used_as_they_are(void **state)
@@ -216,7 +72,7 @@ static void documents_left_out(void **state)
         {"{\"messages\": []}", TERN_TRAIN_NO_LABELS},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}", TERN_TRAIN_NO_LABELS},
     };
-    const tern_train_maker m = maker();
+    const tern_train_maker m = data_maker();
     tern_train_document d = {0};
     for (size_t i = 0; i < COUNT(cases); i++) {
         tern_error err = {0};
@@ -250,7 +106,7 @@ static void bad_lines_are_explained(void **state)
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}]}",
          "message 0: the assistant's: something to answer"},
     };
-    const tern_train_maker m = maker();
+    const tern_train_maker m = data_maker();
     tern_train_document d = {0};
     const int64_t live = tern_alloc_live();
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -265,36 +121,12 @@ static void bad_lines_are_explained(void **state)
     assert_true(tern_alloc_live() <= live);
 }
 
-/* A template that drops what earlier answers said: nobody could say which tokens are the assistant's. */
-static void templates_that_rewrite_are_refused(void **state)
-{
-    (void)state;
-    static const char source[] = "{% for m in messages %}{{ m['role'] + (m['content'] if loop.last else '') + '\\n' }}"
-                                 "{% endfor %}{% if add_generation_prompt %}assistant{% endif %}",
-                      line[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
-                               "\"content\": \"b\"}]}";
-    tern_train_maker m = maker();
-    tern_chat_template *rewriting;
-    tern_train_document d = {0};
-    tern_error err = {0};
-    assert_ok(tern_chat_template_parse(&rewriting, source, strlen(source), &err), err);
-    m.template = rewriting;
-    assert_int_equal(tern_train_document_json(&m, line, strlen(line), "line", &d, &err), TERN_MALFORMED);
-    assert_non_null(
-        strstr(err.message, "renders the first 1 and the opening of an answer differently when more follow"));
-    m.template = NULL;
-    assert_int_equal(tern_train_document_json(&m, line, strlen(line), "line", &d, &err), TERN_INVALID_ARGUMENT);
-    assert_non_null(strstr(err.message, "no chat template"));
-    tern_train_document_deinit(&d);
-    tern_chat_template_close(rewriting);
-}
-
 static tern_status make_from(const char *name, const char *bytes, tern_train_split split, bool skip_bad,
                              tern_train_data_report *report, tern_error *err)
 {
     const char *input = put_file(name, bytes, strlen(bytes));
     const tern_train_data_params params = {
-        .maker = maker(), .inputs = &input, .n_inputs = 1, .split = split, .skip_bad = skip_bad};
+        .maker = data_maker(), .inputs = &input, .n_inputs = 1, .split = split, .skip_bad = skip_bad};
     return tern_train_data_make(&params, test_scratch("made.tern"), report, err);
 }
 
@@ -337,12 +169,12 @@ static void text_files_are_split(void **state)
     tern_buf found = {0};
     assert_ok(tern_train_data_open(&data, test_scratch("made.tern"), &err), err);
     assert_ok(tern_train_data_check(data, &err), err);
-    assert_ok(tern_train_data_match(data, 4096, tokenizer, &err), err);
-    assert_int_equal(tern_train_data_match(data, 4097, tokenizer, &err), TERN_MALFORMED);
+    assert_ok(tern_train_data_match(data, 4096, data_tokenizer, &err), err);
+    assert_int_equal(tern_train_data_match(data, 4097, data_tokenizer, &err), TERN_MALFORMED);
     assert_int_equal(tern_train_data_match(data, 4096, NULL, &err), TERN_MALFORMED);
     const size_t n = tern_train_data_document(data, 0);
     assert_ok(tern_train_data_read(data, 0, 0, n, ids, in_loss, &err), err);
-    assert_ok(tern_detokenize(tokenizer, ids, n, false, &found, &err), err);
+    assert_ok(tern_detokenize(data_tokenizer, ids, n, false, &found, &err), err);
     assert_string_equal(found.data, "One\nand a half.");
     assert_int_equal(in_loss[0], 0);
     for (size_t i = 1; i < n; i++) assert_int_equal(in_loss[i], 1);
@@ -358,7 +190,7 @@ static void text_ends_at_marks(void **state)
     static const char *const want[] = {"One\n\ntwo.", "Three.", "Four"};
     const char *input = put_file("marks.txt", text, strlen(text)), *path = test_scratch("marks.tern");
     tern_train_data_params params = {
-        .maker = maker(), .inputs = &input, .n_inputs = 1, .split = TERN_TRAIN_SPLIT_MARK, .mark = "<end>"};
+        .maker = data_maker(), .inputs = &input, .n_inputs = 1, .split = TERN_TRAIN_SPLIT_MARK, .mark = "<end>"};
     tern_train_data_report report;
     tern_train_data *data;
     tern_error err = {0};
@@ -370,7 +202,7 @@ static void text_ends_at_marks(void **state)
         tern_buf found = {0};
         const size_t n = tern_train_data_document(data, d);
         assert_ok(tern_train_data_read(data, d, 0, n, ids, NULL, &err), err);
-        assert_ok(tern_detokenize(tokenizer, ids, n, false, &found, &err), err);
+        assert_ok(tern_detokenize(data_tokenizer, ids, n, false, &found, &err), err);
         assert_string_equal(found.data, want[d]);
         tern_buf_deinit(&found);
     }
@@ -390,7 +222,7 @@ static void interrupts_write_nothing(void **state)
 {
     (void)state;
     const char *input = put_file("stop.txt", "Once.", 5), *path = test_scratch("stopped.tern");
-    const tern_train_data_params params = {.maker = maker(), .inputs = &input, .n_inputs = 1, .progress = stop};
+    const tern_train_data_params params = {.maker = data_maker(), .inputs = &input, .n_inputs = 1, .progress = stop};
     tern_train_data_report report;
     tern_error err = {0};
     assert_int_equal(tern_train_data_make(&params, path, &report, &err), TERN_CANCELLED);
@@ -407,7 +239,7 @@ static void out_of_memory_is_an_error(void **state)
     tern_train_data_report report;
     tern_status status = TERN_INTERNAL;
     const char *input = put_file("memory.jsonl", lines, strlen(lines)), *path = test_scratch("memory.tern");
-    const tern_train_data_params params = {.maker = maker(), .inputs = &input, .n_inputs = 1};
+    const tern_train_data_params params = {.maker = data_maker(), .inputs = &input, .n_inputs = 1};
     for (uint64_t n = 1; status != TERN_OK; n += test_quick() ? 7 : 1) {
         tern_error err = {0};
         const int64_t live = tern_alloc_live();
@@ -420,21 +252,11 @@ static void out_of_memory_is_an_error(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(text_and_pairs),
-    cmocka_unit_test(completions_get_no_space),
-    cmocka_unit_test(special_tokens_are_not_read_in_text),
-    cmocka_unit_test(only_the_assistant_counts),
-    cmocka_unit_test(messages_are_the_templates_tokens),
-    cmocka_unit_test(ids_are_used_as_they_are),
-    cmocka_unit_test(documents_left_out),
-    cmocka_unit_test(bad_lines_are_explained),
-    cmocka_unit_test(templates_that_rewrite_are_refused),
-    cmocka_unit_test(lines_have_numbers),
-    cmocka_unit_test(text_files_are_split),
-    cmocka_unit_test(text_ends_at_marks),
-    cmocka_unit_test(what_follows_an_answer_does_not_count),
-    cmocka_unit_test(interrupts_write_nothing),
-    cmocka_unit_test(out_of_memory_is_an_error),
+    cmocka_unit_test(text_and_pairs),           cmocka_unit_test(completions_get_no_space),
+    cmocka_unit_test(ids_are_used_as_they_are), cmocka_unit_test(documents_left_out),
+    cmocka_unit_test(bad_lines_are_explained),  cmocka_unit_test(lines_have_numbers),
+    cmocka_unit_test(text_files_are_split),     cmocka_unit_test(text_ends_at_marks),
+    cmocka_unit_test(interrupts_write_nothing), cmocka_unit_test(out_of_memory_is_an_error),
 };
 
-TEST_GROUP(data, "", tests, .setup = open_tokenizer, .teardown = close_tokenizer);
+TEST_GROUP(data, "", tests, .setup = data_open_tokenizer, .teardown = data_close_tokenizer);

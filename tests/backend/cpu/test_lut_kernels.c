@@ -1,15 +1,6 @@
 /* The look-up kernels of every level against their definition, the definition against plain dot products: random and
  * extreme codes and inputs, an unreadable page behind every operand; packing; and whole products of the candidate. */
-#include "support/test.h"
-
-#include "backend/cpu/candidates/candidates.h"
-#include "backend/cpu/kernels.h"
-#include "support/guard.h"
-#include "support/kernels.h"
-
-typedef enum fill { RANDOM, ALL_EQUAL, ALL_ZERO, SPARSE, N_FILLS } fill;
-
-enum { N_WIDTHS = 3 };
+#include "backend/cpu/lut_cases.h"
 
 static const struct {
     uint32_t width;
@@ -20,26 +11,6 @@ static const struct {
 } widths[N_WIDTHS] = {{2, TERN_LUT2_TABLE, "lut2", "lut2_tables", tern_ref_lut2, tern_ref_lut2_tables},
                       {3, TERN_LUT3_TABLE, "lut3", "lut3_tables", tern_ref_lut3, tern_ref_lut3_tables},
                       {5, TERN_LUT5_TABLE, "lut5", "lut5_tables", tern_ref_lut5, tern_ref_lut5_tables}};
-static tern_rng rng;
-
-static int8_t *make_codes(uint32_t rows, uint32_t cols, fill f)
-{
-    int8_t *codes = malloc((size_t)rows * cols);
-    assert_non_null(codes);
-    const int8_t one = (int8_t)((int)test_between(&rng, 0, 1) * 2 - 1);
-    for (size_t i = 0; i < (size_t)rows * cols; i++) {
-        codes[i] = f == ALL_EQUAL ? one : f == ALL_ZERO ? 0 : (int8_t)((int)test_between(&rng, 0, 2) - 1);
-        if (f == SPARSE && test_between(&rng, 0, 20)) codes[i] = 0;
-    }
-    return codes;
-}
-
-/* extreme: 0 random, otherwise all inputs the lowest or the highest. */
-static void make_inputs(int8_t *x, uint32_t n, int extreme)
-{
-    for (uint32_t c = 0; c < n; c++)
-        x[c] = extreme ? (int8_t)(extreme < 0 ? -128 : 127) : (int8_t)test_between(&rng, 0, 255);
-}
 
 static void round_trip(void **state)
 {
@@ -47,9 +18,9 @@ static void round_trip(void **state)
     for (int i = 0; i < N_WIDTHS; i++)
         for (int f = 0; f < N_FILLS; f++)
             for (int rep = 0; rep < 20; rep++) {
-                const uint32_t rows = test_between(&rng, 1, TERN_LUT_ROWS), cols = test_between(&rng, 1, 300);
+                const uint32_t rows = test_between(&lut_rng, 1, TERN_LUT_ROWS), cols = test_between(&lut_rng, 1, 300);
                 const size_t bytes = tern_lut_strip_bytes(widths[i].width, cols);
-                int8_t *codes = make_codes(rows, cols, (fill)f), *back = malloc((size_t)rows * cols);
+                int8_t *codes = lut_make_codes(rows, cols, (fill)f), *back = malloc((size_t)rows * cols);
                 uint8_t *a = malloc(bytes), *b = malloc(bytes);
                 memset(a, 0x55, bytes);
                 memset(b, 0xaa, bytes);
@@ -130,7 +101,7 @@ static bool same_tables(operands *o, int i, uint32_t cols, int extreme, tern_lut
     const size_t bytes = tables_bytes(i, cols);
     int8_t *x = test_guard_lend(&o->x, cols, false), *got = test_guard_lend(&o->tables, bytes, false),
            *want = malloc(bytes);
-    make_inputs(x, cols, extreme);
+    lut_make_inputs(x, cols, extreme);
     memset(got, 0x55, bytes);
     widths[i].make(x, cols, want);
     fn(x, cols, got);
@@ -144,7 +115,7 @@ static void make_bytes(int i, uint8_t *strip, size_t bytes)
 {
     for (size_t b = 0; b < bytes; b++) {
         const bool signs = widths[i].width == 3 && b / TERN_LUT3_ROWS % TERN_LUT_MAX_BYTES < TERN_LUT3_SIGNS;
-        strip[b] = (uint8_t)(test_between(&rng, 0, 255) | signs);
+        strip[b] = (uint8_t)(test_between(&lut_rng, 0, 255) | signs);
     }
 }
 
@@ -158,7 +129,7 @@ static bool same_strip(operands *o, int i, const int8_t *codes, uint32_t rows, u
     int8_t *tables = test_guard_lend(&o->tables, tables_bytes(i, cols), false),
            *x = test_guard_lend(&o->x, cols, false);
     int32_t want[TERN_LUT_ROWS], *got = test_guard_lend(&o->dots, sizeof want, false);
-    make_inputs(x, cols, extreme);
+    lut_make_inputs(x, cols, extreme);
     widths[i].make(x, cols, tables);
     if (codes) tern_lut_pack(widths[i].width, codes, rows, cols, strip);
     else make_bytes(i, strip, bytes);
@@ -192,8 +163,8 @@ static void check_width(operands *o, int i, const int8_t *codes, uint32_t rows, 
 
 static void check_size(operands *o, uint32_t cols, fill f)
 {
-    const uint32_t rows = test_between(&rng, 1, TERN_LUT_ROWS);
-    int8_t *codes = make_codes(rows, cols, f);
+    const uint32_t rows = test_between(&lut_rng, 1, TERN_LUT_ROWS);
+    int8_t *codes = lut_make_codes(rows, cols, f);
     for (int i = 0; i < N_WIDTHS; i++)
         for (int extreme = -1; extreme <= 1; extreme++) check_width(o, i, codes, rows, cols, extreme);
     free(codes);
@@ -205,7 +176,7 @@ static void every_kernel(void **state)
     operands o = open_operands(20000);
     for (int f = 0; f < N_FILLS; f++) {
         for (uint32_t cols = 1; cols < 40; cols++) check_size(&o, cols, (fill)f);
-        for (int i = 0; i < 20; i++) check_size(&o, test_between(&rng, 40, 2560), (fill)f);
+        for (int i = 0; i < 20; i++) check_size(&o, test_between(&lut_rng, 40, 2560), (fill)f);
         check_size(&o, 20000, (fill)f);
     }
     close_operands(&o);
@@ -269,7 +240,7 @@ static void broken_kernels_are_caught(void **state)
 {
     (void)state;
     operands o = open_operands(2560);
-    int8_t *equal = make_codes(4, 2560, ALL_EQUAL), *random = make_codes(4, 2560, RANDOM);
+    int8_t *equal = lut_make_codes(4, 2560, ALL_EQUAL), *random = lut_make_codes(4, 2560, RANDOM);
     assert_false(same_strip(&o, 2, equal, 4, 2560, 1, sums_in_int16));
     assert_false(same_strip(&o, 2, random, 4, 2560, 1, forgets_last_group));
     assert_false(same_strip(&o, 2, random, 4, 2560, 0, forgets_sign));
@@ -280,181 +251,16 @@ static void broken_kernels_are_caught(void **state)
     close_operands(&o);
 }
 
-/* What a weight's layout gives for any range of rows and a few tokens. */
-typedef struct product {
-    tern_weight w;
-    int8_t *codes, *x;
-    size_t stride;
-} product;
-
-static product open_product(uint32_t rows, uint32_t cols, const char *encoding)
-{
-    product p = {.codes = make_codes(rows, cols, RANDOM), .stride = (cols + 127) / 128 * 128};
-    const tern_encoding *e = tern_encoding_by_name(encoding);
-    tern_error err = {0};
-    size_t bytes;
-    assert_ok(tern_encoding_bytes(e, rows, cols, &bytes, &err), err);
-    uint8_t *data = malloc(bytes);
-    assert_ok(tern_encode_codes(e, p.codes, 1.0f, rows, cols, data, &err), err);
-    p.w = (tern_weight){
-        .encoding = e, .rows = rows, .cols = cols, .data = data, .bytes = bytes, .scale = 1.0f, .name = "w.weight"};
-    p.x = calloc(TERN_CPU__LAYOUT_TOKENS, p.stride);
-    for (uint32_t t = 0; t < TERN_CPU__LAYOUT_TOKENS; t++) make_inputs(p.x + t * p.stride, cols, 0);
-    return p;
-}
-
-static void close_product(product *p)
-{
-    free((void *)(uintptr_t)p->w.data);
-    free(p->codes);
-    free(p->x);
-}
-
-/* Whether a width has kernels of more than plain C here, or no width has. */
-static bool can_be_chosen(const tern_cpu_kernels *k, uint32_t width)
-{
-    const char *const levels[N_WIDTHS] = {k->lut2_level, k->lut3_level, k->lut5_level};
-    bool any = false;
-    for (int i = 0; i < N_WIDTHS; i++) any |= strcmp(levels[i], "scalar") != 0;
-    for (int i = 0; i < N_WIDTHS; i++)
-        if (widths[i].width == width) return !any || strcmp(levels[i], "scalar") != 0;
-    return width == 0;
-}
-
-static void *make_tables(const product *p, const tern_cpu *cpu, const tern_cpu__tables *t, uint32_t n)
-{
-    const size_t bytes = tern_cpu__tables_bytes(t, p->w.cols);
-    uint8_t *tables = aligned_alloc(64, n * bytes);
-    for (uint32_t i = 0; i < n; i++) t->make(&cpu->kernels, p->x + i * p->stride, p->w.cols, tables + i * bytes);
-    return tables;
-}
-
-static void check_layout(const product *p, const tern_cpu *cpu, const tern_cpu__layout *l, uint32_t first,
-                         uint32_t n_rows, uint32_t n)
-{
-    const tern_q8_rows x = {.x = p->x, .stride = p->stride, .n = n};
-    const size_t stride = n_rows + 3;
-    int32_t *dots = malloc(n * stride * sizeof *dots);
-    void *tables = make_tables(p, cpu, l->tables, n);
-    memset(dots, 0x55, n * stride * sizeof *dots);
-    l->multiply(l, first, n_rows, &x, tables, dots, stride);
-    for (uint32_t t = 0; t < n; t++)
-        for (uint32_t r = 0; r < stride; r++) {
-            int32_t want = r < n_rows ? 0 : 0x55555555; /* nothing else is written */
-            for (uint32_t c = 0; c < p->w.cols && r < n_rows; c++)
-                want += p->codes[(size_t)(first + r) * p->w.cols + c] * p->x[t * p->stride + c];
-            if (dots[t * stride + r] != want)
-                fail_msg("rows %u + %u, token %u, row %u: %d found, %d expected", first, n_rows, t, r,
-                         dots[t * stride + r], want);
-        }
-    free(tables);
-    free(dots);
-}
-
-static void whole_products(void **state)
-{
-    (void)state;
-    static const uint32_t shapes[][2] = {{1, 1}, {37, 130}, {128, 640}, {300, 2560}, {129, 641}, {5, 7001}};
-    tern_error err = {0};
-    tern_backend *b;
-    assert_ok(tern_cpu_open(&b, &(tern_cpu_options){.n_threads = 2}, &err), err);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int choice = 0; choice <= N_WIDTHS; choice++) {
-            const uint32_t width = choice ? widths[choice - 1].width : 0;
-            if (!can_be_chosen(&((tern_cpu *)b)->kernels, width)) continue;
-            product p = open_product(shapes[i][0], shapes[i][1], "t160");
-            tern_cpu__layout *l;
-            assert_ok(tern_cpu__lut_make((tern_cpu *)b, &p.w, width, &l, &err), err);
-            assert_true(l->bytes >= (uint64_t)p.w.rows * p.w.cols / 5 && l->max_tokens <= TERN_CPU__LAYOUT_TOKENS);
-            for (uint32_t n = 1; n <= l->max_tokens; n++) check_layout(&p, (tern_cpu *)b, l, 0, p.w.rows, n);
-            for (int rep = 0; rep < 4; rep++) {
-                const uint32_t first = test_between(&rng, 0, p.w.rows - 1);
-                check_layout(&p, (tern_cpu *)b, l, first, test_between(&rng, 1, p.w.rows - first), 2);
-            }
-            l->close(l);
-            close_product(&p);
-        }
-    b->close(b);
-}
-
-static void refusals(void **state)
-{
-    (void)state;
-    tern_error err = {0};
-    tern_backend *b;
-    tern_cpu__layout *l;
-    tern_cpu__choice choice;
-    assert_ok(tern_cpu__choice_parse("lut:5", &choice, &err), err);
-    assert_int_equal(choice.n, 5);
-    assert_int_equal(tern_cpu__choice_parse("lut:6", &choice, &err), TERN_INVALID_ARGUMENT);
-    assert_string_equal(err.message, "kernel \"lut:6\": columns of a look-up from 2 to 5 expected after the colon");
-    assert_ok(tern_cpu_open(&b, &(tern_cpu_options){.n_threads = 1}, &err), err);
-    product p = open_product(20, 256, "i2_s");
-    assert_int_equal(tern_cpu__lut_make((tern_cpu *)b, &p.w, 4, &l, &err), TERN_INVALID_ARGUMENT);
-    assert_string_equal(err.message, "kernel lut:4: look-ups of 2, 3 or 5 columns expected");
-    p.w.trained = true;
-    assert_int_equal(tern_cpu__lut_make((tern_cpu *)b, &p.w, 0, &l, &err), TERN_UNSUPPORTED);
-    assert_string_equal(err.message, "w.weight: kernel lut found for a weight that is trained, dot expected");
-    close_product(&p);
-    b->close(b);
-}
-
-static void check_refusal(tern_cpu *cpu, const product *p, uint32_t width, const char *message)
-{
-    tern_error err = {0};
-    tern_cpu__layout *l;
-    assert_int_equal(tern_cpu__lut_make(cpu, &p->w, width, &l, &err), TERN_UNSUPPORTED);
-    assert_string_equal(err.message, message);
-}
-
-/* A width of which a level has only the definition, while another width has a kernel there, is refused. */
-static void no_silent_definition(void **state)
-{
-    (void)state;
-    tern_error err = {0};
-    tern_backend *b;
-    tern_cpu_options o = {.n_threads = 1, .features_set = true};
-    if (tern_cpu_features_parse("avx2", tern_cpu_features(), &o.features, NULL) != TERN_OK) return;
-    product p = open_product(20, 256, "i2_s");
-    assert_ok(tern_cpu_open(&b, &o, &err), err);
-    check_refusal((tern_cpu *)b, &p, 2,
-                  "kernel lut:2: needs AVX-512 or NEON, which this CPU or --cpu-features lacks; lut:3 expected");
-    check_refusal((tern_cpu *)b, &p, 5,
-                  "kernel lut:5: needs AVX-512 with VBMI, which this CPU or --cpu-features lacks; lut:3 expected");
-    b->close(b);
-    close_product(&p);
-}
-
-/* With nothing but definitions all widths are served. */
-static void definitions_serve(void **state)
-{
-    (void)state;
-    tern_error err = {0};
-    tern_backend *b;
-    tern_cpu__layout *l;
-    product p = open_product(20, 256, "i2_s");
-    assert_ok(tern_cpu_open(&b, &(tern_cpu_options){.n_threads = 1, .features_set = true}, &err), err);
-    for (int i = 0; i < N_WIDTHS; i++) {
-        assert_ok(tern_cpu__lut_make((tern_cpu *)b, &p.w, widths[i].width, &l, &err), err);
-        check_layout(&p, (tern_cpu *)b, l, 0, p.w.rows, 2);
-        l->close(l);
-    }
-    b->close(b);
-    close_product(&p);
-}
-
 static int seed(void **state)
 {
     (void)state;
-    test_seed(&rng);
+    test_seed(&lut_rng);
     return 0;
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(round_trip),        cmocka_unit_test(known_bytes), cmocka_unit_test(known_triples),
-    cmocka_unit_test(every_kernel),      cmocka_unit_test(every_input), cmocka_unit_test(broken_kernels_are_caught),
-    cmocka_unit_test(whole_products),    cmocka_unit_test(refusals),    cmocka_unit_test(no_silent_definition),
-    cmocka_unit_test(definitions_serve),
+    cmocka_unit_test(round_trip),   cmocka_unit_test(known_bytes), cmocka_unit_test(known_triples),
+    cmocka_unit_test(every_kernel), cmocka_unit_test(every_input), cmocka_unit_test(broken_kernels_are_caught),
 };
 
 TEST_GROUP(lut_kernels, "web", tests, .setup = seed);

@@ -113,8 +113,8 @@ static void other_kind(tern_backend *b, const product *p)
     w.rsr = s.bytes;
     w.rsr_bytes = s.n_bytes;
     assert_int_equal(tern_cpu__rsr_make((tern_cpu *)b, &w, 0, &l, &err), TERN_MALFORMED);
-    assert_string_equal(
-        err.message, "w.weight: rsr: a matrix of kind 1, 20 rows of 300 found, ternary, 20 rows of 300 expected");
+    assert_string_equal(err.message,
+                        "w.weight: rsr: a matrix of kind 1, 20 rows of 300 found, ternary, 20 rows of 300 expected");
     tern_rsr_slices_deinit(&s);
     free(zeros.codes);
 }
@@ -146,8 +146,8 @@ static void sections(void **state)
     l->close(l);
     p.w.rows = 19;
     assert_int_equal(tern_cpu__rsr_make((tern_cpu *)b, &p.w, 0, &l, &err), TERN_MALFORMED);
-    assert_string_equal(
-        err.message, "w.weight: rsr: a matrix of kind 0, 20 rows of 300 found, ternary, 19 rows of 300 expected");
+    assert_string_equal(err.message,
+                        "w.weight: rsr: a matrix of kind 0, 20 rows of 300 found, ternary, 19 rows of 300 expected");
     p.w.rows = 20;
     p.w.cols = 299;
     assert_int_equal(tern_cpu__rsr_make((tern_cpu *)b, &p.w, 0, &l, &err), TERN_MALFORMED);

@@ -1,0 +1,174 @@
+/* Top-k, top-p, min-p and the like: what they leave of the candidates, at their edges too. */
+#include "infer/sampler_cases.h"
+
+static tern_candidates candidates_open(uint32_t n)
+{
+    return (tern_candidates){.ids = calloc(n, 4),
+                             .x = calloc(n, 4),
+                             .weights = calloc(n, 4),
+                             .keys = calloc(n, 4),
+                             .mass = calloc(TERN_SELECT_BUCKETS, sizeof(double))};
+}
+
+static void candidates_close(tern_candidates *c)
+{
+    free(c->ids);
+    free(c->x);
+    free(c->weights);
+    free(c->keys);
+    free(c->mass);
+}
+
+/* The same tokens (among those not too unlikely for an f32 weight) with the same probabilities. */
+static void assert_same(const tern_candidates *c, const plain *d, const char *what)
+{
+    double sum = 0, got[MAX_VOCAB] = {0};
+    for (uint32_t i = 0; i < c->n; i++) sum += (double)c->weights[i];
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (i && c->ids[i] <= c->ids[i - 1]) fail_msg("%s: id %d after %d", what, c->ids[i], c->ids[i - 1]);
+        got[c->ids[i]] = (double)c->weights[i] / sum;
+    }
+    for (uint32_t i = 0; i < d->n; i++) {
+        bool in = d->p[i] > 0, unlikely = fmax(d->p[i], got[i]) < 1e-30;
+        if ((got[i] > 0) != in && !unlikely) fail_msg("%s: id %u is %s", what, i, in ? "missing" : "too many");
+        if (!(fabs(got[i] - d->p[i]) <= 1e-6 * d->p[i] + 1e-12))
+            fail_msg("%s: p of id %u is %g, %g expected", what, i, got[i], d->p[i]);
+    }
+}
+
+static void cuts(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {1, 2, 15, 64, 65, 1000, MAX_VOCAB};
+    static const float scales[] = {0.1f, 1, 4}, temperatures[] = {0.3f, 1, 2.5f};
+    tern_rng rng;
+    test_seed(&rng);
+    uint32_t n_near = 0, n_cases = 0;
+    tern_candidates c = candidates_open(MAX_VOCAB);
+    static plain d;
+    float logits[MAX_VOCAB];
+    for (int round = 0; round < 400; round++) {
+        uint32_t n = sizes[tern_rng_below(&rng, 7)], k = test_between(&rng, 0, n + 3);
+        bool coarse = tern_rng_below(&rng, 2);
+        float temperature = temperatures[tern_rng_below(&rng, 3)], p = tern_rng_f32(&rng), q = tern_rng_f32(&rng),
+              m = tern_rng_f32(&rng) * 0.3f;
+        sampler_random_logits(&rng, logits, n, scales[tern_rng_below(&rng, 3)], coarse);
+        tern_candidates__gather(&c, logits, n, k);
+        tern_candidates__weigh(&c, temperature);
+        sampler_plain_softmax(&d, logits, n, temperature);
+        if (k) sampler_plain_top_k(&d, k);
+        assert_same(&c, &d, "top-k");
+        double nearest = INFINITY;
+        if (!coarse &&
+            tern_rng_below(&rng,
+                           2)) { /* in ties, which of two distances that are equal but for rounding is less is open */
+            tern_candidates__typical(&c, q);
+            nearest = sampler_plain_typical(&d, q);
+            if (nearest > 1e-6) assert_same(&c, &d, "typical");
+        }
+        if (nearest > 1e-6) {
+            tern_candidates__top_p(&c, p);
+            nearest = sampler_plain_top_p(&d, p);
+        }
+        n_cases++;
+        n_near += !(nearest > 1e-6);
+        if (!(nearest > 1e-6)) continue;
+        assert_same(&c, &d, "top-p");
+        tern_candidates__min_p(&c, m);
+        sampler_plain_min_p(&d, m);
+        assert_same(&c, &d, "min-p");
+    }
+    assert_in_range(n_near, 0, n_cases / 10);
+    candidates_close(&c);
+}
+
+/* Sums that are exact: the rule at the edge, and ties by id. */
+static void cut_edges(void **state)
+{
+    (void)state;
+    tern_candidates c = candidates_open(8);
+    const float equal[8] = {2, 2, 2, 2, 2, 2, 2, 2}, zeros[8] = {0.0f, -0.0f, -1, 0.0f, -0.0f, -1, -1, -1};
+    tern_candidates__gather(&c, zeros, 8, 3);
+    assert_int_equal(c.n, 3);
+    assert_int_equal(c.ids[2], 3); /* 0 and -0 tie */
+    tern_candidates__gather(&c, equal, 8, 0);
+    tern_candidates__weigh(&c, 1);
+    tern_candidates__top_p(&c, 0.5f); /* four reach a half, the fifth exceeds it */
+    assert_int_equal(c.n, 5);
+    assert_int_equal(c.ids[4], 4);
+    tern_candidates__min_p(&c, 1);
+    assert_int_equal(c.n, 5);
+    tern_candidates__typical(&c, 0);
+    assert_int_equal(c.n, 1);
+    assert_int_equal(c.ids[0], 0);
+    assert_int_equal(tern_candidates__draw(&c, 0.999), 0);
+    candidates_close(&c);
+}
+
+/* Only the wanted logits, the others -INFINITY: the same choice. */
+static void wanted(void **state)
+{
+    (void)state;
+    enum { N = 400, HISTORY = 20 };
+    tern_rng rng;
+    test_seed(&rng);
+    for (int round = 0; round < 300; round++) {
+        float logits[N], screened[N], sorted[N];
+        int32_t history[HISTORY];
+        sampler_random_logits(&rng, logits, N, 2, tern_rng_below(&rng, 2));
+        tern_logit_bias biases[2] = {{(int32_t)tern_rng_below(&rng, N), -3},
+                                     {(int32_t)tern_rng_below(&rng, N), -INFINITY}};
+        for (int i = 0; i < HISTORY; i++) history[i] = (int32_t)tern_rng_below(&rng, N);
+        tern_sampler_params params = {.temperature = (float)(round % 3),
+                                      .top_k = test_between(&rng, 1, 30),
+                                      .top_p = 0.95f,
+                                      .typical_p = 1,
+                                      .repetition_penalty = 1.5f,
+                                      .frequency_penalty = 1,
+                                      .penalty_last_n = tern_rng_below(&rng, HISTORY),
+                                      .biases = biases,
+                                      .n_biases = 2,
+                                      .seed = (uint64_t)round};
+        biases[0].id = (int32_t)tern_logits__argmax(logits, N);
+        history[HISTORY - 1] = biases[0].id;
+        uint32_t n = tern_sampler_n_top(&params);
+        assert_in_range(n, 1, N / 4);
+        memcpy(sorted, logits, sizeof sorted);
+        for (uint32_t i = 0; i < n; i++) /* the n highest to the front */
+            for (uint32_t k = i + 1; k < N; k++)
+                if (sorted[k] > sorted[i]) {
+                    float t = sorted[i];
+                    sorted[i] = sorted[k];
+                    sorted[k] = t;
+                }
+        for (int i = 0; i < N; i++) screened[i] = logits[i] < sorted[n - 1] ? -INFINITY : logits[i];
+        tern_sampler *s = sampler_open_sampler(N, params);
+        int32_t id = tern_sampler_next(s, logits, history, HISTORY);
+        tern_sampler_reset(s);
+        assert_int_equal(tern_sampler_next(s, screened, history, HISTORY), id);
+        tern_sampler_close(s);
+    }
+    tern_sampler_params params = TERN_SAMPLER_DEFAULTS;
+    const tern_logit_bias up = {3, 0.5f};
+    assert_int_equal(tern_sampler_n_top(&params), 40);
+    params.repetition_penalty = 0.9f;
+    assert_int_equal(tern_sampler_n_top(&params), 0);
+    params.repetition_penalty = 1;
+    params.temperature = 0;
+    assert_int_equal(tern_sampler_n_top(&params), 1);
+    params.biases = &up;
+    params.n_biases = 1;
+    assert_int_equal(tern_sampler_n_top(&params), 0);
+    params.n_biases = 0;
+    params.temperature = 1;
+    params.top_k = 0;
+    assert_int_equal(tern_sampler_n_top(&params), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(cuts),
+    cmocka_unit_test(cut_edges),
+    cmocka_unit_test(wanted),
+};
+
+TEST_GROUP(sampler_cuts, "web", tests);

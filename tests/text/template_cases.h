@@ -1,0 +1,16 @@
+/* Templates rendered over messages. */
+#ifndef TERN_TESTS_TEXT_TEMPLATE_CASES_H
+#define TERN_TESTS_TEXT_TEMPLATE_CASES_H
+
+#include "support/test.h"
+
+#include "base/alloc.h"
+#include "text/chat_template.h"
+
+tern_status template_render(const char *source, const tern_chat_message *messages, size_t n, bool prompt, tern_buf *out,
+                            tern_error *err);
+
+void template_expect_text(const char *source, const tern_chat_message *messages, size_t n, bool prompt,
+                          const char *expected);
+
+#endif

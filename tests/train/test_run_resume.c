@@ -1,69 +1,6 @@
 /* Runs that stop and go on: to the same losses, checkpoints and results bit for bit, wherever they were stopped, and
  * killed. */
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
-
-#include "support/kernels.h"
-#include "train/checkpoint.h"
-#include "train/run_support.h"
-
-static run_path model, data;
-static const char *data_list[1];
-
-static int make_files(void **state)
-{
-    (void)state;
-    model = put_model("resume-model");
-    snprintf(data.text, sizeof data.text, "%s", put_sequences("resume.jsonl", 60, 11));
-    data_list[0] = data.text;
-    return 0;
-}
-
-static tern_finetune_options options(const char *output)
-{
-    return run_options(model.text, data_list, output);
-}
-
-/* Stops after so many steps of one call. */
-typedef struct stopper {
-    uint64_t left;
-    uint64_t n_steps, n_saved;
-} stopper;
-
-static void count_event(void *context, const tern_finetune_event *e)
-{
-    stopper *s = context;
-    s->n_steps += e->kind == TERN_FINETUNE_STEP;
-    s->n_saved += e->kind == TERN_FINETUNE_SAVED;
-}
-
-static bool steps_left(void *context)
-{
-    const stopper *s = context;
-    return s->n_steps < s->left;
-}
-
-static void run_to_end(tern_finetune_options o)
-{
-    tern_error err = {0};
-    assert_ok(tern_finetune(&o, NULL, &err), err);
-}
-
-/* One call that is stopped after `n` steps. */
-static void run_some(tern_finetune_options o, uint64_t n)
-{
-    tern_error err = {0};
-    stopper s = {.left = n};
-    o.on_event = count_event;
-    o.go_on = steps_left;
-    o.context = &s;
-    tern_status status = tern_finetune(&o, NULL, &err);
-    if (status != TERN_CANCELLED) fail_msg("status %d: %s", status, err.message);
-    assert_non_null(strstr(err.message, "--resume"));
-    assert_true(s.n_steps >= n && s.n_saved >= 1);
-}
+#include "train/run_resume_cases.h"
 
 static void assert_same_runs(const char *a, const char *b)
 {
@@ -96,7 +33,7 @@ static const struct {
 
 static tern_finetune_options options_of(size_t k, const char *output)
 {
-    tern_finetune_options o = options(output);
+    tern_finetune_options o = run_resume_options(output);
     o.optimizer = kinds[k].optimizer;
     o.master = kinds[k].master;
     o.states = kinds[k].states;
@@ -124,14 +61,14 @@ static void stopped_runs_go_on_as_if_nothing_was(void **state)
         const run_path whole = scratch(name);
         snprintf(name, sizeof name, "parts-%s", kinds[k].name);
         const run_path parts = scratch(name);
-        run_to_end(options_of(k, whole.text));
+        run_resume_run_to_end(options_of(k, whole.text));
         tern_finetune_options o = options_of(k, parts.text);
-        run_some(o, 1);
+        run_resume_run_some(o, 1);
         o.overwrite = false;
         o.resume = true;
-        run_some(o, 3);
-        run_some(o, 2);
-        run_to_end(o);
+        run_resume_run_some(o, 3);
+        run_resume_run_some(o, 2);
+        run_resume_run_to_end(o);
         assert_same_runs(whole.text, parts.text);
         if (kinds[k].lora) continue;
         const run_path x = inside(whole.text, "model.safetensors"), y = inside(parts.text, "model.safetensors");
@@ -199,13 +136,13 @@ static void killed_runs_come_to_the_same_end(void **state)
     test_seed(&rng);
     const run_path whole = scratch("never-killed"), killed = scratch("killed");
     const run_path state_path = inside(killed.text, "checkpoint/state.safetensors");
-    tern_finetune_options o = options(whole.text);
+    tern_finetune_options o = run_resume_options(whole.text);
     o.steps = KILLED_STEPS;
     o.save_every = 1;
     o.validation_split = 0.2;
     o.evaluate_every = 3;
     o.plot = true;
-    run_to_end(o);
+    run_resume_run_to_end(o);
     o.output = killed.text;
     unlink(state_path.text);
     int n_kills = 0, n_lives = 0;
@@ -220,78 +157,12 @@ static void killed_runs_come_to_the_same_end(void **state)
     assert_int_equal(access(state_path.text, F_OK), 0);
     o.resume = true;
     o.overwrite = false;
-    run_to_end(o);
+    run_resume_run_to_end(o);
     assert_same_runs(whole.text, killed.text);
     const run_path x = inside(whole.text, "model.safetensors"), y = inside(killed.text, "model.safetensors");
     assert_same_files(x.text, y.text);
     const run_path a = inside(whole.text, "loss.svg"), b = inside(killed.text, "loss.svg");
     assert_same_files(a.text, b.text);
-}
-
-/* ---- refused */
-
-static void assert_refused(tern_finetune_options o, tern_status code, const char *words)
-{
-    tern_error err = {0};
-    o.overwrite = false;
-    assert_int_equal(tern_finetune(&o, NULL, &err), code);
-    if (!strstr(err.message, words)) fail_msg("\"%s\" has no \"%s\"", err.message, words);
-}
-
-static void other_settings_are_refused(void **state)
-{
-    (void)state;
-    const run_path out = scratch("settings");
-    tern_finetune_options o = options(out.text);
-    run_some(o, 2);
-    assert_refused(o, TERN_INVALID_ARGUMENT, "--resume goes on from it, --overwrite begins anew");
-    o.resume = true;
-    tern_finetune_options p = o;
-    p.seq--;
-    assert_refused(p, TERN_INVALID_ARGUMENT, "made with --seq 15, 14 found");
-    p = o, p.batch = 4;
-    assert_refused(p, TERN_INVALID_ARGUMENT, "made with --batch 2, 4 found");
-    p = o, p.seed = 99;
-    assert_refused(p, TERN_INVALID_ARGUMENT, "made with --seed 1, 99 found");
-    p = o, p.optimizer = "sgd";
-    assert_refused(p, TERN_INVALID_ARGUMENT, "made with --optimizer adamw, sgd found");
-    p = o, p.lr = 3e-4;
-    assert_refused(p, TERN_INVALID_ARGUMENT, "made with --lr 0.002, 0.00029999999999999997 found");
-    p = o, p.lora_rank = 4;
-    assert_refused(p, TERN_INVALID_ARGUMENT, "made with --lora");
-    p = o, p.sequential = true;
-    assert_refused(p, TERN_INVALID_ARGUMENT, "made with --order shuffled, sequential found");
-    const char *other = put_sequences("other.jsonl", 60, 12);
-    p = o, p.data = &other;
-    assert_refused(p, TERN_INVALID_ARGUMENT, "made with another data (fingerprint ");
-    const run_path other_model = put_model("other-model");
-    run_path weights = inside(other_model.text, "model.safetensors");
-    FILE *f = fopen(weights.text, "r+b");
-    assert_true(f && fseek(f, -2, SEEK_END) == 0 && fputc(0x12, f) != EOF && fclose(f) == 0);
-    p = o, p.model = other_model.text;
-    assert_refused(p, TERN_INVALID_ARGUMENT, "made with another model (fingerprint ");
-    o.overwrite = false;
-    run_to_end(o);
-}
-
-static void damaged_checkpoints_are_refused(void **state)
-{
-    (void)state;
-    const run_path out = scratch("damaged"), path = inside(out.text, "checkpoint/state.safetensors");
-    tern_finetune_options o = options(out.text);
-    run_some(o, 2);
-    o.resume = true;
-    tern_buf file = bytes_of(path.text);
-    file.data[file.size / 2] ^= 1;
-    put_file("damaged/checkpoint/state.safetensors", file.data, file.size);
-    assert_refused(o, TERN_MALFORMED, "state.safetensors: ");
-    put_file("damaged/checkpoint/state.safetensors", file.data, file.size / 3);
-    assert_refused(o, TERN_MALFORMED, "state.safetensors: ");
-    put_file("damaged/checkpoint/state.safetensors", "", 0);
-    assert_refused(o, TERN_MALFORMED, "state.safetensors: ");
-    unlink(path.text);
-    assert_refused(o, TERN_NOT_FOUND, "no checkpoint to go on from");
-    tern_buf_deinit(&file);
 }
 
 /* From nothing: the model of the first call is gone on with, and other shapes are refused. */
@@ -312,49 +183,23 @@ static void models_from_nothing_go_on(void **state)
     tern_finetune_options o = run_options(NULL, list, whole.text);
     o.config = shapes.text;
     o.split = "blank";
-    run_to_end(o);
+    run_resume_run_to_end(o);
     o.output = parts.text;
-    run_some(o, 4);
+    run_resume_run_some(o, 4);
     o.overwrite = false;
     o.resume = true;
     put_file("nothing-shapes.json", config, sizeof config - 2);
-    assert_refused(o, TERN_INVALID_ARGUMENT, "made with another config (fingerprint ");
+    run_resume_assert_refused(o, TERN_INVALID_ARGUMENT, "made with another config (fingerprint ");
     put_file("nothing-shapes.json", config, sizeof config - 1);
-    run_to_end(o);
+    run_resume_run_to_end(o);
     assert_same_runs(whole.text, parts.text);
     tern_buf_deinit(&text);
-}
-
-/* A finished run is carried on, and one that is already long enough only writes its result. */
-static void runs_may_become_longer(void **state)
-{
-    (void)state;
-    const run_path out = scratch("longer");
-    tern_finetune_options o = options(out.text);
-    tern_finetune_result result;
-    tern_error err = {0};
-    run_to_end(o);
-    o.overwrite = false;
-    o.resume = true;
-    stopper s = {0};
-    o.on_event = count_event;
-    o.context = &s;
-    assert_ok(tern_finetune(&o, &result, &err), err);
-    assert_int_equal(s.n_steps, 0);
-    assert_int_equal(result.n_steps, 10);
-    o.steps = 14;
-    assert_ok(tern_finetune(&o, &result, &err), err);
-    assert_int_equal(s.n_steps, 4);
-    assert_int_equal(result.n_steps, 14);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(stopped_runs_go_on_as_if_nothing_was),
     cmocka_unit_test(killed_runs_come_to_the_same_end),
-    cmocka_unit_test(other_settings_are_refused),
-    cmocka_unit_test(damaged_checkpoints_are_refused),
     cmocka_unit_test(models_from_nothing_go_on),
-    cmocka_unit_test(runs_may_become_longer),
 };
 
-TEST_GROUP(run_resume, "slow", tests, .setup = make_files);
+TEST_GROUP(run_resume, "slow", tests, .setup = run_resume_make_files);

@@ -48,8 +48,8 @@ static tern_status read_table(table *t, const tern_gguf *g, tern_error *err)
     if (t->counts->count != t->names->count)
         return tern_fail(err, TERN_MALFORMED, TERN_MODEL__EXACT_COUNTS ": %llu values found, %llu expected",
                          (unsigned long long)t->counts->count, (unsigned long long)t->names->count);
-    t->starts = tern_calloc((size_t)t->names->count + 1, sizeof *t->starts);
-    if (!t->starts) return tern_fail_alloc(err, (size_t)t->names->count * sizeof *t->starts);
+    t->starts = tern_calloc(tern_size_of(t->names->count) + 1, sizeof *t->starts);
+    if (!t->starts) return tern_fail_alloc(err, tern_size_of(t->names->count) * sizeof *t->starts);
     TERN_TRY(read_counts(t, err));
     return read_names(t, err);
 }
@@ -58,7 +58,7 @@ static tern_status read_table(table *t, const tern_gguf *g, tern_error *err)
 static tern_status copy_values(tern_model *model, const table *t, const float **values, tern_error *err)
 {
     void *storage;
-    TERN_TRY(tern_model__own(model, (size_t)t->values->count * sizeof(float), &storage, err));
+    TERN_TRY(tern_model__own(model, tern_size_of(t->values->count) * sizeof(float), &storage, err));
     float *out = storage;
     for (uint64_t i = 0; i < t->values->count; i++) {
         out[i] = tern_load_f32(t->values->value.data + i * sizeof(float));

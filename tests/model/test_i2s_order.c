@@ -57,6 +57,9 @@ static void trained_models_are_told(void **state)
             snprintf(words, sizeof words, "in the order \"%s\" (", order);
             if (!strstr(err.message, words)) fail_msg("'%s' is not in '%s'", words, err.message);
             assert_non_null(strstr(err.message, "tern convert --i2s-order"));
+            double z = 0; /* twice what is asked for, so that other trained models have room */
+            assert_int_equal(sscanf(strstr(err.message, "agree with it by"), "agree with it by %lf", &z), 1);
+            assert_true(z >= 8);
             const char *const asked[] = {order, "auto"};
             for (size_t k = 0; k < 2; k++) {
                 assert_ok(open_with(&model, &bytes, asked[k]), err);

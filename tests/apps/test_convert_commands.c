@@ -1,0 +1,183 @@
+/* The commands that write and show model files: convert, inspect, synth; and files that are cut short. */
+#include "apps/commands_cases.h"
+
+static void convert_keeps_the_text(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"i2_s", "tq2_0", "tq1_0", "t160"};
+    test_output want = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "24", "-q");
+    for (size_t i = 0; i < 4; i++) {
+        const char *file = test_scratch("cli-converted.gguf");
+        test_output o = TERN("convert", test_small_model(), "-o", file, "--type", types[i], "--overwrite");
+        assert_int_equal(o.code, 0);
+        assert_string_equal(o.out, "");
+        assert_non_null(strstr(o.err, "bits per weight"));
+        test_output_free(&o);
+        o = TERN("run", "-m", file, "--greedy", "-n", "24", "-q", "-p", "Once upon a time");
+        assert_string_equal(o.out, want.out);
+        test_output_free(&o);
+    }
+    test_output_free(&want);
+}
+
+/* Layers sorted in the file, and sorted anew: the text stays. */
+static void rsr_keeps_the_text(void **state)
+{
+    (void)state;
+    const char *file = test_scratch("cli-rsr.gguf");
+    test_output want = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "24", "-q");
+    test_output o = TERN("convert", test_small_model(), "-o", file, "--rsr", "--rsr-rows", "4", "-f");
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+    static const char *const kernels[] = {"rsr", "rsr:5", "t160", "dot", "lut"};
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        o = TERN("run", "-m", file, "--kernel", kernels[i], "--greedy", "-n", "24", "-q", "-p", "Once upon a time");
+        assert_string_equal(o.out, want.out);
+        test_output_free(&o);
+    }
+    test_output_free(&want);
+}
+
+static void convert_refuses(void **state)
+{
+    (void)state;
+    test_output o = TERN("convert", test_small_model(), "-o", test_small_model());
+    assert_int_equal(o.code, 2);
+    assert_non_null(strstr(o.err, "input and output are the same file"));
+    test_output_free(&o);
+    o = TERN("convert", test_fixture("llama"), "-o", test_scratch("cli-forced.gguf"), "--rsr");
+    assert_int_equal(o.code, 2);
+    assert_non_null(strstr(o.err, "rsr: a model without ternary layers found, some expected"));
+    test_output_free(&o);
+    o = TERN("convert", test_fixture("llama"), "-o", test_scratch("cli-forced.gguf"), "--type", "i2_s");
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.err, "the model was not trained for it (--force does it all the same)"));
+    test_output_free(&o);
+}
+
+static void truncated_files_are_refused(void **state)
+{
+    (void)state;
+    const char *path = test_scratch("cli-truncated.gguf");
+    tern_buf whole = {0};
+    tern_error err = {0};
+    assert_ok(tern_file_read(&whole, test_small_model(), 1 << 24, &err), err);
+    test_write_file(path, whole.data, whole.size / 2);
+    tern_buf_deinit(&whole);
+    static const char *const commands[] = {"run", "bench", "inspect"};
+    for (size_t i = 0; i < 3; i++) {
+        test_output o = i == 2 ? TERN(commands[i], path) : TERN(commands[i], "-m", path);
+        assert_int_equal(o.code, 1 + (i == 0)); /* run asks for a prompt first */
+        if (i > 0) assert_non_null(strstr(o.err, path));
+        test_output_free(&o);
+    }
+}
+
+/* While it runs, the model's file loses its second half. */
+static void a_file_that_is_cut_while_it_is_used_is_named(void **state)
+{
+    (void)state;
+    const char *path = test_scratch("cli-cut.gguf");
+    tern_buf whole = {0};
+    tern_error err = {0};
+    int out, status;
+    char byte, said[2048] = "";
+    FILE *log = tmpfile();
+    assert_non_null(log);
+    assert_ok(tern_file_read(&whole, test_small_model(), 1 << 24, &err), err);
+    test_write_file(path, whole.data, whole.size);
+    pid_t pid = test_tern_start_logged(
+        TERN_WORDS("run", "-m", path, BEGIN, "-n", "0", "--ignore-eos", "--context-shift"), &out, log);
+    assert_int_equal(read(out, &byte, 1), 1);
+    assert_int_equal(truncate(path, 8192), 0);
+    while (read(out, &byte, 1) == 1)
+        ;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    rewind(log);
+    assert_true(fread(said, 1, sizeof said - 1, log) > 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 1) fail_msg("status %x: %s", status, said);
+    char words[1200];
+    snprintf(words, sizeof words, "%s was cut short while it was in use: 8192 bytes found, %zu expected\n", path,
+             whole.size);
+    if (!strstr(said, words)) fail_msg("\"%s\" has no \"%s\"", said, words);
+    tern_buf_deinit(&whole);
+    fclose(log);
+    close(out);
+}
+
+static void inspect_describes_files_and_folders(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(TERN_WORDS("inspect", test_small_model(), "--json"));
+    assert_string_equal(commands_text_at(o, "architecture"), "bitnet-b1.58");
+    assert_string_equal(commands_text_at(o, "format"), "GGUF version 3");
+    assert_true(commands_number_at(json_object_get(o, "config"), "layers") == 8);
+    assert_int_equal(json_array_size(json_object_get(o, "tensors")), 2 + 8 * 11);
+    assert_non_null(json_object_get(json_object_get(o, "metadata"), "general.architecture"));
+    json_decref(o);
+    o = test_tern_json(TERN_WORDS("inspect", test_fixture("llama"), "--json"));
+    assert_string_equal(commands_text_at(o, "architecture"), "llama");
+    json_decref(o);
+    o = test_tern_json(TERN_WORDS("inspect", test_fixture("tokenizers/ggml-vocab-gpt-2.gguf"), "--json"));
+    assert_non_null(strstr(commands_text_at(o, "problem"), "gpt2"));
+    json_decref(o);
+}
+
+static void inspect_describes_adapters(void **state)
+{
+    (void)state;
+    const char *adapter = test_fixture("bitnet-train/lora");
+    json_t *o = test_tern_json(TERN_WORDS("inspect", adapter, "-m", test_fixture("bitnet-train"), "--json"));
+    const json_t *a = json_object_get(o, "adapter");
+    assert_int_equal(json_integer_value(json_object_get(a, "rank")), 8);
+    assert_int_equal(json_integer_value(json_object_get(a, "parameters")), 32768);
+    assert_true(json_is_true(json_object_get(a, "fits_model")));
+    json_decref(o);
+    test_output printed = TERN("inspect", adapter);
+    assert_int_equal(printed.code, 0);
+    assert_non_null(strstr(printed.out, "gate_proj, up_proj, down_proj"));
+    test_output_free(&printed);
+    printed = TERN("inspect", adapter, "-m", test_fixture("llama"));
+    assert_int_equal(printed.code, 1);
+    assert_non_null(strstr(printed.err, "expected"));
+    test_output_free(&printed);
+}
+
+static void inspect_prints(void **state)
+{
+    (void)state;
+    static const char *const flags[][2] = {
+        {"--graph", "attention"}, {"--memory", "bytes"}, {"--kv=f16", "blk.7.ffn_down.weight"}};
+    for (size_t i = 0; i < 3; i++) {
+        test_output o = TERN("inspect", test_small_model(), flags[i][0]);
+        assert_int_equal(o.code, 0);
+        assert_non_null(strstr(o.out, flags[i][1]));
+        test_output_free(&o);
+    }
+}
+
+static void synth_writes_a_model_that_runs(void **state)
+{
+    (void)state;
+    const char *file = test_scratch("cli-synth.gguf");
+    test_output o = TERN("synth", "--preset", "bitnet-tiny", "-o", file, "--type", "t160", "--seed", "5", "-f");
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+    o = TERN("run", "-m", file, "-p", "a", "-n", "4");
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(convert_keeps_the_text),
+    cmocka_unit_test(rsr_keeps_the_text),
+    cmocka_unit_test(convert_refuses),
+    cmocka_unit_test(a_file_that_is_cut_while_it_is_used_is_named),
+    cmocka_unit_test(truncated_files_are_refused),
+    cmocka_unit_test(inspect_describes_files_and_folders),
+    cmocka_unit_test(inspect_describes_adapters),
+    cmocka_unit_test(inspect_prints),
+    cmocka_unit_test(synth_writes_a_model_that_runs),
+};
+
+TEST_GROUP(convert_commands, "gpu", tests);

@@ -1,0 +1,144 @@
+/* The commands that measure: logits, perplexity, bench, compare. */
+#include "apps/commands_cases.h"
+
+/* Ids of a golden input as "1,2,3". */
+static char *ids_text(const int32_t *ids, uint32_t n)
+{
+    char *text = calloc(n + 1, 12), *at = text;
+    for (uint32_t i = 0; i < n; i++) at += sprintf(at, "%s%d", i ? "," : "", ids[i]);
+    return text;
+}
+
+static void check_logits(const char *model, const test_golden *golden, uint32_t input, bool hidden)
+{
+    uint32_t n;
+    char name[32];
+    const int32_t *ids = test_golden_ids(golden, input, &n);
+    char *text = ids_text(ids, n);
+    snprintf(name, sizeof name, "%u.%s", input, hidden ? "hidden" : "logits");
+    const tern_st_tensor *want = tern_safetensors_find(golden->file, name);
+    test_output o =
+        hidden ? TERN("logits", "-m", model, "--ids", text, "--hidden") : TERN("logits", "-m", model, "--ids", text);
+    assert_int_equal(o.code, 0);
+    assert_int_equal(o.n_out, want->n_elements * 4);
+    double error =
+        test_rms_error((const float *)(void *)o.out, (const float *)(const void *)want->data, want->n_elements);
+    if (!(error <= 2e-3)) fail_msg("%s of %s: off by %g", name, model, error);
+    test_output_free(&o);
+    free(text);
+}
+
+/* Folders without a tokenizer; the third input is longer than a piece of the output. */
+static void logits_are_the_golden_ones(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"bitnet", "llama"};
+    for (size_t m = 0; m < 2; m++) {
+        test_golden golden;
+        const char *path = test_fixture(models[m]);
+        char file[1200];
+        snprintf(file, sizeof file, "%s/golden.safetensors", path);
+        test_golden_open(&golden, file);
+        for (uint32_t i = 0; i < golden.n_inputs; i++) check_logits(path, &golden, i, false);
+        check_logits(path, &golden, 0, true);
+        test_golden_close(&golden);
+    }
+}
+
+/* A batch decides how many tokens are read at once, not what comes out. */
+static void logits_in_small_batches(void **state)
+{
+    (void)state;
+    const char *model = test_fixture("bitnet");
+    for (int hidden = 0; hidden < 2; hidden++) {
+        const char *what = hidden ? "--hidden" : NULL;
+        test_output whole = TERN("logits", "-m", model, "--ids", "5,6,7", what);
+        assert_int_equal(whole.code, 0);
+        assert_true(whole.n_out > 0);
+        static const char *const batches[] = {"1", "2", "200"};
+        for (size_t i = 0; i < 3; i++) {
+            test_output parts = TERN("logits", "-m", model, "--ids", "5,6,7", "-b", batches[i], what);
+            if (parts.code != 0) fail_msg("-b %s: %s", batches[i], parts.err);
+            assert_int_equal(parts.n_out, whole.n_out);
+            assert_memory_equal(parts.out, whole.out, whole.n_out);
+            test_output_free(&parts);
+        }
+        test_output_free(&whole);
+    }
+}
+
+static void perplexity_is_the_golden_one(void **state)
+{
+    (void)state;
+    json_t *golden = commands_read_golden(test_model("tiny-stories-bitnet/golden_ppl.json"));
+    json_t *o = test_tern_json(TERN_WORDS("perplexity", "-m", test_small_model(),
+                                          test_model("tiny-stories-bitnet/heldout_shakespeare.txt"), "--window", "512",
+                                          "--against", test_small_model(), "--json"));
+    const double want = commands_number_at(golden, "ppl"), got = commands_number_at(o, "ppl");
+    if (!(fabs(got - want) <= 0.005 * want)) fail_msg("perplexity %g, %g expected", got, want);
+    assert_true(commands_number_at(o, "windows") == 8);
+    assert_true(fabs(commands_number_at(o, "kl")) < 1e-9);
+    assert_true(commands_number_at(o, "same_top1") == 1);
+    json_decref(golden);
+    json_decref(o);
+}
+
+static void bench_reports_as_json(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(
+        TERN_WORDS("bench", "-m", test_small_model(), "-p", "16", "-n", "4", "-r", "2", "-t", "1,2", "--json"));
+    const json_t *results = json_object_get(o, "results");
+    assert_int_equal(json_array_size(results), 2);
+    assert_string_equal(json_string_value(json_object_get(o, "activations")), "int8");
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *row = json_array_get(results, i);
+        const json_t *decode = json_object_get(row, "decode_tokens_per_second");
+        assert_true(commands_number_at(row, "threads") == (double)(i + 1));
+        assert_true(commands_number_at(row, "allocations_per_token") == 0);
+        assert_true(commands_number_at(row, "weight_bytes_per_token") > 3e6);
+        assert_true(commands_number_at(row, "read_bandwidth") > 0);
+        assert_true(commands_number_at(row, "operations_share") > 0);
+        assert_true(commands_number_at(decode, "min") <= commands_number_at(decode, "median"));
+        assert_true(commands_number_at(decode, "median") <= commands_number_at(decode, "max"));
+    }
+    json_decref(o);
+}
+
+static void compare_finds_no_difference(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(TERN_WORDS("compare", "-m", test_small_model(), "--reference", "cpu:scalar", "--json"));
+    assert_true(json_is_true(json_object_get(o, "ok")) && json_is_true(json_object_get(o, "identical")));
+    assert_true(json_is_null(json_object_get(o, "first_difference")));
+    assert_true(json_array_size(json_object_get(o, "ops")) > 100);
+    assert_string_equal(commands_text_at(o, "reference"), "cpu:scalar");
+    json_decref(o);
+    test_output text = TERN("compare", "-m", test_small_model(), "--ids", "1,2,3,4", "--unfused");
+    assert_int_equal(text.code, 0);
+    assert_non_null(strstr(text.out, "all bits are the same"));
+    test_output_free(&text);
+}
+
+static void bench_shows_where_time_goes(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(TERN_WORDS("bench", "-m", test_small_model(), "-p", "8", "-n", "4", "-r", "1", "-t", "1",
+                                          "--profile", "--json"));
+    const json_t *profile = json_object_get(json_array_get(json_object_get(o, "results"), 0), "profile");
+    double shares = 0;
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(json_object_get(profile, "decode"), "dispatches"), i, row) shares +=
+        json_real_value(json_object_get(row, "share"));
+    assert_true(shares > 0.999 && shares < 1.001);
+    json_decref(o);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(logits_are_the_golden_ones),   cmocka_unit_test(logits_in_small_batches),
+    cmocka_unit_test(perplexity_is_the_golden_one), cmocka_unit_test(bench_reports_as_json),
+    cmocka_unit_test(compare_finds_no_difference),  cmocka_unit_test(bench_shows_where_time_goes),
+};
+
+TEST_GROUP(measuring_commands, "gpu", tests);

@@ -173,7 +173,7 @@ static tern_status show(const tern_merge_change *rows, size_t n, bool json, tern
     for (size_t i = 0; i < n; i++) {
         char name[TERN_ROLE_NAME_BYTES];
         if (rows[i].n == 0) continue;
-        tern_role_hf_name(rows[i].role, rows[i].layer, name);
+        tern_role_hf_name(NULL, rows[i].role, rows[i].layer, name);
         if (json) json_array_append_new(list, row_json(name, &rows[i]));
         else print_row(name, &rows[i]);
         add_to(&total, &rows[i]);

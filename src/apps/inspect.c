@@ -96,7 +96,7 @@ static json_t *config_json(const tern_config *c)
                      "layers", (int)c->n_layers, "hidden", (int)c->n_embd, "feed_forward", (int)c->n_ff, "heads",
                      (int)c->n_heads, "kv_heads", (int)c->n_kv_heads, "head_dim", (int)c->head_dim, "context",
                      (int)c->n_ctx_train, "rms_eps", (double)c->rms_eps, "activation",
-                     c->activation == TERN_ACT_RELU2 ? "relu2" : "silu", "sub_norms", (int)c->sub_norms, "tied_head",
+                     tern_activation_name(c->activation), "sub_norms", (int)c->sub_norms, "tied_head",
                      (int)c->tied_head, "rope_base", (double)c->rope[0].base);
 }
 

@@ -108,10 +108,26 @@ static void add(tern_backward *b, const tern_op *op, tern_view dy)
     tern_backward__contribute(b, op, op->in[TERN_ADD_B], dy);
 }
 
+/* SCALE with a soft cap, whose backward makes y of x again: CROSS_ENTROPY has written into it. */
+static void softcap(tern_backward *b, const tern_op *op, tern_view dy)
+{
+    tern_op back = begin(op, TERN_OP_SOFTCAP_BACKWARD);
+    back.in[TERN_SOFTCAP_BACKWARD_X] = op->in[TERN_SCALE_X];
+    back.in[TERN_SOFTCAP_BACKWARD_DY] = dy;
+    back.n_in = TERN_SOFTCAP_BACKWARD_INPUTS;
+    back.scale = op->scale;
+    back.softcap = op->softcap;
+    emit_sum(b, op, op->in[TERN_SCALE_X], &back);
+}
+
 /* SCALE and DROPOUT: the backward is the op itself, on dy. */
 static void again(tern_backward *b, const tern_op *op, tern_view dy)
 {
     const uint32_t x = op->kind == TERN_OP_SCALE ? (uint32_t)TERN_SCALE_X : (uint32_t)TERN_DROPOUT_X;
+    if (op->softcap > 0) {
+        softcap(b, op, dy);
+        return;
+    }
     tern_op back = *op;
     back.in[x] = dy;
     back.out = tern_backward__room(b, op, op->in[x]);

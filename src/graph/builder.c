@@ -81,16 +81,28 @@ tern_rows tern_build__rows_of(const tern_builder *b, tern_view x)
     return b->graph->values ? b->graph->values[x.value].rows : TERN_ROWS_TOKENS;
 }
 
+tern_view tern_build__rms_norm_at(tern_builder *b, tern_view x, tern_role role, tern_view out)
+{
+    tern_view norm_weight = tern_build__weight(b, tern_build__weight_at(b, role));
+    tern_op op = {.kind = TERN_OP_RMS_NORM,
+                  .in = {[TERN_NORM_X] = x, [TERN_NORM_WEIGHT] = norm_weight},
+                  .eps = b->config->rms_eps};
+    tern_build__op(b, op, tern_build__rows_of(b, x), TERN_NORM_INPUTS, out);
+    return out;
+}
+
 tern_view tern_build__rms_norm(tern_builder *b, const char *name, tern_view x, tern_role role)
 {
-    tern_rows rows = tern_build__rows_of(b, x);
+    tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, tern_build__rows_of(b, x), x.cols);
+    return tern_build__rms_norm_at(b, x, role, y);
+}
+
+tern_view tern_build__scale(tern_builder *b, const char *name, tern_view x, float factor, float softcap)
+{
+    const tern_rows rows = tern_build__rows_of(b, x);
     tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, rows, x.cols);
-    tern_view norm_weight = tern_build__weight(b, tern_build__weight_at(b, role));
-    tern_build__op(b,
-                   (tern_op){.kind = TERN_OP_RMS_NORM,
-                             .in = {[TERN_NORM_X] = x, [TERN_NORM_WEIGHT] = norm_weight},
-                             .eps = b->config->rms_eps},
-                   rows, TERN_NORM_INPUTS, y);
+    tern_op op = {.kind = TERN_OP_SCALE, .in = {[TERN_SCALE_X] = x}, .scale = factor, .softcap = softcap};
+    tern_build__op(b, op, rows, TERN_SCALE_INPUTS, y);
     return y;
 }
 

@@ -34,6 +34,10 @@ tern_view tern_build__weight(tern_builder *b, const tern_weight *weight);
 void tern_build__op(tern_builder *b, tern_op op, tern_rows rows, uint32_t n_in, tern_view out);
 tern_rows tern_build__rows_of(const tern_builder *b, tern_view x);
 tern_view tern_build__rms_norm(tern_builder *b, const char *name, tern_view x, tern_role role);
+/* The same into `out`, which may be x. A norm of fewer columns is one of each run of so many. */
+tern_view tern_build__rms_norm_at(tern_builder *b, tern_view x, tern_role role, tern_view out);
+/* x times the factor, and with a soft cap (not 0) that of it. */
+tern_view tern_build__scale(tern_builder *b, const char *name, tern_view x, float factor, float softcap);
 /* Makes x hidden state `index`, where they are wanted. */
 void tern_build__mark_hidden(tern_builder *b, tern_view x, uint32_t index);
 
@@ -46,8 +50,8 @@ typedef struct tern_build_input {
 
 /* One of the linear layers that share an input. */
 typedef struct tern_build_linear {
-    const char *name; /* of the result */
-    tern_role role;
+    const char *name;     /* of the result */
+    tern_role role, bias; /* of the bias, where the model has one; else TOKEN_EMBD, which is 0 */
     tern_view out;
 } tern_build_linear;
 

@@ -1,4 +1,4 @@
-/* The one decoder builder: BitNet and LLaMA, driven by the model's configuration. */
+/* The one decoder builder, driven by the model's configuration. */
 #include "graph/builder.h"
 
 static tern_view add(tern_builder *b, const char *name, tern_view a, tern_view c)
@@ -92,20 +92,38 @@ static tern_view attention(tern_builder *b, tern_view q, tern_view k, tern_view 
     return out;
 }
 
+/* Each head by itself; in place, unless training needs what was there. */
+static void norm_heads(tern_builder *b, const char *name, tern_view *x, tern_role role)
+{
+    if (!b->config->qk_norm) return;
+    *x = b->options->training ? tern_build__rms_norm(b, name, *x, role) : tern_build__rms_norm_at(b, *x, role, *x);
+}
+
+/* What a block adds to x. */
+static tern_view block_sum(tern_builder *b, const char *name, tern_view x, tern_view made, tern_role post_norm)
+{
+    static const char *const names[] = {
+        [TERN_ROLE_ATTN_POST_NORM] = "attn_post_norm", [TERN_ROLE_FFN_POST_NORM] = "ffn_post_norm"};
+    if (b->config->post_norms) made = tern_build__rms_norm(b, names[post_norm], made, post_norm);
+    return add(b, name, x, made);
+}
+
 static tern_view attention_block(tern_builder *b, tern_view x)
 {
     tern_build_input in = {.x = tern_build__rms_norm(b, "attn_norm", x, TERN_ROLE_ATTN_NORM)};
-    tern_build_linear qkv[] = {{.name = "q", .role = TERN_ROLE_ATTN_Q},
-                               {.name = "k", .role = TERN_ROLE_ATTN_K},
-                               {.name = "v", .role = TERN_ROLE_ATTN_V}};
+    tern_build_linear qkv[] = {{.name = "q", .role = TERN_ROLE_ATTN_Q, .bias = TERN_ROLE_ATTN_Q_BIAS},
+                               {.name = "k", .role = TERN_ROLE_ATTN_K, .bias = TERN_ROLE_ATTN_K_BIAS},
+                               {.name = "v", .role = TERN_ROLE_ATTN_V, .bias = TERN_ROLE_ATTN_V_BIAS}};
     tern_build__linears(b, &in, qkv, 3);
+    norm_heads(b, "q_norm", &qkv[0].out, TERN_ROLE_ATTN_Q_NORM);
+    norm_heads(b, "k_norm", &qkv[1].out, TERN_ROLE_ATTN_K_NORM);
     rope(b, qkv[0].out, b->config->n_heads);
     rope(b, qkv[1].out, b->config->n_kv_heads);
     tern_build_input sub = {.x = attention(b, qkv[0].out, qkv[1].out, qkv[2].out)};
     if (b->config->sub_norms) sub.x = tern_build__rms_norm(b, "attn_sub_norm", sub.x, TERN_ROLE_ATTN_SUB_NORM);
     tern_build_linear o = {.name = "attn_o", .role = TERN_ROLE_ATTN_OUTPUT};
     tern_build__linears(b, &sub, &o, 1);
-    return add(b, "ffn_inp", x, o.out);
+    return block_sum(b, "ffn_inp", x, o.out, TERN_ROLE_ATTN_POST_NORM);
 }
 
 static tern_view ffn_block(tern_builder *b, tern_view x)
@@ -123,7 +141,7 @@ static tern_view ffn_block(tern_builder *b, tern_view x)
     if (b->config->sub_norms) sub.x = tern_build__rms_norm(b, "ffn_sub_norm", h, TERN_ROLE_FFN_SUB_NORM);
     tern_build_linear down = {.name = "ffn_down", .role = TERN_ROLE_FFN_DOWN};
     tern_build__linears(b, &sub, &down, 1);
-    return add(b, "l_out", x, down.out);
+    return block_sum(b, "l_out", x, down.out, TERN_ROLE_FFN_POST_NORM);
 }
 
 static void add_params(tern_builder *b)
@@ -175,6 +193,7 @@ static void build(tern_builder *b)
     tern_op embed = {.kind = TERN_OP_EMBED,
                      .in = {[TERN_EMBED_TABLE] = table, [TERN_EMBED_IDS] = tern_build__param(b, TERN_PARAM_IDS)}};
     tern_build__op(b, embed, TERN_ROWS_TOKENS, TERN_EMBED_INPUTS, x);
+    if (c->embd_scale > 0) x = tern_build__scale(b, "embd_scaled", x, c->embd_scale, 0);
     tern_build__mark_hidden(b, x, 0);
     for (b->layer = 0; b->layer < c->n_layers; b->layer++) {
         x = ffn_block(b, attention_block(b, x));
@@ -223,6 +242,10 @@ tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const t
                           .n_layers = tern_model_config(model)->n_layers};
     graph->max_pages = (uint32_t)(((uint64_t)options->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE);
     TERN_TRY(check_options(options, err));
+    if (options->screened_head && tern_model_config(model)->logit_softcap > 0)
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "head \"exact\" where logits have a soft cap of %g: an encoding such as q6_k expected",
+                         (double)tern_model_config(model)->logit_softcap);
     if (options->training && graph->n_sequences == 0) graph->n_sequences = 1; /* PAGES is there, and never read */
     tern_builder b = {
         .graph = graph, .model = model, .config = tern_model_config(model), .options = options, .err = err};

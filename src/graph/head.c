@@ -24,9 +24,10 @@ static void sample(tern_builder *b)
 
 static tern_view logits_of(tern_builder *b, tern_build_input *in, const char *name)
 {
-    tern_build_linear table = {.name = name, .role = TERN_ROLE_OUTPUT};
+    const float cap = b->config->logit_softcap;
+    tern_build_linear table = {.name = cap > 0 ? "logits_uncapped" : name, .role = TERN_ROLE_OUTPUT};
     tern_build__linears(b, in, &table, 1);
-    return table.out;
+    return cap > 0 ? tern_build__scale(b, name, table.out, 1, cap) : table.out;
 }
 
 /* The logits of the rows whose outputs are wanted. */

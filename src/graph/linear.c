@@ -28,15 +28,16 @@ static tern_view quantized(tern_builder *b, tern_build_input *in)
     return in->quantized;
 }
 
-/* y = W x (+ residual) */
+/* y = W x (+ bias) (+ residual); bias NULL: none */
 static tern_view multiply(tern_builder *b, const char *name, const tern_build_input *in, tern_view x,
-                          const tern_weight *w, tern_view residual)
+                          const tern_weight *w, const tern_weight *bias, tern_view residual)
 {
     tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, in->rows, w->rows);
     tern_op op = {.kind = TERN_OP_LINEAR,
                   .in = {[TERN_LINEAR_X] = x, [TERN_LINEAR_W] = tern_build__weight(b, w)},
                   .n_parts = 1,
                   .residual = residual};
+    if (bias) op.bias[0] = tern_build__weight(b, bias);
     tern_build__op(b, op, in->rows, TERN_LINEAR_W + 1, y);
     return y;
 }
@@ -62,7 +63,7 @@ static tern_view inner(tern_builder *b, const tern_build_linear *layer, const te
     snprintf(name, sizeof name, "%s_lora%u_dropout", layer->name, index);
     if (b->options->training && lora->dropout > 0) x = dropped(b, name, in, lora->dropout);
     snprintf(name, sizeof name, "%s_lora%u_a", layer->name, index);
-    return multiply(b, name, in, x, lora->a, tern_build__no_view());
+    return multiply(b, name, in, x, lora->a, NULL, tern_build__no_view());
 }
 
 /* u, which is A dropout(x), times the scale; outside training a scale of 1 is no op. */
@@ -104,7 +105,7 @@ static bool adapt(tern_builder *b, const tern_build_input *in, tern_build_linear
         if (index >= all) continue;
         snprintf(name, sizeof name, "%s_lora%u", layers[i].name, index);
         layers[i].out = multiply(b, index + 1 == all ? layers[i].name : name, in, u[i],
-                                 tern_build__graph_weight(b, layers[i].role)->loras[index].b, layers[i].out);
+                                 tern_build__graph_weight(b, layers[i].role)->loras[index].b, NULL, layers[i].out);
     }
     return any;
 }
@@ -128,7 +129,8 @@ void tern_build__linears(tern_builder *b, tern_build_input *in, tern_build_linea
         snprintf(base, sizeof base, n_loras(b, l->role) ? "%s_base" : "%s", l->name);
         const tern_weight *w = in->table && b->options->head ? b->options->head : tern_build__weight_at(b, l->role);
         tern_view x = takes_quantized(b, in, l->role) ? quantized(b, in) : in->x;
-        l->out = multiply(b, base, in, x, w, tern_build__no_view());
+        const tern_weight *bias = l->bias ? tern_build__weight_at(b, l->bias) : NULL;
+        l->out = multiply(b, base, in, x, w, bias && bias->encoding ? bias : NULL, tern_build__no_view());
     }
     bool more = true;
     for (uint32_t k = 0; more; k++) more = adapt(b, in, layers, n, k);

@@ -44,7 +44,7 @@ static tern_encoding_id shortest(const float *x, size_t n)
 static void name_half(tern_weight *w, tern_role role, uint32_t layer, int half)
 {
     char name[TERN_ROLE_NAME_BYTES];
-    tern_role_hf_name(role, layer, name);
+    tern_role_hf_name(NULL, role, layer, name);
     int n = (int)(strlen(name) - strlen(".weight"));
     snprintf(w->name, sizeof w->name, "%.*s.lora_%c", n, name, "AB"[half]);
 }

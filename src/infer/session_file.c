@@ -78,6 +78,16 @@ static void mix_attention(uint64_t *hash, const tern_config *c)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) mix(hash, tern_f32_bits(numbers[i]));
 }
 
+/* Of the families that came later, in the same way. */
+static void mix_norms(uint64_t *hash, const tern_config *c)
+{
+    const uint32_t flags = (uint32_t)c->post_norms | (uint32_t)c->qk_norm << 1 | (uint32_t)c->qkv_bias << 2;
+    if (!flags && !(c->embd_scale > 0) && !(c->logit_softcap > 0)) return;
+    mix(hash, flags);
+    mix(hash, tern_f32_bits(c->embd_scale));
+    mix(hash, tern_f32_bits(c->logit_softcap));
+}
+
 /* The first and the last bytes, and the scale. */
 static void mix_weight(uint64_t *hash, const tern_weight *w)
 {
@@ -107,6 +117,7 @@ static uint64_t fingerprint(const tern_runner *r)
     const tern_config *c = tern_engine_config(engine);
     mix_config(&hash, c);
     mix_attention(&hash, c);
+    mix_norms(&hash, c);
     mix(&hash, tern_engine_f32_activations(engine));
     for (uint32_t layer = 0; layer < c->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++)

@@ -110,7 +110,7 @@ static tern_status read_half(const tern_st_tensor *t, tern_adapter_half *half, t
 static bool target_fits(const char *target, const tern_adapter_half *half)
 {
     char name[TERN_MODEL__NAME_BYTES];
-    tern_role__hf_name(half->role, half->layer, 0, name);
+    tern_role__hf_name(NULL, half->role, half->layer, 0, name);
     size_t n = strlen(name) - strlen(".weight"), m = strlen(target);
     if (m > n || memcmp(name + n - m, target, m) != 0) return false;
     return m == n || (m > 0 && name[n - m - 1] == '.');

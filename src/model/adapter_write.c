@@ -40,7 +40,7 @@ static void name_piece(piece *p, tern_role role, uint32_t layer, bool is_b, bool
         snprintf(p->name, sizeof p->name, "%s.lora_%c", name, is_b ? 'b' : 'a');
         return;
     }
-    tern_role__hf_name(role, layer, 0, name);
+    tern_role__hf_name(NULL, role, layer, 0, name);
     snprintf(p->name, sizeof p->name, "base_model.model.%.*s.lora_%c.weight", (int)(strlen(name) - strlen(".weight")),
              name, is_b ? 'B' : 'A');
 }

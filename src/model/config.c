@@ -37,21 +37,35 @@ static tern_status check_ranges(const tern_config *c, tern_error *err)
     return TERN_OK;
 }
 
-static tern_status check_rope(const tern_config *c, tern_error *err)
+static tern_status check_rope(const tern_rope *r, tern_error *err)
 {
-    if (!(c->rope[0].base >= 1.0f && isfinite(c->rope[0].base)))
-        return tern_fail(err, TERN_MALFORMED, "RoPE base: %g found, at least 1 expected", (double)c->rope[0].base);
-    if (c->rope[0].scaling == TERN_ROPE_PLAIN) return TERN_OK;
-    if (!(c->rope[0].factor >= 1.0f && isfinite(c->rope[0].factor)))
-        return tern_fail(err, TERN_MALFORMED, "RoPE scaling factor: %g found, at least 1 expected",
-                         (double)c->rope[0].factor);
-    if (c->rope[0].scaling == TERN_ROPE_LINEAR) return TERN_OK;
-    float low = c->rope[0].low_freq_factor, high = c->rope[0].high_freq_factor;
+    if (!(r->base >= 1.0f && isfinite(r->base)))
+        return tern_fail(err, TERN_MALFORMED, "RoPE base: %g found, at least 1 expected", (double)r->base);
+    if (r->scaling == TERN_ROPE_PLAIN) return TERN_OK;
+    if (!(r->factor >= 1.0f && isfinite(r->factor)))
+        return tern_fail(err, TERN_MALFORMED, "RoPE scaling factor: %g found, at least 1 expected", (double)r->factor);
+    if (r->scaling == TERN_ROPE_LINEAR) return TERN_OK;
+    float low = r->low_freq_factor, high = r->high_freq_factor;
     if (!(low > 0.0f && high > low && isfinite(high)))
         return tern_fail(err, TERN_MALFORMED,
                          "RoPE frequency factors: low %g and high %g found, 0 < low < high expected", (double)low,
                          (double)high);
-    return check_range("RoPE original context length", c->rope[0].original_ctx, TERN_MODEL__MAX_CTX, err);
+    return check_range("RoPE original context length", r->original_ctx, TERN_MODEL__MAX_CTX, err);
+}
+
+static tern_status check_scores(const tern_config *c, tern_error *err)
+{
+    const struct {
+        const char *what;
+        float value;
+    } numbers[] = {{"attention scale", c->score_scale},
+                   {"soft cap of attention", c->score_softcap},
+                   {"soft cap of logits", c->logit_softcap}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!(numbers[i].value >= 0.0f && isfinite(numbers[i].value)))
+            return tern_fail(err, TERN_MALFORMED, "%s: %g found, a positive number or 0 expected", numbers[i].what,
+                             (double)numbers[i].value);
+    return TERN_OK;
 }
 
 tern_status tern_config__check(const tern_config *config, tern_error *err)
@@ -66,5 +80,8 @@ tern_status tern_config__check(const tern_config *config, tern_error *err)
     if (!(c->rms_eps > 0.0f && c->rms_eps < 1.0f))
         return tern_fail(err, TERN_MALFORMED, "RMS norm epsilon: %g found, more than 0 and less than 1 expected",
                          (double)c->rms_eps);
-    return check_rope(c, err);
+    TERN_TRY(check_scores(c, err));
+    TERN_TRY(check_rope(&c->rope[0], err));
+    if (c->rope[1].base == 0) return TERN_OK;
+    return check_rope(&c->rope[1], err) == TERN_OK ? TERN_OK : tern_error_prefix(err, "layers with a window");
 }

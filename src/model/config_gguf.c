@@ -1,4 +1,5 @@
 /* A configuration from GGUF metadata. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,7 +49,7 @@ static tern_status read_family(tern_config *config, const tern_gguf *g, const te
         return tern_fail(err, TERN_UNSUPPORTED, "general.architecture: \"%s\" found, %s expected", tern_show(word).text,
                          tern_family__list());
     *out = family;
-    config->activation = family->activation;
+    tern_family__set(config, family);
     config->rope_adjacent = family->rope_adjacent;
     return TERN_OK;
 }
@@ -98,9 +99,8 @@ static tern_status read_dimensions(tern_config *config, const tern_gguf *g, cons
 }
 
 /* Only linear scaling has keys that are read; llama3 scaling comes as the tensor rope_freqs.weight. */
-static tern_status read_rope(tern_config *config, const tern_gguf *g, const tern_family *family, tern_error *err)
+static tern_status read_rope(tern_config *config, const tern_gguf *g, tern_error *err)
 {
-    config->rope[0].base = family->rope_base;
     TERN_TRY(maybe_f32(g, config, "rope.freq_base", &config->rope[0].base, err));
     tern_span type = {(const uint8_t *)"none", 4};
     TERN_TRY_OPTIONAL(tern_gguf_get_string(g, key_of(config, "rope.scaling.type").text, &type, err));
@@ -111,6 +111,30 @@ static tern_status read_rope(tern_config *config, const tern_gguf *g, const tern
     config->rope[0].scaling = TERN_ROPE_LINEAR;
     config->rope[0].factor = 1.0f;
     return maybe_f32(g, config, "rope.scaling.factor", &config->rope[0].factor, err);
+}
+
+/* llama.cpp's rule for files that do not say: the two models of 27B parameters, known by their layers, divide by the
+ * embedding's share of a head. */
+static float score_scale(const tern_config *c)
+{
+    const bool large = (strcmp(c->architecture, "gemma2") == 0 && c->n_layers == 46) ||
+                       (strcmp(c->architecture, "gemma3") == 0 && c->n_layers == 62);
+    return large ? 1.0f / sqrtf((float)c->n_embd / (float)c->n_heads) : 0.0f;
+}
+
+/* How attention and the head make scores: window, scale, soft caps. */
+static tern_status read_scores(tern_config *config, const tern_gguf *g, const tern_family *family, tern_error *err)
+{
+    config->full_period = family->full_period;
+    config->score_scale = score_scale(config);
+    config->score_softcap = family->score_softcap;
+    config->logit_softcap = family->logit_softcap;
+    TERN_TRY(maybe_u32(g, config, "attention.sliding_window", &config->window, err));
+    TERN_TRY(maybe_u32(g, config, "attention.sliding_window_pattern", &config->full_period, err));
+    TERN_TRY(maybe_f32(g, config, "rope.freq_base_swa", &config->rope[1].base, err));
+    TERN_TRY(maybe_f32(g, config, "attention.scale", &config->score_scale, err));
+    TERN_TRY(maybe_f32(g, config, "attn_logit_softcapping", &config->score_softcap, err));
+    return maybe_f32(g, config, "final_logit_softcapping", &config->logit_softcap, err);
 }
 
 /* Features that the graph does not have: a number other than 0 is refused. */
@@ -138,12 +162,13 @@ tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *g, tern
     TERN_TRY(refuse_extras(&c, g, err));
     TERN_TRY(read_dimensions(&c, g, family, err));
     TERN_TRY(maybe_f32(g, &c, "attention.layer_norm_rms_epsilon", &c.rms_eps, err));
-    TERN_TRY(read_rope(&c, g, family, err));
-    TERN_TRY(maybe_u32(g, &c, "attention.sliding_window", &c.window, err));
+    TERN_TRY(read_rope(&c, g, err));
+    TERN_TRY(read_scores(&c, g, family, err));
     TERN_TRY(read_name(&c, g, err));
     c.tied_head = !tern_gguf_find_tensor(g, "output.weight");
     c.bit_linear = family->ternary;
     c.sub_norms = family->needs_sub_norms || tern_gguf_find_tensor(g, "blk.0.attn_sub_norm.weight");
+    tern_family__finish(&c, family);
     TERN_TRY(tern_config__check(&c, err));
     *config = c;
     return TERN_OK;

@@ -10,14 +10,17 @@ static bool says(tern_span s, const char *word)
     return s.size == strlen(word) && memcmp(s.data, word, s.size) == 0;
 }
 
+/* Gemma's files call it "hidden_activation", beside an older "hidden_act" that counts for nothing. */
 static tern_status read_activation(const json_t *root, tern_activation *out, tern_error *err)
 {
     tern_span word = {0};
-    TERN_TRY(tern_json_get_string(root, "hidden_act", &word, err));
+    const char *key = tern_json_has(root, "hidden_activation") ? "hidden_activation" : "hidden_act";
+    TERN_TRY(tern_json_get_string(root, key, &word, err));
     if (says(word, "relu2")) *out = TERN_ACT_RELU2;
     else if (says(word, "silu") || says(word, "swish")) *out = TERN_ACT_SILU;
+    else if (says(word, "gelu_pytorch_tanh")) *out = TERN_ACT_GELU;
     else
-        return tern_fail(err, TERN_UNSUPPORTED, "hidden_act: \"%s\" found, silu or relu2 expected",
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: \"%s\" found, silu, relu2 or gelu_pytorch_tanh expected", key,
                          tern_show(word).text);
     return TERN_OK;
 }
@@ -42,11 +45,9 @@ static tern_status read_family(tern_config *config, const json_t *root, const te
     TERN_TRY(read_activation(root, &config->activation, err));
     const tern_family *family = tern_family__of_hf(class_name, config->activation);
     if (!family)
-        return tern_fail(
-            err, TERN_UNSUPPORTED,
-            "architectures: %s with %s found; BitNetForCausalLM, LlamaForCausalLM or MistralForCausalLM expected",
-            tern_show(class_name).text, config->activation == TERN_ACT_RELU2 ? "relu2" : "silu");
-    snprintf(config->architecture, sizeof config->architecture, "%s", family->architecture);
+        return tern_fail(err, TERN_UNSUPPORTED, "architectures: %s with %s found; %s expected",
+                         tern_show(class_name).text, tern_activation_name(config->activation), tern_family__classes());
+    tern_family__set(config, family);
     *out = family;
     return TERN_OK;
 }
@@ -70,60 +71,57 @@ static tern_status read_dimensions(tern_config *config, const json_t *root, tern
 }
 
 /* "rope_type", or "type" as older files spell it; "default" when there is neither. */
-static tern_status read_rope_type(tern_config *config, const json_t *rope, tern_error *err)
+static tern_status read_rope_type(tern_rope *out, const json_t *rope, tern_error *err)
 {
     tern_span type = {(const uint8_t *)"default", 7};
     TERN_TRY_OPTIONAL(tern_json_get_string(rope, "type", &type, err));
     TERN_TRY_OPTIONAL(tern_json_get_string(rope, "rope_type", &type, err));
-    if (says(type, "default")) config->rope[0].scaling = TERN_ROPE_PLAIN;
-    else if (says(type, "linear")) config->rope[0].scaling = TERN_ROPE_LINEAR;
-    else if (says(type, "llama3")) config->rope[0].scaling = TERN_ROPE_LLAMA3;
+    if (says(type, "default")) out->scaling = TERN_ROPE_PLAIN;
+    else if (says(type, "linear")) out->scaling = TERN_ROPE_LINEAR;
+    else if (says(type, "llama3")) out->scaling = TERN_ROPE_LLAMA3;
     else
         return tern_fail(err, TERN_UNSUPPORTED, "rope_type: \"%s\" found, default, linear or llama3 expected",
                          tern_show(type).text);
     return TERN_OK;
 }
 
-static tern_status read_rope_scaling(tern_config *config, const json_t *rope, tern_error *err)
+static tern_status read_rope_scaling(tern_rope *out, const json_t *rope, tern_error *err)
 {
-    TERN_TRY(read_rope_type(config, rope, err));
-    TERN_TRY_OPTIONAL(tern_json_get_f32(rope, "rope_theta", &config->rope[0].base, err));
+    TERN_TRY(read_rope_type(out, rope, err));
+    TERN_TRY_OPTIONAL(tern_json_get_f32(rope, "rope_theta", &out->base, err));
     float part = 1.0f;
     TERN_TRY_OPTIONAL(tern_json_get_f32(rope, "partial_rotary_factor", &part, err));
     if (!(part == 1.0f))
         return tern_fail(err, TERN_UNSUPPORTED, "partial_rotary_factor: %g found, 1 expected", (double)part);
-    if (config->rope[0].scaling == TERN_ROPE_PLAIN) return TERN_OK;
-    TERN_TRY(tern_json_get_f32(rope, "factor", &config->rope[0].factor, err));
-    if (config->rope[0].scaling == TERN_ROPE_LINEAR) return TERN_OK;
-    TERN_TRY(tern_json_get_f32(rope, "low_freq_factor", &config->rope[0].low_freq_factor, err));
-    TERN_TRY(tern_json_get_f32(rope, "high_freq_factor", &config->rope[0].high_freq_factor, err));
-    return tern_json_get_u32(rope, "original_max_position_embeddings", &config->rope[0].original_ctx, err);
+    if (out->scaling == TERN_ROPE_PLAIN) return TERN_OK;
+    TERN_TRY(tern_json_get_f32(rope, "factor", &out->factor, err));
+    if (out->scaling == TERN_ROPE_LINEAR) return TERN_OK;
+    TERN_TRY(tern_json_get_f32(rope, "low_freq_factor", &out->low_freq_factor, err));
+    TERN_TRY(tern_json_get_f32(rope, "high_freq_factor", &out->high_freq_factor, err));
+    return tern_json_get_u32(rope, "original_max_position_embeddings", &out->original_ctx, err);
 }
 
-/* transformers 5 writes "rope_parameters", older versions "rope_theta" and "rope_scaling". */
+/* One set of parameters, or one for each type of layer. */
+static tern_status read_rope_parameters(tern_config *config, const json_t *all, tern_error *err)
+{
+    const json_t *full = NULL, *window = NULL;
+    TERN_TRY_OPTIONAL(tern_json_get_object(all, "full_attention", &full, err));
+    TERN_TRY_OPTIONAL(tern_json_get_object(all, "sliding_attention", &window, err));
+    TERN_TRY(read_rope_scaling(&config->rope[0], full ? full : all, err));
+    return window ? read_rope_scaling(&config->rope[1], window, err) : TERN_OK;
+}
+
+/* transformers 5 writes "rope_parameters", older versions "rope_theta", "rope_local_base_freq" and "rope_scaling". */
 static tern_status read_rope(tern_config *config, const json_t *root, tern_error *err)
 {
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rope_theta", &config->rope[0].base, err));
+    TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rope_local_base_freq", &config->rope[1].base, err));
     const json_t *rope = NULL;
     TERN_TRY_OPTIONAL(tern_json_get_object(root, "rope_scaling", &rope, err));
     TERN_TRY_OPTIONAL(tern_json_get_object(root, "rope_parameters", &rope, err));
     if (!rope) return TERN_OK;
-    tern_status status = read_rope_scaling(config, rope, err);
+    tern_status status = read_rope_parameters(config, rope, err);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "RoPE parameters");
-}
-
-/* Mistral's window; the other classes have none. */
-static tern_status read_window(tern_config *config, const json_t *root, tern_error *err)
-{
-    tern_span class_name = {0};
-    if (!tern_json_has(root, "sliding_window")) return TERN_OK;
-    TERN_TRY(read_class(root, &class_name, err));
-    if (!says(class_name, "MistralForCausalLM"))
-        return tern_fail(err, TERN_UNSUPPORTED, "sliding_window: %s found, null expected",
-                         tern_json_kind(json_object_get(root, "sliding_window")));
-    TERN_TRY(tern_json_get_u32(root, "sliding_window", &config->window, err));
-    if (config->window >= 1) return TERN_OK;
-    return tern_fail(err, TERN_MALFORMED, "sliding_window: 0 found, at least 1 or null expected");
 }
 
 /* Features of these classes that the graph does not have. */
@@ -168,16 +166,16 @@ tern_status tern_config__from_hf(tern_config *config, tern_hf_layout *layout, co
     const tern_family *family = NULL;
     TERN_TRY(read_family(&c, root, &family, err));
     TERN_TRY(refuse_extras(root, err));
-    TERN_TRY(read_window(&c, root, err));
     TERN_TRY(read_dimensions(&c, root, err));
+    TERN_TRY(tern_config__scores_from_hf(&c, family, root, err));
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rms_norm_eps", &c.rms_eps, err));
     TERN_TRY_OPTIONAL(tern_json_get_bool(root, "tie_word_embeddings", &c.tied_head, err));
-    c.rope[0].base = family->rope_base;
     TERN_TRY(read_rope(&c, root, err));
     TERN_TRY(read_quantization(&l, root, err));
     l.ternary = l.ternary || family->ternary;
     l.packed = l.packed || family->ternary;
     tern_config__set_name(&c, (tern_span){(const uint8_t *)name, strlen(name)});
+    tern_family__finish(&c, family);
     TERN_TRY(tern_config__check(&c, err));
     *config = c;
     *layout = l;

@@ -61,13 +61,6 @@ static tern_status add_dimensions(const tern_config *c, tern_gguf_writer *w, ter
     return TERN_OK;
 }
 
-static tern_status add_window(const tern_config *c, tern_gguf_writer *w, tern_error *err)
-{
-    char key[96];
-    snprintf(key, sizeof key, "%s.attention.sliding_window", c->architecture);
-    return tern_gguf_add_u32(w, key, c->window, err);
-}
-
 static tern_status add_f32(const tern_config *c, const char *name, float value, tern_gguf_writer *w, tern_error *err)
 {
     char key[96];
@@ -75,9 +68,32 @@ static tern_status add_f32(const tern_config *c, const char *name, float value, 
     return tern_gguf_add_f32(w, key, value, err);
 }
 
+static tern_status add_u32(const tern_config *c, const char *name, uint32_t value, tern_gguf_writer *w, tern_error *err)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s.%s", c->architecture, name);
+    return tern_gguf_add_u32(w, key, value, err);
+}
+
+/* What only some models have. Where a family has a value of its own, 0 is written as well. */
+static tern_status add_scores(const tern_config *c, tern_gguf_writer *w, tern_error *err)
+{
+    const tern_family *family = tern_family__find(c->architecture);
+    if (c->window) TERN_TRY(add_u32(c, "attention.sliding_window", c->window, w, err));
+    if (c->full_period != family->full_period)
+        TERN_TRY(add_u32(c, "attention.sliding_window_pattern", c->full_period, w, err));
+    if (c->score_scale > 0) TERN_TRY(add_f32(c, "attention.scale", c->score_scale, w, err));
+    if (c->score_softcap > 0 || family->score_softcap > 0)
+        TERN_TRY(add_f32(c, "attn_logit_softcapping", c->score_softcap, w, err));
+    if (c->logit_softcap > 0 || family->logit_softcap > 0)
+        TERN_TRY(add_f32(c, "final_logit_softcapping", c->logit_softcap, w, err));
+    return TERN_OK;
+}
+
 static tern_status add_rope(const tern_config *c, tern_gguf_writer *w, tern_error *err)
 {
     TERN_TRY(add_f32(c, "rope.freq_base", c->rope[0].base, w, err));
+    if (c->rope[1].base > 0) TERN_TRY(add_f32(c, "rope.freq_base_swa", c->rope[1].base, w, err));
     if (c->rope[0].scaling != TERN_ROPE_LINEAR) return TERN_OK;
     char key[96];
     snprintf(key, sizeof key, "%s.rope.scaling.type", c->architecture);
@@ -91,7 +107,7 @@ tern_status tern_export__config(const tern_config *config, const tern_encoding *
     TERN_TRY(add_general(config, linear, w, err));
     TERN_TRY(add_dimensions(config, w, err));
     TERN_TRY(add_f32(config, "attention.layer_norm_rms_epsilon", config->rms_eps, w, err));
-    if (config->window) TERN_TRY(add_window(config, w, err));
+    TERN_TRY(add_scores(config, w, err));
     return add_rope(config, w, err);
 }
 
@@ -103,5 +119,5 @@ tern_status tern_export__tensor(tern_gguf_writer *w, tern_role role, uint32_t la
     tern_role__gguf_name(role, layer, name);
     tern_role__shape(role, config, &rows, &cols);
     uint64_t dims[2] = {cols, rows};
-    return tern_gguf_add_tensor(w, name, (uint32_t)e->id, dims, tern_role__kind(role) == TERN_KIND_N ? 1 : 2, err);
+    return tern_gguf_add_tensor(w, name, (uint32_t)e->id, dims, tern_role_is_vector(role) ? 1 : 2, err);
 }

@@ -1,10 +1,12 @@
 /* The model families: one row for each architecture, and the Hugging Face classes that belong to them. */
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "model/model_internal.h"
 
-/* Sources: bitnet.cpp (bitnet-b1.58, bitnet-25: the 2B4T graph); llama.cpp (bitnet: the SiLU-gated graph of 2024,
- * llama). */
+/* Sources: bitnet.cpp (bitnet-b1.58, bitnet-25: the 2B4T graph); llama.cpp (bitnet: the SiLU-gated graph of 2024, and
+ * the rest); of Gemma and Qwen transformers' modeling files as well. */
 static const tern_family families[] = {
     {"bitnet-b1.58", TERN_ACT_RELU2, .ternary = true, .needs_sub_norms = true, .rope_base = 500000.0f,
      .n_ctx_train = 4096},
@@ -12,16 +14,26 @@ static const tern_family families[] = {
      .n_ctx_train = 4096},
     {"bitnet", TERN_ACT_SILU, .ternary = true, .rope_base = 10000.0f},
     {"llama", TERN_ACT_SILU, .rope_adjacent = true, .rope_base = 10000.0f},
+    {"qwen2", TERN_ACT_SILU, .qkv_bias = true, .rope_base = 10000.0f},
+    {"qwen3", TERN_ACT_SILU, .qk_norm = true, .rope_base = 10000.0f},
+    {"gemma2", TERN_ACT_GELU, .post_norms = true, .norms_from_one = true, .scaled_embd = true, .full_period = 2,
+     .score_softcap = 50.0f, .logit_softcap = 30.0f, .rope_base = 10000.0f},
+    {"gemma3", TERN_ACT_GELU, .post_norms = true, .qk_norm = true, .norms_from_one = true, .scaled_embd = true,
+     .full_period = 6, .window_rope_base = 10000.0f, .rope_base = 1000000.0f},
 };
 
-static const struct {
-    const char *class_name;
-    tern_activation activation;
-    const char *architecture;
-} hf_classes[] = {
-    {"BitNetForCausalLM", TERN_ACT_RELU2, "bitnet-b1.58"}, {"BitNetForCausalLM", TERN_ACT_SILU, "bitnet"},
-    {"BitnetForCausalLM", TERN_ACT_RELU2, "bitnet-b1.58"}, {"BitnetForCausalLM", TERN_ACT_SILU, "bitnet"},
-    {"LlamaForCausalLM", TERN_ACT_SILU, "llama"},          {"MistralForCausalLM", TERN_ACT_SILU, "llama"},
+/* Where several classes are one family, the first is what its models are written as, unless class_of knows better. */
+static const tern_family_class classes[] = {
+    {"BitNetForCausalLM", TERN_ACT_RELU2, "bitnet-b1.58", "bitnet"},
+    {"BitNetForCausalLM", TERN_ACT_SILU, "bitnet", "bitnet"},
+    {"BitnetForCausalLM", TERN_ACT_RELU2, "bitnet-b1.58", "bitnet"},
+    {"BitnetForCausalLM", TERN_ACT_SILU, "bitnet", "bitnet"},
+    {"LlamaForCausalLM", TERN_ACT_SILU, "llama", "llama"},
+    {"MistralForCausalLM", TERN_ACT_SILU, "llama", "mistral"},
+    {"Qwen2ForCausalLM", TERN_ACT_SILU, "qwen2", "qwen2"},
+    {"Qwen3ForCausalLM", TERN_ACT_SILU, "qwen3", "qwen3"},
+    {"Gemma2ForCausalLM", TERN_ACT_GELU, "gemma2", "gemma2"},
+    {"Gemma3ForCausalLM", TERN_ACT_GELU, "gemma3", "gemma3_text"},
 };
 
 const tern_family *tern_family__find(const char *architecture)
@@ -33,15 +45,62 @@ const tern_family *tern_family__find(const char *architecture)
 
 const tern_family *tern_family__of_hf(tern_span class_name, tern_activation activation)
 {
-    for (size_t i = 0; i < sizeof hf_classes / sizeof *hf_classes; i++) {
-        const char *name = hf_classes[i].class_name;
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        const char *name = classes[i].name;
         bool same = class_name.size == strlen(name) && memcmp(class_name.data, name, class_name.size) == 0;
-        if (same && hf_classes[i].activation == activation) return tern_family__find(hf_classes[i].architecture);
+        if (same && classes[i].activation == activation) return tern_family__find(classes[i].architecture);
     }
     return NULL;
 }
 
+const char *tern_activation_name(tern_activation activation)
+{
+    static const char *const names[] = {
+        [TERN_ACT_RELU2] = "relu2", [TERN_ACT_SILU] = "silu", [TERN_ACT_GELU] = "gelu_pytorch_tanh"};
+    return names[activation];
+}
+
 const char *tern_family__list(void)
 {
-    return "bitnet-b1.58, bitnet-25, bitnet or llama";
+    return "bitnet-b1.58, bitnet-25, bitnet, llama, qwen2, qwen3, gemma2 or gemma3";
+}
+
+const char *tern_family__classes(void)
+{
+    return "BitNetForCausalLM, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
+           "Gemma2ForCausalLM or Gemma3ForCausalLM";
+}
+
+static const tern_family_class *class_named(const char *name)
+{
+    size_t i = 0;
+    while (strcmp(classes[i].name, name) != 0) i++;
+    return &classes[i];
+}
+
+const tern_family_class *tern_family__class_of(const tern_config *config)
+{
+    if (config->sub_norms) return class_named("BitNetForCausalLM"); /* of all classes the one that has them */
+    if (strcmp(config->architecture, "llama") == 0 && config->window) return class_named("MistralForCausalLM");
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (strcmp(classes[i].architecture, config->architecture) == 0 && strncmp(classes[i].name, "Bit", 3) != 0)
+            return &classes[i];
+    return class_named("LlamaForCausalLM");
+}
+
+void tern_family__set(tern_config *config, const tern_family *family)
+{
+    snprintf(config->architecture, sizeof config->architecture, "%s", family->architecture);
+    config->activation = family->activation;
+    config->post_norms = family->post_norms;
+    config->qk_norm = family->qk_norm;
+    config->qkv_bias = family->qkv_bias;
+    config->rope[0].base = family->rope_base;
+}
+
+void tern_family__finish(tern_config *config, const tern_family *family)
+{
+    if (family->scaled_embd) config->embd_scale = sqrtf((float)config->n_embd);
+    if (config->window == 0) return;
+    if (config->rope[1].base == 0) config->rope[1].base = family->window_rope_base;
 }

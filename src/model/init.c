@@ -69,11 +69,12 @@ static tern_status random_rows(void *context, tern_role role, uint32_t layer, ui
     const tern_init *init = context;
     uint32_t rows, cols;
     tern_role__shape(role, &init->config, &rows, &cols);
-    bool norm = tern_role_is_norm(role);
+    const bool vector = tern_role_is_vector(role);
+    const float start = tern_role_is_norm(role) ? 1.0f : 0.0f;
     for (uint32_t r = first; r < first + n; r++) {
         tern_rng rng = {.state = init->seed ^ ((uint64_t)role << 56 | (uint64_t)layer << 32 | r) * 0x9e3779b97f4a7c15u};
         rng.state = tern_rng_u64(&rng); /* neighbouring rows must not draw the same numbers one step apart */
-        for (uint32_t c = 0; c < cols; c++) *out++ = norm ? 1.0f : init->range * nearly_normal(&rng);
+        for (uint32_t c = 0; c < cols; c++) *out++ = vector ? start : init->range * nearly_normal(&rng);
     }
     return TERN_OK;
 }

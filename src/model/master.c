@@ -46,7 +46,7 @@ tern_status tern_model_master(const tern_model *model, tern_role role, uint32_t 
                          (unsigned long long)first + n, w->rows);
     const tern_st_tensor *t = floats_of(model, w);
     tern_status status = TERN_OK;
-    if (t) tern_st_to_f32(t, (uint64_t)first * w->cols, (size_t)n * w->cols, out);
+    if (t && !tern_role_is_vector(role)) tern_st_to_f32(t, (uint64_t)first * w->cols, (size_t)n * w->cols, out);
     else status = tern_weight__rows(w, first, n, out, err);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "%s", w->name);
 }

@@ -26,7 +26,7 @@ typedef struct tern_rope {
 enum { TERN_MAX_ROPES = 2 };
 
 typedef struct tern_config {
-    char architecture[32]; /* GGUF's word: "bitnet-b1.58", "bitnet-25", "bitnet", "llama" */
+    char architecture[32]; /* GGUF's word: "bitnet-b1.58", "llama", "gemma3", ... (model/family.c) */
     char name[64];
     uint32_t n_vocab, n_embd, n_layers, n_heads, n_kv_heads, head_dim, n_ff;
     uint32_t n_ctx_train;
@@ -34,6 +34,9 @@ typedef struct tern_config {
     tern_activation activation;
     bool bit_linear;    /* inputs of the linear layers are int8 for each token, however the weights are stored */
     bool sub_norms;     /* RMSNorm before o and before down (BitNet b1.58 2B4T, arXiv:2504.12285) */
+    bool post_norms;    /* RMSNorm after o and after down, before each sum (Gemma 2, arXiv:2408.00118) */
+    bool qk_norm;       /* RMSNorm of each head of Q and K before RoPE (Qwen 3, Gemma 3) */
+    bool qkv_bias;      /* biases of q, k and v (Qwen 2, arXiv:2407.10671) */
     bool tied_head;     /* the head is the embedding table */
     bool rope_adjacent; /* adjacent pairs (llama GGUF files) instead of split halves */
     tern_rope rope[TERN_MAX_ROPES]; /* the second, where there is one, is that of layers with a window */
@@ -41,7 +44,12 @@ typedef struct tern_config {
     uint32_t full_period; /* every so-many-th layer sees all positions (Gemma 2: 2, Gemma 3: 6); 0: none does */
     float score_scale;    /* of attention; 0: 1 / sqrt(head_dim) */
     float score_softcap;  /* 0: none */
+    float embd_scale;     /* what rows of the embedding table are multiplied with; 0: nothing (Gemma: sqrt(n_embd)) */
+    float logit_softcap;  /* of the head; 0: none */
 } tern_config;
+
+/* Hugging Face's word: "relu2", "silu", "gelu_pytorch_tanh". */
+const char *tern_activation_name(tern_activation activation);
 
 /* What may differ from layer to layer. */
 typedef struct tern_layer_config {
@@ -56,8 +64,8 @@ static inline tern_layer_config tern_config_layer(const tern_config *config, uin
 }
 
 /* clang-format off */
-/* X(NAME, GGUF name, HF name, kind): kind L is a linear layer's matrix, N a norm's vector, T a table. "%u" is the
- * layer. */
+/* X(NAME, GGUF name, HF name, kind): kind L is a linear layer's matrix, N a norm's vector, B a bias, T a table. "%u" is
+ * the layer. HF names that are a family's own: roles.c. */
 #define TERN_ROLE_LIST(X)                                                                                             \
     X(TOKEN_EMBD, "token_embd.weight", "model.embed_tokens.weight", T)                                                \
     X(OUTPUT_NORM, "output_norm.weight", "model.norm.weight", N)                                                      \
@@ -72,7 +80,14 @@ static inline tern_layer_config tern_config_layer(const tern_config *config, uin
     X(FFN_GATE, "blk.%u.ffn_gate.weight", "model.layers.%u.mlp.gate_proj.weight", L)                                  \
     X(FFN_UP, "blk.%u.ffn_up.weight", "model.layers.%u.mlp.up_proj.weight", L)                                        \
     X(FFN_DOWN, "blk.%u.ffn_down.weight", "model.layers.%u.mlp.down_proj.weight", L)                                  \
-    X(FFN_SUB_NORM, "blk.%u.ffn_sub_norm.weight", "model.layers.%u.mlp.ffn_sub_norm.weight", N)
+    X(FFN_SUB_NORM, "blk.%u.ffn_sub_norm.weight", "model.layers.%u.mlp.ffn_sub_norm.weight", N)                       \
+    X(ATTN_Q_BIAS, "blk.%u.attn_q.bias", "model.layers.%u.self_attn.q_proj.bias", B)                                  \
+    X(ATTN_K_BIAS, "blk.%u.attn_k.bias", "model.layers.%u.self_attn.k_proj.bias", B)                                  \
+    X(ATTN_V_BIAS, "blk.%u.attn_v.bias", "model.layers.%u.self_attn.v_proj.bias", B)                                  \
+    X(ATTN_Q_NORM, "blk.%u.attn_q_norm.weight", "model.layers.%u.self_attn.q_norm.weight", N)                         \
+    X(ATTN_K_NORM, "blk.%u.attn_k_norm.weight", "model.layers.%u.self_attn.k_norm.weight", N)                         \
+    X(ATTN_POST_NORM, "blk.%u.post_attention_norm.weight", "model.layers.%u.post_attention_layernorm.weight", N)      \
+    X(FFN_POST_NORM, "blk.%u.post_ffw_norm.weight", "model.layers.%u.post_feedforward_layernorm.weight", N)
 
 typedef enum tern_role {
 #define TERN_ROLE_ENUM(name, gguf, hf, kind) TERN_ROLE_##name,
@@ -84,11 +99,13 @@ typedef enum tern_role {
 
 enum { TERN_ROLE_NAME_BYTES = 72 };
 
-/* The tensor's name in Hugging Face folders; out holds TERN_ROLE_NAME_BYTES. */
-void tern_role_hf_name(tern_role role, uint32_t layer, char *out);
-/* A matrix of a linear layer; the vector of a norm. */
+/* The tensor's name in Hugging Face folders of models like this one (NULL: of a linear layer, whose names all families
+ * share); out holds TERN_ROLE_NAME_BYTES. */
+void tern_role_hf_name(const tern_config *config, tern_role role, uint32_t layer, char *out);
+/* A matrix of a linear layer; a norm's weight; that or a bias. */
 bool tern_role_is_linear(tern_role role);
 bool tern_role_is_norm(tern_role role);
+bool tern_role_is_vector(tern_role role);
 
 #define TERN_I2S_ORDER_AUTO "auto"
 

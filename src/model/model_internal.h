@@ -62,28 +62,45 @@ tern_status tern_weight__rows(const tern_weight *w, uint32_t first, uint32_t n, 
 typedef struct tern_family {
     const char *architecture; /* GGUF's word */
     tern_activation activation;
-    bool ternary;         /* its linear layers were trained as ternary ones */
-    bool needs_sub_norms; /* sub-norms must be there; in other families they are used when they are */
-    bool rope_adjacent;   /* GGUF files hold Q and K permuted to adjacent pairs */
-    float rope_base;      /* where the file does not say */
-    uint32_t n_ctx_train; /* where the file does not say; 0: it must */
+    bool ternary;                       /* its linear layers were trained as ternary ones */
+    bool needs_sub_norms;               /* sub-norms must be there; in other families they are used when they are */
+    bool rope_adjacent;                 /* GGUF files hold Q and K permuted to adjacent pairs */
+    bool post_norms, qk_norm, qkv_bias; /* as in tern_config */
+    bool norms_from_one;                /* Hugging Face folders hold norms less 1 (Gemma) */
+    bool scaled_embd;                   /* rows of the embedding table times sqrt(n_embd) */
+    uint32_t full_period;               /* of layers that see all positions, where there is a window */
+    float window_rope_base;             /* of layers with a window; 0: as the others */
+    float score_softcap, logit_softcap; /* where a GGUF file does not say */
+    float rope_base;                    /* where the file does not say */
+    uint32_t n_ctx_train;               /* where the file does not say; 0: it must */
 } tern_family;
 
 /* NULL when there is none. */
 const tern_family *tern_family__find(const char *architecture);
 /* The family of a Hugging Face class ("BitNetForCausalLM") with this activation; NULL when there is none. */
 const tern_family *tern_family__of_hf(tern_span class_name, tern_activation activation);
-/* The GGUF words of all families, for messages: "bitnet-b1.58, bitnet-25, ...". */
+/* The GGUF words of all families, and their Hugging Face classes, for messages: "bitnet-b1.58, bitnet-25, ...". */
 const char *tern_family__list(void);
+const char *tern_family__classes(void);
+/* The Hugging Face class that such a model is written as. */
+typedef struct tern_family_class {
+    const char *name; /* "LlamaForCausalLM" */
+    tern_activation activation;
+    const char *architecture, *model_type;
+} tern_family_class;
+
+const tern_family_class *tern_family__class_of(const tern_config *config);
+/* What a family decides, before the file is read; and what follows from both, after. */
+void tern_family__set(tern_config *config, const tern_family *family);
+void tern_family__finish(tern_config *config, const tern_family *family);
 
 /* ---- roles */
 
-typedef enum tern_role_kind { TERN_KIND_L, TERN_KIND_N, TERN_KIND_T } tern_role_kind;
+typedef enum tern_role_kind { TERN_KIND_L, TERN_KIND_N, TERN_KIND_B, TERN_KIND_T } tern_role_kind;
 
 tern_role_kind tern_role__kind(tern_role role);
 /* True for the roles that every layer has its own tensor of. */
 bool tern_role__in_layer(tern_role role);
-bool tern_role__is_sub_norm(tern_role role);
 /* True when a model with this configuration has no tensor of its own for the role. */
 bool tern_role__may_lack(tern_role role, const tern_config *config);
 
@@ -104,9 +121,12 @@ void tern_role__gguf_name(tern_role role, uint32_t layer, char *out);
 void tern_role__rsr_name(const char *weight_name, char *out, size_t n);
 /* "blk.0.attn_q.scale": factors of the tensor's own scales. */
 void tern_role__scale_name(const char *weight_name, char *out, size_t n);
-/* The i-th name that HF folders use, false past the last one. */
-bool tern_role__hf_name(tern_role role, uint32_t layer, unsigned i, char *out);
-/* The shape that a role must have; a norm is [1][cols]. */
+/* The i-th name that HF folders use, false past the last one. All families have the same names for linear layers: for
+ * those config may be NULL. */
+bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t layer, unsigned i, char *out);
+/* What is added to the values that HF folders have: Gemma's norms are stored less 1. */
+float tern_role__hf_offset(const tern_config *config, tern_role role);
+/* The shape that a role must have; a norm or a bias is [1][cols]. */
 void tern_role__shape(tern_role role, const tern_config *config, uint32_t *rows, uint32_t *cols);
 
 /* ---- configurations: all that the metadata says, checked */
@@ -120,6 +140,9 @@ typedef struct tern_hf_layout {
     bool reciprocal; /* weight_scale divides (linear_class "bitlinear") instead of multiplying */
 } tern_hf_layout;
 
+/* The part of it that says how attention and the head make scores: windows, scale, soft caps. */
+tern_status tern_config__scores_from_hf(tern_config *config, const tern_family *family, const json_t *root,
+                                        tern_error *err);
 /* `name` is what the model is called when the file does not say. */
 tern_status tern_config__from_hf(tern_config *config, tern_hf_layout *layout, const json_t *root, const char *name,
                                  tern_error *err);
@@ -143,11 +166,9 @@ tern_status tern_model__check_shape(const tern_config *config, tern_role role, c
 tern_status tern_model__check_encoding(tern_role role, const char *name, const tern_encoding *e, tern_error *err);
 /* Codes, scales and values of one weight that has been filled in; reads all of it unless the options say no. */
 tern_status tern_model__check_data(const tern_model *model, const tern_weight *weight, tern_error *err);
-/* The graph has no biases: a file with some means something else. */
-bool tern_model__is_bias(const char *name, size_t n);
-/* Gives the weight, whose cols are set, an f32 copy of the norm's vector at `data`. */
-tern_status tern_model__set_norm(tern_model *model, tern_weight *weight, const tern_encoding *e, const uint8_t *data,
-                                 tern_error *err);
+/* Gives the weight, whose cols are set, an f32 copy of the vector at `data`. */
+tern_status tern_model__set_vector(tern_model *model, tern_weight *weight, const tern_encoding *e, const uint8_t *data,
+                                   tern_error *err);
 /* Fills scale and row_scales of a ternary weight from the bytes of its tensor. Errors: as of block_scales. */
 tern_status tern_model__find_scales(tern_model *model, tern_weight *weight, tern_error *err);
 /* scales[r]: that of row r of `part`, whose encoding has scales in its blocks; it starts at row `first` of its weight.
@@ -167,7 +188,8 @@ tern_status tern_model__begin(tern_model **model, const tern_model_options *opti
 /* Closes half a model, or hands out a whole one. */
 tern_status tern_model__end(tern_model *made, tern_status status, tern_model **model, tern_error *err);
 
-/* Fills model->unused; the configuration is there. */
+/* Fills model->unused; the configuration is there. A tensor of a layer that no role of this configuration reads would
+ * change what the layer computes, and so would a bias outside the layers: UNSUPPORTED, with its name. */
 tern_status tern_model__note_unused_gguf(tern_model *model, const tern_gguf *g, tern_error *err);
 tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err);
 

@@ -8,17 +8,6 @@
 #include "format/gguf.h"
 #include "model/i2s_evidence.h"
 
-/* The graph has no biases: a file with some means something else. */
-static tern_status refuse_biases(const tern_gguf *g, tern_error *err)
-{
-    for (size_t i = 0; i < tern_gguf_n_tensors(g); i++) {
-        tern_span name = tern_gguf_tensor_at(g, i)->name;
-        if (tern_model__is_bias((const char *)name.data, name.size))
-            return tern_fail(err, TERN_UNSUPPORTED, "%s: found, a model without biases expected", tern_show(name).text);
-    }
-    return TERN_OK;
-}
-
 static tern_status check_f32(const tern_gguf_tensor *t, const char *name, tern_error *err)
 {
     if (t->type == TERN_ENC_F32) return TERN_OK;
@@ -118,7 +107,7 @@ tern_status tern_model__fill(tern_model *model, tern_role role, tern_weight *w, 
     TERN_TRY(tern_model__find_scales(model, w, err));
     TERN_TRY(tern_model__check_scales(w, err)); /* before factors that could mend one sign by another */
     TERN_TRY(tern_model__multiply(model, w, scales, n, err));
-    if (tern_role__kind(role) == TERN_KIND_N) TERN_TRY(tern_model__set_norm(model, w, e, w->data, err));
+    if (tern_role_is_vector(role)) TERN_TRY(tern_model__set_vector(model, w, e, w->data, err));
     TERN_TRY(tern_model__check_data(model, w, err));
     TERN_TRY(tern_i2s_evidence_see(model, w, 0, w->rows, w->data, err));
     return tern_model__added(model, w, err);
@@ -165,7 +154,6 @@ tern_status tern_model__open_tokenizer(tern_model *model, const tern_gguf *g, te
 tern_status tern_model__read_header(tern_model *model, const tern_gguf *g, tern_error *err)
 {
     TERN_TRY(tern_config__from_gguf(&model->config, g, err));
-    TERN_TRY(refuse_biases(g, err));
     TERN_TRY(tern_model__init_weights(model, err));
     TERN_TRY(tern_model__read_i2s_order(model, g, err));
     TERN_TRY(tern_model__note_unused_gguf(model, g, err));

@@ -153,6 +153,16 @@ static tern_status add_uint8(const source *s, tern_error *err)
     return add_packed(s, err);
 }
 
+static tern_status add_vector(const source *s, const tern_encoding *e, tern_error *err)
+{
+    tern_weight *w = s->weight;
+    TERN_TRY(tern_model__set_vector(s->model, w, e, s->tensor->data, err));
+    float *values = (float *)(uintptr_t)w->data;
+    const float offset = tern_role__hf_offset(&s->model->config, s->role);
+    for (uint32_t i = 0; offset != 0 && i < w->cols; i++) values[i] += offset;
+    return TERN_OK;
+}
+
 static tern_status add_float(const source *s, const tern_encoding *e, tern_error *err)
 {
     tern_weight *w = s->weight;
@@ -162,7 +172,7 @@ static tern_status add_float(const source *s, const tern_encoding *e, tern_error
     w->rows = (uint32_t)rows;
     w->cols = (uint32_t)cols;
     w->scale = 1.0f;
-    if (tern_role__kind(s->role) == TERN_KIND_N) return tern_model__set_norm(s->model, w, e, s->tensor->data, err);
+    if (tern_role_is_vector(s->role)) return add_vector(s, e, err);
     if (tern_role__kind(s->role) == TERN_KIND_L && scale_tensor(s))
         return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found beside a weight_scale, U8 expected", w->name,
                          tern_st_dtype_name(s->tensor->dtype));
@@ -187,13 +197,13 @@ static tern_status add_tensor(const source *s, tern_error *err)
 }
 
 /* The tensor of a role under any of its names, which is left in `name`; NULL, with the first name, when it has none. */
-static const tern_st_tensor *find_tensor(const tern_safetensors *st, tern_role role, uint32_t layer, char *name)
+static const tern_st_tensor *find_tensor(const tern_model *model, tern_role role, uint32_t layer, char *name)
 {
-    for (unsigned i = 0; tern_role__hf_name(role, layer, i, name); i++) {
-        const tern_st_tensor *t = tern_safetensors_find(st, name);
+    for (unsigned i = 0; tern_role__hf_name(&model->config, role, layer, i, name); i++) {
+        const tern_st_tensor *t = tern_safetensors_find(model->safetensors, name);
         if (t) return t;
     }
-    tern_role__hf_name(role, layer, 0, name);
+    tern_role__hf_name(&model->config, role, layer, 0, name);
     return NULL;
 }
 
@@ -201,7 +211,7 @@ static tern_status add_role(tern_model *model, tern_hf_layout layout, tern_role 
 {
     if (tern_role__may_lack(role, &model->config)) return TERN_OK;
     source s = {model, layout, role, NULL, tern_model__slot(model, role, layer)};
-    s.tensor = find_tensor(model->safetensors, role, layer, s.weight->name);
+    s.tensor = find_tensor(model, role, layer, s.weight->name);
     if (!s.tensor) return tern_fail(err, TERN_MALFORMED, "%s: no such tensor found, one expected", s.weight->name);
     return add_tensor(&s, err);
 }
@@ -214,7 +224,7 @@ static tern_status add_roles(tern_model *model, tern_hf_layout layout, tern_erro
 }
 
 /* What only the list of tensors tells. */
-static tern_status look_at_tensors(tern_model *model, tern_error *err)
+static void look_at_tensors(tern_model *model, tern_hf_layout layout)
 {
     char name[TERN_MODEL__NAME_BYTES];
     const tern_safetensors *st = model->safetensors;
@@ -222,15 +232,11 @@ static tern_status look_at_tensors(tern_model *model, tern_error *err)
     for (size_t i = 0; i < tern_safetensors_count(st); i++) {
         const tern_st_tensor *t = tern_safetensors_at(st, i);
         model->bytes_expected += t->bytes;
-        if (tern_model__is_bias(t->name, strlen(t->name)))
-            return tern_fail(err, TERN_UNSUPPORTED, "%s: found, a model without biases expected",
-                             tern_show_z(t->name).text);
     }
-    c->tied_head = c->tied_head || !find_tensor(st, TERN_ROLE_OUTPUT, 0, name);
-    c->bit_linear = tern_family__find(c->architecture)->ternary;
+    c->tied_head = c->tied_head || !find_tensor(model, TERN_ROLE_OUTPUT, 0, name);
+    c->bit_linear = layout.ternary;
     c->sub_norms =
-        tern_family__find(c->architecture)->needs_sub_norms || find_tensor(st, TERN_ROLE_ATTN_SUB_NORM, 0, name);
-    return TERN_OK;
+        tern_family__find(c->architecture)->needs_sub_norms || find_tensor(model, TERN_ROLE_ATTN_SUB_NORM, 0, name);
 }
 
 static tern_status look_for(const char *dir, const char *name, bool *found, tern_error *err)
@@ -279,7 +285,7 @@ tern_status tern_model__open_hf(tern_model *model, const char *dir, const char *
     tern_hf_layout layout = {0};
     TERN_TRY(read_config(model, dir, &layout, err));
     TERN_TRY(tern_safetensors_open(&model->safetensors, weights, err));
-    TERN_TRY(look_at_tensors(model, err));
+    look_at_tensors(model, layout);
     TERN_TRY(tern_model__init_weights(model, err));
     TERN_TRY(tern_model__note_unused_hf(model, err));
     TERN_TRY(add_roles(model, layout, err));

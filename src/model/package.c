@@ -50,11 +50,6 @@ static json_t *sampling_json(void)
                      min_p);
 }
 
-static const char *activation_word(tern_activation a)
-{
-    return a == TERN_ACT_RELU2 ? "relu2" : a == TERN_ACT_SILU ? "silu" : "gelu";
-}
-
 static json_t *inference_json(const tern_model *model, const tern_gguf *gguf)
 {
     const tern_config *c = tern_model_config(model);
@@ -65,7 +60,7 @@ static json_t *inference_json(const tern_model *model, const tern_gguf *gguf)
                             (json_int_t)c->n_layers, "embedding_length", (json_int_t)c->n_embd, "feed_forward_length",
                             (json_int_t)c->n_ff, "heads", (json_int_t)c->n_heads, "kv_heads", (json_int_t)c->n_kv_heads,
                             "head_length", (json_int_t)c->head_dim, "rms_norm_eps", (double)c->rms_eps, "activation",
-                            activation_word(c->activation), "int8_activations", (int)c->bit_linear, "sub_norms",
+                            tern_activation_name(c->activation), "int8_activations", (int)c->bit_linear, "sub_norms",
                             (int)c->sub_norms, "tied_embeddings", (int)c->tied_head);
     json_object_set_new(out, "rope", rope_json(c, gguf));
     json_object_set_new(out, "sliding_window", json_null());

@@ -22,6 +22,14 @@ static const struct {
     {TERN_ROLE_FFN_SUB_NORM, "model.layers.%u.mlp.ffn_layernorm.weight"},
 };
 
+/* Where there are norms after the blocks, "post_attention_layernorm" is the one after attention. */
+static const char *pattern_of(const tern_config *config, tern_role role)
+{
+    if (role == TERN_ROLE_FFN_NORM && config && config->post_norms)
+        return "model.layers.%u.pre_feedforward_layernorm.weight";
+    return roles[role].hf;
+}
+
 void tern_role__rsr_name(const char *weight_name, char *out, size_t n)
 {
     snprintf(out, n, "%.*s.rsr", (int)(strlen(weight_name) - strlen(".weight")), weight_name);
@@ -42,14 +50,21 @@ bool tern_role__in_layer(tern_role role)
     return strstr(roles[role].gguf, "%u") != NULL;
 }
 
-bool tern_role__is_sub_norm(tern_role role)
-{
-    return role == TERN_ROLE_ATTN_SUB_NORM || role == TERN_ROLE_FFN_SUB_NORM;
-}
-
 bool tern_role__may_lack(tern_role role, const tern_config *config)
 {
-    return role == TERN_ROLE_OUTPUT ? config->tied_head : tern_role__is_sub_norm(role) && !config->sub_norms;
+    switch (role) {
+    case TERN_ROLE_OUTPUT: return config->tied_head;
+    case TERN_ROLE_ATTN_SUB_NORM:
+    case TERN_ROLE_FFN_SUB_NORM: return !config->sub_norms;
+    case TERN_ROLE_ATTN_POST_NORM:
+    case TERN_ROLE_FFN_POST_NORM: return !config->post_norms;
+    case TERN_ROLE_ATTN_Q_NORM:
+    case TERN_ROLE_ATTN_K_NORM: return !config->qk_norm;
+    case TERN_ROLE_ATTN_Q_BIAS:
+    case TERN_ROLE_ATTN_K_BIAS:
+    case TERN_ROLE_ATTN_V_BIAS: return !config->qkv_bias;
+    default: return false;
+    }
 }
 
 bool tern_role__next(tern_role_walk *walk, const tern_config *config)
@@ -79,10 +94,10 @@ void tern_role__gguf_name(tern_role role, uint32_t layer, char *out)
     fill_in(roles[role].gguf, layer, out);
 }
 
-bool tern_role__hf_name(tern_role role, uint32_t layer, unsigned i, char *out)
+bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t layer, unsigned i, char *out)
 {
     if (i == 0) {
-        fill_in(roles[role].hf, layer, out);
+        fill_in(pattern_of(config, role), layer, out);
         return true;
     }
     for (size_t k = 0; k < sizeof older_names / sizeof *older_names; k++) {
@@ -105,7 +120,12 @@ void tern_role__shape(tern_role role, const tern_config *config, uint32_t *rows,
     case TERN_ROLE_ATTN_K:
     case TERN_ROLE_ATTN_V: r = kv; break;
     case TERN_ROLE_ATTN_OUTPUT: r = c->n_embd, n = q; break;
+    case TERN_ROLE_ATTN_Q_BIAS:
     case TERN_ROLE_ATTN_SUB_NORM: n = q; break;
+    case TERN_ROLE_ATTN_K_BIAS:
+    case TERN_ROLE_ATTN_V_BIAS: n = kv; break;
+    case TERN_ROLE_ATTN_Q_NORM:
+    case TERN_ROLE_ATTN_K_NORM: n = c->head_dim; break;
     case TERN_ROLE_FFN_GATE:
     case TERN_ROLE_FFN_UP: r = c->n_ff; break;
     case TERN_ROLE_FFN_DOWN: r = c->n_embd, n = c->n_ff; break;
@@ -116,9 +136,15 @@ void tern_role__shape(tern_role role, const tern_config *config, uint32_t *rows,
     *cols = n;
 }
 
-void tern_role_hf_name(tern_role role, uint32_t layer, char *out)
+float tern_role__hf_offset(const tern_config *config, tern_role role)
 {
-    tern_role__hf_name(role, layer, 0, out);
+    const tern_family *family = tern_family__find(config->architecture);
+    return family && family->norms_from_one && tern_role_is_norm(role) ? 1.0f : 0.0f;
+}
+
+void tern_role_hf_name(const tern_config *config, tern_role role, uint32_t layer, char *out)
+{
+    tern_role__hf_name(config, role, layer, 0, out);
 }
 
 bool tern_role_is_linear(tern_role role)
@@ -129,4 +155,9 @@ bool tern_role_is_linear(tern_role role)
 bool tern_role_is_norm(tern_role role)
 {
     return roles[role].kind == TERN_KIND_N;
+}
+
+bool tern_role_is_vector(tern_role role)
+{
+    return tern_role_is_norm(role) || roles[role].kind == TERN_KIND_B;
 }

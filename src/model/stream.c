@@ -44,7 +44,7 @@ static tern_status add_weight(tern_model_stream *s, const tern_gguf_weight *p, t
     item *i = add(s, p->tensor);
     i->weight = p->weight;
     i->role = p->role;
-    if (s->keep || tern_role__kind(p->role) == TERN_KIND_N) TERN_TRY(keep(s, i, err));
+    if (s->keep || tern_role_is_vector(p->role)) TERN_TRY(keep(s, i, err));
     else TERN_TRY(pass_on(s, i, p->scales && p->scales->bytes > sizeof(float), err));
     if (!p->scales) return TERN_OK;
     i = add(s, p->scales);

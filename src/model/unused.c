@@ -1,4 +1,4 @@
-/* Tensors of a file that no role has: they are said, not passed over in silence. */
+/* Tensors of a file that no role has: those of a layer are refused, the others said, not passed over in silence. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +21,35 @@ static void add_name(tern_unused_tensors *out, tern_span name)
     if (out->n++ < MOST_NAMES)
         snprintf(out->names + at, sizeof out->names - at, "%s%.48s", at ? ", " : "", tern_show(name).text);
     else if (out->n == MOST_NAMES + 1) snprintf(out->names + at, sizeof out->names - at, ", ...");
+}
+
+static bool ends_in(tern_span name, const char *ending)
+{
+    const size_t m = strlen(ending);
+    return name.size >= m && memcmp(name.data + name.size - m, ending, m) == 0;
+}
+
+/* Whether it is a tensor of one of n layers: "blk.12." */
+static bool in_layers(tern_span name, const char *mark, uint32_t n)
+{
+    size_t at = strlen(mark), first = at;
+    uint32_t layer = 0;
+    if (name.size < at || memcmp(name.data, mark, at) != 0) return false;
+    for (; at < name.size && name.data[at] >= '0' && name.data[at] <= '9' && layer < n; at++)
+        layer = layer * 10 + (uint32_t)(name.data[at] - '0');
+    return at > first && at < name.size && name.data[at] == '.' && layer < n;
+}
+
+/* Older versions of transformers saved frequencies, which the configuration tells. */
+static tern_status leave_out(tern_model *model, tern_span name, const char *mark, tern_error *err)
+{
+    const tern_config *c = &model->config;
+    const bool computes = in_layers(name, mark, c->n_layers) || ends_in(name, ".bias");
+    if (computes && !ends_in(name, ".rotary_emb.inv_freq"))
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: found, which models of %s do not have", tern_show(name).text,
+                         c->architecture);
+    add_name(&model->unused, name);
+    return TERN_OK;
 }
 
 static tern_status marks_open(marks *m, size_t n, tern_error *err)
@@ -50,10 +79,11 @@ tern_status tern_model__note_unused_gguf(tern_model *model, const tern_gguf *g, 
         tern_role__scale_name(name, beside, sizeof beside);
         use_gguf(&m, g, beside);
     }
-    for (size_t i = 0; i < m.n; i++)
-        if (!m.used[i]) add_name(&model->unused, tern_gguf_tensor_at(g, i)->name);
+    tern_status status = TERN_OK;
+    for (size_t i = 0; status == TERN_OK && i < m.n; i++)
+        if (!m.used[i]) status = leave_out(model, tern_gguf_tensor_at(g, i)->name, "blk.", err);
     tern_free(m.used);
-    return TERN_OK;
+    return status;
 }
 
 static bool use_hf(marks *m, const tern_safetensors *st, const char *name)
@@ -71,18 +101,20 @@ tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err)
     marks m;
     TERN_TRY(marks_open(&m, tern_safetensors_count(st), err));
     while (tern_role__next(&walk, &model->config))
-        for (unsigned i = 0; tern_role__hf_name(walk.role, walk.layer, i, name); i++) {
+        for (unsigned i = 0; tern_role__hf_name(&model->config, walk.role, walk.layer, i, name); i++) {
             if (!use_hf(&m, st, name)) continue;
             snprintf(scale, sizeof scale, "%s_scale", name);
             use_hf(&m, st, scale);
             break; /* under another name it would be there twice */
         }
-    for (size_t i = 0; i < m.n; i++) {
+    tern_status status = TERN_OK;
+    for (size_t i = 0; status == TERN_OK && i < m.n; i++) {
         const char *unused = tern_safetensors_at(st, i)->name;
-        if (!m.used[i]) add_name(&model->unused, (tern_span){(const uint8_t *)unused, strlen(unused)});
+        const tern_span found = {(const uint8_t *)unused, strlen(unused)};
+        if (!m.used[i]) status = leave_out(model, found, "model.layers.", err);
     }
     tern_free(m.used);
-    return TERN_OK;
+    return status;
 }
 
 const tern_unused_tensors *tern_model_unused(const tern_model *model)

@@ -49,12 +49,11 @@ tern_status tern_model__check_shape(const tern_config *config, tern_role role, c
 
 tern_status tern_model__check_encoding(tern_role role, const char *name, const tern_encoding *e, tern_error *err)
 {
-    static const char *const expected[] = {
-        [TERN_KIND_N] = "f32, f16 or bf16", [TERN_KIND_T] = "an encoding that is not ternary"};
-    tern_role_kind kind = tern_role__kind(role);
-    bool plain = e->id == TERN_ENC_F32 || e->id == TERN_ENC_F16 || e->id == TERN_ENC_BF16;
-    if (kind == TERN_KIND_L || (kind == TERN_KIND_T && !e->ternary) || (kind == TERN_KIND_N && plain)) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, %s expected", name, e->name, expected[kind]);
+    const bool plain = e->id == TERN_ENC_F32 || e->id == TERN_ENC_F16 || e->id == TERN_ENC_BF16;
+    const bool vector = tern_role_is_vector(role);
+    if (tern_role_is_linear(role) || (vector ? plain : !e->ternary)) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, %s expected", name, e->name,
+                     vector ? "f32, f16 or bf16" : "an encoding that is not ternary");
 }
 
 tern_status tern_model__check_data(const tern_model *model, const tern_weight *weight, tern_error *err)
@@ -65,13 +64,8 @@ tern_status tern_model__check_data(const tern_model *model, const tern_weight *w
     return tern_error_prefix(err, "%s", weight->name);
 }
 
-bool tern_model__is_bias(const char *name, size_t n)
-{
-    return n > 5 && memcmp(name + n - 5, ".bias", 5) == 0;
-}
-
-tern_status tern_model__set_norm(tern_model *model, tern_weight *weight, const tern_encoding *e, const uint8_t *data,
-                                 tern_error *err)
+tern_status tern_model__set_vector(tern_model *model, tern_weight *weight, const tern_encoding *e, const uint8_t *data,
+                                   tern_error *err)
 {
     void *values = NULL;
     TERN_TRY(tern_model__own(model, weight->cols * sizeof(float), &values, err));

@@ -45,6 +45,8 @@ static void to_halves(float *rows, uint32_t head_dim, uint32_t cols, float *scra
 static tern_status read_rows(writing *w, const tern_hf_tensor *t, uint32_t first, uint32_t n, tern_error *err)
 {
     TERN_TRY(w->source->rows(w->source->context, t->role, t->layer, first, n, w->rows, err));
+    const float offset = tern_role__hf_offset(w->config, t->role);
+    for (size_t i = 0; offset != 0 && i < (size_t)n * t->cols; i++) w->rows[i] -= offset;
     if (!t->from_adjacent) return TERN_OK;
     uint32_t head_dim = w->config->head_dim;
     float *scratch = w->rows + (size_t)n * t->cols;
@@ -104,7 +106,7 @@ static tern_status list(const writing *w, tern_hf_tensor **out, size_t *n, tern_
         *t = (tern_hf_tensor){.role = walk.role, .layer = walk.layer};
         tern_role__shape(walk.role, c, &t->rows, &t->cols);
         t->from_adjacent = c->rope_adjacent && (walk.role == TERN_ROLE_ATTN_Q || walk.role == TERN_ROLE_ATTN_K);
-        tern_role_hf_name(walk.role, walk.layer, t->name);
+        tern_role_hf_name(c, walk.role, walk.layer, t->name);
     }
     return TERN_OK;
 }
@@ -116,7 +118,7 @@ static tern_status write_tensors(writing *w, const char *path, const tern_hf_ten
     if (!described) return tern_fail_alloc(err, n * sizeof *described);
     for (size_t i = 0; i < n; i++) {
         const tern_hf_tensor *t = &tensors[i];
-        bool vector = tern_role_is_norm(t->role);
+        bool vector = tern_role_is_vector(t->role);
         uint64_t elements = (uint64_t)t->rows * t->cols;
         described[i] = (tern_st_tensor){.name = t->name,
                                         .dtype = w->options->f32 ? TERN_ST_F32 : TERN_ST_BF16,

@@ -20,17 +20,48 @@ static json_t *number(float value)
     return json_real(strtod(text, NULL));
 }
 
-static json_t *rope(const tern_config *c)
+static json_t *rope(const tern_rope *r)
 {
     static const char *const types[] = {
         [TERN_ROPE_PLAIN] = "default", [TERN_ROPE_LINEAR] = "linear", [TERN_ROPE_LLAMA3] = "llama3"};
-    json_t *r = json_pack("{s:s, s:o}", "rope_type", types[c->rope[0].scaling], "rope_theta", number(c->rope[0].base));
-    if (c->rope[0].scaling != TERN_ROPE_PLAIN) json_object_set_new(r, "factor", number(c->rope[0].factor));
-    if (c->rope[0].scaling != TERN_ROPE_LLAMA3) return r;
-    json_object_set_new(r, "low_freq_factor", number(c->rope[0].low_freq_factor));
-    json_object_set_new(r, "high_freq_factor", number(c->rope[0].high_freq_factor));
-    json_object_set_new(r, "original_max_position_embeddings", json_integer(c->rope[0].original_ctx));
-    return r;
+    json_t *out = json_pack("{s:s, s:o}", "rope_type", types[r->scaling], "rope_theta", number(r->base));
+    if (r->scaling != TERN_ROPE_PLAIN) json_object_set_new(out, "factor", number(r->factor));
+    if (r->scaling != TERN_ROPE_LLAMA3) return out;
+    json_object_set_new(out, "low_freq_factor", number(r->low_freq_factor));
+    json_object_set_new(out, "high_freq_factor", number(r->high_freq_factor));
+    json_object_set_new(out, "original_max_position_embeddings", json_integer(r->original_ctx));
+    return out;
+}
+
+/* As transformers 5 writes it, and as older versions read it. */
+static void add_ropes(json_t *root, const tern_config *c)
+{
+    const bool two = c->rope[1].base > 0;
+    json_object_set_new(root, "rope_theta", number(c->rope[0].base));
+    json_object_set_new(
+        root, "rope_parameters",
+        two ? json_pack("{s:o, s:o}", "full_attention", rope(&c->rope[0]), "sliding_attention", rope(&c->rope[1]))
+            : rope(&c->rope[0]));
+    if (two) json_object_set_new(root, "rope_local_base_freq", number(c->rope[1].base));
+    if (c->rope[0].scaling != TERN_ROPE_PLAIN) json_object_set_new(root, "rope_scaling", rope(&c->rope[0]));
+}
+
+/* Windows, scale and soft caps of models that have such. */
+static void add_scores(json_t *root, const tern_config *c)
+{
+    const tern_family *family = tern_family__find(c->architecture);
+    if (c->window) json_object_set_new(root, "sliding_window", json_integer(c->window));
+    if (!family->full_period) return;
+    json_t *types = json_array();
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        json_array_append_new(types,
+                              json_string(tern_config_layer(c, i).window ? "sliding_attention" : "full_attention"));
+    json_object_set_new(root, "layer_types", types);
+    json_object_set_new(root, "query_pre_attn_scalar",
+                        c->score_scale > 0 ? number(1.0f / (c->score_scale * c->score_scale))
+                                           : json_integer(c->head_dim));
+    json_object_set_new(root, "attn_logit_softcapping", c->score_softcap > 0 ? number(c->score_softcap) : json_null());
+    json_object_set_new(root, "final_logit_softcapping", c->logit_softcap > 0 ? number(c->logit_softcap) : json_null());
 }
 
 static json_t *id(int32_t token)
@@ -53,23 +84,17 @@ static void add_dimensions(json_t *root, const tern_config *c)
 
 static json_t *document(const tern_config *c, const tern_tokenizer *tokenizer, bool f32)
 {
-    bool bitnet = c->sub_norms; /* of the three classes the one that has them */
-    const char *other = c->window ? "MistralForCausalLM" : "LlamaForCausalLM";
-    json_t *root = json_pack(
-        "{s:[s], s:s, s:s, s:s}", "architectures", bitnet ? "BitNetForCausalLM" : other, "model_type",
-        bitnet      ? "bitnet"
-        : c->window ? "mistral"
-                    : "llama",
-        "hidden_act", c->activation == TERN_ACT_RELU2 ? "relu2" : "silu", "torch_dtype", f32 ? "float32" : "bfloat16");
+    const tern_family_class *class = tern_family__class_of(c);
+    json_t *root = json_pack("{s:[s], s:s, s:s, s:s}", "architectures", class->name, "model_type", class->model_type,
+                             c->activation == TERN_ACT_GELU ? "hidden_activation" : "hidden_act",
+                             tern_activation_name(c->activation), "torch_dtype", f32 ? "float32" : "bfloat16");
     add_dimensions(root, c);
     json_object_set_new(root, "rms_norm_eps", number(c->rms_eps));
     json_object_set_new(root, "tie_word_embeddings", json_boolean(c->tied_head));
     json_object_set_new(root, "attention_bias", json_false());
-    if (c->window) json_object_set_new(root, "sliding_window", json_integer(c->window));
     json_object_set_new(root, "attention_dropout", json_real(0));
-    json_object_set_new(root, "rope_theta", number(c->rope[0].base));
-    json_object_set_new(root, "rope_parameters", rope(c));
-    if (c->rope[0].scaling != TERN_ROPE_PLAIN) json_object_set_new(root, "rope_scaling", rope(c));
+    add_ropes(root, c);
+    add_scores(root, c);
     json_object_set_new(root, "bos_token_id", id(tokenizer ? tern_tokenizer_bos(tokenizer) : -1));
     json_object_set_new(root, "eos_token_id", id(tokenizer ? tern_tokenizer_eos(tokenizer) : -1));
     json_object_set_new(root, "pad_token_id", json_null());
@@ -89,8 +114,6 @@ static tern_status check(const tern_config *c, tern_error *err)
     if (c->window && c->sub_norms)
         return tern_fail(err, TERN_UNSUPPORTED, "config.json: a window of %u in a BitNet model; none expected",
                          c->window);
-    if (c->activation == TERN_ACT_GELU)
-        return tern_fail(err, TERN_UNSUPPORTED, "config.json: GELU; relu2 or silu expected");
     return TERN_OK;
 }
 

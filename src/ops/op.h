@@ -95,6 +95,7 @@ typedef struct tern_value {
     X(RMS_NORM_BACKWARD, "rms_norm_backward")                                                                          \
     X(ROPE_BACKWARD, "rope_backward")                                                                                  \
     X(VARLEN_ATTENTION_BACKWARD, "varlen_attention_backward")                                                          \
+    X(SOFTCAP_BACKWARD, "softcap_backward")                                                                            \
     X(GATE_BACKWARD, "gate_backward")                                                                                  \
     X(EMBED_BACKWARD, "embed_backward")                                                                                \
     X(SUM_SQUARES, "sum_squares")                                                                                      \
@@ -157,10 +158,10 @@ typedef struct tern_op {
     uint32_t n_heads, n_kv_heads, head_dim;
     bool rope_adjacent;
     /* ATTENTION, ROPE_ATTENTION, VARLEN_ATTENTION and its backward (tern_op_score_scale) */
-    float softcap;   /* 0: none; scores become softcap * tanh(score / softcap) */
+    float softcap;   /* 0: none; scores become softcap * tanh(score / softcap); also of SCALE and SOFTCAP_BACKWARD */
     uint32_t window; /* 0: none; a token sees the last `window` positions, its own included */
     tern_view sinks; /* [1][n_heads] f32: one more score for each head, with no value (tern_ref_sink) */
-    /* SCALE: the factor; DROPOUT: p, 0 <= p < 1; attention: of the scores, 0: 1 / sqrt(head_dim) */
+    /* SCALE, SOFTCAP_BACKWARD: the factor; DROPOUT: p, 0 <= p < 1; attention: of the scores, 0: 1 / sqrt(head_dim) */
     float scale;
     /* DROPOUT, UPDATE: which stream of random bits; no two of a graph alike but a DROPOUT and its backward */
     uint32_t stream;

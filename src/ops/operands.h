@@ -15,7 +15,7 @@ enum { TERN_NORM_X, TERN_NORM_WEIGHT, TERN_NORM_INPUTS };
 /* out[t] = int8(x[t]) */
 enum { TERN_QUANTIZE_X, TERN_QUANTIZE_INPUTS };
 
-/* out[t] = x[t] * scale */
+/* out[t] = x[t] * scale; with a soft cap, that of it */
 enum { TERN_SCALE_X, TERN_SCALE_INPUTS };
 
 /* out[t] = concat_p(W_p x[t]), p < n_parts <= TERN_LINEAR_MAX_PARTS; a part with a bias: W_p x[t] + bias_p. Gated (2
@@ -139,6 +139,9 @@ enum {
     TERN_NORM_BACKWARD_DWEIGHT, /* written */
     TERN_NORM_BACKWARD_INPUTS
 };
+
+/* The backward of SCALE with a soft cap: out[t] = dy[t] * (1 - (y / softcap)^2) * scale, y made of x[t] again. */
+enum { TERN_SOFTCAP_BACKWARD_X, TERN_SOFTCAP_BACKWARD_DY, TERN_SOFTCAP_BACKWARD_INPUTS };
 
 /* out = dgate; dup is written */
 enum {

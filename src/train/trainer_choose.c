@@ -32,7 +32,7 @@ static bool next(walk *w)
         w->weight = tern_model_weight(w->t->model, w->role, w->layer);
         if (outside_layers(w->role) != (at < TERN_ROLE_COUNT) || !w->weight->encoding) continue;
         if (w->role == TERN_ROLE_OUTPUT && c->tied_head) continue;
-        tern_role_hf_name(w->role, w->layer, w->name);
+        tern_role_hf_name(c, w->role, w->layer, w->name);
         return true;
     }
     return false;
@@ -109,13 +109,13 @@ static tern_trainer_made *add_made(tern_trainer *t, const walk *w, bool learns)
 static void add_tensor(tern_trainer *t, const walk *w)
 {
     tern_trainer_made *m = add_made(t, w, true);
-    bool linear = tern_role_is_linear(w->role), norm = tern_role_is_norm(w->role);
+    bool linear = tern_role_is_linear(w->role), vector = tern_role_is_vector(w->role);
     m->source = w->weight;
     m->shown.rows = w->weight->rows;
     m->shown.cols = w->weight->cols;
     m->shown.ternary = linear && (w->weight->encoding->ternary || t->params.blend_steps);
     snprintf(m->name, sizeof m->name, "%s", w->name);
-    set_states(t, m, norm ? TERN_DTYPE_F32 : t->params.master);
+    set_states(t, m, vector ? TERN_DTYPE_F32 : t->params.master);
     for (int i = 0; i < 2; i++) {
         tern_graph_weight *weights = t->weights[i];
         weights[(size_t)w->layer * TERN_ROLE_COUNT + w->role].weight = &m->weight;

@@ -64,7 +64,7 @@ static bool describe_updates(tern_trainer *t)
                                                .momentum = p->momentum > 0,
                                                .m = p->m,
                                                .v = p->v,
-                                               .decays = !tern_role_is_norm(m->shown.role),
+                                               .decays = !tern_role_is_vector(m->shown.role),
                                                .threshold = p->threshold,
                                                .clamp = p->clamp,
                                                .has_master = m->shown.ternary};

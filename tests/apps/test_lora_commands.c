@@ -202,7 +202,7 @@ static void check_ternary(const char *output, bool folder)
         for (int role = 0; role < TERN_ROLE_COUNT; role++) {
             char name[TERN_ROLE_NAME_BYTES];
             if (!tern_adapter_find(adapter, (tern_role)role, layer)) continue;
-            tern_role_hf_name((tern_role)role, layer, name);
+            tern_role_hf_name(NULL, (tern_role)role, layer, name);
             const json_t *row = json_array_get(rows, at++);
             const tern_weight *w = tern_model_weight(after, (tern_role)role, layer);
             assert_string_equal(json_string_value(json_object_get(row, "name")), name);

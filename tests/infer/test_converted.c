@@ -43,6 +43,17 @@ static void dense_encodings(void **state)
     check("llama", NULL, NULL, 5e-4);
     check("llama", "f32", "f32", 5e-4);
     check("llama", "bf16", "bf16", 5e-4);
+    check("gemma2", NULL, NULL, 5e-4);
+    check("gemma3", "f32", "bf16", 5e-4);
+}
+
+static void other_families(void **state)
+{
+    (void)state;
+    test_golden_check(test_converted(test_made("qwen2"), NULL, NULL), test_made("qwen2/golden.safetensors"), NULL,
+                      5e-4);
+    test_golden_check(test_converted(test_made("qwen3"), NULL, NULL), test_made("qwen3/golden.safetensors"), NULL,
+                      5e-4);
 }
 
 /* f16 keeps what bf16 weights of this size hold; q8_0 to q4_k lose a little, each its share. */
@@ -74,8 +85,9 @@ static void lossy_encodings(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(ternary_encodings), cmocka_unit_test(bitnet_in_dense_encodings), cmocka_unit_test(trained_model),
-    cmocka_unit_test(dense_encodings),   cmocka_unit_test(lossy_encodings),
+    cmocka_unit_test(ternary_encodings), cmocka_unit_test(bitnet_in_dense_encodings),
+    cmocka_unit_test(trained_model),     cmocka_unit_test(dense_encodings),
+    cmocka_unit_test(other_families),    cmocka_unit_test(lossy_encodings),
 };
 
 TEST_GROUP(converted, "slow", tests);

@@ -51,6 +51,26 @@ static void f32_activations(void **state)
     test_golden_check(test_fixture("bitnet"), f32_golden, &(tern_engine_params){.f32_activations = true}, 1e-5);
 }
 
+static void gemma2(void **state)
+{
+    (void)state;
+    check_model("gemma2", 5e-4);
+}
+
+static void gemma3(void **state)
+{
+    (void)state;
+    check_model("gemma3", 5e-4);
+}
+
+/* Families whose goldens are made by plain arithmetic (tests/data/models/make.py). */
+static void qwen(void **state)
+{
+    (void)state;
+    test_golden_check(test_made("qwen2"), test_made("qwen2/golden.safetensors"), NULL, 5e-4);
+    test_golden_check(test_made("qwen3"), test_made("qwen3/golden.safetensors"), NULL, 5e-4);
+}
+
 static void trained_model(void **state)
 {
     (void)state;
@@ -111,11 +131,20 @@ static void same_bits_llama(void **state)
     same_bits("llama", false);
 }
 
+static void same_bits_gemma(void **state)
+{
+    (void)state;
+    same_bits("gemma2", false);
+    same_bits("gemma3", false);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bitnet),          cmocka_unit_test(bitnet_packed),
     cmocka_unit_test(llama),           cmocka_unit_test(f32_activations),
     cmocka_unit_test(trained_model),   cmocka_unit_test(same_bits_bitnet),
     cmocka_unit_test(same_bits_llama), cmocka_unit_test(same_bits_f32_activations),
+    cmocka_unit_test(gemma2),          cmocka_unit_test(gemma3),
+    cmocka_unit_test(same_bits_gemma), cmocka_unit_test(qwen),
 };
 
 TEST_GROUP(goldens, "threads web", tests);

@@ -51,6 +51,20 @@ static void f32_activations(void **state)
     test_pair_close(&pair);
 }
 
+/* Windows, soft caps, norms of heads and after blocks; then biases. */
+static void other_families(void **state)
+{
+    (void)state;
+    check_model("gemma2", test_all_layers, 5e-4, test_quick() ? FEW : ALL);
+    check_model("gemma3", test_all_layers, 5e-4, test_quick() ? FEW : ALL);
+    for (int i = 0; i < 2; i++) {
+        test_pair pair;
+        test_pair_open(&pair, test_made(i ? "qwen3" : "qwen2"), test_all_layers, NULL, 5e-4);
+        test_pair_check_golden(&pair, test_made(i ? "qwen3/golden.safetensors" : "qwen2/golden.safetensors"), FEW);
+        test_pair_close(&pair);
+    }
+}
+
 static void trained_model(void **state)
 {
     (void)state;
@@ -168,6 +182,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bitnet),          cmocka_unit_test(bitnet_packed),     cmocka_unit_test(llama),
     cmocka_unit_test(f32_activations), cmocka_unit_test(trained_model),     cmocka_unit_test(split),
     cmocka_unit_test(greedy_text),     cmocka_unit_test(greedy_text_split), cmocka_unit_test(perplexity),
+    cmocka_unit_test(other_families),
 };
 
 TEST_GROUP(goldens_gpu, "devices", tests, .teardown = test_backends_close);

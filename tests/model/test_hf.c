@@ -20,6 +20,9 @@ enum { N_VOCAB = 8, MAX_TENSORS = 32, ROOM = 1 << 16 };
 #define MISTRAL                                                                                                        \
     "\"architectures\": [\"MistralForCausalLM\"], \"hidden_act\": \"silu\", \"vocab_size\": 8, "                       \
     "\"num_hidden_layers\": 1, \"max_position_embeddings\": 64, \"tie_word_embeddings\": true, "
+#define GEMMA(layers, more)                                                                                            \
+    "\"architectures\": [\"Gemma3ForCausalLM\"], \"hidden_activation\": \"gelu_pytorch_tanh\", \"vocab_size\": 8, "    \
+    "\"num_hidden_layers\": " layers ", \"max_position_embeddings\": 64, \"sliding_window\": 4, " more
 #define SMALL                                                                                                          \
     "\"hidden_size\": 16, \"intermediate_size\": 16, "                                                                 \
     "\"num_attention_heads\": 2, \"num_key_value_heads\": 1"
@@ -296,6 +299,18 @@ static const struct {
     {LLAMA SMALL ", \"attention_bias\": true", false, 0, TERN_UNSUPPORTED, "attention_bias: true found"},
     {LLAMA SMALL ", \"mlp_bias\": true", false, 0, TERN_UNSUPPORTED, "mlp_bias: true found"},
     {MISTRAL SMALL ", \"sliding_window\": 0", false, 0, TERN_MALFORMED, "sliding_window: 0 found"},
+    {"\"architectures\": [\"Qwen2ForCausalLM\"], \"hidden_act\": \"silu\", \"vocab_size\": 8, \"num_hidden_layers\": "
+     "1, "
+     "\"max_position_embeddings\": 64, \"sliding_window\": 8, \"use_sliding_window\": true, " SMALL,
+     false, 0, TERN_UNSUPPORTED, "use_sliding_window: true found"},
+    {GEMMA("1", "\"layer_types\": [], ") SMALL, false, 0, TERN_MALFORMED, "layer_types: 0 found, one for each of 1"},
+    {GEMMA("1", "\"layer_types\": [\"chunked_attention\"], ") SMALL, false, 0, TERN_UNSUPPORTED,
+     "layer_types: chunked_attention found at 0"},
+    {GEMMA("3", "\"layer_types\": [\"sliding_attention\", \"full_attention\", \"full_attention\"], ") SMALL, false, 0,
+     TERN_UNSUPPORTED, "layer_types: full_attention found at 2, full_attention in every 2-th layer alone expected"},
+    {GEMMA("1", "\"query_pre_attn_scalar\": -4, ") SMALL, false, 0, TERN_MALFORMED, "query_pre_attn_scalar: -4 found"},
+    {GEMMA("1", "\"attn_logit_softcapping\": -4, ") SMALL, false, 0, TERN_MALFORMED, "soft cap of attention: -4 found"},
+    {GEMMA("1", "") SMALL, false, 0, TERN_MALFORMED, "pre_feedforward_layernorm.weight: no such tensor found"},
     {LLAMA SMALL ", \"sliding_window\": 4096", false, 0, TERN_UNSUPPORTED, "sliding_window: number found"},
     {LLAMA SMALL ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}", false, 0, TERN_UNSUPPORTED,
      "rope_type: \"yarn\" found"},

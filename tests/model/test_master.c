@@ -69,9 +69,9 @@ static void names(void **state)
 {
     (void)state;
     char name[TERN_ROLE_NAME_BYTES];
-    tern_role_hf_name(TERN_ROLE_ATTN_Q, 12, name);
+    tern_role_hf_name(NULL, TERN_ROLE_ATTN_Q, 12, name);
     assert_string_equal(name, "model.layers.12.self_attn.q_proj.weight");
-    tern_role_hf_name(TERN_ROLE_OUTPUT, 0, name);
+    tern_role_hf_name(NULL, TERN_ROLE_OUTPUT, 0, name);
     assert_string_equal(name, "lm_head.weight");
     assert_true(tern_role_is_linear(TERN_ROLE_FFN_UP) && !tern_role_is_linear(TERN_ROLE_OUTPUT));
     assert_true(tern_role_is_norm(TERN_ROLE_FFN_SUB_NORM) && !tern_role_is_norm(TERN_ROLE_TOKEN_EMBD));

@@ -38,6 +38,16 @@ static void check_config(const tern_config *a, const tern_config *b)
     assert_int_equal(a->sub_norms, b->sub_norms);
     assert_int_equal(a->tied_head, b->tied_head);
     assert_true(a->rms_eps == b->rms_eps);
+    assert_int_equal(a->post_norms, b->post_norms);
+    assert_int_equal(a->qk_norm, b->qk_norm);
+    assert_int_equal(a->qkv_bias, b->qkv_bias);
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        assert_int_equal(tern_config_layer(a, i).window, tern_config_layer(b, i).window);
+        assert_int_equal(tern_config_layer(a, i).rope, tern_config_layer(b, i).rope);
+    }
+    assert_true(a->score_scale == b->score_scale && a->score_softcap == b->score_softcap);
+    assert_true(a->logit_softcap == b->logit_softcap && a->embd_scale == b->embd_scale);
+    assert_true(a->rope[1].base == b->rope[1].base);
     float x[256], y[256];
     tern_rope_frequencies(&a->rope[0], a->head_dim, x);
     tern_rope_frequencies(&b->rope[0], b->head_dim, y);
@@ -60,9 +70,11 @@ static tern_model *through(const tern_model *model, const char *name, bool f32)
 static void test_masters(void **state)
 {
     (void)state;
-    static const char *const names[] = {"bitnet", "bitnet-train", "llama"};
-    for (size_t i = 0; i < 3; i++) {
-        tern_model *model = open_model(test_fixture(names[i])), *back = through(model, "hf-masters", false);
+    const char *const paths[] = {test_fixture("bitnet"), test_fixture("bitnet-train"), test_fixture("llama"),
+                                 test_fixture("gemma2"), test_fixture("gemma3"),       test_made("qwen2"),
+                                 test_made("qwen3")};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        tern_model *model = open_model(paths[i]), *back = through(model, "hf-masters", false);
         for (uint32_t layer = 0; layer < 2; layer++)
             for (int role = 0; role < TERN_ROLE_COUNT; role++)
                 if (tern_model_weight(model, (tern_role)role, layer)->encoding)

@@ -18,6 +18,12 @@ static bool is(const char *name, const char *other)
     return name && other && strcmp(name, other) == 0;
 }
 
+static bool ends_in(const char *name, const char *ending)
+{
+    const size_t n = strlen(name), m = strlen(ending);
+    return n >= m && strcmp(name + n - m, ending) == 0;
+}
+
 static void add_key(tern_gguf_writer *w, const micro_change *c, const char *prefix, const char *key, float f32,
                     uint32_t value)
 {
@@ -47,8 +53,9 @@ static void add_keys(tern_gguf_writer *w, const micro_change *c, uint32_t width)
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         add_key(w, c, architecture, keys[i].key, keys[i].f32, keys[i].value);
-    static const char *const optional[] = {"rope.scaling.type", "rope.dimension_count", "attention.key_length",
-                                           "expert_count", "attention.sliding_window"};
+    static const char *const optional[] = {"rope.scaling.type",      "rope.dimension_count",     "attention.key_length",
+                                           "expert_count",           "attention.sliding_window", "attention.scale",
+                                           "final_logit_softcapping"};
     for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
         if (is(c->key, optional[i])) add_key(w, c, architecture, optional[i], 0, 0);
 }
@@ -73,7 +80,7 @@ static size_t tensor_list(const micro_change *c, uint32_t n, micro_tensor *out)
     size_t count = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         micro_tensor t = all[i];
-        if (is(c->drop, t.name)) continue;
+        if (c->drop && ends_in(t.name, c->drop)) continue;
         if (is(c->tensor, t.name) && c->type) t.type = c->type;
         if (is(c->tensor, t.name) && c->rows) t.rows = c->rows;
         if (is(c->tensor, t.name) && c->cols) t.cols = c->cols;

@@ -12,7 +12,7 @@ typedef struct micro_change {
     uint32_t width;
     uint64_t seed;            /* not 0: random weights, norms around 1, so that every token has logits of its own */
     const char *architecture; /* NULL: "bitnet-b1.58" */
-    const char *drop;         /* the key (without its prefix) or tensor that is left out */
+    const char *drop;         /* the key (without its prefix) that is left out, or the tensors whose names end so */
     const char *key;          /* a key (without its prefix) that gets this value */
     uint32_t value;
     float f32;           /* used instead of value when not 0 */

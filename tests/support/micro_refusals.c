@@ -6,7 +6,15 @@
 #include "support/test.h"
 
 const micro_refusal micro_refusals[] = {
-    {{.architecture = "qwen2"}, TERN_UNSUPPORTED, "general.architecture: \"qwen2\" found, bitnet-b1.58"},
+    {{.architecture = "mamba"}, TERN_UNSUPPORTED, "general.architecture: \"mamba\" found, bitnet-b1.58"},
+    {{.architecture = "qwen2"}, TERN_MALFORMED, "blk.0.attn_q.bias: no such tensor found"},
+    {{.architecture = "gemma3"}, TERN_MALFORMED, "blk.0.attn_q_norm.weight: no such tensor found"},
+    {{.extra = "blk.0.attn_q_norm.weight", .extra_cols = 8},
+     TERN_UNSUPPORTED,
+     "blk.0.attn_q_norm.weight: found, which models of bitnet-b1.58"},
+    {{.extra = "output.bias", .extra_cols = 8}, TERN_UNSUPPORTED, "output.bias: found, which models"},
+    {{.key = "attention.scale", .f32 = -1}, TERN_MALFORMED, "attention scale: -1 found, a positive number or 0"},
+    {{.key = "final_logit_softcapping", .f32 = INFINITY}, TERN_MALFORMED, "soft cap of logits: inf found"},
     {{.drop = "embedding_length"}, TERN_NOT_FOUND, "bitnet-b1.58.embedding_length"},
     {{.drop = "block_count"}, TERN_NOT_FOUND, "bitnet-b1.58.block_count"},
     {{.drop = "feed_forward_length"}, TERN_NOT_FOUND, "bitnet-b1.58.feed_forward_length"},
@@ -86,7 +94,7 @@ const micro_refusal micro_refusals[] = {
      "token_embd.weight"},
     {{.extra = "blk.0.attn_q.bias", .extra_cols = 16},
      TERN_UNSUPPORTED,
-     "blk.0.attn_q.bias: found, a model without biases"},
+     "blk.0.attn_q.bias: found, which models of bitnet-b1.58"},
     {{.extra = "blk.0.attn_q.scale", .extra_cols = 3},
      TERN_MALFORMED,
      "blk.0.attn_q.scale: 3 values found, 1 or one for each of 16"},

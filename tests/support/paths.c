@@ -49,6 +49,13 @@ const char *test_fixture(const char *name)
     return path;
 }
 
+const char *test_made(const char *name)
+{
+    char *path = slot();
+    snprintf(path, 1024, "%s/tests/data/models/%s", TERN_SOURCE_DIR, name);
+    return path;
+}
+
 const char *test_model(const char *name)
 {
     char *path = slot();

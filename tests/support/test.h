@@ -39,6 +39,8 @@ void test_missing(const char *what);
  * The folder is $TERN_SHARED, or ../shared beside the repository; where neither is there, it is test_missing.
  */
 const char *test_fixture(const char *name);
+/* A model or a golden that tests/data/models/make.py has written. */
+const char *test_made(const char *name);
 const char *test_model(const char *name);
 /* Whether TERN_TEST_QUICK is set (CTest sets it in builds with sanitizers and for another CPU, where whole models are
  * slow): a test then takes fewer cases of each kind, and leaves no kind out. */

@@ -88,7 +88,15 @@ tern_op test_training_add(test_case *c, const test_training *t)
                                        t->cols, TEST_ORDINARY));
         op.out.value = TERN_NO_VALUE;
         break;
+    case TERN_OP_SOFTCAP_BACKWARD:
+        op.scale = 1.5f;
+        op.softcap = t->softcap > 0 ? t->softcap : 0.8f;
+        add_input(&op, input(c, t, "x", t->cols));
+        add_input(&op, input(c, t, "dy", t->cols));
+        op.out = output(c, t, "dx", t->cols);
+        break;
     default:
+        op.softcap = t->softcap;
         op.scale = t->kind == TERN_OP_SCALE ? -1.7f : 0.25f;
         op.stream = 3;
         add_input(&op, input(c, t, "x", t->cols));

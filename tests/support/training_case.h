@@ -9,6 +9,7 @@ typedef struct test_training {
     tern_op_kind kind;
     uint32_t cols;
     tern_activation activation;
+    float softcap;     /* SCALE: one; SOFTCAP_BACKWARD: 0.8 */
     bool no_dg;        /* RMS_NORM_BACKWARD without the norm_weight's gradient */
     bool no_dx;        /* and without the input's */
     bool residual;     /* with one */
@@ -18,8 +19,8 @@ typedef struct test_training {
     test_fill fill;
 } test_training;
 
-/* SCALE, DROPOUT, FAKE_QUANTIZE, CROSS_ENTROPY, ROPE_BACKWARD (heads of 32), GATE_BACKWARD, RMS_NORM_BACKWARD,
- * BIAS_BACKWARD or EMBED_BACKWARD, added to a case of shape `training`. */
+/* SCALE, SOFTCAP_BACKWARD, DROPOUT, FAKE_QUANTIZE, CROSS_ENTROPY, ROPE_BACKWARD (heads of 32), GATE_BACKWARD,
+ * RMS_NORM_BACKWARD, BIAS_BACKWARD or EMBED_BACKWARD, added to a case of shape `training`. */
 tern_op test_training_add(test_case *c, const test_training *t);
 /* Attention of max_tokens rows, forward and backward. */
 typedef struct test_varlen_attention {

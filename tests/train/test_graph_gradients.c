@@ -101,6 +101,20 @@ static void whole_models(void **state)
     }
 }
 
+/* Windows, soft caps, norms of heads and after blocks, biases; with checkpoints and the head in chunks. */
+static void other_families(void **state)
+{
+    (void)state;
+    const char *const paths[] = {test_fixture("gemma2"), test_fixture("gemma3"), test_made("qwen2"),
+                                 test_made("qwen3")};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        test_trained t;
+        test_trained_open(&t, paths[i], true);
+        check_model(&t, &(test_how){.dense = true, .tokens = 64, .chunk = i % 2 ? 0 : 64, .checkpoint = i % 2});
+        test_trained_close(&t);
+    }
+}
+
 /* What no fixture has: adjacent pairs, gates of GELU. */
 static void other_ops(void **state)
 {
@@ -246,6 +260,7 @@ static void a_split_backend_is_refused(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(whole_models),
+    cmocka_unit_test(other_families),
     cmocka_unit_test(other_ops),
     cmocka_unit_test(adapters),
     cmocka_unit_test(bits_do_not_depend_on_the_plan),

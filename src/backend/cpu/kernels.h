@@ -38,6 +38,7 @@
     X(silu, tern_gate_fn)                                                                                              \
     X(gelu, tern_gate_fn)                                                                                              \
     X(add, tern_add_fn)                                                                                                \
+    X(softcap_row, tern_softcap_fn)                                                                                    \
     X(rope_halves, tern_rope_fn)                                                                                       \
     X(rope_adjacent, tern_rope_fn)                                                                                     \
     X(kv_store_f16, tern_kv_store_fn)                                                                                  \

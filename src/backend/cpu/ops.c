@@ -33,6 +33,7 @@ const tern_cpu__op_row tern_cpu__ops[TERN_OP_COUNT] = {
     [TERN_OP_LINEAR_DW] = {.run = tern_cpu__linear_dw, .scratch = tern_cpu__gradient_scratch},
     [TERN_OP_BIAS_BACKWARD] = {.run = tern_cpu__bias_backward},
     [TERN_OP_RMS_NORM_BACKWARD] = {.run = tern_cpu__rms_norm_backward, .shared = tern_cpu__rms_norm_backward_shared},
+    [TERN_OP_SOFTCAP_BACKWARD] = {.run = tern_cpu__softcap_backward, .scratch = tern_cpu__row_scratch},
     [TERN_OP_ROPE_BACKWARD] = {.run = tern_cpu__rope_backward},
     [TERN_OP_VARLEN_ATTENTION_BACKWARD] = {.run = tern_cpu__varlen_attention_backward,
                                            .scratch = tern_cpu__varlen_attention_backward_scratch,

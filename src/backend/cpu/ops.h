@@ -58,6 +58,7 @@ size_t tern_cpu__row_scratch(const tern_graph *graph, const tern_op *op);
 
 /* ---- training */
 void tern_cpu__scale(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__softcap_backward(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__dropout(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__fake_quantize(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__cross_entropy(tern_cpu_step *step, const tern_cpu_op *op);

@@ -131,6 +131,9 @@ typedef void (*tern_attention_fn)(const tern_attention_args *args);
  * so that |y| <= cap and a NaN stays one (Gemma 2, arXiv:2408.00118). Exact bits. */
 float tern_ref_softcap(float x, float cap);
 
+/* y[i] = tern_ref_softcap(x[i], cap); y may be x. Exact bits. */
+typedef void (*tern_softcap_fn)(const float *x, size_t n, float cap, float *y);
+
 /* The sum of a softmax, its maximum m, after a sink has joined it: l + exp(sink - m). A sink is one more score, which
  * no key has and which adds no value (GPT-OSS; arXiv:2309.17453, 3.3). -inf is none. */
 float tern_ref_sink(float sink, float m, float l);
@@ -195,6 +198,7 @@ void tern_ref_relu2(const float *gate, const float *up, size_t n, float *y);
 void tern_ref_silu(const float *gate, const float *up, size_t n, float *y);
 void tern_ref_gelu(const float *gate, const float *up, size_t n, float *y);
 void tern_ref_add(const float *a, const float *b, size_t n, float *y);
+void tern_ref_softcap_row(const float *x, size_t n, float cap, float *y);
 void tern_ref_rope_halves(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs);
 void tern_ref_rope_adjacent(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs);
 void tern_ref_kv_store_f16(const float *x, size_t n, void *out);

@@ -167,6 +167,7 @@ static void elementwise(void **state)
                       .n_in = TERN_SCALE_INPUTS,
                       .in = {[TERN_SCALE_X] = x},
                       .scale = kind == TERN_OP_SCALE ? test_float(&rng, TEST_ORDINARY) : (float)between(0, 9) / 10,
+                      .softcap = kind == TERN_OP_SCALE && between(0, 1) ? 0.25f * (float)between(1, 9) : 0,
                       .stream = between(0, 5)};
         if (kind != TERN_OP_SCALE) { /* DROPOUT and FAKE_QUANTIZE name the same inputs */
             op.n_in = TERN_DROPOUT_INPUTS;
@@ -179,9 +180,42 @@ static void elementwise(void **state)
                 tern_ref_dropout(from, cols, op.scale, p->seed + op.stream * 0x9e3779b9u, r * cols, y);
             if (kind == TERN_OP_FAKE_QUANTIZE) tern_ref_fake_quantize(from, cols, p->blend, y);
             for (uint32_t c = 0; c < cols && kind == TERN_OP_SCALE; c++) y[c] = from[c] * op.scale;
+            if (op.softcap > 0) tern_ref_softcap_row(y, cols, op.softcap, y);
         }
         add_residual(&t, y - (size_t)t.n * cols, residual, cols);
         check(&t, tern_op_name(kind));
+    }
+}
+
+/* The steps of the definition, which agree with the formula in double precision. */
+static void softcap_backward(void **state)
+{
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        trial t;
+        const uint32_t cols = any_cols();
+        open_trial(&t, between(1, 9));
+        const tern_view x = rows(&t, "x", cols, TEST_ORDINARY), dy = rows(&t, "dy", cols, TEST_ORDINARY);
+        const tern_op op = {.kind = TERN_OP_SOFTCAP_BACKWARD,
+                            .n_in = TERN_SOFTCAP_BACKWARD_INPUTS,
+                            .in = {[TERN_SOFTCAP_BACKWARD_X] = x, [TERN_SOFTCAP_BACKWARD_DY] = dy},
+                            .scale = 1.5f,
+                            .softcap = 0.5f * (float)between(1, 9)};
+        tern_view residual, out = output(&t, "dx", cols);
+        float *y = add_op(&t, op, out, &residual);
+        for (uint32_t r = 0; r < t.n; r++, y += cols)
+            for (uint32_t c = 0; c < cols; c++) {
+                const float from = input(&t, x, r)[c], d = input(&t, dy, r)[c], scaled = from * op.scale;
+                const double th = tanh((double)scaled / (double)op.softcap);
+                float capped;
+                tern_ref_softcap_row(&scaled, 1, op.softcap, &capped);
+                const float u = capped * (1 / op.softcap);
+                y[c] = d * (1 - u * u) * op.scale;
+                assert_true(fabs((double)y[c] - (double)d * (1 - th * th) * (double)op.scale) <=
+                            1e-6 * (1 + fabs((double)d)));
+            }
+        add_residual(&t, y - (size_t)t.n * cols, residual, cols);
+        check(&t, "softcap_backward");
     }
 }
 
@@ -526,8 +560,11 @@ static int close_backends(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(elementwise), cmocka_unit_test(gate), cmocka_unit_test(cross_entropy), cmocka_unit_test(rms_norm),
-    cmocka_unit_test(bias),        cmocka_unit_test(rope), cmocka_unit_test(embed),         cmocka_unit_test(attention),
+    cmocka_unit_test(elementwise), cmocka_unit_test(softcap_backward),
+    cmocka_unit_test(gate),        cmocka_unit_test(cross_entropy),
+    cmocka_unit_test(rms_norm),    cmocka_unit_test(bias),
+    cmocka_unit_test(rope),        cmocka_unit_test(embed),
+    cmocka_unit_test(attention),
 };
 
 TEST_GROUP(training_rows, "threads web", tests, .setup = open_backends, .teardown = close_backends);

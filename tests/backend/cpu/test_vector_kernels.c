@@ -138,6 +138,22 @@ static void gates(void **state)
         }
 }
 
+static void softcap(void **state)
+{
+    room *m = *state;
+    FOR_EACH_KERNEL(k, "softcap_row")
+    {
+        const uint32_t n = any_size();
+        const float cap = 0.5f * (float)between(1, 100);
+        fill_room(m, n, n, n);
+        const bool in_place = between(0, 1);
+        if (in_place) memcpy(m->y, m->a, n * sizeof(float));
+        tern_ref_softcap_row(m->a, n, cap, m->expected);
+        ((tern_softcap_fn)k->fn)(in_place ? m->y : m->a, n, cap, m->y);
+        if (!y_agrees(m, n)) fail_msg("softcap_row %s: %u values", k->level, n);
+    }
+}
+
 /* Every exponent of the argument, through silu with up = 1. */
 static void exp_sweep(void **state)
 {
@@ -285,13 +301,10 @@ static int close_state(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(rms_norm),
-    cmocka_unit_test(quantize),
-    cmocka_unit_test(gates),
-    cmocka_unit_test(exp_sweep),
-    cmocka_unit_test(rope),
-    cmocka_unit_test(kv_store),
-    cmocka_unit_test(broken_kernels_are_caught),
+    cmocka_unit_test(rms_norm),  cmocka_unit_test(quantize),
+    cmocka_unit_test(gates),     cmocka_unit_test(softcap),
+    cmocka_unit_test(exp_sweep), cmocka_unit_test(rope),
+    cmocka_unit_test(kv_store),  cmocka_unit_test(broken_kernels_are_caught),
 };
 
 TEST_GROUP(vector_kernels, "web", tests, .setup = open_state, .teardown = close_state);

@@ -177,7 +177,7 @@ static void add_training_ops(test_case *c, uint32_t cols)
 {
     static const tern_op_kind kinds[] = {TERN_OP_SCALE,         TERN_OP_DROPOUT,           TERN_OP_FAKE_QUANTIZE,
                                          TERN_OP_CROSS_ENTROPY, TERN_OP_RMS_NORM_BACKWARD, TERN_OP_EMBED_BACKWARD,
-                                         TERN_OP_BIAS_BACKWARD};
+                                         TERN_OP_BIAS_BACKWARD, TERN_OP_SOFTCAP_BACKWARD};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         test_training_add(c, &(test_training){.kind = kinds[i], .cols = cols});
     test_training_add(c, &(test_training){.kind = TERN_OP_RMS_NORM_BACKWARD, .cols = cols, .n_groups = 2});

@@ -53,6 +53,16 @@ static void scale(void **state)
                (test_tolerance){.absolute = 2e-38}); /* subnormal numbers may count as 0 */
 }
 
+/* Small numbers are differences of large ones: the cap's error. */
+static void softcap(void **state)
+{
+    (void)state;
+    each_width((test_training){.kind = TERN_OP_SCALE, .softcap = 0.7f}, (test_tolerance){.absolute = 4e-7});
+    each_width((test_training){.kind = TERN_OP_SCALE, .softcap = 30, .fill = TEST_MIXED},
+               (test_tolerance){.absolute = 1.5e-5});
+    each_width((test_training){.kind = TERN_OP_SOFTCAP_BACKWARD}, (test_tolerance){.of_value = 2e-6, .of_row = 2e-6});
+}
+
 static void dropout(void **state)
 {
     (void)state;
@@ -226,6 +236,7 @@ static int seed(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(scale),
+    cmocka_unit_test(softcap),
     cmocka_unit_test(dropout),
     cmocka_unit_test(fake_quantize),
     cmocka_unit_test(rope_backward),

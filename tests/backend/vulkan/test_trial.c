@@ -58,7 +58,7 @@ static void rows(void **state)
     (void)state;
     static const tern_op_kind kinds[] = {TERN_OP_SCALE,         TERN_OP_DROPOUT,           TERN_OP_FAKE_QUANTIZE,
                                          TERN_OP_CROSS_ENTROPY, TERN_OP_RMS_NORM_BACKWARD, TERN_OP_ROPE_BACKWARD,
-                                         TERN_OP_GATE_BACKWARD, TERN_OP_EMBED_BACKWARD};
+                                         TERN_OP_GATE_BACKWARD, TERN_OP_EMBED_BACKWARD,    TERN_OP_SOFTCAP_BACKWARD};
     test_gpu_backend();
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         test_case c;

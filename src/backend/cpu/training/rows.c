@@ -22,13 +22,38 @@ static void scale_row(void *context, uint32_t t, uint32_t thread)
     const tern_rows_job *j = context;
     const float *x = tern_rows__at(&j->op->in[TERN_SCALE_X], t), factor = j->op->op->scale;
     float *y = target(j, t, thread);
-    for (uint32_t c = 0, n = j->op->in_cols; c < n; c++) y[c] = x[c] * factor;
+    const uint32_t n = j->op->in_cols;
+    for (uint32_t c = 0; c < n; c++) y[c] = x[c] * factor;
+    if (j->op->op->softcap > 0) j->step->cpu->kernels.softcap_row(y, n, j->op->op->softcap, y);
     add_residual(j, t, y);
 }
 
 void tern_cpu__scale(tern_cpu_step *step, const tern_cpu_op *op)
 {
     tern_rows__run(step, op, scale_row);
+}
+
+static void softcap_backward_row(void *context, uint32_t t, uint32_t thread)
+{
+    const tern_rows_job *j = context;
+    const tern_op *op = j->op->op;
+    const float *x = tern_rows__at(&j->op->in[TERN_SOFTCAP_BACKWARD_X], t),
+                *dy = tern_rows__at(&j->op->in[TERN_SOFTCAP_BACKWARD_DY], t), inverse = 1 / op->softcap;
+    float *y = (float *)(void *)tern_cpu__scratch(j->step, thread), *out = tern_rows__at(&j->op->out, t);
+    const uint32_t n = j->op->in_cols;
+    for (uint32_t c = 0; c < n; c++) y[c] = x[c] * op->scale;
+    j->step->cpu->kernels.softcap_row(y, n, op->softcap, y);
+    for (uint32_t c = 0; c < n; c++) {
+        const float u = y[c] * inverse;
+        y[c] = dy[c] * (1 - u * u) * op->scale;
+    }
+    if (j->op->residual.data) add_residual(j, t, y);
+    else memcpy(out, y, n * sizeof *out);
+}
+
+void tern_cpu__softcap_backward(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    tern_rows__run(step, op, softcap_backward_row);
 }
 
 static void dropout_row(void *context, uint32_t t, uint32_t thread)

@@ -65,6 +65,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_SAMPLE_CHOOSE,
     TERN_GPU_KERNEL_SAMPLE_SLICES,
     TERN_GPU_KERNEL_SCALE,
+    TERN_GPU_KERNEL_SOFTCAP_BACKWARD,
     TERN_GPU_KERNEL_SUM_HEADS,
     TERN_GPU_KERNEL_SUM_SQUARES,
     TERN_GPU_KERNEL_UPDATE,
@@ -1712,7 +1713,7 @@ static inline const tern_gpu_sample_slices_overrides *tern_gpu_sample_slices_ove
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* training/scale.wgsl */
+/* training/scale.wesl */
 typedef struct tern_gpu_scale_uniform {
     uint32_t cols;
     uint32_t count_word;
@@ -1724,8 +1725,10 @@ typedef struct tern_gpu_scale_uniform {
     uint32_t least;
     uint32_t seed_word;
     uint32_t stream;
+    float softcap;
+    float softcap_rate;
 } tern_gpu_scale_uniform;
-static_assert(sizeof(tern_gpu_scale_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/scale.wgsl: struct P");
+static_assert(sizeof(tern_gpu_scale_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/scale.wesl: struct P");
 static inline void tern_gpu_scale_set(tern_gpu_dispatch *d, const tern_gpu_scale_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_SCALE, uniform, sizeof *uniform);
@@ -1738,10 +1741,43 @@ enum {
 typedef struct tern_gpu_scale_overrides {
     uint32_t workgroup;
     bool dropout;
+    bool softcap;
 } tern_gpu_scale_overrides;
 static inline const tern_gpu_scale_overrides *tern_gpu_scale_overrides_of(tern_gpu_pipeline pipeline)
 {
     assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_SCALE);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* training/softcap_backward.wesl */
+typedef struct tern_gpu_softcap_backward_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t dy_first;
+    uint32_t dy_stride;
+    uint32_t out_first;
+    uint32_t out_stride;
+    float factor;
+    float softcap;
+    float softcap_rate;
+} tern_gpu_softcap_backward_uniform;
+static_assert(sizeof(tern_gpu_softcap_backward_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/softcap_backward.wesl: struct P");
+static inline void tern_gpu_softcap_backward_set(tern_gpu_dispatch *d, const tern_gpu_softcap_backward_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_SOFTCAP_BACKWARD, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_SOFTCAP_BACKWARD_BINDING_PARAMS,
+    TERN_GPU_SOFTCAP_BACKWARD_BINDING_X,
+    TERN_GPU_SOFTCAP_BACKWARD_BINDING_DY,
+    TERN_GPU_SOFTCAP_BACKWARD_BINDING_RESULT,
+};
+typedef tern_gpu_add_parts_overrides tern_gpu_softcap_backward_overrides;
+static inline const tern_gpu_softcap_backward_overrides *tern_gpu_softcap_backward_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 

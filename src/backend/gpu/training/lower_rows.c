@@ -13,6 +13,12 @@ static tern_gpu_scale_uniform uniform_of(const tern_gpu_program *p, const tern_o
                                     .factor = factor};
 }
 
+/* 2 log2(e) / softcap */
+static float softcap_rate(const tern_op *op)
+{
+    return 2.8853900818f / op->softcap;
+}
+
 static tern_status add_scale(tern_gpu_program *p, const tern_op *op, tern_view x, const tern_gpu_pipeline candidates[2],
                              const tern_gpu_scale_uniform *u, tern_error *err)
 {
@@ -27,10 +33,37 @@ static tern_status add_scale(tern_gpu_program *p, const tern_op *op, tern_view x
 
 tern_status tern_gpu__lower_scale(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    static const tern_gpu_pipeline candidates[] = {TERN_GPU_SCALE_256, TERN_GPU_SCALE_128};
+    static const tern_gpu_pipeline candidates[][2] = {{TERN_GPU_SCALE_256, TERN_GPU_SCALE_128},
+                                                      {TERN_GPU_SOFTCAP_256, TERN_GPU_SOFTCAP_128}};
     const tern_view x = op->in[TERN_SCALE_X];
-    const tern_gpu_scale_uniform u = uniform_of(p, op, x, op->scale);
-    return add_scale(p, op, x, candidates, &u, err);
+    tern_gpu_scale_uniform u = uniform_of(p, op, x, op->scale);
+    if (op->softcap > 0) u.softcap = op->softcap, u.softcap_rate = softcap_rate(op);
+    return add_scale(p, op, x, candidates[op->softcap > 0], &u, err);
+}
+
+tern_status tern_gpu__lower_softcap_backward(tern_gpu_program *p, const tern_op *op, tern_error *err)
+{
+    static const tern_gpu_pipeline candidates[] = {TERN_GPU_SOFTCAP_BACKWARD_256, TERN_GPU_SOFTCAP_BACKWARD_128};
+    const tern_view x = op->in[TERN_SOFTCAP_BACKWARD_X], dy = op->in[TERN_SOFTCAP_BACKWARD_DY];
+    tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates, err);
+    if (!d) return TERN_UNSUPPORTED;
+    const tern_gpu_softcap_backward_uniform u = {.cols = op->out.cols,
+                                                 .count_word = tern_gpu__count_word(p, op->rows),
+                                                 .x_first = x.first_col,
+                                                 .x_stride = tern_gpu__stride(p, x),
+                                                 .dy_first = dy.first_col,
+                                                 .dy_stride = tern_gpu__stride(p, dy),
+                                                 .out_first = op->out.first_col,
+                                                 .out_stride = tern_gpu__stride(p, op->out),
+                                                 .factor = op->scale,
+                                                 .softcap = op->softcap,
+                                                 .softcap_rate = softcap_rate(op)};
+    tern_gpu_softcap_backward_set(d, &u);
+    tern_gpu__bind_params(p, d, false);
+    tern_gpu__bind_view(p, d, x, false);
+    tern_gpu__bind_view(p, d, dy, false);
+    tern_gpu__bind_view(p, d, op->out, true);
+    return TERN_OK;
 }
 
 tern_status tern_gpu__lower_dropout(tern_gpu_program *p, const tern_op *op, tern_error *err)

@@ -250,12 +250,33 @@ static void out_of_memory(void **state)
     drop(&m);
 }
 
+/* A dense weight that is trained has to lie as it is read; the message says what would help. */
+static void refused(const char *encoding, uint32_t rows, uint32_t cols, const char *expected)
+{
+    const tern_weight w = {
+        .encoding = tern_encoding_by_name(encoding), .rows = rows, .cols = cols, .trained = true, .name = "w"};
+    tern_gpu_layout layout;
+    tern_error err = {0};
+    assert_int_equal(tern_gpu_layout_of(&layout, &w, &roomy, &err), TERN_UNSUPPORTED);
+    if (!strstr(err.message, expected)) fail_msg("\"%s\", \"%s\" expected", err.message, expected);
+}
+
+static void weights_that_cannot_be_trained(void **state)
+{
+    (void)state;
+    refused("bf16", 2, 12, "rows of 24 bytes: a multiple of 16 expected");
+    refused("f32", 40000, 1024, "163840000 bytes that is trained: the device binds at most 134217728");
+    refused("f16", 2, 16, "a weight in f16 that is trained: f32 or bf16 expected");
+    refused("i2_s", 2, 128, "a scale for each row expected");
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(rows_hold_the_same_numbers),
     cmocka_unit_test(padding_is_zero),
     cmocka_unit_test(slices),
     cmocka_unit_test(too_long_a_row),
     cmocka_unit_test(out_of_memory),
+    cmocka_unit_test(weights_that_cannot_be_trained),
 };
 
 TEST_GROUP(layout, "", tests);

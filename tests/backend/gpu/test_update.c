@@ -312,27 +312,6 @@ static void in_slices(void **state)
 }
 #endif
 
-/* A dense weight that is trained has to lie as it is read; the message says what would help. */
-static void refused(const char *encoding, uint32_t rows, uint32_t cols, const char *expected)
-{
-    const tern_gpu_caps caps = {.max_binding = 128 << 20};
-    const tern_weight w = {
-        .encoding = tern_encoding_by_name(encoding), .rows = rows, .cols = cols, .trained = true, .name = "w"};
-    tern_gpu_layout layout;
-    tern_error err = {0};
-    assert_int_equal(tern_gpu_layout_of(&layout, &w, &caps, &err), TERN_UNSUPPORTED);
-    if (!strstr(err.message, expected)) fail_msg("\"%s\", \"%s\" expected", err.message, expected);
-}
-
-static void weights_that_cannot_be_trained(void **state)
-{
-    (void)state;
-    refused("bf16", 2, 12, "rows of 24 bytes: a multiple of 16 expected");
-    refused("f32", 40000, 1024, "163840000 bytes that is trained: the device binds at most 134217728");
-    refused("f16", 2, 16, "a weight in f16 that is trained: f32 or bf16 expected");
-    refused("i2_s", 2, 128, "a scale for each row expected");
-}
-
 static int seed(void **state)
 {
     (void)state;
@@ -340,16 +319,13 @@ static int seed(void **state)
     return 0;
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(twenty_steps),
-                                          cmocka_unit_test(any_case),
-                                          cmocka_unit_test(hard_cases),
-                                          cmocka_unit_test(large_tensors),
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(twenty_steps), cmocka_unit_test(any_case),
+    cmocka_unit_test(hard_cases),   cmocka_unit_test(large_tensors),
 #if TERN_VULKAN
-                                          cmocka_unit_test(bad_floats),
-                                          cmocka_unit_test(in_slices),
-                                          cmocka_unit_test(scales),
-                                          cmocka_unit_test(hard_quotients_and_roots),
+    cmocka_unit_test(bad_floats),   cmocka_unit_test(in_slices),
+    cmocka_unit_test(scales),       cmocka_unit_test(hard_quotients_and_roots),
 #endif
-                                          cmocka_unit_test(weights_that_cannot_be_trained)};
+};
 
 TEST_GROUP(update, "gpu web", tests, .setup = seed, .teardown = test_backends_close);

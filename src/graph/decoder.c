@@ -132,7 +132,8 @@ static tern_view ffn_block(tern_builder *b, tern_view x)
     tern_build_linear pair[] = {{.name = "ffn_gate", .role = TERN_ROLE_FFN_GATE},
                                 {.name = "ffn_up", .role = TERN_ROLE_FFN_UP}};
     tern_build__linears(b, &in, pair, 2);
-    tern_view h = tern_build__activation(b, "ffn_act", TERN_DTYPE_F32, TERN_ROWS_TOKENS, b->config->n_ff);
+    tern_view h = tern_build__activation(b, "ffn_act", TERN_DTYPE_F32, TERN_ROWS_TOKENS,
+                                         tern_config_layer(b->config, b->layer).n_ff);
     tern_op gate = {.kind = TERN_OP_GATE,
                     .in = {[TERN_GATE_GATE] = pair[0].out, [TERN_GATE_UP] = pair[1].out},
                     .activation = b->config->activation};

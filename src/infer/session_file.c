@@ -78,6 +78,12 @@ static void mix_attention(uint64_t *hash, const tern_config *c)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) mix(hash, tern_f32_bits(numbers[i]));
 }
 
+/* Of models whose layers differ. */
+static void mix_layers(uint64_t *hash, const tern_config *c)
+{
+    for (uint32_t i = 0; c->layer_n_ff[0] && i < c->n_layers; i++) mix(hash, c->layer_n_ff[i]);
+}
+
 /* Of the families that came later, in the same way. */
 static void mix_norms(uint64_t *hash, const tern_config *c)
 {
@@ -118,6 +124,7 @@ static uint64_t fingerprint(const tern_runner *r)
     mix_config(&hash, c);
     mix_attention(&hash, c);
     mix_norms(&hash, c);
+    mix_layers(&hash, c);
     mix(&hash, tern_engine_f32_activations(engine));
     for (uint32_t layer = 0; layer < c->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++)

@@ -158,7 +158,7 @@ static tern_status add_half(tern_adapter *ad, const tern_adapter_half *h, tern_e
     tern_adapter_pair *pair = &ad->pairs[(size_t)h->layer * TERN_ROLE_COUNT + (size_t)h->role];
     float **half = h->is_b ? &pair->b : &pair->a;
     if (*half) return tern_fail(err, TERN_MALFORMED, "%s: found twice, one tensor expected", tern_show(h->name).text);
-    if (ad->has_model) tern_role__shape(h->role, &ad->config, &pair->out, &pair->in);
+    if (ad->has_model) tern_role__shape(h->role, h->layer, &ad->config, &pair->out, &pair->in);
     TERN_TRY(check_shape(ad, h, pair, err));
     if (h->is_b) pair->out = (uint32_t)h->rows;
     else pair->in = (uint32_t)h->cols;
@@ -203,7 +203,7 @@ static tern_status add_pair(tern_adapter *ad, const tern_adapter_layer *target, 
     if (pair->a)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter of role %d in layer %u: found twice", (int)target->role,
                          target->layer);
-    tern_role__shape(target->role, &ad->config, &pair->out, &pair->in);
+    tern_role__shape(target->role, target->layer, &ad->config, &pair->out, &pair->in);
     pair->a = tern_calloc((size_t)ad->info.rank * pair->in, sizeof(float));
     pair->b = tern_calloc((size_t)ad->info.rank * pair->out, sizeof(float));
     if (!pair->a || !pair->b)

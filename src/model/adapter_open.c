@@ -40,9 +40,9 @@ tern_status tern_adapter__parse_module(tern_span module, const char *mark, bool 
                                        tern_adapter_half *half, tern_error *err)
 {
     bool found = layer_of(module, mark, &half->layer);
-    if (found && half->layer >= TERN_MODEL__MAX_LAYERS)
+    if (found && half->layer >= TERN_MAX_LAYERS)
         return tern_fail(err, TERN_LIMIT, "%s: the layer's number is too large, a layer below %d expected",
-                         tern_show(shown).text, TERN_MODEL__MAX_LAYERS);
+                         tern_show(shown).text, TERN_MAX_LAYERS);
     for (int role = 0; found && role < TERN_ROLE_COUNT; role++) {
         if (!is_module(module, (tern_role)role, half->layer, hf)) continue;
         half->role = (tern_role)role;

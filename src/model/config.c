@@ -14,6 +14,17 @@ void tern_config__set_name(tern_config *config, tern_span name)
     config->name[n] = 0;
 }
 
+void tern_config__set_feed_forward(tern_config *config, const uint32_t *each)
+{
+    bool differ = false;
+    config->n_ff = 0;
+    for (uint32_t i = 0; i < config->n_layers; i++) {
+        differ |= each[i] != each[0];
+        if (each[i] > config->n_ff) config->n_ff = each[i];
+    }
+    if (differ) memcpy(config->layer_n_ff, each, config->n_layers * sizeof *each);
+}
+
 static tern_status check_range(const char *what, uint32_t value, uint32_t most, tern_error *err)
 {
     if (value >= 1 && value <= most) return TERN_OK;
@@ -24,11 +35,13 @@ static tern_status check_ranges(const tern_config *c, tern_error *err)
 {
     TERN_TRY(check_range("vocabulary", c->n_vocab, TERN_MODEL__MAX_VOCAB, err));
     TERN_TRY(check_range("embedding length", c->n_embd, TERN_MODEL__MAX_DIM, err));
-    TERN_TRY(check_range("layers", c->n_layers, TERN_MODEL__MAX_LAYERS, err));
+    TERN_TRY(check_range("layers", c->n_layers, TERN_MAX_LAYERS, err));
     TERN_TRY(check_range("attention heads", c->n_heads, TERN_MODEL__MAX_DIM, err));
     TERN_TRY(check_range("KV heads", c->n_kv_heads, TERN_MODEL__MAX_DIM, err));
     TERN_TRY(check_range("head dimension", c->head_dim, TERN_MODEL__MAX_HEAD_DIM, err));
     TERN_TRY(check_range("feed-forward length", c->n_ff, TERN_MODEL__MAX_DIM, err));
+    for (uint32_t i = 0; c->layer_n_ff[0] && i < c->n_layers; i++)
+        TERN_TRY(check_range("feed-forward length of a layer", c->layer_n_ff[i], TERN_MODEL__MAX_DIM, err));
     TERN_TRY(check_range("context length", c->n_ctx_train, TERN_MODEL__MAX_CTX, err));
     uint64_t width = (uint64_t)c->n_heads * c->head_dim;
     if (width > TERN_MODEL__MAX_DIM)

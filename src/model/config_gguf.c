@@ -83,15 +83,64 @@ static tern_status read_head_dim(tern_config *config, const tern_gguf *g, tern_e
     return TERN_OK;
 }
 
+/* Some keys are one number, or an array of one for each layer. An array goes to each[n_layers]; *is_array tells. */
+static tern_status each_u32(const tern_gguf *g, const tern_config *config, const char *name, uint32_t *out,
+                            uint32_t each[TERN_MAX_LAYERS], bool *is_array, tern_error *err)
+{
+    const key_text key = key_of(config, name);
+    const tern_gguf_kv *kv = tern_gguf_find(g, key.text);
+    *is_array = kv && kv->kind == TERN_GGUF_ARRAY;
+    if (!*is_array) return tern_gguf_get_u32(g, key.text, out, err);
+    if (kv->element == TERN_GGUF_STRING || kv->element == TERN_GGUF_ARRAY || kv->element == TERN_GGUF_BOOL ||
+        kv->element == TERN_GGUF_F32 || kv->element == TERN_GGUF_F64)
+        return tern_fail(err, TERN_MALFORMED, "%s: array of %s found, of integers expected", key.text,
+                         tern_gguf_kind_name(kv->element));
+    if (kv->count != config->n_layers || kv->count > TERN_MAX_LAYERS)
+        return tern_fail(err, TERN_MALFORMED, "%s: %llu numbers found, one for each of %u layers (at most %d) expected",
+                         key.text, (unsigned long long)kv->count, config->n_layers, TERN_MAX_LAYERS);
+    for (uint32_t i = 0; i < config->n_layers; i++) {
+        const int64_t value = tern_gguf_array_int(kv, i);
+        if (value < 1 || value > TERN_MODEL__MAX_DIM)
+            return tern_fail(err, TERN_LIMIT, "%s: %lld found in layer %u, 1 to %d expected", key.text,
+                             (long long)value, i, TERN_MODEL__MAX_DIM);
+        each[i] = (uint32_t)value;
+    }
+    return TERN_OK;
+}
+
+/* Of what all layers have alike. */
+static tern_status same_u32(const tern_gguf *g, const tern_config *config, const char *name, uint32_t *out,
+                            tern_error *err)
+{
+    uint32_t each[TERN_MAX_LAYERS];
+    bool is_array = false;
+    TERN_TRY(each_u32(g, config, name, out, each, &is_array, err));
+    for (uint32_t i = 1; is_array && i < config->n_layers; i++)
+        if (each[i] != each[0])
+            return tern_fail(err, TERN_UNSUPPORTED, "%s: %u in layer 0 and %u in layer %u found, one number expected",
+                             key_of(config, name).text, each[0], each[i], i);
+    if (is_array && config->n_layers) *out = each[0];
+    return TERN_OK;
+}
+
+static tern_status read_feed_forward(tern_config *config, const tern_gguf *g, tern_error *err)
+{
+    uint32_t each[TERN_MAX_LAYERS];
+    bool is_array = false;
+    TERN_TRY(each_u32(g, config, "feed_forward_length", &config->n_ff, each, &is_array, err));
+    if (is_array) tern_config__set_feed_forward(config, each);
+    return TERN_OK;
+}
+
 static tern_status read_dimensions(tern_config *config, const tern_gguf *g, const tern_family *family, tern_error *err)
 {
     TERN_TRY(read_vocabulary(config, g, err));
     TERN_TRY(need_u32(g, config, "embedding_length", &config->n_embd, err));
     TERN_TRY(need_u32(g, config, "block_count", &config->n_layers, err));
-    TERN_TRY(need_u32(g, config, "feed_forward_length", &config->n_ff, err));
-    TERN_TRY(need_u32(g, config, "attention.head_count", &config->n_heads, err));
+    TERN_TRY(read_feed_forward(config, g, err));
+    TERN_TRY(same_u32(g, config, "attention.head_count", &config->n_heads, err));
     config->n_kv_heads = config->n_heads;
-    TERN_TRY(maybe_u32(g, config, "attention.head_count_kv", &config->n_kv_heads, err));
+    TERN_TRY_OPTIONAL(same_u32(g, config, "attention.head_count_kv", &config->n_kv_heads, err));
     config->n_ctx_train = family->n_ctx_train;
     if (family->n_ctx_train) TERN_TRY(maybe_u32(g, config, "context_length", &config->n_ctx_train, err));
     else TERN_TRY(need_u32(g, config, "context_length", &config->n_ctx_train, err));

@@ -52,13 +52,35 @@ static tern_status read_family(tern_config *config, const json_t *root, const te
     return TERN_OK;
 }
 
+/* One number, or one for each layer. */
+static tern_status read_feed_forward(tern_config *config, const json_t *root, tern_error *err)
+{
+    const json_t *found = json_object_get(root, "intermediate_size");
+    uint32_t each[TERN_MAX_LAYERS];
+    if (!json_is_array(found)) return tern_json_get_u32(root, "intermediate_size", &config->n_ff, err);
+    const size_t n = json_array_size(found);
+    if (n != config->n_layers || n > TERN_MAX_LAYERS)
+        return tern_fail(err, TERN_MALFORMED,
+                         "intermediate_size: %zu numbers found, one for each of %u layers (at most %d) expected", n,
+                         config->n_layers, TERN_MAX_LAYERS);
+    for (uint32_t i = 0; i < config->n_layers; i++) {
+        int64_t value = 0;
+        if (!tern_json_int(json_array_get(found, i), &value) || value < 1 || value > TERN_MODEL__MAX_DIM)
+            return tern_fail(err, TERN_LIMIT, "intermediate_size: %s %lld found in layer %u, 1 to %d expected",
+                             tern_json_kind(json_array_get(found, i)), (long long)value, i, TERN_MODEL__MAX_DIM);
+        each[i] = (uint32_t)value;
+    }
+    tern_config__set_feed_forward(config, each);
+    return TERN_OK;
+}
+
 static tern_status read_dimensions(tern_config *config, const json_t *root, tern_error *err)
 {
     TERN_TRY(tern_json_get_u32(root, "vocab_size", &config->n_vocab, err));
     TERN_TRY(tern_json_get_u32(root, "hidden_size", &config->n_embd, err));
     TERN_TRY(tern_json_get_u32(root, "num_hidden_layers", &config->n_layers, err));
     TERN_TRY(tern_json_get_u32(root, "num_attention_heads", &config->n_heads, err));
-    TERN_TRY(tern_json_get_u32(root, "intermediate_size", &config->n_ff, err));
+    TERN_TRY(read_feed_forward(config, root, err));
     TERN_TRY(tern_json_get_u32(root, "max_position_embeddings", &config->n_ctx_train, err));
     config->n_kv_heads = config->n_heads;
     TERN_TRY_OPTIONAL(tern_json_get_u32(root, "num_key_value_heads", &config->n_kv_heads, err));

@@ -46,7 +46,6 @@ static tern_status add_dimensions(const tern_config *c, tern_gguf_writer *w, ter
         {"context_length", c->n_ctx_train},
         {"embedding_length", c->n_embd},
         {"block_count", c->n_layers},
-        {"feed_forward_length", c->n_ff},
         {"attention.head_count", c->n_heads},
         {"attention.head_count_kv", c->n_kv_heads},
         {"attention.key_length", c->head_dim},
@@ -90,6 +89,17 @@ static tern_status add_scores(const tern_config *c, tern_gguf_writer *w, tern_er
     return TERN_OK;
 }
 
+/* One number, or where layers differ one for each. */
+static tern_status add_feed_forward(const tern_config *c, tern_gguf_writer *w, tern_error *err)
+{
+    char key[96];
+    uint8_t each[TERN_MAX_LAYERS * sizeof(uint32_t)];
+    snprintf(key, sizeof key, "%s.feed_forward_length", c->architecture);
+    if (!c->layer_n_ff[0]) return tern_gguf_add_u32(w, key, c->n_ff, err);
+    for (uint32_t i = 0; i < c->n_layers; i++) tern_store_u32(each + i * sizeof(uint32_t), c->layer_n_ff[i]);
+    return tern_gguf_add_array(w, key, TERN_GGUF_U32, each, c->n_layers, err);
+}
+
 static tern_status add_rope(const tern_config *c, tern_gguf_writer *w, tern_error *err)
 {
     TERN_TRY(add_f32(c, "rope.freq_base", c->rope[0].base, w, err));
@@ -106,6 +116,7 @@ tern_status tern_export__config(const tern_config *config, const tern_encoding *
 {
     TERN_TRY(add_general(config, linear, w, err));
     TERN_TRY(add_dimensions(config, w, err));
+    TERN_TRY(add_feed_forward(config, w, err));
     TERN_TRY(add_f32(config, "attention.layer_norm_rms_epsilon", config->rms_eps, w, err));
     TERN_TRY(add_scores(config, w, err));
     return add_rope(config, w, err);
@@ -117,7 +128,7 @@ tern_status tern_export__tensor(tern_gguf_writer *w, tern_role role, uint32_t la
     char name[TERN_MODEL__NAME_BYTES];
     uint32_t rows, cols;
     tern_role__gguf_name(role, layer, name);
-    tern_role__shape(role, config, &rows, &cols);
+    tern_role__shape(role, layer, config, &rows, &cols);
     uint64_t dims[2] = {cols, rows};
     return tern_gguf_add_tensor(w, name, (uint32_t)e->id, dims, tern_role_is_vector(role) ? 1 : 2, err);
 }

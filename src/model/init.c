@@ -68,7 +68,7 @@ static tern_status random_rows(void *context, tern_role role, uint32_t layer, ui
     (void)err;
     const tern_init *init = context;
     uint32_t rows, cols;
-    tern_role__shape(role, &init->config, &rows, &cols);
+    tern_role__shape(role, layer, &init->config, &rows, &cols);
     const bool vector = tern_role_is_vector(role);
     const float start = tern_role_is_norm(role) ? 1.0f : 0.0f;
     for (uint32_t r = first; r < first + n; r++) {

@@ -23,12 +23,14 @@ typedef struct tern_rope {
     const float *factors;
 } tern_rope;
 
-enum { TERN_MAX_ROPES = 2 };
+enum { TERN_MAX_ROPES = 2, TERN_MAX_LAYERS = 1024 };
 
 typedef struct tern_config {
     char architecture[32]; /* GGUF's word: "bitnet-b1.58", "llama", "gemma3", ... (model/family.c) */
     char name[64];
-    uint32_t n_vocab, n_embd, n_layers, n_heads, n_kv_heads, head_dim, n_ff;
+    uint32_t n_vocab, n_embd, n_layers, n_heads, n_kv_heads, head_dim;
+    uint32_t n_ff;                        /* feed-forward length; where layers differ, the largest */
+    uint32_t layer_n_ff[TERN_MAX_LAYERS]; /* that of each layer where they differ; else all 0 */
     uint32_t n_ctx_train;
     float rms_eps;
     tern_activation activation;
@@ -55,12 +57,16 @@ const char *tern_activation_name(tern_activation activation);
 typedef struct tern_layer_config {
     uint32_t window; /* 0: it sees all positions */
     uint32_t rope;   /* which of the configuration's */
+    uint32_t n_ff;
 } tern_layer_config;
 
 static inline tern_layer_config tern_config_layer(const tern_config *config, uint32_t layer)
 {
     const bool full = !config->window || (config->full_period && (layer + 1) % config->full_period == 0);
-    return (tern_layer_config){.window = full ? 0 : config->window, .rope = !full && config->rope[1].base > 0};
+    const uint32_t own = layer < TERN_MAX_LAYERS ? config->layer_n_ff[layer] : 0;
+    return (tern_layer_config){.window = full ? 0 : config->window,
+                               .rope = !full && config->rope[1].base > 0,
+                               .n_ff = own ? own : config->n_ff};
 }
 
 /* clang-format off */

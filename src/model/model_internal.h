@@ -17,7 +17,6 @@ typedef struct tern_gguf_tensor tern_gguf_tensor; /* format/gguf.h */
     } while (0)
 
 enum {
-    TERN_MODEL__MAX_LAYERS = 1024,
     TERN_MODEL__MAX_DIM = 1 << 20,
     TERN_MODEL__MAX_VOCAB = 1 << 24,
     TERN_MODEL__MAX_CTX = 1 << 24,
@@ -126,8 +125,8 @@ void tern_role__scale_name(const char *weight_name, char *out, size_t n);
 bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t layer, unsigned i, char *out);
 /* What is added to the values that HF folders have: Gemma's norms are stored less 1. */
 float tern_role__hf_offset(const tern_config *config, tern_role role);
-/* The shape that a role must have; a norm or a bias is [1][cols]. */
-void tern_role__shape(tern_role role, const tern_config *config, uint32_t *rows, uint32_t *cols);
+/* The shape that a role must have in a layer; a norm or a bias is [1][cols]. */
+void tern_role__shape(tern_role role, uint32_t layer, const tern_config *config, uint32_t *rows, uint32_t *cols);
 
 /* ---- configurations: all that the metadata says, checked */
 
@@ -143,6 +142,8 @@ typedef struct tern_hf_layout {
 /* The part of it that says how attention and the head make scores: windows, scale, soft caps. */
 tern_status tern_config__scores_from_hf(tern_config *config, const tern_family *family, const json_t *root,
                                         tern_error *err);
+/* The feed-forward lengths of all layers, each[n_layers]. */
+void tern_config__set_feed_forward(tern_config *config, const uint32_t *each);
 /* `name` is what the model is called when the file does not say. */
 tern_status tern_config__from_hf(tern_config *config, tern_hf_layout *layout, const json_t *root, const char *name,
                                  tern_error *err);
@@ -161,8 +162,8 @@ tern_status tern_model__own(tern_model *model, size_t bytes, void **out, tern_er
 /* Counts the weight, and reports progress. Errors: CANCELLED. */
 tern_status tern_model__added(tern_model *model, const tern_weight *weight, tern_error *err);
 /* Errors name the tensor. */
-tern_status tern_model__check_shape(const tern_config *config, tern_role role, const char *name, uint64_t rows,
-                                    uint64_t cols, tern_error *err);
+tern_status tern_model__check_shape(const tern_config *config, tern_role role, uint32_t layer, const char *name,
+                                    uint64_t rows, uint64_t cols, tern_error *err);
 tern_status tern_model__check_encoding(tern_role role, const char *name, const tern_encoding *e, tern_error *err);
 /* Codes, scales and values of one weight that has been filled in; reads all of it unless the options say no. */
 tern_status tern_model__check_data(const tern_model *model, const tern_weight *weight, tern_error *err);
@@ -205,6 +206,7 @@ tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err);
 /* A role's tensor, and the one with factors for its scales, or NULL. */
 typedef struct tern_gguf_weight {
     tern_role role;
+    uint32_t layer;
     tern_weight *weight;
     const tern_gguf_tensor *tensor, *scales;
 } tern_gguf_weight;

@@ -68,7 +68,7 @@ static tern_status describe(tern_model *model, const tern_gguf *g, tern_gguf_wei
     if (!e)
         return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, an encoding of weights expected", w->name,
                          tern_gguf_type_name(t->type));
-    TERN_TRY(tern_model__check_shape(&model->config, p->role, w->name, t->rows, t->cols, err));
+    TERN_TRY(tern_model__check_shape(&model->config, p->role, p->layer, w->name, t->rows, t->cols, err));
     TERN_TRY(tern_model__check_encoding(p->role, w->name, e, err));
     w->encoding = e;
     w->rows = (uint32_t)t->rows;
@@ -84,7 +84,7 @@ tern_status tern_model__describe(tern_model *model, const tern_gguf *g, tern_rol
 {
     tern_weight *w = tern_model__slot(model, role, layer);
     tern_role__gguf_name(role, layer, w->name);
-    *found = (tern_gguf_weight){.role = role, .weight = w, .tensor = tern_gguf_find_tensor(g, w->name)};
+    *found = (tern_gguf_weight){.role = role, .layer = layer, .weight = w, .tensor = tern_gguf_find_tensor(g, w->name)};
     if (!found->tensor) return tern_fail(err, TERN_MALFORMED, "%s: no such tensor found, one expected", w->name);
     return describe(model, g, found, err);
 }

@@ -13,6 +13,7 @@ typedef struct source {
     tern_model *model;
     tern_hf_layout layout;
     tern_role role;
+    uint32_t layer;
     const tern_st_tensor *tensor;
     tern_weight *weight;
 } source;
@@ -140,7 +141,7 @@ static tern_status add_uint8(const source *s, tern_error *err)
     tern_weight *w = s->weight;
     uint32_t rows, cols;
     uint64_t packed_rows, packed_cols;
-    tern_role__shape(s->role, &s->model->config, &rows, &cols);
+    tern_role__shape(s->role, s->layer, &s->model->config, &rows, &cols);
     shape_of(s->tensor, &packed_rows, &packed_cols);
     if (!s->layout.packed || tern_role__kind(s->role) != TERN_KIND_L)
         return tern_fail(err, TERN_UNSUPPORTED, "%s: U8 found, F32, F16 or BF16 expected", w->name);
@@ -168,7 +169,7 @@ static tern_status add_float(const source *s, const tern_encoding *e, tern_error
     tern_weight *w = s->weight;
     uint64_t rows, cols;
     shape_of(s->tensor, &rows, &cols);
-    TERN_TRY(tern_model__check_shape(&s->model->config, s->role, w->name, rows, cols, err));
+    TERN_TRY(tern_model__check_shape(&s->model->config, s->role, s->layer, w->name, rows, cols, err));
     w->rows = (uint32_t)rows;
     w->cols = (uint32_t)cols;
     w->scale = 1.0f;
@@ -210,7 +211,7 @@ static const tern_st_tensor *find_tensor(const tern_model *model, tern_role role
 static tern_status add_role(tern_model *model, tern_hf_layout layout, tern_role role, uint32_t layer, tern_error *err)
 {
     if (tern_role__may_lack(role, &model->config)) return TERN_OK;
-    source s = {model, layout, role, NULL, tern_model__slot(model, role, layer)};
+    source s = {model, layout, role, layer, NULL, tern_model__slot(model, role, layer)};
     s.tensor = find_tensor(model, role, layer, s.weight->name);
     if (!s.tensor) return tern_fail(err, TERN_MALFORMED, "%s: no such tensor found, one expected", s.weight->name);
     return add_tensor(&s, err);

@@ -108,10 +108,11 @@ bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t laye
     return false;
 }
 
-void tern_role__shape(tern_role role, const tern_config *config, uint32_t *rows, uint32_t *cols)
+void tern_role__shape(tern_role role, uint32_t layer, const tern_config *config, uint32_t *rows, uint32_t *cols)
 {
     const tern_config *c = config;
     uint32_t q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
+    const uint32_t ff = tern_config_layer(c, layer).n_ff;
     uint32_t r = 1, n = c->n_embd;
     switch (role) {
     case TERN_ROLE_TOKEN_EMBD:
@@ -127,9 +128,9 @@ void tern_role__shape(tern_role role, const tern_config *config, uint32_t *rows,
     case TERN_ROLE_ATTN_Q_NORM:
     case TERN_ROLE_ATTN_K_NORM: n = c->head_dim; break;
     case TERN_ROLE_FFN_GATE:
-    case TERN_ROLE_FFN_UP: r = c->n_ff; break;
-    case TERN_ROLE_FFN_DOWN: r = c->n_embd, n = c->n_ff; break;
-    case TERN_ROLE_FFN_SUB_NORM: n = c->n_ff; break;
+    case TERN_ROLE_FFN_UP: r = ff; break;
+    case TERN_ROLE_FFN_DOWN: r = c->n_embd, n = ff; break;
+    case TERN_ROLE_FFN_SUB_NORM: n = ff; break;
     default: break;
     }
     *rows = r;

@@ -131,13 +131,13 @@ static float ternary_scale(uint32_t cols)
     return sqrtf(1.5f / (float)cols);
 }
 
-static tern_status write_linear(maker *m, tern_role role, tern_error *err)
+static tern_status write_linear(maker *m, tern_role role, uint32_t layer, tern_error *err)
 {
     uint32_t rows, cols;
     tern_weight w;
     uint8_t *bytes = NULL, table[81];
     for (uint32_t i = 0; i < 81; i++) table[i] = four_codes(i);
-    tern_role__shape(role, m->config, &rows, &cols);
+    tern_role__shape(role, layer, m->config, &rows, &cols);
     tern_status status = start_weight(&w, TERN_ENC_I2_S, rows, cols, &bytes, err);
     if (status == TERN_OK) {
         size_t n = w.bytes - w.encoding->tail_bytes;
@@ -165,10 +165,10 @@ static tern_status write_table_slice(maker *m, tern_role role, uint32_t rows, ui
     return status == TERN_OK ? report(m, (uint64_t)rows * cols, err) : status;
 }
 
-static tern_status write_table(maker *m, tern_role role, tern_error *err)
+static tern_status write_table(maker *m, tern_role role, uint32_t layer, tern_error *err)
 {
     uint32_t rows, cols;
-    tern_role__shape(role, m->config, &rows, &cols);
+    tern_role__shape(role, layer, m->config, &rows, &cols);
     for (uint32_t first = 0; first < rows; first += SLICE_ROWS) {
         uint32_t n = rows - first < SLICE_ROWS ? rows - first : SLICE_ROWS;
         TERN_TRY(write_table_slice(m, role, n, cols, err));
@@ -176,22 +176,22 @@ static tern_status write_table(maker *m, tern_role role, tern_error *err)
     return TERN_OK;
 }
 
-static tern_status write_norm(maker *m, tern_role role, tern_error *err)
+static tern_status write_norm(maker *m, tern_role role, uint32_t layer, tern_error *err)
 {
     uint32_t rows, cols;
     uint8_t one[4];
     tern_store_f32(one, 1.0f);
-    tern_role__shape(role, m->config, &rows, &cols);
+    tern_role__shape(role, layer, m->config, &rows, &cols);
     for (uint32_t i = 0; i < cols; i++) TERN_TRY(tern_gguf_writer_data(m->writer, one, sizeof one, err));
     return report(m, cols, err);
 }
 
-static tern_status write_role(maker *m, tern_role role, tern_error *err)
+static tern_status write_role(maker *m, tern_role role, uint32_t layer, tern_error *err)
 {
     switch (tern_role__kind(role)) {
-    case TERN_KIND_L: return write_linear(m, role, err);
-    case TERN_KIND_T: return write_table(m, role, err);
-    default: return write_norm(m, role, err);
+    case TERN_KIND_L: return write_linear(m, role, layer, err);
+    case TERN_KIND_T: return write_table(m, role, layer, err);
+    default: return write_norm(m, role, layer, err);
     }
 }
 
@@ -203,7 +203,7 @@ static tern_status add_tensors(maker *m, tern_error *err)
         tern_export_plan plan;
         tern_role_kind kind = tern_role__kind(walk.role);
         tern_weight w = {.encoding = tern_encoding_find(kind == TERN_KIND_L ? TERN_ENC_I2_S : TERN_ENC_F16)};
-        tern_role__shape(walk.role, m->config, &w.rows, &w.cols);
+        tern_role__shape(walk.role, walk.layer, m->config, &w.rows, &w.cols);
         tern_role__gguf_name(walk.role, walk.layer, w.name);
         if (kind == TERN_KIND_L) w.scale = ternary_scale(w.cols);
         TERN_TRY(tern_export__plan(m->config, &m->encodings, walk.role, &w, &plan, err));
@@ -223,7 +223,7 @@ static tern_status write_all(maker *m, uint32_t n_special, tern_error *err)
     TERN_TRY(tern_gguf_writer_begin_data(m->writer, err));
     fill_normal_table(&m->rng, m->normal);
     tern_role_walk walk = {0};
-    while (tern_role__next(&walk, m->config)) TERN_TRY(write_role(m, walk.role, err));
+    while (tern_role__next(&walk, m->config)) TERN_TRY(write_role(m, walk.role, walk.layer, err));
     return TERN_OK;
 }
 

@@ -37,11 +37,11 @@ tern_status tern_model__added(tern_model *model, const tern_weight *weight, tern
     return tern_fail(err, TERN_CANCELLED, "opening the model was cancelled");
 }
 
-tern_status tern_model__check_shape(const tern_config *config, tern_role role, const char *name, uint64_t rows,
-                                    uint64_t cols, tern_error *err)
+tern_status tern_model__check_shape(const tern_config *config, tern_role role, uint32_t layer, const char *name,
+                                    uint64_t rows, uint64_t cols, tern_error *err)
 {
     uint32_t want_rows, want_cols;
-    tern_role__shape(role, config, &want_rows, &want_cols);
+    tern_role__shape(role, layer, config, &want_rows, &want_cols);
     if (rows == want_rows && cols == want_cols) return TERN_OK;
     return tern_fail(err, TERN_MALFORMED, "%s: %llu rows of %llu found, %u rows of %u expected", name,
                      (unsigned long long)rows, (unsigned long long)cols, want_rows, want_cols);

@@ -104,7 +104,7 @@ static tern_status list(const writing *w, tern_hf_tensor **out, size_t *n, tern_
     for (*n = 0; tern_role__next(&walk, c); ++*n) {
         tern_hf_tensor *t = &(*out)[*n];
         *t = (tern_hf_tensor){.role = walk.role, .layer = walk.layer};
-        tern_role__shape(walk.role, c, &t->rows, &t->cols);
+        tern_role__shape(walk.role, walk.layer, c, &t->rows, &t->cols);
         t->from_adjacent = c->rope_adjacent && (walk.role == TERN_ROLE_ATTN_Q || walk.role == TERN_ROLE_ATTN_K);
         tern_role_hf_name(c, walk.role, walk.layer, t->name);
     }

@@ -69,11 +69,20 @@ static json_t *id(int32_t token)
     return token >= 0 ? json_integer(token) : json_null();
 }
 
+/* One number, or where layers differ one for each. */
+static json_t *feed_forward(const tern_config *c)
+{
+    if (!c->layer_n_ff[0]) return json_integer(c->n_ff);
+    json_t *each = json_array();
+    for (uint32_t i = 0; i < c->n_layers; i++) json_array_append_new(each, json_integer(c->layer_n_ff[i]));
+    return each;
+}
+
 static void add_dimensions(json_t *root, const tern_config *c)
 {
     json_object_set_new(root, "vocab_size", json_integer(c->n_vocab));
     json_object_set_new(root, "hidden_size", json_integer(c->n_embd));
-    json_object_set_new(root, "intermediate_size", json_integer(c->n_ff));
+    json_object_set_new(root, "intermediate_size", feed_forward(c));
     json_object_set_new(root, "num_hidden_layers", json_integer(c->n_layers));
     json_object_set_new(root, "num_attention_heads", json_integer(c->n_heads));
     json_object_set_new(root, "num_key_value_heads", json_integer(c->n_kv_heads));

@@ -81,6 +81,19 @@ static void whole_tuning(void **state)
     }
 }
 
+/* Norms of heads and after blocks, biases, soft caps, windows, scaled embeddings. */
+static void other_families(void **state)
+{
+    (void)state;
+    const char *const models[] = {"gemma2", "gemma3", "qwen2", "qwen3"};
+    for (size_t m = 0; m < 4; m++) {
+        test_trained t;
+        test_trained_open(&t, m < 2 ? test_fixture(models[m]) : test_made(models[m]), false);
+        compare(&t, &(test_how){.chunk = m % 2 ? 64 : 0}, 1e-4);
+        test_trained_close(&t);
+    }
+}
+
 static void adapters(void **state)
 {
     (void)state;
@@ -104,6 +117,7 @@ static void gradual_quantisation(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(whole_tuning),
+    cmocka_unit_test(other_families),
     cmocka_unit_test(adapters),
     cmocka_unit_test(gradual_quantisation),
 };

@@ -178,10 +178,13 @@ static void terms_of_products(void **state)
     tern_trial t;
     double terms[COLS];
     open_linear(&c, &x, &w, &y, ROWS);
+    const tern_view bias = c.graph.ops[0].bias[0] = test_case_norm_weight(&c, ROWS);
+    float *biases = (float *)(uintptr_t)test_case_weight_of(&c, bias)->data;
+    biases[1] = -3;
     assert_ok(tern_trial__open(&t, &c.graph, &c.graph.ops[0], true, &err), err);
     assert_true(tern_trial__terms(&t, y.value, 3, ROWS, terms));
     for (uint32_t r = 0; r < ROWS; r++) {
-        double want = at(&t, t.op.residual, 3, r);
+        double want = at(&t, t.op.residual, 3, r) + fabs((double)biases[r]);
         for (uint32_t i = 0; i < COLS; i++) want += at(&t, x, 3, i) * weight_at(&c, w, r, i);
         near(terms[r], want);
     }

@@ -58,6 +58,16 @@ static bool add_product(const tern_weight *w, const row *x, bool transposed, dou
     return ok;
 }
 
+/* Of the bias of part p, where it has one. */
+static bool add_bias(const tern_trial *t, uint32_t p, double *terms)
+{
+    const tern_view bias = t->op.bias[p];
+    if (bias.cols == 0) return true;
+    const float *values = (const float *)(const void *)t->values[bias.value].weight->data;
+    for (uint32_t c = 0; c < bias.cols && values; c++) terms[c] += fabs((double)values[bias.first_col + c]);
+    return values;
+}
+
 static bool of_linear(const tern_trial *t, uint64_t number, uint32_t cols, double *terms)
 {
     const tern_op *op = &t->op;
@@ -66,7 +76,7 @@ static bool of_linear(const tern_trial *t, uint64_t number, uint32_t cols, doubl
     double *part = terms;
     for (uint32_t p = 0; p < op->n_parts; p++) {
         const tern_weight *w = t->values[op->in[TERN_LINEAR_W + p].value].weight;
-        if (!add_product(w, &x, false, part)) return false;
+        if (!add_product(w, &x, false, part) || !add_bias(t, p, part)) return false;
         part += w->rows;
     }
     add_residual(t, number, cols, terms);

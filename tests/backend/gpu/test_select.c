@@ -181,6 +181,7 @@ static void add_training_ops(test_case *c, uint32_t cols)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         test_training_add(c, &(test_training){.kind = kinds[i], .cols = cols});
     test_training_add(c, &(test_training){.kind = TERN_OP_RMS_NORM_BACKWARD, .cols = cols, .n_groups = 2});
+    test_training_add(c, &(test_training){.kind = TERN_OP_SCALE, .cols = cols, .softcap = 3});
     for (int act = TERN_ACT_RELU2; act <= TERN_ACT_GELU; act++)
         test_training_add(
             c, &(test_training){.kind = TERN_OP_GATE_BACKWARD, .cols = cols, .activation = (tern_activation)act});

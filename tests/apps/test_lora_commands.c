@@ -1,48 +1,6 @@
 /* --lora, /lora and `tern export-lora`, as a person uses them: files in, numbers and text out, checked against what is
  * computed here from the files. */
-#include <math.h>
-#include <unistd.h>
-
-#include "model/support.h"
-#include "quant/encoding.h"
-#include "support/adapters.h"
-#include "support/command.h"
-#include "support/converted.h"
-#include "support/golden.h"
-
-#define IDS "5,42,79,116,153,190,227,14,51,88"
-enum { N_IDS = 10 };
-
-static tern_error err;
-
-/* An adapter of the model at `from`, written as a GGUF file or, with no ending, as a PEFT folder. */
-static const char *written(const char *from, const char *name, uint32_t rank, uint64_t seed)
-{
-    static char paths[4][1024];
-    static unsigned next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof *paths, "%s", test_scratch(name));
-    tern_model *model = open_model(from);
-    tern_adapter *adapter = test_adapter(model, rank, seed, false);
-    assert_ok(strstr(name, ".gguf") ? tern_adapter_write_gguf(adapter, path, &err)
-                                    : tern_adapter_write_peft(adapter, path, &err),
-              err);
-    tern_adapter_close(adapter);
-    tern_model_close(model);
-    return path;
-}
-
-/* path:scale */
-static const char *scaled(const char *path, const char *scale)
-{
-    static char texts[4][1100];
-    static unsigned next;
-    char *text = texts[next++ % 4];
-    snprintf(text, sizeof *texts, "%s:%s", path, scale);
-    return text;
-}
-
-#define LOGITS(model, ...) TERN("logits", "-m", model, "--ids", IDS, __VA_ARGS__)
+#include "apps/lora_commands_cases.h"
 
 static double distance(const test_output *a, const test_output *b)
 {
@@ -55,12 +13,12 @@ static double distance(const test_output *a, const test_output *b)
 static void scales_and_sums(void **state)
 {
     (void)state;
-    const char *model = test_fixture("llama"), *a = written(model, "cli-a.gguf", 3, 1),
-               *b = written(model, "cli-b", 5, 2);
+    const char *model = test_fixture("llama"), *a = lora_commands_written(model, "cli-a.gguf", 3, 1),
+               *b = lora_commands_written(model, "cli-b", 5, 2);
     test_output base = LOGITS(model, "--kv", "f32"),
-                off = LOGITS(model, "--lora", scaled(a, "0"), "--lora", scaled(b, "0"));
-    test_output one = LOGITS(model, "--lora", a),
-                again = LOGITS(model, "--lora", scaled(a, "0.5"), "--lora", scaled(a, "5e-1"));
+                off = LOGITS(model, "--lora", lora_commands_scaled(a, "0"), "--lora", lora_commands_scaled(b, "0"));
+    test_output one = LOGITS(model, "--lora", a), again = LOGITS(model, "--lora", lora_commands_scaled(a, "0.5"),
+                                                                 "--lora", lora_commands_scaled(a, "5e-1"));
     test_output both = LOGITS(model, "--lora", a, "--lora", b), turned = LOGITS(model, "--lora", b, "--lora", a);
     assert_true(distance(&off, &base) == 0);
     assert_true(distance(&one, &base) > 1e-2);
@@ -77,10 +35,10 @@ static void a_dense_merge_is_the_adapter(void **state)
     (void)state;
     char merged[1024];
     const char *model = test_converted(test_fixture("llama"), "f32", "f32"),
-               *a = written(model, "cli-dense.gguf", 4, 3);
+               *a = lora_commands_written(model, "cli-dense.gguf", 4, 3);
     snprintf(merged, sizeof merged, "%s", test_scratch("cli-merged.gguf"));
-    test_output report = TERN("export-lora", "-m", model, "--lora", scaled(a, "0.8"), "-o", merged, "-f");
-    test_output base = LOGITS(model, "--kv", "f32"), beside = LOGITS(model, "--lora", scaled(a, "0.8"));
+    test_output report = TERN("export-lora", "-m", model, "--lora", lora_commands_scaled(a, "0.8"), "-o", merged, "-f");
+    test_output base = LOGITS(model, "--kv", "f32"), beside = LOGITS(model, "--lora", lora_commands_scaled(a, "0.8"));
     test_output inside = LOGITS(merged, "--kv", "f32");
     assert_int_equal(report.code, 0);
     assert_true(distance(&beside, &base) > 1e-2);
@@ -91,13 +49,6 @@ static void a_dense_merge_is_the_adapter(void **state)
     test_output_free(&base);
     test_output_free(&beside);
     test_output_free(&inside);
-}
-
-static double number(const json_t *row, const char *key)
-{
-    const json_t *v = json_object_get(row, key);
-    if (!json_is_number(v)) fail_msg("%s: a number expected", key);
-    return json_number_value(v);
 }
 
 /* Codes times scale. */
@@ -119,11 +70,11 @@ typedef struct sums {
 
 static void check_row(const json_t *row, const sums *s)
 {
-    assert_true(number(row, "elements") == s->n);
-    assert_true(number(row, "changed") == s->changed);
-    assert_true(fabs(number(row, "adapter_norm") / sqrt(s->wanted / s->before) - 1) < 1e-5);
-    assert_true(fabs(number(row, "change_norm") / sqrt(s->achieved / s->before) - 1) < 1e-5);
-    assert_true(fabs(number(row, "kept") - s->product / sqrt(s->wanted * s->achieved)) < 1e-5);
+    assert_true(lora_commands_number(row, "elements") == s->n);
+    assert_true(lora_commands_number(row, "changed") == s->changed);
+    assert_true(fabs(lora_commands_number(row, "adapter_norm") / sqrt(s->wanted / s->before) - 1) < 1e-5);
+    assert_true(fabs(lora_commands_number(row, "change_norm") / sqrt(s->achieved / s->before) - 1) < 1e-5);
+    assert_true(fabs(lora_commands_number(row, "kept") - s->product / sqrt(s->wanted * s->achieved)) < 1e-5);
 }
 
 static sums look(const tern_model *before, const tern_model *after, const tern_adapter *adapter, tern_role role,
@@ -161,7 +112,7 @@ static void check_codes(const tern_model *before, const tern_model *after, const
     const size_t n = (size_t)w->rows * w->cols;
     float *masters = malloc(n * sizeof *masters), scale;
     int8_t *want = malloc(n), *got = codes_of(v);
-    assert_ok(tern_model_master(before, role, layer, 0, w->rows, masters, &err), err);
+    assert_ok(tern_model_master(before, role, layer, 0, w->rows, masters, &lora_commands_err), lora_commands_err);
     for (size_t i = 0; i < n; i++) {
         double d = 0;
         for (uint32_t k = 0; k < info->rank; k++)
@@ -172,8 +123,9 @@ static void check_codes(const tern_model *before, const tern_model *after, const
     if (bf16) {
         uint8_t *bytes = malloc(n * 2);
         const tern_encoding *e = tern_encoding_find(TERN_ENC_BF16);
-        assert_ok(tern_encode(e, masters, w->rows, w->cols, bytes, &err), err);
-        assert_ok(tern_decode_rows(e, bytes, w->rows, w->cols, 0, w->rows, masters, &err), err);
+        assert_ok(tern_encode(e, masters, w->rows, w->cols, bytes, &lora_commands_err), lora_commands_err);
+        assert_ok(tern_decode_rows(e, bytes, w->rows, w->cols, 0, w->rows, masters, &lora_commands_err),
+                  lora_commands_err);
         free(bytes);
     }
     tern_ternarise(masters, n, want, &scale);
@@ -194,7 +146,7 @@ static void check_ternary(const char *output, bool folder)
         test_tern_json(TERN_WORDS("export-lora", "-m", from, "--lora", lora, "-o", merged, "--json", "-f"));
     tern_model *before = open_model(from), *after = open_model(merged);
     tern_adapter *adapter;
-    assert_ok(tern_adapter_open(&adapter, lora, before, &err), err);
+    assert_ok(tern_adapter_open(&adapter, lora, before, &lora_commands_err), lora_commands_err);
     sums total = {0};
     size_t at = 0;
     const json_t *rows = json_object_get(report, "weights");
@@ -206,7 +158,7 @@ static void check_ternary(const char *output, bool folder)
             const json_t *row = json_array_get(rows, at++);
             const tern_weight *w = tern_model_weight(after, (tern_role)role, layer);
             assert_string_equal(json_string_value(json_object_get(row, "name")), name);
-            assert_true((float)number(row, "scale_after") == w->scale);
+            assert_true((float)lora_commands_number(row, "scale_after") == w->scale);
             sums s = look(before, after, adapter, (tern_role)role, layer);
             assert_true(s.changed > 0);
             check_row(row, &s);
@@ -237,7 +189,8 @@ static void the_table(void **state)
     snprintf(merged, sizeof merged, "%s", test_scratch("cli-table.gguf"));
     const char *from = test_fixture("bitnet-train"), *lora = test_fixture("bitnet-train/lora");
     test_output o = TERN("export-lora", "-m", from, "--lora", lora, "-o", merged, "--type", "t160", "-f");
-    test_output weak = TERN("export-lora", "-m", from, "--lora", scaled(lora, "0.003"), "-o", merged, "-f");
+    test_output weak =
+        TERN("export-lora", "-m", from, "--lora", lora_commands_scaled(lora, "0.003"), "-o", merged, "-f");
     assert_int_equal(o.code, 0);
     assert_non_null(strstr(o.out, "model.layers.1.mlp.down_proj.weight"));
     assert_non_null(strstr(o.out, "\ntotal "));
@@ -249,140 +202,11 @@ static void the_table(void **state)
     test_output_free(&weak);
 }
 
-/* The same adapter in each command that runs a model. */
-static void every_command_takes_adapters(void **state)
-{
-    (void)state;
-    const char *model = test_small_model(), *a = written(model, "cli-bundled.gguf", 4, 6);
-    const char *text = TERN_SOURCE_DIR "/README.md";
-    test_output plain = TERN("run", "-m", model, "-p", "Once", "-n", "12", "--greedy", "-q"),
-                off = TERN("run", "-m", model, "-p", "Once", "-n", "12", "--greedy", "-q", "--lora", scaled(a, "0")),
-                on = TERN("run", "-m", model, "-p", "Once", "-n", "12", "--greedy", "-q", "--lora", scaled(a, "4"));
-    assert_int_equal(on.code, 0);
-    assert_string_equal(plain.out, off.out);
-    assert_string_not_equal(plain.out, on.out);
-    json_t *ppl = test_tern_json(TERN_WORDS("perplexity", "-m", model, text, "--window", "64", "--ctx", "64", "--lora",
-                                            a, "--against", model, "--json"));
-    assert_true(number(ppl, "kl") > 1e-3); /* the adapter is beside one of the two alone */
-    json_t *bench = test_tern_json(TERN_WORDS("bench", "-m", model, "-p", "8", "-n", "8", "-r", "1", "-t", "1",
-                                              "--lora", a, "--lora", a, "--json"));
-    assert_int_equal(number(bench, "adapters"), 2);
-    assert_true(number(bench, "adapter_bytes") > 0);
-    json_t *plain_bench =
-        test_tern_json(TERN_WORDS("bench", "-m", model, "-p", "8", "-n", "8", "-r", "1", "-t", "1", "--json"));
-    const json_t *row = json_array_get(json_object_get(bench, "results"), 0),
-                 *plain_row = json_array_get(json_object_get(plain_bench, "results"), 0);
-    double more = number(row, "weight_bytes_per_token") - number(plain_row, "weight_bytes_per_token");
-    assert_true(more == number(bench, "adapter_bytes"));
-    test_output same = TERN("compare", "-m", model, "--lora", a, "--cpu-features", "scalar", "--reference", "cpu");
-    assert_int_equal(same.code, 0);
-    assert_non_null(strstr(same.out, "all bits are the same"));
-    json_decref(ppl);
-    json_decref(bench);
-    json_decref(plain_bench);
-    test_output_free(&plain);
-    test_output_free(&off);
-    test_output_free(&on);
-    test_output_free(&same);
-}
-
-static test_output chat(const char *input, const char *flag, const char *lora)
-{
-    return test_tern(input, TERN_WORDS("chat", "-m", test_small_model(), "--template", "chatml", "--greedy", "-n", "12",
-                                       flag, lora));
-}
-
-/* Added, weighed and removed while talking: each answer is that of a chat that had it from the start. */
-static void swapped_while_talking(void **state)
-{
-    (void)state;
-    const char *a = written(test_small_model(), "cli-chat.gguf", 4, 6);
-    char input[4096], want[4096];
-    test_output plain = chat("A king.\n", NULL, NULL), strong = chat("A king.\n", "--lora", scaled(a, "4")),
-                weak = chat("A king.\n", "--lora", scaled(a, "1.5"));
-    assert_string_not_equal(plain.out, strong.out);
-    snprintf(input, sizeof input,
-             "A king.\n/lora add %s:4\n/regenerate\n/lora scale 1 1.5\n/regenerate\n/lora remove 1\n/regenerate\n", a);
-    test_output o = chat(input, NULL, NULL);
-    if (o.code) fail_msg("%s", o.err);
-    char list[2][1200];
-    for (int i = 0; i < 2; i++) snprintf(list[i], sizeof list[i], "1  %s: scale %s, rank 4, ", a, i ? "1.5" : "4");
-    const char *at = o.out;
-    const char *const parts[] = {plain.out, list[0], strong.out, list[1], weak.out, "no adapters\n", plain.out};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        at = strstr(at, parts[i]);
-        if (!at) fail_msg("\"%s\" is not where it should be in \"%s\"", parts[i], o.out);
-        at += strlen(parts[i]);
-    }
-    snprintf(want, sizeof want, "%s", at);
-    assert_string_equal(want, "");
-    test_output_free(&plain);
-    test_output_free(&strong);
-    test_output_free(&weak);
-    test_output_free(&o);
-}
-
-static void wrong_words_are_explained(void **state)
-{
-    (void)state;
-    const char *model = test_fixture("llama"), *lora = test_fixture("bitnet-train/lora");
-    const struct {
-        test_output o;
-        const char *message;
-    } cases[] = {
-        {LOGITS(model, "--lora", lora), "shape [8][256] found, [8][512] expected"},
-        {LOGITS(model, "--lora", "/no/such/adapter"), "/no/such/adapter: cannot open"},
-        {LOGITS(model, "--lora", scaled(lora, "nan")), "scale nan, a finite number expected"},
-        {LOGITS(model, "--lora", test_fixture("llama")), "adapter_config.json"},
-        {LOGITS(model, "--lora", test_fixture("llama/config.json")), "adapter_config.json"},
-        {TERN("export-lora", "-m", model, "-o", "x.gguf"), "no adapter: give one with --lora"},
-        {TERN("export-lora", "-m", model, "--lora", lora), "no output: give FILE.gguf or a folder"},
-        {TERN("export-lora", "-m", model, "--lora", lora, "-o", "x", "--type", "f16"), "is a folder with bf16 masters"},
-        {chat("/lora remove 1\n", NULL, NULL), "there are no adapters"},
-        {chat("/lora add\n", NULL, NULL), "nothing, add FILE[:SCALE], remove N or scale N SCALE expected"},
-        {chat("/lora add /no/such/adapter\n", NULL, NULL), "/no/such/adapter: cannot open"},
-        {chat("/lora swap 1\n", NULL, NULL), "/lora swap 1: nothing, add FILE[:SCALE], remove N"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        test_output o = cases[i].o;
-        assert_int_not_equal(o.code, 0);
-        if (!strstr(o.err, cases[i].message)) fail_msg("%s\nexpected: %s", o.err, cases[i].message);
-        test_output_free(&o);
-    }
-}
-
-static void wrong_numbers_are_explained(void **state)
-{
-    (void)state;
-    const char *a = written(test_small_model(), "cli-words.gguf", 4, 6);
-    static const char *const cases[][2] = {
-        {"/lora remove 2", "\"2\": the number of an adapter, 1 to 1, expected"},
-        {"/lora remove", "the number of an adapter, 1 to 1, expected"},
-        {"/lora remove -1", "\"-1\": the number of an adapter"},
-        {"/lora remove 1 2", "\"2\": nothing more expected"},
-        {"/lora scale 1", "scale \"\": a number expected"},
-        {"/lora scale 1 much", "scale \"much\": a number expected"},
-        {"/lora scale 1 inf", "scale inf found, a finite number expected"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char input[128];
-        snprintf(input, sizeof input, "%s\n", cases[i][0]);
-        test_output o = chat(input, "--lora", a);
-        assert_int_not_equal(o.code, 0);
-        if (!strstr(o.err, cases[i][1])) fail_msg("%s: %s", cases[i][0], o.err);
-        test_output_free(&o);
-    }
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(scales_and_sums),
     cmocka_unit_test(a_dense_merge_is_the_adapter),
     cmocka_unit_test(a_ternary_merge_is_reported),
     cmocka_unit_test(the_table),
-    cmocka_unit_test(every_command_takes_adapters),
-    cmocka_unit_test(swapped_while_talking),
-    cmocka_unit_test(wrong_words_are_explained),
-    cmocka_unit_test(wrong_numbers_are_explained),
 };
 
 TEST_GROUP(lora_commands, "slow", tests);

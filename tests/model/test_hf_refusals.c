@@ -1,0 +1,117 @@
+/* Hugging Face folders that are refused: scales, shapes and settings, each with its message. */
+#include "model/hf_cases.h"
+
+#define GEMMA(layers, more)                                                                                            \
+    "\"architectures\": [\"Gemma3ForCausalLM\"], \"hidden_activation\": \"gelu_pytorch_tanh\", \"vocab_size\": 8, "    \
+    "\"num_hidden_layers\": " layers ", \"max_position_embeddings\": 64, \"sliding_window\": 4, " more
+
+#define ODD                                                                                                            \
+    "\"hidden_size\": 40, \"intermediate_size\": 22, "                                                                 \
+    "\"num_attention_heads\": 5, \"num_key_value_heads\": 5"
+
+/* None of them means anything. */
+static void wrong_scales(void **state)
+{
+    (void)state;
+    static const float scales[] = {0, -0.5f, INFINITY, NAN};
+    static const char *const words[] = {"1 / weight_scale inf", "1 / weight_scale -2", "1 / weight_scale 0",
+                                        "1 / weight_scale nan"};
+    for (size_t i = 0; i < 4; i++) {
+        folder f = {.packed = true, .sub_norms = true, .scale = &scales[i]};
+        tern_model *model = NULL;
+        hf_write_folder(&f, BITNET SMALL PACKED(""));
+        assert_int_equal(tern_model_open(&model, test_scratch("hf"), NULL, &hf_err), TERN_MALFORMED);
+        if (!strstr(hf_err.message, words[i])) fail_msg("'%s' is not in '%s'", words[i], hf_err.message);
+        if (!strstr(hf_err.message, "q_proj.weight")) fail_msg("no name in '%s'", hf_err.message);
+    }
+}
+
+/* Columns that i2_s cannot hold row by row, and rows that are no multiple of four. */
+static void odd_shapes(void **state)
+{
+    (void)state;
+    folder f = {.n_embd = 40, .n_ff = 22, .n_kv = 40, .packed = true, .sub_norms = true};
+    tern_model *model = hf_open_folder(&f, BITNET ODD PACKED(AUTO));
+    const tern_weight *w = tern_model_weight(model, TERN_ROLE_FFN_UP, 0);
+    int8_t *codes = codes_of(w);
+    assert_int_equal(w->rows, 22);
+    for (size_t row = 0; row < 22; row++) /* six rows to a quarter; the last one is padded */
+        for (size_t col = 0; col < 40; col++) {
+            static const uint8_t pattern[3] = {0x24, 0x92, 0x49};
+            int want = (pattern[(row % 6 * 40 + col) % 3] >> (row / 6 * 2) & 3) - 1;
+            assert_int_equal(codes[row * 40 + col], want);
+        }
+    free(codes);
+    tern_model_close(model);
+}
+
+static const struct {
+    const char *json;
+    bool packed;
+    uint8_t first_byte;
+    tern_status status;
+    const char *words;
+} refusals[] = {
+    {"\"a\": 1", false, 0, TERN_NOT_FOUND, "architectures"},
+    {"\"architectures\": [7], \"hidden_act\": \"silu\"", false, 0, TERN_MALFORMED, "architectures: number found"},
+    {"\"architectures\": [\"GPTForCausalLM\"], \"hidden_act\": \"silu\"", false, 0, TERN_UNSUPPORTED, "GPTForCausalLM"},
+    {"\"architectures\": [\"LlamaForCausalLM\"], \"hidden_act\": \"gelu\"", false, 0, TERN_UNSUPPORTED,
+     "hidden_act: \"gelu\" found"},
+    {LLAMA "\"hidden_size\": 16", false, 0, TERN_NOT_FOUND, "num_attention_heads"},
+    {LLAMA SMALL ", \"attention_bias\": true", false, 0, TERN_UNSUPPORTED, "attention_bias: true found"},
+    {LLAMA SMALL ", \"mlp_bias\": true", false, 0, TERN_UNSUPPORTED, "mlp_bias: true found"},
+    {MISTRAL SMALL ", \"sliding_window\": 0", false, 0, TERN_MALFORMED, "sliding_window: 0 found"},
+    {"\"architectures\": [\"Qwen2ForCausalLM\"], \"hidden_act\": \"silu\", \"vocab_size\": 8, \"num_hidden_layers\": "
+     "1, "
+     "\"max_position_embeddings\": 64, \"sliding_window\": 8, \"use_sliding_window\": true, " SMALL,
+     false, 0, TERN_UNSUPPORTED, "use_sliding_window: true found"},
+    {GEMMA("1", "\"layer_types\": [], ") SMALL, false, 0, TERN_MALFORMED, "layer_types: 0 found, one for each of 1"},
+    {GEMMA("1", "\"layer_types\": [\"chunked_attention\"], ") SMALL, false, 0, TERN_UNSUPPORTED,
+     "layer_types: chunked_attention found at 0"},
+    {GEMMA("3", "\"layer_types\": [\"sliding_attention\", \"full_attention\", \"full_attention\"], ") SMALL, false, 0,
+     TERN_UNSUPPORTED, "layer_types: full_attention found at 2, full_attention in every 2-th layer alone expected"},
+    {GEMMA("1", "\"query_pre_attn_scalar\": -4, ") SMALL, false, 0, TERN_MALFORMED, "query_pre_attn_scalar: -4 found"},
+    {GEMMA("1", "\"attn_logit_softcapping\": -4, ") SMALL, false, 0, TERN_MALFORMED, "soft cap of attention: -4 found"},
+    {GEMMA("1", "") SMALL, false, 0, TERN_MALFORMED, "pre_feedforward_layernorm.weight: no such tensor found"},
+    {LLAMA SMALL ", \"sliding_window\": 4096", false, 0, TERN_UNSUPPORTED, "sliding_window: number found"},
+    {LLAMA SMALL ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}", false, 0, TERN_UNSUPPORTED,
+     "rope_type: \"yarn\" found"},
+    {LLAMA SMALL ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 4}", false, 0, TERN_NOT_FOUND,
+     "low_freq_factor"},
+    {LLAMA SMALL ", \"head_dim\": 1024", false, 0, TERN_LIMIT, "head dimension: 1024 found"},
+    {LLAMA SMALL ", \"rms_norm_eps\": 0", false, 0, TERN_MALFORMED, "epsilon: 0 found"},
+    {LLAMA SMALL PACKED(", \"linear_class\": \"other\""), false, 0, TERN_UNSUPPORTED, "linear_class: \"other\" found"},
+    {LLAMA SMALL PACKED(", \"use_rms_norm\": true"), false, 0, TERN_UNSUPPORTED, "use_rms_norm: true found"},
+    {LLAMA SMALL ", \"quantization_config\": {\"quant_method\": \"gptq\"}", false, 0, TERN_UNSUPPORTED,
+     "quant_method: \"gptq\" found"},
+    {LLAMA SMALL, true, 0, TERN_UNSUPPORTED, "q_proj.weight: U8 found"},
+    {BITNET SMALL, false, 0, TERN_MALFORMED, "attn_sub_norm.weight: no such tensor found"},
+    {LLAMA SMALL ", \"head_dim\": 16", false, 0, TERN_MALFORMED,
+     "q_proj.weight: 16 rows of 16 found, 32 rows of 16 expected"},
+    {LLAMA SMALL ", \"head_dim\": 24" PACKED(""), true, 0, TERN_MALFORMED,
+     "q_proj.weight: 4 rows of 16 found, 12 rows of 16"},
+    {LLAMA SMALL PACKED(""), true, 0x0d, TERN_MALFORMED,
+     "q_proj.weight: found code 11 at element 64 (row 4, column 0)"},
+};
+
+static void refuses(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        folder f = {.packed = refusals[i].packed, .first_byte = refusals[i].first_byte};
+        tern_model *model = NULL;
+        tern_status status = tern_model_open(&model, hf_write_folder(&f, refusals[i].json), NULL, &hf_err);
+        if (status == TERN_OK || !strstr(hf_err.message, refusals[i].words))
+            fail_msg("'%s' is not in '%s'", refusals[i].words, hf_err.message);
+        assert_int_equal(status, refusals[i].status);
+        assert_null(model);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(wrong_scales),
+    cmocka_unit_test(odd_shapes),
+    cmocka_unit_test(refuses),
+};
+
+TEST_GROUP(hf_refusals, "", tests);

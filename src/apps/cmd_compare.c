@@ -18,7 +18,7 @@ static const tern_flag flags[] = {
     {"reference", 0, TERN_FLAG_TEXT, "BACKEND", FIELD(reference), 0, 0,
      "cpu, cpu:LEVEL (cpu:scalar), vulkan, vulkan:DEVICE; cpu when not given"},
     {"tolerance", 0, TERN_FLAG_F32, "E", FIELD(tolerance), 0, 1,
-     "Relative rms error that an op may have; 1e-4 when not given"},
+     "How far an op may be off, as a share of the row's largest number; by its kind when not given"},
     {"unfused", 0, TERN_FLAG_BOOL, NULL, FIELD(unfused), 0, 0, "Every step of the definition as an op of its own"},
     {"kv", 0, TERN_FLAG_CHOICE, "auto|f16|f32", FIELD(kv), 0, 0, "Numbers in the KV cache"},
     {"verbose", 'v', TERN_FLAG_BOOL, NULL, FIELD(verbose), 0, 0, "Every op, not every layer"},
@@ -105,6 +105,12 @@ static bool worse(double a, double b)
     return !(a <= b);
 }
 
+/* An op's error in its tolerances, of which some are 0. */
+static double excess(const tern_compare_op *op)
+{
+    return op->error == 0 ? 0 : op->error / op->tolerance;
+}
+
 /* The worst of a run of ops of one layer. */
 typedef struct row {
     const tern_compare_op *worst;
@@ -118,7 +124,7 @@ static size_t gather(const tern_compare_result *r, size_t at, row *out)
     *out = (row){.worst = first};
     for (; at < r->n_ops && r->ops[at].layer == first->layer && r->ops[at].decode == first->decode; at++) {
         const tern_compare_op *op = &r->ops[at];
-        if (worse(op->error / op->tolerance, out->worst->error / out->worst->tolerance)) out->worst = op;
+        if (worse(excess(op), excess(out->worst))) out->worst = op;
         if (op->run_error >= 0 || isnan(op->run_error)) out->run_error = op->run_error;
         out->n_flips += op->n_flips;
     }

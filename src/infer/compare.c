@@ -16,13 +16,17 @@ static tern_status write_step(tern_comparison *c, const tern_runner_step *step)
     return tern_bound_write_params(&c->tested.graph->bound, c->err);
 }
 
-/* Changed in place by an op of this graph: its bytes at the end are not what its maker wrote. */
-static bool is_roped(const tern_graph *g, uint32_t value)
+/* How many ops write a value: after more than one its bytes are not what its maker wrote. */
+static uint32_t n_writers(const tern_graph *g, uint32_t value)
 {
-    for (size_t i = 0; i < g->n_ops; i++)
-        if ((g->ops[i].kind == TERN_OP_ROPE || g->ops[i].kind == TERN_OP_ROPE_KV) && g->ops[i].in[0].value == value)
-            return true;
-    return false;
+    uint32_t n = 0;
+    for (size_t i = 0; i < g->n_ops; i++) {
+        bool writes = false;
+        for (uint32_t k = 0; k < tern_op_n_views(&g->ops[i]); k++)
+            writes |= tern_op_view(&g->ops[i], k).value == value && tern_op_writes_view(&g->ops[i], k);
+        n += writes;
+    }
+    return n;
 }
 
 /* After a run of whole graphs the caches differ as what they hold does; the next phase starts from the reference's. */
@@ -42,9 +46,10 @@ static tern_status compare_run(tern_comparison *c, size_t first_op)
     TERN_TRY(tern_bound_run_ops(&c->tested.graph->bound, 0, g->n_ops, c->err));
     for (size_t i = 0; i < g->n_ops; i++) {
         const uint32_t out = g->ops[i].out.value;
-        tern_compare_op ignored = {0};
-        if (out == TERN_NO_VALUE || is_roped(g, out) != is_roped(reference, c->counterparts[out])) continue;
-        TERN_TRY(tern_compare__measure(c, out, &ignored, &c->result->ops[first_op + i].run_error));
+        tern_difference d;
+        if (out == TERN_NO_VALUE || n_writers(g, out) != n_writers(reference, c->counterparts[out])) continue;
+        TERN_TRY(tern_compare__measure(c, out, NULL, &(tern_tolerance){0}, &d));
+        c->result->ops[first_op + i].run_error = d.worst;
     }
     return hand_over_caches(c);
 }

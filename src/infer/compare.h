@@ -13,7 +13,7 @@ typedef struct tern_compare_params {
         *ids; /* [n_ids], at least 2: all but the last are evaluated as a prompt, the last as a decoded token */
     uint32_t n_ids;
     tern_kv_type kv;
-    double tolerance; /* of an op: relative rms error; 0: 1e-4 */
+    double tolerance; /* of an op, a share as tern_difference.worst; 0: tern_op_tolerance, by the kind of op */
     bool unfused;     /* the graphs as they were built, one op for each step of the definition */
     const tern_lora_use *reference_loras, *tested_loras; /* [n_loras] the same adapters on each engine */
     uint32_t n_loras;
@@ -28,7 +28,7 @@ typedef struct tern_compare_op {
     uint32_t layer; /* UINT32_MAX outside the layers */
     bool decode;    /* in the graph of one token; else in the prompt's */
     bool ok;
-    double error, tolerance; /* sqrt(sum (a - b)^2 / sum a^2); NaN where a NaN, or an infinity, has none to match */
+    double error, tolerance; /* tern_difference.worst (ops/difference.h), and how large it may be */
     uint64_t n_flips;        /* int8 elements that differ by one, which rounding explains; more than one is an error */
     double run_error;        /* of the same value when the whole graph has run; -1: it has no counterpart */
 } tern_compare_op;
@@ -59,16 +59,6 @@ void tern_compare_result_deinit(tern_compare_result *result);
 
 /* Shared by compare*.c. */
 
-/* A value on both sides. */
-typedef struct tern_compare_bytes {
-    const uint8_t *want, *got;
-    uint64_t bytes;
-    tern_dtype dtype;
-    uint32_t cols, n_rows; /* Q8 */
-} tern_compare_bytes;
-
-/* Adds to op->n_flips; returns the error. */
-double tern_compare__error(const tern_compare_bytes *b, tern_compare_op *op);
 tern_compare_logits tern_compare__logits(const float *want, const float *got, uint32_t n);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "infer/compare.h"
 #include "infer/runner.h"
+#include "ops/difference.h"
 
 typedef struct tern_compare_side {
     tern_engine *engine;
@@ -28,8 +29,10 @@ tern_status tern_compare__counterparts(tern_comparison *c);
 tern_status tern_compare__read(const tern_comparison *c, const tern_compare_side *s, uint32_t value, uint8_t *out);
 /* Gives the tested side what the reference holds. */
 tern_status tern_compare__hand_over(const tern_comparison *c, uint32_t value);
-/* Both sides' bytes of a value, compared. */
-tern_status tern_compare__measure(const tern_comparison *c, uint32_t value, tern_compare_op *op, double *error);
+/* Both sides' bytes of a value, compared; `op`, which has made it of what the reference holds, knows its terms. NULL:
+ * nobody asks for them. */
+tern_status tern_compare__measure(const tern_comparison *c, uint32_t value, const tern_op *op,
+                                  const tern_tolerance *tolerance, tern_difference *difference);
 /* The next op of the tested graph, on what the reference holds; the result gets its row. */
 tern_status tern_compare__op(tern_comparison *c, const tern_op *op, bool decode);
 

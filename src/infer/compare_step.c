@@ -1,13 +1,13 @@
 /* Two backends in step: each op of the tested graph runs on what the reference has computed so far. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "infer/compare_internal.h"
 
-static const double default_tolerance = 1e-4;
-/* An op that rounds to int8 on its way may round an element near a boundary the other way, unseen. */
+/* With a tolerance that was given: an op that rounds to int8 on its way may round an element near a boundary the other
+ * way, unseen. */
 static const double rounding_factor = 100;
-static const double f16_tolerance = 1e-3;
 
 static bool is_rows(const tern_value *v)
 {
@@ -57,29 +57,86 @@ tern_status tern_compare__hand_over(const tern_comparison *c, uint32_t value)
     return tern_bound_write(&c->tested.graph->bound, value, c->want, bytes, c->err);
 }
 
-tern_status tern_compare__measure(const tern_comparison *c, uint32_t value, tern_compare_op *op, double *error)
+/* What the reference holds of an op's inputs, read when their terms are first asked for. */
+typedef struct terms_source {
+    const tern_comparison *c;
+    const tern_op *op;
+    uint32_t value;
+    uint8_t **contents; /* [n_values] of the tested graph; NULL: not asked yet */
+} terms_source;
+
+static tern_status read_inputs(terms_source *s, tern_error *err)
 {
-    const tern_value *v = &c->tested.graph->graph.values[value];
-    const tern_graph *g = &c->tested.graph->graph;
-    TERN_TRY(tern_compare__read(c, &c->reference, c->counterparts[value], c->want));
-    TERN_TRY(tern_compare__read(c, &c->tested, value, c->got));
-    const tern_compare_bytes bytes = {.want = c->want,
-                                      .got = c->got,
-                                      .bytes = v->bytes,
-                                      .dtype = v->dtype,
-                                      .cols = v->cols,
-                                      .n_rows = v->rows == TERN_ROWS_TOKENS ? g->max_tokens : g->max_outputs};
-    *error = tern_compare__error(&bytes, op);
-    if (*error != 0 || op->n_flips) c->result->identical = false;
+    const tern_graph *g = &s->c->tested.graph->graph;
+    s->contents = tern_calloc(g->n_values, sizeof *s->contents);
+    if (!s->contents) return tern_fail_alloc(err, g->n_values * sizeof *s->contents);
+    for (uint32_t i = 0; i + 1 < tern_op_n_views(s->op); i++) { /* all but the result */
+        const uint32_t id = tern_op_view(s->op, i).value;
+        if (id == TERN_NO_VALUE || !is_rows(&g->values[id]) || s->contents[id]) continue;
+        s->contents[id] = tern_alloc_aligned(tern_size_of(g->values[id].bytes), 64);
+        if (!s->contents[id]) return tern_fail_alloc(err, g->values[id].bytes);
+        TERN_TRY(tern_compare__read(s->c, &s->c->reference, s->c->counterparts[id], s->contents[id]));
+    }
     return TERN_OK;
 }
 
-/* Whether the reference's op makes what the tested one does; ops that make no rows are known by their kind. */
+static bool terms(void *context, uint64_t row, uint32_t cols, double *out)
+{
+    terms_source *s = context;
+    const tern_graph *g = &s->c->tested.graph->graph;
+    tern_error ignored = {0};
+    if (!s->contents && read_inputs(s, &ignored) != TERN_OK) return false;
+    const tern_op_inputs inputs = {.op = s->op,
+                                   .values = g->values,
+                                   .contents = s->contents,
+                                   .max_tokens = g->max_tokens,
+                                   .max_outputs = g->max_outputs,
+                                   .n_tokens = g->max_tokens,
+                                   .n_outputs = g->max_outputs};
+    return tern_op_terms(&inputs, s->value, row, cols, out);
+}
+
+tern_status tern_compare__measure(const tern_comparison *c, uint32_t value, const tern_op *op,
+                                  const tern_tolerance *tolerance, tern_difference *d)
+{
+    const tern_graph *g = &c->tested.graph->graph;
+    const tern_value *v = &g->values[value];
+    const uint32_t max_rows = v->rows == TERN_ROWS_TOKENS ? g->max_tokens : g->max_outputs;
+    terms_source source = {.c = c, .op = op, .value = value};
+    TERN_TRY(tern_compare__read(c, &c->reference, c->counterparts[value], c->want));
+    TERN_TRY(tern_compare__read(c, &c->tested, value, c->got));
+    tern_compared compared = {.value = v,
+                              .got = c->got,
+                              .want = c->want,
+                              .n_rows = max_rows,
+                              .cols = v->cols,
+                              .max_rows = max_rows,
+                              .terms = op ? terms : NULL,
+                              .context = &source};
+    if (v->kind == TERN_VALUE_CACHE) compared.n_rows = v->bytes / tern_row_bytes(v->dtype, v->cols, 1);
+    const tern_status status = tern_difference_find(&compared, tolerance, d, c->err);
+    for (uint32_t i = 0; source.contents && i < g->n_values; i++) tern_free_aligned(source.contents[i]);
+    tern_free(source.contents);
+    if (status == TERN_OK && !d->identical) c->result->identical = false;
+    return status;
+}
+
+/* Whether an op leaves its result where one of its inputs was. */
+static bool works_in_place(const tern_op *op)
+{
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (op->in[i].value == op->out.value) return true;
+    return false;
+}
+
+/* Whether the reference's op makes what the tested one does; ops that make no rows of their own are known by their
+ * kind. */
 static bool makes_the_same(const tern_comparison *c, const tern_op *tested, const tern_op *reference)
 {
     if (tested->out.value == TERN_NO_VALUE) return tested->kind == reference->kind;
-    return c->counterparts[tested->out.value] == reference->out.value &&
-           (tested->kind == TERN_OP_ROPE) == (reference->kind == TERN_OP_ROPE);
+    const bool in_place = works_in_place(tested);
+    return c->counterparts[tested->out.value] == reference->out.value && in_place == works_in_place(reference) &&
+           (!in_place || tested->kind == reference->kind);
 }
 
 static tern_status advance_reference(tern_comparison *c, const tern_op *op, const char *name)
@@ -95,59 +152,63 @@ static tern_status advance_reference(tern_comparison *c, const tern_op *op, cons
     return TERN_OK;
 }
 
-static bool writes_caches(tern_op_kind kind)
+/* Whether an earlier view of the op is of the same value, written as well. */
+static bool written_before(const tern_op *op, uint32_t i)
 {
-    return kind == TERN_OP_KV_WRITE || kind == TERN_OP_ROPE_KV || kind == TERN_OP_ROPE_ATTENTION;
+    for (uint32_t k = 0; k < i; k++)
+        if (tern_op_view(op, k).value == tern_op_view(op, i).value && tern_op_writes_view(op, k)) return true;
+    return false;
 }
 
-static bool changes_input(tern_op_kind kind)
-{
-    return kind == TERN_OP_ROPE_KV;
-}
-
-/* Calls fn for each value that the op reads, or (written) makes or changes. */
+/* Calls fn for each value that the op reads, or (written) makes or changes. What it writes into a cache is small beside
+ * it: both sides have the same caches before the op. */
 static tern_status for_values(tern_comparison *c, const tern_op *op, bool written, tern_compare_op *out,
-                              tern_status (*fn)(tern_comparison *, uint32_t, tern_compare_op *))
+                              tern_status (*fn)(tern_comparison *, const tern_op *, uint32_t, tern_compare_op *))
 {
-    const tern_graph *g = &c->tested.graph->graph;
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        const uint32_t id = op->in[i].value;
-        if (is_rows(&g->values[id]) && (!written || changes_input(op->kind))) TERN_TRY(fn(c, id, out));
-        if (g->values[id].kind == TERN_VALUE_CACHE && written && writes_caches(op->kind)) TERN_TRY(fn(c, id, out));
+    const uint32_t n = tern_op_n_views(op);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t id = tern_op_view(op, i).value;
+        if (id == TERN_NO_VALUE) continue;
+        const tern_value *v = &c->tested.graph->graph.values[id];
+        const bool reads = !written && i + 1 < n && is_rows(v);
+        const bool writes = written && tern_op_writes_view(op, i) && !written_before(op, i) &&
+                            (is_rows(v) || v->kind == TERN_VALUE_CACHE);
+        if (reads || writes) TERN_TRY(fn(c, op, id, out));
     }
-    if (!written && op->residual.value != TERN_NO_VALUE) TERN_TRY(fn(c, op->residual.value, out));
-    if (written && op->out.value != TERN_NO_VALUE) TERN_TRY(fn(c, op->out.value, out));
     return TERN_OK;
 }
 
-static tern_status give_input(tern_comparison *c, uint32_t value, tern_compare_op *out)
+static tern_status give_input(tern_comparison *c, const tern_op *op, uint32_t value, tern_compare_op *out)
 {
+    (void)op;
     if (c->counterparts[value] != TERN_NO_VALUE) return tern_compare__hand_over(c, value);
     return tern_fail(c->err, TERN_INTERNAL, "%s, which makes %s: the reference has no %s", tern_op_name(out->kind),
                      out->name, c->tested.graph->graph.values[value].name);
 }
 
-static tern_status judge(tern_comparison *c, uint32_t value, tern_compare_op *out)
+static tern_tolerance tolerance_of(const tern_comparison *c, const tern_op *op)
 {
-    const tern_value *v = &c->tested.graph->graph.values[value];
-    double error, tolerance = out->tolerance;
-    TERN_TRY(tern_compare__measure(c, value, out, &error));
-    if (v->dtype == TERN_DTYPE_F16 && tolerance < f16_tolerance) tolerance = f16_tolerance;
-    if (!(error <= tolerance)) out->ok = false;
-    if (!(error <= out->error)) out->error = error;
-    return v->kind == TERN_VALUE_CACHE ? tern_compare__hand_over(c, value) : TERN_OK;
+    const double given = c->params->tolerance,
+                 share = op->norm_weight.value == TERN_NO_VALUE ? given : given * rounding_factor;
+    if (!(given > 0)) return tern_op_tolerance(op);
+    return (tern_tolerance){.of_row = share, .of_terms = share, .of_int8 = 1, .few_int8 = true};
+}
+
+static tern_status judge(tern_comparison *c, const tern_op *op, uint32_t value, tern_compare_op *out)
+{
+    const tern_tolerance tolerance = tolerance_of(c, op);
+    tern_difference d;
+    TERN_TRY(tern_compare__measure(c, value, op, &tolerance, &d));
+    if (!d.ok) out->ok = false;
+    if (!isnan(out->error) && !(d.worst <= out->error)) out->error = d.worst;
+    out->n_flips += d.n_flips;
+    return c->tested.graph->graph.values[value].kind == TERN_VALUE_CACHE ? tern_compare__hand_over(c, value) : TERN_OK;
 }
 
 /* The name of what an op makes; ops without rows of their own take the name of what they read. */
 static const char *name_of(const tern_graph *g, const tern_op *op)
 {
     return g->values[op->out.value == TERN_NO_VALUE ? op->in[0].value : op->out.value].name;
-}
-
-static double tolerance_of(const tern_comparison *c, const tern_op *op)
-{
-    const double given = c->params->tolerance > 0 ? c->params->tolerance : default_tolerance;
-    return op->norm_weight.value == TERN_NO_VALUE ? given : given * rounding_factor;
 }
 
 tern_status tern_compare__op(tern_comparison *c, const tern_op *op, bool decode)
@@ -162,7 +223,7 @@ tern_status tern_compare__op(tern_comparison *c, const tern_op *op, bool decode)
                              .decode = decode,
                              .ok = true,
                              .run_error = -1,
-                             .tolerance = tolerance_of(c, op)};
+                             .tolerance = tolerance_of(c, op).of_row};
     memcpy(out->name, name_of(&c->tested.graph->graph, op), sizeof out->name);
     const size_t at = (size_t)(op - c->tested.graph->graph.ops);
     TERN_TRY(for_values(c, op, false, out, give_input));

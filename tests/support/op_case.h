@@ -13,6 +13,7 @@
 #define TERN_TESTS_SUPPORT_OP_CASE_H
 
 #include "backend/backend.h"
+#include "ops/difference.h"
 #include "support/kernels.h"
 
 enum { TEST_CASE_MAX_VALUES = 64 };
@@ -119,13 +120,7 @@ void test_results_free(test_results *results);
 /* Floats of row t of a value. */
 const float *test_results_row(const test_case *c, const test_results *results, tern_view view, uint32_t t);
 
-/* How far a float may be off; the sum of the three. All 0: the same bits, any NaN equal to any NaN. */
-typedef struct test_tolerance {
-    double absolute;
-    double of_value;  /* times |expected| */
-    double of_row;    /* times the largest finite |expected| in the row */
-    uint32_t of_int8; /* Q8: how far an int8 may be off */
-} test_tolerance;
+typedef tern_tolerance test_tolerance;
 
 /* Runs the case on `backend` and on the CPU and compares: all rows of the step of every value, every element of the
  * caches, and the parameters. What lies beyond the step's rows must be as before the run. Fails the test with value,

@@ -220,6 +220,5 @@ tern_status tern_trial__run(tern_trial *t, tern_trial_side *device, tern_trial_s
     TERN_TRY(run_side(t, device, err)); /* first: the host works on weights where they lie */
     TERN_TRY(fetch_weights(t, device, err));
     TERN_TRY(t->op.kind == TERN_OP_SAMPLE ? expect_sample(t, host, err) : run_side(t, host, err));
-    tern_trial__compare(t, device->results, host->results, what, n_what);
-    return TERN_OK;
+    return tern_trial__compare(t, device->results, host->results, what, n_what, err);
 }

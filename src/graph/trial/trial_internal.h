@@ -59,12 +59,11 @@ float tern_trial__number(tern_trial *t);                      /* in -1 .. 1 */
 /* Bytes of a value that a trial touches. */
 uint64_t tern_trial__bytes(const tern_trial *t, const tern_value *v);
 /* compare.c */
-void tern_trial__compare(const tern_trial *t, uint8_t *const *got, uint8_t *const *want, char *what, size_t n_what);
+/* By ops/difference.h. *what is empty where all is within the tolerance of the op. Errors: OUT_OF_MEMORY. */
+tern_status tern_trial__compare(const tern_trial *t, uint8_t *const *got, uint8_t *const *want, char *what,
+                                size_t n_what, tern_error *err);
 /* Whether the op writes value i, so that it is to be compared. */
 bool tern_trial__writes(const tern_trial *t, uint32_t i);
 uint32_t tern_trial__rows(const tern_trial *t, const tern_value *v);
-/* terms.c: the sum of the magnitudes of what is added up in each element of a row, of an op that multiplies matrices.
- * false: another op, or memory is short. */
-bool tern_trial__terms(const tern_trial *t, uint32_t value, uint64_t row, uint32_t cols, double *terms);
 
 #endif

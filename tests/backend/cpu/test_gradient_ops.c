@@ -228,6 +228,7 @@ static void dw_of_every_shape(void **state)
         check_dw(&(dw_shape){.q8 = fill % 2, .n = 30, .rows = 40, .cols = 50, .dy_cols = 40, .fill = (test_fill)fill});
 }
 
+/* The sum of codes times floats, then the scale. */
 static void linear_of_codes_and_floats(void **state)
 {
     (void)state;
@@ -246,11 +247,11 @@ static void linear_of_codes_and_floats(void **state)
         tern_weight *weight = test_case_weight_of(&c, w);
         float scales[90], *want = malloc(sizeof(float) * n * rows);
         test_floats(&rng, TEST_ORDINARY, scales, rows);
-        if (between(0, 1)) weight->row_scales = scales;
-        float *values = weight_values(weight);
-        for (size_t e = 0; e < (size_t)rows * cols && !weight->row_scales; e++) values[e] *= weight->scale;
-        tern_ref_f32((const uint8_t *)values, (size_t)cols * 4, rows, cols, test_case_floats(&c, x), cols, n, want,
+        float *codes = weight_values(weight);
+        tern_ref_f32((const uint8_t *)codes, (size_t)cols * 4, rows, cols, test_case_floats(&c, x), cols, n, want,
                      rows);
+        if (between(0, 1)) weight->row_scales = scales;
+        for (uint32_t e = 0; e < n * rows; e++) want[e] *= weight->row_scales ? scales[e % rows] : weight->scale;
         test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR,
                                     .n_in = TERN_LINEAR_W + 1,
                                     .in = {[TERN_LINEAR_X] = x, [TERN_LINEAR_W] = w},
@@ -258,7 +259,7 @@ static void linear_of_codes_and_floats(void **state)
                                     .out = y});
         check(&c, y, n, n, want, formats[i % 5].encoding);
         free(want);
-        free(values);
+        free(codes);
         test_case_close(&c);
     }
 }

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "graph/trial/trial_internal.h"
+#include "ops/difference.h"
 
 /* A row of what the op reads. */
 typedef struct row {
@@ -12,10 +12,10 @@ typedef struct row {
     uint32_t first_col;
 } row;
 
-static row row_of(const tern_trial *t, tern_view view, uint64_t number)
+static row row_of(const tern_op_inputs *t, tern_view view, uint64_t number)
 {
     const tern_value *v = &t->values[view.value];
-    const uint64_t n = v->rows == TERN_ROWS_TOKENS ? t->graph.max_tokens : t->graph.max_outputs;
+    const uint64_t n = v->rows == TERN_ROWS_TOKENS ? t->max_tokens : t->max_outputs;
     return (row){.bytes = t->contents[view.value], .value = v, .row = number, .n = n, .first_col = view.first_col};
 }
 
@@ -29,10 +29,10 @@ static double magnitude(const row *r, uint32_t col)
     return fabs((double)q[r->first_col + col] * (double)scales[r->row]);
 }
 
-static void add_residual(const tern_trial *t, uint64_t number, uint32_t cols, double *terms)
+static void add_residual(const tern_op_inputs *t, uint64_t number, uint32_t cols, double *terms)
 {
-    if (t->op.residual.value == TERN_NO_VALUE) return;
-    const row residual = row_of(t, t->op.residual, number);
+    if (t->op->residual.value == TERN_NO_VALUE) return;
+    const row residual = row_of(t, t->op->residual, number);
     for (uint32_t c = 0; c < cols; c++) terms[c] += magnitude(&residual, c);
 }
 
@@ -59,18 +59,18 @@ static bool add_product(const tern_weight *w, const row *x, bool transposed, dou
 }
 
 /* Of the bias of part p, where it has one. */
-static bool add_bias(const tern_trial *t, uint32_t p, double *terms)
+static bool add_bias(const tern_op_inputs *t, uint32_t p, double *terms)
 {
-    const tern_view bias = t->op.bias[p];
+    const tern_view bias = t->op->bias[p];
     if (bias.cols == 0) return true;
     const float *values = (const float *)(const void *)t->values[bias.value].weight->data;
     for (uint32_t c = 0; c < bias.cols && values; c++) terms[c] += fabs((double)values[bias.first_col + c]);
     return values;
 }
 
-static bool of_linear(const tern_trial *t, uint64_t number, uint32_t cols, double *terms)
+static bool of_linear(const tern_op_inputs *t, uint64_t number, uint32_t cols, double *terms)
 {
-    const tern_op *op = &t->op;
+    const tern_op *op = t->op;
     if (op->gated || op->norm_weight.value != TERN_NO_VALUE) return false;
     const row x = row_of(t, op->in[TERN_LINEAR_X], number);
     double *part = terms;
@@ -83,17 +83,17 @@ static bool of_linear(const tern_trial *t, uint64_t number, uint32_t cols, doubl
     return true;
 }
 
-static bool of_linear_dx(const tern_trial *t, uint64_t number, uint32_t cols, double *terms)
+static bool of_linear_dx(const tern_op_inputs *t, uint64_t number, uint32_t cols, double *terms)
 {
-    const row dy = row_of(t, t->op.in[TERN_LINEAR_DX_DY], number);
-    if (!add_product(t->values[t->op.in[TERN_LINEAR_DX_W].value].weight, &dy, true, terms)) return false;
+    const row dy = row_of(t, t->op->in[TERN_LINEAR_DX_DY], number);
+    if (!add_product(t->values[t->op->in[TERN_LINEAR_DX_W].value].weight, &dy, true, terms)) return false;
     add_residual(t, number, cols, terms);
     return true;
 }
 
-static bool of_linear_dw(const tern_trial *t, uint64_t number, uint32_t cols, double *terms)
+static bool of_linear_dw(const tern_op_inputs *t, uint64_t number, uint32_t cols, double *terms)
 {
-    const tern_op *op = &t->op;
+    const tern_op *op = t->op;
     const row before = row_of(t, op->in[TERN_LINEAR_DW_DW], number);
     const uint32_t n = op->rows == TERN_ROWS_TOKENS ? t->n_tokens : t->n_outputs;
     for (uint32_t c = 0; c < cols; c++) terms[c] += magnitude(&before, c);
@@ -104,9 +104,9 @@ static bool of_linear_dw(const tern_trial *t, uint64_t number, uint32_t cols, do
     return true;
 }
 
-bool tern_trial__terms(const tern_trial *t, uint32_t value, uint64_t number, uint32_t cols, double *terms)
+bool tern_op_terms(const tern_op_inputs *t, uint32_t value, uint64_t number, uint32_t cols, double *terms)
 {
-    const tern_op *op = &t->op;
+    const tern_op *op = t->op;
     for (uint32_t c = 0; c < cols; c++) terms[c] = 0;
     if (op->kind == TERN_OP_LINEAR_DW && op->in[TERN_LINEAR_DW_DW].value == value)
         return of_linear_dw(t, number, cols, terms);

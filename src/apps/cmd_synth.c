@@ -1,13 +1,13 @@
-/* tern synth: a model of random ternary weights. */
+/* tern synth: a model of random weights. */
 #include "apps/model.h"
 #include "apps/progress.h"
 
 static const tern_flag flags[] = {
-    {"preset", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, preset), 0, 0, "Shapes: bitnet-2b4t, or bitnet-tiny"},
+    {"preset", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, preset), 0, 0, "Shapes: " TERN_SYNTH_PRESETS},
     {"output", 'o', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, output), 0, 0, "The GGUF file to write"},
     TERN_APP_FLAG_OVERWRITE('f'),
     {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
-     "Layers: i2_s (when not given), tq2_0, tq1_0, t160"},
+     "Layers: i2_s (of dense models q8_0) when not given; tq2_0, tq1_0, t160, q4_k, ..."},
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
      "Embedding table: f16 (when not given), q8_0, q6_k, ..."},
     {"seed", 0, TERN_FLAG_U64, "N", offsetof(tern_options, seed), 0, 0, "The same seed gives the same file"},
@@ -40,7 +40,7 @@ static tern_status run(const tern_options *o, tern_error *err)
 const tern_command tern_command_synth = {
     .name = "synth",
     .usage = "--preset bitnet-2b4t -o FILE [--type TYPE] [--seed N]",
-    .summary = "Write a model of random ternary weights, for measuring",
+    .summary = "Write a model of random weights in real shapes, for measuring",
     .groups = groups,
     .defaults = defaults,
     .run = run,

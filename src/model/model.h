@@ -202,12 +202,16 @@ typedef struct tern_export_options {
 tern_status tern_model_write_gguf(const tern_model *model, const char *path, const tern_export_options *options,
                                   tern_error *err);
 
-/* A model of random ternary weights (about a third each of -1, 0, +1) with a valid vocabulary, streamed to a GGUF file.
- * Presets: "bitnet-2b4t" (the shapes of BitNet b1.58 2B4T, F16 table), "bitnet-tiny" for tests. Deterministic in seed.
- */
+/* The shapes of published models; bitnet-tiny is for tests. */
+#define TERN_SYNTH_PRESETS                                                                                             \
+    "bitnet-2b4t, bitnet-700m, bitnet-tiny, falcon3-10b, llama3-8b, llama3.2-1b, qwen3-0.6b, gemma3-270m, gemma3-1b, " \
+    "gemma3-4b"
+
+/* A model of random weights with a valid vocabulary, streamed to a GGUF file: ternary layers (about a third each of -1,
+ * 0, +1), or normal numbers where the published model is dense; norms of 1, biases of 0. Deterministic in seed. */
 typedef struct tern_synth_options {
     const char *preset;
-    const tern_encoding *linear, *head; /* NULL: i2_s, f16 */
+    const tern_encoding *linear, *head; /* NULL: i2_s (of dense models q8_0), f16 */
     uint64_t seed;
     bool (*progress)(void *context, float done);
     void *progress_context;

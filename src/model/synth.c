@@ -9,54 +9,13 @@
 #include "model/export_internal.h"
 #include "model/synth_internal.h"
 
-enum { TABLE_SIZE = 1 << 14, SLICE_ROWS = 1024 };
-
-static const struct {
-    const char *preset;
-    tern_config config;
-    uint32_t n_special;
-} presets[] = {
-    /* The shapes of BitNet b1.58 2B4T (its config.json on Hugging Face). */
-    {"bitnet-2b4t",
-     {.architecture = "bitnet-b1.58",
-      .n_vocab = 128256,
-      .n_embd = 2560,
-      .n_layers = 30,
-      .n_heads = 20,
-      .n_kv_heads = 5,
-      .head_dim = 128,
-      .n_ff = 6912,
-      .n_ctx_train = 4096,
-      .rms_eps = 1e-5f,
-      .activation = TERN_ACT_RELU2,
-      .bit_linear = true,
-      .sub_norms = true,
-      .tied_head = true,
-      .rope[0].base = 500000.0f},
-     256},
-    {"bitnet-tiny",
-     {.architecture = "bitnet-b1.58",
-      .n_vocab = 512,
-      .n_embd = 256,
-      .n_layers = 2,
-      .n_heads = 4,
-      .n_kv_heads = 2,
-      .head_dim = 64,
-      .n_ff = 512,
-      .n_ctx_train = 256,
-      .rms_eps = 1e-5f,
-      .activation = TERN_ACT_RELU2,
-      .bit_linear = true,
-      .sub_norms = true,
-      .tied_head = true,
-      .rope[0].base = 500000.0f},
-     16},
-};
+enum { TABLE_SIZE = 1 << 14, SLICE_ROWS = 1024, MOST_TOKENS = 128256 };
 
 typedef struct maker {
     const tern_config *config;
     tern_export_options encodings;
     const tern_synth_options *options;
+    bool ternary;
     tern_gguf_writer *writer;
     tern_rng rng;
     uint16_t *normal;     /* [TABLE_SIZE] f16 values of a normal distribution */
@@ -125,6 +84,12 @@ static tern_status write_weight(const maker *m, tern_role role, tern_weight *w, 
     return tern_export__write(&plan, m->writer, err);
 }
 
+/* Layers of a ternary model hold codes in every encoding, those of others normal numbers. */
+static bool is_ternary(const maker *m, tern_role role)
+{
+    return tern_role_is_linear(role) && m->ternary;
+}
+
 /* A scale that keeps the size of activations; as a trained one, it is none that an f16 holds exactly. */
 static float ternary_scale(uint32_t cols)
 {
@@ -180,7 +145,7 @@ static tern_status write_norm(maker *m, tern_role role, uint32_t layer, tern_err
 {
     uint32_t rows, cols;
     uint8_t one[4];
-    tern_store_f32(one, 1.0f);
+    tern_store_f32(one, tern_role_is_norm(role) ? 1.0f : 0.0f);
     tern_role__shape(role, layer, m->config, &rows, &cols);
     for (uint32_t i = 0; i < cols; i++) TERN_TRY(tern_gguf_writer_data(m->writer, one, sizeof one, err));
     return report(m, cols, err);
@@ -189,7 +154,7 @@ static tern_status write_norm(maker *m, tern_role role, uint32_t layer, tern_err
 static tern_status write_role(maker *m, tern_role role, uint32_t layer, tern_error *err)
 {
     switch (tern_role__kind(role)) {
-    case TERN_KIND_L: return write_linear(m, role, layer, err);
+    case TERN_KIND_L: return is_ternary(m, role) ? write_linear(m, role, layer, err) : write_table(m, role, layer, err);
     case TERN_KIND_T: return write_table(m, role, layer, err);
     default: return write_norm(m, role, layer, err);
     }
@@ -201,11 +166,11 @@ static tern_status add_tensors(maker *m, tern_error *err)
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, m->config)) {
         tern_export_plan plan;
-        tern_role_kind kind = tern_role__kind(walk.role);
-        tern_weight w = {.encoding = tern_encoding_find(kind == TERN_KIND_L ? TERN_ENC_I2_S : TERN_ENC_F16)};
+        const bool ternary = is_ternary(m, walk.role);
+        tern_weight w = {.encoding = tern_encoding_find(ternary ? TERN_ENC_I2_S : TERN_ENC_F16)};
         tern_role__shape(walk.role, walk.layer, m->config, &w.rows, &w.cols);
         tern_role__gguf_name(walk.role, walk.layer, w.name);
-        if (kind == TERN_KIND_L) w.scale = ternary_scale(w.cols);
+        if (ternary) w.scale = ternary_scale(w.cols);
         TERN_TRY(tern_export__plan(m->config, &m->encodings, walk.role, &w, &plan, err));
         TERN_TRY(tern_export_exact_add(&m->exact, &plan, w.name, err));
         TERN_TRY(tern_export__tensor(m->writer, walk.role, walk.layer, m->config, plan.encoding, err));
@@ -214,10 +179,17 @@ static tern_status add_tensors(maker *m, tern_error *err)
     return TERN_OK;
 }
 
-static tern_status write_all(maker *m, uint32_t n_special, tern_error *err)
+/* Large tables have more rows than the made-up vocabulary has tokens. */
+static tern_status write_vocab(maker *m, tern_error *err)
+{
+    const uint32_t n = m->config->n_vocab < MOST_TOKENS ? m->config->n_vocab : MOST_TOKENS;
+    return tern_synth__vocab(n, n < 1024 ? 16 : 256, m->writer, err);
+}
+
+static tern_status write_all(maker *m, tern_error *err)
 {
     TERN_TRY(tern_export__config(m->config, m->encodings.linear, m->writer, err));
-    TERN_TRY(tern_synth__vocab(m->config->n_vocab, n_special, m->writer, err));
+    TERN_TRY(write_vocab(m, err));
     TERN_TRY(add_tensors(m, err));
     TERN_TRY(tern_export_exact_write(&m->exact, m->writer, err));
     TERN_TRY(tern_gguf_writer_begin_data(m->writer, err));
@@ -227,39 +199,29 @@ static tern_status write_all(maker *m, uint32_t n_special, tern_error *err)
     return TERN_OK;
 }
 
-static tern_status write_file(maker *m, const char *path, uint32_t n_special, tern_error *err)
+static tern_status write_file(maker *m, const char *path, tern_error *err)
 {
     TERN_TRY(tern_gguf_writer_open(&m->writer, path, err));
-    tern_status status = write_all(m, n_special, err);
+    tern_status status = write_all(m, err);
     if (status == TERN_OK) return tern_gguf_writer_commit(m->writer, err);
     tern_gguf_writer_abort(m->writer);
     return status;
-}
-
-static tern_status find_preset(const char *name, size_t *found, tern_error *err)
-{
-    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
-        *found = i;
-        if (name && strcmp(presets[i].preset, name) == 0) return TERN_OK;
-    }
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "preset \"%s\": not known, bitnet-2b4t or bitnet-tiny expected",
-                     name ? name : "");
 }
 
 tern_status tern_synth_write(const char *path, const tern_synth_options *options, tern_error *err)
 {
     tern_error local = {0};
     tern_error *e = err ? err : &local;
-    size_t preset = 0;
-    TERN_TRY(find_preset(options->preset, &preset, e));
-    tern_config config = presets[preset].config;
-    tern_config__set_name(&config, (tern_span){(const uint8_t *)options->preset, strlen(options->preset)});
-    maker m = {.config = &config, .options = options, .rng = {options->seed}};
-    m.encodings.linear = options->linear ? options->linear : tern_encoding_find(TERN_ENC_I2_S);
+    tern_config config;
+    bool ternary = true;
+    TERN_TRY(tern_synth__preset(options->preset, &config, &ternary, e));
+    maker m = {.config = &config, .options = options, .ternary = ternary, .rng = {options->seed}};
+    const tern_encoding *usual = tern_encoding_find(ternary ? TERN_ENC_I2_S : TERN_ENC_Q8_0);
+    m.encodings.linear = options->linear ? options->linear : usual;
     m.encodings.head = options->head ? options->head : tern_encoding_find(TERN_ENC_F16);
     m.normal = tern_alloc(TABLE_SIZE * sizeof *m.normal);
     if (!m.normal) return tern_fail_alloc(e, TABLE_SIZE * sizeof *m.normal);
-    tern_status status = write_file(&m, path, presets[preset].n_special, e);
+    tern_status status = write_file(&m, path, e);
     tern_export_exact_deinit(&m.exact);
     tern_free(m.normal);
     return status;

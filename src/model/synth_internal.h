@@ -9,4 +9,7 @@
  * the first two are BOS and EOS. n_vocab - n_special is at least 256 and at most 129,792. */
 tern_status tern_synth__vocab(uint32_t n_vocab, uint32_t n_special, tern_gguf_writer *w, tern_error *err);
 
+/* The configuration of a preset, and whether its layers are ternary. Errors: INVALID_ARGUMENT, with those there are. */
+tern_status tern_synth__preset(const char *name, tern_config *config, bool *ternary, tern_error *err);
+
 #endif

@@ -1,6 +1,7 @@
 /* Random models: valid files with the promised shapes, the same for the same seed. */
 #include "base/file.h"
 #include "model/support.h"
+#include "model/synth_internal.h"
 
 static void write_synth(const char *path, const char *linear, const char *head, uint64_t seed)
 {
@@ -105,6 +106,38 @@ static void seed_decides(void **state)
     tern_buf_deinit(&c);
 }
 
+/* Published sizes, in millions of parameters of layers and of the table. */
+static void presets_are_sound(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t millions;
+        bool ternary;
+    } presets[] = {{"bitnet-2b4t", 2412, true}, {"bitnet-700m", 728, true},   {"falcon3-10b", 10305, true},
+                   {"llama3-8b", 8030, true},   {"llama3.2-1b", 1235, false}, {"qwen3-0.6b", 596, false},
+                   {"gemma3-270m", 268, false}, {"gemma3-1b", 999, false},    {"gemma3-4b", 3880, false},
+                   {"bitnet-tiny", 1, true}};
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
+        tern_error err = {0};
+        tern_config config;
+        bool ternary;
+        assert_ok(tern_synth__preset(presets[i].name, &config, &ternary, &err), err);
+        assert_ok(tern_config__check(&config, &err), err);
+        assert_true(ternary == presets[i].ternary && strstr(TERN_SYNTH_PRESETS, presets[i].name));
+        uint64_t n = 0;
+        tern_role_walk walk = {0};
+        while (tern_role__next(&walk, &config)) {
+            uint32_t rows, cols;
+            tern_role__shape(walk.role, walk.layer, &config, &rows, &cols);
+            n += (uint64_t)rows * cols;
+        }
+        if (n / 1000000 != presets[i].millions)
+            fail_msg("%s: %llu parameters, %u million expected", presets[i].name, (unsigned long long)n,
+                     presets[i].millions);
+    }
+}
+
 static void unknown_preset(void **state)
 {
     (void)state;
@@ -119,6 +152,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(vocabulary_encodes),
     cmocka_unit_test(same_model_in_every_encoding),
     cmocka_unit_test(seed_decides),
+    cmocka_unit_test(presets_are_sound),
     cmocka_unit_test(unknown_preset),
 };
 

@@ -54,7 +54,7 @@ tern_view tern_backward__gradient(const tern_backward *b, tern_view x)
     return whole_view(b, root(b, x)->gradient);
 }
 
-tern_view tern_backward__room(tern_backward *b, const tern_op *op, tern_view x)
+tern_view tern_backward__new(tern_backward *b, const tern_op *op, tern_view x)
 {
     const tern_value *of = &b->graph->values[b->of[x.value].source];
     uint64_t n = op->rows == TERN_ROWS_TOKENS ? b->graph->max_tokens : b->graph->max_outputs;
@@ -79,7 +79,7 @@ void tern_backward__contribute(tern_backward *b, const tern_op *op, tern_view x,
                        .layer = op->layer,
                        .n_in = TERN_ADD_INPUTS,
                        .in = {[TERN_ADD_A] = before, [TERN_ADD_B] = dx}};
-        sum.out = dx = tern_backward__room(b, op, x);
+        sum.out = dx = tern_backward__new(b, op, x);
         tern_backward__emit(b, &sum);
     }
     tern_backward__set(b, x, dx);
@@ -157,7 +157,7 @@ static void place_rows(tern_backward *b, uint32_t value, size_t first_op, uint32
     uint32_t part = b->of[value].gradient;
     if (b->of[value].whole == TERN_NO_VALUE) {
         tern_op rows = {.rows = TERN_ROWS_TOKENS};
-        uint32_t whole = tern_backward__room(b, &rows, (tern_view){.value = value}).value;
+        uint32_t whole = tern_backward__new(b, &rows, (tern_view){.value = value}).value;
         if (b->status != TERN_OK) return;
         b->of[value].whole = whole;
     }

@@ -38,7 +38,7 @@ bool tern_backward__wanted(const tern_backward *b, tern_view x);
 /* The gradient of x so far; TERN_NO_VALUE: none. */
 tern_view tern_backward__gradient(const tern_backward *b, tern_view x);
 /* Room for a gradient of what the op reads as x. */
-tern_view tern_backward__room(tern_backward *b, const tern_op *op, tern_view x);
+tern_view tern_backward__new(tern_backward *b, const tern_op *op, tern_view x);
 /* From now on dx is the whole gradient of x. */
 void tern_backward__set(tern_backward *b, tern_view x, tern_view dx);
 /* dx is one more part of the gradient of x, if that is wanted. dx may be the gradient of other values too. */

@@ -14,7 +14,7 @@ static tern_op begin(const tern_op *of, tern_op_kind kind)
 static void emit_sum(tern_backward *b, const tern_op *of, tern_view x, tern_op *op)
 {
     op->residual = tern_backward__gradient(b, x);
-    op->out = tern_backward__room(b, of, x);
+    op->out = tern_backward__new(b, of, x);
     tern_backward__emit(b, op);
     tern_backward__set(b, x, op->out);
 }
@@ -88,7 +88,7 @@ static void embed(tern_backward *b, const tern_op *op, tern_view dy)
 static void gate(tern_backward *b, const tern_op *op, tern_view dy)
 {
     const tern_view g = op->in[TERN_GATE_GATE], up = op->in[TERN_GATE_UP];
-    tern_view dgate = tern_backward__room(b, op, g), dup = tern_backward__room(b, op, up);
+    tern_view dgate = tern_backward__new(b, op, g), dup = tern_backward__new(b, op, up);
     tern_op back = begin(op, TERN_OP_GATE_BACKWARD);
     back.in[TERN_GATE_BACKWARD_GATE] = g;
     back.in[TERN_GATE_BACKWARD_UP] = up;
@@ -130,7 +130,7 @@ static void again(tern_backward *b, const tern_op *op, tern_view dy)
     }
     tern_op back = *op;
     back.in[x] = dy;
-    back.out = tern_backward__room(b, op, op->in[x]);
+    back.out = tern_backward__new(b, op, op->in[x]);
     tern_backward__emit(b, &back);
     tern_backward__contribute(b, op, op->in[x], back.out);
 }
@@ -142,7 +142,7 @@ static tern_view copy_of(tern_backward *b, const tern_op *op, tern_view x, tern_
     scale.in[TERN_SCALE_X] = dy;
     scale.n_in = TERN_SCALE_INPUTS;
     scale.scale = 1;
-    scale.out = tern_backward__room(b, op, x);
+    scale.out = tern_backward__new(b, op, x);
     tern_backward__emit(b, &scale);
     return scale.out;
 }
@@ -163,8 +163,8 @@ static void varlen_attention(tern_backward *b, const tern_op *op, tern_view dy)
 {
     const tern_view q = op->in[TERN_VARLEN_ATTENTION_Q], k = op->in[TERN_VARLEN_ATTENTION_K],
                     v = op->in[TERN_VARLEN_ATTENTION_V];
-    const tern_view dq = tern_backward__room(b, op, q), dk = tern_backward__room(b, op, k),
-                    dv = tern_backward__room(b, op, v);
+    const tern_view dq = tern_backward__new(b, op, q), dk = tern_backward__new(b, op, k),
+                    dv = tern_backward__new(b, op, v);
     tern_op back = begin(op, TERN_OP_VARLEN_ATTENTION_BACKWARD);
     memcpy(back.in, op->in, TERN_VARLEN_ATTENTION_INPUTS * sizeof *back.in);
     back.in[TERN_VARLEN_ATTENTION_OUT] = op->out;

@@ -92,12 +92,21 @@ tern_status tern_app_describe_gguf(const char *path, json_t *out, tern_error *er
 
 static json_t *config_json(const tern_config *c)
 {
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:s, s:b, s:b, s:f}", "vocabulary", (int)c->n_vocab,
-                     "layers", (int)c->n_layers, "hidden", (int)c->n_embd, "feed_forward", (int)c->n_ff, "heads",
-                     (int)c->n_heads, "kv_heads", (int)c->n_kv_heads, "head_dim", (int)c->head_dim, "context",
-                     (int)c->n_ctx_train, "rms_eps", (double)c->rms_eps, "activation",
-                     tern_activation_name(c->activation), "sub_norms", (int)c->sub_norms, "tied_head",
-                     (int)c->tied_head, "rope_base", (double)c->rope[0].base);
+    json_t *out =
+        json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:s, s:b, s:b, s:f}", "vocabulary", (int)c->n_vocab,
+                  "layers", (int)c->n_layers, "hidden", (int)c->n_embd, "feed_forward", (int)c->n_ff, "heads",
+                  (int)c->n_heads, "kv_heads", (int)c->n_kv_heads, "head_dim", (int)c->head_dim, "context",
+                  (int)c->n_ctx_train, "rms_eps", (double)c->rms_eps, "activation", tern_activation_name(c->activation),
+                  "sub_norms", (int)c->sub_norms, "tied_head", (int)c->tied_head, "rope_base", (double)c->rope[0].base);
+    if (c->window) json_object_set_new(out, "sliding_window", json_integer(c->window));
+    if (c->window) json_object_set_new(out, "full_attention_every", json_integer(c->full_period));
+    if (c->rope[1].base > 0) json_object_set_new(out, "rope_base_window", json_real((double)c->rope[1].base));
+    if (c->score_softcap > 0) json_object_set_new(out, "attention_softcap", json_real((double)c->score_softcap));
+    if (c->logit_softcap > 0) json_object_set_new(out, "logit_softcap", json_real((double)c->logit_softcap));
+    if (c->qk_norm) json_object_set_new(out, "qk_norm", json_true());
+    if (c->post_norms) json_object_set_new(out, "post_norms", json_true());
+    if (c->qkv_bias) json_object_set_new(out, "qkv_bias", json_true());
+    return out;
 }
 
 static void add_weight(const tern_model *model, int role, uint32_t layer, json_t *tensors)

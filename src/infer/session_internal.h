@@ -43,6 +43,8 @@ tern_status tern_session__advance(tern_session *session, tern_error *err);
 tern_status tern_session__search(tern_session *session, const tern_runner_step *step, tern_error *err);
 /* Gives up the evaluation under way and what the device may be doing. */
 void tern_session__forget(tern_session *session);
+/* Tells models apart, not who made them: a few bytes of every weight. */
+uint64_t tern_session__fingerprint(const tern_runner *runner);
 /* The bytes of tern_session_save's file, appended to *out, on a backend that waits. */
 tern_status tern_session__save_bytes(tern_session *session, tern_buf *out, tern_error *err);
 /* What tern_session_restore does with the bytes of a file, on a backend that waits. After a failure the session is

@@ -1,0 +1,104 @@
+/* Which model a session's keys and values are of: the shapes, a few bytes of every weight, the adapters. */
+#include "base/half.h"
+#include "infer/session_internal.h"
+
+enum { SAMPLE_BYTES = TERN_WEIGHT_END_BYTES };
+
+/* One step of FNV-1a with 32 bits in place of 8. */
+static void mix(uint64_t *hash, uint32_t v)
+{
+    *hash = (*hash ^ v) * 0x100000001b3u;
+}
+
+static void mix_bytes(uint64_t *hash, const uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) mix(hash, bytes[i]);
+}
+
+static void mix_config(uint64_t *hash, const tern_config *c)
+{
+    const uint32_t dims[] = {c->n_vocab,
+                             c->n_embd,
+                             c->n_layers,
+                             c->n_heads,
+                             c->n_kv_heads,
+                             c->head_dim,
+                             c->n_ff,
+                             c->sub_norms,
+                             (uint32_t)c->activation,
+                             c->rope_adjacent,
+                             (uint32_t)c->rope[0].scaling,
+                             c->rope[0].original_ctx};
+    const float numbers[] = {c->rms_eps, c->rope[0].base, c->rope[0].factor, c->rope[0].low_freq_factor,
+                             c->rope[0].high_freq_factor};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) mix(hash, dims[i]);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) mix(hash, tern_f32_bits(numbers[i]));
+}
+
+/* What few models have; of others the fingerprint is that of older files. */
+static void mix_attention(uint64_t *hash, const tern_config *c)
+{
+    const tern_rope *second = &c->rope[1];
+    const float numbers[] = {second->base,   second->factor,  second->low_freq_factor, second->high_freq_factor,
+                             c->score_scale, c->score_softcap};
+    if (!c->window && !(c->score_scale > 0) && !(c->score_softcap > 0)) return;
+    mix(hash, c->window);
+    mix(hash, c->full_period);
+    mix(hash, (uint32_t)second->scaling);
+    mix(hash, second->original_ctx);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) mix(hash, tern_f32_bits(numbers[i]));
+}
+
+/* Of models whose layers differ. */
+static void mix_layers(uint64_t *hash, const tern_config *c)
+{
+    for (uint32_t i = 0; c->layer_n_ff[0] && i < c->n_layers; i++) mix(hash, c->layer_n_ff[i]);
+}
+
+/* Of the families that came later, in the same way. */
+static void mix_norms(uint64_t *hash, const tern_config *c)
+{
+    const uint32_t flags = (uint32_t)c->post_norms | (uint32_t)c->qk_norm << 1 | (uint32_t)c->qkv_bias << 2;
+    if (!flags && !(c->embd_scale > 0) && !(c->logit_softcap > 0)) return;
+    mix(hash, flags);
+    mix(hash, tern_f32_bits(c->embd_scale));
+    mix(hash, tern_f32_bits(c->logit_softcap));
+}
+
+/* The first and the last bytes, and the scale. */
+static void mix_weight(uint64_t *hash, const tern_weight *w)
+{
+    if (!w->encoding) return;
+    size_t n = w->bytes < SAMPLE_BYTES ? w->bytes : SAMPLE_BYTES;
+    mix_bytes(hash, w->data ? w->data : w->ends, n);
+    mix_bytes(hash, w->data ? w->data + w->bytes - n : w->ends + TERN_WEIGHT_END_BYTES, n);
+    mix(hash, tern_f32_bits(w->scale));
+}
+
+/* Those that the keys and values are made with, in their order. */
+static void mix_loras(uint64_t *hash, const tern_runner_graphs *graphs)
+{
+    for (uint32_t i = 0; i < graphs->n_loras; i++) {
+        uint64_t lora = tern_lora__fingerprint(graphs->loras[i].lora);
+        mix(hash, (uint32_t)lora);
+        mix(hash, (uint32_t)(lora >> 32));
+        mix(hash, tern_f32_bits(graphs->loras[i].scale));
+    }
+}
+
+uint64_t tern_session__fingerprint(const tern_runner *r)
+{
+    const tern_engine *engine = r->engine;
+    uint64_t hash = 0xcbf29ce484222325u;
+    const tern_config *c = tern_engine_config(engine);
+    mix_config(&hash, c);
+    mix_attention(&hash, c);
+    mix_norms(&hash, c);
+    mix_layers(&hash, c);
+    mix(&hash, tern_engine_f32_activations(engine));
+    for (uint32_t layer = 0; layer < c->n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++)
+            mix_weight(&hash, tern_model_weight(tern_engine_model(engine), (tern_role)role, layer));
+    mix_loras(&hash, r->graphs);
+    return hash;
+}

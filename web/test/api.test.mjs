@@ -48,7 +48,7 @@ describe('the API on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
 
   test('f32 activations give another text, the same each time', async () => {
     const options = {backend: 'cpu', threads: 1, contextLength: 128, activations: 'f32'};
-    const sampled = {temperature: 1, seed: 7, maxTokens: 64};
+    const sampled = {temperature: 1, seed: 6, maxTokens: 64};
     const other = await Tern.load(MODEL, options);
     const text = await other.generate(PROMPT, sampled).text();
     assert.equal(await other.generate(PROMPT, sampled).text(), text);

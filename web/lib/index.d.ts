@@ -20,7 +20,7 @@ export type ErrorCode =
   | 'CONTEXT_FULL'
   | 'CANCELLED'
   | 'INTERNAL'
-  | 'NOT_FINITE' /* the model, or the device, made NaN or infinities of these tokens; the message names the op */
+  | 'NOT_FINITE' /* the model, or the device, made NaN or infinities of these tokens: the message names the op */
   | 'NETWORK' /* no answer, an HTTP error, fewer bytes than promised */
   | 'CORRUPT' /* a SHA-256 sum that does not match */
   | 'NO_WEBGPU'

@@ -147,6 +147,28 @@ static tern_status try_plan(tern_run *run, tern_error *err)
     return tern_trainer_open(&run->trainer, run->backend, run->model, &run->params, err);
 }
 
+/* What the file has and nothing uses, and kernels that are trusted untried. */
+static void note_what_is_left_out(const tern_run *run)
+{
+    const tern_unused_tensors *unused = tern_model_unused(run->model);
+    tern_backend_counters c = {0};
+    run->backend->counters(run->backend, &c);
+    if (unused->n)
+        tern_run__note(run, "tensors of the model that nothing uses: %llu (%s)", (unsigned long long)unused->n,
+                       unused->names);
+    if (c.untried)
+        tern_run__note(run,
+                       "kernels that could not be tried against the CPU, memory being short, and are trusted: %llu",
+                       (unsigned long long)c.untried);
+}
+
+static tern_status open_trainer(tern_run *run, tern_error *err)
+{
+    TERN_TRY(tern_trainer_open(&run->trainer, run->backend, run->model, &run->params, err));
+    note_what_is_left_out(run);
+    return TERN_OK;
+}
+
 static tern_status open_all(tern_run *run, tern_error *err)
 {
     TERN_TRY(tern_run__read_options(run, err));
@@ -160,7 +182,7 @@ static tern_status open_all(tern_run *run, tern_error *err)
     TERN_TRY(tern_run__find_checkpoint(run, err));
     TERN_TRY(tern_run__rehearse_result(run, err));
     TERN_TRY(plan(run, err));
-    return tern_trainer_open(&run->trainer, run->backend, run->model, &run->params, err);
+    return open_trainer(run, err);
 }
 
 static void close_all(tern_run *run)

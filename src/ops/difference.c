@@ -43,7 +43,7 @@ static bool is_exact(const tern_tolerance *t)
 
 static bool same_bits(float a, float b)
 {
-    return memcmp(&a, &b, sizeof a) == 0;
+    return tern_f32_bits(a) == tern_f32_bits(b);
 }
 
 bool tern_is_near(float got, float want, double row_most, double terms, const tern_tolerance *t)

@@ -250,7 +250,7 @@ static void wrong_words_are_refused(void **state)
         {{"bench", "--kernels", "--shapes", "64x128,"}, 2, "\"\": ROWSxCOLS"},
         {{"bench", "--kernels", "--shapes", "64x 128"}, 2, "ROWSxCOLS"},
         {{"bench", "--kernels", "--shapes", "64x128", "--plot=/missing/folder/x.svg"}, 1, "/missing/folder/x.svg"},
-        {{"bench", "--kernels", "--shapes", "64x128", "--plot=/"}, 2, "--plot /: a folder found"},
+        {{"bench", "--kernels", "--shapes", "64x128", "--plot=/"}, 2, "/ is a folder: a file expected"},
         {{"bench", "--kernels", "--kernel", "rsr"}, 2, "--kernels measures all"},
         {{"bench", "--shapes", "64x64"}, 2, "go with --kernels"},
     };

@@ -13,4 +13,7 @@ tern_status template_render(const char *source, const tern_chat_message *message
 void template_expect_text(const char *source, const tern_chat_message *messages, size_t n, bool prompt,
                           const char *expected);
 
+/* Templates built like those that models come with. */
+extern const char template_header_style[], template_turn_style[], template_inst_style[], template_plain_style[];
+
 #endif

@@ -103,70 +103,19 @@ static void filters_and_methods(void **state)
     expect_cases(cases, COUNT(cases));
 }
 
-/* Our own templates, built like those that models come with. */
-static const char header_style[] = "{{- bos_token }}\n"
-                                   "{%- if not date_string is defined %}\n"
-                                   "    {%- set date_string = strftime_now(\"%d %b %Y\") %}\n"
-                                   "{%- endif %}\n"
-                                   "{%- if messages[0]['role'] == 'system' %}\n"
-                                   "    {%- set system = messages[0]['content']|trim %}\n"
-                                   "    {%- set messages = messages[1:] %}\n"
-                                   "{%- else %}\n"
-                                   "    {%- set system = \"\" %}\n"
-                                   "{%- endif %}\n"
-                                   "{{- \"<|start_header_id|>system<|end_header_id|>\\n\\n\" }}\n"
-                                   "{{- \"Date: \" + date_string + \"\\n\" + system + \"<|eot_id|>\" }}\n"
-                                   "{%- for message in messages %}\n"
-                                   "    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + "
-                                   "message['content'] | trim + '<|eot_id|>' }}\n"
-                                   "{%- endfor %}\n"
-                                   "{%- if add_generation_prompt %}\n"
-                                   "    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}\n"
-                                   "{%- endif %}\n";
-
-static const char turn_style[] =
-    "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role here') }}{% endif %}"
-    "{% for message in messages %}"
-    "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% "
-    "endif %}"
-    "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
-    "{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}";
-
-static const char inst_style[] = "{%- set ns = namespace(index=0) %}\n"
-                                 "{%- for m in messages if m.role != 'system' %}\n"
-                                 "    {%- if (m.role == 'user') != (ns.index % 2 == 0) %}\n"
-                                 "        {{- raise_exception('after the system message, roles alternate') }}\n"
-                                 "    {%- endif %}\n"
-                                 "    {%- set ns.index = ns.index + 1 %}\n"
-                                 "{%- endfor %}\n"
-                                 "{{- bos_token }}\n"
-                                 "{%- for m in messages %}\n"
-                                 "    {%- if m.role == 'user' %}\n"
-                                 "        {{- '[INST] ' + m.content.strip() + ' [/INST]' }}\n"
-                                 "    {%- elif m.role == 'assistant' %}\n"
-                                 "        {{- ' ' + m.content|trim + eos_token }}\n"
-                                 "    {%- endif %}\n"
-                                 "{%- endfor %}\n";
-
-static const char plain_style[] =
-    "{% for message in messages %}{% set line = message['role'] | capitalize + ': ' + message['content'] | trim + "
-    "'<|eot_id|>' %}"
-    "{% if loop.first %}{% set line = bos_token + line %}{% endif %}{{ line }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ 'Assistant: ' }}{% endif %}";
-
 static void model_styles(void **state)
 {
     (void)state;
     template_expect_text(
-        header_style, dialogue, 1, true,
+        template_header_style, dialogue, 1, true,
         "<s><|start_header_id|>system<|end_header_id|>\n\nDate: 15 Jun 2025\n<|eot_id|><|start_header_id|>user"
         "<|end_header_id|>\n\nHi <b><|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
     template_expect_text(
-        turn_style, dialogue, 2, true,
+        template_turn_style, dialogue, 2, true,
         "<s><start_of_turn>user\nHi <b><end_of_turn>\n<start_of_turn>model\nyes<end_of_turn>\n<start_of_turn>model\n");
-    template_expect_text(inst_style, dialogue, 3, false, "<s>[INST] Hi <b> [/INST] yes</s>[INST] more [/INST]");
-    template_expect_text(plain_style, dialogue, 2, true,
+    template_expect_text(template_inst_style, dialogue, 3, false,
+                         "<s>[INST] Hi <b> [/INST] yes</s>[INST] more [/INST]");
+    template_expect_text(template_plain_style, dialogue, 2, true,
                          "<s>User: Hi <b><|eot_id|>Assistant: yes<|eot_id|>Assistant: ");
 }
 

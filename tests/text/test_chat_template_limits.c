@@ -20,61 +20,15 @@ static void expect_error(const char *source, tern_status status, const char *mes
     assert_int_equal(tern_alloc_live(), live);
 }
 
-/* Our own templates, built like those that models come with. */
-static const char header_style[] = "{{- bos_token }}\n"
-                                   "{%- if not date_string is defined %}\n"
-                                   "    {%- set date_string = strftime_now(\"%d %b %Y\") %}\n"
-                                   "{%- endif %}\n"
-                                   "{%- if messages[0]['role'] == 'system' %}\n"
-                                   "    {%- set system = messages[0]['content']|trim %}\n"
-                                   "    {%- set messages = messages[1:] %}\n"
-                                   "{%- else %}\n"
-                                   "    {%- set system = \"\" %}\n"
-                                   "{%- endif %}\n"
-                                   "{{- \"<|start_header_id|>system<|end_header_id|>\\n\\n\" }}\n"
-                                   "{{- \"Date: \" + date_string + \"\\n\" + system + \"<|eot_id|>\" }}\n"
-                                   "{%- for message in messages %}\n"
-                                   "    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + "
-                                   "message['content'] | trim + '<|eot_id|>' }}\n"
-                                   "{%- endfor %}\n"
-                                   "{%- if add_generation_prompt %}\n"
-                                   "    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}\n"
-                                   "{%- endif %}\n";
-
-static const char turn_style[] =
-    "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role here') }}{% endif %}"
-    "{% for message in messages %}"
-    "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% "
-    "endif %}"
-    "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
-    "{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}";
-
-static const char inst_style[] = "{%- set ns = namespace(index=0) %}\n"
-                                 "{%- for m in messages if m.role != 'system' %}\n"
-                                 "    {%- if (m.role == 'user') != (ns.index % 2 == 0) %}\n"
-                                 "        {{- raise_exception('after the system message, roles alternate') }}\n"
-                                 "    {%- endif %}\n"
-                                 "    {%- set ns.index = ns.index + 1 %}\n"
-                                 "{%- endfor %}\n"
-                                 "{{- bos_token }}\n"
-                                 "{%- for m in messages %}\n"
-                                 "    {%- if m.role == 'user' %}\n"
-                                 "        {{- '[INST] ' + m.content.strip() + ' [/INST]' }}\n"
-                                 "    {%- elif m.role == 'assistant' %}\n"
-                                 "        {{- ' ' + m.content|trim + eos_token }}\n"
-                                 "    {%- endif %}\n"
-                                 "{%- endfor %}\n";
-
 static void exceptions_carry_their_message(void **state)
 {
     (void)state;
     tern_error err = {0};
     tern_buf out = {0};
     const tern_chat_message system[] = {{"system", "x", 1}, {"assistant", "y", 1}};
-    assert_int_equal(template_render(turn_style, system, 1, false, &out, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(template_render(template_turn_style, system, 1, false, &out, &err), TERN_INVALID_ARGUMENT);
     assert_non_null(strstr(err.message, "no system role here"));
-    assert_int_equal(template_render(inst_style, system, 2, false, &out, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(template_render(template_inst_style, system, 2, false, &out, &err), TERN_INVALID_ARGUMENT);
     assert_non_null(strstr(err.message, "line 4: after the system message, roles alternate"));
 }
 
@@ -166,7 +120,7 @@ static void failed_allocations(void **state)
         tern_buf out = {0};
         tern_error err = {0};
         tern_alloc_fail_after(n, true);
-        status = template_render(header_style, dialogue, 3, true, &out, &err);
+        status = template_render(template_header_style, dialogue, 3, true, &out, &err);
         tern_alloc_fail_after(0, false);
         if (status != TERN_OK) assert_int_equal(status, TERN_OUT_OF_MEMORY);
         tern_buf_deinit(&out);

@@ -1,6 +1,47 @@
 /* What the tests of ternary layers on GPUs share. */
 #include "backend/gpu/linear_ternary_cases.h"
 
+const layer linear_ternary_layers[LINEAR_TERNARY_LAYERS] = {
+    {.encoding = "i2_s", .cols = 128, .n_parts = 1, .rows = {1}},
+    {.encoding = "i2_s", .cols = 384, .n_parts = 1, .rows = {131}, .residual = true},
+    {.encoding = "i2_s", .cols = 2560, .n_parts = 1, .rows = {70}, .residual = true},
+    {.encoding = "i2_s", .cols = 6912, .n_parts = 1, .rows = {35}, .row_scales = true},
+    {.encoding = "i2_s", .cols = 2560, .n_parts = 3, .rows = {100, 40, 40}},
+    {.encoding = "i2_s", .cols = 2560, .n_parts = 2, .rows = {90, 90}, .gated = true, .activation = TERN_ACT_RELU2},
+    {.encoding = "i2_s", .cols = 640, .n_parts = 3, .rows = {200, 65, 33}},
+    {.encoding = "i2_s", .cols = 256, .n_parts = 3, .rows = {100, 50, 50}, .row_scales = true, .residual = true},
+    {.encoding = "i2_s", .cols = 896, .n_parts = 2, .rows = {64, 129}},
+    {.encoding = "i2_s", .cols = 1280, .n_parts = 2, .rows = {97, 97}, .gated = true, .activation = TERN_ACT_RELU2},
+    {.encoding = "i2_s",
+     .cols = 512,
+     .n_parts = 2,
+     .rows = {150, 150},
+     .gated = true,
+     .activation = TERN_ACT_SILU,
+     .row_scales = true},
+    {.encoding = "tq2_0", .cols = 768, .n_parts = 1, .rows = {90}},
+    {.encoding = "tq1_0", .cols = 256, .n_parts = 2, .rows = {40, 40}, .gated = true, .activation = TERN_ACT_SILU},
+    {.encoding = "i2_s", .cols = 384, .n_parts = 2, .rows = {50, 50}, .gated = true, .activation = TERN_ACT_GELU},
+    {.encoding = "t160", .cols = 333, .n_parts = 1, .rows = {77}, .residual = true},
+    {.encoding = "t160", .cols = 65, .n_parts = 3, .rows = {16, 8, 8}},
+    {.encoding = "i2_s",
+     .cols = 16384,
+     .n_parts = 1,
+     .rows = {20}}, /* wider than the workgroup memory of the kernel for few tokens */
+};
+
+/* Those that kernels for rows of exactly 2560 and 6912 columns take, in whole groups of rows. */
+const layer linear_ternary_in_groups[LINEAR_TERNARY_IN_GROUPS] = {
+    {.encoding = "i2_s", .cols = 2560, .n_parts = 1, .rows = {96}, .residual = true},
+    {.encoding = "i2_s", .cols = 2560, .n_parts = 1, .rows = {32}, .in_place = true, .row_scales = true},
+    {.encoding = "t160", .cols = 2500, .n_parts = 3, .rows = {64, 32, 32}},
+    {.encoding = "i2_s", .cols = 2560, .n_parts = 3, .rows = {64, 64, 64}, .row_scales = true, .residual = true},
+    {.encoding = "i2_s", .cols = 2560, .n_parts = 2, .rows = {64, 64}, .gated = true, .activation = TERN_ACT_RELU2},
+    {.encoding = "t160", .cols = 2500, .n_parts = 2, .rows = {32, 32}, .gated = true, .activation = TERN_ACT_SILU},
+    {.encoding = "i2_s", .cols = 6912, .n_parts = 1, .rows = {64}, .residual = true},
+    {.encoding = "t160", .cols = 6852, .n_parts = 1, .rows = {32}, .row_scales = true},
+};
+
 tern_backend *linear_ternary_devices[N_DEVICES];
 
 tern_backend *linear_ternary_simulated(uint32_t which)

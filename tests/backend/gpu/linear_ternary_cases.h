@@ -18,6 +18,11 @@ typedef struct layer {
     uint32_t biases; /* a bit for each part that has one */
 } layer;
 
+enum { LINEAR_TERNARY_LAYERS = 17, LINEAR_TERNARY_IN_GROUPS = 8 };
+
+/* Shapes of many kinds; those that kernels of whole groups of rows take. */
+extern const layer linear_ternary_layers[LINEAR_TERNARY_LAYERS], linear_ternary_in_groups[LINEAR_TERNARY_IN_GROUPS];
+
 typedef struct built {
     test_case c;
     tern_view norm_weight, quantized, x, out;

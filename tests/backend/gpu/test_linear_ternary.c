@@ -2,35 +2,6 @@
  * alone. */
 #include "backend/gpu/linear_ternary_cases.h"
 
-static const layer layers[] = {
-    {.encoding = "i2_s", .cols = 128, .n_parts = 1, .rows = {1}},
-    {.encoding = "i2_s", .cols = 384, .n_parts = 1, .rows = {131}, .residual = true},
-    {.encoding = "i2_s", .cols = 2560, .n_parts = 1, .rows = {70}, .residual = true},
-    {.encoding = "i2_s", .cols = 6912, .n_parts = 1, .rows = {35}, .row_scales = true},
-    {.encoding = "i2_s", .cols = 2560, .n_parts = 3, .rows = {100, 40, 40}},
-    {.encoding = "i2_s", .cols = 2560, .n_parts = 2, .rows = {90, 90}, .gated = true, .activation = TERN_ACT_RELU2},
-    {.encoding = "i2_s", .cols = 640, .n_parts = 3, .rows = {200, 65, 33}},
-    {.encoding = "i2_s", .cols = 256, .n_parts = 3, .rows = {100, 50, 50}, .row_scales = true, .residual = true},
-    {.encoding = "i2_s", .cols = 896, .n_parts = 2, .rows = {64, 129}},
-    {.encoding = "i2_s", .cols = 1280, .n_parts = 2, .rows = {97, 97}, .gated = true, .activation = TERN_ACT_RELU2},
-    {.encoding = "i2_s",
-     .cols = 512,
-     .n_parts = 2,
-     .rows = {150, 150},
-     .gated = true,
-     .activation = TERN_ACT_SILU,
-     .row_scales = true},
-    {.encoding = "tq2_0", .cols = 768, .n_parts = 1, .rows = {90}},
-    {.encoding = "tq1_0", .cols = 256, .n_parts = 2, .rows = {40, 40}, .gated = true, .activation = TERN_ACT_SILU},
-    {.encoding = "i2_s", .cols = 384, .n_parts = 2, .rows = {50, 50}, .gated = true, .activation = TERN_ACT_GELU},
-    {.encoding = "t160", .cols = 333, .n_parts = 1, .rows = {77}, .residual = true},
-    {.encoding = "t160", .cols = 65, .n_parts = 3, .rows = {16, 8, 8}},
-    {.encoding = "i2_s",
-     .cols = 16384,
-     .n_parts = 1,
-     .rows = {20}}, /* wider than the workgroup memory of the kernel for few tokens */
-};
-
 static const layer biased[] = {
     {.encoding = "i2_s", .cols = 384, .n_parts = 1, .rows = {131}, .biases = 1},
     {.encoding = "t160", .cols = 333, .n_parts = 3, .rows = {40, 20, 20}, .biases = 7},
@@ -40,27 +11,15 @@ static const layer biased[] = {
     {.encoding = "i2_s", .cols = 128, .n_parts = 2, .rows = {50, 30}, .biases = 3, .f32 = true, .residual = true},
 };
 
-/* Those that kernels for rows of exactly 2560 and 6912 columns take, in whole groups of rows. */
-static const layer in_groups[] = {
-    {.encoding = "i2_s", .cols = 2560, .n_parts = 1, .rows = {96}, .residual = true},
-    {.encoding = "i2_s", .cols = 2560, .n_parts = 1, .rows = {32}, .in_place = true, .row_scales = true},
-    {.encoding = "t160", .cols = 2500, .n_parts = 3, .rows = {64, 32, 32}},
-    {.encoding = "i2_s", .cols = 2560, .n_parts = 3, .rows = {64, 64, 64}, .row_scales = true, .residual = true},
-    {.encoding = "i2_s", .cols = 2560, .n_parts = 2, .rows = {64, 64}, .gated = true, .activation = TERN_ACT_RELU2},
-    {.encoding = "t160", .cols = 2500, .n_parts = 2, .rows = {32, 32}, .gated = true, .activation = TERN_ACT_SILU},
-    {.encoding = "i2_s", .cols = 6912, .n_parts = 1, .rows = {64}, .residual = true},
-    {.encoding = "t160", .cols = 6852, .n_parts = 1, .rows = {32}, .row_scales = true},
-};
-
 static void like_the_cpu(void **state)
 {
     (void)state;
     static const uint32_t tokens[][2] = {{1, 1}, {2, 2}, {8, 3}, {5, 5}, {33, 33}, {70, 65}};
     tern_rng rng;
     test_seed(&rng);
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+    for (size_t i = 0; i < LINEAR_TERNARY_LAYERS; i++)
         for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++)
-            linear_ternary_check_layer(&rng, &layers[i], WHOLE, tokens[k][0], tokens[k][1]);
+            linear_ternary_check_layer(&rng, &linear_ternary_layers[i], WHOLE, tokens[k][0], tokens[k][1]);
 }
 
 static void on_the_least_device(void **state)
@@ -69,9 +28,9 @@ static void on_the_least_device(void **state)
     static const uint32_t tokens[][2] = {{1, 1}, {3, 3}, {40, 37}};
     tern_rng rng;
     test_seed(&rng);
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+    for (size_t i = 0; i < LINEAR_TERNARY_LAYERS; i++)
         for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++)
-            linear_ternary_check_layer(&rng, &layers[i], LEAST, tokens[k][0], tokens[k][1]);
+            linear_ternary_check_layer(&rng, &linear_ternary_layers[i], LEAST, tokens[k][0], tokens[k][1]);
 }
 
 static void in_slices(void **state)
@@ -113,11 +72,12 @@ static void on_wide_subgroups(void **state)
     test_on_simulated_gpu();
     tern_rng rng;
     test_seed(&rng);
-    linear_ternary_with_their_norm(layers, sizeof layers / sizeof *layers,
+    linear_ternary_with_their_norm(linear_ternary_layers, LINEAR_TERNARY_LAYERS,
                                    (const uint32_t[]){SIMULATED_32, SIMULATED_64}, 2, 1);
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+    for (size_t i = 0; i < LINEAR_TERNARY_LAYERS; i++)
         for (uint32_t which = SIMULATED_32; which <= SIMULATED_64; which++)
-            if (layers[i].cols <= 6912) linear_ternary_check_layer(&rng, &layers[i], which, 2, 1 + which % 2);
+            if (linear_ternary_layers[i].cols <= 6912)
+                linear_ternary_check_layer(&rng, &linear_ternary_layers[i], which, 2, 1 + which % 2);
 }
 
 static void in_whole_groups(void **state)
@@ -127,7 +87,7 @@ static void in_whole_groups(void **state)
     static const tern_gpu_pipeline pipelines[] = {
         TERN_GPU_TERNARY_VEC_NORM_8X5_ONE_FIXED_S32, TERN_GPU_TERNARY_VEC_NORM_8X5_FIXED_S32,
         TERN_GPU_TERNARY_VEC_NORM_GATED_8X5_FIXED_S32, TERN_GPU_TERNARY_VEC_NORM_16X7_ONE_FIXED_S32};
-    linear_ternary_with_their_norm(in_groups, sizeof in_groups / sizeof *in_groups,
+    linear_ternary_with_their_norm(linear_ternary_in_groups, LINEAR_TERNARY_IN_GROUPS,
                                    (const uint32_t[]){SIMULATED_32, SIMULATED_64}, 2, 1);
     for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++)
         if (test_simulated_use[pipelines[i]].runs < 4)

@@ -1,55 +1,14 @@
 /* Ternary layers on a GPU on f32 rows, with the norm in the same dispatch, and what is refused. */
 #include "backend/gpu/linear_ternary_cases.h"
 
-static const layer layers[] = {
-    {.encoding = "i2_s", .cols = 128, .n_parts = 1, .rows = {1}},
-    {.encoding = "i2_s", .cols = 384, .n_parts = 1, .rows = {131}, .residual = true},
-    {.encoding = "i2_s", .cols = 2560, .n_parts = 1, .rows = {70}, .residual = true},
-    {.encoding = "i2_s", .cols = 6912, .n_parts = 1, .rows = {35}, .row_scales = true},
-    {.encoding = "i2_s", .cols = 2560, .n_parts = 3, .rows = {100, 40, 40}},
-    {.encoding = "i2_s", .cols = 2560, .n_parts = 2, .rows = {90, 90}, .gated = true, .activation = TERN_ACT_RELU2},
-    {.encoding = "i2_s", .cols = 640, .n_parts = 3, .rows = {200, 65, 33}},
-    {.encoding = "i2_s", .cols = 256, .n_parts = 3, .rows = {100, 50, 50}, .row_scales = true, .residual = true},
-    {.encoding = "i2_s", .cols = 896, .n_parts = 2, .rows = {64, 129}},
-    {.encoding = "i2_s", .cols = 1280, .n_parts = 2, .rows = {97, 97}, .gated = true, .activation = TERN_ACT_RELU2},
-    {.encoding = "i2_s",
-     .cols = 512,
-     .n_parts = 2,
-     .rows = {150, 150},
-     .gated = true,
-     .activation = TERN_ACT_SILU,
-     .row_scales = true},
-    {.encoding = "tq2_0", .cols = 768, .n_parts = 1, .rows = {90}},
-    {.encoding = "tq1_0", .cols = 256, .n_parts = 2, .rows = {40, 40}, .gated = true, .activation = TERN_ACT_SILU},
-    {.encoding = "i2_s", .cols = 384, .n_parts = 2, .rows = {50, 50}, .gated = true, .activation = TERN_ACT_GELU},
-    {.encoding = "t160", .cols = 333, .n_parts = 1, .rows = {77}, .residual = true},
-    {.encoding = "t160", .cols = 65, .n_parts = 3, .rows = {16, 8, 8}},
-    {.encoding = "i2_s",
-     .cols = 16384,
-     .n_parts = 1,
-     .rows = {20}}, /* wider than the workgroup memory of the kernel for few tokens */
-};
-
-/* Those that kernels for rows of exactly 2560 and 6912 columns take, in whole groups of rows. */
-static const layer in_groups[] = {
-    {.encoding = "i2_s", .cols = 2560, .n_parts = 1, .rows = {96}, .residual = true},
-    {.encoding = "i2_s", .cols = 2560, .n_parts = 1, .rows = {32}, .in_place = true, .row_scales = true},
-    {.encoding = "t160", .cols = 2500, .n_parts = 3, .rows = {64, 32, 32}},
-    {.encoding = "i2_s", .cols = 2560, .n_parts = 3, .rows = {64, 64, 64}, .row_scales = true, .residual = true},
-    {.encoding = "i2_s", .cols = 2560, .n_parts = 2, .rows = {64, 64}, .gated = true, .activation = TERN_ACT_RELU2},
-    {.encoding = "t160", .cols = 2500, .n_parts = 2, .rows = {32, 32}, .gated = true, .activation = TERN_ACT_SILU},
-    {.encoding = "i2_s", .cols = 6912, .n_parts = 1, .rows = {64}, .residual = true},
-    {.encoding = "t160", .cols = 6852, .n_parts = 1, .rows = {32}, .row_scales = true},
-};
-
 static void on_f32_rows(void **state)
 {
     (void)state;
     static const uint32_t tokens[][2] = {{1, 1}, {6, 5}};
     tern_rng rng;
     test_seed(&rng);
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-        layer l = layers[i];
+    for (size_t i = 0; i < LINEAR_TERNARY_LAYERS; i++) {
+        layer l = linear_ternary_layers[i];
         l.f32 = true;
         for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++)
             linear_ternary_check_layer(&rng, &l, WHOLE, tokens[k][0], tokens[k][1]);
@@ -59,8 +18,9 @@ static void on_f32_rows(void **state)
 static void with_its_norm(void **state)
 {
     (void)state;
-    linear_ternary_with_their_norm(layers, sizeof layers / sizeof *layers, (const uint32_t[]){WHOLE, LEAST}, 2, 3);
-    linear_ternary_with_their_norm(in_groups, sizeof in_groups / sizeof *in_groups, (const uint32_t[]){WHOLE}, 1, 2);
+    linear_ternary_with_their_norm(linear_ternary_layers, LINEAR_TERNARY_LAYERS, (const uint32_t[]){WHOLE, LEAST}, 2,
+                                   3);
+    linear_ternary_with_their_norm(linear_ternary_in_groups, LINEAR_TERNARY_IN_GROUPS, (const uint32_t[]){WHOLE}, 1, 2);
 }
 
 /* The norm of a row with a NaN or an infinity, or whose squares are too large for f32, has no int8 but 0. */

@@ -9,6 +9,9 @@
 #include "model/export_internal.h"
 #include "quant/rsr.h"
 
+/* What llama.cpp asks for where there is no tokenizer. */
+#define NO_VOCAB "no_vocab"
+
 static const tern_encoding *target_of(const tern_export_options *o, tern_role role, const tern_weight *w)
 {
     switch (tern_role__kind(role)) {
@@ -214,6 +217,7 @@ static tern_status write_all(exporter *x, tern_error *err)
     TERN_TRY(tern_export__config(&x->model->config, first.encoding, x->writer, err));
     if (x->model->i2s_stated) TERN_TRY(tern_gguf_add_string(x->writer, TERN_MODEL__I2S_ORDER, "x86", 3, err));
     if (x->model->tokenizer) TERN_TRY(tern_tokenizer_write_gguf(x->model->tokenizer, x->writer, err));
+    else TERN_TRY(tern_gguf_add_string(x->writer, "tokenizer.ggml.model", NO_VOCAB, strlen(NO_VOCAB), err));
     TERN_TRY(add_tensors(x, err));
     TERN_TRY(tern_export_exact_write(&x->exact, x->writer, err));
     TERN_TRY(tern_gguf_writer_begin_data(x->writer, err));

@@ -146,7 +146,10 @@ static tern_status add_roles(tern_model *model, const tern_gguf *g, tern_error *
 
 tern_status tern_model__open_tokenizer(tern_model *model, const tern_gguf *g, tern_error *err)
 {
-    if (model->options->no_tokenizer || !tern_gguf_find(g, "tokenizer.ggml.model")) return TERN_OK;
+    tern_span kind = {0};
+    TERN_TRY_OPTIONAL(tern_gguf_get_string(g, "tokenizer.ggml.model", &kind, err));
+    const bool none = !kind.size || (kind.size == 8 && memcmp(kind.data, "no_vocab", 8) == 0);
+    if (model->options->no_tokenizer || none) return TERN_OK;
     TERN_TRY(tern_tokenizer_open_gguf(&model->tokenizer, g, err));
     return tern_model__check_tokenizer(model, err);
 }

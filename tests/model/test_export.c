@@ -100,6 +100,13 @@ static void metadata(void **state)
     uint32_t file_type = 0, heads = 0;
     assert_ok(tern_gguf_get_u32(g, "general.file_type", &file_type, &err), err);
     assert_ok(tern_gguf_get_u32(g, "bitnet-b1.58.attention.head_count_kv", &heads, &err), err);
+    tern_span words = {0}; /* without a tokenizer: what llama.cpp asks for, which Tern reads as none */
+    assert_ok(tern_gguf_get_string(g, "tokenizer.ggml.model", &words, &err), err);
+    assert_int_equal(words.size, 8);
+    assert_memory_equal(words.data, "no_vocab", 8);
+    assert_ok(tern_model_open(&model, path, NULL, &err), err);
+    assert_null(tern_model_tokenizer(model));
+    tern_model_close(model);
     assert_int_equal(file_type, 40);
     assert_int_equal(heads, 2);
     const tern_gguf_tensor *t = tern_gguf_find_tensor(g, "blk.2.ffn_down.weight");

@@ -57,6 +57,11 @@ static tern_gpu_pipeline choose(const candidate *list, size_t n, const tern_gpu_
     return TERN_GPU_PIPELINE_COUNT;
 }
 
+static uint32_t at_least_one(uint32_t n)
+{
+    return n ? n : 1;
+}
+
 static uint32_t at_most(uint32_t x, uint32_t limit)
 {
     return x < limit ? x : limit;
@@ -74,14 +79,14 @@ static void split(tern_gpu_attention_choice *c, const tern_gpu_attention_shape *
 {
     const tern_gpu_attention_decode_overrides *kernel = tern_gpu_attention_decode_overrides_of(c->pipeline);
     uint32_t teams = kernel->teams, in_flight = teams * kernel->unroll;
-    uint32_t items = shape->n_kv_heads * c->head_blocks * shape->max_tokens;
+    uint32_t items = shape->n_kv_heads * c->head_blocks * shape->max_tokens, n_slices = at_least_one(shape->n_slices);
     c->min_span = 2 * in_flight < MIN_SPAN ? MIN_SPAN : 2 * in_flight;
     c->splits = 1;
     if (shape->max_tokens > DECODE_TOKENS) return;
-    bool merge = shape->n_slices == 1 && caps->device_fences && items <= TERN_GPU_COUNTER_BYTES / 4;
+    bool merge = n_slices == 1 && caps->device_fences && items <= TERN_GPU_COUNTER_BYTES / 4;
     uint32_t wanted =
         at_most(tern_gpu__ceil_div(WANTED_GROUPS, items), tern_gpu__ceil_div(shape->max_positions, c->min_span));
-    c->splits = power_at_most(at_most(wanted, merge ? teams : COMBINE_PARTS / shape->n_slices));
+    c->splits = power_at_most(at_most(wanted, merge ? teams : COMBINE_PARTS / n_slices));
     c->merge = merge && c->splits > 1;
 }
 

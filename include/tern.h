@@ -79,6 +79,9 @@ typedef struct tern_engine_options {
      * (docs/training.md says which to use when). "f32" goes without `tune_file` and with no `kernel` but "dot", since
      * those choose among int8 products (INVALID_ARGUMENT). Layers that are not ternary have f32 activations always. */
     const char *activations;
+    /* Passes of fusion that are left out, by their names with commas between (tern_fusion_at), or "all": the same text,
+     * slower, to see what each is worth. NULL: none. */
+    const char *no_fusion;
     bool no_tokenizer; /* it is not read: for programs that have ids */
     bool profile;      /* for tern_engine_profile: every dispatch of a GPU is timed, which takes time of its own */
     tern_progress_fn progress; /* may be NULL */
@@ -91,6 +94,15 @@ typedef struct tern_engine_options {
  * file, the value found and the value expected), INVALID_ARGUMENT (an option), OUT_OF_MEMORY, CANCELLED. */
 TERN_API tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_engine_options *options,
                                       tern_error *err);
+
+/* A pass that makes one op of several; static storage. */
+typedef struct tern_fusion_info {
+    const char *name; /* for tern_engine_options.no_fusion */
+    const char *what; /* the ops in a few words */
+} tern_fusion_info;
+
+/* The i-th pass, in the order in which they run, from 0; false, and *info as it was, behind the last. */
+TERN_API bool tern_fusion_at(uint32_t i, tern_fusion_info *info);
 
 /* What a model is, and what runs it. Strings are the engine's. */
 typedef struct tern_engine_info {

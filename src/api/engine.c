@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/mapped.h"
 #include "base/show.h"
+#include "graph/fusions.h"
 #include "infer/engine.h"
 #include "infer/tune_file.h"
 #include "tern.h"
@@ -33,6 +34,14 @@ static tern_status read_activations(const tern_engine_options *o, tern_engine_pa
                          tern_show_z(name).text);
     if (!params->f32_activations || !o->tune_file) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it goes without activations \"f32\"");
+}
+
+bool tern_fusion_at(uint32_t i, tern_fusion_info *info)
+{
+    tern_fusion_pass pass;
+    if (!info || !tern_graph_fusion_at(i, &pass)) return false;
+    *info = (tern_fusion_info){.name = pass.name, .what = pass.what};
+    return true;
 }
 
 static tern_status read_choices(const tern_engine_options *o, tern_tune_cache *out, tern_error *err)
@@ -70,6 +79,7 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
     tern_tune_cache choices;
     TERN_TRY(read_head(o.head, &params, err));
     TERN_TRY(read_activations(&o, &params, err));
+    TERN_TRY(tern_graph_fusions_parse(o.no_fusion, &params.no_fusion, err));
     TERN_TRY(read_choices(&o, &choices, err));
     params.backend.choices = choices.choices;
     params.backend.n_choices = choices.n;

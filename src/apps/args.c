@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 
 static const tern_flag help_flag = {"help", 'h', TERN_FLAG_BOOL,  NULL, offsetof(tern_options, help),
                                     0,      0,   "Show this help"};
@@ -59,7 +60,7 @@ static tern_status find_name(const tern_command *command, const char *name, size
 static tern_status fail_unknown(const tern_command *command, const char *name, size_t n, tern_error *err)
 {
     char *word = tern_strndup(name, n < 64 ? n : 64);
-    const char *nearest = word ? tern_args_nearest(word, flag_name_at, command) : NULL;
+    const char *nearest = word ? tern_nearest(word, flag_name_at, command) : NULL;
     tern_status status =
         nearest ? tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag --%s: did you mean --%s?", word, nearest)
                 : tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag --%s (tern %s --help lists the flags)",
@@ -136,7 +137,7 @@ static const char *choice_at(const void *context, size_t i)
 static tern_status fail_choice(const tern_flag *f, const char *value, tern_error *err)
 {
     choices c = {.all = f->metavar};
-    size_t nearest = tern_args_nearest_at(value, choice_at, &c);
+    size_t nearest = tern_nearest_at(value, choice_at, &c);
     if (nearest == SIZE_MAX)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s expected", f->name, value, f->metavar);
     return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s expected; did you mean %s?", f->name, value, f->metavar,

@@ -21,6 +21,11 @@ typedef enum tern_flag_kind {
     TERN_FLAG_F64
 } tern_flag_kind;
 
+/* A value that a flag takes, for its help. */
+typedef struct tern_flag_value {
+    const char *name, *what;
+} tern_flag_value;
+
 /* One flag; a list of them ends with one without a name. */
 typedef struct tern_flag {
     const char *name; /* without its dashes */
@@ -31,6 +36,8 @@ typedef struct tern_flag {
     double min, max; /* numbers: both ends allowed; max <= min: any */
     const char *help;
     size_t given; /* offset of a bool that says that the flag was there; 0: none */
+    bool (*value_at)(uint32_t i,
+                     tern_flag_value *value); /* what help lists below it; false at the end. NULL: nothing */
 } tern_flag;
 
 typedef struct tern_flag_group {
@@ -61,13 +68,6 @@ void tern_args_deinit(tern_options *options);
 
 /* The --help page of a command. */
 void tern_args_help(const tern_command *command, FILE *out);
-/* The candidate nearest to `word` by edit distance, NULL when none is near. `next` yields the i-th candidate, NULL at
- * the end. */
-const char *tern_args_nearest(const char *word, const char *(*next)(const void *context, size_t i),
-                              const void *context);
-/* The same as an index; SIZE_MAX when none is near. A candidate need not outlive the next call of `next`. */
-size_t tern_args_nearest_at(const char *word, const char *(*next)(const void *context, size_t i), const void *context);
-
 /* The i-th flag of a command over all its groups, then --help; NULL at the end. */
 const tern_flag *tern_args_flag_at(const tern_command *command, size_t i);
 

@@ -1,9 +1,9 @@
-/* Help pages, and the nearest word to one that is unknown. */
+/* Help pages. */
 #include <string.h>
 
 #include "apps/args.h"
 
-enum { HELP_COLUMN = 30, MAX_WORD = 40 };
+enum { HELP_COLUMN = 30 };
 
 static void print_default(const tern_flag *f, const tern_options *defaults, FILE *out)
 {
@@ -30,6 +30,9 @@ static void print_flag(const tern_flag *f, const tern_options *defaults, FILE *o
     fputs(f->help, out);
     print_default(f, defaults, out);
     fputc('\n', out);
+    tern_flag_value value;
+    for (uint32_t i = 0; f->value_at && f->value_at(i, &value); i++)
+        fprintf(out, "%*s  %-16s %s\n", HELP_COLUMN, "", value.name, value.what);
 }
 
 void tern_args_help(const tern_command *command, FILE *out)
@@ -42,45 +45,4 @@ void tern_args_help(const tern_command *command, FILE *out)
         fprintf(out, "\n%s:\n", g->title);
         for (const tern_flag *f = g->flags; f->name; f++) print_flag(f, &defaults, out);
     }
-}
-
-/* Edit distance (Levenshtein, with a swap of neighbours as one step) of words of at most MAX_WORD bytes. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t rows[3][MAX_WORD + 1], n = strlen(a), m = strlen(b);
-    if (n > MAX_WORD || m > MAX_WORD) return MAX_WORD;
-    for (size_t j = 0; j <= m; j++) rows[0][j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t best = above[j - 1] + (a[i - 1] != b[j - 1]);
-            if (above[j] + 1 < best) best = above[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && above2[j - 2] + 1 < best)
-                best = above2[j - 2] + 1;
-            row[j] = best;
-        }
-    }
-    return rows[n % 3][m];
-}
-
-size_t tern_args_nearest_at(const char *word, const char *(*next)(const void *context, size_t i), const void *context)
-{
-    size_t nearest = SIZE_MAX, best = strlen(word) / 3 + 2;
-    for (size_t i = 0;; i++) {
-        const char *candidate = next(context, i);
-        if (!candidate) return nearest;
-        size_t d = distance(word, candidate);
-        if (d < best) {
-            best = d;
-            nearest = i;
-        }
-    }
-}
-
-const char *tern_args_nearest(const char *word, const char *(*next)(const void *context, size_t i), const void *context)
-{
-    size_t nearest = tern_args_nearest_at(word, next, context);
-    return nearest == SIZE_MAX ? NULL : next(context, nearest);
 }

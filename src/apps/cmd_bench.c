@@ -52,6 +52,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Adapters", tern_flags_lora},
                                          {"Numbers", tern_flags_numbers},
                                          {"Device", tern_flags_device},
+                                         {"What is left out", tern_flags_fusion},
                                          {0}};
 
 static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_bench_subject *s, const tern_options *o,
@@ -62,12 +63,13 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
     for (uint32_t i = 0; i < n; i++) json_array_append_new(list, tern_bench_row_json(&rows[i]));
     if (o->json)
         return tern_app_print_json(
-            json_pack("{s:o, s:s, s:s, s:s, s:s?, s:b, s:I, s:I, s:i, s:I, s:i, s:i, s:i, s:o}",
+            json_pack("{s:o, s:s, s:s, s:s, s:s?, s:s?, s:b, s:I, s:I, s:i, s:I, s:i, s:i, s:i, s:o}",
                       s->is_cpu ? "cpu" : "device", tern_app_json_text(s->device, strlen(s->device)), "model", s->name,
-                      "head", s->head, "activations", s->activations, "kernel", o->kernel, "tuned", (int)s->tuned,
-                      "parameters", (json_int_t)s->parameters, "weight_bytes", (json_int_t)s->bytes, "adapters",
-                      (int)s->n_loras, "adapter_bytes", (json_int_t)s->lora_bytes, "prompt_tokens", (int)o->n_prompt,
-                      "generated_tokens", (int)o->n_tokens, "repeats", (int)o->repeats, "results", list),
+                      "head", s->head, "activations", s->activations, "kernel", o->kernel, "no_fusion", o->no_fusion,
+                      "tuned", (int)s->tuned, "parameters", (json_int_t)s->parameters, "weight_bytes",
+                      (json_int_t)s->bytes, "adapters", (int)s->n_loras, "adapter_bytes", (json_int_t)s->lora_bytes,
+                      "prompt_tokens", (int)o->n_prompt, "generated_tokens", (int)o->n_tokens, "repeats",
+                      (int)o->repeats, "results", list),
             err);
     json_decref(list);
     printf("%s\n%s, head %s, %s activations%s%s: %.2f G parameters, %s\n", s->device, s->name, s->head, s->activations,
@@ -76,6 +78,7 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
            : s->tuned ? ", kernels as measured by tern tune"
                       : "",
            (double)s->parameters * 1e-9, tern_app_bytes(s->bytes, size));
+    if (o->no_fusion) printf("without fusion: %s\n", o->no_fusion);
     if (s->n_loras)
         printf("%u adapter%s: %s\n", s->n_loras, s->n_loras == 1 ? "" : "s", tern_app_bytes(s->lora_bytes, size));
     for (uint32_t i = 0; i < n; i++) tern_bench_print_row(&rows[i], o);

@@ -5,6 +5,7 @@
 #include "apps/chat_input.h"
 #include "apps/chat_talk.h"
 #include "base/alloc.h"
+#include "base/nearest.h"
 #include "base/output.h"
 #include "base/show.h"
 
@@ -31,6 +32,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Decoding on a GPU", tern_flags_steps},
                                          {"CPU", tern_flags_cpu},
                                          {"CPU kernels", tern_flags_kernel},
+                                         {"What is left out", tern_flags_fusion},
                                          {0}};
 
 /* Flags that can be set while talking: "/temp 0.5". */
@@ -190,7 +192,7 @@ static tern_status run_command(tern_chat_talk *talk, char *line, tern_error *err
     for (size_t i = 0; tern_args_flag_at(&live, i); i++)
         if (strcmp(tern_args_flag_at(&live, i)->name, line) == 0)
             return set_flag(talk, tern_args_flag_at(&live, i), rest, err);
-    const char *nearest = tern_args_nearest(line, word_at, NULL);
+    const char *nearest = tern_nearest(line, word_at, NULL);
     if (nearest) return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown command /%s: did you mean /%s?", line, nearest);
     return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown command /%s (/help lists them)", line);
 }

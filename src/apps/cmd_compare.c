@@ -33,6 +33,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Device that is tested", tern_flags_device},
                                          {"CPU", tern_flags_cpu},
                                          {"CPU kernels", tern_flags_kernel},
+                                         {"What is left out", tern_flags_fusion},
                                          {0}};
 
 /* "cpu:scalar" as the flags that it stands for. */

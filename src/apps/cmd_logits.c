@@ -22,6 +22,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Device", tern_flags_device},
                                          {"CPU", tern_flags_cpu},
                                          {"CPU kernels", tern_flags_kernel},
+                                         {"What is left out", tern_flags_fusion},
                                          {0}};
 
 static void defaults(tern_options *o)

@@ -38,6 +38,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Decoding on a GPU", tern_flags_steps},
                                          {"CPU", tern_flags_cpu},
                                          {"CPU kernels", tern_flags_kernel},
+                                         {"What is left out", tern_flags_fusion},
                                          {0}};
 
 /* One run: what it needs, and what its text goes to. */

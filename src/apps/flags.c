@@ -43,6 +43,20 @@ const tern_flag tern_flags_kernel[] = {
     {0},
 };
 
+static bool fusion_at(uint32_t i, tern_flag_value *value)
+{
+    tern_fusion_info info;
+    if (!tern_fusion_at(i, &info)) return false;
+    *value = (tern_flag_value){.name = info.name, .what = info.what};
+    return true;
+}
+
+const tern_flag tern_flags_fusion[] = {
+    {"no-fusion", 0, TERN_FLAG_TEXT, "LIST", FIELD(no_fusion), 0, 0,
+     "Passes that join ops, left out: names with commas between, or all", .value_at = fusion_at},
+    {0},
+};
+
 const tern_flag tern_flags_numbers[] = {
     {"head", 0, TERN_FLAG_TEXT, "TYPE", FIELD(head), 0, 0,
      "Output head: q8_0, q6_k, q5_k, q4_k; on the CPU also exact (only rows that can win)"},

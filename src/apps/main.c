@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "apps/app.h"
+#include "base/nearest.h"
 #include "format/json.h"
 
 enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 130 };
@@ -40,7 +41,7 @@ static void print_overview(FILE *out)
 
 static int fail_unknown_command(const char *name)
 {
-    const char *nearest = tern_args_nearest(name, command_name_at, NULL);
+    const char *nearest = tern_nearest(name, command_name_at, NULL);
     if (nearest) fprintf(stderr, "tern: unknown command \"%s\": did you mean \"%s\"?\n", name, nearest);
     else fprintf(stderr, "tern: unknown command \"%s\" (tern help lists them)\n", name);
     return EXIT_USAGE;

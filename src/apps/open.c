@@ -138,6 +138,7 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
                                .kernel = o->kernel,
                                .tune_file = tern_app_tune_file(o),
                                .head = o->head,
+                               .no_fusion = o->no_fusion,
                                .activations = o->activations,
                                .no_tokenizer = !tokenizer,
                                .profile = o->profile,

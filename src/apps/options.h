@@ -27,6 +27,7 @@ typedef struct tern_options {
     const char *gpu_layers; /* a number, or "all" */
     uint32_t gpu_steps;
     bool gpu_validate, profile;
+    const char *no_fusion; /* names of passes */
 
     /* text in */
     const char *prompt, *file;

@@ -234,6 +234,7 @@ tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const t
                              tern_error *err)
 {
     *graph = (tern_graph){.max_tokens = options->max_tokens,
+                          .no_fusion = options->no_fusion,
                           .max_outputs = options->max_outputs,
                           .n_sequences = options->n_sequences,
                           .logits = TERN_NO_VALUE,

@@ -1,5 +1,6 @@
 /* The fusion pass: fewer, larger ops that compute the same bits. */
 #include "base/alloc.h"
+#include "graph/fusions.h"
 #include "graph/graph.h"
 
 typedef struct fusion {
@@ -260,31 +261,54 @@ static tern_status fuse_gather(fusion *f, size_t at)
     return TERN_OK;
 }
 
+typedef struct rule {
+    tern_fusion_pass pass;
+    tern_status (*apply)(fusion *, size_t); /* NULL: the memory plan does it */
+    uint32_t wanted;                        /* tern_fusion: only where the backend asks for it; 0: always */
+} rule;
+
+/* A pass is a row: tern_graph_options.no_fusion, --no-fusion and its help follow. They run in this order. */
+static const rule rules[] = {
+    {{"in_place", "a sum takes its addend's place in memory (CPU)"}, NULL, 0},
+    {{"norm_quant", "RMS_NORM + QUANTIZE"}, fuse_norm_quant, 0},
+    {{"siblings", "LINEAR of the same input: q|k|v, gate|up"}, fuse_siblings, 0},
+    {{"rope_kv", "ROPE of q, of k + KV_WRITE (after siblings)"}, fuse_rope_kv, 0},
+    {{"gate", "gate|up + GATE (after siblings)"}, fuse_gate, 0},
+    {{"residual", "LINEAR or RMS_NORM + ADD"}, fuse_residual, 0},
+    {{"gather", "GATHER of one token"}, fuse_gather, 0},
+    {{"linear_norm", "norm_quant + ternary LINEAR (GPU, one token)"}, fuse_linear_norm, TERN_FUSION_LINEAR_NORM},
+    {{"rope_attention", "rope_kv + ATTENTION (GPU, one token)"}, fuse_rope_attention, TERN_FUSION_ROPE_ATTENTION},
+};
+enum { N_RULES = sizeof rules / sizeof *rules };
+_Static_assert(N_RULES <= 32, "no_fusion has a bit for each");
+
+bool tern_graph_fusion_at(uint32_t i, tern_fusion_pass *pass)
+{
+    if (i < N_RULES) *pass = rules[i].pass;
+    return i < N_RULES;
+}
+
+static tern_status apply(fusion *f, const rule *r)
+{
+    tern_graph *g = f->graph;
+    tern_status status = TERN_OK;
+    /* siblings add values: at most one for two ops */
+    f->uses = tern_calloc(g->n_values + g->n_ops, sizeof *f->uses);
+    if (!f->uses) return tern_fail_alloc(f->err, g->n_values * sizeof *f->uses);
+    tern_graph__count_uses(g, f->uses);
+    for (size_t i = 0; i < g->n_ops && status == TERN_OK; i++) status = r->apply(f, i);
+    tern_graph__compact(g);
+    tern_free(f->uses);
+    return status;
+}
+
 tern_status tern_graph_fuse(tern_graph *graph, tern_backend *backend, tern_error *err)
 {
-    static const struct {
-        tern_status (*apply)(fusion *, size_t);
-        uint32_t wanted; /* 0: always */
-    } rules[] = {{fuse_norm_quant, 0},
-                 {fuse_siblings, 0},
-                 {fuse_rope_kv, 0},
-                 {fuse_gate, 0},
-                 {fuse_residual, 0},
-                 {fuse_gather, 0},
-                 {fuse_linear_norm, TERN_FUSION_LINEAR_NORM},
-                 {fuse_rope_attention, TERN_FUSION_ROPE_ATTENTION}};
     fusion f = {.graph = graph, .backend = backend, .err = err};
-    tern_status status = TERN_OK;
     const uint32_t fusions = backend && graph->max_tokens == 1 ? backend->info.fusions : 0;
-    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
-        if (rules[r].wanted & ~fusions) continue;
-        /* siblings add values: at most one for two ops */
-        f.uses = tern_calloc(graph->n_values + graph->n_ops, sizeof *f.uses);
-        if (!f.uses) return tern_fail_alloc(err, graph->n_values * sizeof *f.uses);
-        tern_graph__count_uses(graph, f.uses);
-        for (size_t i = 0; i < graph->n_ops && status == TERN_OK; i++) status = rules[r].apply(&f, i);
-        tern_graph__compact(graph);
-        tern_free(f.uses);
+    for (uint32_t r = 0; r < N_RULES; r++) {
+        const bool left_out = graph->no_fusion & (uint32_t)1 << r || rules[r].wanted & ~fusions;
+        if (rules[r].apply && !left_out) TERN_TRY(apply(&f, &rules[r]));
     }
-    return status;
+    return TERN_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "graph/fusions.h"
 #include "graph/graph.h"
 
 enum { PLAN_ALIGNMENT = 256 /* what devices may want of a binding */ };
@@ -144,7 +145,7 @@ tern_status tern_graph_plan(tern_graph *graph, uint32_t fusions, tern_error *err
     size_t n = graph->n_values;
     size_t *last = tern_calloc(n, sizeof *last);
     plan p = {.graph = graph,
-              .in_place = fusions & TERN_FUSION_IN_PLACE,
+              .in_place = fusions & TERN_FUSION_IN_PLACE && !(graph->no_fusion & TERN_FUSION_PASS_IN_PLACE),
               .life_of = tern_calloc(n, sizeof *p.life_of),
               .lives = tern_calloc(n, sizeof *p.lives),
               .order = tern_calloc(n, sizeof *p.order),

@@ -18,6 +18,7 @@ struct tern_engine {
     tern_weight head;   /* the requantised table, when asked for */
     uint8_t *head_data; /* of it; NULL: the model's table is the head */
     bool head_exact, f32_activations;
+    uint32_t no_fusion;
     const tern_engine_params *params; /* only while opening; NULL: opened in steps */
 };
 
@@ -125,6 +126,7 @@ tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *p
     tern_engine *e = *engine = tern_calloc(1, sizeof *e);
     if (!e) return tern_fail_alloc(err, sizeof *e);
     e->f32_activations = params->f32_activations;
+    e->no_fusion = params->no_fusion;
     e->head_exact = params->head_exact;
     return TERN_OK;
 }
@@ -217,6 +219,11 @@ tern_status tern_engine__needs_waiting(const tern_engine *engine, const char *wh
 bool tern_engine_f32_activations(const tern_engine *engine)
 {
     return engine->f32_activations;
+}
+
+uint32_t tern_engine_no_fusion(const tern_engine *engine)
+{
+    return engine->no_fusion;
 }
 
 /* Of the output table: an exact head hardly reads it. Of an embedding table that is not the output table: one row. */

@@ -16,6 +16,7 @@ typedef struct tern_engine_params {
     /* Ternary layers without the int8 quantiser (W1.58A32). Goes without backend.kernel, but for "dot", and without
      * backend.choices, which are all of int8 products (INVALID_ARGUMENT). */
     bool f32_activations;
+    uint32_t no_fusion; /* passes that the graphs of sessions go without (graph/fusions.h) */
     /* Called with 0..1 while the backend takes the weights, which is long where it rearranges them; may be NULL.
      * Returning false cancels. */
     bool (*progress)(void *context, float done);
@@ -38,6 +39,7 @@ tern_backend *tern_engine_backend(const tern_engine *engine);
 const tern_weight *tern_engine_head(const tern_engine *engine);
 bool tern_engine_head_exact(const tern_engine *engine);
 bool tern_engine_f32_activations(const tern_engine *engine);
+uint32_t tern_engine_no_fusion(const tern_engine *engine);
 /* UNSUPPORTED, said of `what`, where the backend never waits. */
 tern_status tern_engine__needs_waiting(const tern_engine *engine, const char *what, tern_error *err);
 /* What the backend's device can do at most (backend.h): READ reads the weights that a token needs. 0 when it cannot be

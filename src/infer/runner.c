@@ -25,6 +25,7 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                                   .keep_hidden = p->keep_hidden,
                                   .sampler = g == &set->steps,
                                   .f32_activations = tern_engine_f32_activations(r->engine),
+                                  .no_fusion = tern_engine_no_fusion(r->engine),
                                   .head = tern_engine_head(r->engine),
                                   .screened_head = tern_engine_head_exact(r->engine)};
     TERN_TRY(tern_graph_build(&g->graph, tern_engine_model(r->engine), &options, err));

@@ -271,6 +271,7 @@ typedef struct tern_graph {
     uint64_t activation_bytes; /* set by the planner */
     uint64_t activation_block; /* 0, or what the planner keeps to: no activation crosses a multiple of it */
     uint32_t n_layers;
+    uint32_t no_fusion; /* passes of fusion that leave it as it is (graph/fusions.h) */
 } tern_graph;
 
 /* Bytes of n rows of a value, and of the parts of a Q8 value: int8 rows of stride bytes, then n f32 inverse scales,

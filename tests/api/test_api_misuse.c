@@ -46,6 +46,8 @@ static void loading(void **state)
                       (tern_engine_options){.activations = "f32", .kernel = "lut"});
     assert_load_fails(TERN_INVALID_ARGUMENT, "option tune_file: it goes without activations \"f32\"", BUNDLED,
                       (tern_engine_options){.activations = "f32", .tune_file = "tune.json"});
+    assert_load_fails(TERN_INVALID_ARGUMENT, "fusion \"gates\" is unknown: did you mean \"gate\"?", BUNDLED,
+                      (tern_engine_options){.no_fusion = "norm_quant,gates"});
     assert_load_fails(TERN_UNSUPPORTED, "backend \"abacus\"", BUNDLED, (tern_engine_options){.backend = "abacus"});
     assert_load_fails(TERN_INVALID_ARGUMENT, "option device", BUNDLED, (tern_engine_options){.device = "0"});
     assert_load_fails(TERN_INVALID_ARGUMENT, "option validation", BUNDLED, (tern_engine_options){.validation = true});

@@ -11,8 +11,12 @@ static void the_text_of_the_cpu(void **state)
     (void)state;
     test_output cpu = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "6", "-q");
     assert_int_equal(cpu.code, 0);
-    static const char *const flags[][2] = {
-        {NULL}, {"--gpu-steps", "1"}, {"--gpu-layers", "3"}, {"--gpu-layers", "all"}};
+    static const char *const flags[][2] = {{NULL},
+                                           {"--gpu-steps", "1"},
+                                           {"--gpu-layers", "3"},
+                                           {"--gpu-layers", "all"},
+                                           {"--no-fusion", "all"},
+                                           {"--no-fusion", "siblings,rope_attention"}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         const char *words[] = {"run", "-m",        test_small_model(), BEGIN,       "--greedy",  "-n", "6",
                                "-q",  "--backend", test_gpu_name(),    flags[i][0], flags[i][1], NULL};

@@ -114,7 +114,8 @@ static void compare_finds_no_difference(void **state)
     assert_true(json_array_size(json_object_get(o, "ops")) > 100);
     assert_string_equal(commands_text_at(o, "reference"), "cpu:scalar");
     json_decref(o);
-    test_output text = TERN("compare", "-m", test_small_model(), "--ids", "1,2,3,4", "--unfused");
+    test_output text =
+        TERN("compare", "-m", test_small_model(), "--ids", "1,2,3,4", "--no-fusion", "siblings", "--unfused");
     assert_int_equal(text.code, 0);
     assert_non_null(strstr(text.out, "all bits are the same"));
     test_output_free(&text);

@@ -2,6 +2,7 @@
 #include "support/command.h"
 #include "support/converted.h"
 #include "support/test.h"
+#include "tern.h"
 
 #define BEGIN "-p", "Once upon a time"
 
@@ -72,6 +73,8 @@ static const wrong cases[] = {
     {{"logits", "--ids", ""}, 2, "no token ids given"},
     {{"synth", "-o", "x.gguf", "--preset", "huge"}, 2, "preset \"huge\""},
     {{"tokenize", "a", "-p", "b"}, 2, "the text is given twice"},
+    {{"run", "--no-fusion", "gat"}, 2, "fusion \"gat\" is unknown: did you mean \"gate\"?"},
+    {{"bench", "--no-fusion", "gate,"}, 2, "fusion \"\": all, in_place"},
     {{"run", "--activations", "f16"}, 2, "--activations f16: f32|int8 expected"},
     {{"run", "--activations", "f32", "--kernel", "lut"}, 2, "kernel lut multiplies int8 activations"},
     {{"bench", "-r", "0"}, 2, "--repeats 0: a whole number from 1 to 100 expected"},
@@ -120,6 +123,21 @@ static void every_command_has_help(void **state)
     }
 }
 
+/* The passes of fusion, as the library has them. */
+static void help_lists_the_passes(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"run", "bench", "compare"};
+    for (size_t c = 0; c < sizeof commands / sizeof *commands; c++) {
+        test_output o = TERN(commands[c], "--help");
+        tern_fusion_info info;
+        uint32_t n = 0;
+        for (; tern_fusion_at(n, &info); n++) assert_true(strstr(o.out, info.name) && strstr(o.out, info.what));
+        assert_true(n >= 9);
+        test_output_free(&o);
+    }
+}
+
 /* What is random when it is not given has no default to show. */
 static void help_shows_no_seed(void **state)
 {
@@ -162,8 +180,8 @@ static void flags_have_several_forms(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(wrong_words_are_explained), cmocka_unit_test(every_command_has_help),
-    cmocka_unit_test(help_shows_no_seed),        cmocka_unit_test(no_words_is_the_list),
-    cmocka_unit_test(flags_have_several_forms),
+    cmocka_unit_test(help_lists_the_passes),     cmocka_unit_test(help_shows_no_seed),
+    cmocka_unit_test(no_words_is_the_list),      cmocka_unit_test(flags_have_several_forms),
 };
 
 TEST_GROUP(usage, "gpu swiftshader", tests);

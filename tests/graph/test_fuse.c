@@ -1,7 +1,11 @@
-/* Fusions that depend on the device: what it cannot run stays apart, and no bit changes. */
+/* Single passes of fusion: what each joins, that leaving it out changes no bit, their names; and those that depend on
+ * the device: what it cannot run stays apart. */
 #include "support/test.h"
 
-#include "graph/graph.h"
+#include "graph/fusions.h"
+#include "infer/runner.h"
+#include "support/golden.h"
+#include "support/graph_check.h"
 #include "support/op_case.h"
 
 static tern_rng rng;
@@ -57,6 +61,86 @@ static void biases_go_under_gates_where_the_device_can(void **state)
     }
 }
 
+enum { PROMPT = 5, CONTEXT = 32 };
+
+typedef struct counted {
+    size_t n_ops;              /* of the decode graph */
+    uint64_t activation_bytes; /* of the prompt's */
+} counted;
+
+/* Logits of a prompt and of a token after it. */
+static counted run_without(const char *list, float *logits, size_t n_vocab)
+{
+    tern_engine_params how = {0};
+    tern_error err = {0};
+    tern_runner r;
+    int32_t ids[PROMPT + 1];
+    for (int i = 0; i <= PROMPT; i++) ids[i] = i * 11 % 60;
+    assert_ok(tern_graph_fusions_parse(list, &how.no_fusion, &err), err);
+    tern_engine *engine = test_engine_with(test_fixture("bitnet"), &how);
+    const tern_runner_params params = {.n_ctx = CONTEXT, .n_batch = PROMPT, .max_outputs = PROMPT};
+    const tern_runner_step step = {.ids = ids, .n_tokens = PROMPT, .n_outputs = PROMPT};
+    const tern_runner_step one = {.ids = ids + PROMPT, .n_tokens = 1, .n_outputs = 1, .first_position = PROMPT};
+    assert_ok(tern_runner_open(&r, engine, &params, &err), err);
+    assert_ok(tern_runner_run(&r, &step, logits, &err), err);
+    assert_ok(tern_runner_run(&r, &one, logits + PROMPT * n_vocab, &err), err);
+    const counted c = {r.graphs->decode.graph.n_ops, r.graphs->prefill.graph.activation_bytes};
+    tern_runner_deinit(&r);
+    tern_engine_close(engine);
+    return c;
+}
+
+/* Every pass that a CPU has joins something, and what it joins computes the same bits. */
+static void each_pass_can_be_left_out(void **state)
+{
+    (void)state;
+    tern_engine *engine = test_engine(test_fixture("bitnet"), NULL);
+    const size_t n_vocab = tern_engine_config(engine)->n_vocab, bytes = (PROMPT + 1) * n_vocab * sizeof(float);
+    float *fused = malloc(bytes), *other = malloc(bytes);
+    const counted all = run_without("", fused, n_vocab);
+    tern_fusion_pass pass;
+    tern_engine_close(engine);
+    for (uint32_t i = 0; tern_graph_fusion_at(i, &pass); i++) {
+        const counted c = run_without(pass.name, other, n_vocab);
+        const bool gpu = strstr(pass.what, "(GPU") != NULL;
+        if (i == 0) assert_true(c.n_ops == all.n_ops && c.activation_bytes > all.activation_bytes);
+        else if (gpu) assert_int_equal(c.n_ops, all.n_ops);
+        else assert_true(c.n_ops > all.n_ops);
+        assert_memory_equal(fused, other, bytes);
+    }
+    assert_true(run_without("all", other, n_vocab).n_ops > 2 * all.n_ops);
+    assert_memory_equal(fused, other, bytes);
+    free(fused);
+    free(other);
+}
+
+static void lists_of_passes(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    uint32_t mask;
+    tern_fusion_pass pass;
+    for (uint32_t i = 0; tern_graph_fusion_at(i, &pass); i++) {
+        assert_ok(tern_graph_fusions_parse(pass.name, &mask, &err), err);
+        assert_int_equal(mask, 1u << i);
+    }
+    assert_ok(tern_graph_fusions_parse("in_place,norm_quant", &mask, &err), err);
+    assert_int_equal(mask, TERN_FUSION_PASS_IN_PLACE | 2);
+    assert_ok(tern_graph_fusions_parse("gate,all", &mask, &err), err);
+    assert_int_equal(mask, UINT32_MAX);
+    assert_ok(tern_graph_fusions_parse(NULL, &mask, &err), err);
+    assert_int_equal(mask, 0);
+    static const char *const wrong[][2] = {{"sibling", "did you mean \"siblings\"?"},
+                                           {"gate,,all", "fusion \"\": all, in_place, norm_quant"},
+                                           {"gate,", "fusion \"\": all"},
+                                           {"ALL\n", "fusion \"ALL\\x0a\""},
+                                           {"some_pass_that_was_never_there_at_all", "expected, with commas between"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(tern_graph_fusions_parse(wrong[i][0], &mask, &err), TERN_INVALID_ARGUMENT);
+        if (!strstr(err.message, wrong[i][1])) fail_msg("%s: \"%s\" expected", err.message, wrong[i][1]);
+    }
+}
+
 static int seed(void **state)
 {
     (void)state;
@@ -64,6 +148,8 @@ static int seed(void **state)
     return 0;
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(biases_go_under_gates_where_the_device_can)};
+static const struct CMUnitTest tests[] = {cmocka_unit_test(biases_go_under_gates_where_the_device_can),
+                                          cmocka_unit_test(each_pass_can_be_left_out),
+                                          cmocka_unit_test(lists_of_passes)};
 
 TEST_GROUP(fuse, "", tests, .setup = seed, .teardown = test_backends_close);

@@ -209,8 +209,8 @@ TERN_API double tern_engine_dot_rate(tern_engine *engine, double seconds);
 /* How a model is converted; zero-initialised keeps every encoding. */
 typedef struct tern_convert_options {
     const char *type;  /* of the layers' matrices: "i2_s", "tq2_0", "tq1_0", "t160", "f16", "q8_0", "q6_k", "q4_k", ...;
-                          NULL: as they are */
-    const char *head;  /* of the embedding and output tables; NULL: as they are */
+                          or a mix of llama.cpp's, "Q4_K_M", "Q4_K_S", "Q5_K_M", "Q5_K_S"; NULL: as they are */
+    const char *head;  /* of the embedding and output tables; NULL: as the mix has them, else as they are */
     bool force;        /* ternarise a model that was not trained for it */
     bool rsr;          /* store ternary layers sorted as well, for the kernel "rsr" (docs/rsr.md) */
     uint32_t rsr_rows; /* rows of its blocks, 1 to 16; 0: by the columns of each layer */
@@ -230,6 +230,10 @@ typedef struct tern_convert_result {
      * ..."), which live for ever. */
     const char *own[4];
     uint32_t n_own;
+    /* Which tensors have another type than the one asked for, whose blocks do not fit their columns: clauses ("4
+     * tensors are q8_0 instead of q6_k: 1152 columns, no multiple of 256"). */
+    char fallbacks[8][128];
+    uint32_t n_fallbacks;
 } tern_convert_result;
 
 /* Reads a GGUF file or a Hugging Face folder and writes one GGUF file, which appears whole or not at all. Master

@@ -5,6 +5,7 @@
 #include "base/output.h"
 #include "base/progress.h"
 #include "model/model.h"
+#include "quant/mix.h"
 #include "tern.h"
 
 static tern_status check_paths(const char *in_path, const char *out_path, bool overwrite, tern_error *err)
@@ -21,12 +22,15 @@ static void hint_at_force(tern_error *err)
     if (err) snprintf(err->message + n, sizeof err->message - n, " (--force does it all the same)");
 }
 
-static void describe(const tern_model *model, uint32_t own, tern_convert_result *result)
+static void describe(const tern_model *model, const tern_export_report *report, tern_convert_result *result)
 {
     _Static_assert(sizeof result->own / sizeof *result->own == TERN_OWN_KINDS, "room for all of them");
+    _Static_assert(sizeof result->fallbacks == TERN_EXPORT_FALLBACKS * TERN_EXPORT_CLAUSE_BYTES, "room for all");
     result->parameters = tern_model_parameters(model);
     for (uint32_t i = 0; i < TERN_OWN_KINDS; i++)
-        if (own >> i & 1) result->own[result->n_own++] = tern_export_own_text((tern_export_own)i);
+        if (report->own >> i & 1) result->own[result->n_own++] = tern_export_own_text((tern_export_own)i);
+    for (uint32_t i = 0; i < report->n_fallbacks; i++)
+        tern_export_fallback_text(&report->fallbacks[i], result->fallbacks[result->n_fallbacks++]);
 }
 
 tern_status tern_convert(const char *in_path, const char *out_path, const tern_convert_options *options,
@@ -41,17 +45,17 @@ tern_status tern_convert(const char *in_path, const char *out_path, const tern_c
                                .rsr_rows = o.rsr_rows,
                                .progress = o.progress ? tern_progress_part_report : NULL,
                                .progress_context = &half};
-    uint32_t own = 0;
-    how.own = &own;
+    tern_export_report report = {0};
+    how.report = &report;
     tern_model_options opening = {.i2s_order = o.i2s_order, .progress = how.progress, .progress_context = &half};
     tern_model *model;
-    TERN_TRY(tern_encoding_parse("type", o.type, &how.linear, err));
+    TERN_TRY(tern_type_parse("type", o.type, &how.linear, &how.mix, err));
     TERN_TRY(tern_encoding_parse("head", o.head, &how.head, err));
     TERN_TRY(tern_model_open(&model, in_path, &opening, err));
     half.before = 0.5f;
     tern_status status = tern_model_write_gguf(model, out_path, &how, err);
     if (status == TERN_UNSUPPORTED && how.linear && how.linear->ternary && !o.force) hint_at_force(err);
-    if (result && status == TERN_OK) describe(model, own, result);
+    if (result && status == TERN_OK) describe(model, &report, result);
     tern_model_close(model);
     return status;
 }

@@ -3,17 +3,17 @@
 
 #include "apps/app.h"
 #include "apps/progress.h"
-#include "quant/encoding.h"
 #include "quant/i2_s_order.h"
+#include "quant/mix.h"
 #include "quant/rsr.h"
 
 static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, output), 0, 0, "The GGUF file to write"},
     TERN_APP_FLAG_OVERWRITE('f'),
     {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
-     "Layers: " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES},
+     "Layers: " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES "; with the tables " TERN_MIX_NAMES},
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
-     "Embedding and output tables; both as they are when not given"},
+     "Embedding and output tables; as the mix has them, else as they are, when not given"},
     {"force", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, force), 0, 0,
      "Ternarise a model that was not trained for it"},
     {"rsr", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, rsr), 0, 0,
@@ -39,6 +39,7 @@ static tern_status run(const tern_options *o, tern_error *err)
 {
     const char *in = o->args.items[0];
     const tern_encoding *unused;
+    const tern_mix *unused_mix;
     tern_progress progress = {.label = "Converting"};
     tern_convert_result result;
     const tern_convert_options how = {.type = o->type,
@@ -51,13 +52,14 @@ static tern_status run(const tern_options *o, tern_error *err)
                                       .progress = tern_progress_update,
                                       .progress_context = &progress};
     if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the GGUF file to write with -o");
-    TERN_TRY(tern_encoding_parse("--type", o->type, &unused, err));
+    TERN_TRY(tern_type_parse("--type", o->type, &unused, &unused_mix, err));
     TERN_TRY(tern_encoding_parse("--head", o->head, &unused, err));
     const tern_status status = tern_convert(in, o->output, &how, &result, err);
     tern_progress_end(&progress);
     TERN_TRY(status);
     print_size(in, result.parameters);
     print_size(o->output, result.parameters);
+    for (uint32_t i = 0; i < result.n_fallbacks; i++) fprintf(stderr, "%s: %s\n", o->output, result.fallbacks[i]);
     for (uint32_t i = 0; i < result.n_own; i++) fprintf(stderr, "%s: %s\n", o->output, result.own[i]);
     return TERN_OK;
 }
@@ -68,7 +70,8 @@ const tern_command tern_command_convert = {
     .summary = "Write a model as one GGUF file",
     .detail =
         "IN is a GGUF file or a Hugging Face folder. BF16 master weights of BitNet models are ternarised, packed\n"
-        "uint8 weights unpacked. Between ternary types nothing is lost.",
+        "uint8 weights unpacked. Between ternary types nothing is lost. Rows that a dense type does not fit get its\n"
+        "sibling of smaller blocks, as llama.cpp has it.",
     .groups = groups,
     .min_args = 1,
     .max_args = 1,

@@ -15,7 +15,7 @@ static const tern_flag flags[] = {
     TERN_APP_FLAG_OVERWRITE('f'),
     {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
      "Layers of a GGUF file: " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES
-     "; as they are when not given"},
+     "; with the tables " TERN_MIX_NAMES "; as they are when not given"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "The report as JSON"},
     {0},
 };
@@ -30,6 +30,7 @@ typedef struct job {
     tern_merge_item items[TERN_APP_MAX_LORAS];
     uint32_t n;
     tern_merge merge;
+    tern_export_report report;
     tern_progress progress;
 } job;
 
@@ -49,6 +50,7 @@ static tern_status open_adapter(job *j, const char *text, tern_error *err)
 static tern_status open_all(job *j, tern_error *err)
 {
     const tern_encoding *unused;
+    const tern_mix *unused_mix;
     tern_app_path model;
     if (!j->o->output)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give FILE.gguf or a folder to write with -o");
@@ -56,7 +58,7 @@ static tern_status open_all(job *j, tern_error *err)
     if (j->o->type && !tern_path_ends(j->o->output, ".gguf"))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--type %s: of GGUF files; -o %s is a folder with bf16 masters",
                          j->o->type, j->o->output);
-    TERN_TRY(tern_app_encoding("type", j->o->type, &unused, err));
+    TERN_TRY(tern_app_type(j->o->type, &unused, &unused_mix, err));
     TERN_TRY(tern_app_find_model(j->o, &model, err));
     TERN_TRY(tern_app_check_output(j->o, model.text, j->o->output, !tern_path_ends(j->o->output, ".gguf"), err));
     TERN_TRY(tern_app_open_model(&j->base, j->o, true, err));
@@ -85,9 +87,11 @@ static tern_status write_out(job *j, tern_error *err)
     tern_status status;
     j->progress = (tern_progress){.label = "Writing"};
     if (tern_path_ends(j->o->output, ".gguf")) {
-        tern_export_options how = {.progress = tern_progress_update, .progress_context = &j->progress};
-        TERN_TRY(tern_app_encoding("type", j->o->type, &how.linear, err));
+        tern_export_options how = {
+            .report = &j->report, .progress = tern_progress_update, .progress_context = &j->progress};
+        TERN_TRY(tern_app_type(j->o->type, &how.linear, &how.mix, err));
         status = tern_model_write_gguf(j->merged, j->o->output, &how, err);
+        tern_app_say_fallbacks(j->o->output, &j->report);
     } else {
         const tern_master_source source = tern_merge_source(&j->merge);
         const tern_derivation how = {.has = tern_merge_has, .context = &j->merge, .source = &source};

@@ -12,9 +12,9 @@ static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "DIR", offsetof(tern_options, output), 0, 0, "The folder to make"},
     TERN_APP_FLAG_OVERWRITE('f'),
     {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
-     "Layers: " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES},
+     "Layers: " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES "; with the tables " TERN_MIX_NAMES},
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
-     "Embedding and output tables; both as they are when not given"},
+     "Embedding and output tables; as the mix has them, else as they are, when not given"},
     {"shard-size", 0, TERN_FLAG_U32, "MIB", offsetof(tern_options, shard_mib), 1, TERN_MANIFEST_SHARD_BYTES >> 20,
      "Size of a shard"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
@@ -37,8 +37,10 @@ static tern_status convert(const tern_options *o, const char *in, char **gguf, t
     if (!*gguf) return tern_fail_alloc(err, strlen(temp->path) + 16);
     const tern_convert_options how = {
         .type = o->type, .head = o->head, .progress = tern_progress_update, .progress_context = &progress};
-    const tern_status status = tern_convert(in, *gguf, &how, NULL, err);
+    tern_convert_result result;
+    const tern_status status = tern_convert(in, *gguf, &how, &result, err);
     tern_progress_end(&progress);
+    for (uint32_t i = 0; i < result.n_fallbacks; i++) fprintf(stderr, "%s: %s\n", o->output, result.fallbacks[i]);
     return status;
 }
 
@@ -73,10 +75,11 @@ static tern_status run(const tern_options *o, tern_error *err)
 {
     const char *in = o->args.items[0];
     const tern_encoding *unused;
+    const tern_mix *unused_mix;
     char *gguf = NULL;
     tern_temp temp = {0};
     if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the folder to make with -o");
-    TERN_TRY(tern_app_encoding("type", o->type, &unused, err));
+    TERN_TRY(tern_app_type(o->type, &unused, &unused_mix, err));
     TERN_TRY(tern_app_encoding("head", o->head, &unused, err));
     const bool is_file = !o->type && !o->head && !tern_file_is_dir(in) && !tern_path_ends(in, ".json") &&
                          !tern_path_ends(in, ".safetensors");

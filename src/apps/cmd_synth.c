@@ -7,9 +7,9 @@ static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, output), 0, 0, "The GGUF file to write"},
     TERN_APP_FLAG_OVERWRITE('f'),
     {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
-     "Layers: i2_s (of dense models q8_0) when not given; tq2_0, tq1_0, t160, q4_k, ..."},
+     "Layers: i2_s (of dense models q8_0) when not given; tq2_0, tq1_0, t160, q4_k, ..., q4_k_m"},
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
-     "Embedding table: f16 (when not given), q8_0, q6_k, ..."},
+     "Embedding table: f16 (when not given, or as the mix has it), q8_0, q6_k, ..."},
     {"seed", 0, TERN_FLAG_U64, "N", offsetof(tern_options, seed), 0, 0, "The same seed gives the same file"},
     {0},
 };
@@ -24,16 +24,19 @@ static void defaults(tern_options *o)
 static tern_status run(const tern_options *o, tern_error *err)
 {
     tern_progress progress = {.label = "Writing"};
+    tern_export_report report = {0};
     tern_synth_options how = {
         .preset = o->preset, .seed = o->seed, .progress = tern_progress_update, .progress_context = &progress};
+    how.report = &report;
     if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the GGUF file to write with -o");
-    TERN_TRY(tern_app_encoding("type", o->type, &how.linear, err));
+    TERN_TRY(tern_app_type(o->type, &how.linear, &how.mix, err));
     TERN_TRY(tern_app_encoding("head", o->head, &how.head, err));
     TERN_TRY(tern_app_check_output(o, NULL, o->output, false, err));
     tern_status status = tern_synth_write(o->output, &how, err);
     tern_progress_end(&progress);
     char size[16];
     if (status == TERN_OK) fprintf(stderr, "%s: %s\n", o->output, tern_app_bytes(tern_app_file_bytes(o->output), size));
+    tern_app_say_fallbacks(o->output, &report);
     return status;
 }
 

@@ -57,6 +57,20 @@ static json_t *tensor_json(json_t *name, const char *encoding, uint64_t rows, ui
                      (json_int_t)cols, "bytes", (json_int_t)bytes);
 }
 
+/* How many tensors there are of each encoding, in the order of their first. */
+static json_t *count_encodings(const json_t *tensors)
+{
+    size_t i;
+    const json_t *t;
+    json_t *counts = json_object();
+    json_array_foreach(tensors, i, t)
+    {
+        const char *name = json_string_value(json_object_get(t, "encoding"));
+        json_object_set_new(counts, name, json_integer(json_integer_value(json_object_get(counts, name)) + 1));
+    }
+    return counts;
+}
+
 static void describe_file(const tern_gguf *g, json_t *out)
 {
     json_t *metadata = json_object(), *tensors = json_array();
@@ -74,6 +88,7 @@ static void describe_file(const tern_gguf *g, json_t *out)
     snprintf(format, sizeof format, "GGUF version %u", tern_gguf_version(g));
     json_object_set_new(out, "format", json_string(format));
     json_object_set_new(out, "metadata", metadata);
+    json_object_set_new(out, "encodings", count_encodings(tensors));
     json_object_set_new(out, "tensors", tensors);
 }
 
@@ -142,6 +157,7 @@ void tern_app_describe_model(const tern_model *model, json_t *out)
     json_object_set_new(out, "unused_tensors", json_integer((json_int_t)tern_model_unused(model)->n));
     json_object_set_new(out, "unused_names", json_string(tern_model_unused(model)->names));
     json_object_set_new(out, "config", config_json(c));
+    json_object_set_new(out, "encodings", count_encodings(tensors));
     json_object_set_new(out, "tensors", tensors);
 }
 
@@ -196,6 +212,19 @@ static void print_tensors(const json_t *tensors)
     }
 }
 
+static void print_encodings(const json_t *counts)
+{
+    const char *key, *before = "";
+    json_t *n;
+    printf("%-14s ", "tensors");
+    json_object_foreach((json_t *)(uintptr_t)counts, key, n)
+    {
+        printf("%s%" JSON_INTEGER_FORMAT " %s", before, json_integer_value(n), key);
+        before = ", ";
+    }
+    puts("");
+}
+
 static void print_head(const json_t *d)
 {
     char size[16];
@@ -208,6 +237,7 @@ static void print_head(const json_t *d)
         printf("%-14s %s\n", "problem", json_string_value(json_object_get(d, "problem")));
     printf("%-14s %s\n", "file size",
            tern_app_bytes((uint64_t)json_integer_value(json_object_get(d, "file_bytes")), size));
+    if (json_object_size(json_object_get(d, "encodings"))) print_encodings(json_object_get(d, "encodings"));
     if (!json_object_get(d, "parameters")) return;
     printf("%-14s %.2f million\n", "parameters", (double)json_integer_value(json_object_get(d, "parameters")) * 1e-6);
     printf("%-14s %s, %.2f bits each\n", "weights",

@@ -21,3 +21,17 @@ tern_status tern_app_encoding(const char *flag, const char *name, const tern_enc
     snprintf(what, sizeof what, "--%s", flag);
     return tern_encoding_parse(what, name, encoding, err);
 }
+
+tern_status tern_app_type(const char *name, const tern_encoding **encoding, const tern_mix **mix, tern_error *err)
+{
+    return tern_type_parse("--type", name, encoding, mix, err);
+}
+
+void tern_app_say_fallbacks(const char *path, const tern_export_report *report)
+{
+    char clause[TERN_EXPORT_CLAUSE_BYTES];
+    for (uint32_t i = 0; i < report->n_fallbacks; i++) {
+        tern_export_fallback_text(&report->fallbacks[i], clause);
+        fprintf(stderr, "%s: %s\n", path, clause);
+    }
+}

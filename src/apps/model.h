@@ -5,10 +5,15 @@
 
 #include "apps/open.h"
 #include "model/model.h"
+#include "quant/mix.h"
 
 /* Opens it with a progress bar. */
 tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err);
 /* The encoding that a flag names; NULL for NULL. */
 tern_status tern_app_encoding(const char *flag, const char *name, const tern_encoding **encoding, tern_error *err);
+/* What --type names; NULL, NULL for NULL. */
+tern_status tern_app_type(const char *name, const tern_encoding **encoding, const tern_mix **mix, tern_error *err);
+/* To standard error: which tensors of the file have another type than asked for. */
+void tern_app_say_fallbacks(const char *path, const tern_export_report *report);
 
 #endif

@@ -7,16 +7,19 @@
 #include "base/alloc.h"
 #include "format/gguf.h"
 #include "model/export_internal.h"
+#include "model/mix.h"
 #include "quant/rsr.h"
 
 /* What llama.cpp asks for where there is no tokenizer. */
 #define NO_VOCAB "no_vocab"
 
-static const tern_encoding *target_of(const tern_export_options *o, tern_role role, const tern_weight *w)
+static const tern_encoding *target_of(const tern_config *c, const tern_export_options *o, tern_role role,
+                                      uint32_t layer, const tern_weight *w)
 {
+    const tern_encoding *mixed = o->mix ? tern_mix_encoding(o->mix, c, role, layer) : NULL;
     switch (tern_role__kind(role)) {
-    case TERN_KIND_L: return o->linear ? o->linear : w->encoding;
-    case TERN_KIND_T: return o->head ? o->head : w->encoding;
+    case TERN_KIND_L: return mixed ? mixed : o->linear ? o->linear : w->encoding;
+    case TERN_KIND_T: return o->head ? o->head : mixed ? mixed : w->encoding;
     default: return tern_encoding_find(TERN_ENC_F32);
     }
 }
@@ -33,15 +36,16 @@ static tern_status check_target(const tern_export_options *o, tern_role role, co
                          w->encoding->name, e->name);
     if (tern_encoding_bytes(e, w->rows, w->cols, &bytes, err) == TERN_OK) return TERN_OK;
     tern_error why = err ? *err : (tern_error){0};
-    return tern_fail(err, why.code, "%s: %s; %s takes any shape", w->name, why.message, e->ternary ? "t160" : "f16");
+    return tern_fail(err, why.code, "%s: %s; t160 takes any shape", w->name, why.message);
 }
 
 tern_status tern_export__plan(const tern_config *config, const tern_export_options *options, tern_role role,
-                              const tern_weight *weight, tern_export_plan *plan, tern_error *err)
+                              uint32_t layer, const tern_weight *weight, tern_export_plan *plan, tern_error *err)
 {
     const tern_config *c = config;
     const tern_weight *w = weight;
-    tern_export_plan p = {.weight = w, .encoding = target_of(options, role, w)};
+    tern_export_plan p = {.weight = w, .asked = target_of(c, options, role, layer, w)};
+    p.encoding = tern_encoding_fitting(p.asked, w->cols);
     TERN_TRY(check_target(options, role, w, p.encoding, err));
     p.ternarise = p.encoding->ternary && !w->encoding->ternary;
     bool permute = tern_family__find(c->architecture)->rope_adjacent && !c->rope_adjacent;
@@ -111,7 +115,7 @@ typedef struct exporter {
     tern_gguf_writer *writer;
     tern_pool *pool; /* with options->rsr */
     tern_export_exact exact;
-    uint32_t own;
+    tern_export_report report;
 } exporter;
 
 static tern_status add_scale_tensor(const exporter *x, tern_role role, uint32_t layer, uint32_t n, tern_error *err)
@@ -138,8 +142,8 @@ static bool has_rope_factors(const tern_config *c)
 
 static tern_status plan_of(const exporter *x, tern_role role, uint32_t layer, tern_export_plan *plan, tern_error *err)
 {
-    TERN_TRY(
-        tern_export__plan(&x->model->config, x->options, role, tern_model_weight(x->model, role, layer), plan, err));
+    const tern_weight *w = tern_model_weight(x->model, role, layer);
+    TERN_TRY(tern_export__plan(&x->model->config, x->options, role, layer, w, plan, err));
     plan->pool = x->pool;
     return TERN_OK;
 }
@@ -161,7 +165,7 @@ static tern_status add_tensors(exporter *x, tern_error *err)
         if (plan.n_scales) TERN_TRY(add_scale_tensor(x, walk.role, walk.layer, plan.n_scales, err));
         if (plan.rsr_rows) TERN_TRY(add_rsr_tensor(x, &walk, &plan, err));
         n_rsr += plan.rsr_rows != 0;
-        x->own |= tern_export__own(&plan);
+        tern_export__note(&x->report, &plan);
     }
     if (!x->options->rsr || n_rsr) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "rsr: a model without ternary layers found, some expected");
@@ -214,7 +218,8 @@ static tern_status write_all(exporter *x, tern_error *err)
 {
     tern_export_plan first;
     TERN_TRY(plan_of(x, TERN_ROLE_ATTN_Q, 0, &first, err));
-    TERN_TRY(tern_export__config(&x->model->config, first.encoding, x->writer, err));
+    const uint32_t file_type = tern_export__file_type(x->options, first.encoding);
+    TERN_TRY(tern_export__config(&x->model->config, file_type, x->writer, err));
     if (x->model->i2s_stated) TERN_TRY(tern_gguf_add_string(x->writer, TERN_MODEL__I2S_ORDER, "x86", 3, err));
     if (x->model->tokenizer) TERN_TRY(tern_tokenizer_write_gguf(x->model->tokenizer, x->writer, err));
     else TERN_TRY(tern_gguf_add_string(x->writer, "tokenizer.ggml.model", NO_VOCAB, strlen(NO_VOCAB), err));
@@ -241,6 +246,7 @@ tern_status tern_model_write_gguf(const tern_model *model, const char *path, con
         return status;
     }
     TERN_TRY(tern_gguf_writer_commit(x.writer, e));
-    if (x.options->own) *x.options->own = x.own | tern_export__own_architecture(&model->config);
+    x.report.own |= tern_export__own_architecture(&model->config);
+    if (x.options->report) *x.options->report = x.report;
     return TERN_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "format/gguf.h"
 #include "model/export_internal.h"
+#include "quant/mix.h"
 
 /* Source: llama.cpp's llama_ftype; 40 is bitnet.cpp's; t160 is our own. */
 static const struct {
@@ -15,8 +16,10 @@ static const struct {
     {TERN_ENC_TQ2_0, 37}, {TERN_ENC_I2_S, 40}, {TERN_ENC_T160, 160},
 };
 
-uint32_t tern_export__file_type(const tern_encoding *e)
+uint32_t tern_export__file_type(const tern_export_options *options, const tern_encoding *kept)
 {
+    const tern_encoding *e = options->linear ? options->linear : kept;
+    if (options->mix) return options->mix->file_type;
     for (size_t i = 0; i < sizeof file_types / sizeof *file_types; i++)
         if (file_types[i].encoding == e->id) return file_types[i].file_type;
     return 0;
@@ -27,12 +30,12 @@ static tern_status add_text(tern_gguf_writer *w, const char *key, const char *te
     return tern_gguf_add_string(w, key, text, strlen(text), err);
 }
 
-static tern_status add_general(const tern_config *c, const tern_encoding *linear, tern_gguf_writer *w, tern_error *err)
+static tern_status add_general(const tern_config *c, uint32_t file_type, tern_gguf_writer *w, tern_error *err)
 {
     TERN_TRY(add_text(w, "general.architecture", c->architecture, err));
     TERN_TRY(add_text(w, "general.type", "model", err));
     TERN_TRY(add_text(w, "general.name", c->name, err));
-    TERN_TRY(tern_gguf_add_u32(w, "general.file_type", tern_export__file_type(linear), err));
+    TERN_TRY(tern_gguf_add_u32(w, "general.file_type", file_type, err));
     return tern_gguf_add_u32(w, "general.quantization_version", 2, err);
 }
 
@@ -111,10 +114,9 @@ static tern_status add_rope(const tern_config *c, tern_gguf_writer *w, tern_erro
     return add_f32(c, "rope.scaling.factor", c->rope[0].factor, w, err);
 }
 
-tern_status tern_export__config(const tern_config *config, const tern_encoding *linear, tern_gguf_writer *w,
-                                tern_error *err)
+tern_status tern_export__config(const tern_config *config, uint32_t file_type, tern_gguf_writer *w, tern_error *err)
 {
-    TERN_TRY(add_general(config, linear, w, err));
+    TERN_TRY(add_general(config, file_type, w, err));
     TERN_TRY(add_dimensions(config, w, err));
     TERN_TRY(add_feed_forward(config, w, err));
     TERN_TRY(add_f32(config, "attention.layer_norm_rms_epsilon", config->rms_eps, w, err));

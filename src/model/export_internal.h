@@ -8,7 +8,7 @@
 /* How one tensor will be stored. */
 typedef struct tern_export_plan {
     const tern_weight *weight;
-    const tern_encoding *encoding;
+    const tern_encoding *encoding, *asked; /* the same, or `asked` does not fit the columns */
     uint32_t permuted_heads; /* of a Q or K matrix whose rows go from split halves to adjacent pairs; else 0 */
     bool ternarise;          /* a dense weight into a ternary encoding */
     float scale;             /* the weight's; not known yet when `ternarise` into an encoding with a tail */
@@ -21,9 +21,10 @@ typedef struct tern_export_plan {
 /* Errors: INVALID_ARGUMENT (the encoding does not fit the role or the shape), UNSUPPORTED (not trained for it). Each
  * names the tensor. The weight is looked at, its data only where its scale is not known yet. */
 tern_status tern_export__plan(const tern_config *config, const tern_export_options *options, tern_role role,
-                              const tern_weight *weight, tern_export_plan *plan, tern_error *err);
-/* Bits 1 << TERN_OWN_... of one tensor, and of the architecture. */
-uint32_t tern_export__own(const tern_export_plan *plan);
+                              uint32_t layer, const tern_weight *weight, tern_export_plan *plan, tern_error *err);
+/* Adds what is to be said of one tensor. */
+void tern_export__note(tern_export_report *report, const tern_export_plan *plan);
+/* Bits 1 << TERN_OWN_... of the architecture. */
 uint32_t tern_export__own_architecture(const tern_config *config);
 /* Writes the tensor's data, then those of its tensor of scales and of its RSR section. */
 tern_status tern_export__write(const tern_export_plan *plan, tern_gguf_writer *w, tern_error *err);
@@ -64,11 +65,10 @@ tern_status tern_export__rsr_tensor(const tern_export_plan *plan, const char *we
 tern_status tern_export__rsr_write(const tern_export_plan *plan, const int8_t *codes, uint64_t origin,
                                    tern_gguf_writer *w, tern_error *err);
 
-/* general.file_type for layers in this encoding. */
-uint32_t tern_export__file_type(const tern_encoding *e);
+/* general.file_type of what was asked for; where nothing was, of layers in `kept`. */
+uint32_t tern_export__file_type(const tern_export_options *options, const tern_encoding *kept);
 /* All metadata that a configuration gives, general.* included. */
-tern_status tern_export__config(const tern_config *config, const tern_encoding *linear, tern_gguf_writer *w,
-                                tern_error *err);
+tern_status tern_export__config(const tern_config *config, uint32_t file_type, tern_gguf_writer *w, tern_error *err);
 /* Name and shape of a role's tensor. */
 tern_status tern_export__tensor(tern_gguf_writer *w, tern_role role, uint32_t layer, const tern_config *config,
                                 const tern_encoding *e, tern_error *err);

@@ -1,6 +1,8 @@
-/* What of a written file Tern alone reads. Sources for what others read: the loaders of llama.cpp (src/llama-arch.cpp,
+/* What is said of a written file: which tensors have another type than asked for, and what of it Tern alone reads.
+ * Sources for what others read: the loaders of llama.cpp (src/llama-arch.cpp,
  * src/llama-model.cpp: a file with a tensor that was not asked for is refused), of bitnet.cpp's llama.cpp and of
  * ik_llama.cpp (src/llama-load-tensors.cpp). */
+#include <stdio.h>
 #include <string.h>
 
 #include "model/export_internal.h"
@@ -27,10 +29,32 @@ static uint32_t bit(tern_export_own own, bool is)
     return is ? 1u << own : 0;
 }
 
-uint32_t tern_export__own(const tern_export_plan *p)
+static uint32_t own(const tern_export_plan *p)
 {
     return bit(TERN_OWN_ENCODING, p->encoding->id == TERN_ENC_T160) | bit(TERN_OWN_SECTIONS, p->rsr_rows != 0) |
            bit(TERN_OWN_SCALES, p->n_scales != 0);
+}
+
+void tern_export_fallback_text(const tern_export_fallback *f, char out[TERN_EXPORT_CLAUSE_BYTES])
+{
+    snprintf(out, TERN_EXPORT_CLAUSE_BYTES, "%u tensor%s %s instead of %s: %u columns, no multiple of %u", f->tensors,
+             f->tensors == 1 ? " is" : "s are", f->got->name, f->asked->name, f->cols, f->asked->block_elements);
+}
+
+static void note_fallback(tern_export_report *r, const tern_export_plan *p)
+{
+    uint32_t i = 0;
+    while (i < r->n_fallbacks && !(r->fallbacks[i].asked == p->asked && r->fallbacks[i].got == p->encoding)) i++;
+    if (i == TERN_EXPORT_FALLBACKS) return;
+    if (i == r->n_fallbacks)
+        r->fallbacks[r->n_fallbacks++] = (tern_export_fallback){p->asked, p->encoding, p->weight->cols, 0};
+    r->fallbacks[i].tensors++;
+}
+
+void tern_export__note(tern_export_report *report, const tern_export_plan *plan)
+{
+    report->own |= own(plan);
+    if (plan->asked != plan->encoding) note_fallback(report, plan);
 }
 
 /* Others' "bitnet" has sub-norms and the embedding as its head, their "llama" no sub-norms. */

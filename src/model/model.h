@@ -174,6 +174,8 @@ void tern_rope_frequencies(const tern_rope *rope, uint32_t head_dim, float *freq
  * their exact scales: where blocks round them to f16 (tq1_0, tq2_0), metadata hold them as well, which open reads back
  * and other programs pass over. Scales of rows beside an encoding with one scale, and those that no f16 comes near, are
  * an f32 tensor "<name without .weight>.scale" [1] or [rows], which other programs know of some architectures at most.
+ * A dense encoding whose blocks do not fit a matrix's columns gives way to its sibling (tern_encoding_fitting), which
+ * the report says.
  * Dense weights into a ternary encoding are refused (UNSUPPORTED, "the model was not trained for it") unless `force`.
  * llama models get their Q/K rows permuted to adjacent pairs, as GGUF's llama architecture means. */
 
@@ -189,12 +191,33 @@ typedef enum tern_export_own {
 /* A clause about the file ("its layers are ..."), with what others read instead. Lives for ever. */
 const char *tern_export_own_text(tern_export_own own);
 
+/* Tensors that have not got the encoding asked for, because its blocks do not fit their columns. */
+typedef struct tern_export_fallback {
+    const tern_encoding *asked, *got;
+    uint32_t cols; /* of the first of them */
+    uint32_t tensors;
+} tern_export_fallback;
+
+/* A clause about the file: "4 tensors are q8_0 instead of q6_k: 1152 columns, no multiple of 256". */
+enum { TERN_EXPORT_CLAUSE_BYTES = 128 };
+void tern_export_fallback_text(const tern_export_fallback *fallback, char out[TERN_EXPORT_CLAUSE_BYTES]);
+
+enum { TERN_EXPORT_FALLBACKS = 8 }; /* a mix has three encodings, each with two siblings of which one may fit */
+
+/* What is to be said of a written file. */
+typedef struct tern_export_report {
+    uint32_t own; /* bits 1 << TERN_OWN_... */
+    tern_export_fallback fallbacks[TERN_EXPORT_FALLBACKS];
+    uint32_t n_fallbacks;
+} tern_export_report;
+
 typedef struct tern_export_options {
     const tern_encoding *linear, *head;
+    const struct tern_mix *mix; /* quant/mix.h: instead of `linear`, and of `head` where that is NULL; NULL: none */
     bool force;
     bool rsr; /* an RSR section beside each ternary matrix (docs/formats/rsr.md), so that serving need not sort */
-    uint32_t rsr_rows; /* rows of its blocks, 1 to 16; 0: by the matrix's columns */
-    uint32_t *own;     /* on success gets a bit 1 << TERN_OWN_... for each that there is; may be NULL */
+    uint32_t rsr_rows;          /* rows of its blocks, 1 to 16; 0: by the matrix's columns */
+    tern_export_report *report; /* set on success; may be NULL */
     bool (*progress)(void *context, float done);
     void *progress_context;
 } tern_export_options;
@@ -211,7 +234,9 @@ tern_status tern_model_write_gguf(const tern_model *model, const char *path, con
  * 0, +1), or normal numbers where the published model is dense; norms of 1, biases of 0. Deterministic in seed. */
 typedef struct tern_synth_options {
     const char *preset;
-    const tern_encoding *linear, *head; /* NULL: i2_s (of dense models q8_0), f16 */
+    const tern_encoding *linear, *head; /* NULL: i2_s (of dense models q8_0), f16 or what the mix has */
+    const struct tern_mix *mix;         /* as in tern_export_options */
+    tern_export_report *report;         /* set on success; may be NULL */
     uint64_t seed;
     bool (*progress)(void *context, float done);
     void *progress_context;

@@ -21,6 +21,7 @@ typedef struct maker {
     uint16_t *normal;     /* [TABLE_SIZE] f16 values of a normal distribution */
     uint64_t done, total; /* parameters */
     tern_export_exact exact;
+    tern_export_report report;
 } maker;
 
 /* The n-th of the 81 bytes of i2_s: four codes, none of them 11. */
@@ -76,11 +77,11 @@ static tern_status report(maker *m, uint64_t n, tern_error *err)
     return tern_fail(err, TERN_CANCELLED, "writing the model was cancelled");
 }
 
-static tern_status write_weight(const maker *m, tern_role role, tern_weight *w, tern_error *err)
+static tern_status write_weight(const maker *m, tern_role role, uint32_t layer, tern_weight *w, tern_error *err)
 {
     tern_export_plan plan;
-    tern_role__gguf_name(role, 0, w->name);
-    TERN_TRY(tern_export__plan(m->config, &m->encodings, role, w, &plan, err));
+    tern_role__gguf_name(role, layer, w->name);
+    TERN_TRY(tern_export__plan(m->config, &m->encodings, role, layer, w, &plan, err));
     return tern_export__write(&plan, m->writer, err);
 }
 
@@ -110,21 +111,22 @@ static tern_status write_linear(maker *m, tern_role role, uint32_t layer, tern_e
         memset(bytes + n, 0, w.encoding->tail_bytes);
         w.scale = ternary_scale(cols);
         tern_store_f32(bytes + n, w.scale);
-        status = write_weight(m, role, &w, err);
+        status = write_weight(m, role, layer, &w, err);
     }
     tern_free(bytes);
     return status == TERN_OK ? report(m, (uint64_t)rows * cols, err) : status;
 }
 
 /* Rows of a table do not depend on each other: a slice is written as a table of its own. */
-static tern_status write_table_slice(maker *m, tern_role role, uint32_t rows, uint32_t cols, tern_error *err)
+static tern_status write_table_slice(maker *m, tern_role role, uint32_t layer, uint32_t rows, uint32_t cols,
+                                     tern_error *err)
 {
     tern_weight w;
     uint8_t *bytes = NULL;
     tern_status status = start_weight(&w, TERN_ENC_F16, rows, cols, &bytes, err);
     if (status == TERN_OK) {
         fill_normal(&m->rng, m->normal, bytes, (size_t)rows * cols);
-        status = write_weight(m, role, &w, err);
+        status = write_weight(m, role, layer, &w, err);
     }
     tern_free(bytes);
     return status == TERN_OK ? report(m, (uint64_t)rows * cols, err) : status;
@@ -136,7 +138,7 @@ static tern_status write_table(maker *m, tern_role role, uint32_t layer, tern_er
     tern_role__shape(role, layer, m->config, &rows, &cols);
     for (uint32_t first = 0; first < rows; first += SLICE_ROWS) {
         uint32_t n = rows - first < SLICE_ROWS ? rows - first : SLICE_ROWS;
-        TERN_TRY(write_table_slice(m, role, n, cols, err));
+        TERN_TRY(write_table_slice(m, role, layer, n, cols, err));
     }
     return TERN_OK;
 }
@@ -171,8 +173,9 @@ static tern_status add_tensors(maker *m, tern_error *err)
         tern_role__shape(walk.role, walk.layer, m->config, &w.rows, &w.cols);
         tern_role__gguf_name(walk.role, walk.layer, w.name);
         if (ternary) w.scale = ternary_scale(w.cols);
-        TERN_TRY(tern_export__plan(m->config, &m->encodings, walk.role, &w, &plan, err));
+        TERN_TRY(tern_export__plan(m->config, &m->encodings, walk.role, walk.layer, &w, &plan, err));
         TERN_TRY(tern_export_exact_add(&m->exact, &plan, w.name, err));
+        tern_export__note(&m->report, &plan);
         TERN_TRY(tern_export__tensor(m->writer, walk.role, walk.layer, m->config, plan.encoding, err));
         m->total += (uint64_t)w.rows * w.cols;
     }
@@ -188,7 +191,7 @@ static tern_status write_vocab(maker *m, tern_error *err)
 
 static tern_status write_all(maker *m, tern_error *err)
 {
-    TERN_TRY(tern_export__config(m->config, m->encodings.linear, m->writer, err));
+    TERN_TRY(tern_export__config(m->config, tern_export__file_type(&m->encodings, NULL), m->writer, err));
     TERN_TRY(write_vocab(m, err));
     TERN_TRY(add_tensors(m, err));
     TERN_TRY(tern_export_exact_write(&m->exact, m->writer, err));
@@ -218,11 +221,13 @@ tern_status tern_synth_write(const char *path, const tern_synth_options *options
     maker m = {.config = &config, .options = options, .ternary = ternary, .rng = {options->seed}};
     const tern_encoding *usual = tern_encoding_find(ternary ? TERN_ENC_I2_S : TERN_ENC_Q8_0);
     m.encodings.linear = options->linear ? options->linear : usual;
-    m.encodings.head = options->head ? options->head : tern_encoding_find(TERN_ENC_F16);
+    m.encodings.mix = options->mix;
+    m.encodings.head = options->head || options->mix ? options->head : tern_encoding_find(TERN_ENC_F16);
     m.normal = tern_alloc(TABLE_SIZE * sizeof *m.normal);
     if (!m.normal) return tern_fail_alloc(e, TABLE_SIZE * sizeof *m.normal);
     tern_status status = write_file(&m, path, e);
     tern_export_exact_deinit(&m.exact);
     tern_free(m.normal);
+    if (status == TERN_OK && options->report) *options->report = m.report;
     return status;
 }

@@ -79,6 +79,10 @@ const tern_encoding *tern_encoding_at(size_t i);
  * says found and expected), LIMIT (overflow). */
 tern_status tern_encoding_bytes(const tern_encoding *e, uint64_t rows, uint64_t cols, size_t *bytes, tern_error *err);
 
+/* The encoding itself where its blocks fit rows of `cols` columns, or it is ternary; else its sibling of smaller
+ * blocks, as llama.cpp chooses it (q6_k: q8_0, ...), in the end f16. quant/mix.c. */
+const tern_encoding *tern_encoding_fitting(const tern_encoding *e, uint64_t cols);
+
 /* Bytes from one row to the next, for encodings that are not linear. Errors: as tern_encoding_bytes. For i2_s it holds
  * (cols / 4) only when cols is a multiple of 128; otherwise INVALID_ARGUMENT. */
 tern_status tern_encoding_row_bytes(const tern_encoding *e, uint64_t cols, size_t *bytes, tern_error *err);

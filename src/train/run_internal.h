@@ -44,6 +44,7 @@ typedef struct tern_run {
     int lock; /* of the folder; -1: not yet */
 
     const tern_encoding *type;
+    const struct tern_mix *mix; /* instead of `type`, or NULL */
     tern_model *model;
     tern_adapter *start;
     tern_train_data *data, *validation_data;

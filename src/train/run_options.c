@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/show.h"
 #include "format/json.h"
+#include "quant/mix.h"
 #include "train/data_layout.h"
 #include "train/run_internal.h"
 
@@ -78,7 +79,7 @@ static tern_status read_words(tern_run *run, tern_error *err)
     PICK("power", o->power, &i, "performance", "balanced", "saver");
     run->power.mode = (tern_power_mode)i;
     PICK("split", o->split, &i, "file", "blank", "line");
-    return tern_encoding_parse("type", o->type, &run->type, err);
+    return tern_type_parse("type", o->type, &run->type, &run->mix, err);
 }
 
 /* Numbers that the trainer does not look at. */

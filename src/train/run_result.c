@@ -80,7 +80,7 @@ static tern_status write_gguf(const tern_run *run, const tern_model *model, bool
 {
     tern_run_progress context = {run, "Writing"};
     const tern_export_options how = {
-        .linear = run->type, .force = true, .progress = progress, .progress_context = &context};
+        .linear = run->type, .mix = run->mix, .force = true, .progress = progress, .progress_context = &context};
     return tern_model_write_gguf(model, run->o->output, &how, err);
 }
 

@@ -1,5 +1,6 @@
 /* The commands that write and show model files: convert, inspect, synth; and files that are cut short. */
 #include "apps/commands_cases.h"
+#include "support/micro_model.h"
 
 static void convert_keeps_the_text(void **state)
 {
@@ -52,6 +53,34 @@ static void convert_refuses(void **state)
     o = TERN("convert", test_fixture("llama"), "-o", test_scratch("cli-forced.gguf"), "--type", "i2_s");
     assert_int_equal(o.code, 1);
     assert_non_null(strstr(o.err, "the model was not trained for it (--force does it all the same)"));
+    test_output_free(&o);
+}
+
+/* A mix, counted by inspect; and what has another type where a block of 256 does not fit. */
+static void mixes(void **state)
+{
+    (void)state;
+    const char *file = test_scratch("cli-mix.gguf");
+    test_output o = TERN("convert", test_fixture("gemma3"), "-o", file, "--type", "Q4_K_M", "-f");
+    assert_int_equal(o.code, 0);
+    assert_null(strstr(o.err, "instead of"));
+    test_output_free(&o);
+    json_t *d = test_tern_json(TERN_WORDS("inspect", file, "--json"));
+    const json_t *n = json_object_get(d, "encodings");
+    assert_int_equal(json_integer_value(json_object_get(n, "q4_k")), 7 * 7 - 6); /* layers 2, 5, 6 of 7 have more */
+    assert_int_equal(json_integer_value(json_object_get(n, "q6_k")), 7);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(d, "metadata"), "general.file_type")), 15);
+    json_decref(d);
+    o = TERN("inspect", file);
+    assert_non_null(strstr(o.out, "43 q4_k"));
+    test_output_free(&o);
+    tern_error err = {0};
+    tern_buf bytes = micro_model(&(micro_change){.width = 96, .seed = 3, .architecture = "llama"});
+    assert_ok(tern_file_write(test_scratch("cli-96.gguf"), bytes.data, bytes.size, &err), err);
+    tern_buf_deinit(&bytes);
+    o = TERN("convert", test_scratch("cli-96.gguf"), "-o", file, "--type", "q6_K", "-f");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.err, "7 tensors are q8_0 instead of q6_k: 96 columns, no multiple of 256"));
     test_output_free(&o);
 }
 
@@ -172,6 +201,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(convert_keeps_the_text),
     cmocka_unit_test(rsr_keeps_the_text),
     cmocka_unit_test(convert_refuses),
+    cmocka_unit_test(mixes),
     cmocka_unit_test(a_file_that_is_cut_while_it_is_used_is_named),
     cmocka_unit_test(truncated_files_are_refused),
     cmocka_unit_test(inspect_describes_files_and_folders),

@@ -177,10 +177,10 @@ static void row_scales_are_exact(void **state)
     for (size_t i = 0; i < 3; i++) {
         tern_export_options options = {.linear = tern_encoding_by_name(encodings[i])};
         const char *path = test_scratch("row-scales.gguf");
-        uint32_t own = 0;
-        options.own = &own;
+        tern_export_report report = {0};
+        options.report = &report;
         assert_ok(tern_model_write_gguf(model, path, &options, &err), err);
-        assert_int_equal(own, i == 2 ? 1u << TERN_OWN_ENCODING | 1u << TERN_OWN_SCALES : 0);
+        assert_int_equal(report.own, i == 2 ? 1u << TERN_OWN_ENCODING | 1u << TERN_OWN_SCALES : 0);
         tern_model *back = open_model(path);
         const tern_weight *b = tern_model_weight(back, TERN_ROLE_FFN_UP, 0);
         assert_same_codes(a, b);

@@ -11,6 +11,7 @@ static tern_view add(tern_builder *b, const char *name, tern_view a, tern_view c
 
 static void rope(tern_builder *b, tern_view x, uint32_t n_heads)
 {
+    if (tern_config_layer(b->config, b->layer).plain) return;
     tern_op op = {.kind = TERN_OP_ROPE,
                   .n_heads = n_heads,
                   .head_dim = b->config->head_dim,
@@ -104,7 +105,11 @@ static tern_view block_sum(tern_builder *b, const char *name, tern_view x, tern_
 {
     static const char *const names[] = {
         [TERN_ROLE_ATTN_POST_NORM] = "attn_post_norm", [TERN_ROLE_FFN_POST_NORM] = "ffn_post_norm"};
+    static const char *const scaled[] = {
+        [TERN_ROLE_ATTN_POST_NORM] = "attn_scaled", [TERN_ROLE_FFN_POST_NORM] = "ffn_scaled"};
     if (b->config->post_norms) made = tern_build__rms_norm(b, names[post_norm], made, post_norm);
+    if (b->config->residual_scale > 0)
+        made = tern_build__scale(b, scaled[post_norm], made, b->config->residual_scale, 0);
     return add(b, name, x, made);
 }
 

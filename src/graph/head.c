@@ -24,10 +24,11 @@ static void sample(tern_builder *b)
 
 static tern_view logits_of(tern_builder *b, tern_build_input *in, const char *name)
 {
-    const float cap = b->config->logit_softcap;
-    tern_build_linear table = {.name = cap > 0 ? "logits_uncapped" : name, .role = TERN_ROLE_OUTPUT};
+    const float cap = b->config->logit_softcap, divisor = b->config->logit_scale;
+    const bool scaled = cap > 0 || divisor > 0;
+    tern_build_linear table = {.name = scaled ? "logits_plain" : name, .role = TERN_ROLE_OUTPUT};
     tern_build__linears(b, in, &table, 1);
-    return cap > 0 ? tern_build__scale(b, name, table.out, 1, cap) : table.out;
+    return scaled ? tern_build__scale(b, name, table.out, divisor > 0 ? 1.0f / divisor : 1.0f, cap) : table.out;
 }
 
 /* The logits of the rows whose outputs are wanted. */

@@ -71,9 +71,9 @@ static tern_status check_scores(const tern_config *c, tern_error *err)
     const struct {
         const char *what;
         float value;
-    } numbers[] = {{"attention scale", c->score_scale},
-                   {"soft cap of attention", c->score_softcap},
-                   {"soft cap of logits", c->logit_softcap}};
+    } numbers[] = {{"attention scale", c->score_scale},      {"soft cap of attention", c->score_softcap},
+                   {"soft cap of logits", c->logit_softcap}, {"embedding scale", c->embd_scale},
+                   {"residual scale", c->residual_scale},    {"logit scale", c->logit_scale}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!(numbers[i].value >= 0.0f && isfinite(numbers[i].value)))
             return tern_fail(err, TERN_MALFORMED, "%s: %g found, a positive number or 0 expected", numbers[i].what,

@@ -186,6 +186,15 @@ static tern_status read_scores(tern_config *config, const tern_gguf *g, const te
     return maybe_f32(g, config, "final_logit_softcapping", &config->logit_softcap, err);
 }
 
+/* Granite's. Other families have none of these keys. */
+static tern_status read_factors(tern_config *config, const tern_gguf *g, const tern_family *family, tern_error *err)
+{
+    if (!family->multipliers) return TERN_OK;
+    TERN_TRY(maybe_f32(g, config, "embedding_scale", &config->embd_scale, err));
+    TERN_TRY(maybe_f32(g, config, "residual_scale", &config->residual_scale, err));
+    return maybe_f32(g, config, "logit_scale", &config->logit_scale, err);
+}
+
 /* Features that the graph does not have: a number other than 0 is refused. */
 static tern_status refuse_extras(const tern_config *config, const tern_gguf *g, tern_error *err)
 {
@@ -213,6 +222,7 @@ tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *g, tern
     TERN_TRY(maybe_f32(g, &c, "attention.layer_norm_rms_epsilon", &c.rms_eps, err));
     TERN_TRY(read_rope(&c, g, err));
     TERN_TRY(read_scores(&c, g, family, err));
+    TERN_TRY(read_factors(&c, g, family, err));
     TERN_TRY(read_name(&c, g, err));
     c.tied_head = !tern_gguf_find_tensor(g, "output.weight");
     c.bit_linear = family->ternary;

@@ -180,8 +180,8 @@ static tern_status read_quantization(tern_hf_layout *layout, const json_t *root,
     return TERN_OK;
 }
 
-tern_status tern_config__from_hf(tern_config *config, tern_hf_layout *layout, const json_t *root, const char *name,
-                                 tern_error *err)
+static tern_status from_text(tern_config *config, tern_hf_layout *layout, const json_t *root, const char *name,
+                             tern_error *err)
 {
     tern_config c = {.rms_eps = 1e-5f};
     tern_hf_layout l = {0};
@@ -190,6 +190,7 @@ tern_status tern_config__from_hf(tern_config *config, tern_hf_layout *layout, co
     TERN_TRY(refuse_extras(root, err));
     TERN_TRY(read_dimensions(&c, root, err));
     TERN_TRY(tern_config__scores_from_hf(&c, family, root, err));
+    TERN_TRY(tern_config__factors_from_hf(&c, family, root, err));
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rms_norm_eps", &c.rms_eps, err));
     TERN_TRY_OPTIONAL(tern_json_get_bool(root, "tie_word_embeddings", &c.tied_head, err));
     TERN_TRY(read_rope(&c, root, err));
@@ -202,4 +203,14 @@ tern_status tern_config__from_hf(tern_config *config, tern_hf_layout *layout, co
     *config = c;
     *layout = l;
     return TERN_OK;
+}
+
+tern_status tern_config__from_hf(tern_config *config, tern_hf_layout *layout, const json_t *root, const char *name,
+                                 tern_error *err)
+{
+    json_t *text = NULL;
+    TERN_TRY(tern_config__text_of_hf(&text, root, err));
+    tern_status status = from_text(config, layout, text, name, err);
+    tern_json_free(text);
+    return status;
 }

@@ -8,14 +8,14 @@
 /* Of the classes that have the key, whose value counts only where `use_sliding_window` does not say otherwise. */
 static tern_status read_window(tern_config *config, const tern_family *family, const json_t *root, tern_error *err)
 {
-    const bool qwen = strncmp(family->architecture, "qwen", 4) == 0;
     const char *first = json_string_value(json_array_get(json_object_get(root, "architectures"), 0));
     const bool mistral = first && strcmp(first, "MistralForCausalLM") == 0;
-    bool used = !qwen;
+    bool used = !family->window_switch;
     if (!tern_json_has(root, "sliding_window")) return TERN_OK;
     TERN_TRY_OPTIONAL(tern_json_get_bool(root, "use_sliding_window", &used, err));
     if (!used) return TERN_OK;
-    if (qwen) return tern_fail(err, TERN_UNSUPPORTED, "use_sliding_window: true found, false expected");
+    if (family->window_switch)
+        return tern_fail(err, TERN_UNSUPPORTED, "use_sliding_window: true found, false expected");
     if (!mistral && !family->full_period)
         return tern_fail(err, TERN_UNSUPPORTED, "sliding_window: %s found, null expected",
                          tern_json_kind(json_object_get(root, "sliding_window")));

@@ -77,6 +77,14 @@ static tern_status add_u32(const tern_config *c, const char *name, uint32_t valu
     return tern_gguf_add_u32(w, key, value, err);
 }
 
+static tern_status add_factors(const tern_config *c, tern_gguf_writer *w, tern_error *err)
+{
+    if (!tern_family__find(c->architecture)->multipliers) return TERN_OK;
+    if (c->embd_scale > 0) TERN_TRY(add_f32(c, "embedding_scale", c->embd_scale, w, err));
+    if (c->residual_scale > 0) TERN_TRY(add_f32(c, "residual_scale", c->residual_scale, w, err));
+    return c->logit_scale > 0 ? add_f32(c, "logit_scale", c->logit_scale, w, err) : TERN_OK;
+}
+
 /* What only some models have. Where a family has a value of its own, 0 is written as well. */
 static tern_status add_scores(const tern_config *c, tern_gguf_writer *w, tern_error *err)
 {
@@ -121,6 +129,7 @@ tern_status tern_export__config(const tern_config *config, uint32_t file_type, t
     TERN_TRY(add_feed_forward(config, w, err));
     TERN_TRY(add_f32(config, "attention.layer_norm_rms_epsilon", config->rms_eps, w, err));
     TERN_TRY(add_scores(config, w, err));
+    TERN_TRY(add_factors(config, w, err));
     return add_rope(config, w, err);
 }
 

@@ -14,8 +14,10 @@ static const tern_family families[] = {
      .n_ctx_train = 4096},
     {"bitnet", TERN_ACT_SILU, .ternary = true, .rope_base = 10000.0f},
     {"llama", TERN_ACT_SILU, .rope_adjacent = true, .rope_base = 10000.0f},
-    {"qwen2", TERN_ACT_SILU, .qkv_bias = true, .rope_base = 10000.0f},
-    {"qwen3", TERN_ACT_SILU, .qk_norm = true, .rope_base = 10000.0f},
+    {"granite", TERN_ACT_SILU, .multipliers = true, .rope_adjacent = true, .rope_base = 10000.0f},
+    {"smollm3", TERN_ACT_SILU, .plain_period = 4, .window_switch = true, .rope_adjacent = true, .rope_base = 10000.0f},
+    {"qwen2", TERN_ACT_SILU, .qkv_bias = true, .window_switch = true, .rope_base = 10000.0f},
+    {"qwen3", TERN_ACT_SILU, .qk_norm = true, .window_switch = true, .rope_base = 10000.0f},
     {"gemma2", TERN_ACT_GELU, .post_norms = true, .norms_from_one = true, .scaled_embd = true, .full_period = 2,
      .score_softcap = 50.0f, .logit_softcap = 30.0f, .rope_base = 10000.0f},
     {"gemma3", TERN_ACT_GELU, .post_norms = true, .qk_norm = true, .norms_from_one = true, .scaled_embd = true,
@@ -30,10 +32,13 @@ static const tern_family_class classes[] = {
     {"BitnetForCausalLM", TERN_ACT_SILU, "bitnet", "bitnet"},
     {"LlamaForCausalLM", TERN_ACT_SILU, "llama", "llama"},
     {"MistralForCausalLM", TERN_ACT_SILU, "llama", "mistral"},
+    {"GraniteForCausalLM", TERN_ACT_SILU, "granite", "granite"},
+    {"SmolLM3ForCausalLM", TERN_ACT_SILU, "smollm3", "smollm3"},
     {"Qwen2ForCausalLM", TERN_ACT_SILU, "qwen2", "qwen2"},
     {"Qwen3ForCausalLM", TERN_ACT_SILU, "qwen3", "qwen3"},
     {"Gemma2ForCausalLM", TERN_ACT_GELU, "gemma2", "gemma2"},
     {"Gemma3ForCausalLM", TERN_ACT_GELU, "gemma3", "gemma3_text"},
+    {"Gemma3ForConditionalGeneration", TERN_ACT_GELU, "gemma3", "gemma3"},
 };
 
 const tern_family *tern_family__find(const char *architecture)
@@ -62,13 +67,13 @@ const char *tern_activation_name(tern_activation activation)
 
 const char *tern_family__list(void)
 {
-    return "bitnet-b1.58, bitnet-25, bitnet, llama, qwen2, qwen3, gemma2 or gemma3";
+    return "bitnet-b1.58, bitnet-25, bitnet, llama, granite, smollm3, qwen2, qwen3, gemma2 or gemma3";
 }
 
 const char *tern_family__classes(void)
 {
-    return "BitNetForCausalLM, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
-           "Gemma2ForCausalLM or Gemma3ForCausalLM";
+    return "BitNetForCausalLM, LlamaForCausalLM, MistralForCausalLM, GraniteForCausalLM, SmolLM3ForCausalLM, "
+           "Qwen2ForCausalLM, Qwen3ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM or Gemma3ForConditionalGeneration";
 }
 
 static const tern_family_class *class_named(const char *name)
@@ -95,6 +100,7 @@ void tern_family__set(tern_config *config, const tern_family *family)
     config->post_norms = family->post_norms;
     config->qk_norm = family->qk_norm;
     config->qkv_bias = family->qkv_bias;
+    config->plain_period = family->plain_period;
     config->rope[0].base = family->rope_base;
 }
 

@@ -43,11 +43,14 @@ typedef struct tern_config {
     bool rope_adjacent; /* adjacent pairs (llama GGUF files) instead of split halves */
     tern_rope rope[TERN_MAX_ROPES]; /* the second, where there is one, is that of layers with a window */
     uint32_t window;                /* 0: none; positions that a token sees, its own included (Mistral) */
-    uint32_t full_period; /* every so-many-th layer sees all positions (Gemma 2: 2, Gemma 3: 6); 0: none does */
-    float score_scale;    /* of attention; 0: 1 / sqrt(head_dim) */
-    float score_softcap;  /* 0: none */
-    float embd_scale;     /* what rows of the embedding table are multiplied with; 0: nothing (Gemma: sqrt(n_embd)) */
-    float logit_softcap;  /* of the head; 0: none */
+    uint32_t full_period;  /* every so-many-th layer sees all positions (Gemma 2: 2, Gemma 3: 6); 0: none does */
+    float score_scale;     /* of attention; 0: 1 / sqrt(head_dim) */
+    float score_softcap;   /* 0: none */
+    float embd_scale;      /* what rows of the embedding table are multiplied with; 0: nothing (Gemma: sqrt(n_embd)) */
+    float residual_scale;  /* what each block's result is multiplied with before it is added; 0: nothing (Granite) */
+    float logit_scale;     /* what logits are divided by; 0: nothing (Granite) */
+    float logit_softcap;   /* of the head; 0: none */
+    uint32_t plain_period; /* every so-many-th layer has no RoPE (SmolLM3: 4); 0: all have it */
 } tern_config;
 
 /* Hugging Face's word: "relu2", "silu", "gelu_pytorch_tanh". */
@@ -57,6 +60,7 @@ const char *tern_activation_name(tern_activation activation);
 typedef struct tern_layer_config {
     uint32_t window; /* 0: it sees all positions */
     uint32_t rope;   /* which of the configuration's */
+    bool plain;      /* positions turn nothing */
     uint32_t n_ff;
 } tern_layer_config;
 
@@ -66,6 +70,7 @@ static inline tern_layer_config tern_config_layer(const tern_config *config, uin
     const uint32_t own = layer < TERN_MAX_LAYERS ? config->layer_n_ff[layer] : 0;
     return (tern_layer_config){.window = full ? 0 : config->window,
                                .rope = !full && config->rope[1].base > 0,
+                               .plain = config->plain_period && (layer + 1) % config->plain_period == 0,
                                .n_ff = own ? own : config->n_ff};
 }
 

@@ -33,14 +33,19 @@ typedef struct tern_exact_scale {
 
 typedef struct tern_i2s_evidence tern_i2s_evidence; /* model/i2s_evidence.h */
 
+/* Where the text model's tensors lie among those of a model of several parts: "model.layers.0...", or before that
+ * "language_model.", or "model.language_model.layers.0..." as transformers has saved it since 4.52. */
+typedef enum tern_hf_spelling { TERN_HF_ALONE, TERN_HF_BEFORE, TERN_HF_WITHIN, TERN_HF_SPELLINGS } tern_hf_spelling;
+
 struct tern_model {
     tern_config config;
     tern_tokenizer *tokenizer;
     tern_weight *weights; /* [n_layers][TERN_ROLE_COUNT]; roles outside the layers live in row 0 */
     uint64_t bytes, parameters;
-    tern_exact_scale *exact; /* as weights; NULL: the file has none */
-    bool i2s_stated;         /* that its I2_S layers are in Tern's order, whatever the evidence says */
-    bool derived;            /* the tokenizer is another model's */
+    tern_exact_scale *exact;   /* as weights; NULL: the file has none */
+    tern_hf_spelling spelling; /* of an HF folder's tensors */
+    bool i2s_stated;           /* that its I2_S layers are in Tern's order, whatever the evidence says */
+    bool derived;              /* the tokenizer is another model's */
     tern_unused_tensors unused;
 
     tern_file_map map;             /* a GGUF file that we opened */
@@ -67,7 +72,10 @@ typedef struct tern_family {
     bool post_norms, qk_norm, qkv_bias; /* as in tern_config */
     bool norms_from_one;                /* Hugging Face folders hold norms less 1 (Gemma) */
     bool scaled_embd;                   /* rows of the embedding table times sqrt(n_embd) */
+    bool multipliers;                   /* factors of embedding, residual sums, scores and logits (Granite) */
+    bool window_switch;                 /* sliding_window counts only with use_sliding_window, which is refused */
     uint32_t full_period;               /* of layers that see all positions, where there is a window */
+    uint32_t plain_period;              /* as in tern_config */
     float window_rope_base;             /* of layers with a window; 0: as the others */
     float score_softcap, logit_softcap; /* where a GGUF file does not say */
     float rope_base;                    /* where the file does not say */
@@ -123,6 +131,11 @@ void tern_role__scale_name(const char *weight_name, char *out, size_t n);
 /* The i-th name that HF folders use, false past the last one. All families have the same names for linear layers: for
  * those config may be NULL. */
 bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t layer, unsigned i, char *out);
+/* A tensor's name in a folder of this spelling; name and out hold TERN_MODEL__NAME_BYTES. */
+void tern_role__spell(tern_hf_spelling spelling, const char *name, char *out);
+/* What all tensors of the text model's layers begin with; those of the text model, where others lie beside them. */
+const char *tern_role__layers_prefix(tern_hf_spelling spelling);
+const char *tern_role__text_prefix(tern_hf_spelling spelling);
 /* What is added to the values that HF folders have: Gemma's norms are stored less 1. */
 float tern_role__hf_offset(const tern_config *config, tern_role role);
 /* The shape that a role must have in a layer; a norm or a bias is [1][cols]. */
@@ -139,9 +152,15 @@ typedef struct tern_hf_layout {
     bool reciprocal; /* weight_scale divides (linear_class "bitlinear") instead of multiplying */
 } tern_hf_layout;
 
+/* What the text model is read from: the document, or its text_config where the class has images as well, with what the
+ * class has where nothing is said. The caller's to tern_json_free. Errors: NOT_FOUND (no text_config), MALFORMED. */
+tern_status tern_config__text_of_hf(json_t **text, const json_t *root, tern_error *err);
 /* The part of it that says how attention and the head make scores: windows, scale, soft caps. */
 tern_status tern_config__scores_from_hf(tern_config *config, const tern_family *family, const json_t *root,
                                         tern_error *err);
+/* Granite's multipliers, and which layers have no RoPE. */
+tern_status tern_config__factors_from_hf(tern_config *config, const tern_family *family, const json_t *root,
+                                         tern_error *err);
 /* The feed-forward lengths of all layers, each[n_layers]. */
 void tern_config__set_feed_forward(tern_config *config, const uint32_t *each);
 /* `name` is what the model is called when the file does not say. */

@@ -200,11 +200,14 @@ static tern_status add_tensor(const source *s, tern_error *err)
 /* The tensor of a role under any of its names, which is left in `name`; NULL, with the first name, when it has none. */
 static const tern_st_tensor *find_tensor(const tern_model *model, tern_role role, uint32_t layer, char *name)
 {
-    for (unsigned i = 0; tern_role__hf_name(&model->config, role, layer, i, name); i++) {
+    char own[TERN_MODEL__NAME_BYTES];
+    for (unsigned i = 0; tern_role__hf_name(&model->config, role, layer, i, own); i++) {
+        tern_role__spell(model->spelling, own, name);
         const tern_st_tensor *t = tern_safetensors_find(model->safetensors, name);
         if (t) return t;
     }
-    tern_role__hf_name(&model->config, role, layer, 0, name);
+    tern_role__hf_name(&model->config, role, layer, 0, own);
+    tern_role__spell(model->spelling, own, name);
     return NULL;
 }
 
@@ -224,6 +227,17 @@ static tern_status add_roles(tern_model *model, tern_hf_layout layout, tern_erro
     return TERN_OK;
 }
 
+/* The spelling under which there is an embedding table. */
+static tern_hf_spelling find_spelling(tern_model *model)
+{
+    char name[TERN_MODEL__NAME_BYTES];
+    for (unsigned i = 0; i < TERN_HF_SPELLINGS; i++) {
+        model->spelling = (tern_hf_spelling)i;
+        if (find_tensor(model, TERN_ROLE_TOKEN_EMBD, 0, name)) return model->spelling;
+    }
+    return TERN_HF_ALONE;
+}
+
 /* What only the list of tensors tells. */
 static void look_at_tensors(tern_model *model, tern_hf_layout layout)
 {
@@ -234,6 +248,7 @@ static void look_at_tensors(tern_model *model, tern_hf_layout layout)
         const tern_st_tensor *t = tern_safetensors_at(st, i);
         model->bytes_expected += t->bytes;
     }
+    model->spelling = find_spelling(model);
     c->tied_head = c->tied_head || !find_tensor(model, TERN_ROLE_OUTPUT, 0, name);
     c->bit_linear = layout.ternary;
     c->sub_norms =

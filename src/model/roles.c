@@ -108,6 +108,32 @@ bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t laye
     return false;
 }
 
+/* What stands where those of a text model alone have "model.". */
+static const char *const text_prefixes[TERN_HF_SPELLINGS] = {
+    [TERN_HF_ALONE] = "model.", [TERN_HF_BEFORE] = "language_model.model.", [TERN_HF_WITHIN] = "model.language_model."};
+
+void tern_role__spell(tern_hf_spelling spelling, const char *name, char *out)
+{
+    static const char own[] = "model.";
+    const size_t n = strlen(own);
+    const bool within = strncmp(name, own, n) == 0;
+    const char *before = within ? text_prefixes[spelling] : spelling == TERN_HF_BEFORE ? "language_model." : "";
+    snprintf(out, TERN_MODEL__NAME_BYTES, "%s%s", before, within ? name + n : name);
+}
+
+const char *tern_role__layers_prefix(tern_hf_spelling spelling)
+{
+    static const char *const prefixes[TERN_HF_SPELLINGS] = {[TERN_HF_ALONE] = "model.layers.",
+                                                            [TERN_HF_BEFORE] = "language_model.model.layers.",
+                                                            [TERN_HF_WITHIN] = "model.language_model.layers."};
+    return prefixes[spelling];
+}
+
+const char *tern_role__text_prefix(tern_hf_spelling spelling)
+{
+    return spelling == TERN_HF_ALONE ? "" : text_prefixes[spelling];
+}
+
 void tern_role__shape(tern_role role, uint32_t layer, const tern_config *config, uint32_t *rows, uint32_t *cols)
 {
     const tern_config *c = config;

@@ -40,11 +40,13 @@ static bool in_layers(tern_span name, const char *mark, uint32_t n)
     return at > first && at < name.size && name.data[at] == '.' && layer < n;
 }
 
-/* Older versions of transformers saved frequencies, which the configuration tells. */
-static tern_status leave_out(tern_model *model, tern_span name, const char *mark, tern_error *err)
+/* `layers` and `text` begin the names of the layers and of the model: others beside it (of images) are none of its.
+ * Older versions of transformers saved frequencies, which the configuration tells. */
+static tern_status leave_out(tern_model *model, tern_span name, const char *layers, const char *text, tern_error *err)
 {
     const tern_config *c = &model->config;
-    const bool computes = in_layers(name, mark, c->n_layers) || ends_in(name, ".bias");
+    const bool own = name.size >= strlen(text) && memcmp(name.data, text, strlen(text)) == 0;
+    const bool computes = in_layers(name, layers, c->n_layers) || (own && ends_in(name, ".bias"));
     if (computes && !ends_in(name, ".rotary_emb.inv_freq"))
         return tern_fail(err, TERN_UNSUPPORTED, "%s: found, which models of %s do not have", tern_show(name).text,
                          c->architecture);
@@ -81,7 +83,7 @@ tern_status tern_model__note_unused_gguf(tern_model *model, const tern_gguf *g, 
     }
     tern_status status = TERN_OK;
     for (size_t i = 0; status == TERN_OK && i < m.n; i++)
-        if (!m.used[i]) status = leave_out(model, tern_gguf_tensor_at(g, i)->name, "blk.", err);
+        if (!m.used[i]) status = leave_out(model, tern_gguf_tensor_at(g, i)->name, "blk.", "", err);
     tern_free(m.used);
     return status;
 }
@@ -95,13 +97,15 @@ static bool use_hf(marks *m, const tern_safetensors *st, const char *name)
 
 tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err)
 {
-    char name[TERN_MODEL__NAME_BYTES], scale[TERN_MODEL__NAME_BYTES + 8];
+    char own[TERN_MODEL__NAME_BYTES], name[TERN_MODEL__NAME_BYTES], scale[TERN_MODEL__NAME_BYTES + 8];
+    const char *layers = tern_role__layers_prefix(model->spelling), *text = tern_role__text_prefix(model->spelling);
     const tern_safetensors *st = model->safetensors;
     tern_role_walk walk = {0};
     marks m;
     TERN_TRY(marks_open(&m, tern_safetensors_count(st), err));
     while (tern_role__next(&walk, &model->config))
-        for (unsigned i = 0; tern_role__hf_name(&model->config, walk.role, walk.layer, i, name); i++) {
+        for (unsigned i = 0; tern_role__hf_name(&model->config, walk.role, walk.layer, i, own); i++) {
+            tern_role__spell(model->spelling, own, name);
             if (!use_hf(&m, st, name)) continue;
             snprintf(scale, sizeof scale, "%s_scale", name);
             use_hf(&m, st, scale);
@@ -111,7 +115,7 @@ tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err)
     for (size_t i = 0; status == TERN_OK && i < m.n; i++) {
         const char *unused = tern_safetensors_at(st, i)->name;
         const tern_span found = {(const uint8_t *)unused, strlen(unused)};
-        if (!m.used[i]) status = leave_out(model, found, "model.layers.", err);
+        if (!m.used[i]) status = leave_out(model, found, layers, text, err);
     }
     tern_free(m.used);
     return status;

@@ -1,4 +1,6 @@
 /* A configuration as config.json of transformers. */
+#include <math.h>
+
 #include "model/model_internal.h"
 #include "model/write_hf_internal.h"
 
@@ -64,6 +66,29 @@ static void add_scores(json_t *root, const tern_config *c)
     json_object_set_new(root, "final_logit_softcapping", c->logit_softcap > 0 ? number(c->logit_softcap) : json_null());
 }
 
+static json_t *factor(float value)
+{
+    return number(value > 0 ? value : 1.0f);
+}
+
+/* Granite's multipliers; the layers of SmolLM3 that have RoPE. */
+static void add_factors(json_t *root, const tern_config *c)
+{
+    if (tern_family__find(c->architecture)->multipliers) {
+        json_object_set_new(root, "embedding_multiplier", factor(c->embd_scale));
+        json_object_set_new(root, "residual_multiplier", factor(c->residual_scale));
+        json_object_set_new(root, "logits_scaling", factor(c->logit_scale));
+        json_object_set_new(root, "attention_multiplier",
+                            number(c->score_scale > 0 ? c->score_scale : 1.0f / sqrtf((float)c->head_dim)));
+    }
+    if (!c->plain_period) return;
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        json_array_append_new(list, json_integer(!tern_config_layer(c, i).plain));
+    json_object_set_new(root, "no_rope_layers", list);
+    json_object_set_new(root, "no_rope_layer_interval", json_integer(c->plain_period));
+}
+
 static json_t *id(int32_t token)
 {
     return token >= 0 ? json_integer(token) : json_null();
@@ -104,6 +129,7 @@ static json_t *document(const tern_config *c, const tern_tokenizer *tokenizer, b
     json_object_set_new(root, "attention_dropout", json_real(0));
     add_ropes(root, c);
     add_scores(root, c);
+    add_factors(root, c);
     json_object_set_new(root, "bos_token_id", id(tokenizer ? tern_tokenizer_bos(tokenizer) : -1));
     json_object_set_new(root, "eos_token_id", id(tokenizer ? tern_tokenizer_eos(tokenizer) : -1));
     json_object_set_new(root, "pad_token_id", json_null());

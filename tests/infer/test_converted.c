@@ -50,10 +50,10 @@ static void dense_encodings(void **state)
 static void other_families(void **state)
 {
     (void)state;
-    test_golden_check(test_converted(test_made("qwen2"), NULL, NULL), test_made("qwen2/golden.safetensors"), NULL,
-                      5e-4);
-    test_golden_check(test_converted(test_made("qwen3"), NULL, NULL), test_made("qwen3/golden.safetensors"), NULL,
-                      5e-4);
+    for (const char *const *family = test_made_families; *family; family++) {
+        test_golden_check_made(*family, test_converted(test_made(*family), NULL, NULL));
+        test_golden_check_made(*family, test_converted(test_made(*family), "f32", "f32"));
+    }
 }
 
 /* f16 keeps what bf16 weights of this size hold; q8_0 to q4_k lose a little, each its share. */

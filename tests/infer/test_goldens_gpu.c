@@ -57,10 +57,12 @@ static void other_families(void **state)
     (void)state;
     check_model("gemma2", test_all_layers, 5e-4, test_quick() ? FEW : ALL);
     check_model("gemma3", test_all_layers, 5e-4, test_quick() ? FEW : ALL);
-    for (int i = 0; i < 2; i++) {
+    for (const char *const *family = test_made_families; *family; family++) {
+        char golden[64];
         test_pair pair;
-        test_pair_open(&pair, test_made(i ? "qwen3" : "qwen2"), test_all_layers, NULL, 5e-4);
-        test_pair_check_golden(&pair, test_made(i ? "qwen3/golden.safetensors" : "qwen2/golden.safetensors"), FEW);
+        snprintf(golden, sizeof golden, "%s/golden.safetensors", *family);
+        test_pair_open(&pair, test_made(*family), test_all_layers, NULL, 5e-4);
+        test_pair_check_golden(&pair, test_made(golden), FEW);
         test_pair_close(&pair);
     }
 }

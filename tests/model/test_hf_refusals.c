@@ -3,7 +3,14 @@
 
 #define GEMMA(layers, more)                                                                                            \
     "\"architectures\": [\"Gemma3ForCausalLM\"], \"hidden_activation\": \"gelu_pytorch_tanh\", \"vocab_size\": 8, "    \
-    "\"num_hidden_layers\": " layers ", \"max_position_embeddings\": 64, \"sliding_window\": 4, " more
+    "\"num_hidden_layers\": " layers                                                                                   \
+    ", \"max_position_embeddings\": 64, \"sliding_window\": 4, \"head_dim\": 8, " more
+
+#define SILU(class, more)                                                                                              \
+    "\"architectures\": [\"" class "\"], \"hidden_act\": \"silu\", \"vocab_size\": 8, \"num_hidden_layers\": 1, "      \
+                                   "\"max_position_embeddings\": 64, \"tie_word_embeddings\": true, " SMALL ", " more
+#define GRANITE(more) SILU("GraniteForCausalLM", more)
+#define SMOLLM3(more) SILU("SmolLM3ForCausalLM", more)
 
 #define ODD                                                                                                            \
     "\"hidden_size\": 40, \"intermediate_size\": 22, "                                                                 \
@@ -52,6 +59,18 @@ static const struct {
     tern_status status;
     const char *words;
 } refusals[] = {
+    {GRANITE("\"embedding_multiplier\": 0"), false, 0, TERN_MALFORMED,
+     "embedding_multiplier: 0 found, a positive number expected"},
+    {GRANITE("\"residual_multiplier\": -1"), false, 0, TERN_MALFORMED, "residual_multiplier: -1 found"},
+    {GRANITE("\"attention_multiplier\": 1e999"), false, 0, TERN_MALFORMED, "1e999"},
+    {GRANITE("\"logits_scaling\": \"8\""), false, 0, TERN_MALFORMED, "logits_scaling: string found"},
+    {SMOLLM3("\"no_rope_layers\": [1, 1]"), false, 0, TERN_MALFORMED, "no_rope_layers: 2 found"},
+    {SMOLLM3("\"no_rope_layers\": [0]"), false, 0, TERN_UNSUPPORTED, "no_rope_layers: number 0 found at 0, 1 expected"},
+    {SMOLLM3("\"no_rope_layers\": [\"1\"]"), false, 0, TERN_UNSUPPORTED, "no_rope_layers: string -1 found at 0"},
+    {SMOLLM3("\"no_rope_layer_interval\": 3"), false, 0, TERN_UNSUPPORTED,
+     "no_rope_layer_interval: 3 found, 4 expected"},
+    {SMOLLM3("\"sliding_window\": 4, \"use_sliding_window\": true"), false, 0, TERN_UNSUPPORTED,
+     "use_sliding_window: true found"},
     {"\"a\": 1", false, 0, TERN_NOT_FOUND, "architectures"},
     {"\"architectures\": [7], \"hidden_act\": \"silu\"", false, 0, TERN_MALFORMED, "architectures: number found"},
     {"\"architectures\": [\"GPTForCausalLM\"], \"hidden_act\": \"silu\"", false, 0, TERN_UNSUPPORTED, "GPTForCausalLM"},

@@ -167,6 +167,13 @@ void test_golden_check(const char *path, const char *golden_path, const tern_eng
     test_golden_close(&golden);
 }
 
+void test_golden_check_made(const char *family, const char *path)
+{
+    char golden[64];
+    snprintf(golden, sizeof golden, "%s/golden.safetensors", family);
+    test_golden_check(path ? path : test_made(family), test_made(golden), NULL, 5e-4);
+}
+
 tern_tokens test_heldout(const tern_engine *engine)
 {
     tern_error err = {0};

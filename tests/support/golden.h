@@ -44,6 +44,9 @@ tern_session *test_session(tern_engine *engine, bool keep_hidden);
  * `path` computes, opened by `params`. Fails the test when rms > max_rms or a clear top token differs. */
 void test_golden_check(const char *path, const char *golden_path, const tern_engine_params *params, double max_rms);
 
+/* The same of a family of tests/data/models, for a model converted from it (NULL: itself). */
+void test_golden_check_made(const char *family, const char *path);
+
 /* The held-out text of the tiny-stories-bitnet model as ids, the caller's to deinit, and the mean of -log p over its
  * first 4096 of them that PyTorch computes (windows of 512). */
 tern_tokens test_heldout(const tern_engine *engine);

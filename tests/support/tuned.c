@@ -20,7 +20,7 @@ void test_tuned_fill(test_tuned *u, const int32_t *ids, const int32_t *labels, c
     p->loss_weight = 1.0f / (float)u->n_labels;
 }
 
-static void fill_batch(test_tuned *u)
+static void fill_batch(test_tuned *u, uint32_t n_ids)
 {
     enum { MOST = 1024 };
     int32_t ids[MOST], labels[MOST];
@@ -28,9 +28,9 @@ static void fill_batch(test_tuned *u)
     assert_true(n <= MOST);
     for (uint32_t i = 0; i < n; i++) {
         starts[i] = i < second ? 0 : i < third ? second : third;
-        ids[i] = (int32_t)(i * i * 7 + 3 * i) % 500;
+        ids[i] = (int32_t)((i * i * 7 + 3 * i) % n_ids);
         bool last = i + 1 == second || i + 1 == third || i + 1 == n;
-        labels[i] = last || i % 5 == 1 ? -100 : (int32_t)((i * 31 + 11) % 500);
+        labels[i] = last || i % 5 == 1 ? -100 : (int32_t)((i * 31 + 11) % n_ids);
     }
     test_tuned_fill(u, ids, labels, starts);
 }
@@ -54,7 +54,7 @@ void test_tuned_open(test_tuned *u, const test_trained *t, const test_how *how, 
     tern_train_params *p = test_graph_param(&u->run, TERN_PARAM_TRAINING);
     p->blend = how->blend;
     p->seed = 77;
-    fill_batch(u);
+    fill_batch(u, t->config->n_vocab - 12);
 }
 
 void test_tuned_close(test_tuned *u)

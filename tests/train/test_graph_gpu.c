@@ -85,10 +85,10 @@ static void whole_tuning(void **state)
 static void other_families(void **state)
 {
     (void)state;
-    const char *const models[] = {"gemma2", "gemma3", "qwen2", "qwen3"};
-    for (size_t m = 0; m < 4; m++) {
+    const char *const fixtures[] = {"gemma2", "gemma3"};
+    for (size_t m = 0; m < 2 || test_made_families[m - 2]; m++) {
         test_trained t;
-        test_trained_open(&t, m < 2 ? test_fixture(models[m]) : test_made(models[m]), false);
+        test_trained_open(&t, m < 2 ? test_fixture(fixtures[m]) : test_made(test_made_families[m - 2]), false);
         compare(&t, &(test_how){.chunk = m % 2 ? 64 : 0}, 1e-4);
         test_trained_close(&t);
     }

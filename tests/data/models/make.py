@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Writes tiny models of random weights with golden logits, for families that have no other oracle here.
 
-A plain forward pass in double precision, from the published configuration of each family and the papers (Qwen 2:
-arXiv:2407.10671, biases of q, k and v; Qwen 3: arXiv:2505.09388, a norm of each head of q and k). It shares no code
-with Tern. Usage: make.py [FOLDER]; the same numbers each time.
+A plain forward pass in double precision, from the published configuration of each family, its modeling file in
+transformers and the papers (Qwen 2: arXiv:2407.10671, biases of q, k and v; Qwen 3: arXiv:2505.09388, a norm of each
+head of q and k; Mistral: arXiv:2310.06825, a window; Gemma 3: arXiv:2503.19786; Phi-3 with LongRoPE: arXiv:2404.14219
+and arXiv:2402.13753; Granite and SmolLM3: their model cards). It shares no code with Tern. Usage: make.py [FOLDER
+[FAMILY ...]]; the same numbers each time.
 """
 import json
 import math
@@ -14,12 +16,40 @@ import sys
 
 SHAPE = dict(vocab_size=512, hidden_size=64, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
              intermediate_size=80, max_position_embeddings=128, rms_norm_eps=1e-6)
+SMALLER = SHAPE | dict(vocab_size=256)
 FAMILIES = {
-    "qwen2": dict(architectures=["Qwen2ForCausalLM"], model_type="qwen2", hidden_act="silu", rope_theta=1000000.0,
-                  tie_word_embeddings=False, use_sliding_window=False, sliding_window=32768, head_dim=None),
-    "qwen3": dict(architectures=["Qwen3ForCausalLM"], model_type="qwen3", hidden_act="silu", rope_theta=1000000.0,
-                  tie_word_embeddings=True, attention_bias=False, head_dim=24),
+    "qwen2": SHAPE | dict(architectures=["Qwen2ForCausalLM"], model_type="qwen2", hidden_act="silu",
+                          rope_theta=1000000.0, tie_word_embeddings=False, use_sliding_window=False,
+                          sliding_window=32768, head_dim=None),
+    "qwen3": SHAPE | dict(architectures=["Qwen3ForCausalLM"], model_type="qwen3", hidden_act="silu",
+                          rope_theta=1000000.0, tie_word_embeddings=True, attention_bias=False, head_dim=24),
+    "mistral": SMALLER | dict(architectures=["MistralForCausalLM"], model_type="mistral", hidden_act="silu",
+                              rope_theta=10000.0, tie_word_embeddings=False, sliding_window=7, head_dim=None),
+    "phi3": SMALLER | dict(architectures=["Phi3ForCausalLM"], model_type="phi3", hidden_act="silu", rope_theta=10000.0,
+                           tie_word_embeddings=False, sliding_window=17, partial_rotary_factor=0.75, head_dim=None,
+                           original_max_position_embeddings=64,
+                           rope_scaling=dict(type="longrope", short_factor=[1.0, 1.0625, 1.125, 1.25, 1.375, 1.5],
+                                             long_factor=[1.25, 1.5, 2.0, 3.0, 6.0, 9.5])),
+    "granite": SMALLER | dict(architectures=["GraniteForCausalLM"], model_type="granite", hidden_act="silu",
+                              rope_theta=10000.0, tie_word_embeddings=True, attention_bias=False, mlp_bias=False,
+                              embedding_multiplier=12.0, attention_multiplier=0.0625, residual_multiplier=0.22,
+                              logits_scaling=8.0, head_dim=None),
+    "smollm3": SMALLER | dict(architectures=["SmolLM3ForCausalLM"], model_type="smollm3", hidden_act="silu",
+                              rope_theta=5000000.0, num_hidden_layers=5, tie_word_embeddings=True,
+                              attention_bias=False, mlp_bias=False, no_rope_layer_interval=4,
+                              no_rope_layers=[1, 1, 1, 0, 1], sliding_window=None, use_sliding_window=False,
+                              head_dim=None),
+    # what the larger Gemma 3 models leave out of their text_config has the default of its class (GEMMA3)
+    "gemma3-parts": dict(architectures=["Gemma3ForConditionalGeneration"], model_type="gemma3",
+                         text_config=dict(model_type="gemma3_text", vocab_size=256, hidden_size=64,
+                                          num_hidden_layers=7, intermediate_size=80, num_attention_heads=4,
+                                          num_key_value_heads=2, head_dim=24, query_pre_attn_scalar=40,
+                                          max_position_embeddings=128, sliding_window=6,
+                                          rope_scaling=dict(rope_type="linear", factor=8.0)),
+                         vision_config=dict(model_type="siglip_vision_model", hidden_size=32)),
 }
+GEMMA3 = dict(rms_norm_eps=1e-6, rope_theta=1000000.0, rope_local_base_freq=10000.0, tie_word_embeddings=True,
+              hidden_activation="gelu_pytorch_tanh", sliding_window_pattern=6)
 
 
 def bf16(x):
@@ -43,31 +73,51 @@ def save(path, tensors):
 
 class Model:
     def __init__(self, config, seed):
-        self.config, self.random, self.weights, self.tensors = config, random.Random(seed), {}, []
-        c = self.config
+        self.random, self.weights, self.tensors = random.Random(seed), {}, []
+        self.gemma = config["model_type"] == "gemma3"
+        self.prefix = "language_model." if self.gemma else ""
+        self.config = c = GEMMA3 | config["text_config"] if self.gemma else config
         self.heads, self.kv_heads, n, ff = (c["num_attention_heads"], c["num_key_value_heads"], c["hidden_size"],
                                             c["intermediate_size"])
         self.dim = c["head_dim"] or n // self.heads
+        self.rotated = int(self.dim * c.get("partial_rotary_factor", 1))
         q, kv = self.heads * self.dim, self.kv_heads * self.dim
+        one = 0 if self.gemma else 1  # Gemma stores its norms less 1
+        joined = c["model_type"] == "phi3"
         self.add("model.embed_tokens.weight", [c["vocab_size"], n])
         for i in range(c["num_hidden_layers"]):
             at = f"model.layers.{i}."
-            self.add(at + "input_layernorm.weight", [n], 1)
-            for name, rows in (("q", q), ("k", kv), ("v", kv)):
+            self.add(at + "input_layernorm.weight", [n], one)
+            if joined:
+                self.add(at + "self_attn.qkv_proj.weight", [q + 2 * kv, n])
+                self.cut(at + "self_attn.%s_proj.weight", at + "self_attn.qkv_proj.weight",
+                         (("q", q), ("k", kv), ("v", kv)))
+            for name, rows in () if joined else (("q", q), ("k", kv), ("v", kv)):
                 self.add(f"{at}self_attn.{name}_proj.weight", [rows, n])
                 if c["model_type"] == "qwen2":
                     self.add(f"{at}self_attn.{name}_proj.bias", [rows])
-            if c["model_type"] == "qwen3":
-                self.add(at + "self_attn.q_norm.weight", [self.dim], 1)
-                self.add(at + "self_attn.k_norm.weight", [self.dim], 1)
+            if c["model_type"] == "qwen3" or self.gemma:
+                self.add(at + "self_attn.q_norm.weight", [self.dim], one)
+                self.add(at + "self_attn.k_norm.weight", [self.dim], one)
             self.add(at + "self_attn.o_proj.weight", [n, q])
-            self.add(at + "post_attention_layernorm.weight", [n], 1)
-            self.add(at + "mlp.gate_proj.weight", [ff, n])
-            self.add(at + "mlp.up_proj.weight", [ff, n])
+            self.add(at + "post_attention_layernorm.weight", [n], one)
+            if self.gemma:
+                self.add(at + "pre_feedforward_layernorm.weight", [n], one)
+                self.add(at + "post_feedforward_layernorm.weight", [n], one)
+            if joined:
+                self.add(at + "mlp.gate_up_proj.weight", [2 * ff, n])
+                self.cut(at + "mlp.%s_proj.weight", at + "mlp.gate_up_proj.weight", (("gate", ff), ("up", ff)))
+            else:
+                self.add(at + "mlp.gate_proj.weight", [ff, n])
+                self.add(at + "mlp.up_proj.weight", [ff, n])
             self.add(at + "mlp.down_proj.weight", [n, ff])
-        self.add("model.norm.weight", [n], 1)
+        self.add("model.norm.weight", [n], one)
         if not c["tie_word_embeddings"]:
             self.add("lm_head.weight", [c["vocab_size"], n])
+        if self.gemma:  # not read
+            self.prefix = ""
+            self.add("vision_tower.vision_model.encoder.layers.0.mlp.fc1.bias", [8])
+            self.add("multi_modal_projector.mm_input_projection_weight", [8, 8])
 
     def add(self, name, shape, middle=0):
         """Rows of numbers around `middle`, as bfloat16 holds them."""
@@ -77,7 +127,14 @@ class Model:
             rows.append([value for value, _ in row])
             bits += [b for _, b in row]
         self.weights[name] = rows if len(shape) > 1 else rows[0]
-        self.tensors.append((name, "BF16", shape, struct.pack(f"<{len(bits)}H", *bits)))
+        self.tensors.append((self.prefix + name, "BF16", shape, struct.pack(f"<{len(bits)}H", *bits)))
+
+    def cut(self, names, joined, parts):
+        """Rows of a stored matrix that are matrices of their own."""
+        first = 0
+        for part, rows in parts:
+            self.weights[names % part] = self.weights[joined][first:first + rows]
+            first += rows
 
     def linear(self, name, x):
         y = [math.fsum(a * b for a, b in zip(row, x)) for row in self.weights[name + ".weight"]]
@@ -86,66 +143,109 @@ class Model:
 
     def norm(self, name, x):
         r = 1 / math.sqrt(math.fsum(v * v for v in x) / len(x) + self.config["rms_norm_eps"])
-        return [v * r * w for v, w in zip(x, self.weights[name + ".weight"])]
+        return [v * r * (w + self.gemma) for v, w in zip(x, self.weights[name + ".weight"])]
 
-    def heads_of(self, at, which, x, position):
+    def window(self, layer):
+        """How many positions a token of a layer sees, its own included; None: all before it."""
+        c = self.config
+        if self.gemma and (layer + 1) % c["sliding_window_pattern"] == 0:
+            return None
+        return c["sliding_window"] if c.get("use_sliding_window", True) and c.get("sliding_window") else None
+
+    def angles(self, layer, position, long):
+        """Of the pairs of a head, and what their cosines and sines are multiplied with."""
+        c, pairs = self.config, self.rotated // 2
+        base, factors, size = c["rope_theta"], [1] * pairs, 1
+        scaling = c.get("rope_scaling") or {}
+        if c.get("no_rope_layers") and not c["no_rope_layers"][layer]:
+            return [0] * pairs, 1
+        if self.gemma and self.window(layer):
+            base, scaling = c["rope_local_base_freq"], {}
+        if "factor" in scaling:
+            factors = [scaling["factor"]] * pairs
+        if "long_factor" in scaling:
+            original = c["original_max_position_embeddings"]
+            factors = scaling["long_factor" if long else "short_factor"]
+            size = math.sqrt(1 + math.log(c["max_position_embeddings"] / original) / math.log(original))
+        return [position * base**(-2 * i / self.rotated) / factors[i] for i in range(pairs)], size
+
+    def heads_of(self, layer, which, x, position, long):
         """Rows of one head each, normed where the family does, then turned by their position (split halves)."""
-        y, half, out = self.linear(f"{at}self_attn.{which}_proj", x), self.dim // 2, []
+        at, half, out = f"model.layers.{layer}.", self.rotated // 2, []
+        y = self.linear(f"{at}self_attn.{which}_proj", x)
+        angles, size = self.angles(layer, position, long)
         for h in range(0, len(y), self.dim):
             head = y[h:h + self.dim]
             if f"{at}self_attn.{which}_norm.weight" in self.weights:
                 head = self.norm(f"{at}self_attn.{which}_norm", head)
-            angles = [position * self.config["rope_theta"]**(-2 * i / self.dim) for i in range(half)]
-            out.append([head[i] * math.cos(a) - head[i + half] * math.sin(a) for i, a in enumerate(angles)] +
-                       [head[i + half] * math.cos(a) + head[i] * math.sin(a) for i, a in enumerate(angles)])
+            out.append([(head[i] * math.cos(a) - head[i + half] * math.sin(a)) * size for i, a in enumerate(angles)] +
+                       [(head[i + half] * math.cos(a) + head[i] * math.sin(a)) * size for i, a in enumerate(angles)] +
+                       head[2 * half:])
         return out
 
-    def attention(self, at, rows):
-        q = [self.heads_of(at, "q", x, t) for t, x in enumerate(rows)]
-        k = [self.heads_of(at, "k", x, t) for t, x in enumerate(rows)]
+    def attention(self, layer, rows, long):
+        c, at = self.config, f"model.layers.{layer}."
+        q = [self.heads_of(layer, "q", x, t, long) for t, x in enumerate(rows)]
+        k = [self.heads_of(layer, "k", x, t, long) for t, x in enumerate(rows)]
         v = [self.linear(at + "self_attn.v_proj", x) for x in rows]
-        out = []
+        scale = c.get("attention_multiplier") or 1 / math.sqrt(c.get("query_pre_attn_scalar") or self.dim)
+        window, out = self.window(layer), []
         for t in range(len(rows)):
-            y = []
+            y, seen = [], range(max(0, t + 1 - window) if window else 0, t + 1)
             for h in range(self.heads):
                 g = h * self.kv_heads // self.heads
-                s = [sum(a * b for a, b in zip(q[t][h], k[j][g])) / math.sqrt(self.dim) for j in range(t + 1)]
+                s = [sum(a * b for a, b in zip(q[t][h], k[j][g])) * scale for j in seen]
                 p = [math.exp(x - max(s)) for x in s]
-                y += [math.fsum(p[j] * v[j][g * self.dim + d] for j in range(t + 1)) / math.fsum(p)
+                y += [math.fsum(p[i] * v[j][g * self.dim + d] for i, j in enumerate(seen)) / math.fsum(p)
                       for d in range(self.dim)]
             out.append(self.linear(at + "self_attn.o_proj", y))
         return out
 
+    def activation(self, x):
+        if self.gemma:
+            return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+        return x / (1 + math.exp(-x))
+
     def ffn(self, at, x):
         gate, up = self.linear(at + "mlp.gate_proj", x), self.linear(at + "mlp.up_proj", x)
-        return self.linear(at + "mlp.down_proj", [g / (1 + math.exp(-g)) * u for g, u in zip(gate, up)])
+        return self.linear(at + "mlp.down_proj", [self.activation(g) * u for g, u in zip(gate, up)])
 
-    def forward(self, ids):
+    def layer(self, i, rows, long):
+        at, factor = f"model.layers.{i}.", self.config.get("residual_multiplier", 1)
+        made = self.attention(i, [self.norm(at + "input_layernorm", x) for x in rows], long)
+        if self.gemma:
+            made = [self.norm(at + "post_attention_layernorm", y) for y in made]
+        rows = [[a + factor * b for a, b in zip(x, y)] for x, y in zip(rows, made)]
+        before = "pre_feedforward_layernorm" if self.gemma else "post_attention_layernorm"
+        made = [self.ffn(at, self.norm(at + before, x)) for x in rows]
+        if self.gemma:
+            made = [self.norm(at + "post_feedforward_layernorm", y) for y in made]
+        return [[a + factor * b for a, b in zip(x, y)] for x, y in zip(rows, made)]
+
+    def forward(self, ids, long=False):
         """The logits of all tokens, and the hidden states: the embedding's, each layer's, the last one normed."""
-        rows = [list(self.weights["model.embed_tokens.weight"][i]) for i in ids]
+        c = self.config
+        scale = math.sqrt(c["hidden_size"]) if self.gemma else c.get("embedding_multiplier", 1)
+        rows = [[scale * x for x in self.weights["model.embed_tokens.weight"][i]] for i in ids]
         hidden = [rows]
-        for i in range(self.config["num_hidden_layers"]):
-            at = f"model.layers.{i}."
-            made = self.attention(at, [self.norm(at + "input_layernorm", x) for x in rows])
-            rows = [[a + b for a, b in zip(x, y)] for x, y in zip(rows, made)]
-            made = [self.ffn(at, self.norm(at + "post_attention_layernorm", x)) for x in rows]
-            rows = [[a + b for a, b in zip(x, y)] for x, y in zip(rows, made)]
+        for i in range(c["num_hidden_layers"]):
+            rows = self.layer(i, rows, long)
             hidden.append(rows)
         hidden[-1] = [self.norm("model.norm", x) for x in rows]
-        head = "model.embed_tokens" if self.config["tie_word_embeddings"] else "lm_head"
-        return [self.linear(head, x) for x in hidden[-1]], hidden
+        head = "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head"
+        return [[y / c.get("logits_scaling", 1) for y in self.linear(head, x)] for x in hidden[-1]], hidden
 
 
 def floats(rows):
     return b"".join(struct.pack(f"<{len(row)}f", *row) for row in rows)
 
 
-def golden(model):
+def golden(model, long=False):
     """As the other goldens: three inputs, the hidden states of the first, 8 tokens and 24 greedy ones after them."""
     vocab, tensors = model.config["vocab_size"], []
     for i, n in enumerate((5, 12, 20)):
         ids = [model.random.randrange(vocab) for _ in range(n)]
-        logits, hidden = model.forward(ids)
+        logits, hidden = model.forward(ids, long)
         tensors.append((f"{i}.input_ids", "I32", [n], struct.pack(f"<{n}i", *ids)))
         tensors.append((f"{i}.logits", "F32", [n, vocab], floats(logits)))
         if i == 0:
@@ -153,7 +253,7 @@ def golden(model):
             tensors.append(("0.hidden", "F32", shape, b"".join(floats(rows) for rows in hidden)))
     ids, margins = [model.random.randrange(vocab) for _ in range(8)], []
     for _ in range(24):
-        last = model.forward(ids)[0][-1]
+        last = model.forward(ids, long)[0][-1]
         best = sorted(last)[-2:]
         margins.append(best[1] - best[0])
         ids.append(last.index(best[1]))
@@ -164,15 +264,19 @@ def golden(model):
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
-    for seed, (name, family) in enumerate(FAMILIES.items()):
-        config = SHAPE | family
+    for seed, (name, config) in enumerate(FAMILIES.items()):
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
         model = Model(config, seed + 1)
         os.makedirs(os.path.join(folder, name), exist_ok=True)
         with open(os.path.join(folder, name, "config.json"), "w") as file:
             json.dump({key: value for key, value in config.items() if value is not None}, file, indent=1)
             file.write("\n")
         save(os.path.join(folder, name, "model.safetensors"), model.tensors)
-        save(os.path.join(folder, name, "golden.safetensors"), golden(model))
+        long = "long_factor" in (config.get("rope_scaling") or {})  # of contexts beyond the original one
+        save(os.path.join(folder, name, "golden.safetensors"), golden(model, long))
+        if long:
+            save(os.path.join(folder, name, "golden_short.safetensors"), golden(Model(config, seed + 1)))
 
 
 main()

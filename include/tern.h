@@ -82,8 +82,13 @@ typedef struct tern_engine_options {
     /* Passes of fusion that are left out, by their names with commas between (tern_fusion_at), or "all": the same text,
      * slower, to see what each is worth. NULL: none. */
     const char *no_fusion;
-    bool no_tokenizer; /* it is not read: for programs that have ids */
-    bool profile;      /* for tern_engine_profile: every dispatch of a GPU is timed, which takes time of its own */
+    /* Before weights are loaded, and when a session is opened, what they take is compared with what the device, or the
+     * machine, has free: the error is OUT_OF_MEMORY and says both, and what would fit. `session`: what sessions will be
+     * opened with, so that they are counted before weights are loaded; NULL: the defaults. */
+    const tern_session_params *session;
+    bool no_memory_check; /* nothing is compared: what does not fit fails where it is allocated, or is slow */
+    bool no_tokenizer;    /* it is not read: for programs that have ids */
+    bool profile;         /* for tern_engine_profile: every dispatch of a GPU is timed, which takes time of its own */
     tern_progress_fn progress; /* may be NULL */
     void *progress_context;
 } tern_engine_options;

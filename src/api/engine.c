@@ -73,7 +73,9 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
                                              .split = o.split,
                                              .gpu_layers = o.gpu_layers,
                                              .validation = o.validation,
-                                             .profile = o.profile}};
+                                             .profile = o.profile},
+                                 .session = o.session,
+                                 .no_memory_check = o.no_memory_check};
     const tern_model_options how = {
         .no_tokenizer = o.no_tokenizer, .progress = o.progress, .progress_context = o.progress_context};
     tern_tune_cache choices;

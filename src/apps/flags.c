@@ -17,6 +17,8 @@ const tern_flag tern_flags_device[] = {
      "Only the last N layers on the GPU; all when not given"},
     {"gpu-validate", 0, TERN_FLAG_BOOL, NULL, FIELD(gpu_validate), 0, 0,
      "Vulkan's validation layers; what they say is an error"},
+    {"no-memory-check", 0, TERN_FLAG_BOOL, NULL, FIELD(no_memory_check), 0, 0,
+     "Load also what takes more memory than is free"},
     {0},
 };
 

@@ -53,6 +53,16 @@ tern_status tern_app_find_model(const tern_options *options, tern_app_path *path
                      "no model: the bundled %s is not installed; give a GGUF file or a folder with -m", bundled_name);
 }
 
+/* The flags of a session over what `params` says beside. */
+static tern_session_params session_params(const tern_options *o, tern_session_params params)
+{
+    if (o->ctx) params.n_ctx = o->ctx;
+    if (o->batch) params.n_batch = o->batch;
+    params.kv = tern_app_kv(o);
+    params.steps = o->gpu_steps;
+    return params;
+}
+
 static tern_status need_gpu(const char *flag, tern_error *err)
 {
     return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s goes with the --backend of a GPU", flag);
@@ -129,6 +139,7 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
     tern_app_path path;
     const tern_encoding *unused;
     tern_progress progress = {.label = "Opening"};
+    const tern_session_params session = session_params(o, (tern_session_params){0});
     tern_engine_options how = {.backend = o->backend,
                                .device = o->device,
                                .validation = o->gpu_validate,
@@ -139,6 +150,8 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
                                .tune_file = tern_app_tune_file(o),
                                .head = o->head,
                                .no_fusion = o->no_fusion,
+                               .session = &session,
+                               .no_memory_check = o->no_memory_check,
                                .activations = o->activations,
                                .no_tokenizer = !tokenizer,
                                .profile = o->profile,
@@ -185,10 +198,7 @@ static void note_untried(const tern_engine *engine)
 tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options,
                                   tern_session_params params, tern_error *err)
 {
-    if (options->ctx) params.n_ctx = options->ctx;
-    if (options->batch) params.n_batch = options->batch;
-    params.kv = tern_app_kv(options);
-    params.steps = options->gpu_steps;
+    params = session_params(options, params);
     TERN_TRY(tern_session_open(session, engine, &params, err));
     note_untried(engine);
     return TERN_OK;

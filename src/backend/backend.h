@@ -1,5 +1,5 @@
-/* What a device must offer: 13 functions that make buffers and run prepared graphs, and 3 that tell how fast it is.
- * Fusion is never one of them. */
+/* What a device must offer: 13 functions that make buffers and run prepared graphs, 2 that tell what memory there is,
+ * and 3 how fast it is. Fusion is never one of them. */
 #ifndef TERN_BACKEND_BACKEND_H
 #define TERN_BACKEND_BACKEND_H
 
@@ -49,16 +49,17 @@ typedef struct tern_profile_row {
 
 /* What a backend is; nothing of it changes once it is open. */
 typedef struct tern_backend_info {
-    const char *name;    /* "cpu", "cpu+vulkan" */
-    const char *device;  /* its name; NULL: the CPU */
-    const char *driver;  /* and its version; NULL: none, or not known */
-    uint64_t memory;     /* bytes that it has; 0: not known */
-    uint64_t max_buffer; /* bytes of one buffer; 0: any */
-    uint32_t fusions;    /* tern_fusion: what it wants in graphs of one token */
-    uint32_t max_steps;  /* of one run; 1 where graphs cannot hold SAMPLE */
-    bool copies_weights; /* a weight's data may go once all graphs that it is in are prepared */
-    bool never_waits;    /* the host cannot wait (a browser): buffer_read and wait give PENDING instead */
-    bool screens;        /* a LINEAR with `screened` reads less when few logits are wanted */
+    const char *name;        /* "cpu", "cpu+vulkan" */
+    const char *device;      /* its name; NULL: the CPU */
+    const char *driver;      /* and its version; NULL: none, or not known */
+    uint64_t memory;         /* bytes that it has; 0: not known */
+    uint64_t max_buffer;     /* bytes of one buffer that an op can have whole; 0: any */
+    uint64_t max_allocation; /* bytes of one buffer_create; 0: any */
+    uint32_t fusions;        /* tern_fusion: what it wants in graphs of one token */
+    uint32_t max_steps;      /* of one run; 1 where graphs cannot hold SAMPLE */
+    bool copies_weights;     /* a weight's data may go once all graphs that it is in are prepared */
+    bool never_waits;        /* the host cannot wait (a browser): buffer_read and wait give PENDING instead */
+    bool screens;            /* a LINEAR with `screened` reads less when few logits are wanted */
 } tern_backend_info;
 
 /* How the kernels of a device are tried before they are used (graph/trial/trial.h): what its backend remembers of them,
@@ -117,6 +118,13 @@ struct tern_backend {
     /* Starts n_steps steps, each after the one before; more than one only of a graph with SAMPLE. No allocation. */
     tern_status (*run)(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err);
     tern_status (*wait)(tern_backend *b, tern_error *err); /* PENDING as buffer_read */
+
+    /* Before anything is allocated: how much there is, and how much a weight takes. Both NULL: not known. */
+    /* Bytes that could be had now; 0: not known. */
+    uint64_t (*memory_free)(const tern_backend *b);
+    /* Bytes that weight_create would take, now that the weight is where it is: 0 for one that is read in place in
+     * memory of our own. Errors: those that weight_create has whatever the memory. */
+    tern_status (*weight_bytes)(const tern_backend *b, const tern_weight *w, uint64_t *bytes, tern_error *err);
 
     /* How fast it is. */
     void (*counters)(const tern_backend *b, tern_backend_counters *out);

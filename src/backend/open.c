@@ -109,6 +109,18 @@ tern_status tern_backend_open(tern_backend **backend, const tern_backend_options
     return status;
 }
 
+uint32_t tern_backend_sides(tern_backend *backend, tern_backend *sides[TERN_BACKEND_MAX_SIDES])
+{
+    if (tern_split_sides(backend, sides)) return TERN_BACKEND_MAX_SIDES;
+    sides[0] = backend;
+    return 1;
+}
+
+uint32_t tern_backend_side_of(const tern_backend *backend, const tern_graph *graph, const tern_op *op)
+{
+    return tern_split_side_of(backend, graph, op);
+}
+
 tern_status tern_backend_kernel_check(const char *kernel, tern_error *err)
 {
     return tern_cpu_kernel_check(kernel, err);

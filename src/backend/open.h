@@ -33,6 +33,13 @@ extern const char *const tern_backend_names[];
 /* Errors: UNSUPPORTED (no such backend in this build), and those of the backend. */
 tern_status tern_backend_open(tern_backend **backend, const tern_backend_options *options, tern_error *err);
 
+enum { TERN_BACKEND_MAX_SIDES = 2 };
+
+/* The backends that an op may run on: of a split one its two, else itself. Returns how many. */
+uint32_t tern_backend_sides(tern_backend *backend, tern_backend *sides[TERN_BACKEND_MAX_SIDES]);
+/* Which of them runs an op of a graph. */
+uint32_t tern_backend_side_of(const tern_backend *backend, const tern_graph *graph, const tern_op *op);
+
 /* Whether `kernel` is one. Errors: INVALID_ARGUMENT, with all names. */
 tern_status tern_backend_kernel_check(const char *kernel, tern_error *err);
 

@@ -44,6 +44,8 @@ uint32_t tern_cpu_cores(void);
 uint32_t tern_cpu_threads(void);
 /* Bytes of memory that this machine has, no more than a container's limit; 0: not known. */
 uint64_t tern_cpu_memory(void);
+/* Bytes of it that could be had now without swapping, no more than the container has left; 0: not known. */
+uint64_t tern_cpu_memory_free(void);
 /* Bytes of the largest cache of one core, which others may share; 0: not known. */
 uint64_t tern_cpu_cache(void);
 /* Writes one logical CPU number for each physical core, at most cap, to ids; returns how many (0: not known here). */

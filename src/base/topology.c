@@ -71,6 +71,36 @@ uint64_t tern_cpu_memory(void)
     return limit < bytes ? limit : bytes;
 }
 
+/* The number that a line of the file has after this name; 0: there is none. */
+static uint64_t named_number(const char *path, const char *name)
+{
+    char line[128];
+    uint64_t n = 0;
+    FILE *f = fopen(path, "re");
+    if (!f) return 0;
+    while (n == 0 && fgets(line, sizeof line, f))
+        if (strncmp(line, name, strlen(name)) == 0) n = strtoull(line + strlen(name), NULL, 10);
+    fclose(f);
+    return n;
+}
+
+/* What the container may take beside what it has taken; files that it could forget do not count as taken. */
+static uint64_t container_memory_free(void)
+{
+    char line[64];
+    const uint64_t limit = container_memory();
+    if (limit == UINT64_MAX || !read_line("/sys/fs/cgroup/memory.current", line, sizeof line)) return UINT64_MAX;
+    const uint64_t used = strtoull(line, NULL, 10), files = named_number("/sys/fs/cgroup/memory.stat", "file ");
+    const uint64_t held = used > files ? used - files : 0;
+    return limit > held ? limit - held : 1;
+}
+
+uint64_t tern_cpu_memory_free(void)
+{
+    const uint64_t bytes = named_number("/proc/meminfo", "MemAvailable:") * 1024, left = container_memory_free();
+    return left < bytes ? left : bytes;
+}
+
 #if defined(__linux__)
 #include <sched.h>
 

@@ -23,6 +23,12 @@ uint64_t tern_cpu_memory(void)
     return emscripten_get_heap_max();
 }
 
+/* What the heap can still grow by. */
+uint64_t tern_cpu_memory_free(void)
+{
+    return emscripten_get_heap_max() - emscripten_get_heap_size();
+}
+
 uint32_t tern_cpu_core_ids(uint32_t *ids, uint32_t cap)
 {
     (void)ids;

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "infer/memory_need.h"
+#include "infer/session.h"
 
 typedef struct weight_slot {
     const tern_weight *weight;
@@ -19,6 +21,7 @@ struct tern_engine {
     uint8_t *head_data; /* of it; NULL: the model's table is the head */
     bool head_exact, f32_activations;
     uint32_t no_fusion;
+    bool no_memory_check;
     const tern_engine_params *params; /* only while opening; NULL: opened in steps */
 };
 
@@ -127,6 +130,7 @@ tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *p
     if (!e) return tern_fail_alloc(err, sizeof *e);
     e->f32_activations = params->f32_activations;
     e->no_fusion = params->no_fusion;
+    e->no_memory_check = params->no_memory_check;
     e->head_exact = params->head_exact;
     return TERN_OK;
 }
@@ -142,6 +146,19 @@ tern_status tern_engine__reserve(tern_engine *e, uint32_t n_layers, tern_error *
     size_t max = ((size_t)n_layers + 1) * TERN_ROLE_COUNT + 1;
     e->slots = tern_calloc(max, sizeof *e->slots);
     return e->slots ? TERN_OK : tern_fail_alloc(err, max * sizeof *e->slots);
+}
+
+tern_status tern_engine__check_memory(tern_engine *e, tern_model *model, const tern_session_params *session,
+                                      tern_error *err)
+{
+    tern_runner_params params;
+    uint32_t steps;
+    tern_model *before = e->model;
+    e->model = model;
+    tern_status status = tern_session_resolve(e, session, &params, &steps, err);
+    if (status == TERN_OK) status = tern_memory_check(e, &params, true, err);
+    e->model = before;
+    return status;
 }
 
 tern_status tern_engine__end(tern_engine *e, tern_model *model, const tern_encoding *head, tern_error *err)
@@ -163,6 +180,7 @@ tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern
     e->model = model;
     e->params = params;
     TERN_GOTO(tern_engine__open_backend(e, &backend, err));
+    TERN_GOTO(tern_engine__check_memory(e, model, params->session, err));
     TERN_GOTO(tern_engine__reserve(e, n_layers, err));
     TERN_GOTO(tern_engine__end(e, model, params->head, err));
     e->params = NULL;
@@ -219,6 +237,11 @@ tern_status tern_engine__needs_waiting(const tern_engine *engine, const char *wh
 bool tern_engine_f32_activations(const tern_engine *engine)
 {
     return engine->f32_activations;
+}
+
+bool tern_engine_no_memory_check(const tern_engine *engine)
+{
+    return engine->no_memory_check;
 }
 
 uint32_t tern_engine_no_fusion(const tern_engine *engine)

@@ -16,6 +16,10 @@ typedef struct tern_engine_params {
     /* Ternary layers without the int8 quantiser (W1.58A32). Goes without backend.kernel, but for "dot", and without
      * backend.choices, which are all of int8 products (INVALID_ARGUMENT). */
     bool f32_activations;
+    /* Sessions that are to follow (NULL: the defaults), whose memory is counted with the weights' before these are
+     * loaded; and whether nothing is counted, then or when a session is opened (infer/memory_need.h). */
+    const tern_session_params *session;
+    bool no_memory_check;
     uint32_t no_fusion; /* passes that the graphs of sessions go without (graph/fusions.h) */
     /* Called with 0..1 while the backend takes the weights, which is long where it rearranges them; may be NULL.
      * Returning false cancels. */
@@ -40,6 +44,7 @@ const tern_weight *tern_engine_head(const tern_engine *engine);
 bool tern_engine_head_exact(const tern_engine *engine);
 bool tern_engine_f32_activations(const tern_engine *engine);
 uint32_t tern_engine_no_fusion(const tern_engine *engine);
+bool tern_engine_no_memory_check(const tern_engine *engine);
 /* UNSUPPORTED, said of `what`, where the backend never waits. */
 tern_status tern_engine__needs_waiting(const tern_engine *engine, const char *what, tern_error *err);
 /* What the backend's device can do at most (backend.h): READ reads the weights that a token needs. 0 when it cannot be
@@ -56,6 +61,10 @@ tern_status tern_engine__open_backend(tern_engine *engine, const tern_backend_op
 tern_status tern_engine__reserve(tern_engine *engine, uint32_t n_layers, tern_error *err);
 /* Room in the backend for a weight without data, unless there is some. */
 tern_status tern_engine__room(tern_engine *engine, const tern_weight *weight, tern_error *err);
+/* OUT_OF_MEMORY or LIMIT where the weights of a model, which stays the caller's, and a session of the engine's params
+ * do not fit (tern_memory_check). After the backend is open. */
+tern_status tern_engine__check_memory(tern_engine *engine, tern_model *model, const tern_session_params *session,
+                                      tern_error *err);
 /* The model, which is the engine's from here on also when this fails, and the weights that have no buffer yet. */
 tern_status tern_engine__end(tern_engine *engine, tern_model *model, const tern_encoding *head, tern_error *err);
 

@@ -70,6 +70,8 @@ tern_status tern_loader_head(tern_loader *l, const void *bytes, size_t n, uint64
         if (l->params.backend.gpu_layers > n_layers) l->params.backend.split = false;
         TERN_TRY(open_backend(l, err));
     }
+    tern_model *model = (tern_model *)(uintptr_t)tern_loader_model(l); /* it is only looked at */
+    TERN_TRY(tern_engine__check_memory(l->engine, model, l->params.session, err));
     return tern_engine__reserve(l->engine, n_layers, err);
 }
 

@@ -154,11 +154,35 @@ static tern_status make_graphs(tern_runner *r, const tern_lora_use *loras, uint3
     return status;
 }
 
+static uint32_t pages_of(const tern_runner_params *params)
+{
+    return (uint32_t)(((uint64_t)params->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE);
+}
+
+tern_status tern_runner_build(tern_runner_graphs **graphs, tern_engine *engine, const tern_runner_params *params,
+                              tern_error *err)
+{
+    const tern_runner r = {.engine = engine, .params = *params, .n_pages = pages_of(params)};
+    tern_runner_graphs *set = *graphs = tern_calloc(1, sizeof *set);
+    if (!set) return tern_fail_alloc(err, sizeof *set);
+    tern_status status = take_loras(set, params->loras, params->n_loras, err);
+    if (status == TERN_OK) status = build_all(&r, set, err);
+    if (status == TERN_OK) return TERN_OK;
+    tern_runner_unbuild(set, engine);
+    *graphs = NULL;
+    return status;
+}
+
+void tern_runner_unbuild(tern_runner_graphs *graphs, tern_engine *engine)
+{
+    graphs_free(tern_engine_backend(engine), graphs);
+}
+
 tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params,
                              tern_error *err)
 {
     *runner = (tern_runner){.engine = engine, .params = *params};
-    runner->n_pages = (uint32_t)(((uint64_t)params->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE);
+    runner->n_pages = pages_of(params);
     tern_status status = make_graphs(runner, params->loras, params->n_loras, &runner->graphs, err);
     runner->params.loras = NULL; /* the caller's */
     if (status != TERN_OK) tern_runner_deinit(runner);

@@ -58,6 +58,11 @@ typedef struct tern_runner_steps {
 tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const tern_runner_params *params,
                              tern_error *err);
 void tern_runner_deinit(tern_runner *runner);
+/* The graphs that such a runner has, built and planned but without memory, to see what they take; the caller's to
+ * tern_runner_unbuild. Nothing is asked of the engine's weights. */
+tern_status tern_runner_build(tern_runner_graphs **graphs, tern_engine *engine, const tern_runner_params *params,
+                              tern_error *err);
+void tern_runner_unbuild(tern_runner_graphs *graphs, tern_engine *engine);
 /* Builds and prepares the graphs anew with these adapters, scale 0 left out. On failure the runner is as it was; for a
  * while there is memory for both. Errors: INVALID_ARGUMENT (tern_lora__check), OUT_OF_MEMORY, those of the backend. */
 tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *loras, uint32_t n, tern_error *err);

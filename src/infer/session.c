@@ -2,6 +2,7 @@
 #include "infer/session.h"
 
 #include "base/alloc.h"
+#include "infer/memory_need.h"
 #include "infer/session_internal.h"
 
 enum { DEFAULT_CTX = 2048, DEFAULT_BATCH = 512, DEFAULT_STEPS = 8, SMALL_CACHE_BYTES = 64 << 20 };
@@ -48,6 +49,17 @@ static tern_status resolve_params(const tern_config *c, const tern_session_param
     return TERN_OK;
 }
 
+tern_status tern_session_resolve(const tern_engine *engine, const tern_session_params *params, tern_runner_params *out,
+                                 uint32_t *steps, tern_error *err)
+{
+    const tern_session_params defaults = {0};
+    if (!params) params = &defaults;
+    TERN_TRY(resolve_params(tern_engine_config(engine), params, out, err));
+    TERN_TRY(resolve_steps(tern_engine_backend(engine), params, steps, err));
+    out->steps = *steps > 0;
+    return TERN_OK;
+}
+
 tern_status tern_session_open(tern_session **session, tern_engine *engine, const tern_session_params *params,
                               tern_error *err)
 {
@@ -55,17 +67,14 @@ tern_status tern_session_open(tern_session **session, tern_engine *engine, const
     *session = NULL;
     TERN_NEED(engine, err);
     const tern_config *c = tern_engine_config(engine);
-    const tern_session_params defaults = {0};
     tern_runner_params resolved;
     uint32_t steps;
-    if (!params) params = &defaults;
-    TERN_TRY(resolve_params(c, params, &resolved, err));
-    TERN_TRY(resolve_steps(tern_engine_backend(engine), params, &steps, err));
-    resolved.steps = steps > 0;
+    TERN_TRY(tern_session_resolve(engine, params, &resolved, &steps, err));
+    TERN_TRY(tern_memory_check(engine, &resolved, false, err));
     tern_session *s = tern_calloc(1, sizeof *s);
     if (!s) return tern_fail_alloc(err, sizeof *s);
     s->steps = steps;
-    s->steps_chosen = params->steps > 0;
+    s->steps_chosen = params && params->steps > 0;
     tern_status status;
     TERN_GOTO(tern_runner_open(&s->runner, engine, &resolved, err));
     s->tokens = tern_calloc(resolved.n_ctx, sizeof *s->tokens);

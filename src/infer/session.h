@@ -3,11 +3,15 @@
 #ifndef TERN_INFER_SESSION_H
 #define TERN_INFER_SESSION_H
 
-#include "infer/engine.h"
+#include "infer/runner.h"
 #include "tern/infer.h"
 
 /* Whether the cache of such a session is f32. */
 bool tern_kv_is_f32(tern_kv_type kv, const tern_config *config, uint32_t n_ctx);
+/* What a session of such parameters (NULL: the defaults) runs with; *steps: the tokens that a generation asks of the
+ * device at once. Errors: INVALID_ARGUMENT. */
+tern_status tern_session_resolve(const tern_engine *engine, const tern_session_params *params, tern_runner_params *out,
+                                 uint32_t *steps, tern_error *err);
 tern_engine *tern_session_engine(const tern_session *session);
 /* The graph of a decode step or of prefill, for `tern inspect`. */
 const tern_graph *tern_session_graph(const tern_session *session, bool prefill);

@@ -150,6 +150,20 @@ static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
     return n;
 }
 
+static uint64_t memory_free(const tern_backend *b)
+{
+    (void)b;
+    return tern_cpu_memory_free();
+}
+
+/* Read where it lies: a file's pages, which are not there yet, count; memory of the model's is taken already. */
+static tern_status weight_bytes(const tern_backend *b, const tern_weight *w, uint64_t *bytes, tern_error *err)
+{
+    (void)b, (void)err;
+    *bytes = w->data && !w->mapped ? 0 : w->bytes;
+    return TERN_OK;
+}
+
 tern_status tern_cpu_kernel_check(const char *kernel, tern_error *err)
 {
     tern_cpu__choice ignored;
@@ -189,6 +203,8 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
                                .prepared_free = tern_cpu__prepared_free,
                                .run = run,
                                .wait = wait,
+                               .memory_free = memory_free,
+                               .weight_bytes = weight_bytes,
                                .counters = counters,
                                .measure = tern_cpu__measure,
                                .profile = profile};

@@ -1,6 +1,7 @@
 /* Opening two backends as one, and which of them an op goes to. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "backend/split/split_internal.h"
 #include "base/alloc.h"
@@ -138,6 +139,33 @@ static void give_up(tern_backend *b, const tern_prepared *prepared, size_t op)
     if (side->trial) side->trial->give_up(side, part->prepared, number);
 }
 
+/* Those who ask for one number are told of the device; each side has its own (tern_backend_sides). */
+static uint64_t memory_free(const tern_backend *b)
+{
+    const tern_backend *device = ((const tern_split *)b)->sides[TERN_SIDE_DEVICE];
+    return device->memory_free ? device->memory_free(device) : 0;
+}
+
+static tern_status weight_bytes(const tern_backend *b, const tern_weight *w, uint64_t *bytes, tern_error *err)
+{
+    const tern_backend *device = ((const tern_split *)b)->sides[TERN_SIDE_DEVICE];
+    *bytes = w->bytes;
+    return device->weight_bytes ? device->weight_bytes(device, w, bytes, err) : TERN_OK;
+}
+
+bool tern_split_sides(tern_backend *backend, tern_backend *sides[2])
+{
+    if (backend->close != split_close) return false;
+    memcpy(sides, tern_split__of(backend)->sides, sizeof tern_split__of(backend)->sides);
+    return true;
+}
+
+uint32_t tern_split_side_of(const tern_backend *backend, const tern_graph *graph, const tern_op *op)
+{
+    if (backend->close != split_close) return 0;
+    return tern_split__side_of((const tern_split *)backend, graph, op) == TERN_SIDE_DEVICE;
+}
+
 /* The sides' own. */
 static const tern_backend_trial trial = {.doubt = doubt, .prove = prove, .give_up = give_up};
 
@@ -175,6 +203,8 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
                              .counters = counters,
                              .measure = measure,
                              .profile = profile};
+    s->base.memory_free = memory_free;
+    s->base.weight_bytes = weight_bytes;
     if (host->trial || device->trial) s->base.trial = &trial;
     *backend = &s->base;
     return TERN_OK;

@@ -152,6 +152,8 @@ uint32_t tern_vulkan__memory_type(const VkPhysicalDeviceMemoryProperties *memory
 tern_status tern_vulkan__allocate(tern_vulkan *vk, tern_vulkan_use use, const VkMemoryRequirements *need,
                                   tern_vulkan_piece *out, tern_error *err);
 void tern_vulkan__release(tern_vulkan *vk, tern_vulkan_piece *piece);
+/* Bytes that are free for buffers of the device, as the driver says, or of its heap what is not held here. */
+uint64_t tern_vulkan__memory_free(const tern_vulkan *vk);
 /* The host's writes become visible to the device, and the other way round; for pieces that are mapped. */
 tern_status tern_vulkan__flush(tern_vulkan *vk, const tern_vulkan_piece *piece, tern_error *err);
 tern_status tern_vulkan__invalidate(tern_vulkan *vk, const tern_vulkan_piece *piece, tern_error *err);

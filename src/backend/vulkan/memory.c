@@ -3,6 +3,7 @@
 
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
+#include "base/cpu.h"
 
 enum { FIRST_BLOCK = 16 << 20, LARGEST_BLOCK = 256 << 20 };
 
@@ -31,6 +32,18 @@ static uint64_t free_bytes(const tern_vulkan *vk, uint32_t type)
     vk->fn.GetPhysicalDeviceMemoryProperties2(vk->physical.handle, &memory);
     uint32_t heap = memory.memoryProperties.memoryTypes[type].heapIndex;
     return budget.heapBudget[heap] > budget.heapUsage[heap] ? budget.heapBudget[heap] - budget.heapUsage[heap] : 0;
+}
+
+uint64_t tern_vulkan__memory_free(const tern_vulkan *vk)
+{
+    const VkPhysicalDeviceMemoryProperties *m = &vk->physical.memory;
+    const uint32_t type = tern_vulkan__memory_type(m, vk->unified, TERN_VULKAN_DEVICE, UINT32_MAX);
+    if (type == UINT32_MAX) return 0;
+    const uint64_t heap = m->memoryHeaps[m->memoryTypes[type].heapIndex].size, told = free_bytes(vk, type);
+    uint64_t bytes = heap > vk->held_bytes ? heap - vk->held_bytes : 1;
+    if (vk->physical.memory_budget) bytes = told ? told : 1;
+    const uint64_t host = vk->unified ? tern_cpu_memory_free() : 0; /* the same memory */
+    return host && host < bytes ? host : bytes;
 }
 
 static tern_status out_of_memory(const tern_vulkan *vk, uint64_t bytes, uint32_t type, tern_error *err)

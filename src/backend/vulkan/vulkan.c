@@ -109,6 +109,22 @@ static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint6
     return unlock(vk, tern_vulkan__buffer_read(vk, buffer, offset, data, bytes, err), err);
 }
 
+static uint64_t memory_free(const tern_backend *b)
+{
+    tern_vulkan *vk = lock((tern_backend *)(uintptr_t)b);
+    const uint64_t bytes = tern_vulkan__memory_free(vk);
+    unlock(vk, TERN_OK, NULL);
+    return bytes;
+}
+
+static tern_status weight_bytes(const tern_backend *b, const tern_weight *w, uint64_t *bytes, tern_error *err)
+{
+    tern_gpu_layout layout;
+    TERN_TRY(tern_gpu_layout_of(&layout, w, &((const tern_vulkan *)b)->caps, err));
+    *bytes = layout.bytes;
+    return TERN_OK;
+}
+
 static tern_status supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
 {
     return tern_gpu_supports(graph, op, &tern_vulkan__self(b)->caps, err);
@@ -206,6 +222,8 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
                               .prepared_free = prepared_free,
                               .run = run,
                               .wait = wait,
+                              .memory_free = memory_free,
+                              .weight_bytes = weight_bytes,
                               .counters = counters,
                               .measure = measure,
                               .profile = profile};
@@ -219,6 +237,7 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
     vk->base.info.copies_weights = true;
     if (status == TERN_OK) vk->base.info.memory = tern_vulkan__memory(&vk->physical);
     if (status == TERN_OK) vk->base.info.max_buffer = tern_vulkan__max_buffer(&vk->physical);
+    vk->base.info.max_allocation = vk->base.info.max_buffer;
     if (status == TERN_OK) *backend = &vk->base;
     else vulkan_close(&vk->base);
     return status;

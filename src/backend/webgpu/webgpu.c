@@ -81,6 +81,21 @@ static tern_status supports(tern_backend *b, const tern_graph *graph, const tern
     return tern_gpu_supports(graph, op, &tern_webgpu__self(b)->caps, err);
 }
 
+/* Browsers do not say. */
+static uint64_t memory_free(const tern_backend *b)
+{
+    (void)b;
+    return 0;
+}
+
+static tern_status weight_bytes(const tern_backend *b, const tern_weight *w, uint64_t *bytes, tern_error *err)
+{
+    tern_gpu_layout layout;
+    TERN_TRY(tern_gpu_layout_of(&layout, w, &((const tern_webgpu *)b)->caps, err));
+    *bytes = layout.bytes;
+    return TERN_OK;
+}
+
 static tern_status prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
                            tern_error *err)
 {
@@ -145,6 +160,7 @@ static tern_status open_parts(tern_webgpu *gpu, const tern_webgpu_options *optio
     gpu->base.info.device = gpu->host.name;
     gpu->base.info.max_buffer =
         gpu->caps.max_binding < gpu->host.max_buffer ? gpu->caps.max_binding : gpu->host.max_buffer;
+    gpu->base.info.max_allocation = gpu->host.max_buffer;
     for (int i = 0; i < TERN_GPU_MAX_BINDINGS; i++)
         TERN_TRY(tern_webgpu__buffer_make(gpu, 256, 0, "a buffer of nothing", &gpu->nothing[i], err));
     return TERN_OK;
@@ -174,6 +190,8 @@ tern_status tern_webgpu_open(tern_backend **backend, const tern_webgpu_options *
                        .prepared_free = prepared_free,
                        .run = run,
                        .wait = wait,
+                       .memory_free = memory_free,
+                       .weight_bytes = weight_bytes,
                        .counters = counters,
                        .measure = measure,
                        .profile = profile};

@@ -122,13 +122,13 @@ test('what cannot be trained on is said', {skip}, async () => {
 
 /** Few tokens: the GPU is one in software. */
 test('WebGPU: the losses are the CPU\'s, but for rounding', {skip: skip || noDawn, timeout: 600000}, async () => {
-  const text = TEXT.slice(0, 280), options = {...OPTIONS, steps: 3, batch: 1, sequence: 16};
+  const text = TEXT.slice(0, 280), options = {...OPTIONS, steps: 2, batch: 1, sequence: 16};
   const gpu = await Gpu.open();
   opened.push(gpu);
   const device = await openEngine(gpu, undefined, {contextLength: 32});
   const {steps: expected} = await tune(engine, text, options);
   const {adapter: bytes, steps} = await tune(device, text, options);
-  assert.equal(steps.length, 3);
+  assert.equal(steps.length, 2);
   steps.forEach(({loss, norm, validationLoss}, i) => {
     assert.ok(Math.abs(loss - expected[i].loss) <= 0.01 * loss, `step ${i + 1}: ${loss}, ${expected[i].loss} expected`);
     assert.ok(Math.abs(norm - expected[i].norm) <= 0.05 * norm, `step ${i + 1}: ${norm}, ${expected[i].norm} expected`);

@@ -47,7 +47,7 @@ export async function watchedPage(context, origin) {
 }
 
 /** Waits until a model is ready; gives the first line. */
-export async function ready(page, timeout = 60000) {
+export async function ready(page, timeout = 180000) {
   await page.waitForFunction(
     () => document.getElementById('model-line').textContent !== 'no model' && document.getElementById('loading').hidden,
     null,

@@ -11,7 +11,7 @@ export const PROMPT = 'Once upon a time';
 export const TOKENS = 48;
 /** Settings of the page: greedy on the CPU. The GPU is SwiftShader, which compiles for seconds and writes slowly. */
 export const GREEDY = {'sampling.temperature': 0, 'sampling.maxTokens': TOKENS, backend: 'cpu'};
-export const ON_GPU = {...GREEDY, 'sampling.maxTokens': 16, backend: 'webgpu'};
+export const ON_GPU = {...GREEDY, 'sampling.maxTokens': 6, backend: 'webgpu'};
 export const skip = missing();
 
 /** What a test that fails leaves open is closed after the file's last test. */

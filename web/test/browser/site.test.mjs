@@ -14,26 +14,39 @@ after(async () => place?.close());
 
 const silent = (page) => assert.deepEqual(page.seen, {errors: [], foreign: []});
 
+/** The panel of the device knows the adapter and the memory, and measures. */
+async function devicePanel(page) {
+  await page.click('#device-section > summary');
+  assert.match(await page.innerText('#device-why'), /The GPU runs the model/);
+  assert.match(await page.innerText('#memory-facts'), /Weights\s+[\d.]+ MB/);
+  assert.match(await page.innerText('#device-facts'), /swiftshader/i);
+  await page.click('#measure');
+  await page.waitForFunction(() => /B\/s, measured/.test(document.getElementById('device-facts').textContent), null, {
+    timeout: 60000,
+  });
+}
+
 for (const [settings, name] of [
   [ON_GPU, 'WebGPU'],
   [GREEDY, 'CPU'],
 ]) {
   test(
     `the bundled model loads by itself and writes what the native CPU writes: ${name}`,
-    {skip, timeout: 180000},
+    {skip, timeout: 400000},
     async () => {
       const tokens = settings['sampling.maxTokens'];
       const page = await place.open({settings});
       assert.match(await page.textContent('#model-line'), new RegExp(`^stories .* ${name}$`));
       assert.equal(await ask(page, PROMPT), nativeText(PROMPT, tokens).text);
       assert.match(await page.innerText('.turn .tools'), new RegExp(`tokens/s · ${tokens} tokens, stopped by length`));
+      if (settings === ON_GPU) await devicePanel(page);
       silent(page);
       await page.context().close();
     },
   );
 }
 
-test('stop, then regenerate gives the whole text', {skip, timeout: 180000}, async () => {
+test('stop, then regenerate gives the whole text', {skip, timeout: 400000}, async () => {
   const page = await place.open({settings: {...GREEDY, 'sampling.maxTokens': 400}});
   await page.evaluate(() => {
     const observer = new MutationObserver(() => {
@@ -52,20 +65,6 @@ test('stop, then regenerate gives the whole text', {skip, timeout: 180000}, asyn
   await page.click('text=Regenerate');
   await finished(page);
   assert.equal(await page.innerText('.reply'), whole.trimEnd());
-  silent(page);
-  await page.context().close();
-});
-
-test('the device panel knows the adapter and the memory, and measures', {skip, timeout: 180000}, async () => {
-  const page = await place.open({settings: ON_GPU});
-  await page.click('#device-section > summary');
-  assert.match(await page.innerText('#device-why'), /The GPU runs the model/);
-  assert.match(await page.innerText('#memory-facts'), /Weights\s+[\d.]+ MB/);
-  assert.match(await page.innerText('#device-facts'), /swiftshader/i);
-  await page.click('#measure');
-  await page.waitForFunction(() => /B\/s, measured/.test(document.getElementById('device-facts').textContent), null, {
-    timeout: 60000,
-  });
   silent(page);
   await page.context().close();
 });

@@ -47,7 +47,7 @@ test('the tokens are the CPU\'s', suite, async () => {
   for await (const piece of engine.generate(PROMPT, {maxTokens: 64, temperature: 0})) {
     if (piece) break;
   }
-  assert.deepEqual(await greedy(engine, PROMPT, N), expected, 'the device is in order after a generation left in the middle');
+  assert.deepEqual(await greedy(engine, PROMPT, N), expected, 'in order after a generation left in the middle');
   const bandwidth = await engine.measureBandwidth(0.05);
   assert.ok(bandwidth > 1e7 && bandwidth < 2e13, `${bandwidth}`);
 });

@@ -185,6 +185,7 @@ static tern_status read_tensors(tern_gguf *g, tern_cursor *c, uint64_t *offsets,
 {
     for (size_t i = 0; i < g->n_tensors; i++) TERN_TRY(read_tensor(g, c, i, &offsets[i], err));
     const uint64_t start = data_start(g, c);
+    TERN_TRY(tern_gguf__settle_groups(g, offsets, file_bytes(c) - start, err));
     for (size_t i = 0; i < g->n_tensors; i++) TERN_TRY(place_tensor(g, &g->tensors[i], c, start, offsets[i], err));
     return check_overlap(g, err);
 }

@@ -12,10 +12,11 @@
 #include "quant/ternary.h"
 
 static const tern_encoding *const table[] = {
-    &tern_encoding__f32,   &tern_encoding__f16,  &tern_encoding__bf16, &tern_encoding__q8_0,
-    &tern_encoding__q4_k,  &tern_encoding__q5_k, &tern_encoding__q6_k, &tern_encoding__tq1_0,
-    &tern_encoding__tq2_0, &tern_encoding__i2_s, &tern_encoding__t160,
-};
+    &tern_encoding__f32,   &tern_encoding__f16,  &tern_encoding__q4_0,   &tern_encoding__q4_1, &tern_encoding__q5_0,
+    &tern_encoding__q5_1,  &tern_encoding__q8_0, &tern_encoding__q2_k,   &tern_encoding__q3_k, &tern_encoding__q4_k,
+    &tern_encoding__q5_k,  &tern_encoding__q6_k, &tern_encoding__iq4_nl, &tern_encoding__bf16, &tern_encoding__tq1_0,
+    &tern_encoding__tq2_0, &tern_encoding__i2_s, &tern_encoding__q1_0,   &tern_encoding__q2_0, &tern_encoding__pq2_0,
+    &tern_encoding__t160};
 
 const tern_encoding *tern_encoding_at(size_t i)
 {
@@ -38,7 +39,7 @@ const tern_encoding *tern_encoding_by_name(const char *name)
 
 tern_status tern_encoding_parse(const char *what, const char *name, const tern_encoding **encoding, tern_error *err)
 {
-    char names[160];
+    char names[240];
     int at = 0;
     *encoding = NULL;
     if (!name || (*encoding = tern_encoding_by_name(name))) return TERN_OK;

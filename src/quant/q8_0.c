@@ -3,7 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/half.h"
-#include "quant/table.h"
+#include "quant/block.h"
 
 enum { ELEMENTS = 32, BYTES = 34 };
 
@@ -25,27 +25,4 @@ static void unpack_block(const uint8_t *in, float *x)
     for (int i = 0; i < ELEMENTS; i++) x[i] = (float)(int8_t)in[2 + i] * d;
 }
 
-static void pack(const float *x, size_t n_blocks, void *out)
-{
-    for (size_t b = 0; b < n_blocks; b++) pack_block(x + b * ELEMENTS, (uint8_t *)out + b * BYTES);
-}
-
-static void unpack(const void *in, size_t n_blocks, float *x)
-{
-    for (size_t b = 0; b < n_blocks; b++) unpack_block((const uint8_t *)in + b * BYTES, x + b * ELEMENTS);
-}
-
-static size_t find_nonfinite(const void *in, size_t n_blocks)
-{
-    return tern_f16__find_nonfinite(in, BYTES, n_blocks);
-}
-
-const tern_encoding tern_encoding__q8_0 = {
-    .name = "q8_0",
-    .id = TERN_ENC_Q8_0,
-    .block_elements = ELEMENTS,
-    .block_bytes = BYTES,
-    .pack = pack,
-    .unpack = unpack,
-    .find_nonfinite = find_nonfinite,
-};
+TERN_BLOCK_ENCODING(q8_0, Q8_0, ELEMENTS, BYTES, 0, 0, pack_block, unpack_block)

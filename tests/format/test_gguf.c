@@ -261,6 +261,43 @@ static void accepted_edges(void **state)
     tern_buf_deinit(&file);
 }
 
+/* A file of two tensors of type 42, 128 columns each, and `last` bytes after the second's offset. */
+static void check_groups(uint64_t rows, uint64_t second, uint64_t last, const char *expected)
+{
+    tern_buf file = {0};
+    tern_gguf *g = NULL;
+    tern_error err = {0};
+    const uint64_t dims[] = {128, rows};
+    put_header(&file, 3, 2, 0);
+    put_tensor(&file, "a", 42, 0, 2, dims);
+    put_tensor(&file, "b", 42, second, 2, dims);
+    while (file.size % 32) put8(&file, 0);
+    for (uint64_t i = 0; i < second + last; i++) put8(&file, 0);
+    tern_status status = tern_gguf_parse(&g, file.data, file.size, &err);
+    if (!expected) assert_int_equal(status, TERN_MALFORMED);
+    else {
+        assert_ok(status, err);
+        for (size_t i = 0; i < 2; i++)
+            assert_string_equal(tern_gguf_type_name(tern_gguf_tensor_at(g, i)->type), expected);
+    }
+    tern_gguf_close(g);
+    tern_buf_deinit(&file);
+}
+
+/* 128 numbers take 36 bytes in groups of 64 and 34 in groups of 128; 16 rows 576 and 544. */
+static void groups_of_q2_0(void **state)
+{
+    (void)state;
+    check_groups(16, 576, 576, "q2_0");
+    check_groups(16, 544, 544, "pq2_0");
+    check_groups(16, 1024, 1024, "q2_0"); /* room for either: what is published for the type */
+    check_groups(1, 64, 64, "q2_0");      /* padded, both take the same */
+    check_groups(1, 64, 36, "q2_0");
+    check_groups(16, 576, 544, NULL); /* cut short, not of the other kind */
+    check_groups(16, 544, 576, NULL);
+    check_groups(16, 512, 544, NULL);
+}
+
 static void failed_allocations_are_clean(void **state)
 {
     (void)state;
@@ -302,6 +339,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(truncated_anywhere),
     cmocka_unit_test(damaged_anywhere),
     cmocka_unit_test(accepted_edges),
+    cmocka_unit_test(groups_of_q2_0),
     cmocka_unit_test(failed_allocations_are_clean),
     cmocka_unit_test(names_of_kinds_and_types),
 };

@@ -154,9 +154,9 @@ static void alignment_list(tern_buf *b)
     put_header(b, 3, 0, 1), put_key(b, "general.alignment", 9), put_array(b, 4, 1), put32(b, 32);
 }
 
-static void tensor_q4_0(tern_buf *b)
+static void tensor_iq4_xs(tern_buf *b)
 {
-    gguf_tensor(b, 2, 0, 1, (uint64_t[]){32});
+    gguf_tensor(b, 23, 0, 1, (uint64_t[]){32});
 }
 
 static void tensor_iq3(tern_buf *b)
@@ -187,6 +187,17 @@ static void tensor_type_max(tern_buf *b)
 static void tensor_q8_0_33(tern_buf *b)
 {
     gguf_tensor(b, 8, 0, 1, (uint64_t[]){33});
+}
+
+/* 256 of them take 72 bytes in groups of 64, 68 in groups of 128: there are 64. */
+static void tensor_q2_0_short(tern_buf *b)
+{
+    gguf_tensor(b, 42, 0, 1, (uint64_t[]){256});
+}
+
+static void tensor_q2_0_32(tern_buf *b)
+{
+    gguf_tensor(b, 42, 0, 1, (uint64_t[]){32});
 }
 
 static void tensor_i2_s_short(tern_buf *b)
@@ -299,7 +310,9 @@ static const struct {
     {alignment_2g, TERN_MALFORMED, "general.alignment: 2147483648 found, a power of two from 1 to 1048576 expected"},
     {alignment_text, TERN_MALFORMED, "general.alignment: string found, u32 expected"},
     {alignment_list, TERN_MALFORMED, "general.alignment: array found, u32 expected"},
-    {tensor_q4_0, TERN_UNSUPPORTED, "t: tensor type Q4_0 (2) cannot be read here"},
+    {tensor_q2_0_short, TERN_MALFORMED, "t: 72 bytes at offset 0 are outside the file, which has 64 bytes of data"},
+    {tensor_q2_0_32, TERN_MALFORMED, "t: q2_0: found 32 columns, expected a multiple of 64"},
+    {tensor_iq4_xs, TERN_UNSUPPORTED, "t: tensor type IQ4_XS (23) cannot be read here"},
     {tensor_iq3, TERN_UNSUPPORTED, "t: tensor type IQ3_S (21) cannot be read here"},
     {tensor_tl1, TERN_UNSUPPORTED,
      "t: tensor type TL1 of bitnet.cpp or IQ4_NL_8_8 of llama.cpp (38) cannot be read here"},

@@ -167,8 +167,8 @@ static void refused_calls(void **state)
     REFUSED(tern_gguf_add_array(w, "k", TERN_GGUF_ARRAY, "", 1, &err), TERN_INVALID_ARGUMENT, "k: array of 1 array");
     REFUSED(tern_gguf_add_tensor(w, "t", 0, (uint64_t[]){1, 0}, 2, &err), TERN_MALFORMED,
             "t: dimension 1 is 0, at least 1 expected");
-    REFUSED(tern_gguf_add_tensor(w, "t", 2, (uint64_t[]){32}, 1, &err), TERN_UNSUPPORTED,
-            "t: tensor type Q4_0 (2) cannot be read here");
+    REFUSED(tern_gguf_add_tensor(w, "t", 23, (uint64_t[]){32}, 1, &err), TERN_UNSUPPORTED,
+            "t: tensor type IQ4_XS (23) cannot be read here");
     REFUSED(tern_gguf_add_tensor(w, "t", 0, NULL, 5, &err), TERN_INVALID_ARGUMENT,
             "t: 5 dimensions, at most 4 expected");
     assert_ok(tern_gguf_add_tensor(w, "t", 24, (uint64_t[]){4}, 1, &err), err);

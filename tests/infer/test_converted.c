@@ -63,7 +63,8 @@ static void lossy_encodings(void **state)
     static const struct {
         const char *encoding;
         double max_rms;
-    } cases[] = {{"f16", 1e-3}, {"q8_0", 0.03}, {"q6_k", 0.1}, {"q5_k", 0.2}, {"q4_k", 0.35}};
+    } cases[] = {{"f16", 1e-3},  {"q8_0", 0.03}, {"q6_k", 0.1},  {"q5_k", 0.2},  {"q4_k", 0.35},  {"q5_1", 0.18},
+                 {"q5_0", 0.21}, {"q4_1", 0.36}, {"q4_0", 0.41}, {"q3_k", 0.65}, {"iq4_nl", 0.4}, {"q2_k", 0.98}};
     tern_error err = {0};
     test_golden golden;
     test_golden_open(&golden, test_fixture("llama/golden.safetensors"));
@@ -84,10 +85,46 @@ static void lossy_encodings(void **state)
     test_golden_close(&golden);
 }
 
+/* A model in blocks computes what the same numbers as f32 do: their decoders and their products are right, however few
+ * bits they have. */
+static void blocks_are_their_numbers(void **state)
+{
+    (void)state;
+#define NAME(X, name, NAME, elements, bytes) #name,
+    static const char *const encodings[] = {TERN_ENCODING_BLOCK_LIST(NAME, )};
+#undef NAME
+    tern_error err = {0};
+    const int32_t ids[] = {3, 14, 15, 92, 65, 35, 89, 79};
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
+        char stored[1024];
+        float *logits[2];
+        uint32_t n_vocab = 0;
+        snprintf(stored, sizeof stored, "%s", test_converted(test_fixture("llama"), encodings[i], encodings[i]));
+        for (int decoded = 0; decoded < 2; decoded++) {
+            tern_engine *engine = test_engine(decoded ? test_converted(stored, "f32", "f32") : stored, NULL);
+            tern_session *session = test_session(engine, false);
+            n_vocab = tern_engine_config(engine)->n_vocab;
+            assert_ok(tern_session_append_all(session, ids, 8, &err), err);
+            logits[decoded] = malloc(8 * n_vocab * sizeof(float));
+            memcpy(logits[decoded], test_logits(session, 0), 8 * n_vocab * sizeof(float));
+            tern_session_close(session);
+            tern_engine_close(engine);
+        }
+        double error = test_rms_error(logits[0], logits[1], (size_t)8 * n_vocab);
+        if (!(error <= 1e-6)) fail_msg("%s: relative rms %g", encodings[i], error);
+        free(logits[0]);
+        free(logits[1]);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(ternary_encodings), cmocka_unit_test(bitnet_in_dense_encodings),
-    cmocka_unit_test(trained_model),     cmocka_unit_test(dense_encodings),
-    cmocka_unit_test(other_families),    cmocka_unit_test(lossy_encodings),
+    cmocka_unit_test(ternary_encodings),
+    cmocka_unit_test(bitnet_in_dense_encodings),
+    cmocka_unit_test(trained_model),
+    cmocka_unit_test(dense_encodings),
+    cmocka_unit_test(other_families),
+    cmocka_unit_test(lossy_encodings),
+    cmocka_unit_test(blocks_are_their_numbers),
 };
 
 TEST_GROUP(converted, "slow", tests);

@@ -10,6 +10,9 @@
 #include "ops/ref/rsr.h"
 #include "ops/ref/update.h"
 
+#define TERN_CPU_DENSE_SLOT(X, name, NAME, elements, bytes)  X(name, tern_dense_fn)
+#define TERN_CPU_DECODE_SLOT(X, name, NAME, elements, bytes) X(decode_##name, tern_decode_fn)
+
 /* X(slot, function type): what a table of kernels holds; the scalar level is tern_ref_<slot>. */
 #define TERN_CPU_SLOT_LIST(X)                                                                                          \
     X(i2_s, tern_ternary_fn)                                                                                           \
@@ -27,10 +30,7 @@
     X(f32, tern_dense_fn)                                                                                              \
     X(f16, tern_dense_fn)                                                                                              \
     X(bf16, tern_dense_fn)                                                                                             \
-    X(q8_0, tern_dense_fn)                                                                                             \
-    X(q6_k, tern_dense_fn)                                                                                             \
-    X(q4_k, tern_dense_fn)                                                                                             \
-    X(q5_k, tern_dense_fn)                                                                                             \
+    TERN_ENCODING_BLOCK_LIST(TERN_CPU_DENSE_SLOT, X)                                                                   \
     X(screen, tern_screen_fn)                                                                                          \
     X(rms_norm, tern_rms_norm_fn)                                                                                      \
     X(quantize, tern_quantize_fn)                                                                                      \
@@ -49,10 +49,7 @@
     X(decode_i8, tern_decode_fn)                                                                                       \
     X(decode_f16, tern_decode_fn)                                                                                      \
     X(decode_bf16, tern_decode_fn)                                                                                     \
-    X(decode_q8_0, tern_decode_fn)                                                                                     \
-    X(decode_q6_k, tern_decode_fn)                                                                                     \
-    X(decode_q4_k, tern_decode_fn)                                                                                     \
-    X(decode_q5_k, tern_decode_fn)                                                                                     \
+    TERN_ENCODING_BLOCK_LIST(TERN_CPU_DECODE_SLOT, X)                                                                  \
     X(decode_i2_s, tern_decode_fn)                                                                                     \
     X(decode_tq2_0, tern_decode_fn)                                                                                    \
     X(decode_tq1_0, tern_decode_fn)                                                                                    \

@@ -5,18 +5,17 @@
 #include "backend/cpu/candidates/candidates.h"
 #include "base/alloc.h"
 
+/* clang-format off */
 static void choose_kernel(const tern_cpu_kernels *k, tern_buffer *buffer)
 {
 #define DENSE(name)   buffer->dense = k->name, buffer->decode = k->decode_##name
 #define TERNARY(name) buffer->ternary = k->name, buffer->decode = k->decode_##name
+#define BLOCKS(X, name, NAME, elements, bytes) case TERN_ENC_##NAME: DENSE(name); break;
     switch (buffer->weight->encoding->id) {
     case TERN_ENC_F32: buffer->dense = k->f32; break;
     case TERN_ENC_F16: DENSE(f16); break;
     case TERN_ENC_BF16: DENSE(bf16); break;
-    case TERN_ENC_Q8_0: DENSE(q8_0); break;
-    case TERN_ENC_Q6_K: DENSE(q6_k); break;
-    case TERN_ENC_Q4_K: DENSE(q4_k); break;
-    case TERN_ENC_Q5_K: DENSE(q5_k); break;
+    TERN_ENCODING_BLOCK_LIST(BLOCKS, )
     case TERN_ENC_TQ1_0: TERNARY(tq1_0); break;
     case TERN_ENC_TQ2_0: TERNARY(tq2_0); break;
     case TERN_ENC_I2_S: TERNARY(i2_s); break;
@@ -24,7 +23,9 @@ static void choose_kernel(const tern_cpu_kernels *k, tern_buffer *buffer)
     }
 #undef DENSE
 #undef TERNARY
+#undef BLOCKS
 }
+/* clang-format on */
 
 /* Rows that do not start at a whole block (i2_s with an odd width) are packed again with each row padded by zero codes.
  */

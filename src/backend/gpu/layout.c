@@ -31,8 +31,8 @@ static bool format_of(const tern_encoding *e, tern_gpu_format *format)
     case TERN_ENC_TQ2_0:
     case TERN_ENC_I2_S:
     case TERN_ENC_T160: *format = TERN_GPU_TERNARY; return true;
+    default: return false;
     }
-    return false;
 }
 
 /* Bytes of a row before it is padded. */

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "quant/encoding.h"
+
 enum {
     TERN_GEMM_M = 256, /* the most rows of a and c */
     TERN_GEMM_K = 256, /* the most products of a chain */
@@ -54,10 +56,9 @@ typedef void (*tern_decode_fn)(const uint8_t *w, size_t row_bytes, uint32_t n_ro
 TERN_REF_DECODE(i8)
 TERN_REF_DECODE(f16)
 TERN_REF_DECODE(bf16)
-TERN_REF_DECODE(q8_0)
-TERN_REF_DECODE(q6_k)
-TERN_REF_DECODE(q4_k)
-TERN_REF_DECODE(q5_k)
+#define TERN_REF_DECODE_BLOCKS(X, name, NAME, elements, bytes) TERN_REF_DECODE(name)
+TERN_ENCODING_BLOCK_LIST(TERN_REF_DECODE_BLOCKS, )
+#undef TERN_REF_DECODE_BLOCKS
 TERN_REF_DECODE(i2_s)
 TERN_REF_DECODE(tq2_0)
 TERN_REF_DECODE(tq1_0)

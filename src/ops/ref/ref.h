@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "quant/encoding.h"
+
 enum { TERN_LANES = 16, TERN_PAGE_POSITIONS = 32, TERN_ATTENTION_CHUNK = 256 };
 
 /* int8 activations: row t is x + t * stride, `cols` values followed by zeros up to stride (a multiple of 64); x is
@@ -45,8 +47,8 @@ typedef void (*tern_ternary_fn)(const uint8_t *w, size_t row_bytes, uint32_t n_r
  *
  *   y[t][r] = sum_c value(w[r][c]) * x[t][c],   lanes and tree as above, value() decoded to f32 as the encoding defines
  *
- *   w  in   n_rows rows of `row_bytes` bytes each (f32, f16, bf16, q8_0, q6_k, q4_k, q5_k); the f16 scales
- *           of blocks are finite (tern_encoding_check)
+ *   w  in   n_rows rows of `row_bytes` bytes each (f32, f16, bf16, or in blocks: TERN_ENCODING_BLOCK_LIST);
+ *           the f16 scales of blocks are finite (tern_encoding_check)
  *   x  in   x[t * x_stride + c], f32; aligned to 4 bytes only; nothing past cols is read
  *   y  out  y[t * y_stride + r]
  *
@@ -182,14 +184,11 @@ void tern_ref_f16(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t 
                   uint32_t n, float *y, size_t y_stride);
 void tern_ref_bf16(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride,
                    uint32_t n, float *y, size_t y_stride);
-void tern_ref_q8_0(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride,
-                   uint32_t n, float *y, size_t y_stride);
-void tern_ref_q6_k(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride,
-                   uint32_t n, float *y, size_t y_stride);
-void tern_ref_q4_k(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride,
-                   uint32_t n, float *y, size_t y_stride);
-void tern_ref_q5_k(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x, size_t x_stride,
-                   uint32_t n, float *y, size_t y_stride);
+#define TERN_REF_DENSE(X, name, NAME, elements, bytes)                                                                 \
+    void tern_ref_##name(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols, const float *x,           \
+                         size_t x_stride, uint32_t n, float *y, size_t y_stride);
+TERN_ENCODING_BLOCK_LIST(TERN_REF_DENSE, )
+#undef TERN_REF_DENSE
 void tern_ref_screen(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high, const int8_t *low,
                      int32_t *dots);
 void tern_ref_rms_norm(const float *x, const float *g, float eps, uint32_t cols, float *y);

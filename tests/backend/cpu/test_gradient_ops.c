@@ -110,8 +110,10 @@ static void dx_of_every_encoding(void **state)
     static const struct {
         const char *encoding;
         uint32_t grain;
-    } formats[] = {{"f32", 1},    {"f16", 1},    {"bf16", 1},    {"q8_0", 32},   {"q6_k", 256}, {"q4_k", 256},
-                   {"q5_k", 256}, {"i2_s", 128}, {"tq1_0", 256}, {"tq2_0", 256}, {"t160", 1}};
+    } formats[] = {{"f32", 1},     {"f16", 1},     {"bf16", 1},   {"q8_0", 32},   {"q6_k", 256}, {"q4_k", 256},
+                   {"q5_k", 256},  {"q3_k", 256},  {"q2_k", 256}, {"q5_1", 32},   {"q5_0", 32},  {"q4_1", 32},
+                   {"q4_0", 32},   {"iq4_nl", 32}, {"q2_0", 64},  {"pq2_0", 128}, {"q1_0", 128}, {"i2_s", 128},
+                   {"tq1_0", 256}, {"tq2_0", 256}, {"t160", 1}};
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
         for (uint32_t i = 0; i < 6; i++) {
             const uint32_t rows = between(1, 40), most = i == 5 ? 1300 : 600;
@@ -124,7 +126,7 @@ static void dx_of_every_encoding(void **state)
                                  .dy_cols = rows + between(0, 5),
                                  .residual = residual,
                                  .in_place = residual && between(0, 1),
-                                 .row_scales = formats[f].encoding[0] == 'i' && i % 2});
+                                 .row_scales = strcmp(formats[f].encoding, "i2_s") == 0 && i % 2});
         }
 }
 

@@ -29,6 +29,10 @@ static void fill(tern_selftest__trial *t)
     }
 }
 
+#define DENSE_TRIAL(X, name, NAME, elements, bytes) X(name, tern_selftest__dense(t, k->name, TERN_ENC_##NAME, out))
+#define DECODE_TRIAL(X, name, NAME, elements, bytes)                                                                   \
+    X(decode_##name, tern_selftest__decode(t, k->decode_##name, TERN_ENC_##NAME, out))
+
 /* One line for each slot: what to run with the chosen kernel, and with the definition. */
 #define TERN_TRIALS(X)                                                                                                 \
     X(i2_s, tern_selftest__ternary(t, k->i2_s, TERN_ENC_I2_S, out))                                                    \
@@ -46,10 +50,7 @@ static void fill(tern_selftest__trial *t)
     X(f32, tern_selftest__dense(t, k->f32, TERN_ENC_F32, out))                                                         \
     X(f16, tern_selftest__dense(t, k->f16, TERN_ENC_F16, out))                                                         \
     X(bf16, tern_selftest__dense(t, k->bf16, TERN_ENC_BF16, out))                                                      \
-    X(q8_0, tern_selftest__dense(t, k->q8_0, TERN_ENC_Q8_0, out))                                                      \
-    X(q6_k, tern_selftest__dense(t, k->q6_k, TERN_ENC_Q6_K, out))                                                      \
-    X(q4_k, tern_selftest__dense(t, k->q4_k, TERN_ENC_Q4_K, out))                                                      \
-    X(q5_k, tern_selftest__dense(t, k->q5_k, TERN_ENC_Q5_K, out))                                                      \
+    TERN_ENCODING_BLOCK_LIST(DENSE_TRIAL, X)                                                                           \
     X(screen, k->screen(t->w, ROWS, 1, t->q[0], t->q[1], out))                                                         \
     X(rms_norm, k->rms_norm(t->x[0], t->x[1], 1e-5f, COLS - 3, out))                                                   \
     X(quantize, tern_selftest__quantize(t, k->quantize, out))                                                          \
@@ -81,10 +82,7 @@ static void fill(tern_selftest__trial *t)
     X(decode_i8, k->decode_i8((const uint8_t *)t->q, COLS, TOKENS, COLS - 3, out, COLS))                               \
     X(decode_f16, tern_selftest__decode(t, k->decode_f16, TERN_ENC_F16, out))                                          \
     X(decode_bf16, tern_selftest__decode(t, k->decode_bf16, TERN_ENC_BF16, out))                                       \
-    X(decode_q8_0, tern_selftest__decode(t, k->decode_q8_0, TERN_ENC_Q8_0, out))                                       \
-    X(decode_q6_k, tern_selftest__decode(t, k->decode_q6_k, TERN_ENC_Q6_K, out))                                       \
-    X(decode_q4_k, tern_selftest__decode(t, k->decode_q4_k, TERN_ENC_Q4_K, out))                                       \
-    X(decode_q5_k, tern_selftest__decode(t, k->decode_q5_k, TERN_ENC_Q5_K, out))                                       \
+    TERN_ENCODING_BLOCK_LIST(DECODE_TRIAL, X)                                                                          \
     X(decode_i2_s, tern_selftest__decode(t, k->decode_i2_s, TERN_ENC_I2_S, out))                                       \
     X(decode_tq2_0, tern_selftest__decode(t, k->decode_tq2_0, TERN_ENC_TQ2_0, out))                                    \
     X(decode_tq1_0, tern_selftest__decode(t, k->decode_tq1_0, TERN_ENC_TQ1_0, out))                                    \

@@ -1,0 +1,33 @@
+/* The row of an encoding table whose blocks are written and read one at a time. */
+#ifndef TERN_QUANT_BLOCK_H
+#define TERN_QUANT_BLOCK_H
+
+#include "quant/table.h"
+
+/* Defines tern_encoding__<word>: blocks of `elements` numbers in `size` bytes, written by pack_block(x, out) and read
+ * by unpack_block(in, x). Their f16 scales are at bytes `d_at` and `m_at`, which are the same where there is one. */
+#define TERN_BLOCK_ENCODING(word, WORD, elements, size, d_at, m_at, pack_block, unpack_block)                          \
+    static void pack_##word(const float *x, size_t n_blocks, void *out)                                                \
+    {                                                                                                                  \
+        for (size_t b = 0; b < n_blocks; b++) pack_block(x + b * (elements), (uint8_t *)out + b * (size));             \
+    }                                                                                                                  \
+    static void unpack_##word(const void *in, size_t n_blocks, float *x)                                               \
+    {                                                                                                                  \
+        for (size_t b = 0; b < n_blocks; b++) unpack_block((const uint8_t *)in + b * (size), x + b * (elements));      \
+    }                                                                                                                  \
+    static size_t find_nonfinite_##word(const void *in, size_t n_blocks)                                               \
+    {                                                                                                                  \
+        size_t first = tern_f16__find_nonfinite((const uint8_t *)in + (d_at), size, n_blocks);                         \
+        return (m_at) == (d_at) ? first : tern_f16__find_nonfinite((const uint8_t *)in + (m_at), size, first);         \
+    }                                                                                                                  \
+    const tern_encoding tern_encoding__##word = {                                                                      \
+        .name = #word,                                                                                                 \
+        .id = TERN_ENC_##WORD,                                                                                         \
+        .block_elements = (elements),                                                                                  \
+        .block_bytes = (size),                                                                                         \
+        .pack = pack_##word,                                                                                           \
+        .unpack = unpack_##word,                                                                                       \
+        .find_nonfinite = find_nonfinite_##word,                                                                       \
+    };
+
+#endif

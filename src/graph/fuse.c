@@ -205,23 +205,34 @@ static tern_status fuse_residual(fusion *f, size_t at)
     return TERN_OK;
 }
 
-static bool ternary_parts(const fusion *f, const tern_op *linear)
+/* Whether all weights of the layer are ternary, or all are dense. */
+static bool all_parts(const fusion *f, const tern_op *linear, bool ternary)
 {
     for (uint32_t p = 0; p < linear->n_parts; p++)
-        if (!f->graph->values[linear->in[TERN_LINEAR_W + p].value].weight->encoding->ternary) return false;
+        if (f->graph->values[linear->in[TERN_LINEAR_W + p].value].weight->encoding->ternary != ternary) return false;
     return true;
 }
 
-/* NORM_QUANT whose only reader is a linear op with ternary weights. */
+/* A norm of whole rows that a linear op can begin with: NORM_QUANT before ternary weights, RMS_NORM before dense ones.
+ */
+static bool begins(const fusion *f, const tern_op *norm, const tern_op *linear)
+{
+    if (norm->kind == TERN_OP_NORM_QUANT) return all_parts(f, linear, true);
+    return norm->kind == TERN_OP_RMS_NORM && norm->residual.value == TERN_NO_VALUE && whole(f, norm->out) &&
+           whole(f, linear->in[TERN_LINEAR_X]) && norm->in[TERN_NORM_WEIGHT].cols == norm->in[TERN_NORM_X].cols &&
+           norm->in[TERN_NORM_X].value != norm->out.value && all_parts(f, linear, false);
+}
+
+/* A norm whose only reader is a linear op. */
 static tern_status fuse_linear_norm(fusion *f, size_t at)
 {
     tern_op *linear = &f->graph->ops[at];
     tern_op *norm =
         linear->kind == TERN_OP_LINEAR ? tern_graph__maker(f->graph, linear->in[TERN_LINEAR_X].value) : NULL;
-    if (!norm || norm->kind != TERN_OP_NORM_QUANT || f->uses[norm->out.value] != 1 || !internal(f, norm->out.value) ||
-        !ternary_parts(f, linear))
+    if (!norm || f->uses[norm->out.value] != 1 || !internal(f, norm->out.value) || !begins(f, norm, linear))
         return TERN_OK;
     tern_op fused = *linear;
+    fused.norm_f32 = norm->kind == TERN_OP_RMS_NORM;
     fused.in[TERN_LINEAR_X] = norm->in[TERN_NORM_X];
     fused.norm_weight = norm->in[TERN_NORM_WEIGHT];
     fused.eps = norm->eps;
@@ -276,7 +287,7 @@ static const rule rules[] = {
     {{"gate", "gate|up + GATE (after siblings)"}, fuse_gate, 0},
     {{"residual", "LINEAR or RMS_NORM + ADD"}, fuse_residual, 0},
     {{"gather", "GATHER of one token"}, fuse_gather, 0},
-    {{"linear_norm", "norm_quant + ternary LINEAR (GPU, one token)"}, fuse_linear_norm, TERN_FUSION_LINEAR_NORM},
+    {{"linear_norm", "a norm + the LINEAR that reads it (GPU, one token)"}, fuse_linear_norm, TERN_FUSION_LINEAR_NORM},
     {{"rope_attention", "rope_kv + ATTENTION (GPU, one token)"}, fuse_rope_attention, TERN_FUSION_ROPE_ATTENTION},
 };
 enum { N_RULES = sizeof rules / sizeof *rules };

@@ -188,8 +188,8 @@ static tern_status give_input(tern_comparison *c, const tern_op *op, uint32_t va
 
 static tern_tolerance tolerance_of(const tern_comparison *c, const tern_op *op)
 {
-    const double given = c->params->tolerance,
-                 share = op->norm_weight.value == TERN_NO_VALUE ? given : given * rounding_factor;
+    const bool rounded = op->norm_weight.value != TERN_NO_VALUE && !op->norm_f32;
+    const double given = c->params->tolerance, share = rounded ? given * rounding_factor : given;
     if (!(given > 0)) return tern_op_tolerance(op);
     return (tern_tolerance){.of_row = share, .of_terms = share, .of_int8 = 1, .few_int8 = true};
 }

@@ -27,7 +27,7 @@ tern_tolerance tern_op_tolerance(const tern_op *op)
     case TERN_OP_REQUANTIZE: return (tern_tolerance){0};
     case TERN_OP_QUANTIZE:
     case TERN_OP_NORM_QUANT: share = 1e-5; break;
-    case TERN_OP_LINEAR: share = op->norm_weight.value == TERN_NO_VALUE ? 1e-4 : 2e-2; break;
+    case TERN_OP_LINEAR: share = op->norm_weight.value == TERN_NO_VALUE || op->norm_f32 ? 1e-4 : 2e-2; break;
     case TERN_OP_ATTENTION:
     case TERN_OP_ROPE_KV:
     case TERN_OP_ROPE_ATTENTION: share = 2e-3; break;

@@ -104,7 +104,8 @@ typedef struct tern_value {
 
 /* What only some backends want. */
 typedef enum tern_fusion {
-    /* graphs of one token: NORM_QUANT into the linear op that reads it, a LINEAR with a norm_weight */
+    /* graphs of one token: NORM_QUANT, or RMS_NORM before dense weights, into the linear op that reads it, a LINEAR
+     * with a norm_weight */
     TERN_FUSION_LINEAR_NORM = 1,
     TERN_FUSION_ROPE_ATTENTION = 2, /* graphs of one token: ROPE_KV and ATTENTION in one */
     TERN_FUSION_IN_PLACE = 4        /* a sum takes its addend's place in memory (WebGPU refuses a buffer bound twice) */
@@ -149,7 +150,8 @@ typedef struct tern_op {
     bool gated;       /* out = activation(part 0) * part 1 */
     /* LINEAR, RMS_NORM and the ops of training that make a gradient: added to the result */
     tern_view residual;
-    tern_view norm_weight;                 /* the input is normed with it and quantised first */
+    tern_view norm_weight;                 /* the input is normed with it first, then quantised */
+    bool norm_f32;                         /* and not quantised: the weights are dense */
     tern_view bias[TERN_LINEAR_MAX_PARTS]; /* [1][rows] f32 of each part; added before the gate and the residual */
     tern_activation activation;            /* GATE and gated LINEAR */
     /* RMS_NORM, NORM_QUANT, LINEAR with a norm_weight */

@@ -23,6 +23,8 @@ typedef struct tern_gpu_range {
 typedef struct tern_gpu_dispatch {
     tern_gpu_pipeline pipeline;
     uint32_t op; /* index in the graph */
+    bool beside; /* reads nothing that the dispatch before writes, and writes other elements, whatever their ranges
+                  * are; so for all that follow each other with it, as parts of one op */
     uint32_t groups[3];
     uint32_t n_bindings;
     tern_gpu_range bindings[TERN_GPU_MAX_BINDINGS]; /* WGSL binding 1 + i */

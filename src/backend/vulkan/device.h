@@ -47,12 +47,13 @@ typedef struct tern_vulkan_access {
 enum { TERN_VULKAN_MAX_ACCESSES = 256 };
 
 typedef struct tern_vulkan_hazards {
-    uint32_t n;
+    uint32_t n, n_before; /* of them before the last step that was not beside another */
     tern_vulkan_access items[TERN_VULKAN_MAX_ACCESSES];
 } tern_vulkan_hazards;
 
-/* Adds what one step does. true: a barrier is needed before it (and everything known before is forgotten). */
-bool tern_vulkan__hazard(tern_vulkan_hazards *h, const tern_vulkan_access *step, uint32_t n);
+/* Adds what one step does. true: a barrier is needed before it (and everything known before is forgotten). `beside`: it
+ * may run along with the one before it (tern_gpu_dispatch). */
+bool tern_vulkan__hazard(tern_vulkan_hazards *h, const tern_vulkan_access *step, uint32_t n, bool beside);
 
 enum { TERN_VULKAN_UPLOAD_SLOTS = 3, TERN_VULKAN_UPLOAD_BYTES = 16 << 20 };
 

@@ -24,7 +24,7 @@ static bool needs_barrier(const tern_vulkan *vk, const tern_prepared *p, size_t 
         bool written = vk->modules[d->pipeline].writes >> i & 1; /* what the kernel can do, whatever it is asked for */
         accesses[n++] = (tern_vulkan_access){at->buffer, at->offset, at->bytes, written};
     }
-    return tern_vulkan__hazard(hazards, accesses, n);
+    return tern_vulkan__hazard(hazards, accesses, n, d->beside);
 }
 
 static void record_dispatch(tern_vulkan *vk, tern_prepared *p, size_t k, tern_gpu_pipeline *bound)

@@ -63,7 +63,7 @@ tern_status tern_vulkan__upload_wait(tern_vulkan *vk, tern_error *err)
 static void order(tern_vulkan *vk, tern_vulkan_slot *slot, const tern_buffer *buffer, uint64_t offset, uint64_t bytes)
 {
     tern_vulkan_access access = {.buffer = buffer, .offset = offset, .bytes = bytes, .written = true};
-    if (tern_vulkan__hazard(&slot->hazards, &access, 1))
+    if (tern_vulkan__hazard(&slot->hazards, &access, 1, false))
         tern_vulkan__barrier(vk, slot->commands, transfer, VK_ACCESS_TRANSFER_WRITE_BIT, transfer,
                              VK_ACCESS_TRANSFER_WRITE_BIT);
 }

@@ -26,11 +26,12 @@ tern_status tern_trial__open(tern_trial *t, const tern_graph *graph, const tern_
     }
     if (op->norm_weight.value != TERN_NO_VALUE) { /* between the norm and the rest, where they are two ops */
         uint32_t cols = op->in[TERN_LINEAR_X].cols;
+        tern_dtype dtype = op->norm_f32 ? TERN_DTYPE_F32 : TERN_DTYPE_Q8;
         t->values[graph->n_values] = (tern_value){.kind = TERN_VALUE_OUTPUT,
-                                                  .dtype = TERN_DTYPE_Q8,
+                                                  .dtype = dtype,
                                                   .rows = op->rows,
                                                   .cols = cols,
-                                                  .bytes = tern_row_bytes(TERN_DTYPE_Q8, cols, graph->max_tokens)};
+                                                  .bytes = tern_row_bytes(dtype, cols, graph->max_tokens)};
     }
     t->graph.values = t->values;
     t->graph.n_values = n;
@@ -85,7 +86,7 @@ static void choose_ops(const tern_trial *t, tern_trial_side *s)
     if (op->kind == TERN_OP_LINEAR && op->norm_weight.value != TERN_NO_VALUE) {
         tern_view between = {.value = (uint32_t)t->from->n_values, .cols = op->in[TERN_LINEAR_X].cols};
         s->ops[1] = *op;
-        s->ops[0] = (tern_op){.kind = TERN_OP_NORM_QUANT,
+        s->ops[0] = (tern_op){.kind = op->norm_f32 ? TERN_OP_RMS_NORM : TERN_OP_NORM_QUANT,
                               .rows = op->rows,
                               .layer = op->layer,
                               .n_in = 2,
@@ -96,6 +97,7 @@ static void choose_ops(const tern_trial *t, tern_trial_side *s)
                               .norm_weight = {.value = TERN_NO_VALUE}};
         s->ops[1].in[TERN_LINEAR_X] = between;
         s->ops[1].norm_weight = (tern_view){.value = TERN_NO_VALUE};
+        s->ops[1].norm_f32 = false;
         s->graph.n_ops = 2;
     }
     if (op->kind == TERN_OP_ROPE_ATTENTION) {

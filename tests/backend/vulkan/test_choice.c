@@ -163,7 +163,7 @@ static void memory_types(void **state)
 static bool step(tern_vulkan_hazards *h, const void *read, uint64_t read_at, const void *written, uint64_t written_at)
 {
     tern_vulkan_access accesses[] = {{read, read_at, 100, false}, {written, written_at, 100, true}};
-    return tern_vulkan__hazard(h, accesses, 2);
+    return tern_vulkan__hazard(h, accesses, 2, false);
 }
 
 static void barriers_only_for_hazards(void **state)
@@ -178,6 +178,15 @@ static void barriers_only_for_hazards(void **state)
     assert_false(step(&h, &b, 0, &a, 0));   /* forgotten with the barrier */
     assert_true(step(&h, &c, 0, &b, 50));   /* writes what was read */
     assert_true(step(&h, &c, 0, &b, 149));  /* writes what was written */
+    h = (tern_vulkan_hazards){0};
+    const tern_vulkan_access read[] = {{&a, 0, 100, false}}, part[] = {{&b, 0, 100, true}},
+                             over[] = {{&a, 0, 100, true}};
+    assert_false(tern_vulkan__hazard(&h, read, 1, false));
+    assert_false(tern_vulkan__hazard(&h, part, 1, false));
+    assert_false(tern_vulkan__hazard(&h, part, 1, true)); /* one range, other elements of it */
+    assert_true(tern_vulkan__hazard(&h, over, 1, true));  /* writes what was read before what it is beside */
+    assert_false(tern_vulkan__hazard(&h, part, 1, true));
+    assert_true(tern_vulkan__hazard(&h, part, 1, false));
     h.n = 0;
     for (uint64_t i = 0; i < TERN_VULKAN_MAX_ACCESSES / 2; i++) assert_false(step(&h, &a, 0, &b, i * 100));
     assert_true(step(&h, &a, 0, &b, 1u << 20)); /* no room to remember more */

@@ -38,6 +38,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_GATE_BACKWARD,
     TERN_GPU_KERNEL_GATHER,
     TERN_GPU_KERNEL_KV_WRITE,
+    TERN_GPU_KERNEL_LINEAR_DENSE_JOIN,
     TERN_GPU_KERNEL_LINEAR_DENSE_MAT,
     TERN_GPU_KERNEL_LINEAR_DW,
     TERN_GPU_KERNEL_LINEAR_DW_COOP,
@@ -674,6 +675,63 @@ typedef struct tern_gpu_kv_write_overrides {
 static inline const tern_gpu_kv_write_overrides *tern_gpu_kv_write_overrides_of(tern_gpu_pipeline pipeline)
 {
     assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_KV_WRITE);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/linear_dense_join.wesl */
+typedef struct tern_gpu_linear_dense_join_uniform {
+    uint32_t rows0;
+    uint32_t rows1;
+    uint32_t rows2;
+    uint32_t group1;
+    uint32_t group2;
+    uint32_t cols;
+    uint32_t row_vectors;
+    uint32_t count_word;
+    uint32_t x_first;
+    uint32_t result_first;
+    uint32_t residual_first;
+    uint32_t epilogue;
+    float eps;
+} tern_gpu_linear_dense_join_uniform;
+static_assert(sizeof(tern_gpu_linear_dense_join_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dense_join.wesl: struct P");
+static inline void tern_gpu_linear_dense_join_set(tern_gpu_dispatch *d, const tern_gpu_linear_dense_join_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_DENSE_JOIN, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_LINEAR_DENSE_JOIN_BINDING_PARAMS,
+    TERN_GPU_LINEAR_DENSE_JOIN_BINDING_X,
+    TERN_GPU_LINEAR_DENSE_JOIN_BINDING_NORM_WEIGHT,
+    TERN_GPU_LINEAR_DENSE_JOIN_BINDING_W0,
+    TERN_GPU_LINEAR_DENSE_JOIN_BINDING_W1,
+    TERN_GPU_LINEAR_DENSE_JOIN_BINDING_W2,
+    TERN_GPU_LINEAR_DENSE_JOIN_BINDING_RESIDUAL,
+    TERN_GPU_LINEAR_DENSE_JOIN_BINDING_RESULT,
+};
+enum {
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_F32 = 1,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_F16 = 2,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_BF16 = 3,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q8_0 = 4,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q6_K = 5,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q5_K = 7,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q4_K = 6,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_UNIT_COLUMNS = 64,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q4_K_UNIT_COLUMNS = 32,
+};
+typedef struct tern_gpu_linear_dense_join_overrides {
+    uint32_t workgroup;
+    uint32_t lanes;
+    uint32_t rows;
+    bool gated;
+    bool subgroups;
+    uint32_t partials;
+    uint32_t format;
+} tern_gpu_linear_dense_join_overrides;
+static inline const tern_gpu_linear_dense_join_overrides *tern_gpu_linear_dense_join_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_DENSE_JOIN);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 

@@ -14,6 +14,9 @@ tern_status tern_gpu__lower_linear_ternary(tern_gpu_program *p, const tern_op *o
  * at part 0. */
 tern_status tern_gpu__lower_linear_dense(tern_gpu_program *p, const tern_op *op, uint32_t part, tern_error *err);
 
+/* A LINEAR with norm_f32: dense weights, one token. */
+tern_status tern_gpu__lower_linear_join(tern_gpu_program *p, const tern_op *op, tern_error *err);
+
 /* The weight that part `part` of a LINEAR multiplies with. */
 const tern_weight *tern_gpu__weight_of_part(const tern_gpu_program *p, const tern_op *op, uint32_t part);
 

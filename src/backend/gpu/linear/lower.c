@@ -76,6 +76,7 @@ static tern_status lower_gated(tern_gpu_program *p, const tern_op *op, tern_erro
     if (has_bias(op, 0) || has_bias(op, 1)) return tern_gpu__unsupported(p->graph, op, "gated, with a bias", err);
     if (ternary(p, op, 0) != ternary(p, op, 1))
         return tern_gpu__unsupported(p->graph, op, "one of gate and up is ternary, the other is not", err);
+    if (op->norm_f32) return tern_gpu__lower_linear_join(p, op, err);
     return ternary(p, op, 0) ? tern_gpu__lower_linear_ternary(p, op, 0, 2, err)
                              : tern_gpu__lower_linear_dense(p, op, 0, err);
 }
@@ -93,6 +94,7 @@ tern_status tern_gpu__lower_linear(tern_gpu_program *p, const tern_op *op, tern_
     if (op->gated) return lower_gated(p, op, err);
     for (uint32_t part = 0; part < op->n_parts; part++)
         if (has_bias(op, part) && op->residual.value != TERN_NO_VALUE) TERN_TRY(add_bias(p, op, part, err));
+    if (op->norm_f32) return tern_gpu__lower_linear_join(p, op, err);
     for (uint32_t part = 0, n; part < op->n_parts; part += n) {
         const bool joins = ternary(p, op, part);
         n = joins ? count_joined(p, op, part) : 1;

@@ -52,7 +52,8 @@ static tern_status add_tiles(tern_gpu_program *p, const tern_op *op, uint32_t pa
     return tern_gpu__add_product(p, &s, err);
 }
 
-static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t part, const tern_gpu_rows *in,
+/* `again`: as in tern_gpu__float_rows. */
+static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t part, bool again, const tern_gpu_rows *in,
                              const tern_gpu_layout *layout, uint32_t slice, uint32_t first_col, tern_error *err)
 {
     uint32_t first = slice * layout->slice_rows, rows = layout->rows - first;
@@ -84,6 +85,7 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t pa
     else tern_gpu__bind_nothing(d);
     tern_gpu__bind_view(p, d, op->out, true);
     d->weight_bytes = (uint64_t)rows * layout->row_bytes;
+    d->beside = !op->gated && (slice > 0 || (part > 0 && (again || in->scratch_bytes == 0)));
     return TERN_OK;
 }
 
@@ -97,7 +99,7 @@ static tern_status lower_part(tern_gpu_program *p, const tern_op *op, uint32_t p
     for (uint32_t slice = 0; slice < layout.n_slices; slice++)
         TERN_TRY(tern_gpu__max_rows(p, op->rows) > FEW_TOKENS
                      ? add_tiles(p, op, part, &in, &layout, slice, first_col, err)
-                     : add_slice(p, op, part, &in, &layout, slice, first_col, err));
+                     : add_slice(p, op, part, again, &in, &layout, slice, first_col, err));
     return TERN_OK;
 }
 

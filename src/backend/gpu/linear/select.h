@@ -49,6 +49,10 @@ typedef struct tern_gpu_dense_shape {
 /* Of linear_float_vec or linear_quant_vec for few tokens, else of linear_dense_mat. */
 tern_gpu_pipeline tern_gpu_select_dense(const tern_gpu_caps *caps, const tern_gpu_dense_shape *shape);
 
+/* Of linear_dense_join, for one token and the norm before: up to three weights of that shape's format, with `rows` in
+ * all, or gate and up. TERN_GPU_PIPELINE_COUNT where the norm is better apart. */
+tern_gpu_pipeline tern_gpu_select_dense_join(const tern_gpu_caps *caps, const tern_gpu_dense_shape *shape, bool gated);
+
 /* A product as the choice sees it: [rows][depth] times [depth][cols]. LINEAR: rows are tokens, cols the rows of the
  * weight (of one slice); LINEAR_DX: rows are tokens, depth the rows of the weight; LINEAR_DW: rows are those of the
  * weight, depth the tokens. */

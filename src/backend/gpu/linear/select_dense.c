@@ -34,6 +34,19 @@ static bool short_rows(const tern_gpu_dense_shape *shape)
     return units * 4 < turns * 32 * 3;
 }
 
+#define JOIN(name)                                                                                                     \
+    [TERN_GPU_##name] = {{TERN_GPU_##name##_JOIN_32X2_S32, TERN_GPU_##name##_JOIN_8X4_S8, TERN_GPU_##name##_JOIN},     \
+                         {TERN_GPU_##name##_GATE_32X2_S32, TERN_GPU_##name##_GATE_8X2_S8, TERN_GPU_##name##_GATE}}
+static const tern_gpu_pipeline joins[TERN_GPU_FORMAT_COUNT][2][3] = {JOIN(F32),  JOIN(F16),  JOIN(BF16), JOIN(Q8_0),
+                                                                     JOIN(Q6_K), JOIN(Q4_K), JOIN(Q5_K)};
+
+tern_gpu_pipeline tern_gpu_select_dense_join(const tern_gpu_caps *caps, const tern_gpu_dense_shape *shape, bool gated)
+{
+    const uint32_t skipped = short_rows(shape), unit = 16;
+    if (shape->tokens != 1 || shape->cols % unit != 0 || shape->rows >= MANY_ROWS) return TERN_GPU_PIPELINE_COUNT;
+    return tern_gpu_first_fit(joins[shape->format][gated] + skipped, 3 - skipped, caps);
+}
+
 tern_gpu_pipeline tern_gpu_select_dense(const tern_gpu_caps *caps, const tern_gpu_dense_shape *shape)
 {
     uint32_t skipped = 0;

@@ -223,6 +223,8 @@ typedef struct tern_convert_options {
      * "lsb", "msb", "x86-lsb", "arm-lsb" (docs/formats/encodings.md), or "auto", which finds it by the weights. The
      * output has "x86". NULL: a file in which another is found is refused. */
     const char *i2s_order;
+    /* bitnet.cpp's kernel_config.ini, for files in its tl1 and tl2 of shapes that its presets do not have; or NULL. */
+    const char *kernel_config;
     bool overwrite;            /* a file that is there and not empty is replaced; else it is an error */
     tern_progress_fn progress; /* may be NULL */
     void *progress_context;
@@ -243,9 +245,10 @@ typedef struct tern_convert_result {
 
 /* Reads a GGUF file or a Hugging Face folder and writes one GGUF file, which appears whole or not at all. Master
  * weights of BitNet models are ternarised, packed ones unpacked; ternary weights keep their values exactly in every
- * ternary encoding. `options` NULL: the defaults; `result` may be NULL. Errors: those of tern_engine_load;
- * INVALID_ARGUMENT (an encoding that there is not; an output that is the input, one of its files, or there already);
- * UNSUPPORTED (a ternary type for a model that was not trained for it). */
+ * ternary encoding. Layers in iq1_bn, iq2_bn, iq2_bn_r4 (ik_llama.cpp) or tl1, tl2 (bitnet.cpp), which Tern does not
+ * run, become i2_s where `type` is NULL. `options` NULL: the defaults; `result` may be NULL. Errors: those of
+ * tern_engine_load; INVALID_ARGUMENT (an encoding that there is not; an output that is the input, one of its files, or
+ * there already); UNSUPPORTED (a ternary type for a model that was not trained for it). */
 TERN_API tern_status tern_convert(const char *in_path, const char *out_path, const tern_convert_options *options,
                                   tern_convert_result *result, tern_error *err);
 

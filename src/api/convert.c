@@ -2,18 +2,37 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/output.h"
 #include "base/progress.h"
 #include "model/model.h"
+#include "quant/foreign.h"
 #include "quant/mix.h"
 #include "tern.h"
 
-static tern_status check_paths(const char *in_path, const char *out_path, bool overwrite, tern_error *err)
+enum { MAX_CONFIG_BYTES = 1 << 20 };
+
+static tern_status check_paths(const char *in_path, const char *out_path, const tern_convert_options *o,
+                               tern_error *err)
 {
     TERN_NEED(in_path, err);
     TERN_NEED(out_path, err);
-    const tern_output output = {.path = out_path, .model = in_path, .overwrite = overwrite};
+    const tern_output output = {
+        .path = out_path, .model = in_path, .inputs = &o->kernel_config, .n_inputs = 1, .overwrite = o->overwrite};
     return tern_output_check(&output, err);
+}
+
+/* All zero without a file. */
+static tern_status read_tiles(const char *path, tern_tl_tiles *tiles, tern_error *err)
+{
+    tern_buf text = {0};
+    *tiles = (tern_tl_tiles){0};
+    if (!path) return TERN_OK;
+    tern_status status = tern_file_read(&text, path, MAX_CONFIG_BYTES, err);
+    if (status == TERN_OK && tern_tl_tiles_parse(tiles, (const char *)text.data, text.size, err) != TERN_OK)
+        status = tern_error_prefix(err, "%s", path);
+    tern_buf_deinit(&text);
+    return status;
 }
 
 static void hint_at_force(tern_error *err)
@@ -38,7 +57,7 @@ tern_status tern_convert(const char *in_path, const char *out_path, const tern_c
 {
     if (result) *result = (tern_convert_result){0};
     const tern_convert_options o = options ? *options : (tern_convert_options){0};
-    TERN_TRY(check_paths(in_path, out_path, o.overwrite, err));
+    TERN_TRY(check_paths(in_path, out_path, &o, err));
     tern_progress_part half = {.whole = o.progress, .context = o.progress_context, .share = 0.5f};
     tern_export_options how = {.force = o.force,
                                .rsr = o.rsr || o.rsr_rows,
@@ -47,7 +66,13 @@ tern_status tern_convert(const char *in_path, const char *out_path, const tern_c
                                .progress_context = &half};
     tern_export_report report = {0};
     how.report = &report;
-    tern_model_options opening = {.i2s_order = o.i2s_order, .progress = how.progress, .progress_context = &half};
+    tern_tl_tiles tiles;
+    TERN_TRY(read_tiles(o.kernel_config, &tiles, err));
+    tern_model_options opening = {.i2s_order = o.i2s_order,
+                                  .foreign = true,
+                                  .tiles = &tiles,
+                                  .progress = how.progress,
+                                  .progress_context = &half};
     tern_model *model;
     TERN_TRY(tern_type_parse("type", o.type, &how.linear, &how.mix, err));
     TERN_TRY(tern_encoding_parse("head", o.head, &how.head, err));

@@ -22,6 +22,8 @@ static const tern_flag flags[] = {
      "Rows of a block of --rsr; by the columns when not given"},
     {"i2s-order", 0, TERN_FLAG_TEXT, "ORDER", offsetof(tern_options, i2s_order), 0, 0,
      "Of the codes in IN's I2_S tensors: auto (found by the weights), " TERN_I2S_ORDER_NAMES},
+    {"kernel-config", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, kernel_config), 0, 0,
+     "kernel_config.ini of the bitnet.cpp that wrote IN in tl1 or tl2, for shapes that are none of its presets"},
     {0},
 };
 
@@ -48,6 +50,7 @@ static tern_status run(const tern_options *o, tern_error *err)
                                       .rsr = o->rsr,
                                       .rsr_rows = o->rsr_rows,
                                       .i2s_order = o->i2s_order,
+                                      .kernel_config = o->kernel_config,
                                       .overwrite = o->overwrite,
                                       .progress = tern_progress_update,
                                       .progress_context = &progress};
@@ -71,7 +74,9 @@ const tern_command tern_command_convert = {
     .detail =
         "IN is a GGUF file or a Hugging Face folder. BF16 master weights of BitNet models are ternarised, packed\n"
         "uint8 weights unpacked. Between ternary types nothing is lost. Rows that a dense type does not fit get its\n"
-        "sibling of smaller blocks, as llama.cpp has it.",
+        "sibling of smaller blocks, as llama.cpp has it. IN may have layers in iq1_bn, iq2_bn, iq2_bn_r4 "
+        "(ik_llama.cpp),\n"
+        "tl1 or tl2 (bitnet.cpp): they become i2_s.",
     .groups = groups,
     .min_args = 1,
     .max_args = 1,

@@ -1,7 +1,8 @@
-/* GGUF tensor types: ours, plain numbers, and the names of those that only other programs read. */
+/* GGUF tensor types: ours, those we convert, plain numbers, and the names of those that only other programs read. */
 #include "base/alloc.h"
 #include "format/gguf_internal.h"
 #include "quant/encoding.h"
+#include "quant/foreign.h"
 
 typedef struct tensor_type {
     uint32_t id;
@@ -34,7 +35,9 @@ static const tensor_type *find_type(uint32_t id)
 const char *tern_gguf_type_name(uint32_t type)
 {
     const tern_encoding *encoding = tern_encoding_find(type);
+    const tern_foreign *foreign = tern_foreign_find(type);
     if (encoding) return encoding->name;
+    if (foreign) return foreign->name;
     const tensor_type *other = find_type(type);
     return other ? other->name : "unknown";
 }
@@ -66,12 +69,25 @@ static tern_status count_rows(tern_gguf_tensor *t, tern_error *err)
     return TERN_OK;
 }
 
+/* bitnet.cpp's TL1 and TL2 are matrices; llama.cpp's types of the same numbers are others, mostly of experts. */
+static const tern_foreign *foreign_of(const tern_gguf_tensor *t)
+{
+    const tern_foreign *f = tern_foreign_find(t->type);
+    return f && (!f->tiled || t->n_dims == 2) ? f : NULL;
+}
+
+static tern_status encoded_bytes(tern_gguf_tensor *t, const tern_foreign *foreign, tern_error *err)
+{
+    if (foreign) return tern_foreign_bytes(foreign, t->rows, t->cols, &t->bytes, err);
+    return tern_encoding_bytes(tern_encoding_find(t->type), t->rows, t->cols, &t->bytes, err);
+}
+
 tern_status tern_gguf__tensor_size(tern_gguf_tensor *t, tern_error *err)
 {
     TERN_TRY(count_rows(t, err));
-    const tern_encoding *encoding = tern_encoding_find(t->type);
-    if (!encoding) return plain_bytes(t, err);
-    tern_status status = tern_encoding_bytes(encoding, t->rows, t->cols, &t->bytes, err);
+    const tern_foreign *foreign = foreign_of(t);
+    if (!foreign && !tern_encoding_find(t->type)) return plain_bytes(t, err);
+    tern_status status = encoded_bytes(t, foreign, err);
     if (status == TERN_INVALID_ARGUMENT) err->code = status = TERN_MALFORMED;
     return status;
 }

@@ -129,6 +129,9 @@ typedef struct tern_model_options {
      * i2s_evidence.h), a name states it; tensors in another order than "x86" are brought into it, in memory. NULL: a
      * file whose order is found to be another is refused. */
     const char *i2s_order;
+    bool
+        foreign; /* ternary layers in layouts of other programs (quant/foreign.h) become i2_s in memory; else refused */
+    const struct tern_tl_tiles *tiles; /* of bitnet.cpp's tl1 and tl2, beside its presets; may be NULL */
     /* Called with 0..1 while opening takes long; may be NULL. Returning false cancels. */
     bool (*progress)(void *context, float done);
     void *progress_context;

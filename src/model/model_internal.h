@@ -228,7 +228,15 @@ typedef struct tern_gguf_weight {
     uint32_t layer;
     tern_weight *weight;
     const tern_gguf_tensor *tensor, *scales;
+    const struct tern_foreign
+        *foreign; /* quant/foreign.h: the tensor's layout, which the weight will not have; or NULL */
 } tern_gguf_weight;
+
+/* Gives the weight, whose shape is set, the encoding that a foreign tensor will be taken as. Errors: UNSUPPORTED (the
+ * options do not say that it is), INVALID_ARGUMENT (they state an order of i2_s). */
+tern_status tern_model__describe_foreign(const tern_model *model, const tern_gguf_weight *found, tern_error *err);
+/* Fills in such a weight, in memory of the model's own. Errors: those of tern_foreign_decode and tern_model__fill. */
+tern_status tern_model__take_foreign(tern_model *model, const tern_gguf_weight *found, tern_error *err);
 
 /* The configuration, and an empty table of weights. */
 tern_status tern_model__read_header(tern_model *model, const tern_gguf *g, tern_error *err);

@@ -7,6 +7,7 @@
 #include "base/show.h"
 #include "format/gguf.h"
 #include "model/i2s_evidence.h"
+#include "quant/foreign.h"
 
 static tern_status check_f32(const tern_gguf_tensor *t, const char *name, tern_error *err)
 {
@@ -65,16 +66,18 @@ static tern_status describe(tern_model *model, const tern_gguf *g, tern_gguf_wei
     const tern_gguf_tensor *t = p->tensor;
     tern_weight *w = p->weight;
     const tern_encoding *e = tern_encoding_find(t->type);
-    if (!e)
+    p->foreign = e || tern_role__kind(p->role) != TERN_KIND_L ? NULL : tern_foreign_find(t->type);
+    if (!e && !p->foreign)
         return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, an encoding of weights expected", w->name,
                          tern_gguf_type_name(t->type));
     TERN_TRY(tern_model__check_shape(&model->config, p->role, p->layer, w->name, t->rows, t->cols, err));
-    TERN_TRY(tern_model__check_encoding(p->role, w->name, e, err));
-    w->encoding = e;
     w->rows = (uint32_t)t->rows;
     w->cols = (uint32_t)t->cols;
-    w->bytes = t->bytes;
     w->scale = 1.0f;
+    if (p->foreign) return tern_model__describe_foreign(model, p, err);
+    TERN_TRY(tern_model__check_encoding(p->role, w->name, e, err));
+    w->encoding = e;
+    w->bytes = t->bytes;
     if (e->ternary && e->tail_bytes == 0) TERN_TRY(tern_model__check_exact_scales(model, w, err));
     return find_scale_tensor(g, w, &p->scales, err);
 }
@@ -136,6 +139,10 @@ static tern_status add_roles(tern_model *model, const tern_gguf *g, tern_error *
     while (tern_role__next(&walk, &model->config)) {
         tern_gguf_weight p = {0};
         TERN_TRY(tern_model__describe(model, g, walk.role, walk.layer, &p, err));
+        if (p.foreign) {
+            TERN_TRY(tern_model__take_foreign(model, &p, err));
+            continue;
+        }
         p.weight->data = p.tensor->data;
         TERN_TRY(find_rsr(g, p.weight, err));
         TERN_TRY(tern_model__fill(model, p.role, p.weight, p.scales ? p.scales->data : NULL,

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/show.h"
 #include "model/model_internal.h"
+#include "quant/foreign.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 24 };
 
@@ -16,6 +17,7 @@ typedef struct source {
     uint32_t layer;
     const tern_st_tensor *tensor;
     tern_weight *weight;
+    uint64_t lsb_stride; /* of packed codes: bytes of a row with four neighbours in a byte; 0: four rows in a byte */
 } source;
 
 static const tern_encoding *float_encoding(tern_st_dtype dtype)
@@ -83,13 +85,23 @@ static tern_status refuse_code_11(const tern_weight *w, const uint8_t *packed, t
     return TERN_OK;
 }
 
+/* Four neighbours of a row in a byte, the first in the lowest bits. */
+static tern_status unpack_lsb(const source *s, int8_t *codes, tern_error *err)
+{
+    const tern_weight *w = s->weight;
+    const size_t n = tern_lsb_unpack(s->tensor->data, w->rows, w->cols, s->lsb_stride, codes);
+    if (n == 0) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "%s: found code 11 in %zu elements, expected -1, 0 or 1", w->name, n);
+}
+
 static tern_status unpack_codes(const source *s, uint8_t *out, tern_error *err)
 {
     tern_weight *w = s->weight;
     int8_t *codes = tern_alloc((size_t)w->rows * w->cols);
     if (!codes) return tern_fail_alloc(err, (size_t)w->rows * w->cols);
     tern_status status = TERN_OK;
-    if (tern_hf_unpack(s->tensor->data, w->rows, w->cols, codes)) status = refuse_code_11(w, s->tensor->data, err);
+    if (s->lsb_stride) status = unpack_lsb(s, codes, err);
+    else if (tern_hf_unpack(s->tensor->data, w->rows, w->cols, codes)) status = refuse_code_11(w, s->tensor->data, err);
     if (status == TERN_OK) status = tern_encode_codes(w->encoding, codes, 1.0f, w->rows, w->cols, out, err);
     tern_free(codes);
     return status;
@@ -135,8 +147,16 @@ static tern_status add_packed(const source *s, tern_error *err)
     return TERN_OK;
 }
 
-/* A matrix of uint8 [ceil(rows / 4)][cols]. */
-static tern_status add_uint8(const source *s, tern_error *err)
+/* Bytes of a row with four neighbours in a byte, when that is the shape: rows may be rounded up to 4 bytes. 0: it is
+ * not. */
+static uint64_t lsb_stride(uint64_t packed_rows, uint64_t packed_cols, uint32_t rows, uint32_t cols)
+{
+    const uint64_t least = ((uint64_t)cols + 3) / 4, whole = (least + 3) / 4 * 4;
+    return packed_rows == rows && (packed_cols == least || packed_cols == whole) ? packed_cols : 0;
+}
+
+/* A matrix of uint8 [ceil(rows / 4)][cols], or [rows][ceil(cols / 4)]. */
+static tern_status add_uint8(source *s, tern_error *err)
 {
     tern_weight *w = s->weight;
     uint32_t rows, cols;
@@ -145,10 +165,16 @@ static tern_status add_uint8(const source *s, tern_error *err)
     shape_of(s->tensor, &packed_rows, &packed_cols);
     if (!s->layout.packed || tern_role__kind(s->role) != TERN_KIND_L)
         return tern_fail(err, TERN_UNSUPPORTED, "%s: U8 found, F32, F16 or BF16 expected", w->name);
-    if (packed_rows != (rows + 3) / 4 || packed_cols != cols)
-        return tern_fail(err, TERN_MALFORMED,
-                         "%s: %llu rows of %llu found, %u rows of %u (four rows to a byte) expected", w->name,
-                         (unsigned long long)packed_rows, (unsigned long long)packed_cols, (rows + 3) / 4, cols);
+    if (packed_rows != (rows + 3) / 4 || packed_cols != cols) {
+        s->lsb_stride = lsb_stride(packed_rows, packed_cols, rows, cols);
+        if (!s->lsb_stride)
+            return tern_fail(
+                err, TERN_MALFORMED,
+                "%s: %llu rows of %llu found, %u rows of %u (four rows to a byte) expected, or %u rows of %u "
+                "(four columns to a byte)",
+                w->name, (unsigned long long)packed_rows, (unsigned long long)packed_cols, (rows + 3) / 4, cols, rows,
+                (cols + 3) / 4);
+    }
     w->rows = rows;
     w->cols = cols;
     return add_packed(s, err);
@@ -185,7 +211,7 @@ static tern_status add_float(const source *s, const tern_encoding *e, tern_error
     return TERN_OK;
 }
 
-static tern_status add_tensor(const source *s, tern_error *err)
+static tern_status add_tensor(source *s, tern_error *err)
 {
     const tern_encoding *e = float_encoding(s->tensor->dtype);
     if (s->tensor->dtype == TERN_ST_U8) TERN_TRY(add_uint8(s, err));

@@ -34,7 +34,8 @@ void hf_add_linear(folder *f, const char *name, uint32_t rows, uint32_t cols)
         hf_add_floats(f, full, rows, cols);
         return;
     }
-    uint8_t *data = hf_add(f, full, TERN_ST_U8, (rows + 3) / 4, cols);
+    uint8_t *data =
+        f->lsb ? hf_add(f, full, TERN_ST_U8, rows, cols / 4) : hf_add(f, full, TERN_ST_U8, (rows + 3) / 4, cols);
     for (size_t i = 0; i < (size_t)((rows + 3) / 4) * cols; i++) data[i] = i % 3 == 0 ? 0x24 : i % 3 == 1 ? 0x92 : 0x49;
     if (f->first_byte) data[0] = f->first_byte;
     snprintf(scale, sizeof scale, "%s_scale", full);

@@ -38,6 +38,7 @@ enum { N_VOCAB = 8, MAX_TENSORS = 32, ROOM = 1 << 16 };
 typedef struct folder {
     uint32_t n_embd, n_ff, n_kv; /* n_kv: rows of K and V */
     bool packed, sub_norms, older_names;
+    bool lsb;           /* packed as [rows][cols / 4], four neighbours in a byte */
     uint8_t first_byte; /* of packed q, unless 0 */
     uint32_t n_scales;
     const float *scale; /* NULL: 0.25 */

@@ -13,6 +13,20 @@ static void scale_multiplies_or_divides(void **state)
     tern_model_close(model);
 }
 
+/* pack_bitnet_weights of tutorials: byte j / 4 of a row has columns j .. j + 3, the first in the lowest bits. */
+static void four_columns_in_a_byte(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[] = {0x24, 0x92, 0x49};
+    folder f = {.packed = true, .sub_norms = true, .lsb = true};
+    tern_model *model = hf_open_folder(&f, BITNET SMALL PACKED(AUTO));
+    assert_float_equal(hf_q_of(model)->scale, 0.25f, 0);
+    int8_t *codes = codes_of(hf_q_of(model));
+    for (size_t i = 0; i < 256; i++) assert_int_equal(codes[i], (bytes[i / 4 % 3] >> (i % 4 * 2) & 3) - 1);
+    free(codes);
+    tern_model_close(model);
+}
+
 static void scales_of_rows(void **state)
 {
     (void)state;
@@ -112,6 +126,7 @@ static void older_names(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(scale_multiplies_or_divides),
+    cmocka_unit_test(four_columns_in_a_byte),
     cmocka_unit_test(scales_of_rows),
     cmocka_unit_test(older_names),
     cmocka_unit_test(ternary_llama),

@@ -30,13 +30,12 @@ tern_status tern_type_parse(const char *what, const char *name, const tern_encod
     return TERN_INVALID_ARGUMENT;
 }
 
-/* Source: llama.cpp's src/llama-quant.cpp, tensor_type_fallback; any shape fits f16. In turn, those of which this build
- * has no encoding being passed over. */
+/* Source: llama.cpp's src/llama-quant.cpp, tensor_type_fallback; f16 fits any shape. */
 static const struct {
-    const char *encoding, *siblings[3];
+    tern_encoding_id encoding, sibling;
 } siblings[] = {
-    {"q2_k", {"q4_0", "q8_0", "f16"}}, {"q3_k", {"q4_0", "q8_0", "f16"}}, {"q4_k", {"q5_0", "q8_0", "f16"}},
-    {"q5_k", {"q5_1", "q8_0", "f16"}}, {"q6_k", {"q8_0", "f16"}},
+    {TERN_ENC_Q2_K, TERN_ENC_Q4_0}, {TERN_ENC_Q3_K, TERN_ENC_Q4_0}, {TERN_ENC_Q4_K, TERN_ENC_Q5_0},
+    {TERN_ENC_Q5_K, TERN_ENC_Q5_1}, {TERN_ENC_Q6_K, TERN_ENC_Q8_0},
 };
 
 static bool fits(const tern_encoding *e, uint64_t cols)
@@ -47,10 +46,9 @@ static bool fits(const tern_encoding *e, uint64_t cols)
 const tern_encoding *tern_encoding_fitting(const tern_encoding *e, uint64_t cols)
 {
     if (e->ternary || fits(e, cols)) return e;
-    for (size_t i = 0; i < sizeof siblings / sizeof *siblings; i++)
-        for (size_t k = 0; strcmp(siblings[i].encoding, e->name) == 0 && k < 3 && siblings[i].siblings[k]; k++) {
-            const tern_encoding *s = tern_encoding_by_name(siblings[i].siblings[k]);
-            if (s && fits(s, cols)) return s;
-        }
+    for (size_t i = 0; i < sizeof siblings / sizeof *siblings; i++) {
+        const tern_encoding *s = tern_encoding_find(siblings[i].sibling);
+        if (siblings[i].encoding == e->id && fits(s, cols)) return s;
+    }
     return tern_encoding_find(TERN_ENC_F16);
 }

@@ -73,7 +73,8 @@ endif()
 
 file(GLOB_RECURSE TERN_TESTS_FOUND CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
 file(GLOB_RECURSE TERN_TEST_HELPERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.c)
-list(FILTER TERN_TEST_HELPERS EXCLUDE REGEX "/tests/(main\\.c|support/|fuzz/)|/test_[^/]*$")
+list(FILTER TERN_TESTS_FOUND EXCLUDE REGEX "/node_modules/")
+list(FILTER TERN_TEST_HELPERS EXCLUDE REGEX "/tests/(main\\.c|support/|fuzz/|interop/)|/test_[^/]*$")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TERN_TESTS_FOUND}) # their labels are read below
 
 # The groups of a test file as a list of GROUP:LABEL:LABEL...
@@ -218,6 +219,13 @@ endif()
 foreach(folder ${folders})
   tern_test_program(${folder})
 endforeach()
+
+if(NOT EMSCRIPTEN) # what the tests of tests/interop, under Node, ask of Tern
+  add_executable(interop_peer EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/interop/peer.c)
+  target_link_libraries(interop_peer PRIVATE tern_static)
+  set_target_properties(interop_peer PROPERTIES TERN_IS_TEST ON)
+  add_dependencies(tests interop_peer)
+endif()
 
 if(TERN_TESTS_LABELS OR EMSCRIPTEN) # what follows has labels of its own
   return()

@@ -67,6 +67,20 @@ static tern_status set_variable(tern_jinja_render *r, const char *name, tern_jin
     return tern_jinja__scope_set(r, r->scope, tern_jinja__words(name), &value);
 }
 
+/* The members of in->variables, which go before those of the same name. */
+static tern_status set_given(tern_jinja_render *r, const tern_chat__input *in)
+{
+    const char *key;
+    json_t *member;
+    json_object_foreach((json_t *)(uintptr_t)in->variables, key, member)
+    {
+        tern_jinja_value value;
+        TERN_TRY(tern_jinja__of_json(&r->pool, member, &value));
+        TERN_TRY(set_variable(r, key, value));
+    }
+    return TERN_OK;
+}
+
 static tern_status set_variables(tern_jinja_render *r, const tern_chat__input *in)
 {
     tern_jinja_value list, *messages;
@@ -76,7 +90,8 @@ static tern_status set_variables(tern_jinja_render *r, const tern_chat__input *i
     TERN_TRY(set_variable(r, "add_generation_prompt", tern_jinja__bool(in->add_generation_prompt)));
     TERN_TRY(set_variable(r, "bos_token", tern_jinja__string(in->bos)));
     TERN_TRY(set_variable(r, "eos_token", tern_jinja__string(in->eos)));
-    return set_variable(r, "tools", tern_jinja__none());
+    TERN_TRY(set_variable(r, "tools", tern_jinja__none()));
+    return in->variables ? set_given(r, in) : TERN_OK;
 }
 
 /* Copies the rendered pieces out of the arena, with one byte of origin for each byte of text. */
@@ -123,22 +138,38 @@ void tern_chat__text_deinit(tern_chat__text *text)
     *text = (tern_chat__text){0};
 }
 
+static tern_status add_text(const tern_chat_template *c, const tern_chat__input *in, tern_buf *out, tern_error *err)
+{
+    tern_chat__text text = {0};
+    tern_status status;
+    TERN_GOTO(tern_chat__render(c, in, &text, err));
+    TERN_GOTO(tern_buf_add(out, text.text, text.n, err));
+fail:
+    tern_chat__text_deinit(&text);
+    return status;
+}
+
 tern_status tern_chat_template_text(const tern_chat_template *c, const char *bos, const char *eos,
                                     const tern_chat_message *messages, size_t n, bool add_generation_prompt,
                                     tern_buf *out, tern_error *err)
 {
-    tern_chat__text text = {0};
     tern_chat__input in = {.bos = tern_jinja__words(bos ? bos : ""),
                            .eos = tern_jinja__words(eos ? eos : ""),
                            .messages = messages,
                            .n = n,
                            .add_generation_prompt = add_generation_prompt};
-    tern_status status;
-    TERN_GOTO(tern_chat__render(c, &in, &text, err));
-    TERN_GOTO(tern_buf_add(out, text.text, text.n, err));
-fail:
-    tern_chat__text_deinit(&text);
-    return status;
+    return add_text(c, &in, out, err);
+}
+
+tern_status tern_chat_template_json(const tern_chat_template *c, const char *bos, const char *eos,
+                                    const json_t *variables, tern_buf *out, tern_error *err)
+{
+    tern_chat__input in = {
+        .bos = tern_jinja__words(bos ? bos : ""), .eos = tern_jinja__words(eos ? eos : ""), .variables = variables};
+    if (!json_is_object(variables))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "the variables of a chat template: %s, an object expected",
+                         tern_json_kind(variables));
+    return add_text(c, &in, out, err);
 }
 
 /* A special token as text; empty when the tokenizer has none. */

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "format/json.h"
 #include "tern/text.h"
 #include "text/tokenizer.h"
 
@@ -28,5 +29,11 @@ tern_status tern_chat_template_tokens(const tern_chat_template *c, const tern_to
 tern_status tern_chat_template_text(const tern_chat_template *c, const char *bos, const char *eos,
                                     const tern_chat_message *messages, size_t n, bool add_generation_prompt,
                                     tern_buf *out, tern_error *err);
+/* The same for a conversation as JSON, as transformers' apply_chat_template takes it: `variables` is an object whose
+ * members are the template's variables: "messages" (with "tool_calls", "reasoning_content", lists of content, ...),
+ * "tools", "documents", "add_generation_prompt", "enable_thinking", ... Every string in it counts as a user's. Errors:
+ * also INVALID_ARGUMENT (no object). */
+tern_status tern_chat_template_json(const tern_chat_template *c, const char *bos, const char *eos,
+                                    const json_t *variables, tern_buf *out, tern_error *err);
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef TERN_TEXT_CHAT_TEMPLATE_TEXT_H
 #define TERN_TEXT_CHAT_TEMPLATE_TEXT_H
 
+#include "format/json.h"
 #include "text/chat_template.h"
 #include "text/jinja_value.h"
 
@@ -10,6 +11,7 @@ typedef struct tern_chat__input {
     const tern_chat_message *messages;
     size_t n;
     bool add_generation_prompt;
+    const json_t *variables; /* an object, whose members go before the above; or NULL */
 } tern_chat__input;
 
 /* n bytes of text; untrusted[i] is 1 for a byte that came from a message. Zero-initialised is empty. */

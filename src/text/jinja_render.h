@@ -2,6 +2,7 @@
 #ifndef TERN_TEXT_JINJA_RENDER_H
 #define TERN_TEXT_JINJA_RENDER_H
 
+#include "format/json.h"
 #include "text/jinja_ast.h"
 
 enum {
@@ -54,6 +55,10 @@ typedef struct tern_jinja_args {
     tern_jinja_str *names;
     size_t n_positional, n_named;
 } tern_jinja_args;
+
+/* A parsed JSON document (NULL: none) as a value; its strings stay where they are and count as a user's. Whole numbers
+ * are integers. Errors: LIMIT, OUT_OF_MEMORY. */
+tern_status tern_jinja__of_json(tern_jinja_pool *p, const json_t *json, tern_jinja_value *out);
 
 /* Filters and methods: arg[i] is the argument of the i-th word of `params`, or NULL when it was not given. */
 typedef tern_status (*tern_jinja_filter_fn)(tern_jinja_render *r, const tern_jinja_value *self,

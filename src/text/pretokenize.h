@@ -34,6 +34,7 @@ typedef struct tern_pretokenizer {
 typedef struct tern_pretokenizer_row {
     const char *names;       /* separated by commas; the first is written to new files */
     bool ignore_merges;      /* a piece that is a token as it stands is not merged */
+    bool whole;              /* one pattern, and each character of any text is in a match of it */
     const char *patterns[5]; /* NULL-terminated; all ISOLATED */
 } tern_pretokenizer_row;
 
@@ -41,6 +42,8 @@ typedef struct tern_pretokenizer_row {
 const tern_pretokenizer_row *tern_pretokenizer__find(const void *name, size_t n);
 /* The row whose patterns these stages are, with this ignore_merges if there is a choice; or NULL. */
 const tern_pretokenizer_row *tern_pretokenizer__row_of(const tern_pretokenizer *p, bool ignore_merges);
+/* Whether this is the pattern of a row that leaves no gaps, so that "matches alone" and "isolated" are the same. */
+bool tern_pretokenizer__covers(tern_span pattern);
 tern_status tern_pretokenizer__add_row(tern_pretokenizer *p, const tern_pretokenizer_row *row, tern_error *err);
 
 /* Adds a stage. Patterns are those of Rust's and Oniguruma's regex: Unicode classes, \s is White_Space. Errors:

@@ -28,21 +28,22 @@
 /* Names as llama.cpp's converter writes them; patterns as the models' own tokenizer.json and tiktoken
  * files state them. */
 static const tern_pretokenizer_row ROWS[] = {
-    {"llama-bpe,llama3,llama-v3,falcon3,falcon-h1,pixtral,midm-2.0,lfm2", true, {LLAMA3}},
-    {"smaug-bpe,dbrx,chatglm-bpe", false, {LLAMA3}},
+    {"llama-bpe,llama3,llama-v3,falcon3,falcon-h1,pixtral,midm-2.0,lfm2", true, true, {LLAMA3}},
+    {"smaug-bpe,dbrx,chatglm-bpe", false, true, {LLAMA3}},
     {"gpt-2,gpt2,phi-2,olmo,mpt,jais,trillion,jina-es,jina-de,jina-v2-es,jina-v2-de,jina-v2-code,gigachat,roberta-bpe",
      false,
+     true,
      {GPT2}},
-    {"qwen2,stablelm2,deepseek-r1-qwen,hunyuan,megrez", false, {QWEN2}},
-    {"tekken", true, {TEKKEN}},
-    {"gpt-4o,llama4", false, {GPT4O}},
-    {"cl100k", false, {CL100K}},
-    {"starcoder,refact,command-r,smollm,codeshell,exaone,minerva-7b", false, {"\\p{N}", GPT2}},
-    {"default", false, {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
-    {"falcon", false, {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}},
-    {"bloom,poro-chat,gpt3-finnish", false, {" ?[^(\\s|.,!?…。，、।۔،)]+"}},
-    {"deepseek-coder", false, {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", "\\p{N}"}},
-    {"deepseek-v3,hunyuan-dense", false, {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK3}},
+    {"qwen2,stablelm2,deepseek-r1-qwen,hunyuan,megrez", false, true, {QWEN2}},
+    {"tekken", true, true, {TEKKEN}},
+    {"gpt-4o,llama4", false, true, {GPT4O}},
+    {"cl100k", false, true, {CL100K}},
+    {"starcoder,refact,command-r,smollm,codeshell,exaone,minerva-7b", false, false, {"\\p{N}", GPT2}},
+    {"default", false, false, {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
+    {"falcon", false, false, {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}},
+    {"bloom,poro-chat,gpt3-finnish", false, false, {" ?[^(\\s|.,!?…。，、।۔،)]+"}},
+    {"deepseek-coder", false, false, {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", "\\p{N}"}},
+    {"deepseek-v3,hunyuan-dense", false, false, {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK3}},
 };
 enum { N_ROWS = sizeof ROWS / sizeof ROWS[0] };
 
@@ -63,6 +64,25 @@ const tern_pretokenizer_row *tern_pretokenizer__find(const void *name, size_t n)
     return NULL;
 }
 
+/* Whether two patterns are the same but for line ends, which files hold as they are or as escapes. */
+static bool same_pattern(tern_span pattern, const char *known)
+{
+    for (size_t i = 0; i < pattern.size; i++, known++) {
+        char c = (char)pattern.data[i];
+        char letter = c == '\n' ? 'n' : c == '\r' ? 'r' : 0;
+        if (letter && known[0] == '\\' && known[1] == letter) known++;
+        else if (c == 0 || c != *known) return false;
+    }
+    return *known == 0;
+}
+
+bool tern_pretokenizer__covers(tern_span pattern)
+{
+    for (int i = 0; i < N_ROWS; i++)
+        if (ROWS[i].whole && same_pattern(pattern, ROWS[i].patterns[0])) return true;
+    return false;
+}
+
 static bool is_row(const tern_pretokenizer *p, const tern_pretokenizer_row *row)
 {
     size_t n = 0;
@@ -70,8 +90,7 @@ static bool is_row(const tern_pretokenizer *p, const tern_pretokenizer_row *row)
         if (n >= p->n) return false;
         tern_span pattern = tern_splitter__pattern(p->stages[n]);
         if (tern_splitter__behavior(p->stages[n]) != TERN_SPLIT_ISOLATED) return false;
-        if (pattern.size != strlen(row->patterns[n]) || memcmp(pattern.data, row->patterns[n], pattern.size) != 0)
-            return false;
+        if (!same_pattern(pattern, row->patterns[n])) return false;
     }
     return n == p->n;
 }

@@ -70,8 +70,7 @@ static int32_t find_plain(const tern_vocab *v, tern_span text)
 {
     int32_t id = tern_vocab__find(v, text.data, text.size);
     if (id < 0) return -1;
-    tern_token_type type = (tern_token_type)v->entries[id].type;
-    return type == TERN_TOKEN_NORMAL || type == TERN_TOKEN_USER ? id : -1;
+    return tern_vocab__is_plain(v, (uint32_t)id) || v->entries[id].type == TERN_TOKEN_USER ? id : -1;
 }
 
 static tern_status add_symbols(work *w, tern_span piece, tern_error *err)

@@ -106,7 +106,11 @@ static tern_status read_split(tern_tokenizer *t, const json_t *node, tern_error 
     const json_t *regex = json_object_get(pattern, "Regex"), *string = json_object_get(pattern, "String");
     tern_split_behavior behavior;
     TERN_TRY(read_behavior(node, &behavior, err));
-    if (json_is_string(regex)) return add_stage(t, json_string_value(regex), json_string_length(regex), behavior, err);
+    if (json_is_string(regex)) {
+        tern_span text = {(const uint8_t *)json_string_value(regex), json_string_length(regex)};
+        if (behavior == TERN_SPLIT_MATCHES && tern_pretokenizer__covers(text)) behavior = TERN_SPLIT_ISOLATED;
+        return tern_pretokenizer__add(&t->pre, text, behavior, err);
+    }
     if (json_is_string(string))
         return add_literal(t, json_string_value(string), json_string_length(string), behavior, err);
     return tern_fail(err, TERN_MALFORMED, "tokenizer.json: Split has neither a Regex nor a String pattern");

@@ -142,6 +142,7 @@ void tern_vocab__mark(tern_vocab *v, uint32_t id, tern_token_type type, unsigned
     tern_vocab_entry *e = &v->entries[id];
     e->type = (uint8_t)type;
     e->flags = (uint8_t)flags;
+    if (type == TERN_TOKEN_USER && v->alphabet == TERN_ALPHABET_BYTES) return; /* "▁▁" stands for two spaces */
     e->text_at = e->piece_at;
     e->text_size = e->piece_size;
 }
@@ -154,6 +155,12 @@ static tern_span key_of(const tern_vocab *v, uint32_t id)
 static bool same(tern_span a, tern_span b)
 {
     return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
+}
+
+bool tern_vocab__is_plain(const tern_vocab *v, uint32_t id)
+{
+    const tern_vocab_entry *e = &v->entries[id];
+    return e->type == TERN_TOKEN_NORMAL && (v->alphabet == TERN_ALPHABET_BYTES || e->text_at != e->piece_at);
 }
 
 /* Two pieces with the same text ("Ġ" and an added " ") share one key, which the plain token keeps. */
@@ -174,8 +181,8 @@ static void find_byte_ids(tern_vocab *v)
     memset(v->byte_ids, 0xFF, sizeof v->byte_ids);
     for (uint32_t id = 0; id < v->n; id++) {
         const tern_vocab_entry *e = &v->entries[id];
-        tern_token_type wanted = v->alphabet == TERN_ALPHABET_GPT2 ? TERN_TOKEN_NORMAL : TERN_TOKEN_BYTE;
-        if (e->type != wanted || e->text_size != 1) continue;
+        bool wanted = v->alphabet == TERN_ALPHABET_GPT2 ? tern_vocab__is_plain(v, id) : e->type == TERN_TOKEN_BYTE;
+        if (!wanted || e->text_size != 1) continue;
         int32_t *slot = &v->byte_ids[(uint8_t)v->bytes.data[e->text_at]];
         if (*slot < 0) *slot = (int32_t)id;
     }
@@ -187,9 +194,9 @@ tern_status tern_vocab__index(tern_vocab *v, tern_error *err)
     TERN_TRY(tern_map_reserve(&v->ids, v->n, err));
     v->max_key = 0;
     for (uint32_t id = 0; id < v->n; id++)
-        if (v->entries[id].type == TERN_TOKEN_NORMAL) TERN_TRY(insert(v, id, err));
+        if (tern_vocab__is_plain(v, id)) TERN_TRY(insert(v, id, err));
     for (uint32_t id = 0; id < v->n; id++)
-        if (v->entries[id].type != TERN_TOKEN_NORMAL) TERN_TRY(insert(v, id, err));
+        if (!tern_vocab__is_plain(v, id)) TERN_TRY(insert(v, id, err));
     find_byte_ids(v);
     return TERN_OK;
 }

@@ -59,12 +59,17 @@ tern_status tern_vocab__set(tern_vocab *v, uint32_t id, const void *piece, size_
 /* The same for a token that is given by the bytes it stands for; its piece is written in the vocabulary's alphabet. */
 tern_status tern_vocab__set_text(tern_vocab *v, uint32_t id, const void *text, size_t size, tern_token_type type,
                                  tern_error *err);
-/* Makes a named entry CONTROL or USER: it stands for its piece as it is written. */
+/* Makes a named entry CONTROL or USER: it stands for its piece as it is written, but that "▁" in a USER one of a
+ * vocabulary without GPT-2's alphabet remains a space. */
 void tern_vocab__mark(tern_vocab *v, uint32_t id, tern_token_type type, unsigned flags);
 /* Builds the table and byte_ids, after all entries are set; may be called again after changes. Errors: MALFORMED for
  * duplicate pieces, naming both ids. */
 tern_status tern_vocab__index(tern_vocab *v, tern_error *err);
 void tern_vocab__deinit(tern_vocab *v);
+
+/* Whether merges can make this token: a normal one, and with GPT-2's alphabet one written in it. Some vocabularies hold
+ * a character a second time as it is ("™" beside "âĦ¢"), which no text becomes. */
+bool tern_vocab__is_plain(const tern_vocab *v, uint32_t id);
 
 /* The id whose key is exactly these bytes, or -1. A key is the text under GPT-2's alphabet and else the piece. */
 int32_t tern_vocab__find(const tern_vocab *v, const void *key, size_t size);

@@ -20,6 +20,25 @@ static void render(const tern_chat_template *t)
     tern_buf_deinit(&out);
 }
 
+/* With what the JSON of a caller can hold. */
+static void render_json(const tern_chat_template *t)
+{
+    static const char TEXT[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}]}, {\"role\": "
+        "\"assistant\", \"content\": null, \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": {\"x\": "
+        "[1, "
+        "0.5, true, null, {}]}}}]}], \"tools\": [{\"name\": \"f\"}], \"n\": -3, \"\": \"empty\"}";
+    tern_buf out = {0};
+    tern_error err = {0};
+    json_t *variables = NULL;
+    FUZZ_CHECK(tern_json_parse(&variables, TEXT, sizeof TEXT - 1, "variables", &err) == TERN_OK);
+    tern_status status = tern_chat_template_json(t, "<s>", NULL, variables, &out, &err);
+    FUZZ_CHECK(status == err.code);
+    FUZZ_CHECK(status != TERN_INTERNAL);
+    tern_json_free(variables);
+    tern_buf_deinit(&out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     int64_t live = tern_alloc_live();
@@ -31,6 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (t) {
         tern_chat_template_set_now(t, 1750000000);
         render(t);
+        render_json(t);
     }
     tern_chat_template_close(t);
     FUZZ_CHECK(tern_alloc_live() == live);

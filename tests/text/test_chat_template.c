@@ -194,10 +194,38 @@ static void users_never_write_special_tokens(void **state)
     tern_tokenizer_close(t);
 }
 
+/* Expected by Python's Jinja2. */
+static void variables_from_json(void **state)
+{
+    (void)state;
+    static const char json[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \" a \"}]}], \"tools\": "
+        "[{\"n\": 3, \"x\": -0.5, \"big\": 1e30, \"no\": null, \"yes\": true, \"l\": [], \"d\": {}}], "
+        "\"add_generation_prompt\": true, \"bos_token\": \"<b>\"}";
+    static const char source[] =
+        "{{ bos_token }}{{ eos_token }}{% for m in messages %}{{ m.role }}:{{ m.content[0].text|trim }}{% endfor %}"
+        "{{ tools|tojson }}{{ tools[0].n + 1 }}{{ tools[0].no is none }}{{ add_generation_prompt }}{{ x is defined }}";
+    tern_chat_template *t;
+    tern_error err = {0};
+    tern_buf out = {0};
+    json_t *variables = NULL;
+    assert_ok(tern_chat_template_parse(&t, source, sizeof source - 1, &err), err);
+    assert_ok(tern_json_parse(&variables, json, sizeof json - 1, "variables", &err), err);
+    assert_ok(tern_chat_template_json(t, "<s>", "</s>", variables, &out, &err), err);
+    assert_string_equal(out.data, "<b></s>user:a[{\"n\": 3, \"x\": -0.5, \"big\": 1e+30, \"no\": null, \"yes\": true, "
+                                  "\"l\": [], \"d\": {}}]4TrueTrueFalse");
+    assert_int_equal(tern_chat_template_json(t, "", "", NULL, &out, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "an object expected"));
+    tern_json_free(variables);
+    tern_buf_deinit(&out);
+    tern_chat_template_close(t);
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(white_space),  cmocka_unit_test(operators),
-    cmocka_unit_test(statements),   cmocka_unit_test(filters_and_methods),
-    cmocka_unit_test(model_styles), cmocka_unit_test(users_never_write_special_tokens),
+    cmocka_unit_test(white_space),         cmocka_unit_test(operators),
+    cmocka_unit_test(statements),          cmocka_unit_test(filters_and_methods),
+    cmocka_unit_test(model_styles),        cmocka_unit_test(users_never_write_special_tokens),
+    cmocka_unit_test(variables_from_json),
 };
 
 TEST_GROUP(chat_template, "web", tests);

@@ -1,4 +1,5 @@
 /* What a tokenizer.json can ask for, case by case, and what is refused. */
+#include "format/gguf.h"
 #include "text/text_cases.h"
 
 /* Expected ids by hand from the documented behaviour of the tokenizers library. */
@@ -41,6 +42,37 @@ static void test_json_nfc(void **state)
         "\"model\":{\"type\":\"BPE\",\"vocab\":{\"\u00C3\":0,\"\u00A9\":1,\"a\":2,\"\u00C3\u00A9\":3},\"merges\":["
         "\"\u00C3 \u00A9\"]}}");
     ASSERT_IDS(text_ids_of_z(t, "ae\u0301\u00E9", false), 2, 3, 3);
+    tern_tokenizer_close(t);
+}
+
+/* A character that the vocabulary holds a second time, not in the byte alphabet, is no token that text becomes. */
+static void test_json_twice(void **state)
+{
+    (void)state;
+    tern_tokenizer *t = text_of_json(
+        "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"type\":\"BPE\",\"vocab\":"
+        "{\"\u00E9\":0,\"\u4E2D\":1,\"\u00E4\":2,\"\u00B8\":3,\"\u0143\":4,\"\u00E4\u00B8\":5,\"\u00E4\u00B8\u0143\":6}"
+        ","
+        "\"merges\":[\"\u00E4 \u00B8\",\"\u00E4\u00B8 \u0143\"]}}");
+    ASSERT_IDS(text_ids_of_z(t, "\u4E2D", false), 6);
+    tern_tokenizer_close(t);
+}
+
+/* Gemma lists runs of spaces among its added tokens: they are shown as spaces. */
+static void test_json_added_spaces(void **state)
+{
+    (void)state;
+    tern_tokenizer *t =
+        text_of_json("{\"added_tokens\":[{\"id\":2,\"content\":\"▁▁\",\"special\":false}],\"normalizer\":{\"type\":"
+                     "\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"▁\"},\"model\":{\"type\":\"BPE\","
+                     "\"byte_fallback\":true,\"vocab\":{\"▁\":0,\"a\":1,\"▁▁\":2},\"merges\":[\"▁ ▁\"]}}");
+    tern_tokens ids = text_ids_of_z(t, "a  a", false);
+    tern_buf text = {0};
+    tern_error err = {0};
+    assert_ok(tern_detokenize(t, ids.ids, ids.n, false, &text, &err), err);
+    assert_string_equal(text.data, "a  a");
+    tern_buf_deinit(&text);
+    ASSERT_IDS(ids, 1, 2, 1);
     tern_tokenizer_close(t);
 }
 
@@ -107,6 +139,38 @@ static void test_json_cycles(void **state)
 #define BPE(rest) "{\"model\":{\"type\":\"BPE\"," rest "}}"
 
 /* Each file is refused with a message that names what is wrong. */
+/* Patterns of the table in the forms that files have: "matches alone", which leaves no gaps, and line ends as they are.
+ * They are written by name, which other programs need. */
+static void test_json_names(void **state)
+{
+    (void)state;
+#define NOT_WORD     "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
+#define TAIL(r, n)   " ?[^\\\\s\\\\p{L}\\\\p{N}]+[" r n "]*|\\\\s*[" r n "]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define LLAMA3(r, n) "(?i:'s|'t|'re|'ve|'m|'ll|'d)|" NOT_WORD "\\\\p{L}+|\\\\p{N}{1,3}|" TAIL(r, n)
+    static const char *const patterns[] = {LLAMA3("\\\\r", "\\\\n"), LLAMA3("\\r", "\\n")};
+    for (size_t i = 0; i < 2; i++) {
+        tern_buf json = {0}, file = {0};
+        tern_error err = {0};
+        tern_gguf_writer *w;
+        assert_ok(tern_buf_addf(&json, &err,
+                                "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
+                                "\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Removed\",\"invert\":true},"
+                                "{\"type\":\"ByteLevel\",\"use_regex\":false,\"add_prefix_space\":false}]},"
+                                "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}",
+                                patterns[i]),
+                  err);
+        tern_tokenizer *t = text_of_json(json.data);
+        assert_ok(tern_gguf_writer_open_memory(&w, &file, &err), err);
+        assert_ok(tern_tokenizer_write_gguf(t, w, &err), err);
+        assert_ok(tern_gguf_writer_begin_data(w, &err), err);
+        assert_ok(tern_gguf_writer_commit(w, &err), err);
+        assert_non_null(memmem(file.data, file.size, "smaug-bpe", 9));
+        tern_buf_deinit(&json);
+        tern_buf_deinit(&file);
+        tern_tokenizer_close(t);
+    }
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -204,9 +268,10 @@ static void test_refusals(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_json_prefix_space), cmocka_unit_test(test_json_byte_fallback),
-    cmocka_unit_test(test_json_nfc),          cmocka_unit_test(test_json_splits),
+    cmocka_unit_test(test_json_nfc),          cmocka_unit_test(test_json_twice),
+    cmocka_unit_test(test_json_added_spaces), cmocka_unit_test(test_json_splits),
     cmocka_unit_test(test_json_added_flags),  cmocka_unit_test(test_json_cycles),
-    cmocka_unit_test(test_refusals),
+    cmocka_unit_test(test_json_names),        cmocka_unit_test(test_refusals),
 };
 
 TEST_GROUP(tokenizer_json, "web", tests);

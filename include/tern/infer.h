@@ -59,8 +59,8 @@ typedef struct tern_lora_use {
     float scale; /* 1: as it was trained; 0: as if it were not there */
 } tern_lora_use;
 
-/* Numbers in the cache of keys and values. AUTO: f32 where the whole cache then takes at most 64 MiB, so that small
- * models lose nothing, else f16. */
+/* Numbers in the cache of keys and values. AUTO: f32 where those of all layers and positions take at most 64 MiB then,
+ * windows or not, so that small models lose nothing, else f16. */
 typedef enum tern_kv_type { TERN_KV_AUTO, TERN_KV_F16, TERN_KV_F32 } tern_kv_type;
 
 enum { TERN_SESSION_MAX_STEPS = 128 };
@@ -100,6 +100,9 @@ TERN_API tern_status tern_session_set_loras(tern_session *session, const tern_lo
 
 /* How many positions there are. */
 TERN_API uint32_t tern_session_n_ctx(const tern_session *session);
+/* Bytes of its keys and values. Layers with a window take only the window and one step (n_batch) of positions, where
+ * that is less than n_ctx. */
+TERN_API uint64_t tern_session_kv_bytes(const tern_session *session);
 /* How many logits rows one append_all can give. */
 TERN_API uint32_t tern_session_max_outputs(const tern_session *session);
 /* Tokens evaluated so far, and how many. Borrowed until the next call that changes the session. */
@@ -131,7 +134,10 @@ TERN_API tern_status tern_session_hidden(tern_session *session, uint32_t index, 
                                          tern_error *err);
 
 /* Forgets all tokens from position n on, and what a PENDING call was about. The logits stay those of the last append.
- */
+ * Free where no layer has a window, and of up to n_batch tokens of the farthest that was evaluated. Further back,
+ * layers with a window no longer have what the next token sees: the next call that evaluates begins with position 0
+ * again, which takes the time of a prompt of n tokens (and so does every shift of such a session), with the same
+ * result; adapters that were exchanged since count from the start then. */
 TERN_API void tern_session_truncate(tern_session *session, uint32_t n);
 /* Makes room: forgets the tokens between n_keep and the newer half of the rest and evaluates the newer half again at
  * its new positions, exactly as if the text had been that from the start. Leaves the logits of the last token. No

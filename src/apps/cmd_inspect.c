@@ -28,8 +28,9 @@ static tern_status build_graph(tern_graph *graph, const tern_model *model, const
                               .max_outputs = 1,
                               .n_ctx = n_ctx,
                               .n_sequences = 1,
-                              .n_pages = (n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE,
                               .kv_f32 = tern_kv_is_f32(tern_app_kv(o), c, n_ctx)};
+    const uint32_t n_batch = o->batch ? o->batch : TERN_SESSION_DEFAULT_BATCH;
+    tern_graph_size_caches(&how, c, n_batch < n_ctx ? n_batch : n_ctx);
     TERN_TRY(tern_graph_build(graph, model, &how, err));
     TERN_TRY(tern_graph_fuse(graph, NULL, err));
     return tern_graph_plan(graph, TERN_FUSION_IN_PLACE, err);

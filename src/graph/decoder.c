@@ -22,10 +22,18 @@ static void rope(tern_builder *b, tern_view x, uint32_t n_heads)
     tern_build__op(b, op, TERN_ROWS_TOKENS, TERN_ROPE_INPUTS, x);
 }
 
+/* Whether the layer keeps no more than its window and what a step adds. */
+static bool is_ring(const tern_builder *b)
+{
+    return b->options->n_ring_pages && tern_config_layer(b->config, b->layer).window;
+}
+
 static tern_view cache(tern_builder *b, const char *name)
 {
     const tern_config *c = b->config;
-    uint64_t elements = (uint64_t)b->options->n_pages * TERN_PAGE_SIZE * c->n_kv_heads * c->head_dim;
+    const tern_graph_options *o = b->options;
+    uint64_t pages = is_ring(b) ? (uint64_t)o->n_ring_pages * o->n_sequences : o->n_pages;
+    uint64_t elements = pages * TERN_PAGE_SIZE * c->n_kv_heads * c->head_dim;
     tern_value value = {.kind = TERN_VALUE_CACHE,
                         .dtype = b->options->kv_f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16,
                         .cols = c->n_kv_heads * c->head_dim,
@@ -45,7 +53,8 @@ static void score(const tern_builder *b, tern_op *op)
 static void attend_cache(tern_builder *b, tern_op op, tern_view q, tern_view k, tern_view v, tern_view out)
 {
     tern_view positions = tern_build__param(b, TERN_PARAM_POSITIONS);
-    tern_view sequences = tern_build__param(b, TERN_PARAM_SEQUENCES), pages = tern_build__param(b, TERN_PARAM_PAGES);
+    tern_view sequences = tern_build__param(b, TERN_PARAM_SEQUENCES);
+    tern_view pages = tern_build__param(b, is_ring(b) ? TERN_PARAM_RING_PAGES : TERN_PARAM_PAGES);
     tern_view k_cache = cache(b, "k_cache"), v_cache = cache(b, "v_cache");
     tern_op write = op;
     write.kind = TERN_OP_KV_WRITE;
@@ -152,13 +161,15 @@ static tern_view ffn_block(tern_builder *b, tern_view x)
 
 static void add_params(tern_builder *b)
 {
-    static const char *const names[] = {"counts", "ids",     "positions", "sequences", "outputs",
-                                        "pages",  "sampler", "starts",    "labels",    "training"};
+    static const char *const names[TERN_PARAM_COUNT] = {"counts",  "ids",      "positions", "sequences",
+                                                        "outputs", "pages",    "sampler",   "starts",
+                                                        "labels",  "training", "ring_pages"};
     tern_graph *g = b->graph;
     uint64_t n = g->max_tokens, pages = (uint64_t)g->max_pages * g->n_sequences;
     uint64_t sampler = b->options->sampler ? sizeof(tern_sample_params) / 4 : 0;
     uint64_t rows = b->options->training ? n : 0, factors = b->options->training ? sizeof(tern_train_params) / 4 : 0;
-    const uint64_t items[TERN_PARAM_COUNT] = {3, n, n, n, n, pages, sampler, rows, rows, factors};
+    const uint64_t items[TERN_PARAM_COUNT] = {
+        3, n, n, n, n, pages, sampler, rows, rows, factors, g->n_ring_pages ? pages : 0};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
         if (items[i] == 0) continue;
@@ -242,6 +253,7 @@ tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const t
                           .no_fusion = options->no_fusion,
                           .max_outputs = options->max_outputs,
                           .n_sequences = options->n_sequences,
+                          .n_ring_pages = options->training ? 0 : options->n_ring_pages,
                           .logits = TERN_NO_VALUE,
                           .tokens = TERN_NO_VALUE,
                           .losses = TERN_NO_VALUE,

@@ -6,6 +6,16 @@
 
 #include "base/alloc.h"
 
+void tern_graph_size_caches(tern_graph_options *options, const tern_config *config, uint32_t reach)
+{
+    const uint64_t n_pages = ((uint64_t)options->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
+    const uint64_t window = tern_config_window(config);
+    /* A step's tokens and what the first of them sees are window + reach - 1 positions, on whatever page they begin. */
+    const uint64_t ring = (window + reach - 2 + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE + 1;
+    options->n_pages = (uint32_t)n_pages;
+    options->n_ring_pages = window && reach && ring < n_pages ? (uint32_t)ring : 0;
+}
+
 tern_status tern_graph__add_value(tern_graph *graph, tern_value value, uint32_t *id, tern_error *err)
 {
     void *items = graph->values;

@@ -29,6 +29,8 @@ typedef struct tern_graph_options {
     uint32_t n_ctx;          /* positions of a sequence; rounded up to whole pages */
     uint32_t n_sequences;    /* at least 1 */
     uint32_t n_pages;        /* physical pages of each cache */
+    uint32_t n_ring_pages;   /* of a sequence in the caches of layers with a window, which are rings then: at most
+                                n_pages, as tern_graph_size_caches finds it for steps of max_tokens; 0: n_pages */
     bool kv_f32;             /* F32 instead of F16 in the cache */
     bool f32_activations;    /* no activation quantiser before ternary weights (W1.58A32; trained is W1.58A8) */
     bool keep_hidden;        /* every layer's output is an output of the graph */
@@ -40,6 +42,11 @@ typedef struct tern_graph_options {
     uint32_t no_fusion;      /* passes of fusion to leave out: tern_graph_fusions_parse (graph/fusions.h) */
     bool fake_quantize;      /* training with gradual quantisation: FAKE_QUANTIZE instead of QUANTIZE */
 } tern_graph_options;
+
+/* Sets n_pages and n_ring_pages for one sequence of n_ctx positions: each step of at most `reach` tokens finds all
+ * that its windows see, and up to `reach` of the positions written last can be given up and written again. No ring
+ * where it would be no smaller than the whole context. */
+void tern_graph_size_caches(tern_graph_options *options, const tern_config *config, uint32_t reach);
 
 /* The decoder of `model`, one op for each step of the definition, unfused. The model must outlive the graph.
  * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, LIMIT. */

@@ -89,6 +89,21 @@ static uint64_t sum_bytes(const tern_graph *g, tern_value_kind kind)
     return total;
 }
 
+/* What layers with a window keep. */
+static tern_status print_rings(const tern_graph *g, tern_buf *out, tern_error *err)
+{
+    uint64_t bytes = 0, n = 0;
+    for (uint32_t i = 0; g->n_ring_pages && i < g->n_values; i++) {
+        const tern_op *maker = g->values[i].kind == TERN_VALUE_CACHE ? tern_graph__maker(g, i) : NULL;
+        if (!maker || !tern_graph__reads(maker, g->params[TERN_PARAM_RING_PAGES])) continue;
+        bytes += g->values[i].bytes;
+        n++;
+    }
+    if (n == 0) return TERN_OK;
+    return tern_buf_addf(out, err, "  of which   %" PRIu64 " bytes in rings of %u positions, %" PRIu64 " layers\n",
+                         bytes, g->n_ring_pages * TERN_PAGE_SIZE, n / 2);
+}
+
 tern_status tern_graph_print_memory(const tern_graph *graph, tern_buf *out, tern_error *err)
 {
     uint64_t apart = 0;
@@ -104,6 +119,7 @@ tern_status tern_graph_print_memory(const tern_graph *graph, tern_buf *out, tern
     if (sum_bytes(graph, TERN_VALUE_STATE))
         TERN_TRY(tern_buf_addf(out, err, "states      %" PRIu64 " bytes\n", sum_bytes(graph, TERN_VALUE_STATE)));
     TERN_TRY(tern_buf_addf(out, err, "KV cache    %" PRIu64 " bytes\n", sum_bytes(graph, TERN_VALUE_CACHE)));
+    TERN_TRY(print_rings(graph, out, err));
     TERN_TRY(tern_buf_addf(out, err, "outputs     %" PRIu64 " bytes\n", sum_bytes(graph, TERN_VALUE_OUTPUT)));
     return tern_buf_addf(out, err, "constants   %" PRIu64 " bytes\n",
                          sum_bytes(graph, TERN_VALUE_CONSTANT) + sum_bytes(graph, TERN_VALUE_PARAM));

@@ -21,6 +21,7 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                                   .n_ctx = p->n_ctx,
                                   .n_sequences = 1,
                                   .n_pages = r->n_pages,
+                                  .n_ring_pages = r->n_ring_pages,
                                   .kv_f32 = p->kv_f32,
                                   .keep_hidden = p->keep_hidden,
                                   .sampler = g == &set->steps,
@@ -99,7 +100,9 @@ static tern_status bind(const tern_runner *r, const tern_runner_graphs *set, ter
     const tern_bound_options options = {.find = find, .context = &k, .activations = &set->activations};
     TERN_TRY(tern_bound_open(&g->bound, backend_of(r), &g->graph, &options, err));
     uint32_t *pages = tern_bound_param(&g->bound, TERN_PARAM_PAGES);
+    uint32_t *ring = tern_bound_param(&g->bound, TERN_PARAM_RING_PAGES);
     for (uint32_t page = 0; page < r->n_pages; page++) pages[page] = page;
+    for (uint32_t page = 0; ring && page < r->n_pages; page++) ring[page] = page % r->n_ring_pages;
     return tern_bound_prepare(&g->bound, err);
 }
 
@@ -154,15 +157,23 @@ static tern_status make_graphs(tern_runner *r, const tern_lora_use *loras, uint3
     return status;
 }
 
-static uint32_t pages_of(const tern_runner_params *params)
+/* A device that chooses tokens may go further than the generation, by as many as it chooses at once. */
+static void size_caches(tern_runner *r)
 {
-    return (uint32_t)(((uint64_t)params->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE);
+    const tern_config *c = tern_engine_config(r->engine);
+    const uint32_t n_batch = r->params.n_batch, steps = r->params.steps ? TERN_SAMPLE_MAX_STEPS : 1;
+    tern_graph_options sizes = {.n_ctx = r->params.n_ctx};
+    tern_graph_size_caches(&sizes, c, n_batch > steps ? n_batch : steps);
+    r->n_pages = sizes.n_pages;
+    r->n_ring_pages = sizes.n_ring_pages;
+    r->window = tern_config_window(c);
 }
 
 tern_status tern_runner_build(tern_runner_graphs **graphs, tern_engine *engine, const tern_runner_params *params,
                               tern_error *err)
 {
-    const tern_runner r = {.engine = engine, .params = *params, .n_pages = pages_of(params)};
+    tern_runner r = {.engine = engine, .params = *params};
+    size_caches(&r);
     tern_runner_graphs *set = *graphs = tern_calloc(1, sizeof *set);
     if (!set) return tern_fail_alloc(err, sizeof *set);
     tern_status status = take_loras(set, params->loras, params->n_loras, err);
@@ -182,7 +193,7 @@ tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const ter
                              tern_error *err)
 {
     *runner = (tern_runner){.engine = engine, .params = *params};
-    runner->n_pages = pages_of(params);
+    size_caches(runner);
     tern_status status = make_graphs(runner, params->loras, params->n_loras, &runner->graphs, err);
     runner->params.loras = NULL; /* the caller's */
     if (status != TERN_OK) tern_runner_deinit(runner);
@@ -225,6 +236,21 @@ tern_status tern_runner_read(tern_runner_graph *graph, uint32_t value, uint32_t 
     return tern_bound_read(&graph->bound, value, out, bytes, err);
 }
 
+void tern_runner_wrote(tern_runner *r, uint32_t first, uint32_t n)
+{
+    if (first == 0) r->n_written = r->first_held = 0;
+    if (first + n > r->n_written) r->n_written = first + n;
+    if (!r->n_ring_pages || !r->n_written) return;
+    const uint32_t used = (r->n_written - 1) / TERN_PAGE_SIZE + 1;
+    const uint32_t lost = used > r->n_ring_pages ? (used - r->n_ring_pages) * TERN_PAGE_SIZE : 0;
+    if (lost > r->first_held) r->first_held = lost;
+}
+
+bool tern_runner_holds(const tern_runner *r, uint32_t position)
+{
+    return r->first_held == 0 || (position >= r->window && position + 1 - r->window >= r->first_held);
+}
+
 static tern_runner_graph *graph_of(const tern_runner *runner, const tern_runner_step *step)
 {
     return step->n_tokens == 1 ? &runner->graphs->decode : &runner->graphs->prefill;
@@ -234,6 +260,7 @@ tern_status tern_runner_start(tern_runner *runner, const tern_runner_step *step,
 {
     const tern_runner_graph *g = graph_of(runner, step);
     tern_runner_set_step(g, step);
+    tern_runner_wrote(runner, step->first_position, step->n_tokens);
     return tern_bound_start(&g->bound, 1, err);
 }
 
@@ -262,6 +289,7 @@ tern_status tern_runner_start_steps(tern_runner *runner, const tern_runner_steps
                               .n_top = steps->sample->top_k};
     memcpy(tern_bound_param(&g->bound, TERN_PARAM_SAMPLER), steps->sample, sizeof *steps->sample);
     tern_runner_set_step(g, &first);
+    tern_runner_wrote(runner, steps->position, steps->sample->n_tokens);
     return tern_bound_start(&g->bound, steps->sample->n_tokens, err);
 }
 

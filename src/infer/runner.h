@@ -38,6 +38,10 @@ typedef struct tern_runner {
     tern_runner_graphs *graphs; /* backends hold on to graphs where they lie */
     tern_graph_buffers constants, caches;
     uint32_t n_pages;
+    uint32_t n_ring_pages; /* of the caches of layers with a window; 0: n_pages */
+    uint32_t window;       /* the longest; 0: no layer has one */
+    uint32_t n_written;    /* positions from 0 on that were written, also what was given up since */
+    uint32_t first_held;   /* of layers with a window: what lies before is lost; whole pages */
 } tern_runner;
 
 /* What one step evaluates. */
@@ -66,6 +70,11 @@ void tern_runner_unbuild(tern_runner_graphs *graphs, tern_engine *engine);
 /* Builds and prepares the graphs anew with these adapters, scale 0 left out. On failure the runner is as it was; for a
  * while there is memory for both. Errors: INVALID_ARGUMENT (tern_lora__check), OUT_OF_MEMORY, those of the backend. */
 tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *loras, uint32_t n, tern_error *err);
+/* A step wrote, or somebody else has put into the caches, the keys and values of n positions from `first` on. */
+void tern_runner_wrote(tern_runner *runner, uint32_t first, uint32_t n);
+/* Whether a step may begin at this position: layers with a window still have what its first token sees. If not,
+ * only evaluating from position 0 on brings it back. True of up to n_batch positions before the last one written. */
+bool tern_runner_holds(const tern_runner *runner, uint32_t position);
 /* Puts what a step is into the parameters of one of the graphs. */
 void tern_runner_set_step(const tern_runner_graph *graph, const tern_runner_step *step);
 /* Starts a step of at most n_batch tokens. No allocation. */

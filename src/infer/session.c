@@ -5,7 +5,7 @@
 #include "infer/memory_need.h"
 #include "infer/session_internal.h"
 
-enum { DEFAULT_CTX = 2048, DEFAULT_BATCH = 512, DEFAULT_STEPS = 8, SMALL_CACHE_BYTES = 64 << 20 };
+enum { DEFAULT_CTX = 2048, DEFAULT_STEPS = 8, SMALL_CACHE_BYTES = 64 << 20 };
 
 bool tern_kv_is_f32(tern_kv_type kv, const tern_config *config, uint32_t n_ctx)
 {
@@ -36,7 +36,7 @@ static tern_status resolve_params(const tern_config *c, const tern_session_param
     if (n_ctx > c->n_ctx_train)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "context of %u tokens: the model was trained for at most %u",
                          n_ctx, c->n_ctx_train);
-    uint32_t n_batch = in->n_batch ? in->n_batch : DEFAULT_BATCH;
+    uint32_t n_batch = in->n_batch ? in->n_batch : TERN_SESSION_DEFAULT_BATCH;
     if (n_batch > n_ctx) n_batch = n_ctx;
     uint32_t max_outputs = in->max_outputs ? in->max_outputs : 1;
     *out = (tern_runner_params){.n_ctx = n_ctx,
@@ -118,6 +118,11 @@ uint32_t tern_session_n_ctx(const tern_session *session)
 uint32_t tern_session_max_outputs(const tern_session *session)
 {
     return session->runner.params.max_outputs;
+}
+
+uint64_t tern_session_kv_bytes(const tern_session *session)
+{
+    return tern_graph_bytes_of(&session->runner.graphs->prefill.graph, TERN_VALUE_CACHE);
 }
 
 const int32_t *tern_session_tokens(const tern_session *session)

@@ -6,6 +6,8 @@
 #include "infer/runner.h"
 #include "tern/infer.h"
 
+enum { TERN_SESSION_DEFAULT_BATCH = 512 }; /* tokens of a prefill step */
+
 /* Whether the cache of such a session is f32. */
 bool tern_kv_is_f32(tern_kv_type kv, const tern_config *config, uint32_t n_ctx);
 /* What a session of such parameters (NULL: the defaults) runs with; *steps: the tokens that a generation asks of the

@@ -49,7 +49,7 @@ static bool logits_are_finite(const tern_session *s, uint32_t n_rows)
 tern_status tern_session__search(tern_session *s, const tern_runner_step *step, tern_error *err)
 {
     tern_error why = {0};
-    s->evaluation.active = true;
+    s->evaluation.active = s->evaluation.begun = true;
     if (tern_nonfinite_open(&s->search, &s->runner, s->tokens, step, &why) == TERN_OK) return TERN_OK;
     return tern_fail(err, TERN_NOT_FINITE,
                      "logits that are not finite, at position %u; the op that they come from could not be looked for: "
@@ -72,9 +72,17 @@ static tern_status run_batch(tern_session *s, const tern_runner_step *batch, ter
     return TERN_OK;
 }
 
+/* What layers with a window have lost comes back when all is evaluated again. */
+static void start_where_held(tern_session *s)
+{
+    if (!s->evaluation.begun && !tern_runner_holds(&s->runner, s->n_evaluated)) s->n_evaluated = 0;
+    s->evaluation.begun = true;
+}
+
 tern_status tern_session__advance(tern_session *session, tern_error *err)
 {
     tern_session_evaluation *evaluation = &session->evaluation;
+    start_where_held(session);
     if (session->search || session->n_evaluated < evaluation->n_evaluated) {
         const tern_runner_step batch = next_batch(session);
         tern_status status =
@@ -113,6 +121,17 @@ static tern_status complete(tern_session *s, tern_error *err)
 {
     while (s->evaluation.active) TERN_TRY(tern_session__advance(s, err));
     return TERN_OK;
+}
+
+tern_status tern_session__settle(tern_session *session, tern_error *err)
+{
+    const uint32_t least = session->n_tokens ? session->n_tokens - 1 : 0;
+    if (session->n_tokens == 0) tern_runner_wrote(&session->runner, 0, 0);
+    const uint32_t end = session->n_evaluated > least ? session->n_evaluated : least;
+    if (end == session->n_evaluated && tern_runner_holds(&session->runner, least)) return TERN_OK;
+    session->evaluation = (tern_session_evaluation){.active = true, .n_evaluated = end, .n_tokens = session->n_tokens};
+    session->n_evaluated = least < session->n_evaluated ? least : session->n_evaluated;
+    return complete(session, err);
 }
 
 tern_status tern_session_logits(tern_session *session, uint32_t row, float **logits, tern_error *err)

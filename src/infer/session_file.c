@@ -1,11 +1,15 @@
 /* A session in a file: its tokens and their keys and values.
  *
  * All numbers little-endian:
- *   "TERNSESS", u32 version 2, u32 flags (bit 0: f32 cache), u64 fingerprint of the model and its adapters,
- *   u32 tokens n, u32 caches, u64 bytes of a cache's page, i32 ids [n], zeros up to a multiple of 64,
- *   then of each cache (K and V of each layer) the pages that hold the first n - 1 positions,
+ *   "TERNSESS", u32 version, u32 flags (bit 0: f32 cache), u64 fingerprint of the model and its adapters,
+ *   u32 tokens n, u32 caches, u64 bytes of a cache's page,
+ *   version 3: u32 caches of layers with a window, u32 the first page of them,
+ *   i32 ids [n], zeros up to a multiple of 64,
+ *   then of each cache (K and V of each layer) the pages that hold the first n - 1 positions; version 3: of layers with
+ *   a window from their first page on,
  *   u64 tern_hash of all bytes before (base/hash.h). Version 1, which is still read, ends without it.
- * The last token is not among them: restoring evaluates it, which gives the logits. */
+ * Version 2 is written where the first page is 0, so where no layer has lost anything. The last token's keys and values
+ * are not there: restoring evaluates it, which gives the logits. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,7 +17,16 @@
 #include "base/hash.h"
 #include "infer/session_internal.h"
 
-enum { VERSION = 2, UNCHECKED_VERSION = 1, HASH_BYTES = 8, FLAG_KV_F32 = 1, HEADER_BYTES = 40, ALIGNMENT = 64 };
+enum {
+    UNCHECKED_VERSION = 1,
+    VERSION,
+    WINDOW_VERSION,
+    HASH_BYTES = 8,
+    FLAG_KV_F32 = 1,
+    HEADER_BYTES = 40,
+    WINDOW_HEADER_BYTES = 8,
+    ALIGNMENT = 64
+};
 static const char magic[8] = {'T', 'E', 'R', 'N', 'S', 'E', 'S', 'S'};
 
 /* What a file must agree on with the session. */
@@ -22,26 +35,40 @@ typedef struct file_shape {
     uint64_t fingerprint;
     uint32_t n_tokens, n_caches;
     uint64_t page_bytes;
+    uint32_t n_window_caches, first_page; /* of layers with a window */
 } file_shape;
 
-/* All caches of a session are of one size. */
 static uint64_t page_bytes(const tern_runner *r)
 {
-    const tern_graph *g = &r->graphs->prefill.graph;
-    for (size_t i = 0; i < g->n_values; i++)
-        if (g->values[i].kind == TERN_VALUE_CACHE) return g->values[i].bytes / r->n_pages;
-    return 0;
+    const tern_config *c = tern_engine_config(r->engine);
+    return tern_row_bytes(r->params.kv_f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16, c->n_kv_heads * c->head_dim,
+                          TERN_PAGE_SIZE);
+}
+
+/* Caches are those of K and V, layer by layer. */
+static bool has_window(const tern_runner *r, uint32_t cache)
+{
+    return tern_config_layer(tern_engine_config(r->engine), cache / 2).window != 0;
+}
+
+static uint32_t count_window_caches(const tern_runner *r)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->caches.n; i++) n += has_window(r, i);
+    return n;
 }
 
 static file_shape shape_of(const tern_session *s)
 {
     const tern_runner *r = &s->runner;
-    return (file_shape){.version = VERSION,
+    return (file_shape){.version = r->first_held ? WINDOW_VERSION : VERSION,
                         .flags = r->params.kv_f32 ? FLAG_KV_F32 : 0,
                         .fingerprint = tern_session__fingerprint(r),
                         .n_tokens = s->n_tokens,
                         .n_caches = (uint32_t)r->caches.n,
-                        .page_bytes = page_bytes(r)};
+                        .page_bytes = page_bytes(r),
+                        .n_window_caches = count_window_caches(r),
+                        .first_page = r->first_held / TERN_PAGE_SIZE};
 }
 
 static uint32_t used_pages(uint32_t n_tokens)
@@ -49,11 +76,28 @@ static uint32_t used_pages(uint32_t n_tokens)
     return n_tokens ? (n_tokens - 1 + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE : 0;
 }
 
+/* The pages of one cache that are in the file; the first of them, and what is one past the last. */
+typedef struct page_range {
+    uint32_t first, end;
+} page_range;
+
+static page_range pages_of(const tern_runner *r, const file_shape *shape, uint32_t cache)
+{
+    return (page_range){has_window(r, cache) ? shape->first_page : 0, used_pages(shape->n_tokens)};
+}
+
+/* Where a page lies in its cache. */
+static uint64_t page_offset(const tern_runner *r, const file_shape *shape, uint32_t cache, uint32_t page)
+{
+    const uint32_t n = r->n_ring_pages && has_window(r, cache) ? r->n_ring_pages : r->n_pages;
+    return page % n * shape->page_bytes;
+}
+
 /* Header and ids, a multiple of ALIGNMENT. */
 static tern_status add_head(tern_buf *out, const tern_session *s, const file_shape *shape, tern_error *err)
 {
     static const uint8_t zeros[ALIGNMENT];
-    uint8_t header[HEADER_BYTES], id[4];
+    uint8_t header[HEADER_BYTES], windows[WINDOW_HEADER_BYTES], id[4];
     memcpy(header, magic, sizeof magic);
     tern_store_u32(header + 8, shape->version);
     tern_store_u32(header + 12, shape->flags);
@@ -61,7 +105,10 @@ static tern_status add_head(tern_buf *out, const tern_session *s, const file_sha
     tern_store_u32(header + 24, shape->n_tokens);
     tern_store_u32(header + 28, shape->n_caches);
     tern_store_u64(header + 32, shape->page_bytes);
+    tern_store_u32(windows, shape->n_window_caches);
+    tern_store_u32(windows + 4, shape->first_page);
     TERN_TRY(tern_buf_add(out, header, sizeof header, err));
+    if (shape->version == WINDOW_VERSION) TERN_TRY(tern_buf_add(out, windows, sizeof windows, err));
     for (uint32_t i = 0; i < s->n_tokens; i++) {
         tern_store_u32(id, (uint32_t)s->tokens[i]);
         TERN_TRY(tern_buf_add(out, id, sizeof id, err));
@@ -81,18 +128,26 @@ static void add(hashed_writer *w, const void *bytes, size_t n)
     tern_file_writer_add(&w->file, bytes, n);
 }
 
+static tern_status write_cache(hashed_writer *w, const tern_runner *r, const file_shape *shape, uint32_t cache,
+                               uint8_t *page, tern_error *err)
+{
+    tern_backend *b = tern_engine_backend(r->engine);
+    const page_range pages = pages_of(r, shape, cache);
+    for (uint32_t p = pages.first; p < pages.end; p++) {
+        TERN_TRY(
+            b->buffer_read(b, r->caches.buffers[cache], page_offset(r, shape, cache, p), page, shape->page_bytes, err));
+        add(w, page, (size_t)shape->page_bytes);
+    }
+    return TERN_OK;
+}
+
 static tern_status write_caches(hashed_writer *w, tern_session *s, const file_shape *shape, tern_error *err)
 {
-    tern_backend *b = tern_engine_backend(s->runner.engine);
     uint8_t *page = tern_alloc(tern_size_of(shape->page_bytes));
     if (!page) return tern_fail_alloc(err, shape->page_bytes);
     tern_status status = TERN_OK;
-    for (uint32_t i = 0; i < shape->n_caches; i++)
-        for (uint32_t p = 0; p < used_pages(s->n_tokens) && status == TERN_OK; p++) {
-            status =
-                b->buffer_read(b, s->runner.caches.buffers[i], p * shape->page_bytes, page, shape->page_bytes, err);
-            if (status == TERN_OK) add(w, page, (size_t)shape->page_bytes);
-        }
+    for (uint32_t i = 0; i < shape->n_caches && status == TERN_OK; i++)
+        status = write_cache(w, &s->runner, shape, i, page, err);
     tern_free(page);
     return status;
 }
@@ -101,6 +156,7 @@ static tern_status write_all(hashed_writer *w, tern_session *s, tern_error *err)
 {
     tern_buf head = {0};
     uint8_t hash[HASH_BYTES];
+    TERN_TRY(tern_session__settle(s, err));
     file_shape shape = shape_of(s);
     tern_status status = add_head(&head, s, &shape, err);
     if (status == TERN_OK) add(w, head.data, head.size);
@@ -143,6 +199,8 @@ static tern_status read_header(tern_cursor *c, file_shape *out, tern_error *err)
     out->n_tokens = tern_cursor_u32(c);
     out->n_caches = tern_cursor_u32(c);
     out->page_bytes = tern_cursor_u64(c);
+    out->n_window_caches = out->version == WINDOW_VERSION ? tern_cursor_u32(c) : 0;
+    out->first_page = out->version == WINDOW_VERSION ? tern_cursor_u32(c) : 0;
     if (c->bad) return tern_fail(err, TERN_MALFORMED, "%zu bytes: a header of %d expected", c->size, HEADER_BYTES);
     return TERN_OK;
 }
@@ -153,11 +211,24 @@ static const char *cache_name(uint32_t flags)
 }
 
 /* n_tokens aside, which is the file's own. */
+static tern_status check_windows(const file_shape *found, const file_shape *want, uint32_t window, tern_error *err)
+{
+    const uint32_t least = window && found->n_tokens > window ? (found->n_tokens - window) / TERN_PAGE_SIZE : 0;
+    if (found->version != WINDOW_VERSION) return TERN_OK;
+    if (found->n_window_caches != want->n_window_caches)
+        return tern_fail(err, TERN_MALFORMED, "%u caches of layers with a window: %u expected", found->n_window_caches,
+                         want->n_window_caches);
+    if (found->first_page <= least) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED,
+                     "layers with a window begin with page %u: 0 to %u expected for %u tokens and a window of %u",
+                     found->first_page, least, found->n_tokens, window);
+}
+
 static tern_status check_shape(const file_shape *found, const file_shape *want, uint32_t n_ctx, tern_error *err)
 {
-    if (found->version != want->version && found->version != UNCHECKED_VERSION)
-        return tern_fail(err, TERN_UNSUPPORTED, "session file version %u: %d or %u expected", found->version,
-                         UNCHECKED_VERSION, want->version);
+    if (found->version < UNCHECKED_VERSION || found->version > WINDOW_VERSION)
+        return tern_fail(err, TERN_UNSUPPORTED, "session file version %u: %d to %d expected", found->version,
+                         UNCHECKED_VERSION, WINDOW_VERSION);
     if (found->flags != want->flags)
         return tern_fail(err, TERN_MALFORMED, "the cache is %s: %s expected", cache_name(found->flags),
                          cache_name(want->flags));
@@ -195,19 +266,42 @@ static tern_status check_hash(const tern_cursor *c, tern_error *err)
     return tern_fail(err, TERN_MALFORMED, "the file is damaged: its checksum does not fit its bytes");
 }
 
+static uint64_t cache_bytes(const tern_runner *r, const file_shape *shape)
+{
+    uint64_t pages = 0;
+    for (uint32_t i = 0; i < shape->n_caches; i++) pages += pages_of(r, shape, i).end - pages_of(r, shape, i).first;
+    return pages * shape->page_bytes;
+}
+
+/* A ring takes the last pages, as many as it has. */
+static tern_status read_cache(const tern_runner *r, tern_cursor *c, const file_shape *shape, uint32_t cache,
+                              tern_error *err)
+{
+    tern_backend *b = tern_engine_backend(r->engine);
+    const page_range pages = pages_of(r, shape, cache);
+    const bool ring = r->n_ring_pages && has_window(r, cache);
+    for (uint32_t p = pages.first; p < pages.end; p++) {
+        const uint8_t *page = tern_cursor_take(c, (size_t)shape->page_bytes);
+        if (ring && p + r->n_ring_pages < pages.end) continue;
+        TERN_TRY(b->buffer_write(b, r->caches.buffers[cache], page_offset(r, shape, cache, p), page, shape->page_bytes,
+                                 err));
+    }
+    return TERN_OK;
+}
+
 /* What follows the ids: exactly the pages, and the hash. The counts were checked, so that nothing here can wrap. */
 static tern_status read_caches(tern_session *s, tern_cursor *c, const file_shape *shape, tern_error *err)
 {
-    tern_backend *b = tern_engine_backend(s->runner.engine);
-    uint64_t bytes = used_pages(shape->n_tokens) * shape->page_bytes;
-    bool hashed = shape->version != UNCHECKED_VERSION;
-    if (c->bad || tern_cursor_left(c) != bytes * shape->n_caches + (hashed ? HASH_BYTES : 0))
+    const bool hashed = shape->version != UNCHECKED_VERSION;
+    const uint64_t bytes = cache_bytes(&s->runner, shape) + (hashed ? HASH_BYTES : 0);
+    if (c->bad || tern_cursor_left(c) != bytes)
         return tern_fail(err, TERN_MALFORMED, "%zu bytes of caches and checksum: %llu expected for %u tokens",
-                         tern_cursor_left(c), (unsigned long long)(bytes * shape->n_caches + (hashed ? HASH_BYTES : 0)),
-                         shape->n_tokens);
+                         tern_cursor_left(c), (unsigned long long)bytes, shape->n_tokens);
     if (hashed) TERN_TRY(check_hash(c, err));
-    for (uint32_t i = 0; i < shape->n_caches && bytes; i++)
-        TERN_TRY(b->buffer_write(b, s->runner.caches.buffers[i], 0, tern_cursor_take(c, (size_t)bytes), bytes, err));
+    for (uint32_t i = 0; i < shape->n_caches; i++) TERN_TRY(read_cache(&s->runner, c, shape, i, err));
+    const uint32_t n = shape->n_tokens ? shape->n_tokens - 1 : 0, held = shape->first_page * TERN_PAGE_SIZE;
+    tern_runner_wrote(&s->runner, 0, n);
+    if (s->runner.first_held < held) s->runner.first_held = held;
     return TERN_OK;
 }
 
@@ -218,6 +312,7 @@ tern_status tern_session__restore_bytes(tern_session *s, const void *bytes, size
     tern_session_truncate(s, 0);
     TERN_TRY(read_header(&c, &found, err));
     TERN_TRY(check_shape(&found, &want, s->runner.params.n_ctx, err));
+    TERN_TRY(check_windows(&found, &want, s->runner.window, err));
     TERN_TRY(read_ids(&c, found.n_tokens, tern_engine_config(s->runner.engine)->n_vocab, s->tokens, err));
     TERN_TRY(read_caches(s, &c, &found, err));
     if (found.n_tokens == 0) return TERN_OK;

@@ -8,6 +8,7 @@
 /* An evaluation under way, of what lies in `tokens`, batch by batch. */
 typedef struct tern_session_evaluation {
     bool active;
+    bool begun;                     /* the first batch was looked for */
     bool running;                   /* the device works on the next batch, or has done so */
     uint32_t n_evaluated, n_tokens; /* of the session in the end */
     uint32_t n_outputs;             /* logits of the last tokens evaluated */
@@ -17,7 +18,8 @@ struct tern_session {
     tern_runner runner;
     int32_t *tokens; /* [n_ctx] */
     uint32_t n_tokens;
-    uint32_t n_evaluated; /* n_tokens, or one less: a device that chooses tokens leaves the last one to the next step */
+    uint32_t n_evaluated; /* n_tokens, or one less: a device that chooses tokens leaves the last one to the next step;
+                           * or fewer, after a failure to evaluate again what layers with a window had lost */
     uint32_t n_top;       /* the highest logits that are needed; 0: all */
     uint32_t steps;       /* tokens that a generation asks of the device at once; 0: it chooses none */
     bool steps_chosen;    /* by the caller; else a generation may find a better number */
@@ -35,6 +37,8 @@ tern_status tern_session__begin(tern_session *session, const int32_t *ids, uint3
 tern_status tern_session__begin_extend(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
 /* The start of a shift; extend: with the last token left to the next step. */
 tern_status tern_session__begin_shift(tern_session *session, uint32_t n_keep, bool extend, tern_error *err);
+/* Sees to it that the caches hold what the last token sees, on a backend that waits; logits stay as they are. */
+tern_status tern_session__settle(tern_session *session, tern_error *err);
 /* The next batch of the evaluation under way, if any; it is no longer active in the end. PENDING: call again. After a
  * failure there is none, and the session has the tokens that were evaluated. */
 tern_status tern_session__advance(tern_session *session, tern_error *err);

@@ -74,6 +74,15 @@ static inline tern_layer_config tern_config_layer(const tern_config *config, uin
                                .n_ff = own ? own : config->n_ff};
 }
 
+/* The longest of any layer; 0: none has one. */
+static inline uint32_t tern_config_window(const tern_config *config)
+{
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < config->n_layers; i++)
+        if (tern_config_layer(config, i).window > longest) longest = tern_config_layer(config, i).window;
+    return longest;
+}
+
 /* clang-format off */
 /* X(NAME, GGUF name, HF name, kind): kind L is a linear layer's matrix, N a norm's vector, B a bias, T a table. "%u" is
  * the layer. HF names that are a family's own: roles.c. */

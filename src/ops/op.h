@@ -208,6 +208,8 @@ static inline uint32_t tern_op_first_seen(const tern_op *op, uint32_t position)
  *              and the next two: training
  *   LABELS     [batch] i32 the token that follows, or below 0: not in the loss
  *   TRAINING   tern_train_params
+ *   RING_PAGES [sequences][max_pages] as PAGES, of layers whose caches are rings: entry i is a page of i modulo
+ *              n_ring_pages, so that new positions take the place of those that no window reaches
  * They lie in one buffer, each at its value's offset (a multiple of TERN_PARAM_ALIGNMENT). */
 typedef enum tern_param {
     TERN_PARAM_COUNTS,
@@ -220,6 +222,7 @@ typedef enum tern_param {
     TERN_PARAM_SEQ_STARTS,
     TERN_PARAM_LABELS,
     TERN_PARAM_TRAINING,
+    TERN_PARAM_RING_PAGES,
     TERN_PARAM_COUNT
 } tern_param;
 
@@ -259,10 +262,11 @@ typedef struct tern_graph {
     size_t n_ops, cap_ops;
     tern_value *values;
     size_t n_values, cap_values;
-    uint32_t max_tokens;  /* the largest step */
-    uint32_t max_outputs; /* the most logits rows of a step */
-    uint32_t max_pages;   /* row length of PAGES */
-    uint32_t n_sequences; /* rows of PAGES */
+    uint32_t max_tokens;   /* the largest step */
+    uint32_t max_outputs;  /* the most logits rows of a step */
+    uint32_t max_pages;    /* row length of PAGES and RING_PAGES */
+    uint32_t n_sequences;  /* rows of PAGES and RING_PAGES */
+    uint32_t n_ring_pages; /* pages of a sequence in caches of layers with a window; 0: as many as in others */
     uint32_t params[TERN_PARAM_COUNT];
     uint32_t logits;      /* output */
     uint32_t tokens;      /* output of SAMPLE, u32 [1 + TERN_SAMPLE_MAX_STEPS], or TERN_NO_VALUE */

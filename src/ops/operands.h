@@ -28,7 +28,7 @@ enum { TERN_LINEAR_X, TERN_LINEAR_W }; /* W_p is input TERN_LINEAR_W + p */
 /* ROPE: x[t] is rotated in place by positions[t]. ROPE_BACKWARD: the gradient x[t] is rotated back in place. */
 enum { TERN_ROPE_X /* written */, TERN_ROPE_POSITIONS, TERN_ROPE_TABLE, TERN_ROPE_INPUTS };
 
-/* cache[page of positions[t]] = k[t], v[t] */
+/* cache[page of positions[t]] = k[t], v[t]. PAGES, here and below: that parameter, or RING_PAGES */
 enum {
     TERN_KV_WRITE_K,
     TERN_KV_WRITE_V,

@@ -12,7 +12,7 @@ TERN_WEB tern_status tern_web_engine_counters(const tern_engine *engine);
 TERN_WEB double tern_web_engine_measure(const tern_engine *engine, double seconds);
 TERN_WEB void tern_web_engine_close(tern_engine *engine);
 
-enum { DEFAULT_CTX = 2048, BATCH = 512 };
+enum { DEFAULT_CTX = 2048, BATCH = TERN_SESSION_DEFAULT_BATCH };
 
 /* What files say may be no UTF-8. */
 static json_t *words(const char *s)
@@ -75,10 +75,10 @@ static tern_status make_plan(plan *p, const tern_model *model, uint32_t n_ctx, t
                                   .max_outputs = 1,
                                   .n_ctx = n_ctx,
                                   .n_sequences = 1,
-                                  .n_pages = (n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE,
                                   .kv_f32 = tern_kv_is_f32(TERN_KV_AUTO, c, n_ctx)};
     tern_graph graph = {0};
     tern_status status;
+    tern_graph_size_caches(&options, c, options.max_tokens);
     TERN_GOTO(tern_graph_build(&graph, model, &options, err));
     TERN_GOTO(tern_graph_fuse(&graph, NULL, err));
     TERN_GOTO(tern_graph_plan(&graph, 0, err));

@@ -1,5 +1,6 @@
-/* Any bytes as a session file of a small model: as they are, and, since few bytes fit, once more under the header of a
- * sound file with a checksum that fits. After a refusal the session computes as a fresh one does. */
+/* Any bytes as a session file of a small model with a window: as they are, and, since few bytes fit, once more under
+ * the header of a sound file, of either version, with a checksum that fits. After a refusal the session computes as a
+ * fresh one does. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,18 @@
 #include "infer/session_internal.h"
 #include "quant/encoding.h"
 
-enum { VOCAB = 8, DIM = 16, FF = 16, CTX = 40, HEADER = 40, N_TOKENS_AT = 24, ALIGNMENT = 64, HASH = 8 };
+enum {
+    VOCAB = 8,
+    DIM = 16,
+    FF = 16,
+    CTX = 160,
+    WINDOW = 4,
+    HEADER = 40,
+    VERSION_AT = 8,
+    N_TOKENS_AT = 24,
+    ALIGNMENT = 64,
+    HASH = 8
+};
 
 static tern_engine *engine;
 static tern_session *session;
@@ -43,8 +55,13 @@ static void add_keys(tern_gguf_writer *w)
     static const struct {
         const char *key;
         uint32_t value;
-    } keys[] = {{"llama.vocab_size", VOCAB}, {"llama.context_length", CTX},     {"llama.embedding_length", DIM},
-                {"llama.block_count", 1},    {"llama.feed_forward_length", FF}, {"llama.attention.head_count", 2}};
+    } keys[] = {{"llama.vocab_size", VOCAB},
+                {"llama.context_length", CTX},
+                {"llama.embedding_length", DIM},
+                {"llama.block_count", 1},
+                {"llama.feed_forward_length", FF},
+                {"llama.attention.head_count", 2},
+                {"llama.attention.sliding_window", WINDOW}};
     NEED(tern_gguf_add_string(w, "general.architecture", "llama", 5, &setup));
     NEED(tern_gguf_add_f32(w, "llama.attention.layer_norm_rms_epsilon", 1e-5f, &setup));
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -78,10 +95,11 @@ static void open_session(void)
     static tern_buf file;
     tern_model *model;
     const tern_engine_params params = {.backend = {.n_threads = 1}};
+    const tern_session_params how = {.n_ctx = CTX, .n_batch = WINDOW, .kv = TERN_KV_F16}; /* rings of two pages */
     file = write_model();
     NEED(tern_model_open_memory(&model, file.data, file.size, NULL, &setup));
     NEED(tern_engine_open(&engine, model, &params, &setup));
-    NEED(tern_session_open(&session, engine, &(tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F16}, &setup));
+    NEED(tern_session_open(&session, engine, &how, &setup));
     tern_buf sound = {0};
     NEED(tern_session_append(session, (const int32_t[]){1}, 1, &setup));
     float *logits;
@@ -118,22 +136,29 @@ static void restore(const uint8_t *bytes, size_t size)
     tern_session_truncate(session, 0);
 }
 
-/* As long as the ids and caches of so many tokens are; after the input, zeros. */
-static void restore_mended(const uint8_t *bytes, size_t size)
+/* As long as the ids and caches of so many tokens are; after the input, zeros. First page: 0, in a file of version 2,
+ * or more in one of version 3, where both caches, as all that have a window, begin there. */
+static void restore_mended(const uint8_t *bytes, size_t size, uint32_t first_page)
 {
     const uint32_t n = tern_load_u32(bytes + N_TOKENS_AT), n_caches = tern_load_u32(header + 28);
     const uint64_t page_bytes = tern_load_u64(header + 32);
-    if (n > CTX) return;
     const size_t pages = n ? (n - 1 + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE : 0;
-    const size_t head = (HEADER + 4 * n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    const size_t end = head + pages * n_caches * (size_t)page_bytes;
+    if (n > CTX || first_page > pages) return;
+    const size_t ids = first_page ? HEADER + 8 : HEADER;
+    const size_t head = (ids + 4 * n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const size_t end = head + (pages - first_page) * n_caches * (size_t)page_bytes;
     uint8_t *copy = calloc(end + HASH, 1);
     FUZZ_CHECK(copy);
     memcpy(copy, bytes, size < end ? size : end);
     memcpy(copy, header, HEADER);
     tern_store_u32(copy + N_TOKENS_AT, n);
-    for (size_t i = 0; i < n; i++) copy[HEADER + 4 * i] &= bytes[0] & 1 ? VOCAB - 1 : 255; /* or an id too large */
-    for (size_t i = 0; i < n && bytes[0] & 1; i++) memset(copy + HEADER + 4 * i + 1, 0, 3);
+    if (first_page) {
+        tern_store_u32(copy + VERSION_AT, 3);
+        tern_store_u32(copy + HEADER, n_caches);
+        tern_store_u32(copy + HEADER + 4, first_page);
+    }
+    for (size_t i = 0; i < n; i++) copy[ids + 4 * i] &= bytes[0] & 1 ? VOCAB - 1 : 255; /* or an id too large */
+    for (size_t i = 0; i < n && bytes[0] & 1; i++) memset(copy + ids + 4 * i + 1, 0, 3);
     tern_store_u64(copy + end, tern_hash(TERN_HASH_START, copy, end));
     restore(copy, end + HASH);
     free(copy);
@@ -144,7 +169,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (!engine) open_session();
     const int64_t live = tern_alloc_live();
     restore(bytes, size);
-    if (size >= HEADER) restore_mended(bytes, size);
+    if (size >= HEADER) restore_mended(bytes, size, 0);
+    if (size >= HEADER) restore_mended(bytes, size, 1 + bytes[1] % 4);
     FUZZ_CHECK(tern_alloc_live() == live);
     return 0;
 }

@@ -2,17 +2,23 @@
 #include "support/attention_case.h"
 #include "support/test.h"
 
+static tern_param page_table(const test_attention_shape *s)
+{
+    return s->window ? TERN_PARAM_RING_PAGES : TERN_PARAM_PAGES;
+}
+
 /* Tokens of the step go round the sequences; pages lie in any order. */
 static void place_tokens(test_case *c, const test_attention_shape *s)
 {
     uint32_t *positions = test_case_param(c, TERN_PARAM_POSITIONS),
              *sequences = test_case_param(c, TERN_PARAM_SEQUENCES);
-    uint32_t *pages = test_case_param(c, TERN_PARAM_PAGES), n_pages = c->graph.max_pages * s->n_sequences;
+    uint32_t *pages = test_case_param(c, page_table(s)), n_pages = c->graph.max_pages * s->n_sequences;
     uint32_t share = (s->max_tokens + s->n_sequences - 1) / s->n_sequences;
     for (uint32_t t = 0; t < s->max_tokens; t++) {
         sequences[t] = t / share;
         positions[t] = s->first + t % share;
     }
+    for (uint32_t i = 0; s->window && i < n_pages; i++) test_case_param(c, TERN_PARAM_PAGES)[i] = 1u << 20;
     for (uint32_t i = 0; i < n_pages; i++) pages[i] = i;
     for (uint32_t i = n_pages; i > 1; i--) {
         uint32_t k = test_between(c->rng, 0, i - 1), page = pages[i - 1];
@@ -30,7 +36,7 @@ static uint32_t first_seen(const test_attention_shape *s)
 /* Entries of the page table past the last position in use, and before all that is seen, lead nowhere. */
 static void cut_table(test_case *c, const test_attention_shape *s)
 {
-    uint32_t *pages = test_case_param(c, TERN_PARAM_PAGES), start = first_seen(s) / TERN_PAGE_SIZE;
+    uint32_t *pages = test_case_param(c, page_table(s)), start = first_seen(s) / TERN_PAGE_SIZE;
     uint32_t used = (s->first + (s->max_tokens + s->n_sequences - 1) / s->n_sequences - 1) / TERN_PAGE_SIZE + 1;
     for (uint32_t i = 0; i < s->n_sequences * c->graph.max_pages; i++)
         if (i % c->graph.max_pages >= used || i % c->graph.max_pages < start) pages[i] = 1u << 20;
@@ -39,7 +45,7 @@ static void cut_table(test_case *c, const test_attention_shape *s)
 void test_attention_poison(test_attention *a, uint32_t written)
 {
     const test_attention_shape *s = &a->shape;
-    const uint32_t *pages = test_case_param(&a->c, TERN_PARAM_PAGES);
+    const uint32_t *pages = test_case_param(&a->c, page_table(s));
     const uint32_t n_pages = s->n_sequences * a->c.graph.max_pages;
     size_t row = (size_t)s->head_dim * (s->f32 ? 4 : 2);
     for (uint32_t i = 0; i < n_pages * TERN_PAGE_SIZE; i++) {
@@ -84,7 +90,7 @@ tern_op test_attention_op(const test_attention *a, tern_op_kind kind)
     const test_attention_shape *s = &a->shape;
     tern_view positions = test_case_param_view(&a->c, TERN_PARAM_POSITIONS),
               sequences = test_case_param_view(&a->c, TERN_PARAM_SEQUENCES);
-    tern_view pages = test_case_param_view(&a->c, TERN_PARAM_PAGES);
+    tern_view pages = test_case_param_view(&a->c, page_table(s));
     tern_op op = {.kind = kind,
                   .n_heads = s->n_heads,
                   .n_kv_heads = s->n_kv_heads,

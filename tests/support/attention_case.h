@@ -15,7 +15,8 @@ typedef struct test_attention_shape {
     bool sinks; /* random ones */
 } test_attention_shape;
 
-/* x is q, or q, k and v in one row; pages lie in any order. */
+/* x is q, or q, k and v in one row; pages lie in any order. With a window the op takes them from RING_PAGES, and the
+ * entries of PAGES lead nowhere. */
 typedef struct test_attention {
     test_case c;
     test_attention_shape shape;

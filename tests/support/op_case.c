@@ -42,8 +42,9 @@ static tern_view add_value(test_case *c, tern_value value, const char *name)
 
 static void add_params(test_case *c, const test_case_shape *shape)
 {
-    static const char *const names[] = {"counts", "ids",     "positions", "sequences", "outputs",
-                                        "pages",  "sampler", "starts",    "labels",    "training"};
+    static const char *const names[TERN_PARAM_COUNT] = {"counts",  "ids",      "positions", "sequences",
+                                                        "outputs", "pages",    "sampler",   "starts",
+                                                        "labels",  "training", "ring_pages"};
     tern_graph *g = &c->graph;
     const uint64_t n = g->max_tokens, items[] = {3,
                                                  n,
@@ -54,11 +55,12 @@ static void add_params(test_case *c, const test_case_shape *shape)
                                                  sizeof(tern_sample_params) / 4,
                                                  n,
                                                  n,
-                                                 sizeof(tern_train_params) / 4};
+                                                 sizeof(tern_train_params) / 4,
+                                                 (uint64_t)g->n_sequences * g->max_pages};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
         if (i == TERN_PARAM_SAMPLER && !shape->sampler) continue;
-        if (i >= TERN_PARAM_SEQ_STARTS && !shape->training) continue;
+        if (i >= TERN_PARAM_SEQ_STARTS && i <= TERN_PARAM_TRAINING && !shape->training) continue;
         tern_value value = {
             .kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = items[i] * 4, .offset = g->param_bytes};
         g->params[i] = add_value(c, value, names[i]).value;
@@ -68,6 +70,7 @@ static void add_params(test_case *c, const test_case_shape *shape)
     for (uint32_t i = 0; i < n; i++)
         test_case_param(c, TERN_PARAM_POSITIONS)[i] = test_case_param(c, TERN_PARAM_OUTPUTS)[i] = i;
     for (uint32_t i = 0; i < items[TERN_PARAM_PAGES]; i++) test_case_param(c, TERN_PARAM_PAGES)[i] = i;
+    for (uint32_t i = 0; i < items[TERN_PARAM_RING_PAGES]; i++) test_case_param(c, TERN_PARAM_RING_PAGES)[i] = i;
 }
 
 static uint32_t or_else(uint32_t value, uint32_t otherwise)

@@ -84,6 +84,11 @@ uint32_t tern_gpu__param_word(const tern_gpu_program *p, tern_param which)
     return (uint32_t)(p->graph->values[p->graph->params[which]].offset / 4);
 }
 
+uint32_t tern_gpu__word_of(const tern_gpu_program *p, tern_view param)
+{
+    return (uint32_t)(tern_gpu__value(p, param)->offset / 4);
+}
+
 uint32_t tern_gpu__count_word(const tern_gpu_program *p, tern_rows rows)
 {
     return tern_gpu__param_word(p, TERN_PARAM_COUNTS) + (rows == TERN_ROWS_OUTPUTS);

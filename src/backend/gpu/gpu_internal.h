@@ -41,6 +41,7 @@ const tern_value *tern_gpu__value(const tern_gpu_program *p, tern_view view);
 uint32_t tern_gpu__stride(const tern_gpu_program *p, tern_view view);
 /* Where a parameter starts in PARAMS, in words. */
 uint32_t tern_gpu__param_word(const tern_gpu_program *p, tern_param which);
+uint32_t tern_gpu__word_of(const tern_gpu_program *p, tern_view param);
 /* Where the number of such rows is in PARAMS, COUNTS[0] or COUNTS[1], in words. */
 uint32_t tern_gpu__count_word(const tern_gpu_program *p, tern_rows rows);
 /* The most of such rows that a step has. */

@@ -79,10 +79,10 @@ uint32_t *tern_trial__param(tern_trial *t, tern_param which)
 }
 
 /* Physical pages of the caches: no more than the op's have, in reverse so that logical and physical ones differ. */
-static void fill_pages(tern_trial *t)
+static void fill_pages(tern_trial *t, uint32_t *pages)
 {
     const tern_op *op = &t->op;
-    uint32_t n = t->graph.max_pages, *pages = tern_trial__param(t, TERN_PARAM_PAGES);
+    uint32_t n = t->graph.max_pages;
     for (uint32_t i = 0; i < op->n_in; i++) {
         const tern_value *v = &t->values[op->in[i].value];
         uint64_t page_bytes =
@@ -90,7 +90,7 @@ static void fill_pages(tern_trial *t)
         if (v->kind == TERN_VALUE_CACHE && page_bytes && v->bytes / page_bytes < n)
             n = (uint32_t)(v->bytes / page_bytes);
     }
-    for (uint32_t i = 0; i < t->graph.max_pages; i++) pages[i] = i < n ? n - 1 - i : 0;
+    for (uint32_t i = 0; pages && i < t->graph.max_pages; i++) pages[i] = n - 1 - i % n;
 }
 
 static void fill_params(tern_trial *t)
@@ -111,7 +111,8 @@ static void fill_params(tern_trial *t)
         positions[i] = first + i;
     }
     for (uint32_t i = 0; i < t->n_outputs; i++) outputs[i] = t->n_tokens - 1 - i;
-    fill_pages(t);
+    fill_pages(t, tern_trial__param(t, TERN_PARAM_PAGES));
+    fill_pages(t, tern_trial__param(t, TERN_PARAM_RING_PAGES));
     tern_trial__training(t);
     tern_sample_params *sampler = (tern_sample_params *)(void *)tern_trial__param(t, TERN_PARAM_SAMPLER);
     if (sampler) *sampler = (tern_sample_params){.n_tokens = 2, .top_k = 1, .temperature = 1, .top_p = 1};

@@ -16,7 +16,8 @@ static void load(const test_attention *a, const test_results *r, tern_view cache
 {
     const test_attention_shape *s = &a->shape;
     const tern_graph *g = &a->c.graph;
-    const uint32_t *pages = (const uint32_t *)(const void *)r->bytes[g->params[TERN_PARAM_PAGES]];
+    const tern_param table = s->window ? TERN_PARAM_RING_PAGES : TERN_PARAM_PAGES;
+    const uint32_t *pages = (const uint32_t *)(const void *)r->bytes[g->params[table]];
     const uint32_t *sequences = (const uint32_t *)(const void *)r->bytes[g->params[TERN_PARAM_SEQUENCES]];
     const size_t page = pages[sequences[t] * g->max_pages + j / TERN_PAGE_SIZE];
     const size_t at = ((page * s->n_kv_heads + h) * TERN_PAGE_SIZE + j % TERN_PAGE_SIZE) * s->head_dim;
@@ -200,7 +201,8 @@ static void decode_equals_prefill(void **state)
         for (int i = 0; i < 2; i++)
             memcpy(one.c.initial[caches[i][0].value], many.c.initial[caches[i][1].value],
                    many.c.graph.values[caches[i][1].value].bytes);
-        memcpy(test_case_param(&one.c, TERN_PARAM_PAGES), test_case_param(&many.c, TERN_PARAM_PAGES),
+        const tern_param table = window ? TERN_PARAM_RING_PAGES : TERN_PARAM_PAGES;
+        memcpy(test_case_param(&one.c, table), test_case_param(&many.c, table),
                many.c.graph.max_pages * sizeof(uint32_t));
         test_case_add(&many.c, test_attention_op(&many, TERN_OP_ATTENTION));
         test_case_add(&one.c, test_attention_op(&one, TERN_OP_ATTENTION));

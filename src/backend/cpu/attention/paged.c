@@ -101,7 +101,7 @@ static tern_attention_args args_for(const attention_job *j, uint32_t kv_head, ui
 {
     const tern_op *op = j->op->op;
     size_t head_bytes = TERN_PAGE_SIZE * j->row_bytes;
-    const uint8_t *pages = j->step->prepared->params[TERN_PARAM_PAGES];
+    const uint8_t *pages = j->op->base[TERN_ATTENTION_PAGES];
     return (tern_attention_args){.head_dim = op->head_dim,
                                  .scale = j->scale,
                                  .softcap = op->softcap,

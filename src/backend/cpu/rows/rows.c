@@ -151,21 +151,26 @@ void tern_cpu__rope(tern_cpu_step *step, const tern_cpu_op *op)
     tern_rows__run(step, op, rope_row);
 }
 
-/* Writes the K and V of one token to its slot of the caches, inputs k_cache and v_cache. */
-static void store_kv(const tern_rows_job *j, const float *k, const float *v, uint32_t position, uint32_t sequence,
-                     uint32_t k_cache, uint32_t v_cache)
+/* Which inputs of an op are the caches and what leads to a token's slot of them. */
+typedef struct kv_inputs {
+    uint32_t k_cache, v_cache, positions, sequences, pages;
+} kv_inputs;
+
+/* Writes the K and V of token t to its slot of the caches. */
+static void store_kv(const tern_rows_job *j, const float *k, const float *v, uint32_t t, const kv_inputs *in)
 {
     const tern_op *op = j->op->op;
     const tern_graph *g = j->step->prepared->graph;
-    bool f32 = g->values[op->in[k_cache].value].dtype == TERN_DTYPE_F32;
+    const uint32_t position = tern_rows__param(j->op, in->positions, t);
+    bool f32 = g->values[op->in[in->k_cache].value].dtype == TERN_DTYPE_F32;
     tern_kv_store_fn store = f32 ? j->step->cpu->kernels.kv_store_f32 : j->step->cpu->kernels.kv_store_f16;
-    const uint32_t *pages = (const uint32_t *)(const void *)j->step->prepared->params[TERN_PARAM_PAGES];
-    uint32_t page = pages[sequence * g->max_pages + position / TERN_PAGE_SIZE];
+    uint32_t entry = tern_rows__param(j->op, in->sequences, t) * g->max_pages + position / TERN_PAGE_SIZE;
+    uint32_t page = tern_rows__param(j->op, in->pages, entry);
     size_t row_bytes = (size_t)op->head_dim * (f32 ? 4 : 2);
     for (uint32_t h = 0; h < op->n_kv_heads; h++) {
         size_t slot = ((size_t)page * op->n_kv_heads + h) * TERN_PAGE_SIZE + position % TERN_PAGE_SIZE;
-        store(k + (size_t)h * op->head_dim, op->head_dim, j->op->base[k_cache] + slot * row_bytes);
-        store(v + (size_t)h * op->head_dim, op->head_dim, j->op->base[v_cache] + slot * row_bytes);
+        store(k + (size_t)h * op->head_dim, op->head_dim, j->op->base[in->k_cache] + slot * row_bytes);
+        store(v + (size_t)h * op->head_dim, op->head_dim, j->op->base[in->v_cache] + slot * row_bytes);
     }
 }
 
@@ -174,9 +179,9 @@ static void kv_write_row(void *context, uint32_t t, uint32_t thread)
     (void)thread;
     const tern_rows_job *j = context;
     const tern_cpu_op *op = j->op;
-    store_kv(j, tern_rows__at(&op->in[TERN_KV_WRITE_K], t), tern_rows__at(&op->in[TERN_KV_WRITE_V], t),
-             tern_rows__param(op, TERN_KV_WRITE_POSITIONS, t), tern_rows__param(op, TERN_KV_WRITE_SEQUENCES, t),
-             TERN_KV_WRITE_K_CACHE, TERN_KV_WRITE_V_CACHE);
+    static const kv_inputs in = {TERN_KV_WRITE_K_CACHE, TERN_KV_WRITE_V_CACHE, TERN_KV_WRITE_POSITIONS,
+                                 TERN_KV_WRITE_SEQUENCES, TERN_KV_WRITE_PAGES};
+    store_kv(j, tern_rows__at(&op->in[TERN_KV_WRITE_K], t), tern_rows__at(&op->in[TERN_KV_WRITE_V], t), t, &in);
 }
 
 void tern_cpu__kv_write(tern_cpu_step *step, const tern_cpu_op *op)
@@ -194,8 +199,9 @@ static void rope_kv_row(void *context, uint32_t t, uint32_t thread)
     const float *cs = tern_rows__floats(op, TERN_ROPE_KV_TABLE) + (size_t)position * dim;
     float *x = tern_rows__at(&op->in[TERN_ROPE_KV_QKV], t), *k = x + (size_t)heads * dim;
     rope_of(j)(x, heads + kv_heads, dim, cs);
-    store_kv(j, k, k + (size_t)kv_heads * dim, position, tern_rows__param(op, TERN_ROPE_KV_SEQUENCES, t),
-             TERN_ROPE_KV_K_CACHE, TERN_ROPE_KV_V_CACHE);
+    static const kv_inputs in = {TERN_ROPE_KV_K_CACHE, TERN_ROPE_KV_V_CACHE, TERN_ROPE_KV_POSITIONS,
+                                 TERN_ROPE_KV_SEQUENCES, TERN_ROPE_KV_PAGES};
+    store_kv(j, k, k + (size_t)kv_heads * dim, t, &in);
 }
 
 void tern_cpu__rope_kv(tern_cpu_step *step, const tern_cpu_op *op)

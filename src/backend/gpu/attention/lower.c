@@ -7,6 +7,7 @@ typedef struct inputs {
     const tern_op *op;
     bool fused;
     tern_view x, k_cache, v_cache; /* x: q, or q, k and v beside each other */
+    tern_view pages;
     tern_gpu_cache cache;
     tern_gpu_attention_choice choice;
     tern_gpu_scores scores;
@@ -83,7 +84,7 @@ static void set_decode(const tern_gpu_program *p, const inputs *in, uint32_t sli
                                                  .count_word = tern_gpu__count_word(p, op->rows),
                                                  .positions_word = tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
                                                  .sequences_word = tern_gpu__param_word(p, TERN_PARAM_SEQUENCES),
-                                                 .pages_word = tern_gpu__param_word(p, TERN_PARAM_PAGES),
+                                                 .pages_word = tern_gpu__word_of(p, in->pages),
                                                  .max_pages = p->graph->max_pages,
                                                  .x_first = quads(in->x.first_col),
                                                  .x_stride = quads(tern_gpu__stride(p, in->x)),
@@ -169,7 +170,7 @@ static tern_status lower_tiled(tern_gpu_program *p, const inputs *in, tern_error
                                                 .count_word = tern_gpu__count_word(p, op->rows),
                                                 .positions_word = tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
                                                 .sequences_word = tern_gpu__param_word(p, TERN_PARAM_SEQUENCES),
-                                                .pages_word = tern_gpu__param_word(p, TERN_PARAM_PAGES),
+                                                .pages_word = tern_gpu__word_of(p, in->pages),
                                                 .max_pages = p->graph->max_pages,
                                                 .x_first = quads(in->x.first_col),
                                                 .x_stride = quads(tern_gpu__stride(p, in->x)),
@@ -199,6 +200,7 @@ tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op, te
                  .x = op->in[fused ? TERN_ROPE_KV_QKV : TERN_ATTENTION_Q],
                  .k_cache = op->in[fused ? TERN_ROPE_KV_K_CACHE : TERN_ATTENTION_K_CACHE],
                  .v_cache = op->in[fused ? TERN_ROPE_KV_V_CACHE : TERN_ATTENTION_V_CACHE],
+                 .pages = op->in[fused ? TERN_ROPE_KV_PAGES : TERN_ATTENTION_PAGES],
                  .scores = tern_gpu__scores(op, TERN_GPU_LOG2E)};
     const uint32_t positions = p->graph->max_pages * TERN_PAGE_SIZE;
     if (op->head_dim % 8) return tern_gpu__no_head(op, err);

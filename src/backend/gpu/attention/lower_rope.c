@@ -82,7 +82,7 @@ tern_status tern_gpu__lower_rope(tern_gpu_program *p, const tern_op *op, tern_er
 
 /* What KV_WRITE reads and writes. */
 typedef struct kv_operands {
-    tern_view k, v, k_cache, v_cache;
+    tern_view k, v, k_cache, v_cache, pages;
 } kv_operands;
 
 static tern_status add_kv_write(tern_gpu_program *p, const tern_op *op, const kv_operands *in,
@@ -99,7 +99,7 @@ static tern_status add_kv_write(tern_gpu_program *p, const tern_op *op, const kv
                                          .count_word = tern_gpu__count_word(p, op->rows),
                                          .positions_word = tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
                                          .sequences_word = tern_gpu__param_word(p, TERN_PARAM_SEQUENCES),
-                                         .pages_word = tern_gpu__param_word(p, TERN_PARAM_PAGES),
+                                         .pages_word = tern_gpu__word_of(p, in->pages),
                                          .max_pages = p->graph->max_pages,
                                          .page_first = slice * cache->slice_pages,
                                          .n_pages = tern_gpu__slice_pages(cache, slice),
@@ -128,7 +128,7 @@ static tern_status write_slices(tern_gpu_program *p, const tern_op *op, const kv
 tern_status tern_gpu__lower_kv_write(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     const kv_operands in = {op->in[TERN_KV_WRITE_K], op->in[TERN_KV_WRITE_V], op->in[TERN_KV_WRITE_K_CACHE],
-                            op->in[TERN_KV_WRITE_V_CACHE]};
+                            op->in[TERN_KV_WRITE_V_CACHE], op->in[TERN_KV_WRITE_PAGES]};
     tern_gpu_cache cache;
     if (op->head_dim % 8) return tern_gpu__no_head(op, err);
     TERN_TRY(tern_gpu__cache_of(p, op, in.k_cache, &cache, err));
@@ -140,7 +140,7 @@ static tern_status lower_sliced_rope_kv(tern_gpu_program *p, const tern_op *op, 
                                         tern_error *err)
 {
     const tern_view qkv = op->in[TERN_ROPE_KV_QKV];
-    kv_operands in = {qkv, qkv, op->in[TERN_ROPE_KV_K_CACHE], op->in[TERN_ROPE_KV_V_CACHE]};
+    kv_operands in = {qkv, qkv, op->in[TERN_ROPE_KV_K_CACHE], op->in[TERN_ROPE_KV_V_CACHE], op->in[TERN_ROPE_KV_PAGES]};
     in.k.first_col += op->n_heads * op->head_dim;
     in.v.first_col = in.k.first_col + op->n_kv_heads * op->head_dim;
     TERN_TRY(add_rope(p, op, qkv, op->n_heads + op->n_kv_heads, op->in[TERN_ROPE_KV_TABLE], err));
@@ -166,7 +166,7 @@ tern_status tern_gpu__lower_rope_kv(tern_gpu_program *p, const tern_op *op, tern
                                         .count_word = tern_gpu__count_word(p, op->rows),
                                         .positions_word = tern_gpu__param_word(p, TERN_PARAM_POSITIONS),
                                         .sequences_word = tern_gpu__param_word(p, TERN_PARAM_SEQUENCES),
-                                        .pages_word = tern_gpu__param_word(p, TERN_PARAM_PAGES),
+                                        .pages_word = tern_gpu__word_of(p, op->in[TERN_ROPE_KV_PAGES]),
                                         .max_pages = p->graph->max_pages,
                                         .x_first = qkv.first_col / 2,
                                         .x_stride = tern_gpu__stride(p, qkv) / 2};

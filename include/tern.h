@@ -61,13 +61,17 @@ typedef struct tern_engine_options {
      * "lut:5": of so many columns; UNSUPPORTED where the CPU has kernels for other widths alone), for up to 4 tokens;
      * or "rsr", sorted column patterns in blocks of rows ("rsr:6": of 6), which are read from the file where `tern
      * convert
-     * --rsr` has put them and else made when the engine opens. The results are the same. */
+     * --rsr` has put them and else made when the engine opens. The results are the same.
+     *
+     * Of vulkan: names of pipelines with commas between ("q4_k_vec1_8x4_s8", docs/tune.md), each taken in the place of
+     * those that compute the same, where it fits; NULL: by tune_file, else by a table. With `split`, a name of the CPU
+     * or names of the GPU. Errors: INVALID_ARGUMENT (no such name), UNSUPPORTED (the device lacks what it needs). */
     const char *kernel;
     /* The path of what `tern tune` has measured, which chooses the kernel of each layer by its shape and the number of
-     * threads (tern_tune_path says where it is; docs/tune.md); NULL: none is read. A file that is missing, damaged or
-     * of another CPU or build of Tern is an error (NOT_FOUND, MALFORMED, UNSUPPORTED), and the program's to decide:
-     * load again without it, or say that `tern tune` should run. Goes without `kernel` and `cpu_features`
-     * (INVALID_ARGUMENT). */
+     * threads, or of tokens on a GPU of that name and driver (tern_tune_path says where it is; docs/tune.md); NULL:
+     * none is read. A file that is missing, damaged or of another CPU or build of Tern is an error (NOT_FOUND,
+     * MALFORMED, UNSUPPORTED), and the program's to decide: load again without it, or say that `tern tune` should run.
+     * Goes without `kernel` and `cpu_features` (INVALID_ARGUMENT). */
     const char *tune_file;
 
     /* How the output table is read. NULL: as the file has it. An encoding ("q8_0", "q6_k", "q4_k", ...): converted to

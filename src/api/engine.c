@@ -51,9 +51,6 @@ static tern_status read_choices(const tern_engine_options *o, tern_tune_cache *o
     if (o->kernel || o->cpu_features)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it goes without %s",
                          o->kernel ? "kernel" : "cpu_features");
-    if (o->backend && strcmp(o->backend, "cpu") != 0 && !o->split)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: backend \"%s\" has none; it goes with \"cpu\"",
-                         o->backend);
     return tern_tune_file_read(out, o->tune_file, err);
 }
 

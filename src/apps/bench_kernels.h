@@ -14,7 +14,7 @@ typedef struct tern_bench_shape {
 
 /* A kernel on a shape. */
 typedef struct tern_bench_point {
-    char name[40];           /* "dot i2_s", "rsr" */
+    char name[72];           /* "dot i2_s", "rsr" */
     uint32_t shape, backend; /* their numbers in the job */
     double operations;       /* of one product: 2 for each weight */
     uint64_t bytes;          /* that it reads */

@@ -24,8 +24,8 @@ static const tern_flag flags[] = {
     {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", offsetof(tern_options, cpu_features), 0, 0,
      "scalar, avx2, ... at most, or -name,..."},
     {"kernel", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, kernel), 0, 0,
-     "Ternary layers, a few tokens at a time: dot, t160, lut, rsr or rsr:K (blocks of K rows); tern tune's choice when "
-     "not given"},
+     "CPU: ternary layers, a few tokens at a time: dot, t160, lut, rsr or rsr:K (blocks of K rows). GPU: names of "
+     "pipelines, with commas between (docs/tune.md). tern tune's choice when not given"},
     {"no-tune", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, no_tune), 0, 0,
      "Default kernels, whatever tern tune has measured"},
     {"kernels", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, kernels), 0, 0,

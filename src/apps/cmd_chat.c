@@ -31,7 +31,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Device", tern_flags_device},
                                          {"Decoding on a GPU", tern_flags_steps},
                                          {"CPU", tern_flags_cpu},
-                                         {"CPU kernels", tern_flags_kernel},
+                                         {"Kernels", tern_flags_kernel},
                                          {"What is left out", tern_flags_fusion},
                                          {0}};
 

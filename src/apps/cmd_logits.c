@@ -21,7 +21,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Numbers", tern_flags_numbers},
                                          {"Device", tern_flags_device},
                                          {"CPU", tern_flags_cpu},
-                                         {"CPU kernels", tern_flags_kernel},
+                                         {"Kernels", tern_flags_kernel},
                                          {"What is left out", tern_flags_fusion},
                                          {0}};
 

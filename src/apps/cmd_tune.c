@@ -22,7 +22,17 @@ static const tern_flag flags[] = {
     {0},
 };
 
-static const tern_flag_group groups[] = {{"Flags", flags}, {"Model", tern_flags_model}, {0}};
+static const tern_flag device_flags[] = {
+    {"backend", 0, TERN_FLAG_CHOICE, "cpu|vulkan", offsetof(tern_options, backend), 0, 0,
+     "Whose kernels are measured; cpu when not given"},
+    {"device", 0, TERN_FLAG_TEXT, "DEVICE", offsetof(tern_options, device), 0, 0,
+     "The GPU: its number in `tern devices`, or a part of its name"},
+    {"batch", 'b', TERN_FLAG_U32, "N", offsetof(tern_options, batch), 1, 512,
+     "On a GPU: tokens of the prefill that is measured; 512 when not given"},
+    {0},
+};
+
+static const tern_flag_group groups[] = {{"Flags", flags}, {"Model", tern_flags_model}, {"Device", device_flags}, {0}};
 
 static tern_status print_json(const tern_tune_job *j, tern_error *err)
 {
@@ -40,6 +50,8 @@ static tern_status measure(tern_tune_job *j, tern_error *err)
 {
     tern_model *model;
     TERN_TRY(tern_app_find_model(j->o, &j->model, err));
+    TERN_TRY(tern_app_check_device(j->o, err));
+    if (j->o->backend && strcmp(j->o->backend, "cpu") != 0) return tern_tune_job_gpu(j, err);
     TERN_TRY(tern_app_open_model(&model, j->o, false, err));
     tern_status status = tern_tune_job_shapes(j, model, err);
     tern_progress_end(&j->progress);
@@ -101,7 +113,7 @@ static tern_status run(const tern_options *o, tern_error *err)
 
 const tern_command tern_command_tune = {
     .name = "tune",
-    .usage = "-m MODEL [-t 1,2] [--json]; --show; --reset",
+    .usage = "-m MODEL [-t 1,2] [--backend vulkan] [--json]; --show; --reset",
     .summary = "Measure which kernel serves each layer best here, and keep it",
     .detail = "Every way to multiply each shape of the model's ternary layers with a token is measured, with weights "
               "that are in\n"
@@ -109,7 +121,8 @@ const tern_command tern_command_tune = {
               "that do\n"
               "not help are left out. Choices are kept for this CPU and this build, and used by every command that "
               "runs a\n"
-              "model on the CPU, unless it has --kernel, --no-tune or --cpu-features. All of them give the same text.\n"
+              "model there, unless it has --kernel, --no-tune or --cpu-features. All of them give the same text.\n"
+              "On a GPU (--backend vulkan) the model itself runs, with one pipeline after the other for each product.\n"
               "Ctrl-C keeps the shapes that are done.",
     .groups = groups,
     .run = run,

@@ -92,8 +92,6 @@ tern_status tern_app_check_device(const tern_options *o, tern_error *err)
     bool split;
     uint32_t n;
     TERN_TRY(read_gpu_layers(o->gpu_layers, &split, &n, err));
-    if (o->kernel && !split && !runs_on_cpu(o))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--kernel goes with --backend cpu");
     if (!runs_on_cpu(o)) return TERN_OK;
     if (o->device) return need_gpu("device", err);
     if (o->gpu_layers) return need_gpu("gpu-layers", err);
@@ -106,8 +104,7 @@ const char *tern_app_tune_file(const tern_options *o)
     static tern_app_path path; /* for all engines of this program; a second one says nothing anew */
     static bool looked, holds;
     tern_error err = {0};
-    const bool cpu = runs_on_cpu(o) || (o->gpu_layers && strcmp(o->gpu_layers, "all") != 0);
-    if (!cpu || o->kernel || o->no_tune || o->cpu_features) return NULL;
+    if (o->kernel || o->no_tune || o->cpu_features) return NULL;
     if (o->activations && strcmp(o->activations, "f32") == 0) return NULL; /* what was measured are int8 products */
     if (looked) return holds ? path.text : NULL;
     looked = true;

@@ -25,6 +25,9 @@ tern_status tern_tune_job_shapes(tern_tune_job *job, const tern_model *model, te
 /* Decodes with and without the choices on each number of threads, and leaves out what does not help. */
 tern_status tern_tune_job_decode(tern_tune_job *job, tern_error *err);
 
+/* Measures the pipelines of the GPU of --backend, keeps what they give, and decodes as tern_tune_job_decode. */
+tern_status tern_tune_job_gpu(tern_tune_job *job, tern_error *err);
+
 /* ---- tune_show.c */
 
 /* What was measured of a shape on one number of threads. */

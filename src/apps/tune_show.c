@@ -61,7 +61,7 @@ void tern_tune_show_decode(const tern_tune_job *j, uint32_t n_threads, const ter
                                   r->rounds[i].standard, "tuned_tokens_per_second", r->rounds[i].tuned, "choices",
                                   (int)r->rounds[i].n_choices, "kept", i + 1 == r->n_rounds && r->n_keep > 0));
     if (j->o->json) return;
-    printf("  %u thread%s\n", n_threads, n_threads == 1 ? "" : "s");
+    if (n_threads) printf("  %u thread%s\n", n_threads, n_threads == 1 ? "" : "s");
     for (size_t i = 0; i < r->n_rounds; i++) print_round(r, i);
     if (r->n_rounds == 0) printf("    the defaults are the choice: nothing to compare\n");
     else if (r->n_keep == 0) printf("    the defaults stay\n");
@@ -72,12 +72,15 @@ static void print_choices(const tern_tune_cache *c)
 {
     printf("\n%-8s %13s %8s  %-10s %9s %10s %10s\n", "encoding", "rows x cols", "threads", "kernel", "task rows", "us",
            "default us");
+    const char *device = "";
     for (size_t i = 0; i < c->n; i++) {
         const tern_kernel_choice *k = &c->choices[i];
         char split[16] = "-";
+        if (strcmp(k->device, device) != 0) printf("%s (threads: tokens)\n", tern_show_z(device = k->device).text);
         if (k->task_rows) snprintf(split, sizeof split, "%u", k->task_rows);
-        printf("%-8s %6u x %-6u %6u  %-10s %9s %10.1f %10.1f\n", k->encoding->name, k->rows, k->cols, k->n_threads,
-               k->kernel, split, c->costs[i].microseconds, c->costs[i].default_microseconds);
+        printf("%-8s %6u x %-6u %6u  %-10s %9s %10.1f %10.1f\n", k->encoding->name, k->rows, k->cols,
+               k->device[0] ? k->tokens : k->n_threads, k->kernel, split, c->costs[i].microseconds,
+               c->costs[i].default_microseconds);
     }
 }
 
@@ -98,11 +101,12 @@ static json_t *choices_json(const tern_tune_cache *c)
     json_t *list = json_array();
     for (size_t i = 0; i < c->n; i++) {
         const tern_kernel_choice *k = &c->choices[i];
-        json_array_append_new(
-            list, json_pack("{s:s, s:i, s:i, s:i, s:s, s:i, s:I, s:f, s:f}", "encoding", k->encoding->name, "rows",
-                            (int)k->rows, "cols", (int)k->cols, "threads", (int)k->n_threads, "kernel", k->kernel,
-                            "task_rows", (int)k->task_rows, "bytes", (json_int_t)c->costs[i].bytes, "microseconds",
-                            c->costs[i].microseconds, "default_microseconds", c->costs[i].default_microseconds));
+        json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:i, s:I, s:f, s:f}", "encoding",
+                                              k->encoding->name, "rows", (int)k->rows, "cols", (int)k->cols, "threads",
+                                              (int)k->n_threads, "tokens", (int)k->tokens, "device", k->device,
+                                              "kernel", k->kernel, "task_rows", (int)k->task_rows, "bytes",
+                                              (json_int_t)c->costs[i].bytes, "microseconds", c->costs[i].microseconds,
+                                              "default_microseconds", c->costs[i].default_microseconds));
     }
     return list;
 }

@@ -45,6 +45,9 @@ typedef struct tern_profile_row {
     const char *pipeline; /* the kernel; static storage */
     uint64_t n, ns;
     uint64_t weight_bytes; /* read */
+    /* Of a product whose kernel can be chosen, by what a choice goes by (backend/kernel_choice.h); else NULL and 0. */
+    const tern_encoding *encoding;
+    uint32_t rows, cols, tokens;
 } tern_profile_row;
 
 /* What a backend is; nothing of it changes once it is open. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/gpu/choices.h"
 #include "backend/split/split.h"
 #if TERN_VULKAN
 #include "backend/vulkan/vulkan.h"
@@ -51,6 +52,9 @@ static tern_status open_cpu(tern_backend **backend, const tern_backend_options *
 static tern_status open_vulkan(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
     tern_vulkan_options vulkan = {.device = options->device,
+                                  .kernel = options->kernel,
+                                  .choices = options->choices,
+                                  .n_choices = options->n_choices,
                                   .n_threads = options->n_threads,
                                   .validation = options->validation,
                                   .profile = options->profile};
@@ -68,8 +72,7 @@ static tern_status open_vulkan(tern_backend **backend, const tern_backend_option
 #if TERN_WEBGPU
 static tern_status open_webgpu(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
-    (void)options;
-    return tern_webgpu_open(backend, &(tern_webgpu_options){0}, err);
+    return tern_webgpu_open(backend, &(tern_webgpu_options){.kernel = options->kernel}, err);
 }
 #else
 static tern_status open_webgpu(tern_backend **backend, const tern_backend_options *options, tern_error *err)
@@ -80,9 +83,17 @@ static tern_status open_webgpu(tern_backend **backend, const tern_backend_option
 }
 #endif
 
+static bool is_cpu_kernel(const char *kernel)
+{
+    tern_error ignored = {0};
+    return tern_cpu_kernel_check(kernel, &ignored) == TERN_OK;
+}
+
 static tern_status open_named(tern_backend **backend, const char *name, const tern_backend_options *options,
                               tern_error *err)
 {
+    if (options->kernel && strcmp(name, "cpu") != 0)
+        TERN_TRY(tern_backend_kernel_check(options->kernel, true, err)); /* before a device is looked for */
     const char *gpu_only = options->device ? "device" : options->validation ? "validation" : NULL;
     if (strcmp(name, "cpu") == 0 && gpu_only)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: backend \"cpu\" has none; it goes with that of a GPU",
@@ -98,16 +109,62 @@ tern_status tern_backend_open(tern_backend **backend, const tern_backend_options
     const char *name = options->name ? options->name : "cpu";
     tern_backend *host, *device;
     *backend = NULL;
-    if (options->kernel && !options->split && strcmp(name, "cpu") != 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "option kernel: backend \"%s\" has none; it goes with \"cpu\"",
-                         name);
     if (!options->split) return open_named(backend, name, options, err);
-    TERN_TRY(open_cpu(&host, options, err));
-    tern_status status = open_named(&device, name, options, err);
+    tern_backend_options of_host = *options, of_device = *options;
+    if (options->kernel && !is_cpu_kernel(options->kernel)) of_host.kernel = NULL;
+    else if (strcmp(name, "cpu") != 0) of_device.kernel = NULL;
+    TERN_TRY(open_cpu(&host, &of_host, err));
+    tern_status status = open_named(&device, name, &of_device, err);
     if (status == TERN_OK) return tern_split_open(backend, host, device, options->gpu_layers, err);
     host->close(host);
     return status;
 }
+
+#if TERN_VULKAN
+static bool is_vulkan(const tern_backend *b)
+{
+    return strcmp(b->info.name, "vulkan") == 0;
+}
+
+bool tern_backend_key(const tern_backend *backend, char out[static TERN_KERNEL_DEVICE_BYTES])
+{
+    if (is_vulkan(backend)) tern_vulkan_key(backend, out);
+    return is_vulkan(backend);
+}
+
+tern_status tern_backend_choose(tern_backend *backend, const tern_kernel_choice *choices, size_t n, tern_error *err)
+{
+    if (is_vulkan(backend)) return tern_vulkan_choose(backend, choices, n, err);
+    return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": it has no choice once it is open", backend->info.name);
+}
+
+bool tern_backend_alternative(const tern_backend *backend, const char *kernel, size_t i,
+                              char out[static TERN_KERNEL_NAME_BYTES])
+{
+    return is_vulkan(backend) && tern_vulkan_alternative(backend, kernel, i, out);
+}
+#else
+bool tern_backend_key(const tern_backend *backend, char out[static TERN_KERNEL_DEVICE_BYTES])
+{
+    (void)backend;
+    out[0] = 0;
+    return false;
+}
+
+tern_status tern_backend_choose(tern_backend *backend, const tern_kernel_choice *choices, size_t n, tern_error *err)
+{
+    (void)choices, (void)n;
+    return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": it has no choice once it is open", backend->info.name);
+}
+
+bool tern_backend_alternative(const tern_backend *backend, const char *kernel, size_t i,
+                              char out[static TERN_KERNEL_NAME_BYTES])
+{
+    (void)backend, (void)kernel, (void)i;
+    out[0] = 0;
+    return false;
+}
+#endif
 
 uint32_t tern_backend_sides(tern_backend *backend, tern_backend *sides[TERN_BACKEND_MAX_SIDES])
 {
@@ -121,7 +178,8 @@ uint32_t tern_backend_side_of(const tern_backend *backend, const tern_graph *gra
     return tern_split_side_of(backend, graph, op);
 }
 
-tern_status tern_backend_kernel_check(const char *kernel, tern_error *err)
+tern_status tern_backend_kernel_check(const char *kernel, bool gpu, tern_error *err)
 {
-    return tern_cpu_kernel_check(kernel, err);
+    tern_gpu_choices ignored = {0};
+    return gpu ? tern_gpu_choices_parse(&ignored, kernel, NULL, err) : tern_cpu_kernel_check(kernel, err);
 }

@@ -13,10 +13,12 @@ typedef struct tern_backend_options {
     uint32_t n_threads;       /* 0: one for each physical core */
     bool pin;                 /* tie threads to cores */
     const char *cpu_features; /* as tern_cpu_features_parse reads them; NULL: all that the machine has */
-    const char *kernel; /* how ternary weights are multiplied with a few tokens: "dot", "t160", "lut", "rsr", "rsr:6"
-                         * (blocks of 6 rows); NULL: by `choices`, else "dot" */
-    const tern_kernel_choice
-        *choices; /* [n_choices], borrowed for the call; those of other numbers of threads do not count */
+    /* CPU: how ternary weights are multiplied with a few tokens: "dot", "t160", "lut", "rsr", "rsr:6" (blocks of 6
+     * rows). GPU: names of pipelines with commas between, each in the place of those that compute the same
+     * (gpu/choices.h). NULL: by `choices`, else the default. */
+    const char *kernel;
+    const tern_kernel_choice *choices; /* [n_choices], borrowed for the call; those of other numbers of threads, and of
+                                        * other devices, do not count */
     size_t n_choices;
     /* of GPUs */
     const char *device;  /* its index in the list of devices, or a part of its name; NULL: what should be fastest */
@@ -40,7 +42,17 @@ uint32_t tern_backend_sides(tern_backend *backend, tern_backend *sides[TERN_BACK
 /* Which of them runs an op of a graph. */
 uint32_t tern_backend_side_of(const tern_backend *backend, const tern_graph *graph, const tern_op *op);
 
-/* Whether `kernel` is one. Errors: INVALID_ARGUMENT, with all names. */
-tern_status tern_backend_kernel_check(const char *kernel, tern_error *err);
+/* For measuring the kernels of a GPU, on a backend that is open; false, UNSUPPORTED of any other. */
+/* "NVIDIA H200, NVIDIA 570.124.06": device and driver, which measurements hold for. */
+bool tern_backend_key(const tern_backend *backend, char out[static TERN_KERNEL_DEVICE_BYTES]);
+/* From the next prepared graph on, these choices and no others. Errors: OUT_OF_MEMORY. */
+tern_status tern_backend_choose(tern_backend *backend, const tern_kernel_choice *choices, size_t n, tern_error *err);
+/* The i-th kernel that computes what `kernel`, a name of its profile or of --kernel, does on this device, itself
+ * included; false behind the last. */
+bool tern_backend_alternative(const tern_backend *backend, const char *kernel, size_t i,
+                              char out[static TERN_KERNEL_NAME_BYTES]);
+
+/* Whether `kernel` is one, of a GPU or of the CPU. Errors: INVALID_ARGUMENT, with the names that there are. */
+tern_status tern_backend_kernel_check(const char *kernel, bool gpu, tern_error *err);
 
 #endif

@@ -115,7 +115,9 @@ static tern_status add_weights(tern_engine *e, tern_error *err)
 
 static tern_status check_activations(const tern_engine_params *p, tern_error *err)
 {
-    const bool chosen = p->backend.kernel && strcmp(p->backend.kernel, "dot") != 0;
+    tern_error ignored = {0};
+    const bool chosen = p->backend.kernel && strcmp(p->backend.kernel, "dot") != 0 &&
+                        tern_backend_kernel_check(p->backend.kernel, true, &ignored) != TERN_OK;
     if (!p->f32_activations || (!chosen && !p->backend.n_choices)) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT,
                      "kernel %s multiplies int8 activations: it goes without f32 activations, which have one kernel",

@@ -40,20 +40,39 @@ static bool is_time(double microseconds)
     return microseconds >= 0 && microseconds <= max_microseconds;
 }
 
-static tern_status check(const tern_kernel_choice *c, const tern_tune_cost *cost, tern_error *err)
+/* A GPU's: its name, and how many tokens at most. */
+static tern_status check_device(const tern_kernel_choice *c, tern_error *err)
 {
-    if (!is_kernel_name(c->kernel))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel \"%s\": a name as --kernel has it expected",
-                         tern_show((tern_span){(const uint8_t *)c->kernel, strnlen(c->kernel, sizeof c->kernel)}).text);
+    if (memchr(c->device, 0, sizeof c->device) &&
+        (c->tokens == 1 || c->tokens == 8 || c->tokens == 64 || c->tokens == 512) && c->n_threads == 0 &&
+        c->task_rows == 0)
+        return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "tokens %u, threads %u, task_rows %u of a GPU: 1, 8, 64 or 512, 0 and 0 expected", c->tokens,
+                     c->n_threads, c->task_rows);
+}
+
+static tern_status check_threads(const tern_kernel_choice *c, tern_error *err)
+{
     if (!c->encoding->ternary)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "encoding %s: a ternary one expected", c->encoding->name);
-    if (c->rows == 0 || c->cols == 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%u x %u: rows and columns expected", c->rows, c->cols);
     if (c->n_threads == 0 || c->n_threads > MAX_THREADS)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "threads %u: 1 to %d expected", c->n_threads, MAX_THREADS);
     if (c->task_rows > TERN_KERNEL_MAX_TASK_ROWS)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "task_rows %u: at most %d expected", c->task_rows,
                          TERN_KERNEL_MAX_TASK_ROWS);
+    if (c->tokens) return tern_fail(err, TERN_INVALID_ARGUMENT, "tokens %u: a device expected with them", c->tokens);
+    return TERN_OK;
+}
+
+static tern_status check(const tern_kernel_choice *c, const tern_tune_cost *cost, tern_error *err)
+{
+    if (!is_kernel_name(c->kernel))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel \"%s\": a name as --kernel has it expected",
+                         tern_show((tern_span){(const uint8_t *)c->kernel, strnlen(c->kernel, sizeof c->kernel)}).text);
+    if (c->rows == 0 || c->cols == 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%u x %u: rows and columns expected", c->rows, c->cols);
+    TERN_TRY(c->device[0] ? check_device(c, err) : check_threads(c, err));
     if (!is_time(cost->microseconds) || !is_time(cost->default_microseconds))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "microseconds %g, default_microseconds %g: 0 to %g expected",
                          cost->microseconds, cost->default_microseconds, max_microseconds);
@@ -65,7 +84,8 @@ size_t tern_tune_cache_find(const tern_tune_cache *cache, const tern_kernel_choi
     size_t i = 0;
     for (; i < cache->n; i++) {
         const tern_kernel_choice *c = &cache->choices[i];
-        if (c->encoding == k->encoding && c->rows == k->rows && c->cols == k->cols && c->n_threads == k->n_threads)
+        if (c->encoding == k->encoding && c->rows == k->rows && c->cols == k->cols && c->n_threads == k->n_threads &&
+            c->tokens == k->tokens && strcmp(c->device, k->device) == 0)
             break;
     }
     return i;

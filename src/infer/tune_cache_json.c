@@ -43,6 +43,20 @@ static tern_status read_kernel(const json_t *o, tern_kernel_choice *c, tern_erro
                      sizeof c->kernel - 1);
 }
 
+/* Of a GPU's choice; others have neither. */
+static tern_status read_device(const json_t *o, tern_kernel_choice *c, tern_error *err)
+{
+    tern_span name;
+    if (!json_object_get(o, "device") && !json_object_get(o, "tokens")) return TERN_OK;
+    TERN_TRY(tern_json_get_u32(o, "tokens", &c->tokens, err));
+    TERN_TRY(tern_json_get_string(o, "device", &name, err));
+    if (name.size == 0 || name.size >= sizeof c->device || memchr(name.data, 0, name.size))
+        return tern_fail(err, TERN_MALFORMED, "device \"%s\": a name of 1 to %zu bytes expected", tern_show(name).text,
+                         sizeof c->device - 1);
+    memcpy(c->device, name.data, name.size);
+    return TERN_OK;
+}
+
 static tern_status read_choice(tern_tune_cache *cache, const json_t *o, tern_error *err)
 {
     tern_kernel_choice c = {0};
@@ -51,6 +65,7 @@ static tern_status read_choice(tern_tune_cache *cache, const json_t *o, tern_err
     TERN_TRY(tern_json_get_u32(o, "rows", &c.rows, err));
     TERN_TRY(tern_json_get_u32(o, "cols", &c.cols, err));
     TERN_TRY(tern_json_get_u32(o, "threads", &c.n_threads, err));
+    TERN_TRY(read_device(o, &c, err));
     TERN_TRY(read_kernel(o, &c, err));
     TERN_TRY(tern_json_get_u32(o, "task_rows", &c.task_rows, err));
     TERN_TRY(read_bytes(o, &cost.bytes, err));
@@ -134,12 +149,18 @@ tern_status tern_tune_cache_parse(tern_tune_cache *out, const void *bytes, size_
 
 static tern_status print_choice(const tern_kernel_choice *c, const tern_tune_cost *cost, tern_buf *out, tern_error *err)
 {
+    TERN_TRY(tern_buf_addf(out, err, "    {\"encoding\": \"%s\", \"rows\": %u, \"cols\": %u, \"threads\": %u, ",
+                           c->encoding->name, c->rows, c->cols, c->n_threads));
+    if (c->device[0]) {
+        TERN_TRY(tern_buf_addf(out, err, "\"tokens\": %u, \"device\": ", c->tokens));
+        TERN_TRY(tern_json_add_string(out, c->device, strlen(c->device), err));
+        TERN_TRY(tern_buf_addf(out, err, ", "));
+    }
     return tern_buf_addf(out, err,
-                         "    {\"encoding\": \"%s\", \"rows\": %u, \"cols\": %u, \"threads\": %u, \"kernel\": \"%s\", "
-                         "\"task_rows\": %u, "
+                         "\"kernel\": \"%s\", \"task_rows\": %u, "
                          "\"bytes\": %llu, \"microseconds\": %.3f, \"default_microseconds\": %.3f}",
-                         c->encoding->name, c->rows, c->cols, c->n_threads, c->kernel, c->task_rows,
-                         (unsigned long long)cost->bytes, cost->microseconds, cost->default_microseconds);
+                         c->kernel, c->task_rows, (unsigned long long)cost->bytes, cost->microseconds,
+                         cost->default_microseconds);
 }
 
 static tern_status print_decode(const tern_tune_decoded *d, tern_buf *out, tern_error *err)

@@ -45,7 +45,7 @@ tern_status tern_tune_check(const char *path, tern_error *err)
 static tern_status check_kernels(const tern_tune_cache *c, tern_error *err)
 {
     for (size_t i = 0; i < c->n; i++)
-        if (tern_backend_kernel_check(c->choices[i].kernel, err) != TERN_OK) {
+        if (tern_backend_kernel_check(c->choices[i].kernel, c->choices[i].device[0] != 0, err) != TERN_OK) {
             tern_error_prefix(err, "choices[%zu]", i);
             return err->code = TERN_MALFORMED;
         }

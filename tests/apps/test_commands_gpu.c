@@ -1,4 +1,6 @@
 /* The command on a GPU: what it writes, what it counts, and what it refuses. */
+#include <stdlib.h>
+
 #include "support/command.h"
 #include "support/converted.h"
 #include "support/op_case.h"
@@ -16,6 +18,7 @@ static void the_text_of_the_cpu(void **state)
                                            {"--gpu-layers", "3"},
                                            {"--gpu-layers", "all"},
                                            {"--no-fusion", "all"},
+                                           {"--kernel", "ternary_vec_norm,ternary_vec_norm_gated_s4,bf16_vec1"},
                                            {"--no-fusion", "siblings,rope_attention"}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         const char *words[] = {"run", "-m",        test_small_model(), BEGIN,       "--greedy",  "-n", "6",
@@ -71,6 +74,39 @@ static void bench_counts(void **state)
         assert_true(number_at(row, "read_bandwidth") > 0);
     }
     json_decref(o);
+}
+
+/* What is measured is kept for this device, used, and gives the same text. */
+static void tuned(void **state)
+{
+    (void)state;
+    const char *folder = test_scratch("tuned-gpu");
+    char before[4096] = "";
+    if (getenv("XDG_CACHE_HOME")) snprintf(before, sizeof before, "%s", getenv("XDG_CACHE_HOME"));
+    setenv("XDG_CACHE_HOME", folder, 1);
+    json_t *o = test_tern_json(
+        TERN_WORDS("tune", "-m", test_small_model(), "--backend", test_gpu_name(), "-b", "4", "--ms", "1", "--json"));
+    const json_t *list = json_object_get(o, "choices"), *results = json_object_get(o, "results");
+    size_t n_chosen = 0;
+    for (size_t i = 0; i < json_array_size(results); i++)
+        n_chosen += json_is_true(json_object_get(json_array_get(results, i), "chosen"));
+    assert_true(n_chosen > 3 && json_array_size(results) > n_chosen);
+    assert_int_equal(json_array_size(list), n_chosen); /* one for each product */
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *c = json_array_get(list, i);
+        assert_true(number_at(c, "threads") == 0 && number_at(c, "tokens") >= 1);
+        assert_true(json_string_length(json_object_get(c, "device")) > 0);
+    }
+    json_decref(o);
+    test_output cpu = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "6", "-q");
+    test_output gpu =
+        TERN("run", "-m", test_small_model(), BEGIN, "--backend", test_gpu_name(), "--greedy", "-n", "6", "-q");
+    assert_string_equal(gpu.err, "");
+    assert_string_equal(gpu.out, cpu.out);
+    test_output_free(&gpu);
+    test_output_free(&cpu);
+    if (*before) setenv("XDG_CACHE_HOME", before, 1);
+    else unsetenv("XDG_CACHE_HOME");
 }
 
 static void profiled(void **state)
@@ -136,6 +172,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_text_of_the_cpu),
     cmocka_unit_test(the_host_chooses_and_says_so),
     cmocka_unit_test(bench_counts),
+    cmocka_unit_test(tuned),
     cmocka_unit_test(profiled),
     cmocka_unit_test(compared),
     cmocka_unit_test(listed),

@@ -25,6 +25,10 @@ static tern_tune_cache sample(void)
     assert_ok(tern_tune_cache_init(&c, "A \"CPU\", \xc3\xbc", "0.1.0, gcc", &err), err);
     assert_ok(tern_tune_cache_add(&c, &a, &(tern_tune_cost){4423680, 254.125, 300.5}, &err), err);
     assert_ok(tern_tune_cache_add(&c, &b, &(tern_tune_cost){0, 0, 0.001}, &err), err);
+    tern_kernel_choice gpu = choice_of("q4_k", 2560, 6912, 0, "q4_k_vec1_8x4_s8");
+    gpu.tokens = 1;
+    snprintf(gpu.device, sizeof gpu.device, "A \"GPU\", 1.2");
+    assert_ok(tern_tune_cache_add(&c, &gpu, &(tern_tune_cost){4423680, 2.125, 3.5}, &err), err);
     const tern_tune_decoded one = {"m\"\xc3\xbc", 1, 12.5, 13.25, 3, 1}, two = {"m\"\xc3\xbc", 2, 12, 12, 0, 0};
     assert_ok(tern_tune_cache_add_decode(&c, &one, &err), err);
     assert_ok(tern_tune_cache_add_decode(&c, &two, &err), err);
@@ -43,6 +47,8 @@ static void same(const tern_tune_cache *a, const tern_tune_cache *b)
         assert_int_equal(a->choices[i].n_threads, b->choices[i].n_threads);
         assert_int_equal(a->choices[i].task_rows, b->choices[i].task_rows);
         assert_string_equal(a->choices[i].kernel, b->choices[i].kernel);
+        assert_int_equal(a->choices[i].tokens, b->choices[i].tokens);
+        assert_string_equal(a->choices[i].device, b->choices[i].device);
         assert_int_equal(a->costs[i].bytes, b->costs[i].bytes);
         assert_true(a->costs[i].microseconds == b->costs[i].microseconds);
         assert_true(a->costs[i].default_microseconds == b->costs[i].default_microseconds);
@@ -105,12 +111,12 @@ static void a_second_measurement_replaces_the_first(void **state)
     const tern_kernel_choice again = choice_of("i2_s", 2560, 6912, 2, "t160"),
                              other = choice_of("i2_s", 2560, 6912, 1, "t160");
     assert_ok(tern_tune_cache_add(&c, &again, &(tern_tune_cost){1, 2, 3}, &err), err);
-    assert_int_equal(c.n, 2);
+    assert_int_equal(c.n, 3);
     assert_string_equal(c.choices[0].kernel, "t160");
     assert_int_equal(c.choices[0].task_rows, 0);
     assert_int_equal(c.costs[0].bytes, 1);
     assert_ok(tern_tune_cache_add(&c, &other, &(tern_tune_cost){1, 2, 3}, &err), err);
-    assert_int_equal(c.n, 3);
+    assert_int_equal(c.n, 4);
     tern_tune_cache_deinit(&c);
 }
 
@@ -191,7 +197,8 @@ static void damage_has_a_message(void **state)
         {HEAD ENTRY("\"i2_s\"", "64", "1025", "\"dot\"", "0", "1") "]}", "threads 1025", TERN_MALFORMED},
         {HEAD ENTRY("\"i2_s\"", "64", "1", "\"\"", "0", "1") "]}", "kernel \"\"", TERN_MALFORMED},
         {HEAD ENTRY("\"i2_s\"", "64", "1", "\"a b\"", "0", "1") "]}", "kernel \"a b\"", TERN_MALFORMED},
-        {HEAD ENTRY("\"i2_s\"", "64", "1", "\"0123456789abcdef\"", "0", "1") "]}", "at most 15 bytes", TERN_MALFORMED},
+        {HEAD ENTRY("\"i2_s\"", "64", "1", "\"0123456789abcdef0123456789abcdef0123456789abcdef\"", "0", "1") "]}",
+         "at most 47 bytes", TERN_MALFORMED},
         {HEAD ENTRY("\"i2_s\"", "64", "1", "\"d\\u0000t\"", "0", "1") "]}", "kernel", TERN_MALFORMED},
         {HEAD ENTRY("\"i2_s\"", "64", "1", "\"dot\"", "1025", "1") "]}", "task_rows 1025", TERN_MALFORMED},
         {HEAD ENTRY("\"i2_s\"", "64", "1", "\"dot\"", "0", "-1") "]}", "microseconds -1", TERN_MALFORMED},

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct tern_gpu_choices;
+
 /* Filled by the backend, or made up by a test. */
 typedef struct tern_gpu_caps {
     uint32_t subgroup_min, subgroup_max; /* 0: no subgroup arithmetic and shuffles in compute shaders */
@@ -15,6 +17,7 @@ typedef struct tern_gpu_caps {
     uint32_t binding_alignment;          /* of a binding's offset, at most 256 */
     bool f16;                            /* f16 arithmetic (shader-f16); only cooperative kernels need it */
     bool cooperative;                    /* see TERN_GPU_NEEDS_COOPERATIVE */
+    const struct tern_gpu_choices *choices; /* other pipelines than the table's (choices.h); NULL: none */
     bool device_fences; /* storageBarrier orders storage for other workgroups too: Vulkan, not WebGPU */
 } tern_gpu_caps;
 

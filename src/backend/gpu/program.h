@@ -30,6 +30,8 @@ typedef struct tern_gpu_dispatch {
     tern_gpu_range bindings[TERN_GPU_MAX_BINDINGS]; /* WGSL binding 1 + i */
     uint32_t uniform[TERN_GPU_UNIFORM_WORDS];       /* u32, or the bits of an f32 */
     uint64_t weight_bytes;                          /* that it reads */
+    /* Of a product that other pipelines could make: its key (choices.h); else 0. */
+    uint32_t weight_rows, weight_cols, weight_tokens;
 } tern_gpu_dispatch;
 
 /* The dispatches of a graph, in order. They handle every step up to the graph's largest: the number of rows is read

@@ -3,6 +3,7 @@
 #ifndef TERN_BACKEND_VULKAN_DEVICE_H
 #define TERN_BACKEND_VULKAN_DEVICE_H
 
+#include "backend/gpu/choices.h"
 #include "backend/gpu/layout.h"
 #include "backend/gpu/program.h"
 #include "backend/vulkan/physical.h"
@@ -81,6 +82,7 @@ typedef struct tern_vulkan {
     tern_vulkan_functions fn;
     tern_vulkan_physical physical;
     tern_gpu_caps caps;
+    tern_gpu_choices choices; /* that caps have */
     bool unified, profile, validation;
     pthread_mutex_t lock; /* sessions take turns */
     VkDevice device;

@@ -35,13 +35,20 @@ static tern_profile_row *row_of(tern_vulkan *vk, const tern_prepared *p, const t
     char name[sizeof vk->rows->name];
     name_of(p, d, name, sizeof name);
     const char *pipeline = tern_gpu_pipelines[d->pipeline].name;
-    for (size_t i = 0; i < vk->n_rows; i++)
-        if (vk->rows[i].pipeline == pipeline && strcmp(vk->rows[i].name, name) == 0) return &vk->rows[i];
+    for (size_t i = 0; i < vk->n_rows; i++) {
+        const tern_profile_row *r = &vk->rows[i];
+        if (r->pipeline == pipeline && r->rows == d->weight_rows && r->cols == d->weight_cols &&
+            r->tokens == d->weight_tokens && strcmp(r->name, name) == 0)
+            return &vk->rows[i];
+    }
     void *items = vk->rows;
     if (tern_grow(&items, &vk->cap_rows, vk->n_rows + 1, sizeof *vk->rows, err) != TERN_OK) return NULL;
     vk->rows = items;
     tern_profile_row *row = &vk->rows[vk->n_rows++];
-    *row = (tern_profile_row){.pipeline = pipeline};
+    *row = (tern_profile_row){
+        .pipeline = pipeline, .rows = d->weight_rows, .cols = d->weight_cols, .tokens = d->weight_tokens};
+    const tern_op *op = &p->graph->ops[d->op];
+    if (d->weight_tokens) row->encoding = p->graph->values[op->in[TERN_LINEAR_W].value].weight->encoding;
     memcpy(row->name, name, sizeof row->name);
     return row;
 }

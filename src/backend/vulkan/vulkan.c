@@ -1,6 +1,8 @@
 /* The Vulkan backend's table of functions: each takes the lock, so that sessions on several threads take turns. */
 #include "backend/vulkan/vulkan.h"
 
+#include <stdio.h>
+
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
 
@@ -49,6 +51,7 @@ static void vulkan_close(tern_backend *b)
     tern_vulkan__device_close(vk);
     tern_pool_close(vk->threads);
     pthread_mutex_destroy(&vk->lock);
+    tern_gpu_choices_deinit(&vk->choices);
     tern_free(vk->submission);
     tern_free(vk->rows);
     tern_free(vk->proof_path);
@@ -186,9 +189,50 @@ static double measure(tern_backend *b, tern_measure what, tern_buffer *const *bu
     return rate;
 }
 
+static void key_of(const tern_vulkan *vk, char out[static TERN_KERNEL_DEVICE_BYTES])
+{
+    snprintf(out, TERN_KERNEL_DEVICE_BYTES, "%.100s, %.150s", vk->physical.properties.deviceName, vk->physical.driver);
+}
+
+void tern_vulkan_key(const tern_backend *b, char out[static TERN_KERNEL_DEVICE_BYTES])
+{
+    key_of((const tern_vulkan *)b, out);
+}
+
+tern_status tern_vulkan_choose(tern_backend *b, const tern_kernel_choice *choices, size_t n, tern_error *err)
+{
+    tern_vulkan *vk = lock(b);
+    char key[TERN_KERNEL_DEVICE_BYTES];
+    key_of(vk, key);
+    return unlock(vk, tern_gpu_choices_take(&vk->choices, choices, n, key, err), err);
+}
+
+bool tern_vulkan_alternative(const tern_backend *b, const char *kernel, size_t i,
+                             char out[static TERN_KERNEL_NAME_BYTES])
+{
+    const tern_gpu_pipeline from = tern_gpu_kernel_by_name(kernel);
+    for (tern_gpu_pipeline p = 0; from < TERN_GPU_PIPELINE_COUNT && p < TERN_GPU_PIPELINE_COUNT; p++) {
+        if (!tern_gpu_interchangeable(from, p) || !tern_gpu_pipeline_fits(p, &((const tern_vulkan *)b)->caps)) continue;
+        if (i-- > 0) continue;
+        tern_gpu_kernel_name(p, out);
+        return true;
+    }
+    return false;
+}
+
+static tern_status take_choices(tern_vulkan *vk, const tern_vulkan_options *o, tern_error *err)
+{
+    char key[TERN_KERNEL_DEVICE_BYTES];
+    vk->caps.choices = &vk->choices;
+    key_of(vk, key);
+    if (o->kernel) return tern_gpu_choices_parse(&vk->choices, o->kernel, &vk->caps, err);
+    return tern_gpu_choices_take(&vk->choices, o->choices, o->n_choices, key, err);
+}
+
 static tern_status open_parts(tern_vulkan *vk, const tern_vulkan_options *options, tern_error *err)
 {
     TERN_TRY(tern_vulkan__device_open(vk, options, err));
+    TERN_TRY(take_choices(vk, options, err));
     TERN_TRY(tern_vulkan__fence_create(vk, &vk->run_fence, err));
     char *folder = options->cache_dir ? tern_strdup(options->cache_dir) : tern_vulkan__cache_folder();
     tern_status status = tern_vulkan__cache_open(vk, folder, err);

@@ -4,12 +4,16 @@
 #define TERN_BACKEND_VULKAN_VULKAN_H
 
 #include "backend/backend.h"
+#include "backend/kernel_choice.h"
 
 struct tern_gpu_caps;
 
 /* Zero-initialised: the device that should be fastest. */
 typedef struct tern_vulkan_options {
-    const char *device;    /* its index in the list, or a part of its name */
+    const char *device; /* its index in the list, or a part of its name */
+    const char *kernel; /* names of pipelines with commas between (gpu/choices.h); NULL: by `choices`, else by table */
+    const tern_kernel_choice *choices; /* [n_choices] borrowed for the call; those of other devices do not count */
+    size_t n_choices;
     const char *cache_dir; /* where compiled pipelines are kept; NULL: the user's cache folder; "": nowhere */
     uint32_t n_threads;    /* that pack weights; 0: one for each physical core, at most 16 */
     bool validation;       /* run under VK_LAYER_KHRONOS_validation: the first thing it says becomes an error */
@@ -23,6 +27,15 @@ typedef struct tern_vulkan_options {
 /* Errors: NOT_FOUND (no loader, no device, none of that name), INVALID_ARGUMENT (a name that fits several devices),
  * UNSUPPORTED (the device lacks something that is needed: it is named). */
 tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *options, tern_error *err);
+
+/* "NVIDIA H200, NVIDIA 570.124.06": what measurements on an open one hold for. */
+void tern_vulkan_key(const tern_backend *backend, char out[static TERN_KERNEL_DEVICE_BYTES]);
+/* From the next prepared graph on: these choices, whatever there were, but for names. Those of other devices do not
+ * count. Errors: OUT_OF_MEMORY. */
+tern_status tern_vulkan_choose(tern_backend *backend, const tern_kernel_choice *choices, size_t n, tern_error *err);
+/* The i-th kernel that computes what `kernel` does on this device, itself included, into out; false behind the last. */
+bool tern_vulkan_alternative(const tern_backend *backend, const char *kernel, size_t i,
+                             char out[static TERN_KERNEL_NAME_BYTES]);
 
 /* What `tern devices` shows. */
 typedef struct tern_vulkan_device {

@@ -2,6 +2,7 @@
 #ifndef TERN_BACKEND_WEBGPU_DEVICE_H
 #define TERN_BACKEND_WEBGPU_DEVICE_H
 
+#include "backend/gpu/choices.h"
 #include "backend/gpu/layout.h"
 #include "backend/gpu/program.h"
 #include "backend/webgpu/host.h"
@@ -30,6 +31,7 @@ typedef struct tern_webgpu {
     tern_backend base;
     tern_webgpu_host_device host;
     tern_gpu_caps caps;
+    tern_gpu_choices choices; /* that caps have */
     tern_webgpu_read reading;
     tern_buffer *nothing[TERN_GPU_MAX_BINDINGS];
     bool pipelines[TERN_GPU_PIPELINE_COUNT];

@@ -16,6 +16,7 @@ static void webgpu_close(tern_backend *b)
     if (!b) return;
     tern_webgpu *gpu = tern_webgpu__self(b);
     for (int i = 0; i < TERN_GPU_MAX_BINDINGS; i++) tern_webgpu__buffer_free(gpu, gpu->nothing[i]);
+    tern_gpu_choices_deinit(&gpu->choices);
     tern_free(gpu->bounce);
     tern_free(gpu);
 }
@@ -157,6 +158,8 @@ static tern_status open_parts(tern_webgpu *gpu, const tern_webgpu_options *optio
         return tern_fail(err, TERN_NOT_FOUND,
                          "webgpu: the module was given no device: Module.gpu, an open Gpu of gpu.js, expected");
     set_caps(gpu, options->limits);
+    gpu->caps.choices = &gpu->choices;
+    if (options->kernel) TERN_TRY(tern_gpu_choices_parse(&gpu->choices, options->kernel, &gpu->caps, err));
     gpu->base.info.device = gpu->host.name;
     gpu->base.info.max_buffer =
         gpu->caps.max_binding < gpu->host.max_buffer ? gpu->caps.max_binding : gpu->host.max_buffer;

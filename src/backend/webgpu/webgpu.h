@@ -8,6 +8,7 @@
 struct tern_gpu_caps;
 
 typedef struct tern_webgpu_options {
+    const char *kernel;                 /* names of pipelines with commas between (gpu/choices.h); NULL: the table's */
     bool unfused;                       /* ask for no fusions in graphs of one token */
     const struct tern_gpu_caps *limits; /* use no more than this of the device, for tests; NULL: all */
 } tern_webgpu_options;

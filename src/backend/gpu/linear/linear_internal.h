@@ -2,6 +2,7 @@
 #ifndef TERN_BACKEND_GPU_LINEAR_LINEAR_INTERNAL_H
 #define TERN_BACKEND_GPU_LINEAR_LINEAR_INTERNAL_H
 
+#include "backend/gpu/choices.h"
 #include "backend/gpu/gpu_internal.h"
 #include "backend/gpu/linear/select.h"
 

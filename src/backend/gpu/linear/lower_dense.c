@@ -60,7 +60,8 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t pa
     if (rows > layout->slice_rows) rows = layout->slice_rows;
     const tern_gpu_dense_shape shape = {
         .format = layout->format, .rows = rows, .cols = in->cols, .tokens = tern_gpu__max_rows(p, op->rows)};
-    tern_gpu_pipeline pipeline = tern_gpu_select_dense(p->caps, &shape);
+    const tern_gpu_key key = {rows, in->cols, tern_gpu_token_class(shape.tokens)};
+    tern_gpu_pipeline pipeline = tern_gpu_chosen(p->caps, &key, tern_gpu_select_dense(p->caps, &shape), NULL, NULL);
     tern_gpu_dispatch *d = add_dispatch(p, op, pipeline, rows, err);
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_addend addend = addend_from(p, op, part, first);
@@ -86,6 +87,9 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t pa
     tern_gpu__bind_view(p, d, op->out, true);
     d->weight_bytes = (uint64_t)rows * layout->row_bytes;
     d->beside = !op->gated && (slice > 0 || (part > 0 && (again || in->scratch_bytes == 0)));
+    d->weight_rows = rows;
+    d->weight_cols = in->cols;
+    d->weight_tokens = key.tokens;
     return TERN_OK;
 }
 

@@ -203,6 +203,9 @@ static tern_status add_tiles(tern_gpu_program *p, const tern_gpu_slice_product *
     else tern_gpu__bind_nothing(d);
     tern_gpu__bind(d, tiling->n_parts > 1 ? sum->parts : sum->result);
     d->weight_bytes = (uint64_t)u.rows * s->layout->row_bytes;
+    d->weight_rows = s->backward ? 0 : s->product.cols;
+    d->weight_cols = s->backward ? 0 : s->product.depth;
+    d->weight_tokens = s->backward ? 0 : tern_gpu_token_class(s->product.rows);
     return TERN_OK;
 }
 

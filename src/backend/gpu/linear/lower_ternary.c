@@ -71,7 +71,10 @@ static tern_gpu_ternary_shape shape_of(const job *j)
                                     .n_parts = j->n,
                                     .cols = x_of(j).cols,
                                     .tokens = tern_gpu__max_rows(j->p, j->op->rows)};
-    for (uint32_t i = 0; i < j->n; i++) shape.row_bits |= j->rows[i];
+    for (uint32_t i = 0; i < j->n; i++) {
+        shape.row_bits |= j->rows[i];
+        shape.rows += j->rows[i];
+    }
     return shape;
 }
 
@@ -86,7 +89,12 @@ static void bind_rest(const job *j, tern_gpu_dispatch *d, uint32_t n_bound)
     if (flags_of(j) & RESIDUAL) tern_gpu__bind_view(j->p, d, addend_of(j).view, false);
     else tern_gpu__bind_nothing(d);
     tern_gpu__bind_view(j->p, d, j->op->out, true);
-    for (uint32_t i = 0; i < j->n; i++) d->weight_bytes += (uint64_t)j->rows[i] * j->layout[i].row_bytes;
+    for (uint32_t i = 0; i < j->n; i++) {
+        d->weight_bytes += (uint64_t)j->rows[i] * j->layout[i].row_bytes;
+        d->weight_rows += j->rows[i];
+    }
+    d->weight_cols = x_of(j).cols;
+    d->weight_tokens = tern_gpu_token_class(tern_gpu__max_rows(j->p, j->op->rows));
 }
 
 /* Where rows of the result and of the residual start, and how far they lie apart. */

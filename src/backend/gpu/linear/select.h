@@ -17,6 +17,7 @@ typedef struct tern_gpu_ternary_shape {
     uint32_t n_parts;  /* of one dispatch */
     uint32_t cols;     /* of x */
     uint32_t row_bits; /* rows of every part, or'ed */
+    uint32_t rows;     /* of all parts together, for choices */
     uint32_t tokens;   /* the most */
 } tern_gpu_ternary_shape;
 

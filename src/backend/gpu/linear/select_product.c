@@ -1,5 +1,6 @@
 /* Which pipeline makes a product of floats, and how its depth is cut: pure functions of what the device can do and the
  * sizes. */
+#include "backend/gpu/choices.h"
 #include "backend/gpu/gpu_internal.h"
 #include "backend/gpu/linear/select.h"
 
@@ -100,9 +101,12 @@ static tern_gpu_pipeline tile_for(const tern_gpu_pipeline tiles[2], const tern_g
 tern_gpu_tiling tern_gpu_select_linear(const tern_gpu_caps *caps, tern_gpu_format format, bool gated,
                                        const tern_gpu_product *product)
 {
-    if (!gated && cooperates(coop[format][0], caps, product)) return coop_tiling(coop[format][0], caps, product);
     const tern_gpu_dense_shape shape = {format, product->cols, product->depth, product->rows};
-    tern_gpu_tiling tiling = {.pipeline = tern_gpu_select_dense(caps, &shape)};
+    const tern_gpu_key key = {product->cols, product->depth, tern_gpu_token_class(product->rows)};
+    const bool cooperative = !gated && cooperates(coop[format][0], caps, product);
+    const tern_gpu_pipeline usual = cooperative ? coop[format][0] : tern_gpu_select_dense(caps, &shape);
+    tern_gpu_tiling tiling = {.pipeline = tern_gpu_chosen(caps, &key, usual, NULL, NULL)};
+    if (tern_gpu_tiling_is_cooperative(&tiling)) return coop_tiling(tiling.pipeline, caps, product);
     const tern_gpu_linear_dense_mat_overrides *kernel = tern_gpu_linear_dense_mat_overrides_of(tiling.pipeline);
     tiling.tile_rows = THREAD_TILE * kernel->token_threads;
     tiling.tile_cols = THREAD_TILE * kernel->row_threads;

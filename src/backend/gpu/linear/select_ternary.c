@@ -1,4 +1,5 @@
 /* Which pipeline multiplies ternary weights: a pure function of what the device can do and the op's shape. */
+#include "backend/gpu/choices.h"
 #include "backend/gpu/gpu_internal.h"
 #include "backend/gpu/linear/select.h"
 
@@ -50,8 +51,14 @@ uint32_t tern_gpu_ternary_group_rows(tern_gpu_pipeline pipeline)
     return kernel->workgroup / kernel->lanes * kernel->blocks;
 }
 
-static bool vec_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
+static tern_gpu_key key_of(const tern_gpu_ternary_shape *shape)
 {
+    return (tern_gpu_key){shape->rows, shape->cols, tern_gpu_token_class(shape->tokens)};
+}
+
+static bool vec_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps, const void *of)
+{
+    const tern_gpu_ternary_shape *shape = of;
     const tern_gpu_linear_ternary_vec_overrides *kernel = tern_gpu_linear_ternary_vec_overrides_of(pipeline);
     if (kernel->fixed != 0 && kernel->fixed != chunks_of(shape->cols)) return false;
     if (kernel->whole && shape->row_bits & (tern_gpu_ternary_group_rows(pipeline) - 1)) return false;
@@ -59,7 +66,7 @@ static bool vec_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps, cons
            tern_gpu_ternary_padded_chunks(pipeline, shape->cols) <= kernel->xchunks;
 }
 
-tern_gpu_pipeline tern_gpu_select_ternary_vec(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
+static tern_gpu_pipeline usual_vec(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
 {
     const tern_gpu_pipeline *lists[2][2] = {{q8_plain, q8_gated}, {norm_plain, norm_gated}},
                             *list = lists[shape->norm][shape->gated];
@@ -75,6 +82,12 @@ tern_gpu_pipeline tern_gpu_select_ternary_vec(const tern_gpu_caps *caps, const t
     return first;
 }
 
+tern_gpu_pipeline tern_gpu_select_ternary_vec(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
+{
+    const tern_gpu_key key = key_of(shape);
+    return tern_gpu_chosen(caps, &key, usual_vec(caps, shape), vec_fits, shape);
+}
+
 static tern_gpu_pipeline select_coop(const tern_gpu_ternary_shape *shape)
 {
     if (shape->gated)
@@ -82,7 +95,7 @@ static tern_gpu_pipeline select_coop(const tern_gpu_ternary_shape *shape)
     return shape->residual ? TERN_GPU_TERNARY_COOP_RESIDUAL : TERN_GPU_TERNARY_COOP;
 }
 
-tern_gpu_pipeline tern_gpu_select_ternary_mat(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
+static tern_gpu_pipeline usual_mat(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
 {
     static const tern_gpu_pipeline lists[2][2] = {{TERN_GPU_TERNARY_MAT_64X64, TERN_GPU_TERNARY_MAT_64X32},
                                                   {TERN_GPU_TERNARY_MAT_GATED_64X64, TERN_GPU_TERNARY_MAT_GATED_64X32}};
@@ -91,6 +104,12 @@ tern_gpu_pipeline tern_gpu_select_ternary_mat(const tern_gpu_caps *caps, const t
     if (many && !gelu && !shape->in_place && shape->cols <= TERN_GPU_COOP_COLS && tern_gpu_pipeline_fits(coop, caps))
         return coop;
     return tern_gpu_first_fit(lists[shape->gated] + !many, 2 - !many, caps);
+}
+
+tern_gpu_pipeline tern_gpu_select_ternary_mat(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
+{
+    const tern_gpu_key key = key_of(shape);
+    return tern_gpu_chosen(caps, &key, usual_mat(caps, shape), NULL, NULL);
 }
 
 bool tern_gpu_ternary_is_cooperative(tern_gpu_pipeline pipeline)

@@ -9,14 +9,14 @@ struct tern_gpu_choices;
 
 /* Filled by the backend, or made up by a test. */
 typedef struct tern_gpu_caps {
-    uint32_t subgroup_min, subgroup_max; /* 0: no subgroup arithmetic and shuffles in compute shaders */
-    uint32_t workgroup_bytes;            /* of workgroup memory, at least 16384 */
-    uint32_t workgroup_invocations;      /* at least 128 */
-    uint32_t max_groups;                 /* of one dispatch, in each dimension; at least 65535 */
-    uint64_t max_binding;                /* bytes of one storage binding, at least 128 MiB */
-    uint32_t binding_alignment;          /* of a binding's offset, at most 256 */
-    bool f16;                            /* f16 arithmetic (shader-f16); only cooperative kernels need it */
-    bool cooperative;                    /* see TERN_GPU_NEEDS_COOPERATIVE */
+    uint32_t subgroup_min, subgroup_max;    /* 0: no subgroup arithmetic and shuffles in compute shaders */
+    uint32_t workgroup_bytes;               /* of workgroup memory, at least 16384 */
+    uint32_t workgroup_invocations;         /* at least 128 */
+    uint32_t max_groups;                    /* of one dispatch, in each dimension; at least 65535 */
+    uint64_t max_binding;                   /* bytes of one storage binding, at least 128 MiB */
+    uint32_t binding_alignment;             /* of a binding's offset, at most 256 */
+    bool f16;                               /* f16 arithmetic (shader-f16); only cooperative kernels need it */
+    bool cooperative;                       /* see TERN_GPU_NEEDS_COOPERATIVE */
     const struct tern_gpu_choices *choices; /* other pipelines than the table's (choices.h); NULL: none */
     bool device_fences; /* storageBarrier orders storage for other workgroups too: Vulkan, not WebGPU */
 } tern_gpu_caps;

@@ -16,6 +16,7 @@ static void rope(tern_builder *b, tern_view x, uint32_t n_heads)
                   .n_heads = n_heads,
                   .head_dim = b->config->head_dim,
                   .rope_adjacent = b->config->rope_adjacent,
+                  .rope_dim = b->config->rope_dim,
                   .in = {[TERN_ROPE_X] = x,
                          [TERN_ROPE_POSITIONS] = tern_build__param(b, TERN_PARAM_POSITIONS),
                          [TERN_ROPE_TABLE] = b->rope_tables[tern_config_layer(b->config, b->layer).rope]}};
@@ -184,14 +185,16 @@ static void add_rope_table(tern_builder *b, uint32_t which)
 {
     static const char *const names[TERN_MAX_ROPES] = {"rope_table", "rope_table_window"};
     const uint32_t head_dim = b->config->head_dim;
-    float *frequencies = tern_arena_alloc(&b->graph->arena, head_dim / 2, sizeof(float));
-    if (!frequencies) {
-        if (b->status == TERN_OK) b->status = tern_fail_alloc(b->err, head_dim / 2 * sizeof(float));
+    float *numbers = tern_arena_alloc(&b->graph->arena, head_dim, sizeof(float));
+    if (!numbers) {
+        if (b->status == TERN_OK) b->status = tern_fail_alloc(b->err, head_dim * sizeof(float));
         return;
     }
-    tern_rope_frequencies(&b->config->rope[which], head_dim, frequencies);
+    float *frequencies = numbers, *sizes = numbers + head_dim / 2;
+    tern_rope_pairs(b->config, which, b->options->n_ctx, frequencies, sizes);
     tern_value table = {.kind = TERN_VALUE_CONSTANT,
                         .frequencies = frequencies,
+                        .sizes = sizes,
                         .dtype = TERN_DTYPE_F32,
                         .cols = head_dim,
                         .bytes = (uint64_t)b->graph->max_pages * TERN_PAGE_SIZE * head_dim * 4};

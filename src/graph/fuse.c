@@ -143,6 +143,7 @@ static tern_status fuse_rope_kv(fusion *f, size_t at)
     tern_op fused = *kv;
     fused.kind = TERN_OP_ROPE_KV;
     fused.rope_adjacent = q->rope_adjacent;
+    fused.rope_dim = q->rope_dim;
     tern_view row = {.value = vq.value, .cols = vq.cols + vk.cols + vv.cols};
     fused.in[TERN_ROPE_KV_QKV] = row;
     fused.in[TERN_ROPE_KV_POSITIONS] = q->in[TERN_ROPE_POSITIONS];

@@ -58,7 +58,7 @@ tern_status tern_graph_fill_constant(tern_backend *backend, tern_buffer *buffer,
     tern_status status = TERN_OK;
     for (uint64_t at = 0; at < n && status == TERN_OK; at += chunk) {
         const uint64_t some = n - at < chunk ? n - at : chunk;
-        tern_rope_rows(value->frequencies, value->cols / 2, (uint32_t)at, (uint32_t)some, rows);
+        tern_rope_rows(value->frequencies, value->sizes, value->cols / 2, (uint32_t)at, (uint32_t)some, rows);
         status = backend->buffer_write(backend, buffer, at * row_bytes, rows, some * row_bytes, err);
     }
     tern_free(rows);

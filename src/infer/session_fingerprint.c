@@ -65,6 +65,21 @@ static void mix_norms(uint64_t *hash, const tern_config *c)
     mix(hash, tern_f32_bits(c->logit_softcap));
 }
 
+/* Of those after them. */
+static void mix_factors(uint64_t *hash, const tern_config *c)
+{
+    const float numbers[] = {c->residual_scale, c->logit_scale, c->rope[0].size};
+    if (!c->plain_period && !c->rope_dim && !(c->residual_scale > 0) && !(c->logit_scale > 0) && !(numbers[2] > 0))
+        return;
+    mix(hash, c->plain_period);
+    mix(hash, c->rope_dim);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) mix(hash, tern_f32_bits(numbers[i]));
+    for (uint32_t i = 0; numbers[2] > 0 && i < c->head_dim / 2; i++) {
+        mix(hash, tern_f32_bits(c->long_factors[i]));
+        mix(hash, tern_f32_bits(c->short_factors[i]));
+    }
+}
+
 /* The first and the last bytes, and the scale. */
 static void mix_weight(uint64_t *hash, const tern_weight *w)
 {
@@ -93,6 +108,7 @@ uint64_t tern_session__fingerprint(const tern_runner *r)
     const tern_config *c = tern_engine_config(engine);
     mix_config(&hash, c);
     mix_attention(&hash, c);
+    mix_factors(&hash, c);
     mix_norms(&hash, c);
     mix_layers(&hash, c);
     mix(&hash, tern_engine_f32_activations(engine));

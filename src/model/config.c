@@ -55,6 +55,11 @@ static tern_status check_rope(const tern_rope *r, tern_error *err)
     if (!(r->base >= 1.0f && isfinite(r->base)))
         return tern_fail(err, TERN_MALFORMED, "RoPE base: %g found, at least 1 expected", (double)r->base);
     if (r->scaling == TERN_ROPE_PLAIN) return TERN_OK;
+    if (r->scaling == TERN_ROPE_LONG && !(r->size > 0.0f && isfinite(r->size)))
+        return tern_fail(err, TERN_MALFORMED, "RoPE attention factor: %g found, a positive number expected",
+                         (double)r->size);
+    if (r->scaling == TERN_ROPE_LONG)
+        return check_range("RoPE original context length", r->original_ctx, TERN_MODEL__MAX_CTX, err);
     if (!(r->factor >= 1.0f && isfinite(r->factor)))
         return tern_fail(err, TERN_MALFORMED, "RoPE scaling factor: %g found, at least 1 expected", (double)r->factor);
     if (r->scaling == TERN_ROPE_LINEAR) return TERN_OK;
@@ -87,6 +92,9 @@ tern_status tern_config__check(const tern_config *config, tern_error *err)
     TERN_TRY(check_ranges(c, err));
     if (c->head_dim % 8 != 0)
         return tern_fail(err, TERN_UNSUPPORTED, "head dimension: %u found, a multiple of 8 expected", c->head_dim);
+    if (c->rope_dim % 4 != 0 || c->rope_dim > c->head_dim)
+        return tern_fail(err, TERN_UNSUPPORTED, "RoPE: %u dimensions of a head found, a multiple of 4 of %u expected",
+                         c->rope_dim, c->head_dim);
     if (c->n_heads % c->n_kv_heads != 0)
         return tern_fail(err, TERN_MALFORMED, "attention: %u heads and %u KV heads found, a whole ratio expected",
                          c->n_heads, c->n_kv_heads);

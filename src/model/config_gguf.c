@@ -77,7 +77,9 @@ static tern_status read_head_dim(tern_config *config, const tern_gguf *g, tern_e
     if (value_length != config->head_dim)
         return tern_fail(err, TERN_UNSUPPORTED, "attention.value_length: %u found, the key length %u expected",
                          value_length, config->head_dim);
-    if (rotated != config->head_dim)
+    if (!config->rope_adjacent && rotated < config->head_dim) config->rope_dim = rotated;
+    if (rotated > config->head_dim || (rotated == 0 && config->head_dim) ||
+        (config->rope_adjacent && rotated != config->head_dim))
         return tern_fail(err, TERN_UNSUPPORTED, "rope.dimension_count: %u found, the head dimension %u expected",
                          rotated, config->head_dim);
     return TERN_OK;
@@ -148,15 +150,33 @@ static tern_status read_dimensions(tern_config *config, const tern_gguf *g, cons
 }
 
 /* Only linear scaling has keys that are read; llama3 scaling comes as the tensor rope_freqs.weight. */
+/* LongRoPE: which tensors say, with two numbers here. */
+static tern_status read_long_rope(tern_config *config, const tern_gguf *g, tern_error *err)
+{
+    tern_rope *rope = &config->rope[0];
+    rope->scaling = TERN_ROPE_LONG;
+    rope->size = 1.0f;
+    rope->original_ctx = config->n_ctx_train;
+    TERN_TRY(maybe_f32(g, config, "rope.scaling.attn_factor", &rope->size, err));
+    return maybe_u32(g, config, "rope.scaling.original_context_length", &rope->original_ctx, err);
+}
+
+static bool says(tern_span s, const char *word)
+{
+    return s.size == strlen(word) && memcmp(s.data, word, s.size) == 0;
+}
+
 static tern_status read_rope(tern_config *config, const tern_gguf *g, tern_error *err)
 {
     TERN_TRY(maybe_f32(g, config, "rope.freq_base", &config->rope[0].base, err));
     tern_span type = {(const uint8_t *)"none", 4};
     TERN_TRY_OPTIONAL(tern_gguf_get_string(g, key_of(config, "rope.scaling.type").text, &type, err));
-    if (type.size == 4 && memcmp(type.data, "none", 4) == 0) return TERN_OK;
-    if (type.size != 6 || memcmp(type.data, "linear", 6) != 0)
-        return tern_fail(err, TERN_UNSUPPORTED, "rope.scaling.type: \"%s\" found, none or linear expected",
-                         tern_show(type).text);
+    const bool long_rope = tern_gguf_find_tensor(g, TERN_MODEL__LONG_FACTORS) != NULL;
+    if (long_rope && (says(type, "none") || says(type, "longrope"))) return read_long_rope(config, g, err);
+    if (says(type, "none")) return TERN_OK;
+    if (!says(type, "linear"))
+        return tern_fail(err, TERN_UNSUPPORTED, "rope.scaling.type: \"%s\" found, none or linear%s expected",
+                         tern_show(type).text, says(type, "longrope") ? ", or " TERN_MODEL__LONG_FACTORS : "");
     config->rope[0].scaling = TERN_ROPE_LINEAR;
     config->rope[0].factor = 1.0f;
     return maybe_f32(g, config, "rope.scaling.factor", &config->rope[0].factor, err);

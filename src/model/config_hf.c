@@ -93,7 +93,7 @@ static tern_status read_dimensions(tern_config *config, const json_t *root, tern
 }
 
 /* "rope_type", or "type" as older files spell it; "default" when there is neither. */
-static tern_status read_rope_type(tern_rope *out, const json_t *rope, tern_error *err)
+static tern_status read_rope_type(tern_rope *out, const json_t *rope, bool long_rope, tern_error *err)
 {
     tern_span type = {(const uint8_t *)"default", 7};
     TERN_TRY_OPTIONAL(tern_json_get_string(rope, "type", &type, err));
@@ -101,21 +101,18 @@ static tern_status read_rope_type(tern_rope *out, const json_t *rope, tern_error
     if (says(type, "default")) out->scaling = TERN_ROPE_PLAIN;
     else if (says(type, "linear")) out->scaling = TERN_ROPE_LINEAR;
     else if (says(type, "llama3")) out->scaling = TERN_ROPE_LLAMA3;
+    else if (long_rope && (says(type, "longrope") || says(type, "su"))) out->scaling = TERN_ROPE_LONG;
     else
-        return tern_fail(err, TERN_UNSUPPORTED, "rope_type: \"%s\" found, default, linear or llama3 expected",
-                         tern_show(type).text);
+        return tern_fail(err, TERN_UNSUPPORTED, "rope_type: \"%s\" found, default, linear%s or llama3 expected",
+                         tern_show(type).text, long_rope ? ", longrope" : "");
     return TERN_OK;
 }
 
-static tern_status read_rope_scaling(tern_rope *out, const json_t *rope, tern_error *err)
+static tern_status read_rope_scaling(tern_rope *out, const json_t *rope, bool long_rope, tern_error *err)
 {
-    TERN_TRY(read_rope_type(out, rope, err));
+    TERN_TRY(read_rope_type(out, rope, long_rope, err));
     TERN_TRY_OPTIONAL(tern_json_get_f32(rope, "rope_theta", &out->base, err));
-    float part = 1.0f;
-    TERN_TRY_OPTIONAL(tern_json_get_f32(rope, "partial_rotary_factor", &part, err));
-    if (!(part == 1.0f))
-        return tern_fail(err, TERN_UNSUPPORTED, "partial_rotary_factor: %g found, 1 expected", (double)part);
-    if (out->scaling == TERN_ROPE_PLAIN) return TERN_OK;
+    if (out->scaling == TERN_ROPE_PLAIN || out->scaling == TERN_ROPE_LONG) return TERN_OK;
     TERN_TRY(tern_json_get_f32(rope, "factor", &out->factor, err));
     if (out->scaling == TERN_ROPE_LINEAR) return TERN_OK;
     TERN_TRY(tern_json_get_f32(rope, "low_freq_factor", &out->low_freq_factor, err));
@@ -123,26 +120,46 @@ static tern_status read_rope_scaling(tern_rope *out, const json_t *rope, tern_er
     return tern_json_get_u32(rope, "original_max_position_embeddings", &out->original_ctx, err);
 }
 
+/* Which part of a head is turned. GGUF files of families with adjacent pairs cannot say it. */
+static tern_status read_part(tern_config *config, const tern_family *family, const json_t *object, tern_error *err)
+{
+    float part = 1.0f;
+    TERN_TRY_OPTIONAL(tern_json_get_f32(object, "partial_rotary_factor", &part, err));
+    if (part == 1.0f) return TERN_OK;
+    if (family->rope_adjacent)
+        return tern_fail(err, TERN_UNSUPPORTED, "partial_rotary_factor: %g found, 1 expected", (double)part);
+    if (!(part > 0.0f && part < 1.0f) || (uint32_t)(part * (float)config->head_dim) < 1)
+        return tern_fail(err, TERN_MALFORMED, "partial_rotary_factor: %g found, more than 0 and at most 1 expected",
+                         (double)part);
+    config->rope_dim = (uint32_t)(part * (float)config->head_dim);
+    return TERN_OK;
+}
+
 /* One set of parameters, or one for each type of layer. */
-static tern_status read_rope_parameters(tern_config *config, const json_t *all, tern_error *err)
+static tern_status read_rope_parameters(tern_config *config, const tern_family *family, const json_t *all,
+                                        const json_t *root, tern_error *err)
 {
     const json_t *full = NULL, *window = NULL;
+    const bool long_rope = family->long_rope;
     TERN_TRY_OPTIONAL(tern_json_get_object(all, "full_attention", &full, err));
     TERN_TRY_OPTIONAL(tern_json_get_object(all, "sliding_attention", &window, err));
-    TERN_TRY(read_rope_scaling(&config->rope[0], full ? full : all, err));
-    return window ? read_rope_scaling(&config->rope[1], window, err) : TERN_OK;
+    TERN_TRY(read_rope_scaling(&config->rope[0], full ? full : all, long_rope, err));
+    TERN_TRY(read_part(config, family, full ? full : all, err));
+    if (config->rope[0].scaling == TERN_ROPE_LONG) return tern_config__long_rope_from_hf(config, all, root, err);
+    return window ? read_rope_scaling(&config->rope[1], window, false, err) : TERN_OK;
 }
 
 /* transformers 5 writes "rope_parameters", older versions "rope_theta", "rope_local_base_freq" and "rope_scaling". */
-static tern_status read_rope(tern_config *config, const json_t *root, tern_error *err)
+static tern_status read_rope(tern_config *config, const tern_family *family, const json_t *root, tern_error *err)
 {
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rope_theta", &config->rope[0].base, err));
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rope_local_base_freq", &config->rope[1].base, err));
+    TERN_TRY(read_part(config, family, root, err));
     const json_t *rope = NULL;
     TERN_TRY_OPTIONAL(tern_json_get_object(root, "rope_scaling", &rope, err));
     TERN_TRY_OPTIONAL(tern_json_get_object(root, "rope_parameters", &rope, err));
     if (!rope) return TERN_OK;
-    tern_status status = read_rope_parameters(config, rope, err);
+    tern_status status = read_rope_parameters(config, family, rope, root, err);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "RoPE parameters");
 }
 
@@ -193,7 +210,7 @@ static tern_status from_text(tern_config *config, tern_hf_layout *layout, const 
     TERN_TRY(tern_config__factors_from_hf(&c, family, root, err));
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rms_norm_eps", &c.rms_eps, err));
     TERN_TRY_OPTIONAL(tern_json_get_bool(root, "tie_word_embeddings", &c.tied_head, err));
-    TERN_TRY(read_rope(&c, root, err));
+    TERN_TRY(read_rope(&c, family, root, err));
     TERN_TRY(read_quantization(&l, root, err));
     l.ternary = l.ternary || family->ternary;
     l.packed = l.packed || family->ternary;

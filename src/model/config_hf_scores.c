@@ -16,7 +16,7 @@ static tern_status read_window(tern_config *config, const tern_family *family, c
     if (!used) return TERN_OK;
     if (family->window_switch)
         return tern_fail(err, TERN_UNSUPPORTED, "use_sliding_window: true found, false expected");
-    if (!mistral && !family->full_period)
+    if (!mistral && !family->full_period && !family->any_window)
         return tern_fail(err, TERN_UNSUPPORTED, "sliding_window: %s found, null expected",
                          tern_json_kind(json_object_get(root, "sliding_window")));
     TERN_TRY(tern_json_get_u32(root, "sliding_window", &config->window, err));

@@ -135,15 +135,43 @@ static tern_status add_rsr_tensor(const exporter *x, const tern_role_walk *walk,
     return tern_export__rsr_tensor(plan, name, x->writer, err);
 }
 
-static bool has_rope_factors(const tern_config *c)
+static bool has_rope_factors(const tern_config *c, tern_rope_factors which)
 {
+    if (which != TERN_FACTORS) return c->rope[0].scaling == TERN_ROPE_LONG;
     return c->rope[0].scaling == TERN_ROPE_LLAMA3 || c->rope[0].factors;
+}
+
+/* What is stored as one has one encoding, that of the last part where a mix gives them several; parts that come in
+ * different ones, or ternary ones, whose scales belong to one matrix, stay apart. */
+static bool is_joined(const exporter *x, tern_role role, uint32_t layer)
+{
+    const tern_config *c = &x->model->config;
+    const tern_encoding *first = NULL;
+    tern_joint joint;
+    if (!tern_family__find(c->architecture)->joined || !tern_role__joint(c, role, layer, &joint)) return false;
+    for (unsigned part = joint.first; part <= joint.last; part++) {
+        const tern_weight *w = tern_model_weight(x->model, (tern_role)part, layer);
+        const tern_encoding *e = target_of(c, x->options, joint.last, layer, w);
+        e = tern_encoding_fitting(e, w->cols);
+        if (e->ternary || e->linear || e->tail_bytes || (first && e != first)) return false;
+        first = e;
+    }
+    return true;
 }
 
 static tern_status plan_of(const exporter *x, tern_role role, uint32_t layer, tern_export_plan *plan, tern_error *err)
 {
+    const tern_config *c = &x->model->config;
+    tern_export_options options = *x->options;
     const tern_weight *w = tern_model_weight(x->model, role, layer);
-    TERN_TRY(tern_export__plan(&x->model->config, x->options, role, layer, w, plan, err));
+    tern_joint joint;
+    const bool joined = is_joined(x, role, layer);
+    if (joined && tern_role__joint(c, role, layer, &joint) && options.mix) {
+        options.linear = tern_mix_encoding(options.mix, c, joint.last, layer);
+        options.mix = NULL;
+    }
+    TERN_TRY(tern_export__plan(c, &options, role, layer, w, plan, err));
+    plan->joined = joined;
     plan->pool = x->pool;
     return TERN_OK;
 }
@@ -151,8 +179,11 @@ static tern_status plan_of(const exporter *x, tern_role role, uint32_t layer, te
 static tern_status add_tensors(exporter *x, tern_error *err)
 {
     const tern_config *c = &x->model->config;
-    uint64_t dims[1] = {c->head_dim / 2};
-    if (has_rope_factors(c)) TERN_TRY(tern_gguf_add_tensor(x->writer, "rope_freqs.weight", TERN_ENC_F32, dims, 1, err));
+    uint64_t dims[1] = {tern_config_rope_dim(c) / 2};
+    for (unsigned i = 0; i < TERN_FACTORS_KINDS; i++)
+        if (has_rope_factors(c, (tern_rope_factors)i))
+            TERN_TRY(tern_gguf_add_tensor(x->writer, tern_model__factors_name((tern_rope_factors)i), TERN_ENC_F32, dims,
+                                          1, err));
     uint32_t n_rsr = 0;
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, c)) {
@@ -161,7 +192,7 @@ static tern_status add_tensors(exporter *x, tern_error *err)
         TERN_TRY(plan_of(x, walk.role, walk.layer, &plan, err));
         tern_role__gguf_name(walk.role, walk.layer, name);
         TERN_TRY(tern_export_exact_add(&x->exact, &plan, name, err));
-        TERN_TRY(tern_export__tensor(x->writer, walk.role, walk.layer, c, plan.encoding, err));
+        TERN_TRY(tern_export__tensor(x->writer, walk.role, walk.layer, c, plan.encoding, plan.joined, err));
         if (plan.n_scales) TERN_TRY(add_scale_tensor(x, walk.role, walk.layer, plan.n_scales, err));
         if (plan.rsr_rows) TERN_TRY(add_rsr_tensor(x, &walk, &plan, err));
         n_rsr += plan.rsr_rows != 0;
@@ -175,7 +206,7 @@ static tern_status add_tensors(exporter *x, tern_error *err)
 static tern_status write_rope_factors(const exporter *x, tern_error *err)
 {
     tern_config plain = x->model->config;
-    if (!has_rope_factors(&plain)) return TERN_OK;
+    if (!has_rope_factors(&plain, TERN_FACTORS)) return TERN_OK;
     float before[TERN_MODEL__MAX_HEAD_DIM / 2], after[TERN_MODEL__MAX_HEAD_DIM / 2];
     tern_rope_frequencies(&plain.rope[0], plain.head_dim, after);
     plain.rope[0].factors = NULL;
@@ -186,6 +217,17 @@ static tern_status write_rope_factors(const exporter *x, tern_error *err)
         const float *given = x->model->config.rope[0].factors;
         bool as_given = given && x->model->config.rope[0].scaling != TERN_ROPE_LLAMA3;
         tern_store_f32(bytes, as_given ? given[i] : before[i] / after[i]);
+        TERN_TRY(tern_gguf_writer_data(x->writer, bytes, sizeof bytes, err));
+    }
+    return TERN_OK;
+}
+
+static tern_status write_long_factors(const exporter *x, const float *factors, tern_error *err)
+{
+    const tern_config *c = &x->model->config;
+    for (uint32_t i = 0; c->rope[0].scaling == TERN_ROPE_LONG && i < tern_config_rope_dim(c) / 2; i++) {
+        uint8_t bytes[4];
+        tern_store_f32(bytes, factors[i]);
         TERN_TRY(tern_gguf_writer_data(x->writer, bytes, sizeof bytes, err));
     }
     return TERN_OK;
@@ -202,6 +244,8 @@ static tern_status report(const exporter *x, uint64_t done, tern_error *err)
 static tern_status write_tensors(const exporter *x, tern_error *err)
 {
     TERN_TRY(write_rope_factors(x, err));
+    TERN_TRY(write_long_factors(x, x->model->config.long_factors, err));
+    TERN_TRY(write_long_factors(x, x->model->config.short_factors, err));
     uint64_t done = 0;
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, &x->model->config)) {

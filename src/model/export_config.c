@@ -56,7 +56,7 @@ static tern_status add_dimensions(const tern_config *c, tern_gguf_writer *w, ter
         {"attention.head_count_kv", c->n_kv_heads},
         {"attention.key_length", c->head_dim},
         {"attention.value_length", c->head_dim},
-        {"rope.dimension_count", c->head_dim},
+        {"rope.dimension_count", tern_config_rope_dim(c)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char key[96];
@@ -92,7 +92,8 @@ static tern_status add_factors(const tern_config *c, tern_gguf_writer *w, tern_e
 static tern_status add_scores(const tern_config *c, tern_gguf_writer *w, tern_error *err)
 {
     const tern_family *family = tern_family__find(c->architecture);
-    if (c->window) TERN_TRY(add_u32(c, "attention.sliding_window", c->window, w, err));
+    /* llama.cpp tells Phi-4 from Phi-3 by a window of 0 */
+    if (c->window || family->any_window) TERN_TRY(add_u32(c, "attention.sliding_window", c->window, w, err));
     if (c->full_period != family->full_period)
         TERN_TRY(add_u32(c, "attention.sliding_window_pattern", c->full_period, w, err));
     if (c->score_scale > 0) TERN_TRY(add_f32(c, "attention.scale", c->score_scale, w, err));
@@ -118,6 +119,10 @@ static tern_status add_rope(const tern_config *c, tern_gguf_writer *w, tern_erro
 {
     TERN_TRY(add_f32(c, "rope.freq_base", c->rope[0].base, w, err));
     if (c->rope[1].base > 0) TERN_TRY(add_f32(c, "rope.freq_base_swa", c->rope[1].base, w, err));
+    if (c->rope[0].scaling == TERN_ROPE_LONG) {
+        TERN_TRY(add_u32(c, "rope.scaling.original_context_length", c->rope[0].original_ctx, w, err));
+        return add_f32(c, "rope.scaling.attn_factor", c->rope[0].size, w, err);
+    }
     if (c->rope[0].scaling != TERN_ROPE_LINEAR) return TERN_OK;
     char key[96];
     snprintf(key, sizeof key, "%s.rope.scaling.type", c->architecture);
@@ -137,12 +142,18 @@ tern_status tern_export__config(const tern_config *config, uint32_t file_type, t
 }
 
 tern_status tern_export__tensor(tern_gguf_writer *w, tern_role role, uint32_t layer, const tern_config *config,
-                                const tern_encoding *e, tern_error *err)
+                                const tern_encoding *e, bool joined, tern_error *err)
 {
     char name[TERN_MODEL__NAME_BYTES];
     uint32_t rows, cols;
+    tern_joint joint;
     tern_role__gguf_name(role, layer, name);
     tern_role__shape(role, layer, config, &rows, &cols);
+    if (joined && tern_role__joint(config, role, layer, &joint)) {
+        if (role != joint.first) return TERN_OK;
+        memcpy(name, joint.gguf, sizeof name);
+        rows = joint.rows;
+    }
     uint64_t dims[2] = {cols, rows};
     return tern_gguf_add_tensor(w, name, (uint32_t)e->id, dims, tern_role_is_vector(role) ? 1 : 2, err);
 }

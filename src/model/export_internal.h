@@ -10,6 +10,7 @@ typedef struct tern_export_plan {
     const tern_weight *weight;
     const tern_encoding *encoding, *asked; /* the same, or `asked` does not fit the columns */
     uint32_t permuted_heads; /* of a Q or K matrix whose rows go from split halves to adjacent pairs; else 0 */
+    bool joined;             /* stored in one tensor with others */
     bool ternarise;          /* a dense weight into a ternary encoding */
     float scale;             /* the weight's; not known yet when `ternarise` into an encoding with a tail */
     uint32_t rsr_rows;       /* rows of a block of the RSR section beside it; 0: it gets none */
@@ -69,8 +70,8 @@ tern_status tern_export__rsr_write(const tern_export_plan *plan, const int8_t *c
 uint32_t tern_export__file_type(const tern_export_options *options, const tern_encoding *kept);
 /* All metadata that a configuration gives, general.* included. */
 tern_status tern_export__config(const tern_config *config, uint32_t file_type, tern_gguf_writer *w, tern_error *err);
-/* Name and shape of a role's tensor. */
+/* Name and shape of a role's tensor; `joined`: of the one that it is stored in with others, with the first of them. */
 tern_status tern_export__tensor(tern_gguf_writer *w, tern_role role, uint32_t layer, const tern_config *config,
-                                const tern_encoding *e, tern_error *err);
+                                const tern_encoding *e, bool joined, tern_error *err);
 
 #endif

@@ -16,6 +16,7 @@ static const tern_family families[] = {
     {"llama", TERN_ACT_SILU, .rope_adjacent = true, .rope_base = 10000.0f},
     {"granite", TERN_ACT_SILU, .multipliers = true, .rope_adjacent = true, .rope_base = 10000.0f},
     {"smollm3", TERN_ACT_SILU, .plain_period = 4, .window_switch = true, .rope_adjacent = true, .rope_base = 10000.0f},
+    {"phi3", TERN_ACT_SILU, .joined = true, .long_rope = true, .any_window = true, .rope_base = 10000.0f},
     {"qwen2", TERN_ACT_SILU, .qkv_bias = true, .window_switch = true, .rope_base = 10000.0f},
     {"qwen3", TERN_ACT_SILU, .qk_norm = true, .window_switch = true, .rope_base = 10000.0f},
     {"gemma2", TERN_ACT_GELU, .post_norms = true, .norms_from_one = true, .scaled_embd = true, .full_period = 2,
@@ -34,6 +35,7 @@ static const tern_family_class classes[] = {
     {"MistralForCausalLM", TERN_ACT_SILU, "llama", "mistral"},
     {"GraniteForCausalLM", TERN_ACT_SILU, "granite", "granite"},
     {"SmolLM3ForCausalLM", TERN_ACT_SILU, "smollm3", "smollm3"},
+    {"Phi3ForCausalLM", TERN_ACT_SILU, "phi3", "phi3"},
     {"Qwen2ForCausalLM", TERN_ACT_SILU, "qwen2", "qwen2"},
     {"Qwen3ForCausalLM", TERN_ACT_SILU, "qwen3", "qwen3"},
     {"Gemma2ForCausalLM", TERN_ACT_GELU, "gemma2", "gemma2"},
@@ -67,12 +69,13 @@ const char *tern_activation_name(tern_activation activation)
 
 const char *tern_family__list(void)
 {
-    return "bitnet-b1.58, bitnet-25, bitnet, llama, granite, smollm3, qwen2, qwen3, gemma2 or gemma3";
+    return "bitnet-b1.58, bitnet-25, bitnet, llama, granite, smollm3, phi3, qwen2, qwen3, gemma2 or gemma3";
 }
 
 const char *tern_family__classes(void)
 {
     return "BitNetForCausalLM, LlamaForCausalLM, MistralForCausalLM, GraniteForCausalLM, SmolLM3ForCausalLM, "
+           "Phi3ForCausalLM, "
            "Qwen2ForCausalLM, Qwen3ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM or Gemma3ForConditionalGeneration";
 }
 

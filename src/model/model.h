@@ -11,7 +11,12 @@
 #include "quant/weight.h"
 #include "text/tokenizer.h"
 
-typedef enum tern_rope_scaling { TERN_ROPE_PLAIN, TERN_ROPE_LINEAR, TERN_ROPE_LLAMA3 } tern_rope_scaling;
+typedef enum tern_rope_scaling {
+    TERN_ROPE_PLAIN,
+    TERN_ROPE_LINEAR,
+    TERN_ROPE_LLAMA3,
+    TERN_ROPE_LONG
+} tern_rope_scaling;
 
 /* One way to turn positions into angles. */
 typedef struct tern_rope {
@@ -19,11 +24,12 @@ typedef struct tern_rope {
     tern_rope_scaling scaling;
     float factor, low_freq_factor, high_freq_factor;
     uint32_t original_ctx;
+    float size; /* LONG: what cosines and sines are multiplied with */
     /* [head_dim / 2] or NULL: what each frequency is divided by (GGUF's rope_freqs.weight); owned by the model. */
     const float *factors;
 } tern_rope;
 
-enum { TERN_MAX_ROPES = 2, TERN_MAX_LAYERS = 1024 };
+enum { TERN_MAX_ROPES = 2, TERN_MAX_LAYERS = 1024, TERN_MAX_PAIRS = 256 };
 
 typedef struct tern_config {
     char architecture[32]; /* GGUF's word: "bitnet-b1.58", "llama", "gemma3", ... (model/family.c) */
@@ -42,7 +48,11 @@ typedef struct tern_config {
     bool tied_head;     /* the head is the embedding table */
     bool rope_adjacent; /* adjacent pairs (llama GGUF files) instead of split halves */
     tern_rope rope[TERN_MAX_ROPES]; /* the second, where there is one, is that of layers with a window */
-    uint32_t window;                /* 0: none; positions that a token sees, its own included (Mistral) */
+    /* What frequencies are divided by (LongRoPE, arXiv:2402.13753): in contexts beyond the original one, and in others
+     */
+    float long_factors[TERN_MAX_PAIRS], short_factors[TERN_MAX_PAIRS];
+    uint32_t rope_dim;     /* RoPE turns so many dimensions of a head, the first ones; 0: all (Phi-3) */
+    uint32_t window;       /* 0: none; positions that a token sees, its own included (Mistral) */
     uint32_t full_period;  /* every so-many-th layer sees all positions (Gemma 2: 2, Gemma 3: 6); 0: none does */
     float score_scale;     /* of attention; 0: 1 / sqrt(head_dim) */
     float score_softcap;   /* 0: none */
@@ -182,6 +192,15 @@ const tern_unused_tensors *tern_model_unused(const tern_model *model);
 uint64_t tern_model_bytes(const tern_model *model);
 uint64_t tern_model_parameters(const tern_model *model);
 
+/* How many dimensions of a head RoPE turns. */
+static inline uint32_t tern_config_rope_dim(const tern_config *config)
+{
+    return config->rope_dim ? config->rope_dim : config->head_dim;
+}
+
+/* For each of the head_dim / 2 pairs of a head the inverse frequency, and what its cosine and sine are multiplied with,
+ * in sequences of up to n_ctx positions: 0 and 1 for those that are not turned. */
+void tern_rope_pairs(const tern_config *config, uint32_t which, uint32_t n_ctx, float *frequencies, float *sizes);
 /* Fills freq[head_dim / 2] with the inverse frequencies in f32, scaling and factors applied (llama3: Meta's rule; the
  * same f32 steps as transformers' modeling_rope_utils). */
 void tern_rope_frequencies(const tern_rope *rope, uint32_t head_dim, float *freq);

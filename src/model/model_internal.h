@@ -70,6 +70,9 @@ typedef struct tern_family {
     bool needs_sub_norms;               /* sub-norms must be there; in other families they are used when they are */
     bool rope_adjacent;                 /* GGUF files hold Q and K permuted to adjacent pairs */
     bool post_norms, qk_norm, qkv_bias; /* as in tern_config */
+    bool joined;                        /* GGUF and HF files hold q, k and v in one matrix, gate and up in another */
+    bool long_rope;                     /* files may have factors for long contexts and for others */
+    bool any_window;                    /* a sliding_window is that of every layer */
     bool norms_from_one;                /* Hugging Face folders hold norms less 1 (Gemma) */
     bool scaled_embd;                   /* rows of the embedding table times sqrt(n_embd) */
     bool multipliers;                   /* factors of embedding, residual sums, scores and logits (Granite) */
@@ -131,6 +134,26 @@ void tern_role__scale_name(const char *weight_name, char *out, size_t n);
 /* The i-th name that HF folders use, false past the last one. All families have the same names for linear layers: for
  * those config may be NULL. */
 bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t layer, unsigned i, char *out);
+/* `pattern` with its "%u" replaced by the layer. */
+void tern_role__name_in_layer(const char *pattern, uint32_t layer, char *out);
+
+/* Matrices stored as one, one below the other. */
+typedef struct tern_joint {
+    tern_role first, last;
+    uint32_t first_row, rows; /* of the role that was asked for; of all */
+    char gguf[TERN_MODEL__NAME_BYTES], hf[TERN_MODEL__NAME_BYTES];
+} tern_joint;
+
+/* False where a role's matrix always stands alone. */
+bool tern_role__joint(const tern_config *config, tern_role role, uint32_t layer, tern_joint *out);
+/* The joint tensor that stands in for the role's own, or NULL. */
+const tern_gguf_tensor *tern_joint__find(const tern_config *config, const tern_gguf *g, tern_role role, uint32_t layer,
+                                         tern_joint *joint);
+/* MALFORMED where the tensor has not the shape of all parts together; UNSUPPORTED for types that are converted. */
+tern_status tern_joint__check(const tern_joint *joint, const tern_gguf_tensor *t, uint32_t cols, tern_error *err);
+/* Where the role's bytes begin in the joint ones. UNSUPPORTED for encodings whose rows do not stand alone. */
+tern_status tern_joint__slice(const tern_joint *joint, const tern_encoding *e, uint32_t cols, size_t *offset,
+                              tern_error *err);
 /* A tensor's name in a folder of this spelling; name and out hold TERN_MODEL__NAME_BYTES. */
 void tern_role__spell(tern_hf_spelling spelling, const char *name, char *out);
 /* What all tensors of the text model's layers begin with; those of the text model, where others lie beside them. */
@@ -166,6 +189,9 @@ void tern_config__set_feed_forward(tern_config *config, const uint32_t *each);
 /* `name` is what the model is called when the file does not say. */
 tern_status tern_config__from_hf(tern_config *config, tern_hf_layout *layout, const json_t *root, const char *name,
                                  tern_error *err);
+/* Longer RoPE of "rope_scaling" or "rope_parameters", in `rope`, and of the document around it. */
+tern_status tern_config__long_rope_from_hf(tern_config *config, const json_t *rope, const json_t *root,
+                                           tern_error *err);
 /* Dimensions in range and in step with each other, numbers finite. Errors: MALFORMED, LIMIT. */
 tern_status tern_config__check(const tern_config *config, tern_error *err);
 /* Copies a name: control characters become '?', what does not fit is cut at a character. */
@@ -220,7 +246,18 @@ tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err);
 #define TERN_MODEL__EXACT_COUNTS  "tern.scales.counts"
 #define TERN_MODEL__EXACT_VALUES  "tern.scales.values"
 
-#define TERN_MODEL__ROPE_FACTORS "rope_freqs.weight" /* what each frequency is divided by */
+/* What each frequency is divided by: always, in long contexts, in others. */
+#define TERN_MODEL__ROPE_FACTORS  "rope_freqs.weight"
+#define TERN_MODEL__LONG_FACTORS  "rope_factors_long.weight"
+#define TERN_MODEL__SHORT_FACTORS "rope_factors_short.weight"
+typedef enum tern_rope_factors {
+    TERN_FACTORS,
+    TERN_FACTORS_LONG,
+    TERN_FACTORS_SHORT,
+    TERN_FACTORS_KINDS
+} tern_rope_factors;
+
+const char *tern_model__factors_name(tern_rope_factors which);
 
 /* A role's tensor, and the one with factors for its scales, or NULL. */
 typedef struct tern_gguf_weight {
@@ -229,7 +266,9 @@ typedef struct tern_gguf_weight {
     tern_weight *weight;
     const tern_gguf_tensor *tensor, *scales;
     const struct tern_foreign
-        *foreign; /* quant/foreign.h: the tensor's layout, which the weight will not have; or NULL */
+        *foreign;            /* quant/foreign.h: the tensor's layout, which the weight will not have; or NULL */
+    const tern_joint *joint; /* while it is described: what the tensor is; NULL: the role's own */
+    size_t offset;           /* of the role's bytes in the tensor's */
 } tern_gguf_weight;
 
 /* Gives the weight, whose shape is set, the encoding that a foreign tensor will be taken as. Errors: UNSUPPORTED (the
@@ -245,9 +284,10 @@ tern_status tern_model__open_tokenizer(tern_model *model, const tern_gguf *g, te
 tern_status tern_model__describe(tern_model *model, const tern_gguf *g, tern_role role, uint32_t layer,
                                  tern_gguf_weight *found, tern_error *err);
 /* *t NULL: there are none. */
-tern_status tern_model__find_rope_factors(const tern_model *model, const tern_gguf *g, const tern_gguf_tensor **t,
-                                          tern_error *err);
-tern_status tern_model__set_rope_factors(tern_model *model, const uint8_t *data, tern_error *err);
+tern_status tern_model__find_rope_factors(const tern_model *model, const tern_gguf *g, tern_rope_factors which,
+                                          const tern_gguf_tensor **t, tern_error *err);
+tern_status tern_model__set_rope_factors(tern_model *model, tern_rope_factors which, const uint8_t *data,
+                                         tern_error *err);
 /* Multiplies the weight's scales by n factors (f32, not aligned): none, 1, or one for each row. */
 tern_status tern_model__multiply(tern_model *model, tern_weight *w, const uint8_t *scales, size_t n, tern_error *err);
 /* Says that I2_S tensors are in Tern's order; written of files of which a person has said so. */

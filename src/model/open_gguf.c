@@ -15,31 +15,53 @@ static tern_status check_f32(const tern_gguf_tensor *t, const char *name, tern_e
     return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, f32 expected", name, tern_gguf_type_name(t->type));
 }
 
-tern_status tern_model__find_rope_factors(const tern_model *model, const tern_gguf *g, const tern_gguf_tensor **t,
-                                          tern_error *err)
+const char *tern_model__factors_name(tern_rope_factors which)
 {
-    uint32_t n = model->config.head_dim / 2;
-    *t = tern_gguf_find_tensor(g, TERN_MODEL__ROPE_FACTORS);
-    if (!*t) return TERN_OK;
-    if ((*t)->rows != 1 || (*t)->cols != n)
-        return tern_fail(err, TERN_MALFORMED, "%s: %llu x %llu found, %u values expected", TERN_MODEL__ROPE_FACTORS,
-                         (unsigned long long)(*t)->rows, (unsigned long long)(*t)->cols, n);
-    return check_f32(*t, TERN_MODEL__ROPE_FACTORS, err);
+    static const char *const names[] = {[TERN_FACTORS] = TERN_MODEL__ROPE_FACTORS,
+                                        [TERN_FACTORS_LONG] = TERN_MODEL__LONG_FACTORS,
+                                        [TERN_FACTORS_SHORT] = TERN_MODEL__SHORT_FACTORS};
+    return names[which];
 }
 
-tern_status tern_model__set_rope_factors(tern_model *model, const uint8_t *data, tern_error *err)
+tern_status tern_model__find_rope_factors(const tern_model *model, const tern_gguf *g, tern_rope_factors which,
+                                          const tern_gguf_tensor **t, tern_error *err)
 {
-    uint32_t n = model->config.head_dim / 2;
+    const uint32_t n = tern_config_rope_dim(&model->config) / 2;
+    const char *name = tern_model__factors_name(which);
+    *t = tern_gguf_find_tensor(g, name);
+    if (!*t && which != TERN_FACTORS && model->config.rope[0].scaling == TERN_ROPE_LONG)
+        return tern_fail(err, TERN_MALFORMED, "%s: no such tensor found, one expected", name);
+    if (!*t) return TERN_OK;
+    if ((*t)->rows != 1 || (*t)->cols != n)
+        return tern_fail(err, TERN_MALFORMED, "%s: %llu x %llu found, %u values expected", name,
+                         (unsigned long long)(*t)->rows, (unsigned long long)(*t)->cols, n);
+    return check_f32(*t, name, err);
+}
+
+/* Where they belong; [head_dim / 2]. */
+static tern_status factors_place(tern_model *model, tern_rope_factors which, uint32_t n, float **out, tern_error *err)
+{
     void *block = NULL;
+    if (which == TERN_FACTORS_LONG) *out = model->config.long_factors;
+    if (which == TERN_FACTORS_SHORT) *out = model->config.short_factors;
+    if (which != TERN_FACTORS) return TERN_OK;
     TERN_TRY(tern_model__own(model, n * sizeof(float), &block, err));
-    float *factors = block;
+    model->config.rope[0].factors = *out = block;
+    return TERN_OK;
+}
+
+tern_status tern_model__set_rope_factors(tern_model *model, tern_rope_factors which, const uint8_t *data,
+                                         tern_error *err)
+{
+    const uint32_t n = tern_config_rope_dim(&model->config) / 2;
+    float *factors = NULL;
+    TERN_TRY(factors_place(model, which, n, &factors, err));
     for (uint32_t i = 0; i < n; i++) {
         factors[i] = tern_load_f32(data + i * sizeof(float));
         if (!(factors[i] > 0.0f && isfinite(factors[i])))
             return tern_fail(err, TERN_MALFORMED, "%s: %g found at %u, a positive number expected",
-                             TERN_MODEL__ROPE_FACTORS, (double)factors[i], i);
+                             tern_model__factors_name(which), (double)factors[i], i);
     }
-    model->config.rope[0].factors = factors;
     return TERN_OK;
 }
 
@@ -65,19 +87,24 @@ static tern_status describe(tern_model *model, const tern_gguf *g, tern_gguf_wei
 {
     const tern_gguf_tensor *t = p->tensor;
     tern_weight *w = p->weight;
+    uint32_t rows, cols;
     const tern_encoding *e = tern_encoding_find(t->type);
     p->foreign = e || tern_role__kind(p->role) != TERN_KIND_L ? NULL : tern_foreign_find(t->type);
     if (!e && !p->foreign)
         return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, an encoding of weights expected", w->name,
                          tern_gguf_type_name(t->type));
-    TERN_TRY(tern_model__check_shape(&model->config, p->role, p->layer, w->name, t->rows, t->cols, err));
-    w->rows = (uint32_t)t->rows;
-    w->cols = (uint32_t)t->cols;
+    tern_role__shape(p->role, p->layer, &model->config, &rows, &cols);
+    if (!p->joint) TERN_TRY(tern_model__check_shape(&model->config, p->role, p->layer, w->name, t->rows, t->cols, err));
+    else TERN_TRY(tern_joint__check(p->joint, t, cols, err));
+    w->rows = rows;
+    w->cols = cols;
     w->scale = 1.0f;
     if (p->foreign) return tern_model__describe_foreign(model, p, err);
     TERN_TRY(tern_model__check_encoding(p->role, w->name, e, err));
     w->encoding = e;
     w->bytes = t->bytes;
+    if (p->joint) TERN_TRY(tern_joint__slice(p->joint, e, cols, &p->offset, err));
+    if (p->joint) TERN_TRY(tern_encoding_bytes(e, rows, cols, &w->bytes, err));
     if (e->ternary && e->tail_bytes == 0) TERN_TRY(tern_model__check_exact_scales(model, w, err));
     return find_scale_tensor(g, w, &p->scales, err);
 }
@@ -87,9 +114,15 @@ tern_status tern_model__describe(tern_model *model, const tern_gguf *g, tern_rol
 {
     tern_weight *w = tern_model__slot(model, role, layer);
     tern_role__gguf_name(role, layer, w->name);
-    *found = (tern_gguf_weight){.role = role, .layer = layer, .weight = w, .tensor = tern_gguf_find_tensor(g, w->name)};
+    tern_joint joint;
+    *found = (tern_gguf_weight){.role = role, .layer = layer, .weight = w};
+    found->tensor = tern_joint__find(&model->config, g, role, layer, &joint);
+    if (found->tensor) found->joint = &joint;
+    else found->tensor = tern_gguf_find_tensor(g, w->name);
     if (!found->tensor) return tern_fail(err, TERN_MALFORMED, "%s: no such tensor found, one expected", w->name);
-    return describe(model, g, found, err);
+    tern_status status = describe(model, g, found, err);
+    found->joint = NULL;
+    return status;
 }
 
 tern_status tern_model__multiply(tern_model *model, tern_weight *w, const uint8_t *scales, size_t n, tern_error *err)
@@ -143,7 +176,7 @@ static tern_status add_roles(tern_model *model, const tern_gguf *g, tern_error *
             TERN_TRY(tern_model__take_foreign(model, &p, err));
             continue;
         }
-        p.weight->data = p.tensor->data;
+        p.weight->data = p.tensor->data + p.offset;
         TERN_TRY(find_rsr(g, p.weight, err));
         TERN_TRY(tern_model__fill(model, p.role, p.weight, p.scales ? p.scales->data : NULL,
                                   p.scales ? p.scales->bytes / sizeof(float) : 0, err));
@@ -172,10 +205,12 @@ tern_status tern_model__read_header(tern_model *model, const tern_gguf *g, tern_
 
 static tern_status read_model(tern_model *model, const tern_gguf *g, tern_error *err)
 {
-    const tern_gguf_tensor *factors;
     TERN_TRY(tern_model__read_header(model, g, err));
-    TERN_TRY(tern_model__find_rope_factors(model, g, &factors, err));
-    if (factors) TERN_TRY(tern_model__set_rope_factors(model, factors->data, err));
+    for (unsigned i = 0; i < TERN_FACTORS_KINDS; i++) {
+        const tern_gguf_tensor *factors;
+        TERN_TRY(tern_model__find_rope_factors(model, g, (tern_rope_factors)i, &factors, err));
+        if (factors) TERN_TRY(tern_model__set_rope_factors(model, (tern_rope_factors)i, factors->data, err));
+    }
     TERN_TRY(add_roles(model, g, err));
     TERN_TRY(tern_model__settle_i2s_order(model, err));
     return tern_model__open_tokenizer(model, g, err);

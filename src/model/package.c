@@ -25,7 +25,7 @@ static json_t *id_or_null(const tern_tokenizer *t, int32_t id)
 
 static json_t *rope_json(const tern_config *c, const tern_gguf *gguf)
 {
-    json_t *scaling = c->rope[0].scaling == TERN_ROPE_PLAIN
+    json_t *scaling = c->rope[0].scaling != TERN_ROPE_LINEAR
                           ? json_null()
                           : json_pack("{s:s, s:f}", "type", "linear", "factor", (double)c->rope[0].factor);
     return json_pack("{s:f, s:s, s:o, s:o}", "base", (double)c->rope[0].base, "pairs",

@@ -81,8 +81,7 @@ bool tern_role__next(tern_role_walk *walk, const tern_config *config)
     return false;
 }
 
-/* Writes `pattern` with its "%u" replaced by the layer. */
-static void fill_in(const char *pattern, uint32_t layer, char *out)
+void tern_role__name_in_layer(const char *pattern, uint32_t layer, char *out)
 {
     const char *mark = strstr(pattern, "%u");
     if (!mark) snprintf(out, TERN_MODEL__NAME_BYTES, "%s", pattern);
@@ -91,18 +90,18 @@ static void fill_in(const char *pattern, uint32_t layer, char *out)
 
 void tern_role__gguf_name(tern_role role, uint32_t layer, char *out)
 {
-    fill_in(roles[role].gguf, layer, out);
+    tern_role__name_in_layer(roles[role].gguf, layer, out);
 }
 
 bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t layer, unsigned i, char *out)
 {
     if (i == 0) {
-        fill_in(pattern_of(config, role), layer, out);
+        tern_role__name_in_layer(pattern_of(config, role), layer, out);
         return true;
     }
     for (size_t k = 0; k < sizeof older_names / sizeof *older_names; k++) {
         if (older_names[k].role != role || --i > 0) continue;
-        fill_in(older_names[k].hf, layer, out);
+        tern_role__name_in_layer(older_names[k].hf, layer, out);
         return true;
     }
     return false;

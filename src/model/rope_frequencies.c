@@ -27,3 +27,16 @@ void tern_rope_frequencies(const tern_rope *rope, uint32_t head_dim, float *freq
         freq[i] = rope->factors ? f / rope->factors[i] : f;
     }
 }
+
+void tern_rope_pairs(const tern_config *config, uint32_t which, uint32_t n_ctx, float *frequencies, float *sizes)
+{
+    const uint32_t turned = tern_config_rope_dim(config) / 2;
+    tern_rope rope = config->rope[which];
+    const bool long_rope = rope.scaling == TERN_ROPE_LONG;
+    if (long_rope) rope.factors = n_ctx > rope.original_ctx ? config->long_factors : config->short_factors;
+    tern_rope_frequencies(&rope, 2 * turned, frequencies);
+    for (uint32_t i = 0; i < config->head_dim / 2; i++) {
+        if (i >= turned) frequencies[i] = 0.0f;
+        sizes[i] = i < turned && long_rope ? rope.size : 1.0f;
+    }
+}

@@ -9,10 +9,10 @@
 #include "model/package.h"
 #include "model/stream_internal.h"
 
-static item *add(tern_model_stream *s, const tern_gguf_tensor *t)
+static item *add(tern_model_stream *s, const tern_gguf_tensor *t, size_t offset, size_t bytes)
 {
     item *i = &s->items[s->n_items++];
-    *i = (item){.offset = t->offset, .bytes = t->bytes};
+    *i = (item){.offset = t->offset + offset, .bytes = bytes};
     return i;
 }
 
@@ -41,13 +41,13 @@ static tern_status pass_on(tern_model_stream *s, item *i, bool scale_for_each_ro
 
 static tern_status add_weight(tern_model_stream *s, const tern_gguf_weight *p, tern_error *err)
 {
-    item *i = add(s, p->tensor);
+    item *i = add(s, p->tensor, p->offset, p->weight->bytes);
     i->weight = p->weight;
     i->role = p->role;
     if (s->keep || tern_role_is_vector(p->role)) TERN_TRY(keep(s, i, err));
     else TERN_TRY(pass_on(s, i, p->scales && p->scales->bytes > sizeof(float), err));
     if (!p->scales) return TERN_OK;
-    i = add(s, p->scales);
+    i = add(s, p->scales, 0, p->scales->bytes);
     i->weight = p->weight;
     i->scales = true;
     return keep(s, i, err);
@@ -56,11 +56,16 @@ static tern_status add_weight(tern_model_stream *s, const tern_gguf_weight *p, t
 static tern_status add_all(tern_model_stream *s, const tern_gguf *g, tern_error *err)
 {
     const tern_gguf_tensor *factors;
-    size_t most = 2 * ((size_t)s->model->config.n_layers + 1) * TERN_ROLE_COUNT + 1;
+    size_t most = 2 * ((size_t)s->model->config.n_layers + 1) * TERN_ROLE_COUNT + TERN_FACTORS_KINDS;
     s->items = tern_calloc(most, sizeof *s->items);
     if (!s->items) return tern_fail_alloc(err, most * sizeof *s->items);
-    TERN_TRY(tern_model__find_rope_factors(s->model, g, &factors, err));
-    if (factors) TERN_TRY(keep(s, add(s, factors), err));
+    for (unsigned i = 0; i < TERN_FACTORS_KINDS; i++) {
+        TERN_TRY(tern_model__find_rope_factors(s->model, g, (tern_rope_factors)i, &factors, err));
+        if (!factors) continue;
+        item *kept = add(s, factors, 0, factors->bytes);
+        kept->factors = (tern_rope_factors)i;
+        TERN_TRY(keep(s, kept, err));
+    }
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, &s->model->config)) {
         tern_gguf_weight p;

@@ -12,6 +12,7 @@ typedef struct item {
     uint8_t *data; /* memory of the model; NULL: passed on in pieces */
     tern_weight *weight;
     tern_role role;
+    tern_rope_factors factors;
     bool scales;
     float *row_scales; /* of a weight that is passed on, to be found in its blocks */
     uint32_t rows_done;

@@ -100,7 +100,7 @@ static tern_status end_rows(tern_model_stream *s, const item *i, const item *sca
 /* All bytes of a tensor are there. */
 static tern_status end_item(tern_model_stream *s, const item *i, tern_error *err)
 {
-    if (!i->weight) return tern_model__set_rope_factors(s->model, i->data, err);
+    if (!i->weight) return tern_model__set_rope_factors(s->model, i->factors, i->data, err);
     const item *other = partner(s, i), *weight = i->scales ? other : i, *scales = i->scales ? i : other;
     if (!weight || (other && other->done < other->bytes)) return TERN_OK;
     if (!weight->data) return end_rows(s, weight, scales, err);

@@ -176,7 +176,7 @@ static tern_status add_tensors(maker *m, tern_error *err)
         TERN_TRY(tern_export__plan(m->config, &m->encodings, walk.role, walk.layer, &w, &plan, err));
         TERN_TRY(tern_export_exact_add(&m->exact, &plan, w.name, err));
         tern_export__note(&m->report, &plan);
-        TERN_TRY(tern_export__tensor(m->writer, walk.role, walk.layer, m->config, plan.encoding, err));
+        TERN_TRY(tern_export__tensor(m->writer, walk.role, walk.layer, m->config, plan.encoding, false, err));
         m->total += (uint64_t)w.rows * w.cols;
     }
     return TERN_OK;

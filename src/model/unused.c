@@ -72,10 +72,12 @@ tern_status tern_model__note_unused_gguf(tern_model *model, const tern_gguf *g, 
     tern_role_walk walk = {0};
     marks m;
     TERN_TRY(marks_open(&m, tern_gguf_n_tensors(g), err));
-    use_gguf(&m, g, TERN_MODEL__ROPE_FACTORS);
+    for (unsigned i = 0; i < TERN_FACTORS_KINDS; i++) use_gguf(&m, g, tern_model__factors_name((tern_rope_factors)i));
     while (tern_role__next(&walk, &model->config)) {
         tern_role__gguf_name(walk.role, walk.layer, name);
         use_gguf(&m, g, name);
+        tern_joint joint;
+        if (tern_joint__find(&model->config, g, walk.role, walk.layer, &joint)) use_gguf(&m, g, joint.gguf);
         tern_role__rsr_name(name, beside, sizeof beside);
         use_gguf(&m, g, beside);
         tern_role__scale_name(name, beside, sizeof beside);
@@ -103,14 +105,19 @@ tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err)
     tern_role_walk walk = {0};
     marks m;
     TERN_TRY(marks_open(&m, tern_safetensors_count(st), err));
-    while (tern_role__next(&walk, &model->config))
-        for (unsigned i = 0; tern_role__hf_name(&model->config, walk.role, walk.layer, i, own); i++) {
+    while (tern_role__next(&walk, &model->config)) {
+        tern_joint joint;
+        bool found = false;
+        for (unsigned i = 0; !found && tern_role__hf_name(&model->config, walk.role, walk.layer, i, own); i++) {
             tern_role__spell(model->spelling, own, name);
-            if (!use_hf(&m, st, name)) continue;
+            found = use_hf(&m, st, name); /* under another name it would be there twice */
             snprintf(scale, sizeof scale, "%s_scale", name);
-            use_hf(&m, st, scale);
-            break; /* under another name it would be there twice */
+            if (found) use_hf(&m, st, scale);
         }
+        if (found || !tern_role__joint(&model->config, walk.role, walk.layer, &joint)) continue;
+        tern_role__spell(model->spelling, joint.hf, name);
+        use_hf(&m, st, name);
+    }
     tern_status status = TERN_OK;
     for (size_t i = 0; status == TERN_OK && i < m.n; i++) {
         const char *unused = tern_safetensors_at(st, i)->name;

@@ -107,8 +107,21 @@ static tern_status list(const writing *w, tern_hf_tensor **out, size_t *n, tern_
         tern_role__shape(walk.role, walk.layer, c, &t->rows, &t->cols);
         t->from_adjacent = c->rope_adjacent && (walk.role == TERN_ROLE_ATTN_Q || walk.role == TERN_ROLE_ATTN_K);
         tern_role_hf_name(c, walk.role, walk.layer, t->name);
+        tern_joint joint;
+        if (!tern_family__find(c->architecture)->joined || !tern_role__joint(c, walk.role, walk.layer, &joint))
+            continue;
+        memcpy(t->name, joint.hf, sizeof t->name);
+        t->joins = walk.role != joint.first;
     }
     return TERN_OK;
+}
+
+static void add_part(tern_st_tensor *whole, const tern_hf_tensor *part)
+{
+    const size_t item = whole->bytes / (size_t)whole->n_elements;
+    whole->dims[0] += part->rows;
+    whole->n_elements += (uint64_t)part->rows * part->cols;
+    whole->bytes += tern_size_of((uint64_t)part->rows * part->cols) * item;
 }
 
 static tern_status write_tensors(writing *w, const char *path, const tern_hf_tensor *tensors, size_t n, tern_error *err)
@@ -116,20 +129,25 @@ static tern_status write_tensors(writing *w, const char *path, const tern_hf_ten
     static const char *const metadata[] = {"format", "pt", NULL};
     tern_st_tensor *described = tern_calloc(n, sizeof *described);
     if (!described) return tern_fail_alloc(err, n * sizeof *described);
+    size_t n_described = 0;
     for (size_t i = 0; i < n; i++) {
         const tern_hf_tensor *t = &tensors[i];
         bool vector = tern_role_is_vector(t->role);
         uint64_t elements = (uint64_t)t->rows * t->cols;
-        described[i] = (tern_st_tensor){.name = t->name,
-                                        .dtype = w->options->f32 ? TERN_ST_F32 : TERN_ST_BF16,
-                                        .n_dims = vector ? 1 : 2,
-                                        .dims = {vector ? t->cols : t->rows, vector ? 0 : t->cols},
-                                        .n_elements = elements,
-                                        .bytes = tern_size_of(elements * (w->options->f32 ? 4 : 2))};
         w->total += elements;
+        if (t->joins) {
+            add_part(&described[n_described - 1], t);
+            continue;
+        }
+        described[n_described++] = (tern_st_tensor){.name = t->name,
+                                                    .dtype = w->options->f32 ? TERN_ST_F32 : TERN_ST_BF16,
+                                                    .n_dims = vector ? 1 : 2,
+                                                    .dims = {vector ? t->cols : t->rows, vector ? 0 : t->cols},
+                                                    .n_elements = elements,
+                                                    .bytes = tern_size_of(elements * (w->options->f32 ? 4 : 2))};
     }
     tern_status status;
-    TERN_GOTO(tern_safetensors_writer_open(&w->file, path, described, n, metadata, err));
+    TERN_GOTO(tern_safetensors_writer_open(&w->file, path, described, n_described, metadata, err));
     for (size_t i = 0; i < n; i++) TERN_GOTO(write_tensor(w, &tensors[i], err));
     TERN_GOTO(tern_safetensors_writer_commit(&w->file, err));
 fail:

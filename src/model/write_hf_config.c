@@ -22,12 +22,31 @@ static json_t *number(float value)
     return json_real(strtod(text, NULL));
 }
 
-static json_t *rope(const tern_rope *r)
+static json_t *factors(const float *values, uint32_t n)
 {
-    static const char *const types[] = {
-        [TERN_ROPE_PLAIN] = "default", [TERN_ROPE_LINEAR] = "linear", [TERN_ROPE_LLAMA3] = "llama3"};
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < n; i++) json_array_append_new(list, number(values[i]));
+    return list;
+}
+
+static void add_long_rope(json_t *out, const tern_config *c)
+{
+    const uint32_t n = tern_config_rope_dim(c) / 2;
+    json_object_set_new(out, "long_factor", factors(c->long_factors, n));
+    json_object_set_new(out, "short_factor", factors(c->short_factors, n));
+    json_object_set_new(out, "attention_factor", number(c->rope[0].size));
+    json_object_set_new(out, "original_max_position_embeddings", json_integer(c->rope[0].original_ctx));
+}
+
+static json_t *rope(const tern_config *c, const tern_rope *r)
+{
+    static const char *const types[] = {[TERN_ROPE_PLAIN] = "default",
+                                        [TERN_ROPE_LINEAR] = "linear",
+                                        [TERN_ROPE_LLAMA3] = "llama3",
+                                        [TERN_ROPE_LONG] = "longrope"};
     json_t *out = json_pack("{s:s, s:o}", "rope_type", types[r->scaling], "rope_theta", number(r->base));
-    if (r->scaling != TERN_ROPE_PLAIN) json_object_set_new(out, "factor", number(r->factor));
+    if (r->scaling == TERN_ROPE_LONG) add_long_rope(out, c);
+    else if (r->scaling != TERN_ROPE_PLAIN) json_object_set_new(out, "factor", number(r->factor));
     if (r->scaling != TERN_ROPE_LLAMA3) return out;
     json_object_set_new(out, "low_freq_factor", number(r->low_freq_factor));
     json_object_set_new(out, "high_freq_factor", number(r->high_freq_factor));
@@ -42,10 +61,14 @@ static void add_ropes(json_t *root, const tern_config *c)
     json_object_set_new(root, "rope_theta", number(c->rope[0].base));
     json_object_set_new(
         root, "rope_parameters",
-        two ? json_pack("{s:o, s:o}", "full_attention", rope(&c->rope[0]), "sliding_attention", rope(&c->rope[1]))
-            : rope(&c->rope[0]));
+        two ? json_pack("{s:o, s:o}", "full_attention", rope(c, &c->rope[0]), "sliding_attention", rope(c, &c->rope[1]))
+            : rope(c, &c->rope[0]));
+    if (c->rope_dim)
+        json_object_set_new(root, "partial_rotary_factor", number((float)c->rope_dim / (float)c->head_dim));
+    if (c->rope[0].scaling == TERN_ROPE_LONG)
+        json_object_set_new(root, "original_max_position_embeddings", json_integer(c->rope[0].original_ctx));
     if (two) json_object_set_new(root, "rope_local_base_freq", number(c->rope[1].base));
-    if (c->rope[0].scaling != TERN_ROPE_PLAIN) json_object_set_new(root, "rope_scaling", rope(&c->rope[0]));
+    if (c->rope[0].scaling != TERN_ROPE_PLAIN) json_object_set_new(root, "rope_scaling", rope(c, &c->rope[0]));
 }
 
 /* Windows, scale and soft caps of models that have such. */

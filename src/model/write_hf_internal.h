@@ -7,6 +7,7 @@
 typedef struct tern_hf_tensor {
     tern_role role;
     uint32_t layer, rows, cols;
+    bool joins;         /* its rows follow those of the one before, in the same tensor */
     bool from_adjacent; /* rows are reordered from adjacent pairs to split halves */
     char name[TERN_ROLE_NAME_BYTES];
 } tern_hf_tensor;

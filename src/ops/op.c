@@ -84,12 +84,13 @@ float tern_op_score_scale(const tern_op *op)
     return op->scale != 0 ? op->scale : 1.0f / sqrtf((float)op->head_dim);
 }
 
-void tern_rope_rows(const float *frequencies, uint32_t n_pairs, uint32_t first, uint32_t n, float *rows)
+void tern_rope_rows(const float *frequencies, const float *sizes, uint32_t n_pairs, uint32_t first, uint32_t n,
+                    float *rows)
 {
     for (uint32_t t = 0; t < n; t++)
         for (uint32_t i = 0; i < n_pairs; i++) {
-            float angle = (float)(first + t) * frequencies[i];
-            rows[2 * ((size_t)t * n_pairs + i)] = (float)cos((double)angle);
-            rows[2 * ((size_t)t * n_pairs + i) + 1] = (float)sin((double)angle);
+            float angle = (float)(first + t) * frequencies[i], size = sizes ? sizes[i] : 1.0f;
+            rows[2 * ((size_t)t * n_pairs + i)] = (float)cos((double)angle) * size;
+            rows[2 * ((size_t)t * n_pairs + i) + 1] = (float)sin((double)angle) * size;
         }
 }

@@ -61,6 +61,7 @@ typedef struct tern_value {
     const tern_weight *weight; /* weights; states: whose */
     const float *frequencies;  /* constants: of a rope table, [max_pages * 32][cols / 2] pairs (cos, sin) f32, the
                                 * inverse frequencies [cols / 2], in the graph's arena */
+    const float *sizes;        /* the same: what the pairs are multiplied with; NULL: nothing */
     tern_state state;          /* states */
     uint32_t n_rows;           /* states */
     uint64_t bytes;            /* caches, parameters and constants; activations and outputs at the largest batch */
@@ -159,6 +160,9 @@ typedef struct tern_op {
     /* ROPE, ROPE_KV, KV_WRITE, ATTENTION, ROPE_ATTENTION */
     uint32_t n_heads, n_kv_heads, head_dim;
     bool rope_adjacent;
+    /* ROPE, ROPE_BACKWARD, ROPE_KV, ROPE_ATTENTION: the first so many dimensions of a head are turned, split halves of
+     * them; a multiple of 4; the table's pairs beyond are (1, 0). 0: all. */
+    uint32_t rope_dim;
     /* ATTENTION, ROPE_ATTENTION, VARLEN_ATTENTION and its backward (tern_op_score_scale) */
     float softcap;   /* 0: none; scores become softcap * tanh(score / softcap); also of SCALE and SOFTCAP_BACKWARD */
     uint32_t window; /* 0: none; a token sees the last `window` positions, its own included */
@@ -314,7 +318,8 @@ static inline uint64_t tern_row_bytes(tern_dtype dtype, uint32_t cols, uint64_t 
 const char *tern_op_name(tern_op_kind kind);
 
 /* Rows first .. first + n - 1 of a rope table, [n][2 * n_pairs]: cos and sin of each angle, the f32 product of position
- * and inverse frequency, as transformers computes it (modeling_rope_utils). */
-void tern_rope_rows(const float *frequencies, uint32_t n_pairs, uint32_t first, uint32_t n, float *rows);
+ * and inverse frequency, times its size (NULL: 1), as transformers computes it (modeling_rope_utils). */
+void tern_rope_rows(const float *frequencies, const float *sizes, uint32_t n_pairs, uint32_t first, uint32_t n,
+                    float *rows);
 
 #endif

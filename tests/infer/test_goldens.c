@@ -70,6 +70,31 @@ static void other_families(void **state)
     for (const char *const *family = test_made_families; *family; family++) test_golden_check_made(*family, NULL);
 }
 
+/* LongRoPE has other factors in contexts that are no longer than the original one. */
+static void short_context(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    test_golden golden;
+    test_golden_open(&golden, test_made("phi3/golden_short.safetensors"));
+    tern_engine *engine = test_engine(test_made("phi3"), NULL);
+    tern_session *session;
+    const tern_session_params params = {.n_ctx = 64, .max_outputs = 64, .kv = TERN_KV_F32};
+    assert_ok(tern_session_open(&session, engine, &params, &err), err);
+    for (uint32_t i = 0; i < golden.n_inputs; i++) {
+        uint32_t n, n_vocab = tern_engine_config(engine)->n_vocab;
+        const int32_t *ids = test_golden_ids(&golden, i, &n);
+        tern_session_truncate(session, 0);
+        assert_ok(tern_session_append_all(session, ids, n, &err), err);
+        test_check_rows(test_logits(session, 0), test_golden_logits(&golden, i, (size_t)n * n_vocab), n, n_vocab, 5e-4,
+                        "phi3 in 64 positions");
+    }
+    test_golden_check_greedy(&golden, session);
+    tern_session_close(session);
+    tern_engine_close(engine);
+    test_golden_close(&golden);
+}
+
 static void trained_model(void **state)
 {
     (void)state;
@@ -144,6 +169,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(same_bits_llama), cmocka_unit_test(same_bits_f32_activations),
     cmocka_unit_test(gemma2),          cmocka_unit_test(gemma3),
     cmocka_unit_test(same_bits_gemma), cmocka_unit_test(other_families),
+    cmocka_unit_test(short_context),
 };
 
 TEST_GROUP(goldens, "threads web", tests);

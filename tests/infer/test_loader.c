@@ -47,6 +47,13 @@ static void every_encoding(void **state)
     }
 }
 
+/* Several matrices in one tensor, factors of RoPE for long contexts. */
+static void joined(void **state)
+{
+    (void)state;
+    check_file(test_converted(test_made("phi3"), "f32", NULL), &params);
+}
+
 static void bundled(void **state)
 {
     (void)state;
@@ -205,9 +212,9 @@ static void head_encodings(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(extras),         cmocka_unit_test(refused),       cmocka_unit_test(other_orders),
-    cmocka_unit_test(head_encodings), cmocka_unit_test(bundled),       cmocka_unit_test(packaged),
-    cmocka_unit_test(every_encoding), cmocka_unit_test(sessions_move),
+    cmocka_unit_test(extras),         cmocka_unit_test(refused),        cmocka_unit_test(other_orders),
+    cmocka_unit_test(head_encodings), cmocka_unit_test(bundled),        cmocka_unit_test(joined),
+    cmocka_unit_test(packaged),       cmocka_unit_test(every_encoding), cmocka_unit_test(sessions_move),
 };
 
 TEST_GROUP(loader, "backends slow long web", tests, .setup = setup);

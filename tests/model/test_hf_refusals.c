@@ -10,6 +10,9 @@
     "\"architectures\": [\"" class "\"], \"hidden_act\": \"silu\", \"vocab_size\": 8, \"num_hidden_layers\": 1, "      \
                                    "\"max_position_embeddings\": 64, \"tie_word_embeddings\": true, " SMALL ", " more
 #define GRANITE(more) SILU("GraniteForCausalLM", more)
+#define PHI3(more)    SILU("Phi3ForCausalLM", more)
+#define LONG(longer, shorter)                                                                                          \
+    "\"rope_scaling\": {\"type\": \"longrope\", \"long_factor\": " longer ", \"short_factor\": " shorter "}"
 #define SMOLLM3(more) SILU("SmolLM3ForCausalLM", more)
 
 #define ODD                                                                                                            \
@@ -71,6 +74,24 @@ static const struct {
      "no_rope_layer_interval: 3 found, 4 expected"},
     {SMOLLM3("\"sliding_window\": 4, \"use_sliding_window\": true"), false, 0, TERN_UNSUPPORTED,
      "use_sliding_window: true found"},
+    {PHI3("\"partial_rotary_factor\": 0"), false, 0, TERN_MALFORMED,
+     "partial_rotary_factor: 0 found, more than 0 and at most 1 expected"},
+    {PHI3("\"partial_rotary_factor\": 1.5"), false, 0, TERN_MALFORMED, "partial_rotary_factor: 1.5 found"},
+    {PHI3("\"partial_rotary_factor\": 0.75"), false, 0, TERN_UNSUPPORTED, "RoPE: 6 dimensions of a head found"},
+    {LLAMA SMALL ", \"partial_rotary_factor\": 0.5", false, 0, TERN_UNSUPPORTED,
+     "partial_rotary_factor: 0.5 found, 1 expected"},
+    {PHI3("\"rope_scaling\": {\"type\": \"longrope\"}"), false, 0, TERN_NOT_FOUND, "long_factor"},
+    {PHI3(LONG("[1, 2, 3]", "[1, 2, 3, 4]")), false, 0, TERN_MALFORMED,
+     "long_factor: 3 found, one for each of 4 pairs of dimensions expected"},
+    {PHI3(LONG("[1, 2, 3, 4]", "[1, 2, 0, 4]")), false, 0, TERN_MALFORMED, "short_factor: number 0 found at 2"},
+    {PHI3(LONG("[1, 2, 3, 4]", "[1, 2, \"3\", 4]")), false, 0, TERN_MALFORMED, "short_factor: string 0 found at 2"},
+    {PHI3(LONG("[1, 2, 3, 4]", "[1, 2, 3, 4], \"attention_factor\": -1")), false, 0, TERN_MALFORMED,
+     "RoPE attention factor: -1 found"},
+    {PHI3("\"original_max_position_embeddings\": 0, " LONG("[1, 2, 3, 4]", "[1, 2, 3, 4]")), false, 0, TERN_MALFORMED,
+     "original_max_position_embeddings: 0 found"},
+    {LLAMA SMALL ", \"rope_scaling\": {\"type\": \"longrope\"}", false, 0, TERN_UNSUPPORTED,
+     "rope_type: \"longrope\" found"},
+    {PHI3("\"sliding_window\": 0"), false, 0, TERN_MALFORMED, "sliding_window: 0 found"},
     {"\"a\": 1", false, 0, TERN_NOT_FOUND, "architectures"},
     {"\"architectures\": [7], \"hidden_act\": \"silu\"", false, 0, TERN_MALFORMED, "architectures: number found"},
     {"\"architectures\": [\"GPTForCausalLM\"], \"hidden_act\": \"silu\"", false, 0, TERN_UNSUPPORTED, "GPTForCausalLM"},

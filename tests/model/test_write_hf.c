@@ -49,6 +49,10 @@ static void check_config(const tern_config *a, const tern_config *b)
     assert_true(a->logit_softcap == b->logit_softcap && a->embd_scale == b->embd_scale);
     assert_true(a->residual_scale == b->residual_scale && a->logit_scale == b->logit_scale);
     assert_int_equal(a->plain_period, b->plain_period);
+    assert_int_equal(a->rope_dim, b->rope_dim);
+    assert_true(a->rope[0].size == b->rope[0].size);
+    assert_memory_equal(a->long_factors, b->long_factors, sizeof a->long_factors);
+    assert_memory_equal(a->short_factors, b->short_factors, sizeof a->short_factors);
     assert_true(a->rope[1].base == b->rope[1].base);
     float x[256], y[256];
     tern_rope_frequencies(&a->rope[0], a->head_dim, x);

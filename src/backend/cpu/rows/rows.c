@@ -136,6 +136,12 @@ static tern_rope_fn rope_of(const tern_rows_job *j)
     return j->op->op->rope_adjacent ? k->rope_adjacent : k->rope_halves;
 }
 
+void tern_rows__rope(const tern_op *op, tern_rope_fn rope, float *x, uint32_t n_heads, const float *cs)
+{
+    if (!op->rope_dim) rope(x, n_heads, op->head_dim, cs);
+    for (uint32_t h = 0; op->rope_dim && h < n_heads; h++) rope(x + (size_t)h * op->head_dim, 1, op->rope_dim, cs);
+}
+
 static void rope_row(void *context, uint32_t t, uint32_t thread)
 {
     (void)thread;
@@ -143,7 +149,8 @@ static void rope_row(void *context, uint32_t t, uint32_t thread)
     const tern_op *op = j->op->op;
     const float *table = tern_rows__floats(j->op, TERN_ROPE_TABLE);
     const size_t position = tern_rows__param(j->op, TERN_ROPE_POSITIONS, t);
-    rope_of(j)(tern_rows__at(&j->op->in[TERN_ROPE_X], t), op->n_heads, op->head_dim, table + position * op->head_dim);
+    tern_rows__rope(op, rope_of(j), tern_rows__at(&j->op->in[TERN_ROPE_X], t), op->n_heads,
+                    table + position * op->head_dim);
 }
 
 void tern_cpu__rope(tern_cpu_step *step, const tern_cpu_op *op)
@@ -198,7 +205,7 @@ static void rope_kv_row(void *context, uint32_t t, uint32_t thread)
              kv_heads = op->op->n_kv_heads, dim = op->op->head_dim;
     const float *cs = tern_rows__floats(op, TERN_ROPE_KV_TABLE) + (size_t)position * dim;
     float *x = tern_rows__at(&op->in[TERN_ROPE_KV_QKV], t), *k = x + (size_t)heads * dim;
-    rope_of(j)(x, heads + kv_heads, dim, cs);
+    tern_rows__rope(op->op, rope_of(j), x, heads + kv_heads, cs);
     static const kv_inputs in = {TERN_ROPE_KV_K_CACHE, TERN_ROPE_KV_V_CACHE, TERN_ROPE_KV_POSITIONS,
                                  TERN_ROPE_KV_SEQUENCES, TERN_ROPE_KV_PAGES};
     store_kv(j, k, k + (size_t)kv_heads * dim, t, &in);

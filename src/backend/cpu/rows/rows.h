@@ -42,4 +42,7 @@ void tern_rows__for(tern_cpu_step *step, uint32_t n_rows, tern_task_fn fn, void 
 /* The same for each row of an op, with a tern_rows_job. */
 void tern_rows__run(tern_cpu_step *step, const tern_cpu_op *op, tern_task_fn fn);
 
+/* Turns n_heads heads of x by one position, by the kernel for whole heads: those that op->rope_dim says. */
+void tern_rows__rope(const tern_op *op, tern_rope_fn rope, float *x, uint32_t n_heads, const float *cs);
+
 #endif

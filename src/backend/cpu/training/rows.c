@@ -199,8 +199,8 @@ static void rope_row(void *context, uint32_t t, uint32_t thread)
     const tern_cpu_kernels *k = &j->step->cpu->kernels;
     const float *table = tern_rows__floats(j->op, TERN_ROPE_TABLE);
     const size_t position = tern_rows__param(j->op, TERN_ROPE_POSITIONS, t);
-    (op->rope_adjacent ? k->rope_adjacent_backward : k->rope_halves_backward)(
-        tern_rows__at(&j->op->in[TERN_ROPE_X], t), op->n_heads, op->head_dim, table + position * op->head_dim);
+    tern_rows__rope(op, op->rope_adjacent ? k->rope_adjacent_backward : k->rope_halves_backward,
+                    tern_rows__at(&j->op->in[TERN_ROPE_X], t), op->n_heads, table + position * op->head_dim);
 }
 
 void tern_cpu__rope_backward(tern_cpu_step *step, const tern_cpu_op *op)

@@ -1617,6 +1617,7 @@ typedef struct tern_gpu_rope_uniform {
     uint32_t quads;
     uint32_t n_heads;
     uint32_t adjacent;
+    uint32_t turned;
     uint32_t count_word;
     uint32_t positions_word;
     uint32_t x_first;
@@ -1646,6 +1647,7 @@ typedef struct tern_gpu_rope_kv_uniform {
     uint32_t n_heads;
     uint32_t n_kv_heads;
     uint32_t adjacent;
+    uint32_t turned;
     uint32_t count_word;
     uint32_t positions_word;
     uint32_t sequences_word;

@@ -78,10 +78,12 @@ typedef struct tern_engine_options {
      * it in memory. "exact" (on the CPU): the file's table, of which only rows that can be among the highest logits
      * wanted are read; the same tokens (docs/decisions/0011-exact-head.md). */
     const char *head;
-    /* What ternary layers multiply: "int8" (NULL), each token's activations in 8 bits, which BitNet models were trained
-     * with (W1.58A8); or "f32", without that quantiser (W1.58A32), for models that were trained without it
-     * (docs/training.md says which to use when). "f32" goes without `tune_file` and with no `kernel` but "dot", since
-     * those choose among int8 products (INVALID_ARGUMENT). Layers that are not ternary have f32 activations always. */
+    /* What layers multiply. "auto" (NULL): ternary ones each token's activations in 8 bits, which BitNet models were
+     * trained with (W1.58A8), all others f32. "f32": ternary ones too (W1.58A32), for models that were trained so
+     * (docs/training.md says which to use when). "int8": as "auto", and layers in block encodings of models that are
+     * not ternary multiply activations that are int8 by blocks, on the CPU alone (UNSUPPORTED elsewhere): faster, less
+     * exact (docs/decisions/0028-int8-by-block.md). "f32" goes without `tune_file` and with no `kernel` but "dot",
+     * since those choose among int8 products (INVALID_ARGUMENT). */
     const char *activations;
     /* Passes of fusion that are left out, by their names with commas between (tern_fusion_at), or "all": the same text,
      * slower, to see what each is worth. NULL: none. */
@@ -119,7 +121,7 @@ typedef struct tern_engine_info {
     const char *name;         /* what the file calls the model; may be "" */
     const char *encoding;     /* of the matrices of layers: "i2_s", ... */
     const char *head;         /* of the output table: its encoding, or "exact" */
-    const char *activations;  /* of ternary layers: "int8" or "f32"; "f32" when the model has none */
+    const char *activations;  /* what layers multiply: "int8" or "f32" */
     uint32_t n_vocab;         /* token ids are 0 .. n_vocab - 1 */
     uint32_t n_ctx_train;     /* positions that the model was trained for */
     uint32_t n_embd, n_layers;

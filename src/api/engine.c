@@ -27,10 +27,11 @@ static tern_status read_head(const char *head, tern_engine_params *params, tern_
 
 static tern_status read_activations(const tern_engine_options *o, tern_engine_params *params, tern_error *err)
 {
-    const char *name = o->activations ? o->activations : "int8";
+    const char *name = o->activations ? o->activations : "auto";
     params->f32_activations = strcmp(name, "f32") == 0;
-    if (!params->f32_activations && strcmp(name, "int8") != 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "activations \"%s\": \"int8\" or \"f32\" expected",
+    params->int8_blocks = strcmp(name, "int8") == 0;
+    if (!params->f32_activations && !params->int8_blocks && strcmp(name, "auto") != 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "activations \"%s\": \"auto\", \"int8\" or \"f32\" expected",
                          tern_show_z(name).text);
     if (!params->f32_activations || !o->tune_file) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it goes without activations \"f32\"");
@@ -98,11 +99,23 @@ static uint64_t ternary_parameters(const tern_model *model)
     return n;
 }
 
+/* Whether a layer is stored in blocks, which int8 activations go with. */
+static bool layers_have_blocks(const tern_model *model)
+{
+    for (uint32_t layer = 0; layer < tern_model_config(model)->n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
+            const tern_weight *w = tern_model_weight(model, (tern_role)role, layer);
+            if (w->encoding && !w->encoding->ternary && w->encoding->block_elements > 1) return true;
+        }
+    return false;
+}
+
 static const char *activations(const tern_engine *engine)
 {
     const tern_model *model = tern_engine_model(engine);
     const bool quantised = ternary_parameters(model) > 0 || tern_model_config(model)->bit_linear;
-    return quantised && !tern_engine_f32_activations(engine) ? "int8" : "f32";
+    if (quantised) return tern_engine_f32_activations(engine) ? "f32" : "int8";
+    return tern_engine_int8_blocks(engine) && layers_have_blocks(model) ? "int8" : "f32";
 }
 
 tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *info, tern_error *err)

@@ -28,6 +28,15 @@ static tern_view quantized(tern_builder *b, tern_build_input *in)
     return in->quantized;
 }
 
+/* Whether x goes to int8 by blocks before this weight: of dense layers that have blocks themselves, and of their output
+ * table unless it is screened, which bounds f32 logits. */
+static bool takes_blocks(const tern_builder *b, const tern_build_input *in, tern_view x, const tern_weight *w)
+{
+    const bool ternary = tern_model_weight(b->model, TERN_ROLE_ATTN_Q, 0)->encoding->ternary || b->config->bit_linear;
+    if (!b->options->int8_blocks || ternary || (in->table && b->options->screened_head)) return false;
+    return x.value == in->x.value && !w->encoding->ternary && w->encoding->block_elements > 1;
+}
+
 /* y = W x (+ bias) (+ residual); bias NULL: none */
 static tern_view multiply(tern_builder *b, const char *name, const tern_build_input *in, tern_view x,
                           const tern_weight *w, const tern_weight *bias, tern_view residual)
@@ -36,6 +45,7 @@ static tern_view multiply(tern_builder *b, const char *name, const tern_build_in
     tern_op op = {.kind = TERN_OP_LINEAR,
                   .in = {[TERN_LINEAR_X] = x, [TERN_LINEAR_W] = tern_build__weight(b, w)},
                   .n_parts = 1,
+                  .int8_blocks = takes_blocks(b, in, x, w),
                   .residual = residual};
     if (bias) op.bias[0] = tern_build__weight(b, bias);
     tern_build__op(b, op, in->rows, TERN_LINEAR_W + 1, y);

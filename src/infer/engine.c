@@ -19,7 +19,7 @@ struct tern_engine {
     size_t n_slots;
     tern_weight head;   /* the requantised table, when asked for */
     uint8_t *head_data; /* of it; NULL: the model's table is the head */
-    bool head_exact, f32_activations;
+    bool head_exact, f32_activations, int8_blocks;
     uint32_t no_fusion;
     bool no_memory_check;
     const tern_engine_params *params; /* only while opening; NULL: opened in steps */
@@ -133,6 +133,7 @@ tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *p
     e->f32_activations = params->f32_activations;
     e->no_fusion = params->no_fusion;
     e->no_memory_check = params->no_memory_check;
+    e->int8_blocks = params->int8_blocks;
     e->head_exact = params->head_exact;
     return TERN_OK;
 }
@@ -249,6 +250,11 @@ bool tern_engine_no_memory_check(const tern_engine *engine)
 uint32_t tern_engine_no_fusion(const tern_engine *engine)
 {
     return engine->no_fusion;
+}
+
+bool tern_engine_int8_blocks(const tern_engine *engine)
+{
+    return engine->int8_blocks;
 }
 
 /* Of the output table: an exact head hardly reads it. Of an embedding table that is not the output table: one row. */

@@ -21,6 +21,7 @@ typedef struct tern_engine_params {
     const tern_session_params *session;
     bool no_memory_check;
     uint32_t no_fusion; /* passes that the graphs of sessions go without (graph/fusions.h) */
+    bool int8_blocks;   /* dense layers multiply activations that are int8 by blocks, on backends that can: the CPU */
     /* Called with 0..1 while the backend takes the weights, which is long where it rearranges them; may be NULL.
      * Returning false cancels. */
     bool (*progress)(void *context, float done);
@@ -45,6 +46,7 @@ bool tern_engine_head_exact(const tern_engine *engine);
 bool tern_engine_f32_activations(const tern_engine *engine);
 uint32_t tern_engine_no_fusion(const tern_engine *engine);
 bool tern_engine_no_memory_check(const tern_engine *engine);
+bool tern_engine_int8_blocks(const tern_engine *engine);
 /* UNSUPPORTED, said of `what`, where the backend never waits. */
 tern_status tern_engine__needs_waiting(const tern_engine *engine, const char *what, tern_error *err);
 /* What the backend's device can do at most (backend.h): READ reads the weights that a token needs. 0 when it cannot be

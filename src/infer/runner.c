@@ -27,6 +27,7 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                                   .sampler = g == &set->steps,
                                   .f32_activations = tern_engine_f32_activations(r->engine),
                                   .no_fusion = tern_engine_no_fusion(r->engine),
+                                  .int8_blocks = tern_engine_int8_blocks(r->engine),
                                   .head = tern_engine_head(r->engine),
                                   .screened_head = tern_engine_head_exact(r->engine)};
     TERN_TRY(tern_graph_build(&g->graph, tern_engine_model(r->engine), &options, err));

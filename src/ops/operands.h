@@ -21,8 +21,8 @@ enum { TERN_SCALE_X, TERN_SCALE_INPUTS };
 /* out[t] = concat_p(W_p x[t]), p < n_parts <= TERN_LINEAR_MAX_PARTS; a part with a bias: W_p x[t] + bias_p. Gated (2
  * parts): out[t] = act(W_0 x) * (W_1 x). With a residual: out[t] += residual[t]. With a norm_weight, for backends that
  * ask for it (tern_fusion), in graphs of one token: out = W int8(norm(x) * norm_weight), x f32; with norm_f32, which is
- * for dense W_p: out = W (norm(x) * norm_weight). Ternary W_p with x f32: the f32 sum of codes times x, then times the
- * row's scale. */
+ * for dense W_p: out = W (norm(x) * norm_weight). With int8_blocks: W_p times int8 by blocks of x (ops/ref/blocks.h).
+ * Ternary W_p with x f32: the f32 sum of codes times x, then times the row's scale. */
 enum { TERN_LINEAR_X, TERN_LINEAR_W }; /* W_p is input TERN_LINEAR_W + p */
 
 /* ROPE: x[t] is rotated in place by positions[t]. ROPE_BACKWARD: the gradient x[t] is rotated back in place. */

@@ -40,7 +40,7 @@ static void loading(void **state)
     assert_load_fails(TERN_MALFORMED, "test_api_misuse.c", __FILE__, (tern_engine_options){0});
     assert_load_fails(TERN_INVALID_ARGUMENT, "head q9: no such encoding", BUNDLED, (tern_engine_options){.head = "q9"});
     assert_load_fails(TERN_UNSUPPORTED, "head in i2_s", BUNDLED, (tern_engine_options){.head = "i2_s"});
-    assert_load_fails(TERN_INVALID_ARGUMENT, "activations \"f16\": \"int8\" or \"f32\" expected", BUNDLED,
+    assert_load_fails(TERN_INVALID_ARGUMENT, "activations \"f16\": \"auto\", \"int8\" or \"f32\" expected", BUNDLED,
                       (tern_engine_options){.activations = "f16"});
     assert_load_fails(TERN_INVALID_ARGUMENT, "kernel lut multiplies int8 activations", BUNDLED,
                       (tern_engine_options){.activations = "f32", .kernel = "lut"});

@@ -46,6 +46,7 @@ struct tern_buffer {
     uint32_t cols;           /* of the weight; padded to whole blocks when it was repacked */
     tern_ternary_fn ternary; /* one of the two, by encoding */
     tern_dense_fn dense;
+    tern_blocks_fn blocks;           /* beside `dense`: with int8 tokens; NULL: there is none */
     tern_decode_fn decode;           /* rows as floats; NULL: they are (f32) */
     uint32_t task_rows;              /* with a few tokens; 0: by their bytes */
     struct tern_cpu__layout *layout; /* for a few tokens; NULL: `ternary` serves them too */
@@ -122,6 +123,8 @@ static inline tern_gate_fn tern_cpu__gate_kernel(const tern_cpu_kernels *kernels
 /* Rows of a task of a weight that one token is multiplied with. */
 uint32_t tern_cpu__task_rows(const tern_buffer *w);
 
+/* Whether weights of this encoding are multiplied with int8 by blocks (tern_buffer.blocks). */
+bool tern_cpu__multiplies_blocks(tern_encoding_id id);
 tern_status tern_cpu__weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
 tern_status tern_cpu__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
                               tern_prepared **out, tern_error *err);

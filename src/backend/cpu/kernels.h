@@ -4,12 +4,14 @@
 
 #include "base/cpu.h"
 #include "ops/ref/backward.h"
+#include "ops/ref/blocks.h"
 #include "ops/ref/gemm.h"
 #include "ops/ref/lut.h"
 #include "ops/ref/ref.h"
 #include "ops/ref/rsr.h"
 #include "ops/ref/update.h"
 
+#define TERN_CPU_INT8_SLOT(X, name, NAME, elements, bytes)   X(int8_##name, tern_blocks_fn)
 #define TERN_CPU_DENSE_SLOT(X, name, NAME, elements, bytes)  X(name, tern_dense_fn)
 #define TERN_CPU_DECODE_SLOT(X, name, NAME, elements, bytes) X(decode_##name, tern_decode_fn)
 
@@ -30,6 +32,8 @@
     X(f32, tern_dense_fn)                                                                                              \
     X(f16, tern_dense_fn)                                                                                              \
     X(bf16, tern_dense_fn)                                                                                             \
+    TERN_INT8_LIST(TERN_CPU_INT8_SLOT, X)                                                                              \
+    X(quantize_blocks, tern_quantize_blocks_fn)                                                                        \
     TERN_ENCODING_BLOCK_LIST(TERN_CPU_DENSE_SLOT, X)                                                                   \
     X(screen, tern_screen_fn)                                                                                          \
     X(rms_norm, tern_rms_norm_fn)                                                                                      \

@@ -11,6 +11,7 @@ static void choose_kernel(const tern_cpu_kernels *k, tern_buffer *buffer)
 #define DENSE(name)   buffer->dense = k->name, buffer->decode = k->decode_##name
 #define TERNARY(name) buffer->ternary = k->name, buffer->decode = k->decode_##name
 #define BLOCKS(X, name, NAME, elements, bytes) case TERN_ENC_##NAME: DENSE(name); break;
+#define INT8(X, name, NAME, elements, bytes) case TERN_ENC_##NAME: buffer->blocks = k->int8_##name; break;
     switch (buffer->weight->encoding->id) {
     case TERN_ENC_F32: buffer->dense = k->f32; break;
     case TERN_ENC_F16: DENSE(f16); break;
@@ -21,11 +22,26 @@ static void choose_kernel(const tern_cpu_kernels *k, tern_buffer *buffer)
     case TERN_ENC_I2_S: TERNARY(i2_s); break;
     case TERN_ENC_T160: TERNARY(t160); break;
     }
+    switch (buffer->weight->encoding->id) {
+    TERN_INT8_LIST(INT8, )
+    default: break;
+    }
 #undef DENSE
 #undef TERNARY
 #undef BLOCKS
+#undef INT8
 }
 /* clang-format on */
+
+bool tern_cpu__multiplies_blocks(tern_encoding_id id)
+{
+    const tern_weight w = {.encoding = tern_encoding_find(id)};
+    tern_buffer buffer = {.weight = &w};
+    tern_cpu_kernels kernels;
+    tern_cpu_kernels_choose(0, &kernels);
+    choose_kernel(&kernels, &buffer);
+    return buffer.blocks != NULL;
+}
 
 /* Rows that do not start at a whole block (i2_s with an odd width) are packed again with each row padded by zero codes.
  */

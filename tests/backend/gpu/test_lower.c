@@ -253,6 +253,8 @@ static void parameters_without_kernels(void **state)
     op = linear, op.in[TERN_LINEAR_W + 1] = w, op.bias[0] = whole;
     op.n_in = 3, op.n_parts = 2, op.gated = true;
     refuses(&a.c, op, "op linear out: gated, with a bias");
+    op = linear, op.int8_blocks = true;
+    refuses(&a.c, op, "int8 activations by block, which the CPU has: --activations f32 or auto expected");
     test_case_close(&a.c);
 }
 

@@ -47,7 +47,13 @@ static bool reads_q8(const tern_graph *graph, const tern_op *op)
 
 tern_status tern_cpu__linear_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
 {
-    (void)graph;
+    for (uint32_t p = 0; op->int8_blocks && p < op->n_parts; p++) {
+        const tern_encoding *e = part_weight(graph, op, p)->encoding;
+        if (!tern_cpu__multiplies_blocks(e->id))
+            return tern_fail(err, TERN_UNSUPPORTED,
+                             "cpu: no int8 activations by block with %s weights: --activations f32 or auto expected",
+                             e->name);
+    }
     if (!op->norm_weight.cols) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "cpu: op linear with a norm weight: norm_quant before it expected");
 }
@@ -82,7 +88,8 @@ size_t tern_cpu__linear_shared(const tern_graph *graph, const tern_op *op)
 {
     const tern_weight *w = part_weight(graph, op, 0);
     const size_t widened = widened_bytes(graph, op), screen = op->screened ? tern_screen__bytes(w->rows, w->cols) : 0;
-    return widened > screen ? widened : screen;
+    const size_t blocks = tern_linear__blocks_bytes(graph, op), most = widened > screen ? widened : screen;
+    return most > blocks ? most : blocks;
 }
 
 static uint64_t bytes_read(const tern_cpu_op *op)
@@ -165,6 +172,7 @@ static void token_run_task(void *context, uint32_t task, uint32_t thread)
     j.op = &op;
     j.n = tern_linear__min(runs->n, j.n - first);
     j.x.data += first * j.x.stride;
+    tern_linear__skip_blocks(&j, first);
     op.out.data += first * op.out.stride;
     if (op.residual.data) op.residual.data += first * op.residual.stride;
     plain_task(&j, task % runs->n_row_tasks, thread);
@@ -217,6 +225,7 @@ void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
     step->weight_bytes += op->weight_bytes;
     j.x = op->in_q8 ? (tern_cpu_rows){step->prepared->shared, op->in_cols} : op->in[TERN_LINEAR_X];
     if (op->in_q8 && multiplies_dense(op)) tern_rows__for(step, j.n, widen_row, &j);
+    if (op->op->int8_blocks) tern_linear__make_blocks(&j);
     uint32_t n_tasks = 0, col = 0;
     for (uint32_t p = 0; p < op->op->n_parts; p++) {
         const tern_buffer *w = op->weight[TERN_LINEAR_W + p];

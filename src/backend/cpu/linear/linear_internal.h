@@ -7,7 +7,8 @@
 enum {
     TERN_LINEAR__FEW_TOKENS = 8,
     TERN_LINEAR__PREFILL_ROWS = 64, /* rows of one task when more tokens than that share it */
-    TERN_LINEAR__DECODED_ROWS = 8   /* ternary rows that are decoded together for f32 tokens */
+    TERN_LINEAR__DECODED_ROWS = 8,  /* ternary rows that are decoded together for f32 tokens */
+    TERN_LINEAR__FORMS = 2          /* of int8 by blocks: blocks of 32 and of 256 */
 };
 
 typedef struct tern_linear__job {
@@ -15,6 +16,7 @@ typedef struct tern_linear__job {
     const tern_cpu_op *op;
     uint32_t n;                                /* tokens */
     tern_cpu_rows x;                           /* f32 rows, for dense weights */
+    tern_q8_blocks blocks[TERN_LINEAR__FORMS]; /* the same rows as int8 by blocks, where a part multiplies such ones */
     uint32_t task_rows[TERN_LINEAR_MAX_PARTS]; /* rows of a task of each part */
     uint32_t first_task[TERN_LINEAR_MAX_PARTS];
     uint32_t first_col[TERN_LINEAR_MAX_PARTS]; /* of the part in the output row */
@@ -44,6 +46,18 @@ static inline size_t tern_linear__decoded_stride(const tern_weight *w)
 {
     return ((size_t)w->cols + 255) / 256 * 256;
 }
+
+/* Which of a job's forms a weight multiplies. */
+static inline uint32_t tern_linear__form(const tern_encoding *e)
+{
+    return e->block_elements == TERN_BLOCKS_MAX;
+}
+
+/* Memory that all threads share for the forms of an op's rows, and the forms made in it by all threads. */
+size_t tern_linear__blocks_bytes(const tern_graph *graph, const tern_op *op);
+void tern_linear__make_blocks(tern_linear__job *job);
+/* The forms of the rows from `first` on. */
+void tern_linear__skip_blocks(tern_linear__job *job, uint32_t first);
 
 /* Bytes of tern_prepared.tables for each thread; 0: no layout of the op needs tables. */
 size_t tern_linear__tables_bytes(const tern_cpu_op *op);

@@ -109,7 +109,10 @@ void tern_linear__multiply(const tern_linear__job *j, uint32_t part, uint32_t fi
     const tern_weight *w = buffer->weight;
     const uint8_t *rows = buffer->data + first * buffer->row_bytes;
     uint8_t *scratch = tern_cpu__scratch(j->step, thread);
-    if (buffer->dense) {
+    if (j->op->op->int8_blocks) {
+        buffer->blocks(rows, buffer->row_bytes, n_rows, buffer->cols, &j->blocks[tern_linear__form(w->encoding)], y,
+                       y_stride);
+    } else if (buffer->dense) {
         buffer->dense(rows, buffer->row_bytes, n_rows, buffer->cols, j->x.data, j->x.stride, j->n, y, y_stride);
     } else if (j->op->in_q8) {
         tern_q8_rows x = q8_rows(j);

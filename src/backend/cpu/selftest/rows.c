@@ -38,6 +38,12 @@ void tern_selftest__quantize(tern_selftest__trial *t, tern_quantize_fn fn, uint8
     fn(t->x[0], COLS - 3, (int8_t *)out, COLS, (float *)(void *)(out + COLS), (int32_t *)(void *)(out + COLS + 4));
 }
 
+void tern_selftest__quantize_blocks(tern_selftest__trial *t, tern_quantize_blocks_fn fn, uint8_t *out)
+{
+    float *scales = (float *)(void *)(out + COLS);
+    fn(t->x[0], COLS, 32, (int8_t *)out, scales, (int32_t *)(void *)(scales + COLS / 32));
+}
+
 void tern_selftest__rope(tern_selftest__trial *t, tern_rope_fn fn, void *out)
 {
     memcpy(out, t->x[0], sizeof t->x[0]);

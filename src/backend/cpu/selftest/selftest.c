@@ -30,6 +30,8 @@ static void fill(tern_selftest__trial *t)
 }
 
 #define DENSE_TRIAL(X, name, NAME, elements, bytes) X(name, tern_selftest__dense(t, k->name, TERN_ENC_##NAME, out))
+#define INT8_TRIAL(X, name, NAME, elements, bytes)                                                                     \
+    X(int8_##name, tern_selftest__blocks(t, k->int8_##name, TERN_ENC_##NAME, out))
 #define DECODE_TRIAL(X, name, NAME, elements, bytes)                                                                   \
     X(decode_##name, tern_selftest__decode(t, k->decode_##name, TERN_ENC_##NAME, out))
 
@@ -50,6 +52,8 @@ static void fill(tern_selftest__trial *t)
     X(f32, tern_selftest__dense(t, k->f32, TERN_ENC_F32, out))                                                         \
     X(f16, tern_selftest__dense(t, k->f16, TERN_ENC_F16, out))                                                         \
     X(bf16, tern_selftest__dense(t, k->bf16, TERN_ENC_BF16, out))                                                      \
+    TERN_INT8_LIST(INT8_TRIAL, X)                                                                                      \
+    X(quantize_blocks, tern_selftest__quantize_blocks(t, k->quantize_blocks, out))                                     \
     TERN_ENCODING_BLOCK_LIST(DENSE_TRIAL, X)                                                                           \
     X(screen, k->screen(t->w, ROWS, 1, t->q[0], t->q[1], out))                                                         \
     X(rms_norm, k->rms_norm(t->x[0], t->x[1], 1e-5f, COLS - 3, out))                                                   \

@@ -26,6 +26,7 @@ void tern_selftest__rsr(tern_selftest__trial *t, uint32_t n_tokens, tern_rsr_i8_
 /* Any bytes are codes (but bit 0 of signs, which is 1): those that no matrix has find zeros. */
 void tern_selftest__lut(tern_selftest__trial *t, uint32_t width, tern_lut_fn fn, tern_lut_tables_fn tables, void *out);
 void tern_selftest__dense(tern_selftest__trial *t, tern_dense_fn fn, tern_encoding_id id, void *out);
+void tern_selftest__blocks(tern_selftest__trial *t, tern_blocks_fn fn, tern_encoding_id id, void *out);
 /* Both ways to read a; every tile has an edge. */
 void tern_selftest__gemm(tern_selftest__trial *t, tern_gemm_fn fn, float *out);
 void tern_selftest__decode(tern_selftest__trial *t, tern_decode_fn fn, tern_encoding_id id, float *out);
@@ -34,6 +35,7 @@ void tern_selftest__decode(tern_selftest__trial *t, tern_decode_fn fn, tern_enco
 void tern_selftest__attention(tern_selftest__trial *t, tern_attention_fn fn, tern_kv_store_fn store, size_t element,
                               void *out);
 void tern_selftest__quantize(tern_selftest__trial *t, tern_quantize_fn fn, uint8_t *out);
+void tern_selftest__quantize_blocks(tern_selftest__trial *t, tern_quantize_blocks_fn fn, uint8_t *out);
 void tern_selftest__rope(tern_selftest__trial *t, tern_rope_fn fn, void *out);
 void tern_selftest__product(tern_selftest__trial *t, tern_product_fn fn, void *out);
 void tern_selftest__softmax(tern_selftest__trial *t, const tern_cpu_kernels *k, float *out);

@@ -91,6 +91,11 @@ static uint32_t count_joined(const tern_gpu_program *p, const tern_op *op, uint3
 
 tern_status tern_gpu__lower_linear(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
+    if (op->int8_blocks)
+        return tern_gpu__unsupported(p->graph, op,
+                                     "int8 activations by block, which the CPU has: "
+                                     "--activations f32 or auto expected",
+                                     err);
     if (op->gated) return lower_gated(p, op, err);
     for (uint32_t part = 0; part < op->n_parts; part++)
         if (has_bias(op, part) && op->residual.value != TERN_NO_VALUE) TERN_TRY(add_bias(p, op, part, err));

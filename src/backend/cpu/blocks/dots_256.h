@@ -1,0 +1,103 @@
+/* Integers for blocks.inc in vectors of 256 bits; ivec_dot is left to the level. */
+#ifndef TERN_BACKEND_CPU_BLOCKS_DOTS_256_H
+#define TERN_BACKEND_CPU_BLOCKS_DOTS_256_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "backend/cpu/blocks/unpack.h"
+#include "backend/cpu/floats/avx2.h"
+
+#define exact_fma vec_fma
+
+typedef uint8_t code;
+typedef int8_t x_code;
+enum { COLS = 4, TILE_VECS = 2, TILE_TOKENS = 4, SHORT_SCALES = false };
+
+static inline ivec ivec_dot(ivec sum, ivec w, ivec x, bool is_signed);
+
+static inline ivec ivec_load(const void *p)
+{
+    return _mm256_loadu_si256(p);
+}
+
+static inline ivec ivec_set(int32_t v)
+{
+    return _mm256_set1_epi32(v);
+}
+
+static inline ivec ivec_sub(ivec a, ivec b)
+{
+    return _mm256_sub_epi32(a, b);
+}
+
+static inline vec ivec_to_vec(ivec v)
+{
+    return _mm256_cvtepi32_ps(v);
+}
+
+static inline ivec ivec_repeat(const int8_t *p)
+{
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return _mm256_set1_epi32(four);
+}
+
+static inline ivec ivec_scale_add(ivec total, ivec dot, ivec scale, bool fits_16_bits)
+{
+    (void)fits_16_bits;
+    return _mm256_add_epi32(total, _mm256_mullo_epi32(dot, scale));
+}
+
+static inline ivec row_x(const int8_t *x, uint32_t elements)
+{
+    (void)elements;
+    return _mm256_loadu_si256((const void *)x);
+}
+
+static inline ivec row_set(uint8_t v)
+{
+    return _mm256_set1_epi8((char)v);
+}
+
+static inline ivec row_codes(const codes_32 *codes, uint32_t i, bool is_signed)
+{
+    return is_signed && UNSIGNED_CODES ? (__m256i)(codes[i] ^ 0x80) : (__m256i)codes[i];
+}
+
+static inline ivec row_dot(ivec sum, ivec w, ivec x, bool is_signed)
+{
+    return ivec_dot(sum, w, x, is_signed);
+}
+
+/* The scales of the two runs of 32 columns, each in four lanes. */
+static inline ivec row_scales(words_16 scales, uint32_t i)
+{
+    const __m128i half = i < 4 ? _mm256_castsi256_si128((__m256i)scales) : _mm256_extracti128_si256((__m256i)scales, 1);
+    const __m256i first = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
+    return _mm256_permutevar8x32_epi32(_mm256_cvtepi16_epi32(half),
+                                       _mm256_add_epi32(first, _mm256_set1_epi32((int32_t)(i % 4 * 2))));
+}
+
+/* Lanes whose sum is that of the 16 products. */
+static inline ivec ivec_dot_words(words_16 a, words_16 b)
+{
+    return _mm256_madd_epi16((__m256i)a, (__m256i)b);
+}
+
+/* Eight vectors to one: the sum of the lanes of each. */
+static inline __attribute__((always_inline)) ivec sum_lanes_8(const ivec *v)
+{
+    const ivec a = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3])),
+               b = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
+    return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
+}
+
+/* dots[r] = the sum of the lanes of rows[r] */
+static inline __attribute__((always_inline)) void ivec_sum_16(const ivec *rows, int32_t *dots)
+{
+    _mm256_storeu_si256((void *)dots, sum_lanes_8(rows));
+    _mm256_storeu_si256((void *)(dots + 8), sum_lanes_8(rows + 8));
+}
+
+#endif

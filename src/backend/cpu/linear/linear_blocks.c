@@ -1,0 +1,74 @@
+/* The rows of a linear layer as int8 by blocks, once for all of its weights. */
+#include "backend/cpu/linear/linear_internal.h"
+#include "backend/cpu/rows/rows.h"
+
+static const uint32_t block_of_form[TERN_LINEAR__FORMS] = {32, TERN_BLOCKS_MAX};
+
+/* Bytes of a form of n rows: int8, then scales, then sums. cols is a multiple of 32. */
+static size_t form_bytes(uint32_t form, size_t n, uint32_t cols)
+{
+    const size_t numbers = cols / block_of_form[form] + cols / TERN_BLOCKS_RUN;
+    return (n * (cols + numbers * 4) + 63) / 64 * 64;
+}
+
+static tern_q8_blocks place(uint32_t form, uint8_t *at, uint32_t n, uint32_t cols)
+{
+    float *scales = (float *)(void *)(at + (size_t)n * cols);
+    return (tern_q8_blocks){.x = (const int8_t *)at,
+                            .scales = scales,
+                            .sums = (const int32_t *)(const void *)(scales + (size_t)n * (cols / block_of_form[form])),
+                            .stride = cols,
+                            .n = n};
+}
+
+size_t tern_linear__blocks_bytes(const tern_graph *graph, const tern_op *op)
+{
+    const uint32_t cols = op->in[TERN_LINEAR_X].cols;
+    size_t bytes[TERN_LINEAR__FORMS] = {0};
+    for (uint32_t p = 0; op->int8_blocks && p < op->n_parts; p++) {
+        const uint32_t form = tern_linear__form(graph->values[op->in[TERN_LINEAR_W + p].value].weight->encoding);
+        bytes[form] = form_bytes(form, graph->max_tokens, cols);
+    }
+    return bytes[0] + bytes[1];
+}
+
+static void quantize_row(void *context, uint32_t t, uint32_t thread)
+{
+    (void)thread;
+    const tern_linear__job *j = context;
+    const uint32_t cols = j->op->in_cols;
+    for (uint32_t form = 0; form < TERN_LINEAR__FORMS; form++) {
+        const tern_q8_blocks *b = &j->blocks[form];
+        const uint32_t block = block_of_form[form];
+        if (!b->x) continue;
+        /* rows of their own of memory that is const to those who multiply with it */
+        j->step->cpu->kernels.quantize_blocks(j->x.data + t * j->x.stride, cols, block,
+                                              (int8_t *)(uintptr_t)b->x + t * b->stride,
+                                              (float *)(uintptr_t)b->scales + (size_t)t * (cols / block),
+                                              (int32_t *)(uintptr_t)b->sums + (size_t)t * (cols / TERN_BLOCKS_RUN));
+    }
+}
+
+void tern_linear__make_blocks(tern_linear__job *job)
+{
+    uint8_t *at = (uint8_t *)job->step->prepared->shared;
+    for (uint32_t p = 0; p < job->op->op->n_parts; p++) {
+        const uint32_t form = tern_linear__form(job->op->weight[TERN_LINEAR_W + p]->weight->encoding);
+        if (job->blocks[form].x) continue;
+        job->blocks[form] = place(form, at, job->n, job->op->in_cols);
+        at += form_bytes(form, job->n, job->op->in_cols);
+    }
+    tern_rows__for(job->step, job->n, quantize_row, job);
+}
+
+void tern_linear__skip_blocks(tern_linear__job *job, uint32_t first)
+{
+    for (uint32_t form = 0; form < TERN_LINEAR__FORMS; form++) {
+        tern_q8_blocks *b = &job->blocks[form];
+        if (!b->x) continue;
+        b->x += first * b->stride;
+        b->scales += (size_t)first * (job->op->in_cols / block_of_form[form]);
+        b->sums += (size_t)first * (job->op->in_cols / TERN_BLOCKS_RUN);
+        b->n = job->n;
+    }
+}

@@ -44,8 +44,13 @@ TERN_API tern_status tern_chat_template_parse(tern_chat_template **chat_template
                                               tern_error *err);
 /* NULL is fine. */
 TERN_API void tern_chat_template_close(tern_chat_template *chat_template);
-/* The Jinja text of a well-known template, for models that bring none: "chatml", "llama3", "bitnet", "gemma". Static
- * storage; NULL for any other name. */
+/* The names of the templates that Tern knows. */
+#define TERN_CHAT_TEMPLATES                                                                                            \
+    "chatml, qwen, llama2, llama3, bitnet, gemma, phi3, phi4, phi4-mini, mistral, mistral-tekken, granite, falcon3, "  \
+    "deepseek, command-r"
+/* The Jinja text of a well-known template (TERN_CHAT_TEMPLATES), for models that bring none: turns of the roles system
+ * (first), user and assistant as the family was trained on them, without tools. Static storage; NULL for any other
+ * name. */
 TERN_API const char *tern_chat_template_builtin(const char *name);
 
 #ifdef __cplusplus

@@ -22,10 +22,10 @@ tern_status tern_chat_template_find(tern_chat_template **out, const char *own, c
 {
     *out = NULL;
     if (!own && !name)
-        return tern_fail(
-            err, TERN_INVALID_ARGUMENT,
-            "the model has no chat template; name one with --template (chatml, llama3, bitnet, gemma, or a file), "
-            "or use `tern run`");
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "the model has no chat template; name one with --template (" TERN_CHAT_TEMPLATES
+                         ", or a file), "
+                         "or use `tern run`");
     if (parse(out, own, name, err) == TERN_OK) return TERN_OK;
     return tern_error_prefix(err, "chat template%s%s", name ? " " : "", name ? tern_show_z(name).text : "");
 }

@@ -20,7 +20,7 @@ static const tern_flag flags[] = {
     {"column", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, column), 0, 0,
      "The column of CSV and TSV with the text; text, or prompt and completion, when not given"},
     {"template", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, template), 0, 0,
-     "Chat template for messages: chatml, llama3, bitnet, gemma, or a file; the model's when not given"},
+     "Chat template for messages: " TERN_CHAT_TEMPLATES ", or a Jinja file; the model's when not given"},
     {"skip-bad", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, skip_bad), 0, 0,
      "Leaves out lines that cannot be used, and counts them"},
     {"show", 0, TERN_FLAG_U32, "N", offsetof(tern_options, show), 0, 0,

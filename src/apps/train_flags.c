@@ -28,7 +28,7 @@ const tern_flag tern_flags_train_data[] = {
     {"mark", 0, TERN_FLAG_TEXT, "TEXT", TRAINING(mark), 0, 0,
      "Documents in plain text end where this stands, as <|endoftext|>"},
     {"template", 0, TERN_FLAG_TEXT, "NAME", FIELD(template), 0, 0,
-     "Chat template for messages: chatml, llama3, bitnet, gemma, or a file; the model's when not given"},
+     "Chat template for messages: " TERN_CHAT_TEMPLATES ", or a Jinja file; the model's when not given"},
     {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "One JSON object a line for all that happens"},
     {"log-every", 0, TERN_FLAG_U32, "N", FIELD(log_every), 1, 1 << 30,
      "Steps between lines; a fiftieth of all when not given"},

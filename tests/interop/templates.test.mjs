@@ -2,7 +2,7 @@
  * JavaScript. */
 import assert from 'node:assert/strict';
 import {after, describe, test} from 'node:test';
-import {CONVERSATIONS, NOT_FOR_JAVASCRIPT} from './support/conversations.mjs';
+import {CONVERSATIONS, NOT_FOR_JAVASCRIPT, PLAIN} from './support/conversations.mjs';
 import {absent, openJinja, Peer} from './support/tern.mjs';
 
 const skip = absent();
@@ -45,5 +45,27 @@ for (const [name, source, bos, eos] of TEMPLATES) {
     test('some of them render', {skip: !jinja}, () => assert.ok(rendered > 0));
   });
 }
+
+/** Templates by name beside the published ones, on the plain conversations that both are for. */
+const NAMED = {
+  chatml: 'gpt4',
+  qwen: 'qwen3',
+  gemma: 'gemma3',
+  'mistral-tekken': 'mistral_nemo',
+  deepseek: 'deepseek_v3',
+  'command-r': 'command_r_plus/default'
+};
+
+describe('templates by name', {skip: skip || !jinja}, () => {
+  for (const [name, published] of Object.entries(NAMED))
+    test(`${name} is as ${published}`, async () => {
+      const [, source, bos, eos] = TEMPLATES.find(([theirs]) => theirs === published);
+      const {text: own} = await peer.ask({builtin: name});
+      for (const [what, variables] of CONVERSATIONS.filter(([what]) => PLAIN.includes(what))) {
+        const theirs = await jinja.ask({template: source, bos, eos, variables});
+        assert.equal(await peer.text({template: own, bos, eos, variables}), theirs.text, what);
+      }
+    });
+});
 
 if (skip) test('chat templates', {skip});

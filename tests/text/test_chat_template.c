@@ -194,6 +194,60 @@ static void users_never_write_special_tokens(void **state)
     tern_tokenizer_close(t);
 }
 
+/* As the models' cards show it. tests/interop compares others with the published templates. */
+static void templates_by_name(void **state)
+{
+    (void)state;
+    static const tern_chat_message turns[] = {
+        {"system", "Be brief.", 9}, {"user", " A?", 3}, {"assistant", "B.", 2}, {"user", "C?", 2}};
+    static const text_case cases[] = {
+        {"chatml", "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n A?<|im_end|>\n<|im_start|>assistant\nB."
+                   "<|im_end|>\n<|im_start|>user\nC?<|im_end|>\n<|im_start|>assistant\n"},
+        {"llama2", "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\n A? [/INST] B. </s><s>[INST] C? [/INST]"},
+        {"llama3",
+         "<s><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>"
+         "\n\nA?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nB.<|eot_id|><|start_header_id|>user"
+         "<|end_header_id|>\n\nC?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"},
+        {"bitnet",
+         "<s>System: Be brief.<|eot_id|>User: A?<|eot_id|>Assistant: B.<|eot_id|>User: C?<|eot_id|>Assistant: "},
+        {"gemma", "<s><start_of_turn>user\nBe brief.\n\nA?<end_of_turn>\n<start_of_turn>model\nB.<end_of_turn>\n"
+                  "<start_of_turn>user\nC?<end_of_turn>\n<start_of_turn>model\n"},
+        {"phi3", "<|system|>\nBe brief.<|end|>\n<|user|>\n A?<|end|>\n<|assistant|>\nB.<|end|>\n<|user|>\nC?<|end|>\n"
+                 "<|assistant|>\n"},
+        {"phi4",
+         "<|im_start|>system<|im_sep|>Be brief.<|im_end|><|im_start|>user<|im_sep|> A?<|im_end|><|im_start|>"
+         "assistant<|im_sep|>B.<|im_end|><|im_start|>user<|im_sep|>C?<|im_end|><|im_start|>assistant<|im_sep|>"},
+        {"phi4-mini",
+         "<|system|>Be brief.<|end|><|user|> A?<|end|><|assistant|>B.<|end|><|user|>C?<|end|><|assistant|>"},
+        {"mistral", "<s>[INST]  A?[/INST] B.</s>[INST] Be brief.\n\nC?[/INST]"},
+        {"granite",
+         "<|start_of_role|>system<|end_of_role|>Be brief.<|end_of_text|>\n<|start_of_role|>user<|end_of_role|>"
+         " A?<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>B.<|end_of_text|>\n<|start_of_role|>user"
+         "<|end_of_role|>C?<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>"},
+        {"falcon3", "<|system|>\nBe brief.\n<|user|>\n A?\n<|assistant|>\nB.</s>\n<|user|>\nC?\n<|assistant|>\n"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        template_expect_text(tern_chat_template_builtin(cases[i].source), turns, 4, true, cases[i].expected);
+}
+
+/* Each name of the list is known, and renders a conversation without a system message too. */
+static void names_are_known(void **state)
+{
+    (void)state;
+    char name[32];
+    const char *at = TERN_CHAT_TEMPLATES;
+    for (int n; sscanf(at, "%31[^,]%n", name, &n) == 1; at += n + (at[n] ? 2 : 0)) {
+        tern_buf out = {0};
+        tern_error err = {0};
+        const char *source = tern_chat_template_builtin(name);
+        if (!source) fail_msg("%s is not known", name);
+        assert_ok(template_render(source, dialogue, 3, true, &out, &err), err);
+        assert_non_null(strstr(out.data, "yes"));
+        tern_buf_deinit(&out);
+    }
+    assert_null(tern_chat_template_builtin("chat"));
+}
+
 /* Expected by Python's Jinja2. */
 static void variables_from_json(void **state)
 {
@@ -225,7 +279,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(white_space),         cmocka_unit_test(operators),
     cmocka_unit_test(statements),          cmocka_unit_test(filters_and_methods),
     cmocka_unit_test(model_styles),        cmocka_unit_test(users_never_write_special_tokens),
-    cmocka_unit_test(variables_from_json),
+    cmocka_unit_test(variables_from_json), cmocka_unit_test(templates_by_name),
+    cmocka_unit_test(names_are_known),
 };
 
 TEST_GROUP(chat_template, "web", tests);

@@ -63,6 +63,9 @@ export const CONVERSATIONS = [
   ['thoughts', {
     messages: [user('a'), assistant('<think>\nhmm\n</think>\n\nb'), user('c'), assistant('<think>\nso\n</think>\n\nd')]
   }],
+  ['thoughts of before', {
+    messages: [user('a'), assistant('<think>\nhmm\n</think>\n\nb'), user('c')], add_generation_prompt: true
+  }],
   ['reasoning apart', {
     messages: [user('a'), {role: 'assistant', content: 'b', reasoning_content: '\nhmm\n'}], enable_thinking: true
   }],
@@ -101,4 +104,10 @@ export const CONVERSATIONS = [
 export const NOT_FOR_JAVASCRIPT = [
   'an empty system message', 'content in parts', 'a system message in parts', 'two user messages',
   'an answer that is an object', 'no message'
+];
+
+/** What templates by name are for: turns of a system (first), a user and an assistant. */
+export const PLAIN = [
+  'one turn', 'one turn, to be answered', 'system and user', 'an empty system message', 'several turns',
+  'lines, quotes, braces and scripts'
 ];

@@ -9,7 +9,7 @@ import {fileURLToPath} from 'node:url';
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 export const BUILD = process.env.TERN_BUILD ?? join(ROOT, 'build/release');
 const PEER = join(BUILD, 'interop_peer');
-const COMMAND = join(BUILD, 'tern');
+export const COMMAND = join(BUILD, 'tern');
 const PACKAGES = join(ROOT, 'tests/interop/node_modules');
 
 /** Why the tests cannot run here, or false. In CI they must. */
@@ -25,7 +25,7 @@ export function absent(...more) {
 export const packageDir = (name) => join(PACKAGES, name);
 
 /** What `tern WORDS` prints. */
-export const tern = (...words) => execFileSync(COMMAND, words, {encoding: 'utf8', maxBuffer: 1 << 28});
+export const tern = (...words) => execFileSync(COMMAND, words, {encoding: 'utf8', maxBuffer: 1 << 28, stdio: 'pipe'});
 
 /** A program that answers each line of JSON with one. */
 class Lines {

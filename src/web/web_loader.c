@@ -14,14 +14,15 @@ TERN_WEB tern_status tern_web_loader_accept(tern_loader *loader);
 TERN_WEB tern_status tern_web_loader_finish(tern_engine **engine, tern_loader *loader);
 TERN_WEB void tern_web_loader_close(tern_loader *loader);
 
-/* Options: backend ("cpu", "webgpu"), threads, f32Activations. */
+/* Options: backend ("cpu", "webgpu"), threads, f32Activations, int8Blocks (dense layers, on the CPU). */
 tern_status tern_web_loader_open(tern_loader **loader, const char *options, double file_bytes)
 {
     tern_error *err = tern_web__error();
     tern_engine_params params = {0};
     const tern_web_option known[] = {{"backend", TERN_WEB_STRING, &params.backend.name},
                                      {"threads", TERN_WEB_U32, &params.backend.n_threads},
-                                     {"f32Activations", TERN_WEB_BOOL, &params.f32_activations}};
+                                     {"f32Activations", TERN_WEB_BOOL, &params.f32_activations},
+                                     {"int8Blocks", TERN_WEB_BOOL, &params.int8_blocks}};
     json_t *root;
     *loader = NULL;
     TERN_TRY(tern_web__read_options(options, known, sizeof known / sizeof *known, &root, err));

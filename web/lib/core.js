@@ -118,16 +118,17 @@ export class Core {
   /**
    * Opens an engine from a file that is read in order.
    * @param {{size: number, read: (offset: number, length: number) => Promise<Uint8Array>}} reader
-   * @param {{backend?: 'cpu' | 'webgpu', contextLength?: number, activations?: 'int8' | 'f32',
+   * @param {{backend?: 'cpu' | 'webgpu', contextLength?: number, activations?: 'auto' | 'int8' | 'f32',
    *   signal?: AbortSignal, manifest?: string | null,
    *   onHead?: (head: {model: object, memory: object}) => void | Promise<void>,
    *   onPiece?: (done: {loaded: number, total: number}) => void}} [options] `onHead` may refuse by throwing
    * @returns {Promise<Engine>}
    */
   async load(reader, options = {}) {
-    const {backend = 'cpu', contextLength = 0, activations = 'int8', signal} = options;
+    const {backend = 'cpu', contextLength = 0, activations = 'auto', signal} = options;
     const f32Activations = activations === 'f32';
-    const settings = JSON.stringify({backend, threads: this.threads, f32Activations});
+    const int8Blocks = activations === 'int8';
+    const settings = JSON.stringify({backend, threads: this.threads, f32Activations, int8Blocks});
     const loader = this.memory.withString(settings, (at) => this.open('loader_open', at, reader.size));
     try {
       if (options.manifest) this.memory.withString(options.manifest, (at) => this.try('loader_manifest', loader, at));

@@ -64,10 +64,11 @@ export interface LoadOptions {
   /** Positions of the context. Default: the model's, at most 2048. */
   contextLength?: number;
   /**
-   * What ternary layers multiply: "int8", which BitNet models were trained with, or "f32", for models that were trained
-   * without 8-bit activations. Default: "int8".
+   * What layers multiply. "auto", the default: 8 bits in ternary layers, which BitNet models were trained with, and f32
+   * in others. "f32": everywhere, for models that were trained without 8-bit activations. "int8": 8 bits by blocks in
+   * layers that are not ternary as well, which the CPU alone has: many times as fast there, and less exact.
    */
-  activations?: 'int8' | 'f32';
+  activations?: 'auto' | 'int8' | 'f32';
   /** Keep the model in OPFS. Default true where there is OPFS; picked files are not stored unless asked for. */
   store?: boolean;
   onProgress?: (progress: Progress) => void;

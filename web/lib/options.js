@@ -26,7 +26,7 @@ const WORDS = {
 export const LOAD = {
   backend: ['auto', 'webgpu', 'cpu'],
   threads: 'count',
-  activations: ['int8', 'f32'],
+  activations: ['auto', 'int8', 'f32'],
   contextLength: 'count',
   store: 'boolean',
   onProgress: 'function',

@@ -322,7 +322,7 @@ describe('loading on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
       [{stored: 7}, {}, 'INVALID_ARGUMENT', /source\.stored is 7, expected the id/],
       [MODEL, {backend: 'cuda'}, 'INVALID_ARGUMENT', /backend is "cuda", expected "auto" or "webgpu" or "cpu"/],
       [MODEL, {threads: 0}, 'INVALID_ARGUMENT', /threads is 0/],
-      [MODEL, {activations: 'f16'}, 'INVALID_ARGUMENT', /activations is "f16", expected "int8" or "f32"/],
+      [MODEL, {activations: 'f16'}, 'INVALID_ARGUMENT', /activations is "f16", expected "auto" or "int8" or "f32"/],
       [MODEL, {...options, contextLength: 5000}, 'INVALID_ARGUMENT', /5000 .*1024/],
       [MODEL, {bakend: 'cpu'}, 'INVALID_ARGUMENT', /Tern\.load: there is no option "bakend"/],
       [{stored: 'x'}, options, 'NO_STORAGE', /no private file system/],

@@ -36,7 +36,7 @@ function options(request) {
   const threads = settings.get('threads', 0);
   return {
     backend: request.backend ?? settings.get('backend', 'auto'),
-    activations: settings.get('activations', 'int8') === 'f32' ? 'f32' : 'int8',
+    activations: settings.get('activations', 'auto') === 'f32' ? 'f32' : 'auto',
     ...(contextLength > 0 ? {contextLength} : {}),
     ...(threads > 0 ? {threads} : {}),
     ...(request.store === undefined ? {} : {store: request.store}),

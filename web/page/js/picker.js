@@ -103,10 +103,10 @@ function controls() {
       'activations',
       'Activations',
       [
-        ['int8', 'int8, as most are trained'],
+        ['auto', 'as most are trained'],
         ['f32', 'f32'],
       ],
-      'int8',
+      'auto',
     ),
   );
   if (globalThis.crossOriginIsolated) $('load-controls').append(choice('threads', 'CPU threads', threads, 0));

@@ -1,0 +1,5 @@
+/* Dense weights times int8 activations on WebAssembly SIMD128. */
+#include "backend/cpu/blocks/dots_simd128.h"
+
+#include "backend/cpu/blocks/blocks.inc"
+#include "backend/cpu/blocks/quantize.inc"

@@ -136,6 +136,7 @@ typedef struct tern_engine_info {
     const char *chat_template; /* Jinja; NULL: it has none */
     const char *backend;       /* "cpu", "vulkan" */
     const char *device;        /* its name; NULL: the CPU */
+    const char *driver;        /* of it, with its version; NULL: none, or not known */
     uint32_t max_steps;        /* tokens that the device can choose on its own at once; 1: the host chooses them */
 } tern_engine_info;
 
@@ -188,6 +189,7 @@ typedef struct tern_engine_counters {
     uint64_t dispatches, barriers, submits;
     uint64_t layer_dispatches; /* of them for layers */
     uint64_t uploaded_bytes, downloaded_bytes;
+    uint64_t buffers, reused_buffers; /* made so far; of them in memory of the device that was held already */
     uint64_t allocations; /* of device memory and of objects made while running; 0 for each token is the aim */
     uint64_t pipelines, pipeline_hits; /* made so far; of them found in the cache of an earlier start */
     /* Of the kernels that sessions use, those that could not be tried against the CPU before, for want of memory: their

@@ -149,6 +149,7 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
                            .chat_template = t ? tern_tokenizer_chat_template(t) : NULL,
                            .backend = b->info.name,
                            .device = b->info.device,
+                           .driver = b->info.driver,
                            .max_steps = b->info.max_steps};
     return TERN_OK;
 }
@@ -169,6 +170,8 @@ tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *c
                                        .layer_dispatches = c.layer_dispatches,
                                        .uploaded_bytes = c.uploaded_bytes,
                                        .downloaded_bytes = c.downloaded_bytes,
+                                       .buffers = c.buffers,
+                                       .reused_buffers = c.reused,
                                        .allocations = c.allocations,
                                        .pipelines = c.pipelines,
                                        .pipeline_hits = c.pipeline_hits,

@@ -35,7 +35,7 @@ typedef struct tern_bench_row {
     double first_token_ms;
     double operations_per_token; /* integer multiplications and additions of the layers */
     tern_bench_counts per_token;
-    uint64_t pipelines, pipeline_hits;
+    uint64_t pipelines, pipeline_hits, buffers, reused_buffers;
     double read_bandwidth, dot_rate; /* bytes and multiply-adds per second */
     uint64_t resident, peak_resident;
     uint32_t n_layers;
@@ -45,6 +45,7 @@ typedef struct tern_bench_row {
 /* What is the same for every row. */
 typedef struct tern_bench_subject {
     char device[160]; /* "Intel ...", or "vulkan: NVIDIA H200" */
+    char driver[160]; /* of a GPU; "": none */
     bool is_cpu;
     char name[160];
     uint64_t parameters, bytes;

@@ -208,6 +208,7 @@ static void describe(const tern_bench *b, tern_bench_subject *out)
     out->n_loras = b->loras.n;
     out->lora_bytes = lora_bytes(&b->loras);
     out->is_cpu = !info->device;
+    snprintf(out->driver, sizeof out->driver, "%s", info->driver ? info->driver : "");
     if (out->is_cpu) tern_cpu_name(out->device, sizeof out->device);
     else snprintf(out->device, sizeof out->device, "%s: %s", info->backend, info->device);
 }
@@ -231,6 +232,8 @@ static tern_status measure_engine(tern_bench *b, tern_bench_row *out, tern_bench
     const tern_engine_counters c = counters_of(b);
     out->pipelines = c.pipelines;
     out->pipeline_hits = c.pipeline_hits;
+    out->buffers = c.buffers;
+    out->reused_buffers = c.reused_buffers;
     out->n_layers = b->info.n_layers;
     out->resident = process_bytes("VmRSS");
     out->peak_resident = process_bytes("VmHWM");

@@ -1,5 +1,6 @@
 /* tern bench: speed as a share of what this machine can do, measured in the same run. */
 #include <string.h>
+#include <time.h>
 
 #include "apps/bench.h"
 #include "base/alloc.h"
@@ -55,6 +56,19 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"What is left out", tern_flags_fusion},
                                          {0}};
 
+/* Where and when: what a record of a measurement needs to be compared with another. */
+static json_t *machine_json(const tern_bench_subject *s)
+{
+    char os[200], date[32] = "";
+    const time_t now = time(NULL);
+    struct tm utc;
+    tern_system_name(os, sizeof os);
+    if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return json_pack("{s:o, s:o, s:s, s:s, s:n}", "os", tern_app_json_text(os, strlen(os)), "driver",
+                     *s->driver ? tern_app_json_text(s->driver, strlen(s->driver)) : json_null(), "date", date,
+                     "version", tern_version(), "browser");
+}
+
 static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_bench_subject *s, const tern_options *o,
                          tern_error *err)
 {
@@ -63,13 +77,13 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
     for (uint32_t i = 0; i < n; i++) json_array_append_new(list, tern_bench_row_json(&rows[i]));
     if (o->json)
         return tern_app_print_json(
-            json_pack("{s:o, s:s, s:s, s:s, s:s?, s:s?, s:b, s:I, s:I, s:i, s:I, s:i, s:i, s:i, s:o}",
-                      s->is_cpu ? "cpu" : "device", tern_app_json_text(s->device, strlen(s->device)), "model", s->name,
-                      "head", s->head, "activations", s->activations, "kernel", o->kernel, "no_fusion", o->no_fusion,
-                      "tuned", (int)s->tuned, "parameters", (json_int_t)s->parameters, "weight_bytes",
-                      (json_int_t)s->bytes, "adapters", (int)s->n_loras, "adapter_bytes", (json_int_t)s->lora_bytes,
-                      "prompt_tokens", (int)o->n_prompt, "generated_tokens", (int)o->n_tokens, "repeats",
-                      (int)o->repeats, "results", list),
+            json_pack("{s:o, s:o, s:s, s:s, s:s, s:s?, s:s?, s:b, s:I, s:I, s:i, s:I, s:i, s:i, s:i, s:o}",
+                      s->is_cpu ? "cpu" : "device", tern_app_json_text(s->device, strlen(s->device)), "machine",
+                      machine_json(s), "model", s->name, "head", s->head, "activations", s->activations, "kernel",
+                      o->kernel, "no_fusion", o->no_fusion, "tuned", (int)s->tuned, "parameters",
+                      (json_int_t)s->parameters, "weight_bytes", (json_int_t)s->bytes, "adapters", (int)s->n_loras,
+                      "adapter_bytes", (json_int_t)s->lora_bytes, "prompt_tokens", (int)o->n_prompt, "generated_tokens",
+                      (int)o->n_tokens, "repeats", (int)o->repeats, "results", list),
             err);
     json_decref(list);
     printf("%s\n%s, head %s, %s activations%s%s: %.2f G parameters, %s\n", s->device, s->name, s->head, s->activations,

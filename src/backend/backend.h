@@ -26,7 +26,8 @@ typedef struct tern_backend_counters {
     uint64_t dispatches, barriers, submits;
     uint64_t layer_dispatches; /* of them for ops of a layer */
     uint64_t uploaded_bytes, downloaded_bytes;
-    uint64_t allocations; /* of device memory and of objects made while running; 0 for each token is the aim */
+    uint64_t buffers, reused; /* made so far; of them in memory that was held already */
+    uint64_t allocations;     /* of device memory and of objects made while running; 0 for each token is the aim */
     uint64_t pipelines, pipeline_hits; /* made so far; of them found in the cache of an earlier start */
     uint64_t untried;                  /* kernels that are used and that nothing could be told about (give_up) */
     uint64_t crossed_bytes;            /* carried over between the sides of a split backend */

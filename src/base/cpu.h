@@ -36,6 +36,8 @@ tern_status tern_cpu_features_parse(const char *text, uint32_t native, uint32_t 
 /* Writes "avx2 avx-vnni ..." or "scalar" to out. */
 void tern_cpu_features_print(uint32_t features, char *out, uint32_t out_bytes);
 
+/* The operating system with its release and the machine's architecture, "Linux 6.1.0 x86_64", or "unknown". */
+void tern_system_name(char *out, uint32_t out_bytes);
 /* The CPU's name from the operating system, or "unknown". */
 void tern_cpu_name(char *out, uint32_t out_bytes);
 /* Physical cores this process may run on, no more than a container's CPU limit; at least 1. */

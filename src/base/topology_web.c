@@ -2,11 +2,20 @@
 #if defined(__EMSCRIPTEN__)
 #include <emscripten/heap.h>
 #include <stdio.h>
+#include <sys/utsname.h>
 #if defined(__EMSCRIPTEN_PTHREADS__)
 #include <emscripten/threading.h>
 #endif
 
 #include "base/cpu.h"
+
+void tern_system_name(char *out, uint32_t out_bytes)
+{
+    struct utsname u;
+    if (out_bytes == 0) return;
+    if (uname(&u) == 0) snprintf(out, out_bytes, "%s %s %s", u.sysname, u.release, u.machine);
+    else snprintf(out, out_bytes, "unknown");
+}
 
 void tern_cpu_name(char *out, uint32_t out_bytes)
 {

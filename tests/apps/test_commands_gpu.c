@@ -62,6 +62,10 @@ static void bench_counts(void **state)
     const json_t *rows = json_object_get(o, "results");
     assert_int_equal(json_array_size(rows), 2);
     assert_non_null(json_object_get(o, "device"));
+    const json_t *machine = json_object_get(o, "machine");
+    assert_true(json_string_length(json_object_get(machine, "driver")) > 0);
+    assert_true(json_string_length(json_object_get(machine, "os")) > 5);
+    assert_int_equal(json_string_length(json_object_get(machine, "date")), 20);
     for (size_t i = 0; i < 2; i++) {
         const json_t *row = json_array_get(rows, i), *counters = json_object_get(row, "counters");
         const double steps = i ? 4 : 1;
@@ -71,6 +75,9 @@ static void bench_counts(void **state)
         assert_true(number_at(counters, "downloaded_bytes_per_token") == 4 + 4 / steps);
         assert_true(number_at(counters, "device_allocations_per_token") == 0);
         assert_true(number_at(counters, "allocations_per_token") == 0);
+        assert_true(number_at(counters, "buffers") > 20); /* most of them in memory that is held already */
+        assert_true(number_at(counters, "reused_buffers") > 0.8 * number_at(counters, "buffers"));
+        assert_true(number_at(counters, "barriers_per_token") <= number_at(counters, "dispatches_per_token") + 1);
         assert_true(number_at(row, "read_bandwidth") > 0);
     }
     json_decref(o);

@@ -182,8 +182,11 @@ tern_status tern_vulkan__allocate(tern_vulkan *vk, tern_vulkan_use use, const Vk
     uint64_t bytes = (need->size + alignment - 1) / alignment * alignment, offset;
     size_t at;
     for (tern_vulkan_block *block = vk->blocks; block; block = block->next)
-        if (block->type == type && find_gap(block, bytes, alignment, &offset, &at))
+        if (block->type == type && find_gap(block, bytes, alignment, &offset, &at)) {
+            vk->counters.buffers++;
+            vk->counters.reused++;
             return take(vk, use, block, offset, bytes, at, out, err);
+        }
     if (bytes > vk->physical.max_allocation)
         return tern_fail(err, TERN_LIMIT, "vulkan: %s allocates at most %llu bytes at once, %llu are needed",
                          vk->physical.properties.deviceName, (unsigned long long)vk->physical.max_allocation,
@@ -193,6 +196,7 @@ tern_status tern_vulkan__allocate(tern_vulkan *vk, tern_vulkan_use use, const Vk
     tern_error first = {0};
     if (block_make(vk, size, type, &block, &first) != TERN_OK) TERN_TRY(block_make(vk, bytes, type, &block, err));
     if (!block) return tern_fail(err, TERN_INTERNAL, "vulkan: memory was allocated, but no block made of it");
+    vk->counters.buffers++;
     tern_status status = take(vk, use, block, 0, bytes, 0, out, err);
     if (status != TERN_OK) drop(vk, block);
     return status;

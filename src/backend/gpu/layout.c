@@ -1,55 +1,31 @@
 /* How weights lie in device memory: whole rows in slices that a binding can hold. */
 #include <string.h>
 
-#include "backend/gpu/layout.h"
+#include "backend/gpu/blocks.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
 
 enum { ROW_ALIGNMENT = 16, SLICE_ALIGNMENT = 256, TILE_ROWS = 128 };
 enum { GROUP = 128, GROUP_BYTES = 32 }; /* i2_s */
-enum {
-    Q8_0_BLOCK = 32,
-    Q8_0_BYTES = 34,
-    K_BLOCK = 256,
-    Q6_K_BYTES = 210,
-    Q6_K_BODY = 208,
-    Q4_K_BYTES = 144,
-    Q5_K_BYTES = 176
-};
 
 static bool format_of(const tern_encoding *e, tern_gpu_format *format)
 {
-    switch (e->id) {
-    case TERN_ENC_F32: *format = TERN_GPU_F32; return true;
-    case TERN_ENC_F16: *format = TERN_GPU_F16; return true;
-    case TERN_ENC_BF16: *format = TERN_GPU_BF16; return true;
-    case TERN_ENC_Q8_0: *format = TERN_GPU_Q8_0; return true;
-    case TERN_ENC_Q6_K: *format = TERN_GPU_Q6_K; return true;
-    case TERN_ENC_Q4_K: *format = TERN_GPU_Q4_K; return true;
-    case TERN_ENC_Q5_K: *format = TERN_GPU_Q5_K; return true;
-    case TERN_ENC_TQ1_0:
-    case TERN_ENC_TQ2_0:
-    case TERN_ENC_I2_S:
-    case TERN_ENC_T160: *format = TERN_GPU_TERNARY; return true;
-    default: return false;
-    }
+    const tern_gpu_blocks *blocks = tern_gpu_blocks_of(e);
+    if (blocks) *format = blocks->format;
+    else if (e->ternary) *format = TERN_GPU_TERNARY;
+    else if (e->id == TERN_ENC_F32) *format = TERN_GPU_F32;
+    else if (e->id == TERN_ENC_F16) *format = TERN_GPU_F16;
+    else if (e->id == TERN_ENC_BF16) *format = TERN_GPU_BF16;
+    else return false;
+    return true;
 }
 
 /* Bytes of a row before it is padded. */
-static uint64_t content_bytes(tern_gpu_format format, uint64_t cols)
+static uint64_t content_bytes(const tern_encoding *e, uint64_t cols)
 {
-    switch (format) {
-    case TERN_GPU_TERNARY: return tern_round_up(cols, GROUP) / GROUP * GROUP_BYTES;
-    case TERN_GPU_F32: return cols * 4;
-    case TERN_GPU_F16:
-    case TERN_GPU_BF16: return cols * 2;
-    case TERN_GPU_Q8_0: return cols / Q8_0_BLOCK * Q8_0_BYTES;
-    case TERN_GPU_Q6_K: return cols / K_BLOCK * Q6_K_BYTES;
-    case TERN_GPU_Q4_K: return cols / K_BLOCK * Q4_K_BYTES;
-    case TERN_GPU_Q5_K: return cols / K_BLOCK * Q5_K_BYTES;
-    case TERN_GPU_FORMAT_COUNT: break;
-    }
-    return 0;
+    const tern_gpu_blocks *blocks = tern_gpu_blocks_of(e);
+    if (blocks) return cols / e->block_elements * tern_gpu_blocks_bytes(blocks);
+    return e->ternary ? tern_round_up(cols, GROUP) / GROUP * GROUP_BYTES : cols * e->block_bytes;
 }
 
 /* The most rows that a binding holds, whole tiles of them when that many fit. */
@@ -64,7 +40,7 @@ static uint32_t rows_of_slice(uint64_t max_binding, uint64_t row_bytes, bool row
 /* What ops write has to lie as they take it. */
 static tern_status check_trained(const tern_gpu_layout *l, const tern_weight *w, tern_error *err)
 {
-    const uint64_t content = content_bytes(l->format, w->cols);
+    const uint64_t content = content_bytes(w->encoding, w->cols);
     if (l->format == TERN_GPU_TERNARY)
         return w->row_scales
                    ? TERN_OK
@@ -96,7 +72,7 @@ tern_status tern_gpu_layout_of(tern_gpu_layout *layout, const tern_weight *w, co
                          "%s: encoding %s: one of " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES
                          " expected",
                          w->name, w->encoding->name);
-    uint64_t row_bytes = tern_round_up(content_bytes(l.format, w->cols), ROW_ALIGNMENT);
+    uint64_t row_bytes = tern_round_up(content_bytes(w->encoding, w->cols), ROW_ALIGNMENT);
     if (row_bytes <= UINT32_MAX)
         l.slice_rows = rows_of_slice(caps->max_binding, row_bytes, w->row_scales != NULL, w->rows);
     if (l.slice_rows == 0)
@@ -118,18 +94,9 @@ tern_status tern_gpu_layout_of(tern_gpu_layout *layout, const tern_weight *w, co
 
 bool tern_gpu_layout_is_file(const tern_gpu_layout *layout, const tern_weight *w)
 {
-    switch (layout->format) {
-    case TERN_GPU_TERNARY: return w->encoding->id == TERN_ENC_I2_S && w->cols % GROUP == 0;
-    case TERN_GPU_F32:
-    case TERN_GPU_F16:
-    case TERN_GPU_BF16: return content_bytes(layout->format, w->cols) == layout->row_bytes;
-    case TERN_GPU_Q4_K:
-    case TERN_GPU_Q5_K: return true;
-    case TERN_GPU_Q8_0:
-    case TERN_GPU_Q6_K:
-    case TERN_GPU_FORMAT_COUNT: break;
-    }
-    return false;
+    const tern_gpu_blocks *blocks = tern_gpu_blocks_of(w->encoding);
+    if (layout->format == TERN_GPU_TERNARY) return w->encoding->id == TERN_ENC_I2_S && w->cols % GROUP == 0;
+    return (!blocks || tern_gpu_blocks_are_file(blocks)) && content_bytes(w->encoding, w->cols) == layout->row_bytes;
 }
 
 /* Rows of any ternary encoding as i2_s groups, the last one filled up with zero codes. */
@@ -150,38 +117,21 @@ static tern_status pack_ternary(const tern_gpu_layout *layout, const tern_weight
     return status;
 }
 
-/* One row: the values of all blocks, then their scales. */
-static void split_q8_0(const uint8_t *in, size_t n_blocks, uint8_t *out)
-{
-    uint8_t *scales = out + n_blocks * Q8_0_BLOCK;
-    for (size_t b = 0; b < n_blocks; b++, in += Q8_0_BYTES) {
-        memcpy(out + b * Q8_0_BLOCK, in + 2, Q8_0_BLOCK);
-        memcpy(scales + b * 2, in, 2);
-    }
-}
-
-static void split_q6_k(const uint8_t *in, size_t n_blocks, uint8_t *out)
-{
-    uint8_t *scales = out + n_blocks * Q6_K_BODY;
-    for (size_t b = 0; b < n_blocks; b++, in += Q6_K_BYTES) {
-        memcpy(out + b * Q6_K_BODY, in, Q6_K_BODY);
-        memcpy(scales + b * 2, in + Q6_K_BODY, 2);
-    }
-}
-
 tern_status tern_gpu_pack_rows(const tern_gpu_layout *layout, const tern_weight *w, uint32_t first, uint32_t n,
                                uint8_t *out, tern_error *err)
 {
-    size_t row = layout->row_bytes, content = (size_t)content_bytes(layout->format, w->cols);
+    size_t row = layout->row_bytes, content = (size_t)content_bytes(w->encoding, w->cols);
     if (tern_gpu_layout_is_file(layout, w)) {
         memcpy(out, w->data + first * row, n * row);
         return TERN_OK;
     }
     if (layout->format == TERN_GPU_TERNARY) return pack_ternary(layout, w, first, n, out, err);
+    const tern_encoding *e = w->encoding;
+    const tern_gpu_blocks *blocks = tern_gpu_blocks_of(e);
+    const size_t n_blocks = w->cols / e->block_elements, file = n_blocks * e->block_bytes;
     for (uint32_t r = 0; r < n; r++, out += row) {
-        const uint8_t *in = w->data + (size_t)(first + r) * content;
-        if (layout->format == TERN_GPU_Q8_0) split_q8_0(in, w->cols / Q8_0_BLOCK, out);
-        else if (layout->format == TERN_GPU_Q6_K) split_q6_k(in, w->cols / K_BLOCK, out);
+        const uint8_t *in = w->data + (size_t)(first + r) * file;
+        if (blocks) tern_gpu_blocks_split(blocks, in, n_blocks, out);
         else memcpy(out, in, content);
         memset(out + content, 0, row - content);
     }

@@ -9,16 +9,23 @@
 /* How a weight lies in device memory. A device of small bindings holds it in slices of whole rows; slice i starts at i
  * * slice_bytes of the weight's buffer, has slice_rows rows (the last may have fewer) of row_bytes each, and then,
  * where there are row scales, one f32 for each row at scales_offset from the slice's start. */
+/* A row in each format:
+ *
+ *   TERNARY        every ternary encoding: i2_s groups, rows padded to whole groups of 128 (32 bytes) and to 16 bytes
+ *   F32 to BF16    as in the file
+ *   Q8_0           [cols] int8, then an f16 scale for each 32
+ *   Q6_K           blocks of 208 bytes (ql, qh, scales), then their f16 d
+ *   Q4_K, Q5_K     as in the file
+ *   Q4_0 to IQ4_NL 16 bytes of nibbles for each 32 columns; in Q5 their words of fifth bits; their f16 d, or d and m
+ *   Q3_K           the file's blocks in 112 bytes each
+ *   Q2_K           blocks of 80 bytes (scales, pairs), then their f16 d and dmin
+ *   Q2_0           pairs of bits, then an f16 d for each 64 (pq2_0: every scale twice)
+ *   Q1_0           bits, then an f16 d for each 128 */
 typedef enum tern_gpu_format {
-    TERN_GPU_TERNARY, /* every ternary encoding: i2_s groups, rows padded to whole groups of 128 (32 bytes) and to 16
-                         bytes */
-    TERN_GPU_F32,
-    TERN_GPU_F16,
-    TERN_GPU_BF16,
-    TERN_GPU_Q8_0, /* [cols] int8, then an f16 scale for each 32 */
-    TERN_GPU_Q6_K, /* blocks of 208 bytes (ql, qh, scales), then their f16 d */
-    TERN_GPU_Q4_K, /* as in the file */
-    TERN_GPU_Q5_K, /* likewise */
+    TERN_GPU_TERNARY,
+#define FORMAT(name, number, vec, unit, coop, join) TERN_GPU_##name,
+#include "backend/gpu/formats.def"
+#undef FORMAT
     TERN_GPU_FORMAT_COUNT
 } tern_gpu_format;
 

@@ -1,26 +1,15 @@
 /* Rows of a weight back from their layout on a device, in an encoding that the CPU reads. */
 #include <string.h>
 
-#include "backend/gpu/layout.h"
+#include "backend/gpu/blocks.h"
 #include "base/alloc.h"
 
 enum { GROUP = 128 }; /* i2_s */
-enum { Q8_0_BLOCK = 32, K_BLOCK = 256, Q6_K_BODY = 208, SCALE_BYTES = 2 };
 
 const tern_encoding *tern_gpu_unpacked(const tern_gpu_layout *layout, const tern_weight *w)
 {
     if (layout->format != TERN_GPU_TERNARY) return w->encoding;
     return tern_encoding_find(w->cols % GROUP ? TERN_ENC_T160 : TERN_ENC_I2_S);
-}
-
-/* One row: bodies and scales of blocks, which lie apart on the device. */
-static void join(const uint8_t *in, size_t n_blocks, size_t body, bool scale_first, uint8_t *out)
-{
-    const uint8_t *scales = in + n_blocks * body;
-    for (size_t b = 0; b < n_blocks; b++, out += body + SCALE_BYTES) {
-        memcpy(out + (scale_first ? SCALE_BYTES : 0), in + b * body, body);
-        memcpy(out + (scale_first ? 0 : body), scales + b * SCALE_BYTES, SCALE_BYTES);
-    }
 }
 
 static tern_status unpack_t160(const uint8_t *in, uint32_t cols, size_t row_bytes, uint8_t *out, tern_error *err)
@@ -46,11 +35,11 @@ tern_status tern_gpu_unpack_rows(const tern_gpu_layout *layout, const tern_weigh
                                  uint8_t *out, tern_error *err)
 {
     const tern_encoding *e = tern_gpu_unpacked(layout, w);
+    const tern_gpu_blocks *blocks = tern_gpu_blocks_of(e);
     size_t row_bytes;
     TERN_TRY(tern_encoding_row_bytes(e, w->cols, &row_bytes, err));
     for (uint32_t r = 0; r < n; r++, in += layout->row_bytes, out += row_bytes) {
-        if (layout->format == TERN_GPU_Q8_0) join(in, w->cols / Q8_0_BLOCK, Q8_0_BLOCK, true, out);
-        else if (layout->format == TERN_GPU_Q6_K) join(in, w->cols / K_BLOCK, Q6_K_BODY, false, out);
+        if (blocks) tern_gpu_blocks_join(blocks, in, w->cols / e->block_elements, out);
         else if (e->id == TERN_ENC_T160) TERN_TRY(unpack_t160(in, w->cols, row_bytes, out, err));
         else memcpy(out, in, row_bytes);
     }

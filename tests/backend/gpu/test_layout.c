@@ -66,6 +66,38 @@ static float element(const tern_gpu_layout *l, const uint8_t *row, uint32_t c)
         e->unpack(row + (size_t)block * e->block_bytes, 1, values);
         return values[i];
     }
+    case TERN_GPU_Q4_0:
+    case TERN_GPU_IQ4_NL:
+    case TERN_GPU_Q4_1:
+    case TERN_GPU_Q5_0:
+    case TERN_GPU_Q5_1: {
+        static const int8_t steps[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+        const bool five = l->format == TERN_GPU_Q5_0 || l->format == TERN_GPU_Q5_1,
+                   line = l->format == TERN_GPU_Q4_1 || l->format == TERN_GPU_Q5_1;
+        const uint8_t *scale = row + l->cols / 2 + (five ? l->cols / 8 : 0) + c / 32 * (line ? 4 : 2);
+        int q = row[c / 32 * 16 + c % 16] >> (c % 32 / 16 * 4) & 15;
+        if (five) q |= (row[l->cols / 2 + c / 8] >> (c % 8) & 1) << 4;
+        float d = tern_f16_to_f32(tern_load_u16(scale));
+        if (line) return d * (float)q + tern_f16_to_f32(tern_load_u16(scale + 2));
+        return d * (float)(l->format == TERN_GPU_IQ4_NL ? steps[q] : q - (five ? 16 : 8));
+    }
+    case TERN_GPU_Q3_K: {
+        float values[256];
+        tern_encoding_find(TERN_ENC_Q3_K)->unpack(row + (size_t)block * 112, 1, values);
+        return values[i];
+    }
+    case TERN_GPU_Q2_K: {
+        const uint8_t *b = row + (size_t)block * 80, *head = row + l->cols / 256 * 80 + (size_t)block * 4;
+        int q = b[16 + half * 32 + l32] >> (part * 2) & 3;
+        return tern_f16_to_f32(tern_load_u16(head)) * (float)(b[i / 16] & 15) * (float)q -
+               tern_f16_to_f32(tern_load_u16(head + 2)) * (float)(b[i / 16] >> 4);
+    }
+    case TERN_GPU_Q2_0:
+        return tern_f16_to_f32(tern_load_u16(row + l->cols / 4 + c / 64 * 2)) *
+               (float)((row[c / 4] >> (c % 4 * 2) & 3) - 1);
+    case TERN_GPU_Q1_0:
+        return tern_f16_to_f32(tern_load_u16(row + l->cols / 8 + c / 128 * 2)) *
+               (float)((row[c / 8] >> (c % 8) & 1) * 2 - 1);
     case TERN_GPU_FORMAT_COUNT: break;
     }
     return NAN;
@@ -144,6 +176,11 @@ static const struct {
     {TERN_ENC_BF16, TERN_GPU_BF16, 64, 128, true},        {TERN_ENC_BF16, TERN_GPU_BF16, 9, 32, false},
     {TERN_ENC_Q8_0, TERN_GPU_Q8_0, 2560, 2720, false},    {TERN_ENC_Q8_0, TERN_GPU_Q8_0, 96, 112, false},
     {TERN_ENC_Q6_K, TERN_GPU_Q6_K, 512, 432, false},      {TERN_ENC_Q6_K, TERN_GPU_Q6_K, 2560, 2112, false},
+    {TERN_ENC_Q3_K, TERN_GPU_Q3_K, 512, 224, false},      {TERN_ENC_Q2_K, TERN_GPU_Q2_K, 512, 176, false},
+    {TERN_ENC_Q5_1, TERN_GPU_Q5_1, 96, 80, false},        {TERN_ENC_Q5_0, TERN_GPU_Q5_0, 96, 80, false},
+    {TERN_ENC_Q4_1, TERN_GPU_Q4_1, 96, 64, false},        {TERN_ENC_Q4_0, TERN_GPU_Q4_0, 96, 64, false},
+    {TERN_ENC_IQ4_NL, TERN_GPU_IQ4_NL, 64, 48, false},    {TERN_ENC_Q2_0, TERN_GPU_Q2_0, 192, 64, false},
+    {TERN_ENC_Q1_0, TERN_GPU_Q1_0, 384, 64, false},       {TERN_ENC_PQ2_0, TERN_GPU_Q2_0, 384, 112, false},
     {TERN_ENC_Q4_K, TERN_GPU_Q4_K, 512, 288, true},       {TERN_ENC_Q5_K, TERN_GPU_Q5_K, 512, 352, true},
     {TERN_ENC_I2_S, TERN_GPU_TERNARY, 384, 96, true},     {TERN_ENC_I2_S, TERN_GPU_TERNARY, 64, 32, false},
     {TERN_ENC_TQ2_0, TERN_GPU_TERNARY, 256, 64, false},   {TERN_ENC_TQ1_0, TERN_GPU_TERNARY, 512, 128, false},

@@ -89,7 +89,12 @@ static void always_one(void **state)
     (void)state;
     static const uint32_t subgroups[] = {0, 4, 8, 16, 32, 64, 128}, invocations[] = {128, 256, 1024},
                           tokens[] = {1, 2, 8, 9, 64, 65, 4096};
-    static const char *const prefixes[] = {"", "F32_", "F16_", "BF16_", "Q8_0_", "Q6_K_", "Q4_K_", "Q5_K_"};
+    static const char *const prefixes[] = {
+        "",
+#define FORMAT(name, number, vec, unit, coop, join) #name "_",
+#include "backend/gpu/formats.def"
+#undef FORMAT
+    };
     for (uint32_t s = 0; s < 7; s++)
         for (uint32_t i = 0; i < 3; i++)
             for (uint32_t t = 0; t < 7; t++)

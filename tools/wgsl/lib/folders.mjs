@@ -27,7 +27,9 @@ const read = (folder, file) => fs.readFileSync(path.join(folder, file), 'utf8');
 
 // The rows of all tables, in the order of their paths.
 export function readTable(folder = GPU) {
-    const rows = filesBelow(folder, /^pipelines.*\.def$/).flatMap((file) => parseTable(read(folder, file), file));
+    const include = (file) => (file.endsWith('/formats.def') ? read(folder, path.basename(file)) : undefined);
+    const tables = filesBelow(folder, /^pipelines.*\.def$/);
+    const rows = tables.flatMap((file) => parseTable(read(folder, file), file, include));
     const seen = new Map();
     for (const row of rows) {
         if (seen.has(row.name)) throw new Error(`${row.where}: ${row.name} is also at ${seen.get(row.name)}`);

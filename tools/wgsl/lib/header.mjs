@@ -81,7 +81,9 @@ function typeOf(name, kind, same, fields) {
     return same === name ? structOf(type, fields) : `typedef tern_gpu_${same}_${kind} ${type};\n`;
 }
 
-const fieldsOf = (kernel) => kernel.overrides.map(({key, type}) => ({name: key.toLowerCase(), type}));
+// Sorted: which file an override is declared in makes no difference.
+const fieldsOf = (kernel) =>
+    kernel.overrides.map(({key, type}) => ({name: key.toLowerCase(), type})).sort((a, b) => (a.name < b.name ? -1 : 1));
 
 function setter(name, same) {
     return `static inline void tern_gpu_${name}_set(tern_gpu_dispatch *d, const tern_gpu_${name}_uniform *uniform)

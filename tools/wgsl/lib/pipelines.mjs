@@ -1,5 +1,6 @@
 // Reads the pipeline table (src/backend/gpu/FAMILY/pipelines*.def): rows X(NAME, "file", "signature", needs, subgroup,
-// invocations, bytes, "overrides"). Text in, rows out; runs in a browser as well.
+// invocations, bytes, "overrides"), and macros of such rows (macros.mjs). Text in, rows out; runs in a browser as well.
+import {expand} from './macros.mjs';
 
 export class TableError extends Error {
     constructor(file, line, message) {
@@ -20,8 +21,9 @@ function tokenize(text, file) {
         const at = TOKEN.lastIndex, match = TOKEN.exec(text);
         if (!match) throw new TableError(file, line, `unexpected ${JSON.stringify(text[at])}`);
         const [all, string, word, number, mark, directive] = match;
-        if (directive && !directive.startsWith('#include')) {
-            throw new TableError(file, line, `${directive.trim()}: only #include and rows X(...) expected`);
+        if (directive) {
+            const expected = 'only #define, #undef, #include and rows X(...) expected';
+            throw new TableError(file, line, `${directive.trim()}: ${expected}`);
         }
         if (string !== undefined) tokens.push({kind: 'string', value: string, line});
         else if (word) tokens.push({kind: 'word', value: word, line});
@@ -98,8 +100,9 @@ function parseOverrides(text, reader) {
 
 // The rows of one file, in order: {name, file, signature, needs, subgroup, invocations, bytes, overrides, where};
 // overrides are {KEY: 'VALUE'}, where is 'file:line'.
-export function parseTable(text, file) {
-    const reader = new Reader(text, file), rows = [];
+// `include(path)` gives the text of a list of formats that the file includes.
+export function parseTable(text, file, include) {
+    const reader = new Reader(expand(text, include), file), rows = [];
     while (reader.peek()) {
         const where = `${file}:${reader.line}`;
         if (reader.take('word') !== 'X') reader.fail('a row X(...) expected');

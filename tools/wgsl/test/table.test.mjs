@@ -44,12 +44,35 @@ X(TWO, "two", "r" "ww", TERN_GPU_NEEDS_SUBGROUPS, 4, 2 * 64, 4 * 256 + 16, "A=1 
     ]);
 });
 
+test('macros of rows, and a list that is included', () => {
+    const table = `#define TWO_ONE(NAME, NUMBER) X(NAME##_A, "one", "r", 0, 0, 128, 0, "N=" #NUMBER)
+#define ROWS(NAME, NUMBER, KIND) \\
+    X(NAME, "NAME, two", "r", 0, 0, 128, 0, "N=" #NUMBER " M=1") \\
+    TWO_##KIND(NAME, NUMBER)
+#include "elsewhere/list.def"
+#undef ROWS
+X(LAST, "last", "r", 0, 0, 128, 0, "")
+`;
+    const list = '/* ROWS(NO, 0, ONE) */\nROWS(P, 1, ONE)\nROWS(Q, 2, ONE)\n';
+    const asked = [], include = (file) => (asked.push(file), list);
+    const rows = parseTable(table, 't.def', include);
+    assert.deepEqual(asked, ['elsewhere/list.def']);
+    assert.deepEqual(rows.map(({where, name, file, overrides}) => [where, name, file, overrides]), [
+        ['t.def:5', 'P', 'NAME, two', {N: '1', M: '1'}],
+        ['t.def:5', 'P_A', 'one', {N: '1'}],
+        ['t.def:5', 'Q', 'NAME, two', {N: '2', M: '1'}],
+        ['t.def:5', 'Q_A', 'one', {N: '2'}],
+        ['t.def:7', 'LAST', 'last', {}],
+    ]);
+    assert.throws(() => parseTable('#define F(A) X(A\n#undef F\nF(B)', 't.def'), /t\.def:3: F: word|a row X/);
+});
+
 const bad = [
     ['X(ONE, "one")', /t\.def:1: \): , expected/],
     ['\nX(ONE, "one", "rw", 0, 0, MANY, 0, "")', /t\.def:2: .*number expected/],
     ['X(ONE, "one", "rw", 0, 0, 1, 0, "A")', /"A": KEY=VALUE expected/],
     ['X(ONE, "one", "rw", 0, 0, 1, 0, "A=1 A=2")', /A: given twice/],
-    ['#define ROW X', /#define ROW X: only #include/],
+    ['#define ROW X', /#define ROW X: only #define/],
     ['Y(1)', /a row X/],
     ['X(ONE, "one', /unexpected/],
 ];

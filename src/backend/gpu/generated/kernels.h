@@ -120,8 +120,8 @@ enum {
     TERN_GPU_ADD_BINDING_RESULT,
 };
 typedef struct tern_gpu_add_overrides {
-    uint32_t workgroup;
     bool in_place;
+    uint32_t workgroup;
 } tern_gpu_add_overrides;
 static inline const tern_gpu_add_overrides *tern_gpu_add_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -238,15 +238,15 @@ enum {
     TERN_GPU_ATTENTION_DECODE_BINDING_SINKS,
 };
 typedef struct tern_gpu_attention_decode_overrides {
-    uint32_t workgroup;
-    uint32_t team;
-    uint32_t vecs;
-    uint32_t heads;
-    uint32_t unroll;
     bool f16;
-    uint32_t subgroups;
+    uint32_t heads;
     bool sliced;
+    uint32_t subgroups;
+    uint32_t team;
     uint32_t teams;
+    uint32_t unroll;
+    uint32_t vecs;
+    uint32_t workgroup;
 } tern_gpu_attention_decode_overrides;
 static inline const tern_gpu_attention_decode_overrides *tern_gpu_attention_decode_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -292,22 +292,22 @@ enum {
     TERN_GPU_ATTENTION_TILED_BINDING_SINKS,
 };
 typedef struct tern_gpu_attention_tiled_overrides {
-    uint32_t workgroup;
-    uint32_t rows;
     uint32_t dim;
-    uint32_t keys;
     bool f16;
-    uint32_t subgroups;
-    uint32_t key_lanes;
-    uint32_t row_lanes;
-    uint32_t score_rows;
-    uint32_t sum_lanes;
-    uint32_t sum_step;
-    uint32_t sum_rows;
-    uint32_t tile_stride;
-    uint32_t score_stride;
     uint32_t f16_loads;
     uint32_t f32_loads;
+    uint32_t key_lanes;
+    uint32_t keys;
+    uint32_t row_lanes;
+    uint32_t rows;
+    uint32_t score_rows;
+    uint32_t score_stride;
+    uint32_t subgroups;
+    uint32_t sum_lanes;
+    uint32_t sum_rows;
+    uint32_t sum_step;
+    uint32_t tile_stride;
+    uint32_t workgroup;
 } tern_gpu_attention_tiled_overrides;
 static inline const tern_gpu_attention_tiled_overrides *tern_gpu_attention_tiled_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -329,8 +329,8 @@ enum {
     TERN_GPU_BANDWIDTH_BINDING_RESULT,
 };
 typedef struct tern_gpu_bandwidth_overrides {
-    uint32_t workgroup;
     uint32_t loads;
+    uint32_t workgroup;
 } tern_gpu_bandwidth_overrides;
 static inline const tern_gpu_bandwidth_overrides *tern_gpu_bandwidth_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -357,10 +357,10 @@ enum {
     TERN_GPU_BIAS_GRADIENT_BINDING_SCRATCH,
 };
 typedef struct tern_gpu_bias_gradient_overrides {
-    uint32_t workgroup;
     uint32_t columns;
-    uint32_t rows;
     uint32_t lanes;
+    uint32_t rows;
+    uint32_t workgroup;
 } tern_gpu_bias_gradient_overrides;
 static inline const tern_gpu_bias_gradient_overrides *tern_gpu_bias_gradient_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -481,11 +481,23 @@ enum {
     TERN_GPU_EMBED_CONST_Q8_0 = 4,
     TERN_GPU_EMBED_CONST_Q6_K = 5,
     TERN_GPU_EMBED_CONST_Q5_K = 7,
+    TERN_GPU_EMBED_CONST_Q4_K = 6,
+    TERN_GPU_EMBED_CONST_Q3_K = 13,
+    TERN_GPU_EMBED_CONST_Q2_K = 14,
+    TERN_GPU_EMBED_CONST_Q2_0 = 15,
+    TERN_GPU_EMBED_CONST_Q1_0 = 16,
     TERN_GPU_EMBED_CONST_CODES = 50529027,
+    TERN_GPU_EMBED_CONST_PAIRS = 50529027,
+    TERN_GPU_EMBED_CONST_BITS = 16843009,
+    TERN_GPU_EMBED_CONST_IQ4_NL = 12,
+    TERN_GPU_EMBED_CONST_Q4_0 = 8,
+    TERN_GPU_EMBED_CONST_Q5_0 = 10,
+    TERN_GPU_EMBED_CONST_Q5_1 = 11,
+    TERN_GPU_EMBED_CONST_Q4_1 = 9,
 };
 typedef struct tern_gpu_embed_overrides {
-    uint32_t workgroup;
     uint32_t format;
+    uint32_t workgroup;
 } tern_gpu_embed_overrides;
 static inline const tern_gpu_embed_overrides *tern_gpu_embed_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -568,8 +580,8 @@ enum {
     TERN_GPU_GATE_BINDING_Y,
 };
 typedef struct tern_gpu_gate_overrides {
-    uint32_t workgroup;
     uint32_t act;
+    uint32_t workgroup;
 } tern_gpu_gate_overrides;
 static inline const tern_gpu_gate_overrides *tern_gpu_gate_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -669,8 +681,8 @@ enum {
     TERN_GPU_KV_WRITE_BINDING_V_CACHE,
 };
 typedef struct tern_gpu_kv_write_overrides {
-    uint32_t workgroup;
     bool f16;
+    uint32_t workgroup;
 } tern_gpu_kv_write_overrides;
 static inline const tern_gpu_kv_write_overrides *tern_gpu_kv_write_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -717,17 +729,26 @@ enum {
     TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q6_K = 5,
     TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q5_K = 7,
     TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q4_K = 6,
-    TERN_GPU_LINEAR_DENSE_JOIN_CONST_UNIT_COLUMNS = 64,
-    TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q4_K_UNIT_COLUMNS = 32,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q3_K = 13,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q2_K = 14,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q2_0 = 15,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q1_0 = 16,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q5_0 = 10,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q5_1 = 11,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q4_1 = 9,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_PAIRS = 50529027,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_BITS = 16843009,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_IQ4_NL = 12,
+    TERN_GPU_LINEAR_DENSE_JOIN_CONST_Q4_0 = 8,
 };
 typedef struct tern_gpu_linear_dense_join_overrides {
-    uint32_t workgroup;
-    uint32_t lanes;
-    uint32_t rows;
-    bool gated;
-    bool subgroups;
-    uint32_t partials;
     uint32_t format;
+    bool gated;
+    uint32_t lanes;
+    uint32_t partials;
+    uint32_t rows;
+    bool subgroups;
+    uint32_t workgroup;
 } tern_gpu_linear_dense_join_overrides;
 static inline const tern_gpu_linear_dense_join_overrides *tern_gpu_linear_dense_join_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -773,13 +794,25 @@ enum {
     TERN_GPU_LINEAR_DENSE_MAT_CONST_Q8_0 = 4,
     TERN_GPU_LINEAR_DENSE_MAT_CONST_Q6_K = 5,
     TERN_GPU_LINEAR_DENSE_MAT_CONST_Q5_K = 7,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_Q4_K = 6,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_Q3_K = 13,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_Q2_K = 14,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_Q2_0 = 15,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_Q1_0 = 16,
     TERN_GPU_LINEAR_DENSE_MAT_CONST_CODES = 50529027,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_PAIRS = 50529027,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_BITS = 16843009,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_IQ4_NL = 12,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_Q4_0 = 8,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_Q5_0 = 10,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_Q5_1 = 11,
+    TERN_GPU_LINEAR_DENSE_MAT_CONST_Q4_1 = 9,
 };
 typedef struct tern_gpu_linear_dense_mat_overrides {
+    uint32_t format;
     uint32_t row_threads;
     uint32_t token_threads;
     uint32_t x_stride;
-    uint32_t format;
 } tern_gpu_linear_dense_mat_overrides;
 static inline const tern_gpu_linear_dense_mat_overrides *tern_gpu_linear_dense_mat_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -817,10 +850,10 @@ enum {
     TERN_GPU_LINEAR_DW_CONST_DEPTH = 16,
 };
 typedef struct tern_gpu_linear_dw_overrides {
-    bool q8;
-    uint32_t row_threads;
     uint32_t col_threads;
     uint32_t dy_loads;
+    bool q8;
+    uint32_t row_threads;
     uint32_t x_loads;
 } tern_gpu_linear_dw_overrides;
 static inline const tern_gpu_linear_dw_overrides *tern_gpu_linear_dw_overrides_of(tern_gpu_pipeline pipeline)
@@ -863,8 +896,8 @@ enum {
     TERN_GPU_LINEAR_DW_COOP_CONST_TILE = 544,
 };
 typedef struct tern_gpu_linear_dw_coop_overrides {
-    bool q8;
     uint32_t halves;
+    bool q8;
     uint32_t slot;
 } tern_gpu_linear_dw_coop_overrides;
 static inline const tern_gpu_linear_dw_coop_overrides *tern_gpu_linear_dw_coop_overrides_of(tern_gpu_pipeline pipeline)
@@ -913,14 +946,26 @@ enum {
     TERN_GPU_LINEAR_DX_CONST_Q8_0 = 4,
     TERN_GPU_LINEAR_DX_CONST_Q6_K = 5,
     TERN_GPU_LINEAR_DX_CONST_Q5_K = 7,
+    TERN_GPU_LINEAR_DX_CONST_Q4_K = 6,
+    TERN_GPU_LINEAR_DX_CONST_Q3_K = 13,
+    TERN_GPU_LINEAR_DX_CONST_Q2_K = 14,
+    TERN_GPU_LINEAR_DX_CONST_Q2_0 = 15,
+    TERN_GPU_LINEAR_DX_CONST_Q1_0 = 16,
     TERN_GPU_LINEAR_DX_CONST_CODES = 50529027,
+    TERN_GPU_LINEAR_DX_CONST_PAIRS = 50529027,
+    TERN_GPU_LINEAR_DX_CONST_BITS = 16843009,
+    TERN_GPU_LINEAR_DX_CONST_IQ4_NL = 12,
+    TERN_GPU_LINEAR_DX_CONST_Q4_0 = 8,
+    TERN_GPU_LINEAR_DX_CONST_Q5_0 = 10,
+    TERN_GPU_LINEAR_DX_CONST_Q5_1 = 11,
+    TERN_GPU_LINEAR_DX_CONST_Q4_1 = 9,
 };
 typedef struct tern_gpu_linear_dx_overrides {
-    uint32_t token_threads;
     uint32_t col_threads;
     uint32_t dy_loads;
     uint32_t dy_stride;
     uint32_t format;
+    uint32_t token_threads;
 } tern_gpu_linear_dx_overrides;
 static inline const tern_gpu_linear_dx_overrides *tern_gpu_linear_dx_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -968,19 +1013,31 @@ enum {
     TERN_GPU_LINEAR_FLOAT_COOP_CONST_F16 = 2,
     TERN_GPU_LINEAR_FLOAT_COOP_CONST_BF16 = 3,
     TERN_GPU_LINEAR_FLOAT_COOP_CONST_F32 = 1,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_TERNARY = 0,
     TERN_GPU_LINEAR_FLOAT_COOP_CONST_Q8_0 = 4,
     TERN_GPU_LINEAR_FLOAT_COOP_CONST_Q6_K = 5,
     TERN_GPU_LINEAR_FLOAT_COOP_CONST_Q5_K = 7,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_Q4_K = 6,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_Q3_K = 13,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_Q2_K = 14,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_Q2_0 = 15,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_Q1_0 = 16,
     TERN_GPU_LINEAR_FLOAT_COOP_CONST_CODES = 50529027,
-    TERN_GPU_LINEAR_FLOAT_COOP_CONST_TERNARY = 0,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_PAIRS = 50529027,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_BITS = 16843009,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_IQ4_NL = 12,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_Q4_0 = 8,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_Q5_0 = 10,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_Q5_1 = 11,
+    TERN_GPU_LINEAR_FLOAT_COOP_CONST_Q4_1 = 9,
 };
 typedef struct tern_gpu_linear_float_coop_overrides {
     bool backward;
+    uint32_t format;
     uint32_t halves;
+    uint32_t slot;
     uint32_t slots;
     uint32_t w_tile;
-    uint32_t slot;
-    uint32_t format;
 } tern_gpu_linear_float_coop_overrides;
 static inline const tern_gpu_linear_float_coop_overrides *tern_gpu_linear_float_coop_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1020,12 +1077,12 @@ enum {
 };
 typedef struct tern_gpu_linear_float_vec_overrides {
     uint32_t format;
-    uint32_t rows;
-    uint32_t tokens;
     uint32_t lanes;
-    uint32_t workgroup;
-    bool subgroups;
     uint32_t partials;
+    uint32_t rows;
+    bool subgroups;
+    uint32_t tokens;
+    uint32_t workgroup;
 } tern_gpu_linear_float_vec_overrides;
 static inline const tern_gpu_linear_float_vec_overrides *tern_gpu_linear_float_vec_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1080,15 +1137,24 @@ enum {
     TERN_GPU_LINEAR_QUANT_VEC_BINDING_RESULT,
 };
 enum {
-    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q6_K = 5,
-    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q8_0 = 4,
     TERN_GPU_LINEAR_QUANT_VEC_CONST_F32 = 1,
     TERN_GPU_LINEAR_QUANT_VEC_CONST_F16 = 2,
     TERN_GPU_LINEAR_QUANT_VEC_CONST_BF16 = 3,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q8_0 = 4,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q6_K = 5,
     TERN_GPU_LINEAR_QUANT_VEC_CONST_Q5_K = 7,
     TERN_GPU_LINEAR_QUANT_VEC_CONST_Q4_K = 6,
-    TERN_GPU_LINEAR_QUANT_VEC_CONST_UNIT_COLUMNS = 64,
-    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q4_K_UNIT_COLUMNS = 32,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q3_K = 13,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q2_K = 14,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q2_0 = 15,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q1_0 = 16,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_PAIRS = 50529027,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_BITS = 16843009,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q5_0 = 10,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q5_1 = 11,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_IQ4_NL = 12,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q4_0 = 8,
+    TERN_GPU_LINEAR_QUANT_VEC_CONST_Q4_1 = 9,
 };
 typedef tern_gpu_linear_float_vec_overrides tern_gpu_linear_quant_vec_overrides;
 static inline const tern_gpu_linear_quant_vec_overrides *tern_gpu_linear_quant_vec_overrides_of(tern_gpu_pipeline pipeline)
@@ -1139,8 +1205,8 @@ enum {
     TERN_GPU_LINEAR_TERNARY_COOP_CONST_WEIGHTS = 2304,
 };
 typedef struct tern_gpu_linear_ternary_coop_overrides {
-    bool gated;
     bool add_residual;
+    bool gated;
     bool silu;
 } tern_gpu_linear_ternary_coop_overrides;
 static inline const tern_gpu_linear_ternary_coop_overrides *tern_gpu_linear_ternary_coop_overrides_of(tern_gpu_pipeline pipeline)
@@ -1184,8 +1250,8 @@ enum {
 };
 typedef struct tern_gpu_linear_ternary_f32_overrides {
     bool gated;
-    uint32_t workgroup;
     uint32_t lanes;
+    uint32_t workgroup;
 } tern_gpu_linear_ternary_f32_overrides;
 static inline const tern_gpu_linear_ternary_f32_overrides *tern_gpu_linear_ternary_f32_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1236,12 +1302,12 @@ enum {
 };
 typedef struct tern_gpu_linear_ternary_mat_overrides {
     bool gated;
-    uint32_t workgroup;
+    uint32_t row_stride;
     uint32_t tile_rows;
     uint32_t tile_tokens;
-    uint32_t row_stride;
     uint32_t token_stride;
     uint32_t w_loads;
+    uint32_t workgroup;
 } tern_gpu_linear_ternary_mat_overrides;
 static inline const tern_gpu_linear_ternary_mat_overrides *tern_gpu_linear_ternary_mat_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1296,20 +1362,20 @@ enum {
     TERN_GPU_LINEAR_TERNARY_VEC_CONST_CODES = 50529027,
 };
 typedef struct tern_gpu_linear_ternary_vec_overrides {
-    bool norm;
-    bool gated;
-    uint32_t parts;
-    uint32_t workgroup;
-    uint32_t lanes;
-    uint32_t chunks;
-    uint32_t fixed;
-    bool whole;
-    bool skip;
     uint32_t blocks;
+    uint32_t chunks;
     uint32_t cluster;
-    uint32_t xchunks;
-    uint32_t units;
+    uint32_t fixed;
+    bool gated;
+    uint32_t lanes;
+    bool norm;
+    uint32_t parts;
     uint32_t pool;
+    bool skip;
+    uint32_t units;
+    bool whole;
+    uint32_t workgroup;
+    uint32_t xchunks;
 } tern_gpu_linear_ternary_vec_overrides;
 static inline const tern_gpu_linear_ternary_vec_overrides *tern_gpu_linear_ternary_vec_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1346,11 +1412,11 @@ enum {
     TERN_GPU_QUANTIZE_CONST_SLOTS = 16,
 };
 typedef struct tern_gpu_quantize_overrides {
-    bool norm;
-    bool fake;
     uint32_t align;
-    uint32_t workgroup;
     bool direct;
+    bool fake;
+    bool norm;
+    uint32_t workgroup;
 } tern_gpu_quantize_overrides;
 static inline const tern_gpu_quantize_overrides *tern_gpu_quantize_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1429,8 +1495,8 @@ enum {
     TERN_GPU_REQUANTIZE_MAGNITUDES_BINDING_TOTALS,
 };
 typedef struct tern_gpu_requantize_magnitudes_overrides {
-    uint32_t workgroup;
     bool sum;
+    uint32_t workgroup;
 } tern_gpu_requantize_magnitudes_overrides;
 static inline const tern_gpu_requantize_magnitudes_overrides *tern_gpu_requantize_magnitudes_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1487,10 +1553,10 @@ enum {
     TERN_GPU_RMS_NORM_CONST_SLOTS = 16,
 };
 typedef struct tern_gpu_rms_norm_overrides {
-    bool residual;
     uint32_t align;
-    uint32_t workgroup;
     bool direct;
+    bool residual;
+    uint32_t workgroup;
 } tern_gpu_rms_norm_overrides;
 static inline const tern_gpu_rms_norm_overrides *tern_gpu_rms_norm_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1573,8 +1639,8 @@ enum {
     TERN_GPU_RMS_NORM_GROUPS_CONST_RESULT = 4,
 };
 typedef struct tern_gpu_rms_norm_groups_overrides {
-    uint32_t workgroup;
     uint32_t lanes;
+    uint32_t workgroup;
 } tern_gpu_rms_norm_groups_overrides;
 static inline const tern_gpu_rms_norm_groups_overrides *tern_gpu_rms_norm_groups_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1737,8 +1803,8 @@ enum {
     TERN_GPU_SAMPLE_CHOOSE_CONST_SLOTS = 16,
 };
 typedef struct tern_gpu_sample_choose_overrides {
-    uint32_t workgroup;
     bool direct;
+    uint32_t workgroup;
 } tern_gpu_sample_choose_overrides;
 static inline const tern_gpu_sample_choose_overrides *tern_gpu_sample_choose_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1802,9 +1868,9 @@ enum {
     TERN_GPU_SCALE_BINDING_RESULT,
 };
 typedef struct tern_gpu_scale_overrides {
-    uint32_t workgroup;
     bool dropout;
     bool softcap;
+    uint32_t workgroup;
 } tern_gpu_scale_overrides;
 static inline const tern_gpu_scale_overrides *tern_gpu_scale_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1939,8 +2005,8 @@ enum {
     TERN_GPU_UPDATE_CONST_HEADS = 8,
 };
 typedef struct tern_gpu_update_overrides {
-    uint32_t workgroup;
     bool adamw;
+    uint32_t workgroup;
 } tern_gpu_update_overrides;
 static inline const tern_gpu_update_overrides *tern_gpu_update_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1991,24 +2057,24 @@ enum {
     TERN_GPU_VARLEN_ATTENTION_BINDING_SINKS,
 };
 typedef struct tern_gpu_varlen_attention_overrides {
-    uint32_t parts;
-    uint32_t part_quads;
-    uint32_t workgroup;
-    uint32_t rows;
+    uint32_t chunk;
+    uint32_t dim;
     uint32_t key_lanes;
     uint32_t keys;
     uint32_t loaded;
+    uint32_t part_quads;
+    uint32_t parts;
+    uint32_t row_lanes;
+    uint32_t rows;
+    uint32_t score_rows;
+    uint32_t score_stride;
     uint32_t step;
-    uint32_t tile;
     uint32_t stride;
-    uint32_t chunk;
-    uint32_t dim;
+    uint32_t sum_quads;
     uint32_t sum_rows;
     uint32_t sum_step;
-    uint32_t score_rows;
-    uint32_t row_lanes;
-    uint32_t score_stride;
-    uint32_t sum_quads;
+    uint32_t tile;
+    uint32_t workgroup;
 } tern_gpu_varlen_attention_overrides;
 static inline const tern_gpu_varlen_attention_overrides *tern_gpu_varlen_attention_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -2065,22 +2131,22 @@ enum {
     TERN_GPU_VARLEN_ATTENTION_DKV_BINDING_DV,
 };
 typedef struct tern_gpu_varlen_attention_dkv_overrides {
-    uint32_t keys;
-    uint32_t loaded;
-    uint32_t workgroup;
-    uint32_t step;
-    uint32_t rows;
-    uint32_t key_lanes;
-    uint32_t tile;
-    uint32_t stride;
     uint32_t chunk;
     uint32_t dim;
+    uint32_t key_lanes;
+    uint32_t keys;
+    uint32_t loaded;
+    uint32_t row_lanes;
+    uint32_t rows;
+    uint32_t score_rows;
+    uint32_t score_stride;
+    uint32_t step;
+    uint32_t stride;
+    uint32_t sum_quads;
     uint32_t sum_rows;
     uint32_t sum_step;
-    uint32_t score_rows;
-    uint32_t row_lanes;
-    uint32_t score_stride;
-    uint32_t sum_quads;
+    uint32_t tile;
+    uint32_t workgroup;
 } tern_gpu_varlen_attention_dkv_overrides;
 static inline const tern_gpu_varlen_attention_dkv_overrides *tern_gpu_varlen_attention_dkv_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -2104,27 +2170,10 @@ enum {
     TERN_GPU_VARLEN_ATTENTION_DQ_BINDING_SCRATCH,
     TERN_GPU_VARLEN_ATTENTION_DQ_BINDING_DQ,
 };
-typedef struct tern_gpu_varlen_attention_dq_overrides {
-    uint32_t rows;
-    uint32_t loaded;
-    uint32_t workgroup;
-    uint32_t step;
-    uint32_t key_lanes;
-    uint32_t keys;
-    uint32_t tile;
-    uint32_t stride;
-    uint32_t chunk;
-    uint32_t dim;
-    uint32_t sum_rows;
-    uint32_t sum_step;
-    uint32_t score_rows;
-    uint32_t row_lanes;
-    uint32_t score_stride;
-    uint32_t sum_quads;
-} tern_gpu_varlen_attention_dq_overrides;
+typedef tern_gpu_varlen_attention_dkv_overrides tern_gpu_varlen_attention_dq_overrides;
 static inline const tern_gpu_varlen_attention_dq_overrides *tern_gpu_varlen_attention_dq_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_VARLEN_ATTENTION_DQ);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_VARLEN_ATTENTION_DKV);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 

@@ -11,13 +11,16 @@ enum {
 #define VEC1(name)                                                                                                     \
     TERN_GPU_##name##_VEC1_32X4_S32, TERN_GPU_##name##_VEC1_32X1_S32, TERN_GPU_##name##_VEC1_8X4_S8,                   \
         TERN_GPU_##name##_VEC1
-#define VEC4(name)   TERN_GPU_##name##_VEC4_32X4_S32, TERN_GPU_##name##_VEC4_8X4_S8, TERN_GPU_##name##_VEC4
-#define MAT(name)    TERN_GPU_##name##_MAT_128X128, TERN_GPU_##name##_MAT_128X64
-#define FORMAT(name) [TERN_GPU_##name] = {{VEC1(name)}, {VEC4(name)}, {MAT(name)}}
+#define VEC4(name) TERN_GPU_##name##_VEC4_32X4_S32, TERN_GPU_##name##_VEC4_8X4_S8, TERN_GPU_##name##_VEC4
+#define MAT(name)  TERN_GPU_##name##_MAT_128X128, TERN_GPU_##name##_MAT_128X64
 static const struct {
     tern_gpu_pipeline vec1[4], vec4[3], mat[2];
-} formats[TERN_GPU_FORMAT_COUNT] = {FORMAT(F32),  FORMAT(F16),  FORMAT(BF16), FORMAT(Q8_0),
-                                    FORMAT(Q6_K), FORMAT(Q4_K), FORMAT(Q5_K)};
+    uint8_t unit_columns; /* of a lane of the kernels for few tokens */
+} formats[TERN_GPU_FORMAT_COUNT] = {
+#define FORMAT(name, number, vec, unit, coop, join) [TERN_GPU_##name] = {{VEC1(name)}, {VEC4(name)}, {MAT(name)}, unit},
+#include "backend/gpu/formats.def"
+#undef FORMAT
+};
 
 /* Of the formats that adapters have. */
 static const tern_gpu_pipeline few_rows[TERN_GPU_FORMAT_COUNT] = {[TERN_GPU_F32] = TERN_GPU_F32_MAT_16X128,
@@ -27,22 +30,25 @@ static const tern_gpu_pipeline few_rows[TERN_GPU_FORMAT_COUNT] = {[TERN_GPU_F32]
 /* 32 lanes leave many idle in short rows of K encodings, where a lane takes 64 or 32 columns at once. */
 static bool short_rows(const tern_gpu_dense_shape *shape)
 {
-    static const uint8_t unit_columns[TERN_GPU_FORMAT_COUNT] = {
-        [TERN_GPU_Q6_K] = 64, [TERN_GPU_Q5_K] = 32, [TERN_GPU_Q4_K] = 32, [TERN_GPU_Q8_0] = 16};
-    uint32_t columns = unit_columns[shape->format] ? unit_columns[shape->format] : 8;
+    const uint32_t columns = formats[shape->format].unit_columns;
     uint32_t units = (shape->cols + columns - 1) / columns, turns = (units + 31) / 32;
     return units * 4 < turns * 32 * 3;
 }
 
 #define JOIN(name)                                                                                                     \
     [TERN_GPU_##name] = {{TERN_GPU_##name##_JOIN_32X2_S32, TERN_GPU_##name##_JOIN_8X4_S8, TERN_GPU_##name##_JOIN},     \
-                         {TERN_GPU_##name##_GATE_32X2_S32, TERN_GPU_##name##_GATE_8X2_S8, TERN_GPU_##name##_GATE}}
-static const tern_gpu_pipeline joins[TERN_GPU_FORMAT_COUNT][2][3] = {JOIN(F32),  JOIN(F16),  JOIN(BF16), JOIN(Q8_0),
-                                                                     JOIN(Q6_K), JOIN(Q4_K), JOIN(Q5_K)};
+                         {TERN_GPU_##name##_GATE_32X2_S32, TERN_GPU_##name##_GATE_8X2_S8, TERN_GPU_##name##_GATE}},
+#define APART(name) [TERN_GPU_##name] = {{TERN_GPU_PIPELINE_COUNT}},
+static const tern_gpu_pipeline joins[TERN_GPU_FORMAT_COUNT][2][3] = {
+#define FORMAT(name, number, vec, unit, coop, join) join(name)
+#include "backend/gpu/formats.def"
+#undef FORMAT
+};
 
 tern_gpu_pipeline tern_gpu_select_dense_join(const tern_gpu_caps *caps, const tern_gpu_dense_shape *shape, bool gated)
 {
     const uint32_t skipped = short_rows(shape), unit = 16;
+    if (joins[shape->format][0][0] == TERN_GPU_PIPELINE_COUNT) return TERN_GPU_PIPELINE_COUNT;
     if (shape->tokens != 1 || shape->cols % unit != 0 || shape->rows >= MANY_ROWS) return TERN_GPU_PIPELINE_COUNT;
     return tern_gpu_first_fit(joins[shape->format][gated] + skipped, 3 - skipped, caps);
 }

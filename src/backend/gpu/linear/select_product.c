@@ -16,24 +16,20 @@ enum {
 };
 static const uint64_t MOST_PART_BYTES = (uint64_t)64 << 20;
 
-#define DX(name)                                                                                                       \
-    {                                                                                                                  \
-        TERN_GPU_DX_##name##_128X128, TERN_GPU_DX_##name##_128X64                                                      \
-    }
 static const tern_gpu_pipeline dx_tiles[TERN_GPU_FORMAT_COUNT][2] = {
-    [TERN_GPU_TERNARY] = DX(TERNARY), [TERN_GPU_F32] = DX(F32),   [TERN_GPU_F16] = DX(F16),
-    [TERN_GPU_BF16] = DX(BF16),       [TERN_GPU_Q8_0] = DX(Q8_0), [TERN_GPU_Q6_K] = DX(Q6_K),
-    [TERN_GPU_Q4_K] = DX(Q4_K),       [TERN_GPU_Q5_K] = DX(Q5_K)};
-#define COOP(name) [TERN_GPU_##name] = {TERN_GPU_##name##_COOP, TERN_GPU_DX_##name##_COOP}
+    [TERN_GPU_TERNARY] = {TERN_GPU_DX_TERNARY_128X128, TERN_GPU_DX_TERNARY_128X64},
+#define FORMAT(name, number, vec, unit, coop, join)                                                                    \
+    [TERN_GPU_##name] = {TERN_GPU_DX_##name##_128X128, TERN_GPU_DX_##name##_128X64},
+#include "backend/gpu/formats.def"
+#undef FORMAT
+};
 static const tern_gpu_pipeline coop[TERN_GPU_FORMAT_COUNT][2] = {
     [TERN_GPU_TERNARY] = {TERN_GPU_PIPELINE_COUNT, TERN_GPU_DX_TERNARY_COOP},
-    COOP(F32),
-    COOP(F16),
-    COOP(BF16),
-    COOP(Q8_0),
-    COOP(Q6_K),
-    COOP(Q4_K),
-    COOP(Q5_K)};
+#define FORMAT(name, number, vec, unit, coop, join)                                                                    \
+    [TERN_GPU_##name] = {TERN_GPU_##name##_COOP, TERN_GPU_DX_##name##_COOP},
+#include "backend/gpu/formats.def"
+#undef FORMAT
+};
 
 static uint64_t n_tiles(const tern_gpu_product *product, uint32_t rows, uint32_t cols)
 {

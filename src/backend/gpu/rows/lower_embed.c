@@ -4,10 +4,10 @@
 enum { COLUMNS = 8 }; /* of an invocation */
 
 static const tern_gpu_pipeline pipelines[TERN_GPU_FORMAT_COUNT] = {
-    [TERN_GPU_TERNARY] = TERN_GPU_EMBED_TERNARY, [TERN_GPU_F32] = TERN_GPU_EMBED_F32,
-    [TERN_GPU_F16] = TERN_GPU_EMBED_F16,         [TERN_GPU_BF16] = TERN_GPU_EMBED_BF16,
-    [TERN_GPU_Q8_0] = TERN_GPU_EMBED_Q8_0,       [TERN_GPU_Q6_K] = TERN_GPU_EMBED_Q6_K,
-    [TERN_GPU_Q4_K] = TERN_GPU_EMBED_Q4_K,       [TERN_GPU_Q5_K] = TERN_GPU_EMBED_Q5_K,
+    [TERN_GPU_TERNARY] = TERN_GPU_EMBED_TERNARY,
+#define FORMAT(name, number, vec, unit, coop, join) [TERN_GPU_##name] = TERN_GPU_EMBED_##name,
+#include "backend/gpu/formats.def"
+#undef FORMAT
 };
 
 static tern_status add_slice(tern_gpu_program *p, const tern_op *op, const tern_gpu_layout *layout, uint32_t slice,

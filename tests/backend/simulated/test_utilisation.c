@@ -2,6 +2,7 @@
  * (with fewer rows and heads, which are spread over workgroups): at least half of them, for every pipeline that is
  * chosen there. On a simulated GPU. */
 #include "ops/operands.h"
+#include "support/attention_case.h"
 #include "support/op_case.h"
 #include "support/simulated.h"
 #include "support/test.h"
@@ -60,6 +61,76 @@ static void ternary(uint32_t n_tokens, uint32_t cols, uint32_t n_parts, uint32_t
     finish(&c, op, gated ? n_rows : n_parts * n_rows, TERN_DTYPE_F32);
 }
 
+/* A dense layer of an encoding, alone. */
+static void dense(const char *encoding, uint32_t n_tokens, uint32_t cols, uint32_t n_rows)
+{
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens});
+    tern_op op = {.kind = TERN_OP_LINEAR, .n_in = 2, .n_parts = 1};
+    op.in[TERN_LINEAR_X] = rows(&c, "x", cols);
+    op.in[TERN_LINEAR_W] = test_case_weight(&c, encoding, n_rows, cols);
+    finish(&c, op, n_rows, TERN_DTYPE_F32);
+}
+
+static void rms_norm(uint32_t n_tokens, uint32_t cols)
+{
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens});
+    tern_op op = {.kind = TERN_OP_RMS_NORM, .n_in = 2, .eps = 1e-5f};
+    op.in[TERN_NORM_X] = rows(&c, "x", cols);
+    op.in[TERN_NORM_WEIGHT] = test_case_norm_weight(&c, cols);
+    finish(&c, op, cols, TERN_DTYPE_F32);
+}
+
+static void gate(uint32_t n_tokens, uint32_t cols)
+{
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens});
+    tern_op op = {.kind = TERN_OP_GATE, .n_in = 2, .activation = TERN_ACT_SILU};
+    op.in[TERN_GATE_GATE] = rows(&c, "gate", cols);
+    op.in[TERN_GATE_UP] = rows(&c, "up", cols);
+    finish(&c, op, cols, TERN_DTYPE_F32);
+}
+
+static void embed(const char *encoding, uint32_t n_tokens)
+{
+    enum { VOCABULARY = 8 };
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens});
+    for (uint32_t t = 0; t < n_tokens; t++) test_case_param(&c, TERN_PARAM_IDS)[t] = t % VOCABULARY;
+    tern_op op = {.kind = TERN_OP_EMBED, .n_in = TERN_EMBED_INPUTS};
+    op.in[TERN_EMBED_IDS] = test_case_param_view(&c, TERN_PARAM_IDS);
+    op.in[TERN_EMBED_TABLE] = test_case_weight(&c, encoding, VOCABULARY, DIM);
+    finish(&c, op, DIM, TERN_DTYPE_F32);
+}
+
+/* ROPE of k, or ROPE_KV. */
+static void rope(tern_op_kind kind, uint32_t n_tokens)
+{
+    test_attention a;
+    const test_attention_shape s = {.n_heads = 8,
+                                    .n_kv_heads = 2,
+                                    .head_dim = HEAD_DIM,
+                                    .n_ctx = 128,
+                                    .max_tokens = n_tokens,
+                                    .n_tokens = n_tokens,
+                                    .n_sequences = 1};
+    test_attention_open(&a, &rng, &s, true);
+    tern_op op = test_attention_op(&a, TERN_OP_ROPE_KV);
+    if (kind == TERN_OP_ROPE) {
+        const tern_view k = test_case_columns(a.x, s.n_heads * HEAD_DIM, s.n_kv_heads * HEAD_DIM),
+                        positions = op.in[TERN_ROPE_KV_POSITIONS], table = op.in[TERN_ROPE_KV_TABLE];
+        op.kind = TERN_OP_ROPE;
+        op.n_heads = s.n_kv_heads;
+        op.in[TERN_ROPE_X] = op.out = k;
+        op.in[TERN_ROPE_POSITIONS] = positions;
+        op.in[TERN_ROPE_TABLE] = table;
+        op.n_in = TERN_ROPE_INPUTS;
+    }
+    test_case_add(&a.c, op);
+    run(&a.c, n_tokens, 0);
+}
+
 static void head(uint32_t n_tokens, uint32_t n_rows)
 {
     test_case c;
@@ -97,6 +168,25 @@ static void varlen_attention(void)
     run(&c, ROWS, ROWS);
 }
 
+/* What ordinary models have besides. */
+static void others(void)
+{
+    static const char *const encodings[] = {"q4_k", "q5_k", "q6_k", "q8_0", "f16"};
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
+        dense(encodings[i], 1, DIM, 128);
+        dense(encodings[i], 1, 1024, 128); /* a short row */
+        dense(encodings[i], 4, DIM, 128);
+        dense(encodings[i], 64, DIM, 128);
+        embed(encodings[i], 2);
+    }
+    rms_norm(1, DIM);
+    rms_norm(64, DIM);
+    gate(1, FFN);
+    gate(4, FFN);
+    rope(TERN_OP_ROPE, 4);
+    rope(TERN_OP_ROPE_KV, 4);
+}
+
 static void run_all(void)
 {
     varlen_attention();
@@ -111,6 +201,7 @@ static void run_all(void)
     ternary(64, DIM, 3, 64, false);
     ternary(64, DIM, 2, 64, true);
     attention(64, 64);
+    others();
 }
 
 static void no_pipeline_idles(void **state)

@@ -44,6 +44,7 @@ static tern_status print_graph(const tern_model *model, const tern_options *o, t
     TERN_GOTO(build_graph(&graph, model, o, err));
     if (o->graph) TERN_GOTO(tern_graph_print(&graph, &text, err));
     if (o->memory) TERN_GOTO(tern_graph_print_memory(&graph, &text, err));
+    if (o->memory) TERN_GOTO(tern_graph_print_bounds(&graph, &text, err));
     tern_app_write_text(text.data, text.size);
 fail:
     tern_buf_deinit(&text);

@@ -74,6 +74,10 @@ uint32_t tern_graph_hidden(const tern_graph *graph, uint32_t index);
 /* Text for people: one line for each op with shapes; the memory plan with offsets and sizes. */
 tern_status tern_graph_print(const tern_graph *graph, tern_buf *out, tern_error *err);
 tern_status tern_graph_print_memory(const tern_graph *graph, tern_buf *out, tern_error *err);
+/* Bytes of all weights, of the keys and values that a token adds, and the operations that linear layers and the head do
+ * for each byte of weights in the largest step: below what a device can do for each byte that it reads, memory bounds
+ * them (decode), above it arithmetic does (prefill). */
+tern_status tern_graph_print_bounds(const tern_graph *graph, tern_buf *out, tern_error *err);
 
 /* Shared by the passes. */
 tern_status tern_graph__add_value(tern_graph *graph, tern_value value, uint32_t *id, tern_error *err);

@@ -1,4 +1,6 @@
 /* Graphs: what fusion leaves, that it changes no bit, and that the memory plan never lets two live values meet. */
+#include <stdlib.h>
+
 #include "support/golden.h"
 #include "support/graph_check.h"
 #include "support/test.h"
@@ -40,6 +42,36 @@ static void fusion_leaves_few_ops(void **state)
     tern_buf_deinit(&text);
     tern_graph_deinit(&g);
     tern_engine_close(engine);
+}
+
+static uint64_t number_after(const char *text, const char *word)
+{
+    const char *at = strstr(text, word);
+    assert_non_null(at);
+    return strtoull(at + strlen(word), NULL, 10);
+}
+
+/* What a token adds to the caches is what they hold for a position; weights are the model's. */
+static void bounds_are_printed(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        tern_engine *engine = test_engine(test_fixture(models[m]), NULL);
+        tern_error err = {0};
+        tern_buf text = {0};
+        tern_graph g;
+        build(&g, engine, m == 0);
+        uint64_t cache = 0;
+        for (size_t i = 0; i < g.n_values; i++)
+            if (g.values[i].kind == TERN_VALUE_CACHE) cache += g.values[i].bytes;
+        assert_ok(tern_graph_print_bounds(&g, &text, &err), err);
+        assert_int_equal(number_after(text.data, "a token     ") * CONTEXT, cache);
+        assert_int_equal(number_after(text.data, "weights     "), tern_model_bytes(tern_engine_model(engine)));
+        assert_non_null(strstr(text.data, "head  "));
+        tern_buf_deinit(&text);
+        tern_graph_deinit(&g);
+        tern_engine_close(engine);
+    }
 }
 
 /* One token's row is the one whose logits are wanted. */
@@ -187,9 +219,13 @@ static void bad_options_are_refused(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(fusion_leaves_few_ops),   cmocka_unit_test(one_token_is_not_gathered),
-    cmocka_unit_test(plan_keeps_values_apart), cmocka_unit_test(fusion_changes_no_bit),
-    cmocka_unit_test(bad_options_are_refused), cmocka_unit_test(layers_have_windows_and_ropes_of_their_own),
+    cmocka_unit_test(fusion_leaves_few_ops),
+    cmocka_unit_test(bounds_are_printed),
+    cmocka_unit_test(one_token_is_not_gathered),
+    cmocka_unit_test(plan_keeps_values_apart),
+    cmocka_unit_test(fusion_changes_no_bit),
+    cmocka_unit_test(bad_options_are_refused),
+    cmocka_unit_test(layers_have_windows_and_ropes_of_their_own),
 };
 
 TEST_GROUP(graph, "", tests);

@@ -218,7 +218,7 @@ static void constants(void **state)
     assert_ptr_equal(tern_graph_buffers_at(&made, &g, 2), made.buffers[1]);
     for (int which = 0; which < 2; which++) {
         memset(want, 0, ROWS * 2 * PAIRS * sizeof *want);
-        if (which) tern_rope_rows(frequencies, PAIRS, 0, ROWS, want);
+        if (which) tern_rope_rows(frequencies, NULL, PAIRS, 0, ROWS, want);
         assert_ok(backend->buffer_read(backend, made.buffers[which], 0, got, ROWS * 2 * PAIRS * 4, &err), err);
         assert_memory_equal(got, want, ROWS * 2 * PAIRS * 4);
     }

@@ -117,74 +117,75 @@ void tern_ref__decode_q2_k(const uint8_t *in, size_t n, float *out)
     }
 }
 
-/* Of 32 elements: the nibble of element i (the low ones of 16 bytes, then the high ones), and its bit of a word. */
-static int nibble(const uint8_t *in, size_t i)
-{
-    return in[i % 16] >> (i / 16 * 4) & 15;
-}
-
-static int fifth(const uint8_t *in, size_t i)
-{
-    return (in[i / 8] >> (i % 8) & 1) << 4;
-}
-
-/* Blocks of 32 in 18 bytes: f16 d, nibbles; value d * (q - 8). */
+/* Blocks of 32 in 18 bytes: f16 d, 16 bytes of nibbles (elements i low, i + 16 high); value d * (q - 8). */
 void tern_ref__decode_q4_0(const uint8_t *in, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *block = in + i / 32 * 18;
-        out[i] = tern_f16_to_f32(tern_load_u16(block)) * (float)(nibble(block + 2, i % 32) - 8);
+    for (; n; n -= 32, in += 18, out += 32) {
+        const float d = tern_f16_to_f32(tern_load_u16(in));
+        for (unsigned i = 0; i < 16; i++) {
+            out[i] = d * (float)((in[2 + i] & 15) - 8);
+            out[i + 16] = d * (float)((in[2 + i] >> 4) - 8);
+        }
     }
 }
 
-/* Blocks of 32 in 20 bytes: f16 d, f16 m, nibbles; value d * q + m. */
+/* Blocks of 32 in 20 bytes: f16 d, f16 m, nibbles as in Q4_0; value d * q + m. */
 void tern_ref__decode_q4_1(const uint8_t *in, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *block = in + i / 32 * 20;
-        float m = tern_f16_to_f32(tern_load_u16(block + 2));
-        out[i] = tern_f16_to_f32(tern_load_u16(block)) * (float)nibble(block + 4, i % 32) + m;
+    for (; n; n -= 32, in += 20, out += 32) {
+        const float d = tern_f16_to_f32(tern_load_u16(in)), m = tern_f16_to_f32(tern_load_u16(in + 2));
+        for (unsigned i = 0; i < 16; i++) {
+            out[i] = d * (float)(in[4 + i] & 15) + m;
+            out[i + 16] = d * (float)(in[4 + i] >> 4) + m;
+        }
     }
 }
 
-/* Blocks of 32 in 22 bytes: f16 d, a word of fifth bits, nibbles; value d * (q - 16). */
+/* Blocks of 32 in 22 bytes: f16 d, a word whose bit i is the fifth of element i, nibbles; value d * (q - 16). */
 void tern_ref__decode_q5_0(const uint8_t *in, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *block = in + i / 32 * 22;
-        int q = nibble(block + 6, i % 32) | fifth(block + 2, i % 32);
-        out[i] = tern_f16_to_f32(tern_load_u16(block)) * (float)(q - 16);
+    for (; n; n -= 32, in += 22, out += 32) {
+        const float d = tern_f16_to_f32(tern_load_u16(in));
+        const uint32_t high = tern_load_u32(in + 2);
+        for (unsigned i = 0; i < 16; i++) {
+            out[i] = d * (float)((int)((in[6 + i] & 15) | (high >> i & 1) << 4) - 16);
+            out[i + 16] = d * (float)((int)((uint32_t)(in[6 + i] >> 4) | (high >> (i + 16) & 1) << 4) - 16);
+        }
     }
 }
 
-/* Blocks of 32 in 24 bytes: f16 d, f16 m, a word of fifth bits, nibbles; value d * q + m. */
+/* Blocks of 32 in 24 bytes: f16 d, f16 m, the word, nibbles; value d * q + m. */
 void tern_ref__decode_q5_1(const uint8_t *in, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *block = in + i / 32 * 24;
-        int q = nibble(block + 8, i % 32) | fifth(block + 4, i % 32);
-        float m = tern_f16_to_f32(tern_load_u16(block + 2));
-        out[i] = tern_f16_to_f32(tern_load_u16(block)) * (float)q + m;
+    for (; n; n -= 32, in += 24, out += 32) {
+        const float d = tern_f16_to_f32(tern_load_u16(in)), m = tern_f16_to_f32(tern_load_u16(in + 2));
+        const uint32_t high = tern_load_u32(in + 4);
+        for (unsigned i = 0; i < 16; i++) {
+            out[i] = d * (float)((in[8 + i] & 15) | (high >> i & 1) << 4) + m;
+            out[i + 16] = d * (float)((uint32_t)(in[8 + i] >> 4) | (high >> (i + 16) & 1) << 4) + m;
+        }
     }
 }
 
-/* Blocks of 32 in 18 bytes: f16 d, nibbles; value d * the number at place q of a table. */
+/* Blocks of 32 in 18 bytes: as Q4_0; value d * the number at place q of a table. */
 void tern_ref__decode_iq4_nl(const uint8_t *in, size_t n, float *out)
 {
     static const float values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *block = in + i / 32 * 18;
-        out[i] = tern_f16_to_f32(tern_load_u16(block)) * values[nibble(block + 2, i % 32)];
+    for (; n; n -= 32, in += 18, out += 32) {
+        const float d = tern_f16_to_f32(tern_load_u16(in));
+        for (unsigned i = 0; i < 16; i++) {
+            out[i] = d * values[in[2 + i] & 15];
+            out[i + 16] = d * values[in[2 + i] >> 4];
+        }
     }
 }
 
 /* Pairs of bits behind an f16 d, the first in the lowest bits; value d * (q - 1). */
 static void decode_pairs(const uint8_t *in, size_t n, size_t elements, float *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *block = in + i / elements * (2 + elements / 4);
-        int q = block[2 + i % elements / 4] >> (2 * (i % 4)) & 3;
-        out[i] = tern_f16_to_f32(tern_load_u16(block)) * (float)(q - 1);
+    for (; n; n -= elements, in += 2 + elements / 4, out += elements) {
+        const float d = tern_f16_to_f32(tern_load_u16(in));
+        for (size_t i = 0; i < elements; i++) out[i] = d * (float)((in[2 + i / 4] >> (2 * (i % 4)) & 3) - 1);
     }
 }
 
@@ -203,9 +204,8 @@ void tern_ref__decode_pq2_0(const uint8_t *in, size_t n, float *out)
 /* Blocks of 128 in 18 bytes: f16 d, bits, the first the lowest; value d where the bit is set, else -d. */
 void tern_ref__decode_q1_0(const uint8_t *in, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *block = in + i / 128 * 18;
-        float d = tern_f16_to_f32(tern_load_u16(block));
-        out[i] = block[2 + i % 128 / 8] >> (i % 8) & 1 ? d : -d;
+    for (; n; n -= 128, in += 18, out += 128) {
+        const float d = tern_f16_to_f32(tern_load_u16(in));
+        for (size_t i = 0; i < 128; i++) out[i] = in[2 + i / 8] >> (i % 8) & 1 ? d : -d;
     }
 }

@@ -233,6 +233,9 @@ typedef struct tern_convert_options {
     const char *i2s_order;
     /* bitnet.cpp's kernel_config.ini, for files in its tl1 and tl2 of shapes that its presets do not have; or NULL. */
     const char *kernel_config;
+    /* An importance matrix (tern imatrix, llama.cpp's imatrix in its GGUF form): what the columns of the layers'
+     * matrices count for when they are encoded in a type that searches its scales; or NULL. */
+    const char *imatrix;
     bool overwrite;            /* a file that is there and not empty is replaced; else it is an error */
     tern_progress_fn progress; /* may be NULL */
     void *progress_context;
@@ -249,6 +252,7 @@ typedef struct tern_convert_result {
      * tensors are q8_0 instead of q6_k: 1152 columns, no multiple of 256"). */
     char fallbacks[8][128];
     uint32_t n_fallbacks;
+    uint32_t n_weighted, n_unweighted; /* with `imatrix`: tensors encoded anew that it has an entry for, and others */
 } tern_convert_result;
 
 /* Reads a GGUF file or a Hugging Face folder and writes one GGUF file, which appears whole or not at all. Master

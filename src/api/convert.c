@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/output.h"
 #include "base/progress.h"
+#include "model/imatrix.h"
 #include "model/model.h"
 #include "quant/foreign.h"
 #include "quant/mix.h"
@@ -17,8 +18,9 @@ static tern_status check_paths(const char *in_path, const char *out_path, const 
 {
     TERN_NEED(in_path, err);
     TERN_NEED(out_path, err);
+    const char *const inputs[] = {o->kernel_config, o->imatrix};
     const tern_output output = {
-        .path = out_path, .model = in_path, .inputs = &o->kernel_config, .n_inputs = 1, .overwrite = o->overwrite};
+        .path = out_path, .model = in_path, .inputs = inputs, .n_inputs = 2, .overwrite = o->overwrite};
     return tern_output_check(&output, err);
 }
 
@@ -35,6 +37,13 @@ static tern_status read_tiles(const char *path, tern_tl_tiles *tiles, tern_error
     return status;
 }
 
+/* NULL without a file. */
+static tern_status open_imatrix(const char *path, tern_imatrix **m, tern_error *err)
+{
+    *m = NULL;
+    return path ? tern_imatrix_open(m, path, err) : TERN_OK;
+}
+
 static void hint_at_force(tern_error *err)
 {
     const size_t n = err ? strlen(err->message) : 0;
@@ -46,6 +55,8 @@ static void describe(const tern_model *model, const tern_export_report *report, 
     _Static_assert(sizeof result->own / sizeof *result->own == TERN_OWN_KINDS, "room for all of them");
     _Static_assert(sizeof result->fallbacks == TERN_EXPORT_FALLBACKS * TERN_EXPORT_CLAUSE_BYTES, "room for all");
     result->parameters = tern_model_parameters(model);
+    result->n_weighted = report->n_weighted;
+    result->n_unweighted = report->n_unweighted;
     for (uint32_t i = 0; i < TERN_OWN_KINDS; i++)
         if (report->own >> i & 1) result->own[result->n_own++] = tern_export_own_text((tern_export_own)i);
     for (uint32_t i = 0; i < report->n_fallbacks; i++)
@@ -73,12 +84,16 @@ tern_status tern_convert(const char *in_path, const char *out_path, const tern_c
                                   .tiles = &tiles,
                                   .progress = how.progress,
                                   .progress_context = &half};
-    tern_model *model;
+    tern_model *model = NULL;
     TERN_TRY(tern_type_parse("type", o.type, &how.linear, &how.mix, err));
     TERN_TRY(tern_encoding_parse("head", o.head, &how.head, err));
-    TERN_TRY(tern_model_open(&model, in_path, &opening, err));
+    tern_imatrix *imatrix;
+    TERN_TRY(open_imatrix(o.imatrix, &imatrix, err));
+    how.imatrix = imatrix;
+    tern_status status = tern_model_open(&model, in_path, &opening, err);
     half.before = 0.5f;
-    tern_status status = tern_model_write_gguf(model, out_path, &how, err);
+    if (status == TERN_OK) status = tern_model_write_gguf(model, out_path, &how, err);
+    tern_imatrix_close(imatrix);
     if (status == TERN_UNSUPPORTED && how.linear && how.linear->ternary && !o.force) hint_at_force(err);
     if (result && status == TERN_OK) describe(model, &report, result);
     tern_model_close(model);

@@ -22,6 +22,8 @@ static const tern_flag flags[] = {
      "Rows of a block of --rsr; by the columns when not given"},
     {"i2s-order", 0, TERN_FLAG_TEXT, "ORDER", offsetof(tern_options, i2s_order), 0, 0,
      "Of the codes in IN's I2_S tensors: auto (found by the weights), " TERN_I2S_ORDER_NAMES},
+    {"imatrix", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, imatrix), 0, 0,
+     "What columns count for in types that search their scales, as tern imatrix measures it"},
     {"kernel-config", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, kernel_config), 0, 0,
      "kernel_config.ini of the bitnet.cpp that wrote IN in tl1 or tl2, for shapes that are none of its presets"},
     {0},
@@ -51,6 +53,7 @@ static tern_status run(const tern_options *o, tern_error *err)
                                       .rsr_rows = o->rsr_rows,
                                       .i2s_order = o->i2s_order,
                                       .kernel_config = o->kernel_config,
+                                      .imatrix = o->imatrix,
                                       .overwrite = o->overwrite,
                                       .progress = tern_progress_update,
                                       .progress_context = &progress};
@@ -63,6 +66,9 @@ static tern_status run(const tern_options *o, tern_error *err)
     print_size(in, result.parameters);
     print_size(o->output, result.parameters);
     for (uint32_t i = 0; i < result.n_fallbacks; i++) fprintf(stderr, "%s: %s\n", o->output, result.fallbacks[i]);
+    if (o->imatrix)
+        fprintf(stderr, "%s: %u tensors weighed by %s, %u without an entry there\n", o->output, result.n_weighted,
+                o->imatrix, result.n_unweighted);
     for (uint32_t i = 0; i < result.n_own; i++) fprintf(stderr, "%s: %s\n", o->output, result.own[i]);
     return TERN_OK;
 }

@@ -57,7 +57,7 @@ typedef struct tern_options {
     bool rsr;
     uint32_t rsr_rows;
     const char *i2s_order;
-    const char *kernel_config;
+    const char *kernel_config, *imatrix;
     bool force;
     uint32_t shard_mib;
 

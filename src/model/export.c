@@ -51,6 +51,7 @@ tern_status tern_export__plan(const tern_config *config, const tern_export_optio
     bool permute = tern_family__find(c->architecture)->rope_adjacent && !c->rope_adjacent;
     if (permute && role == TERN_ROLE_ATTN_Q) p.permuted_heads = c->n_heads;
     if (permute && role == TERN_ROLE_ATTN_K) p.permuted_heads = c->n_kv_heads;
+    TERN_TRY(tern_export__find_importance(options, role, layer, &p, err));
     if (options->rsr && p.encoding->ternary)
         p.rsr_rows = options->rsr_rows ? options->rsr_rows : tern_rsr_default_k(w->cols);
     if (p.encoding->ternary) TERN_TRY(tern_export__plan_scales(&p, err));
@@ -176,6 +177,29 @@ static tern_status plan_of(const exporter *x, tern_role role, uint32_t layer, te
     return TERN_OK;
 }
 
+/* A tensor, and those beside it. */
+static tern_status add_tensor(exporter *x, const tern_role_walk *walk, const tern_export_plan *plan, tern_error *err)
+{
+    char name[TERN_MODEL__NAME_BYTES];
+    tern_role__gguf_name(walk->role, walk->layer, name);
+    TERN_TRY(tern_export_exact_add(&x->exact, plan, name, err));
+    TERN_TRY(
+        tern_export__tensor(x->writer, walk->role, walk->layer, &x->model->config, plan->encoding, plan->joined, err));
+    if (plan->n_scales) TERN_TRY(add_scale_tensor(x, walk->role, walk->layer, plan->n_scales, err));
+    if (plan->rsr_rows) TERN_TRY(add_rsr_tensor(x, walk, plan, err));
+    tern_export__note(&x->report, plan);
+    return TERN_OK;
+}
+
+static tern_status check_report(const exporter *x, uint32_t n_rsr, tern_error *err)
+{
+    if (x->options->imatrix && !x->report.n_weighted)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "imatrix: no entry found for any matrix that is encoded anew, some expected");
+    if (!x->options->rsr || n_rsr) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "rsr: a model without ternary layers found, some expected");
+}
+
 static tern_status add_tensors(exporter *x, tern_error *err)
 {
     const tern_config *c = &x->model->config;
@@ -188,18 +212,13 @@ static tern_status add_tensors(exporter *x, tern_error *err)
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, c)) {
         tern_export_plan plan;
-        char name[TERN_MODEL__NAME_BYTES];
         TERN_TRY(plan_of(x, walk.role, walk.layer, &plan, err));
-        tern_role__gguf_name(walk.role, walk.layer, name);
-        TERN_TRY(tern_export_exact_add(&x->exact, &plan, name, err));
-        TERN_TRY(tern_export__tensor(x->writer, walk.role, walk.layer, c, plan.encoding, plan.joined, err));
-        if (plan.n_scales) TERN_TRY(add_scale_tensor(x, walk.role, walk.layer, plan.n_scales, err));
-        if (plan.rsr_rows) TERN_TRY(add_rsr_tensor(x, &walk, &plan, err));
+        const tern_status status = add_tensor(x, &walk, &plan, err);
         n_rsr += plan.rsr_rows != 0;
-        tern_export__note(&x->report, &plan);
+        tern_export__drop(&plan);
+        TERN_TRY(status);
     }
-    if (!x->options->rsr || n_rsr) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "rsr: a model without ternary layers found, some expected");
+    return check_report(x, n_rsr, err);
 }
 
 /* What the plain frequencies are divided by to give the model's; llama.cpp's tensor for LLaMA 3 scaling. */
@@ -251,7 +270,9 @@ static tern_status write_tensors(const exporter *x, tern_error *err)
     while (tern_role__next(&walk, &x->model->config)) {
         tern_export_plan plan;
         TERN_TRY(plan_of(x, walk.role, walk.layer, &plan, err));
-        TERN_TRY(tern_export__write(&plan, x->writer, err));
+        const tern_status status = tern_export__write(&plan, x->writer, err);
+        tern_export__drop(&plan);
+        TERN_TRY(status);
         done += (uint64_t)plan.weight->rows * plan.weight->cols;
         TERN_TRY(report(x, done, err));
     }
@@ -262,8 +283,10 @@ static tern_status write_all(exporter *x, tern_error *err)
 {
     tern_export_plan first;
     TERN_TRY(plan_of(x, TERN_ROLE_ATTN_Q, 0, &first, err));
+    tern_export__drop(&first);
     const uint32_t file_type = tern_export__file_type(x->options, first.encoding);
     TERN_TRY(tern_export__config(&x->model->config, file_type, x->writer, err));
+    if (x->options->imatrix) TERN_TRY(tern_export__imatrix(x->options->imatrix, x->writer, err));
     if (x->model->i2s_stated) TERN_TRY(tern_gguf_add_string(x->writer, TERN_MODEL__I2S_ORDER, "x86", 3, err));
     if (x->model->tokenizer) TERN_TRY(tern_tokenizer_write_gguf(x->model->tokenizer, x->writer, err));
     else TERN_TRY(tern_gguf_add_string(x->writer, "tokenizer.ggml.model", NO_VOCAB, strlen(NO_VOCAB), err));

@@ -16,6 +16,8 @@ typedef struct tern_export_plan {
     uint32_t rsr_rows;       /* rows of a block of the RSR section beside it; 0: it gets none */
     tern_pool *pool;         /* sorts it */
     uint32_t n_scales; /* values in the tensor of scales beside this one, its own place having 1; 0: there is none */
+    float *importance; /* [cols] of a matrix that is encoded anew and has one, or NULL; tern_export__drop frees it */
+    bool unweighted;   /* it is encoded anew and the imatrix has no entry for it */
     uint32_t n_exact;  /* scales that metadata hold exactly, its own place having them rounded; 0: none */
 } tern_export_plan;
 
@@ -23,6 +25,14 @@ typedef struct tern_export_plan {
  * names the tensor. The weight is looked at, its data only where its scale is not known yet. */
 tern_status tern_export__plan(const tern_config *config, const tern_export_options *options, tern_role role,
                               uint32_t layer, const tern_weight *weight, tern_export_plan *plan, tern_error *err);
+/* Fills in importance and unweighted of a plan whose encoding is there. Errors: those of tern_imatrix_mean, prefixed.
+ */
+tern_status tern_export__find_importance(const tern_export_options *options, tern_role role, uint32_t layer,
+                                         tern_export_plan *plan, tern_error *err);
+/* llama.cpp's keys about the imatrix that a file was made with. */
+tern_status tern_export__imatrix(const struct tern_imatrix *imatrix, tern_gguf_writer *w, tern_error *err);
+/* Frees what a plan owns. */
+void tern_export__drop(tern_export_plan *plan);
 /* Adds what is to be said of one tensor. */
 void tern_export__note(tern_export_report *report, const tern_export_plan *plan);
 /* Bits 1 << TERN_OWN_... of the architecture. */

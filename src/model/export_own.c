@@ -54,6 +54,8 @@ static void note_fallback(tern_export_report *r, const tern_export_plan *p)
 void tern_export__note(tern_export_report *report, const tern_export_plan *plan)
 {
     report->own |= own(plan);
+    report->n_weighted += plan->importance != NULL;
+    report->n_unweighted += plan->unweighted;
     if (plan->asked != plan->encoding) note_fallback(report, plan);
 }
 

@@ -78,7 +78,7 @@ static tern_status write_slices(const tern_export_plan *p, tern_gguf_writer *out
     for (uint32_t first = 0; first < w->rows; first += n_slice) {
         uint32_t n = w->rows - first < n_slice ? w->rows - first : n_slice;
         TERN_TRY(rows_to_values(p, first, n, values, err));
-        if (tern_encode(p->encoding, values, n, w->cols, bytes, err) != TERN_OK)
+        if (tern_encode_weighted(p->encoding, values, p->importance, n, w->cols, bytes, err) != TERN_OK)
             return tern_error_prefix(err, "%s", w->name);
         TERN_TRY(tern_gguf_writer_data(out, bytes, n * row_bytes, err));
     }

@@ -245,6 +245,7 @@ typedef struct tern_export_report {
     uint32_t own; /* bits 1 << TERN_OWN_... */
     tern_export_fallback fallbacks[TERN_EXPORT_FALLBACKS];
     uint32_t n_fallbacks;
+    uint32_t n_weighted, n_unweighted; /* tensors encoded anew with and, with an imatrix, without an importance */
 } tern_export_report;
 
 typedef struct tern_export_options {
@@ -252,8 +253,9 @@ typedef struct tern_export_options {
     const struct tern_mix *mix; /* quant/mix.h: instead of `linear`, and of `head` where that is NULL; NULL: none */
     bool force;
     bool rsr; /* an RSR section beside each ternary matrix (docs/formats/rsr.md), so that serving need not sort */
-    uint32_t rsr_rows;          /* rows of its blocks, 1 to 16; 0: by the matrix's columns */
-    tern_export_report *report; /* set on success; may be NULL */
+    uint32_t rsr_rows;                  /* rows of its blocks, 1 to 16; 0: by the matrix's columns */
+    const struct tern_imatrix *imatrix; /* model/imatrix.h: what columns count for when encoding anew; NULL: the same */
+    tern_export_report *report;         /* set on success; may be NULL */
     bool (*progress)(void *context, float done);
     void *progress_context;
 } tern_export_options;

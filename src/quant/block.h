@@ -4,12 +4,18 @@
 
 #include "quant/table.h"
 
-/* Defines tern_encoding__<word>: blocks of `elements` numbers in `size` bytes, written by pack_block(x, out) and read
- * by unpack_block(in, x). Their f16 scales are at bytes `d_at` and `m_at`, which are the same where there is one. */
+/* Defines tern_encoding__<word>: blocks of `elements` numbers in `size` bytes, written by pack_block(x, w, out) and
+ * read by unpack_block(in, x); w: weights, or NULL. Their f16 scales are at bytes `d_at` and `m_at`, which are the same
+ * where there is one. */
 #define TERN_BLOCK_ENCODING(word, WORD, elements, size, d_at, m_at, pack_block, unpack_block)                          \
+    static void pack_weighted_##word(const float *x, const float *w, size_t n_blocks, void *out)                       \
+    {                                                                                                                  \
+        for (size_t b = 0; b < n_blocks; b++)                                                                          \
+            pack_block(x + b * (elements), w ? w + b * (elements) : NULL, (uint8_t *)out + b * (size));                \
+    }                                                                                                                  \
     static void pack_##word(const float *x, size_t n_blocks, void *out)                                                \
     {                                                                                                                  \
-        for (size_t b = 0; b < n_blocks; b++) pack_block(x + b * (elements), (uint8_t *)out + b * (size));             \
+        pack_weighted_##word(x, NULL, n_blocks, out);                                                                  \
     }                                                                                                                  \
     static void unpack_##word(const void *in, size_t n_blocks, float *x)                                               \
     {                                                                                                                  \
@@ -26,6 +32,7 @@
         .block_elements = (elements),                                                                                  \
         .block_bytes = (size),                                                                                         \
         .pack = pack_##word,                                                                                           \
+        .pack_weighted = pack_weighted_##word,                                                                         \
         .unpack = unpack_##word,                                                                                       \
         .find_nonfinite = find_nonfinite_##word,                                                                       \
     };

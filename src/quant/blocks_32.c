@@ -50,17 +50,17 @@ static const tern_signed_fit levels_4_0 = {
 static const tern_signed_fit levels_5_0 = {
     .n = ELEMENTS, .low = -16, .high = 15, .first = -15, .step = -0.25f, .candidates = 9};
 
-static void fit_signed(const tern_signed_fit *f, const float *x, uint8_t *out, unsigned *levels)
+static void fit_signed(const tern_signed_fit *f, const float *x, const float *w, uint8_t *out, unsigned *levels)
 {
     float q[ELEMENTS];
-    tern_store_u16(out + D_AT, tern_signed_fit__half(f, x, q));
+    tern_store_u16(out + D_AT, tern_signed_fit__half(f, x, w, q));
     for (int i = 0; i < ELEMENTS; i++) levels[i] = (unsigned)(int)(q[i] - f->low);
 }
 
-static void pack_4_0(const float *x, uint8_t *out)
+static void pack_4_0(const float *x, const float *w, uint8_t *out)
 {
     unsigned levels[ELEMENTS];
-    fit_signed(&levels_4_0, x, out, levels);
+    fit_signed(&levels_4_0, x, w, out, levels);
     put_low(out + HALF_BYTES, levels);
 }
 
@@ -70,10 +70,10 @@ static void unpack_4_0(const uint8_t *in, float *x)
     for (unsigned i = 0; i < ELEMENTS; i++) x[i] = d * (float)((int)get_low(in + HALF_BYTES, i) - 8);
 }
 
-static void pack_5_0(const float *x, uint8_t *out)
+static void pack_5_0(const float *x, const float *w, uint8_t *out)
 {
     unsigned levels[ELEMENTS];
-    fit_signed(&levels_5_0, x, out, levels);
+    fit_signed(&levels_5_0, x, w, out, levels);
     put_five(out + HALF_BYTES, levels);
 }
 
@@ -91,20 +91,20 @@ TERN_BLOCK_ENCODING(q5_0, Q5_0, ELEMENTS, Q5_0_BYTES, D_AT, D_AT, pack_5_0, unpa
 static const tern_line_fit levels_4_1 = {.n = ELEMENTS, .top = 15, .first = 14, .step = 0.25f, .candidates = 9};
 static const tern_line_fit levels_5_1 = {.n = ELEMENTS, .top = 31, .first = 30, .step = 0.25f, .candidates = 9};
 
-static void fit_line(const tern_line_fit *f, const float *x, uint8_t *out, unsigned *levels)
+static void fit_line(const tern_line_fit *f, const float *x, const float *w, uint8_t *out, unsigned *levels)
 {
     float q[ELEMENTS];
     uint16_t d, m;
-    tern_line_fit__halves(f, x, &d, &m, q);
+    tern_line_fit__halves(f, x, w, &d, &m, q);
     tern_store_u16(out + D_AT, d);
     tern_store_u16(out + M_AT, m);
     for (int i = 0; i < ELEMENTS; i++) levels[i] = (unsigned)q[i];
 }
 
-static void pack_4_1(const float *x, uint8_t *out)
+static void pack_4_1(const float *x, const float *w, uint8_t *out)
 {
     unsigned levels[ELEMENTS];
-    fit_line(&levels_4_1, x, out, levels);
+    fit_line(&levels_4_1, x, w, out, levels);
     put_low(out + 2 * HALF_BYTES, levels);
 }
 
@@ -114,10 +114,10 @@ static void unpack_4_1(const uint8_t *in, float *x)
     for (unsigned i = 0; i < ELEMENTS; i++) x[i] = d * (float)get_low(in + 2 * HALF_BYTES, i) + m;
 }
 
-static void pack_5_1(const float *x, uint8_t *out)
+static void pack_5_1(const float *x, const float *w, uint8_t *out)
 {
     unsigned levels[ELEMENTS];
-    fit_line(&levels_5_1, x, out, levels);
+    fit_line(&levels_5_1, x, w, out, levels);
     put_five(out + 2 * HALF_BYTES, levels);
 }
 
@@ -151,7 +151,7 @@ static void step_levels(const float *x, float inverse, unsigned *levels, float *
 }
 
 /* The scale of least squared error, searched around those that put the largest number on an end of the table. */
-static float step_scale(const float *x)
+static float step_scale(const float *x, const float *w)
 {
     float most = 0, best_scale = 0, best = 0, values[ELEMENTS];
     unsigned levels[ELEMENTS];
@@ -161,17 +161,18 @@ static float step_scale(const float *x)
     for (int c = 0; c < 15; c++)
         for (int end = 0; end < 2; end++) {
             step_levels(x, (float)(end ? steps[15] : steps[0]) * (0.86f + 0.02f * (float)c) / most, levels, values);
-            float xv = tern_fit__dot(x, values, ELEMENTS), vv = tern_fit__dot(values, values, ELEMENTS);
+            float xv = tern_fit__weighted_dot(w, x, values, ELEMENTS),
+                  vv = tern_fit__weighted_dot(w, values, values, ELEMENTS);
             if (xv / vv * xv > best) best = xv / vv * xv, best_scale = xv / vv;
         }
     return best_scale;
 }
 
-static void pack_4_nl(const float *x, uint8_t *out)
+static void pack_4_nl(const float *x, const float *w, uint8_t *out)
 {
     float values[ELEMENTS];
     unsigned levels[ELEMENTS];
-    uint16_t half = tern_f32_to_f16(step_scale(x));
+    uint16_t half = tern_f32_to_f16(step_scale(x, w));
     float d = tern_f16_to_f32(half);
     step_levels(x, d != 0 ? 1 / d : 0, levels, values);
     tern_store_u16(out + D_AT, half);

@@ -22,11 +22,31 @@ static tern_status check_finite(const tern_encoding *e, const float *x, size_t n
     return TERN_OK;
 }
 
-static tern_status encode_floats(const tern_encoding *e, const float *x, const tern_layout *layout, uint64_t cols,
-                                 void *out, tern_error *err)
+/* weights[cols]: what the errors of a row count for. */
+static void weigh(const float *x, const float *importance, size_t cols, float *weights)
+{
+    float squares = 0, sum = 0;
+    for (size_t c = 0; c < cols; c++) squares += x[c] * x[c], sum += importance[c];
+    const float mean = squares / (float)cols, least = 1e-4f * sum / (float)cols;
+    for (size_t c = 0; c < cols; c++) weights[c] = fmaxf(importance[c], least) * sqrtf(mean + x[c] * x[c]);
+}
+
+static void pack_weighted(const tern_encoding *e, const float *x, const float *importance, const tern_layout *layout,
+                          float *weights, uint8_t *out)
+{
+    for (size_t r = 0; r < layout->n_rows; r++) {
+        weigh(x + r * layout->row_elements, importance, layout->row_elements, weights);
+        e->pack_weighted(x + r * layout->row_elements, weights, layout->n_blocks, out + r * layout->row_bytes);
+    }
+}
+
+/* weights NULL: there is no importance. */
+static tern_status encode_floats(const tern_encoding *e, const float *x, const float *importance, float *weights,
+                                 const tern_layout *layout, uint64_t cols, void *out, tern_error *err)
 {
     size_t n_blocks = layout->n_rows * layout->n_blocks;
-    e->pack(x, n_blocks, out);
+    if (weights) pack_weighted(e, x, importance, layout, weights, out);
+    else e->pack(x, n_blocks, out);
     size_t bad = e->find_nonfinite(out, n_blocks);
     if (bad == n_blocks) return TERN_OK;
     memset(out, 0, layout->n_rows * layout->row_bytes);
@@ -56,7 +76,21 @@ tern_status tern_encode(const tern_encoding *e, const float *x, uint64_t rows, u
     size_t n = (size_t)rows * (size_t)cols;
     TERN_TRY(check_finite(e, x, n, cols, err));
     if (e->ternary) return encode_ternarised(e, x, n, rows, cols, out, err);
-    return encode_floats(e, x, &layout, cols, out, err);
+    return encode_floats(e, x, NULL, NULL, &layout, cols, out, err);
+}
+
+tern_status tern_encode_weighted(const tern_encoding *e, const float *x, const float *importance, uint64_t rows,
+                                 uint64_t cols, void *out, tern_error *err)
+{
+    tern_layout layout = {0};
+    if (!importance || !e->pack_weighted) return tern_encode(e, x, rows, cols, out, err);
+    TERN_TRY(tern_layout__of(e, rows, cols, &layout, err));
+    TERN_TRY(check_finite(e, x, (size_t)rows * (size_t)cols, cols, err));
+    float *weights = tern_alloc((size_t)cols * sizeof *weights);
+    if (!weights) return tern_fail_alloc(err, cols * sizeof *weights);
+    const tern_status status = encode_floats(e, x, importance, weights, &layout, cols, out, err);
+    tern_free(weights);
+    return status;
 }
 
 /* Whether the encoding can hold the scale: finite, and not lost where it becomes an f16. */

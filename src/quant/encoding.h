@@ -82,6 +82,9 @@ struct tern_encoding {
      * below. */
     void (*pack)(const float *x, size_t n_blocks, void *out);
     void (*unpack)(const void *in, size_t n_blocks, float *x);
+    /* pack with what each value's squared error counts for, w[n_blocks * block_elements]; NULL for encodings without
+     * blocks of their own scales. w NULL: as pack. */
+    void (*pack_weighted)(const float *x, const float *w, size_t n_blocks, void *out);
 
     /* Ternary encodings only (else NULL): n_blocks blocks of codes -1, 0, +1, and back. `scale` is written to each
      * block by encodings with block scales (tq1_0, tq2_0: as f16) and ignored by the others. unpack_codes yields the
@@ -124,6 +127,12 @@ tern_status tern_encoding_row_bytes(const tern_encoding *e, uint64_t cols, size_
  * index; `out` is then zeroed or untouched), OUT_OF_MEMORY. */
 tern_status tern_encode(const tern_encoding *e, const float *x, uint64_t rows, uint64_t cols, void *out,
                         tern_error *err);
+/* The same with the mean squared input of each column, importance[cols] (at least 0, finite), which the encodings that
+ * search for their scales take into account: element (r, c) counts for importance[c] * sqrt(mean of x[r]^2 +
+ * x[r][c]^2), as in llama.cpp. A column whose importance is below a 10,000th of the mean counts for that. NULL: as
+ * tern_encode. Errors: those, and OUT_OF_MEMORY. */
+tern_status tern_encode_weighted(const tern_encoding *e, const float *x, const float *importance, uint64_t rows,
+                                 uint64_t cols, void *out, tern_error *err);
 /* The same from codes [rows][cols] and one scale. Errors: INVALID_ARGUMENT (shape, not a ternary encoding, a code
  * outside -1..1 with its index, a scale that is not finite in the encoding). */
 tern_status tern_encode_codes(const tern_encoding *e, const int8_t *codes, float scale, uint64_t rows, uint64_t cols,

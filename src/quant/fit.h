@@ -62,4 +62,30 @@ static inline float tern_fit__error(const float *x, const float *q, int n, float
     return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 
+/* The same with weights w[n]; NULL: all 1, and the same bits as above. */
+static inline float tern_fit__weighted_dot(const float *w, const float *a, const float *b, int n)
+{
+    tern_f32x4 lanes = {0};
+    if (!w) return tern_fit__dot(a, b, n);
+    for (int i = 0; i < n; i += 4) lanes += tern_f32x4_load(w + i) * (tern_f32x4_load(a + i) * tern_f32x4_load(b + i));
+    return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+}
+
+static inline float tern_fit__weighted_sum(const float *w, const float *a, int n)
+{
+    return w ? tern_fit__dot(w, a, n) : tern_fit__sum(a, n);
+}
+
+static inline float tern_fit__weighted_error(const float *w, const float *x, const float *q, int n, float scale,
+                                             float min)
+{
+    tern_f32x4 lanes = {0};
+    if (!w) return tern_fit__error(x, q, n, scale, min);
+    for (int i = 0; i < n; i += 4) {
+        tern_f32x4 left = tern_f32x4_load(x + i) - (tern_f32x4_load(q + i) * scale - min);
+        lanes += tern_f32x4_load(w + i) * (left * left);
+    }
+    return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+}
+
 #endif

@@ -41,11 +41,11 @@ static void get_multiples(const uint8_t *in, unsigned g, unsigned *scale, unsign
 }
 
 /* d, d_min and the groups' multiples at `out`, the levels of all elements in q. */
-static void fit_block(const float *x, bool five, uint8_t *out, float *q)
+static void fit_block(const float *x, const float *w, bool five, uint8_t *out, float *q)
 {
     uint8_t scales[N_GROUPS], mins[N_GROUPS];
     uint16_t halves[2];
-    tern_line_fit__block(five ? &five_bits : &four_bits, x, halves, scales, mins, q);
+    tern_line_fit__block(five ? &five_bits : &four_bits, x, w, halves, scales, mins, q);
     tern_store_u16(out, halves[0]);
     tern_store_u16(out + 2, halves[1]);
     for (unsigned g = 0; g < N_GROUPS; g++) put_multiples(out + SCALES_AT, g, scales[g], mins[g]);
@@ -53,11 +53,11 @@ static void fit_block(const float *x, bool five, uint8_t *out, float *q)
 
 /* The low four bits: groups 2k and 2k + 1 share 32 bytes, of which the even one has the low nibbles. The fifth bits of
  * Q5_K lie before them: bit g of byte i is of element i of group g. */
-static void pack_block(const float *x, uint8_t *out, bool five)
+static void pack_block(const float *x, const float *w, uint8_t *out, bool five)
 {
     float q[ELEMENTS];
     memset(out, 0, five ? Q5_K_BYTES : Q4_K_BYTES);
-    fit_block(x, five, out, q);
+    fit_block(x, w, five, out, q);
     uint8_t *high = out + LEVELS_AT, *low = five ? high + GROUP : high;
     for (unsigned e = 0; e < ELEMENTS; e++) {
         unsigned level = (unsigned)q[e], g = e / GROUP, i = e % GROUP;
@@ -82,10 +82,10 @@ static void unpack_block(const uint8_t *in, float *x, bool five)
     }
 }
 
-#define PACK_4(x, out)  pack_block(x, out, false)
-#define UNPACK_4(in, x) unpack_block(in, x, false)
-#define PACK_5(x, out)  pack_block(x, out, true)
-#define UNPACK_5(in, x) unpack_block(in, x, true)
+#define PACK_4(x, w, out) pack_block(x, w, out, false)
+#define UNPACK_4(in, x)   unpack_block(in, x, false)
+#define PACK_5(x, w, out) pack_block(x, w, out, true)
+#define UNPACK_5(in, x)   unpack_block(in, x, true)
 
 TERN_BLOCK_ENCODING(q4_k, Q4_K, ELEMENTS, Q4_K_BYTES, 0, 2, PACK_4, UNPACK_4)
 TERN_BLOCK_ENCODING(q5_k, Q5_K, ELEMENTS, Q5_K_BYTES, 0, 2, PACK_5, UNPACK_5)

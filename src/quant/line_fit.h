@@ -21,13 +21,14 @@ typedef struct tern_line_fit {
     int most_multiple; /* of blocks: the largest multiple of the block's scale and minimum */
 } tern_line_fit;
 
-/* The best line found for one group. */
-tern_line tern_line_fit__group(const tern_line_fit *f, const float *x);
+/* The best line found for one group. Here and below, w: what each number's squared error counts for, or NULL: 1. */
+tern_line tern_line_fit__group(const tern_line_fit *f, const float *x, const float *w);
 /* The line with f16 numbers that serves the group best, as f16 scale and f16 -min, and its levels. */
-void tern_line_fit__halves(const tern_line_fit *f, const float *x, uint16_t *scale, uint16_t *least, float *q);
+void tern_line_fit__halves(const tern_line_fit *f, const float *x, const float *w, uint16_t *scale, uint16_t *least,
+                           float *q);
 /* 256 numbers as x = d * scales[g] * q - d_min * mins[g]: the f16 d and d_min at `halves`, the multiples of the 256 / n
  * groups, and the levels of all numbers. */
-void tern_line_fit__block(const tern_line_fit *f, const float *x, uint16_t *halves, uint8_t *scales, uint8_t *mins,
-                          float *q);
+void tern_line_fit__block(const tern_line_fit *f, const float *x, const float *w, uint16_t *halves, uint8_t *scales,
+                          uint8_t *mins, float *q);
 
 #endif

@@ -13,13 +13,13 @@ static const tern_line_fit levels = {
 
 /* Byte g: the scale of group g in the low nibble, its minimum in the high one. Each half of the block has 32 bytes of
  * levels: elements l, l + 32, l + 64, l + 96 of it share byte l, the first in the lowest bits. */
-static void pack_block(const float *x, uint8_t *out)
+static void pack_block(const float *x, const float *w, uint8_t *out)
 {
     float q[ELEMENTS];
     uint8_t scales[N_GROUPS], mins[N_GROUPS];
     uint16_t halves[2];
     memset(out, 0, BYTES);
-    tern_line_fit__block(&levels, x, halves, scales, mins, q);
+    tern_line_fit__block(&levels, x, w, halves, scales, mins, q);
     tern_store_u16(out + D_AT, halves[0]);
     tern_store_u16(out + D_MIN_AT, halves[1]);
     for (unsigned g = 0; g < N_GROUPS; g++) out[g] = (uint8_t)(scales[g] | mins[g] << 4);

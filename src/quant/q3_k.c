@@ -39,12 +39,12 @@ static int get_multiple(const uint8_t *in, unsigned g)
     return (int)(low | high << 4) - 32;
 }
 
-static void pack_block(const float *x, uint8_t *out)
+static void pack_block(const float *x, const float *w, uint8_t *out)
 {
     float q[ELEMENTS];
     int8_t multiples[TERN_SIGNED_GROUPS];
     memset(out, 0, BYTES);
-    tern_store_u16(out + D_AT, tern_signed_fit__groups(&levels, -32, x, multiples, q));
+    tern_store_u16(out + D_AT, tern_signed_fit__groups(&levels, -32, x, w, multiples, q));
     for (unsigned g = 0; g < TERN_SIGNED_GROUPS; g++) put_multiple(out + SCALES_AT, g, (unsigned)(multiples[g] + 32));
     for (unsigned i = 0; i < ELEMENTS; i++) put_level(out, i, (unsigned)((int)q[i] + 4));
 }

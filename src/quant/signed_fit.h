@@ -17,12 +17,14 @@ typedef struct tern_signed_fit {
 
 /* q[i] = x[i] / scale, rounded half to even and clamped; 0 where scale is 0. */
 void tern_signed_fit__levels(const tern_signed_fit *f, const float *x, float scale, float *q);
-/* The best scale found, of either sign; 0 for numbers below 2^-40, which no f16 scale holds. */
-float tern_signed_fit__scale(const tern_signed_fit *f, const float *x);
+/* The best scale found, of either sign; 0 for numbers below 2^-40, which no f16 scale holds. Here
+ * and below, w: what each number's squared error counts for, or NULL: 1. */
+float tern_signed_fit__scale(const tern_signed_fit *f, const float *x, const float *w);
 /* The same rounded to f16, and the levels of that: what a block with one scale holds. Returns the f16. */
-uint16_t tern_signed_fit__half(const tern_signed_fit *f, const float *x, float *q);
+uint16_t tern_signed_fit__half(const tern_signed_fit *f, const float *x, const float *w, float *q);
 /* 16 groups of 16 numbers as x = d * multiple * q, multiples from `least` (below 0) to -least - 1: the f16 d, the
  * multiples and the levels q. f->n is 16. */
-uint16_t tern_signed_fit__groups(const tern_signed_fit *f, int least, const float *x, int8_t *multiples, float *q);
+uint16_t tern_signed_fit__groups(const tern_signed_fit *f, int least, const float *x, const float *w, int8_t *multiples,
+                                 float *q);
 
 #endif

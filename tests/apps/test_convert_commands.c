@@ -84,6 +84,38 @@ static void mixes(void **state)
     test_output_free(&o);
 }
 
+/* Measured, in a file, and used: the line says for how many tensors. */
+static void importance(void **state)
+{
+    (void)state;
+    const char *text = test_scratch("cli-imatrix.txt"), *file = test_scratch("cli-imatrix.gguf");
+    tern_error err = {0};
+    assert_ok(tern_file_write(text, "Once upon a time there was a small boat.", 40, &err), err);
+    test_output o = TERN("imatrix", "-m", test_small_model(), "-f", text, "-o", file, "--overwrite", "--json");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, "\"matrices\": 56"));
+    assert_non_null(strstr(o.out, "\"windows\": 1"));
+    test_output_free(&o);
+    o = TERN("convert", test_small_model(), "-o", test_scratch("cli-weighted.gguf"), "--type", "q4_k", "--imatrix",
+             file, "-f");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.err, "56 tensors weighed by "));
+    assert_non_null(strstr(o.err, ", 0 without an entry there"));
+    test_output_free(&o);
+    o = TERN("convert", test_small_model(), "-o", file, "--type", "q4_k", "--imatrix", file, "-f");
+    assert_int_equal(o.code, 2); /* the output is an input */
+    test_output_free(&o);
+    o = TERN("convert", test_small_model(), "-o", test_scratch("cli-weighted.gguf"), "--imatrix", test_small_model(),
+             "-f");
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.err, "no importance matrix found"));
+    test_output_free(&o);
+    o = TERN("imatrix", "-m", test_small_model(), "-o", file, "--overwrite");
+    assert_int_equal(o.code, 2);
+    assert_non_null(strstr(o.err, "no text: give the file that the model reads with -f"));
+    test_output_free(&o);
+}
+
 static void truncated_files_are_refused(void **state)
 {
     (void)state;
@@ -202,6 +234,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(rsr_keeps_the_text),
     cmocka_unit_test(convert_refuses),
     cmocka_unit_test(mixes),
+    cmocka_unit_test(importance),
     cmocka_unit_test(a_file_that_is_cut_while_it_is_used_is_named),
     cmocka_unit_test(truncated_files_are_refused),
     cmocka_unit_test(inspect_describes_files_and_folders),

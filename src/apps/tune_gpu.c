@@ -84,7 +84,10 @@ static tern_status leave_out(tern_tune_job *j, const tern_tune_gpu_result *r, co
                              tern_error *err)
 {
     for (uint32_t i = 0; i < r->n; i++) {
-        if (memcmp(&r->rows[i].choice, c, sizeof *c) != 0) continue;
+        const tern_kernel_choice *k = &r->rows[i].choice;
+        if (k->encoding != c->encoding || k->rows != c->rows || k->cols != c->cols || k->tokens != c->tokens ||
+            strcmp(k->kernel, c->kernel) != 0)
+            continue;
         const tern_tune_gpu_row *usual = usual_of(r, i);
         const double us = tern_tune_gpu_microseconds(usual);
         return tern_tune_cache_add(&j->made, &usual->choice, &(tern_tune_cost){usual->bytes, us, us}, err);

@@ -179,7 +179,7 @@ static const char *name_at(const void *context, size_t i)
 /* The nearest name, and those of its encoding. */
 static tern_status fail_unknown(const char *word, tern_error *err)
 {
-    char names[300];
+    char names[300] = "";
     const size_t nearest = tern_nearest_at(word, name_at, NULL);
     listing l = {.of = TERN_GPU_PIPELINE_COUNT, .word = word, .n_word = 0};
     for (size_t n = strlen(word); n > 0; n--) { /* the longest beginning that some have */

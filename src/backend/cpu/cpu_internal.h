@@ -46,6 +46,7 @@ struct tern_buffer {
     uint32_t cols;           /* of the weight; padded to whole blocks when it was repacked */
     tern_ternary_fn ternary; /* one of the two, by encoding */
     tern_dense_fn dense;
+    bool decodes_first;              /* dense is the definition: decode, and the kernel of f32, are faster */
     tern_blocks_fn blocks;           /* beside `dense`: with int8 tokens; NULL: there is none */
     tern_decode_fn decode;           /* rows as floats; NULL: they are (f32) */
     uint32_t task_rows;              /* with a few tokens; 0: by their bytes */

@@ -5,13 +5,20 @@
 #include "backend/cpu/candidates/candidates.h"
 #include "base/alloc.h"
 
+static bool is_scalar(const char *level)
+{
+    return strcmp(level, "scalar") == 0;
+}
+
 /* clang-format off */
 static void choose_kernel(const tern_cpu_kernels *k, tern_buffer *buffer)
 {
 #define DENSE(name)   buffer->dense = k->name, buffer->decode = k->decode_##name
 #define TERNARY(name) buffer->ternary = k->name, buffer->decode = k->decode_##name
-#define BLOCKS(X, name, NAME, elements, bytes) case TERN_ENC_##NAME: DENSE(name); break;
+#define BLOCKS(X, name, NAME, elements, bytes)                                                                         \
+    case TERN_ENC_##NAME: DENSE(name); decodes_first = is_scalar(k->name##_level); break;
 #define INT8(X, name, NAME, elements, bytes) case TERN_ENC_##NAME: buffer->blocks = k->int8_##name; break;
+    bool decodes_first = false;
     switch (buffer->weight->encoding->id) {
     case TERN_ENC_F32: buffer->dense = k->f32; break;
     case TERN_ENC_F16: DENSE(f16); break;
@@ -26,6 +33,7 @@ static void choose_kernel(const tern_cpu_kernels *k, tern_buffer *buffer)
     TERN_INT8_LIST(INT8, )
     default: break;
     }
+    buffer->decodes_first = decodes_first && !is_scalar(k->f32_level);
 #undef DENSE
 #undef TERNARY
 #undef BLOCKS

@@ -63,8 +63,9 @@ size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op)
     size_t row = (size_t)op->in[TERN_LINEAR_X].cols * 4 + 128; /* a normed row */
     for (uint32_t p = 0; p < op->n_parts; p++) {
         const tern_weight *w = part_weight(graph, op, p);
-        if (w->encoding->ternary && !reads_q8(graph, op))
-            row = TERN_LINEAR__DECODED_ROWS * tern_linear__decoded_stride(w) * sizeof(float);
+        const size_t decoded = TERN_LINEAR__DECODED_ROWS * tern_linear__decoded_stride(w) * sizeof(float);
+        const bool decodes = w->encoding->ternary ? !reads_q8(graph, op) : w->encoding->block_elements > 1;
+        if (decodes && decoded > row) row = decoded;
     }
     size_t out = 0;
     for (uint32_t p = 0; p < op->n_parts; p++) {

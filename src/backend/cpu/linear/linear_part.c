@@ -53,6 +53,21 @@ static void ternary_f32(const tern_linear__job *j, const tern_buffer *buffer, ui
     }
 }
 
+/* Weights whose product has no kernel here: rows are decoded, a few at a time, for the kernel of f32, which gives the
+ * same bits. */
+static void decoded_f32(const tern_linear__job *j, const tern_buffer *buffer, const uint8_t *rows, uint32_t n_rows,
+                        uint8_t *scratch, float *y, size_t y_stride)
+{
+    const size_t stride = tern_linear__decoded_stride(buffer->weight);
+    for (uint32_t r = 0; r < n_rows; r += TERN_LINEAR__DECODED_ROWS) {
+        const uint32_t n = tern_linear__min(TERN_LINEAR__DECODED_ROWS, n_rows - r);
+        buffer->decode(rows + r * buffer->row_bytes, buffer->row_bytes, n, buffer->cols, (float *)(void *)scratch,
+                       stride);
+        j->step->cpu->kernels.f32(scratch, stride * sizeof(float), n, buffer->cols, j->x.data, j->x.stride, j->n, y + r,
+                                  y_stride);
+    }
+}
+
 /* Where the tables of a part lie among those of a thread: behind those of the earlier parts, or with the first part
  * that has the same. */
 typedef struct tables_place {
@@ -112,6 +127,8 @@ void tern_linear__multiply(const tern_linear__job *j, uint32_t part, uint32_t fi
     if (j->op->op->int8_blocks) {
         buffer->blocks(rows, buffer->row_bytes, n_rows, buffer->cols, &j->blocks[tern_linear__form(w->encoding)], y,
                        y_stride);
+    } else if (buffer->decodes_first) {
+        decoded_f32(j, buffer, rows, n_rows, scratch, y, y_stride);
     } else if (buffer->dense) {
         buffer->dense(rows, buffer->row_bytes, n_rows, buffer->cols, j->x.data, j->x.stride, j->n, y, y_stride);
     } else if (j->op->in_q8) {

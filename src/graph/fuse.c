@@ -1,17 +1,9 @@
 /* The fusion pass: fewer, larger ops that compute the same bits. */
 #include "base/alloc.h"
+#include "graph/fuse_internal.h"
 #include "graph/fusions.h"
-#include "graph/graph.h"
 
-typedef struct fusion {
-    tern_graph *graph;
-    tern_backend *backend; /* NULL: no device is asked */
-    uint32_t *uses;
-    tern_error *err;
-} fusion;
-
-/* Changes an op of the graph to `fused` where the device runs that. */
-static bool becomes(const fusion *f, tern_op *op, const tern_op *fused)
+bool tern_fuse__becomes(const tern_fusing *f, tern_op *op, const tern_op *fused)
 {
     const tern_op before = *op;
     tern_error ignored = {0};
@@ -22,36 +14,37 @@ static bool becomes(const fusion *f, tern_op *op, const tern_op *fused)
     return false;
 }
 
-static void drop(tern_op *op)
+void tern_fuse__drop(tern_op *op)
 {
     op->kind = TERN_OP_COUNT;
 }
 
-static bool whole(const fusion *f, tern_view view)
+static bool whole(const tern_fusing *f, tern_view view)
 {
     return view.first_col == 0 && view.cols == f->graph->values[view.value].cols;
 }
 
-static bool internal(const fusion *f, uint32_t value)
+bool tern_fuse__internal(const tern_fusing *f, uint32_t value)
 {
     return f->graph->values[value].kind == TERN_VALUE_ACTIVATION;
 }
 
 /* RMS_NORM whose only reader is QUANTIZE. */
-static tern_status fuse_norm_quant(fusion *f, size_t at)
+static tern_status fuse_norm_quant(tern_fusing *f, size_t at)
 {
     tern_op *quant = &f->graph->ops[at];
     if (quant->kind != TERN_OP_QUANTIZE) return TERN_OK;
     tern_op *norm = tern_graph__maker(f->graph, quant->in[TERN_QUANTIZE_X].value);
-    if (!norm || norm->kind != TERN_OP_RMS_NORM || f->uses[norm->out.value] != 1 || !internal(f, norm->out.value) ||
-        norm->residual.value != TERN_NO_VALUE || norm->in[TERN_NORM_WEIGHT].cols != norm->in[TERN_NORM_X].cols)
+    if (!norm || norm->kind != TERN_OP_RMS_NORM || f->uses[norm->out.value] != 1 ||
+        !tern_fuse__internal(f, norm->out.value) || norm->residual.value != TERN_NO_VALUE ||
+        norm->in[TERN_NORM_WEIGHT].cols != norm->in[TERN_NORM_X].cols)
         return TERN_OK;
     quant->kind = TERN_OP_NORM_QUANT;
     quant->in[TERN_NORM_X] = norm->in[TERN_NORM_X];
     quant->in[TERN_NORM_WEIGHT] = norm->in[TERN_NORM_WEIGHT];
     quant->n_in = TERN_NORM_INPUTS;
     quant->eps = norm->eps;
-    drop(norm);
+    tern_fuse__drop(norm);
     return TERN_OK;
 }
 
@@ -84,15 +77,15 @@ static bool is_inner(const tern_graph *g, const tern_op *op)
     return is_input_of(g, op->out.value, TERN_OP_LINEAR, TERN_LINEAR_X);
 }
 
-static bool plain_linear(const fusion *f, const tern_op *op)
+static bool plain_linear(const tern_fusing *f, const tern_op *op)
 {
     return op->kind == TERN_OP_LINEAR && op->n_parts == 1 && !op->gated && op->residual.value == TERN_NO_VALUE &&
-           internal(f, op->out.value) && !is_input_of(f->graph, op->out.value, TERN_OP_SCALE, TERN_SCALE_X);
+           tern_fuse__internal(f, op->out.value) && !is_input_of(f->graph, op->out.value, TERN_OP_SCALE, TERN_SCALE_X);
 }
 
 /* Linear layers that follow each other and read the same input become one: q|k|v and gate|up, and what is narrow of
  * their adapters. */
-static tern_status fuse_siblings(fusion *f, size_t at)
+static tern_status fuse_siblings(tern_fusing *f, size_t at)
 {
     tern_graph *g = f->graph;
     uint32_t n = 0, cols = 0;
@@ -112,51 +105,13 @@ static tern_status fuse_siblings(fusion *f, size_t at)
         uint32_t part = g->ops[at + i].out.value;
         first->in[TERN_LINEAR_W + i] = g->ops[at + i].in[TERN_LINEAR_W];
         first->bias[i] = g->ops[at + i].bias[0];
-        if (i) drop(&g->ops[at + i]);
+        if (i) tern_fuse__drop(&g->ops[at + i]);
         redirect_all(g, part, id, col);
         col += g->values[part].cols;
     }
     first->n_parts = n;
     first->n_in = TERN_LINEAR_W + n;
     first->out = (tern_view){.value = id, .cols = cols};
-    return TERN_OK;
-}
-
-/* The next op after `at` that is still there. */
-static tern_op *following(tern_graph *g, size_t *at)
-{
-    while (++*at < g->n_ops)
-        if (g->ops[*at].kind != TERN_OP_COUNT) return &g->ops[*at];
-    return NULL;
-}
-
-/* ROPE of q, ROPE of k, KV_WRITE of k and v that are neighbours in one row. */
-static tern_status fuse_rope_kv(fusion *f, size_t at)
-{
-    tern_graph *g = f->graph;
-    tern_op *q = &g->ops[at], *k = q->kind == TERN_OP_ROPE ? following(g, &at) : NULL;
-    tern_op *kv = k && k->kind == TERN_OP_ROPE ? following(g, &at) : NULL;
-    if (!kv || kv->kind != TERN_OP_KV_WRITE) return TERN_OK;
-    tern_view vq = q->in[TERN_ROPE_X], vk = k->in[TERN_ROPE_X], vv = kv->in[TERN_KV_WRITE_V];
-    bool neighbours = kv->in[TERN_KV_WRITE_K].value == vk.value && vq.value == vk.value && vk.value == vv.value &&
-                      vq.first_col == 0 && vk.first_col == vq.cols && vv.first_col == vq.cols + vk.cols;
-    if (!neighbours) return TERN_OK;
-    tern_op fused = *kv;
-    fused.kind = TERN_OP_ROPE_KV;
-    fused.rope_adjacent = q->rope_adjacent;
-    fused.rope_dim = q->rope_dim;
-    tern_view row = {.value = vq.value, .cols = vq.cols + vk.cols + vv.cols};
-    fused.in[TERN_ROPE_KV_QKV] = row;
-    fused.in[TERN_ROPE_KV_POSITIONS] = q->in[TERN_ROPE_POSITIONS];
-    fused.in[TERN_ROPE_KV_TABLE] = q->in[TERN_ROPE_TABLE];
-    fused.in[TERN_ROPE_KV_K_CACHE] = kv->in[TERN_KV_WRITE_K_CACHE];
-    fused.in[TERN_ROPE_KV_V_CACHE] = kv->in[TERN_KV_WRITE_V_CACHE];
-    fused.in[TERN_ROPE_KV_SEQUENCES] = kv->in[TERN_KV_WRITE_SEQUENCES];
-    fused.in[TERN_ROPE_KV_PAGES] = kv->in[TERN_KV_WRITE_PAGES];
-    fused.n_in = TERN_ROPE_KV_INPUTS;
-    drop(q);
-    drop(k);
-    *kv = fused;
     return TERN_OK;
 }
 
@@ -168,7 +123,7 @@ static bool has_bias(const tern_op *linear)
 }
 
 /* GATE over the two halves of one linear op's row; of one with a bias, where the device has such layers. */
-static tern_status fuse_gate(fusion *f, size_t at)
+static tern_status fuse_gate(tern_fusing *f, size_t at)
 {
     tern_op *gate = &f->graph->ops[at];
     const tern_view *first = &gate->in[TERN_GATE_GATE], *second = &gate->in[TERN_GATE_UP];
@@ -182,13 +137,13 @@ static tern_status fuse_gate(fusion *f, size_t at)
     fused.activation = gate->activation;
     fused.out = gate->out;
     if (!has_bias(linear)) *linear = fused;
-    else if (!becomes(f, linear, &fused)) return TERN_OK;
-    drop(gate);
+    else if (!tern_fuse__becomes(f, linear, &fused)) return TERN_OK;
+    tern_fuse__drop(gate);
     return TERN_OK;
 }
 
 /* ADD of what a linear op made to something made before it; or a norm, where the device has such norms. */
-static tern_status fuse_residual(fusion *f, size_t at)
+static tern_status fuse_residual(tern_fusing *f, size_t at)
 {
     tern_op *add = &f->graph->ops[at];
     if (add->kind != TERN_OP_ADD) return TERN_OK;
@@ -202,13 +157,13 @@ static tern_status fuse_residual(fusion *f, size_t at)
     fused.residual = add->in[TERN_ADD_A];
     fused.out = add->out;
     if (linear) *made = fused;
-    else if (!becomes(f, made, &fused)) return TERN_OK;
-    drop(add);
+    else if (!tern_fuse__becomes(f, made, &fused)) return TERN_OK;
+    tern_fuse__drop(add);
     return TERN_OK;
 }
 
 /* Whether all weights of the layer are ternary, or all are dense. */
-static bool all_parts(const fusion *f, const tern_op *linear, bool ternary)
+static bool all_parts(const tern_fusing *f, const tern_op *linear, bool ternary)
 {
     for (uint32_t p = 0; p < linear->n_parts; p++)
         if (f->graph->values[linear->in[TERN_LINEAR_W + p].value].weight->encoding->ternary != ternary) return false;
@@ -217,7 +172,7 @@ static bool all_parts(const fusion *f, const tern_op *linear, bool ternary)
 
 /* A norm of whole rows that a linear op can begin with: NORM_QUANT before ternary weights, RMS_NORM before dense ones.
  */
-static bool begins(const fusion *f, const tern_op *norm, const tern_op *linear)
+static bool begins(const tern_fusing *f, const tern_op *norm, const tern_op *linear)
 {
     if (norm->kind == TERN_OP_NORM_QUANT) return all_parts(f, linear, true);
     return norm->kind == TERN_OP_RMS_NORM && norm->residual.value == TERN_NO_VALUE && whole(f, norm->out) &&
@@ -226,58 +181,38 @@ static bool begins(const fusion *f, const tern_op *norm, const tern_op *linear)
 }
 
 /* A norm whose only reader is a linear op. */
-static tern_status fuse_linear_norm(fusion *f, size_t at)
+static tern_status fuse_linear_norm(tern_fusing *f, size_t at)
 {
     tern_op *linear = &f->graph->ops[at];
     tern_op *norm =
         linear->kind == TERN_OP_LINEAR ? tern_graph__maker(f->graph, linear->in[TERN_LINEAR_X].value) : NULL;
-    if (!norm || f->uses[norm->out.value] != 1 || !internal(f, norm->out.value) || !begins(f, norm, linear))
+    if (!norm || f->uses[norm->out.value] != 1 || !tern_fuse__internal(f, norm->out.value) || !begins(f, norm, linear))
         return TERN_OK;
     tern_op fused = *linear;
     fused.norm_f32 = norm->kind == TERN_OP_RMS_NORM;
     fused.in[TERN_LINEAR_X] = norm->in[TERN_NORM_X];
     fused.norm_weight = norm->in[TERN_NORM_WEIGHT];
     fused.eps = norm->eps;
-    if (becomes(f, linear, &fused)) drop(norm);
-    return TERN_OK;
-}
-
-/* ROPE_KV, and the attention of its q as the only other reader of the row. */
-static tern_status fuse_rope_attention(fusion *f, size_t at)
-{
-    tern_graph *g = f->graph;
-    tern_op *rope = &g->ops[at], *attention = rope->kind == TERN_OP_ROPE_KV ? following(g, &at) : NULL;
-    if (!attention || attention->kind != TERN_OP_ATTENTION ||
-        attention->in[TERN_ATTENTION_Q].value != rope->in[TERN_ROPE_KV_QKV].value ||
-        f->uses[rope->in[TERN_ROPE_KV_QKV].value] != 2 || !internal(f, rope->in[TERN_ROPE_KV_QKV].value))
-        return TERN_OK;
-    tern_op fused = *rope;
-    fused.kind = TERN_OP_ROPE_ATTENTION;
-    fused.out = attention->out;
-    fused.scale = attention->scale;
-    fused.softcap = attention->softcap;
-    fused.window = attention->window;
-    fused.sinks = attention->sinks;
-    if (becomes(f, rope, &fused)) drop(attention);
+    if (tern_fuse__becomes(f, linear, &fused)) tern_fuse__drop(norm);
     return TERN_OK;
 }
 
 /* GATHER in a graph of one token: its output, if there is one, is that token's row. */
-static tern_status fuse_gather(fusion *f, size_t at)
+static tern_status fuse_gather(tern_fusing *f, size_t at)
 {
     tern_op *gather = &f->graph->ops[at];
     if (gather->kind != TERN_OP_GATHER || f->graph->max_tokens > 1 || !whole(f, gather->in[TERN_GATHER_X]) ||
-        !internal(f, gather->out.value))
+        !tern_fuse__internal(f, gather->out.value))
         return TERN_OK;
-    drop(gather);
+    tern_fuse__drop(gather);
     redirect_all(f->graph, gather->out.value, gather->in[TERN_GATHER_X].value, 0);
     return TERN_OK;
 }
 
 typedef struct rule {
     tern_fusion_pass pass;
-    tern_status (*apply)(fusion *, size_t); /* NULL: the memory plan does it */
-    uint32_t wanted;                        /* tern_fusion: only where the backend asks for it; 0: always */
+    tern_status (*apply)(tern_fusing *, size_t); /* NULL: the memory plan does it */
+    uint32_t wanted;                             /* tern_fusion: only where the backend asks for it; 0: always */
 } rule;
 
 /* A pass is a row: tern_graph_options.no_fusion, --no-fusion and its help follow. They run in this order. */
@@ -285,12 +220,13 @@ static const rule rules[] = {
     {{"in_place", "a sum takes its addend's place in memory (CPU)"}, NULL, 0},
     {{"norm_quant", "RMS_NORM + QUANTIZE"}, fuse_norm_quant, 0},
     {{"siblings", "LINEAR of the same input: q|k|v, gate|up"}, fuse_siblings, 0},
-    {{"rope_kv", "ROPE of q, of k + KV_WRITE (after siblings)"}, fuse_rope_kv, 0},
+    {{"rope_kv", "ROPE of q, of k + KV_WRITE (after siblings)"}, tern_fuse__rope_kv, 0},
+    {{"head_norms", "RMS_NORM of heads of q, of k + rope_kv (GPU)"}, tern_fuse__head_norms, 0},
     {{"gate", "gate|up + GATE (after siblings)"}, fuse_gate, 0},
     {{"residual", "LINEAR or RMS_NORM + ADD"}, fuse_residual, 0},
     {{"gather", "GATHER of one token"}, fuse_gather, 0},
     {{"linear_norm", "a norm + the LINEAR that reads it (GPU, one token)"}, fuse_linear_norm, TERN_FUSION_LINEAR_NORM},
-    {{"rope_attention", "rope_kv + ATTENTION (GPU, one token)"}, fuse_rope_attention, TERN_FUSION_ROPE_ATTENTION},
+    {{"rope_attention", "rope_kv + ATTENTION (GPU, one token)"}, tern_fuse__rope_attention, TERN_FUSION_ROPE_ATTENTION},
 };
 enum { N_RULES = sizeof rules / sizeof *rules };
 _Static_assert(N_RULES <= 32, "no_fusion has a bit for each");
@@ -301,7 +237,7 @@ bool tern_graph_fusion_at(uint32_t i, tern_fusion_pass *pass)
     return i < N_RULES;
 }
 
-static tern_status apply(fusion *f, const rule *r)
+static tern_status apply(tern_fusing *f, const rule *r)
 {
     tern_graph *g = f->graph;
     tern_status status = TERN_OK;
@@ -317,7 +253,7 @@ static tern_status apply(fusion *f, const rule *r)
 
 tern_status tern_graph_fuse(tern_graph *graph, tern_backend *backend, tern_error *err)
 {
-    fusion f = {.graph = graph, .backend = backend, .err = err};
+    tern_fusing f = {.graph = graph, .backend = backend, .err = err};
     const uint32_t fusions = backend && graph->max_tokens == 1 ? backend->info.fusions : 0;
     for (uint32_t r = 0; r < N_RULES; r++) {
         const bool left_out = graph->no_fusion & (uint32_t)1 << r || rules[r].wanted & ~fusions;

@@ -43,7 +43,7 @@ bool tern_op_writes(const tern_op *op, uint32_t i)
     return written[op->kind] >> i & 1;
 }
 
-enum { OPTIONAL_VIEWS = 3 + TERN_LINEAR_MAX_PARTS };
+enum { OPTIONAL_VIEWS = 3 + TERN_LINEAR_MAX_PARTS + 2 };
 
 uint32_t tern_op_n_views(const tern_op *op)
 {
@@ -63,8 +63,10 @@ tern_view *tern_op_view_at(tern_op *op, uint32_t i)
     case 1: return &op->norm_weight;
     case 2: return &op->sinks;
     case OPTIONAL_VIEWS: return &op->out;
-    default: return &op->bias[i - op->n_in - 3];
+    default: break;
     }
+    const uint32_t k = i - op->n_in - 3;
+    return k < TERN_LINEAR_MAX_PARTS ? &op->bias[k] : &op->head_norms[k - TERN_LINEAR_MAX_PARTS];
 }
 
 tern_view tern_op_view(const tern_op *op, uint32_t i)

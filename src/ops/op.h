@@ -122,7 +122,7 @@ typedef enum tern_op_kind {
 enum {
     TERN_OP_MAX_INPUTS = 10,
     TERN_LINEAR_MAX_PARTS = 3,
-    TERN_OP_MAX_VIEWS = TERN_OP_MAX_INPUTS + 4 + TERN_LINEAR_MAX_PARTS
+    TERN_OP_MAX_VIEWS = TERN_OP_MAX_INPUTS + 6 + TERN_LINEAR_MAX_PARTS
 };
 
 /* A run of columns of a value: q, k and v are views of one row after the fusion of the three. In training graphs also
@@ -156,7 +156,7 @@ typedef struct tern_op {
     bool norm_f32;                         /* and not quantised: the weights are dense */
     tern_view bias[TERN_LINEAR_MAX_PARTS]; /* [1][rows] f32 of each part; added before the gate and the residual */
     tern_activation activation;            /* GATE and gated LINEAR */
-    /* RMS_NORM, NORM_QUANT, LINEAR with a norm_weight */
+    /* RMS_NORM, NORM_QUANT, LINEAR with a norm_weight, ROPE_KV with head_norms */
     float eps;
     /* ROPE, ROPE_KV, KV_WRITE, ATTENTION, ROPE_ATTENTION */
     uint32_t n_heads, n_kv_heads, head_dim;
@@ -164,6 +164,7 @@ typedef struct tern_op {
     /* ROPE, ROPE_BACKWARD, ROPE_KV, ROPE_ATTENTION: the first so many dimensions of a head are turned, split halves of
      * them; a multiple of 4; the table's pairs beyond are (1, 0). 0: all. */
     uint32_t rope_dim;
+    tern_view head_norms[2]; /* ROPE_KV: [1][head_dim], each head of q and of k is normed with its one first */
     /* ATTENTION, ROPE_ATTENTION, VARLEN_ATTENTION and its backward (tern_op_score_scale) */
     float softcap;   /* 0: none; scores become softcap * tanh(score / softcap); also of SCALE and SOFTCAP_BACKWARD */
     uint32_t window; /* 0: none; a token sees the last `window` positions, its own included */

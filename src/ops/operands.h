@@ -52,7 +52,8 @@ enum {
     TERN_ATTENTION_INPUTS
 };
 
-/* ROPE_KV, made by fusion: q and k of qkv[t] are rotated in place, then k and v written to the caches.
+/* ROPE_KV, made by fusion: q and k of qkv[t] are rotated in place, then k and v written to the caches. With head_norms,
+ * where `supports` says so, each head of q and k is normed first, as by RMS_NORM in place.
  * ROPE_ATTENTION, for backends that ask for it, in graphs of one token: ROPE_KV, then ATTENTION of its q; qkv is left
  * as it was. */
 enum {

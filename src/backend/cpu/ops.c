@@ -14,7 +14,7 @@ const tern_cpu__op_row tern_cpu__ops[TERN_OP_COUNT] = {
                         .bind = tern_cpu__linear_bind},
     [TERN_OP_ROPE] = {.run = tern_cpu__rope},
     [TERN_OP_KV_WRITE] = {.run = tern_cpu__kv_write},
-    [TERN_OP_ROPE_KV] = {.run = tern_cpu__rope_kv},
+    [TERN_OP_ROPE_KV] = {.run = tern_cpu__rope_kv, .supports = tern_cpu__rope_kv_supports},
     [TERN_OP_ATTENTION] = {.run = tern_cpu__attention,
                            .supports = tern_cpu__attention_supports,
                            .scratch = tern_cpu__attention_scratch,

@@ -70,7 +70,35 @@ static tern_op look(const tern_trial *t)
     return op;
 }
 
-/* The op itself, or the two that it was made of; after one that makes a weight, a look at it. */
+/* A norm of the op's own weight `weight`, from x to out. */
+static tern_op norm_before(const tern_op *op, tern_op_kind kind, tern_view x, tern_view weight, tern_view out)
+{
+    return (tern_op){.kind = kind,
+                     .rows = op->rows,
+                     .layer = op->layer,
+                     .n_in = TERN_NORM_INPUTS,
+                     .in = {x, weight},
+                     .out = out,
+                     .eps = op->eps,
+                     .residual = {.value = TERN_NO_VALUE},
+                     .norm_weight = {.value = TERN_NO_VALUE}};
+}
+
+/* ROPE_KV with norms of heads: these in place, then the rest. */
+static void take_head_norms_apart(tern_trial_side *s, const tern_op *op)
+{
+    tern_view q = op->in[TERN_ROPE_KV_QKV], k = q;
+    q.cols = op->n_heads * op->head_dim;
+    k.first_col += q.cols;
+    k.cols = op->n_kv_heads * op->head_dim;
+    s->ops[0] = norm_before(op, TERN_OP_RMS_NORM, q, op->head_norms[0], q);
+    s->ops[1] = norm_before(op, TERN_OP_RMS_NORM, k, op->head_norms[1], k);
+    s->ops[2] = *op;
+    for (int i = 0; i < 2; i++) s->ops[2].head_norms[i] = (tern_view){.value = TERN_NO_VALUE};
+    s->graph.n_ops = 3;
+}
+
+/* The op itself, or those that it was made of; after one that makes a weight, a look at it. */
 static void choose_ops(const tern_trial *t, tern_trial_side *s)
 {
     const tern_op *op = &t->op;
@@ -86,20 +114,14 @@ static void choose_ops(const tern_trial *t, tern_trial_side *s)
     if (op->kind == TERN_OP_LINEAR && op->norm_weight.value != TERN_NO_VALUE) {
         tern_view between = {.value = (uint32_t)t->from->n_values, .cols = op->in[TERN_LINEAR_X].cols};
         s->ops[1] = *op;
-        s->ops[0] = (tern_op){.kind = op->norm_f32 ? TERN_OP_RMS_NORM : TERN_OP_NORM_QUANT,
-                              .rows = op->rows,
-                              .layer = op->layer,
-                              .n_in = 2,
-                              .in = {op->in[TERN_LINEAR_X], op->norm_weight},
-                              .out = between,
-                              .eps = op->eps,
-                              .residual = {.value = TERN_NO_VALUE},
-                              .norm_weight = {.value = TERN_NO_VALUE}};
+        s->ops[0] = norm_before(op, op->norm_f32 ? TERN_OP_RMS_NORM : TERN_OP_NORM_QUANT, op->in[TERN_LINEAR_X],
+                                op->norm_weight, between);
         s->ops[1].in[TERN_LINEAR_X] = between;
         s->ops[1].norm_weight = (tern_view){.value = TERN_NO_VALUE};
         s->ops[1].norm_f32 = false;
         s->graph.n_ops = 2;
     }
+    if (op->kind == TERN_OP_ROPE_KV && op->head_norms[0].cols) take_head_norms_apart(s, op);
     if (op->kind == TERN_OP_ROPE_ATTENTION) {
         tern_view q = op->in[TERN_ROPE_KV_QKV];
         q.cols = op->n_heads * op->head_dim;

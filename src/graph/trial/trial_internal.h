@@ -30,7 +30,7 @@ typedef struct tern_trial_side {
     tern_backend *backend;
     const tern_binding *weights; /* where the weights lie already; NULL: they are made */
     bool apart;
-    tern_op ops[2];
+    tern_op ops[3];
     tern_graph graph;
     tern_bound_graph bound;
     uint8_t **results; /* [n_values + 2] of the values that the op writes */

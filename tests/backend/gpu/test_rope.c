@@ -1,6 +1,7 @@
 /* Rotary embedding and cache writes on a GPU against the CPU backend. */
 #include "backend/gpu/caps.h"
 #include "backend/open.h"
+#include "graph/graph.h"
 #include "ops/operands.h"
 #include "support/attention_case.h"
 #include "support/test.h"
@@ -102,6 +103,58 @@ static void test_rope_and_kv_write(void **state)
     }
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(test_rope_kv), cmocka_unit_test(test_rope_and_kv_write)};
+static tern_op head_norm(test_attention *a, uint32_t first_head, uint32_t n_heads, uint32_t head_dim)
+{
+    const tern_view x = test_case_columns(a->x, first_head * head_dim, n_heads * head_dim);
+    return (tern_op){.kind = TERN_OP_RMS_NORM,
+                     .n_in = TERN_NORM_INPUTS,
+                     .in = {x, test_case_norm_weight(&a->c, head_dim)},
+                     .out = x,
+                     .eps = 0.25f}; /* of the order of the mean square: a wrong one shows */
+}
+
+/* Norms of the heads of q and of k before: one op on a GPU, three on the CPU, and where caches are in slices. */
+static void test_with_head_norms(void **state)
+{
+    (void)state;
+    tern_rng rng;
+    test_seed(&rng);
+    for (uint32_t i = 0; i < 2 * N_HEADS; i++) {
+        test_attention a;
+        test_results want, got;
+        tern_error err = {0};
+        test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
+                                  .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
+                                  .head_dim = heads[i % N_HEADS].head_dim,
+                                  .f32 = i % 3 == 2,
+                                  .adjacent = i % 2,
+                                  .n_ctx = 96,
+                                  .max_tokens = 6,
+                                  .n_tokens = 5,
+                                  .n_sequences = 2,
+                                  .first = 40};
+        tern_backend *gpu = device(i / N_HEADS);
+        test_attention_open(&a, &rng, &s, true);
+        test_case_add(&a.c, head_norm(&a, 0, s.n_heads, s.head_dim));
+        test_case_add(&a.c, head_norm(&a, s.n_heads, s.n_kv_heads, s.head_dim));
+        test_case_add(&a.c, test_attention_op(&a, TERN_OP_ROPE_KV));
+        test_case_run(&a.c, test_backend("cpu"), s.n_tokens, 0, 1, &want);
+        assert_ok(tern_graph_fuse(&a.c.graph, test_backend("cpu"), &err), err);
+        assert_int_equal(a.c.graph.n_ops, 3);
+        assert_ok(tern_graph_fuse(&a.c.graph, gpu, &err), err);
+        if (gpu != sliced) assert_int_equal(a.c.graph.n_ops, 1);
+        test_case_run(&a.c, gpu, s.n_tokens, 0, 1, &got);
+        const char *what =
+            test_case_difference(&a.c, (const uint32_t[]){s.n_tokens, 0}, &got, &want,
+                                 (test_tolerance){.of_value = s.f32 ? 1e-6 : 1.0 / 1024, .of_row = 2e-6});
+        if (what) fail_msg("%u heads of %u: %s", s.n_heads, s.head_dim, what);
+        test_results_free(&want);
+        test_results_free(&got);
+        test_case_close(&a.c);
+    }
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(test_rope_kv), cmocka_unit_test(test_rope_and_kv_write),
+                                          cmocka_unit_test(test_with_head_norms)};
 
 TEST_GROUP(rope, "gpu web", tests, .teardown = close_devices);

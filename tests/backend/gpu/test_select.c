@@ -34,9 +34,14 @@ static void choose_dense(const tern_gpu_caps *caps)
 {
     static const uint32_t rows[] = {2560, 128256}, cols[] = {256, 4096}, tokens[] = {1, 4, 64, 512};
     for (tern_gpu_format f = TERN_GPU_F32; f < TERN_GPU_FORMAT_COUNT; f++)
-        for (uint32_t i = 0; i < 2 * 2 * 4; i++)
-            choose(
-                tern_gpu_select_dense(caps, &(tern_gpu_dense_shape){f, rows[i % 2], cols[i / 2 % 2], tokens[i / 4]}));
+        for (uint32_t i = 0; i < 2 * 2 * 4; i++) {
+            const tern_gpu_dense_shape shape = {f, rows[i % 2], cols[i / 2 % 2], tokens[i / 4]};
+            choose(tern_gpu_select_dense(caps, &shape));
+            for (int gated = 0; gated < 2; gated++) {
+                const tern_gpu_pipeline join = tern_gpu_select_dense_join(caps, &shape, gated);
+                if (join < TERN_GPU_PIPELINE_COUNT) choose(join);
+            }
+        }
 }
 
 /* LINEAR, LINEAR_DX and LINEAR_DW, and what goes with them. */
@@ -167,6 +172,8 @@ static void add_attention_ops(test_case *c, tern_dtype dtype)
     rope_kv.kind = TERN_OP_ROPE_KV, rope_kv.n_in = TERN_ROPE_KV_INPUTS;
     rope_kv.in[TERN_ROPE_KV_QKV] = qkv, rope_kv.in[TERN_ROPE_KV_TABLE] = table;
     rope_kv.in[TERN_ROPE_KV_K_CACHE] = k, rope_kv.in[TERN_ROPE_KV_V_CACHE] = v;
+    test_case_add(c, rope_kv);
+    rope_kv.head_norms[0] = rope_kv.head_norms[1] = test_case_norm_weight(c, DIM);
     test_case_add(c, rope_kv);
     attention.kind = TERN_OP_ATTENTION, attention.n_in = TERN_ATTENTION_INPUTS, attention.out = out;
     attention.in[TERN_ATTENTION_Q] = q, attention.in[TERN_ATTENTION_K_CACHE] = k;

@@ -211,6 +211,13 @@ static void rope_kv_row(void *context, uint32_t t, uint32_t thread)
     store_kv(j, k, k + (size_t)kv_heads * dim, t, &in);
 }
 
+tern_status tern_cpu__rope_kv_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    (void)graph;
+    if (!op->head_norms[0].cols) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "cpu: op rope_kv with norms of heads: rms_norm before it expected");
+}
+
 void tern_cpu__rope_kv(tern_cpu_step *step, const tern_cpu_op *op)
 {
     tern_rows__run(step, op, rope_kv_row);

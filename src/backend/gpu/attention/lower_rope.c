@@ -148,19 +148,44 @@ static tern_status lower_sliced_rope_kv(tern_gpu_program *p, const tern_op *op, 
     return write_slices(p, op, &in, cache, err);
 }
 
+/* Invocations of a head: with norms a power of two, which a workgroup has room for. */
+static uint32_t lanes_of(const tern_op *op)
+{
+    uint32_t lanes = 1;
+    if (!op->head_norms[0].cols) return op->head_dim / 4;
+    while (lanes < op->head_dim / 4) lanes *= 2;
+    return lanes;
+}
+
+static tern_gpu_pipeline rope_kv_pipeline(const tern_op *op, const tern_gpu_cache *cache)
+{
+    static const tern_gpu_pipeline plain[] = {TERN_GPU_ROPE_KV_F16, TERN_GPU_ROPE_KV_F32},
+                                   norm[] = {TERN_GPU_ROPE_KV_NORM_F16, TERN_GPU_ROPE_KV_NORM_F32};
+    return (op->head_norms[0].cols ? norm : plain)[cache->f32];
+}
+
+static void bind_head_norms(const tern_gpu_program *p, tern_gpu_dispatch *d, const tern_op *op)
+{
+    for (int i = 0; i < 2; i++)
+        if (op->head_norms[i].cols) tern_gpu__bind_value(p, d, op->head_norms[i].value, false);
+        else tern_gpu__bind_nothing(d);
+}
+
 tern_status tern_gpu__lower_rope_kv(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     const tern_view qkv = op->in[TERN_ROPE_KV_QKV], k_cache = op->in[TERN_ROPE_KV_K_CACHE];
     tern_gpu_cache cache;
     if (op->head_dim % 8) return tern_gpu__no_head(op, err);
     TERN_TRY(tern_gpu__cache_of(p, op, k_cache, &cache, err));
+    const tern_gpu_pipeline pipeline = rope_kv_pipeline(op, &cache);
+    const uint32_t lanes = lanes_of(op), items = (op->n_heads + 2 * op->n_kv_heads) * lanes;
+    if (op->head_norms[0].cols && (cache.n_slices > 1 || lanes > tern_gpu_pipelines[pipeline].invocations))
+        return tern_gpu__unsupported(p->graph, op, "norms of heads as ops of their own expected", err);
     if (cache.n_slices > 1) return lower_sliced_rope_kv(p, op, &cache, err);
-    tern_gpu_pipeline pipeline = cache.f32 ? TERN_GPU_ROPE_KV_F32 : TERN_GPU_ROPE_KV_F16;
-    const uint32_t per_head = op->head_dim / 4, items = (op->n_heads + 2 * op->n_kv_heads) * per_head;
     tern_gpu_dispatch *d =
         tern_gpu__add(p, op, pipeline, groups_of(pipeline, items), tern_gpu__max_rows(p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    const tern_gpu_rope_kv_uniform u = {.quads = per_head,
+    const tern_gpu_rope_kv_uniform u = {.quads = op->head_dim / 4,
                                         .n_heads = op->n_heads,
                                         .n_kv_heads = op->n_kv_heads,
                                         .adjacent = op->rope_adjacent,
@@ -171,12 +196,15 @@ tern_status tern_gpu__lower_rope_kv(tern_gpu_program *p, const tern_op *op, tern
                                         .pages_word = tern_gpu__word_of(p, op->in[TERN_ROPE_KV_PAGES]),
                                         .max_pages = p->graph->max_pages,
                                         .x_first = qkv.first_col / 2,
-                                        .x_stride = tern_gpu__stride(p, qkv) / 2};
+                                        .x_stride = tern_gpu__stride(p, qkv) / 2,
+                                        .lanes = lanes,
+                                        .eps = op->eps};
     tern_gpu_rope_kv_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_value(p, d, qkv.value, true);
     tern_gpu__bind_value(p, d, op->in[TERN_ROPE_KV_TABLE].value, false);
     tern_gpu__bind_cache(d, k_cache, &cache, 0, true);
     tern_gpu__bind_cache(d, op->in[TERN_ROPE_KV_V_CACHE], &cache, 0, true);
+    bind_head_norms(p, d, op);
     return TERN_OK;
 }

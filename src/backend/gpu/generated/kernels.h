@@ -1721,6 +1721,8 @@ typedef struct tern_gpu_rope_kv_uniform {
     uint32_t max_pages;
     uint32_t x_first;
     uint32_t x_stride;
+    uint32_t lanes;
+    float eps;
 } tern_gpu_rope_kv_uniform;
 static_assert(sizeof(tern_gpu_rope_kv_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/rope_kv.wesl: struct P");
 static inline void tern_gpu_rope_kv_set(tern_gpu_dispatch *d, const tern_gpu_rope_kv_uniform *uniform)
@@ -1733,11 +1735,18 @@ enum {
     TERN_GPU_ROPE_KV_BINDING_TABLE,
     TERN_GPU_ROPE_KV_BINDING_K_CACHE,
     TERN_GPU_ROPE_KV_BINDING_V_CACHE,
+    TERN_GPU_ROPE_KV_BINDING_Q_NORM,
+    TERN_GPU_ROPE_KV_BINDING_K_NORM,
 };
-typedef tern_gpu_kv_write_overrides tern_gpu_rope_kv_overrides;
+typedef struct tern_gpu_rope_kv_overrides {
+    bool f16;
+    bool norm;
+    uint32_t partials;
+    uint32_t workgroup;
+} tern_gpu_rope_kv_overrides;
 static inline const tern_gpu_rope_kv_overrides *tern_gpu_rope_kv_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_KV_WRITE);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ROPE_KV);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 

@@ -23,6 +23,7 @@ typedef struct format {
 static const uint32_t cols_any[] = {1,  2,   7,   15,  16,  17,  31,  32,   33,   47, 63,
                                     64, 100, 511, 512, 513, 527, 530, 1025, 1600, 0};
 static const uint32_t cols_32[] = {32, 64, 96, 256, 480, 512, 544, 992, 1024, 1056, 2560, 0};
+static const uint32_t cols_64[] = {64, 128, 192, 448, 512, 576, 1088, 2560, 0};
 static const uint32_t cols_128[] = {128, 256, 384, 640, 1024, 2560, 0};
 static const uint32_t cols_256[] = {256, 512, 768, 1024, 2560, 0};
 
@@ -41,7 +42,7 @@ static const format formats[] = {
     {"q4_1", tern_ref_q4_1, TERN_ENC_Q4_1, 32, 20, 2, {0, 2}, cols_32},
     {"q4_0", tern_ref_q4_0, TERN_ENC_Q4_0, 32, 18, 1, {0}, cols_32},
     {"iq4_nl", tern_ref_iq4_nl, TERN_ENC_IQ4_NL, 32, 18, 1, {0}, cols_32},
-    {"q2_0", tern_ref_q2_0, TERN_ENC_Q2_0, 64, 18, 1, {0}, cols_128},
+    {"q2_0", tern_ref_q2_0, TERN_ENC_Q2_0, 64, 18, 1, {0}, cols_64},
     {"pq2_0", tern_ref_pq2_0, TERN_ENC_PQ2_0, 128, 34, 1, {0}, cols_128},
     {"q1_0", tern_ref_q1_0, TERN_ENC_Q1_0, 128, 18, 1, {0}, cols_128},
 };

@@ -1,5 +1,6 @@
 /* Dense rows of every encoding on 64-bit ARM. */
 #include "backend/cpu/floats/neon.h"
 
+#include "backend/cpu/dense/codes.inc"
 #include "backend/cpu/dense/floats.inc"
 #include "backend/cpu/dense/quants.inc"

@@ -11,6 +11,7 @@
 
 typedef __m256 vec;
 typedef __m256i ivec;
+typedef __m128i bvec;
 enum { VEC = 8, TILE_ROWS = 2, VALUE_VECS = 2 };
 
 static inline vec vec_load(const void *p)
@@ -94,6 +95,11 @@ static inline vec vec_load_bf16(const void *p)
 static inline vec vec_load_i8(const void *p)
 {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
+}
+
+static inline bvec bvec_look_up(bvec table, bvec at)
+{
+    return _mm_shuffle_epi8(table, at);
 }
 
 /* All lanes the f16 at p; eight bytes are read. */

@@ -10,6 +10,7 @@
 
 typedef __m512 vec;
 typedef __m512i ivec;
+typedef __m128i bvec;
 enum { VEC = 16, TILE_ROWS = 4, VALUE_VECS = 4 };
 
 static inline vec vec_load(const void *p)
@@ -91,6 +92,11 @@ static inline vec vec_load_bf16(const void *p)
 static inline vec vec_load_i8(const void *p)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
+}
+
+static inline bvec bvec_look_up(bvec table, bvec at)
+{
+    return _mm_shuffle_epi8(table, at);
 }
 
 /* All lanes the f16 at p; eight bytes are read. */

@@ -8,6 +8,7 @@
  *   vec_largest                       the largest of VEC floats, none NaN
  *   vec_load_f16, _bf16, _i8          VEC stored values to floats; vec_store_f16 back
  *   vec_set_f16                       one f16 to all lanes (eight bytes are read)
+ *   bvec, bvec_look_up(table, at)     16 bytes; byte at[i] of the table, all below 16
  *   vec_round, ivec_*                 to int32, half to even; saturating store to int8; sum
  *   vec_add_exponent(p, t)            the bits of p plus the bits of t shifted left by 23
  *   vec_exp_edges(x, y, ...)          y, but 0 for x < low, infinity for x > high, x for NaN

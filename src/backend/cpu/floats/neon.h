@@ -10,6 +10,7 @@
 
 typedef float32x4_t vec;
 typedef int32x4_t ivec;
+typedef uint8x16_t bvec;
 enum { VEC = 4, TILE_ROWS = 4, VALUE_VECS = 4 };
 
 static inline vec vec_load(const void *p)
@@ -93,6 +94,11 @@ static inline vec vec_load_i8(const void *p)
     const int8_t *q = p;
     const int32_t four[4] = {q[0], q[1], q[2], q[3]};
     return vcvtq_f32_s32(vld1q_s32(four));
+}
+
+static inline bvec bvec_look_up(bvec table, bvec at)
+{
+    return vqtbl1q_u8(table, at);
 }
 
 /* All lanes the f16 at p; eight bytes are read. */

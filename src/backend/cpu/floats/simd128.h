@@ -15,6 +15,7 @@
 
 typedef v128_t vec;
 typedef v128_t ivec;
+typedef v128_t bvec;
 enum { VEC = 4, TILE_ROWS = 2, VALUE_VECS = 2 };
 
 static inline vec vec_load(const void *p)
@@ -173,6 +174,11 @@ static inline vec vec_load_bf16(const void *p)
 static inline vec vec_load_i8(const void *p)
 {
     return wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(wasm_v128_load32_zero(p))));
+}
+
+static inline bvec bvec_look_up(bvec table, bvec at)
+{
+    return wasm_i8x16_swizzle(table, at);
 }
 
 /* All lanes the f16 at p; eight bytes are read. */

@@ -3,6 +3,7 @@
  * writes them.
  */
 
+import {readStoredAdapter} from './adapter-store.js';
 import {TernError} from './errors.js';
 import {openFile} from './source.js';
 
@@ -10,18 +11,22 @@ const PEFT = ['adapter_config.json', 'adapter_model.safetensors'];
 const MOST_BYTES = 1 << 30;
 
 /**
- * @param {string | URL | File | File[] | Uint8Array} source a URL (or path) that ends in / or /adapter_config.json
- *   means both files of PEFT
- * @param {{signal?: AbortSignal, http?: object}} [options]
+ * @param {string | URL | File | File[] | Uint8Array | {stored: string}} source a URL
+ *   (or path) that ends in / or /adapter_config.json means both files of PEFT
+ * @param {{signal?: AbortSignal, http?: object, platform?: any}} [options]
  * @returns {Promise<{name: string, bytes: Uint8Array}[]>}
  */
 export async function readAdapter(source, options = {}) {
   if (source instanceof Uint8Array) return [{name: 'adapter.gguf', bytes: source}];
+  if (isStored(source)) return readStoredAdapter(source.stored, options);
   const parts = partsOf(source);
   const out = [];
   for (const part of parts) out.push(await readWhole(part, options));
   return out;
 }
+
+/** Whether it is {stored: name}. */
+const isStored = (source) => typeof source === 'object' && source !== null && Object.hasOwn(source, 'stored');
 
 function partsOf(source) {
   if (Array.isArray(source)) return source;

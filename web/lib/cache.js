@@ -1,9 +1,10 @@
-/** Models kept in the origin's private file system (OPFS): tern-models/ID/ holds meta.json and chunk_NNN.bin.
+/** Models kept in the origin's private file system (OPFS): tern-models/ID/ holds meta.json and chunk_NNN.bin; adapters
+ * likewise (adapter-store.js).
  *
  * A chunk counts when meta.json has its SHA-256 sum, which is written after the chunk; so whatever is interrupted
  * leaves a folder that is right, and the next load goes on there. One writer at a time, over all tabs (Web Locks).
  *
- * @typedef {{bytes: number, sha256: string | null}} ChunkMeta
+ * @typedef {{bytes: number, sha256: string | null, file?: string}} ChunkMeta `file`: of an adapter
  * @typedef {{format: 1, id: string, name: string, key: string, size: number, version: Record<string, any>, chunks:
  *   ChunkMeta[], partial: {index: number, bytes: number, sha256: string} | null, usedAt: number}} Meta
  */
@@ -11,14 +12,18 @@
 import {TernError, throwIfAborted} from './errors.js';
 import {sha256} from './sha256.js';
 
-const FOLDER = 'tern-models';
+/** What a store holds. `again`: how one that is damaged is made whole. */
+const MODELS = Object.freeze({
+  folder: 'tern-models',
+  noun: 'model',
+  again: 'it is fetched again when the model is loaded next'
+});
 /** Read at once. */
 const PIECE_BYTES = 4 << 20;
 const META = 'meta.json';
 const META_NEXT = 'meta.json.next';
 
 const chunkName = (index) => `chunk_${String(index).padStart(3, '0')}.bin`;
-const lockName = (id) => `tern-model ${id}`;
 
 /** The id of what was loaded from `key`. @param {string} name @param {string} key */
 export async function idOf(name, key) {
@@ -35,29 +40,33 @@ export class ModelStore {
   /**
    * Errors: NO_STORAGE (there is no OPFS here, or the browser refuses it).
    * @param {{storage?: any, locks?: any}} [platform] navigator.storage and navigator.locks
+   * @param {typeof MODELS | {folder: string, noun: string, again: string}} [kind]
    */
-  static async open({storage = globalThis.navigator?.storage, locks = globalThis.navigator?.locks} = {}) {
+  static async open(platform = {}, kind = MODELS) {
+    const {storage = globalThis.navigator?.storage, locks = globalThis.navigator?.locks} = platform;
     if (typeof storage?.getDirectory !== 'function') {
       throw new TernError(
         'NO_STORAGE',
         'there is no private file system here (navigator.storage.getDirectory is missing: ' +
-          'not a browser, an old one, or a page that is not in a secure context), so that models cannot be kept'
+          'not a browser, an old one, or a page that is not in a secure context), ' +
+          `so that ${kind.noun}s cannot be kept`
       );
     }
     try {
       const root = await storage.getDirectory();
-      return new ModelStore(await root.getDirectoryHandle(FOLDER, {create: true}), storage, locks);
+      return new ModelStore(await root.getDirectoryHandle(kind.folder, {create: true}), storage, locks, kind);
     } catch (error) {
       throw new TernError(
         'NO_STORAGE',
         `the browser refuses its private file system (${error.name}: ${error.message}), ` +
-          'so that models cannot be kept; private windows often do',
+          `so that ${kind.noun}s cannot be kept; private windows often do`,
         {cause: error}
       );
     }
   }
 
-  constructor(folder, storage, locks) {
+  constructor(folder, storage, locks, kind) {
+    this.kind = kind;
     this.folder = folder;
     this.storage = storage;
     this.locks = locks;
@@ -76,12 +85,12 @@ export class ModelStore {
   async delete(id) {
     await this.#existing(id);
     const unlock = await this.lock(id, {mode: 'exclusive', ifAvailable: true});
-    if (!unlock)
-      throw new TernError('IO', `the stored model ${id} is being loaded, here or in another tab: stop that first`);
+    const what = `the stored ${this.kind.noun} ${id}`;
+    if (!unlock) throw new TernError('IO', `${what} is being loaded, here or in another tab: stop that first`);
     try {
       await this.folder.removeEntry(id, {recursive: true});
     } catch (error) {
-      throw new TernError('IO', `the stored model ${id} cannot be deleted: ${error.message}`, {cause: error});
+      throw new TernError('IO', `${what} cannot be deleted: ${error.message}`, {cause: error});
     } finally {
       unlock();
     }
@@ -101,12 +110,13 @@ export class ModelStore {
   lock(id, options) {
     if (!this.locks) return Promise.resolve(() => {});
     const {signal, ...rest} = options;
+    const {noun} = this.kind;
     return new Promise((resolve, reject) => {
       const held = (lock) => (lock ? new Promise((release) => resolve(() => release(undefined))) : resolve(null));
-      this.locks.request(lockName(id), signal && !rest.ifAvailable ? {...rest, signal} : rest, held).catch((error) => {
-        reject(
-          signal?.aborted ? new TernError('CANCELLED', `waiting for the stored model ${id} was cancelled`) : error
-        );
+      const how = signal && !rest.ifAvailable ? {...rest, signal} : rest;
+      this.locks.request(`tern-${noun} ${id}`, how, held).catch((error) => {
+        const cancelled = () => new TernError('CANCELLED', `waiting for the stored ${noun} ${id} was cancelled`);
+        reject(signal?.aborted ? cancelled() : error);
       });
     });
   }
@@ -125,7 +135,7 @@ export class ModelStore {
     if (found) return found;
     throw new TernError(
       'NOT_FOUND',
-      `the stored model ${id} has no readable ${META}: delete it, and load it again from where it came from`
+      `the stored ${this.kind.noun} ${id} has no readable ${META}: delete it, and load it again from where it came from`
     );
   }
 
@@ -154,7 +164,8 @@ export class ModelStore {
   async #existing(id) {
     if (typeof id === 'string' && id !== '' && (await this.#folderOf(id))) return;
     const ids = (await this.list()).map((model) => model.id).join(', ');
-    throw new TernError('NOT_FOUND', `there is no stored model ${JSON.stringify(id)}; stored are: ${ids || 'none'}`);
+    const {noun} = this.kind;
+    throw new TernError('NOT_FOUND', `there is no stored ${noun} ${JSON.stringify(id)}; stored are: ${ids || 'none'}`);
   }
 }
 
@@ -192,8 +203,8 @@ export class StoredChunks {
     await this.forget(index);
     throw new TernError(
       'CORRUPT',
-      `chunk ${index} of ${this.meta.chunks.length} of the stored model ${this.meta.id} is damaged: ${fault}; ` +
-        'it is fetched again when the model is loaded next'
+      `chunk ${index} of ${this.meta.chunks.length} of the stored ${this.store.kind.noun} ${this.meta.id} is ` +
+        `damaged: ${fault}; ${this.store.kind.again}`
     );
   }
 

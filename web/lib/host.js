@@ -4,6 +4,7 @@
  */
 
 import {readAdapter} from './adapter.js';
+import {storeAdapter} from './adapter-store.js';
 import {Core} from './core.js';
 import {TernError, throwIfAborted} from './errors.js';
 import {openModel} from './open.js';
@@ -17,6 +18,7 @@ export const METHODS = Object.freeze([
   'tokenize',
   'detokenize',
   'loadLora',
+  'storeLora',
   'disposeLora',
   'setLoras',
   'finetune',
@@ -145,6 +147,13 @@ export class Host {
       this.loras.set(id, lora);
       return {id, rank: lora.rank, parameters: lora.parameters};
     });
+  }
+
+  /** What is no adapter of this model is not kept. */
+  async storeLora(source, about, {signal}) {
+    const files = await readAdapter(source, {signal});
+    await this.#inTurn(signal, async () => (await this.engine.loadLora(files)).dispose());
+    return storeAdapter(files, about);
   }
 
   /** One that is in use is taken out of use first. */

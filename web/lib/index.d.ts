@@ -178,6 +178,8 @@ export interface Lora {
   dispose(): Promise<void>;
 }
 
+export type AdapterSource = string | URL | File | File[] | Uint8Array | {stored: string};
+
 export interface StoredModel {
   id: string;
   name: string;
@@ -185,6 +187,19 @@ export interface StoredModel {
   bytes: number;
   complete: boolean;
   stored: number;
+  usedAt: Date;
+}
+
+/** An adapter in OPFS; `name` is what it is loaded and deleted by. */
+export interface StoredAdapter {
+  id: string;
+  name: string;
+  /** The URL or "file:..." that it came from; "memory": bytes. */
+  source: string;
+  bytes: number;
+  /** False: storing it was interrupted, or a file of it turned out to be damaged. */
+  complete: boolean;
+  files: {name: string; bytes: number; sha256: string | null}[];
   usedAt: Date;
 }
 
@@ -219,6 +234,11 @@ export class Tern {
     delete(id: string): Promise<void>;
     estimate(): Promise<{usage: number; quota: number}>;
   };
+  /** LoRA adapters in OPFS, that tern.storeLora has put there. */
+  static readonly adapters: {
+    list(): Promise<StoredAdapter[]>;
+    delete(name: string): Promise<void>;
+  };
   /** What this browser offers, without loading anything: never throws. */
   static probe(): Promise<{
     webgpu: boolean;
@@ -242,8 +262,13 @@ export class Tern {
   chat(messages: Message[], options?: GenerateOptions): TextStream;
   tokenize(text: string, options?: {bos?: boolean; special?: boolean}): Promise<number[]>;
   detokenize(ids: number[], options?: {special?: boolean}): Promise<string>;
-  /** A GGUF adapter, or adapter_config.json and adapter_model.safetensors. */
-  loadLora(source: string | URL | File | File[] | Uint8Array): Promise<Lora>;
+  /** A GGUF adapter, or adapter_config.json and adapter_model.safetensors; or a stored one by its name. */
+  loadLora(source: AdapterSource): Promise<Lora>;
+  /**
+   * Keeps an adapter of this model in OPFS, with its SHA-256, for loadLora({stored: name}). `name` is the file's where
+   * none is given; bytes need one. Another adapter of that name is an error (INVALID_ARGUMENT).
+   */
+  storeLora(source: AdapterSource, options?: {name?: string}): Promise<StoredAdapter>;
   /** From now on with these adapters and no others. */
   setLoras(loras: {lora: Lora; scale?: number}[]): Promise<void>;
   /**

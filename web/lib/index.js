@@ -1,5 +1,6 @@
 /** Tern: ternary language models in this browser, or under Node. The types are in index.d.ts. */
 
+import {deleteAdapter, listAdapters} from './adapter-store.js';
 import {ModelStore} from './cache.js';
 import {TernError, throwIfAborted} from './errors.js';
 import {openLink} from './link.js';
@@ -8,6 +9,7 @@ import {
   FINETUNE,
   GENERATE,
   LOAD,
+  STORE_LORA,
   TOKENIZE,
   checkIds,
   checkMessages,
@@ -26,6 +28,11 @@ export class Tern {
     list: async () => (await ModelStore.open()).list(),
     delete: async (id) => (await ModelStore.open()).delete(id),
     estimate: async () => (await ModelStore.open()).estimate()
+  });
+
+  static adapters = Object.freeze({
+    list: () => listAdapters(),
+    delete: (name) => deleteAdapter(name)
   });
 
   static probe() {
@@ -105,6 +112,12 @@ export class Tern {
     return new Lora(this, id, rank, parameters);
   }
 
+  async storeLora(source, options = {}) {
+    const {name} = checkOptions(options, STORE_LORA, 'tern.storeLora');
+    const about = {name: name ?? nameOfAdapter(source), source: sourceOfAdapter(source)};
+    return this.link.client.call('storeLora', [portableAdapter(source), about]);
+  }
+
   async setLoras(loras) {
     if (!Array.isArray(loras))
       throw new TernError('INVALID_ARGUMENT', `loras are ${loras}, expected a list of {lora, scale}`);
@@ -154,14 +167,15 @@ class Lora {
  * known.
  */
 function portableModel(source) {
-  if (typeof source === 'object' && source !== null && Object.hasOwn(source, 'stored')) {
-    if (typeof source.stored === 'string' && source.stored !== '') return {stored: source.stored};
-    throw new TernError(
-      'INVALID_ARGUMENT',
-      `source.stored is ${JSON.stringify(source.stored)}, expected the id of a stored model`
-    );
-  }
+  if (isStored(source)) return storedAs(source, 'the id of a stored model');
   return source === 'bundled' ? source : portable(source);
+}
+
+const isStored = (source) => typeof source === 'object' && source !== null && Object.hasOwn(source, 'stored');
+
+function storedAs({stored}, expected) {
+  if (typeof stored === 'string' && stored !== '') return {stored};
+  throw new TernError('INVALID_ARGUMENT', `source.stored is ${JSON.stringify(stored)}, expected ${expected}`);
 }
 
 function portable(source) {
@@ -172,7 +186,22 @@ function portable(source) {
 /** The same of an adapter, which may be bytes or two files. */
 function portableAdapter(source) {
   if (source instanceof Uint8Array) return source;
+  if (isStored(source)) return storedAs(source, 'the name of a stored adapter');
   if (Array.isArray(source) && source.length > 0) return source.map((file) => portable(file));
   if (source !== 'bundled') return portable(source);
   throw new TernError('INVALID_ARGUMENT', 'there is no bundled adapter');
+}
+
+/** Where an adapter came from, for people who look at the list. */
+function sourceOfAdapter(source) {
+  if (source instanceof Uint8Array) return 'memory';
+  if (isStored(source)) return `stored:${source.stored}`;
+  return addressOf(Array.isArray(source) ? source[0] : source).key;
+}
+
+/** What an adapter is called that was given no name: its file's. */
+function nameOfAdapter(source) {
+  if (!(source instanceof Uint8Array) && !isStored(source))
+    return addressOf(Array.isArray(source) ? source[0] : source).name;
+  throw new TernError('INVALID_ARGUMENT', 'tern.storeLora: options.name is missing, which bytes need');
 }

@@ -60,6 +60,7 @@ export const FINETUNE = {
   onStep: 'function',
   signal: 'signal'
 };
+export const STORE_LORA = {name: 'string'};
 export const TOKENIZE = {bos: 'boolean', special: 'boolean'};
 export const DETOKENIZE = {special: 'boolean'};
 

@@ -44,6 +44,7 @@ const CPU = {
   threads: 4,
 };
 
+let adapters = [];
 let stored = [
   {id: 'one', name: 'stories', source: 'bundled', bytes: 2744320, complete: true, stored: 2744320, usedAt: new Date(0)},
 ];
@@ -72,6 +73,13 @@ export class Tern {
       stored = stored.filter((model) => model.id !== id);
     },
     estimate: async () => ({usage: 2744320, quota: 1e9}),
+  };
+
+  static adapters = {
+    list: async () => [...adapters],
+    delete: async (name) => {
+      adapters = adapters.filter((adapter) => adapter.name !== name);
+    },
   };
 
   static async load(source, options = {}) {
@@ -162,6 +170,14 @@ export class Tern {
   async loadLora(source) {
     if (source?.name?.includes('bad')) throw new TernError('MALFORMED', 'bad.gguf: no adapter');
     return {rank: 8, parameters: 12345, dispose: async () => {}};
+  }
+
+  async storeLora(source, {name}) {
+    if (adapters.some((adapter) => adapter.name === name))
+      throw new TernError('INVALID_ARGUMENT', `there is another stored adapter "${name}"`);
+    const kept = {id: name, name, source: 'memory', bytes: 12345, complete: true, files: [], usedAt: new Date(0)};
+    adapters.push(kept);
+    return kept;
   }
 
   async setLoras(loras) {

@@ -11,6 +11,7 @@ import type {
   Piece,
   Progress,
   Result,
+  StoredAdapter,
   StoredModel
 } from '../lib/index.js';
 
@@ -48,6 +49,10 @@ await tern.detokenize(ids, {special: true});
 const lora: Lora = await tern.loadLora(new Uint8Array());
 await tern.setLoras([{lora, scale: 0.5}]);
 await lora.dispose();
+const kept: StoredAdapter = await tern.storeLora(new Uint8Array(), {name: 'x'});
+await tern.loadLora({stored: kept.name});
+const adapters: StoredAdapter[] = await Tern.adapters.list();
+await Tern.adapters.delete(adapters[0].name);
 const adapter: Uint8Array = await tern.finetune('text', {rank: 4, onStep: ({loss}) => loss.toFixed(1)});
 const bandwidth: number | null = await tern.measureBandwidth();
 const model: ModelInfo = tern.model;

@@ -1,11 +1,12 @@
-/** LoRA adapters beside the loaded model: drop or pick files, set how much each counts. */
+/** LoRA adapters beside the loaded model: drop or pick files, set how much each counts, keep them for next time. */
 import {app} from './app.js';
 import {$, announce, h} from './dom.js';
 import {count} from './format.js';
+import {keep, refreshKept} from './kept-adapters.js';
 import {onFiles} from './picker.js';
 import * as notices from './notices.js';
 
-/** @type {{lora: any, name: string, scale: number, used: boolean}[]} */
+/** @type {{lora: any, source: any, name: string, scale: number, used: boolean, kept: boolean}[]} */
 let adapters = [];
 
 async function apply() {
@@ -32,7 +33,7 @@ export async function addAdapter(source, name) {
   try {
     const lora = await tern.loadLora(source);
     if (app.tern !== tern) return false;
-    adapters.push({lora, name, scale: 1, used: true});
+    adapters.push({lora, source, name, scale: 1, used: true, kept: Object.hasOwn(source, 'stored')});
     await apply();
     render();
     $('adapters-section').open = true;
@@ -50,6 +51,12 @@ async function remove(adapter) {
   await adapter.lora.dispose().catch(() => {});
   render();
   $('adapter-file').focus();
+}
+
+async function keepIt(adapter) {
+  adapter.kept = await keep(adapter.source, adapter.name);
+  await refreshKept();
+  render();
 }
 
 function item(adapter, at) {
@@ -92,6 +99,18 @@ function item(adapter, at) {
           type: 'button',
           class: 'quiet',
           disabled,
+          hidden: adapter.kept,
+          'aria-label': `Keep ${adapter.name} in this browser`,
+          onclick: () => keepIt(adapter),
+        },
+        'Keep',
+      ),
+      h(
+        'button',
+        {
+          type: 'button',
+          class: 'quiet',
+          disabled,
           'aria-label': `Remove ${adapter.name}`,
           onclick: () => remove(adapter),
         },
@@ -119,6 +138,10 @@ export function start() {
   app.watch(['tern'], () => {
     adapters = [];
     render();
+    refreshKept();
   });
-  app.watch(['busy'], render);
+  app.watch(['busy'], () => {
+    render();
+    refreshKept();
+  });
 }

@@ -269,6 +269,23 @@ test('adapters: added, scaled, switched off, refused, removed', {skip, timeout: 
   await quiet(page);
 });
 
+test('adapters: kept under a name, used again, deleted', {skip, timeout: 60000}, async () => {
+  const page = await open({options: {viewport: {width: 1300, height: 900}}});
+  page.on('dialog', (dialog) => dialog.accept(dialog.type() === 'prompt' ? 'my style' : undefined));
+  await page.click('#adapters-section > summary');
+  await page.setInputFiles('#adapter-file', {name: 'style.gguf', mimeType: '', buffer: Buffer.from('GGUF')});
+  await page.click('#adapters >> text=Keep');
+  await page.waitForSelector('#kept-adapters >> text=my style');
+  assert.equal(await page.locator('#adapters >> text=Keep').isVisible(), false);
+  await page.click('#adapters >> text=Remove');
+  await page.click('#kept-adapters >> text=Use');
+  await page.waitForSelector('#adapters >> text=my style');
+  assert.match(await ask(page, 'Once'), /adapted/);
+  await page.click('#kept-adapters >> text=Delete');
+  await page.waitForFunction(() => document.getElementById('kept-adapters').childElementCount === 0);
+  await quiet(page);
+});
+
 test('fine-tuning: loss drawn, stopped, saved, tried in the chat', {skip, timeout: 60000}, async () => {
   const page = await open({path: '#finetune'});
   await page.fill('#ft-text', 'The tern flies north. '.repeat(20));

@@ -112,9 +112,9 @@ static void other_kernels_and_shapes(void **state)
     tern_gpu_caps caps = device(32, true);
     const tern_gpu_product product = {512, 1024, 1024};
     caps.choices = &c;
-    assert_int_equal(tern_gpu_select_linear(&caps, TERN_GPU_F16, false, &product).pipeline, TERN_GPU_F16_COOP);
+    assert_int_equal(tern_gpu_select_linear(&caps, TERN_GPU_F16, &product).pipeline, TERN_GPU_F16_COOP);
     assert_ok(tern_gpu_choices_parse(&c, "f16_mat_128x64,ternary_vec_norm_8x5_one_fixed_s32", &caps, &err), err);
-    const tern_gpu_tiling tiling = tern_gpu_select_linear(&caps, TERN_GPU_F16, false, &product);
+    const tern_gpu_tiling tiling = tern_gpu_select_linear(&caps, TERN_GPU_F16, &product);
     assert_int_equal(tiling.pipeline, TERN_GPU_F16_MAT_128X64);
     assert_true(tiling.tile_rows == 64 && tiling.tile_cols == 128 && tiling.n_parts == 1);
     tern_gpu_ternary_shape shape = {

@@ -53,7 +53,7 @@ static void choose_products(const tern_gpu_caps *caps)
         const tern_gpu_product product = {sizes[i % 3], sizes[i / 3 % 3], sizes[i / 9]};
         for (tern_gpu_format f = TERN_GPU_TERNARY; f < TERN_GPU_FORMAT_COUNT; f++) {
             choose(tern_gpu_select_dx(caps, f, &product).pipeline);
-            if (f != TERN_GPU_TERNARY) choose(tern_gpu_select_linear(caps, f, false, &product).pipeline);
+            if (f != TERN_GPU_TERNARY) choose(tern_gpu_select_linear(caps, f, &product).pipeline);
         }
         choose(tern_gpu_select_dw(caps, false, &product).pipeline);
         choose(tern_gpu_select_dw(caps, true, &product).pipeline);

@@ -40,9 +40,8 @@ static void by_device(void **state)
     expect(tern_gpu_select_dw(&plain, true, &dw), "DW_Q8_128X128", 1);
     expect(tern_gpu_select_dw(&least, false, &dw), "DW_F32_128X64", 1);
     const tern_gpu_product head = {256, 128256, 2560};
-    expect(tern_gpu_select_linear(&coop, TERN_GPU_F16, false, &head), "F16_COOP", 1);
-    expect(tern_gpu_select_linear(&coop, TERN_GPU_F16, true, &head), "F16_MAT_128X128", 1);
-    expect(tern_gpu_select_linear(&plain, TERN_GPU_BF16, false, &head), "BF16_MAT_128X128", 1);
+    expect(tern_gpu_select_linear(&coop, TERN_GPU_F16, &head), "F16_COOP", 1);
+    expect(tern_gpu_select_linear(&plain, TERN_GPU_BF16, &head), "BF16_MAT_128X128", 1);
     assert_true(tern_gpu_tiling_is_cooperative(&(tern_gpu_tiling){.pipeline = TERN_GPU_DW_Q8_COOP}));
     assert_false(tern_gpu_tiling_is_cooperative(&(tern_gpu_tiling){.pipeline = TERN_GPU_DW_Q8_128X64}));
 }
@@ -52,8 +51,7 @@ static void by_shape(void **state)
 {
     (void)state;
     const tern_gpu_caps coop = device(true, 49152, 1024);
-    expect(tern_gpu_select_linear(&coop, TERN_GPU_F32, false, &(tern_gpu_product){2048, 16, 2560}), "F32_MAT_16X128",
-           40);
+    expect(tern_gpu_select_linear(&coop, TERN_GPU_F32, &(tern_gpu_product){2048, 16, 2560}), "F32_MAT_16X128", 40);
     expect(tern_gpu_select_dx(&coop, TERN_GPU_F32, &(tern_gpu_product){2048, 16, 2560}), "DX_F32_128X16", 40);
     expect(tern_gpu_select_dx(&coop, TERN_GPU_F32, &(tern_gpu_product){2048, 2560, 16}), "DX_F32_128X128", 1);
     expect(tern_gpu_select_dw(&coop, false, &(tern_gpu_product){16, 2560, 2048}), "DW_F32_16X128", 32);
@@ -74,10 +72,9 @@ static void parts_cover_the_depth(void **state)
         uint32_t sizes[3];
         for (int k = 0; k < 3; k++) sizes[k] = 9 + tern_rng_below(&rng, 1u << (1 + tern_rng_below(&rng, 14)));
         const tern_gpu_product p = {sizes[0], sizes[1], sizes[2]};
-        const tern_gpu_tiling t = i % 5 < 3 ? tern_gpu_select_dx(&caps, (tern_gpu_format)(i % 7), &p)
-                                  : i % 5 < 4
-                                      ? tern_gpu_select_dw(&caps, i % 4 < 2, &p)
-                                      : tern_gpu_select_linear(&caps, (tern_gpu_format)(1 + i % 6), i % 4 < 2, &p);
+        const tern_gpu_tiling t = i % 5 < 3   ? tern_gpu_select_dx(&caps, (tern_gpu_format)(i % 7), &p)
+                                  : i % 5 < 4 ? tern_gpu_select_dw(&caps, i % 4 < 2, &p)
+                                              : tern_gpu_select_linear(&caps, (tern_gpu_format)(1 + i % 6), &p);
         assert_true(t.pipeline < TERN_GPU_PIPELINE_COUNT && t.n_parts > 0);
         assert_true((uint64_t)t.n_parts * t.part_depth >= p.depth && (t.n_parts - 1) * t.part_depth < p.depth);
         assert_int_equal(t.part_depth % 16, 0);

@@ -1090,7 +1090,7 @@ static inline const tern_gpu_linear_float_vec_overrides *tern_gpu_linear_float_v
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
-/* linear/linear_parts.wgsl */
+/* linear/linear_parts.wesl */
 typedef struct tern_gpu_linear_parts_uniform {
     uint32_t rows;
     uint32_t cols;
@@ -1104,7 +1104,7 @@ typedef struct tern_gpu_linear_parts_uniform {
     uint32_t epilogue;
     uint32_t row_groups;
 } tern_gpu_linear_parts_uniform;
-static_assert(sizeof(tern_gpu_linear_parts_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_parts.wgsl: struct P");
+static_assert(sizeof(tern_gpu_linear_parts_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_parts.wesl: struct P");
 static inline void tern_gpu_linear_parts_set(tern_gpu_dispatch *d, const tern_gpu_linear_parts_uniform *uniform)
 {
     tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_PARTS, uniform, sizeof *uniform);

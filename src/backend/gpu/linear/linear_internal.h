@@ -50,7 +50,7 @@ tern_gpu_addend tern_gpu__residual_of(const tern_gpu_program *p, const tern_op *
 /* The column of out where a part begins. */
 uint32_t tern_gpu__column_of_part(const tern_gpu_program *p, const tern_op *op, uint32_t part);
 
-/* The dispatch of linear_parts.wgsl. */
+/* The dispatch of linear_parts.wesl. */
 typedef struct tern_gpu_sum {
     uint32_t n_parts, rows, cols;
     bool counted; /* COUNTS says how many of the rows there are */

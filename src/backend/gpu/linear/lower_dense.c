@@ -48,7 +48,7 @@ static tern_status add_tiles(tern_gpu_program *p, const tern_op *op, uint32_t pa
                                 .addend = addend_from(p, op, part, first),
                                 .product = {tern_gpu__max_rows(p, op->rows), rows, in->cols}};
     s.epilogue = epilogue_of(op, part, &s.addend);
-    s.tiling = tern_gpu_select_linear(p->caps, layout->format, op->gated, &s.product);
+    s.tiling = tern_gpu_select_linear(p->caps, layout->format, &s.product);
     return tern_gpu__add_product(p, &s, err);
 }
 

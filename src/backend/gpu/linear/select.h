@@ -62,15 +62,15 @@ typedef struct tern_gpu_product {
 } tern_gpu_product;
 
 /* The depth is cut into n_parts runs of part_depth, each of which a workgroup of its own sums up; where there is more
- * than one, linear_parts.wgsl adds their results. Depends on sizes alone, so that results do as well. */
+ * than one, linear_parts.wesl adds their results. Depends on sizes alone, so that results do as well. */
 typedef struct tern_gpu_tiling {
     tern_gpu_pipeline pipeline;
     uint32_t tile_rows, tile_cols;
     uint32_t n_parts, part_depth;
 } tern_gpu_tiling;
 
-/* LINEAR of more tokens than few; `gated`: the kernel has to multiply with what is there. */
-tern_gpu_tiling tern_gpu_select_linear(const tern_gpu_caps *caps, tern_gpu_format format, bool gated,
+/* LINEAR of more tokens than few. */
+tern_gpu_tiling tern_gpu_select_linear(const tern_gpu_caps *caps, tern_gpu_format format,
                                        const tern_gpu_product *product);
 tern_gpu_tiling tern_gpu_select_dx(const tern_gpu_caps *caps, tern_gpu_format format, const tern_gpu_product *product);
 tern_gpu_tiling tern_gpu_select_dw(const tern_gpu_caps *caps, bool q8, const tern_gpu_product *product);

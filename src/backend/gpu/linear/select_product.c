@@ -94,20 +94,19 @@ static tern_gpu_pipeline tile_for(const tern_gpu_pipeline tiles[2], const tern_g
     return tern_gpu_first_fit(tiles + small, 2 - small, caps);
 }
 
-tern_gpu_tiling tern_gpu_select_linear(const tern_gpu_caps *caps, tern_gpu_format format, bool gated,
+tern_gpu_tiling tern_gpu_select_linear(const tern_gpu_caps *caps, tern_gpu_format format,
                                        const tern_gpu_product *product)
 {
     const tern_gpu_dense_shape shape = {format, product->cols, product->depth, product->rows};
     const tern_gpu_key key = {product->cols, product->depth, tern_gpu_token_class(product->rows)};
-    const bool cooperative = !gated && cooperates(coop[format][0], caps, product);
+    const bool cooperative = cooperates(coop[format][0], caps, product);
     const tern_gpu_pipeline usual = cooperative ? coop[format][0] : tern_gpu_select_dense(caps, &shape);
     tern_gpu_tiling tiling = {.pipeline = tern_gpu_chosen(caps, &key, usual, NULL, NULL)};
     if (tern_gpu_tiling_is_cooperative(&tiling)) return coop_tiling(tiling.pipeline, caps, product);
     const tern_gpu_linear_dense_mat_overrides *kernel = tern_gpu_linear_dense_mat_overrides_of(tiling.pipeline);
     tiling.tile_rows = THREAD_TILE * kernel->token_threads;
     tiling.tile_cols = THREAD_TILE * kernel->row_threads;
-    bool cuts = !gated && product->cols <= FEW;
-    cut_depth(&tiling, caps, product, cuts ? parts_for_all(&tiling, product) : 1, 16);
+    cut_depth(&tiling, caps, product, product->cols <= FEW ? parts_for_all(&tiling, product) : 1, 16);
     return tiling;
 }
 

@@ -133,6 +133,17 @@ TERN_API tern_status tern_session_logits(tern_session *session, uint32_t row, fl
 TERN_API tern_status tern_session_hidden(tern_session *session, uint32_t index, uint32_t n, float *out,
                                          tern_error *err);
 
+/* How the hidden states of a text become one vector: that of the last token, their mean, that of the first token. */
+typedef enum tern_pooling { TERN_POOLING_LAST, TERN_POOLING_MEAN, TERN_POOLING_CLS } tern_pooling;
+
+/* One vector for a text of n tokens, [n_embd] f32 into out: its hidden states after the final norm, pooled, and with
+ * `normalize` divided by their length (at least 1e-12). Sums are in f64. The session must keep hidden states; what it
+ * holds is forgotten first, and the text (of CLS its first token) is there afterwards. Errors: INVALID_ARGUMENT (n is
+ * 0), NOT_FOUND (no hidden states are kept), UNSUPPORTED (a device that cannot be waited for), OUT_OF_MEMORY, those of
+ * append. */
+TERN_API tern_status tern_session_embed(tern_session *session, const int32_t *ids, uint32_t n, tern_pooling pooling,
+                                        bool normalize, float *out, tern_error *err);
+
 /* Forgets all tokens from position n on, and what a PENDING call was about. The logits stay those of the last append.
  * Free where no layer has a window, and of up to n_batch tokens of the farthest that was evaluated. Further back,
  * layers with a window no longer have what the next token sees: the next call that evaluates begins with position 0

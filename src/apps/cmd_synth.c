@@ -10,6 +10,8 @@ static const tern_flag flags[] = {
      "Layers: i2_s (of dense models q8_0) when not given; tq2_0, tq1_0, t160, q4_k, ..., q4_k_m"},
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
      "Embedding table: f16 (when not given, or as the mix has it), q8_0, q6_k, ..."},
+    {"closed-gates", 0, TERN_FLAG_F32, "SHARE", offsetof(tern_options, closed_gates), 0, 1,
+     "That share of the gates of squared ReLU is closed, 0.5 to 1; half of them when not given"},
     {"seed", 0, TERN_FLAG_U64, "N", offsetof(tern_options, seed), 0, 0, "The same seed gives the same file"},
     {0},
 };
@@ -25,8 +27,11 @@ static tern_status run(const tern_options *o, tern_error *err)
 {
     tern_progress progress = {.label = "Writing"};
     tern_export_report report = {0};
-    tern_synth_options how = {
-        .preset = o->preset, .seed = o->seed, .progress = tern_progress_update, .progress_context = &progress};
+    tern_synth_options how = {.preset = o->preset,
+                              .seed = o->seed,
+                              .closed_gates = o->closed_gates,
+                              .progress = tern_progress_update,
+                              .progress_context = &progress};
     how.report = &report;
     if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the GGUF file to write with -o");
     TERN_TRY(tern_app_type(o->type, &how.linear, &how.mix, err));

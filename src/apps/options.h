@@ -64,6 +64,9 @@ typedef struct tern_options {
     /* looking at a model */
     bool graph, memory, show_ids, decode, hidden;
     const char *ids, *against;
+    const char *pooling;
+    bool normalize;
+    float closed_gates;
     uint32_t window;
 
     /* comparing backends */

@@ -224,6 +224,20 @@ static tern_status refuse_extras(const tern_config *config, const tern_gguf *g, 
     return TERN_OK;
 }
 
+/* Layers of a ternary family always have int8 inputs; of others the file says it. */
+static tern_status read_activations(tern_config *config, const tern_gguf *g, const tern_family *family, tern_error *err)
+{
+    tern_span word = {0};
+    config->bit_linear = family->ternary;
+    TERN_TRY_OPTIONAL(tern_gguf_get_string(g, TERN_MODEL__ACTIVATIONS, &word, err));
+    if (!word.data) return TERN_OK;
+    if (!says(word, "int8"))
+        return tern_fail(err, TERN_UNSUPPORTED, TERN_MODEL__ACTIVATIONS ": \"%s\" found, int8 expected",
+                         tern_show(word).text);
+    config->bit_linear = true;
+    return TERN_OK;
+}
+
 static tern_status read_name(tern_config *config, const tern_gguf *g, tern_error *err)
 {
     tern_span name = {(const uint8_t *)config->architecture, strlen(config->architecture)};
@@ -245,7 +259,7 @@ tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *g, tern
     TERN_TRY(read_factors(&c, g, family, err));
     TERN_TRY(read_name(&c, g, err));
     c.tied_head = !tern_gguf_find_tensor(g, "output.weight");
-    c.bit_linear = family->ternary;
+    TERN_TRY(read_activations(&c, g, family, err));
     c.sub_norms = family->needs_sub_norms || tern_gguf_find_tensor(g, "blk.0.attn_sub_norm.weight");
     tern_family__finish(&c, family);
     TERN_TRY(tern_config__check(&c, err));

@@ -138,6 +138,8 @@ tern_status tern_export__config(const tern_config *config, uint32_t file_type, t
     TERN_TRY(add_f32(config, "attention.layer_norm_rms_epsilon", config->rms_eps, w, err));
     TERN_TRY(add_scores(config, w, err));
     TERN_TRY(add_factors(config, w, err));
+    if (config->bit_linear && !tern_family__find(config->architecture)->ternary)
+        TERN_TRY(add_text(w, TERN_MODEL__ACTIVATIONS, "int8", err));
     return add_rope(config, w, err);
 }
 

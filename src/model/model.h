@@ -276,6 +276,10 @@ typedef struct tern_synth_options {
     const struct tern_mix *mix;         /* as in tern_export_options */
     tern_export_report *report;         /* set on success; may be NULL */
     uint64_t seed;
+    /* The share of gates that are closed (at most 0), 0.5 to 1, of models whose gates can be: those of squared ReLU.
+     * Rows of the gate matrix are zeros until it is so; the others close by chance, half the time. 0: as chance has it.
+     */
+    float closed_gates;
     bool (*progress)(void *context, float done);
     void *progress_context;
 } tern_synth_options;

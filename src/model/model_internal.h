@@ -290,6 +290,8 @@ tern_status tern_model__set_rope_factors(tern_model *model, tern_rope_factors wh
                                          tern_error *err);
 /* Multiplies the weight's scales by n factors (f32, not aligned): none, 1, or one for each row. */
 tern_status tern_model__multiply(tern_model *model, tern_weight *w, const uint8_t *scales, size_t n, tern_error *err);
+/* "int8": inputs of linear layers are quantised, however these are stored; of families that are not always so. */
+#define TERN_MODEL__ACTIVATIONS "tern.activations"
 /* Says that I2_S tensors are in Tern's order; written of files of which a person has said so. */
 #define TERN_MODEL__I2S_ORDER "tern.i2s.order"
 

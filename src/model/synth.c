@@ -97,6 +97,14 @@ static float ternary_scale(uint32_t cols)
     return sqrtf(1.5f / (float)cols);
 }
 
+/* Rows of zeros: as many as the closed gates are more than the half that random rows close. */
+static void close_gates(maker *m, uint32_t rows, uint32_t cols, uint8_t *bytes)
+{
+    const float share = m->options->closed_gates > 0 ? 2 * m->options->closed_gates - 1 : 0;
+    for (uint32_t r = 0; share > 0 && r < rows; r++)
+        if (tern_rng_f32(&m->rng) < share) memset(bytes + (size_t)r * cols / 4, four_codes(40), cols / 4);
+}
+
 static tern_status write_linear(maker *m, tern_role role, uint32_t layer, tern_error *err)
 {
     uint32_t rows, cols;
@@ -108,6 +116,7 @@ static tern_status write_linear(maker *m, tern_role role, uint32_t layer, tern_e
     if (status == TERN_OK) {
         size_t n = w.bytes - w.encoding->tail_bytes;
         fill_codes(&m->rng, table, bytes, n);
+        if (role == TERN_ROLE_FFN_GATE) close_gates(m, rows, cols, bytes);
         memset(bytes + n, 0, w.encoding->tail_bytes);
         w.scale = ternary_scale(cols);
         tern_store_f32(bytes + n, w.scale);
@@ -211,6 +220,18 @@ static tern_status write_file(maker *m, const char *path, tern_error *err)
     return status;
 }
 
+static tern_status check_gates(const tern_config *config, const tern_synth_options *options, tern_error *err)
+{
+    const float share = options->closed_gates;
+    if (share == 0) return TERN_OK;
+    if (!(share >= 0.5f && share <= 1.0f))
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "closed gates %g: 0.5 to 1 expected, as random gates are closed half the time", (double)share);
+    if (config->activation == TERN_ACT_RELU2) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "closed gates in %s: its activation is %s, which never closes one",
+                     options->preset, tern_activation_name(config->activation));
+}
+
 tern_status tern_synth_write(const char *path, const tern_synth_options *options, tern_error *err)
 {
     tern_error local = {0};
@@ -218,6 +239,7 @@ tern_status tern_synth_write(const char *path, const tern_synth_options *options
     tern_config config;
     bool ternary = true;
     TERN_TRY(tern_synth__preset(options->preset, &config, &ternary, e));
+    TERN_TRY(check_gates(&config, options, e));
     maker m = {.config = &config, .options = options, .ternary = ternary, .rng = {options->seed}};
     const tern_encoding *usual = tern_encoding_find(ternary ? TERN_ENC_I2_S : TERN_ENC_Q8_0);
     m.encodings.linear = options->linear ? options->linear : usual;

@@ -64,6 +64,9 @@ tern_status tern_synth__preset(const char *name, tern_config *config, bool *tern
         *ternary = presets[i].ternary;
         return TERN_OK;
     }
+    if (name && strcmp(name, "bitnet-3b") == 0)
+        return tern_fail(err, TERN_UNSUPPORTED, "preset \"%s\": heads of 100 dimensions, a multiple of 8 expected",
+                         name);
     return tern_fail(err, TERN_INVALID_ARGUMENT, "preset \"%s\": not known, one of " TERN_SYNTH_PRESETS " expected",
                      name ? name : "");
 }

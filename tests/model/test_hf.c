@@ -37,6 +37,20 @@ static void scales_of_rows(void **state)
     tern_model_close(model);
 }
 
+/* The file with another word for the inputs of its layers. */
+static void refuse_other_activations(const char *path)
+{
+    static const char key[] = "tern.activations";
+    tern_buf file = {0};
+    tern_model *model = NULL;
+    assert_ok(tern_file_read(&file, path, 1 << 24, &hf_err), hf_err);
+    for (size_t i = 0; i + 64 < file.size; i++)
+        if (memcmp(file.data + i, key, strlen(key)) == 0) memcpy(file.data + i + strlen(key) + 12, "int4", 4);
+    assert_int_equal(tern_model_open_memory(&model, file.data, file.size, NULL, &hf_err), TERN_UNSUPPORTED);
+    if (!strstr(hf_err.message, "tern.activations: \"int4\" found, int8 expected")) fail_msg("%s", hf_err.message);
+    tern_buf_deinit(&file);
+}
+
 /* LLaMA with ternary layers (Llama3-8B-1.58): no sub-norms, SiLU. */
 static void ternary_llama(void **state)
 {
@@ -50,6 +64,15 @@ static void ternary_llama(void **state)
     assert_ok(tern_model_write_gguf(model, path, NULL, &hf_err), hf_err);
     tern_model *back = open_model(path);
     assert_true(tern_model_config(back)->rope_adjacent);
+    assert_true(tern_model_config(back)->bit_linear);
+    const char *dense = test_scratch("ternary-llama-dense.gguf");
+    const tern_export_options as_f32 = {.linear = tern_encoding_by_name("f32")};
+    assert_ok(tern_model_write_gguf(model, dense, &as_f32, &hf_err), hf_err);
+    tern_model *again = open_model(dense); /* its layers are numbers now, their inputs int8 as before */
+    assert_false(hf_q_of(again)->encoding->ternary);
+    assert_true(tern_model_config(again)->bit_linear);
+    tern_model_close(again);
+    refuse_other_activations(dense);
     assert_same_codes(tern_model_weight(model, TERN_ROLE_ATTN_V, 0), tern_model_weight(back, TERN_ROLE_ATTN_V, 0));
     int8_t *a = codes_of(hf_q_of(model)), *b = codes_of(hf_q_of(back));
     for (size_t row = 0; row < 16; row++) /* two heads of 8 */

@@ -1,5 +1,8 @@
 /* Random models: valid files with the promised shapes, the same for the same seed. */
+#include <math.h>
+
 #include "base/file.h"
+#include "base/rng.h"
 #include "model/support.h"
 #include "model/synth_internal.h"
 
@@ -32,6 +35,57 @@ static void opens(void **state)
     for (int i = 0; i < 3; i++) assert_in_range(n[i], total * 32 / 100, total * 35 / 100);
     free(codes);
     tern_model_close(model);
+}
+
+/* Of gates that see random inputs that share is at most 0. */
+static void gates_are_closed(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    const char *path = test_scratch("synth-gates.gguf");
+    for (float share = 0.75f; share <= 1; share += 0.25f) {
+        const tern_synth_options options = {.preset = "bitnet-tiny", .seed = 5, .closed_gates = share};
+        assert_ok(tern_synth_write(path, &options, &err), err);
+        tern_model *model = open_model(path);
+        const tern_weight *w = tern_model_weight(model, TERN_ROLE_FFN_GATE, 1);
+        int8_t *codes = codes_of(w);
+        tern_rng rng = {9};
+        uint32_t closed = 0, all = 0;
+        for (int input = 0; input < 8; input++) {
+            float x[256];
+            for (int i = 0; i < 256; i++) x[i] = tern_rng_f32(&rng) - 0.5f;
+            for (uint32_t r = 0; r < w->rows; r++, all++) {
+                float gate = 0;
+                for (uint32_t i = 0; i < 256; i++) gate += (float)codes[r * 256 + i] * x[i];
+                closed += gate <= 0;
+            }
+        }
+        if (!(fabsf((float)closed / (float)all - share) < 0.03f)) fail_msg("%u of %u are closed", closed, all);
+        free(codes);
+        tern_model_close(model);
+    }
+}
+
+static void refuses_gates(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *preset;
+        float share;
+        tern_status status;
+        const char *words;
+    } cases[] = {
+        {"bitnet-tiny", 0.3f, TERN_INVALID_ARGUMENT, "closed gates 0.3: 0.5 to 1 expected"},
+        {"bitnet-tiny", NAN, TERN_INVALID_ARGUMENT, "closed gates nan: 0.5 to 1 expected"},
+        {"bitnet-700m", 0.75f, TERN_UNSUPPORTED, "closed gates in bitnet-700m: its activation is silu"},
+        {"bitnet-3b", 0, TERN_UNSUPPORTED, "bitnet-3b\": heads of 100 dimensions"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tern_error err = {0};
+        const tern_synth_options options = {.preset = cases[i].preset, .closed_gates = cases[i].share};
+        assert_int_equal(tern_synth_write(test_scratch("no-gates.gguf"), &options, &err), cases[i].status);
+        if (!strstr(err.message, cases[i].words)) fail_msg("'%s' is not in '%s'", cases[i].words, err.message);
+    }
 }
 
 static void vocabulary_encodes(void **state)
@@ -149,6 +203,8 @@ static void unknown_preset(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(opens),
+    cmocka_unit_test(gates_are_closed),
+    cmocka_unit_test(refuses_gates),
     cmocka_unit_test(vocabulary_encodes),
     cmocka_unit_test(same_model_in_every_encoding),
     cmocka_unit_test(seed_decides),

@@ -37,7 +37,7 @@ typedef struct tern_bench_row {
     tern_bench_counts per_token;
     uint64_t pipelines, pipeline_hits, buffers, reused_buffers;
     double read_bandwidth, dot_rate; /* bytes and multiply-adds per second */
-    uint64_t resident, peak_resident;
+    uint64_t resident, peak_resident, kv_bytes;
     uint32_t n_layers;
     tern_bench_profile *profiles; /* [2]: prefill, decode; NULL without --profile */
 } tern_bench_row;

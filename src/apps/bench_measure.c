@@ -237,6 +237,7 @@ static tern_status measure_engine(tern_bench *b, tern_bench_row *out, tern_bench
     out->n_layers = b->info.n_layers;
     out->resident = process_bytes("VmRSS");
     out->peak_resident = process_bytes("VmHWM");
+    out->kv_bytes = tern_session_kv_bytes(b->session);
     out->operations_per_token = 2.0 * (double)b->info.ternary_parameters;
     out->read_bandwidth = tern_engine_read_bandwidth(b->engine, measure_seconds);
     out->dot_rate = tern_engine_dot_rate(b->engine, measure_seconds);

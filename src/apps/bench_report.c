@@ -83,13 +83,13 @@ static json_t *counts_json(const tern_bench_row *r)
 json_t *tern_bench_row_json(const tern_bench_row *r)
 {
     json_t *out = json_pack(
-        "{s:i, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:f}", "threads", (int)r->n_threads,
+        "{s:i, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:f}", "threads", (int)r->n_threads,
         "prefill_tokens_per_second", rates_json(&r->prefill), "decode_tokens_per_second", rates_json(&r->decode),
         "operations_per_token", r->operations_per_token, "operations_per_second_possible", 2 * r->dot_rate,
         "operations_share", operations_share(r), "weight_bytes_per_token", r->per_token.weight_bytes, "read_bandwidth",
         r->read_bandwidth, "bandwidth_share", bandwidth_share(r), "allocations_per_token", r->per_token.allocations,
-        "resident_bytes", (json_int_t)r->resident, "peak_resident_bytes", (json_int_t)r->peak_resident,
-        "first_token_ms", r->first_token_ms);
+        "resident_bytes", (json_int_t)r->resident, "peak_resident_bytes", (json_int_t)r->peak_resident, "kv_bytes",
+        (json_int_t)r->kv_bytes, "first_token_ms", r->first_token_ms);
     if (r->n_steps) json_object_set_new(out, "gpu_steps", json_integer(r->n_steps));
     if (r->per_token.dispatches > 0) json_object_set_new(out, "counters", counts_json(r));
     if (r->profiles) json_object_set_new(out, "profile", tern_bench_profile_json(r));
@@ -137,14 +137,15 @@ static void print_counts(const tern_bench_row *r)
 
 void tern_bench_print_row(const tern_bench_row *r, const tern_options *o)
 {
-    char a[16], b[16];
+    char a[16], b[16], c[16];
     if (r->n_steps) printf("\n%u token%s at once\n", r->n_steps, r->n_steps == 1 ? "" : "s");
     else if (r->n_threads == 0) printf("\none token at a time\n");
     else printf("\n%u thread%s\n", r->n_threads, r->n_threads == 1 ? "" : "s");
     print_prefill(r, o);
     print_decode(r, o);
     print_counts(r);
-    printf("  memory: %s resident, %s at most\n  from opening to the first token: %.0f ms\n",
-           tern_app_bytes(r->resident, a), tern_app_bytes(r->peak_resident, b), r->first_token_ms);
+    printf("  memory: %s resident, %s at most; keys and values: %s\n  from opening to the first token: %.0f ms\n",
+           tern_app_bytes(r->resident, a), tern_app_bytes(r->peak_resident, b), tern_app_bytes(r->kv_bytes, c),
+           r->first_token_ms);
     tern_bench_print_profile(r, o);
 }

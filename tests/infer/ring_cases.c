@@ -1,7 +1,6 @@
 /* Sessions with rings beside sessions that keep the whole context. */
 #include "infer/ring_cases.h"
 
-#include "support/gpu_model.h"
 #include "support/logits.h"
 #include "support/op_case.h"
 
@@ -14,9 +13,14 @@ tern_session *ring_session(tern_engine *engine, uint32_t n_batch)
 
 void ring_open(ring_pair *p, const char *name)
 {
+    ring_open_split(p, name, test_all_layers);
+}
+
+void ring_open_split(ring_pair *p, const char *name, uint32_t gpu_layers)
+{
     *p = (ring_pair){0};
-    p->engine = test_on_gpu() ? test_gpu_engine(test_fixture(name), test_all_layers, NULL)
-                              : test_engine(test_fixture(name), NULL);
+    p->engine =
+        test_on_gpu() ? test_gpu_engine(test_fixture(name), gpu_layers, NULL) : test_engine(test_fixture(name), NULL);
     p->cpu = test_engine(test_fixture(name), NULL);
     p->ring = ring_session(p->engine, RING_BATCH);
     p->whole = ring_session(p->cpu, RING_CTX);

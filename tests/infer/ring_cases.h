@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "infer/support.h"
-#include "support/golden.h"
+#include "support/gpu_model.h"
 
 enum { RING_CTX = 256, RING_BATCH = 8, RING_POSITIONS = 64, RING_IDS = 512 };
 
@@ -16,7 +16,9 @@ typedef struct ring_pair {
     uint32_t n_vocab;
 } ring_pair;
 
-/* A fixture by its name, f32 caches. */
+/* A fixture by its name, f32 caches; on a GPU as many of the last layers as gpu_layers. */
+void ring_open_split(ring_pair *p, const char *name, uint32_t gpu_layers);
+/* All of them. */
 void ring_open(ring_pair *p, const char *name);
 void ring_close(ring_pair *p);
 /* A session on an engine that takes steps of n_batch tokens. */

@@ -106,6 +106,7 @@ static const char *move(ring_pair *p, tern_rng *rng)
     return "append";
 }
 
+/* On a GPU: all layers there, then half of them. */
 static void random_moves(void **state)
 {
     (void)state;
@@ -113,7 +114,7 @@ static void random_moves(void **state)
     test_seed(&rng);
     for (int i = 0; i < 2; i++) {
         ring_pair p;
-        ring_open(&p, models[i]);
+        ring_open_split(&p, models[i], i ? 3 : test_all_layers);
         int32_t ids[100];
         ring_fill_ids(&rng, &p, ids, 100);
         ring_append(&p, ids, 100);

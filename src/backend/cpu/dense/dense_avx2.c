@@ -3,4 +3,5 @@
 
 #include "backend/cpu/dense/codes.inc"
 #include "backend/cpu/dense/floats.inc"
+#include "backend/cpu/dense/k_codes.inc"
 #include "backend/cpu/dense/quants.inc"

@@ -1,5 +1,5 @@
-/* Dense rows on AVX-512, but those of Q8_0, Q6_K, Q5_K and Q4_K. */
+/* f32, f16, bf16, Q3_K and Q2_K rows on AVX-512. */
 #include "backend/cpu/floats/avx512.h"
 
-#include "backend/cpu/dense/codes.inc"
 #include "backend/cpu/dense/floats.inc"
+#include "backend/cpu/dense/k_codes.inc"

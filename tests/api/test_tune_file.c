@@ -114,7 +114,6 @@ static void wrong_options_are_refused(void **state)
         {{.tune_file = "no-such-file.json"}, TERN_NOT_FOUND, "no-such-file.json"},
         {{.tune_file = path, .kernel = "dot"}, TERN_INVALID_ARGUMENT, "goes without kernel"},
         {{.tune_file = path, .cpu_features = "scalar"}, TERN_INVALID_ARGUMENT, "goes without cpu_features"},
-        {{.tune_file = path, .backend = "vulkan"}, TERN_INVALID_ARGUMENT, "goes with \"cpu\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tern_engine *engine = NULL;

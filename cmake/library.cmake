@@ -46,6 +46,13 @@ function(tern_level_sources list)
 endfunction()
 tern_level_sources(TERN_SOURCES)
 
+# A page downloads the module: what no token waits for is compiled for size.
+if(EMSCRIPTEN)
+  set(TERN_SMALL ${TERN_SOURCES})
+  list(FILTER TERN_SMALL EXCLUDE REGEX "/src/(backend/cpu|ops|base)/")
+  set_property(SOURCE ${TERN_SMALL} PROPERTY COMPILE_OPTIONS -Os)
+endif()
+
 # Vectorising its loops at -O3, gcc 12 for ARM breaks off with an internal error; they compare a few rows once.
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/vulkan/trial_compare.c PROPERTY COMPILE_OPTIONS -fno-tree-vectorize)
 

@@ -70,6 +70,7 @@ tern_status tern_session_open(tern_session **session, tern_engine *engine, const
     tern_runner_params resolved;
     uint32_t steps;
     TERN_TRY(tern_session_resolve(engine, params, &resolved, &steps, err));
+    TERN_TRY(tern_lora__check(engine, resolved.loras, resolved.n_loras, err));
     TERN_TRY(tern_memory_check(engine, &resolved, false, err));
     tern_session *s = tern_calloc(1, sizeof *s);
     if (!s) return tern_fail_alloc(err, sizeof *s);

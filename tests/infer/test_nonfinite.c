@@ -46,9 +46,16 @@ static tern_session *open_session(tern_engine *engine, tern_session_params param
     return session;
 }
 
+/* A GPU may have the last norm in the linear op that reads it. */
+static bool names(const char *message, const char *words)
+{
+    return strstr(message, words) || (test_on_gpu() && strstr(words, "which makes result_norm (") &&
+                                      strstr(message, "is linear, which makes logits ("));
+}
+
 static void assert_names(const tern_error *err, const char *words)
 {
-    if (err->code != TERN_NOT_FINITE || !strstr(err->message, words))
+    if (err->code != TERN_NOT_FINITE || !names(err->message, words))
         fail_msg("status %d, \"%s\": \"%s\" expected", (int)err->code, err->message, words);
 }
 
@@ -169,7 +176,7 @@ static void without_memory(void **state)
         tern_alloc_fail_after(i, true);
         assert_int_equal(tern_session_append(session, ids, N_IDS, &err), TERN_NOT_FINITE);
         tern_alloc_fail_after(0, false);
-        named = strstr(err.message, "result_norm") != NULL;
+        named = names(err.message, "which makes result_norm (");
         not_named |= strstr(err.message, "could not be looked for: out of memory") != NULL;
         tern_session_truncate(session, 0);
     }

@@ -115,7 +115,7 @@ static void slices_and_small_devices(void **state)
     static const struct {
         uint32_t max_tokens, tokens[3];
     } steps[] = {{1, {1}}, {3, {2, 3}}, {10, {10, 7}}};
-    for (uint32_t f = 0; f < N_FORMATS; f++)
+    for (uint32_t f = 0; f < N_FORMATS; f += 2) /* and the one behind it */
         for (uint32_t i = 0; i < sizeof steps / sizeof *steps; i++) {
             const linear_case l = {.n_parts = 2,
                                    .rows = {700, 301},

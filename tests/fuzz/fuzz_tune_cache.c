@@ -11,12 +11,15 @@ static void check_choices(const tern_tune_cache *c)
     FUZZ_CHECK(c->cpu && c->build && c->n <= TERN_TUNE_MAX_CHOICES);
     for (size_t i = 0; i < c->n; i++) {
         const tern_kernel_choice *k = &c->choices[i];
-        FUZZ_CHECK(k->encoding && k->encoding->ternary && k->rows && k->cols && k->n_threads && k->n_threads <= 1024);
+        FUZZ_CHECK(k->encoding && k->rows && k->cols && memchr(k->device, 0, sizeof k->device));
+        if (k->device[0]) FUZZ_CHECK(k->tokens && k->tokens <= 512 && !k->n_threads && !k->task_rows);
+        else FUZZ_CHECK(k->encoding->ternary && k->n_threads && k->n_threads <= 1024 && !k->tokens);
         FUZZ_CHECK(k->task_rows <= TERN_KERNEL_MAX_TASK_ROWS && memchr(k->kernel, 0, sizeof k->kernel) && k->kernel[0]);
         FUZZ_CHECK(c->costs[i].microseconds >= 0 && c->costs[i].default_microseconds >= 0);
         for (size_t j = 0; j < i && i < 64; j++)
             FUZZ_CHECK(c->choices[j].encoding != k->encoding || c->choices[j].rows != k->rows ||
-                       c->choices[j].cols != k->cols || c->choices[j].n_threads != k->n_threads);
+                       c->choices[j].cols != k->cols || c->choices[j].n_threads != k->n_threads ||
+                       c->choices[j].tokens != k->tokens || strcmp(c->choices[j].device, k->device) != 0);
     }
 }
 

@@ -75,15 +75,15 @@ void tern_selftest__dense(tern_selftest__trial *t, tern_dense_fn fn, tern_encodi
 void tern_selftest__blocks(tern_selftest__trial *t, tern_blocks_fn fn, tern_encoding_id id, void *out)
 {
     int8_t q[TOKENS][COLS];
-    float scales[TOKENS][COLS / 32];
+    float scales[TOKENS * COLS / 32];
     int32_t sums[TOKENS * COLS / TERN_BLOCKS_RUN];
     encode(t, id);
     if (t->status != TERN_OK) return;
     const uint32_t block = tern_encoding_find(id)->block_elements;
     for (int i = 0; i < TOKENS; i++)
-        tern_ref_quantize_blocks(t->x[i], COLS, block, q[i], &scales[0][i * (int)(COLS / block)],
+        tern_ref_quantize_blocks(t->x[i], COLS, block, q[i], scales + i * (int)(COLS / block),
                                  sums + i * (COLS / TERN_BLOCKS_RUN));
-    tern_q8_blocks x = {.x = q[0], .scales = scales[0], .sums = sums, .stride = COLS, .n = TOKENS};
+    tern_q8_blocks x = {.x = q[0], .scales = scales, .sums = sums, .stride = COLS, .n = TOKENS};
     fn(t->w, t->row_bytes, ROWS, COLS, &x, out, ROWS);
     x.n = 1;
     fn(t->w, t->row_bytes, ROWS, COLS, &x, (float *)out + TOKENS * ROWS, ROWS);

@@ -41,7 +41,7 @@ function(tern_gpu_test_entries name program arguments labels)
   if("simulated" IN_LIST labels AND TERN_VULKAN AND NOT TERN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
     add_test(NAME ${name}.simulated COMMAND ${program} ${arguments})
     set_tests_properties(${name}.simulated PROPERTIES TIMEOUT 1200 LABELS simulated
-      ENVIRONMENT "${TERN_TEST_ENVIRONMENT};TERN_TEST_SIMULATE=16")
+      ENVIRONMENT "${TERN_TEST_ENVIRONMENT};TERN_TEST_SIMULATE=16;TERN_TEST_SCRATCH=-simulated")
   endif()
   if(NOT TERN_VULKAN OR NOT "gpu" IN_LIST labels)
     return()

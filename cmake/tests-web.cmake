@@ -33,8 +33,7 @@ function(tern_web_test_program program)
 endfunction()
 
 function(tern_web_test_entry name labels)
-  # Every process is number 42 there: names of scratch files made of it need a folder for each test.
-  set(environment ${TERN_TEST_ENVIRONMENT} TERN_TEST_SCRATCH=-${name})
+  set(environment ${TERN_TEST_ENVIRONMENT})
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}")
   if(NOT "gpu" IN_LIST labels)
     return()

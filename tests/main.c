@@ -15,6 +15,7 @@ static const char usage[] = "usage: %s [--list] [--case PATTERN] [--backend NAME
 
 typedef struct selection {
     bool list;
+    const char *program, *backend;
     const char *pattern; /* of names of cases, with * and ?; NULL: all */
     uint32_t n_groups, n_cases;
 } selection;
@@ -47,8 +48,10 @@ static bool find_device(const test_group *group, int *failed)
 }
 
 /* Runs the group's cases that match; returns how many failed. */
-static int run_group(const test_group *group, const char *pattern)
+static int run_group(const test_group *group, const selection *s)
 {
+    const char *pattern = s->pattern;
+    test_scratch_for(s->program, group->name, s->backend);
     struct CMUnitTest *cases = calloc(group->n_cases, sizeof *cases);
     size_t n = 0;
     if (!cases) return 1;
@@ -77,15 +80,15 @@ static void list_group(const test_group *group, const char *pattern)
 }
 
 /* A group may change the environment and leave static state behind: several each get a process. */
-static int run_apart(const test_group *group, const char *pattern)
+static int run_apart(const test_group *group, const selection *s)
 {
 #ifdef __EMSCRIPTEN__
-    return run_group(group, pattern);
+    return run_group(group, s);
 #else
     fflush(NULL);
     const pid_t child = fork();
     if (child < 0) return 1;
-    if (child == 0) exit(run_group(group, pattern) ? EXIT_FAILURE : EXIT_SUCCESS);
+    if (child == 0) exit(run_group(group, s) ? EXIT_FAILURE : EXIT_SUCCESS);
     int status = 0;
     return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 #endif
@@ -115,7 +118,7 @@ static int read_words(int argc, char **argv, selection *s)
         } else if (strcmp(argv[i], "--case") == 0 && i + 1 < argc) {
             s->pattern = argv[++i];
         } else if (strcmp(argv[i], "--backend") == 0 && i + 1 < argc) {
-            test_backend_choose(argv[++i]);
+            test_backend_choose(s->backend = argv[++i]);
         } else {
             return 0;
         }
@@ -130,7 +133,7 @@ static int read_words(int argc, char **argv, selection *s)
 
 int main(int argc, char **argv)
 {
-    selection s = {0};
+    selection s = {.program = argv[0]};
     const int first = read_words(argc, argv, &s);
     if (!first) {
         fprintf(stderr, usage, argv[0]);
@@ -143,7 +146,7 @@ int main(int argc, char **argv)
         if (n == 0) continue;
         s.n_cases += n;
         if (s.list) list_group(*g, s.pattern);
-        else failed += argc - first == 1 ? run_group(*g, s.pattern) : run_apart(*g, s.pattern);
+        else failed += argc - first == 1 ? run_group(*g, &s) : run_apart(*g, &s);
     }
     if (s.n_cases == 0) {
         fprintf(stderr, "%s: no case matches %s\n", argv[0], s.pattern ? s.pattern : "");

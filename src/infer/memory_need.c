@@ -227,6 +227,8 @@ tern_status tern_memory_check(tern_engine *engine, const tern_runner_params *par
 {
     tern_memory_needs needs;
     if (tern_engine_no_memory_check(engine)) return TERN_OK;
+    /* in a browser no free memory is known, and what the session will be is not yet: it asks itself */
+    if (with_weights && tern_engine_backend(engine)->info.never_waits) return TERN_OK;
     TERN_TRY(tern_memory_needs_of(engine, params, with_weights, &needs, err));
     for (uint32_t i = 0; i < needs.n; i++) {
         const question q = {.engine = engine, .params = *params, .side = i, .with_weights = with_weights};

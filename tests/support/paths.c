@@ -66,11 +66,22 @@ const char *test_model(const char *name)
     return path;
 }
 
+static char scratch_of[128];
+
+void test_scratch_for(const char *program, const char *group, const char *backend)
+{
+    const char *base = strrchr(program, '/');
+    snprintf(scratch_of, sizeof scratch_of, "/%s.%s%s%s", base ? base + 1 : program, group, backend ? "." : "",
+             backend ? backend : "");
+}
+
 const char *test_scratch(const char *name)
 {
     const char *own = getenv("TERN_TEST_SCRATCH");
     char folder[512], *path = slot();
-    snprintf(folder, sizeof folder, "%s/scratch%s", TERN_BUILD_DIR, own ? own : "");
+    int n = snprintf(folder, sizeof folder, "%s/scratch%s", TERN_BUILD_DIR, own ? own : "");
+    mkdir(folder, 0777);
+    snprintf(folder + n, sizeof folder - (size_t)n, "%s", scratch_of);
     mkdir(folder, 0777);
     snprintf(path, 1024, "%s/%s", folder, name);
     return path;

@@ -50,8 +50,12 @@ bool test_quick(void);
 /* Skips the calling test where TERN_TEST_DEVICES_ONLY is set (validation, the second driver, sanitizers, another
  * CPU): on the simulated GPU it says the same there. */
 void test_on_simulated_gpu(void);
-/* A path for a scratch file under the build folder (in a folder of its own for each TERN_TEST_SCRATCH). */
+/* A path for a scratch file under the build folder, in a folder of the running group's own: groups run side by side.
+ * The same group on another driver at the same time needs another TERN_TEST_SCRATCH.
+ */
 const char *test_scratch(const char *name);
+/* Names that folder; called by main before a group runs. */
+void test_scratch_for(const char *program, const char *group, const char *backend);
 /* A file of n bytes, or of a text. */
 void test_write_file(const char *path, const void *bytes, size_t n);
 void test_write_text(const char *path, const char *text);

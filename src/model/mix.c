@@ -2,15 +2,30 @@
  * Falcon's first architecture and for mixtures of experts. */
 #include "model/mix.h"
 
-typedef enum layers { ALL, FIRST_FOUR, FIRST_EIGHTH, MORE_BITS } layers;
+typedef enum layers { ALL, GROUPED, FIRST_TWO, FIRST_FOUR, FIRST_SIXTEENTH, FIRST_EIGHTH, MORE_BITS } layers;
 
-/* What differs from the mix's own encoding. Where the embedding is the output table as well, it has that one's. */
+/* What differs from the mix's own encoding; of several rules the last one counts. Where the embedding is the output
+ * table as well, it has that one's. */
 static const struct {
     tern_mix_id mix;
     tern_role role;
     layers layers;
     tern_encoding_id encoding;
 } rules[] = {
+    {TERN_MIX_Q2_K_S, TERN_ROLE_OUTPUT, ALL, TERN_ENC_Q6_K},
+    {TERN_MIX_Q2_K_S, TERN_ROLE_ATTN_V, GROUPED, TERN_ENC_Q4_K},
+    {TERN_MIX_Q2_K_S, TERN_ROLE_FFN_DOWN, FIRST_EIGHTH, TERN_ENC_Q4_K},
+    {TERN_MIX_Q3_K_S, TERN_ROLE_OUTPUT, ALL, TERN_ENC_Q6_K},
+    {TERN_MIX_Q3_K_M, TERN_ROLE_OUTPUT, ALL, TERN_ENC_Q6_K},
+    {TERN_MIX_Q3_K_M, TERN_ROLE_ATTN_V, ALL, TERN_ENC_Q4_K},
+    {TERN_MIX_Q3_K_M, TERN_ROLE_ATTN_V, FIRST_TWO, TERN_ENC_Q5_K},
+    {TERN_MIX_Q3_K_M, TERN_ROLE_ATTN_OUTPUT, ALL, TERN_ENC_Q4_K},
+    {TERN_MIX_Q3_K_M, TERN_ROLE_FFN_DOWN, ALL, TERN_ENC_Q4_K},
+    {TERN_MIX_Q3_K_M, TERN_ROLE_FFN_DOWN, FIRST_SIXTEENTH, TERN_ENC_Q5_K},
+    {TERN_MIX_Q3_K_L, TERN_ROLE_OUTPUT, ALL, TERN_ENC_Q6_K},
+    {TERN_MIX_Q3_K_L, TERN_ROLE_ATTN_V, ALL, TERN_ENC_Q5_K},
+    {TERN_MIX_Q3_K_L, TERN_ROLE_ATTN_OUTPUT, ALL, TERN_ENC_Q5_K},
+    {TERN_MIX_Q3_K_L, TERN_ROLE_FFN_DOWN, ALL, TERN_ENC_Q5_K},
     {TERN_MIX_Q4_K_S, TERN_ROLE_OUTPUT, ALL, TERN_ENC_Q6_K},
     {TERN_MIX_Q4_K_S, TERN_ROLE_ATTN_V, FIRST_FOUR, TERN_ENC_Q5_K},
     {TERN_MIX_Q4_K_S, TERN_ROLE_FFN_DOWN, FIRST_EIGHTH, TERN_ENC_Q5_K},
@@ -23,12 +38,17 @@ static const struct {
     {TERN_MIX_Q5_K_M, TERN_ROLE_FFN_DOWN, MORE_BITS, TERN_ENC_Q6_K},
 };
 
-/* MORE_BITS: the first and the last eighth, and every third between them. */
-static bool is_among(layers which, uint32_t i, uint32_t n)
+/* GROUPED: all, where four or more heads share keys and values. MORE_BITS: the first and the last eighth, and every
+ * third between them. */
+static bool is_among(layers which, uint32_t i, const tern_config *c)
 {
+    const uint32_t n = c->n_layers;
     switch (which) {
     case ALL: return true;
+    case GROUPED: return c->n_heads / c->n_kv_heads >= 4;
+    case FIRST_TWO: return i < 2;
     case FIRST_FOUR: return i < 4;
+    case FIRST_SIXTEENTH: return i < n / 16;
     case FIRST_EIGHTH: return i < n / 8;
     case MORE_BITS: return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
     }
@@ -46,8 +66,8 @@ const tern_encoding *tern_mix_encoding(const tern_mix *mix, const tern_config *c
     tern_encoding_id id = mix->encoding;
     if (role == TERN_ROLE_TOKEN_EMBD && c->tied_head) role = TERN_ROLE_OUTPUT;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (rules[i].mix == mix->id && rules[i].role == role && is_among(rules[i].layers, layer, c->n_layers))
+        if (rules[i].mix == mix->id && rules[i].role == role && is_among(rules[i].layers, layer, c))
             id = rules[i].encoding;
-    if (role == TERN_ROLE_ATTN_V && id == TERN_ENC_Q4_K && is_70b(c)) id = TERN_ENC_Q5_K;
+    if (role == TERN_ROLE_ATTN_V && (id == TERN_ENC_Q3_K || id == TERN_ENC_Q4_K) && is_70b(c)) id = TERN_ENC_Q5_K;
     return tern_encoding_find(id);
 }

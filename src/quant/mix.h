@@ -7,13 +7,17 @@
 
 /* X(NAME, general.file_type, encoding of most layers). Which tensors have another: model/mix.h. */
 #define TERN_MIX_LIST(X)                                                                                               \
+    X(Q2_K_S, 21, Q2_K)                                                                                                \
+    X(Q3_K_S, 11, Q3_K)                                                                                                \
+    X(Q3_K_M, 12, Q3_K)                                                                                                \
+    X(Q3_K_L, 13, Q3_K)                                                                                                \
     X(Q4_K_S, 14, Q4_K)                                                                                                \
     X(Q4_K_M, 15, Q4_K)                                                                                                \
     X(Q5_K_S, 16, Q5_K)                                                                                                \
     X(Q5_K_M, 17, Q5_K)
 
 /* For help texts and messages. */
-#define TERN_MIX_NAMES "q4_k_s, q4_k_m, q5_k_s, q5_k_m"
+#define TERN_MIX_NAMES "q2_k_s, q3_k_s, q3_k_m, q3_k_l, q4_k_s, q4_k_m, q5_k_s, q5_k_m"
 
 typedef enum tern_mix_id {
 #define TERN_MIX_ENUM(name, file_type, encoding) TERN_MIX_##name,

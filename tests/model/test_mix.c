@@ -65,6 +65,30 @@ static void seventy_billion(void **state)
     assert_int_equal(tern_mix_encoding(s, &c, TERN_ROLE_ATTN_V, 40)->id, TERN_ENC_Q4_K);
 }
 
+/* By hand from the same rules: 32 layers, 4 heads to a key; four letters for q, v, o, down of layers 0, 1, 2, 3, 4. */
+static void three_bits_and_two(void **state)
+{
+    (void)state;
+    static const tern_role roles[] = {TERN_ROLE_ATTN_Q, TERN_ROLE_ATTN_V, TERN_ROLE_ATTN_OUTPUT, TERN_ROLE_FFN_DOWN};
+    static const struct {
+        const char *mix, *bits;
+    } rows[] = {{"Q2_K_S", "2424 2424 2424 2424 2422"},
+                {"Q3_K_S", "3333 3333 3333 3333 3333"},
+                {"Q3_K_M", "3545 3545 3444 3444 3444"},
+                {"Q3_K_L", "3555 3555 3555 3555 3555"}};
+    const tern_config c = {.n_layers = 32, .n_heads = 32, .n_kv_heads = 8};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const tern_mix *mix = tern_mix_by_name(rows[i].mix);
+        for (uint32_t k = 0; k < 20; k++) {
+            const tern_encoding *e = tern_mix_encoding(mix, &c, roles[k % 4], k / 4);
+            assert_int_equal(e->name[1], rows[i].bits[k / 4 * 5 + k % 4]);
+        }
+        assert_int_equal(tern_mix_encoding(mix, &c, TERN_ROLE_OUTPUT, 0)->id, TERN_ENC_Q6_K);
+    }
+    const tern_config few = {.n_layers = 32, .n_heads = 8, .n_kv_heads = 4};
+    assert_int_equal(tern_mix_encoding(tern_mix_by_name("q2_k_s"), &few, TERN_ROLE_ATTN_V, 0)->id, TERN_ENC_Q2_K);
+}
+
 static void siblings(void **state)
 {
     (void)state;
@@ -97,7 +121,8 @@ static void parses(void **state)
     assert_true(!e && !mix);
     assert_int_equal(tern_type_parse("--type", "q4_k_l", &e, &mix, &err), TERN_INVALID_ARGUMENT);
     assert_non_null(strstr(err.message, "--type q4_k_l: no such encoding"));
-    assert_non_null(strstr(err.message, "or of the mixes q4_k_s, q4_k_m, q5_k_s, q5_k_m"));
+    assert_non_null(
+        strstr(err.message, "or of the mixes q2_k_s, q3_k_s, q3_k_m, q3_k_l, q4_k_s, q4_k_m, q5_k_s, q5_k_m"));
 }
 
 /* A model of 96 columns, which no block of 256 fits, and one of 256: the file says which mix it is all the same. */
@@ -144,6 +169,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(counts_are_those_of_llama_cpp),
     cmocka_unit_test(layers_with_more_bits),
     cmocka_unit_test(seventy_billion),
+    cmocka_unit_test(three_bits_and_two),
     cmocka_unit_test(siblings),
     cmocka_unit_test(parses),
     cmocka_unit_test(writes),

@@ -31,7 +31,7 @@ static bool is_module(tern_span s, tern_role role, uint32_t layer, bool hf)
 {
     char name[TERN_MODEL__NAME_BYTES];
     if (hf) tern_role__hf_name(NULL, role, layer, 0, name);
-    else tern_role__gguf_name(role, layer, name);
+    else tern_role__gguf_name(NULL, role, layer, name);
     size_t n = strlen(name) - strlen(".weight");
     return tern_role__kind(role) == TERN_KIND_L && s.size == n && memcmp(s.data, name, n) == 0;
 }

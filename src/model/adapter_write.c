@@ -36,7 +36,7 @@ static void name_piece(piece *p, tern_role role, uint32_t layer, bool is_b, bool
 {
     char name[TERN_MODEL__NAME_BYTES];
     if (gguf) {
-        tern_role__gguf_name(role, layer, name);
+        tern_role__gguf_name(NULL, role, layer, name);
         snprintf(p->name, sizeof p->name, "%s.lora_%c", name, is_b ? 'b' : 'a');
         return;
     }

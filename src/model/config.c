@@ -50,12 +50,23 @@ static tern_status check_ranges(const tern_config *c, tern_error *err)
     return TERN_OK;
 }
 
+/* Bases near 1 make every wave as long as the next. */
+static tern_status check_yarn(const tern_rope *r, tern_error *err)
+{
+    if (!(r->beta_slow > 0.0f && r->beta_fast > r->beta_slow && isfinite(r->beta_fast)))
+        return tern_fail(err, TERN_MALFORMED, "YaRN: beta_fast %g and beta_slow %g found, 0 < slow < fast expected",
+                         (double)r->beta_fast, (double)r->beta_slow);
+    if (!(r->base > 1.0f))
+        return tern_fail(err, TERN_MALFORMED, "RoPE base: %g found, more than 1 expected of YaRN", (double)r->base);
+    return check_range("RoPE original context length", r->original_ctx, TERN_MODEL__MAX_CTX, err);
+}
+
 static tern_status check_rope(const tern_rope *r, tern_error *err)
 {
     if (!(r->base >= 1.0f && isfinite(r->base)))
         return tern_fail(err, TERN_MALFORMED, "RoPE base: %g found, at least 1 expected", (double)r->base);
     if (r->scaling == TERN_ROPE_PLAIN) return TERN_OK;
-    if (r->scaling == TERN_ROPE_LONG && !(r->size > 0.0f && isfinite(r->size)))
+    if ((r->scaling == TERN_ROPE_LONG || r->scaling == TERN_ROPE_YARN) && !(r->size > 0.0f && isfinite(r->size)))
         return tern_fail(err, TERN_MALFORMED, "RoPE attention factor: %g found, a positive number expected",
                          (double)r->size);
     if (r->scaling == TERN_ROPE_LONG)
@@ -63,6 +74,7 @@ static tern_status check_rope(const tern_rope *r, tern_error *err)
     if (!(r->factor >= 1.0f && isfinite(r->factor)))
         return tern_fail(err, TERN_MALFORMED, "RoPE scaling factor: %g found, at least 1 expected", (double)r->factor);
     if (r->scaling == TERN_ROPE_LINEAR) return TERN_OK;
+    if (r->scaling == TERN_ROPE_YARN) return check_yarn(r, err);
     float low = r->low_freq_factor, high = r->high_freq_factor;
     if (!(low > 0.0f && high > low && isfinite(high)))
         return tern_fail(err, TERN_MALFORMED,

@@ -5,16 +5,11 @@
 
 #include "base/show.h"
 #include "format/gguf.h"
-#include "model/model_internal.h"
+#include "model/config_gguf_internal.h"
 
-/* "<architecture>.<key>", in storage of the caller. */
-typedef struct key_text {
-    char text[96];
-} key_text;
-
-static key_text key_of(const tern_config *config, const char *key)
+tern_gguf_key tern_config__key(const tern_config *config, const char *key)
 {
-    key_text k;
+    tern_gguf_key k;
     snprintf(k.text, sizeof k.text, "%s.%s", config->architecture, key);
     return k;
 }
@@ -22,20 +17,20 @@ static key_text key_of(const tern_config *config, const char *key)
 static tern_status need_u32(const tern_gguf *g, const tern_config *config, const char *key, uint32_t *out,
                             tern_error *err)
 {
-    return tern_gguf_get_u32(g, key_of(config, key).text, out, err);
+    return tern_gguf_get_u32(g, tern_config__key(config, key).text, out, err);
 }
 
-static tern_status maybe_u32(const tern_gguf *g, const tern_config *config, const char *key, uint32_t *out,
-                             tern_error *err)
+tern_status tern_config__maybe_u32(const tern_config *config, const tern_gguf *g, const char *key, uint32_t *out,
+                                   tern_error *err)
 {
     TERN_TRY_OPTIONAL(need_u32(g, config, key, out, err));
     return TERN_OK;
 }
 
-static tern_status maybe_f32(const tern_gguf *g, const tern_config *config, const char *key, float *out,
-                             tern_error *err)
+tern_status tern_config__maybe_f32(const tern_config *config, const tern_gguf *g, const char *key, float *out,
+                                   tern_error *err)
 {
-    TERN_TRY_OPTIONAL(tern_gguf_get_f32(g, key_of(config, key).text, out, err));
+    TERN_TRY_OPTIONAL(tern_gguf_get_f32(g, tern_config__key(config, key).text, out, err));
     return TERN_OK;
 }
 
@@ -61,7 +56,7 @@ static tern_status read_vocabulary(tern_config *config, const tern_gguf *g, tern
     if (!table)
         return tern_fail(err, TERN_MALFORMED, "token_embd.weight: no such tensor found, the embedding table expected");
     config->n_vocab = table->rows < UINT32_MAX ? (uint32_t)table->rows : UINT32_MAX;
-    return maybe_u32(g, config, "vocab_size", &config->n_vocab, err);
+    return tern_config__maybe_u32(config, g, "vocab_size", &config->n_vocab, err);
 }
 
 /* The length of a head is attention.key_length, else embedding length / heads. */
@@ -70,10 +65,10 @@ static tern_status read_head_dim(tern_config *config, const tern_gguf *g, tern_e
     if (config->n_heads == 0)
         return tern_fail(err, TERN_MALFORMED, "attention.head_count: 0 found, at least 1 expected");
     config->head_dim = config->n_embd / config->n_heads;
-    TERN_TRY(maybe_u32(g, config, "attention.key_length", &config->head_dim, err));
+    TERN_TRY(tern_config__maybe_u32(config, g, "attention.key_length", &config->head_dim, err));
     uint32_t value_length = config->head_dim, rotated = config->head_dim;
-    TERN_TRY(maybe_u32(g, config, "attention.value_length", &value_length, err));
-    TERN_TRY(maybe_u32(g, config, "rope.dimension_count", &rotated, err));
+    TERN_TRY(tern_config__maybe_u32(config, g, "attention.value_length", &value_length, err));
+    TERN_TRY(tern_config__maybe_u32(config, g, "rope.dimension_count", &rotated, err));
     if (value_length != config->head_dim)
         return tern_fail(err, TERN_UNSUPPORTED, "attention.value_length: %u found, the key length %u expected",
                          value_length, config->head_dim);
@@ -89,7 +84,7 @@ static tern_status read_head_dim(tern_config *config, const tern_gguf *g, tern_e
 static tern_status each_u32(const tern_gguf *g, const tern_config *config, const char *name, uint32_t *out,
                             uint32_t each[TERN_MAX_LAYERS], bool *is_array, tern_error *err)
 {
-    const key_text key = key_of(config, name);
+    const tern_gguf_key key = tern_config__key(config, name);
     const tern_gguf_kv *kv = tern_gguf_find(g, key.text);
     *is_array = kv && kv->kind == TERN_GGUF_ARRAY;
     if (!*is_array) return tern_gguf_get_u32(g, key.text, out, err);
@@ -120,7 +115,7 @@ static tern_status same_u32(const tern_gguf *g, const tern_config *config, const
     for (uint32_t i = 1; is_array && i < config->n_layers; i++)
         if (each[i] != each[0])
             return tern_fail(err, TERN_UNSUPPORTED, "%s: %u in layer 0 and %u in layer %u found, one number expected",
-                             key_of(config, name).text, each[0], each[i], i);
+                             tern_config__key(config, name).text, each[0], each[i], i);
     if (is_array && config->n_layers) *out = each[0];
     return TERN_OK;
 }
@@ -144,42 +139,9 @@ static tern_status read_dimensions(tern_config *config, const tern_gguf *g, cons
     config->n_kv_heads = config->n_heads;
     TERN_TRY_OPTIONAL(same_u32(g, config, "attention.head_count_kv", &config->n_kv_heads, err));
     config->n_ctx_train = family->n_ctx_train;
-    if (family->n_ctx_train) TERN_TRY(maybe_u32(g, config, "context_length", &config->n_ctx_train, err));
+    if (family->n_ctx_train) TERN_TRY(tern_config__maybe_u32(config, g, "context_length", &config->n_ctx_train, err));
     else TERN_TRY(need_u32(g, config, "context_length", &config->n_ctx_train, err));
     return read_head_dim(config, g, err);
-}
-
-/* Only linear scaling has keys that are read; llama3 scaling comes as the tensor rope_freqs.weight. */
-/* LongRoPE: which tensors say, with two numbers here. */
-static tern_status read_long_rope(tern_config *config, const tern_gguf *g, tern_error *err)
-{
-    tern_rope *rope = &config->rope[0];
-    rope->scaling = TERN_ROPE_LONG;
-    rope->size = 1.0f;
-    rope->original_ctx = config->n_ctx_train;
-    TERN_TRY(maybe_f32(g, config, "rope.scaling.attn_factor", &rope->size, err));
-    return maybe_u32(g, config, "rope.scaling.original_context_length", &rope->original_ctx, err);
-}
-
-static bool says(tern_span s, const char *word)
-{
-    return s.size == strlen(word) && memcmp(s.data, word, s.size) == 0;
-}
-
-static tern_status read_rope(tern_config *config, const tern_gguf *g, tern_error *err)
-{
-    TERN_TRY(maybe_f32(g, config, "rope.freq_base", &config->rope[0].base, err));
-    tern_span type = {(const uint8_t *)"none", 4};
-    TERN_TRY_OPTIONAL(tern_gguf_get_string(g, key_of(config, "rope.scaling.type").text, &type, err));
-    const bool long_rope = tern_gguf_find_tensor(g, TERN_MODEL__LONG_FACTORS) != NULL;
-    if (long_rope && (says(type, "none") || says(type, "longrope"))) return read_long_rope(config, g, err);
-    if (says(type, "none")) return TERN_OK;
-    if (!says(type, "linear"))
-        return tern_fail(err, TERN_UNSUPPORTED, "rope.scaling.type: \"%s\" found, none or linear%s expected",
-                         tern_show(type).text, says(type, "longrope") ? ", or " TERN_MODEL__LONG_FACTORS : "");
-    config->rope[0].scaling = TERN_ROPE_LINEAR;
-    config->rope[0].factor = 1.0f;
-    return maybe_f32(g, config, "rope.scaling.factor", &config->rope[0].factor, err);
 }
 
 /* llama.cpp's rule for files that do not say: the two models of 27B parameters, known by their layers, divide by the
@@ -198,29 +160,31 @@ static tern_status read_scores(tern_config *config, const tern_gguf *g, const te
     config->score_scale = score_scale(config);
     config->score_softcap = family->score_softcap;
     config->logit_softcap = family->logit_softcap;
-    TERN_TRY(maybe_u32(g, config, "attention.sliding_window", &config->window, err));
-    TERN_TRY(maybe_u32(g, config, "attention.sliding_window_pattern", &config->full_period, err));
-    TERN_TRY(maybe_f32(g, config, "rope.freq_base_swa", &config->rope[1].base, err));
-    TERN_TRY(maybe_f32(g, config, "attention.scale", &config->score_scale, err));
-    TERN_TRY(maybe_f32(g, config, "attn_logit_softcapping", &config->score_softcap, err));
-    return maybe_f32(g, config, "final_logit_softcapping", &config->logit_softcap, err);
+    TERN_TRY(tern_config__maybe_u32(config, g, "attention.sliding_window", &config->window, err));
+    TERN_TRY(tern_config__maybe_u32(config, g, "attention.sliding_window_pattern", &config->full_period, err));
+    TERN_TRY(tern_config__maybe_f32(config, g, "rope.freq_base_swa", &config->rope[1].base, err));
+    TERN_TRY(tern_config__maybe_f32(config, g, "attention.scale", &config->score_scale, err));
+    TERN_TRY(tern_config__maybe_f32(config, g, "attn_logit_softcapping", &config->score_softcap, err));
+    return tern_config__maybe_f32(config, g, "final_logit_softcapping", &config->logit_softcap, err);
 }
 
 /* Granite's. Other families have none of these keys. */
 static tern_status read_factors(tern_config *config, const tern_gguf *g, const tern_family *family, tern_error *err)
 {
     if (!family->multipliers) return TERN_OK;
-    TERN_TRY(maybe_f32(g, config, "embedding_scale", &config->embd_scale, err));
-    TERN_TRY(maybe_f32(g, config, "residual_scale", &config->residual_scale, err));
-    return maybe_f32(g, config, "logit_scale", &config->logit_scale, err);
+    TERN_TRY(tern_config__maybe_f32(config, g, "embedding_scale", &config->embd_scale, err));
+    TERN_TRY(tern_config__maybe_f32(config, g, "residual_scale", &config->residual_scale, err));
+    return tern_config__maybe_f32(config, g, "logit_scale", &config->logit_scale, err);
 }
 
 /* Features that the graph does not have: a number other than 0 is refused. */
 static tern_status refuse_extras(const tern_config *config, const tern_gguf *g, tern_error *err)
 {
     uint32_t n = 0;
-    TERN_TRY(maybe_u32(g, config, "expert_count", &n, err));
-    if (n) return tern_fail(err, TERN_UNSUPPORTED, "%s: %u found, 0 expected", key_of(config, "expert_count").text, n);
+    TERN_TRY(tern_config__maybe_u32(config, g, "expert_count", &n, err));
+    if (n)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: %u found, 0 expected",
+                         tern_config__key(config, "expert_count").text, n);
     return TERN_OK;
 }
 
@@ -231,7 +195,7 @@ static tern_status read_activations(tern_config *config, const tern_gguf *g, con
     config->bit_linear = family->ternary;
     TERN_TRY_OPTIONAL(tern_gguf_get_string(g, TERN_MODEL__ACTIVATIONS, &word, err));
     if (!word.data) return TERN_OK;
-    if (!says(word, "int8"))
+    if (!tern_model__says(word, "int8"))
         return tern_fail(err, TERN_UNSUPPORTED, TERN_MODEL__ACTIVATIONS ": \"%s\" found, int8 expected",
                          tern_show(word).text);
     config->bit_linear = true;
@@ -253,8 +217,8 @@ tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *g, tern
     TERN_TRY(read_family(&c, g, &family, err));
     TERN_TRY(refuse_extras(&c, g, err));
     TERN_TRY(read_dimensions(&c, g, family, err));
-    TERN_TRY(maybe_f32(g, &c, "attention.layer_norm_rms_epsilon", &c.rms_eps, err));
-    TERN_TRY(read_rope(&c, g, err));
+    TERN_TRY(tern_config__maybe_f32(&c, g, "attention.layer_norm_rms_epsilon", &c.rms_eps, err));
+    TERN_TRY(tern_config__rope_from_gguf(&c, family, g, err));
     TERN_TRY(read_scores(&c, g, family, err));
     TERN_TRY(read_factors(&c, g, family, err));
     TERN_TRY(read_name(&c, g, err));

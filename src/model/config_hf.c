@@ -5,20 +5,15 @@
 #include "base/show.h"
 #include "model/model_internal.h"
 
-static bool says(tern_span s, const char *word)
-{
-    return s.size == strlen(word) && memcmp(s.data, word, s.size) == 0;
-}
-
 /* Gemma's files call it "hidden_activation", beside an older "hidden_act" that counts for nothing. */
 static tern_status read_activation(const json_t *root, tern_activation *out, tern_error *err)
 {
     tern_span word = {0};
     const char *key = tern_json_has(root, "hidden_activation") ? "hidden_activation" : "hidden_act";
     TERN_TRY(tern_json_get_string(root, key, &word, err));
-    if (says(word, "relu2")) *out = TERN_ACT_RELU2;
-    else if (says(word, "silu") || says(word, "swish")) *out = TERN_ACT_SILU;
-    else if (says(word, "gelu_pytorch_tanh")) *out = TERN_ACT_GELU;
+    if (tern_model__says(word, "relu2")) *out = TERN_ACT_RELU2;
+    else if (tern_model__says(word, "silu") || tern_model__says(word, "swish")) *out = TERN_ACT_SILU;
+    else if (tern_model__says(word, "gelu_pytorch_tanh")) *out = TERN_ACT_GELU;
     else
         return tern_fail(err, TERN_UNSUPPORTED, "%s: \"%s\" found, silu, relu2 or gelu_pytorch_tanh expected", key,
                          tern_show(word).text);
@@ -92,77 +87,6 @@ static tern_status read_dimensions(tern_config *config, const json_t *root, tern
     return TERN_OK;
 }
 
-/* "rope_type", or "type" as older files spell it; "default" when there is neither. */
-static tern_status read_rope_type(tern_rope *out, const json_t *rope, bool long_rope, tern_error *err)
-{
-    tern_span type = {(const uint8_t *)"default", 7};
-    TERN_TRY_OPTIONAL(tern_json_get_string(rope, "type", &type, err));
-    TERN_TRY_OPTIONAL(tern_json_get_string(rope, "rope_type", &type, err));
-    if (says(type, "default")) out->scaling = TERN_ROPE_PLAIN;
-    else if (says(type, "linear")) out->scaling = TERN_ROPE_LINEAR;
-    else if (says(type, "llama3")) out->scaling = TERN_ROPE_LLAMA3;
-    else if (long_rope && (says(type, "longrope") || says(type, "su"))) out->scaling = TERN_ROPE_LONG;
-    else
-        return tern_fail(err, TERN_UNSUPPORTED, "rope_type: \"%s\" found, default, linear%s or llama3 expected",
-                         tern_show(type).text, long_rope ? ", longrope" : "");
-    return TERN_OK;
-}
-
-static tern_status read_rope_scaling(tern_rope *out, const json_t *rope, bool long_rope, tern_error *err)
-{
-    TERN_TRY(read_rope_type(out, rope, long_rope, err));
-    TERN_TRY_OPTIONAL(tern_json_get_f32(rope, "rope_theta", &out->base, err));
-    if (out->scaling == TERN_ROPE_PLAIN || out->scaling == TERN_ROPE_LONG) return TERN_OK;
-    TERN_TRY(tern_json_get_f32(rope, "factor", &out->factor, err));
-    if (out->scaling == TERN_ROPE_LINEAR) return TERN_OK;
-    TERN_TRY(tern_json_get_f32(rope, "low_freq_factor", &out->low_freq_factor, err));
-    TERN_TRY(tern_json_get_f32(rope, "high_freq_factor", &out->high_freq_factor, err));
-    return tern_json_get_u32(rope, "original_max_position_embeddings", &out->original_ctx, err);
-}
-
-/* Which part of a head is turned. GGUF files of families with adjacent pairs cannot say it. */
-static tern_status read_part(tern_config *config, const tern_family *family, const json_t *object, tern_error *err)
-{
-    float part = 1.0f;
-    TERN_TRY_OPTIONAL(tern_json_get_f32(object, "partial_rotary_factor", &part, err));
-    if (part == 1.0f) return TERN_OK;
-    if (family->rope_adjacent)
-        return tern_fail(err, TERN_UNSUPPORTED, "partial_rotary_factor: %g found, 1 expected", (double)part);
-    if (!(part > 0.0f && part < 1.0f) || (uint32_t)(part * (float)config->head_dim) < 1)
-        return tern_fail(err, TERN_MALFORMED, "partial_rotary_factor: %g found, more than 0 and at most 1 expected",
-                         (double)part);
-    config->rope_dim = (uint32_t)(part * (float)config->head_dim);
-    return TERN_OK;
-}
-
-/* One set of parameters, or one for each type of layer. */
-static tern_status read_rope_parameters(tern_config *config, const tern_family *family, const json_t *all,
-                                        const json_t *root, tern_error *err)
-{
-    const json_t *full = NULL, *window = NULL;
-    const bool long_rope = family->long_rope;
-    TERN_TRY_OPTIONAL(tern_json_get_object(all, "full_attention", &full, err));
-    TERN_TRY_OPTIONAL(tern_json_get_object(all, "sliding_attention", &window, err));
-    TERN_TRY(read_rope_scaling(&config->rope[0], full ? full : all, long_rope, err));
-    TERN_TRY(read_part(config, family, full ? full : all, err));
-    if (config->rope[0].scaling == TERN_ROPE_LONG) return tern_config__long_rope_from_hf(config, all, root, err);
-    return window ? read_rope_scaling(&config->rope[1], window, false, err) : TERN_OK;
-}
-
-/* transformers 5 writes "rope_parameters", older versions "rope_theta", "rope_local_base_freq" and "rope_scaling". */
-static tern_status read_rope(tern_config *config, const tern_family *family, const json_t *root, tern_error *err)
-{
-    TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rope_theta", &config->rope[0].base, err));
-    TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rope_local_base_freq", &config->rope[1].base, err));
-    TERN_TRY(read_part(config, family, root, err));
-    const json_t *rope = NULL;
-    TERN_TRY_OPTIONAL(tern_json_get_object(root, "rope_scaling", &rope, err));
-    TERN_TRY_OPTIONAL(tern_json_get_object(root, "rope_parameters", &rope, err));
-    if (!rope) return TERN_OK;
-    tern_status status = read_rope_parameters(config, family, rope, root, err);
-    return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "RoPE parameters");
-}
-
 /* Features of these classes that the graph does not have. */
 static tern_status refuse_extras(const json_t *root, tern_error *err)
 {
@@ -183,17 +107,17 @@ static tern_status read_quantization(tern_hf_layout *layout, const json_t *root,
     if (!quant) return TERN_OK;
     tern_span method = {0}, linear = {(const uint8_t *)"bitlinear", 9};
     TERN_TRY(tern_json_get_string(quant, "quant_method", &method, err));
-    if (!says(method, "bitnet"))
+    if (!tern_model__says(method, "bitnet"))
         return tern_fail(err, TERN_UNSUPPORTED, "quant_method: \"%s\" found, bitnet expected", tern_show(method).text);
     TERN_TRY_OPTIONAL(tern_json_get_string(quant, "linear_class", &linear, err));
-    if (!says(linear, "bitlinear") && !says(linear, "autobitlinear"))
+    if (!tern_model__says(linear, "bitlinear") && !tern_model__says(linear, "autobitlinear"))
         return tern_fail(err, TERN_UNSUPPORTED, "linear_class: \"%s\" found, bitlinear or autobitlinear expected",
                          tern_show(linear).text);
     bool norms = false;
     TERN_TRY_OPTIONAL(tern_json_get_bool(quant, "use_rms_norm", &norms, err));
     if (norms) return tern_fail(err, TERN_UNSUPPORTED, "use_rms_norm: true found, false expected");
     layout->ternary = layout->packed = true;
-    layout->reciprocal = says(linear, "bitlinear");
+    layout->reciprocal = tern_model__says(linear, "bitlinear");
     return TERN_OK;
 }
 
@@ -210,7 +134,7 @@ static tern_status from_text(tern_config *config, tern_hf_layout *layout, const 
     TERN_TRY(tern_config__factors_from_hf(&c, family, root, err));
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rms_norm_eps", &c.rms_eps, err));
     TERN_TRY_OPTIONAL(tern_json_get_bool(root, "tie_word_embeddings", &c.tied_head, err));
-    TERN_TRY(read_rope(&c, family, root, err));
+    TERN_TRY(tern_config__rope_from_hf(&c, family, root, err));
     TERN_TRY(read_quantization(&l, root, err));
     l.ternary = l.ternary || family->ternary;
     l.packed = l.packed || family->ternary;

@@ -82,7 +82,7 @@ static tern_status give_out(tern_model *model, const table *t, tern_error *err)
     while (tern_role__next(&walk, &model->config)) {
         uint32_t i;
         char name[TERN_MODEL__NAME_BYTES];
-        tern_role__gguf_name(walk.role, walk.layer, name);
+        tern_role__gguf_name(&model->config, walk.role, walk.layer, name);
         if (!tern_map_find(&t->map, (tern_span){(const uint8_t *)name, strlen(name)}, &i)) continue;
         model->exact[(size_t)walk.layer * TERN_ROLE_COUNT + walk.role] =
             (tern_exact_scale){values + t->starts[i], t->starts[i + 1] - t->starts[i]};

@@ -122,7 +122,7 @@ typedef struct exporter {
 static tern_status add_scale_tensor(const exporter *x, tern_role role, uint32_t layer, uint32_t n, tern_error *err)
 {
     char name[TERN_MODEL__NAME_BYTES], scale_name[TERN_MODEL__NAME_BYTES + 8];
-    tern_role__gguf_name(role, layer, name);
+    tern_role__gguf_name(&x->model->config, role, layer, name);
     snprintf(scale_name, sizeof scale_name, "%.*s.scale", (int)(strlen(name) - strlen(".weight")), name);
     uint64_t dims[1] = {n};
     return tern_gguf_add_tensor(x->writer, scale_name, TERN_ENC_F32, dims, 1, err);
@@ -132,7 +132,7 @@ static tern_status add_rsr_tensor(const exporter *x, const tern_role_walk *walk,
                                   tern_error *err)
 {
     char name[TERN_MODEL__NAME_BYTES];
-    tern_role__gguf_name(walk->role, walk->layer, name);
+    tern_role__gguf_name(&x->model->config, walk->role, walk->layer, name);
     return tern_export__rsr_tensor(plan, name, x->writer, err);
 }
 
@@ -181,7 +181,7 @@ static tern_status plan_of(const exporter *x, tern_role role, uint32_t layer, te
 static tern_status add_tensor(exporter *x, const tern_role_walk *walk, const tern_export_plan *plan, tern_error *err)
 {
     char name[TERN_MODEL__NAME_BYTES];
-    tern_role__gguf_name(walk->role, walk->layer, name);
+    tern_role__gguf_name(&x->model->config, walk->role, walk->layer, name);
     TERN_TRY(tern_export_exact_add(&x->exact, plan, name, err));
     TERN_TRY(
         tern_export__tensor(x->writer, walk->role, walk->layer, &x->model->config, plan->encoding, plan->joined, err));

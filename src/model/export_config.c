@@ -115,6 +115,27 @@ static tern_status add_feed_forward(const tern_config *c, tern_gguf_writer *w, t
     return tern_gguf_add_array(w, key, TERN_GGUF_U32, each, c->n_layers, err);
 }
 
+static tern_status add_scaling_type(const tern_config *c, const char *type, tern_gguf_writer *w, tern_error *err)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s.rope.scaling.type", c->architecture);
+    TERN_TRY(add_text(w, key, type, err));
+    return add_f32(c, "rope.scaling.factor", c->rope[0].factor, w, err);
+}
+
+static tern_status add_yarn(const tern_config *c, tern_gguf_writer *w, tern_error *err)
+{
+    const tern_rope *r = &c->rope[0];
+    const float usual = tern_yarn_size(r->factor, 1.0f);
+    TERN_TRY(add_scaling_type(c, "yarn", w, err));
+    TERN_TRY(add_u32(c, "rope.scaling.original_context_length", r->original_ctx, w, err));
+    if (r->beta_fast != 32.0f) TERN_TRY(add_f32(c, "rope.scaling.yarn_beta_fast", r->beta_fast, w, err));
+    if (r->beta_slow != 1.0f) TERN_TRY(add_f32(c, "rope.scaling.yarn_beta_slow", r->beta_slow, w, err));
+    if (r->size != usual) TERN_TRY(add_f32(c, "rope.scaling.attn_factor", r->size / usual, w, err));
+    if (r->truncate == !tern_family__find(c->architecture)->yarn_between) return TERN_OK;
+    return tern_gguf_add_bool(w, TERN_MODEL__YARN_TRUNCATE, r->truncate, err);
+}
+
 static tern_status add_rope(const tern_config *c, tern_gguf_writer *w, tern_error *err)
 {
     TERN_TRY(add_f32(c, "rope.freq_base", c->rope[0].base, w, err));
@@ -123,11 +144,8 @@ static tern_status add_rope(const tern_config *c, tern_gguf_writer *w, tern_erro
         TERN_TRY(add_u32(c, "rope.scaling.original_context_length", c->rope[0].original_ctx, w, err));
         return add_f32(c, "rope.scaling.attn_factor", c->rope[0].size, w, err);
     }
-    if (c->rope[0].scaling != TERN_ROPE_LINEAR) return TERN_OK;
-    char key[96];
-    snprintf(key, sizeof key, "%s.rope.scaling.type", c->architecture);
-    TERN_TRY(add_text(w, key, "linear", err));
-    return add_f32(c, "rope.scaling.factor", c->rope[0].factor, w, err);
+    if (c->rope[0].scaling == TERN_ROPE_YARN) return add_yarn(c, w, err);
+    return c->rope[0].scaling == TERN_ROPE_LINEAR ? add_scaling_type(c, "linear", w, err) : TERN_OK;
 }
 
 tern_status tern_export__config(const tern_config *config, uint32_t file_type, tern_gguf_writer *w, tern_error *err)
@@ -149,7 +167,7 @@ tern_status tern_export__tensor(tern_gguf_writer *w, tern_role role, uint32_t la
     char name[TERN_MODEL__NAME_BYTES];
     uint32_t rows, cols;
     tern_joint joint;
-    tern_role__gguf_name(role, layer, name);
+    tern_role__gguf_name(config, role, layer, name);
     tern_role__shape(role, layer, config, &rows, &cols);
     if (joined && tern_role__joint(config, role, layer, &joint)) {
         if (role != joint.first) return TERN_OK;

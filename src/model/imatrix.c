@@ -39,7 +39,7 @@ tern_status tern_imatrix_sums_make(tern_imatrix_sums **out, size_t *n_out, const
     if (!sums) return tern_fail_alloc(err, n * sizeof *sums);
     while (tern_role__next(&walk, c)) {
         if (!tern_role_is_linear(walk.role)) continue;
-        tern_role__gguf_name(walk.role, walk.layer, s->name);
+        tern_role__gguf_name(c, walk.role, walk.layer, s->name);
         s->weight = tern_model_weight(model, walk.role, walk.layer);
         s->cols = s->weight->cols;
         s->squares = tern_calloc(s->cols, sizeof *s->squares);

@@ -44,10 +44,10 @@ const tern_gguf_tensor *tern_joint__find(const tern_config *config, const tern_g
 {
     char name[TERN_MODEL__NAME_BYTES];
     if (!tern_role__joint(config, role, layer, joint)) return NULL;
-    tern_role__gguf_name(joint->first, layer, name);
+    tern_role__gguf_name(config, joint->first, layer, name);
     if (tern_gguf_find_tensor(g, name)) return NULL;
     const tern_gguf_tensor *t = tern_gguf_find_tensor(g, joint->gguf);
-    tern_role__gguf_name(joint->last, layer, name);
+    tern_role__gguf_name(config, joint->last, layer, name);
     const bool other_name = strcmp(name, joint->gguf) != 0;
     return t && (other_name || t->rows == joint->rows) ? t : NULL;
 }

@@ -15,7 +15,8 @@ typedef enum tern_rope_scaling {
     TERN_ROPE_PLAIN,
     TERN_ROPE_LINEAR,
     TERN_ROPE_LLAMA3,
-    TERN_ROPE_LONG
+    TERN_ROPE_LONG,
+    TERN_ROPE_YARN /* arXiv:2309.00071 */
 } tern_rope_scaling;
 
 /* One way to turn positions into angles. */
@@ -24,7 +25,11 @@ typedef struct tern_rope {
     tern_rope_scaling scaling;
     float factor, low_freq_factor, high_freq_factor;
     uint32_t original_ctx;
-    float size; /* LONG: what cosines and sines are multiplied with */
+    float size; /* LONG, YARN: what cosines and sines are multiplied with */
+    /* YARN: waves that turn at least beta_fast times in the original context are kept, those that turn at most
+     * beta_slow times slowed by `factor`, those between blended; truncate: the bounds are whole pairs */
+    float beta_fast, beta_slow;
+    bool truncate;
     /* [head_dim / 2] or NULL: what each frequency is divided by (GGUF's rope_freqs.weight); owned by the model. */
     const float *factors;
 } tern_rope;
@@ -204,6 +209,8 @@ void tern_rope_pairs(const tern_config *config, uint32_t which, uint32_t n_ctx, 
 /* Fills freq[head_dim / 2] with the inverse frequencies in f32, scaling and factors applied (llama3: Meta's rule; the
  * same f32 steps as transformers' modeling_rope_utils). */
 void tern_rope_frequencies(const tern_rope *rope, uint32_t head_dim, float *freq);
+/* YaRN's rule for `size`: 0.1 * share * ln(factor) + 1; 1 for factors up to 1. */
+float tern_yarn_size(float factor, float share);
 
 /* Writes the model as GGUF. `linear` is the encoding of the layers' matrices (NULL keeps what each has), `head` that of
  * the embedding and output tables (NULL keeps; bf16/f16 tables stay). Ternary weights into a ternary encoding keep

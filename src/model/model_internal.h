@@ -2,12 +2,20 @@
 #ifndef TERN_MODEL_MODEL_INTERNAL_H
 #define TERN_MODEL_MODEL_INTERNAL_H
 
+#include <string.h>
+
 #include "base/file.h"
 #include "format/json.h"
 #include "format/safetensors.h"
 #include "model/model.h"
 
 typedef struct tern_gguf_tensor tern_gguf_tensor; /* format/gguf.h */
+
+/* Whether the bytes of a file's word are these. */
+static inline bool tern_model__says(tern_span word, const char *text)
+{
+    return word.size == strlen(text) && memcmp(word.data, text, word.size) == 0;
+}
 
 /* Like TERN_TRY for the typed getters, but a missing key leaves the output as it is. */
 #define TERN_TRY_OPTIONAL(call)                                                                                        \
@@ -71,6 +79,7 @@ typedef struct tern_family {
     bool rope_adjacent;                 /* GGUF files hold Q and K permuted to adjacent pairs */
     bool post_norms, qk_norm, qkv_bias; /* as in tern_config */
     bool joined;                        /* GGUF and HF files hold q, k and v in one matrix, gate and up in another */
+    bool yarn_between;                  /* bounds of YaRN lie between pairs where a GGUF file does not say */
     bool long_rope;                     /* files may have factors for long contexts and for others */
     bool any_window;                    /* a sliding_window is that of every layer */
     bool norms_from_one;                /* Hugging Face folders hold norms less 1 (Gemma) */
@@ -125,8 +134,9 @@ typedef struct tern_role_walk {
 /* False after the last one. Roles that may lack are skipped. */
 bool tern_role__next(tern_role_walk *walk, const tern_config *config);
 
-/* The tensor's name in each kind of file; out holds TERN_MODEL__NAME_BYTES. */
-void tern_role__gguf_name(tern_role role, uint32_t layer, char *out);
+/* The tensor's name in GGUF files of models like this one (NULL: of a linear layer, whose names all families share);
+ * out holds TERN_MODEL__NAME_BYTES. */
+void tern_role__gguf_name(const tern_config *config, tern_role role, uint32_t layer, char *out);
 /* "blk.0.attn_q.rsr" for "blk.0.attn_q.weight". */
 void tern_role__rsr_name(const char *weight_name, char *out, size_t n);
 /* "blk.0.attn_q.scale": factors of the tensor's own scales. */
@@ -189,6 +199,9 @@ void tern_config__set_feed_forward(tern_config *config, const uint32_t *each);
 /* `name` is what the model is called when the file does not say. */
 tern_status tern_config__from_hf(tern_config *config, tern_hf_layout *layout, const json_t *root, const char *name,
                                  tern_error *err);
+/* How positions become angles. */
+tern_status tern_config__rope_from_hf(tern_config *config, const tern_family *family, const json_t *root,
+                                      tern_error *err);
 /* Longer RoPE of "rope_scaling" or "rope_parameters", in `rope`, and of the document around it. */
 tern_status tern_config__long_rope_from_hf(tern_config *config, const json_t *rope, const json_t *root,
                                            tern_error *err);
@@ -292,6 +305,8 @@ tern_status tern_model__set_rope_factors(tern_model *model, tern_rope_factors wh
 tern_status tern_model__multiply(tern_model *model, tern_weight *w, const uint8_t *scales, size_t n, tern_error *err);
 /* "int8": inputs of linear layers are quantised, however these are stored; of families that are not always so. */
 #define TERN_MODEL__ACTIVATIONS "tern.activations"
+/* Bool: whether the bounds of YaRN are whole pairs; of models that differ from their family in it. */
+#define TERN_MODEL__YARN_TRUNCATE "tern.rope.yarn_truncate"
 /* Says that I2_S tensors are in Tern's order; written of files of which a person has said so. */
 #define TERN_MODEL__I2S_ORDER "tern.i2s.order"
 

@@ -113,7 +113,7 @@ tern_status tern_model__describe(tern_model *model, const tern_gguf *g, tern_rol
                                  tern_gguf_weight *found, tern_error *err)
 {
     tern_weight *w = tern_model__slot(model, role, layer);
-    tern_role__gguf_name(role, layer, w->name);
+    tern_role__gguf_name(&model->config, role, layer, w->name);
     tern_joint joint;
     *found = (tern_gguf_weight){.role = role, .layer = layer, .weight = w};
     found->tensor = tern_joint__find(&model->config, g, role, layer, &joint);

@@ -23,16 +23,22 @@ static json_t *id_or_null(const tern_tokenizer *t, int32_t id)
     return t && id >= 0 ? json_integer(id) : json_null();
 }
 
+static json_t *scaling_json(const tern_rope *r)
+{
+    if (r->scaling == TERN_ROPE_LINEAR) return json_pack("{s:s, s:f}", "type", "linear", "factor", (double)r->factor);
+    if (r->scaling != TERN_ROPE_YARN) return json_null();
+    return json_pack("{s:s, s:f, s:f, s:f, s:b, s:f, s:I}", "type", "yarn", "factor", (double)r->factor, "beta_fast",
+                     (double)r->beta_fast, "beta_slow", (double)r->beta_slow, "truncate", r->truncate, "size",
+                     (double)r->size, "original_context_length", (json_int_t)r->original_ctx);
+}
+
 static json_t *rope_json(const tern_config *c, const tern_gguf *gguf)
 {
-    json_t *scaling = c->rope[0].scaling != TERN_ROPE_LINEAR
-                          ? json_null()
-                          : json_pack("{s:s, s:f}", "type", "linear", "factor", (double)c->rope[0].factor);
     return json_pack("{s:f, s:s, s:o, s:o}", "base", (double)c->rope[0].base, "pairs",
                      c->rope_adjacent ? "adjacent" : "halves", "factors",
                      tern_gguf_find_tensor(gguf, TERN_MODEL__ROPE_FACTORS) ? json_string(TERN_MODEL__ROPE_FACTORS)
                                                                            : json_null(),
-                     "scaling", scaling);
+                     "scaling", scaling_json(&c->rope[0]));
 }
 
 static json_t *ends_json(const tern_tokenizer *t)

@@ -22,9 +22,34 @@ static const struct {
     {TERN_ROLE_FFN_SUB_NORM, "model.layers.%u.mlp.ffn_layernorm.weight"},
 };
 
+/* Names that are a family's own; NULL: that of all. */
+static const struct {
+    const char *architecture;
+    tern_role role;
+    const char *gguf, *hf;
+} own_names[] = {
+    {"gpt-oss", TERN_ROLE_FFN_NORM, "blk.%u.post_attention_norm.weight", NULL},
+};
+
+static const char *own_name(const tern_config *config, tern_role role, bool gguf)
+{
+    for (size_t i = 0; config && i < sizeof own_names / sizeof *own_names; i++)
+        if (own_names[i].role == role && strcmp(own_names[i].architecture, config->architecture) == 0)
+            return gguf ? own_names[i].gguf : own_names[i].hf;
+    return NULL;
+}
+
+static const char *gguf_pattern_of(const tern_config *config, tern_role role)
+{
+    const char *own = own_name(config, role, true);
+    return own ? own : roles[role].gguf;
+}
+
 /* Where there are norms after the blocks, "post_attention_layernorm" is the one after attention. */
 static const char *pattern_of(const tern_config *config, tern_role role)
 {
+    const char *own = own_name(config, role, false);
+    if (own) return own;
     if (role == TERN_ROLE_FFN_NORM && config && config->post_norms)
         return "model.layers.%u.pre_feedforward_layernorm.weight";
     return roles[role].hf;
@@ -88,9 +113,9 @@ void tern_role__name_in_layer(const char *pattern, uint32_t layer, char *out)
     else snprintf(out, TERN_MODEL__NAME_BYTES, "%.*s%u%s", (int)(mark - pattern), pattern, layer, mark + 2);
 }
 
-void tern_role__gguf_name(tern_role role, uint32_t layer, char *out)
+void tern_role__gguf_name(const tern_config *config, tern_role role, uint32_t layer, char *out)
 {
-    tern_role__name_in_layer(roles[role].gguf, layer, out);
+    tern_role__name_in_layer(gguf_pattern_of(config, role), layer, out);
 }
 
 bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t layer, unsigned i, char *out)

@@ -80,7 +80,7 @@ static tern_status report(maker *m, uint64_t n, tern_error *err)
 static tern_status write_weight(const maker *m, tern_role role, uint32_t layer, tern_weight *w, tern_error *err)
 {
     tern_export_plan plan;
-    tern_role__gguf_name(role, layer, w->name);
+    tern_role__gguf_name(m->config, role, layer, w->name);
     TERN_TRY(tern_export__plan(m->config, &m->encodings, role, layer, w, &plan, err));
     return tern_export__write(&plan, m->writer, err);
 }
@@ -180,7 +180,7 @@ static tern_status add_tensors(maker *m, tern_error *err)
         const bool ternary = is_ternary(m, walk.role);
         tern_weight w = {.encoding = tern_encoding_find(ternary ? TERN_ENC_I2_S : TERN_ENC_F16)};
         tern_role__shape(walk.role, walk.layer, m->config, &w.rows, &w.cols);
-        tern_role__gguf_name(walk.role, walk.layer, w.name);
+        tern_role__gguf_name(m->config, walk.role, walk.layer, w.name);
         if (ternary) w.scale = ternary_scale(w.cols);
         TERN_TRY(tern_export__plan(m->config, &m->encodings, walk.role, walk.layer, &w, &plan, err));
         TERN_TRY(tern_export_exact_add(&m->exact, &plan, w.name, err));

@@ -74,7 +74,7 @@ tern_status tern_model__note_unused_gguf(tern_model *model, const tern_gguf *g, 
     TERN_TRY(marks_open(&m, tern_gguf_n_tensors(g), err));
     for (unsigned i = 0; i < TERN_FACTORS_KINDS; i++) use_gguf(&m, g, tern_model__factors_name((tern_rope_factors)i));
     while (tern_role__next(&walk, &model->config)) {
-        tern_role__gguf_name(walk.role, walk.layer, name);
+        tern_role__gguf_name(&model->config, walk.role, walk.layer, name);
         use_gguf(&m, g, name);
         tern_joint joint;
         if (tern_joint__find(&model->config, g, walk.role, walk.layer, &joint)) use_gguf(&m, g, joint.gguf);

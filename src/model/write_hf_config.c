@@ -38,15 +38,26 @@ static void add_long_rope(json_t *out, const tern_config *c)
     json_object_set_new(out, "original_max_position_embeddings", json_integer(c->rope[0].original_ctx));
 }
 
+static void add_yarn(json_t *out, const tern_rope *r)
+{
+    json_object_set_new(out, "beta_fast", number(r->beta_fast));
+    json_object_set_new(out, "beta_slow", number(r->beta_slow));
+    json_object_set_new(out, "truncate", json_boolean(r->truncate));
+    json_object_set_new(out, "attention_factor", number(r->size));
+    json_object_set_new(out, "original_max_position_embeddings", json_integer(r->original_ctx));
+}
+
 static json_t *rope(const tern_config *c, const tern_rope *r)
 {
     static const char *const types[] = {[TERN_ROPE_PLAIN] = "default",
                                         [TERN_ROPE_LINEAR] = "linear",
                                         [TERN_ROPE_LLAMA3] = "llama3",
-                                        [TERN_ROPE_LONG] = "longrope"};
+                                        [TERN_ROPE_LONG] = "longrope",
+                                        [TERN_ROPE_YARN] = "yarn"};
     json_t *out = json_pack("{s:s, s:o}", "rope_type", types[r->scaling], "rope_theta", number(r->base));
     if (r->scaling == TERN_ROPE_LONG) add_long_rope(out, c);
     else if (r->scaling != TERN_ROPE_PLAIN) json_object_set_new(out, "factor", number(r->factor));
+    if (r->scaling == TERN_ROPE_YARN) add_yarn(out, r);
     if (r->scaling != TERN_ROPE_LLAMA3) return out;
     json_object_set_new(out, "low_freq_factor", number(r->low_freq_factor));
     json_object_set_new(out, "high_freq_factor", number(r->high_freq_factor));

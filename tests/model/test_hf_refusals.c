@@ -13,6 +13,7 @@
 #define PHI3(more)    SILU("Phi3ForCausalLM", more)
 #define LONG(longer, shorter)                                                                                          \
     "\"rope_scaling\": {\"type\": \"longrope\", \"long_factor\": " longer ", \"short_factor\": " shorter "}"
+#define YARN(more)    LLAMA SMALL ", \"rope_scaling\": {\"rope_type\": \"yarn\", " more "}"
 #define SMOLLM3(more) SILU("SmolLM3ForCausalLM", more)
 
 #define ODD                                                                                                            \
@@ -114,8 +115,16 @@ static const struct {
     {GEMMA("1", "\"attn_logit_softcapping\": -4, ") SMALL, false, 0, TERN_MALFORMED, "soft cap of attention: -4 found"},
     {GEMMA("1", "") SMALL, false, 0, TERN_MALFORMED, "pre_feedforward_layernorm.weight: no such tensor found"},
     {LLAMA SMALL ", \"sliding_window\": 4096", false, 0, TERN_UNSUPPORTED, "sliding_window: number found"},
-    {LLAMA SMALL ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4}", false, 0, TERN_UNSUPPORTED,
-     "rope_type: \"yarn\" found"},
+    {LLAMA SMALL ", \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 4}", false, 0, TERN_UNSUPPORTED,
+     "rope_type: \"dynamic\" found"},
+    {YARN("\"factor\": 0.5"), false, 0, TERN_MALFORMED, "RoPE scaling factor: 0.5 found, at least 1 expected"},
+    {YARN("\"factor\": 4, \"beta_slow\": 0"), false, 0, TERN_MALFORMED, "beta_fast 32 and beta_slow 0 found"},
+    {YARN("\"factor\": 4, \"beta_fast\": 1"), false, 0, TERN_MALFORMED, "beta_fast 1 and beta_slow 1 found"},
+    {YARN("\"factor\": 4, \"attention_factor\": 0"), false, 0, TERN_MALFORMED, "attention factor: 0 found"},
+    {YARN("\"factor\": 4, \"rope_theta\": 1"), false, 0, TERN_MALFORMED, "RoPE base: 1 found, more than 1"},
+    {YARN("\"factor\": 4, \"truncate\": 1"), false, 0, TERN_MALFORMED, "truncate"},
+    {YARN("\"factor\": 4, \"original_max_position_embeddings\": 0"), false, 0, TERN_LIMIT,
+     "RoPE original context length: 0 found"},
     {LLAMA SMALL ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 4}", false, 0, TERN_NOT_FOUND,
      "low_freq_factor"},
     {LLAMA SMALL ", \"head_dim\": 1024", false, 0, TERN_LIMIT, "head dimension: 1024 found"},

@@ -1,0 +1,23 @@
+/* Inside the reading of a configuration from GGUF metadata. */
+#ifndef TERN_MODEL_CONFIG_GGUF_INTERNAL_H
+#define TERN_MODEL_CONFIG_GGUF_INTERNAL_H
+
+#include "format/gguf.h"
+#include "model/model_internal.h"
+
+/* "<architecture>.<key>" */
+typedef struct tern_gguf_key {
+    char text[96];
+} tern_gguf_key;
+
+tern_gguf_key tern_config__key(const tern_config *config, const char *key);
+/* The value of such a key; without one *out stays as it is. Errors: MALFORMED (another type). */
+tern_status tern_config__maybe_u32(const tern_config *config, const tern_gguf *gguf, const char *key, uint32_t *out,
+                                   tern_error *err);
+tern_status tern_config__maybe_f32(const tern_config *config, const tern_gguf *gguf, const char *key, float *out,
+                                   tern_error *err);
+/* How positions become angles. Errors: UNSUPPORTED (another scaling), MALFORMED. */
+tern_status tern_config__rope_from_gguf(tern_config *config, const tern_family *family, const tern_gguf *gguf,
+                                        tern_error *err);
+
+#endif

@@ -57,7 +57,7 @@ tern_view tern_backward__gradient(const tern_backward *b, tern_view x)
 tern_view tern_backward__new(tern_backward *b, const tern_op *op, tern_view x)
 {
     const tern_value *of = &b->graph->values[b->of[x.value].source];
-    uint64_t n = op->rows == TERN_ROWS_TOKENS ? b->graph->max_tokens : b->graph->max_outputs;
+    uint64_t n = tern_graph_max_rows(b->graph, op->rows);
     tern_value value = {.kind = TERN_VALUE_ACTIVATION, .dtype = TERN_DTYPE_F32, .rows = op->rows, .cols = of->cols};
     value.bytes = tern_row_bytes(TERN_DTYPE_F32, value.cols, n);
     snprintf(value.name, sizeof value.name, "d_%.77s", b->graph->values[root(b, x)->original].name);

@@ -14,7 +14,7 @@ tern_view tern_build__value(tern_builder *b, tern_value value, const char *name)
 
 tern_view tern_build__activation(tern_builder *b, const char *name, tern_dtype dtype, tern_rows rows, uint32_t cols)
 {
-    uint64_t n = rows == TERN_ROWS_TOKENS ? b->options->max_tokens : b->options->max_outputs;
+    uint64_t n = tern_graph_max_rows(b->graph, rows);
     tern_value value = {.kind = TERN_VALUE_ACTIVATION,
                         .dtype = dtype,
                         .rows = rows,

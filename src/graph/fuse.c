@@ -97,7 +97,7 @@ static tern_status fuse_siblings(tern_fusing *f, size_t at)
     if (n < 2) return TERN_OK;
     tern_value joined = g->values[g->ops[at].out.value];
     joined.cols = cols;
-    joined.bytes = tern_row_bytes(joined.dtype, cols, joined.rows == TERN_ROWS_TOKENS ? g->max_tokens : g->max_outputs);
+    joined.bytes = tern_row_bytes(joined.dtype, cols, tern_graph_max_rows(g, joined.rows));
     uint32_t id;
     TERN_TRY(tern_graph__add_value(g, joined, &id, f->err));
     tern_op *first = &g->ops[at];

@@ -34,8 +34,20 @@ static const char *dtype_name(tern_dtype dtype)
 
 static const char *activation_name(tern_activation activation)
 {
-    static const char *const names[] = {"relu2", "silu", "gelu"};
+    static const char *const names[] = {"relu2", "silu", "gelu", "swiglu_oai"};
     return names[activation];
+}
+
+static const char *rows_name(tern_rows rows)
+{
+    static const char *const names[] = {"tokens", "outputs", "routed"};
+    return names[rows];
+}
+
+static const char *rule_name(tern_route_rule rule)
+{
+    static const char *const names[] = {"softmax over all, normed", "softmax over all", "softmax over the top"};
+    return names[rule];
 }
 
 /* What an op may have besides its inputs: biases, sinks, a window, a soft cap, a sum. */
@@ -59,8 +71,7 @@ static tern_status print_out(const tern_graph *g, const tern_op *op, tern_buf *o
     TERN_TRY(tern_buf_addf(out, err, " ->"));
     TERN_TRY(print_view(g, op->out, out, err));
     if (v->kind == TERN_VALUE_WEIGHT) return TERN_OK;
-    return tern_buf_addf(out, err, "[%s][%u] %s", v->rows == TERN_ROWS_TOKENS ? "tokens" : "outputs", v->cols,
-                         dtype_name(v->dtype));
+    return tern_buf_addf(out, err, "[%s][%u] %s", rows_name(v->rows), v->cols, dtype_name(v->dtype));
 }
 
 static tern_status print_op(const tern_graph *g, size_t i, tern_buf *out, tern_error *err)
@@ -70,6 +81,8 @@ static tern_status print_op(const tern_graph *g, size_t i, tern_buf *out, tern_e
     for (uint32_t k = 0; k < op->n_in; k++) TERN_TRY(print_input(g, op, k, out, err));
     if (op->int8_blocks) TERN_TRY(tern_buf_addf(out, err, " int8 by block"));
     if (op->gated) TERN_TRY(tern_buf_addf(out, err, " *%s", activation_name(op->activation)));
+    if (op->kind == TERN_OP_ROUTE)
+        TERN_TRY(tern_buf_addf(out, err, " %u of %u, %s", g->n_routes, op->n_experts, rule_name(op->route_rule)));
     TERN_TRY(print_optional(g, op, out, err));
     TERN_TRY(print_out(g, op, out, err));
     return tern_buf_add(out, "\n", 1, err);

@@ -12,7 +12,7 @@ typedef struct work {
 static void add_linear(const tern_graph *g, const tern_op *op, work *layers, work *head)
 {
     work *w = op->rows == TERN_ROWS_OUTPUTS ? head : layers;
-    const uint32_t n = op->rows == TERN_ROWS_OUTPUTS ? g->max_outputs : g->max_tokens;
+    const uint32_t n = tern_graph_max_rows(g, op->rows);
     for (uint32_t p = 0; p < op->n_parts; p++) {
         const tern_weight *weight = g->values[op->in[TERN_LINEAR_W + p].value].weight;
         if (!weight) continue;

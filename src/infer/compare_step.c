@@ -101,7 +101,7 @@ tern_status tern_compare__measure(const tern_comparison *c, uint32_t value, cons
 {
     const tern_graph *g = &c->tested.graph->graph;
     const tern_value *v = &g->values[value];
-    const uint32_t max_rows = v->rows == TERN_ROWS_TOKENS ? g->max_tokens : g->max_outputs;
+    const uint32_t max_rows = tern_graph_max_rows(g, v->rows);
     terms_source source = {.c = c, .op = op, .value = value};
     TERN_TRY(tern_compare__read(c, &c->reference, c->counterparts[value], c->want));
     TERN_TRY(tern_compare__read(c, &c->tested, value, c->got));

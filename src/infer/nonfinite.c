@@ -91,18 +91,18 @@ static tern_runner_step next_step(const tern_nonfinite *s)
 }
 
 /* How many rows of a value the step has made. */
-static uint32_t rows_of(const tern_value *v, const tern_runner_step *step)
+static uint32_t rows_of(const tern_graph *g, const tern_value *v, const tern_runner_step *step)
 {
-    return v->rows == TERN_ROWS_OUTPUTS ? step->n_outputs : step->n_tokens;
+    return tern_rows_of(v->rows, step->n_tokens, step->n_outputs, g->n_routes);
 }
 
 /* Bytes of a value that are read; 0: nothing in it can be infinite. */
-static uint64_t bytes_of(const tern_value *v, const tern_runner_step *step)
+static uint64_t bytes_of(const tern_graph *g, const tern_value *v, const tern_runner_step *step)
 {
     if (v->kind == TERN_VALUE_CACHE) return v->bytes;
     if (v->kind != TERN_VALUE_OUTPUT) return 0;
     if (v->dtype == TERN_DTYPE_Q8) return v->bytes;
-    return v->dtype == TERN_DTYPE_F32 ? (uint64_t)rows_of(v, step) * v->cols * sizeof(float) : 0;
+    return v->dtype == TERN_DTYPE_F32 ? (uint64_t)rows_of(g, v, step) * v->cols * sizeof(float) : 0;
 }
 
 /* The word for what place.col counts, or NULL: all is finite. */
@@ -110,24 +110,25 @@ static const char *find_in_value(const tern_nonfinite *s, const tern_graph *g, c
                                  const tern_runner_step *step, place *at)
 {
     const float *floats = (const float *)(const void *)s->bytes;
-    const uint32_t n_rows = rows_of(v, step);
+    const uint32_t n_rows = rows_of(g, v, step);
     if (v->kind == TERN_VALUE_CACHE && v->dtype == TERN_DTYPE_F16)
         return find_in_halves((const uint16_t *)(const void *)s->bytes, v->bytes / 2, at);
     if (v->kind == TERN_VALUE_CACHE)
         return find_in_floats(floats, (uint32_t)(v->bytes / 4 / v->cols), v->cols, false, at);
     if (v->dtype != TERN_DTYPE_Q8) return find_in_floats(floats, n_rows, v->cols, op->screened, at);
-    const uint64_t n = v->rows == TERN_ROWS_OUTPUTS ? g->max_outputs : g->max_tokens;
+    const uint64_t n = tern_graph_max_rows(g, v->rows);
     const char *word = find_in_floats(floats + tern_q8_scales_offset(v->cols, n) / sizeof(float), n_rows, 1, false, at);
     return word ? "scale" : NULL;
 }
 
-static tern_status found(const tern_op *op, const tern_value *v, const tern_runner_step *step, const char *word,
-                         const place *at, tern_error *err)
+static tern_status found(const tern_op *op, uint32_t n_routes, const tern_value *v, const tern_runner_step *step,
+                         const char *word, const place *at, tern_error *err)
 {
     char layer[32] = "", token[48] = "";
+    const uint32_t each = v->rows == TERN_ROWS_ROUTED ? n_routes : 1;
     if (op->layer != UINT32_MAX) snprintf(layer, sizeof layer, " in layer %u", op->layer);
     if (v->kind != TERN_VALUE_CACHE) {
-        const uint32_t row = v->rows == TERN_ROWS_OUTPUTS ? step->n_tokens - step->n_outputs + at->row : at->row;
+        const uint32_t row = v->rows == TERN_ROWS_OUTPUTS ? step->n_tokens - step->n_outputs + at->row : at->row / each;
         snprintf(token, sizeof token, ", token %u at position %u", step->ids[row], step->first_position + row);
     }
     return tern_fail(
@@ -146,12 +147,12 @@ static tern_status look_through(tern_nonfinite *s, tern_runner_graph *g, const t
             const tern_view view = tern_op_view(op, s->view);
             if (view.value == TERN_NO_VALUE || !tern_op_writes_view(op, s->view)) continue;
             const tern_value *v = &g->graph.values[view.value];
-            const uint64_t bytes = bytes_of(v, step);
+            const uint64_t bytes = bytes_of(&g->graph, v, step);
             place at;
             if (!bytes) continue;
             TERN_TRY(tern_bound_read(&g->bound, view.value, s->bytes, bytes, err));
             const char *word = find_in_value(s, &g->graph, op, v, step, &at);
-            if (word) return found(op, v, step, word, &at, err);
+            if (word) return found(op, g->graph.n_routes, v, step, word, &at, err);
         }
     }
     return TERN_OK;

@@ -62,8 +62,10 @@ const tern_family *tern_family__of_hf(tern_span class_name, tern_activation acti
 
 const char *tern_activation_name(tern_activation activation)
 {
-    static const char *const names[] = {
-        [TERN_ACT_RELU2] = "relu2", [TERN_ACT_SILU] = "silu", [TERN_ACT_GELU] = "gelu_pytorch_tanh"};
+    static const char *const names[] = {[TERN_ACT_RELU2] = "relu2",
+                                        [TERN_ACT_SILU] = "silu",
+                                        [TERN_ACT_GELU] = "gelu_pytorch_tanh",
+                                        [TERN_ACT_SWIGLU_OAI] = "swiglu_oai"};
     return names[activation];
 }
 

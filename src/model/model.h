@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ops/activation.h"
+#include "ops/routing.h"
 #include "quant/weight.h"
 #include "text/tokenizer.h"
 
@@ -66,6 +67,14 @@ typedef struct tern_config {
     float logit_scale;     /* what logits are divided by; 0: nothing (Granite) */
     float logit_softcap;   /* of the head; 0: none */
     uint32_t plain_period; /* every so-many-th layer has no RoPE (SmolLM3: 4); 0: all have it */
+    /* Mixtures of experts: all layers have them, and n_ff is the length of one (Mixtral, arXiv:2401.04088) */
+    uint32_t n_experts;         /* 0: none */
+    uint32_t n_experts_used;    /* of a token */
+    tern_route_rule route_rule; /* the weights of a token's experts */
+    bool expert_bias;           /* biases of the router and of the experts' matrices (GPT-OSS) */
+    float ffn_limit;            /* of TERN_ACT_SWIGLU_OAI */
+    bool o_bias;                /* a bias of o (GPT-OSS) */
+    bool attn_sinks;            /* one more score of each head, with no value (GPT-OSS) */
 } tern_config;
 
 /* Hugging Face's word: "relu2", "silu", "gelu_pytorch_tanh". */
@@ -99,8 +108,9 @@ static inline uint32_t tern_config_window(const tern_config *config)
 }
 
 /* clang-format off */
-/* X(NAME, GGUF name, HF name, kind): kind L is a linear layer's matrix, N a norm's vector, B a bias, T a table. "%u" is
- * the layer. HF names that are a family's own: roles.c. */
+/* X(NAME, GGUF name, HF name, kind): kind L is a linear layer's matrix, E those of all experts, R the router's, N a
+ * norm's vector, B a bias or a vector like one, F the biases of all experts, T a table. "%u" is the layer. HF names
+ * that are a family's own: roles.c. */
 #define TERN_ROLE_LIST(X)                                                                                             \
     X(TOKEN_EMBD, "token_embd.weight", "model.embed_tokens.weight", T)                                                \
     X(OUTPUT_NORM, "output_norm.weight", "model.norm.weight", N)                                                      \
@@ -122,7 +132,17 @@ static inline uint32_t tern_config_window(const tern_config *config)
     X(ATTN_Q_NORM, "blk.%u.attn_q_norm.weight", "model.layers.%u.self_attn.q_norm.weight", N)                         \
     X(ATTN_K_NORM, "blk.%u.attn_k_norm.weight", "model.layers.%u.self_attn.k_norm.weight", N)                         \
     X(ATTN_POST_NORM, "blk.%u.post_attention_norm.weight", "model.layers.%u.post_attention_layernorm.weight", N)      \
-    X(FFN_POST_NORM, "blk.%u.post_ffw_norm.weight", "model.layers.%u.post_feedforward_layernorm.weight", N)
+    X(FFN_POST_NORM, "blk.%u.post_ffw_norm.weight", "model.layers.%u.post_feedforward_layernorm.weight", N)     \
+    X(ATTN_OUTPUT_BIAS, "blk.%u.attn_output.bias", "model.layers.%u.self_attn.o_proj.bias", B)                        \
+    X(ATTN_SINKS, "blk.%u.attn_sinks.weight", "model.layers.%u.self_attn.sinks", B)                                   \
+    X(ROUTER, "blk.%u.ffn_gate_inp.weight", "model.layers.%u.mlp.router.weight", R)                                   \
+    X(ROUTER_BIAS, "blk.%u.ffn_gate_inp.bias", "model.layers.%u.mlp.router.bias", B)                                  \
+    X(FFN_GATE_EXPS, "blk.%u.ffn_gate_exps.weight", "model.layers.%u.mlp.experts.gate_proj.weight", E)                \
+    X(FFN_UP_EXPS, "blk.%u.ffn_up_exps.weight", "model.layers.%u.mlp.experts.up_proj.weight", E)                      \
+    X(FFN_DOWN_EXPS, "blk.%u.ffn_down_exps.weight", "model.layers.%u.mlp.experts.down_proj.weight", E)                \
+    X(FFN_GATE_EXPS_BIAS, "blk.%u.ffn_gate_exps.bias", "model.layers.%u.mlp.experts.gate_proj.bias", F)               \
+    X(FFN_UP_EXPS_BIAS, "blk.%u.ffn_up_exps.bias", "model.layers.%u.mlp.experts.up_proj.bias", F)                     \
+    X(FFN_DOWN_EXPS_BIAS, "blk.%u.ffn_down_exps.bias", "model.layers.%u.mlp.experts.down_proj.bias", F)
 
 typedef enum tern_role {
 #define TERN_ROLE_ENUM(name, gguf, hf, kind) TERN_ROLE_##name,

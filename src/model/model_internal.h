@@ -115,7 +115,15 @@ void tern_family__finish(tern_config *config, const tern_family *family);
 
 /* ---- roles */
 
-typedef enum tern_role_kind { TERN_KIND_L, TERN_KIND_N, TERN_KIND_B, TERN_KIND_T } tern_role_kind;
+typedef enum tern_role_kind {
+    TERN_KIND_L,
+    TERN_KIND_E,
+    TERN_KIND_R,
+    TERN_KIND_N,
+    TERN_KIND_B,
+    TERN_KIND_F,
+    TERN_KIND_T
+} tern_role_kind;
 
 tern_role_kind tern_role__kind(tern_role role);
 /* True for the roles that every layer has its own tensor of. */

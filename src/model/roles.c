@@ -88,6 +88,19 @@ bool tern_role__may_lack(tern_role role, const tern_config *config)
     case TERN_ROLE_ATTN_Q_BIAS:
     case TERN_ROLE_ATTN_K_BIAS:
     case TERN_ROLE_ATTN_V_BIAS: return !config->qkv_bias;
+    case TERN_ROLE_ATTN_OUTPUT_BIAS: return !config->o_bias;
+    case TERN_ROLE_ATTN_SINKS: return !config->attn_sinks;
+    case TERN_ROLE_FFN_GATE:
+    case TERN_ROLE_FFN_UP:
+    case TERN_ROLE_FFN_DOWN: return config->n_experts > 0;
+    case TERN_ROLE_ROUTER:
+    case TERN_ROLE_FFN_GATE_EXPS:
+    case TERN_ROLE_FFN_UP_EXPS:
+    case TERN_ROLE_FFN_DOWN_EXPS: return !config->n_experts;
+    case TERN_ROLE_ROUTER_BIAS:
+    case TERN_ROLE_FFN_GATE_EXPS_BIAS:
+    case TERN_ROLE_FFN_UP_EXPS_BIAS:
+    case TERN_ROLE_FFN_DOWN_EXPS_BIAS: return !config->n_experts || !config->expert_bias;
     default: return false;
     }
 }
@@ -181,6 +194,15 @@ void tern_role__shape(tern_role role, uint32_t layer, const tern_config *config,
     case TERN_ROLE_FFN_UP: r = ff; break;
     case TERN_ROLE_FFN_DOWN: r = c->n_embd, n = ff; break;
     case TERN_ROLE_FFN_SUB_NORM: n = ff; break;
+    case TERN_ROLE_ATTN_SINKS: n = c->n_heads; break;
+    case TERN_ROLE_ROUTER: r = c->n_experts; break;
+    case TERN_ROLE_ROUTER_BIAS: n = c->n_experts; break;
+    case TERN_ROLE_FFN_GATE_EXPS:
+    case TERN_ROLE_FFN_UP_EXPS: r = c->n_experts * ff; break;
+    case TERN_ROLE_FFN_DOWN_EXPS: r = c->n_experts * c->n_embd, n = ff; break;
+    case TERN_ROLE_FFN_GATE_EXPS_BIAS:
+    case TERN_ROLE_FFN_UP_EXPS_BIAS: r = c->n_experts, n = ff; break;
+    case TERN_ROLE_FFN_DOWN_EXPS_BIAS: r = c->n_experts; break;
     default: break;
     }
     *rows = r;

@@ -186,6 +186,25 @@ static void compare_q8(const finder *f)
     if (f->out->n_flips > few && f->t->few_int8) f->out->worst = INFINITY;
 }
 
+/* Experts, which must be the same, and weights. */
+static void compare_routes(const finder *f)
+{
+    for (uint64_t r = 0; r < f->c->n_rows; r++) {
+        uint32_t got[2], want[2];
+        float got_weight, want_weight;
+        memcpy(got, f->c->got + r * sizeof got, sizeof got);
+        memcpy(want, f->c->want + r * sizeof want, sizeof want);
+        memcpy(&got_weight, &got[1], sizeof got_weight);
+        memcpy(&want_weight, &want[1], sizeof want_weight);
+        f->out->identical &= got[0] == want[0];
+        if (got[0] != want[0]) {
+            f->out->worst = INFINITY;
+            note(f, "expert ", r, 0, got[0], want[0]);
+        }
+        compare_floats(f, r, &got_weight, &want_weight, 1);
+    }
+}
+
 /* To the bit: codes with the scales of their blocks, numbers of 2 or 4 bytes. */
 static void compare_bytes(const finder *f)
 {
@@ -209,6 +228,11 @@ tern_status tern_difference_find(const tern_compared *c, const tern_tolerance *t
     *out = (tern_difference){.ok = true, .identical = true, .part = ""};
     if (c->value->dtype == TERN_DTYPE_Q8) {
         compare_q8(&f);
+        return TERN_OK;
+    }
+    if (tern_value_is_routes(c->value)) {
+        f.c = &(tern_compared){.value = c->value, .got = c->got, .want = c->want, .n_rows = c->n_rows, .cols = 2};
+        compare_routes(&f);
         return TERN_OK;
     }
     if (c->value->dtype != TERN_DTYPE_F32 && c->value->dtype != TERN_DTYPE_F16) {

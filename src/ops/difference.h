@@ -63,7 +63,7 @@ typedef struct tern_op_inputs {
     const tern_op *op;
     const tern_value *values;
     uint8_t *const *contents; /* of each value that the op reads; weights have their own data */
-    uint32_t max_tokens, max_outputs;
+    uint32_t max_tokens, max_outputs, n_routes;
     uint32_t n_tokens, n_outputs; /* of the step */
 } tern_op_inputs;
 

@@ -43,7 +43,7 @@ bool tern_op_writes(const tern_op *op, uint32_t i)
     return written[op->kind] >> i & 1;
 }
 
-enum { OPTIONAL_VIEWS = 3 + TERN_LINEAR_MAX_PARTS + 2 };
+enum { OPTIONAL_VIEWS = 3 + TERN_LINEAR_MAX_PARTS + 2 + 1 };
 
 uint32_t tern_op_n_views(const tern_op *op)
 {
@@ -62,6 +62,7 @@ tern_view *tern_op_view_at(tern_op *op, uint32_t i)
     case 0: return &op->residual;
     case 1: return &op->norm_weight;
     case 2: return &op->sinks;
+    case OPTIONAL_VIEWS - 1: return &op->route;
     case OPTIONAL_VIEWS: return &op->out;
     default: break;
     }

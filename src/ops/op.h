@@ -12,10 +12,17 @@
 #include "base/arena.h"
 #include "ops/activation.h"
 #include "ops/operands.h"
+#include "ops/routing.h"
 #include "quant/weight.h"
 
-/* Which rows a value or an op has: one for each token of the step, or one for each token whose logits are wanted. */
-typedef enum tern_rows { TERN_ROWS_TOKENS, TERN_ROWS_OUTPUTS } tern_rows;
+/* Which rows a value or an op has: one for each token of the step; one for each token whose logits are wanted; or
+ * n_routes of the graph for each token, where row t * n_routes + j belongs to token t and its j-th expert. */
+typedef enum tern_rows { TERN_ROWS_TOKENS, TERN_ROWS_OUTPUTS, TERN_ROWS_ROUTED } tern_rows;
+
+static inline uint32_t tern_rows_of(tern_rows rows, uint32_t n_tokens, uint32_t n_outputs, uint32_t n_routes)
+{
+    return rows == TERN_ROWS_TOKENS ? n_tokens : rows == TERN_ROWS_OUTPUTS ? n_outputs : n_tokens * n_routes;
+}
 
 typedef enum tern_value_kind {
     TERN_VALUE_WEIGHT, /* a tensor of the model */
@@ -69,6 +76,12 @@ typedef struct tern_value {
     char name[80];   /* "ffn_norm-3": llama.cpp's names, as people know them */
 } tern_value;
 
+/* What ROUTE makes: (expert, f32 bits of its weight) in a row. */
+static inline bool tern_value_is_routes(const tern_value *value)
+{
+    return value->dtype == TERN_DTYPE_U32 && value->rows == TERN_ROWS_ROUTED;
+}
+
 /* X(NAME, "word"): what each computes, and its inputs, are in ops/operands.h. */
 #define TERN_OP_LIST(X)                                                                                                \
     X(EMBED, "embed")                                                                                                  \
@@ -85,6 +98,8 @@ typedef struct tern_value {
     X(NORM_QUANT, "norm_quant")                                                                                        \
     X(ROPE_KV, "rope_kv")                                                                                              \
     X(ROPE_ATTENTION, "rope_attention")                                                                                \
+    X(ROUTE, "route")                                                                                                  \
+    X(COMBINE, "combine")                                                                                              \
     X(SCALE, "scale")                                                                                                  \
     X(DROPOUT, "dropout")                                                                                              \
     X(FAKE_QUANTIZE, "fake_quantize")                                                                                  \
@@ -122,7 +137,7 @@ typedef enum tern_op_kind {
 enum {
     TERN_OP_MAX_INPUTS = 10,
     TERN_LINEAR_MAX_PARTS = 3,
-    TERN_OP_MAX_VIEWS = TERN_OP_MAX_INPUTS + 6 + TERN_LINEAR_MAX_PARTS
+    TERN_OP_MAX_VIEWS = TERN_OP_MAX_INPUTS + 7 + TERN_LINEAR_MAX_PARTS
 };
 
 /* A run of columns of a value: q, k and v are views of one row after the fusion of the three. In training graphs also
@@ -156,6 +171,12 @@ typedef struct tern_op {
     bool norm_f32;                         /* and not quantised: the weights are dense */
     tern_view bias[TERN_LINEAR_MAX_PARTS]; /* [1][rows] f32 of each part; added before the gate and the residual */
     tern_activation activation;            /* GATE and gated LINEAR */
+    float limit;                           /* of SWIGLU_OAI, above 0 */
+    /* LINEAR: the experts of its rows, as ROUTE makes them. Rows are ROUTED then, and the weights and biases are those
+     * of all experts, one after the other */
+    tern_view route;
+    uint32_t n_experts;         /* ROUTE, LINEAR with a route */
+    tern_route_rule route_rule; /* ROUTE */
     /* RMS_NORM, NORM_QUANT, LINEAR with a norm_weight, ROPE_KV with head_norms */
     float eps;
     /* ROPE, ROPE_KV, KV_WRITE, ATTENTION, ROPE_ATTENTION */
@@ -185,7 +206,7 @@ typedef struct tern_op {
 bool tern_op_writes(const tern_op *op, uint32_t i);
 
 /* Every view of an op: its inputs, then what is optional, last the result. What is not there has value TERN_NO_VALUE;
- * of the optional ones (the residual, the norm weight, sinks, biases) it is there when it has columns. */
+ * of the optional ones (the residual, the norm weight, sinks, biases, the route) it is there when it has columns. */
 uint32_t tern_op_n_views(const tern_op *op);
 tern_view tern_op_view(const tern_op *op, uint32_t i);
 tern_view *tern_op_view_at(tern_op *op, uint32_t i);
@@ -270,6 +291,7 @@ typedef struct tern_graph {
     size_t n_values, cap_values;
     uint32_t max_tokens;   /* the largest step */
     uint32_t max_outputs;  /* the most logits rows of a step */
+    uint32_t n_routes;     /* experts of a token; 0: the model has none */
     uint32_t max_pages;    /* row length of PAGES and RING_PAGES */
     uint32_t n_sequences;  /* rows of PAGES and RING_PAGES */
     uint32_t n_ring_pages; /* pages of a sequence in caches of layers with a window; 0: as many as in others */
@@ -285,6 +307,12 @@ typedef struct tern_graph {
     uint32_t n_layers;
     uint32_t no_fusion; /* passes of fusion that leave it as it is (graph/fusions.h) */
 } tern_graph;
+
+/* The most rows that a step has. */
+static inline uint32_t tern_graph_max_rows(const tern_graph *graph, tern_rows rows)
+{
+    return tern_rows_of(rows, graph->max_tokens, graph->max_outputs, graph->n_routes);
+}
 
 /* Bytes of n rows of a value, and of the parts of a Q8 value: int8 rows of stride bytes, then n f32 inverse scales,
  * then n i32 sums, each part aligned to 64 bytes. */

@@ -22,7 +22,11 @@ enum { TERN_SCALE_X, TERN_SCALE_INPUTS };
  * parts): out[t] = act(W_0 x) * (W_1 x). With a residual: out[t] += residual[t]. With a norm_weight, for backends that
  * ask for it (tern_fusion), in graphs of one token: out = W int8(norm(x) * norm_weight), x f32; with norm_f32, which is
  * for dense W_p: out = W (norm(x) * norm_weight). With int8_blocks: W_p times int8 by blocks of x (ops/ref/blocks.h).
- * Ternary W_p with x f32: the f32 sum of codes times x, then times the row's scale. */
+ * Ternary W_p with x f32: the f32 sum of codes times x, then times the row's scale.
+ *
+ * With a route (out: rows ROUTED): W_p is [n_experts * R][cols], biases are [n_experts][R], and routed row r, of token
+ * r / n_routes, has expert e = route[r][0]: out[r] = W_p[e * R .. e * R + R - 1] x + bias_p[e], where x is row
+ * r / n_routes of rows TOKENS, or row r of rows ROUTED. No residual, no norm_weight, not screened. */
 enum { TERN_LINEAR_X, TERN_LINEAR_W }; /* W_p is input TERN_LINEAR_W + p */
 
 /* ROPE: x[t] is rotated in place by positions[t]. ROPE_BACKWARD: the gradient x[t] is rotated back in place. */
@@ -72,6 +76,13 @@ enum { TERN_GATE_GATE, TERN_GATE_UP, TERN_GATE_INPUTS };
 
 /* out[t] = a[t] + b[t] */
 enum { TERN_ADD_A, TERN_ADD_B, TERN_ADD_INPUTS };
+
+/* out[t * n_routes + j] = (expert, the f32 bits of its weight), u32, rows ROUTED: the n_routes experts of token t with
+ * the highest logits, highest first (tern_ref_route); weights by route_rule. */
+enum { TERN_ROUTE_LOGITS, TERN_ROUTE_INPUTS };
+
+/* out[t] = sum over j, in order, of weight_j * y[t * n_routes + j], weights of routes (+ residual[t]) */
+enum { TERN_COMBINE_Y, TERN_COMBINE_ROUTES, TERN_COMBINE_INPUTS };
 
 /* out[i] = x[outputs[i]] */
 enum { TERN_GATHER_X, TERN_GATHER_OUTPUTS, TERN_GATHER_INPUTS };

@@ -15,7 +15,7 @@ typedef struct row {
 static row row_of(const tern_op_inputs *t, tern_view view, uint64_t number)
 {
     const tern_value *v = &t->values[view.value];
-    const uint64_t n = v->rows == TERN_ROWS_TOKENS ? t->max_tokens : t->max_outputs;
+    const uint64_t n = tern_rows_of(v->rows, t->max_tokens, t->max_outputs, t->n_routes);
     return (row){.bytes = t->contents[view.value], .value = v, .row = number, .n = n, .first_col = view.first_col};
 }
 
@@ -43,41 +43,51 @@ static double weight_magnitude(const tern_weight *w, uint32_t r, float decoded)
     return decoded == 0 ? 0 : fabs((double)(w->row_scales ? w->row_scales[r] : w->scale));
 }
 
-/* Of W x (transposed: of W^T x). */
-static bool add_product(const tern_weight *w, const row *x, bool transposed, double *terms)
+/* Of rows first .. first + n - 1 of a weight times x (transposed: of W^T x). */
+static bool add_product(const tern_weight *w, uint32_t first, uint32_t n, const row *x, bool transposed, double *terms)
 {
     tern_error ignored = {0};
     float *decoded = tern_alloc(w->cols * sizeof *decoded);
     bool ok = decoded && w->data;
-    for (uint32_t r = 0; r < w->rows && ok; r++) {
+    for (uint32_t i = 0, r = first; i < n && ok; i++, r++) {
         ok = tern_decode_rows(w->encoding, w->data, w->rows, w->cols, r, 1, decoded, &ignored) == TERN_OK;
         for (uint32_t c = 0; c < w->cols && ok; c++)
-            terms[transposed ? c : r] += magnitude(x, transposed ? r : c) * weight_magnitude(w, r, decoded[c]);
+            terms[transposed ? c : i] += magnitude(x, transposed ? i : c) * weight_magnitude(w, r, decoded[c]);
     }
     tern_free(decoded);
     return ok;
 }
 
-/* Of the bias of part p, where it has one. */
-static bool add_bias(const tern_op_inputs *t, uint32_t p, double *terms)
+/* Of the bias of part p, where it has one: from its value `first` on. */
+static bool add_bias(const tern_op_inputs *t, uint32_t p, uint32_t first, double *terms)
 {
     const tern_view bias = t->op->bias[p];
     if (bias.cols == 0) return true;
     const float *values = (const float *)(const void *)t->values[bias.value].weight->data;
-    for (uint32_t c = 0; c < bias.cols && values; c++) terms[c] += fabs((double)values[bias.first_col + c]);
+    for (uint32_t c = 0; c < bias.cols && values; c++) terms[c] += fabs((double)values[first + bias.first_col + c]);
     return values;
+}
+
+/* Which expert a row of the result has. */
+static uint32_t expert_of(const tern_op_inputs *t, uint64_t number)
+{
+    const uint32_t *routes = (const uint32_t *)(const void *)t->contents[t->op->route.value];
+    return routes[2 * number];
 }
 
 static bool of_linear(const tern_op_inputs *t, uint64_t number, uint32_t cols, double *terms)
 {
     const tern_op *op = t->op;
     if (op->gated || op->norm_weight.value != TERN_NO_VALUE) return false;
-    const row x = row_of(t, op->in[TERN_LINEAR_X], number);
+    const uint32_t n_experts = op->route.cols ? op->n_experts : 1, expert = op->route.cols ? expert_of(t, number) : 0;
+    const bool each = op->route.cols && t->values[op->in[TERN_LINEAR_X].value].rows == TERN_ROWS_TOKENS;
+    const row x = row_of(t, op->in[TERN_LINEAR_X], each ? number / t->n_routes : number);
     double *part = terms;
     for (uint32_t p = 0; p < op->n_parts; p++) {
         const tern_weight *w = t->values[op->in[TERN_LINEAR_W + p].value].weight;
-        if (!add_product(w, &x, false, part) || !add_bias(t, p, part)) return false;
-        part += w->rows;
+        const uint32_t n = w->rows / n_experts;
+        if (!add_product(w, expert * n, n, &x, false, part) || !add_bias(t, p, expert * n, part)) return false;
+        part += n;
     }
     add_residual(t, number, cols, terms);
     return true;
@@ -86,7 +96,8 @@ static bool of_linear(const tern_op_inputs *t, uint64_t number, uint32_t cols, d
 static bool of_linear_dx(const tern_op_inputs *t, uint64_t number, uint32_t cols, double *terms)
 {
     const row dy = row_of(t, t->op->in[TERN_LINEAR_DX_DY], number);
-    if (!add_product(t->values[t->op->in[TERN_LINEAR_DX_W].value].weight, &dy, true, terms)) return false;
+    const tern_weight *w = t->values[t->op->in[TERN_LINEAR_DX_W].value].weight;
+    if (!add_product(w, 0, w->rows, &dy, true, terms)) return false;
     add_residual(t, number, cols, terms);
     return true;
 }
@@ -95,7 +106,7 @@ static bool of_linear_dw(const tern_op_inputs *t, uint64_t number, uint32_t cols
 {
     const tern_op *op = t->op;
     const row before = row_of(t, op->in[TERN_LINEAR_DW_DW], number);
-    const uint32_t n = op->rows == TERN_ROWS_TOKENS ? t->n_tokens : t->n_outputs;
+    const uint32_t n = tern_rows_of(op->rows, t->n_tokens, t->n_outputs, t->n_routes);
     for (uint32_t c = 0; c < cols; c++) terms[c] += magnitude(&before, c);
     for (uint32_t i = 0; i < n; i++) {
         const row dy = row_of(t, op->in[TERN_LINEAR_DW_DY], i), x = row_of(t, op->in[TERN_LINEAR_DW_X], i);

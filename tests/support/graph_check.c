@@ -67,7 +67,15 @@ void test_check_plan(const tern_graph *g, bool in_place)
 /* Rows of a value that have been written; a chunk of rows counts up to its end, in order. */
 static uint32_t rows_of(const tern_graph *g, const tern_op *op)
 {
-    return op->rows == TERN_ROWS_TOKENS ? g->max_tokens : g->max_outputs;
+    return tern_graph_max_rows(g, op->rows);
+}
+
+/* How many rows of an input the op reads: its own, but where it takes some of them, or goes between rows of tokens and
+ * rows of experts. */
+static uint32_t rows_read(const tern_graph *g, const tern_op *op, const tern_value *v)
+{
+    const bool routes = op->kind == TERN_OP_COMBINE || op->rows == TERN_ROWS_ROUTED;
+    return op->kind == TERN_OP_GATHER || routes ? tern_graph_max_rows(g, v->rows) : rows_of(g, op);
 }
 
 /* What the op only writes among its inputs. */
@@ -92,7 +100,7 @@ static void read(const tern_graph *g, size_t at, tern_view view, const uint32_t 
     if (view.value == TERN_NO_VALUE) return;
     const tern_value *v = &g->values[view.value];
     bool rows = v->kind == TERN_VALUE_ACTIVATION || v->kind == TERN_VALUE_OUTPUT;
-    uint32_t wanted = op->kind == TERN_OP_GATHER ? g->max_tokens : view.first_row + rows_of(g, op);
+    uint32_t wanted = view.first_row + rows_read(g, op, v);
     if (rows && written[view.value] < wanted)
         fail_msg("op %zu (%s) reads %u rows of %s: %u are written", at, tern_op_name(op->kind), wanted, v->name,
                  written[view.value]);

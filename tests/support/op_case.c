@@ -82,6 +82,7 @@ void test_case_open(test_case *c, tern_rng *rng, const test_case_shape *shape)
 {
     *c = (test_case){.rng = rng};
     c->graph = (tern_graph){.max_tokens = or_else(shape->max_tokens, 1),
+                            .n_routes = shape->n_routes,
                             .n_sequences = or_else(shape->n_sequences, 1),
                             .logits = TERN_NO_VALUE,
                             .tokens = TERN_NO_VALUE,
@@ -116,7 +117,7 @@ tern_view test_case_param_view(const test_case *c, tern_param which)
 
 static uint32_t max_rows(const test_case *c, tern_rows rows)
 {
-    return rows == TERN_ROWS_TOKENS ? c->graph.max_tokens : c->graph.max_outputs;
+    return tern_graph_max_rows(&c->graph, rows);
 }
 
 static tern_view add_rows(test_case *c, const char *name, tern_value_kind kind, tern_rows rows, tern_dtype dtype,

@@ -13,7 +13,7 @@ bool test_near(float got, float want, double row_most, test_tolerance tolerance)
 
 static uint32_t rows_of(const test_case *c, const tern_value *v)
 {
-    return v->rows == TERN_ROWS_TOKENS ? c->graph.max_tokens : c->graph.max_outputs;
+    return tern_graph_max_rows(&c->graph, v->rows);
 }
 
 /* n_rows rows of cols elements of a value, by the measure that all comparisons have. */
@@ -72,7 +72,7 @@ static const char *difference_of_value(const test_case *c, uint32_t value, const
                                        const test_results *got, const test_results *want, test_tolerance tolerance)
 {
     const tern_value *v = &c->graph.values[value];
-    const uint32_t n_rows = counts[v->rows == TERN_ROWS_OUTPUTS];
+    const uint32_t n_rows = tern_rows_of(v->rows, counts[0], counts[1], c->graph.n_routes);
     const char *what;
     switch (v->kind) {
     case TERN_VALUE_PARAM:

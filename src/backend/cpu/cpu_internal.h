@@ -103,7 +103,7 @@ struct tern_cpu_step {
 
 static inline uint32_t tern_cpu__rows(const tern_cpu_step *step, tern_rows rows)
 {
-    return rows == TERN_ROWS_TOKENS ? step->n_tokens : step->n_outputs;
+    return tern_rows_of(rows, step->n_tokens, step->n_outputs, step->prepared->graph->n_routes);
 }
 
 static inline uint8_t *tern_cpu__scratch(const tern_cpu_step *step, uint32_t thread)
@@ -116,7 +116,8 @@ static inline tern_gate_fn tern_cpu__gate_kernel(const tern_cpu_kernels *kernels
     switch (activation) {
     case TERN_ACT_RELU2: return kernels->relu2;
     case TERN_ACT_SILU: return kernels->silu;
-    case TERN_ACT_GELU: break;
+    case TERN_ACT_GELU:
+    case TERN_ACT_SWIGLU_OAI: break;
     }
     return kernels->gelu;
 }

@@ -39,7 +39,7 @@ static void resolve(const tern_graph *g, const tern_binding *bindings, const ter
                          .sinks = floats_at(bindings, op->sinks),
                          .in_cols = first.cols,
                          .in_q8 = g->values[first.value].dtype == TERN_DTYPE_Q8,
-                         .max_rows = op->rows == TERN_ROWS_TOKENS ? g->max_tokens : g->max_outputs};
+                         .max_rows = tern_graph_max_rows(g, op->rows)};
     for (uint32_t i = 0; i < TERN_LINEAR_MAX_PARTS; i++) out->bias[i] = floats_at(bindings, op->bias[i]);
     for (uint32_t i = 0; i < op->n_in; i++) {
         const tern_buffer *buffer = bindings[op->in[i].value].buffer;

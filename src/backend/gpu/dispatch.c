@@ -96,7 +96,7 @@ uint32_t tern_gpu__count_word(const tern_gpu_program *p, tern_rows rows)
 
 uint32_t tern_gpu__max_rows(const tern_gpu_program *p, tern_rows rows)
 {
-    return rows == TERN_ROWS_OUTPUTS ? p->graph->max_outputs : p->graph->max_tokens;
+    return tern_graph_max_rows(p->graph, rows);
 }
 
 tern_gpu_epilogue tern_gpu__residual_epilogue(const tern_gpu_program *p, const tern_op *op)

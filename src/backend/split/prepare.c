@@ -8,7 +8,7 @@ uint64_t tern_split__value_bytes(const tern_graph *graph, uint32_t value, uint32
 {
     const tern_value *v = &graph->values[value];
     if (v->dtype == TERN_DTYPE_Q8) return v->bytes; /* scales and sums lie behind the rows of the largest step */
-    return tern_row_bytes(v->dtype, v->cols, v->rows == TERN_ROWS_OUTPUTS ? n_outputs : n_tokens);
+    return tern_row_bytes(v->dtype, v->cols, tern_rows_of(v->rows, n_tokens, n_outputs, graph->n_routes));
 }
 
 static void free_part(tern_split *s, tern_split_part *part)

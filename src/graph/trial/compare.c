@@ -14,7 +14,7 @@ bool tern_trial__writes(const tern_trial *t, uint32_t i)
 
 uint32_t tern_trial__rows(const tern_trial *t, const tern_value *v)
 {
-    return v->rows == TERN_ROWS_TOKENS ? t->n_tokens : t->n_outputs;
+    return tern_rows_of(v->rows, t->n_tokens, t->n_outputs, t->graph.n_routes);
 }
 
 static tern_op_inputs inputs_of(const tern_trial *t)
@@ -24,6 +24,7 @@ static tern_op_inputs inputs_of(const tern_trial *t)
                             .contents = t->contents,
                             .max_tokens = t->graph.max_tokens,
                             .max_outputs = t->graph.max_outputs,
+                            .n_routes = t->graph.n_routes,
                             .n_tokens = t->n_tokens,
                             .n_outputs = t->n_outputs};
 }
@@ -55,7 +56,7 @@ static tern_compared compared_of(const tern_trial *t, subject *s, const uint8_t 
                        .want = want,
                        .n_rows = tern_trial__rows(t, v),
                        .cols = v->cols,
-                       .max_rows = v->rows == TERN_ROWS_TOKENS ? t->graph.max_tokens : t->graph.max_outputs,
+                       .max_rows = tern_graph_max_rows(&t->graph, v->rows),
                        .terms = terms,
                        .context = s};
     if (v->kind == TERN_VALUE_STATE) c.n_rows = v->n_rows;

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "graph/trial/trial_internal.h"
+#include "ops/ref/experts.h"
 
 enum { FIRST_POSITION = 40 };
 
@@ -27,8 +28,7 @@ static void fill_f16(tern_trial *t, uint16_t *x, uint64_t n)
 
 static void fill_q8(tern_trial *t, const tern_value *v, uint8_t *bytes)
 {
-    uint64_t n = v->rows == TERN_ROWS_TOKENS ? t->graph.max_tokens : t->graph.max_outputs,
-             stride = tern_q8_stride(v->cols);
+    uint64_t n = tern_graph_max_rows(&t->graph, v->rows), stride = tern_q8_stride(v->cols);
     float *scales = (float *)(void *)(bytes + tern_q8_scales_offset(v->cols, n));
     int32_t *sums = (int32_t *)(void *)(bytes + tern_q8_sums_offset(v->cols, n));
     for (uint64_t r = 0; r < tern_trial__rows(t, v); r++) {
@@ -51,6 +51,14 @@ static void fill_rotations(tern_trial *t, float *x, uint64_t n)
     }
 }
 
+/* Any experts, more than one token with the same. */
+static void fill_routes(tern_trial *t, tern_route *routes, uint64_t n)
+{
+    const uint32_t n_experts = t->op.n_experts ? t->op.n_experts : 1;
+    for (uint64_t i = 0; i < n; i++)
+        routes[i] = (tern_route){.expert = tern_rng_below(&t->rng, n_experts), .weight = tern_trial__number(t)};
+}
+
 uint64_t tern_trial__bytes(const tern_trial *t, const tern_value *v)
 {
     bool rows = v->kind == TERN_VALUE_ACTIVATION || v->kind == TERN_VALUE_OUTPUT;
@@ -67,6 +75,7 @@ static tern_status fill(tern_trial *t, uint32_t i, tern_error *err)
     if (v->kind == TERN_VALUE_STATE) tern_trial__state(t, v, to);
     else if (v->kind == TERN_VALUE_CONSTANT) fill_rotations(t, (float *)(void *)to, bytes / 4);
     else if (v->dtype == TERN_DTYPE_Q8) fill_q8(t, v, to);
+    else if (tern_value_is_routes(v)) fill_routes(t, (tern_route *)(void *)to, bytes / sizeof(tern_route));
     else if (v->dtype == TERN_DTYPE_F16) fill_f16(t, (uint16_t *)(void *)to, bytes / 2);
     else fill_f32(t, (float *)(void *)to, bytes / 4);
     return TERN_OK;

@@ -76,7 +76,7 @@ static void shrink_rows(tern_trial *t)
     if (g->max_outputs > LEAST_ROWS) g->max_outputs = LEAST_ROWS;
     for (size_t i = 0; i < g->n_values; i++) {
         tern_value *v = &t->values[i];
-        uint32_t rows = v->rows == TERN_ROWS_TOKENS ? g->max_tokens : g->max_outputs;
+        uint32_t rows = tern_graph_max_rows(g, v->rows);
         if (v->kind == TERN_VALUE_OUTPUT) v->bytes = tern_row_bytes(v->dtype, v->cols, rows);
     }
 }

@@ -54,6 +54,7 @@ tern_status tern_cpu__linear_supports(const tern_graph *graph, const tern_op *op
                              "cpu: no int8 activations by block with %s weights: --activations f32 or auto expected",
                              e->name);
     }
+    if (op->route.cols) return tern_fail(err, TERN_UNSUPPORTED, "cpu: op linear with experts");
     if (!op->norm_weight.cols) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "cpu: op linear with a norm weight: norm_quant before it expected");
 }

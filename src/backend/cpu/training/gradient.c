@@ -195,7 +195,7 @@ void tern_cpu__linear_dw(tern_cpu_step *step, const tern_cpu_op *op)
     const tern_value *value = &graph->values[x.value];
     gradient_job j = {.step = step, .op = op, .m = dy.cols, .n = x.cols, .k = tern_cpu__rows(step, op->op->rows)};
     if (value->dtype == TERN_DTYPE_Q8) {
-        const uint32_t rows = value->rows == TERN_ROWS_TOKENS ? graph->max_tokens : graph->max_outputs;
+        const uint32_t rows = tern_graph_max_rows(graph, value->rows);
         j.q_stride = (size_t)tern_q8_stride(value->cols);
         j.q = op->base[TERN_LINEAR_DW_X] + x.first_row * j.q_stride + x.first_col;
         j.scales =

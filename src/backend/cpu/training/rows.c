@@ -213,7 +213,8 @@ static tern_gate_backward_fn gate_kernel(const tern_cpu_kernels *k, tern_activat
     switch (activation) {
     case TERN_ACT_RELU2: return k->relu2_backward;
     case TERN_ACT_SILU: return k->silu_backward;
-    case TERN_ACT_GELU: break;
+    case TERN_ACT_GELU:
+    case TERN_ACT_SWIGLU_OAI: break;
     }
     return k->gelu_backward;
 }

@@ -9,6 +9,7 @@ tern_status tern_gpu__lower_gate(tern_gpu_program *p, const tern_op *op, tern_er
                                                       [TERN_ACT_SILU] = {TERN_GPU_SILU_256, TERN_GPU_SILU_128},
                                                       [TERN_ACT_GELU] = {TERN_GPU_GELU_256, TERN_GPU_GELU_128}};
     const tern_view gate = op->in[TERN_GATE_GATE], up = op->in[TERN_GATE_UP];
+    if (op->activation > TERN_ACT_GELU) return tern_gpu__unsupported(p->graph, op, "this activation", err);
     tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates[op->activation], err);
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_gate_uniform u = {.cols = op->out.cols,

@@ -1,4 +1,4 @@
-/* Conversions between f32 and the two 16-bit float formats, in plain C: the same bits everywhere. */
+/* Conversions between f32 and narrower float formats, in plain C: the same bits everywhere. */
 #ifndef TERN_BASE_HALF_H
 #define TERN_BASE_HALF_H
 
@@ -35,6 +35,13 @@ static inline uint16_t tern_f32_to_bf16(float v)
     uint32_t bits = tern_f32_bits(v);
     if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((bits >> 16) | 0x40u);
     return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+/* E8M0, the scales of OCP's MX formats: 2^(e - 127), exact (e = 0 is below the normal floats). 255 stands for NaN there
+ * and gives an infinity here, which makes every product with it infinite or NaN. */
+static inline float tern_e8m0_to_f32(uint8_t e)
+{
+    return tern_f32_from_bits(e ? (uint32_t)e << 23 : 0x00400000u);
 }
 
 #endif

@@ -4,6 +4,15 @@
 #include "base/alloc.h"
 #include "format/gguf_internal.h"
 #include "quant/encoding.h"
+#include "quant/foreign.h"
+
+/* A type id and what it means in most files (the larger layout), and the id of the smaller layout here. */
+static const struct {
+    uint32_t usual, smaller;
+} pairs[] = {
+    {TERN_ENC_Q2_0, TERN_ENC_PQ2_0},
+    {TERN_ENC_MXFP4, TERN_FOREIGN_TL2},
+};
 
 static int ascending(const void *a, const void *b)
 {
@@ -26,49 +35,66 @@ static uint64_t room_at(const uint64_t *order, size_t n, uint64_t offset, uint64
 
 typedef enum verdict {
     EITHER, /* both sizes take the same room, or neither fits */
-    SMALL,
-    LARGE
+    USUAL,
+    SMALLER
 } verdict;
 
-/* What the room of one tensor says: groups of 64 take more bytes than groups of 128. */
-static verdict judge(const tern_gguf *g, const tern_gguf_tensor *t, uint64_t room)
+/* What the room of one tensor says. */
+static verdict judge(const tern_gguf *g, const tern_gguf_tensor *t, uint32_t smaller, uint64_t room)
 {
-    size_t small = t->bytes, large;
-    if (tern_encoding_bytes(tern_encoding_find(TERN_ENC_PQ2_0), t->rows, t->cols, &large, NULL) != TERN_OK)
-        return SMALL;
+    tern_gguf_tensor other = *t;
+    tern_error ignored;
+    other.type = smaller;
+    if (tern_gguf__tensor_size(&other, &ignored) != TERN_OK) return USUAL;
     const uint64_t padding = g->alignment - 1;
-    if ((small + padding) / g->alignment == (large + padding) / g->alignment) return EITHER;
-    return room >= small ? SMALL : room >= large ? LARGE : EITHER;
+    if ((t->bytes + padding) / g->alignment == (other.bytes + padding) / g->alignment) return EITHER;
+    return room >= t->bytes ? USUAL : room >= other.bytes ? SMALLER : EITHER;
 }
 
-static bool are_large(const tern_gguf *g, const uint64_t *offsets, const uint64_t *order, uint64_t end)
+static bool are_smaller(const tern_gguf *g, size_t pair, const uint64_t *offsets, const uint64_t *order, uint64_t end)
 {
-    bool large = false;
+    bool smaller = false;
     for (size_t i = 0; i < g->n_tensors; i++) {
-        if (g->tensors[i].type != TERN_ENC_Q2_0) continue;
-        const verdict v = judge(g, &g->tensors[i], room_at(order, g->n_tensors, offsets[i], end));
-        if (v == SMALL) return false;
-        large = large || v == LARGE;
+        if (g->tensors[i].type != pairs[pair].usual) continue;
+        const uint64_t room = room_at(order, g->n_tensors, offsets[i], end);
+        const verdict v = judge(g, &g->tensors[i], pairs[pair].smaller, room);
+        if (v == USUAL) return false;
+        smaller = smaller || v == SMALLER;
     }
-    return large;
+    return smaller;
+}
+
+static tern_status settle(tern_gguf *g, size_t pair, const uint64_t *offsets, const uint64_t *order, uint64_t end,
+                          tern_error *err)
+{
+    if (!are_smaller(g, pair, offsets, order, end)) return TERN_OK;
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        if (g->tensors[i].type != pairs[pair].usual) continue;
+        g->tensors[i].type = pairs[pair].smaller;
+        TERN_TRY(tern_gguf__tensor_size(&g->tensors[i], err));
+    }
+    return TERN_OK;
+}
+
+static bool has_any(const tern_gguf *g, uint32_t type)
+{
+    for (size_t i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].type == type) return true;
+    return false;
 }
 
 tern_status tern_gguf__settle_groups(tern_gguf *g, const uint64_t *offsets, uint64_t data_bytes, tern_error *err)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < g->n_tensors; i++) n += g->tensors[i].type == TERN_ENC_Q2_0;
-    if (n == 0) return TERN_OK;
+    bool any = false;
+    for (size_t p = 0; p < sizeof pairs / sizeof *pairs; p++) any = any || has_any(g, pairs[p].usual);
+    if (!any) return TERN_OK;
     uint64_t *order = tern_alloc(g->n_tensors * sizeof *order);
     if (!order) return tern_fail_alloc(err, g->n_tensors * sizeof *order);
     for (size_t i = 0; i < g->n_tensors; i++) order[i] = offsets[i];
     qsort(order, g->n_tensors, sizeof *order, ascending);
     tern_status status = TERN_OK;
-    const bool large = are_large(g, offsets, order, data_bytes);
-    for (size_t i = 0; large && i < g->n_tensors && status == TERN_OK; i++) {
-        if (g->tensors[i].type != TERN_ENC_Q2_0) continue;
-        g->tensors[i].type = TERN_ENC_PQ2_0;
-        status = tern_gguf__tensor_size(&g->tensors[i], err);
-    }
+    for (size_t p = 0; p < sizeof pairs / sizeof *pairs && status == TERN_OK; p++)
+        status = settle(g, p, offsets, order, data_bytes, err);
     tern_free(order);
     return status;
 }

@@ -11,7 +11,7 @@ typedef struct tensor_type {
 } tensor_type;
 
 /* Ids: ggml.h of llama.cpp, enum ggml_type; bitnet.cpp's llama.cpp gives 37 to 39 to types of its own, and nothing in a
- * file says whose they are. */
+ * file says whose they are (39: gguf_groups.c). */
 /* clang-format off */
 static const tensor_type types[] = {
     {4, 0, "Q4_2"},      {5, 0, "Q4_3"},      {9, 0, "Q8_1"},      {15, 0, "Q8_K"},     {16, 0, "IQ2_XXS"},
@@ -21,7 +21,6 @@ static const tensor_type types[] = {
     {40, 0, "NVFP4"},    {143, 0, "PTQ1_0 of PrismML"},
     {37, 0, "I8_S of bitnet.cpp or IQ4_NL_4_8 of llama.cpp"},
     {38, 0, "TL1 of bitnet.cpp or IQ4_NL_8_8 of llama.cpp"},
-    {39, 0, "TL2 of bitnet.cpp or MXFP4 of llama.cpp"},
 };
 /* clang-format on */
 

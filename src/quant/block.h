@@ -5,9 +5,8 @@
 #include "quant/table.h"
 
 /* Defines tern_encoding__<word>: blocks of `elements` numbers in `size` bytes, written by pack_block(x, w, out) and
- * read by unpack_block(in, x); w: weights, or NULL. Their f16 scales are at bytes `d_at` and `m_at`, which are the same
- * where there is one. */
-#define TERN_BLOCK_ENCODING(word, WORD, elements, size, d_at, m_at, pack_block, unpack_block)                          \
+ * read by unpack_block(in, x); w: weights, or NULL. find: its find_nonfinite. */
+#define TERN_BLOCK_ENCODING_SCALED(word, WORD, elements, size, pack_block, unpack_block, find)                         \
     static void pack_weighted_##word(const float *x, const float *w, size_t n_blocks, void *out)                       \
     {                                                                                                                  \
         for (size_t b = 0; b < n_blocks; b++)                                                                          \
@@ -21,11 +20,6 @@
     {                                                                                                                  \
         for (size_t b = 0; b < n_blocks; b++) unpack_block((const uint8_t *)in + b * (size), x + b * (elements));      \
     }                                                                                                                  \
-    static size_t find_nonfinite_##word(const void *in, size_t n_blocks)                                               \
-    {                                                                                                                  \
-        size_t first = tern_f16__find_nonfinite((const uint8_t *)in + (d_at), size, n_blocks);                         \
-        return (m_at) == (d_at) ? first : tern_f16__find_nonfinite((const uint8_t *)in + (m_at), size, first);         \
-    }                                                                                                                  \
     const tern_encoding tern_encoding__##word = {                                                                      \
         .name = #word,                                                                                                 \
         .id = TERN_ENC_##WORD,                                                                                         \
@@ -34,7 +28,16 @@
         .pack = pack_##word,                                                                                           \
         .pack_weighted = pack_weighted_##word,                                                                         \
         .unpack = unpack_##word,                                                                                       \
-        .find_nonfinite = find_nonfinite_##word,                                                                       \
+        .find_nonfinite = find,                                                                                        \
     };
+
+/* The same for blocks with f16 scales at bytes `d_at` and `m_at`, which are the same where there is one. */
+#define TERN_BLOCK_ENCODING(word, WORD, elements, size, d_at, m_at, pack_block, unpack_block)                          \
+    static size_t find_nonfinite_##word(const void *in, size_t n_blocks)                                               \
+    {                                                                                                                  \
+        size_t first = tern_f16__find_nonfinite((const uint8_t *)in + (d_at), size, n_blocks);                         \
+        return (m_at) == (d_at) ? first : tern_f16__find_nonfinite((const uint8_t *)in + (m_at), size, first);         \
+    }                                                                                                                  \
+    TERN_BLOCK_ENCODING_SCALED(word, WORD, elements, size, pack_block, unpack_block, find_nonfinite_##word)
 
 #endif

@@ -30,6 +30,7 @@
     X(TQ1_0, 34)                                                                                                       \
     X(TQ2_0, 35)                                                                                                       \
     X(I2_S, 36)                                                                                                        \
+    X(MXFP4, 39)                                                                                                       \
     X(Q1_0, 41)                                                                                                        \
     X(Q2_0, 42)                                                                                                        \
     X(PQ2_0, 142)                                                                                                      \
@@ -49,6 +50,7 @@
     F(X, q4_1, Q4_1, 32, 20)                                                                                           \
     F(X, q4_0, Q4_0, 32, 18)                                                                                           \
     F(X, iq4_nl, IQ4_NL, 32, 18)                                                                                       \
+    F(X, mxfp4, MXFP4, 32, 17)                                                                                         \
     F(X, q2_0, Q2_0, 64, 18)                                                                                           \
     F(X, pq2_0, PQ2_0, 128, 34)                                                                                        \
     F(X, q1_0, Q1_0, 128, 18)
@@ -56,7 +58,7 @@
 /* The names of the table's encodings, for help texts and messages. */
 #define TERN_ENCODING_TERNARY_NAMES "i2_s, tq2_0, tq1_0, t160"
 #define TERN_ENCODING_DENSE_NAMES                                                                                      \
-    "f16, bf16, f32, q8_0, q6_k, q5_k, q4_k, q3_k, q2_k, q5_1, q5_0, q4_1, q4_0, iq4_nl, q2_0, pq2_0, q1_0"
+    "f16, bf16, f32, q8_0, q6_k, q5_k, q4_k, q3_k, q2_k, q5_1, q5_0, q4_1, q4_0, iq4_nl, mxfp4, q2_0, pq2_0, q1_0"
 
 typedef enum tern_encoding_id {
 #define TERN_ENCODING_ENUM(name, id) TERN_ENC_##name = (id),

@@ -5,7 +5,7 @@
 #include "quant/foreign.h"
 
 /* GGUF type ids: ik_llama.cpp's ggml.h, and bitnet.cpp's llama.cpp (gguf-py/gguf/constants.py). */
-enum { TERN_TL1 = 38, TERN_TL2 = 39, TERN_IQ1_BN = 134, TERN_IQ2_BN = 135, TERN_IQ2_BN_R4 = 335 };
+enum { TERN_TL1 = 38, TERN_TL2 = TERN_FOREIGN_TL2, TERN_IQ1_BN = 134, TERN_IQ2_BN = 135, TERN_IQ2_BN_R4 = 335 };
 
 /* Of a checked shape; `in` is the whole tensor. *bad: the first byte that stands for no codes, unchanged when all do.
  */

@@ -21,6 +21,7 @@ extern const tern_encoding tern_encoding__bf16;
 extern const tern_encoding tern_encoding__tq1_0;
 extern const tern_encoding tern_encoding__tq2_0;
 extern const tern_encoding tern_encoding__i2_s;
+extern const tern_encoding tern_encoding__mxfp4;
 extern const tern_encoding tern_encoding__q1_0;
 extern const tern_encoding tern_encoding__q2_0;
 extern const tern_encoding tern_encoding__pq2_0;

@@ -261,16 +261,16 @@ static void accepted_edges(void **state)
     tern_buf_deinit(&file);
 }
 
-/* A file of two tensors of type 42, 128 columns each, and `last` bytes after the second's offset. */
-static void check_groups(uint64_t rows, uint64_t second, uint64_t last, const char *expected)
+/* A file of two tensors of one type and shape, and `last` bytes after the second's offset. */
+static void check_layout(uint32_t type, uint32_t n_dims, const uint64_t *dims, uint64_t second, uint64_t last,
+                         const char *expected)
 {
     tern_buf file = {0};
     tern_gguf *g = NULL;
     tern_error err = {0};
-    const uint64_t dims[] = {128, rows};
     put_header(&file, 3, 2, 0);
-    put_tensor(&file, "a", 42, 0, 2, dims);
-    put_tensor(&file, "b", 42, second, 2, dims);
+    put_tensor(&file, "a", type, 0, n_dims, dims);
+    put_tensor(&file, "b", type, second, n_dims, dims);
     while (file.size % 32) put8(&file, 0);
     for (uint64_t i = 0; i < second + last; i++) put8(&file, 0);
     tern_status status = tern_gguf_parse(&g, file.data, file.size, &err);
@@ -282,6 +282,11 @@ static void check_groups(uint64_t rows, uint64_t second, uint64_t last, const ch
     }
     tern_gguf_close(g);
     tern_buf_deinit(&file);
+}
+
+static void check_groups(uint64_t rows, uint64_t second, uint64_t last, const char *expected)
+{
+    check_layout(42, 2, (uint64_t[]){128, rows}, second, last, expected);
 }
 
 /* 128 numbers take 36 bytes in groups of 64 and 34 in groups of 128; 16 rows 576 and 544. */
@@ -296,6 +301,23 @@ static void groups_of_q2_0(void **state)
     check_groups(16, 576, 544, NULL); /* cut short, not of the other kind */
     check_groups(16, 544, 576, NULL);
     check_groups(16, 512, 544, NULL);
+}
+
+/* 32 rows of 288 columns: 4896 bytes as mxfp4 of llama.cpp, as tl2 of bitnet.cpp 32 * 32 / 3 * 5 / 8 = 213 and 32 * 64
+ * for its pairs, rounded up to 32, and 32 more. Only matrices are tl2. */
+static void layouts_of_type_39(void **state)
+{
+    (void)state;
+    const uint64_t matrix[] = {288, 32}, experts[] = {288, 16, 2}, narrow[] = {96, 32};
+    check_layout(39, 2, matrix, 4896, 4896, "mxfp4");
+    check_layout(39, 2, matrix, 2304, 2304, "tl2");
+    check_layout(39, 2, matrix, 9792, 9792, "mxfp4");
+    check_layout(39, 2, matrix, 4896, 2304, NULL); /* cut short, not of the other kind */
+    check_layout(39, 2, matrix, 2272, 2304, NULL);
+    check_layout(39, 3, experts, 4896, 4896, "mxfp4");
+    check_layout(39, 3, experts, 2304, 2304, NULL);
+    check_layout(39, 2, narrow, 1632, 1632, "mxfp4");
+    check_layout(39, 1, matrix, 160, 160, "mxfp4");
 }
 
 static void failed_allocations_are_clean(void **state)
@@ -340,6 +362,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(damaged_anywhere),
     cmocka_unit_test(accepted_edges),
     cmocka_unit_test(groups_of_q2_0),
+    cmocka_unit_test(layouts_of_type_39),
     cmocka_unit_test(failed_allocations_are_clean),
     cmocka_unit_test(names_of_kinds_and_types),
 };

@@ -169,9 +169,9 @@ static void tensor_tl1(tern_buf *b)
     gguf_tensor(b, 38, 0, 1, (uint64_t[]){128});
 }
 
-static void tensor_tl2(tern_buf *b)
+static void tensor_mxfp4_48(tern_buf *b)
 {
-    gguf_tensor(b, 39, 0, 1, (uint64_t[]){128});
+    gguf_tensor(b, 39, 0, 1, (uint64_t[]){48});
 }
 
 static void tensor_type_77(tern_buf *b)
@@ -316,7 +316,7 @@ static const struct {
     {tensor_iq3, TERN_UNSUPPORTED, "t: tensor type IQ3_S (21) cannot be read here"},
     {tensor_tl1, TERN_UNSUPPORTED,
      "t: tensor type TL1 of bitnet.cpp or IQ4_NL_8_8 of llama.cpp (38) cannot be read here"},
-    {tensor_tl2, TERN_UNSUPPORTED, "t: tensor type TL2 of bitnet.cpp or MXFP4 of llama.cpp (39) cannot be read here"},
+    {tensor_mxfp4_48, TERN_MALFORMED, "t: mxfp4: found 48 columns, expected a multiple of 32"},
     {tensor_type_77, TERN_UNSUPPORTED, "t: unknown tensor type 77"},
     {tensor_type_max, TERN_UNSUPPORTED, "t: unknown tensor type 4294967295"},
     {tensor_q8_0_33, TERN_MALFORMED, "t: q8_0: found 33 columns, expected a multiple of 32"},

@@ -1,10 +1,10 @@
 /* Blocks of every encoding that llama.cpp has as well, against what llama.cpp reads in them. */
 #include "quant/encoding_cases.h"
 
-enum { ELEMENTS = 1024 };
+enum { ELEMENTS = 1024, NO_HALF = UINT32_MAX };
 
 /* The numbers of the blocks below, and the FNV-1a of their f32 bytes, as dequantize_row_NAME of ggml (libggml-base of
- * node-llama-cpp 3.22.1) gives them; pq2_0: as q2_0 gives both halves of its blocks. */
+ * node-llama-cpp 3.21.1 and 3.22.1) gives them; pq2_0: as q2_0 gives both halves of its blocks. */
 static const struct {
     const char *name;
     uint32_t d_at, m_at;
@@ -22,6 +22,7 @@ static const struct {
     {"q4_1", 0, 2, 0x69ce74fc82580341u, 0.519500732421875f, 1.09893798828125f},
     {"q4_0", 0, 0, 0xaa34e93cdbbf3040u, -0.1138916015625f, 0.441650390625f},
     {"iq4_nl", 0, 0, 0xeb621de6b2a00e0du, -1.3287353515625f, 6.5511474609375f},
+    {"mxfp4", NO_HALF, NO_HALF, 0x4df2228206cb6c11u, 0x1p-126f, 0x1p123f},
     {"q2_0", 0, 0, 0x2c6b86ee2f0464e5u, 0.0f, -0.12091064453125f},
     {"pq2_0", 0, 0, 0xdac0718a3e78759du, 0.0f, -0.144775390625f},
     {"q1_0", 0, 0, 0x820a297642cbcd25u, 0.0379638671875f, -0.0980224609375f},
@@ -34,7 +35,7 @@ static uint64_t hash(const void *bytes, size_t n)
     return h;
 }
 
-/* Any bytes, with f16 scales from 2^-5 to 2^-1 of either sign. */
+/* Any bytes, with f16 scales from 2^-5 to 2^-1 of either sign; in mxfp4 with e from 0 to 248. */
 static void fill(const tern_encoding *e, uint32_t d_at, uint32_t m_at, uint8_t *out)
 {
     uint32_t state = 12345;
@@ -42,6 +43,10 @@ static void fill(const tern_encoding *e, uint32_t d_at, uint32_t m_at, uint8_t *
         for (uint32_t i = 0; i < e->block_bytes; i++) {
             state = (state * 1103515245u + 12345u) & 0x7fffffffu;
             out[i] = (uint8_t)(state >> 16);
+        }
+        if (d_at == NO_HALF) {
+            out[0] = (uint8_t)(8 * b);
+            continue;
         }
         const uint8_t exponent = (uint8_t)(0x28 | b % 4 << 2);
         out[d_at + 1] = (out[d_at + 1] & 0x83) | exponent;

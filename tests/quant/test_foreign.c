@@ -11,7 +11,7 @@ static const struct {
     uint32_t rows, cols;
     bool by_row;
 } files[] = {
-    {"tl1", 38, 64, 64, false},    {"tl1-64", 38, 128, 256, false}, {"tl2", 39, 128, 352, false},
+    {"tl1", 38, 64, 64, false},    {"tl1-64", 38, 128, 256, false}, {"tl2", TERN_FOREIGN_TL2, 128, 352, false},
     {"iq1_bn", 134, 8, 192, true}, {"iq2_bn", 135, 8, 192, true},   {"iq2_bn_r4", 335, 8, 192, true},
 };
 
@@ -117,7 +117,8 @@ static void refuses_shapes(void **state)
     } rows[] = {
         {135, 4, 96, TERN_INVALID_ARGUMENT, "iq2_bn: found 4 rows of 96 columns, expected a multiple of 64 columns"},
         {335, 6, 64, TERN_INVALID_ARGUMENT, "iq2_bn_r4: found 6 rows of 64 columns, expected a multiple of 4 rows"},
-        {39, 8, 255, TERN_INVALID_ARGUMENT, "tl2: found 8 rows of 255 columns, expected at least 256 columns"},
+        {TERN_FOREIGN_TL2, 8, 255, TERN_INVALID_ARGUMENT,
+         "tl2: found 8 rows of 255 columns, expected at least 256 columns"},
         {38, 3, 5, TERN_INVALID_ARGUMENT, "tl1: found 3 rows of 5 columns, expected a multiple of 4"},
         {134, UINT64_MAX, 64, TERN_LIMIT, "does not fit in memory"},
     };

@@ -9,7 +9,7 @@
 enum { ROWS = 24, COLS = 512 };
 
 static const char *const names[] = {"q6_k", "q5_k", "q4_k", "q3_k",   "q2_k", "q5_1",
-                                    "q5_0", "q4_1", "q4_0", "iq4_nl", "q2_0"};
+                                    "q5_0", "q4_1", "q4_0", "iq4_nl", "q2_0", "mxfp4"};
 
 static float values[ROWS * COLS], importance[COLS];
 

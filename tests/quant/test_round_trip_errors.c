@@ -165,6 +165,7 @@ static void bad_scales_and_values(void **state)
         {"q4_1", 9 * 20 + 3, 0x7e, "scale at element 288 (row 1, column 32)"},
         {"q4_0", 9 * 18 + 1, 0x7e, "scale at element 288 (row 1, column 32)"},
         {"iq4_nl", 9 * 18 + 1, 0x7e, "scale at element 288 (row 1, column 32)"},
+        {"mxfp4", 9 * 17, 0xff, "scale at element 288 (row 1, column 32)"},
         {"q2_0", 5 * 18 + 1, 0x7e, "scale at element 320 (row 1, column 64)"},
         {"pq2_0", 3 * 34 + 1, 0x7e, "scale at element 384 (row 1, column 128)"},
         {"q1_0", 3 * 18 + 1, 0x7e, "scale at element 384 (row 1, column 128)"},
@@ -242,7 +243,7 @@ static void errors_of_gaussians(void **state)
     } cases[] = {{"f32", 0},       {"f16", 3e-4},    {"bf16", 2e-3},   {"q8_0", 6e-3},     {"q6_k", 1.75e-2},
                  {"q4_k", 7.2e-2}, {"q5_k", 3.6e-2}, {"q3_k", 0.147},  {"q2_k", 0.269},    {"q5_1", 0.0346},
                  {"q5_0", 0.041},  {"q4_1", 0.0715}, {"q4_0", 0.0825}, {"iq4_nl", 0.0746}, {"q2_0", 0.365},
-                 {"pq2_0", 0.382}, {"q1_0", 0.611}};
+                 {"mxfp4", 0.116}, {"pq2_0", 0.382}, {"q1_0", 0.611}};
     const float scales[] = {0.02f, 1.0f, 30.0f, -0.5f}, offsets[] = {0, 0, 0, 2};
     static float x[1 << 16];
     shape s = {64, 1024};
@@ -271,10 +272,10 @@ static void hard_blocks(void **state)
         x[6 * 256 + i] = -(float)i / 255;
         x[7 * 256 + i] = 1e-38f * (float)i;
     }
-    const char *names[] = {"q8_0", "q6_k", "q5_k", "q4_k",   "q3_k", "q2_k",  "q5_1",
-                           "q5_0", "q4_1", "q4_0", "iq4_nl", "q2_0", "pq2_0", "q1_0"};
-    const double bounds[] = {5e-3,   2e-2,    2e-2,   4e-2,   0.0326, 0.0366, 0.00138,
-                             0.0191, 0.00345, 0.0367, 0.0472, 0.108,  0.168,  1.01};
+    const char *names[] = {"q8_0", "q6_k", "q5_k",   "q4_k", "q3_k",  "q2_k", "q5_1", "q5_0",
+                           "q4_1", "q4_0", "iq4_nl", "q2_0", "pq2_0", "q1_0", "mxfp4"};
+    const double bounds[] = {5e-3,    2e-2,   2e-2,   4e-2,  0.0326, 0.0366, 0.00138, 0.0191,
+                             0.00345, 0.0367, 0.0472, 0.108, 0.168,  1.01,   0.201};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         for (size_t b = 0; b < 8; b++) {
             double rms = relative_rms(round_trip_named(names[k]), x + b * 256, (shape){1, 256});

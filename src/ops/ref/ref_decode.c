@@ -180,6 +180,19 @@ void tern_ref__decode_iq4_nl(const uint8_t *in, size_t n, float *out)
     }
 }
 
+/* Blocks of 32 in 17 bytes: e, then nibbles as in Q4_0; value 2^(e - 127) * the number at place q of a table. */
+void tern_ref__decode_mxfp4(const uint8_t *in, size_t n, float *out)
+{
+    static const float values[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, 0, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+    for (; n; n -= 32, in += 17, out += 32) {
+        const float d = tern_e8m0_to_f32(in[0]);
+        for (unsigned i = 0; i < 16; i++) {
+            out[i] = d * values[in[1 + i] & 15];
+            out[i + 16] = d * values[in[1 + i] >> 4];
+        }
+    }
+}
+
 /* Pairs of bits behind an f16 d, the first in the lowest bits; value d * (q - 1). */
 static void decode_pairs(const uint8_t *in, size_t n, size_t elements, float *out)
 {

@@ -242,7 +242,7 @@ static void test_parameters(void **state)
         }
 }
 
-/* Caches larger than a binding, whose pages lie in any order. */
+/* Caches larger than a binding, whose pages lie in any order: one query at a time and in tiles. */
 static void test_slices(void **state)
 {
     (void)state;
@@ -267,7 +267,9 @@ static void test_slices(void **state)
                                   .f32 = i % 2,
                                   .n_ctx = ctx,
                                   .n_sequences = 2,
-                                  .max_tokens = i % 3 ? 2 : 9,
+                                  .max_tokens = i % 3 == 0   ? 14
+                                                : i % 3 == 1 ? 2
+                                                             : 9,
                                   .first = i % 5 * ctx / 6};
         s.n_tokens = s.max_tokens;
         test_attention_shape one = s;

@@ -290,6 +290,15 @@ static void caches_in_slices(void **state)
     check_slices(&program, 5, TERN_GPU_ATTENTION_DECODE_BINDING_K_CACHE, a.k_cache.value);
     assert_int_equal(program.dispatches[9].pipeline, TERN_GPU_ATTENTION_COMBINE);
     tern_gpu_program_deinit(&program);
+    a.c.graph.max_tokens = 18;
+    assert_ok(tern_gpu_lower(&program, &a.c.graph, &caps, &err), err);
+    assert_int_equal(program.n, 1 + 4 + 4 + 1);
+    assert_int_equal(program.dispatches[5].pipeline, TERN_GPU_ATTENTION_SLICED_SMALL_128_F32);
+    check_slices(&program, 5, TERN_GPU_ATTENTION_TILED_BINDING_K_CACHE, a.k_cache.value);
+    check_slices(&program, 5, TERN_GPU_ATTENTION_TILED_BINDING_V_CACHE, a.v_cache.value);
+    assert_int_equal(program.dispatches[9].pipeline, TERN_GPU_ATTENTION_COMBINE);
+    tern_gpu_program_deinit(&program);
+    a.c.graph.max_tokens = 1;
     caps.max_binding = 32767;
     assert_int_equal(tern_gpu_supports(&a.c.graph, &a.c.graph.ops[1], &caps, &err), TERN_UNSUPPORTED);
     assert_string_equal(err.message, "gpu: op attention: k_cache has 524288 bytes in pages of 32768: at most 32 "

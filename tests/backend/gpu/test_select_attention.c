@@ -84,13 +84,14 @@ static void check_choice(const tern_gpu_attention_shape *s, const tern_gpu_caps 
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[c.pipeline];
     bool f16 = strcmp(info->name + strlen(info->name) - 3, "F16") == 0;
     assert_int_equal(f16, !s->kv_f32);
-    if (s->n_slices > 1) assert_false(c.tiled);
     assert_true(c.heads * c.head_blocks >= s->n_heads / s->n_kv_heads);
     if (c.tiled) {
         assert_int_equal(tern_gpu_kernel_of(c.pipeline), TERN_GPU_KERNEL_ATTENTION_TILED);
         const tern_gpu_attention_tiled_overrides *tiled = tern_gpu_attention_tiled_overrides_of(c.pipeline);
         assert_true(s->head_dim <= tiled->dim);
         assert_true(c.tokens >= 1 && c.tokens * c.heads <= tiled->rows);
+        assert_int_equal(tiled->sliced, s->n_slices > 1);
+        if (tiled->sliced) assert_true(32 % tiled->keys == 0 && !tiled->subgroups && c.splits == 1 && c.min_span);
         return;
     }
     assert_int_equal(tern_gpu_kernel_of(c.pipeline), TERN_GPU_KERNEL_ATTENTION_DECODE);

@@ -116,8 +116,13 @@ static void test_slices(void **state)
     static const example sliced[] = {
         {32, 49152, 1024, true, "SLICED_128_F16", SHAPE(4, 4, 128, 256, 1, 1, 200)},
         {0, 16384, 128, false, "SLICED_128_F16", PARAMETERS(6, 3, 64, 256, 1, 1, 240, 1.75f, 150)},
-        {8, 32768, 1024, true, "SLICED_128_F16", PARAMETERS(3, 3, 128, 256, 10, 9, 130, 0, 60)},
+        {8, 32768, 1024, true, "SLICED_128_F16", PARAMETERS(3, 3, 128, 256, 8, 7, 130, 0, 60)},
         {32, 4096, 128, true, "SLICED_512_F16", SHAPE(3, 3, 264, 128, 1, 1, 70)},
+        /* tiles */
+        {8, 32768, 1024, true, "SLICED_SMALL_128_F16", PARAMETERS(3, 3, 128, 256, 10, 9, 130, 0, 60)},
+        {0, 16384, 128, false, "SLICED_LEAST_128_F16", PARAMETERS(3, 3, 64, 256, 9, 9, 200, 1.75f, 90)},
+        {32, 49152, 1024, true, "SLICED_SMALL_256_F16", SHAPE(3, 3, 136, 192, 9, 9, 75)},
+        {0, 16384, 128, true, "SLICED_LEAST_256_F16", SHAPE(3, 3, 136, 192, 9, 9, 150)},
     };
     tern_rng rng;
     test_seed(&rng);

@@ -154,7 +154,8 @@ static tern_status lower_decode(tern_gpu_program *p, const inputs *in, tern_erro
     return at.end == 0 || in->choice.merge ? TERN_OK : lower_combine(p, in, at.first, at.end, err);
 }
 
-static tern_status lower_tiled(tern_gpu_program *p, const inputs *in, tern_error *err)
+/* With slices the results are states in SCRATCH. */
+static tern_status add_tiled(tern_gpu_program *p, const inputs *in, uint32_t slice, partials at, tern_error *err)
 {
     const tern_op *op = in->op;
     const tern_gpu_attention_choice *c = &in->choice;
@@ -174,22 +175,35 @@ static tern_status lower_tiled(tern_gpu_program *p, const inputs *in, tern_error
                                                 .max_pages = p->graph->max_pages,
                                                 .x_first = quads(in->x.first_col),
                                                 .x_stride = quads(tern_gpu__stride(p, in->x)),
-                                                .out_first = quads(op->out.first_col),
+                                                .out_first =
+                                                    at.end ? (uint32_t)(at.first / 16) : quads(op->out.first_col),
                                                 .out_stride = quads(tern_gpu__stride(p, op->out)),
                                                 .scale = in->scores.scale,
                                                 .softcap = in->scores.softcap,
                                                 .softcap_rate = in->scores.softcap_rate,
                                                 .window = in->scores.window,
                                                 .sinks = in->scores.sinks,
-                                                .tiles = tiles};
+                                                .tiles = tiles,
+                                                .slice = slice,
+                                                .slices = in->cache.n_slices,
+                                                .page_first = slice * in->cache.slice_pages,
+                                                .n_pages = tern_gpu__slice_pages(&in->cache, slice)};
     tern_gpu_attention_tiled_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_value(p, d, in->x.value, false);
-    tern_gpu__bind_cache(d, in->k_cache, &in->cache, 0, false);
-    tern_gpu__bind_cache(d, in->v_cache, &in->cache, 0, false);
-    tern_gpu__bind_value(p, d, op->out.value, true);
+    tern_gpu__bind_cache(d, in->k_cache, &in->cache, slice, false);
+    tern_gpu__bind_cache(d, in->v_cache, &in->cache, slice, false);
+    if (at.end) tern_gpu__bind_scratch(d, 0, at.end, true);
+    else tern_gpu__bind_value(p, d, op->out.value, true);
     tern_gpu__bind_sinks(p, d, op);
     return TERN_OK;
+}
+
+static tern_status lower_tiled(tern_gpu_program *p, const inputs *in, tern_error *err)
+{
+    const partials at = find_partials(p, in);
+    for (uint32_t slice = 0; slice < in->cache.n_slices; slice++) TERN_TRY(add_tiled(p, in, slice, at, err));
+    return at.end ? lower_combine(p, in, at.first, at.end, err) : TERN_OK;
 }
 
 tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op, tern_error *err)

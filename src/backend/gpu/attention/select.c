@@ -44,6 +44,10 @@ static const candidate tilers[] = {KERNEL(LARGE_64_S, 64), KERNEL(LARGE_64, 64),
                                    KERNEL(LEAST_128, 128), KERNEL(SMALL_256_S, 256), KERNEL(SMALL_256, 256),
                                    KERNEL(LEAST_256, 256)};
 
+/* For caches in slices. */
+static const candidate slicing_tilers[] = {KERNEL(SLICED_SMALL_128, 128), KERNEL(SLICED_LEAST_128, 128),
+                                           KERNEL(SLICED_SMALL_256, 256), KERNEL(SLICED_LEAST_256, 256)};
+
 #define N(list) (sizeof(list) / sizeof *(list))
 
 static tern_gpu_pipeline choose(const candidate *list, size_t n, const tern_gpu_attention_shape *shape,
@@ -112,20 +116,24 @@ static tern_gpu_attention_choice select_tiled(const tern_gpu_attention_shape *sh
     uint32_t group = shape->n_heads / shape->n_kv_heads;
     uint64_t rows = (uint64_t)shape->n_heads * shape->max_tokens;
     tern_gpu_attention_choice c = {.tiled = true, .pipeline = TERN_GPU_PIPELINE_COUNT};
-    if (shape->head_dim > 64 && rows / 64 >= LARGE_TILES)
+    if (shape->n_slices > 1) c.pipeline = choose(slicing_tilers, N(slicing_tilers), shape, caps);
+    else if (shape->head_dim > 64 && rows / 64 >= LARGE_TILES)
         c.pipeline = choose(large_tilers, N(large_tilers), shape, caps);
-    if (c.pipeline == TERN_GPU_PIPELINE_COUNT) c.pipeline = choose(tilers, N(tilers), shape, caps);
+    if (c.pipeline == TERN_GPU_PIPELINE_COUNT && shape->n_slices == 1)
+        c.pipeline = choose(tilers, N(tilers), shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) return c;
     uint32_t tile_rows = tern_gpu_attention_tiled_overrides_of(c.pipeline)->rows;
     c.heads = at_most(group, tile_rows);
     c.head_blocks = tern_gpu__ceil_div(group, c.heads);
     c.tokens = tile_rows / c.heads;
+    c.splits = 1;
+    c.min_span = MIN_SPAN;
     return c;
 }
 
 tern_gpu_attention_choice tern_gpu_select_attention(const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps)
 {
-    if (shape->max_tokens > DECODE_TOKENS && shape->n_slices == 1) {
+    if (shape->max_tokens > DECODE_TOKENS) {
         tern_gpu_attention_choice tiled = select_tiled(shape, caps);
         if (tiled.pipeline != TERN_GPU_PIPELINE_COUNT) return tiled;
     }

@@ -19,7 +19,7 @@ typedef struct tern_gpu_attention_choice {
     bool tiled;                 /* attention_tiled; otherwise attention_decode */
     uint32_t heads;             /* query heads of a workgroup; tiled: of a tile */
     uint32_t head_blocks;       /* workgroups for the query heads of a KV head */
-    /* attention_decode */
+    /* attention_decode; attention_tiled: 1 and the least, for attention_combine */
     uint32_t splits;   /* workgroups for the positions, a power of two */
     uint32_t min_span; /* positions that one of them takes before a second one gets any */
     bool merge; /* the last workgroup to arrive merges; otherwise, with several splits or slices, attention_combine */

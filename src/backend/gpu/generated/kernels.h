@@ -277,6 +277,10 @@ typedef struct tern_gpu_attention_tiled_uniform {
     uint32_t window;
     uint32_t sinks;
     uint32_t tiles;
+    uint32_t slice;
+    uint32_t slices;
+    uint32_t page_first;
+    uint32_t n_pages;
 } tern_gpu_attention_tiled_uniform;
 static_assert(sizeof(tern_gpu_attention_tiled_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_tiled.wesl: struct P");
 static inline void tern_gpu_attention_tiled_set(tern_gpu_dispatch *d, const tern_gpu_attention_tiled_uniform *uniform)
@@ -302,6 +306,7 @@ typedef struct tern_gpu_attention_tiled_overrides {
     uint32_t rows;
     uint32_t score_rows;
     uint32_t score_stride;
+    bool sliced;
     uint32_t subgroups;
     uint32_t sum_lanes;
     uint32_t sum_rows;

@@ -88,6 +88,12 @@ tern_backend *test_gpu_open(const tern_gpu_caps *limits)
 {
     tern_error err = {0};
     tern_backend *backend;
+#if TERN_VULKAN
+    if (limits && getenv("TERN_TEST_SIMULATE")) {
+        assert_ok(test_simulated_open(&backend, limits, &err), err);
+        return backend;
+    }
+#endif
     assert_ok(open_with(&backend, limits, &err), err);
     return backend;
 }

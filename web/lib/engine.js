@@ -131,6 +131,18 @@ export class Engine {
     return this.bandwidth;
   }
 
+  /** Times each kernel of the GPU from now on. Errors: UNSUPPORTED (the CPU, a device without timestamps). */
+  startProfile() {
+    if (this.backend !== 'webgpu')
+      throw new TernError('UNSUPPORTED', `backend ${this.backend} has no timestamps: "webgpu" expected`);
+    this.core.gpu.startProfile();
+  }
+
+  /** Ends that. @returns {Promise<import('./index.js').KernelTime[]>} the longest first */
+  async stopProfile() {
+    return this.backend === 'webgpu' ? this.core.gpu.stopProfile() : [];
+  }
+
   /** What the backend has done since it was opened. */
   get counters() {
     return this.core.ask('engine_counters', this.handle);

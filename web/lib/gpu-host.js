@@ -1,5 +1,6 @@
 /** The functions of src/backend/webgpu/host.h on one device. None waits; what fails later is kept for `failure`. */
 import {GpuPipelines} from './gpu-pipelines.js';
+import {GpuProfile} from './gpu-profile.js';
 import {GpuReader} from './gpu-reader.js';
 
 const STORAGE_BUFFER = 0x80 | 0x4 | 0x8; // STORAGE, COPY_SRC, COPY_DST
@@ -43,6 +44,8 @@ export class GpuHost {
     this.failed = null;
     this.lostMessage = null;
     this.closed = false;
+    /** While kernels are timed. @type {GpuProfile | null} */
+    this.profile = null;
     this.submitted = this.finished = 0;
     this.pipelines = new GpuPipelines(device, kernels);
     this.reader = new GpuReader(device, (promise, what) => this.track(promise, what));
@@ -202,7 +205,7 @@ export class GpuHost {
         entries.push({binding: 1 + i, resource: {buffer: this.buffers.items[buffer], offset, size}});
       }
       const {pipeline, layout, name} = this.pipelines.items[which];
-      steps.push({pipeline, group: this.device.createBindGroup({label: name, layout, entries}), x, y, z});
+      steps.push({name, pipeline, group: this.device.createBindGroup({label: name, layout, entries}), x, y, z});
     }
     this.device.queue.writeBuffer(uniforms, 0, slots);
     return {uniforms, steps};
@@ -215,7 +218,7 @@ export class GpuHost {
   run(number, nSteps) {
     const {steps} = this.programs.items[number];
     this.scoped('running a graph', () => {
-      for (let i = 0; i < nSteps; i++) this.submit(steps);
+      for (let i = 0; i < nSteps; i++) (this.profile ?? this).submit(steps);
     });
     this.submitted++;
   }
@@ -231,6 +234,11 @@ export class GpuHost {
     }
     pass.end();
     this.device.queue.submit([encoder.finish()]);
+  }
+
+  /** From now on every dispatch is timed. Errors: UNSUPPORTED. */
+  startProfile() {
+    this.profile = new GpuProfile(this.device, (promise, what) => this.track(promise, what));
   }
 
   close() {

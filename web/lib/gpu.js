@@ -2,11 +2,12 @@
 import {TernError} from './errors.js';
 import {GpuHost} from './gpu-host.js';
 import {measureRead} from './gpu-measure.js';
+import {FEATURE as TIMESTAMPS} from './gpu-profile.js';
 
 /** What kernels are chosen by: the adapter's own values are asked for. */
 const LIMITS = ['maxBufferSize', 'maxStorageBufferBindingSize', 'maxComputeWorkgroupStorageSize',
   'maxComputeInvocationsPerWorkgroup', 'maxComputeWorkgroupSizeX', 'maxComputeWorkgroupsPerDimension'];
-const FEATURES = ['subgroups'];
+const FEATURES = ['subgroups', TIMESTAMPS];
 const LANGUAGE_FEATURE = 'packed_4x8_integer_dot_product';
 
 /** Dawn under Node; it is loaded once. */
@@ -120,6 +121,19 @@ export class Gpu {
   /** Bytes of memory that the device reads a second, measured as the kernels read it. @param {number} [seconds] */
   measureRead(seconds = 0.5) {
     return measureRead(this.device, this.host, seconds);
+  }
+
+  /** Times every dispatch from now on. Errors: UNSUPPORTED (the feature timestamp-query is missing). */
+  startProfile() {
+    this.host.startProfile();
+  }
+
+  /** Ends that; the times by kernel since it began, the longest first; none where it had not begun. */
+  async stopProfile() {
+    const {profile} = this.host;
+    this.host.profile = null;
+    await this.idle();
+    return profile ? profile.rows : [];
   }
 
   destroy() {

@@ -23,6 +23,8 @@ export const METHODS = Object.freeze([
   'setLoras',
   'finetune',
   'measureBandwidth',
+  'startProfile',
+  'stopProfile',
   'dispose'
 ]);
 
@@ -188,6 +190,14 @@ export class Host {
 
   measureBandwidth(call) {
     return this.#inTurn(call.signal, () => this.engine.measureBandwidth());
+  }
+
+  startProfile(call) {
+    return this.#inTurn(call.signal, async () => this.engine.startProfile());
+  }
+
+  stopProfile(call) {
+    return this.#inTurn(call.signal, () => this.engine.stopProfile());
   }
 
   /** Frees the module, its threads and the device. */

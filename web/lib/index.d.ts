@@ -172,6 +172,13 @@ export interface MemoryPlan {
   largestBuffer: number;
 }
 
+/** A kernel of the GPU: how often it ran, and how long in all. */
+export interface KernelTime {
+  kernel: string;
+  n: number;
+  ms: number;
+}
+
 export interface Lora {
   readonly rank: number;
   readonly parameters: number;
@@ -277,6 +284,12 @@ export class Tern {
    */
   finetune(text: string, options?: FinetuneOptions): Promise<Uint8Array>;
   measureBandwidth(): Promise<number | null>;
+  /**
+   * Times each kernel of the GPU until stopProfile(), which gives the times, the longest first. UNSUPPORTED on the CPU
+   * and on devices without the feature timestamp-query. Meanwhile each dispatch has a pass of its own: all is slower.
+   */
+  startProfile(): Promise<void>;
+  stopProfile(): Promise<KernelTime[]>;
   /** Resolves with a message when the device is lost; this Tern is of no use then. */
   readonly lost: Promise<string>;
   dispose(): Promise<void>;

@@ -144,6 +144,14 @@ export class Tern {
     return this.device.bandwidth;
   }
 
+  async startProfile() {
+    await this.link.client.call('startProfile');
+  }
+
+  async stopProfile() {
+    return this.link.client.call('stopProfile');
+  }
+
   async dispose() {
     await this.link.close();
   }

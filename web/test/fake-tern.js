@@ -202,5 +202,9 @@ export class Tern {
   async measureBandwidth() {
     return (this.device.bandwidth = 100e9);
   }
+  async startProfile() {}
+  async stopProfile() {
+    return [];
+  }
   async dispose() {}
 }

@@ -11,7 +11,7 @@ const MIB = 2 ** 20;
 const LEAST = {maxStorageBufferBindingSize: 128 * MIB, maxBufferSize: 256 * MIB, maxComputeWorkgroupStorageSize: 16384,
   maxComputeInvocationsPerWorkgroup: 256, maxComputeWorkgroupSizeX: 256, maxComputeWorkgroupsPerDimension: 65535};
 
-let expected;
+let expected, cpu;
 const opened = [];
 
 /** A device that the end of the test closes. */
@@ -26,8 +26,8 @@ const suite = {skip: built || noDawn, timeout: 300000};
 
 before(async () => {
   if (built) return;
-  const engine = await openEngine(null);
-  expected = await greedy(engine, PROMPT, N);
+  cpu = await openEngine(null);
+  expected = await greedy(cpu, PROMPT, N);
 });
 
 after(() => {
@@ -50,6 +50,28 @@ test('the tokens are the CPU\'s', suite, async () => {
   assert.deepEqual(await greedy(engine, PROMPT, N), expected, 'in order after a generation left in the middle');
   const bandwidth = await engine.measureBandwidth(0.05);
   assert.ok(bandwidth > 1e7 && bandwidth < 2e13, `${bandwidth}`);
+});
+
+test('a profile: times of each kernel, the same tokens, and none without timestamps', suite, async (t) => {
+  const without = await openEngine(await open({withoutFeatures: ['timestamp-query']}));
+  assert.throws(() => without.startProfile(), {code: 'UNSUPPORTED', message: /timestamp-query/});
+  assert.throws(() => cpu.startProfile(), {code: 'UNSUPPORTED', message: /backend cpu has no timestamps/});
+  const gpu = await open(), engine = await openEngine(gpu);
+  if (!gpu.info.features.includes('timestamp-query')) return t.skip('Dawn has no timestamp-query here');
+  assert.deepEqual(await engine.stopProfile(), [], 'none was begun');
+  const before = engine.counters.dispatches, began = performance.now();
+  engine.startProfile();
+  assert.deepEqual(await greedy(engine, PROMPT, 4), expected.slice(0, 4));
+  const rows = await engine.stopProfile(), most = performance.now() - began;
+  const sum = (of) => rows.reduce((total, row) => total + of(row), 0);
+  const dispatches = engine.counters.dispatches - before;
+  assert.equal(sum((row) => row.n), dispatches, 'each dispatch is in it once');
+  const ms = sum((row) => row.ms), names = rows.map((row) => row.kernel).join(' ');
+  assert.ok(ms > 0 && ms <= most, `${ms} of ${most} ms`);
+  assert.ok(rows.every((row, i) => i === 0 || row.ms <= rows[i - 1].ms), 'the longest first');
+  assert.ok(/EMBED/.test(names), names);
+  await greedy(engine, PROMPT, 1);
+  assert.deepEqual(await engine.stopProfile(), [], 'it has ended');
 });
 
 test('a device with the least of everything', suite, async () => {

@@ -4,6 +4,7 @@ import type {
   DeviceInfo,
   ErrorCode,
   GenerateOptions,
+  KernelTime,
   Lora,
   Message,
   ModelInfo,
@@ -55,6 +56,8 @@ const adapters: StoredAdapter[] = await Tern.adapters.list();
 await Tern.adapters.delete(adapters[0].name);
 const adapter: Uint8Array = await tern.finetune('text', {rank: 4, onStep: ({loss}) => loss.toFixed(1)});
 const bandwidth: number | null = await tern.measureBandwidth();
+await tern.startProfile();
+const times: KernelTime[] = await tern.stopProfile();
 const model: ModelInfo = tern.model;
 const device: DeviceInfo = tern.device;
 const why: string | undefined = tern.notice?.message;
@@ -66,6 +69,7 @@ const code: ErrorCode = new TernError('NETWORK', 'no').code;
 tern.lost.then((message: string) => message);
 await tern.dispose();
 export const all = [
+  times,
   version,
   share,
   adapter,

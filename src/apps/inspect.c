@@ -105,6 +105,17 @@ tern_status tern_app_describe_gguf(const char *path, json_t *out, tern_error *er
     return status;
 }
 
+static void add_experts(json_t *out, const tern_config *c)
+{
+    static const char *const rules[] = {[TERN_ROUTE_SOFTMAX_ALL_NORMED] = "softmax over all, sum 1",
+                                        [TERN_ROUTE_SOFTMAX_ALL] = "softmax over all",
+                                        [TERN_ROUTE_SOFTMAX_TOP] = "softmax over the chosen"};
+    json_object_set_new(out, "experts", json_integer(c->n_experts));
+    json_object_set_new(out, "experts_used", json_integer(c->n_experts_used));
+    json_object_set_new(out, "expert_weights", json_string(rules[c->route_rule]));
+    if (c->activation == TERN_ACT_SWIGLU_OAI) json_object_set_new(out, "swiglu_limit", json_real((double)c->ffn_limit));
+}
+
 static json_t *config_json(const tern_config *c)
 {
     json_t *out =
@@ -121,6 +132,8 @@ static json_t *config_json(const tern_config *c)
     if (c->qk_norm) json_object_set_new(out, "qk_norm", json_true());
     if (c->post_norms) json_object_set_new(out, "post_norms", json_true());
     if (c->qkv_bias) json_object_set_new(out, "qkv_bias", json_true());
+    if (c->attn_sinks) json_object_set_new(out, "attention_sinks", json_true());
+    if (c->n_experts) add_experts(out, c);
     return out;
 }
 

@@ -80,6 +80,23 @@ static void mix_factors(uint64_t *hash, const tern_config *c)
     }
 }
 
+/* Of mixtures of experts and their neighbours. */
+static void mix_experts(uint64_t *hash, const tern_config *c)
+{
+    const tern_rope *rope = &c->rope[0];
+    const bool yarn = rope->scaling == TERN_ROPE_YARN;
+    if (yarn) {
+        mix(hash, tern_f32_bits(rope->beta_fast));
+        mix(hash, tern_f32_bits(rope->beta_slow));
+        mix(hash, rope->truncate);
+    }
+    if (!c->n_experts) return;
+    mix(hash, c->n_experts);
+    mix(hash, c->n_experts_used);
+    mix(hash, (uint32_t)c->route_rule);
+    mix(hash, tern_f32_bits(c->ffn_limit));
+}
+
 /* The first and the last bytes, and the scale. */
 static void mix_weight(uint64_t *hash, const tern_weight *w)
 {
@@ -111,6 +128,7 @@ uint64_t tern_session__fingerprint(const tern_runner *r)
     mix_factors(&hash, c);
     mix_norms(&hash, c);
     mix_layers(&hash, c);
+    mix_experts(&hash, c);
     mix(&hash, (tern_engine_f32_activations(engine) ? 1u : 0u) | (tern_engine_int8_blocks(engine) ? 2u : 0u));
     for (uint32_t layer = 0; layer < c->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++)

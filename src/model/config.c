@@ -83,6 +83,19 @@ static tern_status check_rope(const tern_rope *r, tern_error *err)
     return check_range("RoPE original context length", r->original_ctx, TERN_MODEL__MAX_CTX, err);
 }
 
+static tern_status check_experts(const tern_config *c, tern_error *err)
+{
+    if (!c->n_experts) return TERN_OK;
+    const uint32_t most = c->n_experts < TERN_MAX_ROUTES ? c->n_experts : TERN_MAX_ROUTES;
+    TERN_TRY(check_range("experts", c->n_experts, TERN_MAX_EXPERTS, err));
+    TERN_TRY(check_range("experts of a token", c->n_experts_used, most, err));
+    if (c->sub_norms)
+        return tern_fail(err, TERN_UNSUPPORTED, "experts: %u found in a model with sub-norms, none expected",
+                         c->n_experts);
+    if (c->activation != TERN_ACT_SWIGLU_OAI || (c->ffn_limit > 0.0f && isfinite(c->ffn_limit))) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "SwiGLU limit: %g found, a positive number expected", (double)c->ffn_limit);
+}
+
 static tern_status check_scores(const tern_config *c, tern_error *err)
 {
     const struct {
@@ -113,6 +126,7 @@ tern_status tern_config__check(const tern_config *config, tern_error *err)
     if (!(c->rms_eps > 0.0f && c->rms_eps < 1.0f))
         return tern_fail(err, TERN_MALFORMED, "RMS norm epsilon: %g found, more than 0 and less than 1 expected",
                          (double)c->rms_eps);
+    TERN_TRY(check_experts(c, err));
     TERN_TRY(check_scores(c, err));
     TERN_TRY(check_rope(&c->rope[0], err));
     if (c->rope[1].base == 0) return TERN_OK;

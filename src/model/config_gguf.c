@@ -177,17 +177,6 @@ static tern_status read_factors(tern_config *config, const tern_gguf *g, const t
     return tern_config__maybe_f32(config, g, "logit_scale", &config->logit_scale, err);
 }
 
-/* Features that the graph does not have: a number other than 0 is refused. */
-static tern_status refuse_extras(const tern_config *config, const tern_gguf *g, tern_error *err)
-{
-    uint32_t n = 0;
-    TERN_TRY(tern_config__maybe_u32(config, g, "expert_count", &n, err));
-    if (n)
-        return tern_fail(err, TERN_UNSUPPORTED, "%s: %u found, 0 expected",
-                         tern_config__key(config, "expert_count").text, n);
-    return TERN_OK;
-}
-
 /* Layers of a ternary family always have int8 inputs; of others the file says it. */
 static tern_status read_activations(tern_config *config, const tern_gguf *g, const tern_family *family, tern_error *err)
 {
@@ -215,8 +204,8 @@ tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *g, tern
     tern_config c = {.rms_eps = 1e-5f};
     const tern_family *family = NULL;
     TERN_TRY(read_family(&c, g, &family, err));
-    TERN_TRY(refuse_extras(&c, g, err));
     TERN_TRY(read_dimensions(&c, g, family, err));
+    TERN_TRY(tern_config__experts_from_gguf(&c, family, g, err));
     TERN_TRY(tern_config__maybe_f32(&c, g, "attention.layer_norm_rms_epsilon", &c.rms_eps, err));
     TERN_TRY(tern_config__rope_from_gguf(&c, family, g, err));
     TERN_TRY(read_scores(&c, g, family, err));

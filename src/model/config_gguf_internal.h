@@ -19,5 +19,8 @@ tern_status tern_config__maybe_f32(const tern_config *config, const tern_gguf *g
 /* How positions become angles. Errors: UNSUPPORTED (another scaling), MALFORMED. */
 tern_status tern_config__rope_from_gguf(tern_config *config, const tern_family *family, const tern_gguf *gguf,
                                         tern_error *err);
+/* Experts: how many, how long, how they are chosen. Errors: NOT_FOUND, MALFORMED, UNSUPPORTED. */
+tern_status tern_config__experts_from_gguf(tern_config *config, const tern_family *family, const tern_gguf *gguf,
+                                           tern_error *err);
 
 #endif

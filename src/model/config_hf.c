@@ -87,26 +87,33 @@ static tern_status read_dimensions(tern_config *config, const json_t *root, tern
     return TERN_OK;
 }
 
-/* Features of these classes that the graph does not have. */
-static tern_status refuse_extras(const json_t *root, tern_error *err)
+/* Features of these classes that the graph does not have, or cannot do without. */
+static tern_status refuse_extras(const tern_family *family, const json_t *root, tern_error *err)
 {
-    static const char *const switches[] = {"attention_bias", "mlp_bias"};
+    const struct {
+        const char *key;
+        bool wanted;
+    } switches[] = {{"attention_bias", family->o_bias}, {"mlp_bias", false}};
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
-        bool on = false;
-        TERN_TRY_OPTIONAL(tern_json_get_bool(root, switches[i], &on, err));
-        if (on) return tern_fail(err, TERN_UNSUPPORTED, "%s: true found, false expected", switches[i]);
+        bool on = switches[i].wanted;
+        TERN_TRY_OPTIONAL(tern_json_get_bool(root, switches[i].key, &on, err));
+        if (on != switches[i].wanted)
+            return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, %s expected", switches[i].key, on ? "true" : "false",
+                             on ? "false" : "true");
     }
     return TERN_OK;
 }
 
 /* linear_class and quantization_mode default as in transformers' BitNetQuantConfig: "bitlinear", "offline". */
-static tern_status read_quantization(tern_hf_layout *layout, const json_t *root, tern_error *err)
+static tern_status read_quantization(tern_hf_layout *layout, const tern_family *family, const json_t *root,
+                                     tern_error *err)
 {
     const json_t *quant = NULL;
     TERN_TRY_OPTIONAL(tern_json_get_object(root, "quantization_config", &quant, err));
     if (!quant) return TERN_OK;
     tern_span method = {0}, linear = {(const uint8_t *)"bitlinear", 9};
     TERN_TRY(tern_json_get_string(quant, "quant_method", &method, err));
+    if (family->mxfp4 && tern_model__says(method, "mxfp4")) return TERN_OK; /* names of tensors tell */
     if (!tern_model__says(method, "bitnet"))
         return tern_fail(err, TERN_UNSUPPORTED, "quant_method: \"%s\" found, bitnet expected", tern_show(method).text);
     TERN_TRY_OPTIONAL(tern_json_get_string(quant, "linear_class", &linear, err));
@@ -128,14 +135,15 @@ static tern_status from_text(tern_config *config, tern_hf_layout *layout, const 
     tern_hf_layout l = {0};
     const tern_family *family = NULL;
     TERN_TRY(read_family(&c, root, &family, err));
-    TERN_TRY(refuse_extras(root, err));
+    TERN_TRY(refuse_extras(family, root, err));
     TERN_TRY(read_dimensions(&c, root, err));
+    TERN_TRY(tern_config__experts_from_hf(&c, family, root, err));
     TERN_TRY(tern_config__scores_from_hf(&c, family, root, err));
     TERN_TRY(tern_config__factors_from_hf(&c, family, root, err));
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rms_norm_eps", &c.rms_eps, err));
     TERN_TRY_OPTIONAL(tern_json_get_bool(root, "tie_word_embeddings", &c.tied_head, err));
     TERN_TRY(tern_config__rope_from_hf(&c, family, root, err));
-    TERN_TRY(read_quantization(&l, root, err));
+    TERN_TRY(read_quantization(&l, family, root, err));
     l.ternary = l.ternary || family->ternary;
     l.packed = l.packed || family->ternary;
     tern_config__set_name(&c, (tern_span){(const uint8_t *)name, strlen(name)});

@@ -9,7 +9,8 @@
 static tern_status read_window(tern_config *config, const tern_family *family, const json_t *root, tern_error *err)
 {
     const char *first = json_string_value(json_array_get(json_object_get(root, "architectures"), 0));
-    const bool mistral = first && strcmp(first, "MistralForCausalLM") == 0;
+    const bool mistral =
+        first && (strcmp(first, "MistralForCausalLM") == 0 || strcmp(first, "MixtralForCausalLM") == 0);
     bool used = !family->window_switch;
     if (!tern_json_has(root, "sliding_window")) return TERN_OK;
     TERN_TRY_OPTIONAL(tern_json_get_bool(root, "use_sliding_window", &used, err));

@@ -18,6 +18,7 @@ static const tern_encoding *target_of(const tern_config *c, const tern_export_op
 {
     const tern_encoding *mixed = o->mix ? tern_mix_encoding(o->mix, c, role, layer) : NULL;
     switch (tern_role__kind(role)) {
+    case TERN_KIND_E:
     case TERN_KIND_L: return mixed ? mixed : o->linear ? o->linear : w->encoding;
     case TERN_KIND_T: return o->head ? o->head : mixed ? mixed : w->encoding;
     default: return tern_encoding_find(TERN_ENC_F32);

@@ -104,6 +104,23 @@ static tern_status add_scores(const tern_config *c, tern_gguf_writer *w, tern_er
     return TERN_OK;
 }
 
+/* llama.cpp's files of Mixtral have one length; those of other families name an expert's. */
+static tern_status add_experts(const tern_config *c, tern_gguf_writer *w, tern_error *err)
+{
+    const tern_family *family = tern_family__find(c->architecture);
+    if (!c->n_experts) return TERN_OK;
+    TERN_TRY(add_u32(c, "expert_count", c->n_experts, w, err));
+    TERN_TRY(add_u32(c, "expert_used_count", c->n_experts_used, w, err));
+    if (family->experts == TERN_EXPERTS_ALL) TERN_TRY(add_u32(c, "expert_feed_forward_length", c->n_ff, w, err));
+    if (c->route_rule == TERN_ROUTE_SOFTMAX_ALL) {
+        char key[96];
+        snprintf(key, sizeof key, "%s.expert_weights_norm", c->architecture);
+        TERN_TRY(tern_gguf_add_bool(w, key, false, err));
+    }
+    return c->ffn_limit == family->ffn_limit ? TERN_OK
+                                             : tern_gguf_add_f32(w, TERN_MODEL__SWIGLU_LIMIT, c->ffn_limit, err);
+}
+
 /* One number, or where layers differ one for each. */
 static tern_status add_feed_forward(const tern_config *c, tern_gguf_writer *w, tern_error *err)
 {
@@ -153,6 +170,7 @@ tern_status tern_export__config(const tern_config *config, uint32_t file_type, t
     TERN_TRY(add_general(config, file_type, w, err));
     TERN_TRY(add_dimensions(config, w, err));
     TERN_TRY(add_feed_forward(config, w, err));
+    TERN_TRY(add_experts(config, w, err));
     TERN_TRY(add_f32(config, "attention.layer_norm_rms_epsilon", config->rms_eps, w, err));
     TERN_TRY(add_scores(config, w, err));
     TERN_TRY(add_factors(config, w, err));
@@ -174,6 +192,13 @@ tern_status tern_export__tensor(tern_gguf_writer *w, tern_role role, uint32_t la
         memcpy(name, joint.gguf, sizeof name);
         rows = joint.rows;
     }
-    uint64_t dims[2] = {cols, rows};
-    return tern_gguf_add_tensor(w, name, (uint32_t)e->id, dims, tern_role_is_vector(role) ? 1 : 2, err);
+    uint64_t dims[3] = {cols, rows, 0};
+    uint32_t n_dims = tern_role_is_vector(role) && rows == 1 ? 1 : 2;
+    if (tern_role__kind(role) == TERN_KIND_E) {
+        n_dims = 3;
+        dims[1] = tern_role__expert_rows(config, role, layer);
+        dims[2] = config->n_experts;
+    }
+    if (tern_role__kind(role) == TERN_KIND_F) n_dims = 2;
+    return tern_gguf_add_tensor(w, name, (uint32_t)e->id, dims, n_dims, err);
 }

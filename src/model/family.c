@@ -13,12 +13,17 @@ static const tern_family families[] = {
     {"bitnet-25", TERN_ACT_RELU2, .ternary = true, .needs_sub_norms = true, .rope_base = 500000.0f,
      .n_ctx_train = 4096},
     {"bitnet", TERN_ACT_SILU, .ternary = true, .rope_base = 10000.0f},
-    {"llama", TERN_ACT_SILU, .rope_adjacent = true, .rope_base = 10000.0f},
+    {"llama", TERN_ACT_SILU, .experts = TERN_EXPERTS_MAY, .rope_adjacent = true, .rope_base = 10000.0f},
     {"granite", TERN_ACT_SILU, .multipliers = true, .rope_adjacent = true, .rope_base = 10000.0f},
     {"smollm3", TERN_ACT_SILU, .plain_period = 4, .window_switch = true, .rope_adjacent = true, .rope_base = 10000.0f},
     {"phi3", TERN_ACT_SILU, .joined = true, .long_rope = true, .any_window = true, .rope_base = 10000.0f},
     {"qwen2", TERN_ACT_SILU, .qkv_bias = true, .window_switch = true, .rope_base = 10000.0f},
     {"qwen3", TERN_ACT_SILU, .qk_norm = true, .window_switch = true, .rope_base = 10000.0f},
+    {"qwen3moe", TERN_ACT_SILU, .qk_norm = true, .window_switch = true, .experts = TERN_EXPERTS_ALL, .expert_ff = true,
+     .rope_base = 10000.0f},
+    {"gpt-oss", TERN_ACT_SWIGLU_OAI, .qkv_bias = true, .o_bias = true, .attn_sinks = true, .full_period = 2,
+     .yarn_between = true, .experts = TERN_EXPERTS_ALL, .expert_bias = true, .mxfp4 = true,
+     .route_rule = TERN_ROUTE_SOFTMAX_TOP, .ffn_limit = 7.0f, .rope_base = 150000.0f},
     {"gemma2", TERN_ACT_GELU, .post_norms = true, .norms_from_one = true, .scaled_embd = true, .full_period = 2,
      .score_softcap = 50.0f, .logit_softcap = 30.0f, .rope_base = 10000.0f},
     {"gemma3", TERN_ACT_GELU, .post_norms = true, .qk_norm = true, .norms_from_one = true, .scaled_embd = true,
@@ -33,11 +38,14 @@ static const tern_family_class classes[] = {
     {"BitnetForCausalLM", TERN_ACT_SILU, "bitnet", "bitnet"},
     {"LlamaForCausalLM", TERN_ACT_SILU, "llama", "llama"},
     {"MistralForCausalLM", TERN_ACT_SILU, "llama", "mistral"},
+    {"MixtralForCausalLM", TERN_ACT_SILU, "llama", "mixtral"},
     {"GraniteForCausalLM", TERN_ACT_SILU, "granite", "granite"},
     {"SmolLM3ForCausalLM", TERN_ACT_SILU, "smollm3", "smollm3"},
     {"Phi3ForCausalLM", TERN_ACT_SILU, "phi3", "phi3"},
     {"Qwen2ForCausalLM", TERN_ACT_SILU, "qwen2", "qwen2"},
     {"Qwen3ForCausalLM", TERN_ACT_SILU, "qwen3", "qwen3"},
+    {"Qwen3MoeForCausalLM", TERN_ACT_SILU, "qwen3moe", "qwen3_moe"},
+    {"GptOssForCausalLM", TERN_ACT_SILU, "gpt-oss", "gpt_oss"},
     {"Gemma2ForCausalLM", TERN_ACT_GELU, "gemma2", "gemma2"},
     {"Gemma3ForCausalLM", TERN_ACT_GELU, "gemma3", "gemma3_text"},
     {"Gemma3ForConditionalGeneration", TERN_ACT_GELU, "gemma3", "gemma3"},
@@ -71,14 +79,15 @@ const char *tern_activation_name(tern_activation activation)
 
 const char *tern_family__list(void)
 {
-    return "bitnet-b1.58, bitnet-25, bitnet, llama, granite, smollm3, phi3, qwen2, qwen3, gemma2 or gemma3";
+    return "bitnet-b1.58, bitnet-25, bitnet, llama, granite, smollm3, phi3, qwen2, qwen3, qwen3moe, gpt-oss, gemma2 or "
+           "gemma3";
 }
 
 const char *tern_family__classes(void)
 {
-    return "BitNetForCausalLM, LlamaForCausalLM, MistralForCausalLM, GraniteForCausalLM, SmolLM3ForCausalLM, "
-           "Phi3ForCausalLM, "
-           "Qwen2ForCausalLM, Qwen3ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM or Gemma3ForConditionalGeneration";
+    return "BitNetForCausalLM, LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM, GraniteForCausalLM, "
+           "SmolLM3ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, "
+           "GptOssForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM or Gemma3ForConditionalGeneration";
 }
 
 static const tern_family_class *class_named(const char *name)
@@ -91,6 +100,7 @@ static const tern_family_class *class_named(const char *name)
 const tern_family_class *tern_family__class_of(const tern_config *config)
 {
     if (config->sub_norms) return class_named("BitNetForCausalLM"); /* of all classes the one that has them */
+    if (strcmp(config->architecture, "llama") == 0 && config->n_experts) return class_named("MixtralForCausalLM");
     if (strcmp(config->architecture, "llama") == 0 && config->window) return class_named("MistralForCausalLM");
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (strcmp(classes[i].architecture, config->architecture) == 0 && strncmp(classes[i].name, "Bit", 3) != 0)
@@ -106,6 +116,11 @@ void tern_family__set(tern_config *config, const tern_family *family)
     config->qk_norm = family->qk_norm;
     config->qkv_bias = family->qkv_bias;
     config->plain_period = family->plain_period;
+    config->o_bias = family->o_bias;
+    config->attn_sinks = family->attn_sinks;
+    config->expert_bias = family->expert_bias;
+    config->route_rule = family->route_rule;
+    config->ffn_limit = family->ffn_limit;
     config->rope[0].base = family->rope_base;
 }
 

@@ -1,5 +1,5 @@
-/* The rules of llama.cpp's mixes. Source: src/llama-quant.cpp, llama_tensor_get_type_impl, without the branches for
- * Falcon's first architecture and for mixtures of experts. */
+/* The rules of llama.cpp's mixes. Source: src/llama-quant.cpp, llama_tensor_get_type_impl, without the branch for
+ * Falcon's first architecture. */
 #include "model/mix.h"
 
 typedef enum layers { ALL, GROUPED, FIRST_TWO, FIRST_FOUR, FIRST_SIXTEENTH, FIRST_EIGHTH, MORE_BITS } layers;
@@ -61,13 +61,36 @@ static bool is_70b(const tern_config *c)
     return c->n_layers == 80 && c->n_heads != c->n_kv_heads;
 }
 
+/* Experts have what their part of a dense layer has. */
+static tern_role like_dense(tern_role role)
+{
+    switch (role) {
+    case TERN_ROLE_FFN_GATE_EXPS: return TERN_ROLE_FFN_GATE;
+    case TERN_ROLE_FFN_UP_EXPS: return TERN_ROLE_FFN_UP;
+    case TERN_ROLE_FFN_DOWN_EXPS: return TERN_ROLE_FFN_DOWN;
+    default: return role;
+    }
+}
+
+/* Beside eight experts (Mixtral) attention is small, and gets more bits. */
+static tern_encoding_id beside_eight(tern_mix_id mix, tern_role role, tern_encoding_id base, tern_encoding_id id)
+{
+    if (role == TERN_ROLE_ATTN_K || role == TERN_ROLE_ATTN_V) return TERN_ENC_Q8_0;
+    if (role != TERN_ROLE_ATTN_OUTPUT) return id;
+    const bool more =
+        mix == TERN_MIX_Q3_K_S || mix == TERN_MIX_Q3_K_M || mix == TERN_MIX_Q4_K_S || mix == TERN_MIX_Q4_K_M;
+    return more ? TERN_ENC_Q5_K : base;
+}
+
 const tern_encoding *tern_mix_encoding(const tern_mix *mix, const tern_config *c, tern_role role, uint32_t layer)
 {
     tern_encoding_id id = mix->encoding;
     if (role == TERN_ROLE_TOKEN_EMBD && c->tied_head) role = TERN_ROLE_OUTPUT;
+    role = like_dense(role);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (rules[i].mix == mix->id && rules[i].role == role && is_among(rules[i].layers, layer, c))
             id = rules[i].encoding;
     if (role == TERN_ROLE_ATTN_V && (id == TERN_ENC_Q3_K || id == TERN_ENC_Q4_K) && is_70b(c)) id = TERN_ENC_Q5_K;
+    if (c->n_experts == 8) id = beside_eight(mix->id, role, mix->encoding, id);
     return tern_encoding_find(id);
 }

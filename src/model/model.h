@@ -157,7 +157,7 @@ enum { TERN_ROLE_NAME_BYTES = 72 };
 /* The tensor's name in Hugging Face folders of models like this one (NULL: of a linear layer, whose names all families
  * share); out holds TERN_ROLE_NAME_BYTES. */
 void tern_role_hf_name(const tern_config *config, tern_role role, uint32_t layer, char *out);
-/* A matrix of a linear layer; a norm's weight; that or a bias. */
+/* A matrix of a linear layer; a norm's weight; that or a bias (of experts [n_experts][cols]). */
 bool tern_role_is_linear(tern_role role);
 bool tern_role_is_norm(tern_role role);
 bool tern_role_is_vector(tern_role role);
@@ -290,10 +290,10 @@ typedef struct tern_export_options {
 tern_status tern_model_write_gguf(const tern_model *model, const char *path, const tern_export_options *options,
                                   tern_error *err);
 
-/* The shapes of published models; bitnet-tiny is for tests. */
+/* The shapes of published models; those called tiny are for tests. */
 #define TERN_SYNTH_PRESETS                                                                                             \
     "bitnet-2b4t, bitnet-700m, bitnet-tiny, falcon3-10b, llama3-8b, llama3.2-1b, qwen3-0.6b, gemma3-270m, gemma3-1b, " \
-    "gemma3-4b"
+    "gemma3-4b, mixtral-8x7b, mixtral-tiny, qwen3-30b-a3b, qwen3moe-tiny, gpt-oss-20b, gpt-oss-tiny"
 
 /* A model of random weights with a valid vocabulary, streamed to a GGUF file: ternary layers (about a third each of -1,
  * 0, +1), or normal numbers where the published model is dense; norms of 1, biases of 0. Deterministic in seed. */
@@ -303,6 +303,7 @@ typedef struct tern_synth_options {
     const struct tern_mix *mix;         /* as in tern_export_options */
     tern_export_report *report;         /* set on success; may be NULL */
     uint64_t seed;
+    uint32_t experts, experts_used; /* instead of the preset's; 0: that */
     /* The share of gates that are closed (at most 0), 0.5 to 1, of models whose gates can be: those of squared ReLU.
      * Rows of the gate matrix are zeros until it is so; the others close by chance, half the time. 0: as chance has it.
      */

@@ -71,6 +71,9 @@ tern_status tern_weight__rows(const tern_weight *w, uint32_t first, uint32_t n, 
 
 /* ---- families: what an architecture's name means beyond its numbers */
 
+/* Whether models of a family have experts. */
+typedef enum tern_family_experts { TERN_EXPERTS_NONE, TERN_EXPERTS_MAY, TERN_EXPERTS_ALL } tern_family_experts;
+
 typedef struct tern_family {
     const char *architecture; /* GGUF's word */
     tern_activation activation;
@@ -86,6 +89,13 @@ typedef struct tern_family {
     bool scaled_embd;                   /* rows of the embedding table times sqrt(n_embd) */
     bool multipliers;                   /* factors of embedding, residual sums, scores and logits (Granite) */
     bool window_switch;                 /* sliding_window counts only with use_sliding_window, which is refused */
+    tern_family_experts experts;
+    tern_route_rule route_rule; /* where a file does not say */
+    bool expert_ff;             /* an expert's length has a key of its own; another is that of dense layers */
+    bool expert_bias;           /* as in tern_config; so are o_bias and attn_sinks */
+    bool o_bias, attn_sinks;
+    bool mxfp4;                         /* Hugging Face folders may hold experts as MXFP4 */
+    float ffn_limit;                    /* where a file does not say */
     uint32_t full_period;               /* of layers that see all positions, where there is a window */
     uint32_t plain_period;              /* as in tern_config */
     float window_rope_base;             /* of layers with a window; 0: as the others */
@@ -126,6 +136,8 @@ typedef enum tern_role_kind {
 } tern_role_kind;
 
 tern_role_kind tern_role__kind(tern_role role);
+/* A matrix or the biases of all experts of a layer. */
+bool tern_role__of_experts(tern_role role);
 /* True for the roles that every layer has its own tensor of. */
 bool tern_role__in_layer(tern_role role);
 /* True when a model with this configuration has no tensor of its own for the role. */
@@ -154,6 +166,24 @@ void tern_role__scale_name(const char *weight_name, char *out, size_t n);
 bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t layer, unsigned i, char *out);
 /* `pattern` with its "%u" replaced by the layer. */
 void tern_role__name_in_layer(const char *pattern, uint32_t layer, char *out);
+
+/* Where a Hugging Face folder has the rows of one expert's part of a role: in a tensor of that expert alone, or in one
+ * of all, [n_experts][...]. The expert's row r is row first + step * r of `rows` in its part of the tensor; of
+ * transposed ones it is a column: [cols][rows]. */
+typedef struct tern_hf_experts {
+    char name[TERN_MODEL__NAME_BYTES];
+    bool single, transposed;
+    uint32_t first, step, rows;
+} tern_hf_experts;
+
+/* False of roles that are not all experts' together. */
+bool tern_role__hf_experts(const tern_config *config, tern_role role, uint32_t layer, uint32_t expert,
+                           tern_hf_experts *out);
+/* Rows of one expert in the role's weight. */
+uint32_t tern_role__expert_rows(const tern_config *config, tern_role role, uint32_t layer);
+/* "gate_up_proj_blocks" and "..._scales": MXFP4 as Hugging Face folders have it. */
+#define TERN_HF__BLOCKS "_blocks"
+#define TERN_HF__SCALES "_scales"
 
 /* Matrices stored as one, one below the other. */
 typedef struct tern_joint {
@@ -202,6 +232,9 @@ tern_status tern_config__scores_from_hf(tern_config *config, const tern_family *
 /* Granite's multipliers, and which layers have no RoPE. */
 tern_status tern_config__factors_from_hf(tern_config *config, const tern_family *family, const json_t *root,
                                          tern_error *err);
+/* Experts: how many, how long, how they are chosen. Errors: NOT_FOUND, MALFORMED, UNSUPPORTED (layers without them). */
+tern_status tern_config__experts_from_hf(tern_config *config, const tern_family *family, const json_t *root,
+                                         tern_error *err);
 /* The feed-forward lengths of all layers, each[n_layers]. */
 void tern_config__set_feed_forward(tern_config *config, const uint32_t *each);
 /* `name` is what the model is called when the file does not say. */
@@ -233,7 +266,7 @@ tern_status tern_model__check_shape(const tern_config *config, tern_role role, u
 tern_status tern_model__check_encoding(tern_role role, const char *name, const tern_encoding *e, tern_error *err);
 /* Codes, scales and values of one weight that has been filled in; reads all of it unless the options say no. */
 tern_status tern_model__check_data(const tern_model *model, const tern_weight *weight, tern_error *err);
-/* Gives the weight, whose cols are set, an f32 copy of the vector at `data`. */
+/* Gives the weight, whose rows and cols are set, an f32 copy of the vector (of experts: the vectors) at `data`. */
 tern_status tern_model__set_vector(tern_model *model, tern_weight *weight, const tern_encoding *e, const uint8_t *data,
                                    tern_error *err);
 /* Fills scale and row_scales of a ternary weight from the bytes of its tensor. Errors: as of block_scales. */
@@ -313,6 +346,8 @@ tern_status tern_model__set_rope_factors(tern_model *model, tern_rope_factors wh
 tern_status tern_model__multiply(tern_model *model, tern_weight *w, const uint8_t *scales, size_t n, tern_error *err);
 /* "int8": inputs of linear layers are quantised, however these are stored; of families that are not always so. */
 #define TERN_MODEL__ACTIVATIONS "tern.activations"
+/* Float: what the gate and up parts of SwiGLU are clamped to; of models that differ from their family in it. */
+#define TERN_MODEL__SWIGLU_LIMIT "tern.swiglu_limit"
 /* Bool: whether the bounds of YaRN are whole pairs; of models that differ from their family in it. */
 #define TERN_MODEL__YARN_TRUNCATE "tern.rope.yarn_truncate"
 /* Says that I2_S tensors are in Tern's order; written of files of which a person has said so. */

@@ -96,6 +96,7 @@ static tern_status add_role(tern_model *model, tern_hf_layout layout, tern_role 
     tern_joint joint;
     tern_hf__source s = {.model = model, .layout = layout, .role = role, .layer = layer};
     s.weight = tern_model__slot(model, role, layer);
+    if (tern_role__of_experts(role)) return tern_hf__add_experts(&s, err);
     s.tensor = find_tensor(model, role, layer, s.weight->name);
     if (!s.tensor && tern_role__joint(&model->config, role, layer, &joint)) {
         tern_role__spell(model->spelling, joint.hf, name);

@@ -26,5 +26,8 @@ const tern_st_tensor *tern_hf__scale_tensor(const tern_hf__source *s);
 tern_status tern_hf__add_master(const tern_hf__source *s, tern_error *err);
 /* A matrix of packed codes with its scales. Errors: UNSUPPORTED, MALFORMED, OUT_OF_MEMORY. */
 tern_status tern_hf__add_uint8(tern_hf__source *s, tern_error *err);
+/* A role of all experts: their tensors, one after the other. Errors: MALFORMED (a tensor is missing, or has another
+ * shape), UNSUPPORTED, OUT_OF_MEMORY. */
+tern_status tern_hf__add_experts(tern_hf__source *s, tern_error *err);
 
 #endif

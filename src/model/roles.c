@@ -29,6 +29,8 @@ static const struct {
     const char *gguf, *hf;
 } own_names[] = {
     {"gpt-oss", TERN_ROLE_FFN_NORM, "blk.%u.post_attention_norm.weight", NULL},
+    {"llama", TERN_ROLE_ROUTER, NULL, "model.layers.%u.block_sparse_moe.gate.weight"},
+    {"qwen3moe", TERN_ROLE_ROUTER, NULL, "model.layers.%u.mlp.gate.weight"},
 };
 
 static const char *own_name(const tern_config *config, tern_role role, bool gguf)
@@ -68,6 +70,11 @@ void tern_role__scale_name(const char *weight_name, char *out, size_t n)
 tern_role_kind tern_role__kind(tern_role role)
 {
     return roles[role].kind;
+}
+
+bool tern_role__of_experts(tern_role role)
+{
+    return roles[role].kind == TERN_KIND_E || roles[role].kind == TERN_KIND_F;
 }
 
 bool tern_role__in_layer(tern_role role)
@@ -232,5 +239,5 @@ bool tern_role_is_norm(tern_role role)
 
 bool tern_role_is_vector(tern_role role)
 {
-    return tern_role_is_norm(role) || roles[role].kind == TERN_KIND_B;
+    return tern_role_is_norm(role) || roles[role].kind == TERN_KIND_B || roles[role].kind == TERN_KIND_F;
 }

@@ -88,7 +88,7 @@ static tern_status write_weight(const maker *m, tern_role role, uint32_t layer, 
 /* Layers of a ternary model hold codes in every encoding, those of others normal numbers. */
 static bool is_ternary(const maker *m, tern_role role)
 {
-    return tern_role_is_linear(role) && m->ternary;
+    return m->ternary && (tern_role_is_linear(role) || tern_role__kind(role) == TERN_KIND_E);
 }
 
 /* A scale that keeps the size of activations; as a trained one, it is none that an f16 holds exactly. */
@@ -158,14 +158,17 @@ static tern_status write_norm(maker *m, tern_role role, uint32_t layer, tern_err
     uint8_t one[4];
     tern_store_f32(one, tern_role_is_norm(role) ? 1.0f : 0.0f);
     tern_role__shape(role, layer, m->config, &rows, &cols);
-    for (uint32_t i = 0; i < cols; i++) TERN_TRY(tern_gguf_writer_data(m->writer, one, sizeof one, err));
-    return report(m, cols, err);
+    const uint64_t n = (uint64_t)rows * cols;
+    for (uint64_t i = 0; i < n; i++) TERN_TRY(tern_gguf_writer_data(m->writer, one, sizeof one, err));
+    return report(m, n, err);
 }
 
 static tern_status write_role(maker *m, tern_role role, uint32_t layer, tern_error *err)
 {
     switch (tern_role__kind(role)) {
+    case TERN_KIND_E:
     case TERN_KIND_L: return is_ternary(m, role) ? write_linear(m, role, layer, err) : write_table(m, role, layer, err);
+    case TERN_KIND_R:
     case TERN_KIND_T: return write_table(m, role, layer, err);
     default: return write_norm(m, role, layer, err);
     }
@@ -220,6 +223,22 @@ static tern_status write_file(maker *m, const char *path, tern_error *err)
     return status;
 }
 
+/* Other numbers of experts than the preset has. */
+static tern_status set_experts(tern_config *config, const tern_synth_options *options, tern_error *err)
+{
+    if (!options->experts && !options->experts_used) return TERN_OK;
+    if (!config->n_experts)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "experts in %s: %u with %u used asked for, a preset with experts "
+                         "expected",
+                         options->preset, options->experts, options->experts_used);
+    if (options->experts) config->n_experts = options->experts;
+    if (options->experts_used) config->n_experts_used = options->experts_used;
+    if (tern_config__check(config, err) == TERN_OK) return TERN_OK;
+    err->code = TERN_INVALID_ARGUMENT;
+    return err->code;
+}
+
 static tern_status check_gates(const tern_config *config, const tern_synth_options *options, tern_error *err)
 {
     const float share = options->closed_gates;
@@ -240,6 +259,7 @@ tern_status tern_synth_write(const char *path, const tern_synth_options *options
     bool ternary = true;
     TERN_TRY(tern_synth__preset(options->preset, &config, &ternary, e));
     TERN_TRY(check_gates(&config, options, e));
+    TERN_TRY(set_experts(&config, options, e));
     maker m = {.config = &config, .options = options, .ternary = ternary, .rng = {options->seed}};
     const tern_encoding *usual = tern_encoding_find(ternary ? TERN_ENC_I2_S : TERN_ENC_Q8_0);
     m.encodings.linear = options->linear ? options->linear : usual;

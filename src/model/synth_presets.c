@@ -6,8 +6,20 @@
 #define BITNET                                                                                                         \
     .architecture = "bitnet-b1.58", .rms_eps = 1e-5f, .bit_linear = true, .sub_norms = true, .tied_head = true,        \
     .rope[0].base = 500000.0f
-#define LLAMA .architecture = "llama", .rms_eps = 1e-5f, .rope_adjacent = true
-#define GEMMA .architecture = "gemma3", .rms_eps = 1e-6f, .tied_head = true, .full_period = 6
+#define LLAMA    .architecture = "llama", .rms_eps = 1e-5f, .rope_adjacent = true
+#define QWEN3MOE .architecture = "qwen3moe", .rms_eps = 1e-6f, .rope[0].base = 1000000.0f
+/* YaRN's `size` is 0.1 ln(32) + 1 */
+#define GPT_OSS(original)                                                                                              \
+    .architecture = "gpt-oss", .rms_eps = 1e-5f, .full_period = 2,                                                     \
+    .rope[0] = {.base = 150000.0f,                                                                                     \
+                .scaling = TERN_ROPE_YARN,                                                                             \
+                .factor = 32.0f,                                                                                       \
+                .size = 1.3465736f,                                                                                    \
+                .beta_fast = 32.0f,                                                                                    \
+                .beta_slow = 1.0f,                                                                                     \
+                .original_ctx = original}
+#define EXPERTS(n, used) .n_experts = n, .n_experts_used = used
+#define GEMMA            .architecture = "gemma3", .rms_eps = 1e-6f, .tied_head = true, .full_period = 6
 
 /* n_embd, n_layers, n_heads, n_kv_heads, head_dim, n_ff, n_vocab, n_ctx_train */
 #define SHAPE(embd, layers, heads, kv, dim, ff, vocab, ctx)                                                            \
@@ -47,6 +59,16 @@ static const struct {
      false,
      {GEMMA, .window = 1024, .rope[0] = {.scaling = TERN_ROPE_LINEAR, .factor = 8.0f},
       SHAPE(2560, 34, 8, 4, 256, 10240, 262208, 131072)}},
+    {"mixtral-8x7b",
+     false,
+     {LLAMA, .rope[0].base = 1000000.0f, EXPERTS(8, 2), SHAPE(4096, 32, 32, 8, 128, 14336, 32000, 32768)}},
+    {"mixtral-tiny", false, {LLAMA, .rope[0].base = 1000000.0f, EXPERTS(8, 2), SHAPE(256, 2, 4, 2, 64, 256, 512, 256)}},
+    {"qwen3-30b-a3b", false, {QWEN3MOE, EXPERTS(128, 8), SHAPE(2048, 48, 32, 4, 128, 768, 151936, 40960)}},
+    {"qwen3moe-tiny", false, {QWEN3MOE, EXPERTS(16, 4), SHAPE(256, 2, 4, 2, 64, 128, 512, 256)}},
+    {"gpt-oss-20b",
+     false,
+     {GPT_OSS(4096), .window = 128, EXPERTS(32, 4), SHAPE(2880, 24, 64, 8, 64, 2880, 201088, 131072)}},
+    {"gpt-oss-tiny", false, {GPT_OSS(8), .window = 16, EXPERTS(8, 4), SHAPE(256, 2, 4, 2, 64, 256, 512, 256)}},
 };
 
 tern_status tern_synth__preset(const char *name, tern_config *config, bool *ternary, tern_error *err)

@@ -97,6 +97,22 @@ static bool use_hf(marks *m, const tern_safetensors *st, const char *name)
     return t != NULL;
 }
 
+/* Those of all experts. */
+static void use_experts(marks *m, const tern_model *model, tern_role role, uint32_t layer)
+{
+    static const char *const endings[] = {"", TERN_HF__BLOCKS, TERN_HF__SCALES};
+    char spelt[TERN_MODEL__NAME_BYTES], name[TERN_MODEL__NAME_BYTES + 8];
+    tern_hf_experts at = {.single = true};
+    for (uint32_t e = 0; at.single && e < model->config.n_experts; e++) {
+        if (!tern_role__hf_experts(&model->config, role, layer, e, &at)) return;
+        tern_role__spell(model->spelling, at.name, spelt);
+        for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+            snprintf(name, sizeof name, "%s%s", spelt, endings[i]);
+            use_hf(m, model->safetensors, name);
+        }
+    }
+}
+
 tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err)
 {
     char own[TERN_MODEL__NAME_BYTES], name[TERN_MODEL__NAME_BYTES], scale[TERN_MODEL__NAME_BYTES + 8];
@@ -108,6 +124,10 @@ tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err)
     while (tern_role__next(&walk, &model->config)) {
         tern_joint joint;
         bool found = false;
+        if (tern_role__of_experts(walk.role)) {
+            use_experts(&m, model, walk.role, walk.layer);
+            continue;
+        }
         for (unsigned i = 0; !found && tern_role__hf_name(&model->config, walk.role, walk.layer, i, own); i++) {
             tern_role__spell(model->spelling, own, name);
             found = use_hf(&m, st, name); /* under another name it would be there twice */

@@ -51,7 +51,8 @@ tern_status tern_model__check_encoding(tern_role role, const char *name, const t
 {
     const bool plain = e->id == TERN_ENC_F32 || e->id == TERN_ENC_F16 || e->id == TERN_ENC_BF16;
     const bool vector = tern_role_is_vector(role);
-    if (tern_role_is_linear(role) || (vector ? plain : !e->ternary)) return TERN_OK;
+    if (tern_role_is_linear(role) || tern_role__kind(role) == TERN_KIND_E || (vector ? plain : !e->ternary))
+        return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, %s expected", name, e->name,
                      vector ? "f32, f16 or bf16" : "an encoding that is not ternary");
 }
@@ -68,11 +69,12 @@ tern_status tern_model__set_vector(tern_model *model, tern_weight *weight, const
                                    tern_error *err)
 {
     void *values = NULL;
-    TERN_TRY(tern_model__own(model, weight->cols * sizeof(float), &values, err));
-    TERN_TRY(tern_decode_rows(e, data, 1, weight->cols, 0, 1, values, err));
+    const size_t bytes = (size_t)weight->rows * weight->cols * sizeof(float);
+    TERN_TRY(tern_model__own(model, bytes, &values, err));
+    TERN_TRY(tern_decode_rows(e, data, weight->rows, weight->cols, 0, weight->rows, values, err));
     weight->encoding = tern_encoding_find(TERN_ENC_F32);
     weight->data = values;
-    weight->bytes = weight->cols * sizeof(float);
+    weight->bytes = bytes;
     weight->mapped = false;
     return TERN_OK;
 }

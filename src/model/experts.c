@@ -1,0 +1,58 @@
+/* The tensors of experts in Hugging Face folders: one for each expert, or all in one. */
+#include <string.h>
+
+#include "model/model_internal.h"
+
+/* Parts of a tensor that several roles share are interleaved: even rows gate, odd rows up (GPT-OSS). Sources:
+ * transformers modeling_mixtral, modeling_qwen3_moe and modeling_gpt_oss, as their checkpoints are saved. */
+static const struct {
+    const char *architecture;
+    tern_role role;
+    const char *hf; /* "%u" is the layer, a second one the expert */
+    uint32_t part, parts;
+    bool transposed;
+} sources[] = {
+    {"llama", TERN_ROLE_FFN_GATE_EXPS, "model.layers.%u.block_sparse_moe.experts.%u.w1.weight", 0, 1, false},
+    {"llama", TERN_ROLE_FFN_DOWN_EXPS, "model.layers.%u.block_sparse_moe.experts.%u.w2.weight", 0, 1, false},
+    {"llama", TERN_ROLE_FFN_UP_EXPS, "model.layers.%u.block_sparse_moe.experts.%u.w3.weight", 0, 1, false},
+    {"qwen3moe", TERN_ROLE_FFN_GATE_EXPS, "model.layers.%u.mlp.experts.%u.gate_proj.weight", 0, 1, false},
+    {"qwen3moe", TERN_ROLE_FFN_UP_EXPS, "model.layers.%u.mlp.experts.%u.up_proj.weight", 0, 1, false},
+    {"qwen3moe", TERN_ROLE_FFN_DOWN_EXPS, "model.layers.%u.mlp.experts.%u.down_proj.weight", 0, 1, false},
+    {"gpt-oss", TERN_ROLE_FFN_GATE_EXPS, "model.layers.%u.mlp.experts.gate_up_proj", 0, 2, true},
+    {"gpt-oss", TERN_ROLE_FFN_UP_EXPS, "model.layers.%u.mlp.experts.gate_up_proj", 1, 2, true},
+    {"gpt-oss", TERN_ROLE_FFN_DOWN_EXPS, "model.layers.%u.mlp.experts.down_proj", 0, 1, true},
+    {"gpt-oss", TERN_ROLE_FFN_GATE_EXPS_BIAS, "model.layers.%u.mlp.experts.gate_up_proj_bias", 0, 2, false},
+    {"gpt-oss", TERN_ROLE_FFN_UP_EXPS_BIAS, "model.layers.%u.mlp.experts.gate_up_proj_bias", 1, 2, false},
+    {"gpt-oss", TERN_ROLE_FFN_DOWN_EXPS_BIAS, "model.layers.%u.mlp.experts.down_proj_bias", 0, 1, false},
+};
+
+uint32_t tern_role__expert_rows(const tern_config *config, tern_role role, uint32_t layer)
+{
+    uint32_t rows, cols;
+    tern_role__shape(role, layer, config, &rows, &cols);
+    return rows / config->n_experts;
+}
+
+/* A bias has a number for each row of its matrix: numbers are what is interleaved there. */
+bool tern_role__hf_experts(const tern_config *config, tern_role role, uint32_t layer, uint32_t expert,
+                           tern_hf_experts *out)
+{
+    const tern_role_kind kind = tern_role__kind(role);
+    if (!tern_role__of_experts(role)) return false;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        if (sources[i].role != role || strcmp(sources[i].architecture, config->architecture) != 0) continue;
+        char name[TERN_MODEL__NAME_BYTES];
+        uint32_t rows, cols;
+        tern_role__shape(role, layer, config, &rows, &cols);
+        const uint32_t n = kind == TERN_KIND_F ? cols : rows / config->n_experts;
+        tern_role__name_in_layer(sources[i].hf, layer, name);
+        *out = (tern_hf_experts){.single = strstr(name, "%u") != NULL,
+                                 .transposed = sources[i].transposed,
+                                 .first = sources[i].part,
+                                 .step = sources[i].parts,
+                                 .rows = n * sources[i].parts};
+        tern_role__name_in_layer(name, expert, out->name);
+        return true;
+    }
+    return false;
+}

@@ -45,7 +45,9 @@ void tern_build__mark_hidden(tern_builder *b, tern_view x, uint32_t index);
 typedef struct tern_build_input {
     tern_view x, quantized;
     tern_rows rows;
-    bool table; /* for the output table: never quantised */
+    bool table;      /* for the output table: never quantised */
+    bool plain;      /* never quantised either */
+    tern_view route; /* of layers with experts, whose results are rows ROUTED; no columns: none */
 } tern_build_input;
 
 /* One of the linear layers that share an input. */

@@ -43,8 +43,9 @@ static tern_view cache(tern_builder *b, const char *name)
 }
 
 /* How this layer's scores are made. */
-static void score(const tern_builder *b, tern_op *op)
+static void score(tern_builder *b, tern_op *op)
 {
+    if (b->config->attn_sinks) op->sinks = tern_build__weight(b, tern_build__weight_at(b, TERN_ROLE_ATTN_SINKS));
     op->scale = b->config->score_scale;
     op->softcap = b->config->score_softcap;
     op->window = tern_config_layer(b->config, b->layer).window;
@@ -136,27 +137,62 @@ static tern_view attention_block(tern_builder *b, tern_view x)
     rope(b, qkv[1].out, b->config->n_kv_heads);
     tern_build_input sub = {.x = attention(b, qkv[0].out, qkv[1].out, qkv[2].out)};
     if (b->config->sub_norms) sub.x = tern_build__rms_norm(b, "attn_sub_norm", sub.x, TERN_ROLE_ATTN_SUB_NORM);
-    tern_build_linear o = {.name = "attn_o", .role = TERN_ROLE_ATTN_OUTPUT};
+    tern_build_linear o = {.name = "attn_o", .role = TERN_ROLE_ATTN_OUTPUT, .bias = TERN_ROLE_ATTN_OUTPUT_BIAS};
     tern_build__linears(b, &sub, &o, 1);
     return block_sum(b, "ffn_inp", x, o.out, TERN_ROLE_ATTN_POST_NORM);
 }
 
+/* The experts of each token, by the router's logits. */
+static tern_view route(tern_builder *b, tern_view x)
+{
+    tern_build_input in = {.x = x, .plain = true};
+    tern_build_linear router = {.name = "ffn_logits", .role = TERN_ROLE_ROUTER, .bias = TERN_ROLE_ROUTER_BIAS};
+    tern_build__linears(b, &in, &router, 1);
+    tern_view routes = tern_build__activation(b, "ffn_routes", TERN_DTYPE_U32, TERN_ROWS_ROUTED, 2);
+    tern_op op = {.kind = TERN_OP_ROUTE,
+                  .in = {[TERN_ROUTE_LOGITS] = router.out},
+                  .n_experts = b->config->n_experts,
+                  .route_rule = b->config->route_rule};
+    tern_build__op(b, op, TERN_ROWS_TOKENS, TERN_ROUTE_INPUTS, routes);
+    return routes;
+}
+
+/* What the experts of each token have made, times their weights. */
+static tern_view combine(tern_builder *b, tern_view made, tern_view routes)
+{
+    tern_view y = tern_build__activation(b, "ffn_out", TERN_DTYPE_F32, TERN_ROWS_TOKENS, made.cols);
+    tern_op op = {.kind = TERN_OP_COMBINE, .in = {[TERN_COMBINE_Y] = made, [TERN_COMBINE_ROUTES] = routes}};
+    tern_build__op(b, op, TERN_ROWS_TOKENS, TERN_COMBINE_INPUTS, y);
+    return y;
+}
+
+/* One network for all tokens, or experts, whose rows are those of their tokens. */
 static tern_view ffn_block(tern_builder *b, tern_view x)
 {
-    tern_build_input in = {.x = tern_build__rms_norm(b, "ffn_norm", x, TERN_ROLE_FFN_NORM)};
+    const bool experts = b->config->n_experts > 0;
+    const tern_rows rows = experts ? TERN_ROWS_ROUTED : TERN_ROWS_TOKENS;
+    tern_build_input in = {.x = tern_build__rms_norm(b, "ffn_norm", x, TERN_ROLE_FFN_NORM), .rows = rows};
+    if (experts) in.route = route(b, in.x);
     tern_build_linear pair[] = {{.name = "ffn_gate", .role = TERN_ROLE_FFN_GATE},
                                 {.name = "ffn_up", .role = TERN_ROLE_FFN_UP}};
+    tern_build_linear down = {.name = "ffn_down", .role = TERN_ROLE_FFN_DOWN};
+    if (experts) {
+        pair[0].role = TERN_ROLE_FFN_GATE_EXPS, pair[0].bias = TERN_ROLE_FFN_GATE_EXPS_BIAS;
+        pair[1].role = TERN_ROLE_FFN_UP_EXPS, pair[1].bias = TERN_ROLE_FFN_UP_EXPS_BIAS;
+        down.role = TERN_ROLE_FFN_DOWN_EXPS, down.bias = TERN_ROLE_FFN_DOWN_EXPS_BIAS;
+    }
     tern_build__linears(b, &in, pair, 2);
-    tern_view h = tern_build__activation(b, "ffn_act", TERN_DTYPE_F32, TERN_ROWS_TOKENS,
-                                         tern_config_layer(b->config, b->layer).n_ff);
+    tern_view h =
+        tern_build__activation(b, "ffn_act", TERN_DTYPE_F32, rows, tern_config_layer(b->config, b->layer).n_ff);
     tern_op gate = {.kind = TERN_OP_GATE,
                     .in = {[TERN_GATE_GATE] = pair[0].out, [TERN_GATE_UP] = pair[1].out},
-                    .activation = b->config->activation};
-    tern_build__op(b, gate, TERN_ROWS_TOKENS, TERN_GATE_INPUTS, h);
-    tern_build_input sub = {.x = h};
+                    .activation = b->config->activation,
+                    .limit = b->config->ffn_limit};
+    tern_build__op(b, gate, rows, TERN_GATE_INPUTS, h);
+    tern_build_input sub = {.x = h, .rows = rows, .route = in.route};
     if (b->config->sub_norms) sub.x = tern_build__rms_norm(b, "ffn_sub_norm", h, TERN_ROLE_FFN_SUB_NORM);
-    tern_build_linear down = {.name = "ffn_down", .role = TERN_ROLE_FFN_DOWN};
     tern_build__linears(b, &sub, &down, 1);
+    if (experts) down.out = combine(b, down.out, in.route);
     return block_sum(b, "l_out", x, down.out, TERN_ROLE_FFN_POST_NORM);
 }
 
@@ -252,16 +288,18 @@ static tern_status check_options(const tern_graph_options *o, tern_error *err)
 tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const tern_graph_options *options,
                              tern_error *err)
 {
-    *graph = (tern_graph){.max_tokens = options->max_tokens,
-                          .no_fusion = options->no_fusion,
-                          .max_outputs = options->max_outputs,
-                          .n_sequences = options->n_sequences,
-                          .n_ring_pages = options->training ? 0 : options->n_ring_pages,
-                          .logits = TERN_NO_VALUE,
-                          .tokens = TERN_NO_VALUE,
-                          .losses = TERN_NO_VALUE,
-                          .norms = TERN_NO_VALUE,
-                          .n_layers = tern_model_config(model)->n_layers};
+    *graph =
+        (tern_graph){.max_tokens = options->max_tokens,
+                     .no_fusion = options->no_fusion,
+                     .max_outputs = options->max_outputs,
+                     .n_routes = tern_model_config(model)->n_experts ? tern_model_config(model)->n_experts_used : 0,
+                     .n_sequences = options->n_sequences,
+                     .n_ring_pages = options->training ? 0 : options->n_ring_pages,
+                     .logits = TERN_NO_VALUE,
+                     .tokens = TERN_NO_VALUE,
+                     .losses = TERN_NO_VALUE,
+                     .norms = TERN_NO_VALUE,
+                     .n_layers = tern_model_config(model)->n_layers};
     graph->max_pages = (uint32_t)(((uint64_t)options->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE);
     TERN_TRY(check_options(options, err));
     if (options->screened_head && tern_model_config(model)->logit_softcap > 0)

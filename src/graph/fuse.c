@@ -92,6 +92,7 @@ static tern_status fuse_siblings(tern_fusing *f, size_t at)
     while (n < TERN_LINEAR_MAX_PARTS && at + n < g->n_ops && plain_linear(f, &g->ops[at + n]) &&
            g->ops[at + n].in[TERN_LINEAR_X].value == g->ops[at].in[TERN_LINEAR_X].value &&
            g->ops[at + n].int8_blocks == g->ops[at].int8_blocks &&
+           g->ops[at + n].route.value == g->ops[at].route.value &&
            is_inner(g, &g->ops[at + n]) == is_inner(g, &g->ops[at]))
         cols += g->values[g->ops[at + n++].out.value].cols;
     if (n < 2) return TERN_OK;
@@ -135,6 +136,7 @@ static tern_status fuse_gate(tern_fusing *f, size_t at)
     tern_op fused = *linear;
     fused.gated = true;
     fused.activation = gate->activation;
+    fused.limit = gate->limit;
     fused.out = gate->out;
     if (!has_bias(linear)) *linear = fused;
     else if (!tern_fuse__becomes(f, linear, &fused)) return TERN_OK;
@@ -142,15 +144,17 @@ static tern_status fuse_gate(tern_fusing *f, size_t at)
     return TERN_OK;
 }
 
-/* ADD of what a linear op made to something made before it; or a norm, where the device has such norms. */
+/* ADD of what a linear op made to something made before it; or a norm, or a sum of experts, where the device has such.
+ */
 static tern_status fuse_residual(tern_fusing *f, size_t at)
 {
     tern_op *add = &f->graph->ops[at];
     if (add->kind != TERN_OP_ADD) return TERN_OK;
     tern_op *made = tern_graph__maker(f->graph, add->in[TERN_ADD_B].value);
     tern_op *other = tern_graph__maker(f->graph, add->in[TERN_ADD_A].value);
-    bool linear = made && made->kind == TERN_OP_LINEAR && !made->gated, norm = made && made->kind == TERN_OP_RMS_NORM;
-    if ((!linear && !norm) || made->residual.value != TERN_NO_VALUE || f->uses[made->out.value] != 1 ||
+    bool linear = made && made->kind == TERN_OP_LINEAR && !made->gated && !made->route.cols;
+    bool other_kind = made && (made->kind == TERN_OP_RMS_NORM || made->kind == TERN_OP_COMBINE);
+    if ((!linear && !other_kind) || made->residual.value != TERN_NO_VALUE || f->uses[made->out.value] != 1 ||
         !whole(f, add->in[TERN_ADD_B]) || !other || other > made)
         return TERN_OK;
     tern_op fused = *made;
@@ -174,6 +178,7 @@ static bool all_parts(const tern_fusing *f, const tern_op *linear, bool ternary)
  */
 static bool begins(const tern_fusing *f, const tern_op *norm, const tern_op *linear)
 {
+    if (linear->route.cols) return false;
     if (norm->kind == TERN_OP_NORM_QUANT) return all_parts(f, linear, true);
     return norm->kind == TERN_OP_RMS_NORM && norm->residual.value == TERN_NO_VALUE && whole(f, norm->out) &&
            whole(f, linear->in[TERN_LINEAR_X]) && norm->in[TERN_NORM_WEIGHT].cols == norm->in[TERN_NORM_X].cols &&
@@ -223,7 +228,7 @@ static const rule rules[] = {
     {{"rope_kv", "ROPE of q, of k + KV_WRITE (after siblings)"}, tern_fuse__rope_kv, 0},
     {{"head_norms", "RMS_NORM of heads of q, of k + rope_kv (GPU)"}, tern_fuse__head_norms, 0},
     {{"gate", "gate|up + GATE (after siblings)"}, fuse_gate, 0},
-    {{"residual", "LINEAR or RMS_NORM + ADD"}, fuse_residual, 0},
+    {{"residual", "LINEAR, RMS_NORM or COMBINE + ADD"}, fuse_residual, 0},
     {{"gather", "GATHER of one token"}, fuse_gather, 0},
     {{"linear_norm", "a norm + the LINEAR that reads it (GPU, one token)"}, fuse_linear_norm, TERN_FUSION_LINEAR_NORM},
     {{"rope_attention", "rope_kv + ATTENTION (GPU, one token)"}, tern_fuse__rope_attention, TERN_FUSION_ROPE_ATTENTION},

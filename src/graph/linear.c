@@ -18,13 +18,14 @@ static tern_view quantized(tern_builder *b, tern_build_input *in)
     char name[48];
     bool fake = b->options->fake_quantize;
     name_quantized(b, in->x.value, fake ? "fq" : "q8", name);
-    in->quantized = tern_build__activation(b, name, fake ? TERN_DTYPE_F32 : TERN_DTYPE_Q8, in->rows, in->x.cols);
+    const tern_rows rows = in->route.cols ? tern_build__rows_of(b, in->x) : in->rows;
+    in->quantized = tern_build__activation(b, name, fake ? TERN_DTYPE_F32 : TERN_DTYPE_Q8, rows, in->x.cols);
     tern_op op = {.kind = TERN_OP_QUANTIZE, .in = {[TERN_QUANTIZE_X] = in->x}};
     if (fake)
         op = (tern_op){.kind = TERN_OP_FAKE_QUANTIZE,
                        .in = {[TERN_FAKE_QUANTIZE_X] = in->x,
                               [TERN_FAKE_QUANTIZE_TRAINING] = tern_build__param(b, TERN_PARAM_TRAINING)}};
-    tern_build__op(b, op, in->rows, fake ? TERN_FAKE_QUANTIZE_INPUTS : TERN_QUANTIZE_INPUTS, in->quantized);
+    tern_build__op(b, op, rows, fake ? TERN_FAKE_QUANTIZE_INPUTS : TERN_QUANTIZE_INPUTS, in->quantized);
     return in->quantized;
 }
 
@@ -33,20 +34,23 @@ static tern_view quantized(tern_builder *b, tern_build_input *in)
 static bool takes_blocks(const tern_builder *b, const tern_build_input *in, tern_view x, const tern_weight *w)
 {
     const bool ternary = tern_model_weight(b->model, TERN_ROLE_ATTN_Q, 0)->encoding->ternary || b->config->bit_linear;
-    if (!b->options->int8_blocks || ternary || (in->table && b->options->screened_head)) return false;
+    if (!b->options->int8_blocks || ternary || in->plain || (in->table && b->options->screened_head)) return false;
     return x.value == in->x.value && !w->encoding->ternary && w->encoding->block_elements > 1;
 }
 
-/* y = W x (+ bias) (+ residual); bias NULL: none */
+/* y = W x (+ bias) (+ residual), of the experts on the route where there is one; bias NULL: none */
 static tern_view multiply(tern_builder *b, const char *name, const tern_build_input *in, tern_view x,
                           const tern_weight *w, const tern_weight *bias, tern_view residual)
 {
-    tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, in->rows, w->rows);
+    const uint32_t n_experts = in->route.cols ? b->config->n_experts : 1;
+    tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, in->rows, w->rows / n_experts);
     tern_op op = {.kind = TERN_OP_LINEAR,
                   .in = {[TERN_LINEAR_X] = x, [TERN_LINEAR_W] = tern_build__weight(b, w)},
                   .n_parts = 1,
                   .int8_blocks = takes_blocks(b, in, x, w),
-                  .residual = residual};
+                  .residual = residual,
+                  .route = in->route,
+                  .n_experts = in->route.cols ? n_experts : 0};
     if (bias) op.bias[0] = tern_build__weight(b, bias);
     tern_build__op(b, op, in->rows, TERN_LINEAR_W + 1, y);
     return y;
@@ -124,7 +128,7 @@ static bool adapt(tern_builder *b, const tern_build_input *in, tern_build_linear
  * rows too. */
 static bool takes_quantized(const tern_builder *b, const tern_build_input *in, tern_role role)
 {
-    if (in->table || b->options->f32_activations) return false;
+    if (in->table || in->plain || b->options->f32_activations) return false;
     const tern_weight *own = tern_model_weight(b->model, role, b->layer), *there = tern_build__weight_at(b, role);
     bool becomes_ternary = b->options->fake_quantize && there->trained;
     return there->encoding->ternary || own->encoding->ternary || becomes_ternary || b->config->bit_linear;

@@ -16,8 +16,9 @@ static void add_linear(const tern_graph *g, const tern_op *op, work *layers, wor
     for (uint32_t p = 0; p < op->n_parts; p++) {
         const tern_weight *weight = g->values[op->in[TERN_LINEAR_W + p].value].weight;
         if (!weight) continue;
-        w->operations += 2.0 * weight->rows * weight->cols * n;
-        w->bytes += (double)weight->bytes;
+        const double experts = op->route.cols ? op->n_experts : 1, used = n < experts ? n : experts;
+        w->operations += 2.0 * (weight->rows / experts) * weight->cols * n;
+        w->bytes += (double)weight->bytes * (used / experts);
     }
 }
 

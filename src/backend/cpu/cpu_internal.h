@@ -7,6 +7,7 @@
 #include "backend/cpu/candidates/layout_memory.h"
 #include "backend/cpu/cpu.h"
 #include "base/pool.h"
+#include "ops/ref/experts.h"
 
 /* What multiplies a ternary weight with a few tokens (candidates/candidates.h), and with which number. */
 typedef struct tern_cpu__candidate tern_cpu__candidate;
@@ -72,6 +73,7 @@ struct tern_cpu_op {
     tern_cpu_rows in[TERN_OP_MAX_INPUTS];
     tern_cpu_rows out, residual;
     const float *bias[TERN_LINEAR_MAX_PARTS], *sinks; /* NULL: none */
+    const tern_route *routes;                         /* LINEAR with a route; else NULL */
     uint8_t *out_base;
     tern_buffer *out_weight;    /* REQUANTIZE */
     uint32_t in_cols, max_rows; /* of the first input */
@@ -111,15 +113,16 @@ static inline uint8_t *tern_cpu__scratch(const tern_cpu_step *step, uint32_t thr
     return step->prepared->scratch + thread * step->prepared->scratch_bytes;
 }
 
-static inline tern_gate_fn tern_cpu__gate_kernel(const tern_cpu_kernels *kernels, tern_activation activation)
+/* y = the op's activation of n values of both halves. */
+static inline void tern_cpu__activate(const tern_cpu_kernels *kernels, const tern_op *op, const float *gate,
+                                      const float *up, size_t n, float *y)
 {
-    switch (activation) {
-    case TERN_ACT_RELU2: return kernels->relu2;
-    case TERN_ACT_SILU: return kernels->silu;
-    case TERN_ACT_GELU:
-    case TERN_ACT_SWIGLU_OAI: break;
+    switch (op->activation) {
+    case TERN_ACT_RELU2: kernels->relu2(gate, up, n, y); break;
+    case TERN_ACT_SILU: kernels->silu(gate, up, n, y); break;
+    case TERN_ACT_GELU: kernels->gelu(gate, up, n, y); break;
+    case TERN_ACT_SWIGLU_OAI: kernels->swiglu_oai(gate, up, op->limit, n, y); break;
     }
-    return kernels->gelu;
 }
 
 /* Rows of a task of a weight that one token is multiplied with. */

@@ -54,6 +54,10 @@ void tern_cpu__rope(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__kv_write(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__rope_kv(tern_cpu_step *step, const tern_cpu_op *op);
 tern_status tern_cpu__rope_kv_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+void tern_cpu__route(tern_cpu_step *step, const tern_cpu_op *op);
+tern_status tern_cpu__route_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+void tern_cpu__combine(tern_cpu_step *step, const tern_cpu_op *op);
+tern_status tern_cpu__combine_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 /* One row of f32 for each thread. */
 size_t tern_cpu__row_scratch(const tern_graph *graph, const tern_op *op);
 

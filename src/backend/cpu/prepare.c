@@ -29,6 +29,12 @@ static const float *floats_at(const tern_binding *bindings, tern_view view)
     return view.cols ? (const float *)(const void *)address(bindings, view.value) : NULL;
 }
 
+/* Of the first input, where it is rows: with a route there are fewer than the op has. */
+static uint32_t max_rows(const tern_graph *g, const tern_op *op)
+{
+    return tern_graph_max_rows(g, op->route.cols ? g->values[op->in[0].value].rows : op->rows);
+}
+
 static void resolve(const tern_graph *g, const tern_binding *bindings, const tern_op *op, tern_cpu_op *out)
 {
     const tern_view first = op->in[0];
@@ -39,8 +45,9 @@ static void resolve(const tern_graph *g, const tern_binding *bindings, const ter
                          .sinks = floats_at(bindings, op->sinks),
                          .in_cols = first.cols,
                          .in_q8 = g->values[first.value].dtype == TERN_DTYPE_Q8,
-                         .max_rows = tern_graph_max_rows(g, op->rows)};
+                         .max_rows = max_rows(g, op)};
     for (uint32_t i = 0; i < TERN_LINEAR_MAX_PARTS; i++) out->bias[i] = floats_at(bindings, op->bias[i]);
+    if (op->route.cols) out->routes = (const tern_route *)(const void *)address(bindings, op->route.value);
     for (uint32_t i = 0; i < op->n_in; i++) {
         const tern_buffer *buffer = bindings[op->in[i].value].buffer;
         out->base[i] = address(bindings, op->in[i].value);

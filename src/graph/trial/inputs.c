@@ -51,12 +51,15 @@ static void fill_rotations(tern_trial *t, float *x, uint64_t n)
     }
 }
 
-/* Any experts, more than one token with the same. */
+/* Those of a token are different ones, some of other tokens the same. */
 static void fill_routes(tern_trial *t, tern_route *routes, uint64_t n)
 {
-    const uint32_t n_experts = t->op.n_experts ? t->op.n_experts : 1;
-    for (uint64_t i = 0; i < n; i++)
-        routes[i] = (tern_route){.expert = tern_rng_below(&t->rng, n_experts), .weight = tern_trial__number(t)};
+    const uint32_t n_experts = t->op.n_experts ? t->op.n_experts : 1, k = t->graph.n_routes;
+    uint32_t first = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        if (i % k == 0) first = tern_rng_below(&t->rng, n_experts);
+        routes[i] = (tern_route){.expert = (first + (uint32_t)(i % k)) % n_experts, .weight = tern_trial__number(t)};
+    }
 }
 
 uint64_t tern_trial__bytes(const tern_trial *t, const tern_value *v)

@@ -138,6 +138,41 @@ static void gates(void **state)
         }
 }
 
+/* Both halves beyond the limit and within it; in place or apart. */
+static bool limited_gate_agrees(room *m, tern_limited_gate_fn fn, uint32_t n)
+{
+    const float limit = 0.25f * (float)between(1, 40);
+    fill_room(m, n, n, n);
+    const uint32_t alias = between(0, 3);
+    if (alias == 1) memcpy(m->y, m->a, n * sizeof(float));
+    if (alias == 2) memcpy(m->y, m->b, n * sizeof(float));
+    tern_ref_swiglu_oai(m->a, m->b, limit, n, m->expected);
+    fn(alias == 1 ? m->y : m->a, alias == 2 ? m->y : m->b, limit, n, m->y);
+    return y_agrees(m, n);
+}
+
+/* A minimum that takes the limit for NaN. */
+static void loses_nan(const float *gate, const float *up, float limit, size_t n, float *y)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float g = gate[i] < limit ? gate[i] : limit, u = up[i];
+        tern_ref_swiglu_oai(&g, &u, limit, 1, &y[i]);
+    }
+}
+
+static void limited_gates(void **state)
+{
+    FOR_EACH_KERNEL(k, "swiglu_oai")
+    {
+        const uint32_t n = any_size();
+        if (!limited_gate_agrees(*state, (tern_limited_gate_fn)k->fn, n))
+            fail_msg("swiglu_oai %s: %u values", k->level, n);
+    }
+    int caught = 0;
+    for (int i = 0; i < 50; i++) caught += !limited_gate_agrees(*state, loses_nan, 500);
+    assert_true(caught);
+}
+
 static void softcap(void **state)
 {
     room *m = *state;
@@ -301,10 +336,9 @@ static int close_state(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(rms_norm),  cmocka_unit_test(quantize),
-    cmocka_unit_test(gates),     cmocka_unit_test(softcap),
-    cmocka_unit_test(exp_sweep), cmocka_unit_test(rope),
-    cmocka_unit_test(kv_store),  cmocka_unit_test(broken_kernels_are_caught),
+    cmocka_unit_test(rms_norm), cmocka_unit_test(quantize),      cmocka_unit_test(gates),
+    cmocka_unit_test(softcap),  cmocka_unit_test(exp_sweep),     cmocka_unit_test(rope),
+    cmocka_unit_test(kv_store), cmocka_unit_test(limited_gates), cmocka_unit_test(broken_kernels_are_caught),
 };
 
 TEST_GROUP(vector_kernels, "web", tests, .setup = open_state, .teardown = close_state);

@@ -58,6 +58,11 @@ static inline vec vec_max(vec a, vec b)
     return _mm512_max_ps(a, b);
 }
 
+static inline vec vec_clamp(vec x, vec low, vec high)
+{
+    return _mm512_min_ps(high, _mm512_max_ps(low, x));
+}
+
 static inline vec vec_finite(vec v)
 {
     vec number = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v);

@@ -58,6 +58,12 @@ static inline vec vec_max(vec a, vec b)
     return vbslq_f32(vcgtq_f32(a, b), a, b);
 }
 
+static inline vec vec_clamp(vec x, vec low, vec high)
+{
+    x = vbslq_f32(vcgtq_f32(x, high), high, x);
+    return vbslq_f32(vcltq_f32(x, low), low, x);
+}
+
 static inline vec vec_finite(vec v)
 {
     vec number = vreinterpretq_f32_u32(vandq_u32(vceqq_f32(v, v), vreinterpretq_u32_f32(v)));

@@ -117,6 +117,11 @@ static inline vec vec_max(vec a, vec b)
     return wasm_f32x4_pmax(b, a);
 }
 
+static inline vec vec_clamp(vec x, vec low, vec high)
+{
+    return wasm_f32x4_pmin(wasm_f32x4_pmax(x, low), high);
+}
+
 static inline vec vec_finite(vec v)
 {
     const vec number = wasm_v128_and(wasm_f32x4_eq(v, v), v);

@@ -21,23 +21,17 @@ static uint32_t rows_of_bytes(uint32_t rows, size_t total, uint32_t step)
     return n < step ? step : n;
 }
 
-static uint32_t rows_of_task(const tern_buffer *w, uint32_t n)
+uint32_t tern_linear__rows_of_task(const tern_cpu_op *op, const tern_buffer *w, uint32_t rows, uint32_t n)
 {
     if (n > TERN_LINEAR__FEW_TOKENS) return TERN_LINEAR__PREFILL_ROWS;
     if (w->task_rows) return w->task_rows;
-    if (tern_linear__uses_layout(w, n))
-        return rows_of_bytes(w->weight->rows, (size_t)w->layout->bytes, w->layout->row_step);
-    return rows_of_bytes(w->weight->rows, w->weight->rows * w->row_bytes, 16);
+    if (tern_linear__uses_layout(op, w, n)) return rows_of_bytes(rows, (size_t)w->layout->bytes, w->layout->row_step);
+    return rows_of_bytes(rows, rows * w->row_bytes, 16);
 }
 
 uint32_t tern_cpu__task_rows(const tern_buffer *w)
 {
-    return rows_of_task(w, 1);
-}
-
-static const tern_weight *part_weight(const tern_graph *graph, const tern_op *op, uint32_t part)
-{
-    return graph->values[op->in[TERN_LINEAR_W + part].value].weight;
+    return tern_linear__rows_of_task(&(tern_cpu_op){0}, w, w->weight->rows, 1);
 }
 
 static bool reads_q8(const tern_graph *graph, const tern_op *op)
@@ -48,13 +42,13 @@ static bool reads_q8(const tern_graph *graph, const tern_op *op)
 tern_status tern_cpu__linear_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
 {
     for (uint32_t p = 0; op->int8_blocks && p < op->n_parts; p++) {
-        const tern_encoding *e = part_weight(graph, op, p)->encoding;
+        const tern_encoding *e = tern_linear__part_weight(graph, op, p)->encoding;
         if (!tern_cpu__multiplies_blocks(e->id))
             return tern_fail(err, TERN_UNSUPPORTED,
                              "cpu: no int8 activations by block with %s weights: --activations f32 or auto expected",
                              e->name);
     }
-    if (op->route.cols) return tern_fail(err, TERN_UNSUPPORTED, "cpu: op linear with experts");
+    if (op->route.cols) return tern_linear__routed_supports(graph, op, err);
     if (!op->norm_weight.cols) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "cpu: op linear with a norm weight: norm_quant before it expected");
 }
@@ -63,7 +57,7 @@ size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op)
 {
     size_t row = (size_t)op->in[TERN_LINEAR_X].cols * 4 + 128; /* a normed row */
     for (uint32_t p = 0; p < op->n_parts; p++) {
-        const tern_weight *w = part_weight(graph, op, p);
+        const tern_weight *w = tern_linear__part_weight(graph, op, p);
         const size_t decoded = TERN_LINEAR__DECODED_ROWS * tern_linear__decoded_stride(w) * sizeof(float);
         const bool decodes = w->encoding->ternary ? !reads_q8(graph, op) : w->encoding->block_elements > 1;
         if (decodes && decoded > row) row = decoded;
@@ -81,16 +75,18 @@ static size_t widened_bytes(const tern_graph *graph, const tern_op *op)
 {
     if (!reads_q8(graph, op)) return 0;
     for (uint32_t p = 0; p < op->n_parts; p++)
-        if (!part_weight(graph, op, p)->encoding->ternary)
+        if (!tern_linear__part_weight(graph, op, p)->encoding->ternary)
             return (size_t)graph->max_tokens * op->in[TERN_LINEAR_X].cols * sizeof(float);
     return 0;
 }
 
 size_t tern_cpu__linear_shared(const tern_graph *graph, const tern_op *op)
 {
-    const tern_weight *w = part_weight(graph, op, 0);
+    if (op->route.cols) return tern_linear__routed_bytes(graph, op);
+    const tern_weight *w = tern_linear__part_weight(graph, op, 0);
     const size_t widened = widened_bytes(graph, op), screen = op->screened ? tern_screen__bytes(w->rows, w->cols) : 0;
-    const size_t blocks = tern_linear__blocks_bytes(graph, op), most = widened > screen ? widened : screen;
+    const size_t blocks = tern_linear__blocks_bytes(graph, op, graph->max_tokens),
+                 most = widened > screen ? widened : screen;
     return most > blocks ? most : blocks;
 }
 
@@ -114,20 +110,24 @@ tern_status tern_cpu__linear_bind(tern_cpu *cpu, tern_prepared *prepared, tern_c
     return op->op->screened && !table->screen ? tern_screen__build(cpu, table, &table->screen, err) : TERN_OK;
 }
 
+float *tern_linear__slots(const tern_linear__job *job, uint32_t thread)
+{
+    const size_t slot = tern_linear__task_floats(job->step->prepared->graph);
+    return (float *)(void *)(tern_cpu__scratch(job->step, thread) + job->step->prepared->scratch_bytes) - 2 * slot;
+}
+
 static void gated_task(void *context, uint32_t task, uint32_t thread)
 {
     const tern_linear__job *j = context;
     const tern_cpu_op *op = j->op;
     uint32_t total = op->weight[TERN_LINEAR_W]->weight->rows, first = task * j->task_rows[0];
     uint32_t n_rows = tern_linear__min(j->task_rows[0], total - first);
-    size_t slot = tern_linear__task_floats(j->step->prepared->graph);
-    float *gate = (float *)(void *)(tern_cpu__scratch(j->step, thread) + j->step->prepared->scratch_bytes) - 2 * slot;
-    float *up = gate + slot;
+    float *gate = tern_linear__slots(j, thread), *up = gate + tern_linear__task_floats(j->step->prepared->graph);
     tern_linear__multiply(j, 0, first, n_rows, thread, gate, n_rows);
     tern_linear__multiply(j, 1, first, n_rows, thread, up, n_rows);
-    tern_gate_fn fn = tern_cpu__gate_kernel(&j->step->cpu->kernels, op->op->activation);
     for (uint32_t t = 0; t < j->n; t++)
-        fn(gate + (size_t)t * n_rows, up + (size_t)t * n_rows, n_rows, op->out.data + t * op->out.stride + first);
+        tern_cpu__activate(&j->step->cpu->kernels, op->op, gate + (size_t)t * n_rows, up + (size_t)t * n_rows, n_rows,
+                           op->out.data + t * op->out.stride + first);
 }
 
 static void plain_task(void *context, uint32_t task, uint32_t thread)
@@ -144,8 +144,7 @@ static void plain_task(void *context, uint32_t task, uint32_t thread)
         tern_linear__multiply(j, part, first, n_rows, thread, y, op->out.stride);
         return;
     }
-    size_t slot = tern_linear__task_floats(j->step->prepared->graph);
-    float *sum = (float *)(void *)(tern_cpu__scratch(j->step, thread) + j->step->prepared->scratch_bytes) - slot;
+    float *sum = tern_linear__slots(j, thread);
     tern_linear__multiply(j, part, first, n_rows, thread, sum, n_rows);
     for (uint32_t t = 0; t < j->n; t++)
         j->step->cpu->kernels.add(op->residual.data + t * op->residual.stride + col, sum + (size_t)t * n_rows, n_rows,
@@ -200,17 +199,19 @@ static void run_tasks(tern_linear__job *j, uint32_t n_row_tasks)
     tern_pool_for(pool, (j->n + runs.n - 1) / runs.n * n_row_tasks, token_run_task, &runs);
 }
 
-/* Token t of an int8 input as f32. */
+void tern_linear__widen(const tern_cpu_op *op, uint32_t t, float *x)
+{
+    const int8_t *q = (const int8_t *)op->base[TERN_LINEAR_X] + t * tern_q8_stride(op->in_cols);
+    const float *scales =
+        (const float *)(const void *)(op->base[TERN_LINEAR_X] + tern_q8_scales_offset(op->in_cols, op->max_rows));
+    for (uint32_t c = 0; c < op->in_cols; c++) x[c] = (float)q[c] * scales[t];
+}
+
 static void widen_row(void *context, uint32_t t, uint32_t thread)
 {
     (void)thread;
     const tern_linear__job *j = context;
-    const tern_cpu_op *op = j->op;
-    const int8_t *q = (const int8_t *)op->base[TERN_LINEAR_X] + t * tern_q8_stride(op->in_cols);
-    const float *scales =
-        (const float *)(const void *)(op->base[TERN_LINEAR_X] + tern_q8_scales_offset(op->in_cols, op->max_rows));
-    float *x = j->x.data + t * j->x.stride;
-    for (uint32_t c = 0; c < op->in_cols; c++) x[c] = (float)q[c] * scales[t];
+    tern_linear__widen(j->op, t, j->x.data + t * j->x.stride);
 }
 
 static bool multiplies_dense(const tern_cpu_op *op)
@@ -222,16 +223,22 @@ static bool multiplies_dense(const tern_cpu_op *op)
 
 void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
 {
+    if (op->routes) {
+        tern_linear__routed(step, op);
+        return;
+    }
     if (op->op->screened && !op->bias[0] && tern_screen__linear(step, op)) return;
     tern_linear__job j = {.step = step, .op = op, .n = tern_cpu__rows(step, op->op->rows)};
     step->weight_bytes += op->weight_bytes;
     j.x = op->in_q8 ? (tern_cpu_rows){step->prepared->shared, op->in_cols} : op->in[TERN_LINEAR_X];
     if (op->in_q8 && multiplies_dense(op)) tern_rows__for(step, j.n, widen_row, &j);
-    if (op->op->int8_blocks) tern_linear__make_blocks(&j);
+    if (op->in_q8) tern_linear__take_q8(&j);
+    if (op->op->int8_blocks)
+        tern_linear__make_blocks(&j, (uint8_t *)step->prepared->shared, j.n, &(tern_linear__places){.n = j.n});
     uint32_t n_tasks = 0, col = 0;
     for (uint32_t p = 0; p < op->op->n_parts; p++) {
         const tern_buffer *w = op->weight[TERN_LINEAR_W + p];
-        j.task_rows[p] = rows_of_task(w, j.n);
+        j.task_rows[p] = tern_linear__rows_of_task(op, w, w->weight->rows, j.n);
         j.first_task[p] = n_tasks;
         j.first_col[p] = col;
         col += w->weight->rows;

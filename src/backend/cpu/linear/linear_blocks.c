@@ -21,44 +21,68 @@ static tern_q8_blocks place(uint32_t form, uint8_t *at, uint32_t n, uint32_t col
                             .n = n};
 }
 
-size_t tern_linear__blocks_bytes(const tern_graph *graph, const tern_op *op)
+size_t tern_linear__blocks_bytes(const tern_graph *graph, const tern_op *op, uint32_t n_rows)
 {
     const uint32_t cols = op->in[TERN_LINEAR_X].cols;
     size_t bytes[TERN_LINEAR__FORMS] = {0};
     for (uint32_t p = 0; op->int8_blocks && p < op->n_parts; p++) {
         const uint32_t form = tern_linear__form(graph->values[op->in[TERN_LINEAR_W + p].value].weight->encoding);
-        bytes[form] = form_bytes(form, graph->max_tokens, cols);
+        bytes[form] = form_bytes(form, n_rows, cols);
     }
     return bytes[0] + bytes[1];
 }
 
+typedef struct blocks_job {
+    const tern_linear__job *job;
+    const tern_linear__places *places;
+} blocks_job;
+
+/* A row of a form, to be written: memory that is const to those who multiply with it. */
+typedef struct blocks_row {
+    int8_t *x;
+    float *scales;
+    int32_t *sums;
+} blocks_row;
+
+static blocks_row row_of(const tern_q8_blocks *b, uint32_t form, uint32_t cols, uint32_t place)
+{
+    return (blocks_row){.x = (int8_t *)(uintptr_t)b->x + place * b->stride,
+                        .scales = (float *)(uintptr_t)b->scales + (size_t)place * (cols / block_of_form[form]),
+                        .sums = (int32_t *)(uintptr_t)b->sums + (size_t)place * (cols / TERN_BLOCKS_RUN)};
+}
+
+/* Rounded once for all of its places. */
 static void quantize_row(void *context, uint32_t t, uint32_t thread)
 {
     (void)thread;
-    const tern_linear__job *j = context;
+    const blocks_job *b = context;
+    const tern_linear__job *j = b->job;
+    const tern_linear__places *p = b->places;
     const uint32_t cols = j->op->in_cols;
     for (uint32_t form = 0; form < TERN_LINEAR__FORMS; form++) {
-        const tern_q8_blocks *b = &j->blocks[form];
         const uint32_t block = block_of_form[form];
-        if (!b->x) continue;
-        /* rows of their own of memory that is const to those who multiply with it */
-        j->step->cpu->kernels.quantize_blocks(j->x.data + t * j->x.stride, cols, block,
-                                              (int8_t *)(uintptr_t)b->x + t * b->stride,
-                                              (float *)(uintptr_t)b->scales + (size_t)t * (cols / block),
-                                              (int32_t *)(uintptr_t)b->sums + (size_t)t * (cols / TERN_BLOCKS_RUN));
+        if (!j->blocks[form].x) continue;
+        const blocks_row to = row_of(&j->blocks[form], form, cols, p->of ? p->of[t * p->each] : t);
+        j->step->cpu->kernels.quantize_blocks(j->x.data + t * j->x.stride, cols, block, to.x, to.scales, to.sums);
+        for (uint32_t i = 1; p->of && i < p->each; i++) {
+            const blocks_row copy = row_of(&j->blocks[form], form, cols, p->of[t * p->each + i]);
+            memcpy(copy.x, to.x, cols);
+            memcpy(copy.scales, to.scales, cols / block * sizeof *to.scales);
+            memcpy(copy.sums, to.sums, cols / TERN_BLOCKS_RUN * sizeof *to.sums);
+        }
     }
 }
 
-void tern_linear__make_blocks(tern_linear__job *job)
+void tern_linear__make_blocks(tern_linear__job *job, uint8_t *at, uint32_t n, const tern_linear__places *places)
 {
-    uint8_t *at = (uint8_t *)job->step->prepared->shared;
+    blocks_job b = {.job = job, .places = places};
     for (uint32_t p = 0; p < job->op->op->n_parts; p++) {
         const uint32_t form = tern_linear__form(job->op->weight[TERN_LINEAR_W + p]->weight->encoding);
         if (job->blocks[form].x) continue;
-        job->blocks[form] = place(form, at, job->n, job->op->in_cols);
-        at += form_bytes(form, job->n, job->op->in_cols);
+        job->blocks[form] = place(form, at, places->n, job->op->in_cols);
+        at += form_bytes(form, places->n, job->op->in_cols);
     }
-    tern_rows__for(job->step, job->n, quantize_row, job);
+    tern_rows__for(job->step, n, quantize_row, &b);
 }
 
 void tern_linear__skip_blocks(tern_linear__job *job, uint32_t first)

@@ -14,8 +14,10 @@ enum {
 typedef struct tern_linear__job {
     tern_cpu_step *step;
     const tern_cpu_op *op;
-    uint32_t n;                                /* tokens */
+    uint32_t n;                                /* rows */
     tern_cpu_rows x;                           /* f32 rows, for dense weights */
+    tern_q8_rows q8;                           /* int8 rows, for ternary weights, */
+    const float *q8_scales;                    /* [n], and what an int8 of each stands for */
     tern_q8_blocks blocks[TERN_LINEAR__FORMS]; /* the same rows as int8 by blocks, where a part multiplies such ones */
     uint32_t task_rows[TERN_LINEAR_MAX_PARTS]; /* rows of a task of each part */
     uint32_t first_task[TERN_LINEAR_MAX_PARTS];
@@ -27,10 +29,15 @@ static inline uint32_t tern_linear__min(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Whether n tokens are multiplied with the weight's layout. */
-static inline bool tern_linear__uses_layout(const tern_buffer *w, uint32_t n)
+static inline const tern_weight *tern_linear__part_weight(const tern_graph *graph, const tern_op *op, uint32_t part)
 {
-    return w->layout && n <= w->layout->max_tokens;
+    return graph->values[op->in[TERN_LINEAR_W + part].value].weight;
+}
+
+/* Whether n rows are multiplied with the weight's layout, which knows nothing of experts. */
+static inline bool tern_linear__uses_layout(const tern_cpu_op *op, const tern_buffer *w, uint32_t n)
+{
+    return w->layout && !op->routes && n <= w->layout->max_tokens;
 }
 
 /* The most floats of one part that a task holds, over all its tokens. */
@@ -53,11 +60,32 @@ static inline uint32_t tern_linear__form(const tern_encoding *e)
     return e->block_elements == TERN_BLOCKS_MAX;
 }
 
-/* Memory that all threads share for the forms of an op's rows, and the forms made in it by all threads. */
-size_t tern_linear__blocks_bytes(const tern_graph *graph, const tern_op *op);
-void tern_linear__make_blocks(tern_linear__job *job);
-/* The forms of the rows from `first` on. */
+/* Where rows of x go: row i to of[i * each] .. of[i * each + each - 1], n places in all; `of` NULL: row i to place i.
+ */
+typedef struct tern_linear__places {
+    const uint32_t *of;
+    uint32_t each, n;
+} tern_linear__places;
+
+/* Memory that all threads share for the forms of n_rows rows, and the forms of n rows of x made in it by all threads.
+ */
+size_t tern_linear__blocks_bytes(const tern_graph *graph, const tern_op *op, uint32_t n_rows);
+void tern_linear__make_blocks(tern_linear__job *job, uint8_t *at, uint32_t n, const tern_linear__places *places);
+/* The forms of the job's n rows, from place `first` on. */
 void tern_linear__skip_blocks(tern_linear__job *job, uint32_t first);
+/* The op's int8 rows. */
+void tern_linear__take_q8(tern_linear__job *job);
+/* The two slots of f32 of a thread for what its task makes, each of tern_linear__task_floats. */
+float *tern_linear__slots(const tern_linear__job *job, uint32_t thread);
+/* Rows of a task of a weight of which `rows` rows are shared out, with n rows of x. */
+uint32_t tern_linear__rows_of_task(const tern_cpu_op *op, const tern_buffer *w, uint32_t rows, uint32_t n);
+/* Row t of an int8 input as f32. */
+void tern_linear__widen(const tern_cpu_op *op, uint32_t t, float *x);
+
+/* linear_routed.c: layers with experts; memory that all threads share. */
+tern_status tern_linear__routed_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+size_t tern_linear__routed_bytes(const tern_graph *graph, const tern_op *op);
+void tern_linear__routed(tern_cpu_step *step, const tern_cpu_op *op);
 
 /* Bytes of tern_prepared.tables for each thread; 0: no layout of the op needs tables. */
 size_t tern_linear__tables_bytes(const tern_cpu_op *op);

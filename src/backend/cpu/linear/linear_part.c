@@ -4,15 +4,17 @@
 
 enum { TABLES_HEADER_BYTES = (TERN_LINEAR_MAX_PARTS * 8 + 63) / 64 * 64 };
 
-static tern_q8_rows q8_rows(const tern_linear__job *j)
+void tern_linear__take_q8(tern_linear__job *job)
 {
-    const tern_cpu_op *op = j->op;
+    const tern_cpu_op *op = job->op;
     const uint8_t *base = op->base[TERN_LINEAR_X];
-    return (tern_q8_rows){.x = (const int8_t *)base,
-                          .stride = (size_t)tern_q8_stride(op->in_cols),
-                          .n = j->n,
-                          .sums =
-                              (const int32_t *)(const void *)(base + tern_q8_sums_offset(op->in_cols, op->max_rows))};
+    const uint8_t *scales = base + tern_q8_scales_offset(op->in_cols, op->max_rows);
+    const uint8_t *sums = base + tern_q8_sums_offset(op->in_cols, op->max_rows);
+    job->q8 = (tern_q8_rows){.x = (const int8_t *)base,
+                             .stride = (size_t)tern_q8_stride(op->in_cols),
+                             .n = job->n,
+                             .sums = (const int32_t *)(const void *)sums};
+    job->q8_scales = (const float *)(const void *)scales;
 }
 
 /* The epilogue of W1.58A8: one f32 tern_linear__multiply for each integer (docs/architecture.md, 3). dots and y may be
@@ -20,9 +22,7 @@ static tern_q8_rows q8_rows(const tern_linear__job *j)
 static void scale_dots(const tern_linear__job *j, const tern_weight *w, uint32_t first, uint32_t n_rows,
                        const int32_t *dots, float *y, size_t y_stride)
 {
-    const tern_cpu_op *op = j->op;
-    const float *x_scales =
-        (const float *)(const void *)(op->base[TERN_LINEAR_X] + tern_q8_scales_offset(op->in_cols, op->max_rows));
+    const float *x_scales = j->q8_scales;
     for (uint32_t t = 0; t < j->n; t++) {
         const int32_t *d = dots + (size_t)t * n_rows;
         float *out = y + t * y_stride, scale = x_scales[t] * w->scale;
@@ -78,7 +78,7 @@ typedef struct tables_place {
 static size_t tables_bytes(const tern_cpu_op *op, uint32_t part)
 {
     const tern_cpu__layout *l = op->weight[TERN_LINEAR_W + part]->layout;
-    if (!op->in_q8 || !l || !l->tables) return 0;
+    if (!op->in_q8 || op->routes || !l || !l->tables) return 0;
     return tern_linear__min(l->max_tokens, op->max_rows) * tern_cpu__tables_bytes(l->tables, op->in_cols);
 }
 
@@ -110,9 +110,8 @@ static void *tables_for(const tern_linear__job *j, uint32_t part, uint32_t threa
     uint64_t *made = (uint64_t *)(void *)own;
     if (made[place.owner] == p->n_linear) return out;
     made[place.owner] = p->n_linear;
-    const tern_q8_rows x = q8_rows(j);
     for (uint32_t i = 0; i < j->n; i++)
-        t->make(&j->step->cpu->kernels, x.x + i * x.stride, j->op->in_cols,
+        t->make(&j->step->cpu->kernels, j->q8.x + i * j->q8.stride, j->op->in_cols,
                 out + i * tern_cpu__tables_bytes(t, j->op->in_cols));
     return out;
 }
@@ -132,13 +131,12 @@ void tern_linear__multiply(const tern_linear__job *j, uint32_t part, uint32_t fi
     } else if (buffer->dense) {
         buffer->dense(rows, buffer->row_bytes, n_rows, buffer->cols, j->x.data, j->x.stride, j->n, y, y_stride);
     } else if (j->op->in_q8) {
-        tern_q8_rows x = q8_rows(j);
         int32_t *dots = (int32_t *)(void *)scratch;
         uint8_t *own = scratch + tern_linear__task_floats(j->step->prepared->graph) * sizeof(float);
-        if (tern_linear__uses_layout(buffer, j->n))
-            buffer->layout->multiply(buffer->layout, first, n_rows, &x,
+        if (tern_linear__uses_layout(j->op, buffer, j->n))
+            buffer->layout->multiply(buffer->layout, first, n_rows, &j->q8,
                                      buffer->layout->tables ? tables_for(j, part, thread) : own, dots, n_rows);
-        else buffer->ternary(rows, buffer->row_bytes, n_rows, buffer->cols, &x, dots, n_rows);
+        else buffer->ternary(rows, buffer->row_bytes, n_rows, buffer->cols, &j->q8, dots, n_rows);
         scale_dots(j, w, first, n_rows, dots, y, y_stride);
     } else {
         ternary_f32(j, buffer, first, n_rows, scratch, y, y_stride);

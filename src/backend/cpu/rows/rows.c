@@ -98,9 +98,8 @@ static void gate_row(void *context, uint32_t t, uint32_t thread)
     (void)thread;
     const tern_rows_job *j = context;
     const tern_cpu_op *op = j->op;
-    tern_gate_fn fn = tern_cpu__gate_kernel(&j->step->cpu->kernels, op->op->activation);
-    fn(tern_rows__at(&op->in[TERN_GATE_GATE], t), tern_rows__at(&op->in[TERN_GATE_UP], t), op->in_cols,
-       tern_rows__at(&op->out, t));
+    tern_cpu__activate(&j->step->cpu->kernels, op->op, tern_rows__at(&op->in[TERN_GATE_GATE], t),
+                       tern_rows__at(&op->in[TERN_GATE_UP], t), op->in_cols, tern_rows__at(&op->out, t));
 }
 
 void tern_cpu__gate(tern_cpu_step *step, const tern_cpu_op *op)

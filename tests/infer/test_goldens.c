@@ -63,6 +63,18 @@ static void gemma3(void **state)
     check_model("gemma3", 5e-4);
 }
 
+static void mixtral(void **state)
+{
+    (void)state;
+    check_model("mixtral", 5e-4);
+}
+
+static void gpt_oss(void **state)
+{
+    (void)state;
+    check_model("gpt-oss", 5e-4);
+}
+
 /* Families whose goldens are made by plain arithmetic (tests/data/models/make.py). */
 static void other_families(void **state)
 {
@@ -162,6 +174,13 @@ static void same_bits_gemma(void **state)
     same_bits("gemma3", false);
 }
 
+static void same_bits_experts(void **state)
+{
+    (void)state;
+    same_bits("mixtral", false);
+    same_bits("gpt-oss", false);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bitnet),          cmocka_unit_test(bitnet_packed),
     cmocka_unit_test(llama),           cmocka_unit_test(f32_activations),
@@ -169,7 +188,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(same_bits_llama), cmocka_unit_test(same_bits_f32_activations),
     cmocka_unit_test(gemma2),          cmocka_unit_test(gemma3),
     cmocka_unit_test(same_bits_gemma), cmocka_unit_test(other_families),
-    cmocka_unit_test(short_context),
+    cmocka_unit_test(short_context),   cmocka_unit_test(mixtral),
+    cmocka_unit_test(gpt_oss),         cmocka_unit_test(same_bits_experts),
 };
 
 TEST_GROUP(goldens, "threads web", tests);

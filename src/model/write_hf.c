@@ -21,16 +21,6 @@ tern_master_source tern_master_of_model(const tern_model *model)
     return (tern_master_source){rows_of_model, (void *)(uintptr_t)model};
 }
 
-typedef struct writing {
-    const tern_config *config;
-    const tern_master_source *source;
-    const tern_hf_options *options;
-    tern_safetensors_writer file;
-    float *rows; /* [n_rows][cols] of the tensor at hand */
-    uint16_t *half;
-    uint64_t done, total; /* elements */
-} writing;
-
 /* Rows of Q and K in the order of split halves, a head at a time: row j < half of the head is row 2j of adjacent pairs,
  * the others follow as 2j + 1. */
 static void to_halves(float *rows, uint32_t head_dim, uint32_t cols, float *scratch)
@@ -42,9 +32,9 @@ static void to_halves(float *rows, uint32_t head_dim, uint32_t cols, float *scra
     memcpy(rows, scratch, (size_t)head_dim * cols * sizeof *rows);
 }
 
-static tern_status read_rows(writing *w, const tern_hf_tensor *t, uint32_t first, uint32_t n, tern_error *err)
+static tern_status read_rows(tern_hf__writing *w, const tern_hf_tensor *t, uint32_t first, uint32_t n, tern_error *err)
 {
-    TERN_TRY(w->source->rows(w->source->context, t->role, t->layer, first, n, w->rows, err));
+    TERN_TRY(w->source->rows(w->source->context, t->role, t->layer, t->first + first, n, w->rows, err));
     const float offset = tern_role__hf_offset(w->config, t->role);
     for (size_t i = 0; offset != 0 && i < (size_t)n * t->cols; i++) w->rows[i] -= offset;
     if (!t->from_adjacent) return TERN_OK;
@@ -55,7 +45,7 @@ static tern_status read_rows(writing *w, const tern_hf_tensor *t, uint32_t first
     return TERN_OK;
 }
 
-static void add_rows(writing *w, size_t n)
+static void add_rows(tern_hf__writing *w, size_t n)
 {
     if (w->options->f32) {
         tern_safetensors_writer_add(&w->file, w->rows, n * sizeof *w->rows);
@@ -65,29 +55,35 @@ static void add_rows(writing *w, size_t n)
     tern_safetensors_writer_add(&w->file, w->half, n * sizeof *w->half);
 }
 
+tern_status tern_hf__put(tern_hf__writing *w, size_t n, tern_error *err)
+{
+    const tern_hf_options *o = w->options;
+    add_rows(w, n);
+    w->done += n;
+    if (!o->progress || o->progress(o->progress_context, (float)((double)w->done / (double)w->total))) return TERN_OK;
+    return tern_fail(err, TERN_CANCELLED, "writing the model was cancelled");
+}
+
 /* How many rows are taken at a time; whole heads where they are reordered. */
-static uint32_t chunk_of(const writing *w, const tern_hf_tensor *t)
+static uint32_t chunk_of(const tern_hf__writing *w, const tern_hf_tensor *t)
 {
     uint32_t n = CHUNK_BYTES / 4 / t->cols, unit = t->from_adjacent ? w->config->head_dim : 1;
     n = n / unit * unit;
     return n ? n : unit;
 }
 
-static tern_status write_tensor(writing *w, const tern_hf_tensor *t, tern_error *err)
+static tern_status write_tensor(tern_hf__writing *w, const tern_hf_tensor *t, tern_error *err)
 {
-    uint32_t chunk = chunk_of(w, t);
-    size_t room = ((size_t)chunk + (t->from_adjacent ? w->config->head_dim : 0)) * t->cols;
+    uint32_t chunk = t->parts ? t->rows / w->config->n_experts * t->parts : chunk_of(w, t);
+    size_t room = ((size_t)chunk + (t->parts ? chunk : t->from_adjacent ? w->config->head_dim : 0)) * t->cols;
     w->rows = tern_calloc(room, sizeof *w->rows);
     w->half = tern_calloc(room, sizeof *w->half);
     tern_status status = w->rows && w->half ? TERN_OK : tern_fail_alloc(err, room * sizeof *w->rows);
-    for (uint32_t r = 0, n; r < t->rows && status == TERN_OK; r += n) {
+    if (status == TERN_OK && t->parts) status = tern_hf__write_parts(w, t, err);
+    for (uint32_t r = 0, n; !t->parts && r < t->rows && status == TERN_OK; r += n) {
         n = t->rows - r < chunk ? t->rows - r : chunk;
         status = read_rows(w, t, r, n, err);
-        if (status == TERN_OK) add_rows(w, (size_t)n * t->cols);
-        w->done += (uint64_t)n * t->cols;
-        bool go_on = !w->options->progress ||
-                     w->options->progress(w->options->progress_context, (float)((double)w->done / (double)w->total));
-        if (status == TERN_OK && !go_on) status = tern_fail(err, TERN_CANCELLED, "writing the model was cancelled");
+        if (status == TERN_OK) status = tern_hf__put(w, (size_t)n * t->cols, err);
     }
     tern_free(w->rows);
     tern_free(w->half);
@@ -95,14 +91,19 @@ static tern_status write_tensor(writing *w, const tern_hf_tensor *t, tern_error 
 }
 
 /* The tensors of the configuration, in the order of the file. */
-static tern_status list(const writing *w, tern_hf_tensor **out, size_t *n, tern_error *err)
+static tern_status list(const tern_hf__writing *w, tern_hf_tensor **out, size_t *n, tern_error *err)
 {
     const tern_config *c = w->config;
     tern_role_walk walk = {0};
-    *out = tern_calloc(((size_t)c->n_layers + 1) * TERN_ROLE_COUNT, sizeof **out);
+    *out = tern_calloc(((size_t)c->n_layers + 1) * (TERN_ROLE_COUNT + 3 * (size_t)c->n_experts), sizeof **out);
     if (!*out) return tern_fail_alloc(err, sizeof **out);
-    for (*n = 0; tern_role__next(&walk, c); ++*n) {
+    for (*n = 0; tern_role__next(&walk, c);) {
         tern_hf_tensor *t = &(*out)[*n];
+        if (tern_role__of_experts(walk.role)) {
+            *n += tern_hf__list_experts(c, walk.role, walk.layer, t);
+            continue;
+        }
+        ++*n;
         *t = (tern_hf_tensor){.role = walk.role, .layer = walk.layer};
         tern_role__shape(walk.role, walk.layer, c, &t->rows, &t->cols);
         t->from_adjacent = c->rope_adjacent && (walk.role == TERN_ROLE_ATTN_Q || walk.role == TERN_ROLE_ATTN_K);
@@ -124,7 +125,8 @@ static void add_part(tern_st_tensor *whole, const tern_hf_tensor *part)
     whole->bytes += tern_size_of((uint64_t)part->rows * part->cols) * item;
 }
 
-static tern_status write_tensors(writing *w, const char *path, const tern_hf_tensor *tensors, size_t n, tern_error *err)
+static tern_status write_tensors(tern_hf__writing *w, const char *path, const tern_hf_tensor *tensors, size_t n,
+                                 tern_error *err)
 {
     static const char *const metadata[] = {"format", "pt", NULL};
     tern_st_tensor *described = tern_calloc(n, sizeof *described);
@@ -132,19 +134,18 @@ static tern_status write_tensors(writing *w, const char *path, const tern_hf_ten
     size_t n_described = 0;
     for (size_t i = 0; i < n; i++) {
         const tern_hf_tensor *t = &tensors[i];
-        bool vector = tern_role_is_vector(t->role);
-        uint64_t elements = (uint64_t)t->rows * t->cols;
+        uint64_t elements = (uint64_t)t->rows * t->cols * (t->parts ? t->parts : 1);
         w->total += elements;
         if (t->joins) {
             add_part(&described[n_described - 1], t);
             continue;
         }
-        described[n_described++] = (tern_st_tensor){.name = t->name,
-                                                    .dtype = w->options->f32 ? TERN_ST_F32 : TERN_ST_BF16,
-                                                    .n_dims = vector ? 1 : 2,
-                                                    .dims = {vector ? t->cols : t->rows, vector ? 0 : t->cols},
-                                                    .n_elements = elements,
-                                                    .bytes = tern_size_of(elements * (w->options->f32 ? 4 : 2))};
+        tern_st_tensor *d = &described[n_described++];
+        *d = (tern_st_tensor){.name = t->name,
+                              .dtype = w->options->f32 ? TERN_ST_F32 : TERN_ST_BF16,
+                              .n_elements = elements,
+                              .bytes = tern_size_of(elements * (w->options->f32 ? 4 : 2))};
+        d->n_dims = tern_hf__dims(t, w->config, d->dims);
     }
     tern_status status;
     TERN_GOTO(tern_safetensors_writer_open(&w->file, path, described, n_described, metadata, err));
@@ -160,7 +161,7 @@ tern_status tern_hf_write(const char *dir, const tern_config *config, const tern
                           const tern_master_source *source, const tern_hf_options *options, tern_error *err)
 {
     static const tern_hf_options none;
-    writing w = {.config = config, .source = source, .options = options ? options : &none};
+    tern_hf__writing w = {.config = config, .source = source, .options = options ? options : &none};
     tern_hf_tensor *tensors = NULL;
     size_t n = 0;
     TERN_TRY(tern_folder_make(dir, err));

@@ -93,6 +93,7 @@ static void add_scores(json_t *root, const tern_config *c)
         json_array_append_new(types,
                               json_string(tern_config_layer(c, i).window ? "sliding_attention" : "full_attention"));
     json_object_set_new(root, "layer_types", types);
+    if (!family->scaled_embd) return;
     json_object_set_new(root, "query_pre_attn_scalar",
                         c->score_scale > 0 ? number(1.0f / (c->score_scale * c->score_scale))
                                            : json_integer(c->head_dim));
@@ -150,20 +151,35 @@ static void add_dimensions(json_t *root, const tern_config *c)
         json_object_set_new(root, "head_dim", json_integer(c->head_dim));
 }
 
+static void add_experts(json_t *root, const tern_config *c)
+{
+    const tern_family *family = tern_family__find(c->architecture);
+    if (!c->n_experts) return;
+    json_object_set_new(root, family->expert_ff ? "num_experts" : "num_local_experts", json_integer(c->n_experts));
+    json_object_set_new(root, "num_experts_per_tok", json_integer(c->n_experts_used));
+    if (family->ffn_limit > 0) json_object_set_new(root, "swiglu_limit", number(c->ffn_limit));
+    if (!family->expert_ff) return;
+    json_object_set_new(root, "moe_intermediate_size", json_integer(c->n_ff));
+    json_object_set_new(root, "norm_topk_prob", json_boolean(c->route_rule == TERN_ROUTE_SOFTMAX_ALL_NORMED));
+    json_object_set_new(root, "decoder_sparse_step", json_integer(1));
+    json_object_set_new(root, "mlp_only_layers", json_array());
+}
+
 static json_t *document(const tern_config *c, const tern_tokenizer *tokenizer, bool f32)
 {
     const tern_family_class *class = tern_family__class_of(c);
     json_t *root = json_pack("{s:[s], s:s, s:s, s:s}", "architectures", class->name, "model_type", class->model_type,
                              c->activation == TERN_ACT_GELU ? "hidden_activation" : "hidden_act",
-                             tern_activation_name(c->activation), "torch_dtype", f32 ? "float32" : "bfloat16");
+                             tern_activation_name(class->activation), "torch_dtype", f32 ? "float32" : "bfloat16");
     add_dimensions(root, c);
     json_object_set_new(root, "rms_norm_eps", number(c->rms_eps));
     json_object_set_new(root, "tie_word_embeddings", json_boolean(c->tied_head));
-    json_object_set_new(root, "attention_bias", json_false());
+    json_object_set_new(root, "attention_bias", json_boolean(c->o_bias));
     json_object_set_new(root, "attention_dropout", json_real(0));
     add_ropes(root, c);
     add_scores(root, c);
     add_factors(root, c);
+    add_experts(root, c);
     json_object_set_new(root, "bos_token_id", id(tokenizer ? tern_tokenizer_bos(tokenizer) : -1));
     json_object_set_new(root, "eos_token_id", id(tokenizer ? tern_tokenizer_eos(tokenizer) : -1));
     json_object_set_new(root, "pad_token_id", json_null());

@@ -41,6 +41,11 @@ static void check_config(const tern_config *a, const tern_config *b)
     assert_int_equal(a->post_norms, b->post_norms);
     assert_int_equal(a->qk_norm, b->qk_norm);
     assert_int_equal(a->qkv_bias, b->qkv_bias);
+    assert_int_equal(a->n_experts, b->n_experts);
+    assert_int_equal(a->n_experts_used, b->n_experts_used);
+    assert_int_equal(a->route_rule, b->route_rule);
+    assert_true(a->ffn_limit == b->ffn_limit);
+    assert_int_equal(a->rope[0].truncate, b->rope[0].truncate);
     for (uint32_t i = 0; i < a->n_layers; i++) {
         assert_int_equal(tern_config_layer(a, i).window, tern_config_layer(b, i).window);
         assert_int_equal(tern_config_layer(a, i).rope, tern_config_layer(b, i).rope);
@@ -72,24 +77,27 @@ static tern_model *through(const tern_model *model, const char *name, bool f32)
     return back;
 }
 
-/* bf16 masters come out as they went in, so the ternary weights are the same as well. */
+static void check_masters(const char *path)
+{
+    tern_model *model = open_model(path), *back = through(model, "hf-masters", false);
+    for (uint32_t layer = 0; layer < 2; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++)
+            if (tern_model_weight(model, (tern_role)role, layer)->encoding)
+                check_floats(model, back, (tern_role)role, layer, true);
+    if (tern_model_weight(model, TERN_ROLE_ATTN_Q, 1)->encoding->ternary)
+        assert_same_codes(tern_model_weight(model, TERN_ROLE_ATTN_Q, 1), tern_model_weight(back, TERN_ROLE_ATTN_Q, 1));
+    tern_model_close(model);
+    tern_model_close(back);
+}
+
+/* bf16 masters come out as they went in, so the ternary weights are the same as well; MXFP4 fits into bf16. */
 static void test_masters(void **state)
 {
     (void)state;
-    const char *const fixtures[] = {"bitnet", "bitnet-train", "llama", "gemma2", "gemma3"};
-    for (size_t i = 0; i < 5 || test_made_families[i - 5]; i++) {
-        const char *path = i < 5 ? test_fixture(fixtures[i]) : test_made(test_made_families[i - 5]);
-        tern_model *model = open_model(path), *back = through(model, "hf-masters", false);
-        for (uint32_t layer = 0; layer < 2; layer++)
-            for (int role = 0; role < TERN_ROLE_COUNT; role++)
-                if (tern_model_weight(model, (tern_role)role, layer)->encoding)
-                    check_floats(model, back, (tern_role)role, layer, true);
-        if (tern_model_weight(model, TERN_ROLE_ATTN_Q, 1)->encoding->ternary)
-            assert_same_codes(tern_model_weight(model, TERN_ROLE_ATTN_Q, 1),
-                              tern_model_weight(back, TERN_ROLE_ATTN_Q, 1));
-        tern_model_close(model);
-        tern_model_close(back);
-    }
+    const char *const fixtures[] = {"bitnet", "bitnet-train", "llama", "gemma2", "gemma3", "mixtral", "gpt-oss", NULL};
+    for (const char *const *name = fixtures; *name; name++) check_masters(test_fixture(*name));
+    for (const char *const *name = test_made_families; *name; name++) check_masters(test_made(*name));
+    for (const char *const *name = test_made_experts; *name; name++) check_masters(test_made(*name));
 }
 
 /* A GGUF file of llama has its Q and K rows as adjacent pairs: the folder has them as split halves again. */

@@ -52,6 +52,8 @@ const char *test_fixture(const char *name)
 const char *const test_made_families[] = {"qwen2",   "qwen3", "mistral",      "granite",
                                           "smollm3", "phi3",  "gemma3-parts", NULL};
 
+const char *const test_made_experts[] = {"qwen3moe", NULL};
+
 const char *test_made(const char *name)
 {
     char *path = slot();

@@ -4,7 +4,8 @@
 A plain forward pass in double precision, from the published configuration of each family, its modeling file in
 transformers and the papers (Qwen 2: arXiv:2407.10671, biases of q, k and v; Qwen 3: arXiv:2505.09388, a norm of each
 head of q and k; Mistral: arXiv:2310.06825, a window; Gemma 3: arXiv:2503.19786; Phi-3 with LongRoPE: arXiv:2404.14219
-and arXiv:2402.13753; Granite and SmolLM3: their model cards). It shares no code with Tern. Usage: make.py [FOLDER
+and arXiv:2402.13753; Granite and SmolLM3: their model cards; experts and YaRN: arXiv:2401.04088, arXiv:2309.00071). It
+shares no code with Tern. Usage: make.py [FOLDER
 [FAMILY ...]]; the same numbers each time.
 """
 import json
@@ -47,6 +48,12 @@ FAMILIES = {
                                           max_position_embeddings=128, sliding_window=6,
                                           rope_scaling=dict(rope_type="linear", factor=8.0)),
                          vision_config=dict(model_type="siglip_vision_model", hidden_size=32)),
+    "qwen3moe": SMALLER | dict(architectures=["Qwen3MoeForCausalLM"], model_type="qwen3_moe", hidden_act="silu",
+                               rope_theta=10000.0, tie_word_embeddings=True, attention_bias=False, head_dim=24,
+                               num_hidden_layers=2, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=32,
+                               norm_topk_prob=False, decoder_sparse_step=1, mlp_only_layers=[],
+                               rope_scaling=dict(rope_type="yarn", factor=4.0,
+                                                 original_max_position_embeddings=32)),
 }
 GEMMA3 = dict(rms_norm_eps=1e-6, rope_theta=1000000.0, rope_local_base_freq=10000.0, tie_word_embeddings=True,
               hidden_activation="gelu_pytorch_tanh", sliding_window_pattern=6)
@@ -96,7 +103,7 @@ class Model:
                 self.add(f"{at}self_attn.{name}_proj.weight", [rows, n])
                 if c["model_type"] == "qwen2":
                     self.add(f"{at}self_attn.{name}_proj.bias", [rows])
-            if c["model_type"] == "qwen3" or self.gemma:
+            if c["model_type"].startswith("qwen3") or self.gemma:
                 self.add(at + "self_attn.q_norm.weight", [self.dim], one)
                 self.add(at + "self_attn.k_norm.weight", [self.dim], one)
             self.add(at + "self_attn.o_proj.weight", [n, q])
@@ -107,10 +114,13 @@ class Model:
             if joined:
                 self.add(at + "mlp.gate_up_proj.weight", [2 * ff, n])
                 self.cut(at + "mlp.%s_proj.weight", at + "mlp.gate_up_proj.weight", (("gate", ff), ("up", ff)))
+            elif "num_experts" in c:
+                self.add_experts(at, n)
             else:
                 self.add(at + "mlp.gate_proj.weight", [ff, n])
                 self.add(at + "mlp.up_proj.weight", [ff, n])
-            self.add(at + "mlp.down_proj.weight", [n, ff])
+            if "num_experts" not in c:
+                self.add(at + "mlp.down_proj.weight", [n, ff])
         self.add("model.norm.weight", [n], one)
         if not c["tie_word_embeddings"]:
             self.add("lm_head.weight", [c["vocab_size"], n])
@@ -118,6 +128,14 @@ class Model:
             self.prefix = ""
             self.add("vision_tower.vision_model.encoder.layers.0.mlp.fc1.bias", [8])
             self.add("multi_modal_projector.mm_input_projection_weight", [8, 8])
+
+    def add_experts(self, at, n):
+        ff = self.config["moe_intermediate_size"]
+        self.add(at + "mlp.gate.weight", [self.config["num_experts"], n])
+        for e in range(self.config["num_experts"]):
+            self.add(f"{at}mlp.experts.{e}.gate_proj.weight", [ff, n])
+            self.add(f"{at}mlp.experts.{e}.up_proj.weight", [ff, n])
+            self.add(f"{at}mlp.experts.{e}.down_proj.weight", [n, ff])
 
     def add(self, name, shape, middle=0):
         """Rows of numbers around `middle`, as bfloat16 holds them."""
@@ -161,13 +179,24 @@ class Model:
             return [0] * pairs, 1
         if self.gemma and self.window(layer):
             base, scaling = c["rope_local_base_freq"], {}
-        if "factor" in scaling:
+        if scaling.get("rope_type") == "yarn":
+            size = 0.1 * math.log(scaling["factor"]) + 1
+            factors = [1 / (1 - r + r / scaling["factor"]) for r in self.ramp(scaling, base, pairs)]
+        elif "factor" in scaling:
             factors = [scaling["factor"]] * pairs
         if "long_factor" in scaling:
             original = c["original_max_position_embeddings"]
             factors = scaling["long_factor" if long else "short_factor"]
             size = math.sqrt(1 + math.log(c["max_position_embeddings"] / original) / math.log(original))
         return [position * base**(-2 * i / self.rotated) / factors[i] for i in range(pairs)], size
+
+    def ramp(self, scaling, base, pairs):
+        """YaRN: 0 of pairs that turn 32 times and more in the original context, 1 of those that turn once or less."""
+        def pair(turns):
+            waves = scaling["original_max_position_embeddings"] / (turns * 2 * math.pi)
+            return self.rotated * math.log(waves) / (2 * math.log(base))
+        low, high = max(math.floor(pair(32)), 0), min(math.ceil(pair(1)), self.rotated - 1)
+        return [min(max((i - low) / (high - low), 0), 1) for i in range(pairs)]
 
     def heads_of(self, layer, which, x, position, long):
         """Rows of one head each, normed where the family does, then turned by their position (split halves)."""
@@ -207,8 +236,17 @@ class Model:
         return x / (1 + math.exp(-x))
 
     def ffn(self, at, x):
-        gate, up = self.linear(at + "mlp.gate_proj", x), self.linear(at + "mlp.up_proj", x)
-        return self.linear(at + "mlp.down_proj", [self.activation(g) * u for g, u in zip(gate, up)])
+        gate, up = self.linear(at + "gate_proj", x), self.linear(at + "up_proj", x)
+        return self.linear(at + "down_proj", [self.activation(g) * u for g, u in zip(gate, up)])
+
+    def experts(self, at, x):
+        """The sum of those with the highest scores, each times its share of the softmax over all."""
+        scores = self.linear(at + "gate", x)
+        shares = [math.exp(s - max(scores)) for s in scores]
+        chosen = sorted(range(len(scores)), key=lambda e: (-scores[e], e))[:self.config["num_experts_per_tok"]]
+        whole = math.fsum(shares[e] for e in chosen) if self.config["norm_topk_prob"] else math.fsum(shares)
+        made = [[shares[e] / whole * y for y in self.ffn(f"{at}experts.{e}.", x)] for e in chosen]
+        return [math.fsum(parts) for parts in zip(*made)]
 
     def layer(self, i, rows, long):
         at, factor = f"model.layers.{i}.", self.config.get("residual_multiplier", 1)
@@ -217,7 +255,8 @@ class Model:
             made = [self.norm(at + "post_attention_layernorm", y) for y in made]
         rows = [[a + factor * b for a, b in zip(x, y)] for x, y in zip(rows, made)]
         before = "pre_feedforward_layernorm" if self.gemma else "post_attention_layernorm"
-        made = [self.ffn(at, self.norm(at + before, x)) for x in rows]
+        ffn = self.experts if "num_experts" in self.config else self.ffn
+        made = [ffn(at + "mlp.", self.norm(at + before, x)) for x in rows]
         if self.gemma:
             made = [self.norm(at + "post_feedforward_layernorm", y) for y in made]
         return [[a + factor * b for a, b in zip(x, y)] for x, y in zip(rows, made)]

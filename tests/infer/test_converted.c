@@ -56,6 +56,18 @@ static void other_families(void **state)
     }
 }
 
+/* Experts stacked in GGUF files; MXFP4 ones as they are, and as numbers. */
+static void experts(void **state)
+{
+    (void)state;
+    check("mixtral", NULL, NULL, 5e-4);
+    check("mixtral", "f32", "f32", 5e-4);
+    check("gpt-oss", NULL, NULL, 5e-4);
+    check("gpt-oss", "bf16", "bf16", 5e-4);
+    for (const char *const *family = test_made_experts; *family; family++)
+        test_golden_check_made(*family, test_converted(test_made(*family), NULL, NULL));
+}
+
 /* f16 keeps what bf16 weights of this size hold; q8_0 to q4_k lose a little, each its share. */
 static void lossy_encodings(void **state)
 {
@@ -118,13 +130,10 @@ static void blocks_are_their_numbers(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(ternary_encodings),
-    cmocka_unit_test(bitnet_in_dense_encodings),
-    cmocka_unit_test(trained_model),
-    cmocka_unit_test(dense_encodings),
-    cmocka_unit_test(other_families),
-    cmocka_unit_test(lossy_encodings),
-    cmocka_unit_test(blocks_are_their_numbers),
+    cmocka_unit_test(ternary_encodings), cmocka_unit_test(bitnet_in_dense_encodings),
+    cmocka_unit_test(trained_model),     cmocka_unit_test(dense_encodings),
+    cmocka_unit_test(experts),           cmocka_unit_test(other_families),
+    cmocka_unit_test(lossy_encodings),   cmocka_unit_test(blocks_are_their_numbers),
 };
 
 TEST_GROUP(converted, "slow", tests);

@@ -80,6 +80,7 @@ static void other_families(void **state)
 {
     (void)state;
     for (const char *const *family = test_made_families; *family; family++) test_golden_check_made(*family, NULL);
+    for (const char *const *family = test_made_experts; *family; family++) test_golden_check_made(*family, NULL);
 }
 
 /* LongRoPE has other factors in contexts that are no longer than the original one. */

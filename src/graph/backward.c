@@ -139,7 +139,7 @@ void tern_backward__op(tern_backward *b, const tern_op *op)
     if (b->status != TERN_OK || op->out.value == TERN_NO_VALUE || !tern_backward__wanted(b, op->out)) return;
     tern_view dy = tern_backward__gradient(b, op->out);
     if (dy.value == TERN_NO_VALUE) return;
-    tern_backward_fn back = tern_backward__of(op->kind);
+    tern_backward_fn back = op->route.cols ? NULL : tern_backward__of(op->kind);
     if (back) back(b, op, dy);
     else
         b->status = tern_fail(b->err, TERN_UNSUPPORTED, "op %s (%s): there is no backward for it",

@@ -13,15 +13,17 @@ const {FAMILIES, N_VOCAB, writeModel} = skip ? {FAMILIES: {}} : await import('./
 
 const PROMPT = Array.from({length: 12}, (_, i) => (i * 37 + 5) % 256);
 const N_TOKENS = 24;
-const OTHERS = [
+const MORE = {gptoss: ['mxfp4'], llama: [
   'f16', 'bf16', 'q6_k', 'q5_k', 'q3_k', 'q2_k', 'q5_1', 'q5_0', 'q4_1', 'q4_0', 'iq4_nl', 'q2_0', 'q1_0',
   'q4_k_m', 'q5_k_m'
-];
+]};
 
 /** The part of a row's spread within which the best token counts as unclear: llama.cpp rounds activations to 8 bits
  * before it multiplies them with quantised weights, and to 16 before F16 and BF16. */
 const UNCLEAR = {f32: 0.01, f16: 0.02, bf16: 0.1};
 const UNCLEAR_QUANTISED = 0.25;
+/** What is rounded on the way to a router may choose another expert: so many tokens may be off then. */
+const N_REROUTED = N_TOKENS / 6;
 
 /** What llama.cpp goes on with. */
 async function theirTokens(llama, file) {
@@ -55,14 +57,16 @@ const spread = (row) => {
   return Math.sqrt(row.reduce((sum, x) => sum + (x - mean) ** 2, 0) / row.length);
 };
 
-/** Step by step on their tokens: ours is the same, or as likely but for `unclear` of the row's spread. */
-function compare(file, tokens, unclear) {
+/** Step by step on their tokens: ours is the same, or as likely but for `unclear` of the row's spread, save for so many
+ * that may be off. */
+function compare(file, tokens, unclear, mayBeOff) {
   const rows = ourLogits(file, [...PROMPT, ...tokens]);
   let same = 0;
   for (const [i, token] of tokens.entries()) {
     const row = rows[PROMPT.length - 1 + i];
     const best = Math.max(...row);
     const behind = (best - row[token]) / spread(row);
+    if (behind > unclear && mayBeOff-- > 0) continue;
     assert.ok(behind <= unclear, `token ${i}: ${token} is ${behind.toFixed(3)} of the spread behind the best`);
     if (row[token] === best) same++;
   }
@@ -76,13 +80,14 @@ describe('models in llama.cpp', {skip}, () => {
   before(async () => (llama = await openLlama()));
 
   for (const family of Object.keys(FAMILIES))
-    for (const type of ['f32', 'q8_0', 'q4_k', ...(family === 'llama' ? OTHERS : [])])
+    for (const type of ['f32', 'q8_0', 'q4_k', ...(MORE[family] ?? [])])
       test(`${family} in ${type}`, async () => {
         const file = join(dir, `${family}-${type}.gguf`);
         const folder = join(dir, 'made'); // the model's name, by which llama.cpp knows Phi-3 and asks for its tokens
         writeModel(folder, family);
         tern('convert', folder, '-o', file, '--type', type);
-        compare(file, await theirTokens(llama, file), UNCLEAR[type] ?? UNCLEAR_QUANTISED);
+        const rerouted = FAMILIES[family].routed && !(type in UNCLEAR) ? N_REROUTED : 0;
+        compare(file, await theirTokens(llama, file), UNCLEAR[type] ?? UNCLEAR_QUANTISED, rerouted);
         rmSync(file);
       });
 });

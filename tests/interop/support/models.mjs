@@ -39,6 +39,8 @@ const SHAPE = {
   rope_theta: 10000, hidden_act: 'silu', tie_word_embeddings: false, torch_dtype: 'float32',
   bos_token_id: N_VOCAB - 2, eos_token_id: N_VOCAB - 1
 };
+const EXPERTS = 6;
+const EXPERT_FFN = 256;
 const GEMMA = {
   hidden_activation: 'gelu_pytorch_tanh', query_pre_attn_scalar: HEAD, tie_word_embeddings: true, sliding_window: 16
 };
@@ -77,6 +79,43 @@ export const FAMILIES = {
     },
     fused: true
   },
+  mixtral: {
+    config: {
+      architectures: ['MixtralForCausalLM'], model_type: 'mixtral', num_local_experts: EXPERTS, num_experts_per_tok: 2,
+      intermediate_size: EXPERT_FFN, sliding_window: null
+    },
+    experts: {
+      router: 'block_sparse_moe.gate', gate: 'block_sparse_moe.experts.%.w1', up: 'block_sparse_moe.experts.%.w3',
+      down: 'block_sparse_moe.experts.%.w2'
+    },
+    routed: true
+  },
+  qwen3moe: {
+    config: {
+      architectures: ['Qwen3MoeForCausalLM'], model_type: 'qwen3_moe', num_experts: EXPERTS, num_experts_per_tok: 3,
+      moe_intermediate_size: EXPERT_FFN, norm_topk_prob: true
+    },
+    headNorms: true,
+    experts: {
+      router: 'mlp.gate', gate: 'mlp.experts.%.gate_proj', up: 'mlp.experts.%.up_proj',
+      down: 'mlp.experts.%.down_proj'
+    },
+    routed: true
+  },
+  // llama.cpp rounds the bounds of YaRN's ramp, which GPT-OSS itself does not
+  gptoss: {
+    config: {
+      architectures: ['GptOssForCausalLM'], model_type: 'gpt_oss', num_local_experts: EXPERTS, num_experts_per_tok: 4,
+      intermediate_size: EXPERT_FFN, sliding_window: 16, layer_types: [0, 1, 2].map(
+        (i) => (i % 2 ? 'full_attention' : 'sliding_attention')), swiglu_limit: 7, attention_bias: true,
+      rope_scaling: {
+        rope_type: 'yarn', factor: 4, beta_fast: 32, beta_slow: 1, original_max_position_embeddings: 32, truncate: true
+      }
+    },
+    biases: true,
+    oss: true,
+    routed: true
+  },
   granite: {
     config: {
       architectures: ['GraniteForCausalLM'], model_type: 'granite', embedding_multiplier: 12,
@@ -93,7 +132,7 @@ export const FAMILIES = {
 };
 
 /** Names and shapes, [rows, columns] or [n], in the order of a checkpoint. */
-function shapes({config, biases, headNorms, sandwich, fused}) {
+function shapes({config, biases, headNorms, sandwich, fused, experts, oss}) {
   const list = [['model.embed_tokens.weight', [N_VOCAB, N]]];
   for (let i = 0; i < LAYERS; i++) {
     const add = (name, ...shape) => list.push([`model.layers.${i}.${name}`, shape]);
@@ -106,9 +145,26 @@ function shapes({config, biases, headNorms, sandwich, fused}) {
     }
     for (const part of headNorms ? ['q', 'k'] : []) add(`self_attn.${part}_norm.weight`, HEAD);
     add('self_attn.o_proj.weight', N, HEADS * HEAD);
+    if (oss) {
+      add('self_attn.o_proj.bias', N);
+      add('self_attn.sinks', HEADS);
+      add('mlp.router.weight', EXPERTS, N);
+      add('mlp.router.bias', EXPERTS);
+      add('mlp.experts.gate_up_proj', EXPERTS, N, 2 * EXPERT_FFN);
+      add('mlp.experts.gate_up_proj_bias', EXPERTS, 2 * EXPERT_FFN);
+      add('mlp.experts.down_proj', EXPERTS, EXPERT_FFN, N);
+      add('mlp.experts.down_proj_bias', EXPERTS, N);
+    }
+    if (experts) add(`${experts.router}.weight`, EXPERTS, N);
+    for (let e = 0; experts && e < EXPERTS; e++)
+      for (const part of ['gate', 'up', 'down']) {
+        const name = experts[part].replace('%', e);
+        add(`${name}.weight`, ...(part === 'down' ? [N, EXPERT_FFN] : [EXPERT_FFN, N]));
+      }
     add('post_attention_layernorm.weight', N);
     if (sandwich) add('pre_feedforward_layernorm.weight', N);
     if (sandwich) add('post_feedforward_layernorm.weight', N);
+    if (experts || oss) continue;
     if (fused) add('mlp.gate_up_proj.weight', 2 * FFN, N);
     for (const part of fused ? [] : ['gate', 'up']) add(`mlp.${part}_proj.weight`, FFN, N);
     add('mlp.down_proj.weight', N, FFN);
@@ -123,8 +179,9 @@ function values(name, shape, {sandwich, table: ofTable = 0.12}, next) {
   const normal = () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next());
   const table = name.includes('embed_tokens') || name.includes('lm_head');
   const norm = name.endsWith('norm.weight');
+  const bias = name.endsWith('bias') || name.endsWith('sinks');
   const middle = norm && !sandwich ? 1 : 0;
-  const spread = norm ? 0.2 : name.endsWith('.bias') ? 0.3 : table ? ofTable : 1.6 / Math.sqrt(shape[1]);
+  const spread = norm ? 0.2 : bias ? 0.3 : table ? ofTable : 1.6 / Math.sqrt(shape[1]);
   return Float32Array.from({length: shape.reduce((a, b) => a * b)}, () => middle + spread * normal());
 }
 

@@ -20,6 +20,8 @@ tern_status tern_export__find_importance(const tern_export_options *o, tern_role
     bool found;
     if (!o->imatrix || p->encoding == p->weight->encoding || !p->encoding->pack_weighted) return TERN_OK;
     if (role == TERN_ROLE_TOKEN_EMBD) return TERN_OK;
+    p->unweighted = tern_role__of_experts(role); /* its rows would have as many importances as there are experts */
+    if (p->unweighted) return TERN_OK;
     tern_role__gguf_name(NULL, role, layer, name);
     p->importance = tern_calloc(p->weight->cols, sizeof *p->importance);
     if (!p->importance) return tern_fail_alloc(err, p->weight->cols * sizeof *p->importance);

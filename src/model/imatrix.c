@@ -35,6 +35,9 @@ tern_status tern_imatrix_sums_make(tern_imatrix_sums **out, size_t *n_out, const
     const tern_config *c = tern_model_config(model);
     const size_t n = count_matrices(c);
     tern_role_walk walk = {0};
+    if (c->n_experts)
+        return tern_fail(err, TERN_UNSUPPORTED, "importance matrix: experts: %u in each layer found, none expected",
+                         c->n_experts);
     tern_imatrix_sums *sums = tern_calloc(n, sizeof *sums), *s = sums;
     if (!sums) return tern_fail_alloc(err, n * sizeof *sums);
     while (tern_role__next(&walk, c)) {

@@ -6,6 +6,7 @@
 #include "base/half.h"
 #include "format/json.h"
 #include "format/safetensors.h"
+#include "model/imatrix.h"
 #include "model/support.h"
 
 enum { N_EXPERTS = 8, WIDTH = 256, MOST_TENSORS = 128 };
@@ -310,6 +311,60 @@ static void refusals(void **state)
     }
 }
 
+/* A GGUF file of a fixture, with one number of its metadata changed. */
+static void gguf_refusals(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fixture, *key;
+        uint32_t value;
+        tern_status status;
+        const char *words;
+    } rows[] = {
+        {"mixtral", "llama.expert_count", 0, TERN_UNSUPPORTED, "ffn_gate_inp.weight: found, which models of llama"},
+        {"mixtral", "llama.expert_count", 7, TERN_MALFORMED,
+         "ffn_gate_inp.weight: 8 rows of 256 found, 7 rows of 256 expected"},
+        {"mixtral", "llama.expert_count", UINT32_MAX, TERN_LIMIT, "experts: 4294967295 found, 1 to 1024 expected"},
+        {"mixtral", "llama.expert_used_count", 0, TERN_LIMIT, "experts of a token: 0 found, 1 to 8 expected"},
+        {"mixtral", "llama.expert_used_count", 9, TERN_LIMIT, "experts of a token: 9 found, 1 to 8 expected"},
+        {"gpt-oss", "gpt-oss.expert_count", 0, TERN_LIMIT, "gpt-oss.expert_count: 0 found, 1 to 1024 expected"},
+        {"gpt-oss", "gpt-oss.expert_feed_forward_length", 128, TERN_MALFORMED,
+         "blk.0.ffn_gate_exps.weight: 2048 rows of 256 found, 1024 rows of 256 expected"},
+        {"gpt-oss", "gpt-oss.rope.scaling.original_context_length", 0, TERN_LIMIT,
+         "RoPE original context length: 0 found"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tern_error err = {0};
+        tern_buf bytes = {0};
+        tern_model *model = open_model(test_fixture(rows[i].fixture)), *back = NULL;
+        assert_ok(tern_model_write_gguf(model, test_scratch("experts.gguf"), NULL, &err), err);
+        tern_model_close(model);
+        assert_ok(tern_file_read(&bytes, test_scratch("experts.gguf"), 1 << 24, &err), err);
+        const size_t n = strlen(rows[i].key);
+        char *at = bytes.data;
+        while (memcmp(at, rows[i].key, n) != 0) at++;
+        tern_store_u32((uint8_t *)at + n + 4, rows[i].value); /* behind the type */
+        const tern_status status = tern_model_open_memory(&back, bytes.data, bytes.size, NULL, &err);
+        if (status == TERN_OK || !strstr(err.message, rows[i].words))
+            fail_msg("'%s' is not in '%s'", rows[i].words, err.message);
+        assert_int_equal(status, rows[i].status);
+        tern_buf_deinit(&bytes);
+    }
+}
+
+/* What an imatrix of other layers says counts for them; experts have none. */
+static void imatrix(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_imatrix_sums *sums = NULL;
+    size_t n = 0;
+    tern_model *model = open_model(test_fixture("mixtral"));
+    assert_int_equal(tern_imatrix_sums_make(&sums, &n, model, &err), TERN_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "experts: 8 in each layer found, none expected"));
+    tern_model_close(model);
+}
+
 /* GPT-OSS's experts as floats are stored the other way round, [n_experts][columns][rows]. */
 static void transposed(void **state)
 {
@@ -366,8 +421,9 @@ static void transposed(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(mixtral), cmocka_unit_test(gpt_oss),  cmocka_unit_test(gguf_round_trip), cmocka_unit_test(types),
-    cmocka_unit_test(presets), cmocka_unit_test(refusals), cmocka_unit_test(transposed),
+    cmocka_unit_test(mixtral),    cmocka_unit_test(gpt_oss),       cmocka_unit_test(gguf_round_trip),
+    cmocka_unit_test(types),      cmocka_unit_test(presets),       cmocka_unit_test(refusals),
+    cmocka_unit_test(transposed), cmocka_unit_test(gguf_refusals), cmocka_unit_test(imatrix),
 };
 
 TEST_GROUP(experts, "", tests);

@@ -42,6 +42,7 @@ static const format formats[] = {
     {"q4_1", tern_ref_q4_1, TERN_ENC_Q4_1, 32, 20, 2, {0, 2}, cols_32},
     {"q4_0", tern_ref_q4_0, TERN_ENC_Q4_0, 32, 18, 1, {0}, cols_32},
     {"iq4_nl", tern_ref_iq4_nl, TERN_ENC_IQ4_NL, 32, 18, 1, {0}, cols_32},
+    {"mxfp4", tern_ref_mxfp4, TERN_ENC_MXFP4, 32, 17, 0, {0}, cols_32},
     {"q2_0", tern_ref_q2_0, TERN_ENC_Q2_0, 64, 18, 1, {0}, cols_64},
     {"pq2_0", tern_ref_pq2_0, TERN_ENC_PQ2_0, 128, 34, 1, {0}, cols_128},
     {"q1_0", tern_ref_q1_0, TERN_ENC_Q1_0, 128, 18, 1, {0}, cols_128},
@@ -95,6 +96,14 @@ static uint16_t half_for(test_fill fill, bool scale)
     return (any & 0x7c00u) == 0x7c00u ? any ^ 0x4000u : any;
 }
 
+/* A scale 2^(e - 127) for a fill; 255 is no number. */
+static uint8_t power_for(test_fill fill)
+{
+    if (fill == TEST_TINY) return (uint8_t)between(0, 3);
+    if (fill == TEST_HUGE) return (uint8_t)between(240, 254);
+    return (uint8_t)(fill == TEST_ORDINARY ? between(110, 130) : between(0, 254));
+}
+
 static void fill_block(const format *f, test_fill fill, uint8_t *block)
 {
     if (f->id == TERN_ENC_F32 || f->id == TERN_ENC_BF16) {
@@ -110,6 +119,7 @@ static void fill_block(const format *f, test_fill fill, uint8_t *block)
         const uint16_t h = half_for(fill, f->block > 1);
         memcpy(block + f->halves[i], &h, sizeof h);
     }
+    if (f->id == TERN_ENC_MXFP4) block[0] = power_for(fill);
 }
 
 /* Rows with a gap after them now and then, so that they start at any address; nothing readable after the last. */

@@ -199,6 +199,7 @@ static const format formats[] = {
     {"decode_q4_1", "q4_1", 32, 700, tern_ref_decode_q4_1},
     {"decode_q4_0", "q4_0", 32, 700, tern_ref_decode_q4_0},
     {"decode_iq4_nl", "iq4_nl", 32, 700, tern_ref_decode_iq4_nl},
+    {"decode_mxfp4", "mxfp4", 32, 700, tern_ref_decode_mxfp4},
     {"decode_q2_0", "q2_0", 64, 1024, tern_ref_decode_q2_0},
     {"decode_pq2_0", "pq2_0", 128, 1024, tern_ref_decode_pq2_0},
     {"decode_q1_0", "q1_0", 128, 1024, tern_ref_decode_q1_0},

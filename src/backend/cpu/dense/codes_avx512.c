@@ -1,9 +1,10 @@
-/* Rows of Q4_0 to Q5_1, IQ4_NL, Q2_0, PQ2_0 and Q1_0 on AVX-512: a table of a block's numbers, looked up with its
+/* Rows of Q4_0 to Q5_1, IQ4_NL, MXFP4, Q2_0, PQ2_0 and Q1_0 on AVX-512: a table of a block's numbers, looked up with its
  * codes. The layouts are those of ops/ref/ref_decode.c. */
 #include "backend/cpu/floats/avx512.h"
 
 #include "backend/cpu/dense/dense.inc"
 #include "backend/cpu/dense/halves_avx512.h"
+#include "base/half.h"
 
 /* The scales of four blocks, and the minima that follow them. */
 #define PREPARE_4(name, bytes)                                                                                         \
@@ -104,6 +105,17 @@ UNPACK(iq4_nl)
     look_up_nibbles(block + 18 * part + 2, vec_mul(vec_set(state->scales[part]), levels), out);
 }
 
+INLINE void prepare_mxfp4(const uint8_t *blocks, block_state *state)
+{
+    for (uint32_t i = 0; i < 4; i++) state->scales[i] = tern_e8m0_to_f32(blocks[17 * i]);
+}
+
+UNPACK(mxfp4)
+{
+    const vec levels = _mm512_setr_ps(0, 0.5f, 1, 1.5f, 2, 3, 4, 6, 0, -0.5f, -1, -1.5f, -2, -3, -4, -6);
+    look_up_nibbles(block + 17 * part + 1, vec_mul(vec_set(state->scales[part]), levels), out);
+}
+
 INLINE void prepare_q2_0(const uint8_t *blocks, block_state *state)
 {
     state->scales[0] = half_at(blocks);
@@ -140,6 +152,7 @@ DENSE_DECODE(q4_1, 128, 80, 4, 32, 20)
 DENSE_DECODE(q5_0, 128, 88, 4, 32, 22)
 DENSE_DECODE(q5_1, 128, 96, 4, 32, 24)
 DENSE_DECODE(iq4_nl, 128, 72, 4, 32, 18)
+DENSE_DECODE(mxfp4, 128, 68, 4, 32, 17)
 DENSE_DECODE(q2_0, 128, 36, 2, 64, 18)
 DENSE_DECODE(pq2_0, 128, 34, 2, 128, 34)
 DENSE_DECODE(q1_0, 128, 18, 2, 128, 18)

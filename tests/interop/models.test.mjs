@@ -14,8 +14,8 @@ const {FAMILIES, N_VOCAB, writeModel} = skip ? {FAMILIES: {}} : await import('./
 const PROMPT = Array.from({length: 12}, (_, i) => (i * 37 + 5) % 256);
 const N_TOKENS = 24;
 const MORE = {gptoss: ['mxfp4'], llama: [
-  'f16', 'bf16', 'q6_k', 'q5_k', 'q3_k', 'q2_k', 'q5_1', 'q5_0', 'q4_1', 'q4_0', 'iq4_nl', 'q2_0', 'q1_0',
-  'q4_k_m', 'q5_k_m'
+  'f16', 'bf16', 'q6_k', 'q5_k', 'q3_k', 'q2_k', 'q5_1', 'q5_0', 'q4_1', 'q4_0', 'iq4_nl', 'mxfp4', 'q2_0',
+  'q1_0', 'q4_k_m', 'q5_k_m'
 ]};
 
 /** The part of a row's spread within which the best token counts as unclear: llama.cpp rounds activations to 8 bits

@@ -15,6 +15,7 @@ static const tern_gpu_blocks table[] = {
     {TERN_ENC_Q4_1, TERN_GPU_Q4_1, {{0, 4, 16}, {1, 0, 4}}, 0},
     {TERN_ENC_Q4_0, TERN_GPU_Q4_0, {{0, 2, 16}, {1, 0, 2}}, 0},
     {TERN_ENC_IQ4_NL, TERN_GPU_IQ4_NL, {{0, 2, 16}, {1, 0, 2}}, 0},
+    {TERN_ENC_MXFP4, TERN_GPU_MXFP4, {{0, 1, 16}, {1, 0, 1}}, 0},
     {TERN_ENC_Q2_0, TERN_GPU_Q2_0, {{0, 2, 16}, {1, 0, 2}}, 0},
     {TERN_ENC_PQ2_0, TERN_GPU_Q2_0, {{0, 2, 32}, {1, 0, 2}, {1, 0, 2}}, 0},
     {TERN_ENC_Q1_0, TERN_GPU_Q1_0, {{0, 2, 16}, {1, 0, 2}}, 0},

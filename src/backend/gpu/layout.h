@@ -20,7 +20,8 @@
  *   Q3_K           the file's blocks in 112 bytes each
  *   Q2_K           blocks of 80 bytes (scales, pairs), then their f16 d and dmin
  *   Q2_0           pairs of bits, then an f16 d for each 64 (pq2_0: every scale twice)
- *   Q1_0           bits, then an f16 d for each 128 */
+ *   Q1_0           bits, then an f16 d for each 128
+ *   MXFP4          as Q4_0, with a byte e in place of d */
 typedef enum tern_gpu_format {
     TERN_GPU_TERNARY,
 #define FORMAT(name, number, vec, unit, coop, join) TERN_GPU_##name,

@@ -23,7 +23,7 @@ typedef struct gradient_format {
     uint32_t block;
 } gradient_format;
 
-enum { N_FORMATS = 19 };
+enum { N_FORMATS = 20 };
 
 extern const gradient_format gradient_formats[N_FORMATS];
 

@@ -81,6 +81,13 @@ static float element(const tern_gpu_layout *l, const uint8_t *row, uint32_t c)
         if (line) return d * (float)q + tern_f16_to_f32(tern_load_u16(scale + 2));
         return d * (float)(l->format == TERN_GPU_IQ4_NL ? steps[q] : q - (five ? 16 : 8));
     }
+    case TERN_GPU_MXFP4: {
+        uint8_t b[17] = {row[l->cols / 2 + c / 32]};
+        float values[32];
+        memcpy(b + 1, row + c / 32 * 16, 16);
+        tern_encoding_find(TERN_ENC_MXFP4)->unpack(b, 1, values);
+        return values[c % 32];
+    }
     case TERN_GPU_Q3_K: {
         float values[256];
         tern_encoding_find(TERN_ENC_Q3_K)->unpack(row + (size_t)block * 112, 1, values);
@@ -180,6 +187,7 @@ static const struct {
     {TERN_ENC_Q5_1, TERN_GPU_Q5_1, 96, 80, false},        {TERN_ENC_Q5_0, TERN_GPU_Q5_0, 96, 80, false},
     {TERN_ENC_Q4_1, TERN_GPU_Q4_1, 96, 64, false},        {TERN_ENC_Q4_0, TERN_GPU_Q4_0, 96, 64, false},
     {TERN_ENC_IQ4_NL, TERN_GPU_IQ4_NL, 64, 48, false},    {TERN_ENC_Q2_0, TERN_GPU_Q2_0, 192, 64, false},
+    {TERN_ENC_MXFP4, TERN_GPU_MXFP4, 96, 64, false},      {TERN_ENC_MXFP4, TERN_GPU_MXFP4, 512, 272, false},
     {TERN_ENC_Q1_0, TERN_GPU_Q1_0, 384, 64, false},       {TERN_ENC_PQ2_0, TERN_GPU_Q2_0, 384, 112, false},
     {TERN_ENC_Q4_K, TERN_GPU_Q4_K, 512, 288, true},       {TERN_ENC_Q5_K, TERN_GPU_Q5_K, 512, 352, true},
     {TERN_ENC_I2_S, TERN_GPU_TERNARY, 384, 96, true},     {TERN_ENC_I2_S, TERN_GPU_TERNARY, 64, 32, false},

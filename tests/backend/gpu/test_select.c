@@ -79,7 +79,7 @@ static void choose_attention(const tern_gpu_caps *caps)
 static void add_rows_ops(test_case *c, uint32_t cols)
 {
     static const char *const encodings[] = {"f32",  "f16",  "bf16", "q8_0", "q6_k", "q5_k",   "q4_k",  "i2_s", "q3_k",
-                                            "q2_k", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl", "pq2_0", "q1_0"};
+                                            "q2_k", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl", "pq2_0", "q1_0", "mxfp4"};
     static const tern_op_kind kinds[] = {TERN_OP_RMS_NORM, TERN_OP_QUANTIZE, TERN_OP_NORM_QUANT, TERN_OP_ADD,
                                          TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATE,       TERN_OP_GATHER};
     tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY),

@@ -1,5 +1,5 @@
-/* Rows of Q4_0 to Q5_1, IQ4_NL, MXFP4, Q2_0, PQ2_0 and Q1_0 on AVX-512: a table of a block's numbers, looked up with its
- * codes. The layouts are those of ops/ref/ref_decode.c. */
+/* Rows of Q4_0 to Q5_1, IQ4_NL, MXFP4, Q2_0, PQ2_0 and Q1_0 on AVX-512: a table of a block's numbers, looked up with
+ * its codes. The layouts are those of ops/ref/ref_decode.c. */
 #include "backend/cpu/floats/avx512.h"
 
 #include "backend/cpu/dense/dense.inc"

@@ -36,6 +36,9 @@ static const struct {
     {TERN_MIX_Q5_K_M, TERN_ROLE_OUTPUT, ALL, TERN_ENC_Q6_K},
     {TERN_MIX_Q5_K_M, TERN_ROLE_ATTN_V, MORE_BITS, TERN_ENC_Q6_K},
     {TERN_MIX_Q5_K_M, TERN_ROLE_FFN_DOWN, MORE_BITS, TERN_ENC_Q6_K},
+    {TERN_MIX_MXFP4_MOE, TERN_ROLE_FFN_GATE_EXPS, ALL, TERN_ENC_MXFP4},
+    {TERN_MIX_MXFP4_MOE, TERN_ROLE_FFN_UP_EXPS, ALL, TERN_ENC_MXFP4},
+    {TERN_MIX_MXFP4_MOE, TERN_ROLE_FFN_DOWN_EXPS, ALL, TERN_ENC_MXFP4},
 };
 
 /* GROUPED: all, where four or more heads share keys and values. MORE_BITS: the first and the last eighth, and every
@@ -86,9 +89,10 @@ const tern_encoding *tern_mix_encoding(const tern_mix *mix, const tern_config *c
 {
     tern_encoding_id id = mix->encoding;
     if (role == TERN_ROLE_TOKEN_EMBD && c->tied_head) role = TERN_ROLE_OUTPUT;
-    role = like_dense(role);
+    const tern_role dense = like_dense(role);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (rules[i].mix == mix->id && rules[i].role == role && is_among(rules[i].layers, layer, c))
+        if (rules[i].mix == mix->id && (rules[i].role == role || rules[i].role == dense) &&
+            is_among(rules[i].layers, layer, c))
             id = rules[i].encoding;
     if (role == TERN_ROLE_ATTN_V && (id == TERN_ENC_Q3_K || id == TERN_ENC_Q4_K) && is_70b(c)) id = TERN_ENC_Q5_K;
     if (c->n_experts == 8) id = beside_eight(mix->id, role, mix->encoding, id);

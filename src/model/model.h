@@ -300,7 +300,7 @@ tern_status tern_model_write_gguf(const tern_model *model, const char *path, con
 typedef struct tern_synth_options {
     const char *preset;
     const tern_encoding *linear, *head; /* NULL: i2_s (of dense models q8_0), f16 or what the mix has */
-    const struct tern_mix *mix;         /* as in tern_export_options */
+    const struct tern_mix *mix;         /* as in tern_export_options; NULL without linear: mxfp4_moe of GPT-OSS */
     tern_export_report *report;         /* set on success; may be NULL */
     uint64_t seed;
     uint32_t experts, experts_used; /* instead of the preset's; 0: that */

@@ -8,6 +8,7 @@
 #include "format/gguf.h"
 #include "model/export_internal.h"
 #include "model/synth_internal.h"
+#include "quant/mix.h"
 
 enum { TABLE_SIZE = 1 << 14, SLICE_ROWS = 1024, MOST_TOKENS = 128256 };
 
@@ -264,7 +265,9 @@ tern_status tern_synth_write(const char *path, const tern_synth_options *options
     const tern_encoding *usual = tern_encoding_find(ternary ? TERN_ENC_I2_S : TERN_ENC_Q8_0);
     m.encodings.linear = options->linear ? options->linear : usual;
     m.encodings.mix = options->mix;
-    m.encodings.head = options->head || options->mix ? options->head : tern_encoding_find(TERN_ENC_F16);
+    if (!options->linear && !options->mix && tern_family__find(config.architecture)->mxfp4)
+        m.encodings.mix = tern_mix_by_name("mxfp4_moe");
+    m.encodings.head = options->head || m.encodings.mix ? options->head : tern_encoding_find(TERN_ENC_F16);
     m.normal = tern_alloc(TABLE_SIZE * sizeof *m.normal);
     if (!m.normal) return tern_fail_alloc(e, TABLE_SIZE * sizeof *m.normal);
     tern_status status = write_file(&m, path, e);

@@ -69,7 +69,8 @@ tern_status tern_model__set_vector(tern_model *model, tern_weight *weight, const
                                    tern_error *err)
 {
     void *values = NULL;
-    const size_t bytes = (size_t)weight->rows * weight->cols * sizeof(float);
+    size_t bytes;
+    TERN_TRY(tern_encoding_bytes(tern_encoding_find(TERN_ENC_F32), weight->rows, weight->cols, &bytes, err));
     TERN_TRY(tern_model__own(model, bytes, &values, err));
     TERN_TRY(tern_decode_rows(e, data, weight->rows, weight->cols, 0, weight->rows, values, err));
     weight->encoding = tern_encoding_find(TERN_ENC_F32);

@@ -14,10 +14,11 @@
     X(Q4_K_S, 14, Q4_K)                                                                                                \
     X(Q4_K_M, 15, Q4_K)                                                                                                \
     X(Q5_K_S, 16, Q5_K)                                                                                                \
-    X(Q5_K_M, 17, Q5_K)
+    X(Q5_K_M, 17, Q5_K)                                                                                                \
+    X(MXFP4_MOE, 38, Q8_0)
 
 /* For help texts and messages. */
-#define TERN_MIX_NAMES "q2_k_s, q3_k_s, q3_k_m, q3_k_l, q4_k_s, q4_k_m, q5_k_s, q5_k_m"
+#define TERN_MIX_NAMES "q2_k_s, q3_k_s, q3_k_m, q3_k_l, q4_k_s, q4_k_m, q5_k_s, q5_k_m, mxfp4_moe"
 
 typedef enum tern_mix_id {
 #define TERN_MIX_ENUM(name, file_type, encoding) TERN_MIX_##name,

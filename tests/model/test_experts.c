@@ -194,7 +194,9 @@ static void presets(void **state)
         tern_model *model = open_model(test_scratch("synth.gguf"));
         assert_int_equal(tern_model_config(model)->n_experts, 5);
         assert_int_equal(tern_model_config(model)->n_experts_used, 3);
-        assert_int_equal(tern_model_weight(model, TERN_ROLE_FFN_UP_EXPS, 1)->encoding->id, TERN_ENC_Q8_0);
+        assert_int_equal(tern_model_weight(model, TERN_ROLE_FFN_UP_EXPS, 1)->encoding->id,
+                         i == 2 ? TERN_ENC_MXFP4 : TERN_ENC_Q8_0);
+        assert_int_equal(tern_model_weight(model, TERN_ROLE_ATTN_Q, 1)->encoding->id, TERN_ENC_Q8_0);
         tern_model_close(model);
     }
     const tern_synth_options many = {.preset = "mixtral-tiny", .experts = 4, .experts_used = 5};

@@ -65,6 +65,38 @@ static void seventy_billion(void **state)
     assert_int_equal(tern_mix_encoding(s, &c, TERN_ROLE_ATTN_V, 40)->id, TERN_ENC_Q4_K);
 }
 
+/* Beside eight experts keys and values have 8 bits (64 tensors of published Q4_K_M files of Mixtral) and o has 5; parts
+ * of experts are as those of dense layers. In MXFP4_MOE experts alone are MXFP4. */
+static void experts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *preset, *mix;
+        tern_role role;
+        tern_encoding_id encoding;
+    } rows[] = {
+        {"mixtral-8x7b", "Q4_K_M", TERN_ROLE_ATTN_K, TERN_ENC_Q8_0},
+        {"mixtral-8x7b", "Q4_K_M", TERN_ROLE_ATTN_V, TERN_ENC_Q8_0},
+        {"mixtral-8x7b", "Q4_K_M", TERN_ROLE_ATTN_OUTPUT, TERN_ENC_Q5_K},
+        {"mixtral-8x7b", "Q5_K_M", TERN_ROLE_ATTN_OUTPUT, TERN_ENC_Q5_K},
+        {"mixtral-8x7b", "Q4_K_M", TERN_ROLE_FFN_DOWN_EXPS, TERN_ENC_Q6_K},
+        {"mixtral-8x7b", "Q4_K_M", TERN_ROLE_FFN_UP_EXPS, TERN_ENC_Q4_K},
+        {"qwen3-30b-a3b", "Q4_K_M", TERN_ROLE_ATTN_K, TERN_ENC_Q4_K},
+        {"gpt-oss-20b", "MXFP4_MOE", TERN_ROLE_FFN_GATE_EXPS, TERN_ENC_MXFP4},
+        {"gpt-oss-20b", "MXFP4_MOE", TERN_ROLE_FFN_DOWN_EXPS, TERN_ENC_MXFP4},
+        {"gpt-oss-20b", "MXFP4_MOE", TERN_ROLE_ATTN_Q, TERN_ENC_Q8_0},
+        {"gpt-oss-20b", "MXFP4_MOE", TERN_ROLE_OUTPUT, TERN_ENC_Q8_0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tern_config c;
+        bool ternary;
+        tern_error err = {0};
+        assert_ok(tern_synth__preset(rows[i].preset, &c, &ternary, &err), err);
+        print_message("%s %s\n", rows[i].preset, rows[i].mix);
+        assert_int_equal(tern_mix_encoding(tern_mix_by_name(rows[i].mix), &c, rows[i].role, 0)->id, rows[i].encoding);
+    }
+}
+
 /* By hand from the same rules: 32 layers, 4 heads to a key; four letters for q, v, o, down of layers 0, 1, 2, 3, 4. */
 static void three_bits_and_two(void **state)
 {
@@ -121,8 +153,8 @@ static void parses(void **state)
     assert_true(!e && !mix);
     assert_int_equal(tern_type_parse("--type", "q4_k_l", &e, &mix, &err), TERN_INVALID_ARGUMENT);
     assert_non_null(strstr(err.message, "--type q4_k_l: no such encoding"));
-    assert_non_null(
-        strstr(err.message, "or of the mixes q2_k_s, q3_k_s, q3_k_m, q3_k_l, q4_k_s, q4_k_m, q5_k_s, q5_k_m"));
+    assert_non_null(strstr(
+        err.message, "or of the mixes q2_k_s, q3_k_s, q3_k_m, q3_k_l, q4_k_s, q4_k_m, q5_k_s, q5_k_m, mxfp4_moe"));
 }
 
 /* A model of 96 columns, which no block of 256 fits, and one of 256: the file says which mix it is all the same. */
@@ -170,6 +202,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(layers_with_more_bits),
     cmocka_unit_test(seventy_billion),
     cmocka_unit_test(three_bits_and_two),
+    cmocka_unit_test(experts),
     cmocka_unit_test(siblings),
     cmocka_unit_test(parses),
     cmocka_unit_test(writes),

@@ -58,13 +58,13 @@ static bool add_product(const tern_weight *w, uint32_t first, uint32_t n, const 
     return ok;
 }
 
-/* Of the bias of part p, where it has one: from its value `first` on. */
-static bool add_bias(const tern_op_inputs *t, uint32_t p, uint32_t first, double *terms)
+/* Of n values, from `first` on, of the bias of part p, where it has one. */
+static bool add_bias(const tern_op_inputs *t, uint32_t p, uint32_t first, uint32_t n, double *terms)
 {
     const tern_view bias = t->op->bias[p];
     if (bias.cols == 0) return true;
     const float *values = (const float *)(const void *)t->values[bias.value].weight->data;
-    for (uint32_t c = 0; c < bias.cols && values; c++) terms[c] += fabs((double)values[first + bias.first_col + c]);
+    for (uint32_t c = 0; c < n && values; c++) terms[c] += fabs((double)values[first + bias.first_col + c]);
     return values;
 }
 
@@ -86,7 +86,7 @@ static bool of_linear(const tern_op_inputs *t, uint64_t number, uint32_t cols, d
     for (uint32_t p = 0; p < op->n_parts; p++) {
         const tern_weight *w = t->values[op->in[TERN_LINEAR_W + p].value].weight;
         const uint32_t n = w->rows / n_experts;
-        if (!add_product(w, expert * n, n, &x, false, part) || !add_bias(t, p, expert * n, part)) return false;
+        if (!add_product(w, expert * n, n, &x, false, part) || !add_bias(t, p, expert * n, n, part)) return false;
         part += n;
     }
     add_residual(t, number, cols, terms);

@@ -6,6 +6,7 @@
 #include "backend/cpu/cpu.h"
 #include "graph/trial/trial_internal.h"
 #include "ops/difference.h"
+#include "ops/ref/experts.h"
 #include "support/op_case.h"
 
 enum { COLS = 96, ROWS = 40, TOKENS = 5 };
@@ -163,6 +164,7 @@ static bool op_terms(const tern_trial *t, uint32_t value, uint64_t row, uint32_t
                                    .contents = t->contents,
                                    .max_tokens = t->graph.max_tokens,
                                    .max_outputs = t->graph.max_outputs,
+                                   .n_routes = t->graph.n_routes,
                                    .n_tokens = t->n_tokens,
                                    .n_outputs = t->n_outputs};
     return tern_op_terms(&inputs, value, row, cols, terms);
@@ -202,6 +204,46 @@ static void terms_of_products(void **state)
         near(terms[r], want);
     }
     assert_false(op_terms(&t, x.value, 3, COLS, terms));
+    tern_trial__close(&t);
+    test_case_close(&c);
+}
+
+/* Of the row's expert, with the token's x. */
+static void terms_of_experts(void **state)
+{
+    (void)state;
+    enum { EXPERTS = 5, K = 3 };
+    test_case c;
+    tern_trial t;
+    double terms[ROWS];
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = TOKENS, .n_routes = K});
+    const tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY),
+                    w = test_case_weight(&c, "f32", EXPERTS * ROWS, COLS),
+                    bias = test_case_norm_weight(&c, EXPERTS * ROWS),
+                    routes = test_case_activation(&c, "routes", TERN_ROWS_ROUTED, TERN_DTYPE_U32, 2),
+                    y = test_case_output(&c, "y", TERN_ROWS_ROUTED, TERN_DTYPE_F32, ROWS);
+    test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR,
+                                .rows = TERN_ROWS_ROUTED,
+                                .n_in = 2,
+                                .in = {x, w},
+                                .n_parts = 1,
+                                .bias = {bias},
+                                .route = routes,
+                                .n_experts = EXPERTS,
+                                .out = y});
+    assert_ok(tern_trial__open(&t, &c.graph, &c.graph.ops[0], true, &err), err);
+    const tern_route *made = (const tern_route *)(const void *)t.contents[routes.value];
+    const float *biases = (const float *)(const void *)test_case_weight_of(&c, bias)->data;
+    for (uint32_t row = 0; row < t.n_tokens * K; row++) {
+        const uint32_t first = made[row].expert * ROWS;
+        assert_true(made[row].expert < EXPERTS && (row % K == 0 || made[row].expert != made[row - 1].expert));
+        assert_true(op_terms(&t, y.value, row, ROWS, terms));
+        for (uint32_t r = 0; r < ROWS; r++) {
+            double want = fabs((double)biases[first + r]);
+            for (uint32_t i = 0; i < COLS; i++) want += at(&t, x, row / K, i) * weight_at(&c, w, first + r, i);
+            near(terms[r], want);
+        }
+    }
     tern_trial__close(&t);
     test_case_close(&c);
 }
@@ -253,10 +295,8 @@ static int seed(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(doubts),
-    cmocka_unit_test(a_row_that_cancels),
-    cmocka_unit_test(terms_of_products),
-    cmocka_unit_test(terms_of_gradients),
+    cmocka_unit_test(doubts),           cmocka_unit_test(a_row_that_cancels), cmocka_unit_test(terms_of_products),
+    cmocka_unit_test(terms_of_experts), cmocka_unit_test(terms_of_gradients),
 };
 
 TEST_GROUP(graph_trial, "", tests, .setup = seed);

@@ -90,7 +90,8 @@ static void write(const tern_graph *g, const tern_op *op, tern_view view, uint32
     if (view.value == TERN_NO_VALUE) return;
     if (view.first_row > written[view.value])
         fail_msg("%s: rows from %u on are written before the ones above", g->values[view.value].name, view.first_row);
-    uint32_t end = view.first_row + rows_of(g, op);
+    const bool routes = op->kind == TERN_OP_ROUTE; /* an op of tokens, each of which has several */
+    uint32_t end = view.first_row + (routes ? tern_graph_max_rows(g, TERN_ROWS_ROUTED) : rows_of(g, op));
     if (end > written[view.value]) written[view.value] = end;
 }
 

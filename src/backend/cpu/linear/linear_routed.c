@@ -33,18 +33,26 @@ static size_t padded(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Fills `memory` where it is there; returns how many bytes lie before x. */
-static size_t place_memory(uint8_t *at, uint32_t n_experts, uint32_t n, routed_memory *memory)
+/* Bytes of the parts before x. */
+typedef struct memory_parts {
+    size_t ends, rows, groups;
+} memory_parts;
+
+static memory_parts parts_of(uint32_t n_experts, uint32_t n)
 {
-    const size_t ends = padded(n_experts * sizeof *memory->ends), rows = padded(n * sizeof *memory->place);
-    const size_t groups = padded(n * sizeof *memory->groups);
-    if (at)
-        *memory = (routed_memory){.ends = (uint32_t *)(void *)at,
-                                  .place = (uint32_t *)(void *)(at + ends),
-                                  .row = (uint32_t *)(void *)(at + ends + rows),
-                                  .groups = (group *)(void *)(at + ends + 2 * rows),
-                                  .x = at + ends + 2 * rows + groups};
-    return ends + 2 * rows + groups;
+    return (memory_parts){.ends = padded(n_experts * sizeof(uint32_t)),
+                          .rows = padded(n * sizeof(uint32_t)),
+                          .groups = padded(n * sizeof(group))};
+}
+
+static routed_memory memory_at(uint8_t *at, uint32_t n_experts, uint32_t n)
+{
+    const memory_parts parts = parts_of(n_experts, n);
+    return (routed_memory){.ends = (uint32_t *)(void *)at,
+                           .place = (uint32_t *)(void *)(at + parts.ends),
+                           .row = (uint32_t *)(void *)(at + parts.ends + parts.rows),
+                           .groups = (group *)(void *)(at + parts.ends + 2 * parts.rows),
+                           .x = at + parts.ends + 2 * parts.rows + parts.groups};
 }
 
 tern_status tern_linear__routed_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
@@ -75,7 +83,8 @@ size_t tern_linear__routed_bytes(const tern_graph *graph, const tern_op *op)
     const uint32_t n = tern_graph_max_rows(graph, TERN_ROWS_ROUTED), cols = op->in[TERN_LINEAR_X].cols;
     const size_t f32 = (size_t)n * cols * sizeof(float), q8 = (size_t)tern_row_bytes(TERN_DTYPE_Q8, cols, n);
     const size_t blocks = tern_linear__blocks_bytes(graph, op, n), floats = f32 > q8 ? f32 : q8;
-    return place_memory(NULL, op->n_experts, n, NULL) + (floats > blocks ? floats : blocks);
+    const memory_parts parts = parts_of(op->n_experts, n);
+    return parts.ends + 2 * parts.rows + parts.groups + (floats > blocks ? floats : blocks);
 }
 
 /* The rows of one token have experts of their own, and stay where they are. */
@@ -280,7 +289,7 @@ void tern_linear__routed(tern_cpu_step *step, const tern_cpu_op *op)
                     .each = by_token ? g->n_routes : 1,
                     .dense = op->weight[TERN_LINEAR_W]->dense || !op->in_q8};
     j.packed = step->n_tokens > 1 || (op->in_q8 && j.dense);
-    place_memory((uint8_t *)step->prepared->shared, op->op->n_experts, j.n_rows, &j.memory);
+    j.memory = memory_at((uint8_t *)step->prepared->shared, op->op->n_experts, j.n_rows);
     if (j.packed) group_rows(&j);
     else group_rows_of_token(&j);
     bring_rows(&j);

@@ -103,6 +103,9 @@ tern_status tern_config__rope_from_hf(tern_config *config, const tern_family *fa
     const json_t *rope = NULL;
     TERN_TRY_OPTIONAL(tern_json_get_object(root, "rope_scaling", &rope, err));
     TERN_TRY_OPTIONAL(tern_json_get_object(root, "rope_parameters", &rope, err));
+    if (!rope && family->yarn_between) /* its class would scale it all the same */
+        return tern_fail(err, TERN_NOT_FOUND, "rope_parameters: not found, expected in models of %s",
+                         config->architecture);
     if (!rope) return TERN_OK;
     tern_status status = read_rope_parameters(config, family, rope, root, err);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "RoPE parameters");

@@ -54,6 +54,15 @@ static void joined(void **state)
     check_file(test_converted(test_made("phi3"), "f32", NULL), &params);
 }
 
+/* Experts, which come in pieces like any rows, and their biases, which are kept. */
+static void experts(void **state)
+{
+    (void)state;
+    if (test_on_gpu()) skip();
+    check_file(test_converted(test_fixture("gpt-oss"), NULL, NULL), &params);
+    check_file(test_converted(test_fixture("mixtral"), "q4_k", NULL), &params);
+}
+
 static void bundled(void **state)
 {
     (void)state;
@@ -212,9 +221,10 @@ static void head_encodings(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(extras),         cmocka_unit_test(refused),        cmocka_unit_test(other_orders),
-    cmocka_unit_test(head_encodings), cmocka_unit_test(bundled),        cmocka_unit_test(joined),
-    cmocka_unit_test(packaged),       cmocka_unit_test(every_encoding), cmocka_unit_test(sessions_move),
+    cmocka_unit_test(extras),         cmocka_unit_test(refused),  cmocka_unit_test(other_orders),
+    cmocka_unit_test(head_encodings), cmocka_unit_test(bundled),  cmocka_unit_test(joined),
+    cmocka_unit_test(experts),        cmocka_unit_test(packaged), cmocka_unit_test(every_encoding),
+    cmocka_unit_test(sessions_move),
 };
 
 TEST_GROUP(loader, "backends slow long web", tests, .setup = setup);

@@ -12,7 +12,8 @@
     F(X, q8_0, Q8_0, 32, 34)                                                                                           \
     F(X, q6_k, Q6_K, 256, 210)                                                                                         \
     F(X, q5_k, Q5_K, 256, 176)                                                                                         \
-    F(X, q4_k, Q4_K, 256, 144)
+    F(X, q4_k, Q4_K, 256, 144)                                                                                         \
+    F(X, mxfp4, MXFP4, 32, 17)
 
 enum {
     TERN_BLOCKS_RUN = 16, /* columns of which the activations' sum is kept */
@@ -48,7 +49,8 @@ typedef void (*tern_quantize_blocks_fn)(const float *x, uint32_t cols, uint32_t 
  *
  * for the blocks in order, starting from y = +0: one chain, as kernels have rows in the lanes of their vectors.
  *
- *   w  in   n_rows rows of `row_bytes` bytes each (q8_0: blocks of 32; q4_k, q5_k, q6_k: of 256), f16 scales finite
+ *   w  in   n_rows rows of `row_bytes` bytes each (q8_0, mxfp4: blocks of 32; q4_k, q5_k, q6_k: of 256), scales finite;
+ *          q of mxfp4 is twice its numbers and d half its scale
  *   y  out  y[t * y_stride + r]
  *
  * Exact bits: the same for every level, number of threads and number of tokens. Thread-safe on distinct y. No

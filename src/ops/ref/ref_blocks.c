@@ -58,6 +58,15 @@ static void read_q8_0(const uint8_t *in, row_block *out)
     out->scale[0] = out->scale[1] = 1;
 }
 
+/* e, then nibbles: twice the numbers, which are whole, and half the scale. */
+static void read_mxfp4(const uint8_t *in, row_block *out)
+{
+    static const int doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    out->d = 0.5f * tern_e8m0_to_f32(in[0]);
+    for (unsigned c = 0; c < 32; c++) out->q[c] = doubled[in[1 + c % 16] >> (c / 16 * 4) & 15];
+    out->scale[0] = out->scale[1] = 1;
+}
+
 /* See ref_dense.c for this layout and the next two. */
 static void read_q6_k(const uint8_t *in, row_block *out)
 {
@@ -138,3 +147,4 @@ INT8(q8_0, 32, 34, 0)
 INT8(q6_k, 256, 210, 0)
 INT8(q4_k, 256, 144, 1)
 INT8(q5_k, 256, 176, 1)
+INT8(mxfp4, 32, 17, 0)

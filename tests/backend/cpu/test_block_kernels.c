@@ -26,6 +26,7 @@ static const format formats[] = {
     {"int8_q6_k", tern_ref_int8_q6_k, TERN_ENC_Q6_K, 256, 210, 1, {208}},
     {"int8_q4_k", tern_ref_int8_q4_k, TERN_ENC_Q4_K, 256, 144, 2, {0, 2}},
     {"int8_q5_k", tern_ref_int8_q5_k, TERN_ENC_Q5_K, 256, 176, 2, {0, 2}},
+    {"int8_mxfp4", tern_ref_int8_mxfp4, TERN_ENC_MXFP4, 32, 17, 0, {0}},
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
@@ -69,6 +70,7 @@ static void fill_block(const format *f, fill how, uint8_t *block)
         const uint16_t h = scale_bits(how);
         memcpy(block + f->halves[i], &h, sizeof h);
     }
+    if (f->id == TERN_ENC_MXFP4) block[0] = (uint8_t)(how == WIDE ? between(0, 254) : between(110, 130));
 }
 
 /* Rows with a gap after them now and then; nothing readable after the last. */

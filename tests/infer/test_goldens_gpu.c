@@ -67,6 +67,15 @@ static void other_families(void **state)
     }
 }
 
+/* Experts, on every layer or half of them. */
+static void experts(void **state)
+{
+    (void)state;
+    check_model("mixtral", test_all_layers, 5e-4, test_quick() ? FEW : ALL);
+    check_model("mixtral", 1, 5e-4, FEW);
+    check_model("gpt-oss", test_all_layers, 5e-4, test_quick() ? FEW : ALL);
+}
+
 static void trained_model(void **state)
 {
     (void)state;
@@ -184,7 +193,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bitnet),          cmocka_unit_test(bitnet_packed),     cmocka_unit_test(llama),
     cmocka_unit_test(f32_activations), cmocka_unit_test(trained_model),     cmocka_unit_test(split),
     cmocka_unit_test(greedy_text),     cmocka_unit_test(greedy_text_split), cmocka_unit_test(perplexity),
-    cmocka_unit_test(other_families),
+    cmocka_unit_test(other_families),  cmocka_unit_test(experts),
 };
 
 TEST_GROUP(goldens_gpu, "devices", tests, .teardown = test_backends_close);

@@ -94,6 +94,11 @@ uint32_t tern_gpu__count_word(const tern_gpu_program *p, tern_rows rows)
     return tern_gpu__param_word(p, TERN_PARAM_COUNTS) + (rows == TERN_ROWS_OUTPUTS);
 }
 
+uint32_t tern_gpu__token_rows(const tern_gpu_program *p, tern_rows rows)
+{
+    return rows == TERN_ROWS_ROUTED ? p->graph->n_routes : 1;
+}
+
 uint32_t tern_gpu__max_rows(const tern_gpu_program *p, tern_rows rows)
 {
     return tern_graph_max_rows(p->graph, rows);

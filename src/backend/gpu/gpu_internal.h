@@ -42,8 +42,10 @@ uint32_t tern_gpu__stride(const tern_gpu_program *p, tern_view view);
 /* Where a parameter starts in PARAMS, in words. */
 uint32_t tern_gpu__param_word(const tern_gpu_program *p, tern_param which);
 uint32_t tern_gpu__word_of(const tern_gpu_program *p, tern_view param);
-/* Where the number of such rows is in PARAMS, COUNTS[0] or COUNTS[1], in words. */
+/* Where the number of such rows is in PARAMS, COUNTS[0] or COUNTS[1], in words; of rows ROUTED, that of their tokens,
+ * each of which has tern_gpu__token_rows of them. */
 uint32_t tern_gpu__count_word(const tern_gpu_program *p, tern_rows rows);
+uint32_t tern_gpu__token_rows(const tern_gpu_program *p, tern_rows rows); /* 1 of other rows */
 /* The most of such rows that a step has. */
 uint32_t tern_gpu__max_rows(const tern_gpu_program *p, tern_rows rows);
 /* Room in SCRATCH behind the counters; ops share it one after the other, and the dispatches of one op when they ask

@@ -31,11 +31,19 @@ static tern_status check_bindings(const tern_gpu_program *p, const tern_op *op, 
     return TERN_OK;
 }
 
+/* Kernels of other ops count rows as COUNTS does. */
+static bool takes_routed_rows(tern_op_kind kind)
+{
+    return kind == TERN_OP_LINEAR || kind == TERN_OP_GATE || kind == TERN_OP_QUANTIZE || kind == TERN_OP_NORM_QUANT;
+}
+
 static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     const size_t first = p->n;
     tern_gpu_lower_fn *lower = lowerings[op->kind];
     if (!lower) return tern_gpu__unsupported(p->graph, op, "no kernel", err);
+    if (op->rows == TERN_ROWS_ROUTED && !takes_routed_rows(op->kind))
+        return tern_gpu__unsupported(p->graph, op, "rows of experts", err);
     const tern_status status = lower(p, op, err);
     if (status != TERN_OK) return p->out_of_memory ? TERN_OUT_OF_MEMORY : status;
     return check_bindings(p, op, first, err);

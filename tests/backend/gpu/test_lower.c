@@ -162,7 +162,8 @@ static void uniforms(void **state)
                                                 .row_words = 64,
                                                 .scales_word = 64 * 7,
                                                 .sums_word = 64 * 7 + 16,
-                                                .eps = 0.25f};
+                                                .eps = 0.25f,
+                                                .token_rows = 1};
     const tern_gpu_add_uniform add = {.cols = COLS,
                                       .count_word = counts,
                                       .a_first = FIRST,

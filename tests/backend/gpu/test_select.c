@@ -75,13 +75,15 @@ static void choose_attention(const tern_gpu_caps *caps)
     }
 }
 
+static const char *const encodings[] = {"f32",  "f16",  "bf16", "q8_0", "q6_k", "q5_k",   "q4_k",  "i2_s", "q3_k",
+                                        "q2_k", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl", "pq2_0", "q1_0", "mxfp4"};
+
 /* Ops on rows, the lookup of rows and the sampler. */
 static void add_rows_ops(test_case *c, uint32_t cols)
 {
-    static const char *const encodings[] = {"f32",  "f16",  "bf16", "q8_0", "q6_k", "q5_k",   "q4_k",  "i2_s", "q3_k",
-                                            "q2_k", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl", "pq2_0", "q1_0", "mxfp4"};
-    static const tern_op_kind kinds[] = {TERN_OP_RMS_NORM, TERN_OP_QUANTIZE, TERN_OP_NORM_QUANT, TERN_OP_ADD,
-                                         TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATE,       TERN_OP_GATHER};
+    static const tern_op_kind kinds[] = {TERN_OP_RMS_NORM, TERN_OP_QUANTIZE, TERN_OP_NORM_QUANT,
+                                         TERN_OP_ADD,      TERN_OP_GATE,     TERN_OP_GATE,
+                                         TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATHER};
     tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY),
               norm_weight = test_case_norm_weight(c, cols);
     tern_view y = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
@@ -249,6 +251,38 @@ static void choose_lowered(const tern_gpu_caps *caps, uint32_t cols, tern_dtype 
     choose_case(&c, caps);
 }
 
+/* Products of two experts in every encoding, the choice of them and their sum. */
+static void choose_experts(const tern_gpu_caps *caps)
+{
+    enum { COLS = 256, N = 2 };
+    tern_rng rng = {.state = 1};
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2, .n_routes = N});
+    const tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY),
+                    logits = test_case_rows(&c, "logits", TERN_ROWS_TOKENS, N, TEST_ORDINARY),
+                    routes = test_case_output(&c, "routes", TERN_ROWS_ROUTED, TERN_DTYPE_U32, 2),
+                    y = test_case_output(&c, "y", TERN_ROWS_ROUTED, TERN_DTYPE_F32, 4),
+                    sum = test_case_output(&c, "sum", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 4);
+    for (int rule = TERN_ROUTE_SOFTMAX_ALL_NORMED; rule <= TERN_ROUTE_SOFTMAX_TOP; rule++)
+        test_case_add(&c, (tern_op){.kind = TERN_OP_ROUTE,
+                                    .n_in = 1,
+                                    .in = {logits},
+                                    .n_experts = N,
+                                    .route_rule = (tern_route_rule)rule,
+                                    .out = routes});
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++)
+        test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR,
+                                    .rows = TERN_ROWS_ROUTED,
+                                    .n_in = 2,
+                                    .n_parts = 1,
+                                    .in = {x, test_case_weight(&c, encodings[i], N * 4, COLS)},
+                                    .route = routes,
+                                    .n_experts = N,
+                                    .out = y});
+    test_case_add(&c, (tern_op){.kind = TERN_OP_COMBINE, .n_in = 2, .in = {y, routes}, .out = sum});
+    choose_case(&c, caps);
+}
+
 /* A weight of 8192 elements, in codes or blended, by both optimisers. */
 static void choose_updates(const tern_gpu_caps *caps)
 {
@@ -294,6 +328,7 @@ static void choose_all(void)
         if (caps.workgroup_bytes == 49152) choose_gradients(&caps);
         if (caps.workgroup_bytes < 16384) continue;
         choose_updates(&caps);
+        choose_experts(&caps);
         choose_trained(&caps, 256);
         choose_trained(&caps, 65);
         if (caps.workgroup_bytes > 16384) continue;

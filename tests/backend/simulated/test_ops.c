@@ -217,6 +217,44 @@ static void layers(void **state)
     }
 }
 
+/* Two of `n_experts` for each token: their choice, gate and up with biases, and the sum. */
+static void network(const char *encoding, uint32_t n_experts, tern_route_rule rule, tern_activation activation)
+{
+    enum { COLS = 256, ROWS = 9 };
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 3, .n_routes = 2});
+    const tern_view routes = test_case_output(&c, "routes", TERN_ROWS_ROUTED, TERN_DTYPE_U32, 2),
+                    y = test_case_output(&c, "y", TERN_ROWS_ROUTED, TERN_DTYPE_F32, ROWS);
+    test_case_add(&c, (tern_op){.kind = TERN_OP_ROUTE,
+                                .n_in = TERN_ROUTE_INPUTS,
+                                .in = {test_case_rows(&c, "logits", TERN_ROWS_TOKENS, n_experts, TEST_ORDINARY)},
+                                .n_experts = n_experts,
+                                .route_rule = rule,
+                                .out = routes});
+    tern_op op = {.kind = TERN_OP_LINEAR, .rows = TERN_ROWS_ROUTED, .n_in = 3, .n_parts = 2, .gated = true};
+    op.activation = activation, op.limit = 1, op.route = routes, op.n_experts = n_experts, op.out = y;
+    op.in[TERN_LINEAR_X] = test_case_rows(&c, "x", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY);
+    for (int i = 0; i < 2; i++) {
+        op.in[TERN_LINEAR_W + i] = test_case_weight(&c, encoding, n_experts * ROWS, COLS);
+        op.bias[i] = test_case_weight(&c, "f32", n_experts, ROWS);
+    }
+    test_case_add(&c, op);
+    op = (tern_op){.kind = TERN_OP_COMBINE, .n_in = TERN_COMBINE_INPUTS, .in = {y, routes}};
+    op.residual = test_case_rows(&c, "residual", TERN_ROWS_TOKENS, ROWS, TEST_ORDINARY);
+    op.out = test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, ROWS);
+    test_case_add(&c, op);
+    compare(&c, 2, 1, (test_tolerance){.of_row = 2e-5, .absolute = 1e-5});
+}
+
+static void experts(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    network("bf16", 5, TERN_ROUTE_SOFTMAX_TOP, TERN_ACT_SWIGLU_OAI);
+    network("q4_k", 140, TERN_ROUTE_SOFTMAX_ALL, TERN_ACT_SILU);
+    network("i2_s", 3, TERN_ROUTE_SOFTMAX_ALL_NORMED, TERN_ACT_RELU2);
+}
+
 static void attention(uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim, bool f32, uint32_t max_tokens,
                       uint32_t n_tokens, uint32_t first)
 {
@@ -337,9 +375,9 @@ static void report(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(rows),      cmocka_unit_test(norms),   cmocka_unit_test(linears),
-    cmocka_unit_test(gradients), cmocka_unit_test(layers),  cmocka_unit_test(attentions),
-    cmocka_unit_test(ropes),     cmocka_unit_test(samples), cmocka_unit_test(report),
+    cmocka_unit_test(rows),    cmocka_unit_test(norms),   cmocka_unit_test(linears),    cmocka_unit_test(gradients),
+    cmocka_unit_test(layers),  cmocka_unit_test(experts), cmocka_unit_test(attentions), cmocka_unit_test(ropes),
+    cmocka_unit_test(samples), cmocka_unit_test(report),
 };
 
 TEST_GROUP(ops, "slow", tests, .teardown = close_all);

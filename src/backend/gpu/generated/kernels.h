@@ -29,6 +29,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_BANDWIDTH,
     TERN_GPU_KERNEL_BIAS_GRADIENT,
     TERN_GPU_KERNEL_COLUMN_FACTORS,
+    TERN_GPU_KERNEL_COMBINE,
     TERN_GPU_KERNEL_CROSS_ENTROPY,
     TERN_GPU_KERNEL_DOTS,
     TERN_GPU_KERNEL_EMBED,
@@ -47,6 +48,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_LINEAR_FLOAT_VEC,
     TERN_GPU_KERNEL_LINEAR_PARTS,
     TERN_GPU_KERNEL_LINEAR_QUANT_VEC,
+    TERN_GPU_KERNEL_LINEAR_ROUTED,
     TERN_GPU_KERNEL_LINEAR_TERNARY_COOP,
     TERN_GPU_KERNEL_LINEAR_TERNARY_F32,
     TERN_GPU_KERNEL_LINEAR_TERNARY_MAT,
@@ -62,6 +64,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_RMS_NORM_WEIGHT_GRADIENT,
     TERN_GPU_KERNEL_ROPE,
     TERN_GPU_KERNEL_ROPE_KV,
+    TERN_GPU_KERNEL_ROUTE,
     TERN_GPU_KERNEL_ROW_FACTORS,
     TERN_GPU_KERNEL_SAMPLE_CHOOSE,
     TERN_GPU_KERNEL_SAMPLE_SLICES,
@@ -402,6 +405,38 @@ static inline const tern_gpu_column_factors_overrides *tern_gpu_column_factors_o
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
+/* experts/combine.wesl */
+typedef struct tern_gpu_combine_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t k;
+    uint32_t y_first;
+    uint32_t y_stride;
+    uint32_t residual_first;
+    uint32_t residual_stride;
+    uint32_t result_first;
+    uint32_t result_stride;
+    uint32_t epilogue;
+} tern_gpu_combine_uniform;
+static_assert(sizeof(tern_gpu_combine_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "experts/combine.wesl: struct P");
+static inline void tern_gpu_combine_set(tern_gpu_dispatch *d, const tern_gpu_combine_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_COMBINE, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_COMBINE_BINDING_PARAMS,
+    TERN_GPU_COMBINE_BINDING_Y,
+    TERN_GPU_COMBINE_BINDING_ROUTES,
+    TERN_GPU_COMBINE_BINDING_RESIDUAL,
+    TERN_GPU_COMBINE_BINDING_RESULT,
+};
+typedef tern_gpu_add_parts_overrides tern_gpu_combine_overrides;
+static inline const tern_gpu_combine_overrides *tern_gpu_combine_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
 /* training/cross_entropy.wesl */
 typedef struct tern_gpu_cross_entropy_uniform {
     uint32_t cols;
@@ -573,6 +608,8 @@ typedef struct tern_gpu_gate_uniform {
     uint32_t up_stride;
     uint32_t y_first;
     uint32_t y_stride;
+    uint32_t token_rows;
+    float limit;
 } tern_gpu_gate_uniform;
 static_assert(sizeof(tern_gpu_gate_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/gate.wesl: struct P");
 static inline void tern_gpu_gate_set(tern_gpu_dispatch *d, const tern_gpu_gate_uniform *uniform)
@@ -1174,6 +1211,77 @@ static inline const tern_gpu_linear_quant_vec_overrides *tern_gpu_linear_quant_v
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
+/* linear/linear_routed.wesl */
+typedef struct tern_gpu_linear_routed_uniform {
+    uint32_t rows;
+    uint32_t cols;
+    uint32_t row_vectors;
+    uint32_t count_word;
+    uint32_t n_routes;
+    uint32_t x_rows;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t q8;
+    uint32_t scales_word;
+    uint32_t slice_first;
+    uint32_t slice_rows;
+    uint32_t row_scales;
+    float scale;
+    uint32_t bias_stride;
+    uint32_t result_first;
+    uint32_t result_stride;
+    uint32_t gate;
+    float limit;
+} tern_gpu_linear_routed_uniform;
+static_assert(sizeof(tern_gpu_linear_routed_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_routed.wesl: struct P");
+static inline void tern_gpu_linear_routed_set(tern_gpu_dispatch *d, const tern_gpu_linear_routed_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_ROUTED, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_LINEAR_ROUTED_BINDING_PARAMS,
+    TERN_GPU_LINEAR_ROUTED_BINDING_X,
+    TERN_GPU_LINEAR_ROUTED_BINDING_ROUTES,
+    TERN_GPU_LINEAR_ROUTED_BINDING_WEIGHTS,
+    TERN_GPU_LINEAR_ROUTED_BINDING_BIAS,
+    TERN_GPU_LINEAR_ROUTED_BINDING_RESULT,
+};
+enum {
+    TERN_GPU_LINEAR_ROUTED_CONST_TERNARY = 0,
+    TERN_GPU_LINEAR_ROUTED_CONST_F32 = 1,
+    TERN_GPU_LINEAR_ROUTED_CONST_F16 = 2,
+    TERN_GPU_LINEAR_ROUTED_CONST_BF16 = 3,
+    TERN_GPU_LINEAR_ROUTED_CONST_Q8_0 = 4,
+    TERN_GPU_LINEAR_ROUTED_CONST_Q6_K = 5,
+    TERN_GPU_LINEAR_ROUTED_CONST_Q5_K = 7,
+    TERN_GPU_LINEAR_ROUTED_CONST_Q4_K = 6,
+    TERN_GPU_LINEAR_ROUTED_CONST_Q3_K = 13,
+    TERN_GPU_LINEAR_ROUTED_CONST_Q2_K = 14,
+    TERN_GPU_LINEAR_ROUTED_CONST_Q2_0 = 15,
+    TERN_GPU_LINEAR_ROUTED_CONST_Q1_0 = 16,
+    TERN_GPU_LINEAR_ROUTED_CONST_CODES = 50529027,
+    TERN_GPU_LINEAR_ROUTED_CONST_PAIRS = 50529027,
+    TERN_GPU_LINEAR_ROUTED_CONST_BITS = 16843009,
+    TERN_GPU_LINEAR_ROUTED_CONST_IQ4_NL = 12,
+    TERN_GPU_LINEAR_ROUTED_CONST_MXFP4 = 17,
+    TERN_GPU_LINEAR_ROUTED_CONST_Q4_0 = 8,
+    TERN_GPU_LINEAR_ROUTED_CONST_Q5_0 = 10,
+    TERN_GPU_LINEAR_ROUTED_CONST_Q5_1 = 11,
+    TERN_GPU_LINEAR_ROUTED_CONST_Q4_1 = 9,
+};
+typedef struct tern_gpu_linear_routed_overrides {
+    uint32_t format;
+    uint32_t lanes;
+    uint32_t partials;
+    bool subgroups;
+    uint32_t workgroup;
+} tern_gpu_linear_routed_overrides;
+static inline const tern_gpu_linear_routed_overrides *tern_gpu_linear_routed_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_ROUTED);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
 /* linear/linear_ternary_coop.wesl */
 typedef struct tern_gpu_linear_ternary_coop_uniform {
     uint32_t count_word;
@@ -1405,6 +1513,7 @@ typedef struct tern_gpu_quantize_uniform {
     uint32_t sums_word;
     float eps;
     uint32_t blend_word;
+    uint32_t token_rows;
 } tern_gpu_quantize_uniform;
 static_assert(sizeof(tern_gpu_quantize_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/quantize.wesl: struct P");
 static inline void tern_gpu_quantize_set(tern_gpu_dispatch *d, const tern_gpu_quantize_uniform *uniform)
@@ -1758,6 +1867,38 @@ typedef struct tern_gpu_rope_kv_overrides {
 static inline const tern_gpu_rope_kv_overrides *tern_gpu_rope_kv_overrides_of(tern_gpu_pipeline pipeline)
 {
     assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ROPE_KV);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* experts/route.wesl */
+typedef struct tern_gpu_route_uniform {
+    uint32_t count_word;
+    uint32_t n_experts;
+    uint32_t k;
+    uint32_t logits_first;
+    uint32_t logits_stride;
+} tern_gpu_route_uniform;
+static_assert(sizeof(tern_gpu_route_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "experts/route.wesl: struct P");
+static inline void tern_gpu_route_set(tern_gpu_dispatch *d, const tern_gpu_route_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ROUTE, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_ROUTE_BINDING_PARAMS,
+    TERN_GPU_ROUTE_BINDING_LOGITS,
+    TERN_GPU_ROUTE_BINDING_ROUTES,
+};
+enum {
+    TERN_GPU_ROUTE_CONST_MAX_EXPERTS = 1024,
+    TERN_GPU_ROUTE_CONST_MAX_ROUTES = 16,
+};
+typedef struct tern_gpu_route_overrides {
+    uint32_t rule;
+    uint32_t workgroup;
+} tern_gpu_route_overrides;
+static inline const tern_gpu_route_overrides *tern_gpu_route_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ROUTE);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 

@@ -18,6 +18,9 @@ tern_status tern_gpu__lower_linear_dense(tern_gpu_program *p, const tern_op *op,
 /* A LINEAR with norm_f32: dense weights, one token. */
 tern_status tern_gpu__lower_linear_join(tern_gpu_program *p, const tern_op *op, tern_error *err);
 
+/* A LINEAR with a route. */
+tern_status tern_gpu__lower_linear_routed(tern_gpu_program *p, const tern_op *op, tern_error *err);
+
 /* The weight that part `part` of a LINEAR multiplies with. */
 const tern_weight *tern_gpu__weight_of_part(const tern_gpu_program *p, const tern_op *op, uint32_t part);
 

@@ -91,7 +91,8 @@ static uint32_t count_joined(const tern_gpu_program *p, const tern_op *op, uint3
 
 tern_status tern_gpu__lower_linear(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    if (op->route.cols) return tern_gpu__unsupported(p->graph, op, "a linear layer with experts", err);
+    if (op->route.cols) return tern_gpu__lower_linear_routed(p, op, err);
+    if (op->rows == TERN_ROWS_ROUTED) return tern_gpu__unsupported(p->graph, op, "rows of experts, with no route", err);
     if (op->gated && op->activation > TERN_ACT_GELU)
         return tern_gpu__unsupported(p->graph, op, "this activation in a product", err);
     if (op->int8_blocks)

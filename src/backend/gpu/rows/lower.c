@@ -5,11 +5,12 @@ enum { MAX_COLS_Q8 = 131072 }; /* a row's sum of int8 stays exact in f32 */
 
 tern_status tern_gpu__lower_gate(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    static const tern_gpu_pipeline candidates[][2] = {[TERN_ACT_RELU2] = {TERN_GPU_RELU2_256, TERN_GPU_RELU2_128},
-                                                      [TERN_ACT_SILU] = {TERN_GPU_SILU_256, TERN_GPU_SILU_128},
-                                                      [TERN_ACT_GELU] = {TERN_GPU_GELU_256, TERN_GPU_GELU_128}};
+    static const tern_gpu_pipeline candidates[][2] = {
+        [TERN_ACT_RELU2] = {TERN_GPU_RELU2_256, TERN_GPU_RELU2_128},
+        [TERN_ACT_SILU] = {TERN_GPU_SILU_256, TERN_GPU_SILU_128},
+        [TERN_ACT_GELU] = {TERN_GPU_GELU_256, TERN_GPU_GELU_128},
+        [TERN_ACT_SWIGLU_OAI] = {TERN_GPU_SWIGLU_OAI_256, TERN_GPU_SWIGLU_OAI_128}};
     const tern_view gate = op->in[TERN_GATE_GATE], up = op->in[TERN_GATE_UP];
-    if (op->activation > TERN_ACT_GELU) return tern_gpu__unsupported(p->graph, op, "this activation", err);
     tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates[op->activation], err);
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_gate_uniform u = {.cols = op->out.cols,
@@ -19,7 +20,9 @@ tern_status tern_gpu__lower_gate(tern_gpu_program *p, const tern_op *op, tern_er
                                      .up_first = up.first_col,
                                      .up_stride = tern_gpu__stride(p, up),
                                      .y_first = op->out.first_col,
-                                     .y_stride = tern_gpu__stride(p, op->out)};
+                                     .y_stride = tern_gpu__stride(p, op->out),
+                                     .token_rows = tern_gpu__token_rows(p, op->rows),
+                                     .limit = op->limit};
     tern_gpu_gate_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_view(p, d, gate, false);
@@ -92,7 +95,8 @@ tern_status tern_gpu__lower_quantize(tern_gpu_program *p, const tern_op *op, ter
                                          .row_words = (uint32_t)(tern_q8_stride(cols) / 4),
                                          .scales_word = (uint32_t)(tern_q8_scales_offset(cols, n) / 4),
                                          .sums_word = (uint32_t)(tern_q8_sums_offset(cols, n) / 4),
-                                         .eps = op->eps};
+                                         .eps = op->eps,
+                                         .token_rows = tern_gpu__token_rows(p, op->rows)};
     tern_gpu_quantize_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_vectors(p, d, x);
@@ -121,7 +125,8 @@ tern_status tern_gpu__lower_fake_quantize(tern_gpu_program *p, const tern_op *op
                                          .scales_word = op->out.first_col,
                                          .sums_word = tern_gpu__stride(p, op->out),
                                          .blend_word = tern_gpu__param_word(p, TERN_PARAM_TRAINING) +
-                                                       offsetof(tern_train_params, blend) / 4};
+                                                       offsetof(tern_train_params, blend) / 4,
+                                         .token_rows = tern_gpu__token_rows(p, op->rows)};
     tern_gpu_quantize_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_vectors(p, d, x);

@@ -13,7 +13,7 @@
 typedef uint8_t code;
 typedef int8_t x_code;
 typedef ivec row_vec;
-enum { COLS = 4, TILE_VECS = 2, TILE_TOKENS = 4, SHORT_SCALES = false };
+enum { COLS = 4, TILE_VECS = 2, TILE_TOKENS = 4, SCALED_TOKENS = 4, SHORT_SCALES = false };
 
 static inline ivec ivec_dot(ivec sum, ivec w, ivec x, bool is_signed);
 

@@ -17,7 +17,7 @@
 typedef uint8_t code;
 typedef int8_t x_code;
 typedef ivec row_vec;
-enum { COLS = 4, TILE_VECS = 2, TILE_TOKENS = 4, UNSIGNED_CODES = true, SHORT_SCALES = true };
+enum { COLS = 4, TILE_VECS = 2, TILE_TOKENS = 8, SCALED_TOKENS = 4, UNSIGNED_CODES = true, SHORT_SCALES = true };
 
 static inline ivec ivec_load(const void *p)
 {

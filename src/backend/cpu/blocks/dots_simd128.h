@@ -13,7 +13,7 @@
 
 typedef int16_t code;
 typedef int16_t x_code;
-enum { COLS = 2, TILE_VECS = 2, TILE_TOKENS = 4, UNSIGNED_CODES = false, SHORT_SCALES = false };
+enum { COLS = 2, TILE_VECS = 2, TILE_TOKENS = 4, SCALED_TOKENS = 4, UNSIGNED_CODES = false, SHORT_SCALES = false };
 
 /* 16 columns as 16-bit numbers. */
 typedef struct row_vec {

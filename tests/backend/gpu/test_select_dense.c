@@ -76,6 +76,33 @@ static void by_units(void **state)
     expect(&caps, TERN_GPU_Q8_0, 128256, 2560, 4, "Q8_0_VEC4_32X4_S32");
 }
 
+/* With its norm: not where most of 32 lanes would idle in a second turn; with fewer lanes always. */
+static void joined(void **state)
+{
+    (void)state;
+    static const struct {
+        tern_gpu_format format;
+        uint32_t cols, subgroup;
+        bool gated;
+        const char *name; /* NULL: apart */
+    } cases[] = {{TERN_GPU_Q5_0, 1152, 32, false, NULL},
+                 {TERN_GPU_Q5_0, 1152, 32, true, NULL},
+                 {TERN_GPU_Q5_0, 1152, 16, true, "Q5_0_GATE_8X2_S8"},
+                 {TERN_GPU_Q5_0, 1152, 4, false, "Q5_0_JOIN"},
+                 {TERN_GPU_Q5_0, 1024, 32, false, "Q5_0_JOIN_32X2_S32"},
+                 {TERN_GPU_Q8_0, 1152, 64, true, "Q8_0_GATE_32X2_S32"},
+                 {TERN_GPU_Q6_K, 2048, 32, false, "Q6_K_JOIN_32X2_S32"},
+                 {TERN_GPU_Q6_K, 1024, 32, false, "Q6_K_JOIN_8X4_S8"},
+                 {TERN_GPU_Q1_0, 4096, 32, true, "Q1_0_GATE_32X2_S32"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tern_gpu_caps caps = device(cases[i].subgroup, 49152, 1024);
+        const tern_gpu_dense_shape shape = {cases[i].format, 2048, cases[i].cols, 1};
+        const tern_gpu_pipeline p = tern_gpu_select_dense_join(&caps, &shape, cases[i].gated);
+        assert_int_equal(p == TERN_GPU_PIPELINE_COUNT, !cases[i].name);
+        if (cases[i].name) assert_string_equal(tern_gpu_pipelines[p].name, cases[i].name);
+    }
+}
+
 static uint32_t format_of(tern_gpu_pipeline pipeline)
 {
     return tern_gpu_kernel_of(pipeline) == TERN_GPU_KERNEL_LINEAR_DENSE_MAT
@@ -239,9 +266,9 @@ static void epilogues(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(by_subgroup), cmocka_unit_test(by_workgroup),   cmocka_unit_test(by_units),
-    cmocka_unit_test(always_one),  cmocka_unit_test(head_in_slices), cmocka_unit_test(many_groups),
-    cmocka_unit_test(epilogues),
+    cmocka_unit_test(by_subgroup), cmocka_unit_test(by_workgroup), cmocka_unit_test(by_units),
+    cmocka_unit_test(joined),      cmocka_unit_test(always_one),   cmocka_unit_test(head_in_slices),
+    cmocka_unit_test(many_groups), cmocka_unit_test(epilogues),
 };
 
 TEST_GROUP(select_dense, "", tests);

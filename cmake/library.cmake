@@ -71,6 +71,8 @@ else()
   list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/backend/(vulkan/|gpu/spirv\\.c)")
 endif()
 
+include(cmake/cuda.cmake)
+
 # The mark of this build, of kernels and flags.
 file(GLOB_RECURSE TERN_MARKED CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/* ${PROJECT_SOURCE_DIR}/src/quant/* ${PROJECT_SOURCE_DIR}/src/base/p*.[ch])
 string(TOUPPER "${CMAKE_BUILD_TYPE}" TERN_BUILD_TYPE)
@@ -81,9 +83,12 @@ add_custom_command(OUTPUT build_mark.c
   DEPENDS ${TERN_MARKED} cmake/build-mark.cmake cmake/library.cmake cmake/flags.cmake VERBATIM)
 
 add_library(tern_objects OBJECT ${TERN_SOURCES} ${PROJECT_BINARY_DIR}/build_mark.c)
+if(TERN_CUDA_OBJECTS)
+  target_link_libraries(tern_objects PUBLIC tern_cuda_runtime)
+endif()
 target_link_libraries(tern_objects PUBLIC tern_flags PkgConfig::PCRE2 PkgConfig::JANSSON $<TARGET_NAME_IF_EXISTS:PkgConfig::LIBMD> Threads::Threads m ${CMAKE_DL_LIBS})
-target_compile_definitions(tern_objects PUBLIC TERN_VULKAN=$<BOOL:${TERN_VULKAN}> TERN_WEBGPU=$<BOOL:${EMSCRIPTEN}>)
-add_library(tern_static STATIC $<TARGET_OBJECTS:tern_objects>)
+target_compile_definitions(tern_objects PUBLIC TERN_VULKAN=$<BOOL:${TERN_VULKAN}> TERN_WEBGPU=$<BOOL:${EMSCRIPTEN}> TERN_CUDA=$<BOOL:${TERN_CUDA_OBJECTS}>)
+add_library(tern_static STATIC $<TARGET_OBJECTS:tern_objects> ${TERN_CUDA_OBJECTS})
 target_link_libraries(tern_static PUBLIC tern_objects)
 set_target_properties(tern_static PROPERTIES OUTPUT_NAME tern)
 if(EMSCRIPTEN) # functions that JavaScript gives to C
@@ -93,7 +98,7 @@ if(EMSCRIPTEN) # functions that JavaScript gives to C
   endforeach()
   return()
 endif()
-add_library(tern_shared SHARED $<TARGET_OBJECTS:tern_objects>)
+add_library(tern_shared SHARED $<TARGET_OBJECTS:tern_objects> ${TERN_CUDA_OBJECTS})
 target_link_libraries(tern_shared PRIVATE tern_objects)
 target_include_directories(tern_shared INTERFACE ${PROJECT_SOURCE_DIR}/include)
 target_link_options(tern_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/tern.map)

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apps/devices_cuda.h"
 #include "apps/devices_vulkan.h"
 #include "backend/cpu/cpu.h"
 #include "backend/open.h"
@@ -37,6 +38,7 @@ static json_t *describe(tern_backend *b, const tern_options *o)
                             (int)tern_cpu_threads(), "features", features, "memory_bytes",
                             (json_int_t)sysconf(_SC_PHYS_PAGES) * (json_int_t)sysconf(_SC_PAGESIZE), "threads",
                             (int)tern_cpu_n_threads(b), "kernels", kernels_json(tern_cpu_kernels_of(b)));
+    json_object_set_new(out, "cuda", tern_app_cuda_json(o->measure));
     json_object_set_new(out, "vulkan", tern_app_vulkan_json(o->measure));
     if (o->measure)
         json_object_set_new(out, "read_bandwidth", json_real(b->measure(b, TERN_MEASURE_READ, NULL, 0, 0.5)));
@@ -79,6 +81,7 @@ static void print(const json_t *d)
                json_integer_value(json_object_get(d, "threads")));
     puts("  kernels:");
     print_kernels(json_object_get(d, "kernels"));
+    tern_app_print_cuda(json_object_get(d, "cuda"));
     tern_app_print_vulkan(json_object_get(d, "vulkan"));
 }
 

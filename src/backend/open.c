@@ -7,6 +7,9 @@
 #include "backend/cpu/cpu.h"
 #include "backend/gpu/choices.h"
 #include "backend/split/split.h"
+#if TERN_CUDA
+#include "backend/cuda/cuda.h"
+#endif
 #if TERN_VULKAN
 #include "backend/vulkan/vulkan.h"
 #endif
@@ -18,6 +21,9 @@ const char *const tern_backend_names[] = {
     "cpu",
 #if TERN_VULKAN
     "vulkan",
+#endif
+#if TERN_CUDA
+    "cuda",
 #endif
 #if TERN_WEBGPU
     "webgpu",
@@ -69,6 +75,29 @@ static tern_status open_vulkan(tern_backend **backend, const tern_backend_option
 }
 #endif
 
+#if TERN_CUDA
+static tern_status open_cuda(tern_backend **backend, const tern_backend_options *options, tern_error *err)
+{
+    if (options->kernel)
+        return tern_fail(err, TERN_UNSUPPORTED, "kernel %s: backend \"cuda\" has no choice of kernels",
+                         options->kernel);
+    if (options->validation)
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "option validation: it goes with Vulkan; for CUDA run under compute-sanitizer");
+    const tern_cuda_options cuda = {
+        .device = options->device, .n_threads = options->n_threads, .profile = options->profile};
+    return tern_cuda_open(backend, &cuda, err);
+}
+#else
+static tern_status open_cuda(tern_backend **backend, const tern_backend_options *options, tern_error *err)
+{
+    (void)backend;
+    (void)options;
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "backend \"cuda\": this build has none (TERN_CUDA is off, or there was no nvcc)");
+}
+#endif
+
 #if TERN_WEBGPU
 static tern_status open_webgpu(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
@@ -100,6 +129,7 @@ static tern_status open_named(tern_backend **backend, const char *name, const te
                          gpu_only);
     if (strcmp(name, "cpu") == 0) return open_cpu(backend, options, err);
     if (strcmp(name, "vulkan") == 0) return open_vulkan(backend, options, err);
+    if (strcmp(name, "cuda") == 0) return open_cuda(backend, options, err);
     if (strcmp(name, "webgpu") == 0) return open_webgpu(backend, options, err);
     return fail_name(name, "", err);
 }

@@ -235,6 +235,8 @@ static void devices_and_version_report(void **state)
     json_t *o = test_tern_json(TERN_WORDS("devices", "--json"));
     assert_true(commands_number_at(o, "cores") >= 1);
     assert_non_null(json_object_get(json_object_get(o, "kernels"), "i2_s"));
+    const json_t *cuda = json_object_get(o, "cuda");
+    assert_true((json_array_size(json_object_get(cuda, "devices")) > 0) == !json_object_get(cuda, "problem"));
     const json_t *vulkan = json_object_get(o, "vulkan"); /* devices, or why there are none */
     assert_true((json_array_size(json_object_get(vulkan, "devices")) > 0) == !json_object_get(vulkan, "problem"));
     json_decref(o);

@@ -1,0 +1,42 @@
+# The CUDA backend: kernels compiled by nvcc into TERN_CUDA_OBJECTS, and the runtime, which is linked statically. Not a
+# language of the project: everything else is linked as without it.
+set(TERN_CUDA_OBJECTS "")
+if(NOT TERN_CUDA STREQUAL OFF AND NOT EMSCRIPTEN AND NOT CMAKE_CROSSCOMPILING)
+  find_program(TERN_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin /usr/local/cuda/bin)
+endif()
+if(TERN_CUDA STREQUAL ON AND NOT TERN_NVCC)
+  message(FATAL_ERROR "No nvcc. Install the CUDA toolkit, or configure with -DTERN_CUDA=OFF to build without the CUDA backend.")
+endif()
+if(TERN_CUDA STREQUAL OFF OR NOT TERN_NVCC)
+  list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/backend/cuda/")
+  return()
+endif()
+
+file(REAL_PATH ${TERN_NVCC} nvcc)
+cmake_path(GET nvcc PARENT_PATH TERN_CUDA_ROOT)
+cmake_path(GET TERN_CUDA_ROOT PARENT_PATH TERN_CUDA_ROOT)
+find_path(TERN_CUDA_INCLUDE cuda_runtime_api.h HINTS ${TERN_CUDA_ROOT}/include ${TERN_CUDA_ROOT}/targets/x86_64-linux/include REQUIRED)
+find_library(TERN_CUDART libcudart_static.a HINTS ${TERN_CUDA_ROOT}/lib64 ${TERN_CUDA_ROOT}/targets/x86_64-linux/lib REQUIRED)
+add_library(tern_cuda_runtime INTERFACE)
+target_include_directories(tern_cuda_runtime SYSTEM INTERFACE ${TERN_CUDA_INCLUDE})
+target_link_libraries(tern_cuda_runtime INTERFACE ${TERN_CUDART} rt)
+
+foreach(arch ${TERN_CUDA_ARCHS})
+  list(APPEND codes -gencode=arch=compute_${arch},code=sm_${arch})
+endforeach()
+list(GET TERN_CUDA_ARCHS -1 last)
+list(APPEND codes -gencode=arch=compute_${last},code=compute_${last})
+file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cu)
+foreach(file ${kernels})
+  cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/src/backend OUTPUT_VARIABLE name)
+  set(object ${PROJECT_BINARY_DIR}/${name}.o)
+  cmake_path(GET object PARENT_PATH folder)
+  file(MAKE_DIRECTORY ${folder})
+  add_custom_command(OUTPUT ${object} DEPENDS ${file} DEPFILE ${object}.d COMMENT "Building CUDA object ${name}.o" VERBATIM
+    COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${TERN_NVCC} -O3 -std=c++17 ${codes} -I${PROJECT_SOURCE_DIR}/src -Xcompiler=-fPIC,-fvisibility=hidden,-fno-threadsafe-statics,-fno-exceptions
+      -MD -MF ${object}.d -c ${file} -o ${object})
+  list(APPEND TERN_CUDA_OBJECTS ${object})
+endforeach()
+set_source_files_properties(${TERN_CUDA_OBJECTS} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+add_custom_target(tern_cuda_kernels DEPENDS ${TERN_CUDA_OBJECTS}) # one place that makes them for both libraries
+message(STATUS "CUDA: ${nvcc}, for ${TERN_CUDA_ARCHS}")

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# On a machine with an NVIDIA GPU: what CUDA computes against the CPU, op by op, and under compute-sanitizer.
+# Usage: scripts/gpu-check.sh TERN MODEL...   (GGUF files or Hugging Face folders; the first one is run under the tools)
+set -euo pipefail
+tern=$1
+shift
+[ $# -gt 0 ] || { echo "usage: scripts/gpu-check.sh TERN MODEL..." >&2; exit 2; }
+status=0
+
+check() {
+    local name=$1
+    shift
+    if "$@" >/tmp/gpu-check.$$ 2>&1; then
+        printf 'passed  %s\n' "$name"
+    else
+        printf 'FAILED  %s\n' "$name"
+        tail -20 /tmp/gpu-check.$$
+        status=1
+    fi
+    rm -f /tmp/gpu-check.$$
+}
+
+"$tern" devices --measure | sed -n '/^cuda/,/^vulkan/p'
+for model in "$@"; do check "compare $model" "$tern" compare -m "$model" --backend cuda; done
+sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
+[ -x "$sanitizer" ] || { echo "no compute-sanitizer: install the CUDA toolkit" >&2; exit 1; }
+for tool in memcheck racecheck initcheck synccheck; do
+    check "$tool" "$sanitizer" --tool "$tool" --error-exitcode 1 "$tern" compare -m "$1" --backend cuda
+done
+"$tern" bench -m "$1" --backend cuda
+exit $status

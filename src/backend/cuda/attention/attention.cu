@@ -1,0 +1,306 @@
+/* Attention over pages. Few tokens: each one's positions are cut into splits, whose sums another kernel adds. Many: tiles of queries against a page at a time, f32 throughout, with an online softmax. */
+#include "backend/cuda/attention/cache.cuh"
+
+enum { WARPS = 4, THREADS = WARPS * 32, MOST_DIM = 512 };
+
+/* ---- few tokens: a block has up to four heads that share keys, and a split of the positions; a warp eight of each 64
+ * positions, its lanes the numbers of a head */
+enum { SPLIT_WARPS = 8, SPLIT_THREADS = SPLIT_WARPS * 32, HEADS = 4, OWN = 8, CHUNK = SPLIT_WARPS * OWN };
+
+/* The part of a token's positions that a split has; splits beyond those that are needed have none. */
+struct range {
+    uint32_t from, to, n_splits;
+};
+
+static __device__ range part_of(const tern_cuda_attention &p, uint32_t t, uint32_t part)
+{
+    const uint32_t position = p.place.positions[t], first = tern_first_seen(p.window, position);
+    const uint32_t chunks = (position + CHUNK - first) / CHUNK, most = min(p.splits, chunks);
+    const uint32_t each = (chunks + most - 1) / most, n = (chunks + each - 1) / each;
+    return {min(first + part * each * CHUNK, position + 1), min(first + (part + 1) * each * CHUNK, position + 1), n};
+}
+
+/* LANE_DIM numbers of a head in each lane, one every 32. */
+template <int LANE_DIM> struct lane_row {
+    float v[LANE_DIM];
+    __device__ void load(tern_cuda_cache c, size_t at, uint32_t head_dim, bool is_there)
+    {
+#pragma unroll
+        for (int i = 0; i < LANE_DIM; i++) {
+            const uint32_t d = threadIdx.x % 32 + 32 * i;
+            v[i] = is_there && d < head_dim ? tern_cache_get(c, at + d) : 0;
+        }
+    }
+};
+
+template <int LANE_DIM> static __global__ void __launch_bounds__(SPLIT_THREADS) split(tern_cuda_attention p)
+{
+    extern __shared__ float accs[]; /* [warps][HEADS][head_dim] */
+    __shared__ float mosts[SPLIT_WARPS][HEADS], sums[SPLIT_WARPS][HEADS];
+    const uint32_t group = p.n_heads / p.n_kv_heads, parts = (group + HEADS - 1) / HEADS;
+    const uint32_t kv = blockIdx.x / parts, head0 = kv * group + blockIdx.x % parts * HEADS;
+    const uint32_t n_heads = min((uint32_t)HEADS, (kv + 1) * group - head0), t = blockIdx.z;
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (t >= tern_rows_now(p.count)) return;
+    const range r = part_of(p, t, blockIdx.y);
+    if (blockIdx.y >= r.n_splits) return;
+    const uint32_t *pages = p.place.pages + p.place.sequences[t] * p.place.max_pages;
+    float q[HEADS][LANE_DIM], acc[HEADS][LANE_DIM], most[HEADS], sum[HEADS];
+#pragma unroll
+    for (int h = 0; h < HEADS; h++) {
+        most[h] = -INFINITY, sum[h] = 0;
+#pragma unroll
+        for (int i = 0; i < LANE_DIM; i++) {
+            const uint32_t d = lane + 32 * i;
+            acc[h][i] = 0;
+            q[h][i] = h < n_heads && d < p.head_dim
+                          ? p.q.data[(size_t)t * p.q.stride + (head0 + h) * p.head_dim + d] * p.scale
+                          : 0;
+        }
+    }
+    for (uint32_t base = r.from + warp * OWN; base < r.to; base += CHUNK) {
+        size_t at[OWN];
+        float w[HEADS][OWN];
+#pragma unroll
+        for (int j = 0; j < OWN; j++) {
+            const uint32_t position = min(base + j, r.to - 1);
+            at[j] = tern_cache_at(pages[position / TERN_CUDA_PAGE], kv, position, p.n_kv_heads, p.head_dim);
+        }
+#pragma unroll
+        for (int j = 0; j < OWN; j++) {
+            lane_row<LANE_DIM> k;
+            k.load(p.k_cache, at[j], p.head_dim, base + j < r.to);
+#pragma unroll
+            for (int h = 0; h < HEADS; h++) {
+                float x = 0;
+#pragma unroll
+                for (int i = 0; i < LANE_DIM; i++) x = fmaf(q[h][i], k.v[i], x);
+                w[h][j] = tern_warp_sum(x);
+            }
+        }
+#pragma unroll
+        for (int h = 0; h < HEADS; h++) {
+            float top = most[h], total = 0;
+#pragma unroll
+            for (int j = 0; j < OWN; j++) {
+                if (p.softcap > 0) w[h][j] = tern_softcap(w[h][j], p.softcap);
+                if (base + j >= r.to) w[h][j] = -INFINITY;
+                top = fmaxf(top, w[h][j]);
+            }
+            const float keep = tern_exp(most[h] - top);
+#pragma unroll
+            for (int j = 0; j < OWN; j++) {
+                w[h][j] = tern_exp(w[h][j] - top);
+                total += w[h][j];
+            }
+            most[h] = top;
+            sum[h] = sum[h] * keep + total;
+#pragma unroll
+            for (int i = 0; i < LANE_DIM; i++) acc[h][i] *= keep;
+        }
+#pragma unroll
+        for (int j = 0; j < OWN; j++) {
+            lane_row<LANE_DIM> v;
+            v.load(p.v_cache, at[j], p.head_dim, base + j < r.to);
+#pragma unroll
+            for (int h = 0; h < HEADS; h++)
+#pragma unroll
+                for (int i = 0; i < LANE_DIM; i++) acc[h][i] = fmaf(w[h][j], v.v[i], acc[h][i]);
+        }
+    }
+#pragma unroll
+    for (int h = 0; h < HEADS; h++) {
+        if (lane == 0) mosts[warp][h] = most[h], sums[warp][h] = sum[h];
+#pragma unroll
+        for (int i = 0; i < LANE_DIM; i++)
+            if (lane + 32 * i < p.head_dim) accs[(warp * HEADS + h) * p.head_dim + lane + 32 * i] = acc[h][i];
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < n_heads * p.head_dim; i += SPLIT_THREADS) {
+        const uint32_t h = i / p.head_dim, d = i % p.head_dim;
+        float top = -INFINITY, total = 0, x = 0;
+        for (int k = 0; k < SPLIT_WARPS; k++) top = fmaxf(top, mosts[k][h]);
+        for (int k = 0; k < SPLIT_WARPS; k++) {
+            const float keep = tern_exp(mosts[k][h] - top);
+            total += sums[k][h] * keep;
+            x += accs[(k * HEADS + h) * p.head_dim + d] * keep;
+        }
+        float *out = p.partials + (((size_t)t * p.n_heads + head0 + h) * p.splits + blockIdx.y) * (p.head_dim + 2);
+        out[2 + d] = x;
+        if (d == 0) out[0] = top, out[1] = total;
+    }
+}
+
+static __global__ void merge(tern_cuda_attention p)
+{
+    const uint32_t head = blockIdx.x, t = blockIdx.y, step = p.head_dim + 2;
+    if (t >= tern_rows_now(p.count)) return;
+    const uint32_t n = part_of(p, t, 0).n_splits;
+    const float *in = p.partials + ((size_t)t * p.n_heads + head) * p.splits * step;
+    float most = -INFINITY;
+    for (uint32_t i = 0; i < n; i++) most = fmaxf(most, in[i * step]);
+    for (uint32_t d = threadIdx.x; d < p.head_dim; d += THREADS) {
+        float x = 0, sum = p.sinks ? tern_exp(p.sinks[head] - most) : 0;
+        for (uint32_t i = 0; i < n; i++) {
+            const float keep = tern_exp(in[i * step] - most);
+            sum += in[i * step + 1] * keep;
+            x += in[i * step + 2 + d] * keep;
+        }
+        p.out.data[(size_t)t * p.out.stride + head * p.head_dim + d] = x / sum;
+    }
+}
+
+template <int LANE_DIM> static cudaError_t run_split(const tern_cuda_attention *p, cudaStream_t stream)
+{
+    const uint32_t group = p->n_heads / p->n_kv_heads, blocks = p->n_kv_heads * ((group + HEADS - 1) / HEADS);
+    const size_t bytes = (size_t)SPLIT_WARPS * HEADS * p->head_dim * sizeof(float);
+    const cudaError_t e = cudaFuncSetAttribute(split<LANE_DIM>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (e != cudaSuccess) return e;
+    split<LANE_DIM><<<dim3(blocks, p->splits, p->count.most), SPLIT_THREADS, bytes, stream>>>(*p);
+    merge<<<dim3(p->n_heads, p->count.most), THREADS, 0, stream>>>(*p);
+    return cudaGetLastError();
+}
+
+/* ---- many tokens */
+enum { QUERIES = 64, PAGE = TERN_CUDA_PAGE };
+
+/* A tile in shared memory: queries, a page of keys or values, weights of their pairs. Rows are one longer, so that
+ * columns lie in different banks. */
+struct tile {
+    float *q, *kv, *w;
+    uint32_t stride;
+};
+
+static __device__ void load_page(const tern_cuda_attention &p, tern_cuda_cache cache, uint32_t page, uint32_t kv,
+                                 const tile &s)
+{
+    const size_t at = tern_cache_at(page, kv, 0, p.n_kv_heads, p.head_dim);
+    for (uint32_t i = threadIdx.x; i < PAGE * p.head_dim; i += THREADS)
+        s.kv[i / p.head_dim * s.stride + i % p.head_dim] = tern_cache_get(cache, at + i);
+}
+
+/* A thread has four queries and four positions, eight apart, for the scores; for the sums every eighth column. Eight
+ * threads of a warp share the queries. */
+template <uint32_t COLUMNS> static __global__ void __launch_bounds__(THREADS) tiles(tern_cuda_attention p)
+{
+    extern __shared__ float memory[];
+    const uint32_t stride = p.head_dim + 1;
+    const tile s = {memory, memory + QUERIES * stride, memory + (QUERIES + PAGE) * stride, stride};
+    const uint32_t n = tern_rows_now(p.count), t0 = blockIdx.y * QUERIES, head = blockIdx.x;
+    const uint32_t kv = head / (p.n_heads / p.n_kv_heads), group = threadIdx.x / 8 * 4, lane = threadIdx.x % 8;
+    if (t0 >= n) return;
+    for (uint32_t i = threadIdx.x; i < QUERIES * p.head_dim; i += THREADS) {
+        const uint32_t t = t0 + i / p.head_dim;
+        s.q[i / p.head_dim * stride + i % p.head_dim] =
+            t < n ? p.q.data[(size_t)t * p.q.stride + head * p.head_dim + i % p.head_dim] : 0;
+    }
+    float most[4], sum[4], acc[4][COLUMNS];
+    uint32_t low[4], high[4], sequence[4]; /* high: one after the last position; 0: no query */
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint32_t t = t0 + group + i;
+        most[i] = -INFINITY, sum[i] = 0;
+        sequence[i] = t < n ? p.place.sequences[t] : 0xffffffffu;
+        high[i] = t < n ? p.place.positions[t] + 1 : 0;
+        low[i] = t < n ? tern_first_seen(p.window, p.place.positions[t]) : 0;
+#pragma unroll
+        for (uint32_t c = 0; c < COLUMNS; c++) acc[i][c] = 0;
+    }
+    /* a run of rows of one sequence after the other */
+    for (uint32_t run = t0, end; run < n && run < t0 + QUERIES; run = end) {
+        const uint32_t of = p.place.sequences[run];
+        uint32_t from = 0xffffffffu, to = 0;
+        for (end = run; end < n && end < t0 + QUERIES && p.place.sequences[end] == of; end++) {
+            from = min(from, tern_first_seen(p.window, p.place.positions[end]));
+            to = max(to, p.place.positions[end] + 1);
+        }
+        for (uint32_t at = from / PAGE * PAGE; at < to; at += PAGE) {
+            const uint32_t page = p.place.pages[of * p.place.max_pages + at / PAGE];
+            float w[4][4] = {};
+            __syncthreads();
+            load_page(p, p.k_cache, page, kv, s);
+            __syncthreads();
+            for (uint32_t d = 0; d < p.head_dim; d++) {
+                float k[4];
+#pragma unroll
+                for (int j = 0; j < 4; j++) k[j] = s.kv[(lane + 8 * j) * stride + d];
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const float q = s.q[(group + i) * stride + d];
+#pragma unroll
+                    for (int j = 0; j < 4; j++) w[i][j] = fmaf(q, k[j], w[i][j]);
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                float top = most[i], total = 0;
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    const uint32_t position = at + lane + 8 * j;
+                    const bool seen = sequence[i] == of && position >= low[i] && position < high[i];
+                    w[i][j] *= p.scale;
+                    if (p.softcap > 0) w[i][j] = tern_softcap(w[i][j], p.softcap);
+                    if (!seen) w[i][j] = -INFINITY;
+                    top = fmaxf(top, w[i][j]);
+                }
+                for (int k = 4; k; k >>= 1) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, k));
+                const float keep = top == -INFINITY ? 1.0f : tern_exp(most[i] - top);
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    w[i][j] = top == -INFINITY ? 0 : tern_exp(w[i][j] - top);
+                    total += w[i][j];
+                    s.w[(group + i) * (PAGE + 1) + lane + 8 * j] = w[i][j];
+                }
+                for (int k = 4; k; k >>= 1) total += __shfl_xor_sync(0xffffffffu, total, k);
+                sum[i] = sum[i] * keep + total;
+                most[i] = top;
+#pragma unroll
+                for (uint32_t c = 0; c < COLUMNS; c++) acc[i][c] *= keep;
+            }
+            __syncthreads();
+            load_page(p, p.v_cache, page, kv, s);
+            __syncthreads();
+            for (uint32_t j = 0; j < PAGE; j++) {
+                float weight[4];
+#pragma unroll
+                for (int i = 0; i < 4; i++) weight[i] = s.w[(group + i) * (PAGE + 1) + j];
+#pragma unroll
+                for (uint32_t c = 0; c < COLUMNS; c++) {
+                    const uint32_t d = lane + 8 * c;
+                    const float v = d < p.head_dim ? s.kv[j * stride + d] : 0;
+#pragma unroll
+                    for (int i = 0; i < 4; i++) acc[i][c] = fmaf(weight[i], v, acc[i][c]);
+                }
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if (!high[i]) continue;
+        const float all = p.sinks ? sum[i] + tern_exp(p.sinks[head] - most[i]) : sum[i];
+        float *out = p.out.data + (size_t)(t0 + group + i) * p.out.stride + head * p.head_dim;
+#pragma unroll
+        for (uint32_t c = 0; c < COLUMNS; c++)
+            if (lane + 8 * c < p.head_dim) out[lane + 8 * c] = acc[i][c] / all;
+    }
+}
+
+template <uint32_t COLUMNS> static cudaError_t run_tiles(const tern_cuda_attention *p, cudaStream_t stream)
+{
+    const size_t bytes = ((size_t)(QUERIES + PAGE) * (p->head_dim + 1) + QUERIES * (PAGE + 1)) * sizeof(float);
+    const cudaError_t e = cudaFuncSetAttribute(tiles<COLUMNS>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (e != cudaSuccess) return e;
+    tiles<COLUMNS><<<dim3(p->n_heads, (p->count.most + QUERIES - 1) / QUERIES), THREADS, bytes, stream>>>(*p);
+    return cudaGetLastError();
+}
+
+cudaError_t tern_cuda_run_attention(const tern_cuda_attention *p, cudaStream_t stream)
+{
+    if (!p->partials && p->head_dim <= 64) return run_tiles<8>(p, stream);
+    if (!p->partials && p->head_dim <= 128) return run_tiles<16>(p, stream);
+    if (!p->partials && p->head_dim <= 256) return run_tiles<32>(p, stream);
+    if (p->head_dim <= 64) return run_split<2>(p, stream);
+    if (p->head_dim <= 128) return run_split<4>(p, stream);
+    if (p->head_dim <= 256) return run_split<8>(p, stream);
+    return run_split<MOST_DIM / 32>(p, stream);
+}

@@ -1,0 +1,134 @@
+/* Launches of rope, caches and attention. */
+#include "backend/cuda/cuda_internal.h"
+
+enum { MOST_DIM = 512, MOST_SPLITS = 32, SPLIT_POSITIONS = 64, TILED_DIM = 256 };
+
+static cudaError_t run_rope(const void *params, cudaStream_t stream)
+{
+    return tern_cuda_run_rope((const tern_cuda_rope *)params, stream);
+}
+
+static cudaError_t run_attention(const void *params, cudaStream_t stream)
+{
+    return tern_cuda_run_attention((const tern_cuda_attention *)params, stream);
+}
+
+static tern_cuda_place place(const tern_prepared *p, tern_view pages)
+{
+    return (tern_cuda_place){.positions = tern_cuda__param(p, TERN_PARAM_POSITIONS),
+                             .sequences = tern_cuda__param(p, TERN_PARAM_SEQUENCES),
+                             .pages = (const uint32_t *)(const void *)tern_cuda__address(p, pages.value),
+                             .max_pages = p->graph->max_pages};
+}
+
+static tern_cuda_cache cache(const tern_prepared *p, tern_view view)
+{
+    return (tern_cuda_cache){.data = tern_cuda__address(p, view.value),
+                             .f32 = p->graph->values[view.value].dtype == TERN_DTYPE_F32};
+}
+
+static tern_cuda_rope rope_of(const tern_prepared *p, const tern_op *op)
+{
+    return (tern_cuda_rope){.count = tern_cuda__count(p, op->rows),
+                            .n_heads = op->n_heads,
+                            .n_kv_heads = op->n_kv_heads,
+                            .head_dim = op->head_dim,
+                            .rope_dim = op->rope_dim,
+                            .adjacent = op->rope_adjacent,
+                            .eps = op->eps};
+}
+
+static void set_table(const tern_prepared *p, tern_view table, tern_cuda_rope *out)
+{
+    out->turns = true;
+    out->table = (const float *)(const void *)tern_cuda__address(p, table.value);
+    out->table_stride = p->graph->values[table.value].cols;
+}
+
+void tern_cuda__lower_rope(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
+{
+    tern_cuda_rope r = rope_of(p, op);
+    r.q = tern_cuda__rows(p, op->in[TERN_ROPE_X]);
+    r.n_heads = op->in[TERN_ROPE_X].cols / op->head_dim;
+    r.place.positions = tern_cuda__param(p, TERN_PARAM_POSITIONS);
+    set_table(p, op->in[TERN_ROPE_TABLE], &r);
+    out->run = run_rope;
+    out->params.rope = r;
+}
+
+void tern_cuda__lower_kv_write(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
+{
+    tern_cuda_rope r = rope_of(p, op);
+    r.k = tern_cuda__rows(p, op->in[TERN_KV_WRITE_K]);
+    r.v = tern_cuda__rows(p, op->in[TERN_KV_WRITE_V]);
+    r.k_cache = cache(p, op->in[TERN_KV_WRITE_K_CACHE]);
+    r.v_cache = cache(p, op->in[TERN_KV_WRITE_V_CACHE]);
+    r.place = place(p, op->in[TERN_KV_WRITE_PAGES]);
+    out->run = run_rope;
+    out->params.rope = r;
+}
+
+void tern_cuda__lower_rope_kv(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
+{
+    tern_cuda_rope r = rope_of(p, op);
+    const uint32_t q_cols = op->n_heads * op->head_dim, kv_cols = op->n_kv_heads * op->head_dim;
+    tern_view q = op->in[TERN_ROPE_KV_QKV], k = q, v = q;
+    q.cols = q_cols;
+    k.first_col += q_cols, k.cols = kv_cols;
+    v.first_col += q_cols + kv_cols, v.cols = kv_cols;
+    r.q = tern_cuda__rows(p, q);
+    r.k = tern_cuda__rows(p, k);
+    r.v = tern_cuda__rows(p, v);
+    r.q_norm = tern_cuda__floats(p, op->head_norms[0]);
+    r.k_norm = tern_cuda__floats(p, op->head_norms[1]);
+    r.k_cache = cache(p, op->in[TERN_ROPE_KV_K_CACHE]);
+    r.v_cache = cache(p, op->in[TERN_ROPE_KV_V_CACHE]);
+    r.place = place(p, op->in[TERN_ROPE_KV_PAGES]);
+    set_table(p, op->in[TERN_ROPE_KV_TABLE], &r);
+    out->run = run_rope;
+    out->params.rope = r;
+}
+
+tern_status tern_cuda__attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    (void)graph;
+    if (op->head_dim <= MOST_DIM && op->n_heads % op->n_kv_heads == 0) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "cuda: attention: heads of %u: at most %d expected", op->head_dim,
+                     MOST_DIM);
+}
+
+/* Few rows, each of whose positions are cut into parts; what many have is enough for all processors. */
+static uint32_t splits_of(const tern_graph *graph, const tern_op *op)
+{
+    const uint32_t rows = tern_graph_max_rows(graph, op->rows), positions = graph->max_pages * TERN_PAGE_SIZE;
+    if (rows > 8) return op->head_dim > TILED_DIM ? 1 : 0;
+    const uint32_t n = (positions + SPLIT_POSITIONS - 1) / SPLIT_POSITIONS, most = MOST_SPLITS / rows;
+    return n < most ? n : most;
+}
+
+size_t tern_cuda__attention_partials(const tern_graph *graph, const tern_op *op)
+{
+    if (op->kind != TERN_OP_ATTENTION) return 0;
+    return (size_t)tern_graph_max_rows(graph, op->rows) * op->n_heads * splits_of(graph, op) * (op->head_dim + 2);
+}
+
+void tern_cuda__lower_attention(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
+{
+    const uint32_t splits = splits_of(p->graph, op);
+    out->run = run_attention;
+    out->params.attention = (tern_cuda_attention){.count = tern_cuda__count(p, op->rows),
+                                                  .q = tern_cuda__rows(p, op->in[TERN_ATTENTION_Q]),
+                                                  .out = tern_cuda__rows(p, op->out),
+                                                  .k_cache = cache(p, op->in[TERN_ATTENTION_K_CACHE]),
+                                                  .v_cache = cache(p, op->in[TERN_ATTENTION_V_CACHE]),
+                                                  .place = place(p, op->in[TERN_ATTENTION_PAGES]),
+                                                  .n_heads = op->n_heads,
+                                                  .n_kv_heads = op->n_kv_heads,
+                                                  .head_dim = op->head_dim,
+                                                  .window = op->window,
+                                                  .scale = tern_op_score_scale(op),
+                                                  .softcap = op->softcap,
+                                                  .sinks = tern_cuda__floats(p, op->sinks),
+                                                  .partials = splits ? p->partials : NULL,
+                                                  .splits = splits};
+}

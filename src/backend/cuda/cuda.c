@@ -1,0 +1,215 @@
+/* The CUDA backend's table of functions: each takes the lock, so that sessions on several threads take turns. */
+#include "backend/cuda/cuda.h"
+
+#include "backend/cuda/cuda_internal.h"
+#include "base/alloc.h"
+
+tern_status tern_cuda__status(cudaError_t e, const char *what, tern_error *err)
+{
+    if (e == cudaSuccess) return TERN_OK;
+    return tern_fail(err, e == cudaErrorMemoryAllocation ? TERN_OUT_OF_MEMORY : TERN_INTERNAL, "cuda: %s: %s", what,
+                     cudaGetErrorString(e));
+}
+
+static tern_cuda *lock(const tern_backend *b)
+{
+    tern_cuda *cuda = (tern_cuda *)(uintptr_t)b;
+    pthread_mutex_lock(&cuda->lock);
+    cudaSetDevice(cuda->index);
+    return cuda;
+}
+
+static tern_status unlock(tern_cuda *cuda, tern_status status)
+{
+    pthread_mutex_unlock(&cuda->lock);
+    return status;
+}
+
+static void cuda_close(tern_backend *b)
+{
+    if (!b) return;
+    tern_cuda *cuda = (tern_cuda *)b;
+    if (cuda->stream) {
+        cudaSetDevice(cuda->index);
+        cudaStreamSynchronize(cuda->stream);
+        cudaFreeHost(cuda->staging);
+        cudaStreamDestroy(cuda->stream);
+    }
+    tern_pool_close(cuda->threads);
+    pthread_mutex_destroy(&cuda->lock);
+    tern_free(cuda->rows);
+    tern_free(cuda);
+}
+
+static tern_status buffer_create(tern_backend *b, uint64_t bytes, tern_buffer **out, tern_error *err)
+{
+    tern_cuda *cuda = lock(b);
+    tern_buffer *buffer = NULL;
+    tern_status status = tern_cuda__buffer_make(cuda, bytes, &buffer, err);
+    if (status == TERN_OK)
+        status = tern_cuda__status(cudaMemsetAsync(buffer->data, 0, bytes, cuda->stream), "zeroing", err);
+    if (status == TERN_OK) *out = buffer;
+    else tern_cuda__buffer_free(buffer);
+    return unlock(cuda, status);
+}
+
+static void buffer_free(tern_backend *b, tern_buffer *buffer)
+{
+    if (!buffer) return;
+    tern_cuda *cuda = lock(b);
+    cudaStreamSynchronize(cuda->stream);
+    tern_cuda__buffer_free(buffer);
+    unlock(cuda, TERN_OK);
+}
+
+static tern_status check_range(const tern_buffer *buffer, uint64_t offset, uint64_t bytes, tern_error *err)
+{
+    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "buffer of %llu bytes: no %llu bytes at %llu",
+                     (unsigned long long)buffer->bytes, (unsigned long long)bytes, (unsigned long long)offset);
+}
+
+static tern_status buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
+                                tern_error *err)
+{
+    TERN_TRY(check_range(buffer, offset, bytes, err));
+    tern_cuda *cuda = lock(b);
+    return unlock(cuda, tern_cuda__write(cuda, buffer->data + offset, data, bytes, err));
+}
+
+static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
+                               tern_error *err)
+{
+    TERN_TRY(check_range(buffer, offset, bytes, err));
+    tern_cuda *cuda = lock(b);
+    return unlock(cuda, tern_cuda__read(cuda, buffer->data + offset, data, bytes, err));
+}
+
+static tern_status weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err)
+{
+    tern_cuda *cuda = lock(b);
+    return unlock(cuda, tern_cuda__weight_make(cuda, w, out, err));
+}
+
+static tern_status weight_write(tern_backend *b, tern_buffer *buffer, const tern_weight *part, uint32_t first,
+                                tern_error *err)
+{
+    tern_cuda *cuda = lock(b);
+    return unlock(cuda, tern_cuda__weight_write(cuda, buffer, part, first, err));
+}
+
+static tern_status prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
+                           tern_error *err)
+{
+    tern_cuda *cuda = lock(b);
+    return unlock(cuda, tern_cuda__prepare(cuda, graph, bindings, out, err));
+}
+
+static void prepared_free(tern_backend *b, tern_prepared *prepared)
+{
+    if (!prepared) return;
+    tern_cuda *cuda = lock(b);
+    cudaStreamSynchronize(cuda->stream);
+    tern_cuda__prepared_free(prepared);
+    unlock(cuda, TERN_OK);
+}
+
+static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err)
+{
+    tern_cuda *cuda = lock(b);
+    return unlock(cuda, tern_cuda__run(cuda, prepared, n_steps, err));
+}
+
+static tern_status wait(tern_backend *b, tern_error *err)
+{
+    tern_cuda *cuda = lock(b);
+    return unlock(cuda, tern_cuda__status(cudaStreamSynchronize(cuda->stream), "the device", err));
+}
+
+static uint64_t memory_free(const tern_backend *b)
+{
+    size_t free_bytes = 0, total = 0;
+    tern_cuda *cuda = lock(b);
+    if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) free_bytes = 0;
+    unlock(cuda, TERN_OK);
+    return free_bytes;
+}
+
+static tern_status weight_bytes(const tern_backend *b, const tern_weight *w, uint64_t *bytes, tern_error *err)
+{
+    (void)b;
+    tern_gpu_layout layout;
+    TERN_TRY(tern_cuda__layout(&layout, w, err));
+    *bytes = layout.bytes;
+    return TERN_OK;
+}
+
+static void counters(const tern_backend *b, tern_backend_counters *out)
+{
+    tern_cuda *cuda = lock(b);
+    *out = cuda->counters;
+    unlock(cuda, TERN_OK);
+}
+
+static double measure(tern_backend *b, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds)
+{
+    tern_cuda *cuda = lock(b);
+    const double rate = tern_cuda__measure(cuda, what, buffers, n, seconds);
+    unlock(cuda, TERN_OK);
+    return rate;
+}
+
+static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
+{
+    tern_cuda *cuda = lock(b);
+    const size_t n = cuda->n_rows;
+    for (size_t i = 0; i < n && i < cap; i++) rows[i] = cuda->rows[i];
+    unlock(cuda, TERN_OK);
+    return n;
+}
+
+static const tern_backend functions = {.close = cuda_close,
+                                       .buffer_create = buffer_create,
+                                       .buffer_free = buffer_free,
+                                       .buffer_write = buffer_write,
+                                       .buffer_read = buffer_read,
+                                       .weight_create = weight_create,
+                                       .weight_write = weight_write,
+                                       .supports = tern_cuda__supports,
+                                       .prepare = prepare,
+                                       .prepared_free = prepared_free,
+                                       .run = run,
+                                       .wait = wait,
+                                       .memory_free = memory_free,
+                                       .weight_bytes = weight_bytes,
+                                       .counters = counters,
+                                       .measure = measure,
+                                       .profile = profile};
+
+static tern_status open_device(tern_cuda *cuda, const tern_cuda_options *options, tern_error *err)
+{
+    TERN_TRY(tern_cuda__pick(options->device, &cuda->index, &cuda->device, err));
+    TERN_TRY(tern_cuda__status(cudaSetDevice(cuda->index), cuda->device.name, err));
+    return tern_cuda__status(cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking), "a stream", err);
+}
+
+tern_status tern_cuda_open(tern_backend **backend, const tern_cuda_options *options, tern_error *err)
+{
+    *backend = NULL;
+    tern_cuda *cuda = tern_calloc(1, sizeof *cuda);
+    if (!cuda) return tern_fail_alloc(err, sizeof *cuda);
+    pthread_mutex_init(&cuda->lock, NULL);
+    cuda->base = functions;
+    cuda->n_threads = options->n_threads;
+    cuda->profile = options->profile;
+    const tern_status status = open_device(cuda, options, err);
+    cuda->base.info = (tern_backend_info){.name = "cuda",
+                                          .device = cuda->device.name,
+                                          .driver = cuda->device.driver,
+                                          .memory = cuda->device.memory,
+                                          .max_steps = TERN_SAMPLE_MAX_STEPS,
+                                          .copies_weights = true};
+    if (status == TERN_OK) *backend = &cuda->base;
+    else cuda_close(&cuda->base);
+    return status;
+}

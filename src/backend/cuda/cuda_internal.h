@@ -1,0 +1,134 @@
+/* The CUDA backend inside: one device, one stream, one lock. */
+#ifndef TERN_BACKEND_CUDA_CUDA_INTERNAL_H
+#define TERN_BACKEND_CUDA_CUDA_INTERNAL_H
+
+#include <pthread.h>
+
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/kernels.h"
+#include "backend/gpu/layout.h"
+#include "base/pool.h"
+
+enum { TERN_CUDA_STAGING_BYTES = 64 << 20 };
+
+struct tern_buffer {
+    uint8_t *data; /* on the device */
+    uint64_t bytes;
+    bool is_weight;
+    tern_gpu_layout layout; /* weights */
+    float scale;            /* ternary weights */
+};
+
+typedef struct tern_cuda {
+    tern_backend base;
+    pthread_mutex_t lock; /* sessions on several threads take turns */
+    cudaStream_t stream;
+    tern_pool *threads; /* that pack weights; made when the first one comes */
+    uint32_t n_threads;
+    uint8_t *staging; /* pinned; made when first needed */
+    int index;
+    tern_cuda_device device;
+    tern_backend_counters counters;
+    bool profile;
+    tern_profile_row *rows;
+    size_t n_rows, cap_rows;
+} tern_cuda;
+
+/* How one op is launched: the parameters of its kernel by value, made once. */
+typedef struct tern_cuda_launch {
+    cudaError_t (*run)(const void *params, cudaStream_t stream);
+    const tern_op *op;
+    const char *kernel;
+    uint64_t weight_bytes;
+    union {
+        tern_cuda_embed embed;
+        tern_cuda_norm norm;
+        tern_cuda_quantize quantize;
+        tern_cuda_elements elements;
+        tern_cuda_route route;
+        tern_cuda_linear linear;
+        tern_cuda_rope rope;
+        tern_cuda_attention attention;
+        tern_cuda_sample sample;
+    } params;
+} tern_cuda_launch;
+
+struct tern_prepared {
+    const tern_graph *graph;
+    const tern_binding *bindings;
+    tern_cuda_launch *launches; /* [n_launches], in the graph's order */
+    size_t n_launches;
+    uint64_t weight_bytes;
+    float *partials; /* of attention */
+    cudaGraphExec_t exec;
+    size_t *profile_rows; /* [n_launches]; of a backend that takes times */
+    cudaEvent_t *events;  /* [n_launches + 1] */
+};
+
+/* One row for each op (ops.c): its limits of shape, and how its launch is made. */
+typedef struct tern_cuda_op_row {
+    void (*lower)(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out); /* NULL: the backend lacks it */
+    tern_status (*supports)(const tern_graph *graph, const tern_op *op, tern_error *err); /* NULL: any */
+} tern_cuda_op_row;
+extern const tern_cuda_op_row tern_cuda__ops[TERN_OP_COUNT];
+
+/* OUT_OF_MEMORY, or INTERNAL with CUDA's words; OK for success. */
+tern_status tern_cuda__status(cudaError_t e, const char *what, tern_error *err);
+
+/* ---- device.c */
+tern_status tern_cuda__pick(const char *wanted, int *index, tern_cuda_device *device, tern_error *err);
+
+/* ---- buffer.c; the caller holds the lock */
+tern_status tern_cuda__buffer_make(tern_cuda *cuda, uint64_t bytes, tern_buffer **out, tern_error *err);
+void tern_cuda__buffer_free(tern_buffer *buffer);
+tern_status tern_cuda__write(tern_cuda *cuda, uint8_t *to, const void *data, uint64_t bytes, tern_error *err);
+tern_status tern_cuda__read(tern_cuda *cuda, const uint8_t *from, void *data, uint64_t bytes, tern_error *err);
+
+/* ---- weight.c */
+tern_status tern_cuda__layout(tern_gpu_layout *layout, const tern_weight *w, tern_error *err);
+tern_status tern_cuda__weight_make(tern_cuda *cuda, const tern_weight *w, tern_buffer **out, tern_error *err);
+tern_status tern_cuda__weight_write(tern_cuda *cuda, tern_buffer *buffer, const tern_weight *part, uint32_t first,
+                                    tern_error *err);
+
+/* ---- prepare.c */
+tern_status tern_cuda__supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err);
+tern_status tern_cuda__prepare(tern_cuda *cuda, const tern_graph *graph, const tern_binding *bindings,
+                               tern_prepared **out, tern_error *err);
+void tern_cuda__prepared_free(tern_prepared *p);
+tern_status tern_cuda__run(tern_cuda *cuda, tern_prepared *p, uint32_t n_steps, tern_error *err);
+
+/* ---- measure/measure.c */
+double tern_cuda__measure(tern_cuda *cuda, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds);
+
+/* ---- operands.c: what the params of kernels are made of */
+uint8_t *tern_cuda__address(const tern_prepared *p, uint32_t value);
+tern_cuda_rows tern_cuda__rows(const tern_prepared *p, tern_view view);
+tern_cuda_q8 tern_cuda__q8(const tern_prepared *p, tern_view view);
+tern_cuda_count tern_cuda__count(const tern_prepared *p, tern_rows rows);
+tern_cuda_weight tern_cuda__weight(const tern_prepared *p, tern_view view);
+const float *tern_cuda__floats(const tern_prepared *p, tern_view view); /* NULL: no columns */
+const uint32_t *tern_cuda__param(const tern_prepared *p, tern_param param);
+bool tern_cuda__is_q8(const tern_graph *graph, tern_view view);
+
+/* ---- lowering, by family */
+void tern_cuda__lower_embed(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_norm(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_quantize(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_gate(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_add(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_scale(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_gather(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_route(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_combine(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_linear(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+tern_status tern_cuda__linear_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+void tern_cuda__lower_rope(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_kv_write(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_rope_kv(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_attention(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+tern_status tern_cuda__attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+/* Floats of scratch; 0: none. */
+size_t tern_cuda__attention_partials(const tern_graph *graph, const tern_op *op);
+void tern_cuda__lower_sample(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+
+#endif

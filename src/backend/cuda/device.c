@@ -1,0 +1,71 @@
+/* The devices of this machine, and the one that a person means. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "backend/cuda/cuda_internal.h"
+
+enum { LEAST_MAJOR = 8, MOST_DEVICES = 64 };
+
+static tern_status describe(int index, tern_cuda_device *out, tern_error *err)
+{
+    struct cudaDeviceProp p;
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
+    TERN_TRY(tern_cuda__status(cudaGetDeviceProperties(&p, index), "properties of a device", err));
+    *out = (tern_cuda_device){.major = (uint32_t)p.major,
+                              .minor = (uint32_t)p.minor,
+                              .processors = (uint32_t)p.multiProcessorCount,
+                              .memory = p.totalGlobalMem};
+    snprintf(out->name, sizeof out->name, "%s", p.name);
+    snprintf(out->driver, sizeof out->driver, "CUDA %d.%d", driver / 1000, driver % 1000 / 10);
+    if (p.major < LEAST_MAJOR)
+        snprintf(out->lacks, sizeof out->lacks, "compute capability 8.0 (it has %d.%d)", p.major, p.minor);
+    return TERN_OK;
+}
+
+tern_status tern_cuda_devices(tern_cuda_device *devices, size_t cap, size_t *n, tern_error *err)
+{
+    int count = 0;
+    *n = 0;
+    const cudaError_t e = cudaGetDeviceCount(&count);
+    if (e == cudaErrorNoDevice) return TERN_OK;
+    if (e == cudaErrorInsufficientDriver)
+        return tern_fail(err, TERN_NOT_FOUND, "cuda: no NVIDIA driver, or one that is older than CUDA %d.%d",
+                         CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    TERN_TRY(tern_cuda__status(e, "counting the devices", err));
+    for (int i = 0; i < count && (size_t)i < cap; i++) TERN_TRY(describe(i, &devices[i], err));
+    *n = (size_t)count;
+    return TERN_OK;
+}
+
+static bool matches(const tern_cuda_device *d, size_t index, const char *wanted)
+{
+    char *end;
+    if (!wanted) return index == 0;
+    const unsigned long number = strtoul(wanted, &end, 10);
+    return *wanted && !*end ? number == index : strcasestr(d->name, wanted) != NULL;
+}
+
+tern_status tern_cuda__pick(const char *wanted, int *index, tern_cuda_device *device, tern_error *err)
+{
+    static tern_cuda_device devices[MOST_DEVICES];
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    size_t n, found = 0;
+    pthread_mutex_lock(&lock);
+    tern_status status = tern_cuda_devices(devices, MOST_DEVICES, &n, err);
+    for (size_t i = 0; i < n && i < MOST_DEVICES && status == TERN_OK; i++) {
+        if (!matches(&devices[i], i, wanted)) continue;
+        if (found++ == 0) *index = (int)i, *device = devices[i];
+    }
+    pthread_mutex_unlock(&lock);
+    if (status != TERN_OK) return status;
+    if (found == 0 && !wanted) return tern_fail(err, TERN_NOT_FOUND, "cuda: the driver knows no device");
+    if (found == 0) return tern_fail(err, TERN_NOT_FOUND, "cuda: device \"%s\": none of %zu is that", wanted, n);
+    if (found > 1)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "cuda: device \"%s\": %zu fit; give the number of one", wanted,
+                         found);
+    if (*device->lacks) return tern_fail(err, TERN_UNSUPPORTED, "cuda: %.100s lacks %s", device->name, device->lacks);
+    return TERN_OK;
+}

@@ -1,0 +1,17 @@
+/* tern_gpu_format for CUDA's C++, which cannot read layout.h. */
+#ifndef TERN_BACKEND_CUDA_FORMATS_H
+#define TERN_BACKEND_CUDA_FORMATS_H
+
+enum {
+    TERN_GPU_TERNARY,
+#define FORMAT(name, number, vec, unit, coop, join) TERN_GPU_##name,
+#include "backend/gpu/formats.def"
+#undef FORMAT
+    TERN_GPU_FORMAT_COUNT
+};
+
+/* The same of ops/activation.h, which has no C alone. */
+#include "ops/activation.h"
+#include "ops/routing.h"
+
+#endif

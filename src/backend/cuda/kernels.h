@@ -1,0 +1,176 @@
+/* What the kernels take and how they are launched: plain structs, for C and for CUDA's C++. Pointers are to device
+ * memory; strides count elements. Every function only launches, on `stream`, and may be captured in a graph. */
+#ifndef TERN_BACKEND_CUDA_KERNELS_H
+#define TERN_BACKEND_CUDA_KERNELS_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Rows of a step: *n of them (a word of the parameter COUNTS, read by the device), each `times` over; at most `most`,
+ * for which a launch has room. */
+typedef struct tern_cuda_count {
+    const uint32_t *n;
+    uint32_t times, most;
+} tern_cuda_count;
+
+typedef struct tern_cuda_rows {
+    float *data; /* NULL: there are none */
+    uint32_t stride;
+} tern_cuda_rows;
+
+/* int8 rows, each with 1 / its scale and the sum of its numbers. */
+typedef struct tern_cuda_q8 {
+    int8_t *data;
+    float *inv_scales;
+    int32_t *sums;
+    uint32_t stride; /* bytes; zeros beyond the columns */
+} tern_cuda_q8;
+
+/* A weight in a layout of backend/gpu/layout.h, in one slice. */
+typedef struct tern_cuda_weight {
+    const uint8_t *data;
+    const float *row_scales; /* [rows], of ternary ones; NULL: `scale` for all */
+    float scale;
+    uint32_t format; /* tern_gpu_format */
+    uint32_t rows, cols, row_bytes;
+} tern_cuda_weight;
+
+/* ---- rows */
+typedef struct tern_cuda_embed {
+    tern_cuda_count count;
+    tern_cuda_weight table;
+    const int32_t *ids;
+    tern_cuda_rows out;
+} tern_cuda_embed;
+cudaError_t tern_cuda_run_embed(const tern_cuda_embed *p, cudaStream_t stream);
+
+typedef struct tern_cuda_norm {
+    tern_cuda_count count;
+    tern_cuda_rows x, residual, out;
+    const float *weight;  /* [group] */
+    uint32_t cols, group; /* columns of x; columns that are normed together */
+    float eps;
+} tern_cuda_norm;
+cudaError_t tern_cuda_run_norm(const tern_cuda_norm *p, cudaStream_t stream);
+
+typedef struct tern_cuda_quantize {
+    tern_cuda_count count;
+    tern_cuda_rows x;
+    const float *norm; /* [cols]: x is normed with it first; NULL: not */
+    uint32_t cols;
+    float eps;
+    tern_cuda_q8 out;
+} tern_cuda_quantize;
+cudaError_t tern_cuda_run_quantize(const tern_cuda_quantize *p, cudaStream_t stream);
+
+/* GATE, ADD, SCALE, GATHER and COMBINE: element by element. */
+typedef struct tern_cuda_elements {
+    tern_cuda_count count;
+    tern_cuda_rows a, b, out; /* COMBINE: b is the residual */
+    uint32_t cols;
+    const uint32_t *index; /* GATHER: [rows]; COMBINE: the routes, pairs of expert and weight */
+    uint32_t activation;   /* GATE: tern_activation */
+    uint32_t n_routes;     /* COMBINE */
+    float limit, scale, softcap;
+} tern_cuda_elements;
+cudaError_t tern_cuda_run_gate(const tern_cuda_elements *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_add(const tern_cuda_elements *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_scale(const tern_cuda_elements *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_gather(const tern_cuda_elements *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_combine(const tern_cuda_elements *p, cudaStream_t stream);
+
+typedef struct tern_cuda_route {
+    tern_cuda_count count;
+    tern_cuda_rows logits;
+    uint32_t n_experts, n_routes;
+    uint32_t rule;    /* tern_route_rule */
+    uint32_t *routes; /* [rows][n_routes] pairs */
+} tern_cuda_route;
+cudaError_t tern_cuda_run_route(const tern_cuda_route *p, cudaStream_t stream);
+
+/* ---- linear */
+enum { TERN_CUDA_MAX_PARTS = 3 };
+
+/* LINEAR: out[t] = concat of W_p x[t] + bias_p, or gated act(W_0 x) * (W_1 x), + residual[t]. */
+typedef struct tern_cuda_linear {
+    tern_cuda_count count; /* rows of out */
+    tern_cuda_rows x;      /* data NULL: q8 */
+    tern_cuda_q8 q8;
+    uint32_t n_parts;
+    tern_cuda_weight weight[TERN_CUDA_MAX_PARTS];
+    const float *bias[TERN_CUDA_MAX_PARTS]; /* [rows of the part]; NULL: none */
+    tern_cuda_rows residual, out;
+    bool gated;
+    uint32_t activation; /* tern_activation */
+    float limit;
+    /* With a route: row r of out has expert routes[2 r]; the weights have n_experts times so many rows, biases too. */
+    const uint32_t *routes; /* NULL: none */
+    uint32_t n_experts;
+    uint32_t x_times; /* row r of out reads row r / x_times of x: the experts of a token, or 1 */
+} tern_cuda_linear;
+cudaError_t tern_cuda_run_linear(const tern_cuda_linear *p, cudaStream_t stream);
+/* Whether there is a kernel for weights in this format, with int8 rows or f32 ones. */
+bool tern_cuda_has_linear(uint32_t format, bool q8);
+
+/* ---- attention */
+/* Where a token is and where its sequence's pages are. */
+typedef struct tern_cuda_place {
+    const uint32_t *positions, *sequences, *pages;
+    uint32_t max_pages;
+} tern_cuda_place;
+
+typedef struct tern_cuda_cache {
+    void *data; /* [pages][kv heads][32][head_dim] */
+    bool f32;
+} tern_cuda_cache;
+
+/* ROPE, KV_WRITE, ROPE_KV: each head of q and k may be normed, is turned in place, and k and v go to the caches. */
+typedef struct tern_cuda_rope {
+    tern_cuda_count count;
+    tern_cuda_rows q, k, v; /* NULL: not there */
+    const float *q_norm, *k_norm, *table;
+    float eps;
+    uint32_t n_heads, n_kv_heads, head_dim, rope_dim, table_stride;
+    bool adjacent, turns; /* turns false: KV_WRITE alone */
+    tern_cuda_cache k_cache, v_cache;
+    tern_cuda_place place;
+} tern_cuda_rope;
+cudaError_t tern_cuda_run_rope(const tern_cuda_rope *p, cudaStream_t stream);
+
+typedef struct tern_cuda_attention {
+    tern_cuda_count count;
+    tern_cuda_rows q, out;
+    tern_cuda_cache k_cache, v_cache;
+    tern_cuda_place place;
+    uint32_t n_heads, n_kv_heads, head_dim, window;
+    float scale, softcap;
+    const float *sinks; /* [n_heads]; NULL: none */
+    float *partials;    /* scratch: [rows][n_heads][splits][head_dim + 2] */
+    uint32_t splits;    /* of the positions of a token, when there is one row; 1 else */
+} tern_cuda_attention;
+cudaError_t tern_cuda_run_attention(const tern_cuda_attention *p, cudaStream_t stream);
+
+/* ---- sample */
+typedef struct tern_cuda_sample {
+    const float *logits;
+    uint32_t n_vocab;
+    uint32_t *counts, *positions, *tokens;
+    int32_t *ids;
+    void *sampler; /* tern_sample_params */
+} tern_cuda_sample;
+cudaError_t tern_cuda_run_sample(const tern_cuda_sample *p, cudaStream_t stream);
+
+/* ---- measure: n bytes read; n multiply-adds by each of 2048 * 256 threads */
+cudaError_t tern_cuda_run_reads(const void *data, uint64_t bytes, uint32_t *sink, cudaStream_t stream);
+cudaError_t tern_cuda_run_rate(bool dots, uint32_t n, uint32_t *sink, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

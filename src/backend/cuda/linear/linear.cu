@@ -1,0 +1,59 @@
+/* Products of weights with rows: the plain kernel, a warp for each number of the result. */
+#include "backend/cuda/device.cuh"
+#include "backend/cuda/unpack.cuh"
+
+enum { WARPS = 8 };
+
+static __device__ float product(const tern_cuda_linear &p, const tern_cuda_weight &w, uint32_t row, uint32_t t)
+{
+    const uint32_t lane = threadIdx.x % 32, x_row = t / p.x_times;
+    const uint8_t *in = w.data + (size_t)row * w.row_bytes;
+    const float scale = w.format != TERN_GPU_TERNARY ? 1.0f : w.row_scales ? w.row_scales[row] : w.scale;
+    if (!p.x.data) {
+        const int8_t *q = p.q8.data + (size_t)x_row * p.q8.stride;
+        int sum = 0;
+        for (uint32_t c = lane; c < w.cols; c += 32) sum += (int)tern_element(w.format, in, c, w.cols) * q[c];
+        return (float)tern_warp_sum(sum) * (scale * p.q8.inv_scales[x_row]);
+    }
+    const float *x = p.x.data + (size_t)x_row * p.x.stride;
+    float sum = 0;
+    for (uint32_t c = lane; c < w.cols; c += 32) sum = fmaf(tern_element(w.format, in, c, w.cols), x[c], sum);
+    return tern_warp_sum(sum) * scale;
+}
+
+static __device__ float with_bias(const tern_cuda_linear &p, uint32_t part, uint32_t row, uint32_t t)
+{
+    const float y = product(p, p.weight[part], row, t);
+    return p.bias[part] ? y + p.bias[part][row] : y;
+}
+
+static __global__ void linear(tern_cuda_linear p)
+{
+    const uint32_t t = blockIdx.y;
+    uint32_t at = blockIdx.x * WARPS + threadIdx.x / 32, part = 0, n = p.weight[0].rows / p.n_experts, row = at;
+    if (t >= tern_rows_now(p.count)) return;
+    while (!p.gated && row >= n && part + 1 < p.n_parts) {
+        row -= n;
+        n = p.weight[++part].rows / p.n_experts;
+    }
+    if (row >= n) return;
+    if (p.routes) row += p.routes[2 * t] * n;
+    float y = with_bias(p, part, row, t);
+    if (p.gated) y = tern_gate(p.activation, y, with_bias(p, 1, row, t), p.limit);
+    if (threadIdx.x % 32) return;
+    if (p.residual.data) y += p.residual.data[(size_t)t * p.residual.stride + at];
+    p.out.data[(size_t)t * p.out.stride + at] = y;
+}
+
+bool tern_cuda_has_linear(uint32_t format, bool q8)
+{
+    return q8 ? format == TERN_GPU_TERNARY : tern_has_element(format);
+}
+
+cudaError_t tern_cuda_run_linear(const tern_cuda_linear *p, cudaStream_t stream)
+{
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < (p->gated ? 1 : p->n_parts); i++) rows += p->weight[i].rows / p->n_experts;
+    linear<<<dim3((rows + WARPS - 1) / WARPS, p->count.most), WARPS * 32, 0, stream>>>(*p);
+    return cudaGetLastError();
+}

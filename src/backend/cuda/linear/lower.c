@@ -1,0 +1,51 @@
+/* Launches of LINEAR. */
+#include "backend/cuda/cuda_internal.h"
+
+static cudaError_t run(const void *params, cudaStream_t stream)
+{
+    return tern_cuda_run_linear((const tern_cuda_linear *)params, stream);
+}
+
+tern_status tern_cuda__linear_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    const char *what = op->screened           ? "a screened head (--head exact)"
+                       : op->int8_blocks      ? "int8 by blocks (--activations int8)"
+                       : op->norm_weight.cols ? "a norm"
+                                              : NULL;
+    if (what) return tern_fail(err, TERN_UNSUPPORTED, "cuda: linear with %s", what);
+    for (uint32_t i = 0; i < op->n_parts; i++) {
+        const tern_weight *w = graph->values[op->in[TERN_LINEAR_W + i].value].weight;
+        if (w && tern_cuda__is_q8(graph, op->in[TERN_LINEAR_X]) && !w->encoding->ternary)
+            return tern_fail(err, TERN_UNSUPPORTED, "cuda: linear: %s times int8", w->encoding->name);
+    }
+    return TERN_OK;
+}
+
+void tern_cuda__lower_linear(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
+{
+    const tern_view x = op->in[TERN_LINEAR_X];
+    const bool q8 = tern_cuda__is_q8(p->graph, x), routed = op->route.cols != 0;
+    out->run = run;
+    tern_cuda_linear *l = &out->params.linear;
+    *l = (tern_cuda_linear){.count = tern_cuda__count(p, op->rows),
+                            .n_parts = op->n_parts,
+                            .residual = tern_cuda__rows(p, op->residual),
+                            .out = tern_cuda__rows(p, op->out),
+                            .gated = op->gated,
+                            .activation = op->activation,
+                            .limit = op->limit,
+                            .n_experts = 1,
+                            .x_times = 1};
+    if (q8) l->q8 = tern_cuda__q8(p, x);
+    else l->x = tern_cuda__rows(p, x);
+    for (uint32_t i = 0; i < op->n_parts; i++) {
+        l->weight[i] = tern_cuda__weight(p, op->in[TERN_LINEAR_W + i]);
+        l->bias[i] = tern_cuda__floats(p, op->bias[i]);
+        out->weight_bytes += (uint64_t)l->weight[i].rows * l->weight[i].row_bytes;
+    }
+    if (!routed) return;
+    l->routes = (const uint32_t *)(const void *)tern_cuda__address(p, op->route.value);
+    if (p->graph->values[x.value].rows == TERN_ROWS_TOKENS) l->x_times = p->graph->n_routes;
+    l->n_experts = op->n_experts;
+    out->weight_bytes = out->weight_bytes / l->n_experts * p->graph->n_routes;
+}

@@ -1,0 +1,159 @@
+/* Preparing a graph: a launch for each op, recorded once as a CUDA graph and replayed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cuda/cuda_internal.h"
+#include "base/alloc.h"
+
+tern_status tern_cuda__supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    (void)b;
+    const tern_cuda_op_row *row = &tern_cuda__ops[op->kind];
+    if (!row->lower) return tern_fail(err, TERN_UNSUPPORTED, "cuda: op %s", tern_op_name(op->kind));
+    return row->supports ? row->supports(graph, op, err) : TERN_OK;
+}
+
+static tern_status allocate(const tern_cuda *cuda, tern_prepared *p, tern_error *err)
+{
+    size_t partials = 0;
+    void *memory = NULL;
+    for (size_t i = 0; i < p->graph->n_ops; i++) {
+        const size_t n = tern_cuda__attention_partials(p->graph, &p->graph->ops[i]);
+        if (n > partials) partials = n;
+    }
+    p->n_launches = p->graph->n_ops;
+    p->launches = tern_calloc(p->n_launches, sizeof *p->launches);
+    if (!p->launches) return tern_fail_alloc(err, p->n_launches * sizeof *p->launches);
+    if (partials) TERN_TRY(tern_cuda__status(cudaMalloc(&memory, partials * sizeof(float)), "scratch memory", err));
+    p->partials = memory;
+    if (!cuda->profile) return TERN_OK;
+    p->profile_rows = tern_calloc(p->n_launches, sizeof *p->profile_rows);
+    p->events = tern_calloc(p->n_launches + 1, sizeof *p->events);
+    if (!p->profile_rows || !p->events) return tern_fail_alloc(err, p->n_launches * sizeof *p->events);
+    for (size_t i = 0; i <= p->n_launches; i++)
+        TERN_TRY(tern_cuda__status(cudaEventCreate(&p->events[i]), "an event", err));
+    return TERN_OK;
+}
+
+static tern_status launch_all(tern_cuda *cuda, const tern_prepared *p, tern_error *err)
+{
+    for (size_t i = 0; i < p->n_launches; i++) {
+        const cudaError_t e = p->launches[i].run(&p->launches[i].params, cuda->stream);
+        if (e != cudaSuccess) return tern_cuda__status(e, tern_op_name(p->graph->ops[i].kind), err);
+        if (p->events) TERN_TRY(tern_cuda__status(cudaEventRecord(p->events[i + 1], cuda->stream), "an event", err));
+    }
+    return TERN_OK;
+}
+
+static tern_status record(tern_cuda *cuda, tern_prepared *p, tern_error *err)
+{
+    cudaGraph_t graph = NULL;
+    TERN_TRY(
+        tern_cuda__status(cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal), "recording", err));
+    tern_status status = launch_all(cuda, p, err);
+    const cudaError_t ended = cudaStreamEndCapture(cuda->stream, &graph);
+    if (status == TERN_OK) status = tern_cuda__status(ended, "recording", err);
+    if (status == TERN_OK) status = tern_cuda__status(cudaGraphInstantiate(&p->exec, graph, 0), "a CUDA graph", err);
+    if (graph) cudaGraphDestroy(graph);
+    return status;
+}
+
+/* The row of the profile for the value that the op makes, in whatever layer. */
+static tern_status find_row(tern_cuda *cuda, const tern_prepared *p, size_t i, size_t *row, tern_error *err)
+{
+    const tern_op *op = &p->graph->ops[i];
+    char name[sizeof cuda->rows->name];
+    const char *made = op->out.value == TERN_NO_VALUE ? tern_op_name(op->kind) : p->graph->values[op->out.value].name;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(made, "-"), made);
+    for (size_t k = 0; k < cuda->n_rows; k++)
+        if (strcmp(cuda->rows[k].name, name) == 0 && cuda->rows[k].pipeline == p->launches[i].kernel) {
+            *row = k;
+            return TERN_OK;
+        }
+    if (cuda->n_rows == cuda->cap_rows) {
+        const size_t cap = cuda->cap_rows ? 2 * cuda->cap_rows : 64;
+        tern_profile_row *rows = tern_calloc(cap, sizeof *rows);
+        if (!rows) return tern_fail_alloc(err, cap * sizeof *rows);
+        if (cuda->n_rows) memcpy(rows, cuda->rows, cuda->n_rows * sizeof *rows);
+        tern_free(cuda->rows);
+        cuda->rows = rows;
+        cuda->cap_rows = cap;
+    }
+    *row = cuda->n_rows++;
+    cuda->rows[*row] = (tern_profile_row){.pipeline = p->launches[i].kernel};
+    memcpy(cuda->rows[*row].name, name, sizeof name);
+    return TERN_OK;
+}
+
+static tern_status lower(tern_cuda *cuda, tern_prepared *p, tern_error *err)
+{
+    for (size_t i = 0; i < p->n_launches; i++) {
+        const tern_op *op = &p->graph->ops[i];
+        p->launches[i].kernel = tern_op_name(op->kind);
+        tern_cuda__ops[op->kind].lower(p, op, &p->launches[i]);
+        p->weight_bytes += p->launches[i].weight_bytes;
+        if (cuda->profile) TERN_TRY(find_row(cuda, p, i, &p->profile_rows[i], err));
+    }
+    return TERN_OK;
+}
+
+tern_status tern_cuda__prepare(tern_cuda *cuda, const tern_graph *graph, const tern_binding *bindings,
+                               tern_prepared **out, tern_error *err)
+{
+    for (size_t i = 0; i < graph->n_ops; i++) TERN_TRY(tern_cuda__supports(&cuda->base, graph, &graph->ops[i], err));
+    tern_prepared *p = tern_calloc(1, sizeof *p);
+    if (!p) return tern_fail_alloc(err, sizeof *p);
+    p->graph = graph;
+    p->bindings = bindings;
+    tern_status status = allocate(cuda, p, err);
+    if (status == TERN_OK) status = lower(cuda, p, err);
+    if (status == TERN_OK && !cuda->profile) status = record(cuda, p, err);
+    if (status == TERN_OK) *out = p;
+    else tern_cuda__prepared_free(p);
+    return status;
+}
+
+void tern_cuda__prepared_free(tern_prepared *p)
+{
+    if (!p) return;
+    if (p->exec) cudaGraphExecDestroy(p->exec);
+    for (size_t i = 0; p->events && i <= p->n_launches; i++)
+        if (p->events[i]) cudaEventDestroy(p->events[i]);
+    cudaFree(p->partials);
+    tern_free(p->events);
+    tern_free(p->profile_rows);
+    tern_free(p->launches);
+    tern_free(p);
+}
+
+static tern_status run_timed(tern_cuda *cuda, tern_prepared *p, tern_error *err)
+{
+    TERN_TRY(tern_cuda__status(cudaEventRecord(p->events[0], cuda->stream), "an event", err));
+    TERN_TRY(launch_all(cuda, p, err));
+    TERN_TRY(tern_cuda__status(cudaStreamSynchronize(cuda->stream), "the device", err));
+    for (size_t i = 0; i < p->n_launches; i++) {
+        float ms = 0;
+        cudaEventElapsedTime(&ms, p->events[i], p->events[i + 1]);
+        const uint64_t ns = (uint64_t)((double)ms * 1e6);
+        tern_profile_row *row = &cuda->rows[p->profile_rows[i]];
+        row->n++;
+        row->ns += ns;
+        row->weight_bytes += p->launches[i].weight_bytes;
+        cuda->counters.op_ns[p->graph->ops[i].kind] += ns;
+    }
+    return TERN_OK;
+}
+
+tern_status tern_cuda__run(tern_cuda *cuda, tern_prepared *p, uint32_t n_steps, tern_error *err)
+{
+    for (uint32_t i = 0; i < n_steps; i++) {
+        if (p->exec) TERN_TRY(tern_cuda__status(cudaGraphLaunch(p->exec, cuda->stream), "a run", err));
+        else TERN_TRY(run_timed(cuda, p, err));
+    }
+    cuda->counters.runs += n_steps;
+    cuda->counters.submits += n_steps;
+    cuda->counters.ops += (uint64_t)n_steps * p->graph->n_ops;
+    cuda->counters.dispatches += (uint64_t)n_steps * p->n_launches;
+    cuda->counters.weight_bytes += n_steps * p->weight_bytes;
+    return TERN_OK;
+}

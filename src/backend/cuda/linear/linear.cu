@@ -1,5 +1,7 @@
-/* Products of weights with rows: the plain kernel, a warp for each number of the result. */
+/* Products of weights with rows: the kernels of product.h, and a plain one, a warp for each number of the result, for
+ * what they lack. */
 #include "backend/cuda/device.cuh"
+#include "backend/cuda/linear/product.h"
 #include "backend/cuda/unpack.cuh"
 
 enum { WARPS = 8 };
@@ -50,8 +52,28 @@ bool tern_cuda_has_linear(uint32_t format, bool q8)
     return q8 ? format == TERN_GPU_TERNARY : tern_has_element(format);
 }
 
+static cudaError_t device_of(tern_cuda_product_device *d)
+{
+    int device, major, minor, processors, shared;
+    cudaError_t e = cudaGetDevice(&device);
+    if (!e) e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (!e) e = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    if (!e) e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+    if (!e) e = cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (!e) *d = {(uint32_t)(major * 10 + minor), (uint32_t)processors, (uint32_t)shared};
+    return e;
+}
+
 cudaError_t tern_cuda_run_linear(const tern_cuda_linear *p, cudaStream_t stream)
 {
+    tern_cuda_product_device device;
+    tern_cuda_product product;
+    const cudaError_t e = device_of(&device);
+    if (e) return e;
+    if (tern_cuda_product_of(p, &device, &product)) {
+        const tern_cuda_product_kernel kernel = tern_cuda_product_select(&product, &device);
+        return (cudaError_t)tern_cuda_product_launch(&product, kernel, &device, stream);
+    }
     uint32_t rows = 0;
     for (uint32_t i = 0; i < (p->gated ? 1 : p->n_parts); i++) rows += p->weight[i].rows / p->n_experts;
     linear<<<dim3((rows + WARPS - 1) / WARPS, p->count.most), WARPS * 32, 0, stream>>>(*p);

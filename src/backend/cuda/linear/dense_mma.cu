@@ -1,0 +1,252 @@
+// Weights of any encoding times many f32 rows on tensor cores: out[t][r] = sum_c w[r][c] x[t][c], then the epilogue.
+//
+// A float of x times the power of two that brings the largest of its row's STEP columns below 2^15 is the sum of two
+// halves, the first its 11 leading bits, but for about 2^-21 of it or 2^-38 of the largest. Codes and f16 weights are
+// halves; bf16 ones times 64 are, down to 2^-20; others times 64 are two halves as well, of which the product of the
+// second ones is left out: the rule of backend/gpu/linear/linear_float_coop.wesl. Sums in f32.
+//
+// A block has 64 tokens and 64 rows of weights (gated: 32 of each part), its four warps 32 x 32 each, STEP columns at a
+// time; the next ones are on their way in registers.
+#include "backend/cuda/linear/units.cuh"
+
+enum { TOKENS = 64, TILE_ROWS = 64, STEP = 128, STRIDE = STEP + 8, THREADS = 128 };
+enum { PLANE = TOKENS * STRIDE }; // halves
+
+template <int F> struct Weights {
+    static constexpr bool two = !(F == TERN_GPU_TERNARY || F == TERN_GPU_F16 || F == TERN_GPU_BF16);
+    static constexpr float times = F == TERN_GPU_TERNARY || F == TERN_GPU_F16 ? 1.0f : 64.0f;
+    static constexpr int units = STEP / (Format<F>::columns * Format<F>::parts); // of a row in a step
+    static constexpr int mine = TILE_ROWS * units / THREADS;                     // of a thread
+};
+
+static __device__ __forceinline__ uint32_t pack_halves(float a, float b)
+{
+    const __half2 h = __floats2half2_rn(a, b);
+    return *(const uint32_t *)&h;
+}
+
+static __device__ __forceinline__ float leading(float v)
+{
+    return __uint_as_float(__float_as_uint(v) & 0xffffe000u);
+}
+
+// N numbers as halves at `to`, and what is left of them a plane further.
+template <int N, bool TWO> static __device__ __forceinline__ void store_halves(__half *to, const float *v)
+{
+    uint32_t first[N / 2], rest[N / 2];
+#pragma unroll
+    for (int i = 0; i < N / 2; i++) {
+        const float a = TWO ? leading(v[2 * i]) : v[2 * i], b = TWO ? leading(v[2 * i + 1]) : v[2 * i + 1];
+        first[i] = pack_halves(a, b);
+        rest[i] = TWO ? pack_halves(v[2 * i] - a, v[2 * i + 1] - b) : 0;
+    }
+#pragma unroll
+    for (int i = 0; i < N / 8; i++) {
+        *(uint4 *)(to + 8 * i) = make_uint4(first[4 * i], first[4 * i + 1], first[4 * i + 2], first[4 * i + 3]);
+        if (TWO)
+            *(uint4 *)(to + PLANE + 8 * i) = make_uint4(rest[4 * i], rest[4 * i + 1], rest[4 * i + 2], rest[4 * i + 3]);
+    }
+}
+
+// --- x: a row for two threads, each 64 columns in runs of 8 that take turns
+
+static __device__ __forceinline__ void fetch_x(const Linear &l, const float *row, uint32_t from, float *v, int run)
+{
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+        const uint32_t c = from + run * 16 + k;
+        v[k] = c < l.cols ? row[c] : 0;
+    }
+}
+
+// Stores a step's rows as halves, and the inverses of what they were multiplied with.
+static __device__ __forceinline__ void store_x(const Linear &l, const float *row, uint32_t from, __half *to,
+                                               float *inverse)
+{
+    const uint32_t side = threadIdx.x & 1;
+    float top = 0;
+#pragma unroll
+    for (int run = 0; run < 8; run++) {
+        float v[8];
+        fetch_x(l, row, from + side * 8, v, run);
+#pragma unroll
+        for (int k = 0; k < 8; k++) top = fmaxf(top, fabsf(v[k]));
+    }
+    top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
+    // 2^(14 - exponent), kept among numbers whose inverse is one too
+    const int exponent = (int)(__float_as_uint(top) >> 23 & 255);
+    const int power = min(max(127 + 14 - (exponent - 127), 1), 253);
+    const float factor = __uint_as_float((uint32_t)power << 23);
+    if (side == 0) inverse[threadIdx.x / 2] = __uint_as_float((uint32_t)(254 - power) << 23);
+#pragma unroll
+    for (int run = 0; run < 8; run++) {
+        float v[8];
+        fetch_x(l, row, from + side * 8, v, run); // from L1
+#pragma unroll
+        for (int k = 0; k < 8; k++) v[k] *= factor;
+        store_halves<8, true>(to + threadIdx.x / 2 * STRIDE + run * 16 + side * 8, v);
+    }
+}
+
+// --- weights
+
+template <int F> struct Mine {
+    Unit u[Weights<F>::mine];
+};
+
+static __device__ __forceinline__ const uint8_t *weight_row(const Linear &l, Tile at, uint32_t i)
+{
+    const uint32_t part = l.gated ? i / (TILE_ROWS / 2) : at.part, r = at.first + (l.gated ? i % (TILE_ROWS / 2) : i);
+    return l.parts[part].w + (size_t)min(r, l.parts[part].rows - 1) * l.row_bytes;
+}
+
+template <int F> static __device__ __forceinline__ void fetch_w(const Linear &l, Tile at, uint32_t step, Mine<F> &m)
+{
+    using W = Weights<F>;
+    const uint32_t units = units_of<F>(l.cols, l.row_bytes);
+#pragma unroll
+    for (int k = 0; k < W::mine; k++) {
+        const uint32_t j = threadIdx.x + k * THREADS, i = step * W::units + j % W::units;
+        Unit none = {};
+        m.u[k] = i < units ? load_unit<F>(weight_row(l, at, j / W::units), i, l.cols, l.row_bytes) : none;
+    }
+}
+
+template <int F>
+static __device__ __forceinline__ void store_w(const Linear &l, uint32_t step, const Mine<F> &m, __half *to)
+{
+    using W = Weights<F>;
+    constexpr int N = Format<F>::columns;
+    const uint32_t units = units_of<F>(l.cols, l.row_bytes);
+#pragma unroll
+    for (int k = 0; k < W::mine; k++) {
+        const uint32_t j = threadIdx.x + k * THREADS, i = step * W::units + j % W::units;
+#pragma unroll
+        for (int part = 0; part < Format<F>::parts; part++) {
+            float v[N] = {};
+            if (i < units) numbers_of<F>(m.u[k], i, part, v);
+#pragma unroll
+            for (int n = 0; n < N; n++) v[n] *= W::times;
+            store_halves<N, W::two>(to + j / W::units * STRIDE + column_of<F>(i, part) - step * STEP, v);
+        }
+    }
+}
+
+// --- products
+
+static __device__ __forceinline__ void load4(uint32_t *r, const __half *at)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3},[%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(at)));
+}
+
+// Two times 16 rows of x (first halves, then what is left) and two times 16 rows of weights, `apart` rows apart.
+template <bool TWO>
+static __device__ __forceinline__ void multiply(float (&c)[2][4][4], const __half *x, const __half *w, uint32_t apart,
+                                                uint32_t lane)
+{
+    const __half *xa = x + (lane & 15) * STRIDE + (lane >> 4) * 8;
+    const __half *wb = w + ((lane >> 4) * 8 + (lane & 7)) * STRIDE + (lane >> 3 & 1) * 8;
+#pragma unroll 2
+    for (int k = 0; k < STEP; k += 16) {
+        uint32_t a[2][2][4], b[2][2][4]; // [tile][plane]
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+#pragma unroll
+            for (int p = 0; p < 2; p++) {
+                load4(a[i][p], xa + p * PLANE + i * 16 * STRIDE + k);
+                if (p == 0 || TWO) load4(b[i][p], wb + p * PLANE + i * apart * STRIDE + k);
+            }
+#pragma unroll
+        for (int m = 0; m < 2; m++)
+#pragma unroll
+            for (int n = 0; n < 4; n++) {
+                const uint32_t *b0 = b[n / 2][0] + n % 2 * 2, *b1 = b[n / 2][1] + n % 2 * 2;
+                mma_f16(c[m][n], a[m][0], b0[0], b0[1]);
+                mma_f16(c[m][n], a[m][1], b0[0], b0[1]);
+                if (TWO) mma_f16(c[m][n], a[m][0], b1[0], b1[1]);
+            }
+    }
+}
+
+template <int F>
+static __device__ __forceinline__ void finish_tile(const Linear &l, Tile at, const float (&c)[2][4][4], uint32_t token,
+                                                   uint32_t side, uint32_t lane, int m, int i)
+{
+    const float unit = 1 / Weights<F>::times;
+#pragma unroll
+    for (int n = 0; n < 4; n++) {
+        if (l.gated && n >= 2) break;
+        const uint32_t k = side * (l.gated ? 16 : 32) + n * 8;
+        const uint32_t r = at.first + k + (lane & 3) * 2 + (i & 1);
+        const tern_cuda_part &part = l.parts[at.part];
+        if (r >= part.rows) continue;
+        const float y = c[m][n][i] * unit * scale_of(part, r);
+        if (l.gated) finish_gated(l, token, r, y, c[m][(n + 2) & 3][i] * unit * scale_of(l.parts[1], r));
+        else finish(l, token, at.col + r, biased(part, r, y));
+    }
+}
+
+template <int F> static __global__ void __launch_bounds__(THREADS) dense_mma(const __grid_constant__ Linear l)
+{
+    extern __shared__ __align__(16) __half tiles[];
+    __shared__ float inverse[TOKENS];
+    __half *xs = tiles, *ws = tiles + 2 * PLANE;
+    const uint32_t warp = threadIdx.x >> 5, lane = threadIdx.x & 31, side = warp & 1, g = lane >> 2;
+    const uint32_t first_token = blockIdx.y * TOKENS, count = row_count(l);
+    if (first_token >= count) return;
+    const Tile at = tile_of(l, blockIdx.x, l.gated ? TILE_ROWS / 2 : TILE_ROWS);
+    const float *row = (const float *)l.x + (size_t)min(first_token + threadIdx.x / 2, count - 1) * l.x_stride;
+    const __half *xw = xs + (warp >> 1) * 32 * STRIDE;
+    const uint32_t steps = (l.cols + STEP - 1) / STEP;
+    float total[2][4][4] = {};
+    Mine<F> mine;
+    fetch_w<F>(l, at, 0, mine);
+    for (uint32_t step = 0; step < steps; step++) {
+        __syncthreads();
+        store_x(l, row, step * STEP, xs, inverse);
+        store_w<F>(l, step, mine, ws);
+        if (step + 1 < steps) fetch_w<F>(l, at, step + 1, mine);
+        __syncthreads();
+        float c[2][4][4] = {};
+        multiply<Weights<F>::two>(c, xw, ws + side * (l.gated ? 16 : 32) * STRIDE, l.gated ? 32 : 16, lane);
+#pragma unroll
+        for (int m = 0; m < 2; m++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const float by = inverse[(warp >> 1) * 32 + m * 16 + g + (i >> 1) * 8];
+#pragma unroll
+                for (int n = 0; n < 4; n++) total[m][n][i] = fmaf(c[m][n][i], by, total[m][n][i]);
+            }
+    }
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const uint32_t token = first_token + (warp >> 1) * 32 + m * 16 + g + (i >> 1) * 8;
+            if (token < count) finish_tile<F>(l, at, total, token, side, lane, m, i);
+        }
+}
+
+template <int F> static cudaError_t start(const Linear *l, cudaStream_t s)
+{
+    const int shared = 4 * PLANE * (int)sizeof(__half);
+    const cudaError_t e = cudaFuncSetAttribute(dense_mma<F>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    if (e != cudaSuccess) return e;
+    const dim3 grid(tiles_of(l, l->gated ? TILE_ROWS / 2 : TILE_ROWS), (l->n + TOKENS - 1) / TOKENS);
+    dense_mma<F><<<grid, THREADS, shared, s>>>(*l);
+    return cudaGetLastError();
+}
+
+cudaError_t tern_cuda_dense_mma(const Linear *l, const tern_cuda_product_device *, cudaStream_t s)
+{
+    switch (l->format) {
+#define START(format)                                                                                                  \
+    case TERN_GPU_##format: return start<TERN_GPU_##format>(l, s);
+        TERN_CUDA_DENSE_FORMATS(START)
+        START(TERNARY)
+#undef START
+    default: return cudaErrorInvalidValue;
+    }
+}

@@ -1,0 +1,183 @@
+// Weights of any encoding times few f32 rows, normed first where asked: out[t][r] = sum_c w[r][c] x[t][c], then the
+// epilogue. Ternary weights give the sum of codes times x, times their scale.
+//
+// A warp has ROWS rows at a time, its lanes units of them; x lies in shared memory (in the device's, where it is too
+// long), in an order in which the lanes' reads meet different banks. Sums in f32, in any order.
+#include "backend/cuda/linear/units.cuh"
+
+enum { ROWS = 2, WARPS = 8 };
+
+// Where vector j of four columns lies.
+static __device__ __forceinline__ uint32_t place_of(uint32_t j)
+{
+    return j ^ ((j >> 3 ^ j >> 5) & 7);
+}
+
+static __device__ float inverse_norm(const Linear &l, const float *x)
+{
+    __shared__ float pool[WARPS];
+    float sum = 0;
+    for (uint32_t c = threadIdx.x; c < l.cols; c += blockDim.x) sum += x[c] * x[c];
+    for (int i = 16; i > 0; i >>= 1) sum += __shfl_xor_sync(~0u, sum, i);
+    if ((threadIdx.x & 31) == 0) pool[threadIdx.x >> 5] = sum;
+    __syncthreads();
+    sum = 0;
+    for (uint32_t i = 0; i < blockDim.x / 32; i++) sum += pool[i];
+    __syncthreads();
+    return 1 / sqrtf(sum / (float)l.cols + l.eps);
+}
+
+// Rows first .. first + tokens - 1 of x, and zeros up to NT rows of `width` columns.
+template <int NT>
+static __device__ void stage(const Linear &l, float *xs, uint32_t first, uint32_t tokens, uint32_t width)
+{
+    for (uint32_t t = 0; t < NT; t++) {
+        const float *x = (const float *)l.x + (size_t)(first + min(t, tokens - 1)) * l.x_stride;
+        const float norm = l.norm_weight ? inverse_norm(l, x) : 1;
+        for (uint32_t c = threadIdx.x; c < width; c += blockDim.x) {
+            float v = t < tokens && c < l.cols ? x[c] : 0;
+            if (l.norm_weight && c < l.cols) v = v * norm * __ldg(l.norm_weight + c);
+            xs[t * width + place_of(c / 4) * 4 + c % 4] = v;
+        }
+    }
+    __syncthreads();
+}
+
+template <int F, int NT>
+static __device__ __forceinline__ void multiply_units(float (&sums)[ROWS][NT], const uint8_t *const *rows,
+                                                      const Linear &l, const float *xs, uint32_t width, uint32_t i)
+{
+    constexpr int N = Format<F>::columns;
+    Unit u[ROWS];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) u[r] = load_unit<F>(rows[r], i, l.cols, l.row_bytes);
+#pragma unroll
+    for (int part = 0; part < Format<F>::parts; part++) {
+        const uint32_t first = column_of<F>(i, part) / 4;
+        float v[ROWS][N];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) numbers_of<F>(u[r], i, part, v[r]);
+#pragma unroll
+        for (int t = 0; t < NT; t++)
+#pragma unroll
+            for (int k = 0; k < N / 4; k++) {
+                const float4 x = *(const float4 *)(xs + t * width + place_of(first + k) * 4);
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
+                    sums[r][t] +=
+                        v[r][4 * k] * x.x + v[r][4 * k + 1] * x.y + (v[r][4 * k + 2] * x.z + v[r][4 * k + 3] * x.w);
+            }
+    }
+}
+
+// The rows of a warp: neighbours of a part, or, gated, the same of both.
+struct Pair {
+    Tile at;
+    uint32_t part[ROWS], row[ROWS];
+};
+
+static __device__ __forceinline__ Pair pair_of(const Linear &l, uint32_t tile)
+{
+    Pair q;
+    q.at = tile_of(l, tile, l.gated ? 1 : ROWS);
+#pragma unroll
+    for (uint32_t r = 0; r < ROWS; r++) {
+        q.part[r] = l.gated ? r : q.at.part;
+        q.row[r] = q.at.first + (l.gated ? 0 : r);
+    }
+    return q;
+}
+
+static __device__ __forceinline__ float scaled(const Linear &l, const Pair &q, int r, float sum)
+{
+    return sum * scale_of(l.parts[q.part[r]], q.row[r]);
+}
+
+// A lane for each number that comes out.
+template <int NT>
+static __device__ __forceinline__ void finish_pair(const Linear &l, const Pair &q, const float (&sums)[ROWS][NT],
+                                                   uint32_t first_token, uint32_t tokens, uint32_t lane)
+{
+#pragma unroll
+    for (int t = 0; t < NT; t++) {
+        if (t >= tokens) break;
+        if (l.gated && lane == t)
+            finish_gated(l, first_token + t, q.row[0], scaled(l, q, 0, sums[0][t]), scaled(l, q, 1, sums[1][t]));
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const tern_cuda_part &part = l.parts[q.part[r]];
+            if (!l.gated && lane == r * NT + t && q.row[r] < part.rows)
+                finish(l, first_token + t, q.at.col + q.row[r], biased(part, q.row[r], scaled(l, q, r, sums[r][t])));
+        }
+    }
+}
+
+template <int F, int NT>
+static __global__ void __launch_bounds__(WARPS * 32)
+    dense_vec(const __grid_constant__ Linear l, uint32_t width, uint32_t tiles)
+{
+    extern __shared__ __align__(16) float xs[];
+    const uint32_t lane = threadIdx.x & 31, warps = blockDim.x / 32;
+    const uint32_t first_token = blockIdx.y * NT, count = row_count(l);
+    if (first_token >= count) return;
+    const uint32_t tokens = min(count - first_token, (uint32_t)NT), units = units_of<F>(l.cols, l.row_bytes);
+    stage<NT>(l, xs, first_token, tokens, width);
+    for (uint32_t tile = blockIdx.x * warps + (threadIdx.x >> 5); tile < tiles; tile += gridDim.x * warps) {
+        const Pair q = pair_of(l, tile);
+        const uint8_t *rows[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const tern_cuda_part &part = l.parts[q.part[r]];
+            rows[r] = part.w + (size_t)min(q.row[r], part.rows - 1) * l.row_bytes;
+        }
+        float sums[ROWS][NT] = {};
+#pragma unroll(Format <F>::floats ? 4 : 1)
+        for (uint32_t i = lane; i < units; i += 32) multiply_units<F, NT>(sums, rows, l, xs, width, i);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int t = 0; t < NT; t++)
+#pragma unroll
+                for (int k = 0; k < 5; k++) sums[r][t] += __shfl_xor_sync(~0u, sums[r][t], 16 >> k);
+        finish_pair<NT>(l, q, sums, first_token, tokens, lane);
+    }
+}
+
+template <int F, int NT> static cudaError_t start(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
+{
+    // whole units, and the places of whole runs of 32 vectors
+    const uint32_t width =
+        (units_of<F>(l->cols, l->row_bytes) * Format<F>::columns * Format<F>::parts + 127) / 128 * 128;
+    const size_t shared = (size_t)width * NT * sizeof(float);
+    if (shared > d->shared_bytes) return cudaErrorInvalidValue;
+    if (shared > 48 * 1024) {
+        const cudaError_t e =
+            cudaFuncSetAttribute(dense_vec<F, NT>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+        if (e != cudaSuccess) return e;
+    }
+    const uint32_t tiles = tiles_of(l, l->gated ? 1 : ROWS), n = d->multiprocessors;
+    const uint32_t fit = (uint32_t)(d->shared_bytes / (shared + 1024)), most = n * (fit < 1 ? 1 : fit > 6 ? 6 : fit);
+    const uint32_t warps = tiles / n < 2 ? 2 : tiles / n > WARPS ? WARPS : tiles / n;
+    const uint32_t blocks = (tiles + warps - 1) / warps;
+    const dim3 grid(blocks < most ? blocks : most, (l->n + NT - 1) / NT);
+    dense_vec<F, NT><<<grid, warps * 32, shared, s>>>(*l, width, tiles);
+    return cudaGetLastError();
+}
+
+template <int F> static cudaError_t start_format(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
+{
+    const bool one = l->n == 1 || (size_t)(l->cols + 127) * 16 > d->shared_bytes;
+    return one ? start<F, 1>(l, d, s) : start<F, 4>(l, d, s);
+}
+
+cudaError_t tern_cuda_dense_vec(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
+{
+    switch (l->format) {
+#define START(format)                                                                                                  \
+    case TERN_GPU_##format: return start_format<TERN_GPU_##format>(l, d, s);
+        TERN_CUDA_DENSE_FORMATS(START)
+        START(TERNARY)
+#undef START
+    default: return cudaErrorInvalidValue;
+    }
+}

@@ -1,0 +1,84 @@
+/* Products of weights and rows of activations on CUDA (LINEAR of ops/operands.h): what a launch is told, and which
+ * kernel it gets. Plain data; usable from C. */
+#ifndef TERN_BACKEND_CUDA_PRODUCT_H
+#define TERN_BACKEND_CUDA_PRODUCT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/cuda/formats.h"
+#include "backend/cuda/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { TERN_CUDA_PRODUCT_PARTS = 3 };
+
+typedef struct tern_cuda_part {
+    const uint8_t *w;        /* device: `rows` rows of row_bytes, from a multiple of 16 bytes on */
+    const float *row_scales; /* device, [rows]; NULL: `scale` */
+    const float *bias;       /* device, [rows]; NULL: none */
+    float scale;             /* of ternary weights; 1 of others */
+    uint32_t rows;
+} tern_cuda_part;
+
+/* One LINEAR. All pointers are of the device.
+ *
+ *   out[t * out_stride + r] for the rows of all parts one after the other, or act(part 0) * part 1 where it is gated
+ *   (two parts of as many rows); t < *count * times (NULL: n). The residual may be out itself. */
+typedef struct tern_cuda_product {
+    uint32_t format; /* tern_gpu_format: rows as backend/gpu/layout.h lays them out */
+    uint32_t n_parts;
+    tern_cuda_part parts[TERN_CUDA_PRODUCT_PARTS];
+    uint32_t cols, row_bytes; /* row_bytes: a multiple of 16; ternary: of 32 */
+    uint32_t n;               /* the most rows of x */
+    const uint32_t *count;    /* times `times`: the rows of this run */
+    uint32_t times;
+    bool gated, q8; /* q8: x is int8 rows (TERN_DTYPE_Q8), for ternary weights */
+    uint32_t activation;
+    const void *x; /* f32 rows of x_stride elements (any alignment of 4), or int8 rows of x_stride, a multiple of
+                    * 128, zeros from cols on */
+    uint32_t x_stride;
+    const float *x_scales; /* q8: [n] inverse scales and [n] sums */
+    const int32_t *x_sums;
+    const float *norm_weight; /* x, f32, is normed first; ternary: then made int8. NULL: it is not */
+    float eps;
+    const float *residual; /* NULL: none */
+    uint32_t residual_stride, out_stride;
+    float *out;
+} tern_cuda_product;
+
+/* What the device is, as far as choices go by it. */
+typedef struct tern_cuda_product_device {
+    uint32_t capability; /* 80, 86, 89, 90, 100, 120 */
+    uint32_t multiprocessors;
+    uint32_t shared_bytes; /* the most of a block */
+} tern_cuda_product_device;
+
+typedef enum tern_cuda_product_kernel {
+    TERN_CUDA_PRODUCT_TERNARY_VEC,   /* int8 rows, few: tensor cores, K split among the warps of a block */
+    TERN_CUDA_PRODUCT_TERNARY_NORM,  /* one f32 row, normed and made int8 by every block */
+    TERN_CUDA_PRODUCT_TERNARY_MMA,   /* int8 rows, many: mma.sync */
+    TERN_CUDA_PRODUCT_TERNARY_WGMMA, /* the same on sm_90a: wgmma */
+    TERN_CUDA_PRODUCT_DENSE_VEC,     /* f32 rows, few */
+    TERN_CUDA_PRODUCT_DENSE_MMA,     /* f32 rows, many: halves on tensor cores */
+    TERN_CUDA_PRODUCT_KERNELS
+} tern_cuda_product_kernel;
+
+const char *tern_cuda_product_name(tern_cuda_product_kernel kernel);
+/* The product that an op is. False when these kernels lack it: weights of several experts or formats, a gate with a
+ * limit, int8 rows times dense weights, rows too long for a block's shared memory. */
+bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_device *d, tern_cuda_product *out);
+/* The kernel for these rows; host alone, no device is asked. */
+tern_cuda_product_kernel tern_cuda_product_select(const tern_cuda_product *l, const tern_cuda_product_device *d);
+/* Starts it on a stream (a cudaStream_t); gives a cudaError_t, 0: success. */
+int tern_cuda_product_launch(const tern_cuda_product *l, tern_cuda_product_kernel kernel,
+                             const tern_cuda_product_device *d, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

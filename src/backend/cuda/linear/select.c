@@ -1,0 +1,97 @@
+/* Which kernel a product gets: one table, by what x is and how many rows there may be. */
+#include "backend/cuda/linear/product.h"
+
+typedef struct choice {
+    bool ternary_q8, norm;
+    uint32_t capability; /* exactly; 0: any */
+    uint32_t most;       /* rows */
+    tern_cuda_product_kernel kernel;
+} choice;
+
+/* The first row that fits. */
+static const choice table[] = {
+    {true, true, 0, 1, TERN_CUDA_PRODUCT_TERNARY_NORM},
+    {true, false, 0, 64, TERN_CUDA_PRODUCT_TERNARY_VEC},
+    {true, false, 0, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_MMA},
+    {false, true, 0, UINT32_MAX, TERN_CUDA_PRODUCT_DENSE_VEC},
+    {false, false, 0, 8, TERN_CUDA_PRODUCT_DENSE_VEC},
+    {false, false, 0, UINT32_MAX, TERN_CUDA_PRODUCT_DENSE_MMA},
+};
+
+static const char *const names[TERN_CUDA_PRODUCT_KERNELS] = {"ternary_vec",   "ternary_norm", "ternary_mma",
+                                                             "ternary_wgmma", "dense_vec",    "dense_mma"};
+
+static bool parts_are_alike(const tern_cuda_linear *p)
+{
+    const tern_cuda_weight *first = &p->weight[0];
+    for (uint32_t i = 1; i < p->n_parts; i++) {
+        const tern_cuda_weight *w = &p->weight[i];
+        if (w->format != first->format || w->cols != first->cols || w->row_bytes != first->row_bytes) return false;
+    }
+    return true;
+}
+
+static void take_parts(const tern_cuda_linear *p, tern_cuda_product *out)
+{
+    for (uint32_t i = 0; i < p->n_parts; i++) {
+        const tern_cuda_weight *w = &p->weight[i];
+        const bool ternary = w->format == TERN_GPU_TERNARY;
+        out->parts[i] = (tern_cuda_part){.w = w->data,
+                                         .row_scales = ternary ? w->row_scales : NULL,
+                                         .bias = p->bias[i],
+                                         .scale = ternary ? w->scale : 1.0f,
+                                         .rows = w->rows};
+    }
+}
+
+static void take_rows(const tern_cuda_linear *p, tern_cuda_product *out)
+{
+    out->q8 = p->x.data == NULL;
+    out->x = out->q8 ? (const void *)p->q8.data : (const void *)p->x.data;
+    out->x_stride = out->q8 ? p->q8.stride : p->x.stride;
+    out->x_scales = p->q8.inv_scales;
+    out->x_sums = p->q8.sums;
+    out->residual = p->residual.data;
+    out->residual_stride = p->residual.stride;
+    out->out = p->out.data;
+    out->out_stride = p->out.stride;
+}
+
+enum { SHARED_RESERVE = 4096 };
+
+bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_device *d, tern_cuda_product *out)
+{
+    const tern_cuda_weight *w = &p->weight[0];
+    const uint64_t x_bytes = (uint64_t)w->cols * sizeof(float) + SHARED_RESERVE;
+    if (p->routes || p->n_experts != 1 || p->x_times != 1 || !parts_are_alike(p)) return false;
+    if (w->format > TERN_GPU_Q1_0 || (p->gated && p->activation > TERN_ACT_GELU)) return false;
+    if (p->x.data ? x_bytes > d->shared_bytes : w->format != TERN_GPU_TERNARY) return false;
+    *out = (tern_cuda_product){.format = w->format,
+                               .n_parts = p->n_parts,
+                               .cols = w->cols,
+                               .row_bytes = w->row_bytes,
+                               .n = p->count.most,
+                               .count = p->count.n,
+                               .times = p->count.times,
+                               .gated = p->gated,
+                               .activation = p->activation};
+    take_parts(p, out);
+    take_rows(p, out);
+    return true;
+}
+
+const char *tern_cuda_product_name(tern_cuda_product_kernel kernel)
+{
+    return names[kernel];
+}
+
+tern_cuda_product_kernel tern_cuda_product_select(const tern_cuda_product *l, const tern_cuda_product_device *d)
+{
+    const bool norm = l->norm_weight != NULL, q8 = l->q8 || (l->format == TERN_GPU_TERNARY && norm);
+    for (size_t i = 0;; i++) {
+        const choice *c = &table[i];
+        if (c->ternary_q8 != q8 || c->norm != norm || l->n > c->most) continue;
+        if (c->capability && c->capability != d->capability) continue;
+        return c->kernel;
+    }
+}

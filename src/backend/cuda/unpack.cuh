@@ -73,8 +73,17 @@ static __device__ inline float tern_block_level(uint32_t format, const uint8_t *
     return number * tern_half_at(row + at + block * 2);
 }
 
+/* A byte e in place of d: 2^(e - 128) times twice the numbers of E2M1; 0 for e = 0, as on the other GPUs. */
+static __device__ inline float tern_mxfp4_level(const uint8_t *row, uint32_t c, uint32_t cols)
+{
+    const uint32_t block = c / 32, level = row[block * 16 + c % 16] >> c % 32 / 16 * 4 & 15, e = row[cols / 2 + block];
+    const uint32_t size = level & 7, twice = size < 4 ? size : size == 4 ? 4 : size == 5 ? 6 : size == 6 ? 8 : 12;
+    const float half = __uint_as_float(e << 23) * 0.5f;
+    return (level & 8 ? -(float)twice : (float)twice) * half;
+}
+
 /* Whether tern_element knows the format. */
-static inline bool tern_has_element(uint32_t format) { return format <= TERN_GPU_Q1_0; }
+static inline bool tern_has_element(uint32_t format) { return format <= TERN_GPU_MXFP4; }
 
 static __device__ inline float tern_element(uint32_t format, const uint8_t *row, uint32_t c, uint32_t cols)
 {
@@ -89,6 +98,7 @@ static __device__ inline float tern_element(uint32_t format, const uint8_t *row,
     case TERN_GPU_Q5_K: return tern_k_level(row, c, 176, true);
     case TERN_GPU_Q3_K: return tern_q3_level(row, c);
     case TERN_GPU_Q2_K: return tern_q2_level(row, c, cols);
+    case TERN_GPU_MXFP4: return tern_mxfp4_level(row, c, cols);
     case TERN_GPU_Q2_0:
         return ((float)(row[c / 4] >> c % 4 * 2 & 3) - 1.0f) * tern_half_at(row + cols / 4 + c / 64 * 2);
     case TERN_GPU_Q1_0:

@@ -2,8 +2,8 @@
 //
 // A float of x times the power of two that brings the largest of its row's STEP columns below 2^15 is the sum of two
 // halves, the first its 11 leading bits, but for about 2^-21 of it or 2^-38 of the largest. Codes and f16 weights are
-// halves; bf16 ones times 64 are, down to 2^-20; others times 64 are two halves as well, of which the product of the
-// second ones is left out: the rule of backend/gpu/linear/linear_float_coop.wesl. Sums in f32.
+// halves; bf16 and MXFP4 ones times 64 are, down to 2^-20; others times 64 are two halves as well, of which the product
+// of the second ones is left out: the rule of backend/gpu/linear/linear_float_coop.wesl. Sums in f32.
 //
 // A block has 64 tokens and 64 rows of weights (gated: 32 of each part), its four warps 32 x 32 each, STEP columns at a
 // time; the next ones are on their way in registers.
@@ -13,7 +13,8 @@ enum { TOKENS = 64, TILE_ROWS = 64, STEP = 128, STRIDE = STEP + 8, THREADS = 128
 enum { PLANE = TOKENS * STRIDE }; // halves
 
 template <int F> struct Weights {
-    static constexpr bool two = !(F == TERN_GPU_TERNARY || F == TERN_GPU_F16 || F == TERN_GPU_BF16);
+    static constexpr bool two =
+        !(F == TERN_GPU_TERNARY || F == TERN_GPU_F16 || F == TERN_GPU_BF16 || F == TERN_GPU_MXFP4);
     static constexpr float times = F == TERN_GPU_TERNARY || F == TERN_GPU_F16 ? 1.0f : 64.0f;
     static constexpr int units = STEP / (Format<F>::columns * Format<F>::parts); // of a row in a step
     static constexpr int mine = TILE_ROWS * units / THREADS;                     // of a thread

@@ -1,4 +1,4 @@
-// Weights of any encoding times few f32 rows, normed first where asked: out[t][r] = sum_c w[r][c] x[t][c], then the
+// Weights of any encoding times few f32 rows: out[t][r] = sum_c w[r][c] x[t][c], then the
 // epilogue. Ternary weights give the sum of codes times x, times their scale.
 //
 // A warp has ROWS rows at a time, its lanes units of them; x lies in shared memory (in the device's, where it is too
@@ -13,31 +13,14 @@ static __device__ __forceinline__ uint32_t place_of(uint32_t j)
     return j ^ ((j >> 3 ^ j >> 5) & 7);
 }
 
-static __device__ float inverse_norm(const Linear &l, const float *x)
-{
-    __shared__ float pool[WARPS];
-    float sum = 0;
-    for (uint32_t c = threadIdx.x; c < l.cols; c += blockDim.x) sum += x[c] * x[c];
-    for (int i = 16; i > 0; i >>= 1) sum += __shfl_xor_sync(~0u, sum, i);
-    if ((threadIdx.x & 31) == 0) pool[threadIdx.x >> 5] = sum;
-    __syncthreads();
-    sum = 0;
-    for (uint32_t i = 0; i < blockDim.x / 32; i++) sum += pool[i];
-    __syncthreads();
-    return 1 / sqrtf(sum / (float)l.cols + l.eps);
-}
-
 // Rows first .. first + tokens - 1 of x, and zeros up to NT rows of `width` columns.
 template <int NT>
 static __device__ void stage(const Linear &l, float *xs, uint32_t first, uint32_t tokens, uint32_t width)
 {
     for (uint32_t t = 0; t < NT; t++) {
         const float *x = (const float *)l.x + (size_t)(first + min(t, tokens - 1)) * l.x_stride;
-        const float norm = l.norm_weight ? inverse_norm(l, x) : 1;
         for (uint32_t c = threadIdx.x; c < width; c += blockDim.x) {
-            float v = t < tokens && c < l.cols ? x[c] : 0;
-            if (l.norm_weight && c < l.cols) v = v * norm * __ldg(l.norm_weight + c);
-            xs[t * width + place_of(c / 4) * 4 + c % 4] = v;
+            xs[t * width + place_of(c / 4) * 4 + c % 4] = t < tokens && c < l.cols ? x[c] : 0;
         }
     }
     __syncthreads();

@@ -43,8 +43,6 @@ typedef struct tern_cuda_product {
     uint32_t x_stride;
     const float *x_scales; /* q8: [n] inverse scales and [n] sums */
     const int32_t *x_sums;
-    const float *norm_weight; /* x, f32, is normed first; ternary: then made int8. NULL: it is not */
-    float eps;
     const float *residual; /* NULL: none */
     uint32_t residual_stride, out_stride;
     float *out;
@@ -59,7 +57,6 @@ typedef struct tern_cuda_product_device {
 
 typedef enum tern_cuda_product_kernel {
     TERN_CUDA_PRODUCT_TERNARY_VEC,   /* int8 rows, few: tensor cores, K split among the warps of a block */
-    TERN_CUDA_PRODUCT_TERNARY_NORM,  /* one f32 row, normed and made int8 by every block */
     TERN_CUDA_PRODUCT_TERNARY_MMA,   /* int8 rows, many: mma.sync */
     TERN_CUDA_PRODUCT_TERNARY_WGMMA, /* the same on sm_90a: wgmma */
     TERN_CUDA_PRODUCT_DENSE_VEC,     /* f32 rows, few */

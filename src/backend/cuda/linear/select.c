@@ -2,24 +2,31 @@
 #include "backend/cuda/linear/product.h"
 
 typedef struct choice {
-    bool ternary_q8, norm;
+    bool q8;
+    bool narrow;         /* only where a block's tile is a small part of the time: few rows of weights, or long ones */
     uint32_t capability; /* exactly; 0: any */
-    uint32_t most;       /* rows */
+    uint32_t most;       /* rows of x */
     tern_cuda_product_kernel kernel;
 } choice;
 
-/* The first row that fits. */
+/* The first row that fits (docs/cuda.md has the times). */
 static const choice table[] = {
-    {true, true, 0, 1, TERN_CUDA_PRODUCT_TERNARY_NORM},
     {true, false, 0, 64, TERN_CUDA_PRODUCT_TERNARY_VEC},
+    {true, true, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},
     {true, false, 0, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_MMA},
-    {false, true, 0, UINT32_MAX, TERN_CUDA_PRODUCT_DENSE_VEC},
     {false, false, 0, 8, TERN_CUDA_PRODUCT_DENSE_VEC},
     {false, false, 0, UINT32_MAX, TERN_CUDA_PRODUCT_DENSE_MMA},
 };
 
-static const char *const names[TERN_CUDA_PRODUCT_KERNELS] = {"ternary_vec",   "ternary_norm", "ternary_mma",
-                                                             "ternary_wgmma", "dense_vec",    "dense_mma"};
+static const char *const names[TERN_CUDA_PRODUCT_KERNELS] = {"ternary_vec", "ternary_mma", "ternary_wgmma", "dense_vec",
+                                                             "dense_mma"};
+
+enum { FEW_ROWS = 1024, LONG_ROWS = 4096 };
+
+static bool is_narrow(const tern_cuda_product *l)
+{
+    return !l->gated && (l->cols >= LONG_ROWS || (l->n_parts == 1 && l->parts[0].rows <= FEW_ROWS));
+}
 
 static bool parts_are_alike(const tern_cuda_linear *p)
 {
@@ -64,7 +71,7 @@ bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_dev
     const tern_cuda_weight *w = &p->weight[0];
     const uint64_t x_bytes = (uint64_t)w->cols * sizeof(float) + SHARED_RESERVE;
     if (p->routes || p->n_experts != 1 || p->x_times != 1 || !parts_are_alike(p)) return false;
-    if (w->format > TERN_GPU_Q1_0 || (p->gated && p->activation > TERN_ACT_GELU)) return false;
+    if (w->format > TERN_GPU_MXFP4 || (p->gated && p->activation > TERN_ACT_GELU)) return false;
     if (p->x.data ? x_bytes > d->shared_bytes : w->format != TERN_GPU_TERNARY) return false;
     *out = (tern_cuda_product){.format = w->format,
                                .n_parts = p->n_parts,
@@ -87,10 +94,9 @@ const char *tern_cuda_product_name(tern_cuda_product_kernel kernel)
 
 tern_cuda_product_kernel tern_cuda_product_select(const tern_cuda_product *l, const tern_cuda_product_device *d)
 {
-    const bool norm = l->norm_weight != NULL, q8 = l->q8 || (l->format == TERN_GPU_TERNARY && norm);
     for (size_t i = 0;; i++) {
         const choice *c = &table[i];
-        if (c->ternary_q8 != q8 || c->norm != norm || l->n > c->most) continue;
+        if (c->q8 != l->q8 || l->n > c->most || (c->narrow && !is_narrow(l))) continue;
         if (c->capability && c->capability != d->capability) continue;
         return c->kernel;
     }

@@ -1,11 +1,11 @@
-// Ternary weights times few int8 rows, or one f32 row that every block norms and makes int8 first.
+// Ternary weights times few int8 rows.
 //
 //   out[t][r] = (sum_c code[r][c] q[t][c] - sum_c q[t][c]) * (inv_scale[t] * scale),  code = w + 1; then the epilogue
 //
 // A block has 16 rows of a part (gated: of both); its warps share the columns, 256 at a time. A lane reads 16 bytes of
 // an I2_S group, that is 16 columns of each quarter, and 16 bytes of x for each quarter: what it multiplies lies in the
-// fragment of an m16n8k32 whose columns are taken in that order, so nothing is rearranged. Weights are asked for before
-// x is made. Integers are exact in any order.
+// fragment of an m16n8k32 whose columns are taken in that order, so nothing is rearranged. Weights are asked for
+// two steps ahead. Integers are exact in any order.
 #include "backend/cuda/linear/common.cuh"
 
 enum { TILE_ROWS = 16, STEP_CHUNKS = 4, MAX_WARPS = 16, AHEAD = 2 };
@@ -57,71 +57,10 @@ static __device__ __forceinline__ void multiply_step(Sums<NT, PARTS> &sums, cons
         }
 }
 
-// What a row of x is, once it is int8.
-struct Row {
-    float inverse;
-    int sum;
-};
-
-static __device__ __forceinline__ float block_reduce(float v, bool largest, float *pool)
-{
-    for (int i = 16; i > 0; i >>= 1) {
-        const float o = __shfl_xor_sync(~0u, v, i);
-        v = largest ? fmaxf(v, o) : v + o;
-    }
-    if ((threadIdx.x & 31) == 0) pool[threadIdx.x >> 5] = v;
-    __syncthreads();
-    v = pool[0];
-    for (uint32_t i = 1; i < blockDim.x / 32; i++) v = largest ? fmaxf(v, pool[i]) : v + pool[i];
-    return v;
-}
-
-static __device__ __forceinline__ int8_t int8_of(float y, bool real, float scale)
-{
-    return real ? (int8_t)__float2int_rn(y * scale) : (int8_t)0;
-}
-
-// x[c] * norm_weight[c], and zeros behind the row's end.
-static __device__ __forceinline__ float weighted(const Linear &l, uint32_t c)
-{
-    return c < l.cols ? ((const float *)l.x)[c] * __ldg(l.norm_weight + c) : 0.0f;
-}
-
-// The row normed and as int8, in shared memory (`stride` bytes of it).
-static __device__ Row make_row(const Linear &l, int8_t *xs, uint32_t stride)
-{
-    __shared__ float squares_of[MAX_WARPS], top_of[MAX_WARPS];
-    __shared__ int sum;
-    float squares = 0, top = 0;
-    if (threadIdx.x == 0) sum = 0;
-    for (uint32_t c = threadIdx.x; c < l.cols; c += blockDim.x) {
-        const float x = ((const float *)l.x)[c];
-        squares += x * x;
-        top = fmaxf(top, fabsf(x * __ldg(l.norm_weight + c)));
-    }
-    squares = block_reduce(squares, false, squares_of);
-    top = block_reduce(top, true, top_of);
-    const bool real = squares < INFINITY;
-    const float norm = real ? 1 / sqrtf(squares / (float)l.cols + l.eps) : 0,
-                most = fmaxf(real ? top * norm : 0, 1e-5f);
-    const float scale = 127 / most;
-    int mine = 0;
-    for (uint32_t c = threadIdx.x; c < stride; c += blockDim.x) {
-        const int8_t q = int8_of(weighted(l, c) * norm, real, scale);
-        xs[c] = q;
-        mine += q;
-    }
-    mine = __reduce_add_sync(~0u, mine);
-    if ((threadIdx.x & 31) == 0) atomicAdd(&sum, mine);
-    __syncthreads();
-    const Row row = {1 / scale, sum};
-    return row;
-}
-
 // Sums of all warps, then the epilogue; pool: [warps][PARTS][8 NT tokens][16 rows].
 template <int NT, int PARTS>
 static __device__ __forceinline__ void share_and_finish(const Linear &l, const Sums<NT, PARTS> &sums, int *pool,
-                                                        Tile at, uint32_t first_token, uint32_t tokens, const Row *made)
+                                                        Tile at, uint32_t first_token, uint32_t tokens)
 {
     const uint32_t warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     const uint32_t plane = NT * 8 * TILE_ROWS;
@@ -143,8 +82,8 @@ static __device__ __forceinline__ void share_and_finish(const Linear &l, const S
         for (uint32_t w = 0; w < blockDim.x / 32; w++)
 #pragma unroll
             for (int p = 0; p < PARTS; p++) sum[p] += pool[(w * PARTS + p) * plane + o];
-        const float inverse = made ? made->inverse : l.x_scales[token];
-        const int less = made ? made->sum : l.x_sums[token];
+        const float inverse = l.x_scales[token];
+        const int less = l.x_sums[token];
         const tern_cuda_part &part = l.parts[at.part];
         const float y = (float)(sum[0] - less) * (inverse * scale_of(part, r));
         if (PARTS == 2) {
@@ -155,7 +94,7 @@ static __device__ __forceinline__ void share_and_finish(const Linear &l, const S
     }
 }
 
-template <int NT, int PARTS, bool NORM> static __global__ void ternary_vec(const __grid_constant__ Linear l)
+template <int NT, int PARTS> static __global__ void ternary_vec(const __grid_constant__ Linear l)
 {
     extern __shared__ __align__(16) int pool[];
     const uint32_t warps = blockDim.x / 32, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
@@ -180,13 +119,7 @@ template <int NT, int PARTS, bool NORM> static __global__ void ternary_vec(const
     const uint32_t first_token = blockIdx.y * NT * 8, count = row_count(l);
     if (first_token >= count) return;
     const uint32_t tokens = min(count - first_token, (uint32_t)NT * 8);
-    Row made = {0, 0};
     const int8_t *x = (const int8_t *)l.x + (size_t)first_token * l.x_stride;
-    if (NORM) {
-        int8_t *xs = (int8_t *)(pool + warps * PARTS * NT * 8 * TILE_ROWS);
-        made = make_row(l, xs, chunks * 64);
-        x = xs;
-    }
     const int8_t *mine[NT];
 #pragma unroll
     for (int n = 0; n < NT; n++) {
@@ -204,30 +137,28 @@ template <int NT, int PARTS, bool NORM> static __global__ void ternary_vec(const
         }
         chunk += AHEAD * warps * STEP_CHUNKS;
     }
-    share_and_finish<NT, PARTS>(l, sums, pool, at, first_token, tokens, NORM ? &made : NULL);
+    share_and_finish<NT, PARTS>(l, sums, pool, at, first_token, tokens);
 }
 
-template <int NT, int PARTS, bool NORM> static cudaError_t start(const Linear *l, cudaStream_t s)
+template <int NT, int PARTS> static cudaError_t start(const Linear *l, cudaStream_t s)
 {
     const uint32_t steps = (l->row_bytes / 16 + STEP_CHUNKS - 1) / STEP_CHUNKS;
     const uint32_t most = NT * PARTS > 2 ? MAX_WARPS / 2 : MAX_WARPS, rounds = (steps + most - 1) / most;
     uint32_t warps = (steps + rounds - 1) / rounds;
-    if (NORM && warps < 4) warps = 4;
-    const size_t shared = (size_t)warps * PARTS * NT * 8 * TILE_ROWS * sizeof(int) + (NORM ? l->row_bytes * 4 : 0);
+    const size_t shared = (size_t)warps * PARTS * NT * 8 * TILE_ROWS * sizeof(int);
     if (shared > 48 * 1024) {
-        const cudaError_t e = cudaFuncSetAttribute(ternary_vec<NT, PARTS, NORM>,
-                                                   cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+        const cudaError_t e =
+            cudaFuncSetAttribute(ternary_vec<NT, PARTS>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
         if (e != cudaSuccess) return e;
     }
     const dim3 grid(tiles_of(l, TILE_ROWS), (l->n + NT * 8 - 1) / (NT * 8));
-    ternary_vec<NT, PARTS, NORM><<<grid, warps * 32, shared, s>>>(*l);
+    ternary_vec<NT, PARTS><<<grid, warps * 32, shared, s>>>(*l);
     return cudaGetLastError();
 }
 
 cudaError_t tern_cuda_ternary_vec(const Linear *l, const tern_cuda_product_device *, cudaStream_t s)
 {
-    if (l->norm_weight) return l->gated ? start<1, 2, true>(l, s) : start<1, 1, true>(l, s);
-    if (l->n <= 8) return l->gated ? start<1, 2, false>(l, s) : start<1, 1, false>(l, s);
-    if (l->n <= 16) return l->gated ? start<2, 2, false>(l, s) : start<2, 1, false>(l, s);
-    return l->gated ? start<4, 2, false>(l, s) : start<4, 1, false>(l, s);
+    if (l->n <= 8) return l->gated ? start<1, 2>(l, s) : start<1, 1>(l, s);
+    if (l->n <= 16) return l->gated ? start<2, 2>(l, s) : start<2, 1>(l, s);
+    return l->gated ? start<4, 2>(l, s) : start<4, 1>(l, s);
 }

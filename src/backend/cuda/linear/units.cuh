@@ -92,6 +92,8 @@ static __host__ __device__ __forceinline__ void load_block_scale(Unit &u, const 
         const float2 both = halves_of(bits32(row + from + i * 4));
         u.d = both.x;
         u.least = both.y;
+    } else if (F == TERN_GPU_MXFP4) {
+        u.d = float_of((uint32_t)read_only<unsigned char>(row + from + i) << 23) * 0.5f; // half its scale
     } else {
         u.d = half_at(row + from + i * 2);
     }
@@ -192,9 +194,13 @@ static __host__ __device__ __forceinline__ float signed_byte(uint32_t v, uint32_
     return (float)(int8_t)(v >> 8 * i);
 }
 
-// Levels of IQ4_NL (ops/ref/ref_decode.c).
-static __host__ __device__ __forceinline__ float iq4_level(uint32_t q)
+// Levels of IQ4_NL, or twice those of MXFP4 (ops/ref/ref_decode.c).
+template <int F> static __host__ __device__ __forceinline__ float step_of(uint32_t q)
 {
+    if (F == TERN_GPU_MXFP4) {
+        const uint32_t w = q < 8 ? q < 4 ? 0x03020100u : 0x0c080604u : q < 12 ? 0xfdfeff00u : 0xf4f8fafcu;
+        return signed_byte(w, q & 3);
+    }
     const uint32_t w = q < 8 ? q < 4 ? 0xbfad9881u : 0xf6eaddcfu : q < 12 ? 0x26190d01u : 0x71594535u;
     return signed_byte(w, q & 3);
 }
@@ -299,10 +305,10 @@ static __host__ __device__ __forceinline__ void numbers_of(const Unit &u, uint32
         if (F == TERN_GPU_Q8_0) {
 #pragma unroll
             for (int b = 0; b < 4; b++) v[4 * k + b] = u.d * signed_byte(word_of(u.a, k), b);
-        } else if (F == TERN_GPU_IQ4_NL) {
+        } else if (F == TERN_GPU_IQ4_NL || F == TERN_GPU_MXFP4) {
             const uint32_t levels = levels_of<F>(u, i, part, k);
 #pragma unroll
-            for (int b = 0; b < 4; b++) v[4 * k + b] = u.d * iq4_level(levels >> 8 * b & 15);
+            for (int b = 0; b < 4; b++) v[4 * k + b] = u.d * step_of<F>(levels >> 8 * b & 15);
         } else {
             four_bytes(levels_of<F>(u, i, part, k), v + 4 * k);
 #pragma unroll
@@ -314,7 +320,8 @@ static __host__ __device__ __forceinline__ void numbers_of(const Unit &u, uint32
 // X(FORMAT) of every format, without ternary.
 #define TERN_CUDA_DENSE_FORMATS(X)                                                                                     \
     X(F32)                                                                                                             \
-    X(F16) X(BF16) X(Q8_0) X(Q6_K) X(Q4_K) X(Q5_K) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(IQ4_NL) X(Q3_K) X(Q2_K) X(Q2_0)   \
-        X(Q1_0)
+    X(F16)                                                                                                             \
+    X(BF16) X(Q8_0) X(Q6_K) X(Q4_K) X(Q5_K) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(IQ4_NL) X(Q3_K) X(Q2_K) X(Q2_0) X(Q1_0)  \
+        X(MXFP4)
 
 #endif

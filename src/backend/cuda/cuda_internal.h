@@ -16,7 +16,6 @@ struct tern_buffer {
     uint64_t bytes;
     bool is_weight;
     tern_gpu_layout layout; /* weights */
-    float scale;            /* ternary weights */
 };
 
 typedef struct tern_cuda {

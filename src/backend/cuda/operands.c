@@ -44,6 +44,7 @@ tern_cuda_count tern_cuda__count(const tern_prepared *p, tern_rows rows)
                              .most = tern_graph_max_rows(p->graph, rows)};
 }
 
+/* The scale is asked for here: of a file that arrives in pieces it is known only once the last one is there. */
 tern_cuda_weight tern_cuda__weight(const tern_prepared *p, tern_view view)
 {
     const tern_buffer *b = p->bindings[view.value].buffer;
@@ -51,7 +52,7 @@ tern_cuda_weight tern_cuda__weight(const tern_prepared *p, tern_view view)
     return (tern_cuda_weight){.data = b->data,
                               .row_scales =
                                   l->scales_offset ? (const float *)(const void *)(b->data + l->scales_offset) : NULL,
-                              .scale = b->scale,
+                              .scale = p->graph->values[view.value].weight->scale,
                               .format = l->format,
                               .rows = l->rows,
                               .cols = l->cols,

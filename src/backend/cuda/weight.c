@@ -91,7 +91,6 @@ tern_status tern_cuda__weight_make(tern_cuda *cuda, const tern_weight *w, tern_b
         return tern_error_prefix(err, "%s", w->name);
     buffer->is_weight = true;
     buffer->layout = layout;
-    buffer->scale = w->scale;
     const tern_status status = tern_cuda__weight_write(cuda, buffer, w, 0, err);
     if (status == TERN_OK) *out = buffer;
     else tern_cuda__buffer_free(buffer);

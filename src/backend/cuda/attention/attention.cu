@@ -171,12 +171,13 @@ struct tile {
     uint32_t stride;
 };
 
+/* Its first n positions; what may lie beyond them is no number of this sequence. */
 static __device__ void load_page(const tern_cuda_attention &p, tern_cuda_cache cache, uint32_t page, uint32_t kv,
-                                 const tile &s)
+                                 uint32_t n, const tile &s)
 {
     const size_t at = tern_cache_at(page, kv, 0, p.n_kv_heads, p.head_dim);
     for (uint32_t i = threadIdx.x; i < PAGE * p.head_dim; i += THREADS)
-        s.kv[i / p.head_dim * s.stride + i % p.head_dim] = tern_cache_get(cache, at + i);
+        s.kv[i / p.head_dim * s.stride + i % p.head_dim] = i / p.head_dim < n ? tern_cache_get(cache, at + i) : 0;
 }
 
 /* A thread has four queries and four positions, eight apart, for the scores; for the sums every eighth column. Eight
@@ -218,7 +219,7 @@ template <uint32_t COLUMNS> static __global__ void __launch_bounds__(THREADS) ti
             const uint32_t page = p.place.pages[of * p.place.max_pages + at / PAGE];
             float w[4][4] = {};
             __syncthreads();
-            load_page(p, p.k_cache, page, kv, s);
+            load_page(p, p.k_cache, page, kv, to - at, s);
             __syncthreads();
             for (uint32_t d = 0; d < p.head_dim; d++) {
                 float k[4];
@@ -258,7 +259,7 @@ template <uint32_t COLUMNS> static __global__ void __launch_bounds__(THREADS) ti
                 for (uint32_t c = 0; c < COLUMNS; c++) acc[i][c] *= keep;
             }
             __syncthreads();
-            load_page(p, p.v_cache, page, kv, s);
+            load_page(p, p.v_cache, page, kv, to - at, s);
             __syncthreads();
             for (uint32_t j = 0; j < PAGE; j++) {
                 float weight[4];

@@ -141,29 +141,27 @@ static tern_view quantized(test_case *c, tern_view x, tern_rows rows)
     return q8;
 }
 
+/* One op, or gate, up and GATE, whose values are apart: WebGPU binds none twice. */
 static tern_view add_gate(test_case *c, const network *n, tern_view x, tern_view routes)
 {
     const tern_view out = test_case_output(c, "act", TERN_ROWS_ROUTED, TERN_DTYPE_F32, n->ff);
-    tern_op op = {.in = {x},
-                  .n_parts = 2,
-                  .route = routes,
-                  .gated = true,
-                  .activation = n->activation,
-                  .limit = 0.75f,
-                  .out = out};
-    if (!n->gated) {
-        op.gated = false;
-        op.out = test_case_output(c, "gate_up", TERN_ROWS_ROUTED, TERN_DTYPE_F32, 2 * n->ff);
+    tern_op op = {.in = {x}, .n_parts = 2, .route = routes, .gated = true, .limit = 0.75f, .out = out};
+    op.activation = n->activation;
+    if (n->gated) {
+        add_linear(c, n, op, n->up, n->ff);
+        return out;
     }
+    tern_op gate = {.kind = TERN_OP_GATE, .rows = TERN_ROWS_ROUTED, .n_in = TERN_GATE_INPUTS, .out = out};
+    gate.activation = n->activation, gate.limit = op.limit;
+    op.n_parts = 1, op.gated = false;
+    for (uint32_t i = 0; i < TERN_GATE_INPUTS; i++) {
+        gate.in[i] = op.out = test_case_output(c, i ? "up" : "gate", TERN_ROWS_ROUTED, TERN_DTYPE_F32, n->ff);
+        add_linear(c, n, op, n->up, n->ff);
+    }
+    test_case_add(c, gate);
+    op.n_parts = 2; /* beside each other */
+    op.out = test_case_output(c, "gate_up", TERN_ROWS_ROUTED, TERN_DTYPE_F32, 2 * n->ff);
     add_linear(c, n, op, n->up, n->ff);
-    if (n->gated) return out;
-    test_case_add(c, (tern_op){.kind = TERN_OP_GATE,
-                               .rows = TERN_ROWS_ROUTED,
-                               .n_in = TERN_GATE_INPUTS,
-                               .in = {test_case_columns(op.out, 0, n->ff), test_case_columns(op.out, n->ff, n->ff)},
-                               .activation = n->activation,
-                               .limit = 0.75f,
-                               .out = out});
     return out;
 }
 

@@ -35,7 +35,7 @@ static void cuda_close(tern_backend *b)
         cudaFreeHost(cuda->staging);
         cudaStreamDestroy(cuda->stream);
     }
-    tern_pool_close(cuda->threads);
+    tern_pool_close(cuda->workers.pool);
     pthread_mutex_destroy(&cuda->lock);
     tern_free(cuda->rows);
     tern_free(cuda);
@@ -200,7 +200,7 @@ tern_status tern_cuda_open(tern_backend **backend, const tern_cuda_options *opti
     if (!cuda) return tern_fail_alloc(err, sizeof *cuda);
     pthread_mutex_init(&cuda->lock, NULL);
     cuda->base = functions;
-    cuda->n_threads = options->n_threads;
+    cuda->workers.n_threads = options->n_threads;
     cuda->profile = options->profile;
     const tern_status status = open_device(cuda, options, err);
     cuda->base.info = (tern_backend_info){.name = "cuda",

@@ -6,8 +6,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/kernels.h"
-#include "backend/gpu/layout.h"
-#include "base/pool.h"
+#include "backend/gpu/workers.h"
 
 enum { TERN_CUDA_STAGING_BYTES = 64 << 20 };
 
@@ -22,8 +21,7 @@ typedef struct tern_cuda {
     tern_backend base;
     pthread_mutex_t lock; /* sessions on several threads take turns */
     cudaStream_t stream;
-    tern_pool *threads; /* that pack weights; made when the first one comes */
-    uint32_t n_threads;
+    tern_gpu_workers workers;
     uint8_t *staging; /* pinned; made when first needed */
     int index;
     tern_cuda_device device;

@@ -1,11 +1,5 @@
 /* Weights on the device: rows packed by several threads, then copied. */
-#include <stdatomic.h>
-#include <string.h>
-
 #include "backend/cuda/cuda_internal.h"
-#include "base/cpu.h"
-
-enum { TASK_BYTES = 1 << 20, MOST_THREADS = 16 };
 
 static const tern_gpu_caps whole = {.max_binding = UINT64_MAX / 4, .binding_alignment = 256, .max_groups = 65535};
 
@@ -18,29 +12,8 @@ tern_status tern_cuda__layout(tern_gpu_layout *layout, const tern_weight *w, ter
     return tern_fail(err, TERN_UNSUPPORTED, "%s: cuda: no kernel for %s", w->name, w->encoding->name);
 }
 
-typedef struct packing {
-    const tern_gpu_layout *layout;
-    const tern_weight *weight;
-    uint32_t first, n, rows_of_task;
-    uint8_t *out;
-    atomic_int status;
-} packing;
-
-static void pack_task(void *context, uint32_t task, uint32_t thread)
-{
-    (void)thread;
-    packing *p = context;
-    const uint32_t begin = task * p->rows_of_task, left = p->n - begin,
-                   n = left < p->rows_of_task ? left : p->rows_of_task;
-    uint8_t *out = p->out + (size_t)begin * p->layout->row_bytes;
-    const tern_status status = tern_gpu_pack_rows(p->layout, p->weight, p->first + begin, n, out, NULL);
-    if (status != TERN_OK) atomic_store(&p->status, (int)status);
-}
-
 static tern_status ready(tern_cuda *cuda, tern_error *err)
 {
-    const uint32_t cores = tern_cpu_cores(), usual = cores < MOST_THREADS ? cores : MOST_THREADS;
-    if (!cuda->threads) TERN_TRY(tern_pool_open(&cuda->threads, cuda->n_threads ? cuda->n_threads : usual, false, err));
     if (cuda->staging) return TERN_OK;
     void *staging = NULL;
     TERN_TRY(tern_cuda__status(cudaMallocHost(&staging, TERN_CUDA_STAGING_BYTES), "pinned memory", err));
@@ -52,13 +25,8 @@ static tern_status ready(tern_cuda *cuda, tern_error *err)
 static tern_status copy_rows(tern_cuda *cuda, uint8_t *to, const tern_gpu_layout *l, const tern_weight *part,
                              uint32_t at, uint32_t n, tern_error *err)
 {
-    const uint32_t task = TASK_BYTES / l->row_bytes;
-    packing p = {
-        .layout = l, .weight = part, .first = at, .n = n, .out = cuda->staging, .rows_of_task = task ? task : 1};
     TERN_TRY(tern_cuda__status(cudaStreamSynchronize(cuda->stream), "the device", err)); /* staging is free again */
-    tern_pool_for(cuda->threads, (n + p.rows_of_task - 1) / p.rows_of_task, pack_task, &p);
-    const tern_status status = (tern_status)atomic_load(&p.status);
-    if (status != TERN_OK) return tern_fail(err, status, "%s: packing for the device", part->name);
+    TERN_TRY(tern_gpu_workers_pack(&cuda->workers, l, part, at, n, cuda->staging, err));
     return tern_cuda__write(cuda, to, cuda->staging, (uint64_t)n * l->row_bytes, err);
 }
 

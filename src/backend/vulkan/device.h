@@ -4,10 +4,9 @@
 #define TERN_BACKEND_VULKAN_DEVICE_H
 
 #include "backend/gpu/choices.h"
-#include "backend/gpu/layout.h"
 #include "backend/gpu/program.h"
+#include "backend/gpu/workers.h"
 #include "backend/vulkan/physical.h"
-#include "base/pool.h"
 
 /* Whom memory is for. */
 typedef enum tern_vulkan_use {
@@ -88,8 +87,7 @@ typedef struct tern_vulkan {
     VkDevice device;
     VkQueue queue;
     VkCommandPool command_pool;
-    tern_pool *threads; /* that pack weights and make pipelines; started when first needed */
-    uint32_t n_threads;
+    tern_gpu_workers workers;
     /* memory.c */
     tern_vulkan_block *blocks;
     uint32_t n_allocations;
@@ -178,8 +176,6 @@ tern_status tern_vulkan__buffer_mirror(tern_vulkan *vk, tern_buffer *buffer, uin
                                        tern_error *err);
 
 /* weight.c */
-/* Starts the threads that pack weights and make pipelines, if they do not run yet. */
-tern_status tern_vulkan__threads(tern_vulkan *vk, tern_error *err);
 tern_status tern_vulkan__weight_make(tern_vulkan *vk, const tern_weight *w, tern_buffer **out, tern_error *err);
 /* backend.h: weight_write. */
 tern_status tern_vulkan__weight_write(tern_vulkan *vk, tern_buffer *buffer, const tern_weight *part, uint32_t first,

@@ -125,8 +125,8 @@ tern_status tern_vulkan__pipelines(tern_vulkan *vk, const tern_gpu_program *prog
     making *m = tern_calloc(1, sizeof *m);
     if (!m) return tern_fail_alloc(err, sizeof *m);
     tern_status status = choose(vk, program, m, err);
-    if (status == TERN_OK && m->n > 1) status = tern_vulkan__threads(vk, err);
-    if (status == TERN_OK && m->n > 1) tern_pool_for(vk->threads, m->n, make_task, m);
+    if (status == TERN_OK && m->n > 1) status = tern_gpu_workers_open(&vk->workers, err);
+    if (status == TERN_OK && m->n > 1) tern_pool_for(vk->workers.pool, m->n, make_task, m);
     if (status == TERN_OK && m->n == 1) make_task(m, 0, 0);
     if (status == TERN_OK) status = count(vk, m, err);
     tern_free(m);

@@ -49,7 +49,7 @@ static void vulkan_close(tern_backend *b)
         if (vk->run_fence) vk->fn.DestroyFence(vk->device, vk->run_fence, NULL);
     }
     tern_vulkan__device_close(vk);
-    tern_pool_close(vk->threads);
+    tern_pool_close(vk->workers.pool);
     pthread_mutex_destroy(&vk->lock);
     tern_gpu_choices_deinit(&vk->choices);
     tern_free(vk->submission);
@@ -273,7 +273,7 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
                               .profile = profile};
     vk->profile = how.profile;
     vk->validation = how.validation;
-    vk->n_threads = how.n_threads;
+    vk->workers.n_threads = how.n_threads;
     if (!how.trusting) vk->base.trial = &tern_vulkan__trial;
     tern_status status = open_parts(vk, &how, err);
     vk->base.info.device = vk->physical.properties.deviceName;

@@ -1,54 +1,7 @@
 /* Weights on the device: rows packed by several threads while earlier ones are being copied. */
-#include <stdatomic.h>
 #include <string.h>
 
 #include "backend/vulkan/device.h"
-#include "base/cpu.h"
-
-enum { TASK_BYTES = 1 << 20, MOST_THREADS = 16 };
-
-/* Rows that are packed together, in tasks of some rows each. */
-typedef struct packing {
-    const tern_gpu_layout *layout;
-    const tern_weight *weight;
-    uint32_t first, n, rows_of_task;
-    uint8_t *out;
-    atomic_int status;
-} packing;
-
-static void pack_task(void *context, uint32_t task, uint32_t thread)
-{
-    (void)thread;
-    packing *p = context;
-    uint32_t begin = task * p->rows_of_task, n = p->n - begin < p->rows_of_task ? p->n - begin : p->rows_of_task;
-    uint8_t *out = p->out + (size_t)begin * p->layout->row_bytes;
-    tern_status status = tern_gpu_pack_rows(p->layout, p->weight, p->first + begin, n, out, NULL);
-    if (status != TERN_OK) atomic_store(&p->status, (int)status);
-}
-
-tern_status tern_vulkan__threads(tern_vulkan *vk, tern_error *err)
-{
-    if (vk->threads) return TERN_OK;
-    uint32_t cores = tern_cpu_cores(), usual = cores < MOST_THREADS ? cores : MOST_THREADS;
-    return tern_pool_open(&vk->threads, vk->n_threads ? vk->n_threads : usual, false, err);
-}
-
-static tern_status pack(tern_vulkan *vk, packing *p, tern_error *err)
-{
-    uint32_t rows = TASK_BYTES / p->layout->row_bytes;
-    p->rows_of_task = rows ? rows : 1;
-    uint32_t n_tasks = (p->n + p->rows_of_task - 1) / p->rows_of_task;
-    if (n_tasks == 1) {
-        pack_task(p, 0, 0);
-    } else {
-        TERN_TRY(tern_vulkan__threads(vk, err));
-        tern_pool_for(vk->threads, n_tasks, pack_task, p);
-    }
-    tern_status status = (tern_status)atomic_load(&p->status);
-    return status == TERN_OK
-               ? TERN_OK
-               : tern_fail(err, status, "%s: packing for the device: %s", p->weight->name, tern_status_words(status));
-}
 
 static tern_status copy_bytes(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
                               tern_error *err)
@@ -68,11 +21,12 @@ static tern_status copy_rows(tern_vulkan *vk, tern_buffer *buffer, const tern_gp
         return tern_fail(err, TERN_UNSUPPORTED, "%s: rows of %u bytes: at most %d expected", w->name, layout->row_bytes,
                          TERN_VULKAN_UPLOAD_BYTES);
     for (uint32_t done = 0; done < n; done += most) {
-        packing p = {.layout = layout, .weight = w, .first = first + done, .n = n - done < most ? n - done : most};
-        uint64_t at = offset + (uint64_t)done * layout->row_bytes;
-        if (mapped) p.out = mapped + at;
-        else TERN_TRY(tern_vulkan__upload_reserve(vk, buffer, at, (uint64_t)p.n * layout->row_bytes, &p.out, err));
-        TERN_TRY(pack(vk, &p, err));
+        const uint32_t now = n - done < most ? n - done : most;
+        const uint64_t at = offset + (uint64_t)done * layout->row_bytes;
+        uint8_t *out = mapped ? mapped + at : NULL;
+        if (!mapped)
+            TERN_TRY(tern_vulkan__upload_reserve(vk, buffer, at, (uint64_t)now * layout->row_bytes, &out, err));
+        TERN_TRY(tern_gpu_workers_pack(&vk->workers, layout, w, first + done, now, out, err));
     }
     return TERN_OK;
 }

@@ -45,7 +45,7 @@ static const wrong cases[] = {
     {{"run", "--seed", "18446744073709551616"}, 2, "--seed 18446744073709551616: a whole number expected"},
     {{"run", "-p", "x", "-f", "y"}, 2, "--prompt and --file: one of them expected"},
     {{"run", "-m", "/nothing/here.gguf", "-p", "x"}, 1, "/nothing/here.gguf"},
-    {{"run", "--backend", "vulkn"}, 2, "--backend vulkn: cpu|vulkan expected; did you mean vulkan?"},
+    {{"run", "--backend", "vulkn"}, 2, "--backend vulkn: cpu|vulkan|cuda expected; did you mean vulkan?"},
     {{"run", "--device", "0"}, 2, "--device goes with the --backend of a GPU"},
     {{"run", "--gpu-layers", "3"}, 2, "--gpu-layers goes with the --backend of a GPU"},
     {{"run", "--gpu-steps", "3"}, 2, "--gpu-steps goes with the --backend of a GPU"},

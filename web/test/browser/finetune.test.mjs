@@ -8,9 +8,12 @@ import {GREEDY, PROMPT, nativeText, skip, station} from './site.mjs';
 const STORY = 'Once upon a time a red tern flew to the cold north. The red tern saw ice and snow, and it was glad.';
 const TEXT = `${STORY}\n\n`.repeat(8);
 
+/** Of which every row is alike, so that few steps show. */
+const SAME = 'snow and ice. '.repeat(60);
+
 /** Trains on the page; gives the first loss, the mean of the last ones, and the adapter. */
-async function train(page, options) {
-  await page.fill('#ft-text', TEXT);
+async function train(page, text, options) {
+  await page.fill('#ft-text', text);
   for (const [name, value] of Object.entries(options)) await page.fill(`#ft-${name}`, String(value));
   await page.click('#ft-start');
   const ended = () =>
@@ -30,7 +33,7 @@ test('a LoRA adapter from pasted text, tried, removed, and loaded from its file'
   const place = await station();
   const page = await place.open({settings: GREEDY, path: '#finetune'});
   const options = {steps: 8, batch: 2, sequence: 32, learningRate: 0.02};
-  const {first, last, adapter} = await train(page, options);
+  const {first, last, adapter} = await train(page, TEXT, options);
   assert.ok(last < first * 0.9, `${first} to ${last}`);
   await page.click('#ft-try');
   await page.waitForSelector('#chat-view:visible');
@@ -49,8 +52,8 @@ test('a LoRA adapter from pasted text, tried, removed, and loaded from its file'
 test('the same on the GPU: the loss falls', {skip, timeout: 280000}, async () => {
   const place = await station();
   const page = await place.open({settings: {...GREEDY, backend: 'webgpu'}, path: '#finetune'});
-  const {first, last} = await train(page, {steps: 3, batch: 1, sequence: 16, learningRate: 0.02});
-  assert.ok(last < first, `${first} to ${last}`);
+  const {first, last} = await train(page, SAME, {steps: 3, batch: 1, sequence: 16, learningRate: 0.02});
+  assert.ok(last < first * 0.95, `${first} to ${last}`);
   assert.deepEqual(page.seen, {errors: [], foreign: []});
   await place.close();
 });

@@ -54,11 +54,12 @@ static void run_head(uint32_t format, uint32_t n, uint32_t rows, tern_backend *b
     test_case_close(&c);
 }
 
+/* Of some formats: the simulated GPU below has all, and drivers in software take half a minute to compile each. */
 static void head_of_a_chunk(void **state)
 {
     (void)state;
     test_seed(&gradient_rng);
-    for (uint32_t f = 2; f < N_FORMATS; f++) {
+    for (uint32_t f = 2; f < N_FORMATS; f += 5) {
         for (uint32_t n = 3; n < 50; n += 40) run_head(f, n, test_between(&gradient_rng, 17, 400), test_gpu_backend());
         run_head(f, 30, test_between(&gradient_rng, 1, 16), test_gpu_backend());
     }

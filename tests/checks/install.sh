@@ -26,7 +26,7 @@ for file in "$source"/examples/*.c; do
     run "$stage/$name"
     # shellcheck disable=SC2046
     "$cc" -Wall -Wextra "$file" -o "$stage/$name-static" $(pkg-config --cflags tern) "$lib/libtern.a" \
-        $(pkg-config --libs libpcre2-8 jansson libmd) -pthread -lm
+        $(pkg-config --static --libs tern | sed 's/-ltern\b//')
     run "$stage/$name-static"
     echo "$name: compiled and linked, shared and static"
 done

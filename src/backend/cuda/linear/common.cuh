@@ -123,10 +123,12 @@ static inline uint32_t tiles_of(const Linear *l, uint32_t tile_rows)
 }
 
 // The launchers, one for each kernel.
+extern "C" {
 cudaError_t tern_cuda_ternary_vec(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s);
 cudaError_t tern_cuda_ternary_mma(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s);
 cudaError_t tern_cuda_ternary_wgmma(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s);
 cudaError_t tern_cuda_dense_vec(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s);
 cudaError_t tern_cuda_dense_mma(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s);
+}
 
 #endif

@@ -6,18 +6,19 @@ tern=$1
 shift
 [ $# -gt 0 ] || { echo "usage: scripts/gpu-check.sh TERN MODEL..." >&2; exit 2; }
 status=0
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
 
 check() {
     local name=$1
     shift
-    if "$@" >/tmp/gpu-check.$$ 2>&1; then
+    if "$@" >"$said" 2>&1; then
         printf 'passed  %s\n' "$name"
     else
         printf 'FAILED  %s\n' "$name"
-        tail -20 /tmp/gpu-check.$$
+        tail -20 "$said"
         status=1
     fi
-    rm -f /tmp/gpu-check.$$
 }
 
 "$tern" devices --measure | sed -n '/^cuda/,/^vulkan/p'

@@ -8,6 +8,7 @@
 #include "backend/cpu/candidates/candidates.h"
 #include "backend/cpu/linear/screen.h"
 #include "backend/cpu/measure/measure.h"
+#include "backend/range.h"
 #include "base/alloc.h"
 #include "base/cpu.h"
 
@@ -52,18 +53,11 @@ static void buffer_free(tern_backend *b, tern_buffer *buffer)
     tern_free(buffer);
 }
 
-static tern_status check_range(const tern_buffer *buffer, uint64_t offset, uint64_t bytes, tern_error *err)
-{
-    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "buffer of %llu bytes: no %llu bytes at %llu",
-                     (unsigned long long)buffer->bytes, (unsigned long long)bytes, (unsigned long long)offset);
-}
-
 static tern_status buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
                                 tern_error *err)
 {
     (void)b;
-    TERN_TRY(check_range(buffer, offset, bytes, err));
+    TERN_TRY(tern_backend_check_range(buffer->bytes, offset, bytes, err));
     if (bytes) memcpy(buffer->data + offset, data, (size_t)bytes);
     return TERN_OK;
 }
@@ -72,7 +66,7 @@ static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint6
                                tern_error *err)
 {
     (void)b;
-    TERN_TRY(check_range(buffer, offset, bytes, err));
+    TERN_TRY(tern_backend_check_range(buffer->bytes, offset, bytes, err));
     if (bytes) memcpy(data, buffer->data + offset, (size_t)bytes);
     return TERN_OK;
 }

@@ -2,6 +2,7 @@
 #include "backend/cuda/cuda.h"
 
 #include "backend/cuda/cuda_internal.h"
+#include "backend/range.h"
 #include "base/alloc.h"
 
 tern_status tern_cuda__status(cudaError_t e, const char *what, tern_error *err)
@@ -62,17 +63,10 @@ static void buffer_free(tern_backend *b, tern_buffer *buffer)
     unlock(cuda, TERN_OK);
 }
 
-static tern_status check_range(const tern_buffer *buffer, uint64_t offset, uint64_t bytes, tern_error *err)
-{
-    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "buffer of %llu bytes: no %llu bytes at %llu",
-                     (unsigned long long)buffer->bytes, (unsigned long long)bytes, (unsigned long long)offset);
-}
-
 static tern_status buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
                                 tern_error *err)
 {
-    TERN_TRY(check_range(buffer, offset, bytes, err));
+    TERN_TRY(tern_backend_check_range(buffer->bytes, offset, bytes, err));
     tern_cuda *cuda = lock(b);
     return unlock(cuda, tern_cuda__write(cuda, buffer->data + offset, data, bytes, err));
 }
@@ -80,7 +74,7 @@ static tern_status buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t o
 static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
                                tern_error *err)
 {
-    TERN_TRY(check_range(buffer, offset, bytes, err));
+    TERN_TRY(tern_backend_check_range(buffer->bytes, offset, bytes, err));
     tern_cuda *cuda = lock(b);
     return unlock(cuda, tern_cuda__read(cuda, buffer->data + offset, data, bytes, err));
 }

@@ -13,7 +13,6 @@ enum { TERN_CUDA_STAGING_BYTES = 64 << 20 };
 struct tern_buffer {
     uint8_t *data; /* on the device */
     uint64_t bytes;
-    bool is_weight;
     tern_gpu_layout layout; /* weights */
 };
 

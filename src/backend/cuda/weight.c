@@ -57,7 +57,6 @@ tern_status tern_cuda__weight_make(tern_cuda *cuda, const tern_weight *w, tern_b
     TERN_TRY(tern_cuda__layout(&layout, w, err));
     if (tern_cuda__buffer_make(cuda, layout.bytes, &buffer, err) != TERN_OK)
         return tern_error_prefix(err, "%s", w->name);
-    buffer->is_weight = true;
     buffer->layout = layout;
     const tern_status status = tern_cuda__weight_write(cuda, buffer, w, 0, err);
     if (status == TERN_OK) *out = buffer;

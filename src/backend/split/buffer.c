@@ -1,6 +1,7 @@
 /* Buffers of a split backend: made on the sides that need them, when they do. */
 #include <string.h>
 
+#include "backend/range.h"
 #include "backend/split/split_internal.h"
 #include "base/alloc.h"
 
@@ -31,13 +32,6 @@ void tern_split__buffer_free(tern_backend *b, tern_buffer *buffer)
     tern_free(buffer);
 }
 
-static tern_status check_range(const tern_buffer *buffer, uint64_t offset, uint64_t bytes, tern_error *err)
-{
-    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "buffer of %llu bytes: no %llu bytes at %llu",
-                     (unsigned long long)buffer->bytes, (unsigned long long)bytes, (unsigned long long)offset);
-}
-
 static tern_status make_copy(tern_buffer *buffer, tern_error *err)
 {
     if (!buffer->copy) buffer->copy = tern_calloc(1, tern_size_of(buffer->bytes));
@@ -59,7 +53,7 @@ tern_status tern_split__buffer_write(tern_backend *b, tern_buffer *buffer, uint6
                                      uint64_t bytes, tern_error *err)
 {
     tern_split *s = tern_split__of(b);
-    TERN_TRY(check_range(buffer, offset, bytes, err));
+    TERN_TRY(tern_backend_check_range(buffer->bytes, offset, bytes, err));
     if (bytes == 0) return TERN_OK;
     buffer->host_wrote = true;
     if (!anywhere(buffer)) TERN_TRY(make_copy(buffer, err));
@@ -88,7 +82,7 @@ tern_status tern_split__buffer_read(tern_backend *b, const tern_buffer *buffer, 
 {
     tern_split *s = tern_split__of(b);
     tern_side side;
-    TERN_TRY(check_range(buffer, offset, bytes, err));
+    TERN_TRY(tern_backend_check_range(buffer->bytes, offset, bytes, err));
     if (bytes == 0) return TERN_OK;
     if (!anywhere(buffer)) {
         if (buffer->copy) memcpy(data, buffer->copy + offset, (size_t)bytes);

@@ -1,6 +1,7 @@
 /* Buffers of the device: made, filled, read. */
 #include <string.h>
 
+#include "backend/range.h"
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
 
@@ -55,17 +56,10 @@ void tern_vulkan__buffer_free(tern_vulkan *vk, tern_buffer *buffer)
     tern_free(buffer);
 }
 
-static tern_status check_range(const tern_buffer *buffer, uint64_t offset, uint64_t bytes, tern_error *err)
-{
-    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "buffer of %llu bytes: no %llu bytes at %llu",
-                     (unsigned long long)buffer->bytes, (unsigned long long)bytes, (unsigned long long)offset);
-}
-
 tern_status tern_vulkan__buffer_write(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, const void *data,
                                       uint64_t bytes, tern_error *err)
 {
-    TERN_TRY(check_range(buffer, offset, bytes, err));
+    TERN_TRY(tern_backend_check_range(buffer->bytes, offset, bytes, err));
     if (bytes == 0) return TERN_OK;
     buffer->mirror_fresh = false;
     vk->counters.uploaded_bytes += bytes;
@@ -87,7 +81,7 @@ static tern_status read_mapped(tern_vulkan *vk, const tern_buffer *from, uint64_
 tern_status tern_vulkan__buffer_read(tern_vulkan *vk, const tern_buffer *buffer, uint64_t offset, void *data,
                                      uint64_t bytes, tern_error *err)
 {
-    TERN_TRY(check_range(buffer, offset, bytes, err));
+    TERN_TRY(tern_backend_check_range(buffer->bytes, offset, bytes, err));
     TERN_TRY(tern_vulkan__idle(vk, err));
     if (bytes == 0) return TERN_OK;
     vk->counters.downloaded_bytes += bytes;

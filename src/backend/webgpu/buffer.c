@@ -1,6 +1,7 @@
 /* Buffers of the device: made, filled, read. */
 #include <string.h>
 
+#include "backend/range.h"
 #include "backend/webgpu/device.h"
 #include "base/alloc.h"
 
@@ -61,13 +62,6 @@ void tern_webgpu__buffer_free(tern_webgpu *gpu, tern_buffer *buffer)
     tern_free(buffer);
 }
 
-static tern_status check_range(const tern_buffer *buffer, uint64_t offset, uint64_t bytes, tern_error *err)
-{
-    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "buffer of %llu bytes: no %llu bytes at %llu",
-                     (unsigned long long)buffer->bytes, (unsigned long long)bytes, (unsigned long long)offset);
-}
-
 /* The last bytes of a buffer, fewer than a word of them: what follows in the word is padding. */
 static tern_status write_end(tern_buffer *buffer, uint64_t offset, const uint8_t *data, uint64_t bytes, tern_error *err)
 {
@@ -86,7 +80,7 @@ tern_status tern_webgpu__buffer_write(tern_webgpu *gpu, tern_buffer *buffer, uin
                                       uint64_t bytes, tern_error *err)
 {
     const uint8_t *from = data;
-    TERN_TRY(check_range(buffer, offset, bytes, err));
+    TERN_TRY(tern_backend_check_range(buffer->bytes, offset, bytes, err));
     if (offset % WORD)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "webgpu: bytes written at %llu: a multiple of %d expected",
                          (unsigned long long)offset, WORD);
@@ -140,7 +134,7 @@ tern_status tern_webgpu__buffer_read(tern_webgpu *gpu, const tern_buffer *buffer
                                      uint64_t bytes, tern_error *err)
 {
     tern_webgpu_read *r = &gpu->reading;
-    TERN_TRY(check_range(buffer, offset, bytes, err));
+    TERN_TRY(tern_backend_check_range(buffer->bytes, offset, bytes, err));
     if (bytes == 0) return TERN_OK;
     tern_status status = tern_webgpu__check(err);
     if (status != TERN_OK) {

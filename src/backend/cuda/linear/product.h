@@ -60,11 +60,9 @@ typedef enum tern_cuda_product_kernel {
     TERN_CUDA_PRODUCT_TERNARY_MMA,   /* int8 rows, many: mma.sync */
     TERN_CUDA_PRODUCT_TERNARY_WGMMA, /* the same on sm_90a: wgmma */
     TERN_CUDA_PRODUCT_DENSE_VEC,     /* f32 rows, few */
-    TERN_CUDA_PRODUCT_DENSE_MMA,     /* f32 rows, many: halves on tensor cores */
-    TERN_CUDA_PRODUCT_KERNELS
+    TERN_CUDA_PRODUCT_DENSE_MMA      /* f32 rows, many: halves on tensor cores */
 } tern_cuda_product_kernel;
 
-const char *tern_cuda_product_name(tern_cuda_product_kernel kernel);
 /* The product that an op is. False when these kernels lack it: weights of several experts or formats, a gate with a
  * limit, int8 rows times dense weights, rows too long for a block's shared memory. */
 bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_device *d, tern_cuda_product *out);

@@ -18,9 +18,6 @@ static const choice table[] = {
     {false, false, 0, UINT32_MAX, TERN_CUDA_PRODUCT_DENSE_MMA},
 };
 
-static const char *const names[TERN_CUDA_PRODUCT_KERNELS] = {"ternary_vec", "ternary_mma", "ternary_wgmma", "dense_vec",
-                                                             "dense_mma"};
-
 enum { FEW_ROWS = 1024, LONG_ROWS = 4096 };
 
 static bool is_narrow(const tern_cuda_product *l)
@@ -85,11 +82,6 @@ bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_dev
     take_parts(p, out);
     take_rows(p, out);
     return true;
-}
-
-const char *tern_cuda_product_name(tern_cuda_product_kernel kernel)
-{
-    return names[kernel];
 }
 
 tern_cuda_product_kernel tern_cuda_product_select(const tern_cuda_product *l, const tern_cuda_product_device *d)

@@ -50,6 +50,12 @@ typedef struct tern_engine_options {
     uint32_t gpu_layers;
     bool validation; /* the validation layers watch, and what they say is an error */
 
+    /* Of models with experts: how many are in the device's memory at once. Others are copied there when a token needs
+     * them, which takes time and never changes an answer. A number for each layer ("5"), bytes for all of them ("800M",
+     * "3.5G"; powers of 1024), or "all"; NULL: as many as fit, all where they do. At least those of one token
+     * (INVALID_ARGUMENT). Goes without `split` (UNSUPPORTED). */
+    const char *experts;
+
     /* Of the CPU. */
     uint32_t n_threads; /* 0: one for each physical core */
     bool pin;           /* tie threads to cores */
@@ -138,6 +144,10 @@ typedef struct tern_engine_info {
     const char *device;        /* its name; NULL: the CPU */
     const char *driver;        /* of it, with its version; NULL: none, or not known */
     uint32_t max_steps;        /* tokens that the device can choose on its own at once; 1: the host chooses them */
+    /* Where not all experts of the model are on the device at once (0 where they are): those of all layers, those that
+     * are there at once, and the bytes of both. */
+    uint32_t experts, experts_held;
+    uint64_t experts_bytes, experts_held_bytes;
 } tern_engine_info;
 
 TERN_API tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *info, tern_error *err);
@@ -196,6 +206,9 @@ typedef struct tern_engine_counters {
      * results are trusted. */
     uint64_t untried_kernels;
     uint64_t crossed_bytes; /* carried over between CPU and GPU, with `split` */
+    /* Of a device that has not all experts at once: those that a layer of a step needed, which were there or had to be
+     * copied; those that made way for them; the bytes copied. */
+    uint64_t expert_hits, expert_misses, expert_evictions, expert_bytes;
 } tern_engine_counters;
 
 TERN_API tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *counters, tern_error *err);

@@ -5,7 +5,7 @@
 #include "base/mapped.h"
 #include "base/show.h"
 #include "graph/fusions.h"
-#include "infer/engine.h"
+#include "infer/expert_cache.h"
 #include "infer/tune_file.h"
 #include "tern.h"
 
@@ -78,6 +78,7 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
         .no_tokenizer = o.no_tokenizer, .progress = o.progress, .progress_context = o.progress_context};
     tern_tune_cache choices;
     TERN_TRY(read_head(o.head, &params, err));
+    TERN_TRY(tern_experts_parse(o.experts, &params.experts, err));
     TERN_TRY(read_activations(&o, &params, err));
     TERN_TRY(tern_graph_fusions_parse(o.no_fusion, &params.no_fusion, err));
     TERN_TRY(read_choices(&o, &choices, err));
@@ -151,6 +152,12 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
                            .device = b->info.device,
                            .driver = b->info.driver,
                            .max_steps = b->info.max_steps};
+    tern_paged_info paged;
+    if (!tern_paged_describe(b, &paged)) return TERN_OK;
+    info->experts = paged.n_all;
+    info->experts_held = paged.n_slots;
+    info->experts_bytes = paged.all_bytes;
+    info->experts_held_bytes = paged.slot_bytes;
     return TERN_OK;
 }
 
@@ -176,7 +183,11 @@ tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *c
                                        .pipelines = c.pipelines,
                                        .pipeline_hits = c.pipeline_hits,
                                        .untried_kernels = c.untried,
-                                       .crossed_bytes = c.crossed_bytes};
+                                       .crossed_bytes = c.crossed_bytes,
+                                       .expert_hits = c.expert_hits,
+                                       .expert_misses = c.expert_misses,
+                                       .expert_evictions = c.expert_evictions,
+                                       .expert_bytes = c.expert_bytes};
     return TERN_OK;
 }
 

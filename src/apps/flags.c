@@ -16,6 +16,8 @@ const tern_flag tern_flags_device[] = {
      "The GPU: its number in `tern devices`, or a part of its name"},
     {"gpu-layers", 0, TERN_FLAG_TEXT, "N", FIELD(gpu_layers), 0, 0,
      "Only the last N layers on the GPU; all when not given"},
+    {"experts", 0, TERN_FLAG_TEXT, "SIZE", FIELD(experts), 0, 0,
+     "Experts on the GPU at once: N for each layer, or bytes (4G) for all; as many as fit when not given"},
     {"gpu-validate", 0, TERN_FLAG_BOOL, NULL, FIELD(gpu_validate), 0, 0,
      "Vulkan's validation layers; what they say is an error"},
     {"no-memory-check", 0, TERN_FLAG_BOOL, NULL, FIELD(no_memory_check), 0, 0,

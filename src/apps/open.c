@@ -95,6 +95,7 @@ tern_status tern_app_check_device(const tern_options *o, tern_error *err)
     if (!runs_on_cpu(o)) return TERN_OK;
     if (o->device) return need_gpu("device", err);
     if (o->gpu_layers) return need_gpu("gpu-layers", err);
+    if (o->experts) return need_gpu("experts", err);
     if (o->gpu_steps) return need_gpu("gpu-steps", err);
     return o->gpu_validate ? need_gpu("gpu-validate", err) : TERN_OK;
 }
@@ -130,6 +131,18 @@ static void note_unused(const char *path, const tern_engine *engine)
             info.unused_tensors);
 }
 
+/* A model that is larger than the device's memory is said to be so. */
+static void note_experts(const tern_engine *engine)
+{
+    tern_engine_info info = {0};
+    char some[16], all[16];
+    if (tern_engine_describe(engine, &info, NULL) != TERN_OK || !info.experts) return;
+    fprintf(stderr, "tern: %u of the model's %u experts are on the GPU at once (%s of %s): others are copied when a "
+                    "token needs them\n",
+            info.experts_held, info.experts, tern_app_bytes(info.experts_held_bytes, some),
+            tern_app_bytes(info.experts_bytes, all));
+}
+
 tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *o, bool tokenizer, uint32_t n_threads,
                                       tern_error *err)
 {
@@ -148,6 +161,7 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
                                .head = o->head,
                                .no_fusion = o->no_fusion,
                                .session = &session,
+                               .experts = o->experts,
                                .no_memory_check = o->no_memory_check,
                                .activations = o->activations,
                                .no_tokenizer = !tokenizer,
@@ -162,6 +176,7 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
     const tern_status status = tern_engine_load(engine, path.text, &how, err);
     tern_progress_end(&progress);
     if (status == TERN_OK) note_unused(path.text, *engine);
+    if (status == TERN_OK) note_experts(*engine);
     return status;
 }
 

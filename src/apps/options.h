@@ -25,6 +25,7 @@ typedef struct tern_options {
     bool pin;
     const char *backend, *device;
     const char *gpu_layers; /* a number, or "all" */
+    const char *experts;    /* how many are on the device at once */
     uint32_t gpu_steps;
     bool gpu_validate, profile;
     const char *no_fusion; /* names of passes */

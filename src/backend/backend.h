@@ -31,6 +31,9 @@ typedef struct tern_backend_counters {
     uint64_t pipelines, pipeline_hits; /* made so far; of them found in the cache of an earlier start */
     uint64_t untried;                  /* kernels that are used and that nothing could be told about (give_up) */
     uint64_t crossed_bytes;            /* carried over between the sides of a split backend */
+    /* of a paged backend: experts that a layer of a step needed and that were there, or had to be copied; those that
+     * made way for them; bytes copied, as their file has them */
+    uint64_t expert_hits, expert_misses, expert_evictions, expert_bytes;
 } tern_backend_counters;
 
 /* What a device can do at most, with the loads and the products that its kernels use. */

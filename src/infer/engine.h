@@ -7,6 +7,13 @@
 #include "model/model.h"
 #include "tern/infer.h"
 
+/* How many experts are on the device at once; zeros: as many as fit, all where they do. */
+typedef struct tern_experts_size {
+    uint64_t bytes;     /* of all of them together */
+    uint32_t per_layer; /* on an average */
+    bool all;
+} tern_experts_size;
+
 /* Zero-initialised means sensible defaults. */
 typedef struct tern_engine_params {
     tern_backend_options backend;
@@ -20,6 +27,7 @@ typedef struct tern_engine_params {
      * loaded; and whether nothing is counted, then or when a session is opened (infer/memory_need.h). */
     const tern_session_params *session;
     bool no_memory_check;
+    tern_experts_size experts;
     uint32_t no_fusion; /* passes that the graphs of sessions go without (graph/fusions.h) */
     bool int8_blocks;   /* dense layers multiply activations that are int8 by blocks, on backends that can: the CPU */
     /* Called with 0..1 while the backend takes the weights, which is long where it rearranges them; may be NULL.

@@ -70,7 +70,8 @@ tern_status tern_engine_open_path(tern_engine **engine, const char *path, const 
     tern_package *p;
     *engine = NULL;
     /* A table that is to be made anew has to be whole. */
-    if (params->head || !tern_package_is(path)) return open_model(engine, path, options, params, e);
+    const bool some_experts = params->experts.bytes || params->experts.per_layer; /* the others stay in memory here */
+    if (params->head || some_experts || !tern_package_is(path)) return open_model(engine, path, options, params, e);
     tern_status status = tern_package_open(&p, path, options, e);
     if (status == TERN_OK) {
         status = load(engine, p, options, params, e);

@@ -26,7 +26,8 @@ enum { TERN_SCALE_X, TERN_SCALE_INPUTS };
  *
  * With a route (out: rows ROUTED): W_p is [n_experts * R][cols], biases are [n_experts][R], and routed row r, of token
  * r / n_routes, has expert e = route[r][0]: out[r] = W_p[e * R .. e * R + R - 1] x + bias_p[e], where x is row
- * r / n_routes of rows TOKENS, or row r of rows ROUTED. No residual, no norm_weight, not screened. */
+ * r / n_routes of rows TOKENS, or row r of rows ROUTED. Where e >= n_experts there is no expert, and out[r] stays as it
+ * is. No residual, no norm_weight, not screened. */
 enum { TERN_LINEAR_X, TERN_LINEAR_W }; /* W_p is input TERN_LINEAR_W + p */
 
 /* ROPE: x[t] is rotated in place by positions[t]. ROPE_BACKWARD: the gradient x[t] is rotated back in place. */

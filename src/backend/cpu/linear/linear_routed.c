@@ -87,25 +87,29 @@ size_t tern_linear__routed_bytes(const tern_graph *graph, const tern_op *op)
     return parts.ends + 2 * parts.rows + parts.groups + (floats > blocks ? floats : blocks);
 }
 
-/* The rows of one token have experts of their own, and stay where they are. */
+/* The rows of one token have experts of their own, and stay where they are; some may have none. */
 static void group_rows_of_token(routed_job *j)
 {
     for (uint32_t r = 0; r < j->n_rows; r++) {
-        j->memory.groups[r] = (group){.expert = j->all.op->routes[r].expert, .first = r, .n = 1};
+        const uint32_t expert = j->all.op->routes[r].expert;
         j->memory.row[r] = r;
+        if (expert < j->all.op->op->n_experts)
+            j->memory.groups[j->n_groups++] = (group){.expert = expert, .first = r, .n = 1};
     }
-    j->n_groups = j->n_rows;
 }
 
-/* Rows in order of their expert, those of one in their own order; no group is larger than the scratch of a task. */
+/* Rows in order of their expert, those of one in their own order, behind them rows that have none; no group is larger
+ * than the scratch of a task. */
 static void group_rows(routed_job *j)
 {
     const routed_memory *m = &j->memory;
     const tern_route *routes = j->all.op->routes;
     const uint32_t n_experts = j->all.op->op->n_experts, most = j->all.step->prepared->graph->max_tokens;
     memset(m->ends, 0, n_experts * sizeof *m->ends);
-    for (uint32_t r = 0; r < j->n_rows; r++) m->ends[routes[r].expert]++;
-    for (uint32_t e = 0, first = 0; e < n_experts; e++) {
+    uint32_t first = 0;
+    for (uint32_t r = 0; r < j->n_rows; r++)
+        if (routes[r].expert < n_experts) m->ends[routes[r].expert]++;
+    for (uint32_t e = 0; e < n_experts; e++) {
         const uint32_t end = first + m->ends[e];
         m->ends[e] = first;
         for (uint32_t n; first < end; first += n) {
@@ -114,7 +118,7 @@ static void group_rows(routed_job *j)
         }
     }
     for (uint32_t r = 0; r < j->n_rows; r++) {
-        m->place[r] = m->ends[routes[r].expert]++;
+        m->place[r] = routes[r].expert < n_experts ? m->ends[routes[r].expert]++ : first++;
         m->row[m->place[r]] = r;
     }
 }
@@ -294,5 +298,6 @@ void tern_linear__routed(tern_cpu_step *step, const tern_cpu_op *op)
     if (j.packed) group_rows(&j);
     else group_rows_of_token(&j);
     bring_rows(&j);
-    tern_pool_for(step->cpu->pool, number_tasks(&j), routed_task, &j);
+    const uint32_t n_tasks = number_tasks(&j);
+    if (n_tasks) tern_pool_for(step->cpu->pool, n_tasks, routed_task, &j);
 }

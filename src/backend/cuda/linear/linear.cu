@@ -39,6 +39,7 @@ static __global__ void linear(tern_cuda_linear p)
         n = p.weight[++part].rows / p.n_experts;
     }
     if (row >= n) return;
+    if (p.routes && p.routes[2 * t] >= p.n_experts) return; /* no expert: another run's row */
     if (p.routes) row += p.routes[2 * t] * n;
     float y = with_bias(p, part, row, t);
     if (p.gated) y = tern_gate(p.activation, y, with_bias(p, 1, row, t), p.limit);

@@ -1,0 +1,108 @@
+/* Inside the paged backend: what its files share. */
+#ifndef TERN_BACKEND_PAGED_PAGED_INTERNAL_H
+#define TERN_BACKEND_PAGED_PAGED_INTERNAL_H
+
+#include <pthread.h>
+
+#include "backend/paged/paged.h"
+#include "backend/paged/slots.h"
+
+/* The slots of layers whose experts are alike. A slot is rows slot * R .. slot * R + R - 1 of each weight. */
+typedef struct tern_paged_room {
+    uint32_t n_layers, n_weights;
+    const tern_weight *of[TERN_PAGED_MAX_WEIGHTS];    /* of its first layer */
+    tern_weight weights[TERN_PAGED_MAX_WEIGHTS];      /* [n_slots * R][cols], without data unless `host` */
+    float *row_scales[TERN_PAGED_MAX_WEIGHTS];        /* of them, where ternary: layers have scales of their own */
+    uint8_t *host[TERN_PAGED_MAX_WEIGHTS];            /* their data, for a backend that reads weights where they lie */
+    tern_buffer *inner[TERN_PAGED_MAX_WEIGHTS];       /* once they are made */
+    tern_slots slots;
+} tern_paged_room;
+
+/* Where a layer's experts go: the room, and which of its layers this is. */
+typedef struct tern_paged_place {
+    uint32_t room, layer;
+} tern_paged_place;
+
+/* The rooms of a model, sized for a number of slots; nothing is allocated on a device. */
+typedef struct tern_paged_rooms {
+    tern_paged_room *rooms; /* [n]; at most one for each layer */
+    uint32_t n;
+    tern_paged_place *places; /* [n_layers] */
+} tern_paged_rooms;
+
+typedef struct tern_paged {
+    tern_backend base;
+    tern_backend *inner;
+    char name[64];
+    tern_paged_options options; /* layers: a copy */
+    tern_paged_layer *layers;
+    tern_paged_rooms rooms;
+    pthread_mutex_t lock; /* rooms: sessions take turns, step by step */
+    uint64_t runs;
+    uint64_t hits, misses, copied_bytes;
+} tern_paged;
+
+enum { TERN_PAGED_NOWHERE = UINT32_MAX };
+
+/* A buffer of the inner backend, or the experts of a layer. */
+struct tern_buffer {
+    tern_buffer *inner;
+    uint32_t layer, index; /* of weights of experts; else NOWHERE */
+};
+
+/* A run of ops, after which the experts of a layer are not yet known; or those that use them. */
+typedef struct tern_paged_part {
+    tern_graph graph;        /* ops: its part of the prepared copy */
+    tern_binding *bindings;  /* [n_values] on the inner backend; nowhere for those that its ops do not use */
+    tern_prepared *prepared; /* by the inner backend */
+    uint32_t layer;          /* whose experts it needs, or NOWHERE */
+    uint32_t route;          /* the value that says which */
+    bool only_outputs;       /* nothing to do in a step without logits */
+    bool again;              /* may run more than once in a step: some of the rows each time */
+} tern_paged_part;
+
+struct tern_prepared {
+    const tern_graph *graph;
+    const tern_binding *bindings;
+    tern_op *ops;       /* copies of the graph's, with slots in place of experts */
+    tern_value *values; /* and one more: the slots of routed rows */
+    tern_binding *at;   /* [n_values + 1] on the inner backend */
+    tern_paged_part *parts;
+    size_t n_parts;
+    tern_buffer *slots;   /* (slot, weight) of each routed row: on the inner backend */
+    tern_buffer **kept;   /* [n_kept] memory of routed rows that outlives one run of a part */
+    size_t n_kept;
+    uint32_t *routes;     /* [max routed rows][2] as ROUTE made them */
+    uint32_t *mapped;     /* the same, with slots */
+    bool *done;           /* [max routed rows] */
+};
+
+static inline tern_paged *tern_paged__of(tern_backend *b)
+{
+    return (tern_paged *)b;
+}
+
+/* rooms.c */
+tern_status tern_paged__rooms_init(tern_paged_rooms *rooms, const tern_paged_options *options, uint32_t n_slots,
+                                   tern_error *err);
+void tern_paged__rooms_deinit(tern_paged_rooms *rooms, tern_backend *inner);
+/* Rows of one expert in weight `index` of a room. */
+uint32_t tern_paged__rows(const tern_paged_room *room, uint32_t index);
+/* Makes a weight of a room on the inner backend, unless it is there. */
+tern_status tern_paged__room_make(tern_paged *p, tern_paged_room *room, uint32_t index, tern_error *err);
+/* Copies an expert into a slot of its room. */
+tern_status tern_paged__copy(tern_paged *p, uint32_t layer, uint32_t expert, uint32_t slot, tern_error *err);
+
+/* prepare.c, run.c */
+tern_status tern_paged__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
+                                tern_prepared **out, tern_error *err);
+void tern_paged__prepared_free(tern_backend *b, tern_prepared *prepared);
+tern_status tern_paged__run(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err);
+
+/* cut.c: the parts of a prepared graph, whose ops and values are copied. p->parts has room for one of each op. */
+void tern_paged__cut(const tern_paged *paged, tern_prepared *p);
+
+/* The layer whose experts an op needs, or NOWHERE. */
+uint32_t tern_paged__layer_of(const tern_prepared *p, const tern_op *op);
+
+#endif

@@ -1,0 +1,146 @@
+/* Preparing the parts of a graph on the inner backend. */
+#include <string.h>
+
+#include "backend/paged/paged_internal.h"
+#include "base/alloc.h"
+
+static void free_part(tern_paged *paged, tern_paged_part *part)
+{
+    if (part->prepared) paged->inner->prepared_free(paged->inner, part->prepared);
+    tern_free(part->bindings);
+}
+
+void tern_paged__prepared_free(tern_backend *b, tern_prepared *p)
+{
+    if (!p) return;
+    tern_paged *paged = tern_paged__of(b);
+    for (size_t i = 0; i < p->n_parts; i++) free_part(paged, &p->parts[i]);
+    for (size_t i = 0; i < p->n_kept; i++) paged->inner->buffer_free(paged->inner, p->kept[i]);
+    if (p->slots) paged->inner->buffer_free(paged->inner, p->slots);
+    tern_free(p->parts);
+    tern_free(p->ops);
+    tern_free(p->values);
+    tern_free(p->at);
+    tern_free(p->kept);
+    tern_free(p->routes);
+    tern_free(p->mapped);
+    tern_free(p->done);
+    tern_free(p);
+}
+
+static tern_status allocate(tern_prepared *p, tern_error *err)
+{
+    const tern_graph *g = p->graph;
+    const size_t n_routed = tern_graph_max_rows(g, TERN_ROWS_ROUTED) + (size_t)1;
+    p->ops = tern_calloc(g->n_ops + 1, sizeof *p->ops);
+    p->parts = tern_calloc(g->n_ops + 1, sizeof *p->parts);
+    p->values = tern_calloc(g->n_values + 1, sizeof *p->values);
+    p->at = tern_calloc(g->n_values + 1, sizeof *p->at);
+    p->kept = tern_calloc(g->n_values + 1, sizeof(tern_buffer *));
+    p->routes = tern_calloc(n_routed, 2 * sizeof *p->routes);
+    p->mapped = tern_calloc(n_routed, 2 * sizeof *p->mapped);
+    p->done = tern_calloc(n_routed, sizeof *p->done);
+    if (!p->ops || !p->parts || !p->values || !p->at || !p->kept || !p->routes || !p->mapped || !p->done)
+        return tern_fail_alloc(err, g->n_ops * (sizeof *p->ops + sizeof *p->parts) + n_routed * 17);
+    memcpy(p->ops, g->ops, g->n_ops * sizeof *p->ops);
+    memcpy(p->values, g->values, g->n_values * sizeof *p->values);
+    return TERN_OK;
+}
+
+/* Experts are for the linear layers that know which. */
+static tern_status check_op(const tern_paged *paged, const tern_prepared *p, const tern_op *op, tern_error *err)
+{
+    for (uint32_t i = 0; i < tern_op_n_views(op); i++) {
+        const uint32_t value = tern_op_view(op, i).value;
+        if (value == TERN_NO_VALUE || !p->bindings[value].buffer) continue;
+        if (p->bindings[value].buffer->layer == TERN_PAGED_NOWHERE) continue;
+        if (tern_paged__layer_of(p, op) == p->bindings[value].buffer->layer) continue;
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: op %s with %s, of which not all experts are on the device",
+                         paged->name, tern_op_name(op->kind), p->values[value].name);
+    }
+    return TERN_OK;
+}
+
+static tern_status bind_all(tern_paged *paged, tern_prepared *p, tern_error *err)
+{
+    tern_backend *b = paged->inner;
+    const tern_graph *g = p->graph;
+    for (size_t i = 0; i < g->n_ops; i++) TERN_TRY(check_op(paged, p, &g->ops[i], err));
+    for (size_t i = 0; i < g->n_values; i++) {
+        const tern_buffer *buffer = p->bindings[i].buffer;
+        if (!buffer) continue;
+        p->at[i] = (tern_binding){.buffer = buffer->inner, .offset = p->bindings[i].offset};
+        if (buffer->layer == TERN_PAGED_NOWHERE) continue;
+        p->at[i].buffer = paged->rooms.rooms[paged->rooms.places[buffer->layer].room].inner[buffer->index];
+    }
+    if (!g->n_routes) return TERN_OK;
+    TERN_TRY(b->buffer_create(b, (uint64_t)tern_graph_max_rows(g, TERN_ROWS_ROUTED) * 8, &p->slots, err));
+    p->at[g->n_values].buffer = p->slots;
+    return TERN_OK;
+}
+
+/* Rows of experts that a part makes in one run must still be there after the next; in the memory of activations one may
+ * lie over another that is no longer needed. Layers share this memory: theirs are made one after the other. */
+static tern_status keep_rows(tern_paged *paged, tern_prepared *p, const tern_paged_part *part, tern_error *err)
+{
+    tern_backend *b = paged->inner;
+    size_t n = 0;
+    for (size_t i = 0; i < part->graph.n_ops; i++) {
+        const tern_op *op = &part->graph.ops[i];
+        const uint32_t value = op->out.value;
+        if (value == TERN_NO_VALUE || p->values[value].kind != TERN_VALUE_ACTIVATION) continue;
+        for (uint32_t k = 0; k + 1 < tern_op_n_views(op); k++)
+            if (tern_op_view(op, k).value == value)
+                return tern_fail(err, TERN_UNSUPPORTED,
+                                 "%s: op %s adds to %s in place, in steps of %u tokens whose experts may not all be on "
+                                 "the device: fewer tokens (--batch) or more experts (--experts) expected",
+                                 paged->name, tern_op_name(op->kind), p->values[value].name, p->graph->max_tokens);
+        if (n == p->n_kept) {
+            TERN_TRY(b->buffer_create(b, p->values[value].bytes, &p->kept[n], err));
+            p->n_kept++;
+        }
+        p->at[value] = (tern_binding){.buffer = p->kept[n++]};
+    }
+    return TERN_OK;
+}
+
+static tern_status prepare_part(tern_paged *paged, tern_prepared *p, tern_paged_part *part, tern_error *err)
+{
+    const size_t n_values = part->graph.n_values;
+    part->bindings = tern_calloc(n_values, sizeof *part->bindings);
+    if (!part->bindings) return tern_fail_alloc(err, n_values * sizeof *part->bindings);
+    for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++)
+        if (p->graph->params[i] != TERN_NO_VALUE) part->bindings[p->graph->params[i]] = p->at[p->graph->params[i]];
+    for (size_t i = 0; i < part->graph.n_ops; i++)
+        for (uint32_t k = 0; k < tern_op_n_views(&part->graph.ops[i]); k++) {
+            const uint32_t value = tern_op_view(&part->graph.ops[i], k).value;
+            if (value != TERN_NO_VALUE) part->bindings[value] = p->at[value];
+        }
+    return paged->inner->prepare(paged->inner, &part->graph, part->bindings, &part->prepared, err);
+}
+
+static tern_status prepare_all(tern_paged *paged, tern_prepared *p, tern_error *err)
+{
+    TERN_TRY(allocate(p, err));
+    TERN_TRY(bind_all(paged, p, err));
+    tern_paged__cut(paged, p);
+    for (size_t i = 0; i < p->n_parts; i++)
+        if (p->parts[i].again) TERN_TRY(keep_rows(paged, p, &p->parts[i], err));
+    for (size_t i = 0; i < p->n_parts; i++) TERN_TRY(prepare_part(paged, p, &p->parts[i], err));
+    return TERN_OK;
+}
+
+tern_status tern_paged__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
+                                tern_prepared **out, tern_error *err)
+{
+    tern_paged *paged = tern_paged__of(b);
+    tern_prepared *p = tern_calloc(1, sizeof *p);
+    if (!p) return tern_fail_alloc(err, sizeof *p);
+    *p = (tern_prepared){.graph = graph, .bindings = bindings};
+    pthread_mutex_lock(&paged->lock);
+    const tern_status status = prepare_all(paged, p, err);
+    pthread_mutex_unlock(&paged->lock);
+    if (status == TERN_OK) *out = p;
+    else tern_paged__prepared_free(b, p);
+    return status;
+}

@@ -1,0 +1,137 @@
+/* Running a graph whose experts need not all be there: part after part, and what is missing copied in between. */
+#include <string.h>
+
+#include "backend/paged/paged_internal.h"
+
+typedef struct step {
+    tern_paged *paged;
+    tern_prepared *p;
+    uint32_t n_tokens, n_outputs;
+    uint32_t n_rows; /* routed ones */
+} step;
+
+static tern_status read_counts(step *s, tern_error *err)
+{
+    const tern_graph *g = s->p->graph;
+    const tern_binding *at = &s->p->at[g->params[TERN_PARAM_COUNTS]];
+    uint32_t counts[2];
+    TERN_TRY(s->paged->inner->buffer_read(s->paged->inner, at->buffer, at->offset, counts, sizeof counts, err));
+    s->n_tokens = counts[0];
+    s->n_outputs = counts[1];
+    s->n_rows = tern_rows_of(TERN_ROWS_ROUTED, s->n_tokens, s->n_outputs, g->n_routes);
+    if (s->n_tokens && s->n_tokens <= g->max_tokens && s->n_outputs <= g->max_outputs) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "step of %u tokens and %u outputs: 1 to %u and at most %u expected",
+                     s->n_tokens, s->n_outputs, g->max_tokens, g->max_outputs);
+}
+
+/* What the routers have chosen: waits for what was run. */
+static tern_status read_routes(const step *s, const tern_paged_part *part, tern_error *err)
+{
+    const tern_binding *at = &s->p->at[part->route];
+    const uint32_t n = s->paged->options.n_experts;
+    TERN_TRY(s->paged->inner->buffer_read(s->paged->inner, at->buffer, at->offset, s->p->routes,
+                                          (uint64_t)s->n_rows * 8, err));
+    for (uint32_t r = 0; r < s->n_rows; r++)
+        if (s->p->routes[2 * r] >= n)
+            return tern_fail(err, TERN_INTERNAL, "%s: layer %u, row %u: expert %u of %u", s->paged->name, part->layer,
+                             r, s->p->routes[2 * r], n);
+    return TERN_OK;
+}
+
+static tern_paged_room *room_of(const step *s, uint32_t layer)
+{
+    return &s->paged->rooms.rooms[s->paged->rooms.places[layer].room];
+}
+
+/* Marks what is there of the experts of the rows left, so that none makes way for another of them. */
+static void mark_those_there(const step *s, uint32_t layer)
+{
+    tern_slots *slots = &room_of(s, layer)->slots;
+    const uint32_t place = s->paged->rooms.places[layer].layer;
+    tern_slots_release(slots);
+    for (uint32_t r = 0; r < s->n_rows; r++) {
+        const uint32_t slot = s->p->done[r] ? TERN_NO_SLOT : tern_slots_find(slots, place, s->p->routes[2 * r]);
+        if (slot == TERN_NO_SLOT || slots->slots[slot].in_use) continue;
+        tern_slots_mark(slots, slot);
+        s->paged->hits++;
+    }
+}
+
+/* Copies an expert into a slot, if one can be had. */
+static tern_status bring(const step *s, uint32_t layer, uint32_t expert, uint32_t *slot, tern_error *err)
+{
+    tern_slots *slots = &room_of(s, layer)->slots;
+    *slot = tern_slots_take(slots, s->paged->rooms.places[layer].layer, expert);
+    if (*slot == TERN_NO_SLOT) return TERN_OK;
+    const tern_status status = tern_paged__copy(s->paged, layer, expert, *slot, err);
+    if (status != TERN_OK) {
+        tern_slots_forget(slots, *slot);
+        return status;
+    }
+    tern_slots_mark(slots, *slot);
+    s->paged->misses++;
+    return TERN_OK;
+}
+
+/* Brings as many of the missing experts as there is room for, and says of each row left where its expert is; of other
+ * rows that they have none. *n_left: rows whose expert did not fit. */
+static tern_status map_rows(const step *s, uint32_t layer, uint32_t *n_left, tern_error *err)
+{
+    const tern_slots *slots = &room_of(s, layer)->slots;
+    const uint32_t place = s->paged->rooms.places[layer].layer;
+    *n_left = 0;
+    for (uint32_t r = 0; r < s->n_rows; r++) {
+        const uint32_t expert = s->p->routes[2 * r];
+        uint32_t slot = s->p->done[r] ? TERN_NO_SLOT : tern_slots_find(slots, place, expert);
+        if (!s->p->done[r] && slot == TERN_NO_SLOT) TERN_TRY(bring(s, layer, expert, &slot, err));
+        s->p->mapped[2 * r] = slot == TERN_NO_SLOT ? slots->n_slots : slot;
+        s->p->mapped[2 * r + 1] = s->p->routes[2 * r + 1];
+        *n_left += !s->p->done[r] && slot == TERN_NO_SLOT;
+        s->p->done[r] = s->p->done[r] || slot != TERN_NO_SLOT;
+    }
+    return TERN_OK;
+}
+
+static tern_status run_experts(const step *s, tern_paged_part *part, tern_error *err)
+{
+    tern_backend *b = s->paged->inner;
+    TERN_TRY(read_routes(s, part, err));
+    memset(s->p->done, 0, s->n_rows * sizeof *s->p->done);
+    for (uint32_t n_left = s->n_rows; n_left;) {
+        TERN_TRY(b->wait(b, err)); /* what runs may use the slots that are filled now */
+        mark_those_there(s, part->layer);
+        TERN_TRY(map_rows(s, part->layer, &n_left, err));
+        if (n_left && !part->again)
+            return tern_fail(err, TERN_INTERNAL, "%s: layer %u: %u rows without an expert", s->paged->name, part->layer,
+                             n_left);
+        TERN_TRY(b->buffer_write(b, s->p->slots, 0, s->p->mapped, (uint64_t)s->n_rows * 8, err));
+        TERN_TRY(b->run(b, part->prepared, 1, err));
+    }
+    return TERN_OK;
+}
+
+static tern_status run_part(const step *s, tern_paged_part *part, tern_error *err)
+{
+    if (part->only_outputs && s->n_outputs == 0) return TERN_OK;
+    if (part->layer != TERN_PAGED_NOWHERE) return run_experts(s, part, err);
+    return s->paged->inner->run(s->paged->inner, part->prepared, 1, err);
+}
+
+static tern_status run_all(step *s, tern_error *err)
+{
+    TERN_TRY(read_counts(s, err));
+    for (size_t i = 0; i < s->p->n_parts; i++) TERN_TRY(run_part(s, &s->p->parts[i], err));
+    s->paged->runs++;
+    return TERN_OK;
+}
+
+tern_status tern_paged__run(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err)
+{
+    step s = {.paged = tern_paged__of(b), .p = prepared};
+    if (n_steps != 1)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "run of %u steps: %s takes 1", n_steps, s.paged->name);
+    pthread_mutex_lock(&s.paged->lock);
+    const tern_status status = run_all(&s, err);
+    pthread_mutex_unlock(&s.paged->lock);
+    return status;
+}

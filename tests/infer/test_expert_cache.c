@@ -1,0 +1,180 @@
+/* Models of which not all experts are on the device at once: the same bits with every number of them, counters that add
+ * up, what is refused. */
+#include "infer/support.h"
+
+#include "infer/expert_cache.h"
+#include "support/gpu_model.h"
+#include "support/logits.h"
+#include "support/op_case.h"
+
+enum { N_DECODED = 12, N_PROMPT = 24, MAX_TOKENS = N_PROMPT + N_DECODED };
+
+typedef struct run_of {
+    int32_t ids[MAX_TOKENS];
+    float *logits; /* [N_PROMPT + N_DECODED][n_vocab] */
+    tern_backend_counters counters;
+    tern_paged_info info;
+} run_of;
+
+static tern_engine *open_with(const char *path, tern_experts_size size)
+{
+    const tern_engine_params how = {.experts = size};
+    if (test_on_gpu()) return test_gpu_engine(path, test_all_layers, &how);
+    return test_engine_with(path, &how);
+}
+
+/* A prompt in one step, then greedy tokens one by one. */
+static run_of run_engine(tern_engine *engine)
+{
+    tern_error err = {0};
+    run_of r = {0};
+    const tern_config *c = tern_engine_config(engine);
+    tern_session *s = open_session(engine, (tern_session_params){.n_ctx = 64, .max_outputs = N_PROMPT});
+    tern_backend *b = tern_engine_backend(engine);
+    tern_backend_counters before, after;
+    r.logits = malloc((size_t)MAX_TOKENS * c->n_vocab * sizeof *r.logits);
+    for (int32_t i = 0; i < N_PROMPT; i++) r.ids[i] = (7 * i * i + 3 * i) % (int32_t)c->n_vocab;
+    b->counters(b, &before);
+    assert_ok(tern_session_append_all(s, r.ids, N_PROMPT, &err), err);
+    memcpy(r.logits, test_logits(s, 0), (size_t)N_PROMPT * c->n_vocab * sizeof *r.logits);
+    for (uint32_t t = N_PROMPT; t < MAX_TOKENS; t++) {
+        r.ids[t] = (int32_t)test_top(r.logits + (size_t)(t - 1) * c->n_vocab, c->n_vocab, NULL);
+        assert_ok(tern_session_append(s, &r.ids[t], 1, &err), err);
+        memcpy(r.logits + (size_t)t * c->n_vocab, test_logits(s, 0), c->n_vocab * sizeof *r.logits);
+    }
+    b->counters(b, &after);
+    uint64_t *to = (uint64_t *)&r.counters; /* every member is one, or an array of them */
+    for (size_t i = 0; i < sizeof r.counters / sizeof *to; i++)
+        to[i] = ((const uint64_t *)&after)[i] - ((const uint64_t *)&before)[i];
+    tern_paged_describe(b, &r.info);
+    tern_session_close(s);
+    return r;
+}
+
+static run_of run_path(const char *path, tern_experts_size size)
+{
+    tern_engine *engine = open_with(path, size);
+    const run_of r = run_engine(engine);
+    tern_engine_close(engine);
+    return r;
+}
+
+static uint64_t bytes_of_experts(const tern_paged_info *info, uint64_t n)
+{
+    return info->all_bytes / info->n_all * n;
+}
+
+static void check_same(const char *path, tern_experts_size size, const run_of *want, const tern_config *c)
+{
+    run_of got = run_path(path, size);
+    const tern_backend_counters *n = &got.counters;
+    print_message("%s: %u of %u experts: %llu hits, %llu misses\n", path, got.info.n_slots, got.info.n_all,
+                  (unsigned long long)n->expert_hits, (unsigned long long)n->expert_misses);
+    assert_memory_equal(got.ids, want->ids, sizeof got.ids);
+    assert_memory_equal(got.logits, want->logits, (size_t)MAX_TOKENS * c->n_vocab * sizeof *got.logits);
+    assert_true(got.info.n_slots > 0 && got.info.n_slots < got.info.n_all);
+    /* A decoded token takes its experts of each layer, each of them once; a prompt at most all of them. */
+    const uint64_t decoded = (uint64_t)N_DECODED * c->n_layers * c->n_experts_used, asked = n->expert_hits + n->expert_misses;
+    assert_true(asked > decoded && asked <= decoded + got.info.n_all);
+    assert_int_equal(n->expert_bytes, bytes_of_experts(&got.info, n->expert_misses));
+    assert_true(n->expert_misses >= n->expert_evictions && n->expert_misses - n->expert_evictions <= got.info.n_slots);
+    assert_int_equal(n->runs, 1 + N_DECODED);
+    free(got.logits);
+}
+
+static void check_model(const char *path)
+{
+    tern_engine *engine = open_with(path, (tern_experts_size){0});
+    const tern_config c = *tern_engine_config(engine);
+    run_of want = run_engine(engine);
+    tern_engine_close(engine);
+    assert_int_equal(want.info.n_slots, 0);
+    assert_int_equal(want.counters.expert_hits + want.counters.expert_misses, 0);
+    for (uint32_t n = c.n_experts_used; n < c.n_experts; n += test_quick() ? 2 : 1)
+        check_same(path, (tern_experts_size){.per_layer = n}, &want, &c);
+    free(want.logits);
+}
+
+static void fixtures(void **state)
+{
+    (void)state;
+    check_model(test_fixture("mixtral"));
+    check_model(test_fixture("gpt-oss"));
+}
+
+/* Bytes for one slot after the other, from too few to all. */
+static void bytes(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    const char *path = test_fixture("mixtral");
+    tern_model *model;
+    tern_engine *engine;
+    run_of want = run_path(path, (tern_experts_size){.all = true});
+    assert_ok(tern_model_open(&model, path, &(tern_model_options){.no_tokenizer = true}, &err), err);
+    const tern_config c = *tern_model_config(model);
+    uint64_t each = 0; /* of an expert */
+    for (int role = TERN_ROLE_FFN_GATE_EXPS; role <= TERN_ROLE_FFN_DOWN_EXPS; role++)
+        each += tern_model_weight(model, (tern_role)role, 0)->bytes / c.n_experts;
+    const tern_engine_params few = {.experts.bytes = each * c.n_experts_used - 1};
+    assert_int_equal(tern_engine_open(&engine, model, &few, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "room for 2 of them at least"));
+    for (uint32_t n = c.n_experts_used; !test_on_gpu() && n < c.n_layers * c.n_experts; n++)
+        check_same(path, (tern_experts_size){.bytes = each * n + each / 2}, &want, &c);
+    if (test_on_gpu()) check_same(path, (tern_experts_size){.bytes = each * 3}, &want, &c);
+    free(want.logits);
+}
+
+static void words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        tern_experts_size size;
+    } good[] = {{NULL, {0}},          {"all", {.all = true}},       {"5", {.per_layer = 5}},
+                {"2K", {.bytes = 2048}}, {"1.5G", {.bytes = 3ull << 29}}, {"1024", {.per_layer = 1024}}};
+    static const char *const bad[] = {"", "0", "-1", "1025", "4GB", "x", "5.5", "nan", "1e9M", "0K"};
+    tern_experts_size size;
+    tern_error err = {0};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_ok(tern_experts_parse(good[i].text, &size, &err), err);
+        assert_memory_equal(&size.bytes, &good[i].size.bytes, sizeof size.bytes);
+        assert_true(size.per_layer == good[i].size.per_layer && size.all == good[i].size.all);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(tern_experts_parse(bad[i], &size, &err), TERN_INVALID_ARGUMENT);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model;
+        tern_engine_params how;
+        tern_status status;
+        const char *says;
+    } cases[] = {{"llama", {.experts.per_layer = 2}, TERN_INVALID_ARGUMENT, "experts: the model has none"},
+                 {"mixtral", {.experts.per_layer = 1}, TERN_INVALID_ARGUMENT, "a token takes 2 of a layer's"},
+                 {"mixtral",
+                  {.experts.per_layer = 2, .backend = {.split = true, .gpu_layers = 1}},
+                  TERN_UNSUPPORTED,
+                  "without layers split"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tern_error err = {0};
+        tern_model *model;
+        tern_engine *engine;
+        const char *path = test_fixture(cases[i].model);
+        assert_ok(tern_model_open(&model, path, &(tern_model_options){.no_tokenizer = true}, &err), err);
+        assert_int_equal(tern_engine_open(&engine, model, &cases[i].how, &err), cases[i].status);
+        assert_non_null(strstr(err.message, cases[i].says));
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(fixtures),
+    cmocka_unit_test(bytes),
+    cmocka_unit_test(words),
+    cmocka_unit_test(refused),
+};
+
+TEST_GROUP(expert_cache, "backends", tests, .teardown = test_backends_close);

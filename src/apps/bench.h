@@ -18,6 +18,7 @@ typedef struct tern_bench_counts {
     double weight_bytes, allocations; /* of the host */
     double dispatches, dispatches_in_layers, barriers, submits, uploaded_bytes, downloaded_bytes, crossed_bytes,
         device_allocations;
+    double expert_hits, expert_misses, expert_evictions, expert_bytes; /* of a device that has not all experts */
 } tern_bench_counts;
 
 /* Dispatches by what they make and their kernel, of a number of tokens that were timed one dispatch at a time. */
@@ -50,6 +51,8 @@ typedef struct tern_bench_subject {
     char name[160];
     uint64_t parameters, bytes;
     char head[16], activations[8];
+    uint32_t experts, experts_held; /* of a device that has not all of them; else 0 */
+    uint64_t experts_held_bytes;
     bool tuned; /* kernels by what tern tune has measured */
     uint32_t n_loras;
     uint64_t lora_bytes;

@@ -136,6 +136,10 @@ static void count(const tern_engine_counters *a, const tern_engine_counters *b, 
     out->downloaded_bytes = (double)(b->downloaded_bytes - a->downloaded_bytes) / n;
     out->crossed_bytes = (double)(b->crossed_bytes - a->crossed_bytes) / n;
     out->device_allocations = (double)(b->allocations - a->allocations) / n;
+    out->expert_hits = (double)(b->expert_hits - a->expert_hits) / n;
+    out->expert_misses = (double)(b->expert_misses - a->expert_misses) / n;
+    out->expert_evictions = (double)(b->expert_evictions - a->expert_evictions) / n;
+    out->expert_bytes = (double)(b->expert_bytes - a->expert_bytes) / n;
 }
 
 /* The first of several decodes is not counted: what is made once is made then. */
@@ -204,6 +208,9 @@ static void describe(const tern_bench *b, tern_bench_subject *out)
     snprintf(out->head, sizeof out->head, "%s", info->head);
     snprintf(out->activations, sizeof out->activations, "%s", info->activations);
     snprintf(out->name, sizeof out->name, "%s %s", tern_show_z(info->architecture).text, info->encoding);
+    out->experts = info->experts;
+    out->experts_held = info->experts_held;
+    out->experts_held_bytes = info->experts_held_bytes;
     out->tuned = tern_app_tune_file(b->options) != NULL;
     out->n_loras = b->loras.n;
     out->lora_bytes = lora_bytes(&b->loras);

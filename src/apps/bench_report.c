@@ -80,6 +80,19 @@ static json_t *counts_json(const tern_bench_row *r)
                      "reused_buffers", (json_int_t)r->reused_buffers);
 }
 
+static double asked_for(const tern_bench_row *r)
+{
+    return r->per_token.expert_hits + r->per_token.expert_misses;
+}
+
+static json_t *experts_json(const tern_bench_row *r)
+{
+    const tern_bench_counts *c = &r->per_token;
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "hits_per_token", c->expert_hits, "misses_per_token",
+                     c->expert_misses, "evictions_per_token", c->expert_evictions, "copied_bytes_per_token",
+                     c->expert_bytes, "hit_rate", share(c->expert_hits, asked_for(r)));
+}
+
 json_t *tern_bench_row_json(const tern_bench_row *r)
 {
     json_t *out = json_pack(
@@ -92,6 +105,7 @@ json_t *tern_bench_row_json(const tern_bench_row *r)
         (json_int_t)r->kv_bytes, "first_token_ms", r->first_token_ms);
     if (r->n_steps) json_object_set_new(out, "gpu_steps", json_integer(r->n_steps));
     if (r->per_token.dispatches > 0) json_object_set_new(out, "counters", counts_json(r));
+    if (asked_for(r) > 0) json_object_set_new(out, "experts", experts_json(r));
     if (r->profiles) json_object_set_new(out, "profile", tern_bench_profile_json(r));
     return out;
 }
@@ -132,6 +146,11 @@ static void print_counts(const tern_bench_row *r)
         c->dispatches, dispatches_a_layer(r), c->barriers, c->submits, c->downloaded_bytes, c->uploaded_bytes,
         c->device_allocations, (unsigned long long)r->pipelines, (unsigned long long)r->pipeline_hits,
         (unsigned long long)r->buffers, (unsigned long long)r->reused_buffers);
+    char text[16];
+    if (asked_for(r) > 0)
+        printf("  experts of a decoded token: %.1f, %.0f %% of them there; %.1f copied, %s\n", asked_for(r),
+               100 * share(c->expert_hits, asked_for(r)), c->expert_misses,
+               tern_app_bytes((uint64_t)c->expert_bytes, text));
     if (c->crossed_bytes > 0) printf("  carried between CPU and GPU: %.1f bytes a token\n", c->crossed_bytes);
 }
 

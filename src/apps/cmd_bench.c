@@ -77,13 +77,15 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
     for (uint32_t i = 0; i < n; i++) json_array_append_new(list, tern_bench_row_json(&rows[i]));
     if (o->json)
         return tern_app_print_json(
-            json_pack("{s:o, s:o, s:s, s:s, s:s, s:s?, s:s?, s:b, s:I, s:I, s:i, s:I, s:i, s:i, s:i, s:o}",
-                      s->is_cpu ? "cpu" : "device", tern_app_json_text(s->device, strlen(s->device)), "machine",
-                      machine_json(s), "model", s->name, "head", s->head, "activations", s->activations, "kernel",
-                      o->kernel, "no_fusion", o->no_fusion, "tuned", (int)s->tuned, "parameters",
-                      (json_int_t)s->parameters, "weight_bytes", (json_int_t)s->bytes, "adapters", (int)s->n_loras,
-                      "adapter_bytes", (json_int_t)s->lora_bytes, "prompt_tokens", (int)o->n_prompt, "generated_tokens",
-                      (int)o->n_tokens, "repeats", (int)o->repeats, "results", list),
+            json_pack(
+                "{s:o, s:o, s:s, s:s, s:s, s:s?, s:s?, s:b, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:o}",
+                s->is_cpu ? "cpu" : "device", tern_app_json_text(s->device, strlen(s->device)), "machine",
+                machine_json(s), "model", s->name, "head", s->head, "activations", s->activations, "kernel", o->kernel,
+                "no_fusion", o->no_fusion, "tuned", (int)s->tuned, "parameters", (json_int_t)s->parameters,
+                "weight_bytes", (json_int_t)s->bytes, "adapters", (int)s->n_loras, "adapter_bytes",
+                (json_int_t)s->lora_bytes, "experts", (json_int_t)s->experts, "experts_held",
+                (json_int_t)s->experts_held, "experts_held_bytes", (json_int_t)s->experts_held_bytes, "prompt_tokens",
+                (int)o->n_prompt, "generated_tokens", (int)o->n_tokens, "repeats", (int)o->repeats, "results", list),
             err);
     json_decref(list);
     printf("%s\n%s, head %s, %s activations%s%s: %.2f G parameters, %s\n", s->device, s->name, s->head, s->activations,

@@ -137,8 +137,9 @@ static void note_experts(const tern_engine *engine)
     tern_engine_info info = {0};
     char some[16], all[16];
     if (tern_engine_describe(engine, &info, NULL) != TERN_OK || !info.experts) return;
-    fprintf(stderr, "tern: %u of the model's %u experts are on the GPU at once (%s of %s): others are copied when a "
-                    "token needs them\n",
+    fprintf(stderr,
+            "tern: %u of the model's %u experts are on the GPU at once (%s of %s): others are copied when a "
+            "token needs them\n",
             info.experts_held, info.experts, tern_app_bytes(info.experts_held_bytes, some),
             tern_app_bytes(info.experts_bytes, all));
 }

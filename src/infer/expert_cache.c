@@ -9,8 +9,9 @@
 #include "base/show.h"
 #include "infer/memory_need.h"
 
-static const tern_role roles[] = {TERN_ROLE_FFN_GATE_EXPS,      TERN_ROLE_FFN_UP_EXPS,      TERN_ROLE_FFN_DOWN_EXPS,
-                                  TERN_ROLE_FFN_GATE_EXPS_BIAS, TERN_ROLE_FFN_UP_EXPS_BIAS, TERN_ROLE_FFN_DOWN_EXPS_BIAS};
+static const tern_role roles[] = {TERN_ROLE_FFN_GATE_EXPS,    TERN_ROLE_FFN_UP_EXPS,
+                                  TERN_ROLE_FFN_DOWN_EXPS,    TERN_ROLE_FFN_GATE_EXPS_BIAS,
+                                  TERN_ROLE_FFN_UP_EXPS_BIAS, TERN_ROLE_FFN_DOWN_EXPS_BIAS};
 static_assert(sizeof roles / sizeof *roles == TERN_PAGED_MAX_WEIGHTS, "a weight for each role");
 
 tern_status tern_experts_parse(const char *text, tern_experts_size *size, tern_error *err)
@@ -118,14 +119,12 @@ static tern_status open_paged(tern_backend **backend, tern_engine *engine, tern_
 }
 
 tern_status tern_engine__page_experts(tern_backend **backend, tern_engine *engine, const tern_model *model,
-                                      const tern_experts_size *size, const tern_runner_params *session,
-                                      tern_error *err)
+                                      const tern_experts_size *size, const tern_runner_params *session, tern_error *err)
 {
     const tern_config *c = tern_model_config(model);
     tern_backend *sides[TERN_BACKEND_MAX_SIDES];
     const bool asked = size->bytes || size->per_layer, split = tern_backend_sides(*backend, sides) > 1;
-    if (asked && !c->n_experts)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "option experts: the model has none");
+    if (asked && !c->n_experts) return tern_fail(err, TERN_INVALID_ARGUMENT, "option experts: the model has none");
     if (asked && split)
         return tern_fail(err, TERN_UNSUPPORTED, "option experts: it goes without layers split between two devices");
     if (size->all || !c->n_experts || split) return TERN_OK;

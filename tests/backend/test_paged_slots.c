@@ -63,7 +63,8 @@ static void random_use(void **state)
         }
         /* Experts that are as likely as each other: what stays is as good as any, so hits go with the room. */
         const double share = (double)hits / asked, room = (double)(n - USED) / (LAYERS * EXPERTS);
-        if (!(share > room - 0.05)) fail_msg("%u slots: %g of what was asked for was there, %g expected", n, share, room);
+        if (!(share > room - 0.05))
+            fail_msg("%u slots: %g of what was asked for was there, %g expected", n, share, room);
         tern_slots_deinit(&s);
     }
 }

@@ -3,6 +3,7 @@
 #include "infer/support.h"
 
 #include "infer/expert_cache.h"
+#include "infer/memory_need.h"
 #include "support/gpu_model.h"
 #include "support/logits.h"
 #include "support/op_case.h"
@@ -74,7 +75,8 @@ static void check_same(const char *path, tern_experts_size size, const run_of *w
     assert_memory_equal(got.logits, want->logits, (size_t)MAX_TOKENS * c->n_vocab * sizeof *got.logits);
     assert_true(got.info.n_slots > 0 && got.info.n_slots < got.info.n_all);
     /* A decoded token takes its experts of each layer, each of them once; a prompt at most all of them. */
-    const uint64_t decoded = (uint64_t)N_DECODED * c->n_layers * c->n_experts_used, asked = n->expert_hits + n->expert_misses;
+    const uint64_t decoded = (uint64_t)N_DECODED * c->n_layers * c->n_experts_used,
+                   asked = n->expert_hits + n->expert_misses;
     assert_true(asked > decoded && asked <= decoded + got.info.n_all);
     assert_int_equal(n->expert_bytes, bytes_of_experts(&got.info, n->expert_misses));
     assert_true(n->expert_misses >= n->expert_evictions && n->expert_misses - n->expert_evictions <= got.info.n_slots);
@@ -125,14 +127,82 @@ static void bytes(void **state)
     free(want.logits);
 }
 
+static uint64_t left; /* what the backend says is free */
+
+static uint64_t memory_free(const tern_backend *b)
+{
+    (void)b;
+    return left;
+}
+
+static tern_status bytes_of(const tern_backend *b, const tern_weight *w, uint64_t *n, tern_error *err)
+{
+    (void)b, (void)err;
+    *n = w->bytes;
+    return TERN_OK;
+}
+
+static void pretend(tern_backend *b)
+{
+    b->memory_free = memory_free;
+    b->weight_bytes = bytes_of;
+    b->info.copies_weights = true;
+}
+
+/* How many experts stay there where so much is free; 0: all. */
+static uint32_t slots_with(tern_engine *engine, uint64_t free, const tern_runner_params *session)
+{
+    tern_error err = {0};
+    tern_backend *b;
+    tern_paged_info info;
+    assert_ok(tern_backend_open(&b, &(tern_backend_options){.n_threads = 1}, &err), err);
+    pretend(b);
+    left = free;
+    assert_ok(tern_engine__page_experts(&b, engine, tern_engine_model(engine), &(tern_experts_size){0}, session, &err),
+              err);
+    tern_paged_describe(b, &info);
+    b->close(b);
+    return info.n_slots;
+}
+
+/* All where there is room for them, else what there is room for, down to too little for anything. */
+static void by_free_memory(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    const tern_session_params how = {.n_ctx = 64, .n_batch = 4};
+    tern_runner_params session;
+    tern_memory_needs needs;
+    uint32_t steps, last = UINT32_MAX;
+    tern_engine *engine = test_engine_with(test_fixture("mixtral"), &(tern_engine_params){0});
+    pretend(tern_engine_backend(engine));
+    assert_ok(tern_session_resolve(engine, &how, &session, &steps, &err), err);
+    assert_ok(tern_memory_needs_of(engine, &session, true, &needs, &err), err);
+    const uint64_t total = needs.sides[0].total;
+    assert_int_equal(slots_with(engine, total, &session), 0);
+    assert_int_equal(slots_with(engine, 0, &session), 0); /* not known */
+    for (uint64_t free = total - 1; free > total / 8; free -= total / 50) {
+        const uint32_t n = slots_with(engine, free, &session);
+        assert_true(n <= last && n < 16);
+        if (n == 0) break;
+        last = n;
+    }
+    assert_int_equal(last, 2);
+    tern_engine_close(engine);
+}
+
 static void words(void **state)
 {
     (void)state;
     static const struct {
         const char *text;
         tern_experts_size size;
-    } good[] = {{NULL, {0}},          {"all", {.all = true}},       {"5", {.per_layer = 5}},
-                {"2K", {.bytes = 2048}}, {"1.5G", {.bytes = 3ull << 29}}, {"1024", {.per_layer = 1024}}};
+    } good[] = {{NULL, {0}},
+                {"all", {.all = true}},
+                {"5", {.per_layer = 5}},
+                {"2K", {.bytes = 2048}},
+                {"1.5G", {.bytes = 3ull << 29}},
+                {"1024", {.per_layer = 1024}}};
     static const char *const bad[] = {"", "0", "-1", "1025", "4GB", "x", "5.5", "nan", "1e9M", "0K"};
     tern_experts_size size;
     tern_error err = {0};
@@ -171,10 +241,8 @@ static void refused(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(fixtures),
-    cmocka_unit_test(bytes),
-    cmocka_unit_test(words),
-    cmocka_unit_test(refused),
+    cmocka_unit_test(fixtures), cmocka_unit_test(bytes),   cmocka_unit_test(by_free_memory),
+    cmocka_unit_test(words),    cmocka_unit_test(refused),
 };
 
 TEST_GROUP(expert_cache, "backends", tests, .teardown = test_backends_close);

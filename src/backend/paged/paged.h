@@ -21,8 +21,8 @@ typedef tern_status (*tern_paged_fetch)(void *context, uint32_t layer, uint32_t 
 typedef struct tern_paged_options {
     const tern_paged_layer *layers; /* [n_layers]; copied, their weights are borrowed */
     uint32_t n_layers, n_experts;
-    uint32_t n_used;  /* experts of a token */
-    uint32_t n_slots; /* experts that are on the device at once: tern_paged_slots_least to n_layers * n_experts */
+    uint32_t n_used;        /* experts of a token */
+    uint32_t n_slots;       /* experts that are on the device at once: tern_paged_slots_least to n_layers * n_experts */
     tern_paged_fetch fetch; /* NULL: the weights have their data, which stays */
     void *context;
 } tern_paged_options;

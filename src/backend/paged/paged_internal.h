@@ -10,11 +10,11 @@
 /* The slots of layers whose experts are alike. A slot is rows slot * R .. slot * R + R - 1 of each weight. */
 typedef struct tern_paged_room {
     uint32_t n_layers, n_weights;
-    const tern_weight *of[TERN_PAGED_MAX_WEIGHTS];    /* of its first layer */
-    tern_weight weights[TERN_PAGED_MAX_WEIGHTS];      /* [n_slots * R][cols], without data unless `host` */
-    float *row_scales[TERN_PAGED_MAX_WEIGHTS];        /* of them, where ternary: layers have scales of their own */
-    uint8_t *host[TERN_PAGED_MAX_WEIGHTS];            /* their data, for a backend that reads weights where they lie */
-    tern_buffer *inner[TERN_PAGED_MAX_WEIGHTS];       /* once they are made */
+    const tern_weight *of[TERN_PAGED_MAX_WEIGHTS]; /* of its first layer */
+    tern_weight weights[TERN_PAGED_MAX_WEIGHTS];   /* [n_slots * R][cols], without data unless `host` */
+    float *row_scales[TERN_PAGED_MAX_WEIGHTS];     /* of them, where ternary: layers have scales of their own */
+    uint8_t *host[TERN_PAGED_MAX_WEIGHTS];         /* their data, for a backend that reads weights where they lie */
+    tern_buffer *inner[TERN_PAGED_MAX_WEIGHTS];    /* once they are made */
     tern_slots slots;
 } tern_paged_room;
 
@@ -69,12 +69,12 @@ struct tern_prepared {
     tern_binding *at;   /* [n_values + 1] on the inner backend */
     tern_paged_part *parts;
     size_t n_parts;
-    tern_buffer *slots;   /* (slot, weight) of each routed row: on the inner backend */
-    tern_buffer **kept;   /* [n_kept] memory of routed rows that outlives one run of a part */
+    tern_buffer *slots; /* (slot, weight) of each routed row: on the inner backend */
+    tern_buffer **kept; /* [n_kept] memory of routed rows that outlives one run of a part */
     size_t n_kept;
-    uint32_t *routes;     /* [max routed rows][2] as ROUTE made them */
-    uint32_t *mapped;     /* the same, with slots */
-    bool *done;           /* [max routed rows] */
+    uint32_t *routes; /* [max routed rows][2] as ROUTE made them */
+    uint32_t *mapped; /* the same, with slots */
+    bool *done;       /* [max routed rows] */
 };
 
 static inline tern_paged *tern_paged__of(tern_backend *b)

@@ -44,7 +44,8 @@ static tern_status place_all(tern_paged_rooms *r, const tern_paged_options *o, t
 /* A room's share of all slots, at least the experts of a token, at most all experts of its layers. */
 static uint32_t slots_of(const tern_paged_room *room, const tern_paged_options *o, uint32_t n_slots)
 {
-    const uint64_t share = (uint64_t)n_slots * room->n_layers / o->n_layers, all = (uint64_t)room->n_layers * o->n_experts;
+    const uint64_t share = (uint64_t)n_slots * room->n_layers / o->n_layers,
+                   all = (uint64_t)room->n_layers * o->n_experts;
     const uint64_t most = share < all ? share : all;
     return most < o->n_used ? o->n_used : (uint32_t)most;
 }
@@ -166,8 +167,7 @@ static void take_scales(tern_paged_room *room, uint32_t i, const tern_weight *of
     const uint32_t n = tern_paged__rows(room, i);
     float *to = room->row_scales[i];
     if (!to) return;
-    for (uint32_t r = 0; r < n; r++)
-        to[slot * n + r] = of->row_scales ? of->row_scales[expert * n + r] : of->scale;
+    for (uint32_t r = 0; r < n; r++) to[slot * n + r] = of->row_scales ? of->row_scales[expert * n + r] : of->scale;
 }
 
 static tern_status copy_weight(tern_paged *p, tern_paged_room *room, uint32_t i, const tern_weight *of,

@@ -21,7 +21,7 @@ typedef struct tern_slot {
  * longest ago in the layers that have more than their share. */
 typedef struct tern_slots {
     uint32_t n_slots, n_layers, n_experts;
-    uint32_t n_shared;  /* slots that are some layer's share */
+    uint32_t n_shared; /* slots that are some layer's share */
     uint64_t clock;
     uint32_t *slot_of;  /* [n_layers][n_experts] or TERN_NO_SLOT */
     uint32_t *held;     /* [n_layers] slots with an expert of it */

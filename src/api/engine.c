@@ -152,12 +152,12 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
                            .device = b->info.device,
                            .driver = b->info.driver,
                            .max_steps = b->info.max_steps};
-    tern_paged_info paged;
-    if (!tern_paged_describe(b, &paged)) return TERN_OK;
-    info->experts = paged.n_all;
-    info->experts_held = paged.n_slots;
-    info->experts_bytes = paged.all_bytes;
-    info->experts_held_bytes = paged.slot_bytes;
+    const tern_paged_info *paged = b->info.paged;
+    if (!paged) return TERN_OK;
+    info->experts = paged->n_all;
+    info->experts_held = paged->n_slots;
+    info->experts_bytes = paged->all_bytes;
+    info->experts_held_bytes = paged->slot_bytes;
     return TERN_OK;
 }
 

@@ -10,6 +10,8 @@ static const tern_flag flags[] = {
      "Layers: i2_s (of dense models q8_0) when not given; tq2_0, tq1_0, t160, q4_k, ..., q4_k_m"},
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
      "Embedding table: f16 (when not given, or as the mix has it), q8_0, q6_k, ..."},
+    {"layers", 0, TERN_FLAG_U32, "N", offsetof(tern_options, synth_layers), 1, TERN_MAX_LAYERS,
+     "Layers, instead of the preset's"},
     {"experts", 0, TERN_FLAG_U32, "N", offsetof(tern_options, synth_experts), 1, TERN_MAX_EXPERTS,
      "Experts of a layer, in presets that have them"},
     {"experts-used", 0, TERN_FLAG_U32, "K", offsetof(tern_options, synth_experts_used), 1, TERN_MAX_ROUTES,
@@ -33,6 +35,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_export_report report = {0};
     tern_synth_options how = {.preset = o->preset,
                               .seed = o->seed,
+                              .layers = o->synth_layers,
                               .experts = o->synth_experts,
                               .experts_used = o->synth_experts_used,
                               .closed_gates = o->closed_gates,

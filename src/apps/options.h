@@ -68,7 +68,7 @@ typedef struct tern_options {
     const char *pooling;
     bool normalize;
     float closed_gates;
-    uint32_t synth_experts, synth_experts_used;
+    uint32_t synth_layers, synth_experts, synth_experts_used;
     uint32_t window;
 
     /* comparing backends */

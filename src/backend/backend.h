@@ -54,19 +54,26 @@ typedef struct tern_profile_row {
     uint32_t rows, cols, tokens;
 } tern_profile_row;
 
+/* How many experts of a model are on a device at once, of how many (backend/paged). */
+typedef struct tern_paged_info {
+    uint32_t n_slots, n_all;
+    uint64_t slot_bytes, all_bytes; /* of the slots on the device, and of all experts as their file has them */
+} tern_paged_info;
+
 /* What a backend is; nothing of it changes once it is open. */
 typedef struct tern_backend_info {
-    const char *name;        /* "cpu", "cpu+vulkan" */
-    const char *device;      /* its name; NULL: the CPU */
-    const char *driver;      /* and its version; NULL: none, or not known */
-    uint64_t memory;         /* bytes that it has; 0: not known */
-    uint64_t max_buffer;     /* bytes of one buffer that an op can have whole; 0: any */
-    uint64_t max_allocation; /* bytes of one buffer_create; 0: any */
-    uint32_t fusions;        /* tern_fusion: what it wants in graphs of one token */
-    uint32_t max_steps;      /* of one run; 1 where graphs cannot hold SAMPLE */
-    bool copies_weights;     /* a weight's data may go once all graphs that it is in are prepared */
-    bool never_waits;        /* the host cannot wait (a browser): buffer_read and wait give PENDING instead */
-    bool screens;            /* a LINEAR with `screened` reads less when few logits are wanted */
+    const char *name;             /* "cpu", "cpu+vulkan" */
+    const char *device;           /* its name; NULL: the CPU */
+    const char *driver;           /* and its version; NULL: none, or not known */
+    uint64_t memory;              /* bytes that it has; 0: not known */
+    uint64_t max_buffer;          /* bytes of one buffer that an op can have whole; 0: any */
+    uint64_t max_allocation;      /* bytes of one buffer_create; 0: any */
+    uint32_t fusions;             /* tern_fusion: what it wants in graphs of one token */
+    uint32_t max_steps;           /* of one run; 1 where graphs cannot hold SAMPLE */
+    bool copies_weights;          /* a weight's data may go once all graphs that it is in are prepared */
+    bool never_waits;             /* the host cannot wait (a browser): buffer_read and wait give PENDING instead */
+    const tern_paged_info *paged; /* NULL: all experts are there at once */
+    bool screens;                 /* a LINEAR with `screened` reads less when few logits are wanted */
 } tern_backend_info;
 
 /* How the kernels of a device are tried before they are used (graph/trial/trial.h): what its backend remembers of them,

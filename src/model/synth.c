@@ -261,6 +261,7 @@ tern_status tern_synth_write(const char *path, const tern_synth_options *options
     TERN_TRY(tern_synth__preset(options->preset, &config, &ternary, e));
     TERN_TRY(check_gates(&config, options, e));
     TERN_TRY(set_experts(&config, options, e));
+    if (options->layers) config.n_layers = options->layers;
     maker m = {.config = &config, .options = options, .ternary = ternary, .rng = {options->seed}};
     const tern_encoding *usual = tern_encoding_find(ternary ? TERN_ENC_I2_S : TERN_ENC_Q8_0);
     m.encodings.linear = options->linear ? options->linear : usual;

@@ -47,7 +47,7 @@ static run_of run_engine(tern_engine *engine)
     uint64_t *to = (uint64_t *)&r.counters; /* every member is one, or an array of them */
     for (size_t i = 0; i < sizeof r.counters / sizeof *to; i++)
         to[i] = ((const uint64_t *)&after)[i] - ((const uint64_t *)&before)[i];
-    tern_paged_describe(b, &r.info);
+    if (b->info.paged) r.info = *b->info.paged;
     tern_session_close(s);
     return r;
 }
@@ -154,15 +154,14 @@ static uint32_t slots_with(tern_engine *engine, uint64_t free, const tern_runner
 {
     tern_error err = {0};
     tern_backend *b;
-    tern_paged_info info;
     assert_ok(tern_backend_open(&b, &(tern_backend_options){.n_threads = 1}, &err), err);
     pretend(b);
     left = free;
     assert_ok(tern_engine__page_experts(&b, engine, tern_engine_model(engine), &(tern_experts_size){0}, session, &err),
               err);
-    tern_paged_describe(b, &info);
+    const uint32_t n = b->info.paged ? b->info.paged->n_slots : 0;
     b->close(b);
-    return info.n_slots;
+    return n;
 }
 
 /* All where there is room for them, else what there is room for, down to too little for anything. */

@@ -189,9 +189,10 @@ static void presets(void **state)
     static const char *const names[] = {"mixtral-tiny", "qwen3moe-tiny", "gpt-oss-tiny"};
     tern_error err = {0};
     for (size_t i = 0; i < 3; i++) {
-        const tern_synth_options options = {.preset = names[i], .experts = 5, .experts_used = 3};
+        const tern_synth_options options = {.preset = names[i], .layers = 3, .experts = 5, .experts_used = 3};
         assert_ok(tern_synth_write(test_scratch("synth.gguf"), &options, &err), err);
         tern_model *model = open_model(test_scratch("synth.gguf"));
+        assert_int_equal(tern_model_config(model)->n_layers, 3);
         assert_int_equal(tern_model_config(model)->n_experts, 5);
         assert_int_equal(tern_model_config(model)->n_experts_used, 3);
         assert_int_equal(tern_model_weight(model, TERN_ROLE_FFN_UP_EXPS, 1)->encoding->id,

@@ -39,11 +39,4 @@ tern_status tern_paged_bytes(const tern_backend *inner, const tern_paged_options
 tern_status tern_paged_open(tern_backend **backend, tern_backend *inner, const tern_paged_options *options,
                             tern_error *err);
 
-/* How many experts are on the device at once, of how many; false: it is another backend. */
-typedef struct tern_paged_info {
-    uint32_t n_slots, n_all;
-    uint64_t slot_bytes, all_bytes; /* of the slots on the device, and of all experts as their file has them */
-} tern_paged_info;
-bool tern_paged_describe(const tern_backend *backend, tern_paged_info *info);
-
 #endif

@@ -34,6 +34,7 @@ typedef struct tern_paged {
     tern_backend base;
     tern_backend *inner;
     char name[64];
+    tern_paged_info info;
     tern_paged_options options; /* layers: a copy */
     tern_paged_layer *layers;
     tern_paged_rooms rooms;

@@ -111,7 +111,8 @@ tern_view tern_backward__weight_gradient(tern_backward *b, const tern_weight *we
     return (tern_view){.value = tern_backward__value(b, value), .cols = value.cols};
 }
 
-/* Which values lead from a trained weight, and what the forward does with each. */
+/* Which values lead from a trained weight, and what the forward does with each. That an expert was chosen has no
+ * gradient, so that a route leads nowhere by itself: its weights do, through COMBINE. */
 static void survey_op(tern_backward *b, size_t at)
 {
     const tern_op *op = &b->forward[at];
@@ -120,7 +121,8 @@ static void survey_op(tern_backward *b, size_t at)
         uint32_t value = tern_op_view(op, i).value;
         if (value == TERN_NO_VALUE) continue;
         const tern_value *v = &b->graph->values[value];
-        wanted |= b->of[value].wanted || (v->kind == TERN_VALUE_WEIGHT && v->weight->trained);
+        const bool chosen_by = op->route.cols && op->route.value == value;
+        wanted |= (b->of[value].wanted && !chosen_by) || (v->kind == TERN_VALUE_WEIGHT && v->weight->trained);
         b->of[value].last_touch = at;
     }
     for (uint32_t i = 0; i < tern_op_n_views(op); i++) {
@@ -139,7 +141,7 @@ void tern_backward__op(tern_backward *b, const tern_op *op)
     if (b->status != TERN_OK || op->out.value == TERN_NO_VALUE || !tern_backward__wanted(b, op->out)) return;
     tern_view dy = tern_backward__gradient(b, op->out);
     if (dy.value == TERN_NO_VALUE) return;
-    tern_backward_fn back = op->route.cols ? NULL : tern_backward__of(op->kind);
+    tern_backward_fn back = tern_backward__of(op->kind);
     if (back) back(b, op, dy);
     else
         b->status = tern_fail(b->err, TERN_UNSUPPORTED, "op %s (%s): there is no backward for it",

@@ -1,4 +1,5 @@
 /* The backward of each op, as ops. */
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/backward.h"
@@ -8,6 +9,20 @@ static const tern_view none = {.value = TERN_NO_VALUE};
 static tern_op begin(const tern_op *of, tern_op_kind kind)
 {
     return (tern_op){.kind = kind, .rows = of->rows, .layer = of->layer, .out = none};
+}
+
+static void take_route(const tern_op *from, tern_op *op)
+{
+    op->route = from->route;
+    op->n_experts = from->n_experts;
+}
+
+/* The op as one on the rows of x, which are those of tokens or routed ones where it has a route. */
+static tern_op on_rows_of(const tern_backward *b, const tern_op *op, tern_view x)
+{
+    tern_op on = *op;
+    if (op->route.cols) on.rows = b->graph->values[x.value].rows;
+    return on;
 }
 
 /* Adds an op that makes a gradient of x, on top of what is there: its `residual`. */
@@ -27,6 +42,7 @@ static void bias(tern_backward *b, const tern_op *op, tern_view dy)
     db.in[TERN_BIAS_BACKWARD_DY] = dy;
     db.in[TERN_BIAS_BACKWARD_DBIAS] = tern_backward__weight_gradient(b, weight);
     db.n_in = TERN_BIAS_BACKWARD_INPUTS;
+    take_route(op, &db);
     tern_backward__emit(b, &db);
 }
 
@@ -48,14 +64,17 @@ static void linear(tern_backward *b, const tern_op *op, tern_view dy)
         dw.in[TERN_LINEAR_DW_X] = x;
         dw.in[TERN_LINEAR_DW_DW] = tern_backward__weight_gradient(b, weight);
         dw.n_in = TERN_LINEAR_DW_INPUTS;
+        take_route(op, &dw);
         tern_backward__emit(b, &dw);
     }
     if (!tern_backward__wanted(b, x)) return;
-    tern_op dx = begin(op, TERN_OP_LINEAR_DX);
+    const tern_op on_x = on_rows_of(b, op, x);
+    tern_op dx = begin(&on_x, TERN_OP_LINEAR_DX);
     dx.in[TERN_LINEAR_DX_DY] = dy;
     dx.in[TERN_LINEAR_DX_W] = w;
     dx.n_in = TERN_LINEAR_DX_INPUTS;
-    emit_sum(b, op, x, &dx);
+    take_route(op, &dx);
+    emit_sum(b, &on_x, x, &dx);
 }
 
 /* Not of one in place: x would be gone. */
@@ -97,6 +116,7 @@ static void gate(tern_backward *b, const tern_op *op, tern_view dy)
     back.n_in = TERN_GATE_BACKWARD_INPUTS;
     back.out = dgate;
     back.activation = op->activation;
+    back.limit = op->limit;
     tern_backward__emit(b, &back);
     tern_backward__contribute(b, op, g, dgate);
     tern_backward__contribute(b, op, up, dup);
@@ -133,6 +153,48 @@ static void again(tern_backward *b, const tern_op *op, tern_view dy)
     back.out = tern_backward__new(b, op, op->in[x]);
     tern_backward__emit(b, &back);
     tern_backward__contribute(b, op, op->in[x], back.out);
+}
+
+/* Where the gradients of the weights of routes go. */
+static tern_view new_dweights(tern_backward *b, const tern_op *op)
+{
+    tern_value value = {.kind = TERN_VALUE_ACTIVATION, .dtype = TERN_DTYPE_F32, .rows = TERN_ROWS_ROUTED, .cols = 1};
+    value.bytes = tern_row_bytes(TERN_DTYPE_F32, 1, tern_graph_max_rows(b->graph, TERN_ROWS_ROUTED));
+    const uint32_t routes = b->of[op->in[TERN_COMBINE_ROUTES].value].original;
+    snprintf(value.name, sizeof value.name, "d_%.77s", b->graph->values[routes].name);
+    return (tern_view){.value = tern_backward__value(b, value), .cols = 1};
+}
+
+static void combine(tern_backward *b, const tern_op *op, tern_view dy)
+{
+    const tern_view y = op->in[TERN_COMBINE_Y], routes = op->in[TERN_COMBINE_ROUTES];
+    if (op->residual.value != TERN_NO_VALUE) tern_backward__contribute(b, op, op->residual, dy);
+    tern_op back = begin(op, TERN_OP_COMBINE_BACKWARD);
+    back.rows = TERN_ROWS_ROUTED;
+    back.in[TERN_COMBINE_BACKWARD_Y] = y;
+    back.in[TERN_COMBINE_BACKWARD_ROUTES] = routes;
+    back.in[TERN_COMBINE_BACKWARD_DOUT] = dy;
+    back.n_in = TERN_COMBINE_BACKWARD_DWEIGHTS;
+    const bool routed = tern_backward__wanted(b, routes);
+    if (routed) back.in[back.n_in++] = new_dweights(b, op);
+    if (tern_backward__wanted(b, y)) back.out = tern_backward__new(b, &back, y);
+    if (!routed && back.out.value == TERN_NO_VALUE) return;
+    tern_backward__emit(b, &back);
+    if (routed) tern_backward__set(b, routes, back.in[TERN_COMBINE_BACKWARD_DWEIGHTS]);
+    if (back.out.value != TERN_NO_VALUE) tern_backward__contribute(b, &back, y, back.out);
+}
+
+static void route(tern_backward *b, const tern_op *op, tern_view dweights)
+{
+    const tern_view logits = op->in[TERN_ROUTE_LOGITS];
+    tern_op back = begin(op, TERN_OP_ROUTE_BACKWARD);
+    back.in[TERN_ROUTE_BACKWARD_LOGITS] = logits;
+    back.in[TERN_ROUTE_BACKWARD_ROUTES] = op->out;
+    back.in[TERN_ROUTE_BACKWARD_DWEIGHTS] = dweights;
+    back.n_in = TERN_ROUTE_BACKWARD_INPUTS;
+    back.n_experts = op->n_experts;
+    back.route_rule = op->route_rule;
+    emit_sum(b, op, logits, &back);
 }
 
 /* A copy of dy, the gradient of x. */
@@ -211,6 +273,8 @@ tern_backward_fn tern_backward__of(tern_op_kind kind)
         [TERN_OP_SCALE] = again,
         [TERN_OP_DROPOUT] = again,
         [TERN_OP_VARLEN_ATTENTION] = varlen_attention,
+        [TERN_OP_ROUTE] = route,
+        [TERN_OP_COMBINE] = combine,
     };
     return table[kind];
 }

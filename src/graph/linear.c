@@ -12,13 +12,19 @@ static void name_quantized(const tern_builder *b, uint32_t value, const char *en
     snprintf(out, 48, "%.*s_%s", suffix && suffix - name < 40 ? (int)(suffix - name) : 40, name, ending);
 }
 
+/* Those of its tokens, where the first of a layer's experts read it. */
+static tern_rows rows_of_x(const tern_builder *b, const tern_build_input *in)
+{
+    return in->route.cols ? tern_build__rows_of(b, in->x) : in->rows;
+}
+
 static tern_view quantized(tern_builder *b, tern_build_input *in)
 {
     if (in->quantized.cols) return in->quantized;
     char name[48];
     bool fake = b->options->fake_quantize;
     name_quantized(b, in->x.value, fake ? "fq" : "q8", name);
-    const tern_rows rows = in->route.cols ? tern_build__rows_of(b, in->x) : in->rows;
+    const tern_rows rows = rows_of_x(b, in);
     in->quantized = tern_build__activation(b, name, fake ? TERN_DTYPE_F32 : TERN_DTYPE_Q8, rows, in->x.cols);
     tern_op op = {.kind = TERN_OP_QUANTIZE, .in = {[TERN_QUANTIZE_X] = in->x}};
     if (fake)
@@ -36,6 +42,15 @@ static bool takes_blocks(const tern_builder *b, const tern_build_input *in, tern
     const bool ternary = tern_model_weight(b->model, TERN_ROLE_ATTN_Q, 0)->encoding->ternary || b->config->bit_linear;
     if (!b->options->int8_blocks || ternary || in->plain || (in->table && b->options->screened_head)) return false;
     return x.value == in->x.value && !w->encoding->ternary && w->encoding->block_elements > 1;
+}
+
+/* y = a + c */
+static tern_view plus(tern_builder *b, const char *name, tern_rows rows, tern_view a, tern_view c)
+{
+    tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, rows, a.cols);
+    tern_build__op(b, (tern_op){.kind = TERN_OP_ADD, .in = {[TERN_ADD_A] = a, [TERN_ADD_B] = c}}, rows, TERN_ADD_INPUTS,
+                   y);
+    return y;
 }
 
 /* y = W x (+ bias) (+ residual), of the experts on the route where there is one; bias NULL: none */
@@ -59,12 +74,13 @@ static tern_view multiply(tern_builder *b, const char *name, const tern_build_in
 static tern_view dropped(tern_builder *b, const char *name, const tern_build_input *in, float p)
 {
     tern_view training = tern_build__param(b, TERN_PARAM_TRAINING);
-    tern_view out = tern_build__activation(b, name, TERN_DTYPE_F32, in->rows, in->x.cols);
+    const tern_rows rows = rows_of_x(b, in);
+    tern_view out = tern_build__activation(b, name, TERN_DTYPE_F32, rows, in->x.cols);
     tern_op op = {.kind = TERN_OP_DROPOUT,
                   .in = {[TERN_DROPOUT_X] = in->x, [TERN_DROPOUT_TRAINING] = training},
                   .scale = p,
                   .stream = b->n_streams++};
-    tern_build__op(b, op, in->rows, TERN_DROPOUT_INPUTS, out);
+    tern_build__op(b, op, rows, TERN_DROPOUT_INPUTS, out);
     return out;
 }
 
@@ -100,6 +116,16 @@ static uint32_t n_loras(const tern_builder *b, tern_role role)
     return weight ? weight->n_loras : 0;
 }
 
+/* B u + out: in one op, but where there is a route, whose products have no sum of their own. */
+static tern_view outer(tern_builder *b, const char *name, const tern_build_input *in, tern_view u, const tern_weight *w,
+                       tern_view out)
+{
+    char made[80];
+    if (!in->route.cols) return multiply(b, name, in, u, w, NULL, out);
+    snprintf(made, sizeof made, "%.60s_lora_b", name);
+    return plus(b, name, in->rows, out, multiply(b, made, in, u, w, NULL, tern_build__no_view()));
+}
+
 /* out = B scale A dropout(x) + out for the adapter of this index of each layer; the result of the last one has the name
  * of the layer. The inner products first, which do not wait for each other. Whether there was any. */
 static bool adapt(tern_builder *b, const tern_build_input *in, tern_build_linear *layers, uint32_t n, uint32_t index)
@@ -118,8 +144,8 @@ static bool adapt(tern_builder *b, const tern_build_input *in, tern_build_linear
         char name[64];
         if (index >= all) continue;
         snprintf(name, sizeof name, "%s_lora%u", layers[i].name, index);
-        layers[i].out = multiply(b, index + 1 == all ? layers[i].name : name, in, u[i],
-                                 tern_build__graph_weight(b, layers[i].role)->loras[index].b, NULL, layers[i].out);
+        layers[i].out = outer(b, index + 1 == all ? layers[i].name : name, in, u[i],
+                              tern_build__graph_weight(b, layers[i].role)->loras[index].b, layers[i].out);
     }
     return any;
 }

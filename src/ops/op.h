@@ -113,6 +113,8 @@ static inline bool tern_value_is_routes(const tern_value *value)
     X(VARLEN_ATTENTION_BACKWARD, "varlen_attention_backward")                                                          \
     X(SOFTCAP_BACKWARD, "softcap_backward")                                                                            \
     X(GATE_BACKWARD, "gate_backward")                                                                                  \
+    X(ROUTE_BACKWARD, "route_backward")                                                                                \
+    X(COMBINE_BACKWARD, "combine_backward")                                                                            \
     X(EMBED_BACKWARD, "embed_backward")                                                                                \
     X(SUM_SQUARES, "sum_squares")                                                                                      \
     X(UPDATE, "update")                                                                                                \
@@ -170,13 +172,13 @@ typedef struct tern_op {
     tern_view norm_weight;                 /* the input is normed with it first, then quantised */
     bool norm_f32;                         /* and not quantised: the weights are dense */
     tern_view bias[TERN_LINEAR_MAX_PARTS]; /* [1][rows] f32 of each part; added before the gate and the residual */
-    tern_activation activation;            /* GATE and gated LINEAR */
+    tern_activation activation;            /* GATE, its backward and gated LINEAR */
     float limit;                           /* of SWIGLU_OAI, above 0 */
-    /* LINEAR: the experts of its rows, as ROUTE makes them. Rows are ROUTED then, and the weights and biases are those
-     * of all experts, one after the other */
+    /* LINEAR and its gradients: the experts of its rows, as ROUTE makes them. Rows are ROUTED then, and the weights and
+     * biases are those of all experts, one after the other */
     tern_view route;
-    uint32_t n_experts;         /* ROUTE, LINEAR with a route */
-    tern_route_rule route_rule; /* ROUTE */
+    uint32_t n_experts;         /* ROUTE, LINEAR with a route, and their backward */
+    tern_route_rule route_rule; /* ROUTE and its backward */
     /* RMS_NORM, NORM_QUANT, LINEAR with a norm_weight, ROPE_KV with head_norms */
     float eps;
     /* ROPE, ROPE_KV, KV_WRITE, ATTENTION, ROPE_ATTENTION */

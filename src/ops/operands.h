@@ -136,13 +136,16 @@ enum {
     TERN_CROSS_ENTROPY_INPUTS
 };
 
-/* out[t] = W^T dy[t] (+ residual[t]) */
+/* out[t] = W^T dy[t] (+ residual[t]). With a route, dy has rows ROUTED, of which each has the part of its expert; out
+ * of rows ROUTED: out[r] = W_e^T dy[r] (+ residual[r]); of rows TOKENS: out[t] = (residual[t] or 0) + W_e^T dy[r] +
+ * ..., r = t * n_routes + j, in order of j. */
 enum { TERN_LINEAR_DX_DY, TERN_LINEAR_DX_W, TERN_LINEAR_DX_INPUTS };
 
-/* dW += sum_t dy[t] x[t]^T, x f32 or int8 */
+/* dW += sum_t dy[t] x[t]^T, x f32 or int8. With a route, dy has rows ROUTED, and what each adds goes to the rows of its
+ * expert; x is of rows ROUTED, or of rows TOKENS: that of the row's token. */
 enum { TERN_LINEAR_DW_DY, TERN_LINEAR_DW_X, TERN_LINEAR_DW_DW /* written */, TERN_LINEAR_DW_INPUTS };
 
-/* dbias += sum_t dy[t] */
+/* dbias += sum_t dy[t]; with a route dbias is [n_experts][R], and dy[r] is added to the row of its expert */
 enum { TERN_BIAS_BACKWARD_DY, TERN_BIAS_BACKWARD_DBIAS /* written */, TERN_BIAS_BACKWARD_INPUTS };
 
 /* Groups of columns as RMS_NORM. out[t] = dx (+ residual[t]); dweight += its sum over t. dweight may be missing (3
@@ -165,6 +168,25 @@ enum {
     TERN_GATE_BACKWARD_DY,
     TERN_GATE_BACKWARD_DUP, /* written */
     TERN_GATE_BACKWARD_INPUTS
+};
+
+/* out[t] = the gradient of the logits of ROUTE (+ residual[t]), from that of the weights of its routes: dweights[r],
+ * rows ROUTED of one column. Which experts are chosen has no gradient. */
+enum {
+    TERN_ROUTE_BACKWARD_LOGITS,
+    TERN_ROUTE_BACKWARD_ROUTES,
+    TERN_ROUTE_BACKWARD_DWEIGHTS,
+    TERN_ROUTE_BACKWARD_INPUTS
+};
+
+/* Rows ROUTED, r of token t: out[r] = weight of the route * dout[t], or out is TERN_NO_VALUE (nothing below is
+ * trained); dweights[r] = dout[t] . y[r], or missing (3 inputs: nothing of the router is trained). */
+enum {
+    TERN_COMBINE_BACKWARD_Y,
+    TERN_COMBINE_BACKWARD_ROUTES,
+    TERN_COMBINE_BACKWARD_DOUT,
+    TERN_COMBINE_BACKWARD_DWEIGHTS, /* written */
+    TERN_COMBINE_BACKWARD_INPUTS
 };
 
 /* dW[ids[t]] += dy[t] */

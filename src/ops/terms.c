@@ -119,6 +119,7 @@ bool tern_op_terms(const tern_op_inputs *t, uint32_t value, uint64_t number, uin
 {
     const tern_op *op = t->op;
     for (uint32_t c = 0; c < cols; c++) terms[c] = 0;
+    if (op->route.cols && op->kind != TERN_OP_LINEAR) return false;
     if (op->kind == TERN_OP_LINEAR_DW && op->in[TERN_LINEAR_DW_DW].value == value)
         return of_linear_dw(t, number, cols, terms);
     if (op->out.value != value || op->out.first_col || op->out.cols != cols) return false;

@@ -114,6 +114,22 @@ static void other_families(void **state)
     }
 }
 
+/* Experts, all of which each token has: which ones it has is no differentiable choice, and a small change may make
+ * another. With checkpoints and without. */
+static void experts(void **state)
+{
+    (void)state;
+    const char *const fixtures[] = {"mixtral", "gpt-oss"};
+    for (size_t i = 0; i < 2; i++) {
+        test_trained t;
+        test_trained_open(&t, test_fixture(fixtures[i]), true);
+        tern_config *config = (tern_config *)(uintptr_t)t.config;
+        config->n_experts_used = config->n_experts;
+        check_model(&t, &(test_how){.dense = true, .tokens = 64, .checkpoint = i % 2});
+        test_trained_close(&t);
+    }
+}
+
 /* What no fixture has: adjacent pairs, gates of GELU. */
 static void other_ops(void **state)
 {
@@ -260,6 +276,7 @@ static void a_split_backend_is_refused(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(whole_models),
     cmocka_unit_test(other_families),
+    cmocka_unit_test(experts),
     cmocka_unit_test(other_ops),
     cmocka_unit_test(adapters),
     cmocka_unit_test(bits_do_not_depend_on_the_plan),

@@ -184,7 +184,42 @@ static void from_dense_to_ternary(void **state)
     tern_model_close(model);
 }
 
+/* All weights of a model with experts; devices that lack the gradients say so before anything is filled. */
+static void experts(void **state)
+{
+    (void)state;
+    static const char *const fixtures[] = {"mixtral", "gpt-oss"};
+    for (size_t i = 0; i < 2; i++) {
+        static test_batch batch;
+        tern_model *model = NULL;
+        tern_trainer *trainer = NULL;
+        tern_trainer_result r = {0};
+        double first = 0;
+        const tern_model_options options = {.no_tokenizer = true};
+        assert_ok(tern_model_open(&model, test_fixture(fixtures[i]), &options, &err), err);
+        tern_trainer_params p = small_params();
+        p.checkpoint = i;
+        test_batch_random(&batch, 1, 2, SEQ, 256);
+        const tern_status status = tern_trainer_open(&trainer, test_backend_here(), model, &p, &err);
+        if (strcmp(test_backend_here()->info.name, "cpu") != 0) {
+            assert_int_equal(status, TERN_UNSUPPORTED);
+            assert_non_null(strstr(err.message, "--backend cpu"));
+        } else {
+            assert_ok(status, err);
+            for (uint32_t n = 0; n < 10; n++) {
+                assert_ok(tern_trainer_step(trainer, batch.rows, 2, &r, &err), err);
+                if (n == 0) first = r.loss;
+            }
+            print_message("%s: loss %.3f, %.3f after 10 steps\n", fixtures[i], first, r.loss);
+            assert_true(r.loss < 0.6 * first);
+        }
+        tern_trainer_close(trainer);
+        tern_model_close(model);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(experts),
     cmocka_unit_test(adapters),
     cmocka_unit_test(odd_rank),
     cmocka_unit_test(padded_chunks),

@@ -58,6 +58,8 @@ void tern_cpu__route(tern_cpu_step *step, const tern_cpu_op *op);
 tern_status tern_cpu__route_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 void tern_cpu__combine(tern_cpu_step *step, const tern_cpu_op *op);
 tern_status tern_cpu__combine_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+void tern_cpu__route_backward(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__combine_backward(tern_cpu_step *step, const tern_cpu_op *op);
 /* One row of f32 for each thread. */
 size_t tern_cpu__row_scratch(const tern_graph *graph, const tern_op *op);
 
@@ -78,6 +80,8 @@ size_t tern_cpu__rms_norm_backward_shared(const tern_graph *graph, const tern_op
 void tern_cpu__linear_dx(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__linear_dw(tern_cpu_step *step, const tern_cpu_op *op);
 size_t tern_cpu__gradient_scratch(const tern_graph *graph, const tern_op *op);
+size_t tern_cpu__gradient_shared(const tern_graph *graph, const tern_op *op);
+tern_status tern_cpu__gradient_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 
 void tern_cpu__sum_squares(tern_cpu_step *step, const tern_cpu_op *op);
 size_t tern_cpu__sum_squares_shared(const tern_graph *graph, const tern_op *op);

@@ -44,6 +44,8 @@ static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *
     if (!lower) return tern_gpu__unsupported(p->graph, op, "no kernel", err);
     if (op->rows == TERN_ROWS_ROUTED && !takes_routed_rows(op->kind))
         return tern_gpu__unsupported(p->graph, op, "rows of experts", err);
+    if (op->route.cols && op->kind != TERN_OP_LINEAR)
+        return tern_gpu__unsupported(p->graph, op, "gradients of experts", err);
     const tern_status status = lower(p, op, err);
     if (status != TERN_OK) return p->out_of_memory ? TERN_OUT_OF_MEMORY : status;
     return check_bindings(p, op, first, err);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/ops.h"
+#include "backend/cpu/training/gradient.h"
 
 enum {
     TILE = TERN_GEMM_M, /* rows and columns of a task's tile at most */
@@ -25,13 +26,10 @@ typedef struct gradient_memory {
 /* The result as tiles: m_tiles x n_tiles tasks. */
 typedef struct gradient_job {
     const tern_cpu_step *step;
-    const tern_cpu_op *op;
     uint32_t m, n, k; /* rows and columns of the result, products of a chain */
     uint32_t m_tile, n_tile, n_tiles;
-    /* LINEAR_DW of an int8 input */
-    const float *scales;
-    const uint8_t *q;
-    size_t q_stride;
+    const tern_gradient__dx_args *dx;
+    const tern_gradient__dw_args *dw;
 } gradient_job;
 
 /* Rows and columns of one task. */
@@ -106,8 +104,9 @@ static size_t decoded_stride(uint32_t cols)
 static const float *weight_block(const gradient_job *j, region r, uint32_t first, uint32_t k, gradient_memory *memory,
                                  size_t *stride)
 {
-    const tern_buffer *buffer = j->op->weight[TERN_LINEAR_DX_W];
+    const tern_buffer *buffer = j->dx->weight;
     const tern_weight *w = buffer->weight;
+    first += j->dx->first_row;
     const uint8_t *rows = buffer->data + first * buffer->row_bytes;
     if (!buffer->decode) {
         *stride = buffer->row_bytes / sizeof(float);
@@ -123,13 +122,13 @@ static const float *weight_block(const gradient_job *j, region r, uint32_t first
 }
 
 /* out = residual (or 0) + scale * sums */
-static void finish_dx(const tern_cpu_op *op, region r, float scale, const gradient_memory *memory)
+static void finish_dx(const tern_gradient__dx_args *dx, region r, float scale, const gradient_memory *memory)
 {
     for (uint32_t i = 0; i < r.m; i++) {
-        float *out = op->out.data + (r.row + i) * op->out.stride + r.col;
+        float *out = dx->out.data + (r.row + i) * dx->out.stride + r.col;
         const float *sums = memory->sums[i];
         const float *residual =
-            op->residual.data ? op->residual.data + (r.row + i) * op->residual.stride + r.col : NULL;
+            dx->residual.data ? dx->residual.data + (r.row + i) * dx->residual.stride + r.col : NULL;
         for (uint32_t c = 0; c < r.n; c++) out[c] = (residual ? residual[c] : 0.0f) + scale * sums[c];
     }
 }
@@ -137,70 +136,97 @@ static void finish_dx(const tern_cpu_op *op, region r, float scale, const gradie
 static void dx_task(void *context, uint32_t task, uint32_t thread)
 {
     const gradient_job *j = context;
-    const tern_cpu_op *op = j->op;
-    const tern_weight *w = op->weight[TERN_LINEAR_DX_W]->weight;
+    const tern_gradient__dx_args *dx = j->dx;
+    const tern_weight *w = dx->weight->weight;
     const region r = region_of(j, task);
     gradient_memory *memory = memory_of(j, thread);
     memset(memory->sums, 0, r.m * sizeof memory->sums[0]);
     for (uint32_t first = 0; first < j->k; first += TERN_GEMM_K) {
         tern_gemm_args g = {.m = r.m, .n = r.n, .k = min_u32(TERN_GEMM_K, j->k - first), .workspace = memory->packed};
-        g.a = op->in[TERN_LINEAR_DX_DY].data + r.row * op->in[TERN_LINEAR_DX_DY].stride + first;
-        g.a_stride = op->in[TERN_LINEAR_DX_DY].stride;
+        g.a = dx->dy.data + r.row * dx->dy.stride + first;
+        g.a_stride = dx->dy.stride;
         g.b = weight_block(j, r, first, g.k, memory, &g.b_stride);
         g.c = memory->sums[0];
         g.c_stride = TILE;
         j->step->cpu->kernels.gemm(&g);
     }
-    finish_dx(op, r, w->encoding->ternary && !w->row_scales ? w->scale : 1, memory);
+    finish_dx(dx, r, w->encoding->ternary && !w->row_scales ? w->scale : 1, memory);
+}
+
+void tern_gradient__dx(tern_cpu_step *step, const tern_gradient__dx_args *dx)
+{
+    gradient_job j = {.step = step, .dx = dx, .m = dx->n, .n = dx->weight->weight->cols, .k = dx->n_rows};
+    step->weight_bytes += dx->n_rows * dx->weight->row_bytes;
+    run_tiles(&j, dx_task);
 }
 
 void tern_cpu__linear_dx(tern_cpu_step *step, const tern_cpu_op *op)
 {
-    const tern_weight *w = op->weight[TERN_LINEAR_DX_W]->weight;
-    gradient_job j = {.step = step, .op = op, .m = tern_cpu__rows(step, op->op->rows), .n = w->cols, .k = w->rows};
-    step->weight_bytes += op->weight[TERN_LINEAR_DX_W]->bytes;
-    run_tiles(&j, dx_task);
+    const tern_gradient__dx_args dx = {.weight = op->weight[TERN_LINEAR_DX_W],
+                                       .n_rows = op->weight[TERN_LINEAR_DX_W]->weight->rows,
+                                       .n = tern_cpu__rows(step, op->op->rows),
+                                       .dy = op->in[TERN_LINEAR_DX_DY],
+                                       .residual = op->residual,
+                                       .out = op->out};
+    if (op->routes) tern_gradient__routed_dx(step, op);
+    else tern_gradient__dx(step, &dx);
 }
 
 static void dw_task(void *context, uint32_t task, uint32_t thread)
 {
     const gradient_job *j = context;
-    const tern_cpu_op *op = j->op;
+    const tern_gradient__dw_args *dw = j->dw;
     const region r = region_of(j, task);
     gradient_memory *memory = memory_of(j, thread);
     for (uint32_t first = 0; first < j->k; first += TERN_GEMM_K) {
         tern_gemm_args g = {.m = r.m, .n = r.n, .k = min_u32(TERN_GEMM_K, j->k - first), .workspace = memory->packed};
-        g.a = op->in[TERN_LINEAR_DW_DY].data + first * op->in[TERN_LINEAR_DW_DY].stride + r.row;
-        g.a_stride = op->in[TERN_LINEAR_DW_DY].stride;
+        g.a = dw->dy.data + first * dw->dy.stride + r.row;
+        g.a_stride = dw->dy.stride;
         g.a_columns = true;
-        g.b = op->in[TERN_LINEAR_DW_X].data + first * op->in[TERN_LINEAR_DW_X].stride + r.col;
-        g.b_stride = op->in[TERN_LINEAR_DW_X].stride;
-        if (j->q) {
-            g.a_scales = j->scales + first;
+        if (dw->q.data) {
+            g.a_scales = dw->q.scales + first;
             g.b = memory->b;
             g.b_stride = decoded_stride(r.n);
-            j->step->cpu->kernels.decode_i8(j->q + first * j->q_stride + r.col, j->q_stride, g.k, r.n, memory->b,
-                                            g.b_stride);
+            j->step->cpu->kernels.decode_i8(dw->q.data + first * dw->q.stride + r.col, dw->q.stride, g.k, r.n,
+                                            memory->b, g.b_stride);
+        } else {
+            g.b = dw->x.data + first * dw->x.stride + r.col;
+            g.b_stride = dw->x.stride;
         }
-        g.c = op->in[TERN_LINEAR_DW_DW].data + r.row * op->in[TERN_LINEAR_DW_DW].stride + r.col;
-        g.c_stride = op->in[TERN_LINEAR_DW_DW].stride;
+        g.c = dw->dw + r.row * dw->cols + r.col;
+        g.c_stride = dw->cols;
         j->step->cpu->kernels.gemm(&g);
     }
 }
 
+void tern_gradient__dw(tern_cpu_step *step, const tern_gradient__dw_args *dw)
+{
+    gradient_job j = {.step = step, .dw = dw, .m = dw->n_rows, .n = dw->cols, .k = dw->n};
+    run_tiles(&j, dw_task);
+}
+
+tern_gradient__q8 tern_gradient__q8_of(const tern_graph *graph, const tern_cpu_op *op)
+{
+    const tern_view x = op->op->in[TERN_LINEAR_DW_X];
+    const tern_value *value = &graph->values[x.value];
+    const uint8_t *base = op->base[TERN_LINEAR_DW_X];
+    if (value->dtype != TERN_DTYPE_Q8) return (tern_gradient__q8){0};
+    const uint64_t scales = tern_q8_scales_offset(value->cols, tern_graph_max_rows(graph, value->rows));
+    tern_gradient__q8 q = {.stride = (size_t)tern_q8_stride(value->cols)};
+    q.data = base + x.first_row * q.stride + x.first_col;
+    q.scales = (const float *)(const void *)(base + scales) + x.first_row;
+    return q;
+}
+
 void tern_cpu__linear_dw(tern_cpu_step *step, const tern_cpu_op *op)
 {
-    const tern_graph *graph = step->prepared->graph;
-    const tern_view dy = op->op->in[TERN_LINEAR_DW_DY], x = op->op->in[TERN_LINEAR_DW_X];
-    const tern_value *value = &graph->values[x.value];
-    gradient_job j = {.step = step, .op = op, .m = dy.cols, .n = x.cols, .k = tern_cpu__rows(step, op->op->rows)};
-    if (value->dtype == TERN_DTYPE_Q8) {
-        const uint32_t rows = tern_graph_max_rows(graph, value->rows);
-        j.q_stride = (size_t)tern_q8_stride(value->cols);
-        j.q = op->base[TERN_LINEAR_DW_X] + x.first_row * j.q_stride + x.first_col;
-        j.scales =
-            (const float *)(const void *)(op->base[TERN_LINEAR_DW_X] + tern_q8_scales_offset(value->cols, rows)) +
-            x.first_row;
-    }
-    run_tiles(&j, dw_task);
+    const tern_gradient__dw_args dw = {.n_rows = op->op->in[TERN_LINEAR_DW_DY].cols,
+                                       .cols = op->op->in[TERN_LINEAR_DW_X].cols,
+                                       .n = tern_cpu__rows(step, op->op->rows),
+                                       .dy = op->in[TERN_LINEAR_DW_DY],
+                                       .x = op->in[TERN_LINEAR_DW_X],
+                                       .q = tern_gradient__q8_of(step->prepared->graph, op),
+                                       .dw = op->in[TERN_LINEAR_DW_DW].data};
+    if (op->routes) tern_gradient__routed_dw(step, op);
+    else tern_gradient__dw(step, &dw);
 }

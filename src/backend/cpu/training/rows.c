@@ -179,10 +179,11 @@ static void bias_task(void *context, uint32_t task, uint32_t thread)
     const tern_rows_job *j = context;
     const tern_cpu_op *op = j->op;
     const uint32_t first = task * COLUMNS, left = op->in_cols - first;
-    float *db = op->in[TERN_BIAS_BACKWARD_DBIAS].data + first;
-    for (uint32_t t = 0, n = tern_cpu__rows(j->step, op->op->rows); t < n; t++)
+    for (uint32_t t = 0, n = tern_cpu__rows(j->step, op->op->rows); t < n; t++) {
+        float *db = tern_rows__at(&op->in[TERN_BIAS_BACKWARD_DBIAS], op->routes ? op->routes[t].expert : 0) + first;
         j->step->cpu->kernels.add(db, tern_rows__at(&op->in[TERN_BIAS_BACKWARD_DY], t) + first,
                                   left < COLUMNS ? left : COLUMNS, db);
+    }
 }
 
 void tern_cpu__bias_backward(tern_cpu_step *step, const tern_cpu_op *op)
@@ -208,15 +209,15 @@ void tern_cpu__rope_backward(tern_cpu_step *step, const tern_cpu_op *op)
     tern_rows__run(step, op, rope_row);
 }
 
-static tern_gate_backward_fn gate_kernel(const tern_cpu_kernels *k, tern_activation activation)
+static void gate_backward(const tern_cpu_kernels *k, const tern_op *op, const float *gate, const float *up,
+                          const float *dy, uint32_t n, float *dgate, float *dup)
 {
-    switch (activation) {
-    case TERN_ACT_RELU2: return k->relu2_backward;
-    case TERN_ACT_SILU: return k->silu_backward;
-    case TERN_ACT_GELU:
-    case TERN_ACT_SWIGLU_OAI: break;
+    switch (op->activation) {
+    case TERN_ACT_RELU2: k->relu2_backward(gate, up, dy, n, dgate, dup); break;
+    case TERN_ACT_SILU: k->silu_backward(gate, up, dy, n, dgate, dup); break;
+    case TERN_ACT_GELU: k->gelu_backward(gate, up, dy, n, dgate, dup); break;
+    case TERN_ACT_SWIGLU_OAI: tern_ref_swiglu_oai_backward(gate, up, dy, op->limit, n, dgate, dup); break;
     }
-    return k->gelu_backward;
 }
 
 static void gate_row(void *context, uint32_t t, uint32_t thread)
@@ -224,10 +225,9 @@ static void gate_row(void *context, uint32_t t, uint32_t thread)
     const tern_rows_job *j = context;
     const tern_cpu_op *op = j->op;
     float *dgate = target(j, t, thread);
-    gate_kernel(&j->step->cpu->kernels, op->op->activation)(
-        tern_rows__at(&op->in[TERN_GATE_BACKWARD_GATE], t), tern_rows__at(&op->in[TERN_GATE_BACKWARD_UP], t),
-        tern_rows__at(&op->in[TERN_GATE_BACKWARD_DY], t), op->in_cols, dgate,
-        tern_rows__at(&op->in[TERN_GATE_BACKWARD_DUP], t));
+    gate_backward(&j->step->cpu->kernels, op->op, tern_rows__at(&op->in[TERN_GATE_BACKWARD_GATE], t),
+                  tern_rows__at(&op->in[TERN_GATE_BACKWARD_UP], t), tern_rows__at(&op->in[TERN_GATE_BACKWARD_DY], t),
+                  op->in_cols, dgate, tern_rows__at(&op->in[TERN_GATE_BACKWARD_DUP], t));
     add_residual(j, t, dgate);
 }
 

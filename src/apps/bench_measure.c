@@ -1,4 +1,5 @@
 /* Measuring a model: prefill, decode, and what the device can do at most. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,6 +201,20 @@ static uint64_t lora_bytes(const tern_app_loras *loras)
     return bytes;
 }
 
+/* The CPU and the highest of its levels that is used. */
+static void name_cpu(const char *asked, tern_bench_subject *out)
+{
+    tern_error err;
+    char levels[128];
+    uint32_t features = tern_cpu_features();
+    if (asked) (void)tern_cpu_features_parse(asked, features, &features, &err); /* opening has checked it */
+    tern_cpu_features_print(features, levels, sizeof levels);
+    const char *last = strrchr(levels, ' ');
+    tern_cpu_name(out->device, sizeof out->device);
+    const size_t length = strlen(out->device);
+    snprintf(out->device + length, sizeof out->device - length, ", %s", last ? last + 1 : levels);
+}
+
 static void describe(const tern_bench *b, tern_bench_subject *out)
 {
     const tern_engine_info *info = &b->info;
@@ -216,7 +231,7 @@ static void describe(const tern_bench *b, tern_bench_subject *out)
     out->lora_bytes = lora_bytes(&b->loras);
     out->is_cpu = !info->device;
     snprintf(out->driver, sizeof out->driver, "%s", info->driver ? info->driver : "");
-    if (out->is_cpu) tern_cpu_name(out->device, sizeof out->device);
+    if (out->is_cpu) name_cpu(b->options->cpu_features, out);
     else snprintf(out->device, sizeof out->device, "%s: %s", info->backend, info->device);
 }
 

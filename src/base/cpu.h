@@ -14,9 +14,10 @@
     X(AVX512, 3, "avx512") /* F, BW, VL, DQ, CD */                                                                     \
     X(AVX512_VNNI, 4, "avx512-vnni")                                                                                   \
     X(AVX512_VBMI, 5, "avx512-vbmi") /* with VBMI2 */                                                                  \
-    X(NEON, 6, "neon")                                                                                                 \
-    X(NEON_DOTPROD, 7, "neon-dotprod")                                                                                 \
-    X(SIMD128, 8, "simd128") /* of WebAssembly */
+    X(AMX_INT8, 6, "amx-int8")       /* tiles, of which the kernel lets this process keep the data */                  \
+    X(NEON, 7, "neon")                                                                                                 \
+    X(NEON_DOTPROD, 8, "neon-dotprod")                                                                                 \
+    X(SIMD128, 9, "simd128") /* of WebAssembly */
 
 typedef enum tern_cpu_feature {
 #define TERN_CPU_ENUM(name, bit, words) TERN_CPU_##name = 1 << (bit),
@@ -24,13 +25,15 @@ typedef enum tern_cpu_feature {
 #undef TERN_CPU_ENUM
 } tern_cpu_feature;
 
-/* The features of this machine, as a set of tern_cpu_feature bits; asks the CPU and the operating system. */
+/* The features of this machine, as a set of tern_cpu_feature bits; asks the CPU and the operating system. Linux lends
+ * the tiles of AMX to processes that ask for them: the first call does, for all threads, and where Linux refuses there
+ * is no amx-int8. */
 uint32_t tern_cpu_features(void);
 
-/* Parses a --cpu-features value: a level ("scalar", "avx2", "avx-vnni", "avx512-vnni", "avx512-vbmi", "neon",
- * "neon-dotprod", "simd128": that level and all below it), "native", or "-name" lists that remove features from the
- * native set
- * ("-avx512-vbmi,-avx-vnni"). The result never holds a feature that `native` lacks: asking for one is an error. */
+/* Parses a --cpu-features value: a level ("scalar", "avx2", "avx-vnni", "avx512-vnni", "avx512-vbmi", "amx-int8",
+ * "neon", "neon-dotprod", "simd128": that level and all below it), "native", or "-name" lists that remove features from
+ * the native set ("-avx512-vbmi,-avx-vnni"). The result never holds a feature that `native` lacks: asking for one is an
+ * error. */
 tern_status tern_cpu_features_parse(const char *text, uint32_t native, uint32_t *features, tern_error *err);
 
 /* Writes "avx2 avx-vnni ..." or "scalar" to out. */

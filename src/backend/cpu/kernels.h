@@ -86,6 +86,8 @@
     X(avxvnni, "avx-vnni", TERN_CPU_AVX2 | TERN_CPU_AVX_VNNI)                                                          \
     X(avx512, "avx512-vnni", TERN_CPU_AVX2 | TERN_CPU_AVX512 | TERN_CPU_AVX512_VNNI)                                   \
     X(avx512vbmi, "avx512-vbmi", TERN_CPU_AVX2 | TERN_CPU_AVX512 | TERN_CPU_AVX512_VNNI | TERN_CPU_AVX512_VBMI)        \
+    X(amx, "amx-int8",                                                                                                 \
+      TERN_CPU_AVX2 | TERN_CPU_AVX512 | TERN_CPU_AVX512_VNNI | TERN_CPU_AVX512_VBMI | TERN_CPU_AMX_INT8)               \
     X(neon, "neon", TERN_CPU_NEON)                                                                                     \
     X(dotprod, "neon-dotprod", TERN_CPU_NEON | TERN_CPU_NEON_DOTPROD)                                                  \
     X(simd128, "simd128", TERN_CPU_SIMD128)

@@ -4,20 +4,28 @@
 
 static const uint32_t block_of_form[TERN_LINEAR__FORMS] = {32, TERN_BLOCKS_MAX};
 
+/* Bytes from row to row: whole lines of the cache, and no power of two, so that many rows do not share few places of
+ * it.
+ */
+static size_t row_stride(uint32_t cols)
+{
+    return ((size_t)cols + 127) / 64 * 64;
+}
+
 /* Bytes of a form of n rows: int8, then scales, then sums. cols is a multiple of 32. */
 static size_t form_bytes(uint32_t form, size_t n, uint32_t cols)
 {
     const size_t numbers = cols / block_of_form[form] + cols / TERN_BLOCKS_RUN;
-    return (n * (cols + numbers * 4) + 63) / 64 * 64;
+    return (n * (row_stride(cols) + numbers * 4) + 63) / 64 * 64;
 }
 
 static tern_q8_blocks place(uint32_t form, uint8_t *at, uint32_t n, uint32_t cols)
 {
-    float *scales = (float *)(void *)(at + (size_t)n * cols);
+    float *scales = (float *)(void *)(at + n * row_stride(cols));
     return (tern_q8_blocks){.x = (const int8_t *)at,
                             .scales = scales,
                             .sums = (const int32_t *)(const void *)(scales + (size_t)n * (cols / block_of_form[form])),
-                            .stride = cols,
+                            .stride = row_stride(cols),
                             .n = n};
 }
 

@@ -41,6 +41,7 @@ static const struct {
     {"avxvnni", tern_cpu__peak_avxvnni, tern_cpu__fma_peak_avx2},
     {"avx512", tern_cpu__peak_avx512, tern_cpu__fma_peak_avx512},
     {"avx512vbmi", tern_cpu__peak_avx512, tern_cpu__fma_peak_avx512},
+    {"amx", tern_cpu__peak_amx, tern_cpu__fma_peak_avx512},
 #elif defined(__aarch64__)
     {"neon", tern_cpu__peak_neon, tern_cpu__fma_peak_neon},
     {"dotprod", tern_cpu__peak_dotprod, tern_cpu__fma_peak_neon},

@@ -16,14 +16,27 @@ static void encode(tern_selftest__trial *t, tern_encoding_id id)
     if (t->status == TERN_OK) t->status = tern_encoding_row_bytes(e, COLS, &t->row_bytes, t->err);
 }
 
+/* Kernels have other ways for many tokens: rows that begin `stride` bytes after one another in the memory of few. */
+static int32_t sum_of(const int8_t *q, uint32_t n)
+{
+    int32_t sum = 0;
+    for (uint32_t c = 0; c < n; c++) sum += q[c];
+    return sum;
+}
+
 void tern_selftest__ternary(tern_selftest__trial *t, tern_ternary_fn fn, tern_encoding_id id, void *out)
 {
+    enum { MANY = 17, STRIDE = 64 };
+    int32_t sums[MANY];
     encode(t, id);
     if (t->status != TERN_OK) return;
     tern_q8_rows x = {.x = t->q[0], .stride = COLS, .sums = t->sums, .n = TOKENS};
     fn(t->w, t->row_bytes, ROWS, COLS, &x, out, ROWS);
     x.n = 1;
     fn(t->w, t->row_bytes, ROWS, COLS, &x, (int32_t *)out + TOKENS * ROWS, ROWS);
+    for (uint32_t i = 0; i < MANY; i++) sums[i] = sum_of(t->q[0] + i * STRIDE, COLS);
+    x = (tern_q8_rows){.x = t->q[0], .stride = STRIDE, .sums = sums, .n = MANY};
+    fn(t->w, t->row_bytes, ROWS, COLS, &x, (int32_t *)out + (TOKENS + 1) * ROWS, ROWS);
 }
 
 static tern_status trial_codes(void *context, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
@@ -74,19 +87,25 @@ void tern_selftest__dense(tern_selftest__trial *t, tern_dense_fn fn, tern_encodi
 
 void tern_selftest__blocks(tern_selftest__trial *t, tern_blocks_fn fn, tern_encoding_id id, void *out)
 {
+    enum { MANY = 21, STRIDE = 32, RUNS = COLS / TERN_BLOCKS_RUN };
     int8_t q[TOKENS][COLS];
-    float scales[TOKENS * COLS / 32];
-    int32_t sums[TOKENS * COLS / TERN_BLOCKS_RUN];
+    float scales[MANY * COLS / 32];
+    int32_t sums[MANY * RUNS];
     encode(t, id);
     if (t->status != TERN_OK) return;
     const uint32_t block = tern_encoding_find(id)->block_elements;
     for (int i = 0; i < TOKENS; i++)
-        tern_ref_quantize_blocks(t->x[i], COLS, block, q[i], scales + i * (int)(COLS / block),
-                                 sums + i * (COLS / TERN_BLOCKS_RUN));
+        tern_ref_quantize_blocks(t->x[i], COLS, block, q[i], scales + i * (int)(COLS / block), sums + i * RUNS);
     tern_q8_blocks x = {.x = q[0], .scales = scales, .sums = sums, .stride = COLS, .n = TOKENS};
     fn(t->w, t->row_bytes, ROWS, COLS, &x, out, ROWS);
     x.n = 1;
     fn(t->w, t->row_bytes, ROWS, COLS, &x, (float *)out + TOKENS * ROWS, ROWS);
+    for (uint32_t i = 0; i < MANY * RUNS; i++)
+        sums[i] = sum_of(q[0] + i / RUNS * STRIDE + i % RUNS * TERN_BLOCKS_RUN, TERN_BLOCKS_RUN);
+    for (uint32_t i = TOKENS * COLS / block; i < MANY * COLS / block; i++) scales[i] = scales[i % TOKENS];
+    x.stride = STRIDE;
+    x.n = MANY;
+    fn(t->w, t->row_bytes, ROWS, COLS, &x, (float *)out + (TOKENS + 1) * ROWS, ROWS);
 }
 
 /* Both ways to read a; every tile has an edge. */

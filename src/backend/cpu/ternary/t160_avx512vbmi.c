@@ -30,3 +30,8 @@ static inline tern_avx512__t160 look_up(const tables *t, __m512i bytes)
 
 #define TERN_LEVEL avx512vbmi
 #include "backend/cpu/ternary/t160_512.inc"
+
+void tern_avx512vbmi__codes_t160(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n, uint8_t *out)
+{
+    codes(row, cols, first, n, out);
+}

@@ -87,7 +87,7 @@ static void gemv(const tern_cpu__product *p, const int8_t *x, int32_t sum, int32
     }
 }
 
-static void codes(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n, uint8_t *out)
+void tern_avx512__codes_tq1_0(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n, uint8_t *out)
 {
     (void)cols;
     const tables t = load_tables();
@@ -99,4 +99,4 @@ static void codes(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n,
     }
 }
 
-TERN_TERNARY_KERNEL(tq1_0, avx512, tern_cpu__ternary_gemm_avx512, gemv, codes, TERN_PANEL_COLS, 6)
+TERN_TERNARY_KERNEL(tq1_0, avx512, tern_cpu__ternary_gemm_avx512, gemv, tern_avx512__codes_tq1_0, TERN_PANEL_COLS, 6)

@@ -108,11 +108,12 @@ static inline __attribute__((always_inline)) void codes(const two_bit *e, const 
     {                                                                                                                  \
         gemv(&slot, p, x, sum, dots);                                                                                  \
     }                                                                                                                  \
-    static void codes_##slot(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n, uint8_t *out)              \
+    void tern_avx512__codes_##slot(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n, uint8_t *out)        \
     {                                                                                                                  \
         (void)cols;                                                                                                    \
         codes(&slot, row, first, n, out);                                                                              \
     }                                                                                                                  \
-    TERN_TERNARY_KERNEL(slot, avx512, tern_cpu__ternary_gemm_avx512, gemv_##slot, codes_##slot, TERN_PANEL_COLS, 12)
+    TERN_TERNARY_KERNEL(slot, avx512, tern_cpu__ternary_gemm_avx512, gemv_##slot, tern_avx512__codes_##slot,           \
+                        TERN_PANEL_COLS, 12)
 DEFINE(i2_s)
 DEFINE(tq2_0)

@@ -12,6 +12,13 @@ typedef struct tern_avx512__t160 {
     __m512i four, fifth_64;
 } tern_avx512__t160;
 
+/* Decoders of packed rows (tern_cpu__codes_fn), for the products of this level and of those above it. T160's needs
+ * VBMI. */
+void tern_avx512__codes_i2_s(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n, uint8_t *out);
+void tern_avx512__codes_tq2_0(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n, uint8_t *out);
+void tern_avx512__codes_tq1_0(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n, uint8_t *out);
+void tern_avx512vbmi__codes_t160(const uint8_t *row, uint32_t cols, uint32_t first, uint32_t n, uint8_t *out);
+
 /* The sums of the 16 lanes of four vectors. */
 static inline __m128i tern_avx512__sum_4(const __m512i v[4])
 {

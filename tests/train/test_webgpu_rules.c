@@ -2,6 +2,7 @@
  * of one dispatch do not overlap where one can be written, and no buffer is bound both to be read only and to be
  * written. */
 #include "backend/gpu/program.h"
+#include "graph/fusions.h"
 #include "infer/engine.h"
 #include "infer/runner.h"
 #include "support/trainer_case.h"
@@ -138,14 +139,21 @@ static void make_checking(tern_backend *cpu, uint32_t fusions)
 
 static const uint32_t fusions[] = {0, TERN_FUSION_LINEAR_NORM | TERN_FUSION_ROPE_ATTENTION};
 
-static void check_inference(const char *path, bool f32_activations)
+static tern_engine *open_engine(const char *path, const tern_engine_params *how)
 {
     tern_error err = {0};
     tern_model *model;
     tern_engine *engine;
-    const tern_engine_params how = {.backend = {.n_threads = 1}, .f32_activations = f32_activations};
     assert_ok(tern_model_open(&model, path, &(tern_model_options){.no_tokenizer = true}, &err), err);
-    assert_ok(tern_engine_open(&engine, model, &how, &err), err);
+    assert_ok(tern_engine_open(&engine, model, how, &err), err);
+    return engine;
+}
+
+static void check_inference(const char *path, bool f32_activations)
+{
+    tern_error err = {0};
+    const tern_engine_params how = {.backend = {.n_threads = 1}, .f32_activations = f32_activations};
+    tern_engine *engine = open_engine(path, &how);
     for (uint32_t i = 0; i < 16; i++) {
         make_checking(tern_engine_backend(engine), fusions[i & 1]);
         const tern_runner_params params = {.n_ctx = 96,
@@ -175,6 +183,33 @@ static void families(void **state)
     (void)state;
     check_inference(test_fixture("bitnet"), false);
     check_inference(test_fixture("llama"), false);
+}
+
+/* Without each pass of fusion alone, which leaves ops beside what the others have joined. */
+static void check_without(const char *path, uint32_t pass)
+{
+    tern_error err = {0};
+    const tern_engine_params how = {.backend = {.n_threads = 1}, .no_fusion = 1u << pass};
+    tern_engine *engine = open_engine(path, &how);
+    for (uint32_t i = 0; i < 2; i++) {
+        make_checking(tern_engine_backend(engine), fusions[1]);
+        const tern_runner_params params = {.n_ctx = 96, .n_batch = i ? 64 : 1, .max_outputs = 1, .steps = true};
+        tern_runner runner;
+        assert_ok(tern_runner_open(&runner, engine, &params, &err), err);
+        tern_runner_deinit(&runner);
+    }
+    tern_engine_close(engine);
+}
+
+static void passes(void **state)
+{
+    (void)state;
+    tern_fusion_pass row;
+    for (uint32_t pass = 0; tern_graph_fusion_at(pass, &row); pass++) {
+        check_without(TERN_SOURCE_DIR "/models/stories.gguf", pass);
+        check_without(test_fixture("llama"), pass);
+        check_without(test_fixture("gpt-oss"), pass); /* biases: its gates are ops of their own */
+    }
 }
 
 static void check_training(const char *path, const tern_trainer_params *params)
@@ -211,7 +246,7 @@ static void every_graph_was_seen(void **state)
 }
 
 static const struct CMUnitTest tests[] = {cmocka_unit_test(what_overlaps), cmocka_unit_test(bundled),
-                                          cmocka_unit_test(families), cmocka_unit_test(training),
-                                          cmocka_unit_test(every_graph_was_seen)};
+                                          cmocka_unit_test(families),      cmocka_unit_test(passes),
+                                          cmocka_unit_test(training),      cmocka_unit_test(every_graph_was_seen)};
 
 TEST_GROUP(webgpu_rules, "", tests);

@@ -83,7 +83,8 @@ static void gates(void **state)
         open_case(&c);
         tern_view gate = input(&c, cols, TEST_ORDINARY), up = input(&c, cols, TEST_ORDINARY);
         tern_view relu2 = output(&c, TERN_ROWS_TOKENS, cols), silu = output(&c, TERN_ROWS_TOKENS, cols),
-                  gelu = output(&c, TERN_ROWS_TOKENS, cols);
+                  gelu = output(&c, TERN_ROWS_TOKENS, cols), halves = output(&c, TERN_ROWS_TOKENS, cols);
+        tern_view both = input(&c, 2 * cols, TEST_ORDINARY); /* gate|up of one layer, which is bound once */
         float *g = test_case_floats(&c, gate);
         for (uint32_t i = 0; i < c.graph.values[gate.value].bytes / 4; i++) g[i] *= 20;
         g[0] = -0.0f;
@@ -94,6 +95,11 @@ static void gates(void **state)
             &c, (tern_op){.kind = TERN_OP_GATE, .n_in = 2, .in = {gate, up}, .out = silu, .activation = TERN_ACT_SILU});
         test_case_add(
             &c, (tern_op){.kind = TERN_OP_GATE, .n_in = 2, .in = {gate, up}, .out = gelu, .activation = TERN_ACT_GELU});
+        test_case_add(&c, (tern_op){.kind = TERN_OP_GATE,
+                                    .n_in = 2,
+                                    .in = {test_case_columns(both, 0, cols), test_case_columns(both, cols, cols)},
+                                    .out = halves,
+                                    .activation = TERN_ACT_SILU});
         compare(&c, (test_tolerance){.of_value = 3e-5, .absolute = 1e-30}); /* e^-87 is as far off as 87 is */
     }
 }

@@ -73,18 +73,23 @@ static void rows(void **state)
     static const uint32_t widths[] = {1, 3, 130, 1028};
     test_seed(&rng);
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
-        for (int kind = 0; kind < 5; kind++) {
+        for (int kind = 0; kind < 6; kind++) {
             const uint32_t cols = widths[i];
             test_case c;
             test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 3});
             tern_op op = {
                 .n_in = 2, .eps = 1e-5f, .in = {test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY)}};
             test_tolerance tolerance = near;
-            op.kind = (tern_op_kind[]){TERN_OP_ADD, TERN_OP_RMS_NORM, TERN_OP_QUANTIZE, TERN_OP_NORM_QUANT,
-                                       TERN_OP_GATE}[kind];
+            op.kind = (tern_op_kind[]){TERN_OP_ADD,        TERN_OP_RMS_NORM, TERN_OP_QUANTIZE,
+                                       TERN_OP_NORM_QUANT, TERN_OP_GATE,     TERN_OP_GATE}[kind];
             if (kind == 0 || kind == 4)
                 op.in[kind == 0 ? TERN_ADD_B : TERN_GATE_UP] =
                     test_case_rows(&c, "b", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
+            if (kind == 5) { /* gate|up of one layer */
+                const tern_view both = test_case_rows(&c, "both", TERN_ROWS_TOKENS, 2 * cols, TEST_ORDINARY);
+                op.in[TERN_GATE_GATE] = test_case_columns(both, 0, cols);
+                op.in[TERN_GATE_UP] = test_case_columns(both, cols, cols);
+            }
             if (kind == 1 || kind == 3) op.in[TERN_NORM_WEIGHT] = test_case_norm_weight(&c, cols);
             if (kind == 2) op.n_in = 1;
             if (kind == 3) tolerance.of_int8 = 1;

@@ -610,6 +610,7 @@ typedef struct tern_gpu_gate_uniform {
     uint32_t y_stride;
     uint32_t token_rows;
     float limit;
+    uint32_t joined;
 } tern_gpu_gate_uniform;
 static_assert(sizeof(tern_gpu_gate_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/gate.wesl: struct P");
 static inline void tern_gpu_gate_set(tern_gpu_dispatch *d, const tern_gpu_gate_uniform *uniform)

@@ -11,6 +11,7 @@ tern_status tern_gpu__lower_gate(tern_gpu_program *p, const tern_op *op, tern_er
         [TERN_ACT_GELU] = {TERN_GPU_GELU_256, TERN_GPU_GELU_128},
         [TERN_ACT_SWIGLU_OAI] = {TERN_GPU_SWIGLU_OAI_256, TERN_GPU_SWIGLU_OAI_128}};
     const tern_view gate = op->in[TERN_GATE_GATE], up = op->in[TERN_GATE_UP];
+    const bool joined = gate.value == up.value && gate.first_row == up.first_row; /* one buffer is bound once */
     tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates[op->activation], err);
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_gate_uniform u = {.cols = op->out.cols,
@@ -22,11 +23,13 @@ tern_status tern_gpu__lower_gate(tern_gpu_program *p, const tern_op *op, tern_er
                                      .y_first = op->out.first_col,
                                      .y_stride = tern_gpu__stride(p, op->out),
                                      .token_rows = tern_gpu__token_rows(p, op->rows),
-                                     .limit = op->limit};
+                                     .limit = op->limit,
+                                     .joined = joined};
     tern_gpu_gate_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_view(p, d, gate, false);
-    tern_gpu__bind_view(p, d, up, false);
+    if (joined) tern_gpu__bind_nothing(d);
+    else tern_gpu__bind_view(p, d, up, false);
     tern_gpu__bind_view(p, d, op->out, true);
     return TERN_OK;
 }
